@@ -1,0 +1,123 @@
+package dedup
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"time"
+)
+
+// Call says which call of which tool this is. Scope, Tool and Key make up its
+// identity: each is 1 to 255 bytes of valid UTF-8 without control characters,
+// compared byte by byte.
+type Call struct {
+	// Scope is the tenant, client or account on whose behalf the tool runs,
+	// taken from the authenticated caller and never from the tool's arguments.
+	// One scope never sees another's results.
+	Scope string
+	// Tool is the tool's stable name, chosen by its author. Renaming it makes
+	// every earlier call unknown.
+	Tool string
+	// Key names the intent. Made once, where the intent is formed, and the same
+	// on every retry; see KeyFromToolCall, KeyFromIntent and NewKey.
+	Key string
+	// Args are the arguments, as a value that encoding/json can encode or as a
+	// json.RawMessage. Only their fingerprint is kept: the same identity with
+	// other arguments is refused. Nil means that there are none.
+	Args any
+
+	// Retention overrides Options.Retention where it is not zero.
+	Retention Retention
+	// MaxWait overrides Options.MaxWait where it is not zero; negative means
+	// that a twin in flight is answered with ErrInFlight at once.
+	MaxWait time.Duration
+	// Errors overrides Options.StoreErrors.
+	Errors ErrorPolicy
+}
+
+// ErrorPolicy says what becomes of an effect's errors.
+type ErrorPolicy int
+
+const (
+	// ErrorsDefault does what Options.StoreErrors says.
+	ErrorsDefault ErrorPolicy = iota
+	// ErrorsRollBack stores only errors that are wrapped by [Final].
+	ErrorsRollBack
+	// ErrorsStored stores every error as if it were wrapped by [Final], but
+	// for transient database errors and context errors.
+	ErrorsStored
+)
+
+// identity is the primary key of tool_dedup.
+type identity struct {
+	scope, tool, key string
+}
+
+// lockKey is the advisory lock of the identity. A collision with another
+// identity or with a lock of the application makes twins of strangers: they
+// wait for each other, and their answers stay their own.
+func (id identity) lockKey(schema string) int64 {
+	var buf [512]byte
+	b := append(buf[:0], "dedup/lock/v1"...)
+	for _, part := range [...]string{schema, id.scope, id.tool, id.key} {
+		b = binary.BigEndian.AppendUint64(b, uint64(len(part)))
+		b = append(b, part...)
+	}
+	sum := sha256.Sum256(b)
+	return int64(binary.BigEndian.Uint64(sum[:8]))
+}
+
+// request is a Call that has been checked, with everything that the statements
+// need.
+type request struct {
+	identity
+	lock        int64
+	fingerprint Fingerprint
+	argDigests  []byte
+	retention   Retention
+	maxWait     time.Duration
+	storeErrors bool
+}
+
+// check turns a call into a request, or says what is wrong with it. Nothing is
+// sent to the database before this has passed.
+func (d *Deduper) check(call Call) (*request, error) {
+	id, err := checkIdentity(call.Scope, call.Tool, call.Key)
+	if err != nil {
+		return nil, err
+	}
+	retention, problem := call.Retention.resolve(d.opts.Retention)
+	if problem != "" {
+		return nil, &InvalidCallError{Field: "Retention", Reason: problem}
+	}
+	req := &request{
+		identity:    id,
+		lock:        id.lockKey(d.opts.Schema),
+		retention:   retention,
+		maxWait:     call.MaxWait,
+		storeErrors: d.opts.StoreErrors,
+	}
+	setDefault(&req.maxWait, d.opts.MaxWait)
+	switch call.Errors {
+	case ErrorsDefault:
+	case ErrorsRollBack, ErrorsStored:
+		req.storeErrors = call.Errors == ErrorsStored
+	default:
+		return nil, &InvalidCallError{Field: "Errors", Reason: "unknown policy; use ErrorsDefault, ErrorsRollBack or ErrorsStored"}
+	}
+	req.fingerprint, req.argDigests, err = digest(id.scope, id.tool, id.key, call.Args)
+	if err != nil {
+		return nil, err
+	}
+	return req, nil
+}
+
+func checkIdentity(scope, tool, key string) (identity, error) {
+	id := identity{scope, tool, key}
+	if err := validateName("Scope", scope); err != nil {
+		return id, err
+	}
+	if err := validateName("Tool", tool); err != nil {
+		return id, err
+	}
+	return id, validateName("Key", key)
+}

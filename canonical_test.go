@@ -1,0 +1,509 @@
+package dedup
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/big"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+)
+
+func canonicalOf(text string) (string, error) {
+	c := newCanonicalizer()
+	if err := c.run([]byte(text)); err != nil {
+		return "", err
+	}
+	return string(c.out), nil
+}
+
+func requireCanonical(t *testing.T, text string) string {
+	t.Helper()
+	canonical, err := canonicalOf(text)
+	require.NoError(t, err, "%.200q", text)
+	return canonical
+}
+
+// golden reads vectors that were written by an independent implementation and
+// never change.
+func golden[T any](t testing.TB, name string) T {
+	t.Helper()
+	text, err := os.ReadFile("testdata/" + name)
+	require.NoError(t, err)
+	var vectors T
+	require.NoError(t, json.Unmarshal(text, &vectors))
+	return vectors
+}
+
+type canonicalVector struct{ Text, Canonical string }
+
+func TestCanonicalGolden(t *testing.T) {
+	t.Parallel()
+
+	vectors := golden[[]canonicalVector](t, "canonical.json")
+	require.Greater(t, len(vectors), 40)
+	for _, v := range vectors {
+		require.Equal(t, v.Canonical, requireCanonical(t, v.Text), v.Text)
+		require.Equal(t, v.Canonical, requireCanonical(t, v.Canonical), "not idempotent")
+	}
+}
+
+func TestCanonicalAppends(t *testing.T) {
+	t.Parallel()
+
+	c := newCanonicalizer()
+	c.out = append(c.out, "before "...)
+	require.NoError(t, c.run([]byte(`{"b":{"d":1,"c":2},"a":[{"f":3,"e":4}]}`)))
+	require.Equal(t, `before {"a":[{"e":4,"f":3}],"b":{"c":2,"d":1}}`, string(c.out))
+}
+
+func TestCanonicalRefuses(t *testing.T) {
+	t.Parallel()
+
+	for text, reason := range map[string]string{
+		``:                             "end of text where a JSON value should be, at byte 0",
+		` `:                            "at byte 1",
+		`nul`:                          "no JSON value begins like this, at byte 0",
+		`True`:                         "no JSON value begins like this",
+		`NaN`:                          "no JSON value begins like this",
+		`'a'`:                          "no JSON value begins like this",
+		"\ufeff1":                      "no JSON value begins like this",
+		`/* */1`:                       "no JSON value begins like this",
+		`1 2`:                          "more text after the JSON value, at byte 2",
+		`nullx`:                        "more text after the JSON value, at byte 4",
+		`{}}`:                          "more text after the JSON value",
+		`[1,]`:                         "no JSON value begins like this, at byte 3",
+		`[1 2]`:                        "no comma and no end of the array, at byte 3",
+		`[1`:                           "no comma and no end of the array, at byte 2",
+		`[`:                            "end of text where a JSON value should be",
+		`{`:                            "no quoted member name, at byte 1",
+		`{"a":1,}`:                     "no quoted member name, at byte 7",
+		`{a:1}`:                        "no quoted member name",
+		`{"a" 1}`:                      "no colon after a member name, at byte 5",
+		`{"a":1 "b":2}`:                "no comma and no end of the object, at byte 7",
+		`{"a":}`:                       "no JSON value begins like this",
+		`{"a":1,"a":1}`:                "a member name that the object already has, at byte 7",
+		`{"b":1,"a":1,"b":1}`:          "a member name that the object already has, at byte 13",
+		`{"b":1,"a":1,"b":1,"b":2}`:    "a member name that the object already has, at byte 13",
+		`{"a":1,"\u0061":1}`:           "a member name that the object already has, at byte 7",
+		`{"x":{"é":1,"\u00E9":1}}`:     "a member name that the object already has",
+		`{"":1,"":1}`:                  "a member name that the object already has",
+		`"a`:                           "end of text within a string, at byte 2",
+		`"a\`:                          "end of text within a string",
+		"\"a\nb\"":                     "a control character that is not escaped in a string, at byte 2",
+		"\"\x00\"":                     "a control character that is not escaped in a string",
+		"{\"\t\":1}":                   "a control character that is not escaped in a string",
+		`"\x41"`:                       "an unknown escape in a string, at byte 1",
+		`"\U0041"`:                     "an unknown escape in a string",
+		`"\u12"`:                       "an unknown escape in a string",
+		`"\u12g4"`:                     "an unknown escape in a string",
+		`"\ud800"`:                     "a lone surrogate in a string, at byte 1",
+		`"a\udc00"`:                    "a lone surrogate in a string, at byte 2",
+		`"\ud800\ud800"`:               "a lone surrogate in a string",
+		`"\ud800\u0041"`:               "a lone surrogate in a string",
+		`"\ud800x"`:                    "a lone surrogate in a string",
+		`"\ud800\n"`:                   "a lone surrogate in a string",
+		`{"\udfff":1}`:                 "a lone surrogate in a string",
+		"\"ab\xff\"":                   "invalid UTF-8 in a string, at byte 3",
+		"\"é\xc3\"":                    "invalid UTF-8 in a string, at byte 3",
+		"\"\xc3\\n\xa9\"":              "invalid UTF-8 in a string, at byte 1",
+		"\"\xed\xa0\x80\"":             "invalid UTF-8 in a string",
+		"\"\xf4\x90\x80\x80\"":         "invalid UTF-8 in a string",
+		"{\"\xff\":1}":                 "invalid UTF-8 in a string, at byte 2",
+		`01`:                           "a number with a leading zero, at byte 0",
+		`[-00]`:                        "a number with a leading zero, at byte 1",
+		`+1`:                           "no JSON value begins like this",
+		`.5`:                           "no JSON value begins like this",
+		`-`:                            "a number without digits, at byte 1",
+		`-a`:                           "a number without digits",
+		`1.`:                           "a number without digits after its point, at byte 2",
+		`1.e5`:                         "a number without digits after its point",
+		`1e`:                           "a number without digits in its exponent, at byte 2",
+		`1e+`:                          "a number without digits in its exponent",
+		`1e-+1`:                        "a number without digits in its exponent",
+		`0x10`:                         "more text after the JSON value",
+		`1_000`:                        "more text after the JSON value",
+		`1e1000000001`:                 "a number with an exponent beyond ±1000000000",
+		`10e1000000000`:                "a number with an exponent beyond ±1000000000",
+		`[0.1e-1000000000]`:            "a number with an exponent beyond ±1000000000, at byte 1",
+		`1e9223372036854775808`:        "a number with an exponent beyond ±1000000000",
+		`1e-99999999999999999999999`:   "a number with an exponent beyond ±1000000000",
+		`1e` + strings.Repeat("9", 99): "a number with an exponent beyond ±1000000000",
+	} {
+		_, err := canonicalOf(text)
+		require.Error(t, err, text)
+		requireInvalid(t, err, "Args", reason)
+	}
+}
+
+func TestCanonicalKeepsDifferentValuesApart(t *testing.T) {
+	t.Parallel()
+
+	seen := map[string]string{}
+	for _, text := range []string{
+		`null`, `false`, `true`, `""`, `"null"`, `0`, `"0"`, `[]`, `{}`, `[[]]`, `[{}]`, `[null]`, `{"":null}`, `{"a":null}`,
+		`1`, `-1`, `10`, `1e-2`, `1.1`, `11`, `9007199254740993`, `9007199254740992`, `0.1`, `0.10000000000000001`,
+		`1e400`, `1e401`, `1e-400`, `[1,2]`, `[2,1]`, `[12]`, `["1,2"]`, `{"a":1,"b":2}`, `{"a":2,"b":1}`, `{"a":{"b":1}}`,
+		`"\u00e9"`, `"e\u0301"`, `"\ufffd"`, `"\u0000"`, `" "`, `"a"`, `"A"`, `"\\u0061"`, `"/"`, `"\\/"`, `{"a,b":1}`, `{"a":"1,\"b\":2"}`,
+	} {
+		canonical := requireCanonical(t, text)
+		require.Empty(t, seen[canonical], "%s has the form of another", text)
+		seen[canonical] = text
+	}
+}
+
+func TestCanonicalNesting(t *testing.T) {
+	t.Parallel()
+
+	arrays := func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
+	objects := func(n int) string { return strings.Repeat(`{"b":`, n) + "1" + strings.Repeat(`,"a":0}`, n) }
+
+	require.Equal(t, arrays(MaxArgsDepth), requireCanonical(t, arrays(MaxArgsDepth)))
+	require.Equal(t, strings.Repeat(`{"a":0,"b":`, MaxArgsDepth)+"1"+strings.Repeat("}", MaxArgsDepth), requireCanonical(t, objects(MaxArgsDepth)))
+	for _, text := range []string{arrays(MaxArgsDepth + 1), objects(MaxArgsDepth + 1), strings.Repeat("[", 1<<20)} {
+		_, err := canonicalOf(text)
+		requireInvalid(t, err, "Args", "arrays and objects nested more than 1000 deep, at byte ")
+	}
+	require.Equal(t, `[[],[],{}]`, requireCanonical(t, `[[],[],{}]`), "siblings do not nest")
+}
+
+func TestCanonicalSize(t *testing.T) {
+	t.Parallel()
+
+	limit := `"` + strings.Repeat("a", MaxArgsSize-2) + `"`
+	require.Equal(t, limit, requireCanonical(t, limit))
+	_, err := canonicalOf(limit + " ")
+	requireInvalid(t, err, "Args", "are 16777217 bytes of JSON, and 16777216 is the most")
+}
+
+// Hostile arguments of the largest size take about as long as harmless ones: no
+// step is worse than n log n.
+func TestCanonicalHostile(t *testing.T) {
+	t.Parallel()
+
+	const size = 2 << 20
+	digits := strings.Repeat("7", size)
+	wide := new(strings.Builder)
+	for i := size / 12; i > 0; i-- {
+		fmt.Fprintf(wide, `,"%x":0`, i)
+	}
+	for name, text := range map[string]string{
+		"DeepAndUnsorted": strings.Repeat(`{"b":`, 900) + `"` + digits + `"` + strings.Repeat(`,"a":0}`, 900),
+		"Wide":            "{" + wide.String()[1:] + "}",
+		"LongNumber":      digits + "." + digits + "e-" + digits[:9],
+		"Zeros":           "0." + strings.Repeat("0", size) + "1e" + strconv.Itoa(size),
+		"Exponent":        "1e" + strings.Repeat("0", size) + "1",
+		"Escapes":         `"` + strings.Repeat(`\u0061`, size/6) + `"`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			began := time.Now()
+			canonical := requireCanonical(t, text)
+			require.Less(t, time.Since(began), 20*time.Second)
+			require.Equal(t, canonical, requireCanonical(t, canonical))
+		})
+	}
+	require.Equal(t, "1e-1", requireCanonical(t, "0."+strings.Repeat("0", 1000)+"1e1000"))
+}
+
+// A value and any respelling of it have one form, and that form is the one a
+// plain implementation over encoding/json and math/big gives.
+func TestCanonicalProperties(t *testing.T) {
+	t.Parallel()
+
+	for seed := range uint64(3000) {
+		r := rand.New(rand.NewPCG(seed, 7))
+		value := randomValue(r, 4)
+		a, b := new(strings.Builder), new(strings.Builder)
+		spell(r, a, value)
+		spell(r, b, value)
+		canonical := requireCanonical(t, a.String())
+		require.Equal(t, canonical, requireCanonical(t, b.String()), "seed %d\n%s\n%s", seed, a, b)
+		require.Equal(t, canonical, requireCanonical(t, canonical), "seed %d", seed)
+		require.Equal(t, reference(value), canonical, "seed %d", seed)
+		require.True(t, json.Valid([]byte(canonical)))
+	}
+}
+
+func randomValue(r *rand.Rand, depth int) any {
+	kinds := 7
+	if depth == 0 {
+		kinds = 5
+	}
+	switch r.IntN(kinds) {
+	case 0:
+		return nil
+	case 1:
+		return r.IntN(2) == 0
+	case 2:
+		return json.Number(strconv.FormatInt(r.Int64()>>r.IntN(64)*int64(1-2*r.IntN(2)), 10))
+	case 3:
+		return json.Number(fmt.Sprintf("%d.%d", r.IntN(1000), r.IntN(1000)))
+	case 4:
+		return randomString(r)
+	case 5:
+		list := make([]any, r.IntN(5))
+		for i := range list {
+			list[i] = randomValue(r, depth-1)
+		}
+		return list
+	default:
+		object := map[string]any{}
+		for range r.IntN(20) {
+			object[randomString(r)] = randomValue(r, depth-1)
+		}
+		return object
+	}
+}
+
+func randomString(r *rand.Rand) string {
+	alphabet := []rune("aaabcd\"\\/\x00\n\t\x1f\x7fé€\U0001f600\ufb33\ufffd<")
+	s := make([]rune, r.IntN(4))
+	for i := range s {
+		s[i] = alphabet[r.IntN(len(alphabet))]
+	}
+	return string(s)
+}
+
+// spell writes value in one of the many ways that JSON has for it.
+func spell(r *rand.Rand, b *strings.Builder, value any) {
+	space := func() { b.WriteString([]string{"", "", " ", "\n\t", "\r"}[r.IntN(5)]) }
+	text := func(s string) {
+		b.WriteByte('"')
+		for _, c := range s {
+			switch {
+			case c > 0xffff && r.IntN(2) == 0:
+				fmt.Fprintf(b, `\u%04x\u%04X`, 0xd800+(c-0x10000)>>10, 0xdc00+(c-0x10000)&0x3ff)
+			case c <= 0xffff && (c < ' ' || c == '"' || c == '\\' || r.IntN(3) == 0):
+				fmt.Fprintf(b, []string{`\u%04x`, `\u%04X`}[r.IntN(2)], c)
+			case c == '/' && r.IntN(2) == 0:
+				b.WriteString(`\/`)
+			default:
+				b.WriteRune(c)
+			}
+		}
+		b.WriteByte('"')
+	}
+	space()
+	switch v := value.(type) {
+	case nil:
+		b.WriteString("null")
+	case bool:
+		fmt.Fprint(b, v)
+	case string:
+		text(v)
+	case json.Number:
+		b.WriteString(respell(r, string(v)))
+	case []any:
+		b.WriteByte('[')
+		for i, e := range v {
+			if i > 0 {
+				b.WriteByte(',')
+			}
+			spell(r, b, e)
+		}
+		space()
+		b.WriteByte(']')
+	case map[string]any:
+		names := slices.Sorted(maps.Keys(v))
+		r.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+		b.WriteByte('{')
+		for i, name := range names {
+			if i > 0 {
+				b.WriteByte(',')
+			}
+			space()
+			text(name)
+			space()
+			b.WriteByte(':')
+			spell(r, b, v[name])
+		}
+		space()
+		b.WriteByte('}')
+	}
+	space()
+}
+
+// respell moves the point of a decimal number and adds zeros; the value stays.
+func respell(r *rand.Rand, number string) string {
+	sign := ""
+	if number[0] == '-' {
+		sign, number = "-", number[1:]
+	}
+	whole, fraction, _ := strings.Cut(number, ".")
+	shift := 0
+	switch n := r.IntN(4); r.IntN(3) {
+	case 0: // to the right
+		fraction += strings.Repeat("0", n)
+		whole, fraction = whole+fraction[:n], fraction[n:]
+		shift = -n
+	case 1: // to the left
+		whole = strings.Repeat("0", n) + whole
+		whole, fraction = whole[:len(whole)-n], whole[len(whole)-n:]+fraction
+		shift = n
+	}
+	if whole = strings.TrimLeft(whole, "0"); whole == "" {
+		whole = "0"
+	}
+	fraction += strings.Repeat("0", r.IntN(3))
+	if fraction != "" {
+		whole += "." + fraction
+	}
+	if shift != 0 || r.IntN(2) == 0 {
+		whole += []string{"e", "E"}[r.IntN(2)] + fmt.Sprintf([]string{"%d", "%+d", "%03d"}[r.IntN(3)], shift)
+	}
+	return sign + whole
+}
+
+// reference is the canonical form, written for clarity and not for speed.
+func reference(value any) string {
+	switch v := value.(type) {
+	case nil:
+		return "null"
+	case bool:
+		return strconv.FormatBool(v)
+	case string:
+		return referenceString(v)
+	case json.Number:
+		return referenceNumber(string(v))
+	case []any:
+		elements := make([]string, len(v))
+		for i, e := range v {
+			elements[i] = reference(e)
+		}
+		return "[" + strings.Join(elements, ",") + "]"
+	case map[string]any:
+		var members []string
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			members = append(members, referenceString(name)+":"+reference(v[name]))
+		}
+		return "{" + strings.Join(members, ",") + "}"
+	}
+	panic(fmt.Sprintf("no JSON: %T", value))
+}
+
+func referenceString(s string) string {
+	b := new(bytes.Buffer)
+	for _, r := range s {
+		if short := strings.IndexRune("\"\\\b\t\n\f\r", r); short >= 0 {
+			b.WriteString([]string{`\"`, `\\`, `\b`, `\t`, `\n`, `\f`, `\r`}[short])
+		} else if r < ' ' {
+			fmt.Fprintf(b, `\u%04x`, r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return `"` + b.String() + `"`
+}
+
+func referenceNumber(text string) string {
+	mantissa, exp, _ := strings.Cut(strings.ToLower(text), "e")
+	whole, fraction, _ := strings.Cut(mantissa, ".")
+	digits, ok := new(big.Int).SetString(whole+fraction, 10)
+	if !ok {
+		panic("no number: " + text)
+	}
+	exponent, ten := new(big.Int), big.NewInt(10)
+	if exp != "" {
+		exponent.SetString(strings.TrimPrefix(exp, "+"), 10)
+	}
+	exponent.Sub(exponent, big.NewInt(int64(len(fraction))))
+	if digits.Sign() == 0 {
+		return "0"
+	}
+	for {
+		quotient, rest := new(big.Int).QuoRem(digits, ten, new(big.Int))
+		if rest.Sign() != 0 {
+			break
+		}
+		digits = quotient
+		exponent.Add(exponent, big.NewInt(1))
+	}
+	if exponent.Sign() == 0 {
+		return digits.String()
+	}
+	return digits.String() + "e" + exponent.String()
+}
+
+// stricter are the refusals of texts that encoding/json takes.
+var stricter = []string{"the object already has", "invalid UTF-8", "lone surrogate", "1000 deep", "exponent beyond"}
+
+func FuzzCanonical(f *testing.F) {
+	for _, v := range golden[[]canonicalVector](f, "canonical.json") {
+		f.Add([]byte(v.Text))
+	}
+	for _, text := range []string{"", "[1,]", `{"a":1,"a":2}`, `"\ud800"`, "\"\xff\"", "01", "1e1000000001", strings.Repeat("[", 1001)} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		before := bytes.Clone(text)
+		canonical, err := canonicalOf(string(text))
+		require.Equal(t, before, text)
+		if err != nil {
+			if json.Valid(text) {
+				known := slices.ContainsFunc(stricter, func(reason string) bool { return strings.Contains(err.Error(), reason) })
+				require.True(t, known, "%q: %v", text, err)
+			}
+			return
+		}
+		require.True(t, json.Valid(text), "accepted %q", text)
+		require.True(t, utf8.ValidString(canonical))
+		again, err := canonicalOf(canonical)
+		require.NoError(t, err)
+		require.Equal(t, canonical, again)
+
+		if len(text) > 2000 {
+			return // the reference divides numbers digit by digit
+		}
+		decoder := json.NewDecoder(bytes.NewReader(text))
+		decoder.UseNumber()
+		var value any
+		require.NoError(t, decoder.Decode(&value))
+		require.Equal(t, reference(value), canonical)
+	})
+}
+
+func FuzzNumber(f *testing.F) {
+	for _, pair := range [][2]string{
+		{"1", "1.0"}, {"100", "1e2"}, {"-0", "0e5"}, {"9007199254740993", "9007199254740992"}, {"0.1", "1e-1"}, {"10e-1", "0.01e2"},
+		{"1e999", "1e1000"}, {"-1", "1"}, {"1e1000000000", "10e999999999"}, {"0.00", "00"}, {"1e", "1."},
+	} {
+		f.Add(pair[0], pair[1])
+	}
+	f.Fuzz(func(t *testing.T, a, b string) {
+		x, xOK := rational(a)
+		y, yOK := rational(b)
+		if !xOK || !yOK {
+			t.Skip()
+		}
+		ca, cb := requireCanonical(t, a), requireCanonical(t, b)
+		require.Equal(t, x.Cmp(y) == 0, ca == cb, "%s (%s) and %s (%s)", a, ca, b, cb)
+		z, ok := rational(ca)
+		require.True(t, ok)
+		require.Zero(t, x.Cmp(z), "%s became %s", a, ca)
+	})
+}
+
+// rational is the value of a JSON number that math/big can hold in reasonable
+// time.
+func rational(text string) (*big.Rat, bool) {
+	if text == "" || text[0] != '-' && text[0]-'0' > 9 || len(text) > 200 || !json.Valid([]byte(text)) {
+		return nil, false
+	}
+	text = strings.TrimRight(text, " \t\r\n")
+	if _, exp, ok := strings.Cut(strings.ToLower(text), "e"); ok {
+		if n, err := strconv.Atoi(exp); err != nil || n > 5000 || n < -5000 {
+			return nil, false
+		}
+	}
+	return new(big.Rat).SetString(text)
+}

@@ -1,0 +1,114 @@
+package retail_test
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup/cmd/dedup/internal/recording"
+	"github.com/tooldedup/dedup/cmd/dedup/internal/retail"
+	"github.com/tooldedup/dedup/cmd/dedup/internal/world"
+	"github.com/tooldedup/dedup/cmd/dedup/internal/world/tool"
+	"github.com/tooldedup/dedup/internal/pgtest"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+// Ids of the small recording.
+const (
+	mirela = "mirela_fenn_512"  // gift_card_5101 of 86, credit_card_5102
+	pike   = "auberon_pike_660" // paypal_6601, gift_card_6602 of 310.4, gift_card_6603 of 12
+)
+
+// bundle is a world of one test, loaded with the small recording.
+type bundle struct {
+	pool *pgxpool.Pool
+}
+
+func setup(t *testing.T) *bundle {
+	t.Helper()
+	rec, err := recording.Small()
+	require.NoError(t, err)
+	pool := pgtest.NewEmpty(t).Pool(t)
+	require.NoError(t, world.Create(t.Context(), pool))
+	require.NoError(t, world.Load(t.Context(), pool, rec))
+	return &bundle{pool: pool}
+}
+
+// call runs a tool in a transaction of its own.
+func call[In, Out any](ctx context.Context, b *bundle, fn tool.Func[In, Out], in In) (out Out, err error) {
+	err = pgx.BeginFunc(ctx, b.pool, func(tx pgx.Tx) error {
+		out, err = fn(ctx, tx, in)
+		return err
+	})
+	return out, err
+}
+
+// refused requires that a tool refuses with a message and commits nothing,
+// even where the caller commits all the same.
+func refused[In, Out any](t *testing.T, b *bundle, fn tool.Func[In, Out], in In, message string) {
+	t.Helper()
+	before := b.changed(t)
+	tx, err := b.pool.Begin(t.Context())
+	require.NoError(t, err)
+	_, err = fn(t.Context(), tx, in)
+	require.NoError(t, tx.Commit(t.Context()))
+	var refusal *tool.Refusal
+	require.ErrorAs(t, err, &refusal)
+	require.Equal(t, message, refusal.Message)
+	require.Empty(t, world.DiffState(before, b.changed(t)))
+}
+
+func (b *bundle) changed(t *testing.T) recording.State {
+	t.Helper()
+	state, err := world.Changed(t.Context(), b.pool, retail.Domain)
+	require.NoError(t, err)
+	return state
+}
+
+func (b *bundle) user(t *testing.T, id string) retail.User {
+	t.Helper()
+	text, err := call(t.Context(), b, retail.UserDetails, retail.UserDetailsIn{UserID: id})
+	require.NoError(t, err)
+	var user retail.User
+	require.NoError(t, json.Unmarshal(text, &user))
+	return user
+}
+
+// balance is what a gift card holds.
+func (b *bundle) balance(t *testing.T, user, card string) float64 {
+	t.Helper()
+	return *b.user(t, user).PaymentMethods[card].Balance
+}
+
+// edit replaces a part of an order's document by other JSON.
+func (b *bundle) edit(t *testing.T, order, path, value string) {
+	t.Helper()
+	_, err := b.pool.Exec(t.Context(), `
+		UPDATE retail_orders
+		SET doc = jsonb_set(doc::jsonb, $2::text[], $3::jsonb)::json
+		WHERE order_id = $1`, order, path, value)
+	require.NoError(t, err)
+}
+
+// effects is the length of the audit log.
+func (b *bundle) effects(t *testing.T) int {
+	t.Helper()
+	var count int
+	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT count(*) FROM effects`).Scan(&count))
+	return count
+}
+
+// orderField is one value of an order's document.
+func (b *bundle) orderField(t *testing.T, id, field string) json.RawMessage {
+	t.Helper()
+	text, err := call(t.Context(), b, retail.OrderDetails, retail.OrderDetailsIn{OrderID: id})
+	require.NoError(t, err)
+	var fields map[string]json.RawMessage
+	require.NoError(t, json.Unmarshal(text, &fields))
+	return fields[field]
+}

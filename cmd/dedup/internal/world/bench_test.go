@@ -1,0 +1,43 @@
+package world_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup/cmd/dedup/internal/recording"
+	"github.com/tooldedup/dedup/cmd/dedup/internal/world"
+	"github.com/tooldedup/dedup/internal/pgtest"
+)
+
+// BenchmarkReset measures a reset after a session of three writes, writes
+// included in neither the time nor the count.
+func BenchmarkReset(b *testing.B) {
+	rec, err := recording.Small()
+	require.NoError(b, err)
+	pool := pgtest.NewEmpty(b).Pool(b)
+	require.NoError(b, world.Create(b.Context(), pool))
+	require.NoError(b, world.Load(b.Context(), pool, rec))
+	for b.Loop() {
+		b.StopTimer()
+		_, err := pool.Exec(b.Context(), `UPDATE airline_users SET doc = doc`)
+		require.NoError(b, err)
+		_, err = pool.Exec(b.Context(), `UPDATE retail_orders SET doc = doc`)
+		require.NoError(b, err)
+		b.StartTimer()
+		require.NoError(b, world.Reset(b.Context(), pool))
+	}
+}
+
+// BenchmarkLoad measures a world's start: its tables and their data.
+func BenchmarkLoad(b *testing.B) {
+	rec, err := recording.Open(taubenchDir(b))
+	require.NoError(b, err)
+	for b.Loop() {
+		b.StopTimer()
+		pool := pgtest.NewEmpty(b).Pool(b)
+		b.StartTimer()
+		require.NoError(b, world.Create(b.Context(), pool))
+		require.NoError(b, world.Load(b.Context(), pool, rec))
+	}
+}

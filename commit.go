@@ -1,0 +1,136 @@
+package dedup
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// commitOutcome is what is known after the pipeline that carries COMMIT.
+type commitOutcome int
+
+const (
+	// commitUnknown: the transaction may have committed, or may commit yet.
+	commitUnknown commitOutcome = iota
+	commitDone
+	// commitNever: certainly rolled back, or still open and to be rolled back.
+	commitNever
+)
+
+// classifyCommit decides from the state of the connection after the pipeline
+// was closed, not from the error's text or from pgconn.SafeToRetry: pgx 5.9.0
+// to 5.12.0 call a lost COMMIT safe to retry (measured).
+//
+//   - closed: nobody knows. Its last status is worthless.
+//   - open, in a transaction: the COMMIT was skipped.
+//   - open, idle: committed if the server said COMMIT; rolled back if it said
+//     ROLLBACK or raised an ERROR. FATAL is no proof: a pooler that lost its
+//     server after the commit record was written answers FATAL 08P01 (measured).
+func classifyCommit(pg *pgconn.PgConn, tag pgconn.CommandTag, err error) commitOutcome {
+	if pg.IsClosed() {
+		return commitUnknown
+	}
+	if status := pg.TxStatus(); status == 'T' || status == 'E' {
+		return commitNever
+	}
+	var server *pgconn.PgError
+	switch {
+	case err == nil && tag.String() == "COMMIT":
+		return commitDone
+	case err == nil && tag.String() == "ROLLBACK":
+		return commitNever
+	case errors.As(err, &server) && severity(server) == "ERROR":
+		return commitNever
+	default:
+		return commitUnknown
+	}
+}
+
+// severity prefers the field that is never translated; servers before 9.6 and
+// some poolers send only the other.
+func severity(err *pgconn.PgError) string {
+	if err.SeverityUnlocalized != "" {
+		return err.SeverityUnlocalized
+	}
+	return err.Severity
+}
+
+// commit sends the record and COMMIT in one pipeline. atRecord tells whether an
+// error came from writing the record rather than from COMMIT.
+//
+// It runs on a context of its own: cancelling it would turn the outcome into a
+// guess, and make pgx cancel a wait for a synchronous standby, which shows a
+// commit that is not replicated (measured).
+func (d *Deduper) commit(ctx context.Context, conn *pgx.Conn, req *request, open *opening, out outcome, text string) (rec record, what commitOutcome, atRecord bool, err error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.opts.CommitTimeout)
+	defer cancel()
+
+	b := &pgx.Batch{}
+	rec = d.queue(b, req, open, out, text)
+	b.Queue("commit")
+	br := conn.SendBatch(ctx, b)
+	err = readRecord(br, b.Len()-2, &rec)
+	atRecord = err != nil
+	var tag pgconn.CommandTag
+	if err == nil {
+		tag, err = br.Exec()
+	}
+	err = closeBatch(br, err)
+	return rec, classifyCommit(conn.PgConn(), tag, err), atRecord, err
+}
+
+// queue queues the statements that write the record and returns it but for its
+// times.
+func (d *Deduper) queue(b *pgx.Batch, req *request, open *opening, out outcome, text string) record {
+	rec := record{fingerprint: req.fingerprint, argDigests: req.argDigests, outcome: out, result: text}
+	result := &text
+	if out != outcomeDone && out != outcomeRefused {
+		result, rec.tombstone = nil, true
+	}
+	d.order.queueRecord(b, req, open, out, result)
+	return rec
+}
+
+// readRecord reads the answers of the statements that queue queued: before
+// whatever stood in the way, then the record's times.
+func readRecord(br pgx.BatchResults, before int, rec *record) error {
+	for range before {
+		if _, err := br.Exec(); err != nil {
+			return err
+		}
+	}
+	err := br.QueryRow().Scan(&rec.createdAt, &rec.expiresAt, &rec.forgetAt, nil)
+	rec.seenAt = rec.createdAt
+	return err
+}
+
+// rollback ends whatever transaction is open on conn. It survives the caller's
+// context, and closes a connection that does not answer.
+func rollback(ctx context.Context, conn *pgx.Conn) {
+	pg := conn.PgConn()
+	if pg.IsClosed() || pg.TxStatus() == 'I' && !pg.IsBusy() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
+	defer cancel()
+	if !pg.IsBusy() {
+		if _, err := conn.Exec(ctx, "rollback"); err == nil {
+			return
+		}
+	}
+	conn.Close(ctx)
+}
+
+// bound is the longest pause before the attempt that follows the nth.
+func (p RetryPolicy) bound(attempt int) time.Duration {
+	d := p.BaseDelay
+	for range attempt - 1 {
+		if d *= 2; d >= p.MaxDelay {
+			return p.MaxDelay
+		}
+	}
+	return d
+}

@@ -1,0 +1,152 @@
+package dedup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// failure is a definite failure of an attempt that had its identity: whatever
+// it is, nothing is committed, and the transaction has been rolled back.
+type failure struct {
+	err error
+	// atRecord tells that writing the record raised it.
+	atRecord bool
+	// lost tells that the connection was closed when the effect returned.
+	lost bool
+}
+
+// resolve turns a conflict into a read of the winning row, and tells it from
+// every other failure.
+//
+// What failed first is no evidence. A lost race may show as a violation of
+// tool_dedup's key, of a unique index of the application's own table, as a
+// serialization failure, as a deadlock, or as whatever the effect made of one of
+// them; and a trigger can raise what looks like a lost race. So the identity is
+// looked up in a new statement, which sees all that has been committed:
+//
+//   - a record: it is the answer, whatever the failure was.
+//   - none, and the fault is transient: a fresh attempt.
+//   - none, and the record's own statement violated a unique constraint: a few
+//     more attempts, then a *ConflictError.
+//   - none: the failure is the call's own. It may be returned, because this
+//     attempt held the identity throughout, so that no twin can have done
+//     meanwhile what it could not.
+func (d *Deduper) resolve(ctx context.Context, req *request, a attempt) attempt {
+	f := a.failure
+	switch {
+	case f.err == errTxGone, f.atRecord && tripped(f.err):
+		return attempt{state: attemptBroken, err: f.err, began: a.began}
+	case ctx.Err() != nil:
+		return attempt{state: attemptFailed, err: withContext(ctx, f.err), began: a.began}
+	}
+
+	seen, err := d.look(ctx, req, d.order.peek)
+	switch {
+	case err == nil && seen.found:
+		return attempt{state: attemptFound, rec: seen.rec, began: a.began}
+	case err != nil && d.mayRetry(ctx, err):
+		// Not to be told from a lost race yet; a fresh attempt will.
+		return attempt{state: attemptRetry, err: errors.Join(f.err, err), began: a.began}
+	case err != nil:
+		err = fmt.Errorf("%w (and looking up the record: %w)", f.err, err)
+		return attempt{state: attemptFailed, err: err, began: a.began}
+	}
+	state, err := f.ownState(req)
+	return attempt{state: state, err: err, began: a.began}
+}
+
+// ownState says what a failure means when no record explains it.
+func (f failure) ownState(req *request) (attemptState, error) {
+	var final *finalError
+	switch {
+	case f.atRecord && isConflict(f.err):
+		return attemptConflict, f.err
+	case IsTransient(f.err), f.lost && isConnectionLost(f.err):
+		return attemptRetry, f.err
+	case f.atRecord:
+		return attemptFailed, fmt.Errorf("dedup: writing the record: %w", cleaned(f.err))
+	case errors.As(f.err, &final):
+		return attemptRefusal, final.err
+	case req.storeErrors && recordable(f.err):
+		return attemptRefusal, f.err
+	default:
+		return attemptFailed, f.err
+	}
+}
+
+// isConflict tells whether an error of the record's own statement says that a
+// row stood in its way, or that it came to nothing.
+func isConflict(err error) bool {
+	state := sqlState(err)
+	return state == codeUniqueViolation || state == codeDivisionByZero
+}
+
+// tripped tells whether the tripwire in the record's statement was touched: it
+// ran in another transaction than the one that was begun. The scope of a
+// request is never NULL otherwise.
+func tripped(err error) bool {
+	var server *pgconn.PgError
+	return errors.As(err, &server) && server.Code == codeNotNullViolation &&
+		server.TableName == "tool_dedup" && server.ColumnName == "scope"
+}
+
+// recordable tells whether an effect's error may be stored as its answer where
+// the call asks for that. What the library itself objected to, and what a
+// context ended, may not.
+func recordable(err error) bool {
+	for _, own := range [...]error{ErrTxControl, ErrTxAborted, ErrTxBusy, ErrResult, ErrInFlight, ErrRestartTx, ErrNested, ErrReentrant} {
+		if errors.Is(err, own) {
+			return false
+		}
+	}
+	var invalid *InvalidCallError
+	return !isContextError(err) && !isConnectionLost(err) && !errors.As(err, &invalid)
+}
+
+// conflictError names what cannot be explained. A nil err is a row that nobody
+// can see.
+func conflictError(req *request, err error) *ConflictError {
+	conflict := &ConflictError{Scope: req.scope, Tool: req.tool, KeyHash: KeyHash(req.key), Table: "tool_dedup"}
+	var server *pgconn.PgError
+	if errors.As(err, &server) {
+		conflict.Err = redacted(server)
+		if server.Code == codeUniqueViolation {
+			conflict.Table, conflict.Constraint = server.TableName, server.ConstraintName
+		}
+	}
+	return conflict
+}
+
+// cleaned returns err, or the server's error in it without the row's values.
+func cleaned(err error) error {
+	var server *pgconn.PgError
+	if errors.As(err, &server) {
+		return redacted(server)
+	}
+	return err
+}
+
+// withContext adds the end of ctx to err where err does not tell it already.
+func withContext(ctx context.Context, err error) error {
+	if errors.Is(err, ctx.Err()) {
+		return err
+	}
+	return fmt.Errorf("dedup: %w: %w", contextError(ctx), err)
+}
+
+// recordBroken blocks an identity whose effect ended its own transaction, so
+// that a retry cannot repeat whatever of it is committed. It goes on after the
+// caller's context has ended.
+func (d *Deduper) recordBroken(ctx context.Context, req *request, cause error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.opts.CommitTimeout)
+	defer cancel()
+	_, err := d.run(ctx, req, outcomeBroken, noWork, nil, &patience{})
+	broken := &BrokenError{Scope: req.scope, Tool: req.tool, KeyHash: KeyHash(req.key), Err: cleaned(cause)}
+	if err != nil {
+		broken.Err = fmt.Errorf("%w (and it could not be recorded: %w)", broken.Err, err)
+	}
+	return broken
+}

@@ -1,0 +1,158 @@
+package dedup
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Deduper runs write tools once. It is safe for concurrent use and starts no
+// goroutines; make one per pool and keep it.
+type Deduper struct {
+	pool    *pgxpool.Pool
+	opts    Options
+	sql     *statements
+	order   order
+	flights flights
+	trace   tracers
+}
+
+// New returns a Deduper that keeps its records in the tool_dedup table of
+// pool's database. It sends nothing; call migrations.Check at start-up to find
+// out whether the table is there and sound. A nil opts means the defaults. The
+// error is an *OptionsError.
+func New(pool *pgxpool.Pool, opts *Options) (*Deduper, error) {
+	if pool == nil {
+		return nil, &OptionsError{Option: "pool", Reason: "must not be nil"}
+	}
+	resolved, err := opts.resolve()
+	if err != nil {
+		return nil, err
+	}
+	trace, err := newTracers(resolved.Tracer)
+	if err != nil {
+		return nil, err
+	}
+	sql := newStatements(&resolved)
+	return &Deduper{pool: pool, opts: resolved, sql: sql, order: newOrder(&resolved, sql), trace: trace}, nil
+}
+
+// Effect is what a tool does: its writes on the transaction that it is handed.
+//
+// It may be run more than once for one call; all its runs but one are rolled
+// back. So everything that it does must go through tx, and it must not keep tx,
+// or anything got from it, after it has returned. It ends the transaction by
+// returning: nil commits, an error rolls back and is returned to the caller.
+type Effect[R any] func(ctx context.Context, tx pgx.Tx) (R, error)
+
+// Do runs effect once for call's identity, in a transaction that it opens and
+// ends, and answers every call of that identity, first, later and concurrent,
+// with the one recorded result.
+//
+// A twin in flight is waited for without holding a connection, for at most
+// MaxWait and the context's life. Transient faults and COMMITs whose answer was
+// lost are retried in fresh transactions within Options.Retry. Cancelling ctx
+// stops waiting and retrying and cancels the effect's statements; a COMMIT that
+// has been sent is finished within Options.CommitTimeout all the same.
+//
+// A panic of the effect is raised again after the rollback. The errors are
+// listed in the package documentation.
+func Do[R any](ctx context.Context, d *Deduper, call Call, effect Effect[R]) (Result[R], error) {
+	req, err := d.admit(ctx, call, effect == nil)
+	if err != nil {
+		return Result[R]{}, err
+	}
+	if insideEffect(ctx) {
+		return Result[R]{}, ErrNested
+	}
+	var value R
+	s, err := d.do(ctx, req, recordedWork(d, effect, &value))
+	return answer(ctx, d, req, s, value, err)
+}
+
+// DoTx is Do inside the caller's transaction: effect and record are committed
+// or rolled back with whatever else is in tx, and several calls can share one
+// transaction. What it answers is only true once the caller has committed.
+//
+// It works behind a savepoint, so that an effect that fails leaves tx as it was
+// before: the transaction stays usable. It makes one attempt. A twin in flight
+// is waited for inside Postgres, which finds deadlocks, for at most MaxWait and
+// the session's lock_timeout; then the answer is ErrInFlight and tx stays
+// healthy. [ErrRestartTx] means that the whole transaction must be rolled back
+// and run again. Use READ COMMITTED, and the same order of keys in every
+// transaction.
+func DoTx[R any](ctx context.Context, d *Deduper, tx pgx.Tx, call Call, effect Effect[R]) (Result[R], error) {
+	req, err := d.admit(ctx, call, effect == nil)
+	if err != nil {
+		return Result[R]{}, err
+	}
+	if err := checkTx(tx); err != nil {
+		return Result[R]{}, err
+	}
+	if d.reentered(ctx, req.identity) {
+		return Result[R]{}, ErrReentrant
+	}
+	var value R
+	s, err := d.doTx(ctx, tx, req, recordedWork(d, effect, &value))
+	return answer(ctx, d, req, s, value, err)
+}
+
+// admit checks what Do and DoTx are called with.
+func (d *Deduper) admit(ctx context.Context, call Call, noEffect bool) (*request, error) {
+	switch {
+	case ctx == nil:
+		return nil, &InvalidCallError{Field: "ctx", Reason: "must not be nil"}
+	case d == nil || d.pool == nil:
+		return nil, &InvalidCallError{Field: "d", Reason: "must come from New"}
+	case noEffect:
+		return nil, &InvalidCallError{Field: "effect", Reason: "must not be nil"}
+	}
+	return d.check(call)
+}
+
+// recordedWork makes of an effect the work of an attempt: it runs and its
+// result is turned into the text to record. The text is read back at once: that
+// proves, before COMMIT, that it can be replayed, and gives the first caller
+// what all others will get.
+func recordedWork[R any](d *Deduper, effect Effect[R], value *R) work {
+	return func(ctx context.Context, tx pgx.Tx) (string, error) {
+		got, err := effect(ctx, tx)
+		if err != nil {
+			return "", err
+		}
+		text, err := encodeResult(got, d.opts.MaxResultBytes)
+		if err != nil {
+			return "", err
+		}
+		*value, err = decodeResult[R](text)
+		return text, err
+	}
+}
+
+// answer turns what became of a call into what its caller gets.
+func answer[R any](ctx context.Context, d *Deduper, req *request, s settled, value R, err error) (Result[R], error) {
+	result := Result[R]{Waited: s.waited, Attempts: s.attempts, Recovered: s.recovered}
+	if err != nil {
+		d.traceFailure(ctx, req, s, err)
+		return result, err
+	}
+	result.CreatedAt, result.ExpiresAt = s.rec.createdAt, s.rec.expiresAt
+	if s.executed {
+		result.Value = value
+		d.traceExecuted(ctx, req, s)
+		return result, s.refusal()
+	}
+
+	result.Replayed = true
+	if err := s.rec.judge(req); err != nil {
+		d.traceJudged(ctx, req, s, err)
+		return result, err
+	}
+	result.Value, err = decodeResult[R](s.rec.result)
+	if err != nil {
+		err.(*ResultError).Stored = []byte(s.rec.result)
+	}
+	d.traceReplayed(ctx, req, s)
+	return result, err
+}

@@ -1,0 +1,43 @@
+package dedup
+
+import (
+	"context"
+	"sync/atomic"
+)
+
+// effectScope marks the context of a running effect, so that calls inside it
+// are told from calls beside it: a Do would wait for connections and twins that
+// wait for the effect, and no deadlock detector sees that (measured: opposite
+// nesting hung 10 of 10).
+type effectScope struct {
+	schema string
+	id     identity
+	outer  *effectScope
+	ended  atomic.Bool
+}
+
+type effectScopeKey struct{}
+
+// enterEffect returns the context for an effect of id.
+func (d *Deduper) enterEffect(ctx context.Context, id identity) (context.Context, *effectScope) {
+	outer, _ := ctx.Value(effectScopeKey{}).(*effectScope)
+	scope := &effectScope{schema: d.opts.Schema, id: id, outer: outer}
+	return context.WithValue(ctx, effectScopeKey{}, scope), scope
+}
+
+// insideEffect tells whether ctx belongs to an effect that has not returned.
+func insideEffect(ctx context.Context) bool {
+	scope, _ := ctx.Value(effectScopeKey{}).(*effectScope)
+	return scope != nil && !scope.ended.Load()
+}
+
+// reentered tells whether ctx belongs to an effect of this very identity.
+func (d *Deduper) reentered(ctx context.Context, id identity) bool {
+	scope, _ := ctx.Value(effectScopeKey{}).(*effectScope)
+	for ; scope != nil; scope = scope.outer {
+		if scope.id == id && scope.schema == d.opts.Schema && !scope.ended.Load() {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,225 @@
+package dedup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
+)
+
+// effectTx is the pgx.Tx that an effect is handed. Everything works on it but
+// ending it: Commit and Rollback answer ErrTxControl, and so does SQL that
+// would do the same, before it is sent. Begin gives a savepoint.
+//
+// What is refused here is what honest code does by mistake. Conn stays
+// reachable, so what counts is checked afterwards: the connection's transaction
+// status before every statement, and the transaction's name in the statement
+// that writes the record.
+//
+// Of what it hands out, only LargeObjects and Conn are not closed with it: they
+// must not be kept after the effect has returned.
+type effectTx struct {
+	tx     pgx.Tx
+	root   *effectTx // itself, in the outermost
+	nested bool
+
+	// The rest is used in the root only.
+
+	closed   atomic.Bool // the effect has returned
+	refused  atomic.Bool // transaction control was tried
+	connUsed atomic.Bool // Conn was called
+}
+
+var _ pgx.Tx = (*effectTx)(nil)
+
+func newEffectTx(tx pgx.Tx) *effectTx {
+	e := &effectTx{tx: tx}
+	e.root = e
+	return e
+}
+
+// ready tells whether a statement may be sent.
+func (e *effectTx) ready(sql string) error {
+	if e.root.closed.Load() {
+		return pgx.ErrTxClosed
+	}
+	if isTxControl(sql) {
+		e.root.refused.Store(true)
+		return ErrTxControl
+	}
+	if e.gone() {
+		return errTxGone
+	}
+	return nil
+}
+
+// errTxGone is what statements answer once the transaction has been ended
+// behind the library's back: sent now, they would commit by themselves.
+var errTxGone = errors.New("dedup: the transaction has been ended inside the effect")
+
+// gone tells whether the connection is alive and outside any transaction.
+func (e *effectTx) gone() bool {
+	pg := e.tx.Conn().PgConn()
+	return !pg.IsClosed() && pg.TxStatus() == 'I'
+}
+
+// verdict says in what state an effect that returned err left its transaction.
+// Once the transaction is gone nothing else counts.
+func (e *effectTx) verdict(ctx context.Context, started time.Time, err error) error {
+	pg := e.tx.Conn().PgConn()
+	switch {
+	case pg.IsClosed():
+		return orElse(err, errConnLost)
+	case pg.IsBusy():
+		return orElse(err, ErrTxBusy)
+	case pg.TxStatus() == 'I':
+		return errTxGone
+	case err != nil && e.connUsed.Load() && e.swapped(ctx, started):
+		return errTxGone
+	case e.refused.Load() && err != nil && !errors.Is(err, ErrTxControl):
+		return fmt.Errorf("%w (the effect returned: %v)", ErrTxControl, err)
+	case e.refused.Load():
+		return orElse(err, ErrTxControl)
+	case pg.TxStatus() == 'E':
+		return orElse(err, ErrTxAborted)
+	}
+	return err
+}
+
+// errConnLost is the end of an effect that did not notice its connection's.
+var errConnLost = fmt.Errorf("dedup: the connection was lost inside the effect: %w", pgconn.ErrConnClosed)
+
+// swapped tells whether the connection is in another transaction than the one
+// that started then. An aborted one cannot be asked and passes.
+func (e *effectTx) swapped(ctx context.Context, started time.Time) bool {
+	if e.tx.Conn().PgConn().TxStatus() != 'T' {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
+	defer cancel()
+	var now time.Time
+	err := e.tx.Conn().QueryRow(ctx, "SELECT now()").Scan(&now)
+	return err == nil && !now.Equal(started)
+}
+
+func orElse(err, other error) error {
+	if err != nil {
+		return err
+	}
+	return other
+}
+
+func (e *effectTx) Begin(ctx context.Context) (pgx.Tx, error) {
+	if err := e.ready(""); err != nil {
+		return nil, err
+	}
+	sub, err := e.tx.Begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &effectTx{tx: sub, root: e.root, nested: true}, nil
+}
+
+func (e *effectTx) Commit(ctx context.Context) error {
+	if err := e.mayEnd(); err != nil {
+		return err
+	}
+	return e.tx.Commit(ctx)
+}
+
+func (e *effectTx) Rollback(ctx context.Context) error {
+	if err := e.mayEnd(); err != nil {
+		return err
+	}
+	return e.tx.Rollback(ctx)
+}
+
+// mayEnd lets savepoints end. The outermost transaction answers ErrTxControl,
+// but for a deferred Rollback after the effect has returned.
+func (e *effectTx) mayEnd() error {
+	switch {
+	case e.root.closed.Load():
+		return pgx.ErrTxClosed
+	case !e.nested:
+		e.root.refused.Store(true)
+		return ErrTxControl
+	case e.gone():
+		return errTxGone
+	}
+	return nil
+}
+
+func (e *effectTx) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
+	if err := e.ready(sql); err != nil {
+		return pgconn.CommandTag{}, err
+	}
+	return e.tx.Exec(ctx, sql, args...)
+}
+
+func (e *effectTx) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
+	if err := e.ready(sql); err != nil {
+		return failedRows{err}, err
+	}
+	return e.tx.Query(ctx, sql, args...)
+}
+
+func (e *effectTx) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
+	if err := e.ready(sql); err != nil {
+		return failedRows{err}
+	}
+	return e.tx.QueryRow(ctx, sql, args...)
+}
+
+func (e *effectTx) Prepare(ctx context.Context, name, sql string) (*pgconn.StatementDescription, error) {
+	if err := e.ready(sql); err != nil {
+		return nil, err
+	}
+	return e.tx.Prepare(ctx, name, sql)
+}
+
+func (e *effectTx) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
+	err := e.ready("")
+	for _, q := range b.QueuedQueries {
+		if err != nil {
+			break
+		}
+		err = e.ready(q.SQL)
+	}
+	if err != nil {
+		return pgx.FailedBatchResults(b, err)
+	}
+	return e.tx.SendBatch(ctx, b)
+}
+
+func (e *effectTx) CopyFrom(ctx context.Context, table pgx.Identifier, columns []string, rows pgx.CopyFromSource) (int64, error) {
+	if err := e.ready(""); err != nil {
+		return 0, err
+	}
+	return e.tx.CopyFrom(ctx, table, columns, rows)
+}
+
+func (e *effectTx) LargeObjects() pgx.LargeObjects { return e.tx.LargeObjects() }
+
+func (e *effectTx) Conn() *pgx.Conn {
+	e.root.connUsed.Store(true)
+	return e.tx.Conn()
+}
+
+// failedRows are the rows of a statement that was not sent.
+type failedRows struct{ err error }
+
+func (r failedRows) Close()                                       {}
+func (r failedRows) Err() error                                   { return r.err }
+func (r failedRows) CommandTag() pgconn.CommandTag                { return pgconn.CommandTag{} }
+func (r failedRows) FieldDescriptions() []pgconn.FieldDescription { return nil }
+func (r failedRows) Next() bool                                   { return false }
+func (r failedRows) Scan(...any) error                            { return r.err }
+func (r failedRows) Values() ([]any, error)                       { return nil, r.err }
+func (r failedRows) RawValues() [][]byte                          { return nil }
+func (r failedRows) Conn() *pgx.Conn                              { return nil }
+func (r failedRows) TypeMap() *pgtype.Map                         { return nil }

@@ -1,0 +1,112 @@
+package faultproxy
+
+import (
+	"sync"
+	"time"
+)
+
+// blockSize is what is read at once.
+const blockSize = 64 << 10
+
+// session is one connection from its start-up packet on. One goroutine passes requests on (request.go), another one
+// answers (answer.go).
+type session struct {
+	*link
+	proxy *Proxy
+	conn  *ConnCounts
+
+	mu        sync.Mutex
+	shots     []*shot   // every fault that was taken for this session
+	pending   []pending // units delivered and not yet answered, oldest first
+	asking    bool      // the client has sent since it last received
+	discard   bool      // no more answers for the client
+	afterGone *shot     // to be applied when the server has gone
+
+	ended      chan struct{} // closed when the server has gone
+	clientLeft signal        // fired when nothing more comes from the client
+
+	requests requests
+	answers  answers
+}
+
+// pending is a unit that awaits its answer, with the fault that shall befall that answer or nil.
+type pending struct {
+	startup bool
+	shot    *shot
+}
+
+func newSession(p *Proxy, l *link, conn *ConnCounts) *session {
+	s := &session{link: l, proxy: p, conn: conn, ended: make(chan struct{}), clientLeft: newSignal()}
+	s.requests = requests{reader: frameReader{keep: keepFromClient}, tracker: newTracker(conn.ID)}
+	s.answers = answers{reader: frameReader{keep: keepFromServer}}
+	return s
+}
+
+// run passes everything on until both sides are finished. The server always gets to read all that was delivered to it:
+// only the stream towards it is closed, and the session waits for the server to close the other.
+func (s *session) run(startup []byte) {
+	var answering sync.WaitGroup
+	answering.Go(func() {
+		defer close(s.ended)
+		s.passAnswers()
+	})
+	s.passRequests(startup)
+	s.clientLeft.fire()
+	_ = s.server.CloseWrite()
+	answering.Wait()
+	for _, shot := range s.shots {
+		shot.end()
+	}
+}
+
+func (s *session) take(u Unit) *shot {
+	shot := s.proxy.armory.take(u)
+	if shot != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.shots = append(s.shots, shot)
+	}
+	return shot
+}
+
+// expect queues a unit whose last bytes are about to be delivered.
+func (s *session) expect(p pending) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pending = append(s.pending, p)
+}
+
+// discardAnswers keeps from now on every answer from the client; after, unless nil, is applied when the server has gone.
+func (s *session) discardAnswers(after *shot) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.discard = true
+	if after != nil {
+		s.afterGone = after
+	}
+}
+
+// hold waits for the release of a shot and reports true, or false when one of the others comes first. Closing the
+// proxy always ends it.
+func (s *session) hold(shot *shot, others ...<-chan struct{}) bool {
+	a := shot.armed
+	var late <-chan time.Time
+	if a.fault.Delay > 0 {
+		timer := time.NewTimer(a.fault.Delay)
+		defer timer.Stop()
+		late = timer.C
+	}
+	others = append(others, nil, nil)[:2] // a nil channel never comes
+	select {
+	case <-a.release.c:
+		return true
+	case <-late:
+		return true
+	case <-others[0]:
+	case <-others[1]:
+	case <-s.proxy.ctx.Done():
+	}
+	return false
+}
+
+func (s *session) count(change func(*Counts)) { s.proxy.ledger.add(s.conn, change) }

@@ -1,0 +1,63 @@
+package faultproxy
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestSplitSQL(t *testing.T) {
+	t.Parallel()
+
+	for _, test := range []struct {
+		text string
+		want []string
+	}{
+		{"", nil},
+		{" ; ;\n-- nothing; here\n/* or; /* here; */ */;", nil},
+		{"commit", []string{"commit"}},
+		{"insert into t values ('a')\n;commit", []string{"insert into t values ('a')", "commit"}},
+		{"select 'it''s; one'; select 2;", []string{"select 'it''s; one'", "select 2"}},
+		{`select E'a\';b'; end`, []string{`select E'a\';b'`, "end"}},
+		{`select e'a'';\';b'; end`, []string{`select e'a'';\';b'`, "end"}},
+		{`select 'a\'; commit`, []string{`select 'a\'`, "commit"}},
+		{`select type'a\'; commit`, []string{`select type'a\'`, "commit"}},
+		{`select "a;""b"; commit`, []string{`select "a;""b"`, "commit"}},
+		{"do $$begin; end$$; commit", []string{"do $$begin; end$$", "commit"}},
+		{"do $x1$ $$;$x$; $x1$; commit", []string{"do $x1$ $$;$x$; $x1$", "commit"}},
+		{"select $1; select a$b$c; commit", []string{"select $1", "select a$b$c", "commit"}},
+		{"select 1 -- why; not\n; commit", []string{"select 1 -- why; not", "commit"}},
+		{"select 'open; commit", []string{"select 'open; commit"}},
+		{"select $$open; commit", []string{"select $$open; commit"}},
+		{"select /* open; commit", []string{"select /* open; commit"}},
+	} {
+		require.Equal(t, test.want, splitSQL(test.text), test.text)
+	}
+}
+
+func TestCommits(t *testing.T) {
+	t.Parallel()
+
+	for _, sql := range []string{
+		"commit", "COMMIT", " Commit work", "commit and chain", "end", "END TRANSACTION", "-- why\ncommit", "/* x /* y */ */commit",
+	} {
+		require.True(t, commits(sql), sql)
+	}
+	for _, sql := range []string{
+		"", "begin", "rollback", "commit prepared 'x'", "COMMIT /* */ Prepared 'x'", "committed", "ending", "-- commit", "select 'commit'",
+	} {
+		require.False(t, commits(sql), sql)
+	}
+}
+
+func FuzzSplitSQL(f *testing.F) {
+	f.Add("insert into t values (E'a\\';b', $$;$$) -- x\n;commit")
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, sql := range splitSQL(text) {
+			require.NotEmpty(t, sql)
+			require.True(t, strings.Contains(text, sql))
+			commits(sql)
+		}
+	})
+}

@@ -1,0 +1,97 @@
+package pgserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/moby/moby/client"
+	"github.com/testcontainers/testcontainers-go"
+)
+
+// dockerHosts returns the addresses of Docker daemons in the order in which
+// testcontainers-go looks for them. Sockets that do not exist are left out.
+func dockerHosts() []string {
+	config := testcontainers.ReadConfig().Config
+	hosts := []string{config.TestcontainersHost, os.Getenv(client.EnvOverrideHost)}
+	hosts = append(hosts, existingSocket("/var/run/docker.sock"), config.Host)
+
+	home, _ := os.UserHomeDir()
+	for _, path := range []string{
+		filepath.Join(os.Getenv("XDG_RUNTIME_DIR"), "docker.sock"),
+		filepath.Join(home, ".docker", "run", "docker.sock"),
+		filepath.Join(home, ".docker", "desktop", "docker.sock"),
+		filepath.Join("/run/user", strconv.Itoa(os.Getuid()), "docker.sock"),
+	} {
+		hosts = append(hosts, existingSocket(path))
+	}
+
+	var set []string
+	for _, host := range hosts {
+		if host != "" {
+			set = append(set, host)
+		}
+	}
+	return set
+}
+
+// existingSocket returns the address of a Unix socket, and "" where there is none.
+func existingSocket(path string) string {
+	info, err := os.Stat(path)
+	if err != nil || info.Mode()&os.ModeSocket == 0 || !filepath.IsAbs(path) {
+		return ""
+	}
+	return "unix://" + path
+}
+
+// pingDocker returns nil once a daemon has answered. Testcontainers-go asks the
+// same daemons in the same order, but without a limit on the time: a daemon that
+// refuses is passed over, one that accepts and then is silent ends the search.
+func pingDocker(ctx context.Context, hosts []string, wait time.Duration) error {
+	if len(hosts) == 0 {
+		return fmt.Errorf("DOCKER_HOST is not set and no daemon's socket exists: %w", errAbsent)
+	}
+	var errs []error
+	for _, host := range hosts {
+		err := ping(ctx, host, wait)
+		if err == nil {
+			return nil
+		}
+		if errors.Is(err, context.DeadlineExceeded) {
+			return errors.Join(append(errs, fmt.Errorf("the daemon at %s did not answer within %s: %w", host, wait, err))...)
+		}
+		errs = append(errs, fmt.Errorf("no daemon answers at %s: %w", host, err))
+	}
+	return errors.Join(errs...)
+}
+
+// ping asks one daemon for a sign of life.
+func ping(ctx context.Context, host string, wait time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+
+	docker, err := client.New(client.FromEnv, client.WithHost(host))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = docker.Close() }()
+
+	_, err = docker.Ping(ctx, client.PingOptions{})
+	if err != nil && ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return err
+}
+
+// triedHosts puts the addresses into words.
+func triedHosts(hosts []string) string {
+	if len(hosts) == 0 {
+		return "DOCKER_HOST and the usual sockets"
+	}
+	return "the daemon at " + strings.Join(hosts, ", then ")
+}

@@ -1,0 +1,147 @@
+//go:build unix
+
+package pgserver
+
+import (
+	"context"
+	"net/url"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestPrivateServer(t *testing.T) {
+	t.Parallel()
+
+	var lines []string
+	server := startServer(t, &Options{Logf: func(_ string, args ...any) {
+		lines = append(lines, args[0].(string))
+	}})
+	require.Equal(t, []string{server.Source}, lines)
+	require.Regexp(t, `^PostgreSQL [\d.]+ from /.+, data in a temporary folder$`, server.Source)
+	require.Equal(t, WayInstalled, server.Way())
+	require.Positive(t, server.PID())
+
+	conn := connectTo(t, server.URL)
+	require.Equal(t, server.DataDir(), query(t, conn, "SHOW data_directory"))
+	require.Equal(t, "on", query(t, conn, "SHOW is_superuser"))
+	require.Equal(t, "UTF8", query(t, conn, "SHOW server_encoding"))
+	require.Equal(t, "C", query(t, conn, "SELECT datcollate FROM pg_database WHERE datname = 'postgres'"))
+	require.Equal(t, "127.0.0.1", query(t, conn, "SHOW listen_addresses"))
+	require.NoError(t, conn.Close(t.Context()))
+
+	require.NoError(t, server.Stop(t.Context()))
+	require.NoDirExists(t, filepath.Dir(server.DataDir()))
+	require.Zero(t, server.PID())
+	_, err := dial(t.Context(), server.URL)
+	require.Error(t, err)
+
+	require.NoError(t, server.Stop(t.Context()), "a second Stop")
+	require.ErrorIs(t, server.Restart(t.Context()), ErrStopped)
+	require.NoError(t, server.Kill(), "a Kill after Stop")
+}
+
+func TestStopOutlivesACancelledContext(t *testing.T) {
+	t.Parallel()
+
+	server := startServer(t, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.NoError(t, server.Stop(ctx))
+	require.NoDirExists(t, filepath.Dir(server.DataDir()))
+}
+
+func TestSettings(t *testing.T) {
+	t.Parallel()
+
+	tests := []struct {
+		name string
+		opts *Options
+		want map[string]string
+	}{
+		{"Default", &Options{}, map[string]string{
+			"fsync": "off", "full_page_writes": "off", "synchronous_commit": "on", "max_connections": "300",
+		}},
+		{"Durable", &Options{Durable: true, MaxConnections: 20}, map[string]string{
+			"fsync": "on", "full_page_writes": "on", "synchronous_commit": "on", "max_connections": "20",
+		}},
+		{"Further", &Options{MaxConnections: 20, Settings: map[string]string{"max_connections": "30", "wal_level": "logical"}}, map[string]string{
+			"fsync": "off", "max_connections": "30", "wal_level": "logical",
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			conn := connectTo(t, startServer(t, tt.opts).URL)
+			for name, want := range tt.want {
+				require.Equal(t, want, query(t, conn, "SHOW "+name), name)
+			}
+		})
+	}
+}
+
+func TestStartWithACancelledContext(t *testing.T) {
+	t.Parallel()
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := Start(ctx, &Options{Private: true})
+	require.ErrorIs(t, err, context.Canceled)
+	var notFound *NotFoundError
+	require.NotErrorAs(t, err, &notFound)
+}
+
+func TestStartErrorsHoldTheLog(t *testing.T) {
+	t.Parallel()
+
+	_, err := Start(t.Context(), &Options{BinDir: installedDir(t), Settings: map[string]string{"shared_buffers": "much"}})
+	var notFound *NotFoundError
+	require.ErrorAs(t, err, &notFound)
+	require.ErrorContains(t, err, `invalid value for parameter "shared_buffers": "much"`)
+}
+
+// A server of another cluster on the port must not be taken for ours.
+func TestLaunchOnATakenPort(t *testing.T) {
+	t.Parallel()
+
+	other := startServer(t, nil)
+	u, err := url.Parse(other.URL)
+	require.NoError(t, err)
+
+	found, err := findPrograms(t.Context(), binDirs())
+	require.NoError(t, err)
+	c, err := newCluster(found[0], (&Options{}).settings())
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.stop(context.Background())) })
+	require.NoError(t, c.initdb(t.Context()))
+	c.port = other.cluster.port
+	require.False(t, portIsFree(c.port))
+
+	err = c.launch(t.Context())
+	require.ErrorContains(t, err, `could not bind IPv4 address "127.0.0.1"`)
+	require.ErrorContains(t, err, u.Port())
+	require.Zero(t, c.pid())
+	require.NoError(t, connectTo(t, other.URL).Ping(t.Context()))
+}
+
+func TestNotPrivate(t *testing.T) {
+	t.Parallel()
+
+	server := &Server{}
+	require.ErrorIs(t, server.Kill(), ErrNotPrivate)
+	require.ErrorIs(t, server.Restart(t.Context()), ErrNotPrivate)
+	require.Zero(t, server.PID())
+	require.Empty(t, server.DataDir())
+	require.NoError(t, server.Stop(t.Context()))
+}
+
+func TestEnvironmentDoesNotReachTheServer(t *testing.T) {
+	t.Setenv("PGDATA", os.DevNull)
+	t.Setenv("PGPORT", "1")
+	t.Setenv("LC_ALL", "tlh_KX.UTF-8")
+
+	server := startServer(t, nil)
+	require.NoError(t, connectTo(t, server.URL).Ping(t.Context()))
+}

@@ -1,0 +1,63 @@
+package pgtest
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+)
+
+func TestCloneWaitsForTheTemplateToBeFree(t *testing.T) {
+	t.Parallel()
+
+	// A source that someone is connected to, as autovacuum may be.
+	source := NewEmpty(t)
+	conn, err := pgx.Connect(t.Context(), source.URL)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	admin, err := process.connect()
+	require.NoError(t, err)
+
+	t.Run("GivesUpWithItsContext", func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		err := process.clone(ctx, admin, databaseName(t.Name()), source.Name)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+	})
+
+	t.Run("GoesOnWhenItIs", func(t *testing.T) {
+		name := databaseName(t.Name())
+		cloned := make(chan error)
+		go func() { cloned <- process.clone(t.Context(), admin, name, source.Name) }()
+
+		// The server itself waits for the connection to end, and says so.
+		require.NoError(t, conn.Close(t.Context()))
+		require.NoError(t, <-cloned)
+		require.NoError(t, (&DB{Name: name, cluster: process}).Drop(t.Context()))
+	})
+}
+
+// BenchmarkClone compares the strategies by which the server can copy the
+// template. FILE_COPY is the only one before PostgreSQL 15.
+func BenchmarkClone(b *testing.B) {
+	admin, err := process.connect()
+	require.NoError(b, err)
+	source, err := process.template.ensure(b.Context(), admin)
+	require.NoError(b, err)
+
+	for _, strategy := range []string{"WAL_LOG", "FILE_COPY"} {
+		b.Run(strategy, func(b *testing.B) {
+			for b.Loop() {
+				name := databaseName(b.Name())
+				_, err := admin.Exec(b.Context(), fmt.Sprintf("CREATE DATABASE %s TEMPLATE %s STRATEGY %s", name, source, strategy))
+				require.NoError(b, err)
+				b.StopTimer()
+				require.NoError(b, (&DB{Name: name, cluster: process}).Drop(b.Context()))
+				b.StartTimer()
+			}
+		})
+	}
+}

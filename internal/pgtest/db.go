@@ -1,0 +1,130 @@
+package pgtest
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// dropWait bounds dropping a database.
+const dropWait = 30 * time.Second
+
+// A DB is a database of a test.
+type DB struct {
+	Name string // begins with "dedup_test_"
+	URL  string // connects to it as its owner
+
+	cluster *cluster
+}
+
+// New returns a new database with the project's migrations. It is dropped when
+// the test ends, together with any connections to it; see the package's comment
+// for failed tests. New fails the test if there is no server.
+func New(tb testing.TB) *DB {
+	tb.Helper()
+	return process.new(tb, true)
+}
+
+// NewEmpty is [New] without the migrations.
+func NewEmpty(tb testing.TB) *DB {
+	tb.Helper()
+	return process.new(tb, false)
+}
+
+// Create is [New] for where there is no test: an Example. The caller drops the
+// database with [DB.Drop]. Cancelling ctx ends the creation, but not the start
+// of the server.
+func Create(ctx context.Context) (*DB, error) {
+	return process.create(ctx, "example", true)
+}
+
+// Drop drops the database, together with any connections to it. Dropping it again
+// does nothing.
+func (db *DB) Drop(ctx context.Context) error {
+	admin, err := db.cluster.connect()
+	if err != nil {
+		return err
+	}
+	db.cluster.copying.Lock()
+	defer db.cluster.copying.Unlock()
+	_, err = admin.Exec(ctx, "DROP DATABASE IF EXISTS "+pgx.Identifier{db.Name}.Sanitize()+" WITH (FORCE)")
+	if err != nil {
+		return fmt.Errorf("dropping database %s: %w", db.Name, err)
+	}
+	return nil
+}
+
+func (c *cluster) new(tb testing.TB, migrated bool) *DB {
+	tb.Helper()
+	db, err := c.create(tb.Context(), tb.Name(), migrated)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { db.cleanup(tb) })
+	return db
+}
+
+// create makes a database for the test with the given name.
+func (c *cluster) create(ctx context.Context, test string, migrated bool) (*DB, error) {
+	admin, err := c.connect()
+	if err != nil {
+		return nil, err
+	}
+	source := "template0"
+	if migrated {
+		if source, err = c.template.ensure(ctx, admin); err != nil {
+			return nil, err
+		}
+	}
+	db := &DB{Name: databaseName(test), cluster: c}
+	if db.URL, err = databaseURL(c.server.URL, db.Name); err != nil {
+		return nil, err
+	}
+	if err := c.clone(ctx, admin, db.Name, source); err != nil {
+		return nil, err
+	}
+	return db, nil
+}
+
+// cleanup drops the database at the end of its test, or says where it is.
+func (db *DB) cleanup(tb testing.TB) {
+	tb.Helper()
+	if tb.Failed() && db.cluster.outlives() {
+		tb.Logf("pgtest: the test's database is kept: psql '%s'", db.URL)
+		return
+	}
+	if tb.Failed() {
+		tb.Logf("pgtest: the test's database %s is gone with its server; to keep it, set DEDUP_DATABASE_URL to a server that stays", db.Name)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(tb.Context()), dropWait)
+	defer cancel()
+	if err := db.Drop(ctx); err != nil {
+		tb.Error(err)
+	}
+}
+
+// databaseName returns a name that no other database has, with as much of the
+// test's own name as fits into PostgreSQL's 63 bytes.
+func databaseName(test string) string {
+	const longest = 63
+	words := regexp.MustCompile(`[^a-z0-9]+`).ReplaceAllString(strings.ToLower(test), "_")
+	name := "dedup_test_" + strings.ToLower(rand.Text()[:12]) + "_" + words
+	return strings.TrimRight(name[:min(len(name), longest)], "_")
+}
+
+// databaseURL returns the URL of another database of a server.
+func databaseURL(server, database string) (string, error) {
+	u, err := url.Parse(server)
+	if err != nil {
+		return "", fmt.Errorf("reading the server's URL: %w", err)
+	}
+	u.Path = "/" + database
+	return u.String(), nil
+}

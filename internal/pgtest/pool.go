@@ -1,0 +1,32 @@
+package pgtest
+
+import (
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// DefaultMaxConns is the number of connections of a test's pool: few, as many
+// tests run in parallel on one server.
+const DefaultMaxConns = 4
+
+// Pool returns a pool of at most [DefaultMaxConns] connections to the database.
+// Options may change its configuration. The pool is closed when the test ends,
+// and that waits for every connection to be given back.
+func (db *DB) Pool(tb testing.TB, opts ...func(*pgxpool.Config)) *pgxpool.Pool {
+	tb.Helper()
+	config, err := pgxpool.ParseConfig(db.URL)
+	if err != nil {
+		tb.Fatalf("reading the database's URL: %v", err)
+	}
+	config.MaxConns = DefaultMaxConns
+	for _, opt := range opts {
+		opt(config)
+	}
+	pool, err := pgxpool.NewWithConfig(tb.Context(), config)
+	if err != nil {
+		tb.Fatalf("opening a pool: %v", err)
+	}
+	tb.Cleanup(pool.Close)
+	return pool
+}

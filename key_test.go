@@ -1,0 +1,196 @@
+package dedup
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+type keyVectors struct {
+	ToolCall []struct {
+		Session    string
+		Turn       int
+		ToolCallID string `json:"tool_call_id"`
+		Key        string
+	} `json:"tool_call"`
+	Intent []struct {
+		Parts []string
+		Key   string
+	}
+	Args []struct{ Session, Args, Key string }
+	Hash []struct{ Key, Hash string }
+}
+
+func TestKeyGolden(t *testing.T) {
+	t.Parallel()
+
+	vectors := golden[keyVectors](t, "key.json")
+	seen := map[string]bool{}
+	for _, v := range vectors.ToolCall {
+		key, err := KeyFromToolCall(v.Session, v.Turn, v.ToolCallID)
+		require.NoError(t, err)
+		require.Equal(t, v.Key, key)
+		require.False(t, seen[key])
+		seen[key] = true
+	}
+	for _, v := range vectors.Intent {
+		key, err := KeyFromIntent(v.Parts...)
+		require.NoError(t, err)
+		require.Equal(t, v.Key, key)
+		require.False(t, seen[key])
+		seen[key] = true
+	}
+	for _, v := range vectors.Args {
+		key, err := KeyFromArgsMergingRepeats(v.Session, json.RawMessage(v.Args))
+		require.NoError(t, err)
+		require.Equal(t, v.Key, key)
+	}
+	for _, v := range vectors.Hash {
+		require.Equal(t, v.Hash, KeyHash(v.Key))
+	}
+	require.NotEmpty(t, vectors.ToolCall)
+	require.NotEmpty(t, vectors.Intent)
+	require.NotEmpty(t, vectors.Args)
+	require.NotEmpty(t, vectors.Hash)
+}
+
+// The form of a key, spelled out to the byte.
+func TestKeySpelledOut(t *testing.T) {
+	t.Parallel()
+
+	sum := sha256.Sum256([]byte("dedup/key/tool-call/v1" +
+		"\x00\x00\x00\x00\x00\x00\x00\x02s1" +
+		"\x00\x00\x00\x00\x00\x00\x00\x0212" +
+		"\x00\x00\x00\x00\x00\x00\x00\x06call_7"))
+	key, err := KeyFromToolCall("s1", 12, "call_7")
+	require.NoError(t, err)
+	require.Equal(t, "tc1_"+base64.RawURLEncoding.EncodeToString(sum[:]), key)
+	require.Len(t, key, 47)
+	require.NoError(t, validateName("Key", key))
+
+	sum = sha256.Sum256([]byte("dedup/key/intent/v1" + "\x00\x00\x00\x00\x00\x00\x00\x01a" + "\x00\x00\x00\x00\x00\x00\x00\x02bc"))
+	key, err = KeyFromIntent("a", "bc")
+	require.NoError(t, err)
+	require.Equal(t, "in1_"+base64.RawURLEncoding.EncodeToString(sum[:]), key)
+
+	fp := sha256.Sum256([]byte("dedup/fingerprint/v1" + "\x00\x00\x00\x00\x00\x00\x00\x07" + `{"a":1}`))
+	sum = sha256.Sum256([]byte("dedup/key/args/v1" + "\x00\x00\x00\x00\x00\x00\x00\x01s" + "\x00\x00\x00\x00\x00\x00\x00\x20" + string(fp[:])))
+	key, err = KeyFromArgsMergingRepeats("s", map[string]int{"a": 1})
+	require.NoError(t, err)
+	require.Equal(t, "ar1_"+base64.RawURLEncoding.EncodeToString(sum[:]), key)
+
+	sum = sha256.Sum256([]byte("dedup/key-hash/v1" + "\x00\x00\x00\x00\x00\x00\x00\x03key"))
+	require.Equal(t, hex.EncodeToString(sum[:])[:16], KeyHash("key"))
+}
+
+func TestKeyRefuses(t *testing.T) {
+	t.Parallel()
+
+	_, err := KeyFromToolCall("", 0, "id")
+	requireInvalid(t, err, "Session", "is empty; give the conversation")
+	_, err = KeyFromToolCall("s", -1, "id")
+	requireInvalid(t, err, "Turn", "is negative; count")
+	_, err = KeyFromToolCall("s", 0, "")
+	requireInvalid(t, err, "ToolCallID", "pass the call's index in its turn")
+	_, err = KeyFromIntent()
+	requireInvalid(t, err, "Parts", "are missing")
+	_, err = KeyFromIntent("a", "", "b")
+	requireInvalid(t, err, "Parts", "have an empty one at index 1")
+	_, err = KeyFromArgsMergingRepeats("", 1)
+	requireInvalid(t, err, "Session", "is empty")
+	_, err = KeyFromArgsMergingRepeats("s", json.RawMessage(`{`))
+	requireInvalid(t, err, "Args", "no quoted member name")
+}
+
+func TestKeyFromArgsMergesRepeatsOnly(t *testing.T) {
+	t.Parallel()
+
+	keyOf := func(session, args string) string {
+		key, err := KeyFromArgsMergingRepeats(session, json.RawMessage(args))
+		require.NoError(t, err)
+		return key
+	}
+	require.Equal(t, keyOf("s", `{"a":1,"b":2}`), keyOf("s", `{ "b": 2.0, "a": 1e0 }`))
+	require.NotEqual(t, keyOf("s", `{"a":1}`), keyOf("s", `{"a":2}`))
+	require.NotEqual(t, keyOf("s", `{"a":1}`), keyOf("t", `{"a":1}`))
+}
+
+func TestNewKey(t *testing.T) {
+	t.Parallel()
+
+	form := regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
+	seen := map[string]bool{}
+	for range 1000 {
+		key := NewKey()
+		require.Regexp(t, form, key)
+		require.False(t, seen[key])
+		require.NoError(t, validateName("Key", key))
+		seen[key] = true
+	}
+
+	var keys []string
+	for ms := range int64(1000) {
+		keys = append(keys, newKeyAt(time.UnixMilli(1700000000000+ms)))
+	}
+	require.True(t, slices.IsSorted(keys), "later keys sort later")
+	require.Equal(t, "018bcfe5-6800-7", keys[0][:15])
+}
+
+func TestKeyAllocations(t *testing.T) {
+	call := func() { _, _ = KeyFromToolCall("session-0123456789", 12, "call_0123456789") }
+	require.LessOrEqual(t, testing.AllocsPerRun(100, call), 1.0)
+	intent := func() { _, _ = KeyFromIntent("invoice", "2024-117", "send") }
+	require.LessOrEqual(t, testing.AllocsPerRun(100, intent), 1.0)
+	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { NewKey() }), 2.0)
+	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { KeyHash("key") }), 1.0)
+}
+
+// FuzzKeyFromIntent cuts one text into parts in two ways: the keys are equal
+// exactly if the parts are.
+func FuzzKeyFromIntent(f *testing.F) {
+	f.Add("abc", uint64(1), uint64(2))
+	f.Add("a\x00\x00\x00\x00\x00\x00\x00\x01b", uint64(1), uint64(1<<8))
+	f.Add("\x00\x00\x00\x00\x00\x00\x00\x01a\x00\x00\x00\x00\x00\x00\x00\x01b", uint64(0), uint64(1<<8))
+	f.Add("aaaaaaaa", uint64(0x55), uint64(0xaa))
+	f.Add("", uint64(0), uint64(0))
+	f.Fuzz(func(t *testing.T, text string, cutsA, cutsB uint64) {
+		if text == "" {
+			t.Skip()
+		}
+		a, b := cut(text, cutsA), cut(text, cutsB)
+		keyA, err := KeyFromIntent(a...)
+		require.NoError(t, err)
+		keyB, err := KeyFromIntent(b...)
+		require.NoError(t, err)
+		require.Equal(t, slices.Equal(a, b), keyA == keyB, "%q %q", a, b)
+		require.Equal(t, text, strings.Join(a, ""))
+
+		if session := a[0]; len(a) == 3 && len(b) == 3 {
+			keyA, errA := KeyFromToolCall(session, len(a[1]), a[2])
+			keyB, errB := KeyFromToolCall(b[0], len(b[1]), b[2])
+			require.NoError(t, errA)
+			require.NoError(t, errB)
+			require.Equal(t, session == b[0] && len(a[1]) == len(b[1]) && a[2] == b[2], keyA == keyB)
+		}
+	})
+}
+
+// cut cuts text after byte i where bit i of cuts is set.
+func cut(text string, cuts uint64) (parts []string) {
+	start := 0
+	for i := 1; i < len(text) && i <= 64; i++ {
+		if cuts>>(i-1)&1 == 1 {
+			parts = append(parts, text[start:i])
+			start = i
+		}
+	}
+	return append(parts, text[start:])
+}

@@ -1,0 +1,190 @@
+package dedup
+
+import (
+	"fmt"
+	"time"
+	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Options configure a [Deduper]. A nil *Options and every zero field mean the
+// documented default. New copies and checks them once.
+type Options struct {
+	// Schema holds the tool_dedup table. Default "public". Every statement
+	// names it, so that neither search_path nor a temporary table of the same
+	// name can lead a record astray.
+	Schema string
+
+	// Order says how an attempt makes itself its identity's only one. Default
+	// LockFirst.
+	Order Order
+
+	// Isolation is the level of the transactions that Do opens. Default
+	// pgx.ReadCommitted, whatever the database's default is. At
+	// pgx.RepeatableRead and pgx.Serializable the answers are the same, but a
+	// twin that arrives during the race runs its effect in vain more often.
+	Isolation pgx.TxIsoLevel
+
+	// Retention is used by calls that name none. Default TaskRetention.
+	Retention Retention
+
+	// MaxWait bounds how long a call waits for its twins, all in all. Zero, the
+	// default, waits until the call's context ends; negative means not at all:
+	// ErrInFlight is answered at once.
+	MaxWait time.Duration
+
+	// Retry bounds the attempts that Do makes when it meets transient faults.
+	Retry RetryPolicy
+
+	// MaxResultBytes limits the JSON text of a result. Default 1 MiB. A longer
+	// one is a *ResultError before COMMIT and the effect is rolled back.
+	MaxResultBytes int
+
+	// StoreErrors records every error of an effect as its answer, as if it had
+	// been wrapped by [Final]. Default false: errors roll back, nothing is
+	// stored and the next try runs. Transient database errors and context
+	// errors are never stored. A call can choose for itself.
+	StoreErrors bool
+
+	// CommitTimeout bounds the last round trip, which runs on after the caller's
+	// context has ended, because a cancelled COMMIT is a guess. Default 10 s.
+	CommitTimeout time.Duration
+
+	// IdleTimeout is set as idle_in_transaction_session_timeout for the
+	// library's own transactions, so that the server frees an identity whose
+	// client has vanished. It also bounds how long an effect may go without
+	// talking to the server. Default 1 minute, at least 1 ms; negative leaves
+	// the session's own setting.
+	IdleTimeout time.Duration
+
+	// AsyncCommit leaves synchronous_commit alone. By default Do turns it on
+	// for its own transaction where the role or database has it off, because a
+	// server crash would lose calls that were answered (measured: 19 of 3,154).
+	AsyncCommit bool
+
+	// Tracer is told what happens. It implements one or more of the …Tracer
+	// interfaces; see [NewSlogTracer] and [MultiTracer]. Default none.
+	Tracer Tracer
+}
+
+// RetryPolicy bounds the attempts of one call. Each attempt is a fresh
+// transaction; the pause before the nth is drawn evenly from zero up to
+// BaseDelay doubled n times, at most MaxDelay (full jitter). Waiting for a twin
+// is not an attempt.
+type RetryPolicy struct {
+	// MaxAttempts counts the first attempt too. Default 12, which rides out
+	// about 5 s of failover. 1 means no retry.
+	MaxAttempts int
+	// BaseDelay is the bound of the first pause. Default 10 ms.
+	BaseDelay time.Duration
+	// MaxDelay is the bound of any pause. Default 1 s.
+	MaxDelay time.Duration
+}
+
+// Order says how an attempt makes itself its identity's only one before it
+// runs the effect. The primary key decides in both; what differs is the price.
+type Order int
+
+const (
+	// LockFirst takes a transaction-level advisory lock, looks the record up,
+	// runs the effect and inserts the record with the COMMIT. Each row is
+	// written once.
+	LockFirst Order = iota
+	// ClaimFirst inserts the identity, runs the effect and completes the row
+	// with the COMMIT. It is for engines and routers without advisory locks;
+	// each row is written twice.
+	ClaimFirst
+)
+
+// String returns the order's name.
+func (o Order) String() string {
+	switch o {
+	case LockFirst:
+		return "lock first"
+	case ClaimFirst:
+		return "claim first"
+	default:
+		return fmt.Sprintf("Order(%d)", int(o))
+	}
+}
+
+// resolve returns a copy of o with the defaults filled in, or an *OptionsError.
+func (o *Options) resolve() (Options, error) {
+	var opts Options
+	if o != nil {
+		opts = *o
+	}
+	refuse := func(option, reason string, args ...any) (Options, error) {
+		return Options{}, &OptionsError{Option: option, Reason: fmt.Sprintf(reason, args...)}
+	}
+
+	setDefault(&opts.Schema, "public")
+	// The server cuts longer names, and two that are cut can become one.
+	if len(opts.Schema) > 63 || !utf8.ValidString(opts.Schema) || containsNUL(opts.Schema) {
+		return refuse("Schema", "must be a valid name of at most 63 bytes")
+	}
+	if opts.Order != LockFirst && opts.Order != ClaimFirst {
+		return refuse("Order", "unknown value %d; use LockFirst or ClaimFirst", int(opts.Order))
+	}
+	setDefault(&opts.Isolation, pgx.ReadCommitted)
+	switch opts.Isolation {
+	case pgx.ReadCommitted, pgx.RepeatableRead, pgx.Serializable:
+	default:
+		return refuse("Isolation", "unknown level %q; use pgx.ReadCommitted, pgx.RepeatableRead or pgx.Serializable", opts.Isolation)
+	}
+	retention, problem := opts.Retention.resolve(TaskRetention())
+	if problem != "" {
+		return refuse("Retention", "%s", problem)
+	}
+	opts.Retention = retention
+
+	setDefault(&opts.Retry.MaxAttempts, 12)
+	setDefault(&opts.Retry.BaseDelay, 10*time.Millisecond)
+	setDefault(&opts.Retry.MaxDelay, time.Second)
+	switch {
+	case opts.Retry.MaxAttempts < 1:
+		return refuse("Retry.MaxAttempts", "must be at least 1")
+	case opts.Retry.BaseDelay < 0 || opts.Retry.MaxDelay < opts.Retry.BaseDelay:
+		return refuse("Retry.MaxDelay", "must be at least Retry.BaseDelay, and both positive")
+	}
+
+	setDefault(&opts.MaxResultBytes, 1<<20)
+	if opts.MaxResultBytes < minMaxResultBytes || opts.MaxResultBytes > maxMaxResultBytes {
+		return refuse("MaxResultBytes", "must be between %d and %d", minMaxResultBytes, maxMaxResultBytes)
+	}
+	setDefault(&opts.CommitTimeout, 10*time.Second)
+	if opts.CommitTimeout < time.Millisecond {
+		return refuse("CommitTimeout", "must be at least 1ms")
+	}
+	setDefault(&opts.IdleTimeout, time.Minute)
+	if opts.IdleTimeout > 0 && (opts.IdleTimeout < time.Millisecond || opts.IdleTimeout > maxIdleTimeout) {
+		return refuse("IdleTimeout", "must be between 1ms and %s, or negative", maxIdleTimeout)
+	}
+	return opts, nil
+}
+
+const (
+	// A refusal must always fit, see encodeRefusal.
+	minMaxResultBytes = 8 << 10
+	// A Postgres field holds 1 GB; a message that carries it must stay below.
+	maxMaxResultBytes = 256 << 20
+	// The setting is an int32 of milliseconds.
+	maxIdleTimeout = 24 * 24 * time.Hour
+)
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+func containsNUL(s string) bool {
+	for i := range len(s) {
+		if s[i] == 0 {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,131 @@
+package dedup
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// order is how an attempt makes itself its identity's only one, and how it
+// writes the record. There are two, lockFirst and claimFirst; the contract
+// suite holds both to the same answers.
+type order interface {
+	// open begins a transaction on conn and looks, in one pipeline. It returns
+	// as soon as it is known whether the identity is free; whatever it returns,
+	// the caller rolls the connection back unless it commits.
+	open(ctx context.Context, conn *pgx.Conn, req *request) (opening, error)
+
+	// openIn is open inside the caller's transaction, behind a savepoint. For
+	// req.maxWait it blocks inside Postgres until twins are done, where the
+	// deadlock detector sees it. Busy leaves the transaction to be rolled back
+	// to the savepoint.
+	openIn(ctx context.Context, tx pgx.Tx, req *request) (opening, error)
+
+	// queueRecord queues the statement that writes the record, to travel with
+	// the COMMIT. It must raise when the record cannot be written, for then the
+	// server skips the COMMIT.
+	queueRecord(b *pgx.Batch, req *request, open *opening, out outcome, result *string)
+
+	// peek looks outside a transaction, in one round trip. What it says of a
+	// record is final; that the identity is free is a hint.
+	peek(ctx context.Context, conn *pgx.Conn, req *request) (sighting, error)
+
+	// probe is peek for those who want to be told whether a twin is in flight
+	// even where that costs more.
+	probe(ctx context.Context, conn *pgx.Conn, req *request) (sighting, error)
+
+	// sweepLocked tells whether sweeps can be serialised by an advisory lock.
+	sweepLocked() bool
+}
+
+// opening is what an attempt found when it began.
+type opening struct {
+	sighting
+	// tx is the transaction that open began; nil from openIn.
+	tx pgx.Tx
+	// started is now() in the transaction, which names it: the record is only
+	// written in a transaction with the same.
+	started time.Time
+	// forget tells that a record stands in the way that may be forgotten.
+	forget bool
+}
+
+// sighting is what a look-up saw of an identity.
+type sighting struct {
+	// found is true when rec is a record that counts.
+	found bool
+	rec   record
+	// busy is true when there is no record and a twin is in flight.
+	busy bool
+	// hidden is true when a claim met a row that no look-up finds: it was
+	// deleted in between, or it cannot be seen at all.
+	hidden bool
+}
+
+// see fills in a sighting from a look-up. A forgotten record does not count.
+func (s *sighting) see(row pgx.Row) (forgotten bool, err error) {
+	exists, err := s.rec.scan(row)
+	if err != nil || !exists {
+		return false, err
+	}
+	forgotten = s.rec.forgotten()
+	s.found = !forgotten
+	return forgotten, nil
+}
+
+// savepoint is the name of the savepoint that DoTx works behind. Nested uses
+// shadow each other, as SQL has it.
+const savepoint = "tool_dedup"
+
+// queueHurried queues a statement that may wait for a twin for no longer than
+// limit; 0 means for as long as the session allows. It returns how to read what
+// it queued, given how to read the statement itself.
+func (sql *statements) queueHurried(b *pgx.Batch, limit time.Duration, text string, args ...any) func(br pgx.BatchResults, read func() error) error {
+	if limit == 0 {
+		b.Queue(text, args...)
+		return func(_ pgx.BatchResults, read func() error) error { return read() }
+	}
+	b.Queue(sql.hurry, strconv.FormatInt(max(limit.Milliseconds(), 1), 10))
+	b.Queue(text, args...)
+	b.Queue(sql.unhurry)
+	return func(br pgx.BatchResults, read func() error) error {
+		if _, err := br.Exec(); err != nil {
+			return err
+		}
+		if err := read(); err != nil {
+			return err
+		}
+		_, err := br.Exec()
+		return err
+	}
+}
+
+// busyIfLocked turns a lock_timeout into the answer that it stands for.
+func busyIfLocked(open opening, err error) (opening, error) {
+	if sqlState(err) == codeLockNotAvailable {
+		open.sighting, open.forget = sighting{busy: true}, false
+		return open, nil
+	}
+	return open, err
+}
+
+func newOrder(opts *Options, sql *statements) order {
+	txOptions := pgx.TxOptions{IsoLevel: opts.Isolation, AccessMode: pgx.ReadWrite}
+	if opts.Order == ClaimFirst {
+		return &claimFirst{sql: sql, txOptions: txOptions}
+	}
+	return &lockFirst{sql: sql, txOptions: txOptions}
+}
+
+// recordArgs are the parameters of statements.insert and statements.complete.
+func recordArgs(req *request, started time.Time, out outcome, result *string) []any {
+	return []any{
+		req.scope, req.tool, req.key, started, req.fingerprint[:], req.argDigests,
+		string(out), result, req.retention.keep(), req.retention.forget(),
+	}
+}
+
+// idArgs are the parameters of statements.lookup, forget and reset.
+func (id identity) idArgs() []any { return []any{id.scope, id.tool, id.key} }

@@ -1,0 +1,89 @@
+package dedup
+
+import (
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// outcome is how a call ended, as it stands in the table.
+type outcome string
+
+const (
+	outcomeDone    outcome = "done"    // result is the answer
+	outcomeRefused outcome = "refused" // result is the refusal
+	outcomeBroken  outcome = "broken"  // the effect ended its own transaction
+	outcomeClaimed outcome = "claimed" // ClaimFirst, before its COMMIT
+)
+
+// record is a row of tool_dedup without its identity.
+type record struct {
+	fingerprint Fingerprint
+	argDigests  []byte
+	outcome     outcome
+	result      string
+	tombstone   bool // result has been dropped
+	createdAt   time.Time
+	expiresAt   time.Time
+	forgetAt    time.Time
+	// seenAt is the database's clock when the row was read. All judgements of
+	// age compare times of this one clock.
+	seenAt time.Time
+}
+
+// scan reads the columns of statements.lookup. It reports whether there was a
+// row.
+func (r *record) scan(row pgx.Row) (bool, error) {
+	var fingerprint []byte
+	var out string
+	var result *string
+	err := row.Scan(&fingerprint, &r.argDigests, &out, &result, &r.createdAt, &r.expiresAt, &r.forgetAt, &r.seenAt)
+	if err == pgx.ErrNoRows {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	copy(r.fingerprint[:], fingerprint)
+	r.outcome = outcome(out)
+	if r.tombstone = result == nil; !r.tombstone {
+		r.result = *result
+	}
+	return true, nil
+}
+
+// forgotten tells whether the identity may be used anew.
+func (r *record) forgotten() bool { return !r.seenAt.Before(r.forgetAt) }
+
+// expired tells whether the result may no longer be replayed.
+func (r *record) expired() bool { return r.tombstone || !r.seenAt.Before(r.expiresAt) }
+
+// age is the time since the first call.
+func (r *record) age() time.Duration { return r.seenAt.Sub(r.createdAt) }
+
+// judge says what a record of req's identity answers: nil when its result is
+// the answer, else the error that is. Misuse comes before age, so that a reused
+// key is told as long as the identity is remembered.
+func (r *record) judge(req *request) error {
+	switch {
+	case r.outcome == outcomeBroken || r.outcome == outcomeClaimed:
+		// A claim that can be seen was committed by its own effect.
+		return &BrokenError{Scope: req.scope, Tool: req.tool, KeyHash: KeyHash(req.key), At: r.createdAt}
+	case r.fingerprint != req.fingerprint:
+		changed, complete := changedArgs(r.argDigests, req.argDigests)
+		return &KeyReusedError{
+			Scope: req.scope, Tool: req.tool, KeyHash: KeyHash(req.key),
+			First: r.fingerprint, Now: req.fingerprint,
+			FirstAt: r.createdAt, Changed: changed, Complete: complete,
+		}
+	case r.expired():
+		return &ExpiredError{
+			Scope: req.scope, Tool: req.tool, KeyHash: KeyHash(req.key),
+			FirstAt: r.createdAt, ExpiredAt: r.expiresAt, ForgetAt: r.forgetAt,
+		}
+	case r.outcome == outcomeRefused:
+		return decodeRefusal(r.result, r.createdAt)
+	default:
+		return nil
+	}
+}

@@ -1,0 +1,81 @@
+package dedup
+
+import (
+	"encoding/json"
+	"errors"
+	"time"
+	"unicode/utf8"
+)
+
+// Result is what a call answers, and how it came by it.
+type Result[R any] struct {
+	// Value is the result of the effect's one execution, as decoded from its
+	// recorded JSON text: the caller that ran the effect and every later one
+	// get equal values.
+	Value R
+	// Replayed is true when the value came from the record and the effect of
+	// this call was not run, or was run and rolled back.
+	Replayed bool
+	// Recovered is true when the answer to a COMMIT of this very call was lost
+	// and its record was found afterwards: Replayed is true too, but the effect
+	// is most likely this call's own. Count effects by it, not answers.
+	Recovered bool
+	// CreatedAt is when the record was written, ExpiresAt until when the result
+	// is replayed. The database's clock. In DoTx they are what will be
+	// committed with the caller's transaction.
+	CreatedAt, ExpiresAt time.Time
+	// Waited is the time spent waiting for a twin, zero when there was none.
+	Waited time.Duration
+	// Attempts counts the transactions that were opened for this call; 0 when
+	// the answer was taken over from a twin in the same process.
+	Attempts int
+}
+
+// encodeResult returns the text that records value.
+//
+// A [json.RawMessage] is stored byte for byte, anything else as encoding/json
+// writes it. Postgres takes what encoding/json takes with two exceptions, and
+// both are found here, before COMMIT: text that is not UTF-8 and text that is
+// too long.
+func encodeResult[R any](value R, max int) (string, error) {
+	if raw, ok := any(value).(json.RawMessage); ok {
+		if raw == nil {
+			raw = json.RawMessage("null")
+		}
+		return checkStorable(raw, max)
+	}
+	return storable(value, max)
+}
+
+func storable(value any, max int) (string, error) {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return "", &ResultError{Op: "encode", Err: err}
+	}
+	return checkStorable(text, max)
+}
+
+func checkStorable(text []byte, max int) (string, error) {
+	switch {
+	case len(text) > max:
+		return "", &ResultError{Op: "size", Size: len(text), Max: max}
+	case !utf8.Valid(text):
+		return "", &ResultError{Op: "encode", Err: errors.New("not valid UTF-8")}
+	case !json.Valid(text):
+		return "", &ResultError{Op: "encode", Err: errors.New("not valid JSON")}
+	}
+	return string(text), nil
+}
+
+// decodeResult reads a recorded text into a caller's own value.
+func decodeResult[R any](text string) (R, error) {
+	var value R
+	if raw, ok := any(&value).(*json.RawMessage); ok {
+		*raw = json.RawMessage(text)
+		return value, nil
+	}
+	if err := json.Unmarshal([]byte(text), &value); err != nil {
+		return value, &ResultError{Op: "decode", Err: err}
+	}
+	return value, nil
+}

@@ -1,0 +1,65 @@
+package dedup
+
+import "time"
+
+// Retention says how long a call is remembered, in two stages counted from the
+// moment its record is written, by the database's clock. During Result it is
+// replayed. Then its result may be dropped, and during Tombstone the identity
+// still answers [ErrExpired] and never runs a second time. After that the
+// identity may be used anew.
+//
+// The presets follow what payment and agent platforms publish: an interactive
+// turn is retried within the hour, a task within the day, a batch within the
+// week, money within the month.
+type Retention struct {
+	// Result is how long the result is replayed. Zero means the Deduper's
+	// Options.Retention, and there 24 hours. At least 1 ms, at most 100 years.
+	Result time.Duration
+	// Tombstone is how long the identity is refused after that. Zero means
+	// 30 days, negative means not at all. At most 100 years.
+	Tombstone time.Duration
+}
+
+// InteractiveRetention keeps results for 1 hour, then tombstones for 30 days.
+func InteractiveRetention() Retention { return Retention{Result: time.Hour} }
+
+// TaskRetention keeps results for 24 hours, then tombstones for 30 days. It is
+// the default.
+func TaskRetention() Retention { return Retention{Result: 24 * time.Hour} }
+
+// BatchRetention keeps results for 7 days, then tombstones for 30 days.
+func BatchRetention() Retention { return Retention{Result: 7 * 24 * time.Hour} }
+
+// FinancialRetention keeps results for 30 days, then tombstones for 30 days.
+func FinancialRetention() Retention { return Retention{Result: 30 * 24 * time.Hour} }
+
+const (
+	defaultTombstone = 30 * 24 * time.Hour
+	minRetention     = time.Millisecond
+	maxRetention     = 100 * 365 * 24 * time.Hour
+)
+
+// resolve fills in what r leaves out from fallback and reports what is out of
+// range.
+func (r Retention) resolve(fallback Retention) (Retention, string) {
+	if r.Result == 0 {
+		r.Result = fallback.Result
+		if r.Tombstone == 0 {
+			r.Tombstone = fallback.Tombstone
+		}
+	}
+	if r.Tombstone == 0 {
+		r.Tombstone = defaultTombstone
+	}
+	switch {
+	case r.Result < minRetention:
+		return r, "Result must be at least 1ms"
+	case r.Result > maxRetention || r.Tombstone > maxRetention:
+		return r, "Result and Tombstone must be at most 100 years"
+	}
+	return r, ""
+}
+
+// keep and forget are the two ages in microseconds, Postgres' resolution.
+func (r Retention) keep() int64   { return r.Result.Microseconds() }
+func (r Retention) forget() int64 { return (r.Result + max(r.Tombstone, 0)).Microseconds() }

@@ -1,0 +1,140 @@
+package dedup
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// statements are the SQL texts of one Deduper, made once so that pgx's
+// statement cache finds them again. Every text names the table's schema, and
+// every parameter its type, because simple_protocol and exec modes have no
+// description to go by.
+type statements struct {
+	// lock tries the identity's lock and prepares the transaction; lockWait
+	// waits for it and lockCapped gives up locking after maxLocksPerTx.
+	lock       string
+	lockWait   string
+	lockCapped string
+	// peekLock tries the lock outside a transaction, where it is given back at
+	// the end of the pipeline.
+	peekLock string
+	// prepare is lock without a lock, join the same for a caller's transaction.
+	// hurry sets a lock_timeout for the statement that follows, and unhurry
+	// gives the session's own back.
+	prepare string
+	join    string
+	hurry   string
+	unhurry string
+	// lookup reads the record; see record.scan.
+	lookup string
+	// insert writes the record, claim only the identity, complete fills a
+	// claim in.
+	insert   string
+	claim    string
+	complete string
+	// forget deletes the record if it may be forgotten.
+	forget string
+	// reset deletes the record whatever its age.
+	reset string
+	// sweep*: see sweep.go.
+	sweepLock, sweepBoundary, sweepSelect, sweepForget, sweepExpire string
+}
+
+// maxLocksPerTx bounds the advisory locks that DoTx takes in one transaction:
+// they live in the server's shared lock table, and 100,000 exhaust it
+// (measured). Calls beyond it run without, and the primary key decides alone.
+const maxLocksPerTx = 256
+
+// claimTimeout is how long a claim waits inside Postgres for a twin's claim
+// before it gives the connection back.
+const claimTimeout = 5 * time.Millisecond
+
+func newStatements(opts *Options) *statements {
+	table := pgx.Identifier{opts.Schema, "tool_dedup"}.Sanitize()
+
+	// What every transaction of the library's own needs, in the statement that
+	// comes anyway. The conditional keeps a stricter level such as remote_apply.
+	settings := []string{"''"}
+	if opts.IdleTimeout > 0 {
+		settings = append(settings, fmt.Sprintf("set_config('idle_in_transaction_session_timeout', '%d', true)", opts.IdleTimeout.Milliseconds()))
+	}
+	if !opts.AsyncCommit {
+		settings = append(settings, "CASE WHEN current_setting('synchronous_commit') = 'off' THEN set_config('synchronous_commit', 'on', true) END")
+	}
+	prepared := "concat(" + strings.Join(settings, ",\n              ") + ")"
+
+	// The CASE is the tripwire for an effect that ended its own transaction: in
+	// any other transaction now() differs, the scope is NULL and the statement
+	// raises, so that the COMMIT behind it in the pipeline is skipped.
+	const identityInTx = `CASE WHEN now() = $4::timestamptz THEN $1::text END, $2::text, $3::text`
+	const columns = `(scope, tool, key, fingerprint, arg_digests, outcome, result, created_at, expires_at, forget_at)`
+	// clock_timestamp(), not now(): now() is the start of the transaction, and
+	// with a slow effect the record would be born old.
+	const times = `clock_timestamp(), clock_timestamp() + $9::bigint * interval '1 microsecond', clock_timestamp() + $10::bigint * interval '1 microsecond'`
+	// 1 / count(*) raises when a trigger or rule swallowed the row, for the
+	// same reason.
+	written := func(onConflict string) string {
+		return fmt.Sprintf(`WITH written AS (
+    INSERT INTO %s %s
+    VALUES (%s, $5::bytea, $6::bytea, $7::text, $8::text, %s)%s
+    RETURNING created_at, expires_at, forget_at)
+SELECT max(created_at), max(expires_at), max(forget_at), 1 / count(*) FROM written`,
+			table, columns, identityInTx, times, onConflict)
+	}
+
+	return &statements{
+		lock:     `SELECT pg_try_advisory_xact_lock($1::bigint), now(), ` + prepared,
+		lockWait: `SELECT pg_advisory_xact_lock($1::bigint)`,
+		lockCapped: fmt.Sprintf(`SELECT CASE WHEN held.n < %d THEN pg_try_advisory_xact_lock($1::bigint) ELSE true END, now(),
+       set_config('tool_dedup.locks', (held.n + 1)::text, true)
+  FROM (SELECT COALESCE(NULLIF(current_setting('tool_dedup.locks', true), ''), '0')::int AS n) held`, maxLocksPerTx),
+		peekLock: `SELECT pg_try_advisory_xact_lock($1::bigint)`,
+
+		prepare: `SELECT true, now(), ` + prepared,
+		join:    `SELECT true, now(), ''`,
+		hurry: `SELECT set_config('tool_dedup.lock_timeout', current_setting('lock_timeout'), true),
+       set_config('lock_timeout', $1::text, true)`,
+		unhurry: `SELECT set_config('lock_timeout', current_setting('tool_dedup.lock_timeout'), true)`,
+
+		lookup: fmt.Sprintf(`SELECT fingerprint, arg_digests, outcome, result, created_at, expires_at, forget_at, now()
+  FROM %s
+ WHERE scope = $1::text AND tool = $2::text AND key = $3::text`, table),
+
+		insert: written(""),
+		claim: fmt.Sprintf(`INSERT INTO %s %s
+VALUES ($1::text, $2::text, $3::text, $4::bytea, $5::bytea, 'claimed', NULL, clock_timestamp(), clock_timestamp() + $6::bigint * interval '1 microsecond', clock_timestamp() + $7::bigint * interval '1 microsecond')
+ON CONFLICT DO NOTHING`, table, columns),
+		// Never an UPDATE: one that finds no claim would raise nothing, and the
+		// COMMIT behind it would commit an effect without its record.
+		complete: written(`
+    ON CONFLICT (scope, tool, key) DO UPDATE
+       SET outcome = EXCLUDED.outcome, result = EXCLUDED.result,
+           created_at = EXCLUDED.created_at, expires_at = EXCLUDED.expires_at, forget_at = EXCLUDED.forget_at`),
+
+		forget: fmt.Sprintf(`DELETE FROM %s
+ WHERE scope = $1::text AND tool = $2::text AND key = $3::text AND forget_at <= now()`, table),
+		reset: fmt.Sprintf(`DELETE FROM %s
+ WHERE scope = $1::text AND tool = $2::text AND key = $3::text`, table),
+
+		sweepLock: `SELECT pg_try_advisory_xact_lock(` + strconv.FormatInt(sweepLockKey(opts.Schema), 10) + `)`,
+		sweepBoundary: fmt.Sprintf(`SELECT max(due) FROM (
+       SELECT %[2]s AS due FROM %[1]s WHERE %[2]s <= now() ORDER BY 1 LIMIT $1::bigint) batch`, table, dueExpression),
+		sweepSelect: fmt.Sprintf(`SELECT scope, tool, key, fingerprint, outcome, result, created_at, expires_at, forget_at, forget_at <= now()
+  FROM %[1]s WHERE %[2]s <= $1::timestamptz FOR UPDATE`, table, dueExpression),
+		sweepForget: fmt.Sprintf(`DELETE FROM %[1]s WHERE %[2]s <= $1::timestamptz AND forget_at <= now()`, table, dueExpression),
+		sweepExpire: fmt.Sprintf(`UPDATE %[1]s SET result = NULL, arg_digests = NULL
+ WHERE %[2]s <= $1::timestamptz AND result IS NOT NULL AND forget_at > now()`, table, dueExpression),
+	}
+}
+
+// dueExpression is the expression of the index tool_dedup_due; the planner
+// uses the index only for these very words.
+const dueExpression = `(CASE WHEN result IS NULL THEN forget_at ELSE expires_at END)`
+
+func sweepLockKey(schema string) int64 {
+	return identity{tool: "sweep"}.lockKey(schema)
+}
