@@ -4,9 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"slices"
-	"strconv"
-	"unicode/utf16"
-	"unicode/utf8"
 )
 
 const (
@@ -19,10 +16,6 @@ const (
 	// it they are refused with an *[InvalidCallError], long before a stack is
 	// at risk.
 	MaxArgsDepth = 1000
-
-	// maxExponent bounds the exponent of a canonical number on either side of
-	// zero. It is never expanded: 1e1000000 costs nine bytes.
-	maxExponent = 1_000_000_000
 )
 
 // canonicalizer rewrites one JSON text (RFC 8259) so that two texts of the same
@@ -43,19 +36,6 @@ const (
 //     when it is not zero. RFC 8785 goes through float64 instead, which merges
 //     9007199254740993 and 9007199254740992: two accounts, two amounts, two
 //     calls.
-//
-// Some decisions on numbers, and why:
-//
-//   - 1, 1.0, 1e0 and 10e-1 are one number, written 1; 100 and 1e2 are one,
-//     written 1e2. The same call passes through JavaScript, Python and Go on
-//     its way, and each respells numbers: a retry must not become a misuse
-//     because a parser sat between.
-//   - -0, 0, 0.0 and 0e5 are one number, written 0. Minus zero is equal to zero
-//     in all of these languages, most of them lose the sign in integers, and no
-//     tool gives it a meaning.
-//   - An exponent beyond ±1,000,000,000 (after the digits are trimmed) is
-//     refused. There is nothing to be gained from such a number, and the bound
-//     leaves no arithmetic to overflow.
 //
 // Everything is read in one pass that appends to out. Objects whose members
 // came unsorted are noted, and at the end one more pass over the output puts
@@ -297,198 +277,6 @@ func (c *canonicalizer) moveBack(ordered []byte, to, start, end, lo, hi int) int
 	return to - copy(ordered[to-(end-start):], c.out[start:end])
 }
 
-// number writes a number by its value: sign, digits without zeros at either
-// end, exponent.
-func (c *canonicalizer) number() error {
-	start := c.pos
-	negative := c.take('-')
-	whole := c.digits()
-	switch {
-	case len(whole) == 0:
-		return c.fail("a number without digits")
-	case len(whole) > 1 && whole[0] == '0':
-		return c.failAt(start, "a number with a leading zero")
-	}
-	var fraction []byte
-	if c.take('.') {
-		if fraction = c.digits(); len(fraction) == 0 {
-			return c.fail("a number without digits after its point")
-		}
-	}
-	exponent, err := c.exponent()
-	if err != nil {
-		return err
-	}
-
-	exponent -= int64(len(fraction))
-	whole = bytes.TrimLeft(whole, "0")
-	if len(whole) == 0 {
-		fraction = bytes.TrimLeft(fraction, "0")
-	}
-	trimmed := bytes.TrimRight(fraction, "0")
-	exponent += int64(len(fraction) - len(trimmed))
-	fraction = trimmed
-	if len(fraction) == 0 {
-		trimmed = bytes.TrimRight(whole, "0")
-		exponent += int64(len(whole) - len(trimmed))
-		whole = trimmed
-	}
-
-	if len(whole)+len(fraction) == 0 {
-		c.out = append(c.out, '0')
-		return nil
-	}
-	if exponent > maxExponent || exponent < -maxExponent {
-		return c.failAt(start, "a number with an exponent beyond ±1000000000")
-	}
-	if negative {
-		c.out = append(c.out, '-')
-	}
-	c.out = append(append(c.out, whole...), fraction...)
-	if exponent != 0 {
-		c.out = strconv.AppendInt(append(c.out, 'e'), exponent, 10)
-	}
-	return nil
-}
-
-// exponent reads the exponent of a number, 0 if there is none. It stops growing
-// far beyond what is accepted and far below an overflow.
-func (c *canonicalizer) exponent() (int64, error) {
-	if !c.take('e') && !c.take('E') {
-		return 0, nil
-	}
-	negative := c.take('-')
-	if !negative {
-		c.take('+')
-	}
-	digits := c.digits()
-	if len(digits) == 0 {
-		return 0, c.fail("a number without digits in its exponent")
-	}
-	var n int64
-	for _, d := range digits {
-		if n < 1<<50 {
-			n = n*10 + int64(d-'0')
-		}
-	}
-	if negative {
-		n = -n
-	}
-	return n, nil
-}
-
-func (c *canonicalizer) digits() []byte {
-	start := c.pos
-	for c.pos < len(c.src) && c.src[c.pos]-'0' <= 9 {
-		c.pos++
-	}
-	return c.src[start:c.pos]
-}
-
-// text reads the string that begins at pos and appends what is between its
-// quotes to dst: escaped in the canonical way, or unescaped.
-func (c *canonicalizer) text(dst []byte, escaped bool) ([]byte, error) {
-	c.pos++
-	for {
-		start, high := c.pos, byte(0)
-		for c.pos < len(c.src) {
-			b := c.src[c.pos]
-			if b < ' ' || b == '"' || b == '\\' {
-				break
-			}
-			high |= b
-			c.pos++
-		}
-		plain := c.src[start:c.pos]
-		if high >= utf8.RuneSelf && !utf8.Valid(plain) {
-			return dst, c.failAt(start+firstInvalid(plain), "invalid UTF-8 in a string")
-		}
-		dst = append(dst, plain...)
-		if c.pos == len(c.src) {
-			return dst, c.fail("end of text within a string")
-		}
-		switch c.src[c.pos] {
-		case '"':
-			c.pos++
-			return dst, nil
-		case '\\':
-			r, err := c.escape()
-			if err != nil {
-				return dst, err
-			}
-			if escaped {
-				dst = appendEscaped(dst, r)
-			} else {
-				dst = utf8.AppendRune(dst, r)
-			}
-		default:
-			return dst, c.fail("a control character that is not escaped in a string")
-		}
-	}
-}
-
-// escape reads the escape that begins at pos; both halves of a surrogate pair
-// are one.
-func (c *canonicalizer) escape() (rune, error) {
-	start := c.pos
-	if c.pos+1 >= len(c.src) {
-		return 0, c.fail("end of text within a string")
-	}
-	c.pos += 2
-	switch b := c.src[start+1]; b {
-	case '"', '\\', '/':
-		return rune(b), nil
-	case 'b':
-		return '\b', nil
-	case 't':
-		return '\t', nil
-	case 'n':
-		return '\n', nil
-	case 'f':
-		return '\f', nil
-	case 'r':
-		return '\r', nil
-	case 'u':
-		r, ok := c.hex4()
-		if !ok {
-			break
-		}
-		if !utf16.IsSurrogate(r) {
-			return r, nil
-		}
-		if c.take('\\') && c.take('u') {
-			if low, ok := c.hex4(); ok {
-				if pair := utf16.DecodeRune(r, low); pair != utf8.RuneError {
-					return pair, nil
-				}
-			}
-		}
-		return 0, c.failAt(start, "a lone surrogate in a string")
-	}
-	return 0, c.failAt(start, "an unknown escape in a string")
-}
-
-func (c *canonicalizer) hex4() (r rune, ok bool) {
-	if len(c.src)-c.pos < 4 {
-		return 0, false
-	}
-	for _, b := range c.src[c.pos : c.pos+4] {
-		switch {
-		case '0' <= b && b <= '9':
-			b -= '0'
-		case 'a' <= b && b <= 'f':
-			b -= 'a' - 10
-		case 'A' <= b && b <= 'F':
-			b -= 'A' - 10
-		default:
-			return 0, false
-		}
-		r = r<<4 | rune(b)
-	}
-	c.pos += 4
-	return r, true
-}
-
 // enter and leave are the brackets of an array or object.
 func (c *canonicalizer) enter(bracket byte) error {
 	if c.depth == MaxArgsDepth {
@@ -529,29 +317,4 @@ func (c *canonicalizer) fail(problem string) error { return c.failAt(c.pos, prob
 
 func (c *canonicalizer) failAt(at int, problem string) error {
 	return invalid("Args", "%s, at byte %d; send one JSON text as RFC 8259 has it, each member name once", problem, at)
-}
-
-func appendEscaped(dst []byte, r rune) []byte {
-	const hex = "0123456789abcdef"
-	switch {
-	case r == '"', r == '\\':
-		return append(dst, '\\', byte(r))
-	case r >= ' ':
-		return utf8.AppendRune(dst, r)
-	}
-	if short := "\x00\x00\x00\x00\x00\x00\x00\x00btn\x00fr"; int(r) < len(short) && short[r] != 0 {
-		return append(dst, '\\', short[r])
-	}
-	return append(dst, '\\', 'u', '0', '0', hex[r>>4], hex[r&15])
-}
-
-func firstInvalid(text []byte) int {
-	for i := 0; i < len(text); {
-		r, size := utf8.DecodeRune(text[i:])
-		if r == utf8.RuneError && size == 1 {
-			return i
-		}
-		i += size
-	}
-	return len(text)
 }

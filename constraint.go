@@ -46,6 +46,7 @@ func (d *Deduper) resolve(ctx context.Context, req *request, a attempt) attempt 
 	seen, err := d.look(ctx, req, d.order.peek)
 	switch {
 	case err == nil && seen.found:
+		d.traceConflict(ctx, req, f.err, true)
 		return attempt{state: attemptFound, rec: seen.rec, began: a.began}
 	case err != nil && d.mayRetry(ctx, err):
 		// Not to be told from a lost race yet; a fresh attempt will.

@@ -139,9 +139,12 @@ func answer[R any](ctx context.Context, d *Deduper, req *request, s settled, val
 	}
 	result.CreatedAt, result.ExpiresAt = s.rec.createdAt, s.rec.expiresAt
 	if s.executed {
-		result.Value = value
 		d.traceExecuted(ctx, req, s)
-		return result, s.refusal()
+		if err := s.refusal(); err != nil {
+			return result, err
+		}
+		result.Value = value
+		return result, nil
 	}
 
 	result.Replayed = true

@@ -78,6 +78,7 @@ func (d *Deduper) resolveInTx(ctx context.Context, tx pgx.Tx, req *request, open
 		return fmt.Errorf("%w (and looking up the record: %w)", f.err, err)
 	}
 	if seen.found {
+		d.traceConflict(ctx, req, f.err, true)
 		s.rec = seen.rec
 		return backOut(ctx, tx)
 	}

@@ -112,7 +112,7 @@ func busyIfLocked(open opening, err error) (opening, error) {
 }
 
 func newOrder(opts *Options, sql *statements) order {
-	txOptions := pgx.TxOptions{IsoLevel: opts.Isolation, AccessMode: pgx.ReadWrite}
+	txOptions := pgx.TxOptions{IsoLevel: opts.Isolation}
 	if opts.Order == ClaimFirst {
 		return &claimFirst{sql: sql, txOptions: txOptions}
 	}

@@ -81,9 +81,15 @@ func (t *SlogTracer) TraceExpired(ctx context.Context, data ExpiredData) {
 		slog.Time("first_at", data.FirstAt), slog.Duration("age", data.Age))
 }
 
-// TraceConflict logs tool_call_conflict at Warn.
+// TraceConflict logs tool_call_conflict, at Debug when a record resolved it and
+// at Warn when none did.
 func (t *SlogTracer) TraceConflict(ctx context.Context, data ConflictData) {
-	t.log(ctx, slog.LevelWarn, "tool_call_conflict", data.CallData,
+	level := slog.LevelWarn
+	if data.Resolved {
+		level = slog.LevelDebug
+	}
+	t.log(ctx, level, "tool_call_conflict", data.CallData,
+		slog.Bool("resolved", data.Resolved), slog.String("sqlstate", data.SQLState),
 		slog.String("table", data.Table), slog.String("constraint", data.Constraint))
 }
 

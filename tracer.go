@@ -88,7 +88,8 @@ type WaitedData struct {
 	Err error
 }
 
-// ConflictTracer is told of unique violations that no record explains.
+// ConflictTracer is told when an attempt failed and a twin's record explained
+// it, and of unique violations that no record explains.
 type ConflictTracer interface {
 	TraceConflict(ctx context.Context, data ConflictData)
 }
@@ -96,8 +97,11 @@ type ConflictTracer interface {
 // ConflictData is the data of TraceConflict.
 type ConflictData struct {
 	CallData
-	// Table and Constraint are what the server named; both may be empty.
-	Table, Constraint string
+	// Resolved tells that the twin's record was found and answered the call.
+	Resolved bool
+	// SQLState, Table and Constraint are what the server named of the attempt's
+	// failure; each may be empty.
+	SQLState, Table, Constraint string
 }
 
 // KeyReusedTracer is told of calls that were refused because their identity was

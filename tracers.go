@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // MultiTracer returns a tracer that passes every event on to all of tracers
@@ -152,12 +154,15 @@ func (d *Deduper) traceWaited(ctx context.Context, req *request, waited time.Dur
 	}
 }
 
-func (d *Deduper) traceConflict(ctx context.Context, req *request, err error) {
+func (d *Deduper) traceConflict(ctx context.Context, req *request, err error, resolved bool) {
 	if len(d.trace.conflict) == 0 {
 		return
 	}
-	conflict := conflictError(req, err)
-	data := ConflictData{CallData: req.data(), Table: conflict.Table, Constraint: conflict.Constraint}
+	data := ConflictData{CallData: req.data(), Resolved: resolved}
+	var server *pgconn.PgError
+	if errors.As(err, &server) {
+		data.SQLState, data.Table, data.Constraint = server.Code, server.TableName, server.ConstraintName
+	}
 	for _, t := range d.trace.conflict {
 		t.TraceConflict(ctx, data)
 	}

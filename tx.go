@@ -165,7 +165,6 @@ func (d *Deduper) run(ctx context.Context, req *request, out outcome, work work,
 
 		case attemptBusy:
 			s.attempts-- // it came to nothing but a look
-			d.traceWaitStart(ctx, req, false)
 			seen, err := d.await(ctx, req, p)
 			switch {
 			case seen.found && err == nil:
@@ -191,7 +190,7 @@ func (d *Deduper) run(ctx context.Context, req *request, out outcome, work work,
 			return finish(d.recordBroken(ctx, req, a.err))
 
 		case attemptConflict:
-			d.traceConflict(ctx, req, a.err)
+			d.traceConflict(ctx, req, a.err, false)
 			if conflicts++; conflicts > maxConflicts {
 				return finish(conflictError(req, a.err))
 			}
@@ -224,6 +223,7 @@ func (d *Deduper) attempt(ctx context.Context, req *request, out outcome, work w
 	open, err := d.order.open(ctx, conn, req)
 	switch {
 	case err != nil:
+		dropReadOnly(ctx, conn, err)
 		return d.unstarted(ctx, hintPooler(err))
 	case open.found:
 		return attempt{state: attemptFound, rec: open.rec}
@@ -235,7 +235,9 @@ func (d *Deduper) attempt(ctx context.Context, req *request, out outcome, work w
 
 	text, err := d.perform(ctx, req, &open, work, f)
 	if err != nil {
-		return attempt{state: attemptUndecided, began: true, failure: failure{err: err, lost: conn.IsClosed()}}
+		lost := conn.IsClosed()
+		dropReadOnly(ctx, conn, err)
+		return attempt{state: attemptUndecided, began: true, failure: failure{err: err, lost: lost}}
 	}
 	if ctx.Err() != nil { // nothing was sent yet: a definite end
 		return attempt{state: attemptFailed, err: fmt.Errorf("dedup: before commit: %w", contextError(ctx)), began: true}
@@ -248,7 +250,16 @@ func (d *Deduper) attempt(ctx context.Context, req *request, out outcome, work w
 	case commitUnknown:
 		return attempt{state: attemptUnknown, err: err, began: true}
 	default:
+		dropReadOnly(ctx, conn, err)
 		return attempt{state: attemptUndecided, began: true, failure: failure{err: err, atRecord: atRecord}}
+	}
+}
+
+// dropReadOnly closes a connection to a server that turned out to be read-only:
+// it was demoted, and the pool must connect to the new primary.
+func dropReadOnly(ctx context.Context, conn *pgx.Conn, err error) {
+	if sqlState(err) == codeReadOnly {
+		conn.Close(ctx)
 	}
 }
 

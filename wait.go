@@ -14,6 +14,7 @@ import (
 type patience struct {
 	max    time.Duration // 0: until the context ends; negative: not at all
 	waited time.Duration
+	pause  time.Duration // the last pause between looks
 }
 
 // spent tells whether no more waiting is allowed.
@@ -74,12 +75,21 @@ func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }
 // do not come back together.
 func fullJitter(d time.Duration) time.Duration { return rand.N(d + 1) }
 
+// nextPause is the pause before the next look.
+func (p *patience) nextPause() time.Duration {
+	p.pause = min(max(time.Duration(float64(p.pause)*pauseGrowth), firstPause), longPause)
+	return jitter(p.pause)
+}
+
 // await looks at an identity that a twin in another process holds, again and
 // again and without holding a connection in between, until there is a record or
 // the identity looks free. It returns ErrInFlight when the call's patience ends.
 func (d *Deduper) await(ctx context.Context, req *request, p *patience) (sighting, error) {
-	for pause := firstPause; ; pause = min(time.Duration(float64(pause)*pauseGrowth), longPause) {
-		if err := p.wait(ctx, nil, jitter(pause)); err != nil {
+	if !p.spent() {
+		d.traceWaitStart(ctx, req, false)
+	}
+	for {
+		if err := p.wait(ctx, nil, p.nextPause()); err != nil {
 			return sighting{}, err
 		}
 		seen, err := d.look(ctx, req, d.order.peek)

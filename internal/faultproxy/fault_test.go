@@ -174,6 +174,20 @@ func TestFaultsAtCommit(t *testing.T) {
 	}
 }
 
+// TestCutBeforeSyncKeepsTheSync shows what the kind is about: a COMMIT takes effect without its Sync (the test above),
+// an INSERT outside of a transaction does not.
+func TestCutBeforeSyncKeepsTheSync(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t)
+	p := b.proxy(t)
+	armed := p.Arm(faultproxy.Fault{Kind: faultproxy.CutBeforeSync})
+	_, err := b.connect(t, p, pgx.QueryExecModeExec).Exec(b.ctx, "INSERT INTO done VALUES ($1)", "key")
+	require.Error(t, err)
+	b.wait(t, armed.WaitSettled)
+	require.False(t, b.done(t, "key"))
+}
+
 // TestEveryByte cuts a transaction's last batch behind each byte of each direction. What was committed must follow
 // from the place: never before the COMMIT's Execute is complete, always from there on.
 func TestEveryByte(t *testing.T) {

@@ -49,7 +49,7 @@ type cluster struct {
 // startPrivate makes a cluster and starts a server on it. What it made is
 // removed if it fails.
 func startPrivate(ctx context.Context, p programs, opts *Options) (*Server, error) {
-	c, err := newCluster(p, opts.settings())
+	c, err := newCluster(p, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ func startPrivate(ctx context.Context, p programs, opts *Options) (*Server, erro
 	}
 	return &Server{
 		URL:     fmt.Sprintf("postgres://%s@127.0.0.1:%d/postgres?sslmode=disable", clusterUser, c.port),
-		Source:  fmt.Sprintf("PostgreSQL %s from %s, data in a temporary folder", p.version, p.dir),
+		Source:  fmt.Sprintf("PostgreSQL %s from %s, data in a temporary folder below %s", p.version, p.dir, filepath.Dir(c.dir)),
 		cluster: c,
 		stop:    c.stop,
 	}, nil
@@ -66,17 +66,24 @@ func startPrivate(ctx context.Context, p programs, opts *Options) (*Server, erro
 
 // newCluster makes the temporary folder, owned by the account that will run the
 // server, and removes those that dead processes left behind.
-func newCluster(p programs, settings []string) (*cluster, error) {
+func newCluster(p programs, opts *Options) (*cluster, error) {
 	account, err := unprivileged()
 	if err != nil {
 		return nil, err
 	}
-	sweep(os.TempDir())
-	dir, err := os.MkdirTemp("", tempPattern)
+	root, durable := tempRoots()
+	sweep(root)
+	if durable != root {
+		sweep(durable)
+	}
+	if opts.Durable {
+		root = durable
+	}
+	dir, err := os.MkdirTemp(root, tempPattern)
 	if err != nil {
 		return nil, fmt.Errorf("making a folder for the data: %w", err)
 	}
-	c := &cluster{programs: p, settings: settings, account: account, dir: dir}
+	c := &cluster{programs: p, settings: opts.settings(), account: account, dir: dir}
 	if c.owner, err = lockOwner(dir); err == nil {
 		err = account.own(dir)
 	}
@@ -288,7 +295,7 @@ func (c *cluster) accountHint() string {
 		return ""
 	}
 	return fmt.Sprintf(" (as user %q, who must be allowed to enter %s and %s; TMPDIR moves the latter)",
-		c.account.name, c.programs.dir, os.TempDir())
+		c.account.name, c.programs.dir, filepath.Dir(c.dir))
 }
 
 // remove deletes the temporary folder and lets go of its lock.

@@ -51,7 +51,7 @@ func TestAWayThatFailsIsPassedOverAndNamed(t *testing.T) {
 
 	require.Equal(t, WayInstalled, server.Way())
 	require.Equal(t, server.Source, line)
-	require.Regexp(t, `data in a temporary folder \(DEDUP_DATABASE_URL failed: [^;]+\)$`, line, "and Docker, which is not there, is left out")
+	require.Regexp(t, `data in a temporary folder below \S+ \(DEDUP_DATABASE_URL failed: [^;]+\)$`, line, "and Docker, which is not there, is left out")
 	require.NotContains(t, line, "\n")
 }
 

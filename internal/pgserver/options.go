@@ -19,11 +19,12 @@ type Options struct {
 	// in [Server.Source]. Default: no log.
 	Logf func(format string, args ...any)
 
-	// Durable keeps PostgreSQL's own defaults, with which a committed
-	// transaction survives a crash of the machine. Use it for demonstrations
-	// and benchmarks. Default: fsync and full_page_writes are off, which is
-	// faster and survives a crash of the server, but not of the machine.
-	// synchronous_commit stays on either way.
+	// Durable keeps PostgreSQL's own defaults, and the data on disk, with
+	// which a committed transaction survives a crash of the machine. Use it
+	// for demonstrations and benchmarks. Default: fsync and full_page_writes
+	// are off and the data is in memory, in /dev/shm, if there is room and
+	// TMPDIR is not set. That is faster and survives a crash of the server,
+	// but not of the machine. synchronous_commit stays on either way.
 	Durable bool
 
 	// MaxConnections is the server's max_connections.
@@ -56,6 +57,7 @@ func (o *Options) settings() []string {
 		merged["fsync"] = "off"
 		merged["full_page_writes"] = "off"
 		merged["synchronous_commit"] = "on"
+		merged["max_wal_size"] = "256MB" // memory, perhaps
 	}
 	maps.Copy(merged, o.Settings)
 

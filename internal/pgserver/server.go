@@ -15,7 +15,7 @@ type Server struct {
 
 	// Source says on one line which way was taken, and which ways failed
 	// before it: "PostgreSQL 15.18 from /usr/lib/postgresql/15/bin, data in a
-	// temporary folder".
+	// temporary folder below /tmp".
 	Source string
 
 	way     Way

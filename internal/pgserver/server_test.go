@@ -20,7 +20,7 @@ func TestPrivateServer(t *testing.T) {
 		lines = append(lines, args[0].(string))
 	}})
 	require.Equal(t, []string{server.Source}, lines)
-	require.Regexp(t, `^PostgreSQL [\d.]+ from /.+, data in a temporary folder$`, server.Source)
+	require.Regexp(t, `^PostgreSQL [\d.]+ from /.+, data in a temporary folder below /.+$`, server.Source)
 	require.Equal(t, WayInstalled, server.Way())
 	require.Positive(t, server.PID())
 
@@ -112,7 +112,7 @@ func TestLaunchOnATakenPort(t *testing.T) {
 
 	found, err := findPrograms(t.Context(), binDirs())
 	require.NoError(t, err)
-	c, err := newCluster(found[0], (&Options{}).settings())
+	c, err := newCluster(found[0], &Options{})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.stop(context.Background())) })
 	require.NoError(t, c.initdb(t.Context()))

@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/tooldedup/dedup/cmd/dedup/internal/airline"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/world/tool"
@@ -93,9 +92,9 @@ func TestBookReservation(t *testing.T) {
 		other := booking()
 		other.UserID, other.PaymentMethods = tobin, []airline.PaymentIn{pay("credit_card_8001", 140)}
 		numbers := make([]string, 3)
-		var group errgroup.Group
+		var all []func() error
 		for i, in := range []airline.BookIn{booking(), other, booking()} {
-			group.Go(func() error {
+			all = append(all, func() error {
 				got, err := call(t.Context(), b, airline.BookReservation, in)
 				if err == nil {
 					numbers[i] = got.ReservationID
@@ -103,7 +102,7 @@ func TestBookReservation(t *testing.T) {
 				return err
 			})
 		}
-		require.NoError(t, group.Wait())
+		together(t, all...)
 		require.ElementsMatch(t, []string{"HATHAT", "HATHAU", "HATHAV"}, numbers)
 	})
 
@@ -115,20 +114,20 @@ func TestBookReservation(t *testing.T) {
 			require.NoError(t, err)
 		}
 		// A booking locks HATHAV before its user, as an update does.
-		var group errgroup.Group
+		var all []func() error
 		for range 2 {
-			group.Go(func() error {
+			all = append(all, func() error {
 				_, err := call(t.Context(), b, airline.BookReservation, booking())
 				return err
 			})
-			group.Go(func() error {
+			all = append(all, func() error {
 				_, err := call(t.Context(), b, airline.UpdateBaggages, airline.UpdateBaggagesIn{
 					ReservationID: "HATHAV", TotalBaggages: 1, NonfreeBaggages: 1, PaymentID: inesGift,
 				})
 				return err
 			})
 		}
-		require.NoError(t, group.Wait())
+		together(t, all...)
 		require.Equal(t, 7, b.effects(t))
 	})
 }

@@ -3,6 +3,8 @@ package airline_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"sync"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -87,4 +89,16 @@ func (b *bundle) effects(t *testing.T) int {
 	var count int
 	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT count(*) FROM effects`).Scan(&count))
 	return count
+}
+
+// together runs all at once and requires that none fails.
+func together(t *testing.T, all ...func() error) {
+	t.Helper()
+	errs := make([]error, len(all))
+	var group sync.WaitGroup
+	for i, one := range all {
+		group.Go(func() { errs[i] = one() })
+	}
+	group.Wait()
+	require.NoError(t, errors.Join(errs...))
 }

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/tooldedup/dedup/cmd/dedup/internal/airline"
 )
@@ -118,20 +117,20 @@ func TestUpdateBaggages(t *testing.T) {
 func TestConcurrentChargesAddUp(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	var group errgroup.Group
+	var all []func() error
 	for _, id := range []string{"M3PL9Z", "T5WD1C", "M3PL9Z", "T5WD1C"} {
-		group.Go(func() error {
+		all = append(all, func() error {
 			_, err := call(t.Context(), b, airline.UpdateBaggages, airline.UpdateBaggagesIn{
 				ReservationID: id, TotalBaggages: 3, NonfreeBaggages: 1, PaymentID: "credit_card_8001",
 			})
 			return err
 		})
-		group.Go(func() error {
+		all = append(all, func() error {
 			_, err := call(t.Context(), b, airline.SendCertificate, airline.SendCertificateIn{UserID: tobin})
 			return err
 		})
 	}
-	require.NoError(t, group.Wait())
+	together(t, all...)
 	require.Len(t, b.user(t, tobin).PaymentMethods, 5, "three certificates, the fourth is refused")
 	require.Equal(t, 8, b.effects(t))
 }

@@ -3,6 +3,8 @@ package retail_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"sync"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -111,4 +113,16 @@ func (b *bundle) orderField(t *testing.T, id, field string) json.RawMessage {
 	var fields map[string]json.RawMessage
 	require.NoError(t, json.Unmarshal(text, &fields))
 	return fields[field]
+}
+
+// together runs all at once and requires that none fails.
+func together(t *testing.T, all ...func() error) {
+	t.Helper()
+	errs := make([]error, len(all))
+	var group sync.WaitGroup
+	for i, one := range all {
+		group.Go(func() { errs[i] = one() })
+	}
+	group.Wait()
+	require.NoError(t, errors.Join(errs...))
 }

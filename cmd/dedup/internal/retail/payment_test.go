@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/tooldedup/dedup/cmd/dedup/internal/retail"
 )
@@ -43,14 +42,14 @@ func TestCancelOrder(t *testing.T) {
 	t.Run("Concurrently", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		var group errgroup.Group
+		var all []func() error
 		for range 4 {
-			group.Go(func() error {
+			all = append(all, func() error {
 				_, _ = call(t.Context(), b, retail.CancelOrder, retail.CancelIn{OrderID: "#K1002", Reason: "ordered by mistake"})
 				return nil
 			})
 		}
-		require.NoError(t, group.Wait())
+		together(t, all...)
 		require.Equal(t, 160.99, b.balance(t, mirela, mirelaCard))
 		require.Equal(t, 1, b.effects(t))
 	})
@@ -89,17 +88,17 @@ func TestConcurrentChargesAddUp(t *testing.T) {
 	b := setup(t)
 	b.edit(t, twoPads, "{status}", `"pending"`)
 	b.edit(t, mixed, "{status}", `"pending"`)
-	var group errgroup.Group
+	var all []func() error
 	for _, in := range []retail.SwapIn{
 		{OrderID: twoPads, ItemIDs: []string{cork}, NewItemIDs: []string{felt}, PaymentMethodID: largeCard},
 		{OrderID: mixed, ItemIDs: []string{moss90}, NewItemIDs: []string{slate120}, PaymentMethodID: largeCard},
 		{OrderID: "#K1003", ItemIDs: []string{drawers12}, NewItemIDs: []string{drawers24}, PaymentMethodID: largeCard},
 	} {
-		group.Go(func() error {
+		all = append(all, func() error {
 			_, err := call(t.Context(), b, retail.ModifyItems, in)
 			return err
 		})
 	}
-	require.NoError(t, group.Wait())
+	together(t, all...)
 	require.Equal(t, 246.26, b.balance(t, pike, largeCard)) // 310.40 + 1.45 - 19.74 - 45.85
 }

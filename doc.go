@@ -1,0 +1,65 @@
+// Package dedup makes write tools run once.
+//
+// A write tool that is called any number of times with one key (retries,
+// re-deliveries, resumed runs, races, crashes, a lost answer to COMMIT) has its
+// effect in the database once, and every caller gets the first caller's result:
+//
+//	result, err := dedup.Do(ctx, d, dedup.Call{
+//		Scope: account, Tool: "create_ticket", Key: key, Args: in,
+//	}, func(ctx context.Context, tx pgx.Tx) (Ticket, error) {
+//		return insertTicket(ctx, tx, in)
+//	})
+//
+// The tool's writes and the record of its result are one Postgres transaction,
+// and the primary key of tool_dedup decides every race. There is no lease, no
+// lock server, and no moment in which the effect is there and its record is not.
+//
+// # What it promises, and what not
+//
+// Inside one database an effect and its record are committed together or not at
+// all, so the state stays single whatever fails, an asynchronous failover
+// included: that loses effect and record together, and only the
+// acknowledgement was false. What leaves the database is not in the
+// transaction: an HTTP call or an email inside an effect happens as often as the
+// effect is run, which may be more than once.
+//
+// # Words
+//
+// The scope is the tenant on whose behalf a tool runs, the tool a stable name,
+// the key one intent; together they are the identity of a call. The fingerprint
+// is a hash of the arguments. The effect is the tool's writes, the record the
+// stored row. A twin is another call with the same identity; a replay answers it
+// from the record. A tombstone is a record whose result has been dropped but
+// whose identity still refuses to run.
+//
+// # Errors
+//
+// An error that an effect returns comes back as it is, and nothing is stored
+// unless it is wrapped by [Final]. Beside it:
+//
+//	error                  typed as               returned by            call again with the same key?
+//	ErrScopeRequired,      *InvalidCallError      Do DoTx Lookup Reset   no: mend the call
+//	ErrToolRequired,
+//	ErrKeyRequired
+//	-                      *InvalidCallError      Do DoTx Lookup Reset   no: mend the call
+//	ErrOptions             *OptionsError          New NewSweeper Sweep   -
+//	ErrInFlight            -                      Do DoTx Reset          yes
+//	ErrOutcomeUnknown      *OutcomeUnknownError   Do                     yes: it may have happened
+//	ErrAttemptsExhausted   *AttemptsError         Do                     yes: nothing happened
+//	ErrRestartTx           *RestartTxError        DoTx                   yes, the whole transaction
+//	ErrRefused             *RefusedError          Do DoTx                no: this is the answer
+//	ErrExpired             *ExpiredError          Do DoTx                no: it ran
+//	ErrKeyReused           *KeyReusedError        Do DoTx                no: mint a new key
+//	ErrResult              *ResultError           Do DoTx                no: mend the tool
+//	ErrBroken              *BrokenError           Do DoTx                no: repair, then Reset
+//	ErrConflict            *ConflictError         Do DoTx                no: mend the schema
+//	ErrTxControl           -                      Do DoTx, effect's tx   no: mend the tool
+//	ErrTxAborted           -                      Do DoTx                no: mend the tool
+//	ErrTxBusy              -                      Do DoTx                no: mend the tool
+//	ErrNested              -                      Do                     no: use DoTx
+//	ErrReentrant           -                      DoTx                   no: mend the tool
+//	context's errors       -                      all                    yes
+//
+// [IsRetryable] answers the last column, [IsTransient] whether a fault of the
+// database is worth a fresh transaction.
+package dedup
