@@ -3,6 +3,8 @@ package dedup
 import (
 	"context"
 	"sync/atomic"
+
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // effectScope marks the context of a running effect, so that calls inside it
@@ -10,6 +12,7 @@ import (
 // wait for the effect, and no deadlock detector sees that (measured: opposite
 // nesting hung 10 of 10).
 type effectScope struct {
+	pool   *pgxpool.Pool
 	schema string
 	id     identity
 	outer  *effectScope
@@ -21,7 +24,7 @@ type effectScopeKey struct{}
 // enterEffect returns the context for an effect of id.
 func (d *Deduper) enterEffect(ctx context.Context, id identity) (context.Context, *effectScope) {
 	outer, _ := ctx.Value(effectScopeKey{}).(*effectScope)
-	scope := &effectScope{schema: d.opts.Schema, id: id, outer: outer}
+	scope := &effectScope{pool: d.pool, schema: d.opts.Schema, id: id, outer: outer}
 	return context.WithValue(ctx, effectScopeKey{}, scope), scope
 }
 
@@ -35,7 +38,7 @@ func insideEffect(ctx context.Context) bool {
 func (d *Deduper) reentered(ctx context.Context, id identity) bool {
 	scope, _ := ctx.Value(effectScopeKey{}).(*effectScope)
 	for ; scope != nil; scope = scope.outer {
-		if scope.id == id && scope.schema == d.opts.Schema && !scope.ended.Load() {
+		if scope.id == id && scope.pool == d.pool && scope.schema == d.opts.Schema && !scope.ended.Load() {
 			return true
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -55,9 +54,4 @@ func pause(ctx context.Context, d time.Duration) bool {
 	case <-ctx.Done():
 		return false
 	}
-}
-
-// cutSpace cuts the text at its first space: "15.18 (Debian ...)" gives "15.18".
-func cutSpace(text string) (before, after string, found bool) {
-	return strings.Cut(strings.TrimSpace(text), " ")
 }

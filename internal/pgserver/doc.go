@@ -11,8 +11,10 @@
 // A way that is there but fails is passed over, and [Server.Source] says why.
 // Where none works the error is a [*NotFoundError] with one entry for each way.
 //
-// The servers of ways 3 and 4 are private: they listen on 127.0.0.1 only, keep
-// their data in a temporary folder, and do not outlive the process that started
-// them, however that process ends. PostgreSQL refuses to run as root, so for
-// root they run as the account "postgres" or, where there is none, "nobody".
+// The servers of ways 3 and 4 are private: they listen on 127.0.0.1 only and trust
+// whoever connects there, keep their data in a temporary folder, and do not outlive
+// the process that started them, however that process ends (on Windows: if it
+// calls [Server.Stop]). What a killed process leaves in the temporary folder is
+// removed by the next start. PostgreSQL refuses to run as root, so for root they
+// run as the account "postgres" or, where there is none, "nobody".
 package pgserver

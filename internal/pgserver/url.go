@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -63,6 +64,6 @@ func checkServer(ctx context.Context, dsn string) (version string, err error) {
 	if !mayCreate {
 		return "", fmt.Errorf("user %s may not create databases: ALTER ROLE ... CREATEDB lets it", pgx.Identifier{user}.Sanitize())
 	}
-	version, _, _ = cutSpace(version)
+	version, _, _ = strings.Cut(version, " ") // "15.18 (Debian 15.18-0+deb12u1)"
 	return version, nil
 }

@@ -15,9 +15,10 @@
 //	}
 //
 // The server is started by the first test that needs it and stopped by [Main].
-// The migrations run once, into a template; each test's database is a copy of it,
-// which takes some tens of milliseconds. All of this may be used by hundreds of
-// parallel tests, and by several test processes on one server at a time.
+// The migrations run once, into a template, and each test's database is a copy of
+// it: made in ten milliseconds where the server keeps its data in memory, and in
+// up to a few hundred on a disk. All of this may be used by hundreds of parallel
+// tests, and by several test processes on one server at a time.
 //
 // A database is dropped when its test ends. That of a failed test is kept, and its
 // URL logged, if the server outlives the tests, that is if DEDUP_DATABASE_URL

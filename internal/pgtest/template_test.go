@@ -42,7 +42,7 @@ func TestTemplateIsMadeOnce(t *testing.T) {
 
 	admin, err := process.connect()
 	require.NoError(t, err)
-	const name = "dedup_template_made_once"
+	name := databaseName("template")
 	t.Cleanup(func() { dropTemplate(t, name) })
 
 	// What a process leaves that is killed while it makes the template.

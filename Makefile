@@ -1,0 +1,51 @@
+# Two commands do everything: `make demo` and `make test`. Both find or start a
+# Postgres by themselves and say which; see internal/pgserver.
+
+GO ?= go
+# Every module of the workspace.
+MODULES := . ./cmd/dedup
+PACKAGES := $(MODULES:%=%/...)
+GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+FUZZTIME ?= 30s
+# The race detector needs a C compiler.
+RACE := $(if $(shell command -v $${CC:-cc} 2>/dev/null),-race)
+
+.PHONY: help
+help: ## Show what there is to make
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: ## Watch recorded agent sessions run under faults, without dedup and with it
+	$(GO) run ./cmd/dedup replay --compare --html demo.html
+
+.PHONY: test
+test: pgbouncer ## Run all tests of all modules on a real Postgres
+	$(if $(RACE),,@echo "no C compiler: running without the race detector")
+	DEDUP_PGBOUNCER="$${DEDUP_PGBOUNCER:-$(PGBOUNCER)}" $(GO) test $(RACE) -timeout 10m $(PACKAGES)
+
+# Some tests run through PgBouncer. Where it is not installed, Debian's package
+# is unpacked into .cache, which needs no rights; where that does not work
+# either, those tests say so.
+PGBOUNCER := $(CURDIR)/.cache/pgbouncer
+.PHONY: pgbouncer
+pgbouncer:
+	@scripts/pgbouncer "$(PGBOUNCER)"
+
+.PHONY: lint
+lint: ## Check formatting, vet, the house rules and the modules' files
+	@test -z "$$(gofmt -l .)" || { gofmt -l . ; echo "run gofmt -w on these"; exit 1; }
+	$(GO) vet $(PACKAGES)
+	@for module in $(MODULES); do (cd $$module && $(GO) run $(GOLANGCI) run ./... && GOWORK=off $(GO) mod tidy -diff) || exit 1; done
+
+.PHONY: fuzz
+fuzz: ## Fuzz every target for FUZZTIME (30s)
+	@scripts/fuzz $(FUZZTIME)
+
+.PHONY: cover
+cover: pgbouncer ## Run the tests of the library and show what they do not reach
+	DEDUP_PGBOUNCER="$${DEDUP_PGBOUNCER:-$(PGBOUNCER)}" $(GO) test -coverpkg=.,./migrations -coverprofile=.cache/cover.out . ./migrations
+	$(GO) tool cover -func=.cache/cover.out | sort -k3 -n | head -40
+
+.PHONY: clean
+clean: ## Remove what these commands left behind
+	rm -rf .cache bin demo.html
