@@ -2,6 +2,7 @@ package dedup
 
 import (
 	"context"
+	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -16,12 +17,14 @@ type Deduper struct {
 	order   order
 	flights flights
 	trace   tracers
+	trusted atomic.Bool // see trustArbiter
 }
 
 // New returns a Deduper that keeps its records in the tool_dedup table of
 // pool's database. It sends nothing; call migrations.Check at start-up to find
-// out whether the table is there and sound. A nil opts means the defaults. The
-// error is an *OptionsError.
+// out whether the table is there and sound. A Deduper's first call looks for
+// itself whether the table can decide races at all, which is its one extra round
+// trip. A nil opts means the defaults. The error is an *OptionsError.
 func New(pool *pgxpool.Pool, opts *Options) (*Deduper, error) {
 	if pool == nil {
 		return nil, &OptionsError{Option: "pool", Reason: "must not be nil"}

@@ -52,6 +52,7 @@
 //	ErrKeyReused           *KeyReusedError        Do DoTx                no: mint a new key
 //	ErrResult              *ResultError           Do DoTx                no: mend the tool
 //	ErrBroken              *BrokenError           Do DoTx                no: repair, then Reset
+//	ErrArbiter             *ArbiterError          Do DoTx                no: mend the schema
 //	ErrConflict            *ConflictError         Do DoTx                no: mend the schema
 //	ErrTxControl           -                      Do DoTx, effect's tx   no: mend the tool
 //	ErrTxAborted           -                      Do DoTx                no: mend the tool

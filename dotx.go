@@ -2,6 +2,7 @@ package dedup
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -15,6 +16,9 @@ import (
 func (d *Deduper) doTx(ctx context.Context, tx pgx.Tx, req *request, work work) (settled, error) {
 	start := time.Now()
 	s := settled{attempts: 1}
+	if err := d.trustArbiter(ctx, tx); err != nil {
+		return s, inTx(err)
+	}
 	open, err := d.order.openIn(ctx, tx, req)
 	open.tx = tx
 	switch {
@@ -69,6 +73,9 @@ func (d *Deduper) recordInTx(ctx context.Context, tx pgx.Tx, req *request, open 
 func (d *Deduper) resolveInTx(ctx context.Context, tx pgx.Tx, req *request, open *opening, f failure, s *settled) error {
 	if f.err == errTxGone || f.atRecord && tripped(f.err) {
 		return d.recordBroken(ctx, req, f.err)
+	}
+	if f.err == errSwallowed { // the savepoint was released in the same pipeline
+		return fmt.Errorf("%w; roll the transaction back: %w", conflictError(req, nil), f.err)
 	}
 	if err := backTo(ctx, tx); err != nil {
 		return fmt.Errorf("%w (and rolling back to the savepoint: %w)", f.err, err)
@@ -129,7 +136,10 @@ func (d *Deduper) lookInTx(ctx context.Context, tx pgx.Tx, req *request) (seen s
 // inTx makes of a fault that a fresh transaction would not meet the error that
 // asks for one.
 func inTx(err error) error {
-	if IsTransient(err) {
+	switch {
+	case errors.Is(err, ErrArbiter):
+		return err
+	case IsTransient(err):
 		return &RestartTxError{Err: cleaned(err)}
 	}
 	return fmt.Errorf("dedup: in the caller's transaction: %w", cleaned(err))

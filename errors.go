@@ -50,6 +50,11 @@ var (
 	// tool_dedup. The error is a *ConflictError. Returned by Do and DoTx.
 	ErrConflict = errors.New("dedup: unique violation without a record of this identity")
 
+	// ErrArbiter: the tool_dedup table is missing, or cannot decide races in the
+	// state that it is in; nothing is run. The error is an *ArbiterError.
+	// Returned by Do and DoTx, before a Deduper's first call.
+	ErrArbiter = errors.New("dedup: tool_dedup cannot decide races")
+
 	// ErrRestartTx: the caller's transaction cannot go on; roll it back and run
 	// the whole of it again. The error is a *RestartTxError. Returned by DoTx.
 	ErrRestartTx = errors.New("dedup: roll back and run the whole transaction again")

@@ -14,6 +14,8 @@ import (
 // every parameter its type, because simple_protocol and exec modes have no
 // description to go by.
 type statements struct {
+	// table is the table's name, quoted.
+	table string
 	// lock tries the identity's lock and prepares the transaction; lockWait
 	// waits for it and lockCapped gives up locking after maxLocksPerTx.
 	lock       string
@@ -75,18 +77,15 @@ func newStatements(opts *Options) *statements {
 	// clock_timestamp(), not now(): now() is the start of the transaction, and
 	// with a slow effect the record would be born old.
 	const times = `clock_timestamp(), clock_timestamp() + $9::bigint * interval '1 microsecond', clock_timestamp() + $10::bigint * interval '1 microsecond'`
-	// 1 / count(*) raises when a trigger or rule swallowed the row, for the
-	// same reason.
 	written := func(onConflict string) string {
-		return fmt.Sprintf(`WITH written AS (
-    INSERT INTO %s %s
-    VALUES (%s, $5::bytea, $6::bytea, $7::text, $8::text, %s)%s
-    RETURNING created_at, expires_at, forget_at)
-SELECT max(created_at), max(expires_at), max(forget_at), 1 / count(*) FROM written`,
-			table, columns, identityInTx, times, onConflict)
+		return fmt.Sprintf(`INSERT INTO %s AS held %s
+VALUES (%s, $5::bytea, $6::bytea, $7::text, $8::text, %s)%s
+RETURNING created_at, expires_at, forget_at`, table, columns, identityInTx, times, onConflict)
 	}
 
 	return &statements{
+		table: table,
+
 		lock:     `SELECT pg_try_advisory_xact_lock($1::bigint), now(), ` + prepared,
 		lockWait: `SELECT pg_advisory_xact_lock($1::bigint)`,
 		lockCapped: fmt.Sprintf(`SELECT CASE WHEN held.n < %d THEN pg_try_advisory_xact_lock($1::bigint) ELSE true END, now(),
@@ -109,11 +108,15 @@ SELECT max(created_at), max(expires_at), max(forget_at), 1 / count(*) FROM writt
 VALUES ($1::text, $2::text, $3::text, $4::bytea, $5::bytea, 'claimed', NULL, clock_timestamp(), clock_timestamp() + $6::bigint * interval '1 microsecond', clock_timestamp() + $7::bigint * interval '1 microsecond')
 ON CONFLICT DO NOTHING`, table, columns),
 		// Never an UPDATE: one that finds no claim would raise nothing, and the
-		// COMMIT behind it would commit an effect without its record.
+		// COMMIT behind it would commit an effect without its record. And never
+		// over another outcome: a refusal in a caller's transaction is recorded
+		// after its claim was rolled back, when a twin may have been faster. The
+		// division raises then, for the same reason.
 		complete: written(`
-    ON CONFLICT (scope, tool, key) DO UPDATE
-       SET outcome = EXCLUDED.outcome, result = EXCLUDED.result,
-           created_at = EXCLUDED.created_at, expires_at = EXCLUDED.expires_at, forget_at = EXCLUDED.forget_at`),
+ON CONFLICT (scope, tool, key) DO UPDATE
+   SET outcome = EXCLUDED.outcome, result = EXCLUDED.result,
+       created_at = EXCLUDED.created_at, expires_at = EXCLUDED.expires_at, forget_at = EXCLUDED.forget_at
+ WHERE held.outcome = 'claimed' OR 1 / (held.outcome = 'claimed')::int = 0`),
 
 		forget: fmt.Sprintf(`DELETE FROM %s
  WHERE scope = $1::text AND tool = $2::text AND key = $3::text AND forget_at <= now()`, table),

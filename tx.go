@@ -187,6 +187,9 @@ func (d *Deduper) run(ctx context.Context, req *request, out outcome, work work,
 			continue
 
 		case attemptBroken:
+			if out == outcomeBroken { // not even that can be recorded
+				return finish(a.err)
+			}
 			return finish(d.recordBroken(ctx, req, a.err))
 
 		case attemptConflict:
@@ -219,6 +222,9 @@ func (d *Deduper) attempt(ctx context.Context, req *request, out outcome, work w
 	}
 	defer d.release(ctx, pooled) // rolls back, after a panic too
 	conn := pooled.Conn()
+	if err := d.trustArbiter(ctx, conn); err != nil {
+		return d.unstarted(ctx, err)
+	}
 
 	open, err := d.order.open(ctx, conn, req)
 	switch {
@@ -244,10 +250,12 @@ func (d *Deduper) attempt(ctx context.Context, req *request, out outcome, work w
 	}
 
 	rec, what, atRecord, err := d.commit(ctx, conn, req, &open, out, text)
-	switch what {
-	case commitDone:
+	switch {
+	case what == commitDone && err == errSwallowed:
+		return attempt{state: attemptBroken, err: err, began: true}
+	case what == commitDone:
 		return attempt{state: attemptExecuted, rec: rec, began: true}
-	case commitUnknown:
+	case what == commitUnknown:
 		return attempt{state: attemptUnknown, err: err, began: true}
 	default:
 		dropReadOnly(ctx, conn, err)
@@ -282,6 +290,9 @@ func (d *Deduper) perform(ctx context.Context, req *request, open *opening, work
 func (d *Deduper) unstarted(ctx context.Context, err error) attempt {
 	if d.mayRetry(ctx, err) {
 		return attempt{state: attemptRetry, err: err}
+	}
+	if errors.Is(err, ErrArbiter) {
+		return attempt{state: attemptFailed, err: err}
 	}
 	if ctx.Err() != nil {
 		return attempt{state: attemptFailed, err: fmt.Errorf("dedup: opening the transaction: %w: %w", contextError(ctx), err)}

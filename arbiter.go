@@ -1,0 +1,81 @@
+package dedup
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// ArbiterError tells that tool_dedup cannot decide races, so that no call is
+// run. migrations.Check finds these conditions and more.
+type ArbiterError struct {
+	// Table is the table that was looked at.
+	Table string
+	// Problems says what is wrong with it, in words.
+	Problems []string
+}
+
+// Error implements error.
+func (e *ArbiterError) Error() string {
+	return fmt.Sprintf("dedup: %s cannot decide races: %s; nothing is run until that is mended (see migrations.Check)",
+		e.Table, strings.Join(e.Problems, "; "))
+}
+
+// Is makes errors.Is(err, ErrArbiter) true.
+func (e *ArbiterError) Is(target error) bool { return target == ErrArbiter }
+
+// arbiterProblems are the words for the columns of statements.arbiter, in order.
+// Each of them would let an effect be committed twice, or without its record.
+var arbiterProblems = [...]string{
+	"the table does not exist; apply the migrations",
+	"its primary key is not exactly (scope, tool, key), valid and not deferrable",
+	"it is UNLOGGED or temporary, and its records would not outlive a crash that their effects survive",
+	"a BEFORE INSERT trigger can swallow or change a record",
+	"a rule can swallow a record",
+}
+
+// arbiterSQL asks the catalogue and never the table, so that it cannot fail and
+// abort a caller's transaction.
+const arbiterSQL = `SELECT t.oid IS NULL,
+       t.oid IS NOT NULL AND NOT EXISTS (
+         SELECT FROM pg_catalog.pg_index i
+          WHERE i.indrelid = t.oid AND i.indisprimary AND i.indisvalid AND i.indimmediate
+            AND (SELECT array_agg(a.attname::text ORDER BY a.attname::text)
+                   FROM pg_catalog.pg_attribute a
+                  WHERE a.attrelid = t.oid AND a.attnum = ANY (i.indkey)) = ARRAY['key', 'scope', 'tool']),
+       t.oid IS NOT NULL AND t.relpersistence <> 'p',
+       EXISTS (SELECT FROM pg_catalog.pg_trigger g
+                WHERE g.tgrelid = t.oid AND NOT g.tgisinternal AND g.tgenabled <> 'D'
+                  AND g.tgtype & 6 = 6 AND g.tgtype & 1 = 1), -- BEFORE, INSERT, FOR EACH ROW
+       EXISTS (SELECT FROM pg_catalog.pg_rewrite r WHERE r.ev_class = t.oid AND r.ev_type = '3')
+  FROM (SELECT pg_catalog.to_regclass($1::text) AS name) n
+  LEFT JOIN pg_catalog.pg_class t ON t.oid = n.name`
+
+// trustArbiter looks at the table once in the life of a Deduper, before the
+// first effect, in one round trip. It returns an *ArbiterError where the table
+// cannot keep the promise; that is not remembered, so that it can be mended.
+func (d *Deduper) trustArbiter(ctx context.Context, db interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}) error {
+	if d.trusted.Load() {
+		return nil
+	}
+	var found [len(arbiterProblems)]bool
+	err := db.QueryRow(ctx, arbiterSQL, d.sql.table).Scan(&found[0], &found[1], &found[2], &found[3], &found[4])
+	if err != nil {
+		return err
+	}
+	var problems []string
+	for i, problem := range arbiterProblems {
+		if found[i] {
+			problems = append(problems, problem)
+		}
+	}
+	if problems != nil {
+		return &ArbiterError{Table: d.sql.table, Problems: problems}
+	}
+	d.trusted.Store(true)
+	return nil
+}

@@ -1,0 +1,98 @@
+package dedup_test
+
+import (
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup"
+)
+
+// TestArbiter: a table that would let an effect be committed twice, or without
+// its record, is refused before the first effect is run, and taken once it is
+// mended.
+func TestArbiter(t *testing.T) {
+	t.Parallel()
+	swallow := `CREATE FUNCTION swallow() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'; `
+	for name, c := range map[string]struct{ spoil, mend, says string }{
+		"Missing": {
+			spoil: `ALTER TABLE tool_dedup RENAME TO gone`,
+			mend:  `ALTER TABLE gone RENAME TO tool_dedup`,
+			says:  "does not exist",
+		},
+		"NoPrimaryKey": {
+			spoil: `ALTER TABLE tool_dedup DROP CONSTRAINT tool_dedup_pkey`,
+			mend:  `ALTER TABLE tool_dedup ADD CONSTRAINT tool_dedup_pkey PRIMARY KEY (scope, tool, key)`,
+			says:  "primary key",
+		},
+		"PrimaryKeyWithoutScope": {
+			spoil: `ALTER TABLE tool_dedup DROP CONSTRAINT tool_dedup_pkey, ADD CONSTRAINT tool_dedup_pkey PRIMARY KEY (tool, key)`,
+			mend:  `ALTER TABLE tool_dedup DROP CONSTRAINT tool_dedup_pkey, ADD CONSTRAINT tool_dedup_pkey PRIMARY KEY (scope, tool, key)`,
+			says:  "primary key",
+		},
+		"PrimaryKeyWithTime": {
+			spoil: `ALTER TABLE tool_dedup DROP CONSTRAINT tool_dedup_pkey, ADD CONSTRAINT tool_dedup_pkey PRIMARY KEY (scope, tool, key, created_at)`,
+			mend:  `ALTER TABLE tool_dedup DROP CONSTRAINT tool_dedup_pkey, ADD CONSTRAINT tool_dedup_pkey PRIMARY KEY (scope, tool, key)`,
+			says:  "primary key",
+		},
+		"DeferrablePrimaryKey": {
+			spoil: `ALTER TABLE tool_dedup DROP CONSTRAINT tool_dedup_pkey, ADD CONSTRAINT tool_dedup_pkey PRIMARY KEY (scope, tool, key) DEFERRABLE`,
+			mend:  `ALTER TABLE tool_dedup DROP CONSTRAINT tool_dedup_pkey, ADD CONSTRAINT tool_dedup_pkey PRIMARY KEY (scope, tool, key)`,
+			says:  "not deferrable",
+		},
+		"Unlogged": {
+			spoil: `ALTER TABLE tool_dedup SET UNLOGGED`,
+			mend:  `ALTER TABLE tool_dedup SET LOGGED`,
+			says:  "UNLOGGED",
+		},
+		"SwallowingTrigger": {
+			spoil: swallow + `CREATE TRIGGER s BEFORE INSERT ON tool_dedup FOR EACH ROW EXECUTE FUNCTION swallow()`,
+			mend:  `DROP TRIGGER s ON tool_dedup`,
+			says:  "trigger",
+		},
+		"SwallowingRule": {
+			spoil: `CREATE RULE s AS ON INSERT TO tool_dedup DO INSTEAD NOTHING`,
+			mend:  `DROP RULE s ON tool_dedup`,
+			says:  "rule",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, b := setup(t, nil)
+			b.exec(t, c.spoil)
+
+			_, err := dedup.Do(ctx, b.d, call("k"), effect("k"))
+			require.ErrorIs(t, err, dedup.ErrArbiter)
+			require.ErrorContains(t, err, c.says)
+			err = pgx.BeginFunc(ctx, b.pool, func(tx pgx.Tx) error {
+				_, err := dedup.DoTx(ctx, b.d, tx, call("k"), effect("k"))
+				require.ErrorIs(t, err, dedup.ErrArbiter)
+				return nil // the caller's transaction is sound
+			})
+			require.NoError(t, err)
+			require.Zero(t, b.effects(t, "k"))
+
+			b.exec(t, c.mend)
+			_, err = dedup.Do(ctx, b.d, call("k"), effect("k"))
+			require.NoError(t, err)
+			require.Equal(t, 1, b.effects(t, "k"))
+		})
+	}
+
+	// What is added later is told after the fact, and blocks nothing silently.
+	t.Run("SwallowedLater", func(t *testing.T) {
+		t.Parallel()
+		ctx, b := setup(t, nil)
+		_, err := dedup.Do(ctx, b.d, call("before"), effect("before"))
+		require.NoError(t, err)
+		b.exec(t, swallow+`CREATE TRIGGER s BEFORE INSERT ON tool_dedup FOR EACH ROW EXECUTE FUNCTION swallow()`)
+
+		_, err = dedup.Do(ctx, b.d, call("k"), effect("k"))
+		require.ErrorIs(t, err, dedup.ErrBroken)
+		require.ErrorContains(t, err, "swallowed")
+		_, err = dedup.Do(ctx, b.d, call("before"), effect("before"))
+		require.NoError(t, err)
+		require.Equal(t, 1, b.effects(t, "before"))
+	})
+}

@@ -1,0 +1,92 @@
+package dedup_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+
+	"github.com/tooldedup/dedup"
+)
+
+// The key of a model's tool call: session, turn and id together. A re-delivered
+// turn gives the same key, the same id in a later turn another.
+func ExampleKeyFromToolCall() {
+	first, _ := dedup.KeyFromToolCall("conversation 17", 4, "call_0")
+	redelivered, _ := dedup.KeyFromToolCall("conversation 17", 4, "call_0")
+	later, _ := dedup.KeyFromToolCall("conversation 17", 6, "call_0")
+	fmt.Println(first)
+	fmt.Println(first == redelivered, first == later)
+
+	// Some providers leave the id empty: give the call's index in its turn.
+	_, err := dedup.KeyFromToolCall("conversation 17", 4, "")
+	var invalid *dedup.InvalidCallError
+	fmt.Println(errors.As(err, &invalid), invalid.Field)
+
+	// Output:
+	// tc1_MRHh1UPeaLMp-6tyG_9vs7ozjpND3IBe_oIuvc_AHlE
+	// true false
+	// true ToolCallID
+}
+
+// The key of an intent that has a name of its own. No part runs into the next.
+func ExampleKeyFromIntent() {
+	key, _ := dedup.KeyFromIntent("invoice", "2026-117", "send")
+	fmt.Println(key)
+
+	a, _ := dedup.KeyFromIntent("a", "bc")
+	b, _ := dedup.KeyFromIntent("ab", "c")
+	fmt.Println(a == b)
+
+	// Output:
+	// in1_N-VDJNNFMhcZ9YkNfffXjTUsKj52Nz8xuWQpPdcPL5Y
+	// false
+}
+
+// The last resort: equal arguments are one call, even if a second was meant.
+func ExampleKeyFromArgsMergingRepeats() {
+	type addBag struct {
+		Reservation string `json:"reservation"`
+		Bags        int    `json:"bags"`
+	}
+	first, _ := dedup.KeyFromArgsMergingRepeats("conversation 17", addBag{"R1", 1})
+	second, _ := dedup.KeyFromArgsMergingRepeats("conversation 17", addBag{"R1", 1})
+	fmt.Println("a second bag is added:", first != second)
+
+	// Output:
+	// a second bag is added: false
+}
+
+// NewKey is drawn once, where the intent is formed, and saved with it.
+func ExampleNewKey() {
+	plan := struct{ Step, Key string }{Step: "refund order A-117", Key: dedup.NewKey()}
+	fmt.Println(regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`).MatchString(plan.Key))
+
+	// Output:
+	// true
+}
+
+// Logs show the hash of a key.
+func ExampleKeyHash() {
+	fmt.Println(dedup.KeyHash("invoice-2026-117"))
+
+	// Output:
+	// ccd8dd9c4ad1f3d9
+}
+
+// Two texts of one value have one fingerprint; every digit counts.
+func ExampleFingerprintOf() {
+	of := func(text string) dedup.Fingerprint {
+		fp, err := dedup.FingerprintOf(json.RawMessage(text))
+		if err != nil {
+			panic(err)
+		}
+		return fp
+	}
+	fmt.Println(of(`{"a": 1.0, "b": "\u00e9"}`) == of(`{"b":"é","a":1}`))
+	fmt.Println(of(`9007199254740993`) == of(`9007199254740992`))
+
+	// Output:
+	// true
+	// false
+}
