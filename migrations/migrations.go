@@ -11,6 +11,8 @@
 // with `dedup migrate up`, or as the plain SQL that [SQL] returns and
 // `dedup migrate print` prints. All objects are created unqualified, in the
 // first schema of the connection's search_path.
+//
+// An application calls [Check] when it starts.
 package migrations
 
 import (

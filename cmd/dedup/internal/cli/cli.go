@@ -1,0 +1,66 @@
+package cli
+
+import (
+	"context"
+	"io"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+)
+
+const long = `dedup is the companion of the Go library github.com/tooldedup/dedup, which makes
+write tools run once however often they are called.
+
+A program that uses the library needs the table tool_dedup in its database:
+
+  dedup migrate up      creates it
+  dedup migrate check   tells whether it is there and sound
+
+Databases are named by --database-url or by the environment variable
+DEDUP_DATABASE_URL, such as postgres://user:password@localhost:5432/mydb.
+
+The exit code is 0 when all is well, 1 when a problem was found or the command
+failed, 2 for a command line that cannot be carried out, and 130 after Ctrl-C.`
+
+// Streams are where commands write: what they were asked for to Out, all else
+// to Err.
+type Streams struct{ Out, Err io.Writer }
+
+// Run runs the program with the given commands and returns its exit code.
+// Errors are written to streams.Err. When ctx ends, the command stops what it
+// is doing, which rolls an open transaction back, and the program is
+// interrupted.
+//
+// An error of a command that has a method ExitCode() int ends the program with
+// that code.
+func Run(ctx context.Context, args []string, streams Streams, commands ...*cobra.Command) int {
+	root := Group(&cobra.Command{
+		Use:           "dedup",
+		Short:         "Write tools that run once: the companion of github.com/tooldedup/dedup",
+		Long:          long,
+		Version:       version(),
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}, commands...)
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &UsageError{Err: err} })
+	root.SetArgs(args)
+	root.SetOut(streams.Out)
+	root.SetErr(streams.Err)
+
+	cmd, err := root.ExecuteContextC(ctx)
+	code := exitCode(ctx, err)
+	if err != nil {
+		report(cmd, err, code)
+	}
+	return code
+}
+
+// version is that of the module, as the go command recorded it.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" {
+		return "(unknown)"
+	}
+	return info.Main.Version
+}

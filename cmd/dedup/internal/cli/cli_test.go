@@ -1,0 +1,96 @@
+package cli_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup/cmd/dedup/internal/cli"
+)
+
+// run runs the program with a few commands and returns what it wrote.
+func run(ctx context.Context, args ...string) (code int, stdout, stderr string) {
+	command := func(name string, fn func(*cobra.Command) error) *cobra.Command {
+		return &cobra.Command{
+			Use: name, Short: "Do " + name, Args: cli.NoArgs,
+			RunE: func(cmd *cobra.Command, _ []string) error { return fn(cmd) },
+		}
+	}
+	hidden := command("worker", func(*cobra.Command) error { return nil })
+	hidden.Hidden = true
+	group := cli.Group(&cobra.Command{Use: "group"},
+		command("fine", func(cmd *cobra.Command) error { cmd.Println("done"); return nil }),
+		command("fail", func(*cobra.Command) error { return errors.New("dedup: it broke") }),
+		command("usage", func(*cobra.Command) error { return cli.Usage("give %s", "more") }),
+		command("coded", func(*cobra.Command) error { return coded{} }),
+		command("wait", func(cmd *cobra.Command) error { <-cmd.Context().Done(); return cmd.Context().Err() }),
+		hidden,
+	)
+	var out, errs bytes.Buffer
+	code = cli.Run(ctx, args, cli.Streams{Out: &out, Err: &errs}, group)
+	return code, out.String(), errs.String()
+}
+
+type coded struct{}
+
+func (coded) Error() string { return "coded" }
+func (coded) ExitCode() int { return 7 }
+
+func TestRun(t *testing.T) {
+	t.Parallel()
+
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	tests := []struct {
+		name           string
+		ctx            context.Context
+		args           []string
+		code           int
+		stdout, stderr string
+	}{
+		{"Fine", nil, []string{"group", "fine"}, cli.ExitOK, "done\n", ""},
+		{"Fails", nil, []string{"group", "fail"}, cli.ExitFailed, "", "dedup: it broke\n"},
+		{"Usage", nil, []string{"group", "usage"}, cli.ExitUsage, "", "dedup: give more\nRun `dedup group usage --help` for help.\n"},
+		{"OwnCode", nil, []string{"group", "coded"}, 7, "", "dedup: coded\n"},
+		{"Interrupted", ended, []string{"group", "wait"}, cli.ExitInterrupted, "", "dedup: interrupted\n"},
+		{"InterruptedTooLate", ended, []string{"group", "fine"}, cli.ExitOK, "done\n", ""},
+		{"Argument", nil, []string{"group", "fine", "x"}, cli.ExitUsage, "", "dedup: unexpected argument \"x\"\nRun `dedup group fine --help` for help.\n"},
+		{"Flag", nil, []string{"group", "fine", "--x"}, cli.ExitUsage, "", "dedup: unknown flag: --x\nRun `dedup group fine --help` for help.\n"},
+		{"NoCommand", nil, []string{}, cli.ExitUsage, "", "dedup: which command? Choose one of: group\nRun `dedup --help` for help.\n"},
+		{"UnknownCommand", nil, []string{"grop"}, cli.ExitUsage, "", "dedup: unknown command \"grop\"; did you mean group?\nRun `dedup --help` for help.\n"},
+		{"NoSubcommand", nil, []string{"group"}, cli.ExitUsage, "", "dedup: which command? Choose one of: coded, fail, fine, usage, wait\nRun `dedup group --help` for help.\n"},
+		{"UnknownSubcommand", nil, []string{"group", "xyzzy"}, cli.ExitUsage, "", "dedup: unknown command \"xyzzy\"; choose one of: coded, fail, fine, usage, wait\nRun `dedup group --help` for help.\n"},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			ctx := tc.ctx
+			if ctx == nil {
+				ctx = t.Context()
+			}
+			code, stdout, stderr := run(ctx, tc.args...)
+			require.Equal(t, tc.stderr, stderr)
+			require.Equal(t, tc.stdout, stdout)
+			require.Equal(t, tc.code, code)
+		})
+	}
+}
+
+func TestHelp(t *testing.T) {
+	t.Parallel()
+
+	for _, args := range [][]string{{"--help"}, {"help"}, {"-h"}} {
+		code, stdout, stderr := run(t.Context(), args...)
+		require.Zero(t, code)
+		require.Empty(t, stderr)
+		require.Contains(t, stdout, "DEDUP_DATABASE_URL")
+		require.Contains(t, stdout, "Available Commands")
+	}
+	code, stdout, _ := run(t.Context(), "--version")
+	require.Zero(t, code)
+	require.Contains(t, stdout, "dedup version ")
+}

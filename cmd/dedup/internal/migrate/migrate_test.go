@@ -1,0 +1,202 @@
+package migrate_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup/cmd/dedup/internal/cli"
+	"github.com/tooldedup/dedup/internal/pgtest"
+	"github.com/tooldedup/dedup/migrations"
+)
+
+func TestUpDownUp(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t)
+	require.Regexp(t, `^MIGRATION +STATE +APPLIED AT\n00001_tool_dedup.sql +pending +-\n$`, b.fine(t, "status"))
+	require.Contains(t, b.fails(t, "check"), "table_missing")
+	require.Equal(t, "nothing to do: tool_dedup_version records no migration\n", b.fine(t, "down"))
+	require.Empty(t, b.relations(t), "looking leaves nothing behind")
+
+	for range 2 {
+		require.Regexp(t, `^applied 00001_tool_dedup.sql in \d+(ms|s|µs)\n$`, b.fine(t, "up"))
+		require.NoError(t, migrations.Check(t.Context(), b.pool, nil))
+		require.Equal(t, "nothing to do: all migrations are applied\n", b.fine(t, "up"))
+		require.Equal(t, "\"public\".\"tool_dedup\" is sound\n", b.fine(t, "check"))
+		require.Regexp(t, `00001_tool_dedup.sql +applied +\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\n$`, b.fine(t, "status"))
+
+		require.Regexp(t, `^rolled back 00001_tool_dedup.sql in`, b.fine(t, "down"))
+		require.Equal(t, []string{"public.tool_dedup_version", "public.tool_dedup_version_pkey"}, b.relations(t))
+		require.Equal(t, "nothing to do: tool_dedup_version records no migration\n", b.fine(t, "down"))
+	}
+}
+
+func TestDownKeepsRecords(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t)
+	b.fine(t, "up")
+	b.exec(t, record)
+	require.Contains(t, b.fails(t, "down"), "give --drop-records")
+	require.NoError(t, migrations.Check(t.Context(), b.pool, nil))
+	b.fine(t, "down", "--drop-records")
+
+	b.fine(t, "up")
+	b.exec(t, record+`UPDATE tool_dedup SET created_at = '2020-01-01', expires_at = '2020-01-01', forget_at = '2020-01-02'`)
+	b.fine(t, "down")
+}
+
+func TestAppliedByOtherMeans(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t)
+	b.exec(t, b.fine(t, "print"))
+	before := b.relations(t)
+	require.Contains(t, b.fails(t, "up"), "applied by other means")
+	got := b.migrate(t, "status")
+	require.Equal(t, cli.ExitOK, got.code)
+	require.Contains(t, got.out, "pending")
+	require.Contains(t, got.errOut, "applied by other means")
+	b.fine(t, "down")
+	b.fine(t, "check")
+	require.Equal(t, before, b.relations(t))
+}
+
+func TestSchema(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t)
+	for _, command := range []string{"up", "down", "status"} {
+		require.Contains(t, b.fails(t, command, "--schema", "My app"), `create it (CREATE SCHEMA "My app")`)
+	}
+	require.Contains(t, b.fails(t, "check", "--schema", "My app"), "schema_missing")
+
+	b.exec(t, `CREATE SCHEMA "My app"`)
+	b.fine(t, "up", "--schema", "My app")
+	require.Equal(t, "\"My app\".\"tool_dedup\" is sound\n", b.fine(t, "check", "--schema", "My app"))
+	require.Contains(t, b.fails(t, "check"), "table_missing")
+	require.Contains(t, b.relations(t), `"My app".tool_dedup`)
+	b.fine(t, "down", "--schema", "My app")
+
+	b.exec(t, b.fine(t, "print", "--schema", "My app"))
+	require.Contains(t, b.fails(t, "check", "--schema", "My app"), "migrations_pending")
+	b.exec(t, `DROP TABLE "My app".tool_dedup_version`)
+	b.fine(t, "check", "--schema", "My app")
+}
+
+func TestCheckListsAllProblems(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t)
+	b.fine(t, "up")
+	b.exec(t, `DROP INDEX tool_dedup_due; ALTER TABLE tool_dedup SET UNLOGGED`)
+	got := b.fails(t, "check")
+	require.Regexp(t, `^dedup: the schema is not sound, 2 problems:\n- due_index_missing: .+; run: CREATE INDEX .+\n- unlogged: .+; run: ALTER TABLE .+\n$`, got)
+}
+
+func TestPrint(t *testing.T) {
+	t.Parallel()
+
+	want, err := migrations.SQL()
+	require.NoError(t, err)
+	require.Equal(t, outcome{cli.ExitOK, want, ""}, run(t.Context(), "print"), "needs no database")
+}
+
+// Many instances of an application migrate when they start.
+func TestUpAtOnce(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t)
+	outcomes := make([]outcome, 4)
+	var all sync.WaitGroup
+	for i := range outcomes {
+		all.Go(func() { outcomes[i] = b.migrate(t, "up") })
+	}
+	all.Wait()
+	for _, got := range outcomes {
+		require.Equal(t, cli.ExitOK, got.code, got.errOut)
+	}
+	b.fine(t, "check")
+}
+
+func TestInterrupted(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t)
+	b.fine(t, "up")
+	tx, err := b.pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer tx.Rollback(context.WithoutCancel(t.Context()))
+	_, err = tx.Exec(t.Context(), `LOCK TABLE tool_dedup`)
+	require.NoError(t, err)
+
+	ctx, interrupt := context.WithCancel(t.Context())
+	ended := make(chan outcome, 1)
+	go func() { ended <- run(ctx, "down", "--drop-records", "--database-url", b.db.URL) }()
+	require.Eventually(t, func() bool {
+		var waiting bool
+		err := b.pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = 'tool_dedup'::regclass)`).Scan(&waiting)
+		return err == nil && waiting
+	}, 20*time.Second, 10*time.Millisecond)
+	interrupt()
+	require.Equal(t, outcome{cli.ExitInterrupted, "", "dedup: interrupted\n"}, <-ended)
+
+	require.NoError(t, tx.Rollback(t.Context()))
+	b.fine(t, "check")
+}
+
+func TestFailures(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t)
+	b.exec(t, `CREATE TABLE tool_dedup_version (note text)`)
+	for _, command := range []string{"up", "down", "status"} {
+		require.Contains(t, b.fails(t, command), "reading tool_dedup_version")
+	}
+	for _, command := range []string{"up", "down", "status", "check"} {
+		got := run(t.Context(), command, "--database-url", "postgres://user:s3cret@127.0.0.1:1/db")
+		require.Equal(t, cli.ExitFailed, got.code)
+		require.Contains(t, got.errOut, "127.0.0.1:1")
+		require.NotContains(t, got.errOut, "s3cret")
+	}
+}
+
+func TestUsage(t *testing.T) {
+	t.Parallel()
+
+	for _, args := range [][]string{
+		{}, {"sideways"}, {"up", "now"}, {"down", "now"}, {"status", "now"}, {"print", "now"}, {"check", "now"}, {"up", "--fast"},
+		{"up", "--schema", "", "--database-url", "postgres://localhost/db"},
+		{"check", "--database-url", "postgres://user:s3cret@localhost:port/db"},
+	} {
+		got := run(t.Context(), args...)
+		require.Equal(t, cli.ExitUsage, got.code, args)
+		require.Empty(t, got.out)
+		require.Contains(t, got.errOut, "--help` for help")
+		require.NotContains(t, got.errOut, "s3cret")
+	}
+	for _, command := range []string{"", "up", "down", "status", "print", "check"} {
+		got := run(t.Context(), command, "--help")
+		require.Equal(t, cli.ExitOK, got.code)
+		require.Contains(t, got.out, "--database-url")
+	}
+}
+
+func TestDatabaseURL(t *testing.T) {
+	db := pgtest.New(t)
+	t.Setenv("DEDUP_DATABASE_URL", db.URL)
+	require.Equal(t, cli.ExitOK, run(t.Context(), "check").code)
+	got := run(t.Context(), "check", "--database-url", pgtest.NewEmpty(t).URL)
+	require.Equal(t, cli.ExitFailed, got.code, "the flag comes first")
+
+	t.Setenv("DEDUP_DATABASE_URL", "")
+	for _, command := range []string{"up", "down", "status", "check"} {
+		got := run(t.Context(), command)
+		require.Equal(t, cli.ExitUsage, got.code)
+		require.Contains(t, got.errOut, "set DEDUP_DATABASE_URL")
+	}
+}

@@ -1,0 +1,125 @@
+package migrate
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"os"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
+
+	"github.com/tooldedup/dedup/cmd/dedup/internal/cli"
+	"github.com/tooldedup/dedup/migrations"
+)
+
+// urlVariable names the database where --database-url does not.
+const urlVariable = "DEDUP_DATABASE_URL"
+
+// target is the schema that the command line names.
+type target struct{ url, schema string }
+
+// config is how to connect to the target. The schema is all of the search_path:
+// that is where unqualified objects go.
+func (t *target) config() (*pgx.ConnConfig, error) {
+	url := t.url
+	if url == "" {
+		url = os.Getenv(urlVariable)
+	}
+	if url == "" {
+		return nil, cli.Usage("which database? Give --database-url or set %s", urlVariable)
+	}
+	if t.schema == "" {
+		return nil, cli.Usage("--schema: the name is empty")
+	}
+	config, err := pgx.ParseConfig(url)
+	if err != nil {
+		return nil, cli.Usage("the database's URL: %w", err)
+	}
+	config.RuntimeParams["search_path"] = pgx.Identifier{t.schema}.Sanitize()
+	return config, nil
+}
+
+// table is the qualified name of the table, for messages and SQL.
+func (t *target) table() string {
+	return pgx.Identifier{t.schema, "tool_dedup"}.Sanitize()
+}
+
+// a schema is a target that is connected to, and what was found there.
+type schema struct {
+	*target
+	db *sql.DB
+
+	tableFound    bool // tool_dedup is there
+	versionsFound bool // goose's version table is there
+	recorded      bool // goose has recorded a migration in it
+}
+
+// open connects to the target. The schema must exist.
+func (t *target) open(ctx context.Context) (*schema, error) {
+	config, err := t.config()
+	if err != nil {
+		return nil, err
+	}
+	s := &schema{target: t, db: stdlib.OpenDB(*config)}
+	if err := s.look(ctx); err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *schema) close() { _ = s.db.Close() } // nothing is under way
+
+// look changes nothing, where goose would create its version table.
+func (s *schema) look(ctx context.Context) error {
+	const relationFound = `EXISTS (
+		SELECT
+		  FROM pg_class c
+		  JOIN pg_namespace n ON n.oid = c.relnamespace
+		 WHERE n.nspname = $1 AND c.relname = `
+	var schemaFound bool
+	err := s.db.QueryRowContext(ctx, `
+		SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1),
+		       `+relationFound+`$2),
+		       `+relationFound+`$3)`, s.schema, "tool_dedup", migrations.VersionTable).Scan(&schemaFound, &s.tableFound, &s.versionsFound)
+	if err != nil {
+		return fmt.Errorf("looking at the database: %w", err)
+	}
+	if !schemaFound {
+		return fmt.Errorf("there is no schema %q in the database; create it (CREATE SCHEMA %s) or name another with --schema",
+			s.schema, pgx.Identifier{s.schema}.Sanitize())
+	}
+	if !s.versionsFound {
+		return nil
+	}
+	err = s.db.QueryRowContext(ctx, `
+		SELECT EXISTS (SELECT FROM `+migrations.VersionTable+` WHERE version_id > 0 AND is_applied)`).Scan(&s.recorded)
+	if err != nil {
+		return fmt.Errorf("reading %s: %w", migrations.VersionTable, err)
+	}
+	return nil
+}
+
+// provider returns goose with the migrations.
+func (s *schema) provider(opts ...goose.ProviderOption) (*goose.Provider, error) {
+	opts = append(opts, goose.WithTableName(migrations.VersionTable))
+	p, err := goose.NewProvider(goose.DialectPostgres, s.db, migrations.FS, opts...)
+	if err != nil {
+		return nil, fmt.Errorf("reading the migrations: %w", err)
+	}
+	return p, nil
+}
+
+// lockedProvider is provider for changes: several of them at once, as when many
+// instances of an application start, take turns.
+func (s *schema) lockedProvider() (*goose.Provider, error) {
+	const everySecond, forFiveMinutes = 1, 300
+	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(everySecond, forFiveMinutes))
+	if err != nil {
+		return nil, fmt.Errorf("preparing the lock: %w", err)
+	}
+	return s.provider(goose.WithSessionLocker(locker))
+}

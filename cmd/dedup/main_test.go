@@ -1,0 +1,93 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup/internal/pgtest"
+)
+
+// asProgram makes the test binary be the program dedup: exit codes and signals
+// can only be seen from outside.
+const asProgram = "DEDUP_TEST_AS_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+	}
+	pgtest.Main(m)
+}
+
+// program is dedup with the arguments, not started yet.
+func program(t *testing.T, args ...string) (cmd *exec.Cmd, out, errOut *bytes.Buffer) {
+	t.Helper()
+	binary, err := os.Executable()
+	require.NoError(t, err)
+	out, errOut = &bytes.Buffer{}, &bytes.Buffer{}
+	cmd = exec.CommandContext(t.Context(), binary, args...)
+	cmd.Env = append(os.Environ(), asProgram+"=1")
+	cmd.Stdout, cmd.Stderr = out, errOut
+	return cmd, out, errOut
+}
+
+func TestExitCodes(t *testing.T) {
+	t.Parallel()
+
+	db := pgtest.New(t)
+	empty := pgtest.NewEmpty(t)
+	tests := []struct {
+		name string
+		args []string
+		code int
+	}{
+		{"Help", []string{"--help"}, 0},
+		{"Sound", []string{"migrate", "check", "--database-url", db.URL}, 0},
+		{"Missing", []string{"migrate", "check", "--database-url", empty.URL}, 1},
+		{"Usage", []string{"migrate", "chekc"}, 2},
+		{"Nothing", nil, 2},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			cmd, out, errOut := program(t, tc.args...)
+			if err := cmd.Run(); err != nil {
+				var exit *exec.ExitError
+				require.ErrorAs(t, err, &exit)
+			}
+			require.Equal(t, tc.code, cmd.ProcessState.ExitCode(), "%s%s", out, errOut)
+		})
+	}
+}
+
+func TestCtrlC(t *testing.T) {
+	t.Parallel()
+
+	db := pgtest.New(t)
+	pool := db.Pool(t)
+	tx, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	_, err = tx.Exec(t.Context(), `LOCK TABLE tool_dedup`)
+	require.NoError(t, err)
+
+	cmd, out, errOut := program(t, "migrate", "down", "--drop-records", "--database-url", db.URL)
+	require.NoError(t, cmd.Start())
+	require.Eventually(t, func() bool {
+		var waiting bool
+		err := pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = 'tool_dedup'::regclass)`).Scan(&waiting)
+		return err == nil && waiting
+	}, 20*time.Second, 10*time.Millisecond)
+	require.NoError(t, cmd.Process.Signal(syscall.SIGINT))
+	require.Error(t, cmd.Wait())
+	require.Equal(t, 130, cmd.ProcessState.ExitCode(), "%s%s", out, errOut)
+	require.Equal(t, "dedup: interrupted\n", errOut.String())
+
+	require.NoError(t, tx.Rollback(t.Context()))
+	var records int
+	require.NoError(t, pool.QueryRow(t.Context(), `SELECT count(*) FROM tool_dedup`).Scan(&records), "the table is still there")
+}

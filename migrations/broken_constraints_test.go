@@ -1,0 +1,126 @@
+package migrations_test
+
+import (
+	"strings"
+
+	"github.com/tooldedup/dedup/migrations"
+)
+
+func brokenConstraints() []broken {
+	only := func(name string) []string { return []string{name} }
+	const due = `CREATE INDEX tool_dedup_due ON tool_dedup `
+	// What is left of an index whose CREATE … CONCURRENTLY failed.
+	const invalid = `UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'tool_dedup_due'::regclass`
+
+	cases := []broken{
+		{
+			name: "PrimaryKeyMissing",
+			sql:  `ALTER TABLE tool_dedup DROP CONSTRAINT tool_dedup_pkey`,
+			want: only(migrations.ProblemPrimaryKeyMissing),
+		},
+		{
+			name: "PrimaryKeyTooNarrow",
+			sql:  `ALTER TABLE tool_dedup DROP CONSTRAINT tool_dedup_pkey, ADD PRIMARY KEY (scope, key)`,
+			want: only(migrations.ProblemPrimaryKeyColumns),
+		},
+		{
+			name: "PrimaryKeyTooWide",
+			sql:  `ALTER TABLE tool_dedup DROP CONSTRAINT tool_dedup_pkey, ADD CONSTRAINT "My key" PRIMARY KEY (scope, tool, key, created_at)`,
+			want: only(migrations.ProblemPrimaryKeyColumns),
+		},
+		{
+			name: "PrimaryKeyInOtherOrderIsFine",
+			sql:  `ALTER TABLE tool_dedup DROP CONSTRAINT tool_dedup_pkey, ADD PRIMARY KEY (key, tool, scope) INCLUDE (outcome)`,
+		},
+		{
+			name: "PrimaryKeyDeferrable",
+			sql:  `ALTER TABLE tool_dedup DROP CONSTRAINT tool_dedup_pkey, ADD PRIMARY KEY (scope, tool, key) DEFERRABLE`,
+			want: only(migrations.ProblemPrimaryKeyDeferrable),
+		},
+		{
+			name: "PrimaryKeyInvalid",
+			sql:  strings.Replace(invalid, "tool_dedup_due", "tool_dedup_pkey", 1),
+			want: only(migrations.ProblemPrimaryKeyInvalid),
+		},
+		{
+			name: "UniqueIndexInsteadOfThePrimaryKey",
+			sql:  `ALTER TABLE tool_dedup DROP CONSTRAINT tool_dedup_pkey; CREATE UNIQUE INDEX ids ON tool_dedup (scope, tool, key)`,
+			want: []string{migrations.ProblemPrimaryKeyMissing, migrations.ProblemUniqueExtra},
+		},
+		{
+			name: "UniqueIndex",
+			sql:  `CREATE UNIQUE INDEX "One per fingerprint" ON tool_dedup (scope, fingerprint) WHERE outcome = 'done'`,
+			want: only(migrations.ProblemUniqueExtra),
+		},
+		{
+			name: "UniqueConstraint",
+			sql:  `ALTER TABLE tool_dedup ADD CONSTRAINT "One" UNIQUE (key)`,
+			want: only(migrations.ProblemUniqueExtra),
+		},
+		{
+			name: "ExclusionConstraint",
+			sql:  `ALTER TABLE tool_dedup ADD EXCLUDE USING gist (tstzrange(created_at, expires_at) WITH &&)`,
+			want: only(migrations.ProblemUniqueExtra),
+		},
+		{
+			name: "InvalidUniqueIndexStillDecides",
+			sql: `CREATE UNIQUE INDEX one ON tool_dedup (key);
+				UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'one'::regclass`,
+			want: only(migrations.ProblemUniqueExtra),
+		},
+		{
+			name: "OtherIndexesAreFine",
+			sql:  `CREATE INDEX ON tool_dedup (scope, created_at); ALTER TABLE tool_dedup ADD CHECK (scope <> 'x') NOT VALID`,
+		},
+		{
+			name: "DueIndexMissing",
+			sql:  `DROP INDEX tool_dedup_due`,
+			want: only(migrations.ProblemDueIndexMissing),
+		},
+		{
+			name: "DueIndexOfAnotherTable",
+			sql:  `DROP INDEX tool_dedup_due; CREATE SCHEMA other; CREATE TABLE other.t (a int); CREATE INDEX tool_dedup_due ON other.t (a)`,
+			want: only(migrations.ProblemDueIndexMissing),
+		},
+		{
+			name: "DueIndexInvalid",
+			sql:  invalid,
+			want: only(migrations.ProblemDueIndexInvalid),
+		},
+		{
+			name: "DueIndexOnAColumn",
+			sql:  `DROP INDEX tool_dedup_due; ` + due + `(forget_at)`,
+			want: only(migrations.ProblemDueIndexOther),
+		},
+		{
+			name: "DueIndexOfAnotherExpression",
+			sql:  `DROP INDEX tool_dedup_due; ` + due + `((CASE WHEN result IS NULL THEN expires_at ELSE forget_at END))`,
+			want: only(migrations.ProblemDueIndexOther),
+		},
+		{
+			name: "DueIndexPartial",
+			sql:  `DROP INDEX tool_dedup_due; ` + due + `((CASE WHEN result IS NULL THEN forget_at ELSE expires_at END)) WHERE scope <> 'x'`,
+			want: only(migrations.ProblemDueIndexOther),
+		},
+		{
+			name: "DueIndexHash",
+			sql:  `DROP INDEX tool_dedup_due; ` + due + `USING hash ((CASE WHEN result IS NULL THEN forget_at ELSE expires_at END))`,
+			want: only(migrations.ProblemDueIndexOther),
+		},
+	}
+	for _, check := range []string{"scope_length", "tool_length", "key_length", "fingerprint_length", "outcome_known", "result_of_outcome", "times_ordered"} {
+		name := "tool_dedup_" + check
+		cases = append(cases,
+			broken{
+				name: "CheckMissing/" + check,
+				sql:  `ALTER TABLE tool_dedup DROP CONSTRAINT ` + name,
+				want: only(migrations.ProblemCheckMissing),
+			},
+			broken{
+				name: "CheckNotValid/" + check,
+				sql:  `ALTER TABLE tool_dedup DROP CONSTRAINT ` + name + `, ADD CONSTRAINT ` + name + ` CHECK (true) NOT VALID`,
+				want: only(migrations.ProblemCheckNotValid),
+			})
+	}
+	return cases
+}

@@ -1,0 +1,95 @@
+package migrations_test
+
+import "github.com/tooldedup/dedup/migrations"
+
+// partitioned turns tool_dedup into a partitioned table; the statements that
+// follow make its partitions.
+func partitioned(by string) string {
+	return `
+		ALTER TABLE tool_dedup RENAME TO template;
+		CREATE TABLE tool_dedup (LIKE template INCLUDING DEFAULTS INCLUDING CONSTRAINTS) PARTITION BY ` + by + `;
+		DROP TABLE template;
+		ALTER TABLE tool_dedup ADD CONSTRAINT tool_dedup_pkey PRIMARY KEY (scope, tool, key);
+		CREATE INDEX tool_dedup_due ON tool_dedup ((CASE WHEN result IS NULL THEN forget_at ELSE expires_at END));`
+}
+
+func brokenPartitions() []broken {
+	only := func(name string) []string { return []string{name} }
+	const halves = `
+		CREATE TABLE tool_dedup_0 PARTITION OF tool_dedup FOR VALUES WITH (MODULUS 2, REMAINDER 0);
+		CREATE TABLE tool_dedup_1 PARTITION OF tool_dedup FOR VALUES WITH (MODULUS 2, REMAINDER 1);`
+	return []broken{
+		{
+			name: "PartitionedByHashOfScopeIsFine",
+			sql:  partitioned("HASH (scope)") + halves,
+		},
+		{
+			name: "PartitionsOfUnequalSizeAreFine",
+			sql: partitioned("HASH (scope)") + `
+				CREATE TABLE t0 PARTITION OF tool_dedup FOR VALUES WITH (MODULUS 3, REMAINDER 0);
+				CREATE TABLE t1 PARTITION OF tool_dedup FOR VALUES WITH (MODULUS 3, REMAINDER 1);
+				CREATE TABLE t2 PARTITION OF tool_dedup FOR VALUES WITH (MODULUS 6, REMAINDER 2);
+				CREATE TABLE t5 PARTITION OF tool_dedup FOR VALUES WITH (MODULUS 6, REMAINDER 5)`,
+		},
+		{
+			name: "PartitionedByHashOfKey",
+			sql:  partitioned("HASH (key)") + halves,
+			want: only(migrations.ProblemPartitionKey), left: only(migrations.ProblemPartitionKey),
+		},
+		{
+			name: "PartitionedByHashOfTwo",
+			sql:  partitioned("HASH (scope, key)") + halves,
+			want: only(migrations.ProblemPartitionKey), left: only(migrations.ProblemPartitionKey),
+		},
+		{
+			name: "PartitionedByList",
+			sql:  partitioned("LIST (scope)") + `CREATE TABLE tool_dedup_rest PARTITION OF tool_dedup DEFAULT`,
+			want: only(migrations.ProblemPartitionKey), left: only(migrations.ProblemPartitionKey),
+		},
+		{
+			// By time, the primary key cannot be what it must be.
+			name: "PartitionedByTime",
+			sql: `ALTER TABLE tool_dedup RENAME TO template;
+				CREATE TABLE tool_dedup (LIKE template INCLUDING CONSTRAINTS, PRIMARY KEY (scope, tool, key, created_at)) PARTITION BY RANGE (created_at);
+				DROP TABLE template;
+				CREATE INDEX tool_dedup_due ON tool_dedup ((CASE WHEN result IS NULL THEN forget_at ELSE expires_at END))`,
+			want: []string{migrations.ProblemPrimaryKeyColumns, migrations.ProblemPartitionKey},
+			left: []string{migrations.ProblemPrimaryKeyColumns, migrations.ProblemPartitionKey},
+		},
+		{
+			name: "PartitionMissing",
+			sql:  partitioned("HASH (scope)") + halves + `DROP TABLE tool_dedup_0`,
+			want: only(migrations.ProblemPartitionMissing), left: only(migrations.ProblemPartitionMissing),
+		},
+		{
+			name: "PartitionsMissing",
+			sql:  partitioned("HASH (scope)"),
+			want: only(migrations.ProblemPartitionMissing), left: only(migrations.ProblemPartitionMissing),
+		},
+		{
+			name: "PartitionUnlogged",
+			sql:  partitioned("HASH (scope)") + halves + `ALTER TABLE tool_dedup_1 SET UNLOGGED`,
+			want: only(migrations.ProblemUnlogged),
+		},
+		{
+			name: "PartitionWithAUniqueIndex",
+			sql:  partitioned("HASH (scope)") + halves + `CREATE UNIQUE INDEX one ON tool_dedup_1 (key)`,
+			want: only(migrations.ProblemUniqueExtra),
+		},
+		{
+			name: "UniqueIndexOfPartitionsIsReportedOnce",
+			sql:  partitioned("HASH (scope)") + halves + `CREATE UNIQUE INDEX one ON tool_dedup (scope)`,
+			want: only(migrations.ProblemUniqueExtra),
+		},
+		{
+			name: "PartitionWithATrigger",
+			sql:  partitioned("HASH (scope)") + halves + nothing + `CREATE TRIGGER t AFTER INSERT ON tool_dedup_0 FOR EACH ROW EXECUTE FUNCTION nothing()`,
+			want: only(migrations.ProblemTrigger),
+		},
+		{
+			name: "TriggerOfPartitionsIsReportedOnce",
+			sql:  partitioned("HASH (scope)") + halves + nothing + `CREATE TRIGGER t AFTER INSERT ON tool_dedup FOR EACH ROW EXECUTE FUNCTION nothing()`,
+			want: only(migrations.ProblemTrigger),
+		},
+	}
+}

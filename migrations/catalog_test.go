@@ -1,0 +1,51 @@
+package migrations
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// What only a package with several migrations meets.
+func TestPendingProblems(t *testing.T) {
+	t.Parallel()
+
+	all, err := versions()
+	require.NoError(t, err)
+	require.NotEmpty(t, all)
+	require.IsIncreasing(t, append([]int64{0}, all...))
+
+	cat := &catalog{Schema: "public", Table: &catalogTable{Name: "public.tool_dedup"}}
+	for _, tc := range []struct {
+		name    string
+		applied []int64
+		want    string // in the problem, empty if there is none
+	}{
+		{"NoVersionTable", nil, ""},
+		{"None", []int64{}, "records no migration"},
+		{"Some", []int64{1, 3}, "does not record migration 2, 4"},
+		{"All", []int64{1, 2, 3, 4}, ""},
+		{"More", []int64{1, 2, 3, 4, 5}, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			cat := *cat
+			cat.Applied = tc.applied
+			found := cat.pendingProblems([]int64{1, 2, 3, 4})
+			if tc.want == "" {
+				require.Empty(t, found)
+				return
+			}
+			require.Len(t, found, 1)
+			require.Equal(t, ProblemMigrationsPending, found[0].Name)
+			require.Contains(t, found[0].What, tc.want)
+		})
+	}
+}
+
+func TestSameExpression(t *testing.T) {
+	t.Parallel()
+
+	require.True(t, sameExpression("\nCASE\n    WHEN (result IS NULL) THEN forget_at\n    ELSE expires_at\nEND", dueExpression))
+	require.False(t, sameExpression("CASE WHEN (result IS NULL) THEN expires_at ELSE forget_at END", dueExpression))
+}

@@ -1,0 +1,56 @@
+package migrations
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Querier is what [Check] needs of a database: a *pgxpool.Pool, a *pgx.Conn or
+// a pgx.Tx.
+type Querier interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}
+
+// CheckOptions configure [Check]. A nil *CheckOptions and every zero field
+// mean the documented default.
+type CheckOptions struct {
+	// Schema holds the tool_dedup table. Default "public", as in
+	// dedup.Options.
+	Schema string
+}
+
+// Check finds out whether a database carries the schema of tool_dedup, sound
+// and usable by the current role. Run it when an application starts: what it
+// finds is a call that is refused later or, worse, one that runs twice.
+//
+// It returns nil, a [*SchemaError] with everything that is wrong, or another
+// error if the catalogues cannot be read. Cancelling ctx ends it.
+//
+// It reads the server's catalogues and changes nothing, in one round trip, or
+// two where goose's version table or Citus is there as well. Which tool applied
+// the schema makes no difference. A schema that is newer than this package is
+// no problem by itself, so that a schema can be migrated before the
+// applications that use it.
+//
+// What the CHECK constraints say is not compared, only that they are there and
+// were validated.
+func Check(ctx context.Context, db Querier, opts *CheckOptions) error {
+	schema := "public"
+	if opts != nil && opts.Schema != "" {
+		schema = opts.Schema
+	}
+	cat, err := readCatalog(ctx, db, schema)
+	if err != nil {
+		return fmt.Errorf("migrations: reading the catalogues: %w", err)
+	}
+	problems, err := cat.problems()
+	if err != nil {
+		return fmt.Errorf("migrations: %w", err)
+	}
+	if len(problems) > 0 {
+		return &SchemaError{Problems: problems}
+	}
+	return nil
+}

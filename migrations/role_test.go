@@ -1,0 +1,138 @@
+package migrations_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup/internal/pgtest"
+	"github.com/tooldedup/dedup/migrations"
+)
+
+// What a role may do is checked for the role that asks, whoever owns the table.
+func TestCheckAsRole(t *testing.T) {
+	t.Parallel()
+
+	tests := []struct {
+		name string
+		// sql is run by the owner; %role% stands for the role.
+		sql  string
+		want []string
+		left []string
+	}{
+		{
+			name: "MayEverything",
+			sql:  `GRANT SELECT, INSERT, UPDATE, DELETE ON tool_dedup TO %role%`,
+		},
+		{
+			name: "MayEverythingColumnByColumn",
+			sql: `GRANT SELECT (scope, tool, key, fingerprint, arg_digests, outcome, result, created_at, expires_at, forget_at),
+				INSERT (scope, tool, key, fingerprint, arg_digests, outcome, result, created_at, expires_at, forget_at),
+				UPDATE (scope, tool, key, fingerprint, arg_digests, outcome, result, created_at, expires_at, forget_at) ON tool_dedup TO %role%;
+				ALTER TABLE tool_dedup ADD COLUMN theirs text;
+				GRANT DELETE ON tool_dedup TO %role%`,
+		},
+		{
+			name: "MayNothing",
+			sql:  `SELECT`,
+			want: []string{migrations.ProblemPrivileges},
+		},
+		{
+			name: "MayNotUseTheSchema",
+			sql: `GRANT SELECT, INSERT, UPDATE, DELETE ON tool_dedup TO %role%;
+				REVOKE USAGE ON SCHEMA public FROM PUBLIC`,
+			want: []string{migrations.ProblemSchemaUsage},
+		},
+		{
+			name: "MayNotUseTheSchemaOfAVersionTable",
+			sql: `GRANT SELECT ON tool_dedup_version TO %role%; DELETE FROM tool_dedup_version;
+				REVOKE USAGE ON SCHEMA public FROM PUBLIC`,
+			// Which migrations are pending shows when the role may look.
+			want: []string{migrations.ProblemSchemaUsage, migrations.ProblemPrivileges},
+			left: []string{migrations.ProblemMigrationsPending},
+		},
+		{
+			name: "MaySeeNoVersions",
+			sql: `GRANT SELECT, INSERT, UPDATE, DELETE ON tool_dedup TO %role%;
+				DELETE FROM tool_dedup_version`,
+		},
+		{
+			name: "RowSecurity",
+			sql: `GRANT SELECT, INSERT, UPDATE, DELETE ON tool_dedup TO %role%;
+				ALTER TABLE tool_dedup ENABLE ROW LEVEL SECURITY`,
+			want: []string{migrations.ProblemRowSecurity},
+			left: []string{migrations.ProblemRowSecurity},
+		},
+		{
+			name: "RowSecurityOfTheOwner",
+			sql: `ALTER TABLE tool_dedup OWNER TO %role%;
+				ALTER TABLE tool_dedup ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY`,
+			want: []string{migrations.ProblemRowSecurity},
+			left: []string{migrations.ProblemRowSecurity},
+		},
+		{
+			name: "RowSecurityThatTheOwnerEscapesIsFine",
+			sql: `ALTER TABLE tool_dedup OWNER TO %role%;
+				ALTER TABLE tool_dedup ENABLE ROW LEVEL SECURITY`,
+		},
+		{
+			name: "RowSecurityBypassedIsFine",
+			sql: `GRANT SELECT, INSERT, UPDATE, DELETE ON tool_dedup TO %role%;
+				ALTER TABLE tool_dedup ENABLE ROW LEVEL SECURITY; ALTER ROLE %role% BYPASSRLS`,
+		},
+	}
+	for _, privilege := range []string{"SELECT", "INSERT", "UPDATE", "DELETE"} {
+		tests = append(tests, struct {
+			name       string
+			sql        string
+			want, left []string
+		}{
+			name: "MayNot" + privilege,
+			sql:  `GRANT SELECT, INSERT, UPDATE, DELETE ON tool_dedup TO %role%; REVOKE ` + privilege + ` ON tool_dedup FROM %role%`,
+			want: []string{migrations.ProblemPrivileges},
+		})
+	}
+
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			db := pgtest.New(t)
+			owner := db.Pool(t)
+			role := newRole(t, db, owner)
+			exec(t, owner, strings.ReplaceAll(tc.sql, "%role%", role))
+			pool := db.Pool(t, as(role))
+
+			found := problems(t, pool, nil)
+			require.Equal(t, tc.want, names(found))
+			repair(t, owner, found)
+			require.Equal(t, tc.left, names(problems(t, pool, nil)), "after the repair")
+		})
+	}
+}
+
+func TestCheckReadOnly(t *testing.T) {
+	t.Parallel()
+
+	db := pgtest.New(t)
+	pool := db.Pool(t, param("default_transaction_read_only", "on"))
+	require.Equal(t, []string{migrations.ProblemReadOnly}, names(problems(t, pool, nil)))
+}
+
+func TestCheckEncoding(t *testing.T) {
+	t.Parallel()
+
+	// A database beside the test's own, named so that it is known as a test's.
+	db := pgtest.NewEmpty(t)
+	name := db.Name[:40] + "_latin1"
+	admin := db.Pool(t)
+	exec(t, admin, `CREATE DATABASE `+name+` TEMPLATE template0 ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C'`)
+	t.Cleanup(func() { drop(t, admin, name) })
+	pool := db.Pool(t, database(name))
+
+	require.Equal(t, []string{migrations.ProblemEncoding, migrations.ProblemTableMissing}, names(problems(t, pool, nil)))
+	sql, err := migrations.SQL()
+	require.NoError(t, err)
+	exec(t, pool, sql)
+	require.Equal(t, []string{migrations.ProblemEncoding}, names(problems(t, pool, nil)))
+}

@@ -1,0 +1,39 @@
+package migrations
+
+import (
+	"fmt"
+	"strings"
+)
+
+// SchemaError tells all that is wrong with a database's tool_dedup. Returned by
+// [Check].
+type SchemaError struct {
+	// Problems is never empty. What must be repaired first comes first.
+	Problems []Problem
+}
+
+// Problem is one thing that is wrong, and how to put it right.
+type Problem struct {
+	// Name is one of the Problem… constants. Several problems can have one
+	// name, such as those of several columns.
+	Name string
+	// What says what is wrong and what it leads to.
+	What string
+	// Fix says what to do. Where SQL is all there is to it, it is "run: " and
+	// a statement for a role that owns the table.
+	Fix string
+}
+
+// Error implements error. It lists every problem with its fix, one to a line.
+func (e *SchemaError) Error() string {
+	var out strings.Builder
+	noun := "problems"
+	if len(e.Problems) == 1 {
+		noun = "problem"
+	}
+	fmt.Fprintf(&out, "dedup: the schema is not sound, %d %s:", len(e.Problems), noun)
+	for _, p := range e.Problems {
+		fmt.Fprintf(&out, "\n- %s: %s; %s", p.Name, p.What, p.Fix)
+	}
+	return out.String()
+}
