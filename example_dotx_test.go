@@ -31,17 +31,19 @@ func checkout(ctx context.Context, pool *pgxpool.Pool, d *dedup.Deduper, order s
 		}
 		return err
 	}
-	for {
-		err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+	var err error
+	for range 10 {
+		err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 			if err := step(tx, "reserve_stock", `INSERT INTO reservations VALUES ($1)`); err != nil {
 				return err
 			}
 			return step(tx, "send_parcel", `INSERT INTO parcels VALUES ($1)`)
 		})
 		if !errors.Is(err, dedup.ErrRestartTx) {
-			return err
+			break
 		}
 	}
+	return err
 }
 
 // Two calls share one transaction of the caller. The second checkout is a
