@@ -28,7 +28,8 @@ type Call struct {
 	// Retention overrides Options.Retention where it is not zero.
 	Retention Retention
 	// MaxWait overrides Options.MaxWait where it is not zero; negative means
-	// that a twin in flight is answered with ErrInFlight at once.
+	// that a twin in flight is answered with ErrInFlight at once. For no limit
+	// where Options.MaxWait sets one, take a duration that is longer than any.
 	MaxWait time.Duration
 	// Errors overrides Options.StoreErrors.
 	Errors ErrorPolicy

@@ -24,12 +24,17 @@ const (
 // was closed, not from the error's text or from pgconn.SafeToRetry: pgx 5.9.0
 // to 5.12.0 call a lost COMMIT safe to retry (measured).
 //
+//   - the pipeline could not be prepared, or the server had ended the session
+//     because the transaction was idle: COMMIT was never reached.
 //   - closed: nobody knows. Its last status is worthless.
 //   - open, in a transaction: the COMMIT was skipped.
 //   - open, idle: committed if the server said COMMIT; rolled back if it said
 //     ROLLBACK or raised an ERROR. FATAL is no proof: a pooler that lost its
 //     server after the commit record was written answers FATAL 08P01 (measured).
 func classifyCommit(pg *pgconn.PgConn, tag pgconn.CommandTag, err error) commitOutcome {
+	if unsent := (pgx.ErrPreprocessingBatch{}); errors.As(err, &unsent) || sqlState(err) == codeIdleInTransaction {
+		return commitNever
+	}
 	if pg.IsClosed() {
 		return commitUnknown
 	}

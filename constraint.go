@@ -67,6 +67,8 @@ func (f failure) ownState(req *request) (attemptState, error) {
 		return attemptConflict, f.err
 	case IsTransient(f.err), f.lost && isConnectionLost(f.err):
 		return attemptRetry, f.err
+	case sqlState(f.err) == codeIdleInTransaction:
+		return attemptFailed, fmt.Errorf("dedup: the effect was silent for longer than Options.IdleTimeout: %w", f.err)
 	case f.atRecord:
 		return attemptFailed, fmt.Errorf("dedup: writing the record: %w", cleaned(f.err))
 	case errors.As(f.err, &final):

@@ -35,7 +35,8 @@
 // # Errors
 //
 // An error that an effect returns comes back as it is, and nothing is stored
-// unless it is wrapped by [Final]. Beside it:
+// unless it is wrapped by [Final]. Only transient database errors do not: they
+// are retried, and told as an *AttemptsError when that was in vain. Beside it:
 //
 //	error                  typed as               returned by            call again with the same key?
 //	ErrScopeRequired,      *InvalidCallError      Do DoTx Lookup Reset   no: mend the call
@@ -50,7 +51,7 @@
 //	ErrRefused             *RefusedError          Do DoTx                no: this is the answer
 //	ErrExpired             *ExpiredError          Do DoTx                no: it ran
 //	ErrKeyReused           *KeyReusedError        Do DoTx                no: mint a new key
-//	ErrResult              *ResultError           Do DoTx                no: mend the tool
+//	ErrResult              *ResultError           Do DoTx Lookup         no: mend the tool
 //	ErrBroken              *BrokenError           Do DoTx                no: repair, then Reset
 //	ErrArbiter             *ArbiterError          Do DoTx                no: mend the schema
 //	ErrConflict            *ConflictError         Do DoTx                no: mend the schema
@@ -59,7 +60,7 @@
 //	ErrTxBusy              -                      Do DoTx                no: mend the tool
 //	ErrNested              -                      Do                     no: use DoTx
 //	ErrReentrant           -                      DoTx                   no: mend the tool
-//	context's errors       -                      all                    yes
+//	context's errors       -                      all but New            yes
 //
 // [IsRetryable] answers the last column, [IsTransient] whether a fault of the
 // database is worth a fresh transaction.

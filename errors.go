@@ -30,10 +30,10 @@ var (
 	// the call's answer. The error is a *RefusedError. Returned by Do and DoTx.
 	ErrRefused = errors.New("dedup: the tool refused this call")
 
-	// ErrBroken: the effect ended the library's transaction by itself, so part
-	// of it may be committed without a record; the identity is blocked until
-	// [Deduper.Reset]. The error is a *BrokenError. Returned by Do and DoTx.
-	ErrBroken = errors.New("dedup: the effect ended its own transaction; the identity is blocked until it is reset")
+	// ErrBroken: the effect ended the library's transaction by itself, or its
+	// record was swallowed, so that part of it may be committed without a record.
+	// The identity is blocked until [Deduper.Reset], or until it is forgotten. The error is a *BrokenError. Returned by Do and DoTx.
+	ErrBroken = errors.New("dedup: the call may have taken effect without a record")
 
 	// ErrOutcomeUnknown: the answer to a COMMIT was lost and the context or
 	// the attempts ended before the outcome could be found out. Not a failure:
@@ -83,11 +83,12 @@ var (
 	ErrReentrant = errors.New("dedup: a call made itself again inside its own effect")
 
 	// ErrResult: the effect's result cannot be stored, or a stored one cannot
-	// be decoded. The error is a *ResultError. Returned by Do and DoTx.
+	// be decoded. The error is a *ResultError. Returned by Do and DoTx, and by
+	// Lookup for a refusal that cannot be read.
 	ErrResult = errors.New("dedup: unusable result")
 
 	// ErrOptions: New was given options that cannot be used. The error is an
-	// *OptionsError. Returned by New and NewSweeper.
+	// *OptionsError. Returned by New, NewSweeper and Sweep.
 	ErrOptions = errors.New("dedup: invalid options")
 )
 
@@ -101,7 +102,8 @@ type KeyReusedError struct {
 	// FirstAt is when the first call was recorded, by the database's clock.
 	FirstAt time.Time
 	// Changed names the top-level arguments that were added, removed or
-	// changed, sorted. Empty when the arguments are no objects.
+	// changed, sorted. Empty when the arguments are no objects, and once the
+	// first call's result has expired and was swept.
 	Changed []string
 	// Complete is false when there may be more than Changed names: a very wide
 	// object, or a record written by another version.
@@ -140,7 +142,8 @@ func (e *ExpiredError) Error() string {
 // Is makes errors.Is(err, ErrExpired) true.
 func (e *ExpiredError) Is(target error) bool { return target == ErrExpired }
 
-// BrokenError tells that the effect of an identity ended its own transaction.
+// BrokenError tells that a call may have taken effect without a record of its
+// result, and that its identity is blocked so that it is not repeated.
 type BrokenError struct {
 	Scope, Tool, KeyHash string
 	// At is when this was recorded, by the database's clock; zero when it has
@@ -153,7 +156,7 @@ type BrokenError struct {
 
 // Error implements error.
 func (e *BrokenError) Error() string {
-	msg := fmt.Sprintf("dedup: the effect of key %s of tool %q ended its own transaction; the identity is blocked until it is reset",
+	msg := fmt.Sprintf("dedup: key %s of tool %q may have taken effect without a record; look what it did, repair that, then Reset",
 		e.KeyHash, e.Tool)
 	if e.Err != nil {
 		msg += ": " + e.Err.Error()

@@ -50,5 +50,16 @@ func (fs *flights) land(id identity, f *flight) {
 	close(f.done)
 }
 
+// landed returns the record to share, if the leader has ended with one. A
+// follower may ask at any time.
+func (f *flight) landed() (rec record, ok bool) {
+	select {
+	case <-f.done:
+		return f.rec, f.settled
+	default:
+		return record{}, false
+	}
+}
+
 // settle makes rec what followers share.
 func (f *flight) settle(rec record) { f.rec, f.settled = rec, true }

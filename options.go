@@ -37,18 +37,19 @@ type Options struct {
 	// Retry bounds the attempts that Do makes when it meets transient faults.
 	Retry RetryPolicy
 
-	// MaxResultBytes limits the JSON text of a result. Default 1 MiB. A longer
-	// one is a *ResultError before COMMIT and the effect is rolled back.
+	// MaxResultBytes limits the JSON text of a result. Default 1 MiB, at least
+	// 8 KiB, at most 256 MiB. A longer one is a *ResultError before COMMIT and the effect is rolled back.
 	MaxResultBytes int
 
 	// StoreErrors records every error of an effect as its answer, as if it had
 	// been wrapped by [Final]. Default false: errors roll back, nothing is
-	// stored and the next try runs. Transient database errors and context
-	// errors are never stored. A call can choose for itself.
+	// stored and the next try runs. Transient database errors, context errors and
+	// what the library itself objects to (the effect's use of its transaction,
+	// an unusable result) are never stored. A call can choose for itself.
 	StoreErrors bool
 
 	// CommitTimeout bounds the last round trip, which runs on after the caller's
-	// context has ended, because a cancelled COMMIT is a guess. Default 10 s.
+	// context has ended, because a cancelled COMMIT is a guess. Default 10 s, at least 1 ms.
 	CommitTimeout time.Duration
 
 	// IdleTimeout is set as idle_in_transaction_session_timeout for the
@@ -69,12 +70,13 @@ type Options struct {
 }
 
 // RetryPolicy bounds the attempts of one call. Each attempt is a fresh
-// transaction; the pause before the nth is drawn evenly from zero up to
-// BaseDelay doubled n times, at most MaxDelay (full jitter). Waiting for a twin
+// transaction; the pause before the second is drawn evenly from zero up to
+// BaseDelay, and that bound doubles for each one after, up to MaxDelay (full
+// jitter). Waiting for a twin
 // is not an attempt.
 type RetryPolicy struct {
-	// MaxAttempts counts the first attempt too. Default 12, which rides out
-	// about 5 s of failover. 1 means no retry.
+	// MaxAttempts counts the first attempt too. Default 12, which rides out a
+	// failover of 2.6 s on average and 5.3 s at most. 1 means no retry.
 	MaxAttempts int
 	// BaseDelay is the bound of the first pause. Default 10 ms.
 	BaseDelay time.Duration

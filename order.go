@@ -2,6 +2,7 @@ package dedup
 
 import (
 	"context"
+	"math"
 	"strconv"
 	"time"
 
@@ -87,7 +88,9 @@ func (sql *statements) queueHurried(b *pgx.Batch, limit time.Duration, text stri
 		b.Queue(text, args...)
 		return func(_ pgx.BatchResults, read func() error) error { return read() }
 	}
-	b.Queue(sql.hurry, strconv.FormatInt(max(limit.Milliseconds(), 1), 10))
+	// lock_timeout is an int32 of milliseconds, and 0 is no limit.
+	ms := min(max(limit.Milliseconds(), 1), math.MaxInt32)
+	b.Queue(sql.hurry, strconv.FormatInt(ms, 10))
 	b.Queue(text, args...)
 	b.Queue(sql.unhurry)
 	return func(br pgx.BatchResults, read func() error) error {

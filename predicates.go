@@ -19,6 +19,7 @@ const (
 	codeDeadlock            = "40P01"
 	codeLockNotAvailable    = "55P03"
 	codeReadOnly            = "25006"
+	codeIdleInTransaction   = "25P03"
 	codeFeatureNotSupported = "0A000"
 	codePreparedExists      = "42P05"
 	codePreparedMissing     = "26000"
@@ -29,6 +30,12 @@ const (
 // transient faults, or its context ended too early. It is false for answers
 // (refused, expired, reused) and for misuse.
 func IsRetryable(err error) bool {
+	// An answer stays one whatever it wraps.
+	for _, answer := range [...]error{ErrRefused, ErrExpired, ErrKeyReused, ErrBroken, ErrConflict, ErrArbiter, ErrResult, ErrTxControl} {
+		if errors.Is(err, answer) {
+			return false
+		}
+	}
 	return errors.Is(err, ErrInFlight) || errors.Is(err, ErrOutcomeUnknown) ||
 		errors.Is(err, ErrAttemptsExhausted) || errors.Is(err, ErrRestartTx) ||
 		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) ||

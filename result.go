@@ -7,11 +7,13 @@ import (
 	"unicode/utf8"
 )
 
-// Result is what a call answers, and how it came by it.
+// Result is what a call answers, and how it came by it. Beside an error that a
+// record explains (refused, expired, reused) all but Value is filled in.
 type Result[R any] struct {
 	// Value is the result of the effect's one execution, as decoded from its
 	// recorded JSON text: the caller that ran the effect and every later one
-	// get equal values.
+	// get equal values. As encoding/json has it, numbers in an R of any become
+	// float64; use a type, or json.RawMessage, where that loses digits.
 	Value R
 	// Replayed is true when the value came from the record and the effect of
 	// this call was not run, or was run and rolled back.
@@ -25,9 +27,11 @@ type Result[R any] struct {
 	// committed with the caller's transaction.
 	CreatedAt, ExpiresAt time.Time
 	// Waited is the time spent waiting for a twin, zero when there was none.
+	// DoTx waits inside Postgres and does not tell.
 	Waited time.Duration
 	// Attempts counts the transactions that were opened for this call; 0 when
-	// the answer was taken over from a twin in the same process.
+	// the answer was taken over from a twin. Recording a refusal takes one of
+	// its own.
 	Attempts int
 }
 

@@ -16,7 +16,8 @@ type Retention struct {
 	// Options.Retention, and there 24 hours. At least 1 ms, at most 100 years.
 	Result time.Duration
 	// Tombstone is how long the identity is refused after that. Zero means
-	// 30 days, negative means not at all. At most 100 years.
+	// 30 days, or the Deduper's where Result is zero too; negative means not at
+	// all. At most 100 years.
 	Tombstone time.Duration
 }
 

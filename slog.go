@@ -15,9 +15,10 @@ type SlogOptions struct {
 // SlogTracer writes events to a [slog.Logger]. Each replay is one record with
 // the message "tool_call_deduplicated" at level Info and the attributes tool,
 // scope, key_hash, first_at, age, waited, recovered and refused: alert on its
-// rate. What asks for attention (keys reused, conflicts, broken effects, resets)
-// is logged at Warn, what is routine (executed, retried, expired, swept) at
-// Debug or Info. Arguments and results are never logged.
+// rate. Broken effects are logged at Error; what asks for attention (keys reused,
+// unexplained conflicts, resets, sweeps that failed) at Warn; what is routine
+// (executed, retried, expired, swept, conflicts that a record explains) at Debug
+// or Info. Arguments and results are never logged.
 type SlogTracer struct {
 	logger *slog.Logger
 	opts   SlogOptions

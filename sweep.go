@@ -62,8 +62,8 @@ const (
 // forgotten, in bounded transactions, oldest first, until nothing is due. All
 // ages are by the database's clock. It may run on every instance at once: one
 // sweeps and the others return at once with Skipped (with ClaimFirst they take
-// turns at the rows). It never changes what a call answers, which goes by time
-// alone.
+// turns at the rows). It does not change what a call answers, which goes by time
+// alone; only a KeyReusedError no longer names the arguments of a swept record.
 //
 // On an error the result tells what had been committed before. Cancelling ctx
 // rolls the batch at hand back.

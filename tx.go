@@ -74,8 +74,8 @@ func (d *Deduper) do(ctx context.Context, req *request, work work) (settled, err
 		if err := patience.wait(ctx, f.done, 0); err != nil {
 			return settled{waited: patience.waited}, err
 		}
-		if f.settled {
-			return settled{rec: f.rec, waited: patience.waited}, nil
+		if rec, ok := f.landed(); ok {
+			return settled{rec: rec, waited: patience.waited}, nil
 		}
 	}
 }
@@ -258,8 +258,9 @@ func (d *Deduper) attempt(ctx context.Context, req *request, out outcome, work w
 	case what == commitUnknown:
 		return attempt{state: attemptUnknown, err: err, began: true}
 	default:
+		lost := conn.IsClosed()
 		dropReadOnly(ctx, conn, err)
-		return attempt{state: attemptUndecided, began: true, failure: failure{err: err, atRecord: atRecord}}
+		return attempt{state: attemptUndecided, began: true, failure: failure{err: err, atRecord: atRecord, lost: lost}}
 	}
 }
 

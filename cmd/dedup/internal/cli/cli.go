@@ -17,7 +17,7 @@ A program that uses the library needs the table tool_dedup in its database:
   dedup migrate check   tells whether it is there and sound
 
 Databases are named by --database-url or by the environment variable
-DEDUP_DATABASE_URL, such as postgres://user:password@localhost:5432/mydb.
+DATABASE_URL, such as postgres://user:password@localhost:5432/mydb.
 
 The exit code is 0 when all is well, 1 when a problem was found or the command
 failed, 2 for a command line that cannot be carried out, and 130 after Ctrl-C.`

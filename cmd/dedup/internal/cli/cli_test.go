@@ -87,7 +87,7 @@ func TestHelp(t *testing.T) {
 		code, stdout, stderr := run(t.Context(), args...)
 		require.Zero(t, code)
 		require.Empty(t, stderr)
-		require.Contains(t, stdout, "DEDUP_DATABASE_URL")
+		require.Contains(t, stdout, "DATABASE_URL")
 		require.Contains(t, stdout, "Available Commands")
 	}
 	code, stdout, _ := run(t.Context(), "--version")

@@ -27,7 +27,7 @@ func Command() *cobra.Command {
 		Use:   "migrate",
 		Short: "Create, check or remove the table that the library needs",
 		Long:  long,
-		Example: `  export DEDUP_DATABASE_URL=postgres://user:password@localhost:5432/mydb
+		Example: `  export DATABASE_URL=postgres://user:password@localhost:5432/mydb
   dedup migrate up
   dedup migrate check`,
 	}, upCommand(&t), downCommand(&t), statusCommand(&t), printCommand(&t), checkCommand(&t))

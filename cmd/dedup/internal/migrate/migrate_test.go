@@ -188,15 +188,15 @@ func TestUsage(t *testing.T) {
 
 func TestDatabaseURL(t *testing.T) {
 	db := pgtest.New(t)
-	t.Setenv("DEDUP_DATABASE_URL", db.URL)
+	t.Setenv("DATABASE_URL", db.URL)
 	require.Equal(t, cli.ExitOK, run(t.Context(), "check").code)
 	got := run(t.Context(), "check", "--database-url", pgtest.NewEmpty(t).URL)
 	require.Equal(t, cli.ExitFailed, got.code, "the flag comes first")
 
-	t.Setenv("DEDUP_DATABASE_URL", "")
+	t.Setenv("DATABASE_URL", "")
 	for _, command := range []string{"up", "down", "status", "check"} {
 		got := run(t.Context(), command)
 		require.Equal(t, cli.ExitUsage, got.code)
-		require.Contains(t, got.errOut, "set DEDUP_DATABASE_URL")
+		require.Contains(t, got.errOut, "set DATABASE_URL")
 	}
 }

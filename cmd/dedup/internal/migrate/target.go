@@ -16,7 +16,7 @@ import (
 )
 
 // urlVariable names the database where --database-url does not.
-const urlVariable = "DEDUP_DATABASE_URL"
+const urlVariable = "DATABASE_URL"
 
 // target is the schema that the command line names.
 type target struct{ url, schema string }
