@@ -1096,6 +1096,7 @@ func badContexts() []badRow {
 	held := func(kind faultproxy.Kind, where func(faultproxy.Unit) bool) func(w *badWorld) error {
 		return func(w *badWorld) error {
 			armed := w.proxy.Arm(faultproxy.Fault{Kind: kind, Where: where})
+			defer armed.Release()
 			return within(w, armed.Applied(), nothing)
 		}
 	}
@@ -1197,8 +1198,8 @@ func badContexts() []badRow {
 			armed.Release()
 			return <-answer
 		}},
-		{name: "CommitNotSentInTime", proxied: true, opts: dedup.Options{CommitTimeout: 200 * time.Millisecond}, want: unknown,
-			run: held(faultproxy.Hold, faultproxy.AtCommit)},
+		{name: "CommitDropped", proxied: true, opts: dedup.Options{Retry: dedup.RetryPolicy{BaseDelay: time.Hour, MaxDelay: time.Hour}}, want: unknown,
+			run: held(faultproxy.Dropped, faultproxy.AtCommit)},
 		{name: "CommitNotAnsweredInTime", proxied: true, opts: dedup.Options{CommitTimeout: 200 * time.Millisecond}, want: unknown,
 			records: 1, effects: 1, replays: true, run: held(faultproxy.Blackhole, faultproxy.AtCommit)},
 		{name: "CommitAnswerLost", proxied: true, want: fine, records: 1, effects: 1, replays: true, run: func(w *badWorld) error {
@@ -1275,7 +1276,7 @@ func badSessions() (rows []badRow) {
 	add(badRow{name: "DeferredConstraint", want: state("23505")}, sql("CREATE TABLE u (a int UNIQUE DEFERRABLE INITIALLY DEFERRED); INSERT INTO u VALUES (1), (1)"))
 	add(badRow{name: "WritesOwnRecord", want: is(dedup.ErrConflict)}, sql(`INSERT INTO tool_dedup VALUES ('acme', 'create_ticket', 'k', decode(repeat('00', 32), 'hex'), NULL, 'done', '1', now(), now(), now())`))
 	add(badRow{name: "RecordRedirected", want: state("0A000")}, sql("CREATE RULE r AS ON INSERT TO tool_dedup DO INSTEAD NOTHING"))
-	add(badRow{name: "RecordSwallowed", want: is(dedup.ErrConflict)}, sql(`CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RETURN NULL; END$$;
+	add(badRow{name: "RecordSwallowed", want: is(dedup.ErrBroken), effects: 1, next: dedup.ErrBroken}, sql(`CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RETURN NULL; END$$;
 		CREATE TRIGGER no BEFORE INSERT ON tool_dedup FOR EACH ROW EXECUTE FUNCTION no()`))
 	add(badRow{name: "RecordRefused", want: state("P0001")}, sql(`CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RAISE 'no'; END$$;
 		CREATE TRIGGER no BEFORE INSERT ON tool_dedup FOR EACH ROW EXECUTE FUNCTION no()`))
@@ -1289,14 +1290,8 @@ func badSessions() (rows []badRow) {
 		return nil
 	})
 	add(badRow{name: "ConnClosed", opts: twice, want: gaveUp}, func(ctx context.Context, tx pgx.Tx) error { return tx.Conn().Close(ctx) })
-	add(badRow{name: "IdleTooLong", opts: dedup.Options{IdleTimeout: time.Millisecond}, want: is()}, func(ctx context.Context, tx pgx.Tx) error {
-		for !tx.Conn().IsClosed() { // the server ends it between two statements
-			if err := tx.Conn().PgConn().CheckConn(); err != nil {
-				break
-			}
-		}
-		_, err := tx.Exec(ctx, "SELECT 1")
-		return err
+	add(badRow{name: "IdleTooLong", opts: dedup.Options{IdleTimeout: 250 * time.Millisecond}, want: state("25P03")}, func(ctx context.Context, tx pgx.Tx) error {
+		return tx.Conn().PgConn().WaitForNotification(ctx) // the server speaks first, to end it
 	})
 	return rows
 }

@@ -3,6 +3,7 @@ package dedup
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -89,7 +90,11 @@ func (d *Deduper) commit(ctx context.Context, conn *pgx.Conn, req *request, open
 	if err == errSwallowed {
 		return rec, classifyCommit(conn.PgConn(), tag, nil), atRecord, err
 	}
-	return rec, classifyCommit(conn.PgConn(), tag, err), atRecord, err
+	what = classifyCommit(conn.PgConn(), tag, err)
+	if err == nil && what != commitDone {
+		err = fmt.Errorf("dedup: COMMIT was answered with %q", tag)
+	}
+	return rec, what, atRecord, err
 }
 
 // queue queues the statements that write the record and returns it but for its

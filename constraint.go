@@ -38,25 +38,25 @@ func (d *Deduper) resolve(ctx context.Context, req *request, a attempt) attempt 
 	f := a.failure
 	switch {
 	case f.err == errTxGone, f.atRecord && tripped(f.err):
-		return attempt{state: attemptBroken, err: f.err, began: a.began}
+		return attempt{state: attemptBroken, err: f.err}
 	case ctx.Err() != nil:
-		return attempt{state: attemptFailed, err: withContext(ctx, f.err), began: a.began}
+		return attempt{state: attemptFailed, err: withContext(ctx, f.err), alone: a.alone}
 	}
 
 	seen, err := d.look(ctx, req, d.order.peek)
 	switch {
 	case err == nil && seen.found:
 		d.traceConflict(ctx, req, f.err, true)
-		return attempt{state: attemptFound, rec: seen.rec, began: a.began}
+		return attempt{state: attemptFound, rec: seen.rec, alone: a.alone}
 	case err != nil && d.mayRetry(ctx, err):
 		// Not to be told from a lost race yet; a fresh attempt will.
-		return attempt{state: attemptRetry, err: errors.Join(f.err, err), began: a.began}
+		return attempt{state: attemptRetry, err: errors.Join(f.err, err), alone: a.alone}
 	case err != nil:
 		err = fmt.Errorf("%w (and looking up the record: %w)", f.err, err)
-		return attempt{state: attemptFailed, err: err, began: a.began}
+		return attempt{state: attemptFailed, err: err, alone: a.alone}
 	}
 	state, err := f.ownState(req)
-	return attempt{state: state, err: err, began: a.began}
+	return attempt{state: state, err: err, alone: true}
 }
 
 // ownState says what a failure means when no record explains it.
@@ -123,10 +123,11 @@ func conflictError(req *request, err error) *ConflictError {
 	return conflict
 }
 
-// cleaned returns err, or the server's error in it without the row's values.
+// cleaned returns err, or the server's error in it without the row's values. It
+// is for errors of the library's own statements.
 func cleaned(err error) error {
 	var server *pgconn.PgError
-	if errors.As(err, &server) {
+	if errors.As(err, &server) && redacts(server) {
 		return redacted(server)
 	}
 	return err
@@ -134,7 +135,7 @@ func cleaned(err error) error {
 
 // withContext adds the end of ctx to err where err does not tell it already.
 func withContext(ctx context.Context, err error) error {
-	if errors.Is(err, ctx.Err()) {
+	if cause := context.Cause(ctx); errors.Is(err, ctx.Err()) && errors.Is(err, cause) {
 		return err
 	}
 	return fmt.Errorf("dedup: %w: %w", contextError(ctx), err)

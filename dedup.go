@@ -103,15 +103,24 @@ func DoTx[R any](ctx context.Context, d *Deduper, tx pgx.Tx, call Call, effect E
 
 // admit checks what Do and DoTx are called with.
 func (d *Deduper) admit(ctx context.Context, call Call, noEffect bool) (*request, error) {
-	switch {
-	case ctx == nil:
-		return nil, &InvalidCallError{Field: "ctx", Reason: "must not be nil"}
-	case d == nil || d.pool == nil:
-		return nil, &InvalidCallError{Field: "d", Reason: "must come from New"}
-	case noEffect:
+	if err := d.usable(ctx); err != nil {
+		return nil, err
+	}
+	if noEffect {
 		return nil, &InvalidCallError{Field: "effect", Reason: "must not be nil"}
 	}
 	return d.check(call)
+}
+
+// usable checks what every function is called with.
+func (d *Deduper) usable(ctx context.Context) error {
+	switch {
+	case ctx == nil:
+		return &InvalidCallError{Field: "ctx", Reason: "must not be nil"}
+	case d == nil || d.pool == nil:
+		return &InvalidCallError{Field: "d", Reason: "must come from New"}
+	}
+	return nil
 }
 
 // recordedWork makes of an effect the work of an attempt: it runs and its

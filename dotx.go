@@ -16,31 +16,42 @@ import (
 func (d *Deduper) doTx(ctx context.Context, tx pgx.Tx, req *request, work work) (settled, error) {
 	start := time.Now()
 	s := settled{attempts: 1}
+	if ctx.Err() != nil {
+		return s, fmt.Errorf("dedup: %w", contextError(ctx))
+	}
 	if err := d.trustArbiter(ctx, tx); err != nil {
 		return s, inTx(err)
 	}
 	open, err := d.order.openIn(ctx, tx, req)
 	open.tx = tx
 	switch {
-	case err != nil:
-		backOut(ctx, tx)
+	case err != nil && !open.marked: // and nothing to back out of
 		return s, inTx(hintPooler(err))
+	case sqlState(err) == codeUniqueViolation: // of a claim
+		d.traceConflict(ctx, req, err, false)
+		return s, backOut(ctx, tx, conflictError(req, err))
+	case err != nil:
+		return s, backOut(ctx, tx, inTx(hintPooler(err)))
 	case open.found:
 		s.rec = open.rec
-		return s, backOut(ctx, tx)
+		return s, backOut(ctx, tx, nil)
 	case open.busy:
-		return s, orElse(backOut(ctx, tx), ErrInFlight)
+		return s, backOut(ctx, tx, ErrInFlight)
 	case open.hidden:
-		return s, orElse(backOut(ctx, tx), conflictError(req, nil))
+		d.traceConflict(ctx, req, nil, false)
+		return s, backOut(ctx, tx, conflictError(req, nil))
 	}
 
-	panicked := true
+	panicked, gone := true, false
 	defer func() {
-		if panicked {
-			backOut(ctx, tx)
+		switch {
+		case panicked && gone:
+			_ = d.recordBroken(ctx, req, errTxGone) // the panic is what is told
+		case panicked:
+			_ = backOut(ctx, tx, nil)
 		}
 	}()
-	text, err := d.perform(ctx, req, &open, work, nil)
+	text, err := d.perform(ctx, req, &open, work, nil, &gone)
 	panicked = false
 
 	f := failure{err: err}
@@ -75,19 +86,23 @@ func (d *Deduper) resolveInTx(ctx context.Context, tx pgx.Tx, req *request, open
 		return d.recordBroken(ctx, req, f.err)
 	}
 	if f.err == errSwallowed { // the savepoint was released in the same pipeline
+		d.trusted.Store(false)
 		return fmt.Errorf("%w; roll the transaction back: %w", conflictError(req, nil), f.err)
+	}
+	if ctx.Err() != nil {
+		return backOut(ctx, tx, withContext(ctx, f.err))
 	}
 	if err := backTo(ctx, tx); err != nil {
 		return fmt.Errorf("%w (and rolling back to the savepoint: %w)", f.err, err)
 	}
 	seen, isolation, err := d.lookInTx(ctx, tx, req)
 	if err != nil {
-		return fmt.Errorf("%w (and looking up the record: %w)", f.err, err)
+		return backOut(ctx, tx, fmt.Errorf("%w (and looking up the record: %w)", f.err, err))
 	}
 	if seen.found {
 		d.traceConflict(ctx, req, f.err, true)
 		s.rec = seen.rec
-		return backOut(ctx, tx)
+		return backOut(ctx, tx, nil)
 	}
 
 	state, err := f.ownState(req)
@@ -99,18 +114,17 @@ func (d *Deduper) resolveInTx(ctx context.Context, tx pgx.Tx, req *request, open
 		isolation != string(pgx.ReadCommitted) && sqlState(err) == codeUniqueViolation:
 		err = &RestartTxError{Err: cleaned(err)}
 	case state == attemptConflict:
+		d.traceConflict(ctx, req, err, false)
 		err = conflictError(req, err)
 	}
-	backOut(ctx, tx)
-	return err
+	return backOut(ctx, tx, err)
 }
 
 // refuseInTx records a refusal in place of the effect that was rolled back.
 func (d *Deduper) refuseInTx(ctx context.Context, tx pgx.Tx, req *request, open *opening, cause error, s *settled) error {
 	text, err := encodeRefusal(cause, d.opts.MaxResultBytes)
 	if err != nil {
-		backOut(ctx, tx)
-		return fmt.Errorf("%w (the refusal: %w)", err, cause)
+		return backOut(ctx, tx, fmt.Errorf("%w (the refusal: %w)", err, cause))
 	}
 	f := d.recordInTx(ctx, tx, req, open, outcomeRefused, text, s)
 	if f.err == nil {
@@ -145,7 +159,9 @@ func inTx(err error) error {
 	return fmt.Errorf("dedup: in the caller's transaction: %w", cleaned(err))
 }
 
-// backTo rolls back to the savepoint and keeps it; backOut leaves it as well.
+// backTo rolls back to the savepoint and keeps it; backOut leaves it as well, on
+// every way out, and returns why, or why together with what went wrong: a
+// savepoint that stayed would be taken for the one of an outer call.
 // Both go on after the caller's context has ended. They are one text without
 // arguments, which pgx sends in the simple protocol: in an aborted transaction
 // nothing can be prepared.
@@ -153,8 +169,16 @@ func backTo(ctx context.Context, tx pgx.Tx) error {
 	return execDetached(ctx, tx, "rollback to savepoint "+savepoint)
 }
 
-func backOut(ctx context.Context, tx pgx.Tx) error {
-	return execDetached(ctx, tx, "rollback to savepoint "+savepoint+"; release savepoint "+savepoint)
+func backOut(ctx context.Context, tx pgx.Tx, why error) error {
+	err := execDetached(ctx, tx, "rollback to savepoint "+savepoint+"; release savepoint "+savepoint)
+	switch {
+	case err == nil:
+		return why
+	case why == nil:
+		return fmt.Errorf("dedup: leaving the savepoint: %w", cleaned(err))
+	default:
+		return fmt.Errorf("%w (and leaving the savepoint: %w)", why, cleaned(err))
+	}
 }
 
 func execDetached(ctx context.Context, tx pgx.Tx, sql string) error {
@@ -171,9 +195,7 @@ func checkTx(tx pgx.Tx) error {
 		return invalid("must not be nil")
 	}
 	var pg *pgconn.PgConn
-	if own, ok := tx.(*effectTx); ok {
-		pg = own.tx.Conn().PgConn() // not through Conn, which is noted
-	} else if conn := tx.Conn(); conn != nil {
+	if conn := connOf(tx); conn != nil {
 		pg = conn.PgConn()
 	}
 	switch {

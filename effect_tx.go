@@ -21,8 +21,8 @@ import (
 // status before every statement, and the transaction's name in the statement
 // that writes the record.
 //
-// Of what it hands out, only LargeObjects and Conn are not closed with it: they
-// must not be kept after the effect has returned.
+// Of what it hands out, a LargeObjects value and the Conn are not closed with it:
+// they must not be kept after the effect has returned.
 type effectTx struct {
 	tx     pgx.Tx
 	root   *effectTx // itself, in the outermost
@@ -30,9 +30,9 @@ type effectTx struct {
 
 	// The rest is used in the root only.
 
-	closed   atomic.Bool // the effect has returned
-	refused  atomic.Bool // transaction control was tried
-	connUsed atomic.Bool // Conn was called
+	closed  atomic.Bool // the effect has returned
+	refused atomic.Bool // transaction control was tried
+	unseen  atomic.Bool // SQL may have been sent whose text was not seen
 }
 
 var _ pgx.Tx = (*effectTx)(nil)
@@ -44,7 +44,7 @@ func newEffectTx(tx pgx.Tx) *effectTx {
 }
 
 // ready tells whether a statement may be sent.
-func (e *effectTx) ready(sql string) error {
+func (e *effectTx) ready(sql string, args ...any) error {
 	if e.root.closed.Load() {
 		return pgx.ErrTxClosed
 	}
@@ -52,26 +52,54 @@ func (e *effectTx) ready(sql string) error {
 		e.root.refused.Store(true)
 		return ErrTxControl
 	}
+	e.watch(args)
 	if e.gone() {
 		return errTxGone
 	}
 	return nil
 }
 
+// watch notes where isTxControl cannot be relied on: the text is rewritten before
+// it is sent, or backslashes escape in every string.
+func (e *effectTx) watch(args []any) {
+	for _, arg := range args {
+		if _, rewrites := arg.(pgx.QueryRewriter); rewrites {
+			e.root.unseen.Store(true)
+		}
+	}
+	if connOf(e.tx).PgConn().ParameterStatus("standard_conforming_strings") == "off" {
+		e.root.unseen.Store(true)
+	}
+}
+
+// errPanicked stands for the error of an effect that returned none.
+var errPanicked = errors.New("dedup: the effect panicked")
+
 // errTxGone is what statements answer once the transaction has been ended
 // behind the library's back: sent now, they would commit by themselves.
 var errTxGone = errors.New("dedup: the transaction has been ended inside the effect")
 
+// connOf is tx.Conn without leaving a note that an effect asked for it.
+func connOf(tx pgx.Tx) *pgx.Conn {
+	for {
+		e, ok := tx.(*effectTx)
+		if !ok {
+			return tx.Conn()
+		}
+		tx = e.tx
+	}
+}
+
 // gone tells whether the connection is alive and outside any transaction.
 func (e *effectTx) gone() bool {
-	pg := e.tx.Conn().PgConn()
+	pg := connOf(e.tx).PgConn()
 	return !pg.IsClosed() && pg.TxStatus() == 'I'
 }
 
 // verdict says in what state an effect that returned err left its transaction.
 // Once the transaction is gone nothing else counts.
 func (e *effectTx) verdict(ctx context.Context, started time.Time, err error) error {
-	pg := e.tx.Conn().PgConn()
+	pg := connOf(e.tx).PgConn()
 	switch {
 	case pg.IsClosed():
 		return orElse(err, errConnLost)
@@ -79,7 +107,7 @@ func (e *effectTx) verdict(ctx context.Context, started time.Time, err error) er
 		return orElse(err, ErrTxBusy)
 	case pg.TxStatus() == 'I':
 		return errTxGone
-	case err != nil && e.connUsed.Load() && e.swapped(ctx, started):
+	case err != nil && e.unseen.Load() && e.swapped(ctx, started):
 		return errTxGone
 	case e.refused.Load() && err != nil && !errors.Is(err, ErrTxControl):
 		return fmt.Errorf("%w (the effect returned: %v)", ErrTxControl, err)
@@ -97,13 +125,14 @@ var errConnLost = fmt.Errorf("dedup: the connection was lost inside the effect: 
 // swapped tells whether the connection is in another transaction than the one
 // that started then. An aborted one cannot be asked and passes.
 func (e *effectTx) swapped(ctx context.Context, started time.Time) bool {
-	if e.tx.Conn().PgConn().TxStatus() != 'T' {
+	conn := connOf(e.tx)
+	if conn.PgConn().TxStatus() != 'T' {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
 	defer cancel()
 	var now time.Time
-	err := e.tx.Conn().QueryRow(ctx, "SELECT now()").Scan(&now)
+	err := conn.QueryRow(ctx, "SELECT now()").Scan(&now)
 	return err == nil && !now.Equal(started)
 }
 
@@ -155,21 +184,21 @@ func (e *effectTx) mayEnd() error {
 }
 
 func (e *effectTx) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
-	if err := e.ready(sql); err != nil {
+	if err := e.ready(sql, args...); err != nil {
 		return pgconn.CommandTag{}, err
 	}
 	return e.tx.Exec(ctx, sql, args...)
 }
 
 func (e *effectTx) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
-	if err := e.ready(sql); err != nil {
+	if err := e.ready(sql, args...); err != nil {
 		return failedRows{err}, err
 	}
 	return e.tx.Query(ctx, sql, args...)
 }
 
 func (e *effectTx) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
-	if err := e.ready(sql); err != nil {
+	if err := e.ready(sql, args...); err != nil {
 		return failedRows{err}
 	}
 	return e.tx.QueryRow(ctx, sql, args...)
@@ -188,7 +217,7 @@ func (e *effectTx) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 		if err != nil {
 			break
 		}
-		err = e.ready(q.SQL)
+		err = e.ready(q.SQL, q.Arguments...)
 	}
 	if err != nil {
 		return pgx.FailedBatchResults(b, err)
@@ -203,10 +232,18 @@ func (e *effectTx) CopyFrom(ctx context.Context, table pgx.Identifier, columns [
 	return e.tx.CopyFrom(ctx, table, columns, rows)
 }
 
-func (e *effectTx) LargeObjects() pgx.LargeObjects { return e.tx.LargeObjects() }
+func (e *effectTx) LargeObjects() pgx.LargeObjects {
+	if e.root.closed.Load() {
+		// pgx makes none but of a transaction: here is a closed one.
+		b := &pgx.Batch{}
+		b.BeginTx(pgx.TxOptions{})
+		return pgx.FailedBatchResults(b, pgx.ErrTxClosed).Tx().LargeObjects()
+	}
+	return e.tx.LargeObjects()
+}
 
 func (e *effectTx) Conn() *pgx.Conn {
-	e.root.connUsed.Store(true)
+	e.root.unseen.Store(true)
 	return e.tx.Conn()
 }
 

@@ -301,6 +301,11 @@ func (e *OptionsError) Error() string {
 // Is makes errors.Is(err, ErrOptions) true.
 func (e *OptionsError) Is(target error) bool { return target == ErrOptions }
 
+// redacts tells whether redacted takes anything away.
+func redacts(err *pgconn.PgError) bool {
+	return err.Detail != "" || err.Where != "" || err.InternalQuery != ""
+}
+
 // redacted returns a copy of a server error without the fields that quote
 // row values: Detail carries the key in the clear.
 func redacted(err *pgconn.PgError) *pgconn.PgError {

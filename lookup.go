@@ -72,6 +72,9 @@ type Status struct {
 // to commit has ended, because its lock or claim outlives the commit. The error
 // is an *InvalidCallError or the database's.
 func (d *Deduper) Lookup(ctx context.Context, scope, tool, key string) (Status, error) {
+	if err := d.usable(ctx); err != nil {
+		return Status{}, err
+	}
 	id, err := checkIdentity(scope, tool, key)
 	if err != nil {
 		return Status{}, err

@@ -80,7 +80,7 @@ type RetryPolicy struct {
 	MaxAttempts int
 	// BaseDelay is the bound of the first pause. Default 10 ms.
 	BaseDelay time.Duration
-	// MaxDelay is the bound of any pause. Default 1 s.
+	// MaxDelay is the bound of any pause. Default 1 s, at most 1 h.
 	MaxDelay time.Duration
 }
 
@@ -147,8 +147,8 @@ func (o *Options) resolve() (Options, error) {
 	switch {
 	case opts.Retry.MaxAttempts < 1:
 		return refuse("Retry.MaxAttempts", "must be at least 1")
-	case opts.Retry.BaseDelay < 0 || opts.Retry.MaxDelay < opts.Retry.BaseDelay:
-		return refuse("Retry.MaxDelay", "must be at least Retry.BaseDelay, and both positive")
+	case opts.Retry.BaseDelay < 0 || opts.Retry.MaxDelay < opts.Retry.BaseDelay || opts.Retry.MaxDelay > maxDelay:
+		return refuse("Retry.MaxDelay", "must be at least Retry.BaseDelay and at most %s, and both positive", maxDelay)
 	}
 
 	setDefault(&opts.MaxResultBytes, 1<<20)
@@ -171,6 +171,8 @@ const (
 	minMaxResultBytes = 8 << 10
 	// A Postgres field holds 1 GB; a message that carries it must stay below.
 	maxMaxResultBytes = 256 << 20
+	// No caller waits that long; and doubling it stays far from overflow.
+	maxDelay = time.Hour
 	// The setting is an int32 of milliseconds.
 	maxIdleTimeout = 24 * 24 * time.Hour
 )

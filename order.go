@@ -51,6 +51,8 @@ type opening struct {
 	started time.Time
 	// forget tells that a record stands in the way that may be forgotten.
 	forget bool
+	// marked tells that openIn has set its savepoint.
+	marked bool
 }
 
 // sighting is what a look-up saw of an identity.

@@ -63,6 +63,7 @@ func readStart(br pgx.BatchResults, open *opening) error {
 	if _, err := br.Exec(); err != nil {
 		return err
 	}
+	open.marked = true
 	return br.QueryRow().Scan(nil, &open.started, nil)
 }
 
@@ -124,7 +125,8 @@ func (o *claimFirst) peek(ctx context.Context, conn *pgx.Conn, req *request) (si
 // probe claims and leaves the transaction to be rolled back: the only way to
 // see a claim.
 func (o *claimFirst) probe(ctx context.Context, conn *pgx.Conn, req *request) (sighting, error) {
-	open, err := o.open(ctx, conn, req)
+	committed := claimFirst{sql: o.sql, txOptions: pgx.TxOptions{IsoLevel: pgx.ReadCommitted}}
+	open, err := committed.open(ctx, conn, req)
 	return open.sighting, err
 }
 

@@ -33,6 +33,7 @@ func (o *lockFirst) openIn(ctx context.Context, tx pgx.Tx, req *request) (openin
 	br := tx.SendBatch(ctx, b)
 	var open opening
 	_, err := br.Exec()
+	open.marked = err == nil
 	if err = o.read(br, &open, err); err != nil || !open.busy || req.maxWait < 0 {
 		return open, err
 	}

@@ -15,6 +15,9 @@ import (
 // A call in flight is not touched: the answer is ErrInFlight. Other errors are
 // *InvalidCallError and the database's.
 func (d *Deduper) Reset(ctx context.Context, scope, tool, key, reason string) (freed bool, err error) {
+	if err := d.usable(ctx); err != nil {
+		return false, err
+	}
 	id, err := checkIdentity(scope, tool, key)
 	if err != nil {
 		return false, err

@@ -43,7 +43,9 @@ type statements struct {
 	// reset deletes the record whatever its age.
 	reset string
 	// sweep*: see sweep.go.
-	sweepLock, sweepBoundary, sweepSelect, sweepForget, sweepExpire string
+	sweepLock, sweepBoundary, sweepSelect    string
+	sweepForget, sweepExpire                 string // up to a boundary
+	sweepForgetArchived, sweepExpireArchived string // those that were archived
 }
 
 // maxLocksPerTx bounds the advisory locks that DoTx takes in one transaction:
@@ -62,21 +64,21 @@ func newStatements(opts *Options) *statements {
 	// comes anyway. The conditional keeps a stricter level such as remote_apply.
 	settings := []string{"''"}
 	if opts.IdleTimeout > 0 {
-		settings = append(settings, fmt.Sprintf("set_config('idle_in_transaction_session_timeout', '%d', true)", opts.IdleTimeout.Milliseconds()))
+		settings = append(settings, fmt.Sprintf("pg_catalog.set_config('idle_in_transaction_session_timeout', '%d', true)", opts.IdleTimeout.Milliseconds()))
 	}
 	if !opts.AsyncCommit {
-		settings = append(settings, "CASE WHEN current_setting('synchronous_commit') = 'off' THEN set_config('synchronous_commit', 'on', true) END")
+		settings = append(settings, "CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off' THEN pg_catalog.set_config('synchronous_commit', 'on', true) END")
 	}
 	prepared := "concat(" + strings.Join(settings, ",\n              ") + ")"
 
 	// The CASE is the tripwire for an effect that ended its own transaction: in
 	// any other transaction now() differs, the scope is NULL and the statement
 	// raises, so that the COMMIT behind it in the pipeline is skipped.
-	const identityInTx = `CASE WHEN now() = $4::timestamptz THEN $1::text END, $2::text, $3::text`
+	const identityInTx = `CASE WHEN pg_catalog.now() = $4::timestamptz THEN $1::text END, $2::text, $3::text`
 	const columns = `(scope, tool, key, fingerprint, arg_digests, outcome, result, created_at, expires_at, forget_at)`
 	// clock_timestamp(), not now(): now() is the start of the transaction, and
 	// with a slow effect the record would be born old.
-	const times = `clock_timestamp(), clock_timestamp() + $9::bigint * interval '1 microsecond', clock_timestamp() + $10::bigint * interval '1 microsecond'`
+	const times = `pg_catalog.clock_timestamp(), pg_catalog.clock_timestamp() + $9::bigint * interval '1 microsecond', pg_catalog.clock_timestamp() + $10::bigint * interval '1 microsecond'`
 	written := func(onConflict string) string {
 		return fmt.Sprintf(`INSERT INTO %s AS held %s
 VALUES (%s, $5::bytea, $6::bytea, $7::text, $8::text, %s)%s
@@ -86,26 +88,26 @@ RETURNING created_at, expires_at, forget_at`, table, columns, identityInTx, time
 	return &statements{
 		table: table,
 
-		lock:     `SELECT pg_try_advisory_xact_lock($1::bigint), now(), ` + prepared,
-		lockWait: `SELECT pg_advisory_xact_lock($1::bigint)`,
-		lockCapped: fmt.Sprintf(`SELECT CASE WHEN held.n < %d THEN pg_try_advisory_xact_lock($1::bigint) ELSE true END, now(),
-       set_config('tool_dedup.locks', (held.n + 1)::text, true)
-  FROM (SELECT COALESCE(NULLIF(current_setting('tool_dedup.locks', true), ''), '0')::int AS n) held`, maxLocksPerTx),
-		peekLock: `SELECT pg_try_advisory_xact_lock($1::bigint)`,
+		lock:     `SELECT pg_catalog.pg_try_advisory_xact_lock($1::bigint), pg_catalog.now(), ` + prepared,
+		lockWait: `SELECT pg_catalog.pg_advisory_xact_lock($1::bigint)`,
+		lockCapped: fmt.Sprintf(`SELECT CASE WHEN held.n < %d THEN pg_catalog.pg_try_advisory_xact_lock($1::bigint) ELSE true END, pg_catalog.now(),
+       pg_catalog.set_config('tool_dedup.locks', (held.n + 1)::text, true)
+  FROM (SELECT COALESCE(NULLIF(pg_catalog.current_setting('tool_dedup.locks', true), ''), '0')::int AS n) held`, maxLocksPerTx),
+		peekLock: `SELECT pg_catalog.pg_try_advisory_xact_lock($1::bigint)`,
 
-		prepare: `SELECT true, now(), ` + prepared,
-		join:    `SELECT true, now(), ''`,
-		hurry: `SELECT set_config('tool_dedup.lock_timeout', current_setting('lock_timeout'), true),
-       set_config('lock_timeout', $1::text, true)`,
-		unhurry: `SELECT set_config('lock_timeout', current_setting('tool_dedup.lock_timeout'), true)`,
+		prepare: `SELECT true, pg_catalog.now(), ` + prepared,
+		join:    `SELECT true, pg_catalog.now(), ''`,
+		hurry: `SELECT pg_catalog.set_config('tool_dedup.lock_timeout', pg_catalog.current_setting('lock_timeout'), true),
+       pg_catalog.set_config('lock_timeout', $1::text, true)`,
+		unhurry: `SELECT pg_catalog.set_config('lock_timeout', pg_catalog.current_setting('tool_dedup.lock_timeout'), true)`,
 
-		lookup: fmt.Sprintf(`SELECT fingerprint, arg_digests, outcome, result, created_at, expires_at, forget_at, now()
+		lookup: fmt.Sprintf(`SELECT fingerprint, arg_digests, outcome, result, created_at, expires_at, forget_at, pg_catalog.now()
   FROM %s
  WHERE scope = $1::text AND tool = $2::text AND key = $3::text`, table),
 
 		insert: written(""),
 		claim: fmt.Sprintf(`INSERT INTO %s %s
-VALUES ($1::text, $2::text, $3::text, $4::bytea, $5::bytea, 'claimed', NULL, clock_timestamp(), clock_timestamp() + $6::bigint * interval '1 microsecond', clock_timestamp() + $7::bigint * interval '1 microsecond')
+VALUES ($1::text, $2::text, $3::text, $4::bytea, $5::bytea, 'claimed', NULL, pg_catalog.clock_timestamp(), pg_catalog.clock_timestamp() + $6::bigint * interval '1 microsecond', pg_catalog.clock_timestamp() + $7::bigint * interval '1 microsecond')
 ON CONFLICT DO NOTHING`, table, columns),
 		// Never an UPDATE: one that finds no claim would raise nothing, and the
 		// COMMIT behind it would commit an effect without its record. And never
@@ -119,24 +121,33 @@ ON CONFLICT (scope, tool, key) DO UPDATE
  WHERE held.outcome = 'claimed' OR 1 / (held.outcome = 'claimed')::int = 0`),
 
 		forget: fmt.Sprintf(`DELETE FROM %s
- WHERE scope = $1::text AND tool = $2::text AND key = $3::text AND forget_at <= now()`, table),
+ WHERE scope = $1::text AND tool = $2::text AND key = $3::text AND forget_at <= pg_catalog.now()`, table),
 		reset: fmt.Sprintf(`DELETE FROM %s
  WHERE scope = $1::text AND tool = $2::text AND key = $3::text`, table),
 
-		sweepLock: `SELECT pg_try_advisory_xact_lock(` + strconv.FormatInt(sweepLockKey(opts.Schema), 10) + `)`,
+		sweepLock: `SELECT pg_catalog.pg_try_advisory_xact_lock(` + strconv.FormatInt(sweepLockKey(opts.Schema), 10) + `)`,
 		sweepBoundary: fmt.Sprintf(`SELECT max(due) FROM (
-       SELECT %[2]s AS due FROM %[1]s WHERE %[2]s <= now() ORDER BY 1 LIMIT $1::bigint) batch`, table, dueExpression),
-		sweepSelect: fmt.Sprintf(`SELECT scope, tool, key, fingerprint, outcome, result, created_at, expires_at, forget_at, forget_at <= now()
+       SELECT %[2]s AS due FROM %[1]s WHERE %[2]s <= pg_catalog.now() ORDER BY 1 LIMIT $1::bigint) batch`, table, dueExpression),
+		sweepSelect: fmt.Sprintf(`SELECT scope, tool, key, fingerprint, outcome, result, created_at, expires_at, forget_at, forget_at <= pg_catalog.now()
   FROM %[1]s WHERE %[2]s <= $1::timestamptz FOR UPDATE`, table, dueExpression),
-		sweepForget: fmt.Sprintf(`DELETE FROM %[1]s WHERE %[2]s <= $1::timestamptz AND forget_at <= now()`, table, dueExpression),
+		sweepForgetArchived: fmt.Sprintf(`DELETE FROM %s t USING %s
+ WHERE %s AND t.forget_at <= pg_catalog.now()`, table, archivedKeys, archivedMatch),
+		sweepExpireArchived: fmt.Sprintf(`UPDATE %s t SET result = NULL, arg_digests = NULL FROM %s
+ WHERE %s AND t.result IS NOT NULL AND t.forget_at > pg_catalog.now()`, table, archivedKeys, archivedMatch),
+		sweepForget: fmt.Sprintf(`DELETE FROM %[1]s WHERE %[2]s <= $1::timestamptz AND forget_at <= pg_catalog.now()`, table, dueExpression),
 		sweepExpire: fmt.Sprintf(`UPDATE %[1]s SET result = NULL, arg_digests = NULL
- WHERE %[2]s <= $1::timestamptz AND result IS NOT NULL AND forget_at > now()`, table, dueExpression),
+ WHERE %[2]s <= $1::timestamptz AND result IS NOT NULL AND forget_at > pg_catalog.now()`, table, dueExpression),
 	}
 }
 
 // dueExpression is the expression of the index tool_dedup_due; the planner
 // uses the index only for these very words.
 const dueExpression = `(CASE WHEN result IS NULL THEN forget_at ELSE expires_at END)`
+
+const (
+	archivedKeys  = `unnest($1::text[], $2::text[], $3::text[]) AS archived (scope, tool, key)`
+	archivedMatch = `t.scope = archived.scope AND t.tool = archived.tool AND t.key = archived.key`
+)
 
 func sweepLockKey(schema string) int64 {
 	return identity{tool: "sweep"}.lockKey(schema)

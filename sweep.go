@@ -68,6 +68,9 @@ const (
 // On an error the result tells what had been committed before. Cancelling ctx
 // rolls the batch at hand back.
 func (d *Deduper) Sweep(ctx context.Context, opts *SweepOptions) (SweepResult, error) {
+	if err := d.usable(ctx); err != nil {
+		return SweepResult{}, err
+	}
 	o, err := opts.resolve()
 	if err != nil {
 		return SweepResult{}, err
@@ -118,18 +121,29 @@ func (d *Deduper) sweepBatch(ctx context.Context, o SweepOptions) (batch SweepRe
 		if err != nil || boundary == nil {
 			return err
 		}
-		if o.Archive != nil {
-			records, err := d.sweepRecords(ctx, tx, *boundary)
-			if err != nil {
-				return err
-			}
-			if err := o.Archive(ctx, tx, records); err != nil {
-				return fmt.Errorf("archiving: %w", err)
-			}
+		if o.Archive == nil {
+			return letGo(ctx, tx, &batch, d.sql.sweepForget, d.sql.sweepExpire, *boundary)
 		}
-		return d.letGo(ctx, tx, *boundary, &batch)
+		return d.archiveBatch(ctx, tx, *boundary, o, &batch)
 	})
 	return batch, err
+}
+
+// archiveBatch lets go of exactly the records that the hook was shown: another
+// one may fall due before the boundary while the hook runs.
+func (d *Deduper) archiveBatch(ctx context.Context, tx pgx.Tx, boundary time.Time, o SweepOptions, batch *SweepResult) error {
+	records, err := d.sweepRecords(ctx, tx, boundary)
+	if err != nil {
+		return err
+	}
+	if err := o.Archive(ctx, tx, records); err != nil {
+		return fmt.Errorf("archiving: %w", err)
+	}
+	var scopes, tools, keys []string
+	for _, r := range records {
+		scopes, tools, keys = append(scopes, r.Scope), append(tools, r.Tool), append(keys, r.Key)
+	}
+	return letGo(ctx, tx, batch, d.sql.sweepForgetArchived, d.sql.sweepExpireArchived, scopes, tools, keys)
 }
 
 // sweepBoundary returns nil when nothing is due or somebody else is sweeping.
@@ -173,10 +187,11 @@ func (d *Deduper) sweepRecords(ctx context.Context, tx pgx.Tx, boundary time.Tim
 	})
 }
 
-func (d *Deduper) letGo(ctx context.Context, tx pgx.Tx, boundary time.Time, batch *SweepResult) error {
+// letGo deletes what may be forgotten and turns the rest into tombstones.
+func letGo(ctx context.Context, tx pgx.Tx, batch *SweepResult, forget, expire string, args ...any) error {
 	b := &pgx.Batch{}
-	b.Queue(d.sql.sweepForget, boundary)
-	b.Queue(d.sql.sweepExpire, boundary)
+	b.Queue(forget, args...)
+	b.Queue(expire, args...)
 	br := tx.SendBatch(ctx, b)
 	var forgotten, expired pgconn.CommandTag
 	forgotten, err := br.Exec()

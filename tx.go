@@ -70,7 +70,10 @@ func (d *Deduper) do(ctx context.Context, req *request, work work) (settled, err
 			}
 			return d.run(ctx, req, outcomeDone, work, nil, &patience)
 		}
-		d.traceWaitStart(ctx, req, true)
+		if !patience.toldFollowing {
+			patience.toldFollowing = true
+			d.traceWaitStart(ctx, req, true)
+		}
 		if err := patience.wait(ctx, f.done, 0); err != nil {
 			return settled{waited: patience.waited}, err
 		}
@@ -112,9 +115,9 @@ type attempt struct {
 	rec     record
 	err     error
 	failure failure
-	// began tells that the identity was free and this attempt had it: whatever
+	// alone tells that the identity was free and this attempt had it: whatever
 	// an earlier attempt left unknown has ended without a record.
-	began bool
+	alone bool
 }
 
 // maxConflicts bounds the attempts after a unique violation without a record. A
@@ -143,13 +146,21 @@ func (d *Deduper) run(ctx context.Context, req *request, out outcome, work work,
 		return s, &OutcomeUnknownError{Attempts: s.attempts, Err: unknown, Cause: err}
 	}
 
+	// A panic passes through here after its connection was given back.
+	gone := false
+	defer func() {
+		if gone {
+			_ = d.recordBroken(ctx, req, errTxGone) // the panic is what is told
+		}
+	}()
+
 	for faults := 0; ; {
 		s.attempts++
-		a := d.attempt(ctx, req, out, work, f)
+		a := d.attempt(ctx, req, out, work, f, &gone)
 		if a.state == attemptUndecided {
 			a = d.resolve(ctx, req, a)
 		}
-		if a.began {
+		if a.alone {
 			unknown = nil
 		}
 		switch a.state {
@@ -215,7 +226,7 @@ func (d *Deduper) run(ctx context.Context, req *request, out outcome, work work,
 
 // attempt makes one transaction of its own: three round trips when the identity
 // is free, two when there is a record or a twin.
-func (d *Deduper) attempt(ctx context.Context, req *request, out outcome, work work, f *flight) attempt {
+func (d *Deduper) attempt(ctx context.Context, req *request, out outcome, work work, f *flight, gone *bool) attempt {
 	pooled, err := d.pool.Acquire(ctx)
 	if err != nil {
 		return d.unstarted(ctx, err)
@@ -228,6 +239,8 @@ func (d *Deduper) attempt(ctx context.Context, req *request, out outcome, work w
 
 	open, err := d.order.open(ctx, conn, req)
 	switch {
+	case sqlState(err) == codeUniqueViolation: // of a claim
+		return attempt{state: attemptConflict, err: err}
 	case err != nil:
 		dropReadOnly(ctx, conn, err)
 		return d.unstarted(ctx, hintPooler(err))
@@ -239,29 +252,37 @@ func (d *Deduper) attempt(ctx context.Context, req *request, out outcome, work w
 		return attempt{state: attemptConflict}
 	}
 
-	text, err := d.perform(ctx, req, &open, work, f)
+	text, err := d.perform(ctx, req, &open, work, f, gone)
 	if err != nil {
 		lost := conn.IsClosed()
 		dropReadOnly(ctx, conn, err)
-		return attempt{state: attemptUndecided, began: true, failure: failure{err: err, lost: lost}}
+		return attempt{state: attemptUndecided, alone: d.conclusive(), failure: failure{err: err, lost: lost}}
 	}
 	if ctx.Err() != nil { // nothing was sent yet: a definite end
-		return attempt{state: attemptFailed, err: fmt.Errorf("dedup: before commit: %w", contextError(ctx)), began: true}
+		return attempt{state: attemptFailed, err: fmt.Errorf("dedup: before commit: %w", contextError(ctx)), alone: d.conclusive()}
 	}
 
 	rec, what, atRecord, err := d.commit(ctx, conn, req, &open, out, text)
 	switch {
 	case what == commitDone && err == errSwallowed:
-		return attempt{state: attemptBroken, err: err, began: true}
+		d.trusted.Store(false) // and let the next call say what is wrong
+		return attempt{state: attemptBroken, err: err}
 	case what == commitDone:
-		return attempt{state: attemptExecuted, rec: rec, began: true}
+		return attempt{state: attemptExecuted, rec: rec}
 	case what == commitUnknown:
-		return attempt{state: attemptUnknown, err: err, began: true}
+		return attempt{state: attemptUnknown, err: err}
 	default:
 		lost := conn.IsClosed()
 		dropReadOnly(ctx, conn, err)
-		return attempt{state: attemptUndecided, began: true, failure: failure{err: err, atRecord: atRecord, lost: lost}}
+		return attempt{state: attemptUndecided, alone: d.conclusive(), failure: failure{err: err, atRecord: atRecord, lost: lost}}
 	}
+}
+
+// conclusive tells whether finding an identity free proves that earlier attempts
+// have ended without a record. It does where the look-up is younger than the
+// lock; at stricter levels both share one snapshot, which is older.
+func (d *Deduper) conclusive() bool {
+	return d.opts.Isolation == pgx.ReadCommitted || d.opts.Order == ClaimFirst
 }
 
 // dropReadOnly closes a connection to a server that turned out to be read-only:
@@ -274,9 +295,18 @@ func dropReadOnly(ctx context.Context, conn *pgx.Conn, err error) {
 
 // perform runs work on a guarded transaction and checks in what state it left
 // it.
-func (d *Deduper) perform(ctx context.Context, req *request, open *opening, work work, f *flight) (string, error) {
+//
+// After a panic of the work nobody reads its error any more, so gone tells
+// whether it had ended its transaction.
+func (d *Deduper) perform(ctx context.Context, req *request, open *opening, work work, f *flight, gone *bool) (string, error) {
 	guard := newEffectTx(open.tx)
 	defer guard.closed.Store(true)
+	returned := false
+	defer func() {
+		if !returned {
+			*gone = guard.verdict(ctx, open.started, errPanicked) == errTxGone
+		}
+	}()
 	inner, scope := d.enterEffect(ctx, req.identity)
 	defer scope.ended.Store(true)
 	if f != nil {
@@ -284,11 +314,13 @@ func (d *Deduper) perform(ctx context.Context, req *request, open *opening, work
 		defer f.running.Store(false)
 	}
 	text, err := work(inner, guard)
+	returned = true
 	return text, guard.verdict(ctx, open.started, err)
 }
 
 // unstarted classifies an error before anything was written.
 func (d *Deduper) unstarted(ctx context.Context, err error) attempt {
+	err = cleaned(err)
 	if d.mayRetry(ctx, err) {
 		return attempt{state: attemptRetry, err: err}
 	}

@@ -43,14 +43,12 @@ func controlStatement(sql string) bool {
 	return false
 }
 
-// word splits off the letters at the start of sql. The longest word of interest
-// is "transaction".
+// word splits off the word at the start of sql, if there is one.
 func word(sql string) (first, rest string) {
-	n := 0
-	for n < len(sql) && ('a' <= sql[n]|0x20 && sql[n]|0x20 <= 'z' || sql[n] == '_' || '0' <= sql[n] && sql[n] <= '9' && n > 0) {
-		n++
+	if sql == "" || !isWordStart(sql[0]) {
+		return "", sql
 	}
-	return sql[:n], sql[n:]
+	return identifier(sql)
 }
 
 // skipBlank skips white space, empty statements and comments; block comments
@@ -72,25 +70,31 @@ func skipBlank(sql string) string {
 }
 
 // afterStatement skips to behind the semicolon that ends the statement at the
-// start of sql.
+// start of sql, token by token: whether a dollar or a backslash quotes depends on
+// what it belongs to.
 func afterStatement(sql string) string {
-	for i := 0; i < len(sql); {
-		rest := sql[i:]
-		switch {
-		case rest[0] == ';':
-			return rest[1:]
-		case rest[0] == '\'':
-			i = len(sql) - len(afterQuote(rest, '\'', escapesBefore(sql[:i])))
-		case rest[0] == '"':
-			i = len(sql) - len(afterQuote(rest, '"', false))
-		case rest[0] == '$' && (i == 0 || !isWordByte(sql[i-1])):
-			i = len(sql) - len(afterDollarQuote(rest))
-		case strings.HasPrefix(rest, "--"):
-			i = len(sql) - len(afterLine(rest))
-		case strings.HasPrefix(rest, "/*"):
-			i = len(sql) - len(afterBlockComment(rest))
+	for sql != "" {
+		switch c := sql[0]; {
+		case c == ';':
+			return sql[1:]
+		case c == '\'':
+			sql = afterString(sql, false)
+		case c == '"':
+			sql = afterQuote(sql, '"', false)
+		case c == '$':
+			sql = afterDollar(sql)
+		case strings.HasPrefix(sql, "--"):
+			sql = afterLine(sql)
+		case strings.HasPrefix(sql, "/*"):
+			sql = afterBlockComment(sql)
+		case isWordStart(c):
+			var name string
+			name, sql = identifier(sql)
+			if strings.EqualFold(name, "e") && strings.HasPrefix(sql, "'") {
+				sql = afterString(sql, true)
+			}
 		default:
-			i++
+			sql = sql[1:]
 		}
 	}
 	return ""
@@ -123,6 +127,31 @@ func afterBlockComment(sql string) string {
 	return ""
 }
 
+// afterString skips a string constant and its continuations: with nothing but
+// white space that has a line end in between, a further quoted part belongs to
+// it, and backslashes mean in it what they meant before.
+func afterString(sql string, escapes bool) string {
+	for {
+		sql = afterQuote(sql, '\'', escapes)
+		rest, newline := sql, false
+		for rest != "" {
+			if strings.HasPrefix(rest, "--") {
+				rest = afterLine(rest)
+				continue
+			}
+			if strings.IndexByte(" \t\r\n\f\v", rest[0]) < 0 {
+				break
+			}
+			newline = newline || rest[0] == '\n' || rest[0] == '\r'
+			rest = rest[1:]
+		}
+		if !newline || !strings.HasPrefix(rest, "'") {
+			return sql
+		}
+		sql = rest
+	}
+}
+
 // afterQuote skips a quoted text; a doubled quote stands for itself.
 func afterQuote(sql string, quote byte, escapes bool) string {
 	for i := 1; i < len(sql); i++ {
@@ -139,30 +168,40 @@ func afterQuote(sql string, quote byte, escapes bool) string {
 	return ""
 }
 
-// escapesBefore tells whether a quote behind before takes backslash escapes, as
-// E'…' does and date'…' does not.
-func escapesBefore(before string) bool {
-	n := len(before)
-	return n > 0 && before[n-1]|0x20 == 'e' && (n == 1 || !isWordByte(before[n-2]))
-}
-
-// afterDollarQuote skips $tag$…$tag$, or just the $ where it starts a
-// parameter.
-func afterDollarQuote(sql string) string {
+// afterDollar skips a parameter ($1), a dollar-quoted text ($tag$…$tag$), or a
+// dollar that is neither.
+func afterDollar(sql string) string {
 	end := 1
-	for end < len(sql) && isWordByte(sql[end]) {
+	for end < len(sql) && isDigit(sql[end]) {
 		end++
 	}
-	if end == len(sql) || sql[end] != '$' || end > 1 && '0' <= sql[1] && sql[1] <= '9' {
+	if end > 1 {
+		return sql[end:]
+	}
+	for end < len(sql) && (isWordStart(sql[end]) || end > 1 && isDigit(sql[end])) {
+		end++
+	}
+	if end == len(sql) || sql[end] != '$' {
 		return sql[1:]
 	}
 	tag := sql[:end+1]
-	if close := strings.Index(sql[end+1:], tag); close >= 0 {
-		return sql[end+1+close+len(tag):]
+	if closing := strings.Index(sql[end+1:], tag); closing >= 0 {
+		return sql[end+1+closing+len(tag):]
 	}
 	return ""
 }
 
-func isWordByte(c byte) bool {
-	return c == '_' || c >= 0x80 || '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'z'
+// identifier splits off the name at the start of sql. A dollar may stand in it.
+func identifier(sql string) (name, rest string) {
+	n := 1
+	for n < len(sql) && (isWordStart(sql[n]) || isDigit(sql[n]) || sql[n] == '$') {
+		n++
+	}
+	return sql[:n], sql[n:]
 }
+
+func isWordStart(c byte) bool {
+	return c == '_' || c >= 0x80 || 'a' <= c|0x20 && c|0x20 <= 'z'
+}
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }

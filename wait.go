@@ -15,6 +15,8 @@ type patience struct {
 	max    time.Duration // 0: until the context ends; negative: not at all
 	waited time.Duration
 	pause  time.Duration // the last pause between looks
+	// The tracer is told once of each kind of wait.
+	toldFollowing, toldLooking bool
 }
 
 // spent tells whether no more waiting is allowed.
@@ -85,7 +87,8 @@ func (p *patience) nextPause() time.Duration {
 // again and without holding a connection in between, until there is a record or
 // the identity looks free. It returns ErrInFlight when the call's patience ends.
 func (d *Deduper) await(ctx context.Context, req *request, p *patience) (sighting, error) {
-	if !p.spent() {
+	if !p.spent() && !p.toldLooking {
+		p.toldLooking = true
 		d.traceWaitStart(ctx, req, false)
 	}
 	for {

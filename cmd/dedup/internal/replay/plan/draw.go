@@ -16,7 +16,7 @@ const (
 	committedShare = 0.8
 
 	// Later rounds are answered from the record.
-	firstLostReply, secondLostReply = 0.6, 0.25
+	firstLostReply, secondLostReply = 0.35, 0.1
 )
 
 // choice is one of several, drawn as often as its weight says.

@@ -34,8 +34,7 @@ const (
 	Twins8 Kind = "twins8"
 )
 
-// Kinds are all kinds in the order of every report; the first FaultKinds are
-// faults.
+// kinds are all kinds, the ways to deliver last.
 var kinds = [...]Kind{LostAnswer, CutBeforeCommit, Terminate, Kill, DelayedCommit, LostReply, Twins2, Twins8}
 
 // All returns every kind in the order of every report.

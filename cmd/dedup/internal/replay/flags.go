@@ -1,0 +1,47 @@
+package replay
+
+import (
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+
+	"github.com/tooldedup/dedup/cmd/dedup/internal/cli"
+	"github.com/tooldedup/dedup/cmd/dedup/internal/replay/plan"
+)
+
+// flags is the command line.
+type flags struct {
+	recording, faults, html, databaseURL string
+	naive, compare, json, verbose        bool
+	seed                                 uint64
+	seedGiven                            bool
+	kinds                                plan.Set // of faults
+}
+
+// streams are where the command writes: results to out, all else to err.
+type streams struct{ out, err io.Writer }
+
+// settle checks the command line and fills in what it leaves open, before
+// anything is started.
+func (f *flags) settle() (err error) {
+	if f.kinds, err = plan.ParseSet(f.faults); err != nil {
+		return cli.Usage("--faults: %w", err)
+	}
+	if f.html != "" {
+		f.compare = true
+		if info, err := os.Stat(filepath.Dir(f.html)); err != nil || !info.IsDir() {
+			return cli.Usage("--html: no folder %s", filepath.Dir(f.html))
+		}
+		if info, err := os.Stat(f.html); err == nil && info.IsDir() {
+			return cli.Usage("--html: %s is a folder", f.html)
+		}
+	}
+	if f.naive && f.compare {
+		return cli.Usage("--naive and --compare: choose one; --html implies --compare")
+	}
+	if !f.seedGiven {
+		f.seed = uint64(rand.Uint32()) // short enough to be typed again
+	}
+	return nil
+}

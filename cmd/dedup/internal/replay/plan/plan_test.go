@@ -1,0 +1,115 @@
+package plan
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func everything(t *testing.T) Set {
+	t.Helper()
+	set, err := ParseSet("all")
+	require.NoError(t, err)
+	return set
+}
+
+func TestDrawIsRepeatable(t *testing.T) {
+	t.Parallel()
+	set := everything(t)
+	other := 0
+	for i := range 200 {
+		ref := fmt.Sprintf("session/%d/call", i)
+		first := Draw(1, ref, false, set)
+		require.Equal(t, first, Draw(1, ref, false, set))
+		if fmt.Sprint(first) != fmt.Sprint(Draw(2, ref, false, set)) {
+			other++
+		}
+	}
+	require.Greater(t, other, 190, "another seed is another plan")
+}
+
+// TestDrawIsFrozen lets a change of the plans be noticed: a seed in an issue
+// must mean the same next year.
+func TestDrawIsFrozen(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, Write{
+		Rounds: []Round{
+			{Workers: []int{2, 6}, Faults: []Fault{{Kill, EffectEnds}, {CutBeforeCommit, ""}}},
+		},
+		Last: 7,
+	}, Draw(1, "session/2/call", false, everything(t)))
+}
+
+func TestDrawIsSound(t *testing.T) {
+	t.Parallel()
+	set := everything(t)
+	seen := map[Kind]int{}
+	deliveries, faults := 0, 0
+	const writes = 2000
+	for i := range writes {
+		refused := i%6 == 0
+		w := Draw(uint64(i), "ref", refused, set)
+		require.NotEmpty(t, w.Rounds)
+		require.LessOrEqual(t, len(w.Rounds), maxRounds)
+		for at, round := range w.Rounds {
+			require.Contains(t, []int{1, 2, 8}, len(round.Workers))
+			distinct := map[int]bool{}
+			for _, worker := range round.Workers {
+				require.True(t, worker >= 0 && worker < Workers)
+				distinct[worker] = true
+			}
+			require.Len(t, distinct, len(round.Workers), "never one process twice")
+			deliveries += len(round.Workers)
+			for _, fault := range round.Faults {
+				faults++
+				seen[fault.Kind]++
+				require.Equal(t, at > 0, fault.Kind == LostReply, "what needs a COMMIT comes first")
+				require.False(t, refused && fault.How == EffectEnds)
+			}
+		}
+	}
+	for _, kind := range Faults() {
+		require.Positive(t, seen[kind], kind)
+	}
+	require.InDelta(t, 11.3, float64(deliveries)/writes, 1)
+	require.InDelta(t, 3, float64(faults)/writes, 0.5)
+}
+
+func TestDrawKeepsToTheSet(t *testing.T) {
+	t.Parallel()
+	for _, only := range All() {
+		t.Run(string(only), func(t *testing.T) {
+			t.Parallel()
+			found := false
+			for i := range 300 {
+				for _, round := range Draw(uint64(i), "ref", false, Set{only: true}).Rounds {
+					size := len(round.Workers)
+					require.True(t, size == 1 || size == 2 && only == Twins2 || size == 8 && only == Twins8)
+					found = found || size > 1
+					for _, fault := range round.Faults {
+						require.Equal(t, only, fault.Kind)
+						found = true
+					}
+				}
+			}
+			require.True(t, found)
+		})
+	}
+}
+
+func TestParseSet(t *testing.T) {
+	t.Parallel()
+	set, err := ParseSet("kill, twins8")
+	require.NoError(t, err)
+	require.Equal(t, Set{Kill: true, Twins8: true}, set)
+
+	none, err := ParseSet("none")
+	require.NoError(t, err)
+	require.Empty(t, none)
+
+	for _, list := range []string{"", "kill,", "fire", "none,kill", "Kill"} {
+		_, err := ParseSet(list)
+		require.Error(t, err, list)
+	}
+}

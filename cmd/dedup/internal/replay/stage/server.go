@@ -1,0 +1,87 @@
+// Package stage sets up what a replay plays on: a server, and for each arm a
+// database of its own with the record table, the application's tables and the
+// recording's data.
+package stage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tooldedup/dedup/internal/pgserver"
+)
+
+// stopWait bounds stopping a server and dropping a database.
+const stopWait = 20 * time.Second
+
+// ErrURL is wrapped by the errors about a database URL that cannot be read. It
+// is no use to try again with the same.
+var ErrURL = errors.New("the database URL must begin with postgres://")
+
+// Server is a Postgres server, given or started.
+type Server struct {
+	URL string
+	// Source says on one line which server it is.
+	Source string
+
+	started *pgserver.Server // nil for one that was given
+}
+
+// OpenServer takes the server of databaseURL, whose user must be allowed to
+// create databases. With "" it finds one or starts one.
+func OpenServer(ctx context.Context, databaseURL string) (*Server, error) {
+	if databaseURL == "" {
+		started, err := pgserver.Start(ctx, nil)
+		if err != nil {
+			return nil, err
+		}
+		return &Server{URL: started.URL, Source: started.Source, started: started}, nil
+	}
+	u, err := url.Parse(databaseURL)
+	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" {
+		return nil, ErrURL // the parser's own error would show the password
+	}
+	version, err := serverVersion(ctx, databaseURL)
+	if err != nil {
+		return nil, fmt.Errorf("connecting to %s: %w", u.Redacted(), err)
+	}
+	return &Server{URL: databaseURL, Source: fmt.Sprintf("PostgreSQL %s at %s", version, u.Redacted())}, nil
+}
+
+// Stop stops the server if OpenServer started it. It goes on after ctx has
+// ended.
+func (s *Server) Stop(ctx context.Context) error {
+	if s.started == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWait)
+	defer cancel()
+	if err := s.started.Stop(ctx); err != nil {
+		return fmt.Errorf("stopping the server: %w", err)
+	}
+	return nil
+}
+
+func serverVersion(ctx context.Context, databaseURL string) (version string, err error) {
+	err = withConn(ctx, databaseURL, func(conn *pgx.Conn) error {
+		return conn.QueryRow(ctx, `SELECT split_part(current_setting('server_version'), ' ', 1)`).Scan(&version)
+	})
+	return version, err
+}
+
+// withConn runs use on a connection of its own.
+func withConn(ctx context.Context, databaseURL string, use func(*pgx.Conn) error) error {
+	conn, err := pgx.Connect(ctx, databaseURL)
+	if err != nil {
+		return err
+	}
+	err = use(conn)
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	_ = conn.Close(closing)
+	return err
+}

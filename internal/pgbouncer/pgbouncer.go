@@ -1,0 +1,253 @@
+// Package pgbouncer finds and starts PgBouncer for tests: in transaction pooling
+// mode, in front of a server that the tests already have.
+//
+// It is looked for in the folder named by DEDUP_PGBOUNCER, in PATH, and where
+// distributions put it. The folder may also be one into which its package was
+// unpacked, together with those of the libraries it needs:
+//
+//	apt-get download pgbouncer libc-ares2 libevent-2.1-7
+//	for deb in *.deb; do dpkg -x "$deb" pgbouncer; done
+//	export DEDUP_PGBOUNCER=$PWD/pgbouncer
+package pgbouncer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Install is the command that installs PgBouncer on Debian and Ubuntu.
+const Install = "apt-get install --yes --no-install-recommends pgbouncer"
+
+// ErrAbsent is returned by [Start] when there is no PgBouncer on this machine.
+var ErrAbsent = errors.New("pgbouncer: not found in DEDUP_PGBOUNCER, PATH or /usr/sbin; run `" + Install + "`")
+
+const (
+	// startWait bounds a start, stopWait an orderly end.
+	startWait = 10 * time.Second
+	stopWait  = 5 * time.Second
+
+	// startPause is the pause between two tries to connect.
+	startPause = 5 * time.Millisecond
+
+	// port is part of the name of the socket and nothing else: PgBouncer does
+	// not listen on TCP here.
+	port = "6432"
+)
+
+// A Bouncer is a PgBouncer that runs.
+type Bouncer struct {
+	dir  string // the configuration, the log and the socket
+	cmd  *exec.Cmd
+	stop func() error // closes the pipe on which the program's life depends
+	done chan error
+}
+
+// New starts a PgBouncer in front of the server of upstreamURL and stops it when
+// the test ends. Without a PgBouncer the test is skipped, with the command that
+// installs it.
+func New(tb testing.TB, upstreamURL string) *Bouncer {
+	tb.Helper()
+	b, err := Start(tb.Context(), upstreamURL)
+	if errors.Is(err, ErrAbsent) {
+		tb.Skipf("SKIPPED, NOTHING WAS TESTED: %v", err)
+	}
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if tb.Failed() {
+			tb.Logf("pgbouncer's log:\n%s", b.log())
+		}
+		if err := b.Stop(); err != nil {
+			tb.Error(err)
+		}
+	})
+	return b
+}
+
+// Start starts a PgBouncer in front of the server of upstreamURL, for all of its
+// databases, and returns once it takes connections. The error is ErrAbsent when
+// there is no program.
+func Start(ctx context.Context, upstreamURL string) (*Bouncer, error) {
+	program, libraries, err := find()
+	if err != nil {
+		return nil, err
+	}
+	account, err := unprivileged()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "dedup-pgbouncer-")
+	if err != nil {
+		return nil, fmt.Errorf("pgbouncer: making a folder: %w", err)
+	}
+	b := &Bouncer{dir: dir, done: make(chan error, 1)}
+	if err := b.configure(upstreamURL, account); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	if err := b.launch(program, libraries, account); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	if err := b.awaitReady(ctx, upstreamURL); err != nil {
+		return nil, errors.Join(err, b.Stop())
+	}
+	return b, nil
+}
+
+// URL is the way through the bouncer to the database of another URL of the
+// server.
+func (b *Bouncer) URL(databaseURL string) (string, error) {
+	u, err := url.Parse(databaseURL)
+	if err != nil {
+		return "", fmt.Errorf("pgbouncer: reading the database's URL: %w", err)
+	}
+	query := u.Query()
+	query.Set("host", b.dir)
+	query.Set("port", port)
+	query.Set("sslmode", "disable")
+	u.Host, u.RawQuery = "", query.Encode()
+	return u.String(), nil
+}
+
+// Stop ends the program and removes its folder.
+func (b *Bouncer) Stop() error {
+	_ = b.stop()
+	select {
+	case <-b.done:
+	case <-time.After(stopWait):
+		_ = b.cmd.Process.Kill()
+		<-b.done
+	}
+	return os.RemoveAll(b.dir)
+}
+
+// configure writes the configuration: every database of the server, transaction
+// pooling, and few server connections, so that clients do change them.
+func (b *Bouncer) configure(upstreamURL string, account *user.User) error {
+	server, err := pgx.ParseConfig(upstreamURL)
+	if err != nil {
+		return fmt.Errorf("pgbouncer: reading the server's URL: %w", err)
+	}
+	upstream := fmt.Sprintf("* = host='%s' port=%d user='%s'", quoted(server.Host), server.Port, quoted(server.User))
+	if server.Password != "" {
+		upstream += fmt.Sprintf(" password='%s'", quoted(server.Password))
+	}
+	text := strings.Join([]string{
+		"[databases]", upstream, "[pgbouncer]",
+		"pool_mode = transaction",
+		"auth_type = any",
+		"unix_socket_dir = " + b.dir,
+		"unix_socket_mode = 0777",
+		"listen_port = " + port,
+		"logfile = " + filepath.Join(b.dir, "log"),
+		"default_pool_size = 20",
+		"max_client_conn = 1000",
+		"ignore_startup_parameters = extra_float_digits",
+		"",
+	}, "\n")
+	if err := os.WriteFile(b.config(), []byte(text), 0o600); err != nil {
+		return fmt.Errorf("pgbouncer: writing its configuration: %w", err)
+	}
+	return own(account, b.dir, b.config())
+}
+
+func (b *Bouncer) config() string { return filepath.Join(b.dir, "pgbouncer.ini") }
+
+func (b *Bouncer) log() string {
+	text, _ := os.ReadFile(filepath.Join(b.dir, "log"))
+	return string(text)
+}
+
+// launch starts the program under a shell that ends it when its input ends: it
+// does not outlive this process, however that ends.
+func (b *Bouncer) launch(program, libraries string, account *user.User) error {
+	args := []string{"-c", `"$@" & read _; kill -INT $!; wait`, "sh", program, "-q"}
+	if account != nil {
+		args = append(args, "-u", account.Username)
+	}
+	b.cmd = exec.Command("/bin/sh", append(args, b.config())...)
+	if libraries != "" {
+		b.cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+libraries)
+	}
+	leash, err := b.cmd.StdinPipe()
+	if err != nil {
+		return fmt.Errorf("pgbouncer: starting: %w", err)
+	}
+	b.stop = leash.Close
+	if err := b.cmd.Start(); err != nil {
+		return fmt.Errorf("pgbouncer: starting: %w", err)
+	}
+	go func() { b.done <- b.cmd.Wait() }()
+	return nil
+}
+
+func (b *Bouncer) awaitReady(ctx context.Context, upstreamURL string) error {
+	through, err := b.URL(upstreamURL)
+	if err != nil {
+		return err
+	}
+	config, err := pgx.ParseConfig(through)
+	if err != nil {
+		return fmt.Errorf("pgbouncer: reading its URL: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, startWait)
+	defer cancel()
+	for {
+		conn, err := pgx.ConnectConfig(ctx, config)
+		if err == nil {
+			return conn.Close(ctx)
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("pgbouncer: does not start: %w\n%s", err, b.log())
+		case <-time.After(startPause):
+		}
+	}
+}
+
+// quoted is a value in a connection string of the configuration.
+func quoted(s string) string { return strings.ReplaceAll(s, "'", "''") }
+
+// unprivileged returns nil for an ordinary user, and for root the account to run
+// as: PgBouncer refuses to run as root.
+func unprivileged() (*user.User, error) {
+	if os.Geteuid() != 0 {
+		return nil, nil
+	}
+	for _, name := range []string{"postgres", "nobody"} {
+		if account, err := user.Lookup(name); err == nil {
+			return account, nil
+		}
+	}
+	return nil, errors.New("pgbouncer: it refuses to run as root, and there is no account postgres or nobody")
+}
+
+func own(account *user.User, paths ...string) error {
+	if account == nil {
+		return nil
+	}
+	uid, err1 := strconv.Atoi(account.Uid)
+	gid, err2 := strconv.Atoi(account.Gid)
+	err := errors.Join(err1, err2)
+	for _, path := range paths {
+		if err == nil {
+			err = os.Chown(path, uid, gid)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("pgbouncer: giving its folder to %s: %w", account.Username, err)
+	}
+	return nil
+}
