@@ -1276,7 +1276,7 @@ func badSessions() (rows []badRow) {
 	add(badRow{name: "DeferredConstraint", want: state("23505")}, sql("CREATE TABLE u (a int UNIQUE DEFERRABLE INITIALLY DEFERRED); INSERT INTO u VALUES (1), (1)"))
 	add(badRow{name: "WritesOwnRecord", want: is(dedup.ErrConflict)}, sql(`INSERT INTO tool_dedup VALUES ('acme', 'create_ticket', 'k', decode(repeat('00', 32), 'hex'), NULL, 'done', '1', now(), now(), now())`))
 	add(badRow{name: "RecordRedirected", want: state("0A000")}, sql("CREATE RULE r AS ON INSERT TO tool_dedup DO INSTEAD NOTHING"))
-	add(badRow{name: "RecordSwallowed", want: is(dedup.ErrBroken), effects: 1, next: dedup.ErrBroken}, sql(`CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RETURN NULL; END$$;
+	add(badRow{name: "RecordSwallowed", want: is(dedup.ErrBroken), effects: 1, next: dedup.ErrArbiter}, sql(`CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RETURN NULL; END$$;
 		CREATE TRIGGER no BEFORE INSERT ON tool_dedup FOR EACH ROW EXECUTE FUNCTION no()`))
 	add(badRow{name: "RecordRefused", want: state("P0001")}, sql(`CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RAISE 'no'; END$$;
 		CREATE TRIGGER no BEFORE INSERT ON tool_dedup FOR EACH ROW EXECUTE FUNCTION no()`))

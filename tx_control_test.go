@@ -424,7 +424,7 @@ func TestHarmlessStatements(t *testing.T) {
 
 func controlPool(t *testing.T, mode pgx.QueryExecMode) (context.Context, *pgxpool.Pool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	t.Cleanup(cancel)
 	pool := pgtest.New(t).Pool(t, func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = mode })
 	_, err := pool.Exec(ctx, controlSchema)
