@@ -35,7 +35,8 @@ type Server struct {
 // create databases. With "" it finds one or starts one.
 func OpenServer(ctx context.Context, databaseURL string) (*Server, error) {
 	if databaseURL == "" {
-		started, err := pgserver.Start(ctx, nil)
+		// With the server's own settings: what is shown must be what holds.
+		started, err := pgserver.Start(ctx, &pgserver.Options{Durable: true})
 		if err != nil {
 			return nil, err
 		}
