@@ -679,7 +679,7 @@ func badEffects() (rows []badRow) {
 	both(badRow{name: "RuntimePanic", want: func(t *testing.T, err error) {
 		var runtimeErr runtime.Error
 		require.ErrorAs(t, err.(panicked).value.(error), &runtimeErr)
-	}}, func(context.Context, pgx.Tx) error { var m map[string]int; m["a"] = 1; return nil })
+	}}, func(context.Context, pgx.Tx) error { var none []int; return errors.New(string(rune(none[len(none)]))) })
 
 	goexit := func(run func(w *badWorld, s step) error) func(w *badWorld) error {
 		return func(w *badWorld) error {

@@ -143,7 +143,7 @@ func rollback(ctx context.Context, conn *pgx.Conn) {
 			return
 		}
 	}
-	conn.Close(ctx)
+	_ = conn.Close(ctx)
 }
 
 // bound is the longest pause before the attempt that follows the nth.

@@ -110,7 +110,8 @@ func (e *effectTx) verdict(ctx context.Context, started time.Time, err error) er
 	case err != nil && e.unseen.Load() && e.swapped(ctx, started):
 		return errTxGone
 	case e.refused.Load() && err != nil && !errors.Is(err, ErrTxControl):
-		return fmt.Errorf("%w (the effect returned: %v)", ErrTxControl, err)
+		// Not wrapped: it could be Final, and this call must not be recorded.
+		return fmt.Errorf("%w (the effect returned: %s)", ErrTxControl, err.Error())
 	case e.refused.Load():
 		return orElse(err, ErrTxControl)
 	case pg.TxStatus() == 'E':

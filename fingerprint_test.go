@@ -117,6 +117,7 @@ func TestFingerprintRefuses(t *testing.T) {
 
 var smallArgs = json.RawMessage(`{"user_id":"mia_li_3668","flight":"HAT136","cabin":"economy","passengers":[{"first":"Mia","last":"Li","dob":"1990-04-05"}],"bags":2,"insurance":false}`)
 
+//nolint:paralleltest // AllocsPerRun counts the whole process
 func TestFingerprintAllocations(t *testing.T) {
 	var args any = smallArgs
 	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { _, _ = FingerprintOf(args) }), 1.0)

@@ -83,6 +83,7 @@ func TestInvalidCallErrorHidesItsCause(t *testing.T) {
 	require.NotContains(t, err.Error(), "4111")
 }
 
+//nolint:paralleltest // AllocsPerRun counts the whole process
 func TestValidateNameAllocatesNothing(t *testing.T) {
 	key := strings.Repeat("é", 100) + "018f3c2e-7b1a-7c00-8000-000000000000"
 	require.Zero(t, testing.AllocsPerRun(100, func() {

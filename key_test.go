@@ -144,6 +144,7 @@ func TestNewKey(t *testing.T) {
 	require.Equal(t, "018bcfe5-6800-7", keys[0][:15])
 }
 
+//nolint:paralleltest // AllocsPerRun counts the whole process
 func TestKeyAllocations(t *testing.T) {
 	call := func() { _, _ = KeyFromToolCall("session-0123456789", 12, "call_0123456789") }
 	require.LessOrEqual(t, testing.AllocsPerRun(100, call), 1.0)

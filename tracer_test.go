@@ -166,7 +166,7 @@ func TestTracerOfNothing(t *testing.T) {
 	t.Parallel()
 
 	_, b := setup(t, nil)
-	for _, tracer := range []dedup.Tracer{struct{}{}, recorder{}, dedup.MultiTracer(newRecorder(), 7)} { //nolint:govet // copied to show that a value has no methods
+	for _, tracer := range []dedup.Tracer{struct{}{}, recorder{}, dedup.MultiTracer(newRecorder(), 7)} {
 		_, err := dedup.New(b.pool, &dedup.Options{Tracer: tracer})
 		require.ErrorIs(t, err, dedup.ErrOptions)
 	}

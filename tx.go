@@ -289,7 +289,7 @@ func (d *Deduper) conclusive() bool {
 // it was demoted, and the pool must connect to the new primary.
 func dropReadOnly(ctx context.Context, conn *pgx.Conn, err error) {
 	if sqlState(err) == codeReadOnly {
-		conn.Close(ctx)
+		_ = conn.Close(ctx)
 	}
 }
 

@@ -143,8 +143,7 @@ func TestWaitingLooks(t *testing.T) {
 				held := newGate()
 				running := start(ctx, winner, call(key), (&tool{ref: key, then: held.then}).run)
 				receive(t, ctx, held.entered)
-				var n int
-				n = trips(t, proxy, func() {
+				return trips(t, proxy, func() {
 					// Every look but the last finds the lock taken.
 					seen := make(chan struct{})
 					counter := proxy.Arm(faultproxy.Fault{Kind: faultproxy.Hold, Where: isPeek, Skip: looks - 1})
@@ -160,7 +159,6 @@ func TestWaitingLooks(t *testing.T) {
 					counter.Release()
 					require.True(t, receive(t, ctx, twin).require(t).Replayed)
 				})
-				return n
 			}
 			_, err := dedup.Do(ctx, f.d, call("warm"), effect("warm"))
 			require.NoError(t, err)

@@ -61,10 +61,10 @@ func (s *session) piece(bytes []byte) {
 	head, silent := s.head()
 	shot := head.shot
 	if shot != nil && a.fuse == nil {
-		switch fault := shot.armed.fault; {
-		case fault.Kind == ReplyCut:
+		switch fault := shot.armed.fault; fault.Kind {
+		case ReplyCut:
 			a.fuse = &byteFuse{left: cutAt, shot: shot}
-		case fault.Kind == CutAfterBytes:
+		case CutAfterBytes:
 			a.fuse = &byteFuse{left: fault.Bytes, shot: shot}
 		}
 	}

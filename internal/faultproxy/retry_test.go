@@ -28,6 +28,7 @@ func TestSafeToRetryIsWrong(t *testing.T) {
 
 			require.EqualError(t, err, "conn closed")
 			require.True(t, b.done(t, t.Name()), "the row is committed")
+			//nolint:forbidigo // this test is the reason
 			require.True(t, pgconn.SafeToRetry(err), "and yet pgx says that it is safe to try again")
 		})
 	}

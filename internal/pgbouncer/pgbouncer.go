@@ -125,10 +125,10 @@ func (b *Bouncer) URL(databaseURL string) (string, error) {
 func (b *Bouncer) Stop() error {
 	_ = b.stop()
 	select {
-	case <-b.done:
+	case <-b.done: //nolint:errcheck // how it ended does not matter any more
 	case <-time.After(stopWait):
 		_ = b.cmd.Process.Kill()
-		<-b.done
+		<-b.done //nolint:errcheck // as above
 	}
 	return os.RemoveAll(b.dir)
 }

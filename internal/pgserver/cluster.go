@@ -179,7 +179,7 @@ func (c *cluster) awaitReady(ctx context.Context, p *process) error {
 		}
 		select {
 		case <-p.done:
-			return fmt.Errorf("it ended: %v", p.err)
+			return fmt.Errorf("it ended: %w", p.err)
 		case <-time.After(pollEvery):
 		case <-ctx.Done():
 			return errors.Join(ctx.Err(), err)

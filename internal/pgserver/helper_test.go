@@ -147,6 +147,7 @@ func query(t *testing.T, conn *pgx.Conn, sql string) string {
 // server's is another than ours if we are root.
 func publicDir(t *testing.T) string {
 	t.Helper()
+	//nolint:usetesting // that folder is closed to other accounts
 	dir, err := os.MkdirTemp("", "pgserver-test-*")
 	require.NoError(t, err)
 	require.NoError(t, os.Chmod(dir, 0o755))

@@ -42,6 +42,8 @@ func (p *process) killAll() error {
 }
 
 // haltAndList stops the process pid and returns its children.
+//
+//nolint:forbidigo // the process table gives no signal to wait on
 func haltAndList(pid int) ([]processInfo, error) {
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		return nil, fmt.Errorf("halting process %d: %w", pid, err)
@@ -63,6 +65,8 @@ func haltAndList(pid int) ([]processInfo, error) {
 
 // awaitGone returns when none of the processes runs any more. One that only waits
 // for its parent to notice has let go of its memory, and counts as gone.
+//
+//nolint:forbidigo // the process table gives no signal to wait on
 func awaitGone(gone []processInfo) error {
 	for deadline := time.Now().Add(goneWait); ; time.Sleep(time.Millisecond) {
 		all, err := processes()

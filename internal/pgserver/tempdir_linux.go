@@ -34,5 +34,6 @@ func hasRoom(dir string) bool {
 	if err := syscall.Statfs(dir, &fs); err != nil {
 		return false
 	}
+	//nolint:unconvert // the type differs between architectures
 	return int64(fs.Type) == tmpfsMagic && fs.Bavail*uint64(fs.Bsize) >= memoryRoom
 }

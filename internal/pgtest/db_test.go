@@ -110,7 +110,8 @@ func TestDatabaseName(t *testing.T) {
 	require.Regexp(t, `^dedup_test_[a-z2-7]{12}_testa_b_case_1$`, databaseName("TestA/b Case#1"))
 	long := databaseName("Test" + strings.Repeat("Long", 30))
 	require.Len(t, long, 63)
-	require.NotEqual(t, databaseName("TestA"), databaseName("TestA"))
+	one, other := databaseName("TestA"), databaseName("TestA")
+	require.NotEqual(t, one, other)
 }
 
 func TestDatabaseURL(t *testing.T) {

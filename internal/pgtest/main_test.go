@@ -18,6 +18,7 @@ func TestMain(m *testing.M) { Main(m) }
 // does after the tests can only be seen from outside.
 const helperMode = "PGTEST_TEST_HELPER"
 
+//nolint:paralleltest // it is all that its process does
 func TestHelper(t *testing.T) {
 	switch os.Getenv(helperMode) {
 	case "pass":

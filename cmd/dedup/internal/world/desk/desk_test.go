@@ -1,7 +1,6 @@
 package desk
 
 import (
-	"errors"
 	"strings"
 	"testing"
 
@@ -56,7 +55,7 @@ func TestCalculateRefuses(t *testing.T) {
 			t.Parallel()
 			_, err := Calculate(t.Context(), nil, CalculateIn{Expression: expression})
 			var refusal *tool.Refusal
-			require.True(t, errors.As(err, &refusal))
+			require.ErrorAs(t, err, &refusal)
 			require.Equal(t, want, refusal.Message)
 		})
 	}
