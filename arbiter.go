@@ -50,8 +50,9 @@ const arbiterSQL = `SELECT t.oid IS NULL,
                 WHERE g.tgrelid = t.oid AND NOT g.tgisinternal AND g.tgenabled <> 'D'
                   AND g.tgtype & 6 = 6 AND g.tgtype & 1 = 1), -- BEFORE, INSERT, FOR EACH ROW
        EXISTS (SELECT FROM pg_catalog.pg_rewrite r WHERE r.ev_class = t.oid AND r.ev_type = '3')
-  FROM (SELECT pg_catalog.to_regclass($1::text) AS name) n
-  LEFT JOIN pg_catalog.pg_class t ON t.oid = n.name`
+  FROM (VALUES ($1::text)) AS wanted (schema)
+  LEFT JOIN pg_catalog.pg_namespace n ON n.nspname = wanted.schema
+  LEFT JOIN pg_catalog.pg_class t ON t.relnamespace = n.oid AND t.relname = 'tool_dedup'`
 
 // trustArbiter looks at the table once in the life of a Deduper, before the
 // first effect, in one round trip. It returns an *ArbiterError where the table
@@ -63,7 +64,7 @@ func (d *Deduper) trustArbiter(ctx context.Context, db interface {
 		return nil
 	}
 	var found [len(arbiterProblems)]bool
-	err := db.QueryRow(ctx, arbiterSQL, d.sql.table).Scan(&found[0], &found[1], &found[2], &found[3], &found[4])
+	err := db.QueryRow(ctx, arbiterSQL, d.opts.Schema).Scan(&found[0], &found[1], &found[2], &found[3], &found[4])
 	if err != nil {
 		return err
 	}

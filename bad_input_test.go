@@ -1026,7 +1026,7 @@ func badTransactions() []badRow {
 			require.ErrorIs(w.t, w.do(func(ctx context.Context, tx pgx.Tx) error { kept = tx; return errOwn }), errOwn)
 			return doTx(w, kept)
 		}},
-		{name: "TxReadOnly", want: is(dedup.ErrRestartTx), run: func(w *badWorld) error {
+		{name: "TxReadOnly", want: state("25006"), run: func(w *badWorld) error {
 			tx, err := w.pool.BeginTx(w.ctx, pgx.TxOptions{AccessMode: pgx.ReadOnly})
 			require.NoError(w.t, err)
 			defer tx.Rollback(w.ctx)

@@ -78,7 +78,7 @@ func (d *Deduper) commit(ctx context.Context, conn *pgx.Conn, req *request, open
 	rec = d.queue(b, req, open, out, text)
 	b.Queue("commit")
 	br := conn.SendBatch(ctx, b)
-	err = readRecord(br, b.Len()-2, &rec)
+	err = readRecord(br, &rec)
 	atRecord = err != nil
 	var tag pgconn.CommandTag
 	if err == nil || err == errSwallowed {
@@ -97,7 +97,7 @@ func (d *Deduper) commit(ctx context.Context, conn *pgx.Conn, req *request, open
 	return rec, what, atRecord, err
 }
 
-// queue queues the statements that write the record and returns it but for its
+// queue queues the statement that writes the record and returns it but for its
 // times.
 func (d *Deduper) queue(b *pgx.Batch, req *request, open *opening, out outcome, text string) record {
 	rec := record{fingerprint: req.fingerprint, argDigests: req.argDigests, outcome: out, result: text}
@@ -109,14 +109,9 @@ func (d *Deduper) queue(b *pgx.Batch, req *request, open *opening, out outcome, 
 	return rec
 }
 
-// readRecord reads the answers of the statements that queue queued: before
-// whatever stood in the way, then the record's times.
-func readRecord(br pgx.BatchResults, before int, rec *record) error {
-	for range before {
-		if _, err := br.Exec(); err != nil {
-			return err
-		}
-	}
+// readRecord reads the answer of the statement that queue queued: the record's
+// times.
+func readRecord(br pgx.BatchResults, rec *record) error {
 	err := br.QueryRow().Scan(&rec.createdAt, &rec.expiresAt, &rec.forgetAt)
 	rec.seenAt = rec.createdAt
 	if err == pgx.ErrNoRows {

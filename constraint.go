@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
@@ -35,9 +36,9 @@ type failure struct {
 //     attempt held the identity throughout, so that no twin can have done
 //     meanwhile what it could not.
 func (d *Deduper) resolve(ctx context.Context, req *request, a attempt) attempt {
-	f := a.failure
+	f := a.failure.cleaned()
 	switch {
-	case f.err == errTxGone, f.atRecord && tripped(f.err):
+	case f.brokeTx():
 		return attempt{state: attemptBroken, err: f.err}
 	case ctx.Err() != nil:
 		return attempt{state: attemptFailed, err: withContext(ctx, f.err), alone: a.alone}
@@ -58,6 +59,17 @@ func (d *Deduper) resolve(ctx context.Context, req *request, a attempt) attempt 
 	state, err := f.ownState(req)
 	return attempt{state: state, err: err, alone: true}
 }
+
+// cleaned takes the row's values out of an error of the record's own statement.
+func (f failure) cleaned() failure {
+	if f.atRecord {
+		f.err = cleaned(f.err)
+	}
+	return f
+}
+
+// brokeTx tells whether the effect had ended the transaction.
+func (f failure) brokeTx() bool { return f.err == errTxGone || f.atRecord && tripped(f.err) }
 
 // ownState says what a failure means when no record explains it.
 func (f failure) ownState(req *request) (attemptState, error) {
@@ -88,25 +100,34 @@ func isConflict(err error) bool {
 }
 
 // tripped tells whether the tripwire in the record's statement was touched: it
-// ran in another transaction than the one that was begun. The scope of a
-// request is never NULL otherwise.
+// ran in another transaction than the one that was begun. The outcome is never
+// NULL otherwise. The table is not asked for: it may be a partition.
 func tripped(err error) bool {
 	var server *pgconn.PgError
-	return errors.As(err, &server) && server.Code == codeNotNullViolation &&
-		server.TableName == "tool_dedup" && server.ColumnName == "scope"
+	return errors.As(err, &server) && server.Code == codeNotNullViolation && server.ColumnName == "outcome"
 }
 
 // recordable tells whether an effect's error may be stored as its answer where
-// the call asks for that. What the library itself objected to, and what a
-// context ended, may not.
+// the call asks for that. What the library itself objected to, what a context or
+// an operator ended, and the server's own faults may not.
 func recordable(err error) bool {
-	for _, own := range [...]error{ErrTxControl, ErrTxAborted, ErrTxBusy, ErrResult, ErrInFlight, ErrRestartTx, ErrNested, ErrReentrant} {
+	for _, own := range [...]error{
+		ErrTxControl, ErrTxAborted, ErrTxBusy, ErrResult, ErrInFlight, ErrRestartTx, ErrNested, ErrReentrant,
+		ErrArbiter, ErrConflict, ErrBroken, ErrOutcomeUnknown, ErrAttemptsExhausted, pgx.ErrTxClosed,
+	} {
 		if errors.Is(err, own) {
 			return false
 		}
 	}
 	var invalid *InvalidCallError
-	return !isContextError(err) && !isConnectionLost(err) && !errors.As(err, &invalid)
+	if isContextError(err) || isConnectionLost(err) || errors.As(err, &invalid) {
+		return false
+	}
+	switch state := sqlState(err); state[:min(2, len(state))] {
+	case "25", "26", "57", "58", "F0", "XX": // transaction state, statements, intervention, system, internal
+		return false
+	}
+	return true
 }
 
 // conflictError names what cannot be explained. A nil err is a row that nobody
@@ -144,13 +165,26 @@ func withContext(ctx context.Context, err error) error {
 // recordBroken blocks an identity whose effect ended its own transaction, so
 // that a retry cannot repeat whatever of it is committed. It goes on after the
 // caller's context has ended.
-func (d *Deduper) recordBroken(ctx context.Context, req *request, cause error) error {
+//
+// With LockFirst the identity was free from the moment that the effect ended the
+// transaction, and a twin may have run since; then that is told.
+func (d *Deduper) recordBroken(ctx context.Context, req *request, cause error, conn *pgx.Conn) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.opts.CommitTimeout)
 	defer cancel()
-	_, err := d.run(ctx, req, outcomeBroken, noWork, nil, &patience{})
 	broken := &BrokenError{Scope: req.scope, Tool: req.tool, KeyHash: KeyHash(req.key), Err: cleaned(cause)}
-	if err != nil {
+	if conn != nil { // free, and perhaps the only one
+		a := d.attemptOn(ctx, conn, req, outcomeBroken, noWork, nil, new(bool))
+		rollback(ctx, conn)
+		if a.state == attemptExecuted {
+			return broken
+		}
+	}
+	s, err := d.run(ctx, req, outcomeBroken, noWork, nil, &patience{})
+	switch {
+	case err != nil:
 		broken.Err = fmt.Errorf("%w (and it could not be recorded: %w)", broken.Err, err)
+	case !s.executed && s.rec.outcome != outcomeBroken && s.rec.outcome != outcomeClaimed:
+		broken.Err = fmt.Errorf("%w (and a twin has run and recorded the call since)", broken.Err)
 	}
 	return broken
 }

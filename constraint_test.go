@@ -254,7 +254,7 @@ func TestWinnerSwept(t *testing.T) {
 
 // isPeek picks the looks of LockFirst outside a transaction.
 func isPeek(u faultproxy.Unit) bool {
-	return len(u.Executes) == 2 && faultproxy.AtSQL("pg_try_advisory_xact_lock(")(u)
+	return len(u.Executes) == 2 && faultproxy.AtSQL("pg_try_advisory_xact_lock_shared(")(u)
 }
 
 // proxied is setup with a fault proxy between the fixture's pool and the server.

@@ -4,147 +4,228 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// doTx makes one attempt behind a savepoint of the caller's transaction. It
-// takes no part in the process's flights: its record is not committed when it
-// returns.
+// txCall is one DoTx: an attempt behind a savepoint of the caller's transaction,
+// and a second one where a refusal is to be recorded. It takes no part in the
+// process's flights: its record is not committed when it returns.
+type txCall struct {
+	d   *Deduper
+	tx  pgx.Tx
+	req *request
+	// mark is the savepoint's name. It tells how deep the call is nested in
+	// others' effects, so that no call can take another's for its own.
+	mark string
+	s    settled
+}
+
 func (d *Deduper) doTx(ctx context.Context, tx pgx.Tx, req *request, work work) (settled, error) {
+	depth := 1
+	if e, ok := tx.(*effectTx); ok {
+		depth = e.root.depth + 1
+	}
+	c := &txCall{d: d, tx: tx, req: req, mark: "tool_dedup_" + strconv.Itoa(depth)}
 	start := time.Now()
-	s := settled{attempts: 1}
+	err := c.run(ctx, outcomeDone, work)
+	c.s.took = time.Since(start)
+	return c.s, err
+}
+
+// run makes one attempt and leaves the transaction as it was before, but for
+// what the attempt is to leave in it.
+func (c *txCall) run(ctx context.Context, out outcome, work work) error {
 	if ctx.Err() != nil {
-		return s, fmt.Errorf("dedup: %w", contextError(ctx))
+		return fmt.Errorf("dedup: %w", contextError(ctx))
 	}
-	if err := d.trustArbiter(ctx, tx); err != nil {
-		return s, inTx(err)
+	if err := c.d.trustArbiter(ctx, c.tx); err != nil {
+		return inTx(err)
 	}
-	open, err := d.order.openIn(ctx, tx, req)
-	open.tx = tx
+	c.s.attempts++
+	open, err := c.d.order.openIn(ctx, c.tx, c.mark, c.req)
+	open.tx = c.tx
 	switch {
 	case err != nil && !open.marked: // and nothing to back out of
-		return s, inTx(hintPooler(err))
+		return inTx(hintPooler(err))
 	case sqlState(err) == codeUniqueViolation: // of a claim
-		d.traceConflict(ctx, req, err, false)
-		return s, backOut(ctx, tx, conflictError(req, err))
+		return c.conflict(ctx, c.backOut(ctx), err)
 	case err != nil:
-		return s, backOut(ctx, tx, inTx(hintPooler(err)))
+		return alongside(inTx(hintPooler(err)), c.backOut(ctx))
 	case open.found:
-		s.rec = open.rec
-		return s, backOut(ctx, tx, nil)
+		c.s.rec = open.rec
+		return c.backOut(ctx)
 	case open.busy:
-		return s, backOut(ctx, tx, ErrInFlight)
+		return alongside(ErrInFlight, c.backOut(ctx))
 	case open.hidden:
-		d.traceConflict(ctx, req, nil, false)
-		return s, backOut(ctx, tx, conflictError(req, nil))
+		return c.conflict(ctx, c.backOut(ctx), nil)
 	}
+	if f := c.perform(ctx, &open, out, work); f.err != nil {
+		return c.resolve(ctx, f)
+	}
+	return nil
+}
 
-	panicked, gone := true, false
+// perform runs the work and writes its record. A panic passes through here with
+// the transaction as it was before.
+func (c *txCall) perform(ctx context.Context, open *opening, out outcome, work work) (f failure) {
+	returned, gone := false, false
 	defer func() {
 		switch {
-		case panicked && gone:
-			_ = d.recordBroken(ctx, req, errTxGone) // the panic is what is told
-		case panicked:
-			_ = backOut(ctx, tx, nil)
+		case returned:
+		case gone:
+			_ = c.broken(ctx, errTxGone) // the panic is what is told
+		default:
+			_ = c.backOut(ctx) // likewise
 		}
 	}()
-	text, err := d.perform(ctx, req, &open, work, nil, &gone)
-	panicked = false
-
-	f := failure{err: err}
-	if err == nil {
-		f = d.recordInTx(ctx, tx, req, &open, outcomeDone, text, &s)
+	text, err := c.d.perform(ctx, c.req, open, work, nil, &gone)
+	if err != nil {
+		f = failure{err: err, lost: connOf(c.tx).IsClosed()}
+	} else {
+		f = c.record(ctx, open, out, text)
 	}
-	if f.err != nil {
-		err = d.resolveInTx(ctx, tx, req, &open, f, &s)
-	}
-	s.took = time.Since(start)
-	return s, err
+	returned = true
+	return f
 }
 
-// recordInTx writes the record and releases the savepoint.
-func (d *Deduper) recordInTx(ctx context.Context, tx pgx.Tx, req *request, open *opening, out outcome, text string, s *settled) failure {
+// record writes the record and releases the savepoint.
+func (c *txCall) record(ctx context.Context, open *opening, out outcome, text string) failure {
 	b := &pgx.Batch{}
-	rec := d.queue(b, req, open, out, text)
-	b.Queue("release savepoint " + savepoint)
-	br := tx.SendBatch(ctx, b)
-	err := readRecord(br, b.Len()-2, &rec)
+	rec := c.d.queue(b, c.req, open, out, text)
+	b.Queue("release savepoint " + c.mark)
+	br := c.tx.SendBatch(ctx, b)
+	err := readRecord(br, &rec)
 	atRecord := err != nil
 	if err = closeBatch(br, err); err == nil {
-		s.rec, s.executed = rec, true
+		c.s.rec, c.s.executed = rec, true
 	}
-	return failure{err: err, atRecord: atRecord}
+	return failure{err: err, atRecord: atRecord, lost: connOf(c.tx).IsClosed()}
 }
 
-// resolveInTx is resolve inside the caller's transaction: it leaves the
-// transaction as it was before the call, or says that it must be run again.
-func (d *Deduper) resolveInTx(ctx context.Context, tx pgx.Tx, req *request, open *opening, f failure, s *settled) error {
-	if f.err == errTxGone || f.atRecord && tripped(f.err) {
-		return d.recordBroken(ctx, req, f.err)
-	}
-	if f.err == errSwallowed { // the savepoint was released in the same pipeline
-		d.trusted.Store(false)
-		return fmt.Errorf("%w; roll the transaction back: %w", conflictError(req, nil), f.err)
-	}
-	if ctx.Err() != nil {
-		return backOut(ctx, tx, withContext(ctx, f.err))
-	}
-	if err := backTo(ctx, tx); err != nil {
-		return fmt.Errorf("%w (and rolling back to the savepoint: %w)", f.err, err)
-	}
-	seen, isolation, err := d.lookInTx(ctx, tx, req)
-	if err != nil {
-		return backOut(ctx, tx, fmt.Errorf("%w (and looking up the record: %w)", f.err, err))
-	}
-	if seen.found {
-		d.traceConflict(ctx, req, f.err, true)
-		s.rec = seen.rec
-		return backOut(ctx, tx, nil)
-	}
-
-	state, err := f.ownState(req)
+// resolve is Deduper.resolve inside the caller's transaction.
+func (c *txCall) resolve(ctx context.Context, f failure) error {
+	f = f.cleaned()
 	switch {
-	case state == attemptRefusal:
-		return d.refuseInTx(ctx, tx, req, open, err, s)
-	case state == attemptRetry,
-		// An old snapshot hides the winner's record.
-		isolation != string(pgx.ReadCommitted) && sqlState(err) == codeUniqueViolation:
-		err = &RestartTxError{Err: cleaned(err)}
-	case state == attemptConflict:
-		d.traceConflict(ctx, req, err, false)
-		err = conflictError(req, err)
+	case f.brokeTx():
+		return c.broken(ctx, f.err)
+	case f.err == errSwallowed: // the savepoint was released in the same pipeline
+		c.d.trusted.Store(false)
+		return fmt.Errorf("%w; roll the transaction back: %w", conflictError(c.req, nil), f.err)
+	case ctx.Err() != nil:
+		return alongside(withContext(ctx, f.err), c.backOut(ctx))
+	case f.lost && (isConnectionLost(f.err) || IsTransient(f.err)):
+		return &RestartTxError{Err: f.err}
 	}
-	return backOut(ctx, tx, err)
-}
-
-// refuseInTx records a refusal in place of the effect that was rolled back.
-func (d *Deduper) refuseInTx(ctx context.Context, tx pgx.Tx, req *request, open *opening, cause error, s *settled) error {
-	text, err := encodeRefusal(cause, d.opts.MaxResultBytes)
-	if err != nil {
-		return backOut(ctx, tx, fmt.Errorf("%w (the refusal: %w)", err, cause))
-	}
-	f := d.recordInTx(ctx, tx, req, open, outcomeRefused, text, s)
-	if f.err == nil {
-		s.cause = cause
+	seen, isolation, err := c.lookBehind(ctx)
+	switch {
+	case err != nil:
+		return alongside(f.err, err)
+	case seen.found:
+		c.s.rec = seen.rec
+		c.d.traceConflict(ctx, c.req, f.err, true)
 		return nil
 	}
-	// The rollback to the savepoint gave the lock back, and a twin was faster.
-	return d.resolveInTx(ctx, tx, req, open, f, s)
+
+	state, err := f.ownState(c.req)
+	switch {
+	case state == attemptRefusal:
+		return c.refuse(ctx, err)
+	case state == attemptConflict && isolation == string(pgx.ReadCommitted):
+		return c.conflict(ctx, nil, err)
+	case state == attemptRetry && sqlState(err) == codeReadOnly:
+		return inTx(err)
+	case state == attemptRetry, state == attemptConflict,
+		// An old snapshot hides the winner's record.
+		isolation != string(pgx.ReadCommitted) && sqlState(err) == codeUniqueViolation:
+		return &RestartTxError{Err: cleaned(err)}
+	default:
+		return err
+	}
 }
 
-// lookInTx looks the record up and reads the transaction's isolation level.
-func (d *Deduper) lookInTx(ctx context.Context, tx pgx.Tx, req *request) (seen sighting, isolation string, err error) {
+// lookBehind rolls back to the savepoint, looks the record up, and leaves the
+// savepoint. It reads the transaction's isolation level as well.
+func (c *txCall) lookBehind(ctx context.Context) (seen sighting, isolation string, err error) {
+	if err := c.exec(ctx, "rollback to savepoint "+c.mark); err != nil {
+		return seen, "", fmt.Errorf("dedup: rolling back to the savepoint: %w", cleaned(err))
+	}
 	b := &pgx.Batch{}
-	b.Queue(`SELECT current_setting('transaction_isolation')`)
-	b.Queue(d.sql.lookup, req.idArgs()...)
-	br := tx.SendBatch(ctx, b)
+	b.Queue(`SELECT pg_catalog.current_setting('transaction_isolation')`)
+	b.Queue(c.d.sql.lookup, c.req.idArgs()...)
+	br := c.tx.SendBatch(ctx, b)
 	if err = br.QueryRow().Scan(&isolation); err == nil {
 		_, err = seen.see(br.QueryRow())
 	}
-	return seen, isolation, closeBatch(br, err)
+	if err = closeBatch(br, err); err != nil {
+		err = fmt.Errorf("dedup: looking up the record: %w", cleaned(err))
+	}
+	return seen, isolation, alongside(err, c.backOut(ctx))
+}
+
+// refuse records a refusal in an attempt of its own, as Do does: the effect's
+// savepoint is gone, and its lock or claim with it.
+func (c *txCall) refuse(ctx context.Context, cause error) error {
+	text, err := encodeRefusal(cause, c.d.opts.MaxResultBytes)
+	if err != nil {
+		return fmt.Errorf("%w (the refusal: %w)", err, cause)
+	}
+	c.s.cause = cause
+	return c.run(ctx, outcomeRefused, func(context.Context, pgx.Tx) (string, error) { return text, nil })
+}
+
+func (c *txCall) conflict(ctx context.Context, left, err error) error {
+	c.d.traceConflict(ctx, c.req, err, false)
+	return alongside(conflictError(c.req, err), left)
+}
+
+// broken records that the effect ended the caller's transaction. The caller may
+// hold the only connection of the pool, so its own is used where it is free.
+func (c *txCall) broken(ctx context.Context, cause error) error {
+	conn := connOf(c.tx)
+	if pg := conn.PgConn(); pg.IsClosed() || pg.IsBusy() || pg.TxStatus() != 'I' {
+		conn = nil
+	}
+	return c.d.recordBroken(ctx, c.req, cause, conn)
+}
+
+// backOut rolls back to the savepoint and leaves it. It is one text without
+// arguments, which pgx sends in the simple protocol: in an aborted transaction
+// nothing can be prepared.
+func (c *txCall) backOut(ctx context.Context) error {
+	err := c.exec(ctx, "rollback to savepoint "+c.mark+"; release savepoint "+c.mark)
+	if err != nil {
+		return fmt.Errorf("dedup: leaving the savepoint: %w", cleaned(err))
+	}
+	return nil
+}
+
+// exec goes on after the caller's context has ended. A connection that is still
+// busy with a result set cannot be rolled back: it is closed, so that nothing of
+// the transaction can be committed.
+func (c *txCall) exec(ctx context.Context, sql string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
+	defer cancel()
+	if conn := connOf(c.tx); conn.PgConn().IsBusy() {
+		_ = conn.Close(ctx)
+	}
+	_, err := c.tx.Exec(ctx, sql)
+	return err
+}
+
+// alongside returns err, and what else went wrong beside it.
+func alongside(err, other error) error {
+	switch {
+	case err == nil:
+		return other
+	case other == nil:
+		return err
+	default:
+		return fmt.Errorf("%w (and %w)", err, other)
+	}
 }
 
 // inTx makes of a fault that a fresh transaction would not meet the error that
@@ -153,39 +234,10 @@ func inTx(err error) error {
 	switch {
 	case errors.Is(err, ErrArbiter):
 		return err
-	case IsTransient(err):
+	case sqlState(err) != codeReadOnly && (IsTransient(err) || isConnectionLost(err)):
 		return &RestartTxError{Err: cleaned(err)}
 	}
 	return fmt.Errorf("dedup: in the caller's transaction: %w", cleaned(err))
-}
-
-// backTo rolls back to the savepoint and keeps it; backOut leaves it as well, on
-// every way out, and returns why, or why together with what went wrong: a
-// savepoint that stayed would be taken for the one of an outer call.
-// Both go on after the caller's context has ended. They are one text without
-// arguments, which pgx sends in the simple protocol: in an aborted transaction
-// nothing can be prepared.
-func backTo(ctx context.Context, tx pgx.Tx) error {
-	return execDetached(ctx, tx, "rollback to savepoint "+savepoint)
-}
-
-func backOut(ctx context.Context, tx pgx.Tx, why error) error {
-	err := execDetached(ctx, tx, "rollback to savepoint "+savepoint+"; release savepoint "+savepoint)
-	switch {
-	case err == nil:
-		return why
-	case why == nil:
-		return fmt.Errorf("dedup: leaving the savepoint: %w", cleaned(err))
-	default:
-		return fmt.Errorf("%w (and leaving the savepoint: %w)", why, cleaned(err))
-	}
-}
-
-func execDetached(ctx context.Context, tx pgx.Tx, sql string) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
-	defer cancel()
-	_, err := tx.Exec(ctx, sql)
-	return err
 }
 
 // checkTx tells whether tx can be worked in.
@@ -209,6 +261,9 @@ func checkTx(tx pgx.Tx) error {
 		return invalid("it has ended")
 	case pg.TxStatus() == 'E':
 		return invalid("an earlier statement failed and aborted it; roll it back")
+	}
+	if err := checkSession(pg); err != nil {
+		return &InvalidCallError{Field: "tx", Reason: "has a session that does not speak as dedup needs it", Err: err}
 	}
 	return nil
 }

@@ -31,7 +31,12 @@ func (d *Deduper) enterEffect(ctx context.Context, id identity) (context.Context
 // insideEffect tells whether ctx belongs to an effect that has not returned.
 func insideEffect(ctx context.Context) bool {
 	scope, _ := ctx.Value(effectScopeKey{}).(*effectScope)
-	return scope != nil && !scope.ended.Load()
+	for ; scope != nil; scope = scope.outer {
+		if !scope.ended.Load() {
+			return true
+		}
+	}
+	return false
 }
 
 // reentered tells whether ctx belongs to an effect of this very identity.

@@ -25,11 +25,12 @@ import (
 // they must not be kept after the effect has returned.
 type effectTx struct {
 	tx     pgx.Tx
-	root   *effectTx // itself, in the outermost
+	root   *effectTx // itself, in the outermost of one effect
 	nested bool
 
 	// The rest is used in the root only.
 
+	depth   int         // 1, or more inside other effects
 	closed  atomic.Bool // the effect has returned
 	refused atomic.Bool // transaction control was tried
 	unseen  atomic.Bool // SQL may have been sent whose text was not seen
@@ -38,7 +39,10 @@ type effectTx struct {
 var _ pgx.Tx = (*effectTx)(nil)
 
 func newEffectTx(tx pgx.Tx) *effectTx {
-	e := &effectTx{tx: tx}
+	e := &effectTx{tx: tx, depth: 1}
+	if outer, ok := tx.(*effectTx); ok {
+		e.depth = outer.root.depth + 1
+	}
 	e.root = e
 	return e
 }
@@ -116,6 +120,8 @@ func (e *effectTx) verdict(ctx context.Context, started time.Time, err error) er
 		return orElse(err, ErrTxControl)
 	case pg.TxStatus() == 'E':
 		return orElse(err, ErrTxAborted)
+	case err == nil:
+		return checkSession(pg)
 	}
 	return err
 }

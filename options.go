@@ -86,6 +86,8 @@ type RetryPolicy struct {
 
 // Order says how an attempt makes itself its identity's only one before it
 // runs the effect. The primary key decides in both; what differs is the price.
+// All processes that share a table should use the same: mixed, the answers stay
+// right, but a twin may run its effect in vain and wait with a connection in hand.
 type Order int
 
 const (

@@ -18,11 +18,11 @@ type order interface {
 	// the caller rolls the connection back unless it commits.
 	open(ctx context.Context, conn *pgx.Conn, req *request) (opening, error)
 
-	// openIn is open inside the caller's transaction, behind a savepoint. For
+	// openIn is open inside the caller's transaction, behind the savepoint mark. For
 	// req.maxWait it blocks inside Postgres until twins are done, where the
 	// deadlock detector sees it. Busy leaves the transaction to be rolled back
 	// to the savepoint.
-	openIn(ctx context.Context, tx pgx.Tx, req *request) (opening, error)
+	openIn(ctx context.Context, tx pgx.Tx, mark string, req *request) (opening, error)
 
 	// queueRecord queues the statement that writes the record, to travel with
 	// the COMMIT. It must raise when the record cannot be written, for then the
@@ -49,8 +49,6 @@ type opening struct {
 	// started is now() in the transaction, which names it: the record is only
 	// written in a transaction with the same.
 	started time.Time
-	// forget tells that a record stands in the way that may be forgotten.
-	forget bool
 	// marked tells that openIn has set its savepoint.
 	marked bool
 }
@@ -67,7 +65,8 @@ type sighting struct {
 	hidden bool
 }
 
-// see fills in a sighting from a look-up. A forgotten record does not count.
+// see fills in a sighting from a look-up. A record that may be forgotten does not
+// count, and stands in the way until it is deleted.
 func (s *sighting) see(row pgx.Row) (forgotten bool, err error) {
 	exists, err := s.rec.scan(row)
 	if err != nil || !exists {
@@ -77,10 +76,6 @@ func (s *sighting) see(row pgx.Row) (forgotten bool, err error) {
 	s.found = !forgotten
 	return forgotten, nil
 }
-
-// savepoint is the name of the savepoint that DoTx works behind. Nested uses
-// shadow each other, as SQL has it.
-const savepoint = "tool_dedup"
 
 // queueHurried queues a statement that may wait for a twin for no longer than
 // limit; 0 means for as long as the session allows. It returns how to read what
@@ -107,10 +102,23 @@ func (sql *statements) queueHurried(b *pgx.Batch, limit time.Duration, text stri
 	}
 }
 
+// hurried is how long to wait inside Postgres for a call that may wait for max.
+func hurried(max time.Duration) time.Duration {
+	if max < 0 {
+		return claimTimeout
+	}
+	return max
+}
+
+// sender is what pipelines are sent on: a connection or a transaction.
+type sender interface {
+	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
+}
+
 // busyIfLocked turns a lock_timeout into the answer that it stands for.
 func busyIfLocked(open opening, err error) (opening, error) {
 	if sqlState(err) == codeLockNotAvailable {
-		open.sighting, open.forget = sighting{busy: true}, false
+		open.sighting = sighting{busy: true}
 		return open, nil
 	}
 	return open, err

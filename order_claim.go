@@ -26,86 +26,74 @@ func (o *claimFirst) open(ctx context.Context, conn *pgx.Conn, req *request) (op
 	readClaim := o.queueClaim(b, req, claimTimeout)
 	br := conn.SendBatch(ctx, b)
 	open := opening{tx: br.Tx()}
-	err := readStart(br, &open)
-	if err == nil {
-		err = readClaim(br, &open)
-	}
-	if err = closeBatch(br, err); err == nil && open.forget {
-		err = o.replaceForgotten(ctx, conn, req, &open, claimTimeout)
-	}
-	return busyIfLocked(open, err)
+	return o.read(ctx, conn, br, req, claimTimeout, open, readClaim)
 }
 
-func (o *claimFirst) openIn(ctx context.Context, tx pgx.Tx, req *request) (opening, error) {
-	limit := req.maxWait
-	if limit < 0 {
-		limit = claimTimeout
-	}
+func (o *claimFirst) openIn(ctx context.Context, tx pgx.Tx, mark string, req *request) (opening, error) {
+	limit := hurried(req.maxWait)
 	b := &pgx.Batch{}
-	b.Queue("savepoint " + savepoint)
+	b.Queue("savepoint " + mark)
 	b.Queue(o.sql.join)
 	readClaim := o.queueClaim(b, req, limit)
 	br := tx.SendBatch(ctx, b)
-	var open opening
-	err := readStart(br, &open)
+	return o.read(ctx, tx, br, req, limit, opening{}, readClaim)
+}
+
+// read takes the answers of BEGIN or SAVEPOINT, of the statement that names the
+// transaction, and of the claim.
+func (o *claimFirst) read(ctx context.Context, on sender, br pgx.BatchResults, req *request, limit time.Duration, open opening, readClaim readClaim) (opening, error) {
+	var forgotten bool
+	_, err := br.Exec()
 	if err == nil {
-		err = readClaim(br, &open)
+		open.marked = true
+		err = br.QueryRow().Scan(nil, &open.started, nil)
 	}
-	if err = closeBatch(br, err); err == nil && open.forget {
-		err = o.replaceForgotten(ctx, tx, req, &open, limit)
+	if err == nil {
+		forgotten, err = readClaim(br, &open)
+	}
+	if err = closeBatch(br, err); err == nil && forgotten {
+		err = o.replaceForgotten(ctx, on, req, &open, limit)
 	}
 	return busyIfLocked(open, err)
 }
 
-// readStart reads the answers of BEGIN or SAVEPOINT and of the statement that
-// names the transaction.
-func readStart(br pgx.BatchResults, open *opening) error {
-	if _, err := br.Exec(); err != nil {
-		return err
-	}
-	open.marked = true
-	return br.QueryRow().Scan(nil, &open.started, nil)
-}
+// readClaim reads the answers of what queueClaim queued.
+type readClaim func(br pgx.BatchResults, open *opening) (forgotten bool, err error)
 
-// queueClaim queues the claim and a look-up that sees whatever stood in its
-// way, and returns how to read their answers.
-func (o *claimFirst) queueClaim(b *pgx.Batch, req *request, limit time.Duration) func(pgx.BatchResults, *opening) error {
+// queueClaim queues the claim and a look-up that sees whatever stood in its way.
+func (o *claimFirst) queueClaim(b *pgx.Batch, req *request, limit time.Duration) readClaim {
 	readHurried := o.sql.queueHurried(b, limit, o.sql.claim, req.scope, req.tool, req.key,
 		req.fingerprint[:], req.argDigests, req.retention.keep(), req.retention.forget())
 	b.Queue(o.sql.lookup, req.idArgs()...)
-	return func(br pgx.BatchResults, open *opening) error {
+	return func(br pgx.BatchResults, open *opening) (forgotten bool, err error) {
 		var claimed bool
-		err := readHurried(br, func() error {
+		err = readHurried(br, func() error {
 			tag, err := br.Exec()
 			claimed = tag.RowsAffected() == 1
 			return err
 		})
 		if err == nil {
-			open.forget, err = open.see(br.QueryRow())
+			forgotten, err = open.see(br.QueryRow())
 		}
 		if claimed { // and what the look-up saw is the claim itself
-			open.sighting, open.forget = sighting{}, false
+			open.sighting, forgotten = sighting{}, false
 		}
-		open.hidden = !claimed && !open.found && !open.forget
-		return err
+		open.hidden = !claimed && !open.found
+		return forgotten, err
 	}
 }
 
 // replaceForgotten deletes a record that may be forgotten and claims its
-// identity anew.
-func (o *claimFirst) replaceForgotten(ctx context.Context, conn interface {
-	SendBatch(context.Context, *pgx.Batch) pgx.BatchResults
-}, req *request, open *opening, limit time.Duration) error {
+// identity anew. A record that comes back meanwhile, as old as before, counts as
+// hidden.
+func (o *claimFirst) replaceForgotten(ctx context.Context, on sender, req *request, open *opening, limit time.Duration) error {
 	b := &pgx.Batch{}
-	b.Queue(o.sql.forget, req.idArgs()...)
+	readHurried := o.sql.queueHurried(b, limit, o.sql.forget, req.idArgs()...)
 	readClaim := o.queueClaim(b, req, limit)
-	br := conn.SendBatch(ctx, b)
-	_, err := br.Exec()
+	br := on.SendBatch(ctx, b)
+	err := readHurried(br, func() error { _, err := br.Exec(); return err })
 	if err == nil {
-		err = readClaim(br, open)
-	}
-	if open.forget { // it came back in between, as old as before
-		open.forget, open.hidden = false, true
+		_, err = readClaim(br, open)
 	}
 	return closeBatch(br, err)
 }

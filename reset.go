@@ -43,8 +43,8 @@ func (d *Deduper) reset(ctx context.Context, id identity) (bool, error) {
 		return false, ErrInFlight
 	}
 	var tag pgconn.CommandTag
-	if err == nil {
-		tag, err = d.pool.Exec(ctx, d.sql.reset, id.idArgs()...)
+	if err == nil && seen.rec.outcome != "" { // exactly the record that was seen
+		tag, err = d.pool.Exec(ctx, d.sql.reset, append(id.idArgs(), seen.rec.createdAt)...)
 	}
 	if err != nil {
 		return false, fmt.Errorf("dedup: resetting: %w", cleaned(err))

@@ -40,7 +40,7 @@ type statements struct {
 	complete string
 	// forget deletes the record if it may be forgotten.
 	forget string
-	// reset deletes the record whatever its age.
+	// reset deletes the record that was created then, whatever its age.
 	reset string
 	// sweep*: see sweep.go.
 	sweepLock, sweepBoundary, sweepSelect    string
@@ -72,17 +72,17 @@ func newStatements(opts *Options) *statements {
 	prepared := "concat(" + strings.Join(settings, ",\n              ") + ")"
 
 	// The CASE is the tripwire for an effect that ended its own transaction: in
-	// any other transaction now() differs, the scope is NULL and the statement
+	// any other transaction now() differs, the outcome is NULL and the statement
 	// raises, so that the COMMIT behind it in the pipeline is skipped.
-	const identityInTx = `CASE WHEN pg_catalog.now() = $4::timestamptz THEN $1::text END, $2::text, $3::text`
+	const outcomeInTx = `CASE WHEN pg_catalog.now() = $4::timestamptz THEN $7::text END`
 	const columns = `(scope, tool, key, fingerprint, arg_digests, outcome, result, created_at, expires_at, forget_at)`
 	// clock_timestamp(), not now(): now() is the start of the transaction, and
 	// with a slow effect the record would be born old.
 	const times = `pg_catalog.clock_timestamp(), pg_catalog.clock_timestamp() + $9::bigint * interval '1 microsecond', pg_catalog.clock_timestamp() + $10::bigint * interval '1 microsecond'`
 	written := func(onConflict string) string {
 		return fmt.Sprintf(`INSERT INTO %s AS held %s
-VALUES (%s, $5::bytea, $6::bytea, $7::text, $8::text, %s)%s
-RETURNING created_at, expires_at, forget_at`, table, columns, identityInTx, times, onConflict)
+VALUES ($1::text, $2::text, $3::text, $5::bytea, $6::bytea, %s, $8::text, %s)%s
+RETURNING created_at, expires_at, forget_at`, table, columns, outcomeInTx, times, onConflict)
 	}
 
 	return &statements{
@@ -93,7 +93,8 @@ RETURNING created_at, expires_at, forget_at`, table, columns, identityInTx, time
 		lockCapped: fmt.Sprintf(`SELECT CASE WHEN held.n < %d THEN pg_catalog.pg_try_advisory_xact_lock($1::bigint) ELSE true END, pg_catalog.now(),
        pg_catalog.set_config('tool_dedup.locks', (held.n + 1)::text, true)
   FROM (SELECT COALESCE(NULLIF(pg_catalog.current_setting('tool_dedup.locks', true), ''), '0')::int AS n) held`, maxLocksPerTx),
-		peekLock: `SELECT pg_catalog.pg_try_advisory_xact_lock($1::bigint)`,
+		// Shared: those who only look must not take each other for a twin.
+		peekLock: `SELECT pg_catalog.pg_try_advisory_xact_lock_shared($1::bigint)`,
 
 		prepare: `SELECT true, pg_catalog.now(), ` + prepared,
 		join:    `SELECT true, pg_catalog.now(), ''`,
@@ -123,7 +124,7 @@ ON CONFLICT (scope, tool, key) DO UPDATE
 		forget: fmt.Sprintf(`DELETE FROM %s
  WHERE scope = $1::text AND tool = $2::text AND key = $3::text AND forget_at <= pg_catalog.now()`, table),
 		reset: fmt.Sprintf(`DELETE FROM %s
- WHERE scope = $1::text AND tool = $2::text AND key = $3::text`, table),
+ WHERE scope = $1::text AND tool = $2::text AND key = $3::text AND created_at = $4::timestamptz`, table),
 
 		sweepLock: `SELECT pg_catalog.pg_try_advisory_xact_lock(` + strconv.FormatInt(sweepLockKey(opts.Schema), 10) + `)`,
 		sweepBoundary: fmt.Sprintf(`SELECT max(due) FROM (

@@ -87,6 +87,9 @@ func (d *Deduper) Sweep(ctx context.Context, opts *SweepOptions) (SweepResult, e
 		total.Expired += batch.Expired
 		total.Forgotten += batch.Forgotten
 		total.Batches++
+		if batch.Expired+batch.Forgotten == 0 {
+			break // others took them, or something on the table keeps them
+		}
 	}
 	if err != nil {
 		err = fmt.Errorf("dedup: sweeping: %w", cleaned(err))

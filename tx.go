@@ -130,7 +130,7 @@ const maxConflicts = 2
 func (d *Deduper) run(ctx context.Context, req *request, out outcome, work work, f *flight, p *patience) (settled, error) {
 	var s settled
 	var unknown, cause error
-	conflicts := 0
+	conflicts, askedTwice := 0, false
 	start := time.Now()
 
 	// finish tells the caller of a lost COMMIT that its outcome is still open,
@@ -150,7 +150,7 @@ func (d *Deduper) run(ctx context.Context, req *request, out outcome, work work,
 	gone := false
 	defer func() {
 		if gone {
-			_ = d.recordBroken(ctx, req, errTxGone) // the panic is what is told
+			_ = d.recordBroken(ctx, req, errTxGone, nil) // the panic is what is told
 		}
 	}()
 
@@ -176,7 +176,18 @@ func (d *Deduper) run(ctx context.Context, req *request, out outcome, work work,
 
 		case attemptBusy:
 			s.attempts-- // it came to nothing but a look
-			seen, err := d.await(ctx, req, p)
+			var seen sighting
+			var err error
+			if p.max < 0 && !askedTwice {
+				// Who may not wait is not sent away because of a neighbour who
+				// only looked.
+				askedTwice = true
+				if seen, err = d.look(ctx, req, d.order.peek); seen.busy {
+					err = ErrInFlight
+				}
+			} else {
+				seen, err = d.await(ctx, req, p)
+			}
 			switch {
 			case seen.found && err == nil:
 				s.rec, s.recovered, s.waited = seen.rec, unknown != nil, p.waited
@@ -201,7 +212,7 @@ func (d *Deduper) run(ctx context.Context, req *request, out outcome, work work,
 			if out == outcomeBroken { // not even that can be recorded
 				return finish(a.err)
 			}
-			return finish(d.recordBroken(ctx, req, a.err))
+			return finish(d.recordBroken(ctx, req, a.err, nil))
 
 		case attemptConflict:
 			d.traceConflict(ctx, req, a.err, false)
@@ -227,12 +238,17 @@ func (d *Deduper) run(ctx context.Context, req *request, out outcome, work work,
 // attempt makes one transaction of its own: three round trips when the identity
 // is free, two when there is a record or a twin.
 func (d *Deduper) attempt(ctx context.Context, req *request, out outcome, work work, f *flight, gone *bool) attempt {
-	pooled, err := d.pool.Acquire(ctx)
+	pooled, err := d.acquire(ctx)
 	if err != nil {
 		return d.unstarted(ctx, err)
 	}
 	defer d.release(ctx, pooled) // rolls back, after a panic too
-	conn := pooled.Conn()
+	return d.attemptOn(ctx, pooled.Conn(), req, out, work, f, gone)
+}
+
+// attemptOn is attempt on a connection that is in no transaction. It may leave
+// one open.
+func (d *Deduper) attemptOn(ctx context.Context, conn *pgx.Conn, req *request, out outcome, work work, f *flight, gone *bool) attempt {
 	if err := d.trustArbiter(ctx, conn); err != nil {
 		return d.unstarted(ctx, err)
 	}

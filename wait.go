@@ -107,7 +107,7 @@ type lookFunc func(context.Context, *pgx.Conn, *request) (sighting, error)
 
 // look takes a connection for one look and gives it back.
 func (d *Deduper) look(ctx context.Context, req *request, look lookFunc) (sighting, error) {
-	conn, err := d.pool.Acquire(ctx)
+	conn, err := d.acquire(ctx)
 	if err != nil {
 		return sighting{}, err
 	}
