@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -139,15 +138,4 @@ func rollback(ctx context.Context, conn *pgx.Conn) {
 		}
 	}
 	_ = conn.Close(ctx)
-}
-
-// bound is the longest pause before the attempt that follows the nth.
-func (p RetryPolicy) bound(attempt int) time.Duration {
-	d := p.BaseDelay
-	for range attempt - 1 {
-		if d *= 2; d >= p.MaxDelay {
-			return p.MaxDelay
-		}
-	}
-	return d
 }

@@ -172,14 +172,16 @@ func (d *Deduper) recordBroken(ctx context.Context, req *request, cause error, c
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.opts.CommitTimeout)
 	defer cancel()
 	broken := &BrokenError{Scope: req.scope, Tool: req.tool, KeyHash: KeyHash(req.key), Err: cleaned(cause)}
+	c := d.newCall(req, noWork, nil, &patience{})
+	c.out = outcomeBroken
 	if conn != nil { // free, and perhaps the only one
-		a := d.attemptOn(ctx, conn, req, outcomeBroken, noWork, nil, new(bool))
+		a := c.attemptOn(ctx, conn)
 		rollback(ctx, conn)
 		if a.state == attemptExecuted {
 			return broken
 		}
 	}
-	s, err := d.run(ctx, req, outcomeBroken, noWork, nil, &patience{})
+	s, err := c.run(ctx)
 	switch {
 	case err != nil:
 		broken.Err = fmt.Errorf("%w (and it could not be recorded: %w)", broken.Err, err)

@@ -1,6 +1,8 @@
 package dedup
 
 import (
+	"context"
+	"fmt"
 	"sync"
 	"sync/atomic"
 )
@@ -63,3 +65,49 @@ func (f *flight) landed() (rec record, ok bool) {
 
 // settle makes rec what followers share.
 func (f *flight) settle(rec record) { f.rec, f.settled = rec, true }
+
+// do leads or follows the identity's flight. A call that may not wait does not
+// follow: it is answered at once where its leader is in the effect, and else
+// finds out for itself.
+func (d *Deduper) do(ctx context.Context, req *request, work work) (settled, error) {
+	patience := patience{max: req.maxWait}
+	for {
+		if err := ctx.Err(); err != nil {
+			return settled{waited: patience.waited}, fmt.Errorf("dedup: %w", contextError(ctx))
+		}
+		f, leads := d.flights.join(req.identity)
+		if leads {
+			return d.lead(ctx, req, work, f, &patience)
+		}
+		if patience.spent() {
+			if f.running.Load() {
+				return settled{waited: patience.waited}, ErrInFlight
+			}
+			return d.newCall(req, work, nil, &patience).run(ctx)
+		}
+		if !patience.toldFollowing {
+			patience.toldFollowing = true
+			d.traceWaitStart(ctx, req, true)
+		}
+		if err := patience.wait(ctx, f.done, 0); err != nil {
+			return settled{waited: patience.waited}, err
+		}
+		if rec, ok := f.landed(); ok {
+			return settled{rec: rec, waited: patience.waited}, nil
+		}
+	}
+}
+
+// lead runs the call and lands its flight however it ends, panics included.
+func (d *Deduper) lead(ctx context.Context, req *request, work work, f *flight, p *patience) (settled, error) {
+	defer d.flights.land(req.identity, f)
+	s, err := d.newCall(req, work, f, p).run(ctx)
+	if err == nil {
+		f.settle(s.rec)
+	}
+	return s, err
+}
+
+func (d *Deduper) newCall(req *request, work work, f *flight, p *patience) *doCall {
+	return &doCall{d: d, req: req, out: outcomeDone, work: work, flight: f, patience: p}
+}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -12,7 +11,7 @@ import (
 // The way of a call, top down:
 //
 //	do       one leader per identity and process (flight.go)
-//	run      attempts, pauses between them, waiting for twins
+//	run      attempts, pauses between them, waiting for twins (retry.go)
 //	attempt  one transaction: {BEGIN; lock; look-up}, effect, {INSERT; COMMIT}
 //	resolve  what a failure means (constraint.go)
 
@@ -22,76 +21,6 @@ type work func(ctx context.Context, tx pgx.Tx) (text string, err error)
 
 // noWork is for records without a result.
 func noWork(context.Context, pgx.Tx) (string, error) { return "", nil }
-
-// settled is how a call came out when it came to a record.
-type settled struct {
-	rec record
-	// executed tells that this call wrote rec; else it was found.
-	executed bool
-	// recovered tells that rec was found after a COMMIT of this call whose
-	// answer was lost.
-	recovered bool
-	// cause is the effect's error behind a refusal that this call recorded.
-	cause    error
-	waited   time.Duration
-	attempts int
-	took     time.Duration
-}
-
-// refusal is the error of a call that recorded one.
-func (s *settled) refusal() error {
-	if s.rec.outcome != outcomeRefused {
-		return nil
-	}
-	err := decodeRefusal(s.rec.result, s.rec.createdAt)
-	var refused *RefusedError
-	if errors.As(err, &refused) {
-		refused.Replayed, refused.err = false, s.cause
-	}
-	return err
-}
-
-// do leads or follows the identity's flight. A call that may not wait does not
-// follow: it is answered at once where its leader is in the effect, and else
-// finds out for itself.
-func (d *Deduper) do(ctx context.Context, req *request, work work) (settled, error) {
-	patience := patience{max: req.maxWait}
-	for {
-		if err := ctx.Err(); err != nil {
-			return settled{waited: patience.waited}, fmt.Errorf("dedup: %w", contextError(ctx))
-		}
-		f, leads := d.flights.join(req.identity)
-		if leads {
-			return d.lead(ctx, req, work, f, &patience)
-		}
-		if patience.spent() {
-			if f.running.Load() {
-				return settled{waited: patience.waited}, ErrInFlight
-			}
-			return d.run(ctx, req, outcomeDone, work, nil, &patience)
-		}
-		if !patience.toldFollowing {
-			patience.toldFollowing = true
-			d.traceWaitStart(ctx, req, true)
-		}
-		if err := patience.wait(ctx, f.done, 0); err != nil {
-			return settled{waited: patience.waited}, err
-		}
-		if rec, ok := f.landed(); ok {
-			return settled{rec: rec, waited: patience.waited}, nil
-		}
-	}
-}
-
-// lead runs the call and lands its flight however it ends, panics included.
-func (d *Deduper) lead(ctx context.Context, req *request, work work, f *flight, p *patience) (settled, error) {
-	defer d.flights.land(req.identity, f)
-	s, err := d.run(ctx, req, outcomeDone, work, f, p)
-	if err == nil {
-		f.settle(s.rec)
-	}
-	return s, err
-}
 
 // attemptState says what one attempt came to.
 type attemptState int
@@ -120,140 +49,26 @@ type attempt struct {
 	alone bool
 }
 
-// maxConflicts bounds the attempts after a unique violation without a record. A
-// lost race has a record, or a winner that was swept within the moment; a
-// trigger or a foreign unique index has neither, and unbounded it ran an effect
-// 4,104 times in 2 s (measured).
-const maxConflicts = 2
-
-// run makes attempts until one settles the call, within Options.Retry.
-func (d *Deduper) run(ctx context.Context, req *request, out outcome, work work, f *flight, p *patience) (settled, error) {
-	var s settled
-	var unknown, cause error
-	conflicts, askedTwice := 0, false
-	start := time.Now()
-
-	// finish tells the caller of a lost COMMIT that its outcome is still open,
-	// whatever ended the attempts.
-	finish := func(err error) (settled, error) {
-		s.waited = p.waited
-		if unknown == nil {
-			return s, err
-		}
-		if err == unknown {
-			err = nil
-		}
-		return s, &OutcomeUnknownError{Attempts: s.attempts, Err: unknown, Cause: err}
-	}
-
-	// A panic passes through here after its connection was given back.
-	gone := false
-	defer func() {
-		if gone {
-			_ = d.recordBroken(ctx, req, errTxGone, nil) // the panic is what is told
-		}
-	}()
-
-	for faults := 0; ; {
-		s.attempts++
-		a := d.attempt(ctx, req, out, work, f, &gone)
-		if a.state == attemptUndecided {
-			a = d.resolve(ctx, req, a)
-		}
-		if a.alone {
-			unknown = nil
-		}
-		switch a.state {
-		case attemptExecuted:
-			s.rec, s.executed, s.cause = a.rec, true, cause
-			s.waited, s.took = p.waited, time.Since(start)
-			return s, nil
-		case attemptFound:
-			s.rec, s.recovered, s.waited = a.rec, unknown != nil, p.waited
-			return s, nil
-		case attemptFailed:
-			return finish(a.err)
-
-		case attemptBusy:
-			s.attempts-- // it came to nothing but a look
-			var seen sighting
-			var err error
-			if p.max < 0 && !askedTwice {
-				// Who may not wait is not sent away because of a neighbour who
-				// only looked.
-				askedTwice = true
-				if seen, err = d.look(ctx, req, d.order.peek); seen.busy {
-					err = ErrInFlight
-				}
-			} else {
-				seen, err = d.await(ctx, req, p)
-			}
-			switch {
-			case seen.found && err == nil:
-				s.rec, s.recovered, s.waited = seen.rec, unknown != nil, p.waited
-				return s, nil
-			case err == nil:
-				continue
-			case !d.mayRetry(ctx, err):
-				return finish(err)
-			}
-			a.err = err
-
-		case attemptRefusal:
-			text, err := encodeRefusal(a.err, d.opts.MaxResultBytes)
-			if err != nil {
-				return finish(fmt.Errorf("%w (the refusal: %w)", err, a.err))
-			}
-			out, cause = outcomeRefused, a.err
-			work = func(context.Context, pgx.Tx) (string, error) { return text, nil }
-			continue
-
-		case attemptBroken:
-			if out == outcomeBroken { // not even that can be recorded
-				return finish(a.err)
-			}
-			return finish(d.recordBroken(ctx, req, a.err, nil))
-
-		case attemptConflict:
-			d.traceConflict(ctx, req, a.err, false)
-			if conflicts++; conflicts > maxConflicts {
-				return finish(conflictError(req, a.err))
-			}
-		case attemptUnknown:
-			unknown = a.err
-		}
-
-		if faults++; faults >= d.opts.Retry.MaxAttempts {
-			if unknown != nil {
-				return finish(a.err)
-			}
-			return finish(&AttemptsError{Attempts: s.attempts, Err: a.err})
-		}
-		if err := d.pause(ctx, req, faults, a.err, unknown != nil); err != nil {
-			return finish(err)
-		}
-	}
-}
-
 // attempt makes one transaction of its own: three round trips when the identity
 // is free, two when there is a record or a twin.
-func (d *Deduper) attempt(ctx context.Context, req *request, out outcome, work work, f *flight, gone *bool) attempt {
-	pooled, err := d.acquire(ctx)
+func (c *doCall) attempt(ctx context.Context) attempt {
+	pooled, err := c.d.acquire(ctx)
 	if err != nil {
-		return d.unstarted(ctx, err)
+		return c.d.unstarted(ctx, err)
 	}
-	defer d.release(ctx, pooled) // rolls back, after a panic too
-	return d.attemptOn(ctx, pooled.Conn(), req, out, work, f, gone)
+	defer c.d.release(ctx, pooled) // rolls back, after a panic too
+	return c.attemptOn(ctx, pooled.Conn())
 }
 
 // attemptOn is attempt on a connection that is in no transaction. It may leave
 // one open.
-func (d *Deduper) attemptOn(ctx context.Context, conn *pgx.Conn, req *request, out outcome, work work, f *flight, gone *bool) attempt {
+func (c *doCall) attemptOn(ctx context.Context, conn *pgx.Conn) attempt {
+	d := c.d
 	if err := d.trustArbiter(ctx, conn); err != nil {
 		return d.unstarted(ctx, err)
 	}
 
-	open, err := d.order.open(ctx, conn, req)
+	open, err := d.order.open(ctx, conn, c.req)
 	switch {
 	case sqlState(err) == codeUniqueViolation: // of a claim
 		return attempt{state: attemptConflict, err: err}
@@ -268,7 +83,7 @@ func (d *Deduper) attemptOn(ctx context.Context, conn *pgx.Conn, req *request, o
 		return attempt{state: attemptConflict}
 	}
 
-	text, err := d.perform(ctx, req, &open, work, f, gone)
+	text, err := d.perform(ctx, c.req, &open, c.work, c.flight, &c.gone)
 	if err != nil {
 		lost := conn.IsClosed()
 		dropReadOnly(ctx, conn, err)
@@ -278,7 +93,7 @@ func (d *Deduper) attemptOn(ctx context.Context, conn *pgx.Conn, req *request, o
 		return attempt{state: attemptFailed, err: fmt.Errorf("dedup: before commit: %w", contextError(ctx)), alone: d.conclusive()}
 	}
 
-	rec, what, atRecord, err := d.commit(ctx, conn, req, &open, out, text)
+	rec, what, atRecord, err := d.commit(ctx, conn, c.req, &open, c.out, text)
 	switch {
 	case what == commitDone && err == errSwallowed:
 		d.trusted.Store(false) // and let the next call say what is wrong
@@ -357,18 +172,4 @@ func (d *Deduper) mayRetry(ctx context.Context, err error) bool {
 		return false
 	}
 	return IsTransient(err) || isConnectionLost(err)
-}
-
-// pause waits before the next attempt: full jitter, within the context.
-func (d *Deduper) pause(ctx context.Context, req *request, faults int, err error, unknown bool) error {
-	delay := fullJitter(d.opts.Retry.bound(faults))
-	d.traceRetried(ctx, req, faults, delay, err, unknown)
-	timer := time.NewTimer(delay)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("dedup: before another attempt: %w: %w", contextError(ctx), err)
-	}
 }
