@@ -21,6 +21,7 @@ demo: ## Watch recorded agent sessions run under faults, without dedup and with 
 .PHONY: test
 test: pgbouncer ## Run all tests of all modules on a real Postgres
 	$(if $(RACE),,@echo "no C compiler: running without the race detector")
+	@$(GO) run ./internal/pgserver/which
 	DEDUP_PGBOUNCER="$${DEDUP_PGBOUNCER:-$(PGBOUNCER)}" $(GO) test $(RACE) -parallel 8 -timeout 10m $(PACKAGES)
 
 # Some tests run through PgBouncer. Where it is not installed, Debian's package

@@ -80,7 +80,7 @@ func (f failure) ownState(req *request) (attemptState, error) {
 	case IsTransient(f.err), f.lost && isConnectionLost(f.err):
 		return attemptRetry, f.err
 	case sqlState(f.err) == codeIdleInTransaction:
-		return attemptFailed, fmt.Errorf("dedup: the effect was silent for longer than Options.IdleTimeout: %w", f.err)
+		return attemptFailed, fmt.Errorf("%w: %w", ErrEffectIdle, f.err)
 	case f.atRecord:
 		return attemptFailed, fmt.Errorf("dedup: writing the record: %w", cleaned(f.err))
 	case errors.As(f.err, &final):
@@ -112,7 +112,7 @@ func tripped(err error) bool {
 // an operator ended, and the server's own faults may not.
 func recordable(err error) bool {
 	for _, own := range [...]error{
-		ErrTxControl, ErrTxAborted, ErrTxBusy, ErrResult, ErrInFlight, ErrRestartTx, ErrNested, ErrReentrant,
+		ErrTxControl, ErrTxAborted, ErrTxBusy, ErrEffectIdle, ErrResult, ErrInFlight, ErrRestartTx, ErrNested, ErrReentrant,
 		ErrArbiter, ErrConflict, ErrBroken, ErrOutcomeUnknown, ErrAttemptsExhausted, pgx.ErrTxClosed,
 	} {
 		if errors.Is(err, own) {
@@ -152,6 +152,17 @@ func cleaned(err error) error {
 		return redacted(server)
 	}
 	return err
+}
+
+// explained is cleaned for what has one well-known cause.
+func (d *Deduper) explained(err error) error {
+	switch sqlState(err) {
+	case codeUndefinedTable:
+		return &ArbiterError{Table: d.sql.table, Problems: []string{arbiterProblems[0]}}
+	case codeInsufficientPrivilege:
+		return fmt.Errorf("%w (migrations.Check tells which privileges are missing)", cleaned(err))
+	}
+	return cleaned(err)
 }
 
 // withContext adds the end of ctx to err where err does not tell it already.

@@ -84,7 +84,13 @@ func Do[R any](ctx context.Context, d *Deduper, call Call, effect Effect[R]) (Re
 // the session's lock_timeout; then the answer is ErrInFlight and tx stays
 // healthy. [ErrRestartTx] means that the whole transaction must be rolled back
 // and run again. Use READ COMMITTED, and the same order of keys in every
-// transaction. Do not call Do for the same identity before the transaction has
+// transaction.
+//
+// A refusal ([ErrRefused]) is an error and an answer: its record is in tx, and
+// is only kept if the caller commits on it. Rolled back, the next call runs
+// again.
+//
+// Do not call Do for the same identity before the transaction has
 // ended: it would wait for itself, and nobody could tell.
 func DoTx[R any](ctx context.Context, d *Deduper, tx pgx.Tx, call Call, effect Effect[R]) (Result[R], error) {
 	req, err := d.admit(ctx, call, effect == nil)

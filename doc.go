@@ -48,16 +48,18 @@
 //	ErrOutcomeUnknown      *OutcomeUnknownError   Do                     yes: it may have happened
 //	ErrAttemptsExhausted   *AttemptsError         Do                     yes: nothing happened
 //	ErrRestartTx           *RestartTxError        DoTx                   yes, the whole transaction
-//	ErrRefused             *RefusedError          Do DoTx                no: this is the answer
+//	ErrRefused             *RefusedError          Do DoTx                no: this is the answer; DoTx: commit it
 //	ErrExpired             *ExpiredError          Do DoTx                no: it ran
-//	ErrKeyReused           *KeyReusedError        Do DoTx                no: mint a new key
+//	ErrKeyReused           *KeyReusedError        Do DoTx                no: first arguments, or a new key
 //	ErrResult              *ResultError           Do DoTx Lookup         no: mend the tool
 //	ErrBroken              *BrokenError           Do DoTx                no: repair, then Reset
-//	ErrArbiter             *ArbiterError          Do DoTx                no: mend the schema
+//	ErrArbiter             *ArbiterError          Do DoTx and, missing   no: mend the schema
+//	                                              table, all others
 //	ErrConflict            *ConflictError         Do DoTx                no: mend the schema
 //	ErrTxControl           -                      Do DoTx, effect's tx   no: mend the tool
 //	ErrTxAborted           -                      Do DoTx                no: mend the tool
 //	ErrTxBusy              -                      Do DoTx                no: mend the tool
+//	ErrEffectIdle          -                      Do DoTx                no: mend the tool
 //	ErrNested              -                      Do                     no: use DoTx
 //	ErrReentrant           -                      DoTx                   no: mend the tool
 //	context's errors       -                      all but New            yes

@@ -50,11 +50,11 @@ func (c *txCall) run(ctx context.Context, out outcome, work work) error {
 	open.tx = c.tx
 	switch {
 	case err != nil && !open.marked: // and nothing to back out of
-		return inTx(hintPooler(err))
+		return inTx(c.d.explained(hintPooler(err)))
 	case sqlState(err) == codeUniqueViolation: // of a claim
 		return c.conflict(ctx, c.backOut(ctx), err)
 	case err != nil:
-		return alongside(inTx(hintPooler(err)), c.backOut(ctx))
+		return alongside(inTx(c.d.explained(hintPooler(err))), c.backOut(ctx))
 	case open.found:
 		c.s.rec = open.rec
 		return c.backOut(ctx)

@@ -30,10 +30,11 @@ type effectTx struct {
 
 	// The rest is used in the root only.
 
-	depth   int         // 1, or more inside other effects
-	closed  atomic.Bool // the effect has returned
-	refused atomic.Bool // transaction control was tried
-	unseen  atomic.Bool // SQL may have been sent whose text was not seen
+	depth   int                            // 1, or more inside other effects
+	closed  atomic.Bool                    // the effect has returned
+	refused atomic.Bool                    // transaction control was tried
+	unseen  atomic.Bool                    // SQL may have been sent whose text was not seen
+	failed  atomic.Pointer[pgconn.PgError] // the first error of a statement, where it was seen
 }
 
 var _ pgx.Tx = (*effectTx)(nil)
@@ -119,10 +120,38 @@ func (e *effectTx) verdict(ctx context.Context, started time.Time, err error) er
 	case e.refused.Load():
 		return orElse(err, ErrTxControl)
 	case pg.TxStatus() == 'E':
-		return orElse(err, ErrTxAborted)
+		return orElse(err, e.aborted())
 	case err == nil:
 		return checkSession(pg)
 	}
+	return err
+}
+
+// aborted is ErrTxAborted with the error that was ignored, where it was seen.
+func (e *effectTx) aborted() error {
+	if failed := e.failed.Load(); failed != nil {
+		return fmt.Errorf("%w: %w", ErrTxAborted, failed)
+	}
+	return ErrTxAborted
+}
+
+// note keeps the first error of a statement.
+func (e *effectTx) note(err error) {
+	var server *pgconn.PgError
+	if errors.As(err, &server) {
+		e.root.failed.CompareAndSwap(nil, server)
+	}
+}
+
+// notedRow notes the error that comes to light when its row is read.
+type notedRow struct {
+	pgx.Row
+	e *effectTx
+}
+
+func (r notedRow) Scan(dest ...any) error {
+	err := r.Row.Scan(dest...)
+	r.e.note(err)
 	return err
 }
 
@@ -194,7 +223,9 @@ func (e *effectTx) Exec(ctx context.Context, sql string, args ...any) (pgconn.Co
 	if err := e.ready(sql, args...); err != nil {
 		return pgconn.CommandTag{}, err
 	}
-	return e.tx.Exec(ctx, sql, args...)
+	tag, err := e.tx.Exec(ctx, sql, args...)
+	e.note(err)
+	return tag, err
 }
 
 func (e *effectTx) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
@@ -208,7 +239,7 @@ func (e *effectTx) QueryRow(ctx context.Context, sql string, args ...any) pgx.Ro
 	if err := e.ready(sql, args...); err != nil {
 		return failedRows{err}
 	}
-	return e.tx.QueryRow(ctx, sql, args...)
+	return notedRow{e.tx.QueryRow(ctx, sql, args...), e}
 }
 
 func (e *effectTx) Prepare(ctx context.Context, name, sql string) (*pgconn.StatementDescription, error) {

@@ -74,6 +74,11 @@ var (
 	// and DoTx.
 	ErrTxBusy = errors.New("dedup: the effect left a result set open; close its rows before returning")
 
+	// ErrEffectIdle: the effect did not talk to the server for longer than
+	// Options.IdleTimeout, and the server ended its transaction (SQLSTATE 25P03).
+	// Returned by Do and DoTx.
+	ErrEffectIdle = errors.New("dedup: the effect was silent for longer than Options.IdleTimeout; keep slow calls out of effects, or raise it")
+
 	// ErrNested: Do was called inside an effect. Use [DoTx] with the effect's
 	// transaction. Returned by Do.
 	ErrNested = errors.New("dedup: Do inside an effect; use DoTx with the effect's transaction")
@@ -87,7 +92,7 @@ var (
 	// Lookup for a refusal that cannot be read.
 	ErrResult = errors.New("dedup: unusable result")
 
-	// ErrOptions: New was given options that cannot be used. The error is an
+	// ErrOptions: options that cannot be used. The error is an
 	// *OptionsError. Returned by New, NewSweeper and Sweep.
 	ErrOptions = errors.New("dedup: invalid options")
 )
@@ -117,7 +122,7 @@ func (e *KeyReusedError) Error() string {
 		// Quoted: names come from the caller and errors go to logs.
 		what = fmt.Sprintf("with other values of %q", e.Changed)
 	}
-	return fmt.Sprintf("dedup: key %s of tool %q was first used at %s %s; mint a new key for a new call",
+	return fmt.Sprintf("dedup: key %s of tool %q was first used at %s %s; a retry must send the first call's arguments, a new call needs a new key",
 		e.KeyHash, e.Tool, e.FirstAt.UTC().Format(time.RFC3339), what)
 }
 
@@ -135,7 +140,7 @@ type ExpiredError struct {
 
 // Error implements error.
 func (e *ExpiredError) Error() string {
-	return fmt.Sprintf("dedup: key %s of tool %q ran at %s and its result expired at %s; it is not run again",
+	return fmt.Sprintf("dedup: key %s of tool %q ran at %s and its result expired at %s; it is not run again; look in the tool's own data what it did",
 		e.KeyHash, e.Tool, e.FirstAt.UTC().Format(time.RFC3339), e.ExpiredAt.UTC().Format(time.RFC3339))
 }
 

@@ -2,6 +2,7 @@ package dedup_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 
@@ -43,4 +44,37 @@ func ExampleDoTx_failure() {
 	// Output:
 	// failed: true
 	// notes: 1 records: 0
+}
+
+// A refusal is an answer: commit on it, or it is forgotten.
+func ExampleDoTx_refusal() {
+	ctx := context.Background()
+	pool, done := exampleDatabase()
+	defer done()
+	d, err := dedup.New(pool, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	for range 2 {
+		var refused *dedup.RefusedError
+		err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+			_, err := dedup.DoTx(ctx, d, tx, dedup.Call{Scope: "acme", Tool: "pay", Key: "k1"},
+				func(context.Context, pgx.Tx) (any, error) {
+					return nil, dedup.Final(errors.New("balance too low"))
+				})
+			if errors.As(err, &refused) {
+				return nil // commit
+			}
+			return err
+		})
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(refused.Message, refused.Replayed)
+	}
+
+	// Output:
+	// balance too low false
+	// balance too low true
 }

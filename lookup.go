@@ -82,7 +82,7 @@ func (d *Deduper) Lookup(ctx context.Context, scope, tool, key string) (Status, 
 	req := &request{identity: id, lock: id.lockKey(d.opts.Schema), retention: d.opts.Retention}
 	seen, err := d.look(ctx, req, d.order.probe)
 	if err != nil {
-		return Status{}, fmt.Errorf("dedup: looking up: %w", cleaned(err))
+		return Status{}, fmt.Errorf("dedup: looking up: %w", d.explained(err))
 	}
 	switch {
 	case seen.found:

@@ -12,6 +12,10 @@ import (
 
 // SQLSTATEs that decide something here.
 const (
+	codeUndefinedTable = "42P01"
+
+	codeInsufficientPrivilege = "42501"
+
 	codeDivisionByZero      = "22012"
 	codeNotNullViolation    = "23502"
 	codeUniqueViolation     = "23505"
@@ -31,7 +35,7 @@ const (
 // (refused, expired, reused) and for misuse.
 func IsRetryable(err error) bool {
 	// An answer stays one whatever it wraps.
-	for _, answer := range [...]error{ErrRefused, ErrExpired, ErrKeyReused, ErrBroken, ErrConflict, ErrArbiter, ErrResult, ErrTxControl} {
+	for _, answer := range [...]error{ErrRefused, ErrExpired, ErrKeyReused, ErrBroken, ErrConflict, ErrArbiter, ErrResult, ErrTxControl, ErrEffectIdle} {
 		if errors.Is(err, answer) {
 			return false
 		}

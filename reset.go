@@ -47,7 +47,7 @@ func (d *Deduper) reset(ctx context.Context, id identity) (bool, error) {
 		tag, err = d.pool.Exec(ctx, d.sql.reset, append(id.idArgs(), seen.rec.createdAt)...)
 	}
 	if err != nil {
-		return false, fmt.Errorf("dedup: resetting: %w", cleaned(err))
+		return false, fmt.Errorf("dedup: resetting: %w", d.explained(err))
 	}
 	return tag.RowsAffected() > 0, nil
 }

@@ -92,7 +92,7 @@ func (d *Deduper) Sweep(ctx context.Context, opts *SweepOptions) (SweepResult, e
 		}
 	}
 	if err != nil {
-		err = fmt.Errorf("dedup: sweeping: %w", cleaned(err))
+		err = fmt.Errorf("dedup: sweeping: %w", d.explained(err))
 	}
 	data := SweptData{SweepResult: total, Duration: time.Since(start), Err: err}
 	for _, t := range d.trace.swept {

@@ -151,7 +151,7 @@ func (d *Deduper) perform(ctx context.Context, req *request, open *opening, work
 
 // unstarted classifies an error before anything was written.
 func (d *Deduper) unstarted(ctx context.Context, err error) attempt {
-	err = cleaned(err)
+	err = d.explained(err)
 	if d.mayRetry(ctx, err) {
 		return attempt{state: attemptRetry, err: err}
 	}

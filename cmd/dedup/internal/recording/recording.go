@@ -88,6 +88,9 @@ type ToolSpec struct {
 
 // Open reads the recording in the folder dir. Every problem is a *FileError.
 func Open(dir string) (*Recording, error) {
+	if _, err := os.Stat(dir); err != nil {
+		return nil, &FileError{File: dir, Err: err}
+	}
 	return OpenFS(os.DirFS(dir))
 }
 

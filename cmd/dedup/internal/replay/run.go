@@ -48,6 +48,7 @@ func run(ctx context.Context, f *flags, io streams) error {
 	if failure := result.Failure(); failure != "" {
 		return fmt.Errorf("%s delivery does not agree with the recording: %s", result.Mode, failure)
 	}
+	fmt.Fprintf(io.err, "every answer and every final state is the recorded one, every write has one effect (%s)\n", result.Mode)
 	return nil
 }
 
@@ -102,6 +103,7 @@ func write(f *flags, io streams, result *report.Result) error {
 		if err := writePage(f.html, result); err != nil {
 			return err
 		}
+		fmt.Fprintf(io.err, "page:      %s\n", f.html)
 	}
 	if f.json {
 		return report.JSON(io.out, result)

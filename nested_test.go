@@ -1,0 +1,40 @@
+package dedup_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup"
+)
+
+// TestNestedByAKeptContext makes a Do with the context of an inner effect that
+// has returned: nested as long as the outer one has not.
+func TestNestedByAKeptContext(t *testing.T) {
+	t.Parallel()
+
+	ctx, f := plain.setup(t, nil)
+	var kept context.Context
+	other := &tool{ref: "other"}
+	outer := &tool{ref: "outer", then: func(ctx context.Context, tx pgx.Tx, _ int) error {
+		_, err := dedup.DoTx(ctx, f.d, tx, call("inner"), func(ctx context.Context, _ pgx.Tx) (ticket, error) {
+			kept = ctx
+			return ticket{}, nil
+		})
+		if err != nil {
+			return err
+		}
+		_, err = dedup.Do(kept, f.d, call("other"), other.run)
+		return err
+	}}
+	_, err := dedup.Do(ctx, f.d, call("outer"), outer.run)
+	require.ErrorIs(t, err, dedup.ErrNested)
+	other.requireRuns(t, 0)
+	require.Zero(t, f.records(t))
+
+	_, err = dedup.Do(kept, f.d, call("other"), other.run)
+	require.NoError(t, err, "both effects have returned")
+	other.requireRuns(t, 1)
+}

@@ -1,0 +1,68 @@
+package dedup_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup"
+)
+
+// raising is an effect that the server ends with code.
+func raising(code string) dedup.Effect[ticket] {
+	return func(ctx context.Context, tx pgx.Tx) (ticket, error) {
+		_, err := tx.Exec(ctx, raise(code))
+		return ticket{}, err
+	}
+}
+
+// TestStoreErrorsLeavesOutFaults: StoreErrors is for what a tool answers. What
+// the server, an operator or this library objected to may be different next
+// time.
+func TestStoreErrorsLeavesOutFaults(t *testing.T) {
+	t.Parallel()
+
+	effects := map[string]dedup.Effect[ticket]{
+		"Cancelled":      raising("57014"),
+		"Internal":       raising("XX000"),
+		"Disk":           raising("58030"),
+		"Aborted":        raising("25P02"),
+		"Statement":      raising("26000"),
+		"Arbiter":        refuse(&dedup.ArbiterError{}),
+		"Conflict":       refuse(&dedup.ConflictError{}),
+		"Broken":         refuse(&dedup.BrokenError{}),
+		"TxClosed":       refuse(pgx.ErrTxClosed),
+		"OutcomeUnknown": refuse(&dedup.OutcomeUnknownError{Err: errPaper}),
+		"InvalidCall":    refuse(&dedup.InvalidCallError{Field: "key"}),
+		"InFlight":       refuse(dedup.ErrInFlight),
+	}
+	for name, fails := range effects {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, f := plain.setup(t, &dedup.Options{StoreErrors: true, Retry: dedup.RetryPolicy{MaxAttempts: 2}})
+			_, err := dedup.Do(ctx, f.d, call("k"), fails)
+			require.Error(t, err)
+			require.NotErrorIs(t, err, dedup.ErrRefused)
+			tx := f.begin(t, ctx)
+			_, err = dedup.DoTx(ctx, f.d, tx, call("k"), fails)
+			require.Error(t, err)
+			require.NotErrorIs(t, err, dedup.ErrRefused)
+			require.NoError(t, tx.Commit(ctx))
+			require.Zero(t, f.records(t))
+
+			_, err = dedup.Do(ctx, f.d, call("k"), effect("k"))
+			require.NoError(t, err)
+		})
+	}
+
+	t.Run("KeepsTheTools", func(t *testing.T) {
+		t.Parallel()
+		for _, code := range []string{"P0001", "23514", "22003"} {
+			ctx, f := plain.setup(t, &dedup.Options{StoreErrors: true})
+			_, err := dedup.Do(ctx, f.d, call("k"), raising(code))
+			require.False(t, refused(t, err).Replayed, code)
+		}
+	})
+}
