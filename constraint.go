@@ -188,7 +188,7 @@ func (d *Deduper) recordBroken(ctx context.Context, req *request, cause error, c
 	if conn != nil { // free, and perhaps the only one
 		a := c.attemptOn(ctx, conn)
 		rollback(ctx, conn)
-		if a.state == attemptExecuted {
+		if a.state == attemptExecuted || a.state == attemptFound && a.rec.isBroken() {
 			return broken
 		}
 	}
@@ -196,7 +196,7 @@ func (d *Deduper) recordBroken(ctx context.Context, req *request, cause error, c
 	switch {
 	case err != nil:
 		broken.Err = fmt.Errorf("%w (and it could not be recorded: %w)", broken.Err, err)
-	case !s.executed && s.rec.outcome != outcomeBroken && s.rec.outcome != outcomeClaimed:
+	case !s.executed && !s.rec.isBroken():
 		broken.Err = fmt.Errorf("%w (and a twin has run and recorded the call since)", broken.Err)
 	}
 	return broken

@@ -50,7 +50,11 @@ func (c *txCall) run(ctx context.Context, out outcome, work work) error {
 	open.tx = c.tx
 	switch {
 	case err != nil && !open.marked: // and nothing to back out of
-		return inTx(c.d.explained(hintPooler(err)))
+		err = inTx(c.d.explained(hintPooler(err)))
+		if connOf(c.tx).PgConn().TxStatus() == 'E' {
+			err = fmt.Errorf("%w (the transaction is aborted; roll it back)", err)
+		}
+		return err
 	case sqlState(err) == codeUniqueViolation: // of a claim
 		return c.conflict(ctx, c.backOut(ctx), err)
 	case err != nil:

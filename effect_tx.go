@@ -155,6 +155,24 @@ func (r notedRow) Scan(dest ...any) error {
 	return err
 }
 
+// notedRows notes the error that comes to light when its rows are read, and that
+// its connection was asked for.
+type notedRows struct {
+	pgx.Rows
+	e *effectTx
+}
+
+func (r notedRows) Err() error {
+	err := r.Rows.Err()
+	r.e.note(err)
+	return err
+}
+
+func (r notedRows) Conn() *pgx.Conn {
+	r.e.root.unseen.Store(true)
+	return r.Rows.Conn()
+}
+
 // errConnLost is the end of an effect that did not notice its connection's.
 var errConnLost = fmt.Errorf("dedup: the connection was lost inside the effect: %w", pgconn.ErrConnClosed)
 
@@ -168,7 +186,7 @@ func (e *effectTx) swapped(ctx context.Context, started time.Time) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
 	defer cancel()
 	var now time.Time
-	err := conn.QueryRow(ctx, "SELECT now()").Scan(&now)
+	err := conn.QueryRow(ctx, "SELECT pg_catalog.now()").Scan(&now)
 	return err == nil && !now.Equal(started)
 }
 
@@ -232,7 +250,9 @@ func (e *effectTx) Query(ctx context.Context, sql string, args ...any) (pgx.Rows
 	if err := e.ready(sql, args...); err != nil {
 		return failedRows{err}, err
 	}
-	return e.tx.Query(ctx, sql, args...)
+	rows, err := e.tx.Query(ctx, sql, args...)
+	e.note(err)
+	return notedRows{rows, e}, err
 }
 
 func (e *effectTx) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {

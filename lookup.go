@@ -100,7 +100,7 @@ func (r *record) status() (Status, error) {
 		CreatedAt:   r.createdAt, ExpiresAt: r.expiresAt, ForgetAt: r.forgetAt, Now: r.seenAt,
 	}
 	switch {
-	case r.outcome == outcomeBroken || r.outcome == outcomeClaimed:
+	case r.isBroken():
 		s.State = StateBroken
 	case r.expired():
 		s.State = StateExpired

@@ -52,7 +52,11 @@ func (o *claimFirst) read(ctx context.Context, on sender, br pgx.BatchResults, r
 		forgotten, err = readClaim(br, &open)
 	}
 	if err = closeBatch(br, err); err == nil && forgotten {
+		old := open.rec
 		err = o.replaceForgotten(ctx, on, req, &open, limit)
+		if !open.found { // what was there is still what was seen
+			open.rec = old
+		}
 	}
 	return busyIfLocked(open, err)
 }

@@ -58,6 +58,10 @@ func (r *record) forgotten() bool { return !r.seenAt.Before(r.forgetAt) }
 // expired tells whether the result may no longer be replayed.
 func (r *record) expired() bool { return r.tombstone || !r.seenAt.Before(r.expiresAt) }
 
+// isBroken tells whether the effect ended its own transaction. A claim that can
+// be seen was committed by its own effect.
+func (r *record) isBroken() bool { return r.outcome == outcomeBroken || r.outcome == outcomeClaimed }
+
 // age is the time since the first call.
 func (r *record) age() time.Duration { return r.seenAt.Sub(r.createdAt) }
 
@@ -66,8 +70,7 @@ func (r *record) age() time.Duration { return r.seenAt.Sub(r.createdAt) }
 // key is told as long as the identity is remembered.
 func (r *record) judge(req *request) error {
 	switch {
-	case r.outcome == outcomeBroken || r.outcome == outcomeClaimed:
-		// A claim that can be seen was committed by its own effect.
+	case r.isBroken():
 		return &BrokenError{Scope: req.scope, Tool: req.tool, KeyHash: KeyHash(req.key), At: r.createdAt}
 	case r.fingerprint != req.fingerprint:
 		changed, complete := changedArgs(r.argDigests, req.argDigests)

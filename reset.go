@@ -44,10 +44,20 @@ func (d *Deduper) reset(ctx context.Context, id identity) (bool, error) {
 	}
 	var tag pgconn.CommandTag
 	if err == nil && seen.rec.outcome != "" { // exactly the record that was seen
-		tag, err = d.pool.Exec(ctx, d.sql.reset, append(id.idArgs(), seen.rec.createdAt)...)
+		tag, err = d.exec(ctx, d.sql.reset, append(id.idArgs(), seen.rec.createdAt)...)
 	}
 	if err != nil {
 		return false, fmt.Errorf("dedup: resetting: %w", d.explained(err))
 	}
 	return tag.RowsAffected() > 0, nil
+}
+
+// exec runs one statement on a connection of its own.
+func (d *Deduper) exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
+	conn, err := d.acquire(ctx)
+	if err != nil {
+		return pgconn.CommandTag{}, err
+	}
+	defer conn.Release()
+	return conn.Exec(ctx, sql, args...)
 }

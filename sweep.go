@@ -119,7 +119,12 @@ func (o *SweepOptions) resolve() (SweepOptions, error) {
 // sweepBatch finds the moment up to which a batch's records are due and lets
 // go of all of them.
 func (d *Deduper) sweepBatch(ctx context.Context, o SweepOptions) (batch SweepResult, err error) {
-	err = pgx.BeginTxFunc(ctx, d.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite}, func(tx pgx.Tx) error {
+	conn, err := d.acquire(ctx)
+	if err != nil {
+		return batch, err
+	}
+	defer d.release(ctx, conn) // rolls back, after a panic of the hook too
+	err = pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite}, func(tx pgx.Tx) error {
 		boundary, err := d.sweepBoundary(ctx, tx, o.BatchSize, &batch)
 		if err != nil || boundary == nil {
 			return err

@@ -24,9 +24,9 @@ func TestTakeover(t *testing.T) {
 		_, err := dedup.Do(ctx, f.d, call("k"), effect("first"))
 		require.NoError(t, err)
 		f.age(t, "k", "100 days")
-		hook, swept := newGate(), make(chan error, 1)
+		hook, swept, peer := newGate(), make(chan error, 1), f.peer(t)
 		go func() {
-			_, err := f.peer(t).Sweep(ctx, &dedup.SweepOptions{Archive: func(ctx context.Context, _ pgx.Tx, _ []dedup.SweptRecord) error {
+			_, err := peer.Sweep(ctx, &dedup.SweepOptions{Archive: func(ctx context.Context, _ pgx.Tx, _ []dedup.SweptRecord) error {
 				return hook.pass(ctx)
 			}})
 			swept <- err
