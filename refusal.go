@@ -16,7 +16,9 @@ import (
 //
 // Of err the record keeps: its message; its code, when it or an error that it
 // wraps has a method `Code() string`; and its details, when one of them
-// implements [json.Marshaler]. Final(nil) is nil.
+// implements [json.Marshaler]. Errors around Final(err) are not kept. An err
+// that is a transient database error is retried and not recorded: it is no
+// answer. Final(nil) is nil.
 func Final(err error) error {
 	if err == nil {
 		return nil
