@@ -53,7 +53,7 @@ func FuzzNumber(f *testing.F) {
 		x, xOK := rational(a)
 		y, yOK := rational(b)
 		if !xOK || !yOK {
-			t.Skip()
+			return
 		}
 		ca, cb := requireCanonical(t, a), requireCanonical(t, b)
 		require.Equal(t, x.Cmp(y) == 0, ca == cb, "%s (%s) and %s (%s)", a, ca, b, cb)

@@ -164,7 +164,7 @@ func FuzzKeyFromIntent(f *testing.F) {
 	f.Add("", uint64(0), uint64(0))
 	f.Fuzz(func(t *testing.T, text string, cutsA, cutsB uint64) {
 		if text == "" {
-			t.Skip()
+			return
 		}
 		a, b := cut(text, cutsA), cut(text, cutsB)
 		keyA, err := KeyFromIntent(a...)

@@ -53,8 +53,9 @@ type statements struct {
 // (measured). Calls beyond it run without, and the primary key decides alone.
 const maxLocksPerTx = 256
 
-// claimTimeout is how long a claim waits inside Postgres for a twin's claim
-// before it gives the connection back.
+// claimTimeout is how long a claim, or the DELETE of a record that may be
+// forgotten, waits inside Postgres for whoever holds the row before the
+// connection is given back.
 const claimTimeout = 5 * time.Millisecond
 
 func newStatements(opts *Options) *statements {
@@ -112,9 +113,8 @@ VALUES ($1::text, $2::text, $3::text, $4::bytea, $5::bytea, 'claimed', NULL, pg_
 ON CONFLICT DO NOTHING`, table, columns),
 		// Never an UPDATE: one that finds no claim would raise nothing, and the
 		// COMMIT behind it would commit an effect without its record. And never
-		// over another outcome: a refusal in a caller's transaction is recorded
-		// after its claim was rolled back, when a twin may have been faster. The
-		// division raises then, for the same reason.
+		// over another outcome, should the claim have been lost to somebody's
+		// DELETE: then the division raises, for the same reason.
 		complete: written(`
 ON CONFLICT (scope, tool, key) DO UPDATE
    SET outcome = EXCLUDED.outcome, result = EXCLUDED.result,
