@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -70,22 +71,21 @@ func severity(err *pgconn.PgError) string {
 // guess, and make pgx cancel a wait for a synchronous standby, which shows a
 // commit that is not replicated (measured).
 func (d *Deduper) commit(ctx context.Context, conn *pgx.Conn, req *request, open *opening, out outcome, text string) (rec record, what commitOutcome, atRecord bool, err error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.opts.CommitTimeout)
-	defer cancel()
+	defer within(conn, d.opts.CommitTimeout)()
 
-	b := &pgx.Batch{}
-	rec = d.queue(b, req, open, out, text)
-	b.Queue("commit")
-	br := conn.SendBatch(ctx, b)
-	err = readRecord(br, &rec)
+	p := lineOf(conn).pipeline()
+	rec = d.queue(p, req, open, out, text)
+	p.queue(d.sql.commit)
+	a := p.send(context.WithoutCancel(ctx))
+	err = readRecord(a, &rec)
 	atRecord = err != nil
 	var tag pgconn.CommandTag
 	if err == nil || err == errSwallowed {
 		var commitErr error
-		tag, commitErr = br.Exec()
+		tag, commitErr = a.exec()
 		err = orElse(err, commitErr)
 	}
-	err = closeBatch(br, err)
+	err = a.close(err)
 	if err == errSwallowed {
 		return rec, classifyCommit(conn.PgConn(), tag, nil), atRecord, err
 	}
@@ -98,20 +98,20 @@ func (d *Deduper) commit(ctx context.Context, conn *pgx.Conn, req *request, open
 
 // queue queues the statement that writes the record and returns it but for its
 // times.
-func (d *Deduper) queue(b *pgx.Batch, req *request, open *opening, out outcome, text string) record {
+func (d *Deduper) queue(p *pipeline, req *request, open *opening, out outcome, text string) record {
 	rec := record{fingerprint: req.fingerprint, argDigests: req.argDigests, outcome: out, result: text}
 	result := &text
 	if out != outcomeDone && out != outcomeRefused {
 		result, rec.tombstone = nil, true
 	}
-	d.order.queueRecord(b, req, open, out, result)
+	d.order.queueRecord(p, req, open, out, result)
 	return rec
 }
 
 // readRecord reads the answer of the statement that queue queued: the record's
 // times.
-func readRecord(br pgx.BatchResults, rec *record) error {
-	err := br.QueryRow().Scan(&rec.createdAt, &rec.expiresAt, &rec.forgetAt)
+func readRecord(a *answers, rec *record) error {
+	err := a.row(&rec.createdAt, &rec.expiresAt, &rec.forgetAt)
 	rec.seenAt = rec.createdAt
 	if err == pgx.ErrNoRows {
 		return errSwallowed
@@ -123,6 +123,15 @@ func readRecord(br pgx.BatchResults, rec *record) error {
 // trigger or rule that does that was added after trustArbiter had looked.
 var errSwallowed = errors.New("dedup: a trigger or rule on tool_dedup swallowed the record")
 
+// within bounds what is read from and written to conn, until the function that
+// it returns is called. That is what a context with a timeout comes to in the
+// end, without its ten allocations.
+func within(conn *pgx.Conn, limit time.Duration) (done func()) {
+	socket := conn.PgConn().Conn()
+	_ = socket.SetDeadline(time.Now().Add(limit)) // fails where the connection is closed
+	return func() { _ = socket.SetDeadline(time.Time{}) }
+}
+
 // rollback ends whatever transaction is open on conn. It survives the caller's
 // context, and closes a connection that does not answer.
 func rollback(ctx context.Context, conn *pgx.Conn) {
@@ -130,12 +139,15 @@ func rollback(ctx context.Context, conn *pgx.Conn) {
 	if pg.IsClosed() || pg.TxStatus() == 'I' && !pg.IsBusy() {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
-	defer cancel()
 	if !pg.IsBusy() {
-		if _, err := conn.Exec(ctx, "rollback"); err == nil {
+		done := within(conn, rollbackTimeout)
+		_, err := conn.Exec(context.WithoutCancel(ctx), "rollback")
+		done()
+		if err == nil {
 			return
 		}
 	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
+	defer cancel()
 	_ = conn.Close(ctx)
 }

@@ -46,7 +46,7 @@ func (c *txCall) run(ctx context.Context, out outcome, work work) error {
 		return inTx(err)
 	}
 	c.s.attempts++
-	open, err := c.d.order.openIn(ctx, c.tx, c.mark, c.req)
+	open, err := c.d.order.openIn(ctx, txLine(c.tx), c.mark, c.req)
 	open.tx = c.tx
 	switch {
 	case err != nil && !open.marked: // and nothing to back out of
@@ -98,13 +98,13 @@ func (c *txCall) perform(ctx context.Context, open *opening, out outcome, work w
 
 // record writes the record and releases the savepoint.
 func (c *txCall) record(ctx context.Context, open *opening, out outcome, text string) failure {
-	b := &pgx.Batch{}
-	rec := c.d.queue(b, c.req, open, out, text)
-	b.Queue("release savepoint " + c.mark)
-	br := c.tx.SendBatch(ctx, b)
-	err := readRecord(br, &rec)
+	p := txLine(c.tx).pipeline()
+	rec := c.d.queue(p, c.req, open, out, text)
+	p.queue(statement{text: "release savepoint " + c.mark})
+	a := p.send(ctx)
+	err := readRecord(a, &rec)
 	atRecord := err != nil
-	if err = closeBatch(br, err); err == nil {
+	if err = a.close(err); err == nil {
 		c.s.rec, c.s.executed = rec, true
 	}
 	return failure{err: err, atRecord: atRecord, lost: connOf(c.tx).IsClosed()}
@@ -157,14 +157,14 @@ func (c *txCall) lookBehind(ctx context.Context) (seen sighting, isolation strin
 	if err := c.exec(ctx, "rollback to savepoint "+c.mark); err != nil {
 		return seen, "", fmt.Errorf("dedup: rolling back to the savepoint: %w", cleaned(err))
 	}
-	b := &pgx.Batch{}
-	b.Queue(`SELECT pg_catalog.current_setting('transaction_isolation')`)
-	b.Queue(c.d.sql.lookup, c.req.idArgs()...)
-	br := c.tx.SendBatch(ctx, b)
-	if err = br.QueryRow().Scan(&isolation); err == nil {
-		_, err = seen.see(br.QueryRow())
+	p := txLine(c.tx).pipeline()
+	p.queue(statement{text: `SELECT pg_catalog.current_setting('transaction_isolation')`})
+	p.queueID(c.d.sql.lookup, &c.req.identity)
+	a := p.send(ctx)
+	if err = a.row(&isolation); err == nil {
+		_, err = seen.see(a)
 	}
-	if err = closeBatch(br, err); err != nil {
+	if err = a.close(err); err != nil {
 		err = fmt.Errorf("dedup: looking up the record: %w", cleaned(err))
 	}
 	return seen, isolation, alongside(err, c.backOut(ctx))

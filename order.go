@@ -13,29 +13,29 @@ import (
 // writes the record. There are two, lockFirst and claimFirst; the contract
 // suite holds both to the same answers.
 type order interface {
-	// open begins a transaction on conn and looks, in one pipeline. It returns
+	// open begins a transaction on a connection and looks, in one pipeline. It returns
 	// as soon as it is known whether the identity is free; whatever it returns,
 	// the caller rolls the connection back unless it commits.
-	open(ctx context.Context, conn *pgx.Conn, req *request) (opening, error)
+	open(ctx context.Context, on *line, req *request) (opening, error)
 
 	// openIn is open inside the caller's transaction, behind the savepoint mark. For
 	// req.maxWait it blocks inside Postgres until twins are done, where the
 	// deadlock detector sees it. Busy leaves the transaction to be rolled back
 	// to the savepoint.
-	openIn(ctx context.Context, tx pgx.Tx, mark string, req *request) (opening, error)
+	openIn(ctx context.Context, on *line, mark string, req *request) (opening, error)
 
 	// queueRecord queues the statement that writes the record, to travel with
 	// the COMMIT. It must raise when the record cannot be written, for then the
 	// server skips the COMMIT.
-	queueRecord(b *pgx.Batch, req *request, open *opening, out outcome, result *string)
+	queueRecord(p *pipeline, req *request, open *opening, out outcome, result *string)
 
 	// peek looks outside a transaction, in one round trip. What it says of a
 	// record is final; that the identity is free is a hint.
-	peek(ctx context.Context, conn *pgx.Conn, req *request) (sighting, error)
+	peek(ctx context.Context, on *line, req *request) (sighting, error)
 
 	// probe is peek for those who want to be told whether a twin is in flight
 	// even where that costs more.
-	probe(ctx context.Context, conn *pgx.Conn, req *request) (sighting, error)
+	probe(ctx context.Context, on *line, req *request) (sighting, error)
 
 	// sweepLocked tells whether sweeps can be serialised by an advisory lock.
 	sweepLocked() bool
@@ -65,10 +65,23 @@ type sighting struct {
 	hidden bool
 }
 
+// look reads the record and nothing else, outside a transaction.
+func (sql *statements) look(ctx context.Context, on *line, req *request) (sighting, error) {
+	var s sighting
+	if err := on.prepare(ctx, sql.usual); err != nil {
+		return s, err
+	}
+	p := on.pipeline()
+	p.queueID(sql.lookup, &req.identity)
+	a := p.send(ctx)
+	_, err := s.see(a)
+	return s, a.close(err)
+}
+
 // see fills in a sighting from a look-up. A record that may be forgotten does not
 // count, and stands in the way until it is deleted.
-func (s *sighting) see(row pgx.Row) (forgotten bool, err error) {
-	exists, err := s.rec.scan(row)
+func (s *sighting) see(a *answers) (forgotten bool, err error) {
+	exists, err := s.rec.read(a)
 	if err != nil || !exists {
 		return false, err
 	}
@@ -80,24 +93,24 @@ func (s *sighting) see(row pgx.Row) (forgotten bool, err error) {
 // queueHurried queues a statement that may wait for a twin for no longer than
 // limit; 0 means for as long as the session allows. It returns how to read what
 // it queued, given how to read the statement itself.
-func (sql *statements) queueHurried(b *pgx.Batch, limit time.Duration, text string, args ...any) func(br pgx.BatchResults, read func() error) error {
+func (sql *statements) queueHurried(p *pipeline, limit time.Duration, st statement, params ...param) func(a *answers, read func() error) error {
 	if limit == 0 {
-		b.Queue(text, args...)
-		return func(_ pgx.BatchResults, read func() error) error { return read() }
+		p.queue(st, params...)
+		return func(_ *answers, read func() error) error { return read() }
 	}
 	// lock_timeout is an int32 of milliseconds, and 0 is no limit.
 	ms := min(max(limit.Milliseconds(), 1), math.MaxInt32)
-	b.Queue(sql.hurry, strconv.FormatInt(ms, 10))
-	b.Queue(text, args...)
-	b.Queue(sql.unhurry)
-	return func(br pgx.BatchResults, read func() error) error {
-		if _, err := br.Exec(); err != nil {
+	p.queue(sql.hurry, textParam(strconv.FormatInt(ms, 10)))
+	p.queue(st, params...)
+	p.queue(sql.unhurry)
+	return func(a *answers, read func() error) error {
+		if _, err := a.exec(); err != nil {
 			return err
 		}
 		if err := read(); err != nil {
 			return err
 		}
-		_, err := br.Exec()
+		_, err := a.exec()
 		return err
 	}
 }
@@ -110,11 +123,6 @@ func hurried(max time.Duration) time.Duration {
 	return max
 }
 
-// sender is what pipelines are sent on: a connection or a transaction.
-type sender interface {
-	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
-}
-
 // busyIfLocked turns a lock_timeout into the answer that it stands for.
 func busyIfLocked(open opening, err error) (opening, error) {
 	if sqlState(err) == codeLockNotAvailable {
@@ -125,20 +133,26 @@ func busyIfLocked(open opening, err error) (opening, error) {
 }
 
 func newOrder(opts *Options, sql *statements) order {
-	txOptions := pgx.TxOptions{IsoLevel: opts.Isolation}
 	if opts.Order == ClaimFirst {
-		return &claimFirst{sql: sql, txOptions: txOptions}
+		return &claimFirst{sql: sql, begin: sql.begin}
 	}
-	return &lockFirst{sql: sql, txOptions: txOptions}
+	return &lockFirst{sql: sql}
 }
 
-// recordArgs are the parameters of statements.insert and statements.complete.
-func recordArgs(req *request, started time.Time, out outcome, result *string) []any {
-	return []any{
-		req.scope, req.tool, req.key, started, req.fingerprint[:], req.argDigests,
-		string(out), result, req.retention.keep(), req.retention.forget(),
+// queueWritten queues one of the statements that write a record.
+func (p *pipeline) queueWritten(st statement, req *request, started time.Time, out outcome, result *string) {
+	stored := param{}
+	if result != nil {
+		stored = textParam(*result)
 	}
+	p.queue(st, textParam(req.scope), textParam(req.tool), textParam(req.key), timeParam(started),
+		bytesParam(req.fingerprint[:]), bytesParam(req.argDigests), textParam(string(out)), stored,
+		intParam(req.retention.keep()), intParam(req.retention.forget()))
 }
 
-// idArgs are the parameters of statements.lookup, forget and reset.
-func (id identity) idArgs() []any { return []any{id.scope, id.tool, id.key} }
+// queueID queues a statement whose parameters are an identity.
+func (p *pipeline) queueID(st statement, id *identity) { p.queue(st, id.idParams()...) }
+
+func (id *identity) idParams() []param {
+	return []param{textParam(id.scope), textParam(id.tool), textParam(id.key)}
+}

@@ -15,43 +15,46 @@ import (
 // leaves no dead row behind. That is safe here, and only here, because no
 // COMMIT travels with it.
 type claimFirst struct {
-	sql       *statements
-	txOptions pgx.TxOptions
+	sql   *statements
+	begin begin
 }
 
-func (o *claimFirst) open(ctx context.Context, conn *pgx.Conn, req *request) (opening, error) {
-	b := &pgx.Batch{}
-	b.BeginTx(o.txOptions)
-	b.Queue(o.sql.prepare)
-	readClaim := o.queueClaim(b, req, claimTimeout)
-	br := conn.SendBatch(ctx, b)
-	open := opening{tx: br.Tx()}
-	return o.read(ctx, conn, br, req, claimTimeout, open, readClaim)
+func (o *claimFirst) open(ctx context.Context, on *line, req *request) (opening, error) {
+	var open opening
+	if err := on.prepare(ctx, o.sql.usual); err != nil {
+		return open, err
+	}
+	p := on.pipeline()
+	p.queueBegin(&o.begin)
+	p.queue(o.sql.prepare)
+	readClaim := o.queueClaim(p, req, claimTimeout)
+	a := p.send(ctx)
+	open.tx = a.tx()
+	return o.read(ctx, on, a, req, claimTimeout, open, readClaim)
 }
 
-func (o *claimFirst) openIn(ctx context.Context, tx pgx.Tx, mark string, req *request) (opening, error) {
+func (o *claimFirst) openIn(ctx context.Context, on *line, mark string, req *request) (opening, error) {
 	limit := hurried(req.maxWait)
-	b := &pgx.Batch{}
-	b.Queue("savepoint " + mark)
-	b.Queue(o.sql.join)
-	readClaim := o.queueClaim(b, req, limit)
-	br := tx.SendBatch(ctx, b)
-	return o.read(ctx, tx, br, req, limit, opening{}, readClaim)
+	p := on.pipeline()
+	p.queue(statement{text: "savepoint " + mark})
+	p.queue(o.sql.join)
+	readClaim := o.queueClaim(p, req, limit)
+	return o.read(ctx, on, p.send(ctx), req, limit, opening{}, readClaim)
 }
 
 // read takes the answers of BEGIN or SAVEPOINT, of the statement that names the
 // transaction, and of the claim.
-func (o *claimFirst) read(ctx context.Context, on sender, br pgx.BatchResults, req *request, limit time.Duration, open opening, readClaim readClaim) (opening, error) {
+func (o *claimFirst) read(ctx context.Context, on *line, a *answers, req *request, limit time.Duration, open opening, readClaim readClaim) (opening, error) {
 	var forgotten bool
-	_, err := br.Exec()
+	_, err := a.exec()
 	if err == nil {
 		open.marked = true
-		err = br.QueryRow().Scan(nil, &open.started, nil)
+		err = a.row(nil, &open.started, nil)
 	}
 	if err == nil {
-		forgotten, err = readClaim(br, &open)
+		forgotten, err = readClaim(a, &open)
 	}
-	if err = closeBatch(br, err); err == nil && forgotten {
+	if err = a.close(err); err == nil && forgotten {
 		old := open.rec
 		err = o.replaceForgotten(ctx, on, req, &open, limit)
 		if !open.found { // what was there is still what was seen
@@ -62,22 +65,23 @@ func (o *claimFirst) read(ctx context.Context, on sender, br pgx.BatchResults, r
 }
 
 // readClaim reads the answers of what queueClaim queued.
-type readClaim func(br pgx.BatchResults, open *opening) (forgotten bool, err error)
+type readClaim func(a *answers, open *opening) (forgotten bool, err error)
 
 // queueClaim queues the claim and a look-up that sees whatever stood in its way.
-func (o *claimFirst) queueClaim(b *pgx.Batch, req *request, limit time.Duration) readClaim {
-	readHurried := o.sql.queueHurried(b, limit, o.sql.claim, req.scope, req.tool, req.key,
-		req.fingerprint[:], req.argDigests, req.retention.keep(), req.retention.forget())
-	b.Queue(o.sql.lookup, req.idArgs()...)
-	return func(br pgx.BatchResults, open *opening) (forgotten bool, err error) {
+func (o *claimFirst) queueClaim(p *pipeline, req *request, limit time.Duration) readClaim {
+	readHurried := o.sql.queueHurried(p, limit, o.sql.claim,
+		textParam(req.scope), textParam(req.tool), textParam(req.key), bytesParam(req.fingerprint[:]), bytesParam(req.argDigests),
+		intParam(req.retention.keep()), intParam(req.retention.forget()))
+	p.queueID(o.sql.lookup, &req.identity)
+	return func(a *answers, open *opening) (forgotten bool, err error) {
 		var claimed bool
-		err = readHurried(br, func() error {
-			tag, err := br.Exec()
+		err = readHurried(a, func() error {
+			tag, err := a.exec()
 			claimed = tag.RowsAffected() == 1
 			return err
 		})
 		if err == nil {
-			forgotten, err = open.see(br.QueryRow())
+			forgotten, err = open.see(a)
 		}
 		if claimed { // and what the look-up saw is the claim itself
 			open.sighting, forgotten = sighting{}, false
@@ -90,35 +94,32 @@ func (o *claimFirst) queueClaim(b *pgx.Batch, req *request, limit time.Duration)
 // replaceForgotten deletes a record that may be forgotten and claims its
 // identity anew. A record that comes back meanwhile, as old as before, counts as
 // hidden.
-func (o *claimFirst) replaceForgotten(ctx context.Context, on sender, req *request, open *opening, limit time.Duration) error {
-	b := &pgx.Batch{}
-	readHurried := o.sql.queueHurried(b, limit, o.sql.forget, req.idArgs()...)
-	readClaim := o.queueClaim(b, req, limit)
-	br := on.SendBatch(ctx, b)
-	err := readHurried(br, func() error { _, err := br.Exec(); return err })
+func (o *claimFirst) replaceForgotten(ctx context.Context, on *line, req *request, open *opening, limit time.Duration) error {
+	p := on.pipeline()
+	readHurried := o.sql.queueHurried(p, limit, o.sql.forget, req.idParams()...)
+	readClaim := o.queueClaim(p, req, limit)
+	a := p.send(ctx)
+	err := readHurried(a, func() error { _, err := a.exec(); return err })
 	if err == nil {
-		_, err = readClaim(br, open)
+		_, err = readClaim(a, open)
 	}
-	return closeBatch(br, err)
+	return a.close(err)
 }
 
-func (o *claimFirst) queueRecord(b *pgx.Batch, req *request, open *opening, out outcome, result *string) {
-	b.Queue(o.sql.complete, recordArgs(req, open.started, out, result)...)
+func (o *claimFirst) queueRecord(p *pipeline, req *request, open *opening, out outcome, result *string) {
+	p.queueWritten(o.sql.complete, req, open.started, out, result)
 }
 
 // peek cannot see a claim; a twin in flight looks free, and the attempt that
 // follows finds it busy.
-func (o *claimFirst) peek(ctx context.Context, conn *pgx.Conn, req *request) (sighting, error) {
-	var s sighting
-	_, err := s.see(conn.QueryRow(ctx, o.sql.lookup, req.idArgs()...))
-	return s, err
+func (o *claimFirst) peek(ctx context.Context, on *line, req *request) (sighting, error) {
+	return o.sql.look(ctx, on, req)
 }
 
 // probe claims and leaves the transaction to be rolled back: the only way to
 // see a claim.
-func (o *claimFirst) probe(ctx context.Context, conn *pgx.Conn, req *request) (sighting, error) {
-	committed := claimFirst{sql: o.sql, txOptions: pgx.TxOptions{IsoLevel: pgx.ReadCommitted}}
-	open, err := committed.open(ctx, conn, req)
+func (o *claimFirst) probe(ctx context.Context, on *line, req *request) (sighting, error) {
+	open, err := (&claimFirst{sql: o.sql, begin: newBegin(pgx.ReadCommitted)}).open(ctx, on, req)
 	return open.sighting, err
 }
 

@@ -71,8 +71,7 @@ func transientState(err *pgconn.PgError) bool {
 	case codeSerialization, codeDeadlock, codeLockNotAvailable, codeReadOnly:
 		return true
 	case codeFeatureNotSupported:
-		// The message is translated; the function that raised it is not.
-		return err.Routine == "RevalidateCachedQuery"
+		return isStalePlan(err)
 	}
 	switch err.Code[:min(2, len(err.Code))] {
 	case "08", "53":
@@ -81,6 +80,12 @@ func transientState(err *pgconn.PgError) bool {
 		return len(err.Code) == 5 && err.Code[:4] == "57P0"
 	}
 	return false
+}
+
+// isStalePlan tells a cached plan that a schema change has outdated. The message
+// is translated; the function that raised it is not.
+func isStalePlan(err *pgconn.PgError) bool {
+	return err.Code == codeFeatureNotSupported && err.Routine == "RevalidateCachedQuery"
 }
 
 // sqlState returns the SQLSTATE of err, "" when no server sent it.

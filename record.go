@@ -31,13 +31,13 @@ type record struct {
 	seenAt time.Time
 }
 
-// scan reads the columns of statements.lookup. It reports whether there was a
+// read reads the answer of statements.lookup. It reports whether there was a
 // row.
-func (r *record) scan(row pgx.Row) (bool, error) {
-	var fingerprint []byte
+func (r *record) read(a *answers) (bool, error) {
+	fingerprint := r.fingerprint[:0]
 	var out string
 	var result *string
-	err := row.Scan(&fingerprint, &r.argDigests, &out, &result, &r.createdAt, &r.expiresAt, &r.forgetAt, &r.seenAt)
+	err := a.row(&fingerprint, &r.argDigests, &out, &result, &r.createdAt, &r.expiresAt, &r.forgetAt, &r.seenAt)
 	if err == pgx.ErrNoRows {
 		return false, nil
 	}

@@ -44,7 +44,7 @@ func (d *Deduper) reset(ctx context.Context, id identity) (bool, error) {
 	}
 	var tag pgconn.CommandTag
 	if err == nil && seen.rec.outcome != "" { // exactly the record that was seen
-		tag, err = d.exec(ctx, d.sql.reset, append(id.idArgs(), seen.rec.createdAt)...)
+		tag, err = d.exec(ctx, d.sql.reset, id.scope, id.tool, id.key, seen.rec.createdAt)
 	}
 	if err != nil {
 		return false, fmt.Errorf("dedup: resetting: %w", d.explained(err))

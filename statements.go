@@ -16,30 +16,35 @@ import (
 type statements struct {
 	// table is the table's name, quoted.
 	table string
+	// usual are the statements that every call of the order in use may need.
+	usual []statement
+	begin begin
 	// lock tries the identity's lock and prepares the transaction; lockWait
 	// waits for it and lockCapped gives up locking after maxLocksPerTx.
-	lock       string
-	lockWait   string
-	lockCapped string
+	lock       statement
+	lockWait   statement
+	lockCapped statement
 	// peekLock tries the lock outside a transaction, where it is given back at
 	// the end of the pipeline.
-	peekLock string
+	peekLock statement
 	// prepare is lock without a lock, join the same for a caller's transaction.
 	// hurry sets a lock_timeout for the statement that follows, and unhurry
 	// gives the session's own back.
-	prepare string
-	join    string
-	hurry   string
-	unhurry string
+	prepare statement
+	join    statement
+	hurry   statement
+	unhurry statement
 	// lookup reads the record; see record.scan.
-	lookup string
+	lookup statement
 	// insert writes the record, claim only the identity, complete fills a
 	// claim in.
-	insert   string
-	claim    string
-	complete string
+	insert   statement
+	claim    statement
+	complete statement
+	commit   statement
+	rollback statement
 	// forget deletes the record if it may be forgotten.
-	forget string
+	forget statement
 	// reset deletes the record that was created then, whatever its age.
 	reset string
 	// sweep*: see sweep.go.
@@ -86,43 +91,47 @@ VALUES ($1::text, $2::text, $3::text, $5::bytea, $6::bytea, %s, $8::text, %s)%s
 RETURNING created_at, expires_at, forget_at`, table, columns, outcomeInTx, times, onConflict)
 	}
 
-	return &statements{
+	sql := &statements{
 		table: table,
 
-		lock:     `SELECT pg_catalog.pg_try_advisory_xact_lock($1::bigint), pg_catalog.now(), ` + prepared,
-		lockWait: `SELECT pg_catalog.pg_advisory_xact_lock($1::bigint)`,
-		lockCapped: fmt.Sprintf(`SELECT CASE WHEN held.n < %d THEN pg_catalog.pg_try_advisory_xact_lock($1::bigint) ELSE true END, pg_catalog.now(),
+		begin:    newBegin(opts.Isolation),
+		lock:     newStatement(`SELECT pg_catalog.pg_try_advisory_xact_lock($1::bigint), pg_catalog.now(), ` + prepared),
+		lockWait: newStatement(`SELECT pg_catalog.pg_advisory_xact_lock($1::bigint)`),
+		lockCapped: newStatement(fmt.Sprintf(`SELECT CASE WHEN held.n < %d THEN pg_catalog.pg_try_advisory_xact_lock($1::bigint) ELSE true END, pg_catalog.now(),
        pg_catalog.set_config('tool_dedup.locks', (held.n + 1)::text, true)
-  FROM (SELECT COALESCE(NULLIF(pg_catalog.current_setting('tool_dedup.locks', true), ''), '0')::int AS n) held`, maxLocksPerTx),
+  FROM (SELECT COALESCE(NULLIF(pg_catalog.current_setting('tool_dedup.locks', true), ''), '0')::int AS n) held`, maxLocksPerTx)),
 		// Shared: those who only look must not take each other for a twin.
-		peekLock: `SELECT pg_catalog.pg_try_advisory_xact_lock_shared($1::bigint)`,
+		peekLock: newStatement(`SELECT pg_catalog.pg_try_advisory_xact_lock_shared($1::bigint)`),
 
-		prepare: `SELECT true, pg_catalog.now(), ` + prepared,
-		join:    `SELECT true, pg_catalog.now(), ''`,
-		hurry: `SELECT pg_catalog.set_config('tool_dedup.lock_timeout', pg_catalog.current_setting('lock_timeout'), true),
-       pg_catalog.set_config('lock_timeout', $1::text, true)`,
-		unhurry: `SELECT pg_catalog.set_config('lock_timeout', pg_catalog.current_setting('tool_dedup.lock_timeout'), true)`,
+		prepare: newStatement(`SELECT true, pg_catalog.now(), ` + prepared),
+		join:    newStatement(`SELECT true, pg_catalog.now(), ''`),
+		hurry: newStatement(`SELECT pg_catalog.set_config('tool_dedup.lock_timeout', pg_catalog.current_setting('lock_timeout'), true),
+       pg_catalog.set_config('lock_timeout', $1::text, true)`),
+		unhurry: newStatement(`SELECT pg_catalog.set_config('lock_timeout', pg_catalog.current_setting('tool_dedup.lock_timeout'), true)`),
 
-		lookup: fmt.Sprintf(`SELECT fingerprint, arg_digests, outcome, result, created_at, expires_at, forget_at, pg_catalog.now()
+		lookup: newStatement(fmt.Sprintf(`SELECT fingerprint, arg_digests, outcome, result, created_at, expires_at, forget_at, pg_catalog.now()
   FROM %s
- WHERE scope = $1::text AND tool = $2::text AND key = $3::text`, table),
+ WHERE scope = $1::text AND tool = $2::text AND key = $3::text`, table)),
 
-		insert: written(""),
-		claim: fmt.Sprintf(`INSERT INTO %s %s
+		insert: newStatement(written("")),
+		claim: newStatement(fmt.Sprintf(`INSERT INTO %s %s
 VALUES ($1::text, $2::text, $3::text, $4::bytea, $5::bytea, 'claimed', NULL, pg_catalog.clock_timestamp(), pg_catalog.clock_timestamp() + $6::bigint * interval '1 microsecond', pg_catalog.clock_timestamp() + $7::bigint * interval '1 microsecond')
-ON CONFLICT DO NOTHING`, table, columns),
+ON CONFLICT DO NOTHING`, table, columns)),
 		// Never an UPDATE: one that finds no claim would raise nothing, and the
 		// COMMIT behind it would commit an effect without its record. And never
 		// over another outcome, should the claim have been lost to somebody's
 		// DELETE: then the division raises, for the same reason.
-		complete: written(`
+		complete: newStatement(written(`
 ON CONFLICT (scope, tool, key) DO UPDATE
    SET outcome = EXCLUDED.outcome, result = EXCLUDED.result,
        created_at = EXCLUDED.created_at, expires_at = EXCLUDED.expires_at, forget_at = EXCLUDED.forget_at
- WHERE held.outcome = 'claimed' OR 1 / (held.outcome = 'claimed')::int = 0`),
+ WHERE held.outcome = 'claimed' OR 1 / (held.outcome = 'claimed')::int = 0`)),
 
-		forget: fmt.Sprintf(`DELETE FROM %s
- WHERE scope = $1::text AND tool = $2::text AND key = $3::text AND forget_at <= pg_catalog.now()`, table),
+		commit:   newStatement("commit"),
+		rollback: newStatement("rollback"),
+
+		forget: newStatement(fmt.Sprintf(`DELETE FROM %s
+ WHERE scope = $1::text AND tool = $2::text AND key = $3::text AND forget_at <= pg_catalog.now()`, table)),
 		reset: fmt.Sprintf(`DELETE FROM %s
  WHERE scope = $1::text AND tool = $2::text AND key = $3::text AND created_at = $4::timestamptz`, table),
 
@@ -139,6 +148,12 @@ ON CONFLICT (scope, tool, key) DO UPDATE
 		sweepExpire: fmt.Sprintf(`UPDATE %[1]s SET result = NULL, arg_digests = NULL
  WHERE %[2]s <= $1::timestamptz AND result IS NOT NULL AND forget_at > pg_catalog.now()`, table, dueExpression),
 	}
+	if opts.Order == ClaimFirst {
+		sql.usual = []statement{sql.begin.statement, sql.prepare, sql.hurry, sql.claim, sql.unhurry, sql.lookup, sql.complete, sql.commit, sql.rollback}
+	} else {
+		sql.usual = []statement{sql.begin.statement, sql.lock, sql.lookup, sql.insert, sql.commit, sql.rollback, sql.peekLock}
+	}
+	return sql
 }
 
 // dueExpression is the expression of the index tool_dedup_due; the planner

@@ -209,3 +209,11 @@ func letGo(ctx context.Context, tx pgx.Tx, batch *SweepResult, forget, expire st
 	batch.Forgotten, batch.Expired, batch.Batches = forgotten.RowsAffected(), expired.RowsAffected(), 1
 	return closeBatch(br, err)
 }
+
+// closeBatch closes br and returns the first error there was.
+func closeBatch(br pgx.BatchResults, err error) error {
+	if closeErr := br.Close(); err == nil {
+		err = closeErr
+	}
+	return err
+}

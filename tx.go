@@ -68,12 +68,12 @@ func (c *doCall) attemptOn(ctx context.Context, conn *pgx.Conn) attempt {
 		return d.unstarted(ctx, err)
 	}
 
-	open, err := d.order.open(ctx, conn, c.req)
+	open, err := d.order.open(ctx, lineOf(conn), c.req)
 	switch {
 	case sqlState(err) == codeUniqueViolation: // of a claim
 		return attempt{state: attemptConflict, err: err}
 	case err != nil:
-		dropReadOnly(ctx, conn, err)
+		dropSpoiled(ctx, conn, err)
 		return d.unstarted(ctx, hintPooler(err))
 	case open.found:
 		return attempt{state: attemptFound, rec: open.rec}
@@ -86,7 +86,7 @@ func (c *doCall) attemptOn(ctx context.Context, conn *pgx.Conn) attempt {
 	text, err := d.perform(ctx, c.req, &open, c.work, c.flight, &c.gone)
 	if err != nil {
 		lost := conn.IsClosed()
-		dropReadOnly(ctx, conn, err)
+		dropSpoiled(ctx, conn, err)
 		return attempt{state: attemptUndecided, alone: d.conclusive(), failure: failure{err: err, lost: lost}}
 	}
 	if ctx.Err() != nil { // nothing was sent yet: a definite end
@@ -104,7 +104,7 @@ func (c *doCall) attemptOn(ctx context.Context, conn *pgx.Conn) attempt {
 		return attempt{state: attemptUnknown, err: err}
 	default:
 		lost := conn.IsClosed()
-		dropReadOnly(ctx, conn, err)
+		dropSpoiled(ctx, conn, err)
 		return attempt{state: attemptUndecided, alone: d.conclusive(), failure: failure{err: err, atRecord: atRecord, lost: lost}}
 	}
 }
@@ -114,14 +114,6 @@ func (c *doCall) attemptOn(ctx context.Context, conn *pgx.Conn) attempt {
 // lock; at stricter levels both share one snapshot, which is older.
 func (d *Deduper) conclusive() bool {
 	return d.opts.Isolation == pgx.ReadCommitted || d.opts.Order == ClaimFirst
-}
-
-// dropReadOnly closes a connection to a server that turned out to be read-only:
-// it was demoted, and the pool must connect to the new primary.
-func dropReadOnly(ctx context.Context, conn *pgx.Conn, err error) {
-	if sqlState(err) == codeReadOnly {
-		_ = conn.Close(ctx)
-	}
 }
 
 // perform runs work on a guarded transaction and checks in what state it left

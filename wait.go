@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -103,7 +102,7 @@ func (d *Deduper) await(ctx context.Context, req *request, p *patience) (sightin
 }
 
 // lookFunc is an order's peek or probe.
-type lookFunc func(context.Context, *pgx.Conn, *request) (sighting, error)
+type lookFunc func(context.Context, *line, *request) (sighting, error)
 
 // look takes a connection for one look and gives it back.
 func (d *Deduper) look(ctx context.Context, req *request, look lookFunc) (sighting, error) {
@@ -112,7 +111,9 @@ func (d *Deduper) look(ctx context.Context, req *request, look lookFunc) (sighti
 		return sighting{}, err
 	}
 	defer d.release(ctx, conn)
-	return look(ctx, conn.Conn(), req)
+	seen, err := look(ctx, lineOf(conn.Conn()), req)
+	dropSpoiled(ctx, conn.Conn(), err)
+	return seen, err
 }
 
 // rollbackTimeout bounds a ROLLBACK, which runs on after the caller's context

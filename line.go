@@ -1,0 +1,131 @@
+package dedup
+
+import (
+	"context"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// line is where the library's own statements travel: a connection of the pool,
+// or the transaction of a caller, which only pgx's batches can reach.
+//
+// On a connection they are written with pgconn, because pgx.Batch costs some
+// thirty allocations a statement (measured: 100 of the 166 of a first call). Two
+// kinds of connections are left to pgx's batches: those in simple_protocol, whose
+// quoting of parameters is pgx's own, and those with a tracer, which would not
+// see the statements otherwise.
+type line struct {
+	via sender
+
+	// The rest is for a connection.
+
+	conn *pgx.Conn
+	tx   pgx.Tx // of pgx, for the effect; nil where pgx's batches make it
+	// prepared are the statements that the server knows by name; nil where
+	// nothing is to be prepared.
+	prepared map[string]*pgconn.StatementDescription
+	viaBatch bool
+}
+
+// sender is what pgx's batches are sent on: a connection or a transaction.
+type sender interface {
+	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
+}
+
+// lineKey is where a connection's line is kept, for as long as it lives.
+const lineKey = "github.com/tooldedup/dedup line"
+
+func lineOf(conn *pgx.Conn) *line {
+	data := conn.PgConn().CustomData()
+	if l, ok := data[lineKey].(*line); ok {
+		return l
+	}
+	l := &line{via: conn, conn: conn}
+	config := conn.Config()
+	switch {
+	case config.DefaultQueryExecMode == pgx.QueryExecModeSimpleProtocol, config.Tracer != nil:
+		l.viaBatch = true
+	case config.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement:
+		l.prepared = make(map[string]*pgconn.StatementDescription)
+	}
+	if !l.viaBatch {
+		l.tx = txOf(conn)
+	}
+	data[lineKey] = l
+	return l
+}
+
+// txLine is the line of a caller's transaction.
+func txLine(tx pgx.Tx) *line { return &line{via: tx, viaBatch: true} }
+
+// txOf returns the pgx.Tx of a connection without beginning a transaction, which
+// the library's own pipeline does. pgx makes one for every batch that would begin
+// it, also for this one, which it refuses before anything is sent. It is used
+// for one transaction after the other: only Commit and Rollback would end it, and
+// neither reaches it through the guard.
+func txOf(conn *pgx.Conn) pgx.Tx {
+	b := &pgx.Batch{}
+	b.BeginTx(pgx.TxOptions{})
+	b.Queue("", unsendable{})
+	return conn.SendBatch(context.Background(), b).Tx()
+}
+
+type unsendable struct{}
+
+func (unsendable) RewriteQuery(context.Context, *pgx.Conn, string, []any) (string, []any, error) {
+	return "", nil, errors.New("dedup: not to be sent")
+}
+
+// prepare makes the server know statements by name, all of them in one round
+// trip, once in the life of a connection.
+func (l *line) prepare(ctx context.Context, sts []statement) error {
+	if l.prepared == nil || l.prepared[sts[0].name] != nil {
+		return nil
+	}
+	p := l.conn.PgConn().StartPipeline(ctx)
+	for _, st := range sts {
+		p.SendPrepare(st.name, st.text, nil)
+	}
+	err := p.Sync()
+	known := make([]*pgconn.StatementDescription, len(sts))
+	for i := 0; err == nil && i < len(sts); i++ {
+		var got any
+		got, err = p.GetResults()
+		known[i], _ = got.(*pgconn.StatementDescription)
+	}
+	if closeErr := p.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		return err
+	}
+	for i, st := range sts {
+		known[i].Name, known[i].SQL = st.name, st.text
+		l.prepared[st.name] = known[i]
+	}
+	return nil
+}
+
+// spoiled tells whether an error says that a connection is of no more use: it
+// leads to a server that was demoted, or what was prepared on it is gone or out
+// of date.
+func spoiled(err error) bool {
+	var server *pgconn.PgError
+	if !errors.As(err, &server) {
+		return false
+	}
+	switch server.Code {
+	case codeReadOnly, codePreparedMissing, codePreparedExists:
+		return true
+	}
+	return isStalePlan(server)
+}
+
+// dropSpoiled closes such a connection, so that the pool makes a new one.
+func dropSpoiled(ctx context.Context, conn *pgx.Conn, err error) {
+	if spoiled(err) {
+		_ = conn.Close(ctx)
+	}
+}

@@ -1,0 +1,232 @@
+package dedup
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
+)
+
+// pipeline is a few statements that travel to the server in one round trip. The
+// first that fails makes the server skip those behind it.
+//
+// Statements are queued, sent, and then answered in their order: by answers.exec
+// or answers.row, one call for each.
+type pipeline struct {
+	line  *line
+	wire  pgconn.Batch
+	batch *pgx.Batch // where the line needs it
+
+	// Room for the parameters of one statement.
+	values  [maxParams][]byte
+	formats [maxParams]int16
+	room    [512]byte
+}
+
+const maxParams = 16
+
+func (l *line) pipeline() *pipeline {
+	p := &pipeline{line: l}
+	if l.viaBatch {
+		p.batch = &pgx.Batch{}
+	}
+	return p
+}
+
+// binaryResults asks for every column as the wire's own binary format.
+var binaryResults = []int16{pgtype.BinaryFormatCode}
+
+func (p *pipeline) queue(st statement, params ...param) {
+	if p.batch != nil {
+		values := make([]any, len(params))
+		for i := range params {
+			values[i] = params[i].value()
+		}
+		p.batch.Queue(st.text, values...)
+		return
+	}
+	room := p.room[:0]
+	for i := range params {
+		start := len(room)
+		room, p.formats[i] = params[i].append(room)
+		p.values[i] = room[start:len(room):len(room)]
+		if params[i].kind == paramNull {
+			p.values[i] = nil
+		}
+	}
+	values, formats := p.values[:len(params)], p.formats[:len(params)]
+	if sd := p.line.prepared[st.name]; sd != nil {
+		p.wire.ExecStatement(sd, values, formats, binaryResults)
+	} else {
+		p.wire.ExecParams(st.text, values, nil, formats, binaryResults)
+	}
+}
+
+// begin is how a transaction begins.
+type begin struct {
+	statement
+	options pgx.TxOptions
+}
+
+func newBegin(level pgx.TxIsoLevel) begin {
+	return begin{newStatement("begin isolation level " + string(level)), pgx.TxOptions{IsoLevel: level}}
+}
+
+// queueBegin comes before every other statement.
+func (p *pipeline) queueBegin(b *begin) {
+	if p.batch != nil {
+		p.batch.BeginTx(b.options)
+		return
+	}
+	p.queue(b.statement)
+}
+
+func (p *pipeline) send(ctx context.Context) *answers {
+	if p.batch != nil {
+		return &answers{batch: p.line.via.SendBatch(ctx, p.batch)}
+	}
+	return &answers{line: p.line, wire: p.line.conn.PgConn().ExecBatch(ctx, &p.wire)}
+}
+
+// answers are what a pipeline's statements are answered. They must be closed.
+type answers struct {
+	line  *line
+	wire  *pgconn.MultiResultReader
+	batch pgx.BatchResults
+}
+
+// tx is the transaction that the pipeline has begun.
+func (a *answers) tx() pgx.Tx {
+	if a.batch != nil {
+		return a.batch.Tx()
+	}
+	return a.line.tx
+}
+
+// exec reads the answer of a statement that returns no rows, or whose rows do
+// not matter.
+func (a *answers) exec() (pgconn.CommandTag, error) {
+	if a.batch != nil {
+		return a.batch.Exec()
+	}
+	result, err := a.next()
+	if err != nil {
+		return pgconn.CommandTag{}, err
+	}
+	return result.Close()
+}
+
+// row reads the one row of a statement, as pgx.Row.Scan does: pgx.ErrNoRows
+// tells that there is none. A dest of nil skips a column; a *[]byte is filled in
+// place as far as it has room.
+func (a *answers) row(dest ...any) error {
+	if a.batch != nil {
+		return a.batch.QueryRow().Scan(append([]any(nil), dest...)...)
+	}
+	result, err := a.next()
+	if err != nil {
+		return err
+	}
+	found := result.NextRow()
+	if found {
+		err = scan(result.Values(), dest)
+	}
+	if _, closeErr := result.Close(); closeErr != nil {
+		return closeErr
+	}
+	if err == nil && !found {
+		return pgx.ErrNoRows
+	}
+	return err
+}
+
+func (a *answers) next() (*pgconn.ResultReader, error) {
+	if a.wire.NextResult() {
+		return a.wire.ResultReader(), nil
+	}
+	if err := a.wire.Close(); err != nil {
+		return nil, err
+	}
+	return nil, errors.New("dedup: the server has answered fewer statements than it was sent")
+}
+
+// close reads what is left up to the end of the pipeline and returns err, or the
+// first error there is.
+func (a *answers) close(err error) error {
+	var closeErr error
+	if a.batch != nil {
+		closeErr = a.batch.Close()
+	} else {
+		closeErr = a.wire.Close()
+	}
+	return orElse(err, closeErr)
+}
+
+// scan reads the columns of the library's own statements from the wire's binary
+// format.
+func scan(values [][]byte, dest []any) error {
+	if len(values) != len(dest) {
+		return fmt.Errorf("dedup: the server has sent %d columns and not %d", len(values), len(dest))
+	}
+	for i, v := range values {
+		if err := scanValue(v, dest[i]); err != nil {
+			return fmt.Errorf("dedup: reading column %d: %w", i+1, err)
+		}
+	}
+	return nil
+}
+
+func scanValue(v []byte, dest any) error {
+	size := func(n int) error {
+		if len(v) != n {
+			return fmt.Errorf("%d bytes and not %d for %T", len(v), n, dest)
+		}
+		return nil
+	}
+	switch d := dest.(type) {
+	case nil:
+		return nil
+	case *bool:
+		if err := size(1); err != nil {
+			return err
+		}
+		*d = v[0] != 0
+	case *time.Time:
+		if err := size(8); err != nil {
+			return err
+		}
+		n := int64(binary.BigEndian.Uint64(v))
+		if n == math.MaxInt64 || n == math.MinInt64 {
+			return errors.New("an infinite time")
+		}
+		*d = time.UnixMicro(n + postgresEpoch)
+	case *string:
+		if v == nil {
+			return errors.New("NULL for a string")
+		}
+		*d = string(v)
+	case **string:
+		*d = nil
+		if v != nil {
+			s := string(v)
+			*d = &s
+		}
+	case *[]byte:
+		if v == nil {
+			*d = nil
+		} else {
+			*d = append((*d)[:0], v...)
+		}
+	default:
+		return fmt.Errorf("%T cannot be read into", dest)
+	}
+	return nil
+}
+
+func appendInt64(b []byte, n int64) []byte { return binary.BigEndian.AppendUint64(b, uint64(n)) }
