@@ -33,26 +33,35 @@ const (
 //     ROLLBACK or raised an ERROR. FATAL is no proof: a pooler that lost its
 //     server after the commit record was written answers FATAL 08P01 (measured).
 func classifyCommit(pg *pgconn.PgConn, tag pgconn.CommandTag, err error) commitOutcome {
-	if unsent := (pgx.ErrPreprocessingBatch{}); errors.As(err, &unsent) || sqlState(err) == codeIdleInTransaction {
-		return commitNever
-	}
-	if pg.IsClosed() {
-		return commitUnknown
-	}
-	if status := pg.TxStatus(); status == 'T' || status == 'E' {
-		return commitNever
-	}
-	var server *pgconn.PgError
+	status := pg.TxStatus()
 	switch {
+	case err != nil && (isUnsent(err) || sqlState(err) == codeIdleInTransaction):
+		return commitNever
+	case pg.IsClosed():
+		return commitUnknown
+	case status == 'T', status == 'E':
+		return commitNever
 	case err == nil && tag.String() == "COMMIT":
 		return commitDone
 	case err == nil && tag.String() == "ROLLBACK":
 		return commitNever
-	case errors.As(err, &server) && severity(server) == "ERROR":
+	case err != nil && isPlainError(err):
 		return commitNever
 	default:
 		return commitUnknown
 	}
+}
+
+// isUnsent tells that a pipeline could not be prepared, so that none of it ran.
+func isUnsent(err error) bool {
+	unsent := pgx.ErrPreprocessingBatch{}
+	return errors.As(err, &unsent)
+}
+
+// isPlainError tells that the server raised err and goes on.
+func isPlainError(err error) bool {
+	var server *pgconn.PgError
+	return errors.As(err, &server) && severity(server) == "ERROR"
 }
 
 // severity prefers the field that is never translated; servers before 9.6 and
@@ -71,12 +80,13 @@ func severity(err *pgconn.PgError) string {
 // guess, and make pgx cancel a wait for a synchronous standby, which shows a
 // commit that is not replicated (measured).
 func (d *Deduper) commit(ctx context.Context, conn *pgx.Conn, req *request, open *opening, out outcome, text string) (rec record, what commitOutcome, atRecord bool, err error) {
-	defer within(conn, d.opts.CommitTimeout)()
+	limitIO(conn, d.opts.CommitTimeout)
+	defer unlimitIO(conn)
 
 	p := lineOf(conn).pipeline()
 	rec = d.queue(p, req, open, out, text)
 	p.queue(d.sql.commit)
-	a := p.send(context.WithoutCancel(ctx))
+	a := p.send(p.uncancelled(ctx))
 	err = readRecord(a, &rec)
 	atRecord = err != nil
 	var tag pgconn.CommandTag
@@ -100,9 +110,9 @@ func (d *Deduper) commit(ctx context.Context, conn *pgx.Conn, req *request, open
 // times.
 func (d *Deduper) queue(p *pipeline, req *request, open *opening, out outcome, text string) record {
 	rec := record{fingerprint: req.fingerprint, argDigests: req.argDigests, outcome: out, result: text}
-	result := &text
+	result := textParam(text)
 	if out != outcomeDone && out != outcomeRefused {
-		result, rec.tombstone = nil, true
+		result, rec.tombstone = param{}, true
 	}
 	d.order.queueRecord(p, req, open, out, result)
 	return rec
@@ -111,8 +121,9 @@ func (d *Deduper) queue(p *pipeline, req *request, open *opening, out outcome, t
 // readRecord reads the answer of the statement that queue queued: the record's
 // times.
 func readRecord(a *answers, rec *record) error {
-	err := a.row(&rec.createdAt, &rec.expiresAt, &rec.forgetAt)
-	rec.seenAt = rec.createdAt
+	times := &a.row.times
+	err := a.scan(&times[0], &times[1], &times[2])
+	rec.createdAt, rec.expiresAt, rec.forgetAt, rec.seenAt = times[0], times[1], times[2], times[0]
 	if err == pgx.ErrNoRows {
 		return errSwallowed
 	}
@@ -123,14 +134,13 @@ func readRecord(a *answers, rec *record) error {
 // trigger or rule that does that was added after trustArbiter had looked.
 var errSwallowed = errors.New("dedup: a trigger or rule on tool_dedup swallowed the record")
 
-// within bounds what is read from and written to conn, until the function that
-// it returns is called. That is what a context with a timeout comes to in the
-// end, without its ten allocations.
-func within(conn *pgx.Conn, limit time.Duration) (done func()) {
-	socket := conn.PgConn().Conn()
-	_ = socket.SetDeadline(time.Now().Add(limit)) // fails where the connection is closed
-	return func() { _ = socket.SetDeadline(time.Time{}) }
+// limitIO bounds what is read from and written to conn. That is what a context
+// with a timeout comes to in the end, without its ten allocations.
+func limitIO(conn *pgx.Conn, limit time.Duration) {
+	_ = conn.PgConn().Conn().SetDeadline(time.Now().Add(limit)) // fails where it is closed
 }
+
+func unlimitIO(conn *pgx.Conn) { _ = conn.PgConn().Conn().SetDeadline(time.Time{}) }
 
 // rollback ends whatever transaction is open on conn. It survives the caller's
 // context, and closes a connection that does not answer.
@@ -140,9 +150,9 @@ func rollback(ctx context.Context, conn *pgx.Conn) {
 		return
 	}
 	if !pg.IsBusy() {
-		done := within(conn, rollbackTimeout)
+		limitIO(conn, rollbackTimeout)
 		_, err := conn.Exec(context.WithoutCancel(ctx), "rollback")
-		done()
+		unlimitIO(conn)
 		if err == nil {
 			return
 		}

@@ -189,7 +189,7 @@ func TestClassifyCommit(t *testing.T) {
 
 			req, err := d.check(call)
 			require.NoError(t, err)
-			got := d.newCall(req, func(context.Context, pgx.Tx) (string, error) { return "1", nil }, nil, &patience{}).attempt(ctx)
+			got := d.newCall(req, func(context.Context, pgx.Tx) (string, error) { return "1", nil }).attempt(ctx)
 			require.Equal(t, c.state, got.state, "%v", got.err)
 
 			result, err := Do(ctx, d, call, effect)

@@ -183,7 +183,8 @@ func (d *Deduper) recordBroken(ctx context.Context, req *request, cause error, c
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.opts.CommitTimeout)
 	defer cancel()
 	broken := &BrokenError{Scope: req.scope, Tool: req.tool, KeyHash: KeyHash(req.key), Err: cleaned(cause)}
-	c := d.newCall(req, noWork, nil, &patience{})
+	c := d.newCall(req, noWork)
+	c.patience.max = 0
 	c.out = outcomeBroken
 	if conn != nil { // free, and perhaps the only one
 		a := c.attemptOn(ctx, conn)

@@ -70,7 +70,7 @@ func Do[R any](ctx context.Context, d *Deduper, call Call, effect Effect[R]) (Re
 		return Result[R]{}, ErrNested
 	}
 	var value R
-	s, err := d.do(ctx, req, recordedWork(d, effect, &value))
+	s, err := d.newCall(req, recordedWork(d, effect, &value)).do(ctx)
 	return answer(ctx, d, req, s, value, err)
 }
 

@@ -100,7 +100,7 @@ func (c *txCall) perform(ctx context.Context, open *opening, out outcome, work w
 func (c *txCall) record(ctx context.Context, open *opening, out outcome, text string) failure {
 	p := txLine(c.tx).pipeline()
 	rec := c.d.queue(p, c.req, open, out, text)
-	p.queue(statement{text: "release savepoint " + c.mark})
+	p.queue(query{text: "release savepoint " + c.mark})
 	a := p.send(ctx)
 	err := readRecord(a, &rec)
 	atRecord := err != nil
@@ -158,10 +158,10 @@ func (c *txCall) lookBehind(ctx context.Context) (seen sighting, isolation strin
 		return seen, "", fmt.Errorf("dedup: rolling back to the savepoint: %w", cleaned(err))
 	}
 	p := txLine(c.tx).pipeline()
-	p.queue(statement{text: `SELECT pg_catalog.current_setting('transaction_isolation')`})
+	p.queue(query{text: `SELECT pg_catalog.current_setting('transaction_isolation')`})
 	p.queueID(c.d.sql.lookup, &c.req.identity)
 	a := p.send(ctx)
-	if err = a.row(&isolation); err == nil {
+	if err = a.scan(&isolation); err == nil {
 		_, err = seen.see(a)
 	}
 	if err = a.close(err); err != nil {

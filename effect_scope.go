@@ -21,11 +21,23 @@ type effectScope struct {
 
 type effectScopeKey struct{}
 
+// effectContext is the context of an effect: its caller's, and the scope.
+type effectContext struct {
+	context.Context
+	scope effectScope
+}
+
+func (c *effectContext) Value(key any) any {
+	if key == (effectScopeKey{}) {
+		return &c.scope
+	}
+	return c.Context.Value(key)
+}
+
 // enterEffect returns the context for an effect of id.
-func (d *Deduper) enterEffect(ctx context.Context, id identity) (context.Context, *effectScope) {
+func (d *Deduper) enterEffect(ctx context.Context, id identity) *effectContext {
 	outer, _ := ctx.Value(effectScopeKey{}).(*effectScope)
-	scope := &effectScope{pool: d.pool, schema: d.opts.Schema, id: id, outer: outer}
-	return context.WithValue(ctx, effectScopeKey{}, scope), scope
+	return &effectContext{Context: ctx, scope: effectScope{pool: d.pool, schema: d.opts.Schema, id: id, outer: outer}}
 }
 
 // insideEffect tells whether ctx belongs to an effect that has not returned.

@@ -137,6 +137,9 @@ func (e *effectTx) aborted() error {
 
 // note keeps the first error of a statement.
 func (e *effectTx) note(err error) {
+	if err == nil {
+		return
+	}
 	var server *pgconn.PgError
 	if errors.As(err, &server) {
 		e.root.failed.CompareAndSwap(nil, server)

@@ -69,45 +69,48 @@ func (f *flight) settle(rec record) { f.rec, f.settled = rec, true }
 // do leads or follows the identity's flight. A call that may not wait does not
 // follow: it is answered at once where its leader is in the effect, and else
 // finds out for itself.
-func (d *Deduper) do(ctx context.Context, req *request, work work) (settled, error) {
-	patience := patience{max: req.maxWait}
+func (c *doCall) do(ctx context.Context) (settled, error) {
 	for {
 		if err := ctx.Err(); err != nil {
-			return settled{waited: patience.waited}, fmt.Errorf("dedup: %w", contextError(ctx))
+			return c.given(), fmt.Errorf("dedup: %w", contextError(ctx))
 		}
-		f, leads := d.flights.join(req.identity)
+		f, leads := c.d.flights.join(c.req.identity)
 		if leads {
-			return d.lead(ctx, req, work, f, &patience)
+			return c.lead(ctx, f)
 		}
-		if patience.spent() {
+		if c.patience.spent() {
 			if f.running.Load() {
-				return settled{waited: patience.waited}, ErrInFlight
+				return c.given(), ErrInFlight
 			}
-			return d.newCall(req, work, nil, &patience).run(ctx)
+			return c.run(ctx)
 		}
-		if !patience.toldFollowing {
-			patience.toldFollowing = true
-			d.traceWaitStart(ctx, req, true)
+		if !c.patience.toldFollowing {
+			c.patience.toldFollowing = true
+			c.d.traceWaitStart(ctx, c.req, true)
 		}
-		if err := patience.wait(ctx, f.done, 0); err != nil {
-			return settled{waited: patience.waited}, err
+		if err := c.patience.wait(ctx, f.done, 0); err != nil {
+			return c.given(), err
 		}
 		if rec, ok := f.landed(); ok {
-			return settled{rec: rec, waited: patience.waited}, nil
+			c.s.rec = rec
+			return c.given(), nil
 		}
 	}
 }
 
+// given is how the call came out without a try of its own.
+func (c *doCall) given() settled {
+	c.s.waited = c.patience.waited
+	return c.s
+}
+
 // lead runs the call and lands its flight however it ends, panics included.
-func (d *Deduper) lead(ctx context.Context, req *request, work work, f *flight, p *patience) (settled, error) {
-	defer d.flights.land(req.identity, f)
-	s, err := d.newCall(req, work, f, p).run(ctx)
+func (c *doCall) lead(ctx context.Context, f *flight) (settled, error) {
+	defer c.d.flights.land(c.req.identity, f)
+	c.flight = f
+	s, err := c.run(ctx)
 	if err == nil {
 		f.settle(s.rec)
 	}
 	return s, err
-}
-
-func (d *Deduper) newCall(req *request, work work, f *flight, p *patience) *doCall {
-	return &doCall{d: d, req: req, out: outcomeDone, work: work, flight: f, patience: p}
 }

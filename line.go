@@ -80,7 +80,7 @@ func (unsendable) RewriteQuery(context.Context, *pgx.Conn, string, []any) (strin
 
 // prepare makes the server know statements by name, all of them in one round
 // trip, once in the life of a connection.
-func (l *line) prepare(ctx context.Context, sts []statement) error {
+func (l *line) prepare(ctx context.Context, sts []query) error {
 	if l.prepared == nil || l.prepared[sts[0].name] != nil {
 		return nil
 	}

@@ -27,7 +27,7 @@ type order interface {
 	// queueRecord queues the statement that writes the record, to travel with
 	// the COMMIT. It must raise when the record cannot be written, for then the
 	// server skips the COMMIT.
-	queueRecord(p *pipeline, req *request, open *opening, out outcome, result *string)
+	queueRecord(p *pipeline, req *request, open *opening, out outcome, result param)
 
 	// peek looks outside a transaction, in one round trip. What it says of a
 	// record is final; that the identity is free is a hint.
@@ -93,7 +93,7 @@ func (s *sighting) see(a *answers) (forgotten bool, err error) {
 // queueHurried queues a statement that may wait for a twin for no longer than
 // limit; 0 means for as long as the session allows. It returns how to read what
 // it queued, given how to read the statement itself.
-func (sql *statements) queueHurried(p *pipeline, limit time.Duration, st statement, params ...param) func(a *answers, read func() error) error {
+func (sql *statements) queueHurried(p *pipeline, limit time.Duration, st query, params ...param) func(a *answers, read func() error) error {
 	if limit == 0 {
 		p.queue(st, params...)
 		return func(_ *answers, read func() error) error { return read() }
@@ -140,18 +140,14 @@ func newOrder(opts *Options, sql *statements) order {
 }
 
 // queueWritten queues one of the statements that write a record.
-func (p *pipeline) queueWritten(st statement, req *request, started time.Time, out outcome, result *string) {
-	stored := param{}
-	if result != nil {
-		stored = textParam(*result)
-	}
+func (p *pipeline) queueWritten(st query, req *request, started time.Time, out outcome, result param) {
 	p.queue(st, textParam(req.scope), textParam(req.tool), textParam(req.key), timeParam(started),
-		bytesParam(req.fingerprint[:]), bytesParam(req.argDigests), textParam(string(out)), stored,
+		bytesParam(req.fingerprint[:]), bytesParam(req.argDigests), textParam(string(out)), result,
 		intParam(req.retention.keep()), intParam(req.retention.forget()))
 }
 
 // queueID queues a statement whose parameters are an identity.
-func (p *pipeline) queueID(st statement, id *identity) { p.queue(st, id.idParams()...) }
+func (p *pipeline) queueID(st query, id *identity) { p.queue(st, id.idParams()...) }
 
 func (id *identity) idParams() []param {
 	return []param{textParam(id.scope), textParam(id.tool), textParam(id.key)}

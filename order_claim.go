@@ -36,7 +36,7 @@ func (o *claimFirst) open(ctx context.Context, on *line, req *request) (opening,
 func (o *claimFirst) openIn(ctx context.Context, on *line, mark string, req *request) (opening, error) {
 	limit := hurried(req.maxWait)
 	p := on.pipeline()
-	p.queue(statement{text: "savepoint " + mark})
+	p.queue(query{text: "savepoint " + mark})
 	p.queue(o.sql.join)
 	readClaim := o.queueClaim(p, req, limit)
 	return o.read(ctx, on, p.send(ctx), req, limit, opening{}, readClaim)
@@ -49,7 +49,7 @@ func (o *claimFirst) read(ctx context.Context, on *line, a *answers, req *reques
 	_, err := a.exec()
 	if err == nil {
 		open.marked = true
-		err = a.row(nil, &open.started, nil)
+		err = a.scan(nil, &open.started, nil)
 	}
 	if err == nil {
 		forgotten, err = readClaim(a, &open)
@@ -106,7 +106,7 @@ func (o *claimFirst) replaceForgotten(ctx context.Context, on *line, req *reques
 	return a.close(err)
 }
 
-func (o *claimFirst) queueRecord(p *pipeline, req *request, open *opening, out outcome, result *string) {
+func (o *claimFirst) queueRecord(p *pipeline, req *request, open *opening, out outcome, result param) {
 	p.queueWritten(o.sql.complete, req, open.started, out, result)
 }
 

@@ -32,7 +32,7 @@ func (o *lockFirst) open(ctx context.Context, on *line, req *request) (opening, 
 
 func (o *lockFirst) openIn(ctx context.Context, on *line, mark string, req *request) (opening, error) {
 	p := on.pipeline()
-	p.queue(statement{text: "savepoint " + mark})
+	p.queue(query{text: "savepoint " + mark})
 	p.queue(o.sql.lockCapped, intParam(req.lock))
 	p.queueID(o.sql.lookup, &req.identity)
 	var open opening
@@ -52,7 +52,7 @@ func (o *lockFirst) read(a *answers, open *opening) (forgotten bool, err error) 
 	var locked bool
 	if _, err = a.exec(); err == nil {
 		open.marked = true
-		err = a.row(&locked, &open.started, nil)
+		err = a.scan(&locked, &open.started, nil)
 	}
 	if err == nil {
 		forgotten, err = open.see(a)
@@ -86,7 +86,7 @@ func (o *lockFirst) forget(ctx context.Context, on *line, req *request, limit ti
 	return a.close(err)
 }
 
-func (o *lockFirst) queueRecord(p *pipeline, req *request, open *opening, out outcome, result *string) {
+func (o *lockFirst) queueRecord(p *pipeline, req *request, open *opening, out outcome, result param) {
 	p.queueWritten(o.sql.insert, req, open.started, out, result)
 }
 
@@ -100,7 +100,7 @@ func (o *lockFirst) peek(ctx context.Context, on *line, req *request) (sighting,
 	p.queueID(o.sql.lookup, &req.identity)
 	a := p.send(ctx)
 	var locked bool
-	err := a.row(&locked)
+	err := a.scan(&locked)
 	if err == nil {
 		_, err = s.see(a)
 	}

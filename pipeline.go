@@ -17,11 +17,12 @@ import (
 // first that fails makes the server skip those behind it.
 //
 // Statements are queued, sent, and then answered in their order: by answers.exec
-// or answers.row, one call for each.
+// or answers.scan, one call for each.
 type pipeline struct {
-	line  *line
-	wire  pgconn.Batch
-	batch *pgx.Batch // where the line needs it
+	line    *line
+	wire    pgconn.Batch
+	batch   *pgx.Batch // where the line needs it
+	answers answers
 
 	// Room for the parameters of one statement.
 	values  [maxParams][]byte
@@ -42,7 +43,7 @@ func (l *line) pipeline() *pipeline {
 // binaryResults asks for every column as the wire's own binary format.
 var binaryResults = []int16{pgtype.BinaryFormatCode}
 
-func (p *pipeline) queue(st statement, params ...param) {
+func (p *pipeline) queue(st query, params ...param) {
 	if p.batch != nil {
 		values := make([]any, len(params))
 		for i := range params {
@@ -70,12 +71,12 @@ func (p *pipeline) queue(st statement, params ...param) {
 
 // begin is how a transaction begins.
 type begin struct {
-	statement
+	query
 	options pgx.TxOptions
 }
 
 func newBegin(level pgx.TxIsoLevel) begin {
-	return begin{newStatement("begin isolation level " + string(level)), pgx.TxOptions{IsoLevel: level}}
+	return begin{newQuery("begin isolation level " + string(level)), pgx.TxOptions{IsoLevel: level}}
 }
 
 // queueBegin comes before every other statement.
@@ -84,14 +85,26 @@ func (p *pipeline) queueBegin(b *begin) {
 		p.batch.BeginTx(b.options)
 		return
 	}
-	p.queue(b.statement)
+	p.queue(b.query)
+}
+
+// uncancelled is ctx without its end. Its values are for tracers, which only
+// pgx's batches know.
+func (p *pipeline) uncancelled(ctx context.Context) context.Context {
+	if p.batch != nil {
+		return context.WithoutCancel(ctx)
+	}
+	return context.Background()
 }
 
 func (p *pipeline) send(ctx context.Context) *answers {
+	a := &p.answers
 	if p.batch != nil {
-		return &answers{batch: p.line.via.SendBatch(ctx, p.batch)}
+		a.batch = p.line.via.SendBatch(ctx, p.batch)
+	} else {
+		a.line, a.wire = p.line, p.line.conn.PgConn().ExecBatch(ctx, &p.wire)
 	}
-	return &answers{line: p.line, wire: p.line.conn.PgConn().ExecBatch(ctx, &p.wire)}
+	return a
 }
 
 // answers are what a pipeline's statements are answered. They must be closed.
@@ -99,6 +112,8 @@ type answers struct {
 	line  *line
 	wire  *pgconn.MultiResultReader
 	batch pgx.BatchResults
+	// row is where a record is read to first.
+	row recordRow
 }
 
 // tx is the transaction that the pipeline has begun.
@@ -122,10 +137,10 @@ func (a *answers) exec() (pgconn.CommandTag, error) {
 	return result.Close()
 }
 
-// row reads the one row of a statement, as pgx.Row.Scan does: pgx.ErrNoRows
+// scan reads the one row of a statement, as pgx.Row.Scan does: pgx.ErrNoRows
 // tells that there is none. A dest of nil skips a column; a *[]byte is filled in
 // place as far as it has room.
-func (a *answers) row(dest ...any) error {
+func (a *answers) scan(dest ...any) error {
 	if a.batch != nil {
 		return a.batch.QueryRow().Scan(append([]any(nil), dest...)...)
 	}
@@ -135,7 +150,7 @@ func (a *answers) row(dest ...any) error {
 	}
 	found := result.NextRow()
 	if found {
-		err = scan(result.Values(), dest)
+		err = scanRow(result.Values(), dest)
 	}
 	if _, closeErr := result.Close(); closeErr != nil {
 		return closeErr
@@ -168,9 +183,9 @@ func (a *answers) close(err error) error {
 	return orElse(err, closeErr)
 }
 
-// scan reads the columns of the library's own statements from the wire's binary
+// scanRow reads the columns of the library's own statements from the wire's binary
 // format.
-func scan(values [][]byte, dest []any) error {
+func scanRow(values [][]byte, dest []any) error {
 	if len(values) != len(dest) {
 		return fmt.Errorf("dedup: the server has sent %d columns and not %d", len(values), len(dest))
 	}

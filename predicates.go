@@ -90,6 +90,9 @@ func isStalePlan(err *pgconn.PgError) bool {
 
 // sqlState returns the SQLSTATE of err, "" when no server sent it.
 func sqlState(err error) string {
+	if err == nil {
+		return ""
+	}
 	var server *pgconn.PgError
 	if errors.As(err, &server) {
 		return server.Code

@@ -34,22 +34,31 @@ type record struct {
 // read reads the answer of statements.lookup. It reports whether there was a
 // row.
 func (r *record) read(a *answers) (bool, error) {
-	fingerprint := r.fingerprint[:0]
-	var out string
-	var result *string
-	err := a.row(&fingerprint, &r.argDigests, &out, &result, &r.createdAt, &r.expiresAt, &r.forgetAt, &r.seenAt)
+	row := &a.row
+	row.fingerprint, row.argDigests = r.fingerprint[:0], nil
+	err := a.scan(&row.fingerprint, &row.argDigests, &row.outcome, &row.result, &row.times[0], &row.times[1], &row.times[2], &row.times[3])
 	if err == pgx.ErrNoRows {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	copy(r.fingerprint[:], fingerprint)
-	r.outcome = outcome(out)
-	if r.tombstone = result == nil; !r.tombstone {
-		r.result = *result
+	copy(r.fingerprint[:], row.fingerprint)
+	r.argDigests, r.outcome = row.argDigests, outcome(row.outcome)
+	if r.tombstone = row.result == nil; !r.tombstone {
+		r.result = *row.result
 	}
+	r.createdAt, r.expiresAt, r.forgetAt, r.seenAt = row.times[0], row.times[1], row.times[2], row.times[3]
 	return true, nil
+}
+
+// recordRow is a record as it is read. It stands in a pipeline, because what is
+// scanned into is on the heap, and there is mostly no record.
+type recordRow struct {
+	fingerprint, argDigests []byte
+	outcome                 string
+	result                  *string
+	times                   [4]time.Time // created_at, expires_at, forget_at, now()
 }
 
 // forgotten tells whether the identity may be used anew.

@@ -18,7 +18,7 @@ type doCall struct {
 	work work
 	// flight is what this call leads, nil where it leads none.
 	flight   *flight
-	patience *patience
+	patience patience
 	s        settled
 
 	// unknown is the fault that hid the outcome of an earlier COMMIT, nil when
@@ -29,6 +29,10 @@ type doCall struct {
 	looked bool
 	// gone tells that the effect ended its transaction and then panicked.
 	gone bool
+}
+
+func (d *Deduper) newCall(req *request, work work) *doCall {
+	return &doCall{d: d, req: req, out: outcomeDone, work: work, patience: patience{max: req.maxWait}}
 }
 
 // settled is how a call came out when it came to a record.
@@ -175,7 +179,7 @@ func (c *doCall) wait(ctx context.Context) (step, error) {
 			err = ErrInFlight
 		}
 	} else {
-		seen, err = c.d.await(ctx, c.req, c.patience)
+		seen, err = c.d.await(ctx, c.req, &c.patience)
 	}
 	switch {
 	case err == nil && seen.found:

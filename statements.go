@@ -17,34 +17,33 @@ type statements struct {
 	// table is the table's name, quoted.
 	table string
 	// usual are the statements that every call of the order in use may need.
-	usual []statement
+	usual []query
 	begin begin
 	// lock tries the identity's lock and prepares the transaction; lockWait
 	// waits for it and lockCapped gives up locking after maxLocksPerTx.
-	lock       statement
-	lockWait   statement
-	lockCapped statement
+	lock       query
+	lockWait   query
+	lockCapped query
 	// peekLock tries the lock outside a transaction, where it is given back at
 	// the end of the pipeline.
-	peekLock statement
+	peekLock query
 	// prepare is lock without a lock, join the same for a caller's transaction.
 	// hurry sets a lock_timeout for the statement that follows, and unhurry
 	// gives the session's own back.
-	prepare statement
-	join    statement
-	hurry   statement
-	unhurry statement
+	prepare query
+	join    query
+	hurry   query
+	unhurry query
 	// lookup reads the record; see record.scan.
-	lookup statement
+	lookup query
 	// insert writes the record, claim only the identity, complete fills a
 	// claim in.
-	insert   statement
-	claim    statement
-	complete statement
-	commit   statement
-	rollback statement
+	insert   query
+	claim    query
+	complete query
+	commit   query
 	// forget deletes the record if it may be forgotten.
-	forget statement
+	forget query
 	// reset deletes the record that was created then, whatever its age.
 	reset string
 	// sweep*: see sweep.go.
@@ -95,42 +94,41 @@ RETURNING created_at, expires_at, forget_at`, table, columns, outcomeInTx, times
 		table: table,
 
 		begin:    newBegin(opts.Isolation),
-		lock:     newStatement(`SELECT pg_catalog.pg_try_advisory_xact_lock($1::bigint), pg_catalog.now(), ` + prepared),
-		lockWait: newStatement(`SELECT pg_catalog.pg_advisory_xact_lock($1::bigint)`),
-		lockCapped: newStatement(fmt.Sprintf(`SELECT CASE WHEN held.n < %d THEN pg_catalog.pg_try_advisory_xact_lock($1::bigint) ELSE true END, pg_catalog.now(),
+		lock:     newQuery(`SELECT pg_catalog.pg_try_advisory_xact_lock($1::bigint), pg_catalog.now(), ` + prepared),
+		lockWait: newQuery(`SELECT pg_catalog.pg_advisory_xact_lock($1::bigint)`),
+		lockCapped: newQuery(fmt.Sprintf(`SELECT CASE WHEN held.n < %d THEN pg_catalog.pg_try_advisory_xact_lock($1::bigint) ELSE true END, pg_catalog.now(),
        pg_catalog.set_config('tool_dedup.locks', (held.n + 1)::text, true)
   FROM (SELECT COALESCE(NULLIF(pg_catalog.current_setting('tool_dedup.locks', true), ''), '0')::int AS n) held`, maxLocksPerTx)),
 		// Shared: those who only look must not take each other for a twin.
-		peekLock: newStatement(`SELECT pg_catalog.pg_try_advisory_xact_lock_shared($1::bigint)`),
+		peekLock: newQuery(`SELECT pg_catalog.pg_try_advisory_xact_lock_shared($1::bigint)`),
 
-		prepare: newStatement(`SELECT true, pg_catalog.now(), ` + prepared),
-		join:    newStatement(`SELECT true, pg_catalog.now(), ''`),
-		hurry: newStatement(`SELECT pg_catalog.set_config('tool_dedup.lock_timeout', pg_catalog.current_setting('lock_timeout'), true),
+		prepare: newQuery(`SELECT true, pg_catalog.now(), ` + prepared),
+		join:    newQuery(`SELECT true, pg_catalog.now(), ''`),
+		hurry: newQuery(`SELECT pg_catalog.set_config('tool_dedup.lock_timeout', pg_catalog.current_setting('lock_timeout'), true),
        pg_catalog.set_config('lock_timeout', $1::text, true)`),
-		unhurry: newStatement(`SELECT pg_catalog.set_config('lock_timeout', pg_catalog.current_setting('tool_dedup.lock_timeout'), true)`),
+		unhurry: newQuery(`SELECT pg_catalog.set_config('lock_timeout', pg_catalog.current_setting('tool_dedup.lock_timeout'), true)`),
 
-		lookup: newStatement(fmt.Sprintf(`SELECT fingerprint, arg_digests, outcome, result, created_at, expires_at, forget_at, pg_catalog.now()
+		lookup: newQuery(fmt.Sprintf(`SELECT fingerprint, arg_digests, outcome, result, created_at, expires_at, forget_at, pg_catalog.now()
   FROM %s
  WHERE scope = $1::text AND tool = $2::text AND key = $3::text`, table)),
 
-		insert: newStatement(written("")),
-		claim: newStatement(fmt.Sprintf(`INSERT INTO %s %s
+		insert: newQuery(written("")),
+		claim: newQuery(fmt.Sprintf(`INSERT INTO %s %s
 VALUES ($1::text, $2::text, $3::text, $4::bytea, $5::bytea, 'claimed', NULL, pg_catalog.clock_timestamp(), pg_catalog.clock_timestamp() + $6::bigint * interval '1 microsecond', pg_catalog.clock_timestamp() + $7::bigint * interval '1 microsecond')
 ON CONFLICT DO NOTHING`, table, columns)),
 		// Never an UPDATE: one that finds no claim would raise nothing, and the
 		// COMMIT behind it would commit an effect without its record. And never
 		// over another outcome, should the claim have been lost to somebody's
 		// DELETE: then the division raises, for the same reason.
-		complete: newStatement(written(`
+		complete: newQuery(written(`
 ON CONFLICT (scope, tool, key) DO UPDATE
    SET outcome = EXCLUDED.outcome, result = EXCLUDED.result,
        created_at = EXCLUDED.created_at, expires_at = EXCLUDED.expires_at, forget_at = EXCLUDED.forget_at
  WHERE held.outcome = 'claimed' OR 1 / (held.outcome = 'claimed')::int = 0`)),
 
-		commit:   newStatement("commit"),
-		rollback: newStatement("rollback"),
+		commit: newQuery("commit"),
 
-		forget: newStatement(fmt.Sprintf(`DELETE FROM %s
+		forget: newQuery(fmt.Sprintf(`DELETE FROM %s
  WHERE scope = $1::text AND tool = $2::text AND key = $3::text AND forget_at <= pg_catalog.now()`, table)),
 		reset: fmt.Sprintf(`DELETE FROM %s
  WHERE scope = $1::text AND tool = $2::text AND key = $3::text AND created_at = $4::timestamptz`, table),
@@ -149,9 +147,9 @@ ON CONFLICT (scope, tool, key) DO UPDATE
  WHERE %[2]s <= $1::timestamptz AND result IS NOT NULL AND forget_at > pg_catalog.now()`, table, dueExpression),
 	}
 	if opts.Order == ClaimFirst {
-		sql.usual = []statement{sql.begin.statement, sql.prepare, sql.hurry, sql.claim, sql.unhurry, sql.lookup, sql.complete, sql.commit, sql.rollback}
+		sql.usual = []query{sql.begin.query, sql.prepare, sql.hurry, sql.claim, sql.unhurry, sql.lookup, sql.complete, sql.commit}
 	} else {
-		sql.usual = []statement{sql.begin.statement, sql.lock, sql.lookup, sql.insert, sql.commit, sql.rollback, sql.peekLock}
+		sql.usual = []query{sql.begin.query, sql.lock, sql.lookup, sql.insert, sql.commit, sql.peekLock}
 	}
 	return sql
 }

@@ -130,8 +130,8 @@ func (d *Deduper) perform(ctx context.Context, req *request, open *opening, work
 			*gone = guard.verdict(ctx, open.started, errPanicked) == errTxGone
 		}
 	}()
-	inner, scope := d.enterEffect(ctx, req.identity)
-	defer scope.ended.Store(true)
+	inner := d.enterEffect(ctx, req.identity)
+	defer inner.scope.ended.Store(true)
 	if f != nil {
 		f.running.Store(true)
 		defer f.running.Store(false)

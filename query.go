@@ -8,14 +8,14 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// statement is one SQL text of the library's own and the name that it is
+// query is one SQL text of the library's own and the name that it is
 // prepared under. Equal texts have equal names, so that Dedupers that share a
 // connection share its statements.
-type statement struct{ text, name string }
+type query struct{ text, name string }
 
-func newStatement(text string) statement {
+func newQuery(text string) query {
 	sum := sha256.Sum256([]byte(text))
-	return statement{text: text, name: "tool_dedup_" + hex.EncodeToString(sum[:8])}
+	return query{text: text, name: "tool_dedup_" + hex.EncodeToString(sum[:8])}
 }
 
 // param is one parameter of such a statement. It is no `any`, because putting

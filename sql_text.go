@@ -1,0 +1,176 @@
+package dedup
+
+import "strings"
+
+// What follows reads just enough of SQL's lexical rules to tell where a token
+// ends.
+
+// word splits off the word at the start of sql, if there is one.
+func word(sql string) (first, rest string) {
+	if sql == "" || !isWordStart(sql[0]) {
+		return "", sql
+	}
+	return identifier(sql)
+}
+
+// skipBlank skips white space, empty statements and comments; block comments
+// nest.
+func skipBlank(sql string) string {
+	for sql != "" {
+		switch {
+		case strings.IndexByte(" \t\r\n\f\v;", sql[0]) >= 0:
+			sql = sql[1:]
+		case strings.HasPrefix(sql, "--"):
+			sql = afterLine(sql)
+		case strings.HasPrefix(sql, "/*"):
+			sql = afterBlockComment(sql)
+		default:
+			return sql
+		}
+	}
+	return sql
+}
+
+// afterStatement skips to behind the semicolon that ends the statement at the
+// start of sql.
+func afterStatement(sql string) string {
+	for sql != "" {
+		if sql[0] == ';' {
+			return sql[1:]
+		}
+		sql = afterToken(sql)
+	}
+	return ""
+}
+
+// afterToken skips the token, comment or white space at the start of sql, which
+// is not empty. Token by token, because whether a dollar or a backslash quotes
+// depends on what it belongs to.
+func afterToken(sql string) string {
+	switch c := sql[0]; {
+	case c == '\'':
+		return afterString(sql, false)
+	case c == '"':
+		return afterQuote(sql, '"', false)
+	case c == '$':
+		return afterDollar(sql)
+	case strings.HasPrefix(sql, "--"):
+		return afterLine(sql)
+	case strings.HasPrefix(sql, "/*"):
+		return afterBlockComment(sql)
+	case isWordStart(c):
+		name, rest := identifier(sql)
+		if strings.EqualFold(name, "e") && strings.HasPrefix(rest, "'") {
+			return afterString(rest, true)
+		}
+		return rest
+	default:
+		return sql[1:]
+	}
+}
+
+func afterLine(sql string) string {
+	if end := strings.IndexAny(sql, "\r\n"); end >= 0 {
+		return sql[end:]
+	}
+	return ""
+}
+
+func afterBlockComment(sql string) string {
+	depth := 0
+	for i := 0; i+1 < len(sql); {
+		switch sql[i : i+2] {
+		case "/*":
+			depth++
+			i += 2
+		case "*/":
+			depth--
+			i += 2
+			if depth == 0 {
+				return sql[i:]
+			}
+		default:
+			i++
+		}
+	}
+	return ""
+}
+
+// afterString skips a string constant and its continuations: with nothing but
+// white space that has a line end in between, a further quoted part belongs to
+// it, and backslashes mean in it what they meant before.
+func afterString(sql string, escapes bool) string {
+	for {
+		sql = afterQuote(sql, '\'', escapes)
+		rest, newline := sql, false
+		for rest != "" {
+			if strings.HasPrefix(rest, "--") {
+				rest = afterLine(rest)
+				continue
+			}
+			if strings.IndexByte(" \t\r\n\f\v", rest[0]) < 0 {
+				break
+			}
+			newline = newline || rest[0] == '\n' || rest[0] == '\r'
+			rest = rest[1:]
+		}
+		if !newline || !strings.HasPrefix(rest, "'") {
+			return sql
+		}
+		sql = rest
+	}
+}
+
+// afterQuote skips a quoted text; a doubled quote stands for itself.
+func afterQuote(sql string, quote byte, escapes bool) string {
+	for i := 1; i < len(sql); i++ {
+		switch {
+		case escapes && sql[i] == '\\':
+			i++
+		case sql[i] != quote:
+		case i+1 < len(sql) && sql[i+1] == quote:
+			i++
+		default:
+			return sql[i+1:]
+		}
+	}
+	return ""
+}
+
+// afterDollar skips a parameter ($1), a dollar-quoted text ($tag$…$tag$), or a
+// dollar that is neither.
+func afterDollar(sql string) string {
+	end := 1
+	for end < len(sql) && isDigit(sql[end]) {
+		end++
+	}
+	if end > 1 {
+		return sql[end:]
+	}
+	for end < len(sql) && (isWordStart(sql[end]) || end > 1 && isDigit(sql[end])) {
+		end++
+	}
+	if end == len(sql) || sql[end] != '$' {
+		return sql[1:]
+	}
+	tag := sql[:end+1]
+	if closing := strings.Index(sql[end+1:], tag); closing >= 0 {
+		return sql[end+1+closing+len(tag):]
+	}
+	return ""
+}
+
+// identifier splits off the name at the start of sql. A dollar may stand in it.
+func identifier(sql string) (name, rest string) {
+	n := 1
+	for n < len(sql) && (isWordStart(sql[n]) || isDigit(sql[n]) || sql[n] == '$') {
+		n++
+	}
+	return sql[:n], sql[n:]
+}
+
+func isWordStart(c byte) bool {
+	return c == '_' || c >= 0x80 || 'a' <= c|0x20 && c|0x20 <= 'z'
+}
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
