@@ -49,7 +49,9 @@ const arbiterSQL = `SELECT t.oid IS NULL,
        EXISTS (SELECT FROM pg_catalog.pg_trigger g
                 WHERE g.tgrelid = t.oid AND NOT g.tgisinternal AND g.tgenabled <> 'D'
                   AND g.tgtype & 6 = 6 AND g.tgtype & 1 = 1), -- BEFORE, INSERT, FOR EACH ROW
-       EXISTS (SELECT FROM pg_catalog.pg_rewrite r WHERE r.ev_class = t.oid AND r.ev_type = '3')
+       EXISTS (SELECT FROM pg_catalog.pg_rewrite r WHERE r.ev_class = t.oid AND r.ev_type = '3'),
+       pg_catalog.version() ~ '^PostgreSQL [0-9]+(\.|beta|rc|devel| |$)' AND pg_catalog.version() !~ '-YB-'
+         AND NOT EXISTS (SELECT FROM pg_catalog.pg_extension e WHERE e.extname = 'citus')
   FROM (VALUES ($1::text)) AS wanted (schema)
   LEFT JOIN pg_catalog.pg_namespace n ON n.nspname = wanted.schema
   LEFT JOIN pg_catalog.pg_class t ON t.relnamespace = n.oid AND t.relname = 'tool_dedup'`
@@ -64,7 +66,8 @@ func (d *Deduper) trustArbiter(ctx context.Context, db interface {
 		return nil
 	}
 	var found [len(arbiterProblems)]bool
-	err := db.QueryRow(ctx, arbiterSQL, d.opts.Schema).Scan(&found[0], &found[1], &found[2], &found[3], &found[4])
+	var plain bool
+	err := db.QueryRow(ctx, arbiterSQL, d.opts.Schema).Scan(&found[0], &found[1], &found[2], &found[3], &found[4], &plain)
 	if err != nil {
 		return err
 	}
@@ -77,6 +80,7 @@ func (d *Deduper) trustArbiter(ctx context.Context, db interface {
 	if problems != nil {
 		return &ArbiterError{Table: d.sql.table, Problems: problems}
 	}
+	d.plain.Store(plain)
 	d.trusted.Store(true)
 	return nil
 }

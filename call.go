@@ -33,6 +33,11 @@ type Call struct {
 	MaxWait time.Duration
 	// Errors overrides Options.StoreErrors.
 	Errors ErrorPolicy
+
+	// LookFirst looks the record up before anything else, in one round trip and
+	// outside a transaction. Set it where a replay is likely, on a second try for
+	// one: a replay costs one round trip then, and a first call one more.
+	LookFirst bool
 }
 
 // ErrorPolicy says what becomes of an effect's errors.
@@ -77,6 +82,7 @@ type request struct {
 	retention   Retention
 	maxWait     time.Duration
 	storeErrors bool
+	lookFirst   bool
 }
 
 // check turns a call into a request, or says what is wrong with it. Nothing is
@@ -96,6 +102,7 @@ func (d *Deduper) check(call Call) (*request, error) {
 		retention:   retention,
 		maxWait:     call.MaxWait,
 		storeErrors: d.opts.StoreErrors,
+		lookFirst:   call.LookFirst,
 	}
 	setDefault(&req.maxWait, d.opts.MaxWait)
 	switch call.Errors {

@@ -77,7 +77,7 @@ func (s *fakeServer) serve(b *pgproto3.Backend) {
 		}
 		switch sql := strings.ToLower(query.String); {
 		case strings.Contains(sql, "pg_index"):
-			row(b, "f", "f", "f", "f", "f")
+			row(b, "f", "f", "f", "f", "f", "t")
 			status = 'I'
 		case strings.Contains(sql, "insert into"):
 			if !s.commit(b) {

@@ -17,6 +17,11 @@ type Deduper struct {
 	order   order
 	flights flights
 	trace   tracers
+	texts   statementTexts
+	// whole tells that the options let effect and record be one statement, plain
+	// that the server can: see writesWhole.
+	whole   bool
+	plain   atomic.Bool
 	trusted atomic.Bool // see trustArbiter
 }
 
@@ -38,7 +43,11 @@ func New(pool *pgxpool.Pool, opts *Options) (*Deduper, error) {
 		return nil, err
 	}
 	sql := newStatements(&resolved)
-	return &Deduper{pool: pool, opts: resolved, sql: sql, order: newOrder(&resolved, sql), trace: trace}, nil
+	return &Deduper{
+		pool: pool, opts: resolved, sql: sql, order: newOrder(&resolved, sql), trace: trace,
+		texts: statementTexts{table: sql.table},
+		whole: !resolved.SeparateStatements && resolved.Order == LockFirst && resolved.Isolation == pgx.ReadCommitted,
+	}, nil
 }
 
 // Effect is what a tool does: its writes on the transaction that it is handed.
@@ -171,10 +180,7 @@ func answer[R any](ctx context.Context, d *Deduper, req *request, s settled, val
 		d.traceJudged(ctx, req, s, err)
 		return result, err
 	}
-	result.Value, err = decodeResult[R](s.rec.result)
-	if err != nil {
-		err.(*ResultError).Stored = []byte(s.rec.result)
-	}
+	result.Value, err = decodeStored[R](s.rec.result)
 	d.traceReplayed(ctx, req, s)
 	return result, err
 }

@@ -78,32 +78,51 @@ func (unsendable) RewriteQuery(context.Context, *pgx.Conn, string, []any) (strin
 	return "", nil, errors.New("dedup: not to be sent")
 }
 
-// prepare makes the server know statements by name, all of them in one round
-// trip, once in the life of a connection.
-func (l *line) prepare(ctx context.Context, sts []query) error {
-	if l.prepared == nil || l.prepared[sts[0].name] != nil {
+// maxPrepared bounds what a server has to remember for a connection: programs may
+// put values into the texts of their statements.
+const maxPrepared = 1_000
+
+// prepare makes the server know queries by name, all that it does not know yet in
+// one round trip.
+func (l *line) prepare(ctx context.Context, queries ...query) error {
+	if l.prepared == nil {
+		return nil
+	}
+	var unknown []query
+	for _, q := range queries {
+		if l.prepared[q.name] == nil {
+			unknown = append(unknown, q)
+		}
+	}
+	if unknown == nil {
 		return nil
 	}
 	p := l.conn.PgConn().StartPipeline(ctx)
-	for _, st := range sts {
-		p.SendPrepare(st.name, st.text, nil)
+	if len(l.prepared) > maxPrepared {
+		for name := range l.prepared {
+			p.SendDeallocate(name)
+		}
+		clear(l.prepared)
+		unknown = queries
+	}
+	for _, q := range unknown {
+		p.SendPrepare(q.name, q.text, nil)
 	}
 	err := p.Sync()
-	known := make([]*pgconn.StatementDescription, len(sts))
-	for i := 0; err == nil && i < len(sts); i++ {
+	var known []*pgconn.StatementDescription
+	for err == nil && len(known) < len(unknown) {
 		var got any
 		got, err = p.GetResults()
-		known[i], _ = got.(*pgconn.StatementDescription)
+		if sd, ok := got.(*pgconn.StatementDescription); ok {
+			known = append(known, sd)
+		}
 	}
-	if closeErr := p.Close(); err == nil {
-		err = closeErr
-	}
-	if err != nil {
+	if err = orElse(err, p.Close()); err != nil {
 		return err
 	}
-	for i, st := range sts {
-		known[i].Name, known[i].SQL = st.name, st.text
-		l.prepared[st.name] = known[i]
+	for i, q := range unknown {
+		known[i].Name, known[i].SQL = q.name, q.text
+		l.prepared[q.name] = known[i]
 	}
 	return nil
 }

@@ -64,6 +64,13 @@ type Options struct {
 	// server crash would lose calls that were answered (measured: 19 of 3,154).
 	AsyncCommit bool
 
+	// SeparateStatements makes DoStatement and DoBatch send effect and record as two
+	// statements in a transaction of three round trips, also where one statement
+	// could be both. Citus, and servers whose version() does not say PostgreSQL,
+	// are found out without it; set it for a router that hides what is behind it.
+	// Default false.
+	SeparateStatements bool
+
 	// Tracer is told what happens. It implements one or more of the …Tracer
 	// interfaces; see [NewSlogTracer] and [MultiTracer]. Default none.
 	Tracer Tracer

@@ -68,7 +68,7 @@ type sighting struct {
 // look reads the record and nothing else, outside a transaction.
 func (sql *statements) look(ctx context.Context, on *line, req *request) (sighting, error) {
 	var s sighting
-	if err := on.prepare(ctx, sql.usual); err != nil {
+	if err := on.prepare(ctx, sql.usual...); err != nil {
 		return s, err
 	}
 	p := on.pipeline()

@@ -21,7 +21,7 @@ type claimFirst struct {
 
 func (o *claimFirst) open(ctx context.Context, on *line, req *request) (opening, error) {
 	var open opening
-	if err := on.prepare(ctx, o.sql.usual); err != nil {
+	if err := on.prepare(ctx, o.sql.usual...); err != nil {
 		return open, err
 	}
 	p := on.pipeline()

@@ -14,7 +14,7 @@ type lockFirst struct {
 
 func (o *lockFirst) open(ctx context.Context, on *line, req *request) (opening, error) {
 	var open opening
-	if err := on.prepare(ctx, o.sql.usual); err != nil {
+	if err := on.prepare(ctx, o.sql.usual...); err != nil {
 		return open, err
 	}
 	p := on.pipeline()
@@ -92,7 +92,7 @@ func (o *lockFirst) queueRecord(p *pipeline, req *request, open *opening, out ou
 
 func (o *lockFirst) peek(ctx context.Context, on *line, req *request) (sighting, error) {
 	var s sighting
-	if err := on.prepare(ctx, o.sql.usual); err != nil {
+	if err := on.prepare(ctx, o.sql.usual...); err != nil {
 		return s, err
 	}
 	p := on.pipeline()

@@ -69,6 +69,33 @@ func (p *pipeline) queue(st query, params ...param) {
 	}
 }
 
+// callersPipeline is for statements whose arguments are a caller's, of any type.
+// Without a description of their parameters pgx must send them, which knows how
+// to do without or where to get one.
+func (l *line) callersPipeline() *pipeline {
+	p := &pipeline{line: l}
+	if l.prepared == nil {
+		p.batch = &pgx.Batch{}
+	}
+	return p
+}
+
+// queueArgs queues such a statement, which has been prepared where the line
+// prepares.
+func (p *pipeline) queueArgs(q query, args []any) error {
+	if p.batch != nil {
+		p.batch.Queue(q.text, args...)
+		return nil
+	}
+	sd := p.line.prepared[q.name]
+	var b pgx.ExtendedQueryBuilder
+	if err := b.Build(p.line.conn.TypeMap(), sd, args); err != nil {
+		return err
+	}
+	p.wire.ExecStatement(sd, b.ParamValues, b.ParamFormats, binaryResults)
+	return nil
+}
+
 // begin is how a transaction begins.
 type begin struct {
 	query
@@ -161,6 +188,29 @@ func (a *answers) scan(dest ...any) error {
 	return err
 }
 
+// each reads the rows of a statement into dest, and calls do after each.
+func (a *answers) each(dest []any, do func() error) error {
+	if a.batch != nil {
+		rows, err := a.batch.Query()
+		if err != nil {
+			return err
+		}
+		_, err = pgx.ForEachRow(rows, dest, do)
+		return err
+	}
+	result, err := a.next()
+	if err != nil {
+		return err
+	}
+	for err == nil && result.NextRow() {
+		if err = scanRow(result.Values(), dest); err == nil {
+			err = do()
+		}
+	}
+	_, closeErr := result.Close()
+	return orElse(err, closeErr)
+}
+
 func (a *answers) next() (*pgconn.ResultReader, error) {
 	if a.wire.NextResult() {
 		return a.wire.ResultReader(), nil
@@ -212,6 +262,11 @@ func scanValue(v []byte, dest any) error {
 			return err
 		}
 		*d = v[0] != 0
+	case *int64:
+		if err := size(8); err != nil {
+			return err
+		}
+		*d = int64(binary.BigEndian.Uint64(v))
 	case *time.Time:
 		if err := size(8); err != nil {
 			return err

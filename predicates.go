@@ -17,6 +17,7 @@ const (
 	codeInsufficientPrivilege = "42501"
 
 	codeDivisionByZero      = "22012"
+	codeInvalidText         = "22P02"
 	codeNotNullViolation    = "23502"
 	codeUniqueViolation     = "23505"
 	codeSerialization       = "40001"

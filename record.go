@@ -1,6 +1,7 @@
 package dedup
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -15,6 +16,14 @@ const (
 	outcomeBroken  outcome = "broken"  // the effect ended its own transaction
 	outcomeClaimed outcome = "claimed" // ClaimFirst, before its COMMIT
 )
+
+func (o outcome) known() bool {
+	switch o {
+	case outcomeDone, outcomeRefused, outcomeBroken, outcomeClaimed:
+		return true
+	}
+	return false
+}
 
 // record is a row of tool_dedup without its identity.
 type record struct {
@@ -36,20 +45,32 @@ type record struct {
 func (r *record) read(a *answers) (bool, error) {
 	row := &a.row
 	row.fingerprint, row.argDigests = r.fingerprint[:0], nil
-	err := a.scan(&row.fingerprint, &row.argDigests, &row.outcome, &row.result, &row.times[0], &row.times[1], &row.times[2], &row.times[3])
+	err := a.scan(row.dest()...)
 	if err == pgx.ErrNoRows {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	copy(r.fingerprint[:], row.fingerprint)
+	return true, r.fill(row)
+}
+
+func (row *recordRow) dest() []any {
+	return []any{&row.fingerprint, &row.argDigests, &row.outcome, &row.result, &row.times[0], &row.times[1], &row.times[2], &row.times[3]}
+}
+
+// fill takes over what was read, and refuses what no version has written.
+func (r *record) fill(row *recordRow) error {
 	r.argDigests, r.outcome = row.argDigests, outcome(row.outcome)
+	if len(row.fingerprint) != len(r.fingerprint) || !r.outcome.known() {
+		return fmt.Errorf("dedup: a record has outcome %q and a fingerprint of %d bytes, which this version of the library has not written", row.outcome, len(row.fingerprint))
+	}
+	copy(r.fingerprint[:], row.fingerprint)
 	if r.tombstone = row.result == nil; !r.tombstone {
 		r.result = *row.result
 	}
 	r.createdAt, r.expiresAt, r.forgetAt, r.seenAt = row.times[0], row.times[1], row.times[2], row.times[3]
-	return true, nil
+	return nil
 }
 
 // recordRow is a record as it is read. It stands in a pipeline, because what is

@@ -71,6 +71,15 @@ func checkStorable(text []byte, max int) (string, error) {
 	return string(text), nil
 }
 
+// decodeStored is decodeResult for a text that is in the table already.
+func decodeStored[R any](text string) (R, error) {
+	value, err := decodeResult[R](text)
+	if err != nil {
+		err.(*ResultError).Stored = json.RawMessage(text)
+	}
+	return value, err
+}
+
 // decodeResult reads a recorded text into a caller's own value.
 func decodeResult[R any](text string) (R, error) {
 	var value R

@@ -16,6 +16,11 @@ type doCall struct {
 	// out is what the work's text is to be recorded as.
 	out  outcome
 	work work
+	// sql is the statement that work runs, where it is one; sentWhole tells that
+	// it was sent together with its record, and adrift that it may yet arrive:
+	// then that an identity is free is no proof that it has not run.
+	sql               *boundStatement
+	sentWhole, adrift bool
 	// flight is what this call leads, nil where it leads none.
 	flight   *flight
 	patience patience
@@ -81,6 +86,13 @@ const (
 
 // run makes attempts until one settles the call, within Options.Retry.
 func (c *doCall) run(ctx context.Context) (settled, error) {
+	if c.req.lookFirst {
+		seen, err := c.d.look(ctx, c.req, c.d.lookOnly)
+		if err == nil && seen.found { // else an attempt finds out
+			_, _ = c.found(seen.rec)
+			return c.given(), nil
+		}
+	}
 	defer func() {
 		if c.gone { // a panic passes by; its connection has been given back
 			_ = c.d.recordBroken(ctx, c.req, errTxGone, nil) // the panic is what is told
@@ -130,7 +142,7 @@ func (c *doCall) step(ctx context.Context) (step, error) {
 	if a.state == attemptUndecided {
 		a = c.d.resolve(ctx, c.req, a)
 	}
-	if a.alone {
+	if a.alone && !c.adrift {
 		c.unknown = nil
 	}
 	switch a.state {
@@ -142,6 +154,8 @@ func (c *doCall) step(ctx context.Context) (step, error) {
 	case attemptBusy:
 		c.s.attempts-- // it came to nothing but a look
 		return c.wait(ctx)
+	case attemptAgain:
+		return c.afterWhole(ctx, a.err)
 	case attemptRefusal:
 		return c.refuse(a.err)
 	case attemptBroken:

@@ -34,8 +34,10 @@ type statements struct {
 	join    query
 	hurry   query
 	unhurry query
-	// lookup reads the record; see record.scan.
-	lookup query
+	// lookup reads the record; see record.read. lookupAll reads those of many
+	// identities, each with its number among them.
+	lookup    query
+	lookupAll query
 	// insert writes the record, claim only the identity, complete fills a
 	// claim in.
 	insert   query
@@ -111,6 +113,10 @@ RETURNING created_at, expires_at, forget_at`, table, columns, outcomeInTx, times
 		lookup: newQuery(fmt.Sprintf(`SELECT fingerprint, arg_digests, outcome, result, created_at, expires_at, forget_at, pg_catalog.now()
   FROM %s
  WHERE scope = $1::text AND tool = $2::text AND key = $3::text`, table)),
+
+		lookupAll: newQuery(fmt.Sprintf(`SELECT wanted.n, r.fingerprint, r.arg_digests, r.outcome, r.result, r.created_at, r.expires_at, r.forget_at, pg_catalog.now()
+  FROM unnest($1::text[], $2::text[], $3::text[]) WITH ORDINALITY AS wanted (scope, tool, key, n)
+  JOIN %s AS r ON r.scope = wanted.scope AND r.tool = wanted.tool AND r.key = wanted.key`, table)),
 
 		insert: newQuery(written("")),
 		claim: newQuery(fmt.Sprintf(`INSERT INTO %s %s

@@ -36,6 +36,7 @@ const (
 	attemptBroken                        // the effect ended its transaction
 	attemptFailed                        // err is the call's own; not committed
 	attemptUndecided                     // rolled back; failure is to be resolved
+	attemptAgain                         // rolled back; another attempt, apart, will tell
 )
 
 // attempt is what one attempt came to.
@@ -57,17 +58,20 @@ func (c *doCall) attempt(ctx context.Context) attempt {
 		return c.d.unstarted(ctx, err)
 	}
 	defer c.d.release(ctx, pooled) // rolls back, after a panic too
-	return c.attemptOn(ctx, pooled.Conn())
+	conn := pooled.Conn()
+	if err := c.d.trustArbiter(ctx, conn); err != nil {
+		return c.d.unstarted(ctx, err)
+	}
+	if c.sendsWhole(conn) {
+		return c.attemptWhole(ctx, conn)
+	}
+	return c.attemptOn(ctx, conn)
 }
 
 // attemptOn is attempt on a connection that is in no transaction. It may leave
 // one open.
 func (c *doCall) attemptOn(ctx context.Context, conn *pgx.Conn) attempt {
 	d := c.d
-	if err := d.trustArbiter(ctx, conn); err != nil {
-		return d.unstarted(ctx, err)
-	}
-
 	open, err := d.order.open(ctx, lineOf(conn), c.req)
 	switch {
 	case sqlState(err) == codeUniqueViolation: // of a claim

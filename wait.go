@@ -104,6 +104,11 @@ func (d *Deduper) await(ctx context.Context, req *request, p *patience) (sightin
 // lookFunc is an order's peek or probe.
 type lookFunc func(context.Context, *line, *request) (sighting, error)
 
+// lookOnly is a look at the record that takes no notice of twins.
+func (d *Deduper) lookOnly(ctx context.Context, on *line, req *request) (sighting, error) {
+	return d.sql.look(ctx, on, req)
+}
+
 // look takes a connection for one look and gives it back.
 func (d *Deduper) look(ctx context.Context, req *request, look lookFunc) (sighting, error) {
 	conn, err := d.acquire(ctx)

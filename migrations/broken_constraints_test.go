@@ -108,19 +108,5 @@ func brokenConstraints() []broken {
 			want: only(migrations.ProblemDueIndexOther),
 		},
 	}
-	for _, check := range []string{"scope_length", "tool_length", "key_length", "fingerprint_length", "outcome_known", "result_of_outcome", "times_ordered"} {
-		name := "tool_dedup_" + check
-		cases = append(cases,
-			broken{
-				name: "CheckMissing/" + check,
-				sql:  `ALTER TABLE tool_dedup DROP CONSTRAINT ` + name,
-				want: only(migrations.ProblemCheckMissing),
-			},
-			broken{
-				name: "CheckNotValid/" + check,
-				sql:  `ALTER TABLE tool_dedup DROP CONSTRAINT ` + name + `, ADD CONSTRAINT ` + name + ` CHECK (true) NOT VALID`,
-				want: only(migrations.ProblemCheckNotValid),
-			})
-	}
 	return cases
 }

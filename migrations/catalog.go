@@ -35,21 +35,20 @@ type catalog struct {
 }
 
 type catalogTable struct {
-	OID             uint32              `json:"oid"`
-	Name            string              `json:"name"`
-	Kind            string              `json:"kind"`
-	PartitionKey    string              `json:"partition_key"`
-	PartitionsCover float64             `json:"partitions_cover"` // of all scopes, 1 is all
-	Unlogged        []string            `json:"unlogged"`
-	RowSecurity     bool                `json:"row_security"`
-	LacksPrivileges []string            `json:"lacks_privileges"`
-	Columns         []catalogColumn     `json:"columns"`
-	PrimaryKey      *catalogPrimaryKey  `json:"primary_key"`
-	UniqueExtra     []catalogUnique     `json:"unique_extra"`
-	DueIndex        *catalogIndex       `json:"due_index"`
-	Checks          []catalogConstraint `json:"checks"`
-	Triggers        []catalogHook       `json:"triggers"`
-	Rules           []catalogHook       `json:"rules"`
+	OID             uint32             `json:"oid"`
+	Name            string             `json:"name"`
+	Kind            string             `json:"kind"`
+	PartitionKey    string             `json:"partition_key"`
+	PartitionsCover float64            `json:"partitions_cover"` // of all scopes, 1 is all
+	Unlogged        []string           `json:"unlogged"`
+	RowSecurity     bool               `json:"row_security"`
+	LacksPrivileges []string           `json:"lacks_privileges"`
+	Columns         []catalogColumn    `json:"columns"`
+	PrimaryKey      *catalogPrimaryKey `json:"primary_key"`
+	UniqueExtra     []catalogUnique    `json:"unique_extra"`
+	DueIndex        *catalogIndex      `json:"due_index"`
+	Triggers        []catalogHook      `json:"triggers"`
+	Rules           []catalogHook      `json:"rules"`
 }
 
 type catalogColumn struct {
@@ -79,11 +78,6 @@ type catalogIndex struct {
 	Plain      bool   `json:"plain"` // a btree of one key for all rows
 	Expression string `json:"expression"`
 	Valid      bool   `json:"valid"`
-}
-
-type catalogConstraint struct {
-	Name      string `json:"name"`
-	Validated bool   `json:"validated"`
 }
 
 type catalogHook struct {

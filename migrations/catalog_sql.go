@@ -105,10 +105,6 @@ SELECT json_build_object(
                   JOIN pg_catalog.pg_class x ON x.oid = i.indexrelid
                   JOIN pg_catalog.pg_am m ON m.oid = x.relam
                  WHERE i.indrelid = t.oid AND x.relname = 'tool_dedup_due'),
-            'checks', (
-                SELECT json_agg(json_build_object('name', k.conname, 'validated', k.convalidated))
-                  FROM pg_catalog.pg_constraint k
-                 WHERE k.conrelid = t.oid AND k.contype = 'c'),
             'triggers', (` + triggersSQL + `),
             'rules', (
                 SELECT json_agg(json_build_object('name', quote_ident(w.rulename), 'table', r.name) ORDER BY w.oid)

@@ -33,9 +33,6 @@ type CheckOptions struct {
 // the schema makes no difference. A schema that is newer than this package is
 // no problem by itself, so that a schema can be migrated before the
 // applications that use it.
-//
-// What the CHECK constraints say is not compared, only that they are there and
-// were validated.
 func Check(ctx context.Context, db Querier, opts *CheckOptions) error {
 	schema := "public"
 	if opts != nil && opts.Schema != "" {

@@ -120,7 +120,7 @@ func TestCheckFindsAllAtOnce(t *testing.T) {
 	require.Equal(t, []string{
 		migrations.ProblemColumnNullable, migrations.ProblemColumnType, migrations.ProblemColumnMissing,
 		migrations.ProblemPrimaryKeyMissing, migrations.ProblemUniqueExtra, migrations.ProblemDueIndexMissing,
-		migrations.ProblemCheckMissing, migrations.ProblemUnlogged,
+		migrations.ProblemUnlogged,
 	}, names(found))
 	require.Empty(t, repair(t, pool, found))
 	require.NoError(t, migrations.Check(t.Context(), pool, nil))

@@ -33,21 +33,6 @@ func wantedColumns() []wantedColumn {
 	}
 }
 
-// wantedCheck is a CHECK constraint as the migrations make it.
-type wantedCheck struct{ name, expression string }
-
-func wantedChecks() []wantedCheck {
-	return []wantedCheck{
-		{"tool_dedup_scope_length", "octet_length(scope) BETWEEN 1 AND 255"},
-		{"tool_dedup_tool_length", "octet_length(tool) BETWEEN 1 AND 255"},
-		{"tool_dedup_key_length", "octet_length(key) BETWEEN 1 AND 255"},
-		{"tool_dedup_fingerprint_length", "octet_length(fingerprint) = 32"},
-		{"tool_dedup_outcome_known", "outcome IN ('done', 'refused', 'broken', 'claimed')"},
-		{"tool_dedup_result_of_outcome", "outcome IN ('done', 'refused') OR result IS NULL"},
-		{"tool_dedup_times_ordered", "created_at <= expires_at AND expires_at <= forget_at"},
-	}
-}
-
 const (
 	// identityColumns are those of the primary key.
 	identityColumns = "scope, tool, key"

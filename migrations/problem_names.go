@@ -59,12 +59,6 @@ const (
 	// ProblemDueIndexInvalid: the index tool_dedup_due is not valid.
 	ProblemDueIndexInvalid = "due_index_invalid"
 
-	// ProblemCheckMissing: a named CHECK constraint is missing.
-	ProblemCheckMissing = "check_missing"
-	// ProblemCheckNotValid: a named CHECK constraint is NOT VALID or NOT
-	// ENFORCED.
-	ProblemCheckNotValid = "check_not_valid"
-
 	// ProblemUnlogged: the table, or a partition of it, is UNLOGGED.
 	ProblemUnlogged = "unlogged"
 	// ProblemPartitionKey: the table is partitioned otherwise than by hash of

@@ -35,7 +35,6 @@ func (c *catalog) problems() ([]Problem, error) {
 		t.primaryKeyProblems(),
 		t.uniqueProblems(),
 		t.dueIndexProblems(),
-		t.checkProblems(),
 		t.storageProblems(),
 		t.hookProblems(),
 		c.accessProblems(),

@@ -78,26 +78,6 @@ func (t *catalogTable) dueIndexProblems() []Problem {
 	}
 }
 
-func (t *catalogTable) checkProblems() []Problem {
-	var found []Problem
-	for _, want := range wantedChecks() {
-		i := slices.IndexFunc(t.Checks, func(got catalogConstraint) bool { return got.Name == want.name })
-		add := fmt.Sprintf("ADD CONSTRAINT %s CHECK (%s)", want.name, want.expression)
-		switch {
-		case i < 0:
-			found = append(found, problem(ProblemCheckMissing,
-				fmt.Sprintf("%s lacks the constraint %s", t.Name, want.name),
-				run("ALTER TABLE %s %s", t.Name, add)))
-		case !t.Checks[i].Validated:
-			// Made anew, because one that is NOT ENFORCED cannot be validated.
-			found = append(found, problem(ProblemCheckNotValid,
-				fmt.Sprintf("constraint %s of %s was never validated: rows from before it may break it", want.name, t.Name),
-				run("ALTER TABLE %s DROP CONSTRAINT %s, %s", t.Name, want.name, add)))
-		}
-	}
-	return found
-}
-
 // quote quotes a name that comes from the catalogues bare.
 func quote(name string) string {
 	return pgx.Identifier{name}.Sanitize()

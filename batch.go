@@ -1,0 +1,166 @@
+package dedup
+
+import (
+	"context"
+	"fmt"
+	"iter"
+)
+
+// StatementCall is a call and its effect.
+type StatementCall struct {
+	Call      Call
+	Statement Statement
+}
+
+// BatchOptions configure [DoBatch]. Nil and zero mean the defaults.
+type BatchOptions struct {
+	// Size is how many calls are taken from the iterator and sent together, and
+	// so how many results are kept in memory. Default 100, at most 1,000.
+	Size int
+	// Progress is called after every Size calls and at the end, on the goroutine
+	// that ranges over the outcomes. Default none.
+	Progress func(BatchProgress)
+}
+
+// BatchProgress counts the calls of a batch that have come to an end.
+type BatchProgress struct {
+	// Calls is all of them: those that ran their effect, those that were answered
+	// from a record, and those that got an error. A refusal counts as an error
+	// and as what it was besides.
+	Calls, Executed, Replayed, Failed int64
+}
+
+// BatchOutcome is what became of one call of a batch.
+type BatchOutcome[R any] struct {
+	// Index is the call's number in the iterator, from 0. It is -1 in the only
+	// outcome of a batch that could not begin.
+	Index int
+	// Call is the call.
+	Call Call
+	// Result and Err are what DoStatement would have answered.
+	Result Result[R]
+	Err    error
+}
+
+const (
+	defaultBatchSize = 100
+	maxBatchSize     = 1_000
+)
+
+// DoBatch is DoStatement for many calls: a bulk job, or all the tool calls of one
+// turn. Size calls at a time share one round trip and one commit, in which they
+// are sorted by identity. Each is on its own for all that: a call that fails, was
+// made before or is in flight elsewhere is set apart, the others go without it,
+// and every one gets the answer that DoStatement would give it. See [DoTogether]
+// for all or nothing.
+//
+// Calls are taken from the iterator as outcomes are ranged over, in its order,
+// and nothing runs before. A loop that is left early may leave up to Size calls
+// that have run and whose outcomes nobody saw; with the same keys they are
+// replays. When ctx ends, the calls taken so far get its error, and no more are
+// taken. A key that comes twice is one call and a replay of it.
+//
+// Calls of one batch have no time among themselves: one that depends on another
+// belongs into the next.
+func DoBatch[R any](ctx context.Context, d *Deduper, calls iter.Seq[StatementCall], opts *BatchOptions) iter.Seq[BatchOutcome[R]] {
+	return func(yield func(BatchOutcome[R]) bool) {
+		o, err := opts.resolve()
+		switch {
+		case err != nil:
+		case calls == nil:
+			err = &InvalidCallError{Field: "calls", Reason: "must not be nil"}
+		default:
+			err = d.usable(ctx)
+		}
+		if err != nil {
+			yield(BatchOutcome[R]{Index: -1, Err: err})
+			return
+		}
+		b := &batch[R]{ctx: ctx, d: d, opts: o, yield: yield}
+		for call := range calls {
+			if !b.take(call) || ctx.Err() != nil {
+				return
+			}
+		}
+		b.flush()
+	}
+}
+
+func (o *BatchOptions) resolve() (BatchOptions, error) {
+	var opts BatchOptions
+	if o != nil {
+		opts = *o
+	}
+	setDefault(&opts.Size, defaultBatchSize)
+	if opts.Size < 1 || opts.Size > maxBatchSize {
+		return opts, &OptionsError{Option: "Size", Reason: fmt.Sprintf("must be between 1 and %d", maxBatchSize)}
+	}
+	return opts, nil
+}
+
+// batch is one DoBatch on its way.
+type batch[R any] struct {
+	ctx   context.Context
+	d     *Deduper
+	opts  BatchOptions
+	yield func(BatchOutcome[R]) bool
+
+	chunk    chunk
+	calls    []Call
+	taken    int
+	progress BatchProgress
+}
+
+// take takes one call, and reports whether to go on.
+func (b *batch[R]) take(call StatementCall) bool {
+	c, err := admitStatement[R](b.ctx, b.d, call.Call, call.Statement)
+	b.chunk.add(c, err)
+	b.calls = append(b.calls, call.Call)
+	if b.taken++; len(b.calls) < b.opts.Size && b.ctx.Err() == nil {
+		return true
+	}
+	return b.flush()
+}
+
+// flush runs the calls taken so far and hands their outcomes out.
+func (b *batch[R]) flush() bool {
+	if len(b.calls) == 0 {
+		return true
+	}
+	b.chunk.run(b.ctx, b.d)
+	first := b.taken - len(b.calls)
+	outcomes := make([]BatchOutcome[R], len(b.calls))
+	for i, e := range b.chunk.entries {
+		out := BatchOutcome[R]{Index: first + i, Call: b.calls[i], Err: e.err}
+		if e.c != nil {
+			out.Result, out.Err = answerStatement[R](b.ctx, b.d, e.c.req, e.s, e.err)
+		}
+		b.count(e, out.Err)
+		outcomes[i] = out
+	}
+	b.chunk.clear()
+	b.calls = b.calls[:0]
+	if b.opts.Progress != nil {
+		b.opts.Progress(b.progress)
+	}
+	for _, out := range outcomes {
+		if !b.yield(out) {
+			return false
+		}
+	}
+	return true
+}
+
+func (b *batch[R]) count(e *entry, err error) {
+	b.progress.Calls++
+	if err != nil {
+		b.progress.Failed++
+	}
+	switch {
+	case e.s.rec.outcome == "":
+	case e.s.executed:
+		b.progress.Executed++
+	default:
+		b.progress.Replayed++
+	}
+}

@@ -1,0 +1,141 @@
+package dedup
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Statement is an effect that is one SQL statement and returns one row.
+type Statement struct {
+	// SQL is one SELECT, INSERT, UPDATE, DELETE, MERGE or VALUES, with or without a
+	// WITH in front, that returns exactly one row: the call's result. Its columns
+	// need names that differ.
+	SQL string
+	// Args are the values of its parameters $1, $2, …; or one [pgx.NamedArgs],
+	// or another [pgx.QueryRewriter].
+	Args []any
+	// OnError is given the statement's error after everything has been rolled back
+	// and returns the call's: wrap it in [Final] to have it recorded as the answer.
+	// A statement that returned no row gives [pgx.ErrNoRows], one that returned
+	// several [pgx.ErrTooManyRows]. It may be called more than once for one call.
+	// Nil returns the error as it is.
+	OnError func(err error) error
+}
+
+// SQL returns a Statement.
+func SQL(sql string, args ...any) Statement { return Statement{SQL: sql, Args: args} }
+
+// DoStatement is Do for an effect that is one SQL statement. Effect and record
+// go to the server together, as one statement and in one round trip, which is
+// faster than the transaction that the effect alone would need. A replay takes
+// two, or one with Call.LookFirst.
+//
+// The result is the row that stmt returns, as a JSON object with the names of
+// its columns: Postgres writes it (row_to_json), so that numbers keep all their
+// digits, and R takes it from there as encoding/json does. R is a struct, a map,
+// an any or a json.RawMessage. Unlike with Do, nobody has seen the result before
+// it is committed: if it does not fit R, the answer of this and of every later
+// call is a *ResultError with the stored text, and not another run.
+//
+// Everything else is as with Do, and both can serve calls of one tool. A
+// duplicate, a twin in flight and every error of the statement make the server
+// undo it, and log an error; what it means is then found out the way Do goes,
+// which may run the statement once more.
+//
+// Cancelling ctx while the statement is on its way leaves its outcome unknown,
+// which is answered with ErrOutcomeUnknown: there is no COMMIT apart that could
+// be waited for.
+//
+// Where one statement cannot do both ([Options.SeparateStatements]; on servers
+// that are no plain PostgreSQL, with ClaimFirst, and at stricter isolation levels
+// than READ COMMITTED), they go as two in the transaction of Do, with the same
+// answers. Errors are those of Do.
+func DoStatement[R any](ctx context.Context, d *Deduper, call Call, stmt Statement) (Result[R], error) {
+	c, err := admitStatement[R](ctx, d, call, stmt)
+	if err != nil {
+		return Result[R]{}, err
+	}
+	s, err := c.do(ctx)
+	return answerStatement[R](ctx, d, c.req, s, err)
+}
+
+// admitStatement checks what DoStatement and its kin are called with.
+func admitStatement[R any](ctx context.Context, d *Deduper, call Call, stmt Statement) (*doCall, error) {
+	req, err := d.admit(ctx, call, false)
+	if err != nil {
+		return nil, err
+	}
+	if insideEffect(ctx) {
+		return nil, ErrNested
+	}
+	if t := reflect.TypeFor[R](); !takesObject(t) {
+		return nil, &InvalidCallError{Field: "R", Reason: fmt.Sprintf("is %s, which takes no JSON object; use a struct with a field for each column", t)}
+	}
+	sql, err := d.texts.of(ctx, stmt)
+	if err != nil {
+		return nil, err
+	}
+	c := d.newCall(req, nil)
+	c.sql = sql
+	c.work = sql.apart(d.opts.MaxResultBytes)
+	return c, nil
+}
+
+// answerStatement is answer for results that Postgres wrote.
+func answerStatement[R any](ctx context.Context, d *Deduper, req *request, s settled, err error) (Result[R], error) {
+	var value R
+	var unfit error
+	if err == nil && s.executed && s.rec.outcome == outcomeDone {
+		value, unfit = decodeStored[R](s.rec.result)
+	}
+	result, err := answer(ctx, d, req, s, value, err)
+	return result, orElse(err, unfit)
+}
+
+// takesObject tells whether encoding/json can read an object into a t.
+func takesObject(t reflect.Type) bool {
+	if reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()) {
+		return true
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		return takesObject(t.Elem())
+	case reflect.Struct, reflect.Map, reflect.Interface:
+		return true
+	default:
+		return false
+	}
+}
+
+// boundStatement is a Statement that is ready to be sent.
+type boundStatement struct {
+	*statementText
+	args    []any
+	onError func(error) error
+}
+
+// apart makes of the statement the work of an attempt in Do's transaction.
+func (s *boundStatement) apart(maxResult int) work {
+	return func(ctx context.Context, tx pgx.Tx) (string, error) {
+		var rows int64
+		var row *string
+		err := tx.QueryRow(ctx, s.effect, s.args...).Scan(&rows, &row)
+		switch {
+		case err != nil:
+		case rows == 0:
+			err = pgx.ErrNoRows
+		case rows > 1:
+			err = pgx.ErrTooManyRows
+		default:
+			return checkStorable([]byte(*row), maxResult)
+		}
+		if s.onError != nil {
+			err = orElse(s.onError(err), err)
+		}
+		return "", err
+	}
+}

@@ -1,0 +1,128 @@
+package dedup
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// sendsWhole tells whether this attempt sends effect and record as one statement.
+// Only a call's first does, and only to find out whether all goes well. Whatever
+// else there is to know, what an error means above all, is found out by another
+// attempt the way that Do goes.
+func (c *doCall) sendsWhole(conn *pgx.Conn) bool {
+	return c.sql != nil && !c.sentWhole && c.d.writesWhole(conn)
+}
+
+// writesWhole tells whether effect and record can be one statement on conn.
+func (d *Deduper) writesWhole(conn *pgx.Conn) bool {
+	return d.whole && d.plain.Load() &&
+		// Else a backslash may hide where a quote ends, and so a parameter.
+		conn.PgConn().ParameterStatus("standard_conforming_strings") != "off"
+}
+
+// attemptWhole makes one statement and one transaction of effect and record, in
+// one round trip.
+func (c *doCall) attemptWhole(ctx context.Context, conn *pgx.Conn) attempt {
+	if ctx.Err() != nil {
+		return attempt{state: attemptFailed, err: fmt.Errorf("dedup: before the statement: %w", contextError(ctx))}
+	}
+	c.sentWhole = true
+	if c.flight != nil {
+		c.flight.running.Store(true)
+		defer c.flight.running.Store(false)
+	}
+	on := lineOf(conn)
+	p := on.callersPipeline()
+	err := on.prepare(ctx, c.sql.withRecord)
+	if err == nil {
+		err = p.queueArgs(c.sql.withRecord, c.sql.recordArgs(c.req, &c.d.opts, true))
+	}
+	if err != nil { // nothing was sent
+		dropSpoiled(ctx, conn, err)
+		return attempt{state: attemptAgain, err: err}
+	}
+	rec := newRecord(c.req)
+	a := p.send(ctx)
+	err = rec.readWritten(a)
+	swallowed := err == errSwallowed
+	if swallowed {
+		err = nil
+	}
+	err = a.close(err) // reads to the end, which is where the server has committed
+	switch classifyWhole(conn.PgConn(), err) {
+	case commitDone:
+		if swallowed {
+			c.d.trusted.Store(false)
+			return attempt{state: attemptBroken, err: errSwallowed}
+		}
+		return attempt{state: attemptExecuted, rec: rec}
+	case commitUnknown:
+		c.adrift = true
+		return attempt{state: attemptUnknown, err: err}
+	default:
+		dropSpoiled(ctx, conn, err)
+		return attempt{state: attemptAgain, err: err}
+	}
+}
+
+// classifyWhole is classifyCommit for a statement that is its own transaction:
+// the answer to it comes before its commit, and only the end of the pipeline
+// after. An error that leaves the connection open, idle and well was raised
+// before the commit.
+func classifyWhole(pg *pgconn.PgConn, err error) commitOutcome {
+	switch {
+	case err != nil && isUnsent(err):
+		return commitNever
+	case pg.IsClosed(), pg.TxStatus() != 'I':
+		return commitUnknown
+	case err == nil:
+		return commitDone
+	case isPlainError(err):
+		return commitNever
+	default:
+		return commitUnknown
+	}
+}
+
+// newRecord is the record of a call that is done, but for its result and times.
+func newRecord(req *request) record {
+	return record{fingerprint: req.fingerprint, argDigests: req.argDigests, outcome: outcomeDone}
+}
+
+// readWritten reads what withRecord returns.
+func (r *record) readWritten(a *answers) error {
+	row := &a.row
+	err := a.scan(&row.result, &row.times[0], &row.times[1], &row.times[2])
+	switch {
+	case err == pgx.ErrNoRows:
+		return errSwallowed
+	case err == nil:
+		r.result = *row.result
+		r.createdAt, r.expiresAt, r.forgetAt, r.seenAt = row.times[0], row.times[1], row.times[2], row.times[0]
+	}
+	return err
+}
+
+// afterWhole says what comes after a statement that did not commit.
+func (c *doCall) afterWhole(ctx context.Context, err error) (step, error) {
+	switch sqlState(err) {
+	case codeUniqueViolation, codeInvalidText: // a lost race, or the gate of withRecord: most likely
+	default:
+		return stepAgain, nil
+	}
+	seen, lookErr := c.d.look(ctx, c.req, c.d.order.peek)
+	switch {
+	case lookErr == nil && seen.found:
+		if sqlState(err) == codeUniqueViolation {
+			c.d.traceConflict(ctx, c.req, err, true)
+		}
+		return c.found(seen.rec)
+	case lookErr == nil && seen.busy:
+		return c.wait(ctx)
+	default:
+		return stepAgain, nil // which meets the same, if it lasts
+	}
+}

@@ -1,0 +1,214 @@
+package dedup
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// statementText is what is made of a Statement's SQL, once for each text.
+type statementText struct {
+	// params is how many parameters it has.
+	params int
+	// effect runs the statement and returns how many rows it gave, and the row.
+	effect string
+	// withRecord runs the statement and writes its record. It has the parameters
+	// of the statement, and then those of statementText.recordArgs.
+	withRecord query
+}
+
+// statementTexts remember what was made of the texts that were used.
+type statementTexts struct {
+	table string
+
+	mu sync.RWMutex
+	m  map[string]*statementText
+}
+
+// maxStatementTexts bounds the memory of programs that put values into their
+// texts. It is the size of pgx's own cache of statements.
+const maxStatementTexts = 512
+
+// of makes a statement ready to be sent, or returns an *InvalidCallError.
+func (t *statementTexts) of(ctx context.Context, stmt Statement) (*boundStatement, error) {
+	sql, args := stmt.SQL, stmt.Args
+	if len(args) > 0 {
+		if rewriter, ok := args[0].(pgx.QueryRewriter); ok {
+			var err error
+			if sql, args, err = rewriter.RewriteQuery(ctx, nil, sql, args[1:]); err != nil {
+				return nil, &InvalidCallError{Field: "Statement", Reason: "could not be rewritten", Err: err}
+			}
+		}
+	}
+	text, err := t.text(sql)
+	if err != nil {
+		return nil, err
+	}
+	if len(args) != text.params {
+		return nil, &InvalidCallError{Field: "Statement", Reason: fmt.Sprintf("has %d parameters and %d arguments", text.params, len(args))}
+	}
+	return &boundStatement{statementText: text, args: args, onError: stmt.OnError}, nil
+}
+
+func (t *statementTexts) text(sql string) (*statementText, error) {
+	t.mu.RLock()
+	text := t.m[sql]
+	t.mu.RUnlock()
+	if text != nil {
+		return text, nil
+	}
+	text, err := newStatementText(t.table, sql)
+	if err != nil {
+		return nil, err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.m == nil || len(t.m) >= maxStatementTexts {
+		t.m = make(map[string]*statementText)
+	}
+	t.m[sql] = text
+	return text, nil
+}
+
+func newStatementText(table, sql string) (*statementText, error) {
+	with, params, err := asWith(sql)
+	if err != nil {
+		return nil, err
+	}
+	if params+recordParams > maxPostgresParams {
+		return nil, &InvalidCallError{Field: "Statement", Reason: fmt.Sprintf("has %d parameters; at most %d are possible", params, maxPostgresParams-recordParams)}
+	}
+	// p is the text of the library's nth parameter.
+	p := func(n int) string { return "$" + strconv.Itoa(params+n) }
+	id := fmt.Sprintf("scope = %s::text AND tool = %s::text AND key = %s::text", p(1), p(2), p(3))
+
+	text := &statementText{params: params}
+	text.effect = with + `
+SELECT count(*), max(row_to_json(effect.*)::text) FROM ` + effectName + ` AS effect`
+
+	// What must be known before the effect comes first, in gate, which raises:
+	// that there is no record, and that no twin is in flight. So duplicates and
+	// twins write nothing. Effect depends on gate.open, which is what makes the
+	// planner run gate first; a volatile function in it keeps it a step of its
+	// own. None of this decides: the primary key does.
+	//
+	// An outcome of NULL raises as well: the effect did not return exactly one
+	// row, or too long a one.
+	text.withRecord = newQuery(with + `
+INSERT INTO ` + table + ` (scope, tool, key, fingerprint, arg_digests, outcome, result, created_at, expires_at, forget_at)
+SELECT ` + p(1) + `::text, ` + p(2) + `::text, ` + p(3) + `::text, ` + p(4) + `::bytea, ` + p(5) + `::bytea,
+       CASE WHEN effect.n = 1 AND octet_length(effect.result) <= ` + p(6) + `::bigint THEN 'done' END, effect.result,
+       pg_catalog.clock_timestamp(), pg_catalog.clock_timestamp() + ` + p(7) + `::bigint * interval '1 microsecond', pg_catalog.clock_timestamp() + ` + p(8) + `::bigint * interval '1 microsecond'
+  FROM (SELECT (CASE WHEN EXISTS (SELECT FROM ` + table + ` WHERE ` + id + `) THEN 'tool_dedup: this call has a record'
+                     WHEN NOT COALESCE(pg_catalog.pg_try_advisory_xact_lock(` + p(9) + `::bigint), true) THEN 'tool_dedup: a twin of this call is in flight'
+                     WHEN ` + p(10) + `::boolean AND pg_catalog.current_setting('synchronous_commit') = 'off'
+                          AND pg_catalog.set_config('synchronous_commit', 'on', true) <> 'on' THEN 'tool_dedup: synchronous_commit could not be turned on'
+                     ELSE 'true' END)::boolean AS open) AS gate
+ CROSS JOIN LATERAL (SELECT count(*) AS n, max(row_to_json(effect.*)::text) AS result FROM ` + effectName + ` AS effect WHERE gate.open) AS effect
+RETURNING result, created_at, expires_at, forget_at`)
+	return text, nil
+}
+
+const (
+	recordParams      = 10
+	maxPostgresParams = 65_535 // an int16 of the protocol
+)
+
+// recordArgs are the arguments of withRecord, those of the statement first. With
+// locked the identity's lock is taken.
+func (s *boundStatement) recordArgs(req *request, opts *Options, locked bool) []any {
+	args := make([]any, 0, len(s.args)+recordParams)
+	args = append(args, s.args...)
+	var lock *int64
+	if locked {
+		lock = &req.lock
+	}
+	return append(args, req.scope, req.tool, req.key, req.fingerprint[:], req.argDigests,
+		opts.MaxResultBytes, req.retention.keep(), req.retention.forget(), lock, !opts.AsyncCommit)
+}
+
+// effectName is the WITH query that holds the statement.
+const effectName = "tool_dedup_effect"
+
+// asWith turns a statement into the WITH clause in front of another one, and
+// counts its parameters. Its own WITH queries come before it on one level,
+// because one that writes may stand nowhere else.
+func asWith(sql string) (with string, params int, err error) {
+	invalid := func(reason string, args ...any) (string, int, error) {
+		return "", 0, &InvalidCallError{Field: "Statement", Reason: fmt.Sprintf(reason, args...)}
+	}
+	// The semicolon is only found if no quote and no comment is left open.
+	text := skipBlank(sql) + "\n;"
+	depth, verb, start, end := 0, "", -1, -1
+	before := "" // the token before, on the outermost level
+	for rest := text; rest != ""; {
+		at := len(text) - len(rest)
+		after := afterToken(rest)
+		token := rest[:len(rest)-len(after)]
+		rest = after
+		outermost := depth == 0
+		switch {
+		case isBlank(token):
+			continue
+		case token == ";" && depth == 0:
+			if skipBlank(rest) != "" {
+				return invalid("holds more than one statement")
+			}
+			end, rest = at, ""
+			continue
+		case token == "(":
+			depth++
+		case token == ")":
+			if depth--; depth < 0 {
+				return invalid("closes a parenthesis that it has not opened")
+			}
+			outermost = depth == 0
+		case token[0] == '$' && len(token) > 1 && isDigit(token[1]):
+			n, _ := strconv.Atoi(token[1:]) // 0 where it is too large, and refused then
+			if n < 1 {
+				return invalid("has a parameter %s", token)
+			}
+			params = max(params, n)
+		}
+		if !outermost {
+			continue
+		}
+		switch word := strings.ToUpper(token); {
+		case start >= 0:
+		case verb == "" && word == "WITH":
+			verb = word
+		case verb == "" || before == ")" && mainVerbs[word]:
+			verb, start = word, at
+		}
+		before = token
+	}
+	switch {
+	case end < 0 && depth > 0:
+		return invalid("opens a parenthesis that it does not close")
+	case end < 0:
+		return invalid("has a quote or a comment that does not end")
+	case end == 0 || verb == "":
+		return invalid("is empty")
+	case start < 0:
+		return invalid("has a WITH and nothing after it that begins with SELECT, INSERT, UPDATE, DELETE, MERGE or VALUES")
+	case !mainVerbs[verb]:
+		return invalid("begins with %s; it must be one SELECT, INSERT, UPDATE, DELETE, MERGE or VALUES that returns a row", verb)
+	}
+	head := "WITH "
+	if start > 0 {
+		head = text[:start] + ", "
+	}
+	return head + effectName + " AS (\n" + text[start:end] + "\n)", params, nil
+}
+
+// mainVerbs begin a statement that returns rows. A parenthesis holds a SELECT.
+var mainVerbs = map[string]bool{"(": true, "SELECT": true, "INSERT": true, "UPDATE": true, "DELETE": true, "MERGE": true, "VALUES": true, "TABLE": true}
+
+// isBlank tells whether a token means nothing.
+func isBlank(token string) bool {
+	return strings.TrimLeft(token, " \t\r\n\f\v") == "" || strings.HasPrefix(token, "--") || strings.HasPrefix(token, "/*")
+}
