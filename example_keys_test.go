@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"time"
 
 	"github.com/tooldedup/dedup"
 )
@@ -64,6 +65,21 @@ func ExampleNewKey() {
 
 	// Output:
 	// true
+}
+
+// A stable time in front of a derived key keeps new records together in the index.
+func ExampleTimedKey() {
+	session := struct {
+		ID        string
+		StartedAt time.Time // saved with the session: the same on every try
+	}{"conversation 17", time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
+
+	key, _ := dedup.KeyFromToolCall(session.ID, 4, "call_1")
+	timed, _ := dedup.TimedKey(session.StartedAt, key)
+	fmt.Println(timed)
+
+	// Output:
+	// ts1_1jikka2g0_tc1_QyYFNdTV_SeMoEk2nutr3HURenYc45Oyem5sdXr_wfY
 }
 
 // Logs show the hash of a key.

@@ -67,6 +67,7 @@ var (
 	call   dedup.Call
 	key    string
 	in     struct { Title string }
+	lines  []struct { ID, Title string }
 	effect dedup.Effect[Ticket]
 
 	balance, amount int
