@@ -48,9 +48,10 @@ type statements struct {
 	forget query
 	// reset deletes the record that was created then, whatever its age.
 	reset string
-	// sweep*: see sweep.go.
-	sweepLock, sweepBoundary, sweepSelect    string
-	sweepForget, sweepExpire                 string // up to a boundary
+	// sweep*: see sweep_batch.go.
+	sweepLock, sweepSpan, sweepSelect        string
+	sweepUnhurried                           string // the commit need not wait for the disk
+	sweepForget, sweepExpire                 string // what falls due in a span
 	sweepForgetArchived, sweepExpireArchived string // those that were archived
 }
 
@@ -140,17 +141,25 @@ ON CONFLICT (scope, tool, key) DO UPDATE
  WHERE scope = $1::text AND tool = $2::text AND key = $3::text AND created_at = $4::timestamptz`, table),
 
 		sweepLock: `SELECT pg_catalog.pg_try_advisory_xact_lock(` + strconv.FormatInt(sweepLockKey(opts.Schema), 10) + `)`,
-		sweepBoundary: fmt.Sprintf(`SELECT max(due) FROM (
-       SELECT %[2]s AS due FROM %[1]s WHERE %[2]s <= pg_catalog.now() ORDER BY 1 LIMIT $1::bigint) batch`, table, dueExpression),
+		sweepSpan: fmt.Sprintf(`SELECT min(due), max(due), count(*) FROM (
+       SELECT %[2]s AS due
+         FROM %[1]s
+        WHERE %[2]s > $1::timestamptz AND %[2]s <= pg_catalog.now()
+        ORDER BY 1
+        LIMIT $2::bigint) batch`, table, dueExpression),
 		sweepSelect: fmt.Sprintf(`SELECT scope, tool, key, fingerprint, outcome, result, created_at, expires_at, forget_at, forget_at <= pg_catalog.now()
-  FROM %[1]s WHERE %[2]s <= $1::timestamptz FOR UPDATE`, table, dueExpression),
+  FROM %[1]s
+ WHERE %[2]s BETWEEN $1::timestamptz AND $2::timestamptz FOR UPDATE`, table, dueExpression),
+		// A batch that a crash of the server takes back is swept again.
+		sweepUnhurried: `SELECT pg_catalog.set_config('synchronous_commit', 'off', true)`,
 		sweepForgetArchived: fmt.Sprintf(`DELETE FROM %s t USING %s
  WHERE %s AND t.forget_at <= pg_catalog.now()`, table, archivedKeys, archivedMatch),
 		sweepExpireArchived: fmt.Sprintf(`UPDATE %s t SET result = NULL, arg_digests = NULL FROM %s
  WHERE %s AND t.result IS NOT NULL AND t.forget_at > pg_catalog.now()`, table, archivedKeys, archivedMatch),
-		sweepForget: fmt.Sprintf(`DELETE FROM %[1]s WHERE %[2]s <= $1::timestamptz AND forget_at <= pg_catalog.now()`, table, dueExpression),
+		sweepForget: fmt.Sprintf(`DELETE FROM %[1]s
+ WHERE %[2]s BETWEEN $1::timestamptz AND $2::timestamptz AND forget_at <= pg_catalog.now()`, table, dueExpression),
 		sweepExpire: fmt.Sprintf(`UPDATE %[1]s SET result = NULL, arg_digests = NULL
- WHERE %[2]s <= $1::timestamptz AND result IS NOT NULL AND forget_at > pg_catalog.now()`, table, dueExpression),
+ WHERE %[2]s BETWEEN $1::timestamptz AND $2::timestamptz AND result IS NOT NULL AND forget_at > pg_catalog.now()`, table, dueExpression),
 	}
 	if opts.Order == ClaimFirst {
 		sql.usual = []query{sql.begin.query, sql.prepare, sql.hurry, sql.claim, sql.unhurry, sql.lookup, sql.complete, sql.commit}

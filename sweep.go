@@ -7,22 +7,29 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
 )
 
 // SweepOptions configure [Deduper.Sweep]. Nil and zero mean the defaults.
 type SweepOptions struct {
-	// BatchSize is how many records one transaction takes. Default 1,000, at
+	// BatchSize is how many records one transaction takes. Default 250, at
 	// most 100,000. Records that fall due in the same microsecond as the last
 	// of a batch go with it.
 	BatchSize int
+	// Rest is how long the sweep pauses between two batches, as a multiple of
+	// the time that the one before took, Archive included. So it leaves calls
+	// their share of the server, and more of it when the server is busy.
+	// Default 0.5, at most 100; negative: no pause.
+	Rest float64
 	// MaxBatches ends the sweep after so many transactions. Default 0: when
 	// nothing is due any more.
 	MaxBatches int
 	// Archive is called for every batch inside its transaction, before anything
 	// is dropped: an error ends the sweep and leaves the batch as it is. What
 	// it writes through tx is committed with the deletion. It may be called
-	// again for the same records if that commit fails. Default none.
+	// again for the same records if that commit fails. Default none: then
+	// batches are committed with synchronous_commit off, since one that a crash
+	// of the server takes back is swept again.
 	Archive func(ctx context.Context, tx pgx.Tx, batch []SweptRecord) error
 }
 
@@ -54,13 +61,16 @@ type SweepResult struct {
 }
 
 const (
-	defaultSweepBatch = 1_000
+	defaultSweepBatch = 250
 	maxSweepBatch     = 100_000
+	defaultSweepRest  = 0.5
+	maxSweepRest      = 100
 )
 
 // Sweep drops results that have expired and deletes records that may be
-// forgotten, in bounded transactions, oldest first, until nothing is due. All
-// ages are by the database's clock. It may run on every instance at once: one
+// forgotten, in bounded transactions, oldest first, until nothing is due. What
+// falls due behind it, such as a record whose transaction was open for long,
+// goes with the next sweep. All ages are by the database's clock. It may run on every instance at once: one
 // sweeps and the others return at once with Skipped (with ClaimFirst they take
 // turns at the rows). It does not change what a call answers, which goes by time
 // alone; only a KeyReusedError no longer names the arguments of a swept record.
@@ -76,21 +86,7 @@ func (d *Deduper) Sweep(ctx context.Context, opts *SweepOptions) (SweepResult, e
 		return SweepResult{}, err
 	}
 	start := time.Now()
-	var total SweepResult
-	for o.MaxBatches == 0 || total.Batches < o.MaxBatches {
-		var batch SweepResult
-		batch, err = d.sweepBatch(ctx, o)
-		total.Skipped = batch.Skipped
-		if err != nil || batch.Batches == 0 {
-			break
-		}
-		total.Expired += batch.Expired
-		total.Forgotten += batch.Forgotten
-		total.Batches++
-		if batch.Expired+batch.Forgotten == 0 {
-			break // others took them, or something on the table keeps them
-		}
-	}
+	total, err := d.sweepBatches(ctx, o)
 	if err != nil {
 		err = fmt.Errorf("dedup: sweeping: %w", d.explained(err))
 	}
@@ -99,6 +95,34 @@ func (d *Deduper) Sweep(ctx context.Context, opts *SweepOptions) (SweepResult, e
 		t.TraceSwept(ctx, data)
 	}
 	return total, err
+}
+
+// sweepBatches sweeps batch by batch. Each begins where the one before ended:
+// the index's entries of what has gone stay until a vacuum, and every batch
+// would read those of all batches before it.
+func (d *Deduper) sweepBatches(ctx context.Context, o SweepOptions) (total SweepResult, err error) {
+	span := sweepSpan{last: pgtype.Timestamptz{InfinityModifier: pgtype.NegativeInfinity, Valid: true}}
+	for {
+		began := time.Now()
+		var batch SweepResult
+		span, batch, err = d.sweepBatch(ctx, o, span.last)
+		total.Skipped = batch.Skipped
+		if err != nil || span.records == 0 {
+			return total, err
+		}
+		total.Expired += batch.Expired
+		total.Forgotten += batch.Forgotten
+		total.Batches++
+		switch {
+		case span.records < o.BatchSize, total.Batches == o.MaxBatches:
+			return total, nil
+		case batch.Expired+batch.Forgotten == 0:
+			return total, nil // others took them, or something on the table keeps them
+		}
+		if err := rest(ctx, time.Duration(o.Rest*float64(time.Since(began)))); err != nil {
+			return total, err
+		}
+	}
 }
 
 func (o *SweepOptions) resolve() (SweepOptions, error) {
@@ -113,101 +137,26 @@ func (o *SweepOptions) resolve() (SweepOptions, error) {
 	if opts.MaxBatches < 0 {
 		return opts, &OptionsError{Option: "MaxBatches", Reason: "must not be negative"}
 	}
+	setDefault(&opts.Rest, defaultSweepRest)
+	if !(opts.Rest <= maxSweepRest) { // nor NaN
+		return opts, &OptionsError{Option: "Rest", Reason: fmt.Sprintf("must be at most %d", maxSweepRest)}
+	}
 	return opts, nil
 }
 
-// sweepBatch finds the moment up to which a batch's records are due and lets
-// go of all of them.
-func (d *Deduper) sweepBatch(ctx context.Context, o SweepOptions) (batch SweepResult, err error) {
-	conn, err := d.acquire(ctx)
-	if err != nil {
-		return batch, err
+// rest pauses between two batches, holding no connection.
+func rest(ctx context.Context, pause time.Duration) error {
+	if pause <= 0 {
+		return nil
 	}
-	defer d.release(ctx, conn) // rolls back, after a panic of the hook too
-	err = pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite}, func(tx pgx.Tx) error {
-		boundary, err := d.sweepBoundary(ctx, tx, o.BatchSize, &batch)
-		if err != nil || boundary == nil {
-			return err
-		}
-		if o.Archive == nil {
-			return letGo(ctx, tx, &batch, d.sql.sweepForget, d.sql.sweepExpire, *boundary)
-		}
-		return d.archiveBatch(ctx, tx, *boundary, o, &batch)
-	})
-	return batch, err
-}
-
-// archiveBatch lets go of exactly the records that the hook was shown: another
-// one may fall due before the boundary while the hook runs.
-func (d *Deduper) archiveBatch(ctx context.Context, tx pgx.Tx, boundary time.Time, o SweepOptions, batch *SweepResult) error {
-	records, err := d.sweepRecords(ctx, tx, boundary)
-	if err != nil {
-		return err
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return contextError(ctx)
 	}
-	if err := o.Archive(ctx, tx, records); err != nil {
-		return fmt.Errorf("archiving: %w", err)
-	}
-	var scopes, tools, keys []string
-	for _, r := range records {
-		scopes, tools, keys = append(scopes, r.Scope), append(tools, r.Tool), append(keys, r.Key)
-	}
-	return letGo(ctx, tx, batch, d.sql.sweepForgetArchived, d.sql.sweepExpireArchived, scopes, tools, keys)
-}
-
-// sweepBoundary returns nil when nothing is due or somebody else is sweeping.
-func (d *Deduper) sweepBoundary(ctx context.Context, tx pgx.Tx, size int, batch *SweepResult) (boundary *time.Time, err error) {
-	b := &pgx.Batch{}
-	if d.order.sweepLocked() {
-		b.Queue(d.sql.sweepLock)
-	}
-	b.Queue(d.sql.sweepBoundary, size)
-	br := tx.SendBatch(ctx, b)
-	locked := true
-	if d.order.sweepLocked() {
-		err = br.QueryRow().Scan(&locked)
-	}
-	if err == nil {
-		err = br.QueryRow().Scan(&boundary)
-	}
-	if err = closeBatch(br, err); err != nil || !locked {
-		batch.Skipped = !locked
-		return nil, err
-	}
-	return boundary, nil
-}
-
-func (d *Deduper) sweepRecords(ctx context.Context, tx pgx.Tx, boundary time.Time) ([]SweptRecord, error) {
-	rows, err := tx.Query(ctx, d.sql.sweepSelect, boundary)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (SweptRecord, error) {
-		var r SweptRecord
-		var fingerprint []byte
-		var result *string
-		err := row.Scan(&r.Scope, &r.Tool, &r.Key, &fingerprint, &r.Outcome, &result,
-			&r.CreatedAt, &r.ExpiresAt, &r.ForgetAt, &r.Forgotten)
-		copy(r.Fingerprint[:], fingerprint)
-		if result != nil {
-			r.Result = json.RawMessage(*result)
-		}
-		return r, err
-	})
-}
-
-// letGo deletes what may be forgotten and turns the rest into tombstones.
-func letGo(ctx context.Context, tx pgx.Tx, batch *SweepResult, forget, expire string, args ...any) error {
-	b := &pgx.Batch{}
-	b.Queue(forget, args...)
-	b.Queue(expire, args...)
-	br := tx.SendBatch(ctx, b)
-	var forgotten, expired pgconn.CommandTag
-	forgotten, err := br.Exec()
-	if err == nil {
-		expired, err = br.Exec()
-	}
-	batch.Forgotten, batch.Expired, batch.Batches = forgotten.RowsAffected(), expired.RowsAffected(), 1
-	return closeBatch(br, err)
 }
 
 // closeBatch closes br and returns the first error there was.

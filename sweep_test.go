@@ -3,6 +3,7 @@ package dedup_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -86,7 +87,7 @@ func TestSweep(t *testing.T) {
 	t.Run("Options", func(t *testing.T) {
 		t.Parallel()
 		ctx, f := plain.setup(t, nil)
-		for _, opts := range []dedup.SweepOptions{{BatchSize: -1}, {BatchSize: 100_001}, {MaxBatches: -1}} {
+		for _, opts := range []dedup.SweepOptions{{BatchSize: -1}, {BatchSize: 100_001}, {MaxBatches: -1}, {Rest: 100.5}, {Rest: math.NaN()}} {
 			_, err := f.d.Sweep(ctx, &opts)
 			require.ErrorIs(t, err, dedup.ErrOptions)
 			_, err = dedup.NewSweeper(f.d, &dedup.SweeperOptions{Sweep: opts})

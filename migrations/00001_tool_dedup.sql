@@ -12,6 +12,11 @@
 -- every INSERT: seven that said what the library holds to anyway were a third of
 -- what a call costs the server (measured: 13 of 36 microseconds). What no version
 -- of the library has written is refused when it is read.
+--
+-- A sweep writes each record once more, as a tombstone without its result, and
+-- that adds an entry to the primary key. Keys that are ordered by time fill its
+-- pages to the fillfactor: the room that is left takes those entries, where
+-- full pages would split and stay half empty.
 CREATE TABLE tool_dedup (
     scope       text        COLLATE "C" NOT NULL,
     tool        text        COLLATE "C" NOT NULL,
@@ -23,7 +28,14 @@ CREATE TABLE tool_dedup (
     created_at  timestamptz NOT NULL,
     expires_at  timestamptz NOT NULL,
     forget_at   timestamptz NOT NULL,
-    CONSTRAINT tool_dedup_pkey PRIMARY KEY (scope, tool, key)
+    CONSTRAINT tool_dedup_pkey PRIMARY KEY (scope, tool, key) WITH (fillfactor = 75)
+) WITH (
+    -- A sweep reads past the dead entries in its index until a vacuum has
+    -- removed them: after a fiftieth of the table, and not a fifth.
+    autovacuum_vacuum_scale_factor = 0.02,
+    -- The room at the table's end is soon wanted again, and to give it back
+    -- takes a lock that every call waits for.
+    vacuum_truncate = false
 );
 
 COMMENT ON TABLE tool_dedup IS 'Write tools that run once: one row per call, written in the transaction of its effect (github.com/tooldedup/dedup).';

@@ -33,6 +33,8 @@ type CheckOptions struct {
 // the schema makes no difference. A schema that is newer than this package is
 // no problem by itself, so that a schema can be migrated before the
 // applications that use it.
+//
+// Storage parameters are not looked at: they are tuning, and an operator's own.
 func Check(ctx context.Context, db Querier, opts *CheckOptions) error {
 	schema := "public"
 	if opts != nil && opts.Schema != "" {

@@ -10,7 +10,7 @@ import (
 
 func (t *catalogTable) primaryKeyProblems() []Problem {
 	key := t.PrimaryKey
-	const ours = "ADD CONSTRAINT tool_dedup_pkey PRIMARY KEY (" + identityColumns + ")"
+	const ours = "ADD CONSTRAINT tool_dedup_pkey PRIMARY KEY (" + identityColumns + ") WITH (fillfactor = 75)"
 	if key == nil {
 		return []Problem{problem(ProblemPrimaryKeyMissing,
 			t.Name+" has no primary key: nothing keeps a twin from running a call again",
