@@ -39,7 +39,9 @@ func digest(scope, tool, key string, args any) (fp Fingerprint, digests []byte, 
 	if err != nil {
 		return Fingerprint{}, nil, err
 	}
-	return fp, c.argDigests(scope, tool, key), nil
+	digests = c.argDigests(scope, tool, key)
+	c.free()
+	return fp, digests, nil
 }
 
 // argDigests sketches the object that c has read; nil if it was something else.

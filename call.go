@@ -85,18 +85,18 @@ type request struct {
 	lookFirst   bool
 }
 
-// check turns a call into a request, or says what is wrong with it. Nothing is
-// sent to the database before this has passed.
-func (d *Deduper) check(call Call) (*request, error) {
+// check makes of a call the request req, or says what is wrong with it. Nothing
+// is sent to the database before this has passed.
+func (d *Deduper) check(call Call, req *request) error {
 	id, err := checkIdentity(call.Scope, call.Tool, call.Key)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	retention, problem := call.Retention.resolve(d.opts.Retention)
 	if problem != "" {
-		return nil, &InvalidCallError{Field: "Retention", Reason: problem}
+		return &InvalidCallError{Field: "Retention", Reason: problem}
 	}
-	req := &request{
+	*req = request{
 		identity:    id,
 		lock:        id.lockKey(d.opts.Schema),
 		retention:   retention,
@@ -110,13 +110,10 @@ func (d *Deduper) check(call Call) (*request, error) {
 	case ErrorsRollBack, ErrorsStored:
 		req.storeErrors = call.Errors == ErrorsStored
 	default:
-		return nil, &InvalidCallError{Field: "Errors", Reason: "unknown policy; use ErrorsDefault, ErrorsRollBack or ErrorsStored"}
+		return &InvalidCallError{Field: "Errors", Reason: "unknown policy; use ErrorsDefault, ErrorsRollBack or ErrorsStored"}
 	}
 	req.fingerprint, req.argDigests, err = digest(id.scope, id.tool, id.key, call.Args)
-	if err != nil {
-		return nil, err
-	}
-	return req, nil
+	return err
 }
 
 func checkIdentity(scope, tool, key string) (identity, error) {

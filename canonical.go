@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"slices"
+	"sync"
 )
 
 const (
@@ -76,11 +77,22 @@ type object struct {
 	lo         int32 // the unsorted objects within it begin at objects[lo]
 }
 
+// canonicalizers are kept for the next arguments: each has more than a kilobyte
+// of room. What grew beyond that is left to the garbage collector.
+var canonicalizers = sync.Pool{New: func() any { return new(canonicalizer) }}
+
 func newCanonicalizer() *canonicalizer {
-	c := new(canonicalizer)
+	c := canonicalizers.Get().(*canonicalizer)
+	c.src, c.pos, c.depth = nil, 0, 0
 	c.out, c.names, c.members = c.outRoom[:0], c.nameRoom[:0], c.memberRoom[:0]
 	c.objects, c.moved = c.objectRoom[:0], c.movedRoom[:0]
 	return c
+}
+
+// free gives c back. Nothing got from it may be used after.
+func (c *canonicalizer) free() {
+	c.src, c.out, c.names, c.members, c.objects, c.moved = nil, nil, nil, nil, nil, nil
+	canonicalizers.Put(c)
 }
 
 // run appends the canonical form of src to c.out.

@@ -187,9 +187,10 @@ func TestClassifyCommit(t *testing.T) {
 			call := Call{Scope: "s", Tool: "t", Key: "k"}
 			effect := func(context.Context, pgx.Tx) (int, error) { return 1, nil }
 
-			req, err := d.check(call)
+			made, err := d.admit(ctx, call, false)
 			require.NoError(t, err)
-			got := d.newCall(req, func(context.Context, pgx.Tx) (string, error) { return "1", nil }).attempt(ctx)
+			made.work = func(context.Context, pgx.Tx) (string, error) { return "1", nil }
+			got := made.attempt(ctx)
 			require.Equal(t, c.state, got.state, "%v", got.err)
 
 			result, err := Do(ctx, d, call, effect)

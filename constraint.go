@@ -183,9 +183,7 @@ func (d *Deduper) recordBroken(ctx context.Context, req *request, cause error, c
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.opts.CommitTimeout)
 	defer cancel()
 	broken := &BrokenError{Scope: req.scope, Tool: req.tool, KeyHash: KeyHash(req.key), Err: cleaned(cause)}
-	c := d.newCall(req, noWork)
-	c.patience.max = 0
-	c.out = outcomeBroken
+	c := &doCall{d: d, req: req, out: outcomeBroken, work: noWork}
 	if conn != nil { // free, and perhaps the only one
 		a := c.attemptOn(ctx, conn)
 		rollback(ctx, conn)

@@ -71,16 +71,14 @@ type Effect[R any] func(ctx context.Context, tx pgx.Tx) (R, error)
 // A panic of the effect is raised again after the rollback. The errors are
 // listed in the package documentation.
 func Do[R any](ctx context.Context, d *Deduper, call Call, effect Effect[R]) (Result[R], error) {
-	req, err := d.admit(ctx, call, effect == nil)
+	c, err := d.admit(ctx, call, effect == nil)
 	if err != nil {
 		return Result[R]{}, err
 	}
-	if insideEffect(ctx) {
-		return Result[R]{}, ErrNested
-	}
 	var value R
-	s, err := d.newCall(req, recordedWork(d, effect, &value)).do(ctx)
-	return answer(ctx, d, req, s, value, err)
+	c.work = recordedWork(d, effect, &value)
+	s, err := c.do(ctx)
+	return answer(ctx, d, c.req, s, value, err)
 }
 
 // DoTx is Do inside the caller's transaction: effect and record are committed
@@ -102,8 +100,8 @@ func Do[R any](ctx context.Context, d *Deduper, call Call, effect Effect[R]) (Re
 // Do not call Do for the same identity before the transaction has
 // ended: it would wait for itself, and nobody could tell.
 func DoTx[R any](ctx context.Context, d *Deduper, tx pgx.Tx, call Call, effect Effect[R]) (Result[R], error) {
-	req, err := d.admit(ctx, call, effect == nil)
-	if err != nil {
+	req := &request{}
+	if err := d.admitTo(ctx, call, effect == nil, req); err != nil {
 		return Result[R]{}, err
 	}
 	if err := checkTx(tx); err != nil {
@@ -117,15 +115,30 @@ func DoTx[R any](ctx context.Context, d *Deduper, tx pgx.Tx, call Call, effect E
 	return answer(ctx, d, req, s, value, err)
 }
 
-// admit checks what Do and DoTx are called with.
-func (d *Deduper) admit(ctx context.Context, call Call, noEffect bool) (*request, error) {
-	if err := d.usable(ctx); err != nil {
+// admit checks what Do and DoStatement are called with. The call that it returns
+// lacks its work.
+func (d *Deduper) admit(ctx context.Context, call Call, noEffect bool) (*doCall, error) {
+	c := &doCall{d: d, out: outcomeDone}
+	if err := d.admitTo(ctx, call, noEffect, &c.own); err != nil {
 		return nil, err
 	}
-	if noEffect {
-		return nil, &InvalidCallError{Field: "effect", Reason: "must not be nil"}
+	if insideEffect(ctx) {
+		return nil, ErrNested
 	}
-	return d.check(call)
+	c.req = &c.own
+	c.patience.max = c.req.maxWait
+	return c, nil
+}
+
+// admitTo checks what every way to make a call is called with, and fills in req.
+func (d *Deduper) admitTo(ctx context.Context, call Call, noEffect bool, req *request) error {
+	if err := d.usable(ctx); err != nil {
+		return err
+	}
+	if noEffect {
+		return &InvalidCallError{Field: "effect", Reason: "must not be nil"}
+	}
+	return d.check(call, req)
 }
 
 // usable checks what every function is called with.
@@ -154,7 +167,7 @@ func recordedWork[R any](d *Deduper, effect Effect[R], value *R) work {
 			return "", err
 		}
 		*value, err = decodeResult[R](text)
-		return text, err
+		return string(text), err
 	}
 }
 

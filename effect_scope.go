@@ -21,10 +21,12 @@ type effectScope struct {
 
 type effectScopeKey struct{}
 
-// effectContext is the context of an effect: its caller's, and the scope.
+// effectContext is the context of an effect: its caller's, and the scope. The
+// guard stands in it to be one allocation with it.
 type effectContext struct {
 	context.Context
 	scope effectScope
+	guard effectTx
 }
 
 func (c *effectContext) Value(key any) any {

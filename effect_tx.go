@@ -39,12 +39,12 @@ type effectTx struct {
 
 var _ pgx.Tx = (*effectTx)(nil)
 
-func newEffectTx(tx pgx.Tx) *effectTx {
-	e := &effectTx{tx: tx, depth: 1}
+// guard makes of e the outermost transaction of an effect on tx.
+func (e *effectTx) guard(tx pgx.Tx) *effectTx {
+	e.tx, e.root, e.depth = tx, e, 1
 	if outer, ok := tx.(*effectTx); ok {
 		e.depth = outer.root.depth + 1
 	}
-	e.root = e
 	return e
 }
 

@@ -38,8 +38,12 @@ func (f Fingerprint) String() string { return hex.EncodeToString(f[:]) }
 // bytes and so merge different calls), or a number with an exponent beyond
 // ±1,000,000,000.
 func FingerprintOf(args any) (Fingerprint, error) {
-	_, fp, err := fingerprint(args)
-	return fp, err
+	c, fp, err := fingerprint(args)
+	if err != nil {
+		return Fingerprint{}, err
+	}
+	c.free()
+	return fp, nil
 }
 
 // canonicalStart is where the canonical text begins in what fingerprint hashes:

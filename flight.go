@@ -17,7 +17,7 @@ type flights struct {
 
 // flight is one leader's try.
 type flight struct {
-	// done is closed when the leader has ended.
+	// done is closed when the leader has ended. The first follower makes it.
 	done chan struct{}
 	// running tells that the leader is inside the effect.
 	running atomic.Bool
@@ -33,12 +33,15 @@ func (fs *flights) join(id identity) (f *flight, leads bool) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	if f, ok := fs.m[id]; ok {
+		if f.done == nil {
+			f.done = make(chan struct{})
+		}
 		return f, false
 	}
 	if fs.m == nil {
 		fs.m = make(map[identity]*flight)
 	}
-	f = &flight{done: make(chan struct{})}
+	f = &flight{}
 	fs.m[id] = f
 	return f, true
 }
@@ -47,9 +50,11 @@ func (fs *flights) join(id identity) (f *flight, leads bool) {
 // fingerprint.
 func (fs *flights) land(id identity, f *flight) {
 	fs.mu.Lock()
+	defer fs.mu.Unlock()
 	delete(fs.m, id)
-	fs.mu.Unlock()
-	close(f.done)
+	if f.done != nil {
+		close(f.done)
+	}
 }
 
 // landed returns the record to share, if the leader has ended with one. A

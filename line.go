@@ -27,6 +27,8 @@ type line struct {
 	// nothing is to be prepared.
 	prepared map[string]*pgconn.StatementDescription
 	viaBatch bool
+	// own is used for one pipeline after the other.
+	own pipeline
 }
 
 // sender is what pgx's batches are sent on: a connection or a transaction.

@@ -49,7 +49,8 @@ func (o *claimFirst) read(ctx context.Context, on *line, a *answers, req *reques
 	_, err := a.exec()
 	if err == nil {
 		open.marked = true
-		err = a.scan(nil, &open.started, nil)
+		err = a.scan(nil, &a.row.times[0], nil)
+		open.started = a.row.times[0]
 	}
 	if err == nil {
 		forgotten, err = readClaim(a, &open)

@@ -49,15 +49,15 @@ func (o *lockFirst) openIn(ctx context.Context, on *line, mark string, req *requ
 // read takes the answers of BEGIN or SAVEPOINT, of the lock and of the look-up.
 // A record that is found wins over a lock that is not: its transaction has ended.
 func (o *lockFirst) read(a *answers, open *opening) (forgotten bool, err error) {
-	var locked bool
 	if _, err = a.exec(); err == nil {
 		open.marked = true
-		err = a.scan(&locked, &open.started, nil)
+		err = a.scan(&a.row.locked, &a.row.times[0], nil)
+		open.started = a.row.times[0]
 	}
 	if err == nil {
 		forgotten, err = open.see(a)
 	}
-	open.busy = !locked && !open.found
+	open.busy = !a.row.locked && !open.found
 	return forgotten, a.close(err)
 }
 
@@ -99,12 +99,11 @@ func (o *lockFirst) peek(ctx context.Context, on *line, req *request) (sighting,
 	p.queue(o.sql.peekLock, intParam(req.lock))
 	p.queueID(o.sql.lookup, &req.identity)
 	a := p.send(ctx)
-	var locked bool
-	err := a.scan(&locked)
+	err := a.scan(&a.row.locked)
 	if err == nil {
 		_, err = s.see(a)
 	}
-	s.busy = !locked && !s.found
+	s.busy = !a.row.locked && !s.found
 	return s, a.close(err)
 }
 

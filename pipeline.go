@@ -32,9 +32,13 @@ type pipeline struct {
 
 const maxParams = 16
 
-func (l *line) pipeline() *pipeline {
-	p := &pipeline{line: l}
-	if l.viaBatch {
+// pipeline returns an empty pipeline. The one before it has been closed.
+func (l *line) pipeline() *pipeline { return l.newPipeline(l.viaBatch) }
+
+func (l *line) newPipeline(viaBatch bool) *pipeline {
+	p := &l.own
+	p.line, p.wire, p.batch, p.answers = l, pgconn.Batch{}, nil, answers{}
+	if viaBatch {
 		p.batch = &pgx.Batch{}
 	}
 	return p
@@ -73,11 +77,7 @@ func (p *pipeline) queue(st query, params ...param) {
 // Without a description of their parameters pgx must send them, which knows how
 // to do without or where to get one.
 func (l *line) callersPipeline() *pipeline {
-	p := &pipeline{line: l}
-	if l.prepared == nil {
-		p.batch = &pgx.Batch{}
-	}
-	return p
+	return l.newPipeline(l.prepared == nil)
 }
 
 // queueArgs queues such a statement, which has been prepared where the line
@@ -230,6 +230,7 @@ func (a *answers) close(err error) error {
 	} else {
 		closeErr = a.wire.Close()
 	}
+	a.row = recordRow{} // it may hold a long result
 	return orElse(err, closeErr)
 }
 

@@ -55,8 +55,10 @@ func (r *record) read(a *answers) (bool, error) {
 	return true, r.fill(row)
 }
 
+// dest is where the columns of statements.lookup go.
 func (row *recordRow) dest() []any {
-	return []any{&row.fingerprint, &row.argDigests, &row.outcome, &row.result, &row.times[0], &row.times[1], &row.times[2], &row.times[3]}
+	row.columns = [...]any{&row.fingerprint, &row.argDigests, &row.outcome, &row.result, &row.times[0], &row.times[1], &row.times[2], &row.times[3]}
+	return row.columns[:]
 }
 
 // fill takes over what was read, and refuses what no version has written.
@@ -80,6 +82,8 @@ type recordRow struct {
 	outcome                 string
 	result                  *string
 	times                   [4]time.Time // created_at, expires_at, forget_at, now()
+	locked                  bool         // read with it
+	columns                 [8]any
 }
 
 // forgotten tells whether the identity may be used anew.

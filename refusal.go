@@ -91,7 +91,7 @@ func encodeRefusal(err error, max int) (string, error) {
 		refusal.Message = cutText(refusal.Message, maxRefusalMessage)
 		text, err = storable(refusal, max)
 	}
-	return text, err
+	return string(text), err
 }
 
 // maxRefusalMessage is how much of a message is kept when the whole does not

@@ -1,6 +1,7 @@
 package dedup
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"time"
@@ -41,39 +42,39 @@ type Result[R any] struct {
 // writes it. Postgres takes what encoding/json takes with two exceptions, and
 // both are found here, before COMMIT: text that is not UTF-8 and text that is
 // too long.
-func encodeResult[R any](value R, max int) (string, error) {
+func encodeResult[R any](value R, max int) ([]byte, error) {
 	if raw, ok := any(value).(json.RawMessage); ok {
 		if raw == nil {
 			raw = json.RawMessage("null")
 		}
-		return checkStorable(raw, max)
+		return raw, checkStorable(raw, max)
 	}
 	return storable(value, max)
 }
 
-func storable(value any, max int) (string, error) {
+func storable(value any, max int) ([]byte, error) {
 	text, err := json.Marshal(value)
 	if err != nil {
-		return "", &ResultError{Op: "encode", Err: err}
+		return nil, &ResultError{Op: "encode", Err: err}
 	}
-	return checkStorable(text, max)
+	return text, checkStorable(text, max)
 }
 
-func checkStorable(text []byte, max int) (string, error) {
+func checkStorable(text []byte, max int) error {
 	switch {
 	case len(text) > max:
-		return "", &ResultError{Op: "size", Size: len(text), Max: max}
+		return &ResultError{Op: "size", Size: len(text), Max: max}
 	case !utf8.Valid(text):
-		return "", &ResultError{Op: "encode", Err: errors.New("not valid UTF-8")}
+		return &ResultError{Op: "encode", Err: errors.New("not valid UTF-8")}
 	case !json.Valid(text):
-		return "", &ResultError{Op: "encode", Err: errors.New("not valid JSON")}
+		return &ResultError{Op: "encode", Err: errors.New("not valid JSON")}
 	}
-	return string(text), nil
+	return nil
 }
 
 // decodeStored is decodeResult for a text that is in the table already.
 func decodeStored[R any](text string) (R, error) {
-	value, err := decodeResult[R](text)
+	value, err := decodeResult[R]([]byte(text))
 	if err != nil {
 		err.(*ResultError).Stored = json.RawMessage(text)
 	}
@@ -81,13 +82,13 @@ func decodeStored[R any](text string) (R, error) {
 }
 
 // decodeResult reads a recorded text into a caller's own value.
-func decodeResult[R any](text string) (R, error) {
+func decodeResult[R any](text []byte) (R, error) {
 	var value R
 	if raw, ok := any(&value).(*json.RawMessage); ok {
-		*raw = json.RawMessage(text)
+		*raw = json.RawMessage(bytes.Clone(text))
 		return value, nil
 	}
-	if err := json.Unmarshal([]byte(text), &value); err != nil {
+	if err := json.Unmarshal(text, &value); err != nil {
 		return value, &ResultError{Op: "decode", Err: err}
 	}
 	return value, nil

@@ -13,6 +13,7 @@ import (
 type doCall struct {
 	d   *Deduper
 	req *request
+	own request // where req points to, mostly
 	// out is what the work's text is to be recorded as.
 	out  outcome
 	work work
@@ -34,10 +35,6 @@ type doCall struct {
 	looked bool
 	// gone tells that the effect ended its transaction and then panicked.
 	gone bool
-}
-
-func (d *Deduper) newCall(req *request, work work) *doCall {
-	return &doCall{d: d, req: req, out: outcomeDone, work: work, patience: patience{max: req.maxWait}}
 }
 
 // settled is how a call came out when it came to a record.

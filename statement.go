@@ -65,12 +65,9 @@ func DoStatement[R any](ctx context.Context, d *Deduper, call Call, stmt Stateme
 
 // admitStatement checks what DoStatement and its kin are called with.
 func admitStatement[R any](ctx context.Context, d *Deduper, call Call, stmt Statement) (*doCall, error) {
-	req, err := d.admit(ctx, call, false)
+	c, err := d.admit(ctx, call, false)
 	if err != nil {
 		return nil, err
-	}
-	if insideEffect(ctx) {
-		return nil, ErrNested
 	}
 	if t := reflect.TypeFor[R](); !takesObject(t) {
 		return nil, &InvalidCallError{Field: "R", Reason: fmt.Sprintf("is %s, which takes no JSON object; use a struct with a field for each column", t)}
@@ -79,7 +76,6 @@ func admitStatement[R any](ctx context.Context, d *Deduper, call Call, stmt Stat
 	if err != nil {
 		return nil, err
 	}
-	c := d.newCall(req, nil)
 	c.sql = sql
 	c.work = sql.apart(d.opts.MaxResultBytes)
 	return c, nil
@@ -131,7 +127,7 @@ func (s *boundStatement) apart(maxResult int) work {
 		case rows > 1:
 			err = pgx.ErrTooManyRows
 		default:
-			return checkStorable([]byte(*row), maxResult)
+			return *row, checkStorable([]byte(*row), maxResult)
 		}
 		if s.onError != nil {
 			err = orElse(s.onError(err), err)

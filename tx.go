@@ -126,7 +126,9 @@ func (d *Deduper) conclusive() bool {
 // After a panic of the work nobody reads its error any more, so gone tells
 // whether it had ended its transaction.
 func (d *Deduper) perform(ctx context.Context, req *request, open *opening, work work, f *flight, gone *bool) (string, error) {
-	guard := newEffectTx(open.tx)
+	inner := d.enterEffect(ctx, req.identity)
+	defer inner.scope.ended.Store(true)
+	guard := inner.guard.guard(open.tx)
 	defer guard.closed.Store(true)
 	returned := false
 	defer func() {
@@ -134,8 +136,6 @@ func (d *Deduper) perform(ctx context.Context, req *request, open *opening, work
 			*gone = guard.verdict(ctx, open.started, errPanicked) == errTxGone
 		}
 	}()
-	inner := d.enterEffect(ctx, req.identity)
-	defer inner.scope.ended.Store(true)
 	if f != nil {
 		f.running.Store(true)
 		defer f.running.Store(false)
