@@ -31,7 +31,7 @@ func contractConstraints() []contractCase {
 // few times at the most.
 func (f *fixture) requireUnwritten(t *testing.T, e *tool, records int) {
 	t.Helper()
-	require.LessOrEqual(t, int(e.runs.Load()), mostRuns)
+	require.LessOrEqual(t, int(e.runs.Load()), mostRuns-1+f.v.tries())
 	require.Zero(t, f.effects(t, e.ref))
 	require.Equal(t, records, f.records(t))
 }
@@ -40,7 +40,7 @@ func (f *fixture) requireUnwritten(t *testing.T, e *tool, records int) {
 // it whatever becomes of it. There is one record.
 func (f *fixture) warm(t *testing.T) {
 	t.Helper()
-	_, err := dedup.Do(t.Context(), f.d, call("warm"), (&tool{ref: "warm"}).run)
+	_, err := f.do(t.Context(), f.d, call("warm"), (&tool{ref: "warm"}).run)
 	require.NoError(t, err)
 }
 
@@ -57,7 +57,7 @@ func caseTriggerRaises(t *testing.T, v variant) {
 		f.trigger(t, when, `RAISE unique_violation;`)
 		e := &tool{ref: "k"}
 
-		_, err := dedup.Do(ctx, f.d, call("k"), e.run)
+		_, err := f.do(ctx, f.d, call("k"), e.run)
 		var conflict *dedup.ConflictError
 		require.ErrorIs(t, err, dedup.ErrConflict, when)
 		require.ErrorAs(t, err, &conflict)
@@ -71,7 +71,7 @@ func caseTriggerSwallows(t *testing.T, v variant) {
 	f.trigger(t, "BEFORE", `RETURN NULL;`)
 	e := &tool{ref: "k"}
 
-	_, err := dedup.Do(ctx, f.d, call("k"), e.run)
+	_, err := f.do(ctx, f.d, call("k"), e.run)
 	require.ErrorIs(t, err, dedup.ErrArbiter)
 	e.requireRuns(t, 0)
 	require.Zero(t, f.records(t))
@@ -100,7 +100,7 @@ func (f *fixture) requireUnrecorded(t *testing.T, ctx context.Context) {
 	e := &tool{ref: "k"}
 
 	for range 3 {
-		_, err := dedup.Do(ctx, f.d, call("k"), e.run)
+		_, err := f.do(ctx, f.d, call("k"), e.run)
 		require.Error(t, err)
 		require.False(t, dedup.IsRetryable(err))
 	}
@@ -111,11 +111,11 @@ func (f *fixture) requireUnrecorded(t *testing.T, ctx context.Context) {
 func caseSecondUnique(t *testing.T, v variant) {
 	ctx, f := v.setup(t, nil)
 	f.exec(t, `CREATE UNIQUE INDEX one_per_tool ON tool_dedup (tool)`)
-	_, err := dedup.Do(ctx, f.d, call("first"), (&tool{ref: "first"}).run)
+	_, err := f.do(ctx, f.d, call("first"), (&tool{ref: "first"}).run)
 	require.NoError(t, err)
 
 	e := &tool{ref: "k"}
-	_, err = dedup.Do(ctx, f.d, call("k"), e.run)
+	_, err = f.do(ctx, f.d, call("k"), e.run)
 	var conflict *dedup.ConflictError
 	require.ErrorIs(t, err, dedup.ErrConflict)
 	require.ErrorAs(t, err, &conflict)
@@ -139,7 +139,7 @@ func caseDeferrableKey(t *testing.T, v variant) {
 		return f.rival(ctx, call("k"), "k", ticket{ID: 99})
 	}}
 
-	result, err := dedup.Do(ctx, f.d, call("k"), e.run)
+	result, err := f.do(ctx, f.d, call("k"), e.run)
 	if !v.locks() {
 		requireState(t, err, "55000")
 		e.requireRuns(t, 0)
@@ -167,7 +167,7 @@ func TestWithoutPrimaryKey(t *testing.T) {
 		e := &tool{ref: "k", then: func(context.Context, pgx.Tx, int) error {
 			return f.rival(ctx, call("k"), "k", ticket{ID: 99})
 		}}
-		result, err := dedup.Do(ctx, f.d, call("k"), e.run)
+		result, err := f.do(ctx, f.d, call("k"), e.run)
 		require.NoError(t, err)
 		require.False(t, result.Replayed)
 		require.Equal(t, 2, f.effects(t, "k"))
@@ -179,7 +179,7 @@ func TestWithoutPrimaryKey(t *testing.T) {
 		f.warm(t)
 		f.exec(t, `ALTER TABLE tool_dedup DROP CONSTRAINT tool_dedup_pkey`)
 		e := &tool{ref: "k"}
-		_, err := dedup.Do(ctx, f.d, call("k"), e.run)
+		_, err := f.do(ctx, f.d, call("k"), e.run)
 		requireState(t, err, "42P10")
 		require.Zero(t, f.effects(t, "k"))
 	})
@@ -205,14 +205,14 @@ func TestHiddenWinner(t *testing.T) {
 			d := newDeduper(t, b.db.Pool(t, asRole), &dedup.Options{Order: order, Tracer: tracer})
 
 			e := &tool{ref: "k"}
-			_, err := dedup.Do(ctx, d, call("k"), e.run)
+			_, err := f.do(ctx, d, call("k"), e.run)
 			require.NoError(t, err)
-			replay, err := dedup.Do(ctx, d, call("k"), e.run)
+			replay, err := f.do(ctx, d, call("k"), e.run)
 			require.NoError(t, err)
 			require.True(t, replay.Replayed)
 
 			b.exec(t, `UPDATE tool_dedup SET created_at = now() - interval '2 hours'`)
-			_, err = dedup.Do(ctx, d, call("k"), e.run)
+			_, err = f.do(ctx, d, call("k"), e.run)
 			require.ErrorIs(t, err, dedup.ErrConflict)
 			require.LessOrEqual(t, int(e.runs.Load()), 1+mostRuns)
 			require.Equal(t, 1, f.effects(t, "k"))
@@ -237,7 +237,7 @@ func TestWinnerSwept(t *testing.T) {
 	// and begins nothing.
 	held := proxy.Arm(faultproxy.Fault{Kind: faultproxy.Hold, Where: isPeek})
 
-	pending := start(ctx, f.d, call("k"), e.run)
+	pending := f.start(ctx, f.d, call("k"), e.run)
 	require.NoError(t, held.Wait(ctx))
 	f.exec(t, `DELETE FROM tool_dedup`)
 	held.Release()

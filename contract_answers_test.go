@@ -17,21 +17,21 @@ import (
 func caseEffectError(t *testing.T, v variant) {
 	ctx, f := v.setup(t, nil)
 	e := &tool{ref: "k", then: func(_ context.Context, _ pgx.Tx, run int) error {
-		if run == 1 {
+		if run <= v.tries() {
 			return errPaper
 		}
 		return nil
 	}}
 
-	_, err := dedup.Do(ctx, f.d, call("k"), e.run)
+	_, err := f.do(ctx, f.d, call("k"), e.run)
 	require.ErrorIs(t, err, errPaper)
 	require.Zero(t, f.effects(t, "k"))
 	require.Zero(t, f.records(t))
 
-	second, err := dedup.Do(ctx, f.d, call("k"), e.run)
+	second, err := f.do(ctx, f.d, call("k"), e.run)
 	require.NoError(t, err)
 	require.False(t, second.Replayed)
-	require.Equal(t, 2, second.Value.ID)
+	require.Equal(t, v.tries()+1, second.Value.ID)
 	require.Equal(t, 1, f.effects(t, "k"))
 }
 
@@ -51,13 +51,13 @@ func caseFinal(t *testing.T, v variant) {
 	}}
 
 	var first, again *dedup.RefusedError
-	_, err := dedup.Do(ctx, f.d, call("k"), e.run)
+	_, err := f.do(ctx, f.d, call("k"), e.run)
 	require.ErrorIs(t, err, dedup.ErrRefused)
 	require.ErrorAs(t, err, &first)
 	require.False(t, first.Replayed)
 	require.ErrorIs(t, err, declined{Balance: 3}, "the caller that ran it has the effect's own error")
 
-	result, err := dedup.Do(ctx, f.peer(t), call("k"), e.run)
+	result, err := f.do(ctx, f.peer(t), call("k"), e.run)
 	require.True(t, result.Replayed)
 	require.ErrorAs(t, err, &again)
 	require.True(t, again.Replayed)
@@ -68,7 +68,7 @@ func caseFinal(t *testing.T, v variant) {
 	require.Equal(t, first.Details, again.Details)
 	require.True(t, first.CreatedAt.Equal(again.CreatedAt))
 
-	e.requireRuns(t, 1)
+	e.requireRuns(t, v.tries())
 	require.Zero(t, f.effects(t, "k"))
 	require.Equal(t, 1, f.records(t))
 }
@@ -77,22 +77,22 @@ func caseStoreErrors(t *testing.T, v variant) {
 	ctx, f := v.setup(t, &dedup.Options{StoreErrors: true})
 	e := &tool{ref: "k", then: func(context.Context, pgx.Tx, int) error { return errPaper }}
 
-	_, err := dedup.Do(ctx, f.d, call("stored"), e.run)
+	_, err := f.do(ctx, f.d, call("stored"), e.run)
 	require.ErrorIs(t, err, dedup.ErrRefused)
 	require.ErrorIs(t, err, errPaper)
-	_, err = dedup.Do(ctx, f.d, call("stored"), e.run)
+	_, err = f.do(ctx, f.d, call("stored"), e.run)
 	require.ErrorIs(t, err, dedup.ErrRefused)
 	require.EqualError(t, err, errPaper.Error())
-	e.requireRuns(t, 1)
+	e.requireRuns(t, v.tries())
 
 	c := call("not stored")
 	c.Errors = dedup.ErrorsRollBack
-	_, err = dedup.Do(ctx, f.d, c, e.run)
+	_, err = f.do(ctx, f.d, c, e.run)
 	require.ErrorIs(t, err, errPaper)
 	require.NotErrorIs(t, err, dedup.ErrRefused)
 
 	cancelled, cancel := context.WithCancel(ctx)
-	_, err = dedup.Do(cancelled, f.d, call("cancelled"), func(ctx context.Context, tx pgx.Tx) (ticket, error) {
+	_, err = f.do(cancelled, f.d, call("cancelled"), func(ctx context.Context, tx pgx.Tx) (ticket, error) {
 		cancel()
 		return ticket{}, ctx.Err()
 	})
@@ -107,18 +107,18 @@ func caseKeyReused(t *testing.T, v variant) {
 	ctx, f := v.setup(t, nil)
 	held := newGate()
 	e := &tool{ref: "k", then: held.then}
-	first := start(ctx, f.d, call("k"), e.run)
+	first := f.start(ctx, f.d, call("k"), e.run)
 	receive(t, ctx, held.entered)
 
 	// A twin in the same process, with other arguments, while the first runs.
 	other := call("k")
 	other.Args = map[string]any{"title": "printer is fine", "urgent": false}
-	misuse := start(ctx, f.d, other, e.run)
+	misuse := f.start(ctx, f.d, other, e.run)
 	require.NoError(t, f.events.untilWaiting(ctx, 1, 0))
 	held.release()
 	receive(t, ctx, first).require(t)
 
-	later, err := dedup.Do(ctx, f.peer(t), other, e.run)
+	later, err := f.do(ctx, f.peer(t), other, e.run)
 	require.Zero(t, later.Value)
 	for _, err := range []error{receive(t, ctx, misuse).err, err} {
 		var reused *dedup.KeyReusedError
@@ -137,17 +137,17 @@ func caseKeyReused(t *testing.T, v variant) {
 func caseExpired(t *testing.T, v variant) {
 	ctx, f := v.setup(t, &dedup.Options{Retention: dedup.Retention{Result: time.Hour, Tombstone: time.Hour}})
 	e := &tool{ref: "k"}
-	_, err := dedup.Do(ctx, f.d, call("k"), e.run)
+	_, err := f.do(ctx, f.d, call("k"), e.run)
 	require.NoError(t, err)
 
 	f.age(t, "k", "59 minutes")
-	replay, err := dedup.Do(ctx, f.d, call("k"), e.run)
+	replay, err := f.do(ctx, f.d, call("k"), e.run)
 	require.NoError(t, err)
 	require.True(t, replay.Replayed)
 
 	f.age(t, "k", "2 minutes")
 	for range 2 { // with its result, and as a tombstone
-		_, err = dedup.Do(ctx, f.d, call("k"), e.run)
+		_, err = f.do(ctx, f.d, call("k"), e.run)
 		var expired *dedup.ExpiredError
 		require.ErrorIs(t, err, dedup.ErrExpired)
 		require.ErrorAs(t, err, &expired)
@@ -159,7 +159,7 @@ func caseExpired(t *testing.T, v variant) {
 	e.requireRuns(t, 1)
 
 	f.age(t, "k", "1 hour")
-	again, err := dedup.Do(ctx, f.d, call("k"), e.run)
+	again, err := f.do(ctx, f.d, call("k"), e.run)
 	require.NoError(t, err)
 	require.False(t, again.Replayed)
 	require.Equal(t, 2, again.Value.ID)
@@ -176,7 +176,7 @@ func caseTakeover(t *testing.T, v variant) {
 	effects := make([]tool, keys)
 	for i := range keys {
 		effects[i].ref = fmt.Sprint(i)
-		_, err := dedup.Do(ctx, f.d, call(fmt.Sprint(i)), effects[i].run)
+		_, err := f.do(ctx, f.d, call(fmt.Sprint(i)), effects[i].run)
 		require.NoError(t, err)
 	}
 	f.exec(t, `UPDATE tool_dedup SET created_at = now() - interval '3 h', expires_at = now() - interval '2 h', forget_at = now() - interval '1 h'`)
@@ -190,7 +190,7 @@ func caseTakeover(t *testing.T, v variant) {
 	pending := make([][]<-chan answered, keys)
 	for i := range keys {
 		for j := range 4 {
-			pending[i] = append(pending[i], start(ctx, []*dedup.Deduper{f.d, peer}[j%2], call(fmt.Sprint(i)), effects[i].run))
+			pending[i] = append(pending[i], f.start(ctx, []*dedup.Deduper{f.d, peer}[j%2], call(fmt.Sprint(i)), effects[i].run))
 		}
 	}
 	for i := range keys {
@@ -216,7 +216,7 @@ func caseReset(t *testing.T, v variant) {
 	require.NoError(t, err)
 	require.False(t, freed)
 
-	first := start(ctx, f.d, c, e.run)
+	first := f.start(ctx, f.d, c, e.run)
 	receive(t, ctx, held.entered)
 	_, err = f.peer(t).Reset(ctx, c.Scope, c.Tool, c.Key, "in flight")
 	require.ErrorIs(t, err, dedup.ErrInFlight)
@@ -231,7 +231,7 @@ func caseReset(t *testing.T, v variant) {
 	freed, err = f.d.Reset(ctx, c.Scope, c.Tool, c.Key, "wrong answer")
 	require.NoError(t, err)
 	require.True(t, freed)
-	again, err := dedup.Do(ctx, f.d, c, e.run)
+	again, err := f.do(ctx, f.d, c, e.run)
 	require.NoError(t, err)
 	require.False(t, again.Replayed)
 	require.Equal(t, 2, again.Value.ID)
@@ -255,7 +255,7 @@ func caseLookup(t *testing.T, v variant) {
 
 	held := newGate()
 	e := &tool{ref: "k", then: held.then}
-	running := start(ctx, f.peer(t), call("k"), e.run)
+	running := f.start(ctx, f.peer(t), call("k"), e.run)
 	receive(t, ctx, held.entered)
 	require.Equal(t, dedup.Status{State: dedup.StateInFlight}, lookup("k"))
 	held.release()
@@ -277,7 +277,7 @@ func caseLookup(t *testing.T, v variant) {
 	f.age(t, "k", "40 days")
 	require.Equal(t, dedup.StateNotFound, lookup("k").State)
 
-	_, err = dedup.Do(ctx, f.d, call("refused"), func(context.Context, pgx.Tx) (ticket, error) {
+	_, err = f.do(ctx, f.d, call("refused"), func(context.Context, pgx.Tx) (ticket, error) {
 		return ticket{}, dedup.Final(declined{Balance: 3})
 	})
 	require.ErrorIs(t, err, dedup.ErrRefused)

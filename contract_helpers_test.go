@@ -27,6 +27,28 @@ type variant struct {
 	isolation pgx.TxIsoLevel
 	mode      pgx.QueryExecMode  // 0: pgx's default, cache_statement
 	bouncer   *pgbouncer.Bouncer // nil: directly
+	way       callWay
+}
+
+// callWay is the function that takes the calls.
+type callWay int
+
+const (
+	viaDo        callWay = iota
+	viaStatement         // DoStatement
+	viaSeparate          // DoStatement with Options.SeparateStatements
+)
+
+// whole tells that effect and record are one statement at first.
+func (v variant) whole() bool { return v.way == viaStatement }
+
+// tries is how often a call runs an effect that fails: what the error of a whole
+// statement means is found out apart.
+func (v variant) tries() int {
+	if v.whole() {
+		return 2
+	}
+	return 1
 }
 
 func (v variant) String() string {
@@ -34,7 +56,7 @@ func (v variant) String() string {
 	if v.mode != 0 {
 		name += "-" + v.mode.String()
 	}
-	return name
+	return name + [...]string{"", "-statement", "-separate"}[v.way]
 }
 
 // locks tells that attempts take the identity's lock and insert at the end.
@@ -67,6 +89,8 @@ type fixture struct {
 	opts   dedup.Options
 	conf   []func(*pgxpool.Config)
 	events *recorder
+	// puppets are how the effects become statements; nil for Do.
+	puppets *puppeteer
 }
 
 func (v variant) setup(t *testing.T, opts *dedup.Options, conf ...func(*pgxpool.Config)) (context.Context, *fixture) {
@@ -76,11 +100,20 @@ func (v variant) setup(t *testing.T, opts *dedup.Options, conf ...func(*pgxpool.
 		f.opts = *opts
 	}
 	f.opts.Order, f.opts.Isolation = v.order, v.isolation
+	f.opts.SeparateStatements = v.way == viaSeparate
 	if f.opts.Tracer == nil {
 		f.opts.Tracer = f.events
 	}
+	if v.way != viaDo {
+		f.conf = append(f.conf, func(config *pgxpool.Config) {
+			config.ConnConfig.OnNotice = func(conn *pgconn.PgConn, n *pgconn.Notice) { f.puppets.notice(conn, n) }
+		})
+	}
 	ctx, b := setup(t, &f.opts, f.conf...)
 	f.bundle = b
+	if v.way != viaDo {
+		f.puppets = newPuppeteer(t, b)
+	}
 	return ctx, f
 }
 
@@ -130,6 +163,12 @@ type answered struct {
 
 // start makes a call on a goroutine of its own.
 func start(ctx context.Context, d *dedup.Deduper, c dedup.Call, effect dedup.Effect[ticket]) <-chan answered {
+	return startBy(dedup.Do[ticket], ctx, d, c, effect)
+}
+
+type doFunc func(context.Context, *dedup.Deduper, dedup.Call, dedup.Effect[ticket]) (dedup.Result[ticket], error)
+
+func startBy(do doFunc, ctx context.Context, d *dedup.Deduper, c dedup.Call, effect dedup.Effect[ticket]) <-chan answered {
 	out := make(chan answered, 1)
 	go func() {
 		var a answered
@@ -137,7 +176,7 @@ func start(ctx context.Context, d *dedup.Deduper, c dedup.Call, effect dedup.Eff
 			a.panicked = recover()
 			out <- a
 		}()
-		a.Result, a.err = dedup.Do(ctx, d, c, effect)
+		a.Result, a.err = do(ctx, d, c, effect)
 	}()
 	return out
 }

@@ -16,13 +16,13 @@ func caseMaxWaitNone(t *testing.T, v variant) {
 	ctx, f := v.setup(t, nil)
 	held := newGate()
 	e := &tool{ref: "k", then: held.then}
-	first := start(ctx, f.d, call("k"), e.run)
+	first := f.start(ctx, f.d, call("k"), e.run)
 	receive(t, ctx, held.entered)
 
 	impatient := call("k")
 	impatient.MaxWait = -1
 	for _, d := range []*dedup.Deduper{f.d, f.peer(t)} {
-		result, err := dedup.Do(ctx, d, impatient, e.run)
+		result, err := f.do(ctx, d, impatient, e.run)
 		require.ErrorIs(t, err, dedup.ErrInFlight)
 		require.True(t, dedup.IsRetryable(err))
 		require.Zero(t, result.Waited)
@@ -31,7 +31,7 @@ func caseMaxWaitNone(t *testing.T, v variant) {
 
 	held.release()
 	receive(t, ctx, first).require(t)
-	result, err := dedup.Do(ctx, f.d, impatient, e.run)
+	result, err := f.do(ctx, f.d, impatient, e.run)
 	require.NoError(t, err)
 	require.True(t, result.Replayed)
 	e.requireRuns(t, 1)
@@ -43,11 +43,11 @@ func caseMaxWaitBounded(t *testing.T, v variant) {
 	ctx, f := v.setup(t, &dedup.Options{MaxWait: bound})
 	held := newGate()
 	e := &tool{ref: "k", then: held.then}
-	first := start(ctx, f.d, call("k"), e.run)
+	first := f.start(ctx, f.d, call("k"), e.run)
 	receive(t, ctx, held.entered)
 
 	for _, d := range []*dedup.Deduper{f.d, f.peer(t)} {
-		result, err := dedup.Do(ctx, d, call("k"), e.run)
+		result, err := f.do(ctx, d, call("k"), e.run)
 		require.ErrorIs(t, err, dedup.ErrInFlight)
 		require.GreaterOrEqual(t, result.Waited, bound)
 	}
@@ -68,13 +68,13 @@ func caseWaitCancelled(t *testing.T, v variant) {
 	ctx, f := v.setup(t, nil)
 	held := newGate()
 	e := &tool{ref: "k", then: held.then}
-	first := start(ctx, f.d, call("k"), e.run)
+	first := f.start(ctx, f.d, call("k"), e.run)
 	receive(t, ctx, held.entered)
 
 	impatience := errors.New("the user has gone")
 	waiting, cancel := context.WithCancelCause(ctx)
-	here := start(waiting, f.d, call("k"), e.run)
-	there := start(waiting, f.peer(t), call("k"), e.run)
+	here := f.start(waiting, f.d, call("k"), e.run)
+	there := f.start(waiting, f.peer(t), call("k"), e.run)
 	require.NoError(t, f.events.untilWaiting(ctx, 1, 1))
 	cancel(impatience)
 	for _, twin := range []<-chan answered{here, there} {
@@ -94,7 +94,7 @@ func caseWaitCancelled(t *testing.T, v variant) {
 // until both wait.
 func (f *fixture) followers(t *testing.T, ctx context.Context, effect dedup.Effect[ticket]) []<-chan answered {
 	t.Helper()
-	twins := []<-chan answered{start(ctx, f.d, call("k"), effect), start(ctx, f.peer(t), call("k"), effect)}
+	twins := []<-chan answered{f.start(ctx, f.d, call("k"), effect), f.start(ctx, f.peer(t), call("k"), effect)}
 	require.NoError(t, f.events.untilWaiting(ctx, 1, 1))
 	return twins
 }
@@ -103,7 +103,7 @@ func caseLeaderCancelled(t *testing.T, v variant) {
 	ctx, f := v.setup(t, nil)
 	held := newGate()
 	leading, cancel := context.WithCancel(ctx)
-	leader := start(leading, f.d, call("k"), (&tool{ref: "k", then: held.then}).run)
+	leader := f.start(leading, f.d, call("k"), (&tool{ref: "k", then: held.then}).run)
 	receive(t, ctx, held.entered)
 
 	e := &tool{ref: "k"}
@@ -117,7 +117,7 @@ func caseLeaderCancelled(t *testing.T, v variant) {
 func caseLeaderPanics(t *testing.T, v variant) {
 	ctx, f := v.setup(t, nil)
 	held := newGate()
-	leader := start(ctx, f.d, call("k"), (&tool{ref: "k", then: func(ctx context.Context, _ pgx.Tx, _ int) error {
+	leader := f.start(ctx, f.d, call("k"), (&tool{ref: "k", then: func(ctx context.Context, _ pgx.Tx, _ int) error {
 		_ = held.pass(ctx)
 		panic("out of paper")
 	}}).run)
@@ -138,10 +138,10 @@ func caseNested(t *testing.T, v variant) {
 	peer := f.peer(t)
 	for name, d := range map[string]*dedup.Deduper{"SamePool": f.d, "OtherPool": peer} {
 		e := &tool{ref: "outer", then: func(ctx context.Context, _ pgx.Tx, _ int) error {
-			_, err := dedup.Do(ctx, d, call("inner"), inner.run)
+			_, err := f.do(ctx, d, call("inner"), inner.run)
 			return err
 		}}
-		_, err := dedup.Do(ctx, f.d, call(name), e.run)
+		_, err := f.do(ctx, f.d, call(name), e.run)
 		require.ErrorIs(t, err, dedup.ErrNested)
 	}
 	inner.requireRuns(t, 0)
@@ -153,7 +153,7 @@ func caseNested(t *testing.T, v variant) {
 func caseBornExpired(t *testing.T, v variant) {
 	ctx, f := v.setup(t, &dedup.Options{Retention: dedup.Retention{Result: 20 * time.Millisecond, Tombstone: time.Hour}})
 	f.exec(t, `CREATE TABLE began (at timestamptz)`)
-	result, err := dedup.Do(ctx, f.d, call("k"), func(ctx context.Context, tx pgx.Tx) (ticket, error) {
+	result, err := f.do(ctx, f.d, call("k"), func(ctx context.Context, tx pgx.Tx) (ticket, error) {
 		if _, err := tx.Exec(ctx, `INSERT INTO began VALUES (now())`); err != nil {
 			return ticket{}, err
 		}

@@ -24,7 +24,7 @@ type line struct {
 	conn *pgx.Conn
 	tx   pgx.Tx // of pgx, for the effect; nil where pgx's batches make it
 	// prepared are the statements that the server knows by name; nil where
-	// nothing is to be prepared.
+	// nothing is to be prepared. One that is out of date is nil.
 	prepared map[string]*pgconn.StatementDescription
 	viaBatch bool
 	// own is used for one pipeline after the other.
@@ -108,6 +108,9 @@ func (l *line) prepare(ctx context.Context, queries ...query) error {
 		unknown = queries
 	}
 	for _, q := range unknown {
+		if _, outdated := l.prepared[q.name]; outdated {
+			p.SendDeallocate(q.name)
+		}
 		p.SendPrepare(q.name, q.text, nil)
 	}
 	err := p.Sync()
@@ -119,14 +122,20 @@ func (l *line) prepare(ctx context.Context, queries ...query) error {
 			known = append(known, sd)
 		}
 	}
-	if err = orElse(err, p.Close()); err != nil {
-		return err
+	for i, sd := range known { // also before one that failed: the server keeps them
+		sd.Name, sd.SQL = unknown[i].name, unknown[i].text
+		l.prepared[sd.Name] = sd
 	}
-	for i, q := range unknown {
-		known[i].Name, known[i].SQL = q.name, q.text
-		l.prepared[q.name] = known[i]
+	return orElse(err, p.Close())
+}
+
+// outdate has a statement prepared anew before it is used again: the types of its
+// parameters, which were chosen when it was prepared, may not fit the tables any
+// more.
+func (l *line) outdate(q query) {
+	if l.prepared[q.name] != nil {
+		l.prepared[q.name] = nil
 	}
-	return nil
 }
 
 // spoiled tells whether an error says that a connection is of no more use: it

@@ -2,6 +2,7 @@ package dedup
 
 import (
 	"context"
+	"encoding"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -18,7 +19,7 @@ type Statement struct {
 	// Args are the values of its parameters $1, $2, …; or one [pgx.NamedArgs],
 	// or another [pgx.QueryRewriter].
 	Args []any
-	// OnError is given the statement's error after everything has been rolled back
+	// OnError is given the statement's error, when nothing that it did will be kept,
 	// and returns the call's: wrap it in [Final] to have it recorded as the answer.
 	// A statement that returned no row gives [pgx.ErrNoRows], one that returned
 	// several [pgx.ErrTooManyRows]. It may be called more than once for one call.
@@ -48,7 +49,8 @@ func SQL(sql string, args ...any) Statement { return Statement{SQL: sql, Args: a
 //
 // Cancelling ctx while the statement is on its way leaves its outcome unknown,
 // which is answered with ErrOutcomeUnknown: there is no COMMIT apart that could
-// be waited for.
+// be waited for. Nothing but ctx bounds how long it may be on its way, so give ctx
+// a deadline.
 //
 // Where one statement cannot do both ([Options.SeparateStatements]; on servers
 // that are no plain PostgreSQL, with ClaimFirst, and at stricter isolation levels
@@ -94,17 +96,27 @@ func answerStatement[R any](ctx context.Context, d *Deduper, req *request, s set
 
 // takesObject tells whether encoding/json can read an object into a t.
 func takesObject(t reflect.Type) bool {
-	if reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()) {
+	switch p := reflect.PointerTo(t); {
+	case p.Implements(reflect.TypeFor[json.Unmarshaler]()):
 		return true
+	case p.Implements(reflect.TypeFor[encoding.TextUnmarshaler]()):
+		return false // which takes a string and nothing else
 	}
 	switch t.Kind() {
 	case reflect.Pointer:
 		return takesObject(t.Elem())
-	case reflect.Struct, reflect.Map, reflect.Interface:
-		return true
+	case reflect.Map:
+		return takesName(t.Key())
+	case reflect.Interface:
+		return t.NumMethod() == 0
 	default:
-		return false
+		return t.Kind() == reflect.Struct
 	}
+}
+
+// takesName tells whether encoding/json can make a map's key of a column's name.
+func takesName(t reflect.Type) bool {
+	return t.Kind() == reflect.String || reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
 }
 
 // boundStatement is a Statement that is ready to be sent.

@@ -3,6 +3,7 @@ package dedup
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -30,10 +31,6 @@ func (c *doCall) attemptWhole(ctx context.Context, conn *pgx.Conn) attempt {
 		return attempt{state: attemptFailed, err: fmt.Errorf("dedup: before the statement: %w", contextError(ctx))}
 	}
 	c.sentWhole = true
-	if c.flight != nil {
-		c.flight.running.Store(true)
-		defer c.flight.running.Store(false)
-	}
 	on := lineOf(conn)
 	p := on.callersPipeline()
 	err := on.prepare(ctx, c.sql.withRecord)
@@ -58,11 +55,17 @@ func (c *doCall) attemptWhole(ctx context.Context, conn *pgx.Conn) attempt {
 			c.d.trusted.Store(false)
 			return attempt{state: attemptBroken, err: errSwallowed}
 		}
+		if err := checkSession(conn.PgConn()); err != nil { // the statement's doing: the row came in that encoding
+			return attempt{state: attemptUnknown, err: err}
+		}
 		return attempt{state: attemptExecuted, rec: rec}
 	case commitUnknown:
 		c.adrift = true
 		return attempt{state: attemptUnknown, err: err}
 	default:
+		if strings.HasPrefix(sqlState(err), "42") {
+			on.outdate(c.sql.withRecord)
+		}
 		dropSpoiled(ctx, conn, err)
 		return attempt{state: attemptAgain, err: err}
 	}
@@ -71,7 +74,8 @@ func (c *doCall) attemptWhole(ctx context.Context, conn *pgx.Conn) attempt {
 // classifyWhole is classifyCommit for a statement that is its own transaction:
 // the answer to it comes before its commit, and only the end of the pipeline
 // after. An error that leaves the connection open, idle and well was raised
-// before the commit.
+// before the commit: by the server, or by pgx, which could not make out the
+// arguments and has sent nothing. Nothing is on its way any more in either case.
 func classifyWhole(pg *pgconn.PgConn, err error) commitOutcome {
 	switch {
 	case err != nil && isUnsent(err):
@@ -80,7 +84,7 @@ func classifyWhole(pg *pgconn.PgConn, err error) commitOutcome {
 		return commitUnknown
 	case err == nil:
 		return commitDone
-	case isPlainError(err):
+	case isPlainError(err), sqlState(err) == "":
 		return commitNever
 	default:
 		return commitUnknown
@@ -96,10 +100,10 @@ func newRecord(req *request) record {
 func (r *record) readWritten(a *answers) error {
 	row := &a.row
 	err := a.scan(&row.result, &row.times[0], &row.times[1], &row.times[2])
-	switch {
-	case err == pgx.ErrNoRows:
+	switch err {
+	case pgx.ErrNoRows:
 		return errSwallowed
-	case err == nil:
+	case nil:
 		r.result = *row.result
 		r.createdAt, r.expiresAt, r.forgetAt, r.seenAt = row.times[0], row.times[1], row.times[2], row.times[0]
 	}

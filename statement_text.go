@@ -141,10 +141,13 @@ func asWith(sql string) (with string, params int, err error) {
 	invalid := func(reason string, args ...any) (string, int, error) {
 		return "", 0, &InvalidCallError{Field: "Statement", Reason: fmt.Sprintf(reason, args...)}
 	}
+	if strings.IndexByte(sql, 0) >= 0 { // where the protocol would end the text
+		return invalid("holds a zero byte")
+	}
 	// The semicolon is only found if no quote and no comment is left open.
 	text := skipBlank(sql) + "\n;"
 	depth, verb, start, end := 0, "", -1, -1
-	before := "" // the token before, on the outermost level
+	var clause withClause
 	for rest := text; rest != ""; {
 		at := len(text) - len(rest)
 		after := afterToken(rest)
@@ -154,10 +157,9 @@ func asWith(sql string) (with string, params int, err error) {
 		switch {
 		case isBlank(token):
 			continue
+		case token == ";" && skipBlank(rest) != "":
+			return invalid("holds more than one statement, or a semicolon between parentheses")
 		case token == ";" && depth == 0:
-			if skipBlank(rest) != "" {
-				return invalid("holds more than one statement")
-			}
 			end, rest = at, ""
 			continue
 		case token == "(":
@@ -168,8 +170,8 @@ func asWith(sql string) (with string, params int, err error) {
 			}
 			outermost = depth == 0
 		case token[0] == '$' && len(token) > 1 && isDigit(token[1]):
-			n, _ := strconv.Atoi(token[1:]) // 0 where it is too large, and refused then
-			if n < 1 {
+			n, err := strconv.Atoi(token[1:])
+			if err != nil || n < 1 || n > maxPostgresParams {
 				return invalid("has a parameter %s", token)
 			}
 			params = max(params, n)
@@ -181,10 +183,10 @@ func asWith(sql string) (with string, params int, err error) {
 		case start >= 0:
 		case verb == "" && word == "WITH":
 			verb = word
-		case verb == "" || before == ")" && mainVerbs[word]:
+			clause.endsBefore(word)
+		case verb == "" || clause.endsBefore(word):
 			verb, start = word, at
 		}
-		before = token
 	}
 	switch {
 	case end < 0 && depth > 0:

@@ -1,0 +1,67 @@
+package dedup
+
+import (
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup/internal/pgtest"
+)
+
+func TestQueryNames(t *testing.T) {
+	t.Parallel()
+
+	again := newQuery(newQuery("SELECT 1").text)
+	require.Equal(t, newQuery("SELECT 1").name, again.name)
+	require.NotEqual(t, newQuery("SELECT 2").name, again.name)
+	require.Less(t, len(newQuery("SELECT 1").name), 64, "Postgres would cut it")
+}
+
+// TestParams sends each kind of parameter in both ways, and reads it back.
+func TestParams(t *testing.T) {
+	t.Parallel()
+
+	at := time.Date(1999, 12, 31, 23, 59, 59, 123456789, time.UTC)
+	params := []param{
+		textParam(""), textParam("it's \"é\" 🚀 \\"), textParam("x"), bytesParam(nil), bytesParam([]byte{}), bytesParam([]byte{0, 0xff, '\''}),
+		intParam(-1 << 63), intParam(0), intParam(1<<63 - 1), timeParam(at), timeParam(at.AddDate(1000, 0, 0)),
+	}
+	const text = `SELECT $1::text, $2::text, $3::text, $4::bytea IS NULL, $5::bytea, $6::bytea, $7::bigint, $8::bigint, $9::bigint, $10::timestamptz, $11::timestamptz`
+	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol} {
+		t.Run(mode.String(), func(t *testing.T) {
+			t.Parallel()
+			config, err := pgx.ParseConfig(pgtest.NewEmpty(t).URL)
+			require.NoError(t, err)
+			config.DefaultQueryExecMode = mode
+			conn, err := pgx.ConnectConfig(t.Context(), config)
+			require.NoError(t, err)
+			defer conn.Close(t.Context())
+			on, q := lineOf(conn), newQuery(text)
+			require.Same(t, on, lineOf(conn))
+			require.Equal(t, mode == pgx.QueryExecModeSimpleProtocol, on.viaBatch)
+			for range 2 {
+				require.NoError(t, on.prepare(t.Context(), q))
+				p := on.pipeline()
+				p.queue(q, params...)
+				a := p.send(t.Context())
+				var texts [3]string
+				var isNull bool
+				var empty, bytes []byte
+				var ints [3]int64
+				var times [2]time.Time
+				err = a.scan(&texts[0], &texts[1], &texts[2], &isNull, &empty, &bytes, &ints[0], &ints[1], &ints[2], &times[0], &times[1])
+				require.NoError(t, a.close(err))
+				require.Equal(t, [3]string{"", "it's \"é\" 🚀 \\", "x"}, texts)
+				require.True(t, isNull)
+				require.Empty(t, empty)
+				require.Equal(t, []byte{0, 0xff, '\''}, bytes)
+				require.Equal(t, [3]int64{-1 << 63, 0, 1<<63 - 1}, ints)
+				require.True(t, times[0].Equal(at.Truncate(time.Microsecond)), times[0])
+				require.True(t, times[1].Equal(at.AddDate(1000, 0, 0).Truncate(time.Microsecond)), times[1])
+			}
+			require.Equal(t, mode == pgx.QueryExecModeCacheStatement, on.prepared[q.name] != nil)
+		})
+	}
+}
