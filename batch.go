@@ -15,7 +15,8 @@ type StatementCall struct {
 // BatchOptions configure [DoBatch]. Nil and zero mean the defaults.
 type BatchOptions struct {
 	// Size is how many calls are taken from the iterator and sent together, and
-	// so how many results are kept in memory. Default 100, at most 1,000.
+	// so how many results are kept in memory. Default 100, at most 1,000. One
+	// round trip and one commit hold up to 256 of them.
 	Size int
 	// Progress is called after every Size calls and at the end, on the goroutine
 	// that ranges over the outcomes. Default none.
@@ -78,8 +79,11 @@ func DoBatch[R any](ctx context.Context, d *Deduper, calls iter.Seq[StatementCal
 		}
 		b := &batch[R]{ctx: ctx, d: d, opts: o, yield: yield}
 		for call := range calls {
-			if !b.take(call) || ctx.Err() != nil {
+			if !b.take(call) {
 				return
+			}
+			if ctx.Err() != nil {
+				break
 			}
 		}
 		b.flush()

@@ -29,39 +29,72 @@ func (ch *chunk) add(c *doCall, err error) { ch.entries = append(ch.entries, &en
 
 func (ch *chunk) clear() { ch.entries = ch.entries[:0] }
 
-// maxSplits is how often a chunk is tried again without a call that made it fail,
-// before its calls go one by one.
-const maxSplits = 3
+// settled tells that the entry has come to an end.
+func (e *entry) settled() bool { return e.err != nil || e.s.rec.outcome != "" }
+
+func unsettled(entries []*entry) []*entry {
+	return slices.DeleteFunc(slices.Clone(entries), (*entry).settled)
+}
+
+func (e *entry) looksFirst() bool { return e.c.req.lookFirst }
 
 // run settles every entry: most of them together, and one by one those that
 // cannot be.
 func (ch *chunk) run(ctx context.Context, d *Deduper) {
-	together, alone := ch.split()
-	if ch.replays || slices.ContainsFunc(together, func(e *entry) bool { return e.c.req.lookFirst }) {
+	together, twins := ch.split()
+	if ch.replays || slices.ContainsFunc(together, (*entry).looksFirst) {
 		ch.replays = false
 		together = ch.lookUp(ctx, d, together)
 	}
-	for range maxSplits + 1 {
-		if len(together) == 0 {
-			break
-		}
-		bad, what := d.attemptChunk(ctx, together)
-		if what == commitDone {
-			together = nil
-		}
-		if what != commitNever || bad == nil {
-			break
-		}
-		// Most likely it was made before, and then others were as well.
-		together = ch.lookUp(ctx, d, together)
-		if i := slices.Index(together, bad); i >= 0 {
-			together = slices.Delete(together, i, i+1)
-			alone = append(alone, bad)
-		}
-	}
-	for _, e := range append(together, alone...) {
+	for _, e := range ch.runTogether(ctx, d, together) {
 		e.runAlone(ctx)
 	}
+	for _, e := range twins {
+		e.runAlone(ctx)
+	}
+}
+
+// minSplits is how many calls may spoil an attempt before what is left of a
+// chunk goes one by one. In a large chunk it may be a quarter of the calls.
+const minSplits = 3
+
+// runTogether settles entries in as few transactions as it takes, and returns
+// those that are to go alone. Where an entry makes a transaction fail, those
+// before it have proved to go through, and those behind it have not been tried:
+// each is a transaction of its own, so that all in all no statement runs more
+// than twice here, but for races.
+func (ch *chunk) runTogether(ctx context.Context, d *Deduper, entries []*entry) (alone []*entry) {
+	splits := max(minSplits, len(entries)/4)
+	// Each has its lock: without, a twin would be waited for inside Postgres, for
+	// as long as its transaction goes on.
+	for parts := slices.Collect(slices.Chunk(entries, maxLocksPerTx)); len(parts) > 0; {
+		part := parts[len(parts)-1]
+		parts = parts[:len(parts)-1]
+		if len(part) < 2 || splits < 0 {
+			alone = append(alone, part...)
+			continue
+		}
+		a := d.attemptChunk(ctx, part)
+		alone = append(alone, a.alone...)
+		part = slices.DeleteFunc(unsettled(part), func(e *entry) bool { return slices.Contains(a.alone, e) })
+		if len(part) == 0 {
+			continue
+		}
+		splits--
+		if a.seen { // and then others were most likely made before as well
+			ch.lookUp(ctx, d, part)
+		}
+		at := len(part) / 2 // where nobody knows whose fault it was
+		behind := at
+		if i := slices.Index(part, a.bad); i >= 0 {
+			at, behind = i, i+1
+			if !a.bad.settled() {
+				alone = append(alone, a.bad)
+			}
+		}
+		parts = append(parts, unsettled(part[behind:]), unsettled(part[:at]))
+	}
+	return alone
 }
 
 // split returns the entries that are to go together, sorted by identity so that
@@ -91,10 +124,17 @@ func (id identity) compare(other identity) int {
 // runAlone settles an entry the way that DoStatement does.
 func (e *entry) runAlone(ctx context.Context) {
 	if e.first != nil && e.first.err == nil {
-		e.find(e.first.s.rec)
+		e.follow()
 		return
 	}
 	e.s, e.err = e.c.do(ctx)
+}
+
+// follow settles an entry whose first has come to an end.
+func (e *entry) follow() {
+	if e.err = e.first.err; e.err == nil {
+		e.find(e.first.s.rec)
+	}
 }
 
 // find settles an entry with a record that was there.
@@ -106,6 +146,9 @@ func (e *entry) find(rec record) {
 // lookUp settles the entries that have a record and returns the others. Where it
 // fails, whatever comes next meets the same fault and says so.
 func (ch *chunk) lookUp(ctx context.Context, d *Deduper, entries []*entry) []*entry {
+	if len(entries) == 0 {
+		return nil
+	}
 	conn, err := d.acquire(ctx)
 	if err != nil {
 		return entries
@@ -114,84 +157,9 @@ func (ch *chunk) lookUp(ctx context.Context, d *Deduper, entries []*entry) []*en
 	if err := d.lookUpAll(ctx, lineOf(conn.Conn()), entries); err != nil {
 		dropSpoiled(ctx, conn.Conn(), err)
 	}
-	rest := slices.DeleteFunc(slices.Clone(entries), func(e *entry) bool { return e.s.rec.outcome != "" })
+	rest := unsettled(entries)
 	ch.replays = ch.replays || len(rest) < len(entries)
 	return rest
-}
-
-// attemptChunk runs entries as one pipeline that is one transaction. It settles
-// all of them, or none: then bad is the one that made it fail, where that is
-// known.
-func (d *Deduper) attemptChunk(ctx context.Context, entries []*entry) (bad *entry, what commitOutcome) {
-	start := time.Now()
-	pooled, err := d.acquire(ctx)
-	if err != nil {
-		return nil, commitNever
-	}
-	defer d.release(ctx, pooled)
-	conn := pooled.Conn()
-	if d.trustArbiter(ctx, conn) != nil || !d.writesWhole(conn) || ctx.Err() != nil {
-		return nil, commitNever
-	}
-	p, bad, err := d.queueChunk(ctx, lineOf(conn), entries)
-	if err != nil {
-		dropSpoiled(ctx, conn, err)
-		return bad, commitNever
-	}
-	a := p.send(ctx)
-	records, bad, err := readChunk(a, entries)
-	err = a.close(err)
-	what = classifyWhole(conn.PgConn(), err)
-	for i, e := range entries {
-		e.c.s.attempts++
-		switch what {
-		case commitDone:
-			e.execute(ctx, records[i], time.Since(start))
-		case commitUnknown:
-			e.c.unknown, e.c.adrift = err, true
-		case commitNever:
-			e.c.sentWhole = e == bad // the next attempt is to tell why
-		}
-	}
-	dropSpoiled(ctx, conn, err)
-	return bad, what
-}
-
-// queueChunk queues the statements of all entries. The entry that it returns with
-// an error is the one whose arguments cannot be sent.
-func (d *Deduper) queueChunk(ctx context.Context, on *line, entries []*entry) (*pipeline, *entry, error) {
-	var queries []query
-	known := make(map[string]bool)
-	for _, e := range entries {
-		if q := e.c.sql.withRecord; !known[q.name] {
-			known[q.name] = true
-			queries = append(queries, q)
-		}
-	}
-	if err := on.prepare(ctx, queries...); err != nil {
-		return nil, nil, err
-	}
-	p := on.callersPipeline()
-	for i, e := range entries {
-		args := e.c.sql.recordArgs(e.c.req, &d.opts, i < maxLocksPerTx)
-		if err := p.queueArgs(e.c.sql.withRecord, args); err != nil {
-			return nil, e, err
-		}
-	}
-	return p, nil, nil
-}
-
-// readChunk reads the records that were written. One that was swallowed has no
-// time; everything behind an error is missing.
-func readChunk(a *answers, entries []*entry) (records []record, bad *entry, err error) {
-	for _, e := range entries {
-		rec := newRecord(e.c.req)
-		if err := rec.readWritten(a); err != nil && err != errSwallowed {
-			return records, e, err
-		}
-		records = append(records, rec)
-	}
-	return records, nil, nil
 }
 
 // execute settles an entry whose effect is committed.
@@ -202,7 +170,7 @@ func (e *entry) execute(ctx context.Context, rec record, took time.Duration) {
 		return
 	}
 	e.c.s.rec, e.c.s.executed, e.c.s.took = rec, true, took
-	e.s = e.c.s
+	e.s = e.c.given()
 }
 
 // lookUpAll settles the entries that have a record, in one round trip.
@@ -215,24 +183,29 @@ func (d *Deduper) lookUpAll(ctx context.Context, on *line, entries []*entry) err
 		return err
 	}
 	a := p.send(ctx)
-	return a.close(readAll(a, entries))
+	_, err := readAll(a, entries)
+	return a.close(err)
 }
 
-// readAll reads the answer of statements.lookupAll.
-func readAll(a *answers, entries []*entry) error {
+// readAll reads the answer of statements.lookupAll, settles the entries that have
+// a record and returns those whose record may be forgotten.
+func readAll(a *answers, entries []*entry) (forgotten []*entry, err error) {
 	var i int64
 	row := &a.row
-	return a.each(append([]any{&i}, row.dest()...), func() error {
+	err = a.each(append([]any{&i}, row.dest()...), func() error {
 		var rec record
 		if err := rec.fill(row); err != nil {
 			return err
 		}
 		row.fingerprint, row.argDigests, row.result = nil, nil, nil
-		if !rec.forgotten() {
+		if rec.forgotten() {
+			forgotten = append(forgotten, entries[i-1])
+		} else {
 			entries[i-1].find(rec)
 		}
 		return nil
 	})
+	return forgotten, err
 }
 
 // idArrays are the arguments of a statement on many identities.

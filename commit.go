@@ -89,6 +89,13 @@ func (d *Deduper) commit(ctx context.Context, conn *pgx.Conn, req *request, open
 	a := p.send(p.uncancelled(ctx))
 	err = readRecord(a, &rec)
 	atRecord = err != nil
+	what, err = a.finish(conn.PgConn(), err)
+	return rec, what, atRecord, err
+}
+
+// finish reads the answer to COMMIT and closes a pipeline; err is the error of
+// what came before it.
+func (a *answers) finish(pg *pgconn.PgConn, err error) (commitOutcome, error) {
 	var tag pgconn.CommandTag
 	if err == nil || err == errSwallowed {
 		var commitErr error
@@ -97,13 +104,13 @@ func (d *Deduper) commit(ctx context.Context, conn *pgx.Conn, req *request, open
 	}
 	err = a.close(err)
 	if err == errSwallowed {
-		return rec, classifyCommit(conn.PgConn(), tag, nil), atRecord, err
+		return classifyCommit(pg, tag, nil), err
 	}
-	what = classifyCommit(conn.PgConn(), tag, err)
+	what := classifyCommit(pg, tag, err)
 	if err == nil && what != commitDone {
 		err = fmt.Errorf("dedup: COMMIT was answered with %q", tag)
 	}
-	return rec, what, atRecord, err
+	return what, err
 }
 
 // queue queues the statement that writes the record and returns it but for its

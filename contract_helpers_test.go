@@ -100,7 +100,7 @@ func (v variant) setup(t *testing.T, opts *dedup.Options, conf ...func(*pgxpool.
 		f.opts = *opts
 	}
 	f.opts.Order, f.opts.Isolation = v.order, v.isolation
-	f.opts.SeparateStatements = v.way == viaSeparate
+	f.opts.SeparateStatements = f.opts.SeparateStatements || v.way == viaSeparate
 	if f.opts.Tracer == nil {
 		f.opts.Tracer = f.events
 	}

@@ -45,7 +45,7 @@ func New(pool *pgxpool.Pool, opts *Options) (*Deduper, error) {
 	sql := newStatements(&resolved)
 	return &Deduper{
 		pool: pool, opts: resolved, sql: sql, order: newOrder(&resolved, sql), trace: trace,
-		texts: statementTexts{table: sql.table},
+		texts: statementTexts{table: sql.table, async: resolved.AsyncCommit},
 		whole: !resolved.SeparateStatements && resolved.Order == LockFirst && resolved.Isolation == pgx.ReadCommitted,
 	}, nil
 }

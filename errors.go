@@ -219,6 +219,25 @@ func (e *AttemptsError) Is(target error) bool { return target == ErrAttemptsExha
 // Unwrap returns the last fault.
 func (e *AttemptsError) Unwrap() error { return e.Err }
 
+// BatchError names the call because of which nothing of a [DoTogether] was
+// committed.
+type BatchError struct {
+	// Index is the call's number in the slice, from 0.
+	Index                int
+	Scope, Tool, KeyHash string
+	// Err is what DoStatement would have answered, but for a refusal: nothing is
+	// recorded, so it is the error that was to be refused with.
+	Err error
+}
+
+// Error implements error.
+func (e *BatchError) Error() string {
+	return fmt.Sprintf("dedup: call %d, key %s of tool %q: %v", e.Index, e.KeyHash, e.Tool, e.Err)
+}
+
+// Unwrap returns the call's own error.
+func (e *BatchError) Unwrap() error { return e.Err }
+
 // ConflictError tells that the record of an identity cannot be written and
 // cannot be found either.
 type ConflictError struct {

@@ -29,6 +29,8 @@ type line struct {
 	viaBatch bool
 	// own is used for one pipeline after the other.
 	own pipeline
+	// undescribed tells that pgx sends arguments without asking what they are to be.
+	undescribed bool
 }
 
 // sender is what pgx's batches are sent on: a connection or a transaction.
@@ -46,6 +48,7 @@ func lineOf(conn *pgx.Conn) *line {
 	}
 	l := &line{via: conn, conn: conn}
 	config := conn.Config()
+	l.undescribed = config.DefaultQueryExecMode == pgx.QueryExecModeExec || config.DefaultQueryExecMode == pgx.QueryExecModeSimpleProtocol
 	switch {
 	case config.DefaultQueryExecMode == pgx.QueryExecModeSimpleProtocol, config.Tracer != nil:
 		l.viaBatch = true

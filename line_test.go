@@ -246,7 +246,7 @@ func TestLineIsTraced(t *testing.T) {
 			_, err := dedup.Do(ctx, f.d, call("do"), effect("do"))
 			require.NoError(t, err)
 			all := strings.Join(tracer.texts, "\n")
-			for _, part := range []string{"AS gate", "pg_try_advisory_xact_lock_shared", "INSERT INTO effects", "commit"} {
+			for _, part := range []string{"a twin of this call is in flight", "pg_try_advisory_xact_lock_shared", "INSERT INTO effects", "commit"} {
 				require.Contains(t, all, part)
 			}
 		})

@@ -98,9 +98,7 @@ func (sql *statements) queueHurried(p *pipeline, limit time.Duration, st query, 
 		p.queue(st, params...)
 		return func(_ *answers, read func() error) error { return read() }
 	}
-	// lock_timeout is an int32 of milliseconds, and 0 is no limit.
-	ms := min(max(limit.Milliseconds(), 1), math.MaxInt32)
-	p.queue(sql.hurry, textParam(strconv.FormatInt(ms, 10)))
+	sql.queueHurry(p, limit)
 	p.queue(st, params...)
 	p.queue(sql.unhurry)
 	return func(a *answers, read func() error) error {
@@ -113,6 +111,13 @@ func (sql *statements) queueHurried(p *pipeline, limit time.Duration, st query, 
 		_, err := a.exec()
 		return err
 	}
+}
+
+// queueHurry limits how long the statements wait that follow, until unhurry.
+func (sql *statements) queueHurry(p *pipeline, limit time.Duration) {
+	// lock_timeout is an int32 of milliseconds, and 0 is no limit.
+	ms := min(max(limit.Milliseconds(), 1), math.MaxInt32)
+	p.queue(sql.hurry, textParam(strconv.FormatInt(ms, 10)))
 }
 
 // hurried is how long to wait inside Postgres for a call that may wait for max.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -24,13 +25,11 @@ type pipeline struct {
 	batch   *pgx.Batch // where the line needs it
 	answers answers
 
-	// Room for the parameters of one statement.
-	values  [maxParams][]byte
-	formats [maxParams]int16
+	// Room for the parameters of one statement, mostly.
+	values  [16][]byte
+	formats [16]int16
 	room    [512]byte
 }
-
-const maxParams = 16
 
 // pipeline returns an empty pipeline. The one before it has been closed.
 func (l *line) pipeline() *pipeline { return l.newPipeline(l.viaBatch) }
@@ -56,21 +55,27 @@ func (p *pipeline) queue(st query, params ...param) {
 		p.batch.Queue(st.text, values...)
 		return
 	}
-	room := p.room[:0]
-	for i := range params {
-		start := len(room)
-		room, p.formats[i] = params[i].append(room)
-		p.values[i] = room[start:len(room):len(room)]
-		if params[i].kind == paramNull {
-			p.values[i] = nil
-		}
-	}
-	values, formats := p.values[:len(params)], p.formats[:len(params)]
+	values, formats := p.encode(p.values[:0], p.formats[:0], params)
 	if sd := p.line.prepared[st.name]; sd != nil {
 		p.wire.ExecStatement(sd, values, formats, binaryResults)
 	} else {
 		p.wire.ExecParams(st.text, values, nil, formats, binaryResults)
 	}
+}
+
+// encode appends parameters as the wire has them.
+func (p *pipeline) encode(values [][]byte, formats []int16, params []param) ([][]byte, []int16) {
+	room := p.room[:0]
+	for i := range params {
+		start, format := len(room), int16(0)
+		room, format = params[i].append(room)
+		value := room[start:len(room):len(room)]
+		if params[i].kind == paramNull {
+			value = nil
+		}
+		values, formats = append(values, value), append(formats, format)
+	}
+	return values, formats
 }
 
 // callersPipeline is for statements whose arguments are a caller's, of any type.
@@ -81,18 +86,36 @@ func (l *line) callersPipeline() *pipeline {
 }
 
 // queueArgs queues such a statement, which has been prepared where the line
-// prepares.
-func (p *pipeline) queueArgs(q query, args []any) error {
+// prepares. The library's own parameters come after the caller's.
+func (p *pipeline) queueArgs(q query, args []any, params ...param) error {
 	if p.batch != nil {
-		p.batch.Queue(q.text, args...)
+		if p.line.undescribed {
+			// What pgx cannot encode is told here, where it is certain that
+			// nothing was sent: its batches do not tell in these modes.
+			var b pgx.ExtendedQueryBuilder
+			if err := b.Build(p.line.conn.TypeMap(), nil, args); err != nil {
+				return err
+			}
+		}
+		all := slices.Clip(args)
+		for i := range params {
+			all = append(all, params[i].value())
+		}
+		p.batch.Queue(q.text, all...)
 		return nil
 	}
 	sd := p.line.prepared[q.name]
-	var b pgx.ExtendedQueryBuilder
-	if err := b.Build(p.line.conn.TypeMap(), sd, args); err != nil {
-		return err
+	values, formats := p.values[:0], p.formats[:0]
+	if len(args) > 0 {
+		var b pgx.ExtendedQueryBuilder
+		callers := pgconn.StatementDescription{ParamOIDs: sd.ParamOIDs[:len(args)]}
+		if err := b.Build(p.line.conn.TypeMap(), &callers, args); err != nil {
+			return err
+		}
+		values, formats = append(values, b.ParamValues...), append(formats, b.ParamFormats...)
 	}
-	p.wire.ExecStatement(sd, b.ParamValues, b.ParamFormats, binaryResults)
+	values, formats = p.encode(values, formats, params)
+	p.wire.ExecStatement(sd, values, formats, binaryResults)
 	return nil
 }
 

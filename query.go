@@ -18,6 +18,19 @@ func newQuery(text string) query {
 	return query{text: text, name: "tool_dedup_" + hex.EncodeToString(sum[:8])}
 }
 
+// distinct returns each query once.
+func distinct(queries []query) []query {
+	var once []query
+	known := make(map[string]bool, len(queries))
+	for _, q := range queries {
+		if !known[q.name] {
+			known[q.name] = true
+			once = append(once, q)
+		}
+	}
+	return once
+}
+
 // param is one parameter of such a statement. It is no `any`, because putting
 // strings and numbers into one costs an allocation each.
 type param struct {

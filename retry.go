@@ -123,13 +123,17 @@ func (c *doCall) run(ctx context.Context) (settled, error) {
 // ended tells the caller of a lost COMMIT that its outcome is still open,
 // whatever ended the attempts.
 func (c *doCall) ended(err error) error {
-	switch {
-	case c.unknown == nil:
+	if c.unknown == nil {
 		return err
-	case err == c.unknown:
-		err = nil
 	}
-	return &OutcomeUnknownError{Attempts: c.s.attempts, Err: c.unknown, Cause: err}
+	return outcomeUnknown(c.s.attempts, c.unknown, err)
+}
+
+func outcomeUnknown(attempts int, unknown, cause error) error {
+	if cause == unknown {
+		cause = nil
+	}
+	return &OutcomeUnknownError{Attempts: attempts, Err: unknown, Cause: cause}
 }
 
 // step makes one attempt and says what comes next.
@@ -150,7 +154,7 @@ func (c *doCall) step(ctx context.Context) (step, error) {
 		return c.found(a.rec)
 	case attemptBusy:
 		c.s.attempts-- // it came to nothing but a look
-		return c.wait(ctx)
+		return c.wait(ctx, c.d.order.peek)
 	case attemptAgain:
 		return c.afterWhole(ctx, a.err)
 	case attemptRefusal:
@@ -181,16 +185,16 @@ func (c *doCall) found(rec record) (step, error) {
 
 // wait waits for a twin. A call that may not wait looks once more, lest it be
 // sent away because of a neighbour who only looked.
-func (c *doCall) wait(ctx context.Context) (step, error) {
+func (c *doCall) wait(ctx context.Context, look lookFunc) (step, error) {
 	var seen sighting
 	var err error
 	if c.patience.max < 0 && !c.looked {
 		c.looked = true
-		if seen, err = c.d.look(ctx, c.req, c.d.order.peek); err == nil && seen.busy {
+		if seen, err = c.d.look(ctx, c.req, look); err == nil && seen.busy {
 			err = ErrInFlight
 		}
 	} else {
-		seen, err = c.d.await(ctx, c.req, &c.patience)
+		seen, err = c.d.await(ctx, c.req, &c.patience, look)
 	}
 	switch {
 	case err == nil && seen.found:

@@ -71,8 +71,8 @@ func admitStatement[R any](ctx context.Context, d *Deduper, call Call, stmt Stat
 	if err != nil {
 		return nil, err
 	}
-	if t := reflect.TypeFor[R](); !takesObject(t) {
-		return nil, &InvalidCallError{Field: "R", Reason: fmt.Sprintf("is %s, which takes no JSON object; use a struct with a field for each column", t)}
+	if err := checkRow[R](); err != nil {
+		return nil, err
 	}
 	sql, err := d.texts.of(ctx, stmt)
 	if err != nil {
@@ -92,6 +92,14 @@ func answerStatement[R any](ctx context.Context, d *Deduper, req *request, s set
 	}
 	result, err := answer(ctx, d, req, s, value, err)
 	return result, orElse(err, unfit)
+}
+
+// checkRow checks that an R can take a row.
+func checkRow[R any]() error {
+	if t := reflect.TypeFor[R](); !takesObject(t) {
+		return &InvalidCallError{Field: "R", Reason: fmt.Sprintf("is %s, which takes no JSON object; use a struct with a field for each column", t)}
+	}
+	return nil
 }
 
 // takesObject tells whether encoding/json can read an object into a t.
@@ -131,19 +139,30 @@ func (s *boundStatement) apart(maxResult int) work {
 	return func(ctx context.Context, tx pgx.Tx) (string, error) {
 		var rows int64
 		var row *string
-		err := tx.QueryRow(ctx, s.effect, s.args...).Scan(&rows, &row)
-		switch {
-		case err != nil:
-		case rows == 0:
-			err = pgx.ErrNoRows
-		case rows > 1:
-			err = pgx.ErrTooManyRows
-		default:
-			return *row, checkStorable([]byte(*row), maxResult)
+		err := tx.QueryRow(ctx, s.effect.text, s.args...).Scan(&rows, &row)
+		if err = orElse(err, oneRow(rows)); err != nil {
+			return "", s.explain(err)
 		}
-		if s.onError != nil {
-			err = orElse(s.onError(err), err)
-		}
-		return "", err
+		return *row, checkStorable([]byte(*row), maxResult)
 	}
+}
+
+// oneRow is the error of a statement that returned so many rows.
+func oneRow(rows int64) error {
+	switch rows {
+	case 0:
+		return pgx.ErrNoRows
+	case 1:
+		return nil
+	default:
+		return pgx.ErrTooManyRows
+	}
+}
+
+// explain makes of the statement's error the call's.
+func (s *boundStatement) explain(err error) error {
+	if s.onError != nil {
+		return orElse(s.onError(err), err)
+	}
+	return err
 }

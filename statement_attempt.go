@@ -35,7 +35,7 @@ func (c *doCall) attemptWhole(ctx context.Context, conn *pgx.Conn) attempt {
 	p := on.callersPipeline()
 	err := on.prepare(ctx, c.sql.withRecord)
 	if err == nil {
-		err = p.queueArgs(c.sql.withRecord, c.sql.recordArgs(c.req, &c.d.opts, true))
+		err = p.queueWhole(c.sql, c.req, &c.d.opts)
 	}
 	if err != nil { // nothing was sent
 		dropSpoiled(ctx, conn, err)
@@ -125,7 +125,7 @@ func (c *doCall) afterWhole(ctx context.Context, err error) (step, error) {
 		}
 		return c.found(seen.rec)
 	case lookErr == nil && seen.busy:
-		return c.wait(ctx)
+		return c.wait(ctx, c.d.order.peek)
 	default:
 		return stepAgain, nil // which meets the same, if it lasts
 	}

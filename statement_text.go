@@ -15,15 +15,16 @@ type statementText struct {
 	// params is how many parameters it has.
 	params int
 	// effect runs the statement and returns how many rows it gave, and the row.
-	effect string
+	effect query
 	// withRecord runs the statement and writes its record. It has the parameters
-	// of the statement, and then those of statementText.recordArgs.
+	// of the statement, and then those of queueWhole.
 	withRecord query
 }
 
 // statementTexts remember what was made of the texts that were used.
 type statementTexts struct {
 	table string
+	async bool // Options.AsyncCommit
 
 	mu sync.RWMutex
 	m  map[string]*statementText
@@ -61,7 +62,7 @@ func (t *statementTexts) text(sql string) (*statementText, error) {
 	if text != nil {
 		return text, nil
 	}
-	text, err := newStatementText(t.table, sql)
+	text, err := t.newText(sql)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +75,7 @@ func (t *statementTexts) text(sql string) (*statementText, error) {
 	return text, nil
 }
 
-func newStatementText(table, sql string) (*statementText, error) {
+func (t *statementTexts) newText(sql string) (*statementText, error) {
 	with, params, err := asWith(sql)
 	if err != nil {
 		return nil, err
@@ -87,48 +88,47 @@ func newStatementText(table, sql string) (*statementText, error) {
 	id := fmt.Sprintf("scope = %s::text AND tool = %s::text AND key = %s::text", p(1), p(2), p(3))
 
 	text := &statementText{params: params}
-	text.effect = with + `
-SELECT count(*), max(row_to_json(effect.*)::text) FROM ` + effectName + ` AS effect`
+	text.effect = newQuery(with + `
+SELECT count(*), max(row_to_json(effect.*)::text) FROM ` + effectName + ` AS effect`)
 
-	// What must be known before the effect comes first, in gate, which raises:
-	// that there is no record, and that no twin is in flight. So duplicates and
-	// twins write nothing. Effect depends on gate.open, which is what makes the
-	// planner run gate first; a volatile function in it keeps it a step of its
-	// own. None of this decides: the primary key does.
+	// What must be known before the effect comes first and raises: that there is no
+	// record, and that no twin is in flight. So duplicates and twins write nothing.
+	// A sub-select of its own in a CASE is run when the CASE comes to it, and not
+	// before; OFFSET 0 keeps it from being put in twice. None of this decides: the
+	// primary key does.
 	//
-	// An outcome of NULL raises as well: the effect did not return exactly one
-	// row, or too long a one.
+	// An outcome of NULL raises as well: the effect returned no row, or too long a
+	// one. Several rows raise by themselves.
+	durable := ""
+	if !t.async {
+		durable = `
+                         WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
+                              AND pg_catalog.set_config('synchronous_commit', 'on', true) <> 'on' THEN 'tool_dedup: synchronous_commit could not be turned on'`
+	}
 	text.withRecord = newQuery(with + `
-INSERT INTO ` + table + ` (scope, tool, key, fingerprint, arg_digests, outcome, result, created_at, expires_at, forget_at)
+INSERT INTO ` + t.table + ` (scope, tool, key, fingerprint, arg_digests, outcome, result, created_at, expires_at, forget_at)
 SELECT ` + p(1) + `::text, ` + p(2) + `::text, ` + p(3) + `::text, ` + p(4) + `::bytea, ` + p(5) + `::bytea,
-       CASE WHEN effect.n = 1 AND octet_length(effect.result) <= ` + p(6) + `::bigint THEN 'done' END, effect.result,
+       CASE WHEN octet_length(effect.result) <= ` + p(6) + `::bigint THEN 'done' END, effect.result,
        pg_catalog.clock_timestamp(), pg_catalog.clock_timestamp() + ` + p(7) + `::bigint * interval '1 microsecond', pg_catalog.clock_timestamp() + ` + p(8) + `::bigint * interval '1 microsecond'
-  FROM (SELECT (CASE WHEN EXISTS (SELECT FROM ` + table + ` WHERE ` + id + `) THEN 'tool_dedup: this call has a record'
-                     WHEN NOT COALESCE(pg_catalog.pg_try_advisory_xact_lock(` + p(9) + `::bigint), true) THEN 'tool_dedup: a twin of this call is in flight'
-                     WHEN ` + p(10) + `::boolean AND pg_catalog.current_setting('synchronous_commit') = 'off'
-                          AND pg_catalog.set_config('synchronous_commit', 'on', true) <> 'on' THEN 'tool_dedup: synchronous_commit could not be turned on'
-                     ELSE 'true' END)::boolean AS open) AS gate
- CROSS JOIN LATERAL (SELECT count(*) AS n, max(row_to_json(effect.*)::text) AS result FROM ` + effectName + ` AS effect WHERE gate.open) AS effect
+  FROM (SELECT CASE WHEN (CASE
+                         WHEN EXISTS (SELECT FROM ` + t.table + ` WHERE ` + id + `) THEN 'tool_dedup: this call has a record'
+                         WHEN NOT pg_catalog.pg_try_advisory_xact_lock(` + p(9) + `::bigint) THEN 'tool_dedup: a twin of this call is in flight'` + durable + `
+                         ELSE 'true' END)::boolean
+               THEN (SELECT row_to_json(effect.*)::text FROM ` + effectName + ` AS effect) END AS result OFFSET 0) AS effect
 RETURNING result, created_at, expires_at, forget_at`)
 	return text, nil
 }
 
 const (
-	recordParams      = 10
+	recordParams      = 9
 	maxPostgresParams = 65_535 // an int16 of the protocol
 )
 
-// recordArgs are the arguments of withRecord, those of the statement first. With
-// locked the identity's lock is taken.
-func (s *boundStatement) recordArgs(req *request, opts *Options, locked bool) []any {
-	args := make([]any, 0, len(s.args)+recordParams)
-	args = append(args, s.args...)
-	var lock *int64
-	if locked {
-		lock = &req.lock
-	}
-	return append(args, req.scope, req.tool, req.key, req.fingerprint[:], req.argDigests,
-		opts.MaxResultBytes, req.retention.keep(), req.retention.forget(), lock, !opts.AsyncCommit)
+// queueWhole queues withRecord.
+func (p *pipeline) queueWhole(s *boundStatement, req *request, opts *Options) error {
+	return p.queueArgs(s.withRecord, s.args, textParam(req.scope), textParam(req.tool), textParam(req.key),
+		bytesParam(req.fingerprint[:]), bytesParam(req.argDigests), intParam(int64(opts.MaxResultBytes)),
+		intParam(req.retention.keep()), intParam(req.retention.forget()), intParam(req.lock))
 }
 
 // effectName is the WITH query that holds the statement.

@@ -34,7 +34,7 @@ func (b *bundle) runs(t *testing.T) int {
 
 // isWhole picks the unit that carries effect and record as one statement.
 func isWhole(u faultproxy.Unit) bool {
-	return len(u.Executes) == 1 && faultproxy.AtSQL("AS gate")(u)
+	return len(u.Executes) == 1 && faultproxy.AtSQL("a twin of this call is in flight")(u)
 }
 
 // startStatement makes a call on a goroutine of its own.

@@ -38,14 +38,19 @@ type statements struct {
 	// identities, each with its number among them.
 	lookup    query
 	lookupAll query
+	// tryLocks tries the locks of many identities one after the other, up to so
+	// many that are taken, and returns the numbers of those.
+	tryLocks query
 	// insert writes the record, claim only the identity, complete fills a
 	// claim in.
 	insert   query
 	claim    query
 	complete query
 	commit   query
-	// forget deletes the record if it may be forgotten.
-	forget query
+	// forget deletes the record if it may be forgotten, forgetAll those of many
+	// identities.
+	forget    query
+	forgetAll query
 	// reset deletes the record that was created then, whatever its age.
 	reset string
 	// sweep*: see sweep_batch.go.
@@ -119,6 +124,13 @@ RETURNING created_at, expires_at, forget_at`, table, columns, outcomeInTx, times
   FROM unnest($1::text[], $2::text[], $3::text[]) WITH ORDINALITY AS wanted (scope, tool, key, n)
   JOIN %s AS r ON r.scope = wanted.scope AND r.tool = wanted.tool AND r.key = wanted.key`, table)),
 
+		// The scan goes by the array's order, and the filter is volatile: so the
+		// LIMIT leaves those untried that come behind the last that is wanted.
+		tryLocks: newQuery(`SELECT wanted.n
+  FROM unnest($1::bigint[]) WITH ORDINALITY AS wanted (lock, n)
+ WHERE NOT pg_catalog.pg_try_advisory_xact_lock(wanted.lock)
+ LIMIT $2::bigint`),
+
 		insert: newQuery(written("")),
 		claim: newQuery(fmt.Sprintf(`INSERT INTO %s %s
 VALUES ($1::text, $2::text, $3::text, $4::bytea, $5::bytea, 'claimed', NULL, pg_catalog.clock_timestamp(), pg_catalog.clock_timestamp() + $6::bigint * interval '1 microsecond', pg_catalog.clock_timestamp() + $7::bigint * interval '1 microsecond')
@@ -137,6 +149,9 @@ ON CONFLICT (scope, tool, key) DO UPDATE
 
 		forget: newQuery(fmt.Sprintf(`DELETE FROM %s
  WHERE scope = $1::text AND tool = $2::text AND key = $3::text AND forget_at <= pg_catalog.now()`, table)),
+		forgetAll: newQuery(fmt.Sprintf(`DELETE FROM %s AS r
+ USING unnest($1::text[], $2::text[], $3::text[]) AS old (scope, tool, key)
+ WHERE r.scope = old.scope AND r.tool = old.tool AND r.key = old.key AND r.forget_at <= pg_catalog.now()`, table)),
 		reset: fmt.Sprintf(`DELETE FROM %s
  WHERE scope = $1::text AND tool = $2::text AND key = $3::text AND created_at = $4::timestamptz`, table),
 

@@ -85,7 +85,7 @@ func (p *patience) nextPause() time.Duration {
 // await looks at an identity that a twin in another process holds, again and
 // again and without holding a connection in between, until there is a record or
 // the identity looks free. It returns ErrInFlight when the call's patience ends.
-func (d *Deduper) await(ctx context.Context, req *request, p *patience) (sighting, error) {
+func (d *Deduper) await(ctx context.Context, req *request, p *patience, look lookFunc) (sighting, error) {
 	if !p.spent() && !p.toldLooking {
 		p.toldLooking = true
 		d.traceWaitStart(ctx, req, false)
@@ -94,7 +94,7 @@ func (d *Deduper) await(ctx context.Context, req *request, p *patience) (sightin
 		if err := p.wait(ctx, nil, p.nextPause()); err != nil {
 			return sighting{}, err
 		}
-		seen, err := d.look(ctx, req, d.order.peek)
+		seen, err := d.look(ctx, req, look)
 		if err != nil || !seen.busy {
 			return seen, err
 		}
