@@ -166,7 +166,7 @@ func recordedWork[R any](d *Deduper, effect Effect[R], value *R) work {
 		if err != nil {
 			return "", err
 		}
-		*value, err = decodeResult[R](text)
+		err = decodeResult(text, value)
 		return string(text), err
 	}
 }

@@ -27,9 +27,9 @@ type flight struct {
 	rec     record
 }
 
-// join returns the identity's flight and whether the caller leads it. A leader
-// must land it.
-func (fs *flights) join(id identity) (f *flight, leads bool) {
+// join returns the identity's flight and whether the caller leads it: then it is
+// own. A leader must land it.
+func (fs *flights) join(id identity, own *flight) (f *flight, leads bool) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	if f, ok := fs.m[id]; ok {
@@ -41,9 +41,8 @@ func (fs *flights) join(id identity) (f *flight, leads bool) {
 	if fs.m == nil {
 		fs.m = make(map[identity]*flight)
 	}
-	f = &flight{}
-	fs.m[id] = f
-	return f, true
+	fs.m[id] = own
+	return own, true
 }
 
 // land ends a flight. Followers that share rec still judge it by their own
@@ -79,7 +78,7 @@ func (c *doCall) do(ctx context.Context) (settled, error) {
 		if err := ctx.Err(); err != nil {
 			return c.given(), fmt.Errorf("dedup: %w", contextError(ctx))
 		}
-		f, leads := c.d.flights.join(c.req.identity)
+		f, leads := c.d.flights.join(c.req.identity, &c.leads)
 		if leads {
 			return c.lead(ctx, f)
 		}

@@ -73,23 +73,25 @@ func checkStorable(text []byte, max int) error {
 }
 
 // decodeStored is decodeResult for a text that is in the table already.
-func decodeStored[R any](text string) (R, error) {
-	value, err := decodeResult[R]([]byte(text))
-	if err != nil {
+func decodeStored[R any](text string) (value R, err error) {
+	if err := decodeResult([]byte(text), &value); err != nil {
 		err.(*ResultError).Stored = json.RawMessage(text)
-	}
-	return value, err
-}
-
-// decodeResult reads a recorded text into a caller's own value.
-func decodeResult[R any](text []byte) (R, error) {
-	var value R
-	if raw, ok := any(&value).(*json.RawMessage); ok {
-		*raw = json.RawMessage(bytes.Clone(text))
-		return value, nil
-	}
-	if err := json.Unmarshal(text, &value); err != nil {
-		return value, &ResultError{Op: "decode", Err: err}
+		return value, err
 	}
 	return value, nil
+}
+
+// decodeResult reads a recorded text into a caller's own value, whatever was in
+// it before.
+func decodeResult[R any](text []byte, value *R) error {
+	var zero R
+	*value = zero
+	if raw, ok := any(value).(*json.RawMessage); ok {
+		*raw = bytes.Clone(text)
+		return nil
+	}
+	if err := json.Unmarshal(text, value); err != nil {
+		return &ResultError{Op: "decode", Err: err}
+	}
+	return nil
 }

@@ -287,7 +287,8 @@ func FuzzResult(f *testing.F) {
 			if b != nil {
 				require.Equal(t, string(b), string(text))
 			}
-			back, err := decodeResult[json.RawMessage](text)
+			var back json.RawMessage
+			err := decodeResult(text, &back)
 			require.NoError(t, err)
 			require.True(t, bytes.Equal(text, back))
 		} else {
@@ -297,22 +298,24 @@ func FuzzResult(f *testing.F) {
 
 		text, err = encodeResult(string(b), limit)
 		if err == nil {
-			back, err := decodeResult[string](text)
+			var back string
+			err := decodeResult(text, &back)
 			require.NoError(t, err)
 			require.Equal(t, string([]rune(string(b))), back) // each bad byte becomes U+FFFD
 		}
 		text, err = encodeResult(struct{ B []byte }{b}, limit)
 		if err == nil {
-			back, err := decodeResult[struct{ B []byte }](text)
+			var back struct{ B []byte }
+			err := decodeResult(text, &back)
 			require.NoError(t, err)
 			require.True(t, bytes.Equal(b, back.B))
 		}
 
 		// Hostile bytes in the table.
-		if _, err := decodeResult[resultOuter](b); err != nil {
+		if err := decodeResult(b, new(resultOuter)); err != nil {
 			require.ErrorIs(t, err, ErrResult)
 		}
-		if _, err := decodeResult[map[string]any](b); err != nil {
+		if err := decodeResult(b, new(map[string]any)); err != nil {
 			require.ErrorIs(t, err, ErrResult)
 		}
 		err = decodeRefusal(string(b), time.Time{})

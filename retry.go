@@ -22,8 +22,9 @@ type doCall struct {
 	// then that an identity is free is no proof that it has not run.
 	sql               *boundStatement
 	sentWhole, adrift bool
-	// flight is what this call leads, nil where it leads none.
+	// flight is what this call leads, nil where it leads none; else it is leads.
 	flight   *flight
+	leads    flight
 	patience patience
 	s        settled
 
