@@ -1,25 +1,45 @@
 # Two commands do everything: `make demo` and `make test`. Both find or start a
-# Postgres by themselves and say which; see internal/pgserver.
+# Postgres by themselves and say which; see internal/pgserver. So does `make bench`.
 
 GO ?= go
 # Every module of the workspace.
-MODULES := . ./cmd/dedup
+MODULES := . ./bench ./cmd/dedup
 PACKAGES := $(MODULES:%=%/...)
 GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 FUZZTIME ?= 30s
+# More flags for `make bench`, such as --json FILE.
+BENCHFLAGS ?=
 # The race detector needs a C compiler.
 RACE := $(if $(shell command -v $${CC:-cc} 2>/dev/null),-race)
 
 .PHONY: help
 help: ## Show what there is to make
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: ## Watch recorded agent sessions run under faults, without dedup and with it
 	$(GO) run ./cmd/dedup replay --compare --html demo.html
 
+.PHONY: bench
+bench: redis ## Measure what a call costs, beside the bare transaction and the rivals
+	$(GO) run ./bench run --redis "$(REDIS)" $(BENCHFLAGS)
+
+.PHONY: bench-check
+bench-check: ## Measure shortly and fail if a bound of bench/internal/bounds is broken
+	$(GO) run ./bench run --check
+
+# Takes some hours and 25 GB below TMPDIR: growth fills tables of 20 million records.
+MEASURED := .cache/bench
+.PHONY: bench-charts
+bench-charts: redis ## Measure anew what the charts in docs/ show, and draw them
+	@mkdir -p $(MEASURED)
+	$(GO) run ./bench run --redis "$(REDIS)" --json $(MEASURED)/run.json
+	$(GO) run ./bench run --delays 0 --clients 1,2,4,8,16,32 --ways textbook,do,look-first,statement --json $(MEASURED)/clients.json
+	$(GO) run ./bench growth --json $(MEASURED)/growth.json
+	$(GO) run ./bench chart --run $(MEASURED)/run.json --growth $(MEASURED)/growth.json --clients $(MEASURED)/clients.json --out docs
+
 .PHONY: test
-test: pgbouncer ## Run all tests of all modules on a real Postgres
+test: pgbouncer redis ## Run all tests of all modules on a real Postgres
 	$(if $(RACE),,@echo "no C compiler: running without the race detector")
 	@$(GO) run ./internal/pgserver/which
 	DEDUP_PGBOUNCER="$${DEDUP_PGBOUNCER:-$(PGBOUNCER)}" $(GO) test $(RACE) -parallel 8 -timeout 10m $(PACKAGES)
@@ -31,6 +51,12 @@ PGBOUNCER := $(CURDIR)/.cache/pgbouncer
 .PHONY: pgbouncer
 pgbouncer:
 	@scripts/pgbouncer "$(PGBOUNCER)"
+
+# Redis is one of the rivals that the benchmark measures, found in the same ways.
+REDIS := $(CURDIR)/.cache/redis
+.PHONY: redis
+redis:
+	@scripts/redis "$(REDIS)"
 
 .PHONY: lint
 lint: ## Check formatting, vet, the house rules and the modules' files

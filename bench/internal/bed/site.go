@@ -1,0 +1,161 @@
+package bed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"sync/atomic"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/bench/internal/way"
+)
+
+// ErrNoRedis is returned by [Bed.Site] for a way that needs what is not there.
+var ErrNoRedis = errors.New("needs Redis")
+
+// A Site is a way's place on the bed, with calls made there that can be replayed.
+type Site struct {
+	Way   way.Way
+	Seeds []string // keys of calls that were made
+	// Pools lead to the way's databases.
+	Pools []*pgxpool.Pool
+
+	env   way.Env
+	first atomic.Int64 // calls with new keys
+}
+
+// A Line is how a way's servers are reached: directly, or through proxies.
+// Empty addresses mean the servers' own.
+type Line struct{ Postgres, Redis string }
+
+// Site makes the databases of a way. The error is [ErrNoRedis] where there is
+// none, and the way needs one.
+func (b *Bed) Site(ctx context.Context, w way.Way) (_ *Site, err error) {
+	s := &Site{Way: w}
+	defer func() {
+		if err != nil {
+			s.Close()
+		}
+	}()
+	if w.NeedsRedis {
+		if b.Redis == nil {
+			return nil, fmt.Errorf("%w: %w", ErrNoRedis, b.NoRedis)
+		}
+		s.env.Redis = b.Redis.Addr
+	}
+	if s.env.Postgres, err = s.database(ctx, b, "bench_"+w.Name); err != nil {
+		return nil, err
+	}
+	if w.NeedsSecondDatabase {
+		if s.env.SecondPostgres, err = s.database(ctx, b, "bench_"+w.Name+"_second"); err != nil {
+			return nil, err
+		}
+	}
+	if _, err := s.Pools[0].Exec(ctx, way.Effects); err != nil {
+		return nil, fmt.Errorf("creating the table of effects: %w", err)
+	}
+	if w.Prepare != nil {
+		if err := w.Prepare(ctx, s.Pools[0]); err != nil {
+			return nil, fmt.Errorf("preparing %s: %w", w.Name, err)
+		}
+	}
+	return s, nil
+}
+
+func (s *Site) database(ctx context.Context, b *Bed, name string) (string, error) {
+	url, err := b.createDatabase(ctx, name)
+	if err != nil {
+		return "", err
+	}
+	pool, err := pgxpool.New(ctx, url)
+	if err != nil {
+		return "", fmt.Errorf("connecting to database %s: %w", name, err)
+	}
+	s.Pools = append(s.Pools, pool)
+	return url, nil
+}
+
+// Close lets go of the site's own connections.
+func (s *Site) Close() {
+	for _, pool := range s.Pools {
+		pool.Close()
+	}
+}
+
+// Env is the way's environment for so many clients over the line.
+func (s *Site) Env(clients int, line Line) way.Env {
+	env := s.env
+	env.Clients = clients
+	env.Postgres = Via(env.Postgres, line.Postgres)
+	env.SecondPostgres = Via(env.SecondPostgres, line.Postgres)
+	if env.Redis != "" && line.Redis != "" {
+		env.Redis = line.Redis
+	}
+	return env
+}
+
+// Via is the URL with another address. Either may be empty.
+func Via(databaseURL, addr string) string {
+	u, err := url.Parse(databaseURL)
+	if addr == "" || databaseURL == "" || err != nil {
+		return databaseURL
+	}
+	u.Host = addr
+	return u.String()
+}
+
+// First makes one operation with new keys, which it returns.
+func (s *Site) First(ctx context.Context, session way.Session) ([]string, error) {
+	keys := s.NewKeys()
+	return keys, session.Call(ctx, keys)
+}
+
+// NewKeys are those of one operation. They count as used.
+func (s *Site) NewKeys() []string {
+	keys := make([]string, s.Way.Batch)
+	for i := range keys {
+		keys[i] = dedup.NewKey()
+	}
+	s.first.Add(int64(len(keys)))
+	return keys
+}
+
+// Seed makes at least so many calls, directly and one after another: many clients
+// would make tables grow by more pages than they fill.
+func (s *Site) Seed(ctx context.Context, calls int) (err error) {
+	session, err := s.Way.Open(ctx, s.Env(1, Line{}))
+	if err != nil {
+		return fmt.Errorf("seeding %s: %w", s.Way.Name, err)
+	}
+	defer func() { err = errors.Join(err, session.Close()) }()
+	for made := 0; made < calls; made += s.Way.Batch {
+		keys, err := s.First(ctx, session)
+		if err != nil {
+			return fmt.Errorf("seeding %s: %w", s.Way.Name, err)
+		}
+		s.Seeds = append(s.Seeds, keys...)
+	}
+	return nil
+}
+
+// Verify counts the effects: each key that was used has exactly one.
+func (s *Site) Verify(ctx context.Context) error {
+	rows, err := s.Pools[0].Query(ctx, `SELECT count(*), count(DISTINCT ref) FROM effects`)
+	if err != nil {
+		return fmt.Errorf("counting the effects of %s: %w", s.Way.Name, err)
+	}
+	type counts struct{ Effects, Keys int64 }
+	seen, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[counts])
+	if err != nil {
+		return fmt.Errorf("counting the effects of %s: %w", s.Way.Name, err)
+	}
+	if want := (counts{s.first.Load(), s.first.Load()}); seen != want {
+		return fmt.Errorf("%s: %d calls with new keys left %d effects of %d keys: what was measured is not what it claims to be",
+			s.Way.Name, want.Keys, seen.Effects, seen.Keys)
+	}
+	return nil
+}

@@ -1,0 +1,38 @@
+package measure_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup/bench/internal/measure"
+)
+
+func TestLatency(t *testing.T) {
+	t.Parallel()
+
+	latencies := make([]time.Duration, 200)
+	for i := range latencies {
+		latencies[len(latencies)-1-i] = time.Duration(i + 1)
+	}
+	s := measure.Sample{Calls: 400, Elapsed: 2 * time.Second, Latencies: latencies}
+	require.Equal(t, measure.Latency{Calls: 400, P50: 100, P99: 198, PerSecond: 200}, s.Latency())
+	require.Equal(t, time.Duration(200), latencies[0], "the sample is left alone")
+	require.Equal(t, measure.Latency{Calls: 1, P50: 7, P99: 7, PerSecond: 1}, sample(1, 7).Latency())
+	require.Zero(t, measure.Sample{}.Latency())
+	require.Equal(t, measure.Latency{Calls: 3, P50: 7, P99: 9, PerSecond: 1.5}, sample(1, 9).And(sample(2, 1, 7)).Latency(), "two seconds")
+}
+
+func TestMiddle(t *testing.T) {
+	t.Parallel()
+
+	rounds := []measure.Latency{
+		{Calls: 10, P50: 30, P99: 50, PerSecond: 1},
+		{Calls: 10, P50: 10, P99: 900, PerSecond: 3},
+		{Calls: 10, P50: 20, P99: 40, PerSecond: 2},
+	}
+	require.Equal(t, measure.Latency{Calls: 30, P50: 20, P99: 50, PerSecond: 2}, measure.Middle(rounds), "each figure by itself")
+	require.Equal(t, measure.Latency{Calls: 20, P50: 20, P99: 475, PerSecond: 2}, measure.Middle(rounds[:2]))
+	require.Zero(t, measure.Middle(nil))
+}

@@ -1,0 +1,85 @@
+package measure_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup/bench/internal/measure"
+)
+
+func TestLoadMakesTheLeastNumberOfOperations(t *testing.T) {
+	t.Parallel()
+
+	var mu sync.Mutex
+	seen := map[int]int{}
+	sample, err := measure.Load{Clients: 3, MinOps: 50}.Run(t.Context(), func(_ context.Context, client int) (int, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		seen[client]++
+		return 100, nil
+	})
+	require.NoError(t, err)
+	ops := seen[0] + seen[1] + seen[2]
+	require.Equal(t, 50, ops, "no client begins another one after that")
+	require.Equal(t, 100*ops, sample.Calls)
+	require.Len(t, sample.Latencies, ops)
+	require.Positive(t, sample.PerSecond())
+}
+
+func TestLoadGoesOnForItsDuration(t *testing.T) {
+	t.Parallel()
+
+	const duration = 20 * time.Millisecond
+	sample, err := measure.Load{Clients: 1, Duration: duration}.Run(t.Context(), func(context.Context, int) (int, error) { return 1, nil })
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, sample.Elapsed, duration)
+}
+
+func TestLoadRunsClientsAtTheSameTime(t *testing.T) {
+	t.Parallel()
+
+	// Each waits for the other, so one alone would never end.
+	var arrived sync.WaitGroup
+	arrived.Add(2)
+	_, err := measure.Load{Clients: 2, MinOps: 2}.Run(t.Context(), func(context.Context, int) (int, error) {
+		arrived.Done()
+		arrived.Wait()
+		return 1, nil
+	})
+	require.NoError(t, err)
+}
+
+func TestLoadEndsWithTheFirstError(t *testing.T) {
+	t.Parallel()
+
+	broken := errors.New("broken")
+	var ops atomic.Int64
+	_, err := measure.Load{Clients: 2, Duration: time.Hour}.Run(t.Context(), func(context.Context, int) (int, error) {
+		if ops.Add(1) == 10 {
+			return 0, broken
+		}
+		return 1, nil
+	})
+	require.ErrorIs(t, err, broken)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = measure.Load{Clients: 1, Duration: time.Hour}.Run(ctx, func(context.Context, int) (int, error) { return 1, nil })
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+func TestLoadWithoutClientsOrCalls(t *testing.T) {
+	t.Parallel()
+
+	op := func(context.Context, int) (int, error) { return 1, nil }
+	_, err := measure.Load{MinOps: 1}.Run(t.Context(), op)
+	require.ErrorContains(t, err, "at least one")
+	_, err = measure.Load{Clients: 1}.Run(t.Context(), op)
+	require.ErrorContains(t, err, "no call was made")
+}

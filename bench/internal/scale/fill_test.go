@@ -1,0 +1,95 @@
+package scale
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup"
+)
+
+func TestKeysHaveTheFormOfNewKey(t *testing.T) {
+	t.Parallel()
+
+	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	for kind, version := range map[KeyKind]string{OrderedKeys: "7", RandomKeys: "4"} {
+		require.Regexp(t, `^[0-9a-f]{8}-[0-9a-f]{4}-`+version+`[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`, kind.newKey(at))
+	}
+	require.Regexp(t, `^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`, dedup.NewKey())
+	require.Less(t, OrderedKeys.newKey(at), OrderedKeys.newKey(at.Add(time.Millisecond)))
+	require.Less(t, OrderedKeys.newKey(time.Now().Add(-time.Hour)), dedup.NewKey())
+	require.Error(t, KeyKind("other").check())
+}
+
+// A filled table stands for one that calls have filled: same rows, same sizes,
+// and the library replays them.
+func TestFilledRecordsAreTheLibrarysOwn(t *testing.T) {
+	t.Parallel()
+	s, ctx := setup(t), t.Context()
+	require.NoError(t, s.field(ctx, "f"))
+	pool, err := s.pool(ctx, 2)
+	require.NoError(t, err)
+	defer pool.Close()
+	tl, err := newTool(pool, dedup.Options{Schema: "f", Retention: dedup.TaskRetention()})
+	require.NoError(t, err)
+
+	retention := dedup.Retention{Result: 24 * time.Hour, Tombstone: 30 * 24 * time.Hour}
+	f := filling{keys: RandomKeys, records: 2500, from: 20 * time.Hour, to: time.Hour, retention: retention}
+	require.NoError(t, f.into(ctx, tl, "f"))
+	sizes, err := measureSizes(ctx, pool, "f")
+	require.NoError(t, err)
+	require.EqualValues(t, 2500, sizes.Records, "the specimen was rolled back")
+	require.Equal(t, sizes.Total, sizes.Heap+sizes.PrimaryKey+sizes.DueIndex)
+
+	var key string
+	var due, ages int
+	require.NoError(t, pool.QueryRow(ctx, `
+		SELECT min(key), count(*) FILTER (WHERE expires_at <= now()), count(DISTINCT created_at)
+		  FROM f.tool_dedup`).Scan(&key, &due, &ages))
+	require.Zero(t, due)
+	require.Equal(t, 2500, ages, "created one after the other")
+
+	result, err := tl.call(ctx, key)
+	require.NoError(t, err)
+	require.True(t, result.Replayed)
+	require.Equal(t, ticket{ID: 1234, Title: title}, result.Value)
+	require.Equal(t, 24*time.Hour, result.ExpiresAt.Sub(result.CreatedAt))
+
+	// A call of the library's own, with a reference of as many digits.
+	_, err = pool.Exec(ctx, "ALTER TABLE f.effects ALTER COLUMN id RESTART WITH 5678")
+	require.NoError(t, err)
+	fresh, err := tl.call(ctx, RandomKeys.newKey(time.Now()))
+	require.NoError(t, err)
+	require.False(t, fresh.Replayed)
+	rows, err := pool.Query(ctx, `
+		SELECT DISTINCT pg_column_size(t.*) FROM f.tool_dedup t`)
+	require.NoError(t, err)
+	var widths []int
+	for rows.Next() {
+		var width int
+		require.NoError(t, rows.Scan(&width))
+		widths = append(widths, width)
+	}
+	require.NoError(t, rows.Err())
+	require.Len(t, widths, 1, "all rows are equally wide: %v", widths)
+}
+
+func TestChunksAreSortedAndSpread(t *testing.T) {
+	t.Parallel()
+
+	now := time.Now()
+	f := filling{keys: RandomKeys, records: 100, from: 100 * time.Second, to: 0}
+	chunk := f.chunk(now, 50, 100)
+	require.Len(t, chunk, 50)
+	require.True(t, slices.IsSortedFunc(chunk, func(a, b keyed) int {
+		if a.key < b.key {
+			return -1
+		}
+		return 1
+	}))
+	for _, one := range chunk {
+		require.WithinRange(t, one.born, now.Add(-50*time.Second-time.Millisecond), now)
+	}
+}

@@ -1,0 +1,133 @@
+package scale
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/bench/internal/measure"
+)
+
+func TestSoak(t *testing.T) {
+	t.Parallel()
+	o := SoakOptions{
+		Duration: 3 * time.Second, Rate: 100, Clients: 4, Replays: 0.5,
+		Retention: 500 * time.Millisecond, Sweep: 100 * time.Millisecond, Every: 500 * time.Millisecond,
+	}
+	require.NoError(t, o.check())
+	var out bytes.Buffer
+	r, err := soak(t.Context(), setup(t), o, &out)
+	require.NoError(t, err)
+	require.NoError(t, r.verdict(), "%+v", r.Tally)
+
+	require.GreaterOrEqual(t, len(r.Lines), 5)
+	require.Positive(t, r.Tally.Firsts)
+	require.Positive(t, r.Tally.Replays)
+	require.Equal(t, r.Tally.Firsts, r.Tally.Effects, "a first call has one effect, a replay none")
+	require.Equal(t, r.Tally.Firsts, r.Tally.Keys)
+	last := r.Lines[len(r.Lines)-1]
+	require.Less(t, last.Sizes.Records, r.Tally.Firsts, "records were forgotten under way")
+	require.Positive(t, r.Tally.Expired)
+	require.Positive(t, r.Tally.Forgotten)
+	require.False(t, r.Verdict.Enough)
+	r.write(&out)
+	require.Contains(t, out.String(), "too short to tell")
+	require.Equal(t, 3*len(r.Lines), strings.Count(out.String(), " MB  "), "three sizes a line, as they came")
+}
+
+// A replay that answers otherwise than the first call did is an error, and so is
+// an answered call that is run again.
+func TestSoakLoadChecksAnswers(t *testing.T) {
+	t.Parallel()
+	s, ctx := setup(t), t.Context()
+	require.NoError(t, s.field(ctx, soakSchema))
+	pool, err := s.pool(ctx, 2)
+	require.NoError(t, err)
+	defer pool.Close()
+	tl, err := newTool(pool, dedup.Options{Schema: soakSchema, Retention: dedup.TaskRetention()})
+	require.NoError(t, err)
+	l := newSoakLoad(tl, SoakOptions{Replays: 1, Retention: time.Hour})
+
+	require.NoError(t, l.call(ctx), "there is nothing to repeat yet")
+	require.NoError(t, l.call(ctx))
+	require.EqualValues(t, 1, l.tally.Firsts)
+	require.EqualValues(t, 1, l.tally.Replays)
+
+	l.recent[0].value.ID += 1
+	require.ErrorContains(t, l.call(ctx), "a replay answered")
+	l.recent[0].key = dedup.NewKey()
+	require.ErrorContains(t, l.call(ctx), "was run again")
+
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	require.ErrorIs(t, l.call(ended), context.Canceled)
+	require.EqualValues(t, 3, l.tally.Errors)
+	require.Len(t, l.tally.Some, 3)
+
+	tally, err := l.settle(ctx, pool)
+	require.NoError(t, err)
+	require.EqualValues(t, 2, tally.Effects)
+	require.EqualValues(t, 2, tally.Keys)
+}
+
+func TestJudgeSoak(t *testing.T) {
+	t.Parallel()
+
+	o := SoakOptions{Retention: 30 * time.Second, Sweep: 5 * time.Second, Every: time.Minute}
+	lines := func(sizes []int64, p99 ...time.Duration) (all []SoakLine) {
+		for i, size := range sizes {
+			all = append(all, SoakLine{At: time.Duration(i+1) * o.Every, Sizes: Sizes{Total: size}, Calls: measure.Latency{P99: p99[i]}})
+		}
+		return all
+	}
+	sound := lines([]int64{10, 50, 90, 100, 110, 100, 110, 100, 120}, 1, 1, 9, 4, 4, 5, 4, 6, 4)
+	leak := lines([]int64{10, 20, 30, 40, 50, 60, 70, 80, 90}, 1, 1, 1, 1, 1, 1, 3, 3, 3)
+	fine := SoakTally{Firsts: 9, Effects: 10, Keys: 10} // one unknown outcome that was committed
+
+	v := judgeSoak(sound, fine, o)
+	require.Equal(t, SoakVerdict{Enough: true, SizeRatio: 1.1, P99Ratio: 1}, v)
+	v = judgeSoak(leak, fine, o)
+	require.Equal(t, SoakVerdict{Enough: true, SizeRatio: 1.6, P99Ratio: 3, Leaks: true, Drifts: true}, v)
+
+	require.False(t, judgeSoak(leak[:8], fine, o).Enough, "few lines")
+	o.Retention = 3 * time.Minute
+	require.False(t, judgeSoak(leak, fine, o).Enough, "a record lives longer than the first third")
+	o.Retention, o.Every = time.Second, time.Second
+	short := lines([]int64{1, 2, 3, 4, 5, 6, 7, 8, 9}, 1, 1, 1, 1, 1, 1, 1, 1, 1)
+	require.False(t, judgeSoak(short, fine, o).Enough, "autovacuum had no chance")
+}
+
+func TestSoakVerdictIsAnError(t *testing.T) {
+	t.Parallel()
+
+	judged := func(tally SoakTally) error {
+		return (&Soak{Tally: tally, Verdict: judgeSoak(nil, tally, SoakOptions{})}).verdict()
+	}
+	require.NoError(t, judged(SoakTally{Firsts: 10, Effects: 10, Keys: 10}))
+	require.EqualError(t, judged(SoakTally{Firsts: 10, Effects: 11, Keys: 10}), "1 effects were doubled")
+	require.EqualError(t, judged(SoakTally{Firsts: 10, Effects: 9, Keys: 9}), "1 calls were answered and have no effect")
+	require.ErrorContains(t, judged(SoakTally{Errors: 2, Some: []string{"oh"}}), "2 calls or sweeps failed, the first with: oh")
+
+	leaks := &Soak{Verdict: SoakVerdict{Enough: true, SizeRatio: 2, Leaks: true, P99Ratio: 3, Drifts: true}}
+	require.NoError(t, leaks.verdict())
+	var out bytes.Buffer
+	leaks.write(&out)
+	require.Contains(t, out.String(), "THE TABLE GROWS")
+	require.Contains(t, out.String(), "CALLS GET SLOWER")
+}
+
+func TestSoakFlags(t *testing.T) {
+	t.Parallel()
+
+	for _, args := range [][]string{
+		{"--rate", "0"}, {"--clients", "0"}, {"--replays", "2"}, {"--retention", "0s"}, {"--sweep", "0s"}, {"--every", "0s"},
+		{"--duration", "1s"}, {"argument"},
+	} {
+		refused(t, SoakCommand(), args)
+	}
+}

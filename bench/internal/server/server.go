@@ -1,0 +1,93 @@
+// Package server starts the Postgres that is measured on: one of the benchmark's
+// own, with the settings of production and its data on a disk.
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tooldedup/dedup/internal/pgserver"
+)
+
+// production are the settings that a committed transaction's safety hangs on.
+// They are PostgreSQL's defaults, and said all the same: without them nothing
+// that is measured would mean anything.
+var production = []string{"fsync", "full_page_writes", "synchronous_commit"}
+
+// stopWait is how long a server may take to end.
+const stopWait = 30 * time.Second
+
+// A Server is a Postgres that runs.
+type Server struct {
+	*pgserver.Server
+	// Admin leads to it, for what is not measured.
+	Admin *pgxpool.Pool
+}
+
+// Options says how the server is started.
+type Options struct {
+	// Settings are settings of the server beside production's.
+	Settings map[string]string
+	// Fast leaves production's settings away, for tests of what runs on it.
+	Fast bool
+}
+
+// Start starts a server. It is always one of our own: another one's settings,
+// data and neighbours would be measured too.
+func Start(ctx context.Context, opts Options) (_ *Server, err error) {
+	options := &pgserver.Options{Private: true, Settings: maps.Clone(opts.Settings)}
+	if !opts.Fast {
+		options.Durable = true
+		if options.Settings == nil {
+			options.Settings = map[string]string{}
+		}
+		for _, name := range production {
+			options.Settings[name] = "on"
+		}
+	}
+	s := &Server{}
+	if s.Server, err = pgserver.Start(ctx, options); err != nil {
+		return nil, fmt.Errorf("starting a server: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.Stop(ctx))
+		}
+	}()
+	if s.Admin, err = pgxpool.New(ctx, s.URL); err != nil {
+		return nil, fmt.Errorf("connecting to the server: %w", err)
+	}
+	if opts.Fast {
+		return s, nil
+	}
+	return s, s.requireProduction(ctx)
+}
+
+func (s *Server) requireProduction(ctx context.Context) error {
+	for _, name := range production {
+		var value string
+		if err := s.Admin.QueryRow(ctx, `SELECT current_setting($1)`, name).Scan(&value); err != nil {
+			return fmt.Errorf("asking for the setting %s: %w", name, err)
+		}
+		if value != "on" {
+			return fmt.Errorf("the server runs with %s = %s; the benchmark is made with %s on", name, value, strings.Join(production, ", "))
+		}
+	}
+	return requireDisk(s.DataDir())
+}
+
+// Stop ends the server and removes its data, also when ctx has ended.
+func (s *Server) Stop(ctx context.Context) error {
+	if s.Admin != nil {
+		s.Admin.Close()
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWait)
+	defer cancel()
+	return s.Server.Stop(ctx)
+}

@@ -1,0 +1,49 @@
+package server
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func start(t *testing.T, opts Options) *Server {
+	t.Helper()
+	s, err := Start(t.Context(), opts)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Stop(t.Context())) })
+	return s
+}
+
+// The tests' own server is faster than production allows.
+func TestProductionIsRequired(t *testing.T) {
+	t.Parallel()
+
+	fast := start(t, Options{Fast: true})
+	require.ErrorContains(t, fast.requireProduction(t.Context()), "the server runs with fsync = off")
+	durable := start(t, Options{Settings: map[string]string{"fsync": "off", "shared_buffers": "16MB"}})
+	require.NoError(t, durable.requireProduction(t.Context()), "no setting of the caller's turns it off")
+
+	m, err := Machine(t.Context(), durable.Admin)
+	require.NoError(t, err)
+	require.Positive(t, m.Cores)
+	require.NotEmpty(t, m.Postgres)
+	require.Equal(t, "on", m.Settings["fsync"])
+	require.Equal(t, "16MB", m.Settings["shared_buffers"])
+}
+
+func TestPoolIsWarm(t *testing.T) {
+	t.Parallel()
+
+	s := start(t, Options{Fast: true})
+	pool, err := Pool(t.Context(), s.URL, 3)
+	require.NoError(t, err)
+	defer pool.Close()
+	require.EqualValues(t, 3, pool.Stat().IdleConns())
+	require.EqualValues(t, 3, pool.Stat().MaxConns())
+
+	_, err = Pool(t.Context(), s.URL, 1000)
+	require.ErrorContains(t, err, "connecting 1000 times")
+}

@@ -1,0 +1,122 @@
+package way
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/dbos-inc/dbos-transact-golang/dbos"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// dbosShutdown is how long DBOS may take to end its own goroutines.
+const dbosShutdown = 10 * time.Second
+
+// DBOSOnePool is a workflow of DBOS Transact with one transaction, whose id is
+// the key. Application and system share a pool, so that the step's checkpoint is
+// part of the effect's transaction.
+func DBOSOnePool() Way {
+	return Way{
+		Name: "dbos", Title: "DBOS, one pool", Batch: 1, Replays: true, OneKey: true,
+		Open: func(ctx context.Context, env Env) (Session, error) { return openDBOS(ctx, env, "") },
+	}
+}
+
+// DBOSTwoPools keeps DBOS's records in another database than the application's,
+// as its documentation shows it: the step is recorded in both.
+func DBOSTwoPools() Way {
+	return Way{
+		Name: "dbos2", Title: "DBOS, two pools", Batch: 1, Replays: true, OneKey: true, NeedsSecondDatabase: true,
+		Open: func(ctx context.Context, env Env) (Session, error) { return openDBOS(ctx, env, env.SecondPostgres) },
+	}
+}
+
+type dbosSession struct {
+	ctx      dbos.Context
+	workflow func(dbos.Context, args) (row, error)
+	pools    []*pgxpool.Pool
+}
+
+// openDBOS launches DBOS with its records in the database of the URL, or in the
+// application's own where there is none.
+func openDBOS(ctx context.Context, env Env, system string) (_ Session, err error) {
+	s := &dbosSession{}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("launching DBOS: %w", err)
+			s.closePools()
+		}
+	}()
+	app, err := s.connect(ctx, env.Postgres, env.Clients)
+	if err != nil {
+		return nil, err
+	}
+	records := app
+	if system != "" {
+		if records, err = s.connect(ctx, system, env.Clients); err != nil {
+			return nil, err
+		}
+	}
+	s.ctx, err = dbos.NewContext(ctx, dbos.Config{
+		AppName: "bench", SystemDBPool: records, ApplicationVersion: "1", ExecutorID: "bench",
+		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+	})
+	if err != nil {
+		return nil, err
+	}
+	source, err := dbos.NewDataSource(s.ctx, app)
+	if err != nil {
+		return nil, err
+	}
+	s.workflow = bookWorkflow(source)
+	dbos.RegisterWorkflow(s.ctx, s.workflow, dbos.WithWorkflowName(tool))
+	if err := s.ctx.Launch(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func bookWorkflow(source *dbos.DataSource) func(dbos.Context, args) (row, error) {
+	return func(ctx dbos.Context, in args) (row, error) {
+		return dbos.RunAsTransaction(ctx, source, func(ctx context.Context, tx dbos.Tx) (r row, err error) {
+			err = tx.QueryRow(ctx, effect, in.Ref).Scan(&r.ID)
+			return r, err
+		})
+	}
+}
+
+func (s *dbosSession) connect(ctx context.Context, url string, clients int) (*pgxpool.Pool, error) {
+	pool, err := newPool(ctx, url, clients)
+	if err == nil {
+		s.pools = append(s.pools, pool)
+	}
+	return pool, err
+}
+
+func (s *dbosSession) Call(_ context.Context, keys []string) error {
+	handle, err := dbos.RunWorkflow(s.ctx, s.workflow, args{Ref: keys[0]}, dbos.WithWorkflowID(keys[0]))
+	if err != nil {
+		return err
+	}
+	_, err = handle.GetResult()
+	return err
+}
+
+func (s *dbosSession) Pools() []*pgxpool.Pool { return s.pools }
+
+func (s *dbosSession) Close() error {
+	err := dbos.Shutdown(s.ctx, dbosShutdown)
+	s.closePools()
+	if err != nil {
+		return fmt.Errorf("ending DBOS: %w", err)
+	}
+	return nil
+}
+
+func (s *dbosSession) closePools() {
+	for _, pool := range s.pools {
+		pool.Close()
+	}
+}
