@@ -28,7 +28,7 @@ bench: redis ## Measure what a call costs, beside the bare transaction and the r
 bench-check: ## Measure shortly and fail if a bound of bench/internal/bounds is broken
 	$(GO) run ./bench run --check
 
-# Takes some hours and 25 GB below TMPDIR: growth fills tables of 20 million records.
+# Takes half an hour and 25 GB below TMPDIR: growth fills tables of 20 million records.
 MEASURED := .cache/bench
 .PHONY: bench-charts
 bench-charts: redis ## Measure anew what the charts in docs/ show, and draw them
@@ -57,6 +57,10 @@ REDIS := $(CURDIR)/.cache/redis
 .PHONY: redis
 redis:
 	@scripts/redis "$(REDIS)"
+
+.PHONY: bench-once
+bench-once: ## Run every Go benchmark once, so that none rots
+	$(GO) test -run '^$$' -bench . -benchtime 1x .
 
 .PHONY: lint
 lint: ## Check formatting, vet, the house rules and the modules' files

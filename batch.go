@@ -55,11 +55,19 @@ const (
 // and every one gets the answer that DoStatement would give it. See [DoTogether]
 // for all or nothing.
 //
+// Chunks do not look for records before they run, unless a call of theirs has
+// LookFirst set or the chunk before held replays: the statement of a call that was
+// made before may run and be undone, and the server's log then names its scope, tool
+// and key.
+//
 // Calls are taken from the iterator as outcomes are ranged over, in its order,
 // and nothing runs before. A loop that is left early may leave up to Size calls
 // that have run and whose outcomes nobody saw; with the same keys they are
 // replays. When ctx ends, the calls taken so far get its error, and no more are
 // taken. A key that comes twice is one call and a replay of it.
+//
+// What a statement sets for its transaction, such as set_config(…, true), stays set
+// for the others that share it. So a statement must set whatever it reads.
 //
 // Calls of one batch have no time among themselves: one that depends on another
 // belongs into the next.

@@ -16,10 +16,23 @@ type chunkAttempt struct {
 	bad   *entry
 	// seen tells that bad was most likely made before, or is in flight.
 	seen bool
+	// ran are those whose effects are committed, records what was written of them.
+	ran     []*entry
+	records []record
 }
 
 // attemptChunk makes one transaction of entries.
 func (d *Deduper) attemptChunk(ctx context.Context, entries []*entry) chunkAttempt {
+	start := time.Now()
+	a := d.attemptChunkOn(ctx, entries)
+	// Without the connection: a swallowed record takes one to be blocked.
+	for i, e := range a.ran {
+		e.execute(ctx, a.records[i], time.Since(start))
+	}
+	return a
+}
+
+func (d *Deduper) attemptChunkOn(ctx context.Context, entries []*entry) chunkAttempt {
 	nothing := chunkAttempt{alone: entries}
 	pooled, err := d.acquire(ctx)
 	if err != nil {
@@ -39,7 +52,6 @@ func (d *Deduper) attemptChunk(ctx context.Context, entries []*entry) chunkAttem
 
 // attemptChunkWhole sends effects and records together, as one pipeline.
 func (d *Deduper) attemptChunkWhole(ctx context.Context, conn *pgx.Conn, entries []*entry) chunkAttempt {
-	start := time.Now()
 	p, bad, err := d.queueChunk(ctx, lineOf(conn), entries)
 	if err != nil {
 		dropSpoiled(ctx, conn, err)
@@ -53,10 +65,7 @@ func (d *Deduper) attemptChunkWhole(ctx context.Context, conn *pgx.Conn, entries
 	}
 	switch classifyWhole(conn.PgConn(), err) {
 	case commitDone:
-		for i, e := range entries {
-			e.execute(ctx, records[i], time.Since(start))
-		}
-		return chunkAttempt{}
+		return chunkAttempt{ran: entries, records: records}
 	case commitUnknown:
 		for _, e := range entries {
 			e.c.unknown, e.c.adrift = err, true
@@ -69,6 +78,7 @@ func (d *Deduper) attemptChunkWhole(ctx context.Context, conn *pgx.Conn, entries
 	}
 	if bad != nil {
 		bad.c.sentWhole = true // the next attempt is to tell why
+		lineOf(conn).outdateAfter(bad.c.sql.inChunk, err)
 	}
 	return spoiledBy(bad, err, entries)
 }
@@ -87,7 +97,6 @@ func spoiledBy(bad *entry, err error, entries []*entry) chunkAttempt {
 // attemptChunkApart runs the effects and writes the records as statements of
 // their own, where they cannot be one.
 func (d *Deduper) attemptChunkApart(ctx context.Context, conn *pgx.Conn, entries []*entry) chunkAttempt {
-	start := time.Now()
 	j := d.newJointTx(conn, entries)
 	busy, err := j.open(ctx, len(entries))
 	if err != nil {
@@ -112,10 +121,7 @@ func (d *Deduper) attemptChunkApart(ctx context.Context, conn *pgx.Conn, entries
 	}
 	switch {
 	case what == commitDone:
-		for i, e := range j.entries {
-			e.execute(ctx, records[i], time.Since(start))
-		}
-		return chunkAttempt{alone: busy}
+		return chunkAttempt{alone: busy, ran: j.entries, records: records}
 	case what == commitUnknown:
 		for _, e := range j.entries {
 			e.c.unknown, e.c.adrift = f.err, !j.locked[e]
@@ -136,10 +142,10 @@ func (d *Deduper) attemptChunkApart(ctx context.Context, conn *pgx.Conn, entries
 func (d *Deduper) queueChunk(ctx context.Context, on *line, entries []*entry) (*pipeline, *entry, error) {
 	queries := make([]query, len(entries))
 	for i, e := range entries {
-		queries[i] = e.c.sql.withRecord
+		queries[i] = e.c.sql.inChunk
 	}
 	if err := on.prepare(ctx, distinct(queries)...); err != nil {
-		bad := slices.IndexFunc(entries, func(e *entry) bool { return on.prepared[e.c.sql.withRecord.name] == nil })
+		bad := slices.IndexFunc(entries, func(e *entry) bool { return on.prepared[e.c.sql.inChunk.name] == nil })
 		if bad < 0 || !isPlainError(err) {
 			return nil, nil, err
 		}
@@ -147,7 +153,8 @@ func (d *Deduper) queueChunk(ctx context.Context, on *line, entries []*entry) (*
 	}
 	p := on.callersPipeline()
 	for _, e := range entries {
-		if err := p.queueWhole(e.c.sql, e.c.req, &d.opts); err != nil {
+		if err := p.queueWhole(e.c.sql.inChunk, e.c.sql, e.c.req, &d.opts); err != nil {
+			on.outdate(e.c.sql.inChunk)
 			return nil, e, err
 		}
 	}

@@ -147,7 +147,12 @@ func limitIO(conn *pgx.Conn, limit time.Duration) {
 	_ = conn.PgConn().Conn().SetDeadline(time.Now().Add(limit)) // fails where it is closed
 }
 
-func unlimitIO(conn *pgx.Conn) { _ = conn.PgConn().Conn().SetDeadline(time.Time{}) }
+// unlimitIO leaves a closed connection alone: pgx gives it a deadline of its own.
+func unlimitIO(conn *pgx.Conn) {
+	if pg := conn.PgConn(); !pg.IsClosed() {
+		_ = pg.Conn().SetDeadline(time.Time{})
+	}
+}
 
 // rollback ends whatever transaction is open on conn. It survives the caller's
 // context, and closes a connection that does not answer.

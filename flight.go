@@ -76,7 +76,7 @@ func (f *flight) settle(rec record) { f.rec, f.settled = rec, true }
 func (c *doCall) do(ctx context.Context) (settled, error) {
 	for {
 		if err := ctx.Err(); err != nil {
-			return c.given(), fmt.Errorf("dedup: %w", contextError(ctx))
+			return c.given(), c.ended(fmt.Errorf("dedup: %w", contextError(ctx)))
 		}
 		f, leads := c.d.flights.join(c.req.identity, &c.leads)
 		if leads {
@@ -84,7 +84,7 @@ func (c *doCall) do(ctx context.Context) (settled, error) {
 		}
 		if c.patience.spent() {
 			if f.running.Load() {
-				return c.given(), ErrInFlight
+				return c.given(), c.ended(ErrInFlight)
 			}
 			return c.run(ctx)
 		}
@@ -93,10 +93,10 @@ func (c *doCall) do(ctx context.Context) (settled, error) {
 			c.d.traceWaitStart(ctx, c.req, true)
 		}
 		if err := c.patience.wait(ctx, f.done, 0); err != nil {
-			return c.given(), err
+			return c.given(), c.ended(err)
 		}
 		if rec, ok := f.landed(); ok {
-			c.s.rec = rec
+			_, _ = c.found(rec)
 			return c.given(), nil
 		}
 	}

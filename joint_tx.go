@@ -162,6 +162,7 @@ func (j *jointTx) performPart(ctx context.Context, part []*entry) *fault {
 	}
 	for _, e := range part {
 		if err := p.queueArgs(e.c.sql.effect, e.c.sql.args); err != nil {
+			on.outdate(e.c.sql.effect)
 			return &fault{failure: failure{err: err}, entry: e, raised: true}
 		}
 	}
@@ -174,6 +175,9 @@ func (j *jointTx) performPart(ctx context.Context, part []*entry) *fault {
 		return f
 	}
 	f.err = a.close(f.err)
+	if f.raised {
+		on.outdate(f.entry.c.sql.effect)
+	}
 	if isUnsent(f.err) { // by pgx, which does not tell whose it is
 		f.busy, f.unplaced = false, len(part) > 1
 		f.entry, f.raised = part[0], true

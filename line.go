@@ -3,6 +3,7 @@ package dedup
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -139,6 +140,17 @@ func (l *line) outdate(q query) {
 	if l.prepared[q.name] != nil {
 		l.prepared[q.name] = nil
 	}
+}
+
+// outdateAfter is outdate after an error that types which do not fit may have
+// caused: any but a record that is there, which is what most of them are.
+func (l *line) outdateAfter(q query, err error) {
+	var server *pgconn.PgError
+	if errors.As(err, &server) && (server.Code == codeUniqueViolation ||
+		server.Code == codeInvalidText && strings.Contains(server.Message, gateMark)) {
+		return
+	}
+	l.outdate(q)
 }
 
 // spoiled tells whether an error says that a connection is of no more use: it

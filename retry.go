@@ -32,6 +32,12 @@ type doCall struct {
 	// there was none or when it is known by now.
 	unknown   error
 	conflicts int
+	// renewed counts the connections that were given up because their prepared
+	// statements were gone. When it comes to all of the pool's, a pooler loses them.
+	renewed int32
+	// reprepared tells that DoTogether has asked once more with the statement
+	// prepared anew.
+	reprepared bool
 	// looked tells that a call that may not wait has looked a second time.
 	looked bool
 	// gone tells that the effect ended its transaction and then panicked.

@@ -22,7 +22,8 @@ type Statement struct {
 	// OnError is given the statement's error, when nothing that it did will be kept,
 	// and returns the call's: wrap it in [Final] to have it recorded as the answer.
 	// A statement that returned no row gives [pgx.ErrNoRows], one that returned
-	// several [pgx.ErrTooManyRows]. It may be called more than once for one call.
+	// several [pgx.ErrTooManyRows]. It may be called more than once for one call, and
+	// is not asked about transient faults, lost connections and ended contexts.
 	// Nil returns the error as it is.
 	OnError func(err error) error
 }
@@ -51,6 +52,9 @@ func SQL(sql string, args ...any) Statement { return Statement{SQL: sql, Args: a
 // which is answered with ErrOutcomeUnknown: there is no COMMIT apart that could
 // be waited for. Nothing but ctx bounds how long it may be on its way, so give ctx
 // a deadline.
+//
+// Connections keep the statement prepared, with the types that its parameters had
+// then. After an ALTER TABLE … TYPE of a column that it writes, reset the pool.
 //
 // Where one statement cannot do both ([Options.SeparateStatements]; on servers
 // that are no plain PostgreSQL, with ClaimFirst, and at stricter isolation levels
@@ -159,9 +163,10 @@ func oneRow(rows int64) error {
 	}
 }
 
-// explain makes of the statement's error the call's.
+// explain makes of the statement's error the call's. What another attempt may not
+// meet is nobody's answer, and OnError is not asked.
 func (s *boundStatement) explain(err error) error {
-	if s.onError != nil {
+	if s.onError != nil && !IsTransient(err) && !isConnectionLost(err) && !isContextError(err) {
 		return orElse(s.onError(err), err)
 	}
 	return err

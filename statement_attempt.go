@@ -3,7 +3,6 @@ package dedup
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -35,7 +34,7 @@ func (c *doCall) attemptWhole(ctx context.Context, conn *pgx.Conn) attempt {
 	p := on.callersPipeline()
 	err := on.prepare(ctx, c.sql.withRecord)
 	if err == nil {
-		err = p.queueWhole(c.sql, c.req, &c.d.opts)
+		err = p.queueWhole(c.sql.withRecord, c.sql, c.req, &c.d.opts)
 	}
 	if err != nil { // nothing was sent
 		dropSpoiled(ctx, conn, err)
@@ -63,9 +62,7 @@ func (c *doCall) attemptWhole(ctx context.Context, conn *pgx.Conn) attempt {
 		c.adrift = true
 		return attempt{state: attemptUnknown, err: err}
 	default:
-		if strings.HasPrefix(sqlState(err), "42") {
-			on.outdate(c.sql.withRecord)
-		}
+		on.outdateAfter(c.sql.withRecord, err)
 		dropSpoiled(ctx, conn, err)
 		return attempt{state: attemptAgain, err: err}
 	}
@@ -73,9 +70,8 @@ func (c *doCall) attemptWhole(ctx context.Context, conn *pgx.Conn) attempt {
 
 // classifyWhole is classifyCommit for a statement that is its own transaction:
 // the answer to it comes before its commit, and only the end of the pipeline
-// after. An error that leaves the connection open, idle and well was raised
-// before the commit: by the server, or by pgx, which could not make out the
-// arguments and has sent nothing. Nothing is on its way any more in either case.
+// after. An error of the server's that leaves the connection open, idle and well
+// was raised before the commit.
 func classifyWhole(pg *pgconn.PgConn, err error) commitOutcome {
 	switch {
 	case err != nil && isUnsent(err):
@@ -84,7 +80,7 @@ func classifyWhole(pg *pgconn.PgConn, err error) commitOutcome {
 		return commitUnknown
 	case err == nil:
 		return commitDone
-	case isPlainError(err), sqlState(err) == "":
+	case isPlainError(err):
 		return commitNever
 	default:
 		return commitUnknown

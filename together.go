@@ -85,6 +85,7 @@ func batchError(index int, call Call, err error) *BatchError {
 
 // together is one DoTogether on its way through attempts.
 type together struct {
+	renewed int32 // see doCall
 	chunk
 	d *Deduper
 	// sorted are all but the twins in the slice, which follow their first.

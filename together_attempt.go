@@ -39,6 +39,10 @@ func (t *together) attempt(ctx context.Context, rest []*entry) jointAttempt {
 	busy, err := j.open(ctx, 1)
 	if err != nil {
 		dropSpoiled(ctx, conn, err)
+		if sqlState(err) == codePreparedMissing && t.renewed < d.pool.Stat().MaxConns() {
+			t.renewed++ // as in doCall
+			return jointAttempt{attempt: attempt{state: attemptAgain}}
+		}
 		return jointAttempt{attempt: d.unstarted(ctx, hintPooler(err))}
 	}
 	if bad := t.misjudged(j.started); bad != nil {
@@ -98,6 +102,12 @@ func (f *fault) attempt(ctx context.Context, j *jointTx, alone bool) jointAttemp
 func (t *together) resolve(ctx context.Context, a jointAttempt) jointAttempt {
 	if a.bad == nil {
 		return jointAttempt{attempt: t.resolveAll(ctx, a.attempt)}
+	}
+	if a.raised && !a.bad.c.reprepared && !IsTransient(a.failure.err) && !a.failure.lost && ctx.Err() == nil {
+		// It may have been prepared before somebody changed a type, and is prepared
+		// anew now. Asked once more, what it raises is its own.
+		a.bad.c.reprepared = true
+		return jointAttempt{attempt: attempt{state: attemptAgain, alone: a.alone}}
 	}
 	blamed := isPlainError(a.failure.err)
 	if a.raised {

@@ -78,6 +78,10 @@ func (c *doCall) attemptOn(ctx context.Context, conn *pgx.Conn) attempt {
 		return attempt{state: attemptConflict, err: err}
 	case err != nil:
 		dropSpoiled(ctx, conn, err)
+		if sqlState(err) == codePreparedMissing && c.renewed < d.pool.Stat().MaxConns() {
+			c.renewed++ // somebody has discarded what was prepared
+			return attempt{state: attemptAgain, err: err}
+		}
 		return d.unstarted(ctx, hintPooler(err))
 	case open.found:
 		return attempt{state: attemptFound, rec: open.rec}
