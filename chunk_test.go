@@ -232,7 +232,7 @@ func TestChunkWithManyFailures(t *testing.T) {
 		// before it, and its own, in which pgx prepares its statement once more:
 		// 1 + 1 + 6 or 3 + 3 + 6. One by one all of them would take 160 or 330.
 		most int
-	}{{batchWay{variant: plain}, 90}, {batchWay{variant: plain, separate: true}, 140}} { // a failed statement is prepared anew
+	}{{batchWay{variant: plain}, 110}, {batchWay{variant: plain, separate: true}, 140}} { // a failed statement is prepared anew
 		t.Run(c.String(), func(t *testing.T) {
 			t.Parallel()
 			ctx, f, proxy := proxied(t, c.variant, &dedup.Options{SeparateStatements: c.separate})
