@@ -15,7 +15,12 @@ import (
 func TestServerDiesWithItsProcess(t *testing.T) {
 	t.Parallel()
 
-	h := startHelper(t, "server", nil)
+	// In a temporary folder of its own: every start sweeps the common one, and
+	// another's sweep may be half done when ours finds the folder taken.
+	tempDir := publicDir(t)
+	h := startHelper(t, "server", func(cmd *exec.Cmd) {
+		cmd.Env = append(cmd.Env, "TMPDIR="+tempDir)
+	})
 	conn := connectTo(t, h.URL)
 	running := serverProcesses(t, h.PID)
 	require.Greater(t, len(running), 4)
@@ -27,7 +32,8 @@ func TestServerDiesWithItsProcess(t *testing.T) {
 
 	// Its data is left, for the next start to remove.
 	folder := filepath.Dir(h.DataDir)
-	sweep(filepath.Dir(folder))
+	require.Equal(t, tempDir, filepath.Dir(folder))
+	sweep(tempDir)
 	require.NoDirExists(t, folder)
 }
 
