@@ -109,7 +109,7 @@ func tripped(err error) bool {
 
 // recordable tells whether an effect's error may be stored as its answer where
 // the call asks for that. What the library itself objected to, what a context or
-// an operator ended, and the server's own faults may not.
+// an operator ended, the server's own faults, and what says so may not.
 func recordable(err error) bool {
 	for _, own := range [...]error{
 		ErrTxControl, ErrTxAborted, ErrTxBusy, ErrEffectIdle, ErrResult, ErrInFlight, ErrRestartTx, ErrNested, ErrReentrant,
@@ -120,7 +120,8 @@ func recordable(err error) bool {
 		}
 	}
 	var invalid *InvalidCallError
-	if isContextError(err) || isConnectionLost(err) || errors.As(err, &invalid) {
+	var notFinal *notFinalError
+	if isContextError(err) || isConnectionLost(err) || errors.As(err, &invalid) || errors.As(err, &notFinal) {
 		return false
 	}
 	switch state := sqlState(err); state[:min(2, len(state))] {

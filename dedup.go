@@ -50,6 +50,12 @@ func New(pool *pgxpool.Pool, opts *Options) (*Deduper, error) {
 	}, nil
 }
 
+// Pool returns the pool that d was made with.
+func (d *Deduper) Pool() *pgxpool.Pool { return d.pool }
+
+// Options returns the options in use, with the defaults filled in.
+func (d *Deduper) Options() Options { return d.opts }
+
 // Effect is what a tool does: its writes on the transaction that it is handed.
 //
 // It may be run more than once for one call; all its runs but one are rolled

@@ -31,6 +31,22 @@ type finalError struct{ err error }
 func (e *finalError) Error() string { return e.err.Error() }
 func (e *finalError) Unwrap() error { return e.err }
 
+// NotFinal marks an effect's error as none of the call's answers: it rolls back
+// and is not recorded, also where Options.StoreErrors or Call.Errors record all
+// others. Use it for errors that the caller is to mend before it calls again
+// with the same key. NotFinal(nil) is nil.
+func NotFinal(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &notFinalError{err}
+}
+
+type notFinalError struct{ err error }
+
+func (e *notFinalError) Error() string { return e.err.Error() }
+func (e *notFinalError) Unwrap() error { return e.err }
+
 // RefusedError is a recorded refusal. The first caller's and every later
 // caller's are equal but for Replayed and for what Unwrap returns: the effect's
 // own error, which only the caller that ran it has.

@@ -40,9 +40,9 @@ const (
 	maxRetention     = 100 * 365 * 24 * time.Hour
 )
 
-// resolve fills in what r leaves out from fallback and reports what is out of
-// range.
-func (r Retention) resolve(fallback Retention) (Retention, string) {
+// Or returns r with what it leaves out filled in from fallback, as a call's
+// Retention is filled in from its Deduper's.
+func (r Retention) Or(fallback Retention) Retention {
 	if r.Result == 0 {
 		r.Result = fallback.Result
 		if r.Tombstone == 0 {
@@ -52,6 +52,12 @@ func (r Retention) resolve(fallback Retention) (Retention, string) {
 	if r.Tombstone == 0 {
 		r.Tombstone = defaultTombstone
 	}
+	return r
+}
+
+// resolve is Or, and reports what is out of range.
+func (r Retention) resolve(fallback Retention) (Retention, string) {
+	r = r.Or(fallback)
 	switch {
 	case r.Result < minRetention:
 		return r, "Result must be at least 1ms"

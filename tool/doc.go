@@ -1,4 +1,53 @@
 // Package tool makes tools out of functions: named, classified, with typed
 // arguments, and guarded by package dedup, so that a write tool without a
 // strategy for its repeats cannot be shipped.
+//
+//	tools := tool.NewRegistry(d)
+//	err := tools.Add(
+//		tool.Tool[RefundIn, Refund]{
+//			Name: "refund_order", Description: "Refund an order in full.",
+//			Class: tool.Destructive, Retention: dedup.FinancialRetention(),
+//			Run: refundOrder,
+//		},
+//		tool.Tool[OrderIn, Order]{Name: "get_order", Class: tool.ReadOnly, Run: getOrder},
+//	)
+//	...
+//	answer, err := tools.Invoke(ctx, tool.Invocation{
+//		Scope: account, Session: run.ID, Turn: turn, CallID: call.ID,
+//		Tool: call.Name, Args: call.Arguments,
+//	})
+//
+// # Arguments
+//
+// In is a struct, and a call's arguments are a JSON object of its fields: every
+// name spelled exactly, none unknown, none twice, and none missing that has
+// neither omitempty nor omitzero. Tags say what a field means for repeats:
+//
+//	OrderID string `json:"order_id" dedup:"key"`              // names the intent
+//	Note    string `json:"note,omitempty" dedup:"ignore"`     // may differ between tries
+//	Card    string `json:"card" dedup:"redact"`               // secret
+//
+// Fields tagged key are the call's key, whatever key came with the call: one
+// string as it is, several fields together by [dedup.KeyFromIntent]. Fields
+// tagged ignore are left out of the fingerprint, for what a model words anew or
+// a tracer adds with each try. Fields tagged redact are left out of it as well,
+// and of every comparison that is stored: a call that differs in them alone is
+// the same call. No error of this package quotes an argument, tagged or not.
+//
+// # Keys
+//
+// A call's key is the first of these that there is: its fields tagged key,
+// Invocation.Key, and [dedup.KeyFromToolCall] of session, turn and call id. A
+// Write without any is refused with [dedup.ErrKeyRequired].
+//
+// # Errors
+//
+//	error               returned by     meaning
+//	*RegistrationError  Add             tools that cannot be registered, and every reason
+//	*UnknownToolError   Invoke          there is no tool of that name
+//	*ArgumentError      Invoke          the arguments do not fit, and which
+//	*LookalikeError     Invoke          an equal call was made before under another key
+//
+// Invoke returns the errors of [dedup.Do] as well, those of the tool's own Run,
+// and for tools that need no key the database's.
 package tool

@@ -1,0 +1,27 @@
+package tool
+
+import (
+	"reflect"
+
+	"github.com/tooldedup/dedup"
+)
+
+// Info is what others need to know of a tool: a server that offers it, a client
+// that retries it, a reviewer.
+type Info struct {
+	Name        string
+	Description string
+	Class       Class
+	Scope       ScopeRule
+	// Retention is the tool's own; zero where it is the Deduper's.
+	Retention  dedup.Retention
+	Lookalikes LookalikeGuard
+	// Key, Ignored and Redacted are the paths of the arguments that are tagged
+	// so, with dots.
+	Key, Ignored, Redacted []string
+	// In and Out are the types of arguments and result.
+	In, Out reflect.Type
+}
+
+// KeyInArguments tells whether the arguments themselves are the key.
+func (i Info) KeyInArguments() bool { return len(i.Key) > 0 }

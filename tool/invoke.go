@@ -1,0 +1,136 @@
+package tool
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tooldedup/dedup"
+)
+
+// Invocation is a call of a registered tool, as it came from a model, an
+// orchestrator or a client.
+type Invocation struct {
+	// Scope is the principal on whose behalf the tool runs, taken from its
+	// authentication and never from the arguments. Required for all but
+	// ReadOnly tools.
+	Scope string
+	// Session, Turn and CallID say where in a conversation the call was made:
+	// see [dedup.KeyFromToolCall]. They make the key where there is no other.
+	Session string
+	Turn    int
+	CallID  string
+	// Key names the intent, as its caller made it.
+	Key string
+	// Tool is the tool's name.
+	Tool string
+	// Args is a JSON object. Nothing at all counts as one without members.
+	Args json.RawMessage
+
+	// LookFirst expects a replay: see [dedup.Call].
+	LookFirst bool
+	// Confirmed runs a call although it looks like an earlier one: see
+	// [LookalikeGuard].
+	Confirmed bool
+}
+
+// Answer is what a call answers.
+type Answer struct {
+	// JSON is the result. For calls with a key it is the recorded text, byte for
+	// byte the same for every caller.
+	JSON json.RawMessage
+	// Key is the call's key, empty where it had none.
+	Key string
+	// Scope is the scope in which the record stands.
+	Scope string
+	// Replayed tells that the result came from the record, FirstAt when that was
+	// written, by the database's clock, and ExpiresAt until when it is replayed.
+	// The times are zero where there is no record.
+	Replayed           bool
+	FirstAt, ExpiresAt time.Time
+	// Lookalike is the latest earlier call that this one equals but for its key,
+	// where the tool's guard looks for such: nil if there is none.
+	Lookalike *Lookalike
+}
+
+// Invoke makes a call. The package documentation lists the errors. Beside an
+// error the answer has the key, and where a record explains the error (refused,
+// expired, reused) all but the result.
+//
+// Cancelling ctx ends the call as it does [dedup.Do].
+func (r *Registry) Invoke(ctx context.Context, inv Invocation) (Answer, error) {
+	t := r.find(inv.Tool)
+	if t == nil {
+		return Answer{}, &UnknownToolError{Tool: inv.Tool}
+	}
+	c, err := t.call(inv)
+	if err != nil {
+		return Answer{}, err
+	}
+	switch {
+	case t.Class == ReadOnly:
+		return r.runOnce(ctx, c, pgx.ReadOnly)
+	case c.Key == "" && !t.Class.NeedsKey():
+		return r.runOnce(ctx, c, pgx.ReadWrite)
+	case t.Lookalikes.Action != Ignore:
+		return r.runGuarded(ctx, t, c, inv)
+	default:
+		return r.runKeyed(ctx, c)
+	}
+}
+
+// call is an invocation that its tool has checked.
+type call struct {
+	dedup.Call
+	run dedup.Effect[json.RawMessage]
+}
+
+func (t *definition) call(inv Invocation) (*call, error) {
+	args := inv.Args
+	if len(args) == 0 {
+		args = json.RawMessage("{}")
+	}
+	compared, err := t.plan.check(t.Name, args)
+	if err != nil {
+		return nil, err
+	}
+	in, run, err := t.bind(args)
+	if err != nil {
+		return nil, err
+	}
+	c := &call{run: run}
+	if t.Class == ReadOnly {
+		return c, nil
+	}
+	c.Call = dedup.Call{
+		Tool: t.Name, Args: compared, Retention: t.Retention, MaxWait: t.maxWait, Errors: t.errors,
+		LookFirst: inv.LookFirst,
+	}
+	if c.Scope, err = t.Scope.apply(inv.Scope, inv.Session); err != nil {
+		return nil, err
+	}
+	c.Key, err = t.key(inv, in)
+	return c, err
+}
+
+// runOnce runs a call without a record, in a transaction of its own.
+func (r *Registry) runOnce(ctx context.Context, c *call, mode pgx.TxAccessMode) (answer Answer, err error) {
+	err = pgx.BeginTxFunc(ctx, r.d.Pool(), pgx.TxOptions{AccessMode: mode}, func(tx pgx.Tx) (err error) {
+		answer.JSON, err = c.run(ctx, tx)
+		return err
+	})
+	if err != nil {
+		return Answer{}, err
+	}
+	return answer, nil
+}
+
+func (r *Registry) runKeyed(ctx context.Context, c *call) (Answer, error) {
+	result, err := dedup.Do(ctx, r.d, c.Call, c.run)
+	return Answer{
+		JSON: result.Value, Key: c.Key, Scope: c.Scope,
+		Replayed: result.Replayed, FirstAt: result.CreatedAt, ExpiresAt: result.ExpiresAt,
+	}, err
+}

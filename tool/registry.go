@@ -1,0 +1,95 @@
+package tool
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/tooldedup/dedup"
+)
+
+// Registry holds the tools that a program offers. It is safe for concurrent use.
+type Registry struct {
+	d    *dedup.Deduper
+	opts Options
+
+	mu    sync.RWMutex
+	tools map[string]*definition
+}
+
+// Options configure a Registry. Nil and zero mean the defaults.
+type Options struct {
+	// OnLookalike is told of every call that equals an earlier one but for its
+	// key, whatever becomes of it, before it runs. Default none.
+	OnLookalike func(LookalikeEvent)
+}
+
+// NewRegistry returns an empty registry whose tools run on d's pool.
+func NewRegistry(d *dedup.Deduper, opts *Options) *Registry {
+	if d == nil {
+		panic("tool: NewRegistry: the Deduper is nil")
+	}
+	r := &Registry{d: d, tools: map[string]*definition{}}
+	if opts != nil {
+		r.opts = *opts
+	}
+	return r
+}
+
+// Add registers tools, or none of them: then the error is a *RegistrationError
+// that lists everything that is wrong with any of them. Call it at start-up.
+func (r *Registry) Add(tools ...Definition) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var problems []Problem
+	added := map[string]*definition{}
+	for i, t := range tools {
+		if t == nil {
+			problems = append(problems, Problem{Field: fmt.Sprintf("argument %d", i), Reason: "is nil"})
+			continue
+		}
+		d, found := t.define()
+		problems = append(problems, found...)
+		if r.tools[d.Name] != nil || added[d.Name] != nil {
+			problems = append(problems, Problem{d.Name, "Name", "is another tool's already"})
+		}
+		added[d.Name] = d
+	}
+	if len(problems) > 0 {
+		return &RegistrationError{Problems: problems}
+	}
+	for name, d := range added {
+		r.tools[name] = d
+	}
+	return nil
+}
+
+// Tools returns what is to be known of the registered tools, sorted by name.
+func (r *Registry) Tools() []Info {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	infos := make([]Info, 0, len(r.tools))
+	for _, d := range r.tools {
+		infos = append(infos, d.Info)
+	}
+	slices.SortFunc(infos, func(a, b Info) int { return strings.Compare(a.Name, b.Name) })
+	return infos
+}
+
+// Lookup returns what is to be known of one tool.
+func (r *Registry) Lookup(name string) (Info, bool) {
+	if d := r.find(name); d != nil {
+		return d.Info, true
+	}
+	return Info{}, false
+}
+
+// Deduper returns the Deduper that the tools run with.
+func (r *Registry) Deduper() *dedup.Deduper { return r.d }
+
+func (r *Registry) find(name string) *definition {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.tools[name]
+}

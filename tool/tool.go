@@ -1,0 +1,132 @@
+package tool
+
+import (
+	"context"
+	"encoding/json"
+	"reflect"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tooldedup/dedup"
+)
+
+// Tool is a function on a transaction, and what has to be known about it before
+// anybody may call it. In is a struct, Out whatever encoding/json encodes.
+type Tool[In, Out any] struct {
+	// Name is the tool's stable name: 1 to 128 letters, digits and "_-./" of
+	// ASCII, as models and MCP take them. Records are found by it: a tool that
+	// is renamed has made no calls.
+	Name string
+	// Description tells a model what the tool does and when to use it.
+	Description string
+	// Class says what running it again would do. Required.
+	Class Class
+	// Scope says who shares a key. Default [PerCaller].
+	Scope ScopeRule
+	// Retention says how long answers are replayed, and refused after that.
+	// Default that of the Deduper; see the presets of package dedup.
+	Retention dedup.Retention
+	// MaxWait bounds how long a call waits for a twin. Default that of the
+	// Deduper.
+	MaxWait time.Duration
+	// Errors says whether errors of Run are recorded as answers. Default that of
+	// the Deduper, which records what is wrapped by [dedup.Final].
+	Errors dedup.ErrorPolicy
+	// Lookalikes says what becomes of a call that equals an earlier one but for
+	// its key. Default: nothing.
+	Lookalikes LookalikeGuard
+	// Run does the work. Like every [dedup.Effect] it may run more than once for
+	// one call, and all its runs but one are rolled back: everything goes through
+	// tx. A ReadOnly tool's transaction is read-only.
+	Run func(ctx context.Context, tx pgx.Tx, in In) (Out, error)
+}
+
+// Definition is a [Tool] with whatever types it has.
+type Definition interface {
+	// define checks the tool by itself.
+	define() (*definition, []Problem)
+}
+
+// definition is a Tool without its types.
+type definition struct {
+	Info
+	maxWait time.Duration
+	errors  dedup.ErrorPolicy
+	plan    *argsPlan
+	// bind reads arguments that plan has found fit, and returns them with the
+	// effect of a call with them.
+	bind func(args json.RawMessage) (in reflect.Value, run dedup.Effect[json.RawMessage], err error)
+}
+
+func (t Tool[In, Out]) define() (*definition, []Problem) {
+	in := reflect.TypeFor[In]()
+	plan, problems := planArgs(t.Name, t.Class, in)
+	d := &definition{
+		Info: Info{
+			Name: t.Name, Description: t.Description, Class: t.Class, Scope: t.Scope,
+			Retention: t.Retention, Lookalikes: t.Lookalikes,
+			In: in, Out: reflect.TypeFor[Out](),
+		},
+		maxWait: t.MaxWait, errors: t.Errors, plan: plan, bind: t.bind,
+	}
+	problems = append(d.problems(), problems...)
+	if t.Run == nil {
+		problems = append(problems, Problem{t.Name, "Run", "is nil"})
+	}
+	if plan != nil {
+		d.Key, d.Ignored, d.Redacted = plan.names(fieldKey), plan.names(fieldIgnored), plan.names(fieldRedacted)
+	}
+	return d, problems
+}
+
+func (t Tool[In, Out]) bind(args json.RawMessage) (reflect.Value, dedup.Effect[json.RawMessage], error) {
+	var in In
+	if err := decode(t.Name, args, &in); err != nil {
+		return reflect.Value{}, nil, err
+	}
+	return reflect.ValueOf(in), func(ctx context.Context, tx pgx.Tx) (json.RawMessage, error) {
+		out, err := t.Run(ctx, tx, in)
+		if err != nil {
+			return nil, err
+		}
+		return encode(out)
+	}, nil
+}
+
+// problems are those of the fields that have no types of their own.
+func (t *definition) problems() (found []Problem) {
+	report := func(field, reason string) { found = append(found, Problem{t.Name, field, reason}) }
+	if !validName(t.Name) {
+		report("Name", `must be 1 to 128 letters, digits and "_-./" of ASCII`)
+	}
+	switch t.Class {
+	case ReadOnly, Idempotent, Write, Destructive:
+	case Unclassified:
+		report("Class", "is missing: say whether the tool is ReadOnly, Idempotent, Write or Destructive")
+	case External:
+		report("Class", "is External, and no transaction holds an effect outside of the database. Write the intent in a Write tool "+
+			"and have a worker carry it out; a package of its own for such effects is planned")
+	default:
+		report("Class", "is none of the classes of this package")
+	}
+	if t.Scope != PerCaller && t.Scope != PerSession {
+		report("Scope", "is none of the rules of this package")
+	}
+	return append(found, t.Lookalikes.problems(t)...)
+}
+
+func validName(name string) bool {
+	if name == "" || len(name) > 128 {
+		return false
+	}
+	for _, c := range []byte(name) {
+		switch {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9':
+		case c == '_', c == '-', c == '.', c == '/':
+		default:
+			return false
+		}
+	}
+	return true
+}
