@@ -8,6 +8,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/tooldedup/dedup/cmd/dedup/internal/chaos"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/cli"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/migrate"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/replay"
@@ -19,6 +20,7 @@ func main() {
 	context.AfterFunc(ctx, stop)
 
 	os.Exit(cli.Run(ctx, os.Args[1:], cli.Streams{Out: os.Stdout, Err: os.Stderr},
+		chaos.Command(),
 		migrate.Command(),
 		replay.Command(),
 		replay.WorkerCommand(),

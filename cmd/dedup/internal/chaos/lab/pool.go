@@ -1,0 +1,29 @@
+package lab
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tooldedup/dedup"
+)
+
+// OpenPool opens a pool of so many connections in an exec mode.
+func OpenPool(ctx context.Context, url string, conns int32, mode pgx.QueryExecMode) (*pgxpool.Pool, error) {
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, err
+	}
+	config.MaxConns = conns
+	config.ConnConfig.DefaultQueryExecMode = mode
+	return pgxpool.NewWithConfig(ctx, config)
+}
+
+// Run is an effect for a key: see [Effect].
+func Run(key string) dedup.Effect[int64] {
+	return func(ctx context.Context, tx pgx.Tx) (run int64, err error) {
+		err = tx.QueryRow(ctx, Effect, key).Scan(&run)
+		return run, err
+	}
+}

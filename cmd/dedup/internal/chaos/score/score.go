@@ -1,0 +1,88 @@
+// Package score is what a campaign ends with: figures that anyone can reproduce
+// from the seed, and a verdict.
+package score
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Score is the last line of a campaign's output, as JSON.
+type Score struct {
+	Campaign string `json:"campaign"`
+	Seed     uint64 `json:"seed"`
+	// Server is the version of PostgreSQL.
+	Server string `json:"server"`
+	// Calls counts the deliveries that were made, Faults those faults that were
+	// really applied.
+	Calls        int            `json:"calls"`
+	Faults       int            `json:"faults"`
+	FaultsByKind map[string]int `json:"faults_by_kind,omitempty"`
+	// Tally is what came of the calls.
+	Tally
+	// Control is what came of them in the arm that must go wrong.
+	ControlCalls  int   `json:"control_calls"`
+	ControlFaults int   `json:"control_faults"`
+	Control       Tally `json:"-"`
+	// ControlDuplicates and the others are Control, flat.
+	ControlDuplicates int `json:"control_duplicates"`
+	ControlLost       int `json:"control_lost"`
+	ControlDiffering  int `json:"control_differing"`
+	// Details are the campaign's own figures.
+	Details map[string]any `json:"details,omitempty"`
+	Seconds float64        `json:"seconds"`
+	Verdict string         `json:"verdict"`
+}
+
+// Tally counts what must not be.
+type Tally struct {
+	// Identities counts the effects that were wanted.
+	Identities int `json:"identities"`
+	// Duplicates counts the effects beyond the first of an identity.
+	Duplicates int `json:"duplicates"`
+	// Lost counts the identities that were answered and have no effect.
+	Lost int `json:"lost"`
+	// Differing counts the answers that are not those of the one effect.
+	Differing int `json:"differing"`
+	// Unanswered counts the identities that got no answer in the end.
+	Unanswered int `json:"unanswered"`
+}
+
+// Add adds the counts of o.
+func (t *Tally) Add(o Tally) {
+	t.Identities += o.Identities
+	t.Duplicates += o.Duplicates
+	t.Lost += o.Lost
+	t.Differing += o.Differing
+	t.Unanswered += o.Unanswered
+}
+
+// Wrong tells whether there is anything that must not be.
+func (t Tally) Wrong() bool { return t.Duplicates+t.Lost+t.Differing+t.Unanswered > 0 }
+
+// Close fills in what follows from the rest, and returns an error if the
+// campaign has failed: because the promise was broken, or because nothing was
+// tested. An empty reading is a failure and never a zero.
+func (s *Score) Close(started time.Time) error {
+	s.Seconds = time.Since(started).Seconds()
+	s.ControlDuplicates, s.ControlLost, s.ControlDiffering = s.Control.Duplicates, s.Control.Lost, s.Control.Differing
+	var problems []error
+	report := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
+	if s.Wrong() {
+		report("the promise was broken: %d duplicates, %d lost, %d differing answers, %d unanswered", s.Duplicates, s.Lost, s.Differing, s.Unanswered)
+	}
+	switch {
+	case s.Calls == 0 || s.Identities == 0:
+		report("nothing was called")
+	case s.Faults == 0:
+		report("no fault was applied, so nothing was tested")
+	case !s.Control.Wrong():
+		report("the control arm did not go wrong, so the campaign would not notice if dedup did")
+	}
+	s.Verdict = "held"
+	if len(problems) > 0 {
+		s.Verdict = "FAILED"
+	}
+	return errors.Join(problems...)
+}
