@@ -21,6 +21,7 @@ func main() {
 
 	os.Exit(cli.Run(ctx, os.Args[1:], cli.Streams{Out: os.Stdout, Err: os.Stderr},
 		chaos.Command(),
+		chaos.WorkerCommand(),
 		migrate.Command(),
 		replay.Command(),
 		replay.WorkerCommand(),

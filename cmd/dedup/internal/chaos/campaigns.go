@@ -3,6 +3,8 @@ package chaos
 import (
 	"context"
 
+	"github.com/tooldedup/dedup/cmd/dedup/internal/chaos/everybyte"
+	"github.com/tooldedup/dedup/cmd/dedup/internal/chaos/kill"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/chaos/lab"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/chaos/lostcommit"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/chaos/score"
@@ -11,12 +13,18 @@ import (
 // campaign is one way to try to break the promise.
 type campaign struct {
 	name, what string
-	// calls are the deliveries of the long form and of the short one.
+	// calls are the deliveries of the long form and of the short one, or the
+	// kills.
 	calls, short int
-	run          func(context.Context, *lab.Lab, lab.Params) (*score.Score, error)
+	// private asks for a server of the campaign's own.
+	private bool
+	run     func(context.Context, *lab.Lab, lab.Params) (*score.Score, error)
 }
 
 // campaigns are all of them, in the order in which `dedup chaos all` runs them.
 var campaigns = []campaign{
-	{"lost-commit", "faults on COMMIT: its answer reset, closed, cut, held or swallowed, COMMIT itself dropped or late", 1_000_000, 3_000, lostcommit.Run},
+	{"lost-commit", "faults on COMMIT: its answer reset, closed, cut, held or swallowed, COMMIT itself dropped or late", 1_000_000, 3_000, false, lostcommit.Run},
+	{"every-byte", "the connection cut behind every byte of a call, in each direction, exec mode and way to call", 0, 0, false, everybyte.Run},
+	{"kill-process", "processes killed at random moments of their calls", 2_000, 40, false, kill.Processes},
+	{"kill-server", "the server killed under load, and recovered", 100, 3, true, kill.Servers},
 }

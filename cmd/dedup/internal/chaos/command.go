@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tooldedup/dedup/cmd/dedup/internal/chaos/kill"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/chaos/lab"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/cli"
 	"github.com/tooldedup/dedup/internal/pgserver"
@@ -44,9 +45,19 @@ func Command() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.Uint64Var(&opts.seed, "seed", 0, "draw the same again; 0 draws a new seed and says which")
-	flags.IntVar(&opts.calls, "calls", 0, "deliveries to make, about; 0 is the long form's")
+	flags.IntVar(&opts.calls, "calls", 0, "deliveries to make, or kills, about; 0 is the long form's")
 	flags.BoolVar(&opts.short, "short", false, "the form that is part of the tests")
 	return cmd
+}
+
+// WorkerCommand returns the hidden command that is a worker process.
+func WorkerCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: kill.WorkerCommand, Short: "Make calls until killed, for dedup chaos", Hidden: true, Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return kill.Work(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout())
+		},
+	}
 }
 
 type options struct {
@@ -88,7 +99,7 @@ func run(cmd *cobra.Command, name string, opts options) error {
 
 func runOne(ctx context.Context, cmd *cobra.Command, c campaign, opts options) error {
 	say := func(line string) { cmd.PrintErrln(c.name + ": " + line) }
-	l, err := lab.Open(ctx, &pgserver.Options{Logf: func(format string, args ...any) { say(fmt.Sprintf(format, args...)) }})
+	l, err := lab.Open(ctx, &pgserver.Options{Private: c.private, Logf: func(format string, args ...any) { say(fmt.Sprintf(format, args...)) }})
 	if err != nil {
 		return err
 	}

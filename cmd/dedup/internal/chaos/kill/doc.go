@@ -1,0 +1,3 @@
+// Package kill has the campaigns that kill: the processes that call, in the
+// middle of their calls, and the server under load.
+package kill
