@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/tooldedup/dedup/cmd/dedup/internal/chaos/everybyte"
+	"github.com/tooldedup/dedup/cmd/dedup/internal/chaos/history"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/chaos/kill"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/chaos/lab"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/chaos/lostcommit"
@@ -27,4 +28,5 @@ var campaigns = []campaign{
 	{"every-byte", "the connection cut behind every byte of a call, in each direction, exec mode and way to call", 0, 0, false, everybyte.Run},
 	{"kill-process", "processes killed at random moments of their calls", 2_000, 40, false, kill.Processes},
 	{"kill-server", "the server killed under load, and recovered", 100, 3, true, kill.Servers},
+	{"history", "histories of concurrent callers under every fault, checked with Porcupine, and five planted bugs", 1_000_000, 4_000, false, history.Run},
 }

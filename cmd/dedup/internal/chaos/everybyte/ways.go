@@ -44,7 +44,7 @@ var ways = []way{
 		return answers, err
 	}},
 	{"DoStatement", true, func(ctx context.Context, _ *pgxpool.Pool, d *dedup.Deduper, prefix string) ([]told, error) {
-		r, err := dedup.DoStatement[answer](ctx, d, call(prefix), dedup.SQL(lab.Effect, prefix))
+		r, err := dedup.DoStatement[lab.Answer](ctx, d, call(prefix), dedup.SQL(lab.Effect, prefix))
 		return []told{{prefix, r.Value.Run, r.Replayed, r.Recovered}}, err
 	}},
 	{"DoBatch", true, func(ctx context.Context, _ *pgxpool.Pool, d *dedup.Deduper, prefix string) (answers []told, err error) {
@@ -53,7 +53,7 @@ var ways = []way{
 			key := fmt.Sprintf("%s-%d", prefix, i)
 			calls = append(calls, dedup.StatementCall{Call: call(key), Statement: dedup.SQL(lab.Effect, key)})
 		}
-		for o := range dedup.DoBatch[answer](ctx, d, slices.Values(calls), nil) {
+		for o := range dedup.DoBatch[lab.Answer](ctx, d, slices.Values(calls), nil) {
 			if o.Err != nil {
 				return nil, o.Err
 			}
@@ -72,10 +72,6 @@ var naive = way{"without dedup", false, func(ctx context.Context, pool *pgxpool.
 	})
 	return []told{{key: prefix, run: run}}, err
 }}
-
-type answer struct {
-	Run int64 `json:"run"`
-}
 
 func call(key string) dedup.Call {
 	return dedup.Call{Scope: "chaos", Tool: "effect", Key: key, Args: key}

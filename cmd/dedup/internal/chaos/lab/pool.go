@@ -27,3 +27,16 @@ func Run(key string) dedup.Effect[int64] {
 		return run, err
 	}
 }
+
+// Answer is what [Effect] answers as a row: DoStatement's result.
+type Answer struct {
+	Run int64 `json:"run"`
+}
+
+// RunRow is [Run] with the answer that DoStatement gives.
+func RunRow(key string) dedup.Effect[Answer] {
+	return func(ctx context.Context, tx pgx.Tx) (Answer, error) {
+		run, err := Run(key)(ctx, tx)
+		return Answer{run}, err
+	}
+}

@@ -101,7 +101,7 @@ func arms(ctx context.Context, l *lab.Lab, p lab.Params, calls int, wrap func(*p
 		return 0, nil, tally, err
 	}
 	defer proxy.Close()
-	arm(proxy, p.Seed)
+	lab.ArmCommits(proxy, p.Seed)
 	var callers []caller
 	for range clients {
 		pool, err := lab.OpenPool(ctx, proxy.URL(), conns, pgx.QueryExecModeCacheStatement)

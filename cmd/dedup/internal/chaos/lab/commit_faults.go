@@ -1,4 +1,4 @@
-package lostcommit
+package lab
 
 import (
 	"encoding/binary"
@@ -8,8 +8,8 @@ import (
 	"github.com/tooldedup/dedup/internal/faultproxy"
 )
 
-// faults are all that can happen to a COMMIT, with how often of a thousand.
-var faults = []struct {
+// commitFaults are all that can happen to a COMMIT, with how often of a thousand.
+var commitFaults = []struct {
 	faultproxy.Fault
 	permille uint64
 }{
@@ -24,11 +24,11 @@ var faults = []struct {
 	{faultproxy.Fault{Kind: faultproxy.Hold, Delay: 10 * time.Millisecond}, 20},
 }
 
-// arm lets a proxy apply them. Which COMMIT meets which fault follows from the
-// seed and from the COMMIT's place.
-func arm(proxy *faultproxy.Proxy, seed uint64) {
+// ArmCommits lets a proxy apply them. Which COMMIT meets which fault follows from
+// the seed and from the COMMIT's place.
+func ArmCommits(proxy *faultproxy.Proxy, seed uint64) {
 	from := uint64(0)
-	for _, f := range faults {
+	for _, f := range commitFaults {
 		low, high := from, from+f.permille
 		from = high
 		fault := f.Fault
@@ -41,6 +41,18 @@ func arm(proxy *faultproxy.Proxy, seed uint64) {
 			return low <= d && d < high
 		}
 		proxy.Arm(fault)
+	}
+}
+
+// ArmAnywhere lets a proxy cut connections before and after units that carry no
+// COMMIT, so many of a thousand.
+func ArmAnywhere(proxy *faultproxy.Proxy, seed, permille uint64) {
+	for i, kind := range []faultproxy.Kind{faultproxy.Dropped, faultproxy.ReplyReset} {
+		low := uint64(i) * permille / 2
+		proxy.Arm(faultproxy.Fault{Kind: kind, Times: -1, Where: func(u faultproxy.Unit) bool {
+			d := draw(^seed, u)
+			return !u.Commits && u.Index > 0 && low <= d && d < low+permille/2
+		}})
 	}
 }
 
