@@ -8,6 +8,7 @@ import (
 	"github.com/tooldedup/dedup/cmd/dedup/internal/chaos/kill"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/chaos/lab"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/chaos/lostcommit"
+	"github.com/tooldedup/dedup/cmd/dedup/internal/chaos/matrix"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/chaos/score"
 )
 
@@ -29,4 +30,5 @@ var campaigns = []campaign{
 	{"kill-process", "processes killed at random moments of their calls", 2_000, 40, false, kill.Processes},
 	{"kill-server", "the server killed under load, and recovered", 100, 3, true, kill.Servers},
 	{"history", "histories of concurrent callers under every fault, checked with Porcupine, and five planted bugs", 1_000_000, 4_000, false, history.Run},
+	{"matrix", "isolation levels, lock and claim, exec modes, directly and through PgBouncer, on the servers of --bin-dir", 0, 0, false, matrix.Run},
 }

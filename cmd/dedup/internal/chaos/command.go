@@ -46,6 +46,7 @@ func Command() *cobra.Command {
 	flags := cmd.Flags()
 	flags.Uint64Var(&opts.seed, "seed", 0, "draw the same again; 0 draws a new seed and says which")
 	flags.IntVar(&opts.calls, "calls", 0, "deliveries to make, or kills, about; 0 is the long form's")
+	flags.StringSliceVar(&opts.binDirs, "bin-dir", nil, "a folder with the programs of a server that matrix is to try; may be given several times")
 	flags.BoolVar(&opts.short, "short", false, "the form that is part of the tests")
 	return cmd
 }
@@ -64,6 +65,8 @@ type options struct {
 	seed  uint64
 	calls int
 	short bool
+	// binDirs are for the matrix.
+	binDirs []string
 }
 
 func run(cmd *cobra.Command, name string, opts options) error {
@@ -104,7 +107,7 @@ func runOne(ctx context.Context, cmd *cobra.Command, c campaign, opts options) e
 		return err
 	}
 	defer func() { _ = l.Close(ctx) }()
-	p := lab.Params{Seed: opts.seed, Calls: c.calls, Short: opts.short, Say: say}
+	p := lab.Params{Seed: opts.seed, Calls: c.calls, Short: opts.short, BinDirs: opts.binDirs, Say: say}
 	if opts.short {
 		p.Calls = c.short
 	}

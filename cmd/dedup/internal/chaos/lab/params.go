@@ -11,6 +11,8 @@ type Params struct {
 	// Short asks for the form that is part of the tests, where a campaign has no
 	// number of calls.
 	Short bool
+	// BinDirs are folders with the programs of further servers.
+	BinDirs []string
 	// Say is told how it goes, a line at a time.
 	Say func(line string)
 }
