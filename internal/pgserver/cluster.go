@@ -56,12 +56,18 @@ func startPrivate(ctx context.Context, p programs, opts *Options) (*Server, erro
 	if err := c.create(ctx); err != nil {
 		return nil, errors.Join(err, c.stop(ctx))
 	}
+	return c.server(), nil
+}
+
+// server is the handle of a cluster that has been started.
+func (c *cluster) server() *Server {
 	return &Server{
-		URL:     fmt.Sprintf("postgres://%s@127.0.0.1:%d/postgres?sslmode=disable", clusterUser, c.port),
-		Source:  fmt.Sprintf("PostgreSQL %s from %s, data in a temporary folder below %s", p.version, p.dir, filepath.Dir(c.dir)),
+		URL: fmt.Sprintf("postgres://%s@127.0.0.1:%d/postgres?sslmode=disable", clusterUser, c.port),
+		Source: fmt.Sprintf("PostgreSQL %s from %s, data in a temporary folder below %s",
+			c.programs.version, c.programs.dir, filepath.Dir(c.dir)),
 		cluster: c,
 		stop:    c.stop,
-	}, nil
+	}
 }
 
 // newCluster makes the temporary folder, owned by the account that will run the
@@ -95,12 +101,17 @@ func newCluster(p programs, opts *Options) (*cluster, error) {
 
 // create runs initdb and the first start.
 func (c *cluster) create(ctx context.Context) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-
 	if err := c.initdb(ctx); err != nil {
 		return err
 	}
+	return c.firstLaunch(ctx)
+}
+
+// firstLaunch starts postgres on a port that is free, which it keeps.
+func (c *cluster) firstLaunch(ctx context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+
 	for try := 1; ; try++ {
 		port, err := freePort()
 		if err != nil {

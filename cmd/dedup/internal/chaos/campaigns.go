@@ -29,6 +29,7 @@ var campaigns = []campaign{
 	{"every-byte", "the connection cut behind every byte of a call, in each direction, exec mode and way to call", 0, 0, false, everybyte.Run},
 	{"kill-process", "processes killed at random moments of their calls", 2_000, 40, false, kill.Processes},
 	{"kill-server", "the server killed under load, and recovered", 100, 3, true, kill.Servers},
+	{"failover", "the primary killed under load and its standby promoted, a synchronous one and an asynchronous one", 20, 1, true, kill.Failovers},
 	{"history", "histories of concurrent callers under every fault, checked with Porcupine, and five planted bugs", 1_000_000, 4_000, false, history.Run},
 	{"matrix", "isolation levels, lock and claim, exec modes, directly and through PgBouncer, on the servers of --bin-dir", 0, 0, false, matrix.Run},
 }

@@ -58,6 +58,7 @@ func killServer(ctx context.Context, l *lab.Lab, p lab.Params, kills int, withDe
 		load := startLoad(ctx, calls, ledger, round)
 		for range min(settleServerKills, kills-c.kills) {
 			if err := wait(ctx, shortestUp+time.Duration(rng.Int64N(int64(longestUp-shortestUp)))); err != nil {
+				load.abandon()
 				load.stop()
 				return c, err
 			}
@@ -67,6 +68,7 @@ func killServer(ctx context.Context, l *lab.Lab, p lab.Params, kills int, withDe
 				err = l.Server.Restart(ctx)
 			}
 			if err != nil {
+				load.abandon()
 				load.stop()
 				return c, fmt.Errorf("killing the server: %w", err)
 			}
@@ -85,13 +87,15 @@ func killServer(ctx context.Context, l *lab.Lab, p lab.Params, kills int, withDe
 // load is callers that call one key after the other, two of them each at about
 // the same time.
 type load struct {
-	ending atomic.Bool
-	calls  atomic.Int64
-	wg     sync.WaitGroup
+	ending  atomic.Bool
+	abandon context.CancelFunc // ends calls that have no answer
+	calls   atomic.Int64
+	wg      sync.WaitGroup
 }
 
 func startLoad(ctx context.Context, calls []caller, ledger *lab.Ledger, round int) *load {
-	l := &load{}
+	ctx, cancel := context.WithCancel(ctx)
+	l := &load{abandon: cancel}
 	for i := range callers {
 		l.wg.Go(func() {
 			for n := 0; !l.ending.Load() && ctx.Err() == nil; n++ {
@@ -123,6 +127,7 @@ func (l *load) deliver(ctx context.Context, call caller, key string, ledger *lab
 func (l *load) stop() int {
 	l.ending.Store(true)
 	l.wg.Wait()
+	l.abandon()
 	return int(l.calls.Load())
 }
 
