@@ -3,6 +3,7 @@ package chaos
 import (
 	"context"
 
+	"github.com/tooldedup/dedup/cmd/dedup/internal/chaos/abuse"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/chaos/everybyte"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/chaos/history"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/chaos/kill"
@@ -32,4 +33,5 @@ var campaigns = []campaign{
 	{"failover", "the primary killed under load and its standby promoted, a synchronous one and an asynchronous one", 20, 1, true, kill.Failovers},
 	{"history", "histories of concurrent callers under every fault, checked with Porcupine, and five planted bugs", 1_000_000, 4_000, false, history.Run},
 	{"matrix", "isolation levels, lock and claim, exec modes, directly and through PgBouncer, on the servers of --bin-dir", 0, 0, false, matrix.Run},
+	{"abuse", "effects that break their own transaction, in every exec mode", 0, 0, false, abuse.Run},
 }

@@ -63,7 +63,7 @@ CREATE SEQUENCE runs;`
 
 // Effect is the statement of an effect: it takes the key, and its answer is the
 // number of the run that was committed.
-const Effect = `INSERT INTO effects (key, run) VALUES ($1, nextval('runs')) RETURNING run`
+const Effect = `INSERT INTO public.effects (key, run) VALUES ($1, nextval('public.runs')) RETURNING run`
 
 // Create makes a database. Drop removes it.
 func (l *Lab) Create(ctx context.Context) (*Database, error) {
