@@ -23,7 +23,7 @@ const (
 	// tries is how often a caller without an answer calls again.
 	tries = 20
 	// stride is the distance of the bytes that the short form cuts behind.
-	stride = 61
+	stride = 127
 )
 
 // Run runs the campaign. Params.Calls does not matter: there are as many calls
