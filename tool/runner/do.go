@@ -1,0 +1,179 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/tool"
+)
+
+// Do calls a tool until there is an answer or its policy gives up, with one key
+// for all tries. It tells what may be tried again by the type and status of an
+// error, never by its text: see [IsRetryable].
+//
+// The try makes the call once, with the context that it is handed, which carries
+// the key, and it must send that key: Transport and PutMeta do, and Try.Key is
+// there for other ways. Do cannot see whether it was sent, and without it every
+// further try is a call of its own. Where the tool takes no key, say so with
+// Call.Unkeyed. The try runs on the caller's goroutine and does not retry by
+// itself.
+//
+// Do returns an error that another try cannot mend as it is. Where it gives up,
+// and where an earlier try may have taken effect all the same, it returns a
+// *[GaveUpError], which says so and wraps the last error. A call that cannot be
+// made as it is, is a *[dedup.InvalidCallError], and nothing was tried.
+//
+// When ctx ends, no further try is begun and a pause ends at once. A pause that
+// would outlast the deadline of ctx is not begun. The try that is under way is
+// waited for; it sees the end in its own context.
+func Do[R any](ctx context.Context, r *Runner, call Call[R], try func(ctx context.Context, t Try) (R, error)) (Result[R], error) {
+	if err := call.check(); err != nil {
+		return Result[R]{}, err
+	}
+	ctx, key, err := withCallKey(ctx, call)
+	if err != nil {
+		return Result[R]{}, err
+	}
+	policy, err := call.policy(key)
+	if err != nil {
+		return Result[R]{}, err
+	}
+	c := calling[R]{runner: r.withDefaults(), call: call, try: try, key: key, policy: policy}
+	c.open = call.Resumed && call.Class != tool.ReadOnly
+	return c.run(ctx)
+}
+
+// calling is one Do on its way through its tries. It belongs to one goroutine.
+type calling[R any] struct {
+	runner Runner
+	call   Call[R]
+	try    func(ctx context.Context, t Try) (R, error)
+	key    string
+	policy Policy
+
+	tries  int
+	pauses []time.Duration
+	// open tells that a try may have taken effect although it failed.
+	open bool
+}
+
+// run makes rounds until one has the answer, or until another would not help.
+func (c *calling[R]) run(ctx context.Context) (Result[R], error) {
+	if ctx.Err() != nil {
+		return Result[R]{}, c.gaveUp(contextError(ctx), nil)
+	}
+	for round := 1; ; round++ {
+		result, err := c.round(ctx, round)
+		if err == nil {
+			return result, nil
+		}
+		if err := c.awaitRound(ctx, round, err); err != nil {
+			return Result[R]{}, err
+		}
+	}
+}
+
+// round is a try, behind a look where it may not be the first. A look that fails
+// takes the try's place: not to know is no reason to repeat a write.
+func (c *calling[R]) round(ctx context.Context, round int) (Result[R], error) {
+	if c.policy.Look && (round > 1 || c.call.Resumed) {
+		value, found, err := c.look(ctx)
+		if err != nil {
+			return Result[R]{}, fmt.Errorf("looking up what became of the call: %w", err)
+		}
+		if found {
+			return Result[R]{Value: value, Key: c.key, Tries: c.tries, Found: true}, nil
+		}
+	}
+	c.tries++
+	value, err := c.once(ctx)
+	if err != nil {
+		c.open = c.open || c.call.Class != tool.ReadOnly && leavesOpen(err)
+		return Result[R]{}, err
+	}
+	return Result[R]{Value: value, Key: c.key, Tries: c.tries}, nil
+}
+
+func (c *calling[R]) look(ctx context.Context) (value R, found bool, err error) {
+	ctx, cancel := c.bounded(ctx)
+	defer cancel()
+	return c.call.Look(ctx, c.key)
+}
+
+func (c *calling[R]) once(ctx context.Context) (R, error) {
+	ctx, cancel := c.bounded(ctx)
+	defer cancel()
+	return c.try(ctx, Try{Number: c.tries, Key: c.key})
+}
+
+// bounded returns the context of one try or look.
+func (c *calling[R]) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if c.policy.TryTimeout == 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, c.policy.TryTimeout)
+}
+
+// awaitRound pauses before the round that follows one that failed with err, or
+// returns what the call ends with.
+func (c *calling[R]) awaitRound(ctx context.Context, round int, err error) error {
+	switch {
+	case !IsRetryable(err):
+		return c.answered(err)
+	case ctx.Err() != nil:
+		return c.gaveUp(contextError(ctx), err)
+	case round >= c.policy.Tries:
+		return c.gaveUp(ErrTriesUsedUp, err)
+	}
+	pause := c.policy.pause(round, retryAfter(err), c.runner.Rand)
+	if deadline, ok := ctx.Deadline(); ok {
+		if left := deadline.Sub(c.runner.Clock.Now()); pause >= left {
+			return c.gaveUp(fmt.Errorf("%w: %s, and %s are left", ErrWaitTooLong, pause, max(left, 0)), err)
+		}
+	}
+	c.runner.OnRetry(ctx, Event{Tool: c.call.Tool, KeyHash: keyHash(c.key), Tries: c.tries, Pause: pause, Err: err})
+	c.pauses = append(c.pauses, pause)
+	select {
+	case <-c.runner.Clock.After(pause):
+		return nil
+	case <-ctx.Done():
+		return c.gaveUp(contextError(ctx), err)
+	}
+}
+
+// answered is how a call ends whose last error another try cannot mend. It is
+// the answer, unless it leaves open what an earlier try has done.
+func (c *calling[R]) answered(err error) error {
+	if !c.open || settles(err) {
+		return err
+	}
+	return c.gaveUp(nil, err)
+}
+
+func (c *calling[R]) gaveUp(why, err error) error {
+	byClass := PolicyFor(c.call.Class, c.key != "", c.call.Look != nil)
+	return &GaveUpError{
+		Tool: c.call.Tool, Key: c.key, Tries: c.tries, Pauses: c.pauses,
+		OutcomeUnknown: c.open, Why: why, Err: err,
+		repeatable: max(c.policy.Tries, byClass.Tries) > 1,
+	}
+}
+
+// contextError is why ctx ended: its error, and its cause where that says more.
+func contextError(ctx context.Context) error {
+	err, cause := ctx.Err(), context.Cause(ctx)
+	if cause == err {
+		return err
+	}
+	return fmt.Errorf("%w: %w", err, cause)
+}
+
+// keyHash is what may be shown of a key.
+func keyHash(key string) string {
+	if key == "" {
+		return ""
+	}
+	return dedup.KeyHash(key)
+}

@@ -1,0 +1,74 @@
+// Package runner is the side that calls tools: an agent's loop, an orchestrator,
+// a service's client. It tries again what may be tried again, as often as the
+// tool's class allows, and with one key for all tries:
+//
+//	r := &runner.Runner{}
+//	call := runner.Call[Ticket]{Tool: "create_ticket", Class: tool.Write, Key: key}
+//	result, err := runner.Do(ctx, r, call, func(ctx context.Context, _ runner.Try) (Ticket, error) {
+//		return client.CreateTicket(ctx, in) // over HTTP, with a Transport
+//	})
+//
+// The other side makes one effect of all calls with one key; package dedup does
+// that. Without a key there, a write that failed must not be called again, because
+// its answer may be all that was lost. So the rule here is: no key, no retry.
+//
+// # Policies
+//
+//	policy         tries  from  for
+//	ReadPolicy     3      1 s   tools that change nothing, or nothing more when run again
+//	KeyedPolicy    3      2 s   writes with a key
+//	CheckedPolicy  5      5 s   writes whose outcome can be looked up, with a look before every further try
+//	OncePolicy     1      -     writes without a key, and tools of an unknown class
+//
+// [PolicyFor] chooses by class, Call.Policy overrides. Pauses double, and each is
+// drawn evenly from nothing to its bound. A server's Retry-After is a lower bound,
+// on top of which comes the draw; without a deadline in ctx it is waited for
+// however long it is. The numbers are the practice of agent platforms and not a
+// measurement.
+//
+// # The key
+//
+// It is made once, before the first try, and best saved with a [Plan] before
+// that; who loads one sets Call.Resumed. On its way it travels in the context ([WithKey], [KeyFrom]), from which
+// [Transport] puts it into the header Idempotency-Key and [PutMeta] into the _meta
+// of an MCP request. A layer that finds a key there does not mint another, and one
+// that finds two different ones sends nothing.
+//
+// # Errors
+//
+//	error           typed as                returned by        call again with the same key?
+//	ErrGaveUp       *GaveUpError            Do                 GaveUpError.Retryable tells
+//	-               *dedup.InvalidCallError Do Transport       no: mend the call or its policy
+//	-               *StatusError            ResponseError      by its status
+//	-               *LostAnswerError        Transport          yes: it may have happened
+//	ErrKeyConflict  *KeyConflictError       Transport PutMeta  no: let one layer make the key
+//	ErrPlan         *PlanError              LoadPlan, Plan     no: mend the plan
+//	ErrStepUnsaved  *PlanError              Plan.Key           yes, once the plan is saved
+//	the tool's own  as the tool has it      Do                 no: it is the answer
+//
+// A *GaveUpError also matches what ended it ([ErrTriesUsedUp], [ErrWaitTooLong],
+// the context's error), what the last try failed with, and, where a try may have
+// taken effect and there is a key to call again with, [dedup.ErrOutcomeUnknown].
+//
+// # Circuit breakers and budgets
+//
+// These are about a server and all its callers and not about one call, so they
+// are the caller's. They belong inside the try, where they see every one of them;
+// this is failsafe-go, and module examples/failsafe runs it:
+//
+//	breaker := circuitbreaker.NewBuilder[Ticket]().WithFailureThreshold(5).WithDelay(time.Minute).
+//		HandleIf(func(_ Ticket, err error) bool { return runner.IsRetryable(err) }).Build()
+//	retries := ratelimiter.NewBursty[Ticket](10, time.Minute) // of all calls together
+//
+//	result, err := runner.Do(ctx, r, call, func(ctx context.Context, t runner.Try) (Ticket, error) {
+//		if t.Number > 1 && !retries.TryAcquirePermit() {
+//			return Ticket{}, ratelimiter.ErrExceeded
+//		}
+//		return failsafe.With(breaker).WithContext(ctx).Get(func() (Ticket, error) {
+//			return client.CreateTicket(ctx, in)
+//		})
+//	})
+//
+// Do takes circuitbreaker.ErrOpen and ratelimiter.ErrExceeded for answers and
+// ends at once, with a *GaveUpError where an earlier try left the outcome open.
+package runner

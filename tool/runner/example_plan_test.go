@@ -1,0 +1,71 @@
+package runner_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/tooldedup/dedup/tool"
+	"github.com/tooldedup/dedup/tool/runner"
+)
+
+// A plan's keys are saved before the first try. A process that starts again takes
+// its steps with the same ones.
+func ExamplePlan() {
+	ctx := context.Background()
+	folder, err := os.MkdirTemp("", "plan")
+	exampleMust(err)
+	defer os.RemoveAll(folder)
+	checkpoint := filepath.Join(folder, "plan.json")
+	save := func(_ context.Context, text []byte) error { return writeDurably(checkpoint, text) }
+
+	var plan runner.Plan
+	exampleMust(plan.Add("reserve", "pay"))
+	_, err = plan.Key("pay")
+	fmt.Println("before the save:", errors.Is(err, runner.ErrStepUnsaved))
+	exampleMust(plan.Save(ctx, save))
+	first, err := plan.Key("pay")
+	exampleMust(err)
+
+	// The process ends here, and another one begins.
+	text, err := os.ReadFile(checkpoint)
+	exampleMust(err)
+	resumed, err := runner.LoadPlan(text)
+	exampleMust(err)
+	second, err := resumed.Key("pay")
+	exampleMust(err)
+	fmt.Println("the same key:", first == second)
+
+	// What became of the step, only the other side knows: the call is resumed.
+	call := runner.Call[string]{Tool: "pay", Class: tool.Write, Key: second, Resumed: true}
+	result, err := runner.Do(ctx, nil, call, func(context.Context, runner.Try) (string, error) {
+		return "receipt 1", nil // a replay, if the step was done before
+	})
+	fmt.Println(result.Value, err)
+
+	// Output:
+	// before the save: true
+	// the same key: true
+	// receipt 1 <nil>
+}
+
+// writeDurably replaces a file by one that is on the disk.
+func writeDurably(path string, text []byte) error {
+	file, err := os.Create(path + ".new")
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(text)
+	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
+		return err
+	}
+	return os.Rename(file.Name(), path)
+}
+
+func exampleMust(err error) {
+	if err != nil {
+		panic(err)
+	}
+}

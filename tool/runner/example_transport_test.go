@@ -1,0 +1,83 @@
+package runner_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"time"
+
+	"github.com/tooldedup/dedup/tool"
+	"github.com/tooldedup/dedup/tool/runner"
+)
+
+// The key travels from Do through the context into the header, without anybody
+// on the way having to know of it.
+func ExampleTransport() {
+	ctx := context.Background()
+	requests := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Println(r.Method, r.Header.Get("Idempotency-Key"))
+		if requests++; requests == 1 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = io.WriteString(w, "booked")
+	}))
+	defer server.Close()
+
+	client := &http.Client{Transport: &runner.Transport{}}
+	defer client.CloseIdleConnections()
+	post := func(ctx context.Context) (string, error) {
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, server.URL, nil)
+		if err != nil {
+			return "", err
+		}
+		resp, err := client.Do(req)
+		if err != nil {
+			return "", err
+		}
+		defer resp.Body.Close()
+		if err := runner.ResponseError(resp, time.Now()); err != nil {
+			return "", err
+		}
+		text, err := io.ReadAll(resp.Body)
+		return string(text), err
+	}
+
+	call := runner.Call[string]{Tool: "book", Class: tool.Write, Key: "order 17", Policy: impatient}
+	result, err := runner.Do(ctx, nil, call, func(ctx context.Context, _ runner.Try) (string, error) {
+		return post(ctx)
+	})
+	fmt.Println(result.Value, err)
+
+	// Output:
+	// POST "order 17"
+	// POST "order 17"
+	// booked <nil>
+}
+
+// A status becomes an error that says whether and when to try again.
+func ExampleResponseError() {
+	response := &http.Response{StatusCode: 409, Header: http.Header{"Retry-After": {"2"}}}
+	err := runner.ResponseError(response, time.Now())
+	fmt.Println(err)
+	fmt.Println("again:", runner.IsRetryable(err))
+
+	// Output:
+	// runner: status 409 (Conflict), retry after 2s
+	// again: true
+}
+
+func ExampleParseRetryAfter() {
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	for _, value := range []string{"120", "Sat, 21 Nov 2026 12:00:09 GMT", "soon"} {
+		fmt.Println(runner.ParseRetryAfter(value, now))
+	}
+
+	// Output:
+	// 2m0s true
+	// 9s true
+	// 0s false
+}

@@ -1,0 +1,120 @@
+package runner_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/tool"
+	"github.com/tooldedup/dedup/tool/runner"
+)
+
+// A try that may have taken effect is told, whatever came after it.
+func TestOutcomeUnknown(t *testing.T) {
+	t.Parallel()
+	unreached := get(opError("dial", syscall.ECONNREFUSED))
+	denied := &runner.StatusError{Code: 401}
+	for name, test := range map[string]struct {
+		class   tool.Class
+		unkeyed bool
+		errs    []error
+		unknown bool
+		asIs    bool // the last error comes back as it is
+	}{
+		"Unreached":            {class: tool.Write, errs: []error{unreached, unreached, unreached}},
+		"DNS":                  {class: tool.Write, errs: []error{opError("dial", &net.DNSError{IsTemporary: true}), unreached, unreached}},
+		"TooMany":              {class: tool.Write, errs: []error{&runner.StatusError{Code: 429}, &runner.StatusError{Code: 425}, unreached}},
+		"NothingCommitted":     {class: tool.Write, errs: []error{&dedup.AttemptsError{}, &dedup.RestartTxError{}, unreached}},
+		"CommittedOrNot":       {class: tool.Write, errs: []error{&dedup.OutcomeUnknownError{}, unreached, unreached}, unknown: true},
+		"InFlight":             {class: tool.Write, errs: []error{&runner.StatusError{Code: 409, RetryAfter: 1}, unreached, unreached}, unknown: true},
+		"TwinInFlight":         {class: tool.Write, errs: []error{dedup.ErrInFlight, unreached, unreached}, unknown: true},
+		"CutOnce":              {class: tool.Write, errs: []error{unreached, io.EOF, unreached}, unknown: true},
+		"ServerError":          {class: tool.Write, errs: []error{unreached, unreached, errBusy}, unknown: true},
+		"TimedOut":             {class: tool.Write, errs: []error{context.DeadlineExceeded, unreached, unreached}, unknown: true},
+		"SaysRetryable":        {class: tool.Write, errs: []error{own{retryable: true}, unreached, unreached}, unknown: true},
+		"Unkeyed":              {class: tool.Write, unkeyed: true, errs: []error{io.EOF}, unknown: true},
+		"UnkeyedUnreached":     {class: tool.Write, unkeyed: true, errs: []error{unreached}},
+		"External":             {class: tool.External, errs: []error{io.EOF}, unknown: true},
+		"Unclassified":         {errs: []error{io.EOF}, unknown: true},
+		"ReadOnly":             {class: tool.ReadOnly, errs: []error{io.EOF, io.EOF, io.EOF}},
+		"InnerUnknown":         {class: tool.Write, errs: []error{&runner.GaveUpError{OutcomeUnknown: true, Key: "k"}, nil}, asIs: true, unknown: true},
+		"AnswerAfterUnreached": {class: tool.Write, errs: []error{unreached, denied}, asIs: true},
+		"AnswerAfterCut":       {class: tool.Write, errs: []error{io.EOF, denied}, unknown: true},
+		"RefusalSettles":       {class: tool.Write, errs: []error{io.EOF, &dedup.RefusedError{}}, asIs: true},
+		"ExpirySettles":        {class: tool.Write, errs: []error{io.EOF, &dedup.ExpiredError{}}, asIs: true},
+		"ReuseDoesNotSettle":   {class: tool.Write, errs: []error{io.EOF, &dedup.KeyReusedError{}}, unknown: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := failing(test.errs...)
+			call := runner.Call[string]{Tool: "t", Class: test.class, Unkeyed: test.unkeyed}
+			_, err := runner.Do(t.Context(), setup().Runner, call, s.try)
+			last := test.errs[len(s.keys)-1]
+			if test.asIs {
+				require.Same(t, last, err)
+				return
+			}
+			var gaveUp *runner.GaveUpError
+			require.ErrorAs(t, err, &gaveUp)
+			require.ErrorIs(t, err, last)
+			require.Equal(t, test.unknown, gaveUp.OutcomeUnknown)
+			require.Equal(t, test.unknown && gaveUp.Key != "", errors.Is(err, dedup.ErrOutcomeUnknown))
+		})
+	}
+}
+
+// A Do further out repeats what gave up only where that does no harm.
+func TestGaveUpIsRetryable(t *testing.T) {
+	t.Parallel()
+	denied := &runner.StatusError{Code: 401}
+	for name, test := range map[string]struct {
+		call runner.Call[string]
+		errs []error
+		want bool
+	}{
+		"Write":                {runner.Call[string]{Class: tool.Write}, []error{io.EOF, io.EOF, io.EOF}, true},
+		"WriteTriedOnce":       {runner.Call[string]{Class: tool.Write, Policy: &runner.Policy{}}, []error{io.EOF}, true},
+		"WriteLeftOpen":        {runner.Call[string]{Class: tool.Write}, []error{io.EOF, denied}, true},
+		"WriteReused":          {runner.Call[string]{Class: tool.Write}, []error{io.EOF, &dedup.KeyReusedError{}}, false},
+		"Read":                 {runner.Call[string]{Class: tool.ReadOnly}, []error{io.EOF, io.EOF, io.EOF}, true},
+		"UnkeyedWrite":         {runner.Call[string]{Class: tool.Write, Unkeyed: true}, []error{io.EOF}, false},
+		"Unclassified":         {runner.Call[string]{Key: "k"}, []error{io.EOF}, false},
+		"External":             {runner.Call[string]{Class: tool.External}, []error{io.EOF}, false},
+		"ExternalThatMayRetry": {runner.Call[string]{Class: tool.External, Policy: &runner.Policy{Tries: 2}}, []error{io.EOF, io.EOF}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test.call.Tool = "t"
+			_, err := runner.Do(t.Context(), setup().Runner, test.call, failing(test.errs...).try)
+			require.ErrorIs(t, err, runner.ErrGaveUp)
+			require.Equal(t, test.want, runner.IsRetryable(err))
+		})
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := runner.Do(ctx, nil, runner.Call[string]{Tool: "t", Class: tool.Write}, failing().try)
+	require.True(t, runner.IsRetryable(err), "nothing was sent")
+}
+
+// What a Do inside a try says of the outcome counts: reading leaves nothing open.
+func TestOutcomeOfAnInnerDo(t *testing.T) {
+	t.Parallel()
+	for class, unknown := range map[tool.Class]bool{tool.ReadOnly: false, tool.Write: true} {
+		outer := runner.Call[string]{Tool: "t", Class: tool.Write}
+		_, err := runner.Do(t.Context(), setup().Runner, outer, func(ctx context.Context, _ runner.Try) (string, error) {
+			inner := runner.Call[string]{Tool: "t", Class: class}
+			_, err := runner.Do(ctx, setup().Runner, inner, failing(io.EOF, io.EOF, io.EOF).try)
+			return "", err
+		})
+		var gaveUp *runner.GaveUpError
+		require.ErrorAs(t, err, &gaveUp)
+		require.Equal(t, 3, gaveUp.Tries)
+		require.Equal(t, unknown, gaveUp.OutcomeUnknown, class)
+	}
+}

@@ -1,0 +1,137 @@
+package runner
+
+import (
+	"math"
+	"time"
+
+	"github.com/tooldedup/dedup/tool"
+)
+
+// Policy says how often a call is tried and how long to pause between. It is a
+// value: it keeps no state, and every call begins it anew.
+type Policy struct {
+	// Tries is the most tries, the first included. 0 and 1 mean one.
+	Tries int
+	// First is the longest that the first pause may be; each further one may be
+	// twice as long, up to Max. A pause is drawn evenly from nothing to that
+	// (full jitter), so that callers who failed together do not come back
+	// together. 0: no pause.
+	First time.Duration
+	// Max is the longest that a pause may become, and at least First. 0: 1 minute.
+	// A server's Retry-After is obeyed whatever Max says.
+	Max time.Duration
+	// Look asks Call.Look before every further try, and tries only where it found
+	// nothing.
+	Look bool
+	// TryTimeout bounds each try, and each look, for itself. One that ran out of
+	// it is worth another. 0: only the caller's context bounds them.
+	TryTimeout time.Duration
+}
+
+// defaultMax is reached by no preset: the longest pause of CheckedPolicy is 40 s.
+const defaultMax = time.Minute
+
+// The presets follow the practice of agent platforms; their numbers are
+// conventions, and not measured. What tells them apart is what a repeat can
+// break, and so how patient it pays to be.
+
+// OncePolicy is a single try: for a call without a key, and for tools of which
+// nobody has said what running them again would do.
+func OncePolicy() Policy { return Policy{Tries: 1} }
+
+// ReadPolicy is for tools that change nothing: 3 tries, from 1 s.
+func ReadPolicy() Policy { return Policy{Tries: 3, First: time.Second} }
+
+// KeyedPolicy is for writes with a key: 3 tries, from 2 s.
+func KeyedPolicy() Policy { return Policy{Tries: 3, First: 2 * time.Second} }
+
+// CheckedPolicy is for writes with a key and a way to look up what became of it:
+// 5 tries, from 5 s, with a look before every further one.
+func CheckedPolicy() Policy { return Policy{Tries: 5, First: 5 * time.Second, Look: true} }
+
+// PolicyFor returns the policy of calls of a class: keyed tells that the call
+// has a key that the tool takes, checked that its outcome can be looked up by
+// that key. No key, no retry:
+//
+//	class                 no key        key           key and look-up
+//	ReadOnly              ReadPolicy    ReadPolicy    ReadPolicy
+//	Idempotent            ReadPolicy    KeyedPolicy   CheckedPolicy
+//	Write, Destructive    OncePolicy    KeyedPolicy   CheckedPolicy
+//	External              OncePolicy    OncePolicy    CheckedPolicy
+//	any other             OncePolicy    OncePolicy    OncePolicy
+//
+// An Idempotent tool is retried without a key because that is what its class
+// says: running it again changes nothing more. HTTP has the same rule for PUT
+// (RFC 9110, section 9.2.2). Like there, a late repeat can undo what somebody
+// else has written since; where that matters, give it a key.
+//
+// A key alone does not make an External tool safe, for no transaction holds its
+// effect. Where the other side is known to honour keys, say so with a
+// Call.Policy.
+func PolicyFor(class tool.Class, keyed, checked bool) Policy {
+	switch class {
+	case tool.ReadOnly:
+		return ReadPolicy()
+	case tool.Idempotent:
+		if !keyed {
+			return ReadPolicy()
+		}
+	case tool.Write, tool.Destructive:
+	case tool.External:
+		keyed = keyed && checked
+	default:
+		return OncePolicy()
+	}
+	switch {
+	case !keyed:
+		return OncePolicy()
+	case checked:
+		return CheckedPolicy()
+	default:
+		return KeyedPolicy()
+	}
+}
+
+// check refuses policies that say nothing sensible.
+func (p Policy) check() error {
+	switch {
+	case p.Tries < 0:
+		return invalid("Policy.Tries", "is negative; give the most tries, the first included")
+	case p.First < 0 || p.Max < 0 || p.TryTimeout < 0:
+		return invalid("Policy", "has a negative duration; leave First, Max or TryTimeout at 0 for its default")
+	case p.Max > 0 && p.Max < p.First:
+		return invalid("Policy.Max", "is %s, less than First (%s), which it bounds; raise it or leave it at 0", p.Max, p.First)
+	}
+	return nil
+}
+
+// pause draws the pause after the nth try. Retry-After is a lower bound, and the
+// draw comes on top of it: a server that is overloaded tells everybody the same.
+func (p Policy) pause(tries int, retryAfter time.Duration, rand func(int64) int64) time.Duration {
+	bound := min(p.bound(tries), math.MaxInt64-1)
+	drawn := time.Duration(rand(int64(bound) + 1))
+	return addCapped(max(retryAfter, 0), drawn)
+}
+
+// bound is the longest drawn pause after the nth try, from 1.
+func (p Policy) bound(tries int) time.Duration {
+	longest := p.Max
+	if longest == 0 {
+		longest = max(defaultMax, p.First)
+	}
+	bound := p.First
+	for range tries - 1 {
+		if bound > longest/2 {
+			return longest
+		}
+		bound *= 2
+	}
+	return bound
+}
+
+func addCapped(a, b time.Duration) time.Duration {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}

@@ -1,0 +1,150 @@
+package runner
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+	"testing/quick"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/tool"
+)
+
+func TestPolicyFor(t *testing.T) {
+	t.Parallel()
+	const (
+		once = iota
+		read
+		keyed
+		checked
+	)
+	policies := []Policy{OncePolicy(), ReadPolicy(), KeyedPolicy(), CheckedPolicy()}
+	for _, test := range []struct {
+		class                            tool.Class
+		bare, withLook, withKey, withAll int
+	}{
+		{tool.Unclassified, once, once, once, once},
+		{tool.ReadOnly, read, read, read, read},
+		{tool.Idempotent, read, read, keyed, checked},
+		{tool.Write, once, once, keyed, checked},
+		{tool.Destructive, once, once, keyed, checked},
+		{tool.External, once, once, once, checked},
+		{tool.Class(99), once, once, once, once},
+		{tool.Class(-1), once, once, once, once},
+	} {
+		require.Equal(t, policies[test.bare], PolicyFor(test.class, false, false), test.class)
+		require.Equal(t, policies[test.withLook], PolicyFor(test.class, false, true), test.class)
+		require.Equal(t, policies[test.withKey], PolicyFor(test.class, true, false), test.class)
+		require.Equal(t, policies[test.withAll], PolicyFor(test.class, true, true), test.class)
+	}
+}
+
+func TestPresets(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		policy Policy
+		tries  int
+		bounds []time.Duration
+		look   bool
+	}{
+		{OncePolicy(), 1, nil, false},
+		{ReadPolicy(), 3, []time.Duration{1, 2}, false},
+		{KeyedPolicy(), 3, []time.Duration{2, 4}, false},
+		{CheckedPolicy(), 5, []time.Duration{5, 10, 20, 40}, true},
+	} {
+		require.Equal(t, test.tries, test.policy.Tries)
+		require.Equal(t, test.look, test.policy.Look)
+		require.NoError(t, test.policy.check())
+		for i, seconds := range test.bounds {
+			require.Equal(t, seconds*time.Second, test.policy.bound(i+1))
+		}
+	}
+}
+
+func TestPolicyBound(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		policy Policy
+		tries  int
+		want   time.Duration
+	}{
+		"NoPause":              {Policy{}, 5, 0},
+		"NoPauseWithMax":       {Policy{Max: time.Hour}, 5, 0},
+		"First":                {Policy{First: time.Second, Max: 5 * time.Second}, 1, time.Second},
+		"Doubled":              {Policy{First: time.Second, Max: 5 * time.Second}, 3, 4 * time.Second},
+		"Capped":               {Policy{First: time.Second, Max: 5 * time.Second}, 4, 5 * time.Second},
+		"DefaultMax":           {Policy{First: time.Second}, 20, time.Minute},
+		"FirstAboveDefaultMax": {Policy{First: time.Hour}, 20, time.Hour},
+		"NoOverflow":           {Policy{First: time.Second, Max: math.MaxInt64}, math.MaxInt32, math.MaxInt64},
+		"Longest":              {Policy{First: math.MaxInt64}, 9, math.MaxInt64},
+	} {
+		require.Equal(t, test.want, test.policy.bound(test.tries), name)
+	}
+}
+
+// Whatever is drawn, a pause lies between Retry-After and that plus the bound,
+// the bound never shrinks and never passes Max.
+func TestPauseBounds(t *testing.T) {
+	t.Parallel()
+	property := func(first, longest uint32, tries uint8, after uint32, seed uint64) bool {
+		p := Policy{First: time.Duration(first) + 1, Max: time.Duration(first) + time.Duration(longest) + 1}
+		n := int(tries)%70 + 1
+		random := rand.New(rand.NewPCG(seed, 1))
+		bound := p.bound(n)
+		low, high := time.Duration(after), time.Duration(after)+bound
+		pause := p.pause(n, low, random.Int64N)
+		return pause >= low && pause <= high && bound <= p.Max && bound >= p.First && p.bound(n+1) >= bound &&
+			p.pause(n, low, func(int64) int64 { return 0 }) == low &&
+			p.pause(n, low, func(n int64) int64 { return n - 1 }) == high
+	}
+	require.NoError(t, quick.Check(property, &quick.Config{MaxCount: 20_000}))
+}
+
+// Full jitter is even: each tenth of the range is drawn about as often.
+func TestPauseIsEven(t *testing.T) {
+	t.Parallel()
+	const draws = 100_000
+	random := rand.New(rand.NewPCG(7, 7))
+	var tenths [10]int
+	for range draws {
+		pause := KeyedPolicy().pause(2, 0, random.Int64N) // up to 4 s
+		tenths[min(int(pause*10/(4*time.Second)), 9)]++
+	}
+	for i, n := range tenths {
+		require.InDelta(t, draws/10, n, draws/100, i)
+	}
+}
+
+func TestPauseDoesNotOverflow(t *testing.T) {
+	t.Parallel()
+	p := Policy{First: math.MaxInt64}
+	last := func(n int64) int64 { return n - 1 }
+	require.Equal(t, time.Duration(math.MaxInt64-1), p.pause(1, 0, last))
+	require.Equal(t, time.Duration(math.MaxInt64), p.pause(1, time.Hour, last))
+	require.Equal(t, time.Duration(math.MaxInt64), KeyedPolicy().pause(1, math.MaxInt64, last))
+	require.Equal(t, 2*time.Second, KeyedPolicy().pause(1, -time.Hour, last))
+}
+
+func TestPolicyCheck(t *testing.T) {
+	t.Parallel()
+	for field, policies := range map[string][]Policy{
+		"":             {{}, {Tries: 1}, {Tries: 9, First: time.Hour}, {First: time.Second, Max: time.Second}},
+		"Policy.Tries": {{Tries: -1}},
+		"Policy":       {{First: -1}, {Max: -1}, {TryTimeout: -1}},
+		"Policy.Max":   {{First: 2, Max: 1}},
+	} {
+		for _, policy := range policies {
+			err := policy.check()
+			if field == "" {
+				require.NoError(t, err)
+				continue
+			}
+			var invalid *dedup.InvalidCallError
+			require.ErrorAs(t, err, &invalid)
+			require.Equal(t, field, invalid.Field)
+		}
+	}
+}

@@ -1,0 +1,84 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+
+	"github.com/tooldedup/dedup"
+)
+
+// IsRetryable tells whether another try of the same call may give the answer. It
+// goes by types and statuses; an error's text is never read. In this order:
+//
+//   - what package dedup calls an answer (refused, expired, reused key, …) is one,
+//     and so is a *[dedup.InvalidCallError], whatever it wraps;
+//   - an error with a method Retryable() bool says so itself: *[StatusError],
+//     *[LostAnswerError], and any of your own;
+//   - an error with a method Temporary() bool that answers true;
+//   - a context's end: that of a single try, since Do ends with its caller's;
+//   - timeouts and lost or refused connections: net.Error, *net.OpError, io.EOF,
+//     io.ErrUnexpectedEOF. An unknown host or a malformed address is none;
+//   - what [dedup.IsRetryable] says.
+//
+// Everything else is not: an error that nobody has classified is the tool's
+// answer. That a call may have taken effect is no obstacle, because Do repeats
+// only what has a key or harms nothing by it.
+func IsRetryable(err error) bool {
+	if err == nil || isAnswer(err) {
+		return false
+	}
+	var own interface{ Retryable() bool }
+	if errors.As(err, &own) {
+		return own.Retryable()
+	}
+	var temporary interface{ Temporary() bool }
+	if errors.As(err, &temporary) && temporary.Temporary() {
+		return true
+	}
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) ||
+		isNetworkFault(err) || dedup.IsRetryable(err)
+}
+
+// isAnswer tells whether package dedup holds err to be an answer, or misuse.
+func isAnswer(err error) bool {
+	var misuse *dedup.InvalidCallError
+	// An answer stays one whatever it is joined with. Nothing else turns a
+	// retryable error into one that is not.
+	return errors.As(err, &misuse) || !dedup.IsRetryable(errors.Join(err, dedup.ErrInFlight))
+}
+
+// isNetworkFault tells whether err is a connection's fault that may pass.
+func isNetworkFault(err error) bool {
+	var timeout net.Error
+	if errors.As(err, &timeout) && timeout.Timeout() {
+		return true
+	}
+	return isUnreached(err) || isCut(err)
+}
+
+// isUnreached tells whether err came before anything was sent: no connection
+// could be made. A malformed address is the caller's mistake.
+func isUnreached(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && (op.Op == "dial" || op.Op == "proxyconnect") && !isBadAddress(err)
+}
+
+func isBadAddress(err error) bool {
+	var dns *net.DNSError
+	var address *net.AddrError
+	var parse *net.ParseError
+	var invalid net.InvalidAddrError
+	var network net.UnknownNetworkError
+	return errors.As(err, &dns) && !dns.IsTimeout && !dns.IsTemporary ||
+		errors.As(err, &address) || errors.As(err, &parse) || errors.As(err, &invalid) || errors.As(err, &network)
+}
+
+// isCut tells whether err is the end of a connection that was there. TLS alerts
+// are *net.OpErrors too, under other names, and no such thing.
+func isCut(err error) bool {
+	var op *net.OpError
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
+		errors.As(err, &op) && (op.Op == "read" || op.Op == "write")
+}

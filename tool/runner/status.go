@@ -1,0 +1,71 @@
+package runner
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+)
+
+// StatusError is an answer whose status says that the call did not succeed. The
+// codes are HTTP's, but any protocol may use them to say what they say.
+type StatusError struct {
+	// Code is the status, such as 503.
+	Code int
+	// RetryAfter is how long the other side asks to wait: a lower bound of the
+	// pause before the next try. 0: it did not say.
+	RetryAfter time.Duration
+	// Err is what else is known, such as the answer's text. May be nil.
+	Err error
+}
+
+// ResponseError returns nil where a response's status is below 400, else a
+// *[StatusError] with its Retry-After. It neither reads nor closes the body.
+//
+// A Retry-After that is a date is counted from the response's own Date, so that
+// a clock that differs from the server's does no harm, and from now where there
+// is none. Less than a second counts as a second: 0 would mean that the header
+// was not there, which of a 409 tells another story.
+func ResponseError(resp *http.Response, now time.Time) error {
+	if resp.StatusCode < http.StatusBadRequest {
+		return nil
+	}
+	if date, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
+		now = date
+	}
+	e := &StatusError{Code: resp.StatusCode}
+	if wait, ok := ParseRetryAfter(resp.Header.Get("Retry-After"), now); ok {
+		e.RetryAfter = max(wait, time.Second)
+	}
+	return e
+}
+
+func (e *StatusError) Error() string {
+	text := fmt.Sprintf("runner: status %d", e.Code)
+	if name := http.StatusText(e.Code); name != "" {
+		text += " (" + name + ")"
+	}
+	if e.RetryAfter > 0 {
+		text += fmt.Sprintf(", retry after %s", e.RetryAfter)
+	}
+	if e.Err != nil {
+		text += ": " + e.Err.Error()
+	}
+	return text
+}
+
+// Unwrap returns Err.
+func (e *StatusError) Unwrap() error { return e.Err }
+
+// Retryable tells whether the status is one that may pass: 408, 425, 429, 500,
+// 502, 503 and 504; and 409 where Retry-After is given, which says that a twin
+// with the same key is in flight. Any other 409 is a conflict that stays.
+func (e *StatusError) Retryable() bool {
+	switch e.Code {
+	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests,
+		http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return true
+	case http.StatusConflict:
+		return e.RetryAfter > 0
+	}
+	return false
+}
