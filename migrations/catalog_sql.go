@@ -110,7 +110,7 @@ SELECT json_build_object(
                 SELECT json_agg(json_build_object('name', quote_ident(w.rulename), 'table', r.name) ORDER BY w.oid)
                   FROM rels r
                   JOIN pg_catalog.pg_rewrite w ON w.ev_class = r.oid
-                 WHERE w.ev_enabled IN ('O', 'A') AND w.rulename <> '_RETURN'))
+                 WHERE w.ev_enabled IN (` + hooksEnabledSQL + `) AND w.rulename <> '_RETURN'))
           FROM target t))`
 
 // partitionsCoverSQL is the share of all scopes that the hash partitions of t
@@ -140,6 +140,10 @@ const indexNameSQL = `
       JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
      WHERE c.oid = i.indexrelid`
 
+// hooksEnabledSQL are the states in which triggers and rules act in this session:
+// which of them do depends on a setting that a role can have.
+const hooksEnabledSQL = `'A', CASE current_setting('session_replication_role') WHEN 'replica' THEN 'R' ELSE 'O' END`
+
 // triggersSQL lists the triggers that fire for each row (1) inserted (4). Those
 // of foreign keys are internal and no user's.
 const triggersSQL = `
@@ -147,7 +151,7 @@ const triggersSQL = `
       FROM rels r
       JOIN pg_catalog.pg_trigger g ON g.tgrelid = r.oid
      WHERE NOT g.tgisinternal AND g.tgparentid = 0
-       AND g.tgenabled IN ('O', 'A') AND (g.tgtype & 5) = 5`
+       AND g.tgenabled IN (` + hooksEnabledSQL + `) AND (g.tgtype & 5) = 5`
 
 // versionsSQL lists the migrations that goose has recorded as applied in the
 // table %s.

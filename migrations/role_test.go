@@ -119,6 +119,21 @@ func TestCheckReadOnly(t *testing.T) {
 	require.Equal(t, []string{migrations.ProblemReadOnly}, names(problems(t, pool, nil)))
 }
 
+// In a session that takes itself for a replica other triggers and rules act.
+func TestCheckInASessionOfAReplica(t *testing.T) {
+	t.Parallel()
+
+	db := pgtest.New(t)
+	pool := db.Pool(t, param("session_replication_role", "replica"))
+	exec(t, pool, nothing+`
+		CREATE TRIGGER ordinary BEFORE INSERT ON tool_dedup FOR EACH ROW EXECUTE FUNCTION nothing();
+		CREATE RULE ordinary AS ON DELETE TO tool_dedup DO INSTEAD NOTHING`)
+	require.Empty(t, problems(t, pool, nil))
+	exec(t, pool, `ALTER TABLE tool_dedup ENABLE REPLICA TRIGGER ordinary; ALTER TABLE tool_dedup ENABLE REPLICA RULE ordinary`)
+	require.Equal(t, []string{migrations.ProblemTrigger, migrations.ProblemRule}, names(problems(t, pool, nil)))
+	require.Empty(t, problems(t, db.Pool(t), nil), "in an ordinary session they do not act")
+}
+
 func TestCheckEncoding(t *testing.T) {
 	t.Parallel()
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tooldedup/dedup/cmd/dedup/internal/chaos"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/cli"
+	"github.com/tooldedup/dedup/cmd/dedup/internal/doctor"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/migrate"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/replay"
 )
@@ -23,6 +24,7 @@ func main() {
 		chaos.Command(),
 		chaos.WorkerCommand(),
 		migrate.Command(),
+		doctor.Command(),
 		replay.Command(),
 		replay.WorkerCommand(),
 	))

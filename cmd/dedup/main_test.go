@@ -49,6 +49,8 @@ func TestExitCodes(t *testing.T) {
 		{"Help", []string{"--help"}, 0},
 		{"Sound", []string{"migrate", "check", "--database-url", db.URL}, 0},
 		{"Missing", []string{"migrate", "check", "--database-url", empty.URL}, 1},
+		{"NotSound", []string{"doctor", "--database-url", empty.URL}, 1},
+		{"Unreachable", []string{"doctor", "--database-url", "postgres://127.0.0.1:1/db"}, 2},
 		{"Usage", []string{"migrate", "chekc"}, 2},
 		{"Nothing", nil, 2},
 	}

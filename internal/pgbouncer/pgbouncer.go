@@ -56,10 +56,10 @@ type Bouncer struct {
 
 // New starts a PgBouncer in front of the server of upstreamURL and stops it when
 // the test ends. Without a PgBouncer the test is skipped, with the command that
-// installs it.
-func New(tb testing.TB, upstreamURL string) *Bouncer {
+// installs it. The settings are those of [Start].
+func New(tb testing.TB, upstreamURL string, settings ...string) *Bouncer {
 	tb.Helper()
-	b, err := Start(tb.Context(), upstreamURL)
+	b, err := Start(tb.Context(), upstreamURL, settings...)
 	if errors.Is(err, ErrAbsent) {
 		tb.Skipf("SKIPPED, NOTHING WAS TESTED: %v", err)
 	}
@@ -78,9 +78,10 @@ func New(tb testing.TB, upstreamURL string) *Bouncer {
 }
 
 // Start starts a PgBouncer in front of the server of upstreamURL, for all of its
-// databases, and returns once it takes connections. The error is ErrAbsent when
-// there is no program.
-func Start(ctx context.Context, upstreamURL string) (*Bouncer, error) {
+// databases, and returns once it takes connections. The settings are lines of its
+// configuration, such as "pool_mode = session", and come after those that are
+// always there, so that they win. The error is ErrAbsent when there is no program.
+func Start(ctx context.Context, upstreamURL string, settings ...string) (*Bouncer, error) {
 	program, libraries, err := find()
 	if err != nil {
 		return nil, err
@@ -94,7 +95,7 @@ func Start(ctx context.Context, upstreamURL string) (*Bouncer, error) {
 		return nil, fmt.Errorf("pgbouncer: making a folder: %w", err)
 	}
 	b := &Bouncer{dir: dir, done: make(chan error, 1)}
-	if err := b.configure(upstreamURL, account); err != nil {
+	if err := b.configure(upstreamURL, account, settings); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	if err := b.launch(program, libraries, account); err != nil {
@@ -135,7 +136,7 @@ func (b *Bouncer) Stop() error {
 
 // configure writes the configuration: every database of the server, transaction
 // pooling, and few server connections, so that clients do change them.
-func (b *Bouncer) configure(upstreamURL string, account *user.User) error {
+func (b *Bouncer) configure(upstreamURL string, account *user.User, settings []string) error {
 	server, err := pgx.ParseConfig(upstreamURL)
 	if err != nil {
 		return fmt.Errorf("pgbouncer: reading the server's URL: %w", err)
@@ -144,7 +145,7 @@ func (b *Bouncer) configure(upstreamURL string, account *user.User) error {
 	if server.Password != "" {
 		upstream += fmt.Sprintf(" password='%s'", quoted(server.Password))
 	}
-	text := strings.Join([]string{
+	lines := []string{
 		"[databases]", upstream, "[pgbouncer]",
 		"pool_mode = transaction",
 		"auth_type = any",
@@ -155,8 +156,8 @@ func (b *Bouncer) configure(upstreamURL string, account *user.User) error {
 		"default_pool_size = 20",
 		"max_client_conn = 1000",
 		"ignore_startup_parameters = extra_float_digits",
-		"",
-	}, "\n")
+	}
+	text := strings.Join(append(lines, settings...), "\n") + "\n"
 	if err := os.WriteFile(b.config(), []byte(text), 0o600); err != nil {
 		return fmt.Errorf("pgbouncer: writing its configuration: %w", err)
 	}

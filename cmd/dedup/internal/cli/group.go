@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -46,7 +47,8 @@ func report(cmd *cobra.Command, err error, code int) {
 	}
 	// Errors of the library say by themselves where they come from.
 	_, _ = fmt.Fprintf(out, "dedup: %s\n", strings.TrimPrefix(err.Error(), "dedup: "))
-	if code == ExitUsage {
+	var usage *UsageError
+	if errors.As(err, &usage) {
 		_, _ = fmt.Fprintf(out, "Run `%s --help` for help.\n", cmd.CommandPath())
 	}
 }

@@ -40,9 +40,9 @@ func check(cmd *cobra.Command, t *target) error {
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
 
-	if err := migrations.Check(ctx, conn, &migrations.CheckOptions{Schema: t.schema}); err != nil {
+	if err := migrations.Check(ctx, conn, &migrations.CheckOptions{Schema: t.Schema}); err != nil {
 		return err
 	}
-	say(cmd, "%s is sound", t.table())
+	say(cmd, "%s is sound", t.Table())
 	return nil
 }

@@ -31,9 +31,7 @@ func Command() *cobra.Command {
   dedup migrate up
   dedup migrate check`,
 	}, upCommand(&t), downCommand(&t), statusCommand(&t), printCommand(&t), checkCommand(&t))
-	set := cmd.PersistentFlags()
-	set.StringVar(&t.url, "database-url", "", "`URL` of the database, postgres://… (default $"+urlVariable+")")
-	set.StringVar(&t.schema, "schema", "public", "`name` of the schema that holds the table; a search_path in the URL does not matter")
+	t.AddFlags(cmd)
 	return cmd
 }
 

@@ -64,12 +64,12 @@ func down(cmd *cobra.Command, t *target, dropRecords bool) error {
 func (s *schema) refuseRecords(ctx context.Context) error {
 	var protecting bool
 	err := s.db.QueryRowContext(ctx, `
-		SELECT EXISTS (SELECT FROM `+s.table()+` WHERE forget_at > now())`).Scan(&protecting)
+		SELECT EXISTS (SELECT FROM `+s.Table()+` WHERE forget_at > now())`).Scan(&protecting)
 	if err != nil {
 		return fmt.Errorf("looking for records: %w", err)
 	}
 	if protecting {
-		return fmt.Errorf("%s holds records that still keep calls from running again; to drop them all the same, give --drop-records", s.table())
+		return fmt.Errorf("%s holds records that still keep calls from running again; to drop them all the same, give --drop-records", s.Table())
 	}
 	return nil
 }

@@ -26,7 +26,7 @@ first; otherwise the table goes where the session's search_path leads.`,
 				return err
 			}
 			if cmd.Flags().Changed("schema") {
-				sql = fmt.Sprintf("SET search_path = %s;\n\n%s", pgx.Identifier{t.schema}.Sanitize(), sql)
+				sql = fmt.Sprintf("SET search_path = %s;\n\n%s", pgx.Identifier{t.Schema}.Sanitize(), sql)
 			}
 			if _, err := io.WriteString(cmd.OutOrStdout(), sql); err != nil {
 				return fmt.Errorf("writing: %w", err)

@@ -61,7 +61,7 @@ func status(cmd *cobra.Command, t *target) error {
 	}
 	if s.tableFound && !s.recorded {
 		cmd.PrintErrf("%s is there, but %s records no migration of it: it was applied by other means than goose. See `dedup migrate check`.\n",
-			s.table(), migrations.VersionTable)
+			s.Table(), migrations.VersionTable)
 	}
 	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"os"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
@@ -15,36 +14,18 @@ import (
 	"github.com/tooldedup/dedup/migrations"
 )
 
-// urlVariable names the database where --database-url does not.
-const urlVariable = "DATABASE_URL"
-
 // target is the schema that the command line names.
-type target struct{ url, schema string }
+type target struct{ cli.Target }
 
 // config is how to connect to the target. The schema is all of the search_path:
 // that is where unqualified objects go.
 func (t *target) config() (*pgx.ConnConfig, error) {
-	url := t.url
-	if url == "" {
-		url = os.Getenv(urlVariable)
-	}
-	if url == "" {
-		return nil, cli.Usage("which database? Give --database-url or set %s", urlVariable)
-	}
-	if t.schema == "" {
-		return nil, cli.Usage("--schema: the name is empty")
-	}
-	config, err := pgx.ParseConfig(url)
+	config, err := t.Config()
 	if err != nil {
-		return nil, cli.Usage("the database's URL: %w", err)
+		return nil, err
 	}
-	config.RuntimeParams["search_path"] = pgx.Identifier{t.schema}.Sanitize()
+	config.RuntimeParams["search_path"] = pgx.Identifier{t.Schema}.Sanitize()
 	return config, nil
-}
-
-// table is the qualified name of the table, for messages and SQL.
-func (t *target) table() string {
-	return pgx.Identifier{t.schema, "tool_dedup"}.Sanitize()
 }
 
 // a schema is a target that is connected to, and what was found there.
@@ -84,13 +65,13 @@ func (s *schema) look(ctx context.Context) error {
 	err := s.db.QueryRowContext(ctx, `
 		SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1),
 		       `+relationFound+`$2),
-		       `+relationFound+`$3)`, s.schema, "tool_dedup", migrations.VersionTable).Scan(&schemaFound, &s.tableFound, &s.versionsFound)
+		       `+relationFound+`$3)`, s.Schema, "tool_dedup", migrations.VersionTable).Scan(&schemaFound, &s.tableFound, &s.versionsFound)
 	if err != nil {
 		return fmt.Errorf("looking at the database: %w", err)
 	}
 	if !schemaFound {
 		return fmt.Errorf("there is no schema %q in the database; create it (CREATE SCHEMA %s) or name another with --schema",
-			s.schema, pgx.Identifier{s.schema}.Sanitize())
+			s.Schema, pgx.Identifier{s.Schema}.Sanitize())
 	}
 	if !s.versionsFound {
 		return nil

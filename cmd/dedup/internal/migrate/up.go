@@ -34,7 +34,7 @@ func up(cmd *cobra.Command, t *target) error {
 	// Before goose creates a version table that would say so falsely.
 	if s.tableFound && !s.recorded {
 		return fmt.Errorf("%s is there, but %s records no migration of it: it was applied by other means than goose; apply new migrations by those, and see `dedup migrate check`",
-			s.table(), migrations.VersionTable)
+			s.Table(), migrations.VersionTable)
 	}
 
 	p, err := s.lockedProvider()

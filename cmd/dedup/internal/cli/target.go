@@ -1,0 +1,45 @@
+package cli
+
+import (
+	"os"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/spf13/cobra"
+)
+
+// urlVariable names the database where --database-url does not.
+const urlVariable = "DATABASE_URL"
+
+// Target is the database and the schema that a command line names.
+type Target struct{ URL, Schema string }
+
+// AddFlags adds the flags that name the target to a command and those below it.
+func (t *Target) AddFlags(cmd *cobra.Command) {
+	set := cmd.PersistentFlags()
+	set.StringVar(&t.URL, "database-url", "", "`URL` of the database, postgres://… (default $"+urlVariable+")")
+	set.StringVar(&t.Schema, "schema", "public", "`name` of the schema that holds the table; a search_path in the URL does not matter")
+}
+
+// Config is how to connect to the target. The error is a [*UsageError].
+func (t *Target) Config() (*pgx.ConnConfig, error) {
+	url := t.URL
+	if url == "" {
+		url = os.Getenv(urlVariable)
+	}
+	if url == "" {
+		return nil, Usage("which database? Give --database-url or set %s", urlVariable)
+	}
+	if t.Schema == "" {
+		return nil, Usage("--schema: the name is empty")
+	}
+	config, err := pgx.ParseConfig(url)
+	if err != nil {
+		return nil, Usage("the database's URL: %w", err)
+	}
+	return config, nil
+}
+
+// Table is the qualified name of the table, for messages and SQL.
+func (t *Target) Table() string {
+	return pgx.Identifier{t.Schema, "tool_dedup"}.Sanitize()
+}

@@ -1,0 +1,123 @@
+package doctor_test
+
+import (
+	"github.com/tooldedup/dedup/cmd/dedup/internal/doctor"
+	"github.com/tooldedup/dedup/migrations"
+)
+
+// constraintScenarios are tables that cannot decide who was first, and indexes
+// that are not the sweep's.
+func constraintScenarios() []scenario {
+	const drop = `ALTER TABLE tool_dedup DROP CONSTRAINT tool_dedup_pkey;`
+	named := []string{"primary_key_name"}
+	return []scenario{
+		{name: "ArbiterMissing", sql: drop, errors: []string{migrations.ProblemPrimaryKeyMissing}, unknown: named},
+		{
+			name:   "ArbiterPartial",
+			sql:    drop + `CREATE UNIQUE INDEX one_record ON tool_dedup (scope, tool, key) WHERE outcome = 'done'`,
+			errors: []string{migrations.ProblemPrimaryKeyMissing, migrations.ProblemUniqueExtra}, unknown: named,
+		},
+		{
+			name:   "ArbiterOfOtherColumns",
+			sql:    drop + `ALTER TABLE tool_dedup ADD CONSTRAINT tool_dedup_pkey PRIMARY KEY (scope, tool, key, created_at)`,
+			errors: []string{migrations.ProblemPrimaryKeyColumns},
+		},
+		{
+			name:   "ArbiterDeferrable",
+			sql:    drop + `ALTER TABLE tool_dedup ADD CONSTRAINT tool_dedup_pkey PRIMARY KEY (scope, tool, key) DEFERRABLE`,
+			errors: []string{migrations.ProblemPrimaryKeyDeferrable},
+		},
+		{
+			// As a CREATE INDEX CONCURRENTLY leaves it that was cut off.
+			name: "ArbiterInvalid",
+			sql: `SET allow_system_table_mods = on;
+				UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'tool_dedup_pkey'::regclass`,
+			errors: []string{migrations.ProblemPrimaryKeyInvalid},
+		},
+		{
+			name:     "ArbiterRenamed",
+			sql:      `ALTER TABLE tool_dedup RENAME CONSTRAINT tool_dedup_pkey TO "Who was first"`,
+			warnings: []string{doctor.IDPrimaryKeyRenamed}, evidence: "its name is Who was first",
+		},
+		{name: "UniqueExtra", sql: `CREATE UNIQUE INDEX one_result ON tool_dedup (scope, tool)`, errors: []string{migrations.ProblemUniqueExtra}},
+
+		{name: "DueIndexMissing", sql: `DROP INDEX tool_dedup_due`, warnings: []string{migrations.ProblemDueIndexMissing}},
+		{
+			name:     "DueIndexOther",
+			sql:      `DROP INDEX tool_dedup_due; CREATE INDEX tool_dedup_due ON tool_dedup (expires_at)`,
+			warnings: []string{migrations.ProblemDueIndexOther},
+		},
+		{
+			name: "DueIndexInvalid",
+			sql: `SET allow_system_table_mods = on;
+				UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'tool_dedup_due'::regclass`,
+			warnings: []string{migrations.ProblemDueIndexInvalid},
+		},
+	}
+}
+
+func partitionScenarios() []scenario {
+	const (
+		byTime = `
+			ALTER TABLE tool_dedup RENAME TO template;
+			CREATE TABLE tool_dedup (LIKE template INCLUDING DEFAULTS) PARTITION BY RANGE (created_at);
+			DROP TABLE template;
+			ALTER TABLE tool_dedup ADD CONSTRAINT tool_dedup_pkey PRIMARY KEY (scope, tool, key, created_at);
+			CREATE INDEX tool_dedup_due ON tool_dedup ((CASE WHEN result IS NULL THEN forget_at ELSE expires_at END));
+			CREATE TABLE tool_dedup_all PARTITION OF tool_dedup DEFAULT;`
+		byScope = `
+			ALTER TABLE tool_dedup RENAME TO template;
+			CREATE TABLE tool_dedup (LIKE template INCLUDING DEFAULTS) PARTITION BY HASH (scope);
+			DROP TABLE template;
+			ALTER TABLE tool_dedup ADD CONSTRAINT tool_dedup_pkey PRIMARY KEY (scope, tool, key);
+			CREATE INDEX tool_dedup_due ON tool_dedup ((CASE WHEN result IS NULL THEN forget_at ELSE expires_at END));
+			CREATE TABLE tool_dedup_0 PARTITION OF tool_dedup FOR VALUES WITH (MODULUS 2, REMAINDER 0);`
+	)
+	return []scenario{
+		{name: "PartitionedByTime", sql: byTime, errors: []string{migrations.ProblemPrimaryKeyColumns, migrations.ProblemPartitionKey}},
+		{name: "PartitionMissing", sql: byScope, errors: []string{migrations.ProblemPartitionMissing}},
+		{
+			name: "PartitionedByScopeIsFine",
+			sql:  byScope + `CREATE TABLE tool_dedup_1 PARTITION OF tool_dedup FOR VALUES WITH (MODULUS 2, REMAINDER 1)`,
+		},
+	}
+}
+
+// citusScenarios fake Citus's catalogue of distributed tables, as Citus 13
+// defines it: rows are a table, how it is distributed and its colocation group.
+func citusScenarios() []scenario {
+	const (
+		catalogue = `
+			CREATE TABLE bookings (tenant text); CREATE TABLE currencies (code text); CREATE TABLE "My log" (tenant text);
+			SET allow_system_table_mods = on;
+			CREATE TABLE pg_catalog.pg_dist_partition (
+				logicalrelid   regclass NOT NULL,
+				partmethod     "char" NOT NULL,
+				partkey        text,
+				colocationid   integer NOT NULL DEFAULT 0,
+				repmodel       "char" NOT NULL,
+				autoconverted  boolean NOT NULL DEFAULT false);
+			INSERT INTO pg_catalog.pg_dist_partition VALUES ('currencies', 'n', NULL, 3, 't');`
+		ours = `INSERT INTO pg_catalog.pg_dist_partition VALUES
+			('tool_dedup', 'h', '{VAR :varno 1 :varattno 1 :vartype 25 :vartypmod -1 :varcollid 950 :varlevelsup 0 :location -1}', 7, 's');`
+		theirs = `INSERT INTO pg_catalog.pg_dist_partition VALUES ('bookings', 'h', '{VAR :varno 1 :varattno 1}', `
+	)
+	return []scenario{
+		{
+			name:   "CitusNotDistributed",
+			sql:    catalogue + theirs + `7, 's')`,
+			errors: []string{migrations.ProblemNotDistributed}, unknown: []string{"citus"},
+		},
+		{
+			name: "CitusNotColocated",
+			sql: catalogue + ours + theirs + `8, 's');
+				INSERT INTO pg_catalog.pg_dist_partition VALUES ('"My log"', 'n', NULL, 9, 's')`,
+			warnings: []string{doctor.IDNotColocated}, evidence: `not co-located: "My log", bookings`,
+		},
+		{
+			name:     "CitusColocatedIsFine",
+			sql:      catalogue + ours + theirs + `7, 's')`,
+			evidence: "every distributed table is co-located with tool_dedup",
+		},
+	}
+}

@@ -1,0 +1,51 @@
+package doctor_test
+
+import "github.com/tooldedup/dedup/migrations"
+
+const nothing = `CREATE FUNCTION nothing() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';`
+
+// schemaScenarios are tables that are not as the migrations make them. All the
+// ways in which package migrations tells them apart are tested there: here each
+// of its problems is brought up once.
+func schemaScenarios() []scenario {
+	// Where there is no table, nothing of it can be read.
+	untold := []string{"primary_key_name", "sweep", "vacuum"}
+	return []scenario{
+		{name: "SchemaMissing", sql: `DROP SCHEMA public CASCADE`, errors: []string{migrations.ProblemSchemaMissing}, unknown: untold},
+		{name: "TableMissing", sql: `DROP TABLE tool_dedup`, errors: []string{migrations.ProblemTableMissing}, unknown: untold},
+		{name: "TableRenamed", sql: `ALTER TABLE tool_dedup RENAME TO dedup`, errors: []string{migrations.ProblemTableMissing}, unknown: untold},
+		{
+			name:   "NotATable",
+			sql:    `ALTER TABLE tool_dedup RENAME TO records; CREATE VIEW tool_dedup AS SELECT * FROM records`,
+			errors: []string{migrations.ProblemNotATable}, unknown: []string{"primary_key_name", "vacuum"},
+		},
+		{name: "MigrationsPending", sql: `DELETE FROM tool_dedup_version WHERE version_id = 1`, errors: []string{migrations.ProblemMigrationsPending}},
+
+		{name: "ColumnMissing", sql: `ALTER TABLE tool_dedup DROP COLUMN arg_digests`, errors: []string{migrations.ProblemColumnMissing}},
+		{name: "ColumnType", sql: `ALTER TABLE tool_dedup ALTER COLUMN key TYPE varchar(64) COLLATE "C"`, errors: []string{migrations.ProblemColumnType}},
+		{name: "Collation", sql: `ALTER TABLE tool_dedup ALTER COLUMN key TYPE text COLLATE "POSIX"`, errors: []string{migrations.ProblemColumnCollation}},
+		{name: "CollationOfTheDatabase", sql: `ALTER TABLE tool_dedup ALTER COLUMN scope TYPE text COLLATE "default"`, errors: []string{migrations.ProblemColumnCollation}},
+		{name: "ColumnNullable", sql: `ALTER TABLE tool_dedup ALTER COLUMN fingerprint DROP NOT NULL`, errors: []string{migrations.ProblemColumnNullable}},
+		{name: "ColumnNotNullable", sql: `ALTER TABLE tool_dedup ALTER COLUMN result SET NOT NULL`, errors: []string{migrations.ProblemColumnNotNullable}},
+		{name: "ColumnExtra", sql: `ALTER TABLE tool_dedup ADD COLUMN region text NOT NULL`, errors: []string{migrations.ProblemColumnExtra}},
+
+		{name: "Unlogged", sql: `ALTER TABLE tool_dedup SET UNLOGGED`, errors: []string{migrations.ProblemUnlogged}},
+		{
+			name:   "TriggerThatSwallowsTheInsert",
+			sql:    nothing + `CREATE TRIGGER swallow BEFORE INSERT ON tool_dedup FOR EACH ROW EXECUTE FUNCTION nothing()`,
+			errors: []string{migrations.ProblemTrigger},
+		},
+		{
+			name: "TriggerOfReplicasInASessionThatIsOne",
+			sql: nothing + `CREATE TRIGGER swallow BEFORE INSERT ON tool_dedup FOR EACH ROW EXECUTE FUNCTION nothing();
+				ALTER TABLE tool_dedup ENABLE REPLICA TRIGGER swallow; ALTER DATABASE %database% SET session_replication_role = replica`,
+			errors: []string{migrations.ProblemTrigger},
+		},
+		{
+			name: "TriggerThatDoesNotFireInASessionThatIsAReplica",
+			sql: nothing + `CREATE TRIGGER swallow BEFORE INSERT ON tool_dedup FOR EACH ROW EXECUTE FUNCTION nothing();
+				ALTER DATABASE %database% SET session_replication_role = replica`,
+		},
+		{name: "RuleThatSwallowsTheInsert", sql: `CREATE RULE swallow AS ON INSERT TO tool_dedup DO INSTEAD NOTHING`, errors: []string{migrations.ProblemRule}},
+	}
+}

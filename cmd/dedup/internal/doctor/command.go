@@ -1,0 +1,94 @@
+// Package doctor is the command `dedup doctor`: it names every condition under
+// which the library's promise would be false, with what was read and the fix.
+//
+// It looks at a server as an application does: as the application's role, with
+// no more rights, and through the same pooler. Nothing is changed.
+package doctor
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tooldedup/dedup/cmd/dedup/internal/cli"
+)
+
+const long = `Look for every condition under which the promise would be false: in the table, in
+the settings of the server, the database and the role, in its standbys, and in a
+pooler on the way. What is found is listed with the value that was read and the fix.
+
+  error     a call can run twice, can lose its record, or is refused
+  warning   something else can be lost, or is slow
+  unknown   it could not be read, so that nothing is known about it
+  ok        it was read, and is sound
+
+Run it as the role of the application and with the application's URL: settings,
+privileges and the exec mode are taken from there. It needs no other rights; with
+pg_read_all_stats it sees how standbys replicate. It changes nothing: it reads in
+read-only transactions, over one connection, and a second one for a moment where
+there is a pooler.
+
+The exit code is 0 when there is no error, 1 when there is one (with --strict, or
+a warning, or something that could not be read), and 2 when the database cannot be
+reached or the command line not be carried out.`
+
+// Command returns the command `dedup doctor`.
+func Command() *cobra.Command {
+	var o options
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Name everything that makes the promise false, with the fix",
+		Long:  long,
+		Example: `  dedup doctor --database-url postgres://app:password@localhost:5432/mydb
+  dedup doctor --json --strict`,
+		Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd, &o) },
+	}
+	o.AddFlags(cmd)
+	set := cmd.Flags()
+	set.BoolVar(&o.json, "json", false, "write the findings as JSON")
+	set.BoolVar(&o.strict, "strict", false, "let warnings, and what could not be read, fail as well")
+	set.DurationVar(&o.timeout, "timeout", 5*time.Second, "how long one statement may take")
+	set.DurationVar(&o.overdue, "overdue", time.Hour, "how long a record may be due before the sweep counts as behind")
+	return cmd
+}
+
+type options struct {
+	cli.Target
+	json, strict     bool
+	timeout, overdue time.Duration
+}
+
+func run(cmd *cobra.Command, o *options) error {
+	ctx := cmd.Context()
+	config, err := o.Config()
+	if err != nil {
+		return err
+	}
+	if o.timeout < time.Millisecond || o.overdue < 0 {
+		return cli.Usage("--timeout must be 1ms or more, and --overdue not negative")
+	}
+	s := &session{config: config, schema: o.Schema, timeout: o.timeout, overdue: o.overdue}
+	defer s.close(ctx)
+	subject, err := introduce(ctx, s)
+	if err != nil {
+		if ctx.Err() != nil {
+			return err
+		}
+		return &unreachableError{err: err}
+	}
+	found, err := examine(ctx, s)
+	if err != nil {
+		return err
+	}
+	r := newReport(subject, found)
+	write := r.writeText
+	if o.json {
+		write = r.writeJSON
+	}
+	if err := write(cmd.OutOrStdout()); err != nil {
+		return fmt.Errorf("writing: %w", err)
+	}
+	return r.verdict(o.strict)
+}

@@ -1,0 +1,92 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+const (
+	// connectWait bounds connecting where the URL names no connect_timeout.
+	connectWait = 10 * time.Second
+
+	// answerWait is how much longer than the statement_timeout an answer may
+	// take: on the way, or in a pooler that has no server connection to give.
+	answerWait = 5 * time.Second
+)
+
+// A session is the connection through which the database is looked at.
+type session struct {
+	config  *pgx.ConnConfig
+	schema  string
+	timeout time.Duration // of each statement
+	overdue time.Duration // how long a record may be due
+
+	conn *pgx.Conn // nil before the first use
+}
+
+// connected returns the connection, or a new one if that has been closed.
+func (s *session) connected(ctx context.Context) (*pgx.Conn, error) {
+	if s.conn != nil && !s.conn.IsClosed() {
+		return s.conn, nil
+	}
+	conn, err := s.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.conn = conn
+	return conn, nil
+}
+
+// connect opens one more connection, as an application with the same URL does.
+func (s *session) connect(ctx context.Context) (*pgx.Conn, error) {
+	config := s.config.Copy()
+	if config.ConnectTimeout == 0 {
+		config.ConnectTimeout = connectWait
+	}
+	if config.RuntimeParams["application_name"] == "" {
+		config.RuntimeParams["application_name"] = "dedup doctor"
+	}
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return nil, fmt.Errorf("connecting: %w", err)
+	}
+	return conn, nil
+}
+
+func (s *session) close(ctx context.Context) {
+	if s.conn != nil {
+		_ = s.conn.Close(context.WithoutCancel(ctx))
+	}
+}
+
+// readOnly runs fn in a transaction that can change nothing, and whose
+// statements neither run nor wait for long.
+func (s *session) readOnly(ctx context.Context, fn func(tx pgx.Tx) error) error {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout+answerWait)
+	defer cancel()
+	conn, err := s.connected(ctx)
+	if err != nil {
+		return err
+	}
+	// A default of the role's could make a serializable one of it, which a
+	// standby refuses.
+	options := pgx.TxOptions{AccessMode: pgx.ReadOnly, IsoLevel: pgx.ReadCommitted}
+	return pgx.BeginTxFunc(ctx, conn, options, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, fmt.Sprintf("SET LOCAL statement_timeout = %d", s.timeout.Milliseconds())); err != nil {
+			return err
+		}
+		return fn(tx)
+	})
+}
+
+// read reads the one row of a query into the targets.
+func (s *session) read(ctx context.Context, sql string, args []any, targets ...any) error {
+	// Exec mode prepares nothing, so that it works behind every pooler.
+	args = append([]any{pgx.QueryExecModeExec}, args...)
+	return s.readOnly(ctx, func(tx pgx.Tx) error {
+		return tx.QueryRow(ctx, sql, args...).Scan(targets...)
+	})
+}
