@@ -45,7 +45,7 @@ func TestImports(t *testing.T) {
 		for _, imported := range imports {
 			ok := standard[imported] || strings.HasPrefix(imported, "github.com/jackc/pgx/v5") ||
 				name != module && imported == module ||
-			name == module+"/tool/runner" && imported == module+"/tool"
+				name == module+"/tool/runner" && imported == module+"/tool"
 			require.Truef(t, ok, "%s imports %s", name, imported)
 		}
 	}
