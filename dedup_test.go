@@ -30,3 +30,16 @@ func TestDo(t *testing.T) {
 		require.Equal(t, 1, b.records(t))
 	})
 }
+
+func TestPoolAndOptions(t *testing.T) {
+	t.Parallel()
+	_, b := setup(t, nil)
+	d, err := dedup.New(b.pool, &dedup.Options{Retention: dedup.BatchRetention()})
+	require.NoError(t, err)
+	require.Same(t, b.pool, d.Pool())
+	opts := d.Options()
+	require.Equal(t, "public", opts.Schema, "with the defaults filled in")
+	require.Equal(t, dedup.BatchRetention().Or(dedup.Retention{}), opts.Retention)
+	opts.Schema = "other"
+	require.Equal(t, "public", d.Options().Schema, "a copy")
+}

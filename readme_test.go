@@ -35,9 +35,11 @@ const fragmentFile = `package fragment
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"testing"
 	"time"
 
@@ -48,6 +50,7 @@ import (
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/internal/pgtest"
 	"github.com/tooldedup/dedup/migrations"
+	"github.com/tooldedup/dedup/tool"
 )
 
 type Ticket struct { ID int; Title string }
@@ -62,6 +65,7 @@ var (
 	pool    *pgxpool.Pool
 	d       *dedup.Deduper
 	queries *Queries
+	tools   *tool.Registry
 	logger  *slog.Logger
 
 	call   dedup.Call

@@ -171,3 +171,17 @@ func requireExpired(t *testing.T, firstAt time.Time, err error) {
 	require.Equal(t, time.Hour, expired.ForgetAt.Sub(expired.ExpiredAt).Round(time.Millisecond))
 	require.NotContains(t, err.Error(), `"k"`)
 }
+
+func TestRetentionOr(t *testing.T) {
+	t.Parallel()
+	fallback := dedup.Retention{Result: time.Minute, Tombstone: time.Hour}
+	for name, row := range map[string]struct{ own, want dedup.Retention }{
+		"Nothing":       {dedup.Retention{}, fallback},
+		"ResultOnly":    {dedup.Retention{Result: time.Second}, dedup.Retention{Result: time.Second, Tombstone: 30 * day}},
+		"TombstoneOnly": {dedup.Retention{Tombstone: time.Second}, dedup.Retention{Result: time.Minute, Tombstone: time.Second}},
+		"NoTombstone":   {dedup.Retention{Tombstone: -1}, dedup.Retention{Result: time.Minute, Tombstone: -1}},
+		"Both":          {dedup.Retention{Result: 1, Tombstone: 2}, dedup.Retention{Result: 1, Tombstone: 2}},
+	} {
+		require.Equal(t, row.want, row.own.Or(fallback), name)
+	}
+}

@@ -66,3 +66,38 @@ func TestStoreErrorsLeavesOutFaults(t *testing.T) {
 		}
 	})
 }
+
+// NotFinal keeps an error out of the record, also where all others are stored,
+// and hides nothing of it.
+func TestNotFinal(t *testing.T) {
+	t.Parallel()
+	require.NoError(t, dedup.NotFinal(nil))
+	require.EqualError(t, dedup.NotFinal(errPaper), errPaper.Error())
+
+	bothOrders(t, func(t *testing.T, v variant) {
+		ctx, f := v.setup(t, &dedup.Options{StoreErrors: true})
+		for range 2 {
+			_, err := dedup.Do(ctx, f.d, call("k"), func(context.Context, pgx.Tx) (ticket, error) { return ticket{}, dedup.NotFinal(errPaper) })
+			require.ErrorIs(t, err, errPaper)
+			require.NotErrorIs(t, err, dedup.ErrRefused)
+			require.Zero(t, f.records(t))
+		}
+		result, err := dedup.Do(ctx, f.d, call("k"), effect("k"))
+		require.NoError(t, err)
+		require.False(t, result.Replayed)
+	})
+	t.Run("TransientIsRetried", func(t *testing.T) {
+		t.Parallel()
+		ctx, f := plain.setup(t, nil)
+		runs := 0
+		_, err := dedup.Do(ctx, f.d, call("k"), func(ctx context.Context, tx pgx.Tx) (ticket, error) {
+			if runs++; runs == 1 {
+				got, err := raising("40001")(ctx, tx)
+				return got, dedup.NotFinal(err)
+			}
+			return effect("k")(ctx, tx)
+		})
+		require.NoError(t, err)
+		require.Equal(t, 2, runs)
+	})
+}

@@ -23,7 +23,9 @@ func TestPendingProblems(t *testing.T) {
 	}{
 		{"NoVersionTable", nil, ""},
 		{"None", []int64{}, "records no migration"},
-		{"Some", []int64{1, 3}, "does not record migration 2, 4"},
+		{"Some", []int64{1, 2}, "does not record migration 3, 4"},
+		{"AllButTheOptional", []int64{1, 3, 4}, ""},
+		{"TheOptionalOnly", []int64{2}, "records no migration"},
 		{"All", []int64{1, 2, 3, 4}, ""},
 		{"More", []int64{1, 2, 3, 4, 5}, ""},
 	} {

@@ -44,6 +44,12 @@ const (
 	distribution = "HASH (scope)"
 )
 
+// isOptional tells whether dedup keeps its promise without a migration. The
+// second makes tool_lookalike, which is for tools with a look-alike guard only:
+// a program without such tools may start before it is applied, and one with them
+// asks its registry (tool.Registry.Check).
+func isOptional(version int64) bool { return version == 2 }
+
 // sameExpression tells whether two expressions are one but for the spaces and
 // parentheses that the server's printing of it adds.
 func sameExpression(a, b string) bool {

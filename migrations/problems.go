@@ -68,8 +68,12 @@ func (c *catalog) pendingProblems(all []int64) []Problem {
 	if c.Applied == nil {
 		return nil
 	}
-	var pending []string
+	var required, pending []string
 	for _, version := range all {
+		if isOptional(version) {
+			continue
+		}
+		required = append(required, fmt.Sprint(version))
 		if !slices.Contains(c.Applied, version) {
 			pending = append(pending, fmt.Sprint(version))
 		}
@@ -78,7 +82,7 @@ func (c *catalog) pendingProblems(all []int64) []Problem {
 		return nil
 	}
 	versionTable := c.Schema + "." + VersionTable
-	if len(pending) == len(all) {
+	if len(pending) == len(required) {
 		// Goose would stumble over the table.
 		return []Problem{problem(ProblemMigrationsPending,
 			fmt.Sprintf("%s is there, but %s records no migration: the schema is applied by half, or by other means than goose", c.Table.Name, versionTable),

@@ -13,8 +13,9 @@ import (
 )
 
 // check finds what encoding/json lets pass: arguments that are unknown, missing,
-// null or given twice, and names in other capitals. It returns what of the
-// arguments is compared.
+// null or given twice, names in other capitals, lists that do not fit an array.
+// It finds wrong types as well, because it can tell where in a list they are. It
+// returns what of the arguments is compared.
 func (p *argsPlan) check(tool string, args json.RawMessage) (compared json.RawMessage, err error) {
 	if len(args) > dedup.MaxArgsSize {
 		return nil, &ArgumentError{Tool: tool, Reason: fmt.Sprintf("are %d bytes, and %d is the most", len(args), dedup.MaxArgsSize)}
@@ -23,14 +24,19 @@ func (p *argsPlan) check(tool string, args json.RawMessage) (compared json.RawMe
 		return nil, &ArgumentError{Tool: tool, Reason: err.Error()}
 	}
 	c := &argsChecker{tool: tool, src: args}
-	if !p.drops() {
+	if p.drops {
+		c.out = make([]byte, 0, len(args))
+	} else {
 		c.mute = 1
 	}
 	c.space()
+	if c.src[c.pos] != '{' {
+		return nil, c.fail("must be an object and are of type " + jsonNameOf(c.src[c.pos]))
+	}
 	if err := c.object(p.root); err != nil {
 		return nil, err
 	}
-	if !p.drops() {
+	if !p.drops {
 		return args, nil
 	}
 	return c.out, nil
@@ -41,16 +47,20 @@ func checkJSON(text []byte) error {
 	if !utf8.Valid(text) {
 		return errors.New("are not valid UTF-8")
 	}
+	if json.Valid(text) {
+		return nil
+	}
 	var value json.RawMessage
 	err := json.Unmarshal(text, &value)
 	var syntax *json.SyntaxError
 	switch {
+	case errors.As(err, &syntax) && strings.Contains(syntax.Error(), "max depth"):
+		return errors.New("are nested too deep")
 	case errors.As(err, &syntax):
 		return fmt.Errorf("are no JSON: it goes wrong at byte %d", syntax.Offset)
-	case err != nil:
+	default:
 		return errors.New("are no JSON")
 	}
-	return nil
 }
 
 // argsChecker walks once over a valid JSON text.
@@ -58,58 +68,89 @@ type argsChecker struct {
 	tool string
 	src  []byte
 	pos  int
-	path []string
+	path []step
 
 	// out is the text without what is dropped; mute keeps it as it is.
 	out  []byte
 	mute int
 }
 
+// step is one of the way to a value: a member's name, or an element's index
+// where there is none.
+type step struct {
+	name  string
+	index int
+}
+
 func (c *argsChecker) value(s *shape) error {
-	switch {
-	case s == nil:
-		c.emit(c.skip())
-		return nil
-	case s.object != nil:
-		if c.src[c.pos] != '{' {
-			c.emit(c.skip()) // null, or what encoding/json tells best
-			return nil
+	first := c.src[c.pos]
+	if first == 'n' {
+		if !s.nullable {
+			return c.fail("is null")
 		}
-		return c.object(s.object)
-	case c.src[c.pos] != s.open:
 		c.emit(c.skip())
 		return nil
-	case s.open == '[':
-		return c.list(s.elem)
-	default:
+	}
+	switch s.kind {
+	case anything:
+		c.emit(c.skip())
+		return nil
+	case aPointer:
+		return c.value(s.elem)
+	}
+	if given, want := jsonNameOf(first), s.kind.jsonName(); given != want {
+		return c.fail(fmt.Sprintf("must be of type %s and is of type %s", want, given))
+	}
+	switch s.kind {
+	case anObject:
+		return c.object(s.object)
+	case aList, anArray:
+		return c.list(s)
+	case aMap:
 		return c.dictionary(s.elem)
 	}
+	raw := c.skip()
+	if !s.fits(raw) {
+		return c.fail("does not fit " + s.typ.String())
+	}
+	c.emit(raw)
+	return nil
+}
+
+// fits tells whether a number is one of the type's.
+func (s *shape) fits(raw []byte) bool {
+	var err error
+	switch s.kind {
+	case anInt:
+		_, err = strconv.ParseInt(string(raw), 10, s.typ.Bits())
+	case aUint:
+		_, err = strconv.ParseUint(string(raw), 10, s.typ.Bits())
+	case aFloat:
+		_, err = strconv.ParseFloat(string(raw), s.typ.Bits())
+	}
+	return err == nil
 }
 
 // object reads the members of a struct.
 func (c *argsChecker) object(o *object) error {
-	if c.src[c.pos] != '{' {
-		return c.fail("must be an object")
+	var few [16]bool
+	given := few[:]
+	if len(o.ordered) > len(few) {
+		given = make([]bool, len(o.ordered))
 	}
-	given := make(map[string]bool, len(o.members))
 	kept := 0
 	c.pos++
 	c.emitByte('{')
 	for c.more('}') {
 		raw := c.skip()
-		name := unquote(raw)
-		m := o.members[name]
+		m := o.find(raw)
 		switch {
 		case m == nil:
-			return c.failAt(name, "is unknown")
-		case given[name]:
-			return c.failAt(name, "is given twice")
+			return c.failAt(shown(unquote(raw)), "is unknown")
+		case given[m.pos]:
+			return c.failAt(m.name, "is given twice")
 		}
-		given[name] = true
-		c.skipColon()
-		if !m.nullable && c.src[c.pos] == 'n' {
-			return c.failAt(name, "is null")
-		}
+		given[m.pos] = true
 		if m.dropped {
 			c.mute++
 		} else if kept++; kept > 1 {
@@ -117,7 +158,8 @@ func (c *argsChecker) object(o *object) error {
 		}
 		c.emit(raw)
 		c.emitByte(':')
-		c.path = append(c.path, name)
+		c.skipColon()
+		c.path = append(c.path, step{name: m.name})
 		if err := c.value(m.value); err != nil {
 			return err
 		}
@@ -127,28 +169,40 @@ func (c *argsChecker) object(o *object) error {
 		}
 	}
 	c.emitByte('}')
-	for _, name := range o.required {
-		if !given[name] {
-			return c.failAt(name, "is missing")
+	for _, m := range o.ordered {
+		if m.required && !given[m.pos] {
+			return c.failAt(m.name, "is missing")
 		}
 	}
 	return nil
 }
 
-func (c *argsChecker) list(elem *shape) error {
+// find returns the member of a name in JSON, or nil.
+func (o *object) find(raw []byte) *member {
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return o.members[string(raw[1:len(raw)-1])]
+	}
+	return o.members[unquote(raw)]
+}
+
+func (c *argsChecker) list(s *shape) error {
 	c.pos++
 	c.emitByte('[')
-	for i := 0; c.more(']'); i++ {
-		if i > 0 {
+	n := 0
+	for ; c.more(']'); n++ {
+		if n > 0 {
 			c.emitByte(',')
 		}
-		c.path = append(c.path, "["+strconv.Itoa(i)+"]")
-		if err := c.value(elem); err != nil {
+		c.path = append(c.path, step{index: n})
+		if err := c.value(s.elem); err != nil {
 			return err
 		}
 		c.path = c.path[:len(c.path)-1]
 	}
 	c.emitByte(']')
+	if s.kind == anArray && n != s.typ.Len() {
+		return c.fail(fmt.Sprintf("must have %d elements and has %d", s.typ.Len(), n))
+	}
 	return nil
 }
 
@@ -156,8 +210,8 @@ func (c *argsChecker) dictionary(elem *shape) error {
 	c.pos++
 	c.emitByte('{')
 	given := map[string]bool{}
-	for i := 0; c.more('}'); i++ {
-		if i > 0 {
+	for c.more('}') {
+		if len(given) > 0 {
 			c.emitByte(',')
 		}
 		raw := c.skip()
@@ -166,10 +220,10 @@ func (c *argsChecker) dictionary(elem *shape) error {
 			return c.fail("names a member twice")
 		}
 		given[name] = true
-		c.skipColon()
 		c.emit(raw)
 		c.emitByte(':')
-		c.path = append(c.path, "[…]") // the name is a value
+		c.skipColon()
+		c.path = append(c.path, step{name: "[…]"}) // the name is a value
 		if err := c.value(elem); err != nil {
 			return err
 		}
@@ -254,13 +308,50 @@ func (c *argsChecker) emitByte(b byte) {
 }
 
 func (c *argsChecker) fail(reason string) error {
-	field := strings.ReplaceAll(strings.Join(c.path, "."), ".[", "[")
-	return &ArgumentError{Tool: c.tool, Field: field, Reason: reason}
+	var field strings.Builder
+	for i, s := range c.path {
+		switch {
+		case i > maxShownSteps:
+			continue
+		case i == maxShownSteps:
+			field.WriteString("…")
+		case s.name == "":
+			fmt.Fprintf(&field, "[%d]", s.index)
+		default:
+			if i > 0 && s.name != "[…]" {
+				field.WriteByte('.')
+			}
+			field.WriteString(s.name)
+		}
+	}
+	return &ArgumentError{Tool: c.tool, Field: field.String(), Reason: reason}
 }
 
 func (c *argsChecker) failAt(name, reason string) error {
-	c.path = append(c.path, name)
+	c.path = append(c.path, step{name: name})
 	return c.fail(reason)
+}
+
+// What an error shows of names that a caller made up, so that it stays one line
+// of a log.
+const (
+	maxShownSteps = 32
+	maxShownName  = 64
+)
+
+// shown makes a caller's name fit for an error.
+func shown(name string) string {
+	if len(name) > maxShownName {
+		cut := maxShownName
+		for !utf8.RuneStart(name[cut]) {
+			cut--
+		}
+		name = name[:cut] + "…"
+	}
+	if quoted := strconv.Quote(name); len(quoted) != len(name)+2 || name == "" {
+		return quoted
+	}
+	return name
 }
 
 // unquote returns the string that a JSON text of one is.

@@ -4,61 +4,53 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
+	"maps"
 	"reflect"
-	"strings"
+	"slices"
 
 	"github.com/tooldedup/dedup"
 )
 
-// decode reads arguments into a pointer to In.
-func decode(tool string, args json.RawMessage, in any) error {
+// decode reads arguments, which the plan has found fit, into a pointer to In.
+// What still goes wrong is a type's own reading of its JSON.
+func (p *argsPlan) decode(tool string, args json.RawMessage, in any) error {
 	err := json.Unmarshal(args, in)
-	var mismatch *json.UnmarshalTypeError
-	switch {
-	case err == nil:
+	if err == nil {
 		return nil
-	case errors.As(err, &mismatch):
-		return &ArgumentError{Tool: tool, Field: mismatch.Field, Reason: mismatchReason(mismatch), Err: err}
-	default: // a type's own UnmarshalJSON
-		return &ArgumentError{Tool: tool, Reason: "cannot be read into " + reflect.TypeOf(in).Elem().String(), Err: err}
 	}
+	bad := &ArgumentError{Tool: tool, Reason: "cannot be read"}
+	if m := p.culprit(args, reflect.TypeOf(in).Elem()); m != nil {
+		bad.Field, bad.Reason = m.name, "cannot be read as "+m.value.typ.String()
+	}
+	if !p.secrets() {
+		bad.Err = err
+	}
+	return bad
 }
 
-// mismatchReason tells what was expected and what was given, without the value
-// that encoding/json puts behind the word "number".
-func mismatchReason(e *json.UnmarshalTypeError) string {
-	given, _, _ := strings.Cut(e.Value, " ")
-	want := jsonName(e.Type)
-	if want == given {
-		return "does not fit " + e.Type.String()
+// culprit returns the member of the arguments that cannot be read by itself. No
+// error of a type's own tells where it stands.
+func (p *argsPlan) culprit(args json.RawMessage, in reflect.Type) *member {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(args, &members) != nil {
+		return nil
 	}
-	return fmt.Sprintf("must be of type %s and is of type %s", want, given)
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		alone, err := json.Marshal(map[string]json.RawMessage{name: members[name]})
+		if err == nil && json.Unmarshal(alone, reflect.New(in).Interface()) != nil {
+			return p.root.members[name]
+		}
+	}
+	return nil
 }
 
-// jsonName names what a type is in JSON.
-func jsonName(t reflect.Type) string {
-	switch t.Kind() {
-	case reflect.Pointer:
-		return jsonName(t.Elem())
-	case reflect.String:
-		return "string"
-	case reflect.Bool:
-		return "bool"
-	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
-		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr,
-		reflect.Float32, reflect.Float64:
-		return "number"
-	case reflect.Slice, reflect.Array:
-		return "array"
-	default:
-		return "object"
-	}
-}
-
-// encode returns the JSON text of a result, with <, > and & as they are.
+// encode returns the JSON text of a result, with <, > and & as they are. A
+// [json.RawMessage] is one already.
 func encode(out any) (json.RawMessage, error) {
 	if raw, ok := out.(json.RawMessage); ok && raw != nil {
+		if !json.Valid(raw) {
+			return nil, &dedup.ResultError{Op: "encode", Err: errors.New("not valid JSON")}
+		}
 		return raw, nil
 	}
 	var text bytes.Buffer

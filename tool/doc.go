@@ -46,6 +46,7 @@
 //	*RegistrationError  Add             tools that cannot be registered, and every reason
 //	*UnknownToolError   Invoke          there is no tool of that name
 //	*ArgumentError      Invoke          the arguments do not fit, and which
+//	*ReadOnlyError      Invoke          a ReadOnly tool tried to write
 //	*LookalikeError     Invoke          an equal call was made before under another key
 //
 // Invoke returns the errors of [dedup.Do] as well, those of the tool's own Run,

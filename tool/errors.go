@@ -43,19 +43,36 @@ type UnknownToolError struct {
 }
 
 // Error implements error.
-func (e *UnknownToolError) Error() string { return fmt.Sprintf("tool: there is no tool %q", e.Tool) }
+func (e *UnknownToolError) Error() string { return "tool: there is no tool " + shown(e.Tool) }
+
+// ReadOnlyError tells that a tool that is registered as ReadOnly tried to write.
+// Postgres has kept it from that. It wraps nothing: the server's 25006 stands
+// for a demoted server elsewhere and would be retried. Returned by
+// Registry.Invoke.
+type ReadOnlyError struct {
+	Tool string
+	// Reason is the server's message.
+	Reason string
+}
+
+// Error implements error.
+func (e *ReadOnlyError) Error() string {
+	return fmt.Sprintf("tool: %s is registered as ReadOnly and tried to write (%s): give it the class that it has", e.Tool, e.Reason)
+}
 
 // ArgumentError tells that a call's arguments do not fit the tool's. Nothing was
 // run. Returned by Registry.Invoke.
 type ArgumentError struct {
 	Tool string
 	// Field is the path of the argument, with dots and indexes, such as
-	// "lines[2].sku"; empty where it is the whole.
+	// "lines[2].sku"; empty where it is the whole. Names that are unknown are
+	// the caller's own; they are cut, and quoted where they do not print.
 	Field string
 	// Reason says what is wrong, and never quotes a value.
 	Reason string
-	// Err is the cause, if there is one. Error does not print it: it may quote
-	// the value.
+	// Err is what the argument's type said that could not read or write its
+	// JSON or text by itself, nil otherwise and for tools with a field tagged
+	// redact. Error does not print it: it may quote the value.
 	Err error
 }
 

@@ -17,7 +17,8 @@ type Info struct {
 	Retention  dedup.Retention
 	Lookalikes LookalikeGuard
 	// Key, Ignored and Redacted are the paths of the arguments that are tagged
-	// so, with dots.
+	// so, with dots. A type that stands in several lists, maps or behind several
+	// pointers is listed where it stands first.
 	Key, Ignored, Redacted []string
 	// In and Out are the types of arguments and result.
 	In, Out reflect.Type

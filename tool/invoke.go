@@ -3,9 +3,11 @@ package tool
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tooldedup/dedup"
 )
@@ -50,6 +52,9 @@ type Answer struct {
 	// The times are zero where there is no record.
 	Replayed           bool
 	FirstAt, ExpiresAt time.Time
+	// Recovered tells that the answer to this call's own COMMIT was lost and its
+	// record found: Replayed is true too. Count effects by !Replayed || Recovered.
+	Recovered bool
 	// Lookalike is the latest earlier call that this one equals but for its key,
 	// where the tool's guard looks for such: nil if there is none.
 	Lookalike *Lookalike
@@ -65,15 +70,18 @@ func (r *Registry) Invoke(ctx context.Context, inv Invocation) (Answer, error) {
 	if t == nil {
 		return Answer{}, &UnknownToolError{Tool: inv.Tool}
 	}
+	if ctx == nil {
+		return Answer{}, &dedup.InvalidCallError{Field: "ctx", Reason: "must not be nil"}
+	}
 	c, err := t.call(inv)
 	if err != nil {
 		return Answer{}, err
 	}
 	switch {
 	case t.Class == ReadOnly:
-		return r.runOnce(ctx, c, pgx.ReadOnly)
+		return r.runReading(ctx, t, c)
 	case c.Key == "" && !t.Class.NeedsKey():
-		return r.runOnce(ctx, c, pgx.ReadWrite)
+		return r.runOnce(ctx, c, pgx.TxOptions{})
 	case t.Lookalikes.Action != Ignore:
 		return r.runGuarded(ctx, t, c, inv)
 	default:
@@ -115,9 +123,20 @@ func (t *definition) call(inv Invocation) (*call, error) {
 	return c, err
 }
 
+// runReading runs a call that must not write. The SELECT goes along with BEGIN:
+// after a query a transaction that is read-only stays so, whatever the tool sets.
+func (r *Registry) runReading(ctx context.Context, t *definition, c *call) (Answer, error) {
+	answer, err := r.runOnce(ctx, c, pgx.TxOptions{BeginQuery: "BEGIN READ ONLY; SELECT 1"})
+	var server *pgconn.PgError
+	if errors.As(err, &server) && server.Code == "25006" {
+		return answer, &ReadOnlyError{Tool: t.Name, Reason: server.Message}
+	}
+	return answer, err
+}
+
 // runOnce runs a call without a record, in a transaction of its own.
-func (r *Registry) runOnce(ctx context.Context, c *call, mode pgx.TxAccessMode) (answer Answer, err error) {
-	err = pgx.BeginTxFunc(ctx, r.d.Pool(), pgx.TxOptions{AccessMode: mode}, func(tx pgx.Tx) (err error) {
+func (r *Registry) runOnce(ctx context.Context, c *call, opts pgx.TxOptions) (answer Answer, err error) {
+	err = pgx.BeginTxFunc(ctx, r.d.Pool(), opts, func(tx pgx.Tx) (err error) {
 		answer.JSON, err = c.run(ctx, tx)
 		return err
 	})
@@ -131,6 +150,6 @@ func (r *Registry) runKeyed(ctx context.Context, c *call) (Answer, error) {
 	result, err := dedup.Do(ctx, r.d, c.Call, c.run)
 	return Answer{
 		JSON: result.Value, Key: c.Key, Scope: c.Scope,
-		Replayed: result.Replayed, FirstAt: result.CreatedAt, ExpiresAt: result.ExpiresAt,
+		Replayed: result.Replayed, Recovered: result.Recovered, FirstAt: result.CreatedAt, ExpiresAt: result.ExpiresAt,
 	}, err
 }

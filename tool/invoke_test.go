@@ -3,58 +3,276 @@ package tool_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tooldedup/dedup"
-	"github.com/tooldedup/dedup/internal/pgtest"
 	"github.com/tooldedup/dedup/tool"
 )
 
-type ticketIn struct {
-	Title string `json:"title"`
-	Note  string `json:"note,omitempty" dedup:"ignore"`
-}
-
-type ticket struct {
-	ID    int64  `json:"id"`
-	Title string `json:"title"`
-}
-
-func TestInvoke(t *testing.T) {
+func TestReadOnlyCannotWrite(t *testing.T) {
 	t.Parallel()
-	pool := pgtest.New(t).Pool(t)
-	_, err := pool.Exec(t.Context(), `CREATE TABLE tickets (id bigint GENERATED ALWAYS AS IDENTITY, title text)`)
-	require.NoError(t, err)
-	d, err := dedup.New(pool, nil)
-	require.NoError(t, err)
-	tools := tool.NewRegistry(d, nil)
-	require.NoError(t, tools.Add(tool.Tool[ticketIn, ticket]{
-		Name: "create_ticket", Class: tool.Write, Lookalikes: tool.LookalikeGuard{Action: tool.Refuse},
-		Run: func(ctx context.Context, tx pgx.Tx, in ticketIn) (out ticket, err error) {
-			err = tx.QueryRow(ctx, `INSERT INTO tickets (title) VALUES ($1) RETURNING id, title`, in.Title).Scan(&out.ID, &out.Title)
-			return out, err
-		},
-	}))
-	inv := tool.Invocation{Scope: "acme", Session: "s", Turn: 1, CallID: "c", Tool: "create_ticket", Args: json.RawMessage(`{"title":"a","note":"1"}`)}
-	first, err := tools.Invoke(t.Context(), inv)
-	require.NoError(t, err)
-	inv.Args = json.RawMessage(` {"note":"2", "title" : "a"}`)
-	again, err := tools.Invoke(t.Context(), inv)
-	require.NoError(t, err)
+	b := setup(t, nil, nil)
+	add := func(name, first string) {
+		require.NoError(t, b.tools.Add(tool.Tool[ticketIn, int]{
+			Name: name, Class: tool.ReadOnly,
+			Run: func(ctx context.Context, tx pgx.Tx, in ticketIn) (n int, err error) {
+				if first != "" {
+					if _, err := tx.Exec(ctx, first); err != nil {
+						return 0, err
+					}
+				}
+				return n, tx.QueryRow(ctx, `SELECT count(*) FROM tickets`).Scan(&n)
+			},
+		}))
+	}
+	add("count", "")
+	add("insert", `INSERT INTO tickets (title) VALUES ('x')`)
+	add("open_up", `SET TRANSACTION READ WRITE`)
+
+	for range 2 {
+		answer := b.invoke(t, tool.Invocation{Tool: "count", Key: "unused", Args: json.RawMessage(`{"title":"a"}`)})
+		require.Equal(t, tool.Answer{JSON: json.RawMessage("0")}, answer, "no scope, no key, no record")
+	}
+	var readOnly *tool.ReadOnlyError
+	err := b.fails(t, call("insert", "k", `{"title":"a"}`))
+	require.ErrorAs(t, err, &readOnly)
+	require.Equal(t, "insert", readOnly.Tool)
+	require.False(t, dedup.IsRetryable(err), "the tool is wrong, not the server")
+	require.ErrorContains(t, b.fails(t, call("open_up", "k", `{"title":"a"}`)), "before any query")
+	require.Zero(t, b.count(t, "tickets"))
+	require.Zero(t, b.count(t, "tool_dedup"))
+}
+
+func TestIdempotentWithAndWithoutKey(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil, nil)
+	b.add(t, "set", tool.Idempotent)
+	without := tool.Invocation{Scope: "acme", Tool: "set", Args: json.RawMessage(`{"title":"a"}`)}
+	for range 2 {
+		answer := b.invoke(t, without)
+		require.Empty(t, answer.Key)
+		require.False(t, answer.Replayed)
+		require.Zero(t, answer.FirstAt)
+	}
+	require.Equal(t, 2, b.count(t, "tickets"))
+	require.Zero(t, b.count(t, "tool_dedup"))
+
+	first, again := b.invoke(t, call("set", "k", `{"title":"a"}`)), b.invoke(t, call("set", "k", `{"title":"a"}`))
 	require.True(t, again.Replayed)
 	require.Equal(t, string(first.JSON), string(again.JSON))
+	require.Equal(t, 3, b.count(t, "tickets"))
 
-	inv.CallID = "d"
-	_, err = tools.Invoke(t.Context(), inv)
-	var alike *tool.LookalikeError
-	require.ErrorAs(t, err, &alike)
-	require.Equal(t, string(first.JSON), string(alike.Earlier.Result))
-	inv.Confirmed = true
-	second, err := tools.Invoke(t.Context(), inv)
+	without.Scope = ""
+	require.ErrorIs(t, b.fails(t, without), dedup.ErrScopeRequired)
+}
+
+func TestWritesNeedKeyAndScope(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil, nil)
+	b.add(t, "write", tool.Write)
+	b.add(t, "destroy", tool.Destructive)
+	b.add(t, "guarded", tool.Write, func(d *tool.Tool[ticketIn, ticket]) { d.Lookalikes.Action = tool.Refuse })
+	for _, name := range []string{"write", "destroy", "guarded"} {
+		for _, inv := range []tool.Invocation{
+			{},
+			{Session: "s"}, // a session without a call's id
+			{CallID: "c"},  // a call's id without a session
+			{Turn: 3},
+		} {
+			inv.Scope, inv.Tool, inv.Args = "acme", name, json.RawMessage(`{"title":"a"}`)
+			require.ErrorIs(t, b.fails(t, inv), dedup.ErrKeyRequired)
+		}
+		require.ErrorIs(t, b.fails(t, tool.Invocation{Tool: name, Key: "k", Args: json.RawMessage(`{"title":"a"}`)}), dedup.ErrScopeRequired)
+	}
+	require.Zero(t, b.runs.Load())
+
+	answer := b.invoke(t, call("write", "k", `{"title":"a"}`))
+	require.Equal(t, "k", answer.Key)
+	require.Equal(t, "acme", answer.Scope)
+	require.NotZero(t, answer.FirstAt)
+	require.Greater(t, answer.ExpiresAt, answer.FirstAt)
+}
+
+func TestKeyPrecedence(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil, nil)
+	type in struct {
+		Ref string `json:"ref,omitempty" dedup:"key"`
+	}
+	require.NoError(t, b.tools.Add(tool.Tool[in, string]{Name: "w", Class: tool.Write, Run: func(context.Context, pgx.Tx, in) (string, error) { return "ok", nil }}))
+	inv := tool.Invocation{Scope: "acme", Session: "s", Turn: 2, CallID: "c", Key: "mine", Tool: "w", Args: json.RawMessage(`{"ref":"R1"}`)}
+	require.Equal(t, "R1", b.invoke(t, inv).Key)
+	inv.Args = nil
+	require.Equal(t, "mine", b.invoke(t, inv).Key)
+	inv.Key = ""
+	derived, err := dedup.KeyFromToolCall("s", 2, "c")
 	require.NoError(t, err)
-	require.NotNil(t, second.Lookalike)
-	require.NotEqual(t, string(first.JSON), string(second.JSON))
+	require.Equal(t, derived, b.invoke(t, inv).Key)
+	inv.Turn = -1
+	var invalid *dedup.InvalidCallError
+	require.ErrorAs(t, b.fails(t, inv), &invalid)
+	require.Equal(t, "Turn", invalid.Field)
+}
+
+func TestReusedKeyNamesTheField(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil, nil)
+	b.add(t, "w", tool.Write)
+	b.invoke(t, call("w", "k", `{"title":"canary-one","note":"x"}`))
+	answer, err := b.tools.Invoke(t.Context(), call("w", "k", `{"title":"canary-two","note":"y"}`))
+	var reused *dedup.KeyReusedError
+	require.ErrorAs(t, err, &reused)
+	require.Equal(t, []string{"title"}, reused.Changed)
+	require.NotContains(t, err.Error(), "canary")
+	require.Equal(t, "k", answer.Key)
+	require.NotZero(t, answer.FirstAt)
+	require.Nil(t, answer.JSON)
+}
+
+func TestReplaysAreByteEqual(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil, nil)
+	const odd = ` {"z": 1.0, "a":"<&>é\u0000"}`
+	require.NoError(t, b.tools.Add(
+		tool.Tool[struct{}, json.RawMessage]{Name: "raw", Class: tool.Write, Run: func(context.Context, pgx.Tx, struct{}) (json.RawMessage, error) {
+			return json.RawMessage(odd), nil
+		}},
+		tool.Tool[struct{}, json.RawMessage]{Name: "none", Class: tool.Write, Run: func(context.Context, pgx.Tx, struct{}) (json.RawMessage, error) {
+			return nil, nil
+		}},
+		tool.Tool[struct{}, string]{Name: "text", Class: tool.Write, Run: func(context.Context, pgx.Tx, struct{}) (string, error) { return "<&>", nil }},
+		tool.Tool[struct{}, json.RawMessage]{Name: "broken", Class: tool.ReadOnly, Run: func(context.Context, pgx.Tx, struct{}) (json.RawMessage, error) {
+			return json.RawMessage(`{`), nil
+		}},
+	))
+	for name, want := range map[string]string{"raw": odd, "none": "null", "text": `"<&>"`} {
+		first, again := b.invoke(t, call(name, "k", "")), b.invoke(t, call(name, "k", "{}"))
+		require.Equal(t, want, string(first.JSON))
+		require.Equal(t, want, string(again.JSON))
+		require.True(t, again.Replayed)
+		require.Equal(t, first.FirstAt, again.FirstAt)
+	}
+	require.ErrorIs(t, b.fails(t, call("broken", "", "")), dedup.ErrResult)
+}
+
+func TestErrorsOfRun(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil, nil)
+	declined := errors.New("card declined")
+	fails := func(err error) func(context.Context, pgx.Tx, ticketIn) (ticket, error) {
+		return func(ctx context.Context, tx pgx.Tx, in ticketIn) (ticket, error) {
+			_, _ = b.createTicket(ctx, tx, in)
+			return ticket{}, err
+		}
+	}
+	b.add(t, "plain", tool.Write, func(d *tool.Tool[ticketIn, ticket]) { d.Run = fails(declined) })
+	b.add(t, "final", tool.Write, func(d *tool.Tool[ticketIn, ticket]) { d.Run = fails(dedup.Final(declined)) })
+	b.add(t, "stored", tool.Write, func(d *tool.Tool[ticketIn, ticket]) { d.Run, d.Errors = fails(declined), dedup.ErrorsStored })
+	b.add(t, "unkeyed", tool.Idempotent, func(d *tool.Tool[ticketIn, ticket]) { d.Run = fails(declined) })
+
+	for range 2 {
+		require.ErrorIs(t, b.fails(t, call("plain", "k", `{"title":"a"}`)), declined)
+		require.ErrorIs(t, b.fails(t, call("unkeyed", "", `{"title":"a"}`)), declined)
+	}
+	require.EqualValues(t, 4, b.runs.Load())
+	for _, name := range []string{"final", "stored"} {
+		before := b.runs.Load()
+		var refused *dedup.RefusedError
+		for i := range 2 {
+			require.ErrorAs(t, b.fails(t, call(name, "k", `{"title":"a"}`)), &refused)
+			require.Equal(t, i == 1, refused.Replayed)
+			require.Equal(t, "card declined", refused.Message)
+		}
+		require.Equal(t, before+1, b.runs.Load())
+	}
+	require.Zero(t, b.count(t, "tickets"))
+}
+
+func TestUnknownTool(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil, nil)
+	var unknown *tool.UnknownToolError
+	require.ErrorAs(t, b.fails(t, call("nobody", "k", "{}")), &unknown)
+	require.Equal(t, "nobody", unknown.Tool)
+	long := make([]byte, 1<<20)
+	require.Less(t, len(b.fails(t, call(string(long), "k", "{}")).Error()), 400)
+	_, found := b.tools.Lookup("nobody")
+	require.False(t, found)
+}
+
+func TestCancelledContext(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil, nil)
+	b.add(t, "w", tool.Write)
+	b.add(t, "i", tool.Idempotent)
+	b.add(t, "g", tool.Write, func(d *tool.Tool[ticketIn, ticket]) { d.Lookalikes.Action = tool.Report })
+	require.NoError(t, b.tools.Add(tool.Tool[ticketIn, int]{Name: "r", Class: tool.ReadOnly, Run: func(context.Context, pgx.Tx, ticketIn) (int, error) { return 1, nil }}))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, name := range []string{"w", "i", "g", "r"} {
+		inv := call(name, "k", `{"title":"a"}`)
+		if name == "i" {
+			inv.Key = ""
+		}
+		_, err := b.tools.Invoke(ctx, inv)
+		require.ErrorIs(t, err, context.Canceled, name)
+	}
+	require.Zero(t, b.count(t, "tickets"))
+	var none context.Context
+	_, err := b.tools.Invoke(none, call("w", "k", `{"title":"a"}`))
+	require.ErrorContains(t, err, "ctx")
+}
+
+func TestCancelledWhileRunning(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	b.add(t, "w", tool.Write, func(d *tool.Tool[ticketIn, ticket]) {
+		d.Run = func(ctx context.Context, tx pgx.Tx, in ticketIn) (ticket, error) {
+			out, err := b.createTicket(ctx, tx, in)
+			if b.runs.Load() == 1 {
+				cancel()
+				<-ctx.Done()
+				return out, ctx.Err()
+			}
+			return out, err
+		}
+	})
+	_, err := b.tools.Invoke(ctx, call("w", "k", `{"title":"a"}`))
+	require.ErrorIs(t, err, context.Canceled)
+	require.Zero(t, b.count(t, "tickets"))
+	require.False(t, b.invoke(t, call("w", "k", `{"title":"a"}`)).Replayed)
+	require.Equal(t, 1, b.count(t, "tickets"))
+}
+
+func TestScopes(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil, nil)
+	b.add(t, "caller", tool.Write)
+	b.add(t, "session", tool.Write, func(d *tool.Tool[ticketIn, ticket]) { d.Scope = tool.PerSession })
+	in := func(name, scope, session string) tool.Invocation {
+		return tool.Invocation{Scope: scope, Session: session, Key: "k", Tool: name, Args: json.RawMessage(`{"title":"` + scope + `"}`)}
+	}
+	// Two principals with equal keys.
+	for _, name := range []string{"caller", "session"} {
+		one, other := b.invoke(t, in(name, "acme", "s")), b.invoke(t, in(name, "evil", "s"))
+		require.False(t, other.Replayed)
+		require.NotEqual(t, string(one.JSON), string(other.JSON))
+		require.NotEqual(t, one.Scope, other.Scope)
+	}
+	// Two sessions of one principal.
+	require.True(t, b.invoke(t, in("caller", "acme", "t")).Replayed)
+	require.False(t, b.invoke(t, in("session", "acme", "t")).Replayed)
+	require.True(t, b.invoke(t, in("session", "acme", "t")).Replayed)
+	// Scope and session cannot run into each other.
+	require.NotEqual(t, b.invoke(t, in("session", "ab", "c")).Scope, b.invoke(t, in("session", "a", "bc")).Scope)
+
+	var invalid *dedup.InvalidCallError
+	require.ErrorAs(t, b.fails(t, in("session", "acme", "")), &invalid)
+	require.Equal(t, "Session", invalid.Field)
+	require.ErrorIs(t, b.fails(t, in("session", "", "s")), dedup.ErrScopeRequired)
 }

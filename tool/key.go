@@ -2,6 +2,7 @@ package tool
 
 import (
 	"encoding"
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"strconv"
@@ -27,15 +28,24 @@ func (t *definition) key(inv Invocation, in reflect.Value) (string, error) {
 
 // keyOf returns the key that arguments hold, empty if all its fields are.
 func (p *argsPlan) keyOf(tool string, in reflect.Value) (string, error) {
+	if len(p.keys) == 0 {
+		return "", nil
+	}
 	parts := make([]string, len(p.keys))
-	empty := 0
+	empty, firstEmpty := 0, ""
 	for i, k := range p.keys {
 		part, err := keyPart(in.FieldByIndex(k.index))
 		if err != nil {
-			return "", &ArgumentError{Tool: tool, Field: k.path, Reason: "cannot be part of a key", Err: err}
+			bad := &ArgumentError{Tool: tool, Field: k.path, Reason: "cannot be part of a key"}
+			if !p.secrets() {
+				bad.Err = err
+			}
+			return "", bad
 		}
 		if parts[i] = part; part == "" {
-			empty++
+			if empty++; empty == 1 {
+				firstEmpty = k.path
+			}
 		}
 	}
 	switch {
@@ -43,6 +53,8 @@ func (p *argsPlan) keyOf(tool string, in reflect.Value) (string, error) {
 		return "", nil
 	case len(parts) == 1 && p.keys[0].verbatim:
 		return parts[0], nil
+	case empty > 0:
+		return "", &ArgumentError{Tool: tool, Field: firstEmpty, Reason: "is empty, and is the key together with others"}
 	default:
 		return dedup.KeyFromIntent(parts...)
 	}
@@ -71,10 +83,13 @@ func keyPart(v reflect.Value) (string, error) {
 var textMarshaler = reflect.TypeFor[encoding.TextMarshaler]()
 
 // isKeyType tells whether values of a type can be part of a key: those that have
-// one text, whatever the caller's spelling. Floats have not.
+// one text, whatever the caller's spelling. Floats and json.Number have not.
 func isKeyType(t reflect.Type) bool {
 	if t.Implements(textMarshaler) {
 		return t.Kind() != reflect.Pointer && t.Kind() != reflect.Interface
+	}
+	if t == reflect.TypeFor[json.Number]() {
+		return false
 	}
 	switch t.Kind() {
 	case reflect.String, reflect.Bool,

@@ -12,8 +12,12 @@ import (
 // meant, a second bag for one, so that the guard is off by default, and to
 // refuse is for tools where they hardly ever are.
 //
-// It needs the table tool_lookalike of the migrations, and costs a call one
-// round trip.
+// It needs the table tool_lookalike of the migrations (see [Registry.Check]), and
+// costs a call and a replay one round trip each. Calls without a session count as
+// one session of their scope. Lookalikes that run at once take turns inside
+// Postgres, each holding its connection, until their context ends: two at once
+// are an earlier and a later one. The guard needs advisory locks that all
+// servers share, and so is not for Citus or other routers.
 type LookalikeGuard struct {
 	// Action is what becomes of a call that looks like an earlier one.
 	Action LookalikeAction
@@ -82,7 +86,7 @@ func (g LookalikeGuard) problems(d *definition) (found []Problem) {
 type Lookalike struct {
 	// KeyHash is the [dedup.KeyHash] of the earlier call's key.
 	KeyHash string
-	// At is when it ran, by the database's clock.
+	// At is when it ran, by the database's clock, a moment before its record.
 	At time.Time
 	// Result is its recorded result, nil once that is gone.
 	Result json.RawMessage

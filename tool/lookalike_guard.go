@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tooldedup/dedup"
 )
@@ -37,123 +38,129 @@ func (l likeness) lock() int64 { return int64(binary.BigEndian.Uint64(l[:8])) }
 func (r *Registry) runGuarded(ctx context.Context, t *definition, c *call, inv Invocation) (Answer, error) {
 	like, err := likenessOf(c, inv.Session)
 	if err != nil {
-		return Answer{}, err
+		return Answer{Key: c.Key, Scope: c.Scope}, err
 	}
-	g := &lookalikeGuard{table: pgx.Identifier{r.d.Options().Schema, "tool_lookalike"}.Sanitize(), like: like, key: c.Key, window: t.Lookalikes.window()}
-	var earlier *sighting
+	g := r.guard(t, c, like)
+	var earlier *Lookalike
 	run := c.run
-	c.run = func(ctx context.Context, tx pgx.Tx) (json.RawMessage, error) {
-		seen, err := g.enter(ctx, tx)
-		if err != nil {
-			return nil, err
+	c.run = func(ctx context.Context, tx pgx.Tx) (_ json.RawMessage, err error) {
+		if earlier, err = g.enter(ctx, tx); err != nil {
+			// Stored as an answer it would stay one when the table is mended.
+			return nil, dedup.NotFinal(err)
 		}
-		earlier = seen
-		if seen != nil && t.Lookalikes.Action == Refuse && !inv.Confirmed {
+		if earlier != nil && t.Lookalikes.Action == Refuse && !inv.Confirmed {
 			return nil, dedup.NotFinal(errLooksAlike)
 		}
 		return run(ctx, tx)
 	}
 
 	answer, err := r.runKeyed(ctx, c)
-	if err == nil && answer.Replayed {
-		if earlier, err = g.before(ctx, r.d); err != nil {
-			return Answer{}, err
-		}
-	}
 	refused := errors.Is(err, errLooksAlike)
-	if earlier == nil || err != nil && !refused {
+	if err != nil && !refused {
 		return answer, err
 	}
-	alike := Lookalike{KeyHash: dedup.KeyHash(earlier.key), At: earlier.at}
-	status, err := r.d.Lookup(ctx, c.Scope, c.Tool, earlier.key)
-	if err != nil {
-		return Answer{Key: c.Key, Scope: c.Scope}, fmt.Errorf("tool: looking up the call that this one equals: %w", err)
+	if answer.Replayed {
+		if earlier, err = g.recall(ctx, r.d); err != nil {
+			return Answer{Key: c.Key, Scope: c.Scope}, err
+		}
 	}
-	alike.Result = status.Result
-	if r.opts.OnLookalike != nil && !answer.Replayed {
+	if earlier != nil && r.opts.OnLookalike != nil && (!answer.Replayed || answer.Recovered) {
 		r.opts.OnLookalike(LookalikeEvent{
-			Scope: c.Scope, Tool: c.Tool, KeyHash: dedup.KeyHash(c.Key), Earlier: alike,
+			Scope: c.Scope, Tool: c.Tool, KeyHash: dedup.KeyHash(c.Key), Earlier: *earlier,
 			Action: t.Lookalikes.Action, Confirmed: inv.Confirmed,
 		})
 	}
 	if refused {
-		return answer, &LookalikeError{Tool: c.Tool, KeyHash: dedup.KeyHash(c.Key), Earlier: alike}
+		return answer, &LookalikeError{Tool: c.Tool, KeyHash: dedup.KeyHash(c.Key), Earlier: *earlier}
 	}
-	answer.Lookalike = &alike
+	answer.Lookalike = earlier
 	return answer, nil
 }
 
 var errLooksAlike = errors.New("tool: an equal call was made under another key")
 
-// sighting is an earlier call that a call equals.
-type sighting struct {
-	key string
-	at  time.Time
-}
-
 // lookalikeGuard is the guard of one call.
 type lookalikeGuard struct {
-	table  string
+	tables guardTables
+	call   *call
 	like   likeness
-	key    string
 	window time.Duration
+	// kept is for how long the call's row is: as long as it may be the earlier
+	// call of another, and as long as its own answer is replayed with its mark.
+	kept time.Duration
+}
+
+// guardTables are the quoted names of the tables.
+type guardTables struct{ seen, records string }
+
+func (r *Registry) guard(t *definition, c *call, like likeness) *lookalikeGuard {
+	opts := r.d.Options()
+	return &lookalikeGuard{
+		tables: guardTables{
+			seen:    pgx.Identifier{opts.Schema, "tool_lookalike"}.Sanitize(),
+			records: pgx.Identifier{opts.Schema, "tool_dedup"}.Sanitize(),
+		},
+		call: c, like: like, window: t.Lookalikes.window(),
+		kept: max(t.Lookalikes.window(), t.Retention.Or(opts.Retention).Result),
+	}
 }
 
 // enter writes the call down and returns the latest one before it. It is the
 // first that the call's transaction does, so that the lock is taken before any
 // other. The look is a statement of its own: its snapshot must be younger than
-// the lock. At stricter levels than READ COMMITTED it is not, and two lookalikes
-// that run at once may miss each other.
-func (g *lookalikeGuard) enter(ctx context.Context, tx pgx.Tx) (*sighting, error) {
+// the lock. At SERIALIZABLE it is not, and Postgres itself finds out.
+func (g *lookalikeGuard) enter(ctx context.Context, tx pgx.Tx) (*Lookalike, error) {
 	b := &pgx.Batch{}
 	b.Queue(`SELECT pg_catalog.pg_advisory_xact_lock($1::bigint)`, g.like.lock())
-	b.Queue(g.selectBefore(`pg_catalog.clock_timestamp()`), g.like[:], g.key, g.window.Microseconds())
-	b.Queue(fmt.Sprintf(`INSERT INTO %s (likeness, key, at, until)
-VALUES ($1::bytea, $2::text, pg_catalog.clock_timestamp(), pg_catalog.clock_timestamp() + $3::bigint * interval '1 microsecond')
-ON CONFLICT (likeness, key) DO UPDATE SET at = EXCLUDED.at, until = EXCLUDED.until`, g.table), g.like[:], g.key, g.window.Microseconds())
-	// More than one for each that comes, so that the table does not grow on.
-	b.Queue(fmt.Sprintf(`DELETE FROM %[1]s WHERE ctid = ANY (ARRAY(
-       SELECT ctid FROM %[1]s WHERE until <= pg_catalog.clock_timestamp() ORDER BY until LIMIT 2 FOR UPDATE SKIP LOCKED))`, g.table))
+	b.Queue(g.tables.enterSQL(), g.like[:], g.call.Key, g.window.Microseconds(), g.kept.Microseconds(), g.call.Scope, g.call.Tool)
+	b.Queue(g.tables.cleanSQL())
 	results := tx.SendBatch(ctx, b)
 	_, err := results.Exec()
-	var seen *sighting
+	var seen *Lookalike
 	if err == nil {
-		seen, err = scanSighting(results.QueryRow())
+		seen, err = scanLookalike(results.QueryRow())
 	}
 	if closed := results.Close(); err == nil {
 		err = closed
 	}
-	if err != nil {
-		return nil, fmt.Errorf("tool: looking for a call that this one equals: %w", err)
-	}
-	return seen, nil
+	return seen, g.explained(err)
 }
 
-// before returns the latest call before one that has a record.
-func (g *lookalikeGuard) before(ctx context.Context, d *dedup.Deduper) (*sighting, error) {
-	own := fmt.Sprintf(`(SELECT own.at FROM %s AS own WHERE own.likeness = $1::bytea AND own.key = $2::text)`, g.table)
-	seen, err := scanSighting(d.Pool().QueryRow(ctx, g.selectBefore(own), g.like[:], g.key, g.window.Microseconds()))
-	if err != nil {
-		return nil, fmt.Errorf("tool: looking for a call that this one equals: %w", err)
-	}
-	return seen, nil
+// recall returns what the call was told when it ran.
+func (g *lookalikeGuard) recall(ctx context.Context, d *dedup.Deduper) (*Lookalike, error) {
+	seen, err := scanLookalike(d.Pool().QueryRow(ctx, g.tables.recallSQL(), g.like[:], g.call.Key, g.call.Scope, g.call.Tool))
+	return seen, g.explained(err)
 }
 
-// selectBefore selects the latest call before a moment.
-func (g *lookalikeGuard) selectBefore(moment string) string {
-	return fmt.Sprintf(`SELECT key, at FROM %s
- WHERE likeness = $1::bytea AND key <> $2::text
-   AND at <= %[2]s AND at > %[2]s - $3::bigint * interval '1 microsecond'
- ORDER BY at DESC LIMIT 1`, g.table, moment)
-}
-
-func scanSighting(row pgx.Row) (*sighting, error) {
-	var s sighting
-	switch err := row.Scan(&s.key, &s.at); {
+func scanLookalike(row pgx.Row) (*Lookalike, error) {
+	var key string
+	var result *string
+	var seen Lookalike
+	switch err := row.Scan(&key, &seen.At, &result); {
 	case errors.Is(err, pgx.ErrNoRows):
 		return nil, nil
 	case err != nil:
 		return nil, err
 	}
-	return &s, nil
+	seen.KeyHash = dedup.KeyHash(key)
+	if result != nil {
+		seen.Result = json.RawMessage(*result)
+	}
+	return &seen, nil
+}
+
+func (g *lookalikeGuard) explained(err error) error {
+	if err == nil {
+		return nil
+	}
+	var server *pgconn.PgError
+	if errors.As(err, &server) {
+		switch server.Code {
+		case "42P01", "42703": // no such table, no such column
+			return fmt.Errorf("tool: the look-alike guard of %s needs the table %s: run `dedup migrate up`, or leave Lookalikes out: %w", g.call.Tool, g.tables.seen, err)
+		case "42501": // no privilege
+			return fmt.Errorf("tool: the look-alike guard of %s may not use the table %s: grant SELECT, INSERT, UPDATE and DELETE: %w", g.call.Tool, g.tables.seen, err)
+		}
+	}
+	return fmt.Errorf("tool: looking for a call that this one of %s equals: %w", g.call.Tool, err)
 }

@@ -1,10 +1,14 @@
 package tool
 
 import (
+	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/tooldedup/dedup"
 )
@@ -21,7 +25,9 @@ type Registry struct {
 // Options configure a Registry. Nil and zero mean the defaults.
 type Options struct {
 	// OnLookalike is told of every call that equals an earlier one but for its
-	// key, whatever becomes of it, before it runs. Default none.
+	// key and that was run or refused for it; not of replays, nor of calls that
+	// failed. It runs in the call's own goroutine, before Invoke returns.
+	// Default none.
 	OnLookalike func(LookalikeEvent)
 }
 
@@ -45,13 +51,14 @@ func (r *Registry) Add(tools ...Definition) error {
 	var problems []Problem
 	added := map[string]*definition{}
 	for i, t := range tools {
-		if t == nil {
+		if v := reflect.ValueOf(t); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
 			problems = append(problems, Problem{Field: fmt.Sprintf("argument %d", i), Reason: "is nil"})
 			continue
 		}
 		d, found := t.define()
 		problems = append(problems, found...)
-		if r.tools[d.Name] != nil || added[d.Name] != nil {
+		problems = append(problems, r.problems(d)...)
+		if d.Name != "" && (r.tools[d.Name] != nil || added[d.Name] != nil) {
 			problems = append(problems, Problem{d.Name, "Name", "is another tool's already"})
 		}
 		added[d.Name] = d
@@ -63,6 +70,22 @@ func (r *Registry) Add(tools ...Definition) error {
 		r.tools[name] = d
 	}
 	return nil
+}
+
+// problems are those of a tool with the registry's Deduper.
+func (r *Registry) problems(t *definition) (found []Problem) {
+	opts := r.d.Options()
+	if t.Lookalikes.Action == Refuse && opts.Isolation == pgx.RepeatableRead {
+		found = append(found, Problem{t.Name, "Lookalikes", "cannot refuse at REPEATABLE READ, where two calls at once do not see each other; " +
+			"use Report, or a Deduper whose Isolation is ReadCommitted or Serializable"})
+	}
+	// The Deduper's own rules for what a call may say, told at start-up.
+	opts.Retention = t.Retention
+	var bad *dedup.OptionsError
+	if _, err := dedup.New(r.d.Pool(), &opts); errors.As(err, &bad) {
+		found = append(found, Problem{t.Name, bad.Option, bad.Reason})
+	}
+	return found
 }
 
 // Tools returns what is to be known of the registered tools, sorted by name.

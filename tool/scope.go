@@ -39,7 +39,10 @@ func (r ScopeRule) MarshalText() ([]byte, error) { return []byte(r.String()), ni
 
 // apply returns the scope of a call in the sense of package dedup.
 func (r ScopeRule) apply(scope, session string) (string, error) {
-	if r == PerCaller || scope == "" {
+	if scope == "" {
+		return "", &dedup.InvalidCallError{Field: "Scope", Reason: "is empty; give the authenticated principal that the call belongs to", Err: dedup.ErrScopeRequired}
+	}
+	if r == PerCaller {
 		return scope, nil
 	}
 	if session == "" {

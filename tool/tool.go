@@ -68,9 +68,13 @@ func (t Tool[In, Out]) define() (*definition, []Problem) {
 			Retention: t.Retention, Lookalikes: t.Lookalikes,
 			In: in, Out: reflect.TypeFor[Out](),
 		},
-		maxWait: t.MaxWait, errors: t.Errors, plan: plan, bind: t.bind,
+		maxWait: t.MaxWait, errors: t.Errors, plan: plan,
+		bind: func(args json.RawMessage) (reflect.Value, dedup.Effect[json.RawMessage], error) {
+			return t.bind(plan, args)
+		},
 	}
 	problems = append(d.problems(), problems...)
+	problems = append(problems, outProblems(t.Name, d.Out)...)
 	if t.Run == nil {
 		problems = append(problems, Problem{t.Name, "Run", "is nil"})
 	}
@@ -80,9 +84,9 @@ func (t Tool[In, Out]) define() (*definition, []Problem) {
 	return d, problems
 }
 
-func (t Tool[In, Out]) bind(args json.RawMessage) (reflect.Value, dedup.Effect[json.RawMessage], error) {
+func (t Tool[In, Out]) bind(plan *argsPlan, args json.RawMessage) (reflect.Value, dedup.Effect[json.RawMessage], error) {
 	var in In
-	if err := decode(t.Name, args, &in); err != nil {
+	if err := plan.decode(t.Name, args, &in); err != nil {
 		return reflect.Value{}, nil, err
 	}
 	return reflect.ValueOf(in), func(ctx context.Context, tx pgx.Tx) (json.RawMessage, error) {
@@ -112,6 +116,9 @@ func (t *definition) problems() (found []Problem) {
 	}
 	if t.Scope != PerCaller && t.Scope != PerSession {
 		report("Scope", "is none of the rules of this package")
+	}
+	if t.errors < dedup.ErrorsDefault || t.errors > dedup.ErrorsStored {
+		report("Errors", "is none of the policies of package dedup")
 	}
 	return append(found, t.Lookalikes.problems(t)...)
 }

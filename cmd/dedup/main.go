@@ -11,6 +11,7 @@ import (
 	"github.com/tooldedup/dedup/cmd/dedup/internal/chaos"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/cli"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/doctor"
+	"github.com/tooldedup/dedup/cmd/dedup/internal/lookalikes"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/migrate"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/replay"
 )
@@ -26,6 +27,7 @@ func main() {
 		migrate.Command(),
 		doctor.Command(),
 		replay.Command(),
+		lookalikes.Command(),
 		replay.WorkerCommand(),
 	))
 }

@@ -17,18 +17,20 @@ func TestUpDownUp(t *testing.T) {
 	t.Parallel()
 
 	b := setup(t)
-	require.Regexp(t, `^MIGRATION +STATE +APPLIED AT\n00001_tool_dedup.sql +pending +-\n$`, b.fine(t, "status"))
+	require.Regexp(t, `^MIGRATION +STATE +APPLIED AT\n00001_tool_dedup.sql +pending +-\n00002_tool_lookalike.sql +pending +-\n$`, b.fine(t, "status"))
 	require.Contains(t, b.fails(t, "check"), "table_missing")
 	require.Equal(t, "nothing to do: tool_dedup_version records no migration\n", b.fine(t, "down"))
 	require.Empty(t, b.relations(t), "looking leaves nothing behind")
 
 	for range 2 {
-		require.Regexp(t, `^applied 00001_tool_dedup.sql in \d+(ms|s|µs)\n$`, b.fine(t, "up"))
+		require.Regexp(t, `^applied 00001_tool_dedup.sql in \d+(ms|s|µs)\napplied 00002_tool_lookalike.sql in \d+(ms|s|µs)\n$`, b.fine(t, "up"))
 		require.NoError(t, migrations.Check(t.Context(), b.pool, nil))
 		require.Equal(t, "nothing to do: all migrations are applied\n", b.fine(t, "up"))
 		require.Equal(t, "\"public\".\"tool_dedup\" is sound\n", b.fine(t, "check"))
-		require.Regexp(t, `00001_tool_dedup.sql +applied +\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\n$`, b.fine(t, "status"))
+		require.Regexp(t, `00001_tool_dedup.sql +applied +\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\n00002_tool_lookalike.sql +applied +\d{4}`, b.fine(t, "status"))
 
+		require.Regexp(t, `^rolled back 00002_tool_lookalike.sql in`, b.fine(t, "down"))
+		require.Equal(t, "\"public\".\"tool_dedup\" is sound\n", b.fine(t, "check"), "it needs the first migration only")
 		require.Regexp(t, `^rolled back 00001_tool_dedup.sql in`, b.fine(t, "down"))
 		require.Equal(t, []string{"public.tool_dedup_version", "public.tool_dedup_version_pkey"}, b.relations(t))
 		require.Equal(t, "nothing to do: tool_dedup_version records no migration\n", b.fine(t, "down"))
@@ -41,11 +43,13 @@ func TestDownKeepsRecords(t *testing.T) {
 	b := setup(t)
 	b.fine(t, "up")
 	b.exec(t, record)
+	b.fine(t, "down")
 	require.Contains(t, b.fails(t, "down"), "give --drop-records")
 	require.NoError(t, migrations.Check(t.Context(), b.pool, nil))
 	b.fine(t, "down", "--drop-records")
 
 	b.fine(t, "up")
+	b.fine(t, "down")
 	b.exec(t, record+`UPDATE tool_dedup SET created_at = '2020-01-01', expires_at = '2020-01-01', forget_at = '2020-01-02'`)
 	b.fine(t, "down")
 }
@@ -80,6 +84,7 @@ func TestSchema(t *testing.T) {
 	require.Equal(t, "\"My app\".\"tool_dedup\" is sound\n", b.fine(t, "check", "--schema", "My app"))
 	require.Contains(t, b.fails(t, "check"), "table_missing")
 	require.Contains(t, b.relations(t), `"My app".tool_dedup`)
+	b.fine(t, "down", "--schema", "My app")
 	b.fine(t, "down", "--schema", "My app")
 
 	b.exec(t, b.fine(t, "print", "--schema", "My app"))
@@ -128,6 +133,7 @@ func TestInterrupted(t *testing.T) {
 
 	b := setup(t)
 	b.fine(t, "up")
+	b.fine(t, "down")
 	tx, err := b.pool.Begin(t.Context())
 	require.NoError(t, err)
 	defer tx.Rollback(context.WithoutCancel(t.Context()))

@@ -1,0 +1,82 @@
+// Package effectoutside finds what effects do outside of the database.
+package effectoutside
+
+import (
+	"go/ast"
+	"go/types"
+
+	"golang.org/x/tools/go/analysis"
+
+	"github.com/tooldedup/dedup/dedupvet/internal/api"
+	"github.com/tooldedup/dedup/dedupvet/internal/effects"
+)
+
+// Analyzer reports it.
+var Analyzer = &analysis.Analyzer{
+	Name: "effectoutside",
+	Doc: `report requests, commands and pauses inside effects
+
+An effect may be run more than once, and all runs but one are rolled back: a
+request or a command of a run stays. And as long as it takes, the effect holds a
+transaction, a connection and its identity. Do it before or after, or write down
+in the effect that it is to be done and do it when that is committed.`,
+	Requires: []*analysis.Analyzer{effects.Analyzer},
+	Run: func(pass *analysis.Pass) (any, error) {
+		for _, region := range effects.Of(pass) {
+			region.Walk(func(n ast.Node, _ []ast.Node) {
+				call, ok := n.(*ast.CallExpr)
+				if !ok {
+					return
+				}
+				switch fn := api.Callee(pass.TypesInfo, call); {
+				case fn == nil:
+				case waits(fn):
+					pass.Reportf(call.Pos(), "%s %s: it holds the transaction, its locks and a connection all the while; wait before or after", name(fn), region.Where())
+				case leaves(fn):
+					pass.Reportf(call.Pos(), "%s %s: an effect may be run again, and no rollback takes this back; do it before or after, or record in the effect that it is to be done", name(fn), region.Where())
+				}
+			})
+		}
+		return nil, nil
+	},
+}
+
+func waits(fn *types.Func) bool { return api.IsFunc(fn, "time", "Sleep", "After", "Tick") }
+
+// leaves tells whether fn talks to somebody else than the database.
+func leaves(fn *types.Func) bool {
+	return api.IsFunc(fn, "net/http", "Get", "Head", "Post", "PostForm") ||
+		api.IsMethod(fn, "net/http", "Client", "Do", "Get", "Head", "Post", "PostForm") ||
+		api.IsMethod(fn, "net/http", "Transport", "RoundTrip") ||
+		api.IsMethod(fn, "net/http", "RoundTripper", "RoundTrip") ||
+		api.IsMethod(fn, "os/exec", "Cmd", "Run", "Start", "Output", "CombinedOutput") ||
+		api.IsFunc(fn, "os", "StartProcess") ||
+		api.IsFunc(fn, "net", "Dial", "DialTimeout", "DialIP", "DialTCP", "DialUDP", "DialUnix") ||
+		api.IsMethod(fn, "net", "Dialer", "Dial", "DialContext", "DialIP", "DialTCP", "DialUDP", "DialUnix") ||
+		api.IsFunc(fn, "crypto/tls", "Dial", "DialWithDialer") ||
+		api.IsMethod(fn, "crypto/tls", "Dialer", "Dial", "DialContext") ||
+		api.IsFunc(fn, "net/smtp", "Dial", "SendMail") ||
+		api.IsMethod(fn, "net/smtp", "Client", "Mail", "Rcpt", "Data") ||
+		api.IsFunc(fn, "net/rpc", "Dial", "DialHTTP", "DialHTTPPath") ||
+		api.IsMethod(fn, "net/rpc", "Client", "Call", "Go") ||
+		callsGRPC(fn)
+}
+
+// callsGRPC tells whether fn is a method of a generated client: these, and no
+// others, end in call options.
+func callsGRPC(fn *types.Func) bool {
+	sig := fn.Signature()
+	if sig.Recv() == nil || !sig.Variadic() {
+		return false
+	}
+	options, ok := sig.Params().At(sig.Params().Len() - 1).Type().(*types.Slice)
+	return ok && api.IsNamed(options.Elem(), "google.golang.org/grpc", "CallOption")
+}
+
+// name is the function as code would spell it.
+func name(fn *types.Func) string {
+	if recv := fn.Signature().Recv(); recv != nil {
+		return api.Short(recv.Type()) + "." + fn.Name()
+	}
+	return fn.Pkg().Name() + "." + fn.Name()
+}

@@ -1,0 +1,18 @@
+package effectoutside_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/tools/go/analysis/analysistest"
+
+	"github.com/tooldedup/dedup/dedupvet/effectoutside"
+)
+
+func TestAnalyzer(t *testing.T) {
+	t.Parallel()
+	dir, err := filepath.Abs("../testdata")
+	require.NoError(t, err)
+	analysistest.Run(t, dir, effectoutside.Analyzer, "effectoutside")
+}

@@ -1,0 +1,139 @@
+// Package api names what the analyzers look for in the code of others: the
+// packages of dedup and pgx, and the types that run statements. All of it is
+// matched by path and name, so that dedupvet depends on neither.
+package api
+
+import (
+	"go/ast"
+	"go/types"
+	"strings"
+
+	"golang.org/x/tools/go/types/typeutil"
+)
+
+// The packages that matter.
+const (
+	Dedup = "github.com/tooldedup/dedup"
+	Tool  = Dedup + "/tool"
+	PGX   = "github.com/jackc/pgx/v5"
+	Pool  = PGX + "/pgxpool"
+	Conn  = PGX + "/pgconn"
+	SQL   = "database/sql"
+)
+
+// IsNamed tells whether t, or what it points to, is the type path.name, of
+// whatever type arguments.
+func IsNamed(t types.Type, path string, names ...string) bool {
+	if t == nil {
+		return false
+	}
+	t = types.Unalias(t)
+	if p, ok := t.(*types.Pointer); ok {
+		t = types.Unalias(p.Elem())
+	}
+	named, ok := t.(*types.Named)
+	return ok && isObject(named.Obj(), path, names)
+}
+
+// IsFunc tells whether fn is one of the functions, not methods, of a package.
+func IsFunc(fn *types.Func, path string, names ...string) bool {
+	return fn != nil && fn.Signature().Recv() == nil && isObject(fn, path, names)
+}
+
+// IsMethod tells whether fn is one of the methods of the type path.recv.
+func IsMethod(fn *types.Func, path, recv string, names ...string) bool {
+	return fn != nil && fn.Signature().Recv() != nil &&
+		IsNamed(fn.Signature().Recv().Type(), path, recv) && isObject(fn, path, names)
+}
+
+func isObject(obj types.Object, path string, names []string) bool {
+	if obj.Pkg() == nil || obj.Pkg().Path() != path {
+		return false
+	}
+	for _, name := range names {
+		if obj.Name() == name {
+			return true
+		}
+	}
+	return false
+}
+
+// Callee is the function or method that call calls, nil if that is only known
+// at run time. Methods of interfaces are given too.
+func Callee(info *types.Info, call *ast.CallExpr) *types.Func {
+	fn, _ := typeutil.Callee(info, call).(*types.Func)
+	if fn == nil {
+		return nil
+	}
+	return fn.Origin()
+}
+
+// Receiver is the x of a method call x.M(…), nil for other calls.
+func Receiver(info *types.Info, call *ast.CallExpr) ast.Expr {
+	sel, ok := ast.Unparen(call.Fun).(*ast.SelectorExpr)
+	if !ok || info.Selections[sel] == nil || info.Selections[sel].Kind() != types.MethodVal {
+		return nil
+	}
+	return sel.X
+}
+
+// ReturnsError tells whether the call's last result is an error.
+func ReturnsError(info *types.Info, call *ast.CallExpr) bool {
+	t := info.TypeOf(call)
+	if tuple, ok := t.(*types.Tuple); ok {
+		if tuple.Len() == 0 {
+			return false
+		}
+		t = tuple.At(tuple.Len() - 1).Type()
+	}
+	return t != nil && IsError(t)
+}
+
+// IsError tells whether t is the type error.
+func IsError(t types.Type) bool {
+	return types.Identical(t, types.Universe.Lookup("error").Type())
+}
+
+// Param is the type that the i-th argument of a call is taken as; the element
+// type for one of several variadic arguments. It is nil for conversions and
+// most built-in functions.
+func Param(info *types.Info, call *ast.CallExpr, i int) types.Type {
+	sig, ok := info.TypeOf(call.Fun).(*types.Signature)
+	if !ok {
+		return nil
+	}
+	last := sig.Params().Len() - 1
+	switch {
+	case sig.Variadic() && i >= last && !call.Ellipsis.IsValid():
+		if slice, ok := sig.Params().At(last).Type().Underlying().(*types.Slice); ok {
+			return slice.Elem()
+		}
+		return nil
+	case i <= last:
+		return sig.Params().At(i).Type()
+	}
+	return nil
+}
+
+// Mentions tells whether a variable for which is answers true is used in n.
+func Mentions(info *types.Info, n ast.Node, is func(*types.Var) bool) bool {
+	found := false
+	ast.Inspect(n, func(n ast.Node) bool {
+		if id, ok := n.(*ast.Ident); ok && !found {
+			v, isVar := info.Uses[id].(*types.Var)
+			found = isVar && is(v)
+		}
+		return !found
+	})
+	return found
+}
+
+// Short is a type as messages show it: with the last element of its path.
+func Short(t types.Type) string {
+	return types.TypeString(t, func(p *types.Package) string { return p.Name() })
+}
+
+// inPGX tells whether a package is pgx or one of its own.
+func inPGX(p *types.Package) bool {
+	return p != nil && (p.Path() == PGX || strings.HasPrefix(p.Path(), PGX+"/"))
+}

@@ -1,0 +1,110 @@
+package api
+
+import (
+	"go/types"
+)
+
+// IsTx tells whether t is a transaction of pgx.
+func IsTx(t types.Type) bool { return IsNamed(t, PGX, "Tx") || IsNamed(t, Pool, "Tx") }
+
+// IsConn tells whether t is one connection of pgx.
+func IsConn(t types.Type) bool { return IsNamed(t, PGX, "Conn") || IsNamed(t, Conn, "PgConn") }
+
+// IsForeign tells whether t runs statements that are never part of the
+// transaction that an effect is handed.
+func IsForeign(t types.Type) bool {
+	return IsNamed(t, Pool, "Pool", "Conn") || IsNamed(t, SQL, "DB", "Tx", "Conn", "Stmt")
+}
+
+// IsQueries tells whether t is made by sqlc or in its way: a set of queries
+// that WithTx binds to a transaction.
+func IsQueries(t types.Type) bool {
+	fn := method(t, "WithTx")
+	if fn == nil {
+		return false
+	}
+	sig := fn.Signature()
+	return sig.Params().Len() == 1 && IsTx(sig.Params().At(0).Type()) &&
+		sig.Results().Len() == 1 && types.Identical(elem(sig.Results().At(0).Type()), elem(t))
+}
+
+// IsStatement tells whether fn, a method, runs a statement or begins a
+// transaction, as those of pgx and database/sql do. Methods of other types
+// count if they answer with types of theirs.
+func IsStatement(fn *types.Func) bool {
+	switch fn.Name() {
+	case "CopyFrom":
+		params := fn.Signature().Params()
+		return params.Len() == 4 && IsNamed(params.At(1).Type(), PGX, "Identifier")
+	case "Exec", "Query", "QueryRow", "SendBatch", "Begin", "BeginTx", "BeginFunc",
+		"ExecContext", "QueryContext", "QueryRowContext", "Prepare", "PrepareContext":
+	default:
+		return false
+	}
+	results := fn.Signature().Results()
+	return results.Len() > 0 && ofDatabase(results.At(0).Type())
+}
+
+// IsHandle tells whether t is a transaction or something that works on one's
+// connection: its rows, a batch, a set of queries, or an interface of the
+// application's own with methods of pgx.
+func IsHandle(t types.Type) bool {
+	switch {
+	case IsTx(t), IsConn(t), IsNamed(t, PGX, "Rows", "Row", "BatchResults", "LargeObjects", "LargeObject"), IsQueries(t):
+		return true
+	case IsForeign(t) || !types.IsInterface(t):
+		return false
+	}
+	methods := types.NewMethodSet(t)
+	for i := range methods.Len() {
+		if fn, ok := methods.At(i).Obj().(*types.Func); ok && IsStatement(fn) {
+			return true
+		}
+	}
+	return false
+}
+
+// HoldsHandle tells whether t is a handle or a struct with one in it.
+func HoldsHandle(t types.Type) bool { return holds(t, 2) }
+
+func holds(t types.Type, depth int) bool {
+	if IsHandle(t) {
+		return true
+	}
+	if IsForeign(t) || depth == 0 {
+		return false
+	}
+	s, ok := elem(t).Underlying().(*types.Struct)
+	if !ok {
+		return false
+	}
+	for field := range s.Fields() {
+		if holds(field.Type(), depth-1) {
+			return true
+		}
+	}
+	return false
+}
+
+func ofDatabase(t types.Type) bool {
+	named, ok := elem(t).(*types.Named)
+	if !ok {
+		return false
+	}
+	pkg := named.Obj().Pkg()
+	return inPGX(pkg) || pkg != nil && pkg.Path() == SQL
+}
+
+func elem(t types.Type) types.Type {
+	t = types.Unalias(t)
+	if p, ok := t.(*types.Pointer); ok {
+		return types.Unalias(p.Elem())
+	}
+	return t
+}
+
+func method(t types.Type, name string) *types.Func {
+	obj, _, _ := types.LookupFieldOrMethod(t, true, nil, name)
+	fn, _ := obj.(*types.Func)
+	return fn
+}

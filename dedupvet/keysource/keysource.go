@@ -1,0 +1,36 @@
+// Package keysource finds keys that are made of times and random values.
+package keysource
+
+import (
+	"go/ast"
+	"go/types"
+
+	"golang.org/x/tools/go/analysis"
+	"golang.org/x/tools/go/analysis/passes/inspect"
+
+	"github.com/tooldedup/dedup/dedupvet/internal/defs"
+	"github.com/tooldedup/dedup/dedupvet/internal/keyflow"
+)
+
+// Analyzer reports them.
+var Analyzer = &analysis.Analyzer{
+	Name: "keysource",
+	Doc: `report keys that are made of the time or of random values
+
+A key names one intent and is the same on every try. One that is made of
+time.Now, of a random number or of a UUID drawn on the spot is another with
+every try, and every try runs. Derive the key from what is saved, or mint it with
+dedup.NewKey and save it before the first try.`,
+	Requires: []*analysis.Analyzer{inspect.Analyzer, defs.Analyzer},
+	Run: func(pass *analysis.Pass) (any, error) {
+		tracer := keyflow.NewTracer(pass)
+		unstable := func(_ ast.Expr, fn *types.Func, _ *types.Var) bool { return keyflow.Unstable(fn) }
+		for _, sink := range keyflow.Sinks(pass, tracer) {
+			if traces := tracer.From(sink.Value, unstable); len(traces) > 0 {
+				pass.Reportf(sink.Value.Pos(), "%s comes from %s, which is another value on every try, so that every try runs; derive it from what is saved, or mint it with dedup.NewKey and save it before the first try",
+					sink.What, traces[0].Name)
+			}
+		}
+		return nil, nil
+	},
+}

@@ -1,0 +1,18 @@
+package keysource_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/tools/go/analysis/analysistest"
+
+	"github.com/tooldedup/dedup/dedupvet/keysource"
+)
+
+func TestAnalyzer(t *testing.T) {
+	t.Parallel()
+	dir, err := filepath.Abs("../testdata")
+	require.NoError(t, err)
+	analysistest.Run(t, dir, keysource.Analyzer, "keysource")
+}

@@ -1,0 +1,24 @@
+package main
+
+import (
+	"golang.org/x/tools/go/analysis/multichecker"
+
+	"github.com/tooldedup/dedup/dedupvet/droppederror"
+	"github.com/tooldedup/dedup/dedupvet/effectgoroutine"
+	"github.com/tooldedup/dedup/dedupvet/effectoutside"
+	"github.com/tooldedup/dedup/dedupvet/effectwrites"
+	"github.com/tooldedup/dedup/dedupvet/keyloop"
+	"github.com/tooldedup/dedup/dedupvet/keysource"
+)
+
+// multichecker serves `go vet -vettool` too.
+func main() {
+	multichecker.Main(
+		effectwrites.Analyzer,
+		effectgoroutine.Analyzer,
+		effectoutside.Analyzer,
+		keysource.Analyzer,
+		keyloop.Analyzer,
+		droppederror.Analyzer,
+	)
+}

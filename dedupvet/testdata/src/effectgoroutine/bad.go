@@ -1,0 +1,88 @@
+package effectgoroutine
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/tooldedup/dedup"
+	"golang.org/x/sync/errgroup"
+
+	"store"
+)
+
+func captured(ctx context.Context, d *dedup.Deduper, call dedup.Call) {
+	dedup.Do(ctx, d, call, func(ctx context.Context, tx pgx.Tx) (int, error) {
+		go func() { // want `a goroutine uses tx in an effect`
+			_, _ = tx.Exec(ctx, "INSERT")
+		}()
+		return 1, nil
+	})
+}
+
+func handedOver(ctx context.Context, d *dedup.Deduper, call dedup.Call) {
+	dedup.Do(ctx, d, call, func(ctx context.Context, tx pgx.Tx) (int, error) {
+		go audit(ctx, tx)                         // want `a goroutine uses tx`
+		go func(tx pgx.Tx) { audit(ctx, tx) }(tx) // want `a goroutine uses tx`
+		go tx.Exec(ctx, "INSERT")                 // want `a goroutine uses tx`
+		return 1, nil
+	})
+}
+
+func audit(ctx context.Context, tx pgx.Tx) error {
+	done := make(chan struct{})
+	go func() { // want `a goroutine uses tx in audit, which an effect calls`
+		defer close(done)
+		_, _ = tx.Exec(ctx, "INSERT")
+	}()
+	<-done
+	return nil
+}
+
+func inGroups(ctx context.Context, d *dedup.Deduper, call dedup.Call) {
+	dedup.Do(ctx, d, call, func(ctx context.Context, tx pgx.Tx) (int, error) {
+		var g errgroup.Group
+		g.Go(func() error { return audit(ctx, tx) })    // want `a goroutine uses tx`
+		g.TryGo(func() error { return audit(ctx, tx) }) // want `a goroutine uses tx`
+		work := func() error { return audit(ctx, tx) }
+		g.Go(work) // want `a goroutine uses work`
+		var wg sync.WaitGroup
+		wg.Go(func() { _ = audit(ctx, tx) }) // want `a goroutine uses tx`
+		wg.Wait()
+		return 1, g.Wait()
+	})
+}
+
+func later(ctx context.Context, d *dedup.Deduper, call dedup.Call) {
+	dedup.Do(ctx, d, call, func(ctx context.Context, tx pgx.Tx) (int, error) {
+		time.AfterFunc(time.Second, func() { _ = audit(ctx, tx) }) // want `a goroutine uses tx`
+		context.AfterFunc(ctx, func() { _ = audit(ctx, tx) })      // want `a goroutine uses tx`
+		return 1, nil
+	})
+}
+
+func derived(ctx context.Context, d *dedup.Deduper, call dedup.Call, queries *store.Queries) {
+	dedup.Do(ctx, d, call, func(ctx context.Context, tx pgx.Tx) (int, error) {
+		bound := queries.WithTx(tx)
+		go bound.Touch(ctx) // want `a goroutine uses bound`
+		rows, err := tx.Query(ctx, "SELECT 1")
+		if err != nil {
+			return 0, err
+		}
+		go rows.Close() // want `a goroutine uses rows`
+		savepoint, err := tx.Begin(ctx)
+		go func() { _ = savepoint.Commit(ctx) }() // want `a goroutine uses savepoint`
+		r := &repository{tx: tx}
+		go r.insert(ctx) // want `a goroutine uses r in an effect`
+		return 1, err
+	})
+}
+
+type repository struct{ tx pgx.Tx }
+
+func (r *repository) insert(ctx context.Context) {
+	go func() { // want `a goroutine uses r in insert, which an effect calls`
+		_, _ = r.tx.Exec(ctx, "INSERT")
+	}()
+}

@@ -1,0 +1,95 @@
+package keysource
+
+import (
+	cryptorand "crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"math/rand"
+	randv2 "math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/tool"
+)
+
+func literals(id string) []dedup.Call {
+	return []dedup.Call{
+		{Key: time.Now().String()},                               // want `Call.Key comes from time.Now, which is another value on every try`
+		{Key: uuid.NewString()},                                  // want `Call.Key comes from uuid.NewString`
+		{Key: uuid.New().String()},                               // want `Call.Key comes from uuid.New`
+		{Key: uuid.Must(uuid.NewRandom()).String()},              // want `Call.Key comes from uuid.NewRandom`
+		{Key: fmt.Sprintf("%s-%d", id, time.Now().UnixNano())},   // want `Call.Key comes from time.Now`
+		{Key: id + "-" + strconv.Itoa(rand.Int())},               // want `Call.Key comes from rand.Int`
+		{Key: id + "-" + strconv.Itoa(randv2.IntN(1000))},        // want `Call.Key comes from rand.IntN`
+		{Key: strconv.Itoa(rand.New(rand.NewSource(1)).Intn(9))}, // want `Call.Key comes from \*rand.Rand.Intn`
+		{Key: cryptorand.Text()},                                 // want `Call.Key comes from rand.Text`
+		{Key: string([]byte(uuid.NewString()))},                  // want `Call.Key comes from uuid.NewString`
+		{"acme", "open_ticket", uuid.NewString(), nil},           // want `Call.Key comes from uuid.NewString`
+	}
+}
+
+func ofTruth(start time.Time) dedup.Call {
+	return dedup.Call{Key: fmt.Sprint(time.Now().Unix() > start.Unix())} // want `Call.Key comes from time.Now`
+}
+
+func throughLocals(call dedup.Call) {
+	now := time.Now()
+	day := now.Format(time.DateOnly)
+	key := "report-" + day
+	call.Key = key // want `Call.Key comes from time.Now`
+	id, err := uuid.NewRandom()
+	if err != nil {
+		return
+	}
+	call.Key = id.String() // want `Call.Key comes from uuid.NewRandom`
+	key += "x"
+}
+
+func throughBuffers(call *dedup.Call) {
+	buf := make([]byte, 16)
+	_, _ = cryptorand.Read(buf)
+	call.Key = hex.EncodeToString(buf) // want `Call.Key comes from rand.Read`
+	var full [16]byte
+	_, _ = io.ReadFull(cryptorand.Reader, full[:])
+	call.Key = hex.EncodeToString(full[:]) // want `Call.Key comes from rand.Read`
+}
+
+func parts(session string) {
+	dedup.KeyFromIntent("invoice", time.Now().Format(time.DateOnly)) // want `a part of KeyFromIntent comes from time.Now`
+	dedup.KeyFromIntent([]string{"invoice", uuid.NewString()}...)    // want `a part of KeyFromIntent comes from uuid.NewString`
+	dedup.KeyFromToolCall(session, 4, uuid.NewString())              // want `a part of KeyFromToolCall comes from uuid.NewString`
+	dedup.KeyFromToolCall(session, rand.Intn(10), "call_0")          // want `a part of KeyFromToolCall comes from rand.Intn`
+	dedup.KeyFromArgsMergingRepeats(uuid.NewString(), "printer")     // want `the session of KeyFromArgsMergingRepeats comes from uuid.NewString`
+	dedup.TimedKey(time.Now(), "key")                                // want `a part of TimedKey comes from time.Now`
+	dedup.TimedKey(time.Now().Truncate(time.Hour), "key")            // want `a part of TimedKey comes from time.Now`
+}
+
+func invocations(session string) []tool.Invocation {
+	return []tool.Invocation{
+		{Scope: "acme", Key: uuid.NewString()},       // want `Invocation.Key comes from uuid.NewString`
+		{Session: session, CallID: uuid.NewString()}, // want `Invocation.CallID comes from uuid.NewString`
+		{Session: session, Turn: 4, CallID: "call_0"},
+	}
+}
+
+func newID() string { return uuid.NewString() }
+
+func throughWrapper() dedup.Call {
+	return dedup.Call{Key: newID()} // want `Call.Key comes from uuid.NewString`
+}
+
+// A key that goes through functions of the package is judged where it is made.
+func throughParameters(id string) {
+	book(id, uuid.NewString()) // want `Call.Key comes from uuid.NewString`
+	rebook(uuid.NewString())   // want `Call.Key comes from uuid.NewString`
+	timed(time.Now(), id)      // want `a part of TimedKey comes from time.Now`
+}
+
+func rebook(key string) { book("rebooked", key) }
+
+func book(id, key string) dedup.Call { return dedup.Call{Args: id, Key: "book-" + key} }
+
+func timed(at time.Time, id string) { dedup.TimedKey(at, id) }

@@ -1,0 +1,93 @@
+package keysource
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/tool"
+)
+
+type job struct {
+	ID, Key   string
+	StartedAt time.Time
+}
+
+func saved(j job) []dedup.Call {
+	sum := sha256.Sum256([]byte(j.ID))
+	return []dedup.Call{
+		{Key: j.Key},
+		{Key: fmt.Sprintf("%s-%d", j.ID, 4)},
+		{Key: hex.EncodeToString(sum[:])},
+		{Key: uuid.NewSHA1(uuid.UUID{}, []byte(j.ID)).String()},
+	}
+}
+
+// A key that is minted where the intent is formed.
+func minted() dedup.Call {
+	key := dedup.NewKey()
+	return dedup.Call{Key: key}
+}
+
+// Times and random values elsewhere in a call.
+func besides(j job) dedup.Call {
+	return dedup.Call{Scope: "acme", Key: j.Key, Args: map[string]any{"at": time.Now(), "nonce": uuid.NewString()}}
+}
+
+func derived(j job) {
+	dedup.KeyFromIntent("invoice", j.ID, j.StartedAt.Format(time.DateOnly))
+	dedup.KeyFromToolCall(j.ID, 4, "call_0")
+	dedup.TimedKey(j.StartedAt, j.Key)
+	dedup.KeyFromArgsMergingRepeats(j.ID, map[string]any{"at": time.Now()})
+}
+
+// A key that a function loads or makes and saves: what else it is given is none
+// of the key's business.
+func loaded() (dedup.Call, error) {
+	key, err := loadOrMint(time.Now())
+	return dedup.Call{Key: key}, err
+}
+
+var table = map[string]string{}
+
+func loadOrMint(now time.Time) (string, error) {
+	key, ok := table[now.Weekday().String()]
+	if !ok {
+		key = uuid.NewString()
+		table["x"] = key
+	}
+	return key, nil
+}
+
+// Keys of another kind.
+type options struct{ Key string }
+
+func others() options { return options{Key: uuid.NewString()} }
+
+// A time that decides between two keys is in neither.
+func decided(j job) dedup.Call {
+	key := j.Key
+	if time.Since(j.StartedAt) > time.Hour {
+		key = j.Key + "-late"
+	}
+	return dedup.Call{Key: key}
+}
+
+func invoked(j job) tool.Invocation {
+	return tool.Invocation{Session: j.ID, Turn: time.Now().Day(), CallID: "call_0", Args: time.Now()}
+}
+
+// What a function is given beside the key.
+func givenBeside(j job) {
+	book(uuid.NewString(), j.Key)
+	rebook(dedup.NewKey())
+	timed(j.StartedAt, j.ID)
+}
+
+// The name of this process, drawn once for its life.
+var process = uuid.NewString()
+
+func ofProcess(j job) dedup.Call { return dedup.Call{Key: process + j.ID} }

@@ -1,0 +1,36 @@
+package tool
+
+import (
+	"context"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tooldedup/dedup"
+)
+
+// Check finds out whether the database has what the guards of the registered
+// tools need, by using it in a transaction that is rolled back. Call it at
+// start-up beside migrations.Check, which holds the guards' table to be
+// optional. It sends nothing if no tool has a guard. The error is the one that
+// every call of such a tool would meet. Cancelling ctx ends it.
+func (r *Registry) Check(ctx context.Context) error {
+	for _, info := range r.Tools() {
+		if info.Lookalikes.Action == Ignore {
+			continue
+		}
+		probe := &call{Call: dedup.Call{Scope: "check", Tool: info.Name, Key: "check"}}
+		err := pgx.BeginFunc(ctx, r.d.Pool(), func(tx pgx.Tx) error {
+			if _, err := r.guard(r.find(info.Name), probe, likeness{}).enter(ctx, tx); err != nil {
+				return err
+			}
+			return errProbed
+		})
+		if !errors.Is(err, errProbed) {
+			return err
+		}
+	}
+	return nil
+}
+
+var errProbed = errors.New("tool: probed")

@@ -1,0 +1,142 @@
+package tool_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/pgtest"
+	"github.com/tooldedup/dedup/tool"
+)
+
+// BookIn are the arguments of book_seat.
+type BookIn struct {
+	Flight string `json:"flight"`
+	Note   string `json:"note,omitempty" dedup:"ignore"`
+}
+
+// Booking is its result.
+type Booking struct {
+	ID     int    `json:"id"`
+	Flight string `json:"flight"`
+}
+
+func bookSeat(ctx context.Context, tx pgx.Tx, in BookIn) (out Booking, err error) {
+	err = tx.QueryRow(ctx, `INSERT INTO bookings (flight) VALUES ($1) RETURNING id, flight`, in.Flight).Scan(&out.ID, &out.Flight)
+	return out, err
+}
+
+func countSeats(ctx context.Context, tx pgx.Tx, in BookIn) (n int, err error) {
+	err = tx.QueryRow(ctx, `SELECT count(*) FROM bookings WHERE flight = $1`, in.Flight).Scan(&n)
+	return n, err
+}
+
+// A model's call is delivered twice, with its note worded anew.
+func ExampleRegistry_Invoke() {
+	ctx := context.Background()
+	d, done := exampleDeduper(ctx)
+	defer done()
+
+	tools := tool.NewRegistry(d, nil)
+	exampleMust(tools.Add(
+		tool.Tool[BookIn, Booking]{Name: "book_seat", Class: tool.Write, Run: bookSeat},
+		tool.Tool[BookIn, int]{Name: "count_seats", Class: tool.ReadOnly, Run: countSeats},
+	))
+
+	for _, args := range []string{`{"flight":"HAT170","note":"by the window"}`, `{"note":"window seat","flight":"HAT170"}`} {
+		answer, err := tools.Invoke(ctx, tool.Invocation{
+			Scope: "acme", Session: "conversation 17", Turn: 4, CallID: "call_0",
+			Tool: "book_seat", Args: json.RawMessage(args),
+		})
+		exampleMust(err)
+		fmt.Println(string(answer.JSON), "replayed:", answer.Replayed)
+	}
+	answer, err := tools.Invoke(ctx, tool.Invocation{Tool: "count_seats", Args: json.RawMessage(`{"flight":"HAT170"}`)})
+	exampleMust(err)
+	fmt.Println(string(answer.JSON), "booked")
+
+	_, err = tools.Invoke(ctx, tool.Invocation{Scope: "acme", Tool: "book_seat", Key: "k", Args: json.RawMessage(`{"fligth":"HAT170"}`)})
+	fmt.Println(err)
+	// Output:
+	// {"id":1,"flight":"HAT170"} replayed: false
+	// {"id":1,"flight":"HAT170"} replayed: true
+	// 1 booked
+	// tool: argument fligth of book_seat is unknown
+}
+
+// A catalogue for code review.
+func ExampleRegistry_Describe() {
+	ctx := context.Background()
+	d, done := exampleDeduper(ctx)
+	defer done()
+
+	tools := tool.NewRegistry(d, nil)
+	exampleMust(tools.Add(
+		tool.Tool[BookIn, Booking]{Name: "book_seat", Class: tool.Write, Retention: dedup.BatchRetention(), Run: bookSeat},
+		tool.Tool[BookIn, int]{Name: "count_seats", Class: tool.ReadOnly, Run: countSeats},
+	))
+	exampleMust(tools.Describe().WriteMarkdown(os.Stdout))
+	// Output:
+	// | tool | class | key | retry | replayed for | then refused for | look-alikes |
+	// |---|---|---|---|---|---|---|
+	// | book_seat | write | required | with the same key | 7 d | 30 d | ignore |
+	// | count_seats | read_only | none | freely | - | - | ignore |
+}
+
+// A model plans anew and books under another key. The guard asks first.
+func ExampleLookalikeGuard() {
+	ctx := context.Background()
+	d, done := exampleDeduper(ctx)
+	defer done()
+
+	tools := tool.NewRegistry(d, nil)
+	exampleMust(tools.Add(tool.Tool[BookIn, Booking]{
+		Name: "book_seat", Class: tool.Write, Run: bookSeat, Lookalikes: tool.LookalikeGuard{Action: tool.Refuse},
+	}))
+	call := tool.Invocation{Scope: "acme", Session: "conversation 17", Key: "plan 1", Tool: "book_seat", Args: json.RawMessage(`{"flight":"HAT170"}`)}
+	_, err := tools.Invoke(ctx, call)
+	exampleMust(err)
+
+	call.Key = "plan 2"
+	_, err = tools.Invoke(ctx, call)
+	var alike *tool.LookalikeError
+	if errors.As(err, &alike) {
+		fmt.Println("booked already:", string(alike.Earlier.Result))
+	}
+	call.Confirmed = true // the guest wants two
+	answer, err := tools.Invoke(ctx, call)
+	exampleMust(err)
+	fmt.Println("booked:", string(answer.JSON))
+	// Output:
+	// booked already: {"id":1,"flight":"HAT170"}
+	// booked: {"id":2,"flight":"HAT170"}
+}
+
+// exampleDeduper returns a Deduper on a database of an example's own. done closes
+// and drops it.
+func exampleDeduper(ctx context.Context) (d *dedup.Deduper, done func()) {
+	db, err := pgtest.Create(ctx)
+	exampleMust(err)
+	pool, err := pgxpool.New(ctx, db.URL)
+	exampleMust(err)
+	_, err = pool.Exec(ctx, `CREATE TABLE bookings (id int GENERATED ALWAYS AS IDENTITY, flight text)`)
+	exampleMust(err)
+	d, err = dedup.New(pool, nil)
+	exampleMust(err)
+	return d, func() {
+		pool.Close()
+		exampleMust(db.Drop(ctx))
+	}
+}
+
+func exampleMust(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
