@@ -1,0 +1,148 @@
+package httpdedup
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"unicode/utf8"
+)
+
+// answer is an HTTP answer as it is stored: the result of a call, or the details
+// of a refusal.
+type answer struct {
+	// Version tells an answer of this package from other JSON, and its form from
+	// later ones.
+	Version int         `json:"http"`
+	Status  int         `json:"status"`
+	Header  http.Header `json:"header,omitempty"`
+	// The body is one of these, byte for byte: text where that is shorter.
+	Text   string `json:"text,omitempty"`
+	Base64 []byte `json:"base64,omitempty"`
+}
+
+const answerVersion = 1
+
+// storedAnswer returns the text that stores what rec holds, with the headers that
+// are to be stored.
+func storedAnswer(rec *recorder, headers []string) (json.RawMessage, error) {
+	a := answer{Version: answerVersion, Status: rec.status, Header: http.Header{}}
+	for _, name := range headers {
+		values, set := rec.sent[name]
+		if !set {
+			continue
+		}
+		for _, value := range values {
+			if !utf8.ValidString(value) {
+				rec.refuse(rec.status, fmt.Sprintf("its header %s is no UTF-8; encode it", name))
+				return nil, rec.fault
+			}
+		}
+		a.Header[name] = values
+	}
+	if err := a.setBody(rec.body); err != nil {
+		return nil, err
+	}
+	return encodeJSON(a)
+}
+
+// setBody chooses how to store the body. JSON writes each quote in two bytes and
+// other controls in six, and cannot hold bytes that are no UTF-8.
+func (a *answer) setBody(body []byte) error {
+	if utf8.Valid(body) {
+		text, err := encodeJSON(string(body))
+		if err != nil {
+			return err
+		}
+		if len(text) <= base64.StdEncoding.EncodedLen(len(body))+len(`""`) || len(body) == 0 {
+			a.Text = string(body)
+			return nil
+		}
+	}
+	a.Base64 = body
+	return nil
+}
+
+// readAnswer reads what storedAnswer wrote.
+func readAnswer(text json.RawMessage) (answer, error) {
+	var a answer
+	if err := json.Unmarshal(text, &a); err != nil {
+		return a, fmt.Errorf("%w: %w", ErrStoredAnswer, err)
+	}
+	if a.Version != answerVersion || a.Status < 200 || a.Status > 599 {
+		return a, ErrStoredAnswer
+	}
+	return a, nil
+}
+
+func (a *answer) body() []byte {
+	if len(a.Base64) > 0 {
+		return a.Base64
+	}
+	return []byte(a.Text)
+}
+
+// replay sends a stored answer. It is not marked as one where it answers the
+// request that made it, whose COMMIT was found out about afterwards.
+func (a *answer) replay(w http.ResponseWriter, marked bool) {
+	for name, values := range a.Header {
+		w.Header()[name] = values
+	}
+	w.Header().Del(replayedHeader)
+	if marked {
+		w.Header().Set(replayedHeader, "true")
+	}
+	send(w, a.Status, a.body())
+}
+
+// first sends the answer of the handler that has just run, with all its headers.
+func (rec *recorder) first(w http.ResponseWriter) {
+	header := w.Header()
+	clear(header)
+	for name, values := range rec.sent {
+		header[name] = values
+	}
+	header.Del(replayedHeader)
+	send(w, rec.status, rec.body)
+}
+
+// send sends status and body. An error of writing is the client's loss of the
+// answer, against which it has its key.
+func send(w http.ResponseWriter, status int, body []byte) {
+	w.Header().Del("Content-Length")
+	if bodyAllowed(status) {
+		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	}
+	w.WriteHeader(status)
+	if bodyAllowed(status) {
+		_, _ = w.Write(body)
+	}
+}
+
+// refusedAnswer is the error of a handler whose answer is final: dedup keeps its
+// details, and with them the whole answer.
+type refusedAnswer struct {
+	status int
+	text   json.RawMessage
+}
+
+// Error implements error. The text is stored with the record.
+func (e *refusedAnswer) Error() string {
+	return fmt.Sprintf("answered with %d %s", e.status, http.StatusText(e.status))
+}
+
+// Code gives the refusal a code, for those who look it up otherwise than by HTTP.
+func (e *refusedAnswer) Code() string { return "http_" + strconv.Itoa(e.status) }
+
+// MarshalJSON implements json.Marshaler.
+func (e *refusedAnswer) MarshalJSON() ([]byte, error) { return bytes.Clone(e.text), nil }
+
+// rolledBack is the error of a handler whose answer is not to be stored.
+type rolledBack struct{ status int }
+
+// Error implements error.
+func (e *rolledBack) Error() string {
+	return fmt.Sprintf("httpdedup: rolled back, as the handler answered with %d", e.status)
+}

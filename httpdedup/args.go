@@ -1,0 +1,161 @@
+package httpdedup
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"mime"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/tooldedup/dedup"
+)
+
+// What a request asks for, as arguments of a call: two requests are the same one
+// exactly if these are equal as JSON. Their names are what a client is told when a
+// key comes back with another request. Those in capitals sort before the body's,
+// so that they are among the names that a record remembers however wide the body
+// is.
+//
+//	Method            as sent
+//	Path              as sent, escapes and all
+//	Query             by value: the order of different names does not count
+//	Content-Encoding  where the body has one
+//	Content-Type      where there is a body; of JSON without parameters
+//	body.title        a member of a body that is a JSON object, by value
+//	body              another JSON value, or the SHA-256 of other bytes
+//
+// No other header counts. What a retry sends anew (dates, traces, tokens) must not
+// make another request of it.
+const (
+	argMethod          = "Method"
+	argPath            = "Path"
+	argQuery           = "Query"
+	argContentEncoding = "Content-Encoding"
+	argContentType     = "Content-Type"
+	argBody            = "body"
+	argMember          = "body."
+)
+
+// requestArgs returns the arguments of a request as JSON text, or refuses it.
+func requestArgs(r *http.Request, body []byte) (json.RawMessage, error) {
+	args := map[string]any{argMethod: r.Method, argPath: r.URL.EscapedPath()}
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, refuse(kindInvalidRequest, "The query is malformed. Escape it: a percent sign needs two hex digits behind it, and a semicolon is %3B.")
+	}
+	if len(query) > 0 {
+		args[argQuery] = query.Encode()
+	}
+	if len(body) > 0 {
+		if err := addBody(args, r.Header, body); err != nil {
+			return nil, err
+		}
+	}
+	return encodeJSON(args)
+}
+
+func addBody(args map[string]any, header http.Header, body []byte) error {
+	mediaType, isJSON, err := contentType(header["Content-Type"])
+	if err != nil {
+		return err
+	}
+	args[argContentType] = mediaType
+	encoding, err := contentEncoding(header["Content-Encoding"])
+	if err != nil {
+		return err
+	}
+	if encoding != "" {
+		args[argContentEncoding] = encoding
+	}
+	if !isJSON || encoding != "" {
+		sum := sha256.Sum256(body)
+		args[argBody] = hex.EncodeToString(sum[:])
+		return nil
+	}
+	return addJSON(args, body)
+}
+
+// addJSON takes the body by its value. It is read by dedup first, which refuses
+// what two parsers may understand in two ways: the members of an object are only
+// told apart once no name occurs twice.
+func addJSON(args map[string]any, body []byte) error {
+	if _, err := dedup.FingerprintOf(json.RawMessage(body)); err != nil {
+		return invalidJSON(err)
+	}
+	if body = bytes.TrimLeft(body, " \t\r\n"); body[0] != '{' {
+		args[argBody] = json.RawMessage(body)
+		return nil
+	}
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(body, &members); err != nil {
+		return invalidJSON(err)
+	}
+	for name, value := range members {
+		args[argMember+name] = value
+	}
+	return nil
+}
+
+// invalidJSON passes on where dedup found fault with a body; it names positions,
+// and never what stands there.
+func invalidJSON(err error) *refusal {
+	reason := "it is malformed"
+	var invalid *dedup.InvalidCallError
+	if errors.As(err, &invalid) {
+		reason = "its contents " + invalid.Reason
+	}
+	return &refusal{kind: kindInvalidBody, detail: fmt.Sprintf("The body is no JSON that can be told from other JSON: %s.", reason)}
+}
+
+// contentType returns the media type of a body, and whether it is JSON. Of JSON
+// the parameters are left out: a charset says nothing about it.
+func contentType(lines []string) (mediaType string, isJSON bool, err error) {
+	if len(lines) == 0 || len(lines) == 1 && lines[0] == "" {
+		return "", false, nil
+	}
+	malformed := refuse(kindInvalidRequest, "The Content-Type is malformed. Send one, such as application/json.")
+	if len(lines) > 1 {
+		return "", false, malformed
+	}
+	essence, params, err := mime.ParseMediaType(lines[0])
+	if err != nil {
+		return "", false, malformed
+	}
+	if essence == "application/json" || strings.HasSuffix(essence, "+json") {
+		return essence, true, nil
+	}
+	if mediaType = mime.FormatMediaType(essence, params); mediaType == "" {
+		return "", false, malformed
+	}
+	return mediaType, false, nil
+}
+
+// contentEncoding returns how a body is encoded, "" when it is not.
+func contentEncoding(lines []string) (string, error) {
+	encoding := strings.ToLower(strings.Join(lines, ","))
+	for i := range len(encoding) {
+		if encoding[i] < ' ' || encoding[i] > '~' {
+			return "", refuse(kindInvalidRequest, "The Content-Encoding is malformed. Leave it out, or send a name such as gzip.")
+		}
+	}
+	if encoding == "identity" {
+		return "", nil
+	}
+	return encoding, nil
+}
+
+// encodeJSON is json.Marshal that does not write < > & as escapes of six bytes.
+func encodeJSON(value any) ([]byte, error) {
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(value); err != nil {
+		return nil, err
+	}
+	return bytes.TrimRight(out.Bytes(), "\n"), nil
+}

@@ -1,0 +1,129 @@
+package httpdedup
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup"
+)
+
+// asked is a request as the tests write it: the target, then headers that count,
+// then the body.
+type asked struct{ method, target, contentType, encoding, body string }
+
+func (a asked) fingerprint(t testing.TB) (dedup.Fingerprint, error) {
+	t.Helper()
+	r := httptest.NewRequest(a.method, a.target, nil)
+	if a.contentType != "" {
+		r.Header.Set("Content-Type", a.contentType)
+	}
+	if a.encoding != "" {
+		r.Header.Set("Content-Encoding", a.encoding)
+	}
+	args, err := requestArgs(r, []byte(a.body))
+	if err != nil {
+		return dedup.Fingerprint{}, err
+	}
+	return dedup.FingerprintOf(args)
+}
+
+// Requests in one line are the same one, and those of two lines never are.
+func TestRequestArgs(t *testing.T) {
+	t.Parallel()
+	const js = "application/json"
+	groups := [][]asked{
+		{{"POST", "/a", "", "", ""}, {"POST", "/a?", "", "", ""}, {"POST", "/a", js, "", ""}, {"POST", "/a", "", "gzip", ""}},
+		{{"PUT", "/a", "", "", ""}},
+		{{"POST", "/b", "", "", ""}},
+		{{"POST", "/a/b", "", "", ""}},
+		{{"POST", "/a%2Fb", "", "", ""}},
+		{{"POST", "/a?x=1&y=2", "", "", ""}, {"POST", "/a?y=2&x=1", "", "", ""}, {"POST", "/a?x=%31&y=2&", "", "", ""}},
+		{{"POST", "/a?x=1&x=2", "", "", ""}},
+		{{"POST", "/a?x=2&x=1", "", "", ""}},
+		{{"POST", "/a?x=%ff", "", "", ""}},
+		{{"POST", "/a?x=%fe", "", "", ""}},
+		{{"POST", "/a", js, "", `{}`}, {"POST", "/a", js + "; charset=utf-8", "", ` { } `}, {"POST", "/a", js, "identity", `{}`}},
+		{{"POST", "/a", js, "", `null`}},
+		{{"POST", "/a", js, "", `{"a":1,"b":[1.0,"x"]}`}, {"POST", "/a", js, "", "{\"b\":[1,\"\\u0078\"],\n\"\\u0061\":1e0}"}},
+		{{"POST", "/a", js, "", `{"a":9007199254740993}`}},
+		{{"POST", "/a", js, "", `{"a":9007199254740992}`}},
+		{{"POST", "/a", js, "", `{"body":1}`}},
+		{{"POST", "/a", js, "", `{"":1}`}},
+		{{"POST", "/a", js, "", `1`}, {"POST", "/a", js, "", ` 1.0`}},
+		{{"POST", "/a", js, "", `["a"]`}},
+		{{"POST", "/a", js, "", `{"Method":"PUT"}`}},
+		{{"POST", "/a", js, "", `{"a<b>&":"<>&"}`}, {"POST", "/a", js, "", `{"a\u003cb>\u0026":"\u003c>&"}`}},
+		{{"POST", "/a", js, "gzip", `{}`}},
+		{{"POST", "/a", js, "br", `{}`}, {"POST", "/a", js, "BR", `{}`}},
+		{{"POST", "/a", "application/merge-patch+json", "", `{}`}, {"POST", "/a", "application/merge-patch+json", "", `{ }`}},
+		{{"POST", "/a", "", "", `{}`}},
+		{{"POST", "/a", "", "", `{ }`}},
+		{{"POST", "/a", "text/plain", "", `{}`}, {"POST", "/a", "Text/Plain", "", `{}`}},
+		{{"POST", "/a", "text/plain; charset=utf-8", "", `{}`}, {"POST", "/a", `text/plain;charset="utf-8"`, "", `{}`}},
+		{{"POST", "/a", "text/plain", "", "\xff"}},
+		{{"POST", "/a", "text/plain", "", "\xfe"}},
+	}
+	seen := map[dedup.Fingerprint]asked{}
+	for _, group := range groups {
+		first, err := group[0].fingerprint(t)
+		require.NoError(t, err, group[0])
+		other, taken := seen[first]
+		require.False(t, taken, "%v is %v", group[0], other)
+		seen[first] = group[0]
+		for _, same := range group[1:] {
+			fp, err := same.fingerprint(t)
+			require.NoError(t, err, same)
+			require.Equal(t, first, fp, "%v and %v", group[0], same)
+		}
+	}
+}
+
+// FuzzBody holds that a JSON body is taken exactly if dedup can tell it from all
+// other JSON, that its spelling does not count, and that other bytes do.
+func FuzzBody(f *testing.F) {
+	for _, seed := range []string{
+		`{"a":1,"b":[null,true,"x\u00e9"]}`, `{}`, `[]`, `1e5`, `"s"`, `{"a":1,"a":2}`, `{"a":`, "\xff", `{"":{"":0}}`,
+		`{"body":{},"Method":"PUT"}`, ` {"a<":"\u2028"} `, `[1.50,0.15e1]`, `{"\ud800":1}`, `-0`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		if len(body) == 0 {
+			return
+		}
+		js := asked{"POST", "/a", "application/json", "", string(body)}
+		fp, err := js.fingerprint(t)
+		_, want := dedup.FingerprintOf(json.RawMessage(body))
+		if (err == nil) != (want == nil) {
+			t.Fatalf("%q: %v, and dedup says %v", body, err, want)
+		}
+		if err != nil {
+			var refused *refusal
+			if !errors.As(err, &refused) || refused.kind != kindInvalidBody {
+				t.Fatalf("%q: %v", body, err)
+			}
+		} else {
+			spelled, err := encodeJSON(json.RawMessage(body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			js.body = " " + string(spelled) + "\n"
+			if again, err := js.fingerprint(t); err != nil || again != fp {
+				t.Fatalf("%q and %q differ: %v", body, js.body, err)
+			}
+		}
+		plain := asked{"POST", "/a", "", "", string(body)}
+		bytesFP, err := plain.fingerprint(t)
+		if err != nil {
+			t.Fatalf("%q: %v", body, err)
+		}
+		plain.body += " "
+		if other, err := plain.fingerprint(t); err != nil || other == bytesFP || bytesFP == fp {
+			t.Fatalf("%q: bytes do not count, %v", body, err)
+		}
+	})
+}

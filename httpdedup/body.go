@@ -1,0 +1,39 @@
+package httpdedup
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+)
+
+// readBody reads a request's body to its end, or refuses it.
+func readBody(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
+	tooLarge := refuse(kindBodyTooLarge, fmt.Sprintf("The body may have %d bytes at most. Send the large part elsewhere, and a reference to it here.", most))
+	if r.Body == nil {
+		return nil, nil
+	}
+	if r.ContentLength > most {
+		return nil, tooLarge
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		return nil, tooLarge
+	case err != nil:
+		return nil, refuse(kindInvalidBody, "The body could not be read to its end. Send all of it, as Content-Length or the chunks announce.")
+	}
+	return body, nil
+}
+
+// withBody gives a request a body that has been read before, from its beginning.
+func withBody(r *http.Request, body []byte) {
+	r.Body = http.NoBody
+	if len(body) > 0 {
+		r.Body = io.NopCloser(bytes.NewReader(body))
+	}
+	r.ContentLength = int64(len(body))
+	r.TransferEncoding = nil
+}

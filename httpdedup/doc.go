@@ -1,0 +1,77 @@
+// Package httpdedup lets HTTP handlers run once for each Idempotency-Key, with
+// package dedup: the handler's writes and its answer are one Postgres transaction,
+// and whoever sends the request again gets that answer.
+//
+//	m, err := httpdedup.New(d, httpdedup.Options{Scope: account})
+//	mux.Handle("POST /orders", m.Wrap("create_order", http.HandlerFunc(createOrder)))
+//	mux.Handle("GET /operations/{tool}/{key}", m.Operations())
+//
+//	func createOrder(w http.ResponseWriter, r *http.Request) {
+//		tx, _ := httpdedup.Tx(r.Context())
+//		// write through tx, then answer through w
+//	}
+//
+// It follows version 07 of the IETF's draft "The Idempotency-Key HTTP Header Field",
+// which lapsed in April 2026. It does not claim to conform: a bare key is taken
+// beside a quoted one.
+//
+// # What becomes of an answer
+//
+//	the handler's answer     its writes     the answer                replayed
+//	below 400                committed      sent after the commit     yes
+//	4xx after [Final]        rolled back    sent once it is stored    yes
+//	any other 4xx            rolled back    sent                      no: a retry runs again
+//	5xx                      rolled back    sent                      no: a retry runs again
+//	a panic                  rolled back    none, it is raised again  no: a retry runs again
+//
+// A replay has the status, the body byte for byte, the headers that
+// [Options].Headers names, and "Idempotency-Replayed: true". The first answer has
+// all headers of the handler, Set-Cookie too, and not that one. So layers that
+// set headers for every answer (CORS, tracing) belong around this one.
+//
+// A handler that answers with an error because one of its statements failed runs
+// again if the fault may pass, such as a deadlock; see [dedup.IsTransient].
+//
+// # What a request is
+//
+// The same key must come with the same request: method, path, query, and body with
+// its Content-Type and Content-Encoding. JSON counts by value, other bodies by their
+// bytes, and no other header counts. Another request under the key is answered with
+// 422, which names what differs.
+//
+// The key belongs to scope and tool: other clients and other tools have theirs.
+//
+// # What it answers by itself
+//
+// Problem JSON (RFC 9457), whose type is Options.ProblemBase and one of these:
+//
+//	missing-key      400   there is no Idempotency-Key
+//	invalid-key      400   it is malformed, or there are several
+//	invalid-request  400   query, Content-Type or Content-Encoding are malformed
+//	invalid-body     400   the body is cut off, or no JSON although it says so
+//	body-too-large   413   it exceeds Options.MaxBody
+//	no-scope         403   Options.Scope refuses; a [ScopeError] says 401 or so
+//	in-flight        409   Options.MaxWait is over; with Retry-After
+//	key-reused       422   the key came with another request; or 409
+//	expired          410   it has run, and its answer is gone
+//	unavailable      503   not now: send it again; with Retry-After
+//	outcome-unknown  503   it may have run: send it again; with Retry-After
+//	internal         500   Options.OnError is told why
+//
+// Nothing has run or is stored where the status is 400, 403 or 413. None of them
+// repeats a key or a value of the request. The file problems.md explains each, and
+// lists malformed requests with their answers; [Middleware.Operations] has three
+// more.
+//
+// # What it refuses
+//
+// Nothing is sent before the commit, so the handler's ResponseWriter is no
+// http.Flusher, http.Hijacker, http.Pusher or io.ReaderFrom, and
+// http.ResponseController answers http.ErrNotSupported. Informational answers
+// (1xx), trailers, and answers longer than Options.MaxResponse roll back, and are
+// answered with 500; OnError is told a *[ResponseError]. Serve streams, upgrades and
+// large downloads outside of the middleware.
+//
+// http.TimeoutHandler belongs around it, not inside: there it would answer while the
+// handler still uses the transaction.
+package httpdedup

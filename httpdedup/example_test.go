@@ -1,0 +1,176 @@
+package httpdedup_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/httpdedup"
+	"github.com/tooldedup/dedup/internal/pgtest"
+)
+
+// A client that lost its answer sends the request again, with the same key.
+func ExampleMiddleware() {
+	pool, done := exampleDatabase(`CREATE TABLE orders (id int GENERATED ALWAYS AS IDENTITY, item text)`)
+	defer done()
+	d, err := dedup.New(pool, nil)
+	must(err)
+
+	m, err := httpdedup.New(d, httpdedup.Options{Scope: account})
+	must(err)
+	mux := http.NewServeMux()
+	mux.Handle("POST /orders", m.Wrap("create_order", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var order struct{ Item string }
+		if err := json.NewDecoder(r.Body).Decode(&order); err != nil {
+			http.Error(w, "send an item", http.StatusBadRequest) // rolls back, and is not kept
+			return
+		}
+		tx, _ := httpdedup.Tx(r.Context())
+		var id int
+		if err := tx.QueryRow(r.Context(), `INSERT INTO orders (item) VALUES ($1) RETURNING id`, order.Item).Scan(&id); err != nil {
+			http.Error(w, "no order", http.StatusInternalServerError) // likewise
+			return
+		}
+		w.Header().Set("Location", fmt.Sprintf("/orders/%d", id))
+		w.WriteHeader(http.StatusCreated) // sent once it is committed
+	})))
+	mux.Handle("GET /operations/{tool}/{key}", m.Operations())
+
+	for range 2 {
+		fmt.Println(send(mux, "POST", "/orders", `"8e03978e"`, `{"item": "lamp"}`))
+	}
+	fmt.Println(send(mux, "POST", "/orders", `"8e03978e"`, `{"item": "chair"}`))
+	fmt.Println(send(mux, "POST", "/orders", ``, `{"item": "lamp"}`))
+
+	// Output:
+	// 201 /orders/1 replayed:
+	// 201 /orders/1 replayed: true
+	// 422 The Idempotency-Key was used for another request: body.item
+	// 400 An Idempotency-Key is required:
+}
+
+// An answer of 4xx that a retry must not change is marked as final.
+func ExampleFinal() {
+	pool, done := exampleDatabase(`CREATE TABLE charges (cents int)`)
+	defer done()
+	d, err := dedup.New(pool, nil)
+	must(err)
+	m, err := httpdedup.New(d, httpdedup.Options{Scope: account})
+	must(err)
+
+	mux := http.NewServeMux()
+	mux.Handle("POST /charges", m.Wrap("charge", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		httpdedup.Final(r.Context())
+		w.WriteHeader(http.StatusPaymentRequired)
+	})))
+	for range 2 {
+		fmt.Println(send(mux, "POST", "/charges", `"k1"`, ""))
+	}
+
+	// Output:
+	// 402  replayed:
+	// 402  replayed: true
+}
+
+// Who is asked what became of a request without sending it again.
+func ExampleMiddleware_Operations() {
+	pool, done := exampleDatabase()
+	defer done()
+	d, err := dedup.New(pool, nil)
+	must(err)
+	m, err := httpdedup.New(d, httpdedup.Options{Scope: account})
+	must(err)
+
+	mux := http.NewServeMux()
+	mux.Handle("GET /operations/{tool}/{key}", m.Operations())
+	mux.Handle("POST /exports", m.Wrap("export", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"rows": 3}`)
+	})))
+	look := func() {
+		var operation struct {
+			State    string
+			Response struct {
+				Status int
+				Body   map[string]int
+			}
+		}
+		must(json.NewDecoder(answer(mux, "GET", "/operations/export/k1", "", "").Body).Decode(&operation))
+		fmt.Println(operation.State, operation.Response.Status, operation.Response.Body["rows"])
+	}
+	look()
+	send(mux, "POST", "/exports", `"k1"`, "")
+	look()
+
+	// Output:
+	// unknown 0 0
+	// done 200 3
+}
+
+// account is the examples' way to tell who sends a request.
+func account(r *http.Request) (string, error) {
+	name, password, ok := r.BasicAuth()
+	if !ok || password != "secret" {
+		return "", &httpdedup.ScopeError{Status: http.StatusUnauthorized, Challenge: "Basic", Err: errors.New("no password")}
+	}
+	return name, nil
+}
+
+// answer sends a request of acme's.
+func answer(h http.Handler, method, path, key, body string) *http.Response {
+	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	r.SetBasicAuth("acme", "secret")
+	r.Header.Set("Content-Type", "application/json")
+	if key != "" {
+		r.Header.Set("Idempotency-Key", key)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w.Result()
+}
+
+// send tells the answer to a request on one line.
+func send(h http.Handler, method, path, key, body string) string {
+	res := answer(h, method, path, key, body)
+	text, err := io.ReadAll(res.Body)
+	must(err)
+	if res.Header.Get("Content-Type") != "application/problem+json" {
+		return strings.TrimRight(fmt.Sprintf("%d %s replayed: %s", res.StatusCode, res.Header.Get("Location"), res.Header.Get("Idempotency-Replayed")), " ")
+	}
+	var problem struct {
+		Title   string
+		Changed []string
+	}
+	must(json.Unmarshal(text, &problem))
+	return strings.TrimRight(fmt.Sprintf("%d %s: %s", res.StatusCode, problem.Title, strings.Join(problem.Changed, ", ")), " ")
+}
+
+// exampleDatabase returns a pool to a database of an example's own. done closes and
+// drops it.
+func exampleDatabase(setup ...string) (pool *pgxpool.Pool, done func()) {
+	ctx := context.Background()
+	db, err := pgtest.Create(ctx)
+	must(err)
+	pool, err = pgxpool.New(ctx, db.URL)
+	must(err)
+	_, err = pool.Exec(ctx, strings.Join(setup, ";\n"))
+	must(err)
+	return pool, func() {
+		pool.Close()
+		must(db.Drop(ctx))
+	}
+}
+
+func must(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}

@@ -1,0 +1,144 @@
+package httpdedup
+
+import (
+	"fmt"
+	"strings"
+)
+
+const (
+	keyHeader      = "Idempotency-Key"
+	replayedHeader = "Idempotency-Replayed"
+
+	// maxKey is what dedup takes. It is looked at here too, so that a request that
+	// cannot be run is refused before its body is read.
+	maxKey = 255
+)
+
+// parseKey reads the Idempotency-Key of a request from all its header lines.
+//
+// The draft says: an Item of Structured Fields (RFC 9651) that is a String. So
+// "…" in quotes, with \" and \\ as its only escapes, and parameters after it that
+// mean nothing yet and are ignored. Most clients send the key bare all the same;
+// that is taken too, and is the same key as in quotes. What is bare ends at white
+// space or a semicolon and has no comma, quote or backslash: a proxy joins two
+// headers with a comma, and two keys must not become one.
+func parseKey(lines []string) (string, error) {
+	switch {
+	case len(lines) == 0:
+		return "", refuse(kindMissingKey, "Send an Idempotency-Key header: a string in quotes that is made once for this action, such as a UUID, and sent again unchanged with every retry of it.")
+	case len(lines) > 1:
+		return "", invalidKey("occurs %d times; send one", len(lines))
+	}
+	text := strings.Trim(lines[0], " \t")
+	if text == "" {
+		return "", invalidKey("is empty")
+	}
+	cut := cutBare
+	if text[0] == '"' {
+		cut = cutQuoted
+	}
+	key, rest, problem := cut(text)
+	if problem == "" {
+		problem = skipParams(rest)
+	}
+	switch {
+	case problem != "":
+		return "", invalidKey("%s", problem)
+	case key == "":
+		return "", invalidKey("is empty")
+	case len(key) > maxKey:
+		return "", invalidKey("is %d bytes long, and %d is the most; send its hash", len(key), maxKey)
+	}
+	return key, nil
+}
+
+func invalidKey(format string, args ...any) error {
+	return refuse(kindInvalidKey, "The Idempotency-Key "+fmt.Sprintf(format, args...)+
+		`. Send one string of 1 to 255 visible ASCII characters in quotes, in which \" and \\ are the only escapes.`)
+}
+
+// cutQuoted reads a String of Structured Fields and returns what follows it.
+func cutQuoted(text string) (s, rest, problem string) {
+	var b strings.Builder
+	for i := 1; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '"':
+			return b.String(), text[i+1:], ""
+		case c < ' ' || c > '~':
+			return "", "", fmt.Sprintf("has a character at byte %d that is not visible ASCII", i)
+		case c != '\\':
+			b.WriteByte(c)
+		case i+1 < len(text) && (text[i+1] == '"' || text[i+1] == '\\'):
+			i++
+			b.WriteByte(text[i])
+		default:
+			return "", "", fmt.Sprintf("has a backslash at byte %d that escapes nothing", i)
+		}
+	}
+	return "", "", "lacks its closing quote"
+}
+
+// cutBare reads a key that is not in quotes.
+func cutBare(text string) (s, rest, problem string) {
+	end := len(text)
+	if i := strings.IndexAny(text, "; \t"); i >= 0 {
+		end = i
+	}
+	for i := range end {
+		switch c := text[i]; {
+		case c < ' ' || c > '~':
+			return "", "", fmt.Sprintf("has a character at byte %d that is not visible ASCII", i)
+		case c == ',' || c == '"' || c == '\\':
+			return "", "", fmt.Sprintf("is not in quotes, and has a comma, a quote or a backslash at byte %d", i)
+		}
+	}
+	return text[:end], text[end:], ""
+}
+
+// skipParams says what is wrong with what follows a key. Parameters are read to
+// know where they end, and ignored.
+func skipParams(rest string) (problem string) {
+	for rest != "" {
+		if rest[0] != ';' {
+			return "is followed by something that is no parameter"
+		}
+		name, tail := span(strings.TrimLeft(rest[1:], " "), isParamName)
+		if name == "" || !isParamStart(name[0]) {
+			return "has a parameter without a name"
+		}
+		value, assigned := strings.CutPrefix(tail, "=")
+		switch {
+		case !assigned:
+		case strings.HasPrefix(value, `"`):
+			if _, tail, problem = cutQuoted(value); problem != "" {
+				return "has a parameter whose string is malformed"
+			}
+		default:
+			if name, tail = span(value, isParamValue); name == "" {
+				return "has a parameter without its value"
+			}
+		}
+		rest = tail
+	}
+	return ""
+}
+
+// span cuts text after the bytes that are accepted.
+func span(text string, accepted func(byte) bool) (head, tail string) {
+	i := 0
+	for i < len(text) && accepted(text[i]) {
+		i++
+	}
+	return text[:i], text[i:]
+}
+
+func isParamStart(c byte) bool { return 'a' <= c && c <= 'z' || c == '*' }
+
+func isParamName(c byte) bool {
+	return isParamStart(c) || '0' <= c && c <= '9' || strings.IndexByte("_-.", c) >= 0
+}
+
+// isParamValue accepts what numbers, tokens, bytes, booleans and dates are made of.
+func isParamValue(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("!#$%&'*+-.^_`|~:/=?@", c) >= 0
+}

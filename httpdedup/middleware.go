@@ -1,0 +1,190 @@
+package httpdedup
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tooldedup/dedup"
+)
+
+// Middleware guards handlers. It is safe for concurrent use; make one and wrap
+// every handler that writes with it.
+type Middleware struct {
+	d    *dedup.Deduper
+	opts Options
+}
+
+// New returns a Middleware that keeps its answers with d. The error is a
+// *dedup.OptionsError, or a *dedup.InvalidCallError that names d or Retention.
+func New(d *dedup.Deduper, opts Options) (*Middleware, error) {
+	resolved, err := opts.resolve()
+	if err != nil {
+		return nil, err
+	}
+	m := &Middleware{d: d, opts: resolved}
+	if err := m.takes("tool"); err != nil {
+		return nil, fmt.Errorf("httpdedup: %w", err)
+	}
+	return m, nil
+}
+
+// Wrap returns a handler that runs h once for each Idempotency-Key, in a
+// transaction that h finds with [Tx], and answers every later request with the
+// first one's answer. The package documentation says which answers are kept, and
+// what else requests are answered with.
+//
+// tool is the stable name of what h does; "" takes Options.Tool's. h must answer
+// through its ResponseWriter before it returns, and may run more than once for one
+// request, with all runs but one rolled back.
+//
+// GET, HEAD, OPTIONS and TRACE are passed on to h as they are, with no key and no
+// transaction. Any other method needs a key, those that are idempotent by
+// themselves too: a PUT that is sent again late would undo what came after it.
+//
+// A panic of h is raised again after the rollback, and nothing is answered. A h of
+// nil and a name that dedup would not take panic at once.
+func (m *Middleware) Wrap(tool string, h http.Handler) http.Handler {
+	if h == nil {
+		panic("httpdedup: Wrap of a nil handler")
+	}
+	if tool != "" {
+		if err := m.takes(tool); err != nil {
+			panic(fmt.Errorf("httpdedup: Wrap: %w", err))
+		}
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { m.serve(w, r, tool, h) })
+}
+
+// For is [Middleware.Wrap] as routers take it: r.With(m.For("create_order")) in
+// chi, or r.Use(m.For("")).
+//
+// A middleware that stands before the router, as chi's Use has it, knows no
+// pattern yet, so that Options.Tool has to name the tools. And it cannot let a
+// request through the router twice: a fault of the database for which a handler
+// would otherwise run again is answered with 503 there. That is so where r.Pattern
+// is empty, or ends in a slash, a star or a wildcard with dots, for a subtree.
+func (m *Middleware) For(tool string) func(http.Handler) http.Handler {
+	return func(h http.Handler) http.Handler { return m.Wrap(tool, h) }
+}
+
+// takes tells whether dedup would take calls of a tool, so that what is wrong with
+// names and retention is known before the first request. Without a transaction
+// DoTx gets as far as saying so.
+func (m *Middleware) takes(tool string) error {
+	_, err := dedup.DoTx(context.Background(), m.d, nil, m.call("scope", tool, "key", nil),
+		func(context.Context, pgx.Tx) (json.RawMessage, error) { return nil, nil })
+	var invalid *dedup.InvalidCallError
+	if errors.As(err, &invalid) && invalid.Field == "tx" {
+		return nil
+	}
+	return err
+}
+
+func (m *Middleware) call(scope, tool, key string, args json.RawMessage) dedup.Call {
+	return dedup.Call{
+		Scope: scope, Tool: tool, Key: key, Args: args,
+		Retention: m.opts.Retention, MaxWait: m.opts.MaxWait,
+		// Whatever the Deduper's own policy is: an answer of 5xx is never stored.
+		Errors: dedup.ErrorsRollBack,
+	}
+}
+
+func (m *Middleware) serve(w http.ResponseWriter, r *http.Request, tool string, next http.Handler) {
+	switch r.Method {
+	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
+		next.ServeHTTP(w, r)
+		return
+	}
+	call, body, err := m.admit(w, r, tool)
+	if err != nil {
+		m.sendProblem(w, m.explain(r, err))
+		return
+	}
+	j := &job{m: m, r: r, next: next, body: body, outer: w.Header()}
+	result, err := dedup.Do(r.Context(), m.d, call, j.effect)
+	m.answer(w, j, result, err)
+}
+
+// admit makes a call of a request, or says why there is none. Who asks comes
+// first: whoever may not is told nothing else.
+func (m *Middleware) admit(w http.ResponseWriter, r *http.Request, tool string) (dedup.Call, []byte, error) {
+	scope, err := m.scope(r)
+	if err != nil {
+		return dedup.Call{}, nil, err
+	}
+	key, err := parseKey(r.Header[keyHeader])
+	if err != nil {
+		return dedup.Call{}, nil, err
+	}
+	if tool == "" {
+		tool = m.opts.Tool(r)
+	}
+	if tool == "" {
+		return dedup.Call{}, nil, ErrToolUnnamed
+	}
+	body, err := readBody(w, r, m.opts.MaxBody)
+	if err != nil {
+		return dedup.Call{}, nil, err
+	}
+	args, err := requestArgs(r, body)
+	return m.call(scope, tool, key, args), body, err
+}
+
+// scope asks on whose behalf a request comes.
+func (m *Middleware) scope(r *http.Request) (string, error) {
+	scope, err := m.opts.Scope(r)
+	var typed *ScopeError
+	switch {
+	case errors.As(err, &typed):
+		return "", typed
+	case err != nil:
+		return "", &ScopeError{Err: err}
+	case scope == "":
+		return "", &ScopeError{Err: dedup.ErrScopeRequired}
+	}
+	return scope, nil
+}
+
+// answer sends what became of a call. A handler's answer that is not stored is sent
+// where dedup passes its error on untouched. Anything around that error says that
+// more is to be known than the handler knew: whether a twin or an earlier try was
+// committed.
+func (m *Middleware) answer(w http.ResponseWriter, j *job, result dedup.Result[json.RawMessage], err error) {
+	var refused *dedup.RefusedError
+	_, discarded := err.(*rolledBack)
+	failed := j.abandoned() && errors.Is(err, dedup.ErrTxAborted) && !dedup.IsRetryable(err)
+	switch {
+	case err == nil:
+		m.stored(w, j, result, result.Value)
+	case errors.As(err, &refused):
+		m.stored(w, j, result, refused.Details)
+	case discarded, failed: // the handler has told of the failed statement
+		j.last.first(w)
+	default:
+		m.sendProblem(w, m.explain(j.r, err))
+	}
+}
+
+// stored sends an answer that stands in the call's record.
+func (m *Middleware) stored(w http.ResponseWriter, j *job, result dedup.Result[json.RawMessage], text json.RawMessage) {
+	if !result.Replayed {
+		j.last.first(w)
+		return
+	}
+	a, err := readAnswer(text)
+	if err != nil {
+		m.sendProblem(w, m.explain(j.r, err))
+		return
+	}
+	a.replay(w, !result.Recovered)
+}
+
+// abandoned tells whether the latest run gave an answer that is not stored.
+func (j *job) abandoned() bool {
+	return j.last != nil && j.last.fault == nil && j.last.status >= 400
+}

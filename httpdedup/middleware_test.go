@@ -1,0 +1,141 @@
+package httpdedup_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup/httpdedup"
+)
+
+// Methods that only read are passed on as they are.
+func TestSafeMethods(t *testing.T) {
+	t.Parallel()
+	s := open(t, httpdedup.Options{})
+	s.handle("/orders", "create_order", func(w http.ResponseWriter, r *http.Request) {
+		_, inside := httpdedup.Tx(r.Context())
+		httpdedup.Final(r.Context()) // means nothing here
+		w.Header().Set("X-Inside", fmt.Sprint(inside))
+		w.(http.Flusher).Flush()
+	})
+	for _, method := range []string{"GET", "HEAD", "OPTIONS", "TRACE"} {
+		for _, key := range []string{"", "k1"} {
+			r, err := http.NewRequestWithContext(t.Context(), method, s.srv.URL+"/orders", nil) // of nobody
+			require.NoError(t, err)
+			r.Header.Set("Idempotency-Key", key)
+			got, err := s.send(r)
+			require.NoError(t, err)
+			require.Equal(t, http.StatusOK, got.status, method)
+			require.Equal(t, "false", got.header.Get("X-Inside"), method)
+		}
+	}
+	for _, method := range []string{"POST", "PUT", "PATCH", "DELETE", "PROPFIND"} {
+		got := s.do(t, method, "/orders", "", "")
+		require.Equal(t, http.StatusBadRequest, got.status, method)
+		require.Equal(t, "missing-key", got.problem(t).Type, method)
+	}
+	require.Zero(t, s.count(t, "tool_dedup"))
+}
+
+func TestInFlight(t *testing.T) {
+	t.Parallel()
+	s := open(t, httpdedup.Options{MaxWait: -1, RetryAfter: 1500e6})
+	running, finish := make(chan struct{}), make(chan struct{})
+	s.handle("POST /orders", "create_order", func(w http.ResponseWriter, r *http.Request) {
+		close(running)
+		<-finish
+		order(w, r)
+	})
+	s.mux.Handle("GET /operations/{tool}/{key}", s.m.Operations())
+	first := make(chan reply, 1)
+	r := s.request(t, http.MethodPost, "/orders", "k1", `{"item": "lamp"}`)
+	go func() {
+		got, _ := s.send(r)
+		first <- got
+	}()
+	wait(t, running)
+
+	got := s.post(t, "k1", `{"item": "lamp"}`)
+	require.Equal(t, http.StatusConflict, got.status)
+	require.Equal(t, "in-flight", got.problem(t).Type)
+	require.Equal(t, "2", got.header.Get("Retry-After"))
+	look := s.do(t, http.MethodGet, "/operations/create_order/k1", "", "")
+	require.Equal(t, http.StatusOK, look.status)
+	require.JSONEq(t, `{"state": "running"}`, look.body)
+	require.Equal(t, "2", look.header.Get("Retry-After"))
+
+	close(finish)
+	require.Equal(t, http.StatusCreated, wait(t, first).status)
+	require.Equal(t, http.StatusCreated, s.post(t, "k1", `{"item": "lamp"}`).status)
+}
+
+// Without a name a route is refused, so that no path becomes a tool of its own.
+func TestToolNames(t *testing.T) {
+	t.Parallel()
+	s := open(t, httpdedup.Options{})
+	tool := func() (name string) {
+		require.NoError(t, s.pool.QueryRow(t.Context(), `DELETE FROM tool_dedup RETURNING tool`).Scan(&name))
+		return name
+	}
+	s.handle("POST /orders/{id}/cancel", "", func(http.ResponseWriter, *http.Request) {})
+	require.Equal(t, http.StatusOK, s.do(t, http.MethodPost, "/orders/1/cancel", "k1", "").status)
+	require.Equal(t, "POST /orders/{id}/cancel", tool())
+
+	byHeader, err := httpdedup.New(s.d, httpdedup.Options{Scope: tenant, Tool: func(r *http.Request) string { return r.Header.Get("X-Tool") }})
+	require.NoError(t, err)
+	s.mux.Handle("POST /orders", byHeader.Wrap("", http.HandlerFunc(order)))
+	s.post(t, "k1", `{"item": "lamp"}`, func(r *http.Request) { r.Header.Set("X-Tool", "named") })
+	require.Equal(t, "named", tool())
+
+	outside, err := httpdedup.New(s.d, httpdedup.Options{Scope: tenant, OnError: func(_ *http.Request, err error) { s.errs = append(s.errs, err) }})
+	require.NoError(t, err)
+	s.srv.Config.Handler = outside.For("")(s.mux)
+	got := s.post(t, "k1", `{"item": "lamp"}`)
+	require.Equal(t, "internal", got.problem(t).Type)
+	require.ErrorIs(t, errors.Join(s.told()...), httpdedup.ErrToolUnnamed)
+	require.Zero(t, s.count(t, "tool_dedup"))
+
+	require.Panics(t, func() { s.m.Wrap("a\nb", http.HandlerFunc(order)) })
+	require.Panics(t, func() { s.m.Wrap("tool", nil) })
+}
+
+// How a scope's error is answered is its own choice, and its text nobody's.
+func TestScopeErrors(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		scope     string
+		err       error
+		status    int
+		challenge string
+	}{
+		"Plain":     {"", errors.New("token of alpha is stale"), 403, ""},
+		"Empty":     {"", nil, 403, ""},
+		"Typed":     {"", fmt.Errorf("alpha: %w", &httpdedup.ScopeError{Status: 401, Challenge: `Bearer realm="shop"`}), 401, `Bearer realm="shop"`},
+		"Down":      {"", &httpdedup.ScopeError{Status: 503, Err: errors.New("alpha")}, 503, ""},
+		"Nonsense":  {"", &httpdedup.ScopeError{Status: 200}, 403, ""},
+		"Malformed": {"a\nb", nil, 500, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := open(t, httpdedup.Options{Scope: func(*http.Request) (string, error) { return c.scope, c.err }})
+			s.handle("POST /orders", "create_order", order)
+			s.mux.Handle("GET /operations/{tool}/{key}", s.m.Operations())
+			for _, got := range []reply{
+				s.post(t, "", ""), // nothing is said about the key
+				s.post(t, "k1", `{"item": "lamp"}`),
+				s.do(t, http.MethodGet, "/operations/create_order/k1", "", ""),
+			} {
+				if c.status == 500 && got.problem(t).Type == "missing-key" {
+					continue // the scope is looked at by dedup, which comes later
+				}
+				require.Equal(t, c.status, got.status)
+				require.Equal(t, c.challenge, got.header.Get("WWW-Authenticate"))
+				require.NotContains(t, got.body, "alpha")
+			}
+			require.Zero(t, s.count(t, "tool_dedup"))
+		})
+	}
+}

@@ -1,0 +1,177 @@
+package httpdedup
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/tooldedup/dedup"
+)
+
+// operationState is what an operation is told to be in.
+type operationState string
+
+const (
+	stateRunning operationState = "running" // no answer yet
+	stateDone    operationState = "done"    // its answer is here
+	stateRefused operationState = "refused" // a final 4xx, which is here
+	stateExpired operationState = "expired" // it ran, and its answer is gone
+	stateBroken  operationState = "broken"  // it may have taken effect; see dedup.ErrBroken
+	stateUnknown operationState = "unknown" // it has not run, or is forgotten
+)
+
+// operation is the body of an answer about an operation. Times are the
+// database's.
+type operation struct {
+	State operationState `json:"state"`
+	// FirstAt is when the answer was recorded, ExpiresAt until when it is kept and
+	// ForgetAt from when on the key may be used anew.
+	FirstAt   *time.Time `json:"first_at,omitempty"`
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+	ForgetAt  *time.Time `json:"forget_at,omitempty"`
+	// Response is the HTTP answer, where one was recorded, and Result or Refusal
+	// what else was.
+	Response *operationResponse `json:"response,omitempty"`
+	Result   json.RawMessage    `json:"result,omitempty"`
+	Refusal  *operationRefusal  `json:"refusal,omitempty"`
+}
+
+// operationResponse is a stored answer. Its body is one of the three: the value
+// where it is JSON, else text, else other bytes in base64. None where it is empty.
+type operationResponse struct {
+	Status  int             `json:"status"`
+	Headers http.Header     `json:"headers"`
+	Body    json.RawMessage `json:"body,omitempty"`
+	Text    string          `json:"body_text,omitempty"`
+	Base64  []byte          `json:"body_base64,omitempty"`
+}
+
+type operationRefusal struct {
+	Message string `json:"message"`
+	Code    string `json:"code,omitempty"`
+}
+
+// Operations returns a handler that tells clients which lost an answer what became
+// of it, without running anything. It takes tool and key from the last two
+// segments of the path, each escaped, so mount it with two wildcards at the end:
+//
+//	mux.Handle("GET /operations/{tool}/{key}", m.Operations())
+//
+// The key stands there without quotes. Whose operations are looked at is said by
+// Options.Scope: a client finds its own only, and those of others are as unknown
+// as those that never were.
+//
+// The answer is JSON with the member state: "running" (with Retry-After), "done",
+// "refused", "expired" or "broken", with status 200; and "unknown" in a problem
+// with status 404. Of a done or refused one response has the status, the stored
+// headers and the body. Unknown is said when nothing has run or is running now, so
+// a request that is still on its way may run yet.
+func (m *Middleware) Operations() http.Handler { return http.HandlerFunc(m.serveOperation) }
+
+func (m *Middleware) serveOperation(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		m.sendProblem(w, &refusal{kind: kindNotAllowed, detail: "Use GET.", header: http.Header{"Allow": {"GET, HEAD"}}})
+		return
+	}
+	status, err := m.lookup(r)
+	if err != nil {
+		m.sendProblem(w, m.explain(r, err))
+		return
+	}
+	op, err := describe(status)
+	if err != nil {
+		m.sendProblem(w, m.explain(r, err))
+		return
+	}
+	if op.State == stateRunning {
+		w.Header().Set("Retry-After", m.opts.retryAfter())
+	}
+	sendJSON(w, http.StatusOK, "application/json", op)
+}
+
+// lookup finds the operation that a request names.
+func (m *Middleware) lookup(r *http.Request) (dedup.Status, error) {
+	scope, err := m.scope(r)
+	if err != nil {
+		return dedup.Status{}, err
+	}
+	tool, key, err := operationName(r.URL)
+	if err != nil {
+		return dedup.Status{}, err
+	}
+	status, err := m.d.Lookup(r.Context(), scope, tool, key)
+	var invalid *dedup.InvalidCallError
+	if errors.As(err, &invalid) && (invalid.Field == "Tool" || invalid.Field == "Key") {
+		return status, refuse(kindInvalidOperation, "The "+strings.ToLower(invalid.Field)+" "+invalid.Reason+".")
+	}
+	return status, err
+}
+
+// operationName reads tool and key from the end of a path. It does not ask the
+// router for them: those differ in whether they unescape a slash.
+func operationName(u *url.URL) (tool, key string, err error) {
+	segments := strings.Split(u.EscapedPath(), "/")
+	if len(segments) >= 2 {
+		var toolErr, keyErr error
+		tool, toolErr = url.PathUnescape(segments[len(segments)-2])
+		key, keyErr = url.PathUnescape(segments[len(segments)-1])
+		if toolErr == nil && keyErr == nil {
+			return tool, key, nil
+		}
+	}
+	return "", "", refuse(kindInvalidOperation, "The path must end in the tool's name and the key, each escaped.")
+}
+
+// describe makes of what is known of an operation what is told.
+func describe(s dedup.Status) (*operation, error) {
+	op := &operation{}
+	if !s.CreatedAt.IsZero() {
+		op.FirstAt, op.ExpiresAt, op.ForgetAt = &s.CreatedAt, &s.ExpiresAt, &s.ForgetAt
+	}
+	switch s.State {
+	case dedup.StateInFlight:
+		op.State = stateRunning
+	case dedup.StateDone:
+		op.State = stateDone
+		if op.Response = responseOf(s.Result); op.Response == nil {
+			op.Result = s.Result
+		}
+	case dedup.StateRefused:
+		op.State = stateRefused
+		if op.Response = responseOf(s.Refusal.Details); op.Response == nil {
+			op.Refusal = &operationRefusal{Message: s.Refusal.Message, Code: s.Refusal.Code}
+		}
+	case dedup.StateExpired:
+		op.State = stateExpired
+	case dedup.StateBroken:
+		op.State = stateBroken
+	default:
+		return nil, refuse(kindUnknownOperation, "Nothing has run with this tool and key, or it is forgotten. A request that is on its way may run yet.")
+	}
+	return op, nil
+}
+
+// responseOf returns a stored answer, nil where something else was recorded.
+func responseOf(text json.RawMessage) *operationResponse {
+	a, err := readAnswer(text)
+	if err != nil {
+		return nil
+	}
+	res := &operationResponse{Status: a.Status, Headers: a.Header}
+	if res.Headers == nil {
+		res.Headers = http.Header{}
+	}
+	switch body := a.body(); {
+	case utf8.Valid(body) && json.Valid(body):
+		res.Body = body
+	case utf8.Valid(body):
+		res.Text = string(body)
+	default:
+		res.Base64 = body
+	}
+	return res
+}

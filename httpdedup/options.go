@@ -1,0 +1,184 @@
+package httpdedup
+
+import (
+	"fmt"
+	"log/slog"
+	"math"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/tooldedup/dedup"
+)
+
+// Options configure a [Middleware]. Scope is required; every other zero field
+// means the documented default. New copies and checks them once.
+type Options struct {
+	// Scope names on whose behalf a request comes: the tenant, client or account,
+	// taken from what was authenticated and never from what the client may choose
+	// freely. One scope never sees another's answers, and cannot find out whether
+	// it has used a key. A replay does not ask the handler whether it is allowed: if
+	// the members of an account must not see each other's answers, let the scope name
+	// the member. Required.
+	//
+	// An error is answered with 403, or as a *[ScopeError] in its chain says, and so
+	// is an empty scope. The error's text is not shown to the client. Nothing of the
+	// request but its headers has been read by then.
+	Scope func(r *http.Request) (string, error)
+
+	// Tool names the tool that a request calls, where [Middleware.Wrap] was given
+	// no name. Default: the pattern that matched, r.Pattern, such as
+	// "POST /orders/{id}/cancel". A name must be stable, since renaming a tool makes
+	// every earlier call unknown. So it must not be the path, whose ids would make a
+	// tool of each. An empty one is answered with 500, and OnError is told
+	// [ErrToolUnnamed].
+	//
+	// chi sets r.Pattern to the part that its innermost router matched. The whole is
+	// chi.RouteContext(r.Context()).RoutePattern(), behind r.With or in r.Group.
+	Tool func(r *http.Request) string
+
+	// MaxBody is the most bytes that a request's body may have. More is answered
+	// with 413. Default 1 MiB. JSON may have 16 MiB at most ([dedup.MaxArgsSize]).
+	MaxBody int64
+
+	// MaxResponse is the most bytes that a handler's answer may have, since it is
+	// held in memory until the commit and then stored. More rolls back, and is
+	// answered with 500. Default 512 KiB, which fits dedup's default of
+	// Options.MaxResultBytes whatever bytes it is made of; raise both together.
+	MaxResponse int
+
+	// Headers are stored with an answer and come with its replays; of what else the
+	// handler sets, only the first answer knows. They replace the default:
+	// Content-Disposition, Content-Encoding, Content-Language, Content-Location,
+	// Content-Type, ETag, Last-Modified, Link and Location. An empty list that is
+	// not nil stores none. Set-Cookie and other headers of one connection or one
+	// login are refused by New.
+	Headers []string
+
+	// ReusedStatus answers a key that was used before with another request: 422 as
+	// the draft has it, which is the default, or 409.
+	ReusedStatus int
+
+	// Retention says how long answers are replayed. Default: the Deduper's.
+	Retention dedup.Retention
+
+	// MaxWait bounds how long a request waits for another one with its key that is
+	// running, before it is answered with 409. Default 10 seconds, negative means not
+	// at all. A request that ends earlier, by its context, stops waiting.
+	MaxWait time.Duration
+
+	// RetryAfter is what clients are asked to wait before they send a request again,
+	// with answers 409 (in flight) and 503. It is sent in whole seconds, rounded up.
+	// Default 1 second, at least 1 ns, at most 1 hour.
+	RetryAfter time.Duration
+
+	// ProblemBase stands before the name of a problem in its type: with "urn:shop:"
+	// a missing key has the type "urn:shop:missing-key". Default
+	// [DefaultProblemBase]. Clients compare types, so it must never change.
+	ProblemBase string
+
+	// OnError is told why a request was answered with 500 by the middleware, which
+	// the client is not. It is called before the answer is sent, by the goroutine of
+	// the request. A handler's own answers of 500 are its own to report. What the
+	// database said, and err may quote, can hold values. Default: a line at level
+	// Error to slog.Default().
+	OnError func(r *http.Request, err error)
+}
+
+// DefaultProblemBase is the default of Options.ProblemBase: where the problems
+// are explained.
+const DefaultProblemBase = "https://github.com/tooldedup/dedup/blob/main/httpdedup/problems.md#"
+
+// resolve returns a copy of o with the defaults filled in, or a
+// *dedup.OptionsError.
+func (o Options) resolve() (Options, error) {
+	refuse := func(option, reason string, args ...any) (Options, error) {
+		return Options{}, &dedup.OptionsError{Option: option, Reason: fmt.Sprintf(reason, args...)}
+	}
+	if o.Scope == nil {
+		return refuse("Scope", "is required: say on whose behalf a request comes, by what was authenticated")
+	}
+	if o.Tool == nil {
+		o.Tool = func(r *http.Request) string { return r.Pattern }
+	}
+	setDefault(&o.MaxBody, 1<<20)
+	if o.MaxBody < 0 || o.MaxBody == math.MaxInt64 {
+		return refuse("MaxBody", "must be at least 1 and below the largest int64; leave it out for 1 MiB")
+	}
+	setDefault(&o.MaxResponse, 512<<10)
+	if o.MaxResponse < 0 {
+		return refuse("MaxResponse", "must be at least 1; leave it out for 512 KiB")
+	}
+	names, err := headerNames(o.Headers)
+	if err != nil {
+		return refuse("Headers", "%v", err)
+	}
+	o.Headers = names
+
+	setDefault(&o.ReusedStatus, http.StatusUnprocessableEntity)
+	if o.ReusedStatus != http.StatusUnprocessableEntity && o.ReusedStatus != http.StatusConflict {
+		return refuse("ReusedStatus", "is %d; use 422 or 409", o.ReusedStatus)
+	}
+	setDefault(&o.MaxWait, 10*time.Second)
+	setDefault(&o.RetryAfter, time.Second)
+	if o.RetryAfter < 0 || o.RetryAfter > time.Hour {
+		return refuse("RetryAfter", "must be positive and at most 1h; leave it out for 1s")
+	}
+	setDefault(&o.ProblemBase, DefaultProblemBase)
+	if _, err := url.Parse(o.ProblemBase + "x"); err != nil {
+		return refuse("ProblemBase", "is no beginning of a URI: %v", err)
+	}
+	if o.OnError == nil {
+		o.OnError = func(r *http.Request, err error) {
+			slog.ErrorContext(r.Context(), "httpdedup: answered 500", "method", r.Method, "pattern", r.Pattern, "error", err)
+		}
+	}
+	return o, nil
+}
+
+// retryAfter is RetryAfter as the header has it.
+func (o *Options) retryAfter() string {
+	seconds := (o.RetryAfter + time.Second - 1) / time.Second
+	return strconv.FormatInt(int64(seconds), 10)
+}
+
+// headerNames returns the canonical names of the headers to store.
+func headerNames(names []string) (canonical []string, err error) {
+	if names == nil {
+		names = []string{
+			"Content-Disposition", "Content-Encoding", "Content-Language", "Content-Location",
+			"Content-Type", "ETag", "Last-Modified", "Link", "Location",
+		}
+	}
+	for _, name := range names {
+		name = http.CanonicalHeaderKey(name)
+		if !storableHeader(name) {
+			return nil, fmt.Errorf("%q must not be stored: it belongs to one connection, one message or one login", name)
+		}
+		canonical = append(canonical, name)
+	}
+	slices.Sort(canonical)
+	return slices.Compact(canonical), nil
+}
+
+// storableHeader tells whether a header may be sent again to whoever knows scope
+// and key, over another connection and at another time.
+func storableHeader(name string) bool {
+	switch name {
+	case "", "Set-Cookie", "Set-Cookie2", "Authorization", "Authentication-Info", "Www-Authenticate",
+		"Proxy-Authenticate", "Proxy-Authentication-Info", // of a login
+		"Connection", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade", // of a connection
+		"Content-Length", "Date", replayedHeader: // of a message
+		return false
+	}
+	return true
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}

@@ -1,0 +1,96 @@
+package httpdedup_test
+
+import (
+	"context"
+	"log/slog"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/httpdedup"
+	"github.com/tooldedup/dedup/internal/pgtest"
+)
+
+func TestOptions(t *testing.T) {
+	t.Parallel()
+	d, err := dedup.New(pgtest.New(t).Pool(t), nil)
+	require.NoError(t, err)
+	for name, change := range map[string]func(*httpdedup.Options){
+		"Scope":        func(o *httpdedup.Options) { o.Scope = nil },
+		"MaxBody":      func(o *httpdedup.Options) { o.MaxBody = -1 },
+		"MaxResponse":  func(o *httpdedup.Options) { o.MaxResponse = -1 },
+		"ReusedStatus": func(o *httpdedup.Options) { o.ReusedStatus = 400 },
+		"RetryAfter":   func(o *httpdedup.Options) { o.RetryAfter = -1 },
+		"ProblemBase":  func(o *httpdedup.Options) { o.ProblemBase = "http://[::1" },
+	} {
+		opts := httpdedup.Options{Scope: tenant}
+		change(&opts)
+		_, err := httpdedup.New(d, opts)
+		var refused *dedup.OptionsError
+		require.ErrorAs(t, err, &refused, name)
+		require.Equal(t, name, refused.Option)
+	}
+	for _, header := range []string{"set-cookie", "Date", "Content-Length", "Idempotency-Replayed", "WWW-Authenticate", "connection", ""} {
+		_, err := httpdedup.New(d, httpdedup.Options{Scope: tenant, Headers: []string{"ETag", header}})
+		require.ErrorIs(t, err, dedup.ErrOptions, header)
+	}
+	for _, opts := range []httpdedup.Options{
+		{MaxBody: math.MaxInt64 - 1, RetryAfter: time.Hour, Headers: []string{}},
+		{MaxBody: 1, MaxResponse: 1, RetryAfter: 1, MaxWait: -1, ReusedStatus: 409},
+	} {
+		opts.Scope = tenant
+		_, err := httpdedup.New(d, opts)
+		require.NoError(t, err)
+	}
+
+	var invalid *dedup.InvalidCallError
+	_, err = httpdedup.New(d, httpdedup.Options{Scope: tenant, Retention: dedup.Retention{Result: 1}})
+	require.ErrorAs(t, err, &invalid)
+	require.Equal(t, "Retention", invalid.Field)
+	_, err = httpdedup.New(nil, httpdedup.Options{Scope: tenant})
+	require.ErrorAs(t, err, &invalid)
+	require.Equal(t, "d", invalid.Field)
+}
+
+// Who gives no hook finds the error in the log, without anything of the request but
+// its method and pattern.
+func TestDefaultOnErrorLogs(t *testing.T) { //nolint:paralleltest // it replaces the process's logger
+	logged := make(chan slog.Record, 1)
+	previous := slog.Default()
+	slog.SetDefault(slog.New(recordHandler{logged}))
+	t.Cleanup(func() { slog.SetDefault(previous) })
+	d, err := dedup.New(pgtest.New(t).Pool(t), nil)
+	require.NoError(t, err)
+	m, err := httpdedup.New(d, httpdedup.Options{Scope: tenant})
+	require.NoError(t, err)
+
+	r := httptest.NewRequest(http.MethodPost, "/orders", nil)
+	r.Header.Set("Authorization", "Bearer acme")
+	r.Header.Set("Idempotency-Key", "k1")
+	w := httptest.NewRecorder()
+	m.For("")(http.NotFoundHandler()).ServeHTTP(w, r)
+	require.Equal(t, http.StatusInternalServerError, w.Code)
+	record := wait(t, logged)
+	require.Equal(t, slog.LevelError, record.Level)
+	var names []string
+	record.Attrs(func(a slog.Attr) bool {
+		names = append(names, a.Key)
+		return true
+	})
+	require.Equal(t, []string{"method", "pattern", "error"}, names)
+}
+
+type recordHandler struct{ records chan slog.Record }
+
+func (h recordHandler) Enabled(context.Context, slog.Level) bool { return true }
+func (h recordHandler) Handle(_ context.Context, r slog.Record) error {
+	h.records <- r
+	return nil
+}
+func (h recordHandler) WithAttrs([]slog.Attr) slog.Handler { return h }
+func (h recordHandler) WithGroup(string) slog.Handler      { return h }

@@ -1,0 +1,117 @@
+package httpdedup
+
+import (
+	"encoding/json"
+	"net/http"
+)
+
+// kind is a kind of problem: the end of its type, and its heading in problems.md.
+type kind string
+
+const (
+	kindMissingKey       kind = "missing-key"
+	kindInvalidKey       kind = "invalid-key"
+	kindInvalidRequest   kind = "invalid-request"
+	kindInvalidBody      kind = "invalid-body"
+	kindBodyTooLarge     kind = "body-too-large"
+	kindNoScope          kind = "no-scope"
+	kindInFlight         kind = "in-flight"
+	kindKeyReused        kind = "key-reused"
+	kindExpired          kind = "expired"
+	kindUnavailable      kind = "unavailable"
+	kindOutcomeUnknown   kind = "outcome-unknown"
+	kindInternal         kind = "internal"
+	kindUnknownOperation kind = "unknown-operation"
+	kindInvalidOperation kind = "invalid-operation"
+	kindNotAllowed       kind = "method-not-allowed"
+)
+
+// about returns the status and title of a kind. A refusal may have another status.
+func (k kind) about() (status int, title string) {
+	switch k {
+	case kindMissingKey:
+		return http.StatusBadRequest, "An Idempotency-Key is required"
+	case kindInvalidKey:
+		return http.StatusBadRequest, "The Idempotency-Key is malformed"
+	case kindInvalidRequest:
+		return http.StatusBadRequest, "The request is malformed"
+	case kindInvalidBody:
+		return http.StatusBadRequest, "The body is malformed"
+	case kindBodyTooLarge:
+		return http.StatusRequestEntityTooLarge, "The body is too large"
+	case kindNoScope:
+		return http.StatusForbidden, "The request may not use idempotency keys"
+	case kindInFlight:
+		return http.StatusConflict, "A request with this Idempotency-Key is running"
+	case kindKeyReused:
+		return http.StatusUnprocessableEntity, "The Idempotency-Key was used for another request"
+	case kindExpired:
+		return http.StatusGone, "The request has run and its answer is gone"
+	case kindUnavailable:
+		return http.StatusServiceUnavailable, "The request could not be run now"
+	case kindOutcomeUnknown:
+		return http.StatusServiceUnavailable, "The outcome is not known yet"
+	case kindUnknownOperation:
+		return http.StatusNotFound, "No such operation"
+	case kindInvalidOperation:
+		return http.StatusBadRequest, "The path names no operation"
+	case kindNotAllowed:
+		return http.StatusMethodNotAllowed, "The method is not allowed"
+	default:
+		return http.StatusInternalServerError, "The request could not be run"
+	}
+}
+
+// refusal is the error of a request that the middleware answers by itself with a
+// problem. Its texts hold nothing of the request but names and positions.
+type refusal struct {
+	kind    kind
+	status  int // where it is not the kind's own
+	detail  string
+	changed []string // of kindKeyReused
+	header  http.Header
+}
+
+// Error implements error.
+func (e *refusal) Error() string { return "httpdedup: " + e.detail }
+
+func refuse(k kind, detail string) error { return &refusal{kind: k, detail: detail} }
+
+// problem is the body of such an answer, as RFC 9457 has it.
+type problem struct {
+	Type   string `json:"type"`
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Detail string `json:"detail"`
+	// Changed names what differs from the first request with the key.
+	Changed []string `json:"changed,omitempty"`
+	// State is "unknown", where an operation is.
+	State operationState `json:"state,omitempty"`
+}
+
+// sendProblem answers with a refusal.
+func (m *Middleware) sendProblem(w http.ResponseWriter, e *refusal) {
+	p := problem{Type: m.opts.ProblemBase + string(e.kind), Detail: e.detail, Changed: e.changed}
+	p.Status, p.Title = e.kind.about()
+	if e.status != 0 {
+		p.Status = e.status
+	}
+	if e.kind == kindUnknownOperation {
+		p.State = stateUnknown
+	}
+	for name, values := range e.header {
+		w.Header()[name] = values
+	}
+	sendJSON(w, p.Status, "application/problem+json", p)
+}
+
+// sendJSON answers with a value that is true now, and which nobody should keep.
+func sendJSON(w http.ResponseWriter, status int, contentType string, value any) {
+	body, err := json.Marshal(value)
+	if err != nil {
+		panic(err) // net/http reports it; every value given is made of JSON
+	}
+	w.Header().Set("Content-Type", contentType)
+	w.Header().Set("Cache-Control", "no-store")
+	send(w, status, append(body, '\n'))
+}

@@ -1,0 +1,273 @@
+package httpdedup_test
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"mime/multipart"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup/httpdedup"
+)
+
+// What an answer looks like does not depend on whether it is the first one, and is
+// what net/http would have sent.
+func TestAnswers(t *testing.T) {
+	t.Parallel()
+	for name, handler := range map[string]http.HandlerFunc{
+		"Nothing": func(http.ResponseWriter, *http.Request) {},
+		"Sniffed": func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>") },
+		"NoType": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header()["Content-Type"] = nil
+			_, _ = io.WriteString(w, "<html>")
+		},
+		"Encoded": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Encoding", "br") // which Go's client leaves alone
+			_, _ = w.Write([]byte{0x1f, 0x8b, 0, 0xff})
+		},
+		"NoContent": func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusNoContent)
+			if _, err := w.Write([]byte("x")); !errors.Is(err, http.ErrBodyNotAllowed) {
+				panic(err)
+			}
+		},
+		"NotModified": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotModified) },
+		"Redirect":    func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/orders/1", http.StatusSeeOther) },
+		"Twice": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("ETag", `"1"`)
+			w.WriteHeader(http.StatusAccepted)
+			w.Header().Set("ETag", `"2"`)
+			w.WriteHeader(http.StatusOK)
+		},
+		"Several": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Add("Link", "</a>; rel=next")
+			w.Header().Add("Link", "</b>; rel=prev")
+			w.Header().Set("Content-Length", "3")
+			_, _ = io.WriteString(w, "abc")
+		},
+		"Text": func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "\"\\\n<&>\u2028\x00 é") },
+		"Binary": func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write(bytes.Repeat([]byte{0xff, 0, 1, 2}, 1000))
+		},
+		"Controls": func(w http.ResponseWriter, _ *http.Request) { // as text it would take six times the room
+			_, _ = w.Write(bytes.Repeat([]byte{1}, 512<<10))
+		},
+		"Large": func(w http.ResponseWriter, _ *http.Request) {
+			for range 512 {
+				_, _ = io.WriteString(w, strings.Repeat(`"`, 1<<10))
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := open(t, httpdedup.Options{})
+			s.srv.Client().CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+			s.mux.HandleFunc("POST /plain", handler)
+			s.handle("POST /orders", "create_order", handler)
+			plain := s.do(t, http.MethodPost, "/plain", "k1", "")
+			first := s.post(t, "k1", "")
+			again := s.post(t, "k1", "")
+			require.Empty(t, s.told())
+			require.False(t, first.replayed())
+			require.True(t, again.replayed())
+			for _, got := range []reply{first, again} {
+				require.Equal(t, plain.status, got.status)
+				require.Equal(t, plain.body, got.body)
+				for _, h := range []http.Header{plain.header, got.header} {
+					for _, volatile := range []string{"Date", "Idempotency-Replayed", "Content-Length"} {
+						h.Del(volatile) // net/http leaves the length of a long body to chunks
+					}
+				}
+				require.Equal(t, plain.header, got.header)
+			}
+		})
+	}
+}
+
+// What cannot be stored is refused, and rolls back.
+func TestUnstorableAnswers(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		handler http.HandlerFunc
+		reason  string
+	}{
+		"Processing": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusProcessing) }, "102"},
+		"EarlyHints": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusEarlyHints) }, "103"},
+		"Switching":  {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusSwitchingProtocols) }, "handed over"},
+		"Status600":  {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(600) }, "600"},
+		"Trailer":    {func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Trailer", "X-Sum") }, "trailers"},
+		"LateTrailer": {func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(200)
+			w.Header().Set(http.TrailerPrefix+"X", "1")
+		}, "trailers"},
+		"Length":     {func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Length", "5") }, "Content-Length"},
+		"HeaderUTF8": {func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Location", "/\xff") }, "Location"},
+		"TooLarge":   {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 512<<10+1)) }, "524288 bytes"},
+		"Error":      {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(101); http.Error(w, "cannot", 500) }, "101"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := open(t, httpdedup.Options{})
+			s.handle("POST /orders", "create_order", func(w http.ResponseWriter, r *http.Request) {
+				if _, err := insert(r.Context(), "rolled back"); err != nil {
+					panic(err)
+				}
+				c.handler(w, r)
+			})
+			require.Equal(t, "internal", s.post(t, "k1", "").problem(t).Type)
+			told := s.told()
+			require.Len(t, told, 1)
+			require.ErrorIs(t, told[0], httpdedup.ErrResponse)
+			require.ErrorContains(t, told[0], c.reason)
+			require.Zero(t, s.count(t, "orders"))
+			require.Zero(t, s.count(t, "tool_dedup"))
+		})
+	}
+}
+
+// Whatever needs the connection before the commit is refused by name.
+func TestControllerIsRefused(t *testing.T) {
+	t.Parallel()
+	s := open(t, httpdedup.Options{})
+	results := make(chan map[string]error, 1)
+	s.handle("POST /orders", "create_order", func(w http.ResponseWriter, _ *http.Request) {
+		c := http.NewResponseController(w)
+		_, _, hijack := c.Hijack()
+		results <- map[string]error{
+			"Flush": c.Flush(), "Hijack": hijack, "FullDuplex": c.EnableFullDuplex(),
+			"ReadDeadline": c.SetReadDeadline(time.Now()), "WriteDeadline": c.SetWriteDeadline(time.Now()),
+			"Flusher": implements[http.Flusher](w), "Hijacker": implements[http.Hijacker](w), "Pusher": implements[http.Pusher](w),
+			"ReaderFrom": implements[io.ReaderFrom](w), "ReadWriter": implements[interface{ ReadWriter() *bufio.ReadWriter }](w),
+		}
+		w.WriteHeader(http.StatusCreated)
+	})
+	require.Equal(t, http.StatusCreated, s.post(t, "k1", "").status)
+	for name, err := range wait(t, results) {
+		require.ErrorIs(t, err, http.ErrNotSupported, name)
+	}
+}
+
+func implements[T any](w http.ResponseWriter) error {
+	if _, ok := w.(T); ok {
+		return nil
+	}
+	return fmt.Errorf("no method: %w", http.ErrNotSupported)
+}
+
+// A code that net/http panics on panics here too.
+func TestInvalidStatusPanics(t *testing.T) {
+	t.Parallel()
+	s := open(t, httpdedup.Options{})
+	raised := make(chan any, 1)
+	wrapped := s.m.Wrap("create_order", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(99) }))
+	s.mux.HandleFunc("POST /orders", func(w http.ResponseWriter, r *http.Request) {
+		defer func() { raised <- recover() }()
+		wrapped.ServeHTTP(w, r)
+	})
+	s.post(t, "k1", "")
+	require.Contains(t, wait(t, raised), "99")
+}
+
+// Headers of the layers around can be seen and changed by the handler.
+func TestOuterHeaders(t *testing.T) {
+	t.Parallel()
+	s := open(t, httpdedup.Options{})
+	wrapped := s.m.Wrap("create_order", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Add("Vary", "Accept")
+		w.Header().Del("X-Unwanted")
+		w.Header().Set("Idempotency-Replayed", "true") // which is not for it to say
+		w.WriteHeader(http.StatusCreated)
+	}))
+	s.mux.HandleFunc("POST /orders", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Vary", "Origin")
+		w.Header().Set("X-Unwanted", "1")
+		w.Header().Set("X-Request", "7")
+		wrapped.ServeHTTP(w, r)
+	})
+	first := s.post(t, "k1", "")
+	require.Equal(t, []string{"Origin", "Accept"}, first.header.Values("Vary"))
+	require.Empty(t, first.header.Get("X-Unwanted"))
+	require.Equal(t, "7", first.header.Get("X-Request"))
+	require.False(t, first.replayed())
+	again := s.post(t, "k1", "")
+	require.Equal(t, "7", again.header.Get("X-Request"))
+	require.True(t, again.replayed())
+}
+
+// Only what Options.Headers names is stored.
+func TestStoredHeaders(t *testing.T) {
+	t.Parallel()
+	s := open(t, httpdedup.Options{Headers: []string{"x-order", "Content-Type"}})
+	s.handle("POST /orders", "create_order", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("X-Order", "1")
+		w.Header().Set("Location", "/orders/1")
+		w.WriteHeader(http.StatusCreated)
+	})
+	s.post(t, "k1", "")
+	again := s.post(t, "k1", "")
+	require.Equal(t, "1", again.header.Get("X-Order"))
+	require.Empty(t, again.header.Get("Location"))
+}
+
+// A handler that runs again reads its body and form from the beginning, and its
+// request is its own.
+func TestRequestIsFresh(t *testing.T) {
+	t.Parallel()
+	s := open(t, httpdedup.Options{})
+	runs := 0
+	s.handle("POST /orders", "create_order", func(w http.ResponseWriter, r *http.Request) {
+		runs++
+		if r.FormValue("item") != "lamp" || r.ContentLength != 9 || r.Header.Get("X-Seen") != "" {
+			http.Error(w, "not as sent", http.StatusBadRequest)
+			return
+		}
+		r.Header.Set("X-Seen", "yes")
+		if runs == 1 {
+			fail(w, r, "40001")
+			return
+		}
+		w.WriteHeader(http.StatusCreated)
+	})
+	got := s.post(t, "k1", "item=lamp", func(r *http.Request) { r.Header.Set("Content-Type", "application/x-www-form-urlencoded") })
+	require.Equal(t, http.StatusCreated, got.status, got.body)
+	require.Equal(t, 2, runs)
+}
+
+// Files that a form was written to are gone with the request.
+func TestFormFilesAreRemoved(t *testing.T) {
+	t.Parallel()
+	s := open(t, httpdedup.Options{})
+	files := make(chan *multipart.FileHeader, 1)
+	s.handle("POST /orders", "create_order", func(w http.ResponseWriter, r *http.Request) {
+		if err := r.ParseMultipartForm(1); err != nil { // what is longer goes to a file
+			panic(err)
+		}
+		file := r.MultipartForm.File["photo"][0]
+		opened, err := file.Open()
+		if err != nil {
+			panic(err)
+		}
+		opened.Close()
+		files <- file
+		w.WriteHeader(http.StatusCreated)
+	})
+	var form bytes.Buffer
+	parts := multipart.NewWriter(&form)
+	part, err := parts.CreateFormFile("photo", "lamp.jpg")
+	require.NoError(t, err)
+	_, err = part.Write(make([]byte, 1000))
+	require.NoError(t, err)
+	require.NoError(t, parts.Close())
+	got := s.post(t, "k1", form.String(), func(r *http.Request) { r.Header.Set("Content-Type", parts.FormDataContentType()) })
+	require.Equal(t, http.StatusCreated, got.status)
+	_, err = wait(t, files).Open()
+	require.ErrorIs(t, err, fs.ErrNotExist)
+}

@@ -1,0 +1,134 @@
+package httpdedup_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/httpdedup"
+)
+
+// Answers from 500 on and those of 400 to 499 that are not final roll back and
+// are sent as they are; the next try runs.
+func TestRolledBack(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{400, 404, 409, 429, 499, 500, 503, 599} {
+		for _, final := range []bool{false, true} {
+			if final && status < 500 {
+				continue
+			}
+			t.Run(fmt.Sprint(status, final), func(t *testing.T) {
+				t.Parallel()
+				s := open(t, httpdedup.Options{})
+				var runs atomic.Int32
+				s.handle("POST /orders", "create_order", func(w http.ResponseWriter, r *http.Request) {
+					if runs.Add(1) > 2 {
+						order(w, r)
+						return
+					}
+					if _, err := insert(r.Context(), "rolled back"); err != nil {
+						panic(err)
+					}
+					if final {
+						httpdedup.Final(r.Context())
+					}
+					w.Header().Set("X-Reason", "because")
+					w.WriteHeader(status)
+					_, _ = w.Write([]byte("no"))
+				})
+				for range 2 {
+					got := s.post(t, "k1", `{"item": "lamp"}`)
+					require.Equal(t, status, got.status)
+					require.Equal(t, "no", got.body)
+					require.Equal(t, "because", got.header.Get("X-Reason"))
+					require.False(t, got.replayed())
+					require.Zero(t, s.count(t, "orders"))
+					require.Zero(t, s.count(t, "tool_dedup"))
+				}
+				require.Equal(t, http.StatusCreated, s.post(t, "k1", `{"item": "lamp"}`).status)
+				require.Equal(t, 1, s.count(t, "orders"))
+				require.Empty(t, s.told())
+			})
+		}
+	}
+}
+
+// A final answer is stored, and what the handler wrote is not.
+func TestFinal(t *testing.T) {
+	t.Parallel()
+	s := open(t, httpdedup.Options{})
+	var runs atomic.Int32
+	s.handle("POST /orders", "create_order", func(w http.ResponseWriter, r *http.Request) {
+		runs.Add(1)
+		if _, err := insert(r.Context(), "rolled back"); err != nil {
+			panic(err)
+		}
+		httpdedup.Final(r.Context())
+		w.Header().Set("Content-Type", "text/html")
+		http.SetCookie(w, &http.Cookie{Name: "session", Value: "secret"})
+		w.WriteHeader(http.StatusPaymentRequired)
+		_, _ = w.Write([]byte("<b>card\xff \"declined\"\u2028</b>\x00\n"))
+	})
+	first := s.post(t, "k1", `{"item": "lamp"}`)
+	require.Equal(t, http.StatusPaymentRequired, first.status)
+	require.False(t, first.replayed())
+	require.NotEmpty(t, first.header.Get("Set-Cookie"))
+	again := s.post(t, "k1", `{"item": "lamp"}`)
+	require.True(t, again.replayed())
+	require.Equal(t, first.status, again.status)
+	require.Equal(t, first.body, again.body)
+	require.Equal(t, "text/html", again.header.Get("Content-Type"))
+	require.Empty(t, again.header.Get("Set-Cookie"))
+	require.EqualValues(t, 1, runs.Load())
+	require.Zero(t, s.count(t, "orders"))
+	require.Equal(t, 1, s.count(t, "tool_dedup"))
+}
+
+// The Deduper's own policy of storing errors does not reach what HTTP calls one.
+func TestStoreErrorsDoesNotStore(t *testing.T) {
+	t.Parallel()
+	s := open(t, httpdedup.Options{})
+	d, err := dedup.New(s.pool, &dedup.Options{StoreErrors: true})
+	require.NoError(t, err)
+	s.m, err = httpdedup.New(d, httpdedup.Options{Scope: tenant})
+	require.NoError(t, err)
+	s.handle("POST /orders", "create_order", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) })
+	require.Equal(t, http.StatusBadGateway, s.post(t, "k1", "").status)
+	require.Zero(t, s.count(t, "tool_dedup"))
+}
+
+// A panic passes through, and leaves nothing behind.
+func TestPanic(t *testing.T) {
+	t.Parallel()
+	for _, value := range []any{http.ErrAbortHandler, errors.New("boom"), "boom"} {
+		t.Run(fmt.Sprint(value), func(t *testing.T) {
+			t.Parallel()
+			s := open(t, httpdedup.Options{})
+			raised := make(chan any, 1)
+			wrapped := s.m.Wrap("create_order", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if _, err := insert(r.Context(), "rolled back"); err != nil {
+					t.Error(err)
+				}
+				w.WriteHeader(http.StatusCreated)
+				panic(value)
+			}))
+			s.mux.HandleFunc("POST /orders", func(w http.ResponseWriter, r *http.Request) {
+				defer func() {
+					raised <- recover()
+					panic(http.ErrAbortHandler)
+				}()
+				wrapped.ServeHTTP(w, r)
+			})
+			_, err := s.send(s.request(t, http.MethodPost, "/orders", "k1", ""))
+			require.Error(t, err, "the connection is closed without an answer")
+			require.Equal(t, value, wait(t, raised))
+			require.Zero(t, s.count(t, "orders"))
+			require.Zero(t, s.count(t, "tool_dedup"))
+		})
+	}
+}

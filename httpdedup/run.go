@@ -1,0 +1,126 @@
+package httpdedup
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"sync/atomic"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tooldedup/dedup"
+)
+
+// run is one run of a handler, as its context knows it.
+type run struct {
+	tx    pgx.Tx
+	final atomic.Bool
+}
+
+type runKey struct{}
+
+// Tx returns the transaction of the request that a context belongs to. What the
+// handler writes through it is committed together with its answer, or not at all.
+// It cannot be committed or rolled back, which answering does, and ends with the
+// handler: what uses it later gets pgx.ErrTxClosed.
+//
+// ok is false outside of a handler that [Middleware.Wrap] has wrapped, and for
+// GET, HEAD, OPTIONS and TRACE, which it passes on.
+func Tx(ctx context.Context) (tx pgx.Tx, ok bool) {
+	r, ok := ctx.Value(runKey{}).(*run)
+	if !ok {
+		return nil, false
+	}
+	return r.tx, true
+}
+
+// Final says that the answer which the handler is about to give must not change
+// when the client tries again, such as 402 for a card that was declined. It counts
+// for an answer of 400 to 499: the handler's writes are rolled back, and the answer
+// is stored and replayed. Without it such an answer rolls back and is not stored,
+// so that a retry runs again and may succeed.
+//
+// It changes nothing about other answers: below 400 all are stored, from 500 on
+// none is. Outside of a wrapped handler it does nothing.
+func Final(ctx context.Context) {
+	if r, ok := ctx.Value(runKey{}).(*run); ok {
+		r.final.Store(true)
+	}
+}
+
+// job is what a request has to be answered with: a call, and how to run it.
+type job struct {
+	m    *Middleware
+	r    *http.Request
+	next http.Handler
+	body []byte
+	// outer are the headers that layers around have set so far.
+	outer http.Header
+	// last is the answer of the handler's latest run, nil before the first.
+	last *recorder
+}
+
+// effect runs the handler in the call's transaction and returns what to record.
+// dedup may run it again after a fault, with everything else rolled back.
+func (j *job) effect(ctx context.Context, tx pgx.Tx) (json.RawMessage, error) {
+	if j.last != nil && !routed(j.r) {
+		return nil, errRunOnce
+	}
+	state := &run{tx: tx}
+	rec := newRecorder(j.outer, j.m.opts.MaxResponse)
+	j.last = rec
+	j.serve(context.WithValue(ctx, runKey{}, state), rec)
+	if err := rec.finish(); err != nil {
+		return nil, err
+	}
+
+	final := state.final.Load() && rec.status < 500
+	if rec.status >= 400 && !final {
+		return j.abandon(tx)
+	}
+	text, err := storedAnswer(rec, j.m.opts.Headers)
+	if err == nil && rec.status >= 400 {
+		err = dedup.Final(&refusedAnswer{rec.status, text})
+	}
+	return text, err
+}
+
+// serve gives the handler a request of its own, whose body can be read from the
+// beginning.
+func (j *job) serve(ctx context.Context, rec *recorder) {
+	r := j.r.Clone(ctx)
+	withBody(r, j.body)
+	// net/http removes the files of a form for requests that it made.
+	defer func() {
+		if r.MultipartForm != nil {
+			_ = r.MultipartForm.RemoveAll()
+		}
+	}()
+	j.next.ServeHTTP(rec, r)
+}
+
+// abandon ends a run whose answer is not stored.
+//
+// Where a statement has failed the answer most likely says no more than that. Then
+// dedup is left to find the transaction aborted, because it has seen the
+// statement's own error and runs the handler again after a deadlock or the like.
+// What is returned here cannot be recorded: nothing can in such a transaction.
+func (j *job) abandon(tx pgx.Tx) (json.RawMessage, error) {
+	if pg := tx.Conn().PgConn(); pg.IsClosed() || pg.TxStatus() == 'E' {
+		return json.RawMessage("null"), nil
+	}
+	return nil, &rolledBack{j.last.status}
+}
+
+// routed tells whether r has been routed to its end. A router may keep in the
+// request's context how far it got, and would go on from there when the request
+// came again: chi, where the middleware is given to Use, finds no route then.
+func routed(r *http.Request) bool {
+	for _, unfinished := range [...]string{"/", "*", "...}"} {
+		if strings.HasSuffix(r.Pattern, unfinished) {
+			return false
+		}
+	}
+	return r.Pattern != ""
+}
