@@ -107,13 +107,12 @@ type fleet struct {
 
 // worker is a process.
 type worker struct {
-	n       int
-	cmd     *exec.Cmd
-	in      io.WriteCloser
-	open    map[string]bool // what it has not answered
-	life    *time.Timer
-	ended   chan struct{} // closed when its output has ended
-	cleanup func()
+	n     int
+	cmd   *exec.Cmd
+	in    io.WriteCloser
+	open  map[string]bool // what it has not answered
+	life  *time.Timer
+	ended chan struct{} // closed when its output has ended
 }
 
 // event is that a worker has answered, that its time has come, or that it ended.
