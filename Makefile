@@ -7,6 +7,8 @@ MODULES := . ./bench ./cmd/dedup ./dedupvet ./examples/failsafe
 PACKAGES := $(MODULES:%=%/...)
 GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 FUZZTIME ?= 30s
+# More flags for `make chaos`, such as --seed 7 or --short.
+CHAOSFLAGS ?=
 # More flags for `make bench`, such as --json FILE.
 BENCHFLAGS ?=
 # The race detector needs a C compiler.
@@ -37,6 +39,14 @@ bench-charts: redis ## Measure anew what the charts in docs/ show, and draw them
 	$(GO) run ./bench run --delays 0 --clients 1,2,4,8,16,32 --ways textbook,do,look-first,statement --json $(MEASURED)/clients.json
 	$(GO) run ./bench growth --json $(MEASURED)/growth.json
 	$(GO) run ./bench chart --run $(MEASURED)/run.json --growth $(MEASURED)/growth.json --clients $(MEASURED)/clients.json --out docs
+
+# The long form takes about two hours on two cores, and no load beside it. The
+# matrix is tried on PostgreSQL 13 to 18 where their programs can be had.
+.PHONY: chaos
+chaos: pgbouncer ## Try to break the promise: the long form of every campaign
+	@mkdir -p .cache/chaos
+	$(GO) build -o .cache/chaos/dedup ./cmd/dedup
+	DEDUP_PGBOUNCER="$${DEDUP_PGBOUNCER:-$(PGBOUNCER)}" .cache/chaos/dedup chaos all $$(scripts/postgres-versions .cache/postgres | sed 's/^/--bin-dir /') $(CHAOSFLAGS)
 
 .PHONY: test
 test: pgbouncer redis ## Run all tests of all modules on a real Postgres

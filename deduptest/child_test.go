@@ -1,0 +1,62 @@
+package deduptest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup"
+)
+
+func TestChildrenSayWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	tool := Tool{Name: "known", Call: func(context.Context, Try) (any, error) { return 1, nil }}
+	for name, test := range map[string]struct{ errand, says string }{
+		"NoErrand":    {"{", "reading DEDUPTEST_CHILD"},
+		"UnknownTool": {`{"Tool": "other"}`, `not given the tool "other"`},
+		"BadURL":      {`{"Tool": "known", "URL": "mysql://"}`, "reading the database's URL"},
+	} {
+		var out bytes.Buffer
+		require.Equal(t, 1, runChild(test.errand, []Tool{tool}, strings.NewReader(""), &out), name)
+		line, ok := strings.CutPrefix(out.String(), messageMark)
+		require.True(t, ok)
+		var m message
+		require.NoError(t, json.Unmarshal([]byte(line), &m))
+		require.Contains(t, m.Err, test.says, name)
+		require.False(t, m.Ready)
+	}
+}
+
+func TestChildrenEndWithTheirParent(t *testing.T) {
+	t.Parallel()
+	tool := Tool{Name: "known", Call: func(context.Context, Try) (any, error) { return "done", nil }}
+	text := `{"Tool": "known", "URL": "postgres://localhost/x", "Patience": 1000000000}`
+	var out bytes.Buffer
+	require.Equal(t, 1, runChild(text, []Tool{tool}, strings.NewReader(""), &out))
+	require.Contains(t, out.String(), `"Ready":true`)
+	require.Contains(t, out.String(), "is gone")
+
+	out.Reset()
+	require.Zero(t, runChild(text, []Tool{tool}, strings.NewReader("go\n"), &out))
+	require.Contains(t, out.String(), `"Answer":"\"done\""`)
+}
+
+func TestChildrenSayWhetherToTryAgain(t *testing.T) {
+	t.Parallel()
+	text := `{"Tool": "known", "URL": "postgres://localhost/x", "Patience": 1000000000, "WarmUp": "warm-up", "Key": "key"}`
+	for err, says := range map[error]string{dedup.ErrInFlight: `"Retryable":true`, dedup.ErrArbiter: `"Retryable":false`} {
+		tool := Tool{Name: "known", Call: func(_ context.Context, try Try) (any, error) {
+			if try.Key == "key" {
+				return nil, err
+			}
+			return "done", nil
+		}}
+		var out bytes.Buffer
+		require.Zero(t, runChild(text, []Tool{tool}, strings.NewReader("go\n"), &out))
+		require.Contains(t, out.String(), says)
+	}
+}

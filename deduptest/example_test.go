@@ -1,0 +1,73 @@
+package deduptest_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/deduptest"
+)
+
+// A tool is written once, for tests and for TestMain, which gives it to
+// deduptest.Child. In a test of yours tb is its *testing.T.
+func ExampleVerify() {
+	addNote := deduptest.Tool{
+		Name: "add_note",
+		Call: func(ctx context.Context, try deduptest.Try) (any, error) {
+			text := fmt.Sprint("note ", try.Variant)
+			call := dedup.Call{Scope: "acme", Tool: "add_note", Key: try.Key, Args: text}
+			result, err := dedup.Do(ctx, try.Deduper, call, func(ctx context.Context, tx pgx.Tx) (id int, err error) {
+				err = tx.QueryRow(ctx, `INSERT INTO notes (text) VALUES ($1) RETURNING id`, text).Scan(&id)
+				return id, err
+			})
+			return result.Value, err
+		},
+		Count: func(ctx context.Context, db *pgxpool.Pool) (n int, err error) {
+			err = db.QueryRow(ctx, `SELECT count(*) FROM notes`).Scan(&n)
+			return n, err
+		},
+	}
+
+	tb, databaseURL, done := exampleDatabase(`CREATE TABLE notes (id int GENERATED ALWAYS AS IDENTITY, text text)`)
+	defer done()
+	report := deduptest.Verify(tb, databaseURL, addNote, &deduptest.Options{
+		Without: []deduptest.Scenario{deduptest.ProcessKilled}, // an example has no TestMain
+	})
+	fmt.Println(len(report.Outcomes), "scenarios, failed:", report.Failed())
+
+	// Output:
+	// 12 scenarios, failed: []
+}
+
+// The answer to COMMIT is lost: the client gets an error, and the note is there.
+func ExampleProxy() {
+	ctx := context.Background()
+	_, databaseURL, done := exampleDatabase(`CREATE TABLE notes (text text)`)
+	defer done()
+	proxy, err := deduptest.NewProxy(databaseURL)
+	exampleMust(err)
+	defer proxy.Close()
+	conn, err := pgx.Connect(ctx, proxy.URL())
+	exampleMust(err)
+
+	proxy.Inject(deduptest.Fault{Kind: deduptest.CutAnswer, At: deduptest.AtCommit, Bytes: 7})
+	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, `INSERT INTO notes VALUES ('call the guest back')`)
+		return err
+	})
+	fmt.Println("error:", err != nil)
+
+	conn, err = pgx.Connect(ctx, proxy.URL())
+	exampleMust(err)
+	defer conn.Close(ctx)
+	var notes int
+	exampleMust(conn.QueryRow(ctx, `SELECT count(*) FROM notes`).Scan(&notes))
+	fmt.Println("notes:", notes, "faults:", proxy.Seen().Faults)
+
+	// Output:
+	// error: true
+	// notes: 1 faults: map[cut answer:1]
+}

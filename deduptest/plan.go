@@ -1,0 +1,87 @@
+package deduptest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+)
+
+// plan is what an undisturbed call sends: the units that execute something. Faults
+// are aimed by their number, since their texts may hold a call's key.
+type plan struct {
+	units []Unit
+	// deciding is the number, from 1, of the one that commits.
+	deciding int
+}
+
+// rehearse makes a call without faults and looks what it sends.
+func (v *verification) rehearse(ctx context.Context) (plan, error) {
+	s, err := v.openStage(ctx, nil)
+	if err != nil {
+		return plan{}, err
+	}
+	var mu sync.Mutex
+	var units []Unit
+	s.proxy.watch(func(u Unit) {
+		mu.Lock()
+		defer mu.Unlock()
+		if AtStatement(u) {
+			units = append(units, u)
+		}
+	})
+	r := <-v.tool.start(ctx, v.patience, s, v.newKey(), 0)
+	if err := s.close(v.patience); err != nil {
+		return plan{}, err
+	}
+	switch {
+	case r.err != nil:
+		return plan{}, fmt.Errorf("a call without any fault fails: %w", r.err)
+	case len(units) == 0:
+		return plan{}, errors.New("the call sent nothing to the database; Tool.Call must use Try.Deduper and Try.Pool")
+	}
+	return plan{units: units, deciding: deciding(units)}, nil
+}
+
+// deciding returns the number of the unit whose execution commits the effect: the
+// last one with a COMMIT. A call that is one statement and commits with it has
+// none; then it is the last one that writes a record.
+func deciding(units []Unit) int {
+	record := AtSQL("INSERT INTO")
+	n := len(units)
+	for i, u := range units {
+		if record(u) && AtSQL("tool_dedup")(u) {
+			n = i + 1
+		}
+	}
+	for i, u := range units {
+		if u.Commits {
+			n = i + 1
+		}
+	}
+	return n
+}
+
+// name describes the nth unit.
+func (p plan) name(n int) string {
+	return fmt.Sprintf("statement %d of %d (%s)", n, len(p.units), summary(p.units[n-1].Statements))
+}
+
+// summary shows the beginning of each statement.
+func summary(statements []string) string {
+	const most = 40
+	short := make([]string, len(statements))
+	for i, sql := range statements {
+		short[i] = clipped(strings.Join(strings.Fields(sql), " "), most)
+	}
+	return strings.Join(short, "; ")
+}
+
+// clipped cuts a text to about n bytes.
+func clipped(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
+	return strings.ToValidUTF8(text[:n], "") + "…"
+}

@@ -1,0 +1,143 @@
+package deduptest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/deduptest"
+)
+
+type ticket struct {
+	ID    int    `json:"id"`
+	Title string `json:"title"`
+}
+
+// callOf is the call that try makes of a tool, with all its arguments.
+func callOf(try deduptest.Try) dedup.Call {
+	return dedup.Call{Scope: "acme", Tool: "open_ticket", Key: try.Key, Args: map[string]string{"title": titleOf(try)}}
+}
+
+func titleOf(try deduptest.Try) string { return fmt.Sprint("printer ", try.Variant, " on fire") }
+
+func insertTicket(ctx context.Context, tx pgx.Tx, try deduptest.Try) (ticket, error) {
+	opened := ticket{Title: titleOf(try)}
+	err := tx.QueryRow(ctx, `INSERT INTO tickets (key, title) VALUES ($1, $2) RETURNING id`, try.Key, opened.Title).Scan(&opened.ID)
+	return opened, err
+}
+
+func do(ctx context.Context, try deduptest.Try) (any, error) {
+	result, err := dedup.Do(ctx, try.Deduper, callOf(try), func(ctx context.Context, tx pgx.Tx) (ticket, error) {
+		return insertTicket(ctx, tx, try)
+	})
+	return result.Value, err
+}
+
+func doTx(ctx context.Context, try deduptest.Try) (any, error) {
+	var result dedup.Result[ticket]
+	for {
+		err := pgx.BeginFunc(ctx, try.Pool, func(tx pgx.Tx) (err error) {
+			result, err = dedup.DoTx(ctx, try.Deduper, tx, callOf(try), func(ctx context.Context, tx pgx.Tx) (ticket, error) {
+				return insertTicket(ctx, tx, try)
+			})
+			return err
+		})
+		if !errors.Is(err, dedup.ErrRestartTx) || ctx.Err() != nil {
+			return result.Value, err
+		}
+	}
+}
+
+func doStatement(ctx context.Context, try deduptest.Try) (any, error) {
+	result, err := dedup.DoStatement[ticket](ctx, try.Deduper, callOf(try),
+		dedup.SQL(`INSERT INTO tickets (key, title) VALUES ($1, $2) RETURNING id, title`, try.Key, titleOf(try)))
+	return result.Value, err
+}
+
+// doSteps has an effect of four statements: rows that are read to the end, an
+// INSERT, a COPY and a batch.
+func doSteps(ctx context.Context, try deduptest.Try) (any, error) {
+	result, err := dedup.Do(ctx, try.Deduper, callOf(try), func(ctx context.Context, tx pgx.Tx) ([]ticket, error) {
+		rows, err := tx.Query(ctx, `SELECT id, title FROM tickets WHERE key = $1`, try.Key)
+		if err != nil {
+			return nil, err
+		}
+		before, err := pgx.CollectRows(rows, pgx.RowToStructByPos[ticket])
+		if err != nil {
+			return nil, err
+		}
+		opened, err := insertTicket(ctx, tx, try)
+		if err != nil {
+			return nil, err
+		}
+		lines := pgx.CopyFromRows([][]any{{opened.ID, "first"}, {opened.ID, "second"}})
+		if _, err := tx.CopyFrom(ctx, pgx.Identifier{"lines"}, []string{"ticket", "line"}, lines); err != nil {
+			return nil, err
+		}
+		batch := &pgx.Batch{}
+		batch.Queue(`UPDATE tickets SET title = title || '!' WHERE id = $1`, opened.ID)
+		batch.Queue(`UPDATE tickets SET title = title || '?' WHERE id = $1`, opened.ID)
+		results := tx.SendBatch(ctx, batch)
+		_, err = results.Exec()
+		return append(before, opened), errors.Join(err, results.Close())
+	})
+	return result.Value, err
+}
+
+func rightTools() []deduptest.Tool {
+	tool := func(name string, call func(context.Context, deduptest.Try) (any, error)) deduptest.Tool {
+		return deduptest.Tool{Name: name, Call: call, Count: countTickets}
+	}
+	impatient := tool("in_flight_at_once", do)
+	impatient.Options = &dedup.Options{MaxWait: -1}
+	claiming := tool("claim_first", do)
+	claiming.Options = &dedup.Options{Order: dedup.ClaimFirst}
+	strict := tool("serializable", do)
+	strict.Options = &dedup.Options{Isolation: pgx.Serializable}
+	simple := tool("simple_protocol", do)
+	simple.Configure = func(config *pgxpool.Config) {
+		config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
+	}
+	return []deduptest.Tool{
+		tool("do", do), tool("do_tx", doTx), tool("do_statement", doStatement), tool("do_steps", doSteps),
+		impatient, claiming, strict, simple,
+	}
+}
+
+// killed are the right tools whose process is killed too, which takes a while.
+var killed = []string{"do", "do_tx", "do_statement"}
+
+func TestRightToolsPass(t *testing.T) {
+	t.Parallel()
+	for _, tool := range rightTools() {
+		t.Run(tool.Name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			opts := &deduptest.Options{}
+			if tool.Name == "do_statement" { // its effect is no Go code
+				opts.Without = append(opts.Without, deduptest.Panicked)
+			}
+			if !slices.Contains(killed, tool.Name) {
+				opts.Without = append(opts.Without, deduptest.ProcessKilled)
+			}
+			report := deduptest.Verify(t, b.url, tool, opts)
+			require.Empty(t, report.Failed())
+			for _, o := range report.Outcomes {
+				require.Equal(t, slices.Contains(opts.Without, o.Scenario), o.Off)
+				if o.Off {
+					continue
+				}
+				require.Positive(t, o.Cases, o.Scenario)
+				require.Positive(t, o.Faults, o.Scenario)
+				require.Greater(t, o.Calls, o.Cases, o.Scenario)
+			}
+		})
+	}
+}

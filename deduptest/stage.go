@@ -1,0 +1,86 @@
+package deduptest
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tooldedup/dedup"
+)
+
+// stage is what a process of the tool's user would have: a pool, which leads
+// through a proxy, and a Deduper on it.
+type stage struct {
+	name    string // the application_name of its sessions
+	proxy   *Proxy
+	pool    *pgxpool.Pool
+	deduper *dedup.Deduper
+}
+
+// openStage returns a stage on which one call has been made. So what comes after
+// has no first look at the table in it, and mostly nothing to prepare.
+func (v *verification) openStage(ctx context.Context, tracer pgx.QueryTracer) (*stage, error) {
+	proxy, err := NewProxy(v.url)
+	if err != nil {
+		return nil, err
+	}
+	key := v.newKey()
+	s, err := v.tool.stage(ctx, proxy.URL(), key, tracer)
+	if err != nil {
+		proxy.Close()
+		return nil, err
+	}
+	s.proxy = proxy
+	v.counted = -1
+	if r := <-v.tool.start(ctx, v.patience, s, key, 0); r.err != nil {
+		_ = s.close(v.patience)
+		return nil, fmt.Errorf("a first call, without any fault, fails: %w", r.err)
+	}
+	return s, nil
+}
+
+// stage opens pool and Deduper. It has no proxy of its own.
+func (t Tool) stage(ctx context.Context, url, name string, tracer pgx.QueryTracer) (*stage, error) {
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, fmt.Errorf("reading the database's URL: %w", err)
+	}
+	if t.Configure != nil {
+		t.Configure(config)
+	}
+	config.ConnConfig.RuntimeParams["application_name"] = name
+	if tracer != nil {
+		config.ConnConfig.Tracer = tracer
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, fmt.Errorf("opening a pool: %w", err)
+	}
+	deduper, err := dedup.New(pool, t.Options)
+	if err != nil {
+		pool.Close()
+		return nil, fmt.Errorf("Tool.Options: %w", err)
+	}
+	return &stage{name: name, pool: pool, deduper: deduper}, nil
+}
+
+// close closes the stage, and says so when the tool keeps connections.
+func (s *stage) close(patience time.Duration) error {
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		s.pool.Close()
+	}()
+	defer s.proxy.Close()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-closed:
+		return nil
+	case <-timer.C:
+		return fmt.Errorf("%d connections were never given back to the pool: a transaction that is not ended, or rows that are not closed", s.pool.Stat().AcquiredConns())
+	}
+}

@@ -1,0 +1,353 @@
+package deduptest_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/deduptest"
+)
+
+// A wrongTool has one mistake, as it is made in practice.
+type wrongTool struct {
+	name string
+	call func(context.Context, deduptest.Try) (any, error)
+	// finds are the scenarios that must fail, passes those that the mistake cannot
+	// touch. Only these are tried.
+	finds, passes []deduptest.Scenario
+	// says is what the failure of the first of finds must tell.
+	says string
+}
+
+func wrongs() []wrongTool {
+	sequential := []deduptest.Scenario{deduptest.Repeated, deduptest.Restarted}
+	concurrent := []deduptest.Scenario{deduptest.TwoAtOnce, deduptest.EightAtOnce, deduptest.ManyAtOnce}
+	and := func(some []deduptest.Scenario, more ...deduptest.Scenario) []deduptest.Scenario {
+		return slices.Concat(some, more)
+	}
+	return []wrongTool{
+		{
+			name: "no dedup at all",
+			call: func(ctx context.Context, try deduptest.Try) (any, error) { return insertAlone(ctx, try) },
+			finds: and(concurrent, deduptest.Repeated, deduptest.Restarted, deduptest.OtherArguments,
+				deduptest.AnswerLost, deduptest.ProcessKilled),
+			says: "effects instead of 1",
+		},
+		{
+			name: "key minted per call",
+			call: func(ctx context.Context, try deduptest.Try) (any, error) {
+				try.Key = dedup.NewKey()
+				return do(ctx, try)
+			},
+			finds: and(sequential, concurrent...),
+			says:  "3 effects instead of 1",
+		},
+		{
+			name:   "effect through the pool",
+			call:   throughThePool,
+			finds:  []deduptest.Scenario{deduptest.NotExecuted, deduptest.Cancelled, deduptest.BackendTerminated, deduptest.ProcessKilled},
+			passes: and(concurrent, deduptest.Repeated, deduptest.Restarted, deduptest.OtherArguments),
+			says:   "2 effects instead of 1",
+		},
+		{
+			name: "swallowed error",
+			call: func(ctx context.Context, try deduptest.Try) (any, error) {
+				answer, _ := do(ctx, try)
+				return answer, nil
+			},
+			finds:  []deduptest.Scenario{deduptest.Cancelled, deduptest.OtherArguments},
+			passes: and(sequential, deduptest.NotExecuted, deduptest.AnswerLost, deduptest.TwoAtOnce),
+			says:   "answered without an error, and has no effect",
+		},
+		{
+			name: "swallowed error of COMMIT",
+			call: commitUnchecked,
+			finds: []deduptest.Scenario{
+				deduptest.NotExecuted, deduptest.Cancelled, deduptest.BackendTerminated,
+			},
+			passes: and(sequential, deduptest.OtherArguments),
+			says:   "answered without an error, and has no effect",
+		},
+		{
+			name: "random result",
+			call: func(ctx context.Context, try deduptest.Try) (any, error) {
+				answer, err := do(ctx, try)
+				return map[string]any{"ticket": answer, "receipt": rand.Int64()}, err
+			},
+			finds: []deduptest.Scenario{deduptest.Repeated, deduptest.Restarted, deduptest.TwoAtOnce, deduptest.ProcessKilled},
+			says:  "two callers get different answers",
+		},
+		{
+			name: "writes twice",
+			call: func(ctx context.Context, try deduptest.Try) (any, error) {
+				result, err := dedup.Do(ctx, try.Deduper, callOf(try), func(ctx context.Context, tx pgx.Tx) (ticket, error) {
+					if _, err := insertTicket(ctx, tx, try); err != nil {
+						return ticket{}, err
+					}
+					return insertTicket(ctx, tx, try)
+				})
+				return result.Value, err
+			},
+			finds: and(sequential, deduptest.NotExecuted, deduptest.ManyAtOnce),
+			says:  "2 effects instead of 1",
+		},
+		{
+			name: "arguments left out",
+			call: func(ctx context.Context, try deduptest.Try) (any, error) {
+				call := callOf(try)
+				call.Args = nil
+				result, err := dedup.Do(ctx, try.Deduper, call, func(ctx context.Context, tx pgx.Tx) (ticket, error) {
+					return insertTicket(ctx, tx, try)
+				})
+				return result.Value, err
+			},
+			finds: []deduptest.Scenario{deduptest.OtherArguments},
+			passes: and(and(sequential, concurrent...), deduptest.NotExecuted, deduptest.AnswerLost, deduptest.Cancelled,
+				deduptest.BackendTerminated, deduptest.Panicked, deduptest.ProcessKilled),
+			says: "want dedup.ErrKeyReused",
+		},
+		{
+			name: "result not stored",
+			call: func(ctx context.Context, try deduptest.Try) (any, error) {
+				var opened ticket
+				_, err := dedup.Do(ctx, try.Deduper, callOf(try), func(ctx context.Context, tx pgx.Tx) (_ struct{}, err error) {
+					opened, err = insertTicket(ctx, tx, try)
+					return struct{}{}, err
+				})
+				return opened, err
+			},
+			finds: and(sequential, deduptest.TwoAtOnce, deduptest.ProcessKilled),
+			says:  "two callers get different answers",
+		},
+		{
+			name:  "unique index and no answer",
+			call:  uniqueOnly,
+			finds: and(sequential, concurrent...),
+			says:  "still fails when nothing disturbs it any more",
+		},
+		{
+			name:   "remembered in the process",
+			call:   fromMemory,
+			finds:  []deduptest.Scenario{deduptest.ProcessKilled, deduptest.TwoAtOnce},
+			passes: and(sequential, deduptest.NotExecuted),
+			says:   "different answers",
+		},
+		{
+			name:   "remembered beside the Deduper",
+			call:   fromMemoryOfDeduper,
+			finds:  and(concurrent, deduptest.Restarted),
+			passes: []deduptest.Scenario{deduptest.Repeated, deduptest.NotExecuted},
+			says:   "effects instead of 1",
+		},
+		{
+			name:   "looked up, then written",
+			call:   lookedUp,
+			finds:  and(concurrent, deduptest.OtherArguments),
+			passes: and(sequential, deduptest.NotExecuted, deduptest.ProcessKilled),
+			says:   "effects instead of 1",
+		},
+		{
+			name: "swallowed panic",
+			call: func(ctx context.Context, try deduptest.Try) (answer any, err error) {
+				defer func() {
+					if recover() != nil {
+						answer = ticket{}
+					}
+				}()
+				return do(ctx, try)
+			},
+			finds:  []deduptest.Scenario{deduptest.Panicked},
+			passes: and(sequential, deduptest.OtherArguments, deduptest.Cancelled, deduptest.BackendTerminated),
+			says:   "answered without an error, and has no effect",
+		},
+		{
+			name: "retried with another key",
+			call: func(ctx context.Context, try deduptest.Try) (any, error) {
+				answer, err := doTx(ctx, try)
+				if err != nil {
+					try.Key += "-again"
+					return doTx(ctx, try)
+				}
+				return answer, err
+			},
+			finds:  []deduptest.Scenario{deduptest.AnswerLost, deduptest.OtherArguments},
+			passes: sequential,
+			says:   "2 effects instead of 1",
+		},
+	}
+}
+
+func insertAlone(ctx context.Context, try deduptest.Try) (opened ticket, err error) {
+	err = pgx.BeginFunc(ctx, try.Pool, func(tx pgx.Tx) error {
+		opened, err = insertTicket(ctx, tx, try)
+		return err
+	})
+	return opened, err
+}
+
+func throughThePool(ctx context.Context, try deduptest.Try) (any, error) {
+	result, err := dedup.Do(ctx, try.Deduper, callOf(try), func(ctx context.Context, _ pgx.Tx) (ticket, error) {
+		return insertAlone(ctx, try)
+	})
+	return result.Value, err
+}
+
+func commitUnchecked(ctx context.Context, try deduptest.Try) (any, error) {
+	tx, err := try.Pool.Begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = tx.Rollback(ctx) }()
+	result, err := dedup.DoTx(ctx, try.Deduper, tx, callOf(try), func(ctx context.Context, tx pgx.Tx) (ticket, error) {
+		return insertTicket(ctx, tx, try)
+	})
+	if err != nil {
+		return nil, err
+	}
+	_ = tx.Commit(ctx)
+	return result.Value, nil
+}
+
+func uniqueOnly(ctx context.Context, try deduptest.Try) (opened any, err error) {
+	err = pgx.BeginFunc(ctx, try.Pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `INSERT INTO seen (key) VALUES ($1)`, try.Key); err != nil {
+			return err
+		}
+		opened, err = insertTicket(ctx, tx, try)
+		return err
+	})
+	return opened, err
+}
+
+// memory is what the process remembers.
+var memory = struct {
+	sync.Mutex
+	answers map[string]any
+}{answers: map[string]any{}}
+
+func fromMemory(ctx context.Context, try deduptest.Try) (any, error) {
+	memory.Lock()
+	defer memory.Unlock()
+	if answer, ok := memory.answers[try.Key]; ok {
+		return answer, nil
+	}
+	answer, err := insertAlone(ctx, try)
+	if err == nil {
+		memory.answers[try.Key] = answer
+	}
+	return answer, err
+}
+
+// memories are what each Deduper's users remember: a flight, but no record.
+var memories sync.Map
+
+func fromMemoryOfDeduper(ctx context.Context, try deduptest.Try) (any, error) {
+	type place struct {
+		d   *dedup.Deduper
+		key string
+	}
+	type answered struct {
+		sync.Mutex
+		answer any
+	}
+	kept, _ := memories.LoadOrStore(place{try.Deduper, try.Key}, &answered{})
+	memory := kept.(*answered)
+	memory.Lock()
+	defer memory.Unlock()
+	if memory.answer != nil {
+		return memory.answer, nil
+	}
+	answer, err := insertAlone(ctx, try)
+	if err == nil {
+		memory.answer = answer
+	}
+	return answer, err
+}
+
+func lookedUp(ctx context.Context, try deduptest.Try) (any, error) {
+	var found ticket
+	err := pgx.BeginFunc(ctx, try.Pool, func(tx pgx.Tx) error {
+		err := tx.QueryRow(ctx, `SELECT id, title FROM tickets WHERE key = $1`, try.Key).Scan(&found.ID, &found.Title)
+		if errors.Is(err, pgx.ErrNoRows) {
+			found, err = insertTicket(ctx, tx, try)
+		}
+		return err
+	})
+	return found, err
+}
+
+func wrongTools() []deduptest.Tool {
+	var tools []deduptest.Tool
+	for _, wrong := range wrongs() {
+		tools = append(tools, deduptest.Tool{Name: wrong.name, Call: wrong.call, Count: countTickets})
+	}
+	return tools
+}
+
+func TestWrongToolsAreFound(t *testing.T) {
+	t.Parallel()
+	for i, wrong := range wrongs() {
+		t.Run(wrong.name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			tb := &recorder{t: t}
+			report := deduptest.Verify(tb, b.url, wrongTools()[i], &deduptest.Options{
+				Without: allBut(append(wrong.passes, wrong.finds...)...),
+			})
+			require.Empty(t, tb.fatal)
+			failed := report.Failed()
+			require.ElementsMatch(t, wrong.finds, failed, strings.Join(tb.errors, "\n"))
+			require.Len(t, tb.errors, len(failed))
+			require.Contains(t, failureOf(report, wrong.finds[0]), wrong.says)
+			for k, scenario := range failed {
+				require.Contains(t, tb.errors[k], "deduptest: "+wrong.name+": "+string(scenario)+": failed")
+				require.Contains(t, tb.errors[k], "DEDUPTEST_SEED=")
+			}
+		})
+	}
+}
+
+func failureOf(report *deduptest.Report, scenario deduptest.Scenario) string {
+	i := slices.IndexFunc(report.Outcomes, func(o deduptest.Outcome) bool { return o.Scenario == scenario })
+	return strings.Join(report.Outcomes[i].Failures, "\n")
+}
+
+// TestLeakedConnections is about a tool that does not end its transaction when
+// something goes wrong.
+func TestLeakedConnections(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	var mu sync.Mutex
+	var kept []*pgxpool.Conn
+	leaky := deduptest.Tool{Name: "leaky", Count: countTickets, Call: func(ctx context.Context, try deduptest.Try) (any, error) {
+		result, err := do(ctx, try)
+		if err != nil {
+			conn, acquired := try.Pool.Acquire(t.Context())
+			if acquired == nil {
+				mu.Lock()
+				kept = append(kept, conn)
+				mu.Unlock()
+			}
+		}
+		return result, err
+	}}
+	tb := &recorder{t: t}
+	report := deduptest.Verify(tb, b.url, leaky, &deduptest.Options{
+		Patience: 2 * time.Second, Without: allBut(deduptest.Repeated, deduptest.OtherArguments),
+	})
+	for _, conn := range kept {
+		conn.Release()
+	}
+	require.Equal(t, []deduptest.Scenario{deduptest.OtherArguments}, report.Failed())
+	require.Contains(t, failureOf(report, deduptest.OtherArguments), "1 connections were never given back")
+}
