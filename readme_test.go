@@ -39,21 +39,31 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"os"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/pressly/goose/v3"
 	"github.com/stretchr/testify/require"
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/deduptest"
+	"github.com/tooldedup/dedup/httpdedup"
 	"github.com/tooldedup/dedup/internal/pgtest"
+	"github.com/tooldedup/dedup/mcpdedup"
 	"github.com/tooldedup/dedup/migrations"
 	"github.com/tooldedup/dedup/tool"
 )
 
 type Ticket struct { ID int; Title string }
+
+type (
+	NoteIn struct { Text string }
+	Note   struct { ID int }
+)
 
 // sqlc's.
 type Queries struct{}
@@ -75,12 +85,17 @@ var (
 	effect dedup.Effect[Ticket]
 
 	balance, amount int
+
+	t           *testing.T
+	databaseURL string
 )
 
 func reply(Ticket) error
 func replyRefusal(code, message string) error
 func retryLater(dedup.Call) error
 func enqueueMail(context.Context, pgx.Tx, Ticket) error
+func account(*http.Request) (string, error)
+func createTicket(http.ResponseWriter, *http.Request)
 
 func _(ctx context.Context) (err error) {
 `

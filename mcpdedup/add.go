@@ -1,0 +1,71 @@
+package mcpdedup
+
+import (
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/tooldedup/dedup/tool"
+)
+
+// AddTools exposes all tools of a registry through a server, or none of them. The
+// error is an *[OptionsError], or a *[ToolsError] that lists everything because
+// of which a tool cannot be exposed. Call it at start-up.
+func AddTools(server *mcp.Server, tools *tool.Registry, opts *Options) error {
+	checked, err := opts.checked()
+	if err != nil {
+		return err
+	}
+	exposed, err := exposeAll(tools, &checked)
+	if err != nil {
+		return err
+	}
+	for _, e := range exposed {
+		server.AddTool(e.tool, e.call)
+	}
+	return nil
+}
+
+// AddTool adds a tool to a registry and exposes it through a server, or does
+// neither. It mirrors AddTool of the SDK. The error is one of [AddTools], or a
+// *[tool.RegistrationError].
+func AddTool[In, Out any](server *mcp.Server, tools *tool.Registry, opts *Options, t tool.Tool[In, Out]) error {
+	// A tool that cannot be exposed is not to be found in the registry either.
+	trial := tool.NewRegistry(tools.Deduper(), nil)
+	if err := trial.Add(t); err != nil {
+		return err
+	}
+	checked, err := opts.checked()
+	if err != nil {
+		return err
+	}
+	exposed, err := exposeAll(trial, &checked)
+	if err != nil {
+		return err
+	}
+	if err := tools.Add(t); err != nil {
+		return err
+	}
+	for _, e := range exposed {
+		e.tools = tools
+		server.AddTool(e.tool, e.call)
+	}
+	return nil
+}
+
+// ToolsError lists everything because of which tools cannot be exposed. Returned
+// by AddTools, AddTool and Middleware.
+type ToolsError struct {
+	Problems []tool.Problem
+}
+
+// Error implements error, a line for each problem.
+func (e *ToolsError) Error() string {
+	var b strings.Builder
+	b.WriteString("mcpdedup: not exposed:")
+	for _, p := range e.Problems {
+		b.WriteString("\n\t")
+		b.WriteString(p.String())
+	}
+	return b.String()
+}

@@ -1,0 +1,135 @@
+package mcpdedup_test
+
+import (
+	"context"
+	"encoding/json"
+	"reflect"
+	"testing"
+
+	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/jackc/pgx/v5"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup/mcpdedup"
+	"github.com/tooldedup/dedup/tool"
+)
+
+// TestToolsAreShown holds what clients see of every class to a golden file.
+func TestToolsAreShown(t *testing.T) {
+	t.Parallel()
+	list, err := connect(t, newDesk(t, nil).server(t, oneUser())).ListTools(t.Context(), nil)
+	require.NoError(t, err)
+	requireGolden(t, "tools.golden.json", asJSON(t, list.Tools)+"\n")
+}
+
+func TestOptionsAreRefused(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, nil)
+	for _, opts := range []*mcpdedup.Options{nil, {}, {Scope: mcpdedup.SingleUser("a"), RetryAfter: 1}} {
+		var refused *mcpdedup.OptionsError
+		require.ErrorAs(t, mcpdedup.AddTools(newServer(), d.tools, opts), &refused)
+		err := mcpdedup.AddTool(newServer(), d.tools, opts, tool.Tool[findIn, booking]{Name: "later", Class: tool.Write,
+			Run: func(context.Context, pgx.Tx, findIn) (b booking, err error) { return b, nil }})
+		require.ErrorAs(t, err, &refused)
+		_, registered := d.tools.Lookup("later")
+		require.False(t, registered)
+		_, err = mcpdedup.Middleware(d.tools.Deduper(), nil, opts)
+		require.ErrorAs(t, err, &refused)
+	}
+}
+
+type recursive struct {
+	Next *recursive `json:"next,omitempty"`
+}
+
+// TestToolsAreRefused lists everything that is wrong with tools at once.
+func TestToolsAreRefused(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, nil)
+	tools := tool.NewRegistry(d.tools.Deduper(), nil)
+	require.NoError(t, tools.Add(
+		nothing[struct {
+			Key string `json:"idempotencyKey"`
+		}]("a_key", tool.Write),
+		tool.Tool[struct {
+			Confirm bool `json:"confirm"`
+		}, booking]{Name: "b_confirm", Class: tool.Write, Lookalikes: tool.LookalikeGuard{Action: tool.Refuse},
+			Run: nothing[struct {
+				Confirm bool `json:"confirm"`
+			}]("", tool.Write).Run},
+		nothing[findIn]("c/slash", tool.Write),
+		nothing[recursive]("d_recursive", tool.ReadOnly),
+		nothing[struct {
+			N int `json:"n,string"`
+		}]("e_string", tool.ReadOnly),
+		tool.Tool[findIn, booking]{Name: "f_session", Class: tool.Write, Scope: tool.PerSession, Run: nothing[findIn]("", tool.Write).Run},
+		// These are fine: their key is not an added argument.
+		nothing[struct {
+			Key string `json:"idempotencyKey" dedup:"key"`
+		}]("own_key", tool.Write),
+		nothing[struct {
+			Key string `json:"idempotencyKey"`
+		}]("read_key", tool.ReadOnly),
+	))
+	err := mcpdedup.AddTools(newServer(), tools, oneUser())
+	var refused *mcpdedup.ToolsError
+	require.ErrorAs(t, err, &refused)
+	requireGolden(t, "refused_tools.golden", err.Error()+"\n")
+}
+
+// nothing is a tool that does nothing.
+func nothing[In any](name string, class tool.Class) tool.Tool[In, booking] {
+	return tool.Tool[In, booking]{Name: name, Class: class, Run: func(context.Context, pgx.Tx, In) (b booking, err error) { return b, nil }}
+}
+
+func TestAddToolRegistersAndExposes(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, nil)
+	server := newServer()
+	require.NoError(t, mcpdedup.AddTool(server, d.tools, oneUser(), nothing[findIn]("nothing", tool.Write)))
+	res := call(t, connect(t, server), "nothing", args{mcpdedup.KeyArgument: "k"})
+	require.False(t, res.IsError, text(res))
+	_, registered := d.tools.Lookup("nothing")
+	require.True(t, registered)
+
+	var refused *mcpdedup.ToolsError
+	require.ErrorAs(t, mcpdedup.AddTool(server, d.tools, oneUser(), nothing[recursive]("recursive", tool.Write)), &refused)
+	_, registered = d.tools.Lookup("recursive")
+	require.False(t, registered, "a tool that is not exposed is not registered")
+
+	var twice *tool.RegistrationError
+	require.ErrorAs(t, mcpdedup.AddTool(server, d.tools, oneUser(), nothing[findIn]("nothing", tool.Write)), &twice)
+}
+
+type colour [3]uint8
+
+func (c colour) MarshalText() ([]byte, error) { return []byte("red"), nil }
+
+func TestTypesThatWriteTheirOwnJSON(t *testing.T) {
+	t.Parallel()
+	type in struct {
+		Text   colour           `json:"text"`
+		Raw    json.RawMessage  `json:"raw"`
+		Maybe  *json.RawMessage `json:"maybe"`
+		Bytes  []byte           `json:"bytes"`
+		Given  []cents          `json:"given"`
+		Nested map[string]struct {
+			Text *colour `json:"text"`
+		} `json:"nested"`
+	}
+	opts := oneUser()
+	opts.TypeSchemas = map[reflect.Type]*jsonschema.Schema{reflect.TypeFor[cents](): {Type: "string", Pattern: `^\d+\.\d\d$`}}
+	server := newServer()
+	require.NoError(t, mcpdedup.AddTool(server, newDesk(t, nil).tools, opts, nothing[in]("types", tool.ReadOnly)))
+	list, err := connect(t, server).ListTools(t.Context(), &mcp.ListToolsParams{})
+	require.NoError(t, err)
+	requireGolden(t, "types.golden.json", asJSON(t, list.Tools[0].InputSchema)+"\n")
+}
+
+type cents struct{ n int64 }
+
+func (c cents) MarshalJSON() ([]byte, error) { return json.Marshal(c.n) }
+func (c *cents) UnmarshalJSON(b []byte) error {
+	return json.Unmarshal(b, &c.n)
+}

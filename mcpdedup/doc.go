@@ -1,0 +1,75 @@
+// Package mcpdedup exposes the tools of package [tool] through a server of the
+// official MCP Go SDK, so that a call that a client makes again is carried out
+// once and answered alike each time.
+//
+//	server := mcp.NewServer(&mcp.Implementation{Name: "desk"}, nil)
+//	err := mcpdedup.AddTool(server, tools, &mcpdedup.Options{Scope: mcpdedup.TokenUser},
+//		tool.Tool[RefundIn, Refund]{Name: "refund_order", Class: tool.Destructive, Run: refundOrder})
+//
+// [AddTools] exposes a whole registry, and [Middleware] guards the tools that a
+// server has already.
+//
+// # Scope
+//
+// Keys are chosen by clients, and two clients may choose one. So every call has
+// a scope, the authenticated principal, which comes from Options.Scope and
+// nowhere else: [TokenUser] takes the user of the bearer token, [SingleUser]
+// names the one user of a server over stdio. There is no default.
+//
+// # Keys
+//
+// A tool that writes gets one more argument in its schema, idempotencyKey,
+// described so that a model mints a new one for a new action and sends the same
+// one with a retry. It is required for Write and Destructive tools and optional
+// for Idempotent ones, and is taken out before the arguments are compared and
+// decoded. Tools whose own arguments are the key (tagged dedup:"key") get none.
+//
+// A client, or the program around a model, does better than a model: it mints
+// the key with the plan and sends it in the request's _meta as [MetaKey]. That
+// wins over the argument. Where all clients do so, Options.KeysInMeta leaves the
+// argument out.
+//
+// The id of the JSON-RPC request is never a key, because a retry has another,
+// and neither is the MCP session, because a client that reconnects is in a new
+// one.
+//
+// # Answers
+//
+// The result stands in structuredContent where it is an object, and as text. In
+// _meta there are duplicate, whether this is the answer of an earlier call,
+// firstAt, when that was recorded (RFC 3339), and the key. Most models never see
+// _meta, and the schema of a result leaves no room for more: Options.Envelope
+// wraps results as {result, duplicate, firstAt} for those who shall.
+//
+// The output schema is that of Out, but open: no member is required and others
+// are allowed. A replayed result may be older than the tool's present type, and
+// clients refuse results that do not fit.
+//
+// # Errors
+//
+// Whatever goes wrong with a call is a tool error (isError), with a text from
+// which a model can correct itself and a code in _meta as [MetaError]:
+//
+//	code               the call                                          again?
+//	key_required       needs a key and has none                          with a key
+//	key_invalid        has a key that is no string, too long, ...        with another key
+//	key_reused         has a key that was used with other arguments      with those, or a new key
+//	arguments_invalid  has arguments that do not fit                     with others
+//	in_flight          runs right now; [MetaRetryAfter] has the seconds  same key
+//	expired            ran, and its result is no longer kept             no
+//	refused            was refused by the tool, whose text this is       no
+//	lookalike          equals an earlier one under another key           with confirm, if meant
+//	outcome_unknown    may have been committed                           same key
+//	unavailable        met a busy or unreachable database                same key
+//	timeout            ended before there was an answer                  same key
+//	blocked            may have happened without a record                no
+//	unidentified       comes from nobody that Options.Scope knows        no
+//	session_required   needs a session, and the client named none        in a session
+//	unclassified       is of a tool that [Middleware] was not told of    no
+//	failed             failed for a reason that clients are not told     perhaps
+//
+// No text of this package quotes the value of an argument, SQL or anything of the
+// server's; those of a tool's refusal and of Options.Explain are their authors'.
+// What is kept from clients goes to Options.OnError. Requests that are no MCP are
+// answered by the SDK, which quotes some of them to their sender.
+package mcpdedup

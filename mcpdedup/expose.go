@@ -1,0 +1,155 @@
+package mcpdedup
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+
+	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/tool"
+)
+
+// exposed is a tool as a server offers it.
+type exposed struct {
+	tools *tool.Registry
+	opts  *Options
+	info  tool.Info
+	tool  *mcp.Tool
+	spliced
+}
+
+func exposeAll(tools *tool.Registry, opts *Options) (all []*exposed, err error) {
+	var problems []tool.Problem
+	for _, info := range tools.Tools() {
+		e := &exposed{tools: tools, opts: opts, info: info}
+		problems = append(problems, e.build()...)
+		all = append(all, e)
+	}
+	if len(problems) > 0 {
+		return nil, &ToolsError{Problems: problems}
+	}
+	return all, nil
+}
+
+// build makes of what the registry knows what the protocol shows.
+func (e *exposed) build() (problems []tool.Problem) {
+	report := func(field, reason string) {
+		problems = append(problems, tool.Problem{Tool: e.info.Name, Field: field, Reason: reason})
+	}
+	if strings.Contains(e.info.Name, "/") {
+		report("Name", `has a "/", which MCP does not take`)
+	}
+	if e.info.Scope == tool.PerSession && e.opts.Session == nil {
+		report("Scope", "is PerSession, and Options.Session is missing")
+	}
+	e.spliced = spliceFor(e.info, e.opts)
+	in, err := inputSchema(e.info.In, e.opts.TypeSchemas)
+	if err != nil {
+		report("In", err.Error())
+		return problems
+	}
+	for _, name := range e.splice(in) {
+		fix := "rename it"
+		if name == KeyArgument {
+			fix += `, or tag it dedup:"key" if it is the key`
+		}
+		report("In."+name, "has the name of an argument that is added to the tool; "+fix)
+	}
+	out, err := outputSchema(e.info.Out, e.opts)
+	if err != nil {
+		report("Out", err.Error())
+	}
+	e.tool = &mcp.Tool{
+		Name: e.info.Name, Description: e.info.Description,
+		Annotations: annotations(e.info.Class), InputSchema: in,
+	}
+	if out != nil {
+		e.tool.OutputSchema = out
+	}
+	return problems
+}
+
+// annotations are the hints that a class gives. A Write is not idempotent in the
+// protocol's sense: its promise needs a key and has a time limit.
+func annotations(class tool.Class) *mcp.ToolAnnotations {
+	return &mcp.ToolAnnotations{
+		ReadOnlyHint:    class == tool.ReadOnly,
+		DestructiveHint: jsonschema.Ptr(class == tool.Destructive),
+		IdempotentHint:  class == tool.Idempotent,
+		OpenWorldHint:   jsonschema.Ptr(false), // it has its transaction and nothing else
+	}
+}
+
+// call handles tools/call.
+func (e *exposed) call(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	f := &failing{opts: e.opts, info: e.info, keyArgument: e.key}
+	inv, err := e.invocation(ctx, req)
+	if err != nil {
+		return f.answer(ctx, inv.Key, err), nil
+	}
+	answer, err := e.tools.Invoke(ctx, inv)
+	if answer.Key == "" {
+		answer.Key = inv.Key
+	}
+	if err == nil && !json.Valid(answer.JSON) {
+		// What is recorded was checked; a json.RawMessage of a ReadOnly tool was not.
+		err = &dedup.ResultError{Op: "encode", Err: errors.New("is no JSON")}
+	}
+	if err != nil {
+		return f.answer(ctx, answer.Key, err), nil
+	}
+	return e.answered(answer), nil
+}
+
+// invocation takes from a request what it says of the call.
+func (e *exposed) invocation(ctx context.Context, req *mcp.CallToolRequest) (inv tool.Invocation, err error) {
+	inv.Tool = e.info.Name
+	if inv.Scope, err = scopeOf(ctx, e.opts, req); err != nil {
+		return inv, err
+	}
+	if e.opts.Session != nil {
+		if inv.Session, err = e.opts.Session(ctx, req); err != nil {
+			return inv, &sessionError{err}
+		}
+	}
+	if !e.info.Class.Writes() {
+		inv.Args = req.Params.Arguments // a ReadOnly tool has no use for a key
+		return inv, nil
+	}
+	taken, err := e.take(req.Params)
+	inv.Args, inv.Key, inv.Confirmed = taken.args, taken.key, taken.confirmed
+	return inv, err
+}
+
+func scopeOf(ctx context.Context, opts *Options, req *mcp.CallToolRequest) (string, error) {
+	scope, err := opts.Scope(ctx, req)
+	if err == nil && scope == "" {
+		err = dedup.ErrScopeRequired
+	}
+	if err != nil {
+		return "", &scopeError{err}
+	}
+	return scope, nil
+}
+
+// scopeError and sessionError tell errors of the author's functions from all
+// others.
+type (
+	scopeError   struct{ error }
+	sessionError struct{ error }
+)
+
+func (e *scopeError) Unwrap() error   { return e.error }
+func (e *sessionError) Unwrap() error { return e.error }
+
+// isSessionRequired tells that a tool's keys are those of a session and that the
+// call came without one.
+func isSessionRequired(err error) bool {
+	var own *sessionError
+	var invalid *dedup.InvalidCallError
+	return errors.As(err, &own) || errors.As(err, &invalid) && invalid.Field == "Session"
+}

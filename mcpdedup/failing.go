@@ -1,0 +1,189 @@
+package mcpdedup
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/tool"
+)
+
+// failing makes answers of errors. A text says what happened, whether anything
+// was done, and what to do next, in that order: a model acts on the last.
+type failing struct {
+	opts *Options
+	info tool.Info
+	// keyArgument tells that the tool's key is an argument that was added.
+	keyArgument bool
+}
+
+// failure is an error as a client is told of it.
+type failure struct {
+	code Code
+	text string
+	// more is a second text: the earlier result that a lookalike has.
+	more json.RawMessage
+	// meta is what _meta has beside code and key.
+	meta mcp.Meta
+	// hidden tells that the text is not all, and the server's author is told.
+	hidden bool
+}
+
+// answer returns the tool error that an error becomes.
+func (f *failing) answer(ctx context.Context, key string, err error) *mcp.CallToolResult {
+	told := f.tell(ctx, key, err)
+	if told.hidden {
+		hash := ""
+		if key != "" {
+			hash = dedup.KeyHash(key)
+		}
+		f.opts.report(ctx, Failure{Tool: f.info.Name, Code: told.code, KeyHash: hash, Err: err})
+	}
+	res := &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: told.text}}, Meta: mcp.Meta{MetaError: string(told.code)}}
+	if told.more != nil {
+		res.Content = append(res.Content, &mcp.TextContent{Text: string(told.more)})
+	}
+	if key != "" && told.code != CodeKeyInvalid {
+		res.Meta[MetaKey] = key
+	}
+	for name, value := range told.meta {
+		res.Meta[name] = value
+	}
+	return res
+}
+
+func (f *failing) tell(ctx context.Context, key string, err error) failure {
+	if told, ok := f.misuse(err); ok {
+		return told
+	}
+	if told, ok := f.recorded(err); ok {
+		return told
+	}
+	switch {
+	case errors.Is(err, dedup.ErrOutcomeUnknown):
+		return failure{code: CodeOutcomeUnknown, hidden: true,
+			text: "It is not known whether this call was carried out. Call again " + f.sameKey() + ": if it was, the answer is its result, and nothing is done twice."}
+	case errors.Is(err, dedup.ErrInFlight):
+		seconds := int((f.opts.RetryAfter + time.Second - 1) / time.Second)
+		return failure{code: CodeInFlight, meta: mcp.Meta{MetaRetryAfter: seconds},
+			text: fmt.Sprintf("The same call is still running. Wait %d seconds, then call again %s: the answer is its result.", seconds, f.sameKey())}
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return failure{code: CodeTimeout, hidden: true, text: "The call ended before there was an answer. " + f.again(key)}
+	case errors.Is(err, dedup.ErrAttemptsExhausted), dedup.IsTransient(err) && !f.wrote(err):
+		return failure{code: CodeUnavailable, hidden: true, text: "The database is busy or cannot be reached. " + f.again(key)}
+	}
+	if f.opts.Explain != nil {
+		if text, ok := f.opts.Explain(ctx, err); ok {
+			return failure{code: CodeFailed, text: text}
+		}
+	}
+	return failure{code: CodeFailed, hidden: true,
+		text: "The call failed for a reason on the server's side that clients are not told. Other arguments may not help. " + f.again(key)}
+}
+
+// wrote tells whether a ReadOnly tool tried to write. The SQLSTATE is that of a
+// server which has just been demoted.
+func (f *failing) wrote(err error) bool {
+	var server *pgconn.PgError
+	return !f.info.Class.Writes() && errors.As(err, &server) && server.Code == "25006"
+}
+
+// misuse tells what is wrong with the call itself. Nothing was run.
+func (f *failing) misuse(err error) (failure, bool) {
+	const nothing = " Nothing was done. "
+	var (
+		take    *takeError
+		scope   *scopeError
+		arg     *tool.ArgumentError
+		invalid *dedup.InvalidCallError
+		alike   *tool.LookalikeError
+	)
+	switch {
+	case errors.As(err, &scope):
+		return failure{code: CodeUnidentified, hidden: true,
+			text: "The server does not know on whose behalf this call is made." + nothing + "Another key or other arguments do not help; the client has to authenticate."}, true
+	case errors.As(err, &take) && take.code == CodeKeyInvalid:
+		return failure{code: CodeKeyInvalid, text: take.text + nothing +
+			fmt.Sprintf("Call again with a key of 1 to %d bytes of text, such as a UUID.", maxKeyBytes)}, true
+	case errors.As(err, &take):
+		return failure{code: take.code, text: take.text + nothing + "Correct it and call again."}, true
+	case errors.As(err, &arg):
+		return failure{code: CodeArgumentsInvalid, text: argumentText(arg) + nothing + "Correct the arguments and call again."}, true
+	case isSessionRequired(err):
+		return failure{code: CodeSessionRequired, hidden: true,
+			text: "The server does not know to which session this call belongs." + nothing + "Another key or other arguments do not help; the client has to say."}, true
+	case errors.Is(err, dedup.ErrKeyRequired):
+		return failure{code: CodeKeyRequired, text: f.keyRequiredText()}, true
+	case errors.As(err, &invalid) && invalid.Field == "Key":
+		return failure{code: CodeKeyInvalid, text: fmt.Sprintf("What names the action (%s) cannot be its key: it must be 1 to %d bytes of text without control characters.", strings.Join(f.info.Key, ", "), maxKeyBytes) +
+			nothing + "Correct the arguments and call again."}, true
+	case errors.As(err, &invalid) && invalid.Field == "Args":
+		return failure{code: CodeArgumentsInvalid, text: "The arguments cannot be compared: " + invalid.Reason + "." + nothing + "Correct the arguments and call again."}, true
+	case errors.As(err, &alike):
+		return lookalikeFailure(alike), true
+	default:
+		return failure{}, false
+	}
+}
+
+// recorded tells what a record answers.
+func (f *failing) recorded(err error) (failure, bool) {
+	var (
+		reused  *dedup.KeyReusedError
+		refused *dedup.RefusedError
+		expired *dedup.ExpiredError
+	)
+	switch {
+	case errors.As(err, &reused):
+		return failure{code: CodeKeyReused, meta: mcp.Meta{MetaFirstAt: rfc3339(reused.FirstAt)}, text: f.reusedText(reused)}, true
+	case errors.As(err, &refused):
+		return refusedFailure(refused), true
+	case errors.As(err, &expired):
+		return failure{code: CodeExpired, meta: mcp.Meta{MetaFirstAt: rfc3339(expired.FirstAt)},
+			text: fmt.Sprintf("This call was carried out at %s, and its result is no longer kept. Nothing was done again. Look up what it did before doing anything else.", seconds(expired.FirstAt))}, true
+	case errors.Is(err, dedup.ErrBroken):
+		return failure{code: CodeBlocked, hidden: true,
+			text: "This call may have been carried out without a record of its result, and is blocked so that it is not repeated. Do not call again, with this key or another: somebody has to look what it did."}, true
+	default:
+		return failure{}, false
+	}
+}
+
+func lookalikeFailure(alike *tool.LookalikeError) failure {
+	text := fmt.Sprintf("An equal call was carried out at %s under another key. Nothing was done now. ", seconds(alike.Earlier.At))
+	if alike.Earlier.Result == nil {
+		text += "Its result is no longer kept. "
+	} else {
+		text += "Its result follows; if this call is the same action, take it. "
+	}
+	text += "If the action is meant a second time, call again with the same arguments and key, and with " + ConfirmArgument + ": true."
+	return failure{code: CodeLookalike, text: text, more: alike.Earlier.Result, meta: mcp.Meta{MetaLookalike: lookalikeMeta(&alike.Earlier)}}
+}
+
+func refusedFailure(refused *dedup.RefusedError) failure {
+	told := failure{code: CodeRefused, text: refused.Message, meta: mcp.Meta{MetaDuplicate: refused.Replayed, MetaFirstAt: rfc3339(refused.CreatedAt)}}
+	if strings.Contains(refused.Message, "(SQLSTATE ") {
+		// An error of the database's that was recorded as the answer, by a tool
+		// that records all errors. Of a replay there is nothing but the text.
+		told.text, told.hidden = "The tool refused this call, and its answer is final.", true
+		return told
+	}
+	extra := map[string]any{}
+	if refused.Code != "" {
+		extra["code"] = refused.Code
+	}
+	if refused.Details != nil {
+		extra["details"] = refused.Details
+	}
+	if len(extra) > 0 {
+		told.meta[MetaRefusal] = extra
+	}
+	return told
+}

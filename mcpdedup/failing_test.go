@@ -1,0 +1,144 @@
+package mcpdedup
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/tool"
+)
+
+// TestTexts holds the text of every error to a golden file, for tools whose key is
+// an added argument, stands in _meta, is an argument of theirs, or is not needed.
+func TestTexts(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 1, 2, 3, 4, 5, 600, time.UTC)
+	secret := &pgconn.PgError{Severity: "ERROR", Message: "canary", Code: "23505"}
+	keyRequired := &dedup.InvalidCallError{Field: "Key", Reason: "canary", Err: dedup.ErrKeyRequired}
+	many := strings.Split(strings.Repeat("argument ", 30), " ")
+	cases := []struct {
+		name string
+		err  error
+	}{
+		{"key required", keyRequired},
+		{"key invalid", &takeError{CodeKeyInvalid, "The key in the argument idempotencyKey is empty."}},
+		{"key of arguments invalid", &dedup.InvalidCallError{Field: "Key", Reason: "canary"}},
+		{"key reused", &dedup.KeyReusedError{FirstAt: at, Changed: []string{"amount", "not\nplain"}, Complete: true}},
+		{"key reused, incomplete", &dedup.KeyReusedError{FirstAt: at, Changed: []string{"amount"}}},
+		{"key reused, names gone", &dedup.KeyReusedError{FirstAt: at}},
+		{"key reused, many names", &dedup.KeyReusedError{FirstAt: at, Changed: many, Complete: true}},
+		{"argument", &tool.ArgumentError{Field: "lines[2].sku", Reason: "is missing"}},
+		{"argument that reads itself", &tool.ArgumentError{Field: "day", Reason: "cannot be read into canary.Type", Err: secret}},
+		{"arguments", &tool.ArgumentError{Reason: "must be an object"}},
+		{"arguments that cannot be compared", &dedup.InvalidCallError{Field: "Args", Reason: "a lone surrogate in a string, at byte 3"}},
+		{"added argument", &takeError{CodeArgumentsInvalid, "The argument confirm must be true or false."}},
+		{"in flight", dedup.ErrInFlight},
+		{"expired", &dedup.ExpiredError{FirstAt: at}},
+		{"refused", &dedup.RefusedError{Message: "card declined", CreatedAt: at}},
+		{"refused with details", &dedup.RefusedError{Message: "card declined", Code: "declined", Details: json.RawMessage(`{"limit":5}`), Replayed: true, CreatedAt: at}},
+		{"refused by the database", &dedup.RefusedError{Message: secret.Error(), Details: json.RawMessage(`"canary"`), CreatedAt: at}},
+		{"lookalike", &tool.LookalikeError{Earlier: tool.Lookalike{KeyHash: "hash", At: at, Result: json.RawMessage(`{"id":7}`)}}},
+		{"lookalike, result gone", &tool.LookalikeError{Earlier: tool.Lookalike{KeyHash: "hash", At: at}}},
+		{"outcome unknown", &dedup.OutcomeUnknownError{Err: secret, Cause: context.Canceled}},
+		{"attempts exhausted", &dedup.AttemptsError{Err: secret}},
+		{"transient", &pgconn.PgError{Message: "canary", Code: "40001"}},
+		{"demoted", &pgconn.PgError{Message: "canary", Code: "25006"}},
+		{"timeout", fmt.Errorf("canary: %w", context.DeadlineExceeded)},
+		{"cancelled", fmt.Errorf("canary: %w", context.Canceled)},
+		{"broken", &dedup.BrokenError{Err: secret}},
+		{"unidentified", &scopeError{secret}},
+		{"no session", &sessionError{secret}},
+		{"session empty", &dedup.InvalidCallError{Field: "Session", Reason: "canary"}},
+		{"database", secret},
+		{"arbiter", &dedup.ArbiterError{}},
+		{"unknown", errors.New("canary")},
+	}
+	tools := []struct {
+		name string
+		f    failing
+		key  string
+	}{
+		{"argument", failing{info: tool.Info{Name: "pay", Class: tool.Destructive}, keyArgument: true}, "k"},
+		{"_meta", failing{info: tool.Info{Name: "pay", Class: tool.Write}}, "k"},
+		{"own argument", failing{info: tool.Info{Name: "pay", Class: tool.Write, Key: []string{"order.id", "day"}}}, "k"},
+		{"no key", failing{info: tool.Info{Name: "find", Class: tool.ReadOnly}}, ""},
+	}
+	var golden strings.Builder
+	seen := map[Code]bool{CodeUnclassified: true} // is the middleware's own
+	for _, c := range cases {
+		fmt.Fprintf(&golden, "== %s\n", c.name)
+		var before string
+		for _, of := range tools {
+			opts, err := (&Options{Scope: SingleUser("a"), RetryAfter: 7 * time.Second}).checked()
+			require.NoError(t, err)
+			hidden := false
+			opts.OnError = func(_ context.Context, f Failure) {
+				hidden = true
+				require.Equal(t, c.err, f.Err)
+				require.Equal(t, of.key != "", f.KeyHash != "")
+			}
+			of.f.opts = &opts
+			res := of.f.answer(t.Context(), of.key, c.err)
+			require.True(t, res.IsError)
+			require.Nil(t, res.StructuredContent)
+			seen[Code(res.Meta[MetaError].(string))] = true
+			text := described(t, res, hidden)
+			require.NotContains(t, text, "canary", c.name)
+			if text != before {
+				fmt.Fprintf(&golden, "%s: %s", of.name, text)
+			}
+			before = text
+		}
+	}
+	for _, code := range codes {
+		require.True(t, seen[code], "no text of %s is tested", code)
+	}
+	path := "testdata/texts.golden"
+	if flag.Lookup("update").Value.String() == "true" {
+		require.NoError(t, os.WriteFile(path, []byte(golden.String()), 0o644))
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, string(want), golden.String())
+}
+
+var codes = []Code{
+	CodeKeyRequired, CodeKeyInvalid, CodeKeyReused, CodeArgumentsInvalid, CodeInFlight, CodeExpired, CodeRefused, CodeLookalike,
+	CodeOutcomeUnknown, CodeUnavailable, CodeTimeout, CodeBlocked, CodeUnidentified, CodeSessionRequired, CodeUnclassified, CodeFailed,
+}
+
+// described is an answer in a line for each text, and one for _meta without the
+// key.
+func described(t *testing.T, res *mcp.CallToolResult, hidden bool) string {
+	t.Helper()
+	var b strings.Builder
+	for _, c := range res.Content {
+		b.WriteString(c.(*mcp.TextContent).Text + "\n")
+	}
+	delete(res.Meta, MetaKey)
+	meta, err := json.Marshal(res.Meta)
+	require.NoError(t, err)
+	fmt.Fprintf(&b, "\t%s told to the author: %v\n", meta, hidden)
+	return b.String()
+}
+
+// TestCodesAreDocumented: the package documentation has a line for each.
+func TestCodesAreDocumented(t *testing.T) {
+	t.Parallel()
+	doc, err := os.ReadFile("doc.go")
+	require.NoError(t, err)
+	for _, code := range codes {
+		require.Contains(t, string(doc), "//\t"+string(code)+" ")
+	}
+}

@@ -1,0 +1,92 @@
+package mcpdedup
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/tool"
+)
+
+// guard stands before one tool of a server.
+type guard struct {
+	d      *dedup.Deduper
+	opts   *Options
+	policy Policy
+	info   tool.Info
+	spliced
+}
+
+type txContext struct{}
+
+// Tx returns the transaction through which a handler behind [Middleware] writes.
+// It is false for tools that the middleware passes on, such as ReadOnly ones.
+func Tx(ctx context.Context) (pgx.Tx, bool) {
+	tx, ok := ctx.Value(txContext{}).(pgx.Tx)
+	return tx, ok
+}
+
+// call handles tools/call.
+func (g *guard) call(ctx context.Context, req *mcp.CallToolRequest, next mcp.MethodHandler) (mcp.Result, error) {
+	if !g.info.Class.Writes() {
+		return next(ctx, "tools/call", req)
+	}
+	f := &failing{opts: g.opts, info: g.info, keyArgument: g.key}
+	scope, err := scopeOf(ctx, g.opts, req)
+	if err != nil {
+		return f.answer(ctx, "", err), nil
+	}
+	taken, err := g.take(req.Params)
+	if err != nil {
+		return f.answer(ctx, "", err), nil
+	}
+	effect := func(ctx context.Context, tx pgx.Tx) (json.RawMessage, error) {
+		params := *req.Params
+		params.Arguments = taken.args
+		inner := &mcp.CallToolRequest{Session: req.Session, Params: &params, Extra: req.Extra}
+		return record(next(context.WithValue(ctx, txContext{}, tx), "tools/call", inner))
+	}
+	res, err := g.run(ctx, scope, taken, effect)
+	var own *unrecorded
+	switch {
+	case err == nil:
+		return res, nil
+	case errors.As(err, &own) && !errors.Is(err, dedup.ErrAttemptsExhausted) && !errors.Is(err, dedup.ErrOutcomeUnknown):
+		return own.result, own.err // as if nobody stood before the handler
+	default:
+		return f.answer(ctx, taken.key, err), nil
+	}
+}
+
+func (g *guard) run(ctx context.Context, scope string, t taken, effect dedup.Effect[json.RawMessage]) (mcp.Result, error) {
+	if t.key == "" && !g.info.Class.NeedsKey() {
+		var text json.RawMessage
+		err := pgx.BeginFunc(ctx, g.d.Pool(), func(tx pgx.Tx) (err error) {
+			text, err = effect(ctx, tx)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		return replay(text, nil)
+	}
+	compared, _, err := takeMembers(t.args, g.policy.Ignored...)
+	if err != nil {
+		return nil, err
+	}
+	if len(compared) == 0 {
+		compared = json.RawMessage("{}")
+	}
+	result, err := dedup.Do(ctx, g.d, dedup.Call{
+		Scope: scope, Tool: g.info.Name, Key: t.key, Args: compared,
+		Retention: g.policy.Retention, MaxWait: g.policy.MaxWait, Errors: dedup.ErrorsRollBack,
+	}, effect)
+	if err != nil {
+		return nil, err
+	}
+	return replay(result.Value, recordMeta(t.key, result.Replayed, result.CreatedAt))
+}

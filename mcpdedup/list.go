@@ -1,0 +1,77 @@
+package mcpdedup
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/tooldedup/dedup/tool"
+)
+
+// spliceList shows the guarded tools of a list as they are to be called. The
+// server's own tools stay as they are: the list holds pointers to them.
+func spliceList(ctx context.Context, guards map[string]*guard, opts *Options, result mcp.Result) (mcp.Result, error) {
+	list, ok := result.(*mcp.ListToolsResult)
+	if !ok {
+		return nil, fmt.Errorf("mcpdedup: the list of tools is a %T", result)
+	}
+	spliced := *list
+	spliced.Tools = slices.Clone(list.Tools)
+	for i, t := range spliced.Tools {
+		g := guards[t.Name]
+		if g == nil {
+			continue // to call it is refused, and OnError told
+		}
+		shown, err := g.show(t)
+		if err != nil {
+			opts.report(ctx, Failure{Tool: t.Name, Code: CodeFailed, Err: err})
+			return nil, fmt.Errorf("mcpdedup: tool %s cannot be listed", t.Name)
+		}
+		spliced.Tools[i] = shown
+	}
+	return &spliced, nil
+}
+
+// show returns a tool with the hints of its class, and with the added arguments.
+func (g *guard) show(t *mcp.Tool) (*mcp.Tool, error) {
+	shown := *t
+	hints := annotations(g.info.Class)
+	hints.OpenWorldHint = nil // its author knows
+	if t.Annotations != nil {
+		hints.Title, hints.OpenWorldHint = t.Annotations.Title, t.Annotations.OpenWorldHint
+	}
+	shown.Annotations = hints
+	if g.spliced == (spliced{}) || g.info.Class == tool.ReadOnly {
+		return &shown, nil
+	}
+	schema, err := copySchema(t.InputSchema)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range g.splice(schema) {
+		return nil, fmt.Errorf("mcpdedup: tool %s has an argument %s itself; rename it", t.Name, name)
+	}
+	shown.InputSchema = schema
+	return &shown, nil
+}
+
+func copySchema(in any) (*jsonschema.Schema, error) {
+	if schema, ok := in.(*jsonschema.Schema); ok {
+		own := schema.CloneSchemas()
+		own.Required, own.PropertyOrder = slices.Clone(own.Required), slices.Clone(own.PropertyOrder)
+		return own, nil
+	}
+	text, err := json.Marshal(in)
+	if err != nil {
+		return nil, fmt.Errorf("mcpdedup: reading a tool's schema: %w", err)
+	}
+	var schema jsonschema.Schema
+	if err := json.Unmarshal(text, &schema); err != nil {
+		return nil, fmt.Errorf("mcpdedup: reading a tool's schema: %w", err)
+	}
+	return &schema, nil
+}

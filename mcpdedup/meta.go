@@ -1,0 +1,23 @@
+package mcpdedup
+
+// Names in the _meta of requests and answers.
+const (
+	// MetaKey is the call's key: in a request as the client made it, in an answer
+	// as it was used.
+	MetaKey = "io.github.tooldedup/idempotency-key"
+	// MetaDuplicate tells of an answer whether it is that of an earlier call, a
+	// boolean. It is there if the call has a record.
+	MetaDuplicate = "duplicate"
+	// MetaFirstAt is when an answer was recorded, by the database's clock and in
+	// the form of RFC 3339.
+	MetaFirstAt = "firstAt"
+	// MetaError is the [Code] of an error.
+	MetaError = "io.github.tooldedup/error"
+	// MetaRetryAfter is how many seconds to wait for a call that is in flight.
+	MetaRetryAfter = "io.github.tooldedup/retry-after"
+	// MetaLookalike marks an answer to a call that equals an earlier one but for
+	// its key: {at, keyHash}.
+	MetaLookalike = "io.github.tooldedup/lookalike"
+	// MetaRefusal is what a tool's refusal has beside its text: {code, details}.
+	MetaRefusal = "io.github.tooldedup/refusal"
+)

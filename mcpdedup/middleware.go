@@ -1,0 +1,94 @@
+package mcpdedup
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/tool"
+)
+
+// Middleware guards the tools that a server has already:
+//
+//	guard, err := mcpdedup.Middleware(d, map[string]mcpdedup.Policy{
+//		"get_order":    {Class: tool.ReadOnly},
+//		"refund_order": {Class: tool.Destructive, Retention: dedup.FinancialRetention()},
+//	}, &mcpdedup.Options{Scope: mcpdedup.TokenUser})
+//	...
+//	server.AddReceivingMiddleware(guard)
+//
+// A call of a tool that writes runs the tool's handler inside of [dedup.Do], and
+// the handler writes through the transaction that [Tx] finds in its context: what
+// goes past it is not part of the promise. The result is recorded with it, and a
+// repeat gets that. A result that is an error (isError), or that asks the client
+// for more input, rolls back and is not recorded, and neither is an error of the
+// handler's. Like every effect, a handler may run more than once for one call,
+// and all its runs but one are rolled back.
+//
+// The list of tools shows the argument for the key and the hints of the class. A
+// tool that has an argument of that name itself cannot be listed.
+//
+// Every tool has to be named, those that only read too: a call of any other is
+// refused as unclassified, and OnError told. Of the options Scope, KeysInMeta,
+// RetryAfter and OnError are used, and others refused. The error is an
+// *[OptionsError] or a *[ToolsError].
+func Middleware(d *dedup.Deduper, tools map[string]Policy, opts *Options) (mcp.Middleware, error) {
+	checked, err := opts.checked()
+	switch {
+	case err != nil:
+		return nil, err
+	case checked.Envelope:
+		return nil, &OptionsError{"Envelope", "is not for Middleware, which keeps the tools' results as they are"}
+	case checked.Explain != nil:
+		return nil, &OptionsError{"Explain", "is not for Middleware, behind which handlers word their errors themselves"}
+	case checked.TypeSchemas != nil:
+		return nil, &OptionsError{"TypeSchemas", "is not for Middleware, behind which tools have schemas of their own"}
+	case checked.Session != nil:
+		return nil, &OptionsError{"Session", "is not for Middleware, whose keys are those of a principal"}
+	}
+	if found := problems(tools); len(found) > 0 {
+		return nil, &ToolsError{Problems: found}
+	}
+	guards := make(map[string]*guard, len(tools))
+	for name, p := range tools {
+		info := tool.Info{Name: name, Class: p.Class, Retention: p.Retention}
+		guards[name] = &guard{d: d, opts: &checked, policy: p, info: info, spliced: spliceFor(info, &checked)}
+	}
+	return func(next mcp.MethodHandler) mcp.MethodHandler {
+		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+			switch method {
+			case "tools/call":
+				call, ok := req.(*mcp.CallToolRequest)
+				if !ok {
+					return nil, fmt.Errorf("mcpdedup: tools/call with a %T", req)
+				}
+				g := guards[call.Params.Name]
+				if g == nil {
+					return unclassified(ctx, &checked, call.Params.Name), nil
+				}
+				return g.call(ctx, call, next)
+			case "tools/list":
+				res, err := next(ctx, method, req)
+				if err != nil {
+					return nil, err
+				}
+				return spliceList(ctx, guards, &checked, res)
+			default:
+				return next(ctx, method, req)
+			}
+		}
+	}, nil
+}
+
+// unclassified answers a call of a tool that the middleware was not told of.
+func unclassified(ctx context.Context, opts *Options, name string) *mcp.CallToolResult {
+	opts.report(ctx, Failure{Tool: name, Code: CodeUnclassified,
+		Err: fmt.Errorf("mcpdedup: %s was called and is none of the tools that Middleware was given; give its class, also if it only reads", shown(name))})
+	return &mcp.CallToolResult{
+		IsError: true,
+		Content: []mcp.Content{&mcp.TextContent{Text: "There is no such tool, or the server does not say what a repeat of it would do. Nothing was done. Use another tool."}},
+		Meta:    mcp.Meta{MetaError: string(CodeUnclassified)},
+	}
+}

@@ -1,0 +1,107 @@
+package mcpdedup
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"time"
+
+	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// Options say what cannot be known from the tools. Scope is required; nil and
+// zero mean the defaults for the rest.
+type Options struct {
+	// Scope returns the principal on whose behalf a call is made: the tenant, the
+	// account or the user, taken from the request's authentication and never from
+	// its arguments. It is asked for every call, of ReadOnly tools too. An error
+	// or an empty scope refuses the call as unidentified. Required; see
+	// [TokenUser] and [SingleUser].
+	Scope func(ctx context.Context, req *mcp.CallToolRequest) (string, error)
+
+	// Session returns the conversation that a call belongs to. It matters to tools
+	// whose scope is tool.PerSession and to look-alike guards, which else look at
+	// all calls of a principal. Default none: a client that reconnects, or that
+	// speaks a version of MCP without sessions, would be in a new one each time.
+	// Not for [Middleware].
+	Session func(ctx context.Context, req *mcp.CallToolRequest) (string, error)
+
+	// KeysInMeta says that all clients send keys in _meta. Tools then get no
+	// argument for them.
+	KeysInMeta bool
+
+	// Envelope wraps every tool's result as {result, duplicate, firstAt}, for
+	// models that shall see whether an answer is an earlier one's. Not for
+	// [Middleware], which keeps results as they are.
+	Envelope bool
+
+	// RetryAfter is what a client is told to wait for a call that is in flight.
+	// Default 5 seconds, at least 1; rounded up to whole ones.
+	RetryAfter time.Duration
+
+	// TypeSchemas are the JSON schemas of types that write their own JSON.
+	// Default for those: a string if they have a MarshalText or UnmarshalText, and
+	// anything at all if they have a MarshalJSON or UnmarshalJSON. Not for
+	// [Middleware].
+	TypeSchemas map[reflect.Type]*jsonschema.Schema
+
+	// Explain returns the text with which clients are told of a tool's own error,
+	// false to keep it from them. It is asked about errors that are not in the
+	// package's table, such as a ReadOnly tool's "no such order", since only what
+	// has a record can be refused with [dedup.Final]. Default: none is explained.
+	// Not for [Middleware].
+	Explain func(ctx context.Context, err error) (text string, ok bool)
+
+	// OnError is told of every error that clients are not told in full. Default
+	// none. It must not block.
+	OnError func(ctx context.Context, f Failure)
+}
+
+// Failure is an error behind an answer that does not tell it.
+type Failure struct {
+	// Tool is the name that was called, Code that of the answer.
+	Tool string
+	Code Code
+	// KeyHash is the [dedup.KeyHash] of the call's key, empty if it had none.
+	KeyHash string
+	// Err is the error. It may hold what no client may see.
+	Err error
+}
+
+// OptionsError tells which option cannot be used and why. Returned by AddTools,
+// AddTool and Middleware.
+type OptionsError struct {
+	// Option is the name of the field, Reason what is wrong and would be right.
+	Option, Reason string
+}
+
+// Error implements error.
+func (e *OptionsError) Error() string {
+	return fmt.Sprintf("mcpdedup: option %s: %s", e.Option, e.Reason)
+}
+
+const defaultRetryAfter = 5 * time.Second
+
+// checked returns the options with their defaults, or what is wrong with them.
+func (o *Options) checked() (Options, error) {
+	if o == nil || o.Scope == nil {
+		return Options{}, &OptionsError{"Scope", "is missing; give a function that returns the authenticated principal, " +
+			"such as TokenUser, or SingleUser for a server that one user runs"}
+	}
+	opts := *o
+	if opts.RetryAfter == 0 {
+		opts.RetryAfter = defaultRetryAfter
+	}
+	if opts.RetryAfter < time.Second {
+		return Options{}, &OptionsError{"RetryAfter", "must be at least 1 second"}
+	}
+	return opts, nil
+}
+
+// report tells the server's author what the client is not told.
+func (o *Options) report(ctx context.Context, f Failure) {
+	if o.OnError != nil {
+		o.OnError(ctx, f)
+	}
+}

@@ -1,0 +1,44 @@
+package mcpdedup
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/tool"
+)
+
+// Policy says what [Middleware] does with calls of a tool.
+type Policy struct {
+	// Class says what running the tool again would do. Required. Calls of ReadOnly
+	// tools are passed on as they are.
+	Class tool.Class
+	// Retention says how long answers are replayed, and refused after that.
+	// Default that of the Deduper.
+	Retention dedup.Retention
+	// MaxWait bounds how long a call waits for a twin. Default that of the
+	// Deduper.
+	MaxWait time.Duration
+	// Ignored are the arguments that are not compared: what a model words anew
+	// with each try, and secrets. They reach the handler all the same.
+	Ignored []string
+}
+
+// problems lists what is wrong with policies, sorted by the tools' names.
+func problems(policies map[string]Policy) (found []tool.Problem) {
+	for name, p := range policies {
+		report := func(reason string) {
+			found = append(found, tool.Problem{Tool: name, Field: "Class", Reason: reason})
+		}
+		switch p.Class {
+		case tool.ReadOnly, tool.Idempotent, tool.Write, tool.Destructive:
+		case tool.Unclassified:
+			report("is missing: say whether the tool is ReadOnly, Idempotent, Write or Destructive")
+		default:
+			report("is none that a transaction holds; have a Write tool store the intent and a worker carry it out")
+		}
+	}
+	slices.SortFunc(found, func(a, b tool.Problem) int { return strings.Compare(a.Tool, b.Tool) })
+	return found
+}

@@ -1,0 +1,81 @@
+package mcpdedup
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/tooldedup/dedup"
+)
+
+// stored is a tool's result as it is recorded. What the protocol's version adds
+// to it is left out: the replay may go to a client of another.
+type stored struct {
+	Meta              json.RawMessage `json:"_meta,omitempty"`
+	Content           json.RawMessage `json:"content"`
+	StructuredContent json.RawMessage `json:"structuredContent,omitempty"`
+}
+
+// unrecorded is an effect's error: what a handler answered and what is no answer
+// to record. The cause is there for dedup, which tries again after a passing
+// fault of the database's.
+type unrecorded struct {
+	result mcp.Result
+	err    error
+	cause  error
+}
+
+func (e *unrecorded) Error() string { return "mcpdedup: the tool's handler failed" }
+func (e *unrecorded) Unwrap() error { return e.cause }
+
+// record returns what is recorded of a handler's answer.
+func record(result mcp.Result, err error) (json.RawMessage, error) {
+	if err != nil {
+		return nil, &unrecorded{err: err, cause: err}
+	}
+	res, ok := result.(*mcp.CallToolResult)
+	switch {
+	case !ok || res == nil:
+		return nil, &dedup.ResultError{Op: "encode", Err: fmt.Errorf("a %T is no result of a tool", result)}
+	case res.IsError, res.InputRequests != nil:
+		return nil, &unrecorded{result: res, cause: res.GetError()}
+	}
+	text, err := json.Marshal(&mcp.CallToolResult{Meta: res.Meta, Content: res.Content, StructuredContent: res.StructuredContent})
+	if err != nil {
+		return nil, &dedup.ResultError{Op: "encode", Err: err}
+	}
+	var s stored
+	if err := json.Unmarshal(text, &s); err != nil {
+		return nil, &dedup.ResultError{Op: "encode", Err: err}
+	}
+	return json.Marshal(s)
+}
+
+// replay returns the answer that a record holds. Numbers stay as they were
+// written: they may be longer than a float64 holds.
+func replay(text json.RawMessage, meta mcp.Meta) (*mcp.CallToolResult, error) {
+	var s stored
+	res := &mcp.CallToolResult{}
+	if err := errors.Join(json.Unmarshal(text, &s), json.Unmarshal(text, res)); err != nil {
+		return nil, &dedup.ResultError{Op: "decode", Stored: text, Err: err}
+	}
+	if s.StructuredContent != nil {
+		res.StructuredContent = s.StructuredContent
+	}
+	if s.Meta != nil {
+		dec := json.NewDecoder(bytes.NewReader(s.Meta))
+		dec.UseNumber()
+		if err := dec.Decode(&res.Meta); err != nil {
+			return nil, &dedup.ResultError{Op: "decode", Stored: text, Err: err}
+		}
+	}
+	if meta != nil && res.Meta == nil {
+		res.Meta = mcp.Meta{}
+	}
+	maps.Copy(res.Meta, meta)
+	return res, nil
+}

@@ -1,0 +1,88 @@
+package mcpdedup
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// maxKeyBytes is the limit of package dedup.
+const maxKeyBytes = 255
+
+// taken is a call without what was added to its tool's arguments.
+type taken struct {
+	args      json.RawMessage
+	key       string
+	confirmed bool
+}
+
+// take takes the added arguments out of a call. What it returns beside an error
+// is of no use.
+func (s spliced) take(params *mcp.CallToolParamsRaw) (t taken, err error) {
+	var names []string
+	if s.key {
+		names = append(names, KeyArgument)
+	}
+	if s.confirm {
+		names = append(names, ConfirmArgument)
+	}
+	args, members, err := takeMembers(params.Arguments, names...)
+	if err != nil {
+		return t, err
+	}
+	t.args = args
+	if value, ok := params.Meta[MetaKey]; ok {
+		t.key, err = keyOf(`in _meta["`+MetaKey+`"]`, value)
+	} else if raw, ok := members[KeyArgument]; ok {
+		t.key, err = keyOf("in the argument "+KeyArgument, decoded(raw))
+	}
+	if err != nil {
+		return t, err
+	}
+	if raw, ok := members[ConfirmArgument]; ok {
+		if t.confirmed, ok = decoded(raw).(bool); !ok {
+			return t, &takeError{CodeArgumentsInvalid, "The argument " + ConfirmArgument + " must be true or false."}
+		}
+	}
+	return t, nil
+}
+
+// decoded returns the value of a JSON text that was found valid.
+func decoded(raw json.RawMessage) (value any) {
+	_ = json.Unmarshal(raw, &value)
+	return value
+}
+
+// keyOf returns a key that came from a client, if it can be one.
+func keyOf(where string, value any) (string, error) {
+	key, ok := value.(string)
+	fault := ""
+	switch {
+	case !ok:
+		fault = "is not a string"
+	case key == "":
+		fault = "is empty"
+	case len(key) > maxKeyBytes:
+		fault = fmt.Sprintf("is longer than %d bytes", maxKeyBytes)
+	case !utf8.ValidString(key), strings.ContainsRune(key, utf8.RuneError):
+		// What decoders put in place of broken text would make one key of many.
+		fault = "is not valid Unicode text"
+	case strings.ContainsFunc(key, unicode.IsControl):
+		fault = "has a control character"
+	default:
+		return key, nil
+	}
+	return "", &takeError{CodeKeyInvalid, "The key " + where + " " + fault + "."}
+}
+
+// takeError is what is wrong with an added argument, in words for the client.
+type takeError struct {
+	code Code
+	text string
+}
+
+func (e *takeError) Error() string { return "mcpdedup: " + e.text }

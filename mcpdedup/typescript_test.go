@@ -1,0 +1,111 @@
+package mcpdedup_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup/mcpdedup"
+)
+
+// TestTypeScriptClient drives servers in processes of their own with a client
+// that none of us wrote, over stdio and over streamable HTTP. Both times the
+// answer to a call is cut off after the server has committed, and the client
+// calls again in a new session with the same key.
+func TestTypeScriptClient(t *testing.T) {
+	t.Parallel()
+	script := installTypeScript(t)
+
+	t.Run("Stdio", func(t *testing.T) {
+		t.Parallel()
+		d := newDesk(t, nil)
+		binary, err := os.Executable()
+		require.NoError(t, err)
+		requireTypeScript(t, d, script, args{
+			"command": binary,
+			"env":     args{asServer: settings{URL: d.db.URL, Cut: true}.String()},
+			"again":   args{asServer: settings{URL: d.db.URL}.String()},
+		})
+	})
+	t.Run("HTTP", func(t *testing.T) {
+		t.Parallel()
+		d := newDesk(t, nil)
+		server := serverCommand(t, settings{URL: d.db.URL, HTTP: true})
+		stdin, err := server.StdinPipe()
+		require.NoError(t, err)
+		stdout, err := server.StdoutPipe()
+		require.NoError(t, err)
+		require.NoError(t, server.Start())
+		t.Cleanup(func() { stdin.Close(); server.Wait() })
+		url, err := bufio.NewReader(stdout).ReadString('\n')
+		require.NoError(t, err)
+
+		proxy, front := newCutProxy(t, strings.TrimPrefix(strings.TrimSpace(url), "http://"))
+		requireTypeScript(t, d, script, args{"url": front, "token": "alice"})
+		<-proxy.done
+		require.Contains(t, proxy.answer, `"structuredContent"`, "the server had answered")
+	})
+}
+
+func requireTypeScript(t *testing.T, d *desk, script string, plan args) {
+	t.Helper()
+	plan["tool"] = "book"
+	plan["arguments"] = args{"guest": "Ada", mcpdedup.KeyArgument: "k"}
+	cmd := exec.CommandContext(t.Context(), "node", script, asJSON(t, plan))
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	require.NoError(t, err)
+
+	type outcome struct {
+		Error  string
+		Result *struct {
+			Content           []struct{ Text string }
+			StructuredContent json.RawMessage
+			Meta              map[string]any `json:"_meta"`
+			IsError           bool
+		}
+	}
+	var got struct {
+		Tools []struct {
+			Name        string
+			InputSchema json.RawMessage
+		}
+		First, Second outcome
+	}
+	require.NoError(t, json.Unmarshal(out, &got), string(out))
+	require.NotEmpty(t, got.First.Error, "the first answer was cut off: %s", out)
+	require.Empty(t, got.Second.Error)
+	require.False(t, got.Second.Result.IsError)
+	require.Equal(t, true, got.Second.Result.Meta[mcpdedup.MetaDuplicate])
+	require.Equal(t, "k", got.Second.Result.Meta[mcpdedup.MetaKey])
+	require.JSONEq(t, `{"id":9007199254740993,"guest":"Ada"}`, got.Second.Result.Content[0].Text)
+	require.Equal(t, 1, d.count(t, "bookings"))
+	require.Equal(t, 1, d.count(t, "tool_dedup"))
+	require.Equal(t, "book", got.Tools[0].Name)
+	require.Contains(t, string(got.Tools[0].InputSchema), mcpdedup.KeyArgument)
+}
+
+// installTypeScript returns the client's script, and says so where there is no
+// node or no way to npm's packages.
+func installTypeScript(t *testing.T) (script string) {
+	t.Helper()
+	folder, err := filepath.Abs("../.cache/mcp-typescript")
+	require.NoError(t, err)
+	cmd := exec.CommandContext(t.Context(), "../scripts/mcp-typescript-install", folder)
+	cmd.Stderr = os.Stderr
+	why, err := cmd.Output()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.ExitCode() == 3 {
+		t.Logf("the TypeScript client is not run: %s", why)
+		t.SkipNow()
+	}
+	require.NoError(t, err, string(why))
+	return filepath.Join(folder, "client.mjs")
+}
