@@ -62,6 +62,7 @@
 //	ErrEffectIdle          -                      Do DoTx                no: mend the tool
 //	ErrNested              -                      Do                     no: use DoTx
 //	ErrReentrant           -                      DoTx                   no: mend the tool
+//	-                      *BatchError            DoTogether             as the error in it
 //	context's errors       -                      all but New            yes
 //
 // [IsRetryable] answers the last column, [IsTransient] whether a fault of the

@@ -237,3 +237,26 @@ func TestStoreErrors(t *testing.T) {
 		})
 	}
 }
+
+// TestRefusalWithoutDo: an effect that is run without Do refuses in the same words.
+func TestRefusalWithoutDo(t *testing.T) {
+	t.Parallel()
+	ctx, b := setup(t, nil)
+	declined := &declinedError{"card declined", "51"}
+	final := fmt.Errorf("charging: %w", dedup.Final(declined))
+	_, err := dedup.Do(ctx, b.d, call("refused"), func(context.Context, pgx.Tx) (ticket, error) { return ticket{}, final })
+	var recorded, plain *dedup.RefusedError
+	require.ErrorAs(t, err, &recorded)
+	require.ErrorAs(t, b.d.Refusal(final), &plain)
+	require.ErrorIs(t, plain, error(declined))
+	require.Zero(t, plain.CreatedAt)
+	require.Equal(t, []any{recorded.Message, recorded.Code, recorded.Details, false}, []any{plain.Message, plain.Code, plain.Details, plain.Replayed})
+
+	require.NoError(t, b.d.Refusal(nil))
+	require.NoError(t, b.d.Refusal(declined))
+}
+
+type declinedError struct{ message, code string }
+
+func (e *declinedError) Error() string { return e.message }
+func (e *declinedError) Code() string  { return e.code }

@@ -2,7 +2,6 @@ package dedup
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -64,12 +63,7 @@ func (s *settled) refusal() error {
 	if s.rec.outcome != outcomeRefused {
 		return nil
 	}
-	err := decodeRefusal(s.rec.result, s.rec.createdAt)
-	var refused *RefusedError
-	if errors.As(err, &refused) {
-		refused.Replayed, refused.err = false, s.cause
-	}
-	return err
+	return firstRefusal(s.rec.result, s.rec.createdAt, s.cause)
 }
 
 // maxConflicts bounds the attempts after a unique violation without a record. A
