@@ -6,7 +6,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tooldedup/dedup/cmd/dedup/internal/world/effect"
-	"github.com/tooldedup/dedup/cmd/dedup/internal/world/tool"
+	"github.com/tooldedup/dedup/cmd/dedup/internal/world/kit"
 )
 
 // What the airline takes on top of the fares.
@@ -35,8 +35,8 @@ type BookIn struct {
 
 // PaymentIn is a part of the price and the method that pays it.
 type PaymentIn struct {
-	PaymentID string      `json:"payment_id"`
-	Amount    tool.Number `json:"amount"`
+	PaymentID string     `json:"payment_id"`
+	Amount    kit.Number `json:"amount"`
 }
 
 // BookReservation books flights and pays for them with methods of the user.
@@ -98,19 +98,19 @@ func priceBooking(ctx context.Context, tx pgx.Tx, in BookIn) ([]BookedFlight, fl
 // checkBookingPayments looks at each part by itself: two parts on one gift
 // card are not added up.
 func checkBookingPayments(user *User, parts []PaymentIn, total float64) error {
-	var paid tool.Number
+	var paid kit.Number
 	for _, part := range parts {
 		method, ok := user.PaymentMethods[part.PaymentID]
 		if !ok {
-			return tool.Refuse("payment method %s not found", part.PaymentID)
+			return kit.Refuse("payment method %s not found", part.PaymentID)
 		}
 		if !method.covers(part.Amount.Value) {
-			return tool.Refuse("not enough balance in payment method %s", part.PaymentID)
+			return kit.Refuse("not enough balance in payment method %s", part.PaymentID)
 		}
 		paid = paid.Plus(part.Amount)
 	}
 	if paid.Value != total {
-		return tool.Refuse("payment amount does not add up, total price is %s, but paid %s", tool.Number{Value: total}, paid)
+		return kit.Refuse("payment amount does not add up, total price is %s, but paid %s", kit.Number{Value: total}, paid)
 	}
 	return nil
 }

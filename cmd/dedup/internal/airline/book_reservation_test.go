@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tooldedup/dedup/cmd/dedup/internal/airline"
-	"github.com/tooldedup/dedup/cmd/dedup/internal/world/tool"
+	"github.com/tooldedup/dedup/cmd/dedup/internal/world/kit"
 )
 
 // booking is one passenger on one flight for 140, paid by credit card.
@@ -21,7 +21,7 @@ func booking() airline.BookIn {
 }
 
 func pay(id string, amount float64) airline.PaymentIn {
-	return airline.PaymentIn{PaymentID: id, Amount: tool.Number{Value: amount}}
+	return airline.PaymentIn{PaymentID: id, Amount: kit.Number{Value: amount}}
 }
 
 func TestBookReservation(t *testing.T) {
@@ -75,7 +75,7 @@ func TestBookReservation(t *testing.T) {
 			{func(in *airline.BookIn) { in.PaymentMethods = []airline.PaymentIn{pay(inesGift, 401), pay("x", 1)} }, "not enough balance in payment method " + inesGift},
 			{func(in *airline.BookIn) { in.PaymentMethods = nil }, "payment amount does not add up, total price is 140, but paid 0"},
 			{func(in *airline.BookIn) {
-				in.PaymentMethods[0].Amount = tool.Number{Value: 139.5, Fraction: true}
+				in.PaymentMethods[0].Amount = kit.Number{Value: 139.5, Fraction: true}
 				in.Insurance, in.NonfreeBaggages = "yes", 2
 			}, "payment amount does not add up, total price is 270, but paid 139.5"},
 		} {

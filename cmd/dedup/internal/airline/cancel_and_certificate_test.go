@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tooldedup/dedup/cmd/dedup/internal/airline"
-	"github.com/tooldedup/dedup/cmd/dedup/internal/world/tool"
+	"github.com/tooldedup/dedup/cmd/dedup/internal/world/kit"
 )
 
 func TestCancelReservationTwiceMirrorsTheMirror(t *testing.T) {
@@ -31,7 +31,7 @@ func TestCancelReservationTwiceMirrorsTheMirror(t *testing.T) {
 func TestSendCertificate(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	in := airline.SendCertificateIn{UserID: tobin, Amount: tool.Number{Value: 100, Fraction: true}}
+	in := airline.SendCertificateIn{UserID: tobin, Amount: kit.Number{Value: 100, Fraction: true}}
 	for _, id := range []string{"certificate_3221322", "certificate_3221323", "certificate_3221324"} {
 		got, err := call(t.Context(), b, airline.SendCertificate, in)
 		require.NoError(t, err)

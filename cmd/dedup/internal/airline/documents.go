@@ -2,7 +2,7 @@
 // transaction that they are handed, with typed arguments and results.
 //
 // Every write tool makes all its checks first, so that a refusal
-// (*tool.Refusal) has changed nothing. Rows are locked in one order, the
+// (*kit.Refusal) has changed nothing. Rows are locked in one order, the
 // numbering before reservations before users, so that no two tools wait for
 // each other.
 package airline

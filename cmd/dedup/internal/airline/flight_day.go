@@ -8,7 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/tooldedup/dedup/cmd/dedup/internal/world/tool"
+	"github.com/tooldedup/dedup/cmd/dedup/internal/world/kit"
 )
 
 // FlightDay is a flight on one day. Seats and prices, by cabin, are there only
@@ -32,25 +32,25 @@ func book(ctx context.Context, tx pgx.Tx, choice FlightChoice, cabin string, pas
 		choice.FlightNumber, choice.Date).Scan(&booked.Origin, &booked.Destination, &text)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return booked, tool.Refuse("flight %s not found", choice.FlightNumber)
+		return booked, kit.Refuse("flight %s not found", choice.FlightNumber)
 	case err != nil:
 		return booked, fmt.Errorf("reading flight %s: %w", choice.FlightNumber, err)
 	case text == nil:
-		return booked, tool.Refuse("flight %s not found on date %s", choice.FlightNumber, choice.Date)
+		return booked, kit.Refuse("flight %s not found on date %s", choice.FlightNumber, choice.Date)
 	}
 	var day FlightDay
 	if err := json.Unmarshal(text, &day); err != nil {
 		return booked, fmt.Errorf("decoding flight %s on %s: %w", choice.FlightNumber, choice.Date, err)
 	}
 	if day.Status != "available" {
-		return booked, tool.Refuse("flight %s not available on date %s", choice.FlightNumber, choice.Date)
+		return booked, kit.Refuse("flight %s not available on date %s", choice.FlightNumber, choice.Date)
 	}
 	seats, known := day.AvailableSeats[cabin]
 	if !known {
-		return booked, tool.Refuse("'%s'", cabin)
+		return booked, kit.Refuse("'%s'", cabin)
 	}
 	if seats < passengers {
-		return booked, tool.Refuse("not enough seats on flight %s", choice.FlightNumber)
+		return booked, kit.Refuse("not enough seats on flight %s", choice.FlightNumber)
 	}
 	booked.Price = day.Prices[cabin]
 	return booked, nil

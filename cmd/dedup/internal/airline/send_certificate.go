@@ -7,7 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tooldedup/dedup/cmd/dedup/internal/world/effect"
-	"github.com/tooldedup/dedup/cmd/dedup/internal/world/tool"
+	"github.com/tooldedup/dedup/cmd/dedup/internal/world/kit"
 )
 
 // newCertificates are given to a user in turn, each once.
@@ -15,8 +15,8 @@ var newCertificates = [...]string{"certificate_3221322", "certificate_3221323", 
 
 // SendCertificateIn are the arguments of send_certificate.
 type SendCertificateIn struct {
-	UserID string      `json:"user_id"`
-	Amount tool.Number `json:"amount"`
+	UserID string     `json:"user_id"`
+	Amount kit.Number `json:"amount"`
 }
 
 // SendCertificate gives a user a voucher and answers with a sentence. A user

@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tooldedup/dedup/cmd/dedup/internal/world/doc"
-	"github.com/tooldedup/dedup/cmd/dedup/internal/world/tool"
+	"github.com/tooldedup/dedup/cmd/dedup/internal/world/kit"
 )
 
 // Domain is the name under which the airline's tools and tables go.
@@ -43,7 +43,7 @@ func lockUser(ctx context.Context, tx pgx.Tx, id string) (*User, error) {
 // who is missing is damage, no answer.
 func lockOwner(ctx context.Context, tx pgx.Tx, reservation *Reservation) (*User, error) {
 	user, err := lockUser(ctx, tx, reservation.UserID)
-	var missing *tool.Refusal
+	var missing *kit.Refusal
 	if errors.As(err, &missing) {
 		return nil, fmt.Errorf("user %s of reservation %s is missing", reservation.UserID, reservation.ReservationID)
 	}

@@ -1,26 +1,23 @@
 package airline
 
 import (
-	"github.com/tooldedup/dedup/cmd/dedup/internal/recording"
-	"github.com/tooldedup/dedup/cmd/dedup/internal/world/tool"
+	"github.com/tooldedup/dedup/cmd/dedup/internal/world/kit"
+	"github.com/tooldedup/dedup/tool"
 )
 
-// Tools are the airline's tools under the names of the recordings.
-func Tools() []tool.Tool {
-	return []tool.Tool{
-		tool.JSON(name("book_reservation"), recording.Write, BookReservation),
-		tool.JSON(name("cancel_reservation"), recording.Write, CancelReservation),
-		tool.JSON(name("update_reservation_flights"), recording.Write, UpdateFlights),
-		tool.JSON(name("update_reservation_baggages"), recording.Write, UpdateBaggages),
-		tool.JSON(name("update_reservation_passengers"), recording.Write, UpdatePassengers),
-		tool.Text(name("send_certificate"), recording.Write, SendCertificate),
-		tool.JSON(name("get_user_details"), recording.Read, UserDetails),
-		tool.JSON(name("get_reservation_details"), recording.Read, ReservationDetails),
-		tool.JSON(name("search_direct_flight"), recording.Read, SearchDirect),
-		tool.JSON(name("search_onestop_flight"), recording.Read, SearchOnestop),
+// Tools are the airline's tools under the names of the recordings. An update
+// that overwrites is a Write all the same: every run stands in the audit log.
+func Tools() []kit.Tool {
+	return []kit.Tool{
+		kit.Define("book_reservation", tool.Write, BookReservation),
+		kit.Define("cancel_reservation", tool.Destructive, CancelReservation),
+		kit.Define("update_reservation_flights", tool.Write, UpdateFlights),
+		kit.Define("update_reservation_baggages", tool.Write, UpdateBaggages),
+		kit.Define("update_reservation_passengers", tool.Write, UpdatePassengers),
+		kit.Define("send_certificate", tool.Destructive, SendCertificate),
+		kit.Define("get_user_details", tool.ReadOnly, UserDetails),
+		kit.Define("get_reservation_details", tool.ReadOnly, ReservationDetails),
+		kit.Define("search_direct_flight", tool.ReadOnly, SearchDirect),
+		kit.Define("search_onestop_flight", tool.ReadOnly, SearchOnestop),
 	}
-}
-
-func name(name string) tool.Name {
-	return tool.Name{Domain: Domain, Tool: name}
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tooldedup/dedup/cmd/dedup/internal/world/effect"
-	"github.com/tooldedup/dedup/cmd/dedup/internal/world/tool"
+	"github.com/tooldedup/dedup/cmd/dedup/internal/world/kit"
 )
 
 // UpdatePassengersIn are the arguments of update_reservation_passengers.
@@ -22,7 +22,7 @@ func UpdatePassengers(ctx context.Context, tx pgx.Tx, in UpdatePassengersIn) (*R
 		return nil, err
 	}
 	if len(in.Passengers) != len(reservation.Passengers) {
-		return nil, tool.Refuse("number of passengers does not match")
+		return nil, kit.Refuse("number of passengers does not match")
 	}
 	reservation.Passengers = in.Passengers
 	if err := saveReservation(ctx, tx, reservation); err != nil {

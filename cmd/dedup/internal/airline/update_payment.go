@@ -5,7 +5,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/tooldedup/dedup/cmd/dedup/internal/world/tool"
+	"github.com/tooldedup/dedup/cmd/dedup/internal/world/kit"
 )
 
 // payUpdate charges the price of a change to a method of the reservation's
@@ -19,11 +19,11 @@ func payUpdate(ctx context.Context, tx pgx.Tx, reservation *Reservation, payment
 	method, ok := user.PaymentMethods[paymentID]
 	switch {
 	case !ok:
-		return tool.Refuse("payment method not found")
+		return kit.Refuse("payment method not found")
 	case method.Source == sourceCertificate:
-		return tool.Refuse("certificate cannot be used to update reservation")
+		return kit.Refuse("certificate cannot be used to update reservation")
 	case !method.covers(price):
-		return tool.Refuse("gift card balance is not enough")
+		return kit.Refuse("gift card balance is not enough")
 	}
 	if price == 0 {
 		return nil

@@ -64,7 +64,7 @@ func TestUpdateFlights(t *testing.T) {
 		text, err := tools[2].Run(t.Context(), tx, json.RawMessage(`{"reservation_id":"R7KQ2A","cabin":"economy","payment_id":"gift_card_7001",
 			"flights":[{"flight_number":"QX101","date":"2024-05-22","origin":"XXX","destination":null,"price":1}]}`))
 		require.NoError(t, err)
-		require.Contains(t, text, `"flights":[{"flight_number":"QX101","date":"2024-05-22","price":171,"origin":"KVL","destination":"ODN"}]`)
+		require.Contains(t, string(text), `"flights":[{"flight_number":"QX101","date":"2024-05-22","price":171,"origin":"KVL","destination":"ODN"}]`)
 	})
 
 	t.Run("NoFlightsAreRefundedWhole", func(t *testing.T) {

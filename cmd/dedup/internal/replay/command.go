@@ -23,6 +23,9 @@ worker processes killed. With dedup each write takes effect once all the same.
 --naive shows what an ordinary retry wrapper does under the same plan, --compare
 shows both.
 
+--through chooses how a delivery reaches the tools of a worker: as a line for its
+registry of tools, or as a request to its server, over a connection that is cut.
+
 Postgres is the server of --database-url, or of DEDUP_DATABASE_URL, or one that
 is found or started for the run. The replay works in a database of its own there
 and drops it at the end.
@@ -47,6 +50,7 @@ func Command() *cobra.Command {
 	set := cmd.Flags()
 	set.StringVar(&f.recording, "recording", "", "`folder` of the recording (default $TAUBENCH_DIR, ../shared/taubench beside the repository, or the small one inside this program)")
 	set.StringVar(&f.faults, "faults", "all", "`list` of faults, separated by commas: all, none, "+plan.Names())
+	set.StringVar(&f.through, "through", string(worker.Registry), "`way` of a delivery to the tools: "+worker.WayNames())
 	set.BoolVar(&f.naive, "naive", false, "deliver without dedup, as an ordinary retry wrapper does")
 	set.BoolVar(&f.compare, "compare", false, "do both, naive first, and print them beside each other")
 	set.BoolVar(&f.json, "json", false, "print one JSON object instead of the table")

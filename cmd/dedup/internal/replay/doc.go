@@ -9,9 +9,13 @@
 // are cut, backends terminated and processes killed. An orchestrator's rules
 // hold: what was not answered is delivered again.
 //
+// A delivery reaches the tools of a worker through the registry in its process, or
+// through its HTTP or MCP server, over a connection that may be cut.
+//
 //	plan      what is to happen to each write, from the seed
 //	worker    the process that executes deliveries
 //	fleet     the driver's hold on the workers
+//	wire      connections to workers that can be cut
 //	inject    the faults
 //	stage     server and database
 //	arm       one run through the recording, and its checks

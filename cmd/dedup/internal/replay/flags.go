@@ -5,14 +5,18 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/tooldedup/dedup/cmd/dedup/internal/cli"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/replay/plan"
+	"github.com/tooldedup/dedup/cmd/dedup/internal/replay/worker"
 )
 
 // flags is the command line.
 type flags struct {
 	recording, faults, html, databaseURL string
+	through                              string
+	way                                  worker.Way // of through
 	naive, compare, json, verbose        bool
 	seed                                 uint64
 	seedGiven                            bool
@@ -27,6 +31,15 @@ type streams struct{ out, err io.Writer }
 func (f *flags) settle() (err error) {
 	if f.kinds, err = plan.ParseSet(f.faults); err != nil {
 		return cli.Usage("--faults: %w", err)
+	}
+	if f.way, err = worker.ParseWay(f.through); err != nil {
+		return cli.Usage("--through: %w", err)
+	}
+	if !f.way.Networked() {
+		if strings.Contains(f.faults, string(plan.CutConnection)) {
+			return cli.Usage("--faults %s: through the %s there is no connection to cut", f.faults, f.way)
+		}
+		delete(f.kinds, plan.CutConnection) // which "all" has
 	}
 	if f.html != "" {
 		f.compare = true

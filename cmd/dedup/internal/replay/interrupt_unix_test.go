@@ -21,9 +21,11 @@ import (
 // requires that the driver ends its workers and drops its database.
 func TestInterrupt(t *testing.T) {
 	t.Parallel()
-	for name, sign := range map[string]string{
-		"AtTheStart":       "dedup: ",
-		"BetweenTwoFaults": "delivered again",
+	for name, tt := range map[string]struct{ way, sign string }{
+		"AtTheStart":       {"registry", "dedup: "},
+		"BetweenTwoFaults": {"registry", "delivered again"},
+		"OverHTTP":         {"http", "delivered again"},
+		"OverMCP":          {"mcp", "delivered again"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -31,7 +33,7 @@ func TestInterrupt(t *testing.T) {
 			self, err := os.Executable()
 			require.NoError(t, err)
 			cmd := exec.Command(self, "replay", "--recording", smallDir, "--database-url", db.URL,
-				"--seed", "1", "--faults", "kill,terminate", "--verbose")
+				"--through", tt.way, "--seed", "1", "--faults", "kill,terminate", "--verbose")
 			cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 			var out bytes.Buffer
 			cmd.Stdout = &out
@@ -43,7 +45,7 @@ func TestInterrupt(t *testing.T) {
 			interrupted := false
 			for lines := bufio.NewScanner(pipe); lines.Scan(); {
 				stderr.WriteString(lines.Text() + "\n")
-				if !interrupted && strings.Contains(lines.Text(), sign) {
+				if !interrupted && strings.Contains(lines.Text(), tt.sign) {
 					interrupted = true
 					require.NoError(t, syscall.Kill(-cmd.Process.Pid, syscall.SIGINT))
 				}

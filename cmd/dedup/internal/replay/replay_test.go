@@ -13,22 +13,39 @@ import (
 
 	"github.com/tooldedup/dedup/cmd/dedup/internal/replay/plan"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/replay/report"
+	"github.com/tooldedup/dedup/cmd/dedup/internal/replay/worker"
 	"github.com/tooldedup/dedup/internal/pgtest"
 )
 
-func TestReplayBothWays(t *testing.T) {
+func TestReplayThrough(t *testing.T) {
 	t.Parallel()
+	for _, way := range []worker.Way{worker.Registry, worker.HTTP, worker.MCP} {
+		t.Run(string(way), func(t *testing.T) {
+			t.Parallel()
+			replayThrough(t, way)
+		})
+	}
+}
+
+// replayThrough replays by one way and requires that nothing goes wrong. The naive
+// arm, which shows that something could, is run by the first way alone.
+func replayThrough(t *testing.T, way worker.Way) {
+	t.Helper()
 	db := pgtest.NewEmpty(t)
 	page := filepath.Join(t.TempDir(), "page.html")
+	args := []string{"--recording", smallDir, "--database-url", db.URL, "--through", string(way), "--seed", "7", "--json"}
+	if way == worker.Registry {
+		args = append(args, "--html", page)
+	}
 
-	o := execute(t.Context(), "--recording", smallDir, "--database-url", db.URL,
-		"--seed", "7", "--html", page, "--json")
+	o := execute(t.Context(), args...)
 	require.Zero(t, o.code, o.stderr)
 	require.Equal(t, 1, strings.Count(o.out, "\n"), "one JSON object")
 	var got report.Result
 	require.NoError(t, json.Unmarshal([]byte(o.out), &got))
 
 	require.Equal(t, "dedup", got.Mode)
+	require.Equal(t, string(way), got.Through)
 	require.Equal(t, smallDir, got.Recording)
 	require.EqualValues(t, 7, got.Seed)
 	require.Equal(t, []int{6, 30, 20}, []int{got.Sessions, got.Calls, got.Writes})
@@ -38,8 +55,13 @@ func TestReplayBothWays(t *testing.T) {
 	require.Greater(t, got.Deliveries, 100)
 	require.Greater(t, got.FaultsTotal, 20)
 	require.Len(t, got.Faults, len(plan.Faults()))
+	require.Equal(t, way.Networked(), got.Faults[plan.CutConnection] > 0)
 	require.Equal(t, 8+got.Faults[plan.Kill], got.Processes, "a killed process is replaced, and no other ends")
 
+	requireDropped(t, db, o.stderr)
+	if way != worker.Registry {
+		return
+	}
 	naive := got.Naive
 	require.Equal(t, "naive", naive.Mode)
 	require.Positive(t, naive.Doubled)
@@ -51,7 +73,6 @@ func TestReplayBothWays(t *testing.T) {
 	text, err := os.ReadFile(page)
 	require.NoError(t, err)
 	require.Contains(t, string(text), "</html>")
-	requireDropped(t, db, o.stderr)
 }
 
 func TestReplayNaiveFails(t *testing.T) {

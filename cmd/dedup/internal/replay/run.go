@@ -73,11 +73,12 @@ func replayAll(ctx context.Context, f *flags, rec *recording.Recording, display 
 		}
 	}()
 	display.Printf("postgres:  %s", server.Source)
+	display.Printf("through:   %s", f.way)
 	display.Printf("seed:      %d", f.seed)
 
 	one := func(mode worker.Mode) (*report.Result, error) {
 		return arm.Run(ctx, arm.Config{
-			Recording: rec, Mode: mode, Seed: f.seed, Kinds: f.kinds,
+			Recording: rec, Mode: mode, Way: f.way, Seed: f.seed, Kinds: f.kinds,
 			Program: program, Args: []string{workerName},
 			Display: display, Verbose: f.verbose,
 		}, server)

@@ -18,6 +18,8 @@ func TestUsageErrors(t *testing.T) {
 		"Argument":        {[]string{"now"}, `unexpected argument "now"`},
 		"UnknownFault":    {[]string{"--faults", "kill,fire"}, `unknown fault "fire"`},
 		"NoFault":         {[]string{"--faults", ""}, "unknown fault"},
+		"UnknownWay":      {[]string{"--through", "pigeon"}, `unknown way "pigeon"; known are registry`},
+		"NothingToCut":    {[]string{"--faults", "kill,cut-connection"}, "no connection to cut"},
 		"NegativeSeed":    {[]string{"--seed", "-1"}, "invalid argument"},
 		"NaiveAndCompare": {[]string{"--naive", "--compare"}, "choose one"},
 		"NaiveAndHTML":    {[]string{"--naive", "--html", "page.html"}, "choose one"},

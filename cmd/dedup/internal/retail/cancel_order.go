@@ -6,7 +6,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tooldedup/dedup/cmd/dedup/internal/world/effect"
-	"github.com/tooldedup/dedup/cmd/dedup/internal/world/tool"
+	"github.com/tooldedup/dedup/cmd/dedup/internal/world/kit"
 )
 
 // CancelIn are the arguments of cancel_pending_order.
@@ -23,7 +23,7 @@ func CancelOrder(ctx context.Context, tx pgx.Tx, in CancelIn) (*Order, error) {
 		return nil, err
 	}
 	if in.Reason != "no longer needed" && in.Reason != "ordered by mistake" {
-		return nil, tool.Refuse("invalid reason")
+		return nil, kit.Refuse("invalid reason")
 	}
 	if err := refundGiftCards(ctx, tx, order); err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func refundGiftCards(ctx context.Context, tx pgx.Tx, order *Order) error {
 		}
 		card, ok := user.PaymentMethods[paid.PaymentMethodID]
 		if !ok {
-			return tool.Refuse("'%s'", paid.PaymentMethodID)
+			return kit.Refuse("'%s'", paid.PaymentMethodID)
 		}
 		card.refund(paid.Amount)
 	}

@@ -2,7 +2,7 @@
 // that they are handed, with typed arguments and results.
 //
 // Every write tool makes all its checks first, so that a refusal
-// (*tool.Refusal) has changed nothing. Rows are locked in one order, orders
+// (*kit.Refusal) has changed nothing. Rows are locked in one order, orders
 // before users, so that no two tools wait for each other. Money is float64,
 // summed in the order of the arguments.
 package retail

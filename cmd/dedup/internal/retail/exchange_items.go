@@ -6,7 +6,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tooldedup/dedup/cmd/dedup/internal/world/effect"
-	"github.com/tooldedup/dedup/cmd/dedup/internal/world/tool"
+	"github.com/tooldedup/dedup/cmd/dedup/internal/world/kit"
 )
 
 // ExchangeItems asks for items of a delivered order to be exchanged. Items and
@@ -23,17 +23,17 @@ func ExchangeItems(ctx context.Context, tx pgx.Tx, in SwapIn) (*Order, error) {
 	if err != nil {
 		return nil, err
 	}
-	difference = tool.Round2(difference)
+	difference = kit.Round2(difference)
 	user, err := lockOwner(ctx, tx, order)
 	if err != nil {
 		return nil, err
 	}
 	method, ok := user.PaymentMethods[in.PaymentMethodID]
 	if !ok {
-		return nil, tool.Refuse("payment method not found")
+		return nil, kit.Refuse("payment method not found")
 	}
 	if !method.covers(difference) {
-		return nil, tool.Refuse("insufficient gift card balance to pay for the price difference")
+		return nil, kit.Refuse("insufficient gift card balance to pay for the price difference")
 	}
 
 	order.Status = statusExchangeRequested

@@ -7,7 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/tooldedup/dedup/cmd/dedup/internal/world/tool"
+	"github.com/tooldedup/dedup/cmd/dedup/internal/world/kit"
 )
 
 // FindByEmailIn are the arguments of find_user_id_by_email.
@@ -50,7 +50,7 @@ func findUser(ctx context.Context, tx pgx.Tx, query string, args ...any) (*strin
 	var id string
 	err := tx.QueryRow(ctx, query, args...).Scan(&id)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, tool.Refuse("user not found")
+		return nil, kit.Refuse("user not found")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("finding user: %w", err)

@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tooldedup/dedup/cmd/dedup/internal/world/doc"
-	"github.com/tooldedup/dedup/cmd/dedup/internal/world/tool"
+	"github.com/tooldedup/dedup/cmd/dedup/internal/world/kit"
 )
 
 // missingItem is the first of ids that is asked for more often than the order
@@ -33,10 +33,10 @@ func missingItem(order *Order, ids []string) (string, bool) {
 // checkPairs refuses unless every id is in the order and has its partner.
 func checkPairs(order *Order, ids, newIDs []string) error {
 	if id, missing := missingItem(order, ids); missing {
-		return tool.Refuse("%s not found", id)
+		return kit.Refuse("%s not found", id)
 	}
 	if len(ids) != len(newIDs) {
-		return tool.Refuse("the number of items to be exchanged should match")
+		return kit.Refuse("the number of items to be exchanged should match")
 	}
 	return nil
 }
@@ -65,7 +65,7 @@ func priceSwap(ctx context.Context, tx pgx.Tx, order *Order, ids, newIDs []strin
 		}
 		variant, known := product.Variants[newIDs[i]]
 		if !known || !variant.Available {
-			return nil, 0, tool.Refuse("new item %s not found or available", newIDs[i])
+			return nil, 0, kit.Refuse("new item %s not found or available", newIDs[i])
 		}
 		variants = append(variants, variant)
 		difference += variant.Price - old.Price

@@ -14,7 +14,7 @@ import (
 	"github.com/tooldedup/dedup/cmd/dedup/internal/recording"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/retail"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/world"
-	"github.com/tooldedup/dedup/cmd/dedup/internal/world/tool"
+	"github.com/tooldedup/dedup/cmd/dedup/internal/world/kit"
 	"github.com/tooldedup/dedup/internal/pgtest"
 )
 
@@ -42,7 +42,7 @@ func setup(t *testing.T) *bundle {
 }
 
 // call runs a tool in a transaction of its own.
-func call[In, Out any](ctx context.Context, b *bundle, fn tool.Func[In, Out], in In) (out Out, err error) {
+func call[In, Out any](ctx context.Context, b *bundle, fn kit.Func[In, Out], in In) (out Out, err error) {
 	err = pgx.BeginFunc(ctx, b.pool, func(tx pgx.Tx) error {
 		out, err = fn(ctx, tx, in)
 		return err
@@ -52,14 +52,14 @@ func call[In, Out any](ctx context.Context, b *bundle, fn tool.Func[In, Out], in
 
 // refused requires that a tool refuses with a message and commits nothing,
 // even where the caller commits all the same.
-func refused[In, Out any](t *testing.T, b *bundle, fn tool.Func[In, Out], in In, message string) {
+func refused[In, Out any](t *testing.T, b *bundle, fn kit.Func[In, Out], in In, message string) {
 	t.Helper()
 	before := b.changed(t)
 	tx, err := b.pool.Begin(t.Context())
 	require.NoError(t, err)
 	_, err = fn(t.Context(), tx, in)
 	require.NoError(t, tx.Commit(t.Context()))
-	var refusal *tool.Refusal
+	var refusal *kit.Refusal
 	require.ErrorAs(t, err, &refusal)
 	require.Equal(t, message, refusal.Message)
 	require.Empty(t, world.DiffState(before, b.changed(t)))

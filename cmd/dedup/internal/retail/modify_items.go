@@ -7,7 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tooldedup/dedup/cmd/dedup/internal/world/effect"
-	"github.com/tooldedup/dedup/cmd/dedup/internal/world/tool"
+	"github.com/tooldedup/dedup/cmd/dedup/internal/world/kit"
 )
 
 // SwapIn are the arguments of modify_pending_order_items and of
@@ -41,10 +41,10 @@ func ModifyItems(ctx context.Context, tx pgx.Tx, in SwapIn) (*Order, error) {
 	}
 	method, ok := user.PaymentMethods[in.PaymentMethodID]
 	if !ok {
-		return nil, tool.Refuse("payment method not found")
+		return nil, kit.Refuse("payment method not found")
 	}
 	if !method.covers(difference) {
-		return nil, tool.Refuse("insufficient gift card balance to pay for the new item")
+		return nil, kit.Refuse("insufficient gift card balance to pay for the new item")
 	}
 
 	settle(order, in.PaymentMethodID, difference)

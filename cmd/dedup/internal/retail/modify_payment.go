@@ -6,7 +6,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tooldedup/dedup/cmd/dedup/internal/world/effect"
-	"github.com/tooldedup/dedup/cmd/dedup/internal/world/tool"
+	"github.com/tooldedup/dedup/cmd/dedup/internal/world/kit"
 )
 
 // ModifyPaymentIn are the arguments of modify_pending_order_payment.
@@ -29,24 +29,24 @@ func ModifyPayment(ctx context.Context, tx pgx.Tx, in ModifyPaymentIn) (*Order, 
 	}
 	method, ok := user.PaymentMethods[in.PaymentMethodID]
 	if !ok {
-		return nil, tool.Refuse("payment method not found")
+		return nil, kit.Refuse("payment method not found")
 	}
 	if len(order.PaymentHistory) != 1 || order.PaymentHistory[0].TransactionType != payment {
-		return nil, tool.Refuse("there should be exactly one payment for a pending order")
+		return nil, kit.Refuse("there should be exactly one payment for a pending order")
 	}
 	paid := order.PaymentHistory[0]
 	if paid.PaymentMethodID == in.PaymentMethodID {
-		return nil, tool.Refuse("the new payment method should be different from the current one")
+		return nil, kit.Refuse("the new payment method should be different from the current one")
 	}
 	if !method.covers(paid.Amount) {
-		return nil, tool.Refuse("insufficient gift card balance to pay for the order")
+		return nil, kit.Refuse("insufficient gift card balance to pay for the order")
 	}
 
 	method.charge(paid.Amount)
 	if namesGiftCard(paid.PaymentMethodID) {
 		before, ok := user.PaymentMethods[paid.PaymentMethodID]
 		if !ok {
-			return nil, tool.Refuse("'%s'", paid.PaymentMethodID)
+			return nil, kit.Refuse("'%s'", paid.PaymentMethodID)
 		}
 		before.refund(paid.Amount)
 	}

@@ -3,7 +3,7 @@ package retail
 import (
 	"strings"
 
-	"github.com/tooldedup/dedup/cmd/dedup/internal/world/tool"
+	"github.com/tooldedup/dedup/cmd/dedup/internal/world/kit"
 )
 
 const giftCard = "gift_card"
@@ -44,7 +44,7 @@ func (m *PaymentMethod) balance() float64 {
 }
 
 func (m *PaymentMethod) setBalance(balance float64) {
-	balance = tool.Round2(balance)
+	balance = kit.Round2(balance)
 	m.Balance = &balance
 }
 

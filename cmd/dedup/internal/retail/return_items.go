@@ -7,7 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tooldedup/dedup/cmd/dedup/internal/world/effect"
-	"github.com/tooldedup/dedup/cmd/dedup/internal/world/tool"
+	"github.com/tooldedup/dedup/cmd/dedup/internal/world/kit"
 )
 
 // ReturnIn are the arguments of return_delivered_order_items.
@@ -29,18 +29,18 @@ func ReturnItems(ctx context.Context, tx pgx.Tx, in ReturnIn) (*Order, error) {
 		return nil, err
 	}
 	if _, ok := user.PaymentMethods[in.PaymentMethodID]; !ok {
-		return nil, tool.Refuse("payment method not found")
+		return nil, kit.Refuse("payment method not found")
 	}
 	if !namesGiftCard(in.PaymentMethodID) {
 		if len(order.PaymentHistory) == 0 {
 			return nil, fmt.Errorf("order %s was never paid", order.OrderID)
 		}
 		if order.PaymentHistory[0].PaymentMethodID != in.PaymentMethodID {
-			return nil, tool.Refuse("payment method should be either the original payment method or a gift card")
+			return nil, kit.Refuse("payment method should be either the original payment method or a gift card")
 		}
 	}
 	if _, missing := missingItem(order, in.ItemIDs); missing {
-		return nil, tool.Refuse("some item not found")
+		return nil, kit.Refuse("some item not found")
 	}
 
 	order.Status = statusReturnRequested

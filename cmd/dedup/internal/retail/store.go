@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tooldedup/dedup/cmd/dedup/internal/world/doc"
-	"github.com/tooldedup/dedup/cmd/dedup/internal/world/tool"
+	"github.com/tooldedup/dedup/cmd/dedup/internal/world/kit"
 )
 
 // Domain is the name under which the shop's tools and tables go.
@@ -26,7 +26,7 @@ func lockOrder(ctx context.Context, tx pgx.Tx, id, status, wrongStatus string) (
 		return nil, err
 	}
 	if order.Status != status {
-		return nil, tool.Refuse("%s", wrongStatus)
+		return nil, kit.Refuse("%s", wrongStatus)
 	}
 	return order, nil
 }
@@ -51,7 +51,7 @@ func lockUser(ctx context.Context, tx pgx.Tx, id string) (*User, error) {
 // is missing is damage, no answer.
 func lockOwner(ctx context.Context, tx pgx.Tx, order *Order) (*User, error) {
 	user, err := lockUser(ctx, tx, order.UserID)
-	var missing *tool.Refusal
+	var missing *kit.Refusal
 	if errors.As(err, &missing) {
 		return nil, fmt.Errorf("user %s of order %s is missing", order.UserID, order.OrderID)
 	}

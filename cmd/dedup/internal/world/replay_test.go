@@ -2,10 +2,12 @@ package world_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -15,7 +17,7 @@ import (
 	"github.com/tooldedup/dedup/cmd/dedup/internal/recording"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/world"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/world/effect"
-	"github.com/tooldedup/dedup/cmd/dedup/internal/world/tool"
+	"github.com/tooldedup/dedup/cmd/dedup/internal/world/kit"
 	"github.com/tooldedup/dedup/internal/pgtest"
 )
 
@@ -80,7 +82,7 @@ type tally struct {
 type replayer struct {
 	rec   *recording.Recording
 	pool  *pgxpool.Pool
-	tools map[tool.Name]tool.Tool
+	tools map[string][]kit.Tool
 }
 
 func newReplayer(t *testing.T, rec *recording.Recording) *replayer {
@@ -135,17 +137,22 @@ func (r *replayer) session(t *testing.T, session recording.Session, sum *tally) 
 // call runs a call in a transaction of its own, which a refusal rolls back.
 func (r *replayer) call(t *testing.T, ctx context.Context, call recording.Call) string {
 	t.Helper()
-	var result string
+	var result json.RawMessage
 	err := pgx.BeginFunc(ctx, r.pool, func(tx pgx.Tx) (err error) {
-		result, err = r.tools[tool.Name{Domain: call.Domain, Tool: call.Tool}].Run(ctx, tx, call.Arguments)
+		result, err = find(r.tools[call.Domain], call.Tool).Run(ctx, tx, call.Arguments)
 		return err
 	})
-	var refusal *tool.Refusal
+	var refusal *kit.Refusal
 	if errors.As(err, &refusal) {
 		return refusal.Answer()
 	}
 	require.NoError(t, err, "%s, seq %d", call.Session, call.Seq)
-	return result
+	return kit.Text(result)
+}
+
+// find returns the tool of a name, which must be there.
+func find(tools []kit.Tool, name string) kit.Tool {
+	return tools[slices.IndexFunc(tools, func(t kit.Tool) bool { return t.Name == name })]
 }
 
 func (c *tally) add(t *testing.T, call recording.Call, got string) {

@@ -12,7 +12,6 @@ import (
 	"github.com/tooldedup/dedup/cmd/dedup/internal/recording"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/world"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/world/effect"
-	"github.com/tooldedup/dedup/cmd/dedup/internal/world/tool"
 	"github.com/tooldedup/dedup/internal/pgtest"
 )
 
@@ -180,7 +179,7 @@ func TestCreateAndLoadAreAllOrNothing(t *testing.T) {
 func TestEffectsAreCounted(t *testing.T) {
 	t.Parallel()
 	pool := setup(t)
-	cancel := world.Tools()[tool.Name{Domain: "airline", Tool: "cancel_reservation"}]
+	cancel := find(world.Tools()["airline"], "cancel_reservation")
 	args := json.RawMessage(`{"reservation_id":"T5WD1C"}`)
 	run := func(ctx context.Context, commit bool) {
 		tx, err := pool.Begin(t.Context())
@@ -200,14 +199,4 @@ func TestEffectsAreCounted(t *testing.T) {
 	counts, err := effect.Counts(t.Context(), pool)
 	require.NoError(t, err)
 	require.Equal(t, map[string]int{"twice": 2, "": 1}, counts)
-}
-
-func TestTools(t *testing.T) {
-	t.Parallel()
-	classes := map[recording.Class]int{}
-	for name, tool := range world.Tools() {
-		require.Equal(t, name, tool.Name)
-		classes[tool.Class]++
-	}
-	require.Equal(t, map[recording.Class]int{recording.Write: 13, recording.Read: 10, recording.Noop: 6}, classes)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/tooldedup/dedup/cmd/dedup/internal/replay/progress"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/replay/report"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/replay/stage"
+	"github.com/tooldedup/dedup/cmd/dedup/internal/replay/wire"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/replay/worker"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/world"
 	"github.com/tooldedup/dedup/internal/faultproxy"
@@ -23,6 +24,7 @@ import (
 type Config struct {
 	Recording *recording.Recording
 	Mode      worker.Mode
+	Way       worker.Way
 	Seed      uint64
 	Kinds     plan.Set
 	// Program and Args start a worker process.
@@ -60,7 +62,7 @@ func Run(ctx context.Context, cfg Config, server *stage.Server) (result *report.
 
 	workers, err := fleet.Start(fleet.Config{
 		Program: cfg.Program, Args: cfg.Args, Size: plan.Workers,
-		DatabaseURL: db.URL, Mode: cfg.Mode, Stderr: cfg.Display,
+		DatabaseURL: db.URL, Mode: cfg.Mode, Way: cfg.Way, Stderr: cfg.Display,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("starting workers: %w", err)
@@ -75,7 +77,8 @@ func Run(ctx context.Context, cfg Config, server *stage.Server) (result *report.
 		}
 	}
 	result = r.tally.result()
-	result.Mode, result.Seed, result.Postgres = string(cfg.Mode), cfg.Seed, server.Source
+	result.Mode, result.Through = string(cfg.Mode), string(cfg.Way)
+	result.Seed, result.Postgres = cfg.Seed, server.Source
 	result.Seconds = time.Since(start).Seconds()
 	result.Processes, result.ReusedIDs = workers.Processes(), r.seen.reused
 	if result.Checked.Records, err = db.CountRecords(ctx); err != nil {
@@ -112,6 +115,7 @@ func (r *run) progress() progress.State {
 type targets struct{ *run }
 
 func (t targets) Proxy(at int) *faultproxy.Proxy { return t.fleet.Proxy(at) }
+func (t targets) Wire(at int) *wire.Transport    { return t.fleet.Wire(at) }
 func (t targets) Kill(at int) bool               { return t.fleet.Kill(at) }
 func (t targets) Terminate(ctx context.Context, at int) (bool, error) {
 	return t.db.TerminateBackend(ctx, t.fleet.Name(at))

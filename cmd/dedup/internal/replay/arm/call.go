@@ -107,16 +107,17 @@ func (s *sessionRun) deliver(ctx context.Context, call *recording.Call, at int) 
 	delivery := worker.Delivery{
 		Session: call.Session, Turn: call.Turn, ToolCallID: call.ToolCallID,
 		Scope: scope(call), Domain: call.Domain, Tool: call.Tool,
-		Args: call.Arguments, Ref: ref(call), Write: call.Class == recording.Write,
+		Args: call.Arguments, Ref: ref(call),
 	}
+	write := call.Class == recording.Write
 	var err error
 	for range maxDeliveries {
-		delivery.ID = s.tally.delivery(delivery.Write)
+		delivery.ID = s.tally.delivery(write)
 		var answer worker.Answer
 		answer, err = s.fleet.Deliver(ctx, at, delivery)
 		if err == nil {
 			right := recording.Equal(call.Result, answer.Text)
-			s.tally.answer(delivery.Write, answer.Replayed, right)
+			s.tally.answer(write, answer.Replayed, right)
 			if !right {
 				s.differs("%s call %d, %s: answered %s, recorded %s", call.Session, call.Seq, call.Tool, answer.Text, call.Result)
 			}
@@ -127,7 +128,7 @@ func (s *sessionRun) deliver(ctx context.Context, call *recording.Call, at int) 
 		}
 		s.redelivers(call, err)
 	}
-	s.tally.answer(delivery.Write, false, false)
+	s.tally.answer(write, false, false)
 	s.Display.Printf("%s call %d, %s: no answer after %d deliveries: %v", call.Session, call.Seq, call.Tool, maxDeliveries, err)
 	return "", nil
 }

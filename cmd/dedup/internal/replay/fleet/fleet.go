@@ -10,6 +10,7 @@ import (
 	"io"
 	"sync"
 
+	"github.com/tooldedup/dedup/cmd/dedup/internal/replay/wire"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/replay/worker"
 	"github.com/tooldedup/dedup/internal/faultproxy"
 )
@@ -28,6 +29,7 @@ type Config struct {
 	// DatabaseURL is the server's own; the workers get their proxy's.
 	DatabaseURL string
 	Mode        worker.Mode
+	Way         worker.Way
 	// Stderr takes what workers write there.
 	Stderr io.Writer
 }
@@ -61,6 +63,9 @@ func (f *Fleet) Deliver(ctx context.Context, at int, d worker.Delivery) (worker.
 	}
 	return process.deliver(ctx, d)
 }
+
+// Wire returns the driver's end of the connections to the processes of a place.
+func (f *Fleet) Wire(at int) *wire.Transport { return f.places[at].wire }
 
 // Kill ends the process of a place with SIGKILL and returns when it is gone.
 // It reports false where there was none.

@@ -5,13 +5,18 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
 	"github.com/tooldedup/dedup/cmd/dedup/internal/replay/fleet"
+	"github.com/tooldedup/dedup/cmd/dedup/internal/replay/plan"
+	"github.com/tooldedup/dedup/cmd/dedup/internal/replay/wire"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/replay/worker"
 )
 
@@ -29,6 +34,10 @@ func fakeWorker() {
 	lines := bufio.NewScanner(os.Stdin)
 	lines.Scan() // the Hello
 	hello := lines.Text()
+	if strings.Contains(hello, `"way":"http"`) {
+		server := httptest.NewServer(http.HandlerFunc(fakeTool))
+		_ = json.NewEncoder(os.Stdout).Encode(worker.Answer{Address: server.Listener.Addr().String()})
+	}
 	for lines.Scan() {
 		var d worker.Delivery
 		if json.Unmarshal(lines.Bytes(), &d) != nil {
@@ -54,13 +63,22 @@ func fakeWorker() {
 	}
 }
 
-func start(t *testing.T) *fleet.Fleet {
+// fakeTool answers with the reference of the call.
+func fakeTool(w http.ResponseWriter, r *http.Request) {
+	if strings.HasSuffix(r.URL.Path, "/die") {
+		os.Exit(1)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(r.Header.Get("Call-Ref"))
+}
+
+func start(t *testing.T, way worker.Way) *fleet.Fleet {
 	t.Helper()
 	self, err := os.Executable()
 	require.NoError(t, err)
 	f, err := fleet.Start(fleet.Config{
 		Program: self, Args: []string{"fake-worker"}, Size: 2,
-		DatabaseURL: "postgres://u:secret@127.0.0.1:1/d", Mode: worker.Naive,
+		DatabaseURL: "postgres://u:secret@127.0.0.1:1/d", Mode: worker.Naive, Way: way,
 	})
 	require.NoError(t, err)
 	t.Cleanup(f.Close)
@@ -69,7 +87,7 @@ func start(t *testing.T) *fleet.Fleet {
 
 func TestDeliver(t *testing.T) {
 	t.Parallel()
-	f := start(t)
+	f := start(t, worker.Registry)
 	answer, err := f.Deliver(t.Context(), 1, worker.Delivery{ID: 7, Ref: "r"})
 	require.NoError(t, err)
 	require.Equal(t, worker.Answer{ID: 7, Text: "r"}, answer)
@@ -82,7 +100,7 @@ func TestDeliver(t *testing.T) {
 	require.NoError(t, err)
 	var hello worker.Hello
 	require.NoError(t, json.Unmarshal([]byte(answer.Text), &hello))
-	require.Equal(t, worker.Hello{DatabaseURL: f.Proxy(1).URL(), Name: f.Name(1), Mode: worker.Naive}, hello)
+	require.Equal(t, worker.Hello{DatabaseURL: f.Proxy(1).URL(), Name: f.Name(1), Mode: worker.Naive, Way: worker.Registry}, hello)
 	require.Equal(t, 2, f.Processes())
 }
 
@@ -104,7 +122,7 @@ func TestProcessIsReplaced(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := start(t)
+			f := start(t, worker.Registry)
 			end(f)
 			answer, err := f.Deliver(t.Context(), 0, worker.Delivery{ID: 2, Ref: "again"})
 			require.NoError(t, err)
@@ -114,9 +132,47 @@ func TestProcessIsReplaced(t *testing.T) {
 	}
 }
 
+func TestDeliverByNetwork(t *testing.T) {
+	t.Parallel()
+	f := start(t, worker.HTTP)
+	call := worker.Delivery{ID: 1, Session: "s", ToolCallID: "c", Domain: "d", Tool: "t", Ref: "r"}
+	require.Equal(t, "r", delivered(t, f, call).Text)
+
+	cut := wire.NewCut(plan.AnswerLost)
+	f.Wire(0).Arm(cut)
+	_, err := f.Deliver(t.Context(), 0, call)
+	require.ErrorIs(t, err, fleet.ErrNoAnswer)
+	require.True(t, cut.Applied())
+	require.Equal(t, "r", delivered(t, f, call).Text)
+	require.Equal(t, 2, f.Processes())
+
+	require.True(t, f.Kill(0))
+	require.Equal(t, "r", delivered(t, f, call).Text, "the next process has another address")
+	require.Equal(t, 3, f.Processes())
+
+	call.Tool = "die"
+	_, err = f.Deliver(t.Context(), 0, call)
+	require.ErrorIs(t, err, fleet.ErrNoAnswer)
+	call.Tool = "t"
+	for range 3 { // the last of its connections may still be taken, and then no other
+		if _, err = f.Deliver(t.Context(), 0, call); err == nil {
+			break
+		}
+	}
+	require.NoError(t, err)
+	require.Equal(t, 4, f.Processes())
+}
+
+func delivered(t *testing.T, f *fleet.Fleet, d worker.Delivery) worker.Answer {
+	t.Helper()
+	answer, err := f.Deliver(t.Context(), 0, d)
+	require.NoError(t, err)
+	return answer
+}
+
 func TestDeliverFails(t *testing.T) {
 	t.Parallel()
-	f := start(t)
+	f := start(t, worker.Registry)
 	_, err := f.Deliver(t.Context(), 0, worker.Delivery{ID: 1, Tool: "fail"})
 	require.ErrorIs(t, err, fleet.ErrNoAnswer)
 	require.ErrorContains(t, err, "it failed")

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/tooldedup/dedup/cmd/dedup/internal/replay/wire"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/replay/worker"
 	"github.com/tooldedup/dedup/internal/faultproxy"
 )
@@ -16,6 +17,7 @@ type place struct {
 	cfg   *Config
 	hello worker.Hello
 	proxy *faultproxy.Proxy
+	wire  *wire.Transport
 
 	mu      sync.Mutex
 	process *process // the present one or the last
@@ -28,7 +30,10 @@ func newPlace(cfg *Config, name string) (*place, error) {
 	if err != nil {
 		return nil, fmt.Errorf("starting the proxy of %s: %w", name, err)
 	}
-	p := &place{cfg: cfg, proxy: proxy, hello: worker.Hello{DatabaseURL: proxy.URL(), Name: name, Mode: cfg.Mode}}
+	p := &place{
+		cfg: cfg, proxy: proxy, wire: wire.New(),
+		hello: worker.Hello{DatabaseURL: proxy.URL(), Name: name, Mode: cfg.Mode, Way: cfg.Way},
+	}
 	if _, err := p.alive(); err != nil {
 		proxy.Close()
 		return nil, err
@@ -46,9 +51,12 @@ func (p *place) alive() (*process, error) {
 	if p.process != nil && !p.process.ended() {
 		return p.process, nil
 	}
-	started, err := startProcess(p.cfg, p.hello)
+	started, err := startProcess(p.cfg, p.hello, p.wire)
 	if err != nil {
 		return nil, fmt.Errorf("starting %s: %w", p.hello.Name, err)
+	}
+	if p.process != nil {
+		p.process.hangUp()
 	}
 	p.process = started
 	p.started++
@@ -78,5 +86,6 @@ func (p *place) close() {
 	if p.process != nil {
 		p.process.close()
 	}
+	p.wire.Close()
 	p.proxy.Close()
 }

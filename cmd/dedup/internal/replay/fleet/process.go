@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -9,17 +8,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tooldedup/dedup/cmd/dedup/internal/replay/wire"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/replay/worker"
 )
 
-const (
-	// closeWait is how long a process may take to end by itself.
-	closeWait = 2 * time.Second
-
-	// answerWait is how long a delivery may take. Only a defect takes longer;
-	// the process is killed then, so that a replay ends.
-	answerWait = time.Minute
-)
+// closeWait is how long a process may take to end by itself.
+const closeWait = 2 * time.Second
 
 // process is one worker process.
 type process struct {
@@ -28,10 +22,15 @@ type process struct {
 	answers chan worker.Answer
 	done    chan struct{} // closed when the process has been waited for
 
-	mu sync.Mutex // guards writes to in
+	way  worker.Way
+	wire *wire.Transport
+
+	writing sync.Mutex // guards in
+	dialing sync.Mutex // guards client
+	client  worker.Client
 }
 
-func startProcess(cfg *Config, hello worker.Hello) (*process, error) {
+func startProcess(cfg *Config, hello worker.Hello, wire *wire.Transport) (*process, error) {
 	cmd := exec.Command(cfg.Program, cfg.Args...)
 	cmd.Stderr = cfg.Stderr
 	in, err := cmd.StdinPipe()
@@ -45,7 +44,10 @@ func startProcess(cfg *Config, hello worker.Hello) (*process, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	p := &process{cmd: cmd, in: in, answers: make(chan worker.Answer, 1), done: make(chan struct{})}
+	p := &process{
+		cmd: cmd, in: in, answers: make(chan worker.Answer, 1), done: make(chan struct{}),
+		way: hello.Way, wire: wire,
+	}
 	go p.read(out)
 	if err := p.write(hello); err != nil {
 		p.kill()
@@ -79,38 +81,10 @@ func (p *process) write(line any) error {
 	if err != nil {
 		return err
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.writing.Lock()
+	defer p.writing.Unlock()
 	_, err = p.in.Write(append(text, '\n'))
 	return err
-}
-
-func (p *process) deliver(ctx context.Context, d worker.Delivery) (worker.Answer, error) {
-	if err := p.write(d); err != nil {
-		p.kill() // a process that does not listen is of no use
-		return worker.Answer{}, fmt.Errorf("%w: %w", ErrNoAnswer, err)
-	}
-	late := time.NewTimer(answerWait)
-	defer late.Stop()
-	for {
-		select {
-		case answer := <-p.answers:
-			if answer.ID != d.ID {
-				continue
-			}
-			if answer.Error != "" {
-				return answer, fmt.Errorf("%w: %s", ErrNoAnswer, answer.Error)
-			}
-			return answer, nil
-		case <-p.done:
-			return worker.Answer{}, fmt.Errorf("%w: the process ended", ErrNoAnswer)
-		case <-late.C:
-			p.kill()
-			return worker.Answer{}, fmt.Errorf("%w within %s; the process was killed", ErrNoAnswer, answerWait)
-		case <-ctx.Done():
-			return worker.Answer{}, ctx.Err()
-		}
-	}
 }
 
 func (p *process) ended() bool {
@@ -130,6 +104,7 @@ func (p *process) kill() {
 
 // close ends the process by ending its input.
 func (p *process) close() {
+	p.hangUp()
 	_ = p.in.Close()
 	timer := time.NewTimer(closeWait)
 	defer timer.Stop()

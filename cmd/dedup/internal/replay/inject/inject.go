@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tooldedup/dedup/cmd/dedup/internal/replay/plan"
+	"github.com/tooldedup/dedup/cmd/dedup/internal/replay/wire"
 	"github.com/tooldedup/dedup/internal/faultproxy"
 )
 
@@ -21,6 +22,8 @@ const settleWait = 20 * time.Second
 type Targets interface {
 	// Proxy is the one between a worker and the server.
 	Proxy(at int) *faultproxy.Proxy
+	// Wire is the driver's end of the connections to a worker.
+	Wire(at int) *wire.Transport
 	// Kill ends a worker's process and returns when it is gone.
 	Kill(at int) bool
 	// Terminate ends the worker's backend that is inside a transaction.
@@ -49,6 +52,8 @@ type fault struct {
 	applied atomic.Int32
 	watched bool
 	sensors []*faultproxy.Armed
+	// cut is a plan.CutConnection, which has none of the above.
+	cut *wire.Cut
 }
 
 // Arm makes the faults of a planned round ready. It must be ended by End.
@@ -56,8 +61,15 @@ func Arm(ctx context.Context, targets Targets, planned plan.Round) *Round {
 	r := &Round{targets: targets, stop: make(chan struct{})}
 	for _, f := range planned.Faults {
 		armed := &fault{Fault: f}
-		armed.aim.match = target(f)
 		r.faults = append(r.faults, armed)
+		if f.Kind == plan.CutConnection {
+			armed.cut = wire.NewCut(f.How)
+			for _, at := range planned.Workers {
+				targets.Wire(at).Arm(armed.cut)
+			}
+			continue
+		}
+		armed.aim.match = target(f)
 		for _, at := range planned.Workers {
 			r.arm(ctx, armed, at)
 		}
@@ -117,6 +129,9 @@ func (r *Round) fail(err error) {
 // over in the database, and returns how many faults of each kind were applied.
 func (r *Round) End(ctx context.Context) (map[plan.Kind]int, error) {
 	for _, f := range r.faults {
+		if f.cut != nil {
+			f.cut.Disarm()
+		}
 		for _, armed := range slices.Concat(f.armed, f.sensors) {
 			armed.Disarm()
 		}
@@ -142,6 +157,9 @@ func (r *Round) End(ctx context.Context) (map[plan.Kind]int, error) {
 // settle releases everything and returns how often the fault was applied.
 func (f *fault) settle(ctx context.Context) (int, error) {
 	count := 0
+	if f.cut != nil && f.cut.Applied() {
+		count++
+	}
 	for _, armed := range f.armed {
 		armed.Release()
 		if armed.Count() == 0 {

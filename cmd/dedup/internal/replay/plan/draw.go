@@ -17,6 +17,9 @@ const (
 
 	// Later rounds are answered from the record.
 	firstLostReply, secondLostReply = 0.35, 0.1
+
+	// Every round may lose a connection to a worker.
+	cutConnectionShare = 0.4
 )
 
 // choice is one of several, drawn as often as its weight says.
@@ -58,7 +61,11 @@ func Draw(seed uint64, ref string, refused bool, set Set) Write {
 			rounds[i].Faults = d.later()
 		}
 	}
-	return Write{Rounds: rounds, Last: d.rng.IntN(Workers)}
+	last := d.rng.IntN(Workers)
+	for i := range rounds { // after all else, so that the rest of a plan does not depend on it
+		rounds[i].Faults = append(rounds[i].Faults, d.cut()...)
+	}
+	return Write{Rounds: rounds, Last: last}
 }
 
 type drawer struct {
@@ -117,6 +124,14 @@ func (d *drawer) later() []Fault {
 		}
 	}
 	return faults
+}
+
+func (d *drawer) cut() []Fault {
+	if !d.set[CutConnection] || d.rng.Float64() >= cutConnectionShare {
+		return nil
+	}
+	how, _ := pick(d.rng, []choice[How]{{1, RequestSent}, {1, AnswerLost}, {1, AnswerBroken}})
+	return []Fault{{CutConnection, how}}
 }
 
 // undone is how a fault leaves nothing behind.

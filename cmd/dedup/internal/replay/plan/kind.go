@@ -27,6 +27,9 @@ const (
 	DelayedCommit Kind = "delayed-commit"
 	// LostReply loses the answer to the first round trip of a later delivery.
 	LostReply Kind = "lost-reply"
+	// CutConnection cuts the connection between client and worker once a delivery
+	// has been sent. By way of the registry there is none.
+	CutConnection Kind = "cut-connection"
 
 	// Twins2 and Twins8 are rounds of 2 and of 8 deliveries at once. They are
 	// counted as rounds, not as faults.
@@ -35,7 +38,7 @@ const (
 )
 
 // kinds are all kinds, the ways to deliver last.
-var kinds = [...]Kind{LostAnswer, CutBeforeCommit, Terminate, Kill, DelayedCommit, LostReply, Twins2, Twins8}
+var kinds = [...]Kind{LostAnswer, CutBeforeCommit, Terminate, Kill, DelayedCommit, LostReply, CutConnection, Twins2, Twins8}
 
 // All returns every kind in the order of every report.
 func All() []Kind { return slices.Clone(kinds[:]) }

@@ -42,4 +42,9 @@ const (
 	CommitUnsent How = "commit-unsent" // it never reaches the server
 	CommitSent   How = "commit-sent"   // it is on its way and arrives
 	Committed    How = "committed"     // it was executed, the answer is on its way
+
+	// CutConnection: where the delivery stands when it happens.
+	RequestSent  How = "request-sent"  // it has been sent, nothing of the answer has come
+	AnswerLost   How = "answer-lost"   // the answer has come, and nothing of it is read
+	AnswerBroken How = "answer-broken" // half of the answer is read
 )

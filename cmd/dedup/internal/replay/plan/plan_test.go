@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"maps"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -38,14 +39,46 @@ func TestDrawIsFrozen(t *testing.T) {
 			{Workers: []int{2, 6}, Faults: []Fault{{Kill, EffectEnds}, {CutBeforeCommit, ""}}},
 		},
 		Last: 7,
-	}, Draw(1, "session/2/call", false, everything(t)))
+	}, Draw(1, "session/2/call", false, without(everything(t), CutConnection)))
+
+	require.Equal(t, Write{
+		Rounds: []Round{
+			{Workers: []int{4, 1, 6, 2, 3, 5, 7, 0}, Faults: []Fault{{Terminate, EffectEnds}, {Kill, CommitSent}, {CutConnection, AnswerBroken}}},
+			{Workers: []int{3}, Faults: []Fault{{LostReply, Cut}, {CutConnection, RequestSent}}},
+			{Workers: []int{4}, Faults: []Fault{{CutConnection, AnswerLost}}},
+		},
+		Last: 0,
+	}, Draw(1, "session/8/call", false, everything(t)))
+}
+
+// TestCutsAddToAPlan shows that all else of a plan is the same with cuts and
+// without.
+func TestCutsAddToAPlan(t *testing.T) {
+	t.Parallel()
+	set := everything(t)
+	for i := range 200 {
+		ref := fmt.Sprintf("session/%d/call", i)
+		with, without := Draw(1, ref, false, set), Draw(1, ref, false, without(set, CutConnection))
+		require.Equal(t, without.Last, with.Last)
+		for at := range without.Rounds {
+			require.Equal(t, without.Rounds[at].Workers, with.Rounds[at].Workers)
+			faults := len(without.Rounds[at].Faults)
+			require.ElementsMatch(t, without.Rounds[at].Faults, with.Rounds[at].Faults[:faults])
+		}
+	}
+}
+
+func without(set Set, kind Kind) Set {
+	less := maps.Clone(set)
+	delete(less, kind)
+	return less
 }
 
 func TestDrawIsSound(t *testing.T) {
 	t.Parallel()
 	set := everything(t)
 	seen := map[Kind]int{}
-	deliveries, faults := 0, 0
+	deliveries, faults, cuts := 0, 0, 0
 	const writes = 2000
 	for i := range writes {
 		refused := i%6 == 0
@@ -62,8 +95,13 @@ func TestDrawIsSound(t *testing.T) {
 			require.Len(t, distinct, len(round.Workers), "never one process twice")
 			deliveries += len(round.Workers)
 			for _, fault := range round.Faults {
-				faults++
 				seen[fault.Kind]++
+				if fault.Kind == CutConnection {
+					cuts++
+					require.Contains(t, []How{RequestSent, AnswerLost, AnswerBroken}, fault.How)
+					continue
+				}
+				faults++
 				require.Equal(t, at > 0, fault.Kind == LostReply, "what needs a COMMIT comes first")
 				require.False(t, refused && fault.How == EffectEnds)
 			}
@@ -74,6 +112,7 @@ func TestDrawIsSound(t *testing.T) {
 	}
 	require.InDelta(t, 11.3, float64(deliveries)/writes, 1)
 	require.InDelta(t, 3, float64(faults)/writes, 0.5)
+	require.InDelta(t, 1.2, float64(cuts)/writes, 0.1)
 }
 
 func TestDrawKeepsToTheSet(t *testing.T) {

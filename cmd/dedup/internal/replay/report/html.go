@@ -25,6 +25,7 @@ var faultWords = map[plan.Kind]string{
 	plan.Kill:            "The worker process is killed inside the effect or around COMMIT.",
 	plan.DelayedCommit:   "COMMIT arrives late, when a retry already runs.",
 	plan.LostReply:       "The first answer to a later delivery is lost.",
+	plan.CutConnection:   "The connection to the worker is cut after the request, or in its answer.",
 }
 
 // page is what the template is given.

@@ -25,7 +25,7 @@ func compared() *Result {
 		return all
 	}
 	dedup := &Result{
-		Mode: "dedup", Recording: "/home/someone/taubench", Postgres: "PostgreSQL 15.1 <here>", Seed: 42,
+		Mode: "dedup", Through: "http", Recording: "/home/someone/taubench", Postgres: "PostgreSQL 15.1 <here>", Seed: 42,
 		Sessions: 196, Calls: 1436, Writes: 269, Reads: 1114,
 		Deliveries: 3491, Rounds: Rounds{287, 247, 292, 269}, Processes: 113,
 		Faults: faults(38), FaultsTotal: 798,

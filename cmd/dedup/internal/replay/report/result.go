@@ -10,7 +10,8 @@ import (
 
 // Result is the figures of one arm.
 type Result struct {
-	Mode      string `json:"mode"` // "dedup" or "naive"
+	Mode      string `json:"mode"`    // "dedup" or "naive"
+	Through   string `json:"through"` // the way to the tools: see package worker
 	Recording string `json:"recording"`
 	Postgres  string `json:"postgres"`
 	Seed      uint64 `json:"seed"`

@@ -28,7 +28,7 @@ func Table(out io.Writer, r *Result) error {
 	}
 
 	var text strings.Builder
-	fmt.Fprintf(&text, "recording  %s\npostgres   %s\nseed       %d\n\n%-*s", r.Recording, r.Postgres, r.Seed, width, "")
+	fmt.Fprintf(&text, "recording  %s\npostgres   %s\nthrough    %s\nseed       %d\n\n%-*s", r.Recording, r.Postgres, r.Through, r.Seed, width, "")
 	for _, arm := range arms {
 		fmt.Fprintf(&text, "  %10s", arm.Mode)
 	}

@@ -2,62 +2,66 @@ package worker
 
 import (
 	"context"
-	"errors"
+	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/tooldedup/dedup/cmd/dedup/internal/world/effect"
-	"github.com/tooldedup/dedup/cmd/dedup/internal/world/tool"
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/cmd/dedup/internal/world"
+	"github.com/tooldedup/dedup/cmd/dedup/internal/world/kit"
+	"github.com/tooldedup/dedup/tool"
 )
 
-// executor executes deliveries, one at a time.
+// idleTimeout frees what a vanished worker holds. The driver keeps a unit back
+// for milliseconds; where a machine is so slow that it takes longer, the
+// delivery fails and is sent again.
+const idleTimeout = 2 * time.Second
+
+// executor is the tools of both domains, and how they are run.
 type executor struct {
+	mode  Mode
 	pool  *pgxpool.Pool
-	tools map[tool.Name]tool.Tool
-	write func(ctx context.Context, run runFunc, d Delivery) (Answer, error)
+	tools map[string]map[string]kit.Tool // by domain and name
+
+	// These are there in mode Dedup.
+	deduper    *dedup.Deduper
+	registries map[string]*tool.Registry // by domain
 }
 
-// runFunc runs the tool of a delivery on a transaction. Its error may be a
-// *tool.Refusal.
-type runFunc func(ctx context.Context, tx pgx.Tx) (string, error)
-
-func (e *executor) deliver(ctx context.Context, d Delivery) Answer {
-	answer, err := e.execute(ctx, d)
-	answer.ID = d.ID
-	if err != nil {
-		answer.Error = err.Error()
+func newExecutor(pool *pgxpool.Pool, mode Mode) (e *executor, err error) {
+	e = &executor{mode: mode, pool: pool, tools: map[string]map[string]kit.Tool{}}
+	for domain, tools := range world.Tools() {
+		e.tools[domain] = map[string]kit.Tool{}
+		for _, t := range tools {
+			e.tools[domain][t.Name] = t
+		}
 	}
-	return answer
+	switch mode {
+	case Naive:
+		return e, nil
+	case Dedup:
+		if e.deduper, err = dedup.New(pool, &dedup.Options{IdleTimeout: idleTimeout}); err != nil {
+			return nil, err
+		}
+		e.registries, err = world.Registries(e.deduper)
+		return e, err
+	default:
+		return nil, fmt.Errorf("unknown mode %q", mode)
+	}
 }
 
-func (e *executor) execute(ctx context.Context, d Delivery) (Answer, error) {
-	named, ok := e.tools[tool.Name{Domain: d.Domain, Tool: d.Tool}]
-	if !ok {
-		return Answer{}, fmt.Errorf("no tool %s in domain %s", d.Tool, d.Domain)
+// plain runs a tool in a transaction of its own, once. A refusal rolls it back.
+func (e *executor) plain(ctx context.Context, t kit.Tool, args json.RawMessage) (result json.RawMessage, err error) {
+	options := pgx.TxOptions{}
+	if t.Class == tool.ReadOnly {
+		options.AccessMode = pgx.ReadOnly
 	}
-	ctx = effect.WithCallRef(ctx, d.Ref)
-	run := func(ctx context.Context, tx pgx.Tx) (string, error) {
-		return named.Run(ctx, tx, d.Args)
-	}
-	if !d.Write {
-		return e.plain(ctx, run)
-	}
-	return e.write(ctx, run, d)
-}
-
-// plain runs a tool in a transaction of its own, once. A refusal rolls it back
-// and is the answer.
-func (e *executor) plain(ctx context.Context, run runFunc) (Answer, error) {
-	var text string
-	err := pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) (err error) {
-		text, err = run(ctx, tx)
+	err = pgx.BeginTxFunc(ctx, e.pool, options, func(tx pgx.Tx) (err error) {
+		result, err = t.Run(ctx, tx, args)
 		return err
 	})
-	var refusal *tool.Refusal
-	if errors.As(err, &refusal) {
-		return Answer{Text: refusal.Answer()}, nil
-	}
-	return Answer{Text: text}, err
+	return result, err
 }

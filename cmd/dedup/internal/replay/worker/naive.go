@@ -2,9 +2,14 @@ package worker
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
+
+	"github.com/tooldedup/dedup/cmd/dedup/internal/world/kit"
+	"github.com/tooldedup/dedup/tool"
 )
 
 // The naive wrapper makes as many attempts as dedup does by default.
@@ -13,20 +18,24 @@ const (
 	naivePause    = 10 * time.Millisecond
 )
 
-// naive executes a write as an ordinary wrapper does: a transaction, and after
-// any error another one, until there is an answer.
-func (e *executor) naive(ctx context.Context, run runFunc, _ Delivery) (answer Answer, err error) {
+// naive runs a tool as an ordinary wrapper does: a transaction, and after any
+// error another one, until there is an answer. A read is run once.
+func (e *executor) naive(ctx context.Context, t kit.Tool, args json.RawMessage) (result json.RawMessage, err error) {
+	if t.Class == tool.ReadOnly {
+		return e.plain(ctx, t, args)
+	}
+	var refusal *kit.Refusal
 	for range naiveAttempts {
-		if answer, err = e.plain(ctx, run); err == nil {
-			return answer, nil
+		if result, err = e.plain(ctx, t, args); err == nil || errors.As(err, &refusal) {
+			return result, err
 		}
 		timer := time.NewTimer(rand.N(naivePause))
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
-			return Answer{}, ctx.Err()
+			return nil, ctx.Err()
 		}
 	}
-	return Answer{}, fmt.Errorf("gave up after %d attempts: %w", naiveAttempts, err)
+	return nil, fmt.Errorf("gave up after %d attempts: %w", naiveAttempts, err)
 }

@@ -1,9 +1,12 @@
-// Package worker is a process that delivers tool calls: a small agent runtime
-// of its own, with its own connections, which may be killed at any moment.
+// Package worker is a process that executes tool calls: a small agent runtime
+// or tool server of its own, with its own connections to the database, which may
+// be killed at any moment.
 //
-// It is told what to do on standard input and answers on standard output, one
-// JSON object a line: first a Hello, then one Answer for each Delivery, in
-// order. The end of its input ends it.
+// It is told what to do on standard input, one JSON object a line, and answers on
+// standard output. The first line is a Hello. What follows depends on its Way: by
+// way of the registry one Answer for each Delivery, in order; else one Answer
+// with the address of a server, which a Client delivers to. The end of its input
+// ends it.
 package worker
 
 import "encoding/json"
@@ -12,7 +15,7 @@ import "encoding/json"
 type Mode string
 
 const (
-	// Dedup runs writes through dedup.Do.
+	// Dedup guards writes with dedup.
 	Dedup Mode = "dedup"
 	// Naive runs writes in a plain transaction that is repeated after any
 	// error, as an ordinary retry wrapper does.
@@ -26,6 +29,7 @@ type Hello struct {
 	// Name is the application_name of the worker's connections.
 	Name string `json:"name"`
 	Mode Mode   `json:"mode"`
+	Way  Way    `json:"way"`
 }
 
 // Delivery is one tool call, as a model's runtime would deliver it.
@@ -40,9 +44,6 @@ type Delivery struct {
 	Args       json.RawMessage `json:"args"`
 	// Ref names the call in the application's audit log.
 	Ref string `json:"ref"`
-	// Write tells that the call may change the database. Others are executed
-	// in a plain transaction in every mode.
-	Write bool `json:"write"`
 }
 
 // Answer is what became of the delivery of the same ID.
@@ -53,4 +54,6 @@ type Answer struct {
 	Replayed bool `json:"replayed,omitempty"`
 	// Error tells that there is no answer; the delivery must be sent again.
 	Error string `json:"error,omitempty"`
+	// Address is the worker's server, in its first answer by way of a network.
+	Address string `json:"address,omitempty"`
 }

@@ -1,73 +1,87 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"net/http"
 
 	"github.com/jackc/pgx/v5/pgxpool"
-
-	"github.com/tooldedup/dedup/cmd/dedup/internal/world"
 )
 
-// maxConns is the size of a worker's pool. It executes one delivery at a time;
-// the second connection is for what a broken first one left to find out.
+// maxConns is the size of a worker's pool. It is given one delivery at a time; the
+// second connection is for what a broken first one left to find out, and for the
+// next delivery while one whose client has gone still runs.
 const maxConns = 2
 
-// Serve executes what in delivers until in or ctx ends.
+var errMore = errors.New("there is another line")
+
+// Serve executes deliveries until in ends. The end of ctx cancels what is being
+// executed.
 func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	lines := json.NewDecoder(in)
+	lines, answers := json.NewDecoder(in), json.NewEncoder(out)
 	var hello Hello
 	if err := lines.Decode(&hello); err != nil {
 		return fmt.Errorf("reading the first line: %w", err)
+	}
+	if _, err := ParseWay(string(hello.Way)); err != nil {
+		return err
 	}
 	pool, err := connect(ctx, hello)
 	if err != nil {
 		return err
 	}
 	defer pool.Close()
-	execute, err := newExecutor(pool, hello.Mode)
+	e, err := newExecutor(pool, hello.Mode)
 	if err != nil {
 		return err
 	}
-
-	// Reading goes on while a delivery is executed, so that the end of the
-	// driver cancels it.
-	deliveries := make(chan Delivery)
-	ended := make(chan error, 1)
-	go func() {
-		defer close(deliveries)
-		defer cancel()
-		ended <- read(ctx, lines, deliveries)
-	}()
-	answers := json.NewEncoder(out)
-	for delivery := range deliveries {
-		answer := execute.deliver(ctx, delivery)
-		if err := answers.Encode(answer); err != nil {
-			return fmt.Errorf("answering: %w", err)
-		}
+	if hello.Way.Networked() {
+		return serveNetwork(ctx, hello.Way, e, lines, answers)
 	}
-	return <-ended
+	return serveLines(ctx, e, lines, answers)
 }
 
-func read(ctx context.Context, lines *json.Decoder, deliveries chan<- Delivery) error {
-	for {
-		var delivery Delivery
-		if err := lines.Decode(&delivery); errors.Is(err, io.EOF) {
-			return nil
-		} else if err != nil {
-			return fmt.Errorf("reading a delivery: %w", err)
-		}
-		select {
-		case deliveries <- delivery:
-		case <-ctx.Done():
-			return nil
-		}
+// serveNetwork serves a way's handler until in ends, at an address that it
+// announces on out.
+func serveNetwork(ctx context.Context, way Way, e *executor, in *json.Decoder, out *json.Encoder) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	handler, err := way.handler(e)
+	if err != nil {
+		return err
 	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return fmt.Errorf("listening: %w", err)
+	}
+	server := &http.Server{Handler: handler, BaseContext: func(net.Listener) context.Context { return ctx }}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	err = announce(listener.Addr().String(), in, out)
+	cancel()
+	_ = server.Close()
+	if serveErr := <-served; !errors.Is(serveErr, http.ErrServerClosed) {
+		err = errors.Join(err, fmt.Errorf("serving: %w", serveErr))
+	}
+	return err
+}
+
+// announce tells the driver an address and waits until in ends. There is nothing
+// more in it.
+func announce(address string, in *json.Decoder, out *json.Encoder) error {
+	if err := out.Encode(Answer{Address: address}); err != nil {
+		return fmt.Errorf("announcing the address: %w", err)
+	}
+	var line json.RawMessage
+	if err := in.Decode(&line); !errors.Is(err, io.EOF) {
+		return fmt.Errorf("waiting for the end of the input: %w", cmp.Or(err, errMore))
+	}
+	return nil
 }
 
 func connect(ctx context.Context, hello Hello) (*pgxpool.Pool, error) {
@@ -82,23 +96,4 @@ func connect(ctx context.Context, hello Hello) (*pgxpool.Pool, error) {
 		return nil, fmt.Errorf("making a pool: %w", err)
 	}
 	return pool, nil
-}
-
-func newExecutor(pool *pgxpool.Pool, mode Mode) (*executor, error) {
-	e := &executor{pool: pool, tools: world.Tools()}
-	switch mode {
-	case Naive:
-		e.write = e.naive
-	case Dedup:
-		deduper, err := newDeduper(pool)
-		if err != nil {
-			return nil, err
-		}
-		e.write = func(ctx context.Context, run runFunc, d Delivery) (Answer, error) {
-			return once(ctx, deduper, run, d)
-		}
-	default:
-		return nil, fmt.Errorf("unknown mode %q", mode)
-	}
-	return e, nil
 }

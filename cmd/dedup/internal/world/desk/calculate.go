@@ -8,7 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/tooldedup/dedup/cmd/dedup/internal/world/tool"
+	"github.com/tooldedup/dedup/cmd/dedup/internal/world/kit"
 )
 
 // maxDepth bounds nested brackets and signs, which a recursive reader pays for
@@ -25,9 +25,9 @@ type CalculateIn struct {
 func Calculate(_ context.Context, _ pgx.Tx, in CalculateIn) (*string, error) {
 	value, err := evaluate(in.Expression)
 	if err != nil {
-		return nil, tool.Refuse("%v", err)
+		return nil, kit.Refuse("%v", err)
 	}
-	return new(tool.Number{Value: tool.Round2(value), Fraction: true}.String()), nil
+	return new(kit.Number{Value: kit.Round2(value), Fraction: true}.String()), nil
 }
 
 var (

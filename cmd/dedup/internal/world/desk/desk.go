@@ -7,16 +7,16 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/tooldedup/dedup/cmd/dedup/internal/recording"
-	"github.com/tooldedup/dedup/cmd/dedup/internal/world/tool"
+	"github.com/tooldedup/dedup/cmd/dedup/internal/world/kit"
+	"github.com/tooldedup/dedup/tool"
 )
 
-// Tools are the desk's tools under the name of a domain.
-func Tools(domain string) []tool.Tool {
-	return []tool.Tool{
-		tool.Text(tool.Name{Domain: domain, Tool: "calculate"}, recording.Noop, Calculate),
-		tool.Text(tool.Name{Domain: domain, Tool: "think"}, recording.Noop, Think),
-		tool.Text(tool.Name{Domain: domain, Tool: "transfer_to_human_agents"}, recording.Noop, Transfer),
+// Tools are the desk's tools. They change nothing.
+func Tools() []kit.Tool {
+	return []kit.Tool{
+		kit.Define("calculate", tool.ReadOnly, Calculate),
+		kit.Define("think", tool.ReadOnly, Think),
+		kit.Define("transfer_to_human_agents", tool.ReadOnly, Transfer),
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tooldedup/dedup/cmd/dedup/internal/world/tool"
+	"github.com/tooldedup/dedup/cmd/dedup/internal/world/kit"
 )
 
 func TestCalculate(t *testing.T) {
@@ -54,7 +54,7 @@ func TestCalculateRefuses(t *testing.T) {
 		t.Run(expression[:min(20, len(expression))], func(t *testing.T) {
 			t.Parallel()
 			_, err := Calculate(t.Context(), nil, CalculateIn{Expression: expression})
-			var refusal *tool.Refusal
+			var refusal *kit.Refusal
 			require.ErrorAs(t, err, &refusal)
 			require.Equal(t, want, refusal.Message)
 		})

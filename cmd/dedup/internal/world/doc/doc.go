@@ -10,7 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/tooldedup/dedup/cmd/dedup/internal/world/tool"
+	"github.com/tooldedup/dedup/cmd/dedup/internal/world/kit"
 )
 
 // Get decodes the one document that query selects. It returns pgx.ErrNoRows,
@@ -31,7 +31,7 @@ func Get[T any](ctx context.Context, tx pgx.Tx, query string, args ...any) (T, e
 func Find[T any](ctx context.Context, tx pgx.Tx, message, query, id string) (T, error) {
 	value, err := Get[T](ctx, tx, query, id)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return value, tool.Refuse("%s", message)
+		return value, kit.Refuse("%s", message)
 	}
 	return value, err
 }
@@ -39,7 +39,7 @@ func Find[T any](ctx context.Context, tx pgx.Tx, message, query, id string) (T, 
 // Put encodes value as the second argument of statement, after id, and
 // reports whether a row was written.
 func Put(ctx context.Context, tx pgx.Tx, statement, id string, value any) (bool, error) {
-	text, err := tool.Marshal(value)
+	text, err := kit.Marshal(value)
 	if err != nil {
 		return false, fmt.Errorf("encoding document %s: %w", id, err)
 	}
