@@ -74,14 +74,15 @@ func TestCtrlC(t *testing.T) {
 	pool := db.Pool(t)
 	tx, err := pool.Begin(t.Context())
 	require.NoError(t, err)
-	_, err = tx.Exec(t.Context(), `LOCK TABLE tool_dedup`)
+	// The table of the newest migration, which goes first.
+	_, err = tx.Exec(t.Context(), `LOCK TABLE tool_lookalike`)
 	require.NoError(t, err)
 
 	cmd, out, errOut := program(t, "migrate", "down", "--drop-records", "--database-url", db.URL)
 	require.NoError(t, cmd.Start())
 	require.Eventually(t, func() bool {
 		var waiting bool
-		err := pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = 'tool_dedup'::regclass)`).Scan(&waiting)
+		err := pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = 'tool_lookalike'::regclass)`).Scan(&waiting)
 		return err == nil && waiting
 	}, 20*time.Second, 10*time.Millisecond)
 	require.NoError(t, cmd.Process.Signal(syscall.SIGINT))
@@ -91,5 +92,5 @@ func TestCtrlC(t *testing.T) {
 
 	require.NoError(t, tx.Rollback(t.Context()))
 	var records int
-	require.NoError(t, pool.QueryRow(t.Context(), `SELECT count(*) FROM tool_dedup`).Scan(&records), "the table is still there")
+	require.NoError(t, pool.QueryRow(t.Context(), `SELECT count(*) FROM tool_lookalike`).Scan(&records), "the table is still there")
 }
