@@ -2,7 +2,7 @@
 // arguments, and guarded by package dedup, so that a write tool without a
 // strategy for its repeats cannot be shipped.
 //
-//	tools := tool.NewRegistry(d)
+//	tools := tool.NewRegistry(d, nil)
 //	err := tools.Add(
 //		tool.Tool[RefundIn, Refund]{
 //			Name: "refund_order", Description: "Refund an order in full.",

@@ -37,7 +37,7 @@ var campaigns = []campaign{
 	{"matrix", "isolation levels, lock and claim, exec modes, directly and through PgBouncer, on the servers of --bin-dir", 0, 0, false, matrix.Run},
 	{"abuse", "effects that break their own transaction, in every exec mode", 0, 0, false, abuse.Run},
 	{"storm", "storms of twins, many tools and nested calls on pools of 2 to 8", 0, 0, false, storm.Run},
-	{"secrets", "canaries in keys, arguments and results, looked for in errors, events and the server's log", 0, 0, false, secrets.Run},
+	{"secrets", "canaries in keys, arguments and results, looked for in errors, events and the server's log", 0, 0, true, secrets.Run},
 }
 
 // Names returns the campaigns' names, in the order in which all of them run.

@@ -1,11 +1,12 @@
-// Package secrets is the campaign of canaries: words in arguments, keys, scopes
-// and results that must be found in the table and nowhere else: in no error, no
-// event, no log line of the library's, no log of the server's.
+// Package secrets is the campaign of canaries: words in arguments, keys and
+// results that must be in the table and nowhere else: in no error, no event, no
+// log line of the library's, no log of the server's.
 package secrets
 
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -96,7 +97,7 @@ var scenarios = []struct {
 	}},
 }
 
-// places are where canaries are put, and found again in the table.
+// places are where canaries are put.
 var places = []string{"key", "argument", "nested", "result"}
 
 // Run runs the campaign on a server whose log can be read.
@@ -123,9 +124,9 @@ func Run(ctx context.Context, _ *lab.Lab, p lab.Params) (*score.Score, error) {
 	if err != nil {
 		return s, err
 	}
-	log, err := os.ReadFile(filepath.Join(l.Server.DataDir(), "log", "postgresql.log"))
+	log, err := serverLog(ctx, db, l)
 	if err != nil {
-		return s, fmt.Errorf("reading the server's log: %w", err)
+		return s, err
 	}
 	if !bytes.Contains(log, []byte("no_such_table")) {
 		return s, errors.New("the server's log does not tell of the statement that failed: it was not read")
@@ -268,11 +269,36 @@ func control(ctx context.Context, db *lab.Database, l *lab.Lab, s *score.Score) 
 		return errors.New("control: the statement did not fail")
 	}
 	s.ControlCalls, s.ControlFaults = 1, 1
-	log, err := os.ReadFile(filepath.Join(l.Server.DataDir(), "log", "postgresql.log"))
+	log, err := serverLog(ctx, db, l)
 	if err != nil {
 		return err
 	}
 	s.Control.Identities = 1
 	s.Control.Differing = bytes.Count(log, []byte(canary))
 	return nil
+}
+
+// serverLog returns the server's log up to now. The process that writes it comes
+// after the others: it is read when it holds a mark that was made last.
+func serverLog(ctx context.Context, db *lab.Database, l *lab.Lab) ([]byte, error) {
+	mark := "end of the log " + rand.Text()
+	if _, err := db.Pool.Exec(ctx, `DO $$ BEGIN RAISE LOG '`+mark+`'; END $$`); err != nil {
+		return nil, fmt.Errorf("marking the server's log: %w", err)
+	}
+	ticker := time.NewTicker(10 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		log, err := os.ReadFile(filepath.Join(l.Server.DataDir(), "log", "postgresql.log"))
+		if err != nil {
+			return nil, fmt.Errorf("reading the server's log: %w", err)
+		}
+		if bytes.Contains(log, []byte(mark)) {
+			return log, nil
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("waiting for the server's log: %w", ctx.Err())
+		}
+	}
 }
