@@ -107,7 +107,7 @@ func (e *effectTx) verdict(ctx context.Context, started time.Time, err error) er
 	pg := connOf(e.tx).PgConn()
 	switch {
 	case pg.IsClosed():
-		return orElse(err, errConnLost)
+		return orElse(err, e.lost())
 	case pg.IsBusy():
 		return orElse(err, ErrTxBusy)
 	case pg.TxStatus() == 'I':
@@ -135,13 +135,28 @@ func (e *effectTx) aborted() error {
 	return ErrTxAborted
 }
 
-// note keeps the first error of a statement.
+// lost is the end of an effect that did not tell of its connection's. Where the
+// server ended an idle session it is that, which is no fault that passes: the
+// effect would idle again.
+func (e *effectTx) lost() error {
+	if failed := e.failed.Load(); failed != nil && failed.Code == codeIdleInTransaction {
+		return failed
+	}
+	return errConnLost
+}
+
+// note keeps the first error of a statement, or the one that ended the session
+// for being idle.
 func (e *effectTx) note(err error) {
 	if err == nil {
 		return
 	}
 	var server *pgconn.PgError
-	if errors.As(err, &server) {
+	switch {
+	case !errors.As(err, &server):
+	case server.Code == codeIdleInTransaction:
+		e.root.failed.Store(server)
+	default:
 		e.root.failed.CompareAndSwap(nil, server)
 	}
 }

@@ -43,7 +43,7 @@ const (
 
 // requestArgs returns the arguments of a request as JSON text, or refuses it.
 func requestArgs(r *http.Request, body []byte) (json.RawMessage, error) {
-	args := map[string]any{argMethod: r.Method, argPath: r.URL.EscapedPath()}
+	args := map[string]any{argMethod: r.Method, argPath: requestPath(r)}
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		return nil, refuse(kindInvalidRequest, "The query is malformed. Escape it: a percent sign needs two hex digits behind it, and a semicolon is %3B.")
@@ -57,6 +57,18 @@ func requestArgs(r *http.Request, body []byte) (json.RawMessage, error) {
 		}
 	}
 	return encodeJSON(args)
+}
+
+// requestPath is the path of a request as the client sent it, and as it is seen here
+// where that differs. http.StripPrefix and the like take from r.URL what may be all
+// that tells two requests apart, and others make several requests of one.
+func requestPath(r *http.Request) string {
+	seen := r.URL.EscapedPath()
+	sent, err := url.ParseRequestURI(r.RequestURI)
+	if err != nil || sent.EscapedPath() == seen { // err: made in this process
+		return seen
+	}
+	return sent.EscapedPath() + " " + seen // neither has a space
 }
 
 func addBody(args map[string]any, header http.Header, body []byte) error {

@@ -24,6 +24,8 @@ func readBody(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error
 		return nil, tooLarge
 	case err != nil:
 		return nil, refuse(kindInvalidBody, "The body could not be read to its end. Send all of it, as Content-Length or the chunks announce.")
+	case len(body) == 0 && (r.ContentLength > 0 || len(r.PostForm) > 0 || r.MultipartForm != nil):
+		return nil, ErrBodyRead
 	}
 	return body, nil
 }

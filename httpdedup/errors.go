@@ -11,6 +11,12 @@ var (
 	// Told to Options.OnError; the client is answered with 500, and nothing has run.
 	ErrToolUnnamed = errors.New("httpdedup: this route has no tool name: give one to Wrap or For, set Options.Tool, or stand behind the router, where r.Pattern is known")
 
+	// ErrBodyRead: a layer around, or Options.Scope or Tool, has read the request's
+	// body and put nothing in its place, so that it cannot be compared with a
+	// retry's. Told to Options.OnError; the client is answered with 500, and nothing
+	// has run.
+	ErrBodyRead = errors.New("httpdedup: the body was read before the middleware: put what parses forms or bodies behind it, or give the request its body back")
+
 	// ErrResponse: a handler answered in a way that cannot be stored, so that its
 	// work was rolled back. The error is a *[ResponseError]. Told to Options.OnError.
 	ErrResponse = errors.New("httpdedup: the handler's answer cannot be stored")

@@ -24,6 +24,9 @@ func (m *Middleware) explain(r *http.Request, err error) *refusal {
 	case errors.As(err, &ready):
 		return ready
 	case errors.As(err, &scope):
+		if scope.status() >= http.StatusInternalServerError {
+			m.opts.OnError(r, scope)
+		}
 		return scopeRefusal(scope)
 	case errors.As(err, &reused):
 		return &refusal{kind: kindKeyReused, status: m.opts.ReusedStatus, detail: reusedDetail(reused), changed: reused.Changed}
@@ -31,10 +34,10 @@ func (m *Middleware) explain(r *http.Request, err error) *refusal {
 		return &refusal{kind: kindExpired, detail: fmt.Sprintf(
 			"This request ran at %s, and its answer was kept until %s. It is not run again with this Idempotency-Key. Look at what it did before you send it with a new one.",
 			utc(expired.FirstAt), utc(expired.ExpiredAt))}
+	case errors.Is(err, dedup.ErrOutcomeUnknown): // first, as it tells too what kept it from being found out
+		return m.later(kindOutcomeUnknown, "The request may have taken effect. Send it again, with the same Idempotency-Key, after the seconds that Retry-After says. That gives its answer and does not repeat it.")
 	case errors.Is(err, dedup.ErrInFlight):
 		return m.later(kindInFlight, "Its answer is not there yet. Send the same request with the same Idempotency-Key again, after the seconds that Retry-After says.")
-	case errors.Is(err, dedup.ErrOutcomeUnknown):
-		return m.later(kindOutcomeUnknown, "The request may have taken effect. Send it again, with the same Idempotency-Key, after the seconds that Retry-After says. That gives its answer and does not repeat it.")
 	case dedup.IsRetryable(err), errors.Is(err, errRunOnce):
 		return m.later(kindUnavailable, "Send the same request again, with the same Idempotency-Key, after the seconds that Retry-After says. That does not repeat what may have happened.")
 	case errors.As(err, &invalid) && invalid.Field == "Args": // the names of its members, as arguments, are longer

@@ -113,6 +113,10 @@ func skipParams(rest string) (problem string) {
 			if _, tail, problem = cutQuoted(value); problem != "" {
 				return "has a parameter whose string is malformed"
 			}
+		case strings.HasPrefix(value, `%"`):
+			if tail, problem = cutDisplay(value[2:]); problem != "" {
+				return problem
+			}
 		default:
 			if name, tail = span(value, isParamValue); name == "" {
 				return "has a parameter without its value"
@@ -121,6 +125,20 @@ func skipParams(rest string) (problem string) {
 		rest = tail
 	}
 	return ""
+}
+
+// cutDisplay returns what follows a Display String of Structured Fields, whose
+// escapes are a percent sign and two hex digits in lower case.
+func cutDisplay(text string) (rest, problem string) {
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '"':
+			return text[i+1:], ""
+		case c < ' ' || c > '~', c == '%' && (i+2 >= len(text) || !isLowerHex(text[i+1]) || !isLowerHex(text[i+2])):
+			return "", "has a parameter whose string is malformed"
+		}
+	}
+	return "", "has a parameter whose string is malformed"
 }
 
 // span cuts text after the bytes that are accepted.
@@ -133,6 +151,8 @@ func span(text string, accepted func(byte) bool) (head, tail string) {
 }
 
 func isParamStart(c byte) bool { return 'a' <= c && c <= 'z' || c == '*' }
+
+func isLowerHex(c byte) bool { return 'a' <= c && c <= 'f' || '0' <= c && c <= '9' }
 
 func isParamName(c byte) bool {
 	return isParamStart(c) || '0' <= c && c <= '9' || strings.IndexByte("_-.", c) >= 0

@@ -136,6 +136,11 @@ func TestScopeErrors(t *testing.T) {
 				require.NotContains(t, got.body, "alpha")
 			}
 			require.Zero(t, s.count(t, "tool_dedup"))
+			told := s.told()
+			require.Equal(t, c.status >= 500, len(told) > 0)
+			if c.err != nil && c.status >= 500 {
+				require.ErrorContains(t, told[0], "alpha")
+			}
 		})
 	}
 }

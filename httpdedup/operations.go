@@ -3,11 +3,15 @@ package httpdedup
 import (
 	"encoding/json"
 	"errors"
+	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tooldedup/dedup"
 )
@@ -108,7 +112,21 @@ func (m *Middleware) lookup(r *http.Request) (dedup.Status, error) {
 	if errors.As(err, &invalid) && (invalid.Field == "Tool" || invalid.Field == "Key") {
 		return status, refuse(kindInvalidOperation, "The "+strings.ToLower(invalid.Field)+" "+invalid.Reason+".")
 	}
+	if lostConnection(err) { // dedup does not look twice, as it runs twice
+		return status, m.later(kindUnavailable, "The operation could not be looked up. Look again after the seconds that Retry-After says.")
+	}
 	return status, err
+}
+
+// lostConnection tells whether err is the end of a connection that no server
+// explained.
+func lostConnection(err error) bool {
+	var server *pgconn.PgError
+	var network net.Error
+	if errors.As(err, &server) {
+		return false
+	}
+	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, pgconn.ErrConnClosed)
 }
 
 // operationName reads tool and key from the end of a path. It does not ask the

@@ -25,7 +25,8 @@ type Options struct {
 	//
 	// An error is answered with 403, or as a *[ScopeError] in its chain says, and so
 	// is an empty scope. The error's text is not shown to the client. Nothing of the
-	// request but its headers has been read by then.
+	// request but its headers has been read by then, and Scope must not read its body,
+	// as r.FormValue does: that is answered with 500, see [ErrBodyRead].
 	Scope func(r *http.Request) (string, error)
 
 	// Tool names the tool that a request calls, where [Middleware.Wrap] was given
@@ -52,8 +53,8 @@ type Options struct {
 	// Headers are stored with an answer and come with its replays; of what else the
 	// handler sets, only the first answer knows. They replace the default:
 	// Content-Disposition, Content-Encoding, Content-Language, Content-Location,
-	// Content-Type, ETag, Last-Modified, Link and Location. An empty list that is
-	// not nil stores none. Set-Cookie and other headers of one connection or one
+	// Content-Type, ETag, Last-Modified, Link, Location and X-Content-Type-Options.
+	// An empty list that is not nil stores none. Set-Cookie and other headers of one connection or one
 	// login are refused by New.
 	Headers []string
 
@@ -79,8 +80,8 @@ type Options struct {
 	// [DefaultProblemBase]. Clients compare types, so it must never change.
 	ProblemBase string
 
-	// OnError is told why a request was answered with 500 by the middleware, which
-	// the client is not. It is called before the answer is sent, by the goroutine of
+	// OnError is told why a request was answered with 500 by the middleware, or with
+	// the 500 to 599 of a [ScopeError], which the client is not. It is called before the answer is sent, by the goroutine of
 	// the request. A handler's own answers of 500 are its own to report. What the
 	// database said, and err may quote, can hold values. Default: a line at level
 	// Error to slog.Default().
@@ -149,7 +150,7 @@ func headerNames(names []string) (canonical []string, err error) {
 	if names == nil {
 		names = []string{
 			"Content-Disposition", "Content-Encoding", "Content-Language", "Content-Location",
-			"Content-Type", "ETag", "Last-Modified", "Link", "Location",
+			"Content-Type", "ETag", "Last-Modified", "Link", "Location", "X-Content-Type-Options",
 		}
 	}
 	for _, name := range names {

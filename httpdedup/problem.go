@@ -40,7 +40,7 @@ func (k kind) about() (status int, title string) {
 	case kindBodyTooLarge:
 		return http.StatusRequestEntityTooLarge, "The body is too large"
 	case kindNoScope:
-		return http.StatusForbidden, "The request may not use idempotency keys"
+		return http.StatusForbidden, "The caller could not be told, or may not do this"
 	case kindInFlight:
 		return http.StatusConflict, "A request with this Idempotency-Key is running"
 	case kindKeyReused:

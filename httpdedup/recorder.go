@@ -3,6 +3,7 @@ package httpdedup
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -18,12 +19,15 @@ type recorder struct {
 	body   []byte
 	most   int            // bytes of body
 	fault  *ResponseError // the first thing that cannot be stored
+	// encoded is the Content-Encoding that a layer around has set: that layer will
+	// encode what is sent, and what is held here is not.
+	encoded []string
 }
 
 // newRecorder starts with the headers that the layers around have set, so that the
 // handler can see and change them.
 func newRecorder(outer http.Header, most int) *recorder {
-	return &recorder{header: outer.Clone(), most: most}
+	return &recorder{header: outer.Clone(), most: most, encoded: slices.Clone(outer["Content-Encoding"])}
 }
 
 // Header implements http.ResponseWriter.

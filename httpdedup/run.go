@@ -3,6 +3,7 @@ package httpdedup
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -59,6 +60,11 @@ type job struct {
 	outer http.Header
 	// last is the answer of the handler's latest run, nil before the first.
 	last *recorder
+	// text is how that answer is to be stored, nil where it is not.
+	text json.RawMessage
+	// refusal is that answer where it is final and a statement has failed.
+	refusal error
+	runs    int
 }
 
 // effect runs the handler in the call's transaction and returns what to record.
@@ -69,7 +75,8 @@ func (j *job) effect(ctx context.Context, tx pgx.Tx) (json.RawMessage, error) {
 	}
 	state := &run{tx: tx}
 	rec := newRecorder(j.outer, j.m.opts.MaxResponse)
-	j.last = rec
+	j.last, j.text, j.refusal = rec, nil, nil
+	j.runs++
 	j.serve(context.WithValue(ctx, runKey{}, state), rec)
 	if err := rec.finish(); err != nil {
 		return nil, err
@@ -80,10 +87,18 @@ func (j *job) effect(ctx context.Context, tx pgx.Tx) (json.RawMessage, error) {
 		return j.abandon(tx)
 	}
 	text, err := storedAnswer(rec, j.m.opts.Headers)
-	if err == nil && rec.status >= 400 {
-		err = dedup.Final(&refusedAnswer{rec.status, text})
+	if err != nil {
+		return nil, err
 	}
-	return text, err
+	if j.text = text; rec.status < 400 {
+		return text, nil
+	}
+	refusal := dedup.Final(&refusedAnswer{rec.status, text})
+	if failed(tx) {
+		j.refusal = refusal
+		return leftToDedup()
+	}
+	return nil, refusal
 }
 
 // serve gives the handler a request of its own, whose body can be read from the
@@ -101,17 +116,34 @@ func (j *job) serve(ctx context.Context, rec *recorder) {
 }
 
 // abandon ends a run whose answer is not stored.
-//
-// Where a statement has failed the answer most likely says no more than that. Then
-// dedup is left to find the transaction aborted, because it has seen the
-// statement's own error and runs the handler again after a deadlock or the like.
-// What is returned here cannot be recorded: nothing can in such a transaction.
 func (j *job) abandon(tx pgx.Tx) (json.RawMessage, error) {
-	if pg := tx.Conn().PgConn(); pg.IsClosed() || pg.TxStatus() == 'E' {
-		return json.RawMessage("null"), nil
+	if failed(tx) {
+		return leftToDedup()
 	}
 	return nil, &rolledBack{j.last.status}
 }
+
+// failed tells whether a statement has failed in a handler's transaction. Then an
+// answer of 400 or more most likely says no more than that.
+func failed(tx pgx.Tx) bool {
+	pg := tx.Conn().PgConn()
+	return pg.IsClosed() || pg.TxStatus() == 'E'
+}
+
+// leftToDedup leaves dedup to find the transaction aborted, because it has seen the
+// statement's own error and runs the handler again after a deadlock or the like.
+// What is returned here cannot be recorded: nothing can in such a transaction.
+func leftToDedup() (json.RawMessage, error) { return json.RawMessage("null"), nil }
+
+// abortedForGood tells of a call whose handler met a failed statement, and would
+// meet it again.
+func abortedForGood(err error) bool {
+	return errors.Is(err, dedup.ErrTxAborted) && !dedup.IsRetryable(err)
+}
+
+// refuse records the answer of a run that is final although a statement has failed.
+// Where a twin has been answered since, that is the answer.
+func (j *job) refuse(context.Context, pgx.Tx) (json.RawMessage, error) { return nil, j.refusal }
 
 // routed tells whether r has been routed to its end. A router may keep in the
 // request's context how far it got, and would go on from there when the request
