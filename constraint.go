@@ -74,6 +74,7 @@ func (f failure) brokeTx() bool { return f.err == errTxGone || f.atRecord && tri
 // ownState says what a failure means when no record explains it.
 func (f failure) ownState(req *request) (attemptState, error) {
 	var final *finalError
+	var notFinal *notFinalError
 	switch {
 	case f.atRecord && isConflict(f.err):
 		return attemptConflict, f.err
@@ -83,6 +84,8 @@ func (f failure) ownState(req *request) (attemptState, error) {
 		return attemptFailed, fmt.Errorf("%w: %w", ErrEffectIdle, f.err)
 	case f.atRecord:
 		return attemptFailed, fmt.Errorf("dedup: writing the record: %w", cleaned(f.err))
+	case errors.As(f.err, &notFinal):
+		return attemptFailed, f.err
 	case errors.As(f.err, &final):
 		return attemptRefusal, final.err
 	case req.storeErrors && recordable(f.err):
@@ -109,7 +112,7 @@ func tripped(err error) bool {
 
 // recordable tells whether an effect's error may be stored as its answer where
 // the call asks for that. What the library itself objected to, what a context or
-// an operator ended, the server's own faults, and what says so may not.
+// an operator ended, and the server's own faults may not.
 func recordable(err error) bool {
 	for _, own := range [...]error{
 		ErrTxControl, ErrTxAborted, ErrTxBusy, ErrEffectIdle, ErrResult, ErrInFlight, ErrRestartTx, ErrNested, ErrReentrant,
@@ -120,8 +123,7 @@ func recordable(err error) bool {
 		}
 	}
 	var invalid *InvalidCallError
-	var notFinal *notFinalError
-	if isContextError(err) || isConnectionLost(err) || errors.As(err, &invalid) || errors.As(err, &notFinal) {
+	if isContextError(err) || isConnectionLost(err) || errors.As(err, &invalid) {
 		return false
 	}
 	switch state := sqlState(err); state[:min(2, len(state))] {

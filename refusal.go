@@ -33,7 +33,7 @@ func (e *finalError) Unwrap() error { return e.err }
 
 // NotFinal marks an effect's error as none of the call's answers: it rolls back
 // and is not recorded, also where Options.StoreErrors or Call.Errors record all
-// others. Use it for errors that the caller is to mend before it calls again
+// others, and whether it stands inside or outside of [Final]. Use it for errors that the caller is to mend before it calls again
 // with the same key. NotFinal(nil) is nil.
 func NotFinal(err error) error {
 	if err == nil {

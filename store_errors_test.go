@@ -86,6 +86,16 @@ func TestNotFinal(t *testing.T) {
 		require.NoError(t, err)
 		require.False(t, result.Replayed)
 	})
+	t.Run("WhateverElseSaysOtherwise", func(t *testing.T) {
+		t.Parallel()
+		for _, err := range []error{dedup.NotFinal(dedup.Final(errPaper)), dedup.Final(dedup.NotFinal(errPaper))} {
+			ctx, f := plain.setup(t, nil)
+			_, err := dedup.Do(ctx, f.d, call("k"), func(context.Context, pgx.Tx) (ticket, error) { return ticket{}, err })
+			require.ErrorIs(t, err, errPaper)
+			require.NotErrorIs(t, err, dedup.ErrRefused)
+			require.Zero(t, f.records(t))
+		}
+	})
 	t.Run("TransientIsRetried", func(t *testing.T) {
 		t.Parallel()
 		ctx, f := plain.setup(t, nil)

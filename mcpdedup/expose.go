@@ -52,6 +52,10 @@ func (e *exposed) build() (problems []tool.Problem) {
 		report("In", err.Error())
 		return problems
 	}
+	if in.Type != "object" {
+		report("In", "has a schema that is none of an object; mend it in Options.TypeSchemas")
+		return problems
+	}
 	for _, name := range e.splice(in) {
 		fix := "rename it"
 		if name == KeyArgument {
@@ -94,6 +98,9 @@ func (e *exposed) call(ctx context.Context, req *mcp.CallToolRequest) (*mcp.Call
 	answer, err := e.tools.Invoke(ctx, inv)
 	if answer.Key == "" {
 		answer.Key = inv.Key
+	}
+	if err == nil && answer.Replayed && isStored(answer.JSON) {
+		err = &dedup.ResultError{Op: "decode", Stored: answer.JSON, Err: errors.New("was recorded when the tool was behind Middleware")}
 	}
 	if err == nil && !json.Valid(answer.JSON) {
 		// What is recorded was checked; a json.RawMessage of a ReadOnly tool was not.

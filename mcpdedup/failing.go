@@ -133,7 +133,9 @@ func (f *failing) misuse(err error) (failure, bool) {
 	}
 }
 
-// recorded tells what a record answers.
+// recorded tells what the call's record answers. A tool that makes calls of its
+// own may return the errors of those: their keys, arguments and times are not the
+// client's, and are kept from it.
 func (f *failing) recorded(err error) (failure, bool) {
 	var (
 		reused  *dedup.KeyReusedError
@@ -141,11 +143,11 @@ func (f *failing) recorded(err error) (failure, bool) {
 		expired *dedup.ExpiredError
 	)
 	switch {
-	case errors.As(err, &reused):
+	case errors.As(err, &reused) && reused.Tool == f.info.Name:
 		return failure{code: CodeKeyReused, meta: mcp.Meta{MetaFirstAt: rfc3339(reused.FirstAt)}, text: f.reusedText(reused)}, true
 	case errors.As(err, &refused):
 		return refusedFailure(refused), true
-	case errors.As(err, &expired):
+	case errors.As(err, &expired) && expired.Tool == f.info.Name:
 		return failure{code: CodeExpired, meta: mcp.Meta{MetaFirstAt: rfc3339(expired.FirstAt)},
 			text: fmt.Sprintf("This call was carried out at %s, and its result is no longer kept. Nothing was done again. Look up what it did before doing anything else.", seconds(expired.FirstAt))}, true
 	case errors.Is(err, dedup.ErrBroken):
@@ -169,9 +171,10 @@ func lookalikeFailure(alike *tool.LookalikeError) failure {
 
 func refusedFailure(refused *dedup.RefusedError) failure {
 	told := failure{code: CodeRefused, text: refused.Message, meta: mcp.Meta{MetaDuplicate: refused.Replayed, MetaFirstAt: rfc3339(refused.CreatedAt)}}
-	if strings.Contains(refused.Message, "(SQLSTATE ") {
-		// An error of the database's that was recorded as the answer, by a tool
-		// that records all errors. Of a replay there is nothing but the text.
+	if ofDatabase(refused.Message) {
+		// An error of the database's or of its driver's that was recorded as the
+		// answer, by a tool that records all errors. Of a replay there is nothing
+		// but the text.
 		told.text, told.hidden = "The tool refused this call, and its answer is final.", true
 		return told
 	}
@@ -186,4 +189,15 @@ func refusedFailure(refused *dedup.RefusedError) failure {
 		told.meta[MetaRefusal] = extra
 	}
 	return told
+}
+
+// ofDatabase tells whether a text is an error of Postgres's or of pgx's. Those
+// of pgx quote values of arguments, and name columns and types.
+func ofDatabase(text string) bool {
+	for _, mark := range [...]string{"(SQLSTATE ", "(OID ", "failed to encode args[", "can't scan into dest["} {
+		if strings.Contains(text, mark) {
+			return true
+		}
+	}
+	return false
 }

@@ -32,17 +32,17 @@ func Tx(ctx context.Context) (pgx.Tx, bool) {
 
 // call handles tools/call.
 func (g *guard) call(ctx context.Context, req *mcp.CallToolRequest, next mcp.MethodHandler) (mcp.Result, error) {
-	if !g.info.Class.Writes() {
-		return next(ctx, "tools/call", req)
-	}
 	f := &failing{opts: g.opts, info: g.info, keyArgument: g.key}
 	scope, err := scopeOf(ctx, g.opts, req)
 	if err != nil {
-		return f.answer(ctx, "", err), nil
+		return complete(req.Session, f.answer(ctx, "", err)), nil
+	}
+	if !g.info.Class.Writes() {
+		return next(ctx, "tools/call", req)
 	}
 	taken, err := g.take(req.Params)
 	if err != nil {
-		return f.answer(ctx, "", err), nil
+		return complete(req.Session, f.answer(ctx, "", err)), nil
 	}
 	effect := func(ctx context.Context, tx pgx.Tx) (json.RawMessage, error) {
 		params := *req.Params
@@ -54,15 +54,15 @@ func (g *guard) call(ctx context.Context, req *mcp.CallToolRequest, next mcp.Met
 	var own *unrecorded
 	switch {
 	case err == nil:
-		return res, nil
+		return complete(req.Session, res), nil
 	case errors.As(err, &own) && !errors.Is(err, dedup.ErrAttemptsExhausted) && !errors.Is(err, dedup.ErrOutcomeUnknown):
 		return own.result, own.err // as if nobody stood before the handler
 	default:
-		return f.answer(ctx, taken.key, err), nil
+		return complete(req.Session, f.answer(ctx, taken.key, err)), nil
 	}
 }
 
-func (g *guard) run(ctx context.Context, scope string, t taken, effect dedup.Effect[json.RawMessage]) (mcp.Result, error) {
+func (g *guard) run(ctx context.Context, scope string, t taken, effect dedup.Effect[json.RawMessage]) (*mcp.CallToolResult, error) {
 	if t.key == "" && !g.info.Class.NeedsKey() {
 		var text json.RawMessage
 		err := pgx.BeginFunc(ctx, g.d.Pool(), func(tx pgx.Tx) (err error) {

@@ -24,7 +24,8 @@ import (
 // goes past it is not part of the promise. The result is recorded with it, and a
 // repeat gets that. A result that is an error (isError), or that asks the client
 // for more input, rolls back and is not recorded, and neither is an error of the
-// handler's. Like every effect, a handler may run more than once for one call,
+// handler's, unless it is wrapped by [dedup.Final]: that is recorded and answered
+// as a refusal. Like every effect, a handler may run more than once for one call,
 // and all its runs but one are rolled back.
 //
 // The list of tools shows the argument for the key and the hints of the class. A
@@ -35,6 +36,9 @@ import (
 // RetryAfter and OnError are used, and others refused. The error is an
 // *[OptionsError] or a *[ToolsError].
 func Middleware(d *dedup.Deduper, tools map[string]Policy, opts *Options) (mcp.Middleware, error) {
+	if d == nil {
+		panic("mcpdedup: Middleware: the Deduper is nil")
+	}
 	checked, err := opts.checked()
 	switch {
 	case err != nil:
@@ -48,7 +52,7 @@ func Middleware(d *dedup.Deduper, tools map[string]Policy, opts *Options) (mcp.M
 	case checked.Session != nil:
 		return nil, &OptionsError{"Session", "is not for Middleware, whose keys are those of a principal"}
 	}
-	if found := problems(tools); len(found) > 0 {
+	if found := problems(d, tools); len(found) > 0 {
 		return nil, &ToolsError{Problems: found}
 	}
 	guards := make(map[string]*guard, len(tools))
@@ -66,7 +70,7 @@ func Middleware(d *dedup.Deduper, tools map[string]Policy, opts *Options) (mcp.M
 				}
 				g := guards[call.Params.Name]
 				if g == nil {
-					return unclassified(ctx, &checked, call.Params.Name), nil
+					return complete(call.Session, unclassified(ctx, &checked, call.Params.Name)), nil
 				}
 				return g.call(ctx, call, next)
 			case "tools/list":

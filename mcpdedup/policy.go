@@ -1,6 +1,7 @@
 package mcpdedup
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -12,7 +13,7 @@ import (
 // Policy says what [Middleware] does with calls of a tool.
 type Policy struct {
 	// Class says what running the tool again would do. Required. Calls of ReadOnly
-	// tools are passed on as they are.
+	// tools are passed on as they are, if Options.Scope knows who makes them.
 	Class tool.Class
 	// Retention says how long answers are replayed, and refused after that.
 	// Default that of the Deduper.
@@ -26,10 +27,17 @@ type Policy struct {
 }
 
 // problems lists what is wrong with policies, sorted by the tools' names.
-func problems(policies map[string]Policy) (found []tool.Problem) {
+func problems(d *dedup.Deduper, policies map[string]Policy) (found []tool.Problem) {
 	for name, p := range policies {
 		report := func(reason string) {
 			found = append(found, tool.Problem{Tool: name, Field: "Class", Reason: reason})
+		}
+		// The Deduper's own rules for what a call may say, told at start-up.
+		opts := d.Options()
+		opts.Retention = p.Retention
+		var bad *dedup.OptionsError
+		if _, err := dedup.New(d.Pool(), &opts); errors.As(err, &bad) {
+			found = append(found, tool.Problem{Tool: name, Field: bad.Option, Reason: bad.Reason})
 		}
 		switch p.Class {
 		case tool.ReadOnly, tool.Idempotent, tool.Write, tool.Destructive:
@@ -39,6 +47,6 @@ func problems(policies map[string]Policy) (found []tool.Problem) {
 			report("is none that a transaction holds; have a Write tool store the intent and a worker carry it out")
 		}
 	}
-	slices.SortFunc(found, func(a, b tool.Problem) int { return strings.Compare(a.Tool, b.Tool) })
+	slices.SortStableFunc(found, func(a, b tool.Problem) int { return strings.Compare(a.Tool, b.Tool) })
 	return found
 }

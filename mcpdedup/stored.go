@@ -15,9 +15,22 @@ import (
 // stored is a tool's result as it is recorded. What the protocol's version adds
 // to it is left out: the replay may go to a client of another.
 type stored struct {
+	// Form is storedForm. It tells these records from those of the same tool when
+	// it was, or is, one of a registry: read as the other kind they would be
+	// answers that nobody gave.
+	Form int `json:"io.github.tooldedup/result"`
+
 	Meta              json.RawMessage `json:"_meta,omitempty"`
 	Content           json.RawMessage `json:"content"`
 	StructuredContent json.RawMessage `json:"structuredContent,omitempty"`
+}
+
+const storedForm = 1
+
+// isStored tells whether a record was written by the middleware.
+func isStored(text json.RawMessage) bool {
+	var s stored
+	return isObject(text) && json.Unmarshal(text, &s) == nil && s.Form == storedForm
 }
 
 // unrecorded is an effect's error: what a handler answered and what is no answer
@@ -41,7 +54,7 @@ func record(result mcp.Result, err error) (json.RawMessage, error) {
 	switch {
 	case !ok || res == nil:
 		return nil, &dedup.ResultError{Op: "encode", Err: fmt.Errorf("a %T is no result of a tool", result)}
-	case res.IsError, res.InputRequests != nil:
+	case res.IsError, res.InputRequests != nil, res.NeedsInput():
 		return nil, &unrecorded{result: res, cause: res.GetError()}
 	}
 	text, err := json.Marshal(&mcp.CallToolResult{Meta: res.Meta, Content: res.Content, StructuredContent: res.StructuredContent})
@@ -52,6 +65,7 @@ func record(result mcp.Result, err error) (json.RawMessage, error) {
 	if err := json.Unmarshal(text, &s); err != nil {
 		return nil, &dedup.ResultError{Op: "encode", Err: err}
 	}
+	s.Form = storedForm
 	return json.Marshal(s)
 }
 
@@ -62,6 +76,9 @@ func replay(text json.RawMessage, meta mcp.Meta) (*mcp.CallToolResult, error) {
 	res := &mcp.CallToolResult{}
 	if err := errors.Join(json.Unmarshal(text, &s), json.Unmarshal(text, res)); err != nil {
 		return nil, &dedup.ResultError{Op: "decode", Stored: text, Err: err}
+	}
+	if s.Form != storedForm {
+		return nil, &dedup.ResultError{Op: "decode", Stored: text, Err: errors.New("was recorded by a tool that is not behind Middleware")}
 	}
 	if s.StructuredContent != nil {
 		res.StructuredContent = s.StructuredContent

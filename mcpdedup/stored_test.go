@@ -46,6 +46,8 @@ func TestUnrecordedResults(t *testing.T) {
 	failed := &mcp.CallToolResult{}
 	failed.SetError(cause)
 	asking := &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{}}
+	shedding := &mcp.CallToolResult{} // as a server further back says that it is busy
+	require.NoError(t, json.Unmarshal([]byte(`{"content":[],"resultType":"input_required"}`), shedding))
 	var own *unrecorded
 
 	_, err := record(failed, nil)
@@ -55,6 +57,9 @@ func TestUnrecordedResults(t *testing.T) {
 	_, err = record(asking, nil)
 	require.ErrorAs(t, err, &own)
 	require.Same(t, asking, own.result)
+	_, err = record(shedding, nil)
+	require.ErrorAs(t, err, &own)
+	require.Same(t, shedding, own.result)
 	_, err = record(nil, cause)
 	require.ErrorAs(t, err, &own)
 	require.Equal(t, cause, own.err)

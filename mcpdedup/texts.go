@@ -63,13 +63,13 @@ func (f *failing) reusedText(e *dedup.KeyReusedError) string {
 
 func argumentText(e *tool.ArgumentError) string {
 	reason := e.Reason
-	if strings.HasPrefix(reason, "cannot be read into ") {
+	if strings.HasPrefix(reason, "cannot be read as ") {
 		reason = "cannot be read" // the rest is the name of a Go type
 	}
 	if e.Field == "" {
 		return "The arguments " + reason + "."
 	}
-	return "The argument " + shown(e.Field) + " " + reason + "."
+	return "The argument " + e.Field + " " + reason + "." // cut and quoted where it is odd
 }
 
 // maxShown bounds what of a client's own names comes back to it.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -93,7 +94,12 @@ func (c *argsChecker) value(s *shape) error {
 	}
 	switch s.kind {
 	case anything:
-		c.emit(c.skip())
+		raw := c.skip()
+		// encoding/json takes this for null as well.
+		if s.quoted && !s.nullable && first == '"' && unquote(raw) == "null" {
+			return c.fail("is null")
+		}
+		c.emit(raw)
 		return nil
 	case aPointer:
 		return c.value(s.elem)
@@ -107,7 +113,7 @@ func (c *argsChecker) value(s *shape) error {
 	case aList, anArray:
 		return c.list(s)
 	case aMap:
-		return c.dictionary(s.elem)
+		return c.dictionary(s)
 	}
 	raw := c.skip()
 	if !s.fits(raw) {
@@ -206,7 +212,7 @@ func (c *argsChecker) list(s *shape) error {
 	return nil
 }
 
-func (c *argsChecker) dictionary(elem *shape) error {
+func (c *argsChecker) dictionary(s *shape) error {
 	c.pos++
 	c.emitByte('{')
 	given := map[string]bool{}
@@ -215,7 +221,7 @@ func (c *argsChecker) dictionary(elem *shape) error {
 			c.emitByte(',')
 		}
 		raw := c.skip()
-		name := unquote(raw)
+		name := s.keyOf(unquote(raw))
 		if given[name] {
 			return c.fail("names a member twice")
 		}
@@ -224,13 +230,33 @@ func (c *argsChecker) dictionary(elem *shape) error {
 		c.emitByte(':')
 		c.skipColon()
 		c.path = append(c.path, step{name: "[…]"}) // the name is a value
-		if err := c.value(elem); err != nil {
+		if err := c.value(s.elem); err != nil {
 			return err
 		}
 		c.path = c.path[:len(c.path)-1]
 	}
 	c.emitByte('}')
 	return nil
+}
+
+// keyOf returns one text for all spellings of a number that is a map's key. A type
+// that reads its own text may have others.
+func (s *shape) keyOf(name string) string {
+	key := s.typ.Key()
+	if reflect.PointerTo(key).Implements(textUnmarshaler) {
+		return name
+	}
+	switch key.Kind() {
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		if n, err := strconv.ParseInt(name, 10, 64); err == nil {
+			return strconv.FormatInt(n, 10)
+		}
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
+		if n, err := strconv.ParseUint(name, 10, 64); err == nil {
+			return strconv.FormatUint(n, 10)
+		}
+	}
+	return name
 }
 
 // more goes to the next member or element, or behind the end.

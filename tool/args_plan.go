@@ -192,10 +192,13 @@ func (p *planner) field(o *object, f reflect.StructField, name, options string, 
 	p.mark(m, f, at)
 	at.dropped = at.dropped || m.dropped
 	if hasOption(options, "string") && isScalar(f.Type) {
-		m.value = &shape{typ: f.Type, nullable: isNullable(f.Type)} // a number in a string
-		return
+		m.value = &shape{typ: f.Type, nullable: isNullable(f.Type), quoted: true} // a number in a string
+	} else {
+		m.value = p.shape(f.Type, at)
 	}
-	m.value = p.shape(f.Type, at)
+	if f.Tag.Get("dedup") == string(fieldKey) {
+		m.value.nullable = false // it would be a zero like any other
+	}
 }
 
 // mark notes what the field's tag says.
@@ -247,6 +250,7 @@ func (p *planner) shape(t reflect.Type, at place) *shape {
 		p.known[t] = s
 	}
 	if decodesItself(t) || t == reflect.TypeFor[json.Number]() {
+		p.unread(t, at)
 		return s
 	}
 	switch t.Kind() {
@@ -264,7 +268,10 @@ func (p *planner) shape(t reflect.Type, at place) *shape {
 		s.kind, s.elem = aPointer, p.shape(t.Elem(), at.inside(""))
 	case reflect.Struct:
 		s.kind, s.object = anObject, &object{members: map[string]*member{}}
+		outer := p.embedding
+		p.embedding = nil // what it embeds is read into itself
 		p.fields(s.object, t, at)
+		p.embedding = outer
 	case reflect.Array:
 		s.kind, s.elem = anArray, p.shape(t.Elem(), at.inside("[]"))
 	case reflect.Slice:
@@ -284,6 +291,18 @@ func (p *planner) shape(t reflect.Type, at place) *shape {
 		p.report("In."+at.path, fmt.Sprintf("is %s, which has no JSON and so no fingerprint", t))
 	}
 	return s
+}
+
+// unread reports the tags of a type that reads its own JSON: nobody would obey them.
+func (p *planner) unread(t reflect.Type, at place) {
+	if t.Kind() != reflect.Struct {
+		return
+	}
+	for i := range t.NumField() {
+		if f := t.Field(i); f.Tag.Get("dedup") != "" {
+			p.report("In."+at.member(f.Name).path, fmt.Sprintf("has a dedup tag and stands in %s, which reads its own JSON; tag the whole", t))
+		}
+	}
 }
 
 // structBehind returns the struct that t is or points to, or nil.

@@ -9,6 +9,8 @@ type shape struct {
 	nullable bool
 	object   *object // of a struct
 	elem     *shape  // of a list, a map or a pointer
+	// quoted values stand in a string, by the option of the json tag.
+	quoted bool
 }
 
 // shapeKind says how a JSON value is read.

@@ -64,7 +64,8 @@ type Answer struct {
 // error the answer has the key, and where a record explains the error (refused,
 // expired, reused) all but the result.
 //
-// Cancelling ctx ends the call as it does [dedup.Do].
+// Cancelling ctx ends the call as it does [dedup.Do]. A tool's Run must not call
+// Invoke, whatever the classes: that is [dedup.ErrNested].
 func (r *Registry) Invoke(ctx context.Context, inv Invocation) (Answer, error) {
 	t := r.find(inv.Tool)
 	if t == nil {
@@ -72,6 +73,9 @@ func (r *Registry) Invoke(ctx context.Context, inv Invocation) (Answer, error) {
 	}
 	if ctx == nil {
 		return Answer{}, &dedup.InvalidCallError{Field: "ctx", Reason: "must not be nil"}
+	}
+	if insideTool(ctx) {
+		return Answer{}, dedup.ErrNested
 	}
 	c, err := t.call(inv)
 	if err != nil {
@@ -81,7 +85,7 @@ func (r *Registry) Invoke(ctx context.Context, inv Invocation) (Answer, error) {
 	case t.Class == ReadOnly:
 		return r.runReading(ctx, t, c)
 	case c.Key == "" && !t.Class.NeedsKey():
-		return r.runOnce(ctx, c, pgx.TxOptions{})
+		return r.runOnce(ctx, t, c, pgx.TxOptions{})
 	case t.Lookalikes.Action != Ignore:
 		return r.runGuarded(ctx, t, c, inv)
 	default:
@@ -108,7 +112,7 @@ func (t *definition) call(inv Invocation) (*call, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &call{run: run}
+	c := &call{run: marked(run)}
 	if t.Class == ReadOnly {
 		return c, nil
 	}
@@ -126,7 +130,7 @@ func (t *definition) call(inv Invocation) (*call, error) {
 // runReading runs a call that must not write. The SELECT goes along with BEGIN:
 // after a query a transaction that is read-only stays so, whatever the tool sets.
 func (r *Registry) runReading(ctx context.Context, t *definition, c *call) (Answer, error) {
-	answer, err := r.runOnce(ctx, c, pgx.TxOptions{BeginQuery: "BEGIN READ ONLY; SELECT 1"})
+	answer, err := r.runOnce(ctx, t, c, pgx.TxOptions{BeginQuery: "BEGIN READ ONLY; SELECT 1"})
 	var server *pgconn.PgError
 	if errors.As(err, &server) && server.Code == "25006" {
 		return answer, &ReadOnlyError{Tool: t.Name, Reason: server.Message}
@@ -135,10 +139,10 @@ func (r *Registry) runReading(ctx context.Context, t *definition, c *call) (Answ
 }
 
 // runOnce runs a call without a record, in a transaction of its own.
-func (r *Registry) runOnce(ctx context.Context, c *call, opts pgx.TxOptions) (answer Answer, err error) {
+func (r *Registry) runOnce(ctx context.Context, t *definition, c *call, opts pgx.TxOptions) (answer Answer, err error) {
 	err = pgx.BeginTxFunc(ctx, r.d.Pool(), opts, func(tx pgx.Tx) (err error) {
 		answer.JSON, err = c.run(ctx, tx)
-		return err
+		return notEnded(t.Name, tx, err)
 	})
 	if err != nil {
 		return Answer{}, err

@@ -55,7 +55,8 @@ func (r *Registry) runGuarded(ctx context.Context, t *definition, c *call, inv I
 	}
 
 	answer, err := r.runKeyed(ctx, c)
-	refused := errors.Is(err, errLooksAlike)
+	// Beside an outcome that is unknown it is no proof that nothing was run.
+	refused := errors.Is(err, errLooksAlike) && !dedup.IsRetryable(err)
 	if err != nil && !refused {
 		return answer, err
 	}
@@ -126,10 +127,16 @@ func (g *lookalikeGuard) enter(ctx context.Context, tx pgx.Tx) (*Lookalike, erro
 	return seen, g.explained(err)
 }
 
-// recall returns what the call was told when it ran.
+// recall returns what the call was told when it ran. The call is answered already:
+// where no server has said what is wrong, it can be asked for its answer again.
 func (g *lookalikeGuard) recall(ctx context.Context, d *dedup.Deduper) (*Lookalike, error) {
 	seen, err := scanLookalike(d.Pool().QueryRow(ctx, g.tables.recallSQL(), g.like[:], g.call.Key, g.call.Scope, g.call.Tool))
-	return seen, g.explained(err)
+	err = g.explained(err)
+	var server *pgconn.PgError
+	if err != nil && ctx.Err() == nil && !errors.As(err, &server) {
+		err = &dedup.OutcomeUnknownError{Attempts: 1, Err: err}
+	}
+	return seen, err
 }
 
 func scanLookalike(row pgx.Row) (*Lookalike, error) {

@@ -154,10 +154,11 @@ func (c *calling[R]) answered(err error) error {
 
 func (c *calling[R]) gaveUp(why, err error) error {
 	byClass := PolicyFor(c.call.Class, c.key != "", c.call.Look != nil)
+	repeatable := max(c.policy.Tries, byClass.Tries) > 1
 	return &GaveUpError{
 		Tool: c.call.Tool, Key: c.key, Tries: c.tries, Pauses: c.pauses,
 		OutcomeUnknown: c.open, Why: why, Err: err,
-		repeatable: max(c.policy.Tries, byClass.Tries) > 1,
+		repeatable: repeatable, untrusted: c.key != "" && !repeatable,
 	}
 }
 

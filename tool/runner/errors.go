@@ -34,7 +34,8 @@ var (
 )
 
 // GaveUpError says that Do ended without an answer. It unwraps to Why and to
-// Err, and with OutcomeUnknown and a key it is [dedup.ErrOutcomeUnknown] too.
+// Err, and with OutcomeUnknown and a key to call again with it is
+// [dedup.ErrOutcomeUnknown] too.
 type GaveUpError struct {
 	Tool string
 	// Key is the call's in the clear, to call again with; Error shows its hash.
@@ -47,8 +48,9 @@ type GaveUpError struct {
 
 	// OutcomeUnknown tells that a try may have taken effect: its answer was lost, a
 	// twin is in flight, or the call is Call.Resumed. It is never set for ReadOnly tools. Do not take the
-	// call for failed: call again with the same key, or, where it has none, look at
-	// the tool's own data.
+	// call for failed: call again with the same key, or, where it has none or the
+	// class's policy does not trust it (External, Unclassified), look at the tool's
+	// own data.
 	OutcomeUnknown bool
 
 	// Why is what ended the tries: ErrTriesUsedUp, ErrWaitTooLong or the context's
@@ -59,6 +61,8 @@ type GaveUpError struct {
 
 	// repeatable tells that the same call may be made again.
 	repeatable bool
+	// untrusted tells that there is a key with which the call may not be.
+	untrusted bool
 }
 
 func (e *GaveUpError) Error() string {
@@ -76,7 +80,7 @@ func (e *GaveUpError) Error() string {
 		fmt.Fprintf(&b, " after %d tries", e.Tries)
 	}
 	switch {
-	case e.OutcomeUnknown && e.Key != "":
+	case e.OutcomeUnknown && e.trustsKey():
 		b.WriteString("; it may have taken effect: call again with the same key")
 	case e.OutcomeUnknown:
 		b.WriteString("; it may have taken effect: look before you repeat it")
@@ -90,8 +94,11 @@ func (e *GaveUpError) Error() string {
 // Is matches ErrGaveUp, and [dedup.ErrOutcomeUnknown] where the outcome is
 // unknown and there is a key to call again with.
 func (e *GaveUpError) Is(target error) bool {
-	return target == ErrGaveUp || target == dedup.ErrOutcomeUnknown && e.OutcomeUnknown && e.Key != ""
+	return target == ErrGaveUp || target == dedup.ErrOutcomeUnknown && e.OutcomeUnknown && e.trustsKey()
 }
+
+// trustsKey tells whether calling again with the key is safe.
+func (e *GaveUpError) trustsKey() bool { return e.Key != "" && !e.untrusted }
 
 // Unwrap returns those of Why and Err that there are.
 func (e *GaveUpError) Unwrap() (there []error) {

@@ -169,6 +169,11 @@ func decodePlan(text []byte) (map[string]string, error) {
 	if _, err := dedup.FingerprintOf(json.RawMessage(text)); err != nil {
 		return nil, &PlanError{Reason: "is not JSON with unique names", Err: err}
 	}
+	// To encoding/json "Steps" is "steps" as well; a map keeps them apart.
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(text, &members); err == nil && len(members) > 2 {
+		return nil, &PlanError{Reason: "is not the JSON of a plan: it has more members than version and steps"}
+	}
 	var plan planText
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()

@@ -7,13 +7,15 @@ import (
 	"net"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/tool"
 )
 
 // IsRetryable tells whether another try of the same call may give the answer. It
 // goes by types and statuses; an error's text is never read. In this order:
 //
 //   - what package dedup calls an answer (refused, expired, reused key, …) is one,
-//     and so is a *[dedup.InvalidCallError], whatever it wraps;
+//     and so are a *[dedup.InvalidCallError] and a *[tool.ArgumentError], whatever
+//     they wrap;
 //   - an error with a method Retryable() bool says so itself: *[StatusError],
 //     *[LostAnswerError], and any of your own;
 //   - an error with a method Temporary() bool that answers true;
@@ -44,9 +46,10 @@ func IsRetryable(err error) bool {
 // isAnswer tells whether package dedup holds err to be an answer, or misuse.
 func isAnswer(err error) bool {
 	var misuse *dedup.InvalidCallError
+	var arguments *tool.ArgumentError
 	// An answer stays one whatever it is joined with. Nothing else turns a
 	// retryable error into one that is not.
-	return errors.As(err, &misuse) || !dedup.IsRetryable(errors.Join(err, dedup.ErrInFlight))
+	return errors.As(err, &misuse) || errors.As(err, &arguments) || !dedup.IsRetryable(errors.Join(err, dedup.ErrInFlight))
 }
 
 // isNetworkFault tells whether err is a connection's fault that may pass.
