@@ -3,6 +3,7 @@ package mcpdedup
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"reflect"
 	"time"
 
@@ -48,13 +49,12 @@ type Options struct {
 
 	// Explain returns the text with which clients are told of a tool's own error,
 	// false to keep it from them. It is asked about errors that are not in the
-	// package's table, such as a ReadOnly tool's "no such order", since only what
-	// has a record can be refused with [dedup.Final]. Default: none is explained.
-	// Not for [Middleware].
+	// package's table, which a tool has returned without [dedup.Final]. Default:
+	// none is explained. Not for [Middleware].
 	Explain func(ctx context.Context, err error) (text string, ok bool)
 
-	// OnError is told of every error that clients are not told in full. Default
-	// none. It must not block.
+	// OnError is told of every error that clients are not told in full. It must not
+	// block. Default: a line at level Error to slog.Default().
 	OnError func(ctx context.Context, f Failure)
 }
 
@@ -103,5 +103,7 @@ func (o *Options) checked() (Options, error) {
 func (o *Options) report(ctx context.Context, f Failure) {
 	if o.OnError != nil {
 		o.OnError(ctx, f)
+		return
 	}
+	slog.ErrorContext(ctx, "mcpdedup: answered an error that clients are not told in full", "tool", f.Tool, "code", string(f.Code), "key_hash", f.KeyHash, "error", f.Err)
 }

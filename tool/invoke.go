@@ -138,16 +138,20 @@ func (r *Registry) runReading(ctx context.Context, t *definition, c *call) (Answ
 	return answer, err
 }
 
-// runOnce runs a call without a record, in a transaction of its own.
+// runOnce runs a call without a record, in a transaction of its own. What it
+// refuses with dedup.Final is told like a refusal with a record, and not kept.
 func (r *Registry) runOnce(ctx context.Context, t *definition, c *call, opts pgx.TxOptions) (answer Answer, err error) {
 	err = pgx.BeginTxFunc(ctx, r.d.Pool(), opts, func(tx pgx.Tx) (err error) {
 		answer.JSON, err = c.run(ctx, tx)
 		return notEnded(t.Name, tx, err)
 	})
-	if err != nil {
-		return Answer{}, err
+	if err == nil {
+		return answer, nil
 	}
-	return answer, nil
+	if refusal := r.d.Refusal(err); refusal != nil {
+		err = refusal // as a tool with a record refuses
+	}
+	return Answer{}, err
 }
 
 func (r *Registry) runKeyed(ctx context.Context, c *call) (Answer, error) {

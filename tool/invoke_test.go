@@ -276,3 +276,24 @@ func TestScopes(t *testing.T) {
 	require.Equal(t, "Session", invalid.Field)
 	require.ErrorIs(t, b.fails(t, in("session", "", "s")), dedup.ErrScopeRequired)
 }
+
+// TestRefusalWithoutARecord: what a tool without a record refuses with Final is
+// told as a tool with one tells it, and not kept.
+func TestRefusalWithoutARecord(t *testing.T) {
+	t.Parallel()
+	tools := setup(t, nil, nil).tools
+	for name, class := range map[string]tool.Class{"read": tool.ReadOnly, "set": tool.Idempotent, "write": tool.Write} {
+		require.NoError(t, tools.Add(tool.Tool[struct{}, string]{Name: name, Class: class, Run: func(context.Context, pgx.Tx, struct{}) (string, error) {
+			return "", dedup.Final(errors.New("no such order"))
+		}}))
+		inv := tool.Invocation{Scope: "acme", Tool: name}
+		if class.NeedsKey() {
+			inv.Key = "k"
+		}
+		_, err := tools.Invoke(t.Context(), inv)
+		var refused *dedup.RefusedError
+		require.ErrorAs(t, err, &refused, name)
+		require.Equal(t, "no such order", refused.Message)
+		require.Equal(t, class.NeedsKey(), !refused.CreatedAt.IsZero(), "recorded")
+	}
+}
