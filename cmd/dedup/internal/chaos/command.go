@@ -118,7 +118,7 @@ func runOne(ctx context.Context, cmd *cobra.Command, c campaign, opts options) e
 	started := time.Now()
 	s, err := c.run(ctx, l, p)
 	if s != nil {
-		err = errors.Join(err, s.Close(started))
+		err = s.Close(started, err)
 		if line, encodeErr := json.Marshal(s); encodeErr != nil {
 			err = errors.Join(err, encodeErr)
 		} else {

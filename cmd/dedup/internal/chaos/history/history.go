@@ -292,8 +292,8 @@ func terminate(ctx context.Context, around *sync.WaitGroup, db *lab.Database, se
 			var ended bool
 			err := db.Pool.QueryRow(ctx, `SELECT COALESCE(bool_or(pg_terminate_backend(pid)), false) FROM (
 				SELECT pid FROM pg_stat_activity
-				 WHERE datname = current_database() AND pid <> pg_backend_pid() AND state <> 'idle' AND backend_type = 'client backend'
-				 ORDER BY random() LIMIT 1) AS victim`).Scan(&ended)
+				 WHERE datname = current_database() AND application_name <> $1 AND state <> 'idle' AND backend_type = 'client backend'
+				 ORDER BY random() LIMIT 1) AS victim`, lab.OwnName).Scan(&ended)
 			if err == nil && ended {
 				count.Add(1)
 			}

@@ -75,7 +75,7 @@ func (l *Lab) Create(ctx context.Context) (*Database, error) {
 	if err == nil {
 		u.Path = "/" + db.Name
 		db.URL = u.String()
-		db.Pool, err = pgxpool.New(ctx, db.URL)
+		db.Pool, err = openOwn(ctx, db.URL)
 	}
 	if err == nil {
 		err = db.migrate(ctx)
@@ -88,6 +88,19 @@ func (l *Lab) Create(ctx context.Context) (*Database, error) {
 		return nil, fmt.Errorf("preparing database %s: %w", db.Name, err)
 	}
 	return db, nil
+}
+
+// OwnName is the application_name of the lab's own connections, which no campaign
+// is to break.
+const OwnName = "dedup chaos, the books"
+
+func openOwn(ctx context.Context, url string) (*pgxpool.Pool, error) {
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, err
+	}
+	config.ConnConfig.RuntimeParams["application_name"] = OwnName
+	return pgxpool.NewWithConfig(ctx, config)
 }
 
 func (db *Database) migrate(ctx context.Context) error {

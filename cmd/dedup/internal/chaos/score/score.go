@@ -62,12 +62,16 @@ func (t *Tally) Add(o Tally) {
 func (t Tally) Wrong() bool { return t.Duplicates+t.Lost+t.Differing+t.Unanswered > 0 }
 
 // Close fills in what follows from the rest, and returns an error if the
-// campaign has failed: because the promise was broken, or because nothing was
-// tested. An empty reading is a failure and never a zero.
-func (s *Score) Close(started time.Time) error {
+// campaign has failed: because it came to no end, which err tells, because the
+// promise was broken, or because nothing was tested. An empty reading is a failure
+// and never a zero.
+func (s *Score) Close(started time.Time, err error) error {
 	s.Seconds = time.Since(started).Seconds()
 	s.ControlDuplicates, s.ControlLost, s.ControlDiffering = s.Control.Duplicates, s.Control.Lost, s.Control.Differing
 	var problems []error
+	if err != nil {
+		problems = append(problems, err)
+	}
 	report := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
 	if s.Wrong() {
 		report("the promise was broken: %d duplicates, %d lost, %d differing answers, %d unanswered", s.Duplicates, s.Lost, s.Differing, s.Unanswered)

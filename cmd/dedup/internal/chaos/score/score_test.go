@@ -1,6 +1,7 @@
 package score_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -8,6 +9,13 @@ import (
 
 	"github.com/tooldedup/dedup/cmd/dedup/internal/chaos/score"
 )
+
+func TestCloseOfWhatDidNotEnd(t *testing.T) {
+	t.Parallel()
+	s := score.Score{Calls: 3, Faults: 1, Tally: score.Tally{Identities: 2}, Control: score.Tally{Duplicates: 5}}
+	require.ErrorIs(t, s.Close(time.Now(), context.Canceled), context.Canceled)
+	require.Equal(t, "FAILED", s.Verdict)
+}
 
 func TestClose(t *testing.T) {
 	t.Parallel()
@@ -32,7 +40,7 @@ func TestClose(t *testing.T) {
 			t.Parallel()
 			s := good()
 			tt.spoil(&s)
-			err := s.Close(time.Now())
+			err := s.Close(time.Now(), nil)
 			if tt.says == "" {
 				require.NoError(t, err)
 				require.Equal(t, "held", s.Verdict)
