@@ -76,7 +76,7 @@ bench-once: ## Run every Go benchmark once, so that none rots
 lint: ## Check formatting, vet, the house rules and the modules' files
 	@test -z "$$(gofmt -l .)" || { gofmt -l . ; echo "run gofmt -w on these"; exit 1; }
 	$(GO) vet $(PACKAGES)
-	@for module in $(MODULES); do (cd $$module && $(GO) run $(GOLANGCI) run ./... && GOWORK=off $(GO) mod tidy -diff) || exit 1; done
+	@for module in $(MODULES); do (cd $$module && $(GO) run $(GOLANGCI) run --allow-parallel-runners ./... && GOWORK=off $(GO) mod tidy -diff) || exit 1; done
 
 .PHONY: fuzz
 fuzz: ## Fuzz every target for FUZZTIME (30s)
