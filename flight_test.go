@@ -84,6 +84,22 @@ func TestFlight(t *testing.T) {
 		require.Equal(t, 1, f.effects(t, "k"))
 	})
 
+	t.Run("TheImpatientNeedNoConnection", func(t *testing.T) {
+		t.Parallel()
+		ctx, f := plain.setup(t, nil, poolOfOne) // which the leader has
+		held := newGate()
+		leader := start(ctx, f.d, call("k"), (&tool{ref: "k", then: held.then}).run)
+		receive(t, ctx, held.entered)
+		impatient := call("k")
+		impatient.MaxWait = -1
+		soon, cancel := context.WithTimeout(ctx, limit/4)
+		defer cancel()
+		_, err := dedup.Do(soon, f.d, impatient, effect("k"))
+		require.ErrorIs(t, err, dedup.ErrInFlight)
+		held.release()
+		receive(t, ctx, leader).require(t)
+	})
+
 	t.Run("RefusalIsShared", func(t *testing.T) {
 		t.Parallel()
 		ctx, f := plain.setup(t, nil)

@@ -144,6 +144,31 @@ func TestNewKey(t *testing.T) {
 	require.Equal(t, "018bcfe5-6800-7", keys[0][:15])
 }
 
+// TestNewKeyIsRandom: each of the 74 bits that are no time, version or variant is
+// drawn, and none is a copy of another.
+func TestNewKeyIsRandom(t *testing.T) {
+	t.Parallel()
+
+	const keys = 64
+	var columns [128]uint64 // bit i of all keys
+	for k := range keys {
+		u, err := hex.DecodeString(strings.ReplaceAll(NewKey(), "-", ""))
+		require.NoError(t, err)
+		for i := range columns {
+			columns[i] |= uint64(u[i/8]>>(7-i%8)&1) << k
+		}
+	}
+	seen := map[uint64]int{0: -1, 1<<keys - 1: -1}
+	for i, column := range columns {
+		if i < 48 || i/4 == 12 || i/2 == 32 { // time, version, variant
+			continue
+		}
+		require.NotContains(t, seen, column, "bit %d", i)
+		seen[column] = i
+	}
+	require.Len(t, seen, 2+74)
+}
+
 //nolint:paralleltest // AllocsPerRun counts the whole process
 func TestKeyAllocations(t *testing.T) {
 	call := func() { _, _ = KeyFromToolCall("session-0123456789", 12, "call_0123456789") }
