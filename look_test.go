@@ -2,6 +2,7 @@ package dedup_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -86,4 +87,17 @@ func TestLooksAreNoTwins(t *testing.T) {
 		require.False(t, receive(t, ctx, pending).require(t).Replayed)
 		e.requireRuns(t, 1)
 	})
+}
+
+// TestLookTellsWhyItsContextEnded: a look that is cut off by the end of its
+// context tells the cause, wherever it was at that moment.
+func TestLookTellsWhyItsContextEnded(t *testing.T) {
+	t.Parallel()
+	_, b := setup(t, nil)
+	gone := errors.New("the user has gone")
+	ended, cancel := context.WithCancelCause(t.Context())
+	cancel(gone)
+	_, err := b.d.Lookup(ended, "s", "t", "k")
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, err, gone)
 }

@@ -109,14 +109,20 @@ func (d *Deduper) lookOnly(ctx context.Context, on *line, req *request) (sightin
 	return d.sql.look(ctx, on, req)
 }
 
-// look takes a connection for one look and gives it back.
-func (d *Deduper) look(ctx context.Context, req *request, look lookFunc) (sighting, error) {
+// look takes a connection for one look and gives it back. An error tells why the
+// context has ended, where it has.
+func (d *Deduper) look(ctx context.Context, req *request, look lookFunc) (seen sighting, err error) {
+	defer func() {
+		if err != nil && ctx.Err() != nil {
+			err = withContext(ctx, err)
+		}
+	}()
 	conn, err := d.acquire(ctx)
 	if err != nil {
 		return sighting{}, err
 	}
 	defer d.release(ctx, conn)
-	seen, err := look(ctx, lineOf(conn.Conn()), req)
+	seen, err = look(ctx, lineOf(conn.Conn()), req)
 	dropSpoiled(ctx, conn.Conn(), err)
 	return seen, err
 }

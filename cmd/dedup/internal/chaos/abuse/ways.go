@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"sync"
 
 	"github.com/jackc/pgx/v5"
 
@@ -97,14 +96,6 @@ var ways = append(spelled(
 	way{"a panic", func(context.Context, pgx.Tx, *world) error { panic("abuse") }},
 	way{"Goexit", func(context.Context, pgx.Tx, *world) error { runtime.Goexit(); return nil }},
 	way{"its context cancelled", func(_ context.Context, _ pgx.Tx, w *world) error { w.cancel(); return nil }},
-	way{"used by two goroutines", func(ctx context.Context, tx pgx.Tx, _ *world) error {
-		var both sync.WaitGroup
-		for range 2 {
-			both.Go(func() { _, _ = tx.Exec(ctx, "SELECT pg_sleep(0.001)") })
-		}
-		both.Wait()
-		return nil
-	}},
 	way{"COPY that fails", func(ctx context.Context, tx pgx.Tx, _ *world) error {
 		_, err := tx.CopyFrom(ctx, pgx.Identifier{"effects"}, []string{"no_such_column"}, pgx.CopyFromRows([][]any{{1}}))
 		return err
