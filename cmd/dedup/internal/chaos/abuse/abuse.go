@@ -24,11 +24,6 @@ const (
 	callLimit       = 5 * time.Second
 )
 
-var modes = []pgx.QueryExecMode{
-	pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeDescribeExec,
-	pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol,
-}
-
 // procedures are what the ways call.
 const procedures = `
 CREATE PROCEDURE abuse_commit() LANGUAGE plpgsql AS $$ BEGIN COMMIT; END $$;
@@ -37,9 +32,9 @@ CREATE PROCEDURE abuse_rollback() LANGUAGE plpgsql AS $$ BEGIN ROLLBACK; END $$;
 // Run runs the campaign. Params.Calls does not matter.
 func Run(ctx context.Context, l *lab.Lab, p lab.Params) (*score.Score, error) {
 	s := &score.Score{Campaign: "abuse", Seed: p.Seed, Server: l.Version, FaultsByKind: map[string]int{}, Details: map[string]any{}}
-	chosen := modes
+	chosen := lab.Modes
 	if p.Short {
-		chosen = modes[:1]
+		chosen = lab.Modes[:1]
 	}
 	answered, refused, spoiled := 0, 0, 0
 	for _, mode := range chosen {
@@ -58,7 +53,7 @@ func Run(ctx context.Context, l *lab.Lab, p lab.Params) (*score.Score, error) {
 	}
 	s.Details["ways"], s.Details["answered_at_once"], s.Details["refused_at_once"] = len(ways), answered, refused
 	s.Details["spoiled_connections"] = spoiled
-	a, err := run(ctx, l, modes[0], false)
+	a, err := run(ctx, l, lab.Modes[0], false)
 	s.ControlCalls, s.ControlFaults, s.Control = a.calls, len(ways), a.tally
 	return s, err
 }

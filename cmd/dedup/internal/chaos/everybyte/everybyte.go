@@ -49,12 +49,12 @@ func Run(ctx context.Context, l *lab.Lab, p lab.Params) (*score.Score, error) {
 				w.name, mode, c.calls, c.cuts, c.toServer, c.toClient, c.tally.Duplicates, c.tally.Lost, c.tally.Differing, c.recovered)
 		})
 	}
-	for _, mode := range modes {
+	for _, mode := range lab.Modes {
 		for _, w := range ways {
 			start(w, mode)
 		}
 	}
-	start(naive, modes[0])
+	start(naive, lab.Modes[0])
 	wg.Wait()
 	return s, errors.Join(errs...)
 }

@@ -65,22 +65,12 @@ var ways = []way{
 
 // naive is the control arm: a transaction that is repeated after any error.
 var naive = way{"without dedup", false, func(ctx context.Context, pool *pgxpool.Pool, _ *dedup.Deduper, prefix string) ([]told, error) {
-	var run int64
-	err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) (err error) {
-		run, err = lab.Run(prefix)(ctx, tx)
-		return err
-	})
+	run, err := lab.RunNaively(ctx, pool, prefix)
 	return []told{{key: prefix, run: run}}, err
 }}
 
 func call(key string) dedup.Call {
 	return dedup.Call{Scope: "chaos", Tool: "effect", Key: key, Args: key}
-}
-
-// modes are all in which pgx can send statements.
-var modes = []pgx.QueryExecMode{
-	pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeDescribeExec,
-	pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol,
 }
 
 func options() *dedup.Options {

@@ -82,12 +82,8 @@ func newCaller(ctx context.Context, url string, withDedup bool, conns int32) (ca
 		return nil, nil, err
 	}
 	if !withDedup {
-		return func(ctx context.Context, key string) (run int64, err error) {
-			err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) (err error) {
-				run, err = lab.Run(key)(ctx, tx)
-				return err
-			})
-			return run, err
+		return func(ctx context.Context, key string) (int64, error) {
+			return lab.RunNaively(ctx, pool, key)
 		}, pool.Close, nil
 	}
 	d, err := dedup.New(pool, &dedup.Options{Retry: dedup.RetryPolicy{BaseDelay: time.Millisecond, MaxDelay: 100 * time.Millisecond}})

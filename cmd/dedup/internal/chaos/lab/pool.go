@@ -28,6 +28,22 @@ func Run(key string) dedup.Effect[int64] {
 	}
 }
 
+// RunNaively is [Run] in a plain transaction: what a control arm repeats after any
+// error.
+func RunNaively(ctx context.Context, pool *pgxpool.Pool, key string) (run int64, err error) {
+	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) (err error) {
+		run, err = Run(key)(ctx, tx)
+		return err
+	})
+	return run, err
+}
+
+// Modes are all in which pgx can send statements.
+var Modes = []pgx.QueryExecMode{
+	pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeDescribeExec,
+	pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol,
+}
+
 // Answer is what [Effect] answers as a row: DoStatement's result.
 type Answer struct {
 	Run int64 `json:"run"`

@@ -38,10 +38,6 @@ const (
 var (
 	levels = []pgx.TxIsoLevel{pgx.ReadCommitted, pgx.RepeatableRead, pgx.Serializable}
 	orders = []dedup.Order{dedup.LockFirst, dedup.ClaimFirst}
-	modes  = []pgx.QueryExecMode{
-		pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeDescribeExec,
-		pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol,
-	}
 )
 
 // Run runs the campaign on the lab's server, or on those of Params.BinDirs.
@@ -132,7 +128,7 @@ func (m *matrix) path(ctx context.Context, l *lab.Lab, path string, bouncer *pgb
 	n := 0
 	for _, level := range levels {
 		for _, order := range orders {
-			for _, mode := range modes {
+			for _, mode := range lab.Modes {
 				if n++; m.params.Short && (n+int(m.params.Seed%shortShare))%shortShare != 0 {
 					continue
 				}
@@ -218,14 +214,10 @@ func isPoolerRefusal(err error) bool {
 // control makes the same calls without dedup.
 func (m *matrix) control(ctx context.Context, db *lab.Database, proxy *faultproxy.Proxy) {
 	calls, _, err := m.calls(ctx, db, proxy.URL(), cell{n: -1, mode: pgx.QueryExecModeCacheStatement}, func(pool *pgxpool.Pool) (caller, error) {
-		return func(ctx context.Context, _ int, key string) (run int64, err error) {
+		return func(ctx context.Context, _ int, key string) (int64, error) {
 			ctx, cancel := context.WithTimeout(ctx, commitWait)
 			defer cancel()
-			err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) (err error) {
-				run, err = lab.Run(key)(ctx, tx)
-				return err
-			})
-			return run, err
+			return lab.RunNaively(ctx, pool, key)
 		}, nil
 	})
 	for _, n := range proxy.Snapshot().Faults {

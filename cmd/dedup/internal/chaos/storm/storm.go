@@ -184,11 +184,7 @@ func control(ctx context.Context, db *lab.Database) (made int, tally score.Tally
 	defer pool.Close()
 	ledger := lab.NewLedger()
 	for range 8 {
-		var run int64
-		err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) (err error) {
-			run, err = lab.Run("control")(ctx, tx)
-			return err
-		})
+		run, err := lab.RunNaively(ctx, pool, "control")
 		if err != nil {
 			return made, tally, err
 		}
