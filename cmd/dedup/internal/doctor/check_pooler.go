@@ -124,7 +124,9 @@ func shareServers(ctx context.Context, one, two *pgx.Conn) (bool, error) {
 	seen := map[uint32]*pgx.Conn{}
 	last := map[*pgx.Conn]uint32{}
 	for range poolerLooks {
-		for _, conn := range []*pgx.Conn{one, two} {
+		// One asks once more: where a pooler lets two server connections take
+		// turns, two clients that take turns as well would keep one each.
+		for _, conn := range []*pgx.Conn{one, two, one} {
 			pid, err := serverPID(ctx, conn)
 			if err != nil {
 				return false, err
@@ -163,6 +165,9 @@ func tracksPrepared(ctx context.Context, one, two *pgx.Conn) (bool, error) {
 			if _, err := conn.Exec(ctx, name); err != nil {
 				return judgePrepared(err)
 			}
+		}
+		if _, err := serverPID(ctx, one); err != nil { // out of step, as above
+			return false, err
 		}
 	}
 	return true, nil
