@@ -169,17 +169,25 @@ func TestBatchCuts(t *testing.T) {
 					run(next())
 					proxy.Reset()
 					run(next())
-					bytes := proxy.Snapshot().BytesToServer
-					if direction == faultproxy.ToClient {
-						bytes = proxy.Snapshot().BytesToClient
+					passed := func() int64 {
+						if direction == faultproxy.ToClient {
+							return proxy.Snapshot().BytesToClient
+						}
+						return proxy.Snapshot().BytesToServer
 					}
+					bytes := passed()
 					require.Greater(t, bytes, int64(100))
 					for k := int64(0); k < bytes; k += step {
 						run(next()) // prepares what the new connection needs
+						proxy.Reset()
 						armed := proxy.Arm(faultproxy.Fault{Kind: faultproxy.CutAfterBytes, Direction: direction, Bytes: k})
 						calls := next()
 						got := run(calls)
-						require.Equal(t, 1, armed.Count(), "cut behind byte %d of %d", k, bytes)
+						if armed.Count() == 0 { // a time in an answer is shorter when it ends in zeros
+							require.LessOrEqual(t, passed(), k, "cut behind byte %d of %d", k, bytes)
+							armed.Disarm()
+							require.GreaterOrEqual(t, k, bytes-16)
+						}
 						again, err := byBatch(ctx, direct, calls)
 						require.NoError(t, err)
 						require.Equal(t, got, again, "cut behind byte %d of %d", k, bytes)
