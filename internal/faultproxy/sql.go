@@ -10,7 +10,7 @@ func splitSQL(text string) []string {
 	start, blank := 0, true
 	end := func(at int) {
 		if !blank {
-			statements = append(statements, strings.TrimSpace(text[start:at]))
+			statements = append(statements, strings.Trim(text[start:at], " \t\n\v\f\r"))
 		}
 		start, blank = at+1, true
 	}

@@ -52,6 +52,7 @@ func TestCommits(t *testing.T) {
 
 func FuzzSplitSQL(f *testing.F) {
 	f.Add("insert into t values (E'a\\';b', $$;$$) -- x\n;commit")
+	f.Add("\u00a0;commit") // no space to Postgres
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, sql := range splitSQL(text) {
 			require.NotEmpty(t, sql)
