@@ -2,6 +2,7 @@ package dedup
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
@@ -196,6 +197,10 @@ func answer[R any](ctx context.Context, d *Deduper, req *request, s settled, val
 
 	result.Replayed = true
 	if err := s.rec.judge(req); err != nil {
+		var refused *RefusedError
+		if errors.As(err, &refused) {
+			refused.Recovered = s.recovered
+		}
 		d.traceJudged(ctx, req, s, err)
 		return result, err
 	}

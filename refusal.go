@@ -75,7 +75,7 @@ func firstRefusal(text string, createdAt time.Time, cause error) error {
 }
 
 // RefusedError is a recorded refusal. The first caller's and every later
-// caller's are equal but for Replayed and for what Unwrap returns: the effect's
+// caller's are equal but for Replayed, Recovered and what Unwrap returns: the effect's
 // own error, which only the caller that ran it has.
 type RefusedError struct {
 	// Message is the text of the error given to [Final].
@@ -86,6 +86,9 @@ type RefusedError struct {
 	Details json.RawMessage
 	// Replayed tells whether the refusal came from the record.
 	Replayed bool
+	// Recovered tells, as Result.Recovered does, that the record is this very
+	// call's, and only the answer to its COMMIT was lost.
+	Recovered bool
 	// CreatedAt is when the refusal was recorded, by the database's clock.
 	CreatedAt time.Time
 

@@ -24,10 +24,20 @@ func readBody(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error
 		return nil, tooLarge
 	case err != nil:
 		return nil, refuse(kindInvalidBody, "The body could not be read to its end. Send all of it, as Content-Length or the chunks announce.")
-	case len(body) == 0 && (r.ContentLength > 0 || len(r.PostForm) > 0 || r.MultipartForm != nil):
+	case wasRead(r, len(body)):
 		return nil, ErrBodyRead
 	}
 	return body, nil
+}
+
+// wasRead tells whether a request whose body has size bytes left was sent with
+// more: with another one that left the same they would be taken for one.
+func wasRead(r *http.Request, size int) bool {
+	if size == 0 {
+		return r.ContentLength != 0 || len(r.PostForm) > 0 || r.MultipartForm != nil
+	}
+	// What decompresses a body may leave the size as it came.
+	return int64(size) < r.ContentLength && r.Header.Get("Content-Encoding") == ""
 }
 
 // withBody gives a request a body that has been read before, from its beginning.

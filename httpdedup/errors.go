@@ -12,8 +12,9 @@ var (
 	ErrToolUnnamed = errors.New("httpdedup: this route has no tool name: give one to Wrap or For, set Options.Tool, or stand behind the router, where r.Pattern is known")
 
 	// ErrBodyRead: a layer around, or Options.Scope or Tool, has read the request's
-	// body and put nothing in its place, so that it cannot be compared with a
-	// retry's. Told to Options.OnError; the client is answered with 500, and nothing
+	// body, or the beginning of it, and put nothing in its place, so that it cannot
+	// be compared with a retry's. A body of chunks without a byte in them looks the
+	// same: a client that has nothing to send sends Content-Length: 0. Told to Options.OnError; the client is answered with 500, and nothing
 	// has run.
 	ErrBodyRead = errors.New("httpdedup: the body was read before the middleware: put what parses forms or bodies behind it, or give the request its body back")
 

@@ -22,10 +22,12 @@ func TestBodyReadBefore(t *testing.T) {
 		scope func(*http.Request)
 		size  int64
 	}{
-		"Form":    {outer: func(r *http.Request) { _ = r.ParseForm() }},
-		"Chunked": {outer: func(r *http.Request) { _ = r.ParseForm() }, size: -1},
-		"Drained": {outer: func(r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }},
-		"Scope":   {scope: func(r *http.Request) { _ = r.FormValue("item") }},
+		"Form":          {outer: func(r *http.Request) { _ = r.ParseForm() }},
+		"Chunked":       {outer: func(r *http.Request) { _ = r.ParseForm() }, size: -1},
+		"DrainedChunks": {outer: func(r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }, size: -1},
+		"Sniffed":       {outer: func(r *http.Request) { _, _ = io.ReadFull(r.Body, make([]byte, 5)) }},
+		"Drained":       {outer: func(r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }},
+		"Scope":         {scope: func(r *http.Request) { _ = r.FormValue("item") }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -23,12 +23,16 @@ func (e *exposed) answered(a tool.Answer) *mcp.CallToolResult {
 	if a.Key == "" || a.FirstAt.IsZero() {
 		return res // there is no record
 	}
-	res.Meta = recordMeta(a.Key, a.Replayed, a.FirstAt)
+	res.Meta = recordMeta(a.Key, isDuplicate(a), a.FirstAt)
 	if a.Lookalike != nil {
 		res.Meta[MetaLookalike] = lookalikeMeta(a.Lookalike)
 	}
 	return res
 }
+
+// isDuplicate tells whether nothing was done now: a recovered answer is that of
+// this very call.
+func isDuplicate(a tool.Answer) bool { return a.Replayed && !a.Recovered }
 
 func recordMeta(key string, duplicate bool, firstAt time.Time) mcp.Meta {
 	return mcp.Meta{MetaKey: key, MetaDuplicate: duplicate, MetaFirstAt: rfc3339(firstAt)}
@@ -46,7 +50,7 @@ func envelope(a tool.Answer) json.RawMessage {
 	if a.FirstAt.IsZero() {
 		return append(b, `,"duplicate":false}`...)
 	}
-	if a.Replayed {
+	if isDuplicate(a) {
 		b = append(b, `,"duplicate":true`...)
 	} else {
 		b = append(b, `,"duplicate":false`...)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -55,7 +56,7 @@ func (g *guard) call(ctx context.Context, req *mcp.CallToolRequest, next mcp.Met
 	switch {
 	case err == nil:
 		return complete(req.Session, res), nil
-	case errors.As(err, &own) && !errors.Is(err, dedup.ErrAttemptsExhausted) && !errors.Is(err, dedup.ErrOutcomeUnknown):
+	case errors.As(err, &own) && !errors.Is(err, dedup.ErrAttemptsExhausted) && !errors.Is(err, dedup.ErrOutcomeUnknown) && !errors.Is(err, dedup.ErrTxControl):
 		return own.result, own.err // as if nobody stood before the handler
 	default:
 		return complete(req.Session, f.answer(ctx, taken.key, err)), nil
@@ -67,6 +68,9 @@ func (g *guard) run(ctx context.Context, scope string, t taken, effect dedup.Eff
 		var text json.RawMessage
 		err := pgx.BeginFunc(ctx, g.d.Pool(), func(tx pgx.Tx) (err error) {
 			text, err = effect(ctx, tx)
+			if pg := tx.Conn().PgConn(); !pg.IsClosed() && pg.TxStatus() == 'I' {
+				err = errors.Join(fmt.Errorf("mcpdedup: %s ended its own transaction: %w", g.info.Name, dedup.ErrTxControl), err)
+			}
 			return err
 		})
 		if err != nil {
@@ -88,5 +92,5 @@ func (g *guard) run(ctx context.Context, scope string, t taken, effect dedup.Eff
 	if err != nil {
 		return nil, err
 	}
-	return replay(result.Value, recordMeta(t.key, result.Replayed, result.CreatedAt))
+	return replay(result.Value, recordMeta(t.key, result.Replayed && !result.Recovered, result.CreatedAt))
 }

@@ -6,7 +6,8 @@ const (
 	// as it was used.
 	MetaKey = "io.github.tooldedup/idempotency-key"
 	// MetaDuplicate tells of an answer whether it is that of an earlier call, a
-	// boolean. It is there if the call has a record.
+	// boolean: nothing was done now. It is there if the call has a record, and false
+	// where a call lost the answer to its own COMMIT and found its own record.
 	MetaDuplicate = "duplicate"
 	// MetaFirstAt is when an answer was recorded, by the database's clock and in
 	// the form of RFC 3339.

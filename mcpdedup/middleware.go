@@ -25,8 +25,9 @@ import (
 // repeat gets that. A result that is an error (isError), or that asks the client
 // for more input, rolls back and is not recorded, and neither is an error of the
 // handler's, unless it is wrapped by [dedup.Final]: that is recorded and answered
-// as a refusal. Like every effect, a handler may run more than once for one call,
-// and all its runs but one are rolled back.
+// as a refusal. The input that a client adds is not compared: a key's first
+// completed result is the answer to all of its calls. Like every effect, a handler
+// may run more than once for one call, and all its runs but one are rolled back.
 //
 // The list of tools shows the argument for the key and the hints of the class. A
 // tool that has an argument of that name itself cannot be listed.

@@ -81,6 +81,11 @@ func brokenTables() []broken {
 			want: only(migrations.ProblemTrigger),
 		},
 		{
+			name: "TriggerForTheStatement",
+			sql:  nothing + `CREATE TRIGGER cleanup AFTER INSERT ON tool_dedup FOR EACH STATEMENT EXECUTE FUNCTION nothing()`,
+			want: only(migrations.ProblemTrigger),
+		},
+		{
 			name: "OtherTriggersAreFine",
 			sql: nothing + `
 				CREATE TRIGGER off BEFORE INSERT ON tool_dedup FOR EACH ROW EXECUTE FUNCTION nothing();
@@ -88,7 +93,6 @@ func brokenTables() []broken {
 				CREATE TRIGGER replica BEFORE INSERT ON tool_dedup FOR EACH ROW EXECUTE FUNCTION nothing();
 				ALTER TABLE tool_dedup ENABLE REPLICA TRIGGER replica;
 				CREATE TRIGGER archive AFTER DELETE ON tool_dedup FOR EACH ROW EXECUTE FUNCTION nothing();
-				CREATE TRIGGER statement AFTER INSERT ON tool_dedup FOR EACH STATEMENT EXECUTE FUNCTION nothing();
 				CREATE TABLE scopes (scope text PRIMARY KEY COLLATE "C");
 				ALTER TABLE tool_dedup ADD FOREIGN KEY (scope) REFERENCES scopes`,
 		},

@@ -144,14 +144,16 @@ const indexNameSQL = `
 // which of them do depends on a setting that a role can have.
 const hooksEnabledSQL = `'A', CASE current_setting('session_replication_role') WHEN 'replica' THEN 'R' ELSE 'O' END`
 
-// triggersSQL lists the triggers that fire for each row (1) inserted (4). Those
-// of foreign keys are internal and no user's.
+// triggersSQL lists the triggers that fire for an INSERT (4): for each row (1), or
+// for the statement, which is always one on the table itself and none on its
+// partitions. Those of foreign keys are internal and no user's.
 const triggersSQL = `
     SELECT json_agg(json_build_object('name', quote_ident(g.tgname), 'table', r.name) ORDER BY g.oid)
       FROM rels r
       JOIN pg_catalog.pg_trigger g ON g.tgrelid = r.oid
      WHERE NOT g.tgisinternal AND g.tgparentid = 0
-       AND g.tgenabled IN (` + hooksEnabledSQL + `) AND (g.tgtype & 5) = 5`
+       AND g.tgenabled IN (` + hooksEnabledSQL + `) AND (g.tgtype & 4) = 4
+       AND ((g.tgtype & 1) = 1 OR g.tgrelid = (SELECT oid FROM target))`
 
 // versionsSQL lists the migrations that goose has recorded as applied in the
 // table %s.

@@ -122,7 +122,7 @@ func (t *catalogTable) hookProblems() []Problem {
 	var found []Problem
 	for _, g := range t.Triggers {
 		found = append(found, problem(ProblemTrigger,
-			fmt.Sprintf("trigger %s fires for each record inserted into %s: it can swallow or change the record, or refuse it for reasons of its own", g.Name, g.Table),
+			fmt.Sprintf("trigger %s fires when a record is inserted into %s: it can swallow, change or delete the record, or refuse it for reasons of its own", g.Name, g.Table),
 			run("ALTER TABLE %s DISABLE TRIGGER %s", g.Table, g.Name)))
 	}
 	for _, w := range t.Rules {

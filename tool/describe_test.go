@@ -31,13 +31,13 @@ func TestDescribe(t *testing.T) {
 	b.add(t, "search", tool.ReadOnly, func(d *tool.Tool[ticketIn, ticket]) { d.Description = "Find tickets." })
 	b.add(t, "set_title", tool.Idempotent)
 	b.add(t, "create", tool.Write, func(d *tool.Tool[ticketIn, ticket]) {
-		d.Lookalikes = tool.LookalikeGuard{Action: tool.Report}
+		d.Lookalikes = tool.LookalikeGuard{Action: tool.Refuse, Window: 10 * time.Minute}
 		d.Retention = dedup.Retention{Result: 90 * time.Minute, Tombstone: -1}
 	})
 	require.NoError(t, b.tools.Add(tool.Tool[keyed, string]{
 		Name: "refund", Description: "Refund | an order.", Class: tool.Destructive, Scope: tool.PerSession,
-		Retention: dedup.FinancialRetention(), Lookalikes: tool.LookalikeGuard{Action: tool.Refuse, Window: 10 * time.Minute},
-		Run: func(context.Context, pgx.Tx, keyed) (string, error) { return "", nil },
+		Retention: dedup.FinancialRetention(),
+		Run:       func(context.Context, pgx.Tx, keyed) (string, error) { return "", nil },
 	}))
 
 	catalogue := b.tools.Describe()

@@ -74,6 +74,8 @@ func (g LookalikeGuard) problems(d *definition) (found []Problem) {
 		report("has an Action that is none of this package's")
 	case g.Action != Ignore && !d.Class.Writes():
 		report("is for tools that write")
+	case g.Action != Ignore && d.KeyInArguments():
+		report("finds calls with equal arguments and different keys, and never any of a tool whose arguments are its key")
 	case g.Action != Ignore && (g.window() < time.Second || g.window() > maxWindow):
 		report("must have a Window of 1 second to 30 days")
 	case g.Action == Ignore && g.Window != 0:

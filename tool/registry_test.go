@@ -106,6 +106,7 @@ func TestRegistrationProblems(t *testing.T) {
 			time.Time
 			big.Int
 		}](), "In.Time", "give it a name"},
+		"LookalikesOfKey":  {of(func(d *tool.Tool[withKey, string]) { d.Lookalikes.Action = tool.Report }), "Lookalikes", "whose arguments are its key"},
 		"KeyOfReads":       {of(func(d *tool.Tool[withKey, string]) { d.Class = tool.ReadOnly }), "In.id", "ReadOnly"},
 		"KeyInList":        {of[struct{ L []withKey }](), "In.L[].id", "stands in a list"},
 		"KeyBehindPointer": {of[struct{ P *withKey }](), "In.P.id", "behind a pointer"},

@@ -35,7 +35,8 @@ func insideTool(ctx context.Context) bool {
 }
 
 // notEnded is err, unless the tool has ended its own transaction. That is not
-// prevented, only found out: what was sent after it has taken effect by itself.
+// prevented, only found out: what was sent after it has taken effect by itself. Of
+// one that has begun another transaction since nothing is seen.
 func notEnded(tool string, tx pgx.Tx, err error) error {
 	pg := tx.Conn().PgConn()
 	switch {

@@ -73,13 +73,13 @@ func (t Tool[In, Out]) define() (*definition, []Problem) {
 			return t.bind(plan, args)
 		},
 	}
+	if plan != nil {
+		d.Key, d.Ignored, d.Redacted = plan.names(fieldKey), plan.names(fieldIgnored), plan.names(fieldRedacted)
+	}
 	problems = append(d.problems(), problems...)
 	problems = append(problems, outProblems(t.Name, d.Out)...)
 	if t.Run == nil {
 		problems = append(problems, Problem{t.Name, "Run", "is nil"})
-	}
-	if plan != nil {
-		d.Key, d.Ignored, d.Redacted = plan.names(fieldKey), plan.names(fieldIgnored), plan.names(fieldRedacted)
 	}
 	return d, problems
 }

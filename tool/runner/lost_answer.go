@@ -7,7 +7,9 @@ import (
 
 // LostAnswerError says that a request was on a connection and no whole answer
 // came: it may have been handled. [Transport] returns it for errors to which
-// net/http gives no type of their own, such as the end of an HTTP/2 connection.
+// net/http gives no type of their own, such as the end of an HTTP/2 connection,
+// and where net/http lost a connection with the request on it, sent it again by
+// itself, and reached nobody.
 type LostAnswerError struct {
 	Err error
 }
@@ -20,9 +22,10 @@ func (e *LostAnswerError) Unwrap() error { return e.Err }
 // Retryable is true: with the same key the request can be sent again.
 func (e *LostAnswerError) Retryable() bool { return true }
 
-// lostAnswer gives err a type where it has none that tells what it is.
+// lostAnswer gives err a type where it has none that tells what it is, or one
+// that tells of another request than the one that was sent.
 func lostAnswer(err error) error {
-	if IsRetryable(err) {
+	if IsRetryable(err) && !isUnreached(err) {
 		return err
 	}
 	return &LostAnswerError{Err: err}

@@ -238,3 +238,43 @@ func TestTransportLeavesUpgradedConnections(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "hello\n", string(echo))
 }
+
+// net/http sends a request again by itself when a kept connection ends before the
+// answer. That the second dial finds nobody says nothing of the first request.
+func TestServerGoneAfterItsWork(t *testing.T) {
+	t.Parallel()
+	var work atomic.Int64
+	var server *httptest.Server
+	server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			return
+		}
+		_, _ = io.Copy(io.Discard, r.Body)
+		work.Add(1)
+		_ = server.Listener.Close()
+		panic(http.ErrAbortHandler)
+	}))
+	defer server.Close()
+	base := &http.Transport{}
+	defer base.CloseIdleConnections()
+	client := &http.Client{Transport: &runner.Transport{Base: base}}
+	kept, err := client.Get(server.URL)
+	require.NoError(t, err)
+	require.NoError(t, kept.Body.Close())
+
+	call := runner.Call[string]{Tool: "book", Class: tool.Write, Key: "k", Policy: &runner.Policy{Tries: 2}}
+	_, err = runner.Do(t.Context(), nil, call, func(ctx context.Context, _ runner.Try) (string, error) {
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, server.URL, strings.NewReader("x"))
+		require.NoError(t, err)
+		resp, err := client.Do(req)
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+		return "", err
+	})
+	require.EqualValues(t, 1, work.Load())
+	var gaveUp *runner.GaveUpError
+	require.ErrorAs(t, err, &gaveUp)
+	require.True(t, gaveUp.OutcomeUnknown, "%v", err)
+	require.ErrorIs(t, err, dedup.ErrOutcomeUnknown)
+}

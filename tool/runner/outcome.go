@@ -12,6 +12,7 @@ import (
 func leavesOpen(err error) bool {
 	var inner *GaveUpError
 	var status *StatusError
+	var lost *LostAnswerError
 	switch {
 	case !IsRetryable(err): // the tool's answer
 		return false
@@ -23,6 +24,8 @@ func leavesOpen(err error) bool {
 		return false
 	case errors.As(err, &status): // sent away before it was looked at
 		return status.Code != http.StatusTooManyRequests && status.Code != http.StatusTooEarly
+	case errors.As(err, &lost): // whatever it wraps
+		return true
 	default:
 		return !isUnreached(err)
 	}

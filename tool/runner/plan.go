@@ -82,7 +82,8 @@ func (p *Plan) Add(steps ...string) error {
 // store returns nil. That means that the text would survive the process: a
 // transaction is committed, a file is synced. Saves come one after the other, so
 // store must not save the plan itself. An error of store is wrapped in a
-// *[PlanError], and nothing counts as saved; ctx is handed on.
+// *[PlanError], and nothing counts as saved; ctx is handed on. A plan whose JSON is
+// longer than [dedup.MaxArgsSize] is a *[PlanError], and store is not asked.
 func (p *Plan) Save(ctx context.Context, store func(ctx context.Context, text []byte) error) error {
 	p.saving.Lock()
 	defer p.saving.Unlock()
@@ -158,8 +159,13 @@ func (p *Plan) snapshot() map[string]string {
 	return maps.Clone(p.keys)
 }
 
+// encodePlan makes no JSON that decodePlan would refuse.
 func encodePlan(keys map[string]string) ([]byte, error) {
-	return json.Marshal(planText{Version: planVersion, Steps: keys})
+	text, err := json.Marshal(planText{Version: planVersion, Steps: keys})
+	if err == nil && len(text) > dedup.MaxArgsSize {
+		return nil, &PlanError{Reason: fmt.Sprintf("has %d steps, whose JSON is %d bytes; %d can be loaded: make several plans", len(keys), len(text), dedup.MaxArgsSize)}
+	}
+	return text, err
 }
 
 // decodePlan reads a plan's JSON and refuses what could merge or lose keys.

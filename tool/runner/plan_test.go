@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -222,4 +224,20 @@ func FuzzLoadPlan(f *testing.F) {
 		require.NoError(t, err)
 		require.Equal(t, string(saved), string(twice))
 	})
+}
+
+// A plan that could not be loaded is not saved.
+func TestPlanRefusesTooManySteps(t *testing.T) {
+	t.Parallel()
+	var plan runner.Plan
+	steps := make([]string, 17)
+	for i := range steps {
+		steps[i] = strings.Repeat("s", 1<<20) + strconv.Itoa(i)
+	}
+	require.NoError(t, plan.Add(steps...))
+	err := plan.Save(t.Context(), func(context.Context, []byte) error { return errors.New("is not asked") })
+	var refused *runner.PlanError
+	require.ErrorAs(t, err, &refused)
+	require.ErrorContains(t, err, "make several plans")
+	require.Len(t, plan.Unsaved(), len(steps))
 }

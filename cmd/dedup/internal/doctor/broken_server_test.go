@@ -22,6 +22,7 @@ func settingScenarios() []scenario {
 			name: "ZeroDamagedPages", sql: `ALTER DATABASE %database% SET zero_damaged_pages = on`,
 			errors: []string{doctor.IDZeroDamagedPages}, evidence: "zero_damaged_pages = on, set for database ",
 		},
+		{name: "ZeroDamagedPagesOffInShort", sql: `ALTER DATABASE %database% SET zero_damaged_pages = 'f'`},
 		{
 			name: "ZeroDamagedPagesInTheConfiguration",
 			place: func(t *testing.T) place {

@@ -7,6 +7,7 @@ package doctor
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -54,6 +55,9 @@ func Command() *cobra.Command {
 	return cmd
 }
 
+// maxTimeout is what statement_timeout takes.
+const maxTimeout = math.MaxInt32 * time.Millisecond
+
 type options struct {
 	cli.Target
 	json, strict     bool
@@ -66,8 +70,8 @@ func run(cmd *cobra.Command, o *options) error {
 	if err != nil {
 		return err
 	}
-	if o.timeout < time.Millisecond || o.overdue < 0 {
-		return cli.Usage("--timeout must be 1ms or more, and --overdue not negative")
+	if o.timeout < time.Millisecond || o.timeout > maxTimeout || o.overdue < 0 {
+		return cli.Usage("--timeout must be 1ms to 596h, and --overdue not negative")
 	}
 	s := &session{config: config, schema: o.Schema, timeout: o.timeout, overdue: o.overdue}
 	defer s.close(ctx)

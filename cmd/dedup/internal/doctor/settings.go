@@ -107,13 +107,14 @@ func (s storedSetting) source() string {
 }
 
 // canonical spells a switch as pg_settings does: what is stored is spelled as
-// somebody wrote it.
+// somebody wrote it, and Postgres takes the beginning of a word for the word.
 func canonical(value string) string {
 	value = strings.ToLower(value)
-	switch value {
-	case "true", "yes", "1":
+	begins := func(word string) bool { return value != "" && strings.HasPrefix(word, value) }
+	switch {
+	case begins("true"), begins("yes"), value == "1":
 		return "on"
-	case "false", "no", "0":
+	case begins("false"), begins("no"), value == "of", value == "0":
 		return "off"
 	default:
 		return value
