@@ -22,6 +22,9 @@
 //   - keysource: a key made of the time or of random values
 //   - keyloop: a key minted inside a retry loop
 //
+// A comment `//dedupvet:ignore reason` silences the findings on its line, or on
+// the next one if it stands alone. Without a reason they stay.
+//
 // README.md shows a bad and a good example of each, and what they cannot see. Each
 // analyzer is a package of its own, for those who run several in one program.
 package main

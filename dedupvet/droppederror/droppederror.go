@@ -10,6 +10,7 @@ import (
 	"github.com/tooldedup/dedup/dedupvet/internal/api"
 	"github.com/tooldedup/dedup/dedupvet/internal/defs"
 	"github.com/tooldedup/dedup/dedupvet/internal/effects"
+	"github.com/tooldedup/dedup/dedupvet/internal/ignore"
 )
 
 // Analyzer reports them.
@@ -22,7 +23,7 @@ effect that goes on and returns no error claims a success that cannot be
 committed: the call fails with ErrTxAborted, and the reason is lost. Return the
 error, or run a statement that may fail behind a savepoint.`,
 	Requires: []*analysis.Analyzer{effects.Analyzer, defs.Analyzer},
-	Run: func(pass *analysis.Pass) (any, error) {
+	Run: ignore.Run(func(pass *analysis.Pass) (any, error) {
 		for _, region := range effects.Of(pass) {
 			c := checker{
 				pass: pass, info: pass.TypesInfo, region: region,
@@ -32,11 +33,12 @@ error, or run a statement that may fail behind a savepoint.`,
 			region.Walk(func(n ast.Node, stack []ast.Node) {
 				c.checkDropped(n)
 				c.checkBranch(n, stack)
+				c.checkPassed(n, stack)
 			})
 			c.checkRows()
 		}
 		return nil, nil
-	},
+	}),
 }
 
 type checker struct {
@@ -63,7 +65,7 @@ func (c *checker) checkDropped(n ast.Node) {
 				last = len(n.Lhs) - 1
 			}
 			call, isCall := ast.Unparen(value).(*ast.CallExpr)
-			if id, ok := n.Lhs[last].(*ast.Ident); ok && id.Name == "_" && isCall {
+			if id, ok := n.Lhs[last].(*ast.Ident); ok && id.Name == "_" && isCall && !c.rowsTell(n, call) {
 				c.reportDropped(call)
 			}
 		}

@@ -62,3 +62,38 @@ func isLeft(assign *ast.AssignStmt, id *ast.Ident) bool {
 	}
 	return false
 }
+
+// rowsTell tells whether the error of a query that an assignment drops is got
+// from its rows all the same: by Err, or by a function of pgx that reads them.
+func (c *checker) rowsTell(assign *ast.AssignStmt, call *ast.CallExpr) bool {
+	fn := api.Callee(c.info, call)
+	id, ok := assign.Lhs[0].(*ast.Ident)
+	if !ok || len(assign.Lhs) != 2 || fn == nil || fn.Name() != "Query" || !api.IsStatement(fn) {
+		return false
+	}
+	rows, ok := c.info.ObjectOf(id).(*types.Var)
+	if !ok || !api.IsNamed(rows.Type(), api.PGX, "Rows") {
+		return false
+	}
+	end := c.region.Node.End()
+	for _, def := range c.defs.Of(rows) { // until they are those of another query
+		if def.Node.Pos() > assign.Pos() {
+			end = min(end, def.Node.Pos())
+		}
+	}
+	tell := false
+	c.region.Walk(func(n ast.Node, stack []ast.Node) {
+		id, ok := n.(*ast.Ident)
+		if !ok || c.info.Uses[id] != rows || id.Pos() < assign.End() || id.Pos() >= end {
+			return
+		}
+		switch parent := stack[len(stack)-2].(type) {
+		case *ast.SelectorExpr:
+			tell = tell || parent.Sel.Name == "Err"
+		case *ast.CallExpr:
+			reader := api.Callee(c.info, parent)
+			tell = tell || reader != nil && api.InPGX(reader.Pkg()) && api.ReturnsError(c.info, parent)
+		}
+	})
+	return tell
+}

@@ -71,14 +71,14 @@ func enclosing(stack []ast.Node) ast.Node {
 
 // failed returns the variable that a condition finds to be the error of a failed
 // statement: by err != nil, errors.Is or errors.As. That a query found no row is
-// no failure.
+// no failure, and neither is what the program found itself.
 func (c *checker) failed(cond ast.Expr) *types.Var {
 	switch cond := ast.Unparen(cond).(type) {
 	case *ast.BinaryExpr:
 		switch cond.Op {
 		case token.LAND:
 			left, right := c.failed(cond.X), c.failed(cond.Y)
-			if c.findsNoRow(cond.X) || c.findsNoRow(cond.Y) {
+			if c.findsAnswer(cond.X) || c.findsAnswer(cond.Y) {
 				return nil
 			}
 			if left != nil {
@@ -91,36 +91,11 @@ func (c *checker) failed(cond ast.Expr) *types.Var {
 			}
 		}
 	case *ast.CallExpr:
-		if api.IsFunc(api.Callee(c.info, cond), "errors", "Is", "As") && len(cond.Args) == 2 && !c.findsNoRow(cond) {
+		if c.asks(cond) && !c.findsAnswer(cond) {
 			return c.errorVar(cond.Args[0])
 		}
 	}
 	return nil
-}
-
-// findsNoRow tells whether a condition is errors.Is(err, pgx.ErrNoRows), or
-// another one of the client's own findings.
-func (c *checker) findsNoRow(cond ast.Expr) bool {
-	switch cond := ast.Unparen(cond).(type) {
-	case *ast.BinaryExpr:
-		return cond.Op == token.LAND && (c.findsNoRow(cond.X) || c.findsNoRow(cond.Y)) ||
-			cond.Op == token.EQL && c.isNoRow(cond.Y)
-	case *ast.CallExpr:
-		return api.IsFunc(api.Callee(c.info, cond), "errors", "Is") && len(cond.Args) == 2 && c.isNoRow(cond.Args[1])
-	}
-	return false
-}
-
-func (c *checker) isNoRow(e ast.Expr) bool {
-	sel, ok := ast.Unparen(e).(*ast.SelectorExpr)
-	if !ok {
-		return false
-	}
-	obj := c.info.ObjectOf(sel.Sel)
-	if obj == nil || obj.Pkg() == nil || (obj.Pkg().Path() != api.PGX && obj.Pkg().Path() != api.SQL) {
-		return false
-	}
-	return obj.Name() == "ErrNoRows" || obj.Name() == "ErrTooManyRows"
 }
 
 func (c *checker) errorVar(e ast.Expr) *types.Var {
@@ -144,35 +119,6 @@ func (c *checker) giver(v *types.Var, pos token.Pos) *ast.CallExpr {
 		}
 	}
 	return last
-}
-
-// behindSavepoint tells whether the failure of a call leaves the transaction as
-// it was: the call makes a savepoint, or works on one.
-func (c *checker) behindSavepoint(call *ast.CallExpr) bool {
-	fn := api.Callee(c.info, call)
-	if api.IsFunc(fn, api.PGX, "BeginFunc", "BeginTxFunc") || api.IsFunc(fn, api.Dedup, "DoTx") {
-		return true
-	}
-	return c.onSavepoint(call, make(map[*types.Var]bool))
-}
-
-func (c *checker) onSavepoint(n ast.Node, seen map[*types.Var]bool) bool {
-	return api.Mentions(c.info, n, func(v *types.Var) bool {
-		if !c.handles[v] || seen[v] {
-			return false
-		}
-		seen[v] = true
-		for _, def := range c.defs.Of(v) {
-			call, ok := ast.Unparen(def.Value).(*ast.CallExpr)
-			if !ok {
-				continue
-			}
-			if fn := api.Callee(c.info, call); fn != nil && fn.Name() == "Begin" || c.onSavepoint(call, seen) {
-				return true
-			}
-		}
-		return false
-	})
 }
 
 // successes returns the returns of a body that say nil for the error. What stands

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tooldedup/dedup/dedupvet/internal/api"
 	"github.com/tooldedup/dedup/dedupvet/internal/effects"
+	"github.com/tooldedup/dedup/dedupvet/internal/ignore"
 )
 
 // Analyzer reports them.
@@ -20,12 +21,12 @@ A transaction is one connection, which does one thing at a time: two goroutines
 find it busy, or mix their statements up. And a goroutine that outlives the
 effect uses a connection that serves somebody else by then.`,
 	Requires: []*analysis.Analyzer{effects.Analyzer},
-	Run: func(pass *analysis.Pass) (any, error) {
+	Run: ignore.Run(func(pass *analysis.Pass) (any, error) {
 		for _, region := range effects.Of(pass) {
 			check(pass, region)
 		}
 		return nil, nil
-	},
+	}),
 }
 
 func check(pass *analysis.Pass, region *effects.Region) {

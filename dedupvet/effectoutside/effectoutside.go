@@ -9,6 +9,7 @@ import (
 
 	"github.com/tooldedup/dedup/dedupvet/internal/api"
 	"github.com/tooldedup/dedup/dedupvet/internal/effects"
+	"github.com/tooldedup/dedup/dedupvet/internal/ignore"
 )
 
 // Analyzer reports it.
@@ -19,9 +20,11 @@ var Analyzer = &analysis.Analyzer{
 An effect may be run more than once, and all runs but one are rolled back: a
 request or a command of a run stays. And as long as it takes, the effect holds a
 transaction, a connection and its identity. Do it before or after, or write down
-in the effect that it is to be done and do it when that is committed.`,
+in the effect that it is to be done and do it when that is committed.
+
+A tool of class tool.ReadOnly may make requests: nothing of it is rolled back.`,
 	Requires: []*analysis.Analyzer{effects.Analyzer},
-	Run: func(pass *analysis.Pass) (any, error) {
+	Run: ignore.Run(func(pass *analysis.Pass) (any, error) {
 		for _, region := range effects.Of(pass) {
 			region.Walk(func(n ast.Node, _ []ast.Node) {
 				call, ok := n.(*ast.CallExpr)
@@ -32,13 +35,14 @@ in the effect that it is to be done and do it when that is committed.`,
 				case fn == nil:
 				case waits(fn):
 					pass.Reportf(call.Pos(), "%s %s: it holds the transaction, its locks and a connection all the while; wait before or after", name(fn), region.Where())
+				case region.ReadOnly: // nothing is to be rolled back
 				case leaves(fn):
 					pass.Reportf(call.Pos(), "%s %s: an effect may be run again, and no rollback takes this back; do it before or after, or record in the effect that it is to be done", name(fn), region.Where())
 				}
 			})
 		}
 		return nil, nil
-	},
+	}),
 }
 
 func waits(fn *types.Func) bool { return api.IsFunc(fn, "time", "Sleep", "After", "Tick") }

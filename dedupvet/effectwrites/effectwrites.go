@@ -11,6 +11,7 @@ import (
 	"github.com/tooldedup/dedup/dedupvet/internal/api"
 	"github.com/tooldedup/dedup/dedupvet/internal/defs"
 	"github.com/tooldedup/dedup/dedupvet/internal/effects"
+	"github.com/tooldedup/dedup/dedupvet/internal/ignore"
 )
 
 // Analyzer reports them.
@@ -24,7 +25,7 @@ rolled back, and is repeated with each run. So everything goes through the pgx.T
 that the effect is handed, a savepoint begun from it, or queries bound to it
 with WithTx.`,
 	Requires: []*analysis.Analyzer{effects.Analyzer, defs.Analyzer},
-	Run: func(pass *analysis.Pass) (any, error) {
+	Run: ignore.Run(func(pass *analysis.Pass) (any, error) {
 		for _, region := range effects.Of(pass) {
 			c := checker{pass: pass, info: pass.TypesInfo, region: region, defs: pass.ResultOf[defs.Analyzer].(*defs.Defs)}
 			region.Walk(func(n ast.Node, _ []ast.Node) {
@@ -34,7 +35,7 @@ with WithTx.`,
 			})
 		}
 		return nil, nil
-	},
+	}),
 }
 
 type checker struct {

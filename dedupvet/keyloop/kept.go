@@ -42,6 +42,8 @@ func body(n ast.Node) ast.Node {
 		return n.Body
 	case *ast.FuncLit:
 		return n.Body
+	case *ast.FuncDecl:
+		return n.Body
 	}
 	return n
 }

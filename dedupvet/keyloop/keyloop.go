@@ -11,6 +11,7 @@ import (
 
 	"github.com/tooldedup/dedup/dedupvet/internal/api"
 	"github.com/tooldedup/dedup/dedupvet/internal/defs"
+	"github.com/tooldedup/dedup/dedupvet/internal/ignore"
 	"github.com/tooldedup/dedup/dedupvet/internal/keyflow"
 )
 
@@ -24,27 +25,39 @@ answer was lost is run again. The same goes for a key with the number of the try
 in it, and for an Idempotency-Key header. Make the key before the loop.
 
 A loop is a retry loop if a call in it that fails leads to the next turn and one
-that succeeds never does. A loop over items, each with a key of its own, is none.
+that succeeds never does. The key may be minted in a function of the package that
+such a loop calls. A loop over items, each with a key of its own, is none.
 Neither is a function literal, unless it is handed to a package whose path names
 retry or backoff.`,
 	Requires: []*analysis.Analyzer{inspect.Analyzer, defs.Analyzer},
-	Run: func(pass *analysis.Pass) (any, error) {
-		c := &checker{pass: pass, info: pass.TypesInfo, tracer: keyflow.NewTracer(pass)}
+	Run: ignore.Run(func(pass *analysis.Pass) (any, error) {
+		c := &checker{
+			pass: pass, info: pass.TypesInfo, tracer: keyflow.NewTracer(pass),
+			defs: pass.ResultOf[defs.Analyzer].(*defs.Defs),
+		}
+		c.repeated = c.findRepeated()
 		for _, sink := range append(keyflow.Sinks(pass, c.tracer), headers(pass)...) {
-			c.check(sink)
+			if !c.check(sink) {
+				c.checkCallers(sink)
+			}
 		}
 		return nil, nil
-	},
+	}),
 }
 
 type checker struct {
 	pass   *analysis.Pass
 	info   *types.Info
 	tracer *keyflow.Tracer
+	defs   *defs.Defs
+	// repeated are the calls inside of loops by the functions of the package that
+	// they run.
+	repeated map[ast.Node][]site
 }
 
-// check looks at the loops around a key, the innermost first.
-func (c *checker) check(sink keyflow.Sink) {
+// check looks at the loops around a key, the innermost first, and tells whether it
+// has found something.
+func (c *checker) check(sink keyflow.Sink) bool {
 	sameFunc := true
 	for i := len(sink.Stack) - 1; i >= 0; i-- {
 		n := sink.Stack[i]
@@ -60,16 +73,19 @@ func (c *checker) check(sink keyflow.Sink) {
 			continue
 		}
 		if traces := c.minted(sink, n); len(traces) > 0 {
-			c.report(sink, traces[0])
-			return
+			c.report(sink, traces[0], "")
+			return true
 		}
 	}
+	return false
 }
 
-func (c *checker) report(sink keyflow.Sink, trace keyflow.Trace) {
+// report says that a key is another on every try, and where these are made if
+// that is elsewhere.
+func (c *checker) report(sink keyflow.Sink, trace keyflow.Trace, where string) {
 	if _, isCall := trace.Source.(*ast.CallExpr); isCall {
-		c.pass.Reportf(sink.Value.Pos(), "%s is minted by %s for every try, so that every try is a call of its own and runs; make the key before the first try and send the same one with all",
-			sink.What, trace.Name)
+		c.pass.Reportf(sink.Value.Pos(), "%s is minted by %s for every try%s, so that every try is a call of its own and runs; make the key before the first try and send the same one with all",
+			sink.What, trace.Name, where)
 		return
 	}
 	c.pass.Reportf(sink.Value.Pos(), "%s has %s in it, which counts the tries, so that every try is a call of its own and runs; leave it out",
@@ -89,7 +105,7 @@ func (c *checker) minted(sink keyflow.Sink, again ast.Node) []keyflow.Trace {
 	}
 	var traces []keyflow.Trace
 	for _, trace := range c.tracer.From(sink.Value, is) {
-		if within(trace.Source, again) && !kept(trace, sink, again) {
+		if within(trace.At, again) && !kept(trace, sink, again) {
 			traces = append(traces, trace)
 		}
 	}

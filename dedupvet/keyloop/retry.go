@@ -15,14 +15,19 @@ import (
 // after a call in it that fails there is another turn, and after one that
 // succeeds there is none.
 func (c *checker) isRetry(loop ast.Node, sink keyflow.Sink) bool {
+	return c.repeats(loop, sink.Stack, c.tries(loop, sink))
+}
+
+// repeats tells so of any of some tries.
+func (c *checker) repeats(loop ast.Node, stack []ast.Node, tries []try) bool {
 	if c.isOverItems(loop) {
 		return false
 	}
-	graph := c.graph(sink.Stack)
+	graph := c.graph(stack)
 	if graph == nil {
 		return false
 	}
-	for _, try := range c.tries(loop, sink) {
+	for _, try := range tries {
 		after := turn{info: c.info, loop: loop, err: try.err}
 		again, ended := after.follow(graph, try.stmt, false), after.follow(graph, try.stmt, true)
 		if again.next && (!ended.next || try.http && ended.left) {

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/tools/go/analysis/passes/inspect"
 
 	"github.com/tooldedup/dedup/dedupvet/internal/defs"
+	"github.com/tooldedup/dedup/dedupvet/internal/ignore"
 	"github.com/tooldedup/dedup/dedupvet/internal/keyflow"
 )
 
@@ -22,7 +23,7 @@ time.Now, of a random number or of a UUID drawn on the spot is another with
 every try, and every try runs. Derive the key from what is saved, or mint it with
 dedup.NewKey and save it before the first try.`,
 	Requires: []*analysis.Analyzer{inspect.Analyzer, defs.Analyzer},
-	Run: func(pass *analysis.Pass) (any, error) {
+	Run: ignore.Run(func(pass *analysis.Pass) (any, error) {
 		tracer := keyflow.NewTracer(pass)
 		unstable := func(_ ast.Expr, fn *types.Func, _ *types.Var) bool { return keyflow.Unstable(fn) }
 		for _, sink := range keyflow.Sinks(pass, tracer) {
@@ -32,5 +33,5 @@ dedup.NewKey and save it before the first try.`,
 			}
 		}
 		return nil, nil
-	},
+	}),
 }

@@ -133,7 +133,7 @@ func Short(t types.Type) string {
 	return types.TypeString(t, func(p *types.Package) string { return p.Name() })
 }
 
-// inPGX tells whether a package is pgx or one of its own.
-func inPGX(p *types.Package) bool {
+// InPGX tells whether a package is pgx or one of its own.
+func InPGX(p *types.Package) bool {
 	return p != nil && (p.Path() == PGX || strings.HasPrefix(p.Path(), PGX+"/"))
 }

@@ -92,7 +92,7 @@ func ofDatabase(t types.Type) bool {
 		return false
 	}
 	pkg := named.Obj().Pkg()
-	return inPGX(pkg) || pkg != nil && pkg.Path() == SQL
+	return InPGX(pkg) || pkg != nil && pkg.Path() == SQL
 }
 
 func elem(t types.Type) types.Type {

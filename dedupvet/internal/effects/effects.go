@@ -47,6 +47,8 @@ type Region struct {
 	Name string
 	// Effect tells that it is handed to dedup itself. Else an effect calls it.
 	Effect bool
+	// ReadOnly tells that only tools of class tool.ReadOnly run it.
+	ReadOnly bool
 
 	recv    *types.Var
 	params  []*types.Var

@@ -18,7 +18,10 @@ type finder struct {
 	defs    *defs.Defs
 	regions map[ast.Node]*Region
 	found   []*Region
+	queue   []*Region           // of which the calls are to be followed
 	seen    map[*types.Var]bool // in a resolution at hand
+	// readOnly tells that the effects at hand are those of a tool that only reads.
+	readOnly bool
 }
 
 // findEffects looks at every place where a value gets a type: arguments,
@@ -87,6 +90,8 @@ func (f *finder) findInLiteral(lit *ast.CompositeLit) {
 	if !ok {
 		return
 	}
+	f.readOnly = f.isReadOnly(lit)
+	defer func() { f.readOnly = false }()
 	for i, elt := range lit.Elts {
 		if kv, ok := elt.(*ast.KeyValueExpr); ok {
 			if name, ok := kv.Key.(*ast.Ident); ok && f.fieldTakesEffect(t, f.info.ObjectOf(name)) {
@@ -96,6 +101,29 @@ func (f *finder) findInLiteral(lit *ast.CompositeLit) {
 			f.addEffects(elt)
 		}
 	}
+}
+
+// isReadOnly tells whether a literal is a tool that says that it changes nothing.
+func (f *finder) isReadOnly(lit *ast.CompositeLit) bool {
+	if !api.IsNamed(f.info.TypeOf(lit), api.Tool, "Tool") {
+		return false
+	}
+	for _, elt := range lit.Elts {
+		kv, ok := elt.(*ast.KeyValueExpr)
+		if !ok {
+			return false
+		}
+		if name, ok := kv.Key.(*ast.Ident); !ok || name.Name != "Class" {
+			continue
+		}
+		sel, ok := ast.Unparen(kv.Value).(*ast.SelectorExpr)
+		if !ok {
+			return false
+		}
+		class := f.info.ObjectOf(sel.Sel)
+		return class != nil && class.Pkg() != nil && class.Pkg().Path() == api.Tool && class.Name() == "ReadOnly"
+	}
+	return false
 }
 
 func (f *finder) findInReturn(ret *ast.ReturnStmt, stack []ast.Node) {
@@ -143,15 +171,16 @@ func (f *finder) fieldTakesEffect(owner types.Type, field types.Object) bool {
 // addEffects makes regions of the functions that e may stand for.
 func (f *finder) addEffects(e ast.Expr) {
 	for _, fn := range f.resolve(e) {
-		f.add(fn, true)
+		f.add(fn, true, f.readOnly)
 	}
 }
 
 // findHelpers follows the calls from effects to functions of this package, and
 // from these on.
 func (f *finder) findHelpers() {
-	for i := 0; i < len(f.found); i++ { // which grows
-		r := f.found[i]
+	for len(f.queue) > 0 {
+		r := f.queue[0]
+		f.queue = f.queue[1:]
 		r.Walk(func(n ast.Node, _ []ast.Node) {
 			call, ok := n.(*ast.CallExpr)
 			if !ok {
@@ -159,18 +188,22 @@ func (f *finder) findHelpers() {
 			}
 			for _, fn := range f.resolve(call.Fun) {
 				if fn.Pos() < r.Node.Pos() || fn.Pos() >= r.Node.End() {
-					f.add(fn, false)
+					f.add(fn, false, r.ReadOnly)
 				}
 			}
 		})
 	}
 }
 
-func (f *finder) add(fn ast.Node, effect bool) {
-	if f.regions[fn] != nil {
+func (f *finder) add(fn ast.Node, effect, readOnly bool) {
+	if r := f.regions[fn]; r != nil {
+		if r.ReadOnly && !readOnly { // and so is what it calls
+			r.ReadOnly = false
+			f.queue = append(f.queue, r)
+		}
 		return
 	}
-	r := &Region{Node: fn, Effect: effect, info: f.info, defs: f.defs, effects: f.regions}
+	r := &Region{Node: fn, Effect: effect, ReadOnly: readOnly, info: f.info, defs: f.defs, effects: f.regions}
 	switch fn := fn.(type) {
 	case *ast.FuncLit:
 		r.Type, r.Body = fn.Type, fn.Body
@@ -186,6 +219,7 @@ func (f *finder) add(fn ast.Node, effect bool) {
 	r.params, r.results = f.variables(r.Type.Params), f.variables(r.Type.Results)
 	f.regions[fn] = r
 	f.found = append(f.found, r)
+	f.queue = append(f.queue, r)
 }
 
 // variables returns those of a list that have names.

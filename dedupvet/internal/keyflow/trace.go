@@ -15,7 +15,7 @@ import (
 // Tracer follows values back to where they come from: through variables,
 // operators, conversions, and functions that make text, bytes and hashes of
 // their arguments. It stays within a function, but for functions of the package
-// that are no more than one return.
+// that are no more than a value and its return.
 type Tracer struct {
 	info    *types.Info
 	defs    *defs.Defs
@@ -27,6 +27,8 @@ type Trace struct {
 	// Source is the call or variable where it began, and Name what to call it.
 	Source ast.Expr
 	Name   string
+	// At is Source, or the call of a function of the package that it is in.
+	At ast.Expr
 	// Via are the assignments that it went through.
 	Via []Step
 }

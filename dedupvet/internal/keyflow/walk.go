@@ -2,6 +2,7 @@ package keyflow
 
 import (
 	"go/ast"
+	"go/token"
 	"go/types"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ type walk struct {
 	is    Is
 	seen  map[types.Object]bool
 	via   []Step
+	at    ast.Expr // the call that led into a wrapper
 	found []Trace
 }
 
@@ -93,7 +95,7 @@ func (w *walk) call(call *ast.CallExpr, index int) {
 	case w.is(call, fn, nil):
 		w.add(call, name(fn))
 	case w.defs.Func(fn) != nil:
-		w.wrapper(fn, index)
+		w.wrapper(call, fn, index)
 	case passesOn(fn):
 		if x := api.Receiver(w.info, call); x != nil {
 			w.expr(x, 0)
@@ -121,24 +123,67 @@ func (w *walk) args(call *ast.CallExpr) {
 
 // wrapper looks into a function of this package that only returns something. One
 // that does more may save what it makes, as it should.
-func (w *walk) wrapper(fn *types.Func, index int) {
-	decl := w.defs.Func(fn)
-	if w.seen[fn] || decl.Body == nil || len(decl.Body.List) != 1 {
+func (w *walk) wrapper(call *ast.CallExpr, fn *types.Func, index int) {
+	ret := onlyReturn(w.defs.Func(fn).Body, index)
+	if w.seen[fn] || ret == nil {
 		return
 	}
 	w.seen[fn] = true
-	if ret, ok := decl.Body.List[0].(*ast.ReturnStmt); ok {
-		switch {
-		case index < len(ret.Results):
-			w.expr(ret.Results[index], 0)
-		case len(ret.Results) == 1:
-			w.expr(ret.Results[0], index)
-		}
+	if w.at == nil { // the outermost one
+		w.at = call
+		defer func() { w.at = nil }()
+	}
+	switch {
+	case index < len(ret.Results):
+		w.expr(ret.Results[index], 0)
+	case len(ret.Results) == 1:
+		w.expr(ret.Results[0], index)
 	}
 }
 
+// onlyReturn is the return of a body that has nothing else, or only the variables
+// to return before it: `id := dedup.NewKey(); return id, nil`.
+func onlyReturn(body *ast.BlockStmt, index int) *ast.ReturnStmt {
+	if body == nil || len(body.List) == 0 || len(body.List) > 2 {
+		return nil
+	}
+	ret, ok := body.List[len(body.List)-1].(*ast.ReturnStmt)
+	if !ok || len(body.List) == 1 {
+		return ret
+	}
+	switch first := body.List[0].(type) {
+	case *ast.DeclStmt:
+	case *ast.AssignStmt:
+		if first.Tok != token.DEFINE {
+			return nil
+		}
+	default:
+		return nil
+	}
+	for i, result := range ret.Results {
+		if i != index && calls(result) { // which may save it
+			return nil
+		}
+	}
+	return ret
+}
+
+func calls(e ast.Expr) bool {
+	found := false
+	ast.Inspect(e, func(n ast.Node) bool {
+		_, isCall := n.(*ast.CallExpr)
+		found = found || isCall
+		return !found
+	})
+	return found
+}
+
 func (w *walk) add(source ast.Expr, name string) {
-	w.found = append(w.found, Trace{Source: source, Name: name, Via: slices.Clone(w.via)})
+	at := w.at
+	if at == nil {
+		at = source
+	}
+	w.found = append(w.found, Trace{Source: source, Name: name, At: at, Via: slices.Clone(w.via)})
 }
 
 // passesOn tells whether what fn returns is made of its arguments, and no more.

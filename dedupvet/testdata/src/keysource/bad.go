@@ -81,6 +81,16 @@ func throughWrapper() dedup.Call {
 	return dedup.Call{Key: newID()} // want `Call.Key comes from uuid.NewString`
 }
 
+func newPrefixedID() (string, error) {
+	id := uuid.NewString()
+	return "k-" + id, nil
+}
+
+func throughLongerWrapper() (dedup.Call, error) {
+	id, err := newPrefixedID()
+	return dedup.Call{Key: id}, err // want `Call.Key comes from uuid.NewString`
+}
+
 // A key that goes through functions of the package is judged where it is made.
 func throughParameters(id string) {
 	book(id, uuid.NewString()) // want `Call.Key comes from uuid.NewString`

@@ -8,7 +8,10 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-var ErrNoRows, ErrTooManyRows = errors.New("no rows"), errors.New("too many rows")
+var (
+	ErrNoRows, ErrTooManyRows = errors.New("no rows"), errors.New("too many rows")
+	ErrTxClosed               = errors.New("tx is closed")
+)
 
 type Tx interface {
 	Begin(ctx context.Context) (Tx, error)
@@ -67,4 +70,12 @@ type beginner interface {
 func BeginFunc(ctx context.Context, db beginner, fn func(Tx) error) error { return nil }
 
 func CollectRows[T any](rows Rows, fn func(Row) (T, error)) ([]T, error) { return nil, nil }
-func RowTo[T any](row Row) (T, error)                                    { var t T; return t, nil }
+func CollectExactlyOneRow[T any](rows Rows, fn func(Row) (T, error)) (t T, err error) {
+	return t, nil
+}
+
+func ForEachRow(rows Rows, scans []any, fn func() error) (pgconn.CommandTag, error) {
+	return pgconn.CommandTag{}, nil
+}
+
+func RowTo[T any](row Row) (T, error) { var t T; return t, nil }

@@ -9,7 +9,10 @@ import (
 
 type Class int
 
-const Write Class = 1
+const (
+	Write    Class = 1
+	ReadOnly Class = 2
+)
 
 type Tool[In, Out any] struct {
 	Name  string

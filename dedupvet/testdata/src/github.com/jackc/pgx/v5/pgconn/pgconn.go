@@ -7,7 +7,12 @@ type CommandTag struct{}
 
 type PgError struct{ Code string }
 
-func (e *PgError) Error() string { return e.Code }
+func (e *PgError) Error() string    { return e.Code }
+func (e *PgError) SQLState() string { return e.Code }
+
+type ConnectError struct{}
+
+func (e *ConnectError) Error() string { return "no connection" }
 
 type MultiResultReader struct{}
 

@@ -1,0 +1,77 @@
+// Package ignore leaves out the findings that a comment silences.
+package ignore
+
+import (
+	"bytes"
+	"go/ast"
+	"go/token"
+	"strings"
+
+	"golang.org/x/tools/go/analysis"
+)
+
+const directive = "//dedupvet:ignore"
+
+// Run is the Run of an analyzer without the findings on the line of a comment
+// `//dedupvet:ignore reason`, or on the line below one that stands alone. Without
+// a reason they stay: the next reader is to know why.
+func Run(run func(*analysis.Pass) (any, error)) func(*analysis.Pass) (any, error) {
+	return func(pass *analysis.Pass) (any, error) {
+		silent := lines(pass)
+		heard := *pass
+		heard.Report = func(d analysis.Diagnostic) {
+			if !silent[at(pass.Fset, d.Pos)] {
+				pass.Report(d)
+			}
+		}
+		return run(&heard)
+	}
+}
+
+// line is one of a file as it is on disk, whatever //line says.
+type line struct {
+	file string
+	n    int
+}
+
+func at(fset *token.FileSet, pos token.Pos) line {
+	p := fset.PositionFor(pos, false)
+	return line{p.Filename, p.Line}
+}
+
+// lines are those with findings that are silenced.
+func lines(pass *analysis.Pass) map[line]bool {
+	silent := make(map[line]bool)
+	for _, file := range pass.Files {
+		for _, group := range file.Comments {
+			for _, comment := range group.List {
+				if !hasReason(comment) {
+					continue
+				}
+				here := at(pass.Fset, comment.Pos())
+				if standsAlone(pass, comment) {
+					here.n++
+				}
+				silent[here] = true
+			}
+		}
+	}
+	return silent
+}
+
+func hasReason(comment *ast.Comment) bool {
+	reason, ok := strings.CutPrefix(comment.Text, directive)
+	return ok && strings.HasPrefix(reason, " ") && strings.TrimSpace(reason) != ""
+}
+
+// standsAlone tells whether there is nothing before a comment on its line: then it
+// is about the next one.
+func standsAlone(pass *analysis.Pass, comment *ast.Comment) bool {
+	pos := pass.Fset.PositionFor(comment.Pos(), false)
+	text, err := pass.ReadFile(pos.Filename)
+	if err != nil || pos.Offset > len(text) {
+		return false
+	}
+	before := text[:pos.Offset]
+	return len(bytes.TrimSpace(before[bytes.LastIndexByte(before, '\n')+1:])) == 0
+}
