@@ -20,7 +20,7 @@
 // (bytes at which an answer is cut, delays) follows from a seed, which a failure
 // names; DEDUPTEST_SEED repeats it.
 //
-// A tool whose effect is one statement takes about three seconds and 540 calls, 400
+// A tool whose effect is one statement takes about three seconds and 570 calls, 400
 // of them two times 200 at once (measured, on two cores).
 //
 // The Proxy can be used on its own, for faults that Verify does not know.

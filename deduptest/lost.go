@@ -6,54 +6,83 @@ import "time"
 // cut behind one of the first ten is always in the middle.
 const middle = 10
 
+// strike is a fault that meets the nth statement of a call.
+type strike struct {
+	n     int
+	what  string // happens to the statement
+	fault Fault
+}
+
 func (sc *scene) notExecuted() {
-	s := sc.open(nil)
-	if s == nil {
-		return
-	}
+	var strikes []strike
 	for n := range sc.v.plan.units {
-		sc.struck(s, n+1, "never reached the server", Fault{Kind: DropRequest})
+		strikes = append(strikes, strike{n + 1, "never reached the server", Fault{Kind: DropRequest}})
 	}
-	sc.struck(s, sc.v.plan.deciding, "was cut on its way to the server",
-		Fault{Kind: CutRequest, Bytes: 1 + sc.rng.Int64N(middle)})
+	sc.strikeTwice(append(strikes, strike{sc.v.plan.deciding, "was cut on its way to the server",
+		Fault{Kind: CutRequest, Bytes: 1 + sc.rng.Int64N(middle)}}))
 }
 
 func (sc *scene) answerLost() {
-	s := sc.open(nil)
-	if s == nil {
-		return
-	}
-	decisive := []struct {
-		what  string
-		fault Fault
-	}{
-		{"was answered, and the answer lost", Fault{Kind: ResetAnswer}},
-		{"was answered, and the connection closed", Fault{Kind: CloseAnswer}},
-		{"was answered, and the answer cut in the middle", Fault{Kind: CutAnswer, Bytes: 1 + sc.rng.Int64N(middle)}},
-		{"was executed without its Sync", Fault{Kind: OmitSync}},
-		{"came late, when the connection was already gone",
+	deciding := sc.v.plan.deciding
+	decisive := []strike{
+		{deciding, "was answered, and the answer lost", Fault{Kind: ResetAnswer}},
+		{deciding, "was answered, and the connection closed", Fault{Kind: CloseAnswer}},
+		{deciding, "was answered, and the answer cut in the middle", Fault{Kind: CutAnswer, Bytes: 1 + sc.rng.Int64N(middle)}},
+		{deciding, "was executed without its Sync", Fault{Kind: OmitSync}},
+		{deciding, "came late, when the connection was already gone",
 			Fault{Kind: LateRequest, Delay: time.Duration(1+sc.rng.IntN(40)) * time.Millisecond}},
 	}
 	others := []Kind{ResetAnswer, CloseAnswer, CutAnswer}
+	var strikes []strike
 	for n := range sc.v.plan.units {
-		if n+1 == sc.v.plan.deciding {
-			for _, d := range decisive {
-				sc.struck(s, n+1, d.what, d.fault)
-			}
+		if n+1 == deciding {
+			strikes = append(strikes, decisive...)
 			continue
 		}
 		kind := others[sc.rng.IntN(len(others))]
-		sc.struck(s, n+1, "was answered, and the answer lost", Fault{Kind: kind, Bytes: 1 + sc.rng.Int64N(middle)})
+		strikes = append(strikes, strike{n + 1, "was answered, and the answer lost",
+			Fault{Kind: kind, Bytes: 1 + sc.rng.Int64N(middle)}})
+	}
+	sc.strikeTwice(strikes)
+}
+
+// strikeTwice tries all strikes on a Deduper as in production, which gets over
+// them, and again on one that leaves them to the tool.
+func (sc *scene) strikeTwice(strikes []strike) {
+	sc.strikeAll(sc.open(nil), strikes)
+	sc.strikeAll(sc.openOnce(), strikes)
+}
+
+// strikeAll tries nothing where no stage could be opened.
+func (sc *scene) strikeAll(s *stage, strikes []strike) {
+	if s == nil {
+		return
+	}
+	for _, st := range strikes {
+		sc.struck(s, st)
 	}
 }
 
-// struck is a case in which a fault meets the nth statement of a call, which then
-// is made again.
-func (sc *scene) struck(s *stage, n int, what string, fault Fault) {
-	tr := sc.begin("%s %s", sc.v.plan.name(n), what)
-	fault.At, fault.Skip = AtStatement, n-1
+// What is told of a case whose Deduper gives up at once: always, and where the tool
+// answers all the same and is wrong.
+const (
+	oneAttempt     = ", with a Deduper that makes one attempt"
+	oneAttemptHint = "; did the tool meet an error and answer all the same? It must return the error, or call again with the same key, Try.Key"
+)
+
+// struck is a case in which a fault meets a call, which then is made again.
+func (sc *scene) struck(s *stage, st strike) {
+	tr := sc.begin("%s %s", sc.v.plan.name(st.n), st.what)
+	if s.once {
+		tr.what += oneAttempt
+	}
+	fault := st.fault
+	fault.At, fault.Skip = AtStatement, st.n-1
 	injected := s.proxy.Inject(fault)
-	_ = tr.call(s) // whether it gets over the fault or fails: the next one must be answered
+	err := tr.call(s) // whether it gets over the fault or fails: the next one must be answered
+	if s.once && err == nil {
+		tr.hint = oneAttemptHint
+	}
 	tr.applied(injected)
 	tr.insist(s)
 	tr.insist(s)

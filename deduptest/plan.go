@@ -18,7 +18,7 @@ type plan struct {
 
 // rehearse makes a call without faults and looks what it sends.
 func (v *verification) rehearse(ctx context.Context) (plan, error) {
-	s, err := v.openStage(ctx, nil)
+	s, err := v.openStage(ctx, v.tool, nil)
 	if err != nil {
 		return plan{}, err
 	}

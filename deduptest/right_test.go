@@ -40,6 +40,15 @@ func do(ctx context.Context, try deduptest.Try) (any, error) {
 	return result.Value, err
 }
 
+// doAgain calls again by itself, with the same key.
+func doAgain(ctx context.Context, try deduptest.Try) (any, error) {
+	answer, err := do(ctx, try)
+	for i := 0; i < 3 && dedup.IsRetryable(err) && ctx.Err() == nil; i++ {
+		answer, err = do(ctx, try)
+	}
+	return answer, err
+}
+
 func doTx(ctx context.Context, try deduptest.Try) (any, error) {
 	var result dedup.Result[ticket]
 	for {
@@ -107,7 +116,7 @@ func rightTools() []deduptest.Tool {
 	}
 	return []deduptest.Tool{
 		tool("do", do), tool("do_tx", doTx), tool("do_statement", doStatement), tool("do_steps", doSteps),
-		impatient, claiming, strict, simple,
+		tool("do_again", doAgain), impatient, claiming, strict, simple,
 	}
 }
 

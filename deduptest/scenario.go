@@ -14,10 +14,14 @@ const (
 	// be refused with dedup.ErrKeyReused and have no effect.
 	OtherArguments Scenario = "other arguments"
 	// NotExecuted keeps each statement of the call from the server in turn, and cuts
-	// the last one in the middle.
+	// the last one in the middle. All of it is done twice: with Tool.Options, and
+	// with a Deduper that gives up at the first fault (Retry.MaxAttempts 1), so that
+	// the tool's own code meets the error. It may return it, or call again with the
+	// same key.
 	NotExecuted Scenario = "failure before execution"
 	// AnswerLost lets the server execute a statement and takes its answer away: of
-	// each statement in turn, and in five ways of the one that commits.
+	// each statement in turn, and in five ways of the one that commits. It is done
+	// twice, as NotExecuted.
 	AnswerLost Scenario = "answer lost after execution"
 	// Cancelled cancels the call's context at each statement, before the server has
 	// it and after.

@@ -19,8 +19,19 @@ type scene struct {
 
 // open opens a stage that is closed with the scene. It returns nil, and fails the
 // scenario, when that does not work.
-func (sc *scene) open(tracer pgx.QueryTracer) *stage {
-	s, err := sc.v.openStage(sc.ctx, tracer)
+func (sc *scene) open(tracer pgx.QueryTracer) *stage { return sc.openFor(sc.v.tool, tracer) }
+
+// openOnce opens a stage whose Deduper gives up at the first fault.
+func (sc *scene) openOnce() *stage {
+	s := sc.openFor(sc.v.tool.once(), nil)
+	if s != nil {
+		s.once = true
+	}
+	return s
+}
+
+func (sc *scene) openFor(tool Tool, tracer pgx.QueryTracer) *stage {
+	s, err := sc.v.openStage(sc.ctx, tool, tracer)
 	if err != nil {
 		sc.failf("%v", err)
 		return nil

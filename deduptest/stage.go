@@ -18,24 +18,26 @@ type stage struct {
 	proxy   *Proxy
 	pool    *pgxpool.Pool
 	deduper *dedup.Deduper
+	// once tells that the Deduper gives up at the first fault, see Tool.once.
+	once bool
 }
 
 // openStage returns a stage on which one call has been made. So what comes after
 // has no first look at the table in it, and mostly nothing to prepare.
-func (v *verification) openStage(ctx context.Context, tracer pgx.QueryTracer) (*stage, error) {
+func (v *verification) openStage(ctx context.Context, tool Tool, tracer pgx.QueryTracer) (*stage, error) {
 	proxy, err := NewProxy(v.url)
 	if err != nil {
 		return nil, err
 	}
 	key := v.newKey()
-	s, err := v.tool.stage(ctx, proxy.URL(), key, tracer)
+	s, err := tool.stage(ctx, proxy.URL(), key, tracer)
 	if err != nil {
 		proxy.Close()
 		return nil, err
 	}
 	s.proxy = proxy
 	v.counted = -1
-	if r := <-v.tool.start(ctx, v.patience, s, key, 0); r.err != nil {
+	if r := <-tool.start(ctx, v.patience, s, key, 0); r.err != nil {
 		_ = s.close(v.patience)
 		return nil, fmt.Errorf("a first call, without any fault, fails: %w", r.err)
 	}

@@ -29,6 +29,8 @@ type Tool struct {
 	Count func(ctx context.Context, db *pgxpool.Pool) (int, error)
 
 	// Options are those that the tool's Deduper has in production. Default nil.
+	// [NotExecuted] and [AnswerLost] use them twice: as they are, and with
+	// Retry.MaxAttempts 1.
 	Options *dedup.Options
 
 	// Configure changes the configuration of the pools that the tool gets, to
@@ -50,6 +52,19 @@ type Try struct {
 	// others for another one. An argument such as a title or an amount may be made
 	// of it. It is 0 but for the calls of [OtherArguments].
 	Variant int
+}
+
+// once returns the tool with a Deduper that makes one attempt. With the attempts of
+// production it gets over every fault, and code of the tool that handles its
+// errors would never be run.
+func (t Tool) once() Tool {
+	var options dedup.Options
+	if t.Options != nil {
+		options = *t.Options
+	}
+	options.Retry.MaxAttempts = 1
+	t.Options = &options
+	return t
 }
 
 // check says what is missing.

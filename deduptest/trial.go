@@ -21,6 +21,7 @@ type trial struct {
 	first   string
 	history []string // what each call came to
 	trouble []string
+	hint    string // what may be the cause, should there be trouble
 }
 
 // begin starts a case with a fresh key.
@@ -41,7 +42,7 @@ func (sc *scene) begin(format string, args ...any) *trial {
 func (tr *trial) end() {
 	tr.v.counted = tr.checkEffects(1)
 	if len(tr.trouble) > 0 {
-		tr.failf("%s: %s [%s]", tr.what, strings.Join(tr.trouble, "; "), strings.Join(tr.history, ", "))
+		tr.failf("%s: %s [%s]%s", tr.what, strings.Join(tr.trouble, "; "), strings.Join(tr.history, ", "), tr.hint)
 	}
 }
 

@@ -32,6 +32,12 @@ type wrongTool struct {
 func wrongs() []wrongTool {
 	sequential := []deduptest.Scenario{deduptest.Repeated, deduptest.Restarted}
 	concurrent := []deduptest.Scenario{deduptest.TwoAtOnce, deduptest.EightAtOnce, deduptest.ManyAtOnce}
+	// A Deduper that retries as in production hides these mistakes in all others.
+	gaveUp := []deduptest.Scenario{deduptest.NotExecuted, deduptest.AnswerLost}
+	undisturbed := []deduptest.Scenario{
+		deduptest.Repeated, deduptest.Restarted, deduptest.OtherArguments, deduptest.Cancelled,
+		deduptest.BackendTerminated, deduptest.Panicked, deduptest.TwoAtOnce,
+	}
 	and := func(some []deduptest.Scenario, more ...deduptest.Scenario) []deduptest.Scenario {
 		return slices.Concat(some, more)
 	}
@@ -65,8 +71,10 @@ func wrongs() []wrongTool {
 				answer, _ := do(ctx, try)
 				return answer, nil
 			},
-			finds:  []deduptest.Scenario{deduptest.Cancelled, deduptest.OtherArguments},
-			passes: and(sequential, deduptest.NotExecuted, deduptest.AnswerLost, deduptest.TwoAtOnce),
+			finds: []deduptest.Scenario{
+				deduptest.Cancelled, deduptest.OtherArguments, deduptest.NotExecuted, deduptest.AnswerLost,
+			},
+			passes: and(sequential, deduptest.TwoAtOnce),
 			says:   "answered without an error, and has no effect",
 		},
 		{
@@ -184,7 +192,38 @@ func wrongs() []wrongTool {
 			passes: sequential,
 			says:   "2 effects instead of 1",
 		},
+		{
+			name:   "key minted per retry",
+			call:   retriedWithNewKey,
+			finds:  gaveUp,
+			passes: undisturbed,
+			says:   "with a Deduper that makes one attempt: two callers get different answers; 2 effects instead of 1",
+		},
+		{
+			name:   "unknown outcome told as success",
+			call:   madeUp,
+			finds:  gaveUp,
+			passes: undisturbed,
+			says:   "with a Deduper that makes one attempt: the call is answered without an error, and has no effect in the database",
+		},
 	}
+}
+
+func retriedWithNewKey(ctx context.Context, try deduptest.Try) (any, error) {
+	answer, err := do(ctx, try)
+	for i := 0; i < 3 && dedup.IsRetryable(err) && ctx.Err() == nil; i++ {
+		try.Key = dedup.NewKey()
+		answer, err = do(ctx, try)
+	}
+	return answer, err
+}
+
+func madeUp(ctx context.Context, try deduptest.Try) (any, error) {
+	answer, err := do(ctx, try)
+	if errors.Is(err, dedup.ErrOutcomeUnknown) || errors.Is(err, dedup.ErrAttemptsExhausted) {
+		return ticket{}, nil
+	}
+	return answer, err
 }
 
 func insertAlone(ctx context.Context, try deduptest.Try) (opened ticket, err error) {
