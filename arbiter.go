@@ -36,19 +36,24 @@ var arbiterProblems = [...]string{
 	"a rule can swallow a record",
 }
 
-// arbiterSQL asks the catalogue and never the table, so that it cannot fail and
+// arbiterSQL asks about the table and its partitions, and whether a trigger can
+// swallow what is inserted or, where a claim is completed, updated ($2). It asks the catalogue and never the table, so that it cannot fail and
 // abort a caller's transaction.
-const arbiterSQL = `SELECT t.oid IS NULL,
+const arbiterSQL = `WITH RECURSIVE rels AS (
+       SELECT c.oid FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+        WHERE n.nspname = $1::text AND c.relname = 'tool_dedup'
+       UNION ALL SELECT h.inhrelid FROM pg_catalog.pg_inherits h JOIN rels ON h.inhparent = rels.oid)
+SELECT t.oid IS NULL,
        t.oid IS NOT NULL AND NOT EXISTS (
          SELECT FROM pg_catalog.pg_index i
           WHERE i.indrelid = t.oid AND i.indisprimary AND i.indisvalid AND i.indimmediate
             AND (SELECT array_agg(a.attname::text ORDER BY a.attname::text)
                    FROM pg_catalog.pg_attribute a
                   WHERE a.attrelid = t.oid AND a.attnum = ANY (i.indkey)) = ARRAY['key', 'scope', 'tool']),
-       t.oid IS NOT NULL AND t.relpersistence <> 'p',
-       EXISTS (SELECT FROM pg_catalog.pg_trigger g
-                WHERE g.tgrelid = t.oid AND NOT g.tgisinternal AND g.tgenabled <> 'D'
-                  AND g.tgtype & 6 = 6 AND g.tgtype & 1 = 1), -- BEFORE, INSERT, FOR EACH ROW
+       EXISTS (SELECT FROM rels JOIN pg_catalog.pg_class c ON c.oid = rels.oid WHERE c.relpersistence <> 'p'),
+       EXISTS (SELECT FROM pg_catalog.pg_trigger g JOIN rels ON g.tgrelid = rels.oid
+                WHERE NOT g.tgisinternal AND g.tgenabled <> 'D'
+                  AND g.tgtype & 3 = 3 AND (g.tgtype & 4 <> 0 OR $2::bool AND g.tgtype & 16 <> 0)), -- BEFORE, FOR EACH ROW, INSERT or UPDATE
        EXISTS (SELECT FROM pg_catalog.pg_rewrite r WHERE r.ev_class = t.oid AND r.ev_type = '3'),
        pg_catalog.version() ~ '^PostgreSQL [0-9]+(\.|beta|rc|devel| |$)' AND pg_catalog.version() !~ '-YB-'
          AND NOT EXISTS (SELECT FROM pg_catalog.pg_extension e WHERE e.extname = 'citus')
@@ -67,7 +72,7 @@ func (d *Deduper) trustArbiter(ctx context.Context, db interface {
 	}
 	var found [len(arbiterProblems)]bool
 	var plain bool
-	err := db.QueryRow(ctx, arbiterSQL, d.opts.Schema).Scan(&found[0], &found[1], &found[2], &found[3], &found[4], &plain)
+	err := db.QueryRow(ctx, arbiterSQL, d.opts.Schema, d.opts.Order == ClaimFirst).Scan(&found[0], &found[1], &found[2], &found[3], &found[4], &plain)
 	if err != nil {
 		return err
 	}

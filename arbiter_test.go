@@ -14,6 +14,8 @@ import (
 // mended.
 func TestArbiter(t *testing.T) {
 	t.Parallel()
+	partitioned := `ALTER TABLE tool_dedup RENAME TO plain_dedup; ALTER TABLE plain_dedup RENAME CONSTRAINT tool_dedup_pkey TO plain_dedup_pkey;
+		CREATE TABLE tool_dedup (LIKE plain_dedup, CONSTRAINT tool_dedup_pkey PRIMARY KEY (scope, tool, key)) PARTITION BY HASH (scope); `
 	swallow := `CREATE FUNCTION swallow() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'; `
 	for name, c := range map[string]struct{ spoil, mend, says string }{
 		"Missing": {
@@ -50,6 +52,17 @@ func TestArbiter(t *testing.T) {
 			spoil: swallow + `CREATE TRIGGER s BEFORE INSERT ON tool_dedup FOR EACH ROW EXECUTE FUNCTION swallow()`,
 			mend:  `DROP TRIGGER s ON tool_dedup`,
 			says:  "trigger",
+		},
+		"SwallowingTriggerOfAPartition": {
+			spoil: swallow + partitioned + `CREATE TABLE part PARTITION OF tool_dedup FOR VALUES WITH (MODULUS 1, REMAINDER 0);
+				CREATE TRIGGER s BEFORE INSERT ON part FOR EACH ROW EXECUTE FUNCTION swallow()`,
+			mend: `DROP TRIGGER s ON part`,
+			says: "trigger",
+		},
+		"UnloggedPartition": {
+			spoil: partitioned + `CREATE UNLOGGED TABLE part PARTITION OF tool_dedup FOR VALUES WITH (MODULUS 1, REMAINDER 0)`,
+			mend:  `ALTER TABLE part SET LOGGED`,
+			says:  "UNLOGGED",
 		},
 		"SwallowingRule": {
 			spoil: `CREATE RULE s AS ON INSERT TO tool_dedup DO INSTEAD NOTHING`,

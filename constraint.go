@@ -78,13 +78,15 @@ func (f failure) ownState(req *request) (attemptState, error) {
 	switch {
 	case f.atRecord && isConflict(f.err):
 		return attemptConflict, f.err
-	case IsTransient(f.err), f.lost && isConnectionLost(f.err):
+	case IsTransient(f.err), errors.Is(f.err, ErrRestartTx), f.lost && isConnectionLost(f.err):
 		return attemptRetry, f.err
 	case sqlState(f.err) == codeIdleInTransaction:
 		return attemptFailed, fmt.Errorf("%w: %w", ErrEffectIdle, f.err)
 	case f.atRecord:
 		return attemptFailed, fmt.Errorf("dedup: writing the record: %w", cleaned(f.err))
 	case errors.As(f.err, &notFinal):
+		return attemptFailed, f.err
+	case errors.Is(f.err, ErrTxControl):
 		return attemptFailed, f.err
 	case errors.As(f.err, &final):
 		return attemptRefusal, final.err

@@ -233,8 +233,6 @@ func TestWinnerSwept(t *testing.T) {
 		}
 		return f.rival(ctx, call("k"), "rival", ticket{ID: 99})
 	}}
-	// The look-up outside a transaction is the only unit that tries the lock
-	// and begins nothing.
 	held := proxy.Arm(faultproxy.Fault{Kind: faultproxy.Hold, Where: isPeek})
 
 	pending := f.start(ctx, f.d, call("k"), e.run)
@@ -251,9 +249,9 @@ func TestWinnerSwept(t *testing.T) {
 	require.Equal(t, 1, f.records(t))
 }
 
-// isPeek picks the looks of LockFirst outside a transaction.
+// isPeek picks the looks of LockFirst that are no attempt.
 func isPeek(u faultproxy.Unit) bool {
-	return len(u.Executes) == 2 && faultproxy.AtSQL("pg_try_advisory_xact_lock_shared(")(u)
+	return len(u.Executes) == 4 && faultproxy.AtSQL("pg_try_advisory_xact_lock_shared(")(u)
 }
 
 // proxied is setup with a fault proxy between the fixture's pool and the server.

@@ -94,8 +94,9 @@ func Do[R any](ctx context.Context, d *Deduper, call Call, effect Effect[R]) (Re
 //
 // It works behind a savepoint, so that an effect that fails leaves tx as it was
 // before: the transaction stays usable. It makes one attempt. A twin in flight
-// is waited for inside Postgres, which finds deadlocks, for at most MaxWait and
-// the session's lock_timeout; then the answer is ErrInFlight and tx stays
+// is waited for inside Postgres, which finds deadlocks, for at most MaxWait or
+// the session's lock_timeout, whichever is shorter, and as long again for whoever
+// holds a record that may be forgotten; then the answer is ErrInFlight and tx stays
 // healthy. [ErrRestartTx] means that the whole transaction must be rolled back
 // and run again. Use READ COMMITTED, and the same order of keys in every
 // transaction.

@@ -168,6 +168,7 @@ type notedRow struct {
 }
 
 func (r notedRow) Scan(dest ...any) error {
+	r.e.watchScan(dest)
 	err := r.Row.Scan(dest...)
 	r.e.note(err)
 	return err
@@ -184,6 +185,20 @@ func (r notedRows) Err() error {
 	err := r.Rows.Err()
 	r.e.note(err)
 	return err
+}
+
+func (r notedRows) Scan(dest ...any) error {
+	r.e.watchScan(dest)
+	return r.Rows.Scan(dest...)
+}
+
+// watchScan notes where pgx hands its own rows, which have a Conn, to the caller.
+func (e *effectTx) watchScan(dest []any) {
+	if len(dest) == 1 {
+		if _, ok := dest[0].(pgx.RowScanner); ok {
+			e.root.unseen.Store(true)
+		}
+	}
 }
 
 func (r notedRows) Conn() *pgx.Conn {
@@ -298,6 +313,7 @@ func (e *effectTx) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 	if err != nil {
 		return pgx.FailedBatchResults(b, err)
 	}
+	e.root.unseen.Store(true) // its rows have a Conn
 	return e.tx.SendBatch(ctx, b)
 }
 

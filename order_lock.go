@@ -37,7 +37,7 @@ func (o *lockFirst) openIn(ctx context.Context, on *line, mark string, req *requ
 	p.queueID(o.sql.lookup, &req.identity)
 	var open opening
 	forgotten, err := o.read(p.send(ctx), &open)
-	if err == nil && open.busy && req.maxWait >= 0 {
+	if err == nil && open.busy {
 		forgotten, err = o.await(ctx, on, req, &open)
 	}
 	if err == nil && forgotten && !open.busy {
@@ -65,7 +65,7 @@ func (o *lockFirst) read(a *answers, open *opening) (forgotten bool, err error) 
 // own: its snapshot must be younger than the lock.
 func (o *lockFirst) await(ctx context.Context, on *line, req *request, open *opening) (forgotten bool, err error) {
 	p := on.pipeline()
-	readHurried := o.sql.queueHurried(p, req.maxWait, o.sql.lockWait, intParam(req.lock))
+	readHurried := o.sql.queueHurried(p, hurried(req.maxWait), o.sql.lockWait, intParam(req.lock))
 	p.queueID(o.sql.lookup, &req.identity)
 	a := p.send(ctx)
 	err = readHurried(a, func() error { _, err := a.exec(); return err })
@@ -96,12 +96,20 @@ func (o *lockFirst) peek(ctx context.Context, on *line, req *request) (sighting,
 		return s, err
 	}
 	p := on.pipeline()
+	p.queueBegin(&o.sql.peekBegin)
 	p.queue(o.sql.peekLock, intParam(req.lock))
 	p.queueID(o.sql.lookup, &req.identity)
+	p.queue(o.sql.rollback)
 	a := p.send(ctx)
-	err := a.scan(&a.row.locked)
+	_, err := a.exec()
+	if err == nil {
+		err = a.scan(&a.row.locked)
+	}
 	if err == nil {
 		_, err = s.see(a)
+	}
+	if err == nil {
+		_, err = a.exec()
 	}
 	s.busy = !a.row.locked && !s.found
 	return s, a.close(err)

@@ -35,6 +35,9 @@ const (
 // transient faults, or its context ended too early. It is false for answers
 // (refused, expired, reused) and for misuse.
 func IsRetryable(err error) bool {
+	if saysUnknown(err) {
+		return true // whatever ended the attempts
+	}
 	// An answer stays one whatever it wraps.
 	for _, answer := range [...]error{ErrRefused, ErrExpired, ErrKeyReused, ErrBroken, ErrConflict, ErrArbiter, ErrResult, ErrTxControl, ErrEffectIdle} {
 		if errors.Is(err, answer) {
@@ -45,6 +48,20 @@ func IsRetryable(err error) bool {
 		errors.Is(err, ErrAttemptsExhausted) || errors.Is(err, ErrRestartTx) ||
 		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) ||
 		IsTransient(err)
+}
+
+// saysUnknown tells whether err, behind what callers wrapped around it, is an
+// *[OutcomeUnknownError], and not an answer that has one as its cause.
+func saysUnknown(err error) bool {
+	for ; err != nil; err = errors.Unwrap(err) {
+		switch err.(type) {
+		case *OutcomeUnknownError:
+			return true
+		case *RefusedError, *finalError, *ResultError:
+			return false
+		}
+	}
+	return false
 }
 
 // IsTransient tells whether err is a server's or network's fault that a fresh

@@ -47,7 +47,7 @@ func TestIsRetryable(t *testing.T) {
 		dedup.ErrInFlight, &dedup.OutcomeUnknownError{}, &dedup.AttemptsError{}, &dedup.RestartTxError{Err: errors.New("x")},
 		context.Canceled, context.DeadlineExceeded, &pgconn.PgError{Code: "40001"},
 		// It may have happened, whatever ended the attempts.
-		&dedup.OutcomeUnknownError{Cause: context.Canceled},
+		&dedup.OutcomeUnknownError{Cause: context.Canceled}, &dedup.OutcomeUnknownError{Cause: &dedup.ResultError{Err: errors.New("x")}},
 	} {
 		require.True(t, dedup.IsRetryable(fmt.Errorf("wrapped: %w", err)), "%v", err)
 	}

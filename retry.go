@@ -31,14 +31,15 @@ type doCall struct {
 	// there was none or when it is known by now.
 	unknown   error
 	conflicts int
-	// renewed counts the connections that were given up because their prepared
-	// statements were gone. When it comes to all of the pool's, a pooler loses them.
+	// renewed counts the connections that were given up, one after the other, because
+	// their prepared statements were gone. When it comes to all of the pool's, a pooler
+	// loses them.
 	renewed int32
 	// reprepared tells that DoTogether has asked once more with the statement
 	// prepared anew.
 	reprepared bool
-	// looked tells that a call that may not wait has looked a second time.
-	looked bool
+	// looks counts how often a call that may not wait has looked again.
+	looks int
 	// gone tells that the effect ended its transaction and then panicked.
 	gone bool
 }
@@ -167,7 +168,7 @@ func (c *doCall) step(ctx context.Context) (step, error) {
 		return stepFailed, a.err
 	case attemptConflict:
 		c.d.traceConflict(ctx, c.req, a.err, false)
-		if c.conflicts++; c.conflicts > maxConflicts {
+		if c.conflicts++; c.conflicts > maxConflicts || c.conflicts >= c.d.opts.Retry.MaxAttempts {
 			return stepFailed, conflictError(c.req, a.err)
 		}
 	case attemptUnknown:
@@ -184,13 +185,23 @@ func (c *doCall) found(rec record) (step, error) {
 	return stepSettled, nil
 }
 
-// wait waits for a twin. A call that may not wait looks once more, lest it be
-// sent away because of a neighbour who only looked.
+// maxLooks bounds how often a call that may not wait looks again after it has met
+// somebody. With LockFirst a look shows whether that was a twin or a neighbour who
+// only looked; with ClaimFirst it does not, and the next attempt has to.
+func (d *Deduper) maxLooks() int {
+	if d.opts.Order == LockFirst {
+		return 50
+	}
+	return 1
+}
+
+// wait waits for a twin. A call that may not wait looks again, lest it be sent away
+// because of a neighbour who only looked.
 func (c *doCall) wait(ctx context.Context, look lookFunc) (step, error) {
 	var seen sighting
 	var err error
-	if c.patience.max < 0 && !c.looked {
-		c.looked = true
+	if c.patience.max < 0 && c.looks < c.d.maxLooks() {
+		c.looks++
 		if seen, err = c.d.look(ctx, c.req, look); err == nil && seen.busy {
 			err = ErrInFlight
 		}

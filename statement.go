@@ -56,6 +56,9 @@ func SQL(sql string, args ...any) Statement { return Statement{SQL: sql, Args: a
 // Connections keep the statement prepared, with the types that its parameters had
 // then. After an ALTER TABLE … TYPE of a column that it writes, reset the pool.
 //
+// One statement runs at the isolation level that is the connection's default, and
+// in the transaction of Do at that of the Options.
+//
 // Where one statement cannot do both ([Options.SeparateStatements]; on servers
 // that are no plain PostgreSQL, with ClaimFirst, and at stricter isolation levels
 // than READ COMMITTED), they go as two in the transaction of Do, with the same

@@ -19,6 +19,10 @@ type statements struct {
 	// usual are the statements that every call of the order in use may need.
 	usual []query
 	begin begin
+	// peekBegin and rollback are around a look: its look-up needs a snapshot that
+	// is younger than its lock, whatever isolation level is the session's default.
+	peekBegin begin
+	rollback  query
 	// lock tries the identity's lock and prepares the transaction; lockWait
 	// waits for it and lockCapped gives up locking after maxLocksPerTx.
 	lock       query
@@ -28,8 +32,8 @@ type statements struct {
 	// the end of the pipeline.
 	peekLock query
 	// prepare is lock without a lock, join the same for a caller's transaction.
-	// hurry sets a lock_timeout for the statement that follows, and unhurry
-	// gives the session's own back.
+	// hurry sets a lock_timeout for the statement that follows, unless the
+	// session's own is shorter, and unhurry gives that back.
 	prepare query
 	join    query
 	hurry   query
@@ -113,7 +117,8 @@ RETURNING created_at, expires_at, forget_at`, table, columns, outcomeInTx, times
 		prepare: newQuery(`SELECT true, pg_catalog.now(), ` + prepared),
 		join:    newQuery(`SELECT true, pg_catalog.now(), ''`),
 		hurry: newQuery(`SELECT pg_catalog.set_config('tool_dedup.lock_timeout', pg_catalog.current_setting('lock_timeout'), true),
-       pg_catalog.set_config('lock_timeout', $1::text, true)`),
+       pg_catalog.set_config('lock_timeout', CASE WHEN own.max <> '0' AND own.max::interval < $1::bigint * interval '1 millisecond' THEN own.max ELSE $1::bigint::text END, true)
+  FROM (SELECT pg_catalog.current_setting('lock_timeout') AS max) own`),
 		unhurry: newQuery(`SELECT pg_catalog.set_config('lock_timeout', pg_catalog.current_setting('tool_dedup.lock_timeout'), true)`),
 
 		lookup: newQuery(fmt.Sprintf(`SELECT fingerprint, arg_digests, outcome, result, created_at, expires_at, forget_at, pg_catalog.now()
@@ -145,7 +150,9 @@ ON CONFLICT (scope, tool, key) DO UPDATE
        created_at = EXCLUDED.created_at, expires_at = EXCLUDED.expires_at, forget_at = EXCLUDED.forget_at
  WHERE held.outcome = 'claimed' OR 1 / (held.outcome = 'claimed')::int = 0`)),
 
-		commit: newQuery("commit"),
+		commit:    newQuery("commit"),
+		rollback:  newQuery("rollback"),
+		peekBegin: newBegin(pgx.ReadCommitted),
 
 		forget: newQuery(fmt.Sprintf(`DELETE FROM %s
  WHERE scope = $1::text AND tool = $2::text AND key = $3::text AND forget_at <= pg_catalog.now()`, table)),
@@ -179,7 +186,7 @@ ON CONFLICT (scope, tool, key) DO UPDATE
 	if opts.Order == ClaimFirst {
 		sql.usual = []query{sql.begin.query, sql.prepare, sql.hurry, sql.claim, sql.unhurry, sql.lookup, sql.complete, sql.commit}
 	} else {
-		sql.usual = []query{sql.begin.query, sql.lock, sql.lookup, sql.insert, sql.commit, sql.peekLock}
+		sql.usual = distinct([]query{sql.begin.query, sql.lock, sql.lookup, sql.insert, sql.commit, sql.peekLock, sql.peekBegin.query, sql.rollback})
 	}
 	return sql
 }

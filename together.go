@@ -191,7 +191,7 @@ func (t *together) step(ctx context.Context) (step, *entry, error) {
 	case attemptConflict:
 		c := a.bad.c
 		t.d.traceConflict(ctx, c.req, a.err, false)
-		if c.conflicts++; c.conflicts > maxConflicts {
+		if c.conflicts++; c.conflicts > maxConflicts || c.conflicts >= t.d.opts.Retry.MaxAttempts {
 			return stepFailed, a.bad, conflictError(c.req, a.err)
 		}
 	case attemptBroken:

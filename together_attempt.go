@@ -3,6 +3,8 @@ package dedup
 import (
 	"context"
 	"fmt"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // jointAttempt is what one attempt of many calls came to.
@@ -28,7 +30,7 @@ func (t *together) attempt(ctx context.Context, rest []*entry) jointAttempt {
 	defer d.release(ctx, pooled)
 	conn := pooled.Conn()
 	if err := d.trustArbiter(ctx, conn); err != nil {
-		return jointAttempt{attempt: d.unstarted(ctx, err)}
+		return t.unopened(ctx, conn, err)
 	}
 	j := d.newJointTx(conn, rest)
 	if t.narrow {
@@ -38,13 +40,9 @@ func (t *together) attempt(ctx context.Context, rest []*entry) jointAttempt {
 	// two of these could hold what the other needs, again and again.
 	busy, err := j.open(ctx, 1)
 	if err != nil {
-		dropSpoiled(ctx, conn, err)
-		if sqlState(err) == codePreparedMissing && t.renewed < d.pool.Stat().MaxConns() {
-			t.renewed++ // as in doCall
-			return jointAttempt{attempt: attempt{state: attemptAgain}}
-		}
-		return jointAttempt{attempt: d.unstarted(ctx, hintPooler(err))}
+		return t.unopened(ctx, conn, err)
 	}
+	t.renewed = 0
 	if bad := t.misjudged(j.started); bad != nil {
 		return jointAttempt{attempt: attempt{state: attemptFailed}, bad: bad}
 	}
@@ -55,6 +53,16 @@ func (t *together) attempt(ctx context.Context, rest []*entry) jointAttempt {
 		return jointAttempt{attempt: attempt{state: attemptFound}}
 	}
 	return t.attemptOn(ctx, j)
+}
+
+// unopened is doCall.unopened for the calls together.
+func (t *together) unopened(ctx context.Context, conn *pgx.Conn, err error) jointAttempt {
+	dropSpoiled(ctx, conn, err)
+	if sqlState(err) == codePreparedMissing && t.renewed < t.d.pool.Stat().MaxConns() {
+		t.renewed++
+		return jointAttempt{attempt: attempt{state: attemptAgain}}
+	}
+	return jointAttempt{attempt: t.d.unstarted(ctx, hintPooler(err))}
 }
 
 // attemptOn is attempt in a transaction that has been opened.

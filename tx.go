@@ -60,7 +60,7 @@ func (c *doCall) attempt(ctx context.Context) attempt {
 	defer c.d.release(ctx, pooled) // rolls back, after a panic too
 	conn := pooled.Conn()
 	if err := c.d.trustArbiter(ctx, conn); err != nil {
-		return c.d.unstarted(ctx, err)
+		return c.unopened(ctx, conn, err)
 	}
 	if c.sendsWhole(conn) {
 		return c.attemptWhole(ctx, conn)
@@ -73,16 +73,14 @@ func (c *doCall) attempt(ctx context.Context) attempt {
 func (c *doCall) attemptOn(ctx context.Context, conn *pgx.Conn) attempt {
 	d := c.d
 	open, err := d.order.open(ctx, lineOf(conn), c.req)
+	if err == nil {
+		c.renewed = 0
+	}
 	switch {
 	case sqlState(err) == codeUniqueViolation: // of a claim
 		return attempt{state: attemptConflict, err: err}
 	case err != nil:
-		dropSpoiled(ctx, conn, err)
-		if sqlState(err) == codePreparedMissing && c.renewed < d.pool.Stat().MaxConns() {
-			c.renewed++ // somebody has discarded what was prepared
-			return attempt{state: attemptAgain, err: err}
-		}
-		return d.unstarted(ctx, hintPooler(err))
+		return c.unopened(ctx, conn, err)
 	case open.found:
 		return attempt{state: attemptFound, rec: open.rec}
 	case open.busy:
@@ -115,6 +113,16 @@ func (c *doCall) attemptOn(ctx context.Context, conn *pgx.Conn) attempt {
 		dropSpoiled(ctx, conn, err)
 		return attempt{state: attemptUndecided, alone: d.conclusive(), failure: failure{err: err, atRecord: atRecord, lost: lost}}
 	}
+}
+
+// unopened is what an attempt came to that failed before its transaction was open.
+func (c *doCall) unopened(ctx context.Context, conn *pgx.Conn, err error) attempt {
+	dropSpoiled(ctx, conn, err)
+	if sqlState(err) == codePreparedMissing && c.renewed < c.d.pool.Stat().MaxConns() {
+		c.renewed++ // somebody has discarded what was prepared
+		return attempt{state: attemptAgain, err: err}
+	}
+	return c.d.unstarted(ctx, hintPooler(err))
 }
 
 // conclusive tells whether finding an identity free proves that earlier attempts

@@ -109,14 +109,24 @@ func (d *Deduper) lookOnly(ctx context.Context, on *line, req *request) (sightin
 	return d.sql.look(ctx, on, req)
 }
 
-// look takes a connection for one look and gives it back. An error tells why the
-// context has ended, where it has.
+// look takes a connection for one look and gives it back, and another where what
+// was prepared on that has been discarded. An error tells why the context has ended,
+// where it has.
 func (d *Deduper) look(ctx context.Context, req *request, look lookFunc) (seen sighting, err error) {
 	defer func() {
 		if err != nil && ctx.Err() != nil {
 			err = withContext(ctx, err)
 		}
 	}()
+	for renewed := int32(0); ; renewed++ {
+		seen, err = d.lookOnce(ctx, req, look)
+		if sqlState(err) != codePreparedMissing || renewed >= d.pool.Stat().MaxConns() {
+			return seen, err
+		}
+	}
+}
+
+func (d *Deduper) lookOnce(ctx context.Context, req *request, look lookFunc) (seen sighting, err error) {
 	conn, err := d.acquire(ctx)
 	if err != nil {
 		return sighting{}, err
