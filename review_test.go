@@ -3,6 +3,7 @@ package dedup_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -287,11 +288,27 @@ func TestLookersAreNoTwins(t *testing.T) {
 	for range 100 {
 		_, err := dedup.Do(ctx, f.d, c, func(context.Context, pgx.Tx) (ticket, error) { return ticket{}, errPaper })
 		require.ErrorIs(t, err, errPaper)
-		tx := f.begin(t, ctx)
-		_, err = dedup.DoTx(ctx, f.d, tx, c, effect("k"))
-		require.NoError(t, err)
-		require.NoError(t, tx.Rollback(ctx))
 	}
+}
+
+// DoTx cannot look again: it waits some milliseconds, in which who only looks is gone.
+func TestDoTxThatMayNotWaitGivesLookersTime(t *testing.T) {
+	t.Parallel()
+	ctx, f, proxy := proxied(t, plain, nil)
+	twin, err := f.direct(t).Pool().Begin(ctx)
+	require.NoError(t, err)
+	defer func() { _ = twin.Rollback(ctx) }()
+	_, err = dedup.DoTx(ctx, f.d, twin, call("k"), effect("k"))
+	require.NoError(t, err)
+	tx := f.begin(t, ctx)
+	proxy.Reset()
+	c := call("k")
+	c.MaxWait = -1
+	_, err = dedup.DoTx(ctx, f.d, tx, c, effect("k"))
+	require.ErrorIs(t, err, dedup.ErrInFlight)
+	require.True(t, slices.ContainsFunc(proxy.Snapshot().Statements, func(sql string) bool {
+		return strings.Contains(sql, "pg_advisory_xact_lock(")
+	}), "it waits inside Postgres")
 }
 
 // A look needs a snapshot that is younger than its lock, whatever the database's
