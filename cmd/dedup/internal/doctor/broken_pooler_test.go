@@ -42,6 +42,10 @@ func poolerScenarios() []scenario {
 			name: "PoolerThatTakesTurns", place: at("transaction", "cache_statement", "server_round_robin = 1", "min_pool_size = 3"),
 			errors: wrong, evidence: pooler + "cache_statement",
 		},
+		{
+			name: "PoolerWithAServerForEachClient", place: at("transaction", "cache_statement", "server_round_robin = 1", "min_pool_size = 2", "default_pool_size = 2"),
+			errors: wrong, evidence: pooler + "cache_statement",
+		},
 		{name: "PoolerWithOneConnection", place: at("transaction", "", "default_pool_size = 1"), errors: wrong, evidence: pooler + "cache_statement"},
 		{name: "PoolerWithDescribeExec", place: at("transaction", "describe_exec"), errors: wrong, evidence: pooler + "describe_exec"},
 		{name: "PoolerWithExecIsFine", place: at("transaction", "exec"), evidence: pooler + "exec"},

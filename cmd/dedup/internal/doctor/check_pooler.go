@@ -144,7 +144,9 @@ func shareServers(ctx context.Context, one, two *pgx.Conn) (bool, error) {
 }
 
 // tracksPrepared tells whether the pooler knows which client has prepared what:
-// two clients then use one name each for itself, on whatever server connection.
+// two clients then use one name each for itself, on whatever server connection, and
+// get their own answers: where there are as many server connections as clients each
+// may have the name, from one client or the other.
 func tracksPrepared(ctx context.Context, one, two *pgx.Conn) (bool, error) {
 	name := "dedup_doctor_" + strings.ToLower(rand.Text()[:12])
 	clients := []*pgx.Conn{one, two}
@@ -155,15 +157,19 @@ func tracksPrepared(ctx context.Context, one, two *pgx.Conn) (bool, error) {
 			}
 		}
 	}()
-	for _, conn := range clients {
-		if _, err := conn.Prepare(ctx, name, "SELECT 1"); err != nil {
+	for own, conn := range clients {
+		if _, err := conn.Prepare(ctx, name, fmt.Sprintf("SELECT %d", own)); err != nil {
 			return judgePrepared(err)
 		}
 	}
 	for range poolerLooks {
-		for _, conn := range clients {
-			if _, err := conn.Exec(ctx, name); err != nil {
+		for own, conn := range clients {
+			var got int
+			if err := conn.QueryRow(ctx, name).Scan(&got); err != nil {
 				return judgePrepared(err)
+			}
+			if got != own {
+				return false, nil
 			}
 		}
 		if _, err := serverPID(ctx, one); err != nil { // out of step, as above
