@@ -36,9 +36,9 @@ var arbiterProblems = [...]string{
 	"a rule can swallow a record",
 }
 
-// arbiterSQL asks about the table and its partitions, and whether a trigger can
-// swallow what is inserted or, where a claim is completed, updated ($2). It asks the catalogue and never the table, so that it cannot fail and
-// abort a caller's transaction.
+// arbiterSQL asks about the table and its partitions. A trigger of updates can
+// swallow the record where a claim is completed ($2). It asks the catalogue and
+// never the table, so that it cannot fail and abort a caller's transaction.
 const arbiterSQL = `WITH RECURSIVE rels AS (
        SELECT c.oid FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
         WHERE n.nspname = $1::text AND c.relname = 'tool_dedup'

@@ -97,7 +97,8 @@ func Do[R any](ctx context.Context, d *Deduper, call Call, effect Effect[R]) (Re
 // is waited for inside Postgres, which finds deadlocks, for at most MaxWait or
 // the session's lock_timeout, whichever is shorter, and as long again for whoever
 // holds a record that may be forgotten; then the answer is ErrInFlight and tx stays
-// healthy. [ErrRestartTx] means that the whole transaction must be rolled back
+// healthy. A negative MaxWait is 5 ms here, lest somebody who only looks is taken
+// for a twin. [ErrRestartTx] means that the whole transaction must be rolled back
 // and run again. Use READ COMMITTED, and the same order of keys in every
 // transaction.
 //

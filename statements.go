@@ -28,8 +28,7 @@ type statements struct {
 	lock       query
 	lockWait   query
 	lockCapped query
-	// peekLock tries the lock outside a transaction, where it is given back at
-	// the end of the pipeline.
+	// peekLock tries the lock for a look, which gives it back at once.
 	peekLock query
 	// prepare is lock without a lock, join the same for a caller's transaction.
 	// hurry sets a lock_timeout for the statement that follows, unless the

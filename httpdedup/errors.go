@@ -14,8 +14,8 @@ var (
 	// ErrBodyRead: a layer around, or Options.Scope or Tool, has read the request's
 	// body, or the beginning of it, and put nothing in its place, so that it cannot
 	// be compared with a retry's. A body of chunks without a byte in them looks the
-	// same: a client that has nothing to send sends Content-Length: 0. Told to Options.OnError; the client is answered with 500, and nothing
-	// has run.
+	// same: a client that has nothing to send sends Content-Length: 0. Told to
+	// Options.OnError; the client is answered with 500, and nothing has run.
 	ErrBodyRead = errors.New("httpdedup: the body was read before the middleware: put what parses forms or bodies behind it, or give the request its body back")
 
 	// ErrResponse: a handler answered in a way that cannot be stored, so that its

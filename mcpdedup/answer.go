@@ -23,7 +23,7 @@ func (e *exposed) answered(a tool.Answer) *mcp.CallToolResult {
 	if a.Key == "" || a.FirstAt.IsZero() {
 		return res // there is no record
 	}
-	res.Meta = recordMeta(a.Key, isDuplicate(a), a.FirstAt)
+	res.Meta = recordMeta(a.Key, isDuplicate(a.Replayed, a.Recovered), a.FirstAt)
 	if a.Lookalike != nil {
 		res.Meta[MetaLookalike] = lookalikeMeta(a.Lookalike)
 	}
@@ -32,7 +32,7 @@ func (e *exposed) answered(a tool.Answer) *mcp.CallToolResult {
 
 // isDuplicate tells whether nothing was done now: a recovered answer is that of
 // this very call.
-func isDuplicate(a tool.Answer) bool { return a.Replayed && !a.Recovered }
+func isDuplicate(replayed, recovered bool) bool { return replayed && !recovered }
 
 func recordMeta(key string, duplicate bool, firstAt time.Time) mcp.Meta {
 	return mcp.Meta{MetaKey: key, MetaDuplicate: duplicate, MetaFirstAt: rfc3339(firstAt)}
@@ -50,7 +50,7 @@ func envelope(a tool.Answer) json.RawMessage {
 	if a.FirstAt.IsZero() {
 		return append(b, `,"duplicate":false}`...)
 	}
-	if isDuplicate(a) {
+	if isDuplicate(a.Replayed, a.Recovered) {
 		b = append(b, `,"duplicate":true`...)
 	} else {
 		b = append(b, `,"duplicate":false`...)

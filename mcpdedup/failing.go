@@ -170,7 +170,7 @@ func lookalikeFailure(alike *tool.LookalikeError) failure {
 }
 
 func refusedFailure(refused *dedup.RefusedError) failure {
-	told := failure{code: CodeRefused, text: refused.Message, meta: mcp.Meta{MetaDuplicate: refused.Replayed && !refused.Recovered, MetaFirstAt: rfc3339(refused.CreatedAt)}}
+	told := failure{code: CodeRefused, text: refused.Message, meta: mcp.Meta{MetaDuplicate: isDuplicate(refused.Replayed, refused.Recovered), MetaFirstAt: rfc3339(refused.CreatedAt)}}
 	if ofDatabase(refused.Message) {
 		// An error of the database's or of its driver's that was recorded as the
 		// answer, by a tool that records all errors. Of a replay there is nothing

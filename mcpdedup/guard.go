@@ -92,5 +92,5 @@ func (g *guard) run(ctx context.Context, scope string, t taken, effect dedup.Eff
 	if err != nil {
 		return nil, err
 	}
-	return replay(result.Value, recordMeta(t.key, result.Replayed && !result.Recovered, result.CreatedAt))
+	return replay(result.Value, recordMeta(t.key, isDuplicate(result.Replayed, result.Recovered), result.CreatedAt))
 }
