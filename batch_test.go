@@ -153,9 +153,13 @@ func TestBatchSizes(t *testing.T) {
 				var seen []dedup.BatchProgress
 				opts := &dedup.BatchOptions{Size: size, Progress: func(p dedup.BatchProgress) { seen = append(seen, p) }}
 				for _, replayed := range []bool{false, true} {
+					d := f.d
+					if replayed { // by somebody who has not met them
+						d = newDeduper(t, f.pool, &f.opts)
+					}
 					seen = nil
 					i := 0
-					for out := range dedup.DoBatch[ticket](ctx, f.d, slices.Values(singles("k", n)), opts) {
+					for out := range dedup.DoBatch[ticket](ctx, d, slices.Values(singles("k", n)), opts) {
 						require.NoError(t, out.Err)
 						require.Equal(t, i, out.Index)
 						require.Equal(t, replayed, out.Result.Replayed)

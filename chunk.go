@@ -36,7 +36,7 @@ func unsettled(entries []*entry) []*entry {
 	return slices.DeleteFunc(slices.Clone(entries), (*entry).settled)
 }
 
-func (e *entry) looksFirst() bool { return e.c.req.lookFirst }
+func (e *entry) looksFirst() bool { return e.c.looksFirst() }
 
 // run settles every entry: most of them together, and one by one those that
 // cannot be.

@@ -78,7 +78,7 @@ func (d *Deduper) attemptChunkWhole(ctx context.Context, conn *pgx.Conn, entries
 	}
 	if bad != nil {
 		bad.c.sentWhole = true // the next attempt is to tell why
-		lineOf(conn).outdateAfter(bad.c.sql.inChunk, err)
+		lineOf(conn).outdateAfter(bad.c.sql.withRecord, err)
 	}
 	return spoiledBy(bad, err, entries)
 }
@@ -142,10 +142,10 @@ func (d *Deduper) attemptChunkApart(ctx context.Context, conn *pgx.Conn, entries
 func (d *Deduper) queueChunk(ctx context.Context, on *line, entries []*entry) (*pipeline, *entry, error) {
 	queries := make([]query, len(entries))
 	for i, e := range entries {
-		queries[i] = e.c.sql.inChunk
+		queries[i] = e.c.sql.withRecord
 	}
 	if err := on.prepare(ctx, distinct(queries)...); err != nil {
-		bad := slices.IndexFunc(entries, func(e *entry) bool { return on.prepared[e.c.sql.inChunk.name] == nil })
+		bad := slices.IndexFunc(entries, func(e *entry) bool { return on.prepared[e.c.sql.withRecord.name] == nil })
 		if bad < 0 || !isPlainError(err) {
 			return nil, nil, err
 		}
@@ -153,8 +153,8 @@ func (d *Deduper) queueChunk(ctx context.Context, on *line, entries []*entry) (*
 	}
 	p := on.callersPipeline()
 	for _, e := range entries {
-		if err := p.queueWhole(e.c.sql.inChunk, e.c.sql, e.c.req, &d.opts); err != nil {
-			on.outdate(e.c.sql.inChunk)
+		if err := p.queueWhole(e.c.sql.withRecord, e.c.sql, e.c.req); err != nil {
+			on.outdate(e.c.sql.withRecord)
 			return nil, e, err
 		}
 	}
@@ -166,7 +166,7 @@ func (d *Deduper) queueChunk(ctx context.Context, on *line, entries []*entry) (*
 func readChunk(a *answers, entries []*entry) (records []record, bad *entry, err error) {
 	for _, e := range entries {
 		rec := newRecord(e.c.req)
-		if err := rec.readWritten(a); err != nil && err != errSwallowed {
+		if err := rec.readWritten(a, e.c.req); err != nil && err != errSwallowed {
 			return records, e, err
 		}
 		records = append(records, rec)

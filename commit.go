@@ -87,7 +87,7 @@ func (d *Deduper) commit(ctx context.Context, conn *pgx.Conn, req *request, open
 	rec = d.queue(p, req, open, out, text)
 	p.queue(d.sql.commit)
 	a := p.send(p.uncancelled(ctx))
-	err = readRecord(a, &rec)
+	err = readRecord(a, &rec, req)
 	atRecord = err != nil
 	what, err = a.finish(conn.PgConn(), err)
 	return rec, what, atRecord, err
@@ -125,12 +125,12 @@ func (d *Deduper) queue(p *pipeline, req *request, open *opening, out outcome, t
 	return rec
 }
 
-// readRecord reads the answer of the statement that queue queued: the record's
-// times.
-func readRecord(a *answers, rec *record) error {
-	times := &a.row.times
-	err := a.scan(&times[0], &times[1], &times[2])
-	rec.createdAt, rec.expiresAt, rec.forgetAt, rec.seenAt = times[0], times[1], times[2], times[0]
+// readRecord reads the answer of the statement that queue queued: when the record
+// was written.
+func readRecord(a *answers, rec *record, req *request) error {
+	at := &a.row.times[0]
+	err := a.scan(at)
+	rec.bear(*at, req)
 	if err == pgx.ErrNoRows {
 		return errSwallowed
 	}

@@ -130,7 +130,7 @@ func row(b *pgproto3.Backend, values ...string) {
 func TestClassifyCommit(t *testing.T) {
 	t.Parallel()
 
-	recorded := func(b *pgproto3.Backend) { row(b, fakeNow, fakeNow, fakeNow) }
+	recorded := func(b *pgproto3.Backend) { row(b, fakeNow) }
 	tag := func(text string) *pgproto3.CommandComplete {
 		return &pgproto3.CommandComplete{CommandTag: []byte(text)}
 	}

@@ -37,10 +37,11 @@ const (
 	viaDo        callWay = iota
 	viaStatement         // DoStatement
 	viaSeparate          // DoStatement with Options.SeparateStatements
+	viaCalm              // DoStatement, when no replay is expected
 )
 
 // whole tells that effect and record are one statement at first.
-func (v variant) whole() bool { return v.way == viaStatement }
+func (v variant) whole() bool { return v.way == viaStatement || v.way == viaCalm }
 
 // tries is how often a call runs an effect that fails: what the error of a whole
 // statement means is found out apart.
@@ -51,12 +52,21 @@ func (v variant) tries() int {
 	return 1
 }
 
+// inVain is how often a duplicate that is not expected runs the effect: the whole
+// statement finds out at its end, and all that it did is undone.
+func (v variant) inVain() int {
+	if v.way == viaCalm {
+		return 1
+	}
+	return 0
+}
+
 func (v variant) String() string {
 	name := strings.NewReplacer(" ", "", "_", "").Replace(v.order.String() + "-" + string(v.isolation))
 	if v.mode != 0 {
 		name += "-" + v.mode.String()
 	}
-	return name + [...]string{"", "-statement", "-separate"}[v.way]
+	return name + [...]string{"", "-statement", "-separate", "-calm"}[v.way]
 }
 
 // locks tells that attempts take the identity's lock and insert at the end.
@@ -111,6 +121,7 @@ func (v variant) setup(t *testing.T, opts *dedup.Options, conf ...func(*pgxpool.
 	}
 	ctx, b := setup(t, &f.opts, f.conf...)
 	f.bundle = b
+	f.calm(f.d)
 	if v.way != viaDo {
 		f.puppets = newPuppeteer(t, b)
 	}
@@ -124,7 +135,15 @@ func (f *fixture) peer(t *testing.T, change ...func(*dedup.Options)) *dedup.Dedu
 	for _, c := range change {
 		c(&opts)
 	}
-	return newDeduper(t, f.db.Pool(t, f.conf...), &opts)
+	d := newDeduper(t, f.db.Pool(t, f.conf...), &opts)
+	f.calm(d)
+	return d
+}
+
+func (f *fixture) calm(d *dedup.Deduper) {
+	if f.v.way == viaCalm {
+		d.Calm()
+	}
 }
 
 // tool is an effect that counts its runs. Its answer is the number of the run,

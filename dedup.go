@@ -19,6 +19,8 @@ type Deduper struct {
 	flights flights
 	trace   tracers
 	texts   statementTexts
+	// foresight is for statements.
+	foresight foresight
 	// whole tells that the options let effect and record be one statement, plain
 	// that the server can: see writesWhole.
 	whole   bool
@@ -46,7 +48,7 @@ func New(pool *pgxpool.Pool, opts *Options) (*Deduper, error) {
 	sql := newStatements(&resolved)
 	return &Deduper{
 		pool: pool, opts: resolved, sql: sql, order: newOrder(&resolved, sql), trace: trace,
-		texts: statementTexts{table: sql.table, async: resolved.AsyncCommit},
+		texts: statementTexts{table: sql.table, async: resolved.AsyncCommit, limit: resolved.MaxResultBytes},
 		whole: !resolved.SeparateStatements && resolved.Order == LockFirst && resolved.Isolation == pgx.ReadCommitted,
 	}, nil
 }

@@ -102,7 +102,7 @@ func (c *txCall) record(ctx context.Context, open *opening, out outcome, text st
 	rec := c.d.queue(p, c.req, open, out, text)
 	p.queue(query{text: "release savepoint " + c.mark})
 	a := p.send(ctx)
-	err := readRecord(a, &rec)
+	err := readRecord(a, &rec, c.req)
 	atRecord := err != nil
 	if err = a.close(err); err == nil {
 		c.s.rec, c.s.executed = rec, true

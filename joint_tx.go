@@ -272,9 +272,10 @@ func (j *jointTx) readRecords(a *answers, from, to int, hurried bool) (records [
 		}
 	}
 	for i := from; i < to; i++ {
-		rec := newRecord(j.entries[i].c.req)
+		req := j.entries[i].c.req
+		rec := newRecord(req)
 		rec.result = j.results[i]
-		switch err := readRecord(a, &rec); err {
+		switch err := readRecord(a, &rec, req); err {
 		case nil:
 		case errSwallowed:
 			rec.createdAt = time.Time{}

@@ -148,7 +148,7 @@ func newOrder(opts *Options, sql *statements) order {
 func (p *pipeline) queueWritten(st query, req *request, started time.Time, out outcome, result param) {
 	p.queue(st, textParam(req.scope), textParam(req.tool), textParam(req.key), timeParam(started),
 		bytesParam(req.fingerprint[:]), bytesParam(req.argDigests), textParam(string(out)), result,
-		intParam(req.retention.keep()), intParam(req.retention.forget()))
+		ageParam(req.retention.keep()), ageParam(req.retention.forget()))
 }
 
 // queueID queues a statement whose parameters are an identity.

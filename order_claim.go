@@ -72,7 +72,7 @@ type readClaim func(a *answers, open *opening) (forgotten bool, err error)
 func (o *claimFirst) queueClaim(p *pipeline, req *request, limit time.Duration) readClaim {
 	readHurried := o.sql.queueHurried(p, limit, o.sql.claim,
 		textParam(req.scope), textParam(req.tool), textParam(req.key), bytesParam(req.fingerprint[:]), bytesParam(req.argDigests),
-		intParam(req.retention.keep()), intParam(req.retention.forget()))
+		ageParam(req.retention.keep()), ageParam(req.retention.forget()))
 	p.queueID(o.sql.lookup, &req.identity)
 	return func(a *answers, open *opening) (forgotten bool, err error) {
 		var claimed bool

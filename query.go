@@ -48,6 +48,7 @@ const (
 	paramBytes
 	paramInt
 	paramTime
+	paramAge
 )
 
 func textParam(s string) param { return param{kind: paramText, text: s} }
@@ -64,6 +65,9 @@ func bytesParam(b []byte) param {
 // timeParam keeps microseconds, as Postgres does.
 func timeParam(t time.Time) param { return param{kind: paramTime, n: t.UnixMicro()} }
 
+// ageParam keeps microseconds as well.
+func ageParam(d time.Duration) param { return param{kind: paramAge, n: d.Microseconds()} }
+
 // value is the parameter for pgx.
 func (p param) value() any {
 	switch p.kind {
@@ -75,6 +79,8 @@ func (p param) value() any {
 		return p.n
 	case paramTime:
 		return time.UnixMicro(p.n)
+	case paramAge:
+		return pgtype.Interval{Microseconds: p.n, Valid: true}
 	default:
 		return nil
 	}
@@ -91,6 +97,8 @@ func (p param) append(b []byte) ([]byte, int16) {
 		return appendInt64(b, p.n), pgtype.BinaryFormatCode
 	case paramTime:
 		return appendInt64(b, p.n-postgresEpoch), pgtype.BinaryFormatCode
+	case paramAge: // microseconds, days, months
+		return appendInt64(appendInt64(b, p.n), 0), pgtype.BinaryFormatCode
 	default:
 		return b, pgtype.TextFormatCode
 	}

@@ -27,8 +27,10 @@ func TestParams(t *testing.T) {
 	params := []param{
 		textParam(""), textParam("it's \"é\" 🚀 \\"), textParam("x"), bytesParam(nil), bytesParam([]byte{}), bytesParam([]byte{0, 0xff, '\''}),
 		intParam(-1 << 63), intParam(0), intParam(1<<63 - 1), timeParam(at), timeParam(at.AddDate(1000, 0, 0)),
+		ageParam(1999), ageParam(2*maxRetention + time.Microsecond),
 	}
-	const text = `SELECT $1::text, $2::text, $3::text, $4::bytea IS NULL, $5::bytea, $6::bytea, $7::bigint, $8::bigint, $9::bigint, $10::timestamptz, $11::timestamptz`
+	const text = `SELECT $1::text, $2::text, $3::text, $4::bytea IS NULL, $5::bytea, $6::bytea, $7::bigint, $8::bigint, $9::bigint, $10::timestamptz, $11::timestamptz,
+		(extract(epoch FROM $12::interval) * 1000000)::bigint, (extract(epoch FROM $13::interval) * 1000000)::bigint`
 	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol} {
 		t.Run(mode.String(), func(t *testing.T) {
 			t.Parallel()
@@ -51,7 +53,8 @@ func TestParams(t *testing.T) {
 				var empty, bytes []byte
 				var ints [3]int64
 				var times [2]time.Time
-				err = a.scan(&texts[0], &texts[1], &texts[2], &isNull, &empty, &bytes, &ints[0], &ints[1], &ints[2], &times[0], &times[1])
+				var ages [2]int64
+				err = a.scan(&texts[0], &texts[1], &texts[2], &isNull, &empty, &bytes, &ints[0], &ints[1], &ints[2], &times[0], &times[1], &ages[0], &ages[1])
 				require.NoError(t, a.close(err))
 				require.Equal(t, [3]string{"", "it's \"é\" 🚀 \\", "x"}, texts)
 				require.True(t, isNull)
@@ -60,6 +63,7 @@ func TestParams(t *testing.T) {
 				require.Equal(t, [3]int64{-1 << 63, 0, 1<<63 - 1}, ints)
 				require.True(t, times[0].Equal(at.Truncate(time.Microsecond)), times[0])
 				require.True(t, times[1].Equal(at.AddDate(1000, 0, 0).Truncate(time.Microsecond)), times[1])
+				require.Equal(t, [2]int64{1, (2*maxRetention + time.Microsecond).Microseconds()}, ages)
 			}
 			require.Equal(t, mode == pgx.QueryExecModeCacheStatement, on.prepared[q.name] != nil)
 		})

@@ -86,6 +86,13 @@ type recordRow struct {
 	columns                 [8]any
 }
 
+// bear gives a record that req has just written its times. Postgres has added the
+// same ages to the same moment.
+func (r *record) bear(at time.Time, req *request) {
+	r.createdAt, r.seenAt = at, at
+	r.expiresAt, r.forgetAt = at.Add(req.retention.keep()), at.Add(req.retention.forget())
+}
+
 // forgotten tells whether the identity may be used anew.
 func (r *record) forgotten() bool { return !r.seenAt.Before(r.forgetAt) }
 

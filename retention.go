@@ -67,6 +67,8 @@ func (r Retention) resolve(fallback Retention) (Retention, string) {
 	return r, ""
 }
 
-// keep and forget are the two ages in microseconds, Postgres' resolution.
-func (r Retention) keep() int64   { return r.Result.Microseconds() }
-func (r Retention) forget() int64 { return (r.Result + max(r.Tombstone, 0)).Microseconds() }
+// keep and forget are the two ages, in Postgres' resolution.
+func (r Retention) keep() time.Duration { return r.Result.Truncate(time.Microsecond) }
+func (r Retention) forget() time.Duration {
+	return (r.Result + max(r.Tombstone, 0)).Truncate(time.Microsecond)
+}

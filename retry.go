@@ -85,7 +85,7 @@ const (
 
 // run makes attempts until one settles the call, within Options.Retry.
 func (c *doCall) run(ctx context.Context) (settled, error) {
-	if c.req.lookFirst {
+	if c.looksFirst() {
 		seen, err := c.d.look(ctx, c.req, c.d.lookOnly)
 		if err == nil && seen.found { // else an attempt finds out
 			_, _ = c.found(seen.rec)
@@ -120,6 +120,12 @@ func (c *doCall) run(ctx context.Context) (settled, error) {
 			return c.s, c.ended(err)
 		}
 	}
+}
+
+// looksFirst tells whether a replay is likely. Do looks in the trip that begins
+// its transaction, so that only statements gain by a guess.
+func (c *doCall) looksFirst() bool {
+	return c.req.lookFirst || c.sql != nil && c.d.foresight.met(c.req.lock)
 }
 
 // ended tells the caller of a lost COMMIT that its outcome is still open,

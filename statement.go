@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 
@@ -34,7 +35,7 @@ func SQL(sql string, args ...any) Statement { return Statement{SQL: sql, Args: a
 // DoStatement is Do for an effect that is one SQL statement. Effect and record
 // go to the server together, as one statement and in one round trip, which is
 // faster than the transaction that the effect alone would need. A replay takes
-// two, or one with Call.LookFirst.
+// two, or one with Call.LookFirst or where d has met the call before.
 //
 // The result is the row that stmt returns, as a JSON object with the names of
 // its columns: Postgres writes it (row_to_json), so that numbers keep all their
@@ -46,7 +47,11 @@ func SQL(sql string, args ...any) Statement { return Statement{SQL: sql, Args: a
 // Everything else is as with Do, and both can serve calls of one tool. A
 // duplicate, a twin in flight and every error of the statement make the server
 // undo it, and log an error; what it means is then found out the way Do goes,
-// which may run the statement once more.
+// which may run the statement once more. After a hundred first calls in a row, d
+// expects no replay and leaves it to the primary key: then a duplicate that d has
+// not met runs its statement and has it undone, at the price of dead rows and a line
+// in the server's log that names scope, tool and key. Set Call.LookFirst where that
+// is not wanted.
 //
 // Cancelling ctx while the statement is on its way leaves its outcome unknown,
 // which is answered with ErrOutcomeUnknown: there is no COMMIT apart that could
@@ -92,6 +97,12 @@ func admitStatement[R any](ctx context.Context, d *Deduper, call Call, stmt Stat
 
 // answerStatement is answer for results that Postgres wrote.
 func answerStatement[R any](ctx context.Context, d *Deduper, req *request, s settled, err error) (Result[R], error) {
+	switch {
+	case err == nil:
+		d.foresight.meet(req.lock, s.executed || s.recovered)
+	case errors.Is(err, ErrOutcomeUnknown), errors.Is(err, ErrInFlight):
+		d.foresight.meet(req.lock, false)
+	}
 	var value R
 	var unfit error
 	if err == nil && s.executed && s.rec.outcome == outcomeDone {

@@ -32,9 +32,13 @@ func (c *doCall) attemptWhole(ctx context.Context, conn *pgx.Conn) attempt {
 	c.sentWhole = true
 	on := lineOf(conn)
 	p := on.callersPipeline()
-	err := on.prepare(ctx, c.sql.withRecord)
+	whole := c.sql.withRecord
+	if c.d.foresight.wary() {
+		whole = c.sql.withLook
+	}
+	err := on.prepare(ctx, whole)
 	if err == nil {
-		err = p.queueWhole(c.sql.withRecord, c.sql, c.req, &c.d.opts)
+		err = p.queueWhole(whole, c.sql, c.req)
 	}
 	if err != nil { // nothing was sent
 		dropSpoiled(ctx, conn, err)
@@ -42,7 +46,7 @@ func (c *doCall) attemptWhole(ctx context.Context, conn *pgx.Conn) attempt {
 	}
 	rec := newRecord(c.req)
 	a := p.send(ctx)
-	err = rec.readWritten(a)
+	err = rec.readWritten(a, c.req)
 	swallowed := err == errSwallowed
 	if swallowed {
 		err = nil
@@ -62,7 +66,7 @@ func (c *doCall) attemptWhole(ctx context.Context, conn *pgx.Conn) attempt {
 		c.adrift = true
 		return attempt{state: attemptUnknown, err: err}
 	default:
-		on.outdateAfter(c.sql.withRecord, err)
+		on.outdateAfter(whole, err)
 		dropSpoiled(ctx, conn, err)
 		return attempt{state: attemptAgain, err: err}
 	}
@@ -92,16 +96,16 @@ func newRecord(req *request) record {
 	return record{fingerprint: req.fingerprint, argDigests: req.argDigests, outcome: outcomeDone}
 }
 
-// readWritten reads what withRecord returns.
-func (r *record) readWritten(a *answers) error {
+// readWritten reads what withRecord and withLook return.
+func (r *record) readWritten(a *answers, req *request) error {
 	row := &a.row
-	err := a.scan(&row.result, &row.times[0], &row.times[1], &row.times[2])
+	err := a.scan(&row.result, &row.times[0])
 	switch err {
 	case pgx.ErrNoRows:
 		return errSwallowed
 	case nil:
 		r.result = *row.result
-		r.createdAt, r.expiresAt, r.forgetAt, r.seenAt = row.times[0], row.times[1], row.times[2], row.times[0]
+		r.bear(row.times[0], req)
 	}
 	return err
 }
@@ -109,7 +113,7 @@ func (r *record) readWritten(a *answers) error {
 // afterWhole says what comes after a statement that did not commit.
 func (c *doCall) afterWhole(ctx context.Context, err error) (step, error) {
 	switch sqlState(err) {
-	case codeUniqueViolation, codeInvalidText: // a lost race, or the gate of withRecord: most likely
+	case codeUniqueViolation, codeInvalidText: // a lost race, or the gate: most likely
 	default:
 		return stepAgain, nil
 	}

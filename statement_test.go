@@ -58,7 +58,7 @@ func TestStatementImpatientReplays(t *testing.T) {
 
 	ctx, f, proxy := proxied(t, plain, nil)
 	f.countRuns(t)
-	_, err := dedup.DoStatement[ticket](ctx, f.d, call("k"), leave("k"))
+	_, err := dedup.DoStatement[ticket](ctx, f.direct(t), call("k"), leave("k"))
 	require.NoError(t, err)
 	held := proxy.Arm(faultproxy.Fault{Kind: faultproxy.Hold, Where: isWhole})
 	first := startStatement(ctx, f.d, call("k"), leave("k"))

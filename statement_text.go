@@ -17,18 +17,16 @@ type statementText struct {
 	// effect runs the statement and returns how many rows it gave, and the row.
 	effect query
 	// withRecord runs the statement and writes its record. It has the parameters
-	// of the statement, and then those of queueWhole.
-	withRecord query
-	// inChunk is withRecord for many at a time. It does not look for a record,
-	// which would take a fifth of a chunk's speed (measured): the primary key
-	// meets it, and then all are looked up at once.
-	inChunk query
+	// of the statement, and then those of queueWhole. withLook does the same, and
+	// looks first whether there is a record.
+	withRecord, withLook query
 }
 
 // statementTexts remember what was made of the texts that were used.
 type statementTexts struct {
 	table string
 	async bool // Options.AsyncCommit
+	limit int  // Options.MaxResultBytes
 
 	mu sync.RWMutex
 	m  map[string]*statementText
@@ -89,17 +87,16 @@ func (t *statementTexts) newText(sql string) (*statementText, error) {
 	}
 	// p is the text of the library's nth parameter.
 	p := func(n int) string { return "$" + strconv.Itoa(params+n) }
-	id := fmt.Sprintf("scope = %s::text AND tool = %s::text AND key = %s::text", p(1), p(2), p(3))
 
 	text := &statementText{params: params}
 	text.effect = newQuery(with + `
 SELECT count(*), max(row_to_json(effect.*)::text) FROM ` + effectName + ` AS effect`)
 
-	// What must be known before the effect comes first and raises: that there is no
-	// record, and that no twin is in flight. So duplicates and twins write nothing.
-	// A sub-select of its own in a CASE is run when the CASE comes to it, and not
-	// before; OFFSET 0 keeps it from being put in twice. None of this decides: the
-	// primary key does.
+	// What must be known before the effect comes first and raises: that no twin is
+	// in flight, which the primary key would wait for. So twins write nothing. A
+	// sub-select of its own in a CASE is run when the CASE comes to it, and not before;
+	// OFFSET 0 keeps it from being put in twice. None of this decides: the primary
+	// key does.
 	//
 	// An outcome of NULL raises as well: the effect returned no row, or too long a
 	// one, or has changed the encoding in which texts are sent and read. Then the next
@@ -111,38 +108,38 @@ SELECT count(*), max(row_to_json(effect.*)::text) FROM ` + effectName + ` AS eff
                          WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
                               AND pg_catalog.set_config('synchronous_commit', 'on', true) <> 'on' THEN '` + gateMark + `synchronous_commit could not be turned on'`
 	}
-	whole := func(gate string) query {
+	whole := func(look string) query {
 		return newQuery(with + `
 INSERT INTO ` + t.table + ` (scope, tool, key, fingerprint, arg_digests, outcome, result, created_at, expires_at, forget_at)
 SELECT ` + p(1) + `::text, ` + p(2) + `::text, ` + p(3) + `::text, ` + p(4) + `::bytea, ` + p(5) + `::bytea,
-       CASE WHEN octet_length(effect.result) <= ` + p(6) + `::bigint AND pg_catalog.current_setting('client_encoding') = 'UTF8' THEN 'done' END, effect.result,
-       pg_catalog.clock_timestamp(), pg_catalog.clock_timestamp() + ` + p(7) + `::bigint * interval '1 microsecond', pg_catalog.clock_timestamp() + ` + p(8) + `::bigint * interval '1 microsecond'
-  FROM (SELECT CASE WHEN (CASE
-` + gate + `                         WHEN NOT pg_catalog.pg_try_advisory_xact_lock(` + p(9) + `::bigint) THEN '` + gateMark + `a twin of this call is in flight'` + durable + `
+       CASE WHEN octet_length(effect.result) <= ` + strconv.Itoa(t.limit) + ` AND pg_catalog.pg_client_encoding() = 'UTF8' THEN 'done' END, effect.result,
+       effect.ended, effect.ended + ` + p(6) + `::interval, effect.ended + ` + p(7) + `::interval
+  FROM (SELECT CASE WHEN (CASE` + look + `
+                         WHEN NOT pg_catalog.pg_try_advisory_xact_lock(` + p(8) + `::bigint) THEN '` + gateMark + `a twin of this call is in flight'` + durable + `
                          ELSE 'true' END)::boolean
-               THEN (SELECT row_to_json(effect.*)::text FROM ` + effectName + ` AS effect) END AS result OFFSET 0) AS effect
-RETURNING result, created_at, expires_at, forget_at`)
+               THEN (SELECT row_to_json(effect.*)::text FROM ` + effectName + ` AS effect) END AS result, pg_catalog.clock_timestamp() AS ended OFFSET 0) AS effect
+RETURNING result, created_at`)
 	}
-	text.withRecord = whole(`                         WHEN EXISTS (SELECT FROM ` + t.table + ` WHERE ` + id + `) THEN '` + gateMark + `this call has a record'
-`)
-	text.inChunk = whole("")
+	text.withLook = whole(fmt.Sprintf(`
+                         WHEN EXISTS (SELECT FROM %s WHERE scope = %s::text AND tool = %s::text AND key = %s::text) THEN '%sthis call has a record'`,
+		t.table, p(1), p(2), p(3), gateMark))
+	text.withRecord = whole("")
 	return text, nil
 }
 
-// gateMark begins what the gate of withRecord raises, as the text that is no
-// boolean.
+// gateMark begins what the gate raises, as the text that is no boolean.
 const gateMark = "tool_dedup: "
 
 const (
-	recordParams      = 9
+	recordParams      = 8
 	maxPostgresParams = 65_535 // an int16 of the protocol
 )
 
-// queueWhole queues withRecord or inChunk.
-func (p *pipeline) queueWhole(q query, s *boundStatement, req *request, opts *Options) error {
-	return p.queueArgs(q, s.args, textParam(req.scope), textParam(req.tool), textParam(req.key),
-		bytesParam(req.fingerprint[:]), bytesParam(req.argDigests), intParam(int64(opts.MaxResultBytes)),
-		intParam(req.retention.keep()), intParam(req.retention.forget()), intParam(req.lock))
+// queueWhole queues withRecord or withLook.
+func (p *pipeline) queueWhole(whole query, s *boundStatement, req *request) error {
+	return p.queueArgs(whole, s.args, textParam(req.scope), textParam(req.tool), textParam(req.key),
+		bytesParam(req.fingerprint[:]), bytesParam(req.argDigests),
+		ageParam(req.retention.keep()), ageParam(req.retention.forget()), intParam(req.lock))
 }
 
 // effectName is the WITH query that holds the statement.

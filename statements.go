@@ -92,13 +92,16 @@ func newStatements(opts *Options) *statements {
 	// raises, so that the COMMIT behind it in the pipeline is skipped.
 	const outcomeInTx = `CASE WHEN pg_catalog.now() = $4::timestamptz THEN $7::text END`
 	const columns = `(scope, tool, key, fingerprint, arg_digests, outcome, result, created_at, expires_at, forget_at)`
-	// clock_timestamp(), not now(): now() is the start of the transaction, and
+	// statement_timestamp(), not now(): now() is the start of the transaction, and
 	// with a slow effect the record would be born old.
-	const times = `pg_catalog.clock_timestamp(), pg_catalog.clock_timestamp() + $9::bigint * interval '1 microsecond', pg_catalog.clock_timestamp() + $10::bigint * interval '1 microsecond'`
+	times := func(keep, forget string) string {
+		const now = "pg_catalog.statement_timestamp()"
+		return fmt.Sprintf("%[1]s, %[1]s + %[2]s::interval, %[1]s + %[3]s::interval", now, keep, forget)
+	}
 	written := func(onConflict string) string {
 		return fmt.Sprintf(`INSERT INTO %s AS held %s
 VALUES ($1::text, $2::text, $3::text, $5::bytea, $6::bytea, %s, $8::text, %s)%s
-RETURNING created_at, expires_at, forget_at`, table, columns, outcomeInTx, times, onConflict)
+RETURNING created_at`, table, columns, outcomeInTx, times("$9", "$10"), onConflict)
 	}
 
 	sql := &statements{
@@ -137,8 +140,8 @@ RETURNING created_at, expires_at, forget_at`, table, columns, outcomeInTx, times
 
 		insert: newQuery(written("")),
 		claim: newQuery(fmt.Sprintf(`INSERT INTO %s %s
-VALUES ($1::text, $2::text, $3::text, $4::bytea, $5::bytea, 'claimed', NULL, pg_catalog.clock_timestamp(), pg_catalog.clock_timestamp() + $6::bigint * interval '1 microsecond', pg_catalog.clock_timestamp() + $7::bigint * interval '1 microsecond')
-ON CONFLICT DO NOTHING`, table, columns)),
+VALUES ($1::text, $2::text, $3::text, $4::bytea, $5::bytea, 'claimed', NULL, %s)
+ON CONFLICT DO NOTHING`, table, columns, times("$6", "$7"))),
 		// Never an UPDATE: one that finds no claim would raise nothing, and the
 		// COMMIT behind it would commit an effect without its record. And never
 		// over another outcome, should the claim have been lost to somebody's

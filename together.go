@@ -17,7 +17,8 @@ const maxTogether = 10_000
 // order of the calls, of which there may be 10,000.
 //
 // It takes three round trips for up to 500 calls, and two more for each further
-// 500; two where all of them were made before, or one if any has Call.LookFirst.
+// 500; two where all of them were made before, or one if any has Call.LookFirst or
+// was met by d before.
 // The effects run sorted by identity, so a statement must not rely on another of
 // the same DoTogether. For calls on their own that merely travel together there
 // is [DoBatch].
@@ -223,8 +224,7 @@ func (t *together) misjudged(started time.Time) *entry {
 		rec := of.s.rec
 		if !of.settled() {
 			rec = newRecord(of.c.req)
-			rec.createdAt, rec.seenAt = started, started
-			rec.expiresAt = started.Add(of.c.req.retention.Result)
+			rec.bear(started, of.c.req)
 		}
 		if rec.judge(e.c.req) != nil {
 			e.find(rec)

@@ -290,11 +290,17 @@ func TestTogetherRoundTrips(t *testing.T) {
 			t.Parallel()
 			ctx, f, proxy := proxied(t, w.variant, nil)
 			f.exec(t, fixtureSQL)
+			// Replays are another Deduper's: this one would look first.
+			stranger := newDeduper(t, f.pool, &f.opts)
 			send := func(prefix string, n int, look, replayed bool) func() {
 				return func() {
+					d := f.d
+					if replayed {
+						d = stranger
+					}
 					calls := singles(prefix, n)
 					calls[0].Call.LookFirst = look
-					results, err := dedup.DoTogether[ticket](ctx, f.d, calls)
+					results, err := dedup.DoTogether[ticket](ctx, d, calls)
 					require.NoError(t, err)
 					for _, r := range results {
 						require.Equal(t, replayed, r.Replayed)
@@ -302,6 +308,7 @@ func TestTogetherRoundTrips(t *testing.T) {
 				}
 			}
 			send("warm", 2, false, false)()
+			send("warm", 2, false, true)()
 			send("warm", 2, true, true)()
 			require.Equal(t, 3, trips(t, proxy, send("a", 100, false, false)), "first calls")
 			require.Equal(t, 2, trips(t, proxy, send("a", 100, false, true)), "replays")
