@@ -57,8 +57,8 @@ const (
 //
 // Chunks do not look for records before they run, unless a call of theirs has
 // LookFirst set or was met by d before, or the chunk before held replays: the
-// statement of a call that was made before may run and be undone, and the server's
-// log then names its scope, tool and key.
+// statement of a call that was made before may run and be undone, and others of its
+// chunk with it, which run again. The server's log then names its scope, tool and key.
 //
 // Calls are taken from the iterator as outcomes are ranged over, in its order,
 // and nothing runs before. A loop that is left early may leave up to Size calls

@@ -31,8 +31,8 @@ type Result[R any] struct {
 	// DoTx waits inside Postgres and does not tell.
 	Waited time.Duration
 	// Attempts counts the transactions that were opened for this call; 0 when
-	// the answer was taken over from a twin. Recording a refusal takes one of
-	// its own.
+	// the answer was taken over from a twin or looked up first. Recording a
+	// refusal takes one of its own.
 	Attempts int
 }
 
