@@ -142,7 +142,7 @@ func (f *fixture) peer(t *testing.T, change ...func(*dedup.Options)) *dedup.Dedu
 
 func (f *fixture) calm(d *dedup.Deduper) {
 	if f.v.way == viaCalm {
-		d.Calm()
+		d.Calm(puppetSQL)
 	}
 }
 

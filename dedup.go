@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync/atomic"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -47,6 +48,8 @@ func New(pool *pgxpool.Pool, opts *Options) (*Deduper, error) {
 	}
 	sql := newStatements(&resolved)
 	return &Deduper{
+		foresight: foresight{slow: slowStatement},
+
 		pool: pool, opts: resolved, sql: sql, order: newOrder(&resolved, sql), trace: trace,
 		texts: statementTexts{table: sql.table, async: resolved.AsyncCommit, limit: resolved.MaxResultBytes},
 		whole: !resolved.SeparateStatements && resolved.Order == LockFirst && resolved.Isolation == pgx.ReadCommitted,
@@ -129,7 +132,7 @@ func DoTx[R any](ctx context.Context, d *Deduper, tx pgx.Tx, call Call, effect E
 // admit checks what Do and DoStatement are called with. The call that it returns
 // lacks its work.
 func (d *Deduper) admit(ctx context.Context, call Call, noEffect bool) (*doCall, error) {
-	c := &doCall{d: d, out: outcomeDone}
+	c := &doCall{d: d, out: outcomeDone, began: time.Now()}
 	if err := d.admitTo(ctx, call, noEffect, &c.own); err != nil {
 		return nil, err
 	}

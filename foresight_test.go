@@ -50,11 +50,11 @@ func TestForesight(t *testing.T) {
 	many(f.d, "b", "c")
 	all(f.d, "d")
 	requireRuns(4, "first calls")
-	f.d.Calm()
+	f.d.Calm(leaveSQL)
 	one(f.d, "a")
-	f.d.Calm()
+	f.d.Calm(leaveSQL)
 	one(f.d, "b")
-	f.d.Calm()
+	f.d.Calm(leaveSQL)
 	many(f.d, "a", "b", "c", "d")
 	all(f.d, "a")
 	requireRuns(0, "met before")
@@ -62,7 +62,7 @@ func TestForesight(t *testing.T) {
 	stranger := newDeduper(t, f.pool, &f.opts)
 	one(stranger, "a")
 	requireRuns(0, "wary at first")
-	stranger.Calm()
+	stranger.Calm(leaveSQL)
 	one(stranger, "b")
 	requireRuns(1, "calm")
 	one(stranger, "c")
@@ -109,6 +109,7 @@ func TestForesightAfterDoubt(t *testing.T) {
 	receive(t, ctx, winner).require(t)
 
 	for _, key := range []string{"unknown", "busy"} {
+		f.d.Calm(leaveSQL)
 		again, err := dedup.DoStatement[ticket](ctx, f.d, call(key), leave(key))
 		require.NoError(t, err)
 		require.True(t, again.Replayed)
@@ -134,4 +135,75 @@ func TestForesightAfterAnError(t *testing.T) {
 		require.Equal(t, 1, trips(t, proxy, func() { require.NoError(t, insert("k", 1)) }), what)
 	}
 	require.Equal(t, 2, scalar[int](t, f.bundle, `SELECT count(*) FROM open`))
+}
+
+// TestForesightNeedsSpeed: what is slow, or was not seen to be fast, and a call that
+// may not wait are looked up, whatever is expected.
+func TestForesightNeedsSpeed(t *testing.T) {
+	t.Parallel()
+
+	ctx, f := readCommitted.setup(t, nil)
+	f.countRuns(t)
+	_, err := dedup.DoStatement[ticket](ctx, f.d, call("k"), leave("k"))
+	require.NoError(t, err)
+	replay := func(d *dedup.Deduper, c dedup.Call) int {
+		t.Helper()
+		before := f.runs(t)
+		again, err := dedup.DoStatement[ticket](ctx, d, c, leave("k"))
+		require.NoError(t, err)
+		require.True(t, again.Replayed)
+		return f.runs(t) - before
+	}
+
+	unknown := newDeduper(t, f.pool, nil)
+	unknown.Calm()
+	require.Zero(t, replay(unknown, call("k")))
+	impatient := newDeduper(t, f.pool, nil)
+	impatient.Calm(leaveSQL)
+	c := call("k")
+	c.MaxWait = -1
+	require.Zero(t, replay(impatient, c))
+	c.MaxWait = time.Hour
+	impatient = newDeduper(t, f.pool, nil)
+	impatient.Calm(leaveSQL)
+	require.Zero(t, replay(impatient, c))
+	calm := newDeduper(t, f.pool, nil)
+	calm.Calm(leaveSQL)
+	require.Equal(t, 1, replay(calm, call("k")))
+}
+
+// TestForesightInTheWay has a replay that is not expected wait for the row of its
+// statement, and its connection ended there: what it finds then is not its own.
+func TestForesightInTheWay(t *testing.T) {
+	t.Parallel()
+
+	ctx, f := readCommitted.setup(t, &dedup.Options{Retry: quickRetry})
+	f.exec(t, `CREATE TABLE account (id int PRIMARY KEY, n int)`)
+	f.exec(t, `INSERT INTO account VALUES (1, 0)`)
+	const sql = `UPDATE account SET n = n + 1 WHERE id = $1 RETURNING n AS id, 'x' AS title`
+	first, err := dedup.DoStatement[ticket](ctx, f.d, call("k"), dedup.SQL(sql, 1))
+	require.NoError(t, err)
+	f.age(t, "k", "3 hours")
+
+	tx := f.begin(t, ctx)
+	_, err = tx.Exec(ctx, `SELECT FROM account FOR UPDATE`)
+	require.NoError(t, err)
+	calm := f.peer(t)
+	calm.Calm(sql)
+	pending := startStatement(ctx, calm, call("k"), dedup.SQL(sql, 1))
+	f.eventually(t, waitingInside, 1)
+	f.exec(t, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`)
+	again := receive(t, ctx, pending).require(t)
+	require.True(t, again.Replayed)
+	require.False(t, again.Recovered)
+	require.Equal(t, first.Value, again.Value)
+
+	stranger := f.peer(t)
+	stranger.Calm(sql)
+	pending = startStatement(ctx, stranger, call("k"), dedup.SQL(sql, 1))
+	f.eventually(t, waitingInside, 1)
+	require.NoError(t, tx.Rollback(ctx))
+	require.True(t, receive(t, ctx, pending).require(t).Replayed)
+	require.Equal(t, 1, scalar[int](t, f.bundle, `SELECT n FROM account`))
+	require.Empty(t, events[dedup.ConflictData](f.events), "a replay is no lost race")
 }

@@ -13,6 +13,8 @@ type doCall struct {
 	d   *Deduper
 	req *request
 	own request // where req points to, mostly
+	// began is when the call was made.
+	began time.Time
 	// out is what the work's text is to be recorded as.
 	out  outcome
 	work work
@@ -187,8 +189,15 @@ func (c *doCall) step(ctx context.Context) (step, error) {
 
 // found settles the call with a record that was there.
 func (c *doCall) found(rec record) (step, error) {
-	c.s.rec, c.s.recovered = rec, c.unknown != nil
+	c.s.rec, c.s.recovered = rec, c.unknown != nil && c.during(&rec)
 	return stepSettled, nil
+}
+
+// during tells whether rec was written since the call was made. Two spans of time
+// are compared, one by the database's clock and one by this machine's, and they may
+// go a little apart.
+func (c *doCall) during(rec *record) bool {
+	return rec.age() <= time.Since(c.began)+10*time.Millisecond
 }
 
 // maxLooks bounds how often a call that may not wait looks again after it has met

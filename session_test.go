@@ -142,7 +142,7 @@ func TestShadowedClock(t *testing.T) {
 	bothOrders(t, func(t *testing.T, v variant) {
 		ctx, f := v.setup(t, nil)
 		f.exec(t, `CREATE SCHEMA frozen`)
-		for _, name := range []string{"now", "clock_timestamp"} {
+		for _, name := range []string{"now", "clock_timestamp", "statement_timestamp"} {
 			f.exec(t, `CREATE FUNCTION frozen.`+name+`() RETURNS timestamptz LANGUAGE sql AS $$SELECT timestamptz '2000-01-01'$$`)
 		}
 		frozen := newDeduper(t, f.db.Pool(t, func(config *pgxpool.Config) {
@@ -155,5 +155,10 @@ func TestShadowedClock(t *testing.T) {
 			require.Equal(t, replayed, got.Replayed)
 		}
 		require.Equal(t, 1, f.effects(t, "k"))
+		for _, replayed := range []bool{false, true} {
+			got, err := dedup.DoStatement[ticket](ctx, frozen, call("s"), dedup.SQL(`INSERT INTO public.effects VALUES ('s') RETURNING 1 AS id, ref AS title`))
+			require.NoError(t, err)
+			require.Equal(t, replayed, got.Replayed)
+		}
 	})
 }

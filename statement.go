@@ -35,7 +35,8 @@ func SQL(sql string, args ...any) Statement { return Statement{SQL: sql, Args: a
 // DoStatement is Do for an effect that is one SQL statement. Effect and record
 // go to the server together, as one statement and in one round trip, which is
 // faster than the transaction that the effect alone would need. A replay takes
-// two, or one with Call.LookFirst or where d has met the call before.
+// two, or one with Call.LookFirst and, mostly, where DoStatement, DoBatch or
+// DoTogether of d have met the call lately.
 //
 // The result is the row that stmt returns, as a JSON object with the names of
 // its columns: Postgres writes it (row_to_json), so that numbers keep all their
@@ -47,11 +48,15 @@ func SQL(sql string, args ...any) Statement { return Statement{SQL: sql, Args: a
 // Everything else is as with Do, and both can serve calls of one tool. A
 // duplicate, a twin in flight and every error of the statement make the server
 // undo it, and log an error; what it means is then found out the way Do goes,
-// which may run the statement once more. After a hundred first calls in a row, d
-// expects no replay and leaves it to the primary key: then a duplicate that d has
-// not met runs its statement and has it undone, at the price of dead rows and a line
-// in the server's log that names scope, tool and key. Set Call.LookFirst where that
-// is not wanted.
+// which may run the statement once more.
+//
+// A record is looked for in front of the statement, in the same trip, until a
+// hundred calls in a row were first ones. Then, until the next replay, a statement
+// that took less than 20 ms the last time is run at once, and the primary key finds
+// the replay: all that the statement did is undone. That leaves dead rows, gaps in
+// sequences and a line in the server's log that names scope, tool and key, and it
+// waits for the locks that the statement waits for. Calls with a MaxWait are always
+// looked up. Set Call.LookFirst, or a MaxWait, where a statement must not run in vain.
 //
 // Cancelling ctx while the statement is on its way leaves its outcome unknown,
 // which is answered with ErrOutcomeUnknown: there is no COMMIT apart that could

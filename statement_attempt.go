@@ -3,6 +3,7 @@ package dedup
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -33,9 +34,10 @@ func (c *doCall) attemptWhole(ctx context.Context, conn *pgx.Conn) attempt {
 	on := lineOf(conn)
 	p := on.callersPipeline()
 	whole := c.sql.withRecord
-	if c.d.foresight.wary() {
+	if c.d.foresight.looks(time.Duration(c.sql.took.Load()), c.req) {
 		whole = c.sql.withLook
 	}
+	start := time.Now()
 	err := on.prepare(ctx, whole)
 	if err == nil {
 		err = p.queueWhole(whole, c.sql, c.req)
@@ -61,11 +63,13 @@ func (c *doCall) attemptWhole(ctx context.Context, conn *pgx.Conn) attempt {
 		if err := checkSession(conn.PgConn()); err != nil { // the statement's doing: the row came in that encoding
 			return attempt{state: attemptUnknown, err: err}
 		}
+		c.sql.took.Store(int64(time.Since(start)))
 		return attempt{state: attemptExecuted, rec: rec}
 	case commitUnknown:
 		c.adrift = true
 		return attempt{state: attemptUnknown, err: err}
 	default:
+		c.sql.took.Store(0)
 		on.outdateAfter(whole, err)
 		dropSpoiled(ctx, conn, err)
 		return attempt{state: attemptAgain, err: err}
@@ -120,7 +124,7 @@ func (c *doCall) afterWhole(ctx context.Context, err error) (step, error) {
 	seen, lookErr := c.d.look(ctx, c.req, c.d.order.peek)
 	switch {
 	case lookErr == nil && seen.found:
-		if sqlState(err) == codeUniqueViolation {
+		if sqlState(err) == codeUniqueViolation && c.during(&seen.rec) { // else a replay
 			c.d.traceConflict(ctx, c.req, err, true)
 		}
 		return c.found(seen.rec)

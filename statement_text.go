@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -20,6 +21,9 @@ type statementText struct {
 	// of the statement, and then those of queueWhole. withLook does the same, and
 	// looks first whether there is a record.
 	withRecord, withLook query
+	// took is how long a call's statement took the last time, in nanoseconds; 0
+	// where it failed.
+	took atomic.Int64
 }
 
 // statementTexts remember what was made of the texts that were used.

@@ -18,7 +18,7 @@ const maxTogether = 10_000
 //
 // It takes three round trips for up to 500 calls, and two more for each further
 // 500; two where all of them were made before, or one if any has Call.LookFirst or
-// was met by d before.
+// was met by d before: then first calls among them take one more.
 // The effects run sorted by identity, so a statement must not rely on another of
 // the same DoTogether. For calls on their own that merely travel together there
 // is [DoBatch].
