@@ -19,7 +19,7 @@ type SweepOptions struct {
 	// Rest is how long the sweep pauses between two batches, as a multiple of
 	// the time that the one before took, Archive included. So it leaves calls
 	// their share of the server, and more of it when the server is busy.
-	// Default 0.4, at most 100; negative: no pause.
+	// Default 0.5, at most 100; negative: no pause.
 	Rest float64
 	// MaxBatches ends the sweep after so many transactions. Default 0: when
 	// nothing is due any more.
@@ -63,7 +63,7 @@ type SweepResult struct {
 const (
 	defaultSweepBatch = 250
 	maxSweepBatch     = 100_000
-	defaultSweepRest  = 0.4
+	defaultSweepRest  = 0.5
 	maxSweepRest      = 100
 )
 
