@@ -137,9 +137,9 @@ func TestForesightAfterAnError(t *testing.T) {
 	require.Equal(t, 2, scalar[int](t, f.bundle, `SELECT count(*) FROM open`))
 }
 
-// TestForesightNeedsSpeed: what is slow, or was not seen to be fast, and a call that
-// may not wait are looked up, whatever is expected.
-func TestForesightNeedsSpeed(t *testing.T) {
+// TestForesightIsCautious: a statement that was not seen to be fast, and a call with a
+// limit on its waiting, are looked up whatever is expected.
+func TestForesightIsCautious(t *testing.T) {
 	t.Parallel()
 
 	ctx, f := readCommitted.setup(t, nil)
