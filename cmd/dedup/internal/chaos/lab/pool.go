@@ -2,6 +2,7 @@ package lab
 
 import (
 	"context"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -34,6 +35,21 @@ func RunNaively(ctx context.Context, pool *pgxpool.Pool, key string) (run int64,
 	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) (err error) {
 		run, err = Run(key)(ctx, tx)
 		return err
+	})
+	return run, err
+}
+
+// RunNaivelyWithin is [RunNaively] that gives the transaction up after a while, as
+// callers do. The wait for a connection does not count: pgx keeps the place of a
+// connection that was given up for as long as 15 seconds.
+func RunNaivelyWithin(ctx context.Context, pool *pgxpool.Pool, limit time.Duration, key string) (run int64, err error) {
+	err = pool.AcquireFunc(ctx, func(conn *pgxpool.Conn) error {
+		ctx, cancel := context.WithTimeout(ctx, limit)
+		defer cancel()
+		return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) (err error) {
+			run, err = Run(key)(ctx, tx)
+			return err
+		})
 	})
 	return run, err
 }

@@ -79,9 +79,7 @@ func withDedup(pool *pgxpool.Pool) (caller, error) {
 // withoutDedup is a transaction that is repeated after any error.
 func withoutDedup(pool *pgxpool.Pool) (caller, error) {
 	return func(ctx context.Context, key string) (int64, error) {
-		ctx, cancel := context.WithTimeout(ctx, answerWait)
-		defer cancel()
-		return lab.RunNaively(ctx, pool, key)
+		return lab.RunNaivelyWithin(ctx, pool, answerWait, key)
 	}, nil
 }
 

@@ -162,7 +162,7 @@ func (c cell) String() string {
 // cell makes the calls of one combination.
 func (m *matrix) cell(ctx context.Context, db *lab.Database, proxy *faultproxy.Proxy, c cell) {
 	m.cells++
-	calls, unanswered, err := m.calls(ctx, db, proxy.URL(), c, func(pool *pgxpool.Pool) (caller, error) {
+	calls, err := m.calls(ctx, db, proxy.URL(), c, func(pool *pgxpool.Pool) (caller, error) {
 		d, err := dedup.New(pool, &dedup.Options{
 			Isolation: c.level, Order: c.order, CommitTimeout: commitWait,
 			Retry: dedup.RetryPolicy{BaseDelay: time.Millisecond, MaxDelay: 20 * time.Millisecond},
@@ -185,9 +185,9 @@ func (m *matrix) cell(ctx context.Context, db *lab.Database, proxy *faultproxy.P
 	proxy.Reset()
 	m.score.Calls += calls.made
 	m.score.Faults += faults
-	if c.pooled && unanswered > 0 && isPoolerRefusal(err) {
+	if err == nil && c.pooled && isPoolerRefusal(calls.last) {
 		m.refused++ // and what was answered is right
-		m.score.Details["refusal"] = err.Error()
+		m.score.Details["refusal"] = calls.last.Error()
 		calls.tally.Unanswered = 0
 		m.score.Add(calls.tally)
 		if calls.tally.Wrong() {
@@ -195,10 +195,9 @@ func (m *matrix) cell(ctx context.Context, db *lab.Database, proxy *faultproxy.P
 		}
 		return
 	}
-	switch {
-	case err == nil && !calls.tally.Wrong():
+	if err = errors.Join(calls.last, err); err == nil && !calls.tally.Wrong() {
 		m.held++
-	default:
+	} else {
 		m.failures = append(m.failures, fmt.Errorf("%s: %+v: %w", c, calls.tally, err))
 	}
 	m.score.Add(calls.tally)
@@ -211,13 +210,12 @@ func isPoolerRefusal(err error) bool {
 	return errors.As(err, &server) && (server.Code == "42P05" || server.Code == "26000")
 }
 
-// control makes the same calls without dedup.
+// control makes the same calls without dedup. That some of them get no answer
+// before the machine is less busy is no failure: the control is what goes wrong.
 func (m *matrix) control(ctx context.Context, db *lab.Database, proxy *faultproxy.Proxy) {
-	calls, _, err := m.calls(ctx, db, proxy.URL(), cell{n: -1, mode: pgx.QueryExecModeCacheStatement}, func(pool *pgxpool.Pool) (caller, error) {
+	calls, err := m.calls(ctx, db, proxy.URL(), cell{n: -1, mode: pgx.QueryExecModeCacheStatement}, func(pool *pgxpool.Pool) (caller, error) {
 		return func(ctx context.Context, _ int, key string) (int64, error) {
-			ctx, cancel := context.WithTimeout(ctx, commitWait)
-			defer cancel()
-			return lab.RunNaively(ctx, pool, key)
+			return lab.RunNaivelyWithin(ctx, pool, commitWait, key)
 		}, nil
 	})
 	for _, n := range proxy.Snapshot().Faults {
@@ -235,27 +233,27 @@ type caller func(ctx context.Context, n int, key string) (int64, error)
 type made struct {
 	made  int
 	tally score.Tally
+	last  error // of a call that got no answer in the end
 }
 
-// calls makes the calls of one combination and settles its books. Where every
-// call failed it returns the last error.
-func (m *matrix) calls(ctx context.Context, db *lab.Database, url string, c cell, wrap func(*pgxpool.Pool) (caller, error)) (calls made, unanswered int, err error) {
+// calls makes the calls of one combination and settles its books.
+func (m *matrix) calls(ctx context.Context, db *lab.Database, url string, c cell, wrap func(*pgxpool.Pool) (caller, error)) (calls made, err error) {
 	var callers []caller
 	for range 2 {
 		pool, err := lab.OpenPool(ctx, url, conns, c.mode)
 		if err != nil {
-			return calls, 0, err
+			return calls, err
 		}
 		defer pool.Close()
 		call, err := wrap(pool)
 		if err != nil {
-			return calls, 0, err
+			return calls, err
 		}
 		callers = append(callers, call)
 	}
 	ledger := lab.NewLedger()
 	var mu sync.Mutex
-	var last error
+	unanswered := 0
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, 2*conns)
 	for _, i := range rand.New(rand.NewPCG(m.params.Seed, uint64(c.n+1))).Perm(keys * twins) {
@@ -269,16 +267,16 @@ func (m *matrix) calls(ctx context.Context, db *lab.Database, url string, c cell
 			calls.made++
 			if err != nil {
 				unanswered++
-				last = err
+				calls.last = err
 			}
 		})
 	}
 	wg.Wait()
 	if unanswered == keys*twins {
-		return calls, unanswered, last
+		return calls, nil // there is nothing to settle
 	}
 	calls.tally, err = ledger.Settle(ctx, db.Pool)
-	return calls, unanswered, errors.Join(last, err)
+	return calls, err
 }
 
 // deliver calls until there is an answer. What a pooler refuses once it refuses

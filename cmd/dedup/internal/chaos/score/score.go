@@ -81,7 +81,7 @@ func (s *Score) Close(started time.Time, err error) error {
 		report("nothing was called")
 	case s.Faults == 0:
 		report("no fault was applied, so nothing was tested")
-	case !s.Control.Wrong():
+	case s.ControlDuplicates+s.ControlLost+s.ControlDiffering == 0: // a control without answers shows nothing
 		report("the control arm did not go wrong, so the campaign would not notice if dedup did")
 	}
 	s.Verdict = "held"

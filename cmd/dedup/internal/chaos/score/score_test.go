@@ -35,6 +35,7 @@ func TestClose(t *testing.T) {
 		"NoEffects":   {func(s *score.Score) { s.Identities = 0 }, "nothing was called"},
 		"NoFaults":    {func(s *score.Score) { s.Faults = 0 }, "no fault was applied"},
 		"TameControl": {func(s *score.Score) { s.Control = score.Tally{} }, "did not go wrong"},
+		"MuteControl": {func(s *score.Score) { s.Control = score.Tally{Unanswered: 5} }, "did not go wrong"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
