@@ -111,3 +111,20 @@ func TestArbiter(t *testing.T) {
 		require.Equal(t, 1, b.effects(t, "k"))
 	})
 }
+
+// With ClaimFirst the record is written by an upsert of the claim.
+func TestClaimFirstAndTriggerOfUpdates(t *testing.T) {
+	t.Parallel()
+	for _, order := range []dedup.Order{dedup.LockFirst, dedup.ClaimFirst} {
+		ctx, f := variant{order: order, isolation: pgx.ReadCommitted}.setup(t, nil)
+		f.exec(t, `CREATE FUNCTION swallow() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'`)
+		f.exec(t, `CREATE TRIGGER swallow BEFORE UPDATE ON tool_dedup FOR EACH ROW EXECUTE FUNCTION swallow()`)
+		_, err := dedup.Do(ctx, f.d, call("k"), effect("k"))
+		if order == dedup.LockFirst {
+			require.NoError(t, err)
+			continue
+		}
+		require.ErrorIs(t, err, dedup.ErrArbiter)
+		require.Zero(t, f.effects(t, "k"))
+	}
+}

@@ -3,6 +3,9 @@ package dedup_test
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -100,4 +103,90 @@ func TestLookTellsWhyItsContextEnded(t *testing.T) {
 	_, err := b.d.Lookup(ended, "s", "t", "k")
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorIs(t, err, gone)
+}
+
+// Somebody who only looks is no twin of a call that may not wait.
+func TestLookersAreNoTwins(t *testing.T) {
+	t.Parallel()
+	ctx, f := plain.setup(t, nil)
+	f.warm(t)
+	looking, stop := context.WithCancel(ctx)
+	var lookers sync.WaitGroup
+	defer lookers.Wait()
+	defer stop()
+	other := f.peer(t)
+	lookers.Go(func() {
+		for looking.Err() == nil {
+			_, _ = other.Lookup(looking, "acme", "create_ticket", "k")
+		}
+	})
+	c := call("k")
+	c.MaxWait = -1
+	for range 100 {
+		_, err := dedup.Do(ctx, f.d, c, func(context.Context, pgx.Tx) (ticket, error) { return ticket{}, errPaper })
+		require.ErrorIs(t, err, errPaper)
+	}
+}
+
+// DoTx cannot look again: it waits some milliseconds, in which who only looks is gone.
+func TestDoTxThatMayNotWaitGivesLookersTime(t *testing.T) {
+	t.Parallel()
+	ctx, f, proxy := proxied(t, plain, nil)
+	twin, err := f.direct(t).Pool().Begin(ctx)
+	require.NoError(t, err)
+	defer func() { _ = twin.Rollback(ctx) }()
+	_, err = dedup.DoTx(ctx, f.d, twin, call("k"), effect("k"))
+	require.NoError(t, err)
+	tx := f.begin(t, ctx)
+	proxy.Reset()
+	c := call("k")
+	c.MaxWait = -1
+	_, err = dedup.DoTx(ctx, f.d, tx, c, effect("k"))
+	require.ErrorIs(t, err, dedup.ErrInFlight)
+	require.True(t, slices.ContainsFunc(proxy.Snapshot().Statements, func(sql string) bool {
+		return strings.Contains(sql, "pg_advisory_xact_lock(")
+	}), "it waits inside Postgres")
+}
+
+// A look needs a snapshot that is younger than its lock, whatever the database's
+// default isolation level: else it misses what a twin commits in between.
+func TestLookupIsReadCommitted(t *testing.T) {
+	t.Parallel()
+	ctx, f, proxy := proxied(t, plain, nil)
+	_, err := f.d.Lookup(ctx, "acme", "create_ticket", "warm")
+	require.NoError(t, err)
+	proxy.Reset()
+	_, err = f.d.Lookup(ctx, "acme", "create_ticket", "k")
+	require.NoError(t, err)
+	seen := proxy.Snapshot()
+	require.Equal(t, 1, seen.RoundTrips)
+	require.Equal(t, "begin isolation level read committed", seen.Statements[0])
+	require.Contains(t, seen.Statements[1], "pg_try_advisory_xact_lock_shared")
+	require.Contains(t, seen.Statements[2], "SELECT fingerprint")
+	require.Equal(t, "rollback", seen.Statements[3])
+}
+
+// A call that may not wait is told of a twin after one look.
+func TestOneLookShowsATwin(t *testing.T) {
+	t.Parallel()
+	ctx, f, proxy := proxied(t, plain, nil)
+	f.warm(t)
+	g := newGate()
+	e := &tool{ref: "k", then: g.then}
+	twin := start(ctx, f.direct(t), call("k"), e.run)
+	receive(t, ctx, g.entered)
+	proxy.Reset()
+	c := call("k")
+	c.MaxWait = -1
+	_, err := dedup.Do(ctx, f.d, c, effect("k"))
+	require.ErrorIs(t, err, dedup.ErrInFlight)
+	looks := 0
+	for _, sql := range proxy.Snapshot().Statements {
+		if strings.Contains(sql, "try_advisory_xact_lock_shared") {
+			looks++
+		}
+	}
+	require.Equal(t, 1, looks)
+	g.release()
+	receive(t, ctx, twin).require(t)
 }

@@ -38,3 +38,28 @@ func TestNestedByAKeptContext(t *testing.T) {
 	require.NoError(t, err, "both effects have returned")
 	other.requireRuns(t, 1)
 }
+
+// A nested DoTx whose twin the outer snapshot hides: the transaction is Do's own,
+// and Do runs it again.
+func TestNestedRestartIsRetried(t *testing.T) {
+	t.Parallel()
+	for _, level := range []pgx.TxIsoLevel{pgx.RepeatableRead, pgx.Serializable} {
+		t.Run(string(level), func(t *testing.T) {
+			t.Parallel()
+			ctx, f := variant{isolation: level}.setup(t, nil)
+			e := &tool{ref: "outer", then: func(effectCtx context.Context, tx pgx.Tx, run int) error {
+				if run == 1 { // the outer snapshot is taken
+					if _, err := dedup.Do(ctx, f.peer(t), call("inner"), effect("inner")); err != nil {
+						return err
+					}
+				}
+				_, err := dedup.DoTx(effectCtx, f.d, tx, call("inner"), effect("inner"))
+				return err
+			}}
+			_, err := dedup.Do(ctx, f.d, call("outer"), e.run)
+			require.NoError(t, err)
+			require.Equal(t, 1, f.effects(t, "outer"))
+			require.Equal(t, 1, f.effects(t, "inner"))
+		})
+	}
+}

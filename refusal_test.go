@@ -260,3 +260,15 @@ type declinedError struct{ message, code string }
 
 func (e *declinedError) Error() string { return e.message }
 func (e *declinedError) Code() string  { return e.code }
+
+// What the guard refuses is a defect of the tool and nobody's answer, whatever the
+// tool makes of it.
+func TestFinalTxControlIsNotRecorded(t *testing.T) {
+	t.Parallel()
+	ctx, f := plain.setup(t, nil)
+	_, err := dedup.Do(ctx, f.d, call("k"), func(ctx context.Context, tx pgx.Tx) (ticket, error) {
+		return ticket{}, dedup.Final(tx.Commit(ctx))
+	})
+	require.ErrorIs(t, err, dedup.ErrTxControl)
+	require.Zero(t, f.records(t))
+}

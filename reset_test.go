@@ -3,6 +3,7 @@ package dedup_test
 import (
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tooldedup/dedup"
@@ -120,4 +121,16 @@ func TestReset(t *testing.T) {
 		require.NoError(t, err)
 		require.False(t, again.Replayed)
 	})
+}
+
+func TestResetForgottenClaimFirst(t *testing.T) {
+	t.Parallel()
+	ctx, f := variant{order: dedup.ClaimFirst, isolation: pgx.ReadCommitted}.setup(t, nil)
+	_, err := dedup.Do(ctx, f.d, call("k"), effect("k"))
+	require.NoError(t, err)
+	f.age(t, "k", "100 days")
+	freed, err := f.d.Reset(ctx, "acme", "create_ticket", "k", "wrong answer")
+	require.NoError(t, err)
+	require.True(t, freed)
+	require.Zero(t, f.records(t))
 }

@@ -162,3 +162,41 @@ func TestShadowedClock(t *testing.T) {
 		}
 	})
 }
+
+// spoiled is a pool of one whose connection is given back with LATIN1.
+func spoiled(config *pgxpool.Config) {
+	config.MaxConns = 1
+	config.AfterRelease = func(conn *pgx.Conn) bool {
+		_, err := conn.Exec(context.Background(), `SET client_encoding = 'LATIN1'`)
+		return err == nil
+	}
+}
+
+func TestResetOnSpoiledSession(t *testing.T) {
+	t.Parallel()
+	bothOrders(t, func(t *testing.T, v variant) {
+		ctx, f := v.setup(t, nil)
+		_, err := dedup.Do(ctx, f.d, call(accented), effect("k"))
+		require.NoError(t, err)
+		d := newDeduper(t, f.db.Pool(t, spoiled), &f.opts)
+		freed, err := d.Reset(ctx, "acme", "create_ticket", accented, "wrong")
+		require.NoError(t, err)
+		require.True(t, freed)
+	})
+}
+
+func TestSweepOnSpoiledSession(t *testing.T) {
+	t.Parallel()
+	ctx, f := plain.setup(t, nil)
+	_, err := dedup.Do(ctx, f.d, call(accented), effect("k"))
+	require.NoError(t, err)
+	f.age(t, accented, "100 days")
+	pool := f.db.Pool(t, poolOfOne)
+	_, err = pool.Exec(ctx, `SET client_encoding = 'LATIN1'`)
+	require.NoError(t, err)
+	_, err = newDeduper(t, pool, nil).Sweep(ctx, &dedup.SweepOptions{Archive: func(_ context.Context, _ pgx.Tx, batch []dedup.SweptRecord) error {
+		require.Equal(t, accented, batch[0].Key)
+		return nil
+	}})
+	require.NoError(t, err)
+}

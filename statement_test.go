@@ -346,3 +346,32 @@ func TestStatementBothWays(t *testing.T) {
 	require.Equal(t, inTx.Value, after.Value)
 	require.Equal(t, 1, f.runs(t))
 }
+
+// A statement that loses its race to a rival past the lock is a conflict, and told
+// as one that was settled.
+func TestStatementLosesItsRace(t *testing.T) {
+	t.Parallel()
+	ctx, f := plain.setup(t, nil)
+	f.warm(t)
+	holder := f.begin(t, ctx)
+	_, err := holder.Exec(ctx, `SELECT pg_advisory_xact_lock(42)`)
+	require.NoError(t, err)
+	type answer struct {
+		dedup.Result[ticket]
+		err error
+	}
+	done := make(chan answer, 1)
+	go func() {
+		result, err := dedup.DoStatement[ticket](ctx, f.d, call("k"),
+			dedup.SQL(`WITH held AS MATERIALIZED (SELECT pg_advisory_xact_lock(42)) INSERT INTO effects (ref) SELECT $1::text FROM held RETURNING 1 AS id, ref AS title`, "k"))
+		done <- answer{result, err}
+	}()
+	f.eventually(t, waitingInside, 1)
+	require.NoError(t, f.rival(ctx, call("k"), "k", ticket{ID: 99, Title: "rival"}))
+	require.NoError(t, holder.Rollback(ctx))
+	got := receive(t, ctx, done)
+	require.NoError(t, got.err)
+	require.Equal(t, 99, got.Value.ID)
+	require.Len(t, events[dedup.ConflictData](f.events), 1)
+	require.Equal(t, 1, f.effects(t, "k"))
+}

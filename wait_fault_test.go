@@ -1,12 +1,16 @@
 package dedup_test
 
 import (
+	"context"
 	"testing"
+	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/faultproxy"
 )
 
 // TestWaitOutlivesAFault: a look that meets a transient fault is no end of the
@@ -49,4 +53,24 @@ func TestOwnConflictIsNoTwin(t *testing.T) {
 	_, err = dedup.DoStatement[row](ctx, f.d, call("second"), insert)
 	requireState(t, err, "23505")
 	require.Empty(t, events[dedup.WaitStartData](f.events))
+}
+
+// A COMMIT that never came is known to have failed once the identity is found free:
+// what the next attempt meets is the call's own error, and no unknown outcome.
+func TestFreeIdentityEndsTheDoubt(t *testing.T) {
+	t.Parallel()
+	ctx, f, proxy := proxied(t, plain, &dedup.Options{CommitTimeout: time.Second, Retry: quickRetry})
+	f.warm(t)
+	dropped := proxy.Arm(faultproxy.Fault{Kind: faultproxy.Dropped, Where: faultproxy.AtCommit})
+	e := &tool{ref: "k", then: func(_ context.Context, _ pgx.Tx, run int) error {
+		if run == 1 {
+			return nil
+		}
+		return errPaper
+	}}
+	_, err := dedup.Do(ctx, f.d, call("k"), e.run)
+	require.Equal(t, 1, dropped.Count())
+	require.ErrorIs(t, err, errPaper)
+	require.NotErrorIs(t, err, dedup.ErrOutcomeUnknown)
+	require.Zero(t, f.effects(t, "k"))
 }
