@@ -22,7 +22,7 @@ type bundle struct {
 }
 
 // limit ends a test that hangs, long before the test binary does.
-const limit = 2 * time.Minute
+const limit = 5 * time.Minute
 
 func setup(t *testing.T, opts *dedup.Options, conf ...func(*pgxpool.Config)) (context.Context, *bundle) {
 	t.Helper()

@@ -140,11 +140,12 @@ func (f *fixture) terminate(t *testing.T, ctx context.Context, done <-chan struc
 	}
 }
 
-// TestBatchCuts cuts the connection behind every 7th byte of either direction.
+// TestBatchCuts cuts the connection in a hundred places of either direction. The
+// campaign every-byte of `dedup chaos` cuts behind each byte.
 func TestBatchCuts(t *testing.T) {
 	t.Parallel()
 
-	const step = 7
+	const cuts = 120
 	for _, mode := range []pgx.QueryExecMode{
 		pgx.QueryExecModeCacheStatement, pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol,
 	} {
@@ -177,7 +178,7 @@ func TestBatchCuts(t *testing.T) {
 					}
 					bytes := passed()
 					require.Greater(t, bytes, int64(100))
-					for k := int64(0); k < bytes; k += step {
+					for k := int64(0); k < bytes; k += max(7, bytes/cuts) {
 						run(next()) // prepares what the new connection needs
 						proxy.Reset()
 						armed := proxy.Arm(faultproxy.Fault{Kind: faultproxy.CutAfterBytes, Direction: direction, Bytes: k})

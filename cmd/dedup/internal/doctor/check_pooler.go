@@ -162,7 +162,7 @@ func tracksPrepared(ctx context.Context, one, two *pgx.Conn) (bool, error) {
 			return judgePrepared(err)
 		}
 	}
-	for range poolerLooks {
+	for look := range poolerLooks {
 		for own, conn := range clients {
 			var got int
 			if err := conn.QueryRow(ctx, name).Scan(&got); err != nil {
@@ -172,8 +172,13 @@ func tracksPrepared(ctx context.Context, one, two *pgx.Conn) (bool, error) {
 				return false, nil
 			}
 		}
-		if _, err := serverPID(ctx, one); err != nil { // out of step, as above
-			return false, err
+		// Where server connections take turns, clients that come round as often
+		// as they do would meet their own each time. So every look is longer by
+		// one than that before it, whatever their number and even if it grows.
+		for range look {
+			if _, err := serverPID(ctx, one); err != nil {
+				return false, err
+			}
 		}
 	}
 	return true, nil
