@@ -36,7 +36,7 @@ type Options struct {
 
 func defaults() Options {
 	return Options{
-		Rounds: 5, Duration: 400 * time.Millisecond, MinOps: 20,
+		Rounds: 9, Duration: 300 * time.Millisecond, MinOps: 15,
 		Delays:  []time.Duration{0, 250 * time.Microsecond, 500 * time.Microsecond, 2 * time.Millisecond},
 		Clients: []int{1, 16},
 		seeds:   2000, trips: 31, costOps: 500,
