@@ -29,10 +29,15 @@ func Run(key string) dedup.Effect[int64] {
 	}
 }
 
+// A Beginner is a pool or a connection.
+type Beginner interface {
+	Begin(ctx context.Context) (pgx.Tx, error)
+}
+
 // RunNaively is [Run] in a plain transaction: what a control arm repeats after any
 // error.
-func RunNaively(ctx context.Context, pool *pgxpool.Pool, key string) (run int64, err error) {
-	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) (err error) {
+func RunNaively(ctx context.Context, on Beginner, key string) (run int64, err error) {
+	err = pgx.BeginFunc(ctx, on, func(tx pgx.Tx) (err error) {
 		run, err = Run(key)(ctx, tx)
 		return err
 	})
@@ -43,13 +48,11 @@ func RunNaively(ctx context.Context, pool *pgxpool.Pool, key string) (run int64,
 // callers do. The wait for a connection does not count: pgx keeps the place of a
 // connection that was given up for as long as 15 seconds.
 func RunNaivelyWithin(ctx context.Context, pool *pgxpool.Pool, limit time.Duration, key string) (run int64, err error) {
-	err = pool.AcquireFunc(ctx, func(conn *pgxpool.Conn) error {
+	err = pool.AcquireFunc(ctx, func(conn *pgxpool.Conn) (err error) {
 		ctx, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
-		return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) (err error) {
-			run, err = Run(key)(ctx, tx)
-			return err
-		})
+		run, err = RunNaively(ctx, conn, key)
+		return err
 	})
 	return run, err
 }
