@@ -10,6 +10,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/tooldedup/dedup/internal/sqllex"
 )
 
 // effectTx is the pgx.Tx that an effect is handed. Everything works on it but
@@ -53,7 +55,7 @@ func (e *effectTx) ready(sql string, args ...any) error {
 	if e.root.closed.Load() {
 		return pgx.ErrTxClosed
 	}
-	if isTxControl(sql) {
+	if sqllex.IsTxControl(sql) {
 		e.root.refused.Store(true)
 		return ErrTxControl
 	}
@@ -64,7 +66,7 @@ func (e *effectTx) ready(sql string, args ...any) error {
 	return nil
 }
 
-// watch notes where isTxControl cannot be relied on: the text is rewritten before
+// watch notes where sqllex.IsTxControl cannot be relied on: the text is rewritten before
 // it is sent, or backslashes escape in every string.
 func (e *effectTx) watch(args []any) {
 	for _, arg := range args {

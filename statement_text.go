@@ -4,11 +4,12 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/tooldedup/dedup/internal/sqllex"
 )
 
 // statementText is what is made of a Statement's SQL, once for each text.
@@ -82,12 +83,12 @@ func (t *statementTexts) text(sql string) (*statementText, error) {
 }
 
 func (t *statementTexts) newText(sql string) (*statementText, error) {
-	with, params, err := asWith(sql)
+	with, params, err := sqllex.AsWith(sql, effectName)
 	if err != nil {
-		return nil, err
+		return nil, invalid("Statement", "%s", err)
 	}
-	if params+recordParams > maxPostgresParams {
-		return nil, &InvalidCallError{Field: "Statement", Reason: fmt.Sprintf("has %d parameters; at most %d are possible", params, maxPostgresParams-recordParams)}
+	if params+recordParams > sqllex.MaxParams {
+		return nil, invalid("Statement", "has %d parameters; at most %d are possible", params, sqllex.MaxParams-recordParams)
 	}
 	// p is the text of the library's nth parameter.
 	p := func(n int) string { return "$" + strconv.Itoa(params+n) }
@@ -134,10 +135,8 @@ RETURNING result, created_at`)
 // gateMark begins what the gate raises, as the text that is no boolean.
 const gateMark = "tool_dedup: "
 
-const (
-	recordParams      = 8
-	maxPostgresParams = 65_535 // an int16 of the protocol
-)
+// recordParams is how many parameters queueWhole adds.
+const recordParams = 8
 
 // queueWhole queues withRecord or withLook.
 func (p *pipeline) queueWhole(whole query, s *boundStatement, req *request) error {
@@ -149,83 +148,3 @@ func (p *pipeline) queueWhole(whole query, s *boundStatement, req *request) erro
 // effectName is the WITH query that holds the statement.
 const effectName = "tool_dedup_effect"
 
-// asWith turns a statement into the WITH clause in front of another one, and
-// counts its parameters. Its own WITH queries come before it on one level,
-// because one that writes may stand nowhere else.
-func asWith(sql string) (with string, params int, err error) {
-	invalid := func(reason string, args ...any) (string, int, error) {
-		return "", 0, &InvalidCallError{Field: "Statement", Reason: fmt.Sprintf(reason, args...)}
-	}
-	if strings.IndexByte(sql, 0) >= 0 { // where the protocol would end the text
-		return invalid("holds a zero byte")
-	}
-	// The semicolon is only found if no quote and no comment is left open.
-	text := skipBlank(sql) + "\n;"
-	depth, verb, start, end := 0, "", -1, -1
-	var clause withClause
-	for rest := text; rest != ""; {
-		at := len(text) - len(rest)
-		after := afterToken(rest)
-		token := rest[:len(rest)-len(after)]
-		rest = after
-		outermost := depth == 0
-		switch {
-		case isBlank(token):
-			continue
-		case token == ";" && skipBlank(rest) != "":
-			return invalid("holds more than one statement, or a semicolon between parentheses")
-		case token == ";" && depth == 0:
-			end, rest = at, ""
-			continue
-		case token == "(":
-			depth++
-		case token == ")":
-			if depth--; depth < 0 {
-				return invalid("closes a parenthesis that it has not opened")
-			}
-			outermost = depth == 0
-		case token[0] == '$' && len(token) > 1 && isDigit(token[1]):
-			n, err := strconv.Atoi(token[1:])
-			if err != nil || n < 1 || n > maxPostgresParams {
-				return invalid("has a parameter %s", token)
-			}
-			params = max(params, n)
-		}
-		if !outermost {
-			continue
-		}
-		switch word := strings.ToUpper(token); {
-		case start >= 0:
-		case verb == "" && word == "WITH":
-			verb = word
-			clause.endsBefore(word)
-		case verb == "" || clause.endsBefore(word):
-			verb, start = word, at
-		}
-	}
-	switch {
-	case end < 0 && depth > 0:
-		return invalid("opens a parenthesis that it does not close")
-	case end < 0:
-		return invalid("has a quote or a comment that does not end")
-	case end == 0 || verb == "":
-		return invalid("is empty")
-	case start < 0:
-		return invalid("has a WITH and nothing after it that begins with SELECT, INSERT, UPDATE, DELETE, MERGE or VALUES")
-	case !mainVerbs[verb]:
-		return invalid("begins with %s; it must be one SELECT, INSERT, UPDATE, DELETE, MERGE or VALUES that returns a row", verb)
-	}
-	head := "WITH "
-	if start > 0 {
-		head = text[:start] + ", "
-	}
-	return head + effectName + " AS (\n" + text[start:end] + "\n)", params, nil
-}
-
-// mainVerbs begin a statement that returns rows. A parenthesis holds a SELECT.
-var mainVerbs = map[string]bool{"(": true, "SELECT": true, "INSERT": true, "UPDATE": true, "DELETE": true, "MERGE": true, "VALUES": true, "TABLE": true}
-
-// isBlank tells whether a token means nothing.
-func isBlank(token string) bool {
-	return strings.TrimLeft(token, " \t\r\n\f\v") == "" || strings.HasPrefix(token, "--") || strings.HasPrefix(token, "/*")
-}

@@ -3,6 +3,8 @@ package faultproxy
 import (
 	"bytes"
 	"strings"
+
+	"github.com/tooldedup/dedup/internal/sqllex"
 )
 
 // A Unit is what the server answers as one: everything a client sends up to and including a Sync, or one simple
@@ -69,7 +71,7 @@ func (t *tracker) add(kind byte, body []byte) (complete bool) {
 	switch kind {
 	case kindQuery:
 		text, _ := cstring(body)
-		for _, sql := range splitSQL(text) {
+		for _, sql := range sqllex.Split(text) {
 			t.execute(sql)
 		}
 		return true
@@ -107,7 +109,7 @@ func (t *tracker) next() Unit {
 
 func (t *tracker) execute(sql string) {
 	t.unit.Executes = append(t.unit.Executes, sql)
-	t.unit.Commits = t.unit.Commits || commits(sql)
+	t.unit.Commits = t.unit.Commits || sqllex.Commits(sql)
 }
 
 func (t *tracker) forget(body []byte) {

@@ -1,4 +1,4 @@
-package dedup
+package sqllex
 
 // withClause finds the end of a WITH clause. It is shown its tokens that stand
 // outside of parentheses, one after the other and in upper case.

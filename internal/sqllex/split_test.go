@@ -1,12 +1,14 @@
-package faultproxy
+package sqllex_test
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup/internal/sqllex"
 )
 
-func TestSplitSQL(t *testing.T) {
+func TestSplit(t *testing.T) {
 	t.Parallel()
 
 	for _, test := range []struct {
@@ -31,7 +33,7 @@ func TestSplitSQL(t *testing.T) {
 		{"select $$open; commit", []string{"select $$open; commit"}},
 		{"select /* open; commit", []string{"select /* open; commit"}},
 	} {
-		require.Equal(t, test.want, splitSQL(test.text), test.text)
+		require.Equal(t, test.want, sqllex.Split(test.text), test.text)
 	}
 }
 
@@ -41,23 +43,23 @@ func TestCommits(t *testing.T) {
 	for _, sql := range []string{
 		"commit", "COMMIT", " Commit work", "commit and chain", "end", "END TRANSACTION", "-- why\ncommit", "/* x /* y */ */commit",
 	} {
-		require.True(t, commits(sql), sql)
+		require.True(t, sqllex.Commits(sql), sql)
 	}
 	for _, sql := range []string{
 		"", "begin", "rollback", "commit prepared 'x'", "COMMIT /* */ Prepared 'x'", "committed", "ending", "-- commit", "select 'commit'",
 	} {
-		require.False(t, commits(sql), sql)
+		require.False(t, sqllex.Commits(sql), sql)
 	}
 }
 
-func FuzzSplitSQL(f *testing.F) {
+func FuzzSplit(f *testing.F) {
 	f.Add("insert into t values (E'a\\';b', $$;$$) -- x\n;commit")
 	f.Add("\u00a0;commit") // no space to Postgres
 	f.Fuzz(func(t *testing.T, text string) {
-		for _, sql := range splitSQL(text) {
+		for _, sql := range sqllex.Split(text) {
 			require.NotEmpty(t, sql)
 			require.Contains(t, text, sql)
-			commits(sql)
+			sqllex.Commits(sql)
 		}
 	})
 }

@@ -1,4 +1,4 @@
-package dedup
+package sqllex_test
 
 import (
 	"regexp"

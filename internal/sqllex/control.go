@@ -1,13 +1,13 @@
-package dedup
+package sqllex
 
 import "strings"
 
-// isTxControl tells whether a text holds a statement that begins or ends a
+// IsTxControl tells whether a text holds a statement that begins or ends a
 // transaction: it must not be sent inside an effect. Savepoints are fine.
 //
 // It finds where statements begin, see sql_text.go. The server is the judge of
 // everything else; what slips through is found by the checks that effectTx names.
-func isTxControl(sql string) bool {
+func IsTxControl(sql string) bool {
 	for {
 		sql = skipBlank(sql)
 		if controlStatement(sql) {
