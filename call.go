@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"time"
+
+	"github.com/tooldedup/dedup/internal/canon"
 )
 
 // Call says which call of which tool this is. Scope, Tool and Key make up its
@@ -112,7 +114,50 @@ func (d *Deduper) check(call Call, req *request) error {
 	default:
 		return &InvalidCallError{Field: "Errors", Reason: "unknown policy; use ErrorsDefault, ErrorsRollBack or ErrorsStored"}
 	}
-	req.fingerprint, req.argDigests, err = digest(id.scope, id.tool, id.key, call.Args)
+	req.fingerprint, req.argDigests, err = canon.Digest(id.scope, id.tool, id.key, call.Args)
+	return invalidArgs(err)
+}
+
+// Fingerprint names the arguments of a call by their value: two calls have the
+// same one exactly if their arguments are equal as JSON. Its String method returns 64
+// hex characters.
+type Fingerprint = canon.Fingerprint
+
+const (
+	// MaxArgsSize is the most bytes that the JSON text of a call's arguments
+	// may have: 16 MiB. More belongs in a store of its own, with its hash among
+	// the arguments.
+	MaxArgsSize = canon.MaxSize
+	// MaxArgsDepth is how deep arrays and objects may nest in arguments: 1,000.
+	// Beyond it they are refused with an *[InvalidCallError].
+	MaxArgsDepth = canon.MaxDepth
+)
+
+// FingerprintOf returns the SHA-256 of a version prefix and the canonical JSON
+// text of args. White space, the order of members, the spelling of numbers and
+// of escapes do not count; every digit of a number does. nil is null.
+//
+// A [json.RawMessage] is taken as JSON text. Any other value goes through
+// [json.Marshal] first. A plain []byte is refused, because Marshal would make
+// it a base64 string, in which the order of members and the white space count
+// again: convert it to json.RawMessage, or to string if it is no JSON.
+//
+// An *[InvalidCallError] with Field "Args" says why arguments have no
+// fingerprint: they cannot be encoded, are larger than [MaxArgsSize], nest
+// deeper than [MaxArgsDepth], name a member twice, hold a string that is not
+// valid UTF-8 (in a Go value too, where Marshal would silently replace the bad
+// bytes and so merge different calls), or a number with an exponent beyond
+// ±1,000,000,000.
+func FingerprintOf(args any) (Fingerprint, error) {
+	fp, err := canon.FingerprintOf(args)
+	return fp, invalidArgs(err)
+}
+
+// invalidArgs is an error of the arguments as the caller gets it.
+func invalidArgs(err error) error {
+	if refused, ok := err.(*canon.Error); ok {
+		return &InvalidCallError{Field: "Args", Reason: refused.Reason, Err: refused.Err}
+	}
 	return err
 }
 

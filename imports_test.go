@@ -5,24 +5,49 @@ import (
 	"errors"
 	"io"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
-// TestImports holds every package that a user can import, and what it imports of
-// this module, to the standard library and pgx: whoever gets the library gets
-// nothing else to build.
-func TestImports(t *testing.T) {
+// layers are the rooms of the library, and what each may use of this module.
+var layers = map[string][]string{
+	"internal/canon":  {},
+	"internal/sqllex": {},
+	"internal/wire":   {},
+	"internal/flight": {},
+	"internal/guard":  {"internal/sqllex", "internal/wire"},
+	"internal/table":  {"internal/wire"},
+	".":               {"internal/canon", "internal/flight", "internal/guard", "internal/sqllex", "internal/table", "internal/wire"},
+	"migrations":      {"internal/table"},
+
+	"tool":        {"."},
+	"tool/runner": {".", "tool"},
+	"httpdedup":   {"."},
+	"deduptest":   {".", "internal/faultproxy"},
+
+	"internal/faultproxy": {"internal/sqllex"},
+}
+
+// TestLayers holds every room to what it may use. Nothing that a user imports needs more
+// than the standard library and pgx.
+func TestLayers(t *testing.T) {
 	t.Parallel()
 	cmd := exec.Command("go", "list", "-json=ImportPath,Imports,Standard", "-deps", "./...")
 	out, err := cmd.Output()
 	require.NoError(t, err)
 
 	const module = "github.com/tooldedup/dedup"
+	own := func(path string) (room string, ok bool) {
+		if path == module {
+			return ".", true
+		}
+		return strings.CutPrefix(path, module+"/")
+	}
 	standard := map[string]bool{}
-	public, internal := map[string][]string{}, map[string][]string{}
+	imports := map[string][]string{}
 	for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
 		var pkg struct {
 			ImportPath string
@@ -35,28 +60,26 @@ func TestImports(t *testing.T) {
 		}
 		require.NoError(t, err)
 		standard[pkg.ImportPath] = pkg.Standard
-		own := pkg.ImportPath == module || strings.HasPrefix(pkg.ImportPath, module+"/")
-		switch {
-		case own && strings.Contains(pkg.ImportPath, "/internal/"):
-			internal[pkg.ImportPath] = pkg.Imports
-		case own:
-			public[pkg.ImportPath] = pkg.Imports
+		if room, ok := own(pkg.ImportPath); ok {
+			imports[room] = pkg.Imports
 		}
 	}
-	require.Contains(t, public, module)
-	require.Contains(t, public, module+"/migrations")
-	var hold func(name string, imports []string)
-	hold = func(name string, imports []string) {
-		for _, imported := range imports {
-			own, ofUs := internal[imported]
-			ok := standard[imported] || strings.HasPrefix(imported, "github.com/jackc/pgx/v5") ||
-				name != module && (imported == module || ofUs) ||
-				name == module+"/tool/runner" && imported == module+"/tool"
-			require.Truef(t, ok, "%s imports %s", name, imported)
-			hold(imported, own)
+	for room, list := range imports {
+		used, held := layers[room]
+		if !held {
+			// Only rooms that nobody outside can import may go without a line above.
+			require.Truef(t, strings.Contains(room, "internal/") || room == "docs/upstream", "%s has no place among the layers", room)
+			continue
+		}
+		for _, path := range list {
+			if of, ok := own(path); ok {
+				require.Truef(t, slices.Contains(used, of), "%s uses %s, which does not lie below it", room, of)
+				continue
+			}
+			require.Truef(t, standard[path] || strings.HasPrefix(path, "github.com/jackc/pgx/v5"), "%s imports %s", room, path)
 		}
 	}
-	for name, imports := range public {
-		hold(name, imports)
+	for room := range layers {
+		require.Containsf(t, imports, room, "%s is gone", room)
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"encoding/hex"
 	"strconv"
 	"time"
+
+	"github.com/tooldedup/dedup/internal/canon"
 )
 
 // A key names one intent. It is made once, where the intent is formed, and is
@@ -56,11 +58,11 @@ func KeyFromToolCall(session string, turn int, toolCallID string) (string, error
 	if toolCallID == "" {
 		return "", invalid("ToolCallID", "is empty, as some providers leave it; pass the call's index in its turn instead, such as \"0\"")
 	}
-	var room [hashRoom]byte
+	var room [canon.HashRoom]byte
 	b := append(room[:0], toolCallDomain...)
-	b = appendPart(b, session)
-	b = appendPart(b, strconv.Itoa(turn))
-	b = appendPart(b, toolCallID)
+	b = canon.AppendPart(b, session)
+	b = canon.AppendPart(b, strconv.Itoa(turn))
+	b = canon.AppendPart(b, toolCallID)
 	return encodeKey(toolCallPrefix, b), nil
 }
 
@@ -78,13 +80,13 @@ func KeyFromIntent(parts ...string) (string, error) {
 	if len(parts) == 0 {
 		return "", invalid("Parts", "are missing; give what tells this intent from every other")
 	}
-	var room [hashRoom]byte
+	var room [canon.HashRoom]byte
 	b := append(room[:0], intentDomain...)
 	for i, part := range parts {
 		if part == "" {
 			return "", invalid("Parts", "have an empty one at index %d; fill it or leave it out", i)
 		}
-		b = appendPart(b, part)
+		b = canon.AppendPart(b, part)
 	}
 	return encodeKey(intentPrefix, b), nil
 }
@@ -107,10 +109,10 @@ func KeyFromArgsMergingRepeats(session string, args any) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var room [hashRoom]byte
+	var room [canon.HashRoom]byte
 	b := append(room[:0], argsDomain...)
-	b = appendPart(b, session)
-	b = appendPart(b, fp[:])
+	b = canon.AppendPart(b, session)
+	b = canon.AppendPart(b, fp[:])
 	return encodeKey(argsPrefix, b), nil
 }
 
@@ -150,8 +152,8 @@ func newKeyAt(now time.Time) string {
 // whoever knows a key and a scope can ask for its result; the hash still lets
 // two lines be matched, and a known key be found.
 func KeyHash(key string) string {
-	var room [hashRoom]byte
-	sum := sha256.Sum256(appendPart(append(room[:0], keyHashDomain...), key))
+	var room [canon.HashRoom]byte
+	sum := sha256.Sum256(canon.AppendPart(append(room[:0], keyHashDomain...), key))
 	return hex.EncodeToString(sum[:8])
 }
 
@@ -160,14 +162,6 @@ func validateSession(session string) error {
 		return invalid("Session", "is empty; give the conversation, run or job that the call belongs to")
 	}
 	return nil
-}
-
-// hashRoom is the size of the buffers in which hash input is put together on
-// the stack; longer input moves to the heap.
-const hashRoom = 320
-
-func appendPart[T ~string | ~[]byte](b []byte, part T) []byte {
-	return append(binary.BigEndian.AppendUint64(b, uint64(len(part))), part...)
 }
 
 func encodeKey(prefix string, hashInput []byte) string {

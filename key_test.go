@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -32,7 +33,7 @@ type keyVectors struct {
 func TestKeyGolden(t *testing.T) {
 	t.Parallel()
 
-	vectors := golden[keyVectors](t, "key.json")
+	vectors := goldenKeys(t)
 	seen := map[string]bool{}
 	for _, v := range vectors.ToolCall {
 		key, err := KeyFromToolCall(v.Session, v.Turn, v.ToolCallID)
@@ -219,4 +220,35 @@ func cut(text string, cuts uint64) (parts []string) {
 		}
 	}
 	return append(parts, text[start:])
+}
+
+func BenchmarkKey(b *testing.B) {
+	b.Run("FromToolCall", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			_, _ = KeyFromToolCall("session-0123456789", 12, "call_0123456789")
+		}
+	})
+	b.Run("New", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			NewKey()
+		}
+	})
+	b.Run("Validate", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			_ = validateName("Key", "tc1_Q14TQxBdWPGv-6jcoLtWlMCpQi-KtgQieWnsZKg6r7c")
+		}
+	})
+}
+
+// goldenKeys reads vectors that were written by an independent implementation and never
+// change.
+func goldenKeys(t testing.TB) (vectors keyVectors) {
+	t.Helper()
+	text, err := os.ReadFile("testdata/key.json")
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(text, &vectors))
+	return vectors
 }

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/tooldedup/dedup/internal/canon"
 )
 
 // outcome is how a call ended, as it stands in the table.
@@ -114,7 +116,7 @@ func (r *record) judge(req *request) error {
 	case r.isBroken():
 		return &BrokenError{Scope: req.scope, Tool: req.tool, KeyHash: KeyHash(req.key), At: r.createdAt}
 	case r.fingerprint != req.fingerprint:
-		changed, complete := changedArgs(r.argDigests, req.argDigests)
+		changed, complete := canon.ChangedArgs(r.argDigests, req.argDigests)
 		return &KeyReusedError{
 			Scope: req.scope, Tool: req.tool, KeyHash: KeyHash(req.key),
 			First: r.fingerprint, Now: req.fingerprint,

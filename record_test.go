@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup/internal/canon"
 )
 
 // TestJudge: what a record answers. Misuse comes before age, and a broken call
@@ -105,4 +107,11 @@ func TestFill(t *testing.T) {
 	require.ErrorContains(t, new(record).fill(&row), `outcome "settled"`)
 	row.outcome, row.fingerprint = "done", row.fingerprint[1:]
 	require.ErrorContains(t, new(record).fill(&row), "31 bytes")
+}
+
+func argDigestsOf(t *testing.T, args any) []byte {
+	t.Helper()
+	_, digests, err := canon.Digest("acme", "book", "k", args)
+	require.NoError(t, err)
+	return digests
 }

@@ -1,4 +1,4 @@
-package dedup
+package canon
 
 import (
 	"crypto/sha256"
@@ -98,14 +98,14 @@ func TestFingerprintRefuses(t *testing.T) {
 		"NestedDuplicate": {map[string]any{"x": json.RawMessage(`{"a":1,"a":2}`)}, "the object already has"},
 		"NestedInvalid":   {map[string]any{"x": json.RawMessage("\"\xff\"")}, "invalid UTF-8"},
 		"NestedSurrogate": {map[string]any{"x": json.RawMessage(`"\ud800"`)}, "lone surrogate"},
-		"TooLarge":        {strings.Repeat("a", MaxArgsSize-1), "are 16777217 bytes of JSON"},
+		"TooLarge":        {strings.Repeat("a", MaxSize-1), "are 16777217 bytes of JSON"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			_, err := FingerprintOf(tc.args)
-			requireInvalid(t, err, "Args", tc.reason)
-			_, digests, err := digest("s", "t", "k", tc.args)
-			requireInvalid(t, err, "Args", tc.reason)
+			requireInvalid(t, err, tc.reason)
+			_, digests, err := Digest("s", "t", "k", tc.args)
+			requireInvalid(t, err, tc.reason)
 			require.Nil(t, digests)
 		})
 	}
@@ -121,7 +121,7 @@ var smallArgs = json.RawMessage(`{"user_id":"mia_li_3668","flight":"HAT136","cab
 func TestFingerprintAllocations(t *testing.T) {
 	var args any = smallArgs
 	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { _, _ = FingerprintOf(args) }), 1.0)
-	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { _, _, _ = digest("acme", "book", "k", args) }), 2.0)
+	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { _, _, _ = Digest("acme", "book", "k", args) }), 2.0)
 }
 
 func BenchmarkFingerprint(b *testing.B) {
@@ -162,28 +162,7 @@ func BenchmarkFingerprint(b *testing.B) {
 	b.Run("DigestSmallUnsorted", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			_, _, _ = digest("acme", "book_flight", "tc1_Q14TQxBdWPGv-6jcoLtWlMCpQi-KtgQieWnsZKg6r7c", smallArgs)
-		}
-	})
-}
-
-func BenchmarkKey(b *testing.B) {
-	b.Run("FromToolCall", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			_, _ = KeyFromToolCall("session-0123456789", 12, "call_0123456789")
-		}
-	})
-	b.Run("New", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			NewKey()
-		}
-	})
-	b.Run("Validate", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			_ = validateName("Key", "tc1_Q14TQxBdWPGv-6jcoLtWlMCpQi-KtgQieWnsZKg6r7c")
+			_, _, _ = Digest("acme", "book_flight", "tc1_Q14TQxBdWPGv-6jcoLtWlMCpQi-KtgQieWnsZKg6r7c", smallArgs)
 		}
 	})
 }

@@ -1,4 +1,4 @@
-package dedup
+package canon
 
 import (
 	"bytes"
@@ -39,7 +39,7 @@ func TestCanonicalRefusesStrings(t *testing.T) {
 	} {
 		_, err := canonicalOf(text)
 		require.Error(t, err, text)
-		requireInvalid(t, err, "Args", reason)
+		requireInvalid(t, err, reason)
 	}
 }
 

@@ -1,4 +1,4 @@
-package dedup
+package canon
 
 import (
 	"unicode/utf16"

@@ -1,4 +1,4 @@
-package dedup
+package canon
 
 import (
 	"bytes"
@@ -8,15 +8,11 @@ import (
 )
 
 const (
-	// MaxArgsSize is the most bytes that the JSON text of a call's arguments
-	// may have: 16 MiB. More belongs in a store of its own, with its hash among
-	// the arguments.
-	MaxArgsSize = 16 << 20
+	// MaxSize is the most bytes that the JSON text of arguments may have: 16 MiB.
+	MaxSize = 16 << 20
 
-	// MaxArgsDepth is how deep arrays and objects may nest in arguments. Beyond
-	// it they are refused with an *[InvalidCallError], long before a stack is
-	// at risk.
-	MaxArgsDepth = 1000
+	// MaxDepth is how deep arrays and objects may nest, long before a stack is at risk.
+	MaxDepth = 1000
 )
 
 // canonicalizer rewrites one JSON text (RFC 8259) so that two texts of the same
@@ -62,7 +58,7 @@ type canonicalizer struct {
 }
 
 // member is one member of an object. Offsets are 32 bits wide because hostile
-// arguments can hold millions of members; MaxArgsSize keeps them in range.
+// arguments can hold millions of members; MaxSize keeps them in range.
 type member struct {
 	name, nameEnd     int32 // its unescaped name in names
 	start, value, end int32 // its text in out before the reordering, and where its value begins
@@ -97,8 +93,8 @@ func (c *canonicalizer) free() {
 
 // run appends the canonical form of src to c.out.
 func (c *canonicalizer) run(src []byte) error {
-	if len(src) > MaxArgsSize {
-		return invalid("Args", "are %d bytes of JSON, and %d is the most; store the large part elsewhere and send its hash", len(src), MaxArgsSize)
+	if len(src) > MaxSize {
+		return refuse("are %d bytes of JSON, and %d is the most; store the large part elsewhere and send its hash", len(src), MaxSize)
 	}
 	c.src = src
 	base := len(c.out)
@@ -291,7 +287,7 @@ func (c *canonicalizer) moveBack(ordered []byte, to, start, end, lo, hi int) int
 
 // enter and leave are the brackets of an array or object.
 func (c *canonicalizer) enter(bracket byte) error {
-	if c.depth == MaxArgsDepth {
+	if c.depth == MaxDepth {
 		return c.fail("arrays and objects nested more than 1000 deep")
 	}
 	c.depth++
@@ -328,5 +324,5 @@ func (c *canonicalizer) take(b byte) bool {
 func (c *canonicalizer) fail(problem string) error { return c.failAt(c.pos, problem) }
 
 func (c *canonicalizer) failAt(at int, problem string) error {
-	return invalid("Args", "%s, at byte %d; send one JSON text as RFC 8259 has it, each member name once", problem, at)
+	return refuse("%s, at byte %d; send one JSON text as RFC 8259 has it, each member name once", problem, at)
 }

@@ -1,4 +1,4 @@
-package dedup
+package canon
 
 import (
 	"crypto/sha256"
@@ -32,9 +32,9 @@ const (
 	argDigestsCapped   = 0xfd // members after the last one are unknown
 )
 
-// digest returns the fingerprint of args and the argument digests that
-// [changedArgs] compares; digests is nil if args are no object.
-func digest(scope, tool, key string, args any) (fp Fingerprint, digests []byte, err error) {
+// Digest returns the fingerprint of args and the argument digests that
+// [ChangedArgs] compares; digests is nil if args are no object.
+func Digest(scope, tool, key string, args any) (fp Fingerprint, digests []byte, err error) {
 	c, fp, err := fingerprint(args)
 	if err != nil {
 		return Fingerprint{}, nil, err
@@ -55,8 +55,8 @@ func (c *canonicalizer) argDigests(scope, tool, key string) []byte {
 	}
 	digests := append(make([]byte, 0, min(size, 2+argDigestsMax*(1+argNameMax+argTagLen))), argDigestsVersion)
 
-	var room [hashRoom]byte
-	b := appendPart(appendPart(appendPart(append(room[:0], argDigestDomain...), scope), tool), key)
+	var room [HashRoom]byte
+	b := AppendPart(AppendPart(AppendPart(append(room[:0], argDigestDomain...), scope), tool), key)
 	identity := len(b)
 
 	end, count := byte(argDigestsComplete), 0
@@ -75,7 +75,7 @@ func (c *canonicalizer) argDigests(scope, tool, key string) []byte {
 			break
 		}
 		count++
-		b = appendPart(appendPart(b[:identity], name), value)
+		b = AppendPart(AppendPart(b[:identity], name), value)
 		tag := sha256.Sum256(b)
 		digests = binary.AppendUvarint(digests, uint64(len(name)))
 		digests = append(digests, name...)
@@ -84,11 +84,11 @@ func (c *canonicalizer) argDigests(scope, tool, key string) []byte {
 	return append(digests, end)
 }
 
-// changedArgs names the top-level arguments that were added, removed or changed
+// ChangedArgs names the top-level arguments that were added, removed or changed
 // between two calls of one identity whose fingerprints differ, sorted. It is
 // complete if there can be no others. stored comes from the database, where
 // others may write: bytes that are no digests of this version give no names.
-func changedArgs(stored, now []byte) (names []string, complete bool) {
+func ChangedArgs(stored, now []byte) (names []string, complete bool) {
 	var was, is sketch
 	if !was.decode(stored) || !is.decode(now) {
 		return nil, false

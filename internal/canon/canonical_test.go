@@ -1,4 +1,4 @@
-package dedup
+package canon
 
 import (
 	"bytes"
@@ -16,6 +16,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 )
+
+func requireInvalid(t *testing.T, err error, reason string) {
+	t.Helper()
+	var invalid *Error
+	require.ErrorAs(t, err, &invalid)
+	require.Contains(t, invalid.Reason, reason)
+}
 
 func canonicalOf(text string) (string, error) {
 	c := newCanonicalizer()
@@ -99,7 +106,7 @@ func TestCanonicalRefuses(t *testing.T) {
 	} {
 		_, err := canonicalOf(text)
 		require.Error(t, err, text)
-		requireInvalid(t, err, "Args", reason)
+		requireInvalid(t, err, reason)
 	}
 }
 
@@ -125,11 +132,11 @@ func TestCanonicalNesting(t *testing.T) {
 	arrays := func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
 	objects := func(n int) string { return strings.Repeat(`{"b":`, n) + "1" + strings.Repeat(`,"a":0}`, n) }
 
-	require.Equal(t, arrays(MaxArgsDepth), requireCanonical(t, arrays(MaxArgsDepth)))
-	require.Equal(t, strings.Repeat(`{"a":0,"b":`, MaxArgsDepth)+"1"+strings.Repeat("}", MaxArgsDepth), requireCanonical(t, objects(MaxArgsDepth)))
-	for _, text := range []string{arrays(MaxArgsDepth + 1), objects(MaxArgsDepth + 1), strings.Repeat("[", 1<<20)} {
+	require.Equal(t, arrays(MaxDepth), requireCanonical(t, arrays(MaxDepth)))
+	require.Equal(t, strings.Repeat(`{"a":0,"b":`, MaxDepth)+"1"+strings.Repeat("}", MaxDepth), requireCanonical(t, objects(MaxDepth)))
+	for _, text := range []string{arrays(MaxDepth + 1), objects(MaxDepth + 1), strings.Repeat("[", 1<<20)} {
 		_, err := canonicalOf(text)
-		requireInvalid(t, err, "Args", "arrays and objects nested more than 1000 deep, at byte ")
+		requireInvalid(t, err, "arrays and objects nested more than 1000 deep, at byte ")
 	}
 	require.Equal(t, `[[],[],{}]`, requireCanonical(t, `[[],[],{}]`), "siblings do not nest")
 }
@@ -137,10 +144,10 @@ func TestCanonicalNesting(t *testing.T) {
 func TestCanonicalSize(t *testing.T) {
 	t.Parallel()
 
-	limit := `"` + strings.Repeat("a", MaxArgsSize-2) + `"`
+	limit := `"` + strings.Repeat("a", MaxSize-2) + `"`
 	require.Equal(t, limit, requireCanonical(t, limit))
 	_, err := canonicalOf(limit + " ")
-	requireInvalid(t, err, "Args", "are 16777217 bytes of JSON, and 16777216 is the most")
+	requireInvalid(t, err, "are 16777217 bytes of JSON, and 16777216 is the most")
 }
 
 // Hostile arguments of the largest size take about as long as harmless ones: no

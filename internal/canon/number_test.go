@@ -1,4 +1,4 @@
-package dedup
+package canon
 
 import (
 	"encoding/json"
@@ -38,7 +38,7 @@ func TestCanonicalRefusesNumbers(t *testing.T) {
 	} {
 		_, err := canonicalOf(text)
 		require.Error(t, err, text)
-		requireInvalid(t, err, "Args", reason)
+		requireInvalid(t, err, reason)
 	}
 }
 

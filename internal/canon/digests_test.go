@@ -1,4 +1,4 @@
-package dedup
+package canon
 
 import (
 	"crypto/sha256"
@@ -24,7 +24,7 @@ func TestArgDigestsGolden(t *testing.T) {
 	}](t, "parts.json")
 	require.NotEmpty(t, vectors)
 	for _, v := range vectors {
-		fp, digests, err := digest(v.Scope, v.Tool, v.Key, json.RawMessage(v.Args))
+		fp, digests, err := Digest(v.Scope, v.Tool, v.Key, json.RawMessage(v.Args))
 		require.NoError(t, err)
 		if v.Parts == nil {
 			require.Nil(t, digests)
@@ -45,14 +45,14 @@ func TestArgDigestsSpelledOut(t *testing.T) {
 		sum := sha256.Sum256([]byte("dedup/part/v1" + part("acme") + part("book") + part("k") + part(name) + part(value)))
 		return string(sum[:4])
 	}
-	_, digests, err := digest("acme", "book", "k", json.RawMessage(`{"to":{"y":1,"x":[2.0]},"n\n":null}`))
+	_, digests, err := Digest("acme", "book", "k", json.RawMessage(`{"to":{"y":1,"x":[2.0]},"n\n":null}`))
 	require.NoError(t, err)
 	require.Equal(t, "\x01"+"\x02n\n"+tag("n\n", "null")+"\x02to"+tag("to", `{"x":[2],"y":1}`)+"\xff", string(digests))
 }
 
 func argDigestsOf(t *testing.T, args any) []byte {
 	t.Helper()
-	_, digests, err := digest("acme", "book", "k", args)
+	_, digests, err := Digest("acme", "book", "k", args)
 	require.NoError(t, err)
 	return digests
 }
@@ -102,7 +102,7 @@ func TestChangedArgs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			names, complete := changedArgs(argDigestsOf(t, tc.stored), argDigestsOf(t, tc.now))
+			names, complete := ChangedArgs(argDigestsOf(t, tc.stored), argDigestsOf(t, tc.now))
 			require.Equal(t, tc.names, names)
 			require.Equal(t, tc.complete, complete)
 		})
@@ -136,7 +136,7 @@ func TestChangedArgsProperties(t *testing.T) {
 		for name := range maps.Keys(is) {
 			different[name] = is[name] != was[name]
 		}
-		names, complete := changedArgs(argDigestsOf(t, was), argDigestsOf(t, is))
+		names, complete := ChangedArgs(argDigestsOf(t, was), argDigestsOf(t, is))
 		require.True(t, slices.IsSorted(names))
 		for _, name := range names {
 			require.True(t, different[name], "seed %d: %q did not change", seed, name)
@@ -153,7 +153,7 @@ func TestArgDigestsCannotBeComparedAcrossRecords(t *testing.T) {
 
 	seen := map[string]bool{}
 	for _, id := range [][3]string{{"acme", "book", "k"}, {"acmeb", "ook", "k"}, {"acme", "bookk", ""}, {"acme", "book", "l"}, {"", "acmebook", "k"}} {
-		_, digests, err := digest(id[0], id[1], id[2], json.RawMessage(`{"a":1,"b":1}`))
+		_, digests, err := Digest(id[0], id[1], id[2], json.RawMessage(`{"a":1,"b":1}`))
 		require.NoError(t, err)
 		for _, tag := range []string{string(digests[3:7]), string(digests[9:13])} {
 			require.False(t, seen[tag])
@@ -184,7 +184,7 @@ func TestChangedArgsHostile(t *testing.T) {
 	}
 	for name, stored := range hostile {
 		for _, order := range [][2][]byte{{[]byte(stored), now}, {now, []byte(stored)}} {
-			names, complete := changedArgs(order[0], order[1])
+			names, complete := ChangedArgs(order[0], order[1])
 			require.Empty(t, names, name)
 			require.False(t, complete, name)
 		}
@@ -202,8 +202,8 @@ func FuzzChangedArgs(f *testing.F) {
 	}
 	f.Add([]byte("\x01\xfd"), []byte("\x01\xff"))
 	f.Fuzz(func(t *testing.T, stored, now []byte) {
-		names, complete := changedArgs(stored, now)
-		back, backComplete := changedArgs(now, stored)
+		names, complete := ChangedArgs(stored, now)
+		back, backComplete := ChangedArgs(now, stored)
 		require.Equal(t, names, back, "not symmetric")
 		require.Equal(t, complete, backComplete)
 		require.False(t, complete && len(names) == 0)
@@ -213,7 +213,7 @@ func FuzzChangedArgs(f *testing.F) {
 		for _, name := range names {
 			require.LessOrEqual(t, len(name), argNameMax)
 		}
-		same, complete := changedArgs(stored, stored)
+		same, complete := ChangedArgs(stored, stored)
 		require.Empty(t, same)
 		require.False(t, complete)
 	})

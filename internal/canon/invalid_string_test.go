@@ -1,4 +1,4 @@
-package dedup
+package canon
 
 import (
 	"encoding/json"
@@ -49,7 +49,7 @@ func TestFingerprintRefusesInvalidStrings(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			_, err := FingerprintOf(args)
-			requireInvalid(t, err, "Args", "a string that is not valid UTF-8")
+			requireInvalid(t, err, "a string that is not valid UTF-8")
 			require.NotContains(t, err.Error(), bad)
 		})
 	}

@@ -1,4 +1,4 @@
-package dedup
+package canon
 
 import (
 	"bytes"
@@ -23,20 +23,8 @@ type Fingerprint [sha256.Size]byte
 func (f Fingerprint) String() string { return hex.EncodeToString(f[:]) }
 
 // FingerprintOf returns the SHA-256 of a version prefix and the canonical JSON
-// text of args. White space, the order of members, the spelling of numbers and
-// of escapes do not count; every digit of a number does. nil is null.
-//
-// A [json.RawMessage] is taken as JSON text. Any other value goes through
-// [json.Marshal] first. A plain []byte is refused, because Marshal would make
-// it a base64 string, in which the order of members and the white space count
-// again: convert it to json.RawMessage, or to string if it is no JSON.
-//
-// An *[InvalidCallError] with Field "Args" says why arguments have no
-// fingerprint: they cannot be encoded, are larger than [MaxArgsSize], nest
-// deeper than [MaxArgsDepth], name a member twice, hold a string that is not
-// valid UTF-8 (in a Go value too, where Marshal would silently replace the bad
-// bytes and so merge different calls), or a number with an exponent beyond
-// ±1,000,000,000.
+// text of args. A [json.RawMessage] is taken as JSON text, any other value goes through
+// [json.Marshal] first; nil is null. The error is an *[Error].
 func FingerprintOf(args any) (Fingerprint, error) {
 	c, fp, err := fingerprint(args)
 	if err != nil {
@@ -74,19 +62,19 @@ func jsonText(args any) ([]byte, error) {
 		}
 		return args, nil
 	case []byte:
-		return nil, invalid("Args", "are a []byte; convert JSON text to json.RawMessage, and other bytes to string")
+		return nil, refuse("are a []byte; convert JSON text to json.RawMessage, and other bytes to string")
 	}
 	text, err := json.Marshal(args)
 	if err != nil {
 		reason := fmt.Sprintf("cannot be encoded as JSON (%T); unwrap this error for the cause", err)
-		return nil, &InvalidCallError{Field: "Args", Reason: reason, Err: err}
+		return nil, &Error{Reason: reason, Err: err}
 	}
 	// Marshal replaces bytes that are no UTF-8 by U+FFFD: as an escape with
 	// encoding/json as it always was, raw with the one built on version 2. The
 	// value may also hold that character by right, so it has the last word.
 	replaced := bytes.Contains(text, []byte(`\ufffd`)) || bytes.Contains(text, []byte("\ufffd"))
 	if replaced && hasInvalidString(args) {
-		return nil, invalid("Args", "have a string that is not valid UTF-8; encode binary data as []byte or base64")
+		return nil, refuse("have a string that is not valid UTF-8; encode binary data as []byte or base64")
 	}
 	return text, nil
 }
