@@ -1,15 +1,15 @@
-package dedup
+package wire
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// line is where the library's own statements travel: a connection of the pool,
+// Conn is where the library's own statements travel: a connection of the pool,
 // or the transaction of a caller, which only pgx's batches can reach.
 //
 // On a connection they are written with pgconn, because pgx.Batch costs some
@@ -17,19 +17,19 @@ import (
 // kinds of connections are left to pgx's batches: those in simple_protocol, whose
 // quoting of parameters is pgx's own, and those with a tracer, which would not
 // see the statements otherwise.
-type line struct {
+type Conn struct {
 	via sender
 
-	// The rest is for a connection.
+	// The rest is nil for a caller's transaction.
 
-	conn *pgx.Conn
-	tx   pgx.Tx // of pgx, for the effect; nil where pgx's batches make it
+	pgx *pgx.Conn
+	tx  pgx.Tx // of pgx, for the effect; nil where pgx's batches make it
 	// prepared are the statements that the server knows by name; nil where
 	// nothing is to be prepared. One that is out of date is nil.
 	prepared map[string]*pgconn.StatementDescription
 	viaBatch bool
 	// own is used for one pipeline after the other.
-	own pipeline
+	own Pipeline
 	// undescribed tells that pgx sends arguments without asking what they are to be.
 	undescribed bool
 }
@@ -39,32 +39,33 @@ type sender interface {
 	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 }
 
-// lineKey is where a connection's line is kept, for as long as it lives.
-const lineKey = "github.com/tooldedup/dedup line"
+// connKey is where a connection's Conn is kept, for as long as it lives.
+const connKey = "github.com/tooldedup/dedup conn"
 
-func lineOf(conn *pgx.Conn) *line {
+// On returns the Conn of a connection.
+func On(conn *pgx.Conn) *Conn {
 	data := conn.PgConn().CustomData()
-	if l, ok := data[lineKey].(*line); ok {
-		return l
+	if c, ok := data[connKey].(*Conn); ok {
+		return c
 	}
-	l := &line{via: conn, conn: conn}
+	c := &Conn{via: conn, pgx: conn}
 	config := conn.Config()
-	l.undescribed = config.DefaultQueryExecMode == pgx.QueryExecModeExec || config.DefaultQueryExecMode == pgx.QueryExecModeSimpleProtocol
+	c.undescribed = config.DefaultQueryExecMode == pgx.QueryExecModeExec || config.DefaultQueryExecMode == pgx.QueryExecModeSimpleProtocol
 	switch {
 	case config.DefaultQueryExecMode == pgx.QueryExecModeSimpleProtocol, config.Tracer != nil:
-		l.viaBatch = true
+		c.viaBatch = true
 	case config.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement:
-		l.prepared = make(map[string]*pgconn.StatementDescription)
+		c.prepared = make(map[string]*pgconn.StatementDescription)
 	}
-	if !l.viaBatch {
-		l.tx = txOf(conn)
+	if !c.viaBatch {
+		c.tx = txOf(conn)
 	}
-	data[lineKey] = l
-	return l
+	data[connKey] = c
+	return c
 }
 
-// txLine is the line of a caller's transaction.
-func txLine(tx pgx.Tx) *line { return &line{via: tx, viaBatch: true} }
+// In returns a Conn for a caller's transaction.
+func In(tx pgx.Tx) *Conn { return &Conn{via: tx, viaBatch: true} }
 
 // txOf returns the pgx.Tx of a connection without beginning a transaction, which
 // the library's own pipeline does. pgx makes one for every batch that would begin
@@ -88,34 +89,34 @@ func (unsendable) RewriteQuery(context.Context, *pgx.Conn, string, []any) (strin
 // put values into the texts of their statements.
 const maxPrepared = 1_000
 
-// prepare makes the server know queries by name, all that it does not know yet in
+// Prepare makes the server know queries by name, all that it does not know yet in
 // one round trip.
-func (l *line) prepare(ctx context.Context, queries ...query) error {
-	if l.prepared == nil {
+func (c *Conn) Prepare(ctx context.Context, queries ...Query) error {
+	if c.prepared == nil {
 		return nil
 	}
-	var unknown []query
+	var unknown []Query
 	for _, q := range queries {
-		if l.prepared[q.name] == nil {
+		if c.prepared[q.Name] == nil {
 			unknown = append(unknown, q)
 		}
 	}
 	if unknown == nil {
 		return nil
 	}
-	p := l.conn.PgConn().StartPipeline(ctx)
-	if len(l.prepared) > maxPrepared {
-		for name := range l.prepared {
+	p := c.pgx.PgConn().StartPipeline(ctx)
+	if len(c.prepared) > maxPrepared {
+		for name := range c.prepared {
 			p.SendDeallocate(name)
 		}
-		clear(l.prepared)
+		clear(c.prepared)
 		unknown = queries
 	}
 	for _, q := range unknown {
-		if _, outdated := l.prepared[q.name]; outdated {
-			p.SendDeallocate(q.name)
+		if _, outdated := c.prepared[q.Name]; outdated {
+			p.SendDeallocate(q.Name)
 		}
-		p.SendPrepare(q.name, q.text, nil)
+		p.SendPrepare(q.Name, q.Text, nil)
 	}
 	err := p.Sync()
 	var known []*pgconn.StatementDescription
@@ -127,50 +128,42 @@ func (l *line) prepare(ctx context.Context, queries ...query) error {
 		}
 	}
 	for i, sd := range known { // also before one that failed: the server keeps them
-		sd.Name, sd.SQL = unknown[i].name, unknown[i].text
-		l.prepared[sd.Name] = sd
+		sd.Name, sd.SQL = unknown[i].Name, unknown[i].Text
+		c.prepared[sd.Name] = sd
 	}
-	return orElse(err, p.Close())
+	return cmp.Or(err, p.Close())
 }
 
-// outdate has a statement prepared anew before it is used again: the types of its
-// parameters, which were chosen when it was prepared, may not fit the tables any
-// more.
-func (l *line) outdate(q query) {
-	if l.prepared[q.name] != nil {
-		l.prepared[q.name] = nil
+// Stale has a statement prepared anew before its next use: the types of its
+// parameters were chosen when it was prepared, and may not fit the tables any more.
+func (c *Conn) Stale(q Query) {
+	if c.prepared[q.Name] != nil {
+		c.prepared[q.Name] = nil
 	}
 }
 
-// outdateAfter is outdate after an error that types which do not fit may have
-// caused: any but a record that is there, which is what most of them are.
-func (l *line) outdateAfter(q query, err error) {
-	var server *pgconn.PgError
-	if errors.As(err, &server) && (server.Code == codeUniqueViolation ||
-		server.Code == codeInvalidText && strings.Contains(server.Message, gateMark)) {
-		return
-	}
-	l.outdate(q)
-}
+// Knows tells whether the server has a statement prepared. It is true where nothing is
+// to be prepared.
+func (c *Conn) Knows(q Query) bool { return c.prepared == nil || c.prepared[q.Name] != nil }
 
-// spoiled tells whether an error says that a connection is of no more use: it
-// leads to a server that was demoted, or what was prepared on it is gone or out
-// of date.
-func spoiled(err error) bool {
+// unusable tells whether an error says that a connection is of no more use: it leads to a
+// server that was demoted, or what was prepared on it is gone or out of date.
+func unusable(err error) bool {
 	var server *pgconn.PgError
 	if !errors.As(err, &server) {
 		return false
 	}
 	switch server.Code {
-	case codeReadOnly, codePreparedMissing, codePreparedExists:
+	case CodeReadOnly, CodePreparedMissing, CodePreparedExists:
 		return true
 	}
 	return isStalePlan(server)
 }
 
-// dropSpoiled closes such a connection, so that the pool makes a new one.
-func dropSpoiled(ctx context.Context, conn *pgx.Conn, err error) {
-	if spoiled(err) {
+// DropUnusable closes a connection that an error says is of no more use, so that the pool
+// makes a new one.
+func DropUnusable(ctx context.Context, conn *pgx.Conn, err error) {
+	if unusable(err) {
 		_ = conn.Close(ctx)
 	}
 }

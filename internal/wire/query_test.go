@@ -1,4 +1,4 @@
-package dedup
+package wire
 
 import (
 	"testing"
@@ -13,10 +13,10 @@ import (
 func TestQueryNames(t *testing.T) {
 	t.Parallel()
 
-	again := newQuery(newQuery("SELECT 1").text)
-	require.Equal(t, newQuery("SELECT 1").name, again.name)
-	require.NotEqual(t, newQuery("SELECT 2").name, again.name)
-	require.Less(t, len(newQuery("SELECT 1").name), 64, "Postgres would cut it")
+	again := NewQuery(NewQuery("SELECT 1").Text)
+	require.Equal(t, NewQuery("SELECT 1").Name, again.Name)
+	require.NotEqual(t, NewQuery("SELECT 2").Name, again.Name)
+	require.Less(t, len(NewQuery("SELECT 1").Name), 64, "Postgres would cut it")
 }
 
 // TestParams sends each kind of parameter in both ways, and reads it back.
@@ -24,10 +24,10 @@ func TestParams(t *testing.T) {
 	t.Parallel()
 
 	at := time.Date(1999, 12, 31, 23, 59, 59, 123456789, time.UTC)
-	params := []param{
-		textParam(""), textParam("it's \"é\" 🚀 \\"), textParam("x"), bytesParam(nil), bytesParam([]byte{}), bytesParam([]byte{0, 0xff, '\''}),
-		intParam(-1 << 63), intParam(0), intParam(1<<63 - 1), timeParam(at), timeParam(at.AddDate(1000, 0, 0)),
-		ageParam(1999), ageParam(2*maxRetention + time.Microsecond),
+	params := []Param{
+		Text(""), Text("it's \"é\" 🚀 \\"), Text("x"), Bytes(nil), Bytes([]byte{}), Bytes([]byte{0, 0xff, '\''}),
+		Int(-1 << 63), Int(0), Int(1<<63 - 1), Time(at), Time(at.AddDate(1000, 0, 0)),
+		Age(1999), Age(2*(100*365*24*time.Hour) + time.Microsecond),
 	}
 	const text = `SELECT $1::text, $2::text, $3::text, $4::bytea IS NULL, $5::bytea, $6::bytea, $7::bigint, $8::bigint, $9::bigint, $10::timestamptz, $11::timestamptz,
 		(extract(epoch FROM $12::interval) * 1000000)::bigint, (extract(epoch FROM $13::interval) * 1000000)::bigint`
@@ -40,22 +40,22 @@ func TestParams(t *testing.T) {
 			conn, err := pgx.ConnectConfig(t.Context(), config)
 			require.NoError(t, err)
 			defer conn.Close(t.Context())
-			on, q := lineOf(conn), newQuery(text)
-			require.Same(t, on, lineOf(conn))
+			on, q := On(conn), NewQuery(text)
+			require.Same(t, on, On(conn))
 			require.Equal(t, mode == pgx.QueryExecModeSimpleProtocol, on.viaBatch)
 			for range 2 {
-				require.NoError(t, on.prepare(t.Context(), q))
-				p := on.pipeline()
-				p.queue(q, params...)
-				a := p.send(t.Context())
+				require.NoError(t, on.Prepare(t.Context(), q))
+				p := on.Pipeline()
+				p.Queue(q, params...)
+				a := p.Send(t.Context())
 				var texts [3]string
 				var isNull bool
 				var empty, bytes []byte
 				var ints [3]int64
 				var times [2]time.Time
 				var ages [2]int64
-				err = a.scan(&texts[0], &texts[1], &texts[2], &isNull, &empty, &bytes, &ints[0], &ints[1], &ints[2], &times[0], &times[1], &ages[0], &ages[1])
-				require.NoError(t, a.close(err))
+				err = a.Scan(&texts[0], &texts[1], &texts[2], &isNull, &empty, &bytes, &ints[0], &ints[1], &ints[2], &times[0], &times[1], &ages[0], &ages[1])
+				require.NoError(t, a.Close(err))
 				require.Equal(t, [3]string{"", "it's \"é\" 🚀 \\", "x"}, texts)
 				require.True(t, isNull)
 				require.Empty(t, empty)
@@ -63,9 +63,9 @@ func TestParams(t *testing.T) {
 				require.Equal(t, [3]int64{-1 << 63, 0, 1<<63 - 1}, ints)
 				require.True(t, times[0].Equal(at.Truncate(time.Microsecond)), times[0])
 				require.True(t, times[1].Equal(at.AddDate(1000, 0, 0).Truncate(time.Microsecond)), times[1])
-				require.Equal(t, [2]int64{1, (2*maxRetention + time.Microsecond).Microseconds()}, ages)
+				require.Equal(t, [2]int64{1, (2*(100*365*24*time.Hour) + time.Microsecond).Microseconds()}, ages)
 			}
-			require.Equal(t, mode == pgx.QueryExecModeCacheStatement, on.prepared[q.name] != nil)
+			require.Equal(t, mode == pgx.QueryExecModeCacheStatement, on.prepared[q.Name] != nil)
 		})
 	}
 }

@@ -1,4 +1,4 @@
-package dedup
+package wire
 
 import (
 	"errors"
@@ -30,44 +30,44 @@ func TestPipeline(t *testing.T) {
 			defer conn.Close(ctx)
 			_, err = conn.Exec(ctx, `CREATE TABLE t (n bigint PRIMARY KEY)`)
 			require.NoError(t, err)
-			insert, all, none := newQuery(`INSERT INTO t VALUES ($1::bigint)`), newQuery(`SELECT n FROM t ORDER BY n`), newQuery(`SELECT n FROM t WHERE n < 0`)
-			on := lineOf(conn)
-			require.NoError(t, on.prepare(ctx, insert, all, none))
+			insert, all, none := NewQuery(`INSERT INTO t VALUES ($1::bigint)`), NewQuery(`SELECT n FROM t ORDER BY n`), NewQuery(`SELECT n FROM t WHERE n < 0`)
+			on := On(conn)
+			require.NoError(t, on.Prepare(ctx, insert, all, none))
 
-			p := on.pipeline()
+			p := on.Pipeline()
 			for n := range int64(3) {
-				p.queue(insert, intParam(n))
+				p.Queue(insert, Int(n))
 			}
-			p.queue(all)
-			p.queue(none)
-			p.queue(all)
-			a := p.send(ctx)
+			p.Queue(all)
+			p.Queue(none)
+			p.Queue(all)
+			a := p.Send(ctx)
 			for range 3 {
-				tag, err := a.exec()
+				tag, err := a.Exec()
 				require.NoError(t, err)
 				require.EqualValues(t, 1, tag.RowsAffected())
 			}
 			var n int64
 			var seen []int64
-			require.NoError(t, a.each([]any{&n}, func() error { seen = append(seen, n); return nil }))
+			require.NoError(t, a.Each([]any{&n}, func() error { seen = append(seen, n); return nil }))
 			require.Equal(t, []int64{0, 1, 2}, seen)
-			require.Equal(t, pgx.ErrNoRows, a.scan(&n))
-			require.NoError(t, a.scan(&n))
-			require.NoError(t, a.close(nil))
+			require.Equal(t, pgx.ErrNoRows, a.Scan(&n))
+			require.NoError(t, a.Scan(&n))
+			require.NoError(t, a.Close(nil))
 
 			// The third fails, and takes the first two with it.
-			p = on.pipeline()
+			p = on.Pipeline()
 			for _, n := range []int64{3, 4, 0, 5} {
-				p.queue(insert, intParam(n))
+				p.Queue(insert, Int(n))
 			}
-			a = p.send(ctx)
+			a = p.Send(ctx)
 			var failed []int
 			for i := range 4 {
-				if _, err := a.exec(); err != nil {
+				if _, err := a.Exec(); err != nil {
 					failed = append(failed, i)
 				}
 			}
-			require.Equal(t, codeUniqueViolation, sqlState(a.close(nil)))
+			require.Equal(t, CodeUniqueViolation, SQLState(a.Close(nil)))
 			require.NotEmpty(t, failed)
 			require.GreaterOrEqual(t, failed[0], 2)
 			require.Equal(t, byte('I'), conn.PgConn().TxStatus())
@@ -76,11 +76,11 @@ func TestPipeline(t *testing.T) {
 			require.Equal(t, 3, count)
 
 			// An error of the reader's own comes before the server's.
-			p = on.pipeline()
-			p.queue(all)
-			a = p.send(ctx)
+			p = on.Pipeline()
+			p.Queue(all)
+			a = p.Send(ctx)
 			own := errors.New("own")
-			require.ErrorIs(t, a.close(a.each([]any{&n}, func() error { return own })), own)
+			require.ErrorIs(t, a.Close(a.Each([]any{&n}, func() error { return own })), own)
 			require.Equal(t, byte('I'), conn.PgConn().TxStatus())
 		})
 	}
@@ -142,15 +142,15 @@ func TestPrepareStopsAtABadText(t *testing.T) {
 	conn, err := pgx.Connect(ctx, pgtest.NewEmpty(t).URL)
 	require.NoError(t, err)
 	defer conn.Close(ctx)
-	on := lineOf(conn)
-	good, bad, later := newQuery(`SELECT 1`), newQuery(`SELECT nonsense`), newQuery(`SELECT 2`)
-	require.Equal(t, "42703", sqlState(on.prepare(ctx, good, bad, later)))
-	require.NoError(t, on.prepare(ctx, good, later))
+	on := On(conn)
+	good, bad, later := NewQuery(`SELECT 1`), NewQuery(`SELECT nonsense`), NewQuery(`SELECT 2`)
+	require.Equal(t, "42703", SQLState(on.Prepare(ctx, good, bad, later)))
+	require.NoError(t, on.Prepare(ctx, good, later))
 
-	before := on.prepared[good.name]
-	on.outdate(good)
-	on.outdate(newQuery(`SELECT 3`))
-	require.NoError(t, on.prepare(ctx, good, later))
-	require.NotSame(t, before, on.prepared[good.name])
+	before := on.prepared[good.Name]
+	on.Stale(good)
+	on.Stale(NewQuery(`SELECT 3`))
+	require.NoError(t, on.Prepare(ctx, good, later))
+	require.NotSame(t, before, on.prepared[good.Name])
 	require.Len(t, on.prepared, 2)
 }

@@ -1,0 +1,76 @@
+package wire
+
+import (
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// Outcome is what is known of a transaction after its COMMIT was sent.
+type Outcome int
+
+const (
+	// Unknown: the transaction may have committed, or may commit yet.
+	Unknown Outcome = iota
+	// Committed: the server said so.
+	Committed
+	// NotCommitted: it was rolled back, or it is still open and will be rolled back.
+	NotCommitted
+)
+
+// OutcomeOfCommit reads the outcome of a pipeline that ended with COMMIT from the state
+// of the connection after the pipeline was closed. It reads neither the error's text nor
+// pgconn.SafeToRetry: pgx 5.9.0 to 5.12.0 call a lost COMMIT safe to retry (measured).
+//
+//   - The pipeline could not be prepared, or the server had ended the session
+//     because the transaction was idle: COMMIT was never reached.
+//   - Closed: nobody knows. Its last status is worthless.
+//   - Open, in a transaction: the COMMIT was skipped.
+//   - Open, idle: committed if the server said COMMIT; rolled back if it said
+//     ROLLBACK or raised an ERROR. FATAL is no proof: a pooler that lost its
+//     server after the commit record was written answers FATAL 08P01 (measured).
+func OutcomeOfCommit(pg *pgconn.PgConn, tag pgconn.CommandTag, err error) Outcome {
+	status := pg.TxStatus()
+	switch {
+	case err != nil && (IsUnsent(err) || SQLState(err) == CodeIdleInTransaction):
+		return NotCommitted
+	case pg.IsClosed():
+		return Unknown
+	case status == 'T', status == 'E':
+		return NotCommitted
+	case err == nil && tag.String() == "COMMIT":
+		return Committed
+	case err == nil && tag.String() == "ROLLBACK":
+		return NotCommitted
+	case err != nil && IsRaised(err):
+		return NotCommitted
+	default:
+		return Unknown
+	}
+}
+
+// OutcomeOfStatement is OutcomeOfCommit for statements that are a transaction of their
+// own: the server answers them before it commits, and the end of the pipeline after. An
+// error of the server's that leaves the connection open and idle was raised before the
+// commit.
+func OutcomeOfStatement(pg *pgconn.PgConn, err error) Outcome {
+	switch {
+	case err != nil && IsUnsent(err):
+		return NotCommitted
+	case pg.IsClosed(), pg.TxStatus() != 'I':
+		return Unknown
+	case err == nil:
+		return Committed
+	case IsRaised(err):
+		return NotCommitted
+	default:
+		return Unknown
+	}
+}
+
+// IsUnsent tells that a pipeline could not be prepared, so that none of it ran.
+func IsUnsent(err error) bool {
+	unsent := pgx.ErrPreprocessingBatch{}
+	return errors.As(err, &unsent)
+}

@@ -1,0 +1,106 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// SQLSTATEs that decide something in the library.
+const (
+	CodeDivisionByZero        = "22012"
+	CodeInvalidText           = "22P02"
+	CodeNotNullViolation      = "23502"
+	CodeUniqueViolation       = "23505"
+	CodeReadOnly              = "25006"
+	CodeIdleInTransaction     = "25P03"
+	CodePreparedMissing       = "26000"
+	CodeSerialization         = "40001"
+	CodeDeadlock              = "40P01"
+	CodeInsufficientPrivilege = "42501"
+	CodePreparedExists        = "42P05"
+	CodeUndefinedTable        = "42P01"
+	CodeLockNotAvailable      = "55P03"
+	codeFeatureNotSupported   = "0A000"
+)
+
+// SQLState returns the SQLSTATE of err, "" when no server sent it.
+func SQLState(err error) string {
+	if err == nil {
+		return ""
+	}
+	var server *pgconn.PgError
+	if errors.As(err, &server) {
+		return server.Code
+	}
+	return ""
+}
+
+// IsTransient tells whether err is a fault of the server or the network that a fresh
+// transaction may not meet.
+func IsTransient(err error) bool {
+	var server *pgconn.PgError
+	if errors.As(err, &server) {
+		return transientState(server)
+	}
+	var connect *pgconn.ConnectError
+	return errors.As(err, &connect) &&
+		!errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
+}
+
+func transientState(err *pgconn.PgError) bool {
+	switch err.Code {
+	case CodeSerialization, CodeDeadlock, CodeLockNotAvailable, CodeReadOnly:
+		return true
+	case codeFeatureNotSupported:
+		return isStalePlan(err)
+	}
+	switch err.Code[:min(2, len(err.Code))] {
+	case "08", "53":
+		return true
+	case "57":
+		return len(err.Code) == 5 && err.Code[:4] == "57P0"
+	}
+	return false
+}
+
+// isStalePlan tells a cached plan that a schema change has outdated. The message
+// is translated; the function that raised it is not.
+func isStalePlan(err *pgconn.PgError) bool {
+	return err.Code == codeFeatureNotSupported && err.Routine == "RevalidateCachedQuery"
+}
+
+// IsConnLost tells whether err is the end of a connection that no server explained.
+func IsConnLost(err error) bool {
+	var server *pgconn.PgError
+	if errors.As(err, &server) || IsContextError(err) {
+		return false
+	}
+	var network net.Error
+	return errors.Is(err, pgconn.ErrConnClosed) || errors.As(err, &network) ||
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed)
+}
+
+// IsContextError tells whether err comes from some context, not necessarily the call's
+// own.
+func IsContextError(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// IsRaised tells whether the server raised err as an ERROR and goes on. FATAL ends the
+// session.
+func IsRaised(err error) bool {
+	var server *pgconn.PgError
+	if !errors.As(err, &server) {
+		return false
+	}
+	// The first field is never translated; servers before 9.6 and some poolers send
+	// only the other.
+	if server.SeverityUnlocalized != "" {
+		return server.SeverityUnlocalized == "ERROR"
+	}
+	return server.Severity == "ERROR"
+}
