@@ -9,8 +9,6 @@ GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 FUZZTIME ?= 30s
 # More flags for `make chaos`, such as --seed 7 or --short.
 CHAOSFLAGS ?=
-# More flags for `make mutate`, such as -seed 2 -sample 50.
-MUTATEFLAGS ?=
 # More flags for `make bench`, such as --json FILE.
 BENCHFLAGS ?=
 # The race detector needs a C compiler.
@@ -83,10 +81,6 @@ lint: ## Check formatting, vet, the house rules and the modules' files
 .PHONY: fuzz
 fuzz: ## Fuzz every target for FUZZTIME (30s)
 	@scripts/fuzz $(FUZZTIME)
-
-.PHONY: mutate
-mutate: ## Plant changes in the code that decides, and see which tests notice
-	$(GO) run ./internal/mutate $(MUTATEFLAGS)
 
 .PHONY: cover
 cover: pgbouncer ## Run the tests of the library and show what they do not reach
