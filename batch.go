@@ -55,10 +55,17 @@ const (
 // and every one gets the answer that DoStatement would give it. See [DoTogether]
 // for all or nothing.
 //
-// Chunks do not look for records before they run, unless a call of theirs has
-// LookFirst set or was met by d before, or the chunk before held replays: the
-// statement of a call that was made before may run and be undone, and others of its
-// chunk with it, which run again. The server's log then names its scope, tool and key.
+// A part of calls is looked up in the trip that runs it: the statement of a call that was
+// made before does not run, unless it races with the first. Where a call fails, others that
+// shared its transaction are undone with it, and run again.
+//
+// When a call has used up Options.Retry without a transaction that could be opened,
+// those taken with it that are still to run get its error, ErrAttemptsExhausted, and
+// make no attempts of their own.
+//
+// Where effect and record cannot be one statement (see [DoStatement]), the records of
+// Size calls are looked up in one round trip, and each call without one is a transaction
+// of its own.
 //
 // Calls are taken from the iterator as outcomes are ranged over, in its order,
 // and nothing runs before. A loop that is left early may leave up to Size calls
@@ -117,17 +124,22 @@ type batch[R any] struct {
 	opts  BatchOptions
 	yield func(BatchOutcome[R]) bool
 
-	chunk    chunk
-	calls    []Call
+	parts    parts
+	asked    []Call
+	calls    []*call // of asked; one that cannot be taken has an err
 	taken    int
 	progress BatchProgress
 }
 
 // take takes one call, and reports whether to go on.
-func (b *batch[R]) take(call StatementCall) bool {
-	c, err := admitStatement[R](b.ctx, b.d, call.Call, call.Statement)
-	b.chunk.add(c, err)
-	b.calls = append(b.calls, call.Call)
+func (b *batch[R]) take(asked StatementCall) bool {
+	c := &call{d: b.d}
+	if s, err := admitStatement[R](b.ctx, b.d, asked.Call, asked.Statement); err != nil {
+		c.err = err
+	} else {
+		c = s.member()
+	}
+	b.asked, b.calls = append(b.asked, asked.Call), append(b.calls, c)
 	if b.taken++; len(b.calls) < b.opts.Size && b.ctx.Err() == nil {
 		return true
 	}
@@ -139,19 +151,18 @@ func (b *batch[R]) flush() bool {
 	if len(b.calls) == 0 {
 		return true
 	}
-	b.chunk.run(b.ctx, b.d)
+	b.parts.run(b.ctx, b.d, b.calls)
 	first := b.taken - len(b.calls)
 	outcomes := make([]BatchOutcome[R], len(b.calls))
-	for i, e := range b.chunk.entries {
-		out := BatchOutcome[R]{Index: first + i, Call: b.calls[i], Err: e.err}
-		if e.c != nil {
-			out.Result, out.Err = answerStatement[R](b.ctx, b.d, e.c.req, e.s, e.err)
+	for i, c := range b.calls {
+		out := BatchOutcome[R]{Index: first + i, Call: b.asked[i], Err: c.err}
+		if c.own != nil {
+			out.Result, out.Err = answerStatement[R](b.ctx, c, c.err)
 		}
-		b.count(e, out.Err)
+		b.count(c, out.Err)
 		outcomes[i] = out
 	}
-	b.chunk.clear()
-	b.calls = b.calls[:0]
+	b.asked, b.calls = b.asked[:0], b.calls[:0]
 	if b.opts.Progress != nil {
 		b.opts.Progress(b.progress)
 	}
@@ -163,14 +174,14 @@ func (b *batch[R]) flush() bool {
 	return true
 }
 
-func (b *batch[R]) count(e *entry, err error) {
+func (b *batch[R]) count(c *call, err error) {
 	b.progress.Calls++
 	if err != nil {
 		b.progress.Failed++
 	}
 	switch {
-	case e.s.rec.outcome == "":
-	case e.s.executed:
+	case c.rec.Outcome == "":
+	case c.executed:
 		b.progress.Executed++
 	default:
 		b.progress.Replayed++

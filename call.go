@@ -1,11 +1,14 @@
 package dedup
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
+	"context"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/tooldedup/dedup/internal/canon"
+	"github.com/tooldedup/dedup/internal/guard"
+	"github.com/tooldedup/dedup/internal/table"
 )
 
 // Call says which call of which tool this is. Scope, Tool and Key make up its
@@ -55,67 +58,145 @@ const (
 	ErrorsStored
 )
 
-// identity is the primary key of tool_dedup.
-type identity struct {
-	scope, tool, key string
-}
-
-// lockKey is the advisory lock of the identity. A collision with another
-// identity or with a lock of the application makes twins of strangers: they
-// wait for each other, and their answers stay their own.
-func (id identity) lockKey(schema string) int64 {
-	var buf [512]byte
-	b := append(buf[:0], "dedup/lock/v1"...)
-	for _, part := range [...]string{schema, id.scope, id.tool, id.key} {
-		b = binary.BigEndian.AppendUint64(b, uint64(len(part)))
-		b = append(b, part...)
-	}
-	sum := sha256.Sum256(b)
-	return int64(binary.BigEndian.Uint64(sum[:8]))
-}
-
-// request is a Call that has been checked, with everything that the statements
-// need.
-type request struct {
-	identity
-	lock        int64
-	fingerprint Fingerprint
-	argDigests  []byte
-	retention   Retention
-	maxWait     time.Duration
+// call is one Call on its way: what was asked, and how it went so far. One goroutine at
+// a time has it.
+type call struct {
+	d *Deduper
+	table.Entry
 	storeErrors bool
 	lookFirst   bool
+	began       time.Time
+
+	// effect is what an attempt runs between look-up and record, or stmt is a statement
+	// in its place. out is what comes of it is recorded as.
+	effect effectFunc
+	stmt   *boundStatement
+	out    table.Outcome
+
+	waiter waiter
+
+	// rec is the identity's record, once the call has come to one: executed tells that
+	// this call wrote it, recovered that it was found after a COMMIT of this call whose
+	// answer was lost.
+	rec                 table.Record
+	executed, recovered bool
+	// cause is the effect's error behind a refusal that this call recorded.
+	cause error
+	// err is why a call of a batch came to no record.
+	err      error
+	attempts int
+	took     time.Duration
+
+	// own is the group that the call makes alone, where it is one of several; first an
+	// earlier one of them with the same identity.
+	own   *solo
+	first *call
+
+	// written is the record that an attempt has sent, and that counts once it is
+	// committed.
+	written table.Record
+	// conflicts counts unique violations without a record.
+	conflicts int
+	// combinedFailed tells that effect and record were sent as one statement, which did
+	// not commit. What its error means is found out by an attempt that sends them
+	// separately.
+	combinedFailed bool
+	// reprepared tells that its statement failed once already when it may have been
+	// prepared for types that have changed.
+	reprepared bool
+	// endedTx tells that the effect ended its transaction and then panicked.
+	endedTx bool
 }
 
-// check makes of a call the request req, or says what is wrong with it. Nothing
-// is sent to the database before this has passed.
-func (d *Deduper) check(call Call, req *request) error {
-	id, err := checkIdentity(call.Scope, call.Tool, call.Key)
+// effectFunc is what an attempt runs between look-up and record: it returns the text to
+// record, or an error.
+type effectFunc func(ctx context.Context, tx pgx.Tx) (text string, err error)
+
+// settled tells that the call has come to an end.
+func (c *call) settled() bool { return c.err != nil || c.rec.Outcome != "" }
+
+// owner names the call to the effects inside it.
+func (c *call) owner() guard.Owner {
+	return guard.Owner{Pool: c.d.pool, Schema: c.d.opts.Schema, Scope: c.Scope, Tool: c.Tool, Key: c.Key}
+}
+
+// check makes of a Call the call c, or says what is wrong with it. Nothing is sent to the
+// database before this has passed.
+func (d *Deduper) check(ctx context.Context, asked Call, noEffect bool, c *call) error {
+	if err := d.usable(ctx); err != nil {
+		return err
+	}
+	if noEffect {
+		return &InvalidCallError{Field: "effect", Reason: "must not be nil"}
+	}
+	id, err := checkIdentity(asked.Scope, asked.Tool, asked.Key)
 	if err != nil {
 		return err
 	}
-	retention, problem := call.Retention.resolve(d.opts.Retention)
+	retention, problem := asked.Retention.resolve(d.opts.Retention)
 	if problem != "" {
 		return &InvalidCallError{Field: "Retention", Reason: problem}
 	}
-	*req = request{
-		identity:    id,
-		lock:        id.lockKey(d.opts.Schema),
-		retention:   retention,
-		maxWait:     call.MaxWait,
-		storeErrors: d.opts.StoreErrors,
-		lookFirst:   call.LookFirst,
-	}
-	setDefault(&req.maxWait, d.opts.MaxWait)
-	switch call.Errors {
+	c.d, c.began, c.out = d, time.Now(), table.Done
+	c.Identity, c.Lock = id, id.LockKey(d.opts.Schema)
+	c.Keep, c.Forget = retention.keep(), retention.forget()
+	c.storeErrors, c.lookFirst = d.opts.StoreErrors, asked.LookFirst
+	c.waiter.max = asked.MaxWait
+	setDefault(&c.waiter.max, d.opts.MaxWait)
+	switch asked.Errors {
 	case ErrorsDefault:
 	case ErrorsRollBack, ErrorsStored:
-		req.storeErrors = call.Errors == ErrorsStored
+		c.storeErrors = asked.Errors == ErrorsStored
 	default:
 		return &InvalidCallError{Field: "Errors", Reason: "unknown policy; use ErrorsDefault, ErrorsRollBack or ErrorsStored"}
 	}
-	req.fingerprint, req.argDigests, err = canon.Digest(id.scope, id.tool, id.key, call.Args)
+	c.Fingerprint, c.ArgDigests, err = canon.Digest(id.Scope, id.Tool, id.Key, asked.Args)
 	return invalidArgs(err)
+}
+
+func checkIdentity(scope, tool, key string) (table.Identity, error) {
+	id := table.Identity{Scope: scope, Tool: tool, Key: key}
+	if err := validateName("Scope", scope); err != nil {
+		return id, err
+	}
+	if err := validateName("Tool", tool); err != nil {
+		return id, err
+	}
+	return id, validateName("Key", key)
+}
+
+// judge says what a record of the call's identity answers: nil when its result is
+// the answer, else the error that is. Misuse comes before age, so that a reused
+// key is told as long as the identity is remembered.
+func (c *call) judge(r *table.Record) error {
+	switch {
+	case r.IsBroken():
+		return &BrokenError{Scope: c.Scope, Tool: c.Tool, KeyHash: KeyHash(c.Key), At: r.CreatedAt}
+	case r.Fingerprint != c.Fingerprint:
+		changed, complete := canon.ChangedArgs(r.ArgDigests, c.ArgDigests)
+		return &KeyReusedError{
+			Scope: c.Scope, Tool: c.Tool, KeyHash: KeyHash(c.Key),
+			First: r.Fingerprint, Now: c.Fingerprint,
+			FirstAt: r.CreatedAt, Changed: changed, Complete: complete,
+		}
+	case r.Expired():
+		return &ExpiredError{
+			Scope: c.Scope, Tool: c.Tool, KeyHash: KeyHash(c.Key),
+			FirstAt: r.CreatedAt, ExpiredAt: r.ExpiresAt, ForgetAt: r.ForgetAt,
+		}
+	case r.Outcome == table.Refused:
+		return decodeRefusal(r.Result, r.CreatedAt)
+	default:
+		return nil
+	}
+}
+
+// refusal is the error of a call that recorded one.
+func (c *call) refusal() error {
+	if c.rec.Outcome != table.Refused {
+		return nil
+	}
+	return firstRefusal(c.rec.Result, c.rec.CreatedAt, c.cause)
 }
 
 // Fingerprint names the arguments of a call by their value: two calls have the
@@ -159,15 +240,4 @@ func invalidArgs(err error) error {
 		return &InvalidCallError{Field: "Args", Reason: refused.Reason, Err: refused.Err}
 	}
 	return err
-}
-
-func checkIdentity(scope, tool, key string) (identity, error) {
-	id := identity{scope, tool, key}
-	if err := validateName("Scope", scope); err != nil {
-		return id, err
-	}
-	if err := validateName("Tool", tool); err != nil {
-		return id, err
-	}
-	return id, validateName("Key", key)
 }

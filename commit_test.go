@@ -77,7 +77,7 @@ func (s *fakeServer) serve(b *pgproto3.Backend) {
 		}
 		switch sql := strings.ToLower(query.String); {
 		case strings.Contains(sql, "pg_index"):
-			row(b, "f", "f", "f", "f", "f", "t")
+			row(b, "f", "f", "f", "f", "f", "t", fakeNow)
 			status = 'I'
 		case strings.Contains(sql, "insert into"):
 			if !s.commit(b) {
@@ -87,14 +87,14 @@ func (s *fakeServer) serve(b *pgproto3.Backend) {
 			status = 0
 		case strings.HasPrefix(sql, "begin"):
 			b.Send(&pgproto3.CommandComplete{CommandTag: []byte("BEGIN")})
-			row(b, "t", fakeNow, "")
+			row(b, "t", fakeNow, "", "1")
 			row(b)
 			status = 'T'
 		case strings.HasPrefix(sql, "rollback"):
 			b.Send(&pgproto3.CommandComplete{CommandTag: []byte("ROLLBACK")})
 			status = 'I'
 		default: // a look
-			row(b, "t")
+			row(b, "t", fakeNow)
 			row(b)
 			status = 'I'
 		}
@@ -143,21 +143,21 @@ func TestClassifyCommit(t *testing.T) {
 		name   string
 		record bool // the record's row is answered first
 		answer []pgproto3.BackendMessage
-		state  attemptState
+		state  state
 		err    error // of Do, nil: any definite one
 	}{
-		{"Committed", true, []pgproto3.BackendMessage{tag("COMMIT"), ready('I')}, attemptExecuted, nil},
-		{"Closed", false, nil, attemptUnknown, ErrOutcomeUnknown},
-		{"RecordThenClosed", true, nil, attemptUnknown, ErrOutcomeUnknown},
-		{"CommitThenClosed", true, []pgproto3.BackendMessage{tag("COMMIT")}, attemptUnknown, ErrOutcomeUnknown},
-		{"FatalAtRecord", false, []pgproto3.BackendMessage{fault("FATAL", "57P01")}, attemptUnknown, ErrOutcomeUnknown},
-		{"FatalAtCommit", true, []pgproto3.BackendMessage{fault("FATAL", "08P01")}, attemptUnknown, ErrOutcomeUnknown},
-		{"FatalAfterCommit", true, []pgproto3.BackendMessage{tag("COMMIT"), fault("FATAL", "08P01")}, attemptUnknown, ErrOutcomeUnknown},
-		{"PanicAtCommit", true, []pgproto3.BackendMessage{fault("PANIC", "XX000")}, attemptUnknown, ErrOutcomeUnknown},
-		{"StrangeTag", true, []pgproto3.BackendMessage{tag("DONE"), ready('I')}, attemptUnknown, ErrOutcomeUnknown},
-		{"TagRollback", true, []pgproto3.BackendMessage{tag("ROLLBACK"), ready('I')}, attemptUndecided, nil},
-		{"ErrorAtCommit", true, []pgproto3.BackendMessage{fault("ERROR", "23514"), ready('I')}, attemptUndecided, nil},
-		{"ErrorAtRecord", false, []pgproto3.BackendMessage{fault("ERROR", "23514"), ready('E')}, attemptUndecided, nil},
+		{"Committed", true, []pgproto3.BackendMessage{tag("COMMIT"), ready('I')}, committed, nil},
+		{"Closed", false, nil, unknown, ErrOutcomeUnknown},
+		{"RecordThenClosed", true, nil, unknown, ErrOutcomeUnknown},
+		{"CommitThenClosed", true, []pgproto3.BackendMessage{tag("COMMIT")}, unknown, ErrOutcomeUnknown},
+		{"FatalAtRecord", false, []pgproto3.BackendMessage{fault("FATAL", "57P01")}, unknown, ErrOutcomeUnknown},
+		{"FatalAtCommit", true, []pgproto3.BackendMessage{fault("FATAL", "08P01")}, unknown, ErrOutcomeUnknown},
+		{"FatalAfterCommit", true, []pgproto3.BackendMessage{tag("COMMIT"), fault("FATAL", "08P01")}, unknown, ErrOutcomeUnknown},
+		{"PanicAtCommit", true, []pgproto3.BackendMessage{fault("PANIC", "XX000")}, unknown, ErrOutcomeUnknown},
+		{"StrangeTag", true, []pgproto3.BackendMessage{tag("DONE"), ready('I')}, unknown, ErrOutcomeUnknown},
+		{"TagRollback", true, []pgproto3.BackendMessage{tag("ROLLBACK"), ready('I')}, undecided, nil},
+		{"ErrorAtCommit", true, []pgproto3.BackendMessage{fault("ERROR", "23514"), ready('I')}, undecided, nil},
+		{"ErrorAtRecord", false, []pgproto3.BackendMessage{fault("ERROR", "23514"), ready('E')}, undecided, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -189,13 +189,14 @@ func TestClassifyCommit(t *testing.T) {
 
 			made, err := d.admit(ctx, call, false)
 			require.NoError(t, err)
-			made.work = func(context.Context, pgx.Tx) (string, error) { return "1", nil }
-			got := made.attempt(ctx)
+			made.call.effect = func(context.Context, pgx.Tx) (string, error) { return "1", nil }
+			g := made.alone()
+			got := g.attempt(ctx, g.calls)
 			require.Equal(t, c.state, got.state, "%v", got.err)
 
 			result, err := Do(ctx, d, call, effect)
 			switch {
-			case c.state == attemptExecuted:
+			case c.state == committed:
 				require.NoError(t, err)
 				require.Equal(t, 1, result.Value)
 			case c.err != nil:

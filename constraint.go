@@ -7,20 +7,18 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/tooldedup/dedup/internal/guard"
+	"github.com/tooldedup/dedup/internal/table"
+	"github.com/tooldedup/dedup/internal/wire"
 )
 
-// failure is a definite failure of an attempt that had its identity: whatever
-// it is, nothing is committed, and the transaction has been rolled back.
-type failure struct {
-	err error
-	// atRecord tells that writing the record raised it.
-	atRecord bool
-	// lost tells that the connection was closed when the effect returned.
-	lost bool
-}
+// errTxEnded is the verdict of the guard on an effect that ended its transaction.
+var errTxEnded = guard.ErrTxEnded
 
-// resolve turns a conflict into a read of the winning row, and tells it from
-// every other failure.
+// explain turns a conflict into a read of the winning row, and tells it from
+// every other failure. The verdict is definite: nothing is committed, and the
+// transaction has been rolled back.
 //
 // What failed first is no evidence. A lost race may show as a violation of
 // tool_dedup's key, of a unique index of the application's own table, as a
@@ -35,81 +33,106 @@ type failure struct {
 //   - none: the failure is the call's own. It may be returned, because this
 //     attempt held the identity throughout, so that no twin can have done
 //     meanwhile what it could not.
-func (d *Deduper) resolve(ctx context.Context, req *request, a attempt) attempt {
-	f := a.failure.cleaned()
+func (g *group) explain(ctx context.Context, v verdict) verdict {
+	v.clean()
+	end := func(state state, err error) verdict {
+		v.state, v.err = state, err
+		return v
+	}
+	c := v.bad
 	switch {
-	case f.brokeTx():
-		return attempt{state: attemptBroken, err: f.err}
+	case v.brokeTx():
+		return end(broken, v.err)
 	case ctx.Err() != nil:
-		return attempt{state: attemptFailed, err: withContext(ctx, f.err), alone: a.alone}
+		return end(failed, withContext(ctx, v.err))
+	case c == nil:
+		return g.explainAll(ctx, v)
+	case v.raised && !c.reprepared && !v.lost && !wire.IsTransient(v.err):
+		// Its statement may have been prepared before somebody changed a type, and is
+		// prepared anew now. Sent once more, what it raises is its own.
+		c.reprepared = true
+		return end(again, v.err)
 	}
-
-	seen, err := d.look(ctx, req, d.order.peek)
+	raised := wire.IsRaised(v.err)
+	v.onError()
+	seen, err := g.d.look(ctx, c, g.d.table.Peek)
 	switch {
-	case err == nil && seen.found:
-		d.traceConflict(ctx, req, f.err, true)
-		return attempt{state: attemptFound, rec: seen.rec, alone: a.alone}
-	case err != nil && d.mayRetry(ctx, err):
+	case err == nil && seen.Found:
+		c.traceConflict(ctx, v.err, true)
+		v.rec = seen.Record
+		return end(found, nil)
+	case err != nil && mayRetry(ctx, err):
 		// Not to be told from a lost race yet; a fresh attempt will.
-		return attempt{state: attemptRetry, err: errors.Join(f.err, err), alone: a.alone}
+		return end(retry, errors.Join(v.err, err))
 	case err != nil:
-		err = fmt.Errorf("%w (and looking up the record: %w)", f.err, err)
-		return attempt{state: attemptFailed, err: err, alone: a.alone}
+		return end(failed, fmt.Errorf("%w (and looking up the record: %w)", v.err, err))
 	}
-	state, err := f.ownState(req)
-	return attempt{state: state, err: err, alone: true}
+	if g.together == nil { // else other identities may not be free
+		v.free = true
+	}
+	v = end(v.own())
+	if v.state == retry && !raised && g.together != nil {
+		v.bad = nil // a connection that broke, say
+	}
+	return v
 }
 
-// cleaned takes the row's values out of an error of the record's own statement.
-func (f failure) cleaned() failure {
-	if f.atRecord {
-		f.err = cleaned(f.err)
+// explainAll is explain for a failure of nobody's, such as one of COMMIT: it may be a lost
+// race of any.
+func (g *group) explainAll(ctx context.Context, v verdict) verdict {
+	rest := unsettled(g.calls)
+	if len(g.lookUp(ctx, rest)) < len(rest) {
+		v.state = found
+		return v
 	}
-	return f
+	v.state, v.err = v.own()
+	return v
+}
+
+// clean takes the row's values out of an error of the record's own statement.
+func (v *verdict) clean() {
+	if v.atRecord {
+		v.err = cleaned(v.err)
+	}
+}
+
+// onError has the statement's author say what its error means.
+func (v *verdict) onError() {
+	if v.raised {
+		v.err = v.bad.stmt.explain(v.err)
+	}
 }
 
 // brokeTx tells whether the effect had ended the transaction.
-func (f failure) brokeTx() bool { return f.err == errTxGone || f.atRecord && tripped(f.err) }
+func (v *verdict) brokeTx() bool {
+	return v.err == errTxEnded || v.atRecord && table.Tripped(v.err)
+}
 
-// ownState says what a failure means when no record explains it.
-func (f failure) ownState(req *request) (attemptState, error) {
+// own says what a failure means when no record explains it.
+func (v *verdict) own() (state, error) {
 	var final *finalError
 	var notFinal *notFinalError
+	err := v.err
 	switch {
-	case f.atRecord && isConflict(f.err):
-		return attemptConflict, f.err
-	case IsTransient(f.err), errors.Is(f.err, ErrRestartTx), f.lost && isConnectionLost(f.err):
-		return attemptRetry, f.err
-	case sqlState(f.err) == codeIdleInTransaction:
-		return attemptFailed, fmt.Errorf("%w: %w", ErrEffectIdle, f.err)
-	case f.atRecord:
-		return attemptFailed, fmt.Errorf("dedup: writing the record: %w", cleaned(f.err))
-	case errors.As(f.err, &notFinal):
-		return attemptFailed, f.err
-	case errors.Is(f.err, ErrTxControl):
-		return attemptFailed, f.err
-	case errors.As(f.err, &final):
-		return attemptRefusal, final.err
-	case req.storeErrors && recordable(f.err):
-		return attemptRefusal, f.err
+	case v.atRecord && table.IsConflict(err):
+		return conflicted, err
+	case wire.IsTransient(err), errors.Is(err, ErrRestartTx), v.lost && wire.IsConnLost(err):
+		return retry, err
+	case wire.IsTxTimeout(err):
+		return failed, fmt.Errorf("%w: %w", ErrEffectIdle, err)
+	case v.atRecord:
+		return failed, fmt.Errorf("dedup: writing the record: %w", cleaned(err))
+	case errors.As(err, &notFinal):
+		return failed, err
+	case errors.Is(err, ErrTxControl):
+		return failed, err
+	case errors.As(err, &final):
+		return refused, final.err
+	case v.bad != nil && v.bad.storeErrors && recordable(err):
+		return refused, err
 	default:
-		return attemptFailed, f.err
+		return failed, err
 	}
-}
-
-// isConflict tells whether an error of the record's own statement says that a
-// row stood in its way, or that it came to nothing.
-func isConflict(err error) bool {
-	state := sqlState(err)
-	return state == codeUniqueViolation || state == codeDivisionByZero
-}
-
-// tripped tells whether the tripwire in the record's statement was touched: it
-// ran in another transaction than the one that was begun. The outcome is never
-// NULL otherwise. The table is not asked for: it may be a partition.
-func tripped(err error) bool {
-	var server *pgconn.PgError
-	return errors.As(err, &server) && server.Code == codeNotNullViolation && server.ColumnName == "outcome"
 }
 
 // recordable tells whether an effect's error may be stored as its answer where
@@ -125,10 +148,10 @@ func recordable(err error) bool {
 		}
 	}
 	var invalid *InvalidCallError
-	if isContextError(err) || isConnectionLost(err) || errors.As(err, &invalid) {
+	if wire.IsContextError(err) || wire.IsConnLost(err) || errors.As(err, &invalid) {
 		return false
 	}
-	switch state := sqlState(err); state[:min(2, len(state))] {
+	switch state := wire.SQLState(err); state[:min(2, len(state))] {
 	case "25", "26", "57", "58", "F0", "XX": // transaction state, statements, intervention, system, internal
 		return false
 	}
@@ -137,12 +160,12 @@ func recordable(err error) bool {
 
 // conflictError names what cannot be explained. A nil err is a row that nobody
 // can see.
-func conflictError(req *request, err error) *ConflictError {
-	conflict := &ConflictError{Scope: req.scope, Tool: req.tool, KeyHash: KeyHash(req.key), Table: "tool_dedup"}
+func conflictError(c *call, err error) *ConflictError {
+	conflict := &ConflictError{Scope: c.Scope, Tool: c.Tool, KeyHash: KeyHash(c.Key), Table: "tool_dedup"}
 	var server *pgconn.PgError
 	if errors.As(err, &server) {
 		conflict.Err = redacted(server)
-		if server.Code == codeUniqueViolation {
+		if server.Code == wire.CodeUniqueViolation {
 			conflict.Table, conflict.Constraint = server.TableName, server.ConstraintName
 		}
 	}
@@ -161,10 +184,10 @@ func cleaned(err error) error {
 
 // explained is cleaned for what has one well-known cause.
 func (d *Deduper) explained(err error) error {
-	switch sqlState(err) {
-	case codeUndefinedTable:
-		return &ArbiterError{Table: d.sql.table, Problems: []string{arbiterProblems[0]}}
-	case codeInsufficientPrivilege:
+	switch wire.SQLState(err) {
+	case wire.CodeUndefinedTable:
+		return &ArbiterError{Table: d.table.Name, Problems: []string{table.Missing}}
+	case wire.CodeInsufficientPrivilege:
 		return fmt.Errorf("%w (migrations.Check tells which privileges are missing)", cleaned(err))
 	}
 	return cleaned(err)
@@ -184,24 +207,28 @@ func withContext(ctx context.Context, err error) error {
 //
 // With LockFirst the identity was free from the moment that the effect ended the
 // transaction, and a twin may have run since; then that is told.
-func (d *Deduper) recordBroken(ctx context.Context, req *request, cause error, conn *pgx.Conn) error {
+func (d *Deduper) recordBroken(ctx context.Context, of *call, cause error, conn *pgx.Conn) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.opts.CommitTimeout)
 	defer cancel()
-	broken := &BrokenError{Scope: req.scope, Tool: req.tool, KeyHash: KeyHash(req.key), Err: cleaned(cause)}
-	c := &doCall{d: d, req: req, out: outcomeBroken, work: noWork}
+	err := &BrokenError{Scope: of.Scope, Tool: of.Tool, KeyHash: KeyHash(of.Key), Err: cleaned(cause)}
+	s := &solo{call: call{d: d, Entry: of.Entry, began: of.began, out: table.Broken, effect: noEffect, waiter: waiter{max: of.waiter.max}}}
+	g := s.alone()
 	if conn != nil { // free, and perhaps the only one
-		a := c.attemptOn(ctx, conn)
-		rollback(ctx, conn)
-		if a.state == attemptExecuted || a.state == attemptFound && a.rec.isBroken() {
-			return broken
+		v := g.attemptOn(ctx, conn, g.calls)
+		wire.Rollback(ctx, conn)
+		if v.state == committed || v.state == found && v.rec.IsBroken() {
+			return err
 		}
 	}
-	s, err := c.run(ctx)
+	failed := g.runOne(ctx)
 	switch {
-	case err != nil:
-		broken.Err = fmt.Errorf("%w (and it could not be recorded: %w)", broken.Err, err)
-	case !s.executed && !s.rec.isBroken():
-		broken.Err = fmt.Errorf("%w (and a twin has run and recorded the call since)", broken.Err)
+	case failed != nil:
+		err.Err = fmt.Errorf("%w (and it could not be recorded: %w)", err.Err, failed)
+	case !s.call.executed && !s.call.rec.IsBroken():
+		err.Err = fmt.Errorf("%w (and a twin has run and recorded the call since)", err.Err)
 	}
-	return broken
+	return err
 }
+
+// noEffect is for records without a result.
+func noEffect(context.Context, pgx.Tx) (string, error) { return "", nil }

@@ -37,11 +37,10 @@ const (
 	viaDo        callWay = iota
 	viaStatement         // DoStatement
 	viaSeparate          // DoStatement with Options.SeparateStatements
-	viaCalm              // DoStatement, when no replay is expected
 )
 
 // whole tells that effect and record are one statement at first.
-func (v variant) whole() bool { return v.way == viaStatement || v.way == viaCalm }
+func (v variant) whole() bool { return v.way == viaStatement }
 
 // tries is how often a call runs an effect that fails: what the error of a whole
 // statement means is found out apart.
@@ -50,15 +49,6 @@ func (v variant) tries() int {
 		return 2
 	}
 	return 1
-}
-
-// inVain is how often a duplicate that is not expected runs the effect: the whole
-// statement finds out at its end, and all that it did is undone.
-func (v variant) inVain() int {
-	if v.way == viaCalm {
-		return 1
-	}
-	return 0
 }
 
 func (v variant) String() string {
@@ -121,7 +111,6 @@ func (v variant) setup(t *testing.T, opts *dedup.Options, conf ...func(*pgxpool.
 	}
 	ctx, b := setup(t, &f.opts, f.conf...)
 	f.bundle = b
-	f.calm(f.d)
 	if v.way != viaDo {
 		f.puppets = newPuppeteer(t, b)
 	}
@@ -135,15 +124,7 @@ func (f *fixture) peer(t *testing.T, change ...func(*dedup.Options)) *dedup.Dedu
 	for _, c := range change {
 		c(&opts)
 	}
-	d := newDeduper(t, f.db.Pool(t, f.conf...), &opts)
-	f.calm(d)
-	return d
-}
-
-func (f *fixture) calm(d *dedup.Deduper) {
-	if f.v.way == viaCalm {
-		d.Calm(puppetSQL)
-	}
+	return newDeduper(t, f.db.Pool(t, f.conf...), &opts)
 }
 
 // tool is an effect that counts its runs. Its answer is the number of the run,

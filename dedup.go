@@ -8,6 +8,10 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tooldedup/dedup/internal/flight"
+	"github.com/tooldedup/dedup/internal/guard"
+	"github.com/tooldedup/dedup/internal/table"
 )
 
 // Deduper runs write tools once. It is safe for concurrent use and starts no
@@ -15,18 +19,16 @@ import (
 type Deduper struct {
 	pool    *pgxpool.Pool
 	opts    Options
-	sql     *statements
-	order   order
-	flights flights
+	table   *table.Table
+	flights flight.Group[table.Identity, shared]
 	trace   tracers
 	texts   statementTexts
-	// foresight is for statements.
-	foresight foresight
-	// whole tells that the options let effect and record be one statement, plain
-	// that the server can: see writesWhole.
-	whole   bool
-	plain   atomic.Bool
-	trusted atomic.Bool // see trustArbiter
+	clock   serverClock
+	// combines tells that the options let effect and record be one statement, plain
+	// that the server can: see group.combines.
+	combines bool
+	plain    atomic.Bool
+	examined atomic.Bool // see checkTable
 }
 
 // New returns a Deduper that keeps its records in the tool_dedup table of
@@ -46,13 +48,14 @@ func New(pool *pgxpool.Pool, opts *Options) (*Deduper, error) {
 	if err != nil {
 		return nil, err
 	}
-	sql := newStatements(&resolved)
+	tbl := table.New(table.Options{
+		Schema: resolved.Schema, ClaimFirst: resolved.Order == ClaimFirst, Isolation: resolved.Isolation,
+		IdleTimeout: resolved.IdleTimeout, AsyncCommit: resolved.AsyncCommit, MaxResultBytes: resolved.MaxResultBytes,
+	})
 	return &Deduper{
-		foresight: foresight{slow: slowStatement},
-
-		pool: pool, opts: resolved, sql: sql, order: newOrder(&resolved, sql), trace: trace,
-		texts: statementTexts{table: sql.table, async: resolved.AsyncCommit, limit: resolved.MaxResultBytes},
-		whole: !resolved.SeparateStatements && resolved.Order == LockFirst && resolved.Isolation == pgx.ReadCommitted,
+		pool: pool, opts: resolved, table: tbl, trace: trace,
+		texts: statementTexts{table: tbl}, clock: serverClock{made: time.Now()},
+		combines: !resolved.SeparateStatements && resolved.Order == LockFirst && resolved.Isolation == pgx.ReadCommitted,
 	}, nil
 }
 
@@ -83,14 +86,14 @@ type Effect[R any] func(ctx context.Context, tx pgx.Tx) (R, error)
 // A panic of the effect is raised again after the rollback. The errors are
 // listed in the package documentation.
 func Do[R any](ctx context.Context, d *Deduper, call Call, effect Effect[R]) (Result[R], error) {
-	c, err := d.admit(ctx, call, effect == nil)
+	s, err := d.admit(ctx, call, effect == nil)
 	if err != nil {
 		return Result[R]{}, err
 	}
 	var value R
-	c.work = recordedWork(d, effect, &value)
-	s, err := c.do(ctx)
-	return answer(ctx, d, c.req, s, value, err)
+	s.call.effect = recordedEffect(d, effect, &value)
+	err = s.do(ctx)
+	return answer(ctx, &s.call, value, err)
 }
 
 // DoTx is Do inside the caller's transaction: effect and record are committed
@@ -114,45 +117,33 @@ func Do[R any](ctx context.Context, d *Deduper, call Call, effect Effect[R]) (Re
 // Do not call Do for the same identity before the transaction has
 // ended: it would wait for itself, and nobody could tell.
 func DoTx[R any](ctx context.Context, d *Deduper, tx pgx.Tx, call Call, effect Effect[R]) (Result[R], error) {
-	req := &request{}
-	if err := d.admitTo(ctx, call, effect == nil, req); err != nil {
+	s := &solo{}
+	if err := d.check(ctx, call, effect == nil, &s.call); err != nil {
 		return Result[R]{}, err
 	}
 	if err := checkTx(tx); err != nil {
 		return Result[R]{}, err
 	}
-	if d.reentered(ctx, req.identity) {
+	if guard.InsideOwn(ctx, s.call.owner()) {
 		return Result[R]{}, ErrReentrant
 	}
 	var value R
-	s, err := d.doTx(ctx, tx, req, recordedWork(d, effect, &value))
-	return answer(ctx, d, req, s, value, err)
+	s.call.effect = recordedEffect(d, effect, &value)
+	err := s.doTx(ctx, tx)
+	return answer(ctx, &s.call, value, err)
 }
 
 // admit checks what Do and DoStatement are called with. The call that it returns
-// lacks its work.
-func (d *Deduper) admit(ctx context.Context, call Call, noEffect bool) (*doCall, error) {
-	c := &doCall{d: d, out: outcomeDone, began: time.Now()}
-	if err := d.admitTo(ctx, call, noEffect, &c.own); err != nil {
+// lacks its effect.
+func (d *Deduper) admit(ctx context.Context, call Call, noEffect bool) (*solo, error) {
+	s := &solo{}
+	if err := d.check(ctx, call, noEffect, &s.call); err != nil {
 		return nil, err
 	}
-	if insideEffect(ctx) {
+	if guard.Inside(ctx) {
 		return nil, ErrNested
 	}
-	c.req = &c.own
-	c.patience.max = c.req.maxWait
-	return c, nil
-}
-
-// admitTo checks what every way to make a call is called with, and fills in req.
-func (d *Deduper) admitTo(ctx context.Context, call Call, noEffect bool, req *request) error {
-	if err := d.usable(ctx); err != nil {
-		return err
-	}
-	if noEffect {
-		return &InvalidCallError{Field: "effect", Reason: "must not be nil"}
-	}
-	return d.check(call, req)
+	return s, nil
 }
 
 // usable checks what every function is called with.
@@ -166,11 +157,10 @@ func (d *Deduper) usable(ctx context.Context) error {
 	return nil
 }
 
-// recordedWork makes of an effect the work of an attempt: it runs and its
-// result is turned into the text to record. The text is read back at once: that
-// proves, before COMMIT, that it can be replayed, and gives the first caller
-// what all others will get.
-func recordedWork[R any](d *Deduper, effect Effect[R], value *R) work {
+// recordedEffect makes of an effect what an attempt runs: it turns the result into the
+// text to record. The text is read back at once: that proves, before COMMIT, that it can
+// be replayed, and gives the first caller what all others will get.
+func recordedEffect[R any](d *Deduper, effect Effect[R], value *R) effectFunc {
 	return func(ctx context.Context, tx pgx.Tx) (string, error) {
 		got, err := effect(ctx, tx)
 		if err != nil {
@@ -186,16 +176,16 @@ func recordedWork[R any](d *Deduper, effect Effect[R], value *R) work {
 }
 
 // answer turns what became of a call into what its caller gets.
-func answer[R any](ctx context.Context, d *Deduper, req *request, s settled, value R, err error) (Result[R], error) {
-	result := Result[R]{Waited: s.waited, Attempts: s.attempts, Recovered: s.recovered}
+func answer[R any](ctx context.Context, c *call, value R, err error) (Result[R], error) {
+	result := Result[R]{Waited: c.waiter.waited, Attempts: c.attempts, Recovered: c.recovered}
 	if err != nil {
-		d.traceFailure(ctx, req, s, err)
+		c.traceFailure(ctx, err)
 		return result, err
 	}
-	result.CreatedAt, result.ExpiresAt = s.rec.createdAt, s.rec.expiresAt
-	if s.executed {
-		d.traceExecuted(ctx, req, s)
-		if err := s.refusal(); err != nil {
+	result.CreatedAt, result.ExpiresAt = c.rec.CreatedAt, c.rec.ExpiresAt
+	if c.executed {
+		c.traceExecuted(ctx)
+		if err := c.refusal(); err != nil {
 			return result, err
 		}
 		result.Value = value
@@ -203,15 +193,37 @@ func answer[R any](ctx context.Context, d *Deduper, req *request, s settled, val
 	}
 
 	result.Replayed = true
-	if err := s.rec.judge(req); err != nil {
+	if err := c.judge(&c.rec); err != nil {
 		var refused *RefusedError
 		if errors.As(err, &refused) {
-			refused.Recovered = s.recovered
+			refused.Recovered = c.recovered
 		}
-		d.traceJudged(ctx, req, s, err)
+		c.traceJudged(ctx, err)
 		return result, err
 	}
-	result.Value, err = decodeStored[R](s.rec.result)
-	d.traceReplayed(ctx, req, s)
+	result.Value, err = decodeStored[R](c.rec.Result)
+	c.traceReplayed(ctx)
 	return result, err
+}
+
+// checkTable examines the table once in the life of a Deduper, before the first effect, in
+// one round trip. It returns an *ArbiterError where the table cannot keep the promise; that
+// is not remembered, so that it can be repaired.
+func (d *Deduper) checkTable(ctx context.Context, db interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}) error {
+	if d.examined.Load() {
+		return nil
+	}
+	x, err := d.table.Examine(ctx, db)
+	if err != nil {
+		return err
+	}
+	if x.Problems != nil {
+		return &ArbiterError{Table: d.table.Name, Problems: x.Problems}
+	}
+	d.clock.seen(x.Now)
+	d.plain.Store(x.Plain)
+	d.examined.Store(true)
+	return nil
 }

@@ -9,143 +9,155 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/tooldedup/dedup/internal/guard"
+	"github.com/tooldedup/dedup/internal/table"
+	"github.com/tooldedup/dedup/internal/wire"
 )
 
-// txCall is one DoTx: an attempt behind a savepoint of the caller's transaction,
-// and a second one where a refusal is to be recorded. It takes no part in the
+// savepoint is where a DoTx works: one attempt behind a savepoint of the caller's
+// transaction, and a second one where a refusal is to be recorded. It takes no part in the
 // process's flights: its record is not committed when it returns.
-type txCall struct {
-	d   *Deduper
-	tx  pgx.Tx
-	req *request
-	// mark is the savepoint's name. It tells how deep the call is nested in
-	// others' effects, so that no call can take another's for its own.
-	mark string
-	s    settled
+type savepoint struct {
+	g  *group
+	c  *call
+	tx pgx.Tx
+	// name says how deep the call is nested in others' effects, so that no call can take
+	// another's savepoint for its own.
+	name string
 }
 
-func (d *Deduper) doTx(ctx context.Context, tx pgx.Tx, req *request, work work) (settled, error) {
-	depth := 1
-	if e, ok := tx.(*effectTx); ok {
-		depth = e.root.depth + 1
-	}
-	c := &txCall{d: d, tx: tx, req: req, mark: "tool_dedup_" + strconv.Itoa(depth)}
-	start := time.Now()
-	err := c.run(ctx, outcomeDone, work)
-	c.s.took = time.Since(start)
-	return c.s, err
+func (s *solo) doTx(ctx context.Context, tx pgx.Tx) error {
+	sp := &savepoint{g: s.alone(), c: &s.call, tx: tx, name: "tool_dedup_" + strconv.Itoa(guard.Depth(tx)+1)}
+	err := sp.run(ctx)
+	s.call.took = time.Since(s.call.began)
+	return err
 }
 
 // run makes one attempt and leaves the transaction as it was before, but for
 // what the attempt is to leave in it.
-func (c *txCall) run(ctx context.Context, out outcome, work work) error {
+func (sp *savepoint) run(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("dedup: %w", contextError(ctx))
 	}
-	if err := c.d.trustArbiter(ctx, c.tx); err != nil {
+	d, c := sp.g.d, sp.c
+	if err := d.checkTable(ctx, sp.tx); err != nil {
 		return inTx(err)
 	}
-	c.s.attempts++
-	open, err := c.d.order.openIn(ctx, txLine(c.tx), c.mark, c.req)
-	open.tx = c.tx
+	c.attempts++
+	t := &transaction{g: sp.g, on: wire.In(sp.tx), conn: guard.ConnOf(sp.tx), tx: sp.tx, calls: sp.g.calls, width: 1, limit: sp.limit()}
+	open, err := d.table.OpenIn(ctx, t.on, sp.name, &c.Entry, t.limit)
 	switch {
-	case err != nil && !open.marked: // and nothing to back out of
-		err = inTx(c.d.explained(hintPooler(err)))
-		if connOf(c.tx).PgConn().TxStatus() == 'E' {
+	case err != nil && !open.Marked: // and nothing to back out of
+		err = inTx(d.explained(hintPooler(err)))
+		if t.conn.PgConn().TxStatus() == 'E' {
 			err = fmt.Errorf("%w (the transaction is aborted; roll it back)", err)
 		}
 		return err
-	case sqlState(err) == codeUniqueViolation: // of a claim
-		return c.conflict(ctx, c.backOut(ctx), err)
+	case wire.SQLState(err) == wire.CodeUniqueViolation: // of a claim
+		return sp.conflict(ctx, sp.backOut(ctx), err)
 	case err != nil:
-		return alongside(inTx(c.d.explained(hintPooler(err))), c.backOut(ctx))
-	case open.found:
-		c.s.rec = open.rec
-		return c.backOut(ctx)
-	case open.busy:
-		return alongside(ErrInFlight, c.backOut(ctx))
-	case open.hidden:
-		return c.conflict(ctx, c.backOut(ctx), nil)
+		return alongside(inTx(d.explained(hintPooler(err))), sp.backOut(ctx))
 	}
-	if f := c.perform(ctx, &open, out, work); f.err != nil {
-		return c.resolve(ctx, f)
+	t.started, t.locked = open.Started, open.Locked
+	v, ok := t.opened(&open)
+	if ok {
+		v = sp.perform(ctx, t)
 	}
-	return nil
+	switch v.state {
+	case committed:
+		return sp.settle(ctx)
+	case found:
+		c.rec = v.rec
+		return sp.backOut(ctx)
+	case busy:
+		return alongside(ErrInFlight, sp.backOut(ctx))
+	case conflicted:
+		return sp.conflict(ctx, sp.backOut(ctx), nil)
+	case failed:
+		return alongside(v.err, sp.backOut(ctx))
+	default:
+		return sp.explain(ctx, v)
+	}
 }
 
-// perform runs the work and writes its record. A panic passes through here with
-// the transaction as it was before.
-func (c *txCall) perform(ctx context.Context, open *opening, out outcome, work work) (f failure) {
-	returned, gone := false, false
+// limit is how long to wait inside Postgres for a twin; 0 is as long as the session
+// allows.
+func (sp *savepoint) limit() time.Duration {
+	if sp.c.waiter.max < 0 {
+		return table.RowTimeout
+	}
+	return sp.c.waiter.max
+}
+
+// perform runs the effect, writes its record and releases the savepoint. A panic passes
+// through here with the transaction as it was before.
+func (sp *savepoint) perform(ctx context.Context, t *transaction) (v verdict) {
+	returned := false
 	defer func() {
 		switch {
 		case returned:
-		case gone:
-			_ = c.broken(ctx, errTxGone) // the panic is what is told
+		case sp.c.endedTx:
+			_ = sp.broken(ctx, errTxEnded) // the panic is what is raised
 		default:
-			_ = c.backOut(ctx) // likewise
+			_ = sp.backOut(ctx) // likewise
 		}
 	}()
-	text, err := c.d.perform(ctx, c.req, open, work, nil, &gone)
-	if err != nil {
-		f = failure{err: err, lost: connOf(c.tx).IsClosed()}
-	} else {
-		f = c.record(ctx, open, out, text)
-	}
+	v = t.run(ctx, wire.Query{Text: "release savepoint " + sp.name})
+	v.lost = t.conn.IsClosed()
 	returned = true
-	return f
+	return v
 }
 
-// record writes the record and releases the savepoint.
-func (c *txCall) record(ctx context.Context, open *opening, out outcome, text string) failure {
-	p := txLine(c.tx).pipeline()
-	rec := c.d.queue(p, c.req, open, out, text)
-	p.queue(query{text: "release savepoint " + c.mark})
-	a := p.send(ctx)
-	err := readRecord(a, &rec, c.req)
-	atRecord := err != nil
-	if err = a.close(err); err == nil {
-		c.s.rec, c.s.executed = rec, true
+// settle settles the call, whose record is in the transaction.
+func (sp *savepoint) settle(ctx context.Context) error {
+	if sp.c.written.CreatedAt.IsZero() { // the savepoint was released in the same pipeline
+		sp.g.d.examined.Store(false)
+		return fmt.Errorf("%w; roll the transaction back: %w", conflictError(sp.c, nil), table.ErrSwallowed)
 	}
-	return failure{err: err, atRecord: atRecord, lost: connOf(c.tx).IsClosed()}
+	sp.c.rec, sp.c.executed = sp.c.written, true
+	return nil
 }
 
-// resolve is Deduper.resolve inside the caller's transaction.
-func (c *txCall) resolve(ctx context.Context, f failure) error {
-	f = f.cleaned()
+// explain is group.explain inside the caller's transaction.
+func (sp *savepoint) explain(ctx context.Context, v verdict) error {
+	v.clean()
+	c := sp.c
 	switch {
-	case f.brokeTx():
-		return c.broken(ctx, f.err)
-	case f.err == errSwallowed: // the savepoint was released in the same pipeline
-		c.d.trusted.Store(false)
-		return fmt.Errorf("%w; roll the transaction back: %w", conflictError(c.req, nil), f.err)
+	case v.brokeTx():
+		return sp.broken(ctx, v.err)
 	case ctx.Err() != nil:
-		return alongside(withContext(ctx, f.err), c.backOut(ctx))
-	case f.lost && (isConnectionLost(f.err) || IsTransient(f.err)):
-		return &RestartTxError{Err: f.err}
+		return alongside(withContext(ctx, v.err), sp.backOut(ctx))
+	case v.lost && (wire.IsConnLost(v.err) || wire.IsTransient(v.err)):
+		return &RestartTxError{Err: v.err}
 	}
-	seen, isolation, err := c.lookBehind(ctx)
+	leftOpen := guard.ConnOf(sp.tx).PgConn().IsBusy()
+	seen, isolation, err := sp.lookBehind(ctx)
 	switch {
+	case err != nil && wire.SQLState(v.err) != "" && !leftOpen && (wire.IsConnLost(err) || wire.IsTransient(err)):
+		// Perhaps a lost race: another run of the transaction will see.
+		return &RestartTxError{Err: alongside(v.err, err)}
 	case err != nil:
-		return alongside(f.err, err)
-	case seen.found:
-		c.s.rec = seen.rec
-		c.d.traceConflict(ctx, c.req, f.err, true)
+		return alongside(v.err, err)
+	case seen.Found:
+		c.rec = seen.Record
+		c.traceConflict(ctx, v.err, true)
 		return nil
 	}
 
-	state, err := f.ownState(c.req)
+	fresh := isolation == string(pgx.ReadCommitted)
+	state, err := v.own()
 	switch {
-	case state == attemptRefusal:
-		return c.refuse(ctx, err)
-	case state == attemptConflict && isolation == string(pgx.ReadCommitted):
-		return c.conflict(ctx, nil, err)
-	case state == attemptRetry && sqlState(err) == codeReadOnly:
+	case state == refused:
+		return sp.refuse(ctx, err)
+	case state == conflicted && fresh:
+		return sp.conflict(ctx, nil, err)
+	case state == retry && wire.SQLState(err) == wire.CodeReadOnly:
 		return inTx(err)
-	case state == attemptRetry, state == attemptConflict,
-		// An old snapshot hides the winner's record.
-		isolation != string(pgx.ReadCommitted) && sqlState(err) == codeUniqueViolation:
+	case state == retry, state == conflicted:
 		return &RestartTxError{Err: cleaned(err)}
+	case !fresh && wire.SQLState(err) != "":
+		return sp.lookPast(ctx, err)
 	default:
 		return err
 	}
@@ -153,54 +165,66 @@ func (c *txCall) resolve(ctx context.Context, f failure) error {
 
 // lookBehind rolls back to the savepoint, looks the record up, and leaves the
 // savepoint. It reads the transaction's isolation level as well.
-func (c *txCall) lookBehind(ctx context.Context) (seen sighting, isolation string, err error) {
-	if err := c.exec(ctx, "rollback to savepoint "+c.mark); err != nil {
+func (sp *savepoint) lookBehind(ctx context.Context) (seen table.Lookup, isolation string, err error) {
+	if err := sp.exec(ctx, "rollback to savepoint "+sp.name); err != nil {
 		return seen, "", fmt.Errorf("dedup: rolling back to the savepoint: %w", cleaned(err))
 	}
-	p := txLine(c.tx).pipeline()
-	p.queue(query{text: `SELECT pg_catalog.current_setting('transaction_isolation')`})
-	p.queueID(c.d.sql.lookup, &c.req.identity)
-	a := p.send(ctx)
-	if err = a.scan(&isolation); err == nil {
-		_, err = seen.see(a)
-	}
-	if err = a.close(err); err != nil {
+	seen, isolation, err = sp.g.d.table.LookUpIn(ctx, wire.In(sp.tx), &sp.c.Identity)
+	if err != nil {
 		err = fmt.Errorf("dedup: looking up the record: %w", cleaned(err))
 	}
-	return seen, isolation, alongside(err, c.backOut(ctx))
+	return seen, isolation, alongside(err, sp.backOut(ctx))
+}
+
+// lookPast finds out whether a record that the transaction's snapshot is too old for is
+// behind cause, an error that the server raised in the effect. It claims the identity
+// and backs out: a claim meets whatever is committed.
+func (sp *savepoint) lookPast(ctx context.Context, cause error) error {
+	marked, free, err := sp.g.d.table.TryClaimIn(ctx, wire.In(sp.tx), sp.name, &sp.c.Entry)
+	var left error
+	if marked {
+		left = sp.backOut(ctx)
+	}
+	switch {
+	case err == nil && free && left == nil:
+		return cause
+	case err == nil || wire.IsTransient(err) || wire.IsConnLost(err):
+		return &RestartTxError{Err: alongside(cleaned(cause), alongside(cleaned(err), left))}
+	default:
+		err = fmt.Errorf("dedup: looking for a newer record: %w", cleaned(err))
+		return alongside(cause, alongside(err, left))
+	}
 }
 
 // refuse records a refusal in an attempt of its own, as Do does: the effect's
 // savepoint is gone, and its lock or claim with it.
-func (c *txCall) refuse(ctx context.Context, cause error) error {
-	text, err := encodeRefusal(cause, c.d.opts.MaxResultBytes)
-	if err != nil {
-		return fmt.Errorf("%w (the refusal: %w)", err, cause)
+func (sp *savepoint) refuse(ctx context.Context, cause error) error {
+	if _, _, err := sp.g.refuse(sp.c, cause); err != nil {
+		return err
 	}
-	c.s.cause = cause
-	return c.run(ctx, outcomeRefused, func(context.Context, pgx.Tx) (string, error) { return text, nil })
+	return sp.run(ctx)
 }
 
-func (c *txCall) conflict(ctx context.Context, left, err error) error {
-	c.d.traceConflict(ctx, c.req, err, false)
-	return alongside(conflictError(c.req, err), left)
+func (sp *savepoint) conflict(ctx context.Context, left, err error) error {
+	sp.c.traceConflict(ctx, err, false)
+	return alongside(conflictError(sp.c, err), left)
 }
 
 // broken records that the effect ended the caller's transaction. The caller may
 // hold the only connection of the pool, so its own is used where it is free.
-func (c *txCall) broken(ctx context.Context, cause error) error {
-	conn := connOf(c.tx)
+func (sp *savepoint) broken(ctx context.Context, cause error) error {
+	conn := guard.ConnOf(sp.tx)
 	if pg := conn.PgConn(); pg.IsClosed() || pg.IsBusy() || pg.TxStatus() != 'I' {
 		conn = nil
 	}
-	return c.d.recordBroken(ctx, c.req, cause, conn)
+	return sp.g.d.recordBroken(ctx, sp.c, cause, conn)
 }
 
 // backOut rolls back to the savepoint and leaves it. It is one text without
 // arguments, which pgx sends in the simple protocol: in an aborted transaction
 // nothing can be prepared.
-func (c *txCall) backOut(ctx context.Context) error {
-	err := c.exec(ctx, "rollback to savepoint "+c.mark+"; release savepoint "+c.mark)
+func (sp *savepoint) backOut(ctx context.Context) error {
+	err := sp.exec(ctx, "rollback to savepoint "+sp.name+"; release savepoint "+sp.name)
 	if err != nil {
 		return fmt.Errorf("dedup: leaving the savepoint: %w", cleaned(err))
 	}
@@ -210,13 +234,13 @@ func (c *txCall) backOut(ctx context.Context) error {
 // exec goes on after the caller's context has ended. A connection that is still
 // busy with a result set cannot be rolled back: it is closed, so that nothing of
 // the transaction can be committed.
-func (c *txCall) exec(ctx context.Context, sql string) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
+func (sp *savepoint) exec(ctx context.Context, sql string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), wire.RollbackTimeout)
 	defer cancel()
-	if conn := connOf(c.tx); conn.PgConn().IsBusy() {
+	if conn := guard.ConnOf(sp.tx); conn.PgConn().IsBusy() {
 		_ = conn.Close(ctx)
 	}
-	_, err := c.tx.Exec(ctx, sql)
+	_, err := sp.tx.Exec(ctx, sql)
 	return err
 }
 
@@ -238,7 +262,7 @@ func inTx(err error) error {
 	switch {
 	case errors.Is(err, ErrArbiter):
 		return err
-	case sqlState(err) != codeReadOnly && (IsTransient(err) || isConnectionLost(err)):
+	case wire.SQLState(err) != wire.CodeReadOnly && (wire.IsTransient(err) || wire.IsConnLost(err)):
 		return &RestartTxError{Err: cleaned(err)}
 	}
 	return fmt.Errorf("dedup: in the caller's transaction: %w", cleaned(err))
@@ -251,7 +275,7 @@ func checkTx(tx pgx.Tx) error {
 		return invalid("must not be nil")
 	}
 	var pg *pgconn.PgConn
-	if conn := connOf(tx); conn != nil {
+	if conn := guard.ConnOf(tx); conn != nil {
 		pg = conn.PgConn()
 	}
 	switch {
@@ -266,8 +290,8 @@ func checkTx(tx pgx.Tx) error {
 	case pg.TxStatus() == 'E':
 		return invalid("an earlier statement failed and aborted it; roll it back")
 	}
-	if err := checkSession(pg); err != nil {
-		return &InvalidCallError{Field: "tx", Reason: "has a session that does not speak as dedup needs it", Err: err}
+	if err := wire.CheckSession(pg); err != nil {
+		return &InvalidCallError{Field: "tx", Reason: "its session has a client_encoding other than UTF8", Err: err}
 	}
 	return nil
 }

@@ -4,9 +4,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/tooldedup/dedup/internal/guard"
 )
 
 // Sentinels for states. Each is reached with [errors.Is]; where there is data
@@ -62,17 +65,17 @@ var (
 	// ErrTxControl: a COMMIT, ROLLBACK, BEGIN or other transaction-control
 	// statement was refused inside an effect. Returned by the methods of the
 	// effect's pgx.Tx and then by Do and DoTx.
-	ErrTxControl = errors.New("dedup: the transaction belongs to dedup: return nil to commit, an error to roll back")
+	ErrTxControl = guard.ErrTxControl
 
 	// ErrTxAborted: the effect returned no error although one of its statements
 	// had failed and left the transaction aborted; everything was rolled back.
 	// Returned by Do and DoTx.
-	ErrTxAborted = errors.New("dedup: the effect ignored a failed statement; its transaction was rolled back")
+	ErrTxAborted = guard.ErrTxAborted
 
 	// ErrTxBusy: the effect returned while a result set or batch of its
 	// transaction was still open; everything was rolled back. Returned by Do
 	// and DoTx.
-	ErrTxBusy = errors.New("dedup: the effect left a result set open; close its rows before returning")
+	ErrTxBusy = guard.ErrTxBusy
 
 	// ErrEffectIdle: the effect did not talk to the server for longer than
 	// Options.IdleTimeout, and the server ended its transaction (SQLSTATE 25P03).
@@ -183,6 +186,10 @@ type OutcomeUnknownError struct {
 	Err error
 	// Cause is why no further attempt was made, such as the context's error.
 	Cause error
+	// Until is when, by the database's clock, the call can no longer be committed,
+	// unless [Deduper.Lookup] says that it is in flight. Zero: that holds at once.
+	// See Lookup.
+	Until time.Time
 }
 
 // Error implements error.
@@ -259,6 +266,24 @@ func (e *ConflictError) Is(target error) bool { return target == ErrConflict }
 
 // Unwrap returns the server's error.
 func (e *ConflictError) Unwrap() error { return e.Err }
+
+// ArbiterError tells that tool_dedup cannot decide races, so that no call is
+// run. migrations.Check finds these conditions and more.
+type ArbiterError struct {
+	// Table is the table that was looked at.
+	Table string
+	// Problems says what is wrong with it, in words.
+	Problems []string
+}
+
+// Error implements error.
+func (e *ArbiterError) Error() string {
+	return fmt.Sprintf("dedup: %s cannot decide races: %s; nothing is run until that is mended (see migrations.Check)",
+		e.Table, strings.Join(e.Problems, "; "))
+}
+
+// Is makes errors.Is(err, ErrArbiter) true.
+func (e *ArbiterError) Is(target error) bool { return target == ErrArbiter }
 
 // RestartTxError tells that the caller's transaction is aborted or that its
 // snapshot is too old to see a twin's record. Its next run will replay it.

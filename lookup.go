@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/tooldedup/dedup/internal/table"
 )
 
 // State is what [Deduper.Lookup] finds of an identity.
@@ -79,39 +81,43 @@ func (d *Deduper) Lookup(ctx context.Context, scope, tool, key string) (Status, 
 	if err != nil {
 		return Status{}, err
 	}
-	req := &request{identity: id, lock: id.lockKey(d.opts.Schema), retention: d.opts.Retention}
-	seen, err := d.look(ctx, req, d.order.probe)
+	seen, err := d.look(ctx, d.stranger(id), d.table.Probe)
 	if err != nil {
 		return Status{}, fmt.Errorf("dedup: looking up: %w", d.explained(err))
 	}
 	switch {
-	case seen.found:
-		return seen.rec.status()
-	case seen.busy:
-		return Status{State: StateInFlight}, nil
+	case seen.Found:
+		return status(&seen.Record)
+	case seen.Busy:
+		return Status{State: StateInFlight, Now: seen.At}, nil
 	default:
-		return Status{State: StateNotFound}, nil
+		return Status{State: StateNotFound, Now: seen.At}, nil
 	}
 }
 
-func (r *record) status() (Status, error) {
+// stranger is a call of the identity by somebody who is not going to run it.
+func (d *Deduper) stranger(id table.Identity) *call {
+	return &call{d: d, Entry: table.Entry{Identity: id, Lock: id.LockKey(d.opts.Schema), Keep: d.opts.Retention.keep(), Forget: d.opts.Retention.forget()}}
+}
+
+func status(r *table.Record) (Status, error) {
 	s := Status{
-		Fingerprint: r.fingerprint,
-		CreatedAt:   r.createdAt, ExpiresAt: r.expiresAt, ForgetAt: r.forgetAt, Now: r.seenAt,
+		Fingerprint: r.Fingerprint,
+		CreatedAt:   r.CreatedAt, ExpiresAt: r.ExpiresAt, ForgetAt: r.ForgetAt, Now: r.SeenAt,
 	}
 	switch {
-	case r.isBroken():
+	case r.IsBroken():
 		s.State = StateBroken
-	case r.expired():
+	case r.Expired():
 		s.State = StateExpired
-	case r.outcome == outcomeRefused:
+	case r.Outcome == table.Refused:
 		s.State = StateRefused
-		if err := decodeRefusal(r.result, r.createdAt); !errors.As(err, &s.Refusal) {
+		if err := decodeRefusal(r.Result, r.CreatedAt); !errors.As(err, &s.Refusal) {
 			return s, err
 		}
 	default:
 		s.State = StateDone
-		s.Result = json.RawMessage(r.result)
+		s.Result = json.RawMessage(r.Result)
 	}
 	return s, nil
 }

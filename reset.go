@@ -3,8 +3,9 @@ package dedup
 import (
 	"context"
 	"fmt"
+	"time"
 
-	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/tooldedup/dedup/internal/table"
 )
 
 // Reset frees an identity, so that its next call runs again: for an operator
@@ -29,35 +30,32 @@ func (d *Deduper) Reset(ctx context.Context, scope, tool, key, reason string) (f
 	if err != nil {
 		return false, err
 	}
-	data := ResetData{CallData: id.data(), Reason: reason, Freed: freed}
+	data := ResetData{CallData: callData(id), Reason: reason, Freed: freed}
 	for _, t := range d.trace.reset {
 		t.TraceReset(ctx, data)
 	}
 	return freed, nil
 }
 
-func (d *Deduper) reset(ctx context.Context, id identity) (bool, error) {
-	req := &request{identity: id, lock: id.lockKey(d.opts.Schema), retention: d.opts.Retention}
-	seen, err := d.look(ctx, req, d.order.probe)
-	if err == nil && seen.busy {
+func (d *Deduper) reset(ctx context.Context, id table.Identity) (freed bool, err error) {
+	seen, err := d.look(ctx, d.stranger(id), d.table.Probe)
+	if err == nil && seen.Busy {
 		return false, ErrInFlight
 	}
-	var tag pgconn.CommandTag
-	if err == nil && seen.rec.outcome != "" { // exactly the record that was seen
-		tag, err = d.exec(ctx, d.sql.reset, id.scope, id.tool, id.key, seen.rec.createdAt)
+	if err == nil && (seen.Found || seen.Forgotten) { // exactly the record that was seen
+		freed, err = d.resetSeen(ctx, id, seen.Record.CreatedAt)
 	}
 	if err != nil {
 		return false, fmt.Errorf("dedup: resetting: %w", d.explained(err))
 	}
-	return tag.RowsAffected() > 0, nil
+	return freed, nil
 }
 
-// exec runs one statement on a connection of its own.
-func (d *Deduper) exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
+func (d *Deduper) resetSeen(ctx context.Context, id table.Identity, createdAt time.Time) (bool, error) {
 	conn, err := d.acquire(ctx)
 	if err != nil {
-		return pgconn.CommandTag{}, err
+		return false, err
 	}
 	defer conn.Release()
-	return conn.Exec(ctx, sql, args...)
+	return d.table.Reset(ctx, conn.Conn(), id, createdAt)
 }

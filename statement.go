@@ -1,14 +1,20 @@
 package dedup
 
 import (
+	"cmp"
 	"context"
 	"encoding"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/tooldedup/dedup/internal/table"
+	"github.com/tooldedup/dedup/internal/wire"
 )
 
 // Statement is an effect that is one SQL statement and returns one row.
@@ -35,8 +41,7 @@ func SQL(sql string, args ...any) Statement { return Statement{SQL: sql, Args: a
 // DoStatement is Do for an effect that is one SQL statement. Effect and record
 // go to the server together, as one statement and in one round trip, which is
 // faster than the transaction that the effect alone would need. A replay takes
-// two, or one with Call.LookFirst and, mostly, where DoStatement, DoBatch or
-// DoTogether of d have met the call lately.
+// two, or one with Call.LookFirst.
 //
 // The result is the row that stmt returns, as a JSON object with the names of
 // its columns: Postgres writes it (row_to_json), so that numbers keep all their
@@ -50,13 +55,8 @@ func SQL(sql string, args ...any) Statement { return Statement{SQL: sql, Args: a
 // undo it, and log an error; what it means is then found out the way Do goes,
 // which may run the statement once more.
 //
-// A record is looked for in front of the statement, in the same trip, until a
-// hundred calls in a row were first ones. Then, until the next replay, a statement
-// that took less than 20 ms the last time is run at once, and the primary key finds
-// the replay: all that the statement did is undone. That leaves dead rows, gaps in
-// sequences and a line in the server's log that names scope, tool and key, and it
-// waits for the locks that the statement waits for. Calls with a MaxWait are always
-// looked up. Set Call.LookFirst, or a MaxWait, where a statement must not run in vain.
+// A record is looked for in front of the statement, in the same trip: a duplicate's
+// statement does not run, unless it races with the first.
 //
 // Cancelling ctx while the statement is on its way leaves its outcome unknown,
 // which is answered with ErrOutcomeUnknown: there is no COMMIT apart that could
@@ -74,47 +74,36 @@ func SQL(sql string, args ...any) Statement { return Statement{SQL: sql, Args: a
 // than READ COMMITTED), they go as two in the transaction of Do, with the same
 // answers. Errors are those of Do.
 func DoStatement[R any](ctx context.Context, d *Deduper, call Call, stmt Statement) (Result[R], error) {
-	c, err := admitStatement[R](ctx, d, call, stmt)
+	s, err := admitStatement[R](ctx, d, call, stmt)
 	if err != nil {
 		return Result[R]{}, err
 	}
-	s, err := c.do(ctx)
-	return answerStatement[R](ctx, d, c.req, s, err)
+	err = s.do(ctx)
+	return answerStatement[R](ctx, &s.call, err)
 }
 
 // admitStatement checks what DoStatement and its kin are called with.
-func admitStatement[R any](ctx context.Context, d *Deduper, call Call, stmt Statement) (*doCall, error) {
-	c, err := d.admit(ctx, call, false)
+func admitStatement[R any](ctx context.Context, d *Deduper, call Call, stmt Statement) (*solo, error) {
+	s, err := d.admit(ctx, call, false)
 	if err != nil {
 		return nil, err
 	}
 	if err := checkRow[R](); err != nil {
 		return nil, err
 	}
-	sql, err := d.texts.of(ctx, stmt)
-	if err != nil {
-		return nil, err
-	}
-	c.sql = sql
-	c.work = sql.apart(d.opts.MaxResultBytes)
-	return c, nil
+	s.call.stmt, err = d.texts.of(ctx, stmt)
+	return s, err
 }
 
 // answerStatement is answer for results that Postgres wrote.
-func answerStatement[R any](ctx context.Context, d *Deduper, req *request, s settled, err error) (Result[R], error) {
-	switch {
-	case err == nil:
-		d.foresight.meet(req.lock, s.executed || s.recovered)
-	case errors.Is(err, ErrOutcomeUnknown), errors.Is(err, ErrInFlight):
-		d.foresight.meet(req.lock, false)
-	}
+func answerStatement[R any](ctx context.Context, c *call, err error) (Result[R], error) {
 	var value R
 	var unfit error
-	if err == nil && s.executed && s.rec.outcome == outcomeDone {
-		value, unfit = decodeStored[R](s.rec.result)
+	if err == nil && c.executed && c.rec.Outcome == table.Done {
+		value, unfit = decodeStored[R](c.rec.Result)
 	}
-	result, err := answer(ctx, d, req, s, value, err)
-	return result, orElse(err, unfit)
+	result, err := answer(ctx, c, value, err)
+	return result, cmp.Or(err, unfit)
 }
 
 // checkRow checks that an R can take a row.
@@ -157,36 +146,165 @@ type boundStatement struct {
 	onError func(error) error
 }
 
-// apart makes of the statement the work of an attempt in Do's transaction.
-func (s *boundStatement) apart(maxResult int) work {
-	return func(ctx context.Context, tx pgx.Tx) (string, error) {
-		var rows int64
-		var row *string
-		err := tx.QueryRow(ctx, s.effect.text, s.args...).Scan(&rows, &row)
-		if err = orElse(err, oneRow(rows)); err != nil {
-			return "", s.explain(err)
-		}
-		return *row, checkStorable([]byte(*row), maxResult)
-	}
-}
-
-// oneRow is the error of a statement that returned so many rows.
-func oneRow(rows int64) error {
-	switch rows {
-	case 0:
-		return pgx.ErrNoRows
-	case 1:
-		return nil
-	default:
-		return pgx.ErrTooManyRows
-	}
-}
-
 // explain makes of the statement's error the call's. What another attempt may not
 // meet is nobody's answer, and OnError is not asked.
 func (s *boundStatement) explain(err error) error {
-	if s.onError != nil && !IsTransient(err) && !isConnectionLost(err) && !isContextError(err) {
-		return orElse(s.onError(err), err)
+	if s.onError != nil && !wire.IsTransient(err) && !wire.IsConnLost(err) && !wire.IsContextError(err) {
+		return cmp.Or(s.onError(err), err)
 	}
 	return err
+}
+
+// strayTime is more than a statement may be on its way to the server after its
+// connection broke: kernels stop sending it again after a quarter of an hour.
+const strayTime = time.Hour
+
+// combines tells whether this attempt sends effect and record as one statement, for each
+// call. Only a call's first does, and only to find out whether all goes well. Whatever
+// else there is to know, what an error means above all, is found out by another attempt
+// that sends them separately.
+//
+// A statement that is its own transaction may arrive late. Where its record is remembered
+// for a shorter time than that, it could arrive when the record of a later attempt is
+// forgotten, and run once more. A COMMIT cannot: its transaction holds the identity until
+// it comes.
+func (g *group) combines(conn *pgx.Conn, calls []*call) bool {
+	if g.together != nil || !g.d.canCombine(conn) {
+		return false
+	}
+	return !slices.ContainsFunc(calls, func(c *call) bool { return c.stmt == nil || c.combinedFailed || c.Forget < strayTime })
+}
+
+// canCombine tells whether effect and record can be one statement on conn.
+func (d *Deduper) canCombine(conn *pgx.Conn) bool {
+	return d.combines && d.plain.Load() &&
+		// Else a backslash may hide where a quote ends, and so a parameter.
+		conn.PgConn().ParameterStatus("standard_conforming_strings") != "off"
+}
+
+// attemptCombined sends effect and record of each call as one statement, all of them in
+// one round trip and one transaction.
+func (g *group) attemptCombined(ctx context.Context, conn *pgx.Conn, calls []*call) verdict {
+	latest := g.d.clock.in(g.d.opts.CommitTimeout)
+	v := verdict{calls: calls, until: latest}
+	end := func(state state, bad *call, err error) verdict {
+		if bad == nil && len(calls) == 1 {
+			bad = calls[0]
+		}
+		v.state, v.bad, v.err = state, bad, err
+		if bad != nil {
+			bad.combinedFailed = true // the next attempt finds out why
+		}
+		return v
+	}
+	if ctx.Err() != nil {
+		return end(failed, nil, fmt.Errorf("dedup: before the statement: %w", contextError(ctx)))
+	}
+	on := wire.On(conn)
+	p, bad, err := g.queueCombined(ctx, on, calls, latest)
+	if err != nil { // nothing was sent
+		wire.DropUnusable(ctx, conn, err)
+		return end(undone, bad, err)
+	}
+	results := p.Send(ctx)
+	bad, err = g.readCombined(results, calls)
+	before := err != nil
+	err = results.Close(err) // reads to the end, which is where the server has committed
+	switch wire.OutcomeOfStatement(conn.PgConn(), err, before) {
+	case wire.Committed:
+		if err := wire.CheckSession(conn.PgConn()); err != nil { // a statement's doing: the rows came in that encoding
+			return end(unknown, nil, err)
+		}
+		g.d.clock.seen(calls[len(calls)-1].written.SeenAt)
+		return end(committed, nil, nil)
+	case wire.Unknown:
+		return end(unknown, nil, err)
+	}
+	if wire.IsUnsent(err) && len(calls) > 1 {
+		bad, v.unplaced = nil, true
+	}
+	if bad != nil && table.MayBeStale(err) {
+		on.Stale(bad.combined(calls))
+	}
+	wire.DropUnusable(ctx, conn, err)
+	return end(undone, bad, err)
+}
+
+// combined is the text that a call's statement is combined in, alone or among others.
+func (c *call) combined(calls []*call) wire.Query {
+	if len(calls) > 1 {
+		return c.stmt.among
+	}
+	return c.stmt.alone
+}
+
+// queueCombined queues the statements of the calls. The call that it returns with an
+// error is the one whose text or arguments the server or pgx refuses.
+func (g *group) queueCombined(ctx context.Context, on *wire.Conn, calls []*call, latest time.Time) (*wire.Pipeline, *call, error) {
+	if len(calls) == 1 {
+		c := calls[0]
+		if err := on.Prepare(ctx, c.stmt.alone); err != nil {
+			return nil, c, err
+		}
+		p := on.CallersPipeline()
+		return p, c, table.QueueCombined(p, c.stmt.alone, c.stmt.args, &c.Entry, latest)
+	}
+	queries := []wire.Query{g.d.table.Arrival}
+	for _, c := range calls {
+		queries = append(queries, c.stmt.among)
+	}
+	if err := on.Prepare(ctx, wire.Distinct(queries)...); err != nil {
+		bad := slices.IndexFunc(calls, func(c *call) bool { return !on.Knows(c.stmt.among) })
+		if bad < 0 || !wire.IsRaised(err) {
+			return nil, nil, err
+		}
+		return nil, calls[bad], err
+	}
+	p := on.CallersPipeline()
+	if err := g.d.table.QueueArrival(p, entries(calls), latest); err != nil {
+		return nil, nil, err
+	}
+	for _, c := range calls {
+		if err := table.QueueCombined(p, c.stmt.among, c.stmt.args, &c.Entry, time.Time{}); err != nil {
+			on.Stale(c.stmt.among)
+			return nil, c, err
+		}
+	}
+	return p, nil, nil
+}
+
+// readCombined reads the records that were written. It returns the call whose statement
+// failed; everything behind it is missing.
+func (g *group) readCombined(results *wire.Results, calls []*call) (bad *call, err error) {
+	if len(calls) > 1 {
+		if _, err := results.Exec(); err != nil {
+			return nil, err
+		}
+	}
+	for _, c := range calls {
+		c.written, err = table.ReadCombined(results, &c.Entry)
+		if err != nil && !errors.Is(err, table.ErrSwallowed) {
+			return c, err
+		}
+	}
+	return nil, nil
+}
+
+// afterUndone says what comes after a combined statement that did not commit.
+func (g *group) afterUndone(ctx context.Context, v verdict) (step, *call, error) {
+	c := v.bad
+	if !table.IsRecordInTheWay(v.err) {
+		return stepAgain, nil, nil
+	}
+	seen, err := g.d.look(ctx, c, g.d.table.Peek)
+	switch {
+	case err == nil && seen.Found:
+		if wire.SQLState(v.err) == wire.CodeUniqueViolation && c.during(&seen.Record) { // else a replay
+			c.traceConflict(ctx, v.err, true)
+		}
+		g.find(c, seen.Record)
+	case err == nil && seen.Busy:
+		return g.wait(ctx, c)
+	}
+	return stepAgain, nil, nil // which meets the same, if it lasts
 }

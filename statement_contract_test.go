@@ -15,7 +15,7 @@ import (
 func TestContractStatements(t *testing.T) {
 	t.Parallel()
 
-	for _, way := range []callWay{viaStatement, viaSeparate, viaCalm} {
+	for _, way := range []callWay{viaStatement, viaSeparate} {
 		for _, mode := range execModes {
 			runContract(t, variant{isolation: pgx.ReadCommitted, mode: mode, way: way})
 		}
@@ -26,7 +26,7 @@ func TestContractStatements(t *testing.T) {
 func TestPuppetIsOneStatement(t *testing.T) {
 	t.Parallel()
 
-	for way, trips := range map[callWay]int{viaStatement: 1, viaSeparate: 3, viaCalm: 1} {
+	for way, trips := range map[callWay]int{viaStatement: 1, viaSeparate: 3} {
 		ctx, f, proxy := proxied(t, variant{isolation: pgx.ReadCommitted, way: way}, nil)
 		for _, key := range []string{"warm", "k"} {
 			proxy.Reset()

@@ -3,35 +3,27 @@ package dedup
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"sync"
-	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tooldedup/dedup/internal/sqllex"
+	"github.com/tooldedup/dedup/internal/table"
+	"github.com/tooldedup/dedup/internal/wire"
 )
 
 // statementText is what is made of a Statement's SQL, once for each text.
 type statementText struct {
 	// params is how many parameters it has.
 	params int
-	// effect runs the statement and returns how many rows it gave, and the row.
-	effect query
-	// withRecord runs the statement and writes its record. It has the parameters
-	// of the statement, and then those of queueWhole. withLook does the same, and
-	// looks first whether there is a record.
-	withRecord, withLook query
-	// took is how long a call's statement took the last time, in nanoseconds; 0
-	// where it failed.
-	took atomic.Int64
+	// effect runs the statement. alone and among run it and write its record; see
+	// table.Combined.
+	effect, alone, among wire.Query
 }
 
 // statementTexts remember what was made of the texts that were used.
 type statementTexts struct {
-	table string
-	async bool // Options.AsyncCommit
-	limit int  // Options.MaxResultBytes
+	table *table.Table
 
 	mu sync.RWMutex
 	m  map[string]*statementText
@@ -83,68 +75,14 @@ func (t *statementTexts) text(sql string) (*statementText, error) {
 }
 
 func (t *statementTexts) newText(sql string) (*statementText, error) {
-	with, params, err := sqllex.AsWith(sql, effectName)
+	with, params, err := sqllex.AsWith(sql, table.EffectName)
 	if err != nil {
 		return nil, invalid("Statement", "%s", err)
 	}
-	if params+recordParams > sqllex.MaxParams {
-		return nil, invalid("Statement", "has %d parameters; at most %d are possible", params, sqllex.MaxParams-recordParams)
+	if params+table.CombinedParams > sqllex.MaxParams {
+		return nil, invalid("Statement", "has %d parameters; at most %d are possible", params, sqllex.MaxParams-table.CombinedParams)
 	}
-	// p is the text of the library's nth parameter.
-	p := func(n int) string { return "$" + strconv.Itoa(params+n) }
-
-	text := &statementText{params: params}
-	text.effect = newQuery(with + `
-SELECT count(*), max(row_to_json(effect.*)::text) FROM ` + effectName + ` AS effect`)
-
-	// What must be known before the effect comes first and raises: that no twin is
-	// in flight, which the primary key would wait for. So twins write nothing. A
-	// sub-select of its own in a CASE is run when the CASE comes to it, and not before;
-	// OFFSET 0 keeps it from being put in twice. None of this decides: the primary
-	// key does.
-	//
-	// An outcome of NULL raises as well: the effect returned no row, or too long a
-	// one, or has changed the encoding in which texts are sent and read. Then the next
-	// statement of its transaction would store its key as other characters, and the
-	// key's next call would be a stranger. Several rows raise by themselves.
-	durable := ""
-	if !t.async {
-		durable = `
-                         WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
-                              AND pg_catalog.set_config('synchronous_commit', 'on', true) <> 'on' THEN '` + gateMark + `synchronous_commit could not be turned on'`
-	}
-	whole := func(look string) query {
-		return newQuery(with + `
-INSERT INTO ` + t.table + ` (scope, tool, key, fingerprint, arg_digests, outcome, result, created_at, expires_at, forget_at)
-SELECT ` + p(1) + `::text, ` + p(2) + `::text, ` + p(3) + `::text, ` + p(4) + `::bytea, ` + p(5) + `::bytea,
-       CASE WHEN octet_length(effect.result) <= ` + strconv.Itoa(t.limit) + ` AND pg_catalog.pg_client_encoding() = 'UTF8' THEN 'done' END, effect.result,
-       effect.ended, effect.ended + ` + p(6) + `::interval, effect.ended + ` + p(7) + `::interval
-  FROM (SELECT CASE WHEN (CASE` + look + `
-                         WHEN NOT pg_catalog.pg_try_advisory_xact_lock(` + p(8) + `::bigint) THEN '` + gateMark + `a twin of this call is in flight'` + durable + `
-                         ELSE 'true' END)::boolean
-               THEN (SELECT row_to_json(effect.*)::text FROM ` + effectName + ` AS effect) END AS result, pg_catalog.clock_timestamp() AS ended OFFSET 0) AS effect
-RETURNING result, created_at`)
-	}
-	text.withLook = whole(fmt.Sprintf(`
-                         WHEN EXISTS (SELECT FROM %s WHERE scope = %s::text AND tool = %s::text AND key = %s::text) THEN '%sthis call has a record'`,
-		t.table, p(1), p(2), p(3), gateMark))
-	text.withRecord = whole("")
+	text := &statementText{params: params, effect: t.table.Effect(with)}
+	text.alone, text.among = t.table.Combined(with, params)
 	return text, nil
 }
-
-// gateMark begins what the gate raises, as the text that is no boolean.
-const gateMark = "tool_dedup: "
-
-// recordParams is how many parameters queueWhole adds.
-const recordParams = 8
-
-// queueWhole queues withRecord or withLook.
-func (p *pipeline) queueWhole(whole query, s *boundStatement, req *request) error {
-	return p.queueArgs(whole, s.args, textParam(req.scope), textParam(req.tool), textParam(req.key),
-		bytesParam(req.fingerprint[:]), bytesParam(req.argDigests),
-		ageParam(req.retention.keep()), ageParam(req.retention.forget()), intParam(req.lock))
-}
-
-// effectName is the WITH query that holds the statement.
-const effectName = "tool_dedup_effect"
-

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tooldedup/dedup/internal/pgtest"
 	"github.com/tooldedup/dedup/internal/sqllex/corpus"
+	"github.com/tooldedup/dedup/internal/table"
 )
 
 // textRow is how a statement's row arrives: byte for byte.
@@ -94,7 +95,7 @@ func TestStatementTextsRefused(t *testing.T) {
 func TestStatementTextsAreForgotten(t *testing.T) {
 	t.Parallel()
 
-	texts := statementTexts{table: "t"}
+	texts := statementTexts{table: table.New(table.Options{Schema: "public", Isolation: pgx.ReadCommitted})}
 	for i := range 3 * maxStatementTexts {
 		_, err := texts.of(t.Context(), SQL(fmt.Sprint("SELECT ", i)))
 		require.NoError(t, err)

@@ -219,7 +219,6 @@ func TestStatementCutAtEveryByte(t *testing.T) {
 				t.Parallel()
 				ctx, f, proxy := proxied(t, variant{isolation: pgx.ReadCommitted, mode: mode}, &dedup.Options{Retry: quickRetry})
 				f.countRuns(t)
-				f.d.Calm(leaveSQL) // as it becomes on the way, which makes the unit shorter
 				_, err := dedup.DoStatement[ticket](ctx, f.d, call("warm"), leave("warm"))
 				require.NoError(t, err)
 				size := wholeSize(t, ctx, f, proxy, direction)

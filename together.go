@@ -1,9 +1,12 @@
 package dedup
 
 import (
+	"cmp"
 	"context"
-	"slices"
 	"time"
+
+	"github.com/tooldedup/dedup/internal/guard"
+	"github.com/tooldedup/dedup/internal/table"
 )
 
 // maxTogether bounds the calls of one DoTogether: their records and results are
@@ -17,8 +20,8 @@ const maxTogether = 10_000
 // order of the calls, of which there may be 10,000.
 //
 // It takes three round trips for up to 500 calls, and two more for each further
-// 500; two where all of them were made before, or one if any has Call.LookFirst or
-// was met by d before: then first calls among them take one more.
+// 500; two where all of them were made before, or one if any has Call.LookFirst: then
+// first calls among them take one more.
 // The effects run sorted by identity, so a statement must not rely on another of
 // the same DoTogether. For calls on their own that merely travel together there
 // is [DoBatch].
@@ -42,7 +45,7 @@ func DoTogether[R any](ctx context.Context, d *Deduper, calls []StatementCall) (
 		return nil, err
 	}
 	switch {
-	case insideEffect(ctx):
+	case guard.Inside(ctx):
 		return nil, ErrNested
 	case len(calls) > maxTogether:
 		return nil, invalid("calls", "are %d, and %d is the most; split them, or use DoBatch", len(calls), maxTogether)
@@ -50,13 +53,13 @@ func DoTogether[R any](ctx context.Context, d *Deduper, calls []StatementCall) (
 	if err := checkRow[R](); err != nil {
 		return nil, err
 	}
-	var t together
-	for i, call := range calls {
-		c, err := admitStatement[R](ctx, d, call.Call, call.Statement)
+	t := &together{}
+	for i, asked := range calls {
+		s, err := admitStatement[R](ctx, d, asked.Call, asked.Statement)
 		if err != nil {
-			return nil, batchError(i, call.Call, err)
+			return nil, batchError(i, asked.Call, err)
 		}
-		t.add(c, nil)
+		t.calls = append(t.calls, s.member())
 	}
 	bad, err := t.run(ctx, d)
 	if err != nil && bad == nil {
@@ -64,12 +67,12 @@ func DoTogether[R any](ctx context.Context, d *Deduper, calls []StatementCall) (
 	}
 	results := make([]Result[R], len(calls))
 	var first error
-	for i, e := range t.entries {
-		if bad != nil && e != bad { // nothing became of it
+	for i, c := range t.calls {
+		if bad != nil && c != bad { // nothing became of it
 			continue
 		}
 		var own error
-		results[i], own = answerStatement[R](ctx, d, e.c.req, e.s, orElse(err, e.err))
+		results[i], own = answerStatement[R](ctx, c, cmp.Or(err, c.err))
 		if own != nil && first == nil {
 			first = batchError(i, calls[i].Call, own)
 		}
@@ -84,171 +87,49 @@ func batchError(index int, call Call, err error) *BatchError {
 	return &BatchError{Index: index, Scope: call.Scope, Tool: call.Tool, KeyHash: KeyHash(call.Key), Err: err}
 }
 
-// together is one DoTogether on its way through attempts.
+// together is the calls of one DoTogether in the caller's order.
 type together struct {
-	renewed int32 // see doCall
-	chunk
-	d *Deduper
-	// sorted are all but the twins in the slice, which follow their first.
-	sorted, twins []*entry
-	// unknown is the fault that hid the outcome of an earlier COMMIT, nil when
-	// there was none or when it is known by now.
-	unknown  error
-	attempts int
-	// narrow tells to send statements one by one, to find out whose fault one is.
-	narrow bool
+	calls []*call
 }
 
-// run makes attempts until one commits. What it returns with bad is the error of
-// that call, or nil where bad has a record that answers with one.
-func (t *together) run(ctx context.Context, d *Deduper) (bad *entry, err error) {
-	t.d = d
-	t.sorted, t.twins = t.split()
-	if slices.ContainsFunc(t.sorted, (*entry).looksFirst) {
-		t.lookUp(ctx, d, t.sorted)
+// run settles the calls, all or none. What it returns with bad is the error of that call,
+// or nil where bad has a record that answers with one.
+func (t *together) run(ctx context.Context, d *Deduper) (bad *call, err error) {
+	once, twins := split(t.calls)
+	if len(once) == 0 {
+		return nil, nil
 	}
-	for faults := 0; ; {
-		next, bad, err := t.step(ctx)
-		switch next {
-		case stepSettled:
-			for _, e := range t.twins {
-				e.follow()
-			}
-			return nil, nil
-		case stepFailed:
-			return t.ended(ctx, bad, err)
-		case stepAgain:
-			continue
-		}
-		if faults++; faults >= d.opts.Retry.MaxAttempts {
-			if t.unknown == nil {
-				err = &AttemptsError{Attempts: t.attempts, Err: err}
-			}
-			return t.ended(ctx, bad, err)
-		}
-		if err := t.pause(ctx, bad, faults, err); err != nil {
-			return t.ended(ctx, bad, err)
-		}
-	}
-}
-
-// ended says whose the error is that ended the attempts. Of a lost COMMIT it
-// tells first that its outcome is still open.
-func (t *together) ended(ctx context.Context, bad *entry, err error) (*entry, error) {
-	switch {
-	case err == nil: // a record is the answer
-		return bad, nil
-	case t.unknown != nil:
-		return nil, outcomeUnknown(t.attempts, t.unknown, err)
-	case ctx.Err() != nil:
-		return nil, err
-	default:
+	g := &group{d: d, calls: once, together: t}
+	if bad, err = g.run(ctx); bad != nil || err != nil {
 		return bad, err
 	}
-}
-
-// pause is doCall.pause. It is told of the call that made it necessary.
-func (t *together) pause(ctx context.Context, bad *entry, faults int, err error) error {
-	if bad == nil {
-		bad = t.sorted[0]
+	for _, c := range twins {
+		c.follow()
 	}
-	return bad.c.pause(ctx, faults, err)
-}
-
-// step makes one attempt and says what comes next.
-func (t *together) step(ctx context.Context) (step, *entry, error) {
-	if bad := t.misjudged(time.Time{}); bad != nil {
-		return stepFailed, bad, nil
-	}
-	rest := unsettled(t.sorted)
-	if len(rest) == 0 {
-		return stepSettled, nil, nil
-	}
-	start := time.Now()
-	t.count(rest, 1)
-	a := t.attempt(ctx, rest)
-	if a.state == attemptUndecided {
-		a = t.resolve(ctx, a)
-	}
-	if a.alone {
-		t.setUnknown(nil)
-	}
-	switch a.state {
-	case attemptExecuted:
-		for i, e := range a.ran {
-			e.execute(ctx, a.records[i], time.Since(start))
-		}
-		return stepSettled, nil, nil
-	case attemptFound:
-		if a.bad != nil {
-			a.bad.find(a.rec)
-		}
-		return stepAgain, nil, nil
-	case attemptAgain:
-		return stepAgain, nil, nil
-	case attemptBusy:
-		t.count(rest, -1) // it came to nothing but a look
-		return t.wait(ctx, a.bad)
-	case attemptConflict:
-		c := a.bad.c
-		t.d.traceConflict(ctx, c.req, a.err, false)
-		if c.conflicts++; c.conflicts > maxConflicts || c.conflicts >= t.d.opts.Retry.MaxAttempts {
-			return stepFailed, a.bad, conflictError(c.req, a.err)
-		}
-	case attemptBroken:
-		return stepFailed, a.bad, t.d.recordBroken(ctx, a.bad.c.req, a.err, nil)
-	case attemptUnknown:
-		t.setUnknown(a.err)
-	case attemptFailed, attemptRefusal:
-		return stepFailed, a.bad, a.err
-	}
-	return stepFault, a.bad, a.err
-}
-
-func (t *together) count(entries []*entry, n int) {
-	t.attempts += n
-	for _, e := range entries {
-		e.c.s.attempts += n
-	}
+	return nil, nil
 }
 
 // misjudged returns the first call that has a record which answers with an
-// error. A twin in the slice is judged by what its first is going to write, as
+// error. A twin among the calls is judged by what its first is going to write, as
 // if that had been at started.
-func (t *together) misjudged(started time.Time) *entry {
-	for _, e := range t.entries {
-		of := e
-		if e.first != nil {
-			of = e.first
+func (t *together) misjudged(started time.Time) *call {
+	if t == nil {
+		return nil
+	}
+	for _, c := range t.calls {
+		of := c
+		if c.first != nil {
+			of = c.first
 		}
-		rec := of.s.rec
+		rec := of.rec
 		if !of.settled() {
-			rec = newRecord(of.c.req)
-			rec.bear(started, of.c.req)
+			rec = table.NewRecord(&of.Entry, table.Done, "")
+			rec.SetTimes(started, &of.Entry)
 		}
-		if rec.judge(e.c.req) != nil {
-			e.find(rec)
-			return e
+		if c.judge(&rec) != nil {
+			c.rec = rec
+			return c
 		}
 	}
 	return nil
-}
-
-// wait waits until no twin of e is in flight.
-func (t *together) wait(ctx context.Context, e *entry) (step, *entry, error) {
-	// A claim can only be seen by claiming, and here that is cheaper than to run
-	// all the effects in vain.
-	next, err := e.c.wait(ctx, t.d.order.probe)
-	if next == stepSettled {
-		e.s = e.c.given()
-		next = stepAgain
-	}
-	return next, e, err
-}
-
-func (t *together) setUnknown(err error) {
-	t.unknown = err
-	for _, e := range t.sorted {
-		e.c.unknown = err // and what is found then is Recovered
-	}
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/tooldedup/dedup/internal/table"
 )
 
 // MultiTracer returns a tracer that passes every event on to all of tracers
@@ -69,111 +71,117 @@ func collect[T any](list *[]T, t Tracer) bool {
 	return ok
 }
 
-func (id identity) data() CallData {
-	return CallData{Scope: id.scope, Tool: id.tool, Key: id.key, KeyHash: KeyHash(id.key)}
+func callData(id table.Identity) CallData {
+	return CallData{Scope: id.Scope, Tool: id.Tool, Key: id.Key, KeyHash: KeyHash(id.Key)}
 }
 
-func (d *Deduper) traceExecuted(ctx context.Context, req *request, s settled) {
-	d.traceWaited(ctx, req, s.waited, nil)
-	if len(d.trace.executed) == 0 {
+func (c *call) traceExecuted(ctx context.Context) {
+	c.traceWaited(ctx, nil)
+	if len(c.d.trace.executed) == 0 {
 		return
 	}
 	data := ExecutedData{
-		CallData: req.data(), Refused: s.rec.outcome == outcomeRefused, CreatedAt: s.rec.createdAt,
-		Duration: s.took - s.waited, Waited: s.waited, Attempts: s.attempts,
+		CallData: callData(c.Identity), Refused: c.rec.Outcome == table.Refused, CreatedAt: c.rec.CreatedAt,
+		Duration: c.took - c.waiter.waited, Waited: c.waiter.waited, Attempts: c.attempts,
 	}
-	for _, t := range d.trace.executed {
+	for _, t := range c.d.trace.executed {
 		t.TraceExecuted(ctx, data)
 	}
 }
 
-func (d *Deduper) traceReplayed(ctx context.Context, req *request, s settled) {
-	d.traceWaited(ctx, req, s.waited, nil)
-	if len(d.trace.replayed) == 0 {
+func (c *call) traceReplayed(ctx context.Context) {
+	c.traceWaited(ctx, nil)
+	if len(c.d.trace.replayed) == 0 {
 		return
 	}
 	data := ReplayedData{
-		CallData: req.data(), Refused: s.rec.outcome == outcomeRefused, Recovered: s.recovered,
-		FirstAt: s.rec.createdAt, Age: s.rec.age(), Waited: s.waited,
+		CallData: callData(c.Identity), Refused: c.rec.Outcome == table.Refused, Recovered: c.recovered,
+		FirstAt: c.rec.CreatedAt, Age: c.rec.Age(), Waited: c.waiter.waited,
 	}
-	for _, t := range d.trace.replayed {
+	for _, t := range c.d.trace.replayed {
 		t.TraceReplayed(ctx, data)
 	}
 }
 
 // traceJudged tells of a record that answers with an error.
-func (d *Deduper) traceJudged(ctx context.Context, req *request, s settled, err error) {
+func (c *call) traceJudged(ctx context.Context, err error) {
 	var reused *KeyReusedError
 	switch {
 	case errors.Is(err, ErrRefused):
-		d.traceReplayed(ctx, req, s)
+		c.traceReplayed(ctx)
 		return
-	case errors.As(err, &reused) && len(d.trace.keyReused) > 0:
-		data := KeyReusedData{CallData: req.data(), FirstAt: s.rec.createdAt, Age: s.rec.age(), Changed: reused.Changed}
-		for _, t := range d.trace.keyReused {
+	case errors.As(err, &reused) && len(c.d.trace.keyReused) > 0:
+		data := KeyReusedData{CallData: callData(c.Identity), FirstAt: c.rec.CreatedAt, Age: c.rec.Age(), Changed: reused.Changed}
+		for _, t := range c.d.trace.keyReused {
 			t.TraceKeyReused(ctx, data)
 		}
-	case errors.Is(err, ErrExpired) && len(d.trace.expired) > 0:
-		data := ExpiredData{CallData: req.data(), FirstAt: s.rec.createdAt, Age: s.rec.age()}
-		for _, t := range d.trace.expired {
+	case errors.Is(err, ErrExpired) && len(c.d.trace.expired) > 0:
+		data := ExpiredData{CallData: callData(c.Identity), FirstAt: c.rec.CreatedAt, Age: c.rec.Age()}
+		for _, t := range c.d.trace.expired {
 			t.TraceExpired(ctx, data)
 		}
 	}
-	d.traceWaited(ctx, req, s.waited, nil)
+	c.traceWaited(ctx, nil)
 }
 
 // traceFailure tells of a call that came to no record.
-func (d *Deduper) traceFailure(ctx context.Context, req *request, s settled, err error) {
-	d.traceWaited(ctx, req, s.waited, err)
+func (c *call) traceFailure(ctx context.Context, err error) {
+	c.traceWaited(ctx, err)
 	var broken *BrokenError
-	if len(d.trace.broken) > 0 && errors.As(err, &broken) {
-		data := BrokenData{CallData: req.data(), Err: err}
-		for _, t := range d.trace.broken {
+	if len(c.d.trace.broken) > 0 && errors.As(err, &broken) {
+		data := BrokenData{CallData: callData(c.Identity), Err: err}
+		for _, t := range c.d.trace.broken {
 			t.TraceBroken(ctx, data)
 		}
 	}
 }
 
-func (d *Deduper) traceWaitStart(ctx context.Context, req *request, inProcess bool) {
-	if len(d.trace.wait) == 0 {
+// traceWaitStart tells of each kind of wait once: known is whether it has.
+func (c *call) traceWaitStart(ctx context.Context, known *bool, inProcess bool) {
+	if *known {
 		return
 	}
-	data := WaitStartData{CallData: req.data(), InProcess: inProcess}
-	for _, t := range d.trace.wait {
+	*known = true
+	if len(c.d.trace.wait) == 0 {
+		return
+	}
+	data := WaitStartData{CallData: callData(c.Identity), InProcess: inProcess}
+	for _, t := range c.d.trace.wait {
 		t.TraceWaitStart(ctx, data)
 	}
 }
 
-func (d *Deduper) traceWaited(ctx context.Context, req *request, waited time.Duration, err error) {
-	if waited == 0 || len(d.trace.wait) == 0 {
+func (c *call) traceWaited(ctx context.Context, err error) {
+	waited := c.waiter.waited
+	if waited == 0 || len(c.d.trace.wait) == 0 {
 		return
 	}
-	data := WaitedData{CallData: req.data(), Waited: waited, Err: err}
-	for _, t := range d.trace.wait {
+	data := WaitedData{CallData: callData(c.Identity), Waited: waited, Err: err}
+	for _, t := range c.d.trace.wait {
 		t.TraceWaited(ctx, data)
 	}
 }
 
-func (d *Deduper) traceConflict(ctx context.Context, req *request, err error, resolved bool) {
-	if len(d.trace.conflict) == 0 {
+func (c *call) traceConflict(ctx context.Context, err error, resolved bool) {
+	if len(c.d.trace.conflict) == 0 {
 		return
 	}
-	data := ConflictData{CallData: req.data(), Resolved: resolved}
+	data := ConflictData{CallData: callData(c.Identity), Resolved: resolved}
 	var server *pgconn.PgError
 	if errors.As(err, &server) {
 		data.SQLState, data.Table, data.Constraint = server.Code, server.TableName, server.ConstraintName
 	}
-	for _, t := range d.trace.conflict {
+	for _, t := range c.d.trace.conflict {
 		t.TraceConflict(ctx, data)
 	}
 }
 
-func (d *Deduper) traceRetried(ctx context.Context, req *request, attempt int, delay time.Duration, err error, unknown bool) {
-	if len(d.trace.retried) == 0 {
+func (c *call) traceRetried(ctx context.Context, attempt int, delay time.Duration, err error, unknown bool) {
+	if len(c.d.trace.retried) == 0 {
 		return
 	}
-	data := RetriedData{CallData: req.data(), Attempt: attempt, Err: err, Unknown: unknown, Delay: delay}
-	for _, t := range d.trace.retried {
+	data := RetriedData{CallData: callData(c.Identity), Attempt: attempt, Err: err, Unknown: unknown, Delay: delay}
+	for _, t := range c.d.trace.retried {
 		t.TraceRetried(ctx, data)
 	}
 }

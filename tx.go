@@ -1,183 +1,478 @@
 package dedup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/tooldedup/dedup/internal/guard"
+	"github.com/tooldedup/dedup/internal/table"
+	"github.com/tooldedup/dedup/internal/wire"
 )
 
-// The way of a call, top down:
-//
-//	do       one leader per identity and process (flight.go)
-//	run      attempts, pauses between them, waiting for twins (retry.go)
-//	attempt  one transaction: {BEGIN; lock; look-up}, effect, {INSERT; COMMIT}
-//	resolve  what a failure means (constraint.go)
-
-// work is what an attempt does between look-up and record: it returns the text
-// to record, or an error.
-type work func(ctx context.Context, tx pgx.Tx) (text string, err error)
-
-// noWork is for records without a result.
-func noWork(context.Context, pgx.Tx) (string, error) { return "", nil }
-
-// attemptState says what one attempt came to.
-type attemptState int
+// state is what one attempt came to. docs/design.md has the table: what is certain in
+// each, and what comes next.
+type state int
 
 const (
-	attemptExecuted  attemptState = iota // committed; rec was written
-	attemptFound                         // rec was there
-	attemptBusy                          // a twin is in flight
-	attemptRetry                         // transient; certainly not committed
-	attemptConflict                      // unique violation without a record; not committed
-	attemptUnknown                       // the answer to COMMIT was lost
-	attemptRefusal                       // rolled back; err is to be recorded
-	attemptBroken                        // the effect ended its transaction
-	attemptFailed                        // err is the call's own; not committed
-	attemptUndecided                     // rolled back; failure is to be resolved
-	attemptAgain                         // rolled back; another attempt, apart, will tell
+	committed  state = iota // effects and records of the verdict's calls
+	found                   // a record is there
+	busy                    // a twin is in flight
+	retry                   // transient; certainly not committed
+	conflicted              // a unique violation without a record; not committed
+	unknown                 // the answer to COMMIT was lost
+	refused                 // rolled back; err is to be recorded
+	broken                  // the effect ended its transaction
+	failed                  // err is the call's own; not committed
+	undecided               // rolled back; explain finds out what the failure means
+	undone                  // effect and record were sent as one statement, which did not commit
+	again                   // nothing is known and nothing is wrong; another attempt at once
 )
 
-// attempt is what one attempt came to.
-type attempt struct {
-	state   attemptState
-	rec     record
-	err     error
-	failure failure
-	// alone tells that the identity was free and this attempt had it: whatever
-	// an earlier attempt left unknown has ended without a record.
-	alone bool
+// verdict is what one attempt came to.
+type verdict struct {
+	state state
+	err   error
+	// bad is the call that decided it, nil where it is nobody's.
+	bad *call
+	// calls are those whose effects were run.
+	calls []*call
+	// rec is bad's record, where it is found.
+	rec table.Record
+
+	// atRecord tells that writing the record raised err, raised that bad's statement did,
+	// lost that the connection was closed by then.
+	atRecord, raised, lost bool
+
+	// unplaced tells that err is some call's own, and pgx does not say whose.
+	unplaced bool
+
+	// free tells that an identity was free and this attempt had it: whatever
+	// an earlier attempt left in doubt has ended without a record. That is so for
+	// doubts that end before started, which is now() in the transaction.
+	free    bool
+	started time.Time
+	// until is when a doubt ends that this attempt left.
+	until time.Time
+	// outage tells that the attempt ended before its transaction was open, because of
+	// the state that the server is in.
+	outage bool
 }
 
-// attempt makes one transaction of its own: three round trips when the identity
-// is free, two when there is a record or a twin.
-func (c *doCall) attempt(ctx context.Context) attempt {
-	pooled, err := c.d.acquire(ctx)
+// attempt makes one transaction of calls: three round trips when the identities are free,
+// two when there is a record or a twin, and one where effects and records are combined.
+func (g *group) attempt(ctx context.Context, calls []*call) verdict {
+	pooled, err := g.d.acquire(ctx)
 	if err != nil {
-		return c.d.unstarted(ctx, err)
+		return g.unstarted(ctx, calls, err)
 	}
-	defer c.d.release(ctx, pooled) // rolls back, after a panic too
+	defer g.d.release(ctx, pooled) // rolls back, after a panic too
 	conn := pooled.Conn()
-	if err := c.d.trustArbiter(ctx, conn); err != nil {
-		return c.unopened(ctx, conn, err)
+	if err := g.d.checkTable(ctx, conn); err != nil {
+		return g.unopened(ctx, conn, calls, err)
 	}
-	if c.sendsWhole(conn) {
-		return c.attemptWhole(ctx, conn)
+	if g.combines(conn, calls) {
+		return g.attemptCombined(ctx, conn, calls)
 	}
-	return c.attemptOn(ctx, conn)
+	if g.part {
+		return verdict{state: again}
+	}
+	return g.attemptOn(ctx, conn, calls)
 }
 
-// attemptOn is attempt on a connection that is in no transaction. It may leave
-// one open.
-func (c *doCall) attemptOn(ctx context.Context, conn *pgx.Conn) attempt {
-	d := c.d
-	open, err := d.order.open(ctx, lineOf(conn), c.req)
-	if err == nil {
-		c.renewed = 0
+// attemptOn is attempt on a connection that is in no transaction. It may leave one open.
+func (g *group) attemptOn(ctx context.Context, conn *pgx.Conn, calls []*call) verdict {
+	t := &transaction{g: g, on: wire.On(conn), conn: conn, calls: calls, width: pipelineWidth, limit: table.RowTimeout}
+	if g.narrow {
+		t.width = 1
 	}
-	switch {
-	case sqlState(err) == codeUniqueViolation: // of a claim
-		return attempt{state: attemptConflict, err: err}
-	case err != nil:
-		return c.unopened(ctx, conn, err)
-	case open.found:
-		return attempt{state: attemptFound, rec: open.rec}
-	case open.busy:
-		return attempt{state: attemptBusy}
-	case open.hidden:
-		return attempt{state: attemptConflict}
+	v, ok := t.open(ctx)
+	if !ok {
+		return v
 	}
+	v = t.run(ctx, g.d.table.Commit)
+	if v.state != committed && v.state != unknown {
+		v.free, v.lost = t.proves && g.d.table.FreeIsProof(), conn.IsClosed()
+		wire.DropUnusable(ctx, conn, v.err)
+	}
+	return v
+}
 
-	text, err := d.perform(ctx, c.req, &open, c.work, c.flight, &c.gone)
+// pipelineWidth is how many statements share a pipeline. It bounds what is kept in memory
+// for one.
+const pipelineWidth = 500
+
+// transaction is one attempt's way through a transaction: open, effects, records. All of
+// it is one transaction, or lies behind one savepoint of a caller's.
+type transaction struct {
+	g    *group
+	on   *wire.Conn
+	conn *pgx.Conn
+	// tx is what an effect gets, guarded.
+	tx pgx.Tx
+	// calls are those to run.
+	calls []*call
+	// locked tells that the calls have their locks, or claims: all but those beyond
+	// table.MaxLocks, and with ClaimFirst several together have none.
+	locked bool
+	// proves tells that one of them has: an earlier attempt, which had it too, has ended.
+	proves bool
+	// started is now() in the transaction, which names it.
+	started time.Time
+	// texts are what to record, in the order of calls; room is for one.
+	texts []string
+	room  [1]string
+	// width is how many statements share a pipeline.
+	width int
+	// limit is how long a record of a call without its lock waits for a twin's that is
+	// not committed yet; 0 is as long as the session allows.
+	limit time.Duration
+}
+
+// open begins and looks, in one round trip. It is not ok where nothing is to be run.
+func (t *transaction) open(ctx context.Context) (v verdict, ok bool) {
+	if len(t.calls) > 1 {
+		return t.openAll(ctx)
+	}
+	c := t.calls[0]
+	open, err := t.g.d.table.Open(ctx, t.on, &c.Entry)
+	if wire.SQLState(err) == wire.CodeUniqueViolation { // of a claim
+		return verdict{state: conflicted, bad: c, err: err}, false
+	}
 	if err != nil {
-		lost := conn.IsClosed()
-		dropSpoiled(ctx, conn, err)
-		return attempt{state: attemptUndecided, alone: d.conclusive(), failure: failure{err: err, lost: lost}}
+		return t.g.unopened(ctx, t.conn, t.calls, err), false
 	}
-	if ctx.Err() != nil { // nothing was sent yet: a definite end
-		return attempt{state: attemptFailed, err: fmt.Errorf("dedup: before commit: %w", contextError(ctx)), alone: d.conclusive()}
-	}
+	t.g.opened(open.Started)
+	t.tx, t.started, t.locked, t.proves = open.Tx, open.Started, open.Locked, true
+	return t.opened(&open)
+}
 
-	rec, what, atRecord, err := d.commit(ctx, conn, c.req, &open, c.out, text)
+// opened says whether to go on after one call's identity was looked at.
+func (t *transaction) opened(open *table.Opening) (v verdict, ok bool) {
+	c := t.calls[0]
 	switch {
-	case what == commitDone && err == errSwallowed:
-		d.trusted.Store(false) // and let the next call say what is wrong
-		return attempt{state: attemptBroken, err: err}
-	case what == commitDone:
-		return attempt{state: attemptExecuted, rec: rec}
-	case what == commitUnknown:
-		return attempt{state: attemptUnknown, err: err}
+	case open.Found:
+		return verdict{state: found, bad: c, rec: open.Record}, false
+	case open.Busy:
+		return verdict{state: busy, bad: c}, false
+	case open.Hidden:
+		return verdict{state: conflicted, bad: c}, false
+	case !t.g.doubt.provable(c):
+		return verdict{state: failed, bad: c, err: errForgotten}, false
+	}
+	return verdict{}, true
+}
+
+// openAll is open for several calls. Those that have a record are settled.
+func (t *transaction) openAll(ctx context.Context) (v verdict, ok bool) {
+	g, asked := t.g, t.calls
+	open, err := g.d.table.OpenAll(ctx, t.on, entries(asked), func(n int, rec table.Record) { g.find(asked[n], rec) })
+	if err != nil {
+		return g.unopened(ctx, t.conn, asked, err), false
+	}
+	g.opened(open.Started)
+	if bad := g.together.misjudged(open.Started); bad != nil {
+		return verdict{state: failed, bad: bad}, false
+	}
+	t.calls, t.started = unsettled(asked), open.Started
+	t.locked, t.proves = open.Locked == len(asked), len(unsettled(asked[:open.Locked])) > 0
+	switch {
+	case open.Taken >= 0 && !asked[open.Taken].settled():
+		return verdict{state: busy, bad: asked[open.Taken]}, false
+	case open.Taken >= 0, len(t.calls) == 0: // a record that is found wins over a lock that is not
+		return verdict{state: found}, false
+	case slices.ContainsFunc(t.calls, func(c *call) bool { return !g.doubt.provable(c) }):
+		return verdict{state: failed, err: errForgotten}, false
+	}
+	if len(open.Forgotten) > 0 {
+		var old []*table.Entry
+		for _, n := range open.Forgotten {
+			old = append(old, &asked[n].Entry)
+		}
+		if err := g.d.table.ForgetAll(ctx, t.on, old); err != nil {
+			return g.unopened(ctx, t.conn, asked, err), false
+		}
+	}
+	return verdict{}, true
+}
+
+// entries are what calls bring to the table.
+func entries(calls []*call) []*table.Entry {
+	all := make([]*table.Entry, len(calls))
+	for i, c := range calls {
+		all[i] = &c.Entry
+	}
+	return all
+}
+
+// run runs the effects, writes the records, and ends the transaction, or the savepoint,
+// with end.
+func (t *transaction) run(ctx context.Context, end wire.Query) verdict {
+	t.texts = t.room[:0]
+	v := t.perform(ctx)
+	switch {
+	case v.err != nil:
+	case ctx.Err() != nil: // nothing of the end was sent: it is definite
+		v = verdict{state: failed, err: fmt.Errorf("dedup: before commit: %w", contextError(ctx))}
 	default:
-		lost := conn.IsClosed()
-		dropSpoiled(ctx, conn, err)
-		return attempt{state: attemptUndecided, alone: d.conclusive(), failure: failure{err: err, atRecord: atRecord, lost: lost}}
+		v = t.record(ctx, end)
 	}
-}
-
-// unopened is what an attempt came to that failed before its transaction was open.
-func (c *doCall) unopened(ctx context.Context, conn *pgx.Conn, err error) attempt {
-	dropSpoiled(ctx, conn, err)
-	if sqlState(err) == codePreparedMissing && c.renewed < c.d.pool.Stat().MaxConns() {
-		c.renewed++ // somebody has discarded what was prepared
-		return attempt{state: attemptAgain, err: err}
+	v.calls, v.started = t.calls, t.started
+	if v.bad == nil && len(t.calls) == 1 {
+		v.bad = t.calls[0]
 	}
-	return c.d.unstarted(ctx, hintPooler(err))
+	return v
 }
 
-// conclusive tells whether finding an identity free proves that earlier attempts
-// have ended without a record. It does where the look-up is younger than the
-// lock; at stricter levels both share one snapshot, which is older.
-func (d *Deduper) conclusive() bool {
-	return d.opts.Isolation == pgx.ReadCommitted || d.opts.Order == ClaimFirst
+// perform runs the effects.
+func (t *transaction) perform(ctx context.Context) verdict {
+	if c := t.calls[0]; c.stmt == nil {
+		text, err := t.runEffect(ctx, c)
+		t.texts = append(t.texts, text)
+		return verdict{state: undecided, bad: c, err: err}
+	}
+	for part := range slices.Chunk(t.calls, t.width) {
+		if v := t.runStatements(ctx, part); v.err != nil {
+			return v
+		}
+	}
+	return verdict{state: undecided, err: wire.CheckSession(t.conn.PgConn())}
 }
 
-// perform runs work on a guarded transaction and checks in what state it left
-// it.
-//
-// After a panic of the work nobody reads its error any more, so gone tells
-// whether it had ended its transaction.
-func (d *Deduper) perform(ctx context.Context, req *request, open *opening, work work, f *flight, gone *bool) (string, error) {
-	inner := d.enterEffect(ctx, req.identity)
-	defer inner.scope.ended.Store(true)
-	guard := inner.guard.guard(open.tx)
-	defer guard.closed.Store(true)
+// runEffect runs an effect on a guarded transaction and checks in what state it left
+// it. After a panic nobody reads its error any more, so the call notes whether it had
+// ended its transaction.
+func (t *transaction) runEffect(ctx context.Context, c *call) (string, error) {
+	inner := guard.Enter(ctx, c.owner(), t.tx)
+	defer inner.Leave()
 	returned := false
 	defer func() {
 		if !returned {
-			*gone = guard.verdict(ctx, open.started, errPanicked) == errTxGone
+			c.endedTx = inner.EndedTx(ctx, t.started)
 		}
 	}()
-	if f != nil {
-		f.running.Store(true)
-		defer f.running.Store(false)
+	if f := t.g.leads; f != nil {
+		f.SetBusy(true)
+		defer f.SetBusy(false)
 	}
-	text, err := work(inner, guard)
+	text, err := c.effect(inner, inner.Tx())
 	returned = true
-	return text, guard.verdict(ctx, open.started, err)
+	return text, inner.Verdict(ctx, t.started, err)
 }
 
-// unstarted classifies an error before anything was written.
-func (d *Deduper) unstarted(ctx context.Context, err error) attempt {
-	err = d.explained(err)
-	if d.mayRetry(ctx, err) {
-		return attempt{state: attemptRetry, err: err}
+// runStatements runs the statements of some calls, in one round trip.
+func (t *transaction) runStatements(ctx context.Context, part []*call) verdict {
+	nobodys := func(err error) verdict { return verdict{state: undecided, err: err} }
+	raisedBy := func(c *call, err error) verdict {
+		t.on.Stale(c.stmt.effect)
+		return verdict{state: undecided, bad: c, err: err, raised: true}
 	}
-	if errors.Is(err, ErrArbiter) {
-		return attempt{state: attemptFailed, err: err}
+	queries := make([]wire.Query, len(part))
+	for i, c := range part {
+		queries[i] = c.stmt.effect
 	}
-	if ctx.Err() != nil {
-		return attempt{state: attemptFailed, err: fmt.Errorf("dedup: opening the transaction: %w: %w", contextError(ctx), err)}
+	if err := t.on.Prepare(ctx, wire.Distinct(queries)...); err != nil {
+		bad := slices.IndexFunc(part, func(c *call) bool { return !t.on.Knows(c.stmt.effect) })
+		if bad < 0 || !wire.IsRaised(err) {
+			return nobodys(err)
+		}
+		return verdict{state: undecided, bad: part[bad], err: err, raised: true}
 	}
-	return attempt{state: attemptFailed, err: fmt.Errorf("dedup: opening the transaction: %w", err)}
+	p := t.on.CallersPipeline()
+	for _, c := range part {
+		if err := p.QueueArgs(c.stmt.effect, c.stmt.args); err != nil {
+			return raisedBy(c, err)
+		}
+	}
+	if f := t.g.leads; f != nil {
+		f.SetBusy(true)
+		defer f.SetBusy(false)
+	}
+	results := p.Send(ctx)
+	for _, c := range part {
+		room := &results.Room
+		err := results.Scan(&room.Int, &room.Maybe)
+		if err = cmp.Or(err, oneRow(room.Int)); err != nil {
+			if err = results.Close(err); wire.IsUnsent(err) && len(part) > 1 { // by pgx, which does not say whose it is
+				t.g.narrow = true
+				return verdict{state: again, err: err}
+			}
+			return raisedBy(c, err)
+		}
+		if err := checkStorable([]byte(*room.Maybe), t.g.d.opts.MaxResultBytes); err != nil {
+			return verdict{state: undecided, bad: c, err: results.Close(err)}
+		}
+		t.texts = append(t.texts, *room.Maybe)
+	}
+	return nobodys(results.Close(nil))
+}
+
+// oneRow is the error of a statement that returned so many rows.
+func oneRow(rows int64) error {
+	switch rows {
+	case 0:
+		return pgx.ErrNoRows
+	case 1:
+		return nil
+	default:
+		return pgx.ErrTooManyRows
+	}
+}
+
+// record writes the records and ends the transaction. The last pipeline carries the end.
+func (t *transaction) record(ctx context.Context, end wire.Query) verdict {
+	for from := 0; ; {
+		to := min(from+t.width, len(t.calls))
+		if to == len(t.calls) {
+			return t.recordLast(ctx, from, end)
+		}
+		p := t.on.Pipeline()
+		read := t.queueRecords(p, from, to)
+		results := p.Send(ctx)
+		bad, err := read(results)
+		if err = results.Close(err); err != nil {
+			return t.recordFailed(bad, err)
+		}
+		from = to
+	}
+}
+
+// recordLast sends the last records and the end in one pipeline.
+//
+// A COMMIT runs on a context of its own: cancelling it would turn the outcome into a
+// guess, and make pgx cancel a wait for a synchronous standby, which shows a
+// commit that is not replicated (measured).
+func (t *transaction) recordLast(ctx context.Context, from int, end wire.Query) verdict {
+	commits := end == t.g.d.table.Commit
+	p := t.on.Pipeline()
+	read := t.queueRecords(p, from, len(t.calls))
+	p.Queue(end)
+	if commits {
+		wire.LimitIO(t.conn, t.g.d.opts.CommitTimeout)
+		defer wire.UnlimitIO(t.conn)
+		ctx = p.Uncancelled(ctx)
+	}
+	results := p.Send(ctx)
+	bad, err := read(results)
+	if !commits {
+		if err = results.Close(err); err != nil {
+			return t.recordFailed(bad, err)
+		}
+		return verdict{state: committed}
+	}
+	switch outcome, err := results.Finish(t.conn.PgConn(), err); outcome {
+	case wire.Committed:
+		return verdict{state: committed}
+	case wire.Unknown:
+		return verdict{state: unknown, err: err, until: t.g.d.doubtAtCommit(err)}
+	default:
+		return t.recordFailed(bad, err)
+	}
+}
+
+// recordFailed is the verdict on a transaction whose records could not be written. bad is
+// nil where the end raised err.
+func (t *transaction) recordFailed(bad *call, err error) verdict {
+	v := verdict{state: undecided, bad: bad, err: err, atRecord: bad != nil}
+	if bad != nil && !t.locked && wire.SQLState(err) == wire.CodeLockNotAvailable {
+		v.state = busy
+	}
+	return v
+}
+
+// queueRecords queues the records of some calls. Read reads when they were written. It
+// returns the call whose record could not be.
+func (t *transaction) queueRecords(p *wire.Pipeline, from, to int) (read func(*wire.Results) (bad *call, err error)) {
+	tbl := t.g.d.table
+	limited := !t.locked && t.limit > 0
+	if limited {
+		tbl.QueueSetLockTimeout(p, t.limit)
+	}
+	for i, c := range t.calls[from:to] {
+		c.written = table.NewRecord(&c.Entry, c.out, t.texts[from+i])
+		tbl.QueueRecord(p, &c.Entry, t.started, c.out, t.texts[from+i])
+	}
+	if limited {
+		tbl.QueueResetLockTimeout(p)
+	}
+	return func(results *wire.Results) (*call, error) {
+		if limited {
+			if _, err := results.Exec(); err != nil {
+				return nil, err
+			}
+		}
+		for _, c := range t.calls[from:to] {
+			err := table.ReadRecord(results, &c.written, &c.Entry)
+			if errors.Is(err, table.ErrSwallowed) {
+				c.written.CreatedAt = time.Time{}
+			} else if err != nil {
+				return c, err
+			}
+		}
+		if limited {
+			_, err := results.Exec()
+			return nil, err
+		}
+		return nil, nil
+	}
+}
+
+// opened notes that a transaction could be opened.
+func (g *group) opened(started time.Time) {
+	g.renewed = 0
+	g.d.clock.seen(started)
+}
+
+// unopened is the verdict on an attempt that failed before its transaction was open.
+func (g *group) unopened(ctx context.Context, conn *pgx.Conn, calls []*call, err error) verdict {
+	wire.DropUnusable(ctx, conn, err)
+	if wire.SQLState(err) == wire.CodePreparedMissing && g.renewed < g.d.pool.Stat().MaxConns() {
+		g.renewed++ // somebody has discarded what was prepared
+		return verdict{state: again}
+	}
+	return g.unstarted(ctx, calls, hintPooler(err))
+}
+
+// unstarted is the verdict on an error before anything was written.
+func (g *group) unstarted(ctx context.Context, calls []*call, err error) verdict {
+	err = g.d.explained(err)
+	v := verdict{state: failed, err: err}
+	if len(calls) == 1 {
+		v.bad = calls[0]
+	}
+	switch {
+	case mayRetry(ctx, err):
+		v.state, v.outage = retry, isOutage(err)
+	case errors.Is(err, ErrArbiter):
+	case ctx.Err() != nil:
+		v.err = fmt.Errorf("dedup: opening the transaction: %w: %w", contextError(ctx), err)
+	default:
+		v.err = fmt.Errorf("dedup: opening the transaction: %w", err)
+	}
+	return v
 }
 
 // mayRetry tells whether an error of the library's own statements, before
 // anything was written, is worth a fresh attempt: a transient one, or a
 // connection that broke without the server saying why.
-func (d *Deduper) mayRetry(ctx context.Context, err error) bool {
+func mayRetry(ctx context.Context, err error) bool {
 	if ctx.Err() != nil || errors.Is(err, ErrInFlight) {
 		return false
 	}
-	return IsTransient(err) || isConnectionLost(err)
+	return wire.IsTransient(err) || wire.IsConnLost(err)
+}
+
+// isOutage tells whether an error that mayRetry is about comes from the state that
+// the server is in, and not from other transactions.
+func isOutage(err error) bool {
+	switch wire.SQLState(err) {
+	case wire.CodeSerialization, wire.CodeDeadlock, wire.CodeLockNotAvailable:
+		return false
+	}
+	return true
 }

@@ -98,4 +98,3 @@ func controlCount(t *testing.T, ctx context.Context, pool *pgxpool.Pool, table s
 	require.NoError(t, pool.QueryRow(ctx, "SELECT count(*) FROM "+pgx.Identifier{table}.Sanitize()).Scan(&n))
 	return n
 }
-

@@ -7,29 +7,32 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tooldedup/dedup/internal/table"
+	"github.com/tooldedup/dedup/internal/wire"
 )
 
-// patience is how long one call may still wait for its twins, all in all.
-type patience struct {
+// waiter is how long one call may still wait for its twins, all in all.
+type waiter struct {
 	max    time.Duration // 0: until the context ends; negative: not at all
 	waited time.Duration
 	pause  time.Duration // the last pause between looks
-	// The tracer is told once of each kind of wait.
-	toldFollowing, toldLooking bool
+	// followed and looked tell that the tracer knows of the two kinds of waits.
+	followed, looked bool
 }
 
 // spent tells whether no more waiting is allowed.
-func (p *patience) spent() bool { return p.max < 0 || p.max > 0 && p.waited >= p.max }
+func (w *waiter) spent() bool { return w.max < 0 || w.max > 0 && w.waited >= w.max }
 
 // wait waits for done, for at most limit where that is not 0, and for no longer
-// than the call has patience. It returns ErrInFlight when that has run out and
+// than the call may. It returns ErrInFlight when that has run out and
 // the context's error when it ended.
-func (p *patience) wait(ctx context.Context, done <-chan struct{}, limit time.Duration) error {
-	if p.spent() {
+func (w *waiter) wait(ctx context.Context, done <-chan struct{}, limit time.Duration) error {
+	if w.spent() {
 		return ErrInFlight
 	}
-	if p.max > 0 {
-		if left := p.max - p.waited; limit == 0 || left < limit {
+	if w.max > 0 {
+		if left := w.max - w.waited; limit == 0 || left < limit {
 			limit = left
 		}
 	}
@@ -40,7 +43,7 @@ func (p *patience) wait(ctx context.Context, done <-chan struct{}, limit time.Du
 		timeout = timer.C
 	}
 	start := time.Now()
-	defer func() { p.waited += time.Since(start) }()
+	defer func() { w.waited += time.Since(start) }()
 	select {
 	case <-done:
 		return nil
@@ -77,73 +80,158 @@ func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }
 func fullJitter(d time.Duration) time.Duration { return rand.N(d + 1) }
 
 // nextPause is the pause before the next look.
-func (p *patience) nextPause() time.Duration {
-	p.pause = min(max(time.Duration(float64(p.pause)*pauseGrowth), firstPause), longPause)
-	return jitter(p.pause)
+func (w *waiter) nextPause() time.Duration {
+	w.pause = min(max(time.Duration(float64(w.pause)*pauseGrowth), firstPause), longPause)
+	return jitter(w.pause)
+}
+
+// maxLooks bounds how often a call that may not wait looks again after it has met
+// somebody. With LockFirst a look shows whether that was a twin or a neighbour who
+// only looked. With ClaimFirst it does not, and the next attempt has to: that is a
+// twin, but where a record that may be forgotten is in the way, which a sweep may
+// hold for a moment.
+func (g *group) maxLooks(seen table.Lookup) int {
+	if g.d.table.PeekSeesTwins() || seen.Forgotten {
+		return 50
+	}
+	return 1
+}
+
+// wait waits until no twin of c is in flight. A call that may not wait looks again, lest
+// it be sent away because of a neighbour who only looked.
+func (g *group) wait(ctx context.Context, c *call) (step, *call, error) {
+	look := g.d.table.Peek
+	if g.together != nil {
+		// A claim can only be seen by claiming, and here that is cheaper than to run
+		// all the effects in vain.
+		look = g.d.table.Probe
+	}
+	var seen table.Lookup
+	var err error
+	if c.waiter.max < 0 && g.looks < g.maxLooks(g.seen) {
+		g.looks++
+		if seen, err = g.d.look(ctx, c, look); err == nil && seen.Busy {
+			err = ErrInFlight
+		}
+		g.seen = seen
+	} else {
+		seen, err = g.d.await(ctx, c, look)
+	}
+	switch {
+	case err == nil && seen.Found:
+		g.find(c, seen.Record)
+		return stepAgain, nil, nil
+	case err == nil:
+		return stepAgain, nil, nil
+	case mayRetry(ctx, err):
+		g.outage = isOutage(err)
+		return stepFault, c, err
+	default:
+		return stepFailed, c, err
+	}
 }
 
 // await looks at an identity that a twin in another process holds, again and
 // again and without holding a connection in between, until there is a record or
-// the identity looks free. It returns ErrInFlight when the call's patience ends.
-func (d *Deduper) await(ctx context.Context, req *request, p *patience, look lookFunc) (sighting, error) {
-	if !p.spent() && !p.toldLooking {
-		p.toldLooking = true
-		d.traceWaitStart(ctx, req, false)
+// the identity looks free. It returns ErrInFlight when the call may wait no longer.
+func (d *Deduper) await(ctx context.Context, c *call, look lookFunc) (table.Lookup, error) {
+	if !c.waiter.spent() {
+		c.traceWaitStart(ctx, &c.waiter.looked, false)
 	}
 	for {
-		if err := p.wait(ctx, nil, p.nextPause()); err != nil {
-			return sighting{}, err
+		if err := c.waiter.wait(ctx, nil, c.waiter.nextPause()); err != nil {
+			return table.Lookup{}, err
 		}
-		seen, err := d.look(ctx, req, look)
-		if err != nil || !seen.busy {
+		seen, err := d.look(ctx, c, look)
+		if err != nil || !seen.Busy {
 			return seen, err
 		}
 	}
 }
 
-// lookFunc is an order's peek or probe.
-type lookFunc func(context.Context, *line, *request) (sighting, error)
+// lookFunc is one of the table's ways to look outside a transaction.
+type lookFunc func(context.Context, *wire.Conn, *table.Entry) (table.Lookup, error)
 
-// lookOnly is a look at the record that takes no notice of twins.
-func (d *Deduper) lookOnly(ctx context.Context, on *line, req *request) (sighting, error) {
-	return d.sql.look(ctx, on, req)
-}
-
-// look takes a connection for one look and gives it back, and another where what
-// was prepared on that has been discarded. An error tells why the context has ended,
-// where it has.
-func (d *Deduper) look(ctx context.Context, req *request, look lookFunc) (seen sighting, err error) {
-	defer func() {
-		if err != nil && ctx.Err() != nil {
-			err = withContext(ctx, err)
-		}
-	}()
-	for renewed := int32(0); ; renewed++ {
-		seen, err = d.lookOnce(ctx, req, look)
-		if sqlState(err) != codePreparedMissing || renewed >= d.pool.Stat().MaxConns() {
-			return seen, err
-		}
-	}
-}
-
-func (d *Deduper) lookOnce(ctx context.Context, req *request, look lookFunc) (seen sighting, err error) {
-	conn, err := d.acquire(ctx)
-	if err != nil {
-		return sighting{}, err
-	}
-	defer d.release(ctx, conn)
-	seen, err = look(ctx, lineOf(conn.Conn()), req)
-	dropSpoiled(ctx, conn.Conn(), err)
+// look takes a connection for one look and gives it back. An error says why the context
+// has ended, where it has.
+func (d *Deduper) look(ctx context.Context, c *call, look lookFunc) (seen table.Lookup, err error) {
+	err = d.onConn(ctx, func(on *wire.Conn) error {
+		seen, err = look(ctx, on, &c.Entry)
+		return err
+	})
 	return seen, err
 }
 
-// rollbackTimeout bounds a ROLLBACK, which runs on after the caller's context
-// has ended; a connection that does not answer in time is closed.
-const rollbackTimeout = 5 * time.Second
+// lookUp settles the calls that have a record, in one round trip, and returns the others.
+// Where it fails, whatever comes next meets the same fault and says so.
+func (g *group) lookUp(ctx context.Context, calls []*call) []*call {
+	_ = g.d.onConn(ctx, func(on *wire.Conn) error {
+		if len(calls) > 1 {
+			return g.d.table.LookUpAll(ctx, on, entries(calls), func(n int, rec table.Record) { g.find(calls[n], rec) })
+		}
+		for _, c := range calls {
+			seen, err := g.d.table.LookUp(ctx, on, &c.Identity)
+			if err != nil {
+				return err
+			}
+			if seen.Found {
+				g.find(c, seen.Record)
+			}
+		}
+		return nil
+	})
+	return unsettled(calls)
+}
+
+// onConn does something on a connection of the pool, and on another one where what was
+// prepared on that has been discarded. An error says why the context has ended, where it
+// has.
+func (d *Deduper) onConn(ctx context.Context, do func(*wire.Conn) error) error {
+	once := func() error {
+		conn, err := d.acquire(ctx)
+		if err != nil {
+			return err
+		}
+		defer d.release(ctx, conn)
+		err = do(wire.On(conn.Conn()))
+		wire.DropUnusable(ctx, conn.Conn(), err)
+		return err
+	}
+	for renewed := int32(0); ; renewed++ {
+		err := once()
+		switch {
+		case wire.SQLState(err) == wire.CodePreparedMissing && renewed < d.pool.Stat().MaxConns():
+		case err != nil && ctx.Err() != nil:
+			return withContext(ctx, err)
+		default:
+			return err
+		}
+	}
+}
+
+// acquire takes a connection whose session can be relied on. Those that somebody
+// has made unusable for everybody are closed, and the pool makes new ones.
+func (d *Deduper) acquire(ctx context.Context) (*pgxpool.Conn, error) {
+	for unusable := int32(0); ; unusable++ {
+		conn, err := d.pool.Acquire(ctx)
+		if err != nil {
+			return nil, err
+		}
+		err = wire.CheckSession(conn.Conn().PgConn())
+		if err == nil {
+			return conn, nil
+		}
+		_ = conn.Conn().Close(ctx)
+		conn.Release()
+		if unusable > d.pool.Stat().MaxConns() { // new ones are no better
+			return nil, err
+		}
+	}
+}
 
 // release rolls back whatever is open on conn and gives it to the pool, which
 // closes it when it is not clean.
 func (d *Deduper) release(ctx context.Context, conn *pgxpool.Conn) {
-	rollback(ctx, conn.Conn())
+	wire.Rollback(ctx, conn.Conn())
 	conn.Release()
 }

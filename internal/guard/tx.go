@@ -73,7 +73,7 @@ func (e *guardedTx) ended() bool {
 }
 
 // note keeps the first error of a statement, or the one that ended the session
-// for being idle.
+// because of a limit.
 func (e *guardedTx) note(err error) {
 	if err == nil {
 		return
@@ -81,7 +81,7 @@ func (e *guardedTx) note(err error) {
 	var server *pgconn.PgError
 	switch {
 	case !errors.As(err, &server):
-	case server.Code == wire.CodeIdleInTransaction:
+	case wire.IsTxTimeout(server):
 		e.root.failed.Store(server)
 	default:
 		e.root.failed.CompareAndSwap(nil, server)

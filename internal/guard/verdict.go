@@ -47,10 +47,10 @@ func (e *guardedTx) aborted() error {
 }
 
 // lost is the end of an effect that did not tell of its connection's. Where the
-// server ended an idle session it is that, which is no fault that passes: the
-// effect would idle again.
+// server ended the session because of a limit it is that, which is no fault that
+// passes: the effect would meet the limit again.
 func (e *guardedTx) lost() error {
-	if failed := e.failed.Load(); failed != nil && failed.Code == wire.CodeIdleInTransaction {
+	if failed := e.failed.Load(); failed != nil && wire.IsTxTimeout(failed) {
 		return failed
 	}
 	return errConnLost

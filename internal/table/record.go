@@ -42,6 +42,9 @@ type Record struct {
 	// SeenAt is the database's clock when the row was read or written. All judgements
 	// of age compare times of this one clock.
 	SeenAt time.Time
+	// SentAt is this machine's clock when the statement was sent that read or wrote
+	// the row: for a call that began before, the record is no older than the call.
+	SentAt time.Time
 }
 
 // Forgotten tells whether the identity may be used anew.
@@ -89,11 +92,12 @@ func (r *Record) read(results *wire.Results) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return true, r.fill(room)
+	return true, r.fill(results)
 }
 
 // fill takes over what was read, and refuses what no version has written.
-func (r *Record) fill(room *wire.Room) error {
+func (r *Record) fill(results *wire.Results) error {
+	room := &results.Room
 	r.ArgDigests, r.Outcome = room.Bytes[1], Outcome(room.Text)
 	if len(room.Bytes[0]) != len(r.Fingerprint) || !r.Outcome.known() {
 		return fmt.Errorf("dedup: a record has outcome %q and a fingerprint of %d bytes, which this version of the library has not written", room.Text, len(room.Bytes[0]))
@@ -103,5 +107,6 @@ func (r *Record) fill(room *wire.Room) error {
 		r.Result = *room.Maybe
 	}
 	r.CreatedAt, r.ExpiresAt, r.ForgetAt, r.SeenAt = room.Times[0], room.Times[1], room.Times[2], room.Times[3]
+	r.SentAt = results.SentAt
 	return nil
 }

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"errors"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -23,17 +24,20 @@ const (
 // of the connection after the pipeline was closed. It reads neither the error's text nor
 // pgconn.SafeToRetry: pgx 5.9.0 to 5.12.0 call a lost COMMIT safe to retry (measured).
 //
-//   - The pipeline could not be prepared, or the server had ended the session
-//     because the transaction was idle: COMMIT was never reached.
+//   - The pipeline could not be prepared: COMMIT was not sent.
+//   - before tells that err came in place of an answer to a statement before COMMIT.
+//     Where it says that the server ended the session because the transaction was idle
+//     or took too long, COMMIT was not reached. In place of the answer to COMMIT it
+//     says nothing: the server looks at that limit once more after it has committed.
 //   - Closed: nobody knows. Its last status is worthless.
 //   - Open, in a transaction: the COMMIT was skipped.
 //   - Open, idle: committed if the server said COMMIT; rolled back if it said
-//     ROLLBACK or raised an ERROR. FATAL is no proof: a pooler that lost its
-//     server after the commit record was written answers FATAL 08P01 (measured).
-func OutcomeOfCommit(pg *pgconn.PgConn, tag pgconn.CommandTag, err error) Outcome {
+//     ROLLBACK or raised an ERROR of its own. FATAL is no proof: a pooler that lost
+//     its server after the commit record was written answers FATAL 08P01 (measured).
+func OutcomeOfCommit(pg *pgconn.PgConn, tag pgconn.CommandTag, err error, before bool) Outcome {
 	status := pg.TxStatus()
 	switch {
-	case err != nil && (IsUnsent(err) || SQLState(err) == CodeIdleInTransaction):
+	case err != nil && (IsUnsent(err) || before && IsTxTimeout(err)):
 		return NotCommitted
 	case pg.IsClosed():
 		return Unknown
@@ -43,20 +47,29 @@ func OutcomeOfCommit(pg *pgconn.PgConn, tag pgconn.CommandTag, err error) Outcom
 		return Committed
 	case err == nil && tag.String() == "ROLLBACK":
 		return NotCommitted
-	case err != nil && IsRaised(err):
+	case err != nil && IsRaised(err) && !isFromBehind(err):
 		return NotCommitted
 	default:
 		return Unknown
 	}
 }
 
+// isFromBehind tells whether an error of COMMIT may be that of a server to which the
+// COMMIT was passed on, or of the way to it. Citus raises XX000 where a worker's answer
+// to COMMIT is lost, and the worker may commit yet (measured).
+func isFromBehind(err error) bool {
+	state := SQLState(err)
+	return strings.HasPrefix(state, "XX") || strings.HasPrefix(state, "08") || strings.HasPrefix(state, "57P") ||
+		state == codeCompletionUnknown
+}
+
 // OutcomeOfStatement is OutcomeOfCommit for statements that are a transaction of their
 // own: the server answers them before it commits, and the end of the pipeline after. An
 // error of the server's that leaves the connection open and idle was raised before the
-// commit.
-func OutcomeOfStatement(pg *pgconn.PgConn, err error) Outcome {
+// commit. before tells that err came in place of the answer.
+func OutcomeOfStatement(pg *pgconn.PgConn, err error, before bool) Outcome {
 	switch {
-	case err != nil && IsUnsent(err):
+	case err != nil && (IsUnsent(err) || before && IsTxTimeout(err)):
 		return NotCommitted
 	case pg.IsClosed(), pg.TxStatus() != 'I':
 		return Unknown

@@ -3,6 +3,7 @@ package wire
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -147,6 +148,7 @@ func (p *Pipeline) Uncancelled(ctx context.Context) context.Context {
 // Send sends what is queued. The results must be closed.
 func (p *Pipeline) Send(ctx context.Context) *Results {
 	a := &p.results
+	a.SentAt = time.Now()
 	if p.batch != nil {
 		a.batch = p.conn.via.SendBatch(ctx, p.batch)
 	} else {

@@ -17,6 +17,8 @@ type Results struct {
 	conn  *Conn
 	wire  *pgconn.MultiResultReader
 	batch pgx.BatchResults
+	// SentAt is when the pipeline was sent, by this machine's clock.
+	SentAt time.Time
 	// Room is where rows are scanned to.
 	Room Room
 }
@@ -122,6 +124,22 @@ func (r *Results) Close(err error) error {
 	}
 	r.Room = Room{} // it may hold a long result
 	return cmp.Or(err, closeErr)
+}
+
+// Finish reads the answer to COMMIT, which ends the pipeline, and closes it. err is the
+// error of what came before.
+func (r *Results) Finish(pg *pgconn.PgConn, err error) (Outcome, error) {
+	var tag pgconn.CommandTag
+	before := err != nil
+	if !before {
+		tag, err = r.Exec()
+	}
+	err = r.Close(err)
+	outcome := OutcomeOfCommit(pg, tag, err, before)
+	if err == nil && outcome != Committed {
+		err = fmt.Errorf("dedup: COMMIT was answered with %q", tag)
+	}
+	return outcome, err
 }
 
 // scanRow reads the columns of the library's own statements from the wire's binary

@@ -17,13 +17,16 @@ const (
 	CodeUniqueViolation       = "23505"
 	CodeReadOnly              = "25006"
 	CodeIdleInTransaction     = "25P03"
+	CodeTransactionTimeout    = "25P04"
 	CodePreparedMissing       = "26000"
 	CodeSerialization         = "40001"
+	codeCompletionUnknown     = "40003"
 	CodeDeadlock              = "40P01"
 	CodeInsufficientPrivilege = "42501"
 	CodePreparedExists        = "42P05"
 	CodeUndefinedTable        = "42P01"
 	CodeLockNotAvailable      = "55P03"
+	CodeQueryCanceled         = "57014"
 	codeFeatureNotSupported   = "0A000"
 )
 
@@ -71,6 +74,13 @@ func transientState(err *pgconn.PgError) bool {
 // is translated; the function that raised it is not.
 func isStalePlan(err *pgconn.PgError) bool {
 	return err.Code == codeFeatureNotSupported && err.Routine == "RevalidateCachedQuery"
+}
+
+// IsTxTimeout tells whether the server has ended the session because its transaction
+// was idle or took too long.
+func IsTxTimeout(err error) bool {
+	state := SQLState(err)
+	return state == CodeIdleInTransaction || state == CodeTransactionTimeout
 }
 
 // IsConnLost tells whether err is the end of a connection that no server explained.

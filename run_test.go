@@ -1,14 +1,10 @@
 package dedup
 
 import (
-	"context"
 	"errors"
-	"fmt"
-	"io"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stretchr/testify/require"
 )
 
@@ -31,22 +27,9 @@ func TestEnded(t *testing.T) {
 	t.Parallel()
 
 	lost, later := errors.New("connection reset"), errors.New("no connection left")
-	require.Equal(t, later, new(doCall).ended(later))
+	require.Equal(t, later, new(group).ended(later))
 
-	c := &doCall{unknown: lost}
-	c.s.attempts = 3
-	require.Equal(t, &OutcomeUnknownError{Attempts: 3, Err: lost, Cause: later}, c.ended(later))
-	require.Equal(t, &OutcomeUnknownError{Attempts: 3, Err: lost}, c.ended(lost))
-}
-
-// TestIsConnectionLost: an error that a server sent, or that a context made, says
-// more than that a connection has ended.
-func TestIsConnectionLost(t *testing.T) {
-	t.Parallel()
-
-	lost := fmt.Errorf("receive message failed: %w", io.ErrUnexpectedEOF)
-	require.True(t, isConnectionLost(lost))
-	require.False(t, isConnectionLost(&pgconn.PgError{Code: "57P01"}))
-	require.False(t, isConnectionLost(errors.Join(lost, &pgconn.PgError{Code: "57P01"})))
-	require.False(t, isConnectionLost(fmt.Errorf("%w: %w", lost, context.Canceled)))
+	g := &group{doubt: doubt{err: lost}, attempts: 3}
+	require.Equal(t, &OutcomeUnknownError{Attempts: 3, Err: lost, Cause: later}, g.ended(later))
+	require.Equal(t, &OutcomeUnknownError{Attempts: 3, Err: lost}, g.ended(lost))
 }

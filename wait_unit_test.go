@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestPatienceSpent(t *testing.T) {
+func TestWaiterSpent(t *testing.T) {
 	t.Parallel()
 
 	for _, c := range []struct {
@@ -23,31 +23,31 @@ func TestPatienceSpent(t *testing.T) {
 		{max: 10, waited: 11, spent: true},
 		{max: 1, waited: 0},
 	} {
-		p := patience{max: c.max, waited: c.waited}
+		p := waiter{max: c.max, waited: c.waited}
 		require.Equal(t, c.spent, p.spent(), "%+v", c)
 	}
 }
 
-// TestPatienceWait: the shortest of what bounds a wait ends it.
-func TestPatienceWait(t *testing.T) {
+// TestWaiterWait: the shortest of what bounds a wait ends it.
+func TestWaiterWait(t *testing.T) {
 	t.Parallel()
 
 	done := make(chan struct{})
 	close(done)
 	never := make(chan struct{})
 	for name, c := range map[string]struct {
-		p     patience
+		p     waiter
 		done  <-chan struct{}
 		limit time.Duration
 	}{
 		"Done":                   {done: done},
 		"Limit":                  {done: never, limit: time.Millisecond},
-		"LimitBeforePatience":    {p: patience{max: time.Hour}, done: never, limit: time.Millisecond},
-		"PatienceBeforeLimit":    {p: patience{max: time.Millisecond}, done: never, limit: time.Hour},
-		"PatienceAlone":          {p: patience{max: time.Millisecond}, done: never},
-		"WhatIsLeftOfPatience":   {p: patience{max: time.Hour, waited: time.Hour - time.Millisecond}, done: never},
-		"LimitAfterLongWaiting":  {p: patience{waited: time.Hour}, done: never, limit: time.Millisecond},
-		"DoneThoughThereIsLimit": {p: patience{max: time.Hour}, done: done, limit: time.Hour},
+		"LimitBeforeWaiter":      {p: waiter{max: time.Hour}, done: never, limit: time.Millisecond},
+		"WaiterBeforeLimit":      {p: waiter{max: time.Millisecond}, done: never, limit: time.Hour},
+		"WaiterAlone":            {p: waiter{max: time.Millisecond}, done: never},
+		"WhatIsLeftOfWaiter":     {p: waiter{max: time.Hour, waited: time.Hour - time.Millisecond}, done: never},
+		"LimitAfterLongWaiting":  {p: waiter{waited: time.Hour}, done: never, limit: time.Millisecond},
+		"DoneThoughThereIsLimit": {p: waiter{max: time.Hour}, done: done, limit: time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -61,7 +61,7 @@ func TestPatienceWait(t *testing.T) {
 
 	t.Run("Spent", func(t *testing.T) {
 		t.Parallel()
-		p := patience{max: -1}
+		p := waiter{max: -1}
 		require.Equal(t, ErrInFlight, p.wait(t.Context(), done, 0))
 		require.Zero(t, p.waited)
 	})
@@ -70,7 +70,7 @@ func TestPatienceWait(t *testing.T) {
 		cause := errors.New("the user left")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(cause)
-		err := new(patience).wait(ctx, never, time.Hour)
+		err := new(waiter).wait(ctx, never, time.Hour)
 		require.ErrorIs(t, err, context.Canceled)
 		require.ErrorIs(t, err, cause)
 		require.ErrorContains(t, err, "waiting for a twin")
@@ -82,7 +82,7 @@ func TestPatienceWait(t *testing.T) {
 func TestNextPause(t *testing.T) {
 	t.Parallel()
 
-	var p patience
+	var p waiter
 	want := 2 * time.Millisecond
 	for range 30 {
 		drawn := p.nextPause()

@@ -1,34 +1,15 @@
-package dedup
+package table
 
 import (
 	"context"
-	"fmt"
-	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 )
 
-// ArbiterError tells that tool_dedup cannot decide races, so that no call is
-// run. migrations.Check finds these conditions and more.
-type ArbiterError struct {
-	// Table is the table that was looked at.
-	Table string
-	// Problems says what is wrong with it, in words.
-	Problems []string
-}
-
-// Error implements error.
-func (e *ArbiterError) Error() string {
-	return fmt.Sprintf("dedup: %s cannot decide races: %s; nothing is run until that is mended (see migrations.Check)",
-		e.Table, strings.Join(e.Problems, "; "))
-}
-
-// Is makes errors.Is(err, ErrArbiter) true.
-func (e *ArbiterError) Is(target error) bool { return target == ErrArbiter }
-
-// arbiterProblems are the words for the columns of statements.arbiter, in order.
+// problems are the words for the columns of statements.arbiter, in order.
 // Each of them would let an effect be committed twice, or without its record.
-var arbiterProblems = [...]string{
+var problems = [...]string{
 	"the table does not exist; apply the migrations",
 	"its primary key is not exactly (scope, tool, key), valid and not deferrable",
 	"it is UNLOGGED or temporary, and its records would not outlive a crash that their effects survive",
@@ -36,10 +17,10 @@ var arbiterProblems = [...]string{
 	"a rule can swallow a record",
 }
 
-// arbiterSQL asks about the table and its partitions. A trigger of updates can
+// examineSQL asks about the table and its partitions. A trigger of updates can
 // swallow the record where a claim is completed ($2). It asks the catalogue and
 // never the table, so that it cannot fail and abort a caller's transaction.
-const arbiterSQL = `WITH RECURSIVE rels AS (
+const examineSQL = `WITH RECURSIVE rels AS (
        SELECT c.oid FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
         WHERE n.nspname = $1::text AND c.relname = 'tool_dedup'
        UNION ALL SELECT h.inhrelid FROM pg_catalog.pg_inherits h JOIN rels ON h.inhparent = rels.oid)
@@ -56,36 +37,36 @@ SELECT t.oid IS NULL,
                   AND g.tgtype & 3 = 3 AND (g.tgtype & 4 <> 0 OR $2::bool AND g.tgtype & 16 <> 0)), -- BEFORE, FOR EACH ROW, INSERT or UPDATE
        EXISTS (SELECT FROM pg_catalog.pg_rewrite r WHERE r.ev_class = t.oid AND r.ev_type = '3'),
        pg_catalog.version() ~ '^PostgreSQL [0-9]+(\.|beta|rc|devel| |$)' AND pg_catalog.version() !~ '-YB-'
-         AND NOT EXISTS (SELECT FROM pg_catalog.pg_extension e WHERE e.extname = 'citus')
+         AND NOT EXISTS (SELECT FROM pg_catalog.pg_extension e WHERE e.extname = 'citus'),
+       pg_catalog.clock_timestamp()
   FROM (VALUES ($1::text)) AS wanted (schema)
   LEFT JOIN pg_catalog.pg_namespace n ON n.nspname = wanted.schema
   LEFT JOIN pg_catalog.pg_class t ON t.relnamespace = n.oid AND t.relname = 'tool_dedup'`
 
-// trustArbiter looks at the table once in the life of a Deduper, before the
-// first effect, in one round trip. It returns an *ArbiterError where the table
-// cannot keep the promise; that is not remembered, so that it can be mended.
-func (d *Deduper) trustArbiter(ctx context.Context, db interface {
+// Missing is the problem of a table that does not exist.
+var Missing = problems[0]
+
+// Examination is what was seen of a table.
+type Examination struct {
+	// Problems says in words why the table cannot decide races; none where it can.
+	Problems []string
+	// Plain tells that the server is a PostgreSQL on which effect and record can be one
+	// statement.
+	Plain bool
+	// Now is the database's clock.
+	Now time.Time
+}
+
+// Examine looks at the table in one round trip.
+func (t *Table) Examine(ctx context.Context, db interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-}) error {
-	if d.trusted.Load() {
-		return nil
-	}
-	var found [len(arbiterProblems)]bool
-	var plain bool
-	err := db.QueryRow(ctx, arbiterSQL, d.opts.Schema, d.opts.Order == ClaimFirst).Scan(&found[0], &found[1], &found[2], &found[3], &found[4], &plain)
-	if err != nil {
-		return err
-	}
-	var problems []string
-	for i, problem := range arbiterProblems {
+}) (x Examination, err error) {
+	var found [len(problems)]bool
+	err = db.QueryRow(ctx, examineSQL, t.opts.Schema, t.opts.ClaimFirst).Scan(&found[0], &found[1], &found[2], &found[3], &found[4], &x.Plain, &x.Now)
+	for i, problem := range problems {
 		if found[i] {
-			problems = append(problems, problem)
+			x.Problems = append(x.Problems, problem)
 		}
 	}
-	if problems != nil {
-		return &ArbiterError{Table: d.sql.table, Problems: problems}
-	}
-	d.plain.Store(plain)
-	d.trusted.Store(true)
-	return nil
+	return x, err
 }

@@ -1,0 +1,86 @@
+package dedup
+
+import (
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/tooldedup/dedup/internal/wire"
+)
+
+// doubt is what is open about a call once the answer to its commit is lost.
+type doubt struct {
+	// err is the fault that hid the outcome; nil where nothing is open.
+	err error
+	// sent is not later than the first such commit was sent, by this machine's clock.
+	sent time.Time
+	// until is when, by the database's clock, the doubt can end: an attempt or a
+	// look-up that finds the identity free later proves that nothing was committed.
+	// Zero: any does, because the lock or claim outlives the commit.
+	until time.Time
+}
+
+// never is the end of a doubt that only a record ends.
+var never = time.Date(9999, time.December, 31, 0, 0, 0, 0, time.UTC)
+
+func (u *doubt) add(err error, sent, until time.Time) {
+	if u.err == nil {
+		u.sent = sent
+	}
+	u.err = err
+	if until.After(u.until) {
+		u.until = until
+	}
+}
+
+// resolvedBy removes the doubt where an attempt has proved that nothing was committed.
+func (u *doubt) resolvedBy(v *verdict) {
+	if v.free && v.started.After(u.until) {
+		*u = doubt{}
+	}
+}
+
+// provable tells whether finding no record still proves that an earlier commit of this
+// call came to nothing. Its record may be forgotten by now, and swept or not: to run again
+// could then repeat the effect. Half of the time that the record is remembered is left for
+// clocks that differ, this machine's from the server's and those of two servers in a
+// failover.
+func (u *doubt) provable(c *call) bool { return u.err == nil || time.Since(u.sent) < c.Forget/2 }
+
+// errForgotten is why a call with a lost COMMIT makes no further attempt.
+var errForgotten = errors.New("dedup: too late to find out: the record is remembered for a shorter time than that took; see Retention")
+
+// unknown is the caller's error where cause has ended the attempts.
+func (u *doubt) unknown(attempts int, cause error) *OutcomeUnknownError {
+	if cause == u.err {
+		cause = nil
+	}
+	return &OutcomeUnknownError{Attempts: attempts, Err: u.err, Cause: cause, Until: u.until}
+}
+
+// doubtAtCommit is when a doubt ends that err left at COMMIT. A lock proves nothing
+// where the COMMIT was passed on: it is not held where the record is written, and is
+// free while another server may commit yet. A claim is held there.
+func (d *Deduper) doubtAtCommit(err error) (until time.Time) {
+	if d.opts.Order == LockFirst && (wire.IsRaised(err) || !d.plain.Load()) {
+		return never
+	}
+	return time.Time{}
+}
+
+// serverClock estimates the database's clock from the times in its answers. It is
+// never ahead by more than the clocks have gone apart since the last answer.
+type serverClock struct {
+	made  time.Time
+	ahead atomic.Int64 // of the time since made; in microseconds
+}
+
+// seen takes note of a time in an answer that has just come.
+func (c *serverClock) seen(at time.Time) {
+	c.ahead.Store(at.UnixMicro() - time.Since(c.made).Microseconds())
+}
+
+// in is the time after d.
+func (c *serverClock) in(d time.Duration) time.Time {
+	return time.UnixMicro(c.ahead.Load() + (time.Since(c.made) + d).Microseconds())
+}

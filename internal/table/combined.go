@@ -1,0 +1,140 @@
+package table
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/tooldedup/dedup/internal/wire"
+)
+
+// EffectName is the WITH query that holds a caller's statement.
+const EffectName = "tool_dedup_effect"
+
+// CombinedParams is how many parameters a combined statement has behind the caller's.
+const CombinedParams = 9
+
+// gateMark begins what the gate raises, as the text that is no boolean.
+const gateMark = "tool_dedup: "
+
+// Effect is the text that runs a statement, which stands in a WITH clause as EffectName.
+// It returns how many rows it gave, and the row.
+func (t *Table) Effect(with string) wire.Query {
+	return wire.NewQuery(with + `
+SELECT count(*), max(row_to_json(effect.*)::text) FROM ` + EffectName + ` AS effect`)
+}
+
+// Combined are the texts that run a statement, which stands in a WITH clause as
+// EffectName, and write its record. They have the statement's parameters, and then those
+// of QueueCombined. The first stands alone, the second among others behind QueueArrival.
+//
+// What must be known before the effect comes first and raises (no text but 'true' is a
+// boolean): that there is no record, and that no twin is in flight, which the primary key
+// would wait for. So duplicates and twins write nothing. A sub-select of its own in a CASE
+// is run when the CASE comes to it, and not before; OFFSET 0 keeps it from being put in
+// twice. None of this decides between twins: the primary key does.
+//
+// A statement that arrives too late raises, so that there is an end to the doubt about one
+// whose answer was lost. The time is looked at after the lock is taken: whoever finds the
+// lock free later than that time knows that nothing comes.
+//
+// An outcome of NULL raises as well: the effect returned no row, or too long a one, or has
+// changed the encoding in which texts are sent and read. Then the next statement of its
+// transaction would store its key as other characters, and the key's next call would be a
+// stranger. Several rows raise by themselves.
+func (t *Table) Combined(with string, params int) (alone, among wire.Query) {
+	// p is the text of the library's nth parameter.
+	p := func(n int) string { return "$" + strconv.Itoa(params+n) }
+	durable := ""
+	if !t.opts.AsyncCommit {
+		durable = `
+                         WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
+                              AND pg_catalog.set_config('synchronous_commit', 'on', true) <> 'on' THEN '` + gateMark + `synchronous_commit could not be turned on'`
+	}
+	text := func(lookUp string) wire.Query {
+		return wire.NewQuery(with + `
+INSERT INTO ` + t.Name + ` ` + insertColumns + `
+SELECT ` + p(1) + `::text, ` + p(2) + `::text, ` + p(3) + `::text, ` + p(4) + `::bytea, ` + p(5) + `::bytea,
+       CASE WHEN octet_length(effect.result) <= ` + strconv.Itoa(t.opts.MaxResultBytes) + ` AND pg_catalog.pg_client_encoding() = 'UTF8' THEN 'done' END, effect.result,
+       effect.ended, effect.ended + ` + p(6) + `::interval, effect.ended + ` + p(7) + `::interval
+  FROM (SELECT CASE WHEN (CASE` + lookUp + `
+                         WHEN NOT pg_catalog.pg_try_advisory_xact_lock(` + p(8) + `::bigint) THEN '` + gateMark + `a twin of this call is in flight'
+                         WHEN pg_catalog.clock_timestamp() > ` + p(9) + `::timestamptz THEN '` + gateMark + `this call arrived too late'` + durable + `
+                         ELSE 'true' END)::boolean
+               THEN (SELECT row_to_json(effect.*)::text FROM ` + EffectName + ` AS effect) END AS result, pg_catalog.clock_timestamp() AS ended OFFSET 0) AS effect
+RETURNING result, created_at`)
+	}
+	alone = text(fmt.Sprintf(`
+                         WHEN EXISTS (SELECT FROM %s WHERE scope = %s::text AND tool = %s::text AND key = %s::text) THEN '%sthis call has a record'`,
+		t.Name, p(1), p(2), p(3), gateMark))
+	return alone, text("")
+}
+
+// QueueCombined queues a combined statement. It raises where it arrives after latest; the
+// zero time is no limit.
+func QueueCombined(p *wire.Pipeline, q wire.Query, args []any, e *Entry, latest time.Time) error {
+	var limit wire.Param
+	if !latest.IsZero() {
+		limit = wire.Time(latest)
+	}
+	return p.QueueArgs(q, args, wire.Text(e.Scope), wire.Text(e.Tool), wire.Text(e.Key),
+		wire.Bytes(e.Fingerprint[:]), wire.Bytes(e.ArgDigests), wire.Age(e.Keep), wire.Age(e.Forget), wire.Int(e.Lock), limit)
+}
+
+// ReadCombined reads the record that a combined statement wrote. ErrSwallowed tells that
+// nothing was written.
+func ReadCombined(results *wire.Results, e *Entry) (Record, error) {
+	room := &results.Room
+	r := NewRecord(e, Done, "")
+	err := results.Scan(&room.Maybe, &room.Times[0])
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return r, ErrSwallowed
+	case err != nil:
+		return r, err
+	}
+	r.Result = *room.Maybe
+	r.SetTimes(room.Times[0], e)
+	r.SentAt = results.SentAt
+	return r, nil
+}
+
+// QueueArrival queues what comes before the combined statements of many entries. It raises
+// where one of them has a record, and where it arrives after latest: the last of the
+// statements may be run much later. It takes the locks of all of them that are free.
+func (t *Table) QueueArrival(p *wire.Pipeline, entries []*Entry, latest time.Time) error {
+	locks := make([]int64, len(entries))
+	for i, e := range entries {
+		locks[i] = e.Lock
+	}
+	return p.QueueArgs(t.Arrival, append(ids(entries), locks), wire.Time(latest))
+}
+
+// arrival is the text of Table.Arrival.
+func arrival(table string) string {
+	return `SELECT (CASE WHEN EXISTS (SELECT FROM unnest($1::text[], $2::text[], $3::text[]) AS wanted (scope, tool, key)
+                           JOIN ` + table + ` AS r ON r.scope = wanted.scope AND r.tool = wanted.tool AND r.key = wanted.key) THEN '` + gateMark + `a call of these has a record'
+             WHEN tried.n > 0 AND pg_catalog.clock_timestamp() > $5::timestamptz THEN '` + gateMark + `these calls arrived too late'
+             ELSE 'true' END)::boolean
+  FROM (SELECT count(pg_catalog.pg_try_advisory_xact_lock(wanted.lock)) AS n FROM unnest($4::bigint[]) AS wanted (lock) OFFSET 0) AS tried`
+}
+
+// IsRecordInTheWay tells whether an error of a combined statement says that there most
+// likely is a record or a twin: the gate raised it, or the primary key.
+func IsRecordInTheWay(err error) bool {
+	state := wire.SQLState(err)
+	return state == wire.CodeUniqueViolation || state == wire.CodeInvalidText
+}
+
+// MayBeStale tells whether types that no longer fit may have caused an error of a combined
+// statement: any but a record that is there, which is what most of them are.
+func MayBeStale(err error) bool {
+	var server *pgconn.PgError
+	return !errors.As(err, &server) || server.Code != wire.CodeUniqueViolation &&
+		(server.Code != wire.CodeInvalidText || !strings.Contains(server.Message, gateMark))
+}

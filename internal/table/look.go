@@ -1,0 +1,103 @@
+package table
+
+import (
+	"context"
+
+	"github.com/tooldedup/dedup/internal/wire"
+)
+
+// LookUp reads the record and nothing else, outside a transaction.
+func (t *Table) LookUp(ctx context.Context, on *wire.Conn, id *Identity) (Lookup, error) {
+	var l Lookup
+	if err := on.Prepare(ctx, t.usual...); err != nil {
+		return l, err
+	}
+	p := on.Pipeline()
+	p.Queue(t.lookUp, id.params()...)
+	results := p.Send(ctx)
+	err := l.see(results)
+	return l, results.Close(err)
+}
+
+// Peek looks outside a transaction, in one round trip. What it says of a record is final;
+// that the identity is free is a hint. With ClaimFirst a claim cannot be seen: a twin in
+// flight looks free, and the attempt that follows finds it busy.
+//
+// The look-up's snapshot is younger than the lock, whatever isolation level is the
+// session's default.
+func (t *Table) Peek(ctx context.Context, on *wire.Conn, e *Entry) (Lookup, error) {
+	if t.opts.ClaimFirst {
+		return t.LookUp(ctx, on, &e.Identity)
+	}
+	var l Lookup
+	if err := on.Prepare(ctx, t.usual...); err != nil {
+		return l, err
+	}
+	p := on.Pipeline()
+	p.QueueBegin(&t.lookBegin)
+	p.Queue(t.lockLook, wire.Int(e.Lock))
+	p.Queue(t.lookUp, e.params()...)
+	p.Queue(t.rollback)
+	results := p.Send(ctx)
+	_, err := results.Exec()
+	if err == nil {
+		err = results.Scan(&results.Room.Bool, &results.Room.Times[0])
+		l.At = results.Room.Times[0]
+	}
+	locked := results.Room.Bool
+	if err == nil {
+		err = l.see(results)
+	}
+	if err == nil {
+		_, err = results.Exec()
+	}
+	l.Busy = !locked && !l.Found
+	return l, results.Close(err)
+}
+
+// PeekSeesTwins tells whether Peek can tell a twin in flight from a free identity.
+func (t *Table) PeekSeesTwins() bool { return !t.opts.ClaimFirst }
+
+// Probe is Peek for those who must see a twin in flight even where that costs more: with
+// ClaimFirst it claims, and leaves the transaction to be rolled back.
+func (t *Table) Probe(ctx context.Context, on *wire.Conn, e *Entry) (Lookup, error) {
+	if !t.opts.ClaimFirst {
+		return t.Peek(ctx, on, e)
+	}
+	if err := on.Prepare(ctx, t.usual...); err != nil {
+		return Lookup{}, err
+	}
+	open, err := t.openClaim(ctx, on, &t.lookBegin, e)
+	open.At = open.Started
+	return open.Lookup, err
+}
+
+// LookUpIn is LookUp inside a caller's transaction. It reads the transaction's isolation
+// level as well.
+func (t *Table) LookUpIn(ctx context.Context, on *wire.Conn, id *Identity) (l Lookup, isolation string, err error) {
+	p := on.Pipeline()
+	p.Queue(wire.Query{Text: `SELECT pg_catalog.current_setting('transaction_isolation')`})
+	p.Queue(t.lookUp, id.params()...)
+	results := p.Send(ctx)
+	if err = results.Scan(&isolation); err == nil {
+		err = l.see(results)
+	}
+	return l, isolation, results.Close(err)
+}
+
+// TryClaimIn sets a savepoint in a caller's transaction and claims the identity behind it:
+// it is free unless something stands in the way, however old the transaction's snapshot
+// is. The caller rolls back where marked tells that the savepoint is set.
+func (t *Table) TryClaimIn(ctx context.Context, on *wire.Conn, savepoint string, e *Entry) (marked, free bool, err error) {
+	p := on.Pipeline()
+	p.Queue(wire.Query{Text: "savepoint " + savepoint})
+	readClaim := t.queueClaim(p, e, RowTimeout)
+	results := p.Send(ctx)
+	_, err = results.Exec()
+	marked = err == nil
+	var open Opening
+	if marked {
+		err = readClaim(results, &open)
+	}
+	return marked, !open.Hidden && !open.Found, results.Close(err)
+}

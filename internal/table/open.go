@@ -1,0 +1,119 @@
+package table
+
+import (
+	"context"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tooldedup/dedup/internal/wire"
+)
+
+// Lookup is what was seen of an identity.
+type Lookup struct {
+	// Found is true when Record counts.
+	Found  bool
+	Record Record
+	// Forgotten is true when there is a record that may be forgotten. It does not count,
+	// and stands in the way until it is deleted.
+	Forgotten bool
+	// Busy is true when there is no record and a twin is in flight.
+	Busy bool
+	// At is a time, by the database's clock, at which that was not yet known. It is
+	// of Peek with LockFirst, and of Probe.
+	At time.Time
+	// Hidden is true when a claim met a row that no look-up finds: it was
+	// deleted in between, or it cannot be seen at all.
+	Hidden bool
+}
+
+// see reads a look-up.
+func (l *Lookup) see(results *wire.Results) error {
+	exists, err := l.Record.read(results)
+	l.Forgotten = exists && l.Record.Forgotten()
+	l.Found = exists && !l.Forgotten
+	return err
+}
+
+// Opening is what an attempt found when it began.
+type Opening struct {
+	Lookup
+	// Tx is the transaction that Open began; nil from OpenIn.
+	Tx pgx.Tx
+	// Started is now() in the transaction, which names it: the record is only
+	// written in a transaction with the same.
+	Started time.Time
+	// Locked tells that the lock is held, or the claim made. Without, a twin may have
+	// inserted its record and not committed it yet.
+	Locked bool
+	// Marked tells that OpenIn has set its savepoint.
+	Marked bool
+}
+
+// Open begins a transaction on a connection and looks, in one pipeline. It returns
+// as soon as it is known whether the identity is free; whatever it returns,
+// the caller rolls the connection back unless it commits.
+func (t *Table) Open(ctx context.Context, on *wire.Conn, e *Entry) (Opening, error) {
+	if err := on.Prepare(ctx, t.usual...); err != nil {
+		return Opening{}, err
+	}
+	if t.opts.ClaimFirst {
+		return t.openClaim(ctx, on, &t.begin, e)
+	}
+	return t.openLock(ctx, on, e)
+}
+
+// OpenIn is Open inside the caller's transaction, behind a savepoint. It blocks inside
+// Postgres until twins are done, for at most limit where that is not 0; there the
+// deadlock detector sees it. Busy leaves the transaction to be rolled back to the
+// savepoint.
+func (t *Table) OpenIn(ctx context.Context, on *wire.Conn, savepoint string, e *Entry, limit time.Duration) (Opening, error) {
+	begin := wire.Query{Text: "savepoint " + savepoint}
+	if t.opts.ClaimFirst {
+		return t.openClaimIn(ctx, on, begin, e, limit)
+	}
+	return t.openLockIn(ctx, on, begin, e, limit)
+}
+
+// FreeIsProof tells whether finding an identity free proves that earlier attempts have
+// ended without a record. It does where the look-up is younger than the lock; at stricter
+// levels both share one snapshot, which is older.
+func (t *Table) FreeIsProof() bool {
+	return t.opts.Isolation == pgx.ReadCommitted || t.opts.ClaimFirst
+}
+
+// queueLimited queues a statement that may wait for a twin, for no longer than limit; 0
+// means for as long as the session allows. It returns how to read what it queued, given
+// how to read the statement itself.
+func (t *Table) queueLimited(p *wire.Pipeline, limit time.Duration, q wire.Query, params ...wire.Param) func(results *wire.Results, read func() error) error {
+	if limit == 0 {
+		p.Queue(q, params...)
+		return func(_ *wire.Results, read func() error) error { return read() }
+	}
+	t.QueueSetLockTimeout(p, limit)
+	p.Queue(q, params...)
+	t.QueueResetLockTimeout(p)
+	return func(results *wire.Results, read func() error) error {
+		if _, err := results.Exec(); err != nil {
+			return err
+		}
+		if err := read(); err != nil {
+			return err
+		}
+		_, err := results.Exec()
+		return err
+	}
+}
+
+// QueueSetLockTimeout limits how long the statements wait that follow, until
+// QueueResetLockTimeout.
+func (t *Table) QueueSetLockTimeout(p *wire.Pipeline, limit time.Duration) {
+	// lock_timeout is an int32 of milliseconds, and 0 is no limit.
+	ms := min(max(limit.Milliseconds(), 1), math.MaxInt32)
+	p.Queue(t.setLockTimeout, wire.Text(strconv.FormatInt(ms, 10)))
+}
+
+// QueueResetLockTimeout gives back the session's own limit.
+func (t *Table) QueueResetLockTimeout(p *wire.Pipeline) { p.Queue(t.resetLockTimeout) }

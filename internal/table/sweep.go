@@ -1,0 +1,163 @@
+package table
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/tooldedup/dedup/internal/wire"
+)
+
+// Span is the span of time in which records fall due, both ends included. It is named by
+// both, because an end alone leaves the planner to guess how much lies before it: from old
+// statistics it takes that for half the table, and reads all of it for every batch
+// (measured).
+type Span struct {
+	First, Last pgtype.Timestamptz
+	Records     int // those that were due when it was found, without ties at the end
+}
+
+// Beginning is before whatever falls due.
+var Beginning = pgtype.Timestamptz{InfinityModifier: pgtype.NegativeInfinity, Valid: true}
+
+// ErrSweeping: another instance is sweeping. Returned by Drop and BeginArchive.
+var ErrSweeping = errors.New("dedup: another instance is sweeping")
+
+// dropTimeout is how long a statement of a sweep may take, and so how long a
+// call may find a row of its batch locked.
+const dropTimeout = time.Second
+
+// dueExpression is the expression of the index tool_dedup_due; the planner
+// uses the index only for these very words.
+const dueExpression = `(CASE WHEN result IS NULL THEN forget_at ELSE expires_at END)`
+
+// sweepSQL are the statements of sweeps.
+type sweepSQL struct {
+	span, selectDue                string
+	prepare, prepareArchive        string // the transaction
+	forget, expire                 string // what falls due in a span
+	forgetArchived, expireArchived string // those that were archived
+}
+
+func newSweepSQL(table string, opts *Options) sweepSQL {
+	// A sweep raises division_by_zero where another one is at work.
+	var alone []string
+	if !opts.ClaimFirst {
+		lock := Identity{Tool: "sweep"}.LockKey(opts.Schema)
+		alone = []string{fmt.Sprintf("1 / pg_catalog.pg_try_advisory_xact_lock(%d)::int", lock)}
+	}
+	prepare := func(settings ...string) string {
+		return "SELECT " + strings.Join(append(append([]string{"''"}, alone...), settings...), ", ")
+	}
+	const archivedKeys = `unnest($1::text[], $2::text[], $3::text[]) AS archived (scope, tool, key)`
+	const archivedMatch = `t.scope = archived.scope AND t.tool = archived.tool AND t.key = archived.key`
+	return sweepSQL{
+		span: fmt.Sprintf(`SELECT min(due), max(due), count(*) FROM (
+       SELECT %[2]s AS due
+         FROM %[1]s
+        WHERE %[2]s > $1::timestamptz AND %[2]s <= pg_catalog.now()
+        ORDER BY 1
+        LIMIT $2::bigint) batch`, table, dueExpression),
+		selectDue: fmt.Sprintf(`SELECT scope, tool, key, fingerprint, outcome, result, created_at, expires_at, forget_at, forget_at <= pg_catalog.now()
+  FROM %[1]s
+ WHERE %[2]s BETWEEN $1::timestamptz AND $2::timestamptz FOR UPDATE SKIP LOCKED`, table, dueExpression),
+		// A batch that a crash of the server takes back is swept again.
+		prepare:        prepare(setLocal("synchronous_commit", "off"), setLocal("lock_timeout", millis(RowTimeout)), setLocal("statement_timeout", millis(dropTimeout))),
+		prepareArchive: prepare(opts.idleTimeout()...),
+		forgetArchived: fmt.Sprintf(`DELETE FROM %s t USING %s
+ WHERE %s AND t.forget_at <= pg_catalog.now()`, table, archivedKeys, archivedMatch),
+		expireArchived: fmt.Sprintf(`UPDATE %s t SET result = NULL, arg_digests = NULL FROM %s
+ WHERE %s AND t.result IS NOT NULL AND t.forget_at > pg_catalog.now()`, table, archivedKeys, archivedMatch),
+		forget: fmt.Sprintf(`DELETE FROM %[1]s
+ WHERE %[2]s BETWEEN $1::timestamptz AND $2::timestamptz AND forget_at <= pg_catalog.now()`, table, dueExpression),
+		expire: fmt.Sprintf(`UPDATE %[1]s SET result = NULL, arg_digests = NULL
+ WHERE %[2]s BETWEEN $1::timestamptz AND $2::timestamptz AND result IS NOT NULL AND forget_at > pg_catalog.now()`, table, dueExpression),
+	}
+}
+
+// Due finds the span of the next records that are due after a moment, at most size of
+// them.
+func (t *Table) Due(ctx context.Context, conn *pgx.Conn, after pgtype.Timestamptz, size int) (s Span, err error) {
+	err = conn.QueryRow(ctx, t.sweep.span, after, size).Scan(&s.First, &s.Last, &s.Records)
+	return s, err
+}
+
+// Drop deletes what may be forgotten of a span and turns the rest into tombstones. It is one
+// transaction in one pipeline: once it is sent the server goes through with it, whatever
+// becomes of this process.
+func (t *Table) Drop(ctx context.Context, conn *pgx.Conn, s Span) (forgotten, expired int64, err error) {
+	b := &pgx.Batch{}
+	b.Queue("begin isolation level read committed read write")
+	b.Queue(t.sweep.prepare)
+	b.Queue(t.sweep.forget, s.First, s.Last)
+	b.Queue(t.sweep.expire, s.First, s.Last)
+	b.Queue("commit")
+	tags, err := execAll(conn.SendBatch(ctx, b), b.Len())
+	switch {
+	case len(tags) == 1:
+		return 0, 0, asSweeping(err)
+	case err != nil:
+		return 0, 0, err
+	}
+	return tags[2].RowsAffected(), tags[3].RowsAffected(), nil
+}
+
+// BeginArchive prepares a transaction for SelectDue and DropArchived.
+func (t *Table) BeginArchive(ctx context.Context, tx pgx.Tx) error {
+	_, err := tx.Exec(ctx, t.sweep.prepareArchive)
+	return asSweeping(err)
+}
+
+// SelectDue returns the rows of a span and locks them, but for those that somebody else
+// has locked: scope, tool, key, fingerprint, outcome, result, the three times, and whether
+// the whole record may go.
+func (t *Table) SelectDue(ctx context.Context, tx pgx.Tx, s Span) (pgx.Rows, error) {
+	return tx.Query(ctx, t.sweep.selectDue, s.First, s.Last)
+}
+
+// DropArchived is Drop for exactly these identities: another record may have fallen due
+// since they were selected.
+func (t *Table) DropArchived(ctx context.Context, tx pgx.Tx, scopes, tools, keys []string) (forgotten, expired int64, err error) {
+	b := &pgx.Batch{}
+	b.Queue(t.sweep.forgetArchived, scopes, tools, keys)
+	b.Queue(t.sweep.expireArchived, scopes, tools, keys)
+	tags, err := execAll(tx.SendBatch(ctx, b), b.Len())
+	if err != nil {
+		return 0, 0, err
+	}
+	return tags[0].RowsAffected(), tags[1].RowsAffected(), nil
+}
+
+// asSweeping tells an error of the statement that prepares a batch's transaction.
+func asSweeping(err error) error {
+	if wire.SQLState(err) == wire.CodeDivisionByZero {
+		return ErrSweeping
+	}
+	return err
+}
+
+// execAll reads the answers of a batch of n statements.
+func execAll(br pgx.BatchResults, n int) (tags []pgconn.CommandTag, err error) {
+	for range n {
+		var tag pgconn.CommandTag
+		if tag, err = br.Exec(); err != nil {
+			break
+		}
+		tags = append(tags, tag)
+	}
+	return tags, cmp.Or(err, br.Close())
+}
+
+func setLocal(name, value string) string {
+	return fmt.Sprintf("pg_catalog.set_config('%s', '%s', true)", name, value)
+}
+
+func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }

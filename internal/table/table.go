@@ -1,0 +1,182 @@
+package table
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tooldedup/dedup/internal/wire"
+)
+
+// Options are what the statements depend on.
+type Options struct {
+	Schema string
+	// ClaimFirst has an attempt insert its identity before the effect, in place of taking
+	// an advisory lock.
+	ClaimFirst bool
+	Isolation  pgx.TxIsoLevel
+	// IdleTimeout is the idle_in_transaction_session_timeout of a transaction; not
+	// positive leaves the session's.
+	IdleTimeout time.Duration
+	// AsyncCommit leaves synchronous_commit alone.
+	AsyncCommit bool
+	// MaxResultBytes limits what Combined stores.
+	MaxResultBytes int
+}
+
+// Table is the SQL of one tool_dedup, made once so that servers find their statements
+// again. Every text names the table's schema, and every parameter its type, because
+// simple_protocol and exec modes have no description to go by.
+type Table struct {
+	// Name is the table's name, quoted.
+	Name string
+	opts Options
+
+	// usual are the statements that a call may need.
+	usual []wire.Query
+
+	begin, lookBegin wire.Begin
+	rollback         wire.Query
+	// Commit ends an attempt.
+	Commit wire.Query
+
+	// lock tries the identity's lock and sets the transaction up; lockWait waits for
+	// the lock, and lockCapped gives up locking after MaxLocks. lockLook tries it for a
+	// look, which gives it back at once. tryLocks tries those of many identities one
+	// after the other, and returns the number of the first that is taken.
+	lock, lockWait, lockCapped, lockLook, tryLocks wire.Query
+	// setUp is lock without a lock, and join the same for a caller's transaction.
+	setUp, join wire.Query
+	// setLockTimeout limits how long the statements wait that follow, unless the
+	// session's own limit is shorter; resetLockTimeout ends that.
+	setLockTimeout, resetLockTimeout wire.Query
+
+	lookUp, lookUpAll       wire.Query
+	insert, claim, complete wire.Query
+	// forget deletes the record if it may be forgotten, forgetAll those of many
+	// identities.
+	forget, forgetAll wire.Query
+
+	// Arrival is what comes before the combined statements of many entries.
+	Arrival wire.Query
+
+	reset string
+	sweep sweepSQL
+}
+
+// MaxLocks bounds the advisory locks in one transaction: they live in the server's shared
+// lock table, and 100,000 exhaust it (measured). Calls beyond it run without, and the
+// primary key alone decides.
+const MaxLocks = 256
+
+// RowTimeout is how long a claim, or the DELETE of a record that may be forgotten, waits
+// inside Postgres for whoever holds the row before the connection is given back.
+const RowTimeout = 5 * time.Millisecond
+
+// insertColumns are the columns of a record.
+const insertColumns = `(scope, tool, key, fingerprint, arg_digests, outcome, result, created_at, expires_at, forget_at)`
+
+// New makes the statements.
+func New(opts Options) *Table {
+	name := pgx.Identifier{opts.Schema, "tool_dedup"}.Sanitize()
+	settings := opts.settings()
+	t := &Table{
+		Name: name, opts: opts,
+
+		begin: wire.NewBegin(opts.Isolation), lookBegin: wire.NewBegin(pgx.ReadCommitted),
+		rollback: wire.NewQuery("rollback"), Commit: wire.NewQuery("commit"),
+
+		lock:     wire.NewQuery(`SELECT pg_catalog.pg_try_advisory_xact_lock($1::bigint), pg_catalog.now(), ` + settings + `, 1::bigint`),
+		lockWait: wire.NewQuery(`SELECT pg_catalog.pg_advisory_xact_lock($1::bigint)`),
+		lockCapped: wire.NewQuery(fmt.Sprintf(`SELECT CASE WHEN held.n < %d THEN pg_catalog.pg_try_advisory_xact_lock($1::bigint) ELSE true END, pg_catalog.now(),
+       pg_catalog.set_config('tool_dedup.locks', (held.n + 1)::text, true), held.n + 1
+  FROM (SELECT COALESCE(NULLIF(pg_catalog.current_setting('tool_dedup.locks', true), ''), '0')::bigint AS n) held`, MaxLocks)),
+		// Shared: those who only look must not take each other for a twin.
+		lockLook: wire.NewQuery(`SELECT pg_catalog.pg_try_advisory_xact_lock_shared($1::bigint), pg_catalog.now()`),
+		// The scan goes by the array's order, and the filter is volatile: so the
+		// LIMIT leaves those untried that come behind the first that is taken.
+		tryLocks: wire.NewQuery(`SELECT wanted.n
+  FROM unnest($1::bigint[]) WITH ORDINALITY AS wanted (lock, n)
+ WHERE NOT pg_catalog.pg_try_advisory_xact_lock(wanted.lock)
+ LIMIT 1`),
+		setUp: wire.NewQuery(`SELECT true, pg_catalog.now(), ` + settings),
+		join:  wire.NewQuery(`SELECT true, pg_catalog.now(), ''`),
+		setLockTimeout: wire.NewQuery(`SELECT pg_catalog.set_config('tool_dedup.lock_timeout', pg_catalog.current_setting('lock_timeout'), true),
+       pg_catalog.set_config('lock_timeout', CASE WHEN own.max <> '0' AND own.max::interval < $1::bigint * interval '1 millisecond' THEN own.max ELSE $1::bigint::text END, true)
+  FROM (SELECT pg_catalog.current_setting('lock_timeout') AS max) own`),
+		resetLockTimeout: wire.NewQuery(`SELECT pg_catalog.set_config('lock_timeout', pg_catalog.current_setting('tool_dedup.lock_timeout'), true)`),
+
+		lookUp: wire.NewQuery(fmt.Sprintf(`SELECT fingerprint, arg_digests, outcome, result, created_at, expires_at, forget_at, pg_catalog.now()
+  FROM %s
+ WHERE scope = $1::text AND tool = $2::text AND key = $3::text`, name)),
+		lookUpAll: wire.NewQuery(fmt.Sprintf(`SELECT wanted.n, r.fingerprint, r.arg_digests, r.outcome, r.result, r.created_at, r.expires_at, r.forget_at, pg_catalog.now()
+  FROM unnest($1::text[], $2::text[], $3::text[]) WITH ORDINALITY AS wanted (scope, tool, key, n)
+  JOIN %s AS r ON r.scope = wanted.scope AND r.tool = wanted.tool AND r.key = wanted.key`, name)),
+
+		insert: wire.NewQuery(writes(name, "")),
+		claim: wire.NewQuery(fmt.Sprintf(`INSERT INTO %s %s
+VALUES ($1::text, $2::text, $3::text, $4::bytea, $5::bytea, 'claimed', NULL, %s)
+ON CONFLICT DO NOTHING`, name, insertColumns, times("$6", "$7"))),
+		// Never an UPDATE: one that finds no claim would raise nothing, and the
+		// COMMIT behind it would commit an effect without its record. And never
+		// over another outcome, should the claim have been lost to somebody's
+		// DELETE: then the division raises, for the same reason.
+		complete: wire.NewQuery(writes(name, `
+ON CONFLICT (scope, tool, key) DO UPDATE
+   SET outcome = EXCLUDED.outcome, result = EXCLUDED.result,
+       created_at = EXCLUDED.created_at, expires_at = EXCLUDED.expires_at, forget_at = EXCLUDED.forget_at
+ WHERE held.outcome = 'claimed' OR 1 / (held.outcome = 'claimed')::int = 0`)),
+
+		forget: wire.NewQuery(fmt.Sprintf(`DELETE FROM %s
+ WHERE scope = $1::text AND tool = $2::text AND key = $3::text AND forget_at <= pg_catalog.now()`, name)),
+		forgetAll: wire.NewQuery(fmt.Sprintf(`DELETE FROM %s AS r
+ USING unnest($1::text[], $2::text[], $3::text[]) AS old (scope, tool, key)
+ WHERE r.scope = old.scope AND r.tool = old.tool AND r.key = old.key AND r.forget_at <= pg_catalog.now()`, name)),
+		Arrival: wire.NewQuery(arrival(name)),
+		reset: fmt.Sprintf(`DELETE FROM %s
+ WHERE scope = $1::text AND tool = $2::text AND key = $3::text AND created_at = $4::timestamptz`, name),
+		sweep: newSweepSQL(name, &opts),
+	}
+	if opts.ClaimFirst {
+		t.usual = []wire.Query{t.begin.Query, t.setUp, t.setLockTimeout, t.claim, t.resetLockTimeout, t.lookUp, t.complete, t.Commit}
+	} else {
+		t.usual = wire.Distinct([]wire.Query{t.begin.Query, t.lock, t.lookUp, t.insert, t.Commit, t.lockLook, t.lookBegin.Query, t.rollback})
+	}
+	return t
+}
+
+// settings is what a transaction of the library's own needs, to stand in the statement
+// that comes anyway. The conditional keeps a stricter level such as remote_apply.
+func (o *Options) settings() string {
+	settings := append([]string{"''"}, o.idleTimeout()...)
+	if !o.AsyncCommit {
+		settings = append(settings, "CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off' THEN "+setLocal("synchronous_commit", "on")+" END")
+	}
+	return "concat(" + strings.Join(settings, ",\n              ") + ")"
+}
+
+func (o *Options) idleTimeout() []string {
+	if o.IdleTimeout <= 0 {
+		return nil
+	}
+	return []string{setLocal("idle_in_transaction_session_timeout", millis(o.IdleTimeout))}
+}
+
+// writes is a statement that writes a record. The CASE is the tripwire for an effect that
+// ended its own transaction: in any other transaction now() differs, the outcome is NULL
+// and the statement raises, so that the COMMIT behind it in the pipeline is skipped.
+func writes(table, onConflict string) string {
+	return fmt.Sprintf(`INSERT INTO %s AS held %s
+VALUES ($1::text, $2::text, $3::text, $5::bytea, $6::bytea, CASE WHEN pg_catalog.now() = $4::timestamptz THEN $7::text END, $8::text, %s)%s
+RETURNING created_at`, table, insertColumns, times("$9", "$10"), onConflict)
+}
+
+// times are the times of a record that is written now. statement_timestamp(), not now():
+// now() is the start of the transaction, and with a slow effect the record would be born
+// old.
+func times(keep, forget string) string {
+	const now = "pg_catalog.statement_timestamp()"
+	return fmt.Sprintf("%[1]s, %[1]s + %[2]s::interval, %[1]s + %[3]s::interval", now, keep, forget)
+}
