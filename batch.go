@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"time"
 )
 
 // StatementCall is a call and its effect.
@@ -86,6 +87,8 @@ func DoBatch[R any](ctx context.Context, d *Deduper, calls iter.Seq[StatementCal
 			return
 		}
 		b := &batch[R]{ctx: ctx, d: d, opts: o, yield: yield}
+		began := time.Now()
+		defer func() { d.traceBatch(ctx, b.tally, time.Since(began)) }()
 		for call := range calls {
 			if !b.take(call) {
 				return
@@ -117,10 +120,10 @@ type batch[R any] struct {
 	opts  BatchOptions
 	yield func(BatchOutcome[R]) bool
 
-	chunk    chunk
-	calls    []Call
-	taken    int
-	progress BatchProgress
+	chunk chunk
+	calls []Call
+	taken int
+	tally batchTally
 }
 
 // take takes one call, and reports whether to go on.
@@ -142,18 +145,19 @@ func (b *batch[R]) flush() bool {
 	b.chunk.run(b.ctx, b.d)
 	first := b.taken - len(b.calls)
 	outcomes := make([]BatchOutcome[R], len(b.calls))
+	traced := b.d.tracedBatch(b.ctx)
 	for i, e := range b.chunk.entries {
 		out := BatchOutcome[R]{Index: first + i, Call: b.calls[i], Err: e.err}
 		if e.c != nil {
-			out.Result, out.Err = answerStatement[R](b.ctx, b.d, e.c.req, e.s, e.err)
+			out.Result, out.Err = answerStatement[R](traced, b.d, e.c.req, e.s, e.err)
 		}
-		b.count(e, out.Err)
+		b.tally.count(out.Call, e, out.Err)
 		outcomes[i] = out
 	}
 	b.chunk.clear()
 	b.calls = b.calls[:0]
 	if b.opts.Progress != nil {
-		b.opts.Progress(b.progress)
+		b.opts.Progress(b.tally.BatchProgress)
 	}
 	for _, out := range outcomes {
 		if !b.yield(out) {
@@ -161,18 +165,4 @@ func (b *batch[R]) flush() bool {
 		}
 	}
 	return true
-}
-
-func (b *batch[R]) count(e *entry, err error) {
-	b.progress.Calls++
-	if err != nil {
-		b.progress.Failed++
-	}
-	switch {
-	case e.s.rec.outcome == "":
-	case e.s.executed:
-		b.progress.Executed++
-	default:
-		b.progress.Replayed++
-	}
 }

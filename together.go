@@ -58,10 +58,13 @@ func DoTogether[R any](ctx context.Context, d *Deduper, calls []StatementCall) (
 		}
 		t.add(c, nil)
 	}
+	began := time.Now()
 	bad, err := t.run(ctx, d)
 	if err != nil && bad == nil {
 		return nil, err
 	}
+	traced := d.tracedBatch(ctx)
+	var tally batchTally
 	results := make([]Result[R], len(calls))
 	var first error
 	for i, e := range t.entries {
@@ -69,7 +72,8 @@ func DoTogether[R any](ctx context.Context, d *Deduper, calls []StatementCall) (
 			continue
 		}
 		var own error
-		results[i], own = answerStatement[R](ctx, d, e.c.req, e.s, orElse(err, e.err))
+		results[i], own = answerStatement[R](traced, d, e.c.req, e.s, orElse(err, e.err))
+		tally.count(calls[i].Call, e, own)
 		if own != nil && first == nil {
 			first = batchError(i, calls[i].Call, own)
 		}
@@ -77,6 +81,7 @@ func DoTogether[R any](ctx context.Context, d *Deduper, calls []StatementCall) (
 	if bad != nil {
 		return nil, first
 	}
+	d.traceBatch(ctx, tally, time.Since(began))
 	return results, first
 }
 
