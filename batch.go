@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"time"
 )
 
 // StatementCall is a call and its effect.
@@ -93,6 +94,8 @@ func DoBatch[R any](ctx context.Context, d *Deduper, calls iter.Seq[StatementCal
 			return
 		}
 		b := &batch[R]{ctx: ctx, d: d, opts: o, yield: yield}
+		began := time.Now()
+		defer func() { d.traceBatch(ctx, b.tally, time.Since(began)) }()
 		for call := range calls {
 			if !b.take(call) {
 				return
@@ -124,11 +127,11 @@ type batch[R any] struct {
 	opts  BatchOptions
 	yield func(BatchOutcome[R]) bool
 
-	parts    parts
-	asked    []Call
-	calls    []*call // of asked; one that cannot be taken has an err
-	taken    int
-	progress BatchProgress
+	parts parts
+	asked []Call
+	calls []*call // of asked; one that cannot be taken has an err
+	taken int
+	tally batchTally
 }
 
 // take takes one call, and reports whether to go on.
@@ -154,17 +157,18 @@ func (b *batch[R]) flush() bool {
 	b.parts.run(b.ctx, b.d, b.calls)
 	first := b.taken - len(b.calls)
 	outcomes := make([]BatchOutcome[R], len(b.calls))
+	traced := b.d.tracedBatch(b.ctx)
 	for i, c := range b.calls {
 		out := BatchOutcome[R]{Index: first + i, Call: b.asked[i], Err: c.err}
 		if c.own != nil {
-			out.Result, out.Err = answerStatement[R](b.ctx, c, c.err)
+			out.Result, out.Err = answerStatement[R](traced, c, c.err)
 		}
-		b.count(c, out.Err)
+		b.tally.count(out.Call, c, out.Err)
 		outcomes[i] = out
 	}
 	b.asked, b.calls = b.asked[:0], b.calls[:0]
 	if b.opts.Progress != nil {
-		b.opts.Progress(b.progress)
+		b.opts.Progress(b.tally.BatchProgress)
 	}
 	for _, out := range outcomes {
 		if !b.yield(out) {
@@ -172,18 +176,4 @@ func (b *batch[R]) flush() bool {
 		}
 	}
 	return true
-}
-
-func (b *batch[R]) count(c *call, err error) {
-	b.progress.Calls++
-	if err != nil {
-		b.progress.Failed++
-	}
-	switch {
-	case c.rec.Outcome == "":
-	case c.executed:
-		b.progress.Executed++
-	default:
-		b.progress.Replayed++
-	}
 }

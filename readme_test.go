@@ -95,6 +95,7 @@ func replyRefusal(code, message string) error
 func retryLater(dedup.Call) error
 func enqueueMail(context.Context, pgx.Tx, Ticket) error
 func account(*http.Request) (string, error)
+func authenticated(http.Handler) http.Handler
 func createTicket(http.ResponseWriter, *http.Request)
 
 func _(ctx context.Context) (err error) {

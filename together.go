@@ -61,10 +61,13 @@ func DoTogether[R any](ctx context.Context, d *Deduper, calls []StatementCall) (
 		}
 		t.calls = append(t.calls, s.member())
 	}
+	began := time.Now()
 	bad, err := t.run(ctx, d)
 	if err != nil && bad == nil {
 		return nil, err
 	}
+	traced := d.tracedBatch(ctx)
+	var tally batchTally
 	results := make([]Result[R], len(calls))
 	var first error
 	for i, c := range t.calls {
@@ -72,7 +75,8 @@ func DoTogether[R any](ctx context.Context, d *Deduper, calls []StatementCall) (
 			continue
 		}
 		var own error
-		results[i], own = answerStatement[R](ctx, c, cmp.Or(err, c.err))
+		results[i], own = answerStatement[R](traced, c, cmp.Or(err, c.err))
+		tally.count(calls[i].Call, c, own)
 		if own != nil && first == nil {
 			first = batchError(i, calls[i].Call, own)
 		}
@@ -80,6 +84,7 @@ func DoTogether[R any](ctx context.Context, d *Deduper, calls []StatementCall) (
 	if bad != nil {
 		return nil, first
 	}
+	d.traceBatch(ctx, tally, time.Since(began))
 	return results, first
 }
 

@@ -220,7 +220,7 @@ func TestSlogTracer(t *testing.T) {
 			require.Equal(t, "pay", replay["tool"])
 			require.Equal(t, "acme", replay["scope"])
 			require.Equal(t, dedup.KeyHash("k"+secret), replay["key_hash"])
-			require.Positive(t, replay["age"])
+			require.Positive(t, replay["age_seconds"])
 			_, err := time.Parse(time.RFC3339Nano, replay["first_at"].(string))
 			require.NoError(t, err)
 			require.Equal(t, show, bytes.Contains(log.Bytes(), []byte(`"key":"k`+secret)))

@@ -28,6 +28,7 @@ type tracers struct {
 	broken    []BrokenTracer
 	reset     []ResetTracer
 	swept     []SweptTracer
+	batch     []batchTracer
 }
 
 func newTracers(t Tracer) (tracers, error) {
@@ -57,6 +58,7 @@ func (ts *tracers) add(t Tracer) error {
 	taken = collect(&ts.broken, t) || taken
 	taken = collect(&ts.reset, t) || taken
 	taken = collect(&ts.swept, t) || taken
+	taken = collect(&ts.batch, t) || taken
 	if !taken {
 		return &OptionsError{Option: "Tracer", Reason: "implements none of the tracer interfaces; is it a value where a pointer is needed?"}
 	}

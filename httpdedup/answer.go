@@ -90,6 +90,9 @@ func (a *answer) body() []byte {
 // request that made it, whose COMMIT was found out about afterwards.
 func (a *answer) replay(w http.ResponseWriter, marked bool) {
 	for name, values := range a.Header {
+		if name == "Vary" {
+			values = union(w.Header()[name], values)
+		}
 		w.Header()[name] = values
 	}
 	w.Header().Del(replayedHeader)
@@ -97,6 +100,17 @@ func (a *answer) replay(w http.ResponseWriter, marked bool) {
 		w.Header().Set(replayedHeader, "true")
 	}
 	send(w, a.Status, a.body())
+}
+
+// union returns the lines of a, and those of b that are not among them.
+func union(a, b []string) []string {
+	all := slices.Clone(a)
+	for _, line := range b {
+		if !slices.Contains(all, line) {
+			all = append(all, line)
+		}
+	}
+	return all
 }
 
 // first sends the answer of the handler that has just run, with all its headers.

@@ -22,10 +22,12 @@ import (
 // is.
 //
 //	Method            as sent
+//	Host              in lower case, unless Options.AnyHost leaves it out
 //	Path              as sent, escapes and all
 //	Query             by value: the order of different names does not count
 //	Content-Encoding  where the body has one
-//	Content-Type      where there is a body; of JSON without parameters
+//	Content-Type      where there is a body; of JSON without parameters, and a
+//	                  charset in lower case
 //	body.title        a member of a body that is a JSON object, by value
 //	body              another JSON value, or the SHA-256 of other bytes
 //
@@ -33,6 +35,7 @@ import (
 // make another request of it.
 const (
 	argMethod          = "Method"
+	argHost            = "Host"
 	argPath            = "Path"
 	argQuery           = "Query"
 	argContentEncoding = "Content-Encoding"
@@ -42,8 +45,11 @@ const (
 )
 
 // requestArgs returns the arguments of a request as JSON text, or refuses it.
-func requestArgs(r *http.Request, body []byte) (json.RawMessage, error) {
+func requestArgs(r *http.Request, body []byte, withHost bool) (json.RawMessage, error) {
 	args := map[string]any{argMethod: r.Method, argPath: requestPath(r)}
+	if withHost {
+		args[argHost] = strings.ToLower(r.Host)
+	}
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		return nil, refuse(kindInvalidRequest, "The query is malformed. Escape it: a percent sign needs two hex digits behind it, and a semicolon is %3B.")
@@ -140,6 +146,9 @@ func contentType(lines []string) (mediaType string, isJSON bool, err error) {
 	}
 	if essence == "application/json" || strings.HasSuffix(essence, "+json") {
 		return essence, true, nil
+	}
+	if charset, ok := params["charset"]; ok {
+		params["charset"] = strings.ToLower(charset)
 	}
 	if mediaType = mime.FormatMediaType(essence, params); mediaType == "" {
 		return "", false, malformed

@@ -13,7 +13,7 @@ import (
 
 // asked is a request as the tests write it: the target, then headers that count,
 // then the body.
-type asked struct{ method, target, contentType, encoding, body string }
+type asked struct{ method, target, contentType, encoding, body string } // target may begin with a host
 
 func (a asked) fingerprint(t testing.TB) (dedup.Fingerprint, error) {
 	t.Helper()
@@ -24,7 +24,7 @@ func (a asked) fingerprint(t testing.TB) (dedup.Fingerprint, error) {
 	if a.encoding != "" {
 		r.Header.Set("Content-Encoding", a.encoding)
 	}
-	args, err := requestArgs(r, []byte(a.body))
+	args, err := requestArgs(r, []byte(a.body), true)
 	if err != nil {
 		return dedup.Fingerprint{}, err
 	}
@@ -38,6 +38,9 @@ func TestRequestArgs(t *testing.T) {
 	groups := [][]asked{
 		{{"POST", "/a", "", "", ""}, {"POST", "/a?", "", "", ""}, {"POST", "/a", js, "", ""}, {"POST", "/a", "", "gzip", ""}},
 		{{"PUT", "/a", "", "", ""}},
+		{{"POST", "http://shop-a.example/a", "", "", ""}, {"POST", "http://Shop-A.Example/a", "", "", ""}},
+		{{"POST", "http://shop-b.example/a", "", "", ""}},
+		{{"POST", "http://shop-a.example:8080/a", "", "", ""}},
 		{{"POST", "/b", "", "", ""}},
 		{{"POST", "/a/b", "", "", ""}},
 		{{"POST", "/a%2Fb", "", "", ""}},
@@ -63,7 +66,9 @@ func TestRequestArgs(t *testing.T) {
 		{{"POST", "/a", "", "", `{}`}},
 		{{"POST", "/a", "", "", `{ }`}},
 		{{"POST", "/a", "text/plain", "", `{}`}, {"POST", "/a", "Text/Plain", "", `{}`}},
-		{{"POST", "/a", "text/plain; charset=utf-8", "", `{}`}, {"POST", "/a", `text/plain;charset="utf-8"`, "", `{}`}},
+		{{"POST", "/a", "text/plain; charset=utf-8", "", `{}`}, {"POST", "/a", `text/plain;charset="utf-8"`, "", `{}`}, {"POST", "/a", "text/plain; Charset=UTF-8", "", `{}`}},
+		{{"POST", "/a", "text/plain; charset=utf-8; version=a", "", `{}`}},
+		{{"POST", "/a", "text/plain; charset=utf-8; version=A", "", `{}`}},
 		{{"POST", "/a", "text/plain", "", "\xff"}},
 		{{"POST", "/a", "text/plain", "", "\xfe"}},
 	}

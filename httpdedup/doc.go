@@ -3,8 +3,8 @@
 // and whoever sends the request again gets that answer.
 //
 //	m, err := httpdedup.New(d, httpdedup.Options{Scope: account})
-//	mux.Handle("POST /orders", m.Wrap("create_order", http.HandlerFunc(createOrder)))
-//	mux.Handle("GET /operations/{tool}/{key}", m.Operations())
+//	mux.Handle("POST /orders", authenticated(m.Wrap("create_order", http.HandlerFunc(createOrder))))
+//	mux.Handle("GET /operations/{tool}/{key}", authenticated(m.Operations()))
 //
 //	func createOrder(w http.ResponseWriter, r *http.Request) {
 //		tx, _ := httpdedup.Tx(r.Context())
@@ -26,18 +26,17 @@
 //
 // A replay has the status, the body byte for byte, the headers that
 // [Options].Headers names, and "Idempotency-Replayed: true". The first answer has
-// all headers of the handler, Set-Cookie too, and not that one. So layers that
-// set headers for every answer (CORS, tracing) belong around this one.
+// all headers of the handler, Set-Cookie too, and not that one.
 //
 // A handler that answers with an error because one of its statements failed runs
 // again if the fault may pass, such as a deadlock; see [dedup.IsTransient].
 //
 // # What a request is
 //
-// The same key must come with the same request: method, path, query, and body with
-// its Content-Type and Content-Encoding. JSON counts by value, other bodies by their
-// bytes, and no other header counts. Another request under the key is answered with
-// 422, which names what differs.
+// The same key must come with the same request: method, host, path, query, and body
+// with its Content-Type and Content-Encoding. JSON counts by value, other bodies by
+// their bytes, and no other header counts. Another request under the key is answered
+// with 422, which names what differs. [Options].AnyHost leaves the host out.
 //
 // The key belongs to scope and tool: other clients and other tools have theirs.
 //
@@ -62,6 +61,22 @@
 // repeats a key or a value of the request. The file problems.md explains each, and
 // lists malformed requests with their answers; [Middleware.Operations] has three
 // more.
+//
+// # The order of layers
+//
+// Authentication and authorization belong around the middleware. A replay is sent
+// without the handler, and so without any layer inside. Where [Options].Scope takes
+// the caller from what the authentication has put into the request's context, the
+// other order is refused: there is no scope.
+//
+// Layers that set headers for every answer (CORS, tracing), limit bodies, decompress
+// them or compress answers belong around it too. What reads bodies or parses forms
+// belongs inside; see [ErrBodyRead].
+//
+// Inside, requests say Accept-Encoding: identity. An answer is replayed to requests
+// that may accept other encodings than the first one, so a layer inside must not
+// encode it. What the handler chooses by other headers, such as Accept-Language, is
+// replayed as the first request got it.
 //
 // # What it refuses
 //

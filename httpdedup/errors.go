@@ -13,10 +13,21 @@ var (
 
 	// ErrBodyRead: a layer around, or Options.Scope or Tool, has read the request's
 	// body, or the beginning of it, and put nothing in its place, so that it cannot
-	// be compared with a retry's. A body of chunks without a byte in them looks the
-	// same: a client that has nothing to send sends Content-Length: 0. Told to
-	// Options.OnError; the client is answered with 500, and nothing has run.
-	ErrBodyRead = errors.New("httpdedup: the body was read before the middleware: put what parses forms or bodies behind it, or give the request its body back")
+	// be compared with a retry's. Told to Options.OnError; the client is answered with
+	// 500, and nothing has run.
+	//
+	// It is found where Scope or Tool has read, where the body is closed, where a form
+	// was parsed, and where fewer bytes are left than Content-Length says. A layer that
+	// changes the length of a body, as decompression does, should set r.ContentLength
+	// to -1; else a body that it makes shorter is refused here if it is empty or
+	// stands in an http.MaxBytesReader.
+	//
+	// It cannot be found where the request has no Content-Length (chunks, HTTP/2) and a
+	// layer has read the body without closing it: such a body counts as empty if all of
+	// it was read, and as what is left otherwise. The same holds for the beginning of a
+	// body that a layer has replaced. The handler gets no more of it either. Then two
+	// requests that differ in what was read are one under the same key.
+	ErrBodyRead = errors.New("httpdedup: the body was read before the middleware: put what parses forms or bodies behind it, or give the request its body back; a layer that changes its length sets ContentLength to -1")
 
 	// ErrResponse: a handler answered in a way that cannot be stored, so that its
 	// work was rolled back. The error is a *[ResponseError]. Told to Options.OnError.

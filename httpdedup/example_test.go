@@ -18,7 +18,8 @@ import (
 	"github.com/tooldedup/dedup/internal/pgtest"
 )
 
-// A client that lost its answer sends the request again, with the same key.
+// A client that lost its answer sends the request again, with the same key. Who it is
+// is found out around the middleware, so that nobody else gets the answer.
 func ExampleMiddleware() {
 	pool, done := exampleDatabase(`CREATE TABLE orders (id int GENERATED ALWAYS AS IDENTITY, item text)`)
 	defer done()
@@ -28,7 +29,7 @@ func ExampleMiddleware() {
 	m, err := httpdedup.New(d, httpdedup.Options{Scope: account})
 	must(err)
 	mux := http.NewServeMux()
-	mux.Handle("POST /orders", m.Wrap("create_order", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	createOrder := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var order struct{ Item string }
 		if err := json.NewDecoder(r.Body).Decode(&order); err != nil {
 			http.Error(w, "send an item", http.StatusBadRequest) // rolls back, and is not kept
@@ -42,8 +43,9 @@ func ExampleMiddleware() {
 		}
 		w.Header().Set("Location", fmt.Sprintf("/orders/%d", id))
 		w.WriteHeader(http.StatusCreated) // sent once it is committed
-	})))
-	mux.Handle("GET /operations/{tool}/{key}", m.Operations())
+	})
+	mux.Handle("POST /orders", authenticatedByPassword(m.Wrap("create_order", createOrder)))
+	mux.Handle("GET /operations/{tool}/{key}", authenticatedByPassword(m.Operations()))
 
 	for range 2 {
 		fmt.Println(send(mux, "POST", "/orders", `"8e03978e"`, `{"item": "lamp"}`))
@@ -68,10 +70,10 @@ func ExampleFinal() {
 	must(err)
 
 	mux := http.NewServeMux()
-	mux.Handle("POST /charges", m.Wrap("charge", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	mux.Handle("POST /charges", authenticatedByPassword(m.Wrap("charge", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		httpdedup.Final(r.Context())
 		w.WriteHeader(http.StatusPaymentRequired)
-	})))
+	}))))
 	for range 2 {
 		fmt.Println(send(mux, "POST", "/charges", `"k1"`, ""))
 	}
@@ -91,10 +93,10 @@ func ExampleMiddleware_Operations() {
 	must(err)
 
 	mux := http.NewServeMux()
-	mux.Handle("GET /operations/{tool}/{key}", m.Operations())
-	mux.Handle("POST /exports", m.Wrap("export", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	mux.Handle("GET /operations/{tool}/{key}", authenticatedByPassword(m.Operations()))
+	mux.Handle("POST /exports", authenticatedByPassword(m.Wrap("export", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, `{"rows": 3}`)
-	})))
+	}))))
 	look := func() {
 		var operation struct {
 			State    string
@@ -115,11 +117,25 @@ func ExampleMiddleware_Operations() {
 	// done 200 3
 }
 
-// account is the examples' way to tell who sends a request.
+// authenticatedByPassword is the examples' authentication. It puts the account into
+// the request's context.
+func authenticatedByPassword(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name, password, ok := r.BasicAuth()
+		if !ok || password != "secret" {
+			w.Header().Set("WWW-Authenticate", "Basic")
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), accountKey{}, name)))
+	})
+}
+
+// account is the examples' scope: what the authentication has found out.
 func account(r *http.Request) (string, error) {
-	name, password, ok := r.BasicAuth()
-	if !ok || password != "secret" {
-		return "", &httpdedup.ScopeError{Status: http.StatusUnauthorized, Challenge: "Basic", Err: errors.New("no password")}
+	name, ok := r.Context().Value(accountKey{}).(string)
+	if !ok {
+		return "", &httpdedup.ScopeError{Status: http.StatusUnauthorized, Challenge: "Basic", Err: errors.New("the request has not been authenticated")}
 	}
 	return name, nil
 }

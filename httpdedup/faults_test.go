@@ -163,7 +163,9 @@ func TestStrangeRecord(t *testing.T) {
 	t.Parallel()
 	s := open(t, httpdedup.Options{})
 	s.handle("POST /orders", "create_order", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) })
-	call := dedup.Call{Scope: "acme", Tool: "create_order", Key: "k1", Args: map[string]string{"Method": "POST", "Path": "/orders"}}
+	call := dedup.Call{Scope: "acme", Tool: "create_order", Key: "k1", Args: map[string]string{
+		"Method": "POST", "Host": strings.TrimPrefix(s.srv.URL, "http://"), "Path": "/orders",
+	}}
 	_, err := dedup.Do(t.Context(), s.d, call, func(context.Context, pgx.Tx) (int, error) { return 7, nil })
 	require.NoError(t, err)
 	require.Equal(t, "internal", s.post(t, "k1", "").problem(t).Type)

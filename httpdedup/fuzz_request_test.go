@@ -95,7 +95,7 @@ func through(t *testing.T, h http.Handler, wire []byte) (got reply, safe, ok boo
 	}
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r.WithContext(t.Context()))
-	safe = slices.Contains([]string{http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace}, r.Method)
+	safe = slices.Contains([]string{http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, "QUERY"}, r.Method)
 	return reply{w.Code, w.Header(), w.Body.String()}, safe, true
 }
 

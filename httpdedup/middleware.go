@@ -43,7 +43,7 @@ func New(d *dedup.Deduper, opts Options) (*Middleware, error) {
 // through its ResponseWriter before it returns, and may run more than once for one
 // request, with all runs but one rolled back.
 //
-// GET, HEAD, OPTIONS and TRACE are passed on to h as they are, with no key and no
+// GET, HEAD, OPTIONS, TRACE and QUERY are passed on to h as they are, with no key and no
 // transaction. Any other method needs a key, those that are idempotent by
 // themselves too: a PUT that is sent again late would undo what came after it.
 //
@@ -96,8 +96,7 @@ func (m *Middleware) call(scope, tool, key string, args json.RawMessage) dedup.C
 }
 
 func (m *Middleware) serve(w http.ResponseWriter, r *http.Request, tool string, next http.Handler) {
-	switch r.Method {
-	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
+	if safe(r.Method) {
 		next.ServeHTTP(w, r)
 		return
 	}
@@ -114,9 +113,20 @@ func (m *Middleware) serve(w http.ResponseWriter, r *http.Request, tool string, 
 	m.answer(w, j, result, err)
 }
 
+// safe reports whether a method only reads, by its definition. QUERY is GET with a
+// body.
+func safe(method string) bool {
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, "QUERY":
+		return true
+	}
+	return false
+}
+
 // admit makes a call of a request, or says why there is none. Who asks comes
 // first: whoever may not is told nothing else.
 func (m *Middleware) admit(w http.ResponseWriter, r *http.Request, tool string) (dedup.Call, []byte, error) {
+	unwatch := watchBody(r)
 	scope, err := m.scope(r)
 	if err != nil {
 		return dedup.Call{}, nil, err
@@ -131,11 +141,14 @@ func (m *Middleware) admit(w http.ResponseWriter, r *http.Request, tool string) 
 	if tool == "" {
 		return dedup.Call{}, nil, ErrToolUnnamed
 	}
+	if err := unwatch(); err != nil {
+		return dedup.Call{}, nil, err
+	}
 	body, err := readBody(w, r, m.opts.MaxBody)
 	if err != nil {
 		return dedup.Call{}, nil, err
 	}
-	args, err := requestArgs(r, body)
+	args, err := requestArgs(r, body, !m.opts.AnyHost)
 	return m.call(scope, tool, key, args), body, err
 }
 

@@ -21,7 +21,7 @@ func TestSafeMethods(t *testing.T) {
 		w.Header().Set("X-Inside", fmt.Sprint(inside))
 		w.(http.Flusher).Flush()
 	})
-	for _, method := range []string{"GET", "HEAD", "OPTIONS", "TRACE"} {
+	for _, method := range []string{"GET", "HEAD", "OPTIONS", "TRACE", "QUERY"} {
 		for _, key := range []string{"", "k1"} {
 			r, err := http.NewRequestWithContext(t.Context(), method, s.srv.URL+"/orders", nil) // of nobody
 			require.NoError(t, err)

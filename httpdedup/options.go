@@ -40,6 +40,13 @@ type Options struct {
 	// chi.RouteContext(r.Context()).RoutePattern(), behind r.With or in r.Group.
 	Tool func(r *http.Request) string
 
+	// AnyHost leaves the host out of what must be the same when a key comes again.
+	// Set it where one service is reached under several names and a retry may use
+	// another one than the first request, or where a proxy passes on names of its
+	// own. Hosts that are tenants belong into Scope. Default false: a key that comes
+	// back for another host is answered with 422.
+	AnyHost bool
+
 	// MaxBody is the most bytes that a request's body may have. More is answered
 	// with 413. Default 1 MiB. JSON may have 16 MiB at most ([dedup.MaxArgsSize]).
 	MaxBody int64
@@ -53,9 +60,10 @@ type Options struct {
 	// Headers are stored with an answer and come with its replays; of what else the
 	// handler sets, only the first answer knows. They replace the default:
 	// Content-Disposition, Content-Encoding, Content-Language, Content-Location,
-	// Content-Type, ETag, Last-Modified, Link, Location and X-Content-Type-Options.
-	// An empty list that is not nil stores none. Set-Cookie and other headers of one connection or one
-	// login are refused by New.
+	// Content-Type, ETag, Last-Modified, Link, Location, Vary and X-Content-Type-Options.
+	// An empty list that is not nil stores none. A replay's Vary has the stored names
+	// beside those that layers around have set. Set-Cookie and other headers of one
+	// connection or one login are refused by New.
 	Headers []string
 
 	// ReusedStatus answers a key that was used before with another request: 422 as
@@ -150,7 +158,7 @@ func headerNames(names []string) (canonical []string, err error) {
 	if names == nil {
 		names = []string{
 			"Content-Disposition", "Content-Encoding", "Content-Language", "Content-Location",
-			"Content-Type", "ETag", "Last-Modified", "Link", "Location", "X-Content-Type-Options",
+			"Content-Type", "ETag", "Last-Modified", "Link", "Location", "Vary", "X-Content-Type-Options",
 		}
 	}
 	for _, name := range names {

@@ -2,8 +2,10 @@ package httpdedup_test
 
 import (
 	"compress/gzip"
+	"context"
 	"io"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 
@@ -11,62 +13,6 @@ import (
 
 	"github.com/tooldedup/dedup/httpdedup"
 )
-
-// A body that somebody has read before the middleware cannot be compared. It must
-// not count as none: then every form under one key would be the same request.
-func TestBodyReadBefore(t *testing.T) {
-	t.Parallel()
-	const form = "application/x-www-form-urlencoded"
-	for name, c := range map[string]struct {
-		outer func(*http.Request)
-		scope func(*http.Request)
-		size  int64
-	}{
-		"Form":          {outer: func(r *http.Request) { _ = r.ParseForm() }},
-		"Chunked":       {outer: func(r *http.Request) { _ = r.ParseForm() }, size: -1},
-		"DrainedChunks": {outer: func(r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }, size: -1},
-		"Sniffed":       {outer: func(r *http.Request) { _, _ = io.ReadFull(r.Body, make([]byte, 5)) }},
-		"Drained":       {outer: func(r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }},
-		"Scope":         {scope: func(r *http.Request) { _ = r.FormValue("item") }},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := open(t, httpdedup.Options{Scope: func(r *http.Request) (string, error) {
-				if c.scope != nil {
-					c.scope(r)
-				}
-				return tenant(r)
-			}})
-			wrapped := s.m.Wrap("create_order", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if _, err := insert(r.Context(), r.FormValue("item")); err != nil {
-					panic(err)
-				}
-				_, _ = io.WriteString(w, r.FormValue("item"))
-			}))
-			s.mux.HandleFunc("POST /orders", func(w http.ResponseWriter, r *http.Request) {
-				if c.outer != nil {
-					c.outer(r)
-				}
-				wrapped.ServeHTTP(w, r)
-			})
-			for _, body := range []string{"item=lamp", "item=chair"} {
-				got := s.post(t, "k1", body, func(r *http.Request) {
-					r.Header.Set("Content-Type", form)
-					if c.size != 0 {
-						r.ContentLength = c.size
-					}
-				})
-				require.Equal(t, http.StatusInternalServerError, got.status, got.body)
-				require.Equal(t, "internal", got.problem(t).Type)
-				told := s.told()
-				require.Len(t, told, 1)
-				require.ErrorIs(t, told[0], httpdedup.ErrBodyRead)
-			}
-			require.Zero(t, s.count(t, "orders"))
-			require.Zero(t, s.count(t, "tool_dedup"))
-		})
-	}
-}
 
 // compressed is a layer that compresses for whoever asks for it, and says so before
 // it passes the request on, as gorilla's CompressHandler does. Some do not think of
@@ -143,4 +89,120 @@ func TestStrippedPath(t *testing.T) {
 	got := s.do(t, http.MethodPost, "/south/orders", "k1", `{"item": "lamp"}`)
 	require.Equal(t, http.StatusUnprocessableEntity, got.status)
 	require.Equal(t, []string{"Path"}, got.problem(t).Changed)
+}
+
+// What an inner layer would encode for the first request is stored, and replayed to
+// requests that do not accept it. So it is not asked to encode.
+func TestInnerEncodingIsNotStored(t *testing.T) {
+	t.Parallel()
+	s := open(t, httpdedup.Options{})
+	s.mux.Handle("POST /orders", s.m.Wrap("create_order", compressed(http.HandlerFunc(order), true)))
+	for i, accepted := range []string{"gzip", "identity", ""} {
+		got := s.post(t, "k1", `{"item": "lamp"}`, func(r *http.Request) { r.Header["Accept-Encoding"] = []string{accepted} })
+		require.Equal(t, i > 0, got.replayed())
+		require.Empty(t, got.header.Values("Content-Encoding"))
+		require.Equal(t, "{\"id\":1,\"item\":\"lamp\"}\n", got.body)
+	}
+}
+
+// A replay says by which headers its answer was chosen, as the first answer did, and
+// keeps what the layers around say of theirs.
+func TestVaryIsStored(t *testing.T) {
+	t.Parallel()
+	s := open(t, httpdedup.Options{})
+	wrapped := s.m.Wrap("create_order", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Add("Vary", "Accept-Language")
+		w.WriteHeader(http.StatusCreated)
+	}))
+	s.mux.HandleFunc("POST /orders", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Add("Vary", r.Header.Get("X-Layer"))
+		wrapped.ServeHTTP(w, r)
+	})
+	from := func(layer string) func(*http.Request) {
+		return func(r *http.Request) { r.Header.Set("X-Layer", layer) }
+	}
+	require.Equal(t, []string{"Origin", "Accept-Language"}, s.post(t, "k1", "", from("Origin")).header.Values("Vary"))
+	require.Equal(t, []string{"Origin", "Accept-Language"}, s.post(t, "k1", "", from("Origin")).header.Values("Vary"))
+	require.Equal(t, []string{"Cookie", "Origin", "Accept-Language"}, s.post(t, "k1", "", from("Cookie")).header.Values("Vary"))
+}
+
+// A shop's answer is not another shop's, though both are one service.
+func TestHost(t *testing.T) {
+	t.Parallel()
+	at := func(host string) func(*http.Request) { return func(r *http.Request) { r.Host = host } }
+	s := open(t, httpdedup.Options{})
+	s.handle("POST /orders", "create_order", order)
+	const body = `{"item": "lamp"}`
+	require.Equal(t, http.StatusCreated, s.post(t, "k1", body, at("shop-a.example")).status)
+	require.True(t, s.post(t, "k1", body, at("Shop-A.example")).replayed())
+	got := s.post(t, "k1", body, at("shop-b.example"))
+	require.Equal(t, http.StatusUnprocessableEntity, got.status)
+	require.Equal(t, []string{"Host"}, got.problem(t).Changed)
+
+	s = open(t, httpdedup.Options{AnyHost: true})
+	s.handle("POST /orders", "create_order", order)
+	require.Equal(t, http.StatusCreated, s.post(t, "k1", body, at("shop-a.example")).status)
+	require.True(t, s.post(t, "k1", body, at("shop-b.example")).replayed())
+}
+
+type accountKey struct{}
+
+// authenticated is an authentication layer: it puts the account into the request's
+// context.
+func authenticated(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name, err := tenant(r)
+		if err != nil {
+			http.Error(w, "who are you?", http.StatusUnauthorized)
+			return
+		}
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), accountKey{}, name)))
+	})
+}
+
+// The README's layers do not replay to a client without credentials. Layers in the
+// other order do, where the scope does not come from the authentication; where it
+// does, they answer nobody.
+func TestAuthenticationIsAround(t *testing.T) {
+	t.Parallel()
+	readme, err := os.ReadFile("../README.md")
+	require.NoError(t, err)
+	for _, layers := range []string{`authenticated(guard.Wrap("create_ticket", `, `authenticated(guard.Operations())`} {
+		require.True(t, strings.Contains(string(readme), layers), "README.md lacks %s", layers) //nolint:testifylint // which would print all of it
+	}
+
+	byContext := func(r *http.Request) (string, error) {
+		name, _ := r.Context().Value(accountKey{}).(string)
+		return name, nil
+	}
+	byHeader := func(r *http.Request) (string, error) { return r.Header.Get("X-Account"), nil }
+	const body = `{"item": "lamp"}`
+	anonymous := func(r *http.Request) {
+		r.Header.Del("Authorization")
+		r.Header.Set("X-Account", "acme")
+	}
+	known := func(r *http.Request) { r.Header.Set("X-Account", "acme") }
+	for name, c := range map[string]struct {
+		scope         func(*http.Request) (string, error)
+		layers        func(*shop) http.Handler
+		first, replay int
+	}{
+		"Around":         {byContext, func(s *shop) http.Handler { return authenticated(s.m.Wrap("create_order", http.HandlerFunc(order))) }, 201, 401},
+		"AroundByHeader": {byHeader, func(s *shop) http.Handler { return authenticated(s.m.Wrap("create_order", http.HandlerFunc(order))) }, 201, 401},
+		"Inside":         {byContext, func(s *shop) http.Handler { return s.m.Wrap("create_order", authenticated(http.HandlerFunc(order))) }, 403, 403},
+		"InsideByHeader": {byHeader, func(s *shop) http.Handler { return s.m.Wrap("create_order", authenticated(http.HandlerFunc(order))) }, 201, 201},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := open(t, httpdedup.Options{Scope: c.scope})
+			s.mux.Handle("POST /orders", c.layers(s))
+			s.mux.Handle("GET /operations/{tool}/{key}", authenticated(s.m.Operations()))
+			require.Equal(t, c.first, s.post(t, "k1", body, known).status)
+			require.Equal(t, c.first == 201, s.post(t, "k1", body, known).replayed())
+			got := s.post(t, "k1", body, anonymous)
+			require.Equal(t, c.replay, got.status)
+			require.Equal(t, c.replay == 201, got.replayed())
+			require.Equal(t, 401, s.do(t, http.MethodGet, "/operations/create_order/k1", "", "", anonymous).status)
+		})
+	}
 }

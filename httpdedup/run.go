@@ -27,7 +27,7 @@ type runKey struct{}
 // handler: what uses it later gets pgx.ErrTxClosed.
 //
 // ok is false outside of a handler that [Middleware.Wrap] has wrapped, and for
-// GET, HEAD, OPTIONS and TRACE, which it passes on.
+// GET, HEAD, OPTIONS, TRACE and QUERY, which it passes on.
 func Tx(ctx context.Context) (tx pgx.Tx, ok bool) {
 	r, ok := ctx.Value(runKey{}).(*run)
 	if !ok {
@@ -102,10 +102,12 @@ func (j *job) effect(ctx context.Context, tx pgx.Tx) (json.RawMessage, error) {
 }
 
 // serve gives the handler a request of its own, whose body can be read from the
-// beginning.
+// beginning and whose answer is not to be encoded.
 func (j *job) serve(ctx context.Context, rec *recorder) {
 	r := j.r.Clone(ctx)
 	withBody(r, j.body)
+	// The answer is replayed to requests that may accept other encodings.
+	r.Header.Set("Accept-Encoding", "identity")
 	// net/http removes the files of a form for requests that it made.
 	defer func() {
 		if r.MultipartForm != nil {

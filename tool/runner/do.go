@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/tooldedup/dedup"
@@ -25,9 +26,11 @@ import (
 // *[GaveUpError], which says so and wraps the last error. A call that cannot be
 // made as it is, is a *[dedup.InvalidCallError], and nothing was tried.
 //
-// When ctx ends, no further try is begun and a pause ends at once. A pause that
-// would outlast the deadline of ctx is not begun. The try that is under way is
-// waited for; it sees the end in its own context.
+// When ctx ends, no further try is begun and a pause ends at once. The try that is
+// under way is waited for; it sees the end in its own context. Where ctx has a
+// deadline, what a pause adds to a server's Retry-After takes at most half of the
+// time that is left behind it, so that the other half is the next try's. Do gives up
+// before the deadline only where Retry-After does not end before it.
 func Do[R any](ctx context.Context, r *Runner, call Call[R], try func(ctx context.Context, t Try) (R, error)) (Result[R], error) {
 	if err := call.check(); err != nil {
 		return Result[R]{}, err
@@ -127,12 +130,13 @@ func (c *calling[R]) awaitRound(ctx context.Context, round int, err error) error
 	case round >= c.policy.Tries:
 		return c.gaveUp(ErrTriesUsedUp, err)
 	}
-	pause := c.policy.pause(round, retryAfter(err), c.runner.Rand)
+	after, left := retryAfter(err), time.Duration(math.MaxInt64)
 	if deadline, ok := ctx.Deadline(); ok {
-		if left := deadline.Sub(c.runner.Clock.Now()); pause >= left {
-			return c.gaveUp(fmt.Errorf("%w: %s, and %s are left", ErrWaitTooLong, pause, max(left, 0)), err)
+		if left = deadline.Sub(c.runner.Clock.Now()); after >= left {
+			return c.gaveUp(fmt.Errorf("%w: %s, and %s are left", ErrWaitTooLong, after, max(left, 0)), err)
 		}
 	}
+	pause := c.policy.pause(round, after, left, c.runner.Rand)
 	c.runner.OnRetry(ctx, Event{Tool: c.call.Tool, KeyHash: keyHash(c.key), Tries: c.tries, Pause: pause, Err: err})
 	c.pauses = append(c.pauses, pause)
 	select {

@@ -194,18 +194,22 @@ func TestDoObeysRetryAfter(t *testing.T) {
 	require.Equal(t, []time.Duration{32 * time.Second}, b.clock.waited, "the draw comes on top")
 }
 
-func TestDoDoesNotWaitPastTheDeadline(t *testing.T) {
+// The longest draw leaves the next try half of the time behind Retry-After. Only a
+// Retry-After that does not end before the deadline ends the call.
+func TestDoPausesWithinTheDeadline(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		left       time.Duration
 		retryAfter time.Duration
-		waits      bool
+		pause      time.Duration // 0: gives up
 	}{
-		"RetryAfterTooLong": {10 * time.Second, time.Minute, false},
-		"DrawTooLong":       {1500 * time.Millisecond, 0, false},
-		"ExactlyTheRest":    {2 * time.Second, 0, false},
-		"Enough":            {2001 * time.Millisecond, 0, true},
-		"EnoughWithBoth":    {13 * time.Second, 10 * time.Second, true},
+		"RetryAfterTooLong":  {10 * time.Second, time.Minute, 0},
+		"RetryAfterIsAll":    {time.Second, time.Second, 0},
+		"RetryAfterFits":     {1500 * time.Millisecond, time.Second, 1250 * time.Millisecond},
+		"RetryAfterJustFits": {time.Second + 1, time.Second, time.Second},
+		"DrawCapped":         {1500 * time.Millisecond, 0, 750 * time.Millisecond},
+		"DrawFits":           {4 * time.Second, 0, 2 * time.Second},
+		"BothFit":            {14 * time.Second, 10 * time.Second, 12 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -213,8 +217,9 @@ func TestDoDoesNotWaitPastTheDeadline(t *testing.T) {
 			ctx, cancel := context.WithDeadline(t.Context(), b.clock.Now().Add(test.left))
 			defer cancel()
 			_, err := runner.Do(ctx, b.Runner, runner.Call[string]{Tool: "t", Class: tool.Write}, s.try)
-			if test.waits {
+			if test.pause > 0 {
 				require.NoError(t, err)
+				require.Equal(t, []time.Duration{test.pause}, b.clock.waited)
 				return
 			}
 			var gaveUp *runner.GaveUpError

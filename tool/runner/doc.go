@@ -23,8 +23,9 @@
 // [PolicyFor] chooses by class, Call.Policy overrides. Pauses double, and each is
 // drawn evenly from nothing to its bound. A server's Retry-After is a lower bound,
 // on top of which comes the draw; without a deadline in ctx it is waited for
-// however long it is. The numbers are the practice of agent platforms and not a
-// measurement.
+// however long it is. With one, the draw takes at most half of the time behind
+// Retry-After, and Do gives up at once where Retry-After does not end in time. The
+// numbers are the practice of agent platforms and not a measurement.
 //
 // # The key
 //

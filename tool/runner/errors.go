@@ -16,10 +16,9 @@ var (
 	// ErrTriesUsedUp is GaveUpError.Why where the policy allows no further try.
 	ErrTriesUsedUp = errors.New("no try is left")
 
-	// ErrWaitTooLong is wrapped by GaveUpError.Why where the pause before the next
-	// try, such as a server's Retry-After, would have outlasted the deadline of
-	// the call's context. It was not begun.
-	ErrWaitTooLong = errors.New("the pause before the next try outlasts the deadline")
+	// ErrWaitTooLong is wrapped by GaveUpError.Why where a server's Retry-After does
+	// not end before the deadline of the call's context. The pause was not begun.
+	ErrWaitTooLong = errors.New("the server's Retry-After outlasts the deadline")
 
 	// ErrKeyConflict matches every *[KeyConflictError]. Transport and PutMeta
 	// return it.

@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"math"
 	"time"
 
 	"github.com/tooldedup/dedup/tool"
@@ -15,7 +14,8 @@ type Policy struct {
 	// First is the longest that the first pause may be; each further one may be
 	// twice as long, up to Max. A pause is drawn evenly from nothing to that
 	// (full jitter), so that callers who failed together do not come back
-	// together. 0: no pause.
+	// together. Near a deadline a pause takes at most half of the time that is left.
+	// 0: no pause.
 	First time.Duration
 	// Max is the longest that a pause may become, and at least First. 0: 1 minute.
 	// A server's Retry-After is obeyed whatever Max says.
@@ -105,12 +105,14 @@ func (p Policy) check() error {
 	return nil
 }
 
-// pause draws the pause after the nth try. Retry-After is a lower bound, and the
-// draw comes on top of it: a server that is overloaded tells everybody the same.
-func (p Policy) pause(tries int, retryAfter time.Duration, rand func(int64) int64) time.Duration {
-	bound := min(p.bound(tries), math.MaxInt64-1)
-	drawn := time.Duration(rand(int64(bound) + 1))
-	return addCapped(max(retryAfter, 0), drawn)
+// pause draws the pause after the nth try, with left the time to the deadline.
+// Retry-After is a lower bound, and the draw comes on top of it: a server that is
+// overloaded asks the same of everybody. The draw leaves the next try at least half
+// of the time that is left behind Retry-After, which must not be more than left.
+func (p Policy) pause(tries int, retryAfter, left time.Duration, rand func(int64) int64) time.Duration {
+	retryAfter = max(retryAfter, 0)
+	bound := min(p.bound(tries), (left-retryAfter)/2)
+	return retryAfter + time.Duration(rand(int64(bound)+1))
 }
 
 // bound is the longest drawn pause after the nth try, from 1.
@@ -127,11 +129,4 @@ func (p Policy) bound(tries int) time.Duration {
 		bound *= 2
 	}
 	return bound
-}
-
-func addCapped(a, b time.Duration) time.Duration {
-	if a > math.MaxInt64-b {
-		return math.MaxInt64
-	}
-	return a + b
 }

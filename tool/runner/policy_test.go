@@ -85,20 +85,22 @@ func TestPolicyBound(t *testing.T) {
 	}
 }
 
-// Whatever is drawn, a pause lies between Retry-After and that plus the bound,
-// the bound never shrinks and never passes Max.
+// Whatever is drawn, a pause lies between Retry-After and that plus the bound, or plus
+// half of the time behind it, the bound never shrinks and never passes Max.
 func TestPauseBounds(t *testing.T) {
 	t.Parallel()
-	property := func(first, longest uint32, tries uint8, after uint32, seed uint64) bool {
+	property := func(first, longest uint32, tries uint8, after, behind uint32, seed uint64) bool {
 		p := Policy{First: time.Duration(first) + 1, Max: time.Duration(first) + time.Duration(longest) + 1}
 		n := int(tries)%70 + 1
 		random := rand.New(rand.NewPCG(seed, 1))
 		bound := p.bound(n)
-		low, high := time.Duration(after), time.Duration(after)+bound
-		pause := p.pause(n, low, random.Int64N)
-		return pause >= low && pause <= high && bound <= p.Max && bound >= p.First && p.bound(n+1) >= bound &&
-			p.pause(n, low, func(int64) int64 { return 0 }) == low &&
-			p.pause(n, low, func(n int64) int64 { return n - 1 }) == high
+		low := time.Duration(after)
+		left := low + time.Duration(behind) + 1
+		high := low + min(bound, (left-low)/2)
+		pause := p.pause(n, low, left, random.Int64N)
+		return pause >= low && pause <= high && pause < left && bound <= p.Max && bound >= p.First && p.bound(n+1) >= bound &&
+			p.pause(n, low, left, func(int64) int64 { return 0 }) == low &&
+			p.pause(n, low, left, func(n int64) int64 { return n - 1 }) == high
 	}
 	require.NoError(t, quick.Check(property, &quick.Config{MaxCount: 20_000}))
 }
@@ -110,7 +112,7 @@ func TestPauseIsEven(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 7))
 	var tenths [10]int
 	for range draws {
-		pause := KeyedPolicy().pause(2, 0, random.Int64N) // up to 4 s
+		pause := KeyedPolicy().pause(2, 0, math.MaxInt64, random.Int64N) // up to 4 s
 		tenths[min(int(pause*10/(4*time.Second)), 9)]++
 	}
 	for i, n := range tenths {
@@ -122,10 +124,12 @@ func TestPauseDoesNotOverflow(t *testing.T) {
 	t.Parallel()
 	p := Policy{First: math.MaxInt64}
 	last := func(n int64) int64 { return n - 1 }
-	require.Equal(t, time.Duration(math.MaxInt64-1), p.pause(1, 0, last))
-	require.Equal(t, time.Duration(math.MaxInt64), p.pause(1, time.Hour, last))
-	require.Equal(t, time.Duration(math.MaxInt64), KeyedPolicy().pause(1, math.MaxInt64, last))
-	require.Equal(t, 2*time.Second, KeyedPolicy().pause(1, -time.Hour, last))
+	const forever = time.Duration(math.MaxInt64)
+	require.Equal(t, forever/2, p.pause(1, 0, forever, last))
+	require.Equal(t, forever/2+time.Hour/2, p.pause(1, time.Hour, forever, last))
+	require.Equal(t, forever-1, KeyedPolicy().pause(1, forever-2, forever, last))
+	require.Equal(t, forever, KeyedPolicy().pause(1, forever, forever, last))
+	require.Equal(t, 2*time.Second, KeyedPolicy().pause(1, -time.Hour, forever, last))
 }
 
 func TestPolicyCheck(t *testing.T) {

@@ -32,7 +32,8 @@ const (
 func httpHandler(e *executor) (http.Handler, error) {
 	guard := func(_ string, h http.Handler) http.Handler { return h }
 	if e.mode == Dedup {
-		middleware, err := httpdedup.New(e.deduper, httpdedup.Options{Scope: bearerScope})
+		// A retry may go to another worker, at another address.
+		middleware, err := httpdedup.New(e.deduper, httpdedup.Options{Scope: bearerScope, AnyHost: true})
 		if err != nil {
 			return nil, err
 		}

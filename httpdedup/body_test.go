@@ -1,0 +1,213 @@
+package httpdedup_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup/httpdedup"
+)
+
+// A body that somebody has read before the middleware cannot be compared. It must
+// not count as none: then every form under one key would be the same request.
+func TestBodyReadBefore(t *testing.T) {
+	t.Parallel()
+	const form = "application/x-www-form-urlencoded"
+	parse := func(r *http.Request) { _ = r.ParseForm() }
+	drain := func(r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }
+	sniff := func(r *http.Request) { _, _ = io.ReadFull(r.Body, make([]byte, 5)) }
+	for name, c := range map[string]struct {
+		outer func(*http.Request)
+		scope func(*http.Request)
+		size  int64
+	}{
+		"Form":         {outer: parse},
+		"FormChunks":   {outer: parse, size: -1},
+		"Sniffed":      {outer: sniff},
+		"SniffedLimit": {outer: func(r *http.Request) { r.Body = http.MaxBytesReader(nil, r.Body, 100); sniff(r) }},
+		"Drained":      {outer: drain},
+		"DrainedOther": {outer: func(r *http.Request) { drain(r); r.Body = struct{ io.ReadCloser }{r.Body} }},
+		"ClosedChunks": {outer: func(r *http.Request) { drain(r); _ = r.Body.Close() }, size: -1},
+		"Scope":        {scope: parse},
+		"ScopeChunks":  {scope: drain, size: -1},
+		"ScopeSniffs":  {scope: sniff, size: -1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := open(t, httpdedup.Options{Scope: func(r *http.Request) (string, error) {
+				if c.scope != nil {
+					c.scope(r)
+				}
+				return tenant(r)
+			}})
+			wrapped := s.m.Wrap("create_order", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if _, err := insert(r.Context(), r.FormValue("item")); err != nil {
+					panic(err)
+				}
+				_, _ = io.WriteString(w, r.FormValue("item"))
+			}))
+			s.mux.HandleFunc("POST /orders", func(w http.ResponseWriter, r *http.Request) {
+				if c.outer != nil {
+					c.outer(r)
+				}
+				wrapped.ServeHTTP(w, r)
+			})
+			for _, body := range []string{"item=lamp", "item=chair"} {
+				got := s.post(t, "k1", body, func(r *http.Request) {
+					r.Header.Set("Content-Type", form)
+					if c.size != 0 {
+						r.ContentLength = c.size
+					}
+				})
+				require.Equal(t, http.StatusInternalServerError, got.status, got.body)
+				require.Equal(t, "internal", got.problem(t).Type)
+				told := s.told()
+				require.Len(t, told, 1)
+				require.ErrorIs(t, told[0], httpdedup.ErrBodyRead)
+			}
+			require.Zero(t, s.count(t, "orders"))
+			require.Zero(t, s.count(t, "tool_dedup"))
+		})
+	}
+}
+
+// A body that Scope has read and given back is compared as a whole.
+func TestBodyGivenBack(t *testing.T) {
+	t.Parallel()
+	s := open(t, httpdedup.Options{Scope: func(r *http.Request) (string, error) {
+		read, err := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(read))
+		if err != nil {
+			return "", err
+		}
+		return tenant(r)
+	}})
+	s.handle("POST /orders", "create_order", order)
+	require.Equal(t, http.StatusCreated, s.post(t, "k1", `{"item": "lamp"}`).status)
+	require.True(t, s.post(t, "k1", `{"item": "lamp"}`).replayed())
+	require.Equal(t, []string{"body.item"}, s.post(t, "k1", `{"item": "chair"}`).problem(t).Changed)
+	require.Empty(t, s.told())
+}
+
+// A body without Content-Length that has no bytes is an empty body: chunks over
+// HTTP/1.1, and what HTTP/2 clients send who learn only later that there is nothing.
+// It is the same body whether its length was announced or not.
+func TestEmptyBodyOfUnknownLength(t *testing.T) {
+	t.Parallel()
+	for name, version := range map[string]int{"HTTP/1.1": 1, "HTTP/2": 2} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := open(t, httpdedup.Options{})
+			seen := make(chan *http.Request, 3)
+			wrapped := s.m.Wrap("cancel_order", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if _, err := insert(r.Context(), "cancelled"); err != nil {
+					panic(err)
+				}
+			}))
+			server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				seen <- r
+				wrapped.ServeHTTP(w, r)
+			}))
+			protocols := new(http.Protocols)
+			protocols.SetHTTP1(version == 1)
+			protocols.SetUnencryptedHTTP2(version == 2)
+			server.Config.Protocols = protocols
+			server.Start()
+			t.Cleanup(server.Close)
+			transport := &http.Transport{Protocols: protocols}
+			t.Cleanup(transport.CloseIdleConnections)
+
+			for i, size := range []int64{-1, -1, 0} {
+				r := s.request(t, http.MethodPost, "/", "k1", "")
+				r.URL.Host = strings.TrimPrefix(server.URL, "http://")
+				r.Host = "shop.example"
+				if size < 0 {
+					r.Body, r.ContentLength = struct{ io.ReadCloser }{http.NoBody}, -1
+				}
+				res, err := transport.RoundTrip(r)
+				require.NoError(t, err)
+				require.NoError(t, res.Body.Close())
+				came := wait(t, seen)
+				require.Equal(t, version, came.ProtoMajor)
+				require.Equal(t, size, came.ContentLength)
+				require.Equal(t, http.StatusOK, res.StatusCode)
+				require.Equal(t, i > 0, res.Header.Get("Idempotency-Replayed") == "true")
+			}
+			require.Equal(t, 1, s.count(t, "orders"))
+			require.Empty(t, s.told())
+		})
+	}
+}
+
+// A body that a layer around has decompressed is compared as what it is then,
+// whatever that layer says about its length.
+func TestBodyDecompressedBefore(t *testing.T) {
+	t.Parallel()
+	for name, after := range map[string]func(*http.Request){
+		"LengthKept": func(*http.Request) {},
+		"HeaderKept": func(r *http.Request) { r.ContentLength = -1 },
+		"HeaderGone": func(r *http.Request) { r.Header.Del("Content-Length") },
+		"BothGone":   func(r *http.Request) { r.ContentLength = -1; r.Header.Del("Content-Length") },
+		"Limited":    func(r *http.Request) { r.ContentLength = -1; r.Body = http.MaxBytesReader(nil, r.Body, 100) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := open(t, httpdedup.Options{})
+			wrapped := s.m.Wrap("create_order", http.HandlerFunc(order))
+			s.mux.HandleFunc("POST /orders", func(w http.ResponseWriter, r *http.Request) {
+				if r.Header.Get("Content-Encoding") == "gzip" {
+					unzip, err := gzip.NewReader(r.Body)
+					if err != nil {
+						panic(err)
+					}
+					r.Body = unzip
+					r.Header.Del("Content-Encoding")
+					after(r)
+				}
+				wrapped.ServeHTTP(w, r)
+			})
+			post := func(body string, zipped bool) reply {
+				if zipped {
+					return s.post(t, "k1", gzipped(t, body), func(r *http.Request) { r.Header.Set("Content-Encoding", "gzip") })
+				}
+				return s.post(t, "k1", body)
+			}
+			require.Equal(t, http.StatusCreated, post(`{"item": "lamp"}`, true).status)
+			require.True(t, post(`{"item": "lamp"}`, true).replayed())
+			require.True(t, post(`{"item": "lamp"}`, false).replayed())
+			require.Equal(t, []string{"body.item"}, post(`{"item": "chair"}`, true).problem(t).Changed)
+			require.Empty(t, s.told())
+			require.Equal(t, 1, s.count(t, "orders"))
+		})
+	}
+}
+
+func gzipped(t *testing.T, text string) string {
+	t.Helper()
+	var out bytes.Buffer
+	zip := gzip.NewWriter(&out)
+	_, err := io.WriteString(zip, text)
+	require.NoError(t, err)
+	require.NoError(t, zip.Close())
+	return out.String()
+}
+
+// The limit that a 413 names is the one that was exceeded.
+func TestBodyLimitOfAnOuterLayer(t *testing.T) {
+	t.Parallel()
+	s := open(t, httpdedup.Options{MaxBody: 1000})
+	wrapped := s.m.Wrap("create_order", http.HandlerFunc(order))
+	s.mux.Handle("POST /orders", http.MaxBytesHandler(wrapped, 100))
+	for size, limit := range map[int]string{200: "100", 2000: "1000"} {
+		got := s.post(t, "k1", `{"item": "`+strings.Repeat("x", size)+`"}`)
+		require.Equal(t, http.StatusRequestEntityTooLarge, got.status)
+		require.Contains(t, got.problem(t).Detail, "exceeds "+limit+" bytes")
+	}
+	require.Zero(t, s.count(t, "tool_dedup"))
+}
