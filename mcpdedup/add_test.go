@@ -104,7 +104,8 @@ func TestAddToolRegistersAndExposes(t *testing.T) {
 
 type colour [3]uint8
 
-func (c colour) MarshalText() ([]byte, error) { return []byte("red"), nil }
+func (c colour) MarshalText() ([]byte, error)     { return []byte("red"), nil }
+func (c *colour) UnmarshalText(text []byte) error { return nil }
 
 func TestTypesThatWriteTheirOwnJSON(t *testing.T) {
 	t.Parallel()

@@ -29,6 +29,9 @@
 // wins over the argument. Where all clients do so, Options.KeysInMeta leaves the
 // argument out.
 //
+// A key has 1 to 255 characters and no control characters. One that has more than
+// 255 bytes stands for the [dedup.KeyFromIntent] of it.
+//
 // The id of the JSON-RPC request is never a key, because a retry has another,
 // and neither is the MCP session, because a client that reconnects is in a new
 // one.
@@ -61,15 +64,16 @@
 //	lookalike          equals an earlier one under another key           with confirm, if meant
 //	outcome_unknown    may have been committed                           same key
 //	unavailable        met a busy or unreachable database                same key
-//	timeout            ended before there was an answer                  same key
+//	timeout            ended, or was cancelled, without an answer        same key
 //	blocked            may have happened without a record                no
 //	unidentified       comes from nobody that Options.Scope knows        no
 //	session_required   needs a session, and the client named none        in a session
-//	unclassified       is of a tool that [Middleware] was not told of    no
+//	unclassified       is of a tool that [Middleware] was not given      no
 //	failed             failed for a reason that clients are not told     perhaps
 //
 // No text of this package quotes the value of an argument, SQL or anything of the
 // server's; those of a tool's refusal and of Options.Explain are their authors'.
-// What is kept from clients goes to Options.OnError. Requests that are no MCP are
-// answered by the SDK, which quotes some of them to their sender.
+// What is kept from clients goes to Options.OnError. A call of a tool that the server
+// does not have is answered as without this package, by the error -32602. Requests
+// that are no MCP are answered by the SDK, which quotes some of them to their sender.
 package mcpdedup

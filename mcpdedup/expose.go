@@ -47,7 +47,7 @@ func (e *exposed) build() (problems []tool.Problem) {
 		report("Scope", "is PerSession, and Options.Session is missing")
 	}
 	e.spliced = spliceFor(e.info, e.opts)
-	in, err := inputSchema(e.info.In, e.opts.TypeSchemas)
+	in, err := inputSchema(e.info.In, e.opts)
 	if err != nil {
 		report("In", err.Error())
 		return problems
@@ -56,7 +56,16 @@ func (e *exposed) build() (problems []tool.Problem) {
 		report("In", "has a schema that is none of an object; mend it in Options.TypeSchemas")
 		return problems
 	}
-	for _, name := range e.splice(in) {
+	text, err := schemaText(in)
+	if err != nil {
+		report("In", err.Error())
+		return problems
+	}
+	shown, taken, err := e.splice(text)
+	if err != nil {
+		report("In", err.Error())
+	}
+	for _, name := range taken {
 		fix := "rename it"
 		if name == KeyArgument {
 			fix += `, or tag it dedup:"key" if it is the key`
@@ -69,7 +78,7 @@ func (e *exposed) build() (problems []tool.Problem) {
 	}
 	e.tool = &mcp.Tool{
 		Name: e.info.Name, Description: e.info.Description,
-		Annotations: annotations(e.info.Class), InputSchema: in,
+		Annotations: annotations(e.info.Class), InputSchema: shown,
 	}
 	if out != nil {
 		e.tool.OutputSchema = out

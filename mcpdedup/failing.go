@@ -60,6 +60,9 @@ func (f *failing) answer(ctx context.Context, key string, err error) *mcp.CallTo
 }
 
 func (f *failing) tell(ctx context.Context, key string, err error) failure {
+	if cancelled(ctx, err) {
+		return failure{code: CodeTimeout, text: endedText + f.again(key)}
+	}
 	if told, ok := f.misuse(err); ok {
 		return told
 	}
@@ -75,7 +78,7 @@ func (f *failing) tell(ctx context.Context, key string, err error) failure {
 		return failure{code: CodeInFlight, meta: mcp.Meta{MetaRetryAfter: seconds},
 			text: fmt.Sprintf("The same call is still running. Wait %d seconds, then call again %s: the answer is its result.", seconds, f.sameKey())}
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		return failure{code: CodeTimeout, hidden: true, text: "The call ended before there was an answer. " + f.again(key)}
+		return failure{code: CodeTimeout, hidden: true, text: endedText + f.again(key)}
 	case errors.Is(err, dedup.ErrAttemptsExhausted), dedup.IsTransient(err) && !f.wrote(err):
 		return failure{code: CodeUnavailable, hidden: true, text: "The database is busy or cannot be reached. " + f.again(key)}
 	}
@@ -86,6 +89,16 @@ func (f *failing) tell(ctx context.Context, key string, err error) failure {
 	}
 	return failure{code: CodeFailed, hidden: true,
 		text: "The call failed for a reason on the server's side that clients are not told. Other arguments may not help. " + f.again(key)}
+}
+
+const endedText = "The call ended before there was an answer. "
+
+// cancelled reports whether a call failed because its client cancelled it or has
+// gone. That is no fault of the server's, unless something may have been done: then
+// the server's author is told what.
+func cancelled(ctx context.Context, err error) bool {
+	return errors.Is(ctx.Err(), context.Canceled) && errors.Is(err, context.Canceled) &&
+		!errors.Is(err, dedup.ErrOutcomeUnknown) && !errors.Is(err, dedup.ErrBroken)
 }
 
 // wrote tells whether a ReadOnly tool tried to write. The SQLSTATE is that of a
@@ -111,7 +124,7 @@ func (f *failing) misuse(err error) (failure, bool) {
 			text: "The server does not know on whose behalf this call is made." + nothing + "Another key or other arguments do not help; the client has to authenticate."}, true
 	case errors.As(err, &take) && take.code == CodeKeyInvalid:
 		return failure{code: CodeKeyInvalid, text: take.text + nothing +
-			fmt.Sprintf("Call again with a key of 1 to %d bytes of text, such as a UUID.", maxKeyBytes)}, true
+			fmt.Sprintf("Call again with a key of 1 to %d characters, such as a UUID.", maxKeyLength)}, true
 	case errors.As(err, &take):
 		return failure{code: take.code, text: take.text + nothing + "Correct it and call again."}, true
 	case errors.As(err, &arg):

@@ -1,12 +1,13 @@
 package mcpdedup
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
-	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/tooldedup/dedup/tool"
@@ -48,30 +49,31 @@ func (g *guard) show(t *mcp.Tool) (*mcp.Tool, error) {
 	if g.spliced == (spliced{}) || g.info.Class == tool.ReadOnly {
 		return &shown, nil
 	}
-	schema, err := copySchema(t.InputSchema)
+	text, err := schemaText(t.InputSchema)
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range g.splice(schema) {
+	schema, taken, err := g.splice(text)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range taken {
 		return nil, fmt.Errorf("mcpdedup: tool %s has an argument %s itself; rename it", t.Name, name)
 	}
 	shown.InputSchema = schema
 	return &shown, nil
 }
 
-func copySchema(in any) (*jsonschema.Schema, error) {
-	if schema, ok := in.(*jsonschema.Schema); ok {
-		own := schema.CloneSchemas()
-		own.Required, own.PropertyOrder = slices.Clone(own.Required), slices.Clone(own.PropertyOrder)
-		return own, nil
+// schemaText returns a schema as the SDK writes it, with <, > and & as they are.
+func schemaText(schema any) (json.RawMessage, error) {
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(schema); err != nil {
+		return nil, fmt.Errorf("mcpdedup: writing a tool's schema: %w", err)
 	}
-	text, err := json.Marshal(in)
-	if err != nil {
-		return nil, fmt.Errorf("mcpdedup: reading a tool's schema: %w", err)
+	if !isObject(text.Bytes()) {
+		return nil, errors.New("mcpdedup: a tool's schema is not a JSON object")
 	}
-	var schema jsonschema.Schema
-	if err := json.Unmarshal(text, &schema); err != nil {
-		return nil, fmt.Errorf("mcpdedup: reading a tool's schema: %w", err)
-	}
-	return &schema, nil
+	return bytes.TrimSpace(text.Bytes()), nil
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup"
 )
 
 func TestTakeMembers(t *testing.T) {
@@ -68,12 +70,20 @@ func TestKeyOf(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, good, key)
 	}
+	// As many characters as maxLength allows, and more bytes than package dedup.
+	for _, long := range []string{strings.Repeat("ü", 128), strings.Repeat("🙂", maxKeyLength)} {
+		key, err := keyOf("here", long)
+		require.NoError(t, err)
+		derived, err := dedup.KeyFromIntent(long)
+		require.NoError(t, err)
+		require.Equal(t, derived, key)
+	}
 	for fault, bad := range map[string][]any{
-		"is not a string":           {nil, 1, 1.5, true, []any{"k"}, map[string]any{}},
-		"is empty":                  {""},
-		"is longer than 255 bytes":  {strings.Repeat("k", 256), strings.Repeat("ü", 128)},
-		"is not valid Unicode text": {"\xff", "k\ufffd"},
-		"has a control character":   {"\x00", "k\n", "\u0085", "\x7f"},
+		"is not a string":               {nil, 1, 1.5, true, []any{"k"}, map[string]any{}},
+		"is empty":                      {""},
+		"is longer than 255 characters": {strings.Repeat("k", 256), strings.Repeat("ü", 256)},
+		"is not valid Unicode text":     {"\xff", "k\ufffd"},
+		"has a control character":       {"\x00", "k\n", "\u0085", "\x7f"},
 	} {
 		for _, value := range bad {
 			_, err := keyOf("here", value)

@@ -3,7 +3,9 @@ package mcpdedup
 import (
 	"context"
 	"fmt"
+	"slices"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/tooldedup/dedup"
@@ -32,8 +34,8 @@ import (
 // The list of tools shows the argument for the key and the hints of the class. A
 // tool that has an argument of that name itself cannot be listed.
 //
-// Every tool has to be named, those that only read too: a call of any other is
-// refused as unclassified, and OnError told. Of the options Scope, KeysInMeta,
+// Every tool has to be named, those that only read too: a call of any other that
+// the server has is refused as unclassified, and OnError told. Of the options Scope, KeysInMeta,
 // RetryAfter and OnError are used, and others refused. The error is an
 // *[OptionsError] or a *[ToolsError].
 func Middleware(d *dedup.Deduper, tools map[string]Policy, opts *Options) (mcp.Middleware, error) {
@@ -71,7 +73,7 @@ func Middleware(d *dedup.Deduper, tools map[string]Policy, opts *Options) (mcp.M
 				}
 				g := guards[call.Params.Name]
 				if g == nil {
-					return complete(call.Session, unclassified(ctx, &checked, call.Params.Name)), nil
+					return unguarded(ctx, &checked, call, next)
 				}
 				return g.call(ctx, call, next)
 			case "tools/list":
@@ -87,13 +89,44 @@ func Middleware(d *dedup.Deduper, tools map[string]Policy, opts *Options) (mcp.M
 	}, nil
 }
 
-// unclassified answers a call of a tool that the middleware was not told of.
-func unclassified(ctx context.Context, opts *Options, name string) *mcp.CallToolResult {
+// unguarded answers a call of a tool that the middleware was not given. The call
+// is not passed on: a tool that is added between the list and the call would run
+// without a guard.
+func unguarded(ctx context.Context, opts *Options, call *mcp.CallToolRequest, next mcp.MethodHandler) (mcp.Result, error) {
+	name := call.Params.Name
+	listed, err := lists(ctx, call, next)
+	if err != nil {
+		return nil, err
+	}
+	if !listed {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("unknown tool %q", name)} // as the SDK says it
+	}
 	opts.report(ctx, Failure{Tool: name, Code: CodeUnclassified,
 		Err: fmt.Errorf("mcpdedup: %s was called and is none of the tools that Middleware was given; give its class, also if it only reads", shown(name))})
-	return &mcp.CallToolResult{
+	return complete(call.Session, &mcp.CallToolResult{
 		IsError: true,
-		Content: []mcp.Content{&mcp.TextContent{Text: "There is no such tool, or the server does not say what a repeat of it would do. Nothing was done. Use another tool."}},
+		Content: []mcp.Content{&mcp.TextContent{Text: "The server does not say what a repeat of this tool would do. Nothing was done. Use another tool."}},
 		Meta:    mcp.Meta{MetaError: string(CodeUnclassified)},
+	}), nil
+}
+
+// lists reports whether the server has the tool that a call names.
+func lists(ctx context.Context, call *mcp.CallToolRequest, next mcp.MethodHandler) (bool, error) {
+	for cursor := ""; ; {
+		req := &mcp.ListToolsRequest{Session: call.Session, Extra: call.Extra, Params: &mcp.ListToolsParams{Cursor: cursor}}
+		res, err := next(ctx, "tools/list", req)
+		if err != nil {
+			return false, err
+		}
+		list, ok := res.(*mcp.ListToolsResult)
+		if !ok {
+			return false, fmt.Errorf("mcpdedup: the list of tools is a %T", res)
+		}
+		if slices.ContainsFunc(list.Tools, func(t *mcp.Tool) bool { return t.Name == call.Params.Name }) {
+			return true, nil
+		}
+		if cursor = list.NextCursor; cursor == "" {
+			return false, nil
+		}
 	}
 }

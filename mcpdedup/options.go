@@ -41,9 +41,11 @@ type Options struct {
 	// Default 5 seconds, at least 1; rounded up to whole ones.
 	RetryAfter time.Duration
 
-	// TypeSchemas are the JSON schemas of types that write their own JSON.
-	// Default for those: a string if they have a MarshalText or UnmarshalText, and
-	// anything at all if they have a MarshalJSON or UnmarshalJSON. Not for
+	// TypeSchemas are the JSON schemas of types that write their own JSON. They are
+	// shown as they are, in results too. Default for those: in arguments a string if
+	// they have an UnmarshalText, and anything at all if they have an UnmarshalJSON;
+	// in results a string if values have a MarshalText, and anything at all if they
+	// have a MarshalJSON or only pointers to them have one of the two. Not for
 	// [Middleware].
 	TypeSchemas map[reflect.Type]*jsonschema.Schema
 
@@ -53,8 +55,9 @@ type Options struct {
 	// none is explained. Not for [Middleware].
 	Explain func(ctx context.Context, err error) (text string, ok bool)
 
-	// OnError is told of every error that clients are not told in full. It must not
-	// block. Default: a line at level Error to slog.Default().
+	// OnError is told of every error that clients are not told in full, and not of
+	// calls that their clients cancelled. It must not block. Default: a line at level
+	// Error to slog.Default().
 	OnError func(ctx context.Context, f Failure)
 }
 

@@ -94,6 +94,9 @@ func TestMiddlewareKeepsTheVersion(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, nil)
 	server := guardedServer(t, d, oneUser(), policies)
+	mcp.AddTool(server, &mcp.Tool{Name: "unclassified"}, func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, any, error) {
+		return nil, nil, nil
+	})
 	for _, version := range []string{withSession, withoutSession} {
 		cs := connect(t, server, version)
 		says := func(name string, arguments args) string {
@@ -108,7 +111,7 @@ func TestMiddlewareKeepsTheVersion(t *testing.T) {
 		}
 		require.Equal(t, want, says("book", args{"guest": "Ada"}))
 		require.Equal(t, want, says("book", args{"guest": "Refused", mcpdedup.KeyArgument: "k2"}))
-		require.Equal(t, want, says("unknown", nil))
+		require.Equal(t, want, says("unclassified", nil))
 	}
 }
 

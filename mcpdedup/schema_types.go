@@ -4,87 +4,168 @@ import (
 	"encoding"
 	"encoding/json"
 	"fmt"
-	"maps"
+	"math"
 	"reflect"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// typeSchemas returns schemas for the types that a type is made of and that
-// write their own JSON. Left to itself the inference describes how they look in
-// Go: a UUID is a list of 16 numbers to it.
-func typeSchemas(t reflect.Type, given map[reflect.Type]*jsonschema.Schema) (map[reflect.Type]*jsonschema.Schema, error) {
-	w := &typeWalk{
-		schemas: map[reflect.Type]*jsonschema.Schema{reflect.TypeFor[time.Time](): {Type: "string", Format: "date-time"}},
-		seen:    map[reflect.Type]bool{},
-	}
-	maps.Copy(w.schemas, given)
-	return w.schemas, w.walk(t)
+// typeSchemas makes the schemas of Go types, as encoding/json reads and writes
+// them: everything that it writes of a result fits the result's schema, the zero
+// value too, and whatever fits an argument's schema can be read.
+type typeSchemas struct {
+	given map[reflect.Type]*jsonschema.Schema
+	// results makes schemas of what is written, and open ones: a replayed result may
+	// have been recorded by another version of its type, so members may be missing
+	// and others may be there. Otherwise the schemas are of what is read.
+	results bool
+	// within are the types that are being described: they may hold themselves.
+	within []reflect.Type
 }
 
-type typeWalk struct {
-	schemas map[reflect.Type]*jsonschema.Schema
-	seen    map[reflect.Type]bool // types may hold themselves
-}
-
-func (w *typeWalk) walk(t reflect.Type) error {
-	if w.seen[t] || w.schemas[t] != nil {
-		return nil
+// of returns the schema of a type. Null is allowed where it is a value of the type.
+func (s *typeSchemas) of(t reflect.Type) (*jsonschema.Schema, error) {
+	if slices.Contains(s.within, t) {
+		return nil, fmt.Errorf("has no JSON schema: %s holds itself; Options.TypeSchemas can give a type one", t)
 	}
-	w.seen[t] = true
-	switch {
-	case t.Kind() == reflect.Pointer:
-		return w.walk(t.Elem())
-	case t.Kind() == reflect.Interface, hasMethods(t, reflect.TypeFor[json.Marshaler](), reflect.TypeFor[json.Unmarshaler]()):
-		// Every type by name: the empty schema is written as true, because of which
-		// the TypeScript SDK refuses the whole list of tools.
-		w.schemas[t] = &jsonschema.Schema{Types: []string{"null", "boolean", "object", "array", "number", "string"}}
-		return nil
-	case hasMethods(t, reflect.TypeFor[encoding.TextMarshaler](), reflect.TypeFor[encoding.TextUnmarshaler]()):
-		w.schemas[t] = &jsonschema.Schema{Type: "string"}
-		return nil
-	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8:
-		w.schemas[t] = &jsonschema.Schema{Type: "string", ContentEncoding: "base64"}
-		return nil
+	s.within = append(s.within, t)
+	defer func() { s.within = s.within[:len(s.within)-1] }()
+
+	if given := s.given[t]; given != nil {
+		return given.CloneSchemas(), nil
+	}
+	if t.Kind() == reflect.Pointer {
+		return nullable(s.of(t.Elem()))
+	}
+	if own := s.ownText(t); own != nil {
+		return own, nil
 	}
 	switch t.Kind() {
-	case reflect.Slice, reflect.Array, reflect.Map:
-		return w.walk(t.Elem())
+	case reflect.Bool:
+		return &jsonschema.Schema{Type: "boolean"}, nil
+	case reflect.String:
+		return &jsonschema.Schema{Type: "string"}, nil
+	case reflect.Float32, reflect.Float64:
+		return &jsonschema.Schema{Type: "number"}, nil
+	case reflect.Interface:
+		return anything(), nil
+	case reflect.Slice, reflect.Array:
+		return s.list(t)
+	case reflect.Map:
+		return s.dictionary(t)
 	case reflect.Struct:
-		return w.fields(t)
+		return s.object(t)
+	default:
+		return integer(t)
 	}
-	return nil
 }
 
-func (w *typeWalk) fields(t reflect.Type) error {
-	for i := range t.NumField() {
-		f := t.Field(i)
-		tag := f.Tag.Get("json")
-		if tag == "-" || !f.IsExported() && !f.Anonymous {
-			continue
-		}
-		name, options, _ := strings.Cut(tag, ",")
-		for option := range strings.SplitSeq(options, ",") {
-			if option == "string" {
-				return fmt.Errorf("has the field %s with the option \"string\", which its schema would not tell; make it a string", name)
-			}
-		}
-		if err := w.walk(f.Type); err != nil {
-			return err
-		}
-	}
-	return nil
+// anything is every type by name: the SDK writes the empty schema as true, because
+// of which the TypeScript SDK refuses the whole list of tools.
+func anything() *jsonschema.Schema {
+	return &jsonschema.Schema{Types: []string{"null", "boolean", "object", "array", "number", "string"}}
 }
 
-// hasMethods tells whether values of a type, or pointers to such, have the
-// methods of one of the interfaces.
-func hasMethods(t reflect.Type, interfaces ...reflect.Type) bool {
-	for _, i := range interfaces {
-		if t.Implements(i) || reflect.PointerTo(t).Implements(i) {
-			return true
+// nullable allows null beside what a schema allows.
+func nullable(s *jsonschema.Schema, err error) (*jsonschema.Schema, error) {
+	switch {
+	case err != nil:
+		return nil, err
+	case s.Enum != nil, s.Const != nil, s.Type == "" && s.Types == nil: // a given one
+		return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{{Type: "null"}, s}}, nil
+	case s.Type != "":
+		s.Type, s.Types = "", []string{"null", s.Type}
+	case !slices.Contains(s.Types, "null"):
+		s.Types = append([]string{"null"}, s.Types...)
+	}
+	return s, nil
+}
+
+// ownText returns the schema of a type that reads or writes its own JSON or text,
+// nil if encoding/json does it by the type's kind.
+func (s *typeSchemas) ownText(t reflect.Type) *jsonschema.Schema {
+	pointer := reflect.PointerTo(t)
+	switch {
+	case t == reflect.TypeFor[time.Time]():
+		return &jsonschema.Schema{Type: "string", Format: "date-time"}
+	case t == reflect.TypeFor[json.Number]():
+		return &jsonschema.Schema{Type: "number"}
+	case t.Kind() == reflect.Interface:
+		return nil
+	case !s.results && pointer.Implements(jsonUnmarshaler):
+		return anything()
+	case !s.results && pointer.Implements(textUnmarshaler):
+		return &jsonschema.Schema{Type: "string"}
+	case !s.results, !writesItself(t) && !writesItself(pointer):
+		return nil
+	case t.Implements(textMarshaler) && !pointer.Implements(jsonMarshaler):
+		return &jsonschema.Schema{Type: "string"}
+	default:
+		// Also a method of the pointer alone: it is called where the value can be
+		// addressed, and elsewhere the value is written by its kind.
+		return anything()
+	}
+}
+
+var (
+	jsonMarshaler   = reflect.TypeFor[json.Marshaler]()
+	jsonUnmarshaler = reflect.TypeFor[json.Unmarshaler]()
+	textMarshaler   = reflect.TypeFor[encoding.TextMarshaler]()
+	textUnmarshaler = reflect.TypeFor[encoding.TextUnmarshaler]()
+)
+
+func writesItself(t reflect.Type) bool {
+	return t.Implements(jsonMarshaler) || t.Implements(textMarshaler)
+}
+
+func (s *typeSchemas) list(t reflect.Type) (*jsonschema.Schema, error) {
+	elem := t.Elem()
+	if t.Kind() == reflect.Slice && elem.Kind() == reflect.Uint8 && (!s.results || !writesItself(reflect.PointerTo(elem))) {
+		return nullable(&jsonschema.Schema{Type: "string", ContentEncoding: "base64"}, nil)
+	}
+	items, err := s.of(elem)
+	if err != nil {
+		return nil, err
+	}
+	if t.Kind() == reflect.Slice {
+		return nullable(&jsonschema.Schema{Type: "array", Items: items}, nil)
+	}
+	return &jsonschema.Schema{Type: "array", Items: items, MinItems: jsonschema.Ptr(t.Len()), MaxItems: jsonschema.Ptr(t.Len())}, nil
+}
+
+func (s *typeSchemas) dictionary(t reflect.Type) (*jsonschema.Schema, error) {
+	own := t.Key().Implements(textMarshaler)
+	if !s.results {
+		own = reflect.PointerTo(t.Key()).Implements(textUnmarshaler)
+	}
+	if !own && t.Key().Kind() != reflect.String {
+		if _, err := integer(t.Key()); err != nil {
+			return nil, err
 		}
 	}
-	return false
+	values, err := s.of(t.Elem())
+	if err != nil {
+		return nil, err
+	}
+	return nullable(&jsonschema.Schema{Type: "object", AdditionalProperties: values}, nil)
+}
+
+// integer returns the schema of an integer type. Bounds that a float64 does not
+// hold are left out.
+func integer(t reflect.Type) (*jsonschema.Schema, error) {
+	s := &jsonschema.Schema{Type: "integer"}
+	switch t.Kind() {
+	case reflect.Int, reflect.Int64:
+	case reflect.Int8, reflect.Int16, reflect.Int32:
+		s.Minimum, s.Maximum = jsonschema.Ptr(-math.Exp2(float64(t.Bits()-1))), jsonschema.Ptr(math.Exp2(float64(t.Bits()-1))-1)
+	case reflect.Uint, reflect.Uint64, reflect.Uintptr:
+		s.Minimum = jsonschema.Ptr(0.0)
+	case reflect.Uint8, reflect.Uint16, reflect.Uint32:
+		s.Minimum, s.Maximum = jsonschema.Ptr(0.0), jsonschema.Ptr(math.Exp2(float64(t.Bits()))-1)
+	default:
+		return nil, fmt.Errorf("has no JSON schema: %s; Options.TypeSchemas can give a type one", t)
+	}
+	return s, nil
 }

@@ -8,10 +8,17 @@ import (
 	"unicode/utf8"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/tooldedup/dedup"
 )
 
-// maxKeyBytes is the limit of package dedup.
-const maxKeyBytes = 255
+const (
+	// maxKeyLength is how many characters a client's key may have, counted as
+	// maxLength of its schema does.
+	maxKeyLength = 255
+	// maxKeyBytes is the limit of package dedup.
+	maxKeyBytes = 255
+)
 
 // taken is a call without what was added to its tool's arguments.
 type taken struct {
@@ -57,7 +64,8 @@ func decoded(raw json.RawMessage) (value any) {
 	return value
 }
 
-// keyOf returns a key that came from a client, if it can be one.
+// keyOf returns the key that a client's value stands for. A text within the limit
+// of characters and beyond that of bytes stands for the key derived from it.
 func keyOf(where string, value any) (string, error) {
 	key, ok := value.(string)
 	fault := ""
@@ -66,13 +74,15 @@ func keyOf(where string, value any) (string, error) {
 		fault = "is not a string"
 	case key == "":
 		fault = "is empty"
-	case len(key) > maxKeyBytes:
-		fault = fmt.Sprintf("is longer than %d bytes", maxKeyBytes)
+	case utf8.RuneCountInString(key) > maxKeyLength:
+		fault = fmt.Sprintf("is longer than %d characters", maxKeyLength)
 	case !utf8.ValidString(key), strings.ContainsRune(key, utf8.RuneError):
 		// What decoders put in place of broken text would make one key of many.
 		fault = "is not valid Unicode text"
 	case strings.ContainsFunc(key, unicode.IsControl):
 		fault = "has a control character"
+	case len(key) > maxKeyBytes:
+		return dedup.KeyFromIntent(key)
 	default:
 		return key, nil
 	}

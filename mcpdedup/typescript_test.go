@@ -4,9 +4,11 @@ import (
 	"bufio"
 	"encoding/json"
 	"errors"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -52,6 +54,66 @@ func TestTypeScriptClient(t *testing.T) {
 		<-proxy.done
 		require.Contains(t, proxy.answer, `"structuredContent"`, "the server had answered")
 	})
+}
+
+// TestTypeScriptClientTakesSchemas: the client lists tools whose schemas are odd, and
+// takes results of every kind, when they are first given and when they are replayed.
+func TestTypeScriptClientTakesSchemas(t *testing.T) {
+	t.Parallel()
+	script := installTypeScript(t)
+
+	t.Run("Middleware", func(t *testing.T) {
+		t.Parallel()
+		d := newDesk(t, nil)
+		schemas := map[string]any{}
+		for name, odd := range oddSchemas {
+			schemas[name] = json.RawMessage(odd.schema)
+		}
+		server := oddServer(schemas)
+		guardAll(t, d, server, schemas, &mcpdedup.Options{Scope: mcpdedup.TokenUser})
+		requireCalls(t, d, script, serve(t, server), slices.Collect(maps.Keys(schemas)))
+	})
+	t.Run("Results", func(t *testing.T) {
+		t.Parallel()
+		d := newDesk(t, nil)
+		server := kindsServer(t, d, &mcpdedup.Options{Scope: mcpdedup.TokenUser})
+		requireCalls(t, d, script, serve(t, server), slices.Collect(maps.Keys(kindValues())))
+	})
+}
+
+// requireCalls makes a call of each tool, and repeats it.
+func requireCalls(t *testing.T, d *desk, script, url string, tools []string) {
+	t.Helper()
+	var calls []args
+	for _, name := range tools {
+		one := args{"tool": name, "arguments": args{mcpdedup.KeyArgument: "k"}}
+		calls = append(calls, one, one)
+	}
+	cmd := exec.CommandContext(t.Context(), "node", script, asJSON(t, args{"url": url, "token": "alice", "calls": calls}))
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	require.NoError(t, err)
+	var got struct {
+		Tools   []struct{ Name string }
+		Answers []struct {
+			Error  string
+			Result struct {
+				Content []struct{ Text string }
+				Meta    map[string]any `json:"_meta"`
+				IsError bool
+			}
+		}
+	}
+	require.NoError(t, json.Unmarshal(out, &got), string(out))
+	require.Len(t, got.Tools, len(tools))
+	require.Len(t, got.Answers, len(calls))
+	for i, answer := range got.Answers {
+		require.Empty(t, answer.Error, calls[i]["tool"])
+		require.False(t, answer.Result.IsError, calls[i]["tool"])
+		require.Equal(t, i%2 == 1, answer.Result.Meta[mcpdedup.MetaDuplicate])
+		require.Equal(t, got.Answers[i-i%2].Result.Content, answer.Result.Content)
+	}
+	require.Equal(t, len(tools), d.count(t, "effects"))
 }
 
 func requireTypeScript(t *testing.T, d *desk, script string, plan args) {

@@ -16,31 +16,33 @@ import (
 // check finds what encoding/json lets pass: arguments that are unknown, missing,
 // null or given twice, names in other capitals, lists that do not fit an array.
 // It finds wrong types as well, because it can tell where in a list they are. It
-// returns what of the arguments is compared.
-func (p *argsPlan) check(tool string, args json.RawMessage) (compared json.RawMessage, err error) {
+// returns what of the arguments is compared, and the arguments as encoding/json
+// reads them.
+func (p *argsPlan) check(tool string, args json.RawMessage) (compared, readable json.RawMessage, err error) {
 	if len(args) > dedup.MaxArgsSize {
-		return nil, &ArgumentError{Tool: tool, Reason: fmt.Sprintf("are %d bytes, and %d is the most", len(args), dedup.MaxArgsSize)}
+		return nil, nil, &ArgumentError{Tool: tool, Reason: fmt.Sprintf("are %d bytes, and %d is the most", len(args), dedup.MaxArgsSize)}
 	}
 	if err := checkJSON(args); err != nil {
-		return nil, &ArgumentError{Tool: tool, Reason: err.Error()}
+		return nil, nil, &ArgumentError{Tool: tool, Reason: err.Error()}
 	}
 	c := &argsChecker{tool: tool, src: args}
-	if p.drops {
+	if p.rewrites {
 		c.out = make([]byte, 0, len(args))
 	} else {
 		c.mute = 1
 	}
 	c.space()
 	if c.src[c.pos] != '{' {
-		return nil, c.fail("must be an object and are of type " + jsonNameOf(c.src[c.pos]))
+		return nil, nil, c.fail("must be an object and are of type " + jsonNameOf(c.src[c.pos]))
 	}
 	if err := c.object(p.root); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if !p.drops {
-		return args, nil
+	readable = c.readable()
+	if p.rewrites {
+		return c.out, readable, nil
 	}
-	return c.out, nil
+	return readable, readable, nil
 }
 
 // checkJSON tells what is wrong with a text without quoting it.
@@ -74,6 +76,8 @@ type argsChecker struct {
 	// out is the text without what is dropped; mute keeps it as it is.
 	out  []byte
 	mute int
+	// plain are the integers that encoding/json cannot read as they are spelled.
+	plain []plainInteger
 }
 
 // step is one of the way to a value: a member's name, or an element's index
@@ -117,7 +121,9 @@ func (c *argsChecker) value(s *shape) error {
 	}
 	raw := c.skip()
 	if !s.fits(raw) {
-		return c.fail("does not fit " + s.typ.String())
+		if raw = c.respell(s, raw); raw == nil {
+			return c.fail("does not fit " + s.typ.String())
+		}
 	}
 	c.emit(raw)
 	return nil
@@ -166,10 +172,14 @@ func (c *argsChecker) object(o *object) error {
 		c.emitByte(':')
 		c.skipColon()
 		c.path = append(c.path, step{name: m.name})
+		before, start := len(c.out), c.pos
 		if err := c.value(m.value); err != nil {
 			return err
 		}
 		c.path = c.path[:len(c.path)-1]
+		if m.respelled && c.mute == 0 {
+			c.out = append(c.out[:before], keyText(m.value.typ, c.src[start:c.pos])...)
+		}
 		if m.dropped {
 			c.mute--
 		}

@@ -17,8 +17,9 @@ type argsPlan struct {
 	keys []keyField
 	// tagged are the paths of all tagged fields.
 	tagged []taggedField
-	// drops tells whether there is anything that is not compared.
-	drops bool
+	// rewrites tells whether what is compared may be another text than that of the
+	// arguments: some are dropped or respelled.
+	rewrites bool
 }
 
 type keyField struct {
@@ -209,9 +210,11 @@ func (p *planner) mark(m *member, f reflect.StructField, at place) {
 		return
 	case fieldIgnored, fieldRedacted:
 		m.dropped = true
-		p.plan.drops = true
+		p.plan.rewrites = true
 	case fieldKey:
 		p.markKey(f, at)
+		m.respelled = f.Type.Implements(textMarshaler)
+		p.plan.rewrites = p.plan.rewrites || m.respelled
 	default:
 		p.report("In."+at.path, fmt.Sprintf("is tagged dedup:%q; the tags are key, ignore and redact", string(tag)))
 		return
@@ -249,8 +252,12 @@ func (p *planner) shape(t reflect.Type, at place) *shape {
 	if at.index == nil {
 		p.known[t] = s
 	}
-	if decodesItself(t) || t == reflect.TypeFor[json.Number]() {
+	if decodesItself(t) {
 		p.unread(t, at)
+		return s
+	}
+	if t == reflect.TypeFor[json.Number]() {
+		s.kind = aNumber
 		return s
 	}
 	switch t.Kind() {

@@ -25,6 +25,7 @@ const (
 	anInt
 	aUint
 	aFloat
+	aNumber // of any size: json.Number
 	aPointer
 	anObject
 	aList
@@ -46,6 +47,9 @@ type member struct {
 	required bool
 	// dropped members are not compared.
 	dropped bool
+	// respelled members are part of the key and write their own text: they are
+	// compared by it.
+	respelled bool
 }
 
 // jsonName is what values of a kind are called in JSON.
@@ -55,7 +59,7 @@ func (k shapeKind) jsonName() string {
 		return "string"
 	case aBool:
 		return "bool"
-	case anInt, aUint, aFloat:
+	case anInt, aUint, aFloat, aNumber:
 		return "number"
 	case aList, anArray:
 		return "array"

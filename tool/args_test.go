@@ -29,6 +29,7 @@ type orderIn struct {
 	Ptr    *int           `json:"ptr,omitempty"`
 	Quoted int            `json:"quoted,omitempty,string"`
 	Any    any            `json:"any,omitempty"`
+	Number json.Number    `json:"number,omitempty"`
 	Bytes  []byte         `json:"bytes,omitempty"`
 	Card   *card          `json:"card,omitempty" dedup:"redact"`
 	Note   string         `json:"note,omitempty" dedup:"ignore"`
@@ -108,7 +109,14 @@ func TestMalformedArguments(t *testing.T) {
 		{`{"order":"a","lines":[{"sku":"a","n":"canary"}]}`, "lines[0].n", "must be of type number and is of type string"},
 		{`{"order":"a","small":128}`, "small", "does not fit int8"},
 		{`{"order":"a","small":1.5}`, "small", "does not fit int8"},
-		{`{"order":"a","small":1e2}`, "small", "does not fit int8"},
+		{`{"order":"a","small":1.28e2}`, "small", "does not fit int8"},
+		{`{"order":"a","small":1e999999999999999999999}`, "small", "does not fit int8"},
+		{`{"order":"a","small":1e-9223372036854775808}`, "small", "does not fit int8"},
+		{`{"order":"a","small":1.0e-2147483648}`, "small", "does not fit int8"},
+		{`{"order":"a","count":-1.0}`, "count", "does not fit uint"},
+		{`{"order":"a","count":1844674407370955161.6e1}`, "count", "does not fit uint"},
+		{`{"order":"a","number":"7"}`, "number", "must be of type number and is of type string"},
+		{`{"order":"a","number":null}`, "number", "is null"},
 		{`{"order":"a","count":-1}`, "count", "does not fit uint"},
 		{`{"order":"a","count":18446744073709551616}`, "count", "does not fit uint"},
 		{`{"order":"a","price":1e39}`, "price", "does not fit float32"},

@@ -21,14 +21,16 @@
 //
 // In is a struct, and a call's arguments are a JSON object of its fields: every
 // name spelled exactly, none unknown, none twice, and none missing that has
-// neither omitempty nor omitzero. Tags say what a field means for repeats:
+// neither omitempty nor omitzero. A number without a fraction, such as 1.0 or 1e2,
+// is an integer. Tags say what a field means for repeats:
 //
 //	OrderID string `json:"order_id" dedup:"key"`              // names the intent
 //	Note    string `json:"note,omitempty" dedup:"ignore"`     // may differ between tries
 //	Card    string `json:"card" dedup:"redact"`               // secret
 //
 // Fields tagged key are the call's key, whatever key came with the call: one
-// string as it is, several fields together by [dedup.KeyFromIntent]. Fields
+// string as it is, other types and several fields by [dedup.KeyFromIntent]. A
+// time.Time counts by its instant, whatever its offset. Fields
 // tagged ignore are left out of the fingerprint, for what a model words anew or
 // a tracer adds with each try. Fields tagged redact are left out of it as well,
 // and of every comparison that is stored: a call that differs in them alone is

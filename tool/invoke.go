@@ -104,11 +104,11 @@ func (t *definition) call(inv Invocation) (*call, error) {
 	if len(args) == 0 {
 		args = json.RawMessage("{}")
 	}
-	compared, err := t.plan.check(t.Name, args)
+	compared, readable, err := t.plan.check(t.Name, args)
 	if err != nil {
 		return nil, err
 	}
-	in, run, err := t.bind(args)
+	in, run, err := t.bind(readable)
 	if err != nil {
 		return nil, err
 	}

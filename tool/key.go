@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"strconv"
+	"time"
 
 	"github.com/tooldedup/dedup"
 )
@@ -62,6 +63,9 @@ func (p *argsPlan) keyOf(tool string, in reflect.Value) (string, error) {
 
 // keyPart returns the text of a value of a type that [isKeyType] takes.
 func keyPart(v reflect.Value) (string, error) {
+	if at, ok := v.Interface().(time.Time); ok {
+		return at.UTC().Format(time.RFC3339Nano), nil // its own text has the offset that its caller chose
+	}
 	if v.Type().Implements(textMarshaler) {
 		text, err := v.Interface().(encoding.TextMarshaler).MarshalText()
 		return string(text), err
@@ -80,10 +84,30 @@ func keyPart(v reflect.Value) (string, error) {
 	}
 }
 
+// keyText returns the JSON text by which a field of the key is compared: of all
+// spellings of one value the same. What cannot be read, or has no text, stays as it
+// is: the call is refused for it later.
+func keyText(t reflect.Type, raw []byte) []byte {
+	v := reflect.New(t)
+	if json.Unmarshal(raw, v.Interface()) != nil {
+		return raw
+	}
+	part, err := keyPart(v.Elem())
+	if err != nil {
+		return raw
+	}
+	text, err := json.Marshal(part)
+	if err != nil {
+		return raw
+	}
+	return text
+}
+
 var textMarshaler = reflect.TypeFor[encoding.TextMarshaler]()
 
 // isKeyType tells whether values of a type can be part of a key: those that have
-// one text, whatever the caller's spelling. Floats and json.Number have not.
+// one text, whatever the caller's spelling. Floats and json.Number have not. A
+// type's own text is taken as the one, but for a time, which is an instant.
 func isKeyType(t reflect.Type) bool {
 	if t.Implements(textMarshaler) {
 		return t.Kind() != reflect.Pointer && t.Kind() != reflect.Interface

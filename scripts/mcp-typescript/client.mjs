@@ -4,6 +4,8 @@
 //   for stdio, "again" being the environment of the second process; and the calls:
 //   {"tool", "arguments"}.
 // What happened is written to stdout as JSON: {"tools", "first", "second"}.
+// With "calls", a list of {"tool", "arguments"}, it makes these in one session, and
+// writes {"tools", "answers"}.
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
@@ -21,19 +23,32 @@ async function connect(env) {
   return client;
 }
 
+async function answer(client, { tool, arguments: args }) {
+  try {
+    return { result: await client.callTool({ name: tool, arguments: args }, undefined, { timeout: 30_000 }) };
+  } catch (err) {
+    return { error: String(err) };
+  }
+}
+
 // The SDK checks results against the tool's output schema once it has listed the
 // tools.
 async function call(client) {
   const { tools } = await client.listTools();
-  try {
-    return { tools, result: await client.callTool({ name: plan.tool, arguments: plan.arguments }, undefined, { timeout: 30_000 }) };
-  } catch (err) {
-    return { tools, error: String(err) };
-  } finally {
-    await client.close().catch(() => {}); // it may be gone already
-  }
+  const got = await answer(client, plan);
+  await client.close().catch(() => {}); // it may be gone already
+  return { tools, ...got };
 }
 
-const first = await call(await connect(plan.env));
-const second = await call(await connect(plan.again));
-process.stdout.write(JSON.stringify({ tools: second.tools, first, second }));
+if (plan.calls) {
+  const client = await connect(plan.env);
+  const { tools } = await client.listTools();
+  const answers = [];
+  for (const one of plan.calls) answers.push(await answer(client, one));
+  await client.close();
+  process.stdout.write(JSON.stringify({ tools, answers }));
+} else {
+  const first = await call(await connect(plan.env));
+  const second = await call(await connect(plan.again));
+  process.stdout.write(JSON.stringify({ tools: second.tools, first, second }));
+}

@@ -1,0 +1,155 @@
+package mcpdedup_test
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup/mcpdedup"
+	"github.com/tooldedup/dedup/tool"
+)
+
+// oddSchemas are schemas that a Go type would not keep as they are, and how they
+// are shown: KEY stands for the added argument, NAME for its name.
+var oddSchemas = map[string]struct{ schema, shown string }{
+	"bare": {`{"type":"object"}`, `{"type":"object","properties":{KEY},"required":[NAME]}`},
+	"blank": {
+		`{"type":"object","required":[],"properties":{}}`,
+		`{"type":"object","required":[NAME],"properties":{KEY}}`,
+	},
+	"empty": {
+		`{"type":"object","properties":{"any":{}},"required":["any"]}`,
+		`{"type":"object","properties":{"any":{},KEY},"required":["any",NAME]}`,
+	},
+	"booleans": {
+		`{"additionalProperties":true,"type":"object","properties":{"list":{"items":true,"type":"array"},"deep":{"properties":{"x":true,"y":false,"z":{}}}}}`,
+		`{"additionalProperties":true,"type":"object","properties":{"list":{"items":true,"type":"array"},"deep":{"properties":{"x":true,"y":false,"z":{}}},KEY},"required":[NAME]}`,
+	},
+	"numbers": {
+		`{"properties":{"n":{"maximum":9223372036854775807,"minimum":-9007199254740993.10,"multipleOf":1e0},"c":{"const":9007199254740993},"e":{"enum":[9007199254740993,1.10,null,{"b":[]}]}},"type":"object"}`,
+		`{"properties":{"n":{"maximum":9223372036854775807,"minimum":-9007199254740993.10,"multipleOf":1e0},"c":{"const":9007199254740993},"e":{"enum":[9007199254740993,1.10,null,{"b":[]}]},KEY},"type":"object","required":[NAME]}`,
+	},
+	"keywords": {
+		`{"$schema":"http://json-schema.org/draft-07/schema#","x-order":["z","a"],"required":["z"],"properties":{"z":{"description":"<&> é ` + "\u2028" + ` \u00e9"},"a":{"x-b":1e2,"properties":{"required":{}}}},"dependencies":{"a":["z"]},"type":"object","title":"properties"}`,
+		`{"$schema":"http://json-schema.org/draft-07/schema#","x-order":["z","a"],"required":["z",NAME],"properties":{"z":{"description":"<&> é ` + "\u2028" + ` \u00e9"},"a":{"x-b":1e2,"properties":{"required":{}}},KEY},"dependencies":{"a":["z"]},"type":"object","title":"properties"}`,
+	},
+	"escaped": {
+		`{"type":"object","\u0070roperties":{"\u0061":{}},"\u0072equired":["a"]}`,
+		`{"type":"object","\u0070roperties":{"\u0061":{},KEY},"\u0072equired":["a",NAME]}`,
+	},
+}
+
+// oddServer is a server with a tool for each schema, which answers its arguments.
+func oddServer(schemas map[string]any) *mcp.Server {
+	server := newServer()
+	for name, schema := range schemas {
+		server.AddTool(&mcp.Tool{Name: name, InputSchema: schema}, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			tx, _ := mcpdedup.Tx(ctx)
+			if err := effect(ctx, tx, req.Params.Name); err != nil {
+				return nil, err
+			}
+			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: string(req.Params.Arguments)}}}, nil
+		})
+	}
+	return server
+}
+
+// guardAll puts a server's tools behind the middleware.
+func guardAll(t *testing.T, d *desk, server *mcp.Server, schemas map[string]any, opts *mcpdedup.Options) {
+	t.Helper()
+	policies := map[string]mcpdedup.Policy{}
+	for name := range schemas {
+		policies[name] = mcpdedup.Policy{Class: tool.Write}
+	}
+	guard, err := mcpdedup.Middleware(d.tools.Deduper(), policies, opts)
+	require.NoError(t, err)
+	server.AddReceivingMiddleware(guard)
+}
+
+// shownSchemas returns the schemas of a server's list as they stand on the wire.
+func shownSchemas(t *testing.T, server *mcp.Server) map[string]string {
+	t.Helper()
+	_, answer := poster(server)(`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{}}`)
+	var list struct {
+		Result struct {
+			Tools []struct {
+				Name        string
+				InputSchema json.RawMessage
+			}
+		}
+	}
+	require.NoError(t, json.Unmarshal([]byte(answer), &list), answer)
+	schemas := map[string]string{}
+	for _, shown := range list.Result.Tools {
+		schemas[shown.Name] = string(shown.InputSchema)
+	}
+	return schemas
+}
+
+const shownKey = `"idempotencyKey":{"type":"string","description":"Names this one action, so that it is carried out only once. ` +
+	`For a new action make up a new random value, such as a UUID, even if the other arguments equal an earlier call's. ` +
+	`For a retry of the same action, after an error, a timeout or a lost answer, send exactly the same value and the same arguments again.",` +
+	`"minLength":1,"maxLength":255}`
+
+func withKey(shown string) string {
+	return strings.NewReplacer("KEY", shownKey, "NAME", `"idempotencyKey"`).Replace(shown)
+}
+
+// TestMiddlewareChangesNothingButTheKey compares the bytes of schemas, of whatever
+// type they are for the server.
+func TestMiddlewareChangesNothingButTheKey(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, nil)
+	schemas, want := map[string]any{}, map[string]string{}
+	for name, odd := range oddSchemas {
+		schemas[name], want[name] = json.RawMessage(odd.schema), withKey(odd.shown)
+		schemas[name+"-spaced"] = json.RawMessage(strings.NewReplacer("{", " {\n ", "}", "\t} ").Replace(odd.schema))
+	}
+	schemas["null"] = json.RawMessage(`{"type":"object","required":null,"properties":null}`)
+	want["null"] = withKey(`{"type":"object","required":[NAME],"properties":{KEY}}`)
+	schemas["map"] = map[string]any{"type": "object", "properties": map[string]any{"<b>": true, "a": json.Number("1e2")}}
+	want["map"] = withKey(`{"properties":{"<b>":true,"a":1e2,KEY},"type":"object","required":[NAME]}`)
+	schemas["go"] = &jsonschema.Schema{Type: "object", Properties: map[string]*jsonschema.Schema{"b": {}, "a": {Type: "null"}}, PropertyOrder: []string{"b", "a"}}
+	want["go"] = withKey(`{"type":"object","properties":{"b":true,"a":{"type":"null"},KEY},"required":[NAME]}`)
+
+	server := oddServer(schemas)
+	plain := shownSchemas(t, server)
+	guardAll(t, d, server, schemas, oneUser())
+	for range 2 {
+		guarded := shownSchemas(t, server)
+		require.Len(t, guarded, len(schemas))
+		for name, schema := range want {
+			require.Equal(t, schema, guarded[name], name)
+		}
+		for name, odd := range oddSchemas {
+			require.Equal(t, odd.schema, plain[name], "the SDK changes nothing")
+			require.Equal(t, want[name], guarded[name+"-spaced"], "the SDK leaves spaces out")
+		}
+	}
+}
+
+// TestMiddlewareRefusesSchemas to which no argument can be added.
+func TestMiddlewareRefusesSchemas(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, nil)
+	for schema, says := range map[string]string{
+		`{"type":"object","properties":[]}`:                                   "properties",
+		`{"type":"object","required":true}`:                                   "required",
+		`{"type":"object","properties":{"\u0069dempotencyKey":true}}`:         "rename it",
+		`{"type":"object","properties":{},"properties":{"idempotencyKey":1}}`: "rename it",
+	} {
+		schemas := map[string]any{"odd": json.RawMessage(schema)}
+		server := oddServer(schemas)
+		var told []mcpdedup.Failure
+		guardAll(t, d, server, schemas, collecting(&told, mcpdedup.SingleUser("house")))
+		_, err := connect(t, server).ListTools(t.Context(), nil)
+		require.ErrorContains(t, err, "cannot be listed", schema)
+		require.Len(t, told, 1)
+		require.ErrorContains(t, told[0].Err, says, schema)
+	}
+}

@@ -1,0 +1,53 @@
+package mcpdedup_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup/mcpdedup"
+)
+
+// TestMiddlewareKnowsWhatIsUnknown: a tool that the server does not have is
+// answered as without the middleware. One that it has is not run without a class,
+// on whatever page of the list it stands.
+func TestMiddlewareKnowsWhatIsUnknown(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, nil)
+	server := mcp.NewServer(&mcp.Implementation{Name: "desk", Version: "1"}, &mcp.ServerOptions{PageSize: 2})
+	ran := false
+	for i := range 5 {
+		server.AddTool(&mcp.Tool{Name: fmt.Sprint("tool", i), InputSchema: &struct {
+			Type string `json:"type"`
+		}{"object"}}, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			ran = true
+			return &mcp.CallToolResult{}, nil
+		})
+	}
+	const unknown = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"tool\"9","arguments":{"card":"canary"}}}`
+	status, answer := poster(server)(unknown)
+	require.Contains(t, answer, `-32602`)
+
+	var told []mcpdedup.Failure
+	guard, err := mcpdedup.Middleware(d.tools.Deduper(), policies, collecting(&told, mcpdedup.SingleUser("house")))
+	require.NoError(t, err)
+	server.AddReceivingMiddleware(guard)
+	guardedStatus, guarded := poster(server)(unknown)
+	require.Equal(t, status, guardedStatus)
+	require.Equal(t, answer, guarded)
+	require.Empty(t, told, "the server lacks nothing")
+
+	for i := range 5 {
+		require.Equal(t, "unclassified", code(call(t, connect(t, server), fmt.Sprint("tool", i), nil)))
+	}
+	require.Len(t, told, 5)
+	require.False(t, ran)
+
+	// A policy for a tool that the server does not have makes none of it.
+	_, answer = poster(server)(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"book","arguments":{"idempotencyKey":"k"}}}`)
+	require.Contains(t, answer, `-32602`)
+	require.Zero(t, d.count(t, "tool_dedup"))
+}
