@@ -60,6 +60,10 @@ const (
 // statement of a call that was made before may run and be undone, and others of its
 // chunk with it, which run again. The server's log then names its scope, tool and key.
 //
+// Where effect and record cannot be one statement (see [DoStatement]), the records of
+// a chunk are looked up in one round trip, and each call without one is a transaction
+// of its own.
+//
 // Calls are taken from the iterator as outcomes are ranged over, in its order,
 // and nothing runs before. A loop that is left early may leave up to Size calls
 // that have run and whose outcomes nobody saw; with the same keys they are

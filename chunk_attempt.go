@@ -46,7 +46,9 @@ func (d *Deduper) attemptChunkOn(ctx context.Context, entries []*entry) chunkAtt
 	case d.writesWhole(conn):
 		return d.attemptChunkWhole(ctx, conn, entries)
 	default:
-		return d.attemptChunkApart(ctx, conn, entries)
+		// The calls go one by one, but for those that have a record.
+		dropSpoiled(ctx, conn, d.lookUpAll(ctx, lineOf(conn), entries))
+		return chunkAttempt{alone: unsettled(entries)}
 	}
 }
 
@@ -92,49 +94,6 @@ func spoiledBy(bad *entry, err error, entries []*entry) chunkAttempt {
 	}
 	state := sqlState(err)
 	return chunkAttempt{bad: bad, seen: state == codeInvalidText || state == codeUniqueViolation}
-}
-
-// attemptChunkApart runs the effects and writes the records as statements of
-// their own, where they cannot be one.
-func (d *Deduper) attemptChunkApart(ctx context.Context, conn *pgx.Conn, entries []*entry) chunkAttempt {
-	j := d.newJointTx(conn, entries)
-	busy, err := j.open(ctx, len(entries))
-	if err != nil {
-		dropSpoiled(ctx, conn, err)
-		return chunkAttempt{alone: unsettled(entries)}
-	}
-	j.leaveOut(busy)
-	if len(j.entries) == 0 {
-		return chunkAttempt{alone: busy}
-	}
-	for _, e := range j.entries {
-		e.c.s.attempts++
-	}
-	f := j.perform(ctx)
-	what := commitNever
-	var records []record
-	if f == nil {
-		if ctx.Err() != nil || checkSession(conn.PgConn()) != nil {
-			return chunkAttempt{alone: unsettled(entries)}
-		}
-		records, what, f = j.commit(ctx)
-	}
-	switch {
-	case what == commitDone:
-		return chunkAttempt{alone: busy, ran: j.entries, records: records}
-	case what == commitUnknown:
-		for _, e := range j.entries {
-			e.c.unknown, e.c.adrift = f.err, !j.locked[e]
-		}
-		return chunkAttempt{alone: append(busy, j.entries...)}
-	case f.unplaced:
-		return chunkAttempt{alone: busy}
-	}
-	dropSpoiled(ctx, conn, f.err)
-	if f.entry == nil {
-		return chunkAttempt{alone: append(busy, j.entries...)}
-	}
-	return chunkAttempt{alone: busy, bad: f.entry}
 }
 
 // queueChunk queues the statements of all entries. The entry that it returns with

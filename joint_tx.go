@@ -8,9 +8,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// jointTx is one transaction for the statements of many calls. Its steps are
-// open, perform and commit, of one round trip each for as many calls as share a
-// pipeline. Whoever has opened it rolls back what is not committed.
+// jointTx is the one transaction of a DoTogether. Its steps are open, perform and
+// commit, of one round trip each for as many calls as share a pipeline. Whoever has
+// opened it rolls back what is not committed.
 //
 // Only the first maxLocksPerTx calls have their lock, and with ClaimFirst none
 // has: claims would write every row twice. For the others the primary key
@@ -20,14 +20,12 @@ type jointTx struct {
 	conn *pgx.Conn
 	// entries are the calls to run, sorted by identity.
 	entries []*entry
-	// locked are those that have their lock, forgotten those with a record in
-	// their way that may be forgotten.
-	locked    map[*entry]bool
+	// locked is how many of them have their lock: the first ones.
+	locked int
+	// forgotten are those with a record in their way that may be forgotten.
 	forgotten []*entry
 	// width is how many statements share a pipeline.
 	width int
-	// stopped tells that the locks behind one that is taken were not tried.
-	stopped bool
 	// started is now() in the transaction, which names it.
 	started time.Time
 	// results are the texts to record, in the order of entries.
@@ -38,7 +36,7 @@ type jointTx struct {
 const jointWidth = 500
 
 func (d *Deduper) newJointTx(conn *pgx.Conn, entries []*entry) *jointTx {
-	return &jointTx{d: d, conn: conn, entries: slices.Clone(entries), locked: make(map[*entry]bool), width: jointWidth}
+	return &jointTx{d: d, conn: conn, entries: slices.Clone(entries), width: jointWidth}
 }
 
 // fault is what ended a joint transaction. None of it is committed.
@@ -56,9 +54,9 @@ type fault struct {
 }
 
 // open begins, takes the locks and looks, in one pipeline. It settles the
-// entries that have a record, and returns those with a twin in flight: no more
-// than so many, and then the locks behind the last of them were not tried.
-func (j *jointTx) open(ctx context.Context, most int) (busy []*entry, err error) {
+// entries that have a record. It returns the first whose lock is taken, if there is
+// one: then the locks behind it were not tried.
+func (j *jointTx) open(ctx context.Context) (taken *entry, err error) {
 	on, sql := lineOf(j.conn), j.d.sql
 	if err := on.prepare(ctx, sql.begin.query, sql.prepare, sql.tryLocks, sql.lookupAll, sql.insert, sql.commit); err != nil {
 		return nil, err
@@ -71,7 +69,7 @@ func (j *jointTx) open(ctx context.Context, most int) (busy []*entry, err error)
 		for _, e := range j.entries[:min(len(j.entries), maxLocksPerTx)] {
 			wanted = append(wanted, e.c.req.lock)
 		}
-		if err := p.queueArgs(sql.tryLocks, []any{wanted, most}); err != nil {
+		if err := p.queueArgs(sql.tryLocks, []any{wanted}); err != nil {
 			return nil, err
 		}
 	}
@@ -79,10 +77,10 @@ func (j *jointTx) open(ctx context.Context, most int) (busy []*entry, err error)
 		return nil, err
 	}
 	a := p.send(ctx)
-	return j.readOpening(a, len(wanted), most)
+	return j.readOpening(a, len(wanted))
 }
 
-func (j *jointTx) readOpening(a *answers, locks, most int) (busy []*entry, err error) {
+func (j *jointTx) readOpening(a *answers, locks int) (taken *entry, err error) {
 	_, err = a.exec()
 	if err == nil {
 		err = a.scan(nil, &j.started, nil)
@@ -90,10 +88,7 @@ func (j *jointTx) readOpening(a *answers, locks, most int) (busy []*entry, err e
 	if err == nil && j.d.opts.Order == LockFirst {
 		var n int64
 		err = a.each([]any{&n}, func() error {
-			busy = append(busy, j.entries[n-1])
-			if len(busy) == most {
-				j.stopped, locks = true, int(n)
-			}
+			taken = j.entries[n-1]
 			return nil
 		})
 	}
@@ -103,23 +98,9 @@ func (j *jointTx) readOpening(a *answers, locks, most int) (busy []*entry, err e
 	if err = a.close(err); err != nil {
 		return nil, err
 	}
-	for _, e := range j.entries[:locks] {
-		j.locked[e] = true
-	}
-	for _, e := range busy {
-		delete(j.locked, e)
-	}
-	// A record that is found wins over a lock that is not.
-	busy = slices.DeleteFunc(busy, (*entry).settled)
+	j.locked = len(unsettled(j.entries[:locks]))
 	j.entries = slices.DeleteFunc(j.entries, (*entry).settled)
-	return busy, nil
-}
-
-// leaveOut goes on without some of the entries.
-func (j *jointTx) leaveOut(entries []*entry) {
-	out := func(e *entry) bool { return slices.Contains(entries, e) }
-	j.entries = slices.DeleteFunc(j.entries, out)
-	j.forgotten = slices.DeleteFunc(j.forgotten, out)
+	return taken, nil
 }
 
 // perform makes room for the new records and runs the effects.
@@ -141,7 +122,7 @@ func (j *jointTx) performPart(ctx context.Context, part []*entry) *fault {
 	}
 	forgotten := j.forgotten
 	j.forgotten = nil
-	if forgotten != nil {
+	if len(forgotten) > 0 {
 		queries = append(queries, sql.forgetAll)
 	}
 	if err := on.prepare(ctx, distinct(queries)...); err != nil {
@@ -153,7 +134,7 @@ func (j *jointTx) performPart(ctx context.Context, part []*entry) *fault {
 	}
 
 	p := on.callersPipeline()
-	if forgotten != nil {
+	if len(forgotten) > 0 {
 		sql.queueHurry(p, claimTimeout)
 		if err := p.queueArgs(sql.forgetAll, idArrays(forgotten)); err != nil {
 			return &fault{failure: failure{err: err}}
@@ -186,7 +167,7 @@ func (j *jointTx) performPart(ctx context.Context, part []*entry) *fault {
 }
 
 func (j *jointTx) readEffects(a *answers, part, forgotten []*entry) *fault {
-	if forgotten != nil {
+	if len(forgotten) > 0 {
 		for range 3 { // hurry, the DELETE, unhurry
 			if _, err := a.exec(); err != nil {
 				return &fault{failure: failure{err: err}, entry: forgotten[0], busy: sqlState(err) == codeLockNotAvailable}
@@ -235,7 +216,7 @@ func (j *jointTx) write(ctx context.Context, from, to int) (records []record, wh
 	entries, last := j.entries[from:to], to == len(j.entries)
 	// Without its lock a twin may have inserted its record and not committed it
 	// yet. That is not waited for with a connection in hand.
-	hurried := slices.ContainsFunc(entries, func(e *entry) bool { return !j.locked[e] })
+	hurried := to > j.locked
 
 	p := lineOf(j.conn).pipeline()
 	if hurried {

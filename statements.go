@@ -41,8 +41,8 @@ type statements struct {
 	// identities, each with its number among them.
 	lookup    query
 	lookupAll query
-	// tryLocks tries the locks of many identities one after the other, up to so
-	// many that are taken, and returns the numbers of those.
+	// tryLocks tries the locks of many identities one after the other, and returns
+	// the number of the first that is taken.
 	tryLocks query
 	// insert writes the record, claim only the identity, complete fills a
 	// claim in.
@@ -132,11 +132,11 @@ RETURNING created_at`, table, columns, outcomeInTx, times("$9", "$10"), onConfli
   JOIN %s AS r ON r.scope = wanted.scope AND r.tool = wanted.tool AND r.key = wanted.key`, table)),
 
 		// The scan goes by the array's order, and the filter is volatile: so the
-		// LIMIT leaves those untried that come behind the last that is wanted.
+		// LIMIT leaves those untried that come behind the first that is taken.
 		tryLocks: newQuery(`SELECT wanted.n
   FROM unnest($1::bigint[]) WITH ORDINALITY AS wanted (lock, n)
  WHERE NOT pg_catalog.pg_try_advisory_xact_lock(wanted.lock)
- LIMIT $2::bigint`),
+ LIMIT 1`),
 
 		insert: newQuery(written("")),
 		claim: newQuery(fmt.Sprintf(`INSERT INTO %s %s

@@ -38,7 +38,7 @@ func (t *together) attempt(ctx context.Context, rest []*entry) jointAttempt {
 	}
 	// One twin is enough to wait for. The locks behind its own are left to it: else
 	// two of these could hold what the other needs, again and again.
-	busy, err := j.open(ctx, 1)
+	taken, err := j.open(ctx)
 	if err != nil {
 		return t.unopened(ctx, conn, err)
 	}
@@ -47,9 +47,9 @@ func (t *together) attempt(ctx context.Context, rest []*entry) jointAttempt {
 		return jointAttempt{attempt: attempt{state: attemptFailed}, bad: bad}
 	}
 	switch {
-	case len(busy) > 0:
-		return jointAttempt{attempt: attempt{state: attemptBusy}, bad: busy[0]}
-	case len(j.entries) == 0, j.stopped:
+	case taken != nil && !taken.settled():
+		return jointAttempt{attempt: attempt{state: attemptBusy}, bad: taken}
+	case taken != nil, len(j.entries) == 0: // a record that is found wins over a lock that is not
 		return jointAttempt{attempt: attempt{state: attemptFound}}
 	}
 	return t.attemptOn(ctx, j)
@@ -69,7 +69,7 @@ func (t *together) unopened(ctx context.Context, conn *pgx.Conn, err error) join
 func (t *together) attemptOn(ctx context.Context, j *jointTx) jointAttempt {
 	// All the calls share one transaction, so that one lock proves the end of an
 	// earlier attempt.
-	alone := t.d.conclusive() && len(j.locked) > 0
+	alone := t.d.conclusive() && j.locked > 0
 	if f := j.perform(ctx); f != nil {
 		if f.unplaced {
 			t.narrow = true
