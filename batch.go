@@ -60,6 +60,10 @@ const (
 // statement of a call that was made before may run and be undone, and others of its
 // chunk with it, which run again. The server's log then names its scope, tool and key.
 //
+// When a call has used up Options.Retry without a transaction that could be opened,
+// those of its chunk that are still to run get its error, ErrAttemptsExhausted, and
+// make no attempts of their own.
+//
 // Where effect and record cannot be one statement (see [DoStatement]), the records of
 // a chunk are looked up in one round trip, and each call without one is a transaction
 // of its own.

@@ -46,11 +46,9 @@ func (ch *chunk) run(ctx context.Context, d *Deduper) {
 		ch.replays = false
 		together = ch.lookUp(ctx, d, together)
 	}
-	for _, e := range ch.runTogether(ctx, d, together) {
-		e.runAlone(ctx)
-	}
-	for _, e := range twins {
-		e.runAlone(ctx)
+	var outage *exhaustion
+	for _, e := range append(ch.runTogether(ctx, d, together), twins...) {
+		outage = e.runAlone(ctx, outage)
 	}
 }
 
@@ -121,13 +119,22 @@ func (id identity) compare(other identity) int {
 	return cmp.Or(strings.Compare(id.scope, other.scope), strings.Compare(id.tool, other.tool), strings.Compare(id.key, other.key))
 }
 
-// runAlone settles an entry the way that DoStatement does.
-func (e *entry) runAlone(ctx context.Context) {
-	if e.first != nil && e.first.err == nil {
+// runAlone settles an entry the way that DoStatement does. Where an entry before it
+// has used up its attempts in an outage, it makes none: all would wait as long, one
+// after the other. It returns the outage that there is by then.
+func (e *entry) runAlone(ctx context.Context, outage *exhaustion) *exhaustion {
+	switch {
+	case e.first != nil && e.first.err == nil:
 		e.follow()
-		return
+	case outage != nil && ctx.Err() == nil:
+		e.s, e.err = e.c.given(), e.c.exhaust(outage)
+	default:
+		e.s, e.err = e.c.do(ctx)
+		if x := e.c.exhausted; x != nil && x.outage {
+			return x
+		}
 	}
-	e.s, e.err = e.c.do(ctx)
+	return outage
 }
 
 // follow settles an entry whose first has come to an end.

@@ -131,6 +131,7 @@ func readRecord(a *answers, rec *record, req *request) error {
 	at := &a.row.times[0]
 	err := a.scan(at)
 	rec.bear(*at, req)
+	rec.sentAt = a.row.sentAt
 	if err == pgx.ErrNoRows {
 		return errSwallowed
 	}

@@ -9,7 +9,12 @@ import (
 
 // flights coalesce the twins of one process: of all calls with one identity one
 // leads and talks to the database, and the others wait for it in memory, with
-// no connection. A follower of a leader that ends without a record takes over.
+// no connection. A follower of a leader that ends without an answer takes over.
+//
+// What is shared is no older than the call that gets it: the record was read, or
+// committed, by a statement that was sent after the call had begun. Somebody else may
+// free the identity while the server's answer is on its way to the leader, and a call
+// that begins then must not get what was deleted before.
 type flights struct {
 	mu sync.Mutex
 	m  map[identity]*flight
@@ -21,10 +26,12 @@ type flight struct {
 	done chan struct{}
 	// running tells that the leader is inside the effect.
 	running atomic.Bool
-	// settled tells that rec is the identity's record. Both are written by the
-	// leader before done is closed and read by followers after.
-	settled bool
-	rec     record
+	// The leader writes what follows before done is closed, and followers read it
+	// after. settled tells that rec is the identity's record; exhausted is not nil
+	// where the leader has used up its attempts and certainly committed nothing.
+	settled   bool
+	rec       record
+	exhausted *exhaustion
 }
 
 // join returns the identity's flight and whether the caller leads it: then it is
@@ -56,19 +63,15 @@ func (fs *flights) land(id identity, f *flight) {
 	}
 }
 
-// landed returns the record to share, if the leader has ended with one. A
-// follower may ask at any time.
-func (f *flight) landed() (rec record, ok bool) {
+// landed tells whether the leader has ended. A follower may ask at any time.
+func (f *flight) landed() bool {
 	select {
 	case <-f.done:
-		return f.rec, f.settled
+		return true
 	default:
-		return record{}, false
+		return false
 	}
 }
-
-// settle makes rec what followers share.
-func (f *flight) settle(rec record) { f.rec, f.settled = rec, true }
 
 // do leads or follows the identity's flight. A call that may not wait does not
 // follow: it is answered at once where its leader is in the effect, and else
@@ -95,9 +98,17 @@ func (c *doCall) do(ctx context.Context) (settled, error) {
 		if err := c.patience.wait(ctx, f.done, 0); err != nil {
 			return c.given(), c.ended(err)
 		}
-		if rec, ok := f.landed(); ok {
-			_, _ = c.found(rec)
+		if !f.landed() {
+			continue
+		}
+		switch {
+		case f.settled && c.began.Before(f.rec.sentAt):
+			_, _ = c.found(f.rec)
 			return c.given(), nil
+		case f.settled:
+			c.late = true
+		case f.exhausted != nil && c.began.Before(f.exhausted.tried):
+			return c.given(), c.exhaust(f.exhausted)
 		}
 	}
 }
@@ -113,8 +124,11 @@ func (c *doCall) lead(ctx context.Context, f *flight) (settled, error) {
 	defer c.d.flights.land(c.req.identity, f)
 	c.flight = f
 	s, err := c.run(ctx)
-	if err == nil {
-		f.settle(s.rec)
+	switch {
+	case err == nil:
+		f.rec, f.settled = s.rec, true
+	case c.unknown == nil:
+		f.exhausted = c.exhausted
 	}
 	return s, err
 }

@@ -149,6 +149,7 @@ func (p *pipeline) uncancelled(ctx context.Context) context.Context {
 
 func (p *pipeline) send(ctx context.Context) *answers {
 	a := &p.answers
+	a.row.sentAt = time.Now()
 	if p.batch != nil {
 		a.batch = p.line.via.SendBatch(ctx, p.batch)
 	} else {

@@ -38,6 +38,9 @@ type record struct {
 	// seenAt is the database's clock when the row was read. All judgements of
 	// age compare times of this one clock.
 	seenAt time.Time
+	// sentAt is this machine's clock when the statement was sent that read or wrote
+	// the row: for a call that began before, the record is no older than the call.
+	sentAt time.Time
 }
 
 // read reads the answer of statements.lookup. It reports whether there was a
@@ -72,6 +75,7 @@ func (r *record) fill(row *recordRow) error {
 		r.result = *row.result
 	}
 	r.createdAt, r.expiresAt, r.forgetAt, r.seenAt = row.times[0], row.times[1], row.times[2], row.times[3]
+	r.sentAt = row.sentAt
 	return nil
 }
 
@@ -83,6 +87,7 @@ type recordRow struct {
 	result                  *string
 	times                   [4]time.Time // created_at, expires_at, forget_at, now()
 	locked                  bool         // read with it
+	sentAt                  time.Time    // when the pipeline was sent, by this machine's clock
 	columns                 [8]any
 }
 

@@ -44,6 +44,35 @@ type doCall struct {
 	looks int
 	// gone tells that the effect ended its transaction and then panicked.
 	gone bool
+	// late tells that a twin had found a record when this call began: most likely
+	// it is there still.
+	late bool
+	// tried is when the last attempt began. outage tells that it ended before its
+	// transaction was open, because of the state that the server is in.
+	tried  time.Time
+	outage bool
+	// exhausted is not nil when the attempts are used up.
+	exhausted *exhaustion
+}
+
+// exhaustion is how a call's attempts were used up.
+type exhaustion struct {
+	attempts int
+	// err is the fault of the last attempt, tried when that began.
+	err   error
+	tried time.Time
+	// outage tells that any other call would have met the fault.
+	outage bool
+}
+
+// exhaust ends a call whose attempts, or those of a call that it shares them with,
+// are used up.
+func (c *doCall) exhaust(x *exhaustion) error {
+	c.exhausted = x
+	if c.unknown != nil {
+		return c.ended(x.err)
+	}
+	return &AttemptsError{Attempts: x.attempts, Err: x.err}
 }
 
 // settled is how a call came out when it came to a record.
@@ -113,10 +142,7 @@ func (c *doCall) run(ctx context.Context) (settled, error) {
 			continue
 		}
 		if faults++; faults >= c.d.opts.Retry.MaxAttempts {
-			if c.unknown == nil {
-				err = &AttemptsError{Attempts: c.s.attempts, Err: err}
-			}
-			return c.s, c.ended(err)
+			return c.s, c.exhaust(&exhaustion{attempts: c.s.attempts, err: err, tried: c.tried, outage: c.outage})
 		}
 		if err := c.pause(ctx, faults, err); err != nil {
 			return c.s, c.ended(err)
@@ -127,7 +153,7 @@ func (c *doCall) run(ctx context.Context) (settled, error) {
 // looksFirst tells whether a replay is likely. Do looks in the trip that begins
 // its transaction, so that only statements gain by a guess.
 func (c *doCall) looksFirst() bool {
-	return c.req.lookFirst || c.sql != nil && c.d.foresight.met(c.req.lock)
+	return c.req.lookFirst || c.late || c.sql != nil && c.d.foresight.met(c.req.lock)
 }
 
 // ended tells the caller of a lost COMMIT that its outcome is still open,
@@ -149,7 +175,9 @@ func outcomeUnknown(attempts int, unknown, cause error) error {
 // step makes one attempt and says what comes next.
 func (c *doCall) step(ctx context.Context) (step, error) {
 	c.s.attempts++
+	c.tried = time.Now()
 	a := c.attempt(ctx)
+	c.outage = a.outage
 	if a.state == attemptUndecided {
 		a = c.d.resolve(ctx, c.req, a)
 	}
@@ -229,6 +257,7 @@ func (c *doCall) wait(ctx context.Context, look lookFunc) (step, error) {
 	case err == nil:
 		return stepAgain, nil
 	case c.d.mayRetry(ctx, err):
+		c.outage = isOutage(err)
 		return stepFault, err
 	default:
 		return stepFailed, err

@@ -110,6 +110,7 @@ func (r *record) readWritten(a *answers, req *request) error {
 	case nil:
 		r.result = *row.result
 		r.bear(row.times[0], req)
+		r.sentAt = row.sentAt
 	}
 	return err
 }

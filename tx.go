@@ -48,6 +48,9 @@ type attempt struct {
 	// alone tells that the identity was free and this attempt had it: whatever
 	// an earlier attempt left unknown has ended without a record.
 	alone bool
+	// outage tells that it ended before its transaction was open, because of the
+	// state that the server is in.
+	outage bool
 }
 
 // attempt makes one transaction of its own: three round trips when the identity
@@ -161,7 +164,7 @@ func (d *Deduper) perform(ctx context.Context, req *request, open *opening, work
 func (d *Deduper) unstarted(ctx context.Context, err error) attempt {
 	err = d.explained(err)
 	if d.mayRetry(ctx, err) {
-		return attempt{state: attemptRetry, err: err}
+		return attempt{state: attemptRetry, err: err, outage: isOutage(err)}
 	}
 	if errors.Is(err, ErrArbiter) {
 		return attempt{state: attemptFailed, err: err}
@@ -180,4 +183,14 @@ func (d *Deduper) mayRetry(ctx context.Context, err error) bool {
 		return false
 	}
 	return IsTransient(err) || isConnectionLost(err)
+}
+
+// isOutage tells whether an error that mayRetry is about comes from the state that
+// the server is in, and not from other transactions.
+func isOutage(err error) bool {
+	switch sqlState(err) {
+	case codeSerialization, codeDeadlock, codeLockNotAvailable:
+		return false
+	}
+	return true
 }
