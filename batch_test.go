@@ -308,8 +308,8 @@ func TestBatchRoundTrips(t *testing.T) {
 		{batchWay{variant: variant{order: dedup.LockFirst, isolation: pgx.ReadCommitted}}, 1, 1},
 		{batchWay{variant: variant{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeExec}}, 1, 1},
 		{batchWay{variant: variant{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeSimpleProtocol}}, 1, 1},
-		{batchWay{variant: variant{order: dedup.LockFirst, isolation: pgx.ReadCommitted}, separate: true}, 3, 1},
-		{batchWay{variant: variant{order: dedup.ClaimFirst, isolation: pgx.ReadCommitted}}, 3, 1},
+		{batchWay{variant: variant{order: dedup.LockFirst, isolation: pgx.ReadCommitted}, separate: true}, 1 + 3*100, 1},
+		{batchWay{variant: variant{order: dedup.ClaimFirst, isolation: pgx.ReadCommitted}}, 1 + 3*100, 1},
 	} {
 		t.Run(c.String(), func(t *testing.T) {
 			t.Parallel()

@@ -45,7 +45,8 @@ var (
 	ErrOutcomeUnknown = errors.New("dedup: outcome unknown; call again with the same key")
 
 	// ErrAttemptsExhausted: every attempt met a transient fault; nothing was
-	// committed. The error is an *AttemptsError. Returned by Do.
+	// committed. Twins in one process, and the calls of a batch when no transaction
+	// can be opened, share attempts. The error is an *AttemptsError. Returned by Do.
 	ErrAttemptsExhausted = errors.New("dedup: gave up after transient faults; nothing was committed")
 
 	// ErrConflict: writing the record violated a unique constraint although no
@@ -209,7 +210,8 @@ func (e *OutcomeUnknownError) Unwrap() []error { return nonNil(e.Err, e.Cause) }
 
 // AttemptsError tells that every attempt met a transient fault.
 type AttemptsError struct {
-	// Attempts counts the attempts that were made.
+	// Attempts counts the attempts that were made: by this call, or by a twin that it
+	// waited for or a call of its batch with which it shares them.
 	Attempts int
 	// Err is the last attempt's fault.
 	Err error

@@ -65,8 +65,8 @@ type Options struct {
 	AsyncCommit bool
 
 	// SeparateStatements makes DoStatement and DoBatch send effect and record as two
-	// statements in a transaction of three round trips, also where one statement
-	// could be both. Citus, and servers whose version() does not say PostgreSQL,
+	// statements in a transaction of three round trips for each call, also where one
+	// statement could be both. Citus, and servers whose version() does not say PostgreSQL,
 	// are found out without it; set it for a router that hides what is behind it.
 	// Default false.
 	SeparateStatements bool

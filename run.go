@@ -128,7 +128,7 @@ func (s *solo) do(ctx context.Context) error {
 		case ok:
 			g.find(c, answer.rec)
 			return nil
-		case f.Stale(c.began): // most likely the record is there still
+		case f.Stale(c.began) && answer.exhausted == nil: // most likely the record is there still
 			c.lookFirst = true
 		}
 	}

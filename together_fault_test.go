@@ -215,7 +215,8 @@ func TestTogetherServerFaults(t *testing.T) {
 	}
 }
 
-// A trigger that came later swallows one record: that is told after the others.
+// A trigger that came later swallows one record: that is told after the others that
+// share its transaction. Nothing is run after it.
 func TestTogetherSwallowed(t *testing.T) {
 	t.Parallel()
 
@@ -228,11 +229,16 @@ func TestTogetherSwallowed(t *testing.T) {
 			f.exec(t, `CREATE FUNCTION swallow() RETURNS trigger LANGUAGE plpgsql AS
 				$$ BEGIN IF NEW.outcome = 'done' AND NEW.key LIKE '%-0003' THEN RETURN NULL; END IF; RETURN NEW; END $$;
 				CREATE TRIGGER swallow BEFORE INSERT ON tool_dedup FOR EACH ROW EXECUTE FUNCTION swallow()`)
+			ran := 5
 			if w.separate {
+				ran = 4
 				for out := range dedup.DoBatch[ticket](ctx, f.d, slices.Values(singles("k", 5)), nil) {
-					if out.Index == 3 {
+					switch out.Index {
+					case 3:
 						require.ErrorIs(t, out.Err, dedup.ErrBroken)
-					} else {
+					case 4:
+						require.ErrorIs(t, out.Err, dedup.ErrArbiter)
+					default:
 						require.NoError(t, out.Err)
 					}
 				}
@@ -245,8 +251,8 @@ func TestTogetherSwallowed(t *testing.T) {
 				require.Len(t, results, 5)
 				require.Equal(t, "k-0004", results[4].Value.Title)
 			}
-			require.Equal(t, 5, scalar[int](t, f.bundle, `SELECT count(*) FROM effects WHERE ref LIKE 'k-%'`))
-			require.Equal(t, 4, scalar[int](t, f.bundle, `SELECT count(*) FROM tool_dedup WHERE key LIKE 'k-%' AND outcome = 'done'`))
+			require.Equal(t, ran, scalar[int](t, f.bundle, `SELECT count(*) FROM effects WHERE ref LIKE 'k-%'`))
+			require.Equal(t, ran-1, scalar[int](t, f.bundle, `SELECT count(*) FROM tool_dedup WHERE key LIKE 'k-%' AND outcome = 'done'`))
 			_, err = dedup.DoTogether[ticket](ctx, f.d, singles("k", 5))
 			require.ErrorIs(t, err, dedup.ErrArbiter, "and nothing more is run")
 		})
