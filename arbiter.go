@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -56,7 +57,8 @@ SELECT t.oid IS NULL,
                   AND g.tgtype & 3 = 3 AND (g.tgtype & 4 <> 0 OR $2::bool AND g.tgtype & 16 <> 0)), -- BEFORE, FOR EACH ROW, INSERT or UPDATE
        EXISTS (SELECT FROM pg_catalog.pg_rewrite r WHERE r.ev_class = t.oid AND r.ev_type = '3'),
        pg_catalog.version() ~ '^PostgreSQL [0-9]+(\.|beta|rc|devel| |$)' AND pg_catalog.version() !~ '-YB-'
-         AND NOT EXISTS (SELECT FROM pg_catalog.pg_extension e WHERE e.extname = 'citus')
+         AND NOT EXISTS (SELECT FROM pg_catalog.pg_extension e WHERE e.extname = 'citus'),
+       pg_catalog.clock_timestamp()
   FROM (VALUES ($1::text)) AS wanted (schema)
   LEFT JOIN pg_catalog.pg_namespace n ON n.nspname = wanted.schema
   LEFT JOIN pg_catalog.pg_class t ON t.relnamespace = n.oid AND t.relname = 'tool_dedup'`
@@ -72,7 +74,8 @@ func (d *Deduper) trustArbiter(ctx context.Context, db interface {
 	}
 	var found [len(arbiterProblems)]bool
 	var plain bool
-	err := db.QueryRow(ctx, arbiterSQL, d.opts.Schema, d.opts.Order == ClaimFirst).Scan(&found[0], &found[1], &found[2], &found[3], &found[4], &plain)
+	var now time.Time
+	err := db.QueryRow(ctx, arbiterSQL, d.opts.Schema, d.opts.Order == ClaimFirst).Scan(&found[0], &found[1], &found[2], &found[3], &found[4], &plain, &now)
 	if err != nil {
 		return err
 	}
@@ -85,6 +88,7 @@ func (d *Deduper) trustArbiter(ctx context.Context, db interface {
 	if problems != nil {
 		return &ArbiterError{Table: d.sql.table, Problems: problems}
 	}
+	d.clock.seen(now)
 	d.plain.Store(plain)
 	d.trusted.Store(true)
 	return nil

@@ -52,23 +52,26 @@ func (d *Deduper) attemptChunkOn(ctx context.Context, entries []*entry) chunkAtt
 
 // attemptChunkWhole sends effects and records together, as one pipeline.
 func (d *Deduper) attemptChunkWhole(ctx context.Context, conn *pgx.Conn, entries []*entry) chunkAttempt {
-	p, bad, err := d.queueChunk(ctx, lineOf(conn), entries)
+	latest := d.clock.in(d.opts.CommitTimeout)
+	p, bad, err := d.queueChunk(ctx, lineOf(conn), entries, latest)
 	if err != nil {
 		dropSpoiled(ctx, conn, err)
 		return spoiledBy(bad, err, entries)
 	}
 	a := p.send(ctx)
 	records, bad, err := readChunk(a, entries)
+	before := err != nil
 	err = a.close(err)
 	for _, e := range entries {
 		e.c.s.attempts++
 	}
-	switch classifyWhole(conn.PgConn(), err) {
+	switch classifyWhole(conn.PgConn(), err, before) {
 	case commitDone:
+		d.clock.seen(records[len(records)-1].createdAt)
 		return chunkAttempt{ran: entries, records: records}
 	case commitUnknown:
 		for _, e := range entries {
-			e.c.unknown, e.c.adrift = err, true
+			e.c.doubt.add(err, latest)
 		}
 		return chunkAttempt{alone: entries}
 	}
@@ -124,7 +127,11 @@ func (d *Deduper) attemptChunkApart(ctx context.Context, conn *pgx.Conn, entries
 		return chunkAttempt{alone: busy, ran: j.entries, records: records}
 	case what == commitUnknown:
 		for _, e := range j.entries {
-			e.c.unknown, e.c.adrift = f.err, !j.locked[e]
+			until := d.doubtAtCommit(f.err)
+			if !j.locked[e] {
+				until = never
+			}
+			e.c.doubt.add(f.err, until)
 		}
 		return chunkAttempt{alone: append(busy, j.entries...)}
 	case f.unplaced:
@@ -137,12 +144,15 @@ func (d *Deduper) attemptChunkApart(ctx context.Context, conn *pgx.Conn, entries
 	return chunkAttempt{alone: busy, bad: f.entry}
 }
 
-// queueChunk queues the statements of all entries. The entry that it returns with
-// an error is the one whose text or arguments the server or pgx refuses.
-func (d *Deduper) queueChunk(ctx context.Context, on *line, entries []*entry) (*pipeline, *entry, error) {
-	queries := make([]query, len(entries))
+// queueChunk queues the statements of all entries, and in front of them one that takes
+// all their locks and raises where it arrives after latest: the last of the entries may
+// be run much later. The entry that it returns with an error is the one whose text or
+// arguments the server or pgx refuses.
+func (d *Deduper) queueChunk(ctx context.Context, on *line, entries []*entry, latest time.Time) (*pipeline, *entry, error) {
+	queries := []query{d.sql.arrive}
+	locks := make([]int64, len(entries))
 	for i, e := range entries {
-		queries[i] = e.c.sql.withRecord
+		queries, locks[i] = append(queries, e.c.sql.withRecord), e.c.req.lock
 	}
 	if err := on.prepare(ctx, distinct(queries)...); err != nil {
 		bad := slices.IndexFunc(entries, func(e *entry) bool { return on.prepared[e.c.sql.withRecord.name] == nil })
@@ -152,8 +162,11 @@ func (d *Deduper) queueChunk(ctx context.Context, on *line, entries []*entry) (*
 		return nil, entries[bad], err
 	}
 	p := on.callersPipeline()
+	if err := p.queueArgs(d.sql.arrive, []any{locks}, timeParam(latest)); err != nil {
+		return nil, nil, err
+	}
 	for _, e := range entries {
-		if err := p.queueWhole(e.c.sql.withRecord, e.c.sql, e.c.req); err != nil {
+		if err := p.queueWhole(e.c.sql.withRecord, e.c.sql, e.c.req, param{}); err != nil {
 			on.outdate(e.c.sql.withRecord)
 			return nil, e, err
 		}
@@ -164,6 +177,9 @@ func (d *Deduper) queueChunk(ctx context.Context, on *line, entries []*entry) (*
 // readChunk reads the records that were written. One that was swallowed has no
 // time; everything behind an error is missing.
 func readChunk(a *answers, entries []*entry) (records []record, bad *entry, err error) {
+	if _, err := a.exec(); err != nil {
+		return nil, nil, err
+	}
 	for _, e := range entries {
 		rec := newRecord(e.c.req)
 		if err := rec.readWritten(a, e.c.req); err != nil && err != errSwallowed {

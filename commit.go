@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -25,17 +26,20 @@ const (
 // was closed, not from the error's text or from pgconn.SafeToRetry: pgx 5.9.0
 // to 5.12.0 call a lost COMMIT safe to retry (measured).
 //
-//   - the pipeline could not be prepared, or the server had ended the session
-//     because the transaction was idle: COMMIT was never reached.
+//   - the pipeline could not be prepared: COMMIT was not sent.
+//   - before tells that err came in place of an answer to a statement before COMMIT.
+//     Where it says that the server ended the session because the transaction was idle
+//     or took too long, COMMIT was not reached. In place of the answer to COMMIT it
+//     proves nothing: the limit may have been reached while the server committed.
 //   - closed: nobody knows. Its last status is worthless.
 //   - open, in a transaction: the COMMIT was skipped.
 //   - open, idle: committed if the server said COMMIT; rolled back if it said
-//     ROLLBACK or raised an ERROR. FATAL is no proof: a pooler that lost its
-//     server after the commit record was written answers FATAL 08P01 (measured).
-func classifyCommit(pg *pgconn.PgConn, tag pgconn.CommandTag, err error) commitOutcome {
+//     ROLLBACK or raised an ERROR of its own. FATAL is no proof: a pooler that lost
+//     its server after the commit record was written answers FATAL 08P01 (measured).
+func classifyCommit(pg *pgconn.PgConn, tag pgconn.CommandTag, err error, before bool) commitOutcome {
 	status := pg.TxStatus()
 	switch {
-	case err != nil && (isUnsent(err) || sqlState(err) == codeIdleInTransaction):
+	case err != nil && (isUnsent(err) || before && isTxTimeout(err)):
 		return commitNever
 	case pg.IsClosed():
 		return commitUnknown
@@ -45,11 +49,20 @@ func classifyCommit(pg *pgconn.PgConn, tag pgconn.CommandTag, err error) commitO
 		return commitDone
 	case err == nil && tag.String() == "ROLLBACK":
 		return commitNever
-	case err != nil && isPlainError(err):
+	case err != nil && isPlainError(err) && !isFromBehind(err):
 		return commitNever
 	default:
 		return commitUnknown
 	}
+}
+
+// isFromBehind tells whether an error of COMMIT may be that of a server to which the
+// COMMIT was passed on, or of the way to it. Citus raises XX000 where a worker's answer
+// to COMMIT is lost, and the worker may commit yet (measured).
+func isFromBehind(err error) bool {
+	state := sqlState(err)
+	return strings.HasPrefix(state, "XX") || strings.HasPrefix(state, "08") || strings.HasPrefix(state, "57P") ||
+		state == codeCompletionUnknown
 }
 
 // isUnsent tells that a pipeline could not be prepared, so that none of it ran.
@@ -97,16 +110,17 @@ func (d *Deduper) commit(ctx context.Context, conn *pgx.Conn, req *request, open
 // what came before it.
 func (a *answers) finish(pg *pgconn.PgConn, err error) (commitOutcome, error) {
 	var tag pgconn.CommandTag
-	if err == nil || err == errSwallowed {
+	before := err != nil && err != errSwallowed
+	if !before {
 		var commitErr error
 		tag, commitErr = a.exec()
 		err = orElse(err, commitErr)
 	}
 	err = a.close(err)
 	if err == errSwallowed {
-		return classifyCommit(pg, tag, nil), err
+		return classifyCommit(pg, tag, nil, false), err
 	}
-	what := classifyCommit(pg, tag, err)
+	what := classifyCommit(pg, tag, err, before)
 	if err == nil && what != commitDone {
 		err = fmt.Errorf("dedup: COMMIT was answered with %q", tag)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -37,27 +38,31 @@ type failure struct {
 //     meanwhile what it could not.
 func (d *Deduper) resolve(ctx context.Context, req *request, a attempt) attempt {
 	f := a.failure.cleaned()
+	end := func(state attemptState, err error) attempt {
+		a.state, a.err = state, err
+		return a
+	}
 	switch {
 	case f.brokeTx():
-		return attempt{state: attemptBroken, err: f.err}
+		return end(attemptBroken, f.err)
 	case ctx.Err() != nil:
-		return attempt{state: attemptFailed, err: withContext(ctx, f.err), alone: a.alone}
+		return end(attemptFailed, withContext(ctx, f.err))
 	}
 
 	seen, err := d.look(ctx, req, d.order.peek)
 	switch {
 	case err == nil && seen.found:
 		d.traceConflict(ctx, req, f.err, true)
-		return attempt{state: attemptFound, rec: seen.rec, alone: a.alone}
+		a.rec = seen.rec
+		return end(attemptFound, nil)
 	case err != nil && d.mayRetry(ctx, err):
 		// Not to be told from a lost race yet; a fresh attempt will.
-		return attempt{state: attemptRetry, err: errors.Join(f.err, err), alone: a.alone}
+		return end(attemptRetry, errors.Join(f.err, err))
 	case err != nil:
-		err = fmt.Errorf("%w (and looking up the record: %w)", f.err, err)
-		return attempt{state: attemptFailed, err: err, alone: a.alone}
+		return end(attemptFailed, fmt.Errorf("%w (and looking up the record: %w)", f.err, err))
 	}
-	state, err := f.ownState(req)
-	return attempt{state: state, err: err, alone: true}
+	a.alone = true
+	return end(f.ownState(req))
 }
 
 // cleaned takes the row's values out of an error of the record's own statement.
@@ -80,7 +85,7 @@ func (f failure) ownState(req *request) (attemptState, error) {
 		return attemptConflict, f.err
 	case IsTransient(f.err), errors.Is(f.err, ErrRestartTx), f.lost && isConnectionLost(f.err):
 		return attemptRetry, f.err
-	case sqlState(f.err) == codeIdleInTransaction:
+	case isTxTimeout(f.err):
 		return attemptFailed, fmt.Errorf("%w: %w", ErrEffectIdle, f.err)
 	case f.atRecord:
 		return attemptFailed, fmt.Errorf("dedup: writing the record: %w", cleaned(f.err))
@@ -106,10 +111,13 @@ func isConflict(err error) bool {
 
 // tripped tells whether the tripwire in the record's statement was touched: it
 // ran in another transaction than the one that was begun. The outcome is never
-// NULL otherwise. The table is not asked for: it may be a partition.
+// NULL otherwise. The table is not asked for: it may be a partition. Citus leaves
+// the column out when it passes a worker's error on; the message names it in every
+// language.
 func tripped(err error) bool {
 	var server *pgconn.PgError
-	return errors.As(err, &server) && server.Code == codeNotNullViolation && server.ColumnName == "outcome"
+	return errors.As(err, &server) && server.Code == codeNotNullViolation &&
+		(server.ColumnName == "outcome" || server.ColumnName == "" && strings.Contains(server.Message, "outcome"))
 }
 
 // recordable tells whether an effect's error may be stored as its answer where

@@ -27,6 +27,7 @@ type Deduper struct {
 	whole   bool
 	plain   atomic.Bool
 	trusted atomic.Bool // see trustArbiter
+	clock   databaseClock
 }
 
 // New returns a Deduper that keeps its records in the tool_dedup table of
@@ -49,6 +50,7 @@ func New(pool *pgxpool.Pool, opts *Options) (*Deduper, error) {
 	sql := newStatements(&resolved)
 	return &Deduper{
 		foresight: foresight{slow: slowStatement},
+		clock:     databaseClock{made: time.Now()},
 
 		pool: pool, opts: resolved, sql: sql, order: newOrder(&resolved, sql), trace: trace,
 		texts: statementTexts{table: sql.table, async: resolved.AsyncCommit, limit: resolved.MaxResultBytes},

@@ -124,8 +124,12 @@ func (c *txCall) resolve(ctx context.Context, f failure) error {
 	case f.lost && (isConnectionLost(f.err) || IsTransient(f.err)):
 		return &RestartTxError{Err: f.err}
 	}
+	leftOpen := connOf(c.tx).PgConn().IsBusy()
 	seen, isolation, err := c.lookBehind(ctx)
 	switch {
+	case err != nil && sqlState(f.err) != "" && !leftOpen && (isConnectionLost(err) || IsTransient(err)):
+		// Perhaps a lost race: another run of the transaction will see.
+		return &RestartTxError{Err: alongside(f.err, err)}
 	case err != nil:
 		return alongside(f.err, err)
 	case seen.found:
@@ -134,20 +138,51 @@ func (c *txCall) resolve(ctx context.Context, f failure) error {
 		return nil
 	}
 
+	fresh := isolation == string(pgx.ReadCommitted)
 	state, err := f.ownState(c.req)
 	switch {
 	case state == attemptRefusal:
 		return c.refuse(ctx, err)
-	case state == attemptConflict && isolation == string(pgx.ReadCommitted):
+	case state == attemptConflict && fresh:
 		return c.conflict(ctx, nil, err)
 	case state == attemptRetry && sqlState(err) == codeReadOnly:
 		return inTx(err)
-	case state == attemptRetry, state == attemptConflict,
-		// An old snapshot hides the winner's record.
-		isolation != string(pgx.ReadCommitted) && sqlState(err) == codeUniqueViolation:
+	case state == attemptRetry, state == attemptConflict:
 		return &RestartTxError{Err: cleaned(err)}
+	case !fresh && sqlState(err) != "":
+		return c.lookPast(ctx, err)
 	default:
 		return err
+	}
+}
+
+// lookPast finds out whether a record that the transaction's snapshot is too old for is
+// behind cause, an error that the server raised in the effect. It claims the identity
+// and backs out: a claim meets whatever is committed.
+func (c *txCall) lookPast(ctx context.Context, cause error) error {
+	p := txLine(c.tx).pipeline()
+	p.queue(query{text: "savepoint " + c.mark})
+	readClaim := c.d.sql.queueClaim(p, c.req, claimTimeout)
+	a := p.send(ctx)
+	_, err := a.exec()
+	marked := err == nil
+	var open opening
+	if marked {
+		_, err = readClaim(a, &open)
+	}
+	err = a.close(err)
+	var left error
+	if marked {
+		left = c.backOut(ctx)
+	}
+	switch {
+	case err == nil && !open.hidden && left == nil:
+		return cause
+	case err == nil || IsTransient(err) || isConnectionLost(err):
+		return &RestartTxError{Err: alongside(cleaned(cause), orElse(cleaned(err), left))}
+	default:
+		err = fmt.Errorf("dedup: looking for a newer record: %w", cleaned(err))
+		return alongside(cause, alongside(err, left))
 	}
 }
 

@@ -136,17 +136,17 @@ func (e *effectTx) aborted() error {
 }
 
 // lost is the end of an effect that did not tell of its connection's. Where the
-// server ended an idle session it is that, which is no fault that passes: the
-// effect would idle again.
+// server ended the session because of a limit it is that, which is no fault that
+// passes: the effect would meet the limit again.
 func (e *effectTx) lost() error {
-	if failed := e.failed.Load(); failed != nil && failed.Code == codeIdleInTransaction {
+	if failed := e.failed.Load(); failed != nil && isTxTimeout(failed) {
 		return failed
 	}
 	return errConnLost
 }
 
 // note keeps the first error of a statement, or the one that ended the session
-// for being idle.
+// because of a limit.
 func (e *effectTx) note(err error) {
 	if err == nil {
 		return
@@ -154,7 +154,7 @@ func (e *effectTx) note(err error) {
 	var server *pgconn.PgError
 	switch {
 	case !errors.As(err, &server):
-	case server.Code == codeIdleInTransaction:
+	case isTxTimeout(server):
 		e.root.failed.Store(server)
 	default:
 		e.root.failed.CompareAndSwap(nil, server)

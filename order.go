@@ -60,6 +60,9 @@ type sighting struct {
 	rec   record
 	// busy is true when there is no record and a twin is in flight.
 	busy bool
+	// at is a time at which that was not yet known. It is of a peek with the lock, or
+	// of a probe.
+	at time.Time
 	// hidden is true when a claim met a row that no look-up finds: it was
 	// deleted in between, or it cannot be seen at all.
 	hidden bool

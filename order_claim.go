@@ -27,7 +27,7 @@ func (o *claimFirst) open(ctx context.Context, on *line, req *request) (opening,
 	p := on.pipeline()
 	p.queueBegin(&o.begin)
 	p.queue(o.sql.prepare)
-	readClaim := o.queueClaim(p, req, claimTimeout)
+	readClaim := o.sql.queueClaim(p, req, claimTimeout)
 	a := p.send(ctx)
 	open.tx = a.tx()
 	return o.read(ctx, on, a, req, claimTimeout, open, readClaim)
@@ -38,7 +38,7 @@ func (o *claimFirst) openIn(ctx context.Context, on *line, mark string, req *req
 	p := on.pipeline()
 	p.queue(query{text: "savepoint " + mark})
 	p.queue(o.sql.join)
-	readClaim := o.queueClaim(p, req, limit)
+	readClaim := o.sql.queueClaim(p, req, limit)
 	return o.read(ctx, on, p.send(ctx), req, limit, opening{}, readClaim)
 }
 
@@ -69,11 +69,11 @@ func (o *claimFirst) read(ctx context.Context, on *line, a *answers, req *reques
 type readClaim func(a *answers, open *opening) (forgotten bool, err error)
 
 // queueClaim queues the claim and a look-up that sees whatever stood in its way.
-func (o *claimFirst) queueClaim(p *pipeline, req *request, limit time.Duration) readClaim {
-	readHurried := o.sql.queueHurried(p, limit, o.sql.claim,
+func (sql *statements) queueClaim(p *pipeline, req *request, limit time.Duration) readClaim {
+	readHurried := sql.queueHurried(p, limit, sql.claim,
 		textParam(req.scope), textParam(req.tool), textParam(req.key), bytesParam(req.fingerprint[:]), bytesParam(req.argDigests),
 		ageParam(req.retention.keep()), ageParam(req.retention.forget()))
-	p.queueID(o.sql.lookup, &req.identity)
+	p.queueID(sql.lookup, &req.identity)
 	return func(a *answers, open *opening) (forgotten bool, err error) {
 		var claimed bool
 		err = readHurried(a, func() error {
@@ -98,7 +98,7 @@ func (o *claimFirst) queueClaim(p *pipeline, req *request, limit time.Duration) 
 func (o *claimFirst) replaceForgotten(ctx context.Context, on *line, req *request, open *opening, limit time.Duration) error {
 	p := on.pipeline()
 	readHurried := o.sql.queueHurried(p, limit, o.sql.forget, req.idParams()...)
-	readClaim := o.queueClaim(p, req, limit)
+	readClaim := o.sql.queueClaim(p, req, limit)
 	a := p.send(ctx)
 	err := readHurried(a, func() error { _, err := a.exec(); return err })
 	if err == nil {
@@ -121,6 +121,7 @@ func (o *claimFirst) peek(ctx context.Context, on *line, req *request) (sighting
 // see a claim.
 func (o *claimFirst) probe(ctx context.Context, on *line, req *request) (sighting, error) {
 	open, err := (&claimFirst{sql: o.sql, begin: newBegin(pgx.ReadCommitted)}).open(ctx, on, req)
+	open.at = open.started
 	return open.sighting, err
 }
 

@@ -103,7 +103,8 @@ func (o *lockFirst) peek(ctx context.Context, on *line, req *request) (sighting,
 	a := p.send(ctx)
 	_, err := a.exec()
 	if err == nil {
-		err = a.scan(&a.row.locked)
+		err = a.scan(&a.row.locked, &a.row.times[0])
+		s.at = a.row.times[0]
 	}
 	if err == nil {
 		_, err = s.see(a)

@@ -21,10 +21,12 @@ const (
 	codeNotNullViolation    = "23502"
 	codeUniqueViolation     = "23505"
 	codeSerialization       = "40001"
+	codeCompletionUnknown   = "40003"
 	codeDeadlock            = "40P01"
 	codeLockNotAvailable    = "55P03"
 	codeReadOnly            = "25006"
 	codeIdleInTransaction   = "25P03"
+	codeTransactionTimeout  = "25P04"
 	codeFeatureNotSupported = "0A000"
 	codePreparedExists      = "42P05"
 	codePreparedMissing     = "26000"
@@ -72,8 +74,8 @@ func saysUnknown(err error) bool {
 // cached plan that a schema change has outdated. It says nothing about whether
 // a COMMIT happened; Do answers [ErrOutcomeUnknown] for that.
 //
-// A statement timeout (57014) and the end of an idle transaction (25P03) are
-// limits that somebody set, and not transient.
+// A statement timeout (57014) and the end of a transaction that was idle or took
+// too long (25P03, 25P04) are limits that somebody set, and not transient.
 func IsTransient(err error) bool {
 	var server *pgconn.PgError
 	if errors.As(err, &server) {
@@ -116,6 +118,13 @@ func sqlState(err error) string {
 		return server.Code
 	}
 	return ""
+}
+
+// isTxTimeout tells whether the server has ended the session because its transaction
+// was idle or took too long.
+func isTxTimeout(err error) bool {
+	state := sqlState(err)
+	return state == codeIdleInTransaction || state == codeTransactionTimeout
 }
 
 // isConnectionLost tells whether err is the end of a connection that no server

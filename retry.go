@@ -19,19 +19,17 @@ type doCall struct {
 	out  outcome
 	work work
 	// sql is the statement that work runs, where it is one; sentWhole tells that
-	// it was sent together with its record, and adrift that it may yet arrive:
-	// then that an identity is free is no proof that it has not run.
-	sql               *boundStatement
-	sentWhole, adrift bool
+	// it was sent together with its record.
+	sql       *boundStatement
+	sentWhole bool
 	// flight is what this call leads, nil where it leads none; else it is leads.
 	flight   *flight
 	leads    flight
 	patience patience
 	s        settled
 
-	// unknown is the fault that hid the outcome of an earlier COMMIT, nil when
-	// there was none or when it is known by now.
-	unknown   error
+	// doubt is about an earlier attempt.
+	doubt     doubt
 	conflicts int
 	// renewed counts the connections that were given up, one after the other, because
 	// their prepared statements were gone. When it comes to all of the pool's, a pooler
@@ -113,7 +111,7 @@ func (c *doCall) run(ctx context.Context) (settled, error) {
 			continue
 		}
 		if faults++; faults >= c.d.opts.Retry.MaxAttempts {
-			if c.unknown == nil {
+			if c.doubt.err == nil {
 				err = &AttemptsError{Attempts: c.s.attempts, Err: err}
 			}
 			return c.s, c.ended(err)
@@ -133,17 +131,10 @@ func (c *doCall) looksFirst() bool {
 // ended tells the caller of a lost COMMIT that its outcome is still open,
 // whatever ended the attempts.
 func (c *doCall) ended(err error) error {
-	if c.unknown == nil {
+	if c.doubt.err == nil {
 		return err
 	}
-	return outcomeUnknown(c.s.attempts, c.unknown, err)
-}
-
-func outcomeUnknown(attempts int, unknown, cause error) error {
-	if cause == unknown {
-		cause = nil
-	}
-	return &OutcomeUnknownError{Attempts: attempts, Err: unknown, Cause: cause}
+	return c.doubt.unknown(c.s.attempts, err)
 }
 
 // step makes one attempt and says what comes next.
@@ -153,9 +144,7 @@ func (c *doCall) step(ctx context.Context) (step, error) {
 	if a.state == attemptUndecided {
 		a = c.d.resolve(ctx, c.req, a)
 	}
-	if a.alone && !c.adrift {
-		c.unknown = nil
-	}
+	c.doubt.resolvedBy(&a)
 	switch a.state {
 	case attemptExecuted:
 		c.s.rec, c.s.executed = a.rec, true
@@ -180,7 +169,7 @@ func (c *doCall) step(ctx context.Context) (step, error) {
 			return stepFailed, conflictError(c.req, a.err)
 		}
 	case attemptUnknown:
-		c.unknown = a.err
+		c.doubt.add(a.err, a.until)
 	case attemptFailed:
 		return stepFailed, a.err
 	}
@@ -189,7 +178,7 @@ func (c *doCall) step(ctx context.Context) (step, error) {
 
 // found settles the call with a record that was there.
 func (c *doCall) found(rec record) (step, error) {
-	c.s.rec, c.s.recovered = rec, c.unknown != nil && c.during(&rec)
+	c.s.rec, c.s.recovered = rec, c.doubt.err != nil && c.during(&rec)
 	return stepSettled, nil
 }
 
@@ -249,7 +238,7 @@ func (c *doCall) refuse(cause error) (step, error) {
 // pause waits before the next attempt: full jitter, within the context.
 func (c *doCall) pause(ctx context.Context, faults int, err error) error {
 	delay := fullJitter(c.d.opts.Retry.bound(faults))
-	c.d.traceRetried(ctx, c.req, faults, delay, err, c.unknown != nil)
+	c.d.traceRetried(ctx, c.req, faults, delay, err, c.doubt.err != nil)
 	timer := time.NewTimer(delay)
 	defer timer.Stop()
 	select {

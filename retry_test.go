@@ -33,7 +33,7 @@ func TestEnded(t *testing.T) {
 	lost, later := errors.New("connection reset"), errors.New("no connection left")
 	require.Equal(t, later, new(doCall).ended(later))
 
-	c := &doCall{unknown: lost}
+	c := &doCall{doubt: doubt{err: lost}}
 	c.s.attempts = 3
 	require.Equal(t, &OutcomeUnknownError{Attempts: 3, Err: lost, Cause: later}, c.ended(later))
 	require.Equal(t, &OutcomeUnknownError{Attempts: 3, Err: lost}, c.ended(lost))

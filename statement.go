@@ -60,8 +60,9 @@ func SQL(sql string, args ...any) Statement { return Statement{SQL: sql, Args: a
 //
 // Cancelling ctx while the statement is on its way leaves its outcome unknown,
 // which is answered with ErrOutcomeUnknown: there is no COMMIT apart that could
-// be waited for. Nothing but ctx bounds how long it may be on its way, so give ctx
-// a deadline.
+// be waited for. The server refuses a statement that reaches it later than
+// Options.CommitTimeout after it was sent; how long it may run only ctx bounds, so
+// give ctx a deadline.
 //
 // Connections keep the statement prepared, with the types that its parameters had
 // then. After an ALTER TABLE … TYPE of a column that it writes, reset the pool.

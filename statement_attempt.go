@@ -39,8 +39,9 @@ func (c *doCall) attemptWhole(ctx context.Context, conn *pgx.Conn) attempt {
 	}
 	start := time.Now()
 	err := on.prepare(ctx, whole)
+	latest := c.d.clock.in(c.d.opts.CommitTimeout)
 	if err == nil {
-		err = p.queueWhole(whole, c.sql, c.req)
+		err = p.queueWhole(whole, c.sql, c.req, timeParam(latest))
 	}
 	if err != nil { // nothing was sent
 		dropSpoiled(ctx, conn, err)
@@ -53,8 +54,9 @@ func (c *doCall) attemptWhole(ctx context.Context, conn *pgx.Conn) attempt {
 	if swallowed {
 		err = nil
 	}
+	before := err != nil
 	err = a.close(err) // reads to the end, which is where the server has committed
-	switch classifyWhole(conn.PgConn(), err) {
+	switch classifyWhole(conn.PgConn(), err, before) {
 	case commitDone:
 		if swallowed {
 			c.d.trusted.Store(false)
@@ -63,11 +65,11 @@ func (c *doCall) attemptWhole(ctx context.Context, conn *pgx.Conn) attempt {
 		if err := checkSession(conn.PgConn()); err != nil { // the statement's doing: the row came in that encoding
 			return attempt{state: attemptUnknown, err: err}
 		}
+		c.d.clock.seen(rec.createdAt)
 		c.sql.took.Store(int64(time.Since(start)))
 		return attempt{state: attemptExecuted, rec: rec}
 	case commitUnknown:
-		c.adrift = true
-		return attempt{state: attemptUnknown, err: err}
+		return attempt{state: attemptUnknown, err: err, until: latest}
 	default:
 		c.sql.took.Store(0)
 		on.outdateAfter(whole, err)
@@ -79,10 +81,10 @@ func (c *doCall) attemptWhole(ctx context.Context, conn *pgx.Conn) attempt {
 // classifyWhole is classifyCommit for a statement that is its own transaction:
 // the answer to it comes before its commit, and only the end of the pipeline
 // after. An error of the server's that leaves the connection open, idle and well
-// was raised before the commit.
-func classifyWhole(pg *pgconn.PgConn, err error) commitOutcome {
+// was raised before the commit; before tells that err came in place of the answer.
+func classifyWhole(pg *pgconn.PgConn, err error, before bool) commitOutcome {
 	switch {
-	case err != nil && isUnsent(err):
+	case err != nil && (isUnsent(err) || before && isTxTimeout(err)):
 		return commitNever
 	case pg.IsClosed(), pg.TxStatus() != 'I':
 		return commitUnknown

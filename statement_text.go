@@ -99,8 +99,12 @@ SELECT count(*), max(row_to_json(effect.*)::text) FROM ` + effectName + ` AS eff
 	// What must be known before the effect comes first and raises: that no twin is
 	// in flight, which the primary key would wait for. So twins write nothing. A
 	// sub-select of its own in a CASE is run when the CASE comes to it, and not before;
-	// OFFSET 0 keeps it from being put in twice. None of this decides: the primary
-	// key does.
+	// OFFSET 0 keeps it from being put in twice. None of this decides between twins: the
+	// primary key does.
+	//
+	// A statement that arrives too late raises, so that there is an end to the doubt
+	// about one whose answer was lost. The time is looked at after the lock is taken:
+	// whoever finds the lock free later than that time knows that nothing comes.
 	//
 	// An outcome of NULL raises as well: the effect returned no row, or too long a
 	// one, or has changed the encoding in which texts are sent and read. Then the next
@@ -119,7 +123,8 @@ SELECT ` + p(1) + `::text, ` + p(2) + `::text, ` + p(3) + `::text, ` + p(4) + `:
        CASE WHEN octet_length(effect.result) <= ` + strconv.Itoa(t.limit) + ` AND pg_catalog.pg_client_encoding() = 'UTF8' THEN 'done' END, effect.result,
        effect.ended, effect.ended + ` + p(6) + `::interval, effect.ended + ` + p(7) + `::interval
   FROM (SELECT CASE WHEN (CASE` + look + `
-                         WHEN NOT pg_catalog.pg_try_advisory_xact_lock(` + p(8) + `::bigint) THEN '` + gateMark + `a twin of this call is in flight'` + durable + `
+                         WHEN NOT pg_catalog.pg_try_advisory_xact_lock(` + p(8) + `::bigint) THEN '` + gateMark + `a twin of this call is in flight'
+                         WHEN pg_catalog.clock_timestamp() > ` + p(9) + `::timestamptz THEN '` + gateMark + `this call arrived too late'` + durable + `
                          ELSE 'true' END)::boolean
                THEN (SELECT row_to_json(effect.*)::text FROM ` + effectName + ` AS effect) END AS result, pg_catalog.clock_timestamp() AS ended OFFSET 0) AS effect
 RETURNING result, created_at`)
@@ -135,15 +140,16 @@ RETURNING result, created_at`)
 const gateMark = "tool_dedup: "
 
 const (
-	recordParams      = 8
+	recordParams      = 9
 	maxPostgresParams = 65_535 // an int16 of the protocol
 )
 
-// queueWhole queues withRecord or withLook.
-func (p *pipeline) queueWhole(whole query, s *boundStatement, req *request) error {
+// queueWhole queues withRecord or withLook. It raises where it arrives after latest, a
+// time or NULL.
+func (p *pipeline) queueWhole(whole query, s *boundStatement, req *request, latest param) error {
 	return p.queueArgs(whole, s.args, textParam(req.scope), textParam(req.tool), textParam(req.key),
 		bytesParam(req.fingerprint[:]), bytesParam(req.argDigests),
-		ageParam(req.retention.keep()), ageParam(req.retention.forget()), intParam(req.lock))
+		ageParam(req.retention.keep()), ageParam(req.retention.forget()), intParam(req.lock), latest)
 }
 
 // effectName is the WITH query that holds the statement.

@@ -28,8 +28,9 @@ type statements struct {
 	lock       query
 	lockWait   query
 	lockCapped query
-	// peekLock tries the lock for a look, which gives it back at once.
-	peekLock query
+	// peekLock tries the lock for a look, which gives it back at once. arrive tries
+	// those of a chunk, and raises where it arrives too late.
+	peekLock, arrive query
 	// prepare is lock without a lock, join the same for a caller's transaction.
 	// hurry sets a lock_timeout for the statement that follows, unless the
 	// session's own is shorter, and unhurry gives that back.
@@ -114,7 +115,9 @@ RETURNING created_at`, table, columns, outcomeInTx, times("$9", "$10"), onConfli
        pg_catalog.set_config('tool_dedup.locks', (held.n + 1)::text, true)
   FROM (SELECT COALESCE(NULLIF(pg_catalog.current_setting('tool_dedup.locks', true), ''), '0')::int AS n) held`, maxLocksPerTx)),
 		// Shared: those who only look must not take each other for a twin.
-		peekLock: newQuery(`SELECT pg_catalog.pg_try_advisory_xact_lock_shared($1::bigint)`),
+		peekLock: newQuery(`SELECT pg_catalog.pg_try_advisory_xact_lock_shared($1::bigint), pg_catalog.now()`),
+		arrive: newQuery(`SELECT (CASE WHEN tried.n > 0 AND pg_catalog.clock_timestamp() > $2::timestamptz THEN '` + gateMark + `these calls arrived too late' ELSE 'true' END)::boolean
+  FROM (SELECT count(pg_catalog.pg_try_advisory_xact_lock(wanted.lock)) AS n FROM unnest($1::bigint[]) AS wanted (lock) OFFSET 0) AS tried`),
 
 		prepare: newQuery(`SELECT true, pg_catalog.now(), ` + prepared),
 		join:    newQuery(`SELECT true, pg_catalog.now(), ''`),

@@ -91,9 +91,8 @@ type together struct {
 	d *Deduper
 	// sorted are all but the twins in the slice, which follow their first.
 	sorted, twins []*entry
-	// unknown is the fault that hid the outcome of an earlier COMMIT, nil when
-	// there was none or when it is known by now.
-	unknown  error
+	// doubt is about an earlier attempt.
+	doubt    doubt
 	attempts int
 	// narrow tells to send statements one by one, to find out whose fault one is.
 	narrow bool
@@ -121,7 +120,7 @@ func (t *together) run(ctx context.Context, d *Deduper) (bad *entry, err error) 
 			continue
 		}
 		if faults++; faults >= d.opts.Retry.MaxAttempts {
-			if t.unknown == nil {
+			if t.doubt.err == nil {
 				err = &AttemptsError{Attempts: t.attempts, Err: err}
 			}
 			return t.ended(ctx, bad, err)
@@ -138,8 +137,8 @@ func (t *together) ended(ctx context.Context, bad *entry, err error) (*entry, er
 	switch {
 	case err == nil: // a record is the answer
 		return bad, nil
-	case t.unknown != nil:
-		return nil, outcomeUnknown(t.attempts, t.unknown, err)
+	case t.doubt.err != nil:
+		return nil, t.doubt.unknown(t.attempts, err)
 	case ctx.Err() != nil:
 		return nil, err
 	default:
@@ -170,8 +169,12 @@ func (t *together) step(ctx context.Context) (step, *entry, error) {
 	if a.state == attemptUndecided {
 		a = t.resolve(ctx, a)
 	}
-	if a.alone {
-		t.setUnknown(nil)
+	t.doubt.resolvedBy(&a.attempt)
+	if a.state == attemptUnknown {
+		t.doubt.add(a.err, a.until)
+	}
+	for _, e := range t.sorted {
+		e.c.doubt = t.doubt // and what is found then is Recovered
 	}
 	switch a.state {
 	case attemptExecuted:
@@ -197,8 +200,6 @@ func (t *together) step(ctx context.Context) (step, *entry, error) {
 		}
 	case attemptBroken:
 		return stepFailed, a.bad, t.d.recordBroken(ctx, a.bad.c.req, a.err, nil)
-	case attemptUnknown:
-		t.setUnknown(a.err)
 	case attemptFailed, attemptRefusal:
 		return stepFailed, a.bad, a.err
 	}
@@ -244,11 +245,4 @@ func (t *together) wait(ctx context.Context, e *entry) (step, *entry, error) {
 		next = stepAgain
 	}
 	return next, e, err
-}
-
-func (t *together) setUnknown(err error) {
-	t.unknown = err
-	for _, e := range t.sorted {
-		e.c.unknown = err // and what is found then is Recovered
-	}
 }

@@ -69,40 +69,45 @@ func (t *together) unopened(ctx context.Context, conn *pgx.Conn, err error) join
 func (t *together) attemptOn(ctx context.Context, j *jointTx) jointAttempt {
 	// All the calls share one transaction, so that one lock proves the end of an
 	// earlier attempt.
-	alone := t.d.conclusive() && len(j.locked) > 0
+	a := attempt{alone: t.d.conclusive() && len(j.locked) > 0, started: j.started}
+	end := func(state attemptState, err error) jointAttempt {
+		a.state, a.err = state, err
+		return jointAttempt{attempt: a}
+	}
 	if f := j.perform(ctx); f != nil {
 		if f.unplaced {
 			t.narrow = true
-			return jointAttempt{attempt: attempt{state: attemptAgain, alone: alone}}
+			return end(attemptAgain, nil)
 		}
-		return f.attempt(ctx, j, alone)
+		return f.attempt(ctx, j, a)
 	}
 	err := checkSession(j.conn.PgConn())
 	if ctx.Err() != nil { // nothing was sent yet: a definite end
 		err = fmt.Errorf("dedup: before commit: %w", contextError(ctx))
 	}
 	if err != nil {
-		return jointAttempt{attempt: attempt{state: attemptFailed, err: err, alone: alone}}
+		return end(attemptFailed, err)
 	}
 	records, what, f := j.commit(ctx)
 	switch what {
 	case commitDone:
 		return jointAttempt{attempt: attempt{state: attemptExecuted}, ran: j.entries, records: records}
 	case commitUnknown:
-		return jointAttempt{attempt: attempt{state: attemptUnknown, err: f.err}}
+		a.alone, a.until = false, t.d.doubtAtCommit(f.err)
+		return end(attemptUnknown, f.err)
 	default:
-		return f.attempt(ctx, j, alone)
+		return f.attempt(ctx, j, a)
 	}
 }
 
 // attempt is what an attempt came to that ended with a fault.
-func (f *fault) attempt(ctx context.Context, j *jointTx, alone bool) jointAttempt {
+func (f *fault) attempt(ctx context.Context, j *jointTx, a attempt) jointAttempt {
 	dropSpoiled(ctx, j.conn, f.err)
-	state := attemptUndecided
+	a.state, a.failure = attemptUndecided, f.failure
 	if f.busy {
-		state = attemptBusy
+		a.state = attemptBusy
 	}
-	return jointAttempt{attempt: attempt{state: state, failure: f.failure, alone: alone}, bad: f.entry, raised: f.raised}
+	return jointAttempt{attempt: a, bad: f.entry, raised: f.raised}
 }
 
 // resolve is Deduper.resolve for the call that made an attempt fail. A failure of
@@ -115,7 +120,7 @@ func (t *together) resolve(ctx context.Context, a jointAttempt) jointAttempt {
 		// It may have been prepared before somebody changed a type, and is prepared
 		// anew now. Asked once more, what it raises is its own.
 		a.bad.c.reprepared = true
-		return jointAttempt{attempt: attempt{state: attemptAgain, alone: a.alone}}
+		return jointAttempt{attempt: attempt{state: attemptAgain, alone: a.alone, started: a.started}}
 	}
 	blamed := isPlainError(a.failure.err)
 	if a.raised {
@@ -130,13 +135,14 @@ func (t *together) resolve(ctx context.Context, a jointAttempt) jointAttempt {
 }
 
 func (t *together) resolveAll(ctx context.Context, a attempt) attempt {
-	if ctx.Err() != nil {
-		return attempt{state: attemptFailed, err: withContext(ctx, a.failure.err), alone: a.alone}
-	}
 	rest := unsettled(t.sorted)
-	if len(t.lookUp(ctx, t.d, rest)) < len(rest) {
-		return attempt{state: attemptFound, alone: a.alone}
+	switch {
+	case ctx.Err() != nil:
+		a.state, a.err = attemptFailed, withContext(ctx, a.failure.err)
+	case len(t.lookUp(ctx, t.d, rest)) < len(rest):
+		a.state = attemptFound
+	default:
+		a.state, a.err = a.failure.ownState(&request{})
 	}
-	state, err := a.failure.ownState(&request{})
-	return attempt{state: state, err: err, alone: a.alone}
+	return a
 }

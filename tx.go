@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -46,8 +47,11 @@ type attempt struct {
 	err     error
 	failure failure
 	// alone tells that the identity was free and this attempt had it: whatever
-	// an earlier attempt left unknown has ended without a record.
+	// an earlier attempt left unknown has ended without a record. That is so for
+	// doubts that end before started.
 	alone bool
+	// started is now() in the transaction, and until when a doubt ends that it left.
+	started, until time.Time
 }
 
 // attempt makes one transaction of its own: three round trips when the identity
@@ -75,6 +79,7 @@ func (c *doCall) attemptOn(ctx context.Context, conn *pgx.Conn) attempt {
 	open, err := d.order.open(ctx, lineOf(conn), c.req)
 	if err == nil {
 		c.renewed = 0
+		d.clock.seen(open.started)
 	}
 	switch {
 	case sqlState(err) == codeUniqueViolation: // of a claim
@@ -93,10 +98,10 @@ func (c *doCall) attemptOn(ctx context.Context, conn *pgx.Conn) attempt {
 	if err != nil {
 		lost := conn.IsClosed()
 		dropSpoiled(ctx, conn, err)
-		return attempt{state: attemptUndecided, alone: d.conclusive(), failure: failure{err: err, lost: lost}}
+		return attempt{state: attemptUndecided, alone: d.conclusive(), started: open.started, failure: failure{err: err, lost: lost}}
 	}
 	if ctx.Err() != nil { // nothing was sent yet: a definite end
-		return attempt{state: attemptFailed, err: fmt.Errorf("dedup: before commit: %w", contextError(ctx)), alone: d.conclusive()}
+		return attempt{state: attemptFailed, err: fmt.Errorf("dedup: before commit: %w", contextError(ctx)), alone: d.conclusive(), started: open.started}
 	}
 
 	rec, what, atRecord, err := d.commit(ctx, conn, c.req, &open, c.out, text)
@@ -107,11 +112,11 @@ func (c *doCall) attemptOn(ctx context.Context, conn *pgx.Conn) attempt {
 	case what == commitDone:
 		return attempt{state: attemptExecuted, rec: rec}
 	case what == commitUnknown:
-		return attempt{state: attemptUnknown, err: err}
+		return attempt{state: attemptUnknown, err: err, until: d.doubtAtCommit(err)}
 	default:
 		lost := conn.IsClosed()
 		dropSpoiled(ctx, conn, err)
-		return attempt{state: attemptUndecided, alone: d.conclusive(), failure: failure{err: err, atRecord: atRecord, lost: lost}}
+		return attempt{state: attemptUndecided, alone: d.conclusive(), started: open.started, failure: failure{err: err, atRecord: atRecord, lost: lost}}
 	}
 }
 

@@ -1,0 +1,71 @@
+package dedup
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// doubt is what is open about a call once the answer to its commit is lost.
+type doubt struct {
+	// err is the fault that hid the outcome; nil where nothing is open.
+	err error
+	// until is when, by the database's clock, the doubt can end: an attempt or a
+	// look-up that finds the identity free later proves that nothing was committed.
+	// Zero: any does, because the lock or claim outlives the commit.
+	until time.Time
+}
+
+// never is the end of a doubt that only a record ends.
+var never = time.Date(9999, time.December, 31, 0, 0, 0, 0, time.UTC)
+
+func (u *doubt) add(err error, until time.Time) {
+	u.err = err
+	if until.After(u.until) {
+		u.until = until
+	}
+}
+
+// resolvedBy removes the doubt where an attempt has proved that nothing was committed.
+func (u *doubt) resolvedBy(a *attempt) {
+	if a.alone && a.started.After(u.until) {
+		*u = doubt{}
+	}
+}
+
+// unknown is what a caller is told where cause has ended the attempts.
+func (u *doubt) unknown(attempts int, cause error) *OutcomeUnknownError {
+	if cause == u.err {
+		cause = nil
+	}
+	return &OutcomeUnknownError{Attempts: attempts, Err: u.err, Cause: cause, Until: u.until}
+}
+
+// doubtAtCommit is when a doubt ends that err left at COMMIT. A lock proves nothing
+// where the COMMIT was passed on: it is not held where the record is written, and is
+// free while another server may commit yet. A claim is held there.
+func (d *Deduper) doubtAtCommit(err error) (until time.Time) {
+	if d.opts.Order == LockFirst && (isPlainError(err) || !d.plain.Load()) {
+		return never
+	}
+	return time.Time{}
+}
+
+// databaseClock estimates the database's clock from the times in its answers. It is
+// never ahead by more than the clocks have gone apart since the last answer.
+type databaseClock struct {
+	made  time.Time
+	ahead atomic.Int64 // of the time since made; in microseconds
+}
+
+// seen takes note of a time in an answer that has just come, unless there is none in it.
+func (c *databaseClock) seen(at time.Time) {
+	if at.IsZero() {
+		return
+	}
+	c.ahead.Store(at.UnixMicro() - time.Since(c.made).Microseconds())
+}
+
+// in is the time after d.
+func (c *databaseClock) in(d time.Duration) time.Time {
+	return time.UnixMicro(c.ahead.Load() + time.Since(c.made).Microseconds() + d.Microseconds())
+}
