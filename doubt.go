@@ -75,12 +75,15 @@ type serverClock struct {
 	ahead atomic.Int64 // of the time since made; in microseconds
 }
 
-// seen takes note of a time in an answer that has just come.
+// seen takes note of a time in an answer that has just come, unless there is none in it.
 func (c *serverClock) seen(at time.Time) {
+	if at.IsZero() {
+		return
+	}
 	c.ahead.Store(at.UnixMicro() - time.Since(c.made).Microseconds())
 }
 
 // in is the time after d.
 func (c *serverClock) in(d time.Duration) time.Time {
-	return time.UnixMicro(c.ahead.Load() + (time.Since(c.made) + d).Microseconds())
+	return time.UnixMicro(c.ahead.Load() + time.Since(c.made).Microseconds() + d.Microseconds())
 }

@@ -78,10 +78,11 @@ var (
 	// and DoTx.
 	ErrTxBusy = guard.ErrTxBusy
 
-	// ErrEffectIdle: the effect did not talk to the server for longer than
-	// Options.IdleTimeout, and the server ended its transaction (SQLSTATE 25P03).
+	// ErrEffectIdle: the server ended the effect's transaction, because the effect
+	// sent nothing for longer than Options.IdleTimeout (SQLSTATE 25P03), or because it
+	// took longer than the server's transaction_timeout (25P04, from PostgreSQL 17 on).
 	// Returned by Do and DoTx.
-	ErrEffectIdle = errors.New("dedup: the effect was silent for longer than Options.IdleTimeout; keep slow calls out of effects, or raise it")
+	ErrEffectIdle = errors.New("dedup: the effect sent nothing for longer than Options.IdleTimeout, or took longer than transaction_timeout; keep slow calls out of effects, or raise the limit")
 
 	// ErrNested: Do was called inside an effect. Use [DoTx] with the effect's
 	// transaction. Returned by Do.

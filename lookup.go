@@ -15,7 +15,8 @@ type State int
 
 const (
 	// StateNotFound: no record and no twin in flight. The call has not run, or
-	// it ran so long ago that it is forgotten.
+	// it ran so long ago that it is forgotten. [Deduper.Lookup] says when that is
+	// certain.
 	StateNotFound State = iota
 	// StateInFlight: a call is running right now. No row says so; its lock or
 	// claim does.
@@ -60,8 +61,8 @@ type Status struct {
 	// Fingerprint is that of the first call's arguments, where there is a
 	// record.
 	Fingerprint Fingerprint
-	// CreatedAt, ExpiresAt and ForgetAt are the record's times and Now the time
-	// of the look-up, all by the database's clock; zero without a record.
+	// CreatedAt, ExpiresAt and ForgetAt are the record's times, zero without a
+	// record, and Now the time of the look-up, all by the database's clock.
 	CreatedAt, ExpiresAt, ForgetAt, Now time.Time
 }
 
@@ -70,9 +71,19 @@ type Status struct {
 // With ClaimFirst only a claim can tell whether a twin is in flight, so one is
 // made and rolled back.
 //
-// "Not found" right after a lost COMMIT is only said when the backend that was
-// to commit has ended, because its lock or claim outlives the commit. The error
-// is an *InvalidCallError or the database's.
+// StateNotFound is certain where the call is neither committed nor will be. At
+// once it is so for a call of Do, and for each of the first 256 of a DoTx or
+// DoTogether transaction, because it holds its lock or claim until its commit
+// has ended. A call of DoStatement or DoBatch holds none while it is on its
+// way, and the server refuses it if it arrives too late: StateNotFound is
+// certain once Status.Now is later than the Until of the call's
+// OutcomeUnknownError, or twice CommitTimeout after the call has ended. All
+// this holds on PostgreSQL itself, and with ClaimFirst elsewhere too. With
+// LockFirst on Citus, or on another server that passes a COMMIT on,
+// StateNotFound says only that nothing is there yet. The Deduper that looks
+// needs the call's Schema and Order.
+//
+// The error is an *InvalidCallError or the database's.
 func (d *Deduper) Lookup(ctx context.Context, scope, tool, key string) (Status, error) {
 	if err := d.usable(ctx); err != nil {
 		return Status{}, err

@@ -49,7 +49,9 @@ type Options struct {
 	StoreErrors bool
 
 	// CommitTimeout bounds the last round trip, which runs on after the caller's
-	// context has ended, because a cancelled COMMIT is a guess. Default 10 s, at least 1 ms.
+	// context has ended, because a cancelled COMMIT is a guess. It is also how long
+	// after it was sent a statement of DoStatement or DoBatch is accepted by the server.
+	// Default 10 s, at least 1 ms.
 	CommitTimeout time.Duration
 
 	// IdleTimeout is set as idle_in_transaction_session_timeout for the

@@ -60,8 +60,9 @@ func SQL(sql string, args ...any) Statement { return Statement{SQL: sql, Args: a
 //
 // Cancelling ctx while the statement is on its way leaves its outcome unknown,
 // which is answered with ErrOutcomeUnknown: there is no COMMIT apart that could
-// be waited for. Nothing but ctx bounds how long it may be on its way, so give ctx
-// a deadline.
+// be waited for. The server refuses a statement that reaches it later than
+// Options.CommitTimeout after it was sent; how long it may run only ctx bounds, so
+// give ctx a deadline.
 //
 // Connections keep the statement prepared, with the types that its parameters had
 // then. After an ALTER TABLE … TYPE of a column that it writes, reset the pool.
@@ -185,8 +186,7 @@ func (d *Deduper) canCombine(conn *pgx.Conn) bool {
 // attemptCombined sends effect and record of each call as one statement, all of them in
 // one round trip and one transaction.
 func (g *group) attemptCombined(ctx context.Context, conn *pgx.Conn, calls []*call) verdict {
-	latest := g.d.clock.in(g.d.opts.CommitTimeout)
-	v := verdict{calls: calls, until: latest}
+	v := verdict{calls: calls}
 	end := func(state state, bad *call, err error) verdict {
 		if bad == nil && len(calls) == 1 {
 			bad = calls[0]
@@ -201,7 +201,7 @@ func (g *group) attemptCombined(ctx context.Context, conn *pgx.Conn, calls []*ca
 		return end(failed, nil, fmt.Errorf("dedup: before the statement: %w", contextError(ctx)))
 	}
 	on := wire.On(conn)
-	p, bad, err := g.queueCombined(ctx, on, calls, latest)
+	p, bad, err := g.queueCombined(ctx, on, calls, &v.until)
 	if err != nil { // nothing was sent
 		wire.DropUnusable(ctx, conn, err)
 		return end(undone, bad, err)
@@ -238,16 +238,18 @@ func (c *call) combined(calls []*call) wire.Query {
 	return c.stmt.alone
 }
 
-// queueCombined queues the statements of the calls. The call that it returns with an
-// error is the one whose text or arguments the server or pgx refuses.
-func (g *group) queueCombined(ctx context.Context, on *wire.Conn, calls []*call, latest time.Time) (*wire.Pipeline, *call, error) {
+// queueCombined queues the statements of the calls, and sets the time after which the
+// server refuses them. The call that it returns with an error is the one whose text or
+// arguments the server or pgx refuses.
+func (g *group) queueCombined(ctx context.Context, on *wire.Conn, calls []*call, latest *time.Time) (*wire.Pipeline, *call, error) {
 	if len(calls) == 1 {
 		c := calls[0]
 		if err := on.Prepare(ctx, c.stmt.alone); err != nil {
 			return nil, c, err
 		}
+		*latest = g.d.clock.in(g.d.opts.CommitTimeout)
 		p := on.CallersPipeline()
-		return p, c, table.QueueCombined(p, c.stmt.alone, c.stmt.args, &c.Entry, latest)
+		return p, c, table.QueueCombined(p, c.stmt.alone, c.stmt.args, &c.Entry, *latest)
 	}
 	queries := []wire.Query{g.d.table.Arrival}
 	for _, c := range calls {
@@ -260,8 +262,9 @@ func (g *group) queueCombined(ctx context.Context, on *wire.Conn, calls []*call,
 		}
 		return nil, calls[bad], err
 	}
+	*latest = g.d.clock.in(g.d.opts.CommitTimeout)
 	p := on.CallersPipeline()
-	if err := g.d.table.QueueArrival(p, entries(calls), latest); err != nil {
+	if err := g.d.table.QueueArrival(p, entries(calls), *latest); err != nil {
 		return nil, nil, err
 	}
 	for _, c := range calls {

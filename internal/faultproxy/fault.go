@@ -66,6 +66,10 @@ type Fault struct {
 	// Direction and Bytes belong to CutAfterBytes. 0 bytes cut before the first one.
 	Direction Direction
 	Bytes     int64
+
+	// Answer belongs to Dropped and Delayed: the client gets it in place of the unit's own answer, and then an orderly
+	// close (FIN).
+	Answer []byte
 }
 
 func (f Fault) picks(u Unit) bool {

@@ -21,6 +21,16 @@ func (l *link) hangUp() {
 	_ = l.client.Close()
 }
 
+// cutOff resets the client, or gives it an answer that the server has not given and hangs up.
+func (l *link) cutOff(answer []byte) {
+	if answer == nil {
+		l.reset()
+		return
+	}
+	_, _ = l.client.Write(answer) // a client that has gone does not want it
+	l.hangUp()
+}
+
 // wasCut reports whether the proxy has cut the client off.
 func (l *link) wasCut() bool {
 	select {

@@ -112,11 +112,11 @@ func (s *session) finish(unit Unit, raw []byte) bool {
 		return s.hold(shot, s.cut.c, s.ended) && s.deliver(awaited, raw)
 	case Dropped:
 		s.discardAnswers(nil)
-		shot.apply(s.reset)
+		shot.apply(func() { s.cutOff(fault.Answer) })
 		return false
 	case Delayed:
 		s.discardAnswers(nil)
-		shot.apply(s.reset)
+		shot.apply(func() { s.cutOff(fault.Answer) })
 		if s.hold(shot, s.ended) {
 			s.deliver(pending{}, raw)
 		}
