@@ -9,6 +9,7 @@ import (
 func brokenConstraints() []broken {
 	only := func(name string) []string { return []string{name} }
 	const due = `CREATE INDEX tool_dedup_due ON tool_dedup `
+	const tenants = `CREATE TABLE tenants (name text PRIMARY KEY COLLATE "C"); ALTER TABLE tool_dedup ADD CONSTRAINT "Of a tenant" FOREIGN KEY (scope) REFERENCES tenants `
 	// What is left of an index whose CREATE … CONCURRENTLY failed.
 	const invalid = `UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'tool_dedup_due'::regclass`
 
@@ -70,7 +71,31 @@ func brokenConstraints() []broken {
 		},
 		{
 			name: "OtherIndexesAreFine",
-			sql:  `CREATE INDEX ON tool_dedup (scope, created_at); ALTER TABLE tool_dedup ADD CHECK (scope <> 'x') NOT VALID`,
+			sql:  `CREATE INDEX ON tool_dedup (scope, created_at)`,
+		},
+		{
+			name: "CheckConstraint",
+			sql:  `ALTER TABLE tool_dedup ADD CONSTRAINT "Only answers" CHECK (outcome = 'done')`,
+			want: only(migrations.ProblemCheckConstraint),
+		},
+		{
+			name: "CheckConstraintOfNewRows",
+			sql:  `ALTER TABLE tool_dedup ADD CHECK (result IS NOT NULL) NOT VALID`,
+			want: only(migrations.ProblemCheckConstraint),
+		},
+		{
+			name: "ForeignKeyThatDeletesRecords",
+			sql:  tenants + `ON DELETE CASCADE`,
+			want: only(migrations.ProblemForeignKey),
+		},
+		{
+			name: "ForeignKeyThatChangesRecords",
+			sql:  tenants + `ON UPDATE CASCADE`,
+			want: only(migrations.ProblemForeignKey),
+		},
+		{
+			name: "ForeignKeyThatOnlyRefusesIsFine",
+			sql:  tenants + `ON DELETE RESTRICT`,
 		},
 		{
 			name: "DueIndexMissing",

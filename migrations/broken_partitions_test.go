@@ -87,6 +87,23 @@ func brokenPartitions() []broken {
 			want: only(migrations.ProblemTrigger),
 		},
 		{
+			name: "PartitionThatItsParentsPublicationCannotReplicate",
+			sql: partitioned("HASH (scope)") + halves + `ALTER TABLE tool_dedup_1 REPLICA IDENTITY NOTHING;
+				CREATE PUBLICATION changes FOR TABLE tool_dedup WITH (publish_via_partition_root)`,
+			want: only(migrations.ProblemReplicaIdentity),
+		},
+		{
+			name: "CheckOfPartitionsIsReportedOnce",
+			sql:  partitioned("HASH (scope)") + halves + `ALTER TABLE tool_dedup ADD CHECK (result <> '')`,
+			want: only(migrations.ProblemCheckConstraint),
+		},
+		{
+			name: "ForeignKeyOfPartitionsIsReportedOnce",
+			sql: partitioned("HASH (scope)") + halves + `CREATE TABLE tenants (name text PRIMARY KEY COLLATE "C");
+				ALTER TABLE tool_dedup ADD FOREIGN KEY (scope) REFERENCES tenants ON DELETE CASCADE`,
+			want: only(migrations.ProblemForeignKey),
+		},
+		{
 			name: "TriggerOfPartitionsIsReportedOnce",
 			sql:  partitioned("HASH (scope)") + halves + nothing + `CREATE TRIGGER t AFTER INSERT ON tool_dedup FOR EACH ROW EXECUTE FUNCTION nothing()`,
 			want: only(migrations.ProblemTrigger),

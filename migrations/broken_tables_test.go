@@ -58,7 +58,7 @@ func brokenTables() []broken {
 		},
 		{
 			name: "NewerSchemaIsFine",
-			sql:  `INSERT INTO tool_dedup_version (version_id, is_applied) VALUES (2, true)`,
+			sql:  `INSERT INTO tool_dedup_version (version_id, is_applied) VALUES (99, true)`,
 		},
 		{
 			name: "SomebodyElsesVersionTableIsFine",
@@ -86,12 +86,41 @@ func brokenTables() []broken {
 			want: only(migrations.ProblemTrigger),
 		},
 		{
+			name: "TriggerBeforeDelete",
+			sql:  nothing + `CREATE TRIGGER keep BEFORE DELETE ON tool_dedup FOR EACH ROW EXECUTE FUNCTION nothing()`,
+			want: only(migrations.ProblemTrigger),
+		},
+		{
+			name: "TriggerBeforeUpdate",
+			sql:  nothing + `CREATE TRIGGER keep BEFORE UPDATE ON tool_dedup FOR EACH ROW EXECUTE FUNCTION nothing()`,
+			want: only(migrations.ProblemTrigger),
+		},
+		{
+			name: "ReplicaIdentityNothingInAPublication",
+			sql:  `CREATE PUBLICATION changes FOR TABLE tool_dedup; ALTER TABLE tool_dedup REPLICA IDENTITY NOTHING`,
+			want: only(migrations.ProblemReplicaIdentity),
+		},
+		{
+			name: "ReplicaIdentityNothingInAPublicationOfAllTables",
+			sql:  `CREATE PUBLICATION changes FOR ALL TABLES WITH (publish = 'delete'); ALTER TABLE tool_dedup REPLICA IDENTITY NOTHING`,
+			want: only(migrations.ProblemReplicaIdentity),
+		},
+		{
+			name: "ReplicaIdentityNothingWithoutAPublicationIsFine",
+			sql:  `ALTER TABLE tool_dedup REPLICA IDENTITY NOTHING`,
+		},
+		{
+			name: "ReplicaIdentityNothingInAPublicationOfInsertsIsFine",
+			sql:  `CREATE PUBLICATION changes FOR TABLE tool_dedup WITH (publish = 'insert'); ALTER TABLE tool_dedup REPLICA IDENTITY NOTHING`,
+		},
+		{
 			name: "OtherTriggersAreFine",
 			sql: nothing + `
 				CREATE TRIGGER off BEFORE INSERT ON tool_dedup FOR EACH ROW EXECUTE FUNCTION nothing();
 				ALTER TABLE tool_dedup DISABLE TRIGGER off;
 				CREATE TRIGGER replica BEFORE INSERT ON tool_dedup FOR EACH ROW EXECUTE FUNCTION nothing();
 				ALTER TABLE tool_dedup ENABLE REPLICA TRIGGER replica;
+				CREATE TRIGGER counted BEFORE DELETE ON tool_dedup FOR EACH STATEMENT EXECUTE FUNCTION nothing();
 				CREATE TRIGGER archive AFTER DELETE ON tool_dedup FOR EACH ROW EXECUTE FUNCTION nothing();
 				CREATE TABLE scopes (scope text PRIMARY KEY COLLATE "C");
 				ALTER TABLE tool_dedup ADD FOREIGN KEY (scope) REFERENCES scopes`,

@@ -28,6 +28,7 @@ func TestCheckBroken(t *testing.T) {
 	all = append(all, brokenConstraints()...)
 	all = append(all, brokenPartitions()...)
 	all = append(all, brokenCitus()...)
+	all = append(all, brokenLookalike()...)
 	for _, tc := range all {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// catalog is what the server's catalogues say about tool_dedup. Names in it
+// catalog is what the server's catalogues say about the tables. Names in it
 // are quoted where SQL needs that.
 type catalog struct {
 	Role       string `json:"role"`
@@ -25,14 +25,21 @@ type catalog struct {
 	HasVersions bool   `json:"has_versions"`
 	HasCitus    bool   `json:"has_citus"`
 
-	Table *catalogTable `json:"table"`
+	// Tables are those that the migrations make, by name.
+	Tables map[string]*catalogTable `json:"tables"`
 
 	// Applied are the versions that goose has recorded; nil if there is no
 	// version table that the role may read.
 	Applied []int64 `json:"-"`
 	// Citus is how Citus distributes the table; nil if it does not.
 	Citus *catalogCitus `json:"-"`
+	// Plain are the tables that lie beside it on this node alone.
+	Plain []string `json:"-"`
 }
+
+// dedup is tool_dedup, and lookalike tool_lookalike; nil if it is missing.
+func (c *catalog) dedup() *catalogTable     { return c.Tables["tool_dedup"] }
+func (c *catalog) lookalike() *catalogTable { return c.Tables["tool_lookalike"] }
 
 type catalogTable struct {
 	OID             uint32             `json:"oid"`
@@ -41,12 +48,15 @@ type catalogTable struct {
 	PartitionKey    string             `json:"partition_key"`
 	PartitionsCover float64            `json:"partitions_cover"` // of all scopes, 1 is all
 	Unlogged        []string           `json:"unlogged"`
+	Unreplicated    []string           `json:"unreplicated"`
 	RowSecurity     bool               `json:"row_security"`
 	LacksPrivileges []string           `json:"lacks_privileges"`
 	Columns         []catalogColumn    `json:"columns"`
 	PrimaryKey      *catalogPrimaryKey `json:"primary_key"`
 	UniqueExtra     []catalogUnique    `json:"unique_extra"`
 	DueIndex        *catalogIndex      `json:"due_index"`
+	Checks          []catalogHook      `json:"checks"`
+	ForeignKeys     []catalogHook      `json:"foreign_keys"`
 	Triggers        []catalogHook      `json:"triggers"`
 	Rules           []catalogHook      `json:"rules"`
 }
@@ -80,9 +90,12 @@ type catalogIndex struct {
 	Valid      bool   `json:"valid"`
 }
 
+// catalogHook is something of somebody else's that acts on records.
 type catalogHook struct {
-	Name  string `json:"name"`
-	Table string `json:"table"`
+	Name       string `json:"name"`
+	Table      string `json:"table"`
+	Definition string `json:"definition"` // of a constraint
+	Inserts    bool   `json:"inserts"`    // a trigger fires for an INSERT
 }
 
 type catalogCitus struct {
@@ -92,7 +105,7 @@ type catalogCitus struct {
 
 func readCatalog(ctx context.Context, db Querier, schema string) (*catalog, error) {
 	var columns []string
-	for _, column := range wantedColumns() {
+	for _, column := range wantedDedup().columns {
 		columns = append(columns, column.name)
 	}
 	// Exec mode is one round trip instead of two, leaves nothing in a statement
@@ -102,20 +115,25 @@ func readCatalog(ctx context.Context, db Querier, schema string) (*catalog, erro
 	if err != nil {
 		return nil, err
 	}
-	if cat.Table == nil || (!cat.HasVersions && !cat.HasCitus) {
+	if !cat.HasVersions && !cat.HasCitus {
 		return cat, nil
 	}
 
 	// A statement may name these tables only where they exist.
-	versions, citus := "NULL::bigint[]", "NULL::json"
+	versions, citus, plain := "NULL::bigint[]", "NULL::json", "NULL::text[]"
 	if cat.HasVersions {
 		versions = fmt.Sprintf(versionsSQL, cat.Schema+"."+VersionTable)
 	}
 	if cat.HasCitus {
-		citus = citusSQL
+		citus, plain = citusSQL, plainTablesSQL
 	}
-	err = db.QueryRow(ctx, fmt.Sprintf("SELECT %s, %s, $1::bigint", versions, citus),
-		pgx.QueryExecModeExec, int64(cat.Table.OID)).Scan(&cat.Applied, &cat.Citus, nil)
+	var oid uint32
+	if table := cat.dedup(); table != nil {
+		oid = table.OID
+	}
+	own := []string{"tool_dedup", "tool_lookalike", VersionTable}
+	err = db.QueryRow(ctx, fmt.Sprintf("SELECT %s, %s, %s, $1::bigint, $2::text, $3::text[]", versions, citus, plain),
+		pgx.QueryExecModeExec, int64(oid), schema, own).Scan(&cat.Applied, &cat.Citus, &cat.Plain, nil, nil, nil)
 	if err != nil {
 		return nil, err
 	}

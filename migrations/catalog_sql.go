@@ -5,24 +5,24 @@ package migrations
 //
 // Everything that can sit on a partition, and act there on a record, is looked
 // for on the partitions too. What a partition has inherited is reported for the
-// table only.
+// table only. In its parts t is the table in question, and r it or a partition.
 const catalogSQL = `
 WITH nsp AS (
     SELECT oid, has_schema_privilege(oid, 'USAGE') AS usage
       FROM pg_catalog.pg_namespace
      WHERE nspname = $1::text
 ), target AS (
-    SELECT c.oid, c.relkind, c.relkind IN ('r', 'p') AS is_table
+    SELECT c.oid, c.relname, c.relkind, c.relkind IN ('r', 'p') AS is_table
       FROM pg_catalog.pg_class c
       JOIN nsp ON nsp.oid = c.relnamespace
-     WHERE c.relname = 'tool_dedup'
+     WHERE c.relname IN ('tool_dedup', 'tool_lookalike')
 ), rels AS (
-    SELECT c.oid, c.relkind, c.relpersistence, format('%I.%I', n.nspname, c.relname) AS name
-      FROM pg_catalog.pg_class c
+    SELECT part.root, c.oid, c.relkind, c.relpersistence, c.relreplident, n.nspname, c.relname, format('%I.%I', n.nspname, c.relname) AS name
+      FROM (SELECT oid AS root, oid FROM target
+            UNION
+            SELECT target.oid, tree.relid FROM target, pg_catalog.pg_partition_tree(target.oid) tree) part
+      JOIN pg_catalog.pg_class c ON c.oid = part.oid
       JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-     WHERE c.oid IN (SELECT oid FROM target
-                     UNION
-                     SELECT tree.relid FROM target, pg_catalog.pg_partition_tree(target.oid) tree)
 )
 SELECT json_build_object(
     'role', quote_ident(current_user),
@@ -46,17 +46,18 @@ SELECT json_build_object(
           FROM pg_catalog.pg_class d
          WHERE d.relnamespace = 'pg_catalog'::regnamespace AND d.relname = 'pg_dist_partition'
            AND has_table_privilege(d.oid, 'SELECT')),
-    'table', (
-        SELECT json_build_object(
+    'tables', (
+        SELECT json_object_agg(t.relname, json_build_object(
             'oid', t.oid::bigint,
-            'name', format('%I.%I', $1::text, 'tool_dedup'),
+            'name', format('%I.%I', $1::text, t.relname),
             'kind', t.relkind,
             'partition_key', CASE WHEN t.relkind = 'p' THEN pg_catalog.pg_get_partkeydef(t.oid) ELSE '' END,
             'partitions_cover', (` + partitionsCoverSQL + `),
             'unlogged', (
                 SELECT json_agg(r.name ORDER BY r.name)
                   FROM rels r
-                 WHERE r.relpersistence = 'u' AND r.relkind <> 'p'),
+                 WHERE r.root = t.oid AND r.relpersistence = 'u' AND r.relkind <> 'p'),
+            'unreplicated', (` + unreplicatedSQL + `),
             'row_security', CASE WHEN t.is_table THEN pg_catalog.row_security_active(t.oid) ELSE false END,
             'lacks_privileges', (` + lacksPrivilegesSQL + `),
             'columns', (
@@ -92,7 +93,7 @@ SELECT json_build_object(
                   JOIN pg_catalog.pg_index i ON i.indrelid = r.oid
                   LEFT JOIN pg_catalog.pg_constraint k
                     ON k.conindid = i.indexrelid AND k.conrelid = i.indrelid AND k.contype IN ('p', 'u', 'x')
-                 WHERE (i.indisunique OR i.indisexclusion)
+                 WHERE r.root = t.oid AND (i.indisunique OR i.indisexclusion)
                    AND NOT (r.oid = t.oid AND i.indisprimary)
                    AND NOT EXISTS (SELECT FROM pg_catalog.pg_inherits h WHERE h.inhrelid = i.indexrelid)),
             'due_index', (
@@ -105,12 +106,14 @@ SELECT json_build_object(
                   JOIN pg_catalog.pg_class x ON x.oid = i.indexrelid
                   JOIN pg_catalog.pg_am m ON m.oid = x.relam
                  WHERE i.indrelid = t.oid AND x.relname = 'tool_dedup_due'),
+            'checks', (` + checksSQL + `),
+            'foreign_keys', (` + foreignKeysSQL + `),
             'triggers', (` + triggersSQL + `),
             'rules', (
                 SELECT json_agg(json_build_object('name', quote_ident(w.rulename), 'table', r.name) ORDER BY w.oid)
                   FROM rels r
                   JOIN pg_catalog.pg_rewrite w ON w.ev_class = r.oid
-                 WHERE w.ev_enabled IN (` + hooksEnabledSQL + `) AND w.rulename <> '_RETURN'))
+                 WHERE r.root = t.oid AND w.ev_enabled IN (` + hooksEnabledSQL + `) AND w.rulename <> '_RETURN')))
           FROM target t))`
 
 // partitionsCoverSQL is the share of all scopes that the hash partitions of t
@@ -146,14 +149,49 @@ const hooksEnabledSQL = `'A', CASE current_setting('session_replication_role') W
 
 // triggersSQL lists the triggers that fire for an INSERT (4): for each row (1), or
 // for the statement, which is always one on the table itself and none on its
-// partitions. Those of foreign keys are internal and no user's.
+// partitions. And those that fire before (2) a row is changed (16) or deleted (8),
+// which can keep that from happening. Those of foreign keys are internal and no
+// user's.
 const triggersSQL = `
-    SELECT json_agg(json_build_object('name', quote_ident(g.tgname), 'table', r.name) ORDER BY g.oid)
+    SELECT json_agg(json_build_object('name', quote_ident(g.tgname), 'table', r.name, 'inserts', (g.tgtype & 4) = 4) ORDER BY g.oid)
       FROM rels r
       JOIN pg_catalog.pg_trigger g ON g.tgrelid = r.oid
-     WHERE NOT g.tgisinternal AND g.tgparentid = 0
-       AND g.tgenabled IN (` + hooksEnabledSQL + `) AND (g.tgtype & 4) = 4
-       AND ((g.tgtype & 1) = 1 OR g.tgrelid = (SELECT oid FROM target))`
+     WHERE r.root = t.oid
+       AND NOT g.tgisinternal AND g.tgparentid = 0
+       AND g.tgenabled IN (` + hooksEnabledSQL + `)
+       AND CASE WHEN (g.tgtype & 4) = 4 THEN (g.tgtype & 1) = 1 OR g.tgrelid = t.oid
+                ELSE (g.tgtype & 3) = 3 AND (g.tgtype & 24) <> 0 END`
+
+// constraintsSQL lists constraints with their definition. What is inherited is
+// reported where it comes from. NOT ENFORCED came with PostgreSQL 18.
+const constraintsSQL = `
+    SELECT json_agg(json_build_object('name', quote_ident(k.conname), 'table', r.name,
+                                      'definition', pg_catalog.pg_get_constraintdef(k.oid)) ORDER BY k.oid)
+      FROM rels r
+      JOIN pg_catalog.pg_constraint k ON k.conrelid = r.oid
+     WHERE r.root = t.oid
+       AND k.coninhcount = 0 AND COALESCE(to_jsonb(k) ->> 'conenforced', 'true') = 'true'`
+
+const checksSQL = constraintsSQL + ` AND k.contype = 'c'`
+
+// foreignKeysSQL lists the foreign keys that delete or change records: CASCADE,
+// SET NULL and SET DEFAULT. Others only refuse a record.
+const foreignKeysSQL = constraintsSQL + ` AND k.contype = 'f' AND (k.confdeltype IN ('c', 'n', 'd') OR k.confupdtype IN ('c', 'n', 'd'))`
+
+// unreplicatedSQL lists the tables whose rows can neither be changed nor deleted:
+// a publication wants to replicate that, and they have no replica identity. A
+// publication of a partitioned table holds for its partitions.
+const unreplicatedSQL = `
+    SELECT json_agg(r.name ORDER BY r.name)
+      FROM rels r
+     WHERE r.root = t.oid AND r.relkind = 'r' AND r.relreplident = 'n'
+       AND EXISTS (
+           SELECT
+             FROM pg_catalog.pg_publication p
+             JOIN pg_catalog.pg_publication_tables pt ON pt.pubname = p.pubname
+             JOIN rels a ON a.root = r.root AND a.nspname = pt.schemaname AND a.relname = pt.tablename
+            WHERE (p.pubupdate OR p.pubdelete)
+              AND (a.oid = r.oid OR a.oid IN (SELECT pg_catalog.pg_partition_ancestors(r.oid))))`
 
 // versionsSQL lists the migrations that goose has recorded as applied in the
 // table %s.
@@ -161,6 +199,25 @@ const versionsSQL = `(
     SELECT COALESCE(array_agg(version_id::bigint), '{}')
       FROM %s
      WHERE is_applied)`
+
+// plainTablesSQL lists the tables of the coordinator alone that the role may
+// write to: those that Citus has no metadata of and that are no shards of it. The
+// library's own ones are left out, since no promise rests on their rows. $2 is
+// the schema of the table, $3 the names of those.
+const plainTablesSQL = `(
+    SELECT array_agg(format('%I.%I', n.nspname, c.relname) ORDER BY n.nspname, c.relname)
+      FROM pg_catalog.pg_class c
+      JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+     WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relpersistence <> 't'
+       AND n.nspname <> 'information_schema' AND n.nspname !~ '^pg_'
+       AND NOT (n.nspname = $2::text AND c.relname = ANY ($3::text[]))
+       AND has_schema_privilege(n.oid, 'USAGE')
+       AND (has_any_column_privilege(c.oid, 'INSERT, UPDATE') OR has_table_privilege(c.oid, 'DELETE'))
+       AND NOT EXISTS (SELECT FROM pg_catalog.pg_dist_partition d WHERE d.logicalrelid::oid = c.oid)
+       AND NOT EXISTS (SELECT
+                         FROM pg_catalog.pg_depend e
+                        WHERE e.classid = 'pg_catalog.pg_class'::regclass AND e.objid = c.oid AND e.deptype = 'e')
+       AND NOT pg_catalog.relation_is_a_known_shard(c.oid))`
 
 // citusSQL reads how Citus distributes the table with OID $1. A table without a
 // distribution column whose replication model is not that of reference tables,

@@ -15,17 +15,17 @@ func TestPendingProblems(t *testing.T) {
 	require.NotEmpty(t, all)
 	require.IsIncreasing(t, append([]int64{0}, all...))
 
-	cat := &catalog{Schema: "public", Table: &catalogTable{Name: "public.tool_dedup"}}
+	cat := &catalog{Schema: "public", Tables: map[string]*catalogTable{"tool_dedup": {Name: "public.tool_dedup"}}}
 	for _, tc := range []struct {
 		name    string
 		applied []int64
 		want    string // in the problem, empty if there is none
 	}{
 		{"NoVersionTable", nil, ""},
-		{"None", []int64{}, "records no migration"},
+		{"None", []int64{}, "does not record the migration that makes it"},
 		{"Some", []int64{1, 2}, "does not record migration 3, 4"},
-		{"AllButTheOptional", []int64{1, 3, 4}, ""},
-		{"TheOptionalOnly", []int64{2}, "records no migration"},
+		{"AllButTheLookalikes", []int64{1, 3, 4}, "does not record migration 2"},
+		{"AllButTheTable", []int64{2, 3, 4}, "does not record the migration that makes it"},
 		{"All", []int64{1, 2, 3, 4}, ""},
 		{"More", []int64{1, 2, 3, 4, 5}, ""},
 	} {

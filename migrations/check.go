@@ -34,9 +34,9 @@ type CheckOptions struct {
 // no problem by itself, so that a schema can be migrated before the
 // applications that use it.
 //
-// The table tool_lookalike is not looked at, nor is its migration missed: dedup
-// keeps its promise without it. Programs that have tools with a look-alike guard
-// ask Registry.Check of package tool as well.
+// The table tool_lookalike is looked at too, but not what the role may do with it:
+// only programs that have tools with a look-alike guard use it. They ask
+// Registry.Check of package tool as well.
 //
 // Storage parameters are not looked at: they are tuning, and an operator's own.
 func Check(ctx context.Context, db Querier, opts *CheckOptions) error {

@@ -147,28 +147,39 @@ func TestFixesMakeWhatTheMigrationsMake(t *testing.T) {
 	require.Equal(t, sound, dump(t, pool, "public"))
 }
 
-// Programs without a look-alike guard start as before, whatever has become of
-// the guard's table.
-func TestLookalikeTableIsOptional(t *testing.T) {
+// What `dedup migrate down` leaves by one, and what the advice leads to.
+func TestCheckFindsThatOneMigrationIsPending(t *testing.T) {
 	t.Parallel()
 
-	t.Run("Missing", func(t *testing.T) {
-		t.Parallel()
-		pool := pgtest.New(t).Pool(t)
-		exec(t, pool, `DROP TABLE tool_lookalike`)
-		require.NoError(t, migrations.Check(t.Context(), pool, nil))
-	})
-	t.Run("Broken", func(t *testing.T) {
-		t.Parallel()
-		pool := pgtest.New(t).Pool(t)
-		exec(t, pool, `ALTER TABLE tool_lookalike DROP CONSTRAINT tool_lookalike_pkey, DROP COLUMN at`)
-		require.NoError(t, migrations.Check(t.Context(), pool, nil))
-	})
-	t.Run("NotYetMigrated", func(t *testing.T) {
-		t.Parallel()
-		pool := pgtest.NewEmpty(t).Pool(t)
-		_, err := provider(t, pool).UpByOne(t.Context())
-		require.NoError(t, err)
-		require.NoError(t, migrations.Check(t.Context(), pool, nil))
-	})
+	pool := pgtest.New(t).Pool(t)
+	p := provider(t, pool)
+	_, err := p.Down(t.Context())
+	require.NoError(t, err)
+	found := problems(t, pool, nil)
+	require.Equal(t, []string{migrations.ProblemMigrationsPending}, names(found))
+	require.Contains(t, found[0].What, "does not record migration 2")
+
+	_, err = p.Up(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, migrations.Check(t.Context(), pool, nil))
+}
+
+// Goose makes nothing anew that it has recorded: the advice must lead on.
+func TestAdviceForATableThatWasDropped(t *testing.T) {
+	t.Parallel()
+
+	const recreate = "run `dedup migrate up --recreate`"
+	pool := pgtest.New(t).Pool(t)
+	exec(t, pool, `DROP TABLE tool_lookalike`)
+	found := problems(t, pool, nil)
+	require.Equal(t, []string{migrations.ProblemLookalikeMissing}, names(found))
+	require.Equal(t, recreate, found[0].Fix)
+
+	exec(t, pool, `DROP TABLE tool_dedup`)
+	found = problems(t, pool, nil)
+	require.Equal(t, []string{migrations.ProblemTableMissing}, names(found))
+	require.Contains(t, found[0].Fix, recreate[len("run "):])
+
+	exec(t, pool, `DELETE FROM tool_dedup_version`)
+	require.NotContains(t, problems(t, pool, nil)[0].Fix, "--recreate", "it can be applied")
 }

@@ -20,7 +20,7 @@ const (
 	// that is no table.
 	ProblemNotATable = "not_a_table"
 	// ProblemMigrationsPending: the table is there, but goose's version table
-	// records fewer migrations than there are: the schema is applied by half.
+	// records fewer migrations than there are.
 	ProblemMigrationsPending = "migrations_pending"
 
 	// ProblemColumnMissing: a column is missing.
@@ -67,7 +67,17 @@ const (
 	// ProblemPartitionMissing: the partitions leave some scopes out.
 	ProblemPartitionMissing = "partition_missing"
 
-	// ProblemTrigger: an enabled trigger fires for each row inserted.
+	// ProblemCheckConstraint: a CHECK constraint on the table.
+	ProblemCheckConstraint = "check_constraint"
+	// ProblemForeignKey: a foreign key of the table deletes or changes records,
+	// such as one with ON DELETE CASCADE.
+	ProblemForeignKey = "foreign_key"
+	// ProblemReplicaIdentity: a publication replicates changes of the table, and
+	// its REPLICA IDENTITY is NOTHING, so that no record can be changed or deleted.
+	ProblemReplicaIdentity = "replica_identity"
+
+	// ProblemTrigger: an enabled trigger fires when a record is inserted, or
+	// before one is changed or deleted.
 	ProblemTrigger = "trigger"
 	// ProblemRule: an enabled rule rewrites statements on the table.
 	ProblemRule = "rule"
@@ -85,4 +95,12 @@ const (
 	// ProblemNotDistributed: the database is a Citus cluster and the table is
 	// not distributed by scope.
 	ProblemNotDistributed = "citus_not_distributed"
+	// ProblemPlainTables: tables that the current role may write to lie on this
+	// node of a Citus cluster alone, beside a distributed tool_dedup.
+	ProblemPlainTables = "citus_plain_tables"
+
+	// ProblemLookalikeMissing: there is no table tool_lookalike.
+	ProblemLookalikeMissing = "lookalike_missing"
+	// ProblemLookalikeBroken: tool_lookalike is not as the migrations make it.
+	ProblemLookalikeBroken = "lookalike_broken"
 )

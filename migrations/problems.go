@@ -14,13 +14,11 @@ func (c *catalog) problems() ([]Problem, error) {
 		return append(found, problem(ProblemSchemaMissing,
 			"there is no schema "+c.Schema+" in database "+c.Database,
 			"create it, or name the right one in Schema; then run `dedup migrate up`")), nil
-	case c.Table == nil:
-		return append(found, problem(ProblemTableMissing,
-			"there is no table "+c.Schema+".tool_dedup in database "+c.Database,
-			"run `dedup migrate up`, or apply migrations.FS with the application's goose or the output of `dedup migrate print`")), nil
-	case !slices.Contains([]string{"r", "p"}, c.Table.Kind):
+	case c.dedup() == nil:
+		return append(found, c.tableMissing()), nil
+	case !c.dedup().isTable():
 		return append(found, problem(ProblemNotATable,
-			fmt.Sprintf("%s is %s, not a table", c.Table.Name, relationKind(c.Table.Kind)),
+			fmt.Sprintf("%s is %s, not a table", c.dedup().Name, relationKind(c.dedup().Kind)),
 			"rename or drop it and run `dedup migrate up`")), nil
 	}
 
@@ -28,17 +26,59 @@ func (c *catalog) problems() ([]Problem, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := c.Table
+	t, wanted := c.dedup(), wantedDedup()
 	return slices.Concat(found,
 		c.pendingProblems(all),
-		t.columnProblems(),
-		t.primaryKeyProblems(),
+		t.columnProblems(wanted.columns),
+		t.primaryKeyProblems(wanted),
 		t.uniqueProblems(),
+		t.constraintProblems(),
 		t.dueIndexProblems(),
 		t.storageProblems(),
 		t.hookProblems(),
 		c.accessProblems(),
-		c.citusProblems()), nil
+		c.citusProblems(),
+		c.lookalikeProblems()), nil
+}
+
+// tableMissing is the problem that there is no tool_dedup.
+func (c *catalog) tableMissing() Problem {
+	what := "there is no table " + c.Schema + ".tool_dedup in database " + c.Database
+	if slices.Contains(c.Applied, dedupMigration) {
+		return problem(ProblemTableMissing,
+			what+", although "+c.Schema+"."+VersionTable+" records the migration that makes it",
+			"restore it; or run `dedup migrate up --recreate`, which makes one that knows no earlier call, so that each can run again")
+	}
+	return problem(ProblemTableMissing, what,
+		"run `dedup migrate up`, or apply migrations.FS with the application's goose or the output of `dedup migrate print`")
+}
+
+// lookalikeProblems are those of tool_lookalike. A program without tools that
+// have a look-alike guard does without it, but Check cannot know which that is.
+func (c *catalog) lookalikeProblems() []Problem {
+	t := c.lookalike()
+	if t != nil && t.isTable() {
+		wanted := wantedLookalike()
+		found := slices.Concat(
+			t.columnProblems(wanted.columns), t.primaryKeyProblems(wanted), t.uniqueProblems(), t.constraintProblems(), t.hookProblems())
+		for i := range found {
+			found[i].Name = ProblemLookalikeBroken
+		}
+		return found
+	}
+	// A pending migration that makes it is a problem already.
+	if t == nil && len(c.Applied) > 0 && !slices.Contains(c.Applied, lookalikeMigration) {
+		return nil
+	}
+	fix := "run `dedup migrate up`; where the schema is applied by other means than goose, apply 00002_tool_lookalike.sql of `dedup migrate print`"
+	if slices.Contains(c.Applied, lookalikeMigration) {
+		fix = "run `dedup migrate up --recreate`"
+	}
+	if t != nil {
+		fix = "rename or drop it; then " + fix
+	}
+	return []Problem{problem(ProblemLookalikeMissing,
+		"there is no table "+c.Schema+".tool_lookalike in database "+c.Database+": calls of tools with a look-alike guard are refused", fix)}
 }
 
 func (c *catalog) serverProblems() []Problem {
@@ -68,12 +108,8 @@ func (c *catalog) pendingProblems(all []int64) []Problem {
 	if c.Applied == nil {
 		return nil
 	}
-	var required, pending []string
+	var pending []string
 	for _, version := range all {
-		if isOptional(version) {
-			continue
-		}
-		required = append(required, fmt.Sprint(version))
 		if !slices.Contains(c.Applied, version) {
 			pending = append(pending, fmt.Sprint(version))
 		}
@@ -82,10 +118,10 @@ func (c *catalog) pendingProblems(all []int64) []Problem {
 		return nil
 	}
 	versionTable := c.Schema + "." + VersionTable
-	if len(pending) == len(required) {
+	if !slices.Contains(c.Applied, dedupMigration) {
 		// Goose would stumble over the table.
 		return []Problem{problem(ProblemMigrationsPending,
-			fmt.Sprintf("%s is there, but %s records no migration: the schema is applied by half, or by other means than goose", c.Table.Name, versionTable),
+			fmt.Sprintf("%s is there, but %s does not record the migration that makes it: the schema is applied by half, or by other means than goose", c.dedup().Name, versionTable),
 			"if it is applied by other means, drop "+versionTable+"; otherwise drop or restore both")}
 	}
 	return []Problem{problem(ProblemMigrationsPending,
@@ -99,6 +135,11 @@ func (t *catalogTable) storageProblems() []Problem {
 		found = append(found, problem(ProblemUnlogged,
 			name+" is UNLOGGED: a server crash empties it, and every call of before can run again",
 			run("ALTER TABLE %s SET LOGGED", name)))
+	}
+	for _, name := range t.Unreplicated {
+		found = append(found, problem(ProblemReplicaIdentity,
+			fmt.Sprintf("%s is in a publication and its REPLICA IDENTITY is NOTHING: no record can be changed or deleted, so that sweeps, Reset and the calls of forgotten identities fail", name),
+			run("ALTER TABLE %s REPLICA IDENTITY DEFAULT", name)))
 	}
 	if t.Kind != "p" {
 		return found
@@ -121,8 +162,12 @@ func (t *catalogTable) storageProblems() []Problem {
 func (t *catalogTable) hookProblems() []Problem {
 	var found []Problem
 	for _, g := range t.Triggers {
+		what := "fires when a record is inserted into %[2]s: it can swallow, change or delete the record, or refuse it for reasons of its own"
+		if !g.Inserts {
+			what = "fires before a record of %[2]s is changed or deleted: it can keep that from happening, without an error"
+		}
 		found = append(found, problem(ProblemTrigger,
-			fmt.Sprintf("trigger %s fires when a record is inserted into %s: it can swallow, change or delete the record, or refuse it for reasons of its own", g.Name, g.Table),
+			fmt.Sprintf("trigger %[1]s "+what, g.Name, g.Table),
 			run("ALTER TABLE %s DISABLE TRIGGER %s", g.Table, g.Name)))
 	}
 	for _, w := range t.Rules {
@@ -141,31 +186,55 @@ func (c *catalog) accessProblems() []Problem {
 			fmt.Sprintf("role %s lacks USAGE on schema %s", c.Role, c.Schema),
 			run("GRANT USAGE ON SCHEMA %s TO %s", c.Schema, c.Role)))
 	}
-	if lacks := strings.Join(c.Table.LacksPrivileges, ", "); lacks != "" {
+	if lacks := strings.Join(c.dedup().LacksPrivileges, ", "); lacks != "" {
 		found = append(found, problem(ProblemPrivileges,
-			fmt.Sprintf("role %s lacks %s on %s", c.Role, lacks, c.Table.Name),
-			run("GRANT %s ON %s TO %s", lacks, c.Table.Name, c.Role)))
+			fmt.Sprintf("role %s lacks %s on %s", c.Role, lacks, c.dedup().Name),
+			run("GRANT %s ON %s TO %s", lacks, c.dedup().Name, c.Role)))
 	}
-	if c.Table.RowSecurity {
+	if c.dedup().RowSecurity {
 		found = append(found, problem(ProblemRowSecurity,
-			fmt.Sprintf("row level security of %s applies to role %s: a policy that hides a record makes its call fail instead of replaying it", c.Table.Name, c.Role),
-			fmt.Sprintf("let the role bypass it (ALTER ROLE %s BYPASSRLS), or switch it off (ALTER TABLE %s DISABLE ROW LEVEL SECURITY): every statement of the library names its scope", c.Role, c.Table.Name)))
+			fmt.Sprintf("row level security of %s applies to role %s: a policy that hides a record makes its call fail instead of replaying it", c.dedup().Name, c.Role),
+			fmt.Sprintf("let the role bypass it (ALTER ROLE %s BYPASSRLS), or switch it off (ALTER TABLE %s DISABLE ROW LEVEL SECURITY): every statement of the library names its scope", c.Role, c.dedup().Name)))
 	}
 	return found
 }
 
 func (c *catalog) citusProblems() []Problem {
-	if !c.HasCitus || (c.Citus != nil && (c.Citus.Column == "scope" || c.Citus.SingleShard)) {
+	if !c.HasCitus {
 		return nil
 	}
-	what := c.Table.Name + " is not distributed on this Citus cluster"
+	table := c.dedup().Name
+	if c.Citus != nil && (c.Citus.Column == "scope" || c.Citus.SingleShard) {
+		return c.plainTableProblems()
+	}
+	what := table + " is not distributed on this Citus cluster"
 	if c.Citus != nil {
-		what = c.Table.Name + " is on this Citus cluster not distributed by scope"
+		what = table + " is on this Citus cluster not distributed by scope"
 	}
 	return []Problem{problem(ProblemNotDistributed,
 		what+": a record and the effect on a distributed table are then not one atomic transaction",
-		fmt.Sprintf("distribute it by scope, beside the application's tables: SELECT create_distributed_table('%s', 'scope', colocate_with => …)", strings.ReplaceAll(c.Table.Name, "'", "''")))}
+		fmt.Sprintf("distribute it by scope, beside the application's tables: SELECT create_distributed_table('%s', 'scope', colocate_with => …). "+
+			`The column that those are distributed by must be text COLLATE "C", as scope is`, strings.ReplaceAll(table, "'", "''")))}
 }
+
+// plainTableProblems are tables that Citus does not commit together with a
+// record: it commits the record's node first, and this node's part afterwards.
+func (c *catalog) plainTableProblems() []Problem {
+	if len(c.Plain) == 0 {
+		return nil
+	}
+	const most = 20
+	names := strings.Join(c.Plain[:min(most, len(c.Plain))], ", ")
+	if more := len(c.Plain) - most; more > 0 {
+		names += fmt.Sprintf(" and %d more", more)
+	}
+	return []Problem{problem(ProblemPlainTables,
+		fmt.Sprintf("%s is distributed, and these tables lie on this node alone: %s. What an effect writes to one of them can be lost although its record is committed, and no retry repeats it", c.dedup().Name, names),
+		"distribute them, make them reference tables (SELECT create_reference_table('…')), add them to Citus's metadata (SELECT citus_add_local_table_to_metadata('…')), "+
+			"or, where no effect writes to one, revoke INSERT, UPDATE and DELETE on it from role "+c.Role)}
+}
+
+func (t *catalogTable) isTable() bool { return t.Kind == "r" || t.Kind == "p" }
 
 func problem(name, what, fix string) Problem {
 	return Problem{Name: name, What: what, Fix: fix}

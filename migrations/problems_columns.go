@@ -5,13 +5,13 @@ import (
 	"slices"
 )
 
-func (t *catalogTable) columnProblems() []Problem {
+func (t *catalogTable) columnProblems(wanted []wantedColumn) []Problem {
 	var found []Problem
-	for _, want := range wantedColumns() {
+	for _, want := range wanted {
 		found = append(found, t.compareColumn(want)...)
 	}
 	for _, got := range t.Columns {
-		ours := slices.ContainsFunc(wantedColumns(), func(want wantedColumn) bool { return want.name == got.Name })
+		ours := slices.ContainsFunc(wanted, func(want wantedColumn) bool { return want.name == got.Name })
 		if !ours && got.NotNull && !got.Filled {
 			found = append(found, problem(ProblemColumnExtra,
 				fmt.Sprintf("column %s of %s is not the library's and NOT NULL without a default: no record can be inserted", quote(got.Name), t.Name),

@@ -8,21 +8,20 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-func (t *catalogTable) primaryKeyProblems() []Problem {
+func (t *catalogTable) primaryKeyProblems(wanted *wantedTable) []Problem {
 	key := t.PrimaryKey
-	const ours = "ADD CONSTRAINT tool_dedup_pkey PRIMARY KEY (" + identityColumns + ") WITH (fillfactor = 75)"
 	if key == nil {
 		return []Problem{problem(ProblemPrimaryKeyMissing,
-			t.Name+" has no primary key: nothing keeps a twin from running a call again",
-			t.unlessPartitioned(run("ALTER TABLE %s %s", t.Name, ours)))}
+			t.Name+" has no primary key: "+wanted.keyless,
+			t.unlessPartitioned(run("ALTER TABLE %s ADD %s", t.Name, wanted.keyDefinition)))}
 	}
 
-	again := t.unlessPartitioned(run("ALTER TABLE %s DROP CONSTRAINT %s, %s", t.Name, key.Name, ours))
+	again := t.unlessPartitioned(run("ALTER TABLE %s DROP CONSTRAINT %s, ADD %s", t.Name, key.Name, wanted.keyDefinition))
 	var found []Problem
 	switch {
-	case !slices.Equal(key.Columns, []string{"key", "scope", "tool"}): // sorted
+	case !slices.Equal(key.Columns, slices.Sorted(strings.SplitSeq(wanted.key, ", "))):
 		found = append(found, problem(ProblemPrimaryKeyColumns,
-			fmt.Sprintf("the primary key of %s is made of %s, not of %s: it tells calls apart wrongly", t.Name, strings.Join(key.Columns, ", "), identityColumns), again))
+			fmt.Sprintf("the primary key of %s is made of %s, not of %s: %s", t.Name, strings.Join(key.Columns, ", "), wanted.key, wanted.keyWrong), again))
 	case key.Deferrable:
 		found = append(found, problem(ProblemPrimaryKeyDeferrable,
 			fmt.Sprintf("the primary key of %s is DEFERRABLE: a lost race can show too late, and ON CONFLICT refuses it", t.Name), again))
@@ -55,6 +54,24 @@ func (t *catalogTable) uniqueProblems() []Problem {
 		}
 		found = append(found, problem(ProblemUniqueExtra,
 			fmt.Sprintf("%s of %s can refuse a record whose identity is new; only the primary key may decide", what, unique.Table), fix))
+	}
+	return found
+}
+
+// constraintProblems are constraints of somebody else's that act on records. A
+// foreign key that only refuses a record is none: its scope is then unknown to
+// the application, and the effect is rolled back as well.
+func (t *catalogTable) constraintProblems() []Problem {
+	var found []Problem
+	for _, check := range t.Checks {
+		found = append(found, problem(ProblemCheckConstraint,
+			fmt.Sprintf("constraint %s of %s, %s, can refuse what the library writes: a refusal, a claim, or a tombstone, which has no result", check.Name, check.Table, check.Definition),
+			run("ALTER TABLE %s DROP CONSTRAINT %s", check.Table, check.Name)))
+	}
+	for _, key := range t.ForeignKeys {
+		found = append(found, problem(ProblemForeignKey,
+			fmt.Sprintf("constraint %s of %s, %s, deletes or changes records when the row that it refers to goes: their calls run again", key.Name, key.Table, key.Definition),
+			run("ALTER TABLE %s DROP CONSTRAINT %s", key.Table, key.Name)))
 	}
 	return found
 }

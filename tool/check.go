@@ -11,8 +11,8 @@ import (
 
 // Check finds out whether the database has what the guards of the registered
 // tools need, by using it in a transaction that is rolled back. Call it at
-// start-up beside migrations.Check, which holds the guards' table to be
-// optional. It sends nothing if no tool has a guard. The error is the one that
+// start-up beside migrations.Check, which does not look at what the role may do
+// with the guards' table. It sends nothing if no tool has a guard. The error is the one that
 // every call of such a tool would meet. Cancelling ctx ends it.
 func (r *Registry) Check(ctx context.Context) error {
 	for _, info := range r.Tools() {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"os/exec"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -50,7 +51,9 @@ func TestExitCodes(t *testing.T) {
 		{"Sound", []string{"migrate", "check", "--database-url", db.URL}, 0},
 		{"Missing", []string{"migrate", "check", "--database-url", empty.URL}, 1},
 		{"NotSound", []string{"doctor", "--database-url", empty.URL}, 1},
-		{"Unreachable", []string{"doctor", "--database-url", "postgres://127.0.0.1:1/db"}, 2},
+		{"Unreachable", []string{"doctor", "--database-url", "postgres://127.0.0.1:1/db"}, 1},
+		{"UnreachableCheck", []string{"migrate", "check", "--database-url", "postgres://127.0.0.1:1/db"}, 1},
+		{"Version", []string{"version"}, 0},
 		{"Usage", []string{"migrate", "chekc"}, 2},
 		{"Nothing", nil, 2},
 	}
@@ -93,4 +96,13 @@ func TestCtrlC(t *testing.T) {
 	require.NoError(t, tx.Rollback(t.Context()))
 	var records int
 	require.NoError(t, pool.QueryRow(t.Context(), `SELECT count(*) FROM tool_lookalike`).Scan(&records), "the table is still there")
+}
+
+// What the go command builds at the top and here is no file of the project's.
+func TestBuiltProgramIsIgnored(t *testing.T) {
+	t.Parallel()
+
+	ignored, err := os.ReadFile("../../.gitignore")
+	require.NoError(t, err)
+	require.Subset(t, strings.Split(string(ignored), "\n"), []string{"/dedup", "/cmd/dedup/dedup"})
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"runtime/debug"
 
@@ -42,7 +43,7 @@ func Run(ctx context.Context, args []string, streams Streams, commands ...*cobra
 		Version:       version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
-	}, commands...)
+	}, append(commands, versionCommand())...)
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &UsageError{Err: err} })
 	root.SetArgs(args)
@@ -55,6 +56,18 @@ func Run(ctx context.Context, args []string, streams Streams, commands ...*cobra
 		report(cmd, err, code)
 	}
 	return code
+}
+
+func versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version of this program",
+		Args:  NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "dedup version %s\n", version())
+			return err
+		},
+	}
 }
 
 // version is that of the module, as the go command recorded it.

@@ -60,7 +60,7 @@ func TestRun(t *testing.T) {
 		{"InterruptedTooLate", ended, []string{"group", "fine"}, cli.ExitOK, "done\n", ""},
 		{"Argument", nil, []string{"group", "fine", "x"}, cli.ExitUsage, "", "dedup: unexpected argument \"x\"\nRun `dedup group fine --help` for help.\n"},
 		{"Flag", nil, []string{"group", "fine", "--x"}, cli.ExitUsage, "", "dedup: unknown flag: --x\nRun `dedup group fine --help` for help.\n"},
-		{"NoCommand", nil, []string{}, cli.ExitUsage, "", "dedup: which command? Choose one of: group\nRun `dedup --help` for help.\n"},
+		{"NoCommand", nil, []string{}, cli.ExitUsage, "", "dedup: which command? Choose one of: group, version\nRun `dedup --help` for help.\n"},
 		{"UnknownCommand", nil, []string{"grop"}, cli.ExitUsage, "", "dedup: unknown command \"grop\"; did you mean group?\nRun `dedup --help` for help.\n"},
 		{"NoSubcommand", nil, []string{"group"}, cli.ExitUsage, "", "dedup: which command? Choose one of: coded, fail, fine, usage, wait\nRun `dedup group --help` for help.\n"},
 		{"UnknownSubcommand", nil, []string{"group", "xyzzy"}, cli.ExitUsage, "", "dedup: unknown command \"xyzzy\"; choose one of: coded, fail, fine, usage, wait\nRun `dedup group --help` for help.\n"},
@@ -90,7 +90,9 @@ func TestHelp(t *testing.T) {
 		require.Contains(t, stdout, "DATABASE_URL")
 		require.Contains(t, stdout, "Available Commands")
 	}
-	code, stdout, _ := run(t.Context(), "--version")
-	require.Zero(t, code)
-	require.Contains(t, stdout, "dedup version ")
+	for _, arg := range []string{"--version", "version"} {
+		code, stdout, stderr := run(t.Context(), arg)
+		require.Zero(t, code, stderr)
+		require.Regexp(t, `^dedup version \S+\n$`, stdout)
+	}
 }

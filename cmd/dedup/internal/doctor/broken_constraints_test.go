@@ -9,13 +9,12 @@ import (
 // that are not the sweep's.
 func constraintScenarios() []scenario {
 	const drop = `ALTER TABLE tool_dedup DROP CONSTRAINT tool_dedup_pkey;`
-	named := []string{"primary_key_name"}
 	return []scenario{
-		{name: "ArbiterMissing", sql: drop, errors: []string{migrations.ProblemPrimaryKeyMissing}, unknown: named},
+		{name: "ArbiterMissing", sql: drop, errors: []string{migrations.ProblemPrimaryKeyMissing}},
 		{
 			name:   "ArbiterPartial",
 			sql:    drop + `CREATE UNIQUE INDEX one_record ON tool_dedup (scope, tool, key) WHERE outcome = 'done'`,
-			errors: []string{migrations.ProblemPrimaryKeyMissing, migrations.ProblemUniqueExtra}, unknown: named,
+			errors: []string{migrations.ProblemPrimaryKeyMissing, migrations.ProblemUniqueExtra},
 		},
 		{
 			name:   "ArbiterOfOtherColumns",
@@ -38,6 +37,22 @@ func constraintScenarios() []scenario {
 			name:     "ArbiterRenamed",
 			sql:      `ALTER TABLE tool_dedup RENAME CONSTRAINT tool_dedup_pkey TO "Who was first"`,
 			warnings: []string{doctor.IDPrimaryKeyRenamed}, evidence: "its name is Who was first",
+		},
+		{
+			name:   "CheckConstraint",
+			sql:    `ALTER TABLE tool_dedup ADD CHECK (result IS NOT NULL)`,
+			errors: []string{migrations.ProblemCheckConstraint},
+		},
+		{
+			name: "ForeignKeyThatDeletesRecords",
+			sql: `CREATE TABLE tenants (name text PRIMARY KEY COLLATE "C");
+				ALTER TABLE tool_dedup ADD FOREIGN KEY (scope) REFERENCES tenants ON DELETE CASCADE`,
+			errors: []string{migrations.ProblemForeignKey},
+		},
+		{
+			name:   "ReplicaIdentityNothing",
+			sql:    `CREATE PUBLICATION changes FOR TABLE tool_dedup; ALTER TABLE tool_dedup REPLICA IDENTITY NOTHING`,
+			errors: []string{migrations.ProblemReplicaIdentity},
 		},
 		{name: "UniqueExtra", sql: `CREATE UNIQUE INDEX one_result ON tool_dedup (scope, tool)`, errors: []string{migrations.ProblemUniqueExtra}},
 
@@ -79,45 +94,6 @@ func partitionScenarios() []scenario {
 		{
 			name: "PartitionedByScopeIsFine",
 			sql:  byScope + `CREATE TABLE tool_dedup_1 PARTITION OF tool_dedup FOR VALUES WITH (MODULUS 2, REMAINDER 1)`,
-		},
-	}
-}
-
-// citusScenarios fake Citus's catalogue of distributed tables, as Citus 13
-// defines it: rows are a table, how it is distributed and its colocation group.
-func citusScenarios() []scenario {
-	const (
-		catalogue = `
-			CREATE TABLE bookings (tenant text); CREATE TABLE currencies (code text); CREATE TABLE "My log" (tenant text);
-			SET allow_system_table_mods = on;
-			CREATE TABLE pg_catalog.pg_dist_partition (
-				logicalrelid   regclass NOT NULL,
-				partmethod     "char" NOT NULL,
-				partkey        text,
-				colocationid   integer NOT NULL DEFAULT 0,
-				repmodel       "char" NOT NULL,
-				autoconverted  boolean NOT NULL DEFAULT false);
-			INSERT INTO pg_catalog.pg_dist_partition VALUES ('currencies', 'n', NULL, 3, 't');`
-		ours = `INSERT INTO pg_catalog.pg_dist_partition VALUES
-			('tool_dedup', 'h', '{VAR :varno 1 :varattno 1 :vartype 25 :vartypmod -1 :varcollid 950 :varlevelsup 0 :location -1}', 7, 's');`
-		theirs = `INSERT INTO pg_catalog.pg_dist_partition VALUES ('bookings', 'h', '{VAR :varno 1 :varattno 1}', `
-	)
-	return []scenario{
-		{
-			name:   "CitusNotDistributed",
-			sql:    catalogue + theirs + `7, 's')`,
-			errors: []string{migrations.ProblemNotDistributed}, unknown: []string{"citus"},
-		},
-		{
-			name: "CitusNotColocated",
-			sql: catalogue + ours + theirs + `8, 's');
-				INSERT INTO pg_catalog.pg_dist_partition VALUES ('"My log"', 'n', NULL, 9, 's')`,
-			warnings: []string{doctor.IDNotColocated}, evidence: `not co-located: "My log", bookings`,
-		},
-		{
-			name:     "CitusColocatedIsFine",
-			sql:      catalogue + ours + theirs + `7, 's')`,
-			evidence: "every distributed table is co-located with tool_dedup",
 		},
 	}
 }

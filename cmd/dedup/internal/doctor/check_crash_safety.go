@@ -1,6 +1,9 @@
 package doctor
 
-import "context"
+import (
+	"context"
+	"strings"
+)
 
 // guard is a setting of the server that records depend on.
 type guard struct {
@@ -39,21 +42,32 @@ func checkCrashSafety(ctx context.Context, s *session) ([]Finding, error) {
 	for _, g := range guards() {
 		names = append(names, g.name)
 	}
-	read, err := readSettings(ctx, s, names...)
+	everywhere, found, err := readSettingsEverywhere(ctx, s, "crash_safety", names...)
 	if err != nil {
 		return nil, err
 	}
-	var found []Finding
 	for _, g := range guards() {
-		got := read.effective(g.name)
-		if got.value == g.want {
-			found = append(found, sound(g.name, got.evidence()))
-			continue
-		}
-		found = append(found, Finding{
-			ID: g.id, Severity: SeverityError,
-			What: g.what, Evidence: got.evidence(), Fix: got.fix(g.want) + g.afterwards,
-		})
+		found = append(found, g.look(everywhere)...)
 	}
 	return found, nil
+}
+
+// look returns a finding for each server that has it wrong, or one that is sound.
+func (g guard) look(everywhere []*settings) []Finding {
+	var wrong []Finding
+	var evidence []string
+	for _, read := range everywhere {
+		got := read.effective(g.name)
+		evidence = append(evidence, got.evidence())
+		if got.value != g.want {
+			wrong = append(wrong, Finding{
+				ID: g.id, Severity: SeverityError,
+				What: g.what, Evidence: got.evidence(), Fix: got.fix(g.want) + g.afterwards,
+			})
+		}
+	}
+	if wrong == nil {
+		return []Finding{sound(g.name, strings.Join(evidence, "; "))}
+	}
+	return wrong
 }

@@ -31,8 +31,8 @@ read-only transactions, over one connection, and a second one for a moment where
 there is a pooler.
 
 The exit code is 0 when there is no error, 1 when there is one (with --strict, or
-a warning, or something that could not be read), and 2 when the database cannot be
-reached or the command line not be carried out.`
+a warning, or something that could not be read) or the database cannot be reached,
+and 2 when the command line cannot be carried out.`
 
 // Command returns the command `dedup doctor`.
 func Command() *cobra.Command {
@@ -80,7 +80,7 @@ func run(cmd *cobra.Command, o *options) error {
 		if ctx.Err() != nil {
 			return err
 		}
-		return &unreachableError{err: err}
+		return fmt.Errorf("doctor: nothing was looked at: %w", err)
 	}
 	found, err := examine(ctx, s)
 	if err != nil {

@@ -142,7 +142,7 @@ func TestUnreachable(t *testing.T) {
 	t.Parallel()
 
 	got := run(t.Context(), "--database-url", "postgres://user:s3cret@127.0.0.1:1/db")
-	require.Equal(t, cli.ExitUsage, got.code)
+	require.Equal(t, cli.ExitFailed, got.code, "as `dedup migrate check` answers")
 	require.Empty(t, got.out)
 	require.Contains(t, got.errOut, "dedup: doctor: nothing was looked at: ")
 	require.Contains(t, got.errOut, "127.0.0.1:1")

@@ -3,29 +3,33 @@ package doctor
 import (
 	"context"
 	"slices"
+
+	"github.com/tooldedup/dedup/migrations"
 )
 
-// A check looks at one thing. It returns at least one finding, sound or not,
-// and an error where it could not read what it needs.
+// A check looks at one thing. It returns what it found, sound or not, nothing
+// where the schema's findings say all there is to say, and an error where it could
+// not read what it needs.
 type check struct {
-	id   string // names what is looked at
-	look func(ctx context.Context, s *session) ([]Finding, error)
+	id      string // names what is looked at
+	look    func(ctx context.Context, s *session) ([]Finding, error)
+	ofTable bool // there is nothing to look at without the table
 }
 
 // checks are all that is looked at. The way to the server comes first: where it
 // does not lead to transactions, nothing else can be read.
 func checks() []check {
 	return []check{
-		{"pooler", checkPooler},
-		{"client_encoding", checkClientEncoding},
-		{"schema", checkSchema},
-		{"primary_key_name", checkPrimaryKeyName},
-		{"citus", checkCitus},
-		{"crash_safety", checkCrashSafety},
-		{"synchronous_commit", checkSynchronousCommit},
-		{"replication", checkReplication},
-		{"sweep", checkSweep},
-		{"vacuum", checkVacuum},
+		{"pooler", checkPooler, false},
+		{"client_encoding", checkClientEncoding, false},
+		{"schema", checkSchema, false},
+		{"primary_key_name", checkPrimaryKeyName, true},
+		{"citus", checkCitus, true},
+		{"crash_safety", checkCrashSafety, false},
+		{"synchronous_commit", checkSynchronousCommit, false},
+		{"replication", checkReplication, false},
+		{"sweep", checkSweep, true},
+		{"vacuum", checkVacuum, true},
 	}
 }
 
@@ -34,6 +38,9 @@ func checks() []check {
 func examine(ctx context.Context, s *session) ([]Finding, error) {
 	var all []Finding
 	for _, c := range checks() {
+		if c.ofTable && slices.ContainsFunc(all, isTableMissing) {
+			continue
+		}
 		found, err := c.look(ctx, s)
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
@@ -47,4 +54,9 @@ func examine(ctx context.Context, s *session) ([]Finding, error) {
 		return slices.Index(severities(), a.Severity) - slices.Index(severities(), b.Severity)
 	})
 	return all, nil
+}
+
+// isTableMissing tells whether a finding is that there is no table.
+func isTableMissing(f Finding) bool {
+	return f.ID == migrations.ProblemSchemaMissing || f.ID == migrations.ProblemTableMissing
 }

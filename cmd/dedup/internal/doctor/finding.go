@@ -52,6 +52,9 @@ const (
 	// IDNotColocated: other distributed tables of a Citus cluster are not
 	// co-located with the table.
 	IDNotColocated = "citus_not_colocated"
+	// IDNoMaintenance: Citus's maintenance daemon does not run for the database
+	// on a node.
+	IDNoMaintenance = "citus_no_maintenance"
 
 	// IDFsyncOff: fsync is off.
 	IDFsyncOff = "fsync_off"

@@ -108,17 +108,3 @@ func (e *unsoundError) Error() string { return "doctor: " + e.summary }
 
 // ExitCode returns the code of a problem that was found.
 func (e *unsoundError) ExitCode() int { return cli.ExitFailed }
-
-// unreachableError tells that nothing could be looked at.
-type unreachableError struct{ err error }
-
-// Error implements error.
-func (e *unreachableError) Error() string {
-	return "doctor: nothing was looked at: " + e.err.Error()
-}
-
-// Unwrap returns the cause.
-func (e *unreachableError) Unwrap() error { return e.err }
-
-// ExitCode tells it from a database that was looked at and is not sound.
-func (e *unreachableError) ExitCode() int { return cli.ExitUsage }

@@ -6,8 +6,10 @@ import (
 	"strings"
 )
 
-// settings are those of the server that the checks ask for.
+// settings are those of a server that the checks ask for.
 type settings struct {
+	node string // of a Citus cluster, if it is not the one that is connected to
+
 	Role     string `json:"role"`     // that connected, quoted
 	Database string `json:"database"` // quoted
 
@@ -37,7 +39,8 @@ const (
 	sourceAllRoles       = "global"
 )
 
-// The settings of new sessions are read beside those of this one: behind a
+// settingsSQL reads the settings named by %s, as a literal: a node of a Citus
+// cluster is asked without parameters. The settings of new sessions are read beside those of this one: behind a
 // pooler this session may be older than an ALTER ROLE.
 const settingsSQL = `
 SELECT json_build_object(
@@ -46,30 +49,72 @@ SELECT json_build_object(
     'session', (
         SELECT json_object_agg(name, json_build_object('value', setting, 'source', source))
           FROM pg_catalog.pg_settings
-         WHERE name = ANY ($1::text[])),
+         WHERE name = ANY (%[1]s::text[])),
     'stored', (
         SELECT json_agg(json_build_object('line', line, 'for_role', s.setrole <> 0, 'for_database', s.setdatabase <> 0))
           FROM pg_catalog.pg_db_role_setting s, unnest(s.setconfig) AS line
          WHERE s.setrole IN (0, (SELECT oid FROM pg_catalog.pg_roles WHERE rolname = session_user))
            AND s.setdatabase IN (0, (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database()))
-           AND split_part(line, '=', 1) = ANY ($1::text[])))`
+           AND split_part(line, '=', 1) = ANY (%[1]s::text[])))`
 
+// readSettings reads the settings of the server that is connected to.
 func readSettings(ctx context.Context, s *session, names ...string) (*settings, error) {
 	found := &settings{}
-	if err := s.read(ctx, settingsSQL, []any{names}, found); err != nil {
+	if err := s.read(ctx, settingsQuery(names), nil, found); err != nil {
 		return nil, err
 	}
+	return found, found.lacking(names)
+}
+
+// readSettingsEverywhere reads them of all nodes of a Citus cluster, this one
+// first. What cannot be read of the others is in the findings.
+func readSettingsEverywhere(ctx context.Context, s *session, id string, names ...string) ([]*settings, []Finding, error) {
+	here, err := readSettings(ctx, s, names...)
+	if err != nil {
+		return nil, nil, err
+	}
+	all := []*settings{here}
+	var unread []Finding
+	nodes, err := s.askNodes(ctx, settingsQuery(names))
+	if err != nil {
+		unread = append(unread, unreadable(id, "the other nodes of the cluster: "+err.Error(), "remove what is in the way and run `dedup doctor` again"))
+	}
+	for _, n := range nodes {
+		if n.Here {
+			continue
+		}
+		there := &settings{node: n.Name}
+		err := n.decode(there)
+		if err == nil {
+			err = there.lacking(names)
+		}
+		if err != nil {
+			unread = append(unread, n.unreadable(id, err))
+			continue
+		}
+		all = append(all, there)
+	}
+	return all, unread, nil
+}
+
+// settingsQuery is settingsSQL for settings whose names are this package's own.
+func settingsQuery(names []string) string {
+	return fmt.Sprintf(settingsSQL, "'{"+strings.Join(names, ",")+"}'")
+}
+
+func (s *settings) lacking(names []string) error {
 	for _, name := range names {
-		if _, ok := found.Session[name]; !ok {
-			return nil, fmt.Errorf("the server has no setting %s", name)
+		if _, ok := s.Session[name]; !ok {
+			return fmt.Errorf("the server has no setting %s", name)
 		}
 	}
-	return found, nil
+	return nil
 }
 
 // A setting is one as new sessions of the role have it.
 type setting struct {
 	name, value, source string
+	node                string // as in settings
 	role, database      string // quoted
 }
 
@@ -77,7 +122,7 @@ type setting struct {
 // for wins over what is stored.
 func (s *settings) effective(name string) setting {
 	now := s.Session[name]
-	result := setting{name: name, value: now.Value, source: now.Source, role: s.Role, database: s.Database}
+	result := setting{name: name, value: now.Value, source: now.Source, node: s.node, role: s.Role, database: s.Database}
 	if now.Source == sourceClient {
 		return result
 	}
@@ -136,11 +181,19 @@ func (s setting) evidence() string {
 	if origin == "" {
 		origin = "set by " + s.source
 	}
-	return fmt.Sprintf("%s = %s, %s", s.name, s.value, origin)
+	evidence := fmt.Sprintf("%s = %s, %s", s.name, s.value, origin)
+	if s.node != "" {
+		return "on node " + s.node + " " + evidence
+	}
+	return evidence
 }
 
 // fix is how to change the value where it comes from.
 func (s setting) fix(value string) string {
+	if node := s.node; node != "" {
+		s.node = ""
+		return "on node " + node + ": " + s.fix(value)
+	}
 	assign := fmt.Sprintf("SET %s = %s", s.name, value)
 	switch s.source {
 	case sourceClient:

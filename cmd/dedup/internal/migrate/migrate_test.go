@@ -2,6 +2,8 @@ package migrate_test
 
 import (
 	"context"
+	"io/fs"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -30,7 +32,7 @@ func TestUpDownUp(t *testing.T) {
 		require.Regexp(t, `00001_tool_dedup.sql +applied +\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\n00002_tool_lookalike.sql +applied +\d{4}`, b.fine(t, "status"))
 
 		require.Regexp(t, `^rolled back 00002_tool_lookalike.sql in`, b.fine(t, "down"))
-		require.Equal(t, "\"public\".\"tool_dedup\" is sound\n", b.fine(t, "check"), "it needs the first migration only")
+		require.Contains(t, b.fails(t, "check"), "migrations_pending")
 		require.Regexp(t, `^rolled back 00001_tool_dedup.sql in`, b.fine(t, "down"))
 		require.Equal(t, []string{"public.tool_dedup_version", "public.tool_dedup_version_pkey"}, b.relations(t))
 		require.Equal(t, "nothing to do: tool_dedup_version records no migration\n", b.fine(t, "down"))
@@ -45,13 +47,77 @@ func TestDownKeepsRecords(t *testing.T) {
 	b.exec(t, record)
 	b.fine(t, "down")
 	require.Contains(t, b.fails(t, "down"), "give --drop-records")
+	b.fine(t, "up")
 	require.NoError(t, migrations.Check(t.Context(), b.pool, nil))
+	b.fine(t, "down")
 	b.fine(t, "down", "--drop-records")
 
 	b.fine(t, "up")
 	b.fine(t, "down")
 	b.exec(t, record+`UPDATE tool_dedup SET created_at = '2020-01-01', expires_at = '2020-01-01', forget_at = '2020-01-02'`)
 	b.fine(t, "down")
+}
+
+// Goose takes for applied what it has recorded, whatever has become of it since.
+func TestTableThatWasDropped(t *testing.T) {
+	t.Parallel()
+
+	for _, dropped := range [][]string{{"tool_lookalike"}, {"tool_dedup"}, {"tool_dedup", "tool_lookalike"}} {
+		t.Run(strings.Join(dropped, ","), func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			b.fine(t, "up")
+			before := b.relations(t)
+			b.exec(t, "DROP TABLE "+strings.Join(dropped, ", "))
+			require.Contains(t, b.fails(t, "check"), "dedup migrate up --recreate")
+
+			message := b.fails(t, "up")
+			require.Contains(t, message, "there is no table \"public\".\"tool_")
+			require.Contains(t, message, "dedup migrate up --recreate")
+
+			out := b.fine(t, "up", "--recreate")
+			for _, table := range dropped {
+				require.Contains(t, out, "\"public\".\""+table+"\" was dropped and is made anew, empty\n")
+			}
+			b.fine(t, "check")
+			require.Equal(t, before, b.relations(t))
+			require.Equal(t, "nothing to do: all migrations are applied\n", b.fine(t, "up", "--recreate"))
+		})
+	}
+}
+
+// Every migration stands in the list of what it makes or changes.
+func TestEveryMigrationHasItsTable(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t)
+	files, err := fs.Glob(migrations.FS, "*.sql")
+	require.NoError(t, err)
+	b.fine(t, "up")
+	b.exec(t, `DO $$ DECLARE t text; BEGIN
+		FOR t IN SELECT relname FROM pg_class WHERE relkind = 'r' AND relname ~ '^tool_' AND relname <> 'tool_dedup_version' LOOP
+			EXECUTE 'DROP TABLE ' || t;
+		END LOOP; END $$`)
+	lines := strings.Count(b.fine(t, "up", "--recreate"), "\n")
+	require.Equal(t, 2*len(files), lines, "each is made anew, and applied")
+}
+
+func TestRecreateAtOnce(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t)
+	b.fine(t, "up")
+	b.exec(t, "DROP TABLE tool_dedup, tool_lookalike")
+	outcomes := make([]outcome, 4)
+	var all sync.WaitGroup
+	for i := range outcomes {
+		all.Go(func() { outcomes[i] = b.migrate(t, "up", "--recreate") })
+	}
+	all.Wait()
+	for _, got := range outcomes {
+		require.Equal(t, cli.ExitOK, got.code, got.errOut)
+	}
+	b.fine(t, "check")
 }
 
 func TestAppliedByOtherMeans(t *testing.T) {
@@ -84,6 +150,9 @@ func TestSchema(t *testing.T) {
 	require.Equal(t, "\"My app\".\"tool_dedup\" is sound\n", b.fine(t, "check", "--schema", "My app"))
 	require.Contains(t, b.fails(t, "check"), "table_missing")
 	require.Contains(t, b.relations(t), `"My app".tool_dedup`)
+	b.exec(t, `DROP TABLE "My app".tool_lookalike`)
+	b.fine(t, "up", "--recreate", "--schema", "My app")
+	b.fine(t, "check", "--schema", "My app")
 	b.fine(t, "down", "--schema", "My app")
 	b.fine(t, "down", "--schema", "My app")
 
@@ -133,6 +202,7 @@ func TestInterrupted(t *testing.T) {
 
 	b := setup(t)
 	b.fine(t, "up")
+	before := b.relations(t)
 	b.fine(t, "down")
 	tx, err := b.pool.Begin(t.Context())
 	require.NoError(t, err)
@@ -152,6 +222,8 @@ func TestInterrupted(t *testing.T) {
 	require.Equal(t, outcome{cli.ExitInterrupted, "", "dedup: interrupted\n"}, <-ended)
 
 	require.NoError(t, tx.Rollback(t.Context()))
+	b.fine(t, "up")
+	require.Equal(t, before, b.relations(t))
 	b.fine(t, "check")
 }
 

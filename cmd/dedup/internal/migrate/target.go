@@ -96,11 +96,11 @@ func (s *schema) provider(opts ...goose.ProviderOption) (*goose.Provider, error)
 
 // lockedProvider is provider for changes: several of them at once, as when many
 // instances of an application start, take turns.
-func (s *schema) lockedProvider() (*goose.Provider, error) {
+func (s *schema) lockedProvider(opts ...goose.ProviderOption) (*goose.Provider, error) {
 	const everySecond, forFiveMinutes = 1, 300
 	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(everySecond, forFiveMinutes))
 	if err != nil {
 		return nil, fmt.Errorf("preparing the lock: %w", err)
 	}
-	return s.provider(goose.WithSessionLocker(locker))
+	return s.provider(append(opts, goose.WithSessionLocker(locker))...)
 }

@@ -2,9 +2,12 @@ package migrate
 
 import (
 	"fmt"
+	"maps"
 	"path"
+	"slices"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/pressly/goose/v3"
 	"github.com/spf13/cobra"
 
@@ -13,18 +16,25 @@ import (
 )
 
 func upCommand(t *target) *cobra.Command {
-	return &cobra.Command{
+	var recreate bool
+	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Create the table, or bring it up to date",
 		Long: `Apply the migrations that have not been applied, each in a transaction of its own,
 and record them in tool_dedup_version. When there are none, nothing happens, so
-that it can be run at every deployment, and by several at once.`,
+that it can be run at every deployment, and by several at once.
+
+A table that was dropped although its migration is recorded is an error: restore
+it, or give --recreate. A tool_dedup that is made anew knows no earlier call, so
+that each one runs again when it is retried.`,
 		Args: cli.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return up(cmd, t) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return up(cmd, t, recreate) },
 	}
+	cmd.Flags().BoolVar(&recreate, "recreate", false, "make a table anew, empty, that was dropped although its migration is recorded")
+	return cmd
 }
 
-func up(cmd *cobra.Command, t *target) error {
+func up(cmd *cobra.Command, t *target, recreate bool) error {
 	ctx := cmd.Context()
 	s, err := t.open(ctx)
 	if err != nil {
@@ -37,7 +47,12 @@ func up(cmd *cobra.Command, t *target) error {
 			s.Table(), migrations.VersionTable)
 	}
 
-	p, err := s.lockedProvider()
+	if err := s.settleDropped(cmd, recreate); err != nil {
+		return err
+	}
+
+	// A migration that is forgotten by settleDropped may be older than others.
+	p, err := s.lockedProvider(goose.WithAllowOutofOrder(true))
 	if err != nil {
 		return err
 	}
@@ -50,6 +65,32 @@ func up(cmd *cobra.Command, t *target) error {
 	}
 	if len(results) == 0 {
 		say(cmd, "nothing to do: all migrations are applied")
+	}
+	return nil
+}
+
+// settleDropped makes goose forget the migrations whose table was dropped, so that
+// it applies them again. Without recreate such a table is an error.
+func (s *schema) settleDropped(cmd *cobra.Command, recreate bool) error {
+	ctx := cmd.Context()
+	for _, version := range slices.Sorted(maps.Keys(tables())) {
+		table := tables()[version]
+		dropped, err := s.dropped(ctx, version, table)
+		if err != nil {
+			return err
+		}
+		name := pgx.Identifier{s.Schema, table}.Sanitize()
+		switch {
+		case !dropped:
+		case !recreate:
+			return fmt.Errorf("there is no table %s, although %s records migration %d, which makes it: restore it, or make it anew, empty, with `dedup migrate up --recreate`",
+				name, migrations.VersionTable, version)
+		default:
+			if err := s.forgetDropped(ctx, version, table); err != nil {
+				return err
+			}
+			say(cmd, "%s was dropped and is made anew, empty", name)
+		}
 	}
 	return nil
 }
