@@ -15,8 +15,8 @@ import (
 // while it can be booked.
 type FlightDay struct {
 	Status         string             `json:"status"`
-	AvailableSeats map[string]int     `json:"available_seats"`
-	Prices         map[string]float64 `json:"prices"`
+	AvailableSeats map[string]int     `json:"available_seats,omitempty"`
+	Prices         map[string]float64 `json:"prices,omitempty"`
 }
 
 // book prices a flight for a number of passengers, or refuses: the number is

@@ -30,24 +30,26 @@ type Offer struct {
 
 // SearchDirect lists the flights between two airports on a day.
 func SearchDirect(ctx context.Context, tx pgx.Tx, in SearchIn) ([]Offer, error) {
-	return offers(ctx, tx, in.Date, `
-		f.origin = $2 AND f.destination = $3`, in.Origin, in.Destination)
+	return offers(ctx, tx, in.Date, in.Date, `
+		f.origin = $3 AND f.destination = $4`, in.Origin, in.Destination)
 }
 
 // SearchOnestop lists the pairs of flights that meet at a third airport, the
 // second departing no earlier than the first arrives: on the next day where
-// the first arrives after midnight.
+// the first arrives after midnight. Such a second flight has to be available on
+// the next day, and is shown with the seats and prices of the first day, as the
+// recorded tool does.
 func SearchOnestop(ctx context.Context, tx pgx.Tx, in SearchIn) ([][]Offer, error) {
-	firsts, err := offers(ctx, tx, in.Date, `f.origin = $2`, in.Origin)
+	firsts, err := offers(ctx, tx, in.Date, in.Date, `f.origin = $3`, in.Origin)
 	if err != nil {
 		return nil, err
 	}
-	sameDay, err := offers(ctx, tx, in.Date, `f.destination = $2`, in.Destination)
+	sameDay, err := offers(ctx, tx, in.Date, in.Date, `f.destination = $3`, in.Destination)
 	if err != nil {
 		return nil, err
 	}
 	tomorrow := dayAfter(in.Date)
-	nextDay, err := offers(ctx, tx, tomorrow, `f.destination = $2`, in.Destination)
+	nextDay, err := offers(ctx, tx, tomorrow, in.Date, `f.destination = $3`, in.Destination)
 	if err != nil {
 		return nil, err
 	}
@@ -71,17 +73,21 @@ func SearchOnestop(ctx context.Context, tx pgx.Tx, in SearchIn) ([][]Offer, erro
 // offersSQL is completed by a condition on f, which is always a constant of
 // this file.
 const offersSQL = `
-	SELECT f.flight_number, f.origin, f.destination, f.departs, f.arrives, d.doc
+	SELECT f.flight_number, f.origin, f.destination, f.departs, f.arrives, shown.doc
 	FROM airline_flights f
-	JOIN airline_flight_days d ON d.flight_number = f.flight_number
-	WHERE d.day = $1
-	AND d.status = 'available'
+	JOIN airline_flight_days flying ON flying.flight_number = f.flight_number
+	JOIN airline_flight_days shown ON shown.flight_number = f.flight_number
+	WHERE flying.day = $1
+	AND flying.status = 'available'
+	AND shown.day = $2
 	AND `
 
-func offers(ctx context.Context, tx pgx.Tx, day, condition string, args ...any) ([]Offer, error) {
+// offers lists the flights that are available on the day flying, with the seats
+// and prices of the day shown.
+func offers(ctx context.Context, tx pgx.Tx, flying, shown, condition string, args ...any) ([]Offer, error) {
 	query := offersSQL + condition + `
 	ORDER BY f.position`
-	rows, err := tx.Query(ctx, query, append([]any{day}, args...)...)
+	rows, err := tx.Query(ctx, query, append([]any{flying, shown}, args...)...)
 	if err != nil {
 		return nil, fmt.Errorf("searching flights: %w", err)
 	}

@@ -17,6 +17,7 @@ func Tools() []kit.Tool {
 		kit.Define("send_certificate", tool.Destructive, SendCertificate),
 		kit.Define("get_user_details", tool.ReadOnly, UserDetails),
 		kit.Define("get_reservation_details", tool.ReadOnly, ReservationDetails),
+		kit.Define("list_all_airports", tool.ReadOnly, Airports),
 		kit.Define("search_direct_flight", tool.ReadOnly, SearchDirect),
 		kit.Define("search_onestop_flight", tool.ReadOnly, SearchOnestop),
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/tooldedup/dedup/cmd/dedup/internal/chaos/lab"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/chaos/lostcommit"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/chaos/matrix"
+	"github.com/tooldedup/dedup/cmd/dedup/internal/chaos/mixed"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/chaos/score"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/chaos/secrets"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/chaos/storm"
@@ -37,6 +38,7 @@ var campaigns = []campaign{
 	{"matrix", "isolation levels, lock and claim, exec modes, directly and through PgBouncer, on the servers of --bin-dir", 0, 0, false, matrix.Run},
 	{"abuse", "effects that break their own transaction, in every exec mode", 0, 0, false, abuse.Run},
 	{"storm", "storms of twins, many tools and nested calls on pools of 2 to 8", 0, 0, false, storm.Run},
+	{"mixed-storm", "five ways to call, both orders, every isolation level and three exec modes on a few keys with short retentions, beside Sweep and Reset", 0, 0, false, mixed.Run},
 	{"secrets", "canaries in keys, arguments and results, looked for in errors, events and the server's log", 0, 0, true, secrets.Run},
 }
 

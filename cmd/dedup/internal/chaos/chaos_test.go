@@ -56,4 +56,8 @@ func TestUsage(t *testing.T) {
 			require.NotEmpty(t, errs)
 		})
 	}
+	_, _, errs := run(t, "boredom")
+	for _, name := range chaos.Names() {
+		require.Contains(t, errs, name)
+	}
 }

@@ -79,7 +79,7 @@ func run(cmd *cobra.Command, name string, opts options) error {
 			}
 		}
 		if chosen == nil {
-			return cli.Usage("there is no campaign %q", name)
+			return cli.Usage("there is no campaign %q; there are %s, and all for each of them", name, strings.Join(Names(), ", "))
 		}
 	}
 	if opts.calls < 0 {

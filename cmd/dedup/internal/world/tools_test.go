@@ -1,6 +1,7 @@
 package world_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -8,6 +9,7 @@ import (
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/recording"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/world"
+	"github.com/tooldedup/dedup/cmd/dedup/internal/world/kit"
 	"github.com/tooldedup/dedup/tool"
 )
 
@@ -24,7 +26,22 @@ func TestRegistries(t *testing.T) {
 			classes[info.Class]++
 		}
 	}
-	require.Equal(t, map[tool.Class]int{tool.Write: 9, tool.Destructive: 4, tool.ReadOnly: 16}, classes)
+	require.Equal(t, map[tool.Class]int{tool.Write: 9, tool.Destructive: 4, tool.ReadOnly: 17}, classes)
+}
+
+// TestToolsAreTheRecordings requires that every tool that the large recording's
+// list names is there, those included that no recorded session calls.
+func TestToolsAreTheRecordings(t *testing.T) {
+	t.Parallel()
+	rec, err := recording.Open(taubenchDir(t))
+	require.NoError(t, err)
+	require.NotEmpty(t, rec.Tools)
+	tools := world.Tools()
+	for _, spec := range rec.Tools {
+		require.True(t, slices.ContainsFunc(tools[spec.Domain], func(t kit.Tool) bool {
+			return t.Name == spec.Tool && t.Class.NeedsKey() == (spec.Class == recording.Write)
+		}), "%s of %s", spec.Tool, spec.Domain)
+	}
 }
 
 // TestClassesAreTheRecordings requires that a tool that writes in the recording

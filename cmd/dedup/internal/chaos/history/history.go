@@ -120,7 +120,7 @@ func record(ctx context.Context, l *lab.Lab, p lab.Params, calls int, untilWrong
 	var around sync.WaitGroup
 	defer around.Wait()
 	defer end()
-	terminated := terminate(ending, &around, db, p.Seed)
+	terminated := lab.Terminate(ending, &around, db, 40*time.Millisecond, p.Seed)
 
 	roundCalls := roundCalls
 	if untilWrong {
@@ -274,32 +274,6 @@ func (r *recording) fail(err error) {
 	if r.err == nil {
 		r.err = err
 	}
-}
-
-// terminate ends the server's side of a random connection now and then.
-func terminate(ctx context.Context, around *sync.WaitGroup, db *lab.Database, seed uint64) *atomic.Int64 {
-	var count atomic.Int64
-	rng := rand.New(rand.NewPCG(seed, 4))
-	around.Go(func() {
-		for {
-			timer := time.NewTimer(time.Duration(rng.Int64N(int64(40 * time.Millisecond))))
-			select {
-			case <-timer.C:
-			case <-ctx.Done():
-				timer.Stop()
-				return
-			}
-			var ended bool
-			err := db.Pool.QueryRow(ctx, `SELECT COALESCE(bool_or(pg_terminate_backend(pid)), false) FROM (
-				SELECT pid FROM pg_stat_activity
-				 WHERE datname = current_database() AND application_name <> $1 AND state <> 'idle' AND backend_type = 'client backend'
-				 ORDER BY random() LIMIT 1) AS victim`, lab.OwnName).Scan(&ended)
-			if err == nil && ended {
-				count.Add(1)
-			}
-		}
-	})
-	return &count
 }
 
 // withDedup is the library: half of the clients call with Do, the others in turn

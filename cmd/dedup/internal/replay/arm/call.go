@@ -1,6 +1,7 @@
 package arm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,9 +13,6 @@ import (
 	"github.com/tooldedup/dedup/cmd/dedup/internal/replay/plan"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/replay/worker"
 )
-
-// maxDeliveries bounds how often the orchestrator sends what is not answered.
-const maxDeliveries = 25
 
 // tenant is the account on whose behalf all recorded agents work: with one
 // tenant a domain, ids that sessions share meet in one scope.
@@ -55,8 +53,10 @@ func (s *sessionRun) call(ctx context.Context, call *recording.Call) error {
 		return s.write(ctx, call)
 	}
 	s.tally.reads++
-	_, err := s.deliver(ctx, call, call.Seq%plan.Workers)
-	return err
+	if _, err := s.deliver(ctx, call, call.Seq%plan.Workers); err != nil {
+		return fmt.Errorf("call %d, %s: %w", call.Seq, call.Tool, err)
+	}
+	return nil
 }
 
 // write delivers a write round by round, and then once more without faults.
@@ -98,11 +98,12 @@ func (s *sessionRun) round(ctx context.Context, w *written, planned plan.Round) 
 		w.acknowledged = w.acknowledged || text != "" && !isRefusal(text)
 		w.runaway = w.runaway || len(text) > len(w.call.Result)+runawaySize
 	}
-	return errors.Join(append(errs, err)...)
+	return cmp.Or(append(errs, err)...) // twins that fail, fail alike
 }
 
 // deliver sends a call until it is answered, as an orchestrator does, and
-// compares the answer with the recorded one.
+// compares the answer with the recorded one. A call that gets no answer ends the
+// arm: no fault keeps a call from its answer for ever.
 func (s *sessionRun) deliver(ctx context.Context, call *recording.Call, at int) (string, error) {
 	delivery := worker.Delivery{
 		Session: call.Session, Turn: call.Turn, ToolCallID: call.ToolCallID,
@@ -110,11 +111,10 @@ func (s *sessionRun) deliver(ctx context.Context, call *recording.Call, at int) 
 		Args: call.Arguments, Ref: ref(call),
 	}
 	write := call.Class == recording.Write
-	var err error
-	for range maxDeliveries {
+	unanswered := newUnanswered()
+	for {
 		delivery.ID = s.tally.delivery(write)
-		var answer worker.Answer
-		answer, err = s.fleet.Deliver(ctx, at, delivery)
+		answer, err := s.fleet.Deliver(ctx, at, delivery)
 		if err == nil {
 			right := recording.Equal(call.Result, answer.Text)
 			s.tally.answer(write, answer.Replayed, right)
@@ -126,11 +126,11 @@ func (s *sessionRun) deliver(ctx context.Context, call *recording.Call, at int) 
 		if !errors.Is(err, fleet.ErrNoAnswer) {
 			return "", err
 		}
+		if err := unanswered.add(err); err != nil {
+			return "", err
+		}
 		s.redelivers(call, err)
 	}
-	s.tally.answer(write, false, false)
-	s.Display.Printf("%s call %d, %s: no answer after %d deliveries: %v", call.Session, call.Seq, call.Tool, maxDeliveries, err)
-	return "", nil
 }
 
 func scope(call *recording.Call) string { return call.Domain + "/" + tenant }
