@@ -31,8 +31,18 @@ func (f Fingerprint) String() string { return hex.EncodeToString(f[:]) }
 // it a base64 string, in which the order of members and the white space count
 // again: convert it to json.RawMessage, or to string if it is no JSON.
 //
+// Marshal leaves some values out without an error, and calls that differ in them
+// would count as one. So arguments are refused that hold a struct of which
+// nothing is encoded ([errors.New]'s, atomics), an unexported field that may hold
+// data, two fields of one name, or a struct that has its MarshalJSON from an
+// embedded field and other fields beside it. Fields tagged `json:"-"` do not
+// count, nor do locks, functions and channels, and what a MarshalJSON or
+// MarshalText leaves out is its author's choice. Methods with pointer receivers
+// ([math/big.Int]) are used in arguments that are passed by value too, if they
+// would lose something otherwise; in maps and interfaces they cannot be.
+//
 // An *[InvalidCallError] with Field "Args" says why arguments have no
-// fingerprint: they cannot be encoded, are larger than [MaxArgsSize], nest
+// fingerprint: they lose a part, cannot be encoded, are larger than [MaxArgsSize], nest
 // deeper than [MaxArgsDepth], name a member twice, hold a string that is not
 // valid UTF-8 (in a Go value too, where Marshal would silently replace the bad
 // bytes and so merge different calls), or a number with an exponent beyond
@@ -75,6 +85,10 @@ func jsonText(args any) ([]byte, error) {
 		return args, nil
 	case []byte:
 		return nil, invalid("Args", "are a []byte; convert JSON text to json.RawMessage, and other bytes to string")
+	}
+	args, lost := argLosses.lossless(args)
+	if lost != nil {
+		return nil, &InvalidCallError{Field: "Args", Reason: "lose a part of what they hold as JSON: " + lost.Error()}
 	}
 	text, err := json.Marshal(args)
 	if err != nil {

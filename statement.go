@@ -120,7 +120,7 @@ func answerStatement[R any](ctx context.Context, d *Deduper, req *request, s set
 // checkRow checks that an R can take a row.
 func checkRow[R any]() error {
 	if t := reflect.TypeFor[R](); !takesObject(t) {
-		return &InvalidCallError{Field: "R", Reason: fmt.Sprintf("is %s, which takes no JSON object; use a struct with a field for each column", t)}
+		return &InvalidCallError{Field: "R", Reason: fmt.Sprintf("is %s, which takes no JSON object; use a struct with an exported field for each column", t)}
 	}
 	return nil
 }
@@ -140,8 +140,10 @@ func takesObject(t reflect.Type) bool {
 		return takesName(t.Key())
 	case reflect.Interface:
 		return t.NumMethod() == 0
+	case reflect.Struct:
+		return len(fieldsOf(t).encoded) > 0 || holdsNothing(t)
 	default:
-		return t.Kind() == reflect.Struct
+		return false
 	}
 }
 
