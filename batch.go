@@ -66,6 +66,13 @@ const (
 // replays. When ctx ends, the calls taken so far get its error, and no more are
 // taken. A key that comes twice is one call and a replay of it.
 //
+// The iterator may use what it has yielded again for its next call. Of a
+// statement's arguments are copied: the slice Args, the slices in it, with the
+// slices in these, and what pointers to plain values, times and slices point to.
+// What a map, a struct or another pointer refers to must stay as it is until the
+// call's outcome, as must what OnError uses. Of Call.Args the fingerprint is taken
+// at once, and the outcome's Call holds what was yielded and no copy.
+//
 // What a statement sets for its transaction, such as set_config(…, true), stays set
 // for the others that share it. So a statement must set whatever it reads.
 //
@@ -126,6 +133,9 @@ type batch[R any] struct {
 // take takes one call, and reports whether to go on.
 func (b *batch[R]) take(call StatementCall) bool {
 	c, err := admitStatement[R](b.ctx, b.d, call.Call, call.Statement)
+	if err == nil {
+		c.sql.args = keptArgs(c.sql.args)
+	}
 	b.chunk.add(c, err)
 	b.calls = append(b.calls, call.Call)
 	if b.taken++; len(b.calls) < b.opts.Size && b.ctx.Err() == nil {
@@ -147,6 +157,7 @@ func (b *batch[R]) flush() bool {
 		if e.c != nil {
 			out.Result, out.Err = answerStatement[R](b.ctx, b.d, e.c.req, e.s, e.err)
 		}
+		out.Err = ofTool(out.Call.Tool, out.Err)
 		b.count(e, out.Err)
 		outcomes[i] = out
 	}

@@ -94,7 +94,7 @@ func (d *Deduper) check(call Call, req *request) error {
 	}
 	retention, problem := call.Retention.resolve(d.opts.Retention)
 	if problem != "" {
-		return &InvalidCallError{Field: "Retention", Reason: problem}
+		return &InvalidCallError{Field: "Retention", Reason: "cannot be used: " + problem}
 	}
 	*req = request{
 		identity:    id,
@@ -110,7 +110,7 @@ func (d *Deduper) check(call Call, req *request) error {
 	case ErrorsRollBack, ErrorsStored:
 		req.storeErrors = call.Errors == ErrorsStored
 	default:
-		return &InvalidCallError{Field: "Errors", Reason: "unknown policy; use ErrorsDefault, ErrorsRollBack or ErrorsStored"}
+		return &InvalidCallError{Field: "Errors", Reason: "has an unknown policy; use ErrorsDefault, ErrorsRollBack or ErrorsStored"}
 	}
 	req.fingerprint, req.argDigests, err = digest(id.scope, id.tool, id.key, call.Args)
 	return err

@@ -328,5 +328,5 @@ func (c *canonicalizer) take(b byte) bool {
 func (c *canonicalizer) fail(problem string) error { return c.failAt(c.pos, problem) }
 
 func (c *canonicalizer) failAt(at int, problem string) error {
-	return invalid("Args", "%s, at byte %d; send one JSON text as RFC 8259 has it, each member name once", problem, at)
+	return invalid("Args", "are not usable as JSON: %s, at byte %d; send one JSON text as RFC 8259 has it, each member name once", problem, at)
 }

@@ -82,15 +82,16 @@ type Effect[R any] func(ctx context.Context, tx pgx.Tx) (R, error)
 //
 // A panic of the effect is raised again after the rollback. The errors are
 // listed in the package documentation.
-func Do[R any](ctx context.Context, d *Deduper, call Call, effect Effect[R]) (Result[R], error) {
+func Do[R any](ctx context.Context, d *Deduper, call Call, effect Effect[R]) (result Result[R], err error) {
 	c, err := d.admit(ctx, call, effect == nil)
 	if err != nil {
-		return Result[R]{}, err
+		return result, ofTool(call.Tool, err)
 	}
 	var value R
 	c.work = recordedWork(d, effect, &value)
 	s, err := c.do(ctx)
-	return answer(ctx, d, c.req, s, value, err)
+	result, err = answer(ctx, d, c.req, s, value, err)
+	return result, ofTool(call.Tool, err)
 }
 
 // DoTx is Do inside the caller's transaction: effect and record are committed
@@ -113,20 +114,21 @@ func Do[R any](ctx context.Context, d *Deduper, call Call, effect Effect[R]) (Re
 //
 // Do not call Do for the same identity before the transaction has
 // ended: it would wait for itself, and nobody could tell.
-func DoTx[R any](ctx context.Context, d *Deduper, tx pgx.Tx, call Call, effect Effect[R]) (Result[R], error) {
+func DoTx[R any](ctx context.Context, d *Deduper, tx pgx.Tx, call Call, effect Effect[R]) (result Result[R], err error) {
 	req := &request{}
-	if err := d.admitTo(ctx, call, effect == nil, req); err != nil {
-		return Result[R]{}, err
+	if err = d.admitTo(ctx, call, effect == nil, req); err == nil {
+		err = checkTx(tx)
 	}
-	if err := checkTx(tx); err != nil {
-		return Result[R]{}, err
+	if err == nil && d.reentered(ctx, req.identity) {
+		err = ErrReentrant
 	}
-	if d.reentered(ctx, req.identity) {
-		return Result[R]{}, ErrReentrant
+	if err != nil {
+		return result, ofTool(call.Tool, err)
 	}
 	var value R
 	s, err := d.doTx(ctx, tx, req, recordedWork(d, effect, &value))
-	return answer(ctx, d, req, s, value, err)
+	result, err = answer(ctx, d, req, s, value, err)
+	return result, ofTool(call.Tool, err)
 }
 
 // admit checks what Do and DoStatement are called with. The call that it returns

@@ -258,13 +258,13 @@ func checkTx(tx pgx.Tx) error {
 	case pg == nil:
 		return invalid("has no connection")
 	case pg.IsClosed():
-		return invalid("its connection is closed")
+		return invalid("has a closed connection")
 	case pg.IsBusy():
-		return invalid("a result set of it is still open; close its rows first")
+		return invalid("has a result set that is still open; close its rows first")
 	case pg.TxStatus() == 'I':
-		return invalid("it has ended")
+		return invalid("has ended")
 	case pg.TxStatus() == 'E':
-		return invalid("an earlier statement failed and aborted it; roll it back")
+		return invalid("is aborted, because an earlier statement failed; roll it back")
 	}
 	if err := checkSession(pg); err != nil {
 		return &InvalidCallError{Field: "tx", Reason: "has a session that does not speak as dedup needs it", Err: err}

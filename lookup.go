@@ -77,12 +77,12 @@ func (d *Deduper) Lookup(ctx context.Context, scope, tool, key string) (Status, 
 	}
 	id, err := checkIdentity(scope, tool, key)
 	if err != nil {
-		return Status{}, err
+		return Status{}, ofTool(tool, err)
 	}
 	req := &request{identity: id, lock: id.lockKey(d.opts.Schema), retention: d.opts.Retention}
 	seen, err := d.look(ctx, req, d.order.probe)
 	if err != nil {
-		return Status{}, fmt.Errorf("dedup: looking up: %w", d.explained(err))
+		return Status{}, ofTool(tool, fmt.Errorf("dedup: looking up: %w", d.explained(err)))
 	}
 	switch {
 	case seen.found:

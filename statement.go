@@ -14,8 +14,8 @@ import (
 // Statement is an effect that is one SQL statement and returns one row.
 type Statement struct {
 	// SQL is one SELECT, INSERT, UPDATE, DELETE, MERGE or VALUES, with or without a
-	// WITH in front, that returns exactly one row: the call's result. Its columns
-	// need names that differ.
+	// WITH in front, that returns exactly one row: the call's result. So one that
+	// writes has a RETURNING. Its columns need names that differ.
 	SQL string
 	// Args are the values of its parameters $1, $2, …; or one [pgx.NamedArgs],
 	// or another [pgx.QueryRewriter].
@@ -76,10 +76,11 @@ func SQL(sql string, args ...any) Statement { return Statement{SQL: sql, Args: a
 func DoStatement[R any](ctx context.Context, d *Deduper, call Call, stmt Statement) (Result[R], error) {
 	c, err := admitStatement[R](ctx, d, call, stmt)
 	if err != nil {
-		return Result[R]{}, err
+		return Result[R]{}, ofTool(call.Tool, err)
 	}
 	s, err := c.do(ctx)
-	return answerStatement[R](ctx, d, c.req, s, err)
+	result, err := answerStatement[R](ctx, d, c.req, s, err)
+	return result, ofTool(call.Tool, err)
 }
 
 // admitStatement checks what DoStatement and its kin are called with.
