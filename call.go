@@ -20,8 +20,8 @@ type Call struct {
 	// Key names the intent. Made once, where the intent is formed, and the same
 	// on every retry; see KeyFromToolCall, KeyFromIntent and NewKey.
 	Key string
-	// Args are the arguments, as a value that encoding/json can encode or as a
-	// json.RawMessage. Only their fingerprint is kept: the same identity with
+	// Args are the arguments, as a value that encoding/json can encode without
+	// loss (see [FingerprintOf]) or as a json.RawMessage. Only their fingerprint is kept: the same identity with
 	// other arguments is refused. Nil means that there are none.
 	Args any
 
