@@ -141,6 +141,7 @@ func badArgs() (rows []badRow) {
 	bad("Complex", complex(1, 2))
 	bad("CyclicPointer", circle)
 	bad("CyclicMap", loop)
+	bad("NothingExported", struct{ n int }{42})
 	bad("MarshalError", failing{errOwn}, errOwn)
 	bad("Bytes", []byte(`{"a":1}`))
 	bad("DuplicateNames", raw(`{"a":1,"a":2}`))

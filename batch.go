@@ -74,6 +74,13 @@ const (
 // replays. When ctx ends, the calls taken so far get its error, and no more are
 // taken. A key that comes twice is one call and a replay of it.
 //
+// The iterator may use what it has yielded again for its next call. Of a
+// statement's arguments are copied: the slice Args, the slices in it, with the
+// slices in these, and what pointers to plain values, times and slices point to.
+// What a map, a struct or another pointer refers to must stay as it is until the
+// call's outcome, as must what OnError uses. Of Call.Args the fingerprint is taken
+// at once, and the outcome's Call holds what was yielded and no copy.
+//
 // What a statement sets for its transaction, such as set_config(…, true), stays set
 // for the others that share it. So a statement must set whatever it reads.
 //
@@ -141,6 +148,7 @@ func (b *batch[R]) take(asked StatementCall) bool {
 		c.err = err
 	} else {
 		c = s.member()
+		c.stmt.args = keptArgs(c.stmt.args)
 	}
 	b.asked, b.calls = append(b.asked, asked.Call), append(b.calls, c)
 	if b.taken++; len(b.calls) < b.opts.Size && b.ctx.Err() == nil {
@@ -163,6 +171,7 @@ func (b *batch[R]) flush() bool {
 		if c.own != nil {
 			out.Result, out.Err = answerStatement[R](traced, c, c.err)
 		}
+		out.Err = ofTool(out.Call.Tool, out.Err)
 		b.tally.count(out.Call, c, out.Err)
 		outcomes[i] = out
 	}

@@ -291,6 +291,42 @@ func TestBatchBadInput(t *testing.T) {
 	f.exactlyNothing(t)
 }
 
+// An iterator that uses its slice, its buffer and its variable again leaves what it
+// has yielded as it was.
+func TestBatchKeepsArguments(t *testing.T) {
+	t.Parallel()
+
+	ctx, f := batchWay{variant: plain}.setup(t, nil)
+	const sql = `INSERT INTO effects (ref, run) VALUES ($1, nextval('runs'))
+		RETURNING ref AS slice, convert_from($2, 'UTF8') AS buffer, $3::text AS pointer, $4::text[] AS list, convert_from(($5::bytea[])[1], 'UTF8') AS deep`
+	type row struct {
+		Slice, Buffer, Pointer, Deep string
+		List                         []string
+	}
+	args, buffer, text, list := make([]any, 5), make([]byte, 0, 8), "", make([]string, 1)
+	calls := func(yield func(dedup.StatementCall) bool) {
+		for i := range 7 {
+			text = fmt.Sprint("key-", i)
+			buffer = append(buffer[:0], text...)
+			list[0] = text
+			args[0], args[1], args[2], args[3], args[4] = text, buffer, &text, list, [][]byte{buffer}
+			if !yield(dedup.StatementCall{Call: call(text), Statement: dedup.SQL(sql, args...)}) {
+				return
+			}
+		}
+	}
+	for replayed := range 2 {
+		for out := range dedup.DoBatch[row](ctx, f.d, calls, &dedup.BatchOptions{Size: 5}) {
+			require.NoError(t, out.Err)
+			key := out.Call.Key
+			require.Equal(t, fmt.Sprint("key-", out.Index), key)
+			require.Equal(t, row{key, key, key, key, []string{key}}, out.Result.Value)
+			require.Equal(t, replayed == 1, out.Result.Replayed)
+		}
+	}
+	require.Equal(t, 7, scalar[int](t, f.bundle, `SELECT count(DISTINCT ref) FROM effects`))
+}
+
 // exactlyNothing requires that no statement has run.
 func (f *fixture) exactlyNothing(t *testing.T) {
 	t.Helper()

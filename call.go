@@ -25,8 +25,8 @@ type Call struct {
 	// Key names the intent. Made once, where the intent is formed, and the same
 	// on every retry; see KeyFromToolCall, KeyFromIntent and NewKey.
 	Key string
-	// Args are the arguments, as a value that encoding/json can encode or as a
-	// json.RawMessage. Only their fingerprint is kept: the same identity with
+	// Args are the arguments, as a value that encoding/json can encode without
+	// loss (see [FingerprintOf]) or as a json.RawMessage. Only their fingerprint is kept: the same identity with
 	// other arguments is refused. Nil means that there are none.
 	Args any
 
@@ -135,7 +135,7 @@ func (d *Deduper) check(ctx context.Context, asked Call, noEffect bool, c *call)
 	}
 	retention, problem := asked.Retention.resolve(d.opts.Retention)
 	if problem != "" {
-		return &InvalidCallError{Field: "Retention", Reason: problem}
+		return &InvalidCallError{Field: "Retention", Reason: "cannot be used: " + problem}
 	}
 	c.d, c.began, c.out = d, time.Now(), table.Done
 	c.Identity, c.Lock = id, id.LockKey(d.opts.Schema)
@@ -148,7 +148,7 @@ func (d *Deduper) check(ctx context.Context, asked Call, noEffect bool, c *call)
 	case ErrorsRollBack, ErrorsStored:
 		c.storeErrors = asked.Errors == ErrorsStored
 	default:
-		return &InvalidCallError{Field: "Errors", Reason: "unknown policy; use ErrorsDefault, ErrorsRollBack or ErrorsStored"}
+		return &InvalidCallError{Field: "Errors", Reason: "has an unknown policy; use ErrorsDefault, ErrorsRollBack or ErrorsStored"}
 	}
 	c.Fingerprint, c.ArgDigests, err = canon.Digest(id.Scope, id.Tool, id.Key, asked.Args)
 	return invalidArgs(err)
@@ -223,8 +223,18 @@ const (
 // it a base64 string, in which the order of members and the white space count
 // again: convert it to json.RawMessage, or to string if it is no JSON.
 //
+// Marshal leaves some values out without an error, and calls that differ in them
+// would count as one. So arguments are refused that hold a struct of which
+// nothing is encoded ([errors.New]'s, atomics), an unexported field that may hold
+// data, two fields of one name, or a struct that has its MarshalJSON from an
+// embedded field and other fields beside it. Fields tagged `json:"-"` do not
+// count, nor do locks, functions and channels, and what a MarshalJSON or
+// MarshalText leaves out is its author's choice. Methods with pointer receivers
+// ([math/big.Int]) are used in arguments that are passed by value too, if they
+// would lose something otherwise; in maps and interfaces they cannot be.
+//
 // An *[InvalidCallError] with Field "Args" says why arguments have no
-// fingerprint: they cannot be encoded, are larger than [MaxArgsSize], nest
+// fingerprint: they lose a part, cannot be encoded, are larger than [MaxArgsSize], nest
 // deeper than [MaxArgsDepth], name a member twice, hold a string that is not
 // valid UTF-8 (in a Go value too, where Marshal would silently replace the bad
 // bytes and so merge different calls), or a number with an exponent beyond

@@ -85,15 +85,16 @@ type Effect[R any] func(ctx context.Context, tx pgx.Tx) (R, error)
 //
 // A panic of the effect is raised again after the rollback. The errors are
 // listed in the package documentation.
-func Do[R any](ctx context.Context, d *Deduper, call Call, effect Effect[R]) (Result[R], error) {
+func Do[R any](ctx context.Context, d *Deduper, call Call, effect Effect[R]) (result Result[R], err error) {
 	s, err := d.admit(ctx, call, effect == nil)
 	if err != nil {
-		return Result[R]{}, err
+		return result, ofTool(call.Tool, err)
 	}
 	var value R
 	s.call.effect = recordedEffect(d, effect, &value)
 	err = s.do(ctx)
-	return answer(ctx, &s.call, value, err)
+	result, err = answer(ctx, &s.call, value, err)
+	return result, ofTool(call.Tool, err)
 }
 
 // DoTx is Do inside the caller's transaction: effect and record are committed
@@ -116,21 +117,22 @@ func Do[R any](ctx context.Context, d *Deduper, call Call, effect Effect[R]) (Re
 //
 // Do not call Do for the same identity before the transaction has
 // ended: it would wait for itself, and nobody could tell.
-func DoTx[R any](ctx context.Context, d *Deduper, tx pgx.Tx, call Call, effect Effect[R]) (Result[R], error) {
+func DoTx[R any](ctx context.Context, d *Deduper, tx pgx.Tx, call Call, effect Effect[R]) (result Result[R], err error) {
 	s := &solo{}
-	if err := d.check(ctx, call, effect == nil, &s.call); err != nil {
-		return Result[R]{}, err
+	if err = d.check(ctx, call, effect == nil, &s.call); err == nil {
+		err = checkTx(tx)
 	}
-	if err := checkTx(tx); err != nil {
-		return Result[R]{}, err
+	if err == nil && guard.InsideOwn(ctx, s.call.owner()) {
+		err = ErrReentrant
 	}
-	if guard.InsideOwn(ctx, s.call.owner()) {
-		return Result[R]{}, ErrReentrant
+	if err != nil {
+		return result, ofTool(call.Tool, err)
 	}
 	var value R
 	s.call.effect = recordedEffect(d, effect, &value)
-	err := s.doTx(ctx, tx)
-	return answer(ctx, &s.call, value, err)
+	err = s.doTx(ctx, tx)
+	result, err = answer(ctx, &s.call, value, err)
+	return result, ofTool(call.Tool, err)
 }
 
 // admit checks what Do and DoStatement are called with. The call that it returns

@@ -36,7 +36,9 @@
 //
 // An error that an effect returns comes back as it is, and nothing is stored
 // unless it is wrapped by [Final]. Only transient database errors do not: they
-// are retried, and told as an *AttemptsError when that was in vain. Beside it:
+// are retried, and told as an *AttemptsError when that was in vain. The library's
+// own errors begin with its name and the tool's; find them with [errors.Is] and
+// [errors.As], because the name is wrapped around them. Beside it:
 //
 //	error                  typed as               returned by            call again with the same key?
 //	ErrScopeRequired,      *InvalidCallError      Do DoTx Lookup Reset   no: mend the call

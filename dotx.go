@@ -282,13 +282,13 @@ func checkTx(tx pgx.Tx) error {
 	case pg == nil:
 		return invalid("has no connection")
 	case pg.IsClosed():
-		return invalid("its connection is closed")
+		return invalid("has a closed connection")
 	case pg.IsBusy():
-		return invalid("a result set of it is still open; close its rows first")
+		return invalid("has a result set that is still open; close its rows first")
 	case pg.TxStatus() == 'I':
-		return invalid("it has ended")
+		return invalid("has ended")
 	case pg.TxStatus() == 'E':
-		return invalid("an earlier statement failed and aborted it; roll it back")
+		return invalid("is aborted, because an earlier statement failed; roll it back")
 	}
 	if err := wire.CheckSession(pg); err != nil {
 		return &InvalidCallError{Field: "tx", Reason: "its session has a client_encoding other than UTF8", Err: err}

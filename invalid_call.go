@@ -39,7 +39,8 @@ type InvalidCallError struct {
 	// "Turn", "ToolCallID", "Parts", "Retention" and so on.
 	Field string
 
-	// Reason says what is wrong and what to do about it. It gives byte
+	// Reason says what is wrong and what to do about it, as a sentence that Field
+	// begins: "is empty; give …". It gives byte
 	// positions and lengths, never the value: names and arguments hold personal
 	// data, and errors end up in logs.
 	Reason string
@@ -50,7 +51,9 @@ type InvalidCallError struct {
 	Err error
 }
 
-func (e *InvalidCallError) Error() string { return "dedup: invalid " + e.Field + ": " + e.Reason }
+func (e *InvalidCallError) Error() string {
+	return "dedup: invalid call: " + e.Field + " " + e.Reason
+}
 
 // Unwrap returns the cause, or nil.
 func (e *InvalidCallError) Unwrap() error { return e.Err }

@@ -16,7 +16,7 @@ func requireInvalid(t *testing.T, err error, field, reason string) {
 	require.ErrorAs(t, err, &invalid)
 	require.Equal(t, field, invalid.Field)
 	require.Contains(t, invalid.Reason, reason)
-	require.True(t, strings.HasPrefix(err.Error(), "dedup: invalid "+field+": "), err)
+	require.True(t, strings.HasPrefix(err.Error(), "dedup: invalid call: "+field+" "), err)
 }
 
 func TestValidateName(t *testing.T) {

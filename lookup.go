@@ -90,11 +90,11 @@ func (d *Deduper) Lookup(ctx context.Context, scope, tool, key string) (Status, 
 	}
 	id, err := checkIdentity(scope, tool, key)
 	if err != nil {
-		return Status{}, err
+		return Status{}, ofTool(tool, err)
 	}
 	seen, err := d.look(ctx, d.stranger(id), d.table.Probe)
 	if err != nil {
-		return Status{}, fmt.Errorf("dedup: looking up: %w", d.explained(err))
+		return Status{}, ofTool(tool, fmt.Errorf("dedup: looking up: %w", d.explained(err)))
 	}
 	switch {
 	case seen.Found:

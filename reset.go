@@ -20,15 +20,14 @@ func (d *Deduper) Reset(ctx context.Context, scope, tool, key, reason string) (f
 		return false, err
 	}
 	id, err := checkIdentity(scope, tool, key)
-	if err != nil {
-		return false, err
+	if err == nil && reason == "" {
+		err = &InvalidCallError{Field: "reason", Reason: "must say why the identity is freed"}
 	}
-	if reason == "" {
-		return false, &InvalidCallError{Field: "reason", Reason: "must say why the identity is freed"}
+	if err == nil {
+		freed, err = d.reset(ctx, id)
 	}
-	freed, err = d.reset(ctx, id)
 	if err != nil {
-		return false, err
+		return false, ofTool(tool, err)
 	}
 	data := ResetData{CallData: callData(id), Reason: reason, Freed: freed}
 	for _, t := range d.trace.reset {

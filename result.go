@@ -6,6 +6,8 @@ import (
 	"errors"
 	"time"
 	"unicode/utf8"
+
+	"github.com/tooldedup/dedup/internal/canon"
 )
 
 // Result is what a call answers, and how it came by it. Beside an error that a
@@ -13,8 +15,9 @@ import (
 type Result[R any] struct {
 	// Value is the result of the effect's one execution, as decoded from its
 	// recorded JSON text: the caller that ran the effect and every later one
-	// get equal values. As encoding/json has it, numbers in an R of any become
-	// float64; use a type, or json.RawMessage, where that loses digits.
+	// get equal values, without unexported fields. As encoding/json has it,
+	// numbers in an R of any become float64; use a type, or json.RawMessage, where
+	// that loses digits. A type of which nothing is encoded is an ErrResult.
 	Value R
 	// Replayed is true when the value came from the record and the effect of
 	// this call was not run, or was run and rolled back.
@@ -39,7 +42,9 @@ type Result[R any] struct {
 // encodeResult returns the text that records value.
 //
 // A [json.RawMessage] is stored byte for byte, anything else as encoding/json
-// writes it. Postgres takes what encoding/json takes with two exceptions, and
+// writes it. What that would leave out without an error is refused, except for
+// unexported fields beside exported ones: no caller gets them, the first neither.
+// Postgres takes what encoding/json takes with two exceptions, and
 // both are found here, before COMMIT: text that is not UTF-8 and text that is
 // too long.
 func encodeResult[R any](value R, max int) ([]byte, error) {
@@ -53,6 +58,10 @@ func encodeResult[R any](value R, max int) ([]byte, error) {
 }
 
 func storable(value any, max int) ([]byte, error) {
+	value, err := canon.Encodable(value)
+	if err != nil {
+		return nil, &ResultError{Op: "encode", Err: err}
+	}
 	text, err := json.Marshal(value)
 	if err != nil {
 		return nil, &ResultError{Op: "encode", Err: err}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tooldedup/dedup/internal/canon"
 	"github.com/tooldedup/dedup/internal/table"
 	"github.com/tooldedup/dedup/internal/wire"
 )
@@ -20,8 +21,8 @@ import (
 // Statement is an effect that is one SQL statement and returns one row.
 type Statement struct {
 	// SQL is one SELECT, INSERT, UPDATE, DELETE, MERGE or VALUES, with or without a
-	// WITH in front, that returns exactly one row: the call's result. Its columns
-	// need names that differ.
+	// WITH in front, that returns exactly one row: the call's result. So one that
+	// writes has a RETURNING. Its columns need names that differ.
 	SQL string
 	// Args are the values of its parameters $1, $2, …; or one [pgx.NamedArgs],
 	// or another [pgx.QueryRewriter].
@@ -77,10 +78,11 @@ func SQL(sql string, args ...any) Statement { return Statement{SQL: sql, Args: a
 func DoStatement[R any](ctx context.Context, d *Deduper, call Call, stmt Statement) (Result[R], error) {
 	s, err := admitStatement[R](ctx, d, call, stmt)
 	if err != nil {
-		return Result[R]{}, err
+		return Result[R]{}, ofTool(call.Tool, err)
 	}
 	err = s.do(ctx)
-	return answerStatement[R](ctx, &s.call, err)
+	result, err := answerStatement[R](ctx, &s.call, err)
+	return result, ofTool(call.Tool, err)
 }
 
 // admitStatement checks what DoStatement and its kin are called with.
@@ -110,7 +112,7 @@ func answerStatement[R any](ctx context.Context, c *call, err error) (Result[R],
 // checkRow checks that an R can take a row.
 func checkRow[R any]() error {
 	if t := reflect.TypeFor[R](); !takesObject(t) {
-		return &InvalidCallError{Field: "R", Reason: fmt.Sprintf("is %s, which takes no JSON object; use a struct with a field for each column", t)}
+		return &InvalidCallError{Field: "R", Reason: fmt.Sprintf("is %s, which takes no JSON object; use a struct with an exported field for each column", t)}
 	}
 	return nil
 }
@@ -130,8 +132,10 @@ func takesObject(t reflect.Type) bool {
 		return takesName(t.Key())
 	case reflect.Interface:
 		return t.NumMethod() == 0
+	case reflect.Struct:
+		return canon.Encodes(t)
 	default:
-		return t.Kind() == reflect.Struct
+		return false
 	}
 }
 

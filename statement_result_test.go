@@ -160,6 +160,7 @@ func TestStatementResultTypes(t *testing.T) {
 	requireRefused(dedup.DoStatement[spoken](ctx, f.d, c, leave("k")))
 	requireRefused(dedup.DoStatement[error](ctx, f.d, c, leave("k")))
 	requireRefused(dedup.DoStatement[fromText](ctx, f.d, c, leave("k")))
+	requireRefused(dedup.DoStatement[struct{ id int }](ctx, f.d, c, leave("k")))
 	requireRefused(dedup.DoStatement[netip.Addr](ctx, f.d, c, leave("k")))
 	requireRefused(dedup.DoStatement[map[int]any](ctx, f.d, c, leave("k")))
 	requireRefused(dedup.DoStatement[map[ticket]any](ctx, f.d, c, leave("k")))

@@ -22,6 +22,10 @@
 //   - keysource: a key made of the time or of random values
 //   - keyloop: a key minted inside a retry loop
 //
+// Or at what calls compare and answer:
+//
+//   - lossy: arguments and results of which JSON keeps only a part
+//
 // A comment `//dedupvet:ignore reason` silences the findings on its line, or on
 // the next one if it stands alone. Without a reason they stay.
 //

@@ -9,6 +9,7 @@ import (
 	"github.com/tooldedup/dedup/dedupvet/effectwrites"
 	"github.com/tooldedup/dedup/dedupvet/keyloop"
 	"github.com/tooldedup/dedup/dedupvet/keysource"
+	"github.com/tooldedup/dedup/dedupvet/lossy"
 )
 
 // multichecker serves `go vet -vettool` too.
@@ -20,5 +21,6 @@ func main() {
 		keysource.Analyzer,
 		keyloop.Analyzer,
 		droppederror.Analyzer,
+		lossy.Analyzer,
 	)
 }

@@ -138,7 +138,7 @@ func (f *failing) misuse(err error) (failure, bool) {
 		return failure{code: CodeKeyInvalid, text: fmt.Sprintf("What names the action (%s) cannot be its key: it must be 1 to %d bytes of text without control characters.", strings.Join(f.info.Key, ", "), maxKeyBytes) +
 			nothing + "Correct the arguments and call again."}, true
 	case errors.As(err, &invalid) && invalid.Field == "Args":
-		return failure{code: CodeArgumentsInvalid, text: "The arguments cannot be compared: " + invalid.Reason + "." + nothing + "Correct the arguments and call again."}, true
+		return failure{code: CodeArgumentsInvalid, text: "The arguments " + invalid.Reason + "." + nothing + "Correct the arguments and call again."}, true
 	case errors.As(err, &alike):
 		return lookalikeFailure(alike), true
 	default:

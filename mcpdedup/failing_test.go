@@ -41,7 +41,7 @@ func TestTexts(t *testing.T) {
 		{"argument", &tool.ArgumentError{Field: "lines[2].sku", Reason: "is missing"}},
 		{"argument that reads itself", &tool.ArgumentError{Field: "day", Reason: "cannot be read as canary.Type", Err: secret}},
 		{"arguments", &tool.ArgumentError{Reason: "must be an object"}},
-		{"arguments that cannot be compared", &dedup.InvalidCallError{Field: "Args", Reason: "a lone surrogate in a string, at byte 3"}},
+		{"arguments that cannot be compared", &dedup.InvalidCallError{Field: "Args", Reason: "are not usable as JSON: a lone surrogate in a string, at byte 3"}},
 		{"added argument", &takeError{CodeArgumentsInvalid, "The argument confirm must be true or false."}},
 		{"in flight", dedup.ErrInFlight},
 		{"expired", &dedup.ExpiredError{Tool: "pay", FirstAt: at}},

@@ -324,5 +324,5 @@ func (c *canonicalizer) take(b byte) bool {
 func (c *canonicalizer) fail(problem string) error { return c.failAt(c.pos, problem) }
 
 func (c *canonicalizer) failAt(at int, problem string) error {
-	return refuse("%s, at byte %d; send one JSON text as RFC 8259 has it, each member name once", problem, at)
+	return refuse("are not usable as JSON: %s, at byte %d; send one JSON text as RFC 8259 has it, each member name once", problem, at)
 }

@@ -64,6 +64,10 @@ func jsonText(args any) ([]byte, error) {
 	case []byte:
 		return nil, refuse("are a []byte; convert JSON text to json.RawMessage, and other bytes to string")
 	}
+	args, lost := argLosses.lossless(args)
+	if lost != nil {
+		return nil, refuse("lose a part of what they hold as JSON: %s", lost)
+	}
 	text, err := json.Marshal(args)
 	if err != nil {
 		reason := fmt.Sprintf("cannot be encoded as JSON (%T); unwrap this error for the cause", err)

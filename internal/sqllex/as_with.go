@@ -22,6 +22,7 @@ func AsWith(sql, name string) (with string, params int, err error) {
 	// The semicolon is only found if no quote and no comment is left open.
 	text := skipBlank(sql) + "\n;"
 	depth, verb, start, end := 0, "", -1, -1
+	before, returning := "", false
 	var clause withClause
 	for rest := text; rest != ""; {
 		at := len(text) - len(rest)
@@ -56,6 +57,9 @@ func AsWith(sql, name string) (with string, params int, err error) {
 		}
 		switch word := strings.ToUpper(token); {
 		case start >= 0:
+			// After AS and a point it is a name.
+			returning = returning || word == "RETURNING" && before != "AS" && before != "."
+			before = word
 		case verb == "" && word == "WITH":
 			verb = word
 			clause.endsBefore(word)
@@ -72,6 +76,8 @@ func AsWith(sql, name string) (with string, params int, err error) {
 		return invalid("is empty")
 	case start < 0:
 		return invalid("has a WITH and nothing after it that begins with SELECT, INSERT, UPDATE, DELETE, MERGE or VALUES")
+	case writingVerbs[verb] && !returning:
+		return invalid("is %s without a RETURNING, so that it returns no row; add RETURNING with the columns of the result, or RETURNING true AS done", article(verb))
 	case !mainVerbs[verb]:
 		return invalid("begins with %s; it must be one SELECT, INSERT, UPDATE, DELETE, MERGE or VALUES that returns a row", verb)
 	}
@@ -84,6 +90,16 @@ func AsWith(sql, name string) (with string, params int, err error) {
 
 // mainVerbs begin a statement that returns rows. A parenthesis holds a SELECT.
 var mainVerbs = map[string]bool{"(": true, "SELECT": true, "INSERT": true, "UPDATE": true, "DELETE": true, "MERGE": true, "VALUES": true, "TABLE": true}
+
+// writingVerbs return rows only where a RETURNING says so.
+var writingVerbs = map[string]bool{"INSERT": true, "UPDATE": true, "DELETE": true, "MERGE": true}
+
+func article(verb string) string {
+	if verb == "INSERT" || verb == "UPDATE" {
+		return "an " + verb
+	}
+	return "a " + verb
+}
 
 // isBlank tells whether a token means nothing.
 func isBlank(token string) bool {

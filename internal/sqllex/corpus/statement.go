@@ -23,6 +23,8 @@ var Taken = []struct {
 	{SQL: `UPDATE t SET n = -1 RETURNING *`, Row: `{"n":-1,"s":"one"}`, Left: 1},
 	{SQL: `UPDATE t SET n = -x.n FROM (SELECT 1 AS n) x WHERE t.n = x.n RETURNING t.n`, Row: `{"n":-1}`, Left: 1},
 	{SQL: `DELETE FROM t RETURNING n`, Row: `{"n":1}`},
+	{SQL: `DELETE FROM t returning(n)`, Row: `{"n":1}`},
+	{SQL: `INSERT INTO t SELECT -1 AS returning RETURNING n AS returning`, Row: `{"returning":-1}`, Left: 1},
 	{SQL: `DELETE FROM t USING (VALUES (1)) v(n) WHERE t.n = v.n RETURNING t.s`, Row: `{"s":"one"}`},
 	{SQL: `SELECT leave(-1) AS a`, Row: `{"a":-1}`, Left: 1},
 	{SQL: `SELECT * FROM leave(-1)`, Row: `{"leave":-1}`, Left: 1},
@@ -121,6 +123,14 @@ var Refused = []struct {
 	Args []any
 	Says string
 }{
+	{SQL: `INSERT INTO t VALUES (1)`, Says: `is an INSERT without a RETURNING, so that it returns no row; add RETURNING`},
+	{SQL: `update t set n = 2 -- returning n`, Says: `an UPDATE without a RETURNING`},
+	{SQL: `DELETE FROM t WHERE s = 'RETURNING'`, Says: `a DELETE without a RETURNING`},
+	{SQL: `MERGE INTO t USING t u ON false WHEN NOT MATCHED THEN DO NOTHING`, Says: `a MERGE without a RETURNING`},
+	{SQL: `INSERT INTO t SELECT n AS returning FROM t`, Says: `an INSERT without`},
+	{SQL: `INSERT INTO t SELECT u.returning FROM u`, Says: `an INSERT without`},
+	{SQL: `INSERT INTO t ("returning") VALUES (1)`, Says: `an INSERT without`},
+	{SQL: `WITH a AS (DELETE FROM t RETURNING n) INSERT INTO t SELECT n FROM a`, Says: `an INSERT without`},
 	{SQL: ``, Says: "empty"},
 	{SQL: ` ;; `, Says: "empty"},
 	{SQL: `-- nothing`, Says: "empty"},
