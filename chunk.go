@@ -38,6 +38,8 @@ func unsettled(entries []*entry) []*entry {
 
 func (e *entry) looksFirst() bool { return e.c.looksFirst() }
 
+func (e *entry) strays() bool { return !e.c.outlivesStrays() }
+
 // run settles every entry: most of them together, and one by one those that
 // cannot be.
 func (ch *chunk) run(ctx context.Context, d *Deduper) {

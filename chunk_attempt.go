@@ -24,7 +24,7 @@ type chunkAttempt struct {
 // attemptChunk makes one transaction of entries.
 func (d *Deduper) attemptChunk(ctx context.Context, entries []*entry) chunkAttempt {
 	start := time.Now()
-	a := d.attemptChunkOn(ctx, entries)
+	a := d.attemptChunkOn(ctx, entries, start)
 	// Without the connection: a swallowed record takes one to be blocked.
 	for i, e := range a.ran {
 		e.execute(ctx, a.records[i], time.Since(start))
@@ -32,7 +32,7 @@ func (d *Deduper) attemptChunk(ctx context.Context, entries []*entry) chunkAttem
 	return a
 }
 
-func (d *Deduper) attemptChunkOn(ctx context.Context, entries []*entry) chunkAttempt {
+func (d *Deduper) attemptChunkOn(ctx context.Context, entries []*entry, start time.Time) chunkAttempt {
 	nothing := chunkAttempt{alone: entries}
 	pooled, err := d.acquire(ctx)
 	if err != nil {
@@ -43,15 +43,15 @@ func (d *Deduper) attemptChunkOn(ctx context.Context, entries []*entry) chunkAtt
 	switch {
 	case d.trustArbiter(ctx, conn) != nil, ctx.Err() != nil:
 		return nothing
-	case d.writesWhole(conn):
-		return d.attemptChunkWhole(ctx, conn, entries)
+	case d.writesWhole(conn) && !slices.ContainsFunc(entries, (*entry).strays):
+		return d.attemptChunkWhole(ctx, conn, entries, start)
 	default:
-		return d.attemptChunkApart(ctx, conn, entries)
+		return d.attemptChunkApart(ctx, conn, entries, start)
 	}
 }
 
 // attemptChunkWhole sends effects and records together, as one pipeline.
-func (d *Deduper) attemptChunkWhole(ctx context.Context, conn *pgx.Conn, entries []*entry) chunkAttempt {
+func (d *Deduper) attemptChunkWhole(ctx context.Context, conn *pgx.Conn, entries []*entry, start time.Time) chunkAttempt {
 	p, bad, err := d.queueChunk(ctx, lineOf(conn), entries)
 	if err != nil {
 		dropSpoiled(ctx, conn, err)
@@ -68,7 +68,8 @@ func (d *Deduper) attemptChunkWhole(ctx context.Context, conn *pgx.Conn, entries
 		return chunkAttempt{ran: entries, records: records}
 	case commitUnknown:
 		for _, e := range entries {
-			e.c.unknown, e.c.adrift = err, true
+			e.c.lose(err, start)
+			e.c.adrift = true
 		}
 		return chunkAttempt{alone: entries}
 	}
@@ -96,7 +97,7 @@ func spoiledBy(bad *entry, err error, entries []*entry) chunkAttempt {
 
 // attemptChunkApart runs the effects and writes the records as statements of
 // their own, where they cannot be one.
-func (d *Deduper) attemptChunkApart(ctx context.Context, conn *pgx.Conn, entries []*entry) chunkAttempt {
+func (d *Deduper) attemptChunkApart(ctx context.Context, conn *pgx.Conn, entries []*entry, start time.Time) chunkAttempt {
 	j := d.newJointTx(conn, entries)
 	busy, err := j.open(ctx, len(entries))
 	if err != nil {
@@ -124,7 +125,8 @@ func (d *Deduper) attemptChunkApart(ctx context.Context, conn *pgx.Conn, entries
 		return chunkAttempt{alone: busy, ran: j.entries, records: records}
 	case what == commitUnknown:
 		for _, e := range j.entries {
-			e.c.unknown, e.c.adrift = f.err, !j.locked[e]
+			e.c.lose(f.err, start)
+			e.c.adrift = !j.locked[e]
 		}
 		return chunkAttempt{alone: append(busy, j.entries...)}
 	case f.unplaced:

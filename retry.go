@@ -2,6 +2,7 @@ package dedup
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -30,8 +31,10 @@ type doCall struct {
 	s        settled
 
 	// unknown is the fault that hid the outcome of an earlier COMMIT, nil when
-	// there was none or when it is known by now.
+	// there was none or when it is known by now. sent is when the first such
+	// COMMIT was sent.
 	unknown   error
+	sent      time.Time
 	conflicts int
 	// renewed counts the connections that were given up, one after the other, because
 	// their prepared statements were gone. When it comes to all of the pool's, a pooler
@@ -180,12 +183,32 @@ func (c *doCall) step(ctx context.Context) (step, error) {
 			return stepFailed, conflictError(c.req, a.err)
 		}
 	case attemptUnknown:
-		c.unknown = a.err
+		c.lose(a.err, a.sent)
 	case attemptFailed:
 		return stepFailed, a.err
 	}
 	return stepFault, a.err
 }
+
+// lose notes that the answer to a COMMIT was lost, which was not sent before sent.
+func (c *doCall) lose(err error, sent time.Time) {
+	if c.unknown == nil {
+		c.sent = sent
+	}
+	c.unknown = err
+}
+
+// provable tells whether finding no record still proves that an earlier COMMIT of
+// this call came to nothing. A record of it may be forgotten by now, and swept or
+// not: to run again could then repeat the effect. Half of the time that the record
+// is remembered is left for clocks that differ, this machine's from the server's
+// and those of two servers in a failover.
+func (c *doCall) provable() bool {
+	return c.unknown == nil || time.Since(c.sent) < c.req.retention.forget()/2
+}
+
+// errForgotten is why a call with a lost COMMIT makes no further attempt.
+var errForgotten = errors.New("dedup: too late to find out: the record is remembered for a shorter time than that took; see Retention")
 
 // found settles the call with a record that was there.
 func (c *doCall) found(rec record) (step, error) {

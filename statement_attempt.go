@@ -14,8 +14,18 @@ import (
 // else there is to know, what an error means above all, is found out by another
 // attempt the way that Do goes.
 func (c *doCall) sendsWhole(conn *pgx.Conn) bool {
-	return c.sql != nil && !c.sentWhole && c.d.writesWhole(conn)
+	return c.sql != nil && !c.sentWhole && c.outlivesStrays() && c.d.writesWhole(conn)
 }
+
+// strayTime is more than a statement may be on its way to the server after its
+// connection broke: kernels stop sending it again after a quarter of an hour.
+const strayTime = time.Hour
+
+// outlivesStrays tells whether the record is remembered for longer than that. Else
+// a statement that is its own transaction could arrive when the record of a later
+// attempt is forgotten, and run once more. A COMMIT cannot: its transaction holds
+// the identity until it comes.
+func (c *doCall) outlivesStrays() bool { return c.req.retention.forget() >= strayTime }
 
 // writesWhole tells whether effect and record can be one statement on conn.
 func (d *Deduper) writesWhole(conn *pgx.Conn) bool {
@@ -61,13 +71,13 @@ func (c *doCall) attemptWhole(ctx context.Context, conn *pgx.Conn) attempt {
 			return attempt{state: attemptBroken, err: errSwallowed}
 		}
 		if err := checkSession(conn.PgConn()); err != nil { // the statement's doing: the row came in that encoding
-			return attempt{state: attemptUnknown, err: err}
+			return attempt{state: attemptUnknown, err: err, sent: start}
 		}
 		c.sql.took.Store(int64(time.Since(start)))
 		return attempt{state: attemptExecuted, rec: rec}
 	case commitUnknown:
 		c.adrift = true
-		return attempt{state: attemptUnknown, err: err}
+		return attempt{state: attemptUnknown, err: err, sent: start}
 	default:
 		c.sql.took.Store(0)
 		on.outdateAfter(whole, err)

@@ -171,7 +171,7 @@ func (t *together) step(ctx context.Context) (step, *entry, error) {
 		a = t.resolve(ctx, a)
 	}
 	if a.alone {
-		t.setUnknown(nil)
+		t.know()
 	}
 	switch a.state {
 	case attemptExecuted:
@@ -198,7 +198,7 @@ func (t *together) step(ctx context.Context) (step, *entry, error) {
 	case attemptBroken:
 		return stepFailed, a.bad, t.d.recordBroken(ctx, a.bad.c.req, a.err, nil)
 	case attemptUnknown:
-		t.setUnknown(a.err)
+		t.lose(a.err, start)
 	case attemptFailed, attemptRefusal:
 		return stepFailed, a.bad, a.err
 	}
@@ -246,9 +246,19 @@ func (t *together) wait(ctx context.Context, e *entry) (step, *entry, error) {
 	return next, e, err
 }
 
-func (t *together) setUnknown(err error) {
+// lose notes that the answer to a COMMIT was lost, which was not sent before sent.
+// What is found from then on is Recovered.
+func (t *together) lose(err error, sent time.Time) {
 	t.unknown = err
 	for _, e := range t.sorted {
-		e.c.unknown = err // and what is found then is Recovered
+		e.c.lose(err, sent)
+	}
+}
+
+// know notes that a COMMIT whose answer was lost has come to nothing.
+func (t *together) know() {
+	t.unknown = nil
+	for _, e := range t.sorted {
+		e.c.unknown = nil
 	}
 }

@@ -3,6 +3,7 @@ package dedup
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -51,6 +52,8 @@ func (t *together) attempt(ctx context.Context, rest []*entry) jointAttempt {
 		return jointAttempt{attempt: attempt{state: attemptBusy}, bad: busy[0]}
 	case len(j.entries) == 0, j.stopped:
 		return jointAttempt{attempt: attempt{state: attemptFound}}
+	case slices.ContainsFunc(j.entries, func(e *entry) bool { return !e.c.provable() }):
+		return jointAttempt{attempt: attempt{state: attemptFailed, err: errForgotten}}
 	}
 	return t.attemptOn(ctx, j)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -48,6 +49,8 @@ type attempt struct {
 	// alone tells that the identity was free and this attempt had it: whatever
 	// an earlier attempt left unknown has ended without a record.
 	alone bool
+	// sent is when the COMMIT was sent whose answer was lost, or earlier.
+	sent time.Time
 }
 
 // attempt makes one transaction of its own: three round trips when the identity
@@ -87,6 +90,8 @@ func (c *doCall) attemptOn(ctx context.Context, conn *pgx.Conn) attempt {
 		return attempt{state: attemptBusy}
 	case open.hidden:
 		return attempt{state: attemptConflict}
+	case !c.provable():
+		return attempt{state: attemptFailed, err: errForgotten}
 	}
 
 	text, err := d.perform(ctx, c.req, &open, c.work, c.flight, &c.gone)
@@ -99,6 +104,7 @@ func (c *doCall) attemptOn(ctx context.Context, conn *pgx.Conn) attempt {
 		return attempt{state: attemptFailed, err: fmt.Errorf("dedup: before commit: %w", contextError(ctx)), alone: d.conclusive()}
 	}
 
+	sent := time.Now()
 	rec, what, atRecord, err := d.commit(ctx, conn, c.req, &open, c.out, text)
 	switch {
 	case what == commitDone && err == errSwallowed:
@@ -107,7 +113,7 @@ func (c *doCall) attemptOn(ctx context.Context, conn *pgx.Conn) attempt {
 	case what == commitDone:
 		return attempt{state: attemptExecuted, rec: rec}
 	case what == commitUnknown:
-		return attempt{state: attemptUnknown, err: err}
+		return attempt{state: attemptUnknown, err: err, sent: sent}
 	default:
 		lost := conn.IsClosed()
 		dropSpoiled(ctx, conn, err)
