@@ -189,7 +189,7 @@ func (j *jointTx) readEffects(a *answers, part, forgotten []*entry) *fault {
 	if forgotten != nil {
 		for range 3 { // hurry, the DELETE, unhurry
 			if _, err := a.exec(); err != nil {
-				return &fault{failure: failure{err: err}, entry: forgotten[0], busy: sqlState(err) == codeLockNotAvailable}
+				return &fault{failure: failure{err: err}, entry: forgotten[0], busy: sqlState(err) == codeLockNotAvailable && !j.locked[forgotten[0]]}
 			}
 		}
 	}

@@ -36,9 +36,6 @@ type order interface {
 	// probe is peek for those who want to be told whether a twin is in flight
 	// even where that costs more.
 	probe(ctx context.Context, on *line, req *request) (sighting, error)
-
-	// sweepLocked tells whether sweeps can be serialised by an advisory lock.
-	sweepLocked() bool
 }
 
 // opening is what an attempt found when it began.
@@ -49,6 +46,9 @@ type opening struct {
 	// started is now() in the transaction, which names it: the record is only
 	// written in a transaction with the same.
 	started time.Time
+	// held is why a record that may be forgotten could not be deleted. Then busy is
+	// true, although no twin is in flight.
+	held error
 	// marked tells that openIn has set its savepoint.
 	marked bool
 }
@@ -126,15 +126,6 @@ func hurried(max time.Duration) time.Duration {
 		return claimTimeout
 	}
 	return max
-}
-
-// busyIfLocked turns a lock_timeout into the answer that it stands for.
-func busyIfLocked(open opening, err error) (opening, error) {
-	if sqlState(err) == codeLockNotAvailable {
-		open.sighting = sighting{busy: true}
-		return open, nil
-	}
-	return open, err
 }
 
 func newOrder(opts *Options, sql *statements) order {

@@ -124,4 +124,11 @@ func (o *claimFirst) probe(ctx context.Context, on *line, req *request) (sightin
 	return open.sighting, err
 }
 
-func (o *claimFirst) sweepLocked() bool { return false }
+// busyIfLocked turns a lock_timeout into the answer that it stands for.
+func busyIfLocked(open opening, err error) (opening, error) {
+	if sqlState(err) == codeLockNotAvailable {
+		open.sighting = sighting{busy: true}
+		return open, nil
+	}
+	return open, err
+}

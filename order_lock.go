@@ -25,9 +25,11 @@ func (o *lockFirst) open(ctx context.Context, on *line, req *request) (opening, 
 	open.tx = a.tx()
 	forgotten, err := o.read(a, &open)
 	if err == nil && forgotten && !open.busy {
-		err = o.forget(ctx, on, req, claimTimeout)
+		if err = o.forget(ctx, on, req, claimTimeout); sqlState(err) == codeLockNotAvailable {
+			open.busy, open.held, err = true, err, nil
+		}
 	}
-	return busyIfLocked(open, err)
+	return open, err
 }
 
 func (o *lockFirst) openIn(ctx context.Context, on *line, mark string, req *request) (opening, error) {
@@ -43,7 +45,7 @@ func (o *lockFirst) openIn(ctx context.Context, on *line, mark string, req *requ
 	if err == nil && forgotten && !open.busy {
 		err = o.forget(ctx, on, req, hurried(req.maxWait))
 	}
-	return busyIfLocked(open, err)
+	return open, err
 }
 
 // read takes the answers of BEGIN or SAVEPOINT, of the lock and of the look-up.
@@ -73,11 +75,15 @@ func (o *lockFirst) await(ctx context.Context, on *line, req *request, open *ope
 		open.busy = false
 		forgotten, err = open.see(a)
 	}
-	return forgotten, a.close(err)
+	if err = a.close(err); sqlState(err) == codeLockNotAvailable { // still busy
+		err = nil
+	}
+	return forgotten, err
 }
 
 // forget makes room for a new record before the effect is run, so that somebody
-// who holds the old row, such as a sweep, is met before it and not after.
+// who holds the old row is met before it and not after. That is no twin, which
+// would hold the lock, but a sweep or a reset.
 func (o *lockFirst) forget(ctx context.Context, on *line, req *request, limit time.Duration) error {
 	p := on.pipeline()
 	readHurried := o.sql.queueHurried(p, limit, o.sql.forget, req.idParams()...)
@@ -118,5 +124,3 @@ func (o *lockFirst) peek(ctx context.Context, on *line, req *request) (sighting,
 func (o *lockFirst) probe(ctx context.Context, on *line, req *request) (sighting, error) {
 	return o.peek(ctx, on, req)
 }
-
-func (o *lockFirst) sweepLocked() bool { return true }

@@ -94,7 +94,9 @@ func TestForgottenBeforeItIsFound(t *testing.T) {
 				d := newDeduper(t, pool, &opts)
 
 				// The COMMIT goes through and its answer is lost. The next connection waits.
-				lost := proxy.Arm(faultproxy.Fault{Kind: faultproxy.ReplyReset, Where: func(u faultproxy.Unit) bool { return u.Commits || len(u.Executes) > 0 && faultproxy.AtSQL("a twin of this call is in flight")(u) }})
+				lost := proxy.Arm(faultproxy.Fault{Kind: faultproxy.ReplyReset, Where: func(u faultproxy.Unit) bool {
+					return u.Commits || len(u.Executes) > 0 && faultproxy.AtSQL("a twin of this call is in flight")(u)
+				}})
 				connecting := proxy.Arm(faultproxy.Fault{Kind: faultproxy.Hold, Where: faultproxy.AtConnect})
 				c := call("k")
 				c.Retention = dedup.Retention{Result: 50 * time.Millisecond, Tombstone: -1}

@@ -22,6 +22,7 @@ const (
 	codeUniqueViolation     = "23505"
 	codeSerialization       = "40001"
 	codeDeadlock            = "40P01"
+	codeQueryCanceled       = "57014"
 	codeLockNotAvailable    = "55P03"
 	codeReadOnly            = "25006"
 	codeIdleInTransaction   = "25P03"

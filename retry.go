@@ -43,8 +43,10 @@ type doCall struct {
 	// reprepared tells that DoTogether has asked once more with the statement
 	// prepared anew.
 	reprepared bool
-	// looks counts how often a call that may not wait has looked again.
-	looks int
+	// looks counts how often a call that may not wait has looked again; forgotten
+	// tells that the last look saw a record that may be forgotten.
+	looks     int
+	forgotten bool
 	// gone tells that the effect ended its transaction and then panicked.
 	gone bool
 }
@@ -167,7 +169,12 @@ func (c *doCall) step(ctx context.Context) (step, error) {
 		return c.found(a.rec)
 	case attemptBusy:
 		c.s.attempts-- // it came to nothing but a look
-		return c.wait(ctx, c.d.order.peek)
+		next, err := c.wait(ctx, c.d.order.peek)
+		if err == ErrInFlight && a.err != nil { // there is no twin to be told of
+			c.s.attempts++
+			return stepFault, a.err
+		}
+		return next, err
 	case attemptAgain:
 		return c.afterWhole(ctx, a.err)
 	case attemptRefusal:
@@ -225,9 +232,11 @@ func (c *doCall) during(rec *record) bool {
 
 // maxLooks bounds how often a call that may not wait looks again after it has met
 // somebody. With LockFirst a look shows whether that was a twin or a neighbour who
-// only looked; with ClaimFirst it does not, and the next attempt has to.
-func (d *Deduper) maxLooks() int {
-	if d.opts.Order == LockFirst {
+// only looked. With ClaimFirst it does not, and the next attempt has to: that is a
+// twin, but where a record that may be forgotten is in the way, which a sweep may
+// hold for a moment.
+func (c *doCall) maxLooks() int {
+	if c.d.opts.Order == LockFirst || c.forgotten {
 		return 50
 	}
 	return 1
@@ -238,11 +247,12 @@ func (d *Deduper) maxLooks() int {
 func (c *doCall) wait(ctx context.Context, look lookFunc) (step, error) {
 	var seen sighting
 	var err error
-	if c.patience.max < 0 && c.looks < c.d.maxLooks() {
+	if c.patience.max < 0 && c.looks < c.maxLooks() {
 		c.looks++
 		if seen, err = c.d.look(ctx, c.req, look); err == nil && seen.busy {
 			err = ErrInFlight
 		}
+		c.forgotten = seen.rec.outcome != "" && !seen.found
 	} else {
 		seen, err = c.d.await(ctx, c.req, &c.patience, look)
 	}

@@ -2,6 +2,7 @@ package dedup
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -57,8 +58,8 @@ type statements struct {
 	// reset deletes the record that was created then, whatever its age.
 	reset string
 	// sweep*: see sweep_batch.go.
-	sweepLock, sweepSpan, sweepSelect        string
-	sweepUnhurried                           string // the commit need not wait for the disk
+	sweepSpan, sweepSelect                   string
+	sweepPrepare, sweepPrepareArchive        string // of the transaction
 	sweepForget, sweepExpire                 string // what falls due in a span
 	sweepForgetArchived, sweepExpireArchived string // those that were archived
 }
@@ -73,15 +74,25 @@ const maxLocksPerTx = 256
 // connection is given back.
 const claimTimeout = 5 * time.Millisecond
 
+// sweepTimeout is how long a statement of a sweep may take, and so how long a
+// call may find a row of its batch locked.
+const sweepTimeout = time.Second
+
+func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
+
 func newStatements(opts *Options) *statements {
 	table := pgx.Identifier{opts.Schema, "tool_dedup"}.Sanitize()
 
 	// What every transaction of the library's own needs, in the statement that
 	// comes anyway. The conditional keeps a stricter level such as remote_apply.
-	settings := []string{"''"}
-	if opts.IdleTimeout > 0 {
-		settings = append(settings, fmt.Sprintf("pg_catalog.set_config('idle_in_transaction_session_timeout', '%d', true)", opts.IdleTimeout.Milliseconds()))
+	local := func(name, value string) string {
+		return fmt.Sprintf("pg_catalog.set_config('%s', '%s', true)", name, value)
 	}
+	idle := []string{"''"}
+	if opts.IdleTimeout > 0 {
+		idle = append(idle, local("idle_in_transaction_session_timeout", millis(opts.IdleTimeout)))
+	}
+	settings := slices.Clip(idle)
 	if !opts.AsyncCommit {
 		settings = append(settings, "CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off' THEN pg_catalog.set_config('synchronous_commit', 'on', true) END")
 	}
@@ -103,6 +114,13 @@ func newStatements(opts *Options) *statements {
 VALUES ($1::text, $2::text, $3::text, $5::bytea, $6::bytea, %s, $8::text, %s)%s
 RETURNING created_at`, table, columns, outcomeInTx, times("$9", "$10"), onConflict)
 	}
+
+	// A sweep raises division_by_zero where another one is at work.
+	var alone []string
+	if opts.Order == LockFirst {
+		alone = []string{fmt.Sprintf("1 / pg_catalog.pg_try_advisory_xact_lock(%d)::int", sweepLockKey(opts.Schema))}
+	}
+	alone = slices.Clip(alone)
 
 	sql := &statements{
 		table: table,
@@ -164,7 +182,6 @@ ON CONFLICT (scope, tool, key) DO UPDATE
 		reset: fmt.Sprintf(`DELETE FROM %s
  WHERE scope = $1::text AND tool = $2::text AND key = $3::text AND created_at = $4::timestamptz`, table),
 
-		sweepLock: `SELECT pg_catalog.pg_try_advisory_xact_lock(` + strconv.FormatInt(sweepLockKey(opts.Schema), 10) + `)`,
 		sweepSpan: fmt.Sprintf(`SELECT min(due), max(due), count(*) FROM (
        SELECT %[2]s AS due
          FROM %[1]s
@@ -173,9 +190,13 @@ ON CONFLICT (scope, tool, key) DO UPDATE
         LIMIT $2::bigint) batch`, table, dueExpression),
 		sweepSelect: fmt.Sprintf(`SELECT scope, tool, key, fingerprint, outcome, result, created_at, expires_at, forget_at, forget_at <= pg_catalog.now()
   FROM %[1]s
- WHERE %[2]s BETWEEN $1::timestamptz AND $2::timestamptz FOR UPDATE`, table, dueExpression),
+ WHERE %[2]s BETWEEN $1::timestamptz AND $2::timestamptz FOR UPDATE SKIP LOCKED`, table, dueExpression),
 		// A batch that a crash of the server takes back is swept again.
-		sweepUnhurried: `SELECT pg_catalog.set_config('synchronous_commit', 'off', true)`,
+		sweepPrepare: "SELECT " + strings.Join(append(alone,
+			local("synchronous_commit", "off"),
+			local("lock_timeout", millis(claimTimeout)),
+			local("statement_timeout", millis(sweepTimeout))), ", "),
+		sweepPrepareArchive: "SELECT " + strings.Join(append(alone, idle...), ", "),
 		sweepForgetArchived: fmt.Sprintf(`DELETE FROM %s t USING %s
  WHERE %s AND t.forget_at <= pg_catalog.now()`, table, archivedKeys, archivedMatch),
 		sweepExpireArchived: fmt.Sprintf(`UPDATE %s t SET result = NULL, arg_digests = NULL FROM %s

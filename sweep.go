@@ -14,7 +14,8 @@ import (
 type SweepOptions struct {
 	// BatchSize is how many records one transaction takes. Default 250, at
 	// most 100,000. Records that fall due in the same microsecond as the last
-	// of a batch go with it.
+	// of a batch go with it. A batch that takes longer than a second is undone and
+	// tried in smaller parts.
 	BatchSize int
 	// Rest is how long the sweep pauses between two batches, as a multiple of
 	// the time that the one before took, Archive included. So it leaves calls
@@ -30,6 +31,11 @@ type SweepOptions struct {
 	// again for the same records if that commit fails. Default none: then
 	// batches are committed with synchronous_commit off, since one that a crash
 	// of the server takes back is swept again.
+	//
+	// The batch's rows are locked until that commit. A call that uses an identity of
+	// it anew is retried meanwhile, within Options.Retry, so Archive must be quick.
+	// The server ends the transaction when Archive does not use tx for longer than
+	// Options.IdleTimeout.
 	Archive func(ctx context.Context, tx pgx.Tx, batch []SweptRecord) error
 }
 
@@ -70,10 +76,14 @@ const (
 // Sweep drops results that have expired and deletes records that may be
 // forgotten, in bounded transactions, oldest first, until nothing is due. What
 // falls due behind it, such as a record whose transaction was open for long,
-// goes with the next sweep. All ages are by the database's clock. It may run on every instance at once: one
+// goes with the next sweep, and so does a record that a call holds at the moment:
+// the sweep waits 5 ms for it at most. All ages are by the database's clock. It may run on every instance at once: one
 // sweeps and the others return at once with Skipped (with ClaimFirst they take
 // turns at the rows). It does not change what a call answers, which goes by time
 // alone; only a KeyReusedError no longer names the arguments of a swept record.
+//
+// Without an Archive hook a batch reaches the server in one piece, its COMMIT
+// included: a sweeper that hangs or vanishes leaves no transaction open.
 //
 // On an error the result tells what had been committed before. Cancelling ctx
 // rolls the batch at hand back.
@@ -100,24 +110,32 @@ func (d *Deduper) Sweep(ctx context.Context, opts *SweepOptions) (SweepResult, e
 // sweepBatches sweeps batch by batch. Each begins where the one before ended:
 // the index's entries of what has gone stay until a vacuum, and every batch
 // would read those of all batches before it.
+//
+// A batch that meets a locked row, or takes too long, is undone by the server.
+// Smaller ones follow until the row is found, and that stays for the next sweep.
 func (d *Deduper) sweepBatches(ctx context.Context, o SweepOptions) (total SweepResult, err error) {
-	span := sweepSpan{last: pgtype.Timestamptz{InfinityModifier: pgtype.NegativeInfinity, Valid: true}}
-	for {
+	const step = 8
+	after := pgtype.Timestamptz{InfinityModifier: pgtype.NegativeInfinity, Valid: true}
+	for size := o.BatchSize; ; {
 		began := time.Now()
-		var batch SweepResult
-		span, batch, err = d.sweepBatch(ctx, o, span.last)
+		span, batch, err := d.sweepBatch(ctx, o, after, size)
 		total.Skipped = batch.Skipped
-		if err != nil || span.records == 0 {
-			return total, err
-		}
-		total.Expired += batch.Expired
-		total.Forgotten += batch.Forgotten
-		total.Batches++
+		state := sqlState(err)
 		switch {
-		case span.records < o.BatchSize, total.Batches == o.MaxBatches:
-			return total, nil
-		case batch.Expired+batch.Forgotten == 0:
-			return total, nil // others took them, or something on the table keeps them
+		case size > 1 && (state == codeLockNotAvailable || state == codeQueryCanceled):
+			size = max(size/step, 1)
+		case state == codeLockNotAvailable:
+			after = span.last
+		case err != nil || span.records == 0 || batch.Skipped:
+			return total, err
+		default:
+			total.Expired += batch.Expired
+			total.Forgotten += batch.Forgotten
+			total.Batches++
+			if span.records < size || total.Batches == o.MaxBatches {
+				return total, nil
+			}
+			after, size = span.last, min(size*step, o.BatchSize)
 		}
 		if err := rest(ctx, time.Duration(o.Rest*float64(time.Since(began)))); err != nil {
 			return total, err
@@ -157,12 +175,4 @@ func rest(ctx context.Context, pause time.Duration) error {
 	case <-ctx.Done():
 		return contextError(ctx)
 	}
-}
-
-// closeBatch closes br and returns the first error there was.
-func closeBatch(br pgx.BatchResults, err error) error {
-	if closeErr := br.Close(); err == nil {
-		err = closeErr
-	}
-	return err
 }

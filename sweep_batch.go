@@ -3,6 +3,7 @@ package dedup
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
@@ -20,34 +21,79 @@ type sweepSpan struct {
 }
 
 // sweepBatch finds the span of the next records after a moment and lets go of
-// all of them.
-func (d *Deduper) sweepBatch(ctx context.Context, o SweepOptions, after pgtype.Timestamptz) (span sweepSpan, batch SweepResult, err error) {
+// all of them. The span is found outside the transaction: it holds nothing.
+func (d *Deduper) sweepBatch(ctx context.Context, o SweepOptions, after pgtype.Timestamptz, size int) (span sweepSpan, batch SweepResult, err error) {
 	conn, err := d.acquire(ctx)
 	if err != nil {
 		return span, batch, err
 	}
 	defer d.release(ctx, conn) // rolls back, after a panic of the hook too
-	err = pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite}, func(tx pgx.Tx) error {
-		var err error
-		span, batch.Skipped, err = d.nextSpan(ctx, tx, after, o.BatchSize)
-		if err != nil || span.records == 0 {
-			return err
-		}
-		if o.Archive == nil {
-			b := &pgx.Batch{}
-			b.Queue(d.sql.sweepUnhurried)
-			return letGo(ctx, tx, b, &batch, d.sql.sweepForget, d.sql.sweepExpire, span.first, span.last)
-		}
-		return d.archiveBatch(ctx, tx, span, o, &batch)
-	})
+	err = conn.QueryRow(ctx, d.sql.sweepSpan, after, size).Scan(&span.first, &span.last, &span.records)
+	switch {
+	case err != nil || span.records == 0:
+	case o.Archive == nil:
+		batch, err = d.sweepSpan(ctx, conn.Conn(), span)
+	default:
+		err = pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite}, func(tx pgx.Tx) error {
+			return d.archiveBatch(ctx, tx, span, o, &batch)
+		})
+	}
+	if err == errSweeping {
+		return span, SweepResult{Skipped: true}, nil
+	}
 	return span, batch, err
+}
+
+// errSweeping: another instance is sweeping.
+var errSweeping = errors.New("dedup: another instance is sweeping")
+
+// prepareError is an error of the statement that prepares a batch's transaction.
+func prepareError(err error) error {
+	if sqlState(err) == codeDivisionByZero {
+		return errSweeping
+	}
+	return err
+}
+
+// sweepSpan is one transaction in one pipeline. Once it is sent the server goes
+// through with it, whatever becomes of this process. Its statements are not
+// prepared: that would wait for a lock on the table without a limit, and choose a
+// plan that knows of no span.
+func (d *Deduper) sweepSpan(ctx context.Context, conn *pgx.Conn, span sweepSpan) (batch SweepResult, err error) {
+	first, last := timeParam(span.first.Time), timeParam(span.last.Time)
+	p := lineOf(conn).pipeline()
+	p.queue(query{text: "begin isolation level read committed read write"})
+	p.queue(query{text: d.sql.sweepPrepare})
+	p.queue(query{text: d.sql.sweepForget}, first, last)
+	p.queue(query{text: d.sql.sweepExpire}, first, last)
+	p.queue(d.sql.commit)
+	a := p.send(ctx)
+	_, err = a.exec()
+	if err == nil {
+		_, err = a.exec()
+		err = prepareError(err)
+	}
+	for _, rows := range []*int64{&batch.Forgotten, &batch.Expired} {
+		if err == nil {
+			var tag pgconn.CommandTag
+			tag, err = a.exec()
+			*rows = tag.RowsAffected()
+		}
+	}
+	if err = a.close(err); err != nil {
+		return SweepResult{}, err
+	}
+	return batch, nil
 }
 
 // archiveBatch lets go of exactly the records that the hook was shown: another
 // one may fall due before the batch's end while the hook runs.
 func (d *Deduper) archiveBatch(ctx context.Context, tx pgx.Tx, span sweepSpan, o SweepOptions, batch *SweepResult) error {
+	if _, err := tx.Exec(ctx, d.sql.sweepPrepareArchive); err != nil {
+		return prepareError(err)
+	}
 	records, err := d.sweepRecords(ctx, tx, span)
-	if err != nil {
+	if err != nil || len(records) == 0 {
 		return err
 	}
 	if err := o.Archive(ctx, tx, records); err != nil {
@@ -57,28 +103,12 @@ func (d *Deduper) archiveBatch(ctx context.Context, tx pgx.Tx, span sweepSpan, o
 	for _, r := range records {
 		scopes, tools, keys = append(scopes, r.Scope), append(tools, r.Tool), append(keys, r.Key)
 	}
-	return letGo(ctx, tx, &pgx.Batch{}, batch, d.sql.sweepForgetArchived, d.sql.sweepExpireArchived, scopes, tools, keys)
-}
-
-// nextSpan finds no records when nothing is due or somebody else is sweeping.
-func (d *Deduper) nextSpan(ctx context.Context, tx pgx.Tx, after pgtype.Timestamptz, size int) (span sweepSpan, skipped bool, err error) {
 	b := &pgx.Batch{}
-	if d.order.sweepLocked() {
-		b.Queue(d.sql.sweepLock)
-	}
-	b.Queue(d.sql.sweepSpan, after, size)
-	br := tx.SendBatch(ctx, b)
-	locked := true
-	if d.order.sweepLocked() {
-		err = br.QueryRow().Scan(&locked)
-	}
-	if err == nil {
-		err = br.QueryRow().Scan(&span.first, &span.last, &span.records)
-	}
-	if err = closeBatch(br, err); err != nil || !locked {
-		return sweepSpan{}, !locked, err
-	}
-	return span, false, nil
+	b.Queue(d.sql.sweepForgetArchived, scopes, tools, keys)
+	b.Queue(d.sql.sweepExpireArchived, scopes, tools, keys)
+	b.QueuedQueries[0].Exec(func(tag pgconn.CommandTag) error { batch.Forgotten = tag.RowsAffected(); return nil })
+	b.QueuedQueries[1].Exec(func(tag pgconn.CommandTag) error { batch.Expired = tag.RowsAffected(); return nil })
+	return tx.SendBatch(ctx, b).Close()
 }
 
 func (d *Deduper) sweepRecords(ctx context.Context, tx pgx.Tx, span sweepSpan) ([]SweptRecord, error) {
@@ -98,26 +128,4 @@ func (d *Deduper) sweepRecords(ctx context.Context, tx pgx.Tx, span sweepSpan) (
 		}
 		return r, err
 	})
-}
-
-// letGo deletes what may be forgotten and turns the rest into tombstones, after
-// the statements that b has already.
-func letGo(ctx context.Context, tx pgx.Tx, b *pgx.Batch, batch *SweepResult, forget, expire string, args ...any) error {
-	before := b.Len()
-	b.Queue(forget, args...)
-	b.Queue(expire, args...)
-	br := tx.SendBatch(ctx, b)
-	var err error
-	var tags [2]pgconn.CommandTag
-	for i := range b.Len() {
-		var tag pgconn.CommandTag
-		if tag, err = br.Exec(); err != nil {
-			break
-		}
-		if i >= before {
-			tags[i-before] = tag
-		}
-	}
-	batch.Forgotten, batch.Expired = tags[0].RowsAffected(), tags[1].RowsAffected()
-	return closeBatch(br, err)
 }

@@ -29,7 +29,7 @@ type attemptState int
 const (
 	attemptExecuted  attemptState = iota // committed; rec was written
 	attemptFound                         // rec was there
-	attemptBusy                          // a twin is in flight
+	attemptBusy                          // a twin is in flight; with err somebody else has the row
 	attemptRetry                         // transient; certainly not committed
 	attemptConflict                      // unique violation without a record; not committed
 	attemptUnknown                       // the answer to COMMIT was lost
@@ -87,7 +87,7 @@ func (c *doCall) attemptOn(ctx context.Context, conn *pgx.Conn) attempt {
 	case open.found:
 		return attempt{state: attemptFound, rec: open.rec}
 	case open.busy:
-		return attempt{state: attemptBusy}
+		return attempt{state: attemptBusy, err: open.held}
 	case open.hidden:
 		return attempt{state: attemptConflict}
 	case !c.provable():
