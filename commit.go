@@ -79,15 +79,15 @@ func severity(err *pgconn.PgError) string {
 // It runs on a context of its own: cancelling it would turn the outcome into a
 // guess, and make pgx cancel a wait for a synchronous standby, which shows a
 // commit that is not replicated (measured).
-func (d *Deduper) commit(ctx context.Context, conn *pgx.Conn, req *request, open *opening, out outcome, text string) (rec record, what commitOutcome, atRecord bool, err error) {
+func (d *Deduper) commit(ctx context.Context, conn *pgx.Conn, req *request, open *opening, out outcome, text string, limit time.Duration) (rec record, what commitOutcome, atRecord bool, err error) {
 	limitIO(conn, d.opts.CommitTimeout)
 	defer unlimitIO(conn)
 
 	p := lineOf(conn).pipeline()
-	rec = d.queue(p, req, open, out, text)
+	rec = d.queue(p, req, open, out, text, limit)
 	p.queue(d.sql.commit)
 	a := p.send(p.uncancelled(ctx))
-	err = readRecord(a, &rec, req)
+	err = readRecord(a, &rec, req, limit)
 	atRecord = err != nil
 	what, err = a.finish(conn.PgConn(), err)
 	return rec, what, atRecord, err
@@ -114,23 +114,39 @@ func (a *answers) finish(pg *pgconn.PgConn, err error) (commitOutcome, error) {
 }
 
 // queue queues the statement that writes the record and returns it but for its
-// times.
-func (d *Deduper) queue(p *pipeline, req *request, open *opening, out outcome, text string) record {
+// times. Somebody without the identity's lock may be about to write one too; the
+// statement waits for that no longer than limit, where it is not 0.
+func (d *Deduper) queue(p *pipeline, req *request, open *opening, out outcome, text string, limit time.Duration) record {
 	rec := record{fingerprint: req.fingerprint, argDigests: req.argDigests, outcome: out, result: text}
 	result := textParam(text)
 	if out != outcomeDone && out != outcomeRefused {
 		result, rec.tombstone = param{}, true
 	}
+	if limit != 0 {
+		d.sql.queueHurry(p, limit)
+	}
 	d.order.queueRecord(p, req, open, out, result)
+	if limit != 0 {
+		p.queue(d.sql.unhurry)
+	}
 	return rec
 }
 
-// readRecord reads the answer of the statement that queue queued: when the record
-// was written.
-func readRecord(a *answers, rec *record, req *request) error {
+// readRecord reads the answers of what queue queued: when the record was written.
+func readRecord(a *answers, rec *record, req *request, limit time.Duration) error {
+	if limit != 0 {
+		if _, err := a.exec(); err != nil {
+			return err
+		}
+	}
 	at := &a.row.times[0]
 	err := a.scan(at)
 	rec.bear(*at, req)
+	if limit != 0 && (err == nil || err == pgx.ErrNoRows) {
+		if _, unhurry := a.exec(); unhurry != nil {
+			return unhurry
+		}
+	}
 	if err == pgx.ErrNoRows {
 		return errSwallowed
 	}

@@ -99,16 +99,21 @@ func (c *txCall) perform(ctx context.Context, open *opening, out outcome, work w
 // record writes the record and releases the savepoint.
 func (c *txCall) record(ctx context.Context, open *opening, out outcome, text string) failure {
 	p := txLine(c.tx).pipeline()
-	rec := c.d.queue(p, c.req, open, out, text)
+	limit := c.recordLimit()
+	rec := c.d.queue(p, c.req, open, out, text, limit)
 	p.queue(query{text: "release savepoint " + c.mark})
 	a := p.send(ctx)
-	err := readRecord(a, &rec, c.req)
+	err := readRecord(a, &rec, c.req, limit)
 	atRecord := err != nil
 	if err = a.close(err); err == nil {
 		c.s.rec, c.s.executed = rec, true
 	}
 	return failure{err: err, atRecord: atRecord, lost: connOf(c.tx).IsClosed()}
 }
+
+// recordLimit is how long writing the record may wait for a twin that does not
+// hold the identity's lock.
+func (c *txCall) recordLimit() time.Duration { return hurried(c.req.maxWait) }
 
 // resolve is Deduper.resolve inside the caller's transaction.
 func (c *txCall) resolve(ctx context.Context, f failure) error {
@@ -136,6 +141,8 @@ func (c *txCall) resolve(ctx context.Context, f failure) error {
 
 	state, err := f.ownState(c.req)
 	switch {
+	case f.atRecord && c.recordLimit() != 0 && sqlState(err) == codeLockNotAvailable:
+		return ErrInFlight
 	case state == attemptRefusal:
 		return c.refuse(ctx, err)
 	case state == attemptConflict && isolation == string(pgx.ReadCommitted):

@@ -233,13 +233,12 @@ func (j *jointTx) commit(ctx context.Context) (records []record, what commitOutc
 // write writes the records of some entries, and commits after the last one.
 func (j *jointTx) write(ctx context.Context, from, to int) (records []record, what commitOutcome, f *fault) {
 	entries, last := j.entries[from:to], to == len(j.entries)
-	// Without its lock a twin may have inserted its record and not committed it
-	// yet. That is not waited for with a connection in hand.
-	hurried := slices.ContainsFunc(entries, func(e *entry) bool { return !j.locked[e] })
+	limit := j.recordLimit(entries)
+	hurried := limit != 0
 
 	p := lineOf(j.conn).pipeline()
 	if hurried {
-		j.d.sql.queueHurry(p, claimTimeout)
+		j.d.sql.queueHurry(p, limit)
 	}
 	for i, e := range entries {
 		p.queueWritten(j.d.sql.insert, e.c.req, j.started, outcomeDone, textParam(j.results[from+i]))
@@ -262,7 +261,26 @@ func (j *jointTx) write(ctx context.Context, from, to int) (records []record, wh
 		return records, what, nil
 	}
 	busy := hurried && bad != nil && sqlState(err) == codeLockNotAvailable
+	if busy {
+		bad.c.patience.waited += limit
+	}
 	return nil, what, &fault{failure: failure{err: err, atRecord: bad != nil}, entry: bad, busy: busy}
+}
+
+// recordLimit is how long writing a record may wait for a twin that does not hold
+// the identity's lock: as long as the least patient call waits, and hardly at all for a
+// call without its own lock, which may well have a twin. 0 is no limit.
+func (j *jointTx) recordLimit(entries []*entry) (limit time.Duration) {
+	for _, e := range entries {
+		own := hurried(e.c.req.maxWait)
+		if !j.locked[e] {
+			own = claimTimeout
+		}
+		if own != 0 && (limit == 0 || own < limit) {
+			limit = own
+		}
+	}
+	return limit
 }
 
 func (j *jointTx) readRecords(a *answers, from, to int, hurried bool) (records []record, bad *entry, err error) {
@@ -275,7 +293,7 @@ func (j *jointTx) readRecords(a *answers, from, to int, hurried bool) (records [
 		req := j.entries[i].c.req
 		rec := newRecord(req)
 		rec.result = j.results[i]
-		switch err := readRecord(a, &rec, req); err {
+		switch err := readRecord(a, &rec, req, 0); err {
 		case nil:
 		case errSwallowed:
 			rec.createdAt = time.Time{}

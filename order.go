@@ -115,9 +115,19 @@ func (sql *statements) queueHurried(p *pipeline, limit time.Duration, st query, 
 
 // queueHurry limits how long the statements wait that follow, until unhurry.
 func (sql *statements) queueHurry(p *pipeline, limit time.Duration) {
-	// lock_timeout is an int32 of milliseconds, and 0 is no limit.
-	ms := min(max(limit.Milliseconds(), 1), math.MaxInt32)
-	p.queue(sql.hurry, textParam(strconv.FormatInt(ms, 10)))
+	p.queue(sql.hurry, textParam(lockTimeout(limit)))
+}
+
+// lockTimeout is a limit as lock_timeout has it: an int32 of milliseconds, and 0
+// is none.
+func lockTimeout(limit time.Duration) string {
+	return strconv.FormatInt(min(max(limit.Milliseconds(), 1), math.MaxInt32), 10)
+}
+
+// shorterTimeout is SQL for a lock_timeout of so many milliseconds, or of the session's
+// own where that is shorter.
+func shorterTimeout(ms, own string) string {
+	return "CASE WHEN " + own + " <> '0' AND " + own + "::interval < " + ms + " * interval '1 millisecond' THEN " + own + " ELSE " + ms + "::text END"
 }
 
 // hurried is how long to wait inside Postgres for a call that may wait for max.

@@ -175,6 +175,11 @@ func (c *doCall) step(ctx context.Context) (step, error) {
 			return stepFault, a.err
 		}
 		return next, err
+	case attemptHeld:
+		if c.patience.spent() {
+			return stepFailed, ErrInFlight
+		}
+		return c.wait(ctx, c.d.order.peek)
 	case attemptAgain:
 		return c.afterWhole(ctx, a.err)
 	case attemptRefusal:

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -116,7 +117,7 @@ SELECT count(*), max(row_to_json(effect.*)::text) FROM ` + effectName + ` AS eff
 		return newQuery(with + `
 INSERT INTO ` + t.table + ` (scope, tool, key, fingerprint, arg_digests, outcome, result, created_at, expires_at, forget_at)
 SELECT ` + p(1) + `::text, ` + p(2) + `::text, ` + p(3) + `::text, ` + p(4) + `::bytea, ` + p(5) + `::bytea,
-       CASE WHEN octet_length(effect.result) <= ` + strconv.Itoa(t.limit) + ` AND pg_catalog.pg_client_encoding() = 'UTF8' THEN 'done' END, effect.result,
+       CASE WHEN octet_length(effect.result) <= ` + strconv.Itoa(t.limit) + ` AND pg_catalog.pg_client_encoding() = 'UTF8'` + limited(p(9)) + ` THEN 'done' END, effect.result,
        effect.ended, effect.ended + ` + p(6) + `::interval, effect.ended + ` + p(7) + `::interval
   FROM (SELECT CASE WHEN (CASE` + look + `
                          WHEN NOT pg_catalog.pg_try_advisory_xact_lock(` + p(8) + `::bigint) THEN '` + gateMark + `a twin of this call is in flight'` + durable + `
@@ -135,7 +136,7 @@ RETURNING result, created_at`)
 const gateMark = "tool_dedup: "
 
 const (
-	recordParams      = 8
+	recordParams      = 9
 	maxPostgresParams = 65_535 // an int16 of the protocol
 )
 
@@ -143,7 +144,22 @@ const (
 func (p *pipeline) queueWhole(whole query, s *boundStatement, req *request) error {
 	return p.queueArgs(whole, s.args, textParam(req.scope), textParam(req.tool), textParam(req.key),
 		bytesParam(req.fingerprint[:]), bytesParam(req.argDigests),
-		ageParam(req.retention.keep()), ageParam(req.retention.forget()), intParam(req.lock))
+		ageParam(req.retention.keep()), ageParam(req.retention.forget()), intParam(req.lock), limitParam(hurried(req.maxWait)))
+}
+
+// limited is a condition that always holds, and limits how long the INSERT waits for
+// a twin that does not hold the identity's lock. It is evaluated behind the effect,
+// whose own waits it must not cut short.
+func limited(limit string) string {
+	return `
+              AND (` + limit + `::text IS NULL OR pg_catalog.set_config('lock_timeout', ` + shorterTimeout(limit+"::bigint", `pg_catalog.current_setting('lock_timeout')`) + `, true) IS NOT NULL)`
+}
+
+func limitParam(limit time.Duration) param {
+	if limit == 0 {
+		return param{}
+	}
+	return textParam(lockTimeout(limit))
 }
 
 // effectName is the WITH query that holds the statement.

@@ -137,7 +137,7 @@ RETURNING created_at`, table, columns, outcomeInTx, times("$9", "$10"), onConfli
 		prepare: newQuery(`SELECT true, pg_catalog.now(), ` + prepared),
 		join:    newQuery(`SELECT true, pg_catalog.now(), ''`),
 		hurry: newQuery(`SELECT pg_catalog.set_config('tool_dedup.lock_timeout', pg_catalog.current_setting('lock_timeout'), true),
-       pg_catalog.set_config('lock_timeout', CASE WHEN own.max <> '0' AND own.max::interval < $1::bigint * interval '1 millisecond' THEN own.max ELSE $1::bigint::text END, true)
+       pg_catalog.set_config('lock_timeout', ` + shorterTimeout("$1::bigint", "own.max") + `, true)
   FROM (SELECT pg_catalog.current_setting('lock_timeout') AS max) own`),
 		unhurry: newQuery(`SELECT pg_catalog.set_config('lock_timeout', pg_catalog.current_setting('tool_dedup.lock_timeout'), true)`),
 

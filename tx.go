@@ -30,6 +30,7 @@ const (
 	attemptExecuted  attemptState = iota // committed; rec was written
 	attemptFound                         // rec was there
 	attemptBusy                          // a twin is in flight; with err somebody else has the row
+	attemptHeld                          // rolled back; a twin without the lock was in the record's way
 	attemptRetry                         // transient; certainly not committed
 	attemptConflict                      // unique violation without a record; not committed
 	attemptUnknown                       // the answer to COMMIT was lost
@@ -105,7 +106,8 @@ func (c *doCall) attemptOn(ctx context.Context, conn *pgx.Conn) attempt {
 	}
 
 	sent := time.Now()
-	rec, what, atRecord, err := d.commit(ctx, conn, c.req, &open, c.out, text)
+	limit := c.recordLimit()
+	rec, what, atRecord, err := d.commit(ctx, conn, c.req, &open, c.out, text, limit)
 	switch {
 	case what == commitDone && err == errSwallowed:
 		d.trusted.Store(false) // and let the next call say what is wrong
@@ -114,10 +116,27 @@ func (c *doCall) attemptOn(ctx context.Context, conn *pgx.Conn) attempt {
 		return attempt{state: attemptExecuted, rec: rec}
 	case what == commitUnknown:
 		return attempt{state: attemptUnknown, err: err, sent: sent}
+	case atRecord && limit != 0 && sqlState(err) == codeLockNotAvailable:
+		c.patience.waited += limit
+		return attempt{state: attemptHeld, alone: d.conclusive()}
 	default:
 		lost := conn.IsClosed()
 		dropSpoiled(ctx, conn, err)
 		return attempt{state: attemptUndecided, alone: d.conclusive(), failure: failure{err: err, atRecord: atRecord, lost: lost}}
+	}
+}
+
+// recordLimit is how long writing the record may wait for a twin that does not
+// hold the identity's lock; 0 where the call waits for as long as its context
+// lives, which CommitTimeout bounds here.
+func (c *doCall) recordLimit() time.Duration {
+	switch max := c.patience.max; {
+	case max < 0:
+		return claimTimeout
+	case max == 0:
+		return 0
+	default:
+		return min(max-c.patience.waited+claimTimeout, c.d.opts.CommitTimeout/2)
 	}
 }
 
