@@ -61,20 +61,54 @@ SELECT t.oid IS NULL,
   LEFT JOIN pg_catalog.pg_namespace n ON n.nspname = wanted.schema
   LEFT JOIN pg_catalog.pg_class t ON t.relnamespace = n.oid AND t.relname = 'tool_dedup'`
 
-// trustArbiter looks at the table once in the life of a Deduper, before the
-// first effect, in one round trip. It returns an *ArbiterError where the table
-// cannot keep the promise; that is not remembered, so that it can be mended.
-func (d *Deduper) trustArbiter(ctx context.Context, db interface {
-	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-}) error {
+// trustArbiter looks at the table of the pool's database once in the life of a
+// Deduper, before the first effect, in one round trip. It returns an *ArbiterError
+// where the table cannot keep the promise; that is not remembered, so that it can be
+// mended.
+func (d *Deduper) trustArbiter(ctx context.Context, conn *pgx.Conn) error {
 	if d.trusted.Load() {
 		return nil
 	}
-	var found [len(arbiterProblems)]bool
-	var plain bool
-	err := db.QueryRow(ctx, arbiterSQL, d.opts.Schema, d.opts.Order == ClaimFirst).Scan(&found[0], &found[1], &found[2], &found[3], &found[4], &plain)
+	plain, err := d.inspectArbiter(ctx, conn)
 	if err != nil {
 		return err
+	}
+	d.plain.Store(plain)
+	d.trusted.Store(true)
+	return nil
+}
+
+// trustArbiterOf is trustArbiter for a caller's transaction, which may be in
+// another database than the pool's connections: then it looks once at that.
+func (d *Deduper) trustArbiterOf(ctx context.Context, tx pgx.Tx) error {
+	conn := connOf(tx)
+	home := homeOf(conn)
+	if home == d.home {
+		return d.trustArbiter(ctx, conn)
+	}
+	if _, known := d.trustedElsewhere.Load(home); known {
+		return nil
+	}
+	_, err := d.inspectArbiter(ctx, tx)
+	if err == nil {
+		d.trustedElsewhere.Store(home, nil)
+	}
+	return err
+}
+
+// distrust has the next call look at the table again.
+func (d *Deduper) distrust() {
+	d.trusted.Store(false)
+	d.trustedElsewhere.Clear()
+}
+
+func (d *Deduper) inspectArbiter(ctx context.Context, db interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}) (plain bool, err error) {
+	var found [len(arbiterProblems)]bool
+	err = db.QueryRow(ctx, arbiterSQL, d.opts.Schema, d.opts.Order == ClaimFirst).Scan(&found[0], &found[1], &found[2], &found[3], &found[4], &plain)
+	if err != nil {
+		return false, err
 	}
 	var problems []string
 	for i, problem := range arbiterProblems {
@@ -83,9 +117,25 @@ func (d *Deduper) trustArbiter(ctx context.Context, db interface {
 		}
 	}
 	if problems != nil {
-		return &ArbiterError{Table: d.sql.table, Problems: problems}
+		return false, &ArbiterError{Table: d.sql.table, Problems: problems}
 	}
-	d.plain.Store(plain)
-	d.trusted.Store(true)
-	return nil
+	return plain, nil
+}
+
+// homeKey is where a connection's home is kept, for as long as it lives.
+const homeKey = "github.com/tooldedup/dedup home"
+
+// homeOf names the database that a connection was made to.
+func homeOf(conn *pgx.Conn) string {
+	data := conn.PgConn().CustomData()
+	home, ok := data[homeKey].(string)
+	if !ok {
+		home = databaseOf(conn.Config())
+		data[homeKey] = home
+	}
+	return home
+}
+
+func databaseOf(config *pgx.ConnConfig) string {
+	return fmt.Sprintf("%s:%d/%s", config.Host, config.Port, config.Database)
 }

@@ -167,7 +167,7 @@ func (ch *chunk) lookUp(ctx context.Context, d *Deduper, entries []*entry) []*en
 // execute settles an entry whose effect is committed.
 func (e *entry) execute(ctx context.Context, rec record, took time.Duration) {
 	if rec.createdAt.IsZero() {
-		e.c.d.trusted.Store(false)
+		e.c.d.distrust()
 		e.err = e.c.d.recordBroken(ctx, e.c.req, errSwallowed, nil)
 		return
 	}

@@ -3,6 +3,7 @@ package dedup
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -27,6 +28,10 @@ type Deduper struct {
 	whole   bool
 	plain   atomic.Bool
 	trusted atomic.Bool // see trustArbiter
+	// home is the pool's database. trustedElsewhere has others that callers'
+	// transactions are in, and whose table was looked at.
+	home             string
+	trustedElsewhere sync.Map
 }
 
 // New returns a Deduper that keeps its records in the tool_dedup table of
@@ -50,7 +55,7 @@ func New(pool *pgxpool.Pool, opts *Options) (*Deduper, error) {
 	return &Deduper{
 		foresight: foresight{slow: slowStatement},
 
-		pool: pool, opts: resolved, sql: sql, order: newOrder(&resolved, sql), trace: trace,
+		pool: pool, home: databaseOf(pool.Config().ConnConfig), opts: resolved, sql: sql, order: newOrder(&resolved, sql), trace: trace,
 		texts: statementTexts{table: sql.table, async: resolved.AsyncCommit, limit: resolved.MaxResultBytes},
 		whole: !resolved.SeparateStatements && resolved.Order == LockFirst && resolved.Isolation == pgx.ReadCommitted,
 	}, nil
@@ -82,6 +87,10 @@ type Effect[R any] func(ctx context.Context, tx pgx.Tx) (R, error)
 //
 // A panic of the effect is raised again after the rollback. The errors are
 // listed in the package documentation.
+//
+// An effect that calls Do must give it the context that it was handed: the answer is
+// [ErrNested] then. With another context nobody can tell that the call is its own
+// twin, and it waits for itself for as long as that context and MaxWait allow.
 func Do[R any](ctx context.Context, d *Deduper, call Call, effect Effect[R]) (Result[R], error) {
 	c, err := d.admit(ctx, call, effect == nil)
 	if err != nil {

@@ -42,7 +42,7 @@ func (c *txCall) run(ctx context.Context, out outcome, work work) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("dedup: %w", contextError(ctx))
 	}
-	if err := c.d.trustArbiter(ctx, c.tx); err != nil {
+	if err := c.d.trustArbiterOf(ctx, c.tx); err != nil {
 		return inTx(err)
 	}
 	c.s.attempts++
@@ -122,7 +122,7 @@ func (c *txCall) resolve(ctx context.Context, f failure) error {
 	case f.brokeTx():
 		return c.broken(ctx, f.err)
 	case f.err == errSwallowed: // the savepoint was released in the same pipeline
-		c.d.trusted.Store(false)
+		c.d.distrust()
 		return fmt.Errorf("%w; roll the transaction back: %w", conflictError(c.req, nil), f.err)
 	case ctx.Err() != nil:
 		return alongside(withContext(ctx, f.err), c.backOut(ctx))

@@ -81,7 +81,7 @@ type recordRow struct {
 	fingerprint, argDigests []byte
 	outcome                 string
 	result                  *string
-	times                   [4]time.Time // created_at, expires_at, forget_at, now()
+	times                   [4]time.Time // created_at, expires_at, forget_at, and now
 	locked                  bool         // read with it
 	columns                 [8]any
 }

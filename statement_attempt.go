@@ -67,7 +67,7 @@ func (c *doCall) attemptWhole(ctx context.Context, conn *pgx.Conn) attempt {
 	switch classifyWhole(conn.PgConn(), err) {
 	case commitDone:
 		if swallowed {
-			c.d.trusted.Store(false)
+			c.d.distrust()
 			return attempt{state: attemptBroken, err: errSwallowed}
 		}
 		if err := checkSession(conn.PgConn()); err != nil { // the statement's doing: the row came in that encoding

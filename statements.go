@@ -39,7 +39,8 @@ type statements struct {
 	hurry   query
 	unhurry query
 	// lookup reads the record; see record.read. lookupAll reads those of many
-	// identities, each with its number among them.
+	// identities, each with its number among them. Their clock and that of forget is
+	// the statement's: now() is as old as the transaction, and a caller's may be old.
 	lookup    query
 	lookupAll query
 	// tryLocks tries the locks of many identities one after the other, up to so
@@ -141,11 +142,11 @@ RETURNING created_at`, table, columns, outcomeInTx, times("$9", "$10"), onConfli
   FROM (SELECT pg_catalog.current_setting('lock_timeout') AS max) own`),
 		unhurry: newQuery(`SELECT pg_catalog.set_config('lock_timeout', pg_catalog.current_setting('tool_dedup.lock_timeout'), true)`),
 
-		lookup: newQuery(fmt.Sprintf(`SELECT fingerprint, arg_digests, outcome, result, created_at, expires_at, forget_at, pg_catalog.now()
+		lookup: newQuery(fmt.Sprintf(`SELECT fingerprint, arg_digests, outcome, result, created_at, expires_at, forget_at, pg_catalog.statement_timestamp()
   FROM %s
  WHERE scope = $1::text AND tool = $2::text AND key = $3::text`, table)),
 
-		lookupAll: newQuery(fmt.Sprintf(`SELECT wanted.n, r.fingerprint, r.arg_digests, r.outcome, r.result, r.created_at, r.expires_at, r.forget_at, pg_catalog.now()
+		lookupAll: newQuery(fmt.Sprintf(`SELECT wanted.n, r.fingerprint, r.arg_digests, r.outcome, r.result, r.created_at, r.expires_at, r.forget_at, pg_catalog.statement_timestamp()
   FROM unnest($1::text[], $2::text[], $3::text[]) WITH ORDINALITY AS wanted (scope, tool, key, n)
   JOIN %s AS r ON r.scope = wanted.scope AND r.tool = wanted.tool AND r.key = wanted.key`, table)),
 
@@ -175,10 +176,10 @@ ON CONFLICT (scope, tool, key) DO UPDATE
 		peekBegin: newBegin(pgx.ReadCommitted),
 
 		forget: newQuery(fmt.Sprintf(`DELETE FROM %s
- WHERE scope = $1::text AND tool = $2::text AND key = $3::text AND forget_at <= pg_catalog.now()`, table)),
+ WHERE scope = $1::text AND tool = $2::text AND key = $3::text AND forget_at <= pg_catalog.statement_timestamp()`, table)),
 		forgetAll: newQuery(fmt.Sprintf(`DELETE FROM %s AS r
  USING unnest($1::text[], $2::text[], $3::text[]) AS old (scope, tool, key)
- WHERE r.scope = old.scope AND r.tool = old.tool AND r.key = old.key AND r.forget_at <= pg_catalog.now()`, table)),
+ WHERE r.scope = old.scope AND r.tool = old.tool AND r.key = old.key AND r.forget_at <= pg_catalog.statement_timestamp()`, table)),
 		reset: fmt.Sprintf(`DELETE FROM %s
  WHERE scope = $1::text AND tool = $2::text AND key = $3::text AND created_at = $4::timestamptz`, table),
 

@@ -110,7 +110,7 @@ func (c *doCall) attemptOn(ctx context.Context, conn *pgx.Conn) attempt {
 	rec, what, atRecord, err := d.commit(ctx, conn, c.req, &open, c.out, text, limit)
 	switch {
 	case what == commitDone && err == errSwallowed:
-		d.trusted.Store(false) // and let the next call say what is wrong
+		d.distrust() // and let the next call say what is wrong
 		return attempt{state: attemptBroken, err: err}
 	case what == commitDone:
 		return attempt{state: attemptExecuted, rec: rec}
