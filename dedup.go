@@ -3,6 +3,7 @@ package dedup
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/tooldedup/dedup/internal/flight"
 	"github.com/tooldedup/dedup/internal/guard"
 	"github.com/tooldedup/dedup/internal/table"
+	"github.com/tooldedup/dedup/internal/wire"
 )
 
 // Deduper runs write tools once. It is safe for concurrent use and starts no
@@ -29,6 +31,10 @@ type Deduper struct {
 	combines bool
 	plain    atomic.Bool
 	examined atomic.Bool // see checkTable
+	// home is the pool's database. examinedElsewhere has others that callers'
+	// transactions are in, and whose table was examined.
+	home              string
+	examinedElsewhere sync.Map
 }
 
 // New returns a Deduper that keeps its records in the tool_dedup table of
@@ -53,7 +59,7 @@ func New(pool *pgxpool.Pool, opts *Options) (*Deduper, error) {
 		IdleTimeout: resolved.IdleTimeout, AsyncCommit: resolved.AsyncCommit, MaxResultBytes: resolved.MaxResultBytes,
 	})
 	return &Deduper{
-		pool: pool, opts: resolved, table: tbl, trace: trace,
+		pool: pool, home: wire.HomeOf(pool.Config().ConnConfig), opts: resolved, table: tbl, trace: trace,
 		texts: statementTexts{table: tbl}, clock: serverClock{made: time.Now()},
 		combines: !resolved.SeparateStatements && resolved.Order == LockFirst && resolved.Isolation == pgx.ReadCommitted,
 	}, nil
@@ -85,6 +91,10 @@ type Effect[R any] func(ctx context.Context, tx pgx.Tx) (R, error)
 //
 // A panic of the effect is raised again after the rollback. The errors are
 // listed in the package documentation.
+//
+// An effect that calls Do must give it the context that it was handed: the answer is
+// [ErrNested] then. With another context nobody can tell that the call is its own
+// twin, and it waits for itself for as long as that context and MaxWait allow.
 func Do[R any](ctx context.Context, d *Deduper, call Call, effect Effect[R]) (result Result[R], err error) {
 	s, err := d.admit(ctx, call, effect == nil)
 	if err != nil {
@@ -208,24 +218,53 @@ func answer[R any](ctx context.Context, c *call, value R, err error) (Result[R],
 	return result, err
 }
 
-// checkTable examines the table once in the life of a Deduper, before the first effect, in
-// one round trip. It returns an *ArbiterError where the table cannot keep the promise; that
-// is not remembered, so that it can be repaired.
-func (d *Deduper) checkTable(ctx context.Context, db interface {
-	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-}) error {
+// checkTable examines the table of the pool's database once in the life of a Deduper,
+// before the first effect, in one round trip. It returns an *ArbiterError where the table
+// cannot keep the promise; that is not remembered, so that it can be repaired.
+func (d *Deduper) checkTable(ctx context.Context, conn *pgx.Conn) error {
 	if d.examined.Load() {
 		return nil
 	}
-	x, err := d.table.Examine(ctx, db)
+	x, err := d.examine(ctx, conn)
 	if err != nil {
 		return err
-	}
-	if x.Problems != nil {
-		return &ArbiterError{Table: d.table.Name, Problems: x.Problems}
 	}
 	d.clock.seen(x.Now)
 	d.plain.Store(x.Plain)
 	d.examined.Store(true)
 	return nil
+}
+
+// checkTableOf is checkTable for a caller's transaction, which may be in another database
+// than the pool's connections: then that is examined once.
+func (d *Deduper) checkTableOf(ctx context.Context, tx pgx.Tx) error {
+	conn := guard.ConnOf(tx)
+	home := wire.Home(conn)
+	if home == d.home {
+		return d.checkTable(ctx, conn)
+	}
+	if _, known := d.examinedElsewhere.Load(home); known {
+		return nil
+	}
+	_, err := d.examine(ctx, tx)
+	if err == nil {
+		d.examinedElsewhere.Store(home, nil)
+	}
+	return err
+}
+
+// reexamine has the next call examine the table again.
+func (d *Deduper) reexamine() {
+	d.examined.Store(false)
+	d.examinedElsewhere.Clear()
+}
+
+func (d *Deduper) examine(ctx context.Context, db interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}) (table.Examination, error) {
+	x, err := d.table.Examine(ctx, db)
+	if err == nil && x.Problems != nil {
+		err = &ArbiterError{Table: d.table.Name, Problems: x.Problems}
+	}
+	return x, err
 }

@@ -41,11 +41,11 @@ func (sp *savepoint) run(ctx context.Context) error {
 		return fmt.Errorf("dedup: %w", contextError(ctx))
 	}
 	d, c := sp.g.d, sp.c
-	if err := d.checkTable(ctx, sp.tx); err != nil {
+	if err := d.checkTableOf(ctx, sp.tx); err != nil {
 		return inTx(err)
 	}
 	c.attempts++
-	t := &transaction{g: sp.g, on: wire.In(sp.tx), conn: guard.ConnOf(sp.tx), tx: sp.tx, calls: sp.g.calls, width: 1, limit: sp.limit()}
+	t := &transaction{g: sp.g, on: wire.In(sp.tx), conn: guard.ConnOf(sp.tx), tx: sp.tx, calls: sp.g.calls, width: 1, limit: c.waiter.inPostgres()}
 	open, err := d.table.OpenIn(ctx, t.on, sp.name, &c.Entry, t.limit)
 	switch {
 	case err != nil && !open.Marked: // and nothing to back out of
@@ -70,7 +70,7 @@ func (sp *savepoint) run(ctx context.Context) error {
 	case found:
 		c.rec = v.rec
 		return sp.backOut(ctx)
-	case busy:
+	case busy, held:
 		return alongside(ErrInFlight, sp.backOut(ctx))
 	case conflicted:
 		return sp.conflict(ctx, sp.backOut(ctx), nil)
@@ -79,15 +79,6 @@ func (sp *savepoint) run(ctx context.Context) error {
 	default:
 		return sp.explain(ctx, v)
 	}
-}
-
-// limit is how long to wait inside Postgres for a twin; 0 is as long as the session
-// allows.
-func (sp *savepoint) limit() time.Duration {
-	if sp.c.waiter.max < 0 {
-		return table.RowTimeout
-	}
-	return sp.c.waiter.max
 }
 
 // perform runs the effect, writes its record and releases the savepoint. A panic passes
@@ -112,7 +103,7 @@ func (sp *savepoint) perform(ctx context.Context, t *transaction) (v verdict) {
 // settle settles the call, whose record is in the transaction.
 func (sp *savepoint) settle(ctx context.Context) error {
 	if sp.c.written.CreatedAt.IsZero() { // the savepoint was released in the same pipeline
-		sp.g.d.examined.Store(false)
+		sp.g.d.reexamine()
 		return fmt.Errorf("%w; roll the transaction back: %w", conflictError(sp.c, nil), table.ErrSwallowed)
 	}
 	sp.c.rec, sp.c.executed = sp.c.written, true

@@ -8,6 +8,14 @@ import "time"
 // still answers [ErrExpired] and never runs a second time. After that the
 // identity may be used anew.
 //
+// A call whose COMMIT was not answered looks for its record. No record proves that
+// nothing was committed for as long as the record could not be forgotten. So a call
+// that has not found out when half of Result and Tombstone together is over gives up
+// with [ErrOutcomeUnknown] and does not run again. Choose both together longer than
+// twice the time that an outage may last. DoStatement and DoBatch take the three
+// round trips of Do where both together are less than an hour: a statement that is
+// delayed on its way must find the record of the attempt that came after it.
+//
 // The presets follow what payment and agent platforms publish: an interactive
 // turn is retried within the hour, a task within the day, a batch within the
 // week, money within the month.

@@ -236,6 +236,16 @@ func (g *group) step(ctx context.Context) (step, *call, error) {
 		return stepAgain, nil, nil
 	case busy:
 		g.count(rest, -1) // it came to nothing but a look
+		next, bad, err := g.wait(ctx, v.bad)
+		if v.err != nil && errors.Is(err, ErrInFlight) { // somebody else has the row: there is no twin
+			g.count(rest, 1)
+			return stepFault, bad, v.err
+		}
+		return next, bad, err
+	case held:
+		if v.bad.waiter.spent() {
+			return stepFailed, v.bad, ErrInFlight
+		}
 		return g.wait(ctx, v.bad)
 	case again:
 		return stepAgain, nil, nil
@@ -292,7 +302,7 @@ func (c *call) during(rec *table.Record) bool {
 // settle settles a call whose effect is committed.
 func (g *group) settle(ctx context.Context, c *call) {
 	if c.written.CreatedAt.IsZero() {
-		g.d.examined.Store(false) // and let the next call say what is wrong
+		g.d.reexamine() // and let the next call say what is wrong
 		c.err = table.ErrSwallowed
 		if c.out != table.Broken {
 			c.err = g.d.recordBroken(ctx, c, c.err, nil)

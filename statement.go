@@ -22,7 +22,9 @@ import (
 type Statement struct {
 	// SQL is one SELECT, INSERT, UPDATE, DELETE, MERGE or VALUES, with or without a
 	// WITH in front, that returns exactly one row: the call's result. So one that
-	// writes has a RETURNING. Its columns need names that differ.
+	// writes has a RETURNING. Its columns need names that differ. It stands in a WITH
+	// clause, where Postgres refuses to write to a table with a rule for that (0A000),
+	// but for one unconditional DO INSTEAD of one statement: use Do for those.
 	SQL string
 	// Args are the values of its parameters $1, $2, …; or one [pgx.NamedArgs],
 	// or another [pgx.QueryRewriter].
@@ -31,7 +33,8 @@ type Statement struct {
 	// and returns the call's: wrap it in [Final] to have it recorded as the answer.
 	// A statement that returned no row gives [pgx.ErrNoRows], one that returned
 	// several [pgx.ErrTooManyRows]. It may be called more than once for one call, and
-	// is not asked about transient faults, lost connections and ended contexts.
+	// is not asked about transient faults, lost connections and ended contexts, nor
+	// about a deferred constraint that fails at COMMIT: that is the call's error as it is.
 	// Nil returns the error as it is.
 	OnError func(err error) error
 }
@@ -253,7 +256,7 @@ func (g *group) queueCombined(ctx context.Context, on *wire.Conn, calls []*call,
 		}
 		*latest = g.d.clock.in(g.d.opts.CommitTimeout)
 		p := on.CallersPipeline()
-		return p, c, table.QueueCombined(p, c.stmt.alone, c.stmt.args, &c.Entry, *latest)
+		return p, c, table.QueueCombined(p, c.stmt.alone, c.stmt.args, &c.Entry, *latest, c.waiter.inPostgres())
 	}
 	queries := []wire.Query{g.d.table.Arrival}
 	for _, c := range calls {
@@ -272,7 +275,7 @@ func (g *group) queueCombined(ctx context.Context, on *wire.Conn, calls []*call,
 		return nil, nil, err
 	}
 	for _, c := range calls {
-		if err := table.QueueCombined(p, c.stmt.among, c.stmt.args, &c.Entry, time.Time{}); err != nil {
+		if err := table.QueueCombined(p, c.stmt.among, c.stmt.args, &c.Entry, time.Time{}, c.waiter.inPostgres()); err != nil {
 			on.Stale(c.stmt.among)
 			return nil, c, err
 		}

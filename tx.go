@@ -22,7 +22,8 @@ type state int
 const (
 	committed  state = iota // effects and records of the verdict's calls
 	found                   // a record is there
-	busy                    // a twin is in flight
+	busy                    // a twin is in flight; with err somebody else has the row
+	held                    // rolled back; a twin without the lock was in the record's way
 	retry                   // transient; certainly not committed
 	conflicted              // a unique violation without a record; not committed
 	unknown                 // the answer to COMMIT was lost
@@ -87,7 +88,7 @@ func (g *group) attempt(ctx context.Context, calls []*call) verdict {
 
 // attemptOn is attempt on a connection that is in no transaction. It may leave one open.
 func (g *group) attemptOn(ctx context.Context, conn *pgx.Conn, calls []*call) verdict {
-	t := &transaction{g: g, on: wire.On(conn), conn: conn, calls: calls, width: pipelineWidth, limit: table.RowTimeout}
+	t := &transaction{g: g, on: wire.On(conn), conn: conn, calls: calls, width: pipelineWidth}
 	if g.narrow {
 		t.width = 1
 	}
@@ -95,6 +96,7 @@ func (g *group) attemptOn(ctx context.Context, conn *pgx.Conn, calls []*call) ve
 	if !ok {
 		return v
 	}
+	t.limit = t.recordLimit()
 	v = t.run(ctx, g.d.table.Commit)
 	if v.state != committed && v.state != unknown {
 		v.free, v.lost = t.proves && g.d.table.FreeIsProof(), conn.IsClosed()
@@ -129,8 +131,8 @@ type transaction struct {
 	room  [1]string
 	// width is how many statements share a pipeline.
 	width int
-	// limit is how long a record of a call without its lock waits for a twin's that is
-	// not committed yet; 0 is as long as the session allows.
+	// limit is how long a record waits for a twin's that is not committed yet, and whose
+	// call does not hold the lock; 0 is as long as the session allows.
 	limit time.Duration
 }
 
@@ -159,7 +161,7 @@ func (t *transaction) opened(open *table.Opening) (v verdict, ok bool) {
 	case open.Found:
 		return verdict{state: found, bad: c, rec: open.Record}, false
 	case open.Busy:
-		return verdict{state: busy, bad: c}, false
+		return verdict{state: busy, bad: c, err: open.Held}, false
 	case open.Hidden:
 		return verdict{state: conflicted, bad: c}, false
 	case !t.g.doubt.provable(c):
@@ -379,17 +381,37 @@ func (t *transaction) recordLast(ctx context.Context, from int, end wire.Query) 
 // nil where the end raised err.
 func (t *transaction) recordFailed(bad *call, err error) verdict {
 	v := verdict{state: undecided, bad: bad, err: err, atRecord: bad != nil}
-	if bad != nil && !t.locked && wire.SQLState(err) == wire.CodeLockNotAvailable {
-		v.state = busy
+	if bad != nil && t.limit != 0 && wire.SQLState(err) == wire.CodeLockNotAvailable {
+		bad.waiter.waited += t.limit
+		v.state = held
 	}
 	return v
+}
+
+// recordLimit is how long writing the records may wait for a twin that does not hold the
+// identity's lock: as long as the least patient call waits, which CommitTimeout bounds, and
+// hardly at all for a call without its own lock, which may well have a twin.
+func (t *transaction) recordLimit() (limit time.Duration) {
+	if !t.locked {
+		return table.RowTimeout
+	}
+	for _, c := range t.calls {
+		own := c.waiter.inPostgres()
+		if own > 0 && c.waiter.max > 0 {
+			own = min(own-c.waiter.waited+table.RowTimeout, t.g.d.opts.CommitTimeout/2)
+		}
+		if own != 0 && (limit == 0 || own < limit) {
+			limit = own
+		}
+	}
+	return limit
 }
 
 // queueRecords queues the records of some calls. Read reads when they were written. It
 // returns the call whose record could not be.
 func (t *transaction) queueRecords(p *wire.Pipeline, from, to int) (read func(*wire.Results) (bad *call, err error)) {
 	tbl := t.g.d.table
-	limited := !t.locked && t.limit > 0
+	limited := t.limit > 0
 	if limited {
 		tbl.QueueSetLockTimeout(p, t.limit)
 	}

@@ -24,6 +24,15 @@ type waiter struct {
 // spent tells whether no more waiting is allowed.
 func (w *waiter) spent() bool { return w.max < 0 || w.max > 0 && w.waited >= w.max }
 
+// inPostgres is how long a call may wait inside Postgres for somebody; 0 is as long as
+// the session allows.
+func (w *waiter) inPostgres() time.Duration {
+	if w.max < 0 {
+		return table.RowTimeout
+	}
+	return w.max
+}
+
 // wait waits for done, for at most limit where that is not 0, and for no longer
 // than the call may. It returns ErrInFlight when that has run out and
 // the context's error when it ended.

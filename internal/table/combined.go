@@ -17,7 +17,7 @@ import (
 const EffectName = "tool_dedup_effect"
 
 // CombinedParams is how many parameters a combined statement has behind the caller's.
-const CombinedParams = 9
+const CombinedParams = 10
 
 // gateMark begins what the gate raises, as the text that is no boolean.
 const gateMark = "tool_dedup: "
@@ -60,7 +60,7 @@ func (t *Table) Combined(with string, params int) (alone, among wire.Query) {
 		return wire.NewQuery(with + `
 INSERT INTO ` + t.Name + ` ` + insertColumns + `
 SELECT ` + p(1) + `::text, ` + p(2) + `::text, ` + p(3) + `::text, ` + p(4) + `::bytea, ` + p(5) + `::bytea,
-       CASE WHEN octet_length(effect.result) <= ` + strconv.Itoa(t.opts.MaxResultBytes) + ` AND pg_catalog.pg_client_encoding() = 'UTF8' THEN 'done' END, effect.result,
+       CASE WHEN octet_length(effect.result) <= ` + strconv.Itoa(t.opts.MaxResultBytes) + ` AND pg_catalog.pg_client_encoding() = 'UTF8'` + limited(p(10)) + ` THEN 'done' END, effect.result,
        effect.ended, effect.ended + ` + p(6) + `::interval, effect.ended + ` + p(7) + `::interval
   FROM (SELECT CASE WHEN (CASE` + lookUp + `
                          WHEN NOT pg_catalog.pg_try_advisory_xact_lock(` + p(8) + `::bigint) THEN '` + gateMark + `a twin of this call is in flight'
@@ -75,15 +75,27 @@ RETURNING result, created_at`)
 	return alone, text("")
 }
 
-// QueueCombined queues a combined statement. It raises where it arrives after latest; the
-// zero time is no limit.
-func QueueCombined(p *wire.Pipeline, q wire.Query, args []any, e *Entry, latest time.Time) error {
-	var limit wire.Param
+// limited is a condition that always holds, and limits how long the INSERT waits for
+// a twin that does not hold the identity's lock. It is evaluated behind the effect,
+// whose own waits it must not cut short.
+func limited(limit string) string {
+	return `
+              AND (` + limit + `::text IS NULL OR pg_catalog.set_config('lock_timeout', ` + shorterTimeout(limit+"::bigint", `pg_catalog.current_setting('lock_timeout')`) + `, true) IS NOT NULL)`
+}
+
+// QueueCombined queues a combined statement. It raises where it arrives after latest, and
+// waits no longer than wait for a twin that does not hold the identity's lock; zero is no
+// limit for both.
+func QueueCombined(p *wire.Pipeline, q wire.Query, args []any, e *Entry, latest time.Time, wait time.Duration) error {
+	var limit, waits wire.Param
 	if !latest.IsZero() {
 		limit = wire.Time(latest)
 	}
+	if wait != 0 {
+		waits = wire.Text(lockTimeout(wait))
+	}
 	return p.QueueArgs(q, args, wire.Text(e.Scope), wire.Text(e.Tool), wire.Text(e.Key),
-		wire.Bytes(e.Fingerprint[:]), wire.Bytes(e.ArgDigests), wire.Age(e.Keep), wire.Age(e.Forget), wire.Int(e.Lock), limit)
+		wire.Bytes(e.Fingerprint[:]), wire.Bytes(e.ArgDigests), wire.Age(e.Keep), wire.Age(e.Forget), wire.Int(e.Lock), limit, waits)
 }
 
 // ReadCombined reads the record that a combined statement wrote. ErrSwallowed tells that

@@ -21,7 +21,9 @@ func (t *Table) openLock(ctx context.Context, on *wire.Conn, e *Entry) (Opening,
 	open.Tx = results.Tx()
 	err := readLocked(results, &open)
 	if err == nil && open.Forgotten && !open.Busy {
-		err = t.forgetRecord(ctx, on, e, RowTimeout)
+		if err = t.forgetRecord(ctx, on, e, RowTimeout); wire.SQLState(err) == wire.CodeLockNotAvailable {
+			open.Busy, open.Held, err = true, err, nil
+		}
 	}
 	return open, err
 }
@@ -81,7 +83,7 @@ func (t *Table) waitForLock(ctx context.Context, on *wire.Conn, e *Entry, open *
 
 // forgetRecord makes room for a new record before the effect is run, so that somebody
 // who holds the old row is met before it and not after. That is no twin, which
-// would hold the lock, but a sweep or a reset: a lock_timeout is a fault that passes.
+// would hold the lock, but a sweep or a reset.
 func (t *Table) forgetRecord(ctx context.Context, on *wire.Conn, e *Entry, limit time.Duration) error {
 	p := on.Pipeline()
 	read := t.queueLimited(p, limit, t.forget, e.params()...)

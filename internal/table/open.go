@@ -48,6 +48,9 @@ type Opening struct {
 	// Locked tells that the lock is held, or the claim made. Without, a twin may have
 	// inserted its record and not committed it yet.
 	Locked bool
+	// Held is why a record that may be forgotten could not be deleted. Then Busy is
+	// true, although no twin is in flight: that would hold the lock.
+	Held error
 	// Marked tells that OpenIn has set its savepoint.
 	Marked bool
 }
@@ -110,9 +113,19 @@ func (t *Table) queueLimited(p *wire.Pipeline, limit time.Duration, q wire.Query
 // QueueSetLockTimeout limits how long the statements wait that follow, until
 // QueueResetLockTimeout.
 func (t *Table) QueueSetLockTimeout(p *wire.Pipeline, limit time.Duration) {
-	// lock_timeout is an int32 of milliseconds, and 0 is no limit.
-	ms := min(max(limit.Milliseconds(), 1), math.MaxInt32)
-	p.Queue(t.setLockTimeout, wire.Text(strconv.FormatInt(ms, 10)))
+	p.Queue(t.setLockTimeout, wire.Text(lockTimeout(limit)))
+}
+
+// lockTimeout is a limit as lock_timeout has it: an int32 of milliseconds, and 0
+// is none.
+func lockTimeout(limit time.Duration) string {
+	return strconv.FormatInt(min(max(limit.Milliseconds(), 1), math.MaxInt32), 10)
+}
+
+// shorterTimeout is SQL for a lock_timeout of so many milliseconds, or of the session's
+// own where that is shorter.
+func shorterTimeout(ms, own string) string {
+	return "CASE WHEN " + own + " <> '0' AND " + own + "::interval < " + ms + " * interval '1 millisecond' THEN " + own + " ELSE " + ms + "::text END"
 }
 
 // QueueResetLockTimeout gives back the session's own limit.

@@ -1,7 +1,6 @@
 package table
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -92,22 +91,32 @@ func (t *Table) Due(ctx context.Context, conn *pgx.Conn, after pgtype.Timestampt
 
 // Drop deletes what may be forgotten of a span and turns the rest into tombstones. It is one
 // transaction in one pipeline: once it is sent the server goes through with it, whatever
-// becomes of this process.
+// becomes of this process. Its statements are not prepared: that would wait for a lock on
+// the table without a limit, and choose a plan that knows of no span.
 func (t *Table) Drop(ctx context.Context, conn *pgx.Conn, s Span) (forgotten, expired int64, err error) {
-	b := &pgx.Batch{}
-	b.Queue("begin isolation level read committed read write")
-	b.Queue(t.sweep.prepare)
-	b.Queue(t.sweep.forget, s.First, s.Last)
-	b.Queue(t.sweep.expire, s.First, s.Last)
-	b.Queue("commit")
-	tags, err := execAll(conn.SendBatch(ctx, b), b.Len())
-	switch {
-	case len(tags) == 1:
-		return 0, 0, asSweeping(err)
-	case err != nil:
+	first, last := wire.Time(s.First.Time), wire.Time(s.Last.Time)
+	p := wire.On(conn).Pipeline()
+	p.Queue(wire.Query{Text: "begin isolation level read committed read write"})
+	p.Queue(wire.Query{Text: t.sweep.prepare})
+	p.Queue(wire.Query{Text: t.sweep.forget}, first, last)
+	p.Queue(wire.Query{Text: t.sweep.expire}, first, last)
+	p.Queue(t.Commit)
+	results := p.Send(ctx)
+	if _, err = results.Exec(); err == nil {
+		_, err = results.Exec()
+		err = asSweeping(err)
+	}
+	for _, rows := range []*int64{&forgotten, &expired} {
+		if err == nil {
+			var tag pgconn.CommandTag
+			tag, err = results.Exec()
+			*rows = tag.RowsAffected()
+		}
+	}
+	if err = results.Close(err); err != nil {
 		return 0, 0, err
 	}
-	return tags[2].RowsAffected(), tags[3].RowsAffected(), nil
+	return forgotten, expired, nil
 }
 
 // BeginArchive prepares a transaction for SelectDue and DropArchived.
@@ -129,11 +138,10 @@ func (t *Table) DropArchived(ctx context.Context, tx pgx.Tx, scopes, tools, keys
 	b := &pgx.Batch{}
 	b.Queue(t.sweep.forgetArchived, scopes, tools, keys)
 	b.Queue(t.sweep.expireArchived, scopes, tools, keys)
-	tags, err := execAll(tx.SendBatch(ctx, b), b.Len())
-	if err != nil {
-		return 0, 0, err
-	}
-	return tags[0].RowsAffected(), tags[1].RowsAffected(), nil
+	b.QueuedQueries[0].Exec(func(tag pgconn.CommandTag) error { forgotten = tag.RowsAffected(); return nil })
+	b.QueuedQueries[1].Exec(func(tag pgconn.CommandTag) error { expired = tag.RowsAffected(); return nil })
+	err = tx.SendBatch(ctx, b).Close()
+	return forgotten, expired, err
 }
 
 // asSweeping tells an error of the statement that prepares a batch's transaction.
@@ -142,18 +150,6 @@ func asSweeping(err error) error {
 		return ErrSweeping
 	}
 	return err
-}
-
-// execAll reads the answers of a batch of n statements.
-func execAll(br pgx.BatchResults, n int) (tags []pgconn.CommandTag, err error) {
-	for range n {
-		var tag pgconn.CommandTag
-		if tag, err = br.Exec(); err != nil {
-			break
-		}
-		tags = append(tags, tag)
-	}
-	return tags, cmp.Or(err, br.Close())
 }
 
 func setLocal(name, value string) string {

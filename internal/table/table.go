@@ -53,6 +53,8 @@ type Table struct {
 	// session's own limit is shorter; resetLockTimeout ends that.
 	setLockTimeout, resetLockTimeout wire.Query
 
+	// lookUp and lookUpAll read records. Their clock and that of forget is the
+	// statement's: now() is as old as the transaction, and a caller's may be old.
 	lookUp, lookUpAll       wire.Query
 	insert, claim, complete wire.Query
 	// forget deletes the record if it may be forgotten, forgetAll those of many
@@ -104,14 +106,14 @@ func New(opts Options) *Table {
 		setUp: wire.NewQuery(`SELECT true, pg_catalog.now(), ` + settings),
 		join:  wire.NewQuery(`SELECT true, pg_catalog.now(), ''`),
 		setLockTimeout: wire.NewQuery(`SELECT pg_catalog.set_config('tool_dedup.lock_timeout', pg_catalog.current_setting('lock_timeout'), true),
-       pg_catalog.set_config('lock_timeout', CASE WHEN own.max <> '0' AND own.max::interval < $1::bigint * interval '1 millisecond' THEN own.max ELSE $1::bigint::text END, true)
+       pg_catalog.set_config('lock_timeout', ` + shorterTimeout("$1::bigint", "own.max") + `, true)
   FROM (SELECT pg_catalog.current_setting('lock_timeout') AS max) own`),
 		resetLockTimeout: wire.NewQuery(`SELECT pg_catalog.set_config('lock_timeout', pg_catalog.current_setting('tool_dedup.lock_timeout'), true)`),
 
-		lookUp: wire.NewQuery(fmt.Sprintf(`SELECT fingerprint, arg_digests, outcome, result, created_at, expires_at, forget_at, pg_catalog.now()
+		lookUp: wire.NewQuery(fmt.Sprintf(`SELECT fingerprint, arg_digests, outcome, result, created_at, expires_at, forget_at, pg_catalog.statement_timestamp()
   FROM %s
  WHERE scope = $1::text AND tool = $2::text AND key = $3::text`, name)),
-		lookUpAll: wire.NewQuery(fmt.Sprintf(`SELECT wanted.n, r.fingerprint, r.arg_digests, r.outcome, r.result, r.created_at, r.expires_at, r.forget_at, pg_catalog.now()
+		lookUpAll: wire.NewQuery(fmt.Sprintf(`SELECT wanted.n, r.fingerprint, r.arg_digests, r.outcome, r.result, r.created_at, r.expires_at, r.forget_at, pg_catalog.statement_timestamp()
   FROM unnest($1::text[], $2::text[], $3::text[]) WITH ORDINALITY AS wanted (scope, tool, key, n)
   JOIN %s AS r ON r.scope = wanted.scope AND r.tool = wanted.tool AND r.key = wanted.key`, name)),
 
@@ -130,10 +132,10 @@ ON CONFLICT (scope, tool, key) DO UPDATE
  WHERE held.outcome = 'claimed' OR 1 / (held.outcome = 'claimed')::int = 0`)),
 
 		forget: wire.NewQuery(fmt.Sprintf(`DELETE FROM %s
- WHERE scope = $1::text AND tool = $2::text AND key = $3::text AND forget_at <= pg_catalog.now()`, name)),
+ WHERE scope = $1::text AND tool = $2::text AND key = $3::text AND forget_at <= pg_catalog.statement_timestamp()`, name)),
 		forgetAll: wire.NewQuery(fmt.Sprintf(`DELETE FROM %s AS r
  USING unnest($1::text[], $2::text[], $3::text[]) AS old (scope, tool, key)
- WHERE r.scope = old.scope AND r.tool = old.tool AND r.key = old.key AND r.forget_at <= pg_catalog.now()`, name)),
+ WHERE r.scope = old.scope AND r.tool = old.tool AND r.key = old.key AND r.forget_at <= pg_catalog.statement_timestamp()`, name)),
 		Arrival: wire.NewQuery(arrival(name)),
 		reset: fmt.Sprintf(`DELETE FROM %s
  WHERE scope = $1::text AND tool = $2::text AND key = $3::text AND created_at = $4::timestamptz`, name),

@@ -57,3 +57,22 @@ func Rollback(ctx context.Context, conn *pgx.Conn) {
 	defer cancel()
 	_ = conn.Close(ctx)
 }
+
+// homeKey is where a connection's home is kept, for as long as it lives.
+const homeKey = "github.com/tooldedup/dedup home"
+
+// Home names the database that a connection was made to.
+func Home(conn *pgx.Conn) string {
+	data := conn.PgConn().CustomData()
+	home, ok := data[homeKey].(string)
+	if !ok {
+		home = HomeOf(conn.Config())
+		data[homeKey] = home
+	}
+	return home
+}
+
+// HomeOf names the database that a configuration leads to.
+func HomeOf(config *pgx.ConnConfig) string {
+	return fmt.Sprintf("%s:%d/%s", config.Host, config.Port, config.Database)
+}
