@@ -315,7 +315,7 @@ func (s *storm) reset(ctx context.Context, b *books, seed uint64, round int) {
 	for pause(ctx, time.Duration(rng.Int64N(int64(longestPause)))) {
 		err := s.resetOne(ctx, b, s.resetters[rng.IntN(2)], fmt.Sprintf("%d-%d", round, rng.IntN(keys)))
 		if err != nil && !errors.Is(err, dedup.ErrInFlight) && ctx.Err() == nil {
-			s.unexpected(fmt.Errorf("Reset: %w", err))
+			s.unexpected(fmt.Errorf("resetting: %w", err))
 		}
 	}
 }

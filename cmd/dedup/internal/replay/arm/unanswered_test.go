@@ -31,7 +31,7 @@ func TestUnanswered(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				u := newUnanswered()
 				for n := range tt.want {
-					time.Sleep(tt.takes)
+					time.Sleep(tt.takes) //nolint:forbidigo // the clock is the bubble's
 					cause := errors.New(tt.errs(n))
 					err := u.add(cause)
 					if n < tt.want-1 {
