@@ -114,6 +114,8 @@ func row(b *pgproto3.Backend, values ...string) {
 			oid = 16
 		case fakeNow:
 			oid = 1184
+		case "1":
+			oid = 20
 		}
 		fields[i] = pgproto3.FieldDescription{Name: []byte("c"), DataTypeOID: oid, DataTypeSize: -1, TypeModifier: -1}
 		data[i] = []byte(v)

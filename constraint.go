@@ -47,7 +47,7 @@ func (g *group) explain(ctx context.Context, v verdict) verdict {
 		return end(failed, withContext(ctx, v.err))
 	case c == nil:
 		return g.explainAll(ctx, v)
-	case v.raised && !c.reprepared && !v.lost && !wire.IsTransient(v.err):
+	case v.raised && v.stale && !c.reprepared && !v.lost && !wire.IsTransient(v.err):
 		// Its statement may have been prepared before somebody changed a type, and is
 		// prepared anew now. Sent once more, what it raises is its own.
 		c.reprepared = true

@@ -196,8 +196,13 @@ func (sp *savepoint) refuse(ctx context.Context, cause error) error {
 	return sp.run(ctx)
 }
 
+// conflict is a unique violation without a record: the winner's may have been deleted
+// since, so that a few more attempts are made.
 func (sp *savepoint) conflict(ctx context.Context, left, err error) error {
 	sp.c.traceConflict(ctx, err, false)
+	if sp.c.conflicts++; sp.c.conflicts <= maxConflicts && left == nil {
+		return sp.run(ctx)
+	}
 	return alongside(conflictError(sp.c, err), left)
 }
 

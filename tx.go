@@ -49,6 +49,8 @@ type verdict struct {
 	// atRecord tells that writing the record raised err, raised that bad's statement did,
 	// lost that the connection was closed by then.
 	atRecord, raised, lost bool
+	// stale tells that bad's statement had been prepared by an earlier attempt.
+	stale bool
 
 	// unplaced tells that err is some call's own, and pgx does not say whose.
 	unplaced bool
@@ -270,13 +272,14 @@ func (t *transaction) runEffect(ctx context.Context, c *call) (string, error) {
 // runStatements runs the statements of some calls, in one round trip.
 func (t *transaction) runStatements(ctx context.Context, part []*call) verdict {
 	nobodys := func(err error) verdict { return verdict{state: undecided, err: err} }
-	raisedBy := func(c *call, err error) verdict {
-		t.on.Stale(c.stmt.effect)
-		return verdict{state: undecided, bad: c, err: err, raised: true}
-	}
 	queries := make([]wire.Query, len(part))
+	known := make([]bool, len(part))
 	for i, c := range part {
-		queries[i] = c.stmt.effect
+		queries[i], known[i] = c.stmt.effect, t.on.Prepared(c.stmt.effect)
+	}
+	raisedBy := func(i int, err error) verdict {
+		t.on.Stale(queries[i])
+		return verdict{state: undecided, bad: part[i], err: err, raised: true, stale: known[i]}
 	}
 	if err := t.on.Prepare(ctx, wire.Distinct(queries)...); err != nil {
 		bad := slices.IndexFunc(part, func(c *call) bool { return !t.on.Knows(c.stmt.effect) })
@@ -286,9 +289,9 @@ func (t *transaction) runStatements(ctx context.Context, part []*call) verdict {
 		return verdict{state: undecided, bad: part[bad], err: err, raised: true}
 	}
 	p := t.on.CallersPipeline()
-	for _, c := range part {
+	for i, c := range part {
 		if err := p.QueueArgs(c.stmt.effect, c.stmt.args); err != nil {
-			return raisedBy(c, err)
+			return raisedBy(i, err)
 		}
 	}
 	if f := t.g.leads; f != nil {
@@ -296,7 +299,7 @@ func (t *transaction) runStatements(ctx context.Context, part []*call) verdict {
 		defer f.SetBusy(false)
 	}
 	results := p.Send(ctx)
-	for _, c := range part {
+	for i, c := range part {
 		room := &results.Room
 		err := results.Scan(&room.Int, &room.Maybe)
 		if err = cmp.Or(err, oneRow(room.Int)); err != nil {
@@ -304,7 +307,7 @@ func (t *transaction) runStatements(ctx context.Context, part []*call) verdict {
 				t.g.narrow = true
 				return verdict{state: again, err: err}
 			}
-			return raisedBy(c, err)
+			return raisedBy(i, err)
 		}
 		if err := checkStorable([]byte(*room.Maybe), t.g.d.opts.MaxResultBytes); err != nil {
 			return verdict{state: undecided, bad: c, err: results.Close(err)}

@@ -45,10 +45,10 @@ func (t *Table) readClaimed(ctx context.Context, on *wire.Conn, results *wire.Re
 		err = readClaim(results, &open)
 	}
 	if err = results.Close(err); err == nil && open.Forgotten {
-		old := open.Lookup
+		old := open.Record
 		err = t.replaceForgotten(ctx, on, e, &open, limit)
-		if err != nil { // what was there is still what was seen
-			open.Lookup = old
+		if !open.Found { // what was there is still what was seen
+			open.Record, open.Forgotten = old, true
 		}
 	}
 	open.Locked = err == nil

@@ -146,6 +146,9 @@ func (c *Conn) Stale(q Query) {
 // to be prepared.
 func (c *Conn) Knows(q Query) bool { return c.prepared == nil || c.prepared[q.Name] != nil }
 
+// Prepared tells whether an earlier attempt has prepared a statement.
+func (c *Conn) Prepared(q Query) bool { return c.prepared[q.Name] != nil }
+
 // unusable tells whether an error says that a connection is of no more use: it leads to a
 // server that was demoted, or what was prepared on it is gone or out of date.
 func unusable(err error) bool {
