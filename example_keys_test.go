@@ -61,7 +61,7 @@ func ExampleKeyFromArgsMergingRepeats() {
 // NewKey is drawn once, where the intent is formed, and saved with it.
 func ExampleNewKey() {
 	plan := struct{ Step, Key string }{Step: "refund order A-117", Key: dedup.NewKey()}
-	fmt.Println(regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`).MatchString(plan.Key))
+	fmt.Println(regexp.MustCompile(`^ts1_[0-9a-v]{9}_[0-9A-Za-z_-]{22}$`).MatchString(plan.Key))
 
 	// Output:
 	// true

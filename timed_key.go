@@ -1,7 +1,6 @@
 package dedup
 
 import (
-	"fmt"
 	"time"
 )
 
@@ -31,9 +30,12 @@ func TimedKey(at time.Time, key string) (string, error) {
 	if err := validateName("Key", key); err != nil {
 		return "", err
 	}
-	timed := fmt.Sprintf("%s%s_%s", timedPrefix, base32hex(ms), key)
+	timed := timedKey(ms, key)
 	return timed, validateName("Key", timed)
 }
+
+// timedKey puts a time in milliseconds in front of a key.
+func timedKey(ms int64, key string) string { return timedPrefix + base32hex(ms) + "_" + key }
 
 const (
 	timedPrefix = "ts1_"
