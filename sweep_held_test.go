@@ -94,8 +94,9 @@ func TestFrozenSweeperHoldsNothing(t *testing.T) {
 				sweeping, stop := context.WithCancel(ctx)
 				defer stop()
 				swept := make(chan error, 1)
+				sweeper := newDeduper(t, pool, &f.opts)
 				go func() {
-					_, err := newDeduper(t, pool, &f.opts).Sweep(sweeping, nil)
+					_, err := sweeper.Sweep(sweeping, nil)
 					swept <- err
 				}()
 				require.NoError(t, hung.Wait(ctx))
@@ -151,8 +152,9 @@ func TestFrozenArchive(t *testing.T) {
 		f.forgetAll(t)
 		entered, leave := make(chan struct{}), make(chan struct{})
 		swept := make(chan error, 1)
+		sweeper := f.peer(t)
 		go func() {
-			_, err := f.peer(t).Sweep(ctx, &dedup.SweepOptions{Archive: func(context.Context, pgx.Tx, []dedup.SweptRecord) error {
+			_, err := sweeper.Sweep(ctx, &dedup.SweepOptions{Archive: func(context.Context, pgx.Tx, []dedup.SweptRecord) error {
 				close(entered)
 				<-leave
 				return nil

@@ -17,7 +17,7 @@ func TestOfTool(t *testing.T) {
 	t.Parallel()
 	own := errors.New("no such seat")
 	for _, err := range []error{nil, own, &RefusedError{Message: "dedup: sold out"}, fmt.Errorf("booking: %w", ErrInFlight)} {
-		require.Equal(t, err, ofTool("book", err)) //nolint:testifylint // the very same
+		require.Equal(t, err, ofTool("book", err))
 	}
 	for _, err := range []error{&KeyReusedError{Tool: "book"}, &ExpiredError{Tool: "book"}, &BrokenError{Tool: "book"}, &ConflictError{Tool: "book"}, &BatchError{Tool: "book", Err: own}} {
 		require.Same(t, err, ofTool("book", err))
@@ -28,7 +28,7 @@ func TestOfTool(t *testing.T) {
 	require.ErrorIs(t, named, ErrInFlight)
 	require.Equal(t, named, ofTool("outer", named))
 	for _, tool := range []string{"", "a\nb"} {
-		require.Equal(t, ErrInFlight, ofTool(tool, ErrInFlight)) //nolint:testifylint // the very same
+		require.Equal(t, ErrInFlight, ofTool(tool, ErrInFlight))
 	}
 }
 

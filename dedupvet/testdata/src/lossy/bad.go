@@ -46,17 +46,17 @@ type inner struct{ n int }
 type box[T any] struct{ Value T }
 
 func args(in seat, p *prices) {
-	_ = dedup.Call{Args: in} // want `arguments lose a part of what they hold as JSON: the value, a lossy.seat, is encoded without cabin, which is not exported; export it, or tag it`
+	_ = dedup.Call{Args: in}               // want `arguments lose a part of what they hold as JSON: the value, a lossy.seat, is encoded without cabin, which is not exported; export it, or tag it`
 	_ = dedup.Call{"acme", "book", "k", p} // want `ByCabin\[\], a big.Int, is encoded as {} whatever it holds; its MarshalJSON has a pointer receiver: hold a \*big.Int`
 	var call dedup.Call
-	call.Args = noted{} // want `the value, a lossy.noted, is encoded by the MarshalJSON of its embedded time.Time, which leaves out Note; declare`
-	call.Args = failed{} // want `Err, a error, is encoded as {} by most errors; hold its text`
-	call.Args = errors.New("x") // want `the value, a error, is`
-	call.Args = struct{ Hits atomic.Int64 }{} // want `Hits, a atomic.Int64, is encoded as {}`
-	call.Args = &tree{} // want `Leaf\[\], a lossy.ticket, is encoded as {}`
-	call.Args = outer{} // want `inner, a lossy.inner, is encoded as {}`
-	call.Args = box[box[ticket]]{} // want `Value.Value, a lossy.ticket, is encoded as {}`
-	_, _ = dedup.FingerprintOf(ticket{}) // want `the value, a lossy.ticket, is encoded as {}`
+	call.Args = noted{}                                         // want `the value, a lossy.noted, is encoded by the MarshalJSON of its embedded time.Time, which leaves out Note; declare`
+	call.Args = failed{}                                        // want `Err, a error, is encoded as {} by most errors; hold its text`
+	call.Args = errors.New("x")                                 // want `the value, a error, is`
+	call.Args = struct{ Hits atomic.Int64 }{}                   // want `Hits, a atomic.Int64, is encoded as {}`
+	call.Args = &tree{}                                         // want `Leaf\[\], a lossy.ticket, is encoded as {}`
+	call.Args = outer{}                                         // want `inner, a lossy.inner, is encoded as {}`
+	call.Args = box[box[ticket]]{}                              // want `Value.Value, a lossy.ticket, is encoded as {}`
+	_, _ = dedup.FingerprintOf(ticket{})                        // want `the value, a lossy.ticket, is encoded as {}`
 	_, _ = dedup.KeyFromArgsMergingRepeats("session", ticket{}) // want `the value, a lossy.ticket, is encoded as {}`
 }
 

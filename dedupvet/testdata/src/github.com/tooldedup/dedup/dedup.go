@@ -55,10 +55,11 @@ func KeyFromToolCall(session string, turn int, callID string) (string, error) { 
 func KeyFromArgsMergingRepeats(session string, args any) (string, error)      { return "", nil }
 func TimedKey(at time.Time, key string) (string, error)                       { return "", nil }
 func Final(err error) error                                                   { return err }
+
 type Fingerprint [32]byte
 
 func FingerprintOf(args any) (Fingerprint, error) { return Fingerprint{}, nil }
-func IsRetryable(err error) bool                                              { return false }
+func IsRetryable(err error) bool                  { return false }
 
 type SweptRecord struct{ Key string }
 
