@@ -166,12 +166,12 @@ type unexportedInt int //nolint:unused // likewise
 
 type embedsInt struct {
 	unexportedInt //nolint:unused // likewise
-	N int
+	N             int
 }
 
 type embedsHollow struct {
 	byPointerless //nolint:unused // likewise
-	N int
+	N             int
 }
 
 type byPointerless struct {
