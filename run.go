@@ -19,6 +19,7 @@ import (
 //	run      the loop of attempts: pauses, waiting for twins (here)
 //	attempt  one transaction: {BEGIN; lock; look-up}, effects, {INSERT; COMMIT} (tx.go)
 //	explain  what a failed transaction means: reads the winning row (constraint.go)
+//	next     what comes after: an answer, another attempt, a wait (here)
 
 // group is one to n calls that are committed together or not at all. Do, DoTx and
 // DoStatement make groups of one, DoTogether one of all its calls. DoBatch makes groups
@@ -223,6 +224,12 @@ func (g *group) step(ctx context.Context) (step, *call, error) {
 	}
 	g.doubt.resolvedBy(&v)
 	g.outage = v.outage
+	return g.next(ctx, rest, v)
+}
+
+// next says what comes after the verdict on an attempt of these calls. docs/design.md has
+// it as a table.
+func (g *group) next(ctx context.Context, rest []*call, v verdict) (step, *call, error) {
 	switch v.state {
 	case committed:
 		for _, c := range v.calls {
