@@ -29,10 +29,10 @@ type group struct {
 	// calls are sorted by identity, so that two groups do not wait for each other
 	// crosswise. No identity comes twice.
 	calls []*call
-	// together tells that the calls are answered together, as DoTogether promises:
+	// together is not nil when the calls are answered together, as DoTogether promises:
 	// nothing is recorded of a refusal, and a record that answers with an error ends all.
 	together *together
-	// part tells that the calls are a part of a batch: they are sent combined or not at
+	// part is true when the calls are a part of a batch: they are sent combined or not at
 	// all.
 	part bool
 	// leads is the flight that the group's one call leads, nil where it leads none.
@@ -48,7 +48,8 @@ type group struct {
 	// their prepared statements were gone. When it comes to all of the pool's, a pooler
 	// loses them.
 	renewed int32
-	// narrow tells to send statements one by one, to find out whose fault one is.
+	// narrow is true when statements are to be sent one by one, to find out whose fault
+	// it is.
 	narrow bool
 	// looks counts how often a call that may not wait has looked again, and seen is what
 	// it saw the last time.
@@ -87,7 +88,7 @@ type exhaustion struct {
 	// err is the fault of the last attempt, tried when that began.
 	err   error
 	tried time.Time
-	// outage tells that any other call would have met the fault.
+	// outage is true when any other call would have met the fault.
 	outage bool
 }
 
@@ -299,7 +300,7 @@ func (g *group) find(c *call, rec table.Record) {
 	c.rec, c.recovered = rec, g.doubt.err != nil && c.during(&rec)
 }
 
-// during tells whether a record was written since the call was made. Two spans of time
+// during reports whether a record was written since the call was made. Two spans of time
 // are compared, one by the database's clock and one by this machine's, and they may
 // go a little apart.
 func (c *call) during(rec *table.Record) bool {
