@@ -10,7 +10,7 @@ import (
 
 // parts settles the calls of a batch that were taken together.
 type parts struct {
-	// replays tells that the calls before held some that had been made before: then it
+	// replays is true when the calls before held some that had been made before: then it
 	// is worth to look before anything is sent.
 	replays bool
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// batchTracer is told of every DoBatch and DoTogether that has ended with answers.
+// batchTracer is called after every DoBatch and DoTogether that has ended with answers.
 // SlogTracer is one, to write one line for all the replays of a batch.
 type batchTracer interface {
 	traceBatch(ctx context.Context, tally batchTally, took time.Duration)

@@ -75,8 +75,8 @@ type call struct {
 
 	waiter waiter
 
-	// rec is the identity's record, once the call has come to one: executed tells that
-	// this call wrote it, recovered that it was found after a COMMIT of this call whose
+	// rec is the identity's record, once the call has come to one; executed is true when
+	// this call wrote it, recovered when it was found after a COMMIT of this call whose
 	// answer was lost.
 	rec                 table.Record
 	executed, recovered bool
@@ -97,14 +97,14 @@ type call struct {
 	written table.Record
 	// conflicts counts unique violations without a record.
 	conflicts int
-	// combinedFailed tells that effect and record were sent as one statement, which did
+	// combinedFailed is true when effect and record were sent as one statement, which did
 	// not commit. What its error means is found out by an attempt that sends them
 	// separately.
 	combinedFailed bool
-	// reprepared tells that its statement failed once already when it may have been
+	// reprepared is true when its statement failed once already when it may have been
 	// prepared for types that have changed.
 	reprepared bool
-	// endedTx tells that the effect ended its transaction and then panicked.
+	// endedTx is true when the effect ended its transaction and then panicked.
 	endedTx bool
 }
 
@@ -112,7 +112,7 @@ type call struct {
 // record, or an error.
 type effectFunc func(ctx context.Context, tx pgx.Tx) (text string, err error)
 
-// settled tells that the call has come to an end.
+// settled reports whether the call has come to an end.
 func (c *call) settled() bool { return c.err != nil || c.rec.Outcome != "" }
 
 // owner names the call to the effects inside it.
@@ -167,7 +167,7 @@ func checkIdentity(scope, tool, key string) (table.Identity, error) {
 
 // judge says what a record of the call's identity answers: nil when its result is
 // the answer, else the error that is. Misuse comes before age, so that a reused
-// key is told as long as the identity is remembered.
+// key is answered as such as long as the identity is remembered.
 func (c *call) judge(r *table.Record) error {
 	switch {
 	case r.IsBroken():

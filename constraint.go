@@ -16,7 +16,7 @@ import (
 // errTxEnded is the verdict of the guard on an effect that ended its transaction.
 var errTxEnded = guard.ErrTxEnded
 
-// explain turns a conflict into a read of the winning row, and tells it from
+// explain turns a conflict into a read of the winning row, and keeps it apart from
 // every other failure. The verdict is definite: nothing is committed, and the
 // transaction has been rolled back.
 //
@@ -62,7 +62,7 @@ func (g *group) explain(ctx context.Context, v verdict) verdict {
 		v.rec = seen.Record
 		return end(found, nil)
 	case err != nil && mayRetry(ctx, err):
-		// Not to be told from a lost race yet; a fresh attempt will.
+		// It may be a lost race. A fresh attempt finds out.
 		return end(retry, errors.Join(v.err, err))
 	case err != nil:
 		return end(failed, fmt.Errorf("%w (and looking up the record: %w)", v.err, err))
@@ -103,7 +103,7 @@ func (v *verdict) onError() {
 	}
 }
 
-// brokeTx tells whether the effect had ended the transaction.
+// brokeTx reports whether the effect had ended the transaction.
 func (v *verdict) brokeTx() bool {
 	return v.err == errTxEnded || v.atRecord && table.Tripped(v.err)
 }
@@ -135,7 +135,7 @@ func (v *verdict) own() (state, error) {
 	}
 }
 
-// recordable tells whether an effect's error may be stored as its answer where
+// recordable reports whether an effect's error may be stored as its answer where
 // the call asks for that. What the library itself objected to, what a context or
 // an operator ended, and the server's own faults may not.
 func recordable(err error) bool {
@@ -193,7 +193,7 @@ func (d *Deduper) explained(err error) error {
 	return cleaned(err)
 }
 
-// withContext adds the end of ctx to err where err does not tell it already.
+// withContext adds the end of ctx to err where err does not hold it already.
 func withContext(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); errors.Is(err, ctx.Err()) && errors.Is(err, cause) {
 		return err
@@ -206,7 +206,7 @@ func withContext(ctx context.Context, err error) error {
 // caller's context has ended.
 //
 // With LockFirst the identity was free from the moment that the effect ended the
-// transaction, and a twin may have run since; then that is told.
+// transaction, and a twin may have run since; then the error says so.
 func (d *Deduper) recordBroken(ctx context.Context, of *call, cause error, conn *pgx.Conn) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.opts.CommitTimeout)
 	defer cancel()

@@ -26,8 +26,8 @@ type Deduper struct {
 	trace   tracers
 	texts   statementTexts
 	clock   serverClock
-	// combines tells that the options let effect and record be one statement, plain
-	// that the server can: see group.combines.
+	// combines is true when the options let effect and record be one statement, plain
+	// when the server can: see group.combines.
 	combines bool
 	plain    atomic.Bool
 	examined atomic.Bool // see checkTable
@@ -93,7 +93,7 @@ type Effect[R any] func(ctx context.Context, tx pgx.Tx) (R, error)
 // listed in the package documentation.
 //
 // An effect that calls Do must give it the context that it was handed: the answer is
-// [ErrNested] then. With another context nobody can tell that the call is its own
+// [ErrNested] then. With another context nobody can see that the call is its own
 // twin, and it waits for itself for as long as that context and MaxWait allow.
 func Do[R any](ctx context.Context, d *Deduper, call Call, effect Effect[R]) (result Result[R], err error) {
 	s, err := d.admit(ctx, call, effect == nil)
@@ -116,8 +116,8 @@ func Do[R any](ctx context.Context, d *Deduper, call Call, effect Effect[R]) (re
 // is waited for inside Postgres, which finds deadlocks, for at most MaxWait or
 // the session's lock_timeout, whichever is shorter, and as long again for whoever
 // holds a record that may be forgotten; then the answer is ErrInFlight and tx stays
-// healthy. A negative MaxWait is 5 ms here, lest somebody who only looks is taken
-// for a twin. [ErrRestartTx] means that the whole transaction must be rolled back
+// healthy. A negative MaxWait is 5 ms here, so that somebody who only looks is not
+// taken for a twin. [ErrRestartTx] means that the whole transaction must be rolled back
 // and run again. Use READ COMMITTED, and the same order of keys in every
 // transaction.
 //
@@ -126,7 +126,7 @@ func Do[R any](ctx context.Context, d *Deduper, call Call, effect Effect[R]) (re
 // again.
 //
 // Do not call Do for the same identity before the transaction has
-// ended: it would wait for itself, and nobody could tell.
+// ended: it would wait for itself, and nobody could see that.
 func DoTx[R any](ctx context.Context, d *Deduper, tx pgx.Tx, call Call, effect Effect[R]) (result Result[R], err error) {
 	s := &solo{}
 	if err = d.check(ctx, call, effect == nil, &s.call); err == nil {

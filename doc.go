@@ -36,15 +36,15 @@
 //
 // An error that an effect returns comes back as it is, and nothing is stored
 // unless it is wrapped by [Final]. Only transient database errors do not: they
-// are retried, and told as an *AttemptsError when that was in vain. The library's
+// are retried, and end as an *AttemptsError when no retry helped. The library's
 // own errors begin with its name and the tool's; find them with [errors.Is] and
 // [errors.As], because the name is wrapped around them. Beside it:
 //
 //	error                  typed as               returned by            call again with the same key?
-//	ErrScopeRequired,      *InvalidCallError      Do DoTx Lookup Reset   no: mend the call
+//	ErrScopeRequired,      *InvalidCallError      Do DoTx Lookup Reset   no: fix the call
 //	ErrToolRequired,
 //	ErrKeyRequired
-//	-                      *InvalidCallError      Do DoTx Lookup Reset   no: mend the call
+//	-                      *InvalidCallError      Do DoTx Lookup Reset   no: fix the call
 //	ErrOptions             *OptionsError          New NewSweeper Sweep   -
 //	ErrInFlight            -                      Do DoTx Reset          yes
 //	ErrOutcomeUnknown      *OutcomeUnknownError   Do                     yes: it may have happened
@@ -53,17 +53,17 @@
 //	ErrRefused             *RefusedError          Do DoTx                no: this is the answer; DoTx: commit it
 //	ErrExpired             *ExpiredError          Do DoTx                no: it ran
 //	ErrKeyReused           *KeyReusedError        Do DoTx                no: first arguments, or a new key
-//	ErrResult              *ResultError           Do DoTx Lookup         no: mend the tool
+//	ErrResult              *ResultError           Do DoTx Lookup         no: fix the tool
 //	ErrBroken              *BrokenError           Do DoTx                no: repair, then Reset
-//	ErrArbiter             *ArbiterError          Do DoTx and, missing   no: mend the schema
+//	ErrArbiter             *ArbiterError          Do DoTx and, missing   no: fix the schema
 //	                                              table, all others
-//	ErrConflict            *ConflictError         Do DoTx                no: mend the schema
-//	ErrTxControl           -                      Do DoTx, effect's tx   no: mend the tool
-//	ErrTxAborted           -                      Do DoTx                no: mend the tool
-//	ErrTxBusy              -                      Do DoTx                no: mend the tool
-//	ErrEffectIdle          -                      Do DoTx                no: mend the tool
+//	ErrConflict            *ConflictError         Do DoTx                no: fix the schema
+//	ErrTxControl           -                      Do DoTx, effect's tx   no: fix the tool
+//	ErrTxAborted           -                      Do DoTx                no: fix the tool
+//	ErrTxBusy              -                      Do DoTx                no: fix the tool
+//	ErrEffectIdle          -                      Do DoTx                no: fix the tool
 //	ErrNested              -                      Do                     no: use DoTx
-//	ErrReentrant           -                      DoTx                   no: mend the tool
+//	ErrReentrant           -                      DoTx                   no: fix the tool
 //	-                      *BatchError            DoTogether             as the error in it
 //	context's errors       -                      all but New            yes
 //

@@ -264,7 +264,7 @@ func inTx(err error) error {
 	return fmt.Errorf("dedup: in the caller's transaction: %w", cleaned(err))
 }
 
-// checkTx tells whether tx can be worked in.
+// checkTx reports whether tx can be worked in.
 func checkTx(tx pgx.Tx) error {
 	invalid := func(reason string) error { return &InvalidCallError{Field: "tx", Reason: reason} }
 	if tx == nil {

@@ -40,7 +40,7 @@ func (u *doubt) resolvedBy(v *verdict) {
 	}
 }
 
-// provable tells whether finding no record still proves that an earlier commit of this
+// provable reports whether finding no record still proves that an earlier commit of this
 // call came to nothing. Its record may be forgotten by now, and swept or not: to run again
 // could then repeat the effect. Half of the time that the record is remembered is left for
 // clocks that differ, this machine's from the server's and those of two servers in a

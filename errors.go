@@ -102,7 +102,7 @@ var (
 	ErrOptions = errors.New("dedup: invalid options")
 )
 
-// KeyReusedError tells that an identity was used before with other arguments.
+// KeyReusedError says that an identity was used before with other arguments.
 type KeyReusedError struct {
 	Scope, Tool string
 	// KeyHash is [KeyHash] of the key; errors end up in logs.
@@ -134,7 +134,7 @@ func (e *KeyReusedError) Error() string {
 // Is makes errors.Is(err, ErrKeyReused) true.
 func (e *KeyReusedError) Is(target error) bool { return target == ErrKeyReused }
 
-// ExpiredError tells that a call ran and that its result is gone.
+// ExpiredError says that a call ran and that its result is gone.
 type ExpiredError struct {
 	Scope, Tool, KeyHash string
 	// FirstAt is when the call was recorded, ExpiredAt when its result expired
@@ -152,7 +152,7 @@ func (e *ExpiredError) Error() string {
 // Is makes errors.Is(err, ErrExpired) true.
 func (e *ExpiredError) Is(target error) bool { return target == ErrExpired }
 
-// BrokenError tells that a call may have taken effect without a record of its
+// BrokenError says that a call may have taken effect without a record of its
 // result, and that its identity is blocked so that it is not repeated.
 type BrokenError struct {
 	Scope, Tool, KeyHash string
@@ -180,7 +180,7 @@ func (e *BrokenError) Is(target error) bool { return target == ErrBroken }
 // Unwrap returns what gave it away.
 func (e *BrokenError) Unwrap() error { return e.Err }
 
-// OutcomeUnknownError tells that a COMMIT may or may not have happened.
+// OutcomeUnknownError says that a COMMIT may or may not have happened.
 type OutcomeUnknownError struct {
 	// Attempts counts the attempts that were made.
 	Attempts int
@@ -209,7 +209,7 @@ func (e *OutcomeUnknownError) Is(target error) bool { return target == ErrOutcom
 // Unwrap returns the fault and the reason for stopping.
 func (e *OutcomeUnknownError) Unwrap() []error { return nonNil(e.Err, e.Cause) }
 
-// AttemptsError tells that every attempt met a transient fault.
+// AttemptsError says that every attempt met a transient fault.
 type AttemptsError struct {
 	// Attempts counts the attempts that were made: by this call, or by a twin that it
 	// waited for or a call of its batch with which it shares them.
@@ -248,7 +248,7 @@ func (e *BatchError) Error() string {
 // Unwrap returns the call's own error.
 func (e *BatchError) Unwrap() error { return e.Err }
 
-// ConflictError tells that the record of an identity cannot be written and
+// ConflictError says that the record of an identity cannot be written and
 // cannot be found either.
 type ConflictError struct {
 	Scope, Tool, KeyHash string
@@ -270,7 +270,7 @@ func (e *ConflictError) Is(target error) bool { return target == ErrConflict }
 // Unwrap returns the server's error.
 func (e *ConflictError) Unwrap() error { return e.Err }
 
-// ArbiterError tells that tool_dedup cannot decide races, so that no call is
+// ArbiterError says that tool_dedup cannot decide races, so that no call is
 // run. migrations.Check finds these conditions and more.
 type ArbiterError struct {
 	// Table is the table that was looked at.
@@ -288,7 +288,7 @@ func (e *ArbiterError) Error() string {
 // Is makes errors.Is(err, ErrArbiter) true.
 func (e *ArbiterError) Is(target error) bool { return target == ErrArbiter }
 
-// RestartTxError tells that the caller's transaction is aborted or that its
+// RestartTxError says that the caller's transaction is aborted or that its
 // snapshot is too old to see a twin's record. Its next run will replay it.
 type RestartTxError struct {
 	// Err is the server's error.
@@ -306,7 +306,7 @@ func (e *RestartTxError) Is(target error) bool { return target == ErrRestartTx }
 // Unwrap returns the server's error.
 func (e *RestartTxError) Unwrap() error { return e.Err }
 
-// ResultError tells that a result cannot be stored or read.
+// ResultError says that a result cannot be stored or read.
 type ResultError struct {
 	// Op is "encode", "decode" or "size".
 	Op string
@@ -337,7 +337,7 @@ func (e *ResultError) Is(target error) bool { return target == ErrResult }
 // Unwrap returns the reason.
 func (e *ResultError) Unwrap() error { return e.Err }
 
-// OptionsError tells which option cannot be used and why.
+// OptionsError says which option cannot be used and why.
 type OptionsError struct {
 	// Option is the name of the field.
 	Option string
@@ -353,7 +353,7 @@ func (e *OptionsError) Error() string {
 // Is makes errors.Is(err, ErrOptions) true.
 func (e *OptionsError) Is(target error) bool { return target == ErrOptions }
 
-// redacts tells whether redacted takes anything away.
+// redacts reports whether redacted takes anything away.
 func redacts(err *pgconn.PgError) bool {
 	return err.Detail != "" || err.Where != "" || err.InternalQuery != ""
 }

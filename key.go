@@ -70,7 +70,7 @@ func KeyFromToolCall(session string, turn int, toolCallID string) (string, error
 // a batch. Parts count in their order, and no part can run into the next: ("a",
 // "bc") and ("ab", "c") are two keys.
 //
-// Put in what tells two legitimate calls apart, and nothing that differs
+// Put in what makes two legitimate calls different, and nothing that differs
 // between two tries of one.
 //
 // No parts, or an empty one, is an *[InvalidCallError]: an empty part is mostly

@@ -66,9 +66,9 @@ type Status struct {
 	CreatedAt, ExpiresAt, ForgetAt, Now time.Time
 }
 
-// Lookup tells what became of a call, for those who lost its answer and cannot
+// Lookup says what became of a call, for those who lost its answer and cannot
 // or will not call again. One round trip; nothing is written with LockFirst.
-// With ClaimFirst only a claim can tell whether a twin is in flight, so one is
+// With ClaimFirst only a claim can find out whether a twin is in flight, so one is
 // made and rolled back.
 //
 // StateNotFound is certain where the call is neither committed nor will be. At

@@ -23,7 +23,7 @@ type Options struct {
 	// Isolation is the level of the transactions that Do opens. Default
 	// pgx.ReadCommitted, whatever the database's default is. At
 	// pgx.RepeatableRead and pgx.Serializable the answers are the same, but a
-	// twin that arrives during the race runs its effect in vain more often.
+	// twin that arrives during the race more often runs an effect that is rolled back.
 	Isolation pgx.TxIsoLevel
 
 	// Retention is used by calls that name none. Default TaskRetention.
@@ -73,7 +73,7 @@ type Options struct {
 	// Default false.
 	SeparateStatements bool
 
-	// Tracer is told what happens. It implements one or more of the …Tracer
+	// Tracer is called when something happens. It implements one or more of the …Tracer
 	// interfaces; see [NewSlogTracer] and [MultiTracer]. Default none.
 	Tracer Tracer
 }
@@ -96,7 +96,7 @@ type RetryPolicy struct {
 // Order says how an attempt makes itself its identity's only one before it
 // runs the effect. The primary key decides in both; what differs is the price.
 // All processes that share a table should use the same: mixed, the answers stay
-// right, but a twin may run its effect in vain and wait with a connection in hand.
+// right, but a twin may run an effect that is rolled back, and wait with a connection in hand.
 type Order int
 
 const (

@@ -8,7 +8,7 @@ import (
 	"github.com/tooldedup/dedup/internal/wire"
 )
 
-// IsRetryable tells whether calling again with the same key may give the
+// IsRetryable reports whether calling again with the same key may give the
 // answer: the call is in flight elsewhere, its outcome is unknown, it met only
 // transient faults, or its context ended too early. It is false for answers
 // (refused, expired, reused) and for misuse.
@@ -28,7 +28,7 @@ func IsRetryable(err error) bool {
 		IsTransient(err)
 }
 
-// saysUnknown tells whether err, behind what callers wrapped around it, is an
+// saysUnknown reports whether err, behind what callers wrapped around it, is an
 // *[OutcomeUnknownError], and not an answer that has one as its cause.
 func saysUnknown(err error) bool {
 	for ; err != nil; err = errors.Unwrap(err) {
@@ -42,12 +42,12 @@ func saysUnknown(err error) bool {
 	return false
 }
 
-// IsTransient tells whether err is a server's or network's fault that a fresh
+// IsTransient reports whether err is a server's or network's fault that a fresh
 // transaction may not meet: serialization failures and deadlocks (40001,
 // 40P01), locks not available (55P03), too few resources (class 53), a server
 // that shuts down, starts or fails over (57P01 to 57P05, 25006), connection
 // faults (class 08, and failures to connect that no server refused), and a
-// cached plan that a schema change has outdated. It says nothing about whether
+// cached plan that no longer fits after a schema change. It says nothing about whether
 // a COMMIT happened; Do answers [ErrOutcomeUnknown] for that.
 //
 // A statement timeout (57014) and the end of a transaction that was idle or took

@@ -33,7 +33,7 @@ func (e *finalError) Unwrap() error { return e.err }
 
 // NotFinal marks an effect's error as none of the call's answers: it rolls back
 // and is not recorded, also where Options.StoreErrors or Call.Errors record all
-// others, and whether it stands inside or outside of [Final]. Use it for errors that the caller is to mend before it calls again
+// others, and whether it stands inside or outside of [Final]. Use it for errors that the caller is to correct before it calls again
 // with the same key. NotFinal(nil) is nil.
 func NotFinal(err error) error {
 	if err == nil {
@@ -84,9 +84,9 @@ type RefusedError struct {
 	Code string
 	// Details is the error's own JSON, nil when it had none.
 	Details json.RawMessage
-	// Replayed tells whether the refusal came from the record.
+	// Replayed reports whether the refusal came from the record.
 	Replayed bool
-	// Recovered tells, as Result.Recovered does, that the record is this very
+	// Recovered says, as Result.Recovered does, that the record is this very
 	// call's, and only the answer to its COMMIT was lost.
 	Recovered bool
 	// CreatedAt is when the refusal was recorded, by the database's clock.

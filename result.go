@@ -31,7 +31,7 @@ type Result[R any] struct {
 	// committed with the caller's transaction.
 	CreatedAt, ExpiresAt time.Time
 	// Waited is the time spent waiting for a twin, zero when there was none.
-	// DoTx waits inside Postgres and does not tell.
+	// DoTx waits inside Postgres, and its wait is not known.
 	Waited time.Duration
 	// Attempts counts the transactions that were opened for this call; 0 when
 	// the answer was taken over from a twin or looked up first. Recording a

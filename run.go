@@ -19,6 +19,7 @@ import (
 //	run      the loop of attempts: pauses, waiting for twins (here)
 //	attempt  one transaction: {BEGIN; lock; look-up}, effects, {INSERT; COMMIT} (tx.go)
 //	explain  what a failed transaction means: reads the winning row (constraint.go)
+//	next     what comes after: an answer, another attempt, a wait (here)
 
 // group is one to n calls that are committed together or not at all. Do, DoTx and
 // DoStatement make groups of one, DoTogether one of all its calls. DoBatch makes groups
@@ -28,10 +29,10 @@ type group struct {
 	// calls are sorted by identity, so that two groups do not wait for each other
 	// crosswise. No identity comes twice.
 	calls []*call
-	// together tells that the calls are answered together, as DoTogether promises:
+	// together is not nil when the calls are answered together, as DoTogether promises:
 	// nothing is recorded of a refusal, and a record that answers with an error ends all.
 	together *together
-	// part tells that the calls are a part of a batch: they are sent combined or not at
+	// part is true when the calls are a part of a batch: they are sent combined or not at
 	// all.
 	part bool
 	// leads is the flight that the group's one call leads, nil where it leads none.
@@ -47,7 +48,8 @@ type group struct {
 	// their prepared statements were gone. When it comes to all of the pool's, a pooler
 	// loses them.
 	renewed int32
-	// narrow tells to send statements one by one, to find out whose fault one is.
+	// narrow is true when statements are to be sent one by one, to find out whose fault
+	// it is.
 	narrow bool
 	// looks counts how often a call that may not wait has looked again, and seen is what
 	// it saw the last time.
@@ -86,7 +88,7 @@ type exhaustion struct {
 	// err is the fault of the last attempt, tried when that began.
 	err   error
 	tried time.Time
-	// outage tells that any other call would have met the fault.
+	// outage is true when any other call would have met the fault.
 	outage bool
 }
 
@@ -223,6 +225,12 @@ func (g *group) step(ctx context.Context) (step, *call, error) {
 	}
 	g.doubt.resolvedBy(&v)
 	g.outage = v.outage
+	return g.next(ctx, rest, v)
+}
+
+// next says what comes after the verdict on an attempt of these calls. docs/design.md has
+// it as a table.
+func (g *group) next(ctx context.Context, rest []*call, v verdict) (step, *call, error) {
 	switch v.state {
 	case committed:
 		for _, c := range v.calls {
@@ -292,7 +300,7 @@ func (g *group) find(c *call, rec table.Record) {
 	c.rec, c.recovered = rec, g.doubt.err != nil && c.during(&rec)
 }
 
-// during tells whether a record was written since the call was made. Two spans of time
+// during reports whether a record was written since the call was made. Two spans of time
 // are compared, one by the database's clock and one by this machine's, and they may
 // go a little apart.
 func (c *call) during(rec *table.Record) bool {

@@ -120,7 +120,7 @@ func checkRow[R any]() error {
 	return nil
 }
 
-// takesObject tells whether encoding/json can read an object into a t.
+// takesObject reports whether encoding/json can read an object into a t.
 func takesObject(t reflect.Type) bool {
 	switch p := reflect.PointerTo(t); {
 	case p.Implements(reflect.TypeFor[json.Unmarshaler]()):
@@ -142,7 +142,7 @@ func takesObject(t reflect.Type) bool {
 	}
 }
 
-// takesName tells whether encoding/json can make a map's key of a column's name.
+// takesName reports whether encoding/json can make a map's key of a column's name.
 func takesName(t reflect.Type) bool {
 	return t.Kind() == reflect.String || reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
 }
@@ -167,7 +167,7 @@ func (s *boundStatement) explain(err error) error {
 // connection broke: kernels stop sending it again after a quarter of an hour.
 const strayTime = time.Hour
 
-// combines tells whether this attempt sends effect and record as one statement, for each
+// combines reports whether this attempt sends effect and record as one statement, for each
 // call. Only a call's first does, and only to find out whether all goes well. Whatever
 // else there is to know, what an error means above all, is found out by another attempt
 // that sends them separately.
@@ -183,7 +183,7 @@ func (g *group) combines(conn *pgx.Conn, calls []*call) bool {
 	return !slices.ContainsFunc(calls, func(c *call) bool { return c.stmt == nil || c.combinedFailed || c.Forget < strayTime })
 }
 
-// canCombine tells whether effect and record can be one statement on conn.
+// canCombine reports whether effect and record can be one statement on conn.
 func (d *Deduper) canCombine(conn *pgx.Conn) bool {
 	return d.combines && d.plain.Load() &&
 		// Else a backslash may hide where a quote ends, and so a parameter.

@@ -53,7 +53,7 @@ type SweptRecord struct {
 	// sweep.
 	Result                         json.RawMessage
 	CreatedAt, ExpiresAt, ForgetAt time.Time
-	// Forgotten tells that the whole record goes; else only its result does and
+	// Forgotten is true when the whole record goes; else only its result does and
 	// a tombstone stays.
 	Forgotten bool
 }
@@ -65,7 +65,7 @@ type SweepResult struct {
 	Expired, Forgotten int64
 	// Batches counts transactions that found something to do.
 	Batches int
-	// Skipped tells that another instance was sweeping, so that this one
+	// Skipped is true when another instance was sweeping, so that this one
 	// stopped.
 	Skipped bool
 }
@@ -89,7 +89,7 @@ const (
 // Without an Archive hook a batch reaches the server in one piece, its COMMIT
 // included: a sweeper that hangs or vanishes leaves no transaction open.
 //
-// On an error the result tells what had been committed before. Cancelling ctx
+// On an error the result says what had been committed before. Cancelling ctx
 // rolls the batch at hand back.
 func (d *Deduper) Sweep(ctx context.Context, opts *SweepOptions) (SweepResult, error) {
 	if err := d.usable(ctx); err != nil {

@@ -43,7 +43,7 @@ func NewSweeper(d *Deduper, opts *SweeperOptions) (*Sweeper, error) {
 }
 
 // Run sweeps at once and then on the interval until ctx ends, and returns its
-// error. A sweep that fails does not end it: the tracer is told, and the next
+// error. A sweep that fails does not end it: the tracer is called, and the next
 // one tries again.
 func (s *Sweeper) Run(ctx context.Context) error {
 	for {

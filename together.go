@@ -30,7 +30,7 @@ const maxTogether = 10_000
 // what DoStatement would have answered it: also the record of an earlier call
 // that answers with an error. A refusal (see [Final]) is not recorded, because
 // nothing is, and comes as the error that was wrapped. Errors of no call's own,
-// such as the end of ctx or ErrOutcomeUnknown, come as they are. Two are told
+// such as the end of ctx or ErrOutcomeUnknown, come as they are. Two come
 // after all has been committed, beside the results: a result that does not fit
 // R, and ErrBroken of a record that was swallowed.
 //

@@ -11,7 +11,7 @@ import (
 // and outside any transaction but where they say otherwise. They must not block.
 type Tracer any
 
-// CallData tells which call an event is about. Arguments and results are never
+// CallData says which call an event is about. Arguments and results are never
 // part of an event.
 type CallData struct {
 	Scope, Tool string
@@ -22,8 +22,8 @@ type CallData struct {
 	KeyHash string
 }
 
-// ExecutedTracer is told of every call whose effect this process ran and
-// committed, once. In DoTx it is told before the caller commits.
+// ExecutedTracer is called for every call whose effect this process ran and
+// committed, once. In DoTx it is called before the caller commits.
 type ExecutedTracer interface {
 	TraceExecuted(ctx context.Context, data ExecutedData)
 }
@@ -31,7 +31,7 @@ type ExecutedTracer interface {
 // ExecutedData is the data of TraceExecuted.
 type ExecutedData struct {
 	CallData
-	// Refused tells that the effect refused with Final and the refusal was
+	// Refused is true when the effect refused with Final and the refusal was
 	// recorded.
 	Refused bool
 	// CreatedAt is when the record was written, by the database's clock.
@@ -42,7 +42,7 @@ type ExecutedData struct {
 	Attempts         int
 }
 
-// ReplayedTracer is told of every call that was answered from a record.
+// ReplayedTracer is called for every call that was answered from a record.
 type ReplayedTracer interface {
 	TraceReplayed(ctx context.Context, data ReplayedData)
 }
@@ -50,7 +50,7 @@ type ReplayedTracer interface {
 // ReplayedData is the data of TraceReplayed.
 type ReplayedData struct {
 	CallData
-	// Refused tells that the recorded answer is a refusal.
+	// Refused is true when the recorded answer is a refusal.
 	Refused bool
 	// Recovered is Result.Recovered: the replay is of this call's own effect,
 	// most likely.
@@ -64,7 +64,7 @@ type ReplayedData struct {
 	Waited time.Duration
 }
 
-// WaitTracer is told when a call begins to wait for a twin, and of the wait once
+// WaitTracer is called when a call begins to wait for a twin, and of the wait once
 // the call has ended.
 type WaitTracer interface {
 	TraceWaitStart(ctx context.Context, data WaitStartData)
@@ -74,7 +74,7 @@ type WaitTracer interface {
 // WaitStartData is the data of TraceWaitStart.
 type WaitStartData struct {
 	CallData
-	// InProcess tells that the twin runs in this process, so that waiting costs
+	// InProcess is true when the twin runs in this process, so that waiting costs
 	// no look-ups.
 	InProcess bool
 }
@@ -88,7 +88,7 @@ type WaitedData struct {
 	Err error
 }
 
-// ConflictTracer is told when an attempt failed and a twin's record explained
+// ConflictTracer is called when an attempt failed and a twin's record explained
 // it, and of unique violations that no record explains.
 type ConflictTracer interface {
 	TraceConflict(ctx context.Context, data ConflictData)
@@ -97,14 +97,14 @@ type ConflictTracer interface {
 // ConflictData is the data of TraceConflict.
 type ConflictData struct {
 	CallData
-	// Resolved tells that the twin's record was found and answered the call.
+	// Resolved is true when the twin's record was found and answered the call.
 	Resolved bool
 	// SQLState, Table and Constraint are what the server named of the attempt's
 	// failure; each may be empty.
 	SQLState, Table, Constraint string
 }
 
-// KeyReusedTracer is told of calls that were refused because their identity was
+// KeyReusedTracer is called for calls that were refused because their identity was
 // used before with other arguments.
 type KeyReusedTracer interface {
 	TraceKeyReused(ctx context.Context, data KeyReusedData)
@@ -119,7 +119,7 @@ type KeyReusedData struct {
 	Changed []string
 }
 
-// ExpiredTracer is told of calls that came after their result had expired.
+// ExpiredTracer is called for calls that came after their result had expired.
 type ExpiredTracer interface {
 	TraceExpired(ctx context.Context, data ExpiredData)
 }
@@ -131,7 +131,7 @@ type ExpiredData struct {
 	Age     time.Duration
 }
 
-// RetriedTracer is told before each pause between two attempts of a call.
+// RetriedTracer is called before each pause between two attempts of a call.
 type RetriedTracer interface {
 	TraceRetried(ctx context.Context, data RetriedData)
 }
@@ -142,13 +142,13 @@ type RetriedData struct {
 	// Attempt is the number of the attempt that met Err, from 1.
 	Attempt int
 	Err     error
-	// Unknown tells that the answer to a COMMIT was lost.
+	// Unknown is true when the answer to a COMMIT was lost.
 	Unknown bool
 	// Delay is the pause before the next attempt.
 	Delay time.Duration
 }
 
-// BrokenTracer is told when an effect ended its own transaction.
+// BrokenTracer is called when an effect ended its own transaction.
 type BrokenTracer interface {
 	TraceBroken(ctx context.Context, data BrokenData)
 }
@@ -159,7 +159,7 @@ type BrokenData struct {
 	Err error
 }
 
-// ResetTracer is told of every identity that an operator freed.
+// ResetTracer is called for every identity that an operator freed.
 type ResetTracer interface {
 	TraceReset(ctx context.Context, data ResetData)
 }
@@ -173,7 +173,7 @@ type ResetData struct {
 	Freed bool
 }
 
-// SweptTracer is told of every sweep that ran.
+// SweptTracer is called for every sweep that ran.
 type SweptTracer interface {
 	TraceSwept(ctx context.Context, data SweptData)
 }

@@ -105,7 +105,7 @@ func (c *call) traceReplayed(ctx context.Context) {
 	}
 }
 
-// traceJudged tells of a record that answers with an error.
+// traceJudged reports a record that answers with an error.
 func (c *call) traceJudged(ctx context.Context, err error) {
 	var reused *KeyReusedError
 	switch {
@@ -126,7 +126,7 @@ func (c *call) traceJudged(ctx context.Context, err error) {
 	c.traceWaited(ctx, nil)
 }
 
-// traceFailure tells of a call that came to no record.
+// traceFailure reports a call that came to no record.
 func (c *call) traceFailure(ctx context.Context, err error) {
 	c.traceWaited(ctx, err)
 	var broken *BrokenError
@@ -138,7 +138,7 @@ func (c *call) traceFailure(ctx context.Context, err error) {
 	}
 }
 
-// traceWaitStart tells of each kind of wait once: known is whether it has.
+// traceWaitStart reports each kind of wait once: known is whether it has.
 func (c *call) traceWaitStart(ctx context.Context, known *bool, inProcess bool) {
 	if *known {
 		return

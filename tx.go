@@ -46,23 +46,23 @@ type verdict struct {
 	// rec is bad's record, where it is found.
 	rec table.Record
 
-	// atRecord tells that writing the record raised err, raised that bad's statement did,
-	// lost that the connection was closed by then.
+	// atRecord is true when writing the record raised err, raised when bad's statement did,
+	// lost when the connection was closed by then.
 	atRecord, raised, lost bool
-	// stale tells that bad's statement had been prepared by an earlier attempt.
+	// stale is true when bad's statement had been prepared by an earlier attempt.
 	stale bool
 
-	// unplaced tells that err is some call's own, and pgx does not say whose.
+	// unplaced is true when err is some call's own, and pgx does not say whose.
 	unplaced bool
 
-	// free tells that an identity was free and this attempt had it: whatever
+	// free is true when an identity was free and this attempt had it: whatever
 	// an earlier attempt left in doubt has ended without a record. That is so for
 	// doubts that end before started, which is now() in the transaction.
 	free    bool
 	started time.Time
 	// until is when a doubt ends that this attempt left.
 	until time.Time
-	// outage tells that the attempt ended before its transaction was open, because of
+	// outage is true when the attempt ended before its transaction was open, because of
 	// the state that the server is in.
 	outage bool
 }
@@ -121,10 +121,10 @@ type transaction struct {
 	tx pgx.Tx
 	// calls are those to run.
 	calls []*call
-	// locked tells that the calls have their locks, or claims: all but those beyond
+	// locked is true when the calls have their locks, or claims: all but those beyond
 	// table.MaxLocks, and with ClaimFirst several together have none.
 	locked bool
-	// proves tells that one of them has: an earlier attempt, which had it too, has ended.
+	// proves is true when one of them has: an earlier attempt, which had it too, has ended.
 	proves bool
 	// started is now() in the transaction, which names it.
 	started time.Time
@@ -482,7 +482,7 @@ func (g *group) unstarted(ctx context.Context, calls []*call, err error) verdict
 	return v
 }
 
-// mayRetry tells whether an error of the library's own statements, before
+// mayRetry reports whether an error of the library's own statements, before
 // anything was written, is worth a fresh attempt: a transient one, or a
 // connection that broke without the server saying why.
 func mayRetry(ctx context.Context, err error) bool {
@@ -492,7 +492,7 @@ func mayRetry(ctx context.Context, err error) bool {
 	return wire.IsTransient(err) || wire.IsConnLost(err)
 }
 
-// isOutage tells whether an error that mayRetry is about comes from the state that
+// isOutage reports whether an error that mayRetry is about comes from the state that
 // the server is in, and not from other transactions.
 func isOutage(err error) bool {
 	switch wire.SQLState(err) {

@@ -17,11 +17,11 @@ type waiter struct {
 	max    time.Duration // 0: until the context ends; negative: not at all
 	waited time.Duration
 	pause  time.Duration // the last pause between looks
-	// followed and looked tell that the tracer knows of the two kinds of waits.
+	// followed and looked are true when the tracer knows of the two kinds of waits.
 	followed, looked bool
 }
 
-// spent tells whether no more waiting is allowed.
+// spent reports whether no more waiting is allowed.
 func (w *waiter) spent() bool { return w.max < 0 || w.max > 0 && w.waited >= w.max }
 
 // inPostgres is how long a call may wait inside Postgres for somebody; 0 is as long as
@@ -106,13 +106,13 @@ func (g *group) maxLooks(seen table.Lookup) int {
 	return 1
 }
 
-// wait waits until no twin of c is in flight. A call that may not wait looks again, lest
-// it be sent away because of a neighbour who only looked.
+// wait waits until no twin of c is in flight. A call that may not wait looks again, so
+// that it is not sent away because of a neighbour who only looked.
 func (g *group) wait(ctx context.Context, c *call) (step, *call, error) {
 	look := g.d.table.Peek
 	if g.together != nil {
 		// A claim can only be seen by claiming, and here that is cheaper than to run
-		// all the effects in vain.
+		// all the effects and roll them back.
 		look = g.d.table.Probe
 	}
 	var seen table.Lookup

@@ -15,7 +15,7 @@ import (
 //
 // A tag is the beginning of a SHA-256 over the record's identity, the name and
 // the canonical value. The identity makes tags of two records incomparable, so
-// a table of them does not tell which customers share a value. Names longer
+// a table of them does not show which customers share a value. Names longer
 // than argNameMax are left out, and so are members after the first
 // argDigestsMax: those of one record stay below 4.5 kB.
 const (

@@ -164,6 +164,6 @@ func Encodable(result any) (any, error) {
 	return result, nil
 }
 
-// Encodes tells whether encoding/json encodes a field of a struct, or there is nothing in
+// Encodes reports whether encoding/json encodes a field of a struct, or there is nothing in
 // it to encode.
 func Encodes(t reflect.Type) bool { return len(fieldsOf(t).encoded) > 0 || holdsNothing(t) }

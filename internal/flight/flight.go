@@ -19,7 +19,7 @@ type Group[K comparable, A any] struct {
 type Flight[A any] struct {
 	// done is closed when the leader has ended. The first follower makes it.
 	done chan struct{}
-	// busy tells that the leader is at what nobody else may do meanwhile.
+	// busy is true when the leader is at what nobody else may do meanwhile.
 	busy atomic.Bool
 	// answer and asOf are written by the leader before done is closed, and read by
 	// followers after. A zero asOf is no answer.
@@ -62,7 +62,7 @@ func (f *Flight[A]) Share(answer A, asOf time.Time) { f.answer, f.asOf = answer,
 // Done is closed when the flight has landed. Only followers call it.
 func (f *Flight[A]) Done() <-chan struct{} { return f.done }
 
-// Landed tells whether the flight has landed. Only followers call it, as what follows.
+// Landed reports whether the flight has landed. Only followers call it, as what follows.
 func (f *Flight[A]) Landed() bool {
 	select {
 	case <-f.done:
@@ -79,12 +79,12 @@ func (f *Flight[A]) Answer(since time.Time) (answer A, ok bool) {
 	return f.answer, since.Before(f.asOf)
 }
 
-// Stale tells whether a flight that has landed had an answer, but none for a caller that
+// Stale reports whether a flight that has landed had an answer, but none for a caller that
 // began at since.
 func (f *Flight[A]) Stale(since time.Time) bool { return !f.asOf.IsZero() && !since.Before(f.asOf) }
 
 // SetBusy notes whether the leader is at what nobody else may do meanwhile.
 func (f *Flight[A]) SetBusy(busy bool) { f.busy.Store(busy) }
 
-// Busy tells whether the leader is.
+// Busy reports whether the leader is.
 func (f *Flight[A]) Busy() bool { return f.busy.Load() }

@@ -15,8 +15,8 @@ type Owner struct {
 	Schema, Scope, Tool, Key string
 }
 
-// Effect is a running effect: the context that it is given, which tells calls inside it
-// from calls beside it, and the transaction that it is handed. A Do inside it would wait
+// Effect is a running effect: the context that it is given, which sets calls inside it
+// apart from calls beside it, and the transaction that it is handed. A Do inside it would wait
 // for connections and twins that wait for the effect, and no deadlock detector sees that
 // (measured: opposite nesting hung 10 of 10).
 //
@@ -68,7 +68,7 @@ func (e *Effect) Verdict(ctx context.Context, started time.Time, err error) erro
 	return e.tx.verdict(ctx, started, err)
 }
 
-// EndedTx tells whether an effect that panicked had ended its transaction.
+// EndedTx reports whether an effect that panicked had ended its transaction.
 func (e *Effect) EndedTx(ctx context.Context, started time.Time) bool {
 	return e.tx.verdict(ctx, started, errPanicked) == ErrTxEnded
 }
@@ -81,7 +81,7 @@ func Depth(tx pgx.Tx) int {
 	return 0
 }
 
-// Inside tells whether ctx belongs to an effect that has not returned.
+// Inside reports whether ctx belongs to an effect that has not returned.
 func Inside(ctx context.Context) bool {
 	inner, _ := ctx.Value(scopeKey{}).(*scope)
 	for ; inner != nil; inner = inner.outer {
@@ -92,7 +92,7 @@ func Inside(ctx context.Context) bool {
 	return false
 }
 
-// InsideOwn tells whether ctx belongs to an effect of this owner that has not returned.
+// InsideOwn reports whether ctx belongs to an effect of this owner that has not returned.
 func InsideOwn(ctx context.Context, owner Owner) bool {
 	inner, _ := ctx.Value(scopeKey{}).(*scope)
 	for ; inner != nil; inner = inner.outer {

@@ -40,7 +40,7 @@ type guardedTx struct {
 
 var _ pgx.Tx = (*guardedTx)(nil)
 
-// ready tells whether a statement may be sent.
+// ready reports whether a statement may be sent.
 func (e *guardedTx) ready(sql string) error {
 	if e.root.closed.Load() {
 		return pgx.ErrTxClosed
@@ -66,7 +66,7 @@ func ConnOf(tx pgx.Tx) *pgx.Conn {
 	}
 }
 
-// ended tells whether the connection is alive and outside any transaction.
+// ended reports whether the connection is alive and outside any transaction.
 func (e *guardedTx) ended() bool {
 	pg := ConnOf(e.tx).PgConn()
 	return !pg.IsClosed() && pg.TxStatus() == 'I'

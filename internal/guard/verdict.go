@@ -46,7 +46,7 @@ func (e *guardedTx) aborted() error {
 	return ErrTxAborted
 }
 
-// lost is the end of an effect that did not tell of its connection's. Where the
+// lost is the end of an effect that did not report its connection's. Where the
 // server ended the session because of a limit it is that, which is no fault that
 // passes: the effect would meet the limit again.
 func (e *guardedTx) lost() error {
@@ -59,7 +59,7 @@ func (e *guardedTx) lost() error {
 // errConnLost is the end of an effect that did not notice its connection's.
 var errConnLost = fmt.Errorf("dedup: the connection was lost inside the effect: %w", pgconn.ErrConnClosed)
 
-// swapped tells whether the connection is in another transaction than the one
+// swapped reports whether the connection is in another transaction than the one
 // that started then. An aborted one cannot be asked and passes.
 func (e *guardedTx) swapped(ctx context.Context, started time.Time) bool {
 	conn := ConnOf(e.tx)

@@ -101,7 +101,7 @@ func article(verb string) string {
 	return "a " + verb
 }
 
-// isBlank tells whether a token means nothing.
+// isBlank reports whether a token means nothing.
 func isBlank(token string) bool {
 	return strings.TrimLeft(token, " \t\r\n\f\v") == "" || strings.HasPrefix(token, "--") || strings.HasPrefix(token, "/*")
 }

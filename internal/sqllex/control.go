@@ -2,7 +2,7 @@ package sqllex
 
 import "strings"
 
-// IsTxControl tells whether a text holds a statement that begins or ends a
+// IsTxControl reports whether a text holds a statement that begins or ends a
 // transaction: it must not be sent inside an effect. Savepoints are fine.
 //
 // It finds where statements begin, see sql_text.go. The server is the judge of
@@ -21,7 +21,7 @@ func IsTxControl(sql string) bool {
 	}
 }
 
-// controlStatement tells whether the statement at the start of sql is
+// controlStatement reports whether the statement at the start of sql is
 // transaction control.
 func controlStatement(sql string) bool {
 	first, rest := word(sql)

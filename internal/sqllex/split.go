@@ -18,7 +18,7 @@ func Split(text string) []string {
 	return statements
 }
 
-// Commits tells whether a statement ends the transaction with COMMIT or its other
+// Commits reports whether a statement ends the transaction with COMMIT or its other
 // spelling, END. COMMIT PREPARED ends another transaction.
 func Commits(statement string) bool {
 	first, rest := word(skipBlank(statement))

@@ -2,7 +2,7 @@ package sqllex
 
 import "strings"
 
-// What follows reads just enough of SQL's lexical rules to tell where a token
+// What follows reads just enough of SQL's lexical rules to find where a token
 // ends.
 
 // word splits off the word at the start of sql, if there is one.

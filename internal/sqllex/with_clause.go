@@ -8,12 +8,12 @@ package sqllex
 // what SEARCH and CYCLE name last.
 type withClause struct {
 	before string
-	// name tells that the next token is a name, last that the one before was the
+	// name is true when the next token is a name, last when the one before was the
 	// name that a SEARCH or CYCLE may end with.
 	name, last bool
 }
 
-// endsBefore tells whether the clause ends before this token.
+// endsBefore reports whether the clause ends before this token.
 func (w *withClause) endsBefore(word string) bool {
 	ends := !w.name && (w.before == ")" || w.last) && mainVerbs[word]
 	w.last = w.name && (w.before == "SET" || w.before == "USING")

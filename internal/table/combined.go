@@ -98,7 +98,7 @@ func QueueCombined(p *wire.Pipeline, q wire.Query, args []any, e *Entry, latest 
 		wire.Bytes(e.Fingerprint[:]), wire.Bytes(e.ArgDigests), wire.Age(e.Keep), wire.Age(e.Forget), wire.Int(e.Lock), limit, waits)
 }
 
-// ReadCombined reads the record that a combined statement wrote. ErrSwallowed tells that
+// ReadCombined reads the record that a combined statement wrote. ErrSwallowed means that
 // nothing was written.
 func ReadCombined(results *wire.Results, e *Entry) (Record, error) {
 	room := &results.Room
@@ -136,14 +136,14 @@ func arrival(table string) string {
   FROM (SELECT count(pg_catalog.pg_try_advisory_xact_lock(wanted.lock)) AS n FROM unnest($4::bigint[]) AS wanted (lock) OFFSET 0) AS tried`
 }
 
-// IsRecordInTheWay tells whether an error of a combined statement says that there most
+// IsRecordInTheWay reports whether an error of a combined statement says that there most
 // likely is a record or a twin: the gate raised it, or the primary key.
 func IsRecordInTheWay(err error) bool {
 	state := wire.SQLState(err)
 	return state == wire.CodeUniqueViolation || state == wire.CodeInvalidText
 }
 
-// MayBeStale tells whether types that no longer fit may have caused an error of a combined
+// MayBeStale reports whether types that no longer fit may have caused an error of a combined
 // statement: any but a record that is there, which is what most of them are.
 func MayBeStale(err error) bool {
 	var server *pgconn.PgError

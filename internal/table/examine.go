@@ -50,7 +50,7 @@ var Missing = problems[0]
 type Examination struct {
 	// Problems says in words why the table cannot decide races; none where it can.
 	Problems []string
-	// Plain tells that the server is a PostgreSQL on which effect and record can be one
+	// Plain is true when the server is a PostgreSQL on which effect and record can be one
 	// statement.
 	Plain bool
 	// Now is the database's clock.

@@ -8,8 +8,8 @@ import (
 )
 
 // The order LockFirst: an attempt takes the identity's advisory lock, looks up, and
-// inserts the record with the COMMIT. The lock spares twins an effect in vain and shows
-// that one is in flight; the primary key is what decides.
+// inserts the record with the COMMIT. The lock spares a twin an effect that would be
+// rolled back, and shows that a twin is in flight; the primary key is what decides.
 
 func (t *Table) openLock(ctx context.Context, on *wire.Conn, e *Entry) (Opening, error) {
 	var open Opening

@@ -55,7 +55,7 @@ func (t *Table) Peek(ctx context.Context, on *wire.Conn, e *Entry) (Lookup, erro
 	return l, results.Close(err)
 }
 
-// PeekSeesTwins tells whether Peek can tell a twin in flight from a free identity.
+// PeekSeesTwins reports whether Peek sees a twin in flight.
 func (t *Table) PeekSeesTwins() bool { return !t.opts.ClaimFirst }
 
 // Probe is Peek for those who must see a twin in flight even where that costs more: with
@@ -87,7 +87,7 @@ func (t *Table) LookUpIn(ctx context.Context, on *wire.Conn, id *Identity) (l Lo
 
 // TryClaimIn sets a savepoint in a caller's transaction and claims the identity behind it:
 // it is free unless something stands in the way, however old the transaction's snapshot
-// is. The caller rolls back where marked tells that the savepoint is set.
+// is. The caller rolls back where marked says that the savepoint is set.
 func (t *Table) TryClaimIn(ctx context.Context, on *wire.Conn, savepoint string, e *Entry) (marked, free bool, err error) {
 	p := on.Pipeline()
 	p.Queue(wire.Query{Text: "savepoint " + savepoint})

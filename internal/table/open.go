@@ -45,13 +45,13 @@ type Opening struct {
 	// Started is now() in the transaction, which names it: the record is only
 	// written in a transaction with the same.
 	Started time.Time
-	// Locked tells that the lock is held, or the claim made. Without, a twin may have
+	// Locked is true when the lock is held, or the claim made. Without, a twin may have
 	// inserted its record and not committed it yet.
 	Locked bool
 	// Held is why a record that may be forgotten could not be deleted. Then Busy is
 	// true, although no twin is in flight: that would hold the lock.
 	Held error
-	// Marked tells that OpenIn has set its savepoint.
+	// Marked is true when OpenIn has set its savepoint.
 	Marked bool
 }
 
@@ -80,7 +80,7 @@ func (t *Table) OpenIn(ctx context.Context, on *wire.Conn, savepoint string, e *
 	return t.openLockIn(ctx, on, begin, e, limit)
 }
 
-// FreeIsProof tells whether finding an identity free proves that earlier attempts have
+// FreeIsProof reports whether finding an identity free proves that earlier attempts have
 // ended without a record. It does where the look-up is younger than the lock; at stricter
 // levels both share one snapshot, which is older.
 func (t *Table) FreeIsProof() bool {

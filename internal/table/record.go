@@ -47,13 +47,13 @@ type Record struct {
 	SentAt time.Time
 }
 
-// Forgotten tells whether the identity may be used anew.
+// Forgotten reports whether the identity may be used anew.
 func (r *Record) Forgotten() bool { return !r.SeenAt.Before(r.ForgetAt) }
 
-// Expired tells whether the result may no longer be replayed.
+// Expired reports whether the result may no longer be replayed.
 func (r *Record) Expired() bool { return r.Tombstone || !r.SeenAt.Before(r.ExpiresAt) }
 
-// IsBroken tells whether the effect ended its own transaction. A claim that can
+// IsBroken reports whether the effect ended its own transaction. A claim that can
 // be seen was committed by its own effect.
 func (r *Record) IsBroken() bool { return r.Outcome == Broken || r.Outcome == claimed }
 

@@ -144,7 +144,8 @@ func (t *Table) DropArchived(ctx context.Context, tx pgx.Tx, scopes, tools, keys
 	return forgotten, expired, err
 }
 
-// asSweeping tells an error of the statement that prepares a batch's transaction.
+// asSweeping turns what the statement raises that prepares a batch's transaction into
+// ErrSweeping.
 func asSweeping(err error) error {
 	if wire.SQLState(err) == wire.CodeDivisionByZero {
 		return ErrSweeping

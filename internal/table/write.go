@@ -32,7 +32,7 @@ func (t *Table) QueueRecord(p *wire.Pipeline, e *Entry, started time.Time, outco
 }
 
 // ReadRecord reads the answer of the statement that QueueRecord queued, and gives r its
-// times. ErrSwallowed tells that nothing was written.
+// times. ErrSwallowed means that nothing was written.
 func ReadRecord(results *wire.Results, r *Record, e *Entry) error {
 	at := &results.Room.Times[0]
 	err := results.Scan(at)
@@ -44,14 +44,14 @@ func ReadRecord(results *wire.Results, r *Record, e *Entry) error {
 	return err
 }
 
-// IsConflict tells whether an error of the record's own statement says that a
+// IsConflict reports whether an error of the record's own statement says that a
 // row stood in its way, or that it came to nothing.
 func IsConflict(err error) bool {
 	state := wire.SQLState(err)
 	return state == wire.CodeUniqueViolation || state == wire.CodeDivisionByZero
 }
 
-// Tripped tells whether the tripwire in the record's statement was touched: it
+// Tripped reports whether the tripwire in the record's statement was touched: it
 // ran in another transaction than the one that was begun. The outcome is never
 // NULL otherwise. The table is not asked for: it may be a partition. Citus leaves the
 // column out when it passes a worker's error on; the message names it in every language.

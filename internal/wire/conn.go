@@ -30,7 +30,7 @@ type Conn struct {
 	viaBatch bool
 	// own is used for one pipeline after the other.
 	own Pipeline
-	// undescribed tells that pgx sends arguments without asking what they are to be.
+	// undescribed is true when pgx sends arguments without asking what they are to be.
 	undescribed bool
 }
 
@@ -142,14 +142,14 @@ func (c *Conn) Stale(q Query) {
 	}
 }
 
-// Knows tells whether the server has a statement prepared. It is true where nothing is
+// Knows reports whether the server has a statement prepared. It is true where nothing is
 // to be prepared.
 func (c *Conn) Knows(q Query) bool { return c.prepared == nil || c.prepared[q.Name] != nil }
 
-// Prepared tells whether an earlier attempt has prepared a statement.
+// Prepared reports whether an earlier attempt has prepared a statement.
 func (c *Conn) Prepared(q Query) bool { return c.prepared[q.Name] != nil }
 
-// unusable tells whether an error says that a connection is of no more use: it leads to a
+// unusable reports whether an error says that a connection is of no more use: it leads to a
 // server that was demoted, or what was prepared on it is gone or out of date.
 func unusable(err error) bool {
 	var server *pgconn.PgError

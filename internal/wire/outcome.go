@@ -25,7 +25,7 @@ const (
 // pgconn.SafeToRetry: pgx 5.9.0 to 5.12.0 call a lost COMMIT safe to retry (measured).
 //
 //   - The pipeline could not be prepared: COMMIT was not sent.
-//   - before tells that err came in place of an answer to a statement before COMMIT.
+//   - before is true when err came in place of an answer to a statement before COMMIT.
 //     Where it says that the server ended the session because the transaction was idle
 //     or took too long, COMMIT was not reached. In place of the answer to COMMIT it
 //     says nothing: the server looks at that limit once more after it has committed.
@@ -54,7 +54,7 @@ func OutcomeOfCommit(pg *pgconn.PgConn, tag pgconn.CommandTag, err error, before
 	}
 }
 
-// isFromBehind tells whether an error of COMMIT may be that of a server to which the
+// isFromBehind reports whether an error of COMMIT may be that of a server to which the
 // COMMIT was passed on, or of the way to it. Citus raises XX000 where a worker's answer
 // to COMMIT is lost, and the worker may commit yet (measured).
 func isFromBehind(err error) bool {
@@ -66,7 +66,7 @@ func isFromBehind(err error) bool {
 // OutcomeOfStatement is OutcomeOfCommit for statements that are a transaction of their
 // own: the server answers them before it commits, and the end of the pipeline after. An
 // error of the server's that leaves the connection open and idle was raised before the
-// commit. before tells that err came in place of the answer.
+// commit. before is true when err came in place of the answer.
 func OutcomeOfStatement(pg *pgconn.PgConn, err error, before bool) Outcome {
 	switch {
 	case err != nil && (IsUnsent(err) || before && IsTxTimeout(err)):
@@ -82,7 +82,7 @@ func OutcomeOfStatement(pg *pgconn.PgConn, err error, before bool) Outcome {
 	}
 }
 
-// IsUnsent tells that a pipeline could not be prepared, so that none of it ran.
+// IsUnsent reports whether a pipeline could not be prepared, so that none of it ran.
 func IsUnsent(err error) bool {
 	unsent := pgx.ErrPreprocessingBatch{}
 	return errors.As(err, &unsent)

@@ -64,7 +64,7 @@ func (p Param) value() any {
 	}
 }
 
-// append appends the parameter as the wire has it, and tells in which format.
+// append appends the parameter as the wire has it, and returns in which format.
 func (p Param) append(b []byte) ([]byte, int16) {
 	switch p.kind {
 	case paramText:

@@ -57,7 +57,7 @@ func (r *Results) Exec() (pgconn.CommandTag, error) {
 }
 
 // Scan reads the one row of a statement, as pgx.Row.Scan does: pgx.ErrNoRows
-// tells that there is none. A dest of nil skips a column; a *[]byte is filled in
+// says that there is none. A dest of nil skips a column; a *[]byte is filled in
 // place as far as it has room.
 func (r *Results) Scan(dest ...any) error {
 	if r.batch != nil {

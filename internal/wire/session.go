@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// CheckSession tells whether a session reads and writes text as pgx takes for
+// CheckSession reports whether a session reads and writes text as pgx takes for
 // granted. With another client_encoding a key is stored as other characters than
 // it is made of, and its next call is a stranger (seen: two effects, no error).
 // The server reports the setting by itself, so that asking costs nothing.

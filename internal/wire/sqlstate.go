@@ -42,7 +42,7 @@ func SQLState(err error) string {
 	return ""
 }
 
-// IsTransient tells whether err is a fault of the server or the network that a fresh
+// IsTransient reports whether err is a fault of the server or the network that a fresh
 // transaction may not meet.
 func IsTransient(err error) bool {
 	var server *pgconn.PgError
@@ -70,20 +70,20 @@ func transientState(err *pgconn.PgError) bool {
 	return false
 }
 
-// isStalePlan tells a cached plan that a schema change has outdated. The message
+// isStalePlan reports whether a cached plan no longer fits after a schema change. The message
 // is translated; the function that raised it is not.
 func isStalePlan(err *pgconn.PgError) bool {
 	return err.Code == codeFeatureNotSupported && err.Routine == "RevalidateCachedQuery"
 }
 
-// IsTxTimeout tells whether the server has ended the session because its transaction
+// IsTxTimeout reports whether the server has ended the session because its transaction
 // was idle or took too long.
 func IsTxTimeout(err error) bool {
 	state := SQLState(err)
 	return state == CodeIdleInTransaction || state == CodeTransactionTimeout
 }
 
-// IsConnLost tells whether err is the end of a connection that no server explained.
+// IsConnLost reports whether err is the end of a connection that no server explained.
 func IsConnLost(err error) bool {
 	var server *pgconn.PgError
 	if errors.As(err, &server) || IsContextError(err) {
@@ -94,13 +94,13 @@ func IsConnLost(err error) bool {
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed)
 }
 
-// IsContextError tells whether err comes from some context, not necessarily the call's
+// IsContextError reports whether err comes from some context, not necessarily the call's
 // own.
 func IsContextError(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// IsRaised tells whether the server raised err as an ERROR and goes on. FATAL ends the
+// IsRaised reports whether the server raised err as an ERROR and goes on. FATAL ends the
 // session.
 func IsRaised(err error) bool {
 	var server *pgconn.PgError
