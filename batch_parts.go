@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tooldedup/dedup/internal/table"
+	"github.com/tooldedup/dedup/internal/wire"
 )
 
 // parts settles the calls of a batch that were taken together.
@@ -61,9 +62,10 @@ func (p *parts) combine(ctx context.Context, d *Deduper, calls []*call) (alone [
 	splits := max(minSplits, len(calls)/4)
 	// Each has its lock: without, a twin would be waited for inside Postgres, for
 	// as long as its transaction goes on.
+	renewed := int32(0)
 	for todo := slices.Collect(slices.Chunk(calls, table.MaxLocks)); len(todo) > 0; {
-		part := todo[len(todo)-1]
-		todo = todo[:len(todo)-1]
+		part, apart := sortOut(todo[len(todo)-1])
+		todo, alone = todo[:len(todo)-1], append(alone, apart...)
 		if len(part) < 2 || splits < 0 {
 			alone = append(alone, part...)
 			continue
@@ -72,12 +74,20 @@ func (p *parts) combine(ctx context.Context, d *Deduper, calls []*call) (alone [
 		v := g.attemptPart(ctx)
 		switch {
 		case v.state == committed:
+			renewed = 0
 			continue
 		case v.state == unknown:
 			for _, c := range part {
 				c.own.doubt.add(v.err, g.tried, v.until)
 			}
 			alone = append(alone, part...)
+			continue
+		case wire.SQLState(v.err) == wire.CodePreparedMissing && renewed < d.pool.Stat().MaxConns():
+			renewed++ // somebody has discarded what was prepared
+			if v.bad != nil {
+				v.bad.combinedFailed = false
+			}
+			todo = append(todo, part)
 			continue
 		case v.state == again: // the calls cannot be combined
 			alone = append(alone, p.lookUp(ctx, d, part)...)
@@ -93,7 +103,7 @@ func (p *parts) combine(ctx context.Context, d *Deduper, calls []*call) (alone [
 		}
 		at := slices.Index(part, v.bad)
 		switch {
-		case at < 0 && len(rest) < len(part):
+		case at < 0 && (len(rest) < len(part) || slices.ContainsFunc(rest, (*call).apart)):
 			todo = append(todo, rest)
 		case at < 0 && !v.unplaced:
 			alone = append(alone, part...)
@@ -107,6 +117,21 @@ func (p *parts) combine(ctx context.Context, d *Deduper, calls []*call) (alone [
 		}
 	}
 	return alone
+}
+
+// sortOut returns the calls that can be combined, and the others.
+func sortOut(calls []*call) (part, apart []*call) {
+	if !slices.ContainsFunc(calls, (*call).apart) {
+		return calls, nil
+	}
+	for _, c := range calls {
+		if c.apart() {
+			apart = append(apart, c)
+		} else {
+			part = append(part, c)
+		}
+	}
+	return part, apart
 }
 
 // lookUp settles the calls that have a record and returns the others.
@@ -126,6 +151,9 @@ func (g *group) attemptPart(ctx context.Context) verdict {
 	v := g.attempt(ctx, g.calls)
 	if v.state == committed || v.state == unknown || v.state == undone {
 		g.count(g.calls, 1)
+		for _, c := range g.calls {
+			c.own.attempts++
+		}
 	}
 	if v.state == committed {
 		for _, c := range g.calls {

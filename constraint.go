@@ -47,7 +47,7 @@ func (g *group) explain(ctx context.Context, v verdict) verdict {
 		return end(failed, withContext(ctx, v.err))
 	case c == nil:
 		return g.explainAll(ctx, v)
-	case v.raised && v.stale && !c.reprepared && !v.lost && !wire.IsTransient(v.err):
+	case v.raised && v.stale && !c.reprepared && !v.lost && mayBeStale(v.err):
 		// Its statement may have been prepared before somebody changed a type, and is
 		// prepared anew now. Sent once more, what it raises is its own.
 		c.reprepared = true
@@ -87,6 +87,18 @@ func (g *group) explainAll(ctx context.Context, v verdict) verdict {
 	}
 	v.state, v.err = v.own()
 	return v
+}
+
+// mayBeStale tells whether types that have changed may be behind a statement's error:
+// not where it says how many rows there were, that a constraint does not hold, or what a
+// function raised.
+func mayBeStale(err error) bool {
+	if errors.Is(err, pgx.ErrNoRows) || errors.Is(err, pgx.ErrTooManyRows) || wire.IsTransient(err) {
+		return false
+	}
+	state := wire.SQLState(err)
+	class := state[:min(2, len(state))]
+	return class != "23" && class != "P0"
 }
 
 // clean takes the row's values out of an error of the record's own statement.
@@ -216,7 +228,7 @@ func (d *Deduper) recordBroken(ctx context.Context, of *call, cause error, conn 
 	if conn != nil { // free, and perhaps the only one
 		v := g.attemptOn(ctx, conn, g.calls)
 		wire.Rollback(ctx, conn)
-		if v.state == committed || v.state == found && v.rec.IsBroken() {
+		if v.state == committed && !s.call.written.CreatedAt.IsZero() || v.state == found && v.rec.IsBroken() {
 			return err
 		}
 	}

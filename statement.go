@@ -175,13 +175,17 @@ const strayTime = time.Hour
 // A statement that is its own transaction may arrive late. Where its record is remembered
 // for a shorter time than that, it could arrive when the record of a later attempt is
 // forgotten, and run once more. A COMMIT cannot: its transaction holds the identity until
-// it comes.
+// it comes. Nor does a call with a lost COMMIT: whether it may run again is found out
+// behind its lock.
 func (g *group) combines(conn *pgx.Conn, calls []*call) bool {
-	if g.together != nil || !g.d.canCombine(conn) {
+	if g.together != nil || g.doubt.err != nil || !g.d.canCombine(conn) {
 		return false
 	}
-	return !slices.ContainsFunc(calls, func(c *call) bool { return c.stmt == nil || c.combinedFailed || c.Forget < strayTime })
+	return !slices.ContainsFunc(calls, (*call).apart)
 }
+
+// apart reports whether effect and record of a call cannot be one statement.
+func (c *call) apart() bool { return c.stmt == nil || c.combinedFailed || c.Forget < strayTime }
 
 // canCombine reports whether effect and record can be one statement on conn.
 func (d *Deduper) canCombine(conn *pgx.Conn) bool {
@@ -275,7 +279,7 @@ func (g *group) queueCombined(ctx context.Context, on *wire.Conn, calls []*call,
 		return nil, nil, err
 	}
 	for _, c := range calls {
-		if err := table.QueueCombined(p, c.stmt.among, c.stmt.args, &c.Entry, time.Time{}, c.waiter.inPostgres()); err != nil {
+		if err := table.QueueCombined(p, c.stmt.among, c.stmt.args, &c.Entry, *latest, c.waiter.inPostgres()); err != nil {
 			on.Stale(c.stmt.among)
 			return nil, c, err
 		}

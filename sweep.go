@@ -128,7 +128,7 @@ func (d *Deduper) sweepBatches(ctx context.Context, o SweepOptions) (total Sweep
 		switch {
 		case size > 1 && (state == wire.CodeLockNotAvailable || state == wire.CodeQueryCanceled):
 			size = max(size/step, 1)
-		case state == wire.CodeLockNotAvailable:
+		case state == wire.CodeLockNotAvailable && span.Records > 0:
 			after = span.Last
 		case err != nil || span.Records == 0 || batch.Skipped:
 			return total, err

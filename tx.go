@@ -278,7 +278,9 @@ func (t *transaction) runStatements(ctx context.Context, part []*call) verdict {
 		queries[i], known[i] = c.stmt.effect, t.on.Prepared(c.stmt.effect)
 	}
 	raisedBy := func(i int, err error) verdict {
-		t.on.Stale(queries[i])
+		if mayBeStale(err) {
+			t.on.Stale(queries[i])
+		}
 		return verdict{state: undecided, bad: part[i], err: err, raised: true, stale: known[i]}
 	}
 	if err := t.on.Prepare(ctx, wire.Distinct(queries)...); err != nil {
@@ -401,7 +403,7 @@ func (t *transaction) recordLimit() (limit time.Duration) {
 	for _, c := range t.calls {
 		own := c.waiter.inPostgres()
 		if own > 0 && c.waiter.max > 0 {
-			own = min(own-c.waiter.waited+table.RowTimeout, t.g.d.opts.CommitTimeout/2)
+			own = min(max(own-c.waiter.waited, 0)+table.RowTimeout, t.g.d.opts.CommitTimeout/2)
 		}
 		if own != 0 && (limit == 0 || own < limit) {
 			limit = own
@@ -458,7 +460,7 @@ func (g *group) unopened(ctx context.Context, conn *pgx.Conn, calls []*call, err
 	wire.DropUnusable(ctx, conn, err)
 	if wire.SQLState(err) == wire.CodePreparedMissing && g.renewed < g.d.pool.Stat().MaxConns() {
 		g.renewed++ // somebody has discarded what was prepared
-		return verdict{state: again}
+		return verdict{state: again, err: err}
 	}
 	return g.unstarted(ctx, calls, hintPooler(err))
 }
@@ -467,7 +469,7 @@ func (g *group) unopened(ctx context.Context, conn *pgx.Conn, calls []*call, err
 func (g *group) unstarted(ctx context.Context, calls []*call, err error) verdict {
 	err = g.d.explained(err)
 	v := verdict{state: failed, err: err}
-	if len(calls) == 1 {
+	if len(calls) == 1 && g.together == nil { // else it is nobody's
 		v.bad = calls[0]
 	}
 	switch {

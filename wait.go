@@ -176,7 +176,11 @@ func (d *Deduper) look(ctx context.Context, c *call, look lookFunc) (seen table.
 func (g *group) lookUp(ctx context.Context, calls []*call) []*call {
 	_ = g.d.onConn(ctx, func(on *wire.Conn) error {
 		if len(calls) > 1 {
-			return g.d.table.LookUpAll(ctx, on, entries(calls), func(n int, rec table.Record) { g.find(calls[n], rec) })
+			forgotten, err := g.d.table.LookUpAll(ctx, on, entries(calls), func(n int, rec table.Record) { g.find(calls[n], rec) })
+			for _, n := range forgotten {
+				calls[n].combinedFailed = true // it would: the record is in its way
+			}
+			return err
 		}
 		for _, c := range calls {
 			seen, err := g.d.table.LookUp(ctx, on, &c.Identity)
@@ -186,6 +190,7 @@ func (g *group) lookUp(ctx context.Context, calls []*call) []*call {
 			if seen.Found {
 				g.find(c, seen.Record)
 			}
+			c.combinedFailed = c.combinedFailed || seen.Forgotten
 		}
 		return nil
 	})

@@ -56,7 +56,7 @@ func (t *Table) Combined(with string, params int) (alone, among wire.Query) {
                          WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
                               AND pg_catalog.set_config('synchronous_commit', 'on', true) <> 'on' THEN '` + gateMark + `synchronous_commit could not be turned on'`
 	}
-	text := func(lookUp string) wire.Query {
+	text := func(lookUp, late string) wire.Query {
 		return wire.NewQuery(with + `
 INSERT INTO ` + t.Name + ` ` + insertColumns + `
 SELECT ` + p(1) + `::text, ` + p(2) + `::text, ` + p(3) + `::text, ` + p(4) + `::bytea, ` + p(5) + `::bytea,
@@ -64,26 +64,30 @@ SELECT ` + p(1) + `::text, ` + p(2) + `::text, ` + p(3) + `::text, ` + p(4) + `:
        effect.ended, effect.ended + ` + p(6) + `::interval, effect.ended + ` + p(7) + `::interval
   FROM (SELECT CASE WHEN (CASE` + lookUp + `
                          WHEN NOT pg_catalog.pg_try_advisory_xact_lock(` + p(8) + `::bigint) THEN '` + gateMark + `a twin of this call is in flight'
-                         WHEN pg_catalog.clock_timestamp() > ` + p(9) + `::timestamptz THEN '` + gateMark + `this call arrived too late'` + durable + `
+                         WHEN pg_catalog.clock_timestamp() > ` + p(9) + `::timestamptz` + late + ` THEN '` + gateMark + `this call arrived too late'` + durable + `
                          ELSE 'true' END)::boolean
                THEN (SELECT row_to_json(effect.*)::text FROM ` + EffectName + ` AS effect) END AS result, pg_catalog.clock_timestamp() AS ended OFFSET 0) AS effect
-RETURNING result, created_at`)
+RETURNING result, CASE WHEN ` + p(10) + `::text IS NULL OR pg_catalog.set_config('lock_timeout', pg_catalog.current_setting('tool_dedup.lock_timeout'), true) IS NOT NULL THEN created_at END`)
 	}
 	alone = text(fmt.Sprintf(`
                          WHEN EXISTS (SELECT FROM %s WHERE scope = %s::text AND tool = %s::text AND key = %s::text) THEN '%sthis call has a record'`,
-		t.Name, p(1), p(2), p(3), gateMark))
-	return alone, text("")
+		t.Name, p(1), p(2), p(3), gateMark), "")
+	return alone, text("", fmt.Sprintf(`
+                              AND %s::bigint::text = ANY (string_to_array(pg_catalog.current_setting('tool_dedup.missed', true), ','))`, p(8)))
 }
 
 // limited is a condition that always holds, and limits how long the INSERT waits for
 // a twin that does not hold the identity's lock. It is evaluated behind the effect,
-// whose own waits it must not cut short.
+// whose own waits it must not cut short. RETURNING gives the session's own limit back, for
+// what is run behind the INSERT: triggers, other WITH queries, the next of many statements.
 func limited(limit string) string {
 	return `
-              AND (` + limit + `::text IS NULL OR pg_catalog.set_config('lock_timeout', ` + shorterTimeout(limit+"::bigint", `pg_catalog.current_setting('lock_timeout')`) + `, true) IS NOT NULL)`
+              AND (` + limit + `::text IS NULL OR pg_catalog.set_config('tool_dedup.lock_timeout', pg_catalog.current_setting('lock_timeout'), true) IS NOT NULL
+                   AND pg_catalog.set_config('lock_timeout', ` + shorterTimeout(limit+"::bigint", `pg_catalog.current_setting('lock_timeout')`) + `, true) IS NOT NULL)`
 }
 
-// QueueCombined queues a combined statement. It raises where it arrives after latest, and
+// QueueCombined queues a combined statement. It raises where it arrives after latest, among
+// others only if its lock was not free when they arrived, and
 // waits no longer than wait for a twin that does not hold the identity's lock; zero is no
 // limit for both.
 func QueueCombined(p *wire.Pipeline, q wire.Query, args []any, e *Entry, latest time.Time, wait time.Duration) error {
@@ -118,7 +122,9 @@ func ReadCombined(results *wire.Results, e *Entry) (Record, error) {
 
 // QueueArrival queues what comes before the combined statements of many entries. It raises
 // where one of them has a record, and where it arrives after latest: the last of the
-// statements may be run much later. It takes the locks of all of them that are free.
+// statements may be run much later. It takes the locks of all of them that are free, and
+// notes those that are not: whoever finds one of these free later than latest must be
+// right that nothing comes.
 func (t *Table) QueueArrival(p *wire.Pipeline, entries []*Entry, latest time.Time) error {
 	locks := make([]int64, len(entries))
 	for i, e := range entries {
@@ -132,8 +138,10 @@ func arrival(table string) string {
 	return `SELECT (CASE WHEN EXISTS (SELECT FROM unnest($1::text[], $2::text[], $3::text[]) AS wanted (scope, tool, key)
                            JOIN ` + table + ` AS r ON r.scope = wanted.scope AND r.tool = wanted.tool AND r.key = wanted.key) THEN '` + gateMark + `a call of these has a record'
              WHEN tried.n > 0 AND pg_catalog.clock_timestamp() > $5::timestamptz THEN '` + gateMark + `these calls arrived too late'
+             WHEN pg_catalog.set_config('tool_dedup.missed', tried.missed, true) IS NULL THEN ''
              ELSE 'true' END)::boolean
-  FROM (SELECT count(pg_catalog.pg_try_advisory_xact_lock(wanted.lock)) AS n FROM unnest($4::bigint[]) AS wanted (lock) OFFSET 0) AS tried`
+  FROM (SELECT count(*) AS n, COALESCE(string_agg(took.lock::text, ',') FILTER (WHERE NOT took.got), '') AS missed
+          FROM (SELECT wanted.lock, pg_catalog.pg_try_advisory_xact_lock(wanted.lock) AS got FROM unnest($4::bigint[]) AS wanted (lock) OFFSET 0) AS took OFFSET 0) AS tried`
 }
 
 // IsRecordInTheWay reports whether an error of a combined statement says that there most

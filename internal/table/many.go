@@ -67,18 +67,18 @@ func (t *Table) OpenAll(ctx context.Context, on *wire.Conn, entries []*Entry, fo
 }
 
 // LookUpAll calls found for every entry that has a record, in one round trip and outside a
-// transaction.
-func (t *Table) LookUpAll(ctx context.Context, on *wire.Conn, entries []*Entry, found func(n int, r Record)) error {
+// transaction. It returns the numbers of those with a record that may be forgotten.
+func (t *Table) LookUpAll(ctx context.Context, on *wire.Conn, entries []*Entry, found func(n int, r Record)) ([]int, error) {
 	if err := on.Prepare(ctx, t.lookUpAll); err != nil {
-		return err
+		return nil, err
 	}
 	p := on.CallersPipeline()
 	if err := p.QueueArgs(t.lookUpAll, ids(entries)); err != nil {
-		return err
+		return nil, err
 	}
 	results := p.Send(ctx)
-	_, err := readAll(results, found)
-	return results.Close(err)
+	forgotten, err := readAll(results, found)
+	return forgotten, results.Close(err)
 }
 
 // readAll reads the answer of lookUpAll. It returns the numbers of the entries whose
