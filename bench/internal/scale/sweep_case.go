@@ -18,8 +18,11 @@ import (
 // SweepCaseOptions say how sweeps that meet something are measured.
 type SweepCaseOptions struct {
 	Records int           // that may be forgotten
-	Time    time.Duration // how long a case lasts; 0 leaves the cases away
+	Time    time.Duration // how long a case lasts, and the calm beside it; 0 leaves the cases away
+	Rounds  int           // into which both are divided, in turn
 }
+
+func (o SweepCaseOptions) round() time.Duration { return o.Time / time.Duration(o.Rounds) }
 
 // SweepCase is what a sweep meets.
 type SweepCase string
@@ -48,8 +51,8 @@ type SweepCaseRow struct {
 	Held measure.Latency `json:"held"`
 }
 
-// Beside is a load of calls while nothing is swept, in front of a case and behind it
-// together, and during the case.
+// Beside is a load of calls in the rounds in which nothing is swept, and in those of the
+// case.
 type Beside struct {
 	Quiet  measure.Latency `json:"quiet"`
 	During measure.Latency `json:"during"`
@@ -73,7 +76,7 @@ func (s stand) sweepCases(ctx context.Context, pool *pgxpool.Pool, o SweepOption
 	return rows, nil
 }
 
-// sweepCase keeps both loads up before, during and after a case.
+// sweepCase keeps both loads up while calm and the case take turns.
 func (s stand) sweepCase(ctx context.Context, pool *pgxpool.Pool, o SweepOptions, met SweepCase) (SweepCaseRow, error) {
 	row := SweepCaseRow{Case: met}
 	// A call does not wait for twins: it is answered ErrInFlight at once.
@@ -90,21 +93,24 @@ func (s stand) sweepCase(ctx context.Context, pool *pgxpool.Pool, o SweepOptions
 	}
 
 	disturb := &disturbance{stand: s, t: t, l: l, o: o}
-	var begun, ended time.Time
-	work := func() (err error) {
-		if err := wait(ctx, o.Quiet); err != nil {
-			return err
+	var turns []caseTurn
+	work := func() error {
+		for range o.Cases.Rounds {
+			turn := caseTurn{calm: time.Now()}
+			if err := wait(ctx, o.Cases.round()); err != nil {
+				return err
+			}
+			turn.begun = time.Now()
+			if err := disturb.run(ctx, met); err != nil {
+				return err
+			}
+			turn.ended = time.Now()
+			turns = append(turns, turn)
 		}
-		begun = time.Now()
-		if err := disturb.run(ctx, met); err != nil {
-			return err
-		}
-		ended = time.Now()
-		return wait(ctx, o.Quiet)
+		return nil
 	}
 	load := pace{rate: o.Rate / 2, clients: o.Clients}
 	var firsts, anews []outcome
-	start := time.Now()
 	firsts, err = load.while(ctx, l.first, func() (err error) {
 		anews, err = load.while(ctx, l.anew, work)
 		return err
@@ -112,15 +118,23 @@ func (s stand) sweepCase(ctx context.Context, pool *pgxpool.Pool, o SweepOptions
 	if err != nil {
 		return row, err
 	}
-	beside := func(all []outcome) Beside {
-		quiet := between(all, start, begun).And(between(all, ended, ended.Add(o.Quiet)))
-		return Beside{Quiet: quiet.Latency(), During: between(all, begun, ended).Latency()}
-	}
-	row.Firsts, row.Anews = beside(firsts), beside(anews)
+	row.Firsts, row.Anews = beside(firsts, turns), beside(anews, turns)
 	row.InFlight, row.Forgotten = l.inFlight.Load(), disturb.forgotten.Load()
 	held := disturb.held.take()
-	row.Held = sampleOf(held, ended.Sub(begun)).Latency()
+	row.Held = sampleOf(held, o.Cases.Time).Latency()
 	return row, firstError(held)
+}
+
+// caseTurn is one round: calm, and then the case.
+type caseTurn struct{ calm, begun, ended time.Time }
+
+func beside(all []outcome, turns []caseTurn) Beside {
+	var quiet, during measure.Sample
+	for _, turn := range turns {
+		quiet = quiet.And(between(all, turn.calm, turn.begun))
+		during = during.And(between(all, turn.begun, turn.ended))
+	}
+	return Beside{Quiet: quiet.Latency(), During: during.Latency()}
 }
 
 // caseLoad makes the calls beside a case.

@@ -33,7 +33,8 @@ for half a minute and not for hours.`,
 	set.IntVar(&o.Clients, "clients", 4, "callers that make them")
 	set.DurationVar(&o.Quiet, "quiet", 10*time.Second, "how long the load is measured before the sweep, and again after it")
 	set.IntVar(&o.Cases.Records, "case-records", 300_000, "records that may be forgotten in each case of a sweep that meets something")
-	set.DurationVar(&o.Cases.Time, "case-time", 10*time.Second, "how long each of these cases lasts; 0 for none")
+	set.DurationVar(&o.Cases.Time, "case-time", 10*time.Second, "how long each of these cases lasts, and the calm beside it; 0 for none")
+	set.IntVar(&o.Cases.Rounds, "case-rounds", 5, "rounds in which a case and calm take turns")
 	set.IntVar(&o.Generations.Count, "generations", 10, "generations of records; 0 for none")
 	set.IntVar(&o.Generations.Records, "generation-records", 100_000, "records of a generation, and of those that stay")
 	set.DurationVar(&o.Generations.Hold, "hold", 15*time.Second, "how long a generation's records are tombstones")
@@ -53,8 +54,8 @@ func (o *SweepOptions) check() error {
 	case o.Quiet <= 0:
 		return errors.New("--quiet: must be above 0")
 	}
-	if o.Cases.Records < caseTenants || o.Cases.Time < 0 {
-		return errors.New("--case-records, --case-time: must be above 0")
+	if o.Cases.Records < caseTenants || o.Cases.Time < 0 || o.Cases.Rounds < 1 {
+		return errors.New("--case-records, --case-time, --case-rounds: must be above 0")
 	}
 	g := o.Generations
 	if g.Count < 0 || g.Count > 0 && (g.Records < 1 || g.Hold <= 0) {

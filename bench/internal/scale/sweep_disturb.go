@@ -33,12 +33,14 @@ const (
 	hookIdleTimeout = 600 * time.Millisecond
 )
 
+// roundBatches end a sweep soon after its round.
+const roundBatches = 20
+
 // idleSweeper is the pause after a sweep that has found nothing.
 const idleSweeper = 50 * time.Millisecond
 
-// run returns when the time of the case is over and nothing of it is left.
+// run makes a round of a case. Nothing of it is left when it returns.
 func (d *disturbance) run(ctx context.Context, met SweepCase) error {
-	until := time.Now().Add(d.o.Cases.Time)
 	pool, err := d.pool(ctx, 2)
 	if err != nil {
 		return err
@@ -50,28 +52,33 @@ func (d *disturbance) run(ctx context.Context, met SweepCase) error {
 	}
 	switch met {
 	case LockedRows:
-		err = d.besideLocks(ctx, func() error { return d.sweepUntil(ctx, sweeper, until, d.o.library()) })
+		err = d.besideLocks(ctx, func() error { return d.keepSweeping(ctx, sweeper, d.o.library()) })
 	case FrozenSweeper:
-		err = d.besideFrozen(ctx, func() error { return d.sweepUntil(ctx, sweeper, until, d.o.library()) })
+		err = d.besideFrozen(ctx, func() error { return d.keepSweeping(ctx, sweeper, d.o.library()) })
 	case SlowArchive:
 		opts := d.o.library()
 		opts.Archive, opts.MaxBatches = d.hang, 1
-		err = d.sweepUntil(ctx, sweeper, until, opts)
+		err = d.keepSweeping(ctx, sweeper, opts)
 		d.calls.Wait()
 	case TwoSweepers:
 		var second sync.WaitGroup
 		var secondErr error
-		second.Go(func() { secondErr = d.sweepUntil(ctx, d.t, until, d.o.library()) })
-		err = d.sweepUntil(ctx, sweeper, until, d.o.library())
+		second.Go(func() { secondErr = d.keepSweeping(ctx, d.t, d.o.library()) })
+		err = d.keepSweeping(ctx, sweeper, d.o.library())
 		second.Wait()
 		err = errors.Join(err, secondErr)
 	}
 	return err
 }
 
-// sweepUntil sweeps again and again: each sweep meets anew what is still there.
-func (d *disturbance) sweepUntil(ctx context.Context, t *tool, until time.Time, opts *dedup.SweepOptions) error {
-	for time.Now().Before(until) {
+// keepSweeping sweeps for the time of a round, or until the round's share of the records is
+// gone: the last round must have some too. Each sweep meets anew what is still there.
+func (d *disturbance) keepSweeping(ctx context.Context, t *tool, opts *dedup.SweepOptions) error {
+	if opts.MaxBatches == 0 {
+		opts.MaxBatches = roundBatches
+	}
+	share := d.forgotten.Load() + int64(d.o.Cases.Records*3/4/d.o.Cases.Rounds)
+	for until := time.Now().Add(d.o.Cases.round()); time.Now().Before(until) && d.forgotten.Load() < share; {
 		swept, err := t.d.Sweep(ctx, opts)
 		if err != nil {
 			return err
@@ -145,12 +152,16 @@ func (d *disturbance) besideFrozen(ctx context.Context, work func() error) (err 
 			return err
 		}
 		fault := proxy.Arm(faultproxy.Fault{Kind: kind, Where: faultproxy.AtSQL("DELETE FROM"), Skip: 1})
+		ended := make(chan struct{})
 		sweepers.Go(func() {
+			defer close(ended)
 			defer pool.Close()
 			_, _ = t.d.Sweep(frozen, d.o.library()) // does not end by itself
 		})
-		if err := fault.Wait(ctx); err != nil {
-			return err
+		select {
+		case <-fault.Applied():
+		case <-ended:
+			return errors.New("a sweep ended before it could be frozen: --case-records must be larger")
 		}
 	}
 	return work()

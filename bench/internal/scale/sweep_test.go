@@ -16,7 +16,7 @@ func TestSweep(t *testing.T) {
 	t.Parallel()
 	o := SweepOptions{
 		Records: 2500, Batch: 500, Rate: 200, Clients: 2, Quiet: 200 * time.Millisecond,
-		Cases:       SweepCaseOptions{Records: caseTenants},
+		Cases:       SweepCaseOptions{Records: caseTenants, Rounds: 1},
 		Generations: GenerationOptions{Count: 2, Records: 1500, Hold: 300 * time.Millisecond, Vacuum: VacuumEach, Naptime: time.Second},
 	}
 	require.NoError(t, o.check())
@@ -104,7 +104,7 @@ func TestSweepFlags(t *testing.T) {
 
 	for _, args := range [][]string{
 		{"--records", "0"}, {"--batch", "-1"}, {"--rate", "0"}, {"--clients", "0"}, {"--quiet", "0s"},
-		{"--generations", "-1"}, {"--generation-records", "0"}, {"--hold", "0s"}, {"--case-records", "0"}, {"--case-time", "-1s"}, {"--vacuum", "other"}, {"--naptime", "0s"}, {"argument"},
+		{"--generations", "-1"}, {"--generation-records", "0"}, {"--hold", "0s"}, {"--case-records", "0"}, {"--case-time", "-1s"}, {"--case-rounds", "0"}, {"--vacuum", "other"}, {"--naptime", "0s"}, {"argument"},
 	} {
 		refused(t, SweepCommand(), args)
 	}
