@@ -16,7 +16,7 @@ func TestSweepCases(t *testing.T) {
 	pool, err := s.pool(ctx, 4)
 	require.NoError(t, err)
 	defer pool.Close()
-	o := SweepOptions{Rate: 100, Clients: 2, Cases: SweepCaseOptions{Records: 3000, Time: 600 * time.Millisecond, Rounds: 2}}
+	o := SweepOptions{Rate: 100, Clients: 2, Cases: SweepCaseOptions{Records: 8000, Time: 600 * time.Millisecond, Rounds: 2}}
 	rows, err := s.sweepCases(ctx, pool, o)
 	require.NoError(t, err)
 

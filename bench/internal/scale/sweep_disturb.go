@@ -34,7 +34,7 @@ const (
 )
 
 // roundBatches end a sweep soon after its round.
-const roundBatches = 20
+const roundBatches = 4
 
 // idleSweeper is the pause after a sweep that has found nothing.
 const idleSweeper = 50 * time.Millisecond
