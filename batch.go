@@ -143,9 +143,9 @@ type batch[R any] struct {
 
 // take takes one call, and reports whether to go on.
 func (b *batch[R]) take(asked StatementCall) bool {
-	c := &call{d: b.d}
+	var c *call
 	if s, err := admitStatement[R](b.ctx, b.d, asked.Call, asked.Statement); err != nil {
-		c.err = err
+		c = &call{d: b.d, err: err}
 	} else {
 		c = s.member()
 		c.stmt.args = keptArgs(c.stmt.args)

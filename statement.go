@@ -275,9 +275,7 @@ func (g *group) queueCombined(ctx context.Context, on *wire.Conn, calls []*call,
 	}
 	*latest = g.d.clock.in(g.d.opts.CommitTimeout)
 	p := on.CallersPipeline()
-	if err := g.d.table.QueueArrival(p, entries(calls), *latest); err != nil {
-		return nil, nil, err
-	}
+	g.d.table.QueueArrival(p, entries(calls), *latest)
 	for _, c := range calls {
 		if err := table.QueueCombined(p, c.stmt.among, c.stmt.args, &c.Entry, *latest, c.waiter.inPostgres()); err != nil {
 			on.Stale(c.stmt.among)

@@ -339,9 +339,9 @@ func (t *transaction) record(ctx context.Context, end wire.Query) verdict {
 			return t.recordLast(ctx, from, end)
 		}
 		p := t.on.Pipeline()
-		read := t.queueRecords(p, from, to)
+		t.queueRecords(p, from, to)
 		results := p.Send(ctx)
-		bad, err := read(results)
+		bad, err := t.readRecords(results, from, to)
 		if err = results.Close(err); err != nil {
 			return t.recordFailed(bad, err)
 		}
@@ -357,7 +357,7 @@ func (t *transaction) record(ctx context.Context, end wire.Query) verdict {
 func (t *transaction) recordLast(ctx context.Context, from int, end wire.Query) verdict {
 	commits := end == t.g.d.table.Commit
 	p := t.on.Pipeline()
-	read := t.queueRecords(p, from, len(t.calls))
+	t.queueRecords(p, from, len(t.calls))
 	p.Queue(end)
 	if commits {
 		wire.LimitIO(t.conn, t.g.d.opts.CommitTimeout)
@@ -365,7 +365,7 @@ func (t *transaction) recordLast(ctx context.Context, from int, end wire.Query) 
 		ctx = p.Uncancelled(ctx)
 	}
 	results := p.Send(ctx)
-	bad, err := read(results)
+	bad, err := t.readRecords(results, from, len(t.calls))
 	if !commits {
 		if err = results.Close(err); err != nil {
 			return t.recordFailed(bad, err)
@@ -412,41 +412,41 @@ func (t *transaction) recordLimit() (limit time.Duration) {
 	return limit
 }
 
-// queueRecords queues the records of some calls. Read reads when they were written. It
-// returns the call whose record could not be.
-func (t *transaction) queueRecords(p *wire.Pipeline, from, to int) (read func(*wire.Results) (bad *call, err error)) {
+// queueRecords queues the records of some calls.
+func (t *transaction) queueRecords(p *wire.Pipeline, from, to int) {
 	tbl := t.g.d.table
-	limited := t.limit > 0
-	if limited {
+	if t.limit > 0 {
 		tbl.QueueSetLockTimeout(p, t.limit)
 	}
 	for i, c := range t.calls[from:to] {
 		c.written = table.NewRecord(&c.Entry, c.out, t.texts[from+i])
 		tbl.QueueRecord(p, &c.Entry, t.started, c.out, t.texts[from+i])
 	}
-	if limited {
+	if t.limit > 0 {
 		tbl.QueueResetLockTimeout(p)
 	}
-	return func(results *wire.Results) (*call, error) {
-		if limited {
-			if _, err := results.Exec(); err != nil {
-				return nil, err
-			}
-		}
-		for _, c := range t.calls[from:to] {
-			err := table.ReadRecord(results, &c.written, &c.Entry)
-			if errors.Is(err, table.ErrSwallowed) {
-				c.written.CreatedAt = time.Time{}
-			} else if err != nil {
-				return c, err
-			}
-		}
-		if limited {
-			_, err := results.Exec()
+}
+
+// readRecords reads when the records that queueRecords queued were written. It returns
+// the call whose record could not be.
+func (t *transaction) readRecords(results *wire.Results, from, to int) (bad *call, err error) {
+	if t.limit > 0 {
+		if _, err := results.Exec(); err != nil {
 			return nil, err
 		}
-		return nil, nil
 	}
+	for _, c := range t.calls[from:to] {
+		err := table.ReadRecord(results, &c.written, &c.Entry)
+		if errors.Is(err, table.ErrSwallowed) {
+			c.written.CreatedAt = time.Time{}
+		} else if err != nil {
+			return c, err
+		}
+	}
+	if t.limit > 0 {
+		_, err = results.Exec()
+	}
+	return nil, err
 }
 
 // opened notes that a transaction could be opened.

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // structFields is what encoding/json makes of a struct's fields, those of embedded
@@ -41,8 +42,20 @@ type embeddedStruct struct {
 	twice bool // embedded more than once at this depth: all of its names clash
 }
 
-// fieldsOf follows encoding/json: breadth first, a struct type once.
+// knownFields are the *structFields of each reflect.Type that was looked at.
+var knownFields sync.Map
+
+// fieldsOf returns what must not be changed.
 func fieldsOf(t reflect.Type) *structFields {
+	if known, ok := knownFields.Load(t); ok {
+		return known.(*structFields)
+	}
+	known, _ := knownFields.LoadOrStore(t, newStructFields(t))
+	return known.(*structFields)
+}
+
+// newStructFields follows encoding/json: breadth first, a struct type once.
+func newStructFields(t reflect.Type) *structFields {
 	s := &structFields{}
 	visited := make(map[reflect.Type]bool)
 	for level := []embeddedStruct{{jsonField: jsonField{t: t}}}; len(level) > 0; {

@@ -125,12 +125,12 @@ func ReadCombined(results *wire.Results, e *Entry) (Record, error) {
 // statements may be run much later. It takes the locks of all of them that are free, and
 // notes those that are not: whoever finds one of these free later than latest must be
 // right that nothing comes.
-func (t *Table) QueueArrival(p *wire.Pipeline, entries []*Entry, latest time.Time) error {
+func (t *Table) QueueArrival(p *wire.Pipeline, entries []*Entry, latest time.Time) {
 	locks := make([]int64, len(entries))
 	for i, e := range entries {
 		locks[i] = e.Lock
 	}
-	return p.QueueArgs(t.Arrival, append(ids(entries), locks), wire.Time(latest))
+	p.Queue(t.Arrival, append(ids(entries), wire.Ints(locks), wire.Time(latest))...)
 }
 
 // arrival is the text of Table.Arrival.

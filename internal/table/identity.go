@@ -50,11 +50,11 @@ type Entry struct {
 	Keep, Forget time.Duration
 }
 
-// ids are the arguments of a statement on many identities.
-func ids(entries []*Entry) []any {
-	var scopes, tools, keys []string
-	for _, e := range entries {
-		scopes, tools, keys = append(scopes, e.Scope), append(tools, e.Tool), append(keys, e.Key)
+// ids are the parameters of a statement on many identities.
+func ids(entries []*Entry) []wire.Param {
+	scopes, tools, keys := make([]string, len(entries)), make([]string, len(entries)), make([]string, len(entries))
+	for i, e := range entries {
+		scopes[i], tools[i], keys[i] = e.Scope, e.Tool, e.Key
 	}
-	return []any{scopes, tools, keys}
+	return []wire.Param{wire.Texts(scopes), wire.Texts(tools), wire.Texts(keys)}
 }

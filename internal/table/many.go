@@ -31,7 +31,7 @@ func (t *Table) OpenAll(ctx context.Context, on *wire.Conn, entries []*Entry, fo
 	if err := on.Prepare(ctx, t.begin.Query, t.setUp, t.tryLocks, t.lookUpAll, t.insert, t.Commit); err != nil {
 		return open, err
 	}
-	p := on.CallersPipeline()
+	p := on.Pipeline()
 	p.QueueBegin(&t.begin)
 	p.Queue(t.setUp)
 	var locks []int64
@@ -39,13 +39,9 @@ func (t *Table) OpenAll(ctx context.Context, on *wire.Conn, entries []*Entry, fo
 		for _, e := range entries[:min(len(entries), MaxLocks)] {
 			locks = append(locks, e.Lock)
 		}
-		if err := p.QueueArgs(t.tryLocks, []any{locks}); err != nil {
-			return open, err
-		}
+		p.Queue(t.tryLocks, wire.Ints(locks))
 	}
-	if err := p.QueueArgs(t.lookUpAll, ids(entries)); err != nil {
-		return open, err
-	}
+	p.Queue(t.lookUpAll, ids(entries)...)
 	results := p.Send(ctx)
 	_, err := results.Exec()
 	if err == nil {
@@ -72,10 +68,8 @@ func (t *Table) LookUpAll(ctx context.Context, on *wire.Conn, entries []*Entry, 
 	if err := on.Prepare(ctx, t.lookUpAll); err != nil {
 		return nil, err
 	}
-	p := on.CallersPipeline()
-	if err := p.QueueArgs(t.lookUpAll, ids(entries)); err != nil {
-		return nil, err
-	}
+	p := on.Pipeline()
+	p.Queue(t.lookUpAll, ids(entries)...)
 	results := p.Send(ctx)
 	forgotten, err := readAll(results, found)
 	return forgotten, results.Close(err)
@@ -108,11 +102,9 @@ func (t *Table) ForgetAll(ctx context.Context, on *wire.Conn, entries []*Entry) 
 	if err := on.Prepare(ctx, t.setLockTimeout, t.forgetAll, t.resetLockTimeout); err != nil {
 		return err
 	}
-	p := on.CallersPipeline()
+	p := on.Pipeline()
 	t.QueueSetLockTimeout(p, RowTimeout)
-	if err := p.QueueArgs(t.forgetAll, ids(entries)); err != nil {
-		return err
-	}
+	p.Queue(t.forgetAll, ids(entries)...)
 	t.QueueResetLockTimeout(p)
 	results := p.Send(ctx)
 	var err error

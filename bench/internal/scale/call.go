@@ -49,9 +49,12 @@ func newTool(pool *pgxpool.Pool, opts dedup.Options) (*tool, error) {
 
 // call runs the tool once for the key.
 func (t *tool) call(ctx context.Context, key string) (dedup.Result[ticket], error) {
-	return dedup.Do(ctx, t.d, ticketCall(key), func(ctx context.Context, tx pgx.Tx) (ticket, error) {
-		return t.effect(ctx, tx, key)
-	})
+	return dedup.Do(ctx, t.d, ticketCall(key), t.effectOf(key))
+}
+
+// effectOf is the tool's effect for the key.
+func (t *tool) effectOf(key string) func(context.Context, pgx.Tx) (ticket, error) {
+	return func(ctx context.Context, tx pgx.Tx) (ticket, error) { return t.effect(ctx, tx, key) }
 }
 
 // bare is the same effect in a transaction without a record: what a call is

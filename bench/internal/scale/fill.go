@@ -21,6 +21,8 @@ type filling struct {
 	from, to time.Duration
 	// How long they are kept; the table's clock decides what is due.
 	retention dedup.Retention
+	// tenants share the records evenly; 0 leaves them to the one of ticketCall.
+	tenants int
 	// swept records have lost their result: they are tombstones.
 	swept bool
 }
@@ -61,9 +63,13 @@ func (f filling) copyInto(ctx context.Context, t *tool, schema string) error {
 		chunk := f.chunk(rec.now, done, min(done+size, f.records))
 		_, err := t.pool.CopyFrom(ctx, table, recordColumns, pgx.CopyFromSlice(len(chunk), func(i int) ([]any, error) {
 			born := chunk[i].born
+			scope := rec.scope
+			if f.tenants > 0 {
+				scope = tenant((done + i) % f.tenants)
+			}
 			expires := born.Add(f.retention.Result)
 			return []any{
-				rec.scope, rec.tool, chunk[i].key, rec.fingerprint, rec.argDigests, rec.outcome, rec.result,
+				scope, rec.tool, chunk[i].key, rec.fingerprint, rec.argDigests, rec.outcome, rec.result,
 				born, expires, expires.Add(f.retention.Tombstone),
 			}, nil
 		}))

@@ -14,10 +14,10 @@ func TestKeysHaveTheFormOfNewKey(t *testing.T) {
 	t.Parallel()
 
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	for kind, version := range map[KeyKind]string{OrderedKeys: "7", RandomKeys: "4"} {
-		require.Regexp(t, `^[0-9a-f]{8}-[0-9a-f]{4}-`+version+`[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`, kind.newKey(at))
-	}
-	require.Regexp(t, `^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`, dedup.NewKey())
+	const timed = `^ts1_[0-9a-v]{9}_[0-9A-Za-z_-]{22}$`
+	require.Regexp(t, timed, OrderedKeys.newKey(at))
+	require.Regexp(t, timed, dedup.NewKey())
+	require.Regexp(t, `^[0-9A-Za-z_-]{22}$`, RandomKeys.newKey(at))
 	require.Less(t, OrderedKeys.newKey(at), OrderedKeys.newKey(at.Add(time.Millisecond)))
 	require.Less(t, OrderedKeys.newKey(time.Now().Add(-time.Hour)), dedup.NewKey())
 	require.Error(t, KeyKind("other").check())

@@ -21,14 +21,16 @@ type SweepOptions struct {
 	Rate        float64       // calls a second of the load
 	Clients     int           // that make them
 	Quiet       time.Duration // how long the load runs without a sweep, before it and again after it
+	Cases       SweepCaseOptions
 	Generations GenerationOptions
 }
 
-// Sweep is how fast records are let go of, what calls notice of it, and what
+// Sweep is how fast records are swept, what calls notice of it, and what
 // room is left behind.
 type Sweep struct {
 	Machine     report.Machine `json:"machine"`
 	Rows        []SweepRow     `json:"rows"`
+	Cases       []SweepCaseRow `json:"cases"`
 	Generations []Generation   `json:"generations"`
 	Vacuum      Vacuum         `json:"vacuum"` // behind the generations
 	// Naptime is how often autovacuum looked meanwhile, where it was waited for.
@@ -80,6 +82,11 @@ func sweep(ctx context.Context, s stand, o SweepOptions) (*Sweep, error) {
 		}
 		result.Rows = append(result.Rows, row)
 	}
+	if o.Cases.Time > 0 {
+		if result.Cases, err = s.sweepCases(ctx, pool, o); err != nil {
+			return nil, fmt.Errorf("a sweep that meets %w", err)
+		}
+	}
 	if o.Generations.Count > 0 {
 		result.Vacuum, result.Naptime = o.Generations.Vacuum, o.Generations.Naptime
 		if result.Generations, err = s.generations(ctx, pool, o); err != nil {
@@ -94,7 +101,7 @@ func sweep(ctx context.Context, s stand, o SweepOptions) (*Sweep, error) {
 func (s stand) sweepOf(ctx context.Context, pool *pgxpool.Pool, o SweepOptions, due Due) (SweepRow, error) {
 	row := SweepRow{Due: due, Records: int64(o.Records)}
 
-	t, err := s.dueTable(ctx, pool, o.Records, due)
+	t, err := s.dueTable(ctx, pool, filling{records: o.Records}, due, dedup.Options{})
 	if err != nil {
 		return row, err
 	}
@@ -103,7 +110,7 @@ func (s stand) sweepOf(ctx context.Context, pool *pgxpool.Pool, o SweepOptions, 
 		return row, err
 	}
 
-	if t, err = s.dueTable(ctx, pool, o.Records, due); err != nil {
+	if t, err = s.dueTable(ctx, pool, filling{records: o.Records}, due, dedup.Options{}); err != nil {
 		return row, err
 	}
 	err = s.sweepUnderLoad(ctx, t, o, &row)
@@ -140,16 +147,17 @@ func (s stand) sweepUnderLoad(ctx context.Context, t *tool, o SweepOptions, row 
 }
 
 // dueTable makes a table of records that are all due.
-func (s stand) dueTable(ctx context.Context, pool *pgxpool.Pool, records int, due Due) (*tool, error) {
+func (s stand) dueTable(ctx context.Context, pool *pgxpool.Pool, f filling, due Due, opts dedup.Options) (*tool, error) {
 	if err := s.field(ctx, sweepSchema); err != nil {
 		return nil, err
 	}
-	t, err := newTool(pool, dedup.Options{Schema: sweepSchema, Retention: dedup.TaskRetention()})
+	opts.Schema, opts.Retention = sweepSchema, dedup.TaskRetention()
+	t, err := newTool(pool, opts)
 	if err != nil {
 		return nil, err
 	}
 	const day = 24 * time.Hour
-	f := filling{keys: OrderedKeys, records: records, retention: dedup.Retention{Result: day, Tombstone: 30 * day}}
+	f.keys, f.retention = OrderedKeys, dedup.Retention{Result: day, Tombstone: 30 * day}
 	switch due {
 	case Forgets:
 		f.from, f.to, f.swept = 33*day, 32*day, true
@@ -173,7 +181,7 @@ func (t *tool) sweepAll(ctx context.Context, o SweepOptions, row SweepRow) (floa
 		want.Forgotten, want.Expired = 0, row.Records
 	}
 	if swept != want {
-		return 0, fmt.Errorf("the sweep let go of %+v, and not of %+v", swept, want)
+		return 0, fmt.Errorf("the sweep took %+v, and not %+v", swept, want)
 	}
 	return float64(row.Records) / elapsed.Seconds(), nil
 }
@@ -190,6 +198,7 @@ func (r *Sweep) goals() (goals []Goal) {
 			atLeast(fmt.Sprintf("records a second, %s, under load", row.Due), 50_000, row.Loaded),
 			atMost(fmt.Sprintf("p99 of calls during the sweep to that before and after, %s", row.Due), 2, ratio(row.Swept.P99, row.Quiet.P99)))
 	}
+	goals = append(goals, caseGoals(r.Cases)...)
 	if n := len(r.Generations); n > 1 {
 		first, last := r.Generations[0], r.Generations[n-1]
 		goals = append(goals, atMost(fmt.Sprintf("size after generation %d to that after the first", n), 1.5, ratio(last.After.Total, first.After.Total)))
@@ -197,6 +206,6 @@ func (r *Sweep) goals() (goals []Goal) {
 	return goals
 }
 
-// verdict has nothing to say: a sweep that lets go of too little or too much
-// ends the measurement.
-func (*Sweep) verdict() error { return nil }
+// verdict is an error where a call was told of a twin that there was not. A sweep that
+// takes too little or too much ends the measurement.
+func (r *Sweep) verdict() error { return inFlight(r.Cases) }

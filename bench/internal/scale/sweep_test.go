@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/bench/internal/measure"
 	"github.com/tooldedup/dedup/bench/internal/server"
 )
@@ -15,6 +16,7 @@ func TestSweep(t *testing.T) {
 	t.Parallel()
 	o := SweepOptions{
 		Records: 2500, Batch: 500, Rate: 200, Clients: 2, Quiet: 200 * time.Millisecond,
+		Cases:       SweepCaseOptions{Records: caseTenants, Rounds: 1},
 		Generations: GenerationOptions{Count: 2, Records: 1500, Hold: 300 * time.Millisecond, Vacuum: VacuumEach, Naptime: time.Second},
 	}
 	require.NoError(t, o.check())
@@ -74,11 +76,11 @@ func TestSweepAllChecksTheCounts(t *testing.T) {
 	pool, err := s.pool(ctx, 2)
 	require.NoError(t, err)
 	defer pool.Close()
-	tl, err := s.dueTable(ctx, pool, 100, Expires)
+	tl, err := s.dueTable(ctx, pool, filling{records: 100}, Expires, dedup.Options{})
 	require.NoError(t, err)
 
 	_, err = tl.sweepAll(ctx, SweepOptions{}, SweepRow{Due: Expires, Records: 101})
-	require.ErrorContains(t, err, "let go of")
+	require.ErrorContains(t, err, "the sweep took")
 	require.ErrorContains(t, err, "Expired:100")
 }
 
@@ -102,7 +104,7 @@ func TestSweepFlags(t *testing.T) {
 
 	for _, args := range [][]string{
 		{"--records", "0"}, {"--batch", "-1"}, {"--rate", "0"}, {"--clients", "0"}, {"--quiet", "0s"},
-		{"--generations", "-1"}, {"--generation-records", "0"}, {"--hold", "0s"}, {"--vacuum", "other"}, {"--naptime", "0s"}, {"argument"},
+		{"--generations", "-1"}, {"--generation-records", "0"}, {"--hold", "0s"}, {"--case-records", "0"}, {"--case-time", "-1s"}, {"--case-rounds", "0"}, {"--vacuum", "other"}, {"--naptime", "0s"}, {"argument"},
 	} {
 		refused(t, SweepCommand(), args)
 	}

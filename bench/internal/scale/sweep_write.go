@@ -29,6 +29,7 @@ func (r *Sweep) write(w io.Writer) {
 		}
 	}
 
+	writeCases(w, r.Cases)
 	if len(r.Generations) > 0 {
 		fmt.Fprintf(w, "Table and indexes as generations of records come and go, beside %s records that stay.\n", figure.Thousands(r.Generations[0].After.Records))
 		switch r.Vacuum {
@@ -46,4 +47,26 @@ func (r *Sweep) write(w io.Writer) {
 		t.Write(w)
 	}
 	writeGoals(w, r.Goals)
+}
+
+func writeCases(w io.Writer, rows []SweepCaseRow) {
+	if len(rows) == 0 {
+		return
+	}
+	fmt.Fprint(w, "What other tenants' calls notice of a sweep that meets something: first calls, and calls that use a forgotten identity anew.\n\n")
+	t := table.New("the sweep meets", "forgotten", "first calls", "p99 quiet", "p99 during", "p99 ratio",
+		"calls anew", "p99 quiet", "p99 during", "p99 ratio", "in flight without a twin")
+	for _, row := range rows {
+		t.Row(string(row.Case), figure.Thousands(row.Forgotten),
+			figure.Thousands(int64(row.Firsts.During.Calls)), millis(row.Firsts.Quiet.P99), millis(row.Firsts.During.P99), times(row.Firsts.P99Ratio()),
+			figure.Thousands(int64(row.Anews.During.Calls)), millis(row.Anews.Quiet.P99), millis(row.Anews.During.P99), times(row.Anews.P99Ratio()),
+			figure.Thousands(row.InFlight))
+	}
+	t.Write(w)
+	for _, row := range rows {
+		if row.Held.Calls > 0 {
+			fmt.Fprintf(w, "%s: %d calls used an identity of a batch anew while its hook hung for %s; p50 %s, p99 %s.\n\n",
+				row.Case, row.Held.Calls, hookHangs, millis(row.Held.P50), millis(row.Held.P99))
+		}
+	}
 }
