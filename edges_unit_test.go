@@ -6,7 +6,8 @@ import (
 )
 
 // A: a call that has waited longer than it may waits without a limit.
-func TestHostileRecordLimit(t *testing.T) {
+func TestEdgeRecordLimit(t *testing.T) {
+	t.Parallel()
 	d := &Deduper{opts: Options{CommitTimeout: 10 * time.Second}}
 	for _, over := range []time.Duration{0, 4 * time.Millisecond, 5 * time.Millisecond, 8 * time.Millisecond} {
 		c := &call{waiter: waiter{max: 100 * time.Millisecond, waited: 100*time.Millisecond + over}}

@@ -15,7 +15,7 @@ import (
 )
 
 // B: "not found" is said of a call that commits later.
-func TestHostileLateStatementOfABatch(t *testing.T) {
+func TestEdgeLateStatementOfABatch(t *testing.T) {
 	t.Parallel()
 	retry := quickRetry
 	ctx, f, proxy := proxied(t, plain, &dedup.Options{Retry: retry, CommitTimeout: time.Second})
@@ -31,7 +31,7 @@ func TestHostileLateStatementOfABatch(t *testing.T) {
 	direct := newDeduper(t, f.db.Pool(t), &dedup.Options{CommitTimeout: time.Second})
 	_, err = direct.Lookup(ctx, "acme", "create_ticket", "x")
 	require.NoError(t, err)
-	slow := dedup.SQL(`WITH run AS (SELECT nextval('runs')::int AS n, pg_sleep(6))
+	slow := dedup.SQL(`WITH run AS (SELECT nextval('runs')::int AS n, pg_sleep(4))
 INSERT INTO effects (ref) SELECT $1::text FROM run RETURNING (SELECT n FROM run) AS id, ref AS title`, "j")
 	proxy.Refuse(true)
 	short, cancel := context.WithTimeout(ctx, 600*time.Millisecond)
@@ -48,14 +48,15 @@ INSERT INTO effects (ref) SELECT $1::text FROM run RETURNING (SELECT n FROM run)
 	t.Log(status.State, status.Now.Sub(unknown.Until))
 	require.True(t, status.Now.After(unknown.Until))
 	require.Equal(t, dedup.StateNotFound, status.State)
-	time.Sleep(7 * time.Second)
+	f.eventually(t, `SELECT NOT EXISTS (SELECT FROM pg_stat_activity
+		WHERE datname = current_database() AND pid <> pg_backend_pid() AND state = 'active' AND query LIKE '%pg_sleep%')`)
 	again, err := direct.Lookup(ctx, "acme", "create_ticket", "k")
 	require.NoError(t, err)
 	require.Equal(t, dedup.StateNotFound, again.State, "committed after it was certain that it was not")
 }
 
 // D: the MaxWait of one call limits what the next one's effect waits for.
-func TestHostileLockTimeoutInABatch(t *testing.T) {
+func TestEdgeLockTimeoutInABatch(t *testing.T) {
 	t.Parallel()
 	ctx, f := plain.setup(t, nil)
 	f.exec(t, fixtureSQL)
@@ -94,7 +95,7 @@ func errs(out []dedup.BatchOutcome[ticket]) (all []error) {
 }
 
 // F, G, OO: how many round trips sixty calls take.
-func TestHostileBatchTrips(t *testing.T) {
+func TestEdgeBatchTrips(t *testing.T) {
 	t.Parallel()
 	most := map[string]int{"Plain": 1, "OneForgotten": 15, "Discarded": 5, "OneShortRetention": 10}
 	for name, change := range map[string]func(t *testing.T) func(f *fixture, calls []dedup.StatementCall){
@@ -124,7 +125,7 @@ func TestHostileBatchTrips(t *testing.T) {
 }
 
 // E: a fault of nobody's, told about the one call.
-func TestHostileTogetherOfOneInAnOutage(t *testing.T) {
+func TestEdgeTogetherOfOneInAnOutage(t *testing.T) {
 	t.Parallel()
 	for n := 1; n <= 2; n++ {
 		ctx, f, proxy := proxied(t, plain, &dedup.Options{Retry: quickRetry})
@@ -134,12 +135,12 @@ func TestHostileTogetherOfOneInAnOutage(t *testing.T) {
 		_, err := dedup.DoTogether[ticket](ctx, f.d, singles("k", n))
 		require.ErrorIs(t, err, dedup.ErrAttemptsExhausted)
 		var batch *dedup.BatchError
-		require.Falsef(t, errors.As(err, &batch), "of %d", n)
+		require.NotErrorAsf(t, err, &batch, "of %d", n)
 	}
 }
 
 // Stale: how often a failing statement runs when it is sent apart.
-func TestHostileFailingRuns(t *testing.T) {
+func TestEdgeFailingRuns(t *testing.T) {
 	t.Parallel()
 	ctx, f := plain.setup(t, &dedup.Options{SeparateStatements: true}, poolOfOne)
 	f.countRuns(t)
