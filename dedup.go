@@ -114,9 +114,9 @@ func Do[R any](ctx context.Context, d *Deduper, call Call, effect Effect[R]) (re
 // It works behind a savepoint, so that an effect that fails leaves tx as it was
 // before: the transaction stays usable. It makes one attempt. A twin in flight
 // is waited for inside Postgres, which finds deadlocks, for at most MaxWait or
-// the session's lock_timeout, whichever is shorter, and as long again for whoever
-// holds a record that may be forgotten; then the answer is ErrInFlight and tx stays
-// healthy. A negative MaxWait is 5 ms here, so that somebody who only looks is not
+// the session's lock_timeout, whichever is shorter; then the answer is ErrInFlight and
+// tx stays healthy. Whoever holds a record that may be forgotten is waited for as long
+// again; then the answer is [ErrRestartTx], and ErrInFlight with ClaimFirst. A negative MaxWait is 5 ms here, so that somebody who only looks is not
 // taken for a twin. [ErrRestartTx] means that the whole transaction must be rolled back
 // and run again. Use READ COMMITTED, and the same order of keys in every
 // transaction.
