@@ -89,7 +89,7 @@ func (g *group) explainAll(ctx context.Context, v verdict) verdict {
 	return v
 }
 
-// mayBeStale tells whether types that have changed may be behind a statement's error:
+// mayBeStale reports whether types that have changed may be behind a statement's error:
 // not where it says how many rows there were, that a constraint does not hold, or what a
 // function raised.
 func mayBeStale(err error) bool {

@@ -56,7 +56,7 @@ func (v variant) String() string {
 	if v.mode != 0 {
 		name += "-" + v.mode.String()
 	}
-	return name + [...]string{"", "-statement", "-separate", "-calm"}[v.way]
+	return name + [...]string{"", "-statement", "-separate"}[v.way]
 }
 
 // locks tells that attempts take the identity's lock and insert at the end.

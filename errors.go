@@ -281,7 +281,7 @@ type ArbiterError struct {
 
 // Error implements error.
 func (e *ArbiterError) Error() string {
-	return fmt.Sprintf("dedup: %s cannot decide races: %s; nothing is run until that is mended (see migrations.Check)",
+	return fmt.Sprintf("dedup: %s cannot decide races: %s; nothing is run until that is repaired (see migrations.Check)",
 		e.Table, strings.Join(e.Problems, "; "))
 }
 

@@ -17,7 +17,7 @@ type argsPlan struct {
 	keys []keyField
 	// tagged are the paths of all tagged fields.
 	tagged []taggedField
-	// rewrites tells whether what is compared may be another text than that of the
+	// rewrites reports whether what is compared may be another text than that of the
 	// arguments: some are dropped or respelled.
 	rewrites bool
 }

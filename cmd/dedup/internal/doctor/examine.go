@@ -56,7 +56,7 @@ func examine(ctx context.Context, s *session) ([]Finding, error) {
 	return all, nil
 }
 
-// isTableMissing tells whether a finding is that there is no table.
+// isTableMissing reports whether a finding is that there is no table.
 func isTableMissing(f Finding) bool {
 	return f.ID == migrations.ProblemSchemaMissing || f.ID == migrations.ProblemTableMissing
 }

@@ -175,7 +175,7 @@ func raise(ctx context.Context, l *lab.Lab, p lab.Params, b bug) (r raised, err 
 	return r, s.first
 }
 
-// over tells whether there is no further round.
+// over reports whether there is no further round.
 func (s *storm) over(p lab.Params, started time.Time, round int) bool {
 	switch {
 	case s.bug != none:

@@ -1,0 +1,128 @@
+package dedup
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/tooldedup/dedup/internal/table"
+	"github.com/tooldedup/dedup/internal/wire"
+)
+
+// record writes the records and ends the transaction. The last pipeline carries the end.
+func (t *transaction) record(ctx context.Context, end wire.Query) verdict {
+	for from := 0; ; {
+		to := min(from+t.width, len(t.calls))
+		if to == len(t.calls) {
+			return t.recordLast(ctx, from, end)
+		}
+		p := t.on.Pipeline()
+		t.queueRecords(p, from, to)
+		results := p.Send(ctx)
+		bad, err := t.readRecords(results, from, to)
+		if err = results.Close(err); err != nil {
+			return t.recordFailed(bad, err)
+		}
+		from = to
+	}
+}
+
+// recordLast sends the last records and the end in one pipeline.
+//
+// A COMMIT runs on a context of its own: cancelling it would turn the outcome into a
+// guess, and make pgx cancel a wait for a synchronous standby, which shows a
+// commit that is not replicated (measured).
+func (t *transaction) recordLast(ctx context.Context, from int, end wire.Query) verdict {
+	commits := end == t.g.d.table.Commit
+	p := t.on.Pipeline()
+	t.queueRecords(p, from, len(t.calls))
+	p.Queue(end)
+	if commits {
+		wire.LimitIO(t.conn, t.g.d.opts.CommitTimeout)
+		defer wire.UnlimitIO(t.conn)
+		ctx = p.Uncancelled(ctx)
+	}
+	results := p.Send(ctx)
+	bad, err := t.readRecords(results, from, len(t.calls))
+	if !commits {
+		if err = results.Close(err); err != nil {
+			return t.recordFailed(bad, err)
+		}
+		return verdict{state: committed}
+	}
+	switch outcome, err := results.Finish(t.conn.PgConn(), err); outcome {
+	case wire.Committed:
+		return verdict{state: committed}
+	case wire.Unknown:
+		return verdict{state: unknown, err: err, until: t.g.d.doubtAtCommit(err)}
+	default:
+		return t.recordFailed(bad, err)
+	}
+}
+
+// recordFailed is the verdict on a transaction whose records could not be written. bad is
+// nil where the end raised err.
+func (t *transaction) recordFailed(bad *call, err error) verdict {
+	v := verdict{state: undecided, bad: bad, err: err, atRecord: bad != nil}
+	if bad != nil && t.limit != 0 && wire.SQLState(err) == wire.CodeLockNotAvailable {
+		bad.waiter.waited += t.limit
+		v.state = held
+	}
+	return v
+}
+
+// recordLimit is how long writing the records may wait for a twin that does not hold the
+// identity's lock: as long as the least patient call waits, which CommitTimeout bounds, and
+// hardly at all for a call without its own lock, which may well have a twin.
+func (t *transaction) recordLimit() (limit time.Duration) {
+	if !t.locked {
+		return table.RowTimeout
+	}
+	for _, c := range t.calls {
+		own := c.waiter.inPostgres()
+		if own > 0 && c.waiter.max > 0 {
+			own = min(max(own-c.waiter.waited, 0)+table.RowTimeout, t.g.d.opts.CommitTimeout/2)
+		}
+		if own != 0 && (limit == 0 || own < limit) {
+			limit = own
+		}
+	}
+	return limit
+}
+
+// queueRecords queues the records of some calls.
+func (t *transaction) queueRecords(p *wire.Pipeline, from, to int) {
+	tbl := t.g.d.table
+	if t.limit > 0 {
+		tbl.QueueSetLockTimeout(p, t.limit)
+	}
+	for i, c := range t.calls[from:to] {
+		c.written = table.NewRecord(&c.Entry, c.out, t.texts[from+i])
+		tbl.QueueRecord(p, &c.Entry, t.started, c.out, t.texts[from+i])
+	}
+	if t.limit > 0 {
+		tbl.QueueResetLockTimeout(p)
+	}
+}
+
+// readRecords reads when the records that queueRecords queued were written. It returns
+// the call whose record could not be.
+func (t *transaction) readRecords(results *wire.Results, from, to int) (bad *call, err error) {
+	if t.limit > 0 {
+		if _, err := results.Exec(); err != nil {
+			return nil, err
+		}
+	}
+	for _, c := range t.calls[from:to] {
+		err := table.ReadRecord(results, &c.written, &c.Entry)
+		if errors.Is(err, table.ErrSwallowed) {
+			c.written.CreatedAt = time.Time{}
+		} else if err != nil {
+			return c, err
+		}
+	}
+	if t.limit > 0 {
+		_, err = results.Exec()
+	}
+	return nil, err
+}
