@@ -21,8 +21,9 @@ type bundle struct {
 	d    *dedup.Deduper
 }
 
-// limit ends a test that hangs, long before the test binary does.
-const limit = 5 * time.Minute
+// limit ends a test that hangs before `go test -timeout` ends them all. The time that
+// parallel subtests wait for their turn counts.
+const limit = 15 * time.Minute
 
 func setup(t *testing.T, opts *dedup.Options, conf ...func(*pgxpool.Config)) (context.Context, *bundle) {
 	t.Helper()

@@ -128,7 +128,8 @@ func NewKey() string { return newKeyAt(time.Now()) }
 func newKeyAt(now time.Time) string {
 	var random [16]byte
 	_, _ = rand.Read(random[:]) // never fails: it ends the program instead
-	return timedKey(now.UnixMilli(), base64.RawURLEncoding.EncodeToString(random[:]))
+	var room [64]byte
+	return string(base64.RawURLEncoding.AppendEncode(appendTime(room[:0], now.UnixMilli()), random[:]))
 }
 
 // KeyHash returns what logs and errors show instead of a key: 16 hex characters

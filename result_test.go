@@ -73,8 +73,7 @@ func huge(text string) *big.Int {
 
 func TestResultRoundTrip(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-	t.Cleanup(cancel)
+	ctx := t.Context()
 	d, err := New(pgtest.New(t).Pool(t), nil)
 	require.NoError(t, err)
 
@@ -204,8 +203,7 @@ func same[R any](t *testing.T, ctx context.Context, d *Deduper, name string, val
 
 func TestReplayIntoAnotherType(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-	t.Cleanup(cancel)
+	ctx := t.Context()
 	pool := pgtest.New(t).Pool(t)
 	d, err := New(pool, nil)
 	require.NoError(t, err)

@@ -183,8 +183,7 @@ func newStateFixture(t *testing.T, pool *pgxpool.Pool, key string) *stateFixture
 	t.Helper()
 	d, err := New(pool, nil)
 	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-	t.Cleanup(cancel)
+	ctx := t.Context()
 	s, err := d.admit(ctx, Call{Scope: "acme", Tool: "create_ticket", Key: key}, false)
 	require.NoError(t, err)
 	s.call.effect = noEffect

@@ -241,7 +241,7 @@ func TestStatementCutAtEveryByte(t *testing.T) {
 					}
 					require.NoError(t, armed.WaitSettled(ctx))
 				}
-				require.Greater(t, len(answers), 20)
+				require.GreaterOrEqual(t, len(answers), 20)
 
 				conn, err := pgx.Connect(ctx, f.db.URL)
 				require.NoError(t, err)

@@ -30,25 +30,23 @@ func TimedKey(at time.Time, key string) (string, error) {
 	if err := validateName("Key", key); err != nil {
 		return "", err
 	}
-	timed := timedKey(ms, key)
+	timed := string(appendTime(nil, ms)) + key
 	return timed, validateName("Key", timed)
 }
 
-// timedKey puts a time in milliseconds in front of a key.
-func timedKey(ms int64, key string) string { return timedPrefix + base32hex(ms) + "_" + key }
+// appendTime writes what stands in front of a timed key: the time in milliseconds, as
+// nine digits that sort as it does.
+func appendTime(b []byte, ms int64) []byte {
+	const digits = "0123456789abcdefghijklmnopqrstuv" // RFC 4648, section 7, in lower case
+	b = append(b, timedPrefix...)
+	for i := 8; i >= 0; i-- {
+		b = append(b, digits[ms>>(5*i)&31])
+	}
+	return append(b, '_')
+}
 
 const (
 	timedPrefix = "ts1_"
 	// Nine digits of five bits.
 	maxTimedKey = 1<<45 - 1
 )
-
-// base32hex writes a number in nine digits that sort as it does.
-func base32hex(n int64) string {
-	const digits = "0123456789abcdefghijklmnopqrstuv" // RFC 4648, section 7, in lower case
-	var text [9]byte
-	for i := range text {
-		text[len(text)-1-i] = digits[n>>(5*i)&31]
-	}
-	return string(text[:])
-}

@@ -103,6 +103,10 @@ func newModule(t *testing.T) string {
 	sum, err := os.ReadFile(filepath.Join(root, "go.sum"))
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "go.sum"), sum, 0o600))
+
+	// What is downloaded first is not told among the findings.
+	listed := run(t, dir, nil, "go", "list", "-deps", "./...")
+	require.Zero(t, listed.code, listed.output)
 	return dir
 }
 

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -158,16 +159,23 @@ func requireTypeScript(t *testing.T, d *desk, script string, plan args) {
 // node or no way to npm's packages.
 func installTypeScript(t *testing.T) (script string) {
 	t.Helper()
-	folder, err := filepath.Abs("../.cache/mcp-typescript")
-	require.NoError(t, err)
-	cmd := exec.CommandContext(t.Context(), "../scripts/mcp-typescript-install", folder)
-	cmd.Stderr = os.Stderr
-	why, err := cmd.Output()
+	why, err := typeScript()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && exit.ExitCode() == 3 {
 		t.Logf("the TypeScript client is not run: %s", why)
 		t.SkipNow()
 	}
 	require.NoError(t, err, string(why))
-	return filepath.Join(folder, "client.mjs")
+	script, err = filepath.Abs(filepath.Join(typeScriptFolder, "client.mjs"))
+	require.NoError(t, err)
+	return script
 }
+
+const typeScriptFolder = "../.cache/mcp-typescript"
+
+// typeScript installs it once: two at the same time would break each other.
+var typeScript = sync.OnceValues(func() (why []byte, err error) {
+	cmd := exec.Command("../scripts/mcp-typescript-install", typeScriptFolder)
+	cmd.Stderr = os.Stderr
+	return cmd.Output()
+})
