@@ -2,7 +2,6 @@ package dedup
 
 import (
 	"context"
-	"fmt"
 	"iter"
 	"time"
 )
@@ -92,7 +91,7 @@ func DoBatch[R any](ctx context.Context, d *Deduper, calls iter.Seq[StatementCal
 		switch {
 		case err != nil:
 		case calls == nil:
-			err = &InvalidCallError{Field: "calls", Reason: "must not be nil"}
+			err = invalid("calls", "must not be nil")
 		default:
 			err = d.usable(ctx)
 		}
@@ -122,7 +121,7 @@ func (o *BatchOptions) resolve() (BatchOptions, error) {
 	}
 	setDefault(&opts.Size, defaultBatchSize)
 	if opts.Size < 1 || opts.Size > maxBatchSize {
-		return opts, &OptionsError{Option: "Size", Reason: fmt.Sprintf("must be between 1 and %d", maxBatchSize)}
+		return opts, invalidOption("Size", "must be between 1 and %d", maxBatchSize)
 	}
 	return opts, nil
 }
@@ -171,7 +170,7 @@ func (b *batch[R]) flush() bool {
 		if c.own != nil {
 			out.Result, out.Err = answerStatement[R](traced, c, c.err)
 		}
-		out.Err = ofTool(out.Call.Tool, out.Err)
+		out.Err = errorOf(&out.Call, out.Err)
 		b.tally.count(out.Call, c, out.Err)
 		outcomes[i] = out
 	}

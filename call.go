@@ -3,6 +3,8 @@ package dedup
 import (
 	"context"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
 
@@ -36,7 +38,7 @@ type Call struct {
 	// that a twin in flight is answered with ErrInFlight at once. For no limit
 	// where Options.MaxWait sets one, take a duration that is longer than any.
 	MaxWait time.Duration
-	// Errors overrides Options.StoreErrors.
+	// Errors overrides Options.Errors.
 	Errors ErrorPolicy
 
 	// LookFirst looks the record up before anything else, in one round trip and
@@ -49,14 +51,17 @@ type Call struct {
 type ErrorPolicy int
 
 const (
-	// ErrorsDefault does what Options.StoreErrors says.
+	// ErrorsDefault does what Options.Errors says, and there it is ErrorsRollBack.
 	ErrorsDefault ErrorPolicy = iota
 	// ErrorsRollBack stores only errors that are wrapped by [Final].
 	ErrorsRollBack
-	// ErrorsStored stores every error as if it were wrapped by [Final], but
-	// for transient database errors and context errors.
+	// ErrorsStored stores every error as if it were wrapped by [Final], but for
+	// transient database errors, context errors and what the library itself objects to:
+	// the effect's use of its transaction, an unusable result.
 	ErrorsStored
 )
+
+func (p ErrorPolicy) known() bool { return p >= ErrorsDefault && p <= ErrorsStored }
 
 // call is one Call on its way: what was asked, and how it went so far. One goroutine at
 // a time has it.
@@ -127,7 +132,7 @@ func (d *Deduper) check(ctx context.Context, asked Call, noEffect bool, c *call)
 		return err
 	}
 	if noEffect {
-		return &InvalidCallError{Field: "effect", Reason: "must not be nil"}
+		return invalid("effect", "must not be nil")
 	}
 	id, err := checkIdentity(asked.Scope, asked.Tool, asked.Key)
 	if err != nil {
@@ -135,21 +140,20 @@ func (d *Deduper) check(ctx context.Context, asked Call, noEffect bool, c *call)
 	}
 	retention, problem := asked.Retention.resolve(d.opts.Retention)
 	if problem != "" {
-		return &InvalidCallError{Field: "Retention", Reason: "cannot be used: " + problem}
+		return invalid("Retention", "cannot be used: %s", problem)
 	}
 	c.d, c.began, c.out = d, time.Now(), table.Done
 	c.Identity, c.Lock = id, id.LockKey(d.opts.Schema)
 	c.Keep, c.Forget = retention.keep(), retention.forget()
-	c.storeErrors, c.lookFirst = d.opts.StoreErrors, asked.LookFirst
+	c.lookFirst = asked.LookFirst
 	c.waiter.max = asked.MaxWait
 	setDefault(&c.waiter.max, d.opts.MaxWait)
-	switch asked.Errors {
-	case ErrorsDefault:
-	case ErrorsRollBack, ErrorsStored:
-		c.storeErrors = asked.Errors == ErrorsStored
-	default:
-		return &InvalidCallError{Field: "Errors", Reason: "has an unknown policy; use ErrorsDefault, ErrorsRollBack or ErrorsStored"}
+	policy := asked.Errors
+	setDefault(&policy, d.opts.Errors)
+	if !policy.known() {
+		return invalid("Errors", "has an unknown policy; use ErrorsDefault, ErrorsRollBack or ErrorsStored")
 	}
+	c.storeErrors = policy == ErrorsStored
 	c.Fingerprint, c.ArgDigests, err = canon.Digest(id.Scope, id.Tool, id.Key, asked.Args)
 	return invalidArgs(err)
 }
@@ -165,30 +169,74 @@ func checkIdentity(scope, tool, key string) (table.Identity, error) {
 	return id, validateName("Key", key)
 }
 
+// maxNameLen is the most bytes that a scope, a tool or a key may have. Three of
+// them at their limit still fit an entry of a Postgres B-tree (2,704 bytes on a
+// page of 8 kB), so no name that passes here can fail there.
+const maxNameLen = 255
+
+// validateName checks a scope, a tool or a key. It accepts 1 to maxNameLen bytes of valid UTF-8 without control
+// characters, which is less than what Postgres can store and compare as text
+// COLLATE "C". Bytes are the identity: nothing is trimmed, folded or
+// normalised, so "é" as one code point (NFC) and as two (NFD) are two names.
+// Normalising would merge keys that their makers hold to be different, and
+// would change with each version of Unicode.
+func validateName(field, name string) error {
+	if name == "" {
+		return nameRequired(field)
+	}
+	if len(name) > maxNameLen {
+		return invalid(field, "is %d bytes long, and %d is the most; hash it (KeyFromIntent does)", len(name), maxNameLen)
+	}
+	for i := 0; i < len(name); {
+		r, size := rune(name[i]), 1
+		if r >= utf8.RuneSelf {
+			r, size = utf8.DecodeRuneInString(name[i:])
+		}
+		if r == utf8.RuneError && size == 1 {
+			return invalid(field, "is not valid UTF-8 at byte %d; encode binary names as hex or base64url", i)
+		}
+		if unicode.IsControl(r) {
+			return invalid(field, "has a control character at byte %d; remove it", i)
+		}
+		i += size
+	}
+	return nil
+}
+
+func nameRequired(field string) error {
+	switch field {
+	case "Scope":
+		return invalid(field, "is empty; give the tenant, client or account that the call belongs to")
+	case "Tool":
+		return invalid(field, "is empty; give the tool a stable name of its own")
+	default:
+		return invalid(field, "is empty; make one where the intent is formed (NewKey, KeyFromToolCall) and send it with every retry")
+	}
+}
+
 // judge says what a record of the call's identity answers: nil when its result is
 // the answer, else the error that is. Misuse comes before age, so that a reused
 // key is answered as such as long as the identity is remembered.
 func (c *call) judge(r *table.Record) error {
 	switch {
 	case r.IsBroken():
-		return &BrokenError{Scope: c.Scope, Tool: c.Tool, KeyHash: KeyHash(c.Key), At: r.CreatedAt}
+		return c.answer(Error{Answer: ErrBroken, FirstAt: r.CreatedAt})
 	case r.Fingerprint != c.Fingerprint:
 		changed, complete := canon.ChangedArgs(r.ArgDigests, c.ArgDigests)
-		return &KeyReusedError{
-			Scope: c.Scope, Tool: c.Tool, KeyHash: KeyHash(c.Key),
-			First: r.Fingerprint, Now: c.Fingerprint,
-			FirstAt: r.CreatedAt, Changed: changed, Complete: complete,
-		}
+		return c.answer(Error{Answer: ErrKeyReused, FirstAt: r.CreatedAt, Changed: changed, Complete: complete})
 	case r.Expired():
-		return &ExpiredError{
-			Scope: c.Scope, Tool: c.Tool, KeyHash: KeyHash(c.Key),
-			FirstAt: r.CreatedAt, ExpiredAt: r.ExpiresAt, ForgetAt: r.ForgetAt,
-		}
+		return c.answer(Error{Answer: ErrExpired, FirstAt: r.CreatedAt, ExpiredAt: r.ExpiresAt, ForgetAt: r.ForgetAt})
 	case r.Outcome == table.Refused:
 		return decodeRefusal(r.Result, r.CreatedAt)
 	default:
 		return nil
 	}
+}
+
+// answer puts the call's names into an error.
+func (c *call) answer(err Error) *Error {
+	err.Scope, err.Tool, err.KeyHash = c.Scope, c.Tool, KeyHash(c.Key)
+	return &err
 }
 
 // refusal is the error of a call that recorded one.
@@ -210,7 +258,7 @@ const (
 	// the arguments.
 	MaxArgsSize = canon.MaxSize
 	// MaxArgsDepth is how deep arrays and objects may nest in arguments: 1,000.
-	// Beyond it they are refused with an *[InvalidCallError].
+	// Beyond it they are refused with an *[InvalidError].
 	MaxArgsDepth = canon.MaxDepth
 )
 
@@ -233,7 +281,7 @@ const (
 // ([math/big.Int]) are used in arguments that are passed by value too, if they
 // would lose something otherwise; in maps and interfaces they cannot be.
 //
-// An *[InvalidCallError] with Field "Args" says why arguments have no
+// An *[InvalidError] with Field "Args" says why arguments have no
 // fingerprint: they lose a part, cannot be encoded, are larger than [MaxArgsSize], nest
 // deeper than [MaxArgsDepth], name a member twice, hold a string that is not
 // valid UTF-8 (in a Go value too, where Marshal would silently replace the bad
@@ -247,7 +295,7 @@ func FingerprintOf(args any) (Fingerprint, error) {
 // invalidArgs is an error of the arguments as the caller gets it.
 func invalidArgs(err error) error {
 	if refused, ok := err.(*canon.Error); ok {
-		return &InvalidCallError{Field: "Args", Reason: refused.Reason, Err: refused.Err}
+		return &InvalidError{What: "call", Field: "Args", Reason: refused.Reason, Err: refused.Err}
 	}
 	return err
 }

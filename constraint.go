@@ -29,7 +29,7 @@ var errTxEnded = guard.ErrTxEnded
 //   - a record: it is the answer, whatever the failure was.
 //   - none, and the fault is transient: a fresh attempt.
 //   - none, and the record's own statement violated a unique constraint: a few
-//     more attempts, then a *ConflictError.
+//     more attempts, then an ErrSchema.
 //   - none: the failure is the call's own. It may be returned, because this
 //     attempt held the identity throughout, so that no twin can have done
 //     meanwhile what it could not.
@@ -131,12 +131,12 @@ func (v *verdict) own() (state, error) {
 	case wire.IsTransient(err), errors.Is(err, ErrRestartTx), v.lost && wire.IsConnLost(err):
 		return retry, err
 	case wire.IsTxTimeout(err):
-		return failed, fmt.Errorf("%w: %w", ErrEffectIdle, err)
+		return failed, invalidEffect(err, "sent nothing for longer than Options.IdleTimeout, or took longer than the server's transaction_timeout; keep slow calls out of it, or raise the limit")
 	case v.atRecord:
 		return failed, fmt.Errorf("dedup: writing the record: %w", cleaned(err))
 	case errors.As(err, &notFinal):
 		return failed, err
-	case errors.Is(err, ErrTxControl):
+	case errors.Is(err, guard.ErrTxControl):
 		return failed, err
 	case errors.As(err, &final):
 		return refused, final.err
@@ -152,15 +152,13 @@ func (v *verdict) own() (state, error) {
 // an operator ended, and the server's own faults may not.
 func recordable(err error) bool {
 	for _, own := range [...]error{
-		ErrTxControl, ErrTxAborted, ErrTxBusy, ErrEffectIdle, ErrResult, ErrInFlight, ErrRestartTx, ErrNested, ErrReentrant,
-		ErrArbiter, ErrConflict, ErrBroken, ErrOutcomeUnknown, ErrAttemptsExhausted, pgx.ErrTxClosed,
+		ErrInvalid, ErrInFlight, ErrRestartTx, ErrSchema, ErrBroken, ErrOutcomeUnknown, ErrAttemptsExhausted, pgx.ErrTxClosed,
 	} {
 		if errors.Is(err, own) {
 			return false
 		}
 	}
-	var invalid *InvalidCallError
-	if wire.IsContextError(err) || wire.IsConnLost(err) || errors.As(err, &invalid) {
+	if wire.IsContextError(err) || wire.IsConnLost(err) {
 		return false
 	}
 	switch state := wire.SQLState(err); state[:min(2, len(state))] {
@@ -172,16 +170,12 @@ func recordable(err error) bool {
 
 // conflictError names what cannot be explained. A nil err is a row that nobody
 // can see.
-func conflictError(c *call, err error) *ConflictError {
-	conflict := &ConflictError{Scope: c.Scope, Tool: c.Tool, KeyHash: KeyHash(c.Key), Table: "tool_dedup"}
-	var server *pgconn.PgError
-	if errors.As(err, &server) {
-		conflict.Err = redacted(server)
-		if server.Code == wire.CodeUniqueViolation {
-			conflict.Table, conflict.Constraint = server.TableName, server.ConstraintName
-		}
+func conflictError(c *call, err error) *Error {
+	const why = "writing the record conflicts, although there is no record of this identity: a trigger, a rule, row security or another unique index on tool_dedup"
+	if server, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return c.answer(Error{Answer: ErrSchema, Err: fmt.Errorf(why+" (table %q, constraint %q): %w", server.TableName, server.ConstraintName, redacted(server))})
 	}
-	return conflict
+	return c.answer(Error{Answer: ErrSchema, Err: errors.New(why)})
 }
 
 // cleaned returns err, or the server's error in it without the row's values. It
@@ -198,7 +192,7 @@ func cleaned(err error) error {
 func (d *Deduper) explained(err error) error {
 	switch wire.SQLState(err) {
 	case wire.CodeUndefinedTable:
-		return &ArbiterError{Table: d.table.Name, Problems: []string{table.Missing}}
+		return d.schemaError(table.Missing)
 	case wire.CodeInsufficientPrivilege:
 		return fmt.Errorf("%w (migrations.Check tells which privileges are missing)", cleaned(err))
 	}
@@ -222,7 +216,7 @@ func withContext(ctx context.Context, err error) error {
 func (d *Deduper) recordBroken(ctx context.Context, of *call, cause error, conn *pgx.Conn) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.opts.CommitTimeout)
 	defer cancel()
-	err := &BrokenError{Scope: of.Scope, Tool: of.Tool, KeyHash: KeyHash(of.Key), Err: cleaned(cause)}
+	err := of.answer(Error{Answer: ErrBroken, Err: cleaned(cause)})
 	s := &solo{call: call{d: d, Entry: of.Entry, began: of.began, out: table.Broken, effect: noEffect, waiter: waiter{max: of.waiter.max}}}
 	g := s.alone()
 	if conn != nil { // free, and perhaps the only one

@@ -3,6 +3,8 @@ package dedup
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -41,10 +43,10 @@ type Deduper struct {
 // pool's database. It sends nothing; call migrations.Check at start-up to find
 // out whether the table is there and sound. A Deduper's first call looks for
 // itself whether the table can decide races at all, which is its one extra round
-// trip. A nil opts means the defaults. The error is an *OptionsError.
+// trip. A nil opts means the defaults. The error is an [ErrInvalid].
 func New(pool *pgxpool.Pool, opts *Options) (*Deduper, error) {
 	if pool == nil {
-		return nil, &OptionsError{Option: "pool", Reason: "must not be nil"}
+		return nil, invalidOption("pool", "must not be nil")
 	}
 	resolved, err := opts.resolve()
 	if err != nil {
@@ -93,18 +95,18 @@ type Effect[R any] func(ctx context.Context, tx pgx.Tx) (R, error)
 // listed in the package documentation.
 //
 // An effect that calls Do must give it the context that it was handed: the answer is
-// [ErrNested] then. With another context nobody can see that the call is its own
+// [ErrInvalid] then. With another context nobody can see that the call is its own
 // twin, and it waits for itself for as long as that context and MaxWait allow.
 func Do[R any](ctx context.Context, d *Deduper, call Call, effect Effect[R]) (result Result[R], err error) {
 	s, err := d.admit(ctx, call, effect == nil)
 	if err != nil {
-		return result, ofTool(call.Tool, err)
+		return result, errorOf(&call, err)
 	}
 	var value R
 	s.call.effect = recordedEffect(d, effect, &value)
 	err = s.do(ctx)
 	result, err = answer(ctx, &s.call, value, err)
-	return result, ofTool(call.Tool, err)
+	return result, errorOf(&call, err)
 }
 
 // DoTx is Do inside the caller's transaction: effect and record are committed
@@ -133,16 +135,16 @@ func DoTx[R any](ctx context.Context, d *Deduper, tx pgx.Tx, call Call, effect E
 		err = checkTx(tx)
 	}
 	if err == nil && guard.InsideOwn(ctx, s.call.owner()) {
-		err = ErrReentrant
+		err = errReentrant
 	}
 	if err != nil {
-		return result, ofTool(call.Tool, err)
+		return result, errorOf(&call, err)
 	}
 	var value R
 	s.call.effect = recordedEffect(d, effect, &value)
 	err = s.doTx(ctx, tx)
 	result, err = answer(ctx, &s.call, value, err)
-	return result, ofTool(call.Tool, err)
+	return result, errorOf(&call, err)
 }
 
 // admit checks what Do and DoStatement are called with. The call that it returns
@@ -153,18 +155,23 @@ func (d *Deduper) admit(ctx context.Context, call Call, noEffect bool) (*solo, e
 		return nil, err
 	}
 	if guard.Inside(ctx) {
-		return nil, ErrNested
+		return nil, errNested
 	}
 	return s, nil
 }
+
+var (
+	errNested    = &InvalidError{What: "call", Field: "ctx", Reason: "is an effect's; inside an effect use DoTx with its transaction"}
+	errReentrant = &InvalidError{What: "call", Field: "ctx", Reason: "is that of this very call's effect; a call cannot make itself"}
+)
 
 // usable checks what every function is called with.
 func (d *Deduper) usable(ctx context.Context) error {
 	switch {
 	case ctx == nil:
-		return &InvalidCallError{Field: "ctx", Reason: "must not be nil"}
+		return invalid("ctx", "must not be nil")
 	case d == nil || d.pool == nil:
-		return &InvalidCallError{Field: "d", Reason: "must come from New"}
+		return invalid("d", "must come from New")
 	}
 	return nil
 }
@@ -219,7 +226,7 @@ func answer[R any](ctx context.Context, c *call, value R, err error) (Result[R],
 }
 
 // checkTable examines the table of the pool's database once in the life of a Deduper,
-// before the first effect, in one round trip. It returns an *ArbiterError where the table
+// before the first effect, in one round trip. It returns an ErrSchema where the table
 // cannot keep the promise; that is not remembered, so that it can be repaired.
 func (d *Deduper) checkTable(ctx context.Context, conn *pgx.Conn) error {
 	if d.examined.Load() {
@@ -264,7 +271,12 @@ func (d *Deduper) examine(ctx context.Context, db interface {
 }) (table.Examination, error) {
 	x, err := d.table.Examine(ctx, db)
 	if err == nil && x.Problems != nil {
-		err = &ArbiterError{Table: d.table.Name, Problems: x.Problems}
+		err = d.schemaError(x.Problems...)
 	}
 	return x, err
+}
+
+// schemaError is the error of a table that cannot decide races.
+func (d *Deduper) schemaError(problems ...string) error {
+	return &Error{Answer: ErrSchema, Err: fmt.Errorf("%s: %s; see migrations.Check", d.table.Name, strings.Join(problems, "; "))}
 }

@@ -36,36 +36,23 @@
 //
 // An error that an effect returns comes back as it is, and nothing is stored
 // unless it is wrapped by [Final]. Only transient database errors do not: they
-// are retried, and end as an *AttemptsError when no retry helped. The library's
+// are retried, and end as an ErrAttemptsExhausted when no retry helped. The library's
 // own errors begin with its name and the tool's; find them with [errors.Is] and
 // [errors.As], because the name is wrapped around them. Beside it:
 //
-//	error                  typed as               returned by            call again with the same key?
-//	ErrScopeRequired,      *InvalidCallError      Do DoTx Lookup Reset   no: fix the call
-//	ErrToolRequired,
-//	ErrKeyRequired
-//	-                      *InvalidCallError      Do DoTx Lookup Reset   no: fix the call
-//	ErrOptions             *OptionsError          New NewSweeper Sweep   -
-//	ErrInFlight            -                      Do DoTx Reset          yes
-//	ErrOutcomeUnknown      *OutcomeUnknownError   Do                     yes: it may have happened
-//	ErrAttemptsExhausted   *AttemptsError         Do                     yes: nothing happened
-//	ErrRestartTx           *RestartTxError        DoTx                   yes, the whole transaction
-//	ErrRefused             *RefusedError          Do DoTx                no: this is the answer; DoTx: commit it
-//	ErrExpired             *ExpiredError          Do DoTx                no: it ran
-//	ErrKeyReused           *KeyReusedError        Do DoTx                no: first arguments, or a new key
-//	ErrResult              *ResultError           Do DoTx Lookup         no: fix the tool
-//	ErrBroken              *BrokenError           Do DoTx                no: repair, then Reset
-//	ErrArbiter             *ArbiterError          Do DoTx and, missing   no: fix the schema
-//	                                              table, all others
-//	ErrConflict            *ConflictError         Do DoTx                no: fix the schema
-//	ErrTxControl           -                      Do DoTx, effect's tx   no: fix the tool
-//	ErrTxAborted           -                      Do DoTx                no: fix the tool
-//	ErrTxBusy              -                      Do DoTx                no: fix the tool
-//	ErrEffectIdle          -                      Do DoTx                no: fix the tool
-//	ErrNested              -                      Do                     no: use DoTx
-//	ErrReentrant           -                      DoTx                   no: fix the tool
-//	-                      *BatchError            DoTogether             as the error in it
-//	context's errors       -                      all but New            yes
+//	error                  typed as         returned by           call again with the same key?
+//	ErrRefused             *RefusedError    all that run effects  no: this is the answer; DoTx: commit it
+//	ErrKeyReused           *Error           all that run effects  no: first arguments, or a new key
+//	ErrExpired             *Error           all that run effects  no: it ran
+//	ErrInFlight            -                all but Lookup        yes
+//	ErrOutcomeUnknown      *Error           all but DoTx          yes: it may have happened
+//	ErrAttemptsExhausted   *Error           all but DoTx          yes: nothing happened
+//	ErrRestartTx           *Error           DoTx                  yes, the whole transaction
+//	ErrBroken              *Error           all that run effects  no: repair, then Reset
+//	ErrSchema              *Error           all                   no: fix the schema
+//	ErrInvalid             *InvalidError    all, and New          no: fix the call, the option or the tool
+//	the call's own error   *BatchError      DoTogether            as the error in it
+//	context's errors       -                all but New           yes
 //
 // [IsRetryable] answers the last column, [IsTransient] whether a fault of the
 // database is worth a fresh transaction.

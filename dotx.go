@@ -120,14 +120,14 @@ func (sp *savepoint) explain(ctx context.Context, v verdict) error {
 	case ctx.Err() != nil:
 		return alongside(withContext(ctx, v.err), sp.backOut(ctx))
 	case v.lost && (wire.IsConnLost(v.err) || wire.IsTransient(v.err)):
-		return &RestartTxError{Err: v.err}
+		return restartTx(v.err)
 	}
 	leftOpen := guard.ConnOf(sp.tx).PgConn().IsBusy()
 	seen, isolation, err := sp.lookBehind(ctx)
 	switch {
 	case err != nil && wire.SQLState(v.err) != "" && !leftOpen && (wire.IsConnLost(err) || wire.IsTransient(err)):
 		// Perhaps a lost race: another run of the transaction will see.
-		return &RestartTxError{Err: alongside(v.err, err)}
+		return restartTx(alongside(v.err, err))
 	case err != nil:
 		return alongside(v.err, err)
 	case seen.Found:
@@ -146,7 +146,7 @@ func (sp *savepoint) explain(ctx context.Context, v verdict) error {
 	case state == retry && wire.SQLState(err) == wire.CodeReadOnly:
 		return inTx(err)
 	case state == retry, state == conflicted:
-		return &RestartTxError{Err: cleaned(err)}
+		return restartTx(cleaned(err))
 	case !fresh && wire.SQLState(err) != "":
 		return sp.lookPast(ctx, err)
 	default:
@@ -180,7 +180,7 @@ func (sp *savepoint) lookPast(ctx context.Context, cause error) error {
 	case err == nil && free && left == nil:
 		return cause
 	case err == nil || wire.IsTransient(err) || wire.IsConnLost(err):
-		return &RestartTxError{Err: alongside(cleaned(cause), alongside(cleaned(err), left))}
+		return restartTx(alongside(cleaned(cause), alongside(cleaned(err), left)))
 	default:
 		err = fmt.Errorf("dedup: looking for a newer record: %w", cleaned(err))
 		return alongside(cause, alongside(err, left))
@@ -256,17 +256,19 @@ func alongside(err, other error) error {
 // asks for one.
 func inTx(err error) error {
 	switch {
-	case errors.Is(err, ErrArbiter):
+	case errors.Is(err, ErrSchema):
 		return err
 	case wire.SQLState(err) != wire.CodeReadOnly && (wire.IsTransient(err) || wire.IsConnLost(err)):
-		return &RestartTxError{Err: cleaned(err)}
+		return restartTx(cleaned(err))
 	}
 	return fmt.Errorf("dedup: in the caller's transaction: %w", cleaned(err))
 }
 
+func restartTx(err error) error { return &Error{Answer: ErrRestartTx, Err: err} }
+
 // checkTx reports whether tx can be worked in.
 func checkTx(tx pgx.Tx) error {
-	invalid := func(reason string) error { return &InvalidCallError{Field: "tx", Reason: reason} }
+	invalid := func(reason string) error { return invalid("tx", "%s", reason) }
 	if tx == nil {
 		return invalid("must not be nil")
 	}
@@ -287,7 +289,7 @@ func checkTx(tx pgx.Tx) error {
 		return invalid("is aborted, because an earlier statement failed; roll it back")
 	}
 	if err := wire.CheckSession(pg); err != nil {
-		return &InvalidCallError{Field: "tx", Reason: "its session has a client_encoding other than UTF8", Err: err}
+		return &InvalidError{What: "call", Field: "tx", Reason: "has a session with a client_encoding other than UTF8", Err: err}
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package dedup
 
 import (
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -51,11 +52,12 @@ func (u *doubt) provable(c *call) bool { return u.err == nil || time.Since(u.sen
 var errForgotten = errors.New("dedup: too late to find out: the record is remembered for a shorter time than that took; see Retention")
 
 // unknown is the caller's error where cause has ended the attempts.
-func (u *doubt) unknown(attempts int, cause error) *OutcomeUnknownError {
-	if cause == u.err {
-		cause = nil
+func (u *doubt) unknown(attempts int, cause error) *Error {
+	err := u.err
+	if cause != nil && cause != u.err {
+		err = fmt.Errorf("%w (%w)", u.err, cause)
 	}
-	return &OutcomeUnknownError{Attempts: attempts, Err: u.err, Cause: cause, Until: u.until}
+	return &Error{Answer: ErrOutcomeUnknown, Attempts: attempts, Until: u.until, Err: err}
 }
 
 // doubtAtCommit is when a doubt ends that err left at COMMIT. A lock proves nothing

@@ -46,7 +46,7 @@ const (
 // key of your own, made with the plan and saved with it ([NewKey]), always
 // wins.
 //
-// An empty session or toolCallID or a negative turn is an *[InvalidCallError].
+// An empty session or toolCallID or a negative turn is an *[InvalidError].
 func KeyFromToolCall(session string, turn int, toolCallID string) (string, error) {
 	if err := validateSession(session); err != nil {
 		return "", err
@@ -73,7 +73,7 @@ func KeyFromToolCall(session string, turn int, toolCallID string) (string, error
 // Put in what makes two legitimate calls different, and nothing that differs
 // between two tries of one.
 //
-// No parts, or an empty one, is an *[InvalidCallError]: an empty part is mostly
+// No parts, or an empty one, is an *[InvalidError]: an empty part is mostly
 // a variable that nobody filled, and would merge intents.
 func KeyFromIntent(parts ...string) (string, error) {
 	if len(parts) == 0 {
@@ -99,7 +99,7 @@ func KeyFromIntent(parts ...string) (string, error) {
 // model worded differently is a new call, which runs.
 //
 // Arguments are compared as [FingerprintOf] does. An empty session, or
-// arguments without a fingerprint, is an *[InvalidCallError].
+// arguments without a fingerprint, is an *[InvalidError].
 func KeyFromArgsMergingRepeats(session string, args any) (string, error) {
 	if err := validateSession(session); err != nil {
 		return "", err

@@ -77,24 +77,24 @@ type Status struct {
 // has ended. A call of DoStatement or DoBatch holds none while it is on its
 // way, and the server refuses it if it arrives too late: StateNotFound is
 // certain once Status.Now is later than the Until of the call's
-// OutcomeUnknownError, or twice CommitTimeout after the call has ended. All
+// ErrOutcomeUnknown, or twice CommitTimeout after the call has ended. All
 // this holds on PostgreSQL itself, and with ClaimFirst elsewhere too. With
 // LockFirst on Citus, or on another server that passes a COMMIT on,
 // StateNotFound says only that nothing is there yet. The Deduper that looks
 // needs the call's Schema and Order.
 //
-// The error is an *InvalidCallError or the database's.
+// The error is an [ErrInvalid] or the database's.
 func (d *Deduper) Lookup(ctx context.Context, scope, tool, key string) (Status, error) {
 	if err := d.usable(ctx); err != nil {
 		return Status{}, err
 	}
 	id, err := checkIdentity(scope, tool, key)
 	if err != nil {
-		return Status{}, ofTool(tool, err)
+		return Status{}, errorOf(&Call{Scope: scope, Tool: tool, Key: key}, err)
 	}
 	seen, err := d.look(ctx, d.stranger(id), d.table.Probe)
 	if err != nil {
-		return Status{}, ofTool(tool, fmt.Errorf("dedup: looking up: %w", d.explained(err)))
+		return Status{}, errorOf(&Call{Scope: scope, Tool: tool, Key: key}, fmt.Errorf("dedup: looking up: %w", d.explained(err)))
 	}
 	switch {
 	case seen.Found:

@@ -38,15 +38,12 @@ type Options struct {
 	Retry RetryPolicy
 
 	// MaxResultBytes limits the JSON text of a result. Default 1 MiB, at least
-	// 8 KiB, at most 256 MiB. A longer one is a *ResultError before COMMIT and the effect is rolled back.
+	// 8 KiB, at most 256 MiB. A longer one is an [ErrInvalid] before COMMIT and the effect is rolled back.
 	MaxResultBytes int
 
-	// StoreErrors records every error of an effect as its answer, as if it had
-	// been wrapped by [Final]. Default false: errors roll back, nothing is
-	// stored and the next try runs. Transient database errors, context errors and
-	// what the library itself objects to (the effect's use of its transaction,
-	// an unusable result) are never stored. A call can choose for itself.
-	StoreErrors bool
+	// Errors says what becomes of an effect's errors where a call does not choose.
+	// Default ErrorsRollBack: errors roll back, nothing is stored and the next try runs.
+	Errors ErrorPolicy
 
 	// CommitTimeout bounds the last round trip, which runs on after the caller's
 	// context has ended, because a cancelled COMMIT is a guess. It is also how long
@@ -122,14 +119,14 @@ func (o Order) String() string {
 	}
 }
 
-// resolve returns a copy of o with the defaults filled in, or an *OptionsError.
+// resolve returns a copy of o with the defaults filled in, or an ErrInvalid.
 func (o *Options) resolve() (Options, error) {
 	var opts Options
 	if o != nil {
 		opts = *o
 	}
 	refuse := func(option, reason string, args ...any) (Options, error) {
-		return Options{}, &OptionsError{Option: option, Reason: fmt.Sprintf(reason, args...)}
+		return Options{}, invalidOption(option, reason, args...)
 	}
 
 	setDefault(&opts.Schema, "public")
@@ -145,6 +142,9 @@ func (o *Options) resolve() (Options, error) {
 	case pgx.ReadCommitted, pgx.RepeatableRead, pgx.Serializable:
 	default:
 		return refuse("Isolation", "unknown level %q; use pgx.ReadCommitted, pgx.RepeatableRead or pgx.Serializable", opts.Isolation)
+	}
+	if !opts.Errors.known() {
+		return refuse("Errors", "unknown policy %d; use ErrorsRollBack or ErrorsStored", int(opts.Errors))
 	}
 	retention, problem := opts.Retention.resolve(TaskRetention())
 	if problem != "" {

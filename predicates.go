@@ -13,33 +13,52 @@ import (
 // transient faults, or its context ended too early. It is false for answers
 // (refused, expired, reused) and for misuse.
 func IsRetryable(err error) bool {
-	if saysUnknown(err) {
-		return true // whatever ended the attempts
-	}
-	// An answer stays one whatever it wraps.
-	for _, answer := range [...]error{ErrRefused, ErrExpired, ErrKeyReused, ErrBroken, ErrConflict, ErrArbiter, ErrResult, ErrTxControl, ErrEffectIdle} {
-		if errors.Is(err, answer) {
-			return false
-		}
-	}
-	return errors.Is(err, ErrInFlight) || errors.Is(err, ErrOutcomeUnknown) ||
-		errors.Is(err, ErrAttemptsExhausted) || errors.Is(err, ErrRestartTx) ||
-		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) ||
-		IsTransient(err)
+	answered, open := weigh(err)
+	return !answered && (open || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || IsTransient(err))
 }
 
-// saysUnknown reports whether err, behind what callers wrapped around it, is an
-// *[OutcomeUnknownError], and not an answer that has one as its cause.
-func saysUnknown(err error) bool {
-	for ; err != nil; err = errors.Unwrap(err) {
-		switch err.(type) {
-		case *OutcomeUnknownError:
-			return true
-		case *RefusedError, *finalError, *ResultError:
-			return false
+// weigh looks through err and what it wraps for an answer, and for what leaves it open. An
+// answer stays one whatever it wraps and whatever it is joined with, and so does a fault
+// that Do has given up on.
+func weigh(err error) (answered, open bool) {
+	switch own := err.(type) {
+	case *Error:
+		open = retryable(own.Answer)
+		return !open, open
+	case *RefusedError, *finalError, *InvalidError:
+		return true, false
+	}
+	for _, answer := range [...]error{ErrRefused, ErrExpired, ErrKeyReused, ErrBroken, ErrSchema, ErrInvalid} {
+		if is(err, answer) {
+			return true, false
 		}
 	}
-	return false
+	open = retryable(err)
+	var wrapped []error
+	switch w := err.(type) {
+	case interface{ Unwrap() error }:
+		wrapped = []error{w.Unwrap()}
+	case interface{ Unwrap() []error }:
+		wrapped = w.Unwrap()
+	}
+	for _, err := range wrapped {
+		a, o := weigh(err)
+		answered, open = answered || a, open || o
+	}
+	return answered, open
+}
+
+func retryable(err error) bool {
+	return is(err, ErrInFlight) || is(err, ErrOutcomeUnknown) || is(err, ErrAttemptsExhausted) || is(err, ErrRestartTx)
+}
+
+// is is [errors.Is] of the error itself, without what it wraps.
+func is(err, target error) bool {
+	if err == target {
+		return true
+	}
+	x, ok := err.(interface{ Is(error) bool })
+	return ok && x.Is(target)
 }
 
 // IsTransient reports whether err is a server's or network's fault that a fresh

@@ -3,7 +3,6 @@ package dedup
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"time"
 	"unicode/utf8"
 )
@@ -32,7 +31,7 @@ func (e *finalError) Error() string { return e.err.Error() }
 func (e *finalError) Unwrap() error { return e.err }
 
 // NotFinal marks an effect's error as none of the call's answers: it rolls back
-// and is not recorded, also where Options.StoreErrors or Call.Errors record all
+// and is not recorded, also where Options.Errors or Call.Errors record all
 // others, and whether it stands inside or outside of [Final]. Use it for errors that the caller is to correct before it calls again
 // with the same key. NotFinal(nil) is nil.
 func NotFinal(err error) error {
@@ -51,7 +50,7 @@ func (e *notFinalError) Unwrap() error { return e.err }
 // Do would answer it but for a record: not recorded, and CreatedAt is zero. It is
 // nil for any other error. Use it where an effect is run without Do and its
 // refusals are to look as they do with it. A refusal whose details cannot be
-// encoded is a *ResultError in place of the *RefusedError.
+// encoded is an [ErrInvalid] in place of the *RefusedError.
 func (d *Deduper) Refusal(err error) error {
 	var final *finalError
 	if !errors.As(err, &final) {
@@ -128,12 +127,12 @@ func encodeRefusal(err error, max int) (string, error) {
 	})(nil); errors.As(err, &marshaler) {
 		details, err := marshaler.MarshalJSON()
 		if err != nil {
-			return "", &ResultError{Op: "encode", Err: fmt.Errorf("details of the refusal: %w", err)}
+			return "", invalidResult(err, "is a refusal whose details cannot be encoded")
 		}
 		refusal.Details = details
 	}
 	text, err := storable(refusal, max)
-	if errors.Is(err, ErrResult) && len(refusal.Message) > maxRefusalMessage {
+	if errors.Is(err, ErrInvalid) && len(refusal.Message) > maxRefusalMessage {
 		refusal.Message = cutText(refusal.Message, maxRefusalMessage)
 		text, err = storable(refusal, max)
 	}
@@ -155,7 +154,7 @@ func cutText(s string, n int) string {
 func decodeRefusal(text string, createdAt time.Time) error {
 	var refusal refusalJSON
 	if err := json.Unmarshal([]byte(text), &refusal); err != nil {
-		return &ResultError{Op: "decode", Stored: json.RawMessage(text), Err: fmt.Errorf("reading recorded refusal: %w", err)}
+		return &InvalidError{What: "result", Reason: "is recorded as a refusal that cannot be read", Stored: json.RawMessage(text), Err: err}
 	}
 	return &RefusedError{
 		Message:   refusal.Message,

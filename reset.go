@@ -14,20 +14,20 @@ import (
 // required and goes to the tracer.
 //
 // A call in flight is not touched: the answer is ErrInFlight. Other errors are
-// *InvalidCallError and the database's.
+// ErrInvalid and the database's.
 func (d *Deduper) Reset(ctx context.Context, scope, tool, key, reason string) (freed bool, err error) {
 	if err := d.usable(ctx); err != nil {
 		return false, err
 	}
 	id, err := checkIdentity(scope, tool, key)
 	if err == nil && reason == "" {
-		err = &InvalidCallError{Field: "reason", Reason: "must say why the identity is freed"}
+		err = invalid("reason", "must say why the identity is freed")
 	}
 	if err == nil {
 		freed, err = d.reset(ctx, id)
 	}
 	if err != nil {
-		return false, ofTool(tool, err)
+		return false, errorOf(&Call{Scope: scope, Tool: tool, Key: key}, err)
 	}
 	data := ResetData{CallData: callData(id), Reason: reason, Freed: freed}
 	for _, t := range d.trace.reset {

@@ -17,7 +17,7 @@ type Result[R any] struct {
 	// recorded JSON text: the caller that ran the effect and every later one
 	// get equal values, without unexported fields. As encoding/json has it,
 	// numbers in an R of any become float64; use a type, or json.RawMessage, where
-	// that loses digits. A type of which nothing is encoded is an ErrResult.
+	// that loses digits. A type of which nothing is encoded is an ErrInvalid.
 	Value R
 	// Replayed is true when the value came from the record and the effect of
 	// this call was not run, or was run and rolled back.
@@ -60,11 +60,11 @@ func encodeResult[R any](value R, max int) ([]byte, error) {
 func storable(value any, max int) ([]byte, error) {
 	value, err := canon.Encodable(value)
 	if err != nil {
-		return nil, &ResultError{Op: "encode", Err: err}
+		return nil, invalidResult(err, "cannot be encoded")
 	}
 	text, err := json.Marshal(value)
 	if err != nil {
-		return nil, &ResultError{Op: "encode", Err: err}
+		return nil, invalidResult(err, "cannot be encoded")
 	}
 	return text, checkStorable(text, max)
 }
@@ -72,11 +72,11 @@ func storable(value any, max int) ([]byte, error) {
 func checkStorable(text []byte, max int) error {
 	switch {
 	case len(text) > max:
-		return &ResultError{Op: "size", Size: len(text), Max: max}
+		return invalidResult(nil, "has %d bytes, and Options.MaxResultBytes allows %d; return a reference in its place, or raise the limit", len(text), max)
 	case !utf8.Valid(text):
-		return &ResultError{Op: "encode", Err: errors.New("not valid UTF-8")}
+		return invalidResult(nil, "is not valid UTF-8")
 	case !json.Valid(text):
-		return &ResultError{Op: "encode", Err: errors.New("not valid JSON")}
+		return invalidResult(nil, "is not valid JSON")
 	}
 	return nil
 }
@@ -84,8 +84,7 @@ func checkStorable(text []byte, max int) error {
 // decodeStored is decodeResult for a text that is in the table already.
 func decodeStored[R any](text string) (value R, err error) {
 	if err := decodeResult([]byte(text), &value); err != nil {
-		err.(*ResultError).Stored = json.RawMessage(text)
-		return value, err
+		return value, &InvalidError{What: "result", Reason: "is recorded, because the call ran, and does not fit the caller's type", Stored: json.RawMessage(text), Err: errors.Unwrap(err)}
 	}
 	return value, nil
 }
@@ -100,7 +99,7 @@ func decodeResult[R any](text []byte, value *R) error {
 		return nil
 	}
 	if err := json.Unmarshal(text, value); err != nil {
-		return &ResultError{Op: "decode", Err: err}
+		return invalidResult(err, "cannot be decoded into its own type")
 	}
 	return nil
 }

@@ -353,8 +353,7 @@ func (g *group) blame(ctx context.Context, bad *call, err error) (*call, error) 
 // ended is the error of a call whose attempts err has ended: after a lost COMMIT its
 // outcome is still open.
 func (g *group) ended(err error) error {
-	var already *OutcomeUnknownError
-	if g.doubt.err == nil || errors.As(err, &already) {
+	if g.doubt.err == nil || errors.Is(err, ErrOutcomeUnknown) {
 		return err
 	}
 	return g.doubt.unknown(g.attempts, err)
@@ -367,7 +366,7 @@ func (g *group) exhaust(x *exhaustion) error {
 	if g.doubt.err != nil {
 		return g.ended(x.err)
 	}
-	return &AttemptsError{Attempts: x.attempts, Err: x.err}
+	return &Error{Answer: ErrAttemptsExhausted, Attempts: x.attempts, Err: x.err}
 }
 
 // pause waits before the next attempt: full jitter, within the context.

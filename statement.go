@@ -52,7 +52,7 @@ func SQL(sql string, args ...any) Statement { return Statement{SQL: sql, Args: a
 // digits, and R takes it from there as encoding/json does. R is a struct, a map,
 // an any or a json.RawMessage. Unlike with Do, nobody has seen the result before
 // it is committed: if it does not fit R, the answer of this and of every later
-// call is a *ResultError with the stored text, and not another run.
+// call is an [InvalidError] with the stored text, and not another run.
 //
 // Everything else is as with Do, and both can serve calls of one tool. A
 // duplicate, a twin in flight and every error of the statement make the server
@@ -81,11 +81,11 @@ func SQL(sql string, args ...any) Statement { return Statement{SQL: sql, Args: a
 func DoStatement[R any](ctx context.Context, d *Deduper, call Call, stmt Statement) (Result[R], error) {
 	s, err := admitStatement[R](ctx, d, call, stmt)
 	if err != nil {
-		return Result[R]{}, ofTool(call.Tool, err)
+		return Result[R]{}, errorOf(&call, err)
 	}
 	err = s.do(ctx)
 	result, err := answerStatement[R](ctx, &s.call, err)
-	return result, ofTool(call.Tool, err)
+	return result, errorOf(&call, err)
 }
 
 // admitStatement checks what DoStatement and its kin are called with.
@@ -115,7 +115,7 @@ func answerStatement[R any](ctx context.Context, c *call, err error) (Result[R],
 // checkRow checks that an R can take a row.
 func checkRow[R any]() error {
 	if t := reflect.TypeFor[R](); !takesObject(t) {
-		return &InvalidCallError{Field: "R", Reason: fmt.Sprintf("is %s, which takes no JSON object; use a struct with an exported field for each column", t)}
+		return invalid("R", "is %s, which takes no JSON object; use a struct with an exported field for each column", t)
 	}
 	return nil
 }

@@ -2,7 +2,6 @@ package dedup
 
 import (
 	"context"
-	"fmt"
 	"sync"
 
 	"github.com/jackc/pgx/v5"
@@ -33,14 +32,14 @@ type statementTexts struct {
 // texts. It is the size of pgx's own cache of statements.
 const maxStatementTexts = 512
 
-// of makes a statement ready to be sent, or returns an *InvalidCallError.
+// of makes a statement ready to be sent, or returns an ErrInvalid.
 func (t *statementTexts) of(ctx context.Context, stmt Statement) (*boundStatement, error) {
 	sql, args := stmt.SQL, stmt.Args
 	if len(args) > 0 {
 		if rewriter, ok := args[0].(pgx.QueryRewriter); ok {
 			var err error
 			if sql, args, err = rewriter.RewriteQuery(ctx, nil, sql, args[1:]); err != nil {
-				return nil, &InvalidCallError{Field: "Statement", Reason: "could not be rewritten", Err: err}
+				return nil, &InvalidError{What: "call", Field: "Statement", Reason: "could not be rewritten", Err: err}
 			}
 		}
 	}
@@ -49,7 +48,7 @@ func (t *statementTexts) of(ctx context.Context, stmt Statement) (*boundStatemen
 		return nil, err
 	}
 	if len(args) != text.params {
-		return nil, &InvalidCallError{Field: "Statement", Reason: fmt.Sprintf("has %d parameters and %d arguments", text.params, len(args))}
+		return nil, invalid("Statement", "has %d parameters and %d arguments", text.params, len(args))
 	}
 	return &boundStatement{statementText: text, args: args, onError: stmt.OnError}, nil
 }

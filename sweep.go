@@ -84,7 +84,7 @@ const (
 // the sweep waits 5 ms for it at most. All ages are by the database's clock. It may run on every instance at once: one
 // sweeps and the others return at once with Skipped (with ClaimFirst they take
 // turns at the rows). It does not change what a call answers, which goes by time
-// alone; only a KeyReusedError no longer names the arguments of a swept record.
+// alone; only an [ErrKeyReused] no longer names the arguments of a swept record.
 //
 // Without an Archive hook a batch reaches the server in one piece, its COMMIT
 // included: a sweeper that hangs or vanishes leaves no transaction open.
@@ -217,14 +217,14 @@ func (o *SweepOptions) resolve() (SweepOptions, error) {
 	}
 	setDefault(&opts.BatchSize, defaultSweepBatch)
 	if opts.BatchSize < 1 || opts.BatchSize > maxSweepBatch {
-		return opts, &OptionsError{Option: "BatchSize", Reason: fmt.Sprintf("must be between 1 and %d", maxSweepBatch)}
+		return opts, invalidOption("BatchSize", "must be between 1 and %d", maxSweepBatch)
 	}
 	if opts.MaxBatches < 0 {
-		return opts, &OptionsError{Option: "MaxBatches", Reason: "must not be negative"}
+		return opts, invalidOption("MaxBatches", "must not be negative")
 	}
 	setDefault(&opts.Rest, defaultSweepRest)
 	if !(opts.Rest <= maxSweepRest) { // nor NaN
-		return opts, &OptionsError{Option: "Rest", Reason: fmt.Sprintf("must be at most %d", maxSweepRest)}
+		return opts, invalidOption("Rest", "must be at most %d", maxSweepRest)
 	}
 	return opts, nil
 }

@@ -22,18 +22,18 @@ type Sweeper struct {
 	opts SweeperOptions
 }
 
-// NewSweeper returns a sweeper for d. The error is an *OptionsError.
+// NewSweeper returns a sweeper for d. The error is an [ErrInvalid].
 func NewSweeper(d *Deduper, opts *SweeperOptions) (*Sweeper, error) {
 	s := &Sweeper{d: d}
 	if opts != nil {
 		s.opts = *opts
 	}
 	if d == nil || d.pool == nil {
-		return nil, &OptionsError{Option: "d", Reason: "must come from New"}
+		return nil, invalidOption("d", "must come from New")
 	}
 	setDefault(&s.opts.Interval, time.Minute)
 	if s.opts.Interval < time.Millisecond {
-		return nil, &OptionsError{Option: "Interval", Reason: "must be at least 1ms"}
+		return nil, invalidOption("Interval", "must be at least 1ms")
 	}
 	var err error
 	if s.opts.Sweep, err = s.opts.Sweep.resolve(); err != nil {

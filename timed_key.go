@@ -18,7 +18,7 @@ import (
 // It is worth it where a table grows large: see docs/performance.md. The time
 // takes 14 bytes of the 255 that a key may have. An at before 1970 or after the
 // year 3084, the zero time above all, an empty key and one that is too long are
-// an *[InvalidCallError].
+// an *[InvalidError].
 func TimedKey(at time.Time, key string) (string, error) {
 	ms := at.UnixMilli()
 	switch {

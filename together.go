@@ -39,14 +39,14 @@ const maxTogether = 10_000
 // faults and a lost answer to COMMIT are retried as in Do. Cancelling ctx stops
 // waiting and retrying and cancels the statements; a COMMIT that has been sent is
 // finished within Options.CommitTimeout all the same. Inside an effect the answer
-// is ErrNested.
+// is an [ErrInvalid].
 func DoTogether[R any](ctx context.Context, d *Deduper, calls []StatementCall) ([]Result[R], error) {
 	if err := d.usable(ctx); err != nil {
 		return nil, err
 	}
 	switch {
 	case guard.Inside(ctx):
-		return nil, ErrNested
+		return nil, errNested
 	case len(calls) > maxTogether:
 		return nil, invalid("calls", "are %d, and %d is the most; split them, or use DoBatch", len(calls), maxTogether)
 	}

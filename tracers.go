@@ -60,7 +60,7 @@ func (ts *tracers) add(t Tracer) error {
 	taken = collect(&ts.swept, t) || taken
 	taken = collect(&ts.batch, t) || taken
 	if !taken {
-		return &OptionsError{Option: "Tracer", Reason: "implements none of the tracer interfaces; is it a value where a pointer is needed?"}
+		return invalidOption("Tracer", "implements none of the tracer interfaces; is it a value where a pointer is needed?")
 	}
 	return nil
 }
@@ -107,12 +107,12 @@ func (c *call) traceReplayed(ctx context.Context) {
 
 // traceJudged reports a record that answers with an error.
 func (c *call) traceJudged(ctx context.Context, err error) {
-	var reused *KeyReusedError
+	var reused *Error
 	switch {
 	case errors.Is(err, ErrRefused):
 		c.traceReplayed(ctx)
 		return
-	case errors.As(err, &reused) && len(c.d.trace.keyReused) > 0:
+	case errors.Is(err, ErrKeyReused) && errors.As(err, &reused) && len(c.d.trace.keyReused) > 0:
 		data := KeyReusedData{CallData: callData(c.Identity), FirstAt: c.rec.CreatedAt, Age: c.rec.Age(), Changed: reused.Changed}
 		for _, t := range c.d.trace.keyReused {
 			t.TraceKeyReused(ctx, data)
@@ -129,8 +129,7 @@ func (c *call) traceJudged(ctx context.Context, err error) {
 // traceFailure reports a call that came to no record.
 func (c *call) traceFailure(ctx context.Context, err error) {
 	c.traceWaited(ctx, err)
-	var broken *BrokenError
-	if len(c.d.trace.broken) > 0 && errors.As(err, &broken) {
+	if len(c.d.trace.broken) > 0 && errors.Is(err, ErrBroken) {
 		data := BrokenData{CallData: callData(c.Identity), Err: err}
 		for _, t := range c.d.trace.broken {
 			t.TraceBroken(ctx, data)

@@ -357,7 +357,7 @@ func (g *group) unstarted(ctx context.Context, calls []*call, err error) verdict
 	switch {
 	case mayRetry(ctx, err):
 		v.state, v.outage = retry, isOutage(err)
-	case errors.Is(err, ErrArbiter):
+	case errors.Is(err, ErrSchema):
 	case ctx.Err() != nil:
 		v.err = fmt.Errorf("dedup: opening the transaction: %w: %w", contextError(ctx), err)
 	default:

@@ -48,7 +48,7 @@ func TestChildrenEndWithTheirParent(t *testing.T) {
 func TestChildrenSayWhetherToTryAgain(t *testing.T) {
 	t.Parallel()
 	text := `{"Tool": "known", "URL": "postgres://localhost/x", "Patience": 1000000000, "WarmUp": "warm-up", "Key": "key"}`
-	for err, says := range map[error]string{dedup.ErrInFlight: `"Retryable":true`, dedup.ErrArbiter: `"Retryable":false`} {
+	for err, says := range map[error]string{dedup.ErrInFlight: `"Retryable":true`, dedup.ErrSchema: `"Retryable":false`} {
 		tool := Tool{Name: "known", Call: func(_ context.Context, try Try) (any, error) {
 			if try.Key == "key" {
 				return nil, err

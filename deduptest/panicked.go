@@ -133,7 +133,8 @@ func (b *bomb) inEffect(ctx context.Context) bool {
 	cancel()
 	_, err := dedup.Do(ended, b.probe, dedup.Call{Scope: "deduptest", Tool: "deduptest", Key: "probe"},
 		func(context.Context, pgx.Tx) (struct{}, error) { return struct{}{}, nil })
-	return errors.Is(err, dedup.ErrNested)
+	var invalid *dedup.InvalidError
+	return errors.As(err, &invalid) && invalid.Field == "ctx"
 }
 
 // TraceQueryStart implements pgx.QueryTracer.

@@ -123,7 +123,7 @@ func addJSON(args map[string]any, body []byte) error {
 // and never what stands there.
 func invalidJSON(err error) *refusal {
 	reason := "it is malformed"
-	var invalid *dedup.InvalidCallError
+	var invalid *dedup.InvalidError
 	if errors.As(err, &invalid) {
 		reason = "its contents " + invalid.Reason
 	}

@@ -14,11 +14,10 @@ import (
 // told to OnError, where that is more.
 func (m *Middleware) explain(r *http.Request, err error) *refusal {
 	var (
-		ready   *refusal
-		scope   *ScopeError
-		invalid *dedup.InvalidCallError
-		reused  *dedup.KeyReusedError
-		expired *dedup.ExpiredError
+		ready    *refusal
+		scope    *ScopeError
+		invalid  *dedup.InvalidError
+		recorded *dedup.Error
 	)
 	switch {
 	case errors.As(err, &ready):
@@ -28,12 +27,12 @@ func (m *Middleware) explain(r *http.Request, err error) *refusal {
 			m.opts.OnError(r, scope)
 		}
 		return scopeRefusal(scope)
-	case errors.As(err, &reused):
-		return &refusal{kind: kindKeyReused, status: m.opts.ReusedStatus, detail: reusedDetail(reused), changed: reused.Changed}
-	case errors.As(err, &expired):
+	case errors.Is(err, dedup.ErrKeyReused) && errors.As(err, &recorded):
+		return &refusal{kind: kindKeyReused, status: m.opts.ReusedStatus, detail: reusedDetail(recorded), changed: recorded.Changed}
+	case errors.Is(err, dedup.ErrExpired) && errors.As(err, &recorded):
 		return &refusal{kind: kindExpired, detail: fmt.Sprintf(
 			"This request ran at %s, and its answer was kept until %s. It is not run again with this Idempotency-Key. Look at what it did before you send it with a new one.",
-			utc(expired.FirstAt), utc(expired.ExpiredAt))}
+			utc(recorded.FirstAt), utc(recorded.ExpiredAt))}
 	case errors.Is(err, dedup.ErrOutcomeUnknown): // first, as it tells too what kept it from being found out
 		return m.later(kindOutcomeUnknown, "The request may have taken effect. Send it again, with the same Idempotency-Key, after the seconds that Retry-After says. That gives its answer and does not repeat it.")
 	case errors.Is(err, dedup.ErrInFlight):
@@ -62,7 +61,7 @@ func scopeRefusal(e *ScopeError) *refusal {
 }
 
 // reusedDetail says what differs, by name.
-func reusedDetail(e *dedup.KeyReusedError) string {
+func reusedDetail(e *dedup.Error) string {
 	what := "It differs from this one."
 	if len(e.Changed) > 0 {
 		quoted := make([]string, len(e.Changed))

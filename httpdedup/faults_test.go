@@ -92,17 +92,17 @@ func TestInternal(t *testing.T) {
 			tx, _ := httpdedup.Tx(r.Context())
 			_ = tx.Commit(r.Context())
 			order(w, r)
-		}, dedup.ErrTxControl},
+		}, dedup.ErrInvalid},
 		"IgnoredFailure": {func(w http.ResponseWriter, r *http.Request) {
 			tx, _ := httpdedup.Tx(r.Context())
 			_, _ = tx.Exec(r.Context(), `SELECT 1/0`)
 			w.WriteHeader(http.StatusCreated)
-		}, dedup.ErrTxAborted},
+		}, dedup.ErrInvalid},
 		"OpenRows": {func(w http.ResponseWriter, r *http.Request) {
 			tx, _ := httpdedup.Tx(r.Context())
 			_, _ = tx.Query(r.Context(), `SELECT generate_series(1, 100000)`)
 			w.WriteHeader(http.StatusCreated)
-		}, dedup.ErrTxBusy},
+		}, dedup.ErrInvalid},
 		"TooLarge": {func(w http.ResponseWriter, _ *http.Request) {
 			_, err := w.Write(make([]byte, 2000))
 			if !errors.Is(err, httpdedup.ErrResponse) {
@@ -112,7 +112,7 @@ func TestInternal(t *testing.T) {
 		"Nested": {func(w http.ResponseWriter, r *http.Request) {
 			m, _ := r.Context().Value(nestedKey{}).(http.Handler)
 			m.ServeHTTP(w, r)
-		}, dedup.ErrNested},
+		}, dedup.ErrInvalid},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -60,7 +60,7 @@ func FuzzRequest(f *testing.F) {
 		require.False(t, first.replayed())
 		// A scope that dedup does not take is the one fault of a server here.
 		if told != nil {
-			var invalid *dedup.InvalidCallError
+			var invalid *dedup.InvalidError
 			require.ErrorAs(t, told, &invalid)
 			require.Equal(t, "Scope", invalid.Field)
 		}

@@ -38,6 +38,6 @@ func TestIdleHandlerRunsOnce(t *testing.T) {
 	got := s.post(t, "k1", `{"item": "lamp"}`)
 	require.EqualValues(t, 1, runs.Load())
 	require.Equal(t, http.StatusInternalServerError, got.status)
-	require.ErrorIs(t, *told.Load(), dedup.ErrEffectIdle)
+	require.ErrorIs(t, *told.Load(), dedup.ErrInvalid)
 	require.Zero(t, s.count(t, "tool_dedup"))
 }

@@ -21,7 +21,7 @@ type Middleware struct {
 }
 
 // New returns a Middleware that keeps its answers with d. The error is a
-// *dedup.OptionsError, or a *dedup.InvalidCallError that names d or Retention.
+// *dedup.InvalidError, or a *dedup.InvalidError that names d or Retention.
 func New(d *dedup.Deduper, opts Options) (*Middleware, error) {
 	resolved, err := opts.resolve()
 	if err != nil {
@@ -79,7 +79,7 @@ func (m *Middleware) For(tool string) func(http.Handler) http.Handler {
 func (m *Middleware) takes(tool string) error {
 	_, err := dedup.DoTx(context.Background(), m.d, nil, m.call("scope", tool, "key", nil),
 		func(context.Context, pgx.Tx) (json.RawMessage, error) { return nil, nil })
-	var invalid *dedup.InvalidCallError
+	var invalid *dedup.InvalidError
 	if errors.As(err, &invalid) && invalid.Field == "tx" {
 		return nil
 	}
@@ -107,7 +107,7 @@ func (m *Middleware) serve(w http.ResponseWriter, r *http.Request, tool string, 
 	}
 	j := &job{m: m, r: r, next: next, body: body, outer: w.Header()}
 	result, err := dedup.Do(r.Context(), m.d, call, j.effect)
-	if j.refusal != nil && abortedForGood(err) {
+	if j.refusal != nil && j.abortedForGood(err) {
 		result, err = dedup.Do(r.Context(), m.d, call, j.refuse)
 	}
 	m.answer(w, j, result, err)
@@ -162,7 +162,7 @@ func (m *Middleware) scope(r *http.Request) (string, error) {
 	case err != nil:
 		return "", &ScopeError{Err: err}
 	case scope == "":
-		return "", &ScopeError{Err: dedup.ErrScopeRequired}
+		return "", &ScopeError{Err: errors.New("the scope is empty")}
 	}
 	return scope, nil
 }
@@ -174,7 +174,7 @@ func (m *Middleware) scope(r *http.Request) (string, error) {
 func (m *Middleware) answer(w http.ResponseWriter, j *job, result dedup.Result[json.RawMessage], err error) {
 	var refused *dedup.RefusedError
 	_, discarded := err.(*rolledBack)
-	failed := j.abandoned() && abortedForGood(err)
+	failed := j.abandoned() && j.abortedForGood(err)
 	switch {
 	case err == nil:
 		m.stored(w, j, result, result.Value)

@@ -108,7 +108,7 @@ func (m *Middleware) lookup(r *http.Request) (dedup.Status, error) {
 		return dedup.Status{}, err
 	}
 	status, err := m.d.Lookup(r.Context(), scope, tool, key)
-	var invalid *dedup.InvalidCallError
+	var invalid *dedup.InvalidError
 	if errors.As(err, &invalid) && (invalid.Field == "Tool" || invalid.Field == "Key") {
 		return status, refuse(kindInvalidOperation, "The "+strings.ToLower(invalid.Field)+" "+invalid.Reason+".")
 	}

@@ -101,10 +101,10 @@ type Options struct {
 const DefaultProblemBase = "https://github.com/tooldedup/dedup/blob/main/httpdedup/problems.md#"
 
 // resolve returns a copy of o with the defaults filled in, or a
-// *dedup.OptionsError.
+// *dedup.InvalidError.
 func (o Options) resolve() (Options, error) {
 	refuse := func(option, reason string, args ...any) (Options, error) {
-		return Options{}, &dedup.OptionsError{Option: option, Reason: fmt.Sprintf(reason, args...)}
+		return Options{}, &dedup.InvalidError{What: "option", Field: option, Reason: fmt.Sprintf(reason, args...)}
 	}
 	if o.Scope == nil {
 		return refuse("Scope", "is required: say on whose behalf a request comes, by what was authenticated")

@@ -31,13 +31,13 @@ func TestOptions(t *testing.T) {
 		opts := httpdedup.Options{Scope: tenant}
 		change(&opts)
 		_, err := httpdedup.New(d, opts)
-		var refused *dedup.OptionsError
+		var refused *dedup.InvalidError
 		require.ErrorAs(t, err, &refused, name)
-		require.Equal(t, name, refused.Option)
+		require.Equal(t, name, refused.Field)
 	}
 	for _, header := range []string{"set-cookie", "Date", "Content-Length", "Idempotency-Replayed", "WWW-Authenticate", "connection", ""} {
 		_, err := httpdedup.New(d, httpdedup.Options{Scope: tenant, Headers: []string{"ETag", header}})
-		require.ErrorIs(t, err, dedup.ErrOptions, header)
+		require.ErrorIs(t, err, dedup.ErrInvalid, header)
 	}
 	for _, opts := range []httpdedup.Options{
 		{MaxBody: math.MaxInt64 - 1, RetryAfter: time.Hour, Headers: []string{}},
@@ -48,7 +48,7 @@ func TestOptions(t *testing.T) {
 		require.NoError(t, err)
 	}
 
-	var invalid *dedup.InvalidCallError
+	var invalid *dedup.InvalidError
 	_, err = httpdedup.New(d, httpdedup.Options{Scope: tenant, Retention: dedup.Retention{Result: 1}})
 	require.ErrorAs(t, err, &invalid)
 	require.Equal(t, "Retention", invalid.Field)

@@ -93,7 +93,7 @@ func TestFinal(t *testing.T) {
 func TestStoreErrorsDoesNotStore(t *testing.T) {
 	t.Parallel()
 	s := open(t, httpdedup.Options{})
-	d, err := dedup.New(s.pool, &dedup.Options{StoreErrors: true})
+	d, err := dedup.New(s.pool, &dedup.Options{Errors: dedup.ErrorsStored})
 	require.NoError(t, err)
 	s.m, err = httpdedup.New(d, httpdedup.Options{Scope: tenant})
 	require.NoError(t, err)

@@ -64,6 +64,9 @@ type job struct {
 	text json.RawMessage
 	// refusal is that answer where it is final and a statement has failed.
 	refusal error
+	// aborted is true when a statement had failed, and dedup was left to find out that the
+	// transaction is aborted.
+	aborted bool
 	runs    int
 }
 
@@ -75,7 +78,7 @@ func (j *job) effect(ctx context.Context, tx pgx.Tx) (json.RawMessage, error) {
 	}
 	state := &run{tx: tx}
 	rec := newRecorder(j.outer, j.m.opts.MaxResponse)
-	j.last, j.text, j.refusal = rec, nil, nil
+	j.last, j.text, j.refusal, j.aborted = rec, nil, nil, false
 	j.runs++
 	j.serve(context.WithValue(ctx, runKey{}, state), rec)
 	if err := rec.finish(); err != nil {
@@ -96,7 +99,7 @@ func (j *job) effect(ctx context.Context, tx pgx.Tx) (json.RawMessage, error) {
 	refusal := dedup.Final(&refusedAnswer{rec.status, text})
 	if failed(tx) {
 		j.refusal = refusal
-		return leftToDedup()
+		return j.leaveToDedup(tx)
 	}
 	return nil, refusal
 }
@@ -120,7 +123,7 @@ func (j *job) serve(ctx context.Context, rec *recorder) {
 // abandon ends a run whose answer is not stored.
 func (j *job) abandon(tx pgx.Tx) (json.RawMessage, error) {
 	if failed(tx) {
-		return leftToDedup()
+		return j.leaveToDedup(tx)
 	}
 	return nil, &rolledBack{j.last.status}
 }
@@ -132,15 +135,18 @@ func failed(tx pgx.Tx) bool {
 	return pg.IsClosed() || pg.TxStatus() == 'E'
 }
 
-// leftToDedup leaves dedup to find the transaction aborted, because it has seen the
+// leaveToDedup leaves dedup to find the transaction aborted, because it has seen the
 // statement's own error and runs the handler again after a deadlock or the like.
 // What is returned here cannot be recorded: nothing can in such a transaction.
-func leftToDedup() (json.RawMessage, error) { return json.RawMessage("null"), nil }
+func (j *job) leaveToDedup(tx pgx.Tx) (json.RawMessage, error) {
+	j.aborted = !tx.Conn().PgConn().IsClosed()
+	return json.RawMessage("null"), nil
+}
 
-// abortedForGood tells of a call whose handler met a failed statement, and would
-// meet it again.
-func abortedForGood(err error) bool {
-	return errors.Is(err, dedup.ErrTxAborted) && !dedup.IsRetryable(err)
+// abortedForGood reports whether err is that of a call whose handler met a failed
+// statement, and would meet it again.
+func (j *job) abortedForGood(err error) bool {
+	return j.aborted && errors.Is(err, dedup.ErrInvalid) && !dedup.IsRetryable(err)
 }
 
 // refuse records the answer of a run that is final although a statement has failed.

@@ -109,11 +109,11 @@ func (e *exposed) call(ctx context.Context, req *mcp.CallToolRequest) (*mcp.Call
 		answer.Key = inv.Key
 	}
 	if err == nil && answer.Replayed && isStored(answer.JSON) {
-		err = &dedup.ResultError{Op: "decode", Stored: answer.JSON, Err: errors.New("was recorded when the tool was behind Middleware")}
+		err = &dedup.InvalidError{What: "result", Reason: "was recorded when the tool was behind Middleware", Stored: answer.JSON}
 	}
 	if err == nil && !json.Valid(answer.JSON) {
 		// What is recorded was checked; a json.RawMessage of a ReadOnly tool was not.
-		err = &dedup.ResultError{Op: "encode", Err: errors.New("is no JSON")}
+		err = &dedup.InvalidError{What: "result", Reason: "is no JSON"}
 	}
 	if err != nil {
 		return f.answer(ctx, answer.Key, err), nil
@@ -144,7 +144,7 @@ func (e *exposed) invocation(ctx context.Context, req *mcp.CallToolRequest) (inv
 func scopeOf(ctx context.Context, opts *Options, req *mcp.CallToolRequest) (string, error) {
 	scope, err := opts.Scope(ctx, req)
 	if err == nil && scope == "" {
-		err = dedup.ErrScopeRequired
+		err = errors.New("the scope is empty")
 	}
 	if err != nil {
 		return "", &scopeError{err}
@@ -166,6 +166,6 @@ func (e *sessionError) Unwrap() error { return e.error }
 // call came without one.
 func isSessionRequired(err error) bool {
 	var own *sessionError
-	var invalid *dedup.InvalidCallError
+	var invalid *dedup.InvalidError
 	return errors.As(err, &own) || errors.As(err, &invalid) && invalid.Field == "Session"
 }

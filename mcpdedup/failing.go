@@ -115,7 +115,7 @@ func (f *failing) misuse(err error) (failure, bool) {
 		take    *takeError
 		scope   *scopeError
 		arg     *tool.ArgumentError
-		invalid *dedup.InvalidCallError
+		invalid *dedup.InvalidError
 		alike   *tool.LookalikeError
 	)
 	switch {
@@ -132,7 +132,7 @@ func (f *failing) misuse(err error) (failure, bool) {
 	case isSessionRequired(err):
 		return failure{code: CodeSessionRequired, hidden: true,
 			text: "The server does not know to which session this call belongs." + nothing + "Another key or other arguments do not help; the client has to say."}, true
-	case errors.Is(err, dedup.ErrKeyRequired):
+	case errors.As(err, &invalid) && invalid.Field == "Key" && strings.HasPrefix(invalid.Reason, "is empty"):
 		return failure{code: CodeKeyRequired, text: f.keyRequiredText()}, true
 	case errors.As(err, &invalid) && invalid.Field == "Key":
 		return failure{code: CodeKeyInvalid, text: fmt.Sprintf("What names the action (%s) cannot be its key: it must be 1 to %d bytes of text without control characters.", strings.Join(f.info.Key, ", "), maxKeyBytes) +
@@ -151,18 +151,17 @@ func (f *failing) misuse(err error) (failure, bool) {
 // client's, and are kept from it.
 func (f *failing) recorded(err error) (failure, bool) {
 	var (
-		reused  *dedup.KeyReusedError
-		refused *dedup.RefusedError
-		expired *dedup.ExpiredError
+		recorded *dedup.Error
+		refused  *dedup.RefusedError
 	)
 	switch {
-	case errors.As(err, &reused) && reused.Tool == f.info.Name:
-		return failure{code: CodeKeyReused, meta: mcp.Meta{MetaFirstAt: rfc3339(reused.FirstAt)}, text: f.reusedText(reused)}, true
+	case errors.As(err, &recorded) && recorded.Answer == dedup.ErrKeyReused && recorded.Tool == f.info.Name:
+		return failure{code: CodeKeyReused, meta: mcp.Meta{MetaFirstAt: rfc3339(recorded.FirstAt)}, text: f.reusedText(recorded)}, true
 	case errors.As(err, &refused):
 		return refusedFailure(refused), true
-	case errors.As(err, &expired) && expired.Tool == f.info.Name:
-		return failure{code: CodeExpired, meta: mcp.Meta{MetaFirstAt: rfc3339(expired.FirstAt)},
-			text: fmt.Sprintf("This call was carried out at %s, and its result is no longer kept. Nothing was done again. Look up what it did before doing anything else.", seconds(expired.FirstAt))}, true
+	case errors.As(err, &recorded) && recorded.Answer == dedup.ErrExpired && recorded.Tool == f.info.Name:
+		return failure{code: CodeExpired, meta: mcp.Meta{MetaFirstAt: rfc3339(recorded.FirstAt)},
+			text: fmt.Sprintf("This call was carried out at %s, and its result is no longer kept. Nothing was done again. Look up what it did before doing anything else.", seconds(recorded.FirstAt))}, true
 	case errors.Is(err, dedup.ErrBroken):
 		return failure{code: CodeBlocked, hidden: true,
 			text: "This call may have been carried out without a record of its result, and is blocked so that it is not repeated. Do not call again, with this key or another: somebody has to look what it did."}, true

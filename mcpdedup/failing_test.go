@@ -25,7 +25,7 @@ func TestTexts(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 1, 2, 3, 4, 5, 600, time.UTC)
 	secret := &pgconn.PgError{Severity: "ERROR", Message: "canary", Code: "23505"}
-	keyRequired := &dedup.InvalidCallError{Field: "Key", Reason: "canary", Err: dedup.ErrKeyRequired}
+	keyRequired := &dedup.InvalidError{What: "call", Field: "Key", Reason: "is empty; canary"}
 	many := strings.Split(strings.Repeat("argument ", 30), " ")
 	cases := []struct {
 		name string
@@ -33,35 +33,35 @@ func TestTexts(t *testing.T) {
 	}{
 		{"key required", keyRequired},
 		{"key invalid", &takeError{CodeKeyInvalid, "The key in the argument idempotencyKey is empty."}},
-		{"key of arguments invalid", &dedup.InvalidCallError{Field: "Key", Reason: "canary"}},
-		{"key reused", &dedup.KeyReusedError{Tool: "pay", FirstAt: at, Changed: []string{"amount", "not\nplain"}, Complete: true}},
-		{"key reused, incomplete", &dedup.KeyReusedError{Tool: "pay", FirstAt: at, Changed: []string{"amount"}}},
-		{"key reused, names gone", &dedup.KeyReusedError{Tool: "pay", FirstAt: at}},
-		{"key reused, many names", &dedup.KeyReusedError{Tool: "pay", FirstAt: at, Changed: many, Complete: true}},
+		{"key of arguments invalid", &dedup.InvalidError{What: "call", Field: "Key", Reason: "canary"}},
+		{"key reused", &dedup.Error{Answer: dedup.ErrKeyReused, Tool: "pay", FirstAt: at, Changed: []string{"amount", "not\nplain"}, Complete: true}},
+		{"key reused, incomplete", &dedup.Error{Answer: dedup.ErrKeyReused, Tool: "pay", FirstAt: at, Changed: []string{"amount"}}},
+		{"key reused, names gone", &dedup.Error{Answer: dedup.ErrKeyReused, Tool: "pay", FirstAt: at}},
+		{"key reused, many names", &dedup.Error{Answer: dedup.ErrKeyReused, Tool: "pay", FirstAt: at, Changed: many, Complete: true}},
 		{"argument", &tool.ArgumentError{Field: "lines[2].sku", Reason: "is missing"}},
 		{"argument that reads itself", &tool.ArgumentError{Field: "day", Reason: "cannot be read as canary.Type", Err: secret}},
 		{"arguments", &tool.ArgumentError{Reason: "must be an object"}},
-		{"arguments that cannot be compared", &dedup.InvalidCallError{Field: "Args", Reason: "are not usable as JSON: a lone surrogate in a string, at byte 3"}},
+		{"arguments that cannot be compared", &dedup.InvalidError{What: "call", Field: "Args", Reason: "are not usable as JSON: a lone surrogate in a string, at byte 3"}},
 		{"added argument", &takeError{CodeArgumentsInvalid, "The argument confirm must be true or false."}},
 		{"in flight", dedup.ErrInFlight},
-		{"expired", &dedup.ExpiredError{Tool: "pay", FirstAt: at}},
+		{"expired", &dedup.Error{Answer: dedup.ErrExpired, Tool: "pay", FirstAt: at}},
 		{"refused", &dedup.RefusedError{Message: "card declined", CreatedAt: at}},
 		{"refused with details", &dedup.RefusedError{Message: "card declined", Code: "declined", Details: json.RawMessage(`{"limit":5}`), Replayed: true, CreatedAt: at}},
 		{"refused by the database", &dedup.RefusedError{Message: secret.Error(), Details: json.RawMessage(`"canary"`), CreatedAt: at}},
 		{"lookalike", &tool.LookalikeError{Earlier: tool.Lookalike{KeyHash: "hash", At: at, Result: json.RawMessage(`{"id":7}`)}}},
 		{"lookalike, result gone", &tool.LookalikeError{Earlier: tool.Lookalike{KeyHash: "hash", At: at}}},
-		{"outcome unknown", &dedup.OutcomeUnknownError{Err: secret, Cause: context.Canceled}},
-		{"attempts exhausted", &dedup.AttemptsError{Err: secret}},
+		{"outcome unknown", &dedup.Error{Answer: dedup.ErrOutcomeUnknown, Err: fmt.Errorf("%w (%w)", secret, context.Canceled)}},
+		{"attempts exhausted", &dedup.Error{Answer: dedup.ErrAttemptsExhausted, Err: secret}},
 		{"transient", &pgconn.PgError{Message: "canary", Code: "40001"}},
 		{"demoted", &pgconn.PgError{Message: "canary", Code: "25006"}},
 		{"timeout", fmt.Errorf("canary: %w", context.DeadlineExceeded)},
 		{"cancelled", fmt.Errorf("canary: %w", context.Canceled)},
-		{"broken", &dedup.BrokenError{Err: secret}},
+		{"broken", &dedup.Error{Answer: dedup.ErrBroken, Err: secret}},
 		{"unidentified", &scopeError{secret}},
 		{"no session", &sessionError{secret}},
-		{"session empty", &dedup.InvalidCallError{Field: "Session", Reason: "canary"}},
+		{"session empty", &dedup.InvalidError{What: "call", Field: "Session", Reason: "canary"}},
 		{"database", secret},
-		{"arbiter", &dedup.ArbiterError{}},
+		{"arbiter", &dedup.Error{Answer: dedup.ErrSchema}},
 		{"unknown", errors.New("canary")},
 	}
 	tools := []struct {

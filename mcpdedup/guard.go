@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -53,10 +52,11 @@ func (g *guard) call(ctx context.Context, req *mcp.CallToolRequest, next mcp.Met
 	}
 	res, err := g.run(ctx, scope, taken, effect)
 	var own *unrecorded
+	var misuse *dedup.InvalidError
 	switch {
 	case err == nil:
 		return complete(req.Session, res), nil
-	case errors.As(err, &own) && !errors.Is(err, dedup.ErrAttemptsExhausted) && !errors.Is(err, dedup.ErrOutcomeUnknown) && !errors.Is(err, dedup.ErrTxControl):
+	case errors.As(err, &own) && !errors.Is(err, dedup.ErrAttemptsExhausted) && !errors.Is(err, dedup.ErrOutcomeUnknown) && !(errors.As(err, &misuse) && misuse.What == "effect"):
 		return own.result, own.err // as if nobody stood before the handler
 	default:
 		return complete(req.Session, f.answer(ctx, taken.key, err)), nil
@@ -69,7 +69,7 @@ func (g *guard) run(ctx context.Context, scope string, t taken, effect dedup.Eff
 		err := pgx.BeginFunc(ctx, g.d.Pool(), func(tx pgx.Tx) (err error) {
 			text, err = effect(ctx, tx)
 			if pg := tx.Conn().PgConn(); !pg.IsClosed() && pg.TxStatus() == 'I' {
-				err = errors.Join(fmt.Errorf("mcpdedup: %s ended its own transaction: %w", g.info.Name, dedup.ErrTxControl), err)
+				err = &dedup.InvalidError{What: "effect", Reason: "of " + g.info.Name + " ended its own transaction", Err: err}
 			}
 			return err
 		})

@@ -35,9 +35,9 @@ func problems(d *dedup.Deduper, policies map[string]Policy) (found []tool.Proble
 		// The Deduper's own rules for what a call may say, told at start-up.
 		opts := d.Options()
 		opts.Retention = p.Retention
-		var bad *dedup.OptionsError
+		var bad *dedup.InvalidError
 		if _, err := dedup.New(d.Pool(), &opts); errors.As(err, &bad) {
-			found = append(found, tool.Problem{Tool: name, Field: bad.Option, Reason: bad.Reason})
+			found = append(found, tool.Problem{Tool: name, Field: bad.Field, Reason: bad.Reason})
 		}
 		switch p.Class {
 		case tool.ReadOnly, tool.Idempotent, tool.Write, tool.Destructive:

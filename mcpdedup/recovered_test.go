@@ -101,12 +101,12 @@ func TestHandlerEndsItsTransactionWithoutKey(t *testing.T) {
 			_, err := tx.Exec(ctx, "COMMIT")
 			return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: "no room"}}}, err
 		})
-	guard, err := mcpdedup.Middleware(tools.Deduper(), map[string]mcpdedup.Policy{"set": {Class: tool.Idempotent}}, opts)
+	before, err := mcpdedup.Middleware(tools.Deduper(), map[string]mcpdedup.Policy{"set": {Class: tool.Idempotent}}, opts)
 	require.NoError(t, err)
-	server.AddReceivingMiddleware(guard)
+	server.AddReceivingMiddleware(before)
 	res := call(t, connect(t, server), "set", args{})
 	require.True(t, res.IsError)
 	require.NotContains(t, text(res), "no room")
 	require.Len(t, told, 1)
-	require.ErrorIs(t, told[0], dedup.ErrTxControl)
+	require.ErrorIs(t, told[0], dedup.ErrInvalid)
 }

@@ -59,7 +59,7 @@ func TestRecordsOfTheOtherKind(t *testing.T) {
 	}
 	require.Len(t, told, 2)
 	for _, f := range told {
-		require.ErrorIs(t, f.Err, dedup.ErrResult)
+		require.ErrorIs(t, f.Err, dedup.ErrInvalid)
 	}
 	require.Equal(t, 2, d.count(t, "bookings"))
 }

@@ -53,17 +53,17 @@ func record(result mcp.Result, err error) (json.RawMessage, error) {
 	res, ok := result.(*mcp.CallToolResult)
 	switch {
 	case !ok || res == nil:
-		return nil, &dedup.ResultError{Op: "encode", Err: fmt.Errorf("a %T is no result of a tool", result)}
+		return nil, &dedup.InvalidError{What: "result", Reason: fmt.Sprintf("is a %T, which is no result of a tool", result)}
 	case res.IsError, res.InputRequests != nil, res.NeedsInput():
 		return nil, &unrecorded{result: res, cause: res.GetError()}
 	}
 	text, err := json.Marshal(&mcp.CallToolResult{Meta: res.Meta, Content: res.Content, StructuredContent: res.StructuredContent})
 	if err != nil {
-		return nil, &dedup.ResultError{Op: "encode", Err: err}
+		return nil, &dedup.InvalidError{What: "result", Reason: "cannot be encoded", Err: err}
 	}
 	var s stored
 	if err := json.Unmarshal(text, &s); err != nil {
-		return nil, &dedup.ResultError{Op: "encode", Err: err}
+		return nil, &dedup.InvalidError{What: "result", Reason: "cannot be encoded", Err: err}
 	}
 	s.Form = storedForm
 	return json.Marshal(s)
@@ -75,10 +75,10 @@ func replay(text json.RawMessage, meta mcp.Meta) (*mcp.CallToolResult, error) {
 	var s stored
 	res := &mcp.CallToolResult{}
 	if err := errors.Join(json.Unmarshal(text, &s), json.Unmarshal(text, res)); err != nil {
-		return nil, &dedup.ResultError{Op: "decode", Stored: text, Err: err}
+		return nil, &dedup.InvalidError{What: "result", Reason: "is recorded, and cannot be decoded", Stored: text, Err: err}
 	}
 	if s.Form != storedForm {
-		return nil, &dedup.ResultError{Op: "decode", Stored: text, Err: errors.New("was recorded by a tool that is not behind Middleware")}
+		return nil, &dedup.InvalidError{What: "result", Reason: "was recorded by a tool that is not behind Middleware", Stored: text}
 	}
 	if s.StructuredContent != nil {
 		res.StructuredContent = s.StructuredContent
@@ -87,7 +87,7 @@ func replay(text json.RawMessage, meta mcp.Meta) (*mcp.CallToolResult, error) {
 		dec := json.NewDecoder(bytes.NewReader(s.Meta))
 		dec.UseNumber()
 		if err := dec.Decode(&res.Meta); err != nil {
-			return nil, &dedup.ResultError{Op: "decode", Stored: text, Err: err}
+			return nil, &dedup.InvalidError{What: "result", Reason: "is recorded, and cannot be decoded", Stored: text, Err: err}
 		}
 	}
 	if meta != nil && res.Meta == nil {

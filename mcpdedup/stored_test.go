@@ -36,7 +36,7 @@ func TestStoredResult(t *testing.T) {
 
 	for _, broken := range []string{``, `{`, `{"content":7}`, `{"_meta":[]}`} {
 		_, err = replay(json.RawMessage(broken), nil)
-		require.ErrorIs(t, err, dedup.ErrResult, broken)
+		require.ErrorIs(t, err, dedup.ErrInvalid, broken)
 	}
 }
 
@@ -66,6 +66,6 @@ func TestUnrecordedResults(t *testing.T) {
 
 	for _, unusable := range []mcp.Result{nil, (*mcp.CallToolResult)(nil), &mcp.ListToolsResult{}, &mcp.CallToolResult{StructuredContent: func() {}}} {
 		_, err = record(unusable, nil)
-		require.ErrorIs(t, err, dedup.ErrResult)
+		require.ErrorIs(t, err, dedup.ErrInvalid)
 	}
 }

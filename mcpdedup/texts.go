@@ -42,7 +42,7 @@ func (f *failing) keyRequiredText() string {
 	}
 }
 
-func (f *failing) reusedText(e *dedup.KeyReusedError) string {
+func (f *failing) reusedText(e *dedup.Error) string {
 	what := "with other arguments"
 	if len(e.Changed) > 0 {
 		what = "with other values of " + names(e.Changed)

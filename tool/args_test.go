@@ -158,7 +158,7 @@ func TestMalformedArguments(t *testing.T) {
 		`{"order":"a","any":{"canary":1,"canary":2}}`,
 		`{"order":"a","any":` + strings.Repeat("[", 1001) + strings.Repeat("]", 1001) + `}`,
 	} {
-		var invalid *dedup.InvalidCallError
+		var invalid *dedup.InvalidError
 		err := b.fails(t, call("write", "k", args))
 		require.ErrorAs(t, err, &invalid, "%.100s", args)
 		require.Equal(t, "Args", invalid.Field)

@@ -11,7 +11,7 @@ const (
 	Unclassified Class = iota
 	// ReadOnly changes nothing. It runs without a key, as often as it is called,
 	// in a transaction that Postgres itself keeps from writing. A tool that ends
-	// that transaction can write; its call then is dedup.ErrTxControl, unless it
+	// that transaction can write; its call then is dedup.ErrInvalid, unless it
 	// has begun another by then.
 	ReadOnly
 	// Idempotent overwrites something with a value that the arguments fix, so

@@ -3,7 +3,6 @@ package tool
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"maps"
 	"reflect"
 	"slices"
@@ -49,7 +48,7 @@ func (p *argsPlan) culprit(args json.RawMessage, in reflect.Type) *member {
 func encode(out any) (json.RawMessage, error) {
 	if raw, ok := out.(json.RawMessage); ok && raw != nil {
 		if !json.Valid(raw) {
-			return nil, &dedup.ResultError{Op: "encode", Err: errors.New("not valid JSON")}
+			return nil, &dedup.InvalidError{What: "result", Reason: "is not valid JSON"}
 		}
 		return raw, nil
 	}
@@ -57,7 +56,7 @@ func encode(out any) (json.RawMessage, error) {
 	encoder := json.NewEncoder(&text)
 	encoder.SetEscapeHTML(false)
 	if err := encoder.Encode(out); err != nil {
-		return nil, &dedup.ResultError{Op: "encode", Err: err}
+		return nil, &dedup.InvalidError{What: "result", Reason: "cannot be encoded", Err: err}
 	}
 	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), nil
 }

@@ -40,7 +40,7 @@
 //
 // A call's key is the first of these that there is: its fields tagged key,
 // Invocation.Key, and [dedup.KeyFromToolCall] of session, turn and call id. A
-// Write without any is refused with [dedup.ErrKeyRequired].
+// Write without any is refused with [dedup.ErrInvalid].
 //
 // # Errors
 //

@@ -65,17 +65,17 @@ type Answer struct {
 // expired, reused) all but the result.
 //
 // Cancelling ctx ends the call as it does [dedup.Do]. A tool's Run must not call
-// Invoke, whatever the classes: that is [dedup.ErrNested].
+// Invoke, whatever the classes: that is a [dedup.ErrInvalid].
 func (r *Registry) Invoke(ctx context.Context, inv Invocation) (Answer, error) {
 	t := r.find(inv.Tool)
 	if t == nil {
 		return Answer{}, &UnknownToolError{Tool: inv.Tool}
 	}
 	if ctx == nil {
-		return Answer{}, &dedup.InvalidCallError{Field: "ctx", Reason: "must not be nil"}
+		return Answer{}, &dedup.InvalidError{What: "call", Field: "ctx", Reason: "must not be nil"}
 	}
 	if insideTool(ctx) {
-		return Answer{}, dedup.ErrNested
+		return Answer{}, &dedup.InvalidError{What: "call", Field: "ctx", Reason: "is that of a tool's Run; a tool cannot call Invoke"}
 	}
 	c, err := t.call(inv)
 	if err != nil {

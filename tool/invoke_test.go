@@ -67,7 +67,7 @@ func TestIdempotentWithAndWithoutKey(t *testing.T) {
 	require.Equal(t, 3, b.count(t, "tickets"))
 
 	without.Scope = ""
-	require.ErrorIs(t, b.fails(t, without), dedup.ErrScopeRequired)
+	require.ErrorIs(t, b.fails(t, without), dedup.ErrInvalid)
 }
 
 func TestWritesNeedKeyAndScope(t *testing.T) {
@@ -84,9 +84,9 @@ func TestWritesNeedKeyAndScope(t *testing.T) {
 			{Turn: 3},
 		} {
 			inv.Scope, inv.Tool, inv.Args = "acme", name, json.RawMessage(`{"title":"a"}`)
-			require.ErrorIs(t, b.fails(t, inv), dedup.ErrKeyRequired)
+			require.ErrorIs(t, b.fails(t, inv), dedup.ErrInvalid)
 		}
-		require.ErrorIs(t, b.fails(t, tool.Invocation{Tool: name, Key: "k", Args: json.RawMessage(`{"title":"a"}`)}), dedup.ErrScopeRequired)
+		require.ErrorIs(t, b.fails(t, tool.Invocation{Tool: name, Key: "k", Args: json.RawMessage(`{"title":"a"}`)}), dedup.ErrInvalid)
 	}
 	require.Zero(t, b.runs.Load())
 
@@ -113,7 +113,7 @@ func TestKeyPrecedence(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, derived, b.invoke(t, inv).Key)
 	inv.Turn = -1
-	var invalid *dedup.InvalidCallError
+	var invalid *dedup.InvalidError
 	require.ErrorAs(t, b.fails(t, inv), &invalid)
 	require.Equal(t, "Turn", invalid.Field)
 }
@@ -124,7 +124,7 @@ func TestReusedKeyNamesTheField(t *testing.T) {
 	b.add(t, "w", tool.Write)
 	b.invoke(t, call("w", "k", `{"title":"canary-one","note":"x"}`))
 	answer, err := b.tools.Invoke(t.Context(), call("w", "k", `{"title":"canary-two","note":"y"}`))
-	var reused *dedup.KeyReusedError
+	var reused *dedup.Error
 	require.ErrorAs(t, err, &reused)
 	require.Equal(t, []string{"title"}, reused.Changed)
 	require.NotContains(t, err.Error(), "canary")
@@ -156,7 +156,7 @@ func TestReplaysAreByteEqual(t *testing.T) {
 		require.True(t, again.Replayed)
 		require.Equal(t, first.FirstAt, again.FirstAt)
 	}
-	require.ErrorIs(t, b.fails(t, call("broken", "", "")), dedup.ErrResult)
+	require.ErrorIs(t, b.fails(t, call("broken", "", "")), dedup.ErrInvalid)
 }
 
 func TestErrorsOfRun(t *testing.T) {
@@ -271,10 +271,10 @@ func TestScopes(t *testing.T) {
 	// Scope and session cannot run into each other.
 	require.NotEqual(t, b.invoke(t, in("session", "ab", "c")).Scope, b.invoke(t, in("session", "a", "bc")).Scope)
 
-	var invalid *dedup.InvalidCallError
+	var invalid *dedup.InvalidError
 	require.ErrorAs(t, b.fails(t, in("session", "acme", "")), &invalid)
 	require.Equal(t, "Session", invalid.Field)
-	require.ErrorIs(t, b.fails(t, in("session", "", "s")), dedup.ErrScopeRequired)
+	require.ErrorIs(t, b.fails(t, in("session", "", "s")), dedup.ErrInvalid)
 }
 
 // TestRefusalWithoutARecord: what a tool without a record refuses with Final is

@@ -62,7 +62,7 @@ func TestKeyIsAnInstant(t *testing.T) {
 	intent, err := dedup.KeyFromIntent("2026-03-01T00:30:00Z")
 	require.NoError(t, err)
 	answer, err := b.tools.Invoke(t.Context(), call("book", "", `{"title":"b","at":"2026-03-01T01:30:00+01:00"}`))
-	var reused *dedup.KeyReusedError
+	var reused *dedup.Error
 	require.ErrorAs(t, err, &reused, "the other arguments are compared")
 	require.Equal(t, []string{"title"}, reused.Changed)
 	require.Equal(t, intent, answer.Key, "the key of an instant in UTC is what it was")

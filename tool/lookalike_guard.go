@@ -134,7 +134,7 @@ func (g *lookalikeGuard) recall(ctx context.Context, d *dedup.Deduper) (*Lookali
 	err = g.explained(err)
 	var server *pgconn.PgError
 	if err != nil && ctx.Err() == nil && !errors.As(err, &server) {
-		err = &dedup.OutcomeUnknownError{Attempts: 1, Err: err}
+		err = &dedup.Error{Answer: dedup.ErrOutcomeUnknown, Attempts: 1, Err: err}
 	}
 	return seen, err
 }

@@ -212,7 +212,7 @@ func TestCleaningKeepsTheTableBounded(t *testing.T) {
 
 func TestGuardWithoutItsTable(t *testing.T) {
 	t.Parallel()
-	b, _ := guarded(t, &dedup.Options{StoreErrors: true}, tool.LookalikeGuard{Action: tool.Report})
+	b, _ := guarded(t, &dedup.Options{Errors: dedup.ErrorsStored}, tool.LookalikeGuard{Action: tool.Report})
 	b.add(t, "plain", tool.Write)
 	require.NoError(t, b.tools.Check(t.Context()))
 	require.Zero(t, b.count(t, "tool_lookalike"))

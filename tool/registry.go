@@ -81,9 +81,9 @@ func (r *Registry) problems(t *definition) (found []Problem) {
 	}
 	// The Deduper's own rules for what a call may say, told at start-up.
 	opts.Retention = t.Retention
-	var bad *dedup.OptionsError
+	var bad *dedup.InvalidError
 	if _, err := dedup.New(r.d.Pool(), &opts); errors.As(err, &bad) {
-		found = append(found, Problem{t.Name, bad.Option, bad.Reason})
+		found = append(found, Problem{t.Name, bad.Field, bad.Reason})
 	}
 	return found
 }

@@ -42,7 +42,7 @@ func TestToolsWithoutARecordDoNotEndTheirTransaction(t *testing.T) {
 					Run: func(ctx context.Context, tx pgx.Tx, _ struct{}) (int, error) { return 1, end(ctx, tx) },
 				}))
 				err := b.fails(t, call("t", "", ""))
-				require.ErrorIs(t, err, dedup.ErrTxControl)
+				require.ErrorIs(t, err, dedup.ErrInvalid)
 				require.False(t, dedup.IsRetryable(err))
 			})
 		}
@@ -84,7 +84,7 @@ func TestInvokeInsideATool(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 				defer cancel()
 				_, err = tools.Invoke(ctx, inv)
-				require.ErrorIs(t, err, dedup.ErrNested)
+				require.ErrorIs(t, err, dedup.ErrInvalid)
 			})
 		}
 	}

@@ -40,13 +40,13 @@ func (r ScopeRule) MarshalText() ([]byte, error) { return []byte(r.String()), ni
 // apply returns the scope of a call in the sense of package dedup.
 func (r ScopeRule) apply(scope, session string) (string, error) {
 	if scope == "" {
-		return "", &dedup.InvalidCallError{Field: "Scope", Reason: "is empty; give the authenticated principal that the call belongs to", Err: dedup.ErrScopeRequired}
+		return "", &dedup.InvalidError{What: "call", Field: "Scope", Reason: "is empty; give the authenticated principal that the call belongs to"}
 	}
 	if r == PerCaller {
 		return scope, nil
 	}
 	if session == "" {
-		return "", &dedup.InvalidCallError{Field: "Session", Reason: "is empty, and the tool's keys are those of a session"}
+		return "", &dedup.InvalidError{What: "call", Field: "Session", Reason: "is empty, and the tool's keys are those of a session"}
 	}
 	// The length in front keeps scope and session from running into each other.
 	b := binary.AppendUvarint(nil, uint64(len(scope)))

@@ -3,7 +3,6 @@ package tool
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
@@ -43,8 +42,12 @@ func notEnded(tool string, tx pgx.Tx, err error) error {
 	case pg.IsClosed() || pg.TxStatus() != 'I':
 		return err
 	case err != nil:
-		return fmt.Errorf("tool: %s ended its own transaction: %w: %w", tool, dedup.ErrTxControl, err)
+		return endedItsOwn(tool, err)
 	default:
-		return fmt.Errorf("tool: %s ended its own transaction: %w", tool, dedup.ErrTxControl)
+		return endedItsOwn(tool, nil)
 	}
+}
+
+func endedItsOwn(tool string, err error) error {
+	return &dedup.InvalidError{What: "effect", Reason: "of " + tool + " ended its own transaction; return nil to commit, an error to roll back", Err: err}
 }

@@ -88,10 +88,10 @@ func TestKeyTags(t *testing.T) {
 	require.EqualError(t, err, "tool: argument u of text cannot be part of a key")
 	err = b.fails(t, call("several", "k", `{"a":"","b":true,"s":{"n":3},"e":9}`))
 	require.EqualError(t, err, "tool: argument a of several is empty, and is the key together with others")
-	var invalid *dedup.InvalidCallError
+	var invalid *dedup.InvalidError
 	require.ErrorAs(t, b.fails(t, call("one", "k", `{"ref":"a\u0000b"}`)), &invalid)
 	require.Equal(t, "Key", invalid.Field)
-	require.ErrorIs(t, b.fails(t, call("one", "", `{"ref":""}`)), dedup.ErrKeyRequired)
+	require.ErrorIs(t, b.fails(t, call("one", "", `{"ref":""}`)), dedup.ErrInvalid)
 }
 
 // Secrets and what is ignored may differ, and leave no trace, wherever they stand.

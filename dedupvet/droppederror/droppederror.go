@@ -20,7 +20,7 @@ var Analyzer = &analysis.Analyzer{
 
 A statement that fails ends the transaction for all that comes after it. An
 effect that goes on and returns no error claims a success that cannot be
-committed: the call fails with ErrTxAborted, and the reason is lost. Return the
+committed: the call fails with dedup.ErrInvalid, and the reason is lost. Return the
 error, or run a statement that may fail behind a savepoint.`,
 	Requires: []*analysis.Analyzer{effects.Analyzer, defs.Analyzer},
 	Run: ignore.Run(func(pass *analysis.Pass) (any, error) {

@@ -67,7 +67,7 @@ type Result[R any] struct {
 func (c Call[R]) check() error {
 	switch {
 	case c.Tool == "":
-		return &dedup.InvalidCallError{Field: "Tool", Reason: "is empty; give the tool's stable name", Err: dedup.ErrToolRequired}
+		return invalid("Tool", "is empty; give the tool's stable name")
 	case c.Unkeyed && c.Key != "":
 		return invalid("Key", "is given for a tool that takes none (Unkeyed); drop one of the two")
 	case c.Unkeyed && c.Look != nil:
@@ -98,6 +98,6 @@ func (c Call[R]) policy(key string) (Policy, error) {
 	return p, nil
 }
 
-func invalid(field, format string, args ...any) *dedup.InvalidCallError {
-	return &dedup.InvalidCallError{Field: field, Reason: fmt.Sprintf(format, args...)}
+func invalid(field, format string, args ...any) *dedup.InvalidError {
+	return &dedup.InvalidError{What: "call", Field: field, Reason: fmt.Sprintf(format, args...)}
 }

@@ -24,7 +24,7 @@ import (
 // Do returns an error that another try cannot mend as it is. Where it gives up,
 // and where an earlier try may have taken effect all the same, it returns a
 // *[GaveUpError], which says so and wraps the last error. A call that cannot be
-// made as it is, is a *[dedup.InvalidCallError], and nothing was tried.
+// made as it is, is a *[dedup.InvalidError], and nothing was tried.
 //
 // When ctx ends, no further try is begun and a pause ends at once. The try that is
 // under way is waited for; it sees the end in its own context. Where ctx has a

@@ -94,7 +94,7 @@ func TestDoReturnsTheToolsAnswer(t *testing.T) {
 		errors.New("connection reset by peer"), // only reads like it
 		&runner.StatusError{Code: 422},
 		fmt.Errorf("booking: %w", &dedup.RefusedError{Message: "no seat is left"}),
-		&dedup.KeyReusedError{},
+		&dedup.Error{Answer: dedup.ErrKeyReused},
 	} {
 		b, s := setup(), failing(answer)
 		_, err := runner.Do(t.Context(), b.Runner, runner.Call[string]{Tool: "t", Class: tool.Write}, s.try)
@@ -337,7 +337,7 @@ func TestDoRefusesBadCalls(t *testing.T) {
 			t.Parallel()
 			s := failing()
 			_, err := runner.Do(t.Context(), nil, test.call, s.try)
-			var invalid *dedup.InvalidCallError
+			var invalid *dedup.InvalidError
 			require.ErrorAs(t, err, &invalid)
 			require.Equal(t, test.field, invalid.Field)
 			require.Empty(t, s.keys, "nothing is tried")
@@ -345,5 +345,5 @@ func TestDoRefusesBadCalls(t *testing.T) {
 		})
 	}
 	_, err := runner.Do(t.Context(), nil, runner.Call[string]{}, failing().try)
-	require.ErrorIs(t, err, dedup.ErrToolRequired)
+	require.ErrorIs(t, err, dedup.ErrInvalid)
 }

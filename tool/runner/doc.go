@@ -39,7 +39,7 @@
 //
 //	error           typed as                returned by        call again with the same key?
 //	ErrGaveUp       *GaveUpError            Do                 GaveUpError.Retryable tells
-//	-               *dedup.InvalidCallError Do Transport       no: mend the call or its policy
+//	-               *dedup.InvalidError Do Transport       no: mend the call or its policy
 //	-               *StatusError            ResponseError      by its status
 //	-               *LostAnswerError        Transport          yes: it may have happened
 //	ErrKeyConflict  *KeyConflictError       Transport PutMeta  no: let one layer make the key

@@ -15,7 +15,7 @@ const KeyHeader = "Idempotency-Key"
 func headerString(key string) (string, error) {
 	for i := range len(key) {
 		if key[i] < ' ' || key[i] > '~' {
-			return "", &dedup.InvalidCallError{Field: "Key",
+			return "", &dedup.InvalidError{What: "call", Field: "Key",
 				Reason: "holds more than printable ASCII, which the header " + KeyHeader + " cannot carry; encode it once, where it is made: dedup.KeyFromIntent(key)"}
 		}
 	}

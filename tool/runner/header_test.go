@@ -27,7 +27,7 @@ func TestHeaderString(t *testing.T) {
 	}
 	for _, key := range []string{"é", "k\n", "k\r\nX-Evil: 1", "\x00", "\x1f", "\x7f", "\xff"} {
 		_, err := headerString(key)
-		var invalid *dedup.InvalidCallError
+		var invalid *dedup.InvalidError
 		require.ErrorAs(t, err, &invalid, "%q", key)
 		require.Equal(t, "Key", invalid.Field)
 		require.NotContains(t, err.Error(), key)

@@ -121,7 +121,7 @@ func TestAnotherToolsKey(t *testing.T) {
 				require.Equal(t, []string{""}, inner.ctx)
 				return
 			}
-			var invalid *dedup.InvalidCallError
+			var invalid *dedup.InvalidError
 			require.ErrorAs(t, err, &invalid)
 			require.Equal(t, "Key", invalid.Field)
 			require.ErrorContains(t, err, "book_trip")

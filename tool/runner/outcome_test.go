@@ -30,8 +30,8 @@ func TestOutcomeUnknown(t *testing.T) {
 		"Unreached":            {class: tool.Write, errs: []error{unreached, unreached, unreached}},
 		"DNS":                  {class: tool.Write, errs: []error{opError("dial", &net.DNSError{IsTemporary: true}), unreached, unreached}},
 		"TooMany":              {class: tool.Write, errs: []error{&runner.StatusError{Code: 429}, &runner.StatusError{Code: 425}, unreached}},
-		"NothingCommitted":     {class: tool.Write, errs: []error{&dedup.AttemptsError{}, &dedup.RestartTxError{}, unreached}},
-		"CommittedOrNot":       {class: tool.Write, errs: []error{&dedup.OutcomeUnknownError{}, unreached, unreached}, unknown: true},
+		"NothingCommitted":     {class: tool.Write, errs: []error{&dedup.Error{Answer: dedup.ErrAttemptsExhausted}, &dedup.Error{Answer: dedup.ErrRestartTx}, unreached}},
+		"CommittedOrNot":       {class: tool.Write, errs: []error{&dedup.Error{Answer: dedup.ErrOutcomeUnknown}, unreached, unreached}, unknown: true},
 		"InFlight":             {class: tool.Write, errs: []error{&runner.StatusError{Code: 409, RetryAfter: 1}, unreached, unreached}, unknown: true},
 		"TwinInFlight":         {class: tool.Write, errs: []error{dedup.ErrInFlight, unreached, unreached}, unknown: true},
 		"CutOnce":              {class: tool.Write, errs: []error{unreached, io.EOF, unreached}, unknown: true},
@@ -47,8 +47,8 @@ func TestOutcomeUnknown(t *testing.T) {
 		"AnswerAfterUnreached": {class: tool.Write, errs: []error{unreached, denied}, asIs: true},
 		"AnswerAfterCut":       {class: tool.Write, errs: []error{io.EOF, denied}, unknown: true},
 		"RefusalSettles":       {class: tool.Write, errs: []error{io.EOF, &dedup.RefusedError{}}, asIs: true},
-		"ExpirySettles":        {class: tool.Write, errs: []error{io.EOF, &dedup.ExpiredError{}}, asIs: true},
-		"ReuseDoesNotSettle":   {class: tool.Write, errs: []error{io.EOF, &dedup.KeyReusedError{}}, unknown: true},
+		"ExpirySettles":        {class: tool.Write, errs: []error{io.EOF, &dedup.Error{Answer: dedup.ErrExpired}}, asIs: true},
+		"ReuseDoesNotSettle":   {class: tool.Write, errs: []error{io.EOF, &dedup.Error{Answer: dedup.ErrKeyReused}}, unknown: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -82,7 +82,7 @@ func TestGaveUpIsRetryable(t *testing.T) {
 		"Write":                {runner.Call[string]{Class: tool.Write}, []error{io.EOF, io.EOF, io.EOF}, true},
 		"WriteTriedOnce":       {runner.Call[string]{Class: tool.Write, Policy: &runner.Policy{}}, []error{io.EOF}, true},
 		"WriteLeftOpen":        {runner.Call[string]{Class: tool.Write}, []error{io.EOF, denied}, true},
-		"WriteReused":          {runner.Call[string]{Class: tool.Write}, []error{io.EOF, &dedup.KeyReusedError{}}, false},
+		"WriteReused":          {runner.Call[string]{Class: tool.Write}, []error{io.EOF, &dedup.Error{Answer: dedup.ErrKeyReused}}, false},
 		"Read":                 {runner.Call[string]{Class: tool.ReadOnly}, []error{io.EOF, io.EOF, io.EOF}, true},
 		"UnkeyedWrite":         {runner.Call[string]{Class: tool.Write, Unkeyed: true}, []error{io.EOF}, false},
 		"Unclassified":         {runner.Call[string]{Key: "k"}, []error{io.EOF}, false},

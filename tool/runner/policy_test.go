@@ -146,7 +146,7 @@ func TestPolicyCheck(t *testing.T) {
 				require.NoError(t, err)
 				continue
 			}
-			var invalid *dedup.InvalidCallError
+			var invalid *dedup.InvalidError
 			require.ErrorAs(t, err, &invalid)
 			require.Equal(t, field, invalid.Field)
 		}

@@ -14,7 +14,7 @@ import (
 // goes by types and statuses; an error's text is never read. In this order:
 //
 //   - what package dedup calls an answer (refused, expired, reused key, …) is one,
-//     and so are a *[dedup.InvalidCallError] and a *[tool.ArgumentError], whatever
+//     and so are a *[dedup.InvalidError] and a *[tool.ArgumentError], whatever
 //     they wrap;
 //   - an error with a method Retryable() bool says so itself: *[StatusError],
 //     *[LostAnswerError], and any of your own;
@@ -45,7 +45,7 @@ func IsRetryable(err error) bool {
 
 // isAnswer tells whether package dedup holds err to be an answer, or misuse.
 func isAnswer(err error) bool {
-	var misuse *dedup.InvalidCallError
+	var misuse *dedup.InvalidError
 	var arguments *tool.ArgumentError
 	// An answer stays one whatever it is joined with. Nothing else turns a
 	// retryable error into one that is not.

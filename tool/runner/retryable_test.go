@@ -95,18 +95,18 @@ func TestIsRetryable(t *testing.T) {
 		"Canceled": {fmt.Errorf("calling: %w", context.Canceled), true},
 		// Package dedup.
 		"InFlight":            {dedup.ErrInFlight, true},
-		"OutcomeUnknown":      {&dedup.OutcomeUnknownError{}, true},
-		"AttemptsExhausted":   {&dedup.AttemptsError{}, true},
+		"OutcomeUnknown":      {&dedup.Error{Answer: dedup.ErrOutcomeUnknown}, true},
+		"AttemptsExhausted":   {&dedup.Error{Answer: dedup.ErrAttemptsExhausted}, true},
 		"Serialization":       {&pgconn.PgError{Code: "40001"}, true},
 		"UniqueViolation":     {&pgconn.PgError{Code: "23505"}, false},
 		"Refused":             {&dedup.RefusedError{}, false},
 		"RefusedByTheNetwork": {errors.Join(&dedup.RefusedError{}, io.EOF), false},
 		"RefusedByItself":     {errors.Join(dedup.ErrRefused, own{retryable: true}), false},
-		"Expired":             {&dedup.ExpiredError{}, false},
-		"KeyReused":           {&dedup.KeyReusedError{}, false},
-		"Broken":              {&dedup.BrokenError{Err: io.EOF}, false},
-		"Result":              {&dedup.ResultError{Err: io.EOF}, false},
-		"InvalidCall":         {&dedup.InvalidCallError{Err: io.EOF}, false},
+		"Expired":             {&dedup.Error{Answer: dedup.ErrExpired}, false},
+		"KeyReused":           {&dedup.Error{Answer: dedup.ErrKeyReused}, false},
+		"Broken":              {&dedup.Error{Answer: dedup.ErrBroken, Err: io.EOF}, false},
+		"Result":              {&dedup.InvalidError{What: "result", Err: io.EOF}, false},
+		"InvalidCall":         {&dedup.InvalidError{What: "call", Err: io.EOF}, false},
 	} {
 		require.Equal(t, test.want, runner.IsRetryable(test.err), name)
 	}

@@ -17,7 +17,7 @@ import (
 // GET, HEAD, OPTIONS and TRACE change nothing and get no header; every other
 // method does. A header that holds the same key already, quoted or bare, is left
 // alone; another one is a *[KeyConflictError], and a key that is not printable
-// ASCII a *[dedup.InvalidCallError]. Then nothing is sent. The caller's request is
+// ASCII a *[dedup.InvalidError]. Then nothing is sent. The caller's request is
 // never changed.
 //
 // Two things follow from the header. net/http itself sends such a request again

@@ -117,7 +117,7 @@ func TestTransportRefuses(t *testing.T) {
 			require.True(t, body.closed, "as a RoundTripper must")
 			require.False(t, runner.IsRetryable(err))
 			if test.want == nil {
-				var invalid *dedup.InvalidCallError
+				var invalid *dedup.InvalidError
 				require.ErrorAs(t, err, &invalid)
 				require.Equal(t, "Key", invalid.Field)
 				return

@@ -237,7 +237,7 @@ func shortestRetention(ctx context.Context, d *dedup.Deduper) (time.Duration, er
 	for r := time.Millisecond; r < time.Hour; r *= 2 {
 		call := dedup.Call{Scope: "chaos", Tool: "none", Key: "none", Retention: dedup.Retention{Result: r, Tombstone: -1}}
 		_, err := dedup.Do(ctx, d, call, func(context.Context, pgx.Tx) (int, error) { return 0, errEffect })
-		var invalid *dedup.InvalidCallError
+		var invalid *dedup.InvalidError
 		if !errors.As(err, &invalid) {
 			return r, nil
 		}

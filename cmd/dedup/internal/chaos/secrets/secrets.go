@@ -48,7 +48,7 @@ var scenarios = []struct {
 			return map[string]any{"secret": s.canary("result"), "broken": make(chan int)}, nil
 		})
 		s.saw(err)
-		return wants(err, dedup.ErrResult)
+		return wants(err, dedup.ErrInvalid)
 	}},
 	{"lost-commit", func(ctx context.Context, s *scene) error {
 		cut := s.proxy.Arm(faultproxy.Fault{Kind: faultproxy.ReplyReset, Where: faultproxy.AtCommit})
