@@ -1,0 +1,51 @@
+package contract_test
+
+import (
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/pgbouncer"
+	"github.com/tooldedup/dedup/internal/pgtest"
+)
+
+// TestContractThroughPgBouncer runs the contract in transaction pooling mode, in
+// the exec modes that work there with a PgBouncer before 1.21.
+func TestContractThroughPgBouncer(t *testing.T) {
+	t.Parallel()
+
+	bouncer := pgbouncer.New(t, pgtest.NewEmpty(t).URL)
+	for _, v := range []variant{
+		{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeExec},
+		{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeCacheDescribe},
+		{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeSimpleProtocol},
+		{order: dedup.ClaimFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeExec},
+		{order: dedup.LockFirst, isolation: pgx.Serializable, mode: pgx.QueryExecModeExec},
+	} {
+		v.bouncer = bouncer
+		runContract(t, v)
+	}
+}
+
+// TestNoLocksStayBehindThePooler looks at the server's connections, which live on
+// after their clients.
+func TestNoLocksStayBehindThePooler(t *testing.T) {
+	t.Parallel()
+
+	v := variant{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeExec}
+	v.bouncer = pgbouncer.New(t, pgtest.NewEmpty(t).URL)
+	ctx, f := v.setup(t, nil)
+	for range 2 {
+		_, err := dedup.Do(ctx, f.d, call("k"), (&tool{ref: "k"}).run)
+		require.NoError(t, err)
+		c := call("k")
+		_, err = f.d.Lookup(ctx, c.Scope, c.Tool, c.Key)
+		require.NoError(t, err)
+	}
+	f.pool.Close()
+	require.Positive(t, scalar[int](t, f.bundle, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`))
+	require.Zero(t, scalar[int](t, f.bundle, `SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database
+		WHERE locktype = 'advisory' AND datname = current_database()`))
+}
