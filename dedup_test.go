@@ -3,6 +3,7 @@ package dedup_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 
@@ -163,4 +164,42 @@ func (h *helpDesk) requireRows(t *testing.T, tickets, records int) {
 	t.Helper()
 	require.Equal(t, tickets, exampleCount(h.pool, "tickets"))
 	require.Equal(t, records, exampleCount(h.pool, "tool_dedup"))
+}
+
+// exampleDatabase returns a pool to a database of an example's own, which has
+// the tool_dedup table and what setup creates. done closes and drops it.
+func exampleDatabase(setup ...string) (pool *pgxpool.Pool, done func()) {
+	ctx := context.Background()
+	db, err := pgtest.Create(ctx)
+	exampleMust(err)
+	pool, err = pgxpool.New(ctx, db.URL)
+	exampleMust(err)
+	_, err = pool.Exec(ctx, strings.Join(setup, ";\n"))
+	exampleMust(err)
+	return pool, func() {
+		pool.Close()
+		exampleMust(db.Drop(ctx))
+	}
+}
+
+// exampleTimePasses makes every record older, as if the time given had passed.
+func exampleTimePasses(pool *pgxpool.Pool, interval string) {
+	_, err := pool.Exec(context.Background(), `
+		UPDATE tool_dedup
+		SET created_at = created_at - $1::text::interval,
+		    expires_at = expires_at - $1::text::interval,
+		    forget_at = forget_at - $1::text::interval`, interval)
+	exampleMust(err)
+}
+
+// exampleCount returns the number of rows of a table.
+func exampleCount(pool *pgxpool.Pool, table string) (n int) {
+	exampleMust(pool.QueryRow(context.Background(), "SELECT count(*) FROM "+table).Scan(&n))
+	return n
+}
+
+func exampleMust(err error) {
+	if err != nil {
+		panic(err)
+	}
 }

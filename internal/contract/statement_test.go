@@ -12,6 +12,8 @@ import (
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/internal/faultproxy"
+	"github.com/tooldedup/dedup/internal/pgbouncer"
+	"github.com/tooldedup/dedup/internal/pgtest"
 )
 
 // TestStatementCancelled: there is no COMMIT to wait for, so that a caller that
@@ -372,4 +374,88 @@ func TestStatementLosesItsRace(t *testing.T) {
 	require.Equal(t, 99, got.Value.ID)
 	require.Len(t, events[dedup.ConflictData](f.events), 1)
 	require.Equal(t, 1, f.effects(t, "k"))
+}
+
+// TestContractStatements holds DoStatement to what Do is held to, with the same
+// cases and the same effects.
+func TestContractStatements(t *testing.T) {
+	t.Parallel()
+
+	for _, way := range []callWay{viaStatement, viaSeparate} {
+		for _, mode := range execModes {
+			runContract(t, variant{isolation: pgx.ReadCommitted, mode: mode, way: way})
+		}
+	}
+}
+
+// TestPuppetIsOneStatement makes sure that the contract does try what it says.
+func TestPuppetIsOneStatement(t *testing.T) {
+	t.Parallel()
+
+	for way, trips := range map[callWay]int{viaStatement: 1, viaSeparate: 3} {
+		ctx, f, proxy := proxied(t, variant{isolation: pgx.ReadCommitted, way: way}, nil)
+		for _, key := range []string{"warm", "k"} {
+			proxy.Reset()
+			result, err := f.do(ctx, f.d, call(key), (&tool{ref: key}).run)
+			require.NoError(t, err)
+			require.Equal(t, ticket{ID: 1, Title: key}, result.Value)
+		}
+		require.Equal(t, trips, proxy.Snapshot().RoundTrips)
+	}
+}
+
+// TestContractStatementsThroughPgBouncer is TestContractThroughPgBouncer.
+func TestContractStatementsThroughPgBouncer(t *testing.T) {
+	t.Parallel()
+
+	bouncer := pgbouncer.New(t, pgtest.NewEmpty(t).URL)
+	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeExec, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeSimpleProtocol} {
+		runContract(t, variant{isolation: pgx.ReadCommitted, mode: mode, way: viaStatement, bouncer: bouncer})
+	}
+}
+
+// TestStatementSwallowed: a record that a trigger swallows, which came when the
+// table was trusted, blocks its identity, and the table is trusted no longer.
+func TestStatementSwallowed(t *testing.T) {
+	t.Parallel()
+
+	type row struct {
+		Ref string `json:"ref"`
+	}
+	ctx, b := setup(t, nil)
+	insert := func(key string) error {
+		_, err := dedup.DoStatement[row](ctx, b.d, call(key), dedup.SQL(`INSERT INTO effects (ref) VALUES ($1) RETURNING ref`, key))
+		return err
+	}
+	require.NoError(t, insert("warm"))
+	require.NoError(t, insert("as one statement"))
+	b.exec(t, `CREATE FUNCTION swallow() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'`)
+	b.exec(t, `CREATE TRIGGER swallow BEFORE INSERT ON tool_dedup FOR EACH ROW EXECUTE FUNCTION swallow()`)
+
+	require.ErrorIs(t, insert("k"), dedup.ErrBroken)
+	require.ErrorIs(t, insert("next"), dedup.ErrArbiter)
+	require.Zero(t, b.effects(t, "next"))
+}
+
+// TestStatementTimes: the first answer has the same times as every later one,
+// though it was not read from the record.
+func TestStatementTimes(t *testing.T) {
+	t.Parallel()
+
+	type row struct {
+		Ref string `json:"ref"`
+	}
+	ctx, b := setup(t, nil)
+	_, err := dedup.Do(ctx, b.d, call("warm"), effect("warm"))
+	require.NoError(t, err)
+	insert := dedup.SQL(`INSERT INTO effects (ref) VALUES ($1) RETURNING ref`, "k")
+	first, err := dedup.DoStatement[row](ctx, b.d, call("k"), insert)
+	require.NoError(t, err)
+	require.False(t, first.Replayed)
+	again, err := dedup.DoStatement[row](ctx, b.d, call("k"), insert)
+	require.NoError(t, err)
+	require.True(t, again.Replayed)
+	require.Equal(t, again.CreatedAt, first.CreatedAt)
+	require.Equal(t, again.ExpiresAt, first.ExpiresAt)
+	require.True(t, first.ExpiresAt.After(first.CreatedAt))
 }
