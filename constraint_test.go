@@ -74,7 +74,7 @@ func TestOwnState(t *testing.T) {
 	require.ErrorContains(t, err, "writing the record")
 }
 
-// TestBrokeTx: only the tripwire of the record's own statement tells that the
+// TestBrokeTx: only the tripwire of the record's own statement shows that the
 // effect had ended the transaction.
 func TestBrokeTx(t *testing.T) {
 	t.Parallel()
@@ -118,11 +118,11 @@ func TestConflictErrorNames(t *testing.T) {
 	require.Equal(t, &bare, conflictError(c, nil))
 
 	server := pgconn.PgError{Code: "23505", TableName: "seats", ConstraintName: "one_each"}
-	told := server
-	told.Detail = "Key (name)=(Miller) already exists."
+	detailed := server
+	detailed.Detail = "Key (name)=(Miller) already exists."
 	want := bare
 	want.Table, want.Constraint, want.Err = "seats", "one_each", &server
-	require.Equal(t, &want, conflictError(c, fmt.Errorf("wrapped: %w", &told)))
+	require.Equal(t, &want, conflictError(c, fmt.Errorf("wrapped: %w", &detailed)))
 
 	other := pgconn.PgError{Code: "22012", TableName: "seats", ConstraintName: "one_each"}
 	want = bare
@@ -146,16 +146,16 @@ func TestExplained(t *testing.T) {
 	require.ErrorContains(t, denied, "migrations.Check")
 	requireCode(t, denied, "42501")
 
-	told := &pgconn.PgError{Code: "23514", Message: "no", Detail: "Failing row contains (Miller)."}
-	require.Equal(t, &pgconn.PgError{Code: "23514", Message: "no"}, d.explained(fmt.Errorf("wrapped: %w", told)))
+	detailed := &pgconn.PgError{Code: "23514", Message: "no", Detail: "Failing row contains (Miller)."}
+	require.Equal(t, &pgconn.PgError{Code: "23514", Message: "no"}, d.explained(fmt.Errorf("wrapped: %w", detailed)))
 	harmless := sqlError("23514")
 	require.Equal(t, harmless, d.explained(harmless))
 	paper := errors.New("no paper")
 	require.Equal(t, paper, d.explained(paper))
 
-	v := verdict{err: told}
+	v := verdict{err: detailed}
 	v.clean()
-	require.Equal(t, told, v.err, "the effect's own error is its own")
+	require.Equal(t, detailed, v.err, "the effect's own error is its own")
 	v.atRecord = true
 	v.clean()
 	require.Equal(t, &pgconn.PgError{Code: "23514", Message: "no"}, v.err)

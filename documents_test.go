@@ -109,7 +109,7 @@ type snippet struct {
 	text     string
 }
 
-// isProgram tells a whole file from a fragment.
+// isProgram is true of a complete file, and false of a fragment.
 func (s snippet) isProgram() bool { return strings.HasPrefix(s.text, "package ") }
 
 // source is the Go file to check. Its positions are those of the document.
@@ -212,7 +212,7 @@ func typeErrors(fset *token.FileSet, file *ast.File, imports types.Importer, fra
 			}
 		},
 	}
-	_, _ = config.Check(file.Name.Name, fset, []*ast.File{file}, nil) // told to Error
+	_, _ = config.Check(file.Name.Name, fset, []*ast.File{file}, nil) // Error gets them
 	return errs
 }
 

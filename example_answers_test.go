@@ -151,7 +151,7 @@ func ExampleRetention() {
 	// task, two days later, expired: true
 }
 
-// Lookup tells what became of a call without calling again.
+// Lookup shows what became of a call, and does not call again.
 func ExampleDeduper_Lookup() {
 	ctx := context.Background()
 	pool, done := exampleDatabase()

@@ -25,7 +25,7 @@ type (
 )
 
 // openTicket is the tool: it writes through the transaction that it is handed,
-// and returns what the model is to be told.
+// and returns what the model is to see.
 func openTicket(ctx context.Context, tx pgx.Tx, in OpenTicket) (Ticket, error) {
 	ticket := Ticket{Title: in.Title}
 	err := tx.QueryRow(ctx, `INSERT INTO tickets (title) VALUES ($1) RETURNING id`, in.Title).Scan(&ticket.ID)
@@ -182,8 +182,8 @@ func callAgain(ctx context.Context, d *dedup.Deduper, call dedup.Call, effect de
 	}
 }
 
-// IsRetryable tells errors after which the same call may still be answered from
-// those that are the answer.
+// IsRetryable is true of an error after which the same call may still be answered. Other
+// errors are the answer.
 func ExampleIsRetryable() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

@@ -115,7 +115,7 @@ func ExampleDeduper_Sweep() {
 	// after 9 days: 0 expired, 3 forgotten, 2 batches; 0 records, 3 archived
 }
 
-// sweepWatcher is a tracer that is told of sweeps.
+// sweepWatcher is a tracer of sweeps.
 type sweepWatcher struct{ swept chan dedup.SweptData }
 
 func (w sweepWatcher) TraceSwept(_ context.Context, data dedup.SweptData) { w.swept <- data }

@@ -38,7 +38,7 @@ func TestRetryBound(t *testing.T) {
 }
 
 // TestEnded: whatever ends the attempts after a lost COMMIT, its outcome is open,
-// and the fault that hid it is not told twice.
+// and the fault that hid it is named once.
 func TestEnded(t *testing.T) {
 	t.Parallel()
 
@@ -404,7 +404,7 @@ func TestJitter(t *testing.T) {
 	require.Zero(t, fullJitter(0))
 }
 
-// TestContextErrors: a context's cause is found beside its error, and told once.
+// TestContextErrors: a context's cause is found beside its error, and named once.
 func TestContextErrors(t *testing.T) {
 	t.Parallel()
 
@@ -422,13 +422,13 @@ func TestContextErrors(t *testing.T) {
 	for _, in := range []error{failed, context.Canceled, cause} {
 		require.ErrorIs(t, err, in)
 	}
-	told := errors.Join(context.Canceled, cause)
-	require.Equal(t, told, withContext(ctx, told))
-	require.ErrorIs(t, withContext(ctx, context.Canceled), cause, "the error alone does not tell the cause")
+	joined := errors.Join(context.Canceled, cause)
+	require.Equal(t, joined, withContext(ctx, joined))
+	require.ErrorIs(t, withContext(ctx, context.Canceled), cause, "the error alone does not name the cause")
 	require.ErrorIs(t, withContext(ctx, cause), context.Canceled, "nor the cause the error")
 }
 
-// A: a call that has waited longer than it may waits without a limit.
+// A call that has waited longer than it may still has a limit.
 func TestEdgeRecordLimit(t *testing.T) {
 	t.Parallel()
 	d := &Deduper{opts: Options{CommitTimeout: 10 * time.Second}}

@@ -282,9 +282,9 @@ func TestRefusalInTx(t *testing.T) {
 
 	t.Run("HoldsItsIdentity", func(t *testing.T) {
 		t.Parallel()
-		bothOrders(t, func(t *testing.T, v variant) {
+		bothOrders(t, func(t *testing.T, p profile) {
 			for _, commits := range []bool{true, false} {
-				ctx, f := v.setup(t, &dedup.Options{MaxWait: -1})
+				ctx, f := p.setup(t, &dedup.Options{MaxWait: -1})
 				tx, other := f.begin(t, ctx), f.begin(t, ctx)
 				_, err := dedup.DoTx(ctx, f.d, tx, call("k"), refuse(dedup.Final(errPaper)))
 				require.False(t, refused(t, err).Replayed)
@@ -320,8 +320,8 @@ func TestRefusalInTx(t *testing.T) {
 	// twin that takes it has the say.
 	t.Run("TwinInBetween", func(t *testing.T) {
 		t.Parallel()
-		bothOrders(t, func(t *testing.T, v variant) {
-			ctx, f, proxy := proxied(t, v, nil)
+		bothOrders(t, func(t *testing.T, p profile) {
+			ctx, f, proxy := proxied(t, p, nil)
 			held := proxy.Arm(faultproxy.Fault{Kind: faultproxy.Hold, Skip: 1, Where: func(u faultproxy.Unit) bool {
 				return slices.Contains(u.Executes, "savepoint tool_dedup_1")
 			}})
@@ -349,8 +349,8 @@ func TestRefusalInTx(t *testing.T) {
 	// A caller's own statement does not deadlock with a twin of the refusal.
 	t.Run("TwinHoldsNothing", func(t *testing.T) {
 		t.Parallel()
-		bothOrders(t, func(t *testing.T, v variant) {
-			ctx, f := v.setup(t, nil)
+		bothOrders(t, func(t *testing.T, p profile) {
+			ctx, f := p.setup(t, nil)
 			f.exec(t, `CREATE TABLE stock (n int)`)
 			f.exec(t, `INSERT INTO stock VALUES (1)`)
 			const take = `UPDATE stock SET n = n - 1`
@@ -436,8 +436,8 @@ func TestNotFinal(t *testing.T) {
 	require.NoError(t, dedup.NotFinal(nil))
 	require.EqualError(t, dedup.NotFinal(errPaper), errPaper.Error())
 
-	bothOrders(t, func(t *testing.T, v variant) {
-		ctx, f := v.setup(t, &dedup.Options{StoreErrors: true})
+	bothOrders(t, func(t *testing.T, p profile) {
+		ctx, f := p.setup(t, &dedup.Options{StoreErrors: true})
 		for range 2 {
 			_, err := dedup.Do(ctx, f.d, call("k"), func(context.Context, pgx.Tx) (ticket, error) { return ticket{}, dedup.NotFinal(errPaper) })
 			require.ErrorIs(t, err, errPaper)

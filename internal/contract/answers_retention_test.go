@@ -214,8 +214,8 @@ func TestReset(t *testing.T) {
 	// and the call runs again.
 	t.Run("KeepsANewRecord", func(t *testing.T) {
 		t.Parallel()
-		bothOrders(t, func(t *testing.T, v variant) {
-			ctx, f, proxy := proxied(t, v, nil)
+		bothOrders(t, func(t *testing.T, p profile) {
+			ctx, f, proxy := proxied(t, p, nil)
 			direct := f.direct(t)
 			e := &tool{ref: "k"}
 			_, err := dedup.Do(ctx, direct, call("k"), e.run)
@@ -245,8 +245,8 @@ func TestReset(t *testing.T) {
 	// Where nothing was seen nothing is deleted: the call may come any moment.
 	t.Run("OfNothing", func(t *testing.T) {
 		t.Parallel()
-		bothOrders(t, func(t *testing.T, v variant) {
-			ctx, f, proxy := proxied(t, v, nil)
+		bothOrders(t, func(t *testing.T, p profile) {
+			ctx, f, proxy := proxied(t, p, nil)
 			proxy.Arm(faultproxy.Fault{Kind: faultproxy.Dropped, Where: faultproxy.AtSQL("DELETE FROM")})
 			freed, err := f.d.Reset(ctx, "acme", "create_ticket", "k", "wrong answer")
 			require.NoError(t, err)
@@ -256,8 +256,8 @@ func TestReset(t *testing.T) {
 
 	t.Run("TwoOperators", func(t *testing.T) {
 		t.Parallel()
-		bothOrders(t, func(t *testing.T, v variant) {
-			ctx, f, proxy := proxied(t, v, nil)
+		bothOrders(t, func(t *testing.T, p profile) {
+			ctx, f, proxy := proxied(t, p, nil)
 			_, err := dedup.Do(ctx, f.d, call("k"), effect("k"))
 			require.NoError(t, err)
 			freed := 0
@@ -303,7 +303,7 @@ func TestReset(t *testing.T) {
 
 func TestResetForgottenClaimFirst(t *testing.T) {
 	t.Parallel()
-	ctx, f := variant{order: dedup.ClaimFirst, isolation: pgx.ReadCommitted}.setup(t, nil)
+	ctx, f := profile{order: dedup.ClaimFirst, isolation: pgx.ReadCommitted}.setup(t, nil)
 	_, err := dedup.Do(ctx, f.d, call("k"), effect("k"))
 	require.NoError(t, err)
 	f.age(t, "k", "100 days")
@@ -320,7 +320,7 @@ func TestShortRetentionGoesApart(t *testing.T) {
 
 	ctx, f, proxy := proxied(t, plain, nil)
 	f.countRuns(t)
-	whole := proxy.Arm(faultproxy.Fault{Kind: faultproxy.ReplyDelayed, Delay: time.Millisecond, Times: -1, Where: func(u faultproxy.Unit) bool {
+	combined := proxy.Arm(faultproxy.Fault{Kind: faultproxy.ReplyDelayed, Delay: time.Millisecond, Times: -1, Where: func(u faultproxy.Unit) bool {
 		return len(u.Executes) > 0 && faultproxy.AtSQL("a twin of this call is in flight")(u)
 	}})
 	for i, row := range []struct {
@@ -337,7 +337,7 @@ func TestShortRetentionGoesApart(t *testing.T) {
 		for _, out := range outcomes(ctx, f.d, dedup.StatementCall{Call: two, Statement: leave("two")}, dedup.StatementCall{Call: three, Statement: leave("three")}) {
 			require.NoError(t, out.Err)
 		}
-		require.Equal(t, row.want, whole.Count())
+		require.Equal(t, row.want, combined.Count())
 	}
 	require.Equal(t, 6, f.records(t))
 }

@@ -16,10 +16,10 @@ import (
 	"github.com/tooldedup/dedup"
 )
 
-func caseEffectError(t *testing.T, v variant) {
-	ctx, f := v.setup(t, nil)
+func caseEffectError(t *testing.T, p profile) {
+	ctx, f := p.setup(t, nil)
 	e := &tool{ref: "k", then: func(_ context.Context, _ pgx.Tx, run int) error {
-		if run <= v.tries() {
+		if run <= p.tries() {
 			return errPaper
 		}
 		return nil
@@ -33,7 +33,7 @@ func caseEffectError(t *testing.T, v variant) {
 	second, err := f.do(ctx, f.d, call("k"), e.run)
 	require.NoError(t, err)
 	require.False(t, second.Replayed)
-	require.Equal(t, v.tries()+1, second.Value.ID)
+	require.Equal(t, p.tries()+1, second.Value.ID)
 	require.Equal(t, 1, f.effects(t, "k"))
 }
 
@@ -46,8 +46,8 @@ func (d declined) MarshalJSON() ([]byte, error) {
 	return fmt.Appendf(nil, `{"balance":%d}`, d.Balance), nil
 }
 
-func caseFinal(t *testing.T, v variant) {
-	ctx, f := v.setup(t, nil)
+func caseFinal(t *testing.T, p profile) {
+	ctx, f := p.setup(t, nil)
 	e := &tool{ref: "k", then: func(context.Context, pgx.Tx, int) error {
 		return fmt.Errorf("charging: %w", dedup.Final(declined{Balance: 3}))
 	}}
@@ -70,13 +70,13 @@ func caseFinal(t *testing.T, v variant) {
 	require.Equal(t, first.Details, again.Details)
 	require.True(t, first.CreatedAt.Equal(again.CreatedAt))
 
-	e.requireRuns(t, v.tries())
+	e.requireRuns(t, p.tries())
 	require.Zero(t, f.effects(t, "k"))
 	require.Equal(t, 1, f.records(t))
 }
 
-func caseStoreErrors(t *testing.T, v variant) {
-	ctx, f := v.setup(t, &dedup.Options{StoreErrors: true})
+func caseStoreErrors(t *testing.T, p profile) {
+	ctx, f := p.setup(t, &dedup.Options{StoreErrors: true})
 	e := &tool{ref: "k", then: func(context.Context, pgx.Tx, int) error { return errPaper }}
 
 	_, err := f.do(ctx, f.d, call("stored"), e.run)
@@ -85,7 +85,7 @@ func caseStoreErrors(t *testing.T, v variant) {
 	_, err = f.do(ctx, f.d, call("stored"), e.run)
 	require.ErrorIs(t, err, dedup.ErrRefused)
 	require.EqualError(t, err, errPaper.Error())
-	e.requireRuns(t, v.tries())
+	e.requireRuns(t, p.tries())
 
 	c := call("not stored")
 	c.Errors = dedup.ErrorsRollBack
@@ -105,8 +105,8 @@ func caseStoreErrors(t *testing.T, v variant) {
 	require.Equal(t, 1, f.records(t))
 }
 
-func caseKeyReused(t *testing.T, v variant) {
-	ctx, f := v.setup(t, nil)
+func caseKeyReused(t *testing.T, p profile) {
+	ctx, f := p.setup(t, nil)
 	held := newGate()
 	e := &tool{ref: "k", then: held.then}
 	first := f.start(ctx, f.d, call("k"), e.run)
@@ -136,8 +136,8 @@ func caseKeyReused(t *testing.T, v variant) {
 	require.Len(t, events[dedup.KeyReusedData](f.events), 2)
 }
 
-func caseExpired(t *testing.T, v variant) {
-	ctx, f := v.setup(t, &dedup.Options{Retention: dedup.Retention{Result: time.Hour, Tombstone: time.Hour}})
+func caseExpired(t *testing.T, p profile) {
+	ctx, f := p.setup(t, &dedup.Options{Retention: dedup.Retention{Result: time.Hour, Tombstone: time.Hour}})
 	e := &tool{ref: "k"}
 	_, err := f.do(ctx, f.d, call("k"), e.run)
 	require.NoError(t, err)
@@ -171,8 +171,8 @@ func caseExpired(t *testing.T, v variant) {
 
 // caseTakeover lets four twins, in two processes, have an identity anew while a
 // sweeper is after its forgotten record.
-func caseTakeover(t *testing.T, v variant) {
-	ctx, f := v.setup(t, nil)
+func caseTakeover(t *testing.T, p profile) {
+	ctx, f := p.setup(t, nil)
 	peer := f.peer(t)
 	const keys = 6
 	effects := make([]tool, keys)
@@ -197,8 +197,8 @@ func caseTakeover(t *testing.T, v variant) {
 	}
 	for i := range keys {
 		var answers []dedup.Result[ticket]
-		for _, p := range pending[i] {
-			answers = append(answers, receive(t, ctx, p).require(t))
+		for _, one := range pending[i] {
+			answers = append(answers, receive(t, ctx, one).require(t))
 		}
 		requireTwins(t, answers)
 		require.Equal(t, 2, f.effects(t, fmt.Sprint(i)), "one of the forgotten call, one of the new")
@@ -208,8 +208,8 @@ func caseTakeover(t *testing.T, v variant) {
 	require.Equal(t, keys, f.records(t))
 }
 
-func caseReset(t *testing.T, v variant) {
-	ctx, f := v.setup(t, nil)
+func caseReset(t *testing.T, p profile) {
+	ctx, f := p.setup(t, nil)
 	held := newGate()
 	e := &tool{ref: "k", then: held.then}
 	c := call("k")
@@ -245,8 +245,8 @@ func caseReset(t *testing.T, v variant) {
 	require.Equal(t, "wrong answer", resets[1].Reason)
 }
 
-func caseLookup(t *testing.T, v variant) {
-	ctx, f := v.setup(t, nil)
+func caseLookup(t *testing.T, p profile) {
+	ctx, f := p.setup(t, nil)
 	lookup := func(key string) dedup.Status {
 		c := call(key)
 		status, err := f.d.Lookup(ctx, c.Scope, c.Tool, c.Key)
@@ -325,8 +325,8 @@ func TestTwinOfBroken(t *testing.T) {
 func TestUnreadableRecord(t *testing.T) {
 	t.Parallel()
 
-	bothOrders(t, func(t *testing.T, v variant) {
-		ctx, f := v.setup(t, nil)
+	bothOrders(t, func(t *testing.T, p profile) {
+		ctx, f := p.setup(t, nil)
 		f.warm(t)
 		f.exec(t, `UPDATE tool_dedup SET forget_at = 'infinity'`) // which no time.Time is
 
@@ -403,7 +403,7 @@ func TestFinalContextError(t *testing.T) {
 }
 
 // TestSilentEffect: the server ends a transaction whose effect does not talk to
-// it for too long. That is told as what it is, at once, and not as a COMMIT
+// it for too long. The error says so, at once, and is not that of a COMMIT
 // whose answer was lost.
 func TestSilentEffect(t *testing.T) {
 	t.Parallel()
@@ -474,8 +474,8 @@ func TestErrorsDoNotTellTheKey(t *testing.T) {
 
 	t.Run("RestartTx", func(t *testing.T) {
 		t.Parallel()
-		v := variant{order: dedup.LockFirst, isolation: pgx.RepeatableRead}
-		ctx, f := v.setup(t, nil)
+		p := profile{order: dedup.LockFirst, isolation: pgx.RepeatableRead}
+		ctx, f := p.setup(t, nil)
 		e := &tool{ref: "k", then: func(ctx context.Context, _ pgx.Tx, _ int) error {
 			return f.rival(ctx, call(secret), "k", ticket{ID: 99})
 		}}

@@ -130,7 +130,7 @@ func fates(t *testing.T, ctx context.Context, f *fixture) {
 	// At stricter levels the server may abort the twin that is waited for, as one
 	// that cannot be serialized: then the batch runs the call in its place.
 	tookOver, taken := -1, false
-	if !f.v.fresh() {
+	if !f.profile.fresh() {
 		tookOver = slices.IndexFunc(all, func(one fate) bool { return one.Call.Key == "waits" })
 	}
 	require.Len(t, outcomes, len(calls))

@@ -72,9 +72,9 @@ func TestBatchRaces(t *testing.T) {
 
 	const n = 300
 	ways := []batchWay{
-		{variant: plain}, {variant: plain, separate: true},
-		{variant: variant{order: dedup.LockFirst, isolation: pgx.Serializable}},
-		{variant: variant{order: dedup.ClaimFirst, isolation: pgx.ReadCommitted}},
+		{profile: plain}, {profile: plain, separate: true},
+		{profile: profile{order: dedup.LockFirst, isolation: pgx.Serializable}},
+		{profile: profile{order: dedup.ClaimFirst, isolation: pgx.ReadCommitted}},
 	}
 	for _, w := range ways {
 		for _, pair := range []string{"batch-batch", "together-together", "batch-together", "batch-singles", "together-singles"} {
@@ -84,8 +84,8 @@ func TestBatchRaces(t *testing.T) {
 				}
 				t.Run(fmt.Sprint(w, "-", pair, "-", terminate), func(t *testing.T) {
 					t.Parallel()
-					// Between whole transactions that collide again and again the
-					// first attempts may all be in vain.
+					// Transactions of many calls collide again and again: all of the first
+					// attempts may fail.
 					retry := dedup.RetryPolicy{MaxAttempts: 50, BaseDelay: time.Millisecond, MaxDelay: 50 * time.Millisecond}
 					ctx, f := w.setup(t, &dedup.Options{Retry: retry})
 					pool := f.db.Pool(t)
@@ -141,21 +141,31 @@ func (f *fixture) terminate(t *testing.T, ctx context.Context, done <-chan struc
 	}
 }
 
-// TestBatchCuts cuts the connection in a hundred places of either direction. The
-// campaign every-byte of `dedup chaos` cuts behind each byte.
+// TestBatchCuts cuts the connection behind every 31st byte of either direction, in pgx's
+// default mode.
 func TestBatchCuts(t *testing.T) {
 	t.Parallel()
+	cutBatches(t, []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement}, func(int64) int64 { return 31 })
+}
 
-	const cuts = 120
-	for _, mode := range []pgx.QueryExecMode{
-		pgx.QueryExecModeCacheStatement, pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol,
-	} {
+// TestLongBatchCuts cuts in a hundred places of either direction. The campaign
+// every-byte of `dedup chaos` cuts behind each byte.
+func TestLongBatchCuts(t *testing.T) {
+	t.Parallel()
+	modes := []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol}
+	cutBatches(t, modes, func(bytes int64) int64 { return max(7, bytes/120) })
+}
+
+// cutBatches cuts the connection behind a byte of two calls, and step bytes later.
+func cutBatches(t *testing.T, modes []pgx.QueryExecMode, step func(bytes int64) int64) {
+	t.Helper()
+	for _, mode := range modes {
 		for name, way := range map[string]answersOf{"Batch": byBatch, "Together": byTogether} {
 			for _, direction := range []faultproxy.Direction{faultproxy.ToServer, faultproxy.ToClient} {
 				t.Run(fmt.Sprintf("%s-%s-%d", name, mode, direction), func(t *testing.T) {
 					t.Parallel()
-					v := variant{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: mode}
-					ctx, f, proxy := proxied(t, v, &dedup.Options{CommitTimeout: time.Second, Retry: quickRetry},
+					p := profile{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: mode}
+					ctx, f, proxy := proxied(t, p, &dedup.Options{CommitTimeout: time.Second, Retry: quickRetry},
 						func(config *pgxpool.Config) { config.MaxConns = 1 })
 					f.exec(t, fixtureSQL)
 					direct, made := f.direct(t), 0
@@ -179,7 +189,7 @@ func TestBatchCuts(t *testing.T) {
 					}
 					bytes := passed()
 					require.Greater(t, bytes, int64(100))
-					for k := int64(0); k < bytes; k += max(7, bytes/cuts) {
+					for k := int64(0); k < bytes; k += step(bytes) {
 						run(next()) // prepares what the new connection needs
 						proxy.Reset()
 						armed := proxy.Arm(faultproxy.Fault{Kind: faultproxy.CutAfterBytes, Direction: direction, Bytes: k})
@@ -206,10 +216,10 @@ func TestBatchCuts(t *testing.T) {
 func TestChunkWithTextsThatCannotBePrepared(t *testing.T) {
 	t.Parallel()
 
-	for _, w := range []batchWay{{variant: plain}, {variant: plain, separate: true}} {
+	for _, w := range []batchWay{{profile: plain}, {profile: plain, separate: true}} {
 		t.Run(w.String(), func(t *testing.T) {
 			t.Parallel()
-			ctx, f, proxy := proxied(t, w.variant, &dedup.Options{SeparateStatements: w.separate}, func(config *pgxpool.Config) { config.MaxConns = 1 })
+			ctx, f, proxy := proxied(t, w.profile, &dedup.Options{SeparateStatements: w.separate}, func(config *pgxpool.Config) { config.MaxConns = 1 })
 			f.exec(t, fixtureSQL)
 			calls := singles("k", 40)
 			for i := range calls {
@@ -264,7 +274,7 @@ func TestChunkWithManyFailures(t *testing.T) {
 func TestChunkDoesNotWaitInsidePostgres(t *testing.T) {
 	t.Parallel()
 
-	for _, w := range []batchWay{{variant: plain}, {variant: plain, separate: true}, {variant: variant{order: dedup.ClaimFirst, isolation: pgx.ReadCommitted}}} {
+	for _, w := range []batchWay{{profile: plain}, {profile: plain, separate: true}, {profile: profile{order: dedup.ClaimFirst, isolation: pgx.ReadCommitted}}} {
 		for name, way := range map[string]answersOf{"Batch": byBatch, "Together": byTogether} {
 			t.Run(fmt.Sprint(w, "-", name), func(t *testing.T) {
 				t.Parallel()
@@ -294,7 +304,7 @@ func TestChunkDoesNotWaitInsidePostgres(t *testing.T) {
 	}
 }
 
-// B: "not found" is said of a call that commits later.
+// "Not found" is not certain while a statement can commit later.
 func TestEdgeLateStatementOfABatch(t *testing.T) {
 	t.Parallel()
 	retry := quickRetry
@@ -335,7 +345,7 @@ INSERT INTO effects (ref) SELECT $1::text FROM run RETURNING (SELECT n FROM run)
 	require.Equal(t, dedup.StateNotFound, again.State, "committed after it was certain that it was not")
 }
 
-// D: the MaxWait of one call limits what the next one's effect waits for.
+// The MaxWait of one call does not limit what the next one's effect waits for.
 func TestEdgeLockTimeoutInABatch(t *testing.T) {
 	t.Parallel()
 	ctx, f := plain.setup(t, nil)
@@ -374,7 +384,7 @@ func errs(out []dedup.BatchOutcome[ticket]) (all []error) {
 	return all
 }
 
-// F, G, OO: how many round trips sixty calls take.
+// How many round trips sixty calls take.
 func TestEdgeBatchTrips(t *testing.T) {
 	t.Parallel()
 	most := map[string]int{"Plain": 1, "OneForgotten": 15, "Discarded": 5, "OneShortRetention": 10}
@@ -404,7 +414,7 @@ func TestEdgeBatchTrips(t *testing.T) {
 	}
 }
 
-// E: a fault of nobody's, told about the one call.
+// In an outage the error names no call, not even where there is only one.
 func TestEdgeTogetherOfOneInAnOutage(t *testing.T) {
 	t.Parallel()
 	for n := 1; n <= 2; n++ {
@@ -419,7 +429,7 @@ func TestEdgeTogetherOfOneInAnOutage(t *testing.T) {
 	}
 }
 
-// Stale: how often a failing statement runs when it is sent apart.
+// How often a failing statement runs when it is sent in a transaction of its own.
 func TestEdgeFailingRuns(t *testing.T) {
 	t.Parallel()
 	ctx, f := plain.setup(t, &dedup.Options{SeparateStatements: true}, poolOfOne)

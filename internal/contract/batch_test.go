@@ -52,29 +52,29 @@ func spoiling(key, code string) dedup.StatementCall {
 
 // batchWay is a way in which a chunk goes to the server.
 type batchWay struct {
-	variant
+	profile
 	separate bool
 }
 
 func (w batchWay) String() string {
 	if w.separate {
-		return w.variant.String() + "-separate"
+		return w.profile.String() + "-separate"
 	}
-	return w.variant.String()
+	return w.profile.String()
 }
 
 // batchWays are both ways to send a chunk, and all that changes how it is sent.
 func batchWays() []batchWay {
 	ways := []batchWay{
-		{variant: variant{order: dedup.ClaimFirst, isolation: pgx.ReadCommitted}},
-		{variant: variant{order: dedup.LockFirst, isolation: pgx.Serializable}},
+		{profile: profile{order: dedup.ClaimFirst, isolation: pgx.ReadCommitted}},
+		{profile: profile{order: dedup.LockFirst, isolation: pgx.Serializable}},
 	}
 	for _, mode := range []pgx.QueryExecMode{
 		pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeDescribeExec,
 		pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol,
 	} {
-		v := variant{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: mode}
-		ways = append(ways, batchWay{variant: v}, batchWay{variant: v, separate: true})
+		p := profile{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: mode}
+		ways = append(ways, batchWay{profile: p}, batchWay{profile: p, separate: true})
 	}
 	return ways
 }
@@ -84,8 +84,8 @@ func throughBouncer(t *testing.T) (ways []batchWay) {
 	t.Helper()
 	bouncer := pgbouncer.New(t, pgtest.NewEmpty(t).URL)
 	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeExec, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeSimpleProtocol} {
-		v := variant{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: mode, bouncer: bouncer}
-		ways = append(ways, batchWay{variant: v}, batchWay{variant: v, separate: true})
+		p := profile{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: mode, bouncer: bouncer}
+		ways = append(ways, batchWay{profile: p}, batchWay{profile: p, separate: true})
 	}
 	return ways
 }
@@ -97,13 +97,13 @@ func (w batchWay) setup(t *testing.T, opts *dedup.Options, conf ...func(*pgxpool
 		o = *opts
 	}
 	o.SeparateStatements = w.separate
-	ctx, f := w.variant.setup(t, &o, conf...)
+	ctx, f := w.profile.setup(t, &o, conf...)
 	f.exec(t, fixtureSQL)
 	return ctx, f
 }
 
 // exactly requires one effect for each of the keys and none beside them, and that
-// each record tells its effect.
+// each record has the result of its effect.
 func (f *fixture) exactly(t *testing.T, keys int) {
 	t.Helper()
 	f.eventually(t, `SELECT NOT EXISTS (SELECT FROM pg_stat_activity
@@ -111,7 +111,7 @@ func (f *fixture) exactly(t *testing.T, keys int) {
 	require.Equal(t, keys, scalar[int](t, f.bundle, `SELECT count(*) FROM effects`), "effects")
 	require.Zero(t, scalar[int](t, f.bundle, `SELECT count(*)
 		FROM (SELECT * FROM tool_dedup WHERE outcome = 'done') t FULL JOIN effects e ON e.ref = t.key
-		WHERE NOT coalesce(t.result::json ->> 'id' = e.run::text, false)`), "records that do not tell their effect")
+		WHERE NOT coalesce(t.result::json ->> 'id' = e.run::text, false)`), "records without the result of their effect")
 }
 
 func TestBatch(t *testing.T) {
@@ -141,7 +141,7 @@ func (w batchWay) run(t *testing.T, test func(*testing.T, context.Context, *fixt
 func TestBatchSizes(t *testing.T) {
 	t.Parallel()
 
-	for _, w := range []batchWay{{variant: plain}, {variant: plain, separate: true}} {
+	for _, w := range []batchWay{{profile: plain}, {profile: plain, separate: true}} {
 		for _, size := range []int{1, 7, 100, 1000} {
 			t.Run(fmt.Sprint(w, "-", size), func(t *testing.T) {
 				t.Parallel()
@@ -194,7 +194,7 @@ func endless(taken *atomic.Int64) iter.Seq[dedup.StatementCall] {
 func TestBatchEndsEarly(t *testing.T) {
 	t.Parallel()
 
-	ctx, f := batchWay{variant: plain}.setup(t, nil)
+	ctx, f := batchWay{profile: plain}.setup(t, nil)
 	var taken atomic.Int64
 	seen := 0
 	for out := range dedup.DoBatch[ticket](ctx, f.d, endless(&taken), &dedup.BatchOptions{Size: 10}) {
@@ -210,7 +210,7 @@ func TestBatchEndsEarly(t *testing.T) {
 func TestBatchContextEnds(t *testing.T) {
 	t.Parallel()
 
-	for _, w := range []batchWay{{variant: plain}, {variant: plain, separate: true}} {
+	for _, w := range []batchWay{{profile: plain}, {profile: plain, separate: true}} {
 		t.Run(w.String(), func(t *testing.T) {
 			t.Parallel()
 			ctx, f := w.setup(t, nil)
@@ -246,7 +246,7 @@ func TestBatchContextEnds(t *testing.T) {
 func TestBatchBadInput(t *testing.T) {
 	t.Parallel()
 
-	ctx, f := batchWay{variant: plain}.setup(t, nil)
+	ctx, f := batchWay{profile: plain}.setup(t, nil)
 	one := slices.Values(singles("k", 1))
 	for name, c := range map[string]struct {
 		d    *dedup.Deduper
@@ -291,7 +291,7 @@ func TestBatchBadInput(t *testing.T) {
 func TestBatchKeepsArguments(t *testing.T) {
 	t.Parallel()
 
-	ctx, f := batchWay{variant: plain}.setup(t, nil)
+	ctx, f := batchWay{profile: plain}.setup(t, nil)
 	const sql = `INSERT INTO effects (ref, run) VALUES ($1, nextval('runs'))
 		RETURNING ref AS slice, convert_from($2, 'UTF8') AS buffer, $3::text AS pointer, $4::text[] AS list, convert_from(($5::bytea[])[1], 'UTF8') AS deep`
 	type row struct {
@@ -336,15 +336,15 @@ func TestBatchRoundTrips(t *testing.T) {
 		batchWay
 		first, replays int
 	}{
-		{batchWay{variant: variant{order: dedup.LockFirst, isolation: pgx.ReadCommitted}}, 1, 1},
-		{batchWay{variant: variant{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeExec}}, 1, 1},
-		{batchWay{variant: variant{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeSimpleProtocol}}, 1, 1},
-		{batchWay{variant: variant{order: dedup.LockFirst, isolation: pgx.ReadCommitted}, separate: true}, 1 + 3*100, 1},
-		{batchWay{variant: variant{order: dedup.ClaimFirst, isolation: pgx.ReadCommitted}}, 1 + 3*100, 1},
+		{batchWay{profile: profile{order: dedup.LockFirst, isolation: pgx.ReadCommitted}}, 1, 1},
+		{batchWay{profile: profile{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeExec}}, 1, 1},
+		{batchWay{profile: profile{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeSimpleProtocol}}, 1, 1},
+		{batchWay{profile: profile{order: dedup.LockFirst, isolation: pgx.ReadCommitted}, separate: true}, 1 + 3*100, 1},
+		{batchWay{profile: profile{order: dedup.ClaimFirst, isolation: pgx.ReadCommitted}}, 1 + 3*100, 1},
 	} {
 		t.Run(c.String(), func(t *testing.T) {
 			t.Parallel()
-			ctx, f, proxy := proxied(t, c.variant, &dedup.Options{SeparateStatements: c.separate})
+			ctx, f, proxy := proxied(t, c.profile, &dedup.Options{SeparateStatements: c.separate})
 			f.exec(t, fixtureSQL)
 			send := func(prefix string, look bool) func() {
 				return func() {
@@ -374,12 +374,12 @@ func TestBatchFaults(t *testing.T) {
 	for _, w := range batchWays() {
 		t.Run(w.String(), func(t *testing.T) {
 			t.Parallel()
-			ctx, f, proxy := proxied(t, w.variant, &dedup.Options{
+			ctx, f, proxy := proxied(t, w.profile, &dedup.Options{
 				SeparateStatements: w.separate, CommitTimeout: 300 * time.Millisecond, Retry: quickRetry,
 			})
 			f.exec(t, fixtureSQL)
 			run := func(prefix string, seen func(dedup.BatchOutcome[ticket])) {
-				// A whole statement has no limit of its own: the caller's ends it.
+				// A combined statement has no limit of its own: the caller's ends it.
 				calling, cancel := context.WithTimeout(ctx, time.Second)
 				defer cancel()
 				for out := range dedup.DoBatch[ticket](calling, f.d, slices.Values(singles(prefix, 5)), nil) {
@@ -443,9 +443,9 @@ func everyFault() []faultproxy.Fault {
 // separateWays are those in which effect and record are statements of their own.
 func separateWays() []batchWay {
 	return []batchWay{
-		{variant: plain, separate: true},
-		{variant: variant{order: dedup.LockFirst, isolation: pgx.Serializable}},
-		{variant: variant{order: dedup.ClaimFirst, isolation: pgx.ReadCommitted}},
+		{profile: plain, separate: true},
+		{profile: profile{order: dedup.LockFirst, isolation: pgx.Serializable}},
+		{profile: profile{order: dedup.ClaimFirst, isolation: pgx.ReadCommitted}},
 	}
 }
 
@@ -458,7 +458,7 @@ func TestBatchForgottenInFlight(t *testing.T) {
 	for _, w := range separateWays() {
 		t.Run(w.String(), func(t *testing.T) {
 			t.Parallel()
-			ctx, f, proxy := proxied(t, w.variant, &dedup.Options{SeparateStatements: w.separate, CommitTimeout: time.Second, Retry: quickRetry})
+			ctx, f, proxy := proxied(t, w.profile, &dedup.Options{SeparateStatements: w.separate, CommitTimeout: time.Second, Retry: quickRetry})
 			f.exec(t, fixtureSQL)
 			direct := f.direct(t)
 			old, fresh := single("old"), single("fresh")

@@ -88,7 +88,7 @@ type ticket struct {
 	Title string `json:"title"`
 }
 
-// effect leaves one row for key and returns a ticket that tells it.
+// effect leaves one row for key and returns a ticket that names it.
 func effect(key string) dedup.Effect[ticket] {
 	return func(ctx context.Context, tx pgx.Tx) (ticket, error) {
 		_, err := tx.Exec(ctx, `INSERT INTO effects (ref) VALUES ($1)`, key)
@@ -192,7 +192,7 @@ type gate struct {
 
 func newGate() *gate { return &gate{entered: make(chan struct{}), open: make(chan struct{})} }
 
-// pass tells that somebody is here and waits.
+// pass signals that somebody is here, and waits.
 func (g *gate) pass(ctx context.Context) error {
 	g.enterOnce.Do(func() { close(g.entered) })
 	select {

@@ -36,8 +36,8 @@ func onItsWay(t *testing.T, ctx context.Context, f *fixture, proxy *faultproxy.P
 	return late, unknown
 }
 
-// waysToSendWhole are the ways in which a call is sent without a lock that anybody sees.
-var waysToSendWhole = map[string]func(ctx context.Context, d *dedup.Deduper) error{
+// waysToSendCombined are the ways in which a call is sent without a lock that anybody sees.
+var waysToSendCombined = map[string]func(ctx context.Context, d *dedup.Deduper) error{
 	"DoStatement": func(ctx context.Context, d *dedup.Deduper) error {
 		_, err := dedup.DoStatement[ticket](ctx, d, call("k"), leave("k"))
 		return err
@@ -54,7 +54,7 @@ var waysToSendWhole = map[string]func(ctx context.Context, d *dedup.Deduper) err
 }
 
 // TestNotFoundOfAStatementOnItsWay: a statement that is on its way holds no lock. It can
-// commit until a certain time by the database's clock, which the caller is told, and
+// commit until a certain time by the database's clock, which the error names, and
 // not after it.
 func TestNotFoundOfAStatementOnItsWay(t *testing.T) {
 	t.Parallel()
@@ -67,11 +67,11 @@ func TestNotFoundOfAStatementOnItsWay(t *testing.T) {
 	}
 	retry := quickRetry
 	retry.MaxAttempts = 3
-	for way, do := range waysToSendWhole {
+	for way, do := range waysToSendCombined {
 		for _, mode := range execModes {
 			t.Run(way+"/"+mode.String()+"/InTime", func(t *testing.T) {
 				t.Parallel()
-				ctx, f, proxy := proxied(t, variant{mode: mode}, &dedup.Options{Retry: retry, CommitTimeout: time.Hour})
+				ctx, f, proxy := proxied(t, profile{mode: mode}, &dedup.Options{Retry: retry, CommitTimeout: time.Hour})
 				f.countRuns(t)
 				f.warm(t)
 				late, unknown := onItsWay(t, ctx, f, proxy, func(ctx context.Context) error { return do(ctx, f.d) })
@@ -87,7 +87,7 @@ func TestNotFoundOfAStatementOnItsWay(t *testing.T) {
 
 			t.Run(way+"/"+mode.String()+"/TooLate", func(t *testing.T) {
 				t.Parallel()
-				ctx, f, proxy := proxied(t, variant{mode: mode}, &dedup.Options{Retry: retry, CommitTimeout: time.Second})
+				ctx, f, proxy := proxied(t, profile{mode: mode}, &dedup.Options{Retry: retry, CommitTimeout: time.Second})
 				f.countRuns(t)
 				f.warm(t)
 				late, unknown := onItsWay(t, ctx, f, proxy, func(ctx context.Context) error { return do(ctx, f.d) })
@@ -113,7 +113,7 @@ func TestDoubtEnds(t *testing.T) {
 	ctx, f, proxy := proxied(t, plain, &dedup.Options{Retry: quickRetry, CommitTimeout: 200 * time.Millisecond})
 	f.countRuns(t)
 	f.warm(t)
-	late := proxy.Arm(faultproxy.Fault{Kind: faultproxy.Delayed, Where: isWhole})
+	late := proxy.Arm(faultproxy.Fault{Kind: faultproxy.Delayed, Where: isCombined})
 	second := proxy.Arm(faultproxy.Fault{Kind: faultproxy.Hold, Where: faultproxy.AtSQL("pg_try_advisory_xact_lock(")})
 	pending := startStatement(ctx, f.d, call("k"), dedup.SQL(`SELECT 1 / 0 AS id`))
 	require.NoError(t, second.Wait(ctx))
@@ -189,8 +189,8 @@ func TestCommitOfAWorkerInDoubt(t *testing.T) {
 	// that; a claim does, since it waits for the worker that may commit yet.
 	t.Run("ThenAnError", func(t *testing.T) {
 		t.Parallel()
-		bothOrders(t, func(t *testing.T, v variant) {
-			ctx, f, proxy := proxied(t, v, &dedup.Options{Retry: quickRetry})
+		bothOrders(t, func(t *testing.T, p profile) {
+			ctx, f, proxy := proxied(t, p, &dedup.Options{Retry: quickRetry})
 			proxy.Arm(faultproxy.Fault{Kind: faultproxy.Dropped, Where: faultproxy.AtCommit, Answer: workerLost(t, "XX000")})
 			e := &tool{ref: "k", then: func(_ context.Context, _ pgx.Tx, run int) error {
 				if run == 1 {
@@ -201,7 +201,7 @@ func TestCommitOfAWorkerInDoubt(t *testing.T) {
 			_, err := dedup.Do(ctx, f.d, call("k"), e.run)
 			require.ErrorIs(t, err, errPaper)
 			e.requireRuns(t, 2)
-			if !v.locks() {
+			if !p.locks() {
 				require.NotErrorIs(t, err, dedup.ErrOutcomeUnknown)
 				return
 			}
@@ -286,8 +286,8 @@ func TestTransactionTimeout(t *testing.T) {
 	timeout := fatal("25P04", "terminating connection due to transaction timeout")
 	t.Run("BeforeTheRecord", func(t *testing.T) {
 		t.Parallel()
-		bothOrders(t, func(t *testing.T, v variant) {
-			ctx, f, proxy := proxied(t, v, &dedup.Options{Retry: quickRetry})
+		bothOrders(t, func(t *testing.T, p profile) {
+			ctx, f, proxy := proxied(t, p, &dedup.Options{Retry: quickRetry})
 			proxy.Arm(faultproxy.Fault{Kind: faultproxy.Dropped, Where: faultproxy.AtCommit, Times: -1, Answer: wireAnswer(t, timeout)})
 			e := &tool{ref: "k"}
 			_, err := dedup.Do(ctx, f.d, call("k"), e.run)
@@ -337,11 +337,11 @@ func TestTransactionTimeout(t *testing.T) {
 		if scalar[int](t, b, `SELECT current_setting('server_version_num')::int`) < 170000 {
 			return // played above
 		}
-		bothOrders(t, func(t *testing.T, v variant) {
+		bothOrders(t, func(t *testing.T, p profile) {
 			for idle, silent := range map[string]bool{"Idle": true, "Busy": false} {
 				t.Run(idle, func(t *testing.T) {
 					t.Parallel()
-					ctx, f := v.setup(t, &dedup.Options{Retry: quickRetry}, func(config *pgxpool.Config) {
+					ctx, f := p.setup(t, &dedup.Options{Retry: quickRetry}, func(config *pgxpool.Config) {
 						config.ConnConfig.RuntimeParams["transaction_timeout"] = "300ms"
 					})
 					e := &tool{ref: "k", then: func(ctx context.Context, tx pgx.Tx, _ int) error {
@@ -362,7 +362,7 @@ func TestTransactionTimeout(t *testing.T) {
 					require.NotErrorIs(t, err, dedup.ErrOutcomeUnknown)
 					e.requireRuns(t, 1)
 
-					if v.locks() {
+					if p.locks() {
 						_, err = dedup.DoStatement[ticket](ctx, f.d, call("s"), dedup.SQL(`SELECT 1 AS id FROM pg_sleep(60)`))
 						require.ErrorIs(t, err, dedup.ErrEffectIdle)
 					}

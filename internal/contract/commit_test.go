@@ -18,7 +18,7 @@ var quickRetry = dedup.RetryPolicy{BaseDelay: time.Millisecond, MaxDelay: 10 * t
 // direct returns a Deduper that does not go through the proxy.
 func (f *fixture) direct(t *testing.T) *dedup.Deduper {
 	t.Helper()
-	return newDeduper(t, f.db.Pool(t), &dedup.Options{Order: f.v.order, Isolation: f.v.isolation})
+	return newDeduper(t, f.db.Pool(t), &dedup.Options{Order: f.profile.order, Isolation: f.profile.isolation})
 }
 
 // TestCommitFaults lets every fault hit the unit that carries the COMMIT.
@@ -53,10 +53,10 @@ func TestCommitFaults(t *testing.T) {
 			pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeDescribeExec,
 			pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol,
 		} {
-			v := variant{order: order, isolation: pgx.ReadCommitted, mode: mode}
-			t.Run(v.String(), func(t *testing.T) {
+			p := profile{order: order, isolation: pgx.ReadCommitted, mode: mode}
+			t.Run(p.String(), func(t *testing.T) {
 				t.Parallel()
-				ctx, f, proxy := proxied(t, v, &dedup.Options{CommitTimeout: 300 * time.Millisecond, Retry: quickRetry})
+				ctx, f, proxy := proxied(t, p, &dedup.Options{CommitTimeout: 300 * time.Millisecond, Retry: quickRetry})
 				direct := f.direct(t)
 				for i, fault := range faults {
 					name := fmt.Sprintf("%d %s", i, fault.Kind)
@@ -114,7 +114,7 @@ func TestCommit(t *testing.T) {
 	t.Parallel()
 
 	for _, order := range []dedup.Order{dedup.LockFirst, dedup.ClaimFirst} {
-		v := variant{order: order, isolation: pgx.ReadCommitted}
+		p := profile{order: order, isolation: pgx.ReadCommitted}
 		t.Run(order.String(), func(t *testing.T) {
 			t.Parallel()
 
@@ -122,7 +122,7 @@ func TestCommit(t *testing.T) {
 			// for it.
 			t.Run("DeliveredDuringTheRetry", func(t *testing.T) {
 				t.Parallel()
-				ctx, f, proxy := proxied(t, v, &dedup.Options{Retry: quickRetry})
+				ctx, f, proxy := proxied(t, p, &dedup.Options{Retry: quickRetry})
 				late := proxy.Arm(faultproxy.Fault{Kind: faultproxy.Delayed, Where: faultproxy.AtCommit})
 				e := &tool{ref: "k"}
 				pending := start(ctx, f.d, call("k"), e.run)
@@ -146,7 +146,7 @@ func TestCommit(t *testing.T) {
 
 			t.Run("CallerCancelledMeanwhile", func(t *testing.T) {
 				t.Parallel()
-				ctx, f, proxy := proxied(t, v, nil)
+				ctx, f, proxy := proxied(t, p, nil)
 				held := proxy.Arm(faultproxy.Fault{Kind: faultproxy.Hold, Where: faultproxy.AtCommit})
 				e := &tool{ref: "k"}
 				calling, cancel := context.WithCancel(ctx)
@@ -161,7 +161,7 @@ func TestCommit(t *testing.T) {
 
 			t.Run("CallerCancelledAndAnswerLost", func(t *testing.T) {
 				t.Parallel()
-				ctx, f, proxy := proxied(t, v, &dedup.Options{CommitTimeout: 300 * time.Millisecond})
+				ctx, f, proxy := proxied(t, p, &dedup.Options{CommitTimeout: 300 * time.Millisecond})
 				lost := proxy.Arm(faultproxy.Fault{Kind: faultproxy.Blackhole, Where: faultproxy.AtCommit})
 				e := &tool{ref: "k"}
 				calling, cancel := context.WithCancel(ctx)
@@ -182,7 +182,7 @@ func TestCommit(t *testing.T) {
 
 			t.Run("CallerCancelledBefore", func(t *testing.T) {
 				t.Parallel()
-				ctx, f, proxy := proxied(t, v, nil)
+				ctx, f, proxy := proxied(t, p, nil)
 				calling, cancel := context.WithCancel(ctx)
 				_, err := dedup.Do(calling, f.d, call("k"), func(ctx context.Context, tx pgx.Tx) (ticket, error) {
 					got, err := effect("k")(ctx, tx)
@@ -197,7 +197,7 @@ func TestCommit(t *testing.T) {
 
 			t.Run("BackendTerminatedInTheEffect", func(t *testing.T) {
 				t.Parallel()
-				ctx, f := v.setup(t, &dedup.Options{Retry: quickRetry})
+				ctx, f := p.setup(t, &dedup.Options{Retry: quickRetry})
 				for _, swallow := range []bool{false, true} {
 					ref := fmt.Sprint("swallow ", swallow)
 					e := &tool{ref: ref, then: func(ctx context.Context, tx pgx.Tx, run int) error {
@@ -222,7 +222,7 @@ func TestCommit(t *testing.T) {
 				t.Parallel()
 				retry := quickRetry
 				retry.MaxAttempts = 3
-				ctx, f, proxy := proxied(t, v, &dedup.Options{Retry: retry})
+				ctx, f, proxy := proxied(t, p, &dedup.Options{Retry: retry})
 				f.warm(t)
 				e := &tool{ref: "k", then: func(ctx context.Context, tx pgx.Tx, run int) error {
 					if run > 1 {
@@ -249,7 +249,7 @@ func TestCommit(t *testing.T) {
 				t.Parallel()
 				retry := quickRetry
 				retry.MaxAttempts = 3
-				ctx, f, proxy := proxied(t, v, &dedup.Options{Retry: retry})
+				ctx, f, proxy := proxied(t, p, &dedup.Options{Retry: retry})
 				f.warm(t)
 				e := &tool{ref: "k", then: func(context.Context, pgx.Tx, int) error {
 					proxy.Refuse(true)
@@ -275,7 +275,7 @@ func TestCommit(t *testing.T) {
 				t.Parallel()
 				retry := quickRetry
 				retry.MaxAttempts = 1000
-				ctx, f, proxy := proxied(t, v, &dedup.Options{Retry: retry})
+				ctx, f, proxy := proxied(t, p, &dedup.Options{Retry: retry})
 				f.warm(t)
 				e := &tool{ref: "k", then: func(context.Context, pgx.Tx, int) error {
 					proxy.Refuse(true)

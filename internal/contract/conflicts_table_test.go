@@ -95,7 +95,7 @@ func TestArbiter(t *testing.T) {
 		})
 	}
 
-	// What is added later is told after the fact, once.
+	// What is added later is reported after the fact, once.
 	t.Run("SwallowedLater", func(t *testing.T) {
 		t.Parallel()
 		ctx, b := setup(t, nil)
@@ -118,7 +118,7 @@ func TestArbiter(t *testing.T) {
 func TestClaimFirstAndTriggerOfUpdates(t *testing.T) {
 	t.Parallel()
 	for _, order := range []dedup.Order{dedup.LockFirst, dedup.ClaimFirst} {
-		ctx, f := variant{order: order, isolation: pgx.ReadCommitted}.setup(t, nil)
+		ctx, f := profile{order: order, isolation: pgx.ReadCommitted}.setup(t, nil)
 		f.exec(t, `CREATE FUNCTION swallow() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'`)
 		f.exec(t, `CREATE TRIGGER swallow BEFORE UPDATE ON tool_dedup FOR EACH ROW EXECUTE FUNCTION swallow()`)
 		_, err := dedup.Do(ctx, f.d, call("k"), effect("k"))
@@ -131,13 +131,13 @@ func TestClaimFirstAndTriggerOfUpdates(t *testing.T) {
 	}
 }
 
-// TestArbiterWithoutUsage: a role that may not look into the schema is told so,
+// TestArbiterWithoutUsage: a role that may not look into the schema gets an error that says so,
 // and the caller's transaction goes on.
 func TestArbiterWithoutUsage(t *testing.T) {
 	t.Parallel()
 
-	bothOrders(t, func(t *testing.T, v variant) {
-		ctx, f := v.setup(t, &dedup.Options{Schema: "hidden"})
+	bothOrders(t, func(t *testing.T, p profile) {
+		ctx, f := p.setup(t, &dedup.Options{Schema: "hidden"})
 		role := pgx.Identifier{"nobody_" + f.db.Name[:24]}.Sanitize() // roles belong to the server
 		f.exec(t, `CREATE SCHEMA hidden`)
 		f.exec(t, `CREATE ROLE `+role)
@@ -164,8 +164,8 @@ func TestArbiterWithoutUsage(t *testing.T) {
 func (b *bundle) partition(t *testing.T) {
 	t.Helper()
 	for _, sql := range []string{
-		`ALTER TABLE tool_dedup RENAME TO whole`,
-		`CREATE TABLE tool_dedup (LIKE whole INCLUDING DEFAULTS INCLUDING CONSTRAINTS, PRIMARY KEY (scope, tool, key)) PARTITION BY HASH (scope)`,
+		`ALTER TABLE tool_dedup RENAME TO flat`,
+		`CREATE TABLE tool_dedup (LIKE flat INCLUDING DEFAULTS INCLUDING CONSTRAINTS, PRIMARY KEY (scope, tool, key)) PARTITION BY HASH (scope)`,
 		`CREATE TABLE tool_dedup_0 PARTITION OF tool_dedup FOR VALUES WITH (MODULUS 2, REMAINDER 0)`,
 		`CREATE TABLE tool_dedup_1 PARTITION OF tool_dedup FOR VALUES WITH (MODULUS 2, REMAINDER 1)`,
 	} {
@@ -180,8 +180,8 @@ func TestPartitioned(t *testing.T) {
 
 	t.Run("EffectEndsItsTx", func(t *testing.T) {
 		t.Parallel()
-		bothOrders(t, func(t *testing.T, v variant) {
-			ctx, f := v.setup(t, nil)
+		bothOrders(t, func(t *testing.T, p profile) {
+			ctx, f := p.setup(t, nil)
 			f.partition(t)
 			e := &tool{ref: "k", then: func(ctx context.Context, tx pgx.Tx, _ int) error {
 				_, err := tx.Conn().Exec(ctx, "commit; begin")

@@ -16,8 +16,8 @@ import (
 
 // caseRival commits a twin while the effect runs, past the lock: only the
 // primary key is left to decide.
-func caseRival(t *testing.T, v variant) {
-	ctx, f := v.setup(t, nil)
+func caseRival(t *testing.T, p profile) {
+	ctx, f := p.setup(t, nil)
 	var rivalErr error
 	e := &tool{ref: "k", then: func(context.Context, pgx.Tx, int) error {
 		rivalErr = f.rival(ctx, call("k"), "k", ticket{ID: 99})
@@ -29,7 +29,7 @@ func caseRival(t *testing.T, v variant) {
 	e.requireRuns(t, 1)
 	require.Equal(t, 1, f.effects(t, "k"))
 	require.Equal(t, 1, f.records(t))
-	if !v.locks() { // the claim keeps the rival out
+	if !p.locks() { // the claim keeps the rival out
 		requireState(t, rivalErr, "55P03")
 		require.False(t, result.Replayed)
 		return
@@ -46,8 +46,8 @@ func caseRival(t *testing.T, v variant) {
 
 // caseOwnUnique has the loser's effect fail on the application's own index
 // before the record is written.
-func caseOwnUnique(t *testing.T, v variant) {
-	ctx, f := v.setup(t, nil)
+func caseOwnUnique(t *testing.T, p profile) {
+	ctx, f := p.setup(t, nil)
 	f.exec(t, `CREATE TABLE tickets (ref text UNIQUE)`)
 	e := &tool{ref: "k", then: func(ctx context.Context, tx pgx.Tx, _ int) error {
 		if err := f.rival(ctx, call("k"), "k", ticket{ID: 99}, `INSERT INTO tickets VALUES ('k')`); err != nil {
@@ -78,8 +78,8 @@ func caseOwnUnique(t *testing.T, v variant) {
 }
 
 // caseOwnLook has the loser's effect see the winner's row and object by itself.
-func caseOwnLook(t *testing.T, v variant) {
-	ctx, f := v.setup(t, nil)
+func caseOwnLook(t *testing.T, p profile) {
+	ctx, f := p.setup(t, nil)
 	e := func(ctx context.Context, tx pgx.Tx) (ticket, error) {
 		if err := f.rival(ctx, call("k"), "k", ticket{ID: 99}); err != nil {
 			return ticket{}, fmt.Errorf("rival: %w", err)
@@ -102,8 +102,8 @@ func caseOwnLook(t *testing.T, v variant) {
 	require.Equal(t, 1, f.effects(t, "k"))
 }
 
-func caseDeferred(t *testing.T, v variant) {
-	ctx, f := v.setup(t, nil)
+func caseDeferred(t *testing.T, p profile) {
+	ctx, f := p.setup(t, nil)
 	f.exec(t, `CREATE TABLE slots (slot int CONSTRAINT slots_slot_key UNIQUE DEFERRABLE INITIALLY DEFERRED)`)
 	f.exec(t, `INSERT INTO slots VALUES (1)`)
 	e := &tool{ref: "k", then: func(ctx context.Context, tx pgx.Tx, _ int) error {
@@ -117,13 +117,13 @@ func caseDeferred(t *testing.T, v variant) {
 	for _, other := range []error{dedup.ErrConflict, dedup.ErrOutcomeUnknown, dedup.ErrAttemptsExhausted} {
 		require.NotErrorIs(t, err, other)
 	}
-	e.requireRuns(t, v.tries())
+	e.requireRuns(t, p.tries())
 	require.Zero(t, f.effects(t, "k"))
 	require.Zero(t, f.records(t))
 }
 
-func caseTransient(t *testing.T, v variant) {
-	ctx, f := v.setup(t, nil)
+func caseTransient(t *testing.T, p profile) {
+	ctx, f := p.setup(t, nil)
 	for _, code := range []string{"40001", "40P01", "55P03", "57P01", "53200"} {
 		e := &tool{ref: code, then: func(ctx context.Context, tx pgx.Tx, run int) error {
 			if run > 2 {
@@ -140,14 +140,14 @@ func caseTransient(t *testing.T, v variant) {
 		require.Equal(t, 1, f.effects(t, code))
 	}
 	faults := 10
-	if v.whole() { // the first of each call is not waited for
+	if p.combined() { // the first of each call is not waited for
 		faults = 5
 	}
 	require.Len(t, events[dedup.RetriedData](f.events), faults)
 }
 
-func caseTransientForEver(t *testing.T, v variant) {
-	ctx, f := v.setup(t, &dedup.Options{Retry: dedup.RetryPolicy{MaxAttempts: 3, BaseDelay: time.Millisecond}})
+func caseTransientForEver(t *testing.T, p profile) {
+	ctx, f := p.setup(t, &dedup.Options{Retry: dedup.RetryPolicy{MaxAttempts: 3, BaseDelay: time.Millisecond}})
 	e := &tool{ref: "k", then: func(ctx context.Context, tx pgx.Tx, run int) error {
 		_, err := tx.Exec(ctx, raise("40001"))
 		return err
@@ -157,9 +157,9 @@ func caseTransientForEver(t *testing.T, v variant) {
 	var gaveUp *dedup.AttemptsError
 	require.ErrorIs(t, err, dedup.ErrAttemptsExhausted)
 	require.ErrorAs(t, err, &gaveUp)
-	require.Equal(t, 2+v.tries(), gaveUp.Attempts)
+	require.Equal(t, 2+p.tries(), gaveUp.Attempts)
 	requireState(t, err, "40001")
-	e.requireRuns(t, 2+v.tries())
+	e.requireRuns(t, 2+p.tries())
 	require.Zero(t, f.effects(t, "k"))
 }
 
@@ -181,7 +181,7 @@ func contractConstraints() []contractCase {
 // few times at the most.
 func (f *fixture) requireUnwritten(t *testing.T, e *tool, records int) {
 	t.Helper()
-	require.LessOrEqual(t, int(e.runs.Load()), mostRuns-1+f.v.tries())
+	require.LessOrEqual(t, int(e.runs.Load()), mostRuns-1+f.profile.tries())
 	require.Zero(t, f.effects(t, e.ref))
 	require.Equal(t, records, f.records(t))
 }
@@ -200,9 +200,9 @@ func (f *fixture) trigger(t *testing.T, when, body string) {
 	f.exec(t, `CREATE TRIGGER meddle `+when+` INSERT ON tool_dedup FOR EACH ROW EXECUTE FUNCTION meddle()`)
 }
 
-func caseTriggerRaises(t *testing.T, v variant) {
+func caseTriggerRaises(t *testing.T, p profile) {
 	for _, when := range []string{"BEFORE", "AFTER"} {
-		ctx, f := v.setup(t, nil)
+		ctx, f := p.setup(t, nil)
 		f.warm(t)
 		f.trigger(t, when, `RAISE unique_violation;`)
 		e := &tool{ref: "k"}
@@ -216,8 +216,8 @@ func caseTriggerRaises(t *testing.T, v variant) {
 	}
 }
 
-func caseTriggerSwallows(t *testing.T, v variant) {
-	ctx, f := v.setup(t, nil)
+func caseTriggerSwallows(t *testing.T, p profile) {
+	ctx, f := p.setup(t, nil)
 	f.trigger(t, "BEFORE", `RETURN NULL;`)
 	e := &tool{ref: "k"}
 
@@ -229,15 +229,15 @@ func caseTriggerSwallows(t *testing.T, v variant) {
 
 // caseTriggerSwallowsLater has the trigger come when the table is trusted. A
 // retry must not repeat what of the effect is committed.
-func caseTriggerSwallowsLater(t *testing.T, v variant) {
-	ctx, f := v.setup(t, nil)
+func caseTriggerSwallowsLater(t *testing.T, p profile) {
+	ctx, f := p.setup(t, nil)
 	f.warm(t)
 	f.trigger(t, "BEFORE", `RETURN NULL;`)
 	f.requireUnrecorded(t, ctx)
 }
 
-func caseRuleSwallows(t *testing.T, v variant) {
-	ctx, f := v.setup(t, nil)
+func caseRuleSwallows(t *testing.T, p profile) {
+	ctx, f := p.setup(t, nil)
 	f.warm(t)
 	f.exec(t, `CREATE RULE meddle AS ON INSERT TO tool_dedup DO INSTEAD NOTHING`)
 	f.requireUnrecorded(t, ctx)
@@ -258,8 +258,8 @@ func (f *fixture) requireUnrecorded(t *testing.T, ctx context.Context) {
 	require.Equal(t, 1, f.records(t))
 }
 
-func caseSecondUnique(t *testing.T, v variant) {
-	ctx, f := v.setup(t, nil)
+func caseSecondUnique(t *testing.T, p profile) {
+	ctx, f := p.setup(t, nil)
 	f.exec(t, `CREATE UNIQUE INDEX one_per_tool ON tool_dedup (tool)`)
 	_, err := f.do(ctx, f.d, call("first"), (&tool{ref: "first"}).run)
 	require.NoError(t, err)
@@ -269,7 +269,7 @@ func caseSecondUnique(t *testing.T, v variant) {
 	var conflict *dedup.ConflictError
 	require.ErrorIs(t, err, dedup.ErrConflict)
 	require.ErrorAs(t, err, &conflict)
-	if v.locks() { // a claim is skipped silently
+	if p.locks() { // a claim is skipped silently
 		require.Equal(t, "one_per_tool", conflict.Constraint)
 	}
 	f.requireUnwritten(t, e, 1)
@@ -280,8 +280,8 @@ func caseSecondUnique(t *testing.T, v variant) {
 
 // caseDeferrableKey moves the decision of a lost race from the INSERT to the
 // COMMIT. A claim needs a key that decides at once, and says so.
-func caseDeferrableKey(t *testing.T, v variant) {
-	ctx, f := v.setup(t, nil)
+func caseDeferrableKey(t *testing.T, p profile) {
+	ctx, f := p.setup(t, nil)
 	f.warm(t)
 	f.exec(t, `ALTER TABLE tool_dedup DROP CONSTRAINT tool_dedup_pkey,
 		ADD CONSTRAINT tool_dedup_pkey PRIMARY KEY (scope, tool, key) DEFERRABLE INITIALLY DEFERRED`)
@@ -290,7 +290,7 @@ func caseDeferrableKey(t *testing.T, v variant) {
 	}}
 
 	result, err := f.do(ctx, f.d, call("k"), e.run)
-	if !v.locks() {
+	if !p.locks() {
 		requireState(t, err, "55000")
 		e.requireRuns(t, 0)
 		return
@@ -302,7 +302,7 @@ func caseDeferrableKey(t *testing.T, v variant) {
 	require.Equal(t, 2, f.records(t))
 }
 
-var plain = variant{order: dedup.LockFirst, isolation: pgx.ReadCommitted}
+var plain = profile{order: dedup.LockFirst, isolation: pgx.ReadCommitted}
 
 // TestWithoutPrimaryKey is the control of the tests that let a rival past the
 // lock: with nothing to decide the race the effect is there twice.
@@ -325,7 +325,7 @@ func TestWithoutPrimaryKey(t *testing.T) {
 
 	t.Run("ClaimFirstFails", func(t *testing.T) {
 		t.Parallel()
-		ctx, f := variant{order: dedup.ClaimFirst, isolation: pgx.ReadCommitted}.setup(t, nil)
+		ctx, f := profile{order: dedup.ClaimFirst, isolation: pgx.ReadCommitted}.setup(t, nil)
 		f.warm(t)
 		f.exec(t, `ALTER TABLE tool_dedup DROP CONSTRAINT tool_dedup_pkey`)
 		e := &tool{ref: "k"}
@@ -343,7 +343,7 @@ func TestHiddenWinner(t *testing.T) {
 	for _, order := range []dedup.Order{dedup.LockFirst, dedup.ClaimFirst} {
 		t.Run(order.String(), func(t *testing.T) {
 			t.Parallel()
-			v := variant{order: order, isolation: pgx.ReadCommitted}
+			p := profile{order: order, isolation: pgx.ReadCommitted}
 			// A predefined role: roles are shared by all databases.
 			asRole := func(config *pgxpool.Config) { config.ConnConfig.RuntimeParams["role"] = "pg_monitor" }
 			ctx, b := setup(t, nil)
@@ -351,7 +351,7 @@ func TestHiddenWinner(t *testing.T) {
 			b.exec(t, `ALTER TABLE tool_dedup ENABLE ROW LEVEL SECURITY`)
 			b.exec(t, `CREATE POLICY recent ON tool_dedup USING (created_at > now() - interval '1 hour') WITH CHECK (true)`)
 			tracer := newRecorder()
-			f := &fixture{bundle: b, v: v, events: tracer}
+			f := &fixture{bundle: b, profile: p, events: tracer}
 			d := newDeduper(t, b.db.Pool(t, asRole), &dedup.Options{Order: order, Tracer: tracer})
 
 			e := &tool{ref: "k"}
@@ -406,10 +406,10 @@ func isPeek(u faultproxy.Unit) bool {
 
 // proxied is setup with a fault proxy between the fixture's pool and the server.
 // What the test does through f.exec goes through it too.
-func proxied(t *testing.T, v variant, opts *dedup.Options, conf ...func(*pgxpool.Config)) (context.Context, *fixture, *faultproxy.Proxy) {
+func proxied(t *testing.T, p profile, opts *dedup.Options, conf ...func(*pgxpool.Config)) (context.Context, *fixture, *faultproxy.Proxy) {
 	t.Helper()
 	var proxy *faultproxy.Proxy
-	ctx, f := v.setup(t, opts, append([]func(*pgxpool.Config){func(config *pgxpool.Config) {
+	ctx, f := p.setup(t, opts, append([]func(*pgxpool.Config){func(config *pgxpool.Config) {
 		if proxy == nil {
 			var err error
 			proxy, err = faultproxy.New(config.ConnString())
@@ -458,9 +458,9 @@ func trackCleanups(t *testing.T, config *pgxpool.Config) {
 // Few attempts do not make of a table that always conflicts one that is busy.
 func TestConflictsWithFewAttempts(t *testing.T) {
 	t.Parallel()
-	bothOrders(t, func(t *testing.T, v variant) {
+	bothOrders(t, func(t *testing.T, p profile) {
 		for most := 1; most <= 3; most++ {
-			ctx, f := v.setup(t, &dedup.Options{Retry: dedup.RetryPolicy{MaxAttempts: most}})
+			ctx, f := p.setup(t, &dedup.Options{Retry: dedup.RetryPolicy{MaxAttempts: most}})
 			f.exec(t, `CREATE UNIQUE INDEX foreign_one ON tool_dedup (tool)`)
 			_, err := dedup.Do(ctx, f.d, call("a"), effect("a"))
 			require.NoError(t, err)

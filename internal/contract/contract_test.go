@@ -12,10 +12,10 @@ import (
 	"github.com/tooldedup/dedup"
 )
 
-// contractCase is one promise, tried in every variant.
+// contractCase is one promise, tried in every profile.
 type contractCase struct {
 	name string
-	run  func(t *testing.T, v variant)
+	run  func(t *testing.T, p profile)
 	// locksOnly: a claim lets no rival past, see RivalPastTheLock.
 	locksOnly bool
 	// goOnly: needs an effect that is a function, and its transaction.
@@ -51,8 +51,8 @@ func contract() []contractCase {
 	}
 	for _, n := range []int{2, 8, 50} {
 		cases = append(cases,
-			contractCase{name: fmt.Sprintf("Twins%dInOneProcess", n), run: func(t *testing.T, v variant) { caseTwins(t, v, n) }},
-			contractCase{name: fmt.Sprintf("Twins%dInTwoProcesses", n), run: func(t *testing.T, v variant) { caseTwinsApart(t, v, n) }})
+			contractCase{name: fmt.Sprintf("Twins%dInOneProcess", n), run: func(t *testing.T, p profile) { caseTwins(t, p, n) }},
+			contractCase{name: fmt.Sprintf("Twins%dInTwoProcesses", n), run: func(t *testing.T, p profile) { caseTwinsAcross(t, p, n) }})
 	}
 	cases = append(cases, contractConstraints()...)
 	for _, c := range contractDoTx() {
@@ -62,16 +62,16 @@ func contract() []contractCase {
 	return cases
 }
 
-func runContract(t *testing.T, v variant) {
-	t.Run(v.String(), func(t *testing.T) {
+func runContract(t *testing.T, p profile) {
+	t.Run(p.String(), func(t *testing.T) {
 		t.Parallel()
 		for _, c := range contract() {
-			if c.locksOnly && !v.locks() || c.goOnly && v.way != viaDo {
+			if c.locksOnly && !p.locks() || c.goOnly && p.way != viaDo {
 				continue
 			}
 			t.Run(c.name, func(t *testing.T) {
 				t.Parallel()
-				c.run(t, v)
+				c.run(t, p)
 			})
 		}
 	})
@@ -82,7 +82,7 @@ func TestContract(t *testing.T) {
 
 	for _, order := range []dedup.Order{dedup.LockFirst, dedup.ClaimFirst} {
 		for _, isolation := range []pgx.TxIsoLevel{pgx.ReadCommitted, pgx.RepeatableRead, pgx.Serializable} {
-			runContract(t, variant{order: order, isolation: isolation})
+			runContract(t, profile{order: order, isolation: isolation})
 		}
 	}
 }
@@ -90,19 +90,19 @@ func TestContract(t *testing.T) {
 func TestContractExecModes(t *testing.T) {
 	t.Parallel()
 
-	for _, v := range []variant{
+	for _, p := range []profile{
 		{order: dedup.LockFirst, mode: pgx.QueryExecModeCacheDescribe},
 		{order: dedup.LockFirst, mode: pgx.QueryExecModeDescribeExec},
 		{order: dedup.LockFirst, mode: pgx.QueryExecModeSimpleProtocol},
 		{order: dedup.ClaimFirst, mode: pgx.QueryExecModeExec},
 	} {
-		v.isolation = pgx.ReadCommitted
-		runContract(t, v)
+		p.isolation = pgx.ReadCommitted
+		runContract(t, p)
 	}
 }
 
-func caseFirstThenReplay(t *testing.T, v variant) {
-	ctx, f := v.setup(t, nil)
+func caseFirstThenReplay(t *testing.T, p profile) {
+	ctx, f := p.setup(t, nil)
 	e := &tool{ref: "k"}
 
 	first, err := f.do(ctx, f.d, call("k"), e.run)
@@ -135,8 +135,8 @@ func caseFirstThenReplay(t *testing.T, v variant) {
 	require.Equal(t, 4, f.records(t))
 }
 
-func caseTwins(t *testing.T, v variant, n int) {
-	ctx, f := v.setup(t, nil)
+func caseTwins(t *testing.T, p profile, n int) {
+	ctx, f := p.setup(t, nil)
 	e := &tool{ref: "k", then: func(ctx context.Context, _ pgx.Tx, _ int) error {
 		return f.events.untilWaiting(ctx, n-1, 0)
 	}}
@@ -146,8 +146,8 @@ func caseTwins(t *testing.T, v variant, n int) {
 		pending = append(pending, f.start(ctx, f.d, call("k"), e.run))
 	}
 	var answers []dedup.Result[ticket]
-	for _, p := range pending {
-		answers = append(answers, receive(t, ctx, p).require(t))
+	for _, one := range pending {
+		answers = append(answers, receive(t, ctx, one).require(t))
 	}
 
 	requireTwins(t, answers)
@@ -156,8 +156,8 @@ func caseTwins(t *testing.T, v variant, n int) {
 	require.Equal(t, 1, f.records(t))
 }
 
-func caseTwinsApart(t *testing.T, v variant, n int) {
-	ctx, f := v.setup(t, nil)
+func caseTwinsAcross(t *testing.T, p profile, n int) {
+	ctx, f := p.setup(t, nil)
 	peer := f.peer(t)
 	e := &tool{ref: "k", then: func(ctx context.Context, _ pgx.Tx, _ int) error {
 		return f.events.untilWaiting(ctx, n-2, 1)
@@ -168,12 +168,12 @@ func caseTwinsApart(t *testing.T, v variant, n int) {
 		pending = append(pending, f.start(ctx, []*dedup.Deduper{f.d, peer}[i%2], call("k"), e.run))
 	}
 	var answers []dedup.Result[ticket]
-	for _, p := range pending {
-		answers = append(answers, receive(t, ctx, p).require(t))
+	for _, one := range pending {
+		answers = append(answers, receive(t, ctx, one).require(t))
 	}
 
 	requireTwins(t, answers)
-	if v.fresh() { // an older snapshot may cost a run in vain
+	if p.fresh() { // an older snapshot may cost a run that is undone
 		e.requireRuns(t, 1)
 	}
 	require.Equal(t, 1, f.effects(t, "k"))

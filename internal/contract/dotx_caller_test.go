@@ -14,12 +14,12 @@ import (
 )
 
 // bothOrders runs a test with each order, at the default isolation.
-func bothOrders(t *testing.T, run func(t *testing.T, v variant)) {
+func bothOrders(t *testing.T, run func(t *testing.T, p profile)) {
 	t.Helper()
 	for _, order := range []dedup.Order{dedup.LockFirst, dedup.ClaimFirst} {
 		t.Run(order.String(), func(t *testing.T) {
 			t.Parallel()
-			run(t, variant{order: order, isolation: pgx.ReadCommitted})
+			run(t, profile{order: order, isolation: pgx.ReadCommitted})
 		})
 	}
 }
@@ -52,8 +52,8 @@ func TestDoTxSavepoint(t *testing.T) {
 	// call has left.
 	t.Run("CancelledInNestedCall", func(t *testing.T) {
 		t.Parallel()
-		bothOrders(t, func(t *testing.T, v variant) {
-			ctx, f := v.setup(t, nil)
+		bothOrders(t, func(t *testing.T, p profile) {
+			ctx, f := p.setup(t, nil)
 			outer := &tool{ref: "outer", then: func(ctx context.Context, tx pgx.Tx, run int) error {
 				if run > 1 {
 					return nil
@@ -80,8 +80,8 @@ func TestDoTxSavepoint(t *testing.T) {
 	// them stays.
 	t.Run("CancelledStepsLoseNothing", func(t *testing.T) {
 		t.Parallel()
-		bothOrders(t, func(t *testing.T, v variant) {
-			ctx, f := v.setup(t, nil)
+		bothOrders(t, func(t *testing.T, p profile) {
+			ctx, f := p.setup(t, nil)
 			_, err := dedup.Do(ctx, f.d, call("outer"), func(ctx context.Context, tx pgx.Tx) (ticket, error) {
 				require.ErrorIs(t, overtaken(ctx, f.d, tx, "optional 1"), context.Canceled)
 				if _, err := effect("must")(ctx, tx); err != nil {
@@ -102,8 +102,8 @@ func TestDoTxSavepoint(t *testing.T) {
 
 	t.Run("EndedContext", func(t *testing.T) {
 		t.Parallel()
-		bothOrders(t, func(t *testing.T, v variant) {
-			ctx, f := v.setup(t, nil)
+		bothOrders(t, func(t *testing.T, p profile) {
+			ctx, f := p.setup(t, nil)
 			f.warm(t)
 			tx := f.begin(t, ctx)
 			ended, cancel := context.WithCancel(ctx)
@@ -120,8 +120,8 @@ func TestDoTxSavepoint(t *testing.T) {
 
 	t.Run("PanicInRefusal", func(t *testing.T) {
 		t.Parallel()
-		bothOrders(t, func(t *testing.T, v variant) {
-			ctx, f := v.setup(t, nil)
+		bothOrders(t, func(t *testing.T, p profile) {
+			ctx, f := p.setup(t, nil)
 			outer := &tool{ref: "outer", then: func(ctx context.Context, tx pgx.Tx, run int) error {
 				require.PanicsWithValue(t, "code", func() {
 					_, _ = dedup.DoTx(ctx, f.d, tx, call("inner"), func(ctx context.Context, tx pgx.Tx) (ticket, error) {
@@ -150,8 +150,8 @@ func TestDoTxSavepoint(t *testing.T) {
 	// transaction must not be committed.
 	t.Run("RowsLeftOpen", func(t *testing.T) {
 		t.Parallel()
-		bothOrders(t, func(t *testing.T, v variant) {
-			ctx, f := v.setup(t, nil)
+		bothOrders(t, func(t *testing.T, p profile) {
+			ctx, f := p.setup(t, nil)
 			var rows pgx.Rows
 			e := &tool{ref: "k", then: func(ctx context.Context, tx pgx.Tx, run int) (err error) {
 				if run == 1 {
@@ -191,8 +191,8 @@ func TestDoTxBroken(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bothOrders(t, func(t *testing.T, v variant) {
-				ctx, f := v.setup(t, &dedup.Options{CommitTimeout: 500 * time.Millisecond}, poolOfOne)
+			bothOrders(t, func(t *testing.T, p profile) {
+				ctx, f := p.setup(t, &dedup.Options{CommitTimeout: 500 * time.Millisecond}, poolOfOne)
 				f.warm(t)
 				tx := f.begin(t, ctx)
 				e := &tool{ref: "k", then: func(ctx context.Context, inner pgx.Tx, _ int) error { return commit(ctx, tx, inner) }}
@@ -245,8 +245,8 @@ func TestDoTxLost(t *testing.T) {
 
 	t.Run("ReadOnly", func(t *testing.T) {
 		t.Parallel()
-		bothOrders(t, func(t *testing.T, v variant) {
-			ctx, f := v.setup(t, nil)
+		bothOrders(t, func(t *testing.T, p profile) {
+			ctx, f := p.setup(t, nil)
 			tx, err := f.pool.BeginTx(ctx, pgx.TxOptions{AccessMode: pgx.ReadOnly})
 			require.NoError(t, err)
 			defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
@@ -259,7 +259,7 @@ func TestDoTxLost(t *testing.T) {
 
 func TestBrokenInTxClaimFirst(t *testing.T) {
 	t.Parallel()
-	ctx, f := variant{order: dedup.ClaimFirst, isolation: pgx.ReadCommitted}.setup(t, &dedup.Options{CommitTimeout: time.Second}, poolOfOne)
+	ctx, f := profile{order: dedup.ClaimFirst, isolation: pgx.ReadCommitted}.setup(t, &dedup.Options{CommitTimeout: time.Second}, poolOfOne)
 	f.warm(t)
 	_, err := dedup.DoTx(ctx, f.d, f.begin(t, ctx), call("k"), func(ctx context.Context, tx pgx.Tx) (ticket, error) {
 		_, err := tx.Conn().Exec(ctx, "commit")
@@ -271,8 +271,8 @@ func TestBrokenInTxClaimFirst(t *testing.T) {
 
 func TestPermissionDeniedInTx(t *testing.T) {
 	t.Parallel()
-	bothOrders(t, func(t *testing.T, v variant) {
-		ctx, f := v.setup(t, &dedup.Options{Schema: "hidden"})
+	bothOrders(t, func(t *testing.T, p profile) {
+		ctx, f := p.setup(t, &dedup.Options{Schema: "hidden"})
 		role := pgx.Identifier{"nobody_" + f.db.Name[:24]}.Sanitize()
 		f.exec(t, `CREATE SCHEMA hidden`)
 		f.exec(t, `ALTER TABLE tool_dedup SET SCHEMA hidden`)
@@ -282,8 +282,8 @@ func TestPermissionDeniedInTx(t *testing.T) {
 		_, err := tx.Exec(ctx, `SET LOCAL ROLE `+role)
 		require.NoError(t, err)
 		_, err = dedup.DoTx(ctx, f.d, tx, call("k"), effect("k"))
-		// pgx prepares before the savepoint is set, so nothing can be saved; but
-		// the caller is told.
+		// pgx prepares before the savepoint is set, so nothing can be saved. The
+		// error says so.
 		require.ErrorContains(t, err, "roll it back")
 		require.ErrorContains(t, err, "migrations.Check")
 	})
@@ -309,8 +309,8 @@ func TestDoTxKeepsTheSessionsLockTimeout(t *testing.T) {
 func TestDoTxJudgesAgeByTheClock(t *testing.T) {
 	t.Parallel()
 
-	bothOrders(t, func(t *testing.T, v variant) {
-		ctx, f := v.setup(t, nil)
+	bothOrders(t, func(t *testing.T, p profile) {
+		ctx, f := p.setup(t, nil)
 		c := call("expired")
 		c.Retention = dedup.Retention{Result: 10 * time.Millisecond}
 		_, err := dedup.Do(ctx, f.d, c, effect("expired"))

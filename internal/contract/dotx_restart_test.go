@@ -14,26 +14,27 @@ import (
 )
 
 // stricter runs at the levels whose snapshots are older than their statements.
-func stricter(t *testing.T, orders []dedup.Order, run func(t *testing.T, v variant)) {
+func stricter(t *testing.T, orders []dedup.Order, run func(t *testing.T, p profile)) {
 	t.Helper()
 	for _, order := range orders {
 		for _, level := range []pgx.TxIsoLevel{pgx.RepeatableRead, pgx.Serializable} {
-			v := variant{order: order, isolation: level}
-			t.Run(v.String(), func(t *testing.T) {
+			p := profile{order: order, isolation: level}
+			t.Run(p.String(), func(t *testing.T) {
 				t.Parallel()
-				run(t, v)
+				run(t, p)
 			})
 		}
 	}
 }
 
 // TestDoTxOwnViolation: an effect that violates a constraint of its own table at a
-// stricter level is told so, and not to run the transaction again for ever.
+// stricter level gets that violation, and does not have to run the transaction again for
+// ever.
 func TestDoTxOwnViolation(t *testing.T) {
 	t.Parallel()
 
-	stricter(t, []dedup.Order{dedup.LockFirst, dedup.ClaimFirst}, func(t *testing.T, v variant) {
-		ctx, f := v.setup(t, nil)
+	stricter(t, []dedup.Order{dedup.LockFirst, dedup.ClaimFirst}, func(t *testing.T, p profile) {
+		ctx, f := p.setup(t, nil)
 		f.exec(t, `CREATE TABLE seats (n int UNIQUE, during int4range, EXCLUDE USING gist (during WITH &&)); INSERT INTO seats VALUES (1, '[1,5)')`)
 		for code, sql := range map[string]string{
 			"23505": `INSERT INTO seats VALUES (1)`,
@@ -71,8 +72,8 @@ func TestDoTxViolationOfATwin(t *testing.T) {
 	} {
 		t.Run(code, func(t *testing.T) {
 			t.Parallel()
-			stricter(t, []dedup.Order{dedup.LockFirst}, func(t *testing.T, v variant) {
-				ctx, f := v.setup(t, nil)
+			stricter(t, []dedup.Order{dedup.LockFirst}, func(t *testing.T, p profile) {
+				ctx, f := p.setup(t, nil)
 				f.exec(t, table)
 				tx := f.begin(t, ctx)
 				requireUsable(t, ctx, tx) // takes the snapshot
@@ -121,8 +122,8 @@ func TestDoTxDeadlock(t *testing.T) {
 	for _, order := range []dedup.Order{dedup.LockFirst, dedup.ClaimFirst} {
 		t.Run(order.String(), func(t *testing.T) {
 			t.Parallel()
-			v := variant{order: order, isolation: pgx.ReadCommitted}
-			ctx, f := v.setup(t, nil, func(config *pgxpool.Config) {
+			p := profile{order: order, isolation: pgx.ReadCommitted}
+			ctx, f := p.setup(t, nil, func(config *pgxpool.Config) {
 				config.ConnConfig.RuntimeParams["deadlock_timeout"] = "20ms"
 			})
 			a, b := &tool{ref: "a"}, &tool{ref: "b"}

@@ -31,11 +31,11 @@ func contractDoTx() []contractCase {
 	}
 }
 
-// begin opens a transaction at the variant's level, on the fixture's pool. It is
+// begin opens a transaction at the profile's level, on the fixture's pool. It is
 // rolled back when the test ends, at the latest.
 func (f *fixture) begin(t *testing.T, ctx context.Context) pgx.Tx {
 	t.Helper()
-	tx, err := f.pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: f.v.isolation})
+	tx, err := f.pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: f.profile.isolation})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = tx.Rollback(context.WithoutCancel(ctx)) })
 	return tx
@@ -47,8 +47,8 @@ func requireUsable(t *testing.T, ctx context.Context, tx pgx.Tx) {
 	require.NoError(t, err)
 }
 
-func caseTxSeveral(t *testing.T, v variant) {
-	ctx, f := v.setup(t, nil)
+func caseTxSeveral(t *testing.T, p profile) {
+	ctx, f := p.setup(t, nil)
 	tx := f.begin(t, ctx)
 	a, b := &tool{ref: "a"}, &tool{ref: "b"}
 	for i, e := range []*tool{a, b, a} {
@@ -72,8 +72,8 @@ func caseTxSeveral(t *testing.T, v variant) {
 	require.True(t, replay.Replayed)
 }
 
-func caseTxRolledBack(t *testing.T, v variant) {
-	ctx, f := v.setup(t, nil)
+func caseTxRolledBack(t *testing.T, p profile) {
+	ctx, f := p.setup(t, nil)
 	e := &tool{ref: "k"}
 	tx := f.begin(t, ctx)
 	_, err := dedup.DoTx(ctx, f.d, tx, call("k"), e.run)
@@ -88,8 +88,8 @@ func caseTxRolledBack(t *testing.T, v variant) {
 	require.Equal(t, 1, f.effects(t, "k"))
 }
 
-func caseTxEffectError(t *testing.T, v variant) {
-	ctx, f := v.setup(t, nil)
+func caseTxEffectError(t *testing.T, p profile) {
+	ctx, f := p.setup(t, nil)
 	tx := f.begin(t, ctx)
 	_, err := dedup.DoTx(ctx, f.d, tx, call("own"), (&tool{ref: "k", then: func(context.Context, pgx.Tx, int) error { return errPaper }}).run)
 	require.ErrorIs(t, err, errPaper)
@@ -110,8 +110,8 @@ func caseTxEffectError(t *testing.T, v variant) {
 	require.Zero(t, f.records(t))
 }
 
-func caseTxReplay(t *testing.T, v variant) {
-	ctx, f := v.setup(t, nil)
+func caseTxReplay(t *testing.T, p profile) {
+	ctx, f := p.setup(t, nil)
 	e := &tool{ref: "k"}
 	first, err := dedup.Do(ctx, f.d, call("k"), e.run)
 	require.NoError(t, err)
@@ -146,16 +146,16 @@ func caseTxReplay(t *testing.T, v variant) {
 }
 
 // caseTxRecordError has a trigger that lets no record in.
-func caseTxRecordError(t *testing.T, v variant) {
+func caseTxRecordError(t *testing.T, p profile) {
 	for _, body := range []string{`RAISE unique_violation;`, `RETURN NULL;`} {
-		ctx, f := v.setup(t, nil)
+		ctx, f := p.setup(t, nil)
 		f.warm(t)
 		f.trigger(t, "BEFORE", body)
 		tx := f.begin(t, ctx)
 		e := &tool{ref: "k"}
 		_, err := dedup.DoTx(ctx, f.d, tx, call("k"), e.run)
 		require.Error(t, err)
-		if v.fresh() { // else it could be a lost race
+		if p.fresh() { // else it could be a lost race
 			require.ErrorIs(t, err, dedup.ErrConflict, body)
 		}
 		if body == `RETURN NULL;` { // noticed too late for the savepoint
@@ -169,8 +169,8 @@ func caseTxRecordError(t *testing.T, v variant) {
 }
 
 // caseTxTwin has a second transaction wait for the first one's call.
-func caseTxTwin(t *testing.T, v variant) {
-	ctx, f := v.setup(t, nil)
+func caseTxTwin(t *testing.T, p profile) {
+	ctx, f := p.setup(t, nil)
 	e := &tool{ref: "k"}
 	first, second := f.begin(t, ctx), f.begin(t, ctx)
 	_, err := dedup.DoTx(ctx, f.d, first, call("k"), e.run)
@@ -186,7 +186,7 @@ func caseTxTwin(t *testing.T, v variant) {
 	require.NoError(t, first.Commit(ctx))
 
 	a := receive(t, ctx, waiting)
-	if v.fresh() {
+	if p.fresh() {
 		require.True(t, a.require(t).Replayed)
 		e.requireRuns(t, 1)
 	} else { // its snapshot is older than the first one's commit
@@ -215,8 +215,8 @@ func caseTxTwin(t *testing.T, v variant) {
 	require.Equal(t, 2, f.effects(t, "k"))
 }
 
-func caseTxNoWait(t *testing.T, v variant) {
-	ctx, f := v.setup(t, nil)
+func caseTxNoWait(t *testing.T, p profile) {
+	ctx, f := p.setup(t, nil)
 	e := &tool{ref: "k"}
 	first, second := f.begin(t, ctx), f.begin(t, ctx)
 	_, err := dedup.DoTx(ctx, f.d, first, call("k"), e.run)
@@ -239,8 +239,8 @@ func caseTxNoWait(t *testing.T, v variant) {
 }
 
 // caseTxOldSnapshot has a twin commit after the transaction took its snapshot.
-func caseTxOldSnapshot(t *testing.T, v variant) {
-	ctx, f := v.setup(t, nil)
+func caseTxOldSnapshot(t *testing.T, p profile) {
+	ctx, f := p.setup(t, nil)
 	e := &tool{ref: "k"}
 	tx := f.begin(t, ctx)
 	requireUsable(t, ctx, tx)
@@ -248,7 +248,7 @@ func caseTxOldSnapshot(t *testing.T, v variant) {
 	require.NoError(t, err)
 
 	result, err := dedup.DoTx(ctx, f.d, tx, call("k"), e.run)
-	if v.fresh() {
+	if p.fresh() {
 		require.NoError(t, err)
 		require.True(t, result.Replayed)
 	} else {
@@ -259,14 +259,14 @@ func caseTxOldSnapshot(t *testing.T, v variant) {
 }
 
 // caseTxRival commits a twin while the effect runs, past the lock.
-func caseTxRival(t *testing.T, v variant) {
-	ctx, f := v.setup(t, nil)
+func caseTxRival(t *testing.T, p profile) {
+	ctx, f := p.setup(t, nil)
 	e := &tool{ref: "k", then: func(context.Context, pgx.Tx, int) error {
 		return f.rival(ctx, call("k"), "k", ticket{ID: 99})
 	}}
 	tx := f.begin(t, ctx)
 	result, err := dedup.DoTx(ctx, f.d, tx, call("k"), e.run)
-	if v.fresh() {
+	if p.fresh() {
 		require.NoError(t, err)
 		require.True(t, result.Replayed)
 		require.Equal(t, 99, result.Value.ID)
@@ -280,8 +280,8 @@ func caseTxRival(t *testing.T, v variant) {
 	require.Equal(t, 1, f.records(t))
 }
 
-func caseTxTransient(t *testing.T, v variant) {
-	ctx, f := v.setup(t, nil)
+func caseTxTransient(t *testing.T, p profile) {
+	ctx, f := p.setup(t, nil)
 	for _, code := range []string{"40001", "40P01", "55P03"} {
 		tx := f.begin(t, ctx)
 		e := &tool{ref: "k", then: func(ctx context.Context, tx pgx.Tx, _ int) error {
@@ -297,8 +297,8 @@ func caseTxTransient(t *testing.T, v variant) {
 	require.Zero(t, f.effects(t, "k"))
 }
 
-func caseTxInDo(t *testing.T, v variant) {
-	ctx, f := v.setup(t, nil)
+func caseTxInDo(t *testing.T, p profile) {
+	ctx, f := p.setup(t, nil)
 	inner := &tool{ref: "inner"}
 	outer := &tool{ref: "outer", then: func(ctx context.Context, tx pgx.Tx, run int) error {
 		result, err := dedup.DoTx(ctx, f.d, tx, call("inner"), inner.run)
@@ -326,8 +326,8 @@ func caseTxInDo(t *testing.T, v variant) {
 	inner.requireRuns(t, 2)
 }
 
-func caseTxPanics(t *testing.T, v variant) {
-	ctx, f := v.setup(t, nil)
+func caseTxPanics(t *testing.T, p profile) {
+	ctx, f := p.setup(t, nil)
 	tx := f.begin(t, ctx)
 	require.PanicsWithValue(t, "out of paper", func() {
 		_, _ = dedup.DoTx(ctx, f.d, tx, call("k"), (&tool{ref: "k", then: func(context.Context, pgx.Tx, int) error { panic("out of paper") }}).run)
@@ -340,8 +340,8 @@ func caseTxPanics(t *testing.T, v variant) {
 	require.Equal(t, 1, f.effects(t, "k"))
 }
 
-func caseTxFinal(t *testing.T, v variant) {
-	ctx, f := v.setup(t, nil)
+func caseTxFinal(t *testing.T, p profile) {
+	ctx, f := p.setup(t, nil)
 	e := &tool{ref: "k", then: func(context.Context, pgx.Tx, int) error { return dedup.Final(declined{Balance: 3}) }}
 	tx := f.begin(t, ctx)
 	for _, replayed := range []bool{false, true} {
@@ -361,8 +361,8 @@ func caseTxFinal(t *testing.T, v variant) {
 
 // caseTxAndDo has Do and Lookup meet a call that runs in a caller's
 // transaction.
-func caseTxAndDo(t *testing.T, v variant) {
-	ctx, f := v.setup(t, nil)
+func caseTxAndDo(t *testing.T, p profile) {
+	ctx, f := p.setup(t, nil)
 	e := &tool{ref: "k"}
 	tx := f.begin(t, ctx)
 	_, err := dedup.DoTx(ctx, f.d, tx, call("k"), e.run)

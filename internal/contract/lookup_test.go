@@ -17,7 +17,7 @@ import (
 
 // looking sends the texts of a look one after the other, so that it holds its
 // lock when it comes to the table.
-var looking = variant{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeExec}
+var looking = profile{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeExec}
 
 // block keeps everybody from reading tool_dedup until it is called again.
 func (f *fixture) block(t *testing.T, ctx context.Context) (unblock func()) {
@@ -93,7 +93,7 @@ func TestLooksAreNoTwins(t *testing.T) {
 }
 
 // TestLookTellsWhyItsContextEnded: a look that is cut off by the end of its
-// context tells the cause, wherever it was at that moment.
+// context gives the cause, wherever it was at that moment.
 func TestLookTellsWhyItsContextEnded(t *testing.T) {
 	t.Parallel()
 	_, b := setup(t, nil)
@@ -166,7 +166,7 @@ func TestLookupIsReadCommitted(t *testing.T) {
 	require.Equal(t, "rollback", seen.Statements[3])
 }
 
-// A call that may not wait is told of a twin after one look.
+// A call that may not wait gets ErrInFlight after one look.
 func TestOneLookShowsATwin(t *testing.T) {
 	t.Parallel()
 	ctx, f, proxy := proxied(t, plain, nil)
@@ -205,7 +205,7 @@ func TestLookFirst(t *testing.T) {
 		for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol} {
 			t.Run(order.String()+"-"+mode.String(), func(t *testing.T) {
 				t.Parallel()
-				ctx, f, proxy := proxied(t, variant{order: order, isolation: pgx.ReadCommitted, mode: mode}, nil)
+				ctx, f, proxy := proxied(t, profile{order: order, isolation: pgx.ReadCommitted, mode: mode}, nil)
 				e := &tool{ref: "k"}
 				do := func(key string, replayed bool) func() {
 					return func() {

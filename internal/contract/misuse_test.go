@@ -227,7 +227,7 @@ func (w *badWorld) requireNoLeak() {
 	}
 }
 
-// acquireTracer tells when a call begins to wait for a connection.
+// acquireTracer signals when a call begins to wait for a connection.
 type acquireTracer struct{ waiting func() }
 
 func (a *acquireTracer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {

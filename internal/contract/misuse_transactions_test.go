@@ -478,7 +478,7 @@ func TestNestedRestartIsRetried(t *testing.T) {
 	for _, level := range []pgx.TxIsoLevel{pgx.RepeatableRead, pgx.Serializable} {
 		t.Run(string(level), func(t *testing.T) {
 			t.Parallel()
-			ctx, f := variant{isolation: level}.setup(t, nil)
+			ctx, f := profile{isolation: level}.setup(t, nil)
 			e := &tool{ref: "outer", then: func(effectCtx context.Context, tx pgx.Tx, run int) error {
 				if run == 1 { // the outer snapshot is taken
 					if _, err := dedup.Do(ctx, f.peer(t), call("inner"), effect("inner")); err != nil {

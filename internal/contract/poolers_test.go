@@ -20,15 +20,15 @@ func TestContractThroughPgBouncer(t *testing.T) {
 	t.Parallel()
 
 	bouncer := pgbouncer.New(t, pgtest.NewEmpty(t).URL)
-	for _, v := range []variant{
+	for _, p := range []profile{
 		{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeExec},
 		{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeCacheDescribe},
 		{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeSimpleProtocol},
 		{order: dedup.ClaimFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeExec},
 		{order: dedup.LockFirst, isolation: pgx.Serializable, mode: pgx.QueryExecModeExec},
 	} {
-		v.bouncer = bouncer
-		runContract(t, v)
+		p.bouncer = bouncer
+		runContract(t, p)
 	}
 }
 
@@ -37,9 +37,9 @@ func TestContractThroughPgBouncer(t *testing.T) {
 func TestNoLocksStayBehindThePooler(t *testing.T) {
 	t.Parallel()
 
-	v := variant{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeExec}
-	v.bouncer = pgbouncer.New(t, pgtest.NewEmpty(t).URL)
-	ctx, f := v.setup(t, nil)
+	p := profile{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeExec}
+	p.bouncer = pgbouncer.New(t, pgtest.NewEmpty(t).URL)
+	ctx, f := p.setup(t, nil)
 	for range 2 {
 		_, err := dedup.Do(ctx, f.d, call("k"), (&tool{ref: "k"}).run)
 		require.NoError(t, err)
@@ -67,8 +67,8 @@ func (f *fixture) discarding(t *testing.T, conns int32) *dedup.Deduper {
 
 func TestWaitingOnAPoolThatDiscards(t *testing.T) {
 	t.Parallel()
-	bothOrders(t, func(t *testing.T, v variant) {
-		ctx, f := v.setup(t, nil)
+	bothOrders(t, func(t *testing.T, p profile) {
+		ctx, f := p.setup(t, nil)
 		d := f.discarding(t, 2)
 		_, err := dedup.Do(ctx, d, call("warm"), effect("warm"))
 		require.NoError(t, err)

@@ -13,8 +13,9 @@ import (
 	"github.com/tooldedup/dedup/internal/pgbouncer"
 )
 
-// variant is a way in which the contract must hold.
-type variant struct {
+// profile is a way in which the contract must hold. The profile of an engine that is
+// not plain PostgreSQL, such as Citus, is to be added here.
+type profile struct {
 	order     dedup.Order
 	isolation pgx.TxIsoLevel
 	mode      pgx.QueryExecMode  // 0: pgx's default, cache_statement
@@ -31,35 +32,35 @@ const (
 	viaSeparate          // DoStatement with Options.SeparateStatements
 )
 
-// whole tells that effect and record are one statement at first.
-func (v variant) whole() bool { return v.way == viaStatement }
+// combined is true where effect and record are one statement at first.
+func (p profile) combined() bool { return p.way == viaStatement }
 
-// tries is how often a call runs an effect that fails: what the error of a whole
-// statement means is found out apart.
-func (v variant) tries() int {
-	if v.whole() {
+// tries is how often a call runs an effect that fails. What the error of a combined
+// statement means is found out by a second, separate run.
+func (p profile) tries() int {
+	if p.combined() {
 		return 2
 	}
 	return 1
 }
 
-func (v variant) String() string {
-	name := strings.NewReplacer(" ", "", "_", "").Replace(v.order.String() + "-" + string(v.isolation))
-	if v.mode != 0 {
-		name += "-" + v.mode.String()
+func (p profile) String() string {
+	name := strings.NewReplacer(" ", "", "_", "").Replace(p.order.String() + "-" + string(p.isolation))
+	if p.mode != 0 {
+		name += "-" + p.mode.String()
 	}
-	return name + [...]string{"", "-statement", "-separate"}[v.way]
+	return name + [...]string{"", "-statement", "-separate"}[p.way]
 }
 
-// locks tells that attempts take the identity's lock and insert at the end.
-func (v variant) locks() bool { return v.order == dedup.LockFirst }
+// locks is true where attempts take the identity's lock and insert at the end.
+func (p profile) locks() bool { return p.order == dedup.LockFirst }
 
-// fresh tells that every statement sees what is committed.
-func (v variant) fresh() bool { return v.isolation == pgx.ReadCommitted }
+// fresh is true where every statement sees what is committed.
+func (p profile) fresh() bool { return p.isolation == pgx.ReadCommitted }
 
-func (v variant) configure(config *pgxpool.Config) {
-	if v.bouncer != nil {
-		through, err := v.bouncer.URL(config.ConnString())
+func (p profile) configure(config *pgxpool.Config) {
+	if p.bouncer != nil {
+		through, err := p.bouncer.URL(config.ConnString())
 		if err != nil {
 			panic(err)
 		}
@@ -69,41 +70,41 @@ func (v variant) configure(config *pgxpool.Config) {
 		}
 		config.ConnConfig = parsed.ConnConfig
 	}
-	if v.mode != 0 {
-		config.ConnConfig.DefaultQueryExecMode = v.mode
+	if p.mode != 0 {
+		config.ConnConfig.DefaultQueryExecMode = p.mode
 	}
 }
 
-// fixture is a bundle of a variant, whose events are recorded.
+// fixture is a bundle of a profile, whose events are recorded.
 type fixture struct {
 	*bundle
-	v      variant
-	opts   dedup.Options
-	conf   []func(*pgxpool.Config)
-	events *recorder
+	profile profile
+	opts    dedup.Options
+	conf    []func(*pgxpool.Config)
+	events  *recorder
 	// puppets are how the effects become statements; nil for Do.
 	puppets *puppeteer
 }
 
-func (v variant) setup(t *testing.T, opts *dedup.Options, conf ...func(*pgxpool.Config)) (context.Context, *fixture) {
+func (p profile) setup(t *testing.T, opts *dedup.Options, conf ...func(*pgxpool.Config)) (context.Context, *fixture) {
 	t.Helper()
-	f := &fixture{v: v, events: newRecorder(), conf: append(conf, v.configure)}
+	f := &fixture{profile: p, events: newRecorder(), conf: append(conf, p.configure)}
 	if opts != nil {
 		f.opts = *opts
 	}
-	f.opts.Order, f.opts.Isolation = v.order, v.isolation
-	f.opts.SeparateStatements = f.opts.SeparateStatements || v.way == viaSeparate
+	f.opts.Order, f.opts.Isolation = p.order, p.isolation
+	f.opts.SeparateStatements = f.opts.SeparateStatements || p.way == viaSeparate
 	if f.opts.Tracer == nil {
 		f.opts.Tracer = f.events
 	}
-	if v.way != viaDo {
+	if p.way != viaDo {
 		f.conf = append(f.conf, func(config *pgxpool.Config) {
 			config.ConnConfig.OnNotice = func(conn *pgconn.PgConn, n *pgconn.Notice) { f.puppets.notice(conn, n) }
 		})
 	}
 	ctx, b := setup(t, &f.opts, f.conf...)
 	f.bundle = b
-	if v.way != viaDo {
+	if p.way != viaDo {
 		f.puppets = newPuppeteer(t, b)
 	}
 	return ctx, f

@@ -17,7 +17,7 @@ import (
 
 // A puppet is one SQL statement that does what an Effect of Go orders, so that
 // the contract's effects run through DoStatement as they run through Do. It is
-// the call of a function that tells by a NOTICE, which travels at once, that it
+// the call of a function that signals by a NOTICE, which travels at once, that it
 // is run; the effect is then run with a transaction whose statements the function
 // executes, one after the other, and ends with the row or the error that the
 // effect returned.
@@ -66,7 +66,7 @@ type show struct {
 
 	// Guarded by p.mu.
 	run  *puppetRun
-	errs map[string]error // of runs that ended in an error, by the text that tells
+	errs map[string]error // of runs that ended in an error, by the message that names the run
 	// work is the runs' goroutines, and those waiting for their turn.
 	work sync.WaitGroup
 }
@@ -78,7 +78,7 @@ type puppetRun struct {
 	show *show
 	id   string
 	step int
-	// steps is told what every statement gave, done is closed at the run's end.
+	// steps gets what every statement gave, done is closed at the run's end.
 	steps  chan string
 	done   chan struct{}
 	cancel context.CancelFunc
@@ -155,7 +155,7 @@ func (r *puppetRun) perform(ctx context.Context) {
 		r.show.errs["puppet "+r.id] = err
 		r.show.p.mu.Unlock()
 	}
-	// A cancelled effect ends as well, and tells so.
+	// A cancelled effect ends as well, and its statement is to know.
 	_ = r.order(context.WithoutCancel(ctx), "", nil, false, true, err != nil, value)
 }
 
@@ -206,7 +206,7 @@ func (r puppetRow) Scan(dest ...any) error {
 	return r.err
 }
 
-// do makes a call in the variant's way.
+// do makes a call in the profile's way.
 func (f *fixture) do(ctx context.Context, d *dedup.Deduper, c dedup.Call, effect dedup.Effect[ticket]) (dedup.Result[ticket], error) {
 	if f.puppets == nil {
 		return dedup.Do(ctx, d, c, effect)

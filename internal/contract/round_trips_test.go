@@ -49,8 +49,8 @@ func TestRoundTrips(t *testing.T) {
 		} {
 			t.Run(fmt.Sprintf("%s-%s", order, c.mode), func(t *testing.T) {
 				t.Parallel()
-				v := variant{order: order, isolation: pgx.ReadCommitted, mode: c.mode}
-				ctx, f, proxy := proxied(t, v, nil)
+				p := profile{order: order, isolation: pgx.ReadCommitted, mode: c.mode}
+				ctx, f, proxy := proxied(t, p, nil)
 				first := func(key string) func() {
 					return func() {
 						result, err := dedup.Do(ctx, f.d, call(key), effect(key))
@@ -74,7 +74,7 @@ func TestRoundTrips(t *testing.T) {
 					require.Equal(t, 2, trips(t, proxy, replay), "replay")
 				}
 
-				if v.locks() && c.extra == 0 {
+				if p.locks() && c.extra == 0 {
 					// A lost race: begin, effect, record, rollback, look. The
 					// rival comes over a connection of its own, not through
 					// the proxy.
@@ -132,7 +132,7 @@ func TestWaitingLooks(t *testing.T) {
 	} {
 		t.Run(mode.String(), func(t *testing.T) {
 			t.Parallel()
-			ctx, f, proxy := proxied(t, variant{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: mode}, nil)
+			ctx, f, proxy := proxied(t, profile{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: mode}, nil)
 			// The winner is not counted: its pool goes to the server itself.
 			winner := newDeduper(t, f.db.Pool(t), nil)
 			wait := func(key string, looks int) int {

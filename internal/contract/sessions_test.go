@@ -33,7 +33,7 @@ func TestSession(t *testing.T) {
 		for _, mode := range execModes {
 			t.Run(mode.String(), func(t *testing.T) {
 				t.Parallel()
-				ctx, f := variant{mode: mode, isolation: pgx.ReadCommitted}.setup(t, nil, poolOfOne)
+				ctx, f := profile{mode: mode, isolation: pgx.ReadCommitted}.setup(t, nil, poolOfOne)
 				f.exec(t, `SET client_encoding = 'LATIN1'`) // an import that forgot to RESET
 				e := &tool{ref: "k"}
 				_, err := dedup.Do(ctx, f.d, call(accented), e.run)
@@ -75,7 +75,7 @@ func TestSession(t *testing.T) {
 			} {
 				t.Run(mode.String()+"/"+name, func(t *testing.T) {
 					t.Parallel()
-					ctx, f := variant{mode: mode, isolation: pgx.ReadCommitted}.setup(t, nil, poolOfOne)
+					ctx, f := profile{mode: mode, isolation: pgx.ReadCommitted}.setup(t, nil, poolOfOne)
 					e := &tool{ref: "k", then: func(ctx context.Context, tx pgx.Tx, run int) error {
 						if run > 1 {
 							return nil
@@ -119,8 +119,8 @@ func TestSession(t *testing.T) {
 
 	t.Run("EffectInCallersTx", func(t *testing.T) {
 		t.Parallel()
-		bothOrders(t, func(t *testing.T, v variant) {
-			ctx, f := v.setup(t, nil)
+		bothOrders(t, func(t *testing.T, p profile) {
+			ctx, f := p.setup(t, nil)
 			tx := f.begin(t, ctx)
 			e := &tool{ref: "k", then: func(ctx context.Context, tx pgx.Tx, _ int) error {
 				_, err := tx.Exec(ctx, `SET client_encoding = 'LATIN1'`)
@@ -142,8 +142,8 @@ func TestSession(t *testing.T) {
 // born forgotten, nor effects be taken for broken.
 func TestShadowedClock(t *testing.T) {
 	t.Parallel()
-	bothOrders(t, func(t *testing.T, v variant) {
-		ctx, f := v.setup(t, nil)
+	bothOrders(t, func(t *testing.T, p profile) {
+		ctx, f := p.setup(t, nil)
 		f.exec(t, `CREATE SCHEMA frozen`)
 		for _, name := range []string{"now", "clock_timestamp", "statement_timestamp"} {
 			f.exec(t, `CREATE FUNCTION frozen.`+name+`() RETURNS timestamptz LANGUAGE sql AS $$SELECT timestamptz '2000-01-01'$$`)
@@ -177,8 +177,8 @@ func spoiled(config *pgxpool.Config) {
 
 func TestResetOnSpoiledSession(t *testing.T) {
 	t.Parallel()
-	bothOrders(t, func(t *testing.T, v variant) {
-		ctx, f := v.setup(t, nil)
+	bothOrders(t, func(t *testing.T, p profile) {
+		ctx, f := p.setup(t, nil)
 		_, err := dedup.Do(ctx, f.d, call(accented), effect("k"))
 		require.NoError(t, err)
 		d := newDeduper(t, f.db.Pool(t, spoiled), &f.opts)
@@ -212,7 +212,7 @@ func TestLineIsShared(t *testing.T) {
 	for _, mode := range execModes {
 		t.Run(mode.String(), func(t *testing.T) {
 			t.Parallel()
-			ctx, f := variant{isolation: pgx.ReadCommitted, mode: mode}.setup(t, nil, poolOfOne)
+			ctx, f := profile{isolation: pgx.ReadCommitted, mode: mode}.setup(t, nil, poolOfOne)
 			f.countRuns(t)
 			f.exec(t, `CREATE SCHEMA other`)
 			f.exec(t, `CREATE TABLE other.tool_dedup (LIKE tool_dedup INCLUDING ALL)`)
@@ -252,7 +252,7 @@ func TestLineAfterDiscard(t *testing.T) {
 		for _, discard := range []string{`DISCARD ALL`, `DEALLOCATE ALL`} {
 			t.Run(mode.String()+"-"+discard, func(t *testing.T) {
 				t.Parallel()
-				ctx, f := variant{isolation: pgx.ReadCommitted, mode: mode}.setup(t, nil, poolOfOne)
+				ctx, f := profile{isolation: pgx.ReadCommitted, mode: mode}.setup(t, nil, poolOfOne)
 				f.countRuns(t)
 				do := map[string]func(key string) (dedup.Result[ticket], error){
 					"statement": func(key string) (dedup.Result[ticket], error) {
@@ -319,7 +319,7 @@ func TestLineForgetsTexts(t *testing.T) {
 	require.Less(t, prepared(), 200)
 	require.Equal(t, texts, f.records(t))
 
-	// What was let go of is made again, the library's own statements too.
+	// What was forgotten is made again, the library's own statements too.
 	for _, key := range []string{"0", "1099"} {
 		result, err := dedup.Do(ctx, f.d, call(key), effect("never"))
 		require.NoError(t, err)
@@ -335,7 +335,7 @@ func TestLineAfterABadText(t *testing.T) {
 	for _, mode := range execModes {
 		t.Run(mode.String(), func(t *testing.T) {
 			t.Parallel()
-			ctx, f := variant{isolation: pgx.ReadCommitted, mode: mode}.setup(t, nil, poolOfOne)
+			ctx, f := profile{isolation: pgx.ReadCommitted, mode: mode}.setup(t, nil, poolOfOne)
 			f.countRuns(t)
 			for i := range 3 {
 				_, err := dedup.DoStatement[ticket](ctx, f.d, call("bad"), dedup.SQL(`SELECT nonsense`))
@@ -358,7 +358,7 @@ func TestLineAfterAMigration(t *testing.T) {
 	for _, mode := range execModes {
 		t.Run(mode.String(), func(t *testing.T) {
 			t.Parallel()
-			ctx, f, proxy := proxied(t, variant{isolation: pgx.ReadCommitted, mode: mode}, nil, poolOfOne)
+			ctx, f, proxy := proxied(t, profile{isolation: pgx.ReadCommitted, mode: mode}, nil, poolOfOne)
 			f.exec(t, `CREATE TABLE things (id int, title text)`)
 			f.exec(t, `INSERT INTO things VALUES (1, 'one')`)
 			n := 0
@@ -393,7 +393,7 @@ func TestLineAfterAMigration(t *testing.T) {
 	}
 }
 
-// sqlTracer keeps the texts that a pool's tracer is told.
+// sqlTracer keeps the texts that a pool's tracer sees.
 type sqlTracer struct {
 	mu    sync.Mutex
 	texts []string
@@ -426,7 +426,7 @@ func TestLineIsTraced(t *testing.T) {
 		t.Run(mode.String(), func(t *testing.T) {
 			t.Parallel()
 			tracer := &sqlTracer{}
-			ctx, f := variant{isolation: pgx.ReadCommitted, mode: mode}.setup(t, nil, func(config *pgxpool.Config) { config.ConnConfig.Tracer = tracer })
+			ctx, f := profile{isolation: pgx.ReadCommitted, mode: mode}.setup(t, nil, func(config *pgxpool.Config) { config.ConnConfig.Tracer = tracer })
 			f.countRuns(t)
 			for i, d := range []*dedup.Deduper{f.d, newDeduper(t, f.pool, nil)} {
 				result, err := dedup.DoStatement[ticket](ctx, d, call("k"), leave("k"))

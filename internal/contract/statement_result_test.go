@@ -62,15 +62,15 @@ const columnsSQL = `SELECT 9007199254740993::bigint AS big,
 func TestStatementColumns(t *testing.T) {
 	t.Parallel()
 
-	for _, v := range []variant{
+	for _, p := range []profile{
 		{mode: pgx.QueryExecModeCacheStatement, way: viaStatement},
 		{mode: pgx.QueryExecModeSimpleProtocol, way: viaStatement},
 		{mode: pgx.QueryExecModeCacheStatement, way: viaSeparate},
 	} {
-		v.isolation = pgx.ReadCommitted
-		t.Run(v.String(), func(t *testing.T) {
+		p.isolation = pgx.ReadCommitted
+		t.Run(p.String(), func(t *testing.T) {
 			t.Parallel()
-			ctx, f := v.setup(t, nil)
+			ctx, f := p.setup(t, nil)
 			f.exec(t, `CREATE TYPE pair AS (a int, b text)`)
 			f.exec(t, `ALTER DATABASE `+pgx.Identifier{f.pool.Config().ConnConfig.Database}.Sanitize()+` SET timezone = 'UTC'`)
 			f.pool.Reset()
@@ -134,8 +134,8 @@ func TestStatementSameColumnTwice(t *testing.T) {
 	require.Equal(t, map[string]int{"a": 2}, last.Value)
 }
 
-// spoken is an interface that no object can be read into.
-type spoken interface{ String() string }
+// stringer is an interface that no object can be read into.
+type stringer interface{ String() string }
 
 // fromText is a struct that JSON makes of a string.
 type fromText struct{ S string }
@@ -164,7 +164,7 @@ func TestStatementResultTypes(t *testing.T) {
 	requireRefused(dedup.DoStatement[*int](ctx, f.d, c, leave("k")))
 	requireRefused(dedup.DoStatement[func()](ctx, f.d, c, leave("k")))
 	requireRefused(dedup.DoStatement[chan int](ctx, f.d, c, leave("k")))
-	requireRefused(dedup.DoStatement[spoken](ctx, f.d, c, leave("k")))
+	requireRefused(dedup.DoStatement[stringer](ctx, f.d, c, leave("k")))
 	requireRefused(dedup.DoStatement[error](ctx, f.d, c, leave("k")))
 	requireRefused(dedup.DoStatement[fromText](ctx, f.d, c, leave("k")))
 	requireRefused(dedup.DoStatement[struct{ id int }](ctx, f.d, c, leave("k")))
@@ -188,12 +188,12 @@ func TestStatementResultTypes(t *testing.T) {
 }
 
 // TestStatementUnfit has a result that does not fit the caller's type, which only
-// the answer tells.
+// the answer shows.
 func TestStatementUnfit(t *testing.T) {
 	t.Parallel()
 
 	for _, way := range []callWay{viaStatement, viaSeparate} {
-		ctx, f := variant{isolation: pgx.ReadCommitted, way: way}.setup(t, nil)
+		ctx, f := profile{isolation: pgx.ReadCommitted, way: way}.setup(t, nil)
 		f.countRuns(t)
 		type narrow struct {
 			Title int `json:"title"`
@@ -221,7 +221,7 @@ func TestStatementResultSize(t *testing.T) {
 
 	const most = 8 << 10
 	for _, way := range []callWay{viaStatement, viaSeparate} {
-		ctx, f := variant{isolation: pgx.ReadCommitted, way: way}.setup(t, &dedup.Options{MaxResultBytes: most})
+		ctx, f := profile{isolation: pgx.ReadCommitted, way: way}.setup(t, &dedup.Options{MaxResultBytes: most})
 		empty := len(`{"title":""}`)
 		stmt := func(n int) dedup.Statement {
 			return dedup.SQL(`INSERT INTO effects (ref) VALUES (repeat('é', $1::int / 2) || repeat('x', $1::int % 2)) RETURNING ref AS title`, n-empty)
@@ -248,7 +248,7 @@ func TestStatementRows(t *testing.T) {
 	t.Parallel()
 
 	for _, way := range []callWay{viaStatement, viaSeparate} {
-		ctx, f := variant{isolation: pgx.ReadCommitted, way: way}.setup(t, nil)
+		ctx, f := profile{isolation: pgx.ReadCommitted, way: way}.setup(t, nil)
 		for n, want := range map[int]error{0: pgx.ErrNoRows, 2: pgx.ErrTooManyRows, 1000: pgx.ErrTooManyRows} {
 			stmt := dedup.SQL(`INSERT INTO effects SELECT 'row' FROM generate_series(1, $1::int) RETURNING ref AS title`, n)
 			_, err := dedup.DoStatement[ticket](ctx, f.d, call("k"), stmt)
@@ -279,7 +279,7 @@ func TestStatementRows(t *testing.T) {
 	}
 }
 
-var readCommitted = variant{isolation: pgx.ReadCommitted}
+var readCommitted = profile{isolation: pgx.ReadCommitted}
 
 func outcomes(ctx context.Context, d *dedup.Deduper, calls ...dedup.StatementCall) []dedup.BatchOutcome[ticket] {
 	return slices.Collect(dedup.DoBatch[ticket](ctx, d, slices.Values(calls), nil))
@@ -415,7 +415,7 @@ func TestDiscardAllBetweenCalls(t *testing.T) {
 type textRow = json.RawMessage
 
 // TestStatementTexts runs every text that is taken, as one statement with its
-// record and apart, and compares what it gives and leaves.
+// record and separately, and compares what it gives and leaves.
 func TestStatementTexts(t *testing.T) {
 	t.Parallel()
 

@@ -24,15 +24,15 @@ func TestStatementCancelled(t *testing.T) {
 	for _, mode := range execModes {
 		t.Run(mode.String(), func(t *testing.T) {
 			t.Parallel()
-			ctx, f, proxy := proxied(t, variant{isolation: pgx.ReadCommitted, mode: mode}, nil)
+			ctx, f, proxy := proxied(t, profile{isolation: pgx.ReadCommitted, mode: mode}, nil)
 			f.countRuns(t)
 			_, err := dedup.DoStatement[ticket](ctx, f.d, call("warm"), leave("warm"))
 			require.NoError(t, err)
 
 			calling, cancel := context.WithCancel(ctx)
-			late := proxy.Arm(faultproxy.Fault{Kind: faultproxy.ReplyDelayed, Where: isWhole})
+			late := proxy.Arm(faultproxy.Fault{Kind: faultproxy.ReplyDelayed, Where: isCombined})
 			pending := startStatement(calling, f.d, call("k"), leave("k"))
-			require.NoError(t, late.Wait(ctx)) // committed, and not told
+			require.NoError(t, late.Wait(ctx)) // committed, and not answered
 			cancel()
 			a := receive(t, ctx, pending)
 			require.ErrorIs(t, a.err, dedup.ErrOutcomeUnknown)
@@ -62,7 +62,7 @@ func TestStatementImpatientReplays(t *testing.T) {
 	f.countRuns(t)
 	_, err := dedup.DoStatement[ticket](ctx, f.direct(t), call("k"), leave("k"))
 	require.NoError(t, err)
-	held := proxy.Arm(faultproxy.Fault{Kind: faultproxy.Hold, Where: isWhole})
+	held := proxy.Arm(faultproxy.Fault{Kind: faultproxy.Hold, Where: isCombined})
 	first := startStatement(ctx, f.d, call("k"), leave("k"))
 	require.NoError(t, held.Wait(ctx))
 
@@ -84,7 +84,7 @@ func TestStatementUnsendable(t *testing.T) {
 	for _, mode := range execModes {
 		t.Run(mode.String(), func(t *testing.T) {
 			t.Parallel()
-			ctx, f := variant{isolation: pgx.ReadCommitted, mode: mode}.setup(t, nil)
+			ctx, f := profile{isolation: pgx.ReadCommitted, mode: mode}.setup(t, nil)
 			f.countRuns(t)
 			_, err := dedup.DoStatement[ticket](ctx, f.d, call("warm"), leave("warm"))
 			require.NoError(t, err)
@@ -160,8 +160,8 @@ func TestStatementSynchronousCommit(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%s-%t-%d", c.session, c.async, c.way), func(t *testing.T) {
 			t.Parallel()
-			v := variant{isolation: pgx.ReadCommitted, way: c.way}
-			ctx, f := v.setup(t, &dedup.Options{AsyncCommit: c.async}, poolOfOne, func(config *pgxpool.Config) {
+			p := profile{isolation: pgx.ReadCommitted, way: c.way}
+			ctx, f := p.setup(t, &dedup.Options{AsyncCommit: c.async}, poolOfOne, func(config *pgxpool.Config) {
 				config.ConnConfig.RuntimeParams["synchronous_commit"] = c.session
 			})
 			got, err := dedup.DoStatement[setting](ctx, f.d, call("k"), stmt)
@@ -253,7 +253,7 @@ func TestStatementChangesTheEncoding(t *testing.T) {
 	for _, mode := range execModes {
 		t.Run(mode.String(), func(t *testing.T) {
 			t.Parallel()
-			ctx, f := variant{isolation: pgx.ReadCommitted, mode: mode}.setup(t, nil, poolOfOne)
+			ctx, f := profile{isolation: pgx.ReadCommitted, mode: mode}.setup(t, nil, poolOfOne)
 			stmt := dedup.SQL(`WITH e AS (INSERT INTO effects VALUES ('k') RETURNING ref)
 				SELECT 'Zürich' AS title FROM e WHERE set_config('client_encoding', 'LATIN1', false) <> ''`)
 			for range 2 {
@@ -266,7 +266,7 @@ func TestStatementChangesTheEncoding(t *testing.T) {
 	}
 }
 
-// TestStatementMisuse: what a call can be told before anything is sent.
+// TestStatementMisuse: what is refused before anything is sent.
 func TestStatementMisuse(t *testing.T) {
 	t.Parallel()
 
@@ -347,8 +347,8 @@ func TestStatementBothWays(t *testing.T) {
 	require.Equal(t, 1, f.runs(t))
 }
 
-// A statement that loses its race to a rival past the lock is a conflict, and told
-// as one that was settled.
+// A statement that loses its race to a rival past the lock is a conflict, and
+// is reported as one that was settled.
 func TestStatementLosesItsRace(t *testing.T) {
 	t.Parallel()
 	ctx, f := plain.setup(t, nil)
@@ -383,7 +383,7 @@ func TestContractStatements(t *testing.T) {
 
 	for _, way := range []callWay{viaStatement, viaSeparate} {
 		for _, mode := range execModes {
-			runContract(t, variant{isolation: pgx.ReadCommitted, mode: mode, way: way})
+			runContract(t, profile{isolation: pgx.ReadCommitted, mode: mode, way: way})
 		}
 	}
 }
@@ -393,7 +393,7 @@ func TestPuppetIsOneStatement(t *testing.T) {
 	t.Parallel()
 
 	for way, trips := range map[callWay]int{viaStatement: 1, viaSeparate: 3} {
-		ctx, f, proxy := proxied(t, variant{isolation: pgx.ReadCommitted, way: way}, nil)
+		ctx, f, proxy := proxied(t, profile{isolation: pgx.ReadCommitted, way: way}, nil)
 		for _, key := range []string{"warm", "k"} {
 			proxy.Reset()
 			result, err := f.do(ctx, f.d, call(key), (&tool{ref: key}).run)
@@ -410,7 +410,7 @@ func TestContractStatementsThroughPgBouncer(t *testing.T) {
 
 	bouncer := pgbouncer.New(t, pgtest.NewEmpty(t).URL)
 	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeExec, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeSimpleProtocol} {
-		runContract(t, variant{isolation: pgx.ReadCommitted, mode: mode, way: viaStatement, bouncer: bouncer})
+		runContract(t, profile{isolation: pgx.ReadCommitted, mode: mode, way: viaStatement, bouncer: bouncer})
 	}
 }
 

@@ -42,7 +42,7 @@ type stormReport struct {
 	Errors   []string `json:"errors"`
 }
 
-// waiting is a tracer that tells when so many calls wait in memory.
+// waiting is a tracer that signals when so many calls wait in memory.
 type waiting struct {
 	mu   sync.Mutex
 	left int
@@ -362,7 +362,7 @@ func (f *mixedFleet) requireExact(t *testing.T) {
 	require.Zero(t, scalar[int](t, f.bundle, `SELECT count(*)
 		FROM tool_dedup t FULL JOIN effects e ON e.ref = t.key
 		WHERE NOT coalesce(t.outcome = 'done' AND t.result::json ->> 'id' = e.run::text
-			OR t.outcome = 'refused' AND e.ref IS NULL, false)`), "records that do not tell their effect")
+			OR t.outcome = 'refused' AND e.ref IS NULL, false)`), "records without the result of their effect")
 }
 
 // TestMixedStorm has all orders, isolations, Do and DoTx, errors, refusals,

@@ -21,8 +21,8 @@ func TestSweepPassesWhatIsHeld(t *testing.T) {
 	for _, archive := range []bool{false, true} {
 		t.Run(map[bool]string{false: "Alone", true: "WithAnArchive"}[archive], func(t *testing.T) {
 			t.Parallel()
-			sweepVariants(t, func(t *testing.T, v variant) {
-				ctx, f := v.setup(t, nil)
+			sweepProfiles(t, func(t *testing.T, p profile) {
+				ctx, f := p.setup(t, nil)
 				f.exec(t, `CREATE TABLE archive (key text)`)
 				f.fill(t, 40)
 				f.forgetAll(t)
@@ -60,8 +60,8 @@ func TestSweepPassesWhatIsHeld(t *testing.T) {
 func TestSweepPassesALockedTable(t *testing.T) {
 	t.Parallel()
 
-	sweepVariants(t, func(t *testing.T, v variant) {
-		ctx, f := v.setup(t, nil)
+	sweepProfiles(t, func(t *testing.T, p profile) {
+		ctx, f := p.setup(t, nil)
 		f.fill(t, 3)
 		tx := f.begin(t, ctx)
 		_, err := tx.Exec(ctx, `LOCK TABLE tool_dedup IN SHARE MODE`)
@@ -85,8 +85,8 @@ func TestFrozenSweeperHoldsNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			sweepVariants(t, func(t *testing.T, v variant) {
-				ctx, f := v.setup(t, nil)
+			sweepProfiles(t, func(t *testing.T, p profile) {
+				ctx, f := p.setup(t, nil)
 				f.fill(t, 10)
 				f.forgetAll(t)
 				proxy, pool := f.proxied(t)
@@ -141,13 +141,13 @@ func (f *fixture) proxied(t *testing.T) (*faultproxy.Proxy, *pgxpool.Pool) {
 }
 
 // TestFrozenArchive: a hook hangs, with its batch's rows locked. The server ends
-// the transaction, and until then a call that uses one of the identities anew is
-// told of no twin, for there is none.
+// the transaction, and until then a call that uses one of the identities anew
+// sees no twin, for there is none.
 func TestFrozenArchive(t *testing.T) {
 	t.Parallel()
 
-	sweepVariants(t, func(t *testing.T, v variant) {
-		ctx, f := v.setup(t, &dedup.Options{IdleTimeout: 100 * time.Millisecond})
+	sweepProfiles(t, func(t *testing.T, p profile) {
+		ctx, f := p.setup(t, &dedup.Options{IdleTimeout: 100 * time.Millisecond})
 		f.fill(t, 10)
 		f.forgetAll(t)
 		entered, leave := make(chan struct{}), make(chan struct{})
@@ -174,7 +174,7 @@ func TestFrozenArchive(t *testing.T) {
 }
 
 // TestCallsBesideAnArchive: for as long as a hook holds its batch's rows, no call
-// is told of a twin that there is not.
+// waits for a twin that there is not.
 func TestCallsBesideAnArchive(t *testing.T) {
 	t.Parallel()
 

@@ -29,11 +29,11 @@ func (b *bundle) forgetAll(t *testing.T) {
 	b.exec(t, `UPDATE tool_dedup SET forget_at = expires_at`)
 }
 
-func sweepVariants(t *testing.T, run func(t *testing.T, v variant)) {
+func sweepProfiles(t *testing.T, run func(t *testing.T, p profile)) {
 	for _, order := range []dedup.Order{dedup.LockFirst, dedup.ClaimFirst} {
 		t.Run(order.String(), func(t *testing.T) {
 			t.Parallel()
-			run(t, variant{order: order, isolation: pgx.ReadCommitted})
+			run(t, profile{order: order, isolation: pgx.ReadCommitted})
 		})
 	}
 }
@@ -43,8 +43,8 @@ func TestSweep(t *testing.T) {
 
 	t.Run("TombstonesThenDeletes", func(t *testing.T) {
 		t.Parallel()
-		sweepVariants(t, func(t *testing.T, v variant) {
-			ctx, f := v.setup(t, nil)
+		sweepProfiles(t, func(t *testing.T, p profile) {
+			ctx, f := p.setup(t, nil)
 			f.fill(t, 25)
 			_, err := dedup.Do(ctx, f.d, call("fresh"), effect("fresh"))
 			require.NoError(t, err)
@@ -113,8 +113,8 @@ func TestSweep(t *testing.T) {
 
 	t.Run("ConcurrentSweepsTakeEachRecordOnce", func(t *testing.T) {
 		t.Parallel()
-		sweepVariants(t, func(t *testing.T, v variant) {
-			ctx, f := v.setup(t, nil)
+		sweepProfiles(t, func(t *testing.T, p profile) {
+			ctx, f := p.setup(t, nil)
 			f.exec(t, `CREATE TABLE archive (key text)`)
 			f.fill(t, 60)
 			f.forgetAll(t)
@@ -164,8 +164,8 @@ func TestSweepArchive(t *testing.T) {
 
 	t.Run("SeesWhatGoesAndIsCommittedWithIt", func(t *testing.T) {
 		t.Parallel()
-		sweepVariants(t, func(t *testing.T, v variant) {
-			ctx, f := v.setup(t, nil)
+		sweepProfiles(t, func(t *testing.T, p profile) {
+			ctx, f := p.setup(t, nil)
 			f.exec(t, `CREATE TABLE archive (key text)`)
 			f.fill(t, 5)
 			f.exec(t, `UPDATE tool_dedup SET forget_at = expires_at WHERE key = '1'`)
@@ -217,8 +217,8 @@ func TestSweepArchive(t *testing.T) {
 	// caller's transaction took longer than its result is kept.
 	t.Run("NothingGoesUnseen", func(t *testing.T) {
 		t.Parallel()
-		sweepVariants(t, func(t *testing.T, v variant) {
-			ctx, f := v.setup(t, nil)
+		sweepProfiles(t, func(t *testing.T, p profile) {
+			ctx, f := p.setup(t, nil)
 			f.exec(t, `CREATE TABLE archive (key text)`)
 			c := call("late")
 			c.Retention = dedup.Retention{Result: time.Millisecond, Tombstone: -1}
@@ -286,8 +286,8 @@ func (b *bundle) watchSweeps(t *testing.T) {
 // due and stay are not looked at by every batch.
 func TestSweepGoesOn(t *testing.T) {
 	t.Parallel()
-	sweepVariants(t, func(t *testing.T, v variant) {
-		ctx, f := v.setup(t, nil)
+	sweepProfiles(t, func(t *testing.T, p profile) {
+		ctx, f := p.setup(t, nil)
 		f.fill(t, 25)
 		f.exec(t, `CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'`)
 		f.exec(t, `CREATE TRIGGER hold BEFORE UPDATE ON tool_dedup FOR EACH ROW WHEN (OLD.key::int <= 5) EXECUTE FUNCTION hold()`)
@@ -340,8 +340,8 @@ func TestSweepCommit(t *testing.T) {
 	for _, archive := range []bool{false, true} {
 		t.Run(map[bool]string{false: "Alone", true: "WithAnArchive"}[archive], func(t *testing.T) {
 			t.Parallel()
-			sweepVariants(t, func(t *testing.T, v variant) {
-				ctx, f := v.setup(t, nil)
+			sweepProfiles(t, func(t *testing.T, p profile) {
+				ctx, f := p.setup(t, nil)
 				f.exec(t, `CREATE TABLE archive (key text)`)
 				f.fill(t, 3)
 				f.watchSweeps(t)
@@ -417,8 +417,8 @@ func TestSweepStuck(t *testing.T) {
 	for _, event := range []string{"DELETE", "UPDATE"} {
 		t.Run(event, func(t *testing.T) {
 			t.Parallel()
-			bothOrders(t, func(t *testing.T, v variant) {
-				ctx, f := v.setup(t, nil)
+			bothOrders(t, func(t *testing.T, p profile) {
+				ctx, f := p.setup(t, nil)
 				f.fill(t, 3)
 				if event == "DELETE" {
 					f.forgetAll(t)
@@ -458,7 +458,7 @@ func TestSweeperRunsUntilItsContextEnds(t *testing.T) {
 	require.NoError(t, f.events.until(ctx, swept(3)))
 	require.EqualValues(t, 3, events[dedup.SweptData](f.events)[0].Expired, "the first sweep is at once")
 
-	// A sweep that fails is told and does not end it.
+	// A sweep that fails is reported and does not end it.
 	f.exec(t, `ALTER TABLE tool_dedup RENAME TO gone`)
 	require.NoError(t, f.events.until(ctx, func(all []any) bool {
 		data := ofType[dedup.SweptData](all)

@@ -22,7 +22,7 @@ func TestTogetherCommitFaults(t *testing.T) {
 	for _, w := range togetherWays() {
 		t.Run(w.String(), func(t *testing.T) {
 			t.Parallel()
-			ctx, f, proxy := proxied(t, w.variant, &dedup.Options{CommitTimeout: 300 * time.Millisecond, Retry: quickRetry})
+			ctx, f, proxy := proxied(t, w.profile, &dedup.Options{CommitTimeout: 300 * time.Millisecond, Retry: quickRetry})
 			f.exec(t, fixtureSQL)
 			direct := f.direct(t)
 			keys := 0
@@ -148,13 +148,13 @@ func TestTogetherCancelled(t *testing.T) {
 func TestTogetherServerFaults(t *testing.T) {
 	t.Parallel()
 
-	for _, w := range []batchWay{{variant: plain}, {variant: variant{order: dedup.ClaimFirst, isolation: pgx.ReadCommitted}}, {variant: variant{order: dedup.LockFirst, isolation: pgx.Serializable}}} {
+	for _, w := range []batchWay{{profile: plain}, {profile: profile{order: dedup.ClaimFirst, isolation: pgx.ReadCommitted}}, {profile: profile{order: dedup.LockFirst, isolation: pgx.Serializable}}} {
 		t.Run(w.String(), func(t *testing.T) {
 			t.Parallel()
 
 			t.Run("LostRace", func(t *testing.T) {
 				t.Parallel()
-				ctx, f, proxy := proxied(t, w.variant, &dedup.Options{Retry: quickRetry})
+				ctx, f, proxy := proxied(t, w.profile, &dedup.Options{Retry: quickRetry})
 				f.exec(t, fixtureSQL)
 				held := proxy.Arm(faultproxy.Fault{Kind: faultproxy.Hold, Where: faultproxy.AtCommit})
 				done := make(chan error, 1)
@@ -215,12 +215,12 @@ func TestTogetherServerFaults(t *testing.T) {
 	}
 }
 
-// A trigger that came later swallows one record: that is told after the others that
+// A trigger that came later swallows one record: that is reported after the others that
 // share its transaction. Nothing is run after it.
 func TestTogetherSwallowed(t *testing.T) {
 	t.Parallel()
 
-	for _, w := range []batchWay{{variant: plain}, {variant: plain, separate: true}} {
+	for _, w := range []batchWay{{profile: plain}, {profile: plain, separate: true}} {
 		t.Run(w.String(), func(t *testing.T) {
 			t.Parallel()
 			ctx, f := w.setup(t, nil)
@@ -259,11 +259,11 @@ func TestTogetherSwallowed(t *testing.T) {
 	}
 }
 
-// A result that does not fit is told after all has been committed.
+// A result that does not fit is reported after all has been committed.
 func TestTogetherUnfitResult(t *testing.T) {
 	t.Parallel()
 
-	ctx, f := batchWay{variant: plain}.setup(t, nil)
+	ctx, f := batchWay{profile: plain}.setup(t, nil)
 	calls := singles("k", 3)
 	calls[1].Statement.SQL = `INSERT INTO effects (ref, run) VALUES ($1, nextval('runs')) RETURNING run AS id, 7 AS title`
 	for _, replayed := range []bool{false, true} {
@@ -285,7 +285,7 @@ func TestTogetherUnfitResult(t *testing.T) {
 func TestTogetherOnErrorHoldsNothing(t *testing.T) {
 	t.Parallel()
 
-	ctx, f := batchWay{variant: plain}.setup(t, nil, func(config *pgxpool.Config) { config.MaxConns = 1 })
+	ctx, f := batchWay{profile: plain}.setup(t, nil, func(config *pgxpool.Config) { config.MaxConns = 1 })
 	c := spoiling("k-0003", "23514")
 	c.Statement.OnError = func(err error) error {
 		result, doErr := dedup.Do(ctx, f.d, call("other"), effect("other"))

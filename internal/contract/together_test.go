@@ -15,9 +15,9 @@ import (
 )
 
 // togetherWays are the ways in which DoTogether goes to the server: it does not
-// send whole statements.
+// send combined statements.
 func togetherWays() []batchWay {
-	ways := []batchWay{{variant: variant{order: dedup.LockFirst, isolation: pgx.RepeatableRead}}}
+	ways := []batchWay{{profile: profile{order: dedup.LockFirst, isolation: pgx.RepeatableRead}}}
 	for _, w := range batchWays() {
 		if !w.separate {
 			ways = append(ways, w)
@@ -221,7 +221,7 @@ func togetherInFlight(t *testing.T, ctx context.Context, f *fixture) {
 func TestTogetherInput(t *testing.T) {
 	t.Parallel()
 
-	ctx, f := batchWay{variant: plain}.setup(t, nil)
+	ctx, f := batchWay{profile: plain}.setup(t, nil)
 	for _, none := range [][]dedup.StatementCall{nil, {}} {
 		results, err := dedup.DoTogether[ticket](ctx, f.d, none)
 		require.NoError(t, err)
@@ -254,7 +254,7 @@ func TestTogetherInput(t *testing.T) {
 func TestTogetherMany(t *testing.T) {
 	t.Parallel()
 
-	for _, w := range []batchWay{{variant: plain}, {variant: variant{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeExec}}} {
+	for _, w := range []batchWay{{profile: plain}, {profile: profile{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeExec}}} {
 		t.Run(w.String(), func(t *testing.T) {
 			t.Parallel()
 			ctx, f := w.setup(t, nil)
@@ -283,14 +283,14 @@ func TestTogetherRoundTrips(t *testing.T) {
 	t.Parallel()
 
 	for _, w := range []batchWay{
-		{variant: variant{order: dedup.LockFirst, isolation: pgx.ReadCommitted}},
-		{variant: variant{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeExec}},
-		{variant: variant{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeSimpleProtocol}},
-		{variant: variant{order: dedup.ClaimFirst, isolation: pgx.ReadCommitted}},
+		{profile: profile{order: dedup.LockFirst, isolation: pgx.ReadCommitted}},
+		{profile: profile{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeExec}},
+		{profile: profile{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeSimpleProtocol}},
+		{profile: profile{order: dedup.ClaimFirst, isolation: pgx.ReadCommitted}},
 	} {
 		t.Run(w.String(), func(t *testing.T) {
 			t.Parallel()
-			ctx, f, proxy := proxied(t, w.variant, nil)
+			ctx, f, proxy := proxied(t, w.profile, nil)
 			f.exec(t, fixtureSQL)
 			// Replays are another Deduper's: this one would look first.
 			stranger := newDeduper(t, f.pool, &f.opts)

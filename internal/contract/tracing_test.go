@@ -19,7 +19,7 @@ import (
 // secret stands in keys, arguments and results: it must not be logged.
 const secret = "s3cret"
 
-// scenario makes one call of every kind that tells a tracer something.
+// scenario makes one call of every kind that a tracer sees.
 func scenario(t *testing.T, ctx context.Context, f *fixture) {
 	t.Helper()
 	secretCall := func(key string) dedup.Call {
@@ -149,8 +149,8 @@ func TestTracerIsToldEveryEventOnce(t *testing.T) {
 func TestTracerIsToldOfAWaitOnce(t *testing.T) {
 	t.Parallel()
 
-	sweepVariants(t, func(t *testing.T, v variant) {
-		ctx, f := v.setup(t, &dedup.Options{MaxWait: 200 * time.Millisecond})
+	sweepProfiles(t, func(t *testing.T, p profile) {
+		ctx, f := p.setup(t, &dedup.Options{MaxWait: 200 * time.Millisecond})
 		held := newGate()
 		running := start(ctx, f.d, call("k"), (&tool{ref: "k", then: held.then}).run)
 		receive(t, ctx, held.entered)

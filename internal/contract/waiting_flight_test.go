@@ -134,7 +134,7 @@ func TestFlightAnswersAreNotOlder(t *testing.T) {
 	for name, do := range ways {
 		for _, c := range []struct {
 			name string
-			// replay tells that the leader replays, in this way.
+			// replay: the leader replays, in this way.
 			replay, lookFirst bool
 			// at is what the leader is held at.
 			at func(faultproxy.Unit) bool

@@ -15,8 +15,8 @@ import (
 	"github.com/tooldedup/dedup/internal/faultproxy"
 )
 
-func caseMaxWaitNone(t *testing.T, v variant) {
-	ctx, f := v.setup(t, nil)
+func caseMaxWaitNone(t *testing.T, p profile) {
+	ctx, f := p.setup(t, nil)
 	held := newGate()
 	e := &tool{ref: "k", then: held.then}
 	first := f.start(ctx, f.d, call("k"), e.run)
@@ -41,9 +41,9 @@ func caseMaxWaitNone(t *testing.T, v variant) {
 	require.Equal(t, 1, f.effects(t, "k"))
 }
 
-func caseMaxWaitBounded(t *testing.T, v variant) {
+func caseMaxWaitBounded(t *testing.T, p profile) {
 	const bound = 20 * time.Millisecond
-	ctx, f := v.setup(t, &dedup.Options{MaxWait: bound})
+	ctx, f := p.setup(t, &dedup.Options{MaxWait: bound})
 	held := newGate()
 	e := &tool{ref: "k", then: held.then}
 	first := f.start(ctx, f.d, call("k"), e.run)
@@ -67,8 +67,8 @@ func caseMaxWaitBounded(t *testing.T, v variant) {
 	require.Equal(t, 1, f.effects(t, "k"))
 }
 
-func caseWaitCancelled(t *testing.T, v variant) {
-	ctx, f := v.setup(t, nil)
+func caseWaitCancelled(t *testing.T, p profile) {
+	ctx, f := p.setup(t, nil)
 	held := newGate()
 	e := &tool{ref: "k", then: held.then}
 	first := f.start(ctx, f.d, call("k"), e.run)
@@ -102,8 +102,8 @@ func (f *fixture) followers(t *testing.T, ctx context.Context, effect dedup.Effe
 	return twins
 }
 
-func caseLeaderCancelled(t *testing.T, v variant) {
-	ctx, f := v.setup(t, nil)
+func caseLeaderCancelled(t *testing.T, p profile) {
+	ctx, f := p.setup(t, nil)
 	held := newGate()
 	leading, cancel := context.WithCancel(ctx)
 	leader := f.start(leading, f.d, call("k"), (&tool{ref: "k", then: held.then}).run)
@@ -117,8 +117,8 @@ func caseLeaderCancelled(t *testing.T, v variant) {
 	require.Equal(t, 1, f.effects(t, "k"))
 }
 
-func caseLeaderPanics(t *testing.T, v variant) {
-	ctx, f := v.setup(t, nil)
+func caseLeaderPanics(t *testing.T, p profile) {
+	ctx, f := p.setup(t, nil)
 	held := newGate()
 	leader := f.start(ctx, f.d, call("k"), (&tool{ref: "k", then: func(ctx context.Context, _ pgx.Tx, _ int) error {
 		_ = held.pass(ctx)
@@ -135,8 +135,8 @@ func caseLeaderPanics(t *testing.T, v variant) {
 	f.eventually(t, `SELECT count(*) = 0 FROM pg_stat_activity WHERE datname = current_database() AND state LIKE 'idle in transaction%'`)
 }
 
-func caseNested(t *testing.T, v variant) {
-	ctx, f := v.setup(t, nil)
+func caseNested(t *testing.T, p profile) {
+	ctx, f := p.setup(t, nil)
 	inner := &tool{ref: "inner"}
 	peer := f.peer(t)
 	for name, d := range map[string]*dedup.Deduper{"SamePool": f.d, "OtherPool": peer} {
@@ -153,8 +153,8 @@ func caseNested(t *testing.T, v variant) {
 }
 
 // caseBornExpired has an effect that takes longer than its result is kept.
-func caseBornExpired(t *testing.T, v variant) {
-	ctx, f := v.setup(t, &dedup.Options{Retention: dedup.Retention{Result: 20 * time.Millisecond, Tombstone: time.Hour}})
+func caseBornExpired(t *testing.T, p profile) {
+	ctx, f := p.setup(t, &dedup.Options{Retention: dedup.Retention{Result: 20 * time.Millisecond, Tombstone: time.Hour}})
 	f.exec(t, `CREATE TABLE began (at timestamptz)`)
 	result, err := f.do(ctx, f.d, call("k"), func(ctx context.Context, tx pgx.Tx) (ticket, error) {
 		if _, err := tx.Exec(ctx, `INSERT INTO began VALUES (now())`); err != nil {
@@ -178,7 +178,7 @@ func TestWaitingTwinsHoldNoConnection(t *testing.T) {
 	for _, order := range []dedup.Order{dedup.LockFirst, dedup.ClaimFirst} {
 		t.Run(order.String(), func(t *testing.T) {
 			t.Parallel()
-			ctx, f := variant{order: order, isolation: pgx.ReadCommitted}.setup(t, nil)
+			ctx, f := profile{order: order, isolation: pgx.ReadCommitted}.setup(t, nil)
 			peer := f.peer(t)
 			held := newGate()
 			e := &tool{ref: "k", then: held.then}
@@ -307,8 +307,8 @@ func TestTakeover(t *testing.T) {
 
 	// archived has a sweep whose hook holds the forgotten record of "k". The
 	// sweep ends when finish is called.
-	archived := func(t *testing.T, v variant) (ctx context.Context, f *fixture, finish func()) {
-		ctx, f = v.setup(t, &dedup.Options{Retry: quickRetry})
+	archived := func(t *testing.T, p profile) (ctx context.Context, f *fixture, finish func()) {
+		ctx, f = p.setup(t, &dedup.Options{Retry: quickRetry})
 		_, err := dedup.Do(ctx, f.d, call("k"), effect("first"))
 		require.NoError(t, err)
 		f.age(t, "k", "100 days")
@@ -328,8 +328,8 @@ func TestTakeover(t *testing.T) {
 
 	t.Run("WithinMaxWait", func(t *testing.T) {
 		t.Parallel()
-		bothOrders(t, func(t *testing.T, v variant) {
-			ctx, f, finish := archived(t, v)
+		bothOrders(t, func(t *testing.T, p profile) {
+			ctx, f, finish := archived(t, p)
 			e := &tool{ref: "k"}
 			for _, wait := range []time.Duration{-1, 20 * time.Millisecond} {
 				c := call("k")
@@ -337,7 +337,7 @@ func TestTakeover(t *testing.T) {
 				_, err := dedup.Do(ctx, f.d, c, e.run)
 				tx := f.begin(t, ctx)
 				_, errTx := dedup.DoTx(ctx, f.d, tx, c, e.run)
-				if v.order == dedup.LockFirst { // which knows that it is no twin
+				if p.order == dedup.LockFirst { // which knows that it is no twin
 					require.ErrorIs(t, err, dedup.ErrAttemptsExhausted)
 					requireState(t, err, "55P03")
 					require.ErrorIs(t, errTx, dedup.ErrRestartTx)
@@ -360,8 +360,8 @@ func TestTakeover(t *testing.T) {
 
 	t.Run("WaitsForTheSweep", func(t *testing.T) {
 		t.Parallel()
-		bothOrders(t, func(t *testing.T, v variant) {
-			ctx, f, finish := archived(t, v)
+		bothOrders(t, func(t *testing.T, p profile) {
+			ctx, f, finish := archived(t, p)
 			e := &tool{ref: "k"}
 			pending := start(ctx, f.d, call("k"), e.run)
 			require.NoError(t, f.events.untilWaiting(ctx, 0, 1))
@@ -378,7 +378,7 @@ func TestTakeover(t *testing.T) {
 	// then holds the row's place.
 	t.Run("TwinIsFaster", func(t *testing.T) {
 		t.Parallel()
-		ctx, f, proxy := proxied(t, variant{order: dedup.ClaimFirst, isolation: pgx.ReadCommitted}, nil)
+		ctx, f, proxy := proxied(t, profile{order: dedup.ClaimFirst, isolation: pgx.ReadCommitted}, nil)
 		direct := f.direct(t)
 		_, err := dedup.Do(ctx, direct, call("k"), effect("first"))
 		require.NoError(t, err)
