@@ -70,7 +70,7 @@ redis:
 
 .PHONY: bench-once
 bench-once: ## Run every Go benchmark once, so that none rots
-	$(GO) test -run '^$$' -bench . -benchtime 1x .
+	$(GO) test -run '^$$' -bench . -benchtime 1x . ./internal/contract
 
 .PHONY: lint
 lint: ## Check formatting, vet, the house rules and the modules' files

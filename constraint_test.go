@@ -1,306 +1,430 @@
-package dedup_test
+package dedup
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgproto3"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
-	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/internal/faultproxy"
+	"github.com/tooldedup/dedup/internal/pgtest"
+	"github.com/tooldedup/dedup/internal/table"
+	"github.com/tooldedup/dedup/internal/wire"
 )
 
-// mostRuns bounds the runs of an effect whose record cannot be written.
-const mostRuns = 3
+// sqlError is an error of the server's, wrapped as an effect may wrap it.
+func sqlError(code string) error { return fmt.Errorf("wrapped: %w", &pgconn.PgError{Code: code}) }
 
-func contractConstraints() []contractCase {
-	return []contractCase{
-		{name: "TriggerRaises", run: caseTriggerRaises},
-		{name: "TriggerSwallows", run: caseTriggerSwallows},
-		{name: "TriggerSwallowsLater", run: caseTriggerSwallowsLater},
-		{name: "RuleSwallows", run: caseRuleSwallows},
-		{name: "SecondUniqueIndex", run: caseSecondUnique},
-		{name: "DeferrablePrimaryKey", run: caseDeferrableKey},
+// TestOwnState: what a failure means where no record explains it.
+func TestOwnState(t *testing.T) {
+	t.Parallel()
+
+	paper := errors.New("no paper")
+	storing := &call{storeErrors: true}
+	for name, c := range map[string]struct {
+		v    verdict
+		bad  *call
+		want state
+		err  error // that it comes with; nil: its own
+	}{
+		"ConflictAtRecord":        {verdict{err: sqlError("23505"), atRecord: true}, storing, conflicted, nil},
+		"NothingWrittenAtRecord":  {verdict{err: sqlError("22012"), atRecord: true}, storing, conflicted, nil},
+		"ConflictInEffect":        {verdict{err: sqlError("23505")}, &call{}, failed, nil},
+		"ConflictInStoringEffect": {verdict{err: sqlError("23505")}, storing, refused, nil},
+		"Transient":               {verdict{err: sqlError("40001")}, storing, retry, nil},
+		"TransientAtRecord":       {verdict{err: sqlError("40001"), atRecord: true}, storing, retry, nil},
+		"TransientThoughFinal":    {verdict{err: Final(sqlError("40001"))}, storing, retry, nil},
+		"ConnectionLost":          {verdict{err: io.EOF, lost: true}, storing, retry, nil},
+		"SomebodyElsesEOF":        {verdict{err: io.EOF}, &call{}, failed, nil},
+		"LostButForAnotherReason": {verdict{err: paper, lost: true}, &call{}, failed, nil},
+		"Idle":                    {verdict{err: sqlError("25P03")}, storing, failed, ErrEffectIdle},
+		"IdleAtRecord":            {verdict{err: sqlError("25P03"), atRecord: true}, storing, failed, ErrEffectIdle},
+		"OtherAtRecord":           {verdict{err: sqlError("42501"), atRecord: true}, storing, failed, nil},
+		"Final":                   {verdict{err: Final(paper)}, &call{}, refused, paper},
+		"Own":                     {verdict{err: paper}, &call{}, failed, nil},
+		"Stored":                  {verdict{err: paper}, storing, refused, nil},
+		"NotToBeStored":           {verdict{err: NotFinal(paper)}, storing, failed, nil},
+	} {
+		c.v.bad = c.bad
+		got, err := c.v.own()
+		require.Equal(t, c.want, got, name)
+		if c.err == nil {
+			c.err = c.v.err
+		}
+		require.ErrorIs(t, err, c.err, name)
+	}
+
+	// Errors around Final(err) are not kept, whether others are stored or not.
+	for _, bad := range []*call{storing, {}} {
+		_, err := (&verdict{err: fmt.Errorf("around: %w", Final(paper)), bad: bad}).own()
+		require.Equal(t, paper, err)
+	}
+	_, err := (&verdict{err: sqlError("42501"), atRecord: true, bad: storing}).own()
+	require.ErrorContains(t, err, "writing the record")
+}
+
+// TestBrokeTx: only the tripwire of the record's own statement shows that the
+// effect had ended the transaction.
+func TestBrokeTx(t *testing.T) {
+	t.Parallel()
+
+	tripwire := func(code, column string) error {
+		return fmt.Errorf("wrapped: %w", &pgconn.PgError{Code: code, ColumnName: column})
+	}
+	require.True(t, (&verdict{err: errTxEnded}).brokeTx())
+	require.True(t, (&verdict{err: tripwire("23502", "outcome"), atRecord: true}).brokeTx())
+	require.False(t, (&verdict{err: tripwire("23502", "outcome")}).brokeTx(), "a table of the tool's own")
+	require.False(t, (&verdict{err: tripwire("23502", "result"), atRecord: true}).brokeTx())
+	require.False(t, (&verdict{err: tripwire("23514", "outcome"), atRecord: true}).brokeTx())
+	require.False(t, (&verdict{err: errors.New("no paper"), atRecord: true}).brokeTx())
+}
+
+// TestRecordable: what is no answer of the tool's is not stored as one.
+func TestRecordable(t *testing.T) {
+	t.Parallel()
+
+	for _, err := range []error{
+		ErrTxControl, ErrTxAborted, ErrTxBusy, ErrEffectIdle, ErrInFlight, ErrNested, ErrReentrant,
+		&ResultError{}, &RestartTxError{}, &ArbiterError{}, &ConflictError{}, &BrokenError{}, &OutcomeUnknownError{}, &AttemptsError{},
+		pgx.ErrTxClosed, &InvalidCallError{Field: "Key"},
+		context.Canceled, context.DeadlineExceeded, io.ErrUnexpectedEOF,
+		sqlError("25P02"), sqlError("26000"), sqlError("57014"), sqlError("58030"), sqlError("F0000"), sqlError("XX000"),
+	} {
+		require.False(t, recordable(fmt.Errorf("wrapped: %w", err)), "%v", err)
+	}
+	for _, err := range []error{errors.New("no paper"), sqlError("P0001"), sqlError("23505"), sqlError("22003"), sqlError("2")} {
+		require.True(t, recordable(err), "%v", err)
 	}
 }
 
-// requireUnwritten requires that a call left nothing behind and ran its effect a
-// few times at the most.
-func (f *fixture) requireUnwritten(t *testing.T, e *tool, records int) {
-	t.Helper()
-	require.LessOrEqual(t, int(e.runs.Load()), mostRuns-1+f.v.tries())
-	require.Zero(t, f.effects(t, e.ref))
-	require.Equal(t, records, f.records(t))
+// TestConflictErrorNames the table and constraint of a unique violation, and
+// the record's table where there is none.
+func TestConflictErrorNames(t *testing.T) {
+	t.Parallel()
+
+	c := &call{Entry: table.Entry{Identity: table.Identity{Scope: "acme", Tool: "book", Key: "k"}}}
+	bare := ConflictError{Scope: "acme", Tool: "book", KeyHash: KeyHash("k"), Table: "tool_dedup"}
+	require.Equal(t, &bare, conflictError(c, nil))
+
+	server := pgconn.PgError{Code: "23505", TableName: "seats", ConstraintName: "one_each"}
+	detailed := server
+	detailed.Detail = "Key (name)=(Miller) already exists."
+	want := bare
+	want.Table, want.Constraint, want.Err = "seats", "one_each", &server
+	require.Equal(t, &want, conflictError(c, fmt.Errorf("wrapped: %w", &detailed)))
+
+	other := pgconn.PgError{Code: "22012", TableName: "seats", ConstraintName: "one_each"}
+	want = bare
+	want.Err = &other
+	require.Equal(t, &want, conflictError(c, &other))
 }
 
-// warm makes a first call: the Deduper has looked at the table then, and trusts
-// it whatever becomes of it. There is one record.
-func (f *fixture) warm(t *testing.T) {
+// TestExplained: errors of the library's own statements carry no values, and the
+// fix where there is one.
+func TestExplained(t *testing.T) {
+	t.Parallel()
+
+	d := &Deduper{table: table.New(table.Options{Schema: "public", Isolation: pgx.ReadCommitted})}
+	var arbiter *ArbiterError
+	require.ErrorAs(t, d.explained(sqlError("42P01")), &arbiter)
+	require.Equal(t, d.table.Name, arbiter.Table)
+	require.Len(t, arbiter.Problems, 1)
+	require.Contains(t, arbiter.Problems[0], "does not exist")
+
+	denied := d.explained(sqlError("42501"))
+	require.ErrorContains(t, denied, "migrations.Check")
+	requireCode(t, denied, "42501")
+
+	detailed := &pgconn.PgError{Code: "23514", Message: "no", Detail: "Failing row contains (Miller)."}
+	require.Equal(t, &pgconn.PgError{Code: "23514", Message: "no"}, d.explained(fmt.Errorf("wrapped: %w", detailed)))
+	harmless := sqlError("23514")
+	require.Equal(t, harmless, d.explained(harmless))
+	paper := errors.New("no paper")
+	require.Equal(t, paper, d.explained(paper))
+
+	v := verdict{err: detailed}
+	v.clean()
+	require.Equal(t, detailed, v.err, "the effect's own error is its own")
+	v.atRecord = true
+	v.clean()
+	require.Equal(t, &pgconn.PgError{Code: "23514", Message: "no"}, v.err)
+}
+
+func requireCode(t *testing.T, err error, code string) {
 	t.Helper()
-	_, err := f.do(t.Context(), f.d, call("warm"), (&tool{ref: "warm"}).run)
+	require.Equal(t, code, wire.SQLState(err))
+}
+
+// fakeServer speaks just enough of the protocol, in simple_protocol mode, for a
+// call whose identity is free. What it answers to the record and COMMIT is the
+// test's.
+type fakeServer struct {
+	listener net.Listener
+	work     sync.WaitGroup
+	commit   func(*pgproto3.Backend) (goOn bool)
+}
+
+func newFakeServer(t *testing.T, commit func(*pgproto3.Backend) bool) *fakeServer {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
+	s := &fakeServer{listener: listener, commit: commit}
+	s.work.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			s.work.Go(func() {
+				defer func() { _ = conn.Close() }()
+				s.serve(pgproto3.NewBackend(conn, conn))
+			})
+		}
+	})
+	t.Cleanup(func() {
+		_ = listener.Close()
+		s.work.Wait()
+	})
+	return s
 }
 
-func (f *fixture) trigger(t *testing.T, when, body string) {
-	t.Helper()
-	f.exec(t, `CREATE FUNCTION meddle() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN `+body+` END'`)
-	f.exec(t, `CREATE TRIGGER meddle `+when+` INSERT ON tool_dedup FOR EACH ROW EXECUTE FUNCTION meddle()`)
-}
-
-func caseTriggerRaises(t *testing.T, v variant) {
-	for _, when := range []string{"BEFORE", "AFTER"} {
-		ctx, f := v.setup(t, nil)
-		f.warm(t)
-		f.trigger(t, when, `RAISE unique_violation;`)
-		e := &tool{ref: "k"}
-
-		_, err := f.do(ctx, f.d, call("k"), e.run)
-		var conflict *dedup.ConflictError
-		require.ErrorIs(t, err, dedup.ErrConflict, when)
-		require.ErrorAs(t, err, &conflict)
-		requireState(t, err, "23505")
-		f.requireUnwritten(t, e, 1)
-	}
-}
-
-func caseTriggerSwallows(t *testing.T, v variant) {
-	ctx, f := v.setup(t, nil)
-	f.trigger(t, "BEFORE", `RETURN NULL;`)
-	e := &tool{ref: "k"}
-
-	_, err := f.do(ctx, f.d, call("k"), e.run)
-	require.ErrorIs(t, err, dedup.ErrArbiter)
-	e.requireRuns(t, 0)
-	require.Zero(t, f.records(t))
-}
-
-// caseTriggerSwallowsLater has the trigger come when the table is trusted. A
-// retry must not repeat what of the effect is committed.
-func caseTriggerSwallowsLater(t *testing.T, v variant) {
-	ctx, f := v.setup(t, nil)
-	f.warm(t)
-	f.trigger(t, "BEFORE", `RETURN NULL;`)
-	f.requireUnrecorded(t, ctx)
-}
-
-func caseRuleSwallows(t *testing.T, v variant) {
-	ctx, f := v.setup(t, nil)
-	f.warm(t)
-	f.exec(t, `CREATE RULE meddle AS ON INSERT TO tool_dedup DO INSTEAD NOTHING`)
-	f.requireUnrecorded(t, ctx)
-}
-
-// requireUnrecorded calls again and again where no record can be written: each
-// answer is final, and at most the first has an effect.
-func (f *fixture) requireUnrecorded(t *testing.T, ctx context.Context) {
-	t.Helper()
-	e := &tool{ref: "k"}
-
-	for range 3 {
-		_, err := f.do(ctx, f.d, call("k"), e.run)
-		require.Error(t, err)
-		require.False(t, dedup.IsRetryable(err))
-	}
-	require.LessOrEqual(t, f.effects(t, "k"), 1)
-	require.Equal(t, 1, f.records(t))
-}
-
-func caseSecondUnique(t *testing.T, v variant) {
-	ctx, f := v.setup(t, nil)
-	f.exec(t, `CREATE UNIQUE INDEX one_per_tool ON tool_dedup (tool)`)
-	_, err := f.do(ctx, f.d, call("first"), (&tool{ref: "first"}).run)
-	require.NoError(t, err)
-
-	e := &tool{ref: "k"}
-	_, err = f.do(ctx, f.d, call("k"), e.run)
-	var conflict *dedup.ConflictError
-	require.ErrorIs(t, err, dedup.ErrConflict)
-	require.ErrorAs(t, err, &conflict)
-	if v.locks() { // a claim is skipped silently
-		require.Equal(t, "one_per_tool", conflict.Constraint)
-	}
-	f.requireUnwritten(t, e, 1)
-	conflicts := events[dedup.ConflictData](f.events)
-	require.Len(t, conflicts, mostRuns)
-	require.False(t, conflicts[0].Resolved)
-}
-
-// caseDeferrableKey moves the decision of a lost race from the INSERT to the
-// COMMIT. A claim needs a key that decides at once, and says so.
-func caseDeferrableKey(t *testing.T, v variant) {
-	ctx, f := v.setup(t, nil)
-	f.warm(t)
-	f.exec(t, `ALTER TABLE tool_dedup DROP CONSTRAINT tool_dedup_pkey,
-		ADD CONSTRAINT tool_dedup_pkey PRIMARY KEY (scope, tool, key) DEFERRABLE INITIALLY DEFERRED`)
-	e := &tool{ref: "k", then: func(context.Context, pgx.Tx, int) error {
-		return f.rival(ctx, call("k"), "k", ticket{ID: 99})
-	}}
-
-	result, err := f.do(ctx, f.d, call("k"), e.run)
-	if !v.locks() {
-		requireState(t, err, "55000")
-		e.requireRuns(t, 0)
+func (s *fakeServer) serve(b *pgproto3.Backend) {
+	startup, err := b.ReceiveStartupMessage()
+	if err != nil {
 		return
 	}
-	require.NoError(t, err)
-	require.True(t, result.Replayed)
-	require.Equal(t, 99, result.Value.ID)
-	require.Equal(t, 1, f.effects(t, "k"))
-	require.Equal(t, 2, f.records(t))
+	if _, ok := startup.(*pgproto3.StartupMessage); !ok {
+		return // a cancel request
+	}
+	b.Send(&pgproto3.AuthenticationOk{})
+	b.Send(&pgproto3.ParameterStatus{Name: "standard_conforming_strings", Value: "on"})
+	b.Send(&pgproto3.ParameterStatus{Name: "client_encoding", Value: "UTF8"})
+	b.Send(&pgproto3.BackendKeyData{ProcessID: 1, SecretKey: []byte{1, 2, 3, 4}})
+	status := byte('I')
+	for {
+		if status != 0 { // else the test has sent it
+			b.Send(&pgproto3.ReadyForQuery{TxStatus: status})
+		}
+		if b.Flush() != nil {
+			return
+		}
+		message, err := b.Receive()
+		if err != nil {
+			return
+		}
+		query, ok := message.(*pgproto3.Query)
+		if !ok {
+			return
+		}
+		switch sql := strings.ToLower(query.String); {
+		case strings.Contains(sql, "pg_index"):
+			row(b, "f", "f", "f", "f", "f", "t", fakeNow)
+			status = 'I'
+		case strings.Contains(sql, "insert into"):
+			if !s.commit(b) {
+				_ = b.Flush()
+				return
+			}
+			status = 0
+		case strings.HasPrefix(sql, "begin"):
+			b.Send(&pgproto3.CommandComplete{CommandTag: []byte("BEGIN")})
+			row(b, "t", fakeNow, "", "1")
+			row(b)
+			status = 'T'
+		case strings.HasPrefix(sql, "rollback"):
+			b.Send(&pgproto3.CommandComplete{CommandTag: []byte("ROLLBACK")})
+			status = 'I'
+		default: // a look
+			row(b, "t", fakeNow)
+			row(b)
+			status = 'I'
+		}
+	}
 }
 
-var plain = variant{order: dedup.LockFirst, isolation: pgx.ReadCommitted}
+const fakeNow = "2026-01-02 03:04:05+00"
 
-// TestWithoutPrimaryKey is the control of the tests that let a rival past the
-// lock: with nothing to decide the race the effect is there twice.
-func TestWithoutPrimaryKey(t *testing.T) {
-	t.Parallel()
-
-	t.Run("LockFirstDoubles", func(t *testing.T) {
-		t.Parallel()
-		ctx, f := plain.setup(t, nil)
-		f.warm(t)
-		f.exec(t, `ALTER TABLE tool_dedup DROP CONSTRAINT tool_dedup_pkey`)
-		e := &tool{ref: "k", then: func(context.Context, pgx.Tx, int) error {
-			return f.rival(ctx, call("k"), "k", ticket{ID: 99})
-		}}
-		result, err := f.do(ctx, f.d, call("k"), e.run)
-		require.NoError(t, err)
-		require.False(t, result.Replayed)
-		require.Equal(t, 2, f.effects(t, "k"))
-	})
-
-	t.Run("ClaimFirstFails", func(t *testing.T) {
-		t.Parallel()
-		ctx, f := variant{order: dedup.ClaimFirst, isolation: pgx.ReadCommitted}.setup(t, nil)
-		f.warm(t)
-		f.exec(t, `ALTER TABLE tool_dedup DROP CONSTRAINT tool_dedup_pkey`)
-		e := &tool{ref: "k"}
-		_, err := f.do(ctx, f.d, call("k"), e.run)
-		requireState(t, err, "42P10")
-		require.Zero(t, f.effects(t, "k"))
-	})
+// row sends a result of one row, or of none.
+func row(b *pgproto3.Backend, values ...string) {
+	fields := make([]pgproto3.FieldDescription, len(values))
+	data := make([][]byte, len(values))
+	for i, v := range values {
+		oid := uint32(25)
+		switch v {
+		case "t", "f":
+			oid = 16
+		case fakeNow:
+			oid = 1184
+		case "1":
+			oid = 20
+		}
+		fields[i] = pgproto3.FieldDescription{Name: []byte("c"), DataTypeOID: oid, DataTypeSize: -1, TypeModifier: -1}
+		data[i] = []byte(v)
+	}
+	b.Send(&pgproto3.RowDescription{Fields: fields})
+	if len(values) > 0 {
+		b.Send(&pgproto3.DataRow{Values: data})
+	}
+	b.Send(&pgproto3.CommandComplete{CommandTag: []byte("SELECT 1")})
 }
 
-// TestHiddenWinner has a record that row security hides: the insert conflicts
-// with what no look-up finds.
-func TestHiddenWinner(t *testing.T) {
+// TestClassifyCommit: what a server, or whoever stands in between, answers to
+// the record and COMMIT, and what may be concluded.
+func TestClassifyCommit(t *testing.T) {
 	t.Parallel()
 
-	for _, order := range []dedup.Order{dedup.LockFirst, dedup.ClaimFirst} {
-		t.Run(order.String(), func(t *testing.T) {
+	recorded := func(b *pgproto3.Backend) { row(b, fakeNow) }
+	tag := func(text string) *pgproto3.CommandComplete {
+		return &pgproto3.CommandComplete{CommandTag: []byte(text)}
+	}
+	fault := func(severity, code string) *pgproto3.ErrorResponse {
+		return &pgproto3.ErrorResponse{Severity: severity, SeverityUnlocalized: severity, Code: code, Message: "no"}
+	}
+	ready := func(status byte) *pgproto3.ReadyForQuery { return &pgproto3.ReadyForQuery{TxStatus: status} }
+
+	for _, c := range []struct {
+		name   string
+		record bool // the record's row is answered first
+		answer []pgproto3.BackendMessage
+		state  state
+		err    error // of Do, nil: any definite one
+	}{
+		{"Committed", true, []pgproto3.BackendMessage{tag("COMMIT"), ready('I')}, committed, nil},
+		{"Closed", false, nil, unknown, ErrOutcomeUnknown},
+		{"RecordThenClosed", true, nil, unknown, ErrOutcomeUnknown},
+		{"CommitThenClosed", true, []pgproto3.BackendMessage{tag("COMMIT")}, unknown, ErrOutcomeUnknown},
+		{"FatalAtRecord", false, []pgproto3.BackendMessage{fault("FATAL", "57P01")}, unknown, ErrOutcomeUnknown},
+		{"FatalAtCommit", true, []pgproto3.BackendMessage{fault("FATAL", "08P01")}, unknown, ErrOutcomeUnknown},
+		{"FatalAfterCommit", true, []pgproto3.BackendMessage{tag("COMMIT"), fault("FATAL", "08P01")}, unknown, ErrOutcomeUnknown},
+		{"PanicAtCommit", true, []pgproto3.BackendMessage{fault("PANIC", "XX000")}, unknown, ErrOutcomeUnknown},
+		{"StrangeTag", true, []pgproto3.BackendMessage{tag("DONE"), ready('I')}, unknown, ErrOutcomeUnknown},
+		{"TagRollback", true, []pgproto3.BackendMessage{tag("ROLLBACK"), ready('I')}, undecided, nil},
+		{"ErrorAtCommit", true, []pgproto3.BackendMessage{fault("ERROR", "23514"), ready('I')}, undecided, nil},
+		{"ErrorAtRecord", false, []pgproto3.BackendMessage{fault("ERROR", "23514"), ready('E')}, undecided, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			v := variant{order: order, isolation: pgx.ReadCommitted}
-			// A predefined role: roles are shared by all databases.
-			asRole := func(config *pgxpool.Config) { config.ConnConfig.RuntimeParams["role"] = "pg_monitor" }
-			ctx, b := setup(t, nil)
-			b.exec(t, `GRANT ALL ON tool_dedup, effects TO pg_monitor`)
-			b.exec(t, `ALTER TABLE tool_dedup ENABLE ROW LEVEL SECURITY`)
-			b.exec(t, `CREATE POLICY recent ON tool_dedup USING (created_at > now() - interval '1 hour') WITH CHECK (true)`)
-			tracer := newRecorder()
-			f := &fixture{bundle: b, v: v, events: tracer}
-			d := newDeduper(t, b.db.Pool(t, asRole), &dedup.Options{Order: order, Tracer: tracer})
-
-			e := &tool{ref: "k"}
-			_, err := f.do(ctx, d, call("k"), e.run)
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			server := newFakeServer(t, func(b *pgproto3.Backend) bool {
+				if c.record {
+					recorded(b)
+				}
+				for _, m := range c.answer {
+					b.Send(m)
+				}
+				if len(c.answer) == 0 {
+					return false
+				}
+				end, ok := c.answer[len(c.answer)-1].(*pgproto3.ReadyForQuery)
+				return ok && end != nil
+			})
+			config, err := pgxpool.ParseConfig("postgres://u@" + server.listener.Addr().String() + "/d?sslmode=disable")
 			require.NoError(t, err)
-			replay, err := f.do(ctx, d, call("k"), e.run)
+			config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
+			pool, err := pgxpool.NewWithConfig(ctx, config)
 			require.NoError(t, err)
-			require.True(t, replay.Replayed)
+			t.Cleanup(pool.Close)
+			d, err := New(pool, &Options{Retry: RetryPolicy{MaxAttempts: 1}})
+			require.NoError(t, err)
+			call := Call{Scope: "s", Tool: "t", Key: "k"}
+			effect := func(context.Context, pgx.Tx) (int, error) { return 1, nil }
 
-			b.exec(t, `UPDATE tool_dedup SET created_at = now() - interval '2 hours'`)
-			_, err = f.do(ctx, d, call("k"), e.run)
-			require.ErrorIs(t, err, dedup.ErrConflict)
-			require.LessOrEqual(t, int(e.runs.Load()), 1+mostRuns)
-			require.Equal(t, 1, f.effects(t, "k"))
-			require.Len(t, events[dedup.ConflictData](tracer), mostRuns)
+			made, err := d.admit(ctx, call, false)
+			require.NoError(t, err)
+			made.call.effect = func(context.Context, pgx.Tx) (string, error) { return "1", nil }
+			g := made.alone()
+			got := g.attempt(ctx, g.calls)
+			require.Equal(t, c.state, got.state, "%v", got.err)
+
+			result, err := Do(ctx, d, call, effect)
+			switch {
+			case c.state == committed:
+				require.NoError(t, err)
+				require.Equal(t, 1, result.Value)
+			case c.err != nil:
+				require.ErrorIs(t, err, c.err)
+			default:
+				require.Error(t, err)
+				for _, other := range []error{ErrOutcomeUnknown, ErrKeyReused, ErrBroken, ErrExpired} {
+					require.NotErrorIs(t, err, other)
+				}
+			}
 		})
 	}
 }
 
-// TestWinnerSwept lets the winner's record be forgotten between the conflict and
-// the look-up.
-func TestWinnerSwept(t *testing.T) {
+// TestDatabaseClockThatJumps: after a failover to a server whose clock goes ahead, a
+// statement is taken for one that is late, and its call is answered all the same. The
+// next one goes in one trip again.
+func TestDatabaseClockThatJumps(t *testing.T) {
 	t.Parallel()
 
-	ctx, f, proxy := proxied(t, plain, nil)
-	e := &tool{ref: "k", then: func(_ context.Context, _ pgx.Tx, run int) error {
-		if run > 1 {
-			return nil
+	leave := func(key string) StatementCall {
+		return StatementCall{
+			Call: Call{Scope: "acme", Tool: "create_ticket", Key: key},
+			Statement: SQL(`WITH run AS (SELECT nextval('runs')::int AS n)
+				INSERT INTO effects (ref) SELECT $1::text FROM run RETURNING (SELECT n FROM run) AS id`, key),
 		}
-		return f.rival(ctx, call("k"), "rival", ticket{ID: 99})
-	}}
-	held := proxy.Arm(faultproxy.Fault{Kind: faultproxy.Hold, Where: isPeek})
-
-	pending := f.start(ctx, f.d, call("k"), e.run)
-	require.NoError(t, held.Wait(ctx))
-	f.exec(t, `DELETE FROM tool_dedup`)
-	held.Release()
-
-	result := receive(t, ctx, pending).require(t)
-	require.False(t, result.Replayed)
-	require.Equal(t, 2, result.Value.ID)
-	require.Equal(t, 2, result.Attempts)
-	require.Equal(t, 1, f.effects(t, "k"))
-	require.Equal(t, 1, f.effects(t, "rival"))
-	require.Equal(t, 1, f.records(t))
-}
-
-// isPeek picks the looks of LockFirst that are no attempt.
-func isPeek(u faultproxy.Unit) bool {
-	return len(u.Executes) == 4 && faultproxy.AtSQL("pg_try_advisory_xact_lock_shared(")(u)
-}
-
-// proxied is setup with a fault proxy between the fixture's pool and the server.
-// What the test does through f.exec goes through it too.
-func proxied(t *testing.T, v variant, opts *dedup.Options, conf ...func(*pgxpool.Config)) (context.Context, *fixture, *faultproxy.Proxy) {
-	t.Helper()
-	var proxy *faultproxy.Proxy
-	ctx, f := v.setup(t, opts, append([]func(*pgxpool.Config){func(config *pgxpool.Config) {
-		if proxy == nil {
-			var err error
-			proxy, err = faultproxy.New(config.ConnString())
+	}
+	for way, runs := range map[string]int{"DoStatement": 1, "DoBatch": 2} {
+		t.Run(way, func(t *testing.T) {
+			t.Parallel()
+			db := pgtest.New(t)
+			proxy, err := faultproxy.New(db.URL)
 			require.NoError(t, err)
 			t.Cleanup(proxy.Close)
-		}
-		parsed, err := pgxpool.ParseConfig(proxy.URL())
-		require.NoError(t, err)
-		config.ConnConfig = parsed.ConnConfig
-		trackCleanups(t, config)
-	}}, conf...)...)
-	return ctx, f, proxy
-}
-
-// trackCleanups makes the test wait for what pgx does behind connections that
-// were cut: it sends a cancel request from a goroutine.
-func trackCleanups(t *testing.T, config *pgxpool.Config) {
-	t.Helper()
-	opened := make(chan *pgx.Conn, 1024)
-	config.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
-		select {
-		case opened <- conn:
-		default:
-		}
-		return nil
-	}
-	t.Cleanup(func() {
-		for {
-			select {
-			case conn := <-opened:
-				if !conn.IsClosed() {
-					continue
-				}
-				select {
-				case <-conn.PgConn().CleanupDone():
-				case <-time.After(limit):
-					t.Error("a connection was not cleaned up")
-				}
-			default:
-				return
+			ctx := t.Context()
+			pool, err := pgxpool.New(ctx, proxy.URL())
+			require.NoError(t, err)
+			t.Cleanup(pool.Close)
+			_, err = pool.Exec(ctx, `CREATE TABLE effects (ref text NOT NULL); CREATE SEQUENCE runs`)
+			require.NoError(t, err)
+			d, err := New(pool, nil)
+			require.NoError(t, err)
+			do := func(ctx context.Context, key string) error {
+				c := leave(key)
+				_, err := DoStatement[map[string]any](ctx, d, c.Call, c.Statement)
+				return err
 			}
-		}
-	})
+			require.NoError(t, do(ctx, "warm"))
+			var before int
+			const counted = `SELECT last_value FROM runs`
+			require.NoError(t, pool.QueryRow(ctx, counted).Scan(&before))
+
+			d.clock.ahead.Add(-time.Hour.Microseconds())
+			if way == "DoStatement" {
+				require.NoError(t, do(ctx, "k"))
+			} else {
+				for out := range DoBatch[map[string]any](ctx, d, func(yield func(StatementCall) bool) {
+					_ = yield(leave("j")) && yield(leave("k"))
+				}, nil) {
+					require.NoError(t, out.Err)
+				}
+			}
+			var effects, after int
+			require.NoError(t, pool.QueryRow(ctx, `SELECT count(*) FROM effects WHERE ref = 'k'`).Scan(&effects))
+			require.Equal(t, 1, effects)
+			require.NoError(t, pool.QueryRow(ctx, counted).Scan(&after))
+			require.Equal(t, runs, after-before)
+
+			require.NoError(t, do(ctx, "next"))
+			proxy.Reset()
+			require.NoError(t, do(ctx, "last"))
+			seen := proxy.Snapshot()
+			require.Equal(t, 1, seen.RoundTrips)
+			require.Zero(t, seen.Connections, fmt.Sprint(seen))
+		})
+	}
 }

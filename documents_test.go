@@ -1,17 +1,369 @@
 package dedup_test
 
 import (
+	"bytes"
+	"encoding/json"
+	"fmt"
 	"go/ast"
+	"go/importer"
 	"go/parser"
 	"go/token"
+	"go/types"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"reflect"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/pgtest"
 )
+
+// fragmentFile is what a fragment of Go in a document stands in: these imports,
+// and these declarations and variables, which every fragment may use. CONTRIBUTING.md
+// lists them. What follows is the fragment as the body of a function that
+// returns an error.
+const fragmentFile = `package fragment
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/pressly/goose/v3"
+	"github.com/stretchr/testify/require"
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/deduptest"
+	"github.com/tooldedup/dedup/httpdedup"
+	"github.com/tooldedup/dedup/internal/pgtest"
+	"github.com/tooldedup/dedup/mcpdedup"
+	"github.com/tooldedup/dedup/migrations"
+	"github.com/tooldedup/dedup/tool"
+)
+
+type Ticket struct { ID int; Title string }
+
+type (
+	NoteIn struct { Text string }
+	Note   struct { ID int }
+)
+
+// sqlc's.
+type Queries struct{}
+func (*Queries) WithTx(tx pgx.Tx) *Queries
+func (*Queries) CreateTicket(ctx context.Context, title string) (Ticket, error)
+
+var (
+	db      *sql.DB
+	pool    *pgxpool.Pool
+	d       *dedup.Deduper
+	queries *Queries
+	tools   *tool.Registry
+	logger  *slog.Logger
+
+	call   dedup.Call
+	key    string
+	in     struct { Title string }
+	lines  []struct { ID, Title string }
+	effect dedup.Effect[Ticket]
+
+	balance, amount int
+
+	t           *testing.T
+	databaseURL string
+)
+
+func reply(Ticket) error
+func replyRefusal(code, message string) error
+func retryLater(dedup.Call) error
+func enqueueMail(context.Context, pgx.Tx, Ticket) error
+func account(*http.Request) (string, error)
+func authenticated(http.Handler) http.Handler
+func createTicket(http.ResponseWriter, *http.Request)
+
+func _(ctx context.Context) (err error) {
+`
+
+// snippet is a fenced block of a document.
+type snippet struct {
+	file     string
+	line     int // of its first line
+	language string
+	text     string
+}
+
+// isProgram is true of a complete file, and false of a fragment.
+func (s snippet) isProgram() bool { return strings.HasPrefix(s.text, "package ") }
+
+// source is the Go file to check. Its positions are those of the document.
+func (s snippet) source() string {
+	if s.isProgram() {
+		return fmt.Sprintf("//line %s:%d\n%s", s.file, s.line, s.text)
+	}
+	declarations := fragmentFile[:strings.LastIndex(fragmentFile, "func _(")]
+	declared := fmt.Sprintf("%s//line %s:%d\n%s", declarations, s.file, s.line, s.text)
+	if _, err := parser.ParseFile(token.NewFileSet(), "", declared, parser.SkipObjectResolution); err == nil {
+		return declared
+	}
+	return fmt.Sprintf("%s//line %s:%d\n%s\n//line end.go:1\nreturn nil\n}\n", fragmentFile, s.file, s.line, s.text)
+}
+
+func documents(t *testing.T) []string {
+	t.Helper()
+	docs, err := filepath.Glob("docs/*.md")
+	require.NoError(t, err)
+	require.NotEmpty(t, docs)
+	return append([]string{"README.md", "CONTRIBUTING.md", "CHANGELOG.md"}, docs...)
+}
+
+var fence = regexp.MustCompile("^( *)```([a-z]*)$")
+
+// snippets returns a document's fenced blocks, without the indentation of their
+// fences.
+func snippets(t *testing.T, file string) (all []snippet) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	var indent string
+	var open *snippet
+	for i, line := range strings.Split(string(text), "\n") {
+		match := fence.FindStringSubmatch(line)
+		switch {
+		case match != nil && open == nil:
+			require.NotEmpty(t, match[2], "%s:%d: the block does not say its language", file, i+1)
+			indent, open = match[1], &snippet{file: file, line: i + 2, language: match[2]}
+		case match != nil:
+			all = append(all, *open)
+			open = nil
+		case open != nil:
+			open.text += strings.TrimPrefix(line, indent) + "\n"
+		}
+	}
+	require.Nil(t, open, "%s: a block is not closed", file)
+	return all
+}
+
+// Every block of Go in the documents compiles.
+func TestReadmeSnippetsCompile(t *testing.T) {
+	t.Parallel()
+
+	var blocks []snippet
+	for _, file := range documents(t) {
+		for _, s := range snippets(t, file) {
+			if s.language == "go" {
+				blocks = append(blocks, s)
+			}
+		}
+	}
+	require.NotEmpty(t, blocks)
+
+	fset := token.NewFileSet()
+	var files []*ast.File
+	var imports []string
+	for _, s := range blocks {
+		file, err := parser.ParseFile(fset, "", s.source(), parser.SkipObjectResolution)
+		require.NoError(t, err)
+		files = append(files, file)
+		imports = append(imports, importPaths(t, file)...)
+	}
+	slices.Sort(imports)
+	compiled := importer.ForCompiler(fset, "gc", exportData(t, slices.Compact(imports)))
+	for i, s := range blocks {
+		for _, err := range typeErrors(fset, files[i], compiled, !s.isProgram()) {
+			t.Error(err)
+		}
+	}
+}
+
+func importPaths(t *testing.T, file *ast.File) (paths []string) {
+	t.Helper()
+	for _, spec := range file.Imports {
+		path, err := strconv.Unquote(spec.Path.Value)
+		require.NoError(t, err)
+		paths = append(paths, path)
+	}
+	return paths
+}
+
+// typeErrors checks one file. A fragment may leave variables and imports unused.
+func typeErrors(fset *token.FileSet, file *ast.File, imports types.Importer, fragment bool) (errs []error) {
+	config := types.Config{
+		Importer: imports,
+		Error: func(err error) {
+			if !fragment || !err.(types.Error).Soft {
+				errs = append(errs, err)
+			}
+		},
+	}
+	_, _ = config.Check(file.Name.Name, fset, []*ast.File{file}, nil) // Error gets them
+	return errs
+}
+
+// exportData returns where the compiled form of the packages is, and of all that
+// they import.
+func exportData(t *testing.T, packages []string) importer.Lookup {
+	t.Helper()
+	list := exec.CommandContext(t.Context(), "go", append([]string{"list", "-export", "-deps", "-json=ImportPath,Export", "--"}, packages...)...)
+	var stderr bytes.Buffer
+	list.Stderr = &stderr
+	out, err := list.Output()
+	require.NoError(t, err, stderr.String())
+
+	exports := map[string]string{}
+	for decoder := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p struct{ ImportPath, Export string }
+		if err := decoder.Decode(&p); err == io.EOF {
+			break
+		} else {
+			require.NoError(t, err)
+		}
+		exports[p.ImportPath] = p.Export
+	}
+	return func(path string) (io.ReadCloser, error) {
+		if exports[path] == "" {
+			return nil, fmt.Errorf("no export data of %s", path)
+		}
+		return os.Open(exports[path])
+	}
+}
+
+// The check above finds what is wrong.
+func TestReadmeCheckFindsErrors(t *testing.T) {
+	t.Parallel()
+
+	prelude, err := parser.ParseFile(token.NewFileSet(), "", fragmentFile+"return nil }", parser.ImportsOnly)
+	require.NoError(t, err)
+	imports := importer.ForCompiler(token.NewFileSet(), "gc", exportData(t, importPaths(t, prelude)))
+	for text, wants := range map[string]string{
+		"result, err := dedup.Do(ctx, d, call, effect)":    "",
+		"_ = dedup.Options{MaxWaits: 1}":                   "unknown field MaxWaits",
+		"\n_, err = d.Lookup(ctx, key)":                    "bad.md:8: not enough arguments",
+		"_ = missing":                                      "undefined: missing",
+		"package main\n\nfunc main() { unused := 1 }\n":    "bad.md:9: declared and not used: unused",
+		"package main\n\nimport \"fmt\"\n\nfunc main() {}": "\"fmt\" imported and not used",
+	} {
+		s := snippet{file: "bad.md", line: 7, text: text}
+		fset := token.NewFileSet()
+		file, err := parser.ParseFile(fset, "", s.source(), parser.SkipObjectResolution)
+		require.NoError(t, err)
+		errs := fmt.Sprint(typeErrors(fset, file, imports, !s.isProgram()))
+		if wants == "" {
+			require.Equal(t, "[]", errs, text)
+		}
+		require.Contains(t, errs, wants, text)
+	}
+}
+
+// The README's first program does what the README says, on a database that has
+// what the README says.
+func TestReadmeProgramRuns(t *testing.T) {
+	t.Parallel()
+
+	first := map[string]string{}
+	for _, s := range snippets(t, "README.md") {
+		if s.language == "go" && !s.isProgram() {
+			continue
+		}
+		if _, ok := first[s.language]; !ok {
+			first[s.language] = s.text
+		}
+	}
+	db := pgtest.New(t)
+	_, err := db.Pool(t).Exec(t.Context(), first["sql"])
+	require.NoError(t, err)
+
+	// The program is compiled as a package of this module that only the
+	// overlay knows, so that it imports this very checkout.
+	dir := t.TempDir()
+	main, overlay, program := filepath.Join(dir, "main.go"), filepath.Join(dir, "overlay.json"), filepath.Join(dir, "program")
+	require.NoError(t, os.WriteFile(main, []byte(first["go"]), 0o600))
+	root, err := os.Getwd()
+	require.NoError(t, err)
+	files, err := json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(root, "readmeprogram", "main.go"): main}})
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(overlay, files, 0o600))
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-overlay", overlay, "-o", program, "./readmeprogram").CombinedOutput()
+	require.NoError(t, err, string(out))
+
+	var printed strings.Builder
+	for range 2 {
+		run := exec.CommandContext(t.Context(), program)
+		run.Env = append(os.Environ(), "DATABASE_URL="+db.URL)
+		out, err := run.CombinedOutput()
+		require.NoError(t, err, string(out))
+		printed.Write(out)
+	}
+	require.Equal(t, first["text"], printed.String())
+}
+
+// The README's tables leave nothing out.
+func TestReadmeNamesEverything(t *testing.T) {
+	t.Parallel()
+
+	text, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[dedup.Options]()) {
+		if !strings.Contains(string(text), "| `"+field.Name+"` |") {
+			t.Errorf("the table of options lacks %s", field.Name)
+		}
+	}
+	for _, file := range []string{"errors.go", "invalid_call.go"} {
+		source, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for _, match := range regexp.MustCompile(`(?m)^\t(Err\w+) += errors\.New`).FindAllStringSubmatch(string(source), -1) {
+			if !strings.Contains(string(text), "`"+match[1]+"`") {
+				t.Errorf("the table of answers lacks %s", match[1])
+			}
+		}
+	}
+}
+
+// Links to files of the project lead somewhere, and so do those to headings.
+func TestReadmeLinks(t *testing.T) {
+	t.Parallel()
+
+	headings := func(file string) (anchors []string) {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for _, match := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(string(text), -1) {
+			anchor := regexp.MustCompile(`[^a-z0-9 _-]`).ReplaceAllString(strings.ToLower(match[1]), "")
+			anchors = append(anchors, strings.ReplaceAll(anchor, " ", "-"))
+		}
+		return anchors
+	}
+	for _, file := range documents(t) {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for _, match := range regexp.MustCompile(`\]\(([^):\s]+)\)`).FindAllStringSubmatch(string(text), -1) {
+			path, anchor, _ := strings.Cut(match[1], "#")
+			target := file
+			if path != "" {
+				target = filepath.Join(filepath.Dir(file), path)
+				require.FileExists(t, target, "%s: %s", file, match[1])
+			}
+			if anchor != "" {
+				require.Contains(t, headings(target), anchor, "%s: %s", file, match[1])
+			}
+		}
+	}
+}
 
 var (
 	namedFile = regexp.MustCompile(`[a-z_]+(?:/[a-z_]+)*\.go\b`)
@@ -71,5 +423,28 @@ func TestWayOfACall(t *testing.T) {
 			}
 		}
 		require.Greater(t, rows, 10, document)
+	}
+}
+
+// TestNotFoundIsSaidInOneWay: the README and the runbook say in the words of Lookup when
+// "not found" is certain.
+func TestNotFoundIsSaidInOneWay(t *testing.T) {
+	t.Parallel()
+
+	plainText := func(file string) string {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		paragraphs := strings.Split(strings.NewReplacer("\n//", "\n", "`", "").Replace(string(text)), "\n\n")
+		for i, p := range paragraphs {
+			paragraphs[i] = strings.Join(strings.Fields(p), " ")
+		}
+		return strings.Join(paragraphs, "\n")
+	}
+	_, rule, found := strings.Cut(plainText("lookup.go"), "\nStateNotFound is certain")
+	require.True(t, found)
+	rule, _, _ = strings.Cut(rule, "\n")
+	require.Contains(t, rule, "Until")
+	for _, file := range []string{"README.md", "docs/operations.md"} {
+		require.Contains(t, plainText(file), "\nStateNotFound is certain"+rule+"\n", file)
 	}
 }

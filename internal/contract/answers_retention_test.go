@@ -1,0 +1,422 @@
+package contract_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/faultproxy"
+)
+
+const day = 24 * time.Hour
+
+// keptFor reads how long a record is kept and remembered, by its own times.
+func keptFor(t *testing.T, b *bundle, key string) dedup.Retention {
+	t.Helper()
+	read := func(from, to string) time.Duration {
+		micros := scalar[int64](t, b, `SELECT round(extract(epoch FROM `+to+` - `+from+`) * 1000000)::bigint FROM tool_dedup WHERE key = $1`, key)
+		return time.Duration(micros) * time.Microsecond
+	}
+	return dedup.Retention{Result: read("created_at", "expires_at"), Tombstone: read("expires_at", "forget_at")}
+}
+
+func TestRetention(t *testing.T) {
+	t.Parallel()
+
+	for name, row := range map[string]struct {
+		option, call, want dedup.Retention
+	}{
+		"Default":              {want: dedup.Retention{Result: day, Tombstone: 30 * day}},
+		"Interactive":          {call: dedup.InteractiveRetention(), want: dedup.Retention{Result: time.Hour, Tombstone: 30 * day}},
+		"Task":                 {call: dedup.TaskRetention(), want: dedup.Retention{Result: day, Tombstone: 30 * day}},
+		"Batch":                {call: dedup.BatchRetention(), want: dedup.Retention{Result: 7 * day, Tombstone: 30 * day}},
+		"Financial":            {call: dedup.FinancialRetention(), want: dedup.Retention{Result: 30 * day, Tombstone: 30 * day}},
+		"Option":               {option: dedup.Retention{Result: time.Minute, Tombstone: time.Hour}, want: dedup.Retention{Result: time.Minute, Tombstone: time.Hour}},
+		"CallOverrides":        {option: dedup.BatchRetention(), call: dedup.Retention{Result: time.Second, Tombstone: time.Second}, want: dedup.Retention{Result: time.Second, Tombstone: time.Second}},
+		"CallsTombstoneOnly":   {option: dedup.BatchRetention(), call: dedup.Retention{Tombstone: time.Second}, want: dedup.Retention{Result: 7 * day, Tombstone: time.Second}},
+		"CallsResultOnly":      {option: dedup.Retention{Result: time.Second, Tombstone: time.Second}, call: dedup.Retention{Result: time.Hour}, want: dedup.Retention{Result: time.Hour, Tombstone: 30 * day}},
+		"NoTombstone":          {call: dedup.Retention{Result: time.Hour, Tombstone: -1}, want: dedup.Retention{Result: time.Hour}},
+		"NoTombstoneAsOption":  {option: dedup.Retention{Tombstone: -1}, want: dedup.Retention{Result: day}},
+		"Shortest":             {call: dedup.Retention{Result: time.Millisecond}, want: dedup.Retention{Result: time.Millisecond, Tombstone: 30 * day}},
+		"Longest":              {call: dedup.Retention{Result: 36500 * day, Tombstone: 36500 * day}, want: dedup.Retention{Result: 36500 * day, Tombstone: 36500 * day}},
+		"NanosecondsAreCutOff": {call: dedup.Retention{Result: time.Second + 1999, Tombstone: time.Second + 999}, want: dedup.Retention{Result: time.Second + 1000, Tombstone: time.Second + 1000}},
+	} {
+		for _, order := range []dedup.Order{dedup.LockFirst, dedup.ClaimFirst} {
+			t.Run(name+"/"+order.String(), func(t *testing.T) {
+				t.Parallel()
+				ctx, b := setup(t, &dedup.Options{Retention: row.option, Order: order})
+				c := call("k")
+				c.Retention = row.call
+				result, err := dedup.Do(ctx, b.d, c, effect("k"))
+				require.NoError(t, err)
+				got := keptFor(t, b, "k")
+				require.Equal(t, row.want, got)
+				require.Equal(t, got.Result, result.ExpiresAt.Sub(result.CreatedAt))
+			})
+		}
+	}
+
+	// age moves a record into the past.
+	age := func(t *testing.T, b *bundle, by time.Duration) {
+		t.Helper()
+		b.exec(t, `UPDATE tool_dedup SET created_at = created_at - $1::interval, expires_at = expires_at - $1::interval, forget_at = forget_at - $1::interval`, by)
+	}
+
+	t.Run("Life", func(t *testing.T) {
+		t.Parallel()
+		for _, order := range []dedup.Order{dedup.LockFirst, dedup.ClaimFirst} {
+			t.Run(order.String(), func(t *testing.T) {
+				t.Parallel()
+				ctx, b := setup(t, &dedup.Options{Retention: dedup.Retention{Result: time.Hour, Tombstone: time.Hour}, Order: order})
+				first, err := dedup.Do(ctx, b.d, call("k"), effect("k"))
+				require.NoError(t, err)
+
+				age(t, b, 59*time.Minute)
+				result, err := dedup.Do(ctx, b.d, call("k"), effect("k"))
+				require.NoError(t, err)
+				require.True(t, result.Replayed)
+
+				age(t, b, 2*time.Minute)
+				for range 2 { // with the result still there, and without
+					_, err = dedup.Do(ctx, b.d, call("k"), effect("k"))
+					requireExpired(t, first.CreatedAt.Add(-61*time.Minute), err)
+					require.NoError(t, pgx.BeginFunc(ctx, b.pool, func(tx pgx.Tx) error {
+						_, err := dedup.DoTx(ctx, b.d, tx, call("k"), effect("k"))
+						requireExpired(t, first.CreatedAt.Add(-61*time.Minute), err)
+						return nil
+					}))
+					swept, err := b.d.Sweep(ctx, nil)
+					require.NoError(t, err)
+					require.Zero(t, swept.Forgotten)
+				}
+				require.Equal(t, 1, b.effects(t, "k"))
+
+				age(t, b, time.Hour)
+				result, err = dedup.Do(ctx, b.d, call("k"), effect("k"))
+				require.NoError(t, err)
+				require.False(t, result.Replayed)
+				require.Equal(t, 2, b.effects(t, "k"))
+				require.Equal(t, 1, b.records(t))
+			})
+		}
+	})
+
+	t.Run("MisuseIsToldOfATombstone", func(t *testing.T) {
+		t.Parallel()
+		ctx, b := setup(t, nil)
+		_, err := dedup.Do(ctx, b.d, call("k"), effect("k"))
+		require.NoError(t, err)
+		age(t, b, 2*day)
+		other := call("k")
+		other.Args = 1
+		_, err = dedup.Do(ctx, b.d, other, effect("k"))
+		require.ErrorIs(t, err, dedup.ErrKeyReused)
+		_, err = b.d.Sweep(ctx, nil)
+		require.NoError(t, err)
+		_, err = dedup.Do(ctx, b.d, other, effect("k"))
+		require.ErrorIs(t, err, dedup.ErrKeyReused)
+	})
+
+	t.Run("RefusalExpires", func(t *testing.T) {
+		t.Parallel()
+		ctx, b := setup(t, nil)
+		_, err := dedup.Do(ctx, b.d, call("k"), refuse(dedup.Final(errOwn)))
+		require.ErrorIs(t, err, dedup.ErrRefused)
+		age(t, b, 2*day)
+		_, err = dedup.Do(ctx, b.d, call("k"), effect("k"))
+		require.ErrorIs(t, err, dedup.ErrExpired)
+	})
+
+	t.Run("BrokenDoesNotExpireBeforeItIsForgotten", func(t *testing.T) {
+		t.Parallel()
+		ctx, b := setup(t, nil)
+		_, err := dedup.Do(ctx, b.d, call("k"), func(ctx context.Context, tx pgx.Tx) (ticket, error) {
+			_, err := tx.Conn().Exec(ctx, "COMMIT")
+			return ticket{}, err
+		})
+		require.ErrorIs(t, err, dedup.ErrBroken)
+		age(t, b, 2*day)
+		_, err = b.d.Sweep(ctx, nil)
+		require.NoError(t, err)
+		_, err = dedup.Do(ctx, b.d, call("k"), effect("k"))
+		require.ErrorIs(t, err, dedup.ErrBroken)
+	})
+
+	t.Run("SlowEffectIsNotBornOld", func(t *testing.T) {
+		t.Parallel()
+		ctx, b := setup(t, &dedup.Options{Retention: dedup.Retention{Result: 50 * time.Millisecond, Tombstone: day}})
+		first, err := dedup.Do(ctx, b.d, call("k"), func(ctx context.Context, tx pgx.Tx) (int, error) {
+			_, err := tx.Exec(ctx, `SELECT pg_sleep(0.1)`)
+			return 1, err
+		})
+		require.NoError(t, err)
+		require.True(t, first.ExpiresAt.After(first.CreatedAt))
+		began := scalar[bool](t, b, `SELECT expires_at > created_at + interval '49 ms' FROM tool_dedup`)
+		require.True(t, began)
+	})
+}
+
+func requireExpired(t *testing.T, firstAt time.Time, err error) {
+	t.Helper()
+	var expired *dedup.ExpiredError
+	require.ErrorAs(t, err, &expired)
+	require.ErrorIs(t, err, dedup.ErrExpired)
+	require.False(t, dedup.IsRetryable(err))
+	require.True(t, firstAt.Equal(expired.FirstAt), "%s, not %s", expired.FirstAt, firstAt)
+	require.Equal(t, time.Hour, expired.ExpiredAt.Sub(expired.FirstAt).Round(time.Millisecond))
+	require.Equal(t, time.Hour, expired.ForgetAt.Sub(expired.ExpiredAt).Round(time.Millisecond))
+	require.NotContains(t, err.Error(), `"k"`)
+}
+
+func TestRetentionOr(t *testing.T) {
+	t.Parallel()
+	fallback := dedup.Retention{Result: time.Minute, Tombstone: time.Hour}
+	for name, row := range map[string]struct{ own, want dedup.Retention }{
+		"Nothing":       {dedup.Retention{}, fallback},
+		"ResultOnly":    {dedup.Retention{Result: time.Second}, dedup.Retention{Result: time.Second, Tombstone: 30 * day}},
+		"TombstoneOnly": {dedup.Retention{Tombstone: time.Second}, dedup.Retention{Result: time.Minute, Tombstone: time.Second}},
+		"NoTombstone":   {dedup.Retention{Tombstone: -1}, dedup.Retention{Result: time.Minute, Tombstone: -1}},
+		"Both":          {dedup.Retention{Result: 1, Tombstone: 2}, dedup.Retention{Result: 1, Tombstone: 2}},
+	} {
+		require.Equal(t, row.want, row.own.Or(fallback), name)
+	}
+}
+
+// resetting is a Reset on a goroutine of its own.
+type resetting struct {
+	freed bool
+	err   error
+}
+
+// startReset frees the key "k".
+func startReset(f *fixture, t *testing.T, by *dedup.Deduper) <-chan resetting {
+	t.Helper()
+	ctx := t.Context()
+	out := make(chan resetting, 1)
+	go func() {
+		freed, err := by.Reset(ctx, "acme", "create_ticket", "k", "wrong answer")
+		out <- resetting{freed, err}
+	}()
+	return out
+}
+
+// TestReset: what is deleted is the record that was looked at, and no other.
+func TestReset(t *testing.T) {
+	t.Parallel()
+
+	// While an operator's Reset is on its way, another one frees the identity
+	// and the call runs again.
+	t.Run("KeepsANewRecord", func(t *testing.T) {
+		t.Parallel()
+		bothOrders(t, func(t *testing.T, p profile) {
+			ctx, f, proxy := proxied(t, p, nil)
+			direct := f.direct(t)
+			e := &tool{ref: "k"}
+			_, err := dedup.Do(ctx, direct, call("k"), e.run)
+			require.NoError(t, err)
+			held := proxy.Arm(faultproxy.Fault{Kind: faultproxy.Hold, Where: faultproxy.AtSQL("DELETE FROM")})
+			late := startReset(f, t, f.d)
+			require.NoError(t, held.Wait(ctx))
+
+			freed, err := direct.Reset(ctx, "acme", "create_ticket", "k", "wrong answer")
+			require.NoError(t, err)
+			require.True(t, freed)
+			_, err = dedup.Do(ctx, direct, call("k"), e.run)
+			require.NoError(t, err)
+			held.Release()
+			got := receive(t, ctx, late)
+			require.NoError(t, got.err)
+			require.False(t, got.freed)
+
+			again, err := dedup.Do(ctx, direct, call("k"), e.run)
+			require.NoError(t, err)
+			require.True(t, again.Replayed)
+			require.Equal(t, 2, again.Value.ID)
+			e.requireRuns(t, 2)
+		})
+	})
+
+	// Where nothing was seen nothing is deleted: the call may come any moment.
+	t.Run("OfNothing", func(t *testing.T) {
+		t.Parallel()
+		bothOrders(t, func(t *testing.T, p profile) {
+			ctx, f, proxy := proxied(t, p, nil)
+			proxy.Arm(faultproxy.Fault{Kind: faultproxy.Dropped, Where: faultproxy.AtSQL("DELETE FROM")})
+			freed, err := f.d.Reset(ctx, "acme", "create_ticket", "k", "wrong answer")
+			require.NoError(t, err)
+			require.False(t, freed)
+		})
+	})
+
+	t.Run("TwoOperators", func(t *testing.T) {
+		t.Parallel()
+		bothOrders(t, func(t *testing.T, p profile) {
+			ctx, f, proxy := proxied(t, p, nil)
+			_, err := dedup.Do(ctx, f.d, call("k"), effect("k"))
+			require.NoError(t, err)
+			freed := 0
+			var held []*faultproxy.Armed
+			var operators []<-chan resetting
+			for range 2 {
+				one := proxy.Arm(faultproxy.Fault{Kind: faultproxy.Hold, Where: faultproxy.AtSQL("DELETE FROM")})
+				operators = append(operators, startReset(f, t, f.peer(t)))
+				require.NoError(t, one.Wait(ctx))
+				held = append(held, one)
+			}
+			for _, one := range held {
+				one.Release()
+			}
+			for _, operator := range operators {
+				got := receive(t, ctx, operator)
+				require.NoError(t, got.err)
+				if got.freed {
+					freed++
+				}
+			}
+			require.Equal(t, 1, freed)
+			require.Zero(t, f.records(t))
+		})
+	})
+
+	t.Run("Forgotten", func(t *testing.T) {
+		t.Parallel()
+		ctx, f := plain.setup(t, nil)
+		e := &tool{ref: "k"}
+		_, err := dedup.Do(ctx, f.d, call("k"), e.run)
+		require.NoError(t, err)
+		f.age(t, "k", "100 days")
+		freed, err := f.d.Reset(ctx, "acme", "create_ticket", "k", "wrong answer")
+		require.NoError(t, err)
+		require.True(t, freed, "there was a record")
+		require.Zero(t, f.records(t))
+		again, err := dedup.Do(ctx, f.d, call("k"), e.run)
+		require.NoError(t, err)
+		require.False(t, again.Replayed)
+	})
+}
+
+func TestResetForgottenClaimFirst(t *testing.T) {
+	t.Parallel()
+	ctx, f := profile{order: dedup.ClaimFirst, isolation: pgx.ReadCommitted}.setup(t, nil)
+	_, err := dedup.Do(ctx, f.d, call("k"), effect("k"))
+	require.NoError(t, err)
+	f.age(t, "k", "100 days")
+	freed, err := f.d.Reset(ctx, "acme", "create_ticket", "k", "wrong answer")
+	require.NoError(t, err)
+	require.True(t, freed)
+	require.Zero(t, f.records(t))
+}
+
+// TestShortRetentionGoesApart: a statement that is its own transaction may arrive
+// late. It is sent only where its record outlives that.
+func TestShortRetentionGoesApart(t *testing.T) {
+	t.Parallel()
+
+	ctx, f, proxy := proxied(t, plain, nil)
+	f.countRuns(t)
+	combined := proxy.Arm(faultproxy.Fault{Kind: faultproxy.ReplyDelayed, Delay: time.Millisecond, Times: -1, Where: func(u faultproxy.Unit) bool {
+		return len(u.Executes) > 0 && faultproxy.AtSQL("a twin of this call is in flight")(u)
+	}})
+	for i, row := range []struct {
+		retention dedup.Retention
+		want      int
+	}{
+		{dedup.Retention{Result: time.Minute, Tombstone: time.Hour - time.Minute - 1000}, 0},
+		{dedup.Retention{Result: time.Minute, Tombstone: time.Hour - time.Minute}, 2},
+	} {
+		one, two, three := call(fmt.Sprint("one-", i)), call(fmt.Sprint("two-", i)), call(fmt.Sprint("three-", i))
+		one.Retention, two.Retention, three.Retention = row.retention, row.retention, row.retention
+		_, err := dedup.DoStatement[ticket](ctx, f.d, one, leave("one"))
+		require.NoError(t, err)
+		for _, out := range outcomes(ctx, f.d, dedup.StatementCall{Call: two, Statement: leave("two")}, dedup.StatementCall{Call: three, Statement: leave("three")}) {
+			require.NoError(t, out.Err)
+		}
+		require.Equal(t, row.want, combined.Count())
+	}
+	require.Equal(t, 6, f.records(t))
+}
+
+// TestForgottenBeforeItIsFound: the answer to a COMMIT is lost, and the record is
+// forgotten before the call has looked for it. The call must not take its own
+// record for an old one and run again, whether a sweep has deleted it or not.
+func TestForgottenBeforeItIsFound(t *testing.T) {
+	t.Parallel()
+
+	ways := map[string]struct {
+		opts dedup.Options
+		call func(ctx context.Context, d *dedup.Deduper, c dedup.Call) error
+	}{
+		"Do": {call: func(ctx context.Context, d *dedup.Deduper, c dedup.Call) error {
+			_, err := dedup.Do(ctx, d, c, effect(c.Key))
+			return err
+		}},
+		"DoClaimFirst": {opts: dedup.Options{Order: dedup.ClaimFirst}, call: func(ctx context.Context, d *dedup.Deduper, c dedup.Call) error {
+			_, err := dedup.Do(ctx, d, c, effect(c.Key))
+			return err
+		}},
+		"DoStatement": {call: func(ctx context.Context, d *dedup.Deduper, c dedup.Call) error {
+			_, err := dedup.DoStatement[ticket](ctx, d, c, leave(c.Key))
+			return err
+		}},
+		"DoBatch": {call: func(ctx context.Context, d *dedup.Deduper, c dedup.Call) error {
+			other := c
+			other.Key = "other"
+			return outcomes(ctx, d, dedup.StatementCall{Call: c, Statement: leave(c.Key)}, dedup.StatementCall{Call: other, Statement: leave("other")})[0].Err
+		}},
+		"DoTogether": {call: func(ctx context.Context, d *dedup.Deduper, c dedup.Call) error {
+			_, err := dedup.DoTogether[ticket](ctx, d, []dedup.StatementCall{{Call: c, Statement: leave(c.Key)}})
+			return err
+		}},
+	}
+	for name, way := range ways {
+		for _, swept := range []bool{false, true} {
+			t.Run(name+map[bool]string{false: "", true: "Swept"}[swept], func(t *testing.T) {
+				t.Parallel()
+				ctx, b := setup(t, nil)
+				b.countRuns(t)
+				proxy, err := faultproxy.New(b.db.URL)
+				require.NoError(t, err)
+				t.Cleanup(proxy.Close)
+				pool := b.db.Pool(t, func(config *pgxpool.Config) {
+					parsed, err := pgxpool.ParseConfig(proxy.URL())
+					require.NoError(t, err)
+					config.ConnConfig, config.MaxConns = parsed.ConnConfig, 1
+					trackCleanups(t, config)
+				})
+				require.NoError(t, pool.Ping(ctx))
+				opts := way.opts
+				d := newDeduper(t, pool, &opts)
+
+				// The COMMIT goes through and its answer is lost. The next connection waits.
+				lost := proxy.Arm(faultproxy.Fault{Kind: faultproxy.ReplyReset, Where: func(u faultproxy.Unit) bool {
+					return u.Commits || len(u.Executes) > 0 && faultproxy.AtSQL("a twin of this call is in flight")(u)
+				}})
+				connecting := proxy.Arm(faultproxy.Fault{Kind: faultproxy.Hold, Where: faultproxy.AtConnect})
+				c := call("k")
+				c.Retention = dedup.Retention{Result: 50 * time.Millisecond, Tombstone: -1}
+				out := make(chan error, 1)
+				go func() { out <- way.call(ctx, d, c) }()
+				require.NoError(t, lost.Wait(ctx))
+				require.NoError(t, connecting.Wait(ctx))
+				b.eventually(t, `SELECT count(*) FILTER (WHERE key = 'k') = 1 AND bool_and(forget_at <= now()) FROM tool_dedup`)
+				if swept {
+					swept, err := b.d.Sweep(ctx, nil)
+					require.NoError(t, err)
+					require.Positive(t, swept.Forgotten)
+				}
+				connecting.Release()
+
+				err = receive(t, ctx, out)
+				require.ErrorIs(t, err, dedup.ErrOutcomeUnknown)
+				require.ErrorContains(t, err, "Retention")
+				require.Equal(t, 1, b.effects(t, "k"))
+			})
+		}
+	}
+}

@@ -1,0 +1,487 @@
+package contract_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup"
+)
+
+func caseEffectError(t *testing.T, p profile) {
+	ctx, f := p.setup(t, nil)
+	e := &tool{ref: "k", then: func(_ context.Context, _ pgx.Tx, run int) error {
+		if run <= p.tries() {
+			return errPaper
+		}
+		return nil
+	}}
+
+	_, err := f.do(ctx, f.d, call("k"), e.run)
+	require.ErrorIs(t, err, errPaper)
+	require.Zero(t, f.effects(t, "k"))
+	require.Zero(t, f.records(t))
+
+	second, err := f.do(ctx, f.d, call("k"), e.run)
+	require.NoError(t, err)
+	require.False(t, second.Replayed)
+	require.Equal(t, p.tries()+1, second.Value.ID)
+	require.Equal(t, 1, f.effects(t, "k"))
+}
+
+// declined is a refusal with everything that one can have.
+type declined struct{ Balance int }
+
+func (declined) Error() string { return "card declined" }
+func (declined) Code() string  { return "card_declined" }
+func (d declined) MarshalJSON() ([]byte, error) {
+	return fmt.Appendf(nil, `{"balance":%d}`, d.Balance), nil
+}
+
+func caseFinal(t *testing.T, p profile) {
+	ctx, f := p.setup(t, nil)
+	e := &tool{ref: "k", then: func(context.Context, pgx.Tx, int) error {
+		return fmt.Errorf("charging: %w", dedup.Final(declined{Balance: 3}))
+	}}
+
+	var first, again *dedup.RefusedError
+	_, err := f.do(ctx, f.d, call("k"), e.run)
+	require.ErrorIs(t, err, dedup.ErrRefused)
+	require.ErrorAs(t, err, &first)
+	require.False(t, first.Replayed)
+	require.ErrorIs(t, err, declined{Balance: 3}, "the caller that ran it has the effect's own error")
+
+	result, err := f.do(ctx, f.peer(t), call("k"), e.run)
+	require.True(t, result.Replayed)
+	require.ErrorAs(t, err, &again)
+	require.True(t, again.Replayed)
+	require.NoError(t, errors.Unwrap(again))
+	require.Equal(t, first.Message, again.Message)
+	require.Equal(t, "card_declined", again.Code)
+	require.JSONEq(t, `{"balance":3}`, string(again.Details))
+	require.Equal(t, first.Details, again.Details)
+	require.True(t, first.CreatedAt.Equal(again.CreatedAt))
+
+	e.requireRuns(t, p.tries())
+	require.Zero(t, f.effects(t, "k"))
+	require.Equal(t, 1, f.records(t))
+}
+
+func caseStoreErrors(t *testing.T, p profile) {
+	ctx, f := p.setup(t, &dedup.Options{StoreErrors: true})
+	e := &tool{ref: "k", then: func(context.Context, pgx.Tx, int) error { return errPaper }}
+
+	_, err := f.do(ctx, f.d, call("stored"), e.run)
+	require.ErrorIs(t, err, dedup.ErrRefused)
+	require.ErrorIs(t, err, errPaper)
+	_, err = f.do(ctx, f.d, call("stored"), e.run)
+	require.ErrorIs(t, err, dedup.ErrRefused)
+	require.EqualError(t, err, errPaper.Error())
+	e.requireRuns(t, p.tries())
+
+	c := call("not stored")
+	c.Errors = dedup.ErrorsRollBack
+	_, err = f.do(ctx, f.d, c, e.run)
+	require.ErrorIs(t, err, errPaper)
+	require.NotErrorIs(t, err, dedup.ErrRefused)
+
+	cancelled, cancel := context.WithCancel(ctx)
+	_, err = f.do(cancelled, f.d, call("cancelled"), func(ctx context.Context, tx pgx.Tx) (ticket, error) {
+		cancel()
+		return ticket{}, ctx.Err()
+	})
+	require.ErrorIs(t, err, context.Canceled)
+	require.NotErrorIs(t, err, dedup.ErrRefused)
+
+	require.Zero(t, f.effects(t, "k"))
+	require.Equal(t, 1, f.records(t))
+}
+
+func caseKeyReused(t *testing.T, p profile) {
+	ctx, f := p.setup(t, nil)
+	held := newGate()
+	e := &tool{ref: "k", then: held.then}
+	first := f.start(ctx, f.d, call("k"), e.run)
+	receive(t, ctx, held.entered)
+
+	// A twin in the same process, with other arguments, while the first runs.
+	other := call("k")
+	other.Args = map[string]any{"title": "printer is fine", "urgent": false}
+	misuse := f.start(ctx, f.d, other, e.run)
+	require.NoError(t, f.events.untilWaiting(ctx, 1, 0))
+	held.release()
+	receive(t, ctx, first).require(t)
+
+	later, err := f.do(ctx, f.peer(t), other, e.run)
+	require.Zero(t, later.Value)
+	for _, err := range []error{receive(t, ctx, misuse).err, err} {
+		var reused *dedup.KeyReusedError
+		require.ErrorIs(t, err, dedup.ErrKeyReused)
+		require.ErrorAs(t, err, &reused)
+		require.Equal(t, []string{"title", "urgent"}, reused.Changed)
+		require.True(t, reused.Complete)
+		require.NotEqual(t, reused.First, reused.Now)
+		require.NotContains(t, err.Error(), "printer")
+	}
+	e.requireRuns(t, 1)
+	require.Equal(t, 1, f.effects(t, "k"))
+	require.Len(t, events[dedup.KeyReusedData](f.events), 2)
+}
+
+func caseExpired(t *testing.T, p profile) {
+	ctx, f := p.setup(t, &dedup.Options{Retention: dedup.Retention{Result: time.Hour, Tombstone: time.Hour}})
+	e := &tool{ref: "k"}
+	_, err := f.do(ctx, f.d, call("k"), e.run)
+	require.NoError(t, err)
+
+	f.age(t, "k", "59 minutes")
+	replay, err := f.do(ctx, f.d, call("k"), e.run)
+	require.NoError(t, err)
+	require.True(t, replay.Replayed)
+
+	f.age(t, "k", "2 minutes")
+	for range 2 { // with its result, and as a tombstone
+		_, err = f.do(ctx, f.peer(t), call("k"), e.run)
+		var expired *dedup.ExpiredError
+		require.ErrorIs(t, err, dedup.ErrExpired)
+		require.ErrorAs(t, err, &expired)
+		require.Equal(t, time.Hour, expired.ExpiredAt.Sub(expired.FirstAt).Round(time.Second))
+		swept, err := f.d.Sweep(ctx, nil)
+		require.NoError(t, err)
+		require.Zero(t, swept.Forgotten)
+	}
+	e.requireRuns(t, 1)
+
+	f.age(t, "k", "1 hour")
+	again, err := f.do(ctx, f.d, call("k"), e.run)
+	require.NoError(t, err)
+	require.False(t, again.Replayed)
+	require.Equal(t, 2, again.Value.ID)
+	require.Equal(t, 2, f.effects(t, "k"))
+	require.Equal(t, 1, f.records(t))
+}
+
+// caseTakeover lets four twins, in two processes, have an identity anew while a
+// sweeper is after its forgotten record.
+func caseTakeover(t *testing.T, p profile) {
+	ctx, f := p.setup(t, nil)
+	peer := f.peer(t)
+	const keys = 6
+	effects := make([]tool, keys)
+	for i := range keys {
+		effects[i].ref = fmt.Sprint(i)
+		_, err := f.do(ctx, f.d, call(fmt.Sprint(i)), effects[i].run)
+		require.NoError(t, err)
+	}
+	f.exec(t, `UPDATE tool_dedup SET created_at = now() - interval '3 h', expires_at = now() - interval '2 h', forget_at = now() - interval '1 h'`)
+
+	sweeper, err := dedup.NewSweeper(f.peer(t), &dedup.SweeperOptions{Interval: time.Millisecond, Sweep: dedup.SweepOptions{BatchSize: 1}})
+	require.NoError(t, err)
+	sweeping, stop := context.WithCancel(ctx)
+	swept := make(chan error, 1)
+	go func() { swept <- sweeper.Run(sweeping) }()
+
+	pending := make([][]<-chan answered, keys)
+	for i := range keys {
+		for j := range 4 {
+			pending[i] = append(pending[i], f.start(ctx, []*dedup.Deduper{f.d, peer}[j%2], call(fmt.Sprint(i)), effects[i].run))
+		}
+	}
+	for i := range keys {
+		var answers []dedup.Result[ticket]
+		for _, one := range pending[i] {
+			answers = append(answers, receive(t, ctx, one).require(t))
+		}
+		requireTwins(t, answers)
+		require.Equal(t, 2, f.effects(t, fmt.Sprint(i)), "one of the forgotten call, one of the new")
+	}
+	stop()
+	require.ErrorIs(t, receive(t, ctx, swept), context.Canceled)
+	require.Equal(t, keys, f.records(t))
+}
+
+func caseReset(t *testing.T, p profile) {
+	ctx, f := p.setup(t, nil)
+	held := newGate()
+	e := &tool{ref: "k", then: held.then}
+	c := call("k")
+
+	freed, err := f.d.Reset(ctx, c.Scope, c.Tool, c.Key, "nothing there")
+	require.NoError(t, err)
+	require.False(t, freed)
+
+	first := f.start(ctx, f.d, c, e.run)
+	receive(t, ctx, held.entered)
+	_, err = f.peer(t).Reset(ctx, c.Scope, c.Tool, c.Key, "in flight")
+	require.ErrorIs(t, err, dedup.ErrInFlight)
+	held.release()
+	receive(t, ctx, first).require(t)
+
+	var invalid *dedup.InvalidCallError
+	_, err = f.d.Reset(ctx, c.Scope, c.Tool, c.Key, "")
+	require.ErrorAs(t, err, &invalid)
+	require.Equal(t, 1, f.records(t))
+
+	freed, err = f.d.Reset(ctx, c.Scope, c.Tool, c.Key, "wrong answer")
+	require.NoError(t, err)
+	require.True(t, freed)
+	again, err := f.do(ctx, f.d, c, e.run)
+	require.NoError(t, err)
+	require.False(t, again.Replayed)
+	require.Equal(t, 2, again.Value.ID)
+
+	resets := events[dedup.ResetData](f.events)
+	require.Len(t, resets, 2)
+	require.False(t, resets[0].Freed)
+	require.True(t, resets[1].Freed)
+	require.Equal(t, "wrong answer", resets[1].Reason)
+}
+
+func caseLookup(t *testing.T, p profile) {
+	ctx, f := p.setup(t, nil)
+	lookup := func(key string) dedup.Status {
+		c := call(key)
+		status, err := f.d.Lookup(ctx, c.Scope, c.Tool, c.Key)
+		require.NoError(t, err)
+		require.False(t, status.Now.IsZero(), "by the database's clock")
+		return status
+	}
+	require.Equal(t, dedup.StateNotFound, lookup("k").State)
+
+	held := newGate()
+	e := &tool{ref: "k", then: held.then}
+	running := f.start(ctx, f.peer(t), call("k"), e.run)
+	receive(t, ctx, held.entered)
+	require.Equal(t, dedup.StateInFlight, lookup("k").State)
+	held.release()
+	first := receive(t, ctx, running).require(t)
+
+	done := lookup("k")
+	fingerprint, err := dedup.FingerprintOf(call("k").Args)
+	require.NoError(t, err)
+	require.Equal(t, dedup.StateDone, done.State)
+	require.JSONEq(t, `{"id":1,"title":"k"}`, string(done.Result))
+	require.Equal(t, fingerprint, done.Fingerprint)
+	require.True(t, done.CreatedAt.Equal(first.CreatedAt))
+	require.False(t, done.Now.Before(done.CreatedAt))
+
+	f.age(t, "k", "2 days")
+	expired := lookup("k")
+	require.Equal(t, dedup.StateExpired, expired.State)
+	require.Empty(t, expired.Result)
+	f.age(t, "k", "40 days")
+	require.Equal(t, dedup.StateNotFound, lookup("k").State)
+
+	_, err = f.do(ctx, f.d, call("refused"), func(context.Context, pgx.Tx) (ticket, error) {
+		return ticket{}, dedup.Final(declined{Balance: 3})
+	})
+	require.ErrorIs(t, err, dedup.ErrRefused)
+	refused := lookup("refused")
+	require.Equal(t, dedup.StateRefused, refused.State)
+	require.Equal(t, "card declined", refused.Refusal.Message)
+	require.Equal(t, json.RawMessage(`{"balance":3}`), refused.Refusal.Details)
+
+	f.exec(t, `UPDATE tool_dedup SET outcome = 'broken', result = NULL WHERE key = 'refused'`)
+	require.Equal(t, dedup.StateBroken, lookup("refused").State)
+
+	require.Equal(t, 2, f.records(t), "looking up writes nothing")
+}
+
+// TestTwinOfBroken: an effect that ends its transaction frees its identity, and
+// a twin may run before that can be recorded. Then the error says so.
+func TestTwinOfBroken(t *testing.T) {
+	t.Parallel()
+
+	ctx, f := plain.setup(t, nil)
+	peer := f.peer(t)
+	tx := f.begin(t, ctx)
+	_, err := dedup.DoTx(ctx, f.d, tx, call("k"), func(_ context.Context, tx pgx.Tx) (ticket, error) {
+		if _, err := tx.Conn().Exec(ctx, "COMMIT"); err != nil {
+			return ticket{}, err
+		}
+		twin, err := dedup.Do(ctx, peer, call("k"), effect("k"))
+		require.NoError(t, err)
+		require.False(t, twin.Replayed)
+		return ticket{}, nil
+	})
+	require.ErrorIs(t, err, dedup.ErrBroken)
+	require.ErrorContains(t, err, "a twin has run")
+
+	replay, err := dedup.Do(ctx, f.d, call("k"), effect("k"))
+	require.NoError(t, err)
+	require.True(t, replay.Replayed, "the twin's answer stands")
+}
+
+// TestUnreadableRecord: a record that cannot be read is no missing one. Its
+// effect is not run again.
+func TestUnreadableRecord(t *testing.T) {
+	t.Parallel()
+
+	bothOrders(t, func(t *testing.T, p profile) {
+		ctx, f := p.setup(t, nil)
+		f.warm(t)
+		f.exec(t, `UPDATE tool_dedup SET forget_at = 'infinity'`) // which no time.Time is
+
+		runs := 0
+		_, err := dedup.Do(ctx, f.d, call("warm"), func(context.Context, pgx.Tx) (ticket, error) {
+			runs++
+			return ticket{}, nil
+		})
+		require.ErrorContains(t, err, "infinite time")
+		require.Zero(t, runs)
+		require.Equal(t, 1, f.effects(t, "warm"))
+	})
+}
+
+func TestIsTransient(t *testing.T) {
+	t.Parallel()
+	for code, want := range map[string]bool{
+		"40001": true, "40P01": true, "55P03": true, "25006": true,
+		"53100": true, "53200": true, "53300": true,
+		"57P01": true, "57P02": true, "57P03": true, "57P04": true, "57P05": true,
+		"08000": true, "08006": true, "08P01": true,
+		"23505": false, "23514": false, "22P02": false, "42P01": false, "54000": false,
+		"57014": false, "25P03": false, "25P02": false, "0A000": false, "XX000": false, "": false,
+	} {
+		require.Equal(t, want, dedup.IsTransient(fmt.Errorf("wrapped: %w", &pgconn.PgError{Code: code})), code)
+	}
+	require.True(t, dedup.IsTransient(&pgconn.PgError{Code: "0A000", Routine: "RevalidateCachedQuery"}))
+	require.False(t, dedup.IsTransient(errors.New("no seat left")))
+	require.False(t, dedup.IsTransient(nil))
+
+	_, err := pgx.Connect(t.Context(), "postgres://nobody@127.0.0.1:1/none")
+	require.Error(t, err)
+	require.True(t, dedup.IsTransient(err), "nobody listens there")
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = pgx.Connect(ended, "postgres://nobody@127.0.0.1:1/none")
+	require.Error(t, err)
+	require.False(t, dedup.IsTransient(err), "the caller gave up")
+}
+
+func TestIsRetryable(t *testing.T) {
+	t.Parallel()
+	for _, err := range []error{
+		dedup.ErrInFlight, &dedup.OutcomeUnknownError{}, &dedup.AttemptsError{}, &dedup.RestartTxError{Err: errors.New("x")},
+		context.Canceled, context.DeadlineExceeded, &pgconn.PgError{Code: "40001"},
+		// It may have happened, whatever ended the attempts.
+		&dedup.OutcomeUnknownError{Cause: context.Canceled}, &dedup.OutcomeUnknownError{Cause: &dedup.ResultError{Err: errors.New("x")}},
+	} {
+		require.True(t, dedup.IsRetryable(fmt.Errorf("wrapped: %w", err)), "%v", err)
+	}
+	for _, err := range []error{
+		nil, errors.New("no seat left"),
+		&dedup.KeyReusedError{}, &dedup.ExpiredError{}, &dedup.RefusedError{}, &dedup.ResultError{Err: errors.New("x")},
+		&dedup.InvalidCallError{}, &dedup.ConflictError{}, &dedup.ArbiterError{}, dedup.ErrTxControl, dedup.ErrNested,
+		// An answer stays one whatever it wraps.
+		&dedup.BrokenError{Err: context.DeadlineExceeded}, &dedup.BrokenError{Err: &pgconn.PgError{Code: "40001"}},
+	} {
+		require.False(t, dedup.IsRetryable(err), "%v", err)
+	}
+}
+
+// TestFinalContextError: a refusal is an answer even if the tool made it from a
+// context's error, for the first caller as for the next.
+func TestFinalContextError(t *testing.T) {
+	t.Parallel()
+	ctx, b := setup(t, nil)
+	for range 2 {
+		_, err := dedup.Do(ctx, b.d, call("k"), func(context.Context, pgx.Tx) (int, error) {
+			return 0, dedup.Final(context.DeadlineExceeded)
+		})
+		require.ErrorIs(t, err, dedup.ErrRefused)
+		require.False(t, dedup.IsRetryable(err))
+	}
+}
+
+// TestSilentEffect: the server ends a transaction whose effect does not talk to
+// it for too long. The error says so, at once, and is not that of a COMMIT
+// whose answer was lost.
+func TestSilentEffect(t *testing.T) {
+	t.Parallel()
+	for _, order := range []dedup.Order{dedup.LockFirst, dedup.ClaimFirst} {
+		for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol} {
+			t.Run(order.String()+"/"+mode.String(), func(t *testing.T) {
+				t.Parallel()
+				ctx, b := setup(t, nil)
+				pool := b.db.Pool(t, func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = mode })
+				d := newDeduper(t, pool, &dedup.Options{Order: order, IdleTimeout: 20 * time.Millisecond})
+				runs := 0
+				_, err := dedup.Do(ctx, d, call("k"), func(ctx context.Context, tx pgx.Tx) (int, error) {
+					runs++
+					var pid int32
+					if err := tx.QueryRow(ctx, `SELECT pg_backend_pid()`).Scan(&pid); err != nil {
+						return 0, err
+					}
+					b.eventually(t, `SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $1)`, pid)
+					return 1, nil
+				})
+				require.ErrorContains(t, err, "IdleTimeout")
+				require.NotErrorIs(t, err, dedup.ErrOutcomeUnknown)
+				require.Equal(t, 1, runs)
+				require.Zero(t, b.records(t))
+			})
+		}
+	}
+}
+
+// requireNoSecret looks for a key in the clear in an error's text and in what
+// the server added to it.
+func requireNoSecret(t *testing.T, err error, secret string) {
+	t.Helper()
+	require.NotContains(t, err.Error(), secret)
+	var server *pgconn.PgError
+	if errors.As(err, &server) {
+		require.NotContains(t, server.Detail, secret)
+		require.NotContains(t, server.Where, secret)
+		require.NotContains(t, server.Hint, secret)
+	}
+}
+
+// TestErrorsDoNotTellTheKey: a violation of tool_dedup's key quotes the row.
+func TestErrorsDoNotTellTheKey(t *testing.T) {
+	t.Parallel()
+	const secret = "SECRET"
+
+	// The caller has gone when the record turns out to be a twin's.
+	t.Run("Cancelled", func(t *testing.T) {
+		t.Parallel()
+		ctx, f := plain.setup(t, nil)
+		claims := newDeduper(t, f.db.Pool(t), &dedup.Options{Order: dedup.ClaimFirst})
+		held := newGate()
+		first := start(ctx, claims, call(secret), (&tool{ref: "k", then: held.then}).run)
+		receive(t, ctx, held.entered)
+		short, cancel := context.WithCancel(ctx)
+		defer cancel()
+		late := start(short, f.d, call(secret), effect("k"))
+		f.eventually(t, waitingInside, 1)
+		cancel()
+		held.release()
+		receive(t, ctx, first).require(t)
+		err := receive(t, ctx, late).err
+		require.ErrorIs(t, err, context.Canceled)
+		requireState(t, err, "23505")
+		requireNoSecret(t, err, secret)
+	})
+
+	t.Run("RestartTx", func(t *testing.T) {
+		t.Parallel()
+		p := profile{order: dedup.LockFirst, isolation: pgx.RepeatableRead}
+		ctx, f := p.setup(t, nil)
+		e := &tool{ref: "k", then: func(ctx context.Context, _ pgx.Tx, _ int) error {
+			return f.rival(ctx, call(secret), "k", ticket{ID: 99})
+		}}
+		_, err := dedup.DoTx(ctx, f.d, f.begin(t, ctx), call(secret), e.run)
+		require.ErrorIs(t, err, dedup.ErrRestartTx)
+		requireState(t, err, "23505")
+		requireNoSecret(t, err, secret)
+	})
+}

@@ -1,0 +1,448 @@
+package contract_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/faultproxy"
+	"github.com/tooldedup/dedup/internal/table"
+)
+
+// answersOf are the answers to many calls, made in some way.
+type answersOf func(ctx context.Context, d *dedup.Deduper, calls []dedup.StatementCall) ([]ticket, error)
+
+func byBatch(ctx context.Context, d *dedup.Deduper, calls []dedup.StatementCall) (all []ticket, err error) {
+	for out := range dedup.DoBatch[ticket](ctx, d, slices.Values(calls), nil) {
+		all, err = append(all, out.Result.Value), errors.Join(err, out.Err)
+	}
+	return all, err
+}
+
+func byTogether(ctx context.Context, d *dedup.Deduper, calls []dedup.StatementCall) (all []ticket, err error) {
+	results, err := dedup.DoTogether[ticket](ctx, d, calls)
+	for _, r := range results {
+		all = append(all, r.Value)
+	}
+	return all, err
+}
+
+// bySingles makes every call by itself, in turn by each of the other functions.
+func bySingles(pool *pgxpool.Pool) answersOf {
+	return func(ctx context.Context, d *dedup.Deduper, calls []dedup.StatementCall) (all []ticket, err error) {
+		for i, c := range calls {
+			work := func(ctx context.Context, tx pgx.Tx) (got ticket, err error) {
+				err = tx.QueryRow(ctx, c.Statement.SQL, c.Statement.Args...).Scan(&got.ID, &got.Title)
+				return got, err
+			}
+			var r dedup.Result[ticket]
+			var one error
+			switch i % 3 {
+			case 0:
+				r, one = dedup.Do(ctx, d, c.Call, work)
+			case 1:
+				r, one = dedup.DoStatement[ticket](ctx, d, c.Call, c.Statement)
+			default:
+				for again := true; again; again = errors.Is(one, dedup.ErrRestartTx) {
+					one = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) (err error) {
+						r, err = dedup.DoTx(ctx, d, tx, c.Call, work)
+						return err
+					})
+				}
+			}
+			all, err = append(all, r.Value), errors.Join(err, one)
+		}
+		return all, err
+	}
+}
+
+// TestBatchRaces has the same identities in opposite order, on two pools, at
+// once, and while backends are terminated.
+func TestBatchRaces(t *testing.T) {
+	t.Parallel()
+
+	const n = 300
+	ways := []batchWay{
+		{profile: plain}, {profile: plain, separate: true},
+		{profile: profile{order: dedup.LockFirst, isolation: pgx.Serializable}},
+		{profile: profile{order: dedup.ClaimFirst, isolation: pgx.ReadCommitted}},
+	}
+	for _, w := range ways {
+		for _, pair := range []string{"batch-batch", "together-together", "batch-together", "batch-singles", "together-singles"} {
+			for _, terminate := range []bool{false, true} {
+				if terminate && pair != "batch-together" {
+					continue
+				}
+				t.Run(fmt.Sprint(w, "-", pair, "-", terminate), func(t *testing.T) {
+					t.Parallel()
+					// Transactions of many calls collide again and again: all of the first
+					// attempts may fail.
+					retry := dedup.RetryPolicy{MaxAttempts: 50, BaseDelay: time.Millisecond, MaxDelay: 50 * time.Millisecond}
+					ctx, f := w.setup(t, &dedup.Options{Retry: retry})
+					pool := f.db.Pool(t)
+					opts := f.opts
+					peer := newDeduper(t, pool, &opts)
+					sides := map[string][2]answersOf{
+						"batch-batch": {byBatch, byBatch}, "together-together": {byTogether, byTogether}, "batch-together": {byBatch, byTogether},
+						"batch-singles": {byBatch, bySingles(pool)}, "together-singles": {byTogether, bySingles(pool)},
+					}[pair]
+
+					calls := singles("k", n)
+					backwards := slices.Clone(calls)
+					slices.Reverse(backwards)
+					var got [2][]ticket
+					var errs [2]error
+					var both sync.WaitGroup
+					both.Go(func() { got[0], errs[0] = sides[0](ctx, f.d, calls) })
+					both.Go(func() { got[1], errs[1] = sides[1](ctx, peer, backwards) })
+					done := make(chan struct{})
+					go func() { both.Wait(); close(done) }()
+					for i := 0; terminate && i < 5; i++ {
+						f.terminate(t, ctx, done)
+					}
+					receive(t, ctx, done)
+					require.NoError(t, errs[0])
+					require.NoError(t, errs[1])
+					slices.Reverse(got[1])
+					require.Equal(t, got[0], got[1])
+					f.exactly(t, n)
+				})
+			}
+		}
+	}
+}
+
+// terminate ends a backend that is in a transaction, or returns when done is
+// closed.
+func (f *fixture) terminate(t *testing.T, ctx context.Context, done <-chan struct{}) {
+	t.Helper()
+	conn, err := pgx.Connect(ctx, f.db.URL)
+	require.NoError(t, err)
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	for hit := int64(0); hit == 0; {
+		select {
+		case <-done:
+			return
+		default:
+		}
+		tag, err := conn.Exec(ctx, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+			WHERE datname = current_database() AND pid <> pg_backend_pid() AND state <> 'idle' LIMIT 1`)
+		require.NoError(t, err)
+		hit = tag.RowsAffected()
+	}
+}
+
+// TestBatchCuts cuts the connection behind every 31st byte of either direction, in pgx's
+// default mode.
+func TestBatchCuts(t *testing.T) {
+	t.Parallel()
+	cutBatches(t, []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement}, func(int64) int64 { return 31 })
+}
+
+// TestLongBatchCuts cuts in a hundred places of either direction. The campaign
+// every-byte of `dedup chaos` cuts behind each byte.
+func TestLongBatchCuts(t *testing.T) {
+	t.Parallel()
+	modes := []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol}
+	cutBatches(t, modes, func(bytes int64) int64 { return max(7, bytes/120) })
+}
+
+// cutBatches cuts the connection behind a byte of two calls, and step bytes later.
+func cutBatches(t *testing.T, modes []pgx.QueryExecMode, step func(bytes int64) int64) {
+	t.Helper()
+	for _, mode := range modes {
+		for name, way := range map[string]answersOf{"Batch": byBatch, "Together": byTogether} {
+			for _, direction := range []faultproxy.Direction{faultproxy.ToServer, faultproxy.ToClient} {
+				t.Run(fmt.Sprintf("%s-%s-%d", name, mode, direction), func(t *testing.T) {
+					t.Parallel()
+					p := profile{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: mode}
+					ctx, f, proxy := proxied(t, p, &dedup.Options{CommitTimeout: time.Second, Retry: quickRetry},
+						func(config *pgxpool.Config) { config.MaxConns = 1 })
+					f.exec(t, fixtureSQL)
+					direct, made := f.direct(t), 0
+					next := func() []dedup.StatementCall {
+						made++
+						return singles(fmt.Sprintf("k%05d", made), 2)
+					}
+					run := func(calls []dedup.StatementCall) []ticket {
+						got, err := way(ctx, f.d, calls)
+						require.NoError(t, err)
+						return got
+					}
+					run(next())
+					proxy.Reset()
+					run(next())
+					passed := func() int64 {
+						if direction == faultproxy.ToClient {
+							return proxy.Snapshot().BytesToClient
+						}
+						return proxy.Snapshot().BytesToServer
+					}
+					bytes := passed()
+					require.Greater(t, bytes, int64(100))
+					for k := int64(0); k < bytes; k += step(bytes) {
+						run(next()) // prepares what the new connection needs
+						proxy.Reset()
+						armed := proxy.Arm(faultproxy.Fault{Kind: faultproxy.CutAfterBytes, Direction: direction, Bytes: k})
+						calls := next()
+						got := run(calls)
+						if armed.Count() == 0 { // a time in an answer is shorter when it ends in zeros
+							require.LessOrEqual(t, passed(), k, "cut behind byte %d of %d", k, bytes)
+							armed.Disarm()
+							require.GreaterOrEqual(t, k, bytes-16)
+						}
+						again, err := byBatch(ctx, direct, calls)
+						require.NoError(t, err)
+						require.Equal(t, got, again, "cut behind byte %d of %d", k, bytes)
+					}
+					f.exactly(t, 2*made)
+				})
+			}
+		}
+	}
+}
+
+// A statement that cannot be prepared costs its own call and no other, and what
+// was prepared before it on the same connection stays usable.
+func TestChunkWithTextsThatCannotBePrepared(t *testing.T) {
+	t.Parallel()
+
+	for _, w := range []batchWay{{profile: plain}, {profile: plain, separate: true}} {
+		t.Run(w.String(), func(t *testing.T) {
+			t.Parallel()
+			ctx, f, proxy := proxied(t, w.profile, &dedup.Options{SeparateStatements: w.separate}, func(config *pgxpool.Config) { config.MaxConns = 1 })
+			f.exec(t, fixtureSQL)
+			calls := singles("k", 40)
+			for i := range calls {
+				calls[i].Statement.SQL += fmt.Sprintf(" -- %d", i)
+			}
+			calls[20].Statement = dedup.SQL(`SELECT id FROM missing`)
+			proxy.Reset()
+			for out := range dedup.DoBatch[ticket](ctx, f.d, slices.Values(calls), nil) {
+				if out.Index == 20 {
+					requireState(t, out.Err, "42P01")
+				} else {
+					require.NoError(t, out.Err)
+				}
+			}
+			seen := proxy.Snapshot()
+			require.Zero(t, seen.Connections, "new connections")
+			if !w.separate { // else each of them takes three
+				require.Less(t, seen.RoundTrips, 30)
+			}
+			f.exactly(t, 39)
+		})
+	}
+}
+
+// A few calls that fail do not make the others go one by one.
+func TestChunkWithManyFailures(t *testing.T) {
+	t.Parallel()
+
+	ctx, f, proxy := proxied(t, plain, nil)
+	f.exec(t, fixtureSQL)
+	_, err := byBatch(ctx, f.d, singles("warm", 2))
+	require.NoError(t, err)
+	calls := singles("k", 100)
+	for i := 5; i < len(calls); i += 10 {
+		calls[i] = spoiling(calls[i].Call.Key, "23514")
+	}
+	proxy.Reset()
+	for out := range dedup.DoBatch[ticket](ctx, f.d, slices.Values(calls), nil) {
+		require.Equal(t, out.Index%10 == 5, out.Err != nil, "%d", out.Index)
+	}
+	// For each call that fails: the attempt that it spoils, the one of those before
+	// it, and its own, in which pgx prepares its statement once more: 1 + 1 + 6. One
+	// by one all of them would take 160.
+	require.LessOrEqual(t, proxy.Snapshot().RoundTrips, 110)
+	f.exactly(t, 92)
+	ran := scalar[int](t, f.bundle, `SELECT last_value FROM runs`)
+	require.LessOrEqual(t, ran, 2+2*100+2*10, "runs")
+}
+
+// A twin in a caller's transaction, which may last, is not waited for with a
+// connection in hand, however large the batch.
+func TestChunkDoesNotWaitInsidePostgres(t *testing.T) {
+	t.Parallel()
+
+	for _, w := range []batchWay{{profile: plain}, {profile: plain, separate: true}, {profile: profile{order: dedup.ClaimFirst, isolation: pgx.ReadCommitted}}} {
+		for name, way := range map[string]answersOf{"Batch": byBatch, "Together": byTogether} {
+			t.Run(fmt.Sprint(w, "-", name), func(t *testing.T) {
+				t.Parallel()
+				ctx, f := w.setup(t, nil)
+				calls := singles("k", 400)
+				busy := &calls[390]
+				tx := f.begin(t, ctx)
+				_, err := dedup.DoTx(ctx, newDeduper(t, f.pool, &dedup.Options{Order: w.order}), tx, busy.Call, effect(busy.Call.Key))
+				require.NoError(t, err)
+
+				busy.Call.MaxWait = -1
+				_, err = way(ctx, f.d, calls)
+				require.ErrorIs(t, err, dedup.ErrInFlight)
+				want := 399
+				if name == "Together" {
+					want = 0
+				}
+				require.Equal(t, want, f.records(t))
+
+				require.NoError(t, tx.Commit(ctx))
+				got, err := way(ctx, f.d, calls)
+				require.NoError(t, err)
+				require.Equal(t, ticket{ID: 7, Title: busy.Call.Key}, got[390])
+				require.Equal(t, 400, f.records(t))
+			})
+		}
+	}
+}
+
+// "Not found" is not certain while a statement can commit later.
+func TestEdgeLateStatementOfABatch(t *testing.T) {
+	t.Parallel()
+	retry := quickRetry
+	ctx, f, proxy := proxied(t, plain, &dedup.Options{Retry: retry, CommitTimeout: time.Second})
+	f.countRuns(t)
+	f.warm(t)
+	id := table.Identity{Scope: "acme", Tool: "create_ticket", Key: "k"}
+	other, err := pgx.Connect(ctx, f.db.URL)
+	require.NoError(t, err)
+	defer other.Close(ctx)
+	_, err = other.Exec(ctx, `SELECT pg_advisory_lock_shared($1)`, id.LockKey("public")) // somebody looks
+	require.NoError(t, err)
+
+	direct := newDeduper(t, f.db.Pool(t), &dedup.Options{CommitTimeout: time.Second})
+	_, err = direct.Lookup(ctx, "acme", "create_ticket", "x")
+	require.NoError(t, err)
+	slow := dedup.SQL(`WITH run AS (SELECT nextval('runs')::int AS n, pg_sleep(4))
+INSERT INTO effects (ref) SELECT $1::text FROM run RETURNING (SELECT n FROM run) AS id, ref AS title`, "j")
+	proxy.Refuse(true)
+	short, cancel := context.WithTimeout(ctx, 600*time.Millisecond)
+	defer cancel()
+	out := outcomes(short, f.d, dedup.StatementCall{Call: call("j"), Statement: slow}, dedup.StatementCall{Call: call("k"), Statement: leave("k")})
+	var unknown *dedup.OutcomeUnknownError
+	require.ErrorAs(t, out[1].Err, &unknown)
+	require.Equal(t, out[1].Result.Attempts, unknown.Attempts)
+	_, err = other.Exec(ctx, `SELECT pg_advisory_unlock_all()`)
+	require.NoError(t, err)
+	f.eventually(t, `SELECT clock_timestamp() > $1`, unknown.Until)
+	status, err := direct.Lookup(ctx, "acme", "create_ticket", "k")
+	require.NoError(t, err)
+	t.Log(status.State, status.Now.Sub(unknown.Until))
+	require.True(t, status.Now.After(unknown.Until))
+	require.Equal(t, dedup.StateNotFound, status.State)
+	f.eventually(t, `SELECT NOT EXISTS (SELECT FROM pg_stat_activity
+		WHERE datname = current_database() AND pid <> pg_backend_pid() AND state <> 'idle')`) // the batch's backend has ended
+	again, err := direct.Lookup(ctx, "acme", "create_ticket", "k")
+	require.NoError(t, err)
+	require.Equal(t, dedup.StateNotFound, again.State, "committed after it was certain that it was not")
+}
+
+// The MaxWait of one call does not limit what the next one's effect waits for.
+func TestEdgeLockTimeoutInABatch(t *testing.T) {
+	t.Parallel()
+	ctx, f := plain.setup(t, nil)
+	f.exec(t, fixtureSQL)
+	f.exec(t, `CREATE FUNCTION limit_now() RETURNS text LANGUAGE sql VOLATILE AS $$SELECT current_setting('lock_timeout')$$`)
+	a := single("a")
+	a.Call.MaxWait = -1
+	out := outcomes(ctx, f.d, a, dedup.StatementCall{Call: call("b"), Statement: dedup.SQL(`SELECT 1 AS id, limit_now() AS title`)})
+	require.NoError(t, errors.Join(out[0].Err, out[1].Err))
+	require.Equal(t, "0", out[1].Result.Value.Title)
+}
+
+func batchTrips(t *testing.T, change func(f *fixture, calls []dedup.StatementCall)) int {
+	ctx, f, proxy := proxied(t, plain, nil, poolOfOne)
+	f.exec(t, fixtureSQL)
+	require.NoError(t, errors.Join(errs(outcomes(ctx, f.d, singles("warm", 3)...))...))
+	_, err := dedup.DoStatement[ticket](ctx, f.d, call("warmer"), dedup.SQL(effectSQL, "warmer"))
+	require.NoError(t, err)
+	_, err = dedup.Do(ctx, f.d, call("warmest"), effect("warmest"))
+	require.NoError(t, err)
+	calls := singles("k", 60)
+	change(f, calls)
+	proxy.Reset()
+	require.NoError(t, errors.Join(errs(outcomes(ctx, f.d, calls...))...))
+	n := 0
+	for _, c := range proxy.Snapshot().Conns {
+		n += c.Units
+	}
+	return n
+}
+
+func errs(out []dedup.BatchOutcome[ticket]) (all []error) {
+	for _, o := range out {
+		all = append(all, o.Err)
+	}
+	return all
+}
+
+// How many round trips sixty calls take.
+func TestEdgeBatchTrips(t *testing.T) {
+	t.Parallel()
+	most := map[string]int{"Plain": 1, "OneForgotten": 15, "Discarded": 5, "OneShortRetention": 10}
+	for name, change := range map[string]func(t *testing.T) func(f *fixture, calls []dedup.StatementCall){
+		"Plain": func(t *testing.T) func(*fixture, []dedup.StatementCall) {
+			return func(*fixture, []dedup.StatementCall) {}
+		},
+		"OneForgotten": func(t *testing.T) func(*fixture, []dedup.StatementCall) {
+			return func(f *fixture, calls []dedup.StatementCall) {
+				_, err := dedup.DoStatement[ticket](t.Context(), f.d, calls[30].Call, calls[30].Statement)
+				require.NoError(t, err)
+				f.age(t, calls[30].Call.Key, "2000 hours")
+			}
+		},
+		"Discarded": func(t *testing.T) func(*fixture, []dedup.StatementCall) {
+			return func(f *fixture, calls []dedup.StatementCall) { f.exec(t, `DISCARD ALL`) }
+		},
+		"OneShortRetention": func(t *testing.T) func(*fixture, []dedup.StatementCall) {
+			return func(f *fixture, calls []dedup.StatementCall) {
+				calls[30].Call.Retention = dedup.Retention{Result: time.Minute, Tombstone: time.Minute}
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.LessOrEqual(t, batchTrips(t, change(t)), most[name])
+		})
+	}
+}
+
+// In an outage the error names no call, not even where there is only one.
+func TestEdgeTogetherOfOneInAnOutage(t *testing.T) {
+	t.Parallel()
+	for n := 1; n <= 2; n++ {
+		ctx, f, proxy := proxied(t, plain, &dedup.Options{Retry: quickRetry})
+		f.exec(t, fixtureSQL)
+		proxy.Refuse(true)
+		proxy.CutAll()
+		_, err := dedup.DoTogether[ticket](ctx, f.d, singles("k", n))
+		require.ErrorIs(t, err, dedup.ErrAttemptsExhausted)
+		var batch *dedup.BatchError
+		require.NotErrorAsf(t, err, &batch, "of %d", n)
+	}
+}
+
+// How often a failing statement runs when it is sent in a transaction of its own.
+func TestEdgeFailingRuns(t *testing.T) {
+	t.Parallel()
+	ctx, f := plain.setup(t, &dedup.Options{SeparateStatements: true}, poolOfOne)
+	f.countRuns(t)
+	f.warm(t)
+	stmt := func(ref string) dedup.Statement {
+		return dedup.SQL(`WITH run AS (SELECT nextval('runs')::int AS n) INSERT INTO effects (ref) SELECT $1::text FROM run WHERE $1::text <> 'none' RETURNING 1 AS id, ref AS title`, ref)
+	}
+	for i := range 3 {
+		_, err := dedup.DoStatement[ticket](ctx, f.d, call(fmt.Sprint("ok", i)), stmt("ok"))
+		require.NoError(t, err)
+		r, err := dedup.DoStatement[ticket](ctx, f.d, call(fmt.Sprint("bad", i)), stmt("none"))
+		require.ErrorIs(t, err, pgx.ErrNoRows)
+		require.Equal(t, 1, r.Attempts)
+	}
+}

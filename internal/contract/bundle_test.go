@@ -1,0 +1,358 @@
+package contract_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/pgtest"
+)
+
+// bundle is what most tests work with: a database of their own that has the
+// record table and a table of effects without any unique index.
+type bundle struct {
+	db   *pgtest.DB
+	pool *pgxpool.Pool
+	d    *dedup.Deduper
+}
+
+// limit ends a test that hangs before `go test -timeout` ends them all. The time that
+// parallel subtests wait for their turn counts.
+const limit = 15 * time.Minute
+
+func setup(t *testing.T, opts *dedup.Options, conf ...func(*pgxpool.Config)) (context.Context, *bundle) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	t.Cleanup(cancel)
+	db := pgtest.New(t)
+	b := &bundle{db: db, pool: db.Pool(t, conf...)}
+	b.exec(t, `CREATE TABLE effects (ref text NOT NULL)`)
+	b.d = newDeduper(t, b.pool, opts)
+	return ctx, b
+}
+
+func newDeduper(t *testing.T, pool *pgxpool.Pool, opts *dedup.Options) *dedup.Deduper {
+	t.Helper()
+	d, err := dedup.New(pool, opts)
+	require.NoError(t, err)
+	return d
+}
+
+func (b *bundle) exec(t *testing.T, sql string, args ...any) {
+	t.Helper()
+	_, err := b.pool.Exec(t.Context(), sql, args...)
+	require.NoError(t, err)
+}
+
+// scalar reads one value over a connection of its own.
+func scalar[T any](t *testing.T, b *bundle, sql string, args ...any) T {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), b.db.URL)
+	require.NoError(t, err)
+	defer conn.Close(context.WithoutCancel(t.Context()))
+	var v T
+	require.NoError(t, conn.QueryRow(t.Context(), sql, args...).Scan(&v))
+	return v
+}
+
+// effects counts the effects of ref that are committed.
+func (b *bundle) effects(t *testing.T, ref string) int {
+	t.Helper()
+	return scalar[int](t, b, `SELECT count(*) FROM effects WHERE ref = $1`, ref)
+}
+
+func (b *bundle) records(t *testing.T) int {
+	t.Helper()
+	return scalar[int](t, b, `SELECT count(*) FROM tool_dedup`)
+}
+
+// call is a call whose key is the test's own.
+func call(key string) dedup.Call {
+	return dedup.Call{Scope: "acme", Tool: "create_ticket", Key: key, Args: map[string]any{"title": "printer on fire"}}
+}
+
+type ticket struct {
+	ID    int    `json:"id"`
+	Title string `json:"title"`
+}
+
+// effect leaves one row for key and returns a ticket that names it.
+func effect(key string) dedup.Effect[ticket] {
+	return func(ctx context.Context, tx pgx.Tx) (ticket, error) {
+		_, err := tx.Exec(ctx, `INSERT INTO effects (ref) VALUES ($1)`, key)
+		return ticket{ID: 7, Title: key}, err
+	}
+}
+
+// tool is an effect that counts its runs. Its answer is the number of the run,
+// so that equal answers are one run's.
+type tool struct {
+	ref  string
+	runs atomic.Int32
+	// then goes on in the effect after its row is written.
+	then func(ctx context.Context, tx pgx.Tx, run int) error
+}
+
+func (e *tool) run(ctx context.Context, tx pgx.Tx) (ticket, error) {
+	run := int(e.runs.Add(1))
+	if _, err := tx.Exec(ctx, `INSERT INTO effects (ref) VALUES ($1)`, e.ref); err != nil {
+		return ticket{}, err
+	}
+	if e.then != nil {
+		if err := e.then(ctx, tx, run); err != nil {
+			return ticket{}, err
+		}
+	}
+	return ticket{ID: run, Title: e.ref}, nil
+}
+
+func (e *tool) requireRuns(t *testing.T, want int) {
+	t.Helper()
+	require.EqualValues(t, want, e.runs.Load(), "runs of the effect")
+}
+
+// answered is what a call that was started gave.
+type answered struct {
+	dedup.Result[ticket]
+	err      error
+	panicked any
+}
+
+// start makes a call on a goroutine of its own.
+func start(ctx context.Context, d *dedup.Deduper, c dedup.Call, effect dedup.Effect[ticket]) <-chan answered {
+	return startBy(dedup.Do[ticket], ctx, d, c, effect)
+}
+
+type doFunc func(context.Context, *dedup.Deduper, dedup.Call, dedup.Effect[ticket]) (dedup.Result[ticket], error)
+
+func startBy(do doFunc, ctx context.Context, d *dedup.Deduper, c dedup.Call, effect dedup.Effect[ticket]) <-chan answered {
+	out := make(chan answered, 1)
+	go func() {
+		var a answered
+		defer func() {
+			a.panicked = recover()
+			out <- a
+		}()
+		a.Result, a.err = do(ctx, d, c, effect)
+	}()
+	return out
+}
+
+// receive takes from a channel on which something is bound to come.
+func receive[T any](t *testing.T, ctx context.Context, from <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-from:
+		return v
+	case <-ctx.Done():
+		require.FailNow(t, "nothing came", context.Cause(ctx))
+		panic("unreachable")
+	}
+}
+
+func (a answered) require(t *testing.T) dedup.Result[ticket] {
+	t.Helper()
+	require.Nil(t, a.panicked)
+	require.NoError(t, a.err)
+	return a.Result
+}
+
+// requireTwins requires that all answers are equal and that one call ran.
+func requireTwins(t *testing.T, answers []dedup.Result[ticket]) {
+	t.Helper()
+	ran := 0
+	for _, a := range answers {
+		require.Equal(t, answers[0].Value, a.Value)
+		require.True(t, answers[0].CreatedAt.Equal(a.CreatedAt), "%s, %s", answers[0].CreatedAt, a.CreatedAt)
+		require.True(t, answers[0].ExpiresAt.Equal(a.ExpiresAt))
+		if !a.Replayed {
+			ran++
+		}
+	}
+	require.Equal(t, 1, ran, "calls that were no replay")
+}
+
+// gate holds an effect until it is opened.
+type gate struct {
+	entered, open     chan struct{}
+	enterOnce, opOnce sync.Once
+}
+
+func newGate() *gate { return &gate{entered: make(chan struct{}), open: make(chan struct{})} }
+
+// pass signals that somebody is here, and waits.
+func (g *gate) pass(ctx context.Context) error {
+	g.enterOnce.Do(func() { close(g.entered) })
+	select {
+	case <-g.open:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (g *gate) release() { g.opOnce.Do(func() { close(g.open) }) }
+
+// then is pass for a tool.
+func (g *gate) then(ctx context.Context, _ pgx.Tx, _ int) error { return g.pass(ctx) }
+
+// rival commits, on a connection of its own and past every lock, what a twin of
+// c would: its effect and its record. It waits for a claim only for a moment.
+func (b *bundle) rival(ctx context.Context, c dedup.Call, ref string, value ticket, more ...string) error {
+	conn, err := pgx.Connect(ctx, b.db.URL)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	fingerprint, err := dedup.FingerprintOf(c.Args)
+	if err != nil {
+		return err
+	}
+	result, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+		for _, sql := range append(more, `SET LOCAL lock_timeout = '100ms'`) {
+			if _, err := tx.Exec(ctx, sql); err != nil {
+				return err
+			}
+		}
+		if _, err := tx.Exec(ctx, `INSERT INTO effects (ref) VALUES ($1)`, ref); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, `INSERT INTO tool_dedup
+			(scope, tool, key, fingerprint, outcome, result, created_at, expires_at, forget_at)
+			VALUES ($1, $2, $3, $4, 'done', $5, now(), now() + interval '1 hour', now() + interval '2 hours')`,
+			c.Scope, c.Tool, c.Key, fingerprint[:], string(result))
+		return err
+	})
+}
+
+// age moves the times of a key's record into the past.
+func (b *bundle) age(t *testing.T, key, by string) {
+	t.Helper()
+	b.exec(t, `UPDATE tool_dedup SET created_at = created_at - $2::text::interval,
+		expires_at = expires_at - $2::text::interval, forget_at = forget_at - $2::text::interval WHERE key = $1`, key, by)
+}
+
+// eventually waits until a query answers true.
+func (b *bundle) eventually(t *testing.T, sql string, args ...any) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), b.db.URL)
+	require.NoError(t, err)
+	defer func() { _ = conn.Close(context.WithoutCancel(t.Context())) }()
+	require.Eventually(t, func() bool {
+		var yes bool
+		err := conn.QueryRow(t.Context(), sql, args...).Scan(&yes)
+		return err == nil && yes
+	}, limit, 2*time.Millisecond, sql)
+}
+
+// waitingInside is true when so many backends of the test's database wait for a
+// lock.
+const waitingInside = `SELECT count(*) >= $1::int FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`
+
+func requireState(t *testing.T, err error, code string) {
+	t.Helper()
+	var server *pgconn.PgError
+	require.ErrorAs(t, err, &server)
+	require.Equal(t, code, server.Code, server.Message)
+}
+
+func raise(code string) string {
+	return fmt.Sprintf(`DO $$ BEGIN RAISE EXCEPTION 'raised' USING ERRCODE = '%s'; END $$`, code)
+}
+
+var errPaper = errors.New("out of paper")
+
+// recorder is a tracer that keeps every event.
+type recorder struct {
+	mu      sync.Mutex
+	events  []any
+	changed chan struct{}
+}
+
+func newRecorder() *recorder { return &recorder{changed: make(chan struct{})} }
+
+func (r *recorder) add(e any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.events = append(r.events, e)
+	close(r.changed)
+	r.changed = make(chan struct{})
+}
+
+// until waits until the events are as wanted.
+func (r *recorder) until(ctx context.Context, wanted func(events []any) bool) error {
+	for {
+		r.mu.Lock()
+		events, changed := slices.Clone(r.events), r.changed
+		r.mu.Unlock()
+		if wanted(events) {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for events: %w", context.Cause(ctx))
+		}
+	}
+}
+
+// events returns those of one type.
+func events[E any](r *recorder) []E {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return ofType[E](r.events)
+}
+
+func ofType[E any](all []any) []E {
+	var some []E
+	for _, e := range all {
+		if one, ok := e.(E); ok {
+			some = append(some, one)
+		}
+	}
+	return some
+}
+
+// untilWaiting waits until so many calls wait for a twin in their own process,
+// and so many, or more, for one in another.
+func (r *recorder) untilWaiting(ctx context.Context, inProcess, across int) error {
+	return r.until(ctx, func(all []any) bool {
+		in, out := 0, 0
+		for _, e := range ofType[dedup.WaitStartData](all) {
+			if e.InProcess {
+				in++
+			} else {
+				out++
+			}
+		}
+		return in == inProcess && out >= across
+	})
+}
+
+func (r *recorder) TraceExecuted(_ context.Context, e dedup.ExecutedData)   { r.add(e) }
+func (r *recorder) TraceReplayed(_ context.Context, e dedup.ReplayedData)   { r.add(e) }
+func (r *recorder) TraceWaitStart(_ context.Context, e dedup.WaitStartData) { r.add(e) }
+func (r *recorder) TraceWaited(_ context.Context, e dedup.WaitedData)       { r.add(e) }
+func (r *recorder) TraceConflict(_ context.Context, e dedup.ConflictData)   { r.add(e) }
+func (r *recorder) TraceKeyReused(_ context.Context, e dedup.KeyReusedData) { r.add(e) }
+func (r *recorder) TraceExpired(_ context.Context, e dedup.ExpiredData)     { r.add(e) }
+func (r *recorder) TraceRetried(_ context.Context, e dedup.RetriedData)     { r.add(e) }
+func (r *recorder) TraceBroken(_ context.Context, e dedup.BrokenData)       { r.add(e) }
+func (r *recorder) TraceReset(_ context.Context, e dedup.ResetData)         { r.add(e) }
+func (r *recorder) TraceSwept(_ context.Context, e dedup.SweptData)         { r.add(e) }

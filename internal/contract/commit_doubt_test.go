@@ -1,0 +1,399 @@
+package contract_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgproto3"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/faultproxy"
+)
+
+// onItsWay makes a call whose statement is still on its way when the caller gives up.
+// It can be released then.
+func onItsWay(t *testing.T, ctx context.Context, f *fixture, proxy *faultproxy.Proxy, do func(ctx context.Context) error) (*faultproxy.Armed, *dedup.OutcomeUnknownError) {
+	t.Helper()
+	// Once the CancelRequest that pgx sends has passed, none can meet the unit.
+	late := proxy.Arm(faultproxy.Fault{Kind: faultproxy.Delayed, Where: func(u faultproxy.Unit) bool {
+		if !faultproxy.AtSQL("a twin of this call is in flight")(u) {
+			return false
+		}
+		proxy.Refuse(true)
+		return true
+	}})
+	err := do(ctx)
+	proxy.Refuse(false)
+	var unknown *dedup.OutcomeUnknownError
+	require.ErrorAs(t, err, &unknown)
+	require.Equal(t, 1, late.Count())
+	return late, unknown
+}
+
+// waysToSendCombined are the ways in which a call is sent without a lock that anybody sees.
+var waysToSendCombined = map[string]func(ctx context.Context, d *dedup.Deduper) error{
+	"DoStatement": func(ctx context.Context, d *dedup.Deduper) error {
+		_, err := dedup.DoStatement[ticket](ctx, d, call("k"), leave("k"))
+		return err
+	},
+	"DoBatch": func(ctx context.Context, d *dedup.Deduper) error {
+		var errs []error
+		for out := range dedup.DoBatch[ticket](ctx, d, func(yield func(dedup.StatementCall) bool) {
+			_ = yield(dedup.StatementCall{Call: call("j"), Statement: leave("j")}) && yield(dedup.StatementCall{Call: call("k"), Statement: leave("k")})
+		}, nil) {
+			errs = append(errs, out.Err)
+		}
+		return errors.Join(errs...)
+	},
+}
+
+// TestNotFoundOfAStatementOnItsWay: a statement that is on its way holds no lock. It can
+// commit until a certain time by the database's clock, which the error names, and
+// not after it.
+func TestNotFoundOfAStatementOnItsWay(t *testing.T) {
+	t.Parallel()
+
+	look := func(t *testing.T, ctx context.Context, d *dedup.Deduper) dedup.Status {
+		t.Helper()
+		status, err := d.Lookup(ctx, "acme", "create_ticket", "k")
+		require.NoError(t, err)
+		return status
+	}
+	retry := quickRetry
+	retry.MaxAttempts = 3
+	for way, do := range waysToSendCombined {
+		for _, mode := range execModes {
+			t.Run(way+"/"+mode.String()+"/InTime", func(t *testing.T) {
+				t.Parallel()
+				ctx, f, proxy := proxied(t, profile{mode: mode}, &dedup.Options{Retry: retry, CommitTimeout: time.Hour})
+				f.countRuns(t)
+				f.warm(t)
+				late, unknown := onItsWay(t, ctx, f, proxy, func(ctx context.Context) error { return do(ctx, f.d) })
+				status := look(t, ctx, f.d)
+				require.Equal(t, dedup.StateNotFound, status.State)
+				require.True(t, unknown.Until.After(status.Now), "%s, %s", unknown.Until, status.Now)
+				require.WithinDuration(t, status.Now, unknown.Until, time.Hour)
+				late.Release()
+				require.NoError(t, late.WaitSettled(ctx))
+				require.Equal(t, dedup.StateDone, look(t, ctx, f.d).State)
+				require.Equal(t, 1, f.effects(t, "k"))
+			})
+
+			t.Run(way+"/"+mode.String()+"/TooLate", func(t *testing.T) {
+				t.Parallel()
+				ctx, f, proxy := proxied(t, profile{mode: mode}, &dedup.Options{Retry: retry, CommitTimeout: time.Second})
+				f.countRuns(t)
+				f.warm(t)
+				late, unknown := onItsWay(t, ctx, f, proxy, func(ctx context.Context) error { return do(ctx, f.d) })
+				f.eventually(t, `SELECT clock_timestamp() > $1`, unknown.Until)
+				status := look(t, ctx, f.d)
+				require.Equal(t, dedup.StateNotFound, status.State)
+				late.Release()
+				require.NoError(t, late.WaitSettled(ctx))
+				require.Equal(t, dedup.StateNotFound, look(t, ctx, f.d).State)
+				require.Zero(t, f.effects(t, "k"))
+				require.Zero(t, f.effects(t, "j"))
+				require.True(t, status.Now.After(unknown.Until))
+			})
+		}
+	}
+}
+
+// TestDoubtEnds: an attempt that has the identity to itself after the statement of an
+// earlier one can no longer be committed proves that it was not.
+func TestDoubtEnds(t *testing.T) {
+	t.Parallel()
+
+	ctx, f, proxy := proxied(t, plain, &dedup.Options{Retry: quickRetry, CommitTimeout: 200 * time.Millisecond})
+	f.countRuns(t)
+	f.warm(t)
+	late := proxy.Arm(faultproxy.Fault{Kind: faultproxy.Delayed, Where: isCombined})
+	second := proxy.Arm(faultproxy.Fault{Kind: faultproxy.Hold, Where: faultproxy.AtSQL("pg_try_advisory_xact_lock(")})
+	pending := startStatement(ctx, f.d, call("k"), dedup.SQL(`SELECT 1 / 0 AS id`))
+	require.NoError(t, second.Wait(ctx))
+	now := scalar[time.Time](t, f.bundle, `SELECT clock_timestamp()`)
+	f.eventually(t, `SELECT clock_timestamp() > $1::timestamptz + interval '200 ms'`, now)
+	second.Release()
+	a := receive(t, ctx, pending)
+	requireState(t, a.err, "22012")
+	require.NotErrorIs(t, a.err, dedup.ErrOutcomeUnknown)
+	late.Release()
+	require.NoError(t, late.WaitSettled(ctx))
+	require.Equal(t, 1, f.records(t))
+}
+
+// wireAnswer encodes what a server sends.
+func wireAnswer(t *testing.T, messages ...pgproto3.BackendMessage) []byte {
+	t.Helper()
+	var b []byte
+	for _, m := range messages {
+		var err error
+		b, err = m.Encode(b)
+		require.NoError(t, err)
+	}
+	return b
+}
+
+// recordWritten is the answer to the statement that writes a record.
+func recordWritten() []pgproto3.BackendMessage {
+	return []pgproto3.BackendMessage{
+		&pgproto3.BindComplete{},
+		&pgproto3.RowDescription{Fields: []pgproto3.FieldDescription{{Name: []byte("created_at"), DataTypeOID: 1184, DataTypeSize: 8, TypeModifier: -1, Format: 1}}},
+		&pgproto3.DataRow{Values: [][]byte{make([]byte, 8)}},
+		&pgproto3.CommandComplete{CommandTag: []byte("INSERT 0 1")},
+		&pgproto3.BindComplete{},
+	}
+}
+
+// workerLost is what a coordinator of Citus answers to the unit of a COMMIT when
+// the answer of a worker to its own COMMIT is lost. The worker may commit yet.
+func workerLost(t *testing.T, code string) []byte {
+	t.Helper()
+	return wireAnswer(t, append(recordWritten(),
+		&pgproto3.ErrorResponse{Severity: "ERROR", SeverityUnlocalized: "ERROR", Code: code, Message: "could not commit transaction for shard 102008 on any active node"},
+		&pgproto3.ReadyForQuery{TxStatus: 'I'})...)
+}
+
+// TestCommitOfAWorkerInDoubt: an error at COMMIT that comes from behind the server
+// proves nothing, and neither does a lock that is free: a worker may commit yet.
+func TestCommitOfAWorkerInDoubt(t *testing.T) {
+	t.Parallel()
+
+	// The worker commits while the next attempt runs its effect.
+	t.Run("ThenCommitted", func(t *testing.T) {
+		t.Parallel()
+		for _, code := range []string{"XX000", "08006", "57P01"} {
+			ctx, f, proxy := proxied(t, plain, &dedup.Options{Retry: quickRetry})
+			proxy.Arm(faultproxy.Fault{Kind: faultproxy.Dropped, Where: faultproxy.AtCommit, Answer: workerLost(t, code)})
+			e := &tool{ref: "k", then: func(ctx context.Context, _ pgx.Tx, run int) error {
+				if run == 1 {
+					return nil
+				}
+				return f.rival(ctx, call("k"), "k", ticket{ID: 99})
+			}}
+			result, err := dedup.Do(ctx, f.d, call("k"), e.run)
+			require.NoError(t, err, code)
+			require.True(t, result.Recovered, code)
+			require.Equal(t, 99, result.Value.ID)
+			require.Equal(t, 1, f.effects(t, "k"))
+		}
+	})
+
+	// The next attempt has the identity to itself and fails. A lock proves nothing by
+	// that; a claim does, since it waits for the worker that may commit yet.
+	t.Run("ThenAnError", func(t *testing.T) {
+		t.Parallel()
+		bothOrders(t, func(t *testing.T, p profile) {
+			ctx, f, proxy := proxied(t, p, &dedup.Options{Retry: quickRetry})
+			proxy.Arm(faultproxy.Fault{Kind: faultproxy.Dropped, Where: faultproxy.AtCommit, Answer: workerLost(t, "XX000")})
+			e := &tool{ref: "k", then: func(_ context.Context, _ pgx.Tx, run int) error {
+				if run == 1 {
+					return nil
+				}
+				return errPaper
+			}}
+			_, err := dedup.Do(ctx, f.d, call("k"), e.run)
+			require.ErrorIs(t, err, errPaper)
+			e.requireRuns(t, 2)
+			if !p.locks() {
+				require.NotErrorIs(t, err, dedup.ErrOutcomeUnknown)
+				return
+			}
+			require.ErrorIs(t, err, dedup.ErrOutcomeUnknown)
+			require.True(t, dedup.IsRetryable(err))
+			requireState(t, err, "XX000")
+
+			require.NoError(t, f.rival(ctx, call("k"), "k", ticket{ID: 99}))
+			replay, err := dedup.Do(ctx, f.d, call("k"), e.run)
+			require.NoError(t, err)
+			require.Equal(t, 99, replay.Value.ID)
+			require.Equal(t, 1, f.effects(t, "k"))
+		})
+	})
+
+	t.Run("AlwaysInDoubt", func(t *testing.T) {
+		t.Parallel()
+		retry := quickRetry
+		retry.MaxAttempts = 3
+		ctx, f, proxy := proxied(t, plain, &dedup.Options{Retry: retry})
+		f.warm(t)
+		proxy.Arm(faultproxy.Fault{Kind: faultproxy.Dropped, Where: faultproxy.AtCommit, Times: -1, Answer: workerLost(t, "XX000")})
+		var unknown *dedup.OutcomeUnknownError
+		_, err := dedup.Do(ctx, f.d, call("k"), (&tool{ref: "k"}).run)
+		require.ErrorAs(t, err, &unknown)
+		require.Equal(t, 3, unknown.Attempts)
+	})
+
+	t.Run("Together", func(t *testing.T) {
+		t.Parallel()
+		ctx, f, proxy := proxied(t, plain, &dedup.Options{Retry: quickRetry})
+		f.countRuns(t)
+		proxy.Arm(faultproxy.Fault{Kind: faultproxy.Dropped, Where: faultproxy.AtCommit, Answer: workerLost(t, "XX000")})
+		_, err := dedup.DoTogether[ticket](ctx, f.d, []dedup.StatementCall{{Call: call("k"), Statement: dedup.SQL(`SELECT 1 / (CASE nextval('runs') WHEN 1 THEN 1 ELSE 0 END) AS id`)}})
+		require.ErrorIs(t, err, dedup.ErrOutcomeUnknown)
+		requireState(t, err, "XX000")
+	})
+}
+
+// TestTripwireWithoutItsColumn: Citus names no column when it passes the error of a
+// worker on. That the effect ended its transaction must be found out all the same.
+func TestTripwireWithoutItsColumn(t *testing.T) {
+	t.Parallel()
+
+	ctx, f, proxy := proxied(t, plain, nil)
+	f.warm(t)
+	proxy.Arm(faultproxy.Fault{Kind: faultproxy.Dropped, Where: faultproxy.AtCommit, Skip: 1, Answer: wireAnswer(t,
+		&pgproto3.BindComplete{},
+		&pgproto3.ErrorResponse{
+			Severity: "FEHLER", SeverityUnlocalized: "ERROR", Code: "23502",
+			Message: `NULL-Wert in Spalte »outcome« von Relation »tool_dedup_102008« verletzt Not-Null-Constraint`,
+		},
+		&pgproto3.ReadyForQuery{TxStatus: 'E'})})
+	e := &tool{ref: "k", then: func(ctx context.Context, tx pgx.Tx, _ int) error {
+		for _, sql := range []string{"commit", "begin"} {
+			if _, err := tx.Conn().Exec(ctx, sql); err != nil {
+				return err
+			}
+		}
+		return nil
+	}}
+	for range 2 {
+		_, err := dedup.Do(ctx, f.d, call("k"), e.run)
+		require.ErrorIs(t, err, dedup.ErrBroken)
+	}
+	e.requireRuns(t, 1)
+	require.Equal(t, 1, f.effects(t, "k"))
+}
+
+// fatal is how a server ends a session.
+func fatal(code, message string) *pgproto3.ErrorResponse {
+	return &pgproto3.ErrorResponse{Severity: "FATAL", SeverityUnlocalized: "FATAL", Code: code, Message: message}
+}
+
+// TestTransactionTimeout: PostgreSQL 17 ends a transaction that takes longer than
+// transaction_timeout, also while it is idle. The answer that stands in for that of
+// the record's statement proves that COMMIT was never reached; one that stands in
+// for that of COMMIT does not: the time may have been up while the server committed.
+func TestTransactionTimeout(t *testing.T) {
+	t.Parallel()
+
+	timeout := fatal("25P04", "terminating connection due to transaction timeout")
+	t.Run("BeforeTheRecord", func(t *testing.T) {
+		t.Parallel()
+		bothOrders(t, func(t *testing.T, p profile) {
+			ctx, f, proxy := proxied(t, p, &dedup.Options{Retry: quickRetry})
+			proxy.Arm(faultproxy.Fault{Kind: faultproxy.Dropped, Where: faultproxy.AtCommit, Times: -1, Answer: wireAnswer(t, timeout)})
+			e := &tool{ref: "k"}
+			_, err := dedup.Do(ctx, f.d, call("k"), e.run)
+			require.ErrorIs(t, err, dedup.ErrEffectIdle)
+			require.ErrorContains(t, err, "transaction_timeout")
+			requireState(t, err, "25P04")
+			require.NotErrorIs(t, err, dedup.ErrOutcomeUnknown)
+			require.False(t, dedup.IsRetryable(err))
+			e.requireRuns(t, 1)
+		})
+	})
+
+	t.Run("InTheEffect", func(t *testing.T) {
+		t.Parallel()
+		for _, swallows := range []bool{false, true} {
+			ctx, f, proxy := proxied(t, plain, &dedup.Options{Retry: quickRetry, StoreErrors: true})
+			proxy.Arm(faultproxy.Fault{Kind: faultproxy.Dropped, Where: faultproxy.AtSQL("INSERT INTO effects"), Times: -1, Answer: wireAnswer(t, timeout)})
+			runs := 0
+			_, err := dedup.Do(ctx, f.d, call("k"), func(ctx context.Context, tx pgx.Tx) (ticket, error) {
+				runs++
+				_, err := tx.Exec(ctx, `INSERT INTO effects VALUES ('k')`)
+				if swallows {
+					err = nil
+				}
+				return ticket{}, err
+			})
+			require.ErrorIs(t, err, dedup.ErrEffectIdle, "%v", swallows)
+			requireState(t, err, "25P04")
+			require.Equal(t, 1, runs)
+		}
+	})
+
+	t.Run("Together", func(t *testing.T) {
+		t.Parallel()
+		ctx, f, proxy := proxied(t, plain, &dedup.Options{Retry: quickRetry})
+		f.countRuns(t)
+		proxy.Arm(faultproxy.Fault{Kind: faultproxy.Dropped, Where: faultproxy.AtCommit, Times: -1, Answer: wireAnswer(t, timeout)})
+		_, err := dedup.DoTogether[ticket](ctx, f.d, []dedup.StatementCall{{Call: call("k"), Statement: leave("k")}})
+		require.ErrorIs(t, err, dedup.ErrEffectIdle)
+		require.Equal(t, 1, f.runs(t))
+	})
+
+	// Where the server has the setting, it is the server's own answer.
+	t.Run("OfTheServer", func(t *testing.T) {
+		t.Parallel()
+		_, b := setup(t, nil)
+		if scalar[int](t, b, `SELECT current_setting('server_version_num')::int`) < 170000 {
+			return // played above
+		}
+		bothOrders(t, func(t *testing.T, p profile) {
+			for idle, silent := range map[string]bool{"Idle": true, "Busy": false} {
+				t.Run(idle, func(t *testing.T) {
+					t.Parallel()
+					ctx, f := p.setup(t, &dedup.Options{Retry: quickRetry}, func(config *pgxpool.Config) {
+						config.ConnConfig.RuntimeParams["transaction_timeout"] = "300ms"
+					})
+					e := &tool{ref: "k", then: func(ctx context.Context, tx pgx.Tx, _ int) error {
+						var pid int32
+						if err := tx.QueryRow(ctx, `SELECT pg_backend_pid()`).Scan(&pid); err != nil {
+							return err
+						}
+						if silent {
+							f.eventually(t, `SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $1)`, pid)
+							return nil
+						}
+						_, err := tx.Exec(ctx, `SELECT pg_sleep(60)`)
+						return err
+					}}
+					_, err := dedup.Do(ctx, f.d, call("k"), e.run)
+					require.ErrorIs(t, err, dedup.ErrEffectIdle)
+					requireState(t, err, "25P04")
+					require.NotErrorIs(t, err, dedup.ErrOutcomeUnknown)
+					e.requireRuns(t, 1)
+
+					if p.locks() {
+						_, err = dedup.DoStatement[ticket](ctx, f.d, call("s"), dedup.SQL(`SELECT 1 AS id FROM pg_sleep(60)`))
+						require.ErrorIs(t, err, dedup.ErrEffectIdle)
+					}
+					require.Zero(t, f.records(t))
+				})
+			}
+		})
+	})
+
+	// A call's answer is what became of it: the server's last words are no proof.
+	for name, answer := range map[string][]byte{
+		"InPlaceOfCommits": wireAnswer(t, append(recordWritten(), timeout)...),
+		"AfterCommits":     wireAnswer(t, append(recordWritten(), &pgproto3.CommandComplete{CommandTag: []byte("COMMIT")}, timeout)...),
+	} {
+		for _, kind := range []faultproxy.Kind{faultproxy.Dropped, faultproxy.Delayed} {
+			if name == "AfterCommits" && kind == faultproxy.Dropped {
+				continue // it was answered
+			}
+			t.Run(fmt.Sprint(name, "/", kind), func(t *testing.T) {
+				t.Parallel()
+				ctx, f, proxy := proxied(t, plain, &dedup.Options{Retry: quickRetry})
+				f.warm(t)
+				fault := proxy.Arm(faultproxy.Fault{Kind: kind, Where: faultproxy.AtCommit, Answer: answer})
+				e := &tool{ref: "k"}
+				pending := start(ctx, f.d, call("k"), e.run)
+				require.NoError(t, fault.Wait(ctx))
+				fault.Release()
+				result := receive(t, ctx, pending).require(t)
+				require.Equal(t, kind == faultproxy.Delayed, result.Recovered)
+				require.Equal(t, 1, f.effects(t, "k"))
+			})
+		}
+	}
+}

@@ -1,0 +1,311 @@
+package contract_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/faultproxy"
+)
+
+var quickRetry = dedup.RetryPolicy{BaseDelay: time.Millisecond, MaxDelay: 10 * time.Millisecond}
+
+// direct returns a Deduper that does not go through the proxy.
+func (f *fixture) direct(t *testing.T) *dedup.Deduper {
+	t.Helper()
+	return newDeduper(t, f.db.Pool(t), &dedup.Options{Order: f.profile.order, Isolation: f.profile.isolation})
+}
+
+// TestCommitFaults lets every fault hit the unit that carries the COMMIT.
+func TestCommitFaults(t *testing.T) {
+	t.Parallel()
+
+	const soon = 20 * time.Millisecond
+	const (
+		plainly   = iota // the first COMMIT was answered
+		recovered        // it went through, and its answer was lost
+		again            // it never arrived
+	)
+	faults := []struct {
+		faultproxy.Fault
+		want int
+	}{
+		{faultproxy.Fault{Kind: faultproxy.ReplyReset}, recovered},
+		{faultproxy.Fault{Kind: faultproxy.ReplyClosed}, recovered},
+		{faultproxy.Fault{Kind: faultproxy.ReplyCut}, recovered},
+		{faultproxy.Fault{Kind: faultproxy.ReplyDelayed, Delay: soon}, plainly},
+		{faultproxy.Fault{Kind: faultproxy.Blackhole}, recovered},
+		{faultproxy.Fault{Kind: faultproxy.Dropped}, again},
+		{faultproxy.Fault{Kind: faultproxy.CutBeforeSync}, recovered}, // COMMIT is done at Execute
+		{faultproxy.Fault{Kind: faultproxy.Delayed, Delay: soon}, recovered},
+		{faultproxy.Fault{Kind: faultproxy.Hold, Delay: soon}, plainly},
+		{faultproxy.Fault{Kind: faultproxy.CutAfterBytes, Direction: faultproxy.ToServer, Bytes: 40}, again},
+		{faultproxy.Fault{Kind: faultproxy.CutAfterBytes, Direction: faultproxy.ToClient, Bytes: 0}, recovered},
+		{faultproxy.Fault{Kind: faultproxy.CutAfterBytes, Direction: faultproxy.ToClient, Bytes: 60}, recovered},
+	}
+	for _, order := range []dedup.Order{dedup.LockFirst, dedup.ClaimFirst} {
+		for _, mode := range []pgx.QueryExecMode{
+			pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeDescribeExec,
+			pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol,
+		} {
+			p := profile{order: order, isolation: pgx.ReadCommitted, mode: mode}
+			t.Run(p.String(), func(t *testing.T) {
+				t.Parallel()
+				ctx, f, proxy := proxied(t, p, &dedup.Options{CommitTimeout: 300 * time.Millisecond, Retry: quickRetry})
+				direct := f.direct(t)
+				for i, fault := range faults {
+					name := fmt.Sprintf("%d %s", i, fault.Kind)
+					fault.Where = faultproxy.AtCommit
+					armed := proxy.Arm(fault.Fault)
+					e := &tool{ref: name}
+					result, err := dedup.Do(ctx, f.d, call(name), e.run)
+					require.NoError(t, err, name)
+					require.Equal(t, 1, armed.Count(), "%s was applied", name)
+					require.NoError(t, armed.WaitSettled(ctx))
+
+					replay, err := dedup.Do(ctx, direct, call(name), e.run)
+					require.NoError(t, err, name)
+					require.True(t, replay.Replayed, name)
+					require.Equal(t, result.Value, replay.Value, name)
+					require.True(t, result.CreatedAt.Equal(replay.CreatedAt), name)
+					require.Equal(t, 1, f.effects(t, name), name)
+
+					runs := 1
+					if fault.want == again {
+						runs = 2
+					}
+					require.EqualValues(t, runs, e.runs.Load(), "runs of %s", name)
+					require.Equal(t, ticket{ID: runs, Title: name}, result.Value)
+					require.Equal(t, fault.want == recovered, result.Recovered, name)
+					require.Equal(t, fault.want == recovered, result.Replayed, name)
+				}
+				require.Equal(t, len(faults), f.records(t))
+			})
+		}
+	}
+}
+
+// TestWithoutDedupCommitFaultsDouble is the control of TestCommitFaults: the
+// same loss, answered by the naive retry.
+func TestWithoutDedupCommitFaultsDouble(t *testing.T) {
+	t.Parallel()
+
+	ctx, f, proxy := proxied(t, plain, nil)
+	proxy.Arm(faultproxy.Fault{Kind: faultproxy.ReplyReset, Where: faultproxy.AtCommit})
+	e := &tool{ref: "k"}
+	for range 2 {
+		err := pgx.BeginFunc(ctx, f.pool, func(tx pgx.Tx) error {
+			_, err := e.run(ctx, tx)
+			return err
+		})
+		if err == nil {
+			break
+		}
+	}
+	require.Equal(t, 2, f.effects(t, "k"))
+}
+
+func TestCommit(t *testing.T) {
+	t.Parallel()
+
+	for _, order := range []dedup.Order{dedup.LockFirst, dedup.ClaimFirst} {
+		p := profile{order: order, isolation: pgx.ReadCommitted}
+		t.Run(order.String(), func(t *testing.T) {
+			t.Parallel()
+
+			// The COMMIT is under way while its call has tried again and waits
+			// for it.
+			t.Run("DeliveredDuringTheRetry", func(t *testing.T) {
+				t.Parallel()
+				ctx, f, proxy := proxied(t, p, &dedup.Options{Retry: quickRetry})
+				late := proxy.Arm(faultproxy.Fault{Kind: faultproxy.Delayed, Where: faultproxy.AtCommit})
+				e := &tool{ref: "k"}
+				pending := start(ctx, f.d, call("k"), e.run)
+				require.NoError(t, f.events.untilWaiting(ctx, 0, 1))
+				c := call("k")
+				status, err := f.direct(t).Lookup(ctx, c.Scope, c.Tool, c.Key)
+				require.NoError(t, err)
+				require.Equal(t, dedup.StateInFlight, status.State)
+				require.Zero(t, f.effects(t, "k"))
+				late.Release()
+
+				result := receive(t, ctx, pending).require(t)
+				require.True(t, result.Recovered)
+				require.Positive(t, result.Waited)
+				e.requireRuns(t, 1)
+				require.Equal(t, 1, f.effects(t, "k"))
+				retried := events[dedup.RetriedData](f.events)
+				require.Len(t, retried, 1)
+				require.True(t, retried[0].Unknown)
+			})
+
+			t.Run("CallerCancelledMeanwhile", func(t *testing.T) {
+				t.Parallel()
+				ctx, f, proxy := proxied(t, p, nil)
+				held := proxy.Arm(faultproxy.Fault{Kind: faultproxy.Hold, Where: faultproxy.AtCommit})
+				e := &tool{ref: "k"}
+				calling, cancel := context.WithCancel(ctx)
+				pending := start(calling, f.d, call("k"), e.run)
+				require.NoError(t, held.Wait(ctx))
+				cancel()
+				held.Release()
+				result := receive(t, ctx, pending).require(t)
+				require.False(t, result.Replayed)
+				require.Equal(t, 1, f.effects(t, "k"))
+			})
+
+			t.Run("CallerCancelledAndAnswerLost", func(t *testing.T) {
+				t.Parallel()
+				ctx, f, proxy := proxied(t, p, &dedup.Options{CommitTimeout: 300 * time.Millisecond})
+				lost := proxy.Arm(faultproxy.Fault{Kind: faultproxy.Blackhole, Where: faultproxy.AtCommit})
+				e := &tool{ref: "k"}
+				calling, cancel := context.WithCancel(ctx)
+				pending := start(calling, f.d, call("k"), e.run)
+				require.NoError(t, lost.Wait(ctx))
+				cancel()
+				a := receive(t, ctx, pending)
+				require.ErrorIs(t, a.err, dedup.ErrOutcomeUnknown)
+				require.ErrorIs(t, a.err, context.Canceled)
+				require.True(t, dedup.IsRetryable(a.err))
+
+				replay, err := dedup.Do(ctx, f.d, call("k"), e.run)
+				require.NoError(t, err)
+				require.True(t, replay.Replayed)
+				e.requireRuns(t, 1)
+				require.Equal(t, 1, f.effects(t, "k"))
+			})
+
+			t.Run("CallerCancelledBefore", func(t *testing.T) {
+				t.Parallel()
+				ctx, f, proxy := proxied(t, p, nil)
+				calling, cancel := context.WithCancel(ctx)
+				_, err := dedup.Do(calling, f.d, call("k"), func(ctx context.Context, tx pgx.Tx) (ticket, error) {
+					got, err := effect("k")(ctx, tx)
+					cancel()
+					return got, err
+				})
+				require.ErrorIs(t, err, context.Canceled)
+				require.NotErrorIs(t, err, dedup.ErrOutcomeUnknown)
+				require.Zero(t, proxy.Snapshot().Commits)
+				require.Zero(t, f.effects(t, "k"))
+			})
+
+			t.Run("BackendTerminatedInTheEffect", func(t *testing.T) {
+				t.Parallel()
+				ctx, f := p.setup(t, &dedup.Options{Retry: quickRetry})
+				for _, swallow := range []bool{false, true} {
+					ref := fmt.Sprint("swallow ", swallow)
+					e := &tool{ref: ref, then: func(ctx context.Context, tx pgx.Tx, run int) error {
+						if run > 1 {
+							return nil
+						}
+						_, err := tx.Exec(ctx, `SELECT pg_terminate_backend(pg_backend_pid())`)
+						if swallow {
+							return nil
+						}
+						return err
+					}}
+					result, err := dedup.Do(ctx, f.d, call(ref), e.run)
+					require.NoError(t, err)
+					require.False(t, result.Replayed)
+					e.requireRuns(t, 2)
+					require.Equal(t, 1, f.effects(t, ref))
+				}
+			})
+
+			t.Run("OutageInTheEffect", func(t *testing.T) {
+				t.Parallel()
+				retry := quickRetry
+				retry.MaxAttempts = 3
+				ctx, f, proxy := proxied(t, p, &dedup.Options{Retry: retry})
+				f.warm(t)
+				e := &tool{ref: "k", then: func(ctx context.Context, tx pgx.Tx, run int) error {
+					if run > 1 {
+						return nil
+					}
+					proxy.Refuse(true)
+					proxy.CutAll()
+					_, err := tx.Exec(ctx, `SELECT 1`)
+					return err
+				}}
+				_, err := dedup.Do(ctx, f.d, call("k"), e.run)
+				require.ErrorIs(t, err, dedup.ErrAttemptsExhausted)
+				require.True(t, dedup.IsRetryable(err))
+				require.Zero(t, f.effects(t, "k"))
+
+				proxy.Refuse(false)
+				result, err := dedup.Do(ctx, f.d, call("k"), e.run)
+				require.NoError(t, err)
+				require.False(t, result.Replayed)
+				require.Equal(t, 1, f.effects(t, "k"))
+			})
+
+			t.Run("OutageAtCommit", func(t *testing.T) {
+				t.Parallel()
+				retry := quickRetry
+				retry.MaxAttempts = 3
+				ctx, f, proxy := proxied(t, p, &dedup.Options{Retry: retry})
+				f.warm(t)
+				e := &tool{ref: "k", then: func(context.Context, pgx.Tx, int) error {
+					proxy.Refuse(true)
+					return nil
+				}}
+				proxy.Arm(faultproxy.Fault{Kind: faultproxy.ReplyReset, Where: faultproxy.AtCommit})
+				_, err := dedup.Do(ctx, f.d, call("k"), e.run)
+				var unknown *dedup.OutcomeUnknownError
+				require.ErrorIs(t, err, dedup.ErrOutcomeUnknown)
+				require.ErrorAs(t, err, &unknown)
+				require.Equal(t, 3, unknown.Attempts)
+				require.NotErrorIs(t, err, dedup.ErrAttemptsExhausted)
+
+				proxy.Refuse(false)
+				replay, err := dedup.Do(ctx, f.d, call("k"), e.run)
+				require.NoError(t, err)
+				require.True(t, replay.Replayed)
+				e.requireRuns(t, 1)
+				require.Equal(t, 1, f.effects(t, "k"))
+			})
+
+			t.Run("OutageAtCommitRiddenOut", func(t *testing.T) {
+				t.Parallel()
+				retry := quickRetry
+				retry.MaxAttempts = 1000
+				ctx, f, proxy := proxied(t, p, &dedup.Options{Retry: retry})
+				f.warm(t)
+				e := &tool{ref: "k", then: func(context.Context, pgx.Tx, int) error {
+					proxy.Refuse(true)
+					return nil
+				}}
+				proxy.Arm(faultproxy.Fault{Kind: faultproxy.ReplyReset, Where: faultproxy.AtCommit})
+				pending := start(ctx, f.d, call("k"), e.run)
+				require.NoError(t, f.events.until(ctx, func(all []any) bool { return len(ofType[dedup.RetriedData](all)) > 3 }))
+				proxy.Refuse(false)
+				result := receive(t, ctx, pending).require(t)
+				require.True(t, result.Recovered)
+				e.requireRuns(t, 1)
+				require.Equal(t, 1, f.effects(t, "k"))
+			})
+		})
+	}
+}
+
+// TestReplaysKeepTheirConnection: a replay rolls its transaction back, and the
+// connection stays good for the next.
+func TestReplaysKeepTheirConnection(t *testing.T) {
+	t.Parallel()
+
+	ctx, f, proxy := proxied(t, plain, nil)
+	f.warm(t)
+	before := proxy.Snapshot()
+	for range 3 {
+		result, err := dedup.Do(ctx, f.d, call("warm"), effect("warm"))
+		require.NoError(t, err)
+		require.True(t, result.Replayed)
+	}
+	require.Equal(t, before.Connections, proxy.Snapshot().Connections)
+}

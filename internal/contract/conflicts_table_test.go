@@ -1,0 +1,288 @@
+package contract_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup"
+)
+
+// TestArbiter: a table that would let an effect be committed twice, or without
+// its record, is refused before the first effect is run, and taken once it is
+// mended.
+func TestArbiter(t *testing.T) {
+	t.Parallel()
+	partitioned := `ALTER TABLE tool_dedup RENAME TO plain_dedup; ALTER TABLE plain_dedup RENAME CONSTRAINT tool_dedup_pkey TO plain_dedup_pkey;
+		CREATE TABLE tool_dedup (LIKE plain_dedup, CONSTRAINT tool_dedup_pkey PRIMARY KEY (scope, tool, key)) PARTITION BY HASH (scope); `
+	swallow := `CREATE FUNCTION swallow() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'; `
+	for name, c := range map[string]struct{ spoil, mend, says string }{
+		"Missing": {
+			spoil: `ALTER TABLE tool_dedup RENAME TO gone`,
+			mend:  `ALTER TABLE gone RENAME TO tool_dedup`,
+			says:  "does not exist",
+		},
+		"NoPrimaryKey": {
+			spoil: `ALTER TABLE tool_dedup DROP CONSTRAINT tool_dedup_pkey`,
+			mend:  `ALTER TABLE tool_dedup ADD CONSTRAINT tool_dedup_pkey PRIMARY KEY (scope, tool, key)`,
+			says:  "primary key",
+		},
+		"PrimaryKeyWithoutScope": {
+			spoil: `ALTER TABLE tool_dedup DROP CONSTRAINT tool_dedup_pkey, ADD CONSTRAINT tool_dedup_pkey PRIMARY KEY (tool, key)`,
+			mend:  `ALTER TABLE tool_dedup DROP CONSTRAINT tool_dedup_pkey, ADD CONSTRAINT tool_dedup_pkey PRIMARY KEY (scope, tool, key)`,
+			says:  "primary key",
+		},
+		"PrimaryKeyWithTime": {
+			spoil: `ALTER TABLE tool_dedup DROP CONSTRAINT tool_dedup_pkey, ADD CONSTRAINT tool_dedup_pkey PRIMARY KEY (scope, tool, key, created_at)`,
+			mend:  `ALTER TABLE tool_dedup DROP CONSTRAINT tool_dedup_pkey, ADD CONSTRAINT tool_dedup_pkey PRIMARY KEY (scope, tool, key)`,
+			says:  "primary key",
+		},
+		"DeferrablePrimaryKey": {
+			spoil: `ALTER TABLE tool_dedup DROP CONSTRAINT tool_dedup_pkey, ADD CONSTRAINT tool_dedup_pkey PRIMARY KEY (scope, tool, key) DEFERRABLE`,
+			mend:  `ALTER TABLE tool_dedup DROP CONSTRAINT tool_dedup_pkey, ADD CONSTRAINT tool_dedup_pkey PRIMARY KEY (scope, tool, key)`,
+			says:  "not deferrable",
+		},
+		"Unlogged": {
+			spoil: `ALTER TABLE tool_dedup SET UNLOGGED`,
+			mend:  `ALTER TABLE tool_dedup SET LOGGED`,
+			says:  "UNLOGGED",
+		},
+		"SwallowingTrigger": {
+			spoil: swallow + `CREATE TRIGGER s BEFORE INSERT ON tool_dedup FOR EACH ROW EXECUTE FUNCTION swallow()`,
+			mend:  `DROP TRIGGER s ON tool_dedup`,
+			says:  "trigger",
+		},
+		"SwallowingTriggerOfAPartition": {
+			spoil: swallow + partitioned + `CREATE TABLE part PARTITION OF tool_dedup FOR VALUES WITH (MODULUS 1, REMAINDER 0);
+				CREATE TRIGGER s BEFORE INSERT ON part FOR EACH ROW EXECUTE FUNCTION swallow()`,
+			mend: `DROP TRIGGER s ON part`,
+			says: "trigger",
+		},
+		"UnloggedPartition": {
+			spoil: partitioned + `CREATE UNLOGGED TABLE part PARTITION OF tool_dedup FOR VALUES WITH (MODULUS 1, REMAINDER 0)`,
+			mend:  `ALTER TABLE part SET LOGGED`,
+			says:  "UNLOGGED",
+		},
+		"SwallowingRule": {
+			spoil: `CREATE RULE s AS ON INSERT TO tool_dedup DO INSTEAD NOTHING`,
+			mend:  `DROP RULE s ON tool_dedup`,
+			says:  "rule",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, b := setup(t, nil)
+			b.exec(t, c.spoil)
+
+			_, err := dedup.Do(ctx, b.d, call("k"), effect("k"))
+			require.ErrorIs(t, err, dedup.ErrArbiter)
+			require.ErrorContains(t, err, c.says)
+			err = pgx.BeginFunc(ctx, b.pool, func(tx pgx.Tx) error {
+				_, err := dedup.DoTx(ctx, b.d, tx, call("k"), effect("k"))
+				require.ErrorIs(t, err, dedup.ErrArbiter)
+				return nil // the caller's transaction is sound
+			})
+			require.NoError(t, err)
+			require.Zero(t, b.effects(t, "k"))
+
+			b.exec(t, c.mend)
+			_, err = dedup.Do(ctx, b.d, call("k"), effect("k"))
+			require.NoError(t, err)
+			require.Equal(t, 1, b.effects(t, "k"))
+		})
+	}
+
+	// What is added later is reported after the fact, once.
+	t.Run("SwallowedLater", func(t *testing.T) {
+		t.Parallel()
+		ctx, b := setup(t, nil)
+		_, err := dedup.Do(ctx, b.d, call("before"), effect("before"))
+		require.NoError(t, err)
+		b.exec(t, swallow+`CREATE TRIGGER s BEFORE INSERT ON tool_dedup FOR EACH ROW EXECUTE FUNCTION swallow()`)
+
+		_, err = dedup.Do(ctx, b.d, call("k"), effect("k"))
+		require.ErrorIs(t, err, dedup.ErrBroken)
+		require.ErrorContains(t, err, "swallowed")
+		for range 3 {
+			_, err = dedup.Do(ctx, b.d, call("k"), effect("k"))
+			require.ErrorIs(t, err, dedup.ErrArbiter)
+		}
+		require.Equal(t, 1, b.effects(t, "k"))
+	})
+}
+
+// With ClaimFirst the record is written by an upsert of the claim.
+func TestClaimFirstAndTriggerOfUpdates(t *testing.T) {
+	t.Parallel()
+	for _, order := range []dedup.Order{dedup.LockFirst, dedup.ClaimFirst} {
+		ctx, f := profile{order: order, isolation: pgx.ReadCommitted}.setup(t, nil)
+		f.exec(t, `CREATE FUNCTION swallow() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'`)
+		f.exec(t, `CREATE TRIGGER swallow BEFORE UPDATE ON tool_dedup FOR EACH ROW EXECUTE FUNCTION swallow()`)
+		_, err := dedup.Do(ctx, f.d, call("k"), effect("k"))
+		if order == dedup.LockFirst {
+			require.NoError(t, err)
+			continue
+		}
+		require.ErrorIs(t, err, dedup.ErrArbiter)
+		require.Zero(t, f.effects(t, "k"))
+	}
+}
+
+// TestArbiterWithoutUsage: a role that may not look into the schema gets an error that says so,
+// and the caller's transaction goes on.
+func TestArbiterWithoutUsage(t *testing.T) {
+	t.Parallel()
+
+	bothOrders(t, func(t *testing.T, p profile) {
+		ctx, f := p.setup(t, &dedup.Options{Schema: "hidden"})
+		role := pgx.Identifier{"nobody_" + f.db.Name[:24]}.Sanitize() // roles belong to the server
+		f.exec(t, `CREATE SCHEMA hidden`)
+		f.exec(t, `CREATE ROLE `+role)
+		t.Cleanup(func() {
+			_, err := f.pool.Exec(context.WithoutCancel(ctx), `DROP ROLE `+role)
+			require.NoError(t, err)
+		})
+		tx := f.begin(t, ctx)
+		_, err := tx.Exec(ctx, `SET LOCAL ROLE `+role)
+		require.NoError(t, err)
+		e := &tool{ref: "k"}
+		_, err = dedup.DoTx(ctx, f.d, tx, call("k"), e.run)
+		require.ErrorIs(t, err, dedup.ErrArbiter)
+		e.requireRuns(t, 0)
+		_, err = tx.Exec(ctx, `RESET ROLE`)
+		require.NoError(t, err)
+		requireUsable(t, ctx, tx)
+		require.NoError(t, tx.Commit(ctx))
+		require.Equal(t, 1, f.effects(t, "after"))
+	})
+}
+
+// partition makes tool_dedup a table with two hash partitions.
+func (b *bundle) partition(t *testing.T) {
+	t.Helper()
+	for _, sql := range []string{
+		`ALTER TABLE tool_dedup RENAME TO flat`,
+		`CREATE TABLE tool_dedup (LIKE flat INCLUDING DEFAULTS INCLUDING CONSTRAINTS, PRIMARY KEY (scope, tool, key)) PARTITION BY HASH (scope)`,
+		`CREATE TABLE tool_dedup_0 PARTITION OF tool_dedup FOR VALUES WITH (MODULUS 2, REMAINDER 0)`,
+		`CREATE TABLE tool_dedup_1 PARTITION OF tool_dedup FOR VALUES WITH (MODULUS 2, REMAINDER 1)`,
+	} {
+		b.exec(t, sql)
+	}
+}
+
+// TestPartitioned: errors name the partition and not the table, and mean the
+// same.
+func TestPartitioned(t *testing.T) {
+	t.Parallel()
+
+	t.Run("EffectEndsItsTx", func(t *testing.T) {
+		t.Parallel()
+		bothOrders(t, func(t *testing.T, p profile) {
+			ctx, f := p.setup(t, nil)
+			f.partition(t)
+			e := &tool{ref: "k", then: func(ctx context.Context, tx pgx.Tx, _ int) error {
+				_, err := tx.Conn().Exec(ctx, "commit; begin")
+				return err
+			}}
+			for range 2 {
+				_, err := dedup.Do(ctx, f.d, call("k"), e.run)
+				require.ErrorIs(t, err, dedup.ErrBroken)
+			}
+			e.requireRuns(t, 1)
+			require.Equal(t, 1, f.effects(t, "k"))
+		})
+	})
+
+	t.Run("LostRace", func(t *testing.T) {
+		t.Parallel()
+		ctx, f := plain.setup(t, nil)
+		f.partition(t)
+		e := &tool{ref: "k", then: func(ctx context.Context, _ pgx.Tx, _ int) error {
+			return f.rival(ctx, call("k"), "k", ticket{ID: 99})
+		}}
+		got, err := dedup.Do(ctx, f.d, call("k"), e.run)
+		require.NoError(t, err)
+		require.True(t, got.Replayed)
+		require.Equal(t, 99, got.Value.ID)
+		require.Equal(t, 1, f.effects(t, "k"))
+	})
+}
+
+// TestTwinWithoutItsLock: a caller's transaction has more calls than it takes locks
+// for, and has written the record of one without. Its twins meet that record when they
+// write their own, and wait there for no longer than their MaxWait.
+func TestTwinWithoutItsLock(t *testing.T) {
+	t.Parallel()
+
+	ways := map[string]func(ctx context.Context, f *fixture, t *testing.T, c dedup.Call) error{
+		"Do": func(ctx context.Context, f *fixture, t *testing.T, c dedup.Call) error {
+			e := &tool{ref: "twin"}
+			_, err := dedup.Do(ctx, f.d, c, e.run)
+			require.LessOrEqual(t, e.runs.Load(), int32(2))
+			return err
+		},
+		"DoTx": func(ctx context.Context, f *fixture, t *testing.T, c dedup.Call) error {
+			tx := f.begin(t, ctx)
+			_, err := tx.Exec(ctx, `SET LOCAL lock_timeout = '3min'`)
+			require.NoError(t, err)
+			_, err = dedup.DoTx(ctx, f.d, tx, c, effect("twin"))
+			requireUsable(t, ctx, tx)
+			own := call("another")
+			own.MaxWait = c.MaxWait
+			_, errOwn := dedup.DoTx(ctx, f.d, tx, own, effect("own"))
+			require.NoError(t, errOwn)
+			var left string
+			require.NoError(t, tx.QueryRow(ctx, `SHOW lock_timeout`).Scan(&left))
+			require.Equal(t, "3min", left)
+			require.NoError(t, tx.Rollback(ctx))
+			return err
+		},
+		"DoStatement": func(ctx context.Context, f *fixture, _ *testing.T, c dedup.Call) error {
+			_, err := dedup.DoStatement[ticket](ctx, f.d, c, leave("twin"))
+			return err
+		},
+		"DoBatch": func(ctx context.Context, f *fixture, t *testing.T, c dedup.Call) error {
+			other := c
+			other.Key = "other"
+			out := outcomes(ctx, f.d, dedup.StatementCall{Call: c, Statement: leave("twin")}, dedup.StatementCall{Call: other, Statement: leave("other")})
+			require.NoError(t, out[1].Err)
+			return out[0].Err
+		},
+		"DoTogether": func(ctx context.Context, f *fixture, _ *testing.T, c dedup.Call) error {
+			_, err := dedup.DoTogether[ticket](ctx, f.d, []dedup.StatementCall{{Call: c, Statement: leave("twin")}})
+			return err
+		},
+	}
+	for name, way := range ways {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, f := plain.setup(t, &dedup.Options{CommitTimeout: time.Minute})
+			f.countRuns(t)
+			tx := f.begin(t, ctx)
+			_, err := tx.Exec(ctx, `SELECT set_config('tool_dedup.locks', '256', true)`)
+			require.NoError(t, err)
+			_, err = dedup.DoTx(ctx, f.peer(t), tx, call("k"), effect("k"))
+			require.NoError(t, err)
+
+			ctx, cancel := context.WithTimeout(ctx, 50*time.Second)
+			defer cancel()
+			for _, wait := range []time.Duration{-1, 20 * time.Millisecond} {
+				c := call("k")
+				c.MaxWait = wait
+				err := way(ctx, f, t, c)
+				require.ErrorIs(t, err, dedup.ErrInFlight)
+				require.NotErrorIs(t, err, dedup.ErrOutcomeUnknown)
+			}
+
+			require.NoError(t, tx.Commit(ctx))
+			c := call("k")
+			c.MaxWait = -1
+			require.NoError(t, way(ctx, f, t, c))
+			require.Equal(t, 1, f.effects(t, "k"))
+			require.Zero(t, f.effects(t, "twin"))
+		})
+	}
+}

@@ -1,0 +1,295 @@
+package contract_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/faultproxy"
+)
+
+// looking sends the texts of a look one after the other, so that it holds its
+// lock when it comes to the table.
+var looking = profile{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeExec}
+
+// block keeps everybody from reading tool_dedup until it is called again.
+func (f *fixture) block(t *testing.T, ctx context.Context) (unblock func()) {
+	t.Helper()
+	conn, err := pgx.Connect(ctx, f.db.URL)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(ctx)) })
+	_, err = conn.Exec(ctx, `BEGIN; LOCK TABLE tool_dedup IN ACCESS EXCLUSIVE MODE`)
+	require.NoError(t, err)
+	return func() {
+		_, err := conn.Exec(ctx, `ROLLBACK`)
+		require.NoError(t, err)
+	}
+}
+
+// seen is what a Lookup on a goroutine of its own gave.
+type seen struct {
+	dedup.Status
+	err error
+}
+
+func startLookup(ctx context.Context, d *dedup.Deduper, key string) <-chan seen {
+	out := make(chan seen, 1)
+	go func() {
+		var s seen
+		s.Status, s.err = d.Lookup(ctx, "acme", "create_ticket", key)
+		out <- s
+	}()
+	return out
+}
+
+// TestLooksAreNoTwins: those who look take a lock for a moment, and are not to
+// be taken for a call in flight.
+func TestLooksAreNoTwins(t *testing.T) {
+	t.Parallel()
+
+	t.Run("ByEachOther", func(t *testing.T) {
+		t.Parallel()
+		ctx, f := looking.setup(t, nil)
+		unblock := f.block(t, ctx)
+		a := startLookup(ctx, f.d, "nobody")
+		f.eventually(t, waitingInside, 1)
+		b := startLookup(ctx, f.peer(t), "nobody")
+		f.eventually(t, waitingInside, 2)
+		unblock()
+		for _, out := range []<-chan seen{a, b} {
+			s := receive(t, ctx, out)
+			require.NoError(t, s.err)
+			require.Equal(t, dedup.StateNotFound, s.State)
+		}
+	})
+
+	// A call that may not wait looks twice before it says that a twin is in
+	// flight.
+	t.Run("ByACall", func(t *testing.T) {
+		t.Parallel()
+		ctx, f, proxy := proxied(t, looking, &dedup.Options{MaxWait: -1})
+		f.warm(t)
+		again := proxy.Arm(faultproxy.Fault{Kind: faultproxy.Hold, Where: isPeek})
+		unblock := f.block(t, ctx)
+		look := startLookup(ctx, newDeduper(t, f.db.Pool(t, looking.configure), nil), "k")
+		f.eventually(t, waitingInside, 1)
+		e := &tool{ref: "k"}
+		pending := start(ctx, f.d, call("k"), e.run)
+		f.eventually(t, waitingInside, 2)
+		unblock()
+		require.NoError(t, receive(t, ctx, look).err)
+		require.NoError(t, again.Wait(ctx), "it has met the lock")
+		again.Release()
+		require.False(t, receive(t, ctx, pending).require(t).Replayed)
+		e.requireRuns(t, 1)
+	})
+}
+
+// TestLookTellsWhyItsContextEnded: a look that is cut off by the end of its
+// context gives the cause, wherever it was at that moment.
+func TestLookTellsWhyItsContextEnded(t *testing.T) {
+	t.Parallel()
+	_, b := setup(t, nil)
+	gone := errors.New("the user has gone")
+	ended, cancel := context.WithCancelCause(t.Context())
+	cancel(gone)
+	_, err := b.d.Lookup(ended, "s", "t", "k")
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, err, gone)
+}
+
+// Somebody who only looks is no twin of a call that may not wait.
+func TestLookersAreNoTwins(t *testing.T) {
+	t.Parallel()
+	ctx, f := plain.setup(t, nil)
+	f.warm(t)
+	looking, stop := context.WithCancel(ctx)
+	var lookers sync.WaitGroup
+	defer lookers.Wait()
+	defer stop()
+	other := f.peer(t)
+	lookers.Go(func() {
+		for looking.Err() == nil {
+			_, _ = other.Lookup(looking, "acme", "create_ticket", "k")
+		}
+	})
+	c := call("k")
+	c.MaxWait = -1
+	for range 100 {
+		_, err := dedup.Do(ctx, f.d, c, func(context.Context, pgx.Tx) (ticket, error) { return ticket{}, errPaper })
+		require.ErrorIs(t, err, errPaper)
+	}
+}
+
+// DoTx cannot look again: it waits some milliseconds, in which who only looks is gone.
+func TestDoTxThatMayNotWaitGivesLookersTime(t *testing.T) {
+	t.Parallel()
+	ctx, f, proxy := proxied(t, plain, nil)
+	twin, err := f.direct(t).Pool().Begin(ctx)
+	require.NoError(t, err)
+	defer func() { _ = twin.Rollback(ctx) }()
+	_, err = dedup.DoTx(ctx, f.d, twin, call("k"), effect("k"))
+	require.NoError(t, err)
+	tx := f.begin(t, ctx)
+	proxy.Reset()
+	c := call("k")
+	c.MaxWait = -1
+	_, err = dedup.DoTx(ctx, f.d, tx, c, effect("k"))
+	require.ErrorIs(t, err, dedup.ErrInFlight)
+	require.True(t, slices.ContainsFunc(proxy.Snapshot().Statements, func(sql string) bool {
+		return strings.Contains(sql, "pg_advisory_xact_lock(")
+	}), "it waits inside Postgres")
+}
+
+// A look needs a snapshot that is younger than its lock, whatever the database's
+// default isolation level: else it misses what a twin commits in between.
+func TestLookupIsReadCommitted(t *testing.T) {
+	t.Parallel()
+	ctx, f, proxy := proxied(t, plain, nil)
+	_, err := f.d.Lookup(ctx, "acme", "create_ticket", "warm")
+	require.NoError(t, err)
+	proxy.Reset()
+	_, err = f.d.Lookup(ctx, "acme", "create_ticket", "k")
+	require.NoError(t, err)
+	seen := proxy.Snapshot()
+	require.Equal(t, 1, seen.RoundTrips)
+	require.Equal(t, "begin isolation level read committed", seen.Statements[0])
+	require.Contains(t, seen.Statements[1], "pg_try_advisory_xact_lock_shared")
+	require.Contains(t, seen.Statements[2], "SELECT fingerprint")
+	require.Equal(t, "rollback", seen.Statements[3])
+}
+
+// A call that may not wait gets ErrInFlight after one look.
+func TestOneLookShowsATwin(t *testing.T) {
+	t.Parallel()
+	ctx, f, proxy := proxied(t, plain, nil)
+	f.warm(t)
+	g := newGate()
+	e := &tool{ref: "k", then: g.then}
+	twin := start(ctx, f.direct(t), call("k"), e.run)
+	receive(t, ctx, g.entered)
+	proxy.Reset()
+	c := call("k")
+	c.MaxWait = -1
+	_, err := dedup.Do(ctx, f.d, c, effect("k"))
+	require.ErrorIs(t, err, dedup.ErrInFlight)
+	looks := 0
+	for _, sql := range proxy.Snapshot().Statements {
+		if strings.Contains(sql, "try_advisory_xact_lock_shared") {
+			looks++
+		}
+	}
+	require.Equal(t, 1, looks)
+	g.release()
+	receive(t, ctx, twin).require(t)
+}
+
+func lookFirst(key string) dedup.Call {
+	c := call(key)
+	c.LookFirst = true
+	return c
+}
+
+// TestLookFirst: a replay costs one round trip, a first call four.
+func TestLookFirst(t *testing.T) {
+	t.Parallel()
+
+	for _, order := range []dedup.Order{dedup.LockFirst, dedup.ClaimFirst} {
+		for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol} {
+			t.Run(order.String()+"-"+mode.String(), func(t *testing.T) {
+				t.Parallel()
+				ctx, f, proxy := proxied(t, profile{order: order, isolation: pgx.ReadCommitted, mode: mode}, nil)
+				e := &tool{ref: "k"}
+				do := func(key string, replayed bool) func() {
+					return func() {
+						result, err := dedup.Do(ctx, f.d, lookFirst(key), e.run)
+						require.NoError(t, err)
+						require.Equal(t, replayed, result.Replayed)
+						require.False(t, result.Recovered)
+						if replayed {
+							require.Zero(t, result.Attempts, "no transaction was opened")
+						}
+					}
+				}
+				do("warm", false)()
+				do("warm", true)()
+				require.Equal(t, 4, trips(t, proxy, do("k", false)), "first call")
+				require.Equal(t, 1, trips(t, proxy, do("k", true)), "replay")
+				e.requireRuns(t, 2)
+				require.Equal(t, 2, f.records(t))
+			})
+		}
+	}
+}
+
+// TestLookFirstAnswers: what a look finds is judged like any record.
+func TestLookFirstAnswers(t *testing.T) {
+	t.Parallel()
+
+	ctx, f := plain.setup(t, nil)
+	e := &tool{ref: "k"}
+	_, err := dedup.Do(ctx, f.d, call("k"), e.run)
+	require.NoError(t, err)
+
+	other := lookFirst("k")
+	other.Args = "something else"
+	_, err = dedup.Do(ctx, f.d, other, e.run)
+	require.ErrorIs(t, err, dedup.ErrKeyReused)
+
+	f.age(t, "k", "25 hours")
+	_, err = dedup.Do(ctx, f.d, lookFirst("k"), e.run)
+	require.ErrorIs(t, err, dedup.ErrExpired)
+
+	f.age(t, "k", "31 days")
+	again, err := dedup.Do(ctx, f.d, lookFirst("k"), e.run)
+	require.NoError(t, err)
+	require.False(t, again.Replayed, "a forgotten record does not count")
+
+	_, err = dedup.Do(ctx, f.d, lookFirst("final"), declines)
+	require.ErrorIs(t, err, dedup.ErrRefused)
+	var refused *dedup.RefusedError
+	_, err = dedup.Do(ctx, f.d, lookFirst("final"), declines)
+	require.ErrorAs(t, err, &refused)
+	require.True(t, refused.Replayed)
+	e.requireRuns(t, 2)
+}
+
+// TestLookFirstTwins: the look decides nothing, and twins are twins.
+func TestLookFirstTwins(t *testing.T) {
+	t.Parallel()
+
+	ctx, f := plain.setup(t, nil)
+	peer := f.peer(t)
+	held := newGate()
+	e := &tool{ref: "k", then: held.then}
+	first := start(ctx, f.d, lookFirst("k"), e.run)
+	receive(t, ctx, held.entered)
+	here, there := start(ctx, f.d, lookFirst("k"), e.run), start(ctx, peer, lookFirst("k"), e.run)
+	require.NoError(t, f.events.untilWaiting(ctx, 1, 1))
+	held.release()
+	requireTwins(t, []dedup.Result[ticket]{receive(t, ctx, first).require(t), receive(t, ctx, here).require(t), receive(t, ctx, there).require(t)})
+	e.requireRuns(t, 1)
+}
+
+// TestLookFirstWithoutATable leaves it to the attempt to say what is wrong.
+func TestLookFirstWithoutATable(t *testing.T) {
+	t.Parallel()
+
+	ctx, f := plain.setup(t, nil)
+	f.exec(t, `DROP TABLE tool_dedup`)
+	e := &tool{ref: "k"}
+	_, err := dedup.Do(ctx, f.d, lookFirst("k"), e.run)
+	require.ErrorIs(t, err, dedup.ErrArbiter)
+	e.requireRuns(t, 0)
+}
+
+func declines(context.Context, pgx.Tx) (ticket, error) {
+	return ticket{}, dedup.Final(declined{Balance: 3})
+}

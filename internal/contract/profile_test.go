@@ -1,0 +1,121 @@
+package contract_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/pgbouncer"
+)
+
+// profile is a way in which the contract must hold. The profile of an engine that is
+// not plain PostgreSQL, such as Citus, is to be added here.
+type profile struct {
+	order     dedup.Order
+	isolation pgx.TxIsoLevel
+	mode      pgx.QueryExecMode  // 0: pgx's default, cache_statement
+	bouncer   *pgbouncer.Bouncer // nil: directly
+	way       callWay
+}
+
+// callWay is the function that takes the calls.
+type callWay int
+
+const (
+	viaDo        callWay = iota
+	viaStatement         // DoStatement
+	viaSeparate          // DoStatement with Options.SeparateStatements
+)
+
+// combined is true where effect and record are one statement at first.
+func (p profile) combined() bool { return p.way == viaStatement }
+
+// tries is how often a call runs an effect that fails. What the error of a combined
+// statement means is found out by a second, separate run.
+func (p profile) tries() int {
+	if p.combined() {
+		return 2
+	}
+	return 1
+}
+
+func (p profile) String() string {
+	name := strings.NewReplacer(" ", "", "_", "").Replace(p.order.String() + "-" + string(p.isolation))
+	if p.mode != 0 {
+		name += "-" + p.mode.String()
+	}
+	return name + [...]string{"", "-statement", "-separate"}[p.way]
+}
+
+// locks is true where attempts take the identity's lock and insert at the end.
+func (p profile) locks() bool { return p.order == dedup.LockFirst }
+
+// fresh is true where every statement sees what is committed.
+func (p profile) fresh() bool { return p.isolation == pgx.ReadCommitted }
+
+func (p profile) configure(config *pgxpool.Config) {
+	if p.bouncer != nil {
+		through, err := p.bouncer.URL(config.ConnString())
+		if err != nil {
+			panic(err)
+		}
+		parsed, err := pgxpool.ParseConfig(through)
+		if err != nil {
+			panic(err)
+		}
+		config.ConnConfig = parsed.ConnConfig
+	}
+	if p.mode != 0 {
+		config.ConnConfig.DefaultQueryExecMode = p.mode
+	}
+}
+
+// fixture is a bundle of a profile, whose events are recorded.
+type fixture struct {
+	*bundle
+	profile profile
+	opts    dedup.Options
+	conf    []func(*pgxpool.Config)
+	events  *recorder
+	// puppets are how the effects become statements; nil for Do.
+	puppets *puppeteer
+}
+
+func (p profile) setup(t *testing.T, opts *dedup.Options, conf ...func(*pgxpool.Config)) (context.Context, *fixture) {
+	t.Helper()
+	f := &fixture{profile: p, events: newRecorder(), conf: append(conf, p.configure)}
+	if opts != nil {
+		f.opts = *opts
+	}
+	f.opts.Order, f.opts.Isolation = p.order, p.isolation
+	f.opts.SeparateStatements = f.opts.SeparateStatements || p.way == viaSeparate
+	if f.opts.Tracer == nil {
+		f.opts.Tracer = f.events
+	}
+	if p.way != viaDo {
+		f.conf = append(f.conf, func(config *pgxpool.Config) {
+			config.ConnConfig.OnNotice = func(conn *pgconn.PgConn, n *pgconn.Notice) { f.puppets.notice(conn, n) }
+		})
+	}
+	ctx, b := setup(t, &f.opts, f.conf...)
+	f.bundle = b
+	if p.way != viaDo {
+		f.puppets = newPuppeteer(t, b)
+	}
+	return ctx, f
+}
+
+// peer returns a Deduper on a pool of its own, as another process would have.
+func (f *fixture) peer(t *testing.T, change ...func(*dedup.Options)) *dedup.Deduper {
+	t.Helper()
+	opts := f.opts
+	for _, c := range change {
+		c(&opts)
+	}
+	return newDeduper(t, f.db.Pool(t, f.conf...), &opts)
+}

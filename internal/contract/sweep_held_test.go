@@ -1,0 +1,199 @@
+package contract_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/faultproxy"
+)
+
+// TestSweepPassesWhatIsHeld: a caller's transaction holds forgotten records, and
+// the sweep takes all others.
+func TestSweepPassesWhatIsHeld(t *testing.T) {
+	t.Parallel()
+
+	for _, archive := range []bool{false, true} {
+		t.Run(map[bool]string{false: "Alone", true: "WithAnArchive"}[archive], func(t *testing.T) {
+			t.Parallel()
+			sweepProfiles(t, func(t *testing.T, p profile) {
+				ctx, f := p.setup(t, nil)
+				f.exec(t, `CREATE TABLE archive (key text)`)
+				f.fill(t, 40)
+				f.forgetAll(t)
+				tx := f.begin(t, ctx)
+				for _, key := range []string{"3", "17", "18"} {
+					c := call(key)
+					c.Args = nil
+					_, err := dedup.DoTx(ctx, f.d, tx, c, effect(key))
+					require.NoError(t, err)
+				}
+
+				opts := &dedup.SweepOptions{BatchSize: 10, Rest: -1}
+				if archive {
+					opts.Archive = archiveKeys
+				}
+				got, err := f.peer(t).Sweep(ctx, opts)
+				require.NoError(t, err)
+				require.EqualValues(t, 37, got.Forgotten)
+				require.Equal(t, []string{"17", "18", "3"}, keys(t, f.bundle))
+
+				require.NoError(t, tx.Rollback(ctx))
+				got, err = f.d.Sweep(ctx, opts)
+				require.NoError(t, err)
+				require.EqualValues(t, 3, got.Forgotten)
+				if archive {
+					require.Equal(t, 40, scalar[int](t, f.bundle, `SELECT count(DISTINCT key) FROM archive`))
+				}
+			})
+		})
+	}
+}
+
+// TestSweepPassesALockedTable: somebody works on the table. The sweep does not
+// queue for it, in front of every call.
+func TestSweepPassesALockedTable(t *testing.T) {
+	t.Parallel()
+
+	sweepProfiles(t, func(t *testing.T, p profile) {
+		ctx, f := p.setup(t, nil)
+		f.fill(t, 3)
+		tx := f.begin(t, ctx)
+		_, err := tx.Exec(ctx, `LOCK TABLE tool_dedup IN SHARE MODE`)
+		require.NoError(t, err)
+		got, err := f.peer(t).Sweep(ctx, &dedup.SweepOptions{Rest: -1})
+		require.NoError(t, err)
+		require.Equal(t, dedup.SweepResult{}, got)
+		require.NoError(t, tx.Rollback(ctx))
+	})
+}
+
+// TestFrozenSweeperHoldsNothing: a sweeper hangs between any two of its trips. A
+// call that uses one of the forgotten identities anew does not notice.
+func TestFrozenSweeperHoldsNothing(t *testing.T) {
+	t.Parallel()
+
+	for name, fault := range map[string]faultproxy.Fault{
+		"BeforeItsDelete": {Kind: faultproxy.Hold, Where: faultproxy.AtSQL("DELETE FROM")},
+		"BehindItsDelete": {Kind: faultproxy.Blackhole, Where: faultproxy.AtSQL("DELETE FROM")},
+		"BeforeItsCommit": {Kind: faultproxy.Hold, Where: faultproxy.AtCommit},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			sweepProfiles(t, func(t *testing.T, p profile) {
+				ctx, f := p.setup(t, nil)
+				f.fill(t, 10)
+				f.forgetAll(t)
+				proxy, pool := f.proxied(t)
+				hung := proxy.Arm(withExecutes(fault))
+				sweeping, stop := context.WithCancel(ctx)
+				defer stop()
+				swept := make(chan error, 1)
+				sweeper := newDeduper(t, pool, &f.opts)
+				go func() {
+					_, err := sweeper.Sweep(sweeping, nil)
+					swept <- err
+				}()
+				require.NoError(t, hung.Wait(ctx))
+				if fault.Kind == faultproxy.Blackhole {
+					f.eventually(t, `SELECT count(*) = 0 FROM tool_dedup`)
+				}
+
+				for _, key := range []string{"1", "10"} {
+					c := call(key)
+					c.MaxWait = -1
+					got, err := dedup.Do(ctx, f.d, c, effect(key))
+					require.NoError(t, err)
+					require.Equal(t, 1, got.Attempts)
+				}
+				stop()
+				require.Error(t, receive(t, ctx, swept))
+				hung.Release()
+			})
+		})
+	}
+}
+
+// withExecutes leaves out the units that only prepare a statement.
+func withExecutes(fault faultproxy.Fault) faultproxy.Fault {
+	where := fault.Where
+	fault.Where = func(u faultproxy.Unit) bool { return len(u.Executes) > 0 && where(u) }
+	return fault
+}
+
+// proxied is a pool behind a proxy, beside the fixture's own.
+func (f *fixture) proxied(t *testing.T) (*faultproxy.Proxy, *pgxpool.Pool) {
+	t.Helper()
+	proxy, err := faultproxy.New(f.db.URL)
+	require.NoError(t, err)
+	t.Cleanup(proxy.Close)
+	return proxy, f.db.Pool(t, func(config *pgxpool.Config) {
+		parsed, err := pgxpool.ParseConfig(proxy.URL())
+		require.NoError(t, err)
+		config.ConnConfig = parsed.ConnConfig
+		trackCleanups(t, config)
+	})
+}
+
+// TestFrozenArchive: a hook hangs, with its batch's rows locked. The server ends
+// the transaction, and until then a call that uses one of the identities anew
+// sees no twin, for there is none.
+func TestFrozenArchive(t *testing.T) {
+	t.Parallel()
+
+	sweepProfiles(t, func(t *testing.T, p profile) {
+		ctx, f := p.setup(t, &dedup.Options{IdleTimeout: 100 * time.Millisecond})
+		f.fill(t, 10)
+		f.forgetAll(t)
+		entered, leave := make(chan struct{}), make(chan struct{})
+		swept := make(chan error, 1)
+		sweeper := f.peer(t)
+		go func() {
+			_, err := sweeper.Sweep(ctx, &dedup.SweepOptions{Archive: func(context.Context, pgx.Tx, []dedup.SweptRecord) error {
+				close(entered)
+				<-leave
+				return nil
+			}})
+			swept <- err
+		}()
+		receive(t, ctx, entered)
+		c := call("3")
+		c.MaxWait = -1
+		got, err := dedup.Do(ctx, f.d, c, effect("3"))
+		close(leave)
+		require.NoError(t, err)
+		require.False(t, got.Replayed)
+		require.Error(t, receive(t, ctx, swept))
+		require.Equal(t, 1, f.effects(t, "3"))
+	})
+}
+
+// TestCallsBesideAnArchive: for as long as a hook holds its batch's rows, no call
+// waits for a twin that there is not.
+func TestCallsBesideAnArchive(t *testing.T) {
+	t.Parallel()
+
+	ctx, f := plain.setup(t, &dedup.Options{MaxWait: -1, Retry: dedup.RetryPolicy{MaxAttempts: 3, BaseDelay: time.Millisecond}})
+	f.fill(t, 3)
+	f.forgetAll(t)
+	got, err := f.peer(t).Sweep(ctx, &dedup.SweepOptions{Archive: func(ctx context.Context, _ pgx.Tx, _ []dedup.SweptRecord) error {
+		_, err := dedup.Do(ctx, f.d, call("1"), effect("1"))
+		require.ErrorIs(t, err, dedup.ErrAttemptsExhausted)
+		requireState(t, err, "55P03")
+		_, err = dedup.DoStatement[ticket](ctx, f.d, call("1"), dedup.SQL(`SELECT 1 AS id`))
+		require.ErrorIs(t, err, dedup.ErrAttemptsExhausted)
+		tx := f.begin(t, ctx)
+		defer func() { require.NoError(t, tx.Rollback(ctx)) }()
+		_, err = dedup.DoTx(ctx, f.d, tx, call("1"), effect("1"))
+		require.ErrorIs(t, err, dedup.ErrRestartTx)
+		return nil
+	}})
+	require.NoError(t, err)
+	require.EqualValues(t, 3, got.Forgotten)
+	require.Zero(t, f.effects(t, "1"))
+}
