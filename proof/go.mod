@@ -9,8 +9,8 @@ require (
 	github.com/pressly/goose/v3 v3.28.0
 	github.com/spf13/cobra v1.10.2
 	github.com/stretchr/testify v1.12.1
-	github.com/tooldedup/dedup v0.0.0
-	github.com/tooldedup/dedup/mcpdedup v0.0.0
+	github.com/tooldedup/dedup v0.1.0
+	github.com/tooldedup/dedup/mcpdedup v0.1.0
 	go.uber.org/goleak v1.3.0
 )
 

@@ -7,7 +7,7 @@ require (
 	github.com/pressly/goose/v3 v3.28.0
 	github.com/spf13/cobra v1.10.2
 	github.com/stretchr/testify v1.12.1
-	github.com/tooldedup/dedup v0.0.0
+	github.com/tooldedup/dedup v0.1.0
 )
 
 require (
@@ -74,7 +74,3 @@ require (
 	golang.org/x/sys v0.47.0 // indirect
 	golang.org/x/text v0.41.0 // indirect
 )
-
-replace github.com/tooldedup/dedup => ../..
-
-replace github.com/tooldedup/dedup/mcpdedup => ../../mcpdedup
