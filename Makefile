@@ -3,7 +3,7 @@
 
 GO ?= go
 # Every module of the workspace.
-MODULES := . ./bench ./cmd/dedup ./dedupvet ./examples/failsafe ./mcpdedup
+MODULES := . ./bench ./cmd/dedup ./dedupvet ./examples/failsafe ./mcpdedup ./proof
 PACKAGES := $(MODULES:%=%/...)
 GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 FUZZTIME ?= 30s
@@ -20,7 +20,7 @@ help: ## Show what there is to make
 
 .PHONY: demo
 demo: ## Watch recorded agent sessions run under faults, without dedup and with it
-	$(GO) run ./cmd/dedup replay --compare --html demo.html
+	$(GO) run ./proof replay --compare --html demo.html
 
 .PHONY: bench
 bench: redis ## Measure what a call costs, beside the bare transaction and the rivals
@@ -45,8 +45,8 @@ bench-charts: redis ## Measure anew what the charts in docs/ show, and draw them
 .PHONY: chaos
 chaos: pgbouncer ## Try to break the promise: the long form of every campaign
 	@mkdir -p .cache/chaos
-	$(GO) build -o .cache/chaos/dedup ./cmd/dedup
-	DEDUP_PGBOUNCER="$${DEDUP_PGBOUNCER:-$(PGBOUNCER)}" .cache/chaos/dedup chaos all $$(scripts/postgres-versions .cache/postgres | sed 's/^/--bin-dir /') $(CHAOSFLAGS)
+	$(GO) build -o .cache/chaos/proof ./proof
+	DEDUP_PGBOUNCER="$${DEDUP_PGBOUNCER:-$(PGBOUNCER)}" .cache/chaos/proof chaos all $$(scripts/postgres-versions .cache/postgres | sed 's/^/--bin-dir /') $(CHAOSFLAGS)
 
 .PHONY: test
 test: pgbouncer redis ## Run all tests of all modules on a real Postgres
@@ -77,7 +77,11 @@ lint: ## Check formatting, vet, the house rules and the modules' files
 	@test -z "$$(gofmt -l .)" || { gofmt -l . ; echo "run gofmt -w on these"; exit 1; }
 	$(GO) vet $(PACKAGES)
 	@mkdir -p .cache && cp go.work.sum .cache/go.work.sum && $(GO) doc . >/dev/null && cmp go.work.sum .cache/go.work.sum || { echo "go doc changes go.work.sum: commit it as it is now"; exit 1; }
-	@for module in $(MODULES); do (cd $$module && $(GO) run $(GOLANGCI) run --allow-parallel-runners ./... && GOWORK=off $(GO) mod tidy -diff) || exit 1; done
+	@for module in $(MODULES); do (cd $$module && $(GO) run $(GOLANGCI) run --allow-parallel-runners ./...) && GO="$(GO)" scripts/tidy -diff $$module || exit 1; done
+
+.PHONY: tidy
+tidy: ## Tidy the go.mod and go.sum of every module
+	@GO="$(GO)" scripts/tidy $(MODULES)
 
 .PHONY: fuzz
 fuzz: ## Fuzz every target for FUZZTIME (30s)

@@ -11,7 +11,7 @@ require (
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.10
 	github.com/stretchr/testify v1.12.1
-	github.com/tooldedup/dedup v0.0.0-00010101000000-000000000000
+	github.com/tooldedup/dedup v0.1.0
 	go.uber.org/goleak v1.3.0
 	golang.org/x/sys v0.48.0
 )

@@ -7,7 +7,7 @@ require (
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/modelcontextprotocol/go-sdk v1.8.0
 	github.com/stretchr/testify v1.12.1
-	github.com/tooldedup/dedup v0.0.0
+	github.com/tooldedup/dedup v0.1.0
 )
 
 require (
@@ -78,5 +78,3 @@ require (
 	golang.org/x/text v0.41.0 // indirect
 	golang.org/x/time v0.15.0 // indirect
 )
-
-replace github.com/tooldedup/dedup => ../

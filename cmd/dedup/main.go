@@ -1,5 +1,5 @@
-// Command dedup creates and checks the schema of github.com/tooldedup/dedup,
-// and shows what the library does. See `dedup --help`.
+// Command dedup creates and checks the schema of github.com/tooldedup/dedup, and
+// counts look-alikes in recorded sessions. See `dedup --help`.
 package main
 
 import (
@@ -8,12 +8,10 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/tooldedup/dedup/cmd/dedup/internal/chaos"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/cli"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/doctor"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/lookalikes"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/migrate"
-	"github.com/tooldedup/dedup/cmd/dedup/internal/replay"
 )
 
 func main() {
@@ -22,12 +20,8 @@ func main() {
 	context.AfterFunc(ctx, stop)
 
 	os.Exit(cli.Run(ctx, os.Args[1:], cli.Streams{Out: os.Stdout, Err: os.Stderr},
-		chaos.Command(),
-		chaos.WorkerCommand(),
 		migrate.Command(),
 		doctor.Command(),
-		replay.Command(),
 		lookalikes.Command(),
-		replay.WorkerCommand(),
 	))
 }

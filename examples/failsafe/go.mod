@@ -4,7 +4,7 @@ go 1.26.0
 
 require (
 	github.com/failsafe-go/failsafe-go v0.9.8
-	github.com/tooldedup/dedup v0.0.0-00010101000000-000000000000
+	github.com/tooldedup/dedup v0.1.0
 )
 
 require (

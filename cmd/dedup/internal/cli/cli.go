@@ -7,6 +7,8 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"github.com/tooldedup/dedup/internal/exit"
 )
 
 const long = `dedup is the companion of the Go library github.com/tooldedup/dedup, which makes
@@ -31,10 +33,7 @@ type Streams struct{ Out, Err io.Writer }
 // Run runs the program with the given commands and returns its exit code.
 // Errors are written to streams.Err. When ctx ends, the command stops what it
 // is doing, which rolls an open transaction back, and the program is
-// interrupted.
-//
-// An error of a command that has a method ExitCode() int ends the program with
-// that code.
+// interrupted. [exit.Report] chooses the code of an error.
 func Run(ctx context.Context, args []string, streams Streams, commands ...*cobra.Command) int {
 	root := Group(&cobra.Command{
 		Use:           "dedup",
@@ -45,17 +44,16 @@ func Run(ctx context.Context, args []string, streams Streams, commands ...*cobra
 		SilenceUsage:  true,
 	}, append(commands, versionCommand())...)
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &UsageError{Err: err} })
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &exit.UsageError{Err: err} })
 	root.SetArgs(args)
 	root.SetOut(streams.Out)
 	root.SetErr(streams.Err)
 
 	cmd, err := root.ExecuteContextC(ctx)
-	code := exitCode(ctx, err)
 	if err != nil {
-		report(cmd, err, code)
+		return exit.Report(ctx, streams.Err, cmd.CommandPath(), err)
 	}
-	return code
+	return exit.OK
 }
 
 func versionCommand() *cobra.Command {

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tooldedup/dedup/cmd/dedup/internal/cli"
+	"github.com/tooldedup/dedup/internal/exit"
 )
 
 // run runs the program with a few commands and returns what it wrote.
@@ -25,7 +26,7 @@ func run(ctx context.Context, args ...string) (code int, stdout, stderr string) 
 	group := cli.Group(&cobra.Command{Use: "group"},
 		command("fine", func(cmd *cobra.Command) error { cmd.Println("done"); return nil }),
 		command("fail", func(*cobra.Command) error { return errors.New("dedup: it broke") }),
-		command("usage", func(*cobra.Command) error { return cli.Usage("give %s", "more") }),
+		command("usage", func(*cobra.Command) error { return exit.Usage("give %s", "more") }),
 		command("coded", func(*cobra.Command) error { return coded{} }),
 		command("wait", func(cmd *cobra.Command) error { <-cmd.Context().Done(); return cmd.Context().Err() }),
 		hidden,
@@ -52,18 +53,18 @@ func TestRun(t *testing.T) {
 		code           int
 		stdout, stderr string
 	}{
-		{"Fine", nil, []string{"group", "fine"}, cli.ExitOK, "done\n", ""},
-		{"Fails", nil, []string{"group", "fail"}, cli.ExitFailed, "", "dedup: it broke\n"},
-		{"Usage", nil, []string{"group", "usage"}, cli.ExitUsage, "", "dedup: give more\nRun `dedup group usage --help` for help.\n"},
+		{"Fine", nil, []string{"group", "fine"}, exit.OK, "done\n", ""},
+		{"Fails", nil, []string{"group", "fail"}, exit.Failed, "", "dedup: it broke\n"},
+		{"Usage", nil, []string{"group", "usage"}, exit.Misused, "", "dedup: give more\nRun `dedup group usage --help` for help.\n"},
 		{"OwnCode", nil, []string{"group", "coded"}, 7, "", "dedup: coded\n"},
-		{"Interrupted", ended, []string{"group", "wait"}, cli.ExitInterrupted, "", "dedup: interrupted\n"},
-		{"InterruptedTooLate", ended, []string{"group", "fine"}, cli.ExitOK, "done\n", ""},
-		{"Argument", nil, []string{"group", "fine", "x"}, cli.ExitUsage, "", "dedup: unexpected argument \"x\"\nRun `dedup group fine --help` for help.\n"},
-		{"Flag", nil, []string{"group", "fine", "--x"}, cli.ExitUsage, "", "dedup: unknown flag: --x\nRun `dedup group fine --help` for help.\n"},
-		{"NoCommand", nil, []string{}, cli.ExitUsage, "", "dedup: which command? Choose one of: group, version\nRun `dedup --help` for help.\n"},
-		{"UnknownCommand", nil, []string{"grop"}, cli.ExitUsage, "", "dedup: unknown command \"grop\"; did you mean group?\nRun `dedup --help` for help.\n"},
-		{"NoSubcommand", nil, []string{"group"}, cli.ExitUsage, "", "dedup: which command? Choose one of: coded, fail, fine, usage, wait\nRun `dedup group --help` for help.\n"},
-		{"UnknownSubcommand", nil, []string{"group", "xyzzy"}, cli.ExitUsage, "", "dedup: unknown command \"xyzzy\"; choose one of: coded, fail, fine, usage, wait\nRun `dedup group --help` for help.\n"},
+		{"Interrupted", ended, []string{"group", "wait"}, exit.Interrupted, "", "dedup: interrupted\n"},
+		{"InterruptedTooLate", ended, []string{"group", "fine"}, exit.OK, "done\n", ""},
+		{"Argument", nil, []string{"group", "fine", "x"}, exit.Misused, "", "dedup: unexpected argument \"x\"\nRun `dedup group fine --help` for help.\n"},
+		{"Flag", nil, []string{"group", "fine", "--x"}, exit.Misused, "", "dedup: unknown flag: --x\nRun `dedup group fine --help` for help.\n"},
+		{"NoCommand", nil, []string{}, exit.Misused, "", "dedup: which command? Choose one of: group, version\nRun `dedup --help` for help.\n"},
+		{"UnknownCommand", nil, []string{"grop"}, exit.Misused, "", "dedup: unknown command \"grop\"; did you mean group?\nRun `dedup --help` for help.\n"},
+		{"NoSubcommand", nil, []string{"group"}, exit.Misused, "", "dedup: which command? Choose one of: coded, fail, fine, usage, wait\nRun `dedup group --help` for help.\n"},
+		{"UnknownSubcommand", nil, []string{"group", "xyzzy"}, exit.Misused, "", "dedup: unknown command \"xyzzy\"; choose one of: coded, fail, fine, usage, wait\nRun `dedup group --help` for help.\n"},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {

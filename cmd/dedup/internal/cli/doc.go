@@ -1,3 +1,3 @@
 // Package cli is what the commands of the program dedup have in common: the
-// root command, how errors are reported, and the exit codes.
+// root command, groups of commands, and the flags that name a database.
 package cli

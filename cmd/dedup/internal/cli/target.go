@@ -5,6 +5,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/spf13/cobra"
+
+	"github.com/tooldedup/dedup/internal/exit"
 )
 
 // urlVariable names the database where --database-url does not.
@@ -20,21 +22,21 @@ func (t *Target) AddFlags(cmd *cobra.Command) {
 	set.StringVar(&t.Schema, "schema", "public", "`name` of the schema that holds the table; a search_path in the URL does not matter")
 }
 
-// Config is how to connect to the target. The error is a [*UsageError].
+// Config is how to connect to the target. The error is an [*exit.UsageError].
 func (t *Target) Config() (*pgx.ConnConfig, error) {
 	url := t.URL
 	if url == "" {
 		url = os.Getenv(urlVariable)
 	}
 	if url == "" {
-		return nil, Usage("which database? Give --database-url or set %s", urlVariable)
+		return nil, exit.Usage("which database? Give --database-url or set %s", urlVariable)
 	}
 	if t.Schema == "" {
-		return nil, Usage("--schema: the name is empty")
+		return nil, exit.Usage("--schema: the name is empty")
 	}
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
-		return nil, Usage("the database's URL: %w", err)
+		return nil, exit.Usage("the database's URL: %w", err)
 	}
 	return config, nil
 }

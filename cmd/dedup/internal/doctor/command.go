@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tooldedup/dedup/cmd/dedup/internal/cli"
+	"github.com/tooldedup/dedup/internal/exit"
 )
 
 const long = `Look for every condition under which the promise would be false: in the table, in
@@ -71,7 +72,7 @@ func run(cmd *cobra.Command, o *options) error {
 		return err
 	}
 	if o.timeout < time.Millisecond || o.timeout > maxTimeout || o.overdue < 0 {
-		return cli.Usage("--timeout must be 1ms to 596h, and --overdue not negative")
+		return exit.Usage("--timeout must be 1ms to 596h, and --overdue not negative")
 	}
 	s := &session{config: config, schema: o.Schema, timeout: o.timeout, overdue: o.overdue}
 	defer s.close(ctx)

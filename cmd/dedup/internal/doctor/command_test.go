@@ -8,8 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"github.com/tooldedup/dedup/cmd/dedup/internal/cli"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/doctor"
+	"github.com/tooldedup/dedup/internal/exit"
 	"github.com/tooldedup/dedup/internal/pgtest"
 	"github.com/tooldedup/dedup/migrations"
 )
@@ -21,7 +21,7 @@ func TestText(t *testing.T) {
 
 	server := private(t, map[string]string{"synchronous_commit": "on"})
 	got := run(t.Context(), "--strict", "--database-url", server.URL)
-	require.Equal(t, cli.ExitOK, got.code)
+	require.Equal(t, exit.OK, got.code)
 	require.Empty(t, got.errOut)
 	header, rest, _ := strings.Cut(got.out, "\n")
 	require.Regexp(t, `^database postgres as role postgres, schema public, PostgreSQL \d`, header)
@@ -45,16 +45,16 @@ sound
 
 	exec(t, server.URL, `DROP INDEX tool_dedup_due`)
 	got = run(t.Context(), "--database-url", server.URL)
-	require.Equal(t, cli.ExitOK, got.code)
+	require.Equal(t, exit.OK, got.code)
 	require.Empty(t, got.errOut)
 	require.Contains(t, got.out, "\n1 warning\n")
 	got = run(t.Context(), "--strict", "--database-url", server.URL)
-	require.Equal(t, cli.ExitFailed, got.code)
+	require.Equal(t, exit.Failed, got.code)
 	require.Equal(t, "dedup: doctor: 1 warning\n", got.errOut)
 
 	exec(t, server.URL, `ALTER TABLE tool_dedup SET UNLOGGED; ALTER DATABASE postgres SET zero_damaged_pages = on`)
 	got = run(t.Context(), "--database-url", server.URL)
-	require.Equal(t, cli.ExitFailed, got.code)
+	require.Equal(t, exit.Failed, got.code)
 	require.Equal(t, "dedup: doctor: 2 errors, 1 warning\n", got.errOut)
 	require.Contains(t, got.out, `
 ERROR     unlogged
@@ -142,7 +142,7 @@ func TestUnreachable(t *testing.T) {
 	t.Parallel()
 
 	got := run(t.Context(), "--database-url", "postgres://user:s3cret@127.0.0.1:1/db")
-	require.Equal(t, cli.ExitFailed, got.code, "as `dedup migrate check` answers")
+	require.Equal(t, exit.Failed, got.code, "as `dedup migrate check` answers")
 	require.Empty(t, got.out)
 	require.Contains(t, got.errOut, "dedup: doctor: nothing was looked at: ")
 	require.Contains(t, got.errOut, "127.0.0.1:1")
@@ -160,13 +160,13 @@ func TestUsage(t *testing.T) {
 		{"--database-url", "postgres://user:s3cret@localhost:port/db"},
 	} {
 		got := run(t.Context(), args...)
-		require.Equal(t, cli.ExitUsage, got.code, args)
+		require.Equal(t, exit.Misused, got.code, args)
 		require.Empty(t, got.out)
 		require.Contains(t, got.errOut, "--help` for help")
 		require.NotContains(t, got.errOut, "s3cret")
 	}
 	got := run(t.Context(), "--help")
-	require.Equal(t, cli.ExitOK, got.code)
+	require.Equal(t, exit.OK, got.code)
 	require.Contains(t, got.out, "The exit code is 0")
 }
 
@@ -185,10 +185,10 @@ func TestInterrupted(t *testing.T) {
 	go func() { ended <- run(ctx, "--timeout", "1h", "--database-url", db.URL) }()
 	await(t, db.URL, `SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = 'tool_dedup'::regclass)`)
 	interrupt()
-	require.Equal(t, outcome{cli.ExitInterrupted, "", "dedup: interrupted\n"}, <-ended)
+	require.Equal(t, outcome{exit.Interrupted, "", "dedup: interrupted\n"}, <-ended)
 
 	ended <- run(ctx, "--database-url", db.URL)
-	require.Equal(t, cli.ExitInterrupted, (<-ended).code)
+	require.Equal(t, exit.Interrupted, (<-ended).code)
 }
 
 // The transactions that it reads in can change nothing.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tooldedup/dedup/cmd/dedup/internal/cli"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/doctor"
+	"github.com/tooldedup/dedup/internal/exit"
 	"github.com/tooldedup/dedup/internal/pgserver"
 	"github.com/tooldedup/dedup/internal/pgtest"
 	"github.com/tooldedup/dedup/migrations"
@@ -53,7 +54,7 @@ func examine(t *testing.T, url string, args ...string) report {
 	var r report
 	require.NoError(t, json.Unmarshal([]byte(got.out), &r), got.errOut)
 	require.Equal(t, r.Errors == 0, r.Sound)
-	require.Equal(t, r.Sound, got.code == cli.ExitOK)
+	require.Equal(t, r.Sound, got.code == exit.OK)
 	for _, f := range r.Findings {
 		require.NotEmpty(t, f.ID)
 		if f.Severity == doctor.SeverityOK {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/tooldedup/dedup/cmd/dedup/internal/cli"
+	"github.com/tooldedup/dedup/internal/exit"
 )
 
 // report is what `dedup doctor --json` writes. Its fields are stable: more may
@@ -107,4 +107,4 @@ type unsoundError struct{ summary string }
 func (e *unsoundError) Error() string { return "doctor: " + e.summary }
 
 // ExitCode returns the code of a problem that was found.
-func (e *unsoundError) ExitCode() int { return cli.ExitFailed }
+func (e *unsoundError) ExitCode() int { return exit.Failed }

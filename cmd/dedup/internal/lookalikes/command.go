@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tooldedup/dedup/cmd/dedup/internal/cli"
-	"github.com/tooldedup/dedup/cmd/dedup/internal/recording"
+	"github.com/tooldedup/dedup/internal/exit"
+	"github.com/tooldedup/dedup/internal/recording"
 )
 
 const long = `Tell how often the look-alike guard of package tool would have spoken in recorded
@@ -19,8 +19,9 @@ the guard would have spoken, by its setting, and how many of those were second
 actions: calls that succeeded after an equal one that had succeeded. To report marks
 them, to refuse keeps them from running until they are confirmed.
 
-FOLDER is a recording as 'dedup replay' reads it; without one the small recording
-inside this program is counted. No database is needed.`
+FOLDER has calls.jsonl, trajectories.jsonl, final_state.jsonl and db/*.json of recorded
+sessions; without one the small recording inside this program is counted. No database
+is needed.`
 
 // Command returns the command `dedup lookalikes`.
 func Command() *cobra.Command {
@@ -30,7 +31,7 @@ func Command() *cobra.Command {
 		Long:  long,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return cli.Usage("unexpected argument %q", args[1])
+				return exit.Usage("unexpected argument %q", args[1])
 			}
 			return nil
 		},
@@ -54,7 +55,7 @@ func open(args []string) (*recording.Recording, error) {
 	}
 	rec, err := recording.Open(args[0])
 	if err != nil {
-		return nil, cli.Usage("%w", err)
+		return nil, exit.Usage("%w", err)
 	}
 	return rec, nil
 }

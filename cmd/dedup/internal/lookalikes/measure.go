@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/tooldedup/dedup"
-	"github.com/tooldedup/dedup/cmd/dedup/internal/recording"
+	"github.com/tooldedup/dedup/internal/recording"
 )
 
 // Setting is how a guard is set, and how the tools tell that they failed.

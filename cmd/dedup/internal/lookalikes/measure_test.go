@@ -14,8 +14,9 @@ import (
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/cli"
-	"github.com/tooldedup/dedup/cmd/dedup/internal/recording"
+	"github.com/tooldedup/dedup/internal/exit"
 	"github.com/tooldedup/dedup/internal/pgtest"
+	"github.com/tooldedup/dedup/internal/recording"
 	"github.com/tooldedup/dedup/tool"
 )
 
@@ -171,15 +172,15 @@ func TestCommand(t *testing.T) {
 		return code, o.String(), e.String()
 	}
 	code, out, errOut := run()
-	require.Equal(t, cli.ExitOK, code, errOut)
+	require.Equal(t, exit.OK, code, errOut)
 	require.Contains(t, out, "all, in 6 sessions")
 	require.Contains(t, out, "report")
 
 	code, _, errOut = run(t.TempDir())
-	require.Equal(t, cli.ExitUsage, code)
+	require.Equal(t, exit.Misused, code)
 	require.Contains(t, errOut, "trajectories.jsonl")
 	code, _, _ = run("a", "b")
-	require.Equal(t, cli.ExitUsage, code)
+	require.Equal(t, exit.Misused, code)
 
 	broken := made("a")
 	broken.Sessions[0].Calls[0].Arguments = json.RawMessage(`{`)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tooldedup/dedup/cmd/dedup/internal/cli"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/migrate"
+	"github.com/tooldedup/dedup/internal/exit"
 	"github.com/tooldedup/dedup/internal/pgtest"
 )
 
@@ -46,7 +47,7 @@ func (b *bundle) fine(t *testing.T, args ...string) string {
 	t.Helper()
 	got := b.migrate(t, args...)
 	require.Empty(t, got.errOut)
-	require.Equal(t, cli.ExitOK, got.code)
+	require.Equal(t, exit.OK, got.code)
 	return got.out
 }
 
@@ -54,7 +55,7 @@ func (b *bundle) fine(t *testing.T, args ...string) string {
 func (b *bundle) fails(t *testing.T, args ...string) string {
 	t.Helper()
 	got := b.migrate(t, args...)
-	require.Equal(t, cli.ExitFailed, got.code, got.out)
+	require.Equal(t, exit.Failed, got.code, got.out)
 	require.Empty(t, got.out)
 	return got.errOut
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tooldedup/dedup/cmd/dedup/internal/cli"
+	"github.com/tooldedup/dedup/internal/exit"
 	"github.com/tooldedup/dedup/internal/pgtest"
 	"github.com/tooldedup/dedup/migrations"
 )
@@ -115,7 +115,7 @@ func TestRecreateAtOnce(t *testing.T) {
 	}
 	all.Wait()
 	for _, got := range outcomes {
-		require.Equal(t, cli.ExitOK, got.code, got.errOut)
+		require.Equal(t, exit.OK, got.code, got.errOut)
 	}
 	b.fine(t, "check")
 }
@@ -128,7 +128,7 @@ func TestAppliedByOtherMeans(t *testing.T) {
 	before := b.relations(t)
 	require.Contains(t, b.fails(t, "up"), "applied by other means")
 	got := b.migrate(t, "status")
-	require.Equal(t, cli.ExitOK, got.code)
+	require.Equal(t, exit.OK, got.code)
 	require.Contains(t, got.out, "pending")
 	require.Contains(t, got.errOut, "applied by other means")
 	b.fine(t, "down")
@@ -177,7 +177,7 @@ func TestPrint(t *testing.T) {
 
 	want, err := migrations.SQL()
 	require.NoError(t, err)
-	require.Equal(t, outcome{cli.ExitOK, want, ""}, run(t.Context(), "print"), "needs no database")
+	require.Equal(t, outcome{exit.OK, want, ""}, run(t.Context(), "print"), "needs no database")
 }
 
 // Many instances of an application migrate when they start.
@@ -192,7 +192,7 @@ func TestUpAtOnce(t *testing.T) {
 	}
 	all.Wait()
 	for _, got := range outcomes {
-		require.Equal(t, cli.ExitOK, got.code, got.errOut)
+		require.Equal(t, exit.OK, got.code, got.errOut)
 	}
 	b.fine(t, "check")
 }
@@ -219,7 +219,7 @@ func TestInterrupted(t *testing.T) {
 		return err == nil && waiting
 	}, 20*time.Second, 10*time.Millisecond)
 	interrupt()
-	require.Equal(t, outcome{cli.ExitInterrupted, "", "dedup: interrupted\n"}, <-ended)
+	require.Equal(t, outcome{exit.Interrupted, "", "dedup: interrupted\n"}, <-ended)
 
 	require.NoError(t, tx.Rollback(t.Context()))
 	b.fine(t, "up")
@@ -237,7 +237,7 @@ func TestFailures(t *testing.T) {
 	}
 	for _, command := range []string{"up", "down", "status", "check"} {
 		got := run(t.Context(), command, "--database-url", "postgres://user:s3cret@127.0.0.1:1/db")
-		require.Equal(t, cli.ExitFailed, got.code)
+		require.Equal(t, exit.Failed, got.code)
 		require.Contains(t, got.errOut, "127.0.0.1:1")
 		require.NotContains(t, got.errOut, "s3cret")
 	}
@@ -252,14 +252,14 @@ func TestUsage(t *testing.T) {
 		{"check", "--database-url", "postgres://user:s3cret@localhost:port/db"},
 	} {
 		got := run(t.Context(), args...)
-		require.Equal(t, cli.ExitUsage, got.code, args)
+		require.Equal(t, exit.Misused, got.code, args)
 		require.Empty(t, got.out)
 		require.Contains(t, got.errOut, "--help` for help")
 		require.NotContains(t, got.errOut, "s3cret")
 	}
 	for _, command := range []string{"", "up", "down", "status", "print", "check"} {
 		got := run(t.Context(), command, "--help")
-		require.Equal(t, cli.ExitOK, got.code)
+		require.Equal(t, exit.OK, got.code)
 		require.Contains(t, got.out, "--database-url")
 	}
 }
@@ -267,14 +267,14 @@ func TestUsage(t *testing.T) {
 func TestDatabaseURL(t *testing.T) {
 	db := pgtest.New(t)
 	t.Setenv("DATABASE_URL", db.URL)
-	require.Equal(t, cli.ExitOK, run(t.Context(), "check").code)
+	require.Equal(t, exit.OK, run(t.Context(), "check").code)
 	got := run(t.Context(), "check", "--database-url", pgtest.NewEmpty(t).URL)
-	require.Equal(t, cli.ExitFailed, got.code, "the flag comes first")
+	require.Equal(t, exit.Failed, got.code, "the flag comes first")
 
 	t.Setenv("DATABASE_URL", "")
 	for _, command := range []string{"up", "down", "status", "check"} {
 		got := run(t.Context(), command)
-		require.Equal(t, cli.ExitUsage, got.code)
+		require.Equal(t, exit.Misused, got.code)
 		require.Contains(t, got.errOut, "set DATABASE_URL")
 	}
 }

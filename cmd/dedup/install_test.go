@@ -1,0 +1,192 @@
+package main
+
+import (
+	"archive/zip"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const library = "github.com/tooldedup/dedup"
+
+// checkout is the repository's folder, seen from here.
+const checkout = "../.."
+
+// TestLongInstall: what users install and get works from a module proxy, where no
+// go.work and no folder beside is seen.
+func TestLongInstall(t *testing.T) {
+	t.Parallel()
+	p := newProxy(t)
+
+	t.Run("Command", func(t *testing.T) {
+		t.Parallel()
+		bin := p.install(t, "/cmd/dedup")
+		require.Equal(t, "dedup version "+p.version+"\n", output(t, exec.Command(filepath.Join(bin, "dedup"), "--version")))
+		require.Contains(t, output(t, exec.Command(filepath.Join(bin, "dedup"), "migrate", "print")), "CREATE TABLE tool_dedup")
+	})
+
+	t.Run("VetTool", func(t *testing.T) {
+		t.Parallel()
+		bin := p.install(t, "/dedupvet")
+		require.Contains(t, output(t, exec.Command(filepath.Join(bin, "dedupvet"), "help")), "keyloop")
+	})
+
+	t.Run("Library", func(t *testing.T) {
+		t.Parallel()
+		downloaded := p.get(t, "", "", "/tool", "/tool/runner", "/httpdedup", "/deduptest", "/migrations")
+		require.Equal(t, []string{ // pgx and what pgx needs
+			"github.com/jackc/pgpassfile", "github.com/jackc/pgservicefile", "github.com/jackc/pgx/v5", "github.com/jackc/puddle/v2",
+			library, "golang.org/x/sync", "golang.org/x/text",
+		}, downloaded)
+	})
+
+	t.Run("MCP", func(t *testing.T) {
+		t.Parallel()
+		downloaded := p.get(t, "/mcpdedup", "/mcpdedup")
+		require.Contains(t, downloaded, "github.com/modelcontextprotocol/go-sdk")
+		require.NotContains(t, downloaded, "github.com/stretchr/testify")
+	})
+}
+
+// proxy is a module proxy that has the modules of this checkout in the version that
+// they require of each other.
+type proxy struct{ dir, version, modules, next string }
+
+func newProxy(t *testing.T) *proxy {
+	t.Helper()
+	text, err := os.ReadFile("go.mod")
+	require.NoError(t, err)
+	required := regexp.MustCompile(`(?m)^\t` + library + ` (v\S+)$`).FindSubmatch(text)
+	require.NotNil(t, required, "cmd/dedup does not require the library")
+	known := strings.Fields(output(t, exec.Command("go", "env", "GOMODCACHE", "GOPROXY")))
+	require.Len(t, known, 2)
+	p := &proxy{dir: t.TempDir(), version: string(required[1]), modules: known[0], next: known[1]}
+	for _, sub := range []string{"", "/mcpdedup", "/cmd/dedup", "/dedupvet"} {
+		p.add(t, library+sub, filepath.Join(checkout, sub))
+	}
+	return p
+}
+
+// add writes a module as the go command asks a proxy for it. Modules in folders of
+// their own below it are left out, and so are hidden folders.
+func (p *proxy) add(t *testing.T, module, dir string) {
+	t.Helper()
+	at := filepath.Join(p.dir, module, "@v")
+	require.NoError(t, os.MkdirAll(at, 0o755))
+	mod, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+	require.NoError(t, err)
+	for name, text := range map[string]string{
+		"list":              p.version,
+		p.version + ".info": `{"Version":"` + p.version + `"}`,
+		p.version + ".mod":  string(mod),
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(at, name), []byte(text), 0o600))
+	}
+	file, err := os.Create(filepath.Join(at, p.version+".zip"))
+	require.NoError(t, err)
+	archive := zip.NewWriter(file)
+	require.NoError(t, filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() {
+			_, err := os.Stat(filepath.Join(name, "go.mod"))
+			if name != dir && (err == nil || strings.HasPrefix(entry.Name(), ".")) {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if !entry.Type().IsRegular() {
+			return nil
+		}
+		inside, err := filepath.Rel(dir, name)
+		if err != nil {
+			return err
+		}
+		into, err := archive.Create(path.Join(module+"@"+p.version, filepath.ToSlash(inside)))
+		if err != nil {
+			return err
+		}
+		from, err := os.Open(name)
+		if err != nil {
+			return err
+		}
+		defer from.Close()
+		_, err = io.Copy(into, from)
+		return err
+	}))
+	require.NoError(t, archive.Close())
+	require.NoError(t, file.Close())
+}
+
+// command is the go command in an empty folder with an empty module cache. Modules
+// of others come from the cache of this machine as far as it has them.
+func (p *proxy) command(t *testing.T) (run func(args ...string) *exec.Cmd, cache string) {
+	t.Helper()
+	dir, cache := t.TempDir(), t.TempDir()
+	return func(args ...string) *exec.Cmd {
+		cmd := exec.CommandContext(t.Context(), "go", args...)
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(),
+			"GOWORK=off", "GOMODCACHE="+cache, "GOBIN="+filepath.Join(dir, "bin"),
+			// -modcacherw lets the test remove the cache. With -trimpath what is compiled
+			// does not depend on where the cache is, so a second run need not compile it.
+			"GOFLAGS=-modcacherw -trimpath",
+			"GOPROXY=file://"+p.dir+",file://"+filepath.Join(p.modules, "cache", "download")+","+p.next,
+			"GOPRIVATE=", "GONOPROXY=none", "GOSUMDB=off",
+		)
+		return cmd
+	}, cache
+}
+
+// install installs the command of a module and returns the folder that it is in.
+func (p *proxy) install(t *testing.T, sub string) string {
+	t.Helper()
+	run, _ := p.command(t)
+	cmd := run("install", library+sub+"@"+p.version)
+	output(t, cmd)
+	return filepath.Join(cmd.Dir, "bin")
+}
+
+// get gets a module into a new one, builds a program with the packages of the library
+// there, and returns the modules that were downloaded.
+func (p *proxy) get(t *testing.T, sub string, packages ...string) (downloaded []string) {
+	t.Helper()
+	run, cache := p.command(t)
+	output(t, run("mod", "init", "example.com/program"))
+	cmd := run("get", library+sub+"@"+p.version)
+	program := "package main\n\nimport (\n"
+	for _, name := range packages {
+		program += "\t_ \"" + library + name + "\"\n"
+	}
+	program += ")\n\nfunc main() {}\n"
+	require.NoError(t, os.WriteFile(filepath.Join(cmd.Dir, "main.go"), []byte(program), 0o600))
+	output(t, cmd)
+	output(t, run("build", "."))
+
+	root := filepath.Join(cache, "cache", "download")
+	require.NoError(t, filepath.WalkDir(root, func(name string, _ fs.DirEntry, err error) error {
+		if module, found := strings.CutSuffix(filepath.ToSlash(strings.TrimPrefix(name, root+string(filepath.Separator))), ".zip"); found {
+			downloaded = append(downloaded, path.Dir(path.Dir(module)))
+		}
+		return err
+	}))
+	slices.Sort(downloaded)
+	return downloaded
+}
+
+func output(t *testing.T, cmd *exec.Cmd) string {
+	t.Helper()
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s\n%s", cmd, out)
+	return string(out)
+}

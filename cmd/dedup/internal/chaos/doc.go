@@ -1,4 +1,0 @@
-// Package chaos is the command `dedup chaos`: campaigns that try to break the
-// promise on a real server. Each counts only the faults that were really
-// applied, has a control arm that must go wrong, and ends with a line of JSON.
-package chaos

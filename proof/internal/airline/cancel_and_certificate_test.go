@@ -1,0 +1,59 @@
+package airline_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup/proof/internal/airline"
+	"github.com/tooldedup/dedup/proof/internal/world/kit"
+	"github.com/tooldedup/dedup/proof/internal/world/worldtest"
+)
+
+func TestCancelReservationTwiceMirrorsTheMirror(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	in := airline.CancelIn{ReservationID: "T5WD1C"}
+	_, err := worldtest.Call(t.Context(), b.World, airline.CancelReservation, in)
+	require.NoError(t, err)
+	got, err := worldtest.Call(t.Context(), b.World, airline.CancelReservation, in)
+	require.NoError(t, err)
+
+	var amounts []float64
+	for _, payment := range got.PaymentHistory {
+		amounts = append(amounts, payment.Amount)
+	}
+	require.Equal(t, []float64{61, -61, -61, 61}, amounts)
+	require.Equal(t, 90.0, *b.user(t, tobin).PaymentMethods["gift_card_8002"].Amount, "no money goes back")
+	require.Equal(t, 2, b.Effects(t))
+	worldtest.Refused(t, b.World, airline.CancelReservation, airline.CancelIn{ReservationID: "NONE"}, "reservation not found")
+}
+
+func TestSendCertificate(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	in := airline.SendCertificateIn{UserID: tobin, Amount: kit.Number{Value: 100, Fraction: true}}
+	for _, id := range []string{"certificate_3221322", "certificate_3221323", "certificate_3221324"} {
+		got, err := worldtest.Call(t.Context(), b.World, airline.SendCertificate, in)
+		require.NoError(t, err)
+		require.Equal(t, "Certificate "+id+" added to user "+tobin+" with amount 100.0.", *got)
+	}
+	before := b.Changed(t)
+	got, err := worldtest.Call(t.Context(), b.World, airline.SendCertificate, in)
+	require.NoError(t, err)
+	require.Nil(t, got)
+	require.Equal(t, before, b.Changed(t))
+	require.Equal(t, 4, b.Effects(t), "a run to the end is in the log, also without a certificate")
+
+	worldtest.Refused(t, b.World, airline.SendCertificate, airline.SendCertificateIn{UserID: "nobody"}, "user not found")
+}
+
+// A document that names a user who is not there is no answer to the agent.
+func TestMissingOwnerIsNoRefusal(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	_, err := b.Pool.Exec(t.Context(), `DELETE FROM airline_users WHERE user_id = $1`, tobin)
+	require.NoError(t, err)
+	_, err = worldtest.Call(t.Context(), b.World, airline.UpdateBaggages, airline.UpdateBaggagesIn{ReservationID: "T5WD1C"})
+	require.EqualError(t, err, "user "+tobin+" of reservation T5WD1C is missing")
+}

@@ -1,0 +1,59 @@
+package airline_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup/proof/internal/airline"
+	"github.com/tooldedup/dedup/proof/internal/world/worldtest"
+)
+
+func TestSearch(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+
+	pairs := func(origin, destination, date string) []string {
+		got, err := worldtest.Call(t.Context(), b.World, airline.SearchOnestop, airline.SearchIn{Origin: origin, Destination: destination, Date: date})
+		require.NoError(t, err)
+		require.NotNil(t, got, "an empty list, not null")
+		names := []string{}
+		for _, pair := range got {
+			names = append(names, pair[0].FlightNumber+" "+pair[0].Date+", "+pair[1].FlightNumber+" "+pair[1].Date)
+		}
+		return names
+	}
+	require.Equal(t, []string{"QX101 2024-05-20, QX202 2024-05-20"}, pairs("KVL", "SRF", "2024-05-20"))
+	require.Equal(t, []string{"QX102 2024-05-20, QX203 2024-05-21"}, pairs("KVL", "ODN", "2024-05-20"), "after midnight the day is the next")
+	midnight, err := worldtest.Call(t.Context(), b.World, airline.SearchOnestop, airline.SearchIn{Origin: "KVL", Destination: "ODN", Date: "2024-05-20"})
+	require.NoError(t, err)
+	require.Equal(t, map[string]int{"basic_economy": 2, "economy": 3, "business": 1}, midnight[0][1].AvailableSeats, "the seats are the first day's")
+	require.Equal(t, map[string]float64{"basic_economy": 77, "economy": 149, "business": 355}, midnight[0][1].Prices)
+	require.Empty(t, pairs("KVL", "SRF", "2024-05-22"), "the second is late")
+	require.Empty(t, pairs("KVL", "SRF", "soon"))
+
+	worldtest.Refused(t, b.World, airline.UserDetails, airline.UserDetailsIn{UserID: "nobody"}, "user not found")
+	worldtest.Refused(t, b.World, airline.ReservationDetails, airline.ReservationDetailsIn{ReservationID: "NONE"}, "user not found")
+}
+
+func TestAirports(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for _, tool := range airline.Tools() {
+		if tool.Name != "list_all_airports" {
+			continue
+		}
+		tx, err := b.Pool.Begin(t.Context())
+		require.NoError(t, err)
+		text, err := tool.Run(t.Context(), tx, json.RawMessage(`{}`))
+		require.NoError(t, tx.Rollback(t.Context()))
+		require.NoError(t, err)
+		require.JSONEq(t, `{"SFO": "San Francisco", "JFK": "New York", "LAX": "Los Angeles", "ORD": "Chicago", "DFW": "Dallas",
+			"DEN": "Denver", "SEA": "Seattle", "ATL": "Atlanta", "MIA": "Miami", "BOS": "Boston", "PHX": "Phoenix", "IAH": "Houston",
+			"LAS": "Las Vegas", "MCO": "Orlando", "EWR": "Newark", "CLT": "Charlotte", "MSP": "Minneapolis", "DTW": "Detroit",
+			"PHL": "Philadelphia", "LGA": "LaGuardia"}`, string(text))
+		return
+	}
+	t.Fatal("there is no list_all_airports")
+}

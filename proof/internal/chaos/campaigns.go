@@ -1,0 +1,52 @@
+package chaos
+
+import (
+	"context"
+
+	"github.com/tooldedup/dedup/proof/internal/chaos/abuse"
+	"github.com/tooldedup/dedup/proof/internal/chaos/everybyte"
+	"github.com/tooldedup/dedup/proof/internal/chaos/history"
+	"github.com/tooldedup/dedup/proof/internal/chaos/kill"
+	"github.com/tooldedup/dedup/proof/internal/chaos/lab"
+	"github.com/tooldedup/dedup/proof/internal/chaos/lostcommit"
+	"github.com/tooldedup/dedup/proof/internal/chaos/matrix"
+	"github.com/tooldedup/dedup/proof/internal/chaos/mixed"
+	"github.com/tooldedup/dedup/proof/internal/chaos/score"
+	"github.com/tooldedup/dedup/proof/internal/chaos/secrets"
+	"github.com/tooldedup/dedup/proof/internal/chaos/storm"
+)
+
+// campaign is one way to try to break the promise.
+type campaign struct {
+	name, what string
+	// calls are the deliveries of the long form and of the short one, or the
+	// kills.
+	calls, short int
+	// private asks for a server of the campaign's own.
+	private bool
+	run     func(context.Context, *lab.Lab, lab.Params) (*score.Score, error)
+}
+
+// campaigns are all of them, in the order in which `proof chaos all` runs them.
+var campaigns = []campaign{
+	{"lost-commit", "faults on COMMIT: its answer reset, closed, cut, held or swallowed, COMMIT itself dropped or late", 1_000_000, 3_000, false, lostcommit.Run},
+	{"every-byte", "the connection cut behind every byte of a call, in each direction, exec mode and way to call", 0, 0, false, everybyte.Run},
+	{"kill-process", "processes killed at random moments of their calls", 2_000, 30, false, kill.Processes},
+	{"kill-server", "the server killed under load, and recovered", 100, 2, true, kill.Servers},
+	{"failover", "the primary killed under load and its standby promoted, a synchronous one and an asynchronous one", 20, 1, true, kill.Failovers},
+	{"history", "histories of concurrent callers under every fault, checked with Porcupine, and five planted bugs", 1_000_000, 2_500, false, history.Run},
+	{"matrix", "isolation levels, lock and claim, exec modes, directly and through PgBouncer, on the servers of --bin-dir", 0, 0, false, matrix.Run},
+	{"abuse", "effects that break their own transaction, in every exec mode", 0, 0, false, abuse.Run},
+	{"storm", "storms of twins, many tools and nested calls on pools of 2 to 8", 0, 0, false, storm.Run},
+	{"mixed-storm", "five ways to call, both orders, every isolation level and three exec modes on a few keys with short retentions, beside Sweep and Reset", 0, 0, false, mixed.Run},
+	{"secrets", "canaries in keys, arguments and results, looked for in errors, events and the server's log", 0, 0, true, secrets.Run},
+}
+
+// Names returns the campaigns' names, in the order in which all of them run.
+func Names() []string {
+	names := make([]string, len(campaigns))
+	for i, c := range campaigns {
+		names[i] = c.name
+	}
+	return names
+}

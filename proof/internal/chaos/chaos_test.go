@@ -1,0 +1,64 @@
+package chaos_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup/internal/exit"
+	"github.com/tooldedup/dedup/proof/internal/chaos"
+	"github.com/tooldedup/dedup/proof/internal/chaos/score"
+	"github.com/tooldedup/dedup/proof/internal/cli"
+)
+
+// run runs `proof chaos` and returns what it printed.
+func run(t *testing.T, args ...string) (code int, out, errs string) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	code = cli.Run(t.Context(), append([]string{"chaos"}, args...), &stdout, &stderr, chaos.Command())
+	return code, stdout.String(), stderr.String()
+}
+
+// TestShort runs the short form of every campaign.
+func TestShort(t *testing.T) {
+	t.Parallel()
+	for _, name := range chaos.Names() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			code, out, errs := run(t, name, "--short")
+			require.Zero(t, code, "%s\n%s", out, errs)
+			var s score.Score
+			require.NoError(t, json.Unmarshal([]byte(out), &s), "one line of JSON")
+			require.Equal(t, name, s.Campaign)
+			require.Equal(t, "held", s.Verdict)
+			require.NotZero(t, s.Seed)
+			require.Positive(t, s.Calls)
+			require.Positive(t, s.Faults)
+			require.False(t, s.Wrong())
+		})
+	}
+}
+
+func TestUsage(t *testing.T) {
+	t.Parallel()
+	for name, args := range map[string][]string{
+		"None":     nil,
+		"Two":      {"abuse", "storm"},
+		"Unknown":  {"boredom"},
+		"Negative": {"abuse", "--calls", "-1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			code, out, errs := run(t, args...)
+			require.Equal(t, exit.Misused, code)
+			require.Empty(t, out)
+			require.NotEmpty(t, errs)
+		})
+	}
+	_, _, errs := run(t, "boredom")
+	for _, name := range chaos.Names() {
+		require.Contains(t, errs, name)
+	}
+}

@@ -1,0 +1,129 @@
+package chaos
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tooldedup/dedup/internal/exit"
+	"github.com/tooldedup/dedup/internal/pgserver"
+	"github.com/tooldedup/dedup/proof/internal/chaos/kill"
+	"github.com/tooldedup/dedup/proof/internal/chaos/lab"
+)
+
+const long = `Try to break the promise, in one of these ways or in all of them:
+
+%s
+A server of its own is started, or the one is taken that DEDUP_DATABASE_URL
+names; kill-server, failover and secrets always have one of their own. Progress goes to standard error; standard output gets one line of JSON
+for each campaign. The exit code is 1 if a campaign failed: the promise was
+broken, nothing was tested, or the arm without dedup did not go wrong.`
+
+// Command returns `proof chaos`.
+func Command() *cobra.Command {
+	var list strings.Builder
+	for _, c := range campaigns {
+		fmt.Fprintf(&list, "  %-14s %s\n", c.name, c.what)
+	}
+	var opts options
+	cmd := &cobra.Command{
+		Use:   "chaos NAME|all",
+		Short: "Try to break the promise on a real server",
+		Long:  fmt.Sprintf(long, list.String()),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return exit.Usage("give the name of one campaign, or all")
+			}
+			return run(cmd, args[0], opts)
+		},
+	}
+	flags := cmd.Flags()
+	flags.Uint64Var(&opts.seed, "seed", 0, "draw the same again; 0 draws a new seed and says which")
+	flags.IntVar(&opts.calls, "calls", 0, "deliveries to make, or kills, about; 0 is the long form's")
+	flags.StringSliceVar(&opts.binDirs, "bin-dir", nil, "a folder with the programs of a server that matrix is to try; may be given several times")
+	flags.BoolVar(&opts.short, "short", false, "the form that is part of the tests")
+	return cmd
+}
+
+// WorkerCommand returns the hidden command that is a worker process.
+func WorkerCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: kill.WorkerCommand, Short: "Make calls until killed, for proof chaos", Hidden: true, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return kill.Work(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout())
+		},
+	}
+}
+
+type options struct {
+	seed  uint64
+	calls int
+	short bool
+	// binDirs are for the matrix.
+	binDirs []string
+}
+
+func run(cmd *cobra.Command, name string, opts options) error {
+	chosen := campaigns
+	if name != "all" {
+		chosen = nil
+		for _, c := range campaigns {
+			if c.name == name {
+				chosen = []campaign{c}
+			}
+		}
+		if chosen == nil {
+			return exit.Usage("there is no campaign %q; there are %s, and all for each of them", name, strings.Join(Names(), ", "))
+		}
+	}
+	if opts.calls < 0 {
+		return exit.Usage("--calls must not be negative")
+	}
+	if opts.seed == 0 {
+		opts.seed = rand.Uint64N(1 << 53) // a number that JSON keeps
+	}
+	var failed []error
+	for _, c := range chosen {
+		if err := runOne(cmd.Context(), cmd, c, opts); err != nil {
+			failed = append(failed, fmt.Errorf("%s (seed %d): %w", c.name, opts.seed, err))
+		}
+		if err := cmd.Context().Err(); err != nil {
+			return err
+		}
+	}
+	return errors.Join(failed...)
+}
+
+func runOne(ctx context.Context, cmd *cobra.Command, c campaign, opts options) error {
+	say := func(line string) { cmd.PrintErrln(c.name + ": " + line) }
+	l, err := lab.Open(ctx, &pgserver.Options{Private: c.private, Logf: func(format string, args ...any) { say(fmt.Sprintf(format, args...)) }})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = l.Close(ctx) }()
+	p := lab.Params{Seed: opts.seed, Calls: c.calls, Short: opts.short, BinDirs: opts.binDirs, Say: say}
+	if opts.short {
+		p.Calls = c.short
+	}
+	if opts.calls > 0 {
+		p.Calls = opts.calls
+	}
+	say(fmt.Sprintf("seed %d", p.Seed))
+	started := time.Now()
+	s, err := c.run(ctx, l, p)
+	if s != nil {
+		err = s.Close(started, err)
+		if line, encodeErr := json.Marshal(s); encodeErr != nil {
+			err = errors.Join(err, encodeErr)
+		} else {
+			fmt.Fprintln(cmd.OutOrStdout(), string(line))
+		}
+	}
+	return err
+}

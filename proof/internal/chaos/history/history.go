@@ -1,0 +1,317 @@
+// Package history is the campaign that records what concurrent callers of a few
+// keys were told while everything fails that can, and has Porcupine decide
+// whether a register of which the first result wins could have told it. Five
+// broken implementations show that it would notice.
+package history
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/faultproxy"
+	"github.com/tooldedup/dedup/proof/internal/chaos/lab"
+	"github.com/tooldedup/dedup/proof/internal/chaos/score"
+)
+
+const (
+	// callers call from so many Dedupers, each with a pool of its own.
+	callers, clients, conns = 16, 4, 5
+	// window is how many keys are called at a time, callsPerKey how often one is
+	// called until the next takes its place.
+	window, callsPerKey = 6, 12
+	// roundCalls are the calls after which a history is checked.
+	roundCalls = 12_000
+	// plantedCalls are the most that a planted bug may take to be found, in rounds
+	// of plantedRound.
+	plantedCalls, plantedRound = 60_000, 1_000
+	checkLimit                 = time.Minute
+	commitWait                 = 200 * time.Millisecond
+	// tries is how often a caller without an answer calls again.
+	tries = 300
+)
+
+// Run runs the campaign.
+func Run(ctx context.Context, l *lab.Lab, p lab.Params) (*score.Score, error) {
+	s := &score.Score{Campaign: "history", Seed: p.Seed, Server: l.Version, FaultsByKind: map[string]int{}, Details: map[string]any{}}
+	r, err := record(ctx, l, p, p.Calls, false, withDedup)
+	s.Calls, s.Faults, s.Tally = r.calls, r.faults, r.tally
+	s.FaultsByKind["commit, cut and termination"] = r.faults
+	s.Details["unknown"], s.Details["reused"] = r.unknown, r.reused
+	s.Differing += r.violations // what the register could not have told
+	if err != nil {
+		return s, err
+	}
+	found := map[string]string{}
+	for _, bug := range planted {
+		r, err := record(ctx, l, p, plantedCalls, true, bug.wrap)
+		if err != nil {
+			return s, fmt.Errorf("%s: %w", bug.name, err)
+		}
+		s.ControlCalls += r.calls
+		s.ControlFaults += r.faults
+		s.Control.Add(r.tally)
+		s.Control.Differing += r.violations
+		if r.violations == 0 && !r.tally.Wrong() {
+			found[bug.name] = "NOT FOUND"
+			err = fmt.Errorf("the planted bug %q was not found in %d calls", bug.name, r.calls)
+		} else {
+			found[bug.name] = fmt.Sprintf("found after %d calls: %d violations, %d duplicates", r.calls, r.violations, r.tally.Duplicates)
+		}
+		p.Sayf("planted bug %s: %s", bug.name, found[bug.name])
+		s.Details["planted"] = found
+		if err != nil {
+			return s, err
+		}
+	}
+	return s, nil
+}
+
+// caller makes a call.
+type caller func(ctx context.Context, in input) (run int64, err error)
+
+// recorded is what came of a recording.
+type recorded struct {
+	calls, faults   int
+	unknown, reused int
+	violations      int // keys whose history no register could have
+	tally           score.Tally
+}
+
+// record makes calls while things fail, and checks each round's history. With
+// untilWrong it ends with the first that is wrong.
+func record(ctx context.Context, l *lab.Lab, p lab.Params, calls int, untilWrong bool, wrap func(*pgxpool.Pool, int) (caller, error)) (r recorded, err error) {
+	db, err := l.Create(ctx)
+	if err != nil {
+		return r, err
+	}
+	defer func() { _ = db.Drop(ctx) }()
+	proxy, err := faultproxy.New(db.URL)
+	if err != nil {
+		return r, err
+	}
+	defer proxy.Close()
+	lab.ArmCommits(proxy, p.Seed)
+	lab.ArmAnywhere(proxy, p.Seed, 20)
+	var make []caller
+	for i := range clients {
+		pool, err := lab.OpenPool(ctx, proxy.URL(), conns, pgx.QueryExecModeCacheStatement)
+		if err != nil {
+			return r, err
+		}
+		defer pool.Close()
+		call, err := wrap(pool, i)
+		if err != nil {
+			return r, err
+		}
+		make = append(make, call)
+	}
+	ending, end := context.WithCancel(ctx)
+	var around sync.WaitGroup
+	defer around.Wait()
+	defer end()
+	terminated := lab.Terminate(ending, &around, db, 40*time.Millisecond, p.Seed)
+
+	roundCalls := roundCalls
+	if untilWrong {
+		roundCalls = plantedRound
+	}
+	for round := 0; r.calls < calls; round++ {
+		rec := &recording{round: round, rng: rand.New(rand.NewPCG(p.Seed, uint64(round))), ledger: lab.NewLedger(), started: time.Now()}
+		rec.make(ctx, make, min(roundCalls, calls-r.calls))
+		if ctx.Err() != nil {
+			return r, ctx.Err()
+		}
+		if rec.err != nil {
+			return r, rec.err
+		}
+		tally, err := rec.ledger.Settle(ctx, db.Pool)
+		if err != nil {
+			return r, err
+		}
+		r.calls += len(rec.ops)
+		r.unknown += rec.unknown
+		r.reused += rec.reused
+		r.tally.Add(tally)
+		wrong, err := check(rec.ops)
+		if err != nil {
+			return r, err
+		}
+		r.violations += wrong
+		r.faults += int(terminated.Swap(0))
+		for _, n := range proxy.Snapshot().Faults {
+			r.faults += n
+		}
+		proxy.Reset()
+		if !untilWrong {
+			p.Sayf("%d of %d calls, %d faults, %d unknown: %d violations, %d duplicates, %d lost, %d differing", r.calls, calls, r.faults, r.unknown,
+				r.violations, r.tally.Duplicates, r.tally.Lost, r.tally.Differing)
+		} else if r.violations > 0 || r.tally.Wrong() {
+			break
+		}
+	}
+	return r, nil
+}
+
+// check counts the keys whose history no register could have.
+func check(ops []porcupine.Operation) (wrong int, err error) {
+	for _, partition := range model.Partition(ops) {
+		switch porcupine.CheckOperationsTimeout(model, partition, checkLimit) {
+		case porcupine.Illegal:
+			wrong++
+		case porcupine.Unknown:
+			return wrong, errors.New("a history could not be checked in time")
+		}
+	}
+	return wrong, nil
+}
+
+// recording is the history of one round.
+type recording struct {
+	round   int
+	rng     *rand.Rand
+	ledger  *lab.Ledger
+	started time.Time
+
+	mu              sync.Mutex
+	ops             []porcupine.Operation
+	unknown, reused int
+	next            int // the next call's number
+	err             error
+}
+
+// make makes the calls of a round.
+func (r *recording) make(ctx context.Context, make []caller, calls int) {
+	var wg sync.WaitGroup
+	for i := range callers {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				in, patience, ok := r.draw(calls)
+				if !ok {
+					return
+				}
+				r.call(ctx, i, make[i%clients], in, patience)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// draw draws the next call: one of the window's keys, mostly with its usual
+// arguments, sometimes by a caller that gives up early.
+func (r *recording) draw(calls int) (in input, patience time.Duration, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.next >= calls {
+		return in, 0, false
+	}
+	key := r.next/callsPerKey + r.rng.IntN(window)
+	in = input{key: fmt.Sprintf("%d-%d", r.round, key)}
+	if r.rng.IntN(8) == 0 {
+		in.variant = 1
+	}
+	if r.rng.IntN(10) == 0 {
+		patience = time.Duration(r.rng.IntN(5_000)+200) * time.Microsecond
+	}
+	r.next++
+	return in, patience, true
+}
+
+// call makes a call until there is an answer or the caller's patience has ended.
+func (r *recording) call(ctx context.Context, client int, make caller, in input, patience time.Duration) {
+	if patience > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, patience)
+		defer cancel()
+	}
+	op := porcupine.Operation{ClientId: client, Input: in, Call: int64(time.Since(r.started))}
+	out := output{kind: unknown}
+	var last error
+	for try := 0; out.kind == unknown && ctx.Err() == nil; try++ {
+		if try == tries {
+			r.fail(fmt.Errorf("no answer after %d tries: %w", tries, last))
+			break
+		}
+		run, err := make(ctx, in)
+		last = err
+		switch {
+		case err == nil:
+			out = output{told, run}
+		case errors.Is(err, dedup.ErrKeyReused):
+			out = output{kind: reused}
+		}
+	}
+	op.Output, op.Return = out, int64(time.Since(r.started))
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch out.kind {
+	case unknown: // it may take effect at any later time
+		op.Return = math.MaxInt64
+		r.unknown++
+	case reused:
+		r.reused++
+	case told:
+		r.ledger.Answered(in.key, out.run)
+	}
+	r.ops = append(r.ops, op)
+}
+
+// fail notes why a call got no answer at all.
+func (r *recording) fail(err error) {
+	r.ledger.Unanswered("")
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.err == nil {
+		r.err = err
+	}
+}
+
+// withDedup is the library: half of the clients call with Do, the others in turn
+// with DoStatement, DoTx and Do with LookFirst.
+func withDedup(pool *pgxpool.Pool, client int) (caller, error) {
+	d, err := dedup.New(pool, &dedup.Options{
+		CommitTimeout: commitWait,
+		Retry:         dedup.RetryPolicy{BaseDelay: time.Millisecond, MaxDelay: 30 * time.Millisecond},
+	})
+	if err != nil {
+		return nil, err
+	}
+	var n atomic.Int64
+	return func(ctx context.Context, in input) (int64, error) {
+		call := dedup.Call{Scope: "chaos", Tool: "effect", Key: in.key, Args: in.variant}
+		switch (n.Add(1) + int64(client)) % 6 {
+		case 0:
+			call.LookFirst = true
+			r, err := dedup.Do(ctx, d, call, lab.RunRow(in.key))
+			return r.Value.Run, err
+		case 1:
+			r, err := dedup.DoStatement[lab.Answer](ctx, d, call, dedup.SQL(lab.Effect, in.key))
+			return r.Value.Run, err
+		case 2:
+			// The COMMIT is the caller's own, and an answer that is swallowed is
+			// waited for as long as its context lives.
+			ctx, cancel := context.WithTimeout(ctx, 2*commitWait)
+			defer cancel()
+			var run int64
+			err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+				r, err := dedup.DoTx(ctx, d, tx, call, lab.RunRow(in.key))
+				run = r.Value.Run
+				return err
+			})
+			return run, err
+		default:
+			r, err := dedup.Do(ctx, d, call, lab.RunRow(in.key))
+			return r.Value.Run, err
+		}
+	}, nil
+}

@@ -1,0 +1,20 @@
+package chaos_test
+
+import (
+	"context"
+	"os"
+	"testing"
+
+	"github.com/tooldedup/dedup/internal/pgtest"
+	"github.com/tooldedup/dedup/proof/internal/chaos"
+	"github.com/tooldedup/dedup/proof/internal/cli"
+)
+
+// TestMain is also the program that kill-process starts and kills.
+func TestMain(m *testing.M) {
+	worker := chaos.WorkerCommand()
+	if len(os.Args) == 2 && os.Args[1] == worker.Name() {
+		os.Exit(cli.Run(context.Background(), os.Args[1:], os.Stdout, os.Stderr, worker))
+	}
+	pgtest.Main(m)
+}

@@ -1,0 +1,55 @@
+package score_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup/proof/internal/chaos/score"
+)
+
+func TestCloseOfWhatDidNotEnd(t *testing.T) {
+	t.Parallel()
+	s := score.Score{Calls: 3, Faults: 1, Tally: score.Tally{Identities: 2}, Control: score.Tally{Duplicates: 5}}
+	require.ErrorIs(t, s.Close(time.Now(), context.Canceled), context.Canceled)
+	require.Equal(t, "FAILED", s.Verdict)
+}
+
+func TestClose(t *testing.T) {
+	t.Parallel()
+	good := func() score.Score {
+		return score.Score{Calls: 3, Faults: 1, Tally: score.Tally{Identities: 2}, Control: score.Tally{Duplicates: 5}}
+	}
+	for name, tt := range map[string]struct {
+		spoil func(*score.Score)
+		says  string
+	}{
+		"Held":        {func(*score.Score) {}, ""},
+		"Duplicate":   {func(s *score.Score) { s.Duplicates = 1 }, "1 duplicates"},
+		"Lost":        {func(s *score.Score) { s.Lost = 1 }, "1 lost"},
+		"Differing":   {func(s *score.Score) { s.Differing = 1 }, "1 differing"},
+		"Unanswered":  {func(s *score.Score) { s.Unanswered = 1 }, "1 unanswered"},
+		"NoCalls":     {func(s *score.Score) { s.Calls = 0 }, "nothing was called"},
+		"NoEffects":   {func(s *score.Score) { s.Identities = 0 }, "nothing was called"},
+		"NoFaults":    {func(s *score.Score) { s.Faults = 0 }, "no fault was applied"},
+		"TameControl": {func(s *score.Score) { s.Control = score.Tally{} }, "did not go wrong"},
+		"MuteControl": {func(s *score.Score) { s.Control = score.Tally{Unanswered: 5} }, "did not go wrong"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := good()
+			tt.spoil(&s)
+			err := s.Close(time.Now(), nil)
+			if tt.says == "" {
+				require.NoError(t, err)
+				require.Equal(t, "held", s.Verdict)
+				require.Equal(t, 5, s.ControlDuplicates)
+				return
+			}
+			require.ErrorContains(t, err, tt.says)
+			require.Equal(t, "FAILED", s.Verdict)
+		})
+	}
+}

@@ -1,0 +1,304 @@
+// Package secrets is the campaign of canaries: words in arguments, keys and
+// results that must be in the table and nowhere else: in no error, no event, no
+// log line of the library's, no log of the server's.
+package secrets
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/faultproxy"
+	"github.com/tooldedup/dedup/internal/pgserver"
+	"github.com/tooldedup/dedup/proof/internal/chaos/lab"
+	"github.com/tooldedup/dedup/proof/internal/chaos/score"
+)
+
+// scenarios are the ways in which a call can end. Each has four canaries: in its
+// key, in an argument, in a nested argument and in its result.
+var scenarios = []struct {
+	name string
+	run  func(ctx context.Context, s *scene) error
+}{
+	{"first-and-replay", func(ctx context.Context, s *scene) error {
+		return errors.Join(s.do(ctx, s.args(), nil), s.do(ctx, s.args(), nil))
+	}},
+	{"reused", func(ctx context.Context, s *scene) error {
+		return errors.Join(s.do(ctx, s.args(), nil), wants(s.do(ctx, map[string]any{"plain": s.canary("argument") + "-other"}, nil), dedup.ErrKeyReused))
+	}},
+	{"failing-statement", func(ctx context.Context, s *scene) error {
+		return wantsAny(s.do(ctx, s.args(), func(ctx context.Context, tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, `INSERT INTO public.no_such_table VALUES ($1)`, s.canary("argument"))
+			return err
+		}))
+	}},
+	{"bad-result", func(ctx context.Context, s *scene) error {
+		_, err := dedup.Do(ctx, s.d, s.call(s.args()), func(context.Context, pgx.Tx) (any, error) {
+			return map[string]any{"secret": s.canary("result"), "broken": make(chan int)}, nil
+		})
+		s.saw(err)
+		return wants(err, dedup.ErrInvalid)
+	}},
+	{"lost-commit", func(ctx context.Context, s *scene) error {
+		cut := s.proxy.Arm(faultproxy.Fault{Kind: faultproxy.ReplyReset, Where: faultproxy.AtCommit})
+		err := s.do(ctx, s.args(), nil)
+		if cut.Count() != 1 {
+			return errors.New("the COMMIT was not cut")
+		}
+		return err
+	}},
+	{"statement", func(ctx context.Context, s *scene) error {
+		for _, args := range []any{s.args(), s.args(), map[string]any{"plain": s.canary("argument") + "-other"}} {
+			_, err := dedup.DoStatement[map[string]any](ctx, s.d, s.call(args), dedup.SQL(`SELECT $1::text AS secret`, s.canary("result")))
+			s.saw(err)
+		}
+		return nil
+	}},
+	{"broken", func(ctx context.Context, s *scene) error {
+		return wants(s.do(ctx, s.args(), func(ctx context.Context, tx pgx.Tx) error {
+			_, err := tx.Conn().Exec(ctx, `COMMIT`)
+			return err
+		}), dedup.ErrBroken)
+	}},
+	{"twins", func(ctx context.Context, s *scene) error {
+		var twins sync.WaitGroup
+		for range 8 {
+			twins.Go(func() { _ = s.do(ctx, s.args(), nil) })
+		}
+		twins.Wait()
+		return nil
+	}},
+	{"cancelled", func(ctx context.Context, s *scene) error {
+		ctx, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
+		defer cancel()
+		return wantsAny(s.do(ctx, s.args(), func(ctx context.Context, tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, `SELECT pg_sleep(5), $1::text`, s.canary("argument"))
+			return err
+		}))
+	}},
+	{"reset-and-look", func(ctx context.Context, s *scene) error {
+		err := s.do(ctx, s.args(), nil)
+		_, lookErr := s.d.Lookup(ctx, "scope", "tool", s.canary("key"))
+		s.saw(lookErr)
+		_, resetErr := s.d.Reset(ctx, "scope", "tool", s.canary("key"), "wrong answer")
+		s.saw(resetErr)
+		return errors.Join(err, lookErr, resetErr)
+	}},
+}
+
+// places are where canaries are put.
+var places = []string{"key", "argument", "nested", "result"}
+
+// Run runs the campaign on a server whose log can be read.
+func Run(ctx context.Context, _ *lab.Lab, p lab.Params) (*score.Score, error) {
+	s := &score.Score{Campaign: "secrets", Seed: p.Seed, FaultsByKind: map[string]int{}, Details: map[string]any{}}
+	l, err := lab.Open(ctx, &pgserver.Options{Private: true, Settings: map[string]string{
+		"logging_collector": "on", "log_directory": "log", "log_filename": "postgresql.log", "log_min_messages": "info", "log_error_verbosity": "verbose",
+	}})
+	if err != nil {
+		return s, err
+	}
+	defer func() { _ = l.Close(ctx) }()
+	s.Server = l.Version
+	db, err := l.Create(ctx)
+	if err != nil {
+		return s, err
+	}
+	defer func() { _ = db.Drop(ctx) }()
+
+	heard, names, err := provoke(ctx, db, p)
+	s.Calls, s.Identities = len(scenarios), len(names)
+	s.Faults = len(names)
+	s.FaultsByKind["canaries"] = len(names)
+	if err != nil {
+		return s, err
+	}
+	log, err := serverLog(ctx, db, l)
+	if err != nil {
+		return s, err
+	}
+	if !bytes.Contains(log, []byte("no_such_table")) {
+		return s, errors.New("the server's log does not tell of the statement that failed: it was not read")
+	}
+	leaks := map[string][]string{}
+	for _, name := range names {
+		if strings.Contains(heard, name) {
+			leaks["errors and events"] = append(leaks["errors and events"], name)
+		}
+		if bytes.Contains(log, []byte(name)) {
+			leaks["the server's log"] = append(leaks["the server's log"], name)
+		}
+	}
+	s.Details["canaries"], s.Details["leaks"] = len(names), leaks
+	for _, found := range leaks {
+		s.Differing += len(found)
+	}
+	p.Sayf("%d canaries in %d scenarios, %d bytes of errors and events, %d of the server's log: %v", len(names), len(scenarios), len(heard), len(log), leaks)
+	return s, control(ctx, db, l, s)
+}
+
+// scene is one scenario.
+type scene struct {
+	name  string
+	seed  uint64
+	d     *dedup.Deduper
+	proxy *faultproxy.Proxy
+
+	mu    *sync.Mutex
+	heard *bytes.Buffer
+}
+
+// provoke runs every scenario and returns all that was heard, and the canaries.
+func provoke(ctx context.Context, db *lab.Database, p lab.Params) (heard string, names []string, err error) {
+	proxy, err := faultproxy.New(db.URL)
+	if err != nil {
+		return "", nil, err
+	}
+	defer proxy.Close()
+	pool, err := lab.OpenPool(ctx, proxy.URL(), 4, pgx.QueryExecModeCacheStatement)
+	if err != nil {
+		return "", nil, err
+	}
+	defer pool.Close()
+	var mu sync.Mutex
+	var out bytes.Buffer
+	logger := slog.New(slog.NewJSONHandler(locked{&mu, &out}, &slog.HandlerOptions{Level: slog.LevelDebug - 10}))
+	d, err := dedup.New(pool, &dedup.Options{Tracer: dedup.NewSlogTracer(logger, nil)})
+	if err != nil {
+		return "", nil, err
+	}
+	for _, sc := range scenarios {
+		s := &scene{name: sc.name, seed: p.Seed, d: d, proxy: proxy, mu: &mu, heard: &out}
+		if err := sc.run(ctx, s); err != nil {
+			return "", nil, fmt.Errorf("%s: %w", sc.name, err)
+		}
+		for _, place := range places {
+			names = append(names, s.canary(place))
+		}
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if out.Len() == 0 {
+		return "", nil, errors.New("no errors and no events: nothing was heard")
+	}
+	return out.String(), names, nil
+}
+
+type locked struct {
+	mu *sync.Mutex
+	w  *bytes.Buffer
+}
+
+func (l locked) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.w.Write(p)
+}
+
+// canary is a word that stands nowhere else.
+func (s *scene) canary(place string) string {
+	return fmt.Sprintf("canary-%x-%s-%s", s.seed, s.name, place)
+}
+
+func (s *scene) args() any {
+	return map[string]any{"plain": s.canary("argument"), "deep": map[string]any{"list": []string{s.canary("nested")}}}
+}
+
+func (s *scene) call(args any) dedup.Call {
+	return dedup.Call{Scope: "scope", Tool: "tool", Key: s.canary("key"), Args: args}
+}
+
+// do makes a call and notes every word of its error.
+func (s *scene) do(ctx context.Context, args any, also func(context.Context, pgx.Tx) error) error {
+	_, err := dedup.Do(ctx, s.d, s.call(args), func(ctx context.Context, tx pgx.Tx) (map[string]string, error) {
+		if _, err := lab.Run("secret")(ctx, tx); err != nil {
+			return nil, err
+		}
+		if also != nil {
+			if err := also(ctx, tx); err != nil {
+				return nil, err
+			}
+		}
+		return map[string]string{"secret": s.canary("result")}, nil
+	})
+	s.saw(err)
+	return err
+}
+
+// saw notes what a caller would log of an error.
+func (s *scene) saw(err error) {
+	if err == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	fmt.Fprintln(s.heard, err.Error())
+}
+
+func wants(err, want error) error {
+	if errors.Is(err, want) {
+		return nil
+	}
+	return fmt.Errorf("expected %w, got %w", want, err)
+}
+
+func wantsAny(err error) error {
+	if err != nil {
+		return nil
+	}
+	return errors.New("expected an error")
+}
+
+// control shows that a canary that gets out is found: a statement with its values
+// in the text fails, as one without dedup that was put together by hand.
+func control(ctx context.Context, db *lab.Database, l *lab.Lab, s *score.Score) error {
+	const canary = "canary-of-the-control-arm"
+	_, err := db.Pool.Exec(ctx, `INSERT INTO public.no_such_table VALUES ('`+canary+`')`)
+	if err == nil {
+		return errors.New("control: the statement did not fail")
+	}
+	s.ControlCalls, s.ControlFaults = 1, 1
+	log, err := serverLog(ctx, db, l)
+	if err != nil {
+		return err
+	}
+	s.Control.Identities = 1
+	s.Control.Differing = bytes.Count(log, []byte(canary))
+	return nil
+}
+
+// serverLog returns the server's log up to now. The process that writes it comes
+// after the others: it is read when it holds a mark that was made last.
+func serverLog(ctx context.Context, db *lab.Database, l *lab.Lab) ([]byte, error) {
+	mark := "end of the log " + rand.Text()
+	if _, err := db.Pool.Exec(ctx, `DO $$ BEGIN RAISE LOG '`+mark+`'; END $$`); err != nil {
+		return nil, fmt.Errorf("marking the server's log: %w", err)
+	}
+	ticker := time.NewTicker(10 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		log, err := os.ReadFile(filepath.Join(l.Server.DataDir(), "log", "postgresql.log"))
+		if err != nil {
+			return nil, fmt.Errorf("reading the server's log: %w", err)
+		}
+		if bytes.Contains(log, []byte(mark)) {
+			return log, nil
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("waiting for the server's log: %w", ctx.Err())
+		}
+	}
+}

@@ -1,0 +1,196 @@
+// Package storm is the campaign of many callers and few connections: storms of
+// twins on one call, many tools at once, and calls inside of calls, on pools of 2
+// to 8. Nobody may starve.
+package storm
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/proof/internal/chaos/lab"
+	"github.com/tooldedup/dedup/proof/internal/chaos/score"
+)
+
+const (
+	// twins call one key at once, the effect of which takes so long.
+	twins      = 200
+	effectTime = 700 * time.Millisecond
+	// manyTools are called at once by so many callers each.
+	manyTools, callersEach = 60, 4
+	starved                = 20 * time.Second // a call that takes longer has starved
+)
+
+var sizes = []int32{2, 3, 4, 6, 8}
+
+// Run runs the campaign. Params.Calls does not matter.
+func Run(ctx context.Context, l *lab.Lab, p lab.Params) (*score.Score, error) {
+	s := &score.Score{Campaign: "storm", Seed: p.Seed, Server: l.Version, FaultsByKind: map[string]int{}, Details: map[string]any{}}
+	db, err := l.Create(ctx)
+	if err != nil {
+		return s, err
+	}
+	defer func() { _ = db.Drop(ctx) }()
+	chosen := sizes
+	if p.Short {
+		chosen = []int32{2, 4}
+	}
+	ledger := lab.NewLedger()
+	for _, size := range chosen {
+		r, err := round(ctx, db, size, ledger)
+		s.Calls += r.calls
+		if err != nil {
+			return s, fmt.Errorf("pool of %d: %w", size, err)
+		}
+		s.FaultsByKind["storm of twins"]++
+		s.FaultsByKind["many tools"]++
+		s.Faults += 2
+		s.Details[fmt.Sprintf("p99_ms_pool_%d", size)] = r.p99.Seconds() * 1000
+		if s.Tally, err = ledger.Settle(ctx, db.Pool); err != nil {
+			return s, err
+		}
+		p.Sayf("pool of %d: %d calls, p99 of others during the storm %v: %d duplicates, %d lost, %d differing", size, r.calls, r.p99.Round(time.Millisecond),
+			s.Duplicates, s.Lost, s.Differing)
+	}
+	s.ControlCalls, s.Control, err = control(ctx, db)
+	s.ControlFaults = 1
+	return s, err
+}
+
+type result struct {
+	calls int
+	p99   time.Duration
+}
+
+// round raises both storms on a pool of one size.
+func round(ctx context.Context, db *lab.Database, size int32, ledger *lab.Ledger) (r result, err error) {
+	pool, err := lab.OpenPool(ctx, db.URL, size, pgx.QueryExecModeCacheStatement)
+	if err != nil {
+		return r, err
+	}
+	defer pool.Close()
+	d, err := dedup.New(pool, nil)
+	if err != nil {
+		return r, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, starved)
+	defer cancel()
+	c := &calls{d: d, ledger: ledger}
+	r.p99 = c.twins(ctx, fmt.Sprintf("%d", size))
+	c.tools(ctx, fmt.Sprintf("%d", size))
+	return result{c.made, r.p99}, c.err
+}
+
+// calls makes calls and remembers the first error.
+type calls struct {
+	d      *dedup.Deduper
+	ledger *lab.Ledger
+
+	mu   sync.Mutex
+	made int
+	err  error
+}
+
+func (c *calls) make(ctx context.Context, tool, key string, effect dedup.Effect[int64]) {
+	r, err := dedup.Do(ctx, c.d, dedup.Call{Scope: "chaos", Tool: tool, Key: key, Args: key}, effect)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.made++
+	if err != nil {
+		if c.err == nil {
+			c.err = err
+		}
+		c.ledger.Unanswered(key)
+		return
+	}
+	c.ledger.Answered(key, r.Value)
+}
+
+// twins calls one key many times at once, and other keys while the effect runs.
+// It returns what 99 of 100 of the others stayed below.
+func (c *calls) twins(ctx context.Context, round string) time.Duration {
+	key := round + "-storm"
+	running := make(chan struct{})
+	var once sync.Once
+	var storm sync.WaitGroup
+	for range twins {
+		storm.Go(func() {
+			c.make(ctx, "storm", key, func(ctx context.Context, tx pgx.Tx) (int64, error) {
+				once.Do(func() { close(running) })
+				if _, err := tx.Exec(ctx, `SELECT pg_sleep($1)`, effectTime.Seconds()); err != nil {
+					return 0, err
+				}
+				return lab.Run(key)(ctx, tx)
+			})
+		})
+	}
+	over := make(chan struct{})
+	go func() { storm.Wait(); close(over) }()
+	var took []time.Duration
+	select {
+	case <-running:
+	case <-over:
+	}
+	for n := 0; ; n++ {
+		select {
+		case <-over:
+			if len(took) == 0 {
+				return 0
+			}
+			slices.Sort(took)
+			return took[len(took)*99/100]
+		default:
+		}
+		start := time.Now()
+		other := fmt.Sprintf("%s-other-%d", round, n)
+		c.make(ctx, "other", other, lab.Run(other))
+		took = append(took, time.Since(start))
+	}
+}
+
+// tools calls many tools at once, each several times and each with a call of
+// another tool in it.
+func (c *calls) tools(ctx context.Context, round string) {
+	var all sync.WaitGroup
+	for t := range manyTools {
+		key, inner := fmt.Sprintf("%s-tool-%d", round, t), fmt.Sprintf("%s-inner-%d", round, t)
+		for range callersEach {
+			all.Go(func() {
+				c.make(ctx, fmt.Sprintf("tool-%d", t), key, func(ctx context.Context, tx pgx.Tx) (int64, error) {
+					call := dedup.Call{Scope: "chaos", Tool: "inner", Key: inner, Args: inner}
+					if _, err := dedup.DoTx(ctx, c.d, tx, call, lab.Run(inner)); err != nil {
+						return 0, err
+					}
+					return lab.Run(key)(ctx, tx)
+				})
+			})
+		}
+	}
+	all.Wait()
+}
+
+// control is a storm without dedup.
+func control(ctx context.Context, db *lab.Database) (made int, tally score.Tally, err error) {
+	pool, err := pgxpool.New(ctx, db.URL)
+	if err != nil {
+		return 0, tally, err
+	}
+	defer pool.Close()
+	ledger := lab.NewLedger()
+	for range 8 {
+		run, err := lab.RunNaively(ctx, pool, "control")
+		if err != nil {
+			return made, tally, err
+		}
+		ledger.Answered("control", run)
+		made++
+	}
+	tally, err = ledger.Settle(ctx, db.Pool)
+	return made, tally, err
+}

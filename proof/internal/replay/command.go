@@ -1,0 +1,77 @@
+package replay
+
+import (
+	"os"
+	"os/signal"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tooldedup/dedup/proof/internal/replay/plan"
+	"github.com/tooldedup/dedup/proof/internal/replay/worker"
+)
+
+// workerName is how the driver starts its own program as a worker.
+const workerName = "replay-worker"
+
+const long = `Replay recorded sessions of agents on a real Postgres as an unreliable world would
+deliver them, and check every answer, every effect and every final state.
+
+Each write is delivered in one to five rounds, to one, two or eight processes at
+once, while answers to COMMIT are lost, connections cut, backends terminated and
+worker processes killed. With dedup each write takes effect once all the same.
+--naive shows what an ordinary retry wrapper does under the same plan, --compare
+shows both.
+
+--through chooses how a delivery reaches the tools of a worker: as a line for its
+registry of tools, or as a request to its server, over a connection that is cut.
+
+Postgres is the server of --database-url, or of DEDUP_DATABASE_URL, or one that
+is found or started for the run. The replay works in a database of its own there
+and drops it at the end.
+
+The exit code is 0 when nothing was doubled, answered wrongly, lost or left in a
+wrong state; 1 when something was, or when it could not be checked; 2 for a
+command line that cannot be carried out; 130 after Ctrl-C.`
+
+// Command returns the command `proof replay`. It stops when its context ends.
+func Command() *cobra.Command {
+	var f flags
+	cmd := &cobra.Command{
+		Use:   "replay",
+		Short: "Replay recorded agent sessions under faults and check that nothing runs twice",
+		Long:  long,
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			f.seedGiven = cmd.Flags().Changed("seed")
+			return run(cmd.Context(), &f, streams{out: cmd.OutOrStdout(), err: cmd.ErrOrStderr()})
+		},
+	}
+	set := cmd.Flags()
+	set.StringVar(&f.recording, "recording", "", "`folder` of the recording (default $TAUBENCH_DIR, ../shared/taubench beside the repository, or the small one inside this program)")
+	set.StringVar(&f.faults, "faults", "all", "`list` of faults, separated by commas: all, none, "+plan.Names())
+	set.StringVar(&f.through, "through", string(worker.Registry), "`way` of a delivery to the tools: "+worker.WayNames())
+	set.BoolVar(&f.naive, "naive", false, "deliver without dedup, as an ordinary retry wrapper does")
+	set.BoolVar(&f.compare, "compare", false, "do both, naive first, and print them beside each other")
+	set.BoolVar(&f.json, "json", false, "print one JSON object instead of the table")
+	set.StringVar(&f.html, "html", "", "write a page that shows both to `file`; implies --compare")
+	set.Uint64Var(&f.seed, "seed", 0, "`number` that the plan is drawn from (default random, and printed)")
+	set.StringVar(&f.databaseURL, "database-url", "", "postgres:// `URL` of a server, whose user may create databases")
+	set.BoolVar(&f.verbose, "verbose", false, "list what differs and what is delivered again")
+	return cmd
+}
+
+// WorkerCommand returns the hidden command that the driver runs its own program
+// with. It must be a command of the root, under its own name.
+func WorkerCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    workerName,
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			// Ctrl-C on a terminal goes to all processes; the driver decides
+			// when its workers end, by ending their input.
+			signal.Ignore(os.Interrupt)
+			return worker.Serve(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout())
+		},
+	}
+}

@@ -1,0 +1,23 @@
+// Package replay is the command `proof replay`: it replays recorded sessions of
+// agents on a real Postgres as an unreliable world would deliver them, and
+// checks every answer, every effect and every final state against the
+// recording.
+//
+// The driver is this process. It starts eight worker processes, each with a
+// fault-injecting proxy between it and the server, and delivers each write as
+// its plan says: several times, to several processes at once, while connections
+// are cut, backends terminated and processes killed. An orchestrator's rules
+// hold: what was not answered is delivered again.
+//
+// A delivery reaches the tools of a worker through the registry in its process, or
+// through its HTTP or MCP server, over a connection that may be cut.
+//
+//	plan      what is to happen to each write, from the seed
+//	worker    the process that executes deliveries
+//	fleet     the driver's hold on the workers
+//	wire      connections to workers that can be cut
+//	inject    the faults
+//	stage     server and database
+//	arm       one run through the recording, and its checks
+//	report    table, JSON, page
+package replay

@@ -1,0 +1,105 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/tooldedup/dedup/proof/internal/replay/worker"
+)
+
+// answerWait is how long a delivery may take. Only a defect takes longer; the
+// process is killed then, so that a replay ends.
+const answerWait = time.Minute
+
+var errLate = errors.New("the time is up")
+
+// deliver sends a delivery by the way of the fleet.
+func (p *process) deliver(ctx context.Context, d worker.Delivery) (answer worker.Answer, err error) {
+	limited, cancel := context.WithTimeoutCause(ctx, answerWait, errLate)
+	defer cancel()
+	if p.way.Networked() {
+		answer, err = p.deliverByNetwork(limited, d)
+	} else {
+		answer, err = p.deliverByLine(limited, d)
+	}
+	switch {
+	case err == nil:
+		return answer, nil
+	case ctx.Err() != nil:
+		return worker.Answer{}, ctx.Err()
+	case errors.Is(context.Cause(limited), errLate):
+		p.kill()
+		return worker.Answer{}, fmt.Errorf("%w within %s; the process was killed", ErrNoAnswer, answerWait)
+	}
+	var network *net.OpError
+	if errors.As(err, &network) && network.Op == "dial" {
+		p.kill() // a process that does not listen is of no use
+	}
+	return worker.Answer{}, fmt.Errorf("%w: %w", ErrNoAnswer, err)
+}
+
+func (p *process) deliverByLine(ctx context.Context, d worker.Delivery) (worker.Answer, error) {
+	if err := p.write(d); err != nil {
+		p.kill() // a process that does not listen is of no use
+		return worker.Answer{}, err
+	}
+	for {
+		answer, err := p.next(ctx)
+		switch {
+		case err != nil:
+			return worker.Answer{}, err
+		case answer.ID != d.ID:
+		case answer.Error != "":
+			return worker.Answer{}, errors.New(answer.Error)
+		default:
+			return answer, nil
+		}
+	}
+}
+
+func (p *process) deliverByNetwork(ctx context.Context, d worker.Delivery) (worker.Answer, error) {
+	client, err := p.dialed(ctx)
+	if err != nil {
+		return worker.Answer{}, err
+	}
+	return client.Deliver(ctx, d)
+}
+
+// dialed returns the client of the process. The first call waits for the address.
+func (p *process) dialed(ctx context.Context) (worker.Client, error) {
+	p.dialing.Lock()
+	defer p.dialing.Unlock()
+	if p.client != nil {
+		return p.client, nil
+	}
+	first, err := p.next(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p.client, err = p.way.Dial(first.Address, p.wire)
+	return p.client, err
+}
+
+// next returns the next line of the process.
+func (p *process) next(ctx context.Context) (worker.Answer, error) {
+	select {
+	case answer := <-p.answers:
+		return answer, nil
+	case <-p.done:
+		return worker.Answer{}, errors.New("the process ended")
+	case <-ctx.Done():
+		return worker.Answer{}, ctx.Err()
+	}
+}
+
+// hangUp ends the client.
+func (p *process) hangUp() {
+	p.dialing.Lock()
+	defer p.dialing.Unlock()
+	if p.client != nil {
+		p.client.Close()
+	}
+}

@@ -1,0 +1,97 @@
+// Package fleet runs the worker processes of a replay. Each has a place of its
+// own with a fault-injecting proxy between it and the server; the place and its
+// proxy stay when the process is killed and another one takes over.
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/tooldedup/dedup/internal/faultproxy"
+	"github.com/tooldedup/dedup/proof/internal/replay/wire"
+	"github.com/tooldedup/dedup/proof/internal/replay/worker"
+)
+
+// ErrNoAnswer is wrapped by the errors of Deliver after which the delivery has
+// to be sent again: its process ended, or reported that it has no answer.
+var ErrNoAnswer = errors.New("no answer")
+
+// Config says what a fleet is made of.
+type Config struct {
+	// Program and Args start a worker process.
+	Program string
+	Args    []string
+	// Size is the number of workers.
+	Size int
+	// DatabaseURL is the server's own; the workers get their proxy's.
+	DatabaseURL string
+	Mode        worker.Mode
+	Way         worker.Way
+	// Stderr takes what workers write there.
+	Stderr io.Writer
+}
+
+// Fleet is Config.Size places. Its methods may be called from any goroutine,
+// but one place takes one delivery at a time.
+type Fleet struct {
+	places []*place
+}
+
+// Start starts a process and a proxy for each place. Close ends them.
+func Start(cfg Config) (*Fleet, error) {
+	f := &Fleet{}
+	for i := range cfg.Size {
+		p, err := newPlace(&cfg, fmt.Sprintf("dedup-replay-%d", i+1))
+		if err != nil {
+			f.Close()
+			return nil, err
+		}
+		f.places = append(f.places, p)
+	}
+	return f, nil
+}
+
+// Deliver sends a delivery to the process of a place, starting one where there
+// is none, and waits for its answer. An error is ctx's or wraps ErrNoAnswer.
+func (f *Fleet) Deliver(ctx context.Context, at int, d worker.Delivery) (worker.Answer, error) {
+	process, err := f.places[at].alive()
+	if err != nil {
+		return worker.Answer{}, fmt.Errorf("%w: %w", ErrNoAnswer, err)
+	}
+	return process.deliver(ctx, d)
+}
+
+// Wire returns the driver's end of the connections to the processes of a place.
+func (f *Fleet) Wire(at int) *wire.Transport { return f.places[at].wire }
+
+// Kill ends the process of a place with SIGKILL and returns when it is gone.
+// It reports false where there was none.
+func (f *Fleet) Kill(at int) bool { return f.places[at].kill() }
+
+// Proxy returns the proxy of a place.
+func (f *Fleet) Proxy(at int) *faultproxy.Proxy { return f.places[at].proxy }
+
+// Name returns the application_name of the connections of a place.
+func (f *Fleet) Name(at int) string { return f.places[at].hello.Name }
+
+// Processes returns how many processes were started.
+func (f *Fleet) Processes() int {
+	sum := 0
+	for _, p := range f.places {
+		sum += p.starts()
+	}
+	return sum
+}
+
+// Close ends all processes, by force those that do not end by themselves within
+// a moment, and all proxies.
+func (f *Fleet) Close() {
+	var closing sync.WaitGroup
+	for _, p := range f.places {
+		closing.Go(p.close)
+	}
+	closing.Wait()
+}

@@ -1,0 +1,91 @@
+package fleet
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/tooldedup/dedup/internal/faultproxy"
+	"github.com/tooldedup/dedup/proof/internal/replay/wire"
+	"github.com/tooldedup/dedup/proof/internal/replay/worker"
+)
+
+var errClosed = errors.New("the fleet is closed")
+
+// place is where one worker process after another works.
+type place struct {
+	cfg   *Config
+	hello worker.Hello
+	proxy *faultproxy.Proxy
+	wire  *wire.Transport
+
+	mu      sync.Mutex
+	process *process // the present one or the last
+	started int
+	closed  bool
+}
+
+func newPlace(cfg *Config, name string) (*place, error) {
+	proxy, err := faultproxy.New(cfg.DatabaseURL)
+	if err != nil {
+		return nil, fmt.Errorf("starting the proxy of %s: %w", name, err)
+	}
+	p := &place{
+		cfg: cfg, proxy: proxy, wire: wire.New(),
+		hello: worker.Hello{DatabaseURL: proxy.URL(), Name: name, Mode: cfg.Mode, Way: cfg.Way},
+	}
+	if _, err := p.alive(); err != nil {
+		proxy.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// alive returns the present process, and starts one where it has ended.
+func (p *place) alive() (*process, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return nil, errClosed
+	}
+	if p.process != nil && !p.process.ended() {
+		return p.process, nil
+	}
+	started, err := startProcess(p.cfg, p.hello, p.wire)
+	if err != nil {
+		return nil, fmt.Errorf("starting %s: %w", p.hello.Name, err)
+	}
+	if p.process != nil {
+		p.process.hangUp()
+	}
+	p.process = started
+	p.started++
+	return started, nil
+}
+
+func (p *place) kill() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.process == nil || p.process.ended() {
+		return false
+	}
+	p.process.kill()
+	return true
+}
+
+func (p *place) starts() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.started
+}
+
+func (p *place) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+	if p.process != nil {
+		p.process.close()
+	}
+	p.wire.Close()
+	p.proxy.Close()
+}

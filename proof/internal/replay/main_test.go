@@ -1,0 +1,46 @@
+package replay_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"os/signal"
+	"testing"
+
+	"github.com/tooldedup/dedup/internal/pgtest"
+	"github.com/tooldedup/dedup/proof/internal/cli"
+	"github.com/tooldedup/dedup/proof/internal/replay"
+)
+
+// TestMain lets the test program be what the driver starts as its workers, and
+// the whole command for tests that need a process of its own.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && (os.Args[1] == "replay" || os.Args[1] == "replay-worker") {
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+		defer stop()
+		os.Exit(program(ctx, os.Args[1:], os.Stdout, os.Stderr))
+	}
+	pgtest.Main(m)
+}
+
+func program(ctx context.Context, args []string, out, errs io.Writer) int {
+	return cli.Run(ctx, args, out, errs, replay.Command(), replay.WorkerCommand())
+}
+
+// outcome is what a run of the command came to.
+type outcome struct {
+	code        int
+	out, stderr string
+}
+
+// execute runs the command in this process, with worker processes of the test
+// program.
+func execute(ctx context.Context, args ...string) outcome {
+	var out, stderr bytes.Buffer
+	code := program(ctx, append([]string{"replay"}, args...), &out, &stderr)
+	return outcome{code: code, out: out.String(), stderr: stderr.String()}
+}
+
+// smallDir is the folder of the recording inside the program.
+const smallDir = "../../../internal/recording/small"

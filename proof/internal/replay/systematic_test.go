@@ -1,0 +1,96 @@
+package replay_test
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup/internal/pgtest"
+	"github.com/tooldedup/dedup/proof/internal/replay/worker"
+)
+
+// TestSystematicErrorEnds requires that a replay in which every write fails in one
+// way ends at the first of them, and says once what is wrong.
+func TestSystematicErrorEnds(t *testing.T) {
+	t.Parallel()
+	for _, way := range []worker.Way{worker.Registry, worker.HTTP, worker.MCP} {
+		t.Run(string(way), func(t *testing.T) {
+			t.Parallel()
+			db := pgtest.NewEmpty(t)
+			errs := &breaking{t: t, server: db.URL}
+			var out bytes.Buffer
+			code := program(t.Context(), []string{
+				"replay", "--recording", smallDir, "--database-url", db.URL, "--through", string(way), "--seed", "7", "--verbose",
+			}, &out, errs)
+			require.Equal(t, 1, code, errs)
+			require.Empty(t, out.String(), "the figures of an arm that has not ended")
+			last := errs.lastLine()
+			require.Contains(t, last, "the last 5 deliveries failed with one error")
+			require.Contains(t, last, "call 2, update_reservation_flights")
+			if way == worker.Registry { // the others hide the cause from clients
+				require.Contains(t, last, "tool_dedup")
+			}
+			require.LessOrEqual(t, strings.Count(errs.String(), "delivered again"), 8*4, "four times by each of at most eight workers")
+			requireDropped(t, db, errs.String())
+		})
+	}
+}
+
+// breaking takes the output of a replay, and renames the table of records in every
+// database that it names.
+type breaking struct {
+	t      *testing.T
+	server string
+	bytes.Buffer
+}
+
+var announced = regexp.MustCompile(`database (dedup_replay_\w+)`)
+
+func (b *breaking) Write(text []byte) (int, error) {
+	if name := announced.FindSubmatch(text); name != nil {
+		config, err := pgx.ParseConfig(b.server)
+		require.NoError(b.t, err)
+		config.Database = string(name[1])
+		conn, err := pgx.ConnectConfig(context.Background(), config)
+		require.NoError(b.t, err)
+		_, err = conn.Exec(context.Background(), `ALTER TABLE tool_dedup RENAME TO away`)
+		require.NoError(b.t, err)
+		require.NoError(b.t, conn.Close(context.Background()))
+	}
+	return b.Buffer.Write(text)
+}
+
+func (b *breaking) lastLine() string {
+	lines := strings.Split(strings.TrimSpace(b.String()), "\n")
+	return lines[len(lines)-1]
+}
+
+// TestUnknownToolEnds requires the same where the worker itself fails, in both arms.
+func TestUnknownToolEnds(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	require.NoError(t, os.CopyFS(dir, os.DirFS(smallDir)))
+	calls := filepath.Join(dir, "calls.jsonl")
+	text, err := os.ReadFile(calls)
+	require.NoError(t, err)
+	text = bytes.ReplaceAll(text, []byte(`"tool": "`), []byte(`"tool": "no_`))
+	require.NoError(t, os.WriteFile(calls, text, 0o600))
+	for name, arg := range map[string]string{"Dedup": "--naive=false", "Naive": "--naive"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db := pgtest.NewEmpty(t)
+			o := execute(t.Context(), "--recording", dir, "--database-url", db.URL, arg, "--verbose")
+			require.Equal(t, 1, o.code, o.stderr)
+			require.Contains(t, o.stderr, "call 0, no_get_user_details: the last 5 deliveries failed with one error")
+			require.Equal(t, 4, strings.Count(o.stderr, "delivered again"))
+			requireDropped(t, db, o.stderr)
+		})
+	}
+}

@@ -1,0 +1,67 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/proof/internal/world"
+	"github.com/tooldedup/dedup/proof/internal/world/kit"
+	"github.com/tooldedup/dedup/tool"
+)
+
+// idleTimeout frees what a vanished worker holds. The driver keeps a unit back
+// for milliseconds; where a machine is so slow that it takes longer, the
+// delivery fails and is sent again.
+const idleTimeout = 2 * time.Second
+
+// executor is the tools of both domains, and how they are run.
+type executor struct {
+	mode  Mode
+	pool  *pgxpool.Pool
+	tools map[string]map[string]kit.Tool // by domain and name
+
+	// These are there in mode Dedup.
+	deduper    *dedup.Deduper
+	registries map[string]*tool.Registry // by domain
+}
+
+func newExecutor(pool *pgxpool.Pool, mode Mode) (e *executor, err error) {
+	e = &executor{mode: mode, pool: pool, tools: map[string]map[string]kit.Tool{}}
+	for domain, tools := range world.Tools() {
+		e.tools[domain] = map[string]kit.Tool{}
+		for _, t := range tools {
+			e.tools[domain][t.Name] = t
+		}
+	}
+	switch mode {
+	case Naive:
+		return e, nil
+	case Dedup:
+		if e.deduper, err = dedup.New(pool, &dedup.Options{IdleTimeout: idleTimeout}); err != nil {
+			return nil, err
+		}
+		e.registries, err = world.Registries(e.deduper)
+		return e, err
+	default:
+		return nil, fmt.Errorf("unknown mode %q", mode)
+	}
+}
+
+// plain runs a tool in a transaction of its own, once. A refusal rolls it back.
+func (e *executor) plain(ctx context.Context, t kit.Tool, args json.RawMessage) (result json.RawMessage, err error) {
+	options := pgx.TxOptions{}
+	if t.Class == tool.ReadOnly {
+		options.AccessMode = pgx.ReadOnly
+	}
+	err = pgx.BeginTxFunc(ctx, e.pool, options, func(tx pgx.Tx) (err error) {
+		result, err = t.Run(ctx, tx, args)
+		return err
+	})
+	return result, err
+}

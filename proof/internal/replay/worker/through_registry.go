@@ -1,0 +1,93 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/proof/internal/world/effect"
+	"github.com/tooldedup/dedup/proof/internal/world/kit"
+	"github.com/tooldedup/dedup/tool"
+)
+
+// serveLines executes the deliveries on in and answers on out, one after the
+// other, until in ends.
+func serveLines(ctx context.Context, e *executor, in *json.Decoder, out *json.Encoder) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	// Reading goes on while a delivery is executed, so that the end of the
+	// driver cancels it.
+	deliveries := make(chan Delivery)
+	ended := make(chan error, 1)
+	go func() {
+		defer close(deliveries)
+		defer cancel()
+		ended <- readLines(ctx, in, deliveries)
+	}()
+	for delivery := range deliveries {
+		answer, err := e.deliver(ctx, delivery)
+		answer.ID = delivery.ID
+		if err != nil {
+			answer.Error = err.Error()
+		}
+		if err := out.Encode(answer); err != nil {
+			return fmt.Errorf("answering: %w", err)
+		}
+	}
+	return <-ended
+}
+
+func readLines(ctx context.Context, in *json.Decoder, deliveries chan<- Delivery) error {
+	for {
+		var delivery Delivery
+		if err := in.Decode(&delivery); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("reading a delivery: %w", err)
+		}
+		select {
+		case deliveries <- delivery:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// deliver executes a delivery in this process.
+func (e *executor) deliver(ctx context.Context, d Delivery) (Answer, error) {
+	t, ok := e.tools[d.Domain][d.Tool]
+	if !ok {
+		return Answer{}, fmt.Errorf("no tool %s in domain %s", d.Tool, d.Domain)
+	}
+	ctx = effect.WithCallRef(ctx, d.Ref)
+	if e.mode == Naive {
+		return answerOf(e.naive(ctx, t, d.Args))
+	}
+	answer, err := e.registries[d.Domain].Invoke(ctx, tool.Invocation{
+		Scope: d.Scope, Session: d.Session, Turn: d.Turn, CallID: d.ToolCallID,
+		Tool: d.Tool, Args: d.Args,
+	})
+	var refused *dedup.RefusedError
+	if errors.As(err, &refused) {
+		refusal := kit.Refusal{Message: refused.Message}
+		return Answer{Text: refusal.Answer(), Replayed: refused.Replayed}, nil
+	}
+	told, err := answerOf(answer.JSON, err)
+	told.Replayed = answer.Replayed
+	return told, err
+}
+
+// answerOf is what an agent is told of a tool's result. A refusal is an answer.
+func answerOf(result json.RawMessage, err error) (Answer, error) {
+	var refusal *kit.Refusal
+	switch {
+	case errors.As(err, &refusal):
+		return Answer{Text: refusal.Answer()}, nil
+	case err != nil:
+		return Answer{}, err
+	}
+	return Answer{Text: kit.Text(result)}, nil
+}

@@ -1,0 +1,63 @@
+package retail_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup/internal/pgtest"
+	"github.com/tooldedup/dedup/proof/internal/retail"
+	"github.com/tooldedup/dedup/proof/internal/world/worldtest"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+// Ids of the small recording.
+const (
+	mirela = "mirela_fenn_512"  // gift_card_5101 of 86, credit_card_5102
+	pike   = "auberon_pike_660" // paypal_6601, gift_card_6602 of 310.4, gift_card_6603 of 12
+)
+
+// bundle is a world of one test.
+type bundle struct{ *worldtest.World }
+
+func setup(t *testing.T) *bundle {
+	t.Helper()
+	return &bundle{worldtest.New(t, retail.Domain)}
+}
+
+func (b *bundle) user(t *testing.T, id string) retail.User {
+	t.Helper()
+	text, err := worldtest.Call(t.Context(), b.World, retail.UserDetails, retail.UserDetailsIn{UserID: id})
+	require.NoError(t, err)
+	var user retail.User
+	require.NoError(t, json.Unmarshal(text, &user))
+	return user
+}
+
+// balance is what a gift card holds.
+func (b *bundle) balance(t *testing.T, user, card string) float64 {
+	t.Helper()
+	return *b.user(t, user).PaymentMethods[card].Balance
+}
+
+// edit replaces a part of an order's document by other JSON.
+func (b *bundle) edit(t *testing.T, order, path, value string) {
+	t.Helper()
+	_, err := b.Pool.Exec(t.Context(), `
+		UPDATE retail_orders
+		SET doc = jsonb_set(doc::jsonb, $2::text[], $3::jsonb)::json
+		WHERE order_id = $1`, order, path, value)
+	require.NoError(t, err)
+}
+
+// orderField is one value of an order's document.
+func (b *bundle) orderField(t *testing.T, id, field string) json.RawMessage {
+	t.Helper()
+	text, err := worldtest.Call(t.Context(), b.World, retail.OrderDetails, retail.OrderDetailsIn{OrderID: id})
+	require.NoError(t, err)
+	var fields map[string]json.RawMessage
+	require.NoError(t, json.Unmarshal(text, &fields))
+	return fields[field]
+}

@@ -1,0 +1,39 @@
+package world
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/proof/internal/airline"
+	"github.com/tooldedup/dedup/proof/internal/retail"
+	"github.com/tooldedup/dedup/proof/internal/world/desk"
+	"github.com/tooldedup/dedup/proof/internal/world/kit"
+	"github.com/tooldedup/dedup/tool"
+)
+
+// Tools returns the tools of each domain, some names of which are the same: 13
+// that write, the reads, and three in each domain that touch nothing.
+func Tools() map[string][]kit.Tool {
+	return map[string][]kit.Tool{
+		airline.Domain: slices.Concat(airline.Tools(), desk.Tools()),
+		retail.Domain:  slices.Concat(retail.Tools(), desk.Tools()),
+	}
+}
+
+// Registries returns a registry of the tools of each domain that run with d.
+func Registries(d *dedup.Deduper) (map[string]*tool.Registry, error) {
+	registries := map[string]*tool.Registry{}
+	for domain, tools := range Tools() {
+		definitions := make([]tool.Definition, len(tools))
+		for i, t := range tools {
+			definitions[i] = t.Definition
+		}
+		registry := tool.NewRegistry(d, nil)
+		if err := registry.Add(definitions...); err != nil {
+			return nil, fmt.Errorf("%s tools: %w", domain, err)
+		}
+		registries[domain] = registry
+	}
+	return registries, nil
+}

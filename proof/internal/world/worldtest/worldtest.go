@@ -1,0 +1,87 @@
+// Package worldtest is a world of one test, for the tests of a domain's tools.
+package worldtest
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup/internal/pgtest"
+	"github.com/tooldedup/dedup/internal/recording"
+	"github.com/tooldedup/dedup/proof/internal/world"
+	"github.com/tooldedup/dedup/proof/internal/world/kit"
+)
+
+// World is a database with the tables of a world.
+type World struct {
+	Pool   *pgxpool.Pool
+	domain string
+}
+
+// New makes a world that holds the small recording.
+func New(t *testing.T, domain string) *World {
+	t.Helper()
+	rec, err := recording.Small()
+	require.NoError(t, err)
+	pool := pgtest.NewEmpty(t).Pool(t)
+	require.NoError(t, world.Create(t.Context(), pool))
+	require.NoError(t, world.Load(t.Context(), pool, rec))
+	return &World{Pool: pool, domain: domain}
+}
+
+// Changed are the domain's rows that differ from the recording.
+func (w *World) Changed(t *testing.T) recording.State {
+	t.Helper()
+	state, err := world.Changed(t.Context(), w.Pool, w.domain)
+	require.NoError(t, err)
+	return state
+}
+
+// Effects is the length of the audit log.
+func (w *World) Effects(t *testing.T) int {
+	t.Helper()
+	var count int
+	require.NoError(t, w.Pool.QueryRow(t.Context(), `SELECT count(*) FROM effects`).Scan(&count))
+	return count
+}
+
+// Call runs a tool in a transaction of its own.
+func Call[In, Out any](ctx context.Context, w *World, fn kit.Func[In, Out], in In) (out Out, err error) {
+	err = pgx.BeginFunc(ctx, w.Pool, func(tx pgx.Tx) error {
+		out, err = fn(ctx, tx, in)
+		return err
+	})
+	return out, err
+}
+
+// Refused requires that a tool refuses with a message and commits nothing, even
+// where the caller commits all the same.
+func Refused[In, Out any](t *testing.T, w *World, fn kit.Func[In, Out], in In, message string) {
+	t.Helper()
+	before := w.Changed(t)
+	tx, err := w.Pool.Begin(t.Context())
+	require.NoError(t, err)
+	_, err = fn(t.Context(), tx, in)
+	require.NoError(t, tx.Commit(t.Context()))
+	var refusal *kit.Refusal
+	require.ErrorAs(t, err, &refusal)
+	require.Equal(t, message, refusal.Message)
+	require.Empty(t, world.DiffState(before, w.Changed(t)))
+}
+
+// Together runs all at once and requires that none fails.
+func Together(t *testing.T, all ...func() error) {
+	t.Helper()
+	errs := make([]error, len(all))
+	var group sync.WaitGroup
+	for i, one := range all {
+		group.Go(func() { errs[i] = one() })
+	}
+	group.Wait()
+	require.NoError(t, errors.Join(errs...))
+}
