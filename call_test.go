@@ -58,13 +58,14 @@ func TestJudge(t *testing.T) {
 		r.Fingerprint, r.ArgDigests = Fingerprint{7}, argDigestsOf(t, map[string]int{"seat": 1})
 	})
 	asked := &call{Entry: table.Entry{Identity: c.Identity, Fingerprint: Fingerprint{8}, ArgDigests: argDigestsOf(t, map[string]int{"seat": 2})}}
-	require.Equal(t, &KeyReusedError{
-		Scope: "acme", Tool: "book", KeyHash: KeyHash("k"), First: Fingerprint{7}, Now: Fingerprint{8},
+	require.Equal(t, &Error{
+		Answer: ErrKeyReused, Scope: "acme", Tool: "book", KeyHash: KeyHash("k"),
 		FirstAt: at, Changed: []string{"seat"}, Complete: true,
 	}, asked.judge(&reused))
 	expired := with(old)
-	require.Equal(t, &ExpiredError{
-		Scope: "acme", Tool: "book", KeyHash: KeyHash("k"), FirstAt: at, ExpiredAt: sound.ExpiresAt, ForgetAt: sound.ForgetAt,
+	require.Equal(t, &Error{
+		Answer: ErrExpired,
+		Scope:  "acme", Tool: "book", KeyHash: KeyHash("k"), FirstAt: at, ExpiredAt: sound.ExpiresAt, ForgetAt: sound.ForgetAt,
 	}, c.judge(&expired))
 }
 
@@ -77,7 +78,7 @@ func argDigestsOf(t *testing.T, args any) []byte {
 
 func requireInvalid(t *testing.T, err error, field, reason string) {
 	t.Helper()
-	var invalid *InvalidCallError
+	var invalid *InvalidError
 	require.ErrorAs(t, err, &invalid)
 	require.Equal(t, field, invalid.Field)
 	require.Contains(t, invalid.Reason, reason)
@@ -116,7 +117,6 @@ func TestValidateName(t *testing.T) {
 				return
 			}
 			requireInvalid(t, err, "Key", tc.reason)
-			require.NotErrorIs(t, err, ErrKeyRequired)
 		})
 	}
 }
@@ -124,16 +124,12 @@ func TestValidateName(t *testing.T) {
 func TestValidateNameEmpty(t *testing.T) {
 	t.Parallel()
 
-	for field, sentinel := range map[string]error{
-		"Scope": ErrScopeRequired,
-		"Tool":  ErrToolRequired,
-		"Key":   ErrKeyRequired,
-	} {
+	for _, field := range []string{"Scope", "Tool", "Key"} {
 		t.Run(field, func(t *testing.T) {
 			t.Parallel()
 			require.NoError(t, validateName(field, "x"))
 			err := validateName(field, "")
-			require.ErrorIs(t, err, sentinel)
+			require.ErrorIs(t, err, ErrInvalid)
 			requireInvalid(t, err, field, "is empty; ")
 		})
 	}
@@ -143,7 +139,7 @@ func TestInvalidCallErrorHidesItsCause(t *testing.T) {
 	t.Parallel()
 
 	cause := errors.New("cannot encode card 4111")
-	err := error(&InvalidCallError{Field: "Args", Reason: "cannot be encoded", Err: cause})
+	err := error(&InvalidError{What: "call", Field: "Args", Reason: "cannot be encoded", Err: cause})
 	require.ErrorIs(t, err, cause)
 	require.NotContains(t, err.Error(), "4111")
 }
@@ -212,7 +208,7 @@ func TestOptionsDefaults(t *testing.T) {
 		given := Options{
 			Schema: "Über \"x\"", Order: ClaimFirst, Isolation: pgx.Serializable, Retention: Retention{Result: time.Second, Tombstone: -1},
 			MaxWait: -1, Retry: RetryPolicy{MaxAttempts: 1, BaseDelay: 1, MaxDelay: 1}, MaxResultBytes: minMaxResultBytes,
-			StoreErrors: true, CommitTimeout: time.Millisecond, IdleTimeout: -1, AsyncCommit: true,
+			Errors: ErrorsStored, CommitTimeout: time.Millisecond, IdleTimeout: -1, AsyncCommit: true,
 		}
 		got, err := given.resolve()
 		require.NoError(t, err)
@@ -256,10 +252,10 @@ func TestOptionsRefused(t *testing.T) {
 			t.Parallel()
 			got, err := row.opts.resolve()
 			require.Equal(t, Options{}, got)
-			var bad *OptionsError
+			var bad *InvalidError
 			require.ErrorAs(t, err, &bad)
-			require.ErrorIs(t, err, ErrOptions)
-			require.Equal(t, row.option, bad.Option)
+			require.ErrorIs(t, err, ErrInvalid)
+			require.Equal(t, row.option, bad.Field)
 			require.Contains(t, err.Error(), row.option)
 		})
 	}
@@ -281,7 +277,7 @@ func TestRetryPolicyPauses(t *testing.T) {
 			t.Parallel()
 			opts, err := (&Options{Retry: policy}).resolve()
 			if err != nil {
-				require.ErrorIs(t, err, ErrOptions) // refusing is fine too
+				require.ErrorIs(t, err, ErrInvalid) // refusing is fine too
 				return
 			}
 			for attempt := 1; attempt <= 100; attempt++ {
@@ -298,13 +294,13 @@ func TestRetryPolicyPauses(t *testing.T) {
 func TestNew(t *testing.T) {
 	t.Parallel()
 	_, err := New(nil, nil)
-	var bad *OptionsError
+	var bad *InvalidError
 	require.ErrorAs(t, err, &bad)
-	require.Equal(t, "pool", bad.Option)
+	require.Equal(t, "pool", bad.Field)
 
 	for _, d := range []*Deduper{nil, {}} {
 		_, err := NewSweeper(d, nil)
-		require.ErrorIs(t, err, ErrOptions)
+		require.ErrorIs(t, err, ErrInvalid)
 	}
 }
 
@@ -314,12 +310,12 @@ func TestSweepOptions(t *testing.T) {
 		"BatchSize": {BatchSize: -1}, "MaxBatches": {MaxBatches: -1},
 	} {
 		_, err := opts.resolve()
-		var bad *OptionsError
+		var bad *InvalidError
 		require.ErrorAs(t, err, &bad)
-		require.Equal(t, option, bad.Option)
+		require.Equal(t, option, bad.Field)
 	}
 	_, err := (&SweepOptions{BatchSize: maxSweepBatch + 1}).resolve()
-	require.ErrorIs(t, err, ErrOptions)
+	require.ErrorIs(t, err, ErrInvalid)
 	var none *SweepOptions
 	got, err := none.resolve()
 	require.NoError(t, err)

@@ -17,6 +17,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"github.com/tooldedup/dedup/internal/guard"
+
 	"github.com/tooldedup/dedup/internal/faultproxy"
 	"github.com/tooldedup/dedup/internal/pgtest"
 	"github.com/tooldedup/dedup/internal/table"
@@ -48,8 +50,8 @@ func TestOwnState(t *testing.T) {
 		"ConnectionLost":          {verdict{err: io.EOF, lost: true}, storing, retry, nil},
 		"SomebodyElsesEOF":        {verdict{err: io.EOF}, &call{}, failed, nil},
 		"LostButForAnotherReason": {verdict{err: paper, lost: true}, &call{}, failed, nil},
-		"Idle":                    {verdict{err: sqlError("25P03")}, storing, failed, ErrEffectIdle},
-		"IdleAtRecord":            {verdict{err: sqlError("25P03"), atRecord: true}, storing, failed, ErrEffectIdle},
+		"Idle":                    {verdict{err: sqlError("25P03")}, storing, failed, ErrInvalid},
+		"IdleAtRecord":            {verdict{err: sqlError("25P03"), atRecord: true}, storing, failed, ErrInvalid},
 		"OtherAtRecord":           {verdict{err: sqlError("42501"), atRecord: true}, storing, failed, nil},
 		"Final":                   {verdict{err: Final(paper)}, &call{}, refused, paper},
 		"Own":                     {verdict{err: paper}, &call{}, failed, nil},
@@ -95,9 +97,9 @@ func TestRecordable(t *testing.T) {
 	t.Parallel()
 
 	for _, err := range []error{
-		ErrTxControl, ErrTxAborted, ErrTxBusy, ErrEffectIdle, ErrInFlight, ErrNested, ErrReentrant,
-		&ResultError{}, &RestartTxError{}, &ArbiterError{}, &ConflictError{}, &BrokenError{}, &OutcomeUnknownError{}, &AttemptsError{},
-		pgx.ErrTxClosed, &InvalidCallError{Field: "Key"},
+		guard.ErrTxControl, guard.ErrTxAborted, guard.ErrTxBusy, ErrInvalid, ErrInFlight,
+		&InvalidError{What: "result"}, &Error{Answer: ErrRestartTx}, &Error{Answer: ErrSchema}, &Error{Answer: ErrBroken}, &Error{Answer: ErrOutcomeUnknown}, &Error{Answer: ErrAttemptsExhausted},
+		pgx.ErrTxClosed, &InvalidError{What: "call", Field: "Key"},
 		context.Canceled, context.DeadlineExceeded, io.ErrUnexpectedEOF,
 		sqlError("25P02"), sqlError("26000"), sqlError("57014"), sqlError("58030"), sqlError("F0000"), sqlError("XX000"),
 	} {
@@ -108,26 +110,23 @@ func TestRecordable(t *testing.T) {
 	}
 }
 
-// TestConflictErrorNames the table and constraint of a unique violation, and
-// the record's table where there is none.
+// TestConflictErrorNames: the error names the table and the constraint of a unique
+// violation, and no value.
 func TestConflictErrorNames(t *testing.T) {
 	t.Parallel()
 
 	c := &call{Entry: table.Entry{Identity: table.Identity{Scope: "acme", Tool: "book", Key: "k"}}}
-	bare := ConflictError{Scope: "acme", Tool: "book", KeyHash: KeyHash("k"), Table: "tool_dedup"}
-	require.Equal(t, &bare, conflictError(c, nil))
-
-	server := pgconn.PgError{Code: "23505", TableName: "seats", ConstraintName: "one_each"}
-	detailed := server
-	detailed.Detail = "Key (name)=(Miller) already exists."
-	want := bare
-	want.Table, want.Constraint, want.Err = "seats", "one_each", &server
-	require.Equal(t, &want, conflictError(c, fmt.Errorf("wrapped: %w", &detailed)))
-
-	other := pgconn.PgError{Code: "22012", TableName: "seats", ConstraintName: "one_each"}
-	want = bare
-	want.Err = &other
-	require.Equal(t, &want, conflictError(c, &other))
+	server := &pgconn.PgError{Code: "23505", TableName: "seats", ConstraintName: "one_each", Detail: "Key (name)=(Miller) already exists."}
+	for _, cause := range []error{nil, fmt.Errorf("wrapped: %w", server)} {
+		err := conflictError(c, cause)
+		require.ErrorIs(t, err, ErrSchema)
+		require.Equal(t, []string{"acme", "book", KeyHash("k")}, []string{err.Scope, err.Tool, err.KeyHash})
+		require.NotContains(t, err.Error(), "Miller")
+		if cause != nil {
+			requireCode(t, err, "23505")
+			require.ErrorContains(t, err, `table "seats", constraint "one_each"`)
+		}
+	}
 }
 
 // TestExplained: errors of the library's own statements carry no values, and the
@@ -136,11 +135,9 @@ func TestExplained(t *testing.T) {
 	t.Parallel()
 
 	d := &Deduper{table: table.New(table.Options{Schema: "public", Isolation: pgx.ReadCommitted})}
-	var arbiter *ArbiterError
-	require.ErrorAs(t, d.explained(sqlError("42P01")), &arbiter)
-	require.Equal(t, d.table.Name, arbiter.Table)
-	require.Len(t, arbiter.Problems, 1)
-	require.Contains(t, arbiter.Problems[0], "does not exist")
+	missing := d.explained(sqlError("42P01"))
+	require.ErrorIs(t, missing, ErrSchema)
+	require.ErrorContains(t, missing, d.table.Name+": the table does not exist")
 
 	denied := d.explained(sqlError("42501"))
 	require.ErrorContains(t, denied, "migrations.Check")

@@ -69,7 +69,7 @@ func ExampleOptions_storeErrors() {
 	ctx := context.Background()
 	pool, done := exampleDatabase()
 	defer done()
-	d, err := dedup.New(pool, &dedup.Options{StoreErrors: true})
+	d, err := dedup.New(pool, &dedup.Options{Errors: dedup.ErrorsStored})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -25,7 +25,7 @@ func ExampleKeyFromToolCall() {
 
 	// Some providers leave the id empty: give the call's index in its turn.
 	_, err := dedup.KeyFromToolCall("conversation 17", 4, "")
-	var invalid *dedup.InvalidCallError
+	var invalid *dedup.InvalidError
 	fmt.Println(errors.As(err, &invalid), invalid.Field)
 
 	// Output:
@@ -113,7 +113,7 @@ func ExampleFingerprintOf() {
 
 // The same key with other arguments is neither run nor replayed. The error names
 // the arguments that differ, never their values.
-func ExampleKeyReusedError() {
+func ExampleError() {
 	ctx := context.Background()
 	pool, done := exampleDatabase()
 	defer done()
@@ -134,7 +134,7 @@ func ExampleKeyReusedError() {
 		_, err := dedup.Do(ctx, d, dedup.Call{Scope: "acme", Tool: "refund", Key: "k1", Args: in},
 			func(ctx context.Context, tx pgx.Tx) (string, error) { return "refunded", nil })
 
-		var reused *dedup.KeyReusedError
+		var reused *dedup.Error
 		if errors.As(err, &reused) {
 			fmt.Println("reused:", reused.Tool, reused.Changed, "complete:", reused.Complete)
 		} else {

@@ -300,7 +300,7 @@ func TestTimedKeyRefused(t *testing.T) {
 		"LongTimed": {now, strings.Repeat("k", 242), "Key"},
 	} {
 		_, err := TimedKey(c.at, c.key)
-		var invalid *InvalidCallError
+		var invalid *InvalidError
 		require.ErrorAs(t, err, &invalid, name)
 		require.Equal(t, c.field, invalid.Field, name)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"github.com/tooldedup/dedup/internal/guard"
 	"github.com/tooldedup/dedup/internal/pgtest"
 )
 
@@ -127,7 +128,7 @@ func TestResultRoundTrip(t *testing.T) {
 		_, err := Do(ctx, d, Call{Scope: "s", Tool: "t", Key: "embedded"}, func(context.Context, pgx.Tx) (embedsMarshaler, error) {
 			return embedsMarshaler{shouted: "hush", Lost: 1}, nil
 		})
-		require.ErrorIs(t, err, ErrResult)
+		require.ErrorIs(t, err, ErrInvalid)
 		require.ErrorContains(t, err, "leaves out Lost")
 	})
 	t.Run("HiddenFields", func(t *testing.T) {
@@ -219,10 +220,10 @@ func TestReplayIntoAnotherType(t *testing.T) {
 	}
 
 	check := func(t *testing.T, result Result[changed], err error) {
-		var bad *ResultError
+		var bad *InvalidError
 		require.ErrorAs(t, err, &bad)
-		require.ErrorIs(t, err, ErrResult)
-		require.Equal(t, "decode", bad.Op)
+		require.ErrorIs(t, err, ErrInvalid)
+		require.Equal(t, "result", bad.What)
 		require.Equal(t, `{"id":"secret"}`, string(bad.Stored))
 		var typed *json.UnmarshalTypeError
 		require.ErrorAs(t, err, &typed)
@@ -263,14 +264,14 @@ func TestResultSize(t *testing.T) {
 		require.Len(t, text, size)
 
 		_, err = encodeResult(strings.Repeat("x", size-1), size)
-		var bad *ResultError
+		var bad *InvalidError
 		require.ErrorAs(t, err, &bad)
-		require.Equal(t, ResultError{Op: "size", Size: size + 1, Max: size}, *bad)
+		require.Equal(t, InvalidError{What: "result", Reason: fmt.Sprintf("has %d bytes, and Options.MaxResultBytes allows %d; return a reference in its place, or raise the limit", size+1, size)}, *bad)
 		require.NotContains(t, err.Error(), "xxx")
 
 		_, err = encodeResult(json.RawMessage(strings.Repeat(" ", size)+"1"), size)
 		require.ErrorAs(t, err, &bad)
-		require.Equal(t, "size", bad.Op)
+		require.Contains(t, bad.Reason, "Options.MaxResultBytes")
 	}
 }
 
@@ -293,7 +294,7 @@ func FuzzResult(f *testing.F) {
 			require.NoError(t, err)
 			require.True(t, bytes.Equal(text, back))
 		} else {
-			require.ErrorIs(t, err, ErrResult)
+			require.ErrorIs(t, err, ErrInvalid)
 			require.True(t, len(b) > limit || !json.Valid(b) || !utf8.Valid(b))
 		}
 
@@ -314,33 +315,41 @@ func FuzzResult(f *testing.F) {
 
 		// Hostile bytes in the table.
 		if err := decodeResult(b, new(resultOuter)); err != nil {
-			require.ErrorIs(t, err, ErrResult)
+			require.ErrorIs(t, err, ErrInvalid)
 		}
 		if err := decodeResult(b, new(map[string]any)); err != nil {
-			require.ErrorIs(t, err, ErrResult)
+			require.ErrorIs(t, err, ErrInvalid)
 		}
 		err = decodeRefusal(string(b), time.Time{})
-		require.True(t, errors.Is(err, ErrRefused) || errors.Is(err, ErrResult))
+		require.True(t, errors.Is(err, ErrRefused) || errors.Is(err, ErrInvalid))
 	})
 }
 
-func TestOfTool(t *testing.T) {
+func TestErrorOf(t *testing.T) {
 	t.Parallel()
 	own := errors.New("no such seat")
+	book, outer := &Call{Scope: "acme", Tool: "book", Key: "k"}, &Call{Scope: "acme", Tool: "outer", Key: "k"}
 	for _, err := range []error{nil, own, &RefusedError{Message: "dedup: sold out"}, fmt.Errorf("booking: %w", ErrInFlight)} {
-		require.Equal(t, err, ofTool("book", err))
+		require.Equal(t, err, errorOf(book, err))
 	}
-	for _, err := range []error{&KeyReusedError{Tool: "book"}, &ExpiredError{Tool: "book"}, &BrokenError{Tool: "book"}, &ConflictError{Tool: "book"}, &BatchError{Tool: "book", Err: own}} {
-		require.Same(t, err, ofTool("book", err))
-		require.Contains(t, err.Error(), `of tool "book"`)
+	shared := &Error{Answer: ErrAttemptsExhausted, Attempts: 3, Err: own}
+	for _, err := range []error{errorOf(book, shared), &BatchError{Tool: "book", Err: own}} {
+		require.Same(t, err, errorOf(outer, err))
+		require.Contains(t, err.Error(), `tool "book"`)
 	}
-	named := ofTool("book", ErrInFlight)
+	require.Empty(t, shared.Tool, "it is the answer of other calls too")
+	require.EqualError(t, errorOf(book, shared), `dedup: tool "book": gave up after 3 attempts, nothing was committed (key `+KeyHash("k")+`): no such seat`)
+	named := errorOf(book, ErrInFlight)
 	require.EqualError(t, named, `dedup: tool "book": a twin of this call is in flight; call again with the same key`)
 	require.ErrorIs(t, named, ErrInFlight)
-	require.Equal(t, named, ofTool("outer", named))
+	require.Equal(t, named, errorOf(outer, named))
 	for _, tool := range []string{"", "a\nb"} {
-		require.Equal(t, ErrInFlight, ofTool(tool, ErrInFlight))
+		require.Equal(t, ErrInFlight, errorOf(&Call{Tool: tool}, ErrInFlight))
+		require.Empty(t, errorOf(&Call{Tool: tool}, shared).(*Error).Tool)
 	}
+	var misuse *InvalidError
+	require.ErrorAs(t, errorOf(book, fmt.Errorf("%w (more)", guard.ErrTxControl)), &misuse)
+	require.Equal(t, "effect", misuse.What)
 }
 
 // Every way to make a call names its tool in the library's errors.
@@ -392,14 +401,14 @@ func TestErrorsNameTheTool(t *testing.T) {
 		"NoEffect":    {do(t.Context(), d, call, nil), `invalid call: effect must not be nil`},
 		"Ended":       {do(ended, d, call, fine), `context canceled`},
 		"Unreachable": {do(t.Context(), away, call, fine), `gave up after 1 attempts`},
-		"Result":      {do(t.Context(), d, call, func(context.Context, pgx.Tx) (int, error) { _, err := encodeResult(make(chan int), 1); return 0, err }), `encode result: `},
-		"Nested":      {do(t.Context(), d, call, func(ctx context.Context, _ pgx.Tx) (int, error) { _, err := Do(ctx, d, call, fine); return 0, err }), `Do inside an effect`},
-		"TxControl":   {do(t.Context(), d, call, func(ctx context.Context, tx pgx.Tx) (int, error) { return 0, tx.Commit(ctx) }), `the transaction belongs to dedup`},
+		"Result":      {do(t.Context(), d, call, func(context.Context, pgx.Tx) (int, error) { _, err := encodeResult(make(chan int), 1); return 0, err }), `invalid result: the result cannot be encoded: `},
+		"Nested":      {do(t.Context(), d, call, func(ctx context.Context, _ pgx.Tx) (int, error) { _, err := Do(ctx, d, call, fine); return 0, err }), `invalid call: ctx is an effect's`},
+		"TxControl":   {do(t.Context(), d, call, func(ctx context.Context, tx pgx.Tx) (int, error) { return 0, tx.Commit(ctx) }), `invalid effect: the effect cannot be committed: the transaction belongs to dedup`},
 		"InTx":        {inTx(noKey, fine), `invalid call: Key is empty`},
 		"InTxReentrant": {inTx(call, func(ctx context.Context, tx pgx.Tx) (int, error) {
 			_, err := DoTx(ctx, d, tx, call, fine)
 			return 0, err
-		}), `a call made itself again`},
+		}), `invalid call: ctx is that of this very call's effect`},
 		"Statement":          {statement(t.Context(), d, `DELETE FROM nowhere`), `invalid call: Statement is a DELETE without a RETURNING`},
 		"StatementEnded":     {statement(ended, d, `SELECT 1 AS a`), `context canceled`},
 		"Batch":              {batch(t.Context(), d, `SELECT $1`), `invalid call: Statement has 1 parameters and 0 arguments`},

@@ -3,6 +3,7 @@ package dedup
 import (
 	"context"
 	"errors"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -46,8 +47,8 @@ func TestEnded(t *testing.T) {
 	require.Equal(t, later, new(group).ended(later))
 
 	g := &group{doubt: doubt{err: lost}, attempts: 3}
-	require.Equal(t, &OutcomeUnknownError{Attempts: 3, Err: lost, Cause: later}, g.ended(later))
-	require.Equal(t, &OutcomeUnknownError{Attempts: 3, Err: lost}, g.ended(lost))
+	require.Equal(t, &Error{Answer: ErrOutcomeUnknown, Attempts: 3, Err: fmt.Errorf("%w (%w)", lost, later)}, g.ended(later))
+	require.Equal(t, &Error{Answer: ErrOutcomeUnknown, Attempts: 3, Err: lost}, g.ended(lost))
 }
 
 // TestStates holds the table of states in docs/design.md to the code: every state has one
@@ -155,7 +156,7 @@ func nextCases() map[string]nextCase {
 		"conflicted":              {err: fault, next: "Fault", is: fault},
 		"conflicted/too often": {
 			given: func(_ *testing.T, f *stateFixture) { f.c.conflicts = maxConflicts },
-			err:   fault, next: "Failed", is: ErrConflict,
+			err:   fault, next: "Failed", is: ErrSchema,
 		},
 		"unknown": {err: fault, next: "Fault", is: fault, then: func(t *testing.T, f *stateFixture) {
 			t.Helper()

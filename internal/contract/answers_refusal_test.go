@@ -14,6 +14,7 @@ import (
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/internal/faultproxy"
+	"github.com/tooldedup/dedup/internal/guard"
 )
 
 // cardRefusal is an error with everything that a refusal keeps.
@@ -149,11 +150,11 @@ func TestRefusal(t *testing.T) {
 			t.Parallel()
 			ctx, b := setup(t, nil)
 			_, err := dedup.Do(ctx, b.d, call("k"), refuse(dedup.Final(bad)))
-			require.ErrorIs(t, err, dedup.ErrResult)
+			require.ErrorIs(t, err, dedup.ErrInvalid)
 			require.NotErrorIs(t, err, dedup.ErrRefused)
 			require.NoError(t, pgx.BeginFunc(ctx, b.pool, func(tx pgx.Tx) error {
 				_, err := dedup.DoTx(ctx, b.d, tx, call("k"), refuse(dedup.Final(bad)))
-				require.ErrorIs(t, err, dedup.ErrResult)
+				require.ErrorIs(t, err, dedup.ErrInvalid)
 				return nil
 			}))
 			require.Zero(t, b.records(t))
@@ -206,8 +207,8 @@ func TestStoreErrors(t *testing.T) {
 		"NotTransient":            {true, dedup.ErrorsDefault, transient, false},
 		"NotCancelled":            {true, dedup.ErrorsDefault, refuse(context.Canceled), false},
 		"NotDeadline":             {true, dedup.ErrorsDefault, refuse(fmt.Errorf("x: %w", context.DeadlineExceeded)), false},
-		"NotResult":               {true, dedup.ErrorsDefault, refuse(&dedup.ResultError{Op: "encode", Err: errOwn}), false},
-		"NotNested":               {true, dedup.ErrorsDefault, refuse(dedup.ErrNested), false},
+		"NotResult":               {true, dedup.ErrorsDefault, refuse(&dedup.InvalidError{What: "result", Err: errOwn}), false},
+		"NotNested":               {true, dedup.ErrorsDefault, refuse(dedup.ErrInvalid), false},
 		"ServerError": {true, dedup.ErrorsDefault, func(ctx context.Context, tx pgx.Tx) (ticket, error) {
 			_, err := tx.Exec(ctx, `SELECT 1/0`)
 			return ticket{}, err
@@ -220,7 +221,7 @@ func TestStoreErrors(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ctx, b := setup(t, &dedup.Options{StoreErrors: row.option, Retry: dedup.RetryPolicy{MaxAttempts: 2}})
+			ctx, b := setup(t, &dedup.Options{Errors: map[bool]dedup.ErrorPolicy{true: dedup.ErrorsStored}[row.option], Retry: dedup.RetryPolicy{MaxAttempts: 2}})
 			c := call("k")
 			c.Errors = row.policy
 			_, err := dedup.Do(ctx, b.d, c, row.effect)
@@ -271,7 +272,7 @@ func TestFinalTxControlIsNotRecorded(t *testing.T) {
 	_, err := dedup.Do(ctx, f.d, call("k"), func(ctx context.Context, tx pgx.Tx) (ticket, error) {
 		return ticket{}, dedup.Final(tx.Commit(ctx))
 	})
-	require.ErrorIs(t, err, dedup.ErrTxControl)
+	require.ErrorIs(t, err, guard.ErrTxControl)
 	require.Zero(t, f.records(t))
 }
 
@@ -392,18 +393,18 @@ func TestStoreErrorsLeavesOutFaults(t *testing.T) {
 		"Disk":           raising("58030"),
 		"Aborted":        raising("25P02"),
 		"Statement":      raising("26000"),
-		"Arbiter":        refuse(&dedup.ArbiterError{}),
-		"Conflict":       refuse(&dedup.ConflictError{}),
-		"Broken":         refuse(&dedup.BrokenError{}),
+		"Arbiter":        refuse(&dedup.Error{Answer: dedup.ErrSchema}),
+		"Conflict":       refuse(&dedup.Error{Answer: dedup.ErrSchema}),
+		"Broken":         refuse(&dedup.Error{Answer: dedup.ErrBroken}),
 		"TxClosed":       refuse(pgx.ErrTxClosed),
-		"OutcomeUnknown": refuse(&dedup.OutcomeUnknownError{Err: errPaper}),
-		"InvalidCall":    refuse(&dedup.InvalidCallError{Field: "key"}),
+		"OutcomeUnknown": refuse(&dedup.Error{Answer: dedup.ErrOutcomeUnknown, Err: errPaper}),
+		"InvalidCall":    refuse(&dedup.InvalidError{What: "call", Field: "key"}),
 		"InFlight":       refuse(dedup.ErrInFlight),
 	}
 	for name, fails := range effects {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ctx, f := plain.setup(t, &dedup.Options{StoreErrors: true, Retry: dedup.RetryPolicy{MaxAttempts: 2}})
+			ctx, f := plain.setup(t, &dedup.Options{Errors: dedup.ErrorsStored, Retry: dedup.RetryPolicy{MaxAttempts: 2}})
 			_, err := dedup.Do(ctx, f.d, call("k"), fails)
 			require.Error(t, err)
 			require.NotErrorIs(t, err, dedup.ErrRefused)
@@ -422,7 +423,7 @@ func TestStoreErrorsLeavesOutFaults(t *testing.T) {
 	t.Run("KeepsTheTools", func(t *testing.T) {
 		t.Parallel()
 		for _, code := range []string{"P0001", "23514", "22003"} {
-			ctx, f := plain.setup(t, &dedup.Options{StoreErrors: true})
+			ctx, f := plain.setup(t, &dedup.Options{Errors: dedup.ErrorsStored})
 			_, err := dedup.Do(ctx, f.d, call("k"), raising(code))
 			require.False(t, refused(t, err).Replayed, code)
 		}
@@ -437,7 +438,7 @@ func TestNotFinal(t *testing.T) {
 	require.EqualError(t, dedup.NotFinal(errPaper), errPaper.Error())
 
 	bothOrders(t, func(t *testing.T, p profile) {
-		ctx, f := p.setup(t, &dedup.Options{StoreErrors: true})
+		ctx, f := p.setup(t, &dedup.Options{Errors: dedup.ErrorsStored})
 		for range 2 {
 			_, err := dedup.Do(ctx, f.d, call("k"), func(context.Context, pgx.Tx) (ticket, error) { return ticket{}, dedup.NotFinal(errPaper) })
 			require.ErrorIs(t, err, errPaper)

@@ -164,7 +164,7 @@ func TestRetention(t *testing.T) {
 
 func requireExpired(t *testing.T, firstAt time.Time, err error) {
 	t.Helper()
-	var expired *dedup.ExpiredError
+	var expired *dedup.Error
 	require.ErrorAs(t, err, &expired)
 	require.ErrorIs(t, err, dedup.ErrExpired)
 	require.False(t, dedup.IsRetryable(err))

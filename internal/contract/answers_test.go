@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/guard"
 )
 
 func caseEffectError(t *testing.T, p profile) {
@@ -76,7 +77,7 @@ func caseFinal(t *testing.T, p profile) {
 }
 
 func caseStoreErrors(t *testing.T, p profile) {
-	ctx, f := p.setup(t, &dedup.Options{StoreErrors: true})
+	ctx, f := p.setup(t, &dedup.Options{Errors: dedup.ErrorsStored})
 	e := &tool{ref: "k", then: func(context.Context, pgx.Tx, int) error { return errPaper }}
 
 	_, err := f.do(ctx, f.d, call("stored"), e.run)
@@ -123,12 +124,11 @@ func caseKeyReused(t *testing.T, p profile) {
 	later, err := f.do(ctx, f.peer(t), other, e.run)
 	require.Zero(t, later.Value)
 	for _, err := range []error{receive(t, ctx, misuse).err, err} {
-		var reused *dedup.KeyReusedError
+		var reused *dedup.Error
 		require.ErrorIs(t, err, dedup.ErrKeyReused)
 		require.ErrorAs(t, err, &reused)
 		require.Equal(t, []string{"title", "urgent"}, reused.Changed)
 		require.True(t, reused.Complete)
-		require.NotEqual(t, reused.First, reused.Now)
 		require.NotContains(t, err.Error(), "printer")
 	}
 	e.requireRuns(t, 1)
@@ -150,7 +150,7 @@ func caseExpired(t *testing.T, p profile) {
 	f.age(t, "k", "2 minutes")
 	for range 2 { // with its result, and as a tombstone
 		_, err = f.do(ctx, f.peer(t), call("k"), e.run)
-		var expired *dedup.ExpiredError
+		var expired *dedup.Error
 		require.ErrorIs(t, err, dedup.ErrExpired)
 		require.ErrorAs(t, err, &expired)
 		require.Equal(t, time.Hour, expired.ExpiredAt.Sub(expired.FirstAt).Round(time.Second))
@@ -225,7 +225,7 @@ func caseReset(t *testing.T, p profile) {
 	held.release()
 	receive(t, ctx, first).require(t)
 
-	var invalid *dedup.InvalidCallError
+	var invalid *dedup.InvalidError
 	_, err = f.d.Reset(ctx, c.Scope, c.Tool, c.Key, "")
 	require.ErrorAs(t, err, &invalid)
 	require.Equal(t, 1, f.records(t))
@@ -370,19 +370,19 @@ func TestIsTransient(t *testing.T) {
 func TestIsRetryable(t *testing.T) {
 	t.Parallel()
 	for _, err := range []error{
-		dedup.ErrInFlight, &dedup.OutcomeUnknownError{}, &dedup.AttemptsError{}, &dedup.RestartTxError{Err: errors.New("x")},
+		dedup.ErrInFlight, &dedup.Error{Answer: dedup.ErrOutcomeUnknown}, &dedup.Error{Answer: dedup.ErrAttemptsExhausted}, &dedup.Error{Answer: dedup.ErrRestartTx, Err: errors.New("x")},
 		context.Canceled, context.DeadlineExceeded, &pgconn.PgError{Code: "40001"},
 		// It may have happened, whatever ended the attempts.
-		&dedup.OutcomeUnknownError{Cause: context.Canceled}, &dedup.OutcomeUnknownError{Cause: &dedup.ResultError{Err: errors.New("x")}},
+		&dedup.Error{Answer: dedup.ErrOutcomeUnknown, Err: context.Canceled}, &dedup.Error{Answer: dedup.ErrOutcomeUnknown, Err: &dedup.InvalidError{Err: errors.New("x")}},
 	} {
 		require.True(t, dedup.IsRetryable(fmt.Errorf("wrapped: %w", err)), "%v", err)
 	}
 	for _, err := range []error{
 		nil, errors.New("no seat left"),
-		&dedup.KeyReusedError{}, &dedup.ExpiredError{}, &dedup.RefusedError{}, &dedup.ResultError{Err: errors.New("x")},
-		&dedup.InvalidCallError{}, &dedup.ConflictError{}, &dedup.ArbiterError{}, dedup.ErrTxControl, dedup.ErrNested,
+		&dedup.Error{Answer: dedup.ErrKeyReused}, &dedup.Error{Answer: dedup.ErrExpired}, &dedup.RefusedError{}, &dedup.InvalidError{What: "result", Err: errors.New("x")},
+		&dedup.InvalidError{What: "call"}, &dedup.Error{Answer: dedup.ErrSchema}, guard.ErrTxControl, dedup.ErrInvalid,
 		// An answer stays one whatever it wraps.
-		&dedup.BrokenError{Err: context.DeadlineExceeded}, &dedup.BrokenError{Err: &pgconn.PgError{Code: "40001"}},
+		&dedup.Error{Answer: dedup.ErrBroken, Err: context.DeadlineExceeded}, &dedup.Error{Answer: dedup.ErrBroken, Err: &pgconn.PgError{Code: "40001"}},
 	} {
 		require.False(t, dedup.IsRetryable(err), "%v", err)
 	}

@@ -90,7 +90,7 @@ func fates(t *testing.T, ctx context.Context, f *fixture) {
 		{StatementCall: with(single("no table"), sql(`SELECT id FROM missing`)), err: errAny},
 		{StatementCall: with(single("bad argument"), func(c *dedup.StatementCall) { c.Statement.Args = []any{make(chan int)} }), err: errAny},
 		{StatementCall: with(single("busy"), impatient), prepare: inFlight, err: dedup.ErrInFlight, effects: 1},
-		{StatementCall: with(single("no scope"), noScope), err: dedup.ErrScopeRequired},
+		{StatementCall: with(single("no scope"), noScope), err: dedup.ErrInvalid},
 		{StatementCall: single("last"), effects: 1},
 		{StatementCall: with(single("looked"), lookFirst), effects: 1},
 		{StatementCall: single("waits"), prepare: inFlight, replayed: true, effects: 1},

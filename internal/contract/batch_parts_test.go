@@ -327,7 +327,7 @@ INSERT INTO effects (ref) SELECT $1::text FROM run RETURNING (SELECT n FROM run)
 	short, cancel := context.WithTimeout(ctx, 600*time.Millisecond)
 	defer cancel()
 	out := outcomes(short, f.d, dedup.StatementCall{Call: call("j"), Statement: slow}, dedup.StatementCall{Call: call("k"), Statement: leave("k")})
-	var unknown *dedup.OutcomeUnknownError
+	var unknown *dedup.Error
 	require.ErrorAs(t, out[1].Err, &unknown)
 	require.Equal(t, out[1].Result.Attempts, unknown.Attempts)
 	_, err = other.Exec(ctx, `SELECT pg_advisory_unlock_all()`)

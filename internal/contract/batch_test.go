@@ -263,22 +263,22 @@ func TestBatchBadInput(t *testing.T) {
 		outcomes := slices.Collect(dedup.DoBatch[ticket](c.ctx, c.d, c.seq, &dedup.BatchOptions{Size: c.size}))
 		require.Len(t, outcomes, 1, name)
 		require.Equal(t, -1, outcomes[0].Index, name)
-		var invalid *dedup.InvalidCallError
+		var invalid *dedup.InvalidError
 		if c.size != 0 {
-			require.ErrorIs(t, outcomes[0].Err, dedup.ErrOptions, name)
+			require.ErrorIs(t, outcomes[0].Err, dedup.ErrInvalid, name)
 		} else {
 			require.ErrorAs(t, outcomes[0].Err, &invalid, name)
 		}
 	}
 	require.Empty(t, slices.Collect(dedup.DoBatch[ticket](ctx, f.d, slices.Values[[]dedup.StatementCall](nil), nil)))
 	for out := range dedup.DoBatch[int](ctx, f.d, one, nil) { // an R that takes no row
-		var invalid *dedup.InvalidCallError
+		var invalid *dedup.InvalidError
 		require.ErrorAs(t, out.Err, &invalid)
 		require.Equal(t, "R", invalid.Field)
 	}
 	_, err := dedup.Do(ctx, f.d, call("outer"), func(ctx context.Context, _ pgx.Tx) (int, error) {
 		for out := range dedup.DoBatch[ticket](ctx, f.d, one, nil) {
-			require.ErrorIs(t, out.Err, dedup.ErrNested)
+			require.ErrorIs(t, out.Err, dedup.ErrInvalid)
 		}
 		return 1, nil
 	})

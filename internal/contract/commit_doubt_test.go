@@ -18,7 +18,7 @@ import (
 
 // onItsWay makes a call whose statement is still on its way when the caller gives up.
 // It can be released then.
-func onItsWay(t *testing.T, ctx context.Context, f *fixture, proxy *faultproxy.Proxy, do func(ctx context.Context) error) (*faultproxy.Armed, *dedup.OutcomeUnknownError) {
+func onItsWay(t *testing.T, ctx context.Context, f *fixture, proxy *faultproxy.Proxy, do func(ctx context.Context) error) (*faultproxy.Armed, *dedup.Error) {
 	t.Helper()
 	// Once the CancelRequest that pgx sends has passed, none can meet the unit.
 	late := proxy.Arm(faultproxy.Fault{Kind: faultproxy.Delayed, Where: func(u faultproxy.Unit) bool {
@@ -30,7 +30,7 @@ func onItsWay(t *testing.T, ctx context.Context, f *fixture, proxy *faultproxy.P
 	}})
 	err := do(ctx)
 	proxy.Refuse(false)
-	var unknown *dedup.OutcomeUnknownError
+	var unknown *dedup.Error
 	require.ErrorAs(t, err, &unknown)
 	require.Equal(t, 1, late.Count())
 	return late, unknown
@@ -224,7 +224,7 @@ func TestCommitOfAWorkerInDoubt(t *testing.T) {
 		ctx, f, proxy := proxied(t, plain, &dedup.Options{Retry: retry})
 		f.warm(t)
 		proxy.Arm(faultproxy.Fault{Kind: faultproxy.Dropped, Where: faultproxy.AtCommit, Times: -1, Answer: workerLost(t, "XX000")})
-		var unknown *dedup.OutcomeUnknownError
+		var unknown *dedup.Error
 		_, err := dedup.Do(ctx, f.d, call("k"), (&tool{ref: "k"}).run)
 		require.ErrorAs(t, err, &unknown)
 		require.Equal(t, 3, unknown.Attempts)
@@ -291,7 +291,7 @@ func TestTransactionTimeout(t *testing.T) {
 			proxy.Arm(faultproxy.Fault{Kind: faultproxy.Dropped, Where: faultproxy.AtCommit, Times: -1, Answer: wireAnswer(t, timeout)})
 			e := &tool{ref: "k"}
 			_, err := dedup.Do(ctx, f.d, call("k"), e.run)
-			require.ErrorIs(t, err, dedup.ErrEffectIdle)
+			require.ErrorIs(t, err, dedup.ErrInvalid)
 			require.ErrorContains(t, err, "transaction_timeout")
 			requireState(t, err, "25P04")
 			require.NotErrorIs(t, err, dedup.ErrOutcomeUnknown)
@@ -303,7 +303,7 @@ func TestTransactionTimeout(t *testing.T) {
 	t.Run("InTheEffect", func(t *testing.T) {
 		t.Parallel()
 		for _, swallows := range []bool{false, true} {
-			ctx, f, proxy := proxied(t, plain, &dedup.Options{Retry: quickRetry, StoreErrors: true})
+			ctx, f, proxy := proxied(t, plain, &dedup.Options{Retry: quickRetry, Errors: dedup.ErrorsStored})
 			proxy.Arm(faultproxy.Fault{Kind: faultproxy.Dropped, Where: faultproxy.AtSQL("INSERT INTO effects"), Times: -1, Answer: wireAnswer(t, timeout)})
 			runs := 0
 			_, err := dedup.Do(ctx, f.d, call("k"), func(ctx context.Context, tx pgx.Tx) (ticket, error) {
@@ -314,7 +314,7 @@ func TestTransactionTimeout(t *testing.T) {
 				}
 				return ticket{}, err
 			})
-			require.ErrorIs(t, err, dedup.ErrEffectIdle, "%v", swallows)
+			require.ErrorIs(t, err, dedup.ErrInvalid, "%v", swallows)
 			requireState(t, err, "25P04")
 			require.Equal(t, 1, runs)
 		}
@@ -326,7 +326,7 @@ func TestTransactionTimeout(t *testing.T) {
 		f.countRuns(t)
 		proxy.Arm(faultproxy.Fault{Kind: faultproxy.Dropped, Where: faultproxy.AtCommit, Times: -1, Answer: wireAnswer(t, timeout)})
 		_, err := dedup.DoTogether[ticket](ctx, f.d, []dedup.StatementCall{{Call: call("k"), Statement: leave("k")}})
-		require.ErrorIs(t, err, dedup.ErrEffectIdle)
+		require.ErrorIs(t, err, dedup.ErrInvalid)
 		require.Equal(t, 1, f.runs(t))
 	})
 
@@ -357,14 +357,14 @@ func TestTransactionTimeout(t *testing.T) {
 						return err
 					}}
 					_, err := dedup.Do(ctx, f.d, call("k"), e.run)
-					require.ErrorIs(t, err, dedup.ErrEffectIdle)
+					require.ErrorIs(t, err, dedup.ErrInvalid)
 					requireState(t, err, "25P04")
 					require.NotErrorIs(t, err, dedup.ErrOutcomeUnknown)
 					e.requireRuns(t, 1)
 
 					if p.locks() {
 						_, err = dedup.DoStatement[ticket](ctx, f.d, call("s"), dedup.SQL(`SELECT 1 AS id FROM pg_sleep(60)`))
-						require.ErrorIs(t, err, dedup.ErrEffectIdle)
+						require.ErrorIs(t, err, dedup.ErrInvalid)
 					}
 					require.Zero(t, f.records(t))
 				})

@@ -257,7 +257,7 @@ func TestCommit(t *testing.T) {
 				}}
 				proxy.Arm(faultproxy.Fault{Kind: faultproxy.ReplyReset, Where: faultproxy.AtCommit})
 				_, err := dedup.Do(ctx, f.d, call("k"), e.run)
-				var unknown *dedup.OutcomeUnknownError
+				var unknown *dedup.Error
 				require.ErrorIs(t, err, dedup.ErrOutcomeUnknown)
 				require.ErrorAs(t, err, &unknown)
 				require.Equal(t, 3, unknown.Attempts)

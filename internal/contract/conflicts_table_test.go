@@ -78,11 +78,11 @@ func TestArbiter(t *testing.T) {
 			b.exec(t, c.spoil)
 
 			_, err := dedup.Do(ctx, b.d, call("k"), effect("k"))
-			require.ErrorIs(t, err, dedup.ErrArbiter)
+			require.ErrorIs(t, err, dedup.ErrSchema)
 			require.ErrorContains(t, err, c.says)
 			err = pgx.BeginFunc(ctx, b.pool, func(tx pgx.Tx) error {
 				_, err := dedup.DoTx(ctx, b.d, tx, call("k"), effect("k"))
-				require.ErrorIs(t, err, dedup.ErrArbiter)
+				require.ErrorIs(t, err, dedup.ErrSchema)
 				return nil // the caller's transaction is sound
 			})
 			require.NoError(t, err)
@@ -108,7 +108,7 @@ func TestArbiter(t *testing.T) {
 		require.ErrorContains(t, err, "swallowed")
 		for range 3 {
 			_, err = dedup.Do(ctx, b.d, call("k"), effect("k"))
-			require.ErrorIs(t, err, dedup.ErrArbiter)
+			require.ErrorIs(t, err, dedup.ErrSchema)
 		}
 		require.Equal(t, 1, b.effects(t, "k"))
 	})
@@ -126,7 +126,7 @@ func TestClaimFirstAndTriggerOfUpdates(t *testing.T) {
 			require.NoError(t, err)
 			continue
 		}
-		require.ErrorIs(t, err, dedup.ErrArbiter)
+		require.ErrorIs(t, err, dedup.ErrSchema)
 		require.Zero(t, f.effects(t, "k"))
 	}
 }
@@ -150,7 +150,7 @@ func TestArbiterWithoutUsage(t *testing.T) {
 		require.NoError(t, err)
 		e := &tool{ref: "k"}
 		_, err = dedup.DoTx(ctx, f.d, tx, call("k"), e.run)
-		require.ErrorIs(t, err, dedup.ErrArbiter)
+		require.ErrorIs(t, err, dedup.ErrSchema)
 		e.requireRuns(t, 0)
 		_, err = tx.Exec(ctx, `RESET ROLE`)
 		require.NoError(t, err)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/guard"
 	"github.com/tooldedup/dedup/internal/pgtest"
 )
 
@@ -161,7 +162,7 @@ func TestDoTxSavepoint(t *testing.T) {
 			}}
 			tx := f.begin(t, ctx)
 			_, err := dedup.DoTx(ctx, f.d, tx, call("k"), e.run)
-			require.ErrorIs(t, err, dedup.ErrTxBusy)
+			require.ErrorIs(t, err, guard.ErrTxBusy)
 			rows.Close()
 			_ = tx.Commit(ctx) // whatever it answers
 			require.Zero(t, f.effects(t, "k"), "without a record")
@@ -351,7 +352,7 @@ func TestDoTxLooksAtTheTransactionsDatabase(t *testing.T) {
 			return err
 		})
 	}
-	require.ErrorIs(t, in(), dedup.ErrArbiter)
+	require.ErrorIs(t, in(), dedup.ErrSchema)
 	require.Zero(t, other.effects(t, "k"))
 	other.exec(t, `ALTER TABLE tool_dedup ADD CONSTRAINT tool_dedup_pkey PRIMARY KEY (scope, tool, key)`)
 	require.NoError(t, in())

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/guard"
 )
 
 func contractDoTx() []contractCase {
@@ -102,7 +103,7 @@ func caseTxEffectError(t *testing.T, p profile) {
 		_, _ = tx.Exec(ctx, `SELECT 1/0`)
 		return nil
 	}}).run)
-	require.ErrorIs(t, err, dedup.ErrTxAborted)
+	require.ErrorIs(t, err, guard.ErrTxAborted)
 	requireUsable(t, ctx, tx)
 	require.NoError(t, tx.Commit(ctx))
 	require.Zero(t, f.effects(t, "k"))
@@ -156,7 +157,7 @@ func caseTxRecordError(t *testing.T, p profile) {
 		_, err := dedup.DoTx(ctx, f.d, tx, call("k"), e.run)
 		require.Error(t, err)
 		if p.fresh() { // else it could be a lost race
-			require.ErrorIs(t, err, dedup.ErrConflict, body)
+			require.ErrorIs(t, err, dedup.ErrSchema, body)
 		}
 		if body == `RETURN NULL;` { // noticed too late for the savepoint
 			require.NoError(t, tx.Rollback(ctx))
@@ -306,7 +307,7 @@ func caseTxInDo(t *testing.T, p profile) {
 			return fmt.Errorf("inner: %+v: %w", result, err)
 		}
 		if _, err := dedup.DoTx(ctx, f.d, tx, call("outer"), inner.run); err != nil {
-			require.ErrorIs(t, err, dedup.ErrReentrant)
+			require.ErrorIs(t, err, dedup.ErrInvalid)
 		}
 		if run == 1 {
 			return errPaper
@@ -411,7 +412,7 @@ func TestDoTxOfWhat(t *testing.T) {
 	e := &tool{ref: "k"}
 	refused := func(tx pgx.Tx) {
 		t.Helper()
-		var invalid *dedup.InvalidCallError
+		var invalid *dedup.InvalidError
 		_, err := dedup.DoTx(ctx, f.d, tx, call("k"), e.run)
 		require.ErrorAs(t, err, &invalid)
 		require.Equal(t, "tx", invalid.Field)

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/guard"
 	"github.com/tooldedup/dedup/internal/pgtest"
 	"github.com/tooldedup/dedup/internal/sqllex/corpus"
 )
@@ -278,21 +279,21 @@ func TestEffectTx(t *testing.T) {
 		ctx, b := setup(t, nil)
 		_, err := dedup.Do(ctx, b.d, call("k"), func(ctx context.Context, tx pgx.Tx) (int, error) {
 			rows, err := tx.Query(ctx, "COMMIT")
-			require.ErrorIs(t, err, dedup.ErrTxControl)
+			require.ErrorIs(t, err, guard.ErrTxControl)
 			defer rows.Close()
 			require.False(t, rows.Next())
-			require.ErrorIs(t, rows.Err(), dedup.ErrTxControl)
-			require.ErrorIs(t, rows.Scan(), dedup.ErrTxControl)
+			require.ErrorIs(t, rows.Err(), guard.ErrTxControl)
+			require.ErrorIs(t, rows.Scan(), guard.ErrTxControl)
 			_, err = rows.Values()
-			require.ErrorIs(t, err, dedup.ErrTxControl)
+			require.ErrorIs(t, err, guard.ErrTxControl)
 			require.Empty(t, rows.FieldDescriptions())
 			require.Empty(t, rows.RawValues())
 			require.Zero(t, rows.CommandTag())
 			_, err = pgx.CollectRows(rows, pgx.RowTo[int])
-			require.ErrorIs(t, err, dedup.ErrTxControl)
+			require.ErrorIs(t, err, guard.ErrTxControl)
 			return 0, err
 		})
-		require.ErrorIs(t, err, dedup.ErrTxControl)
+		require.ErrorIs(t, err, guard.ErrTxControl)
 		require.Zero(t, b.records(t))
 	})
 }
@@ -359,10 +360,10 @@ func TestControlIsRefused(t *testing.T) {
 					return 1, nil // the refusal is not passed on
 				})
 				for door, answer := range answers {
-					require.ErrorIs(t, answer, dedup.ErrTxControl, "%q by door %d", sql, door)
+					require.ErrorIs(t, answer, guard.ErrTxControl, "%q by door %d", sql, door)
 				}
 				require.Len(t, answers, 6, "%q", sql)
-				require.ErrorIs(t, err, dedup.ErrTxControl, "%q", sql)
+				require.ErrorIs(t, err, guard.ErrTxControl, "%q", sql)
 			}
 			require.Zero(t, controlCount(t, ctx, pool, "effects"))
 			require.Zero(t, controlCount(t, ctx, pool, "tool_dedup"))

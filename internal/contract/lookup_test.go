@@ -286,7 +286,7 @@ func TestLookFirstWithoutATable(t *testing.T) {
 	f.exec(t, `DROP TABLE tool_dedup`)
 	e := &tool{ref: "k"}
 	_, err := dedup.Do(ctx, f.d, lookFirst("k"), e.run)
-	require.ErrorIs(t, err, dedup.ErrArbiter)
+	require.ErrorIs(t, err, dedup.ErrSchema)
 	e.requireRuns(t, 0)
 }
 

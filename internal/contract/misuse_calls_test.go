@@ -27,9 +27,9 @@ func badNames() (rows []badRow) {
 		set      func(c *dedup.Call, v string)
 		required error
 	}{
-		{"Scope", func(c *dedup.Call, v string) { c.Scope = v }, dedup.ErrScopeRequired},
-		{"Tool", func(c *dedup.Call, v string) { c.Tool = v }, dedup.ErrToolRequired},
-		{"Key", func(c *dedup.Call, v string) { c.Key = v }, dedup.ErrKeyRequired},
+		{"Scope", func(c *dedup.Call, v string) { c.Scope = v }, dedup.ErrInvalid},
+		{"Tool", func(c *dedup.Call, v string) { c.Tool = v }, dedup.ErrInvalid},
+		{"Key", func(c *dedup.Call, v string) { c.Key = v }, dedup.ErrInvalid},
 	}
 	for _, field := range fields {
 		for _, bad := range malformed {
@@ -213,11 +213,11 @@ func badOptions() (rows []badRow) {
 			_, err := dedup.New(nil, nil)
 			return err
 		}},
-		badRow{name: "OptionsForeignSchema", want: is(dedup.ErrArbiter), run: func(w *badWorld) error {
+		badRow{name: "OptionsForeignSchema", want: is(dedup.ErrSchema), run: func(w *badWorld) error {
 			_, err := dedup.Do(w.ctx, newDeduper(w.t, w.pool, &dedup.Options{Schema: "nowhere"}), call("k"), effect("k"))
 			return err
 		}},
-		badRow{name: "OptionsHostileSchema", want: is(dedup.ErrArbiter), run: func(w *badWorld) error {
+		badRow{name: "OptionsHostileSchema", want: is(dedup.ErrSchema), run: func(w *badWorld) error {
 			d := newDeduper(w.t, w.pool, &dedup.Options{Schema: `public"; DROP TABLE tool_dedup; --`})
 			_, err := dedup.Do(w.ctx, d, call("k"), effect("k"))
 			return err
@@ -233,25 +233,25 @@ func (*oneWay) UnmarshalJSON(b []byte) error { return errOwn }
 
 func badResults() (rows []badRow) {
 	rows = []badRow{
-		returns("Channel", make(chan int), badResult("encode")),
-		returns("ChannelInAny", any(make(chan int)), badResult("encode")),
-		returns("NaN", math.NaN(), badResult("encode")),
-		returns("Inf", []float64{math.Inf(1)}, badResult("encode")),
-		returns("Func", func() {}, badResult("encode")),
-		returns("Complex", complex(1, 1), badResult("encode")),
-		returns("Oversized", strings.Repeat("x", 1<<20), badResult("size")),
-		returns("OversizedRaw", json.RawMessage(`"`+strings.Repeat("x", 1<<20)+`"`), badResult("size")),
-		returns("RawInvalid", json.RawMessage(`{"a":`), badResult("encode")),
-		returns("RawEmpty", json.RawMessage{}, badResult("encode")),
-		returns("RawNotUTF8", json.RawMessage("\"\xff\""), badResult("encode")),
-		returns("RawNUL", json.RawMessage("\"a\x00b\""), badResult("encode")),
-		returns("RawInStruct", struct{ A json.RawMessage }{json.RawMessage(`{`)}, badResult("encode")),
-		returns("OneWay", oneWay{}, badResult("decode", errOwn)),
-		returns("Interface", fmt.Stringer(time.Second), badResult("decode")),
-		returns("MapOfInterfaces", map[string]error{"a": errOwn}, badResult("encode")),
-		returns("OutOfRangeInJSON", struct{ A *wide }{new(wide)}, badResult("decode")),
-		returns("NothingExported", struct{ n int }{42}, badResult("encode")),
-		returns("MarshalError", failing{errOwn}, badResult("encode", errOwn)),
+		returns("Channel", make(chan int), badResult("cannot be encoded")),
+		returns("ChannelInAny", any(make(chan int)), badResult("cannot be encoded")),
+		returns("NaN", math.NaN(), badResult("cannot be encoded")),
+		returns("Inf", []float64{math.Inf(1)}, badResult("cannot be encoded")),
+		returns("Func", func() {}, badResult("cannot be encoded")),
+		returns("Complex", complex(1, 1), badResult("cannot be encoded")),
+		returns("Oversized", strings.Repeat("x", 1<<20), badResult("Options.MaxResultBytes")),
+		returns("OversizedRaw", json.RawMessage(`"`+strings.Repeat("x", 1<<20)+`"`), badResult("Options.MaxResultBytes")),
+		returns("RawInvalid", json.RawMessage(`{"a":`), badResult("is not valid")),
+		returns("RawEmpty", json.RawMessage{}, badResult("is not valid")),
+		returns("RawNotUTF8", json.RawMessage("\"\xff\""), badResult("is not valid")),
+		returns("RawNUL", json.RawMessage("\"a\x00b\""), badResult("is not valid")),
+		returns("RawInStruct", struct{ A json.RawMessage }{json.RawMessage(`{`)}, badResult("cannot be encoded")),
+		returns("OneWay", oneWay{}, badResult("cannot be decoded", errOwn)),
+		returns("Interface", fmt.Stringer(time.Second), badResult("cannot be decoded")),
+		returns("MapOfInterfaces", map[string]error{"a": errOwn}, badResult("cannot be encoded")),
+		returns("OutOfRangeInJSON", struct{ A *wide }{new(wide)}, badResult("cannot be decoded")),
+		returns("NothingExported", struct{ n int }{42}, badResult("cannot be encoded")),
+		returns("MarshalError", failing{errOwn}, badResult("cannot be encoded", errOwn)),
 		returns("MarshalPanic", panicking{"result"}, panics("result")),
 		returns("MarshalPanicError", panicking{errOwn}, panics(errOwn)),
 	}

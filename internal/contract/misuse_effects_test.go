@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/guard"
 )
 
 // rewritten is a QueryRewriter: the text that it sends is not the one that was
@@ -34,7 +35,7 @@ func badEffects() (rows []badRow) {
 		return func(ctx context.Context, tx pgx.Tx) error { _, err := tx.Exec(ctx, text); return err }
 	}
 
-	control := is(dedup.ErrTxControl)
+	control := is(guard.ErrTxControl)
 	for name, s := range map[string]step{
 		"TxCommit":     func(ctx context.Context, tx pgx.Tx) error { return tx.Commit(ctx) },
 		"TxRollback":   func(ctx context.Context, tx pgx.Tx) error { return tx.Rollback(ctx) },
@@ -81,7 +82,7 @@ func badEffects() (rows []badRow) {
 	}
 
 	both(badRow{name: "OwnError", want: is(errOwn)}, func(context.Context, pgx.Tx) error { return errOwn })
-	both(badRow{name: "Swallowed", want: is(dedup.ErrTxAborted)}, func(ctx context.Context, tx pgx.Tx) error {
+	both(badRow{name: "Swallowed", want: is(guard.ErrTxAborted)}, func(ctx context.Context, tx pgx.Tx) error {
 		_, _ = tx.Exec(ctx, "SELECT 1/0")
 		return nil
 	})
@@ -103,7 +104,7 @@ func badEffects() (rows []badRow) {
 
 	for name, value := range map[string]any{
 		"String": "boom", "Error": errOwn, "Struct": customPanic{7}, "Pointer": &customPanic{}, "Zero": 0,
-		"Empty": "", "NilPointer": (*customPanic)(nil), "ControlError": dedup.ErrTxControl,
+		"Empty": "", "NilPointer": (*customPanic)(nil), "ControlError": guard.ErrTxControl,
 	} {
 		both(badRow{name: "Panic" + name, want: panics(value)}, func(context.Context, pgx.Tx) error { panic(value) })
 	}
@@ -151,13 +152,13 @@ func badEffects() (rows []badRow) {
 		rows = append(rows, row)
 	}
 	many := "SELECT generate_series(1, 1000)"
-	do(badRow{name: "OpenRows", want: is(dedup.ErrTxBusy)}, func(ctx context.Context, tx pgx.Tx) error {
+	do(badRow{name: "OpenRows", want: is(guard.ErrTxBusy)}, func(ctx context.Context, tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, many)
 		rows.Next()
 		return err
 	})
-	do(badRow{name: "OpenRow", want: is(dedup.ErrTxBusy)}, func(ctx context.Context, tx pgx.Tx) error { tx.QueryRow(ctx, many); return nil })
-	do(badRow{name: "OpenBatch", want: is(dedup.ErrTxBusy)}, func(ctx context.Context, tx pgx.Tx) error {
+	do(badRow{name: "OpenRow", want: is(guard.ErrTxBusy)}, func(ctx context.Context, tx pgx.Tx) error { tx.QueryRow(ctx, many); return nil })
+	do(badRow{name: "OpenBatch", want: is(guard.ErrTxBusy)}, func(ctx context.Context, tx pgx.Tx) error {
 		b := &pgx.Batch{}
 		b.Queue(many)
 		tx.SendBatch(ctx, b)
@@ -182,7 +183,7 @@ func badEffects() (rows []badRow) {
 
 func brokenEffect(t *testing.T, err error) {
 	t.Helper()
-	var broken *dedup.BrokenError
+	var broken *dedup.Error
 	require.ErrorAs(t, err, &broken)
 	require.ErrorIs(t, err, dedup.ErrBroken)
 	require.False(t, dedup.IsRetryable(err))
@@ -263,7 +264,7 @@ func badEndings() (rows []badRow) {
 		}
 		return err
 	})
-	broken("CommitThenBadResult", 1, conn("COMMIT", dedup.ErrResult))
+	broken("CommitThenBadResult", 1, conn("COMMIT", dedup.ErrInvalid))
 	for name, text := range map[string]string{"Commit": "COMMIT", "Chain": "COMMIT AND CHAIN"} {
 		for after, err := range map[string]error{"": nil, "Error": errOwn} {
 			if name == "Chain" && err != nil {

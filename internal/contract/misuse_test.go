@@ -73,7 +73,7 @@ func fine(t *testing.T, err error) { t.Helper(); require.NoError(t, err) }
 func invalidCall(field string, causes ...error) func(*testing.T, error) {
 	return func(t *testing.T, err error) {
 		t.Helper()
-		var invalid *dedup.InvalidCallError
+		var invalid *dedup.InvalidError
 		require.ErrorAs(t, err, &invalid)
 		require.Equal(t, field, invalid.Field)
 		require.NotEmpty(t, invalid.Reason)
@@ -82,26 +82,27 @@ func invalidCall(field string, causes ...error) func(*testing.T, error) {
 	}
 }
 
-func badResult(op string, causes ...error) func(*testing.T, error) {
+func badResult(reason string, causes ...error) func(*testing.T, error) {
 	return func(t *testing.T, err error) {
 		t.Helper()
-		var result *dedup.ResultError
+		var result *dedup.InvalidError
 		require.ErrorAs(t, err, &result)
-		require.Equal(t, op, result.Op)
+		require.Equal(t, "result", result.What)
+		require.Contains(t, result.Reason, reason)
 		require.Nil(t, result.Stored)
 		require.False(t, dedup.IsRetryable(err))
-		is(append(causes, dedup.ErrResult)...)(t, err)
+		is(append(causes, dedup.ErrInvalid)...)(t, err)
 	}
 }
 
 func badOption(option string) func(*testing.T, error) {
 	return func(t *testing.T, err error) {
 		t.Helper()
-		var bad *dedup.OptionsError
+		var bad *dedup.InvalidError
 		require.ErrorAs(t, err, &bad)
-		require.Equal(t, option, bad.Option)
+		require.Equal(t, option, bad.Field)
 		require.NotEmpty(t, bad.Reason)
-		require.ErrorIs(t, err, dedup.ErrOptions)
+		require.ErrorIs(t, err, dedup.ErrInvalid)
 	}
 }
 

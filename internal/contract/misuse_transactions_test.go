@@ -11,6 +11,7 @@ import (
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/internal/faultproxy"
+	"github.com/tooldedup/dedup/internal/guard"
 )
 
 func badNesting() []badRow {
@@ -47,24 +48,24 @@ func badNesting() []badRow {
 		}
 	}
 	return []badRow{
-		{name: "DoInDo", want: is(dedup.ErrNested), run: func(w *badWorld) error { return w.do(nested("other")(w)) }},
-		{name: "DoInDoSameKey", want: is(dedup.ErrNested), run: func(w *badWorld) error { return w.do(nested("k")(w)) }},
-		{name: "DoInDoTx", want: is(dedup.ErrNested), run: func(w *badWorld) error { return w.doTx(nested("other")(w)) }},
-		{name: "DoInDoDerived", want: is(dedup.ErrNested), run: func(w *badWorld) error {
+		{name: "DoInDo", want: is(dedup.ErrInvalid), run: func(w *badWorld) error { return w.do(nested("other")(w)) }},
+		{name: "DoInDoSameKey", want: is(dedup.ErrInvalid), run: func(w *badWorld) error { return w.do(nested("k")(w)) }},
+		{name: "DoInDoTx", want: is(dedup.ErrInvalid), run: func(w *badWorld) error { return w.doTx(nested("other")(w)) }},
+		{name: "DoInDoDerived", want: is(dedup.ErrInvalid), run: func(w *badWorld) error {
 			return w.do(func(ctx context.Context, tx pgx.Tx) error {
 				ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 				defer cancel()
 				return nested("other")(w)(ctx, tx)
 			})
 		}},
-		{name: "DoInDoOtherDeduper", want: is(dedup.ErrNested), run: func(w *badWorld) error {
+		{name: "DoInDoOtherDeduper", want: is(dedup.ErrInvalid), run: func(w *badWorld) error {
 			other := newDeduper(w.t, w.pool, nil)
 			return w.do(func(ctx context.Context, tx pgx.Tx) error {
 				_, err := dedup.Do(ctx, other, call("other"), effect("other"))
 				return err
 			})
 		}},
-		{name: "DoInDoInGoroutine", want: is(dedup.ErrNested), run: func(w *badWorld) error {
+		{name: "DoInDoInGoroutine", want: is(dedup.ErrInvalid), run: func(w *badWorld) error {
 			return w.do(func(ctx context.Context, tx pgx.Tx) error {
 				answer := make(chan error)
 				go func() { answer <- nested("other")(w)(ctx, tx) }()
@@ -74,16 +75,16 @@ func badNesting() []badRow {
 		{name: "DoInDoSwallowed", want: fine, records: 1, effects: 1, replays: true, run: func(w *badWorld) error {
 			return w.do(swallow(nested("other")(w)))
 		}},
-		{name: "Reentrant", want: is(dedup.ErrReentrant), run: func(w *badWorld) error { return w.do(reentrant(w)) }},
-		{name: "ReentrantTx", want: is(dedup.ErrReentrant), run: func(w *badWorld) error { return w.doTx(reentrant(w)) }},
+		{name: "Reentrant", want: is(dedup.ErrInvalid), run: func(w *badWorld) error { return w.do(reentrant(w)) }},
+		{name: "ReentrantTx", want: is(dedup.ErrInvalid), run: func(w *badWorld) error { return w.doTx(reentrant(w)) }},
 		{name: "ReentrantSwallowed", want: fine, records: 1, effects: 1, replays: true, run: func(w *badWorld) error { return w.do(swallow(reentrant(w))) }},
-		{name: "ReentrantThroughAnother", want: is(dedup.ErrReentrant), run: func(w *badWorld) error {
+		{name: "ReentrantThroughAnother", want: is(dedup.ErrInvalid), run: func(w *badWorld) error {
 			return w.do(func(ctx context.Context, tx pgx.Tx) error {
 				_, err := dedup.DoTx(ctx, w.d, tx, call("other"), reentrant(w).effect())
 				return err
 			})
 		}},
-		{name: "ReentrantByOtherDeduper", want: is(dedup.ErrReentrant), run: func(w *badWorld) error {
+		{name: "ReentrantByOtherDeduper", want: is(dedup.ErrInvalid), run: func(w *badWorld) error {
 			other := newDeduper(w.t, w.pool, nil)
 			return w.do(func(ctx context.Context, tx pgx.Tx) error {
 				_, err := dedup.DoTx(ctx, other, tx, call("k"), effect("k"))
@@ -178,7 +179,7 @@ func badTransactions() []badRow {
 			defer tx.Rollback(w.ctx)
 			return doTx(w, tx)
 		}},
-		{name: "TxEffectLeavesRowsOpen", want: is(dedup.ErrTxBusy), run: func(w *badWorld) error {
+		{name: "TxEffectLeavesRowsOpen", want: is(guard.ErrTxBusy), run: func(w *badWorld) error {
 			return w.inTx(func(tx pgx.Tx) error {
 				_, err := dedup.DoTx(w.ctx, w.d, tx, call("k"), step(func(ctx context.Context, tx pgx.Tx) error {
 					_, err := tx.Query(ctx, "SELECT generate_series(1, 1000)")
@@ -248,7 +249,7 @@ func badContexts() []badRow {
 	}
 	unknown := func(t *testing.T, err error) {
 		t.Helper()
-		var outcome *dedup.OutcomeUnknownError
+		var outcome *dedup.Error
 		require.ErrorAs(t, err, &outcome)
 		require.ErrorIs(t, err, dedup.ErrOutcomeUnknown)
 		require.ErrorIs(t, err, context.Canceled)
@@ -325,7 +326,7 @@ func badContexts() []badRow {
 				return err
 			})
 		}},
-		{name: "OwnDeadlineInEffect", opts: dedup.Options{StoreErrors: true}, want: is(context.DeadlineExceeded), run: func(w *badWorld) error {
+		{name: "OwnDeadlineInEffect", opts: dedup.Options{Errors: dedup.ErrorsStored}, want: is(context.DeadlineExceeded), run: func(w *badWorld) error {
 			return w.do(func(ctx context.Context, tx pgx.Tx) error {
 				ctx, cancel := context.WithDeadline(ctx, time.Now())
 				defer cancel()
@@ -420,9 +421,9 @@ func badSessions() (rows []badRow) {
 	add(badRow{name: "TableRenamed", want: state("42P01")}, sql("ALTER TABLE tool_dedup RENAME TO gone"))
 	add(badRow{name: "TableDropped", want: state("42P01")}, sql("DROP TABLE tool_dedup"))
 	add(badRow{name: "DeferredConstraint", want: state("23505")}, sql("CREATE TABLE u (a int UNIQUE DEFERRABLE INITIALLY DEFERRED); INSERT INTO u VALUES (1), (1)"))
-	add(badRow{name: "WritesOwnRecord", want: is(dedup.ErrConflict)}, sql(`INSERT INTO tool_dedup VALUES ('acme', 'create_ticket', 'k', decode(repeat('00', 32), 'hex'), NULL, 'done', '1', now(), now(), now())`))
+	add(badRow{name: "WritesOwnRecord", want: is(dedup.ErrSchema)}, sql(`INSERT INTO tool_dedup VALUES ('acme', 'create_ticket', 'k', decode(repeat('00', 32), 'hex'), NULL, 'done', '1', now(), now(), now())`))
 	add(badRow{name: "RecordRedirected", want: state("0A000")}, sql("CREATE RULE r AS ON INSERT TO tool_dedup DO INSTEAD NOTHING"))
-	add(badRow{name: "RecordSwallowed", want: is(dedup.ErrBroken), effects: 1, next: dedup.ErrArbiter}, sql(`CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RETURN NULL; END$$;
+	add(badRow{name: "RecordSwallowed", want: is(dedup.ErrBroken), effects: 1, next: dedup.ErrSchema}, sql(`CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RETURN NULL; END$$;
 		CREATE TRIGGER no BEFORE INSERT ON tool_dedup FOR EACH ROW EXECUTE FUNCTION no()`))
 	add(badRow{name: "RecordRefused", want: state("P0001")}, sql(`CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RAISE 'no'; END$$;
 		CREATE TRIGGER no BEFORE INSERT ON tool_dedup FOR EACH ROW EXECUTE FUNCTION no()`))
@@ -462,7 +463,7 @@ func TestNestedByAKeptContext(t *testing.T) {
 		return err
 	}}
 	_, err := dedup.Do(ctx, f.d, call("outer"), outer.run)
-	require.ErrorIs(t, err, dedup.ErrNested)
+	require.ErrorIs(t, err, dedup.ErrInvalid)
 	other.requireRuns(t, 0)
 	require.Zero(t, f.records(t))
 

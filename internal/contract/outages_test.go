@@ -60,7 +60,7 @@ func (o *outage) dials(do func()) int {
 
 func requireExhausted(t *testing.T, err error, attempts int) {
 	t.Helper()
-	var exhausted *dedup.AttemptsError
+	var exhausted *dedup.Error
 	require.ErrorAs(t, err, &exhausted)
 	require.Equal(t, attempts, exhausted.Attempts)
 	require.True(t, dedup.IsRetryable(err))
@@ -196,7 +196,7 @@ func TestOutageAtCommitOfBatch(t *testing.T) {
 	}})
 	tried := o.dials(func() {
 		for out := range dedup.DoBatch[ticket](ctx, o.d, slices.Values(singles("k", 100)), nil) {
-			var unknown *dedup.OutcomeUnknownError
+			var unknown *dedup.Error
 			require.ErrorAs(t, out.Err, &unknown)
 			require.NotErrorIs(t, out.Err, dedup.ErrAttemptsExhausted, "which says that nothing was committed")
 		}

@@ -104,7 +104,7 @@ func TestSession(t *testing.T) {
 		require.NoError(t, err)
 		e := &tool{ref: "k"}
 		_, err = dedup.DoTx(ctx, f.d, tx, call(accented), e.run)
-		var invalid *dedup.InvalidCallError
+		var invalid *dedup.InvalidError
 		require.ErrorAs(t, err, &invalid)
 		require.Equal(t, "tx", invalid.Field)
 		e.requireRuns(t, 0)

@@ -152,7 +152,7 @@ func TestStatementResultTypes(t *testing.T) {
 	f.countRuns(t)
 	requireRefused := func(_ any, err error) {
 		t.Helper()
-		var invalid *dedup.InvalidCallError
+		var invalid *dedup.InvalidError
 		require.ErrorAs(t, err, &invalid)
 		require.Equal(t, "R", invalid.Field)
 	}
@@ -200,8 +200,8 @@ func TestStatementUnfit(t *testing.T) {
 		}
 		for _, replayed := range []bool{false, true, true} {
 			result, err := dedup.DoStatement[narrow](ctx, f.d, call("k"), leave("k"))
-			var unfit *dedup.ResultError
-			require.ErrorIs(t, err, dedup.ErrResult)
+			var unfit *dedup.InvalidError
+			require.ErrorIs(t, err, dedup.ErrInvalid)
 			require.ErrorAs(t, err, &unfit)
 			require.JSONEq(t, `{"id":1,"title":"k"}`, string(unfit.Stored))
 			require.Equal(t, replayed, result.Replayed)
@@ -232,11 +232,10 @@ func TestStatementResultSize(t *testing.T) {
 		require.Equal(t, 1, exact.Attempts)
 
 		_, err = dedup.DoStatement[ticket](ctx, f.d, call("over"), stmt(most+1))
-		var tooLong *dedup.ResultError
-		require.ErrorIs(t, err, dedup.ErrResult)
+		var tooLong *dedup.InvalidError
+		require.ErrorIs(t, err, dedup.ErrInvalid)
 		require.ErrorAs(t, err, &tooLong)
-		require.Equal(t, most+1, tooLong.Size)
-		require.Equal(t, most, tooLong.Max)
+		require.Contains(t, tooLong.Reason, fmt.Sprintf("has %d bytes, and Options.MaxResultBytes allows %d", most+1, most))
 		require.Empty(t, tooLong.Stored)
 		require.Equal(t, 1, f.records(t))
 		require.Equal(t, 1, scalar[int](t, f.bundle, `SELECT count(*) FROM effects`))
@@ -477,7 +476,7 @@ func TestStatementTextsRefused(t *testing.T) {
 	require.NoError(t, err)
 	for _, c := range corpus.Refused {
 		_, err := dedup.DoStatement[textRow](t.Context(), d, dedup.Call{Scope: "s", Tool: "t", Key: "k"}, dedup.SQL(c.SQL, c.Args...))
-		var invalid *dedup.InvalidCallError
+		var invalid *dedup.InvalidError
 		require.ErrorAs(t, err, &invalid, c.SQL)
 		require.Equal(t, "Statement", invalid.Field, c.SQL)
 		require.ErrorContains(t, err, c.Says, c.SQL)

@@ -273,9 +273,9 @@ func TestStatementMisuse(t *testing.T) {
 	ctx, f := plain.setup(t, nil)
 	f.countRuns(t)
 	_, err := dedup.DoStatement[ticket](ctx, f.d, dedup.Call{Tool: "t", Key: "k"}, leave("k"))
-	require.ErrorIs(t, err, dedup.ErrScopeRequired)
+	require.ErrorIs(t, err, dedup.ErrInvalid)
 	_, err = dedup.DoStatement[ticket](ctx, nil, call("k"), leave("k"))
-	var invalid *dedup.InvalidCallError
+	var invalid *dedup.InvalidError
 	require.ErrorAs(t, err, &invalid)
 	_, err = dedup.DoStatement[ticket](ctx, f.d, call("k"), dedup.Statement{})
 	require.ErrorAs(t, err, &invalid)
@@ -283,7 +283,7 @@ func TestStatementMisuse(t *testing.T) {
 		result, err := dedup.DoStatement[ticket](ctx, f.d, call("inner"), leave("inner"))
 		return result.Value, err
 	})
-	require.ErrorIs(t, err, dedup.ErrNested)
+	require.ErrorIs(t, err, dedup.ErrInvalid)
 	require.Zero(t, f.runs(t))
 
 	// What the server says of a text is the call's own error.
@@ -433,7 +433,7 @@ func TestStatementSwallowed(t *testing.T) {
 	b.exec(t, `CREATE TRIGGER swallow BEFORE INSERT ON tool_dedup FOR EACH ROW EXECUTE FUNCTION swallow()`)
 
 	require.ErrorIs(t, insert("k"), dedup.ErrBroken)
-	require.ErrorIs(t, insert("next"), dedup.ErrArbiter)
+	require.ErrorIs(t, insert("next"), dedup.ErrSchema)
 	require.Zero(t, b.effects(t, "next"))
 }
 

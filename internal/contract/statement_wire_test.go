@@ -143,7 +143,7 @@ func TestStatementBudgetEnds(t *testing.T) {
 		return true
 	}})
 	_, err = dedup.DoStatement[ticket](ctx, f.d, call("k"), leave("k"))
-	var unknown *dedup.OutcomeUnknownError
+	var unknown *dedup.Error
 	require.ErrorIs(t, err, dedup.ErrOutcomeUnknown)
 	require.ErrorAs(t, err, &unknown)
 	require.Equal(t, 3, unknown.Attempts)

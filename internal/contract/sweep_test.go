@@ -89,9 +89,9 @@ func TestSweep(t *testing.T) {
 		ctx, f := plain.setup(t, nil)
 		for _, opts := range []dedup.SweepOptions{{BatchSize: -1}, {BatchSize: 100_001}, {MaxBatches: -1}, {Rest: 100.5}, {Rest: math.NaN()}} {
 			_, err := f.d.Sweep(ctx, &opts)
-			require.ErrorIs(t, err, dedup.ErrOptions)
+			require.ErrorIs(t, err, dedup.ErrInvalid)
 			_, err = dedup.NewSweeper(f.d, &dedup.SweeperOptions{Sweep: opts})
-			require.ErrorIs(t, err, dedup.ErrOptions)
+			require.ErrorIs(t, err, dedup.ErrInvalid)
 		}
 	})
 
@@ -477,9 +477,9 @@ func TestNewSweeper(t *testing.T) {
 
 	_, f := plain.setup(t, nil)
 	_, err := dedup.NewSweeper(nil, nil)
-	require.ErrorIs(t, err, dedup.ErrOptions)
+	require.ErrorIs(t, err, dedup.ErrInvalid)
 	_, err = dedup.NewSweeper(f.d, &dedup.SweeperOptions{Interval: time.Microsecond})
-	require.ErrorIs(t, err, dedup.ErrOptions)
+	require.ErrorIs(t, err, dedup.ErrInvalid)
 	_, err = dedup.NewSweeper(f.d, nil)
 	require.NoError(t, err)
 }

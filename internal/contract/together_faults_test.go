@@ -68,7 +68,7 @@ func TestTogetherOutcomeUnknown(t *testing.T) {
 	}})
 	_, err = dedup.DoTogether[ticket](ctx, f.d, singles("k", 5))
 	require.Equal(t, 1, lost.Count())
-	var unknown *dedup.OutcomeUnknownError
+	var unknown *dedup.Error
 	var named *dedup.BatchError
 	require.ErrorAs(t, err, &unknown)
 	require.Equal(t, 3, unknown.Attempts)
@@ -237,7 +237,7 @@ func TestTogetherSwallowed(t *testing.T) {
 					case 3:
 						require.ErrorIs(t, out.Err, dedup.ErrBroken)
 					case 4:
-						require.ErrorIs(t, out.Err, dedup.ErrArbiter)
+						require.ErrorIs(t, out.Err, dedup.ErrSchema)
 					default:
 						require.NoError(t, out.Err)
 					}
@@ -254,7 +254,7 @@ func TestTogetherSwallowed(t *testing.T) {
 			require.Equal(t, ran, scalar[int](t, f.bundle, `SELECT count(*) FROM effects WHERE ref LIKE 'k-%'`))
 			require.Equal(t, ran-1, scalar[int](t, f.bundle, `SELECT count(*) FROM tool_dedup WHERE key LIKE 'k-%' AND outcome = 'done'`))
 			_, err = dedup.DoTogether[ticket](ctx, f.d, singles("k", 5))
-			require.ErrorIs(t, err, dedup.ErrArbiter, "and nothing more is run")
+			require.ErrorIs(t, err, dedup.ErrSchema, "and nothing more is run")
 		})
 	}
 }
@@ -269,7 +269,7 @@ func TestTogetherUnfitResult(t *testing.T) {
 	for _, replayed := range []bool{false, true} {
 		results, err := dedup.DoTogether[ticket](ctx, f.d, calls)
 		var named *dedup.BatchError
-		var unfit *dedup.ResultError
+		var unfit *dedup.InvalidError
 		require.ErrorAs(t, err, &named)
 		require.ErrorAs(t, err, &unfit)
 		require.NotNil(t, unfit.Stored)

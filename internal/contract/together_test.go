@@ -118,7 +118,7 @@ func togetherFailures(t *testing.T, ctx context.Context, f *fixture) {
 		bad dedup.StatementCall
 		err error
 	}{
-		"NoScope":     {with(single("x"), func(c *dedup.StatementCall) { c.Call.Scope = "" }), dedup.ErrScopeRequired},
+		"NoScope":     {with(single("x"), func(c *dedup.StatementCall) { c.Call.Scope = "" }), dedup.ErrInvalid},
 		"NoSQL":       {with(single("x"), sql("")), errAny},
 		"Reused":      {with(single("x reused"), otherArgs), dedup.ErrKeyReused},
 		"Expired":     {single("x expired"), dedup.ErrExpired},
@@ -131,7 +131,7 @@ func togetherFailures(t *testing.T, ctx context.Context, f *fixture) {
 		"TwoRows":     {with(single("x"), sql(`VALUES (1), (2)`)), pgx.ErrTooManyRows},
 		"NoTable":     {with(single("x"), sql(`SELECT id FROM missing`)), errAny},
 		"BadArgument": {with(single("x"), func(c *dedup.StatementCall) { c.Statement.Args = []any{make(chan int)} }), errAny},
-		"TooLong":     {with(single("x"), sql(`SELECT repeat('x', 2000000) AS title`)), dedup.ErrResult},
+		"TooLong":     {with(single("x"), sql(`SELECT repeat('x', 2000000) AS title`)), dedup.ErrInvalid},
 		"Transient":   {spoiling("x", "40001"), dedup.ErrAttemptsExhausted},
 		"TwinOther":   {with(single("f-0000"), otherArgs), dedup.ErrKeyReused},
 	} {
@@ -228,7 +228,7 @@ func TestTogetherInput(t *testing.T) {
 		require.NotNil(t, results)
 		require.Empty(t, results)
 	}
-	var invalid *dedup.InvalidCallError
+	var invalid *dedup.InvalidError
 	var named *dedup.BatchError
 	for field, try := range map[string]func() error{
 		"ctx":   func() error { _, err := dedup.DoTogether[ticket](nil, f.d, singles("k", 1)); return err }, //nolint:staticcheck // nil is the case
@@ -243,7 +243,7 @@ func TestTogetherInput(t *testing.T) {
 	}
 	_, err := dedup.Do(ctx, f.d, call("outer"), func(ctx context.Context, _ pgx.Tx) (int, error) {
 		_, err := dedup.DoTogether[ticket](ctx, f.d, singles("k", 1))
-		require.Equal(t, dedup.ErrNested, err)
+		require.ErrorIs(t, err, dedup.ErrInvalid)
 		return 1, nil
 	})
 	require.NoError(t, err)

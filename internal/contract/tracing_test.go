@@ -169,7 +169,7 @@ func TestTracerOfNothing(t *testing.T) {
 	_, b := setup(t, nil)
 	for _, tracer := range []dedup.Tracer{struct{}{}, recorder{}, dedup.MultiTracer(newRecorder(), 7)} {
 		_, err := dedup.New(b.pool, &dedup.Options{Tracer: tracer})
-		require.ErrorIs(t, err, dedup.ErrOptions)
+		require.ErrorIs(t, err, dedup.ErrInvalid)
 	}
 }
 

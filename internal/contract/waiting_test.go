@@ -145,7 +145,7 @@ func caseNested(t *testing.T, p profile) {
 			return err
 		}}
 		_, err := f.do(ctx, f.d, call(name), e.run)
-		require.ErrorIs(t, err, dedup.ErrNested)
+		require.ErrorIs(t, err, dedup.ErrInvalid)
 	}
 	inner.requireRuns(t, 0)
 	require.Zero(t, f.effects(t, "outer"))
