@@ -40,7 +40,7 @@ const maxTogether = 10_000
 // waiting and retrying and cancels the statements; a COMMIT that has been sent is
 // finished within Options.CommitTimeout all the same. Inside an effect the answer
 // is an [ErrInvalid].
-func DoTogether[R any](ctx context.Context, d *Deduper, calls []StatementCall) ([]Result[R], error) {
+func DoTogether[R any](ctx context.Context, d *Deduper, calls []StatementCall) (results []Result[R], err error) {
 	if err := d.usable(ctx); err != nil {
 		return nil, err
 	}
@@ -54,35 +54,40 @@ func DoTogether[R any](ctx context.Context, d *Deduper, calls []StatementCall) (
 		return nil, err
 	}
 	t := &together{}
+	defer t.abandon()
 	for i, asked := range calls {
-		s, err := admitStatement[R](ctx, d, asked.Call, asked.Statement)
+		ctx, span := d.startCall(ctx, "DoTogether", &asked.Call)
+		s, err := admitStatement[R](ctx, d, "DoTogether", asked.Call, asked.Statement)
 		if err != nil {
-			return nil, batchError(i, asked.Call, err)
+			span.end(nil, err)
+			return nil, t.failed(batchError(i, asked.Call, err))
 		}
-		t.calls = append(t.calls, s.member())
+		c := s.member()
+		c.span = span
+		t.calls = append(t.calls, c)
 	}
 	began := time.Now()
 	bad, err := t.run(ctx, d)
 	if err != nil && bad == nil {
-		return nil, err
+		return nil, t.failed(err)
 	}
-	traced := d.tracedBatch(ctx)
 	var tally batchTally
-	results := make([]Result[R], len(calls))
+	results = make([]Result[R], len(calls))
 	var first error
 	for i, c := range t.calls {
 		if bad != nil && c != bad { // nothing became of it
 			continue
 		}
 		var own error
-		results[i], own = answerStatement[R](traced, c, cmp.Or(err, c.err))
+		results[i], own = answerStatement[R](c, cmp.Or(err, c.err))
+		c.span.end(c, errorOf(&calls[i].Call, own))
 		tally.count(calls[i].Call, c, own)
 		if own != nil && first == nil {
 			first = batchError(i, calls[i].Call, own)
 		}
 	}
 	if bad != nil {
-		return nil, first
+		return nil, t.failed(first)
 	}
 	d.traceBatch(ctx, tally, time.Since(began))
 	return results, first
@@ -96,6 +101,17 @@ func batchError(index int, call Call, err error) *BatchError {
 type together struct {
 	calls []*call
 }
+
+// failed ends the spans of calls of which nothing is committed, because of err.
+func (t *together) failed(err error) error {
+	for _, c := range t.calls {
+		c.span.end(nil, err)
+	}
+	return err
+}
+
+// abandon ends the spans of calls that a panic has left.
+func (t *together) abandon() { _ = t.failed(errPanicked) }
 
 // run settles the calls, all or none. What it returns with bad is the error of that call,
 // or nil where bad has a record that answers with one.

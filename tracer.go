@@ -7,13 +7,17 @@ import (
 
 // Tracer is a value that implements one or more of the interfaces below, in the
 // manner of pgx's tracers; New refuses one that implements none. Its methods are
-// called on the goroutine of the call, with the call's context, after the fact
-// and outside any transaction but where they say otherwise. They must not block.
+// called on the goroutine of the call, outside any transaction of the library's but
+// where they say otherwise. They must not block.
 type Tracer any
 
 // CallData says which call an event is about. Arguments and results are never
 // part of an event.
 type CallData struct {
+	// Func is the function that was called: "Do", "DoTx", "DoStatement", "DoBatch",
+	// "DoTogether" or "Reset".
+	Func string
+	// Scope and Tool are as the caller gave them, also those of an invalid call.
 	Scope, Tool string
 	// Key is the key in the clear. It may name a person or an order: log
 	// KeyHash instead.
@@ -22,53 +26,73 @@ type CallData struct {
 	KeyHash string
 }
 
-// ExecutedTracer is called for every call whose effect this process ran and
-// committed, once. In DoTx it is called before the caller commits.
-type ExecutedTracer interface {
-	TraceExecuted(ctx context.Context, data ExecutedData)
+// CallTracer is called for every call of every function, whatever comes of it. A span is
+// begun and ended here, and calls are counted.
+type CallTracer interface {
+	// TraceCallStart is called when a call begins, before it is checked. The context that
+	// it returns is the call's from then on: it reaches the effect and its statements, and
+	// so pgx's own tracers. Calls of DoBatch and DoTogether that share statements send
+	// them with the context that their function was given.
+	TraceCallStart(ctx context.Context, data CallStartData) context.Context
+
+	// TraceCallEnd is called once for every call that began, with the context that
+	// TraceCallStart returned, when its answer is certain; also when its effect panics. In
+	// DoTx that is before the caller commits.
+	TraceCallEnd(ctx context.Context, data CallEndData)
 }
 
-// ExecutedData is the data of TraceExecuted.
-type ExecutedData struct {
+// CallStartData is the data of TraceCallStart.
+type CallStartData struct {
 	CallData
-	// Refused is true when the effect refused with Final and the refusal was
-	// recorded.
-	Refused bool
-	// CreatedAt is when the record was written, by the database's clock.
-	CreatedAt time.Time
-	// Duration is the time of the call without Waited; Attempts counts its
-	// transactions.
+}
+
+// CallEndData is the data of TraceCallEnd.
+type CallEndData struct {
+	CallData
+	Outcome Outcome
+	// Err is what the caller gets; nil where the outcome is executed, replayed, or
+	// recovered with a result.
+	Err error
+	// Attempts counts the call's transactions.
+	Attempts int
+	// Duration is the time from TraceCallStart to here, and Waited the part of it that was
+	// spent waiting for a twin. DoTx waits inside Postgres, and its wait is not known.
 	Duration, Waited time.Duration
-	Attempts         int
+	// CreatedAt is when the record was written that answers the call, by the database's
+	// clock, and zero where there is none. Age is the time since then; 0 for an effect that
+	// has just been executed, and for a twin that waited for it in the same process.
+	CreatedAt time.Time
+	Age       time.Duration
+	// ResultBytes is the size of the recorded JSON text.
+	ResultBytes int
 }
 
-// ReplayedTracer is called for every call that was answered from a record.
-type ReplayedTracer interface {
-	TraceReplayed(ctx context.Context, data ReplayedData)
-}
+// Outcome is what came of a call. Its text may be the value of a metric's label.
+type Outcome string
 
-// ReplayedData is the data of TraceReplayed.
-type ReplayedData struct {
-	CallData
-	// Refused is true when the recorded answer is a refusal.
-	Refused bool
-	// Recovered is Result.Recovered: the replay is of this call's own effect,
-	// most likely.
-	Recovered bool
-	// FirstAt is when the first call was recorded and Age the time since, both
-	// by the database's clock. Age is 0 for a twin that waited for the first
-	// call in the same process.
-	FirstAt time.Time
-	Age     time.Duration
-	// Waited is the time spent waiting for the first call to end.
-	Waited time.Duration
-}
+const (
+	OutcomeExecuted        Outcome = "executed"         // the effect ran and is committed
+	OutcomeReplayed        Outcome = "replayed"         // answered with the result of a record
+	OutcomeRecovered       Outcome = "recovered"        // answered with this call's own record, after a lost answer to COMMIT
+	OutcomeRefused         Outcome = "refused"          // the effect refused with Final, and the refusal is recorded
+	OutcomeRefusalReplayed Outcome = "refusal_replayed" // answered with the refusal of a record
+	OutcomeKeyReused       Outcome = "key_reused"       // ErrKeyReused
+	OutcomeExpired         Outcome = "expired"          // ErrExpired
+	OutcomeInFlight        Outcome = "in_flight"        // ErrInFlight
+	OutcomeUnknown         Outcome = "unknown"          // ErrOutcomeUnknown
+	OutcomeExhausted       Outcome = "exhausted"        // ErrAttemptsExhausted
+	OutcomeBroken          Outcome = "broken"           // ErrBroken
+	OutcomeRestart         Outcome = "restart"          // ErrRestartTx
+	OutcomeSchema          Outcome = "schema"           // ErrSchema
+	OutcomeInvalid         Outcome = "invalid"          // ErrInvalid
+	OutcomeCancelled       Outcome = "cancelled"        // a context ended
+	OutcomeError           Outcome = "error"            // the effect's own error, a panic, or a fault of the database that is not transient
+)
 
-// WaitTracer is called when a call begins to wait for a twin, and of the wait once
-// the call has ended.
+// WaitTracer is called when a call begins to wait for a twin, once for a twin in this
+// process and once for one in another. CallEndData.Waited has how long it was.
 type WaitTracer interface {
 	TraceWaitStart(ctx context.Context, data WaitStartData)
-	TraceWaited(ctx context.Context, data WaitedData)
 }
 
 // WaitStartData is the data of TraceWaitStart.
@@ -77,58 +101,6 @@ type WaitStartData struct {
 	// InProcess is true when the twin runs in this process, so that waiting costs
 	// no look-ups.
 	InProcess bool
-}
-
-// WaitedData is the data of TraceWaited.
-type WaitedData struct {
-	CallData
-	Waited time.Duration
-	// Err is ErrInFlight or a context's error where the wait ended without an
-	// answer.
-	Err error
-}
-
-// ConflictTracer is called when an attempt failed and a twin's record explained
-// it, and of unique violations that no record explains.
-type ConflictTracer interface {
-	TraceConflict(ctx context.Context, data ConflictData)
-}
-
-// ConflictData is the data of TraceConflict.
-type ConflictData struct {
-	CallData
-	// Resolved is true when the twin's record was found and answered the call.
-	Resolved bool
-	// SQLState, Table and Constraint are what the server named of the attempt's
-	// failure; each may be empty.
-	SQLState, Table, Constraint string
-}
-
-// KeyReusedTracer is called for calls that were refused because their identity was
-// used before with other arguments.
-type KeyReusedTracer interface {
-	TraceKeyReused(ctx context.Context, data KeyReusedData)
-}
-
-// KeyReusedData is the data of TraceKeyReused.
-type KeyReusedData struct {
-	CallData
-	FirstAt time.Time
-	Age     time.Duration
-	// Changed names the top-level arguments that differ.
-	Changed []string
-}
-
-// ExpiredTracer is called for calls that came after their result had expired.
-type ExpiredTracer interface {
-	TraceExpired(ctx context.Context, data ExpiredData)
-}
-
-// ExpiredData is the data of TraceExpired.
-type ExpiredData struct {
-	CallData
-	FirstAt time.Time
-	Age     time.Duration
 }
 
 // RetriedTracer is called before each pause between two attempts of a call.
@@ -146,17 +118,6 @@ type RetriedData struct {
 	Unknown bool
 	// Delay is the pause before the next attempt.
 	Delay time.Duration
-}
-
-// BrokenTracer is called when an effect ended its own transaction.
-type BrokenTracer interface {
-	TraceBroken(ctx context.Context, data BrokenData)
-}
-
-// BrokenData is the data of TraceBroken.
-type BrokenData struct {
-	CallData
-	Err error
 }
 
 // ResetTracer is called for every identity that an operator freed.
@@ -185,3 +146,9 @@ type SweptData struct {
 	// Err is the error that ended the sweep, if one did.
 	Err error
 }
+
+// MultiTracer returns a tracer that passes every event on to all of tracers
+// that take it, in order.
+func MultiTracer(tracers ...Tracer) Tracer { return multiTracer(tracers) }
+
+type multiTracer []Tracer
