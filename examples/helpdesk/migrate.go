@@ -35,7 +35,7 @@ func migrate(ctx context.Context, pool *pgxpool.Pool) error {
 }
 
 func apply(ctx context.Context, pool *pgxpool.Pool, files fs.FS, versions string) error {
-	locker, err := lock.NewPostgresSessionLocker()
+	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 300)) // looks each second
 	if err != nil {
 		return err
 	}
