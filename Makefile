@@ -52,7 +52,12 @@ chaos: pgbouncer ## Try to break the promise: the long form of every campaign
 test: pgbouncer redis ## Run all tests of all modules on a real Postgres
 	$(if $(RACE),,@echo "no C compiler: running without the race detector")
 	@$(GO) run ./internal/pgserver/which
-	DEDUP_PGBOUNCER="$${DEDUP_PGBOUNCER:-$(PGBOUNCER)}" $(GO) test $(RACE) -parallel 8 -timeout 25m $(PACKAGES)
+	DEDUP_PGBOUNCER="$${DEDUP_PGBOUNCER:-$(PGBOUNCER)}" $(GO) test $(RACE) -parallel 8 -timeout 25m -skip '^TestLong' $(PACKAGES)
+
+.PHONY: test-long
+test-long: pgbouncer redis ## Run the tests that take long, and name those that are skipped
+	@$(GO) run ./internal/pgserver/which
+	DEDUP_PGBOUNCER="$${DEDUP_PGBOUNCER:-$(PGBOUNCER)}" $(GO) test $(RACE) -v -timeout 60m -run '^TestLong' $(PACKAGES)
 
 # Some tests run through PgBouncer. Where it is not installed, Debian's package
 # is unpacked into .cache, which needs no rights; where that does not work
