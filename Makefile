@@ -3,7 +3,7 @@
 
 GO ?= go
 # Every module of the workspace.
-MODULES := . ./bench ./cmd/dedup ./dedupvet ./examples/failsafe ./mcpdedup ./proof
+MODULES := . ./bench ./cmd/dedup ./dedupvet ./examples/failsafe ./examples/helpdesk ./mcpdedup ./proof
 PACKAGES := $(MODULES:%=%/...)
 GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 FUZZTIME ?= 30s
@@ -57,8 +57,8 @@ test: pgbouncer redis ## Run the tests of all modules on a real Postgres
 # Tests that take long are named TestLong….
 LONG = $(shell grep -rl --include=*_test.go '^func TestLong' . | xargs -n 1 dirname | sort -u)
 .PHONY: test-long
-test-long: pgbouncer ## Run the tests that `make test` leaves out because they take long
-	DEDUP_PGBOUNCER="$${DEDUP_PGBOUNCER:-$(PGBOUNCER)}" $(GO) test $(RACE) -parallel 8 -timeout 25m -run '^TestLong' $(LONG)
+test-long: pgbouncer ## Run the tests that `make test` leaves out because they take long, and name what is skipped
+	DEDUP_PGBOUNCER="$${DEDUP_PGBOUNCER:-$(PGBOUNCER)}" $(GO) test $(RACE) -parallel 8 -v -timeout 25m -run '^TestLong' $(LONG)
 
 # Some tests run through PgBouncer. Where it is not installed, Debian's package
 # is unpacked into .cache, which needs no rights; where that does not work

@@ -354,10 +354,9 @@ func (b *batchTally) count(asked Call, c *call, err error) {
 		b.Failed++
 	}
 	switch {
-	case c.rec.Outcome == "":
 	case c.executed:
 		b.Executed++
-	default:
+	case c.rec.Outcome != "" && (err == nil || errors.Is(err, ErrRefused)):
 		b.Replayed++
 	}
 }
