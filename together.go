@@ -3,6 +3,7 @@ package dedup
 import (
 	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/tooldedup/dedup/internal/guard"
@@ -30,9 +31,10 @@ const maxTogether = 10_000
 // what DoStatement would have answered it: also the record of an earlier call
 // that answers with an error. A refusal (see [Final]) is not recorded, because
 // nothing is, and comes as the error that was wrapped. Errors of no call's own,
-// such as the end of ctx or ErrOutcomeUnknown, come as they are. Two come
+// such as the end of ctx or ErrOutcomeUnknown, come as they are. Three come
 // after all has been committed, beside the results: a result that does not fit
-// R, and ErrBroken of a record that was swallowed.
+// R, ErrBroken of a record that was swallowed, and ErrExpired of a record that was
+// found after a lost answer to COMMIT, and whose result had expired by then.
 //
 // One twin in flight holds up all. It is waited for without a connection and
 // without the locks of the others, for at most its own call's MaxWait. Transient
@@ -130,11 +132,24 @@ func (t *together) run(ctx context.Context, d *Deduper) (bad *call, err error) {
 	return nil, nil
 }
 
+// recovered reports whether all records were found after a COMMIT of theirs whose answer
+// was lost. Then all is committed, whatever a record answers by now: its result may have
+// expired since.
+func (t *together) recovered() bool {
+	return !slices.ContainsFunc(t.calls, func(c *call) bool {
+		of := c
+		if c.first != nil {
+			of = c.first
+		}
+		return !of.recovered || of.rec.Fingerprint != c.Fingerprint
+	})
+}
+
 // misjudged returns the first call that has a record which answers with an
 // error. A twin among the calls is judged by what its first is going to write, as
 // if that had been at started.
 func (t *together) misjudged(started time.Time) *call {
-	if t == nil {
+	if t == nil || t.recovered() {
 		return nil
 	}
 	for _, c := range t.calls {
