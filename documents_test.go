@@ -459,7 +459,7 @@ func TestNotFoundIsSaidInOneWay(t *testing.T) {
 	require.Contains(t, rule, "Until")
 	for _, file := range documents(t) {
 		text := plainText(file)
-		if file == "docs/operations.md" || strings.Contains(text, "\nStateNotFound is certain") {
+		if file == "docs/incidents.md" || strings.Contains(text, "\nStateNotFound is certain") {
 			require.Contains(t, text, "\nStateNotFound is certain"+rule+"\n", file)
 		}
 	}
