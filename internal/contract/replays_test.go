@@ -87,7 +87,7 @@ func TestLongReplaysWriteNothing(t *testing.T) {
 							want.Updated += firsts * was[table].Updated / replays // a claim is completed, where one is made
 							require.Equal(t, want, now[table], table)
 						}
-						require.EqualValues(t, replays+firsts, scalar[int64](t, f.bundle, `SELECT last_value FROM runs`))
+						require.Equal(t, replays+firsts, scalar[int64](t, f.bundle, `SELECT last_value FROM runs`))
 					})
 				}
 			}
