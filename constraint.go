@@ -193,7 +193,7 @@ func (d *Deduper) explained(err error) error {
 	case wire.CodeUndefinedTable:
 		return d.schemaError(table.Missing)
 	case wire.CodeInsufficientPrivilege:
-		return fmt.Errorf("%w (migrations.Check tells which privileges are missing)", cleaned(err))
+		return fmt.Errorf("%w (migrations.Check says which privileges are missing)", cleaned(err))
 	}
 	return cleaned(err)
 }

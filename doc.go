@@ -1,4 +1,4 @@
-// Package dedup makes write tools run once.
+// Package dedup makes write tools take effect once.
 //
 // A write tool that is called any number of times with one key (retries,
 // re-deliveries, resumed runs, races, crashes, a lost answer to COMMIT) has its

@@ -33,7 +33,7 @@ func canonical(answer any) (string, error) {
 	return string(text), err
 }
 
-// isResult tells whether t is a dedup.Result, of whatever it is one.
+// isResult reports whether t is a dedup.Result, of whatever it is one.
 func isResult(t reflect.Type) bool {
 	if t == nil {
 		return false

@@ -111,7 +111,7 @@ func (tr *trial) met(signal <-chan struct{}) bool {
 	return within(min(tr.v.patience, 5*time.Second), signal)
 }
 
-// within waits for a signal, and tells whether it came in time.
+// within waits for a signal, and reports whether it came in time.
 func within(d time.Duration, signal <-chan struct{}) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

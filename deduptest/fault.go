@@ -60,7 +60,7 @@ type Unit struct {
 	Statements []string
 	// Prepared are the texts that the unit parses.
 	Prepared []string
-	// Commits tells that one of Statements is COMMIT or END.
+	// Commits says that one of Statements is COMMIT or END.
 	Commits bool
 }
 

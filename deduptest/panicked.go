@@ -125,7 +125,7 @@ func (b *bomb) blow(n int, after bool) {
 	}
 }
 
-// inEffect tells whether a context was handed to an effect. The library keeps that
+// inEffect reports whether a context was handed to an effect. The library keeps that
 // to itself, but it refuses a Do inside an effect, before it does anything else;
 // and outside of one this Do ends with its context, before it sends anything.
 func (b *bomb) inEffect(ctx context.Context) bool {

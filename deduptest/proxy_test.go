@@ -214,7 +214,7 @@ func TestProxyPassesCancelRequests(t *testing.T) {
 	require.Eventually(t, func() bool { return !p.sleeping(t) }, patience, time.Millisecond)
 }
 
-// sleeping tells whether the server still executes the sleep.
+// sleeping reports whether the server still executes the sleep.
 func (p *proxied) sleeping(t *testing.T) (sleeping bool) {
 	t.Helper()
 	require.NoError(t, p.pool.QueryRow(t.Context(), `

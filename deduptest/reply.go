@@ -13,7 +13,7 @@ type reply struct {
 	err  error
 }
 
-// errStuck tells that a call did not return although its context had ended long
+// errStuck says that a call did not return although its context had ended long
 // ago.
 var errStuck = errors.New("the call does not return after its context has ended")
 

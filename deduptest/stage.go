@@ -18,7 +18,7 @@ type stage struct {
 	proxy   *Proxy
 	pool    *pgxpool.Pool
 	deduper *dedup.Deduper
-	// once tells that the Deduper gives up at the first fault, see Tool.once.
+	// once says that the Deduper gives up at the first fault, see Tool.once.
 	once bool
 }
 

@@ -8,10 +8,10 @@ type TB interface {
 	Helper()
 	// Context ends what Verify does when it ends.
 	Context() context.Context
-	// Logf tells how a scenario went.
+	// Logf says how a scenario went.
 	Logf(format string, args ...any)
 	// Errorf tells of a scenario that failed; the others are still run.
 	Errorf(format string, args ...any)
-	// Fatalf tells why nothing could be tried. It need not return.
+	// Fatalf says why nothing could be tried. It need not return.
 	Fatalf(format string, args ...any)
 }

@@ -133,7 +133,7 @@ func (tr *trial) insist(s *stage) {
 	}
 }
 
-// pause waits for d and tells whether ctx still goes on.
+// pause waits for d and reports whether ctx still goes on.
 func pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

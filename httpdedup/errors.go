@@ -74,7 +74,7 @@ func (e *ScopeError) status() int {
 	return e.Status
 }
 
-// ResponseError tells what a handler did that its stored answer could not hold.
+// ResponseError says what a handler did that its stored answer could not hold.
 type ResponseError struct {
 	// Status is what the handler answered with.
 	Status int

@@ -43,7 +43,7 @@ func (m *Middleware) explain(r *http.Request, err error) *refusal {
 		return invalidJSON(err)
 	default:
 		m.opts.OnError(r, err)
-		return &refusal{kind: kindInternal, detail: "The fault is the server's. Sending the same request with the same Idempotency-Key again is safe, and may not help before the fault is mended."}
+		return &refusal{kind: kindInternal, detail: "The fault is the server's. Sending the same request with the same Idempotency-Key again is safe, and may not help before the fault is repaired."}
 	}
 }
 

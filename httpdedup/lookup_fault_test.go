@@ -11,7 +11,7 @@ import (
 )
 
 // A look at an operation whose connection breaks is a matter of asking again, and
-// nothing that the server's people must mend.
+// nothing that the server's people must repair.
 func TestOperationOverBrokenConnection(t *testing.T) {
 	t.Parallel()
 	s, proxy := openProxied(t)

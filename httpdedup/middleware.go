@@ -73,7 +73,7 @@ func (m *Middleware) For(tool string) func(http.Handler) http.Handler {
 	return func(h http.Handler) http.Handler { return m.Wrap(tool, h) }
 }
 
-// takes tells whether dedup would take calls of a tool, so that what is wrong with
+// takes reports whether dedup would take calls of a tool, so that what is wrong with
 // names and retention is known before the first request. Without a transaction
 // DoTx gets as far as saying so.
 func (m *Middleware) takes(tool string) error {
@@ -205,7 +205,7 @@ func (m *Middleware) stored(w http.ResponseWriter, j *job, result dedup.Result[j
 	a.replay(w, !result.Recovered)
 }
 
-// gave tells whether a stored answer is the one that the handler gave in this
+// gave reports whether a stored answer is the one that the handler gave in this
 // request, so that it may have all its headers. After two runs nobody knows which of
 // them was committed, and what else the other has told.
 func (j *job) gave(a answer) bool {
@@ -213,7 +213,7 @@ func (j *job) gave(a answer) bool {
 	return err == nil && j.runs == 1 && reflect.DeepEqual(own, a)
 }
 
-// abandoned tells whether the latest run gave an answer that is not stored.
+// abandoned reports whether the latest run gave an answer that is not stored.
 func (j *job) abandoned() bool {
 	return j.last != nil && j.last.fault == nil && j.last.status >= 400
 }

@@ -118,7 +118,7 @@ func (m *Middleware) lookup(r *http.Request) (dedup.Status, error) {
 	return status, err
 }
 
-// lostConnection tells whether err is the end of a connection that no server
+// lostConnection reports whether err is the end of a connection that no server
 // explained.
 func lostConnection(err error) bool {
 	var server *pgconn.PgError

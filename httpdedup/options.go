@@ -172,7 +172,7 @@ func headerNames(names []string) (canonical []string, err error) {
 	return slices.Compact(canonical), nil
 }
 
-// storableHeader tells whether a header may be sent again to whoever knows scope
+// storableHeader reports whether a header may be sent again to whoever knows scope
 // and key, over another connection and at another time.
 func storableHeader(name string) bool {
 	switch name {

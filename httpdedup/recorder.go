@@ -111,7 +111,7 @@ func (rec *recorder) sniff() {
 	}
 }
 
-// bodyAllowed tells whether an answer of that status may have a body.
+// bodyAllowed reports whether an answer of that status may have a body.
 func bodyAllowed(status int) bool {
 	return status >= 200 && status != http.StatusNoContent && status != http.StatusNotModified
 }

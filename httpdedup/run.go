@@ -128,7 +128,7 @@ func (j *job) abandon(tx pgx.Tx) (json.RawMessage, error) {
 	return nil, &rolledBack{j.last.status}
 }
 
-// failed tells whether a statement has failed in a handler's transaction. Then an
+// failed reports whether a statement has failed in a handler's transaction. Then an
 // answer of 400 or more most likely says no more than that.
 func failed(tx pgx.Tx) bool {
 	pg := tx.Conn().PgConn()
@@ -153,7 +153,7 @@ func (j *job) abortedForGood(err error) bool {
 // Where a twin has been answered since, that is the answer.
 func (j *job) refuse(context.Context, pgx.Tx) (json.RawMessage, error) { return nil, j.refusal }
 
-// routed tells whether r has been routed to its end. A router may keep in the
+// routed reports whether r has been routed to its end. A router may keep in the
 // request's context how far it got, and would go on from there when the request
 // came again: chi, where the middleware is given to Use, finds no route then.
 func routed(r *http.Request) bool {

@@ -30,7 +30,7 @@ func (e *exposed) answered(a tool.Answer) *mcp.CallToolResult {
 	return res
 }
 
-// isDuplicate tells whether nothing was done now: a recovered answer is that of
+// isDuplicate reports whether nothing was done now: a recovered answer is that of
 // this very call.
 func isDuplicate(replayed, recovered bool) bool { return replayed && !recovered }
 

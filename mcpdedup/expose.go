@@ -53,7 +53,7 @@ func (e *exposed) build() (problems []tool.Problem) {
 		return problems
 	}
 	if in.Type != "object" {
-		report("In", "has a schema that is none of an object; mend it in Options.TypeSchemas")
+		report("In", "has a schema that is none of an object; repair it in Options.TypeSchemas")
 		return problems
 	}
 	text, err := schemaText(in)
@@ -162,7 +162,7 @@ type (
 func (e *scopeError) Unwrap() error   { return e.error }
 func (e *sessionError) Unwrap() error { return e.error }
 
-// isSessionRequired tells that a tool's keys are those of a session and that the
+// isSessionRequired says that a tool's keys are those of a session and that the
 // call came without one.
 func isSessionRequired(err error) bool {
 	var own *sessionError

@@ -20,7 +20,7 @@ import (
 type failing struct {
 	opts *Options
 	info tool.Info
-	// keyArgument tells that the tool's key is an argument that was added.
+	// keyArgument says that the tool's key is an argument that was added.
 	keyArgument bool
 }
 
@@ -32,7 +32,7 @@ type failure struct {
 	more json.RawMessage
 	// meta is what _meta has beside code and key.
 	meta mcp.Meta
-	// hidden tells that the text is not all, and the server's author is told.
+	// hidden says that the text is not all, and the server's author is told.
 	hidden bool
 }
 
@@ -101,14 +101,14 @@ func cancelled(ctx context.Context, err error) bool {
 		!errors.Is(err, dedup.ErrOutcomeUnknown) && !errors.Is(err, dedup.ErrBroken)
 }
 
-// wrote tells whether a ReadOnly tool tried to write. The SQLSTATE is that of a
+// wrote reports whether a ReadOnly tool tried to write. The SQLSTATE is that of a
 // server which has just been demoted.
 func (f *failing) wrote(err error) bool {
 	var server *pgconn.PgError
 	return !f.info.Class.Writes() && errors.As(err, &server) && server.Code == "25006"
 }
 
-// misuse tells what is wrong with the call itself. Nothing was run.
+// misuse says what is wrong with the call itself. Nothing was run.
 func (f *failing) misuse(err error) (failure, bool) {
 	const nothing = " Nothing was done. "
 	var (
@@ -146,7 +146,7 @@ func (f *failing) misuse(err error) (failure, bool) {
 	}
 }
 
-// recorded tells what the call's record answers. A tool that makes calls of its
+// recorded says what the call's record answers. A tool that makes calls of its
 // own may return the errors of those: their keys, arguments and times are not the
 // client's, and are kept from it.
 func (f *failing) recorded(err error) (failure, bool) {
@@ -203,7 +203,7 @@ func refusedFailure(refused *dedup.RefusedError) failure {
 	return told
 }
 
-// ofDatabase tells whether a text is an error of Postgres's or of pgx's. Those
+// ofDatabase reports whether a text is an error of Postgres's or of pgx's. Those
 // of pgx quote values of arguments, and name columns and types.
 func ofDatabase(text string) bool {
 	for _, mark := range [...]string{"(SQLSTATE ", "(OID ", "failed to encode args[", "can't scan into dest["} {

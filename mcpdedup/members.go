@@ -43,7 +43,7 @@ func takeMembers(object json.RawMessage, names ...string) (rest json.RawMessage,
 	return append(rest, '}'), members, nil
 }
 
-// isObject tells whether a valid JSON text is an object.
+// isObject reports whether a valid JSON text is an object.
 func isObject(text []byte) bool {
 	return bytes.HasPrefix(bytes.TrimLeft(text, " \t\r\n"), []byte("{"))
 }

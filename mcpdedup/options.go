@@ -72,7 +72,7 @@ type Failure struct {
 	Err error
 }
 
-// OptionsError tells which option cannot be used and why. Returned by AddTools,
+// OptionsError says which option cannot be used and why. Returned by AddTools,
 // AddTool and Middleware.
 type OptionsError struct {
 	// Option is the name of the field, Reason what is wrong and would be right.

@@ -27,7 +27,7 @@ type stored struct {
 
 const storedForm = 1
 
-// isStored tells whether a record was written by the middleware.
+// isStored reports whether a record was written by the middleware.
 func isStored(text json.RawMessage) bool {
 	var s stored
 	return isObject(text) && json.Unmarshal(text, &s) == nil && s.Form == storedForm

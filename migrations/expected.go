@@ -79,7 +79,7 @@ const (
 	distribution = "HASH (scope)"
 )
 
-// sameExpression tells whether two expressions are one but for the spaces and
+// sameExpression reports whether two expressions are one but for the spaces and
 // parentheses that the server's printing of it adds.
 func sameExpression(a, b string) bool {
 	bare := strings.NewReplacer(" ", "", "\n", "", "(", "", ")", "")

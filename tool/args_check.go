@@ -45,7 +45,7 @@ func (p *argsPlan) check(tool string, args json.RawMessage) (compared, readable 
 	return readable, readable, nil
 }
 
-// checkJSON tells what is wrong with a text without quoting it.
+// checkJSON says what is wrong with a text without quoting it.
 func checkJSON(text []byte) error {
 	if !utf8.Valid(text) {
 		return errors.New("are not valid UTF-8")
@@ -129,7 +129,7 @@ func (c *argsChecker) value(s *shape) error {
 	return nil
 }
 
-// fits tells whether a number is one of the type's.
+// fits reports whether a number is one of the type's.
 func (s *shape) fits(raw []byte) bool {
 	var err error
 	switch s.kind {

@@ -100,7 +100,7 @@ func FuzzArgs(f *testing.F) {
 	})
 }
 
-// sameTree tells whether one tree is the other without what is dropped.
+// sameTree reports whether one tree is the other without what is dropped.
 func sameTree(left, whole *fuzzTree) bool {
 	if left == nil || whole == nil {
 		return left == whole
@@ -116,7 +116,7 @@ func sameTree(left, whole *fuzzTree) bool {
 	return true
 }
 
-// strict tells whether an ignored member can be added.
+// strict reports whether an ignored member can be added.
 func strict(args []byte) bool {
 	return !strings.Contains(string(args), "any") && !bytes.Contains(args, []byte(`\`))
 }

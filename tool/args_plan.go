@@ -53,7 +53,7 @@ func (p *argsPlan) names(m mark) (paths []string) {
 	return paths
 }
 
-// secrets tells whether a type's own error might quote what must not be seen.
+// secrets reports whether a type's own error might quote what must not be seen.
 func (p *argsPlan) secrets() bool { return len(p.names(fieldRedacted)) > 0 }
 
 // planArgs reads the type of a tool's arguments. The plan is nil if it is no
@@ -323,7 +323,7 @@ func structBehind(t reflect.Type) reflect.Type {
 	return t
 }
 
-// decodesItself tells whether a type reads its own JSON, so that its fields say
+// decodesItself reports whether a type reads its own JSON, so that its fields say
 // nothing.
 func decodesItself(t reflect.Type) bool {
 	pointer := reflect.PointerTo(t)
@@ -332,7 +332,7 @@ func decodesItself(t reflect.Type) bool {
 
 var textUnmarshaler = reflect.TypeFor[encoding.TextUnmarshaler]()
 
-// isNullable tells whether null is a value of a type. encoding/json leaves other
+// isNullable reports whether null is a value of a type. encoding/json leaves other
 // fields as they were, which would make null and a zero one call.
 func isNullable(t reflect.Type) bool {
 	switch t.Kind() {
@@ -354,7 +354,7 @@ func isMapKey(t reflect.Type) bool {
 	}
 }
 
-// isScalar tells whether the option "string" of a json tag means something for
+// isScalar reports whether the option "string" of a json tag means something for
 // a field.
 func isScalar(t reflect.Type) bool {
 	if t.Kind() == reflect.Pointer {
@@ -368,7 +368,7 @@ func isScalar(t reflect.Type) bool {
 	}
 }
 
-// isMemberName tells whether encoding/json takes a tag's name. It uses the
+// isMemberName reports whether encoding/json takes a tag's name. It uses the
 // field's own name instead of one that it does not take.
 func isMemberName(name string) bool {
 	for _, c := range name {

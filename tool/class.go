@@ -52,8 +52,8 @@ func (c Class) String() string {
 // MarshalText implements encoding.TextMarshaler with the class's name.
 func (c Class) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
-// Writes tells whether a tool of the class may change the database.
+// Writes reports whether a tool of the class may change the database.
 func (c Class) Writes() bool { return c != ReadOnly && c != Unclassified }
 
-// NeedsKey tells whether a call of a tool of the class must have a key.
+// NeedsKey reports whether a call of a tool of the class must have a key.
 func (c Class) NeedsKey() bool { return c == Write || c == Destructive || c == External }

@@ -28,7 +28,7 @@ func (p *argsPlan) decode(tool string, args json.RawMessage, in any) error {
 }
 
 // culprit returns the member of the arguments that cannot be read by itself. No
-// error of a type's own tells where it stands.
+// error of a type's own says where it stands.
 func (p *argsPlan) culprit(args json.RawMessage, in reflect.Type) *member {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(args, &members) != nil {

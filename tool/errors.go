@@ -36,7 +36,7 @@ func (e *RegistrationError) Error() string {
 	return b.String()
 }
 
-// UnknownToolError tells that there is no tool of that name. Returned by
+// UnknownToolError says that there is no tool of that name. Returned by
 // Registry.Invoke.
 type UnknownToolError struct {
 	Tool string
@@ -45,7 +45,7 @@ type UnknownToolError struct {
 // Error implements error.
 func (e *UnknownToolError) Error() string { return "tool: there is no tool " + shown(e.Tool) }
 
-// ReadOnlyError tells that a tool that is registered as ReadOnly tried to write.
+// ReadOnlyError says that a tool that is registered as ReadOnly tried to write.
 // Postgres has kept it from that. It wraps nothing: the server's 25006 stands
 // for a demoted server elsewhere and would be retried. Returned by
 // Registry.Invoke.
@@ -60,7 +60,7 @@ func (e *ReadOnlyError) Error() string {
 	return fmt.Sprintf("tool: %s is registered as ReadOnly and tried to write (%s): give it the class that it has", e.Tool, e.Reason)
 }
 
-// ArgumentError tells that a call's arguments do not fit the tool's. Nothing was
+// ArgumentError says that a call's arguments do not fit the tool's. Nothing was
 // run. Returned by Registry.Invoke.
 type ArgumentError struct {
 	Tool string

@@ -24,5 +24,5 @@ type Info struct {
 	In, Out reflect.Type
 }
 
-// KeyInArguments tells whether the arguments themselves are the key.
+// KeyInArguments reports whether the arguments themselves are the key.
 func (i Info) KeyInArguments() bool { return len(i.Key) > 0 }

@@ -47,12 +47,12 @@ type Answer struct {
 	Key string
 	// Scope is the scope in which the record stands.
 	Scope string
-	// Replayed tells that the result came from the record, FirstAt when that was
+	// Replayed says that the result came from the record, FirstAt when that was
 	// written, by the database's clock, and ExpiresAt until when it is replayed.
 	// The times are zero where there is no record.
 	Replayed           bool
 	FirstAt, ExpiresAt time.Time
-	// Recovered tells that the answer to this call's own COMMIT was lost and its
+	// Recovered says that the answer to this call's own COMMIT was lost and its
 	// record found: Replayed is true too. Count effects by !Replayed || Recovered.
 	Recovered bool
 	// Lookalike is the latest earlier call that this one equals but for its key,

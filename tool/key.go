@@ -105,7 +105,7 @@ func keyText(t reflect.Type, raw []byte) []byte {
 
 var textMarshaler = reflect.TypeFor[encoding.TextMarshaler]()
 
-// isKeyType tells whether values of a type can be part of a key: those that have
+// isKeyType reports whether values of a type can be part of a key: those that have
 // one text, whatever the caller's spelling. Floats and json.Number have not. A
 // type's own text is taken as the one, but for a time, which is an instant.
 func isKeyType(t reflect.Type) bool {

@@ -45,7 +45,7 @@ func (r *Registry) runGuarded(ctx context.Context, t *definition, c *call, inv I
 	run := c.run
 	c.run = func(ctx context.Context, tx pgx.Tx) (_ json.RawMessage, err error) {
 		if earlier, err = g.enter(ctx, tx); err != nil {
-			// Stored as an answer it would stay one when the table is mended.
+			// Stored as an answer it would stay one when the table is repaired.
 			return nil, dedup.NotFinal(err)
 		}
 		if earlier != nil && t.Lookalikes.Action == Refuse && !inv.Confirmed {

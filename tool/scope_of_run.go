@@ -26,7 +26,7 @@ func marked(run dedup.Effect[json.RawMessage]) dedup.Effect[json.RawMessage] {
 	}
 }
 
-// insideTool tells whether ctx belongs to a tool that has not returned. There is
+// insideTool reports whether ctx belongs to a tool that has not returned. There is
 // never more than one around it.
 func insideTool(ctx context.Context) bool {
 	scope, _ := ctx.Value(runScopeKey{}).(*runScope)

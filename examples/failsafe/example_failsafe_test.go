@@ -59,7 +59,7 @@ func Example_circuitBreaker() {
 	ctx := context.Background()
 	c := &tickets{
 		server: &server{},
-		// Only faults count that another try could mend: an answer is no reason to stop.
+		// Only faults count that another try could repair: an answer is no reason to stop.
 		breaker: circuitbreaker.NewBuilder[Ticket]().WithFailureThreshold(4).WithDelay(time.Hour).
 			HandleIf(func(_ Ticket, err error) bool { return runner.IsRetryable(err) }).Build(),
 		retries: ratelimiter.NewBursty[Ticket](100, time.Hour),

@@ -13,63 +13,63 @@ import (
 
 // TestArbiter: a table that would let an effect be committed twice, or without
 // its record, is refused before the first effect is run, and taken once it is
-// mended.
+// repaired.
 func TestArbiter(t *testing.T) {
 	t.Parallel()
 	partitioned := `ALTER TABLE tool_dedup RENAME TO plain_dedup; ALTER TABLE plain_dedup RENAME CONSTRAINT tool_dedup_pkey TO plain_dedup_pkey;
 		CREATE TABLE tool_dedup (LIKE plain_dedup, CONSTRAINT tool_dedup_pkey PRIMARY KEY (scope, tool, key)) PARTITION BY HASH (scope); `
 	swallow := `CREATE FUNCTION swallow() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'; `
-	for name, c := range map[string]struct{ spoil, mend, says string }{
+	for name, c := range map[string]struct{ spoil, repair, says string }{
 		"Missing": {
-			spoil: `ALTER TABLE tool_dedup RENAME TO gone`,
-			mend:  `ALTER TABLE gone RENAME TO tool_dedup`,
-			says:  "does not exist",
+			spoil:  `ALTER TABLE tool_dedup RENAME TO gone`,
+			repair: `ALTER TABLE gone RENAME TO tool_dedup`,
+			says:   "does not exist",
 		},
 		"NoPrimaryKey": {
-			spoil: `ALTER TABLE tool_dedup DROP CONSTRAINT tool_dedup_pkey`,
-			mend:  `ALTER TABLE tool_dedup ADD CONSTRAINT tool_dedup_pkey PRIMARY KEY (scope, tool, key)`,
-			says:  "primary key",
+			spoil:  `ALTER TABLE tool_dedup DROP CONSTRAINT tool_dedup_pkey`,
+			repair: `ALTER TABLE tool_dedup ADD CONSTRAINT tool_dedup_pkey PRIMARY KEY (scope, tool, key)`,
+			says:   "primary key",
 		},
 		"PrimaryKeyWithoutScope": {
-			spoil: `ALTER TABLE tool_dedup DROP CONSTRAINT tool_dedup_pkey, ADD CONSTRAINT tool_dedup_pkey PRIMARY KEY (tool, key)`,
-			mend:  `ALTER TABLE tool_dedup DROP CONSTRAINT tool_dedup_pkey, ADD CONSTRAINT tool_dedup_pkey PRIMARY KEY (scope, tool, key)`,
-			says:  "primary key",
+			spoil:  `ALTER TABLE tool_dedup DROP CONSTRAINT tool_dedup_pkey, ADD CONSTRAINT tool_dedup_pkey PRIMARY KEY (tool, key)`,
+			repair: `ALTER TABLE tool_dedup DROP CONSTRAINT tool_dedup_pkey, ADD CONSTRAINT tool_dedup_pkey PRIMARY KEY (scope, tool, key)`,
+			says:   "primary key",
 		},
 		"PrimaryKeyWithTime": {
-			spoil: `ALTER TABLE tool_dedup DROP CONSTRAINT tool_dedup_pkey, ADD CONSTRAINT tool_dedup_pkey PRIMARY KEY (scope, tool, key, created_at)`,
-			mend:  `ALTER TABLE tool_dedup DROP CONSTRAINT tool_dedup_pkey, ADD CONSTRAINT tool_dedup_pkey PRIMARY KEY (scope, tool, key)`,
-			says:  "primary key",
+			spoil:  `ALTER TABLE tool_dedup DROP CONSTRAINT tool_dedup_pkey, ADD CONSTRAINT tool_dedup_pkey PRIMARY KEY (scope, tool, key, created_at)`,
+			repair: `ALTER TABLE tool_dedup DROP CONSTRAINT tool_dedup_pkey, ADD CONSTRAINT tool_dedup_pkey PRIMARY KEY (scope, tool, key)`,
+			says:   "primary key",
 		},
 		"DeferrablePrimaryKey": {
-			spoil: `ALTER TABLE tool_dedup DROP CONSTRAINT tool_dedup_pkey, ADD CONSTRAINT tool_dedup_pkey PRIMARY KEY (scope, tool, key) DEFERRABLE`,
-			mend:  `ALTER TABLE tool_dedup DROP CONSTRAINT tool_dedup_pkey, ADD CONSTRAINT tool_dedup_pkey PRIMARY KEY (scope, tool, key)`,
-			says:  "not deferrable",
+			spoil:  `ALTER TABLE tool_dedup DROP CONSTRAINT tool_dedup_pkey, ADD CONSTRAINT tool_dedup_pkey PRIMARY KEY (scope, tool, key) DEFERRABLE`,
+			repair: `ALTER TABLE tool_dedup DROP CONSTRAINT tool_dedup_pkey, ADD CONSTRAINT tool_dedup_pkey PRIMARY KEY (scope, tool, key)`,
+			says:   "not deferrable",
 		},
 		"Unlogged": {
-			spoil: `ALTER TABLE tool_dedup SET UNLOGGED`,
-			mend:  `ALTER TABLE tool_dedup SET LOGGED`,
-			says:  "UNLOGGED",
+			spoil:  `ALTER TABLE tool_dedup SET UNLOGGED`,
+			repair: `ALTER TABLE tool_dedup SET LOGGED`,
+			says:   "UNLOGGED",
 		},
 		"SwallowingTrigger": {
-			spoil: swallow + `CREATE TRIGGER s BEFORE INSERT ON tool_dedup FOR EACH ROW EXECUTE FUNCTION swallow()`,
-			mend:  `DROP TRIGGER s ON tool_dedup`,
-			says:  "trigger",
+			spoil:  swallow + `CREATE TRIGGER s BEFORE INSERT ON tool_dedup FOR EACH ROW EXECUTE FUNCTION swallow()`,
+			repair: `DROP TRIGGER s ON tool_dedup`,
+			says:   "trigger",
 		},
 		"SwallowingTriggerOfAPartition": {
 			spoil: swallow + partitioned + `CREATE TABLE part PARTITION OF tool_dedup FOR VALUES WITH (MODULUS 1, REMAINDER 0);
 				CREATE TRIGGER s BEFORE INSERT ON part FOR EACH ROW EXECUTE FUNCTION swallow()`,
-			mend: `DROP TRIGGER s ON part`,
-			says: "trigger",
+			repair: `DROP TRIGGER s ON part`,
+			says:   "trigger",
 		},
 		"UnloggedPartition": {
-			spoil: partitioned + `CREATE UNLOGGED TABLE part PARTITION OF tool_dedup FOR VALUES WITH (MODULUS 1, REMAINDER 0)`,
-			mend:  `ALTER TABLE part SET LOGGED`,
-			says:  "UNLOGGED",
+			spoil:  partitioned + `CREATE UNLOGGED TABLE part PARTITION OF tool_dedup FOR VALUES WITH (MODULUS 1, REMAINDER 0)`,
+			repair: `ALTER TABLE part SET LOGGED`,
+			says:   "UNLOGGED",
 		},
 		"SwallowingRule": {
-			spoil: `CREATE RULE s AS ON INSERT TO tool_dedup DO INSTEAD NOTHING`,
-			mend:  `DROP RULE s ON tool_dedup`,
-			says:  "rule",
+			spoil:  `CREATE RULE s AS ON INSERT TO tool_dedup DO INSTEAD NOTHING`,
+			repair: `DROP RULE s ON tool_dedup`,
+			says:   "rule",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -88,7 +88,7 @@ func TestArbiter(t *testing.T) {
 			require.NoError(t, err)
 			require.Zero(t, b.effects(t, "k"))
 
-			b.exec(t, c.mend)
+			b.exec(t, c.repair)
 			_, err = dedup.Do(ctx, b.d, call("k"), effect("k"))
 			require.NoError(t, err)
 			require.Equal(t, 1, b.effects(t, "k"))

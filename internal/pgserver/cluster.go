@@ -299,7 +299,7 @@ func (c *cluster) prepare(cmd *exec.Cmd) *exec.Cmd {
 	return cmd
 }
 
-// accountHint tells which account ran a program that failed, where it is not
+// accountHint says which account ran a program that failed, where it is not
 // our own.
 func (c *cluster) accountHint() string {
 	if c.account == nil {

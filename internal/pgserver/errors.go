@@ -18,7 +18,7 @@ var ErrStopped = errors.New("the server has been stopped and its data removed")
 // there and fails. The ways wrap it; [Server.Source] leaves such ways out.
 var errAbsent = errors.New("not available")
 
-// An Attempt is one way that [Start] tried in vain.
+// An Attempt is one way that [Start] tried without success.
 type Attempt struct {
 	Way   Way    // which way
 	Tried string // what was tried: a variable, sockets, folders, an address

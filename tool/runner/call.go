@@ -21,18 +21,18 @@ type Call[R any] struct {
 	// is not another tool's; else Do mints one for classes that need it, which is
 	// lost with the process. A ReadOnly tool has only the one given here.
 	Key string
-	// Unkeyed tells that the tool takes no key. Then none is minted or carried,
+	// Unkeyed says that the tool takes no key. Then none is minted or carried,
 	// and a write is tried once: no key, no retry.
 	Unkeyed bool
 
-	// Look asks the other side what became of the key: found tells that the call
+	// Look asks the other side what became of the key: found says that the call
 	// took effect, and value is its answer. It changes nothing, and must see every
 	// write that was acknowledged, so no lagging replica. An error means that
 	// nothing is known; the call is not tried before a look has succeeded.
 	// Needs a key. Nil: there is no such way.
 	Look func(ctx context.Context, key string) (value R, found bool, err error)
 
-	// Resumed tells that the key may have been tried before this Do, by a process
+	// Resumed says that the key may have been tried before this Do, by a process
 	// that has ended: then the policy's look comes before the first try too, and
 	// the outcome counts as unknown until there is an answer.
 	Resumed bool
@@ -58,7 +58,7 @@ type Result[R any] struct {
 	Key string
 	// Tries counts the tries that were made.
 	Tries int
-	// Found tells that Call.Look found the answer: of an earlier try of this call,
+	// Found says that Call.Look found the answer: of an earlier try of this call,
 	// or of whoever else called with its key.
 	Found bool
 }

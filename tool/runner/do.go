@@ -11,7 +11,7 @@ import (
 )
 
 // Do calls a tool until there is an answer or its policy gives up, with one key
-// for all tries. It tells what may be tried again by the type and status of an
+// for all tries. It says what may be tried again by the type and status of an
 // error, never by its text: see [IsRetryable].
 //
 // The try makes the call once, with the context that it is handed, which carries
@@ -21,7 +21,7 @@ import (
 // Call.Unkeyed. The try runs on the caller's goroutine and does not retry by
 // itself.
 //
-// Do returns an error that another try cannot mend as it is. Where it gives up,
+// Do returns an error that another try cannot repair as it is. Where it gives up,
 // and where an earlier try may have taken effect all the same, it returns a
 // *[GaveUpError], which says so and wraps the last error. A call that cannot be
 // made as it is, is a *[dedup.InvalidError], and nothing was tried.
@@ -58,7 +58,7 @@ type calling[R any] struct {
 
 	tries  int
 	pauses []time.Duration
-	// open tells that a try may have taken effect although it failed.
+	// open says that a try may have taken effect although it failed.
 	open bool
 }
 
@@ -147,7 +147,7 @@ func (c *calling[R]) awaitRound(ctx context.Context, round int, err error) error
 	}
 }
 
-// answered is how a call ends whose last error another try cannot mend. It is
+// answered is how a call ends whose last error another try cannot repair. It is
 // the answer, unless it leaves open what an earlier try has done.
 func (c *calling[R]) answered(err error) error {
 	if !c.open || settles(err) {

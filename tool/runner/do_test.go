@@ -87,7 +87,7 @@ func TestDoWithNothingInjected(t *testing.T) {
 	}
 }
 
-// What another try cannot mend comes back as it is.
+// What another try cannot repair comes back as it is.
 func TestDoReturnsTheToolsAnswer(t *testing.T) {
 	t.Parallel()
 	for _, answer := range []error{

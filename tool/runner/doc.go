@@ -39,11 +39,11 @@
 //
 //	error           typed as                returned by        call again with the same key?
 //	ErrGaveUp       *GaveUpError            Do                 GaveUpError.Retryable tells
-//	-               *dedup.InvalidError Do Transport       no: mend the call or its policy
+//	-               *dedup.InvalidError Do Transport       no: repair the call or its policy
 //	-               *StatusError            ResponseError      by its status
 //	-               *LostAnswerError        Transport          yes: it may have happened
 //	ErrKeyConflict  *KeyConflictError       Transport PutMeta  no: let one layer make the key
-//	ErrPlan         *PlanError              LoadPlan, Plan     no: mend the plan
+//	ErrPlan         *PlanError              LoadPlan, Plan     no: repair the plan
 //	ErrStepUnsaved  *PlanError              Plan.Key           yes, once the plan is saved
 //	the tool's own  as the tool has it      Do                 no: it is the answer
 //

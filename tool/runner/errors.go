@@ -45,7 +45,7 @@ type GaveUpError struct {
 	// Pauses are those that were begun, in order.
 	Pauses []time.Duration
 
-	// OutcomeUnknown tells that a try may have taken effect: its answer was lost, a
+	// OutcomeUnknown says that a try may have taken effect: its answer was lost, a
 	// twin is in flight, or the call is Call.Resumed. It is never set for ReadOnly tools. Do not take the
 	// call for failed: call again with the same key, or, where it has none or the
 	// class's policy does not trust it (External, Unclassified), look at the tool's
@@ -53,14 +53,14 @@ type GaveUpError struct {
 	OutcomeUnknown bool
 
 	// Why is what ended the tries: ErrTriesUsedUp, ErrWaitTooLong or the context's
-	// error. Nil where Err is one that another try cannot mend.
+	// error. Nil where Err is one that another try cannot repair.
 	Why error
 	// Err is what the last try, or look, failed with; nil where there was none.
 	Err error
 
-	// repeatable tells that the same call may be made again.
+	// repeatable says that the same call may be made again.
 	repeatable bool
-	// untrusted tells that there is a key with which the call may not be.
+	// untrusted says that there is a key with which the call may not be.
 	untrusted bool
 }
 
@@ -96,7 +96,7 @@ func (e *GaveUpError) Is(target error) bool {
 	return target == ErrGaveUp || target == dedup.ErrOutcomeUnknown && e.OutcomeUnknown && e.trustsKey()
 }
 
-// trustsKey tells whether calling again with the key is safe.
+// trustsKey reports whether calling again with the key is safe.
 func (e *GaveUpError) trustsKey() bool { return e.Key != "" && !e.untrusted }
 
 // Unwrap returns those of Why and Err that there are.

@@ -22,7 +22,7 @@ func (e *LostAnswerError) Unwrap() error { return e.Err }
 // Retryable is true: with the same key the request can be sent again.
 func (e *LostAnswerError) Retryable() bool { return true }
 
-// lostAnswer gives err a type where it has none that tells what it is, or one
+// lostAnswer gives err a type where it has none that says what it is, or one
 // that tells of another request than the one that was sent.
 func lostAnswer(err error) error {
 	if IsRetryable(err) && !isUnreached(err) {

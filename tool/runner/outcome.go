@@ -7,7 +7,7 @@ import (
 	"github.com/tooldedup/dedup"
 )
 
-// leavesOpen tells whether a try that failed with err may have taken effect. Of
+// leavesOpen reports whether a try that failed with err may have taken effect. Of
 // what may be tried again, only that leaves nothing open which says so.
 func leavesOpen(err error) bool {
 	var inner *GaveUpError
@@ -31,7 +31,7 @@ func leavesOpen(err error) bool {
 	}
 }
 
-// settles tells whether err is the answer to the call itself, whichever try it
+// settles reports whether err is the answer to the call itself, whichever try it
 // was that ran: what was open is open no longer.
 func settles(err error) bool {
 	return errors.Is(err, dedup.ErrRefused) || errors.Is(err, dedup.ErrExpired)

@@ -49,7 +49,7 @@ func KeyedPolicy() Policy { return Policy{Tries: 3, First: 2 * time.Second} }
 // 5 tries, from 5 s, with a look before every further one.
 func CheckedPolicy() Policy { return Policy{Tries: 5, First: 5 * time.Second, Look: true} }
 
-// PolicyFor returns the policy of calls of a class: keyed tells that the call
+// PolicyFor returns the policy of calls of a class: keyed says that the call
 // has a key that the tool takes, checked that its outcome can be looked up by
 // that key. No key, no retry:
 //

@@ -29,7 +29,7 @@ func ParseRetryAfter(value string, now time.Time) (wait time.Duration, ok bool) 
 	return max(date.Sub(now), 0), true
 }
 
-// isDigits tells whether value is a number as the header has it: no sign.
+// isDigits reports whether value is a number as the header has it: no sign.
 func isDigits(value string) bool {
 	return value != "" && strings.Trim(value, "0123456789") == ""
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/tooldedup/dedup/tool"
 )
 
-// IsRetryable tells whether another try of the same call may give the answer. It
+// IsRetryable reports whether another try of the same call may give the answer. It
 // goes by types and statuses; an error's text is never read. In this order:
 //
 //   - what package dedup calls an answer (refused, expired, reused key, …) is one,
@@ -43,7 +43,7 @@ func IsRetryable(err error) bool {
 		isNetworkFault(err) || dedup.IsRetryable(err)
 }
 
-// isAnswer tells whether package dedup holds err to be an answer, or misuse.
+// isAnswer reports whether package dedup holds err to be an answer, or misuse.
 func isAnswer(err error) bool {
 	var misuse *dedup.InvalidError
 	var arguments *tool.ArgumentError
@@ -52,7 +52,7 @@ func isAnswer(err error) bool {
 	return errors.As(err, &misuse) || errors.As(err, &arguments) || !dedup.IsRetryable(errors.Join(err, dedup.ErrInFlight))
 }
 
-// isNetworkFault tells whether err is a connection's fault that may pass.
+// isNetworkFault reports whether err is a connection's fault that may pass.
 func isNetworkFault(err error) bool {
 	var timeout net.Error
 	if errors.As(err, &timeout) && timeout.Timeout() {
@@ -61,7 +61,7 @@ func isNetworkFault(err error) bool {
 	return isUnreached(err) || isCut(err)
 }
 
-// isUnreached tells whether err came before anything was sent: no connection
+// isUnreached reports whether err came before anything was sent: no connection
 // could be made. A malformed address is the caller's mistake.
 func isUnreached(err error) bool {
 	var op *net.OpError
@@ -78,7 +78,7 @@ func isBadAddress(err error) bool {
 		errors.As(err, &address) || errors.As(err, &parse) || errors.As(err, &invalid) || errors.As(err, &network)
 }
 
-// isCut tells whether err is the end of a connection that was there. TLS alerts
+// isCut reports whether err is the end of a connection that was there. TLS alerts
 // are *net.OpErrors too, under other names, and no such thing.
 func isCut(err error) bool {
 	var op *net.OpError

@@ -56,7 +56,7 @@ func (e *StatusError) Error() string {
 // Unwrap returns Err.
 func (e *StatusError) Unwrap() error { return e.Err }
 
-// Retryable tells whether the status is one that may pass: 408, 425, 429, 500,
+// Retryable reports whether the status is one that may pass: 408, 425, 429, 500,
 // 502, 503 and 504; and 409 where Retry-After is given, which says that a twin
 // with the same key is in flight. Any other 409 is a conflict that stays.
 func (e *StatusError) Retryable() bool {

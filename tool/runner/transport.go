@@ -104,7 +104,7 @@ func otherHash(there []string, key string) string {
 	return ""
 }
 
-// isSafe tells whether a method changes nothing (RFC 9110, section 9.2.1).
+// isSafe reports whether a method changes nothing (RFC 9110, section 9.2.1).
 func isSafe(method string) bool {
 	switch method {
 	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:

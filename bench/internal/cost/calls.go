@@ -16,7 +16,7 @@ import (
 // warmCalls is how many calls come before those that are counted, after a
 // checkpoint. The first change of a page after a checkpoint writes an image of
 // the whole page to the WAL, which is the price of the checkpoint and not of the
-// call; these calls pay it. PageImages tells whether they did.
+// call; these calls pay it. PageImages reports whether they did.
 const warmCalls = 1000
 
 // countCalls averages WAL, flushes and allocations over n operations.

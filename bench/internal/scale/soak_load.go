@@ -41,7 +41,7 @@ type SoakTally struct {
 	Errors  int64 `json:"errors"` // of calls and sweeps
 	// Some are the first errors.
 	Some []string `json:"some_errors,omitempty"`
-	// Expired and Forgotten count what the Sweeper let go of.
+	// Expired and Forgotten count what the Sweeper dropped.
 	Expired   int64 `json:"swept_results"`
 	Forgotten int64 `json:"swept_tombstones"`
 	// Effects counts the rows that the effects wrote, Keys the distinct keys

@@ -11,7 +11,7 @@ import (
 // SoakVerdict compares the last third of a soak with the middle one. The first
 // is left out: the table grows until its first records are forgotten.
 type SoakVerdict struct {
-	// Enough tells whether there are lines enough, and thirds are so long that
+	// Enough reports whether there are lines enough, and thirds are so long that
 	// the table had grown full, and autovacuum had come by, before the middle
 	// one began.
 	Enough bool `json:"enough"`

@@ -177,7 +177,7 @@ func (t *tool) slowCall(ctx context.Context, key string, d time.Duration) (dedup
 	})
 }
 
-// judgeStorm tells whether twins had one effect and equal answers, all but one
+// judgeStorm reports whether twins had one effect and equal answers, all but one
 // of them replays.
 func judgeStorm(effects int, answers []dedup.Result[ticket]) error {
 	firsts := 0

@@ -54,7 +54,7 @@ func newShop(pool *pgxpool.Pool) (http.Handler, error) {
 	return mux, nil
 }
 
-// account tells from a token who sends a request.
+// account says from a token who sends a request.
 func account(r *http.Request) (string, error) {
 	name, ok := map[string]string{"Bearer acme-token": "acme", "Bearer globex-token": "globex"}[r.Header.Get("Authorization")]
 	if !ok {

@@ -109,7 +109,7 @@ func statementMode(ctx context.Context, s *session, begin error) ([]Finding, err
 	}}, nil
 }
 
-// beginAndEnd tells whether there are transactions at all.
+// beginAndEnd reports whether there are transactions at all.
 func beginAndEnd(ctx context.Context, conn *pgx.Conn) error {
 	tx, err := conn.BeginTx(ctx, pgx.TxOptions{AccessMode: pgx.ReadOnly, IsoLevel: pgx.ReadCommitted})
 	if err != nil {
@@ -118,7 +118,7 @@ func beginAndEnd(ctx context.Context, conn *pgx.Conn) error {
 	return tx.Rollback(ctx)
 }
 
-// shareServers tells whether two clients get the same server connection, or one
+// shareServers reports whether two clients get the same server connection, or one
 // of them several.
 func shareServers(ctx context.Context, one, two *pgx.Conn) (bool, error) {
 	seen := map[uint32]*pgx.Conn{}
@@ -143,7 +143,7 @@ func shareServers(ctx context.Context, one, two *pgx.Conn) (bool, error) {
 	return false, nil
 }
 
-// tracksPrepared tells whether the pooler knows which client has prepared what:
+// tracksPrepared reports whether the pooler knows which client has prepared what:
 // two clients then use one name each for itself, on whatever server connection, and
 // get their own answers: where there are as many server connections as clients each
 // may have the name, from one client or the other.

@@ -108,7 +108,7 @@ func (r *replication) asynchronous(names setting) []Finding {
 	}}
 }
 
-// hidden tells whether the role may not see the standbys' states.
+// hidden reports whether the role may not see the standbys' states.
 func (r *replication) hidden() bool {
 	for _, one := range r.Standbys {
 		if one.State == nil {
@@ -118,7 +118,7 @@ func (r *replication) hidden() bool {
 	return false
 }
 
-// waitsForNobody tells whether a COMMIT of the library's would wait for more
+// waitsForNobody reports whether a COMMIT of the library's would wait for more
 // standbys than are there. Where synchronous_commit is off the library turns it on.
 func (r *replication) waitsForNobody(names, level setting) bool {
 	if names.value == "" || level.value == "local" {

@@ -17,7 +17,7 @@ import (
 type report struct {
 	subject
 
-	// Sound tells that there is no error.
+	// Sound says that there is no error.
 	Sound    bool `json:"sound"`
 	Errors   int  `json:"errors"`
 	Warnings int  `json:"warnings"`
@@ -100,7 +100,7 @@ func (r *report) verdict(strict bool) error {
 	return &unsoundError{summary: r.summary()}
 }
 
-// unsoundError tells that something was found that makes the promise false.
+// unsoundError says that something was found that makes the promise false.
 type unsoundError struct{ summary string }
 
 // Error implements error.

@@ -34,7 +34,7 @@ type scenario struct {
 // place is where to look.
 type place struct {
 	url    string
-	owner  string // leads to the server itself, as somebody who may mend it
+	owner  string // leads to the server itself, as somebody who may repair it
 	before report // what was found before it was broken
 }
 
@@ -65,19 +65,19 @@ func TestBroken(t *testing.T) {
 			// A fix that is SQL does what it says. What is wrong with the tests'
 			// server itself is left alone: it may be somebody's.
 			wanted := slices.Concat(sc.errors, sc.warnings, sc.unknown)
-			mended := map[string]bool{}
+			repaired := map[string]bool{}
 			for _, f := range after.Findings {
 				statement, ok := strings.CutPrefix(f.Fix, "run: ")
 				if ok && slices.Contains(wanted, f.ID) {
 					exec(t, p.owner, statement)
-					mended[f.ID] = true
+					repaired[f.ID] = true
 				}
 			}
-			if len(mended) == 0 {
+			if len(repaired) == 0 {
 				return
 			}
 			for _, f := range examine(t, p.url).Findings {
-				require.False(t, f.Severity != doctor.SeverityOK && mended[f.ID], "still there after the fix: %+v", f)
+				require.False(t, f.Severity != doctor.SeverityOK && repaired[f.ID], "still there after the fix: %+v", f)
 			}
 		})
 	}

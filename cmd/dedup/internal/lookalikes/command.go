@@ -27,7 +27,7 @@ is needed.`
 func Command() *cobra.Command {
 	return &cobra.Command{
 		Use:   "lookalikes [FOLDER]",
-		Short: "Count in recorded sessions what the look-alike guard would have spoken to",
+		Short: "Count in recorded sessions what the look-alike guard would have reported or refused",
 		Long:  long,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {

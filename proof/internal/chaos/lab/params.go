@@ -17,7 +17,7 @@ type Params struct {
 	Say func(line string)
 }
 
-// Sayf tells how it goes.
+// Sayf says how it goes.
 func (p Params) Sayf(format string, args ...any) {
 	if p.Say != nil {
 		p.Say(fmt.Sprintf(format, args...))

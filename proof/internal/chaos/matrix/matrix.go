@@ -203,7 +203,7 @@ func (m *matrix) cell(ctx context.Context, db *lab.Database, proxy *faultproxy.P
 	m.score.Add(calls.tally)
 }
 
-// isPoolerRefusal tells whether an error says that a pooler does not keep track
+// isPoolerRefusal reports whether an error says that a pooler does not keep track
 // of prepared statements, as PgBouncer before 1.21 does not.
 func isPoolerRefusal(err error) bool {
 	var server *pgconn.PgError

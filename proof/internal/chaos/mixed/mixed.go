@@ -359,7 +359,7 @@ func (s *storm) sweep(ctx context.Context, seed uint64) {
 // longestPause is between two sweeps, and between two Resets.
 const longestPause = 12 * time.Millisecond
 
-// pause waits, and tells whether ctx goes on.
+// pause waits, and reports whether ctx goes on.
 func pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -58,7 +58,7 @@ func (t *Tally) Add(o Tally) {
 	t.Unanswered += o.Unanswered
 }
 
-// Wrong tells whether there is anything that must not be.
+// Wrong reports whether there is anything that must not be.
 func (t Tally) Wrong() bool { return t.Duplicates+t.Lost+t.Differing+t.Unanswered > 0 }
 
 // Close fills in what follows from the rest, and returns an error if the

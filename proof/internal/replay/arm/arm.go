@@ -44,7 +44,7 @@ type run struct {
 	seen  history
 }
 
-// Run replays the recording in a database of its own. The error tells that the
+// Run replays the recording in a database of its own. The error says that the
 // replay could not be done or checked; what it found is in the result.
 func Run(ctx context.Context, cfg Config, server *stage.Server) (result *report.Result, err error) {
 	db, err := server.CreateDatabase(ctx, cfg.Recording)

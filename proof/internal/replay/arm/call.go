@@ -35,11 +35,11 @@ type sessionRun struct {
 type written struct {
 	call *recording.Call
 	ref  string
-	// repeated tells that it repeats an earlier write on purpose.
+	// repeated says that it repeats an earlier write on purpose.
 	repeated bool
-	// runaway tells that its answers grow with every delivery.
+	// runaway says that its answers grow with every delivery.
 	runaway bool
-	// acknowledged tells that a delivery was answered with success.
+	// acknowledged says that a delivery was answered with success.
 	acknowledged bool
 }
 

@@ -80,14 +80,14 @@ func (s *sessionRun) repeats(ctx context.Context) error {
 	return nil
 }
 
-// differs tells what does not agree with the recording.
+// differs says what does not agree with the recording.
 func (s *sessionRun) differs(format string, args ...any) {
 	if s.Verbose {
 		s.Display.Printf("%.400s", fmt.Sprintf(format, args...))
 	}
 }
 
-// redelivers tells why a delivery is sent again.
+// redelivers says why a delivery is sent again.
 func (s *sessionRun) redelivers(call *recording.Call, err error) {
 	if s.Verbose {
 		s.Display.Printf("%s call %d, %s: delivered again: %v", call.Session, call.Seq, call.Tool, err)

@@ -16,7 +16,7 @@ type history struct {
 
 func newHistory() history { return history{ids: map[string]bool{}, done: map[string]bool{}} }
 
-// add notes a write and tells whether it repeats an earlier one of its session
+// add notes a write and reports whether it repeats an earlier one of its session
 // with equal arguments. No recorded call is a re-delivery, so that is meant.
 func (h *history) add(call *recording.Call) (repeated bool) {
 	if h.ids[call.ToolCallID] {
@@ -42,7 +42,7 @@ func canonical(arguments json.RawMessage) string {
 	return string(text)
 }
 
-// isRefusal tells whether an answer says that nothing was done.
+// isRefusal reports whether an answer says that nothing was done.
 func isRefusal(text string) bool {
 	return strings.HasPrefix(text, "Error: ") || text == recording.Null
 }

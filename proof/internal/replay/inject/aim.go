@@ -58,13 +58,13 @@ func target(f plan.Fault) func(faultproxy.Unit) bool {
 	}
 }
 
-// opens tells whether a unit opens a transaction: the first round trip of a
+// opens reports whether a unit opens a transaction: the first round trip of a
 // delivery. With dedup the look-up of the record travels in it.
 func opens(u faultproxy.Unit) bool {
 	return len(u.Executes) > 0 && hasPrefix(u.Executes[0], "begin")
 }
 
-// inEffect tells whether a unit belongs to a tool: it names one of the
+// inEffect reports whether a unit belongs to a tool: it names one of the
 // application's tables, which nothing else does.
 func inEffect(u faultproxy.Unit) bool {
 	return faultproxy.AtSQL("airline_")(u) || faultproxy.AtSQL("retail_")(u)

@@ -72,5 +72,5 @@ func newChart(title string, rows []chartRow) chart {
 // LabelX is where the labels of the rows end.
 func (chartBar) LabelX() int { return labelWidth - 12 }
 
-// Zero tells that the bar is the promise: nothing, with dedup.
+// Zero says that the bar is the promise: nothing, with dedup.
 func (b chartBar) Zero() bool { return b.Value == 0 && b.Arm == "dedup" }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// HasRecord tells whether a call has a record of its own.
+// HasRecord reports whether a call has a record of its own.
 func (db *Database) HasRecord(ctx context.Context, scope, tool, key string) (found bool, err error) {
 	err = db.Pool.QueryRow(ctx, `
 		SELECT EXISTS (

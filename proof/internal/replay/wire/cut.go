@@ -31,7 +31,7 @@ func NewCut(how plan.How) *Cut { return &Cut{how: how} }
 // Disarm keeps a cut that has found no delivery from doing so.
 func (c *Cut) Disarm() { c.taken.Store(true) }
 
-// Applied tells whether a connection was cut.
+// Applied reports whether a connection was cut.
 func (c *Cut) Applied() bool { return c.applied.Load() }
 
 func (c *Cut) take() bool { return c.taken.CompareAndSwap(false, true) }

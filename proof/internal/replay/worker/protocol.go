@@ -50,9 +50,9 @@ type Delivery struct {
 type Answer struct {
 	ID   int    `json:"id"`
 	Text string `json:"text"`
-	// Replayed tells that the answer came from a record.
+	// Replayed says that the answer came from a record.
 	Replayed bool `json:"replayed,omitempty"`
-	// Error tells that there is no answer; the delivery must be sent again.
+	// Error says that there is no answer; the delivery must be sent again.
 	Error string `json:"error,omitempty"`
 	// Address is the worker's server, in its first answer by way of a network.
 	Address string `json:"address,omitempty"`

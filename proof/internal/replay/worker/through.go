@@ -41,7 +41,7 @@ func WayNames() string {
 	return strings.Join(names, ", ")
 }
 
-// Networked tells whether there is a network between driver and worker.
+// Networked reports whether there is a network between driver and worker.
 func (w Way) Networked() bool { return w != Registry }
 
 // Client delivers to one worker process over a network. It may be used by several
