@@ -66,7 +66,7 @@ func (c *checker) report(in ssa.CallInstruction, pos token.Pos, what string) {
 		code.CallName(in.Common()), what, c.region.Where())
 }
 
-// usesTx tells whether a call works on the transaction: it is a method of a handle,
+// usesTx reports whether a call works on the transaction: it is a method of a handle,
 // is given one, or runs a literal that captures one.
 func (c *checker) usesTx(call *ssa.CallCommon) bool {
 	for _, v := range append([]ssa.Value{call.Value}, call.Args...) {

@@ -38,7 +38,7 @@ func (c *checker) checkRows(in ssa.CallInstruction) {
 	}
 }
 
-// asked tells whether rows are asked for their error, which is that of the query too:
+// asked reports whether rows are asked for their error, which is that of the query too:
 // by Err, or by somebody who gets them.
 func asked(rows ssa.Value) bool {
 	return rows != nil && slices.ContainsFunc(code.Uses(rows), func(use ssa.Instruction) bool {

@@ -7,7 +7,7 @@ import (
 	"github.com/tooldedup/dedup/dedupvet/internal/code"
 )
 
-// behindSavepoint tells whether the failure of a call leaves the transaction as
+// behindSavepoint reports whether the failure of a call leaves the transaction as
 // it was: the call makes a savepoint, or works on one.
 func (c *checker) behindSavepoint(call *ssa.CallCommon) bool {
 	if begins(call) || api.IsFunc(code.Callee(call), api.Dedup, "DoTx") {
@@ -22,7 +22,7 @@ func (c *checker) behindSavepoint(call *ssa.CallCommon) bool {
 	return len(fns) == 1 && makesSavepoint(fns[0])
 }
 
-// makesSavepoint tells whether a function does nothing with the transaction that it
+// makesSavepoint reports whether a function does nothing with the transaction that it
 // is given but to begin savepoints from it.
 func makesSavepoint(fn *ssa.Function) bool {
 	found := false

@@ -51,7 +51,7 @@ func (c *checker) successes(in ssa.CallInstruction, err ssa.Value, isNil bool) m
 	return found
 }
 
-// findsAnswer tells whether a condition finds an error that no failed statement
+// findsAnswer reports whether a condition finds an error that no failed statement
 // has: that there was no row, or one that the program made of what it read.
 func findsAnswer(cond ssa.Value, known code.Facts) bool {
 	switch cond := cond.(type) {
@@ -73,7 +73,7 @@ func findsAnswer(cond ssa.Value, known code.Facts) bool {
 	return false
 }
 
-// isFailure tells whether an error to compare with is one of pgx, or of a context
+// isFailure reports whether an error to compare with is one of pgx, or of a context
 // that is done, and so comes of a statement that failed.
 func isFailure(v ssa.Value) bool {
 	load, ok := v.(*ssa.UnOp)
@@ -88,7 +88,7 @@ func isFailure(v ssa.Value) bool {
 	return pkg.Path() == "context" || api.InPGX(pkg) && global.Name() != "ErrNoRows" && global.Name() != "ErrTooManyRows"
 }
 
-// isFailureType tells whether errors.As with a target looks for an error of pgx,
+// isFailureType reports whether errors.As with a target looks for an error of pgx,
 // or for an SQLSTATE.
 func isFailureType(target types.Type) bool {
 	ptr, ok := target.Underlying().(*types.Pointer)
@@ -109,7 +109,7 @@ func isFailureType(target types.Type) bool {
 // logs matches the names of functions that write a line.
 var logs = regexp.MustCompile(`^(Print|Fprint|Error|Warn|Info|Debug|Log)(f|ln|Context|Attrs)?$`)
 
-// onlyAsked tells whether all that is done with an error is to look whether there
+// onlyAsked reports whether all that is done with an error is to look whether there
 // is one, and to write it to a log.
 func onlyAsked(v ssa.Value, seen map[ssa.Value]bool) bool {
 	if seen[v] {

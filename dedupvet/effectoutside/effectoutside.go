@@ -43,7 +43,7 @@ A tool of class tool.ReadOnly may make requests: nothing of it is rolled back.`,
 
 func waits(fn *types.Func) bool { return api.IsFunc(fn, "time", "Sleep", "After", "Tick") }
 
-// leaves tells whether fn talks to somebody else than the database.
+// leaves reports whether fn talks to somebody else than the database.
 func leaves(fn *types.Func) bool {
 	return api.IsFunc(fn, "net/http", "Get", "Head", "Post", "PostForm") ||
 		api.IsMethod(fn, "net/http", "Client", "Do", "Get", "Head", "Post", "PostForm") ||
@@ -62,7 +62,7 @@ func leaves(fn *types.Func) bool {
 		callsGRPC(fn)
 }
 
-// callsGRPC tells whether fn is a method of a generated client: these, and no
+// callsGRPC reports whether fn is a method of a generated client: these, and no
 // others, end in call options.
 func callsGRPC(fn *types.Func) bool {
 	sig := fn.Signature()

@@ -4,7 +4,6 @@ package effectwrites
 
 import (
 	"go/types"
-	"slices"
 
 	"golang.org/x/tools/go/analysis"
 	"golang.org/x/tools/go/ssa"
@@ -66,31 +65,10 @@ func (c *checker) check(in ssa.CallInstruction) {
 	}
 }
 
-// bypasses tells whether x, which runs statements, works on something else than
-// the transaction of the region.
+// bypasses reports whether x, which runs statements, works on something else than
+// the transaction of the region. A connection must be got from that.
 func (c *checker) bypasses(x ssa.Value) bool {
-	return api.IsForeign(x.Type()) || c.region.Outside(x) || api.IsConn(x.Type()) && c.connects(x, make(map[ssa.Value]bool))
-}
-
-// connects tells whether a connection that the region declares is one of its
-// own making, and not that of a transaction.
-func (c *checker) connects(x ssa.Value, seen map[ssa.Value]bool) bool {
-	if seen[x] {
-		return false
-	}
-	seen[x] = true
-	call, ok := x.(*ssa.Call)
-	if !ok {
-		return slices.ContainsFunc(c.code.From(x), func(x ssa.Value) bool { return c.connects(x, seen) })
-	}
-	recv := code.Receiver(&call.Call)
-	switch {
-	case recv == nil:
-		return true // pgx.Connect
-	case api.IsConn(recv.Type()):
-		return c.connects(recv, seen) // its PgConn
-	}
-	return !api.IsTx(recv.Type())
+	return api.IsForeign(x.Type()) || c.region.Outside(x) || api.IsConn(x.Type()) && !c.region.Handle(x)
 }
 
 // handsOver is the type of the i-th argument if that gives a function that is not
@@ -99,7 +77,7 @@ func (c *checker) handsOver(call *ssa.CallCommon, i int) types.Type {
 	if _, isBuiltin := call.Value.(*ssa.Builtin); isBuiltin {
 		return nil
 	}
-	arg, param := code.Args(call)[i], code.Param(call, i)
+	arg, param := code.Args(call)[i], call.Signature().Params().At(i).Type()
 	isInterface := types.IsInterface(param)
 	switch converted := arg.(type) {
 	case *ssa.MakeInterface:

@@ -51,7 +51,7 @@ type checker struct {
 	repeated map[*ssa.Function][]ssa.CallInstruction
 }
 
-// checkLoops looks at the loops around a key, the innermost first, and tells whether
+// checkLoops looks at the loops around a key, the innermost first, and reports whether
 // it has found something.
 func (c *checker) checkLoops(sink keyflow.Sink) bool {
 	for _, loop := range loopsAround(sink.At.Block()) {
@@ -149,7 +149,7 @@ func (c *checker) report(sink keyflow.Sink, trace keyflow.Trace, where string) {
 // retries matches the packages that run a function again until it succeeds.
 var retries = regexp.MustCompile(`(?i)(retry|backoff)`)
 
-// isHandedToRetry tells whether a literal is handed to such a package.
+// isHandedToRetry reports whether a literal is handed to such a package.
 func (c *checker) isHandedToRetry(fn *ssa.Function) bool {
 	for _, use := range c.code.UsesOf(fn) {
 		call, ok := use.(ssa.CallInstruction)

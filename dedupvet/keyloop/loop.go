@@ -50,7 +50,7 @@ func loopsAround(b *ssa.BasicBlock) []*loop {
 
 func (l *loop) holds(in ssa.Instruction) bool { return l.blocks[in.Block()] }
 
-// isEndless tells whether a loop has no condition of its own.
+// isEndless reports whether a loop has no condition of its own.
 func (l *loop) isEndless() bool { return !strings.HasSuffix(l.header.Comment, ".loop") }
 
 // pos is the first place in the source that belongs to the loop.
@@ -65,7 +65,7 @@ func (l *loop) pos() (first token.Pos) {
 	return first
 }
 
-// counts tells whether a value counts the loop's turns.
+// counts reports whether a value counts the loop's turns.
 func (l *loop) counts(v ssa.Value) bool {
 	step, ok := v.(*ssa.BinOp)
 	if ok {
@@ -81,13 +81,13 @@ func (l *loop) counts(v ssa.Value) bool {
 	return false
 }
 
-// turns tells whether a value is what the step makes on each turn.
+// turns reports whether a value is what the step makes on each turn.
 func (l *loop) turns(v ssa.Value, step *ssa.BinOp) bool {
 	phi, ok := v.(*ssa.Phi)
 	return ok && phi.Block() == l.header && slices.Contains(phi.Edges, ssa.Value(step))
 }
 
-// keeps tells whether a variable is given a value on one turn and keeps it for the
+// keeps reports whether a variable is given a value on one turn and keeps it for the
 // others.
 func (l *loop) keeps(v ssa.Value) bool {
 	phi, ok := v.(*ssa.Phi)
@@ -100,7 +100,7 @@ func (l *loop) keeps(v ssa.Value) bool {
 	})
 }
 
-// isOverItems tells whether each turn of a loop is about another thing. Counts,
+// isOverItems reports whether each turn of a loop is about another thing. Counts,
 // pauses and ticks are no things, unless something is indexed by them.
 func (l *loop) isOverItems() bool {
 	isPause := func(v ssa.Value) bool { return api.IsNamed(v.Type(), "time", "Duration", "Time") } // or its address
@@ -129,7 +129,7 @@ func (l *loop) isOverItems() bool {
 	return indexes || !pauses && l.header.Comment == "rangeindex.loop" && l.usesCount()
 }
 
-// usesCount tells whether the body of a loop uses its counter.
+// usesCount reports whether the body of a loop uses its counter.
 func (l *loop) usesCount() bool {
 	for _, in := range l.header.Instrs {
 		if v, ok := in.(ssa.Value); ok && l.counts(v) {
@@ -143,13 +143,13 @@ func (l *loop) usesCount() bool {
 	return false
 }
 
-// isAboutTurn tells whether a call is given the counter of its loop: then it may
+// isAboutTurn reports whether a call is given the counter of its loop: then it may
 // be about another thing on each turn, as one of many seats.
 func (l *loop) isAboutTurn(call ssa.CallInstruction) bool {
 	return slices.ContainsFunc(call.Common().Args, l.mentionsCount)
 }
 
-// mentionsCount tells whether a value is made of the loop's counter.
+// mentionsCount reports whether a value is made of the loop's counter.
 func (l *loop) mentionsCount(v ssa.Value) bool {
 	if l.counts(v) {
 		return true

@@ -11,7 +11,7 @@ import (
 	"github.com/tooldedup/dedup/dedupvet/internal/keyflow"
 )
 
-// isRetry tells whether a loop around a key repeats a call with it until that
+// isRetry reports whether a loop around a key repeats a call with it until that
 // succeeds.
 func (c *checker) isRetry(loop *loop, sink keyflow.Sink) bool {
 	for in := range code.Instructions(loop.header.Parent()) {
@@ -27,7 +27,7 @@ func (c *checker) isRetry(loop *loop, sink keyflow.Sink) bool {
 	return false
 }
 
-// repeats tells whether a loop repeats a call until it succeeds: after a failure it
+// repeats reports whether a loop repeats a call until it succeeds: after a failure it
 // may be made again, and after a success never. An HTTP request succeeds if the loop
 // may end after it.
 func (c *checker) repeats(loop *loop, call ssa.CallInstruction, requests bool) bool {
@@ -40,7 +40,7 @@ func (c *checker) repeats(loop *loop, call ssa.CallInstruction, requests bool) b
 	return again && (!more || requests && left)
 }
 
-// after tells whether a call in a loop leads to itself again, and whether it leads
+// after reports whether a call in a loop leads to itself again, and whether it leads
 // out of the loop before that has come to its end.
 func (l *loop) after(call ssa.CallInstruction, known code.Facts) (again, left bool) {
 	code.Follow{
@@ -59,7 +59,7 @@ func (l *loop) after(call ssa.CallInstruction, known code.Facts) (again, left bo
 	return again, left
 }
 
-// makesCall tells whether a call is given a call of dedup to make, by dedup or by
+// makesCall reports whether a call is given a call of dedup to make, by dedup or by
 // somebody in between.
 func makesCall(call *ssa.Call) bool {
 	for _, arg := range call.Call.Args {

@@ -123,7 +123,7 @@ func after(line, column int, at token.Position) bool {
 	return line > at.Line || line == at.Line && column > at.Column
 }
 
-// crosses tells whether a call leads to a function of another file of the library.
+// crosses reports whether a call leads to a function of another file of the library.
 func (c counters) crosses(p *packages.Package, call *ast.CallExpr) bool {
 	fn := typeutil.StaticCallee(p.TypesInfo, call)
 	if fn == nil || fn.Pkg() == nil || !isLibrary(fn.Pkg()) {

@@ -21,7 +21,7 @@ const (
 	SQL   = "database/sql"
 )
 
-// IsNamed tells whether t, or what it points to, is the type path.name, of
+// IsNamed reports whether t, or what it points to, is the type path.name, of
 // whatever type arguments.
 func IsNamed(t types.Type, path string, names ...string) bool {
 	if t == nil {
@@ -35,12 +35,12 @@ func IsNamed(t types.Type, path string, names ...string) bool {
 	return ok && isObject(named.Obj(), path, names)
 }
 
-// IsFunc tells whether fn is one of the functions, not methods, of a package.
+// IsFunc reports whether fn is one of the functions, not methods, of a package.
 func IsFunc(fn *types.Func, path string, names ...string) bool {
 	return fn != nil && fn.Signature().Recv() == nil && isObject(fn, path, names)
 }
 
-// IsMethod tells whether fn is one of the methods of the type path.recv.
+// IsMethod reports whether fn is one of the methods of the type path.recv.
 func IsMethod(fn *types.Func, path, recv string, names ...string) bool {
 	return fn != nil && fn.Signature().Recv() != nil &&
 		IsNamed(fn.Signature().Recv().Type(), path, recv) && isObject(fn, path, names)
@@ -68,7 +68,7 @@ func Callee(info *types.Info, call *ast.CallExpr) *types.Func {
 	return fn.Origin()
 }
 
-// IsError tells whether t is the type error.
+// IsError reports whether t is the type error.
 func IsError(t types.Type) bool {
 	return types.Identical(t, types.Universe.Lookup("error").Type())
 }
@@ -78,7 +78,7 @@ func Short(t types.Type) string {
 	return types.TypeString(t, func(p *types.Package) string { return p.Name() })
 }
 
-// InPGX tells whether a package is pgx or one of its own.
+// InPGX reports whether a package is pgx or one of its own.
 func InPGX(p *types.Package) bool {
 	return p != nil && (p.Path() == PGX || strings.HasPrefix(p.Path(), PGX+"/"))
 }

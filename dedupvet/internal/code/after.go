@@ -18,7 +18,7 @@ type Facts map[ssa.Value]bool
 
 // Follow goes all ways from a call on, given what is known behind it.
 type Follow struct {
-	// False tells of a condition that it is false besides what is known; may be nil.
+	// False says of a condition that it is false besides what is known; may be nil.
 	False func(cond ssa.Value, known Facts) bool
 	// Visit is shown every instruction on the ways, and ends one with false.
 	Visit func(in ssa.Instruction, known Facts) bool
@@ -49,7 +49,7 @@ func (f Follow) From(in ssa.Instruction, known Facts) {
 			if f.Edge != nil && !f.Edge(b, next) {
 				continue
 			}
-			there := known.through(b, next)
+			there := f.through(b, next, known)
 			if at := there.at(next); !seen[at] && len(seen) < maxPlaces {
 				seen[at] = true
 				visit(next, next.Instrs, there)
@@ -97,7 +97,7 @@ func (known Facts) Of(v ssa.Value) (holds, ok bool) {
 }
 
 // through is what is known after a step to another block.
-func (known Facts) through(from, to *ssa.BasicBlock) Facts {
+func (f Follow) through(from, to *ssa.BasicBlock, known Facts) Facts {
 	there := maps.Clone(known)
 	i := slices.Index(to.Preds, from)
 	for _, in := range to.Instrs {
@@ -106,7 +106,7 @@ func (known Facts) through(from, to *ssa.BasicBlock) Facts {
 			break
 		}
 		delete(there, phi)
-		if holds, ok := known.Of(phi.Edges[i]); ok {
+		if holds, ok := f.truth(phi.Edges[i], known); ok {
 			there[phi] = holds
 		}
 	}
@@ -158,7 +158,7 @@ func (f Follow) truth(cond ssa.Value, known Facts) (holds, ok bool) {
 	return false, false
 }
 
-// IsNil tells whether a value is nil in the source.
+// IsNil reports whether a value is nil in the source.
 func IsNil(v ssa.Value) bool {
 	c, ok := v.(*ssa.Const)
 	return ok && c.IsNil()

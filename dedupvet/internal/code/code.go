@@ -154,10 +154,7 @@ func Args(call *ssa.CallCommon) []ssa.Value {
 	return call.Args
 }
 
-// Param is the type that the i-th of a call's Args is taken as.
-func Param(call *ssa.CallCommon, i int) types.Type { return call.Signature().Params().At(i).Type() }
-
-// Error is the error that a call returns, nil if nobody gets it; ok tells whether
+// Error is the error that a call returns, nil if nobody gets it; ok reports whether
 // its last result is one at all.
 func Error(call ssa.CallInstruction) (err ssa.Value, ok bool) {
 	results := call.Common().Signature().Results()
@@ -165,19 +162,25 @@ func Error(call ssa.CallInstruction) (err ssa.Value, ok bool) {
 	if last < 0 || !api.IsError(results.At(last).Type()) {
 		return nil, false
 	}
-	value := call.Value() // nil for go and defer
-	if value != nil && last > 0 {
-		value = nil
-		for _, ref := range *call.Value().Referrers() {
-			if extract, ok := ref.(*ssa.Extract); ok && extract.Index == last && len(Uses(extract)) > 0 {
-				return extract, true
+	value := call.Value()
+	if value == nil { // go and defer
+		return nil, true
+	}
+	got := []ssa.Value{value}
+	if last > 0 {
+		got = nil
+		for _, use := range Uses(value) {
+			if extract, ok := use.(*ssa.Extract); ok && extract.Index == last {
+				got = append(got, extract)
 			}
 		}
 	}
-	if value == nil || len(Uses(value)) == 0 {
-		return nil, true
+	for _, err := range got {
+		if len(Uses(err)) > 0 {
+			return err, true
+		}
 	}
-	return value, true
+	return nil, true
 }
 
 // Uses are the instructions that use a value.

@@ -127,7 +127,7 @@ func (c *Code) functions(v ssa.Value, calls map[*ssa.Call]bool) (found []*ssa.Fu
 	return found
 }
 
-// IsFunction tells whether a type is one of functions.
+// IsFunction reports whether a type is one of functions.
 func IsFunction(t types.Type) bool {
 	_, ok := t.Underlying().(*types.Signature)
 	return ok

@@ -36,9 +36,9 @@ func Of(pass *analysis.Pass) []*Region { return pass.ResultOf[Analyzer].([]*Regi
 // Region is a function that runs inside an effect.
 type Region struct {
 	Func *ssa.Function
-	// Effect tells that it is handed to dedup itself. Else an effect calls it.
+	// Effect says that it is handed to dedup itself. Else an effect calls it.
 	Effect bool
-	// ReadOnly tells that only tools of class tool.ReadOnly run it.
+	// ReadOnly says that only tools of class tool.ReadOnly run it.
 	ReadOnly bool
 
 	code    *code.Code
@@ -84,7 +84,7 @@ func (r *Region) Calls() iter.Seq[ssa.CallInstruction] {
 	}
 }
 
-// holds tells whether a function is the region's or a literal in it.
+// holds reports whether a function is the region's or a literal in it.
 func (r *Region) holds(fn *ssa.Function) bool {
 	for ; fn != nil; fn = fn.Parent() {
 		if fn == r.Func {
@@ -94,7 +94,7 @@ func (r *Region) holds(fn *ssa.Function) bool {
 	return false
 }
 
-// isReceiver tells whether a parameter is a receiver.
+// isReceiver reports whether a parameter is a receiver.
 func isReceiver(v *ssa.Parameter) bool {
 	fn := v.Parent()
 	return fn.Signature.Recv() != nil && v == fn.Params[0]

@@ -50,7 +50,7 @@ func (f *finder) isDedup(p *types.Package) bool {
 	return p != nil && p != f.pkg && (p.Path() == api.Dedup || p.Path() == api.Tool)
 }
 
-// isReadOnly tells whether a function is put into a tool that says that it changes
+// isReadOnly reports whether a function is put into a tool that says that it changes
 // nothing.
 func (f *finder) isReadOnly(in ssa.Instruction) bool {
 	store, ok := in.(*ssa.Store)
@@ -122,7 +122,7 @@ func (f *finder) add(fn *ssa.Function, effect, readOnly bool) {
 	f.queue = append(f.queue, r)
 }
 
-// takesTx tells whether t is a function with a transaction among its parameters.
+// takesTx reports whether t is a function with a transaction among its parameters.
 func takesTx(t types.Type) bool {
 	sig, ok := t.Underlying().(*types.Signature)
 	if !ok {

@@ -10,7 +10,7 @@ import (
 	"github.com/tooldedup/dedup/dedupvet/internal/code"
 )
 
-// Outside tells whether a value was there before the region began: a captured
+// Outside reports whether a value was there before the region began: a captured
 // variable, a field of one, or something that was assigned from these.
 func (r *Region) Outside(v ssa.Value) bool { return r.outside(v, make(map[ssa.Value]bool)) }
 
@@ -39,12 +39,12 @@ func isNamed(call *ssa.Call, name string) bool {
 	return fn != nil && fn.Name() == name
 }
 
-// Handle tells whether a value works on the effect's transaction: it is the
+// Handle reports whether a value works on the effect's transaction: it is the
 // transaction itself, or holds something got from it.
 func (r *Region) Handle(v ssa.Value) bool { _, ok := r.Source(v); return ok }
 
 // Source is the first value of the region's own that makes a value a handle: v
-// itself where it has a name. Savepoint tells whether a savepoint is on the way.
+// itself where it has a name. Savepoint reports whether a savepoint is on the way.
 func (r *Region) Source(v ssa.Value) (s Source, ok bool) {
 	return r.source(v, make(map[ssa.Value]bool))
 }
@@ -92,7 +92,7 @@ func (r *Region) source(v ssa.Value, seen map[ssa.Value]bool) (s Source, ok bool
 	return s, false
 }
 
-// mayHold tells whether a value is of a type that holds handles, or the address of
+// mayHold reports whether a value is of a type that holds handles, or the address of
 // one. What a literal captures has no type.
 func mayHold(v ssa.Value) bool {
 	switch v.(type) {
@@ -117,7 +117,7 @@ func fields(v *ssa.Alloc) (given []ssa.Value) {
 	return given
 }
 
-// holdsTx tells whether a receiver carries a transaction. A service that holds
+// holdsTx reports whether a receiver carries a transaction. A service that holds
 // unbound queries does not.
 func holdsTx(t types.Type) bool {
 	s, ok := pointed(t).Underlying().(*types.Struct)

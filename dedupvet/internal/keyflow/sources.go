@@ -10,7 +10,7 @@ import (
 	"github.com/tooldedup/dedup/dedupvet/internal/code"
 )
 
-// Unstable tells whether v is a call of a function that returns another value each time that it is called: a
+// Unstable reports whether v is a call of a function that returns another value each time that it is called: a
 // time, a random number or an id. [dedup.NewKey] is none of these, since it is
 // made to be saved.
 func Unstable(v ssa.Value) bool {
@@ -30,7 +30,7 @@ func Unstable(v ssa.Value) bool {
 	return fn.Signature().Recv() == nil && ids[path][name]
 }
 
-// Minted tells whether v is a call of dedup.NewKey.
+// Minted reports whether v is a call of dedup.NewKey.
 func Minted(v ssa.Value) bool { return api.IsFunc(called(v), api.Dedup, "NewKey") }
 
 func called(v ssa.Value) *types.Func {

@@ -81,7 +81,7 @@ func (w *walk) value(v ssa.Value) {
 	}
 }
 
-// isChoice tells whether a value is a variable, of which one value counts. All elements
+// isChoice reports whether a value is a variable, of which one value counts. All elements
 // of an array do.
 func isChoice(v ssa.Value) bool {
 	if variable, ok := v.(*ssa.Alloc); ok {
@@ -187,7 +187,7 @@ func (w *walk) add(source ssa.Value) {
 	w.found = append(w.found, trace)
 }
 
-// passesOn tells whether what fn returns is made of its arguments, and no more.
+// passesOn reports whether what fn returns is made of its arguments, and no more.
 func passesOn(fn *types.Func) bool {
 	if fn.Pkg() == nil {
 		return false
