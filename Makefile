@@ -3,7 +3,7 @@
 
 GO ?= go
 # Every module of the workspace.
-MODULES := . ./bench ./cmd/dedup ./dedupvet ./examples/failsafe ./mcpdedup ./proof
+MODULES := . ./bench ./cmd/dedup ./dedupvet ./examples/failsafe ./examples/helpdesk ./mcpdedup ./proof
 PACKAGES := $(MODULES:%=%/...)
 GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 FUZZTIME ?= 30s
@@ -49,10 +49,16 @@ chaos: pgbouncer ## Try to break the promise: the long form of every campaign
 	DEDUP_PGBOUNCER="$${DEDUP_PGBOUNCER:-$(PGBOUNCER)}" .cache/chaos/proof chaos all $$(scripts/postgres-versions .cache/postgres | sed 's/^/--bin-dir /') $(CHAOSFLAGS)
 
 .PHONY: test
-test: pgbouncer redis ## Run all tests of all modules on a real Postgres
+test: pgbouncer redis ## Run the tests of all modules on a real Postgres
 	$(if $(RACE),,@echo "no C compiler: running without the race detector")
 	@$(GO) run ./internal/pgserver/which
-	DEDUP_PGBOUNCER="$${DEDUP_PGBOUNCER:-$(PGBOUNCER)}" $(GO) test $(RACE) -parallel 8 -timeout 25m $(PACKAGES)
+	DEDUP_PGBOUNCER="$${DEDUP_PGBOUNCER:-$(PGBOUNCER)}" $(GO) test $(RACE) -parallel 8 -timeout 25m -skip '^TestLong' $(PACKAGES)
+
+# Tests that take long are named TestLong….
+LONG = $(shell grep -rl --include=*_test.go '^func TestLong' . | xargs -n 1 dirname | sort -u)
+.PHONY: test-long
+test-long: pgbouncer ## Run the tests that `make test` leaves out because they take long, and name what is skipped
+	DEDUP_PGBOUNCER="$${DEDUP_PGBOUNCER:-$(PGBOUNCER)}" $(GO) test $(RACE) -parallel 8 -v -timeout 25m -run '^TestLong' $(LONG)
 
 # Some tests run through PgBouncer. Where it is not installed, Debian's package
 # is unpacked into .cache, which needs no rights; where that does not work

@@ -100,6 +100,7 @@ func DoBatch[R any](ctx context.Context, d *Deduper, calls iter.Seq[StatementCal
 			return
 		}
 		b := &batch[R]{ctx: ctx, d: d, opts: o, yield: yield}
+		defer b.abandon()
 		began := time.Now()
 		defer func() { d.traceBatch(ctx, b.tally, time.Since(began)) }()
 		for call := range calls {
@@ -143,17 +144,26 @@ type batch[R any] struct {
 // take takes one call, and reports whether to go on.
 func (b *batch[R]) take(asked StatementCall) bool {
 	var c *call
-	if s, err := admitStatement[R](b.ctx, b.d, asked.Call, asked.Statement); err != nil {
+	ctx, span := b.d.startCall(b.ctx, "DoBatch", &asked.Call)
+	if s, err := admitStatement[R](ctx, b.d, "DoBatch", asked.Call, asked.Statement); err != nil {
 		c = &call{d: b.d, err: err}
 	} else {
 		c = s.member()
 		c.stmt.args = keptArgs(c.stmt.args)
 	}
+	c.span = span
 	b.asked, b.calls = append(b.asked, asked.Call), append(b.calls, c)
 	if b.taken++; len(b.calls) < b.opts.Size && b.ctx.Err() == nil {
 		return true
 	}
 	return b.flush()
+}
+
+// abandon ends the spans of calls that a panic has left.
+func (b *batch[R]) abandon() {
+	for _, c := range b.calls {
+		c.span.abandon()
+	}
 }
 
 // flush runs the calls taken so far and hands their outcomes out.
@@ -164,13 +174,13 @@ func (b *batch[R]) flush() bool {
 	b.parts.run(b.ctx, b.d, b.calls)
 	first := b.taken - len(b.calls)
 	outcomes := make([]BatchOutcome[R], len(b.calls))
-	traced := b.d.tracedBatch(b.ctx)
 	for i, c := range b.calls {
 		out := BatchOutcome[R]{Index: first + i, Call: b.asked[i], Err: c.err}
 		if c.own != nil {
-			out.Result, out.Err = answerStatement[R](traced, c, c.err)
+			out.Result, out.Err = answerStatement[R](c, c.err)
 		}
 		out.Err = errorOf(&out.Call, out.Err)
+		c.span.end(c, out.Err)
 		b.tally.count(out.Call, c, out.Err)
 		outcomes[i] = out
 	}

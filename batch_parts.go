@@ -179,7 +179,7 @@ func (c *call) runAlone(ctx context.Context, outage *exhaustion) *exhaustion {
 	case outage != nil && ctx.Err() == nil:
 		c.err = c.own.alone().exhaust(outage)
 	default:
-		c.err = c.own.do(ctx)
+		c.err = c.own.do(c.span.context(ctx))
 		if x := c.own.exhausted; x != nil && x.outage {
 			return x
 		}

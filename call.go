@@ -66,7 +66,8 @@ func (p ErrorPolicy) known() bool { return p >= ErrorsDefault && p <= ErrorsStor
 // call is one Call on its way: what was asked, and how it went so far. One goroutine at
 // a time has it.
 type call struct {
-	d *Deduper
+	d        *Deduper
+	function string // that was called
 	table.Entry
 	storeErrors bool
 	lookFirst   bool
@@ -90,8 +91,9 @@ type call struct {
 	// err is why a call of a batch came to no record.
 	err      error
 	attempts int
-	took     time.Duration
 
+	// span is what tracers see of the call, where it is one of several.
+	span *span
 	// own is the group that the call makes alone, where it is one of several; first an
 	// earlier one of them with the same identity.
 	own   *solo
@@ -127,7 +129,7 @@ func (c *call) owner() guard.Owner {
 
 // check makes of a Call the call c, or says what is wrong with it. Nothing is sent to the
 // database before this has passed.
-func (d *Deduper) check(ctx context.Context, asked Call, noEffect bool, c *call) error {
+func (d *Deduper) check(ctx context.Context, function string, asked Call, noEffect bool, c *call) error {
 	if err := d.usable(ctx); err != nil {
 		return err
 	}
@@ -142,7 +144,7 @@ func (d *Deduper) check(ctx context.Context, asked Call, noEffect bool, c *call)
 	if problem != "" {
 		return invalid("Retention", "cannot be used: %s", problem)
 	}
-	c.d, c.began, c.out = d, time.Now(), table.Done
+	c.d, c.function, c.began, c.out = d, function, time.Now(), table.Done
 	c.Identity, c.Lock = id, id.LockKey(d.opts.Schema)
 	c.Keep, c.Forget = retention.keep(), retention.forget()
 	c.lookFirst = asked.LookFirst

@@ -58,7 +58,6 @@ func (g *group) explain(ctx context.Context, v verdict) verdict {
 	seen, err := g.d.look(ctx, c, g.d.table.Peek)
 	switch {
 	case err == nil && seen.Found:
-		c.traceConflict(ctx, v.err, true)
 		v.rec = seen.Record
 		return end(found, nil)
 	case err != nil && mayRetry(ctx, err):

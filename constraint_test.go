@@ -338,7 +338,7 @@ func TestClassifyCommit(t *testing.T) {
 			call := Call{Scope: "s", Tool: "t", Key: "k"}
 			effect := func(context.Context, pgx.Tx) (int, error) { return 1, nil }
 
-			made, err := d.admit(ctx, call, false)
+			made, err := d.admit(ctx, "Do", call, false)
 			require.NoError(t, err)
 			made.call.effect = func(context.Context, pgx.Tx) (string, error) { return "1", nil }
 			g := made.alone()

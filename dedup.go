@@ -2,7 +2,6 @@ package dedup
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -98,15 +97,16 @@ type Effect[R any] func(ctx context.Context, tx pgx.Tx) (R, error)
 // [ErrInvalid] then. With another context nobody can see that the call is its own
 // twin, and it waits for itself for as long as that context and MaxWait allow.
 func Do[R any](ctx context.Context, d *Deduper, call Call, effect Effect[R]) (result Result[R], err error) {
-	s, err := d.admit(ctx, call, effect == nil)
-	if err != nil {
-		return result, errorOf(&call, err)
+	ctx, span := d.startCall(ctx, "Do", &call)
+	defer span.abandon()
+	s, err := d.admit(ctx, "Do", call, effect == nil)
+	if err == nil {
+		var value R
+		s.call.effect = recordedEffect(d, effect, &value)
+		err = s.do(ctx)
+		result, err = answer(&s.call, value, err)
 	}
-	var value R
-	s.call.effect = recordedEffect(d, effect, &value)
-	err = s.do(ctx)
-	result, err = answer(ctx, &s.call, value, err)
-	return result, errorOf(&call, err)
+	return result, s.end(span, &call, err)
 }
 
 // DoTx is Do inside the caller's transaction: effect and record are committed
@@ -130,28 +130,29 @@ func Do[R any](ctx context.Context, d *Deduper, call Call, effect Effect[R]) (re
 // Do not call Do for the same identity before the transaction has
 // ended: it would wait for itself, and nobody could see that.
 func DoTx[R any](ctx context.Context, d *Deduper, tx pgx.Tx, call Call, effect Effect[R]) (result Result[R], err error) {
+	ctx, span := d.startCall(ctx, "DoTx", &call)
+	defer span.abandon()
 	s := &solo{}
-	if err = d.check(ctx, call, effect == nil, &s.call); err == nil {
+	if err = d.check(ctx, "DoTx", call, effect == nil, &s.call); err == nil {
 		err = checkTx(tx)
 	}
 	if err == nil && guard.InsideOwn(ctx, s.call.owner()) {
 		err = errReentrant
 	}
-	if err != nil {
-		return result, errorOf(&call, err)
+	if err == nil {
+		var value R
+		s.call.effect = recordedEffect(d, effect, &value)
+		err = s.doTx(ctx, tx)
+		result, err = answer(&s.call, value, err)
 	}
-	var value R
-	s.call.effect = recordedEffect(d, effect, &value)
-	err = s.doTx(ctx, tx)
-	result, err = answer(ctx, &s.call, value, err)
-	return result, errorOf(&call, err)
+	return result, s.end(span, &call, err)
 }
 
 // admit checks what Do and DoStatement are called with. The call that it returns
 // lacks its effect.
-func (d *Deduper) admit(ctx context.Context, call Call, noEffect bool) (*solo, error) {
+func (d *Deduper) admit(ctx context.Context, function string, call Call, noEffect bool) (*solo, error) {
 	s := &solo{}
-	if err := d.check(ctx, call, noEffect, &s.call); err != nil {
+	if err := d.check(ctx, function, call, noEffect, &s.call); err != nil {
 		return nil, err
 	}
 	if guard.Inside(ctx) {
@@ -194,16 +195,26 @@ func recordedEffect[R any](d *Deduper, effect Effect[R], value *R) effectFunc {
 	}
 }
 
+// end ends the call's span and returns the answer as its caller gets it. s is nil where the
+// call could not be taken.
+func (s *solo) end(span *span, asked *Call, err error) error {
+	err = errorOf(asked, err)
+	if s == nil {
+		span.end(nil, err)
+	} else {
+		span.end(&s.call, err)
+	}
+	return err
+}
+
 // answer turns what became of a call into what its caller gets.
-func answer[R any](ctx context.Context, c *call, value R, err error) (Result[R], error) {
+func answer[R any](c *call, value R, err error) (Result[R], error) {
 	result := Result[R]{Waited: c.waiter.waited, Attempts: c.attempts, Recovered: c.recovered}
 	if err != nil {
-		c.traceFailure(ctx, err)
 		return result, err
 	}
 	result.CreatedAt, result.ExpiresAt = c.rec.CreatedAt, c.rec.ExpiresAt
 	if c.executed {
-		c.traceExecuted(ctx)
 		if err := c.refusal(); err != nil {
 			return result, err
 		}
@@ -213,15 +224,12 @@ func answer[R any](ctx context.Context, c *call, value R, err error) (Result[R],
 
 	result.Replayed = true
 	if err := c.judge(&c.rec); err != nil {
-		var refused *RefusedError
-		if errors.As(err, &refused) {
+		if refused, ok := err.(*RefusedError); ok {
 			refused.Recovered = c.recovered
 		}
-		c.traceJudged(ctx, err)
 		return result, err
 	}
 	result.Value, err = decodeStored[R](c.rec.Result)
-	c.traceReplayed(ctx)
 	return result, err
 }
 

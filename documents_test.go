@@ -348,7 +348,8 @@ func TestReadmeLinks(t *testing.T) {
 		}
 		return anchors
 	}
-	for _, file := range documents(t) {
+	others := []string{"SECURITY.md", "mcpdedup/README.md", "dedupvet/README.md", "httpdedup/problems.md"}
+	for _, file := range append(documents(t), others...) {
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)
 		for _, match := range regexp.MustCompile(`\]\(([^):\s]+)\)`).FindAllStringSubmatch(string(text), -1) {
@@ -362,6 +363,18 @@ func TestReadmeLinks(t *testing.T) {
 				require.Contains(t, headings(target), anchor, "%s: %s", file, match[1])
 			}
 		}
+	}
+}
+
+// TestDoorsAuthenticateAround: the layers of an HTTP service are in the order that package
+// httpdedup tests.
+func TestDoorsAuthenticateAround(t *testing.T) {
+	t.Parallel()
+
+	text, err := os.ReadFile("docs/doors.md")
+	require.NoError(t, err)
+	for _, layers := range []string{`authenticated(guard.Wrap("create_ticket", `, `authenticated(guard.Operations())`} {
+		require.Contains(t, string(text), layers)
 	}
 }
 
@@ -426,8 +439,8 @@ func TestWayOfACall(t *testing.T) {
 	}
 }
 
-// TestNotFoundIsSaidInOneWay: the README and the runbook say in the words of Lookup when
-// "not found" is certain.
+// TestNotFoundIsSaidInOneWay: the runbook says in the words of Lookup when "not found" is
+// certain, and so does every document that begins a paragraph with it.
 func TestNotFoundIsSaidInOneWay(t *testing.T) {
 	t.Parallel()
 
@@ -444,7 +457,10 @@ func TestNotFoundIsSaidInOneWay(t *testing.T) {
 	require.True(t, found)
 	rule, _, _ = strings.Cut(rule, "\n")
 	require.Contains(t, rule, "Until")
-	for _, file := range []string{"README.md", "docs/operations.md"} {
-		require.Contains(t, plainText(file), "\nStateNotFound is certain"+rule+"\n", file)
+	for _, file := range documents(t) {
+		text := plainText(file)
+		if file == "docs/incidents.md" || strings.Contains(text, "\nStateNotFound is certain") {
+			require.Contains(t, text, "\nStateNotFound is certain"+rule+"\n", file)
+		}
 	}
 }

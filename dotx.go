@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -29,9 +28,7 @@ type savepoint struct {
 
 func (s *solo) doTx(ctx context.Context, tx pgx.Tx) error {
 	sp := &savepoint{g: s.alone(), c: &s.call, tx: tx, name: "tool_dedup_" + strconv.Itoa(guard.Depth(tx)+1)}
-	err := sp.run(ctx)
-	s.call.took = time.Since(s.call.began)
-	return err
+	return sp.run(ctx)
 }
 
 // run makes one attempt and leaves the transaction as it was before, but for
@@ -132,7 +129,6 @@ func (sp *savepoint) explain(ctx context.Context, v verdict) error {
 		return alongside(v.err, err)
 	case seen.Found:
 		c.rec = seen.Record
-		c.traceConflict(ctx, v.err, true)
 		return nil
 	}
 
@@ -199,7 +195,6 @@ func (sp *savepoint) refuse(ctx context.Context, cause error) error {
 // conflict is a unique violation without a record: the winner's may have been deleted
 // since, so that a few more attempts are made.
 func (sp *savepoint) conflict(ctx context.Context, left, err error) error {
-	sp.c.traceConflict(ctx, err, false)
 	if sp.c.conflicts++; sp.c.conflicts <= maxConflicts && left == nil {
 		return sp.run(ctx)
 	}

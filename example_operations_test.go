@@ -189,13 +189,20 @@ func ExampleNewSlogTracer() {
 // metrics is a tracer: it implements those of the interfaces that it needs.
 type metrics struct{ executed, replayed atomic.Int64 }
 
-func (m *metrics) TraceExecuted(context.Context, dedup.ExecutedData) { m.executed.Add(1) }
-func (m *metrics) TraceReplayed(context.Context, dedup.ReplayedData) { m.replayed.Add(1) }
+func (m *metrics) TraceCallStart(ctx context.Context, _ dedup.CallStartData) context.Context {
+	return ctx
+}
 
-var (
-	_ dedup.ExecutedTracer = (*metrics)(nil)
-	_ dedup.ReplayedTracer = (*metrics)(nil)
-)
+func (m *metrics) TraceCallEnd(_ context.Context, data dedup.CallEndData) {
+	switch data.Outcome {
+	case dedup.OutcomeExecuted:
+		m.executed.Add(1)
+	case dedup.OutcomeReplayed:
+		m.replayed.Add(1)
+	}
+}
+
+var _ dedup.CallTracer = (*metrics)(nil)
 
 // MultiTracer joins tracers, such as a log and counters.
 func ExampleMultiTracer() {

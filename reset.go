@@ -29,7 +29,7 @@ func (d *Deduper) Reset(ctx context.Context, scope, tool, key, reason string) (f
 	if err != nil {
 		return false, errorOf(&Call{Scope: scope, Tool: tool, Key: key}, err)
 	}
-	data := ResetData{CallData: callData(id), Reason: reason, Freed: freed}
+	data := ResetData{CallData: callData("Reset", id), Reason: reason, Freed: freed}
 	for _, t := range d.trace.reset {
 		t.TraceReset(ctx, data)
 	}

@@ -268,7 +268,6 @@ func (g *group) next(ctx context.Context, rest []*call, v verdict) (step, *call,
 		return stepFailed, v.bad, v.err
 	case conflicted:
 		c := v.bad
-		c.traceConflict(ctx, v.err, false)
 		if c.conflicts++; c.conflicts > maxConflicts || c.conflicts >= g.d.opts.Retry.MaxAttempts {
 			return stepFailed, c, conflictError(c, v.err)
 		}
@@ -317,7 +316,7 @@ func (g *group) settle(ctx context.Context, c *call) {
 		}
 		return
 	}
-	c.rec, c.executed, c.took = c.written, true, time.Since(c.began)
+	c.rec, c.executed = c.written, true
 }
 
 // refuse makes recording a refusal the work of the attempts to come. Of calls that are

@@ -211,7 +211,7 @@ func newStateFixture(t *testing.T, pool *pgxpool.Pool, key string) *stateFixture
 	d, err := New(pool, nil)
 	require.NoError(t, err)
 	ctx := t.Context()
-	s, err := d.admit(ctx, Call{Scope: "acme", Tool: "create_ticket", Key: key}, false)
+	s, err := d.admit(ctx, "Do", Call{Scope: "acme", Tool: "create_ticket", Key: key}, false)
 	require.NoError(t, err)
 	s.call.effect = noEffect
 	return &stateFixture{ctx: ctx, pool: pool, g: s.alone(), c: &s.call}

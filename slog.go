@@ -21,11 +21,11 @@ type SlogOptions struct {
 // executed, replayed, failed and duration_seconds; their own lines are at Debug. Times
 // are in seconds.
 //
-//	Error  a broken effect
-//	Warn   a key reused, a conflict that no record explains, a reset, a sweep that failed
+//	Error  a broken effect, a table that cannot decide races
+//	Warn   a key reused, an outcome unknown, attempts exhausted, a reset, a sweep that failed
 //	Info   a replay, a batch with replays, a retry, an expired call
-//	Debug  an executed call, a batch without replays, a replay in a batch, a conflict
-//	       that a record explains, a sweep, also one that its cancelled context ended
+//	Debug  an executed call, one that came to nothing else, a batch without replays, a
+//	       replay in a batch, a sweep, also one that its cancelled context ended
 //
 // It samples nothing. Where a line for each replay is too many, raise the logger's
 // level, or give the logger a handler that samples the message.
@@ -61,15 +61,41 @@ func (t *SlogTracer) log(ctx context.Context, level slog.Level, msg string, call
 	t.logger.LogAttrs(ctx, level, msg, append(all, attrs...)...)
 }
 
-// TraceReplayed logs tool_call_deduplicated at Info, at Debug in a batch.
-func (t *SlogTracer) TraceReplayed(ctx context.Context, data ReplayedData) {
-	level := slog.LevelInfo
-	if ofBatch(ctx) {
-		level = slog.LevelDebug
+// TraceCallStart implements [CallTracer]. It logs nothing.
+func (t *SlogTracer) TraceCallStart(ctx context.Context, _ CallStartData) context.Context { return ctx }
+
+// TraceCallEnd logs what came of a call, under a message of its own for each kind of
+// outcome; see [SlogTracer].
+func (t *SlogTracer) TraceCallEnd(ctx context.Context, data CallEndData) {
+	write := func(level slog.Level, msg string, attrs ...slog.Attr) {
+		t.log(ctx, level, msg, data.CallData, attrs...)
 	}
-	t.log(ctx, level, "tool_call_deduplicated", data.CallData,
-		slog.Time("first_at", data.FirstAt), seconds("age", data.Age), seconds("waited", data.Waited),
-		slog.Bool("recovered", data.Recovered), slog.Bool("refused", data.Refused))
+	firstAt, age, waited := slog.Time("first_at", data.CreatedAt), seconds("age", data.Age), seconds("waited", data.Waited)
+	text := slog.String("error", errorText(data.Err))
+	switch data.Outcome {
+	case OutcomeExecuted, OutcomeRefused:
+		write(slog.LevelDebug, "tool_call_executed", slog.Time("created_at", data.CreatedAt), seconds("duration", data.Duration), waited,
+			slog.Int("attempts", data.Attempts), slog.Bool("refused", data.Outcome == OutcomeRefused))
+	case OutcomeReplayed, OutcomeRefusalReplayed, OutcomeRecovered:
+		level := slog.LevelInfo
+		if data.Func == "DoBatch" || data.Func == "DoTogether" {
+			level = slog.LevelDebug
+		}
+		write(level, "tool_call_deduplicated", firstAt, age, waited,
+			slog.Bool("recovered", data.Outcome == OutcomeRecovered), slog.Bool("refused", data.Err != nil))
+	case OutcomeKeyReused:
+		var reused *Error
+		errors.As(data.Err, &reused)
+		write(slog.LevelWarn, "tool_call_key_reused", firstAt, age, slog.Any("changed", reused.Changed))
+	case OutcomeExpired:
+		write(slog.LevelInfo, "tool_call_expired", firstAt, age)
+	case OutcomeUnknown, OutcomeExhausted:
+		write(slog.LevelWarn, "tool_call_"+string(data.Outcome), slog.Int("attempts", data.Attempts), text)
+	case OutcomeBroken, OutcomeSchema:
+		write(slog.LevelError, "tool_call_"+string(data.Outcome), text)
+	default:
+		write(slog.LevelDebug, "tool_call_failed", slog.String("outcome", string(data.Outcome)), text)
+	}
 }
 
 // traceBatch logs tool_batch_deduplicated at Info where calls were answered from
@@ -91,47 +117,11 @@ func (t *SlogTracer) traceBatch(ctx context.Context, tally batchTally, took time
 		slog.Int64("failed", tally.Failed), seconds("duration", took))...)
 }
 
-// TraceExecuted logs tool_call_executed at Debug.
-func (t *SlogTracer) TraceExecuted(ctx context.Context, data ExecutedData) {
-	t.log(ctx, slog.LevelDebug, "tool_call_executed", data.CallData,
-		slog.Time("created_at", data.CreatedAt), seconds("duration", data.Duration),
-		seconds("waited", data.Waited), slog.Int("attempts", data.Attempts), slog.Bool("refused", data.Refused))
-}
-
 // TraceRetried logs tool_call_retried at Info.
 func (t *SlogTracer) TraceRetried(ctx context.Context, data RetriedData) {
 	t.log(ctx, slog.LevelInfo, "tool_call_retried", data.CallData,
 		slog.Int("attempt", data.Attempt), slog.Bool("outcome_unknown", data.Unknown),
 		seconds("delay", data.Delay), slog.String("error", errorText(data.Err)))
-}
-
-// TraceKeyReused logs tool_call_key_reused at Warn.
-func (t *SlogTracer) TraceKeyReused(ctx context.Context, data KeyReusedData) {
-	t.log(ctx, slog.LevelWarn, "tool_call_key_reused", data.CallData,
-		slog.Time("first_at", data.FirstAt), seconds("age", data.Age), slog.Any("changed", data.Changed))
-}
-
-// TraceExpired logs tool_call_expired at Info.
-func (t *SlogTracer) TraceExpired(ctx context.Context, data ExpiredData) {
-	t.log(ctx, slog.LevelInfo, "tool_call_expired", data.CallData,
-		slog.Time("first_at", data.FirstAt), seconds("age", data.Age))
-}
-
-// TraceConflict logs tool_call_conflict, at Debug when a record resolved it and
-// at Warn when none did.
-func (t *SlogTracer) TraceConflict(ctx context.Context, data ConflictData) {
-	level := slog.LevelWarn
-	if data.Resolved {
-		level = slog.LevelDebug
-	}
-	t.log(ctx, level, "tool_call_conflict", data.CallData,
-		slog.Bool("resolved", data.Resolved), slog.String("sqlstate", data.SQLState),
-		slog.String("table", data.Table), slog.String("constraint", data.Constraint))
-}
-
-// TraceBroken logs tool_call_broken at Error.
-func (t *SlogTracer) TraceBroken(ctx context.Context, data BrokenData) {
-	t.log(ctx, slog.LevelError, "tool_call_broken", data.CallData, slog.String("error", errorText(data.Err)))
 }
 
 // TraceReset logs tool_call_reset at Warn, with the operator's reason.

@@ -78,19 +78,20 @@ func SQL(sql string, args ...any) Statement { return Statement{SQL: sql, Args: a
 // that are no plain PostgreSQL, with ClaimFirst, and at stricter isolation levels
 // than READ COMMITTED), they go as two in the transaction of Do, with the same
 // answers. Errors are those of Do.
-func DoStatement[R any](ctx context.Context, d *Deduper, call Call, stmt Statement) (Result[R], error) {
-	s, err := admitStatement[R](ctx, d, call, stmt)
-	if err != nil {
-		return Result[R]{}, errorOf(&call, err)
+func DoStatement[R any](ctx context.Context, d *Deduper, call Call, stmt Statement) (result Result[R], err error) {
+	ctx, span := d.startCall(ctx, "DoStatement", &call)
+	defer span.abandon()
+	s, err := admitStatement[R](ctx, d, "DoStatement", call, stmt)
+	if err == nil {
+		err = s.do(ctx)
+		result, err = answerStatement[R](&s.call, err)
 	}
-	err = s.do(ctx)
-	result, err := answerStatement[R](ctx, &s.call, err)
-	return result, errorOf(&call, err)
+	return result, s.end(span, &call, err)
 }
 
 // admitStatement checks what DoStatement and its kin are called with.
-func admitStatement[R any](ctx context.Context, d *Deduper, call Call, stmt Statement) (*solo, error) {
-	s, err := d.admit(ctx, call, false)
+func admitStatement[R any](ctx context.Context, d *Deduper, function string, call Call, stmt Statement) (*solo, error) {
+	s, err := d.admit(ctx, function, call, false)
 	if err != nil {
 		return nil, err
 	}
@@ -102,13 +103,13 @@ func admitStatement[R any](ctx context.Context, d *Deduper, call Call, stmt Stat
 }
 
 // answerStatement is answer for results that Postgres wrote.
-func answerStatement[R any](ctx context.Context, c *call, err error) (Result[R], error) {
+func answerStatement[R any](c *call, err error) (Result[R], error) {
 	var value R
 	var unfit error
 	if err == nil && c.executed && c.rec.Outcome == table.Done {
 		value, unfit = decodeStored[R](c.rec.Result)
 	}
-	result, err := answer(ctx, c, value, err)
+	result, err := answer(c, value, err)
 	return result, cmp.Or(err, unfit)
 }
 
@@ -311,9 +312,6 @@ func (g *group) afterUndone(ctx context.Context, v verdict) (step, *call, error)
 	seen, err := g.d.look(ctx, c, g.d.table.Peek)
 	switch {
 	case err == nil && seen.Found:
-		if wire.SQLState(v.err) == wire.CodeUniqueViolation && c.during(&seen.Record) { // else a replay
-			c.traceConflict(ctx, v.err, true)
-		}
 		g.find(c, seen.Record)
 	case err == nil && seen.Busy:
 		return g.wait(ctx, c)

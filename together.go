@@ -3,6 +3,7 @@ package dedup
 import (
 	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/tooldedup/dedup/internal/guard"
@@ -30,9 +31,10 @@ const maxTogether = 10_000
 // what DoStatement would have answered it: also the record of an earlier call
 // that answers with an error. A refusal (see [Final]) is not recorded, because
 // nothing is, and comes as the error that was wrapped. Errors of no call's own,
-// such as the end of ctx or ErrOutcomeUnknown, come as they are. Two come
+// such as the end of ctx or ErrOutcomeUnknown, come as they are. Three come
 // after all has been committed, beside the results: a result that does not fit
-// R, and ErrBroken of a record that was swallowed.
+// R, ErrBroken of a record that was swallowed, and ErrExpired of a record that was
+// found after a lost answer to COMMIT, and whose result had expired by then.
 //
 // One twin in flight holds up all. It is waited for without a connection and
 // without the locks of the others, for at most its own call's MaxWait. Transient
@@ -40,7 +42,7 @@ const maxTogether = 10_000
 // waiting and retrying and cancels the statements; a COMMIT that has been sent is
 // finished within Options.CommitTimeout all the same. Inside an effect the answer
 // is an [ErrInvalid].
-func DoTogether[R any](ctx context.Context, d *Deduper, calls []StatementCall) ([]Result[R], error) {
+func DoTogether[R any](ctx context.Context, d *Deduper, calls []StatementCall) (results []Result[R], err error) {
 	if err := d.usable(ctx); err != nil {
 		return nil, err
 	}
@@ -54,35 +56,40 @@ func DoTogether[R any](ctx context.Context, d *Deduper, calls []StatementCall) (
 		return nil, err
 	}
 	t := &together{}
+	defer t.abandon()
 	for i, asked := range calls {
-		s, err := admitStatement[R](ctx, d, asked.Call, asked.Statement)
+		ctx, span := d.startCall(ctx, "DoTogether", &asked.Call)
+		s, err := admitStatement[R](ctx, d, "DoTogether", asked.Call, asked.Statement)
 		if err != nil {
-			return nil, batchError(i, asked.Call, err)
+			span.end(nil, err)
+			return nil, t.failed(batchError(i, asked.Call, err))
 		}
-		t.calls = append(t.calls, s.member())
+		c := s.member()
+		c.span = span
+		t.calls = append(t.calls, c)
 	}
 	began := time.Now()
 	bad, err := t.run(ctx, d)
 	if err != nil && bad == nil {
-		return nil, err
+		return nil, t.failed(err)
 	}
-	traced := d.tracedBatch(ctx)
 	var tally batchTally
-	results := make([]Result[R], len(calls))
+	results = make([]Result[R], len(calls))
 	var first error
 	for i, c := range t.calls {
 		if bad != nil && c != bad { // nothing became of it
 			continue
 		}
 		var own error
-		results[i], own = answerStatement[R](traced, c, cmp.Or(err, c.err))
+		results[i], own = answerStatement[R](c, cmp.Or(err, c.err))
+		c.span.end(c, errorOf(&calls[i].Call, own))
 		tally.count(calls[i].Call, c, own)
 		if own != nil && first == nil {
 			first = batchError(i, calls[i].Call, own)
 		}
 	}
 	if bad != nil {
-		return nil, first
+		return nil, t.failed(first)
 	}
 	d.traceBatch(ctx, tally, time.Since(began))
 	return results, first
@@ -96,6 +103,17 @@ func batchError(index int, call Call, err error) *BatchError {
 type together struct {
 	calls []*call
 }
+
+// failed ends the spans of calls of which nothing is committed, because of err.
+func (t *together) failed(err error) error {
+	for _, c := range t.calls {
+		c.span.end(nil, err)
+	}
+	return err
+}
+
+// abandon ends the spans of calls that a panic has left.
+func (t *together) abandon() { _ = t.failed(errPanicked) }
 
 // run settles the calls, all or none. What it returns with bad is the error of that call,
 // or nil where bad has a record that answers with one.
@@ -114,11 +132,24 @@ func (t *together) run(ctx context.Context, d *Deduper) (bad *call, err error) {
 	return nil, nil
 }
 
+// recovered reports whether all records were found after a COMMIT of theirs whose answer
+// was lost. Then all is committed, whatever a record answers by now: its result may have
+// expired since.
+func (t *together) recovered() bool {
+	return !slices.ContainsFunc(t.calls, func(c *call) bool {
+		of := c
+		if c.first != nil {
+			of = c.first
+		}
+		return !of.recovered || of.rec.Fingerprint != c.Fingerprint
+	})
+}
+
 // misjudged returns the first call that has a record which answers with an
 // error. A twin among the calls is judged by what its first is going to write, as
 // if that had been at started.
 func (t *together) misjudged(started time.Time) *call {
-	if t == nil {
+	if t == nil || t.recovered() {
 		return nil
 	}
 	for _, c := range t.calls {

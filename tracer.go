@@ -2,18 +2,26 @@ package dedup
 
 import (
 	"context"
+	"errors"
 	"time"
+
+	"github.com/tooldedup/dedup/internal/table"
+	"github.com/tooldedup/dedup/internal/wire"
 )
 
 // Tracer is a value that implements one or more of the interfaces below, in the
 // manner of pgx's tracers; New refuses one that implements none. Its methods are
-// called on the goroutine of the call, with the call's context, after the fact
-// and outside any transaction but where they say otherwise. They must not block.
+// called on the goroutine of the call, outside any transaction of the library's but
+// where they say otherwise. They must not block.
 type Tracer any
 
 // CallData says which call an event is about. Arguments and results are never
 // part of an event.
 type CallData struct {
+	// Func is the function that was called: "Do", "DoTx", "DoStatement", "DoBatch",
+	// "DoTogether" or "Reset".
+	Func string
+	// Scope and Tool are as the caller gave them, also those of an invalid call.
 	Scope, Tool string
 	// Key is the key in the clear. It may name a person or an order: log
 	// KeyHash instead.
@@ -22,53 +30,73 @@ type CallData struct {
 	KeyHash string
 }
 
-// ExecutedTracer is called for every call whose effect this process ran and
-// committed, once. In DoTx it is called before the caller commits.
-type ExecutedTracer interface {
-	TraceExecuted(ctx context.Context, data ExecutedData)
+// CallTracer is called for every call of every function, whatever comes of it. A span is
+// begun and ended here, and calls are counted.
+type CallTracer interface {
+	// TraceCallStart is called when a call begins, before it is checked. The context that
+	// it returns is the call's from then on: it reaches the effect and its statements, and
+	// so pgx's own tracers. Calls of DoBatch and DoTogether that share statements send
+	// them with the context that their function was given.
+	TraceCallStart(ctx context.Context, data CallStartData) context.Context
+
+	// TraceCallEnd is called once for every call that began, with the context that
+	// TraceCallStart returned, when its answer is certain; also when its effect panics. In
+	// DoTx that is before the caller commits.
+	TraceCallEnd(ctx context.Context, data CallEndData)
 }
 
-// ExecutedData is the data of TraceExecuted.
-type ExecutedData struct {
+// CallStartData is the data of TraceCallStart.
+type CallStartData struct {
 	CallData
-	// Refused is true when the effect refused with Final and the refusal was
-	// recorded.
-	Refused bool
-	// CreatedAt is when the record was written, by the database's clock.
-	CreatedAt time.Time
-	// Duration is the time of the call without Waited; Attempts counts its
-	// transactions.
+}
+
+// CallEndData is the data of TraceCallEnd.
+type CallEndData struct {
+	CallData
+	Outcome Outcome
+	// Err is what the caller gets; nil where the outcome is executed, replayed, or
+	// recovered with a result.
+	Err error
+	// Attempts counts the call's transactions.
+	Attempts int
+	// Duration is the time from TraceCallStart to here, and Waited the part of it that was
+	// spent waiting for a twin. DoTx waits inside Postgres, and its wait is not known.
 	Duration, Waited time.Duration
-	Attempts         int
+	// CreatedAt is when the record was written that answers the call, by the database's
+	// clock, and zero where there is none. Age is the time since then; 0 for an effect that
+	// has just been executed, and for a twin that waited for it in the same process.
+	CreatedAt time.Time
+	Age       time.Duration
+	// ResultBytes is the size of the recorded JSON text.
+	ResultBytes int
 }
 
-// ReplayedTracer is called for every call that was answered from a record.
-type ReplayedTracer interface {
-	TraceReplayed(ctx context.Context, data ReplayedData)
-}
+// Outcome is what came of a call. Its text may be the value of a metric's label.
+type Outcome string
 
-// ReplayedData is the data of TraceReplayed.
-type ReplayedData struct {
-	CallData
-	// Refused is true when the recorded answer is a refusal.
-	Refused bool
-	// Recovered is Result.Recovered: the replay is of this call's own effect,
-	// most likely.
-	Recovered bool
-	// FirstAt is when the first call was recorded and Age the time since, both
-	// by the database's clock. Age is 0 for a twin that waited for the first
-	// call in the same process.
-	FirstAt time.Time
-	Age     time.Duration
-	// Waited is the time spent waiting for the first call to end.
-	Waited time.Duration
-}
+const (
+	OutcomeExecuted        Outcome = "executed"         // the effect ran and is committed
+	OutcomeReplayed        Outcome = "replayed"         // answered with the result of a record
+	OutcomeRecovered       Outcome = "recovered"        // answered with this call's own record, after a lost answer to COMMIT
+	OutcomeRefused         Outcome = "refused"          // the effect refused with Final, and the refusal is recorded
+	OutcomeRefusalReplayed Outcome = "refusal_replayed" // answered with the refusal of a record
+	OutcomeKeyReused       Outcome = "key_reused"       // ErrKeyReused
+	OutcomeExpired         Outcome = "expired"          // ErrExpired
+	OutcomeInFlight        Outcome = "in_flight"        // ErrInFlight
+	OutcomeUnknown         Outcome = "unknown"          // ErrOutcomeUnknown
+	OutcomeExhausted       Outcome = "exhausted"        // ErrAttemptsExhausted
+	OutcomeBroken          Outcome = "broken"           // ErrBroken
+	OutcomeRestart         Outcome = "restart"          // ErrRestartTx
+	OutcomeSchema          Outcome = "schema"           // ErrSchema
+	OutcomeInvalid         Outcome = "invalid"          // ErrInvalid
+	OutcomeCancelled       Outcome = "cancelled"        // a context ended
+	OutcomeError           Outcome = "error"            // the effect's own error, a panic, or a fault of the database that is not transient
+)
 
-// WaitTracer is called when a call begins to wait for a twin, and of the wait once
-// the call has ended.
+// WaitTracer is called when a call begins to wait for a twin, once for a twin in this
+// process and once for one in another. CallEndData.Waited has how long it was.
 type WaitTracer interface {
 	TraceWaitStart(ctx context.Context, data WaitStartData)
-	TraceWaited(ctx context.Context, data WaitedData)
 }
 
 // WaitStartData is the data of TraceWaitStart.
@@ -77,58 +105,6 @@ type WaitStartData struct {
 	// InProcess is true when the twin runs in this process, so that waiting costs
 	// no look-ups.
 	InProcess bool
-}
-
-// WaitedData is the data of TraceWaited.
-type WaitedData struct {
-	CallData
-	Waited time.Duration
-	// Err is ErrInFlight or a context's error where the wait ended without an
-	// answer.
-	Err error
-}
-
-// ConflictTracer is called when an attempt failed and a twin's record explained
-// it, and of unique violations that no record explains.
-type ConflictTracer interface {
-	TraceConflict(ctx context.Context, data ConflictData)
-}
-
-// ConflictData is the data of TraceConflict.
-type ConflictData struct {
-	CallData
-	// Resolved is true when the twin's record was found and answered the call.
-	Resolved bool
-	// SQLState, Table and Constraint are what the server named of the attempt's
-	// failure; each may be empty.
-	SQLState, Table, Constraint string
-}
-
-// KeyReusedTracer is called for calls that were refused because their identity was
-// used before with other arguments.
-type KeyReusedTracer interface {
-	TraceKeyReused(ctx context.Context, data KeyReusedData)
-}
-
-// KeyReusedData is the data of TraceKeyReused.
-type KeyReusedData struct {
-	CallData
-	FirstAt time.Time
-	Age     time.Duration
-	// Changed names the top-level arguments that differ.
-	Changed []string
-}
-
-// ExpiredTracer is called for calls that came after their result had expired.
-type ExpiredTracer interface {
-	TraceExpired(ctx context.Context, data ExpiredData)
-}
-
-// ExpiredData is the data of TraceExpired.
-type ExpiredData struct {
-	CallData
-	FirstAt time.Time
-	Age     time.Duration
 }
 
 // RetriedTracer is called before each pause between two attempts of a call.
@@ -146,17 +122,6 @@ type RetriedData struct {
 	Unknown bool
 	// Delay is the pause before the next attempt.
 	Delay time.Duration
-}
-
-// BrokenTracer is called when an effect ended its own transaction.
-type BrokenTracer interface {
-	TraceBroken(ctx context.Context, data BrokenData)
-}
-
-// BrokenData is the data of TraceBroken.
-type BrokenData struct {
-	CallData
-	Err error
 }
 
 // ResetTracer is called for every identity that an operator freed.
@@ -184,4 +149,223 @@ type SweptData struct {
 	Duration time.Duration
 	// Err is the error that ended the sweep, if one did.
 	Err error
+}
+
+// MultiTracer returns a tracer that passes every event on to all of tracers
+// that take it, in order.
+func MultiTracer(tracers ...Tracer) Tracer { return multiTracer(tracers) }
+
+type multiTracer []Tracer
+
+// tracers are a Tracer's interfaces, sorted out once.
+type tracers struct {
+	call    []CallTracer
+	wait    []WaitTracer
+	retried []RetriedTracer
+	reset   []ResetTracer
+	swept   []SweptTracer
+	batch   []batchTracer
+}
+
+func newTracers(t Tracer) (tracers, error) {
+	var all tracers
+	return all, all.add(t)
+}
+
+func (ts *tracers) add(t Tracer) error {
+	if t == nil {
+		return nil
+	}
+	if many, ok := t.(multiTracer); ok {
+		for _, one := range many {
+			if err := ts.add(one); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	taken := collect(&ts.call, t)
+	taken = collect(&ts.wait, t) || taken
+	taken = collect(&ts.retried, t) || taken
+	taken = collect(&ts.reset, t) || taken
+	taken = collect(&ts.swept, t) || taken
+	taken = collect(&ts.batch, t) || taken
+	if !taken {
+		return invalidOption("Tracer", "implements none of the tracer interfaces; is it a value where a pointer is needed?")
+	}
+	return nil
+}
+
+func collect[T any](list *[]T, t Tracer) bool {
+	one, ok := t.(T)
+	if ok {
+		*list = append(*list, one)
+	}
+	return ok
+}
+
+func callData(function string, id table.Identity) CallData {
+	return CallData{Func: function, Scope: id.Scope, Tool: id.Tool, Key: id.Key, KeyHash: KeyHash(id.Key)}
+}
+
+// span is a call that tracers see, from its start to its end. A nil one is a call that
+// none sees.
+type span struct {
+	d     *Deduper
+	ctx   context.Context // the call's
+	data  CallData
+	began time.Time
+	ended bool
+}
+
+// startCall begins the span of a call, and returns the call's context.
+func (d *Deduper) startCall(ctx context.Context, function string, asked *Call) (context.Context, *span) {
+	if ctx == nil || d == nil || len(d.trace.call) == 0 {
+		return ctx, nil
+	}
+	s := &span{d: d, data: callData(function, table.Identity{Scope: asked.Scope, Tool: asked.Tool, Key: asked.Key}), began: time.Now()}
+	for _, t := range d.trace.call {
+		ctx = t.TraceCallStart(ctx, CallStartData{s.data})
+	}
+	s.ctx = ctx
+	return ctx, s
+}
+
+// context is the call's, where tracers see it, else ctx.
+func (s *span) context(ctx context.Context) context.Context {
+	if s == nil {
+		return ctx
+	}
+	return s.ctx
+}
+
+// end ends the span of a call that err is the answer of. c is nil where the call could not
+// be taken.
+func (s *span) end(c *call, err error) {
+	if s == nil || s.ended {
+		return
+	}
+	s.ended = true
+	data := CallEndData{CallData: s.data, Outcome: outcome(c, err), Err: err, Duration: time.Since(s.began)}
+	if c != nil {
+		data.Attempts, data.Waited = c.attempts, c.waiter.waited
+		if c.rec.Outcome != "" {
+			data.CreatedAt, data.ResultBytes = c.rec.CreatedAt, len(c.rec.Result)
+			if !c.executed {
+				data.Age = c.rec.Age()
+			}
+		}
+	}
+	for _, t := range s.d.trace.call {
+		t.TraceCallEnd(s.ctx, data)
+	}
+}
+
+var errPanicked = errors.New("dedup: the call panicked")
+
+// abandon ends the span of a call that has panicked.
+func (s *span) abandon() { s.end(nil, errPanicked) }
+
+// outcome says what came of a call, by the answer that its caller gets.
+func outcome(c *call, err error) Outcome {
+	switch own := err.(type) {
+	case nil:
+		return answered(c, OutcomeExecuted, OutcomeReplayed)
+	case *RefusedError:
+		return answered(c, OutcomeRefused, OutcomeRefusalReplayed)
+	case *Error:
+		return outcomes[own.Answer]
+	case *InvalidError:
+		return OutcomeInvalid
+	case *toolError:
+		return outcome(c, own.err)
+	}
+	switch {
+	case err == ErrInFlight:
+		return OutcomeInFlight
+	case wire.IsContextError(err):
+		return OutcomeCancelled
+	default:
+		return OutcomeError
+	}
+}
+
+func answered(c *call, executed, replayed Outcome) Outcome {
+	switch {
+	case c == nil:
+		return OutcomeError
+	case c.executed:
+		return executed
+	case c.recovered:
+		return OutcomeRecovered
+	default:
+		return replayed
+	}
+}
+
+var outcomes = map[error]Outcome{
+	ErrOutcomeUnknown: OutcomeUnknown, ErrAttemptsExhausted: OutcomeExhausted, ErrRestartTx: OutcomeRestart,
+	ErrExpired: OutcomeExpired, ErrKeyReused: OutcomeKeyReused, ErrBroken: OutcomeBroken, ErrSchema: OutcomeSchema,
+}
+
+// traceWaitStart reports each kind of wait once: known is whether it has.
+func (c *call) traceWaitStart(ctx context.Context, known *bool, inProcess bool) {
+	if *known {
+		return
+	}
+	*known = true
+	for _, t := range c.d.trace.wait {
+		t.TraceWaitStart(ctx, WaitStartData{CallData: callData(c.function, c.Identity), InProcess: inProcess})
+	}
+}
+
+func (c *call) traceRetried(ctx context.Context, attempt int, delay time.Duration, err error, unknown bool) {
+	for _, t := range c.d.trace.retried {
+		t.TraceRetried(ctx, RetriedData{CallData: callData(c.function, c.Identity), Attempt: attempt, Err: err, Unknown: unknown, Delay: delay})
+	}
+}
+
+// batchTracer is called after every DoBatch and DoTogether that has ended with answers.
+// SlogTracer is one, to write one line for all the replays of a batch.
+type batchTracer interface {
+	traceBatch(ctx context.Context, tally batchTally, took time.Duration)
+}
+
+// batchTally is what became of a batch.
+type batchTally struct {
+	BatchProgress
+	// scope and tool are those of all its calls, each empty where they differ.
+	scope, tool string
+}
+
+// count adds a call that has come to its end.
+func (b *batchTally) count(asked Call, c *call, err error) {
+	if b.Calls == 0 {
+		b.scope, b.tool = asked.Scope, asked.Tool
+	}
+	if b.scope != asked.Scope {
+		b.scope = ""
+	}
+	if b.tool != asked.Tool {
+		b.tool = ""
+	}
+	b.Calls++
+	if err != nil {
+		b.Failed++
+	}
+	switch {
+	case c.executed:
+		b.Executed++
+	case c.rec.Outcome != "" && (err == nil || errors.Is(err, ErrRefused)):
+		b.Replayed++
+	}
+}
+
+func (d *Deduper) traceBatch(ctx context.Context, tally batchTally, took time.Duration) {
+	if tally.Calls == 0 {
+		return
+	}
+	for _, t := range d.trace.batch {
+		t.traceBatch(ctx, tally, took)
+	}
 }

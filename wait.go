@@ -6,10 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"github.com/tooldedup/dedup/internal/table"
-	"github.com/tooldedup/dedup/internal/wire"
 )
 
 // waiter is how long one call may still wait for its twins, all in all.
@@ -156,96 +153,4 @@ func (d *Deduper) await(ctx context.Context, c *call, look lookFunc) (table.Look
 			return seen, err
 		}
 	}
-}
-
-// lookFunc is one of the table's ways to look outside a transaction.
-type lookFunc func(context.Context, *wire.Conn, *table.Entry) (table.Lookup, error)
-
-// look takes a connection for one look and gives it back. An error says why the context
-// has ended, where it has.
-func (d *Deduper) look(ctx context.Context, c *call, look lookFunc) (seen table.Lookup, err error) {
-	err = d.onConn(ctx, func(on *wire.Conn) error {
-		seen, err = look(ctx, on, &c.Entry)
-		return err
-	})
-	return seen, err
-}
-
-// lookUp settles the calls that have a record, in one round trip, and returns the others.
-// Where it fails, whatever comes next meets the same fault and says so.
-func (g *group) lookUp(ctx context.Context, calls []*call) []*call {
-	_ = g.d.onConn(ctx, func(on *wire.Conn) error {
-		if len(calls) > 1 {
-			forgotten, err := g.d.table.LookUpAll(ctx, on, entries(calls), func(n int, rec table.Record) { g.find(calls[n], rec) })
-			for _, n := range forgotten {
-				calls[n].combinedFailed = true // it would: the record is in its way
-			}
-			return err
-		}
-		for _, c := range calls {
-			seen, err := g.d.table.LookUp(ctx, on, &c.Identity)
-			if err != nil {
-				return err
-			}
-			if seen.Found {
-				g.find(c, seen.Record)
-			}
-			c.combinedFailed = c.combinedFailed || seen.Forgotten
-		}
-		return nil
-	})
-	return unsettled(calls)
-}
-
-// onConn does something on a connection of the pool, and on another one where what was
-// prepared on that has been discarded. An error says why the context has ended, where it
-// has.
-func (d *Deduper) onConn(ctx context.Context, do func(*wire.Conn) error) error {
-	once := func() error {
-		conn, err := d.acquire(ctx)
-		if err != nil {
-			return err
-		}
-		defer d.release(ctx, conn)
-		err = do(wire.On(conn.Conn()))
-		wire.DropUnusable(ctx, conn.Conn(), err)
-		return err
-	}
-	for renewed := int32(0); ; renewed++ {
-		err := once()
-		switch {
-		case wire.SQLState(err) == wire.CodePreparedMissing && renewed < d.pool.Stat().MaxConns():
-		case err != nil && ctx.Err() != nil:
-			return withContext(ctx, err)
-		default:
-			return err
-		}
-	}
-}
-
-// acquire takes a connection whose session can be relied on. Those that somebody
-// has made unusable for everybody are closed, and the pool makes new ones.
-func (d *Deduper) acquire(ctx context.Context) (*pgxpool.Conn, error) {
-	for unusable := int32(0); ; unusable++ {
-		conn, err := d.pool.Acquire(ctx)
-		if err != nil {
-			return nil, err
-		}
-		err = wire.CheckSession(conn.Conn().PgConn())
-		if err == nil {
-			return conn, nil
-		}
-		_ = conn.Conn().Close(ctx)
-		conn.Release()
-		if unusable > d.pool.Stat().MaxConns() { // new ones are no better
-			return nil, err
-		}
-	}
-}
-
-// release rolls back whatever is open on conn and gives it to the pool, which
-// closes it when it is not clean.
-func (d *Deduper) release(ctx context.Context, conn *pgxpool.Conn) {
-	wire.Rollback(ctx, conn.Conn())
-	conn.Release()
 }

@@ -133,7 +133,7 @@ func caseKeyReused(t *testing.T, p profile) {
 	}
 	e.requireRuns(t, 1)
 	require.Equal(t, 1, f.effects(t, "k"))
-	require.Len(t, events[dedup.KeyReusedData](f.events), 2)
+	require.Len(t, f.events.ended(dedup.OutcomeKeyReused), 2)
 }
 
 func caseExpired(t *testing.T, p profile) {

@@ -134,8 +134,11 @@ func fates(t *testing.T, ctx context.Context, f *fixture) {
 		tookOver = slices.IndexFunc(all, func(one fate) bool { return one.Call.Key == "waits" })
 	}
 	require.Len(t, outcomes, len(calls))
-	failed := 0
+	failed, replayed := 0, 0
 	for i, out := range outcomes {
+		if out.Result.Replayed && (out.Err == nil || errors.Is(out.Err, dedup.ErrRefused)) {
+			replayed++
+		}
 		require.Equal(t, i, out.Index)
 		require.Equal(t, calls[i].Call, out.Call)
 		want := fate{effects: 1, replayed: i >= len(calls)-2}
@@ -179,6 +182,7 @@ func fates(t *testing.T, ctx context.Context, f *fixture) {
 	}
 	require.Equal(t, int64(len(calls)), progress.Calls)
 	require.Equal(t, int64(failed), progress.Failed)
+	require.Equal(t, int64(replayed), progress.Replayed, "a reused key has failed, and is no replay")
 	executed := progress.Executed
 	if taken {
 		executed--

@@ -345,14 +345,22 @@ func (r *recorder) untilWaiting(ctx context.Context, inProcess, across int) erro
 	})
 }
 
-func (r *recorder) TraceExecuted(_ context.Context, e dedup.ExecutedData)   { r.add(e) }
-func (r *recorder) TraceReplayed(_ context.Context, e dedup.ReplayedData)   { r.add(e) }
+// ended returns what came of the calls with an outcome.
+func (r *recorder) ended(outcomes ...dedup.Outcome) (some []dedup.CallEndData) {
+	for _, e := range events[dedup.CallEndData](r) {
+		if slices.Contains(outcomes, e.Outcome) {
+			some = append(some, e)
+		}
+	}
+	return some
+}
+
+func (r *recorder) TraceCallStart(ctx context.Context, e dedup.CallStartData) context.Context {
+	r.add(e)
+	return ctx
+}
+func (r *recorder) TraceCallEnd(_ context.Context, e dedup.CallEndData)     { r.add(e) }
 func (r *recorder) TraceWaitStart(_ context.Context, e dedup.WaitStartData) { r.add(e) }
-func (r *recorder) TraceWaited(_ context.Context, e dedup.WaitedData)       { r.add(e) }
-func (r *recorder) TraceConflict(_ context.Context, e dedup.ConflictData)   { r.add(e) }
-func (r *recorder) TraceKeyReused(_ context.Context, e dedup.KeyReusedData) { r.add(e) }
-func (r *recorder) TraceExpired(_ context.Context, e dedup.ExpiredData)     { r.add(e) }
 func (r *recorder) TraceRetried(_ context.Context, e dedup.RetriedData)     { r.add(e) }
-func (r *recorder) TraceBroken(_ context.Context, e dedup.BrokenData)       { r.add(e) }
 func (r *recorder) TraceReset(_ context.Context, e dedup.ResetData)         { r.add(e) }
 func (r *recorder) TraceSwept(_ context.Context, e dedup.SweptData)         { r.add(e) }

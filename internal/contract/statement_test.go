@@ -372,7 +372,7 @@ func TestStatementLosesItsRace(t *testing.T) {
 	got := receive(t, ctx, done)
 	require.NoError(t, got.err)
 	require.Equal(t, 99, got.Value.ID)
-	require.Len(t, events[dedup.ConflictData](f.events), 1)
+	require.Len(t, f.events.ended(dedup.OutcomeReplayed), 1)
 	require.Equal(t, 1, f.effects(t, "k"))
 }
 

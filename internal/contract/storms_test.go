@@ -62,8 +62,6 @@ func (w *waiting) TraceWaitStart(_ context.Context, data dedup.WaitStartData) {
 	}
 }
 
-func (w *waiting) TraceWaited(context.Context, dedup.WaitedData) {}
-
 // stormCalls makes this process's share of the twins and returns when all of
 // them have their answer. It closes ready when all but the one that leads wait.
 func stormCalls(ctx context.Context, pool *pgxpool.Pool, ready chan<- struct{}) stormReport {

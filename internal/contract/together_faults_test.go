@@ -50,6 +50,35 @@ func TestTogetherCommitFaults(t *testing.T) {
 	}
 }
 
+// onRetried is a tracer that does something before each further attempt.
+type onRetried func()
+
+func (do onRetried) TraceRetried(context.Context, dedup.RetriedData) { do() }
+
+// TestTogetherExpiredBehindALostCommit: all is committed and found, so it is answered as
+// committed, although a result has expired meanwhile.
+func TestTogetherExpiredBehindALostCommit(t *testing.T) {
+	t.Parallel()
+
+	var expire func()
+	ctx, f, proxy := proxied(t, plain, &dedup.Options{Retry: quickRetry, Tracer: onRetried(func() { expire() })})
+	f.exec(t, fixtureSQL)
+	direct := f.direct(t).Pool()
+	expire = func() {
+		_, err := direct.Exec(ctx, `UPDATE tool_dedup SET expires_at = created_at WHERE key = (SELECT min(key) FROM tool_dedup)`)
+		require.NoError(t, err)
+	}
+	lost := proxy.Arm(faultproxy.Fault{Kind: faultproxy.ReplyReset, Where: faultproxy.AtCommit})
+	results, err := dedup.DoTogether[ticket](ctx, f.d, singles("k", 5))
+	require.Equal(t, 1, lost.Count())
+	require.ErrorIs(t, err, dedup.ErrExpired)
+	require.Len(t, results, 5)
+	for _, r := range results {
+		require.True(t, r.Recovered)
+	}
+	f.exactly(t, 5)
+}
+
 // What cannot be found out is said, and found out later.
 func TestTogetherOutcomeUnknown(t *testing.T) {
 	t.Parallel()

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tooldedup/dedup"
@@ -84,37 +85,42 @@ func TestTracerIsToldEveryEventOnce(t *testing.T) {
 	scenario(t, ctx, f)
 
 	id := func(key string) dedup.CallData {
-		return dedup.CallData{Scope: "acme", Tool: "pay", Key: key + secret, KeyHash: dedup.KeyHash(key + secret)}
+		return dedup.CallData{Func: "Do", Scope: "acme", Tool: "pay", Key: key + secret, KeyHash: dedup.KeyHash(key + secret)}
 	}
+	reset := id("k")
+	reset.Func = "Reset"
 	for _, r := range []*recorder{first, second} {
-		executed := events[dedup.ExecutedData](r)
+		executed := r.ended(dedup.OutcomeExecuted, dedup.OutcomeRefused)
 		require.Len(t, executed, 3)
 		for i, key := range []string{"k", "refused", "retried"} {
 			require.Equal(t, id(key), executed[i].CallData)
-			require.Equal(t, key == "refused", executed[i].Refused)
+			require.Equal(t, key == "refused", executed[i].Outcome == dedup.OutcomeRefused)
+			require.Equal(t, key == "refused", executed[i].Err != nil)
 			require.Positive(t, executed[i].Duration)
+			require.Positive(t, executed[i].ResultBytes)
 			require.Zero(t, executed[i].Waited)
+			require.Zero(t, executed[i].Age)
 			require.False(t, executed[i].CreatedAt.IsZero())
 		}
 		require.Equal(t, 1, executed[0].Attempts)
 		require.Equal(t, 2, executed[2].Attempts)
 
-		replayed := events[dedup.ReplayedData](r)
+		replayed := r.ended(dedup.OutcomeReplayed, dedup.OutcomeRefusalReplayed)
 		require.Len(t, replayed, 3)
 		for i, key := range []string{"k", "refused", "conflict"} {
 			require.Equal(t, id(key), replayed[i].CallData)
-			require.Equal(t, key == "refused", replayed[i].Refused)
-			require.False(t, replayed[i].Recovered)
-			require.False(t, replayed[i].FirstAt.IsZero())
+			require.Equal(t, key == "refused", replayed[i].Outcome == dedup.OutcomeRefusalReplayed)
+			require.False(t, replayed[i].CreatedAt.IsZero())
 			require.GreaterOrEqual(t, replayed[i].Age, time.Duration(0))
 		}
-		require.True(t, executed[0].CreatedAt.Equal(replayed[0].FirstAt))
+		require.True(t, executed[0].CreatedAt.Equal(replayed[0].CreatedAt))
+		require.Equal(t, executed[0].ResultBytes, replayed[0].ResultBytes)
 		require.Positive(t, replayed[0].Age)
 
-		reused := events[dedup.KeyReusedData](r)
+		reused := r.ended(dedup.OutcomeKeyReused)
 		require.Len(t, reused, 1)
 		require.Equal(t, id("k"), reused[0].CallData)
-		require.Equal(t, []string{"card"}, reused[0].Changed)
+		require.ErrorIs(t, reused[0].Err, dedup.ErrKeyReused)
 
 		retried := events[dedup.RetriedData](r)
 		require.Len(t, retried, 1)
@@ -123,25 +129,21 @@ func TestTracerIsToldEveryEventOnce(t *testing.T) {
 		require.False(t, retried[0].Unknown)
 		requireState(t, retried[0].Err, "40001")
 
-		conflicts := events[dedup.ConflictData](r)
-		require.Equal(t, []dedup.ConflictData{{
-			CallData: id("conflict"), Resolved: true, SQLState: "23505", Table: "tool_dedup", Constraint: "tool_dedup_pkey",
-		}}, conflicts)
-
-		broken := events[dedup.BrokenData](r)
+		broken := r.ended(dedup.OutcomeBroken)
 		require.Len(t, broken, 1)
 		require.Equal(t, id("broken"), broken[0].CallData)
 		require.ErrorIs(t, broken[0].Err, dedup.ErrBroken)
 
-		expired := events[dedup.ExpiredData](r)
+		expired := r.ended(dedup.OutcomeExpired)
 		require.Len(t, expired, 1)
 		require.Equal(t, id("k"), expired[0].CallData)
 		require.Positive(t, expired[0].Age)
 
-		require.Equal(t, []dedup.ResetData{{CallData: id("k"), Reason: "asked by the customer", Freed: true}}, events[dedup.ResetData](r))
+		require.Len(t, events[dedup.CallStartData](r), 9)
+		require.Len(t, events[dedup.CallEndData](r), 9)
+		require.Equal(t, []dedup.ResetData{{CallData: reset, Reason: "asked by the customer", Freed: true}}, events[dedup.ResetData](r))
 		require.Len(t, events[dedup.SweptData](r), 1)
 		require.Empty(t, events[dedup.WaitStartData](r))
-		require.Empty(t, events[dedup.WaitedData](r))
 	}
 }
 
@@ -159,8 +161,123 @@ func TestTracerIsToldOfAWaitOnce(t *testing.T) {
 		held.release()
 		receive(t, ctx, running).require(t)
 		require.Len(t, events[dedup.WaitStartData](f.events), 1)
-		require.Len(t, events[dedup.WaitedData](f.events), 1)
+		waited := f.events.ended(dedup.OutcomeInFlight)
+		require.Len(t, waited, 1)
+		require.GreaterOrEqual(t, waited[0].Waited, 200*time.Millisecond)
 	})
+}
+
+// spans is a tracer that makes of each call a span, and sees which one the context of an
+// effect, of a statement and of a nested call is of.
+type spans struct {
+	mu    sync.Mutex
+	open  map[string]string // by name, the parent's
+	ended map[string]dedup.Outcome
+	sql   map[string]string // the span that a statement was sent in
+}
+
+type spanKey struct{}
+
+func spanOf(ctx context.Context) string {
+	name, _ := ctx.Value(spanKey{}).(string)
+	return name
+}
+
+func (s *spans) TraceCallStart(ctx context.Context, data dedup.CallStartData) context.Context {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	name := data.Func + " " + data.Key
+	s.open[name] = spanOf(ctx)
+	return context.WithValue(ctx, spanKey{}, name)
+}
+
+func (s *spans) TraceCallEnd(ctx context.Context, data dedup.CallEndData) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	name := data.Func + " " + data.Key
+	if spanOf(ctx) != name || s.ended[name] != "" {
+		panic("a call ends in another's context, or twice: " + name)
+	}
+	s.ended[name] = data.Outcome
+}
+
+func (s *spans) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sql[data.SQL] = spanOf(ctx)
+	return ctx
+}
+
+func (s *spans) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// TestCallsAreSpans: every call of every function begins and ends once, whatever comes of
+// it, and its context reaches what happens inside it.
+func TestCallsAreSpans(t *testing.T) {
+	t.Parallel()
+
+	s := &spans{open: map[string]string{}, ended: map[string]dedup.Outcome{}, sql: map[string]string{}}
+	ctx, f := plain.setup(t, &dedup.Options{Tracer: s}, func(c *pgxpool.Config) { c.ConnConfig.Tracer = s })
+	f.exec(t, fixtureSQL)
+	ctx = context.WithValue(ctx, spanKey{}, "request")
+	fine := func(ctx context.Context, tx pgx.Tx) (int, error) {
+		_, err := tx.Exec(ctx, "SELECT 1 AS inside")
+		return 1, err
+	}
+	do := func(key string, e dedup.Effect[int]) { _, _ = dedup.Do(ctx, f.d, call(key), e) }
+
+	do("outer", func(ctx context.Context, tx pgx.Tx) (int, error) {
+		_, err := dedup.DoTx(ctx, f.d, tx, call("inner"), fine)
+		return 1, err
+	})
+	do("fails", func(context.Context, pgx.Tx) (int, error) { return 0, errPaper })
+	do("refuses", func(context.Context, pgx.Tx) (int, error) { return 0, dedup.Final(errPaper) })
+	do("", fine)
+	do("nested", func(ctx context.Context, _ pgx.Tx) (int, error) {
+		_, err := dedup.Do(ctx, f.d, call("within"), fine)
+		return 0, err
+	})
+	require.Panics(t, func() { do("panics", func(context.Context, pgx.Tx) (int, error) { panic("no") }) })
+	cancelled, cancel := context.WithCancel(ctx)
+	cancel()
+	_, err := dedup.Do(cancelled, f.d, call("cancelled"), fine)
+	require.ErrorIs(t, err, context.Canceled)
+	_, err = dedup.DoStatement[ticket](ctx, f.d, call("statement"), single("statement").Statement)
+	require.NoError(t, err)
+	bad := dedup.StatementCall{Call: call("bad"), Statement: dedup.SQL("DELETE FROM nowhere")}
+	for range dedup.DoBatch[ticket](ctx, f.d, slices.Values([]dedup.StatementCall{single("b1"), single("b2"), bad}), nil) {
+	}
+	_, err = dedup.DoTogether[ticket](ctx, f.d, []dedup.StatementCall{single("t1"), single("t2")})
+	require.NoError(t, err)
+	_, err = dedup.DoTogether[ticket](ctx, f.d, []dedup.StatementCall{single("t3"), bad})
+	require.Error(t, err)
+	reused := single("statement")
+	reused.Call.Args = map[string]int{"other": 1}
+	_, err = dedup.DoTogether[ticket](ctx, f.d, []dedup.StatementCall{single("t4"), reused})
+	require.ErrorIs(t, err, dedup.ErrKeyReused)
+
+	want := map[string]dedup.Outcome{
+		"Do outer": dedup.OutcomeExecuted, "DoTx inner": dedup.OutcomeExecuted, "Do fails": dedup.OutcomeError,
+		"Do refuses": dedup.OutcomeRefused, "Do ": dedup.OutcomeInvalid, "Do panics": dedup.OutcomeError,
+		"Do nested": dedup.OutcomeInvalid, "Do within": dedup.OutcomeInvalid, // whose error it returns
+		"Do cancelled": dedup.OutcomeCancelled, "DoStatement statement": dedup.OutcomeExecuted,
+		"DoBatch b1": dedup.OutcomeExecuted, "DoBatch b2": dedup.OutcomeExecuted, "DoBatch bad": dedup.OutcomeInvalid,
+		"DoTogether t1": dedup.OutcomeExecuted, "DoTogether t2": dedup.OutcomeExecuted,
+		"DoTogether t3": dedup.OutcomeError, "DoTogether bad": dedup.OutcomeInvalid,
+		"DoTogether t4": dedup.OutcomeError, "DoTogether statement": dedup.OutcomeKeyReused,
+	}
+	require.Equal(t, want, s.ended)
+	require.Len(t, s.open, len(want))
+	for name, parent := range s.open {
+		switch name {
+		case "DoTx inner":
+			require.Equal(t, "Do outer", parent)
+		case "Do within":
+			require.Equal(t, "Do nested", parent)
+		default:
+			require.Equal(t, "request", parent, name)
+		}
+	}
+	require.Equal(t, "DoTx inner", s.sql["SELECT 1 AS inside"])
 }
 
 func TestTracerOfNothing(t *testing.T) {
@@ -215,7 +332,7 @@ func TestSlogTracer(t *testing.T) {
 			}
 			require.Equal(t, map[string]int{
 				"tool_call_executed": 3, "tool_call_deduplicated": 3, "tool_call_key_reused": 1, "tool_call_retried": 1,
-				"tool_call_conflict": 1, "tool_call_broken": 1, "tool_call_expired": 1, "tool_call_reset": 1, "tool_dedup_swept": 1,
+				"tool_call_broken": 1, "tool_call_expired": 1, "tool_call_reset": 1, "tool_dedup_swept": 1,
 			}, seen)
 			require.Equal(t, "INFO", replay["level"])
 			require.Equal(t, "pay", replay["tool"])

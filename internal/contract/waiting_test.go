@@ -54,7 +54,7 @@ func caseMaxWaitBounded(t *testing.T, p profile) {
 		require.ErrorIs(t, err, dedup.ErrInFlight)
 		require.GreaterOrEqual(t, result.Waited, bound)
 	}
-	waits := events[dedup.WaitedData](f.events)
+	waits := f.events.ended(dedup.OutcomeInFlight)
 	require.Len(t, waits, 2)
 	for _, w := range waits {
 		require.ErrorIs(t, w.Err, dedup.ErrInFlight)

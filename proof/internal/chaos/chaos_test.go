@@ -21,8 +21,8 @@ func run(t *testing.T, args ...string) (code int, out, errs string) {
 	return code, stdout.String(), stderr.String()
 }
 
-// TestShort runs the short form of every campaign.
-func TestShort(t *testing.T) {
+// TestLongCampaigns runs the short form of every campaign.
+func TestLongCampaigns(t *testing.T) {
 	t.Parallel()
 	for _, name := range chaos.Names() {
 		t.Run(name, func(t *testing.T) {
