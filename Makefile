@@ -74,6 +74,10 @@ REDIS := $(CURDIR)/.cache/redis
 redis:
 	@scripts/redis "$(REDIS)"
 
+.PHONY: figures
+figures: ## Count the code and the way of a call, and compare with the goals
+	@$(GO) run ./bench figures
+
 .PHONY: bench-once
 bench-once: ## Run every Go benchmark once, so that none rots
 	$(GO) test -run '^$$' -bench . -benchtime 1x . ./internal/contract

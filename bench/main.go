@@ -14,6 +14,7 @@ import (
 
 	"github.com/tooldedup/dedup/bench/internal/delay"
 	"github.com/tooldedup/dedup/bench/internal/draw"
+	"github.com/tooldedup/dedup/bench/internal/figures"
 	"github.com/tooldedup/dedup/bench/internal/run"
 	"github.com/tooldedup/dedup/bench/internal/scale"
 )
@@ -46,6 +47,7 @@ func execute(ctx context.Context, args []string, in io.Reader, out, errs io.Writ
 		scale.StormCommand(),
 		scale.SoakCommand(),
 		draw.Command(),
+		figures.Command(),
 		delayCommand(),
 	)
 	if err := root.ExecuteContext(ctx); err != nil {

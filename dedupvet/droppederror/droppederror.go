@@ -2,13 +2,13 @@
 package droppederror
 
 import (
-	"go/ast"
-	"go/types"
+	"go/token"
 
 	"golang.org/x/tools/go/analysis"
+	"golang.org/x/tools/go/ssa"
 
 	"github.com/tooldedup/dedup/dedupvet/internal/api"
-	"github.com/tooldedup/dedup/dedupvet/internal/defs"
+	"github.com/tooldedup/dedup/dedupvet/internal/code"
 	"github.com/tooldedup/dedup/dedupvet/internal/effects"
 	"github.com/tooldedup/dedup/dedupvet/internal/ignore"
 )
@@ -22,113 +22,69 @@ A statement that fails ends the transaction for all that comes after it. An
 effect that goes on and returns no error claims a success that cannot be
 committed: the call fails with dedup.ErrInvalid, and the reason is lost. Return the
 error, or run a statement that may fail behind a savepoint.`,
-	Requires: []*analysis.Analyzer{effects.Analyzer, defs.Analyzer},
+	Requires: []*analysis.Analyzer{effects.Analyzer, code.Analyzer},
 	Run: ignore.Run(func(pass *analysis.Pass) (any, error) {
 		for _, region := range effects.Of(pass) {
-			c := checker{
-				pass: pass, info: pass.TypesInfo, region: region,
-				defs:    pass.ResultOf[defs.Analyzer].(*defs.Defs),
-				handles: region.Handles(),
+			c := checker{pass: pass, region: region, code: code.Of(pass)}
+			for call := range region.Calls() {
+				c.check(call)
 			}
-			region.Walk(func(n ast.Node, stack []ast.Node) {
-				c.checkDropped(n)
-				c.checkBranch(n, stack)
-				c.checkPassed(n, stack)
-			})
-			c.checkRows()
 		}
 		return nil, nil
 	}),
 }
 
 type checker struct {
-	pass    *analysis.Pass
-	info    *types.Info
-	region  *effects.Region
-	defs    *defs.Defs
-	handles map[*types.Var]bool
+	pass   *analysis.Pass
+	region *effects.Region
+	code   *code.Code
 }
 
-// checkDropped reports calls whose error nobody gets.
-func (c *checker) checkDropped(n ast.Node) {
-	switch n := n.(type) {
-	case *ast.ExprStmt:
-		if call, ok := ast.Unparen(n.X).(*ast.CallExpr); ok {
-			c.reportDropped(call)
-		}
-	case *ast.DeferStmt:
-		c.reportDropped(n.Call)
-	case *ast.AssignStmt:
-		for i, value := range n.Rhs {
-			last := i
-			if len(n.Rhs) == 1 {
-				last = len(n.Lhs) - 1
-			}
-			call, isCall := ast.Unparen(value).(*ast.CallExpr)
-			if id, ok := n.Lhs[last].(*ast.Ident); ok && id.Name == "_" && isCall && !c.rowsTell(n, call) {
-				c.reportDropped(call)
-			}
-		}
+func (c *checker) check(in ssa.CallInstruction) {
+	if _, isGo := in.(*ssa.Go); isGo {
+		return
 	}
+	call := in.Common()
+	err, returnsError := code.Error(in)
+	if !returnsError || !c.usesTx(call) {
+		return
+	}
+	switch {
+	case err != nil:
+		if in.Parent() == c.region.Func && !c.behindSavepoint(call) {
+			c.checkKept(in, err)
+		}
+	case !mayDrop(call) && !asked(rowsOf(in)):
+		c.report(in, c.code.Pos(in), "is dropped")
+		return
+	}
+	c.checkRows(in)
 }
 
-func (c *checker) reportDropped(call *ast.CallExpr) {
-	if c.usesTx(call) && !c.mayDrop(call) {
-		c.pass.Reportf(call.Pos(), "the error of %s is dropped %s: after a failed statement nothing of the transaction can be committed; return the error, or use a savepoint",
-			name(call), c.region.Where())
-	}
+func (c *checker) report(in ssa.CallInstruction, pos token.Pos, what string) {
+	c.pass.Reportf(pos, "the error of %s %s %s: after a failed statement nothing of the transaction can be committed; return the error, or use a savepoint",
+		code.CallName(in.Common()), what, c.region.Where())
 }
 
-// usesTx tells whether a call that returns an error works on the transaction: it
-// is a method of a handle, or is given one.
-func (c *checker) usesTx(call *ast.CallExpr) bool {
-	if !api.ReturnsError(c.info, call) {
-		return false
-	}
-	if x := api.Receiver(c.info, call); x != nil && c.isHandle(x) {
-		return true
-	}
-	if id, ok := ast.Unparen(call.Fun).(*ast.Ident); ok { // a local function that captures one
-		if v, ok := c.info.Uses[id].(*types.Var); ok && c.handles[v] {
-			return true
-		}
-	}
-	for _, arg := range call.Args {
-		if c.isHandle(arg) {
+// usesTx reports whether a call works on the transaction: it is a method of a handle,
+// is given one, or runs a literal that captures one.
+func (c *checker) usesTx(call *ssa.CallCommon) bool {
+	for _, v := range append([]ssa.Value{call.Value}, call.Args...) {
+		_, isFunction := v.(*ssa.MakeClosure)
+		if (v == call.Value || !isFunction) && c.region.Handle(v) {
 			return true
 		}
 	}
 	return false
 }
 
-func (c *checker) isHandle(e ast.Expr) bool {
-	t := c.info.TypeOf(e)
-	return t != nil && api.HoldsHandle(t) && api.Mentions(c.info, e, func(v *types.Var) bool { return c.handles[v] })
-}
-
 // mayDrop allows what ends something that has failed or been read: Rollback, and
 // Close but for that of a batch that nobody else reads.
-func (c *checker) mayDrop(call *ast.CallExpr) bool {
-	fn := api.Callee(c.info, call)
-	if fn == nil {
+func mayDrop(call *ssa.CallCommon) bool {
+	fn, x := code.Callee(call), code.Receiver(call)
+	if fn == nil || x == nil {
 		return false
 	}
-	switch fn.Name() {
-	case "Rollback":
-		return true
-	case "Close":
-		_, unread := ast.Unparen(api.Receiver(c.info, call)).(*ast.CallExpr)
-		return !unread
-	}
-	return fn.Pkg() != nil && fn.Pkg().Path() == "fmt"
-}
-
-func name(call *ast.CallExpr) string {
-	switch fun := ast.Unparen(call.Fun).(type) {
-	case *ast.Ident:
-		return fun.Name
-	case *ast.SelectorExpr:
-		return fun.Sel.Name
-	}
-	return "a call"
+	unread := api.IsNamed(x.Type(), api.PGX, "BatchResults") && len(code.Uses(x)) == 1
+	return fn.Name() == "Rollback" || fn.Name() == "Close" && !unread
 }

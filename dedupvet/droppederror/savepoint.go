@@ -1,73 +1,62 @@
 package droppederror
 
 import (
-	"go/ast"
-	"go/types"
+	"golang.org/x/tools/go/ssa"
 
 	"github.com/tooldedup/dedup/dedupvet/internal/api"
+	"github.com/tooldedup/dedup/dedupvet/internal/code"
 )
 
-// behindSavepoint tells whether the failure of a call leaves the transaction as
+// behindSavepoint reports whether the failure of a call leaves the transaction as
 // it was: the call makes a savepoint, or works on one.
-func (c *checker) behindSavepoint(call *ast.CallExpr) bool {
-	fn := api.Callee(c.info, call)
-	if api.IsFunc(fn, api.PGX, "BeginFunc", "BeginTxFunc") || api.IsFunc(fn, api.Dedup, "DoTx") {
+func (c *checker) behindSavepoint(call *ssa.CallCommon) bool {
+	if begins(call) || api.IsFunc(code.Callee(call), api.Dedup, "DoTx") {
 		return true
 	}
-	return c.makesSavepoint(fn) || c.onSavepoint(call, make(map[*types.Var]bool))
+	for _, v := range append([]ssa.Value{call.Value}, call.Args...) {
+		if source, ok := c.region.Source(v); ok && source.Savepoint {
+			return true
+		}
+	}
+	fns := c.code.Functions(call.Value)
+	return len(fns) == 1 && makesSavepoint(fns[0])
 }
 
-func (c *checker) onSavepoint(n ast.Node, seen map[*types.Var]bool) bool {
-	return api.Mentions(c.info, n, func(v *types.Var) bool {
-		if !c.handles[v] || seen[v] {
-			return false
+// makesSavepoint reports whether a function does nothing with the transaction that it
+// is given but to begin savepoints from it.
+func makesSavepoint(fn *ssa.Function) bool {
+	found := false
+	for _, param := range fn.Params {
+		if !api.HoldsHandle(param.Type()) {
+			continue
 		}
-		seen[v] = true
-		for _, def := range c.defs.Of(v) {
-			call, ok := ast.Unparen(def.Value).(*ast.CallExpr)
-			if !ok {
-				continue
+		for _, use := range passedOn(param) {
+			call, ok := use.(ssa.CallInstruction)
+			if !ok || !begins(call.Common()) && !isBegin(call.Common(), param) {
+				return false
 			}
-			if fn := api.Callee(c.info, call); fn != nil && fn.Name() == "Begin" || c.onSavepoint(call, seen) {
-				return true
-			}
+			found = true
 		}
-		return false
-	})
+	}
+	return found
 }
 
-// makesSavepoint tells whether a function of this package does nothing with the
-// transaction that it is given but to begin savepoints from it.
-func (c *checker) makesSavepoint(fn *types.Func) bool {
-	decl := c.defs.Func(fn)
-	if decl == nil || decl.Body == nil {
-		return false
-	}
-	given := make(map[*types.Var]bool)
-	for param := range fn.Signature().Params().Variables() {
-		given[param] = api.HoldsHandle(param.Type())
-	}
-	begins, others := false, false
-	ast.PreorderStack(decl.Body, nil, func(n ast.Node, stack []ast.Node) bool {
-		if id, ok := n.(*ast.Ident); ok {
-			if v, ok := c.info.Uses[id].(*types.Var); ok && given[v] {
-				begin := c.begins(id, stack)
-				begins, others = begins || begin, others || !begin
-			}
+// passedOn are the uses of a value, and of it as another interface.
+func passedOn(v ssa.Value) (uses []ssa.Instruction) {
+	for _, use := range code.Uses(v) {
+		if converted, ok := use.(*ssa.ChangeInterface); ok {
+			uses = append(uses, passedOn(converted)...)
+		} else {
+			uses = append(uses, use)
 		}
-		return true
-	})
-	return begins && !others
+	}
+	return uses
 }
 
-// begins tells whether a transaction is used to begin a savepoint: as in
-// tx.Begin(ctx), or given to pgx.BeginFunc.
-func (c *checker) begins(tx *ast.Ident, stack []ast.Node) bool {
-	switch parent := stack[len(stack)-1].(type) {
-	case *ast.SelectorExpr:
-		return parent.Sel.Name == "Begin"
-	case *ast.CallExpr:
-		return parent.Fun != tx && api.IsFunc(api.Callee(c.info, parent), api.PGX, "BeginFunc", "BeginTxFunc")
-	}
-	return false
+func isBegin(call *ssa.CallCommon, tx ssa.Value) bool {
+	return call.IsInvoke() && call.Value == tx && call.Method.Name() == "Begin"
+}
+
+func begins(call *ssa.CallCommon) bool {
+	return api.IsFunc(code.Callee(call), api.PGX, "BeginFunc", "BeginTxFunc")
 }

@@ -2,12 +2,12 @@
 package effectoutside
 
 import (
-	"go/ast"
 	"go/types"
 
 	"golang.org/x/tools/go/analysis"
 
 	"github.com/tooldedup/dedup/dedupvet/internal/api"
+	"github.com/tooldedup/dedup/dedupvet/internal/code"
 	"github.com/tooldedup/dedup/dedupvet/internal/effects"
 	"github.com/tooldedup/dedup/dedupvet/internal/ignore"
 )
@@ -23,23 +23,19 @@ transaction, a connection and its identity. Do it before or after, or write down
 in the effect that it is to be done and do it when that is committed.
 
 A tool of class tool.ReadOnly may make requests: nothing of it is rolled back.`,
-	Requires: []*analysis.Analyzer{effects.Analyzer},
+	Requires: []*analysis.Analyzer{effects.Analyzer, code.Analyzer},
 	Run: ignore.Run(func(pass *analysis.Pass) (any, error) {
 		for _, region := range effects.Of(pass) {
-			region.Walk(func(n ast.Node, _ []ast.Node) {
-				call, ok := n.(*ast.CallExpr)
-				if !ok {
-					return
-				}
-				switch fn := api.Callee(pass.TypesInfo, call); {
+			for call := range region.Calls() {
+				switch fn := code.Callee(call.Common()); {
 				case fn == nil:
 				case waits(fn):
-					pass.Reportf(call.Pos(), "%s %s: it holds the transaction, its locks and a connection all the while; wait before or after", name(fn), region.Where())
+					pass.Reportf(code.Of(pass).Pos(call), "%s %s: it holds the transaction, its locks and a connection all the while; wait before or after", code.FuncName(fn), region.Where())
 				case region.ReadOnly: // nothing is to be rolled back
 				case leaves(fn):
-					pass.Reportf(call.Pos(), "%s %s: an effect may be run again, and no rollback takes this back; do it before or after, or record in the effect that it is to be done", name(fn), region.Where())
+					pass.Reportf(code.Of(pass).Pos(call), "%s %s: an effect may be run again, and no rollback takes this back; do it before or after, or record in the effect that it is to be done", code.FuncName(fn), region.Where())
 				}
-			})
+			}
 		}
 		return nil, nil
 	}),
@@ -47,7 +43,7 @@ A tool of class tool.ReadOnly may make requests: nothing of it is rolled back.`,
 
 func waits(fn *types.Func) bool { return api.IsFunc(fn, "time", "Sleep", "After", "Tick") }
 
-// leaves tells whether fn talks to somebody else than the database.
+// leaves reports whether fn talks to somebody else than the database.
 func leaves(fn *types.Func) bool {
 	return api.IsFunc(fn, "net/http", "Get", "Head", "Post", "PostForm") ||
 		api.IsMethod(fn, "net/http", "Client", "Do", "Get", "Head", "Post", "PostForm") ||
@@ -66,7 +62,7 @@ func leaves(fn *types.Func) bool {
 		callsGRPC(fn)
 }
 
-// callsGRPC tells whether fn is a method of a generated client: these, and no
+// callsGRPC reports whether fn is a method of a generated client: these, and no
 // others, end in call options.
 func callsGRPC(fn *types.Func) bool {
 	sig := fn.Signature()
@@ -75,12 +71,4 @@ func callsGRPC(fn *types.Func) bool {
 	}
 	options, ok := sig.Params().At(sig.Params().Len() - 1).Type().(*types.Slice)
 	return ok && api.IsNamed(options.Elem(), "google.golang.org/grpc", "CallOption")
-}
-
-// name is the function as code would spell it.
-func name(fn *types.Func) string {
-	if recv := fn.Signature().Recv(); recv != nil {
-		return api.Short(recv.Type()) + "." + fn.Name()
-	}
-	return fn.Pkg().Name() + "." + fn.Name()
 }

@@ -2,15 +2,15 @@
 package keyloop
 
 import (
-	"go/ast"
-	"go/types"
+	"fmt"
+	"path/filepath"
 	"regexp"
+	"slices"
 
 	"golang.org/x/tools/go/analysis"
-	"golang.org/x/tools/go/analysis/passes/inspect"
+	"golang.org/x/tools/go/ssa"
 
-	"github.com/tooldedup/dedup/dedupvet/internal/api"
-	"github.com/tooldedup/dedup/dedupvet/internal/defs"
+	"github.com/tooldedup/dedup/dedupvet/internal/code"
 	"github.com/tooldedup/dedup/dedupvet/internal/ignore"
 	"github.com/tooldedup/dedup/dedupvet/internal/keyflow"
 )
@@ -29,15 +29,12 @@ that succeeds never does. The key may be minted in a function of the package tha
 such a loop calls. A loop over items, each with a key of its own, is none.
 Neither is a function literal, unless it is handed to a package whose path names
 retry or backoff.`,
-	Requires: []*analysis.Analyzer{inspect.Analyzer, defs.Analyzer},
+	Requires: []*analysis.Analyzer{code.Analyzer},
 	Run: ignore.Run(func(pass *analysis.Pass) (any, error) {
-		c := &checker{
-			pass: pass, info: pass.TypesInfo, tracer: keyflow.NewTracer(pass),
-			defs: pass.ResultOf[defs.Analyzer].(*defs.Defs),
-		}
-		c.repeated = c.findRepeated()
-		for _, sink := range append(keyflow.Sinks(pass, c.tracer), headers(pass)...) {
-			if !c.check(sink) {
+		c := &checker{pass: pass, code: code.Of(pass), tracer: keyflow.NewTracer(code.Of(pass))}
+		c.findRepeated()
+		for _, sink := range c.tracer.Sinks() {
+			if !c.checkLoops(sink) && !c.checkLiterals(sink) {
 				c.checkCallers(sink)
 			}
 		}
@@ -47,106 +44,122 @@ retry or backoff.`,
 
 type checker struct {
 	pass   *analysis.Pass
-	info   *types.Info
+	code   *code.Code
 	tracer *keyflow.Tracer
-	defs   *defs.Defs
 	// repeated are the calls inside of loops by the functions of the package that
 	// they run.
-	repeated map[ast.Node][]site
+	repeated map[*ssa.Function][]ssa.CallInstruction
 }
 
-// check looks at the loops around a key, the innermost first, and tells whether it
-// has found something.
-func (c *checker) check(sink keyflow.Sink) bool {
-	sameFunc := true
-	for i := len(sink.Stack) - 1; i >= 0; i-- {
-		n := sink.Stack[i]
-		retry := false
-		switch n.(type) {
-		case *ast.ForStmt, *ast.RangeStmt:
-			retry = sameFunc && c.isRetry(n, sink)
-		case *ast.FuncLit:
-			sameFunc = false
-			retry = i > 0 && c.isRetryCall(sink.Stack[i-1])
-		}
-		if !retry {
+// checkLoops looks at the loops around a key, the innermost first, and reports whether
+// it has found something.
+func (c *checker) checkLoops(sink keyflow.Sink) bool {
+	for _, loop := range loopsAround(sink.At.Block()) {
+		if !c.isRetry(loop, sink) {
 			continue
 		}
-		if traces := c.minted(sink, n); len(traces) > 0 {
-			c.report(sink, traces[0], "")
-			return true
+		for _, trace := range c.sources(sink, loop.counts) {
+			if loop.holds(trace.At) && !slices.ContainsFunc(trace.Choices, loop.keeps) {
+				c.report(sink, trace, "")
+				return true
+			}
 		}
 	}
 	return false
 }
 
-// report says that a key is another on every try, and where these are made if
-// that is elsewhere.
-func (c *checker) report(sink keyflow.Sink, trace keyflow.Trace, where string) {
-	if _, isCall := trace.Source.(*ast.CallExpr); isCall {
-		c.pass.Reportf(sink.Value.Pos(), "%s is minted by %s for every try%s, so that every try is a call of its own and runs; make the key before the first try and send the same one with all",
-			sink.What, trace.Name, where)
-		return
-	}
-	c.pass.Reportf(sink.Value.Pos(), "%s has %s in it, which counts the tries, so that every try is a call of its own and runs; leave it out",
-		sink.What, trace.Name)
-}
-
-// minted returns the ways that a key took from where it is made anew whenever the
-// loop or function literal is run again.
-func (c *checker) minted(sink keyflow.Sink, again ast.Node) []keyflow.Trace {
-	counters, again := c.counters(again), body(again)
-	if !within(sink.Value, again) {
-		return nil
-	}
-	header := sink.What == headerName
-	is := func(e ast.Expr, fn *types.Func, v *types.Var) bool {
-		return v != nil && counters[v] || keyflow.Minted(fn) || header && keyflow.Unstable(fn)
-	}
-	var traces []keyflow.Trace
-	for _, trace := range c.tracer.From(sink.Value, is) {
-		if within(trace.At, again) && !kept(trace, sink, again) {
-			traces = append(traces, trace)
+// checkLiterals looks at the function literals around a key: whether a package that
+// repeats it is handed one.
+func (c *checker) checkLiterals(sink keyflow.Sink) bool {
+	for fn := sink.At.Parent(); fn != nil; fn = fn.Parent() {
+		if !c.isHandedToRetry(fn) {
+			continue
+		}
+		for _, trace := range c.sources(sink, nil) {
+			if isIn(trace.At.Parent(), fn) && len(trace.Choices) == 0 {
+				c.report(sink, trace, "")
+				return true
+			}
 		}
 	}
+	return false
+}
+
+func isIn(fn, outer *ssa.Function) bool {
+	for fn != nil && fn != outer {
+		fn = fn.Parent()
+	}
+	return fn != nil
+}
+
+// checkCallers looks at the loops around the calls of the function that a key is
+// minted in.
+func (c *checker) checkCallers(sink keyflow.Sink) {
+	fn := sink.At.Parent()
+	for _, trace := range c.sources(sink, nil) {
+		if trace.At.Parent() != fn || len(trace.Choices) > 0 { // minted elsewhere, or only where there is none yet
+			continue
+		}
+		for _, call := range c.repeated[fn] {
+			for _, loop := range loopsAround(call.Block()) {
+				if !loop.isAboutTurn(call) && c.repeats(loop, call, sink.What == keyflow.Header) {
+					at := c.pass.Fset.Position(loop.pos())
+					c.report(sink, trace, fmt.Sprintf(" of the loop at %s:%d", filepath.Base(at.Filename), at.Line))
+					return
+				}
+			}
+		}
+	}
+}
+
+// findRepeated finds the calls inside of loops that run functions of the package.
+func (c *checker) findRepeated() {
+	c.repeated = make(map[*ssa.Function][]ssa.CallInstruction)
+	for _, fn := range c.code.Funcs {
+		for in := range code.Instructions(fn) {
+			if call, ok := in.(*ssa.Call); ok && len(loopsAround(call.Block())) > 0 {
+				for _, run := range c.code.Functions(call.Call.Value) {
+					c.repeated[run] = append(c.repeated[run], call)
+				}
+			}
+		}
+	}
+}
+
+// sources returns the ways that a key took from where it is made anew.
+func (c *checker) sources(sink keyflow.Sink, counts func(ssa.Value) bool) []keyflow.Trace {
+	traces, _ := c.tracer.From(sink.Value, func(v ssa.Value) bool {
+		return counts != nil && counts(v) || keyflow.Minted(v) || sink.What == keyflow.Header && keyflow.Unstable(v)
+	})
 	return traces
 }
 
-// counters are the variables that count a loop's turns.
-func (c *checker) counters(loop ast.Node) map[*types.Var]bool {
-	counters := make(map[*types.Var]bool)
-	add := func(e ast.Expr) {
-		if id, ok := e.(*ast.Ident); ok {
-			if v, ok := c.info.ObjectOf(id).(*types.Var); ok {
-				counters[v] = true
-			}
-		}
+// report says that a key is another on every try, and where these are made if
+// that is elsewhere.
+func (c *checker) report(sink keyflow.Sink, trace keyflow.Trace, where string) {
+	if _, isCall := trace.Source.(*ssa.Call); isCall {
+		c.pass.Reportf(sink.Pos, "%s is minted by %s for every try%s, so that every try is a call of its own and runs; make the key before the first try and send the same one with all",
+			sink.What, trace.Name, where)
+		return
 	}
-	switch loop := loop.(type) {
-	case *ast.ForStmt:
-		if post, ok := loop.Post.(*ast.IncDecStmt); ok {
-			add(post.X)
-		}
-		for _, stmt := range loop.Body.List {
-			if inc, ok := stmt.(*ast.IncDecStmt); ok {
-				add(inc.X)
-			}
-		}
-	case *ast.RangeStmt:
-		add(loop.Key)
-	}
-	return counters
+	c.pass.Reportf(sink.Pos, "%s has %s in it, which counts the tries, so that every try is a call of its own and runs; leave it out",
+		sink.What, trace.Name)
 }
 
 // retries matches the packages that run a function again until it succeeds.
 var retries = regexp.MustCompile(`(?i)(retry|backoff)`)
 
-// isRetryCall tells whether a call hands a function to such a package.
-func (c *checker) isRetryCall(n ast.Node) bool {
-	call, ok := n.(*ast.CallExpr)
-	if !ok {
-		return false
+// isHandedToRetry reports whether a literal is handed to such a package.
+func (c *checker) isHandedToRetry(fn *ssa.Function) bool {
+	for _, use := range c.code.UsesOf(fn) {
+		call, ok := use.(ssa.CallInstruction)
+		if !ok {
+			continue
+		}
+		callee := code.Callee(call.Common())
+		if callee != nil && callee.Pkg() != nil && callee.Pkg() != c.pass.Pkg && retries.MatchString(callee.Pkg().Path()) {
+			return true
+		}
 	}
-	fn := api.Callee(c.info, call)
-	return fn != nil && fn.Pkg() != nil && fn.Pkg() != c.pass.Pkg && retries.MatchString(fn.Pkg().Path())
+	return false
 }

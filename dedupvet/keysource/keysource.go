@@ -2,13 +2,9 @@
 package keysource
 
 import (
-	"go/ast"
-	"go/types"
-
 	"golang.org/x/tools/go/analysis"
-	"golang.org/x/tools/go/analysis/passes/inspect"
 
-	"github.com/tooldedup/dedup/dedupvet/internal/defs"
+	"github.com/tooldedup/dedup/dedupvet/internal/code"
 	"github.com/tooldedup/dedup/dedupvet/internal/ignore"
 	"github.com/tooldedup/dedup/dedupvet/internal/keyflow"
 )
@@ -22,13 +18,15 @@ A key names one intent and is the same on every try. One that is made of
 time.Now, of a random number or of a UUID drawn on the spot is another with
 every try, and every try runs. Derive the key from what is saved, or mint it with
 dedup.NewKey and save it before the first try.`,
-	Requires: []*analysis.Analyzer{inspect.Analyzer, defs.Analyzer},
+	Requires: []*analysis.Analyzer{code.Analyzer},
 	Run: ignore.Run(func(pass *analysis.Pass) (any, error) {
-		tracer := keyflow.NewTracer(pass)
-		unstable := func(_ ast.Expr, fn *types.Func, _ *types.Var) bool { return keyflow.Unstable(fn) }
-		for _, sink := range keyflow.Sinks(pass, tracer) {
-			if traces := tracer.From(sink.Value, unstable); len(traces) > 0 {
-				pass.Reportf(sink.Value.Pos(), "%s comes from %s, which is another value on every try, so that every try runs; derive it from what is saved, or mint it with dedup.NewKey and save it before the first try",
+		tracer := keyflow.NewTracer(code.Of(pass))
+		for _, sink := range tracer.Sinks() {
+			if sink.What == keyflow.Header {
+				continue // one that is drawn before the first try is right
+			}
+			if traces, _ := tracer.From(sink.Value, keyflow.Unstable); len(traces) > 0 {
+				pass.Reportf(sink.Pos, "%s comes from %s, which is another value on every try, so that every try runs; derive it from what is saved, or mint it with dedup.NewKey and save it before the first try",
 					sink.What, traces[0].Name)
 			}
 		}

@@ -21,7 +21,7 @@ const (
 	SQL   = "database/sql"
 )
 
-// IsNamed tells whether t, or what it points to, is the type path.name, of
+// IsNamed reports whether t, or what it points to, is the type path.name, of
 // whatever type arguments.
 func IsNamed(t types.Type, path string, names ...string) bool {
 	if t == nil {
@@ -35,12 +35,12 @@ func IsNamed(t types.Type, path string, names ...string) bool {
 	return ok && isObject(named.Obj(), path, names)
 }
 
-// IsFunc tells whether fn is one of the functions, not methods, of a package.
+// IsFunc reports whether fn is one of the functions, not methods, of a package.
 func IsFunc(fn *types.Func, path string, names ...string) bool {
 	return fn != nil && fn.Signature().Recv() == nil && isObject(fn, path, names)
 }
 
-// IsMethod tells whether fn is one of the methods of the type path.recv.
+// IsMethod reports whether fn is one of the methods of the type path.recv.
 func IsMethod(fn *types.Func, path, recv string, names ...string) bool {
 	return fn != nil && fn.Signature().Recv() != nil &&
 		IsNamed(fn.Signature().Recv().Type(), path, recv) && isObject(fn, path, names)
@@ -68,64 +68,9 @@ func Callee(info *types.Info, call *ast.CallExpr) *types.Func {
 	return fn.Origin()
 }
 
-// Receiver is the x of a method call x.M(…), nil for other calls.
-func Receiver(info *types.Info, call *ast.CallExpr) ast.Expr {
-	sel, ok := ast.Unparen(call.Fun).(*ast.SelectorExpr)
-	if !ok || info.Selections[sel] == nil || info.Selections[sel].Kind() != types.MethodVal {
-		return nil
-	}
-	return sel.X
-}
-
-// ReturnsError tells whether the call's last result is an error.
-func ReturnsError(info *types.Info, call *ast.CallExpr) bool {
-	t := info.TypeOf(call)
-	if tuple, ok := t.(*types.Tuple); ok {
-		if tuple.Len() == 0 {
-			return false
-		}
-		t = tuple.At(tuple.Len() - 1).Type()
-	}
-	return t != nil && IsError(t)
-}
-
-// IsError tells whether t is the type error.
+// IsError reports whether t is the type error.
 func IsError(t types.Type) bool {
 	return types.Identical(t, types.Universe.Lookup("error").Type())
-}
-
-// Param is the type that the i-th argument of a call is taken as; the element
-// type for one of several variadic arguments. It is nil for conversions and
-// most built-in functions.
-func Param(info *types.Info, call *ast.CallExpr, i int) types.Type {
-	sig, ok := info.TypeOf(call.Fun).(*types.Signature)
-	if !ok {
-		return nil
-	}
-	last := sig.Params().Len() - 1
-	switch {
-	case sig.Variadic() && i >= last && !call.Ellipsis.IsValid():
-		if slice, ok := sig.Params().At(last).Type().Underlying().(*types.Slice); ok {
-			return slice.Elem()
-		}
-		return nil
-	case i <= last:
-		return sig.Params().At(i).Type()
-	}
-	return nil
-}
-
-// Mentions tells whether a variable for which is answers true is used in n.
-func Mentions(info *types.Info, n ast.Node, is func(*types.Var) bool) bool {
-	found := false
-	ast.Inspect(n, func(n ast.Node) bool {
-		if id, ok := n.(*ast.Ident); ok && !found {
-			v, isVar := info.Uses[id].(*types.Var)
-			found = isVar && is(v)
-		}
-		return !found
-	})
-	return found
 }
 
 // Short is a type as messages show it: with the last element of its path.
@@ -133,7 +78,7 @@ func Short(t types.Type) string {
 	return types.TypeString(t, func(p *types.Package) string { return p.Name() })
 }
 
-// InPGX tells whether a package is pgx or one of its own.
+// InPGX reports whether a package is pgx or one of its own.
 func InPGX(p *types.Package) bool {
 	return p != nil && (p.Path() == PGX || strings.HasPrefix(p.Path(), PGX+"/"))
 }

@@ -4,19 +4,19 @@ import (
 	"go/types"
 )
 
-// IsTx tells whether t is a transaction of pgx.
+// IsTx reports whether t is a transaction of pgx.
 func IsTx(t types.Type) bool { return IsNamed(t, PGX, "Tx") || IsNamed(t, Pool, "Tx") }
 
-// IsConn tells whether t is one connection of pgx.
+// IsConn reports whether t is one connection of pgx.
 func IsConn(t types.Type) bool { return IsNamed(t, PGX, "Conn") || IsNamed(t, Conn, "PgConn") }
 
-// IsForeign tells whether t runs statements that are never part of the
+// IsForeign reports whether t runs statements that are never part of the
 // transaction that an effect is handed.
 func IsForeign(t types.Type) bool {
 	return IsNamed(t, Pool, "Pool", "Conn") || IsNamed(t, SQL, "DB", "Tx", "Conn", "Stmt")
 }
 
-// IsQueries tells whether t is made by sqlc or in its way: a set of queries
+// IsQueries reports whether t is made by sqlc or in its way: a set of queries
 // that WithTx binds to a transaction.
 func IsQueries(t types.Type) bool {
 	fn := method(t, "WithTx")
@@ -28,7 +28,7 @@ func IsQueries(t types.Type) bool {
 		sig.Results().Len() == 1 && types.Identical(elem(sig.Results().At(0).Type()), elem(t))
 }
 
-// IsStatement tells whether fn, a method, runs a statement or begins a
+// IsStatement reports whether fn, a method, runs a statement or begins a
 // transaction, as those of pgx and database/sql do. Methods of other types
 // count if they answer with types of theirs.
 func IsStatement(fn *types.Func) bool {
@@ -45,7 +45,7 @@ func IsStatement(fn *types.Func) bool {
 	return results.Len() > 0 && ofDatabase(results.At(0).Type())
 }
 
-// IsHandle tells whether t is a transaction or something that works on one's
+// IsHandle reports whether t is a transaction or something that works on one's
 // connection: its rows, a batch, a set of queries, or an interface of the
 // application's own with methods of pgx.
 func IsHandle(t types.Type) bool {
@@ -64,7 +64,7 @@ func IsHandle(t types.Type) bool {
 	return false
 }
 
-// HoldsHandle tells whether t is a handle or a struct with one in it.
+// HoldsHandle reports whether t is a handle or a struct with one in it.
 func HoldsHandle(t types.Type) bool { return holds(t, 2) }
 
 func holds(t types.Type, depth int) bool {

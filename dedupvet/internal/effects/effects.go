@@ -4,31 +4,27 @@
 package effects
 
 import (
-	"go/ast"
 	"go/types"
+	"iter"
 	"reflect"
 
 	"golang.org/x/tools/go/analysis"
-	"golang.org/x/tools/go/analysis/passes/inspect"
+	"golang.org/x/tools/go/ssa"
 
-	"github.com/tooldedup/dedup/dedupvet/internal/defs"
+	"github.com/tooldedup/dedup/dedupvet/internal/code"
 )
 
 // Analyzer makes the []*Region of a package for other analyzers.
 var Analyzer = &analysis.Analyzer{
 	Name:       "dedupeffects",
 	Doc:        "find the code that runs inside effects, for the analyzers of dedupvet",
-	Requires:   []*analysis.Analyzer{inspect.Analyzer, defs.Analyzer},
+	Requires:   []*analysis.Analyzer{code.Analyzer},
 	ResultType: reflect.TypeFor[[]*Region](),
 	Run: func(pass *analysis.Pass) (any, error) {
-		f := &finder{
-			pass:    pass,
-			info:    pass.TypesInfo,
-			defs:    pass.ResultOf[defs.Analyzer].(*defs.Defs),
-			regions: make(map[ast.Node]*Region),
-			seen:    make(map[*types.Var]bool),
+		f := &finder{pkg: pass.Pkg, code: code.Of(pass), regions: make(map[*ssa.Function]*Region)}
+		for _, fn := range f.code.Funcs {
+			f.findEffects(fn)
 		}
-		f.findEffects()
 		f.findHelpers()
 		return f.found, nil
 	},
@@ -39,55 +35,75 @@ func Of(pass *analysis.Pass) []*Region { return pass.ResultOf[Analyzer].([]*Regi
 
 // Region is a function that runs inside an effect.
 type Region struct {
-	// Node is the *ast.FuncLit or *ast.FuncDecl.
-	Node ast.Node
-	Type *ast.FuncType
-	Body *ast.BlockStmt
-	// Name is the declared name, empty for a literal.
-	Name string
-	// Effect tells that it is handed to dedup itself. Else an effect calls it.
+	Func *ssa.Function
+	// Effect says that it is handed to dedup itself. Else an effect calls it.
 	Effect bool
-	// ReadOnly tells that only tools of class tool.ReadOnly run it.
+	// ReadOnly says that only tools of class tool.ReadOnly run it.
 	ReadOnly bool
 
-	recv    *types.Var
-	params  []*types.Var
-	results []*types.Var
-	info    *types.Info
-	defs    *defs.Defs
-	effects map[ast.Node]*Region // of the package
+	code    *code.Code
+	effects map[*ssa.Function]*Region // of the package
 }
 
 // Where says in a message what code this is.
 func (r *Region) Where() string {
-	if r.Effect || r.Name == "" {
+	if r.Effect || r.Func.Parent() != nil {
 		return "in an effect"
 	}
-	return "in " + r.Name + ", which an effect calls"
+	return "in " + r.Func.Name() + ", which an effect calls"
 }
 
-// Results are the results that have names.
-func (r *Region) Results() []*types.Var { return r.results }
+// Instructions are those of the region. A function literal that is an effect
+// itself is a region of its own and left out.
+func (r *Region) Instructions() iter.Seq[ssa.Instruction] {
+	return func(yield func(ssa.Instruction) bool) { r.within(r.Func, yield) }
+}
 
-// Walk calls visit for every node of the region with the nodes around it, the
-// outermost first and itself last. A function literal that is an effect itself
-// is a region of its own and left out.
-func (r *Region) Walk(visit func(n ast.Node, stack []ast.Node)) {
-	ast.PreorderStack(r.Body, []ast.Node{r.Node}, func(n ast.Node, stack []ast.Node) bool {
-		if other := r.effects[n]; other != nil && other != r {
+func (r *Region) within(fn *ssa.Function, yield func(ssa.Instruction) bool) bool {
+	for in := range code.Instructions(fn) {
+		if !yield(in) {
 			return false
 		}
-		visit(n, append(stack, n))
-		return true
-	})
+	}
+	for _, literal := range fn.AnonFuncs {
+		if r.effects[literal] == nil && !r.within(literal, yield) {
+			return false
+		}
+	}
+	return true
 }
 
-// Declares tells whether a variable belongs to the region: one of its
-// parameters, or declared in it. The receiver of an effect does not: dedup does
-// not hand it over.
-func (r *Region) Declares(v *types.Var) bool {
-	if r.Effect && v == r.recv {
-		return false
+// Calls are the calls of the region.
+func (r *Region) Calls() iter.Seq[ssa.CallInstruction] {
+	return func(yield func(ssa.CallInstruction) bool) {
+		for in := range r.Instructions() {
+			if call, ok := in.(ssa.CallInstruction); ok && !yield(call) {
+				return
+			}
+		}
 	}
-	return r.Node.Pos() <= v.Pos() && v.Pos() < r.Node.End()
+}
+
+// holds reports whether a function is the region's or a literal in it.
+func (r *Region) holds(fn *ssa.Function) bool {
+	for ; fn != nil; fn = fn.Parent() {
+		if fn == r.Func {
+			return true
+		}
+	}
+	return false
+}
+
+// isReceiver reports whether a parameter is a receiver.
+func isReceiver(v *ssa.Parameter) bool {
+	fn := v.Parent()
+	return fn.Signature.Recv() != nil && v == fn.Params[0]
+}
+
+func pointed(t types.Type) types.Type {
+	t = types.Unalias(t)
+	if p, ok := t.(*types.Pointer); ok {
+		return types.Unalias(p.Elem())
+	}
+	return t
 }

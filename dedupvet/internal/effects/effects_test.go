@@ -25,7 +25,7 @@ func TestAnalyzer(t *testing.T) {
 				if region.Effect {
 					kind = "effect"
 				}
-				pass.Reportf(region.Node.Pos(), "%s", kind)
+				pass.Reportf(region.Func.Syntax().Pos(), "%s", kind)
 			}
 			return nil, nil
 		},

@@ -1,178 +1,77 @@
 package effects
 
 import (
-	"go/ast"
+	"go/constant"
+	"go/token"
 	"go/types"
 
-	"golang.org/x/tools/go/analysis"
-	"golang.org/x/tools/go/analysis/passes/inspect"
-	"golang.org/x/tools/go/ast/inspector"
+	"golang.org/x/tools/go/ssa"
 
 	"github.com/tooldedup/dedup/dedupvet/internal/api"
-	"github.com/tooldedup/dedup/dedupvet/internal/defs"
+	"github.com/tooldedup/dedup/dedupvet/internal/code"
 )
 
 type finder struct {
-	pass    *analysis.Pass
-	info    *types.Info
-	defs    *defs.Defs
-	regions map[ast.Node]*Region
+	pkg     *types.Package
+	code    *code.Code
+	regions map[*ssa.Function]*Region
 	found   []*Region
-	queue   []*Region           // of which the calls are to be followed
-	seen    map[*types.Var]bool // in a resolution at hand
-	// readOnly tells that the effects at hand are those of a tool that only reads.
-	readOnly bool
+	queue   []*Region // of which the calls are to be followed
 }
 
-// findEffects looks at every place where a value gets a type: arguments,
-// fields, assignments, declarations and results.
-func (f *finder) findEffects() {
-	nodes := []ast.Node{
-		(*ast.CallExpr)(nil), (*ast.CompositeLit)(nil), (*ast.AssignStmt)(nil),
-		(*ast.ValueSpec)(nil), (*ast.ReturnStmt)(nil),
-	}
-	in := f.pass.ResultOf[inspect.Analyzer].(*inspector.Inspector)
-	in.WithStack(nodes, func(n ast.Node, push bool, stack []ast.Node) bool {
-		if !push {
-			return true
-		}
-		switch n := n.(type) {
-		case *ast.CallExpr:
-			f.findInCall(n)
-		case *ast.CompositeLit:
-			f.findInLiteral(n)
-		case *ast.AssignStmt:
-			for i, left := range n.Lhs {
-				if len(n.Rhs) == len(n.Lhs) && f.takesEffect(left) {
-					f.addEffects(n.Rhs[i])
+// findEffects looks at every conversion to dedup.Effect, and at what packages dedup
+// and tool are given to call with a transaction, as the Run of a tool and the
+// Archive of a sweep.
+func (f *finder) findEffects(fn *ssa.Function) {
+	for in := range code.Instructions(fn) {
+		switch in := in.(type) {
+		case *ssa.ChangeType:
+			if api.IsNamed(in.Type(), api.Dedup, "Effect") {
+				f.addAll(in.X, true, f.isReadOnly(in))
+			}
+		case ssa.CallInstruction:
+			if callee := code.Callee(in.Common()); callee != nil && f.isDedup(callee.Pkg()) {
+				for _, arg := range code.Args(in.Common()) {
+					if takesTx(arg.Type()) {
+						f.addAll(arg, true, false)
+					}
 				}
 			}
-		case *ast.ValueSpec:
-			for i, value := range n.Values {
-				if len(n.Names) == len(n.Values) && isEffect(f.info.TypeOf(n.Names[i])) {
-					f.addEffects(value)
-				}
+		case *ssa.Store:
+			owner, field, _ := code.Field(in.Addr)
+			if named, ok := owner.(*types.Named); ok && f.isDedup(named.Obj().Pkg()) && takesTx(field.Type()) {
+				f.addAll(in.Val, true, f.isReadOnly(in))
 			}
-		case *ast.ReturnStmt:
-			f.findInReturn(n, stack)
-		}
-		return true
-	})
-}
-
-func (f *finder) findInCall(call *ast.CallExpr) {
-	if f.info.Types[call.Fun].IsType() { // a conversion
-		if isEffect(f.info.TypeOf(call.Fun)) && len(call.Args) == 1 {
-			f.addEffects(call.Args[0])
-		}
-		return
-	}
-	fn := api.Callee(f.info, call)
-	ours := fn != nil && fn.Pkg() != nil && isDedup(fn.Pkg().Path()) && fn.Pkg() != f.pass.Pkg
-	for i, arg := range call.Args {
-		if t := api.Param(f.info, call, i); isEffect(t) || ours && takesTx(t) {
-			f.addEffects(arg)
 		}
 	}
 }
 
-func (f *finder) findInLiteral(lit *ast.CompositeLit) {
-	t := f.info.TypeOf(lit)
-	if list, ok := deref(t).Underlying().(interface{ Elem() types.Type }); ok && isEffect(list.Elem()) {
-		for _, elt := range lit.Elts {
-			if kv, ok := elt.(*ast.KeyValueExpr); ok {
-				elt = kv.Value
-			}
-			f.addEffects(elt)
-		}
-	}
-	s, ok := deref(t).Underlying().(*types.Struct)
+func (f *finder) isDedup(p *types.Package) bool {
+	return p != nil && p != f.pkg && (p.Path() == api.Dedup || p.Path() == api.Tool)
+}
+
+// isReadOnly reports whether a function is put into a tool that says that it changes
+// nothing.
+func (f *finder) isReadOnly(in ssa.Instruction) bool {
+	store, ok := in.(*ssa.Store)
 	if !ok {
-		return
-	}
-	f.readOnly = f.isReadOnly(lit)
-	defer func() { f.readOnly = false }()
-	for i, elt := range lit.Elts {
-		if kv, ok := elt.(*ast.KeyValueExpr); ok {
-			if name, ok := kv.Key.(*ast.Ident); ok && f.fieldTakesEffect(t, f.info.ObjectOf(name)) {
-				f.addEffects(kv.Value)
-			}
-		} else if i < s.NumFields() && f.fieldTakesEffect(t, s.Field(i)) {
-			f.addEffects(elt)
-		}
-	}
-}
-
-// isReadOnly tells whether a literal is a tool that says that it changes nothing.
-func (f *finder) isReadOnly(lit *ast.CompositeLit) bool {
-	if !api.IsNamed(f.info.TypeOf(lit), api.Tool, "Tool") {
 		return false
 	}
-	for _, elt := range lit.Elts {
-		kv, ok := elt.(*ast.KeyValueExpr)
+	_, _, tool := code.Field(store.Addr)
+	for other := range code.Instructions(in.Parent()) {
+		store, ok := other.(*ssa.Store)
 		if !ok {
-			return false
-		}
-		if name, ok := kv.Key.(*ast.Ident); !ok || name.Name != "Class" {
 			continue
 		}
-		sel, ok := ast.Unparen(kv.Value).(*ast.SelectorExpr)
-		if !ok {
-			return false
+		owner, field, base := code.Field(store.Addr)
+		if base != tool || base == nil || field.Name() != "Class" || !api.IsNamed(owner, api.Tool, "Tool") {
+			continue
 		}
-		class := f.info.ObjectOf(sel.Sel)
-		return class != nil && class.Pkg() != nil && class.Pkg().Path() == api.Tool && class.Name() == "ReadOnly"
+		value, isConst := store.Val.(*ssa.Const)
+		readOnly, _ := field.Type().(*types.Named).Obj().Pkg().Scope().Lookup("ReadOnly").(*types.Const)
+		return isConst && readOnly != nil && constant.Compare(value.Value, token.EQL, readOnly.Val())
 	}
 	return false
-}
-
-func (f *finder) findInReturn(ret *ast.ReturnStmt, stack []ast.Node) {
-	var sig *types.Signature
-	for i := len(stack) - 1; i >= 0 && sig == nil; i-- {
-		switch fn := stack[i].(type) {
-		case *ast.FuncLit:
-			sig, _ = f.info.TypeOf(fn).(*types.Signature)
-		case *ast.FuncDecl:
-			sig, _ = f.info.TypeOf(fn.Name).(*types.Signature)
-		}
-	}
-	if sig == nil || sig.Results().Len() != len(ret.Results) {
-		return
-	}
-	for i, result := range ret.Results {
-		if isEffect(sig.Results().At(i).Type()) {
-			f.addEffects(result)
-		}
-	}
-}
-
-func (f *finder) takesEffect(left ast.Expr) bool {
-	if sel, ok := left.(*ast.SelectorExpr); ok && f.info.Selections[sel] != nil {
-		return f.fieldTakesEffect(f.info.TypeOf(sel.X), f.info.ObjectOf(sel.Sel))
-	}
-	return isEffect(f.info.TypeOf(left))
-}
-
-// fieldTakesEffect tells whether a field takes an effect: by its type, or
-// because dedup calls what it holds with a transaction, as it does with the Run
-// of a tool and the Archive of a sweep.
-func (f *finder) fieldTakesEffect(owner types.Type, field types.Object) bool {
-	if field == nil {
-		return false
-	}
-	if isEffect(field.Type()) {
-		return true
-	}
-	named, ok := deref(owner).(*types.Named)
-	return ok && named.Obj().Pkg() != nil && named.Obj().Pkg() != f.pass.Pkg &&
-		isDedup(named.Obj().Pkg().Path()) && takesTx(field.Type())
-}
-
-// addEffects makes regions of the functions that e may stand for.
-func (f *finder) addEffects(e ast.Expr) {
-	for _, fn := range f.resolve(e) {
-		f.add(fn, true, f.readOnly)
-	}
 }
 
 // findHelpers follows the calls from effects to functions of this package, and
@@ -181,21 +80,35 @@ func (f *finder) findHelpers() {
 	for len(f.queue) > 0 {
 		r := f.queue[0]
 		f.queue = f.queue[1:]
-		r.Walk(func(n ast.Node, _ []ast.Node) {
-			call, ok := n.(*ast.CallExpr)
-			if !ok {
-				return
+		for call := range r.Calls() {
+			values := []ssa.Value{call.Common().Value}
+			if param, ok := values[0].(*ssa.Parameter); ok && param.Parent() == r.Func {
+				continue // found where it is given
 			}
-			for _, fn := range f.resolve(call.Fun) {
-				if fn.Pos() < r.Node.Pos() || fn.Pos() >= r.Node.End() {
-					f.add(fn, false, r.ReadOnly)
+			if len(f.code.Functions(values[0])) > 0 {
+				values = append(values, call.Common().Args...)
+			}
+			for _, value := range values {
+				if !code.IsFunction(value.Type()) {
+					continue
+				}
+				for _, fn := range f.code.Functions(value) {
+					if !r.holds(fn) {
+						f.add(fn, false, r.ReadOnly)
+					}
 				}
 			}
-		})
+		}
 	}
 }
 
-func (f *finder) add(fn ast.Node, effect, readOnly bool) {
+func (f *finder) addAll(v ssa.Value, effect, readOnly bool) {
+	for _, fn := range f.code.Functions(v) {
+		f.add(fn, effect, readOnly)
+	}
+}
+
+func (f *finder) add(fn *ssa.Function, effect, readOnly bool) {
 	if r := f.regions[fn]; r != nil {
 		if r.ReadOnly && !readOnly { // and so is what it calls
 			r.ReadOnly = false
@@ -203,50 +116,14 @@ func (f *finder) add(fn ast.Node, effect, readOnly bool) {
 		}
 		return
 	}
-	r := &Region{Node: fn, Effect: effect, ReadOnly: readOnly, info: f.info, defs: f.defs, effects: f.regions}
-	switch fn := fn.(type) {
-	case *ast.FuncLit:
-		r.Type, r.Body = fn.Type, fn.Body
-	case *ast.FuncDecl:
-		r.Type, r.Body, r.Name = fn.Type, fn.Body, fn.Name.Name
-		if recv := f.variables(fn.Recv); len(recv) == 1 {
-			r.recv = recv[0]
-		}
-	}
-	if r.Body == nil {
-		return
-	}
-	r.params, r.results = f.variables(r.Type.Params), f.variables(r.Type.Results)
+	r := &Region{Func: fn, Effect: effect, ReadOnly: readOnly, code: f.code, effects: f.regions}
 	f.regions[fn] = r
 	f.found = append(f.found, r)
 	f.queue = append(f.queue, r)
 }
 
-// variables returns those of a list that have names.
-func (f *finder) variables(list *ast.FieldList) []*types.Var {
-	var vars []*types.Var
-	if list != nil {
-		for _, field := range list.List {
-			for _, name := range field.Names {
-				if v, ok := f.info.Defs[name].(*types.Var); ok {
-					vars = append(vars, v)
-				}
-			}
-		}
-	}
-	return vars
-}
-
-// isEffect tells whether t is dedup.Effect.
-func isEffect(t types.Type) bool { return t != nil && api.IsNamed(t, api.Dedup, "Effect") }
-
-func isDedup(path string) bool { return path == api.Dedup || path == api.Tool }
-
-// takesTx tells whether t is a function with a transaction among its parameters.
+// takesTx reports whether t is a function with a transaction among its parameters.
 func takesTx(t types.Type) bool {
-	if t == nil {
-		return false
-	}
 	sig, ok := t.Underlying().(*types.Signature)
 	if !ok {
 		return false
@@ -257,12 +134,4 @@ func takesTx(t types.Type) bool {
 		}
 	}
 	return false
-}
-
-func deref(t types.Type) types.Type {
-	t = types.Unalias(t)
-	if p, ok := t.(*types.Pointer); ok {
-		return types.Unalias(p.Elem())
-	}
-	return t
 }

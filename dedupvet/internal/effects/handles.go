@@ -1,66 +1,126 @@
 package effects
 
 import (
-	"go/ast"
 	"go/types"
+	"slices"
+
+	"golang.org/x/tools/go/ssa"
 
 	"github.com/tooldedup/dedup/dedupvet/internal/api"
+	"github.com/tooldedup/dedup/dedupvet/internal/code"
 )
 
-// Handles are the variables of the region that work on the effect's transaction:
-// the transaction itself, and whatever holds something got from it.
-func (r *Region) Handles() map[*types.Var]bool {
-	handles := make(map[*types.Var]bool)
-	for _, param := range r.params {
-		handles[param] = api.IsHandle(param.Type())
-	}
-	if r.recv != nil && !r.Effect {
-		handles[r.recv] = holdsTx(r.recv.Type())
-	}
-	var locals []*types.Var
-	r.Walk(func(n ast.Node, _ []ast.Node) {
-		id, ok := n.(*ast.Ident)
-		if !ok {
-			return
-		}
-		v, ok := r.info.Defs[id].(*types.Var)
-		if !ok {
-			return
-		}
-		locals = append(locals, v)
-		// A parameter of a literal: what pgx.BeginFunc gives, say.
-		handles[v] = handles[v] || len(r.defs.Of(v)) == 0 && api.IsHandle(v.Type())
-	})
-	for changed := true; changed; {
-		changed = false
-		for _, v := range locals {
-			if !handles[v] && r.givenHandle(v, handles) {
-				handles[v], changed = true, true
-			}
-		}
-	}
-	return handles
-}
+// Outside reports whether a value was there before the region began: a captured
+// variable, a field of one, or something that was assigned from these.
+func (r *Region) Outside(v ssa.Value) bool { return r.outside(v, make(map[ssa.Value]bool)) }
 
-func (r *Region) givenHandle(v *types.Var, handles map[*types.Var]bool) bool {
-	for _, def := range r.defs.Of(v) {
-		if _, isLit := def.Value.(*ast.FuncLit); !isLit && !api.HoldsHandle(v.Type()) {
-			continue
-		}
-		if api.Mentions(r.info, def.Value, func(v *types.Var) bool { return handles[v] }) {
+func (r *Region) outside(v ssa.Value, seen map[ssa.Value]bool) bool {
+	if v == nil || seen[v] {
+		return false
+	}
+	seen[v] = true
+	switch v := v.(type) {
+	case *ssa.Global:
+		return true
+	case *ssa.Parameter: // dedup does not hand over the receiver of an effect
+		return r.Effect && v.Parent() == r.Func && isReceiver(v)
+	case *ssa.Call:
+		return isNamed(v, "Conn") && r.outside(code.Receiver(&v.Call), seen)
+	case *ssa.FreeVar:
+		if v.Parent() == r.Func {
 			return true
 		}
 	}
-	return false
+	return slices.ContainsFunc(r.code.From(v), func(v ssa.Value) bool { return r.outside(v, seen) })
 }
 
-// holdsTx tells whether a receiver carries a transaction. A service that holds
+func isNamed(call *ssa.Call, name string) bool {
+	fn := code.Callee(&call.Call)
+	return fn != nil && fn.Name() == name
+}
+
+// Handle reports whether a value works on the effect's transaction: it is the
+// transaction itself, or holds something got from it.
+func (r *Region) Handle(v ssa.Value) bool { _, ok := r.Source(v); return ok }
+
+// Source is the first value of the region's own that makes a value a handle: v
+// itself where it has a name. Savepoint reports whether a savepoint is on the way.
+func (r *Region) Source(v ssa.Value) (s Source, ok bool) {
+	return r.source(v, make(map[ssa.Value]bool))
+}
+
+// Source is where a handle comes from.
+type Source struct {
+	Name      string
+	Savepoint bool
+}
+
+func (r *Region) source(v ssa.Value, seen map[ssa.Value]bool) (s Source, ok bool) {
+	if v == nil || seen[v] {
+		return s, false
+	}
+	seen[v] = true
+	if !mayHold(v) {
+		return s, false
+	}
+	from, begins := r.code.From(v), false
+	switch v := v.(type) {
+	case *ssa.Parameter:
+		ok := api.IsHandle(v.Type())
+		if isReceiver(v) {
+			ok = !(r.Effect && v.Parent() == r.Func) && holdsTx(v.Type())
+		}
+		return Source{Name: code.Name(v)}, ok
+	case *ssa.FreeVar:
+		if v.Parent() == r.Func {
+			return s, false
+		}
+	case *ssa.Call:
+		from, begins = append([]ssa.Value{code.Receiver(&v.Call)}, code.Args(&v.Call)...), isNamed(v, "Begin")
+	case *ssa.Alloc:
+		from = append(from, fields(v)...)
+	}
+	for _, f := range from {
+		if s, ok := r.source(f, seen); ok {
+			if name := code.Name(v); name != "" {
+				s.Name = name
+			}
+			s.Savepoint = s.Savepoint || begins
+			return s, true
+		}
+	}
+	return s, false
+}
+
+// mayHold reports whether a value is of a type that holds handles, or the address of
+// one. What a literal captures has no type.
+func mayHold(v ssa.Value) bool {
+	switch v.(type) {
+	case *ssa.MakeClosure, *ssa.Call: // of which an Extract is looked at
+		return true
+	}
+	t := v.Type()
+	return api.HoldsHandle(t) || api.HoldsHandle(pointed(t)) || code.IsFunction(pointed(t))
+}
+
+// fields are the values that a struct literal is given.
+func fields(v *ssa.Alloc) (given []ssa.Value) {
+	for _, use := range code.Uses(v) {
+		if addr, ok := use.(*ssa.FieldAddr); ok {
+			for _, use := range code.Uses(addr) {
+				if store, ok := use.(*ssa.Store); ok {
+					given = append(given, store.Val)
+				}
+			}
+		}
+	}
+	return given
+}
+
+// holdsTx reports whether a receiver carries a transaction. A service that holds
 // unbound queries does not.
 func holdsTx(t types.Type) bool {
-	if p, ok := types.Unalias(t).(*types.Pointer); ok {
-		t = p.Elem()
-	}
-	s, ok := t.Underlying().(*types.Struct)
+	s, ok := pointed(t).Underlying().(*types.Struct)
 	if !ok {
 		return false
 	}

@@ -64,7 +64,7 @@ func hasReason(comment *ast.Comment) bool {
 	return ok && strings.HasPrefix(reason, " ") && strings.TrimSpace(reason) != ""
 }
 
-// standsAlone tells whether there is nothing before a comment on its line: then it
+// standsAlone reports whether there is nothing before a comment on its line: then it
 // is about the next one.
 func standsAlone(pass *analysis.Pass, comment *ast.Comment) bool {
 	pos := pass.Fset.PositionFor(comment.Pos(), false)

@@ -4,13 +4,17 @@ import (
 	"go/types"
 	"regexp"
 
+	"golang.org/x/tools/go/ssa"
+
 	"github.com/tooldedup/dedup/dedupvet/internal/api"
+	"github.com/tooldedup/dedup/dedupvet/internal/code"
 )
 
-// Unstable tells whether fn returns another value each time that it is called: a
+// Unstable reports whether v is a call of a function that returns another value each time that it is called: a
 // time, a random number or an id. [dedup.NewKey] is none of these, since it is
 // made to be saved.
-func Unstable(fn *types.Func) bool {
+func Unstable(v ssa.Value) bool {
+	fn := called(v)
 	if fn == nil || fn.Pkg() == nil {
 		return false
 	}
@@ -20,14 +24,21 @@ func Unstable(fn *types.Func) bool {
 		return !constructs[name]
 	case "time":
 		return api.IsFunc(fn, "time", "Now", "Since", "Until")
-	case "io": // the Tracer only asks about reading from rand.Reader
-		return api.IsFunc(fn, "io", "ReadFull")
+	case "io":
+		return api.IsFunc(fn, "io", "ReadFull") && isRandReader(v.(*ssa.Call).Call.Args[0])
 	}
 	return fn.Signature().Recv() == nil && ids[path][name]
 }
 
-// Minted tells whether fn is dedup.NewKey.
-func Minted(fn *types.Func) bool { return api.IsFunc(fn, api.Dedup, "NewKey") }
+// Minted reports whether v is a call of dedup.NewKey.
+func Minted(v ssa.Value) bool { return api.IsFunc(called(v), api.Dedup, "NewKey") }
+
+func called(v ssa.Value) *types.Func {
+	if call, ok := v.(*ssa.Call); ok {
+		return code.Callee(&call.Call)
+	}
+	return nil
+}
 
 var constructs = map[string]bool{"New": true, "NewSource": true, "NewPCG": true, "NewChaCha8": true, "NewZipf": true, "Seed": true}
 

@@ -1,101 +1,201 @@
 package keyflow
 
 import (
-	"go/ast"
 	"go/types"
+	"slices"
+	"strings"
 
-	"golang.org/x/tools/go/analysis"
-	"golang.org/x/tools/go/analysis/passes/inspect"
-	"golang.org/x/tools/go/ast/inspector"
+	"golang.org/x/tools/go/ssa"
 
 	"github.com/tooldedup/dedup/dedupvet/internal/api"
-	"github.com/tooldedup/dedup/dedupvet/internal/defs"
+	"github.com/tooldedup/dedup/dedupvet/internal/code"
 )
 
 // Tracer follows values back to where they come from: through variables,
 // operators, conversions, and functions that make text, bytes and hashes of
 // their arguments. It stays within a function, but for functions of the package
 // that are no more than a value and its return.
-type Tracer struct {
-	info    *types.Info
-	defs    *defs.Defs
-	buffers map[*types.Var][]*ast.CallExpr // filled by a call such as rand.Read
-}
+type Tracer struct{ code *code.Code }
+
+// NewTracer makes the Tracer of a package.
+func NewTracer(c *code.Code) *Tracer { return &Tracer{c} }
 
 // Trace is one way that a value came.
 type Trace struct {
 	// Source is the call or variable where it began, and Name what to call it.
-	Source ast.Expr
+	Source ssa.Value
 	Name   string
 	// At is Source, or the call of a function of the package that it is in.
-	At ast.Expr
-	// Via are the assignments that it went through.
-	Via []Step
+	At ssa.Instruction
+	// Choices are the variables on the way that have different values, by condition.
+	Choices []ssa.Value
 }
 
-// Step is one assignment.
-type Step struct {
-	Var  *types.Var
-	Node ast.Node
+// From returns all ways to a value from those that are sources, and the parameters
+// that it is made of.
+func (t *Tracer) From(v ssa.Value, isSource func(ssa.Value) bool) ([]Trace, []*ssa.Parameter) {
+	w := walk{code: t.code, isSource: isSource, seen: make(map[ssa.Value]bool)}
+	w.value(v)
+	return w.found, w.params
 }
 
-// NewTracer makes the Tracer of a package.
-func NewTracer(pass *analysis.Pass) *Tracer {
-	t := &Tracer{
-		info:    pass.TypesInfo,
-		defs:    pass.ResultOf[defs.Analyzer].(*defs.Defs),
-		buffers: make(map[*types.Var][]*ast.CallExpr),
+type walk struct {
+	code     *code.Code
+	isSource func(ssa.Value) bool
+	seen     map[ssa.Value]bool
+	at       *ssa.Call // the call that led into a wrapper
+	choices  []ssa.Value
+	found    []Trace
+	params   []*ssa.Parameter
+}
+
+func (w *walk) value(v ssa.Value) {
+	if w.seen[v] {
+		return
 	}
-	in := pass.ResultOf[inspect.Analyzer].(*inspector.Inspector)
-	in.Preorder([]ast.Node{(*ast.CallExpr)(nil)}, func(n ast.Node) {
-		call := n.(*ast.CallExpr)
-		if v := t.fills(call); v != nil {
-			t.buffers[v] = append(t.buffers[v], call)
+	w.seen[v] = true
+	if w.isSource(v) {
+		w.add(v)
+		return
+	}
+	switch v := v.(type) {
+	case *ssa.Parameter:
+		w.params = append(w.params, v)
+	case *ssa.Call:
+		w.call(v, 0)
+	case *ssa.Extract:
+		if call, ok := v.Tuple.(*ssa.Call); ok && !w.isSource(call) {
+			w.call(call, v.Index)
+		} else {
+			w.value(v.Tuple)
 		}
-	})
-	return t
-}
-
-// fills returns the buffer that a call fills with random bytes.
-func (t *Tracer) fills(call *ast.CallExpr) *types.Var {
-	fn := api.Callee(t.info, call)
-	var buffer ast.Expr
-	switch {
-	case fn == nil || fn.Pkg() == nil:
-		return nil
-	case fn.Name() == "Read" && (fn.Pkg().Path() == "crypto/rand" || fn.Pkg().Path() == "math/rand") && len(call.Args) == 1:
-		buffer = call.Args[0]
-	case api.IsFunc(fn, "io", "ReadFull") && t.isRandReader(call.Args[0]):
-		buffer = call.Args[1]
+	case *ssa.FieldAddr, *ssa.Field, *ssa.Global: // a variable of the package has a life of its own
 	default:
-		return nil
+		from := w.code.From(v)
+		if isChoice(v) && len(from) > 1 {
+			w.choices = append(w.choices, v)
+			defer func() { w.choices = w.choices[:len(w.choices)-1] }()
+		}
+		w.values(from)
+		w.fills(v)
 	}
-	if slice, ok := ast.Unparen(buffer).(*ast.SliceExpr); ok {
-		buffer = slice.X
-	}
-	id, ok := ast.Unparen(buffer).(*ast.Ident)
-	if !ok {
-		return nil
-	}
-	v, _ := t.info.ObjectOf(id).(*types.Var)
-	return v
 }
 
-func (t *Tracer) isRandReader(e ast.Expr) bool {
-	sel, ok := ast.Unparen(e).(*ast.SelectorExpr)
+// isChoice reports whether a value is a variable, of which one value counts. All elements
+// of an array do.
+func isChoice(v ssa.Value) bool {
+	if variable, ok := v.(*ssa.Alloc); ok {
+		_, isArray := variable.Type().Underlying().(*types.Pointer).Elem().Underlying().(*types.Array)
+		return !isArray
+	}
+	_, isPhi := v.(*ssa.Phi)
+	return isPhi
+}
+
+// fills looks at the calls that fill a buffer with random bytes.
+func (w *walk) fills(buffer ssa.Value) {
+	for _, use := range code.Uses(buffer) {
+		switch use := use.(type) {
+		case *ssa.Slice:
+			w.fills(use)
+		case *ssa.Call:
+			fn := code.Callee(&use.Call)
+			if w.isSource(use) && (api.IsFunc(fn, "crypto/rand", "Read") || api.IsFunc(fn, "io", "ReadFull")) {
+				w.add(use)
+			}
+		}
+	}
+}
+
+func isRandReader(v ssa.Value) bool {
+	load, ok := v.(*ssa.UnOp)
 	if !ok {
 		return false
 	}
-	obj := t.info.ObjectOf(sel.Sel)
-	return obj != nil && obj.Pkg() != nil && obj.Pkg().Path() == "crypto/rand" && obj.Name() == "Reader"
+	global, ok := load.X.(*ssa.Global)
+	return ok && global.Pkg.Pkg.Path() == "crypto/rand" && global.Name() == "Reader"
 }
 
-// Is tells whether an expression, a call or a variable, is a source.
-type Is func(e ast.Expr, fn *types.Func, v *types.Var) bool
+func (w *walk) call(call *ssa.Call, index int) {
+	fn := code.Callee(&call.Call)
+	switch callee := call.Call.StaticCallee(); {
+	case fn == nil:
+		if builtin, ok := call.Call.Value.(*ssa.Builtin); ok && slices.Contains([]string{"append", "min", "max"}, builtin.Name()) {
+			w.values(call.Call.Args)
+		}
+	case callee != nil && len(w.code.Functions(callee)) > 0:
+		w.wrapper(call, w.code.Functions(callee)[0], index)
+	case passesOn(fn):
+		if x := code.Receiver(&call.Call); x != nil {
+			w.value(x)
+		}
+		w.values(code.Args(&call.Call))
+	}
+}
 
-// From returns all ways from sources to e.
-func (t *Tracer) From(e ast.Expr, is Is) []Trace {
-	w := walk{Tracer: t, is: is, seen: make(map[types.Object]bool)}
-	w.expr(e, 0)
-	return w.found
+func (w *walk) values(values []ssa.Value) {
+	for _, v := range values {
+		w.value(v)
+	}
+}
+
+// wrapper looks into a function of this package that only returns something. One
+// that does more may save what it makes, as it should.
+func (w *walk) wrapper(call *ssa.Call, fn *ssa.Function, index int) {
+	if len(fn.Blocks) != 1 || w.seen[fn] {
+		return
+	}
+	w.seen[fn] = true
+	if w.at == nil { // the outermost one
+		w.at = call
+		defer func() { w.at = nil }()
+	}
+	before := len(w.found)
+	for in := range code.Instructions(fn) {
+		if ret, ok := in.(*ssa.Return); ok && index < len(ret.Results) {
+			w.value(ret.Results[index])
+		}
+	}
+	for in := range code.Instructions(fn) {
+		if call, ok := in.(ssa.CallInstruction); ok && (call.Value() == nil || !w.seen[call.Value()]) {
+			w.found = w.found[:before] // which may save it
+		}
+		switch in := in.(type) {
+		case *ssa.MapUpdate, *ssa.Send:
+			w.found = w.found[:before]
+		case *ssa.Store:
+			_, isElement := in.Addr.(*ssa.IndexAddr)
+			if _, isAlloc := in.Addr.(*ssa.Alloc); !isElement && !isAlloc {
+				w.found = w.found[:before]
+			}
+		}
+	}
+}
+
+func (w *walk) add(source ssa.Value) {
+	trace := Trace{Source: source, Name: code.Name(source), Choices: slices.Clone(w.choices)}
+	if call, ok := source.(*ssa.Call); ok {
+		trace.Name = code.FuncName(code.Callee(&call.Call))
+		if fn := code.Callee(&call.Call); api.IsFunc(fn, "io", "ReadFull") {
+			trace.Name = "rand.Read"
+		}
+	}
+	trace.At, _ = source.(ssa.Instruction)
+	if w.at != nil {
+		trace.At = w.at
+	}
+	w.found = append(w.found, trace)
+}
+
+// passesOn reports whether what fn returns is made of its arguments, and no more.
+func passesOn(fn *types.Func) bool {
+	if fn.Pkg() == nil {
+		return false
+	}
+	path := versionless(fn.Pkg().Path())
+	switch root, _, _ := strings.Cut(path, "/"); root {
+	case "fmt", "strconv", "strings", "bytes", "slices", "time", "encoding", "crypto", "hash":
+		return true
+	}
+	return path == "math/big" || path == "net/url" || path == "path" || ids[path] != nil
 }

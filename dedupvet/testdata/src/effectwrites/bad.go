@@ -174,3 +174,28 @@ func (s *service) booking(seat string) func(context.Context, pgx.Tx) (int, error
 		return 1, err
 	}
 }
+
+// A pool that is embedded.
+type embedding struct{ *pgxpool.Pool }
+
+func (s *service) throughEmbedded(ctx context.Context, call dedup.Call, e embedding) {
+	dedup.Do(ctx, s.d, call, func(ctx context.Context, tx pgx.Tx) (int, error) {
+		_, err := e.Exec(ctx, insert) // want `Exec on a \*pgxpool.Pool in an effect`
+		return 1, err
+	})
+}
+
+// A connection of its own that a literal captures.
+func (s *service) throughCaptured(ctx context.Context, call dedup.Call) {
+	dedup.Do(ctx, s.d, call, func(ctx context.Context, tx pgx.Tx) (int, error) {
+		own, err := pgx.Connect(ctx, "")
+		if err != nil {
+			return 0, err
+		}
+		write := func() error {
+			_, err := own.Exec(ctx, insert) // want `Exec on a \*pgx.Conn`
+			return err
+		}
+		return 1, write()
+	})
+}

@@ -110,3 +110,22 @@ func (s *service) plain(ctx context.Context) error {
 		return err
 	})
 }
+
+// A function that effects and others give something to run.
+func each(f func() error) error { return f() }
+
+func (s *service) given(ctx context.Context, call dedup.Call) error {
+	_, err := dedup.Do(ctx, s.d, call, func(ctx context.Context, tx pgx.Tx) (int, error) {
+		return 1, each(func() error {
+			_, err := tx.Exec(ctx, insert)
+			return err
+		})
+	})
+	if err != nil {
+		return err
+	}
+	return each(func() error {
+		_, err := s.pool.Exec(ctx, insert)
+		return err
+	})
+}

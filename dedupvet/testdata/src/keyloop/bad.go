@@ -171,3 +171,20 @@ items:
 		}
 	}
 }
+
+// A flag ends the loop.
+func untilDone(ctx context.Context, d *dedup.Deduper) {
+	for done := false; !done; {
+		_, err := dedup.Do(ctx, d, dedup.Call{Key: dedup.NewKey()}, effect) // want `Call.Key is minted`
+		done = err == nil
+	}
+}
+
+// A key for the next turn.
+func remintedAfterFailure(ctx context.Context, d *dedup.Deduper) {
+	for key := dedup.NewKey(); ; key = dedup.NewKey() {
+		if _, err := dedup.Do(ctx, d, dedup.Call{Key: key}, effect); err == nil { // want `Call.Key is minted`
+			return
+		}
+	}
+}

@@ -101,3 +101,11 @@ func throughWrapper(ctx context.Context, d *dedup.Deduper) (err error) {
 		}
 	}
 }
+
+// A function that is handed over by name.
+func (s *service) retriedMethod() error { return retry(s.named) }
+
+func (s *service) named() error {
+	_, err := dedup.Do(context.Background(), s.d, dedup.Call{Key: dedup.NewKey()}, effect) // want `Call.Key is minted by dedup.NewKey for every try of the loop`
+	return err
+}

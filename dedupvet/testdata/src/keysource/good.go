@@ -91,3 +91,10 @@ func givenBeside(j job) {
 var process = uuid.NewString()
 
 func ofProcess(j job) dedup.Call { return dedup.Call{Key: process + j.ID} }
+
+// A variable that is given a saved time before it is used.
+func overwritten(saved job) dedup.Call {
+	at := time.Now()
+	at = saved.StartedAt
+	return dedup.Call{Key: at.String()}
+}

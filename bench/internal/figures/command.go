@@ -1,0 +1,150 @@
+// Package figures counts the repository's own code: how long it is, how its files
+// hang together, and what a call goes through.
+package figures
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"os/exec"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tooldedup/dedup/bench/internal/figure"
+	"github.com/tooldedup/dedup/bench/internal/table"
+)
+
+// The goals are upper limits: what a newcomer can still read through.
+const (
+	goalRootFiles     = 40     // Go files of the root, tests included
+	goalRootLines     = 4_200  // source lines of the root
+	goalKnot          = 8      // files of one package that need each other
+	goalErrors        = 14     // error names of the root
+	goalWalkFiles     = 16     // files that a first Do runs code of
+	goalWalkCrossings = 50     // calls from one of them into another
+	goalLines         = 34_000 // source lines of the repository
+	goalTracked       = 620    // tracked files of the repository
+)
+
+// Command returns the command figures.
+func Command() *cobra.Command {
+	return &cobra.Command{
+		Use:   "figures",
+		Short: "Count the repository's code, and compare with its goals",
+		Long: `Counts the repository's code, and compares it with its goals.
+
+Source is what git tracks as Go, without tests, testdata and generated code; lines are
+physical ones. A file uses another one of its package if it names something that is declared
+there; in a knot of files each one leads to all others. Error names are exported
+variables Err… and exported types with a method Error.
+
+The way of Do is what one first call on a real server ran, as counters of coverage: of the root
+package and of what it uses below internal/. Calls into another file are those whose callee
+is known when compiling, as often as their block ran. So calls of function values and of
+interfaces' methods are missing, and a call behind && counts although it may not have been made.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), cmd.OutOrStdout()) },
+	}
+}
+
+func run(ctx context.Context, out io.Writer) error {
+	top, err := output(ctx, "", "git", "rev-parse", "--show-toplevel")
+	if err != nil {
+		return err
+	}
+	root := strings.TrimSpace(top)
+	tree, err := readTree(ctx, root)
+	if err != nil {
+		return err
+	}
+	lib, err := load(ctx, root)
+	if err != nil {
+		return err
+	}
+	way, err := lib.walk(ctx)
+	if err != nil {
+		return err
+	}
+	uses := Uses(lib.fset, lib.root)
+	inRoot, all := sum(way, true), sum(way, false)
+
+	t := table.New("", "now", "goal")
+	row := func(what string, now, goal int) {
+		cells := []string{what, figure.Thousands(int64(now))}
+		if goal > 0 {
+			cells = append(cells, "≤ "+figure.Thousands(int64(goal)))
+			if now > goal {
+				cells[2] = "over, " + cells[2]
+			}
+		}
+		t.Row(cells...)
+	}
+	row("root: Go files, tests included", tree.rootFiles, goalRootFiles)
+	row("root: source files", tree.folders["."].files, 0)
+	row("root: source lines", tree.folders["."].lines, goalRootLines)
+	row("root: files that use files (edges)", edges(uses), 0)
+	row("root: largest knot, files", len(Knot(uses)), goalKnot)
+	row("root: error names", errorNames(lib.root.Types), goalErrors)
+	row("Do: files in the root", inRoot.files, 0)
+	row("Do: files, rooms included", all.files, goalWalkFiles)
+	row("Do: functions", all.functions, 0)
+	row("Do: calls of these", all.calls, 0)
+	row("Do: calls into another file, from the root", inRoot.crossings, 0)
+	row("Do: calls into another file, rooms included", all.crossings, goalWalkCrossings)
+	row("source lines in all", tree.all.lines, goalLines)
+	row("source files in all", tree.all.files, 0)
+	row("tracked files", tree.tracked, goalTracked)
+	row("lines of the median source file", tree.median, 0)
+	row("lines of the longest: "+tree.longest, tree.longestLines, 0)
+	t.Write(out)
+
+	t = table.New("knot of package", "files", "edges")
+	for _, p := range lib.packages() {
+		if uses := Uses(lib.fset, p); len(Knot(uses)) > 1 {
+			t.Row(p.Types.Name(), fmt.Sprint(len(Knot(uses))), fmt.Sprint(edges(uses)))
+		}
+	}
+	t.Write(out)
+
+	t = table.New("file on Do's way", "functions", "calls", "into another file")
+	for _, s := range way {
+		t.Row(s.file, fmt.Sprint(s.functions), fmt.Sprint(s.calls), fmt.Sprint(s.crossings))
+	}
+	t.Write(out)
+
+	t = table.New("folder", "files", "lines")
+	for _, name := range slices.Sorted(maps.Keys(tree.folders)) {
+		f := tree.folders[name]
+		t.Row(name, fmt.Sprint(f.files), figure.Thousands(int64(f.lines)))
+	}
+	t.Write(out)
+	return nil
+}
+
+// total is a sum of steps.
+type total struct{ files, functions, calls, crossings int }
+
+func sum(way []step, rootOnly bool) (t total) {
+	for _, s := range way {
+		if s.isRoot || !rootOnly {
+			t = total{t.files + 1, t.functions + s.functions, t.calls + s.calls, t.crossings + s.crossings}
+		}
+	}
+	return t
+}
+
+// output runs a program in a folder and returns what it writes.
+func output(ctx context.Context, dir, name string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir = dir
+	var errs strings.Builder
+	cmd.Stderr = &errs
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("%s: %w: %s", strings.Join(cmd.Args, " "), err, errs.String())
+	}
+	return string(out), nil
+}

@@ -1,0 +1,49 @@
+package figures_test
+
+import (
+	"go/ast"
+	"go/importer"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/tools/go/packages"
+
+	"github.com/tooldedup/dedup/bench/internal/figures"
+)
+
+// Three files need each other, by a function, a method and a field; one is only
+// used, and one only uses.
+func TestKnot(t *testing.T) {
+	t.Parallel()
+
+	fset := token.NewFileSet()
+	var files []*ast.File
+	for name, text := range map[string]string{
+		"call.go":    `package toy; type call struct{ limit int }; func (c *call) run() { start(c) }`,
+		"run.go":     `package toy; func start(c *call) { wait(c) }`,
+		"wait.go":    `package toy; func wait(c *call) { for range c.limit { use() } }`,
+		"used.go":    `package toy; func use() { local := 1; _ = local }`,
+		"user.go":    `package toy; func all() { (&call{}).run() }`,
+		"neither.go": `package toy; var n = 1`,
+	} {
+		file, err := parser.ParseFile(fset, name, text, 0)
+		require.NoError(t, err)
+		files = append(files, file)
+	}
+	info := &types.Info{Uses: make(map[*ast.Ident]types.Object)}
+	config := types.Config{Importer: importer.Default()}
+	pkg, err := config.Check("toy", fset, files, info)
+	require.NoError(t, err)
+
+	uses := figures.Uses(fset, &packages.Package{Types: pkg, TypesInfo: info})
+	require.Equal(t, map[string]map[string]bool{
+		"call.go": {"run.go": true},
+		"run.go":  {"call.go": true, "wait.go": true},
+		"wait.go": {"call.go": true, "used.go": true},
+		"user.go": {"call.go": true},
+	}, uses)
+	require.Equal(t, []string{"call.go", "run.go", "wait.go"}, figures.Knot(uses))
+}

@@ -1,0 +1,250 @@
+// Package code has the functions of a package in SSA form, where every value is
+// given once, and follows values and errors through them.
+package code
+
+import (
+	"cmp"
+	"go/ast"
+	"go/token"
+	"go/types"
+	"iter"
+	"reflect"
+	"slices"
+
+	"golang.org/x/tools/go/analysis"
+	"golang.org/x/tools/go/analysis/passes/inspect"
+	"golang.org/x/tools/go/ast/inspector"
+	"golang.org/x/tools/go/ssa"
+
+	"github.com/tooldedup/dedup/dedupvet/internal/api"
+)
+
+// Analyzer makes the *Code of a package for other analyzers. That of x/tools,
+// buildssa, has facts, for which every package below would be analyzed too, and
+// no names of variables.
+var Analyzer = &analysis.Analyzer{
+	Name:       "dedupcode",
+	Doc:        "build the SSA form for the analyzers of dedupvet",
+	Requires:   []*analysis.Analyzer{inspect.Analyzer},
+	ResultType: reflect.TypeFor[*Code](),
+	Run:        func(pass *analysis.Pass) (any, error) { return build(pass), nil },
+}
+
+// Of returns the code for an analyzer that requires Analyzer.
+func Of(pass *analysis.Pass) *Code { return pass.ResultOf[Analyzer].(*Code) }
+
+// Code is the code of one package.
+type Code struct {
+	// Funcs are its functions, with literals and the one that sets its variables.
+	Funcs []*ssa.Function
+
+	callers  map[*ssa.Function][]ssa.CallInstruction
+	closures map[*ssa.Function]*ssa.MakeClosure
+	calls    map[token.Pos]*ast.CallExpr // by the left parenthesis, which is the place of a call in SSA form
+}
+
+func build(pass *analysis.Pass) *Code {
+	prog := ssa.NewProgram(pass.Fset, ssa.GlobalDebug)
+	prog.SetNoReturn(func(fn *types.Func) bool {
+		return api.IsFunc(fn, "os", "Exit") || api.IsFunc(fn, "log", "Fatal", "Fatalf", "Fatalln")
+	})
+	for _, imported := range pass.Pkg.Imports() {
+		prog.CreatePackage(imported, nil, nil, true)
+	}
+	pkg := prog.CreatePackage(pass.Pkg, pass.Files, pass.TypesInfo, false)
+	pkg.Build()
+
+	c := &Code{
+		callers:  make(map[*ssa.Function][]ssa.CallInstruction),
+		closures: make(map[*ssa.Function]*ssa.MakeClosure),
+		calls:    make(map[token.Pos]*ast.CallExpr),
+	}
+	c.add(pkg.Func("init"))
+	nodes := []ast.Node{(*ast.FuncDecl)(nil), (*ast.CallExpr)(nil)}
+	pass.ResultOf[inspect.Analyzer].(*inspector.Inspector).Preorder(nodes, func(n ast.Node) {
+		switch n := n.(type) {
+		case *ast.FuncDecl:
+			if fn, ok := pass.TypesInfo.Defs[n.Name].(*types.Func); ok && prog.FuncValue(fn) != nil {
+				c.add(prog.FuncValue(fn))
+			}
+		case *ast.CallExpr:
+			c.calls[n.Lparen] = n
+		}
+	})
+	return c
+}
+
+func (c *Code) add(fn *ssa.Function) {
+	c.Funcs = append(c.Funcs, fn)
+	for in := range Instructions(fn) {
+		switch in := in.(type) {
+		case ssa.CallInstruction:
+			if callee := in.Common().StaticCallee(); callee != nil {
+				c.callers[declared(callee)] = append(c.callers[declared(callee)], in)
+			}
+		case *ssa.MakeClosure:
+			c.closures[in.Fn.(*ssa.Function)] = in
+		}
+	}
+	for _, literal := range fn.AnonFuncs {
+		c.add(literal)
+	}
+}
+
+// declared is the function as it stands in the source: not for certain types, nor
+// bound to a receiver.
+func declared(fn *ssa.Function) *ssa.Function {
+	if origin := fn.Origin(); origin != nil {
+		fn = origin
+	}
+	if method, ok := fn.Object().(*types.Func); ok && fn.Synthetic != "" {
+		if fn := fn.Prog.FuncValue(method.Origin()); fn != nil {
+			return fn
+		}
+	}
+	return fn
+}
+
+// Callers returns the calls of a function in its package.
+func (c *Code) Callers(fn *ssa.Function) []ssa.CallInstruction { return c.callers[fn] }
+
+// Instructions are those of a function, without literals in it.
+func Instructions(fn *ssa.Function) iter.Seq[ssa.Instruction] {
+	return func(yield func(ssa.Instruction) bool) {
+		for _, b := range fn.Blocks {
+			for _, in := range b.Instrs {
+				if !yield(in) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Callee is the function or method that is called, nil if that is only known at
+// run time. Methods of interfaces are given too.
+func Callee(call *ssa.CallCommon) *types.Func {
+	if call.IsInvoke() {
+		return call.Method.Origin()
+	}
+	if fn := call.StaticCallee(); fn != nil {
+		if obj, ok := fn.Object().(*types.Func); ok {
+			return obj.Origin()
+		}
+	}
+	return nil
+}
+
+// Receiver is the x of a method call x.M(…), nil for other calls.
+func Receiver(call *ssa.CallCommon) ssa.Value {
+	if call.IsInvoke() {
+		return call.Value
+	}
+	if fn := call.StaticCallee(); fn != nil && fn.Signature.Recv() != nil && len(call.Args) > 0 {
+		return call.Args[0]
+	}
+	return nil
+}
+
+// Args are a call's arguments without its receiver.
+func Args(call *ssa.CallCommon) []ssa.Value {
+	if !call.IsInvoke() && Receiver(call) != nil {
+		return call.Args[1:]
+	}
+	return call.Args
+}
+
+// Error is the error that a call returns, nil if nobody gets it; ok reports whether
+// its last result is one at all.
+func Error(call ssa.CallInstruction) (err ssa.Value, ok bool) {
+	results := call.Common().Signature().Results()
+	last := results.Len() - 1
+	if last < 0 || !api.IsError(results.At(last).Type()) {
+		return nil, false
+	}
+	value := call.Value()
+	if value == nil { // go and defer
+		return nil, true
+	}
+	got := []ssa.Value{value}
+	if last > 0 {
+		got = nil
+		for _, use := range Uses(value) {
+			if extract, ok := use.(*ssa.Extract); ok && extract.Index == last {
+				got = append(got, extract)
+			}
+		}
+	}
+	for _, err := range got {
+		if len(Uses(err)) > 0 {
+			return err, true
+		}
+	}
+	return nil, true
+}
+
+// Uses are the instructions that use a value.
+func Uses(v ssa.Value) []ssa.Instruction {
+	if v.Referrers() == nil {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(*v.Referrers()), func(in ssa.Instruction) bool {
+		_, isName := in.(*ssa.DebugRef)
+		return isName
+	})
+}
+
+// Pos is where an instruction begins, for the i-th argument of a call with an i.
+func (c *Code) Pos(in ssa.Instruction, i ...int) token.Pos {
+	call, ok := in.(ssa.CallInstruction)
+	if !ok || c.calls[call.Common().Pos()] == nil {
+		return in.Pos()
+	}
+	expr := c.calls[call.Common().Pos()]
+	if len(i) > 0 && len(expr.Args) > 0 {
+		return expr.Args[min(i[0], len(expr.Args)-1)].Pos() // of f(g()) there is one
+	}
+	return expr.Pos()
+}
+
+// CallName is the function of a call: by its name, or that of the variable that holds it.
+func CallName(call *ssa.CallCommon) string {
+	if fn := Callee(call); fn != nil {
+		return fn.Name()
+	}
+	return cmp.Or(Name(call.Value), "a function")
+}
+
+// FuncName is a function as code elsewhere would spell it.
+func FuncName(fn *types.Func) string {
+	if recv := fn.Signature().Recv(); recv != nil {
+		return api.Short(recv.Type()) + "." + fn.Name()
+	}
+	return fn.Pkg().Name() + "." + fn.Name()
+}
+
+// Name is a variable that holds a value, or its address; empty if there is none.
+func Name(v ssa.Value) string {
+	if refs := v.Referrers(); refs != nil {
+		for _, ref := range *refs {
+			if debug, ok := ref.(*ssa.DebugRef); ok {
+				if id, ok := debug.Expr.(*ast.Ident); ok {
+					return id.Name
+				}
+			}
+		}
+	}
+	switch v := v.(type) {
+	case *ssa.Parameter, *ssa.FreeVar:
+		return v.Name()
+	case *ssa.Alloc: // a variable, or a word such as complit
+		if !slices.Contains([]string{"complit", "slicelit", "varargs", "new", "makeslice"}, v.Comment) {
+			return v.Comment
+		}
+	case *ssa.UnOp:
+		if v.Op == token.MUL {
+			return Name(v.X)
+		}
+	}
+	return ""
+}
