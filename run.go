@@ -51,10 +51,10 @@ type group struct {
 	// narrow is true when statements are to be sent one by one, to find out whose fault
 	// it is.
 	narrow bool
-	// looks counts how often a call that may not wait has looked again, and seen is what
-	// it saw the last time.
-	looks int
-	seen  table.Lookup
+	// looks counts how often a call that may not wait has looked again, and metForgotten is
+	// true when it saw a record the last time that may be forgotten.
+	looks        int
+	metForgotten bool
 	// exhausted is not nil when the attempts are used up.
 	exhausted *exhaustion
 }
@@ -78,7 +78,7 @@ func (s *solo) alone() *group {
 // shared is what the leader of a flight shares with its followers: a record, or how its
 // attempts were used up.
 type shared struct {
-	rec       table.Record
+	rec       *table.Record // the leader's, which nobody changes any more
 	exhausted *exhaustion
 }
 
@@ -128,7 +128,7 @@ func (s *solo) do(ctx context.Context) error {
 		case ok && answer.exhausted != nil:
 			return g.exhaust(answer.exhausted)
 		case ok:
-			g.find(c, answer.rec)
+			g.find(c, *answer.rec)
 			return nil
 		case f.Stale(c.began) && answer.exhausted == nil: // most likely the record is there still
 			c.lookFirst = true
@@ -143,7 +143,7 @@ func (s *solo) lead(ctx context.Context) error {
 	err := s.runOne(ctx)
 	switch {
 	case err == nil:
-		s.own.Share(shared{rec: s.call.rec}, s.call.rec.SentAt)
+		s.own.Share(shared{rec: &s.call.rec}, s.call.rec.SentAt)
 	case s.doubt.err == nil && s.exhausted != nil:
 		s.own.Share(shared{exhausted: s.exhausted}, s.exhausted.tried)
 	}

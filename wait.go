@@ -96,8 +96,8 @@ func (w *waiter) nextPause() time.Duration {
 // only looked. With ClaimFirst it does not, and the next attempt has to: that is a
 // twin, but where a record that may be forgotten is in the way, which a sweep may
 // hold for a moment.
-func (g *group) maxLooks(seen table.Lookup) int {
-	if g.d.table.PeekSeesTwins() || seen.Forgotten {
+func (g *group) maxLooks() int {
+	if g.d.table.PeekSeesTwins() || g.metForgotten {
 		return 50
 	}
 	return 1
@@ -114,12 +114,12 @@ func (g *group) wait(ctx context.Context, c *call) (step, *call, error) {
 	}
 	var seen table.Lookup
 	var err error
-	if c.waiter.max < 0 && g.looks < g.maxLooks(g.seen) {
+	if c.waiter.max < 0 && g.looks < g.maxLooks() {
 		g.looks++
 		if seen, err = g.d.look(ctx, c, look); err == nil && seen.Busy {
 			err = ErrInFlight
 		}
-		g.seen = seen
+		g.metForgotten = seen.Forgotten
 	} else {
 		seen, err = g.d.await(ctx, c, look)
 	}
