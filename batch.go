@@ -143,16 +143,16 @@ type batch[R any] struct {
 
 // take takes one call, and reports whether to go on.
 func (b *batch[R]) take(asked StatementCall) bool {
-	var c *call
 	ctx, span := b.d.startCall(b.ctx, "DoBatch", &asked.Call)
+	c := &call{d: b.d, span: span}
+	b.asked, b.calls = append(b.asked, asked.Call), append(b.calls, c)
 	if s, err := admitStatement[R](ctx, b.d, "DoBatch", asked.Call, asked.Statement); err != nil {
-		c = &call{d: b.d, err: err}
+		c.err = err
 	} else {
 		c = s.member()
-		c.stmt.args = keptArgs(c.stmt.args)
+		c.span, c.stmt.args = span, keptArgs(c.stmt.args)
+		b.calls[len(b.calls)-1] = c
 	}
-	c.span = span
-	b.asked, b.calls = append(b.asked, asked.Call), append(b.calls, c)
 	if b.taken++; len(b.calls) < b.opts.Size && b.ctx.Err() == nil {
 		return true
 	}

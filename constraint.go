@@ -136,7 +136,7 @@ func (v *verdict) own() (state, error) {
 	case errors.As(err, &notFinal):
 		return failed, err
 	case errors.Is(err, guard.ErrTxControl):
-		return failed, err
+		return failed, misused(err)
 	case errors.As(err, &final):
 		return refused, final.err
 	case v.bad != nil && v.bad.storeErrors && recordable(err):
@@ -216,7 +216,7 @@ func (d *Deduper) recordBroken(ctx context.Context, of *call, cause error, conn 
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.opts.CommitTimeout)
 	defer cancel()
 	err := of.answer(Error{Answer: ErrBroken, Err: cleaned(cause)})
-	s := &solo{call: call{d: d, Entry: of.Entry, began: of.began, out: table.Broken, effect: noEffect, waiter: waiter{max: of.waiter.max}}}
+	s := &solo{call: call{d: d, function: of.function, Entry: of.Entry, began: of.began, out: table.Broken, effect: noEffect, waiter: waiter{max: of.waiter.max}}}
 	g := s.alone()
 	if conn != nil { // free, and perhaps the only one
 		v := g.attemptOn(ctx, conn, g.calls)

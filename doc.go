@@ -45,8 +45,8 @@
 //	ErrKeyReused           *Error           all that run effects  no: first arguments, or a new key
 //	ErrExpired             *Error           all that run effects  no: it ran
 //	ErrInFlight            -                all but Lookup        yes
-//	ErrOutcomeUnknown      *Error           all but DoTx          yes: it may have happened
-//	ErrAttemptsExhausted   *Error           all but DoTx          yes: nothing happened
+//	ErrOutcomeUnknown      *Error           these but DoTx        yes: it may have happened
+//	ErrAttemptsExhausted   *Error           these but DoTx        yes: nothing happened
 //	ErrRestartTx           *Error           DoTx                  yes, the whole transaction
 //	ErrBroken              *Error           all that run effects  no: repair, then Reset
 //	ErrSchema              *Error           all                   no: fix the schema

@@ -101,7 +101,9 @@ func (sp *savepoint) perform(ctx context.Context, t *transaction) (v verdict) {
 func (sp *savepoint) settle(ctx context.Context) error {
 	if sp.c.written.CreatedAt.IsZero() { // the savepoint was released in the same pipeline
 		sp.g.d.reexamine()
-		return fmt.Errorf("%w; roll the transaction back: %w", conflictError(sp.c, nil), table.ErrSwallowed)
+		conflict := conflictError(sp.c, nil)
+		conflict.Err = fmt.Errorf("%w; roll the transaction back: %w", conflict.Err, table.ErrSwallowed)
+		return conflict
 	}
 	sp.c.rec, sp.c.executed = sp.c.written, true
 	return nil

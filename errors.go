@@ -60,8 +60,8 @@ var (
 	ErrSchema = errors.New("dedup: tool_dedup cannot decide races")
 
 	// ErrInvalid: a call, an option, a result or what an effect did with its transaction
-	// cannot be taken. Nothing is committed, and the same again fails in the same way.
-	// [InvalidError]
+	// cannot be taken. The library commits nothing, and the same again fails in the same
+	// way. [InvalidError], but for what the methods of an effect's own pgx.Tx return.
 	ErrInvalid = guard.ErrInvalid
 )
 
@@ -127,6 +127,8 @@ func (e *Error) text() string {
 		return fmt.Sprintf("the key was first used at %s %s; a retry must send the first call's arguments, a new call needs a new key", day(e.FirstAt), what)
 	case ErrBroken:
 		return "the call may have taken effect without a record; look what it did, repair that, then Reset"
+	case nil:
+		return "no answer"
 	default:
 		return strings.TrimPrefix(e.Answer.Error(), errorPrefix)
 	}
@@ -191,6 +193,9 @@ func invalidResult(err error, format string, args ...any) *InvalidError {
 	return &InvalidError{What: "result", Reason: fmt.Sprintf(format, args...), Err: err}
 }
 
+// misused is the error of an effect whose transaction the guard has objected to.
+func misused(err error) *InvalidError { return invalidEffect(err, "cannot be committed") }
+
 func invalidEffect(err error, format string, args ...any) *InvalidError {
 	return &InvalidError{What: "effect", Reason: fmt.Sprintf(format, args...), Err: err}
 }
@@ -232,10 +237,10 @@ func errorOf(asked *Call, err error) error {
 	if !strings.HasPrefix(err.Error(), errorPrefix) {
 		return err
 	}
-	if _, typed := errors.AsType[*InvalidError](err); !typed && errors.Is(err, ErrInvalid) {
-		err = &InvalidError{What: "effect", Reason: "cannot be committed", Err: err}
+	if _, typed := errors.AsType[*InvalidError](err); !typed && errors.Is(err, ErrInvalid) && !wire.IsContextError(err) && !IsTransient(err) {
+		err = misused(err)
 	}
-	if validateName("Tool", asked.Tool) != nil {
+	if named, ok := errors.AsType[*Error](err); ok && named.Tool != "" || validateName("Tool", asked.Tool) != nil {
 		return err
 	}
 	return &toolError{asked.Tool, err}
@@ -288,10 +293,15 @@ func weigh(err error) (answered, open bool) {
 	case *RefusedError, *finalError, *InvalidError:
 		return true, false
 	}
-	for _, answer := range [...]error{ErrRefused, ErrExpired, ErrKeyReused, ErrBroken, ErrSchema, ErrInvalid} {
+	for _, answer := range [...]error{ErrRefused, ErrExpired, ErrKeyReused, ErrBroken, ErrSchema} {
 		if is(err, answer) {
 			return true, false
 		}
+	}
+	// The guard's other verdicts are no answers yet: behind an aborted transaction may be
+	// a fault that passes.
+	if err == ErrInvalid || err == guard.ErrTxControl {
+		return true, false
 	}
 	open = retryable(err)
 	var wrapped []error

@@ -350,6 +350,14 @@ func TestErrorOf(t *testing.T) {
 	var misuse *InvalidError
 	require.ErrorAs(t, errorOf(book, fmt.Errorf("%w (more)", guard.ErrTxControl)), &misuse)
 	require.Equal(t, "effect", misuse.What)
+
+	// An ended context and a fault that passes stay what they are, whatever lies behind
+	// the aborted transaction.
+	deadlock := fmt.Errorf("%w: %w", guard.ErrTxAborted, sqlError("40P01"))
+	for _, err := range []error{deadlock, fmt.Errorf("dedup: before another attempt: %w: %w", context.DeadlineExceeded, deadlock)} {
+		require.NotErrorAs(t, errorOf(book, err), &misuse)
+		require.True(t, IsRetryable(errorOf(book, err)), err)
+	}
 }
 
 // Every way to make a call names its tool in the library's errors.
@@ -420,6 +428,10 @@ func TestErrorsNameTheTool(t *testing.T) {
 	} {
 		require.ErrorContains(t, tc.err, `dedup: tool "book": `+tc.says, name)
 	}
+
+	var misuse *InvalidError
+	require.ErrorAs(t, do(t.Context(), d, call, func(ctx context.Context, tx pgx.Tx) (int, error) { return 0, fmt.Errorf("booking: %w", tx.Commit(ctx)) }), &misuse)
+	require.Equal(t, "effect", misuse.What)
 
 	own := errors.New("no such seat")
 	require.Same(t, own, do(t.Context(), d, call, func(context.Context, pgx.Tx) (int, error) { return 0, own }))

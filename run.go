@@ -352,7 +352,7 @@ func (g *group) blame(ctx context.Context, bad *call, err error) (*call, error) 
 // ended is the error of a call whose attempts err has ended: after a lost COMMIT its
 // outcome is still open.
 func (g *group) ended(err error) error {
-	if g.doubt.err == nil || errors.Is(err, ErrOutcomeUnknown) {
+	if own, ok := errors.AsType[*Error](err); g.doubt.err == nil || ok && own.Answer == ErrOutcomeUnknown {
 		return err
 	}
 	return g.doubt.unknown(g.attempts, err)

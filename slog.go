@@ -84,9 +84,11 @@ func (t *SlogTracer) TraceCallEnd(ctx context.Context, data CallEndData) {
 		write(level, "tool_call_deduplicated", firstAt, age, waited,
 			slog.Bool("recovered", data.Outcome == OutcomeRecovered), slog.Bool("refused", data.Err != nil))
 	case OutcomeKeyReused:
-		var reused *Error
-		errors.As(data.Err, &reused)
-		write(slog.LevelWarn, "tool_call_key_reused", firstAt, age, slog.Any("changed", reused.Changed))
+		var changed []string
+		if reused, ok := errors.AsType[*Error](data.Err); ok {
+			changed = reused.Changed
+		}
+		write(slog.LevelWarn, "tool_call_key_reused", firstAt, age, slog.Any("changed", changed))
 	case OutcomeExpired:
 		write(slog.LevelInfo, "tool_call_expired", firstAt, age)
 	case OutcomeUnknown, OutcomeExhausted:

@@ -3,7 +3,6 @@ package dedup
 import (
 	"cmp"
 	"context"
-	"slices"
 	"time"
 
 	"github.com/tooldedup/dedup/internal/guard"
@@ -59,14 +58,14 @@ func DoTogether[R any](ctx context.Context, d *Deduper, calls []StatementCall) (
 	defer t.abandon()
 	for i, asked := range calls {
 		ctx, span := d.startCall(ctx, "DoTogether", &asked.Call)
+		t.calls = append(t.calls, &call{d: d, span: span})
 		s, err := admitStatement[R](ctx, d, "DoTogether", asked.Call, asked.Statement)
 		if err != nil {
 			span.end(nil, err)
 			return nil, t.failed(batchError(i, asked.Call, err))
 		}
-		c := s.member()
-		c.span = span
-		t.calls = append(t.calls, c)
+		t.calls[i] = s.member()
+		t.calls[i].span = span
 	}
 	began := time.Now()
 	bad, err := t.run(ctx, d)
@@ -107,7 +106,7 @@ type together struct {
 // failed ends the spans of calls of which nothing is committed, because of err.
 func (t *together) failed(err error) error {
 	for _, c := range t.calls {
-		c.span.end(nil, err)
+		c.span.end(c, err)
 	}
 	return err
 }
@@ -132,24 +131,11 @@ func (t *together) run(ctx context.Context, d *Deduper) (bad *call, err error) {
 	return nil, nil
 }
 
-// recovered reports whether all records were found after a COMMIT of theirs whose answer
-// was lost. Then all is committed, whatever a record answers by now: its result may have
-// expired since.
-func (t *together) recovered() bool {
-	return !slices.ContainsFunc(t.calls, func(c *call) bool {
-		of := c
-		if c.first != nil {
-			of = c.first
-		}
-		return !of.recovered || of.rec.Fingerprint != c.Fingerprint
-	})
-}
-
 // misjudged returns the first call that has a record which answers with an
 // error. A twin among the calls is judged by what its first is going to write, as
 // if that had been at started.
 func (t *together) misjudged(started time.Time) *call {
-	if t == nil || t.recovered() {
+	if t == nil {
 		return nil
 	}
 	for _, c := range t.calls {
@@ -158,6 +144,9 @@ func (t *together) misjudged(started time.Time) *call {
 			of = c.first
 		}
 		rec := of.rec
+		if of.recovered && rec.Outcome == table.Done && rec.Fingerprint == c.Fingerprint {
+			continue // it is committed, and so are the others; its result may have expired since
+		}
 		if !of.settled() {
 			rec = table.NewRecord(&of.Entry, table.Done, "")
 			rec.SetTimes(started, &of.Entry)

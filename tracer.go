@@ -1,8 +1,10 @@
 package dedup
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/tooldedup/dedup/internal/table"
@@ -31,7 +33,8 @@ type CallData struct {
 }
 
 // CallTracer is called for every call of every function, whatever comes of it. A span is
-// begun and ended here, and calls are counted.
+// begun and ended here, and calls are counted. A DoBatch or DoTogether that cannot begin
+// makes no calls.
 type CallTracer interface {
 	// TraceCallStart is called when a call begins, before it is checked. The context that
 	// it returns is the call's from then on: it reaches the effect and its statements, and
@@ -54,7 +57,8 @@ type CallStartData struct {
 type CallEndData struct {
 	CallData
 	Outcome Outcome
-	// Err is what the caller gets; nil where the outcome is executed, replayed, or
+	// Err is what the caller gets, of the call of a DoTogether that is to blame without the
+	// *BatchError around it; nil where the outcome is executed, replayed, or
 	// recovered with a result.
 	Err error
 	// Attempts counts the call's transactions.
@@ -88,7 +92,7 @@ const (
 	OutcomeBroken          Outcome = "broken"           // ErrBroken
 	OutcomeRestart         Outcome = "restart"          // ErrRestartTx
 	OutcomeSchema          Outcome = "schema"           // ErrSchema
-	OutcomeInvalid         Outcome = "invalid"          // ErrInvalid
+	OutcomeInvalid         Outcome = "invalid"          // ErrInvalid; also of an effect that is committed and whose result does not fit the caller's type
 	OutcomeCancelled       Outcome = "cancelled"        // a context ended
 	OutcomeError           Outcome = "error"            // the effect's own error, a panic, or a fault of the database that is not transient
 )
@@ -246,7 +250,7 @@ func (s *span) end(c *call, err error) {
 		return
 	}
 	s.ended = true
-	data := CallEndData{CallData: s.data, Outcome: outcome(c, err), Err: err, Duration: time.Since(s.began)}
+	data := CallEndData{CallData: s.data, Outcome: s.outcome(c, err), Err: err, Duration: time.Since(s.began)}
 	if c != nil {
 		data.Attempts, data.Waited = c.attempts, c.waiter.waited
 		if c.rec.Outcome != "" {
@@ -266,33 +270,54 @@ var errPanicked = errors.New("dedup: the call panicked")
 // abandon ends the span of a call that has panicked.
 func (s *span) abandon() { s.end(nil, errPanicked) }
 
-// outcome says what came of a call, by the answer that its caller gets.
-func outcome(c *call, err error) Outcome {
+// outcome says what came of a call, by the answer that its caller gets. c is nil where the
+// call could not be taken.
+func (s *span) outcome(c *call, err error) Outcome {
 	switch own := err.(type) {
 	case nil:
 		return answered(c, OutcomeExecuted, OutcomeReplayed)
 	case *RefusedError:
 		return answered(c, OutcomeRefused, OutcomeRefusalReplayed)
 	case *Error:
-		return outcomes[own.Answer]
+		return s.answer(own)
 	case *InvalidError:
 		return OutcomeInvalid
-	case *toolError:
-		return outcome(c, own.err)
-	}
-	switch {
-	case err == ErrInFlight:
-		return OutcomeInFlight
-	case wire.IsContextError(err):
-		return OutcomeCancelled
-	default:
+	case *BatchError: // of another call
+		switch all := s.outcome(nil, own.Err); all {
+		case OutcomeInFlight, OutcomeExhausted, OutcomeUnknown, OutcomeCancelled:
+			return all
+		}
 		return OutcomeError
 	}
+	switch {
+	case wire.IsContextError(err):
+		return OutcomeCancelled
+	case err != errPanicked && strings.HasPrefix(err.Error(), errorPrefix): // the library's own
+		if own, ok := errors.AsType[*Error](err); ok {
+			return s.answer(own)
+		}
+		if errors.Is(err, ErrInFlight) {
+			return OutcomeInFlight
+		}
+		if _, ok := errors.AsType[*InvalidError](err); ok {
+			return OutcomeInvalid
+		}
+	}
+	return OutcomeError
+}
+
+// answer is the outcome of an answer to this call, and not to another that its effect has
+// made.
+func (s *span) answer(own *Error) Outcome {
+	if own.Tool != "" && (own.Scope != s.data.Scope || own.Tool != s.data.Tool || own.KeyHash != s.data.KeyHash) {
+		return OutcomeError
+	}
+	return cmp.Or(outcomes[own.Answer], OutcomeError)
 }
 
 func answered(c *call, executed, replayed Outcome) Outcome {
 	switch {
-	case c == nil:
+	case c == nil || c.rec.Outcome == "": // what its effect has returned of another call
 		return OutcomeError
 	case c.executed:
 		return executed

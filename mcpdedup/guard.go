@@ -69,7 +69,7 @@ func (g *guard) run(ctx context.Context, scope string, t taken, effect dedup.Eff
 		err := pgx.BeginFunc(ctx, g.d.Pool(), func(tx pgx.Tx) (err error) {
 			text, err = effect(ctx, tx)
 			if pg := tx.Conn().PgConn(); !pg.IsClosed() && pg.TxStatus() == 'I' {
-				err = &dedup.InvalidError{What: "effect", Reason: "of " + g.info.Name + " ended its own transaction", Err: err}
+				err = &dedup.InvalidError{What: "effect", Reason: "of " + g.info.Name + " ended its own transaction, and what it sent after that has taken effect", Err: err}
 			}
 			return err
 		})

@@ -49,5 +49,5 @@ func notEnded(tool string, tx pgx.Tx, err error) error {
 }
 
 func endedItsOwn(tool string, err error) error {
-	return &dedup.InvalidError{What: "effect", Reason: "of " + tool + " ended its own transaction; return nil to commit, an error to roll back", Err: err}
+	return &dedup.InvalidError{What: "effect", Reason: "of " + tool + " ended its own transaction, and what it sent after that has taken effect; return nil to commit, an error to roll back", Err: err}
 }

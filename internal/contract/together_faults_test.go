@@ -60,23 +60,33 @@ func (do onRetried) TraceRetried(context.Context, dedup.RetriedData) { do() }
 func TestTogetherExpiredBehindALostCommit(t *testing.T) {
 	t.Parallel()
 
-	var expire func()
-	ctx, f, proxy := proxied(t, plain, &dedup.Options{Retry: quickRetry, Tracer: onRetried(func() { expire() })})
-	f.exec(t, fixtureSQL)
-	direct := f.direct(t).Pool()
-	expire = func() {
-		_, err := direct.Exec(ctx, `UPDATE tool_dedup SET expires_at = created_at WHERE key = (SELECT min(key) FROM tool_dedup)`)
-		require.NoError(t, err)
+	for _, before := range []int{0, 1} { // calls that were made earlier
+		t.Run(fmt.Sprint(before, "MadeBefore"), func(t *testing.T) {
+			t.Parallel()
+			var expire func()
+			ctx, f, proxy := proxied(t, plain, &dedup.Options{Retry: quickRetry, Tracer: onRetried(func() { expire() })})
+			f.exec(t, fixtureSQL)
+			direct := f.direct(t)
+			expire = func() {
+				_, err := direct.Pool().Exec(ctx, `UPDATE tool_dedup SET expires_at = created_at WHERE key = (SELECT max(key) FROM tool_dedup)`)
+				require.NoError(t, err)
+			}
+			calls := singles("k", 5)
+			for _, c := range calls[:before] {
+				_, err := dedup.DoStatement[ticket](ctx, direct, c.Call, c.Statement)
+				require.NoError(t, err)
+			}
+			lost := proxy.Arm(faultproxy.Fault{Kind: faultproxy.ReplyReset, Where: faultproxy.AtCommit})
+			results, err := dedup.DoTogether[ticket](ctx, f.d, calls)
+			require.Equal(t, 1, lost.Count())
+			require.ErrorIs(t, err, dedup.ErrExpired)
+			require.Len(t, results, 5)
+			for _, r := range results[before:] {
+				require.True(t, r.Recovered)
+			}
+			f.exactly(t, 5)
+		})
 	}
-	lost := proxy.Arm(faultproxy.Fault{Kind: faultproxy.ReplyReset, Where: faultproxy.AtCommit})
-	results, err := dedup.DoTogether[ticket](ctx, f.d, singles("k", 5))
-	require.Equal(t, 1, lost.Count())
-	require.ErrorIs(t, err, dedup.ErrExpired)
-	require.Len(t, results, 5)
-	for _, r := range results {
-		require.True(t, r.Recovered)
-	}
-	f.exactly(t, 5)
 }
 
 // What cannot be found out is said, and found out later.

@@ -237,6 +237,16 @@ func TestCallsAreSpans(t *testing.T) {
 		return 0, err
 	})
 	require.Panics(t, func() { do("panics", func(context.Context, pgx.Tx) (int, error) { panic("no") }) })
+	do("passes on", func(ctx context.Context, tx pgx.Tx) (int, error) {
+		return dedupValue(dedup.DoTx(ctx, f.d, tx, call("refused inside"), func(context.Context, pgx.Tx) (int, error) { return 0, dedup.Final(errPaper) }))
+	})
+	marshals := single("marshals")
+	marshals.Call.Args = panickingArg{}
+	require.Panics(t, func() {
+		for range dedup.DoBatch[ticket](ctx, f.d, slices.Values([]dedup.StatementCall{marshals}), nil) {
+		}
+	})
+	require.Panics(t, func() { _, _ = dedup.DoTogether[ticket](ctx, f.d, []dedup.StatementCall{marshals}) })
 	cancelled, cancel := context.WithCancel(ctx)
 	cancel()
 	_, err := dedup.Do(cancelled, f.d, call("cancelled"), fine)
@@ -259,6 +269,8 @@ func TestCallsAreSpans(t *testing.T) {
 		"Do outer": dedup.OutcomeExecuted, "DoTx inner": dedup.OutcomeExecuted, "Do fails": dedup.OutcomeError,
 		"Do refuses": dedup.OutcomeRefused, "Do ": dedup.OutcomeInvalid, "Do panics": dedup.OutcomeError,
 		"Do nested": dedup.OutcomeInvalid, "Do within": dedup.OutcomeInvalid, // whose error it returns
+		"Do passes on": dedup.OutcomeError, "DoTx refused inside": dedup.OutcomeRefused,
+		"DoBatch marshals": dedup.OutcomeError, "DoTogether marshals": dedup.OutcomeError,
 		"Do cancelled": dedup.OutcomeCancelled, "DoStatement statement": dedup.OutcomeExecuted,
 		"DoBatch b1": dedup.OutcomeExecuted, "DoBatch b2": dedup.OutcomeExecuted, "DoBatch bad": dedup.OutcomeInvalid,
 		"DoTogether t1": dedup.OutcomeExecuted, "DoTogether t2": dedup.OutcomeExecuted,
@@ -271,6 +283,8 @@ func TestCallsAreSpans(t *testing.T) {
 		switch name {
 		case "DoTx inner":
 			require.Equal(t, "Do outer", parent)
+		case "DoTx refused inside":
+			require.Equal(t, "Do passes on", parent)
 		case "Do within":
 			require.Equal(t, "Do nested", parent)
 		default:
@@ -279,6 +293,13 @@ func TestCallsAreSpans(t *testing.T) {
 	}
 	require.Equal(t, "DoTx inner", s.sql["SELECT 1 AS inside"])
 }
+
+// panickingArg is an argument whose encoding panics.
+type panickingArg struct{}
+
+func (panickingArg) MarshalJSON() ([]byte, error) { panic("no text") }
+
+func dedupValue[R any](result dedup.Result[R], err error) (R, error) { return result.Value, err }
 
 func TestTracerOfNothing(t *testing.T) {
 	t.Parallel()

@@ -45,11 +45,10 @@ func IsRetryable(err error) bool {
 
 // isAnswer reports whether package dedup holds err to be an answer, or misuse.
 func isAnswer(err error) bool {
-	var misuse *dedup.InvalidError
 	var arguments *tool.ArgumentError
 	// An answer stays one whatever it is joined with. Nothing else turns a
 	// retryable error into one that is not.
-	return errors.As(err, &misuse) || errors.As(err, &arguments) || !dedup.IsRetryable(errors.Join(err, dedup.ErrInFlight))
+	return errors.As(err, &arguments) || !dedup.IsRetryable(errors.Join(err, dedup.ErrInFlight))
 }
 
 // isNetworkFault reports whether err is a connection's fault that may pass.
