@@ -27,7 +27,7 @@ var layers = map[string][]string{
 
 	"tool":        {"."},
 	"tool/runner": {".", "tool"},
-	"httpdedup":   {"."},
+	"httpdedup":   {".", "internal/guard"},
 	"deduptest":   {".", "internal/faultproxy"},
 
 	"internal/faultproxy": {"internal/sqllex"},

@@ -107,7 +107,7 @@ func (m *Middleware) serve(w http.ResponseWriter, r *http.Request, tool string, 
 	}
 	j := &job{m: m, r: r, next: next, body: body, outer: w.Header()}
 	result, err := dedup.Do(r.Context(), m.d, call, j.effect)
-	if j.refusal != nil && j.abortedForGood(err) {
+	if j.refusal != nil && abortedForGood(err) {
 		result, err = dedup.Do(r.Context(), m.d, call, j.refuse)
 	}
 	m.answer(w, j, result, err)
@@ -174,7 +174,7 @@ func (m *Middleware) scope(r *http.Request) (string, error) {
 func (m *Middleware) answer(w http.ResponseWriter, j *job, result dedup.Result[json.RawMessage], err error) {
 	var refused *dedup.RefusedError
 	_, discarded := err.(*rolledBack)
-	failed := j.abandoned() && j.abortedForGood(err)
+	failed := j.abandoned() && abortedForGood(err)
 	switch {
 	case err == nil:
 		m.stored(w, j, result, result.Value)

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/guard"
 )
 
 // run is one run of a handler, as its context knows it.
@@ -64,9 +65,6 @@ type job struct {
 	text json.RawMessage
 	// refusal is that answer where it is final and a statement has failed.
 	refusal error
-	// aborted is true when a statement had failed, and dedup was left to find out that the
-	// transaction is aborted.
-	aborted bool
 	runs    int
 }
 
@@ -78,7 +76,7 @@ func (j *job) effect(ctx context.Context, tx pgx.Tx) (json.RawMessage, error) {
 	}
 	state := &run{tx: tx}
 	rec := newRecorder(j.outer, j.m.opts.MaxResponse)
-	j.last, j.text, j.refusal, j.aborted = rec, nil, nil, false
+	j.last, j.text, j.refusal = rec, nil, nil
 	j.runs++
 	j.serve(context.WithValue(ctx, runKey{}, state), rec)
 	if err := rec.finish(); err != nil {
@@ -99,7 +97,7 @@ func (j *job) effect(ctx context.Context, tx pgx.Tx) (json.RawMessage, error) {
 	refusal := dedup.Final(&refusedAnswer{rec.status, text})
 	if failed(tx) {
 		j.refusal = refusal
-		return j.leaveToDedup(tx)
+		return leftToDedup()
 	}
 	return nil, refusal
 }
@@ -123,7 +121,7 @@ func (j *job) serve(ctx context.Context, rec *recorder) {
 // abandon ends a run whose answer is not stored.
 func (j *job) abandon(tx pgx.Tx) (json.RawMessage, error) {
 	if failed(tx) {
-		return j.leaveToDedup(tx)
+		return leftToDedup()
 	}
 	return nil, &rolledBack{j.last.status}
 }
@@ -135,18 +133,15 @@ func failed(tx pgx.Tx) bool {
 	return pg.IsClosed() || pg.TxStatus() == 'E'
 }
 
-// leaveToDedup leaves dedup to find the transaction aborted, because it has seen the
+// leftToDedup leaves dedup to find the transaction aborted, because it has seen the
 // statement's own error and runs the handler again after a deadlock or the like.
 // What is returned here cannot be recorded: nothing can in such a transaction.
-func (j *job) leaveToDedup(tx pgx.Tx) (json.RawMessage, error) {
-	j.aborted = !tx.Conn().PgConn().IsClosed()
-	return json.RawMessage("null"), nil
-}
+func leftToDedup() (json.RawMessage, error) { return json.RawMessage("null"), nil }
 
 // abortedForGood reports whether err is that of a call whose handler met a failed
 // statement, and would meet it again.
-func (j *job) abortedForGood(err error) bool {
-	return j.aborted && errors.Is(err, dedup.ErrInvalid) && !dedup.IsRetryable(err)
+func abortedForGood(err error) bool {
+	return errors.Is(err, guard.ErrTxAborted) && !dedup.IsRetryable(err)
 }
 
 // refuse records the answer of a run that is final although a statement has failed.
