@@ -381,7 +381,7 @@ func raising(code string) dedup.Effect[ticket] {
 	}
 }
 
-// TestStoreErrorsLeavesOutFaults: StoreErrors is for what a tool answers. What
+// TestStoreErrorsLeavesOutFaults: ErrorsStored is for what a tool answers. What
 // the server, an operator or this library objected to may be different next
 // time.
 func TestStoreErrorsLeavesOutFaults(t *testing.T) {

@@ -149,7 +149,7 @@ func TestBatchCuts(t *testing.T) {
 }
 
 // TestLongBatchCuts cuts in a hundred places of either direction. The campaign
-// every-byte of `dedup chaos` cuts behind each byte.
+// every-byte of `proof chaos` cuts behind each byte.
 func TestLongBatchCuts(t *testing.T) {
 	t.Parallel()
 	modes := []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol}

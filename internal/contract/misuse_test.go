@@ -69,7 +69,7 @@ func is(targets ...error) func(*testing.T, error) {
 
 func fine(t *testing.T, err error) { t.Helper(); require.NoError(t, err) }
 
-// invalidCall wants an *InvalidCallError about field, and no retry.
+// invalidCall wants an *InvalidError about field, and no retry.
 func invalidCall(field string, causes ...error) func(*testing.T, error) {
 	return func(t *testing.T, err error) {
 		t.Helper()
