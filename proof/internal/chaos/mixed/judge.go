@@ -16,9 +16,12 @@ type life struct {
 	key                         string
 	xact                        int64
 	created, expires, forgotten time.Time
-	deleted                     bool
-	byReset                     bool
-	resetDone                   time.Time // when that Reset is known to have returned; zero if it is not
+	// began is when the record was in the table, and ended when it no longer was. created
+	// is the start of the statement that wrote it, which may have waited for others.
+	began, ended time.Time
+	deleted      bool
+	byReset      bool
+	resetDone    time.Time // when that Reset is known to have returned; zero if it is not
 }
 
 // verdict is what the books say.
@@ -66,10 +69,11 @@ func (b *books) judge() verdict {
 			if i == 0 {
 				continue
 			}
-			if before := ofKey[i-1]; !before.byReset && l.created.Before(before.forgotten) {
+			if before := ofKey[i-1]; !before.byReset && (l.began.Before(before.forgotten) || before.ended.Before(before.forgotten)) {
 				v.Duplicates++
 				v.Overlaps++
-				v.say("doubled: %s has a record of %s, while that of %s is not to be forgotten before %s", l.key, clock(l.created), clock(before.created), clock(before.forgotten))
+				v.say("doubled: %s has a record since %s, while that of %s, which ended at %s, was not to be forgotten before %s",
+					l.key, clock(l.began), clock(before.created), clock(before.ended), clock(before.forgotten))
 			}
 		}
 	}
@@ -94,7 +98,7 @@ func (b *books) lives() map[string][]*life {
 		case e.Op == "DELETE" && last.xact == e.Xact: // a claim that is taken back
 			lives[e.Key] = ofKey[:len(ofKey)-1]
 		case e.Op == "DELETE":
-			last.deleted, last.byReset = true, e.App == lab.OwnName
+			last.deleted, last.ended, last.byReset = true, e.At, e.App == lab.OwnName
 			if last.byReset {
 				last.resetDone = b.resetAfter(e)
 			}
@@ -102,7 +106,7 @@ func (b *books) lives() map[string][]*life {
 			last.created, last.expires, last.forgotten = e.Created, e.Expires, e.Forgotten
 		case e.Op == "UPDATE" && (last == nil || last.created.Equal(e.Created)): // a sweep drops the result
 		default:
-			lives[e.Key] = append(ofKey, &life{key: e.Key, xact: e.Xact, created: e.Created, expires: e.Expires, forgotten: e.Forgotten})
+			lives[e.Key] = append(ofKey, &life{key: e.Key, xact: e.Xact, began: e.At, created: e.Created, expires: e.Expires, forgotten: e.Forgotten})
 		}
 	}
 	return lives

@@ -44,6 +44,15 @@ func TestJudge(t *testing.T) {
 		"AgainTooEarly": {books: &books{
 			events: []event{born(1, 10, 20), gone(2, 18, "any"), born(2, 19, 30)}, ledger: []entry{ran(1, 1), ran(2, 2)},
 		}, want: score.Tally{Identities: 2, Duplicates: 1}},
+		"ForgottenTooEarly": {books: &books{
+			events: []event{born(1, 10, 20), gone(2, 18, "any"), born(3, 25, 30)}, ledger: []entry{ran(1, 1), ran(3, 2)},
+		}, want: score.Tally{Identities: 2, Duplicates: 1}},
+		"WrittenByAStatementThatWaited": {books: &books{
+			events: []event{
+				born(1, 10, 20), gone(2, 21, "any"),
+				{Op: "INSERT", Key: "k", Xact: 3, At: ms(22), Created: ms(9), Expires: ms(30), Forgotten: ms(30)},
+			}, ledger: []entry{ran(1, 1), ran(3, 2)},
+		}, want: score.Tally{Identities: 2}},
 		"AgainAfterReset": {books: &books{
 			events: []event{born(1, 10, 20), gone(2, 12, lab.OwnName), born(3, 13, 30)}, ledger: []entry{ran(1, 1), ran(3, 1)},
 		}, want: score.Tally{Identities: 2}, afterReset: 1},
@@ -82,7 +91,7 @@ func TestJudge(t *testing.T) {
 		}, want: score.Tally{Identities: 1, Differing: 1}, stale: 1},
 		"ClaimThatIsCompletedAndSwept": {books: &books{
 			events: []event{
-				{Op: "INSERT", Key: "k", Xact: 1, Created: ms(5), Expires: ms(9), Forgotten: ms(9)},
+				{Op: "INSERT", Key: "k", Xact: 1, At: ms(5), Created: ms(5), Expires: ms(9), Forgotten: ms(9)},
 				{Op: "UPDATE", Key: "k", Xact: 1, Created: ms(10), Expires: ms(15), Forgotten: ms(20)},
 				{Op: "UPDATE", Key: "k", Xact: 2, Created: ms(10), Expires: ms(15), Forgotten: ms(20)},
 				gone(3, 20, "any"), born(3, 20, 30),
