@@ -6,9 +6,11 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/internal/canon"
+	"github.com/tooldedup/dedup/internal/guard"
 	"github.com/tooldedup/dedup/internal/wire"
 )
 
@@ -17,7 +19,7 @@ import (
 // caller has committed, by [Tools.Recover], or by a job that [Options.Enqueue] puts beside
 // it. Begin is run in tx.
 //
-// It works behind a savepoint. An operation that somebody else has claimed and not committed
+// It works behind a savepoint: where it fails, nothing of it is left in tx. An operation that somebody else has claimed and not committed
 // yet is a [dedup.ErrInFlight], and tx stays usable. [dedup.ErrRestartTx] means that the whole
 // transaction has to be run again. A key that was used with other input is a
 // [dedup.ErrKeyReused], and a parked operation a *[ParkedError].
@@ -29,13 +31,24 @@ func (h *Handle[In, Out]) Accept(ctx context.Context, tx pgx.Tx, call dedup.Call
 	if tx == nil {
 		return Operation{}, &dedup.InvalidError{What: "call", Field: "tx", Reason: "must not be nil"}
 	}
-	seen, err := h.x.tryAccept(ctx, tx, o)
+	// Past the guard of an effect of package dedup: what is sent here ends no transaction.
+	conn := guard.ConnOf(tx)
+	if conn == nil || conn.PgConn().TxStatus() != 'T' {
+		return Operation{}, &dedup.InvalidError{What: "call", Field: "tx", Reason: "is not open, or one of its statements has failed"}
+	}
+	seen, err := h.x.tryAccept(ctx, conn, o, !h.writes())
+	if err == nil && seen.row != nil && seen.row.state == Done && (seen.rec == nil || seen.rec.Forgotten()) {
+		var tag pgconn.CommandTag
+		if tag, err = conn.Exec(ctx, h.x.sql.forgetOne, mine(seen.row)...); err == nil && tag.RowsAffected() > 0 {
+			seen, err = h.x.tryAccept(ctx, conn, o, !h.writes())
+		}
+	}
 	if err != nil {
-		return Operation{}, h.x.declined(ctx, tx, o, err)
+		return Operation{}, declined(ctx, conn, o, err)
 	}
 	r := seen.row
 	switch {
-	case seen.rec != nil && seen.rec.Fingerprint != o.fingerprint:
+	case seen.rec != nil && !seen.rec.Forgotten() && seen.rec.Fingerprint != o.fingerprint:
 		return Operation{}, o.reused(seen.rec.ArgDigests, seen.rec.CreatedAt)
 	case r == nil && seen.rec != nil: // its row is swept
 		return Operation{Scope: o.Scope, Tool: o.Tool, Key: o.Key, State: Done, ProviderKey: providerKey(o.Scope, o.Tool, o.Key), Now: seen.rec.SeenAt}, nil
@@ -49,15 +62,33 @@ func (h *Handle[In, Out]) Accept(ctx context.Context, tx pgx.Tx, call dedup.Call
 		return r.operation(), nil
 	}
 	op := r.operation()
+	if !h.writes() {
+		return op, nil
+	}
+	if err := h.write(ctx, tx, o, op); err != nil {
+		if _, undo := conn.Exec(ctx, "ROLLBACK TO SAVEPOINT tool_effect"); undo != nil {
+			err = errors.Join(err, undo)
+		}
+		return Operation{}, err
+	}
+	_, err = conn.Exec(ctx, release)
+	return op, failed("accepting", err)
+}
+
+// writes reports whether an accepted operation brings anything beside its row.
+func (h *Handle[In, Out]) writes() bool { return h.t.begin != nil || h.x.opts.Enqueue != nil }
+
+// write writes that in the caller's transaction.
+func (h *Handle[In, Out]) write(ctx context.Context, tx pgx.Tx, o *ask, op Operation) error {
 	if h.t.begin != nil {
 		if err := h.t.begin(ctx, tx, []byte(o.input)); err != nil {
-			return op, err
+			return err
 		}
 	}
 	if h.x.opts.Enqueue != nil {
-		return op, h.x.opts.Enqueue(ctx, tx, op)
+		return h.x.opts.Enqueue(ctx, tx, op)
 	}
-	return op, nil
+	return nil
 }
 
 // reused is the answer to a key that came with other arguments before.
@@ -69,14 +100,18 @@ func (o *ask) reused(stored []byte, firstAt time.Time) error {
 	}
 }
 
-func (x *Tools) tryAccept(ctx context.Context, tx pgx.Tx, o *ask) (seen sight, err error) {
+const release = "RELEASE SAVEPOINT tool_effect"
+
+func (x *Tools) tryAccept(ctx context.Context, conn *pgx.Conn, o *ask, releases bool) (seen sight, err error) {
 	b := &pgx.Batch{}
 	b.Queue("SAVEPOINT tool_effect")
 	b.Queue(x.sql.limit)
 	b.Queue(x.sql.accept, o.Scope, o.Tool, o.Key, o.fingerprint[:], o.argDigests, o.input)
 	b.Queue(x.sql.unlimit)
-	b.Queue("RELEASE SAVEPOINT tool_effect")
-	results := tx.SendBatch(ctx, b)
+	if releases {
+		b.Queue(release)
+	}
+	results := conn.SendBatch(ctx, b)
 	defer func() { err = errors.Join(err, results.Close()) }()
 	for range 2 {
 		if _, err = results.Exec(); err != nil {
@@ -87,10 +122,10 @@ func (x *Tools) tryAccept(ctx context.Context, tx pgx.Tx, o *ask) (seen sight, e
 }
 
 // declined says what a failure has left of the caller's transaction.
-func (x *Tools) declined(ctx context.Context, tx pgx.Tx, o *ask, err error) error {
+func declined(ctx context.Context, conn *pgx.Conn, o *ask, err error) error {
 	switch wire.SQLState(err) {
 	case pgLockNotAvailable:
-		if _, undo := tx.Exec(ctx, "ROLLBACK TO SAVEPOINT tool_effect"); undo != nil {
+		if _, undo := conn.Exec(ctx, "ROLLBACK TO SAVEPOINT tool_effect"); undo != nil {
 			return o.answer(dedup.ErrRestartTx, errors.Join(err, undo))
 		}
 		return o.answer(dedup.ErrInFlight, err)

@@ -2,6 +2,7 @@ package external_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/external"
+	"github.com/tooldedup/dedup/internal/pgtest"
 )
 
 func TestAccept(t *testing.T) {
@@ -102,4 +104,69 @@ func TestAcceptAtAnOldSnapshot(t *testing.T) {
 	}))
 	_, err = h.Accept(f.ctx, old, call("k"), in{1})
 	require.ErrorIs(t, err, dedup.ErrRestartTx)
+}
+
+// TestAcceptInAnEffect is an outbox of a write tool: its intent is committed with its own
+// writes and its record, or not at all.
+func TestAcceptInAnEffect(t *testing.T) {
+	f := newFixture(t)
+	h := add(f, external.Tool[in, out]{Perform: func(context.Context, external.Attempt, in) (out, error) { return out{"ch_1"}, nil }})
+	fails := errors.New("no")
+	book := func(key string, fail error) error {
+		_, err := dedup.Do(f.ctx, f.d, dedup.Call{Scope: "acme", Tool: "book", Key: key}, func(ctx context.Context, tx pgx.Tx) (int, error) {
+			if _, err := h.Do(ctx, call(key), in{1}); !errors.Is(err, dedup.ErrInvalid) {
+				t.Errorf("Do inside an effect: %v", err)
+			}
+			_, err := h.Accept(ctx, tx, call(key), in{1})
+			require.NoError(t, err)
+			return 1, fail
+		})
+		return err
+	}
+	require.NoError(t, book("committed", nil))
+	require.NoError(t, book("committed", nil))
+	require.ErrorIs(t, book("rolled back", fails), fails)
+	require.Equal(t, external.Pending, f.lookup("committed").State)
+	require.Equal(t, external.None, f.lookup("rolled back").State)
+}
+
+// TestAcceptFails leaves nothing of an intent whose local writes or job fail, and the
+// caller's transaction usable.
+func TestAcceptFails(t *testing.T) {
+	t.Parallel()
+	fails := errors.New("the queue is full")
+	var enqueue error
+	f := processWith(t, pgtest.New(t).Pool(t), &external.Options{Enqueue: func(context.Context, pgx.Tx, external.Operation) error { return enqueue }})
+	tool := ledger(f, external.Tool[in, out]{Perform: func(context.Context, external.Attempt, in) (out, error) { return out{"ch_1"}, nil }})
+	begin := tool.Begin
+	tool.Begin = func(ctx context.Context, tx pgx.Tx, i in) error {
+		if i.Order < 0 {
+			_, err := tx.Exec(ctx, `SELECT 1/0`)
+			return err
+		}
+		return begin(ctx, tx, i)
+	}
+	h := add(f, tool)
+	tx, err := f.pool.Begin(f.ctx)
+	require.NoError(t, err)
+	_, err = h.Accept(f.ctx, tx, call("begin"), in{-1})
+	require.ErrorContains(t, err, "division by zero")
+	enqueue = fails
+	_, err = h.Accept(f.ctx, tx, call("enqueue"), in{1})
+	require.ErrorIs(t, err, fails)
+	enqueue = nil
+	for range 2 {
+		_, err = h.Accept(f.ctx, tx, call("fine"), in{2})
+		require.NoError(t, err)
+	}
+	require.NoError(t, tx.Commit(f.ctx))
+	require.Equal(t, []string{"begin 2"}, f.ledger())
+	require.Equal(t, external.None, f.lookup("begin").State)
+	require.Equal(t, external.None, f.lookup("enqueue").State)
+	require.Equal(t, external.Pending, f.lookup("fine").State)
+
+	_, err = h.Accept(f.ctx, tx, call("closed"), in{2})
+	require.ErrorIs(t, err, dedup.ErrInvalid)
+	_, err = h.Accept(f.ctx, nil, call("nil"), in{2})
+	require.ErrorIs(t, err, dedup.ErrInvalid)
 }

@@ -81,7 +81,7 @@ func (h *Handle[In, Out]) Do(ctx context.Context, call dedup.Call, in In) (dedup
 	}
 	w := newWaiting(call.MaxWait, h.x.d.Options().MaxWait)
 	defer w.stop()
-	for orphans := 0; ; {
+	for {
 		seen, err := h.x.claim(ctx, h.t, o)
 		if err != nil {
 			return dedup.Result[Out]{}, err
@@ -98,20 +98,16 @@ func (h *Handle[In, Out]) Do(ctx context.Context, call dedup.Call, in In) (dedup
 			mine, err = h.x.startOwn(ctx, o.Identity, func(ctx context.Context, a *act) {
 				h.x.perform(ctx, a, &attempt{row: r, t: h.t, began: seen.began})
 			})
-		case [32]byte(r.fingerprint) != o.fingerprint:
-			return dedup.Result[Out]{}, o.reused(r.argDigests, r.createdAt)
 		case r.state == Done:
-			// Its record is forgotten, or somebody has deleted it, or this look was too
-			// early to see it.
+			// Its record is forgotten, or somebody has deleted it: both were read at once.
 			if freed, err := h.x.forget(ctx, r); err != nil || freed {
 				continue
 			}
-			if orphans++; orphans > 3 {
-				op := r.operation()
-				op.Note = "it was answered, and its record has been deleted"
-				return dedup.Result[Out]{}, &ParkedError{op}
-			}
-			continue
+			op := r.operation()
+			op.Note = "it was answered, and its record has been deleted"
+			return dedup.Result[Out]{}, &ParkedError{op}
+		case [32]byte(r.fingerprint) != o.fingerprint:
+			return dedup.Result[Out]{}, o.reused(r.argDigests, r.createdAt)
 		case r.state == Parked && !r.due():
 			return dedup.Result[Out]{}, &ParkedError{r.operation()}
 		case r.due():

@@ -434,3 +434,59 @@ func TestRoundTripsOfResults(t *testing.T) {
 		require.Equal(t, text, string(again.Value))
 	}
 }
+
+// TestFinishPanics is parked as a Finish that fails is: a panic must not end the process.
+func TestFinishPanics(t *testing.T) {
+	f := newFixture(t)
+	h := add(f, external.Tool[in, out]{
+		Perform: func(context.Context, external.Attempt, in) (out, error) { return out{"ch_1"}, nil },
+		Finish:  func(context.Context, pgx.Tx, in, out) error { panic("a bug") },
+	})
+	var parked *external.ParkedError
+	_, err := h.Do(f.ctx, call("k"), in{1})
+	require.ErrorAs(t, err, &parked)
+	require.Equal(t, "ch_1", parked.Operation.Ref)
+}
+
+// TestRecordDeleted is a done operation whose record somebody has deleted: it is not run
+// anew.
+func TestRecordDeleted(t *testing.T) {
+	f := newFixture(t)
+	p := newProvider()
+	h := add(f, external.Tool[in, out]{Perform: func(_ context.Context, _ external.Attempt, i in) (out, error) { return p.act("", i.Order), nil }})
+	_, err := h.Do(f.ctx, call("k"), in{1})
+	require.NoError(t, err)
+	_, err = f.d.Reset(f.ctx, "acme", "charge", "k", "a test")
+	require.NoError(t, err)
+	_, err = h.Do(f.ctx, call("k"), in{1})
+	require.ErrorAs(t, err, new(*external.ParkedError))
+	require.Equal(t, 1, p.effects())
+}
+
+// TestForgotten is an identity whose record may be forgotten: it is used anew, and a fence
+// of its first life changes nothing.
+func TestForgotten(t *testing.T) {
+	f := newFixture(t)
+	p := newProvider()
+	h := add(f, external.Tool[in, out]{Perform: func(_ context.Context, _ external.Attempt, i in) (out, error) { return p.act("", i.Order), nil }})
+	_, err := h.Do(f.ctx, call("k"), in{1})
+	require.NoError(t, err)
+	fence := f.lookup("k").Fence
+	for _, table := range []string{"tool_dedup", "tool_effect"} {
+		_, err = f.pool.Exec(f.ctx, `UPDATE `+table+` SET forget_at = now() - interval '1 s' + CASE WHEN $1 THEN interval '1 day' ELSE interval '0' END`, table == "tool_effect")
+		require.NoError(t, err)
+	}
+	again, err := h.Do(f.ctx, call("k"), in{2})
+	require.NoError(t, err)
+	require.False(t, again.Replayed)
+	require.Equal(t, 2, p.effects())
+	require.Greater(t, f.lookup("k").Fence, fence)
+
+	_, err = f.pool.Exec(f.ctx, `DELETE FROM tool_dedup; UPDATE tool_effect SET forget_at = now() + interval '23 hours'`)
+	require.NoError(t, err)
+	require.NoError(t, pgx.BeginFunc(f.ctx, f.pool, func(tx pgx.Tx) error {
+		op, err := h.Accept(f.ctx, tx, call("k"), in{3})
+		require.Equal(t, external.Pending, op.State)
+		return err
+	}))
+}

@@ -84,6 +84,9 @@ func (x *Tools) notFoundYet(ctx context.Context, at *attempt) error {
 // audit looks once more after an answer that relied on a look which found nothing: if that
 // was wrong, there are two effects by now, or one beside a refusal.
 func (x *Tools) audit(ctx context.Context, at *attempt) error {
+	if at.t.find == nil { // a person said that it never happened
+		return x.change(ctx, at, x.sql.audited, nil)
+	}
 	outs, err := x.find(ctx, at)
 	if err != nil {
 		pause := x.backoff(at.row)

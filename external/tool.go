@@ -144,7 +144,7 @@ func (t *Tool[In, Out]) erase() *definition {
 			if t.Ref == nil || err != nil {
 				return ""
 			}
-			return t.Ref(out)
+			return refOf(out, t.Ref)
 		},
 	}
 	if t.Find != nil {
@@ -180,7 +180,7 @@ func (t *Tool[In, Out]) erase() *definition {
 			if err := errors.Join(err, outErr); err != nil {
 				return err
 			}
-			return t.Finish(ctx, tx, in, out)
+			return guarded(func() error { return t.Finish(ctx, tx, in, out) })
 		}
 	}
 	if t.Refused != nil {
@@ -189,7 +189,7 @@ func (t *Tool[In, Out]) erase() *definition {
 			if err != nil {
 				return err
 			}
-			return t.Refused(ctx, tx, in, why)
+			return guarded(func() error { return t.Refused(ctx, tx, in, why) })
 		}
 	}
 	return d
@@ -208,9 +208,21 @@ func encode[T any](out T, ref func(T) string) (json.RawMessage, error) {
 	if err != nil {
 		failed := &unrecordable{err: fmt.Errorf("dedup: the result cannot be encoded: %w", err)}
 		if ref != nil {
-			failed.ref = ref(out)
+			failed.ref = refOf(out, ref)
 		}
 		return nil, failed
 	}
 	return text, nil
+}
+
+// refOf is the ref of a result; none where Ref panics.
+func refOf[T any](out T, ref func(T) string) string {
+	text, _ := safely(func() (string, error) { return ref(out), nil })
+	return text
+}
+
+// guarded turns a panic into an error.
+func guarded(f func() error) error {
+	_, err := safely(func() (struct{}, error) { return struct{}{}, f() })
+	return err
 }
