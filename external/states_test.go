@@ -173,3 +173,56 @@ func TestStates(t *testing.T) {
 		}
 	}
 }
+
+// TestKeyEndsWhileReading is a process that is paused between reading an operation, whose key
+// holds, and taking it, when the provider may have forgotten the key: nothing is sent, and the
+// operation is parked.
+func TestKeyEndsWhileReading(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	pool := pgtest.New(t).Pool(t)
+	d, err := dedup.New(pool, nil)
+	require.NoError(t, err)
+	x, err := New(d, &Options{Lease: 200 * time.Millisecond})
+	require.NoError(t, err)
+	attempts := 0
+	h, err := Add(x, Tool[string, string]{
+		Name: "charge", KeyKept: 24 * time.Hour, Ref: func(out string) string { return out },
+		Perform: func(context.Context, Attempt, string) (string, error) {
+			attempts++
+			return "", errors.New("lost")
+		},
+	})
+	require.NoError(t, err)
+	call, cancel := context.WithCancel(ctx)
+	cancel()
+	_, err = h.Do(call, dedup.Call{Scope: "acme", Key: "k"}, "in")
+	require.Error(t, err)
+	_, err = h.Do(ctx, dedup.Call{Scope: "acme", Key: "k", MaxWait: time.Millisecond}, "in")
+	require.ErrorIs(t, err, dedup.ErrInFlight)
+	require.NoError(t, x.Close(ctx))
+	attempts = 0
+
+	id, err := identity("acme", "charge", "k")
+	require.NoError(t, err)
+	read, err := x.read(ctx, id)
+	require.NoError(t, err)
+	_, err = pool.Exec(ctx, `UPDATE tool_effect SET sent_at = sent_at - interval '25 hours', due_at = now()`)
+	require.NoError(t, err)
+	a := &act{}
+	x.advance(ctx, a, x.tool("charge"), read, time.Now())
+	require.NoError(t, a.err)
+	require.Zero(t, attempts, "sent with a key that the provider may have forgotten")
+	for {
+		after, err := x.read(ctx, id)
+		require.NoError(t, err)
+		if after.state == Parked {
+			break
+		}
+		require.Equal(t, Running, after.state)
+		if after.due() {
+			x.advance(ctx, &act{}, x.tool("charge"), after, time.Now())
+		}
+	}
+	require.Zero(t, attempts)
+}
