@@ -3,8 +3,6 @@ package dedup
 import (
 	"context"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
 
@@ -86,6 +84,8 @@ type call struct {
 	// answer was lost.
 	rec                 table.Record
 	executed, recovered bool
+	// known is the record where it was read before the call was made, see [table.Known].
+	known *table.Record
 	// cause is the effect's error behind a refusal that this call recorded.
 	cause error
 	// err is why a call of a batch came to no record.
@@ -156,6 +156,10 @@ func (d *Deduper) check(ctx context.Context, function string, asked Call, noEffe
 		return invalid("Errors", "has an unknown policy; use ErrorsDefault, ErrorsRollBack or ErrorsStored")
 	}
 	c.storeErrors = policy == ErrorsStored
+	if known, ok := asked.Args.(table.Known); ok {
+		c.Fingerprint, c.ArgDigests, c.known = known.Fingerprint, known.ArgDigests, known.Record
+		return nil
+	}
 	c.Fingerprint, c.ArgDigests, err = canon.Digest(id.Scope, id.Tool, id.Key, asked.Args)
 	return invalidArgs(err)
 }
@@ -171,49 +175,12 @@ func checkIdentity(scope, tool, key string) (table.Identity, error) {
 	return id, validateName("Key", key)
 }
 
-// maxNameLen is the most bytes that a scope, a tool or a key may have. Three of
-// them at their limit still fit an entry of a Postgres B-tree (2,704 bytes on a
-// page of 8 kB), so no name that passes here can fail there.
-const maxNameLen = 255
-
-// validateName checks a scope, a tool or a key. It accepts 1 to maxNameLen bytes of valid UTF-8 without control
-// characters, which is less than what Postgres can store and compare as text
-// COLLATE "C". Bytes are the identity: nothing is trimmed, folded or
-// normalised, so "é" as one code point (NFC) and as two (NFD) are two names.
-// Normalising would merge keys that their makers hold to be different, and
-// would change with each version of Unicode.
+// validateName checks a scope, a tool or a key.
 func validateName(field, name string) error {
-	if name == "" {
-		return nameRequired(field)
-	}
-	if len(name) > maxNameLen {
-		return invalid(field, "is %d bytes long, and %d is the most; hash it (KeyFromIntent does)", len(name), maxNameLen)
-	}
-	for i := 0; i < len(name); {
-		r, size := rune(name[i]), 1
-		if r >= utf8.RuneSelf {
-			r, size = utf8.DecodeRuneInString(name[i:])
-		}
-		if r == utf8.RuneError && size == 1 {
-			return invalid(field, "is not valid UTF-8 at byte %d; encode binary names as hex or base64url", i)
-		}
-		if unicode.IsControl(r) {
-			return invalid(field, "has a control character at byte %d; remove it", i)
-		}
-		i += size
+	if problem := table.NameProblem(field, name); problem != "" {
+		return invalid(field, "%s", problem)
 	}
 	return nil
-}
-
-func nameRequired(field string) error {
-	switch field {
-	case "Scope":
-		return invalid(field, "is empty; give the tenant, client or account that the call belongs to")
-	case "Tool":
-		return invalid(field, "is empty; give the tool a stable name of its own")
-	default:
-		return invalid(field, "is empty; make one where the intent is formed (NewKey, KeyFromToolCall) and send it with every retry")
-	}
 }
 
 // judge says what a record of the call's identity answers: nil when its result is

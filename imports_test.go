@@ -25,6 +25,7 @@ var layers = map[string][]string{
 	".":                 {"internal/canon", "internal/flight", "internal/guard", "internal/sqllex", "internal/table", "internal/wire"},
 	"migrations":        {"internal/table"},
 
+	"external":    {".", "internal/canon", "internal/guard", "internal/table", "internal/wire"},
 	"tool":        {"."},
 	"tool/runner": {".", "tool"},
 	"httpdedup":   {".", "internal/guard"},

@@ -102,6 +102,10 @@ type exhaustion struct {
 // that begins then must not get what was deleted before.
 func (s *solo) do(ctx context.Context) error {
 	g, c := s.alone(), &s.call
+	if c.known != nil {
+		g.find(c, *c.known)
+		return nil
+	}
 	for {
 		if err := ctx.Err(); err != nil {
 			return g.ended(fmt.Errorf("dedup: %w", contextError(ctx)))

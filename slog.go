@@ -21,8 +21,8 @@ type SlogOptions struct {
 // executed, replayed, failed and duration_seconds; their own lines are at Debug. Times
 // are in seconds.
 //
-//	Error  a broken effect, a table that cannot decide races
-//	Warn   a key reused, an outcome unknown, attempts exhausted, a reset, a sweep that failed
+//	Error  a broken effect, a table that cannot decide races, an effect outside that happened twice
+//	Warn   a parked effect outside, a key reused, an outcome unknown, attempts exhausted, a reset, a sweep that failed
 //	Info   a replay, a batch with replays, a retry, an expired call
 //	Debug  an executed call, one that came to nothing else, a batch without replays, a
 //	       replay in a batch, a sweep, also one that its cancelled context ended
@@ -142,6 +142,23 @@ func (t *SlogTracer) TraceSwept(ctx context.Context, data SweptData) {
 	t.logger.LogAttrs(ctx, level, "tool_dedup_swept",
 		slog.Int64("expired", data.Expired), slog.Int64("forgotten", data.Forgotten), slog.Int("batches", data.Batches),
 		seconds("duration", data.Duration), slog.String("error", errorText(data.Err)))
+}
+
+// TraceExternal logs tool_effect_parked at Warn, tool_effect_twice at Error, and
+// tool_effect_… of every other step at Debug, but for what a person has resolved, which is
+// at Warn, and an unknown outcome, at Info.
+func (t *SlogTracer) TraceExternal(ctx context.Context, data ExternalData) {
+	level := slog.LevelDebug
+	switch data.Step {
+	case ExternalTwice:
+		level = slog.LevelError
+	case ExternalParked, ExternalResolved:
+		level = slog.LevelWarn
+	case ExternalUnknown:
+		level = slog.LevelInfo
+	}
+	t.log(ctx, level, "tool_effect_"+string(data.Step), data.CallData,
+		slog.Int64("fence", data.Fence), slog.String("ref", data.Ref), slog.String("note", data.Note))
 }
 
 // seconds is a duration in seconds, under a name that ends in the unit: a handler for

@@ -155,11 +155,62 @@ type SweptData struct {
 	Err error
 }
 
+// ExternalTracer is called at every step of an effect outside of the database; see
+// package external. Alert on ExternalParked and ExternalTwice.
+type ExternalTracer interface {
+	TraceExternal(ctx context.Context, data ExternalData)
+}
+
+// ExternalData is the data of TraceExternal.
+type ExternalData struct {
+	CallData
+	Step ExternalStep
+	// Fence is that of the act, 0 where nobody acts.
+	Fence int64
+	// Ref is the provider's id of what happened, where it is known.
+	Ref string
+	// Note says why, of a step that has a reason: the provider's error, an operator's
+	// reason.
+	Note string
+}
+
+// ExternalStep is a step of an effect outside of the database. Its text may be the value
+// of a metric's label.
+type ExternalStep string
+
+const (
+	ExternalClaiming  ExternalStep = "claiming"  // Begin has run; its transaction is not committed
+	ExternalClaimed   ExternalStep = "claimed"   // the act holds the operation, and has sent nothing
+	ExternalSending   ExternalStep = "sending"   // Perform is called next
+	ExternalAnswered  ExternalStep = "answered"  // Perform has returned
+	ExternalLooked    ExternalStep = "looked"    // Find has returned
+	ExternalRecording ExternalStep = "recording" // the answer is known, and its transaction not begun
+	ExternalEnding    ExternalStep = "ending"    // all but the record and COMMIT has been sent
+	ExternalRecorded  ExternalStep = "recorded"  // the answer is committed
+	ExternalReleased  ExternalStep = "released"  // the attempt had no effect; another follows
+	ExternalResent    ExternalStep = "resent"    // Perform is called again, with the same key
+	ExternalFound     ExternalStep = "found"     // Find has found what an attempt did
+	ExternalUnknown   ExternalStep = "unknown"   // the attempt may have had its effect
+	ExternalParked    ExternalStep = "parked"    // it may have happened, and only a person can say
+	ExternalTwice     ExternalStep = "twice"     // it happened more than once
+	ExternalFenced    ExternalStep = "fenced"    // somebody else has taken over; the act changed nothing
+	ExternalResolved  ExternalStep = "resolved"  // a person has said what became of it
+)
+
 // MultiTracer returns a tracer that passes every event on to all of tracers
 // that take it, in order.
 func MultiTracer(tracers ...Tracer) Tracer { return multiTracer(tracers) }
 
 type multiTracer []Tracer
+
+// TraceExternal implements ExternalTracer.
+func (m multiTracer) TraceExternal(ctx context.Context, data ExternalData) {
+	for _, t := range m {
+		if one, ok := t.(ExternalTracer); ok {
+			one.TraceExternal(ctx, data)
+		}
+	}
+}
 
 // tracers are a Tracer's interfaces, sorted out once.
 type tracers struct {
@@ -194,6 +245,9 @@ func (ts *tracers) add(t Tracer) error {
 	taken = collect(&ts.reset, t) || taken
 	taken = collect(&ts.swept, t) || taken
 	taken = collect(&ts.batch, t) || taken
+	if _, ok := t.(ExternalTracer); ok { // called by package external
+		taken = true
+	}
 	if !taken {
 		return invalidOption("Tracer", "implements none of the tracer interfaces; is it a value where a pointer is needed?")
 	}

@@ -50,6 +50,15 @@ type Entry struct {
 	Keep, Forget time.Duration
 }
 
+// Known is what package external gives as a call's arguments: the digests that stand in
+// its own table, because the arguments themselves may be encoded in another way by now,
+// and the record where one statement has read both tables.
+type Known struct {
+	Fingerprint [sha256.Size]byte
+	ArgDigests  []byte
+	Record      *Record // nil where there is none
+}
+
 // ids are the parameters of a statement on many identities.
 func ids(entries []*Entry) []wire.Param {
 	scopes, tools, keys := make([]string, len(entries)), make([]string, len(entries)), make([]string, len(entries))

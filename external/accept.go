@@ -1,0 +1,136 @@
+package external
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/canon"
+	"github.com/tooldedup/dedup/internal/guard"
+	"github.com/tooldedup/dedup/internal/wire"
+)
+
+// Accept writes the intent into the caller's transaction, in one round trip, and returns
+// where the operation stands: a transactional outbox. What it is to do is done after the
+// caller has committed, by [Tools.Recover], or by a job that [Options.Enqueue] puts beside
+// it. Begin is run in tx.
+//
+// It works behind a savepoint: where it fails, nothing of it is left in tx. An operation that somebody else has claimed and not committed
+// yet is a [dedup.ErrInFlight], and tx stays usable. [dedup.ErrRestartTx] means that the whole
+// transaction has to be run again. A key that was used with other input is a
+// [dedup.ErrKeyReused], and a parked operation a *[ParkedError].
+func (h *Handle[In, Out]) Accept(ctx context.Context, tx pgx.Tx, call dedup.Call, in In) (Operation, error) {
+	o, err := h.ask(call, in)
+	if err != nil {
+		return Operation{}, err
+	}
+	if tx == nil {
+		return Operation{}, &dedup.InvalidError{What: "call", Field: "tx", Reason: "must not be nil"}
+	}
+	// Past the guard of an effect of package dedup: what is sent here ends no transaction.
+	conn := guard.ConnOf(tx)
+	if conn == nil || conn.PgConn().TxStatus() != 'T' {
+		return Operation{}, &dedup.InvalidError{What: "call", Field: "tx", Reason: "is not open, or one of its statements has failed"}
+	}
+	seen, err := h.x.tryAccept(ctx, conn, o, !h.writes())
+	if err == nil && seen.row != nil && seen.row.state == Done && (seen.rec == nil || seen.rec.Forgotten()) {
+		var tag pgconn.CommandTag
+		if tag, err = conn.Exec(ctx, h.x.sql.forgetOne, mine(seen.row)...); err == nil && tag.RowsAffected() > 0 {
+			seen, err = h.x.tryAccept(ctx, conn, o, !h.writes())
+		}
+	}
+	if err != nil {
+		return Operation{}, declined(ctx, conn, o, err)
+	}
+	r := seen.row
+	switch {
+	case seen.rec != nil && !seen.rec.Forgotten() && seen.rec.Fingerprint != o.fingerprint:
+		return Operation{}, o.reused(seen.rec.ArgDigests, seen.rec.CreatedAt)
+	case r == nil && seen.rec != nil: // its row is swept
+		return Operation{Scope: o.Scope, Tool: o.Tool, Key: o.Key, State: Done, ProviderKey: providerKey(o.Scope, o.Tool, o.Key), Now: seen.rec.SeenAt}, nil
+	case r == nil:
+		return Operation{}, o.answer(dedup.ErrRestartTx, errors.New("a twin was accepted meanwhile"))
+	case [32]byte(r.fingerprint) != o.fingerprint:
+		return Operation{}, o.reused(r.argDigests, r.createdAt)
+	case r.state == Parked:
+		return Operation{}, &ParkedError{r.operation()}
+	case !seen.mine:
+		return r.operation(), nil
+	}
+	op := r.operation()
+	if !h.writes() {
+		return op, nil
+	}
+	if err := h.write(ctx, tx, o, op); err != nil {
+		if _, undo := conn.Exec(ctx, "ROLLBACK TO SAVEPOINT tool_effect"); undo != nil {
+			err = errors.Join(err, undo)
+		}
+		return Operation{}, err
+	}
+	_, err = conn.Exec(ctx, release)
+	return op, failed("accepting", err)
+}
+
+// writes reports whether an accepted operation brings anything beside its row.
+func (h *Handle[In, Out]) writes() bool { return h.t.begin != nil || h.x.opts.Enqueue != nil }
+
+// write writes that in the caller's transaction.
+func (h *Handle[In, Out]) write(ctx context.Context, tx pgx.Tx, o *ask, op Operation) error {
+	if h.t.begin != nil {
+		if err := h.t.begin(ctx, tx, []byte(o.input)); err != nil {
+			return err
+		}
+	}
+	if h.x.opts.Enqueue != nil {
+		return h.x.opts.Enqueue(ctx, tx, op)
+	}
+	return nil
+}
+
+// reused is the answer to a key that came with other arguments before.
+func (o *ask) reused(stored []byte, firstAt time.Time) error {
+	changed, complete := canon.ChangedArgs(stored, o.argDigests)
+	return &dedup.Error{
+		Answer: dedup.ErrKeyReused, Scope: o.Scope, Tool: o.Tool, KeyHash: dedup.KeyHash(o.Key),
+		FirstAt: firstAt, Changed: changed, Complete: complete,
+	}
+}
+
+const release = "RELEASE SAVEPOINT tool_effect"
+
+func (x *Tools) tryAccept(ctx context.Context, conn *pgx.Conn, o *ask, releases bool) (seen sight, err error) {
+	b := &pgx.Batch{}
+	b.Queue("SAVEPOINT tool_effect")
+	b.Queue(x.sql.limit)
+	b.Queue(x.sql.accept, o.Scope, o.Tool, o.Key, o.fingerprint[:], o.argDigests, o.input)
+	b.Queue(x.sql.unlimit)
+	if releases {
+		b.Queue(release)
+	}
+	results := conn.SendBatch(ctx, b)
+	defer func() { err = errors.Join(err, results.Close()) }()
+	for range 2 {
+		if _, err = results.Exec(); err != nil {
+			return seen, err
+		}
+	}
+	return seen, seen.scan(results.QueryRow())
+}
+
+// declined says what a failure has left of the caller's transaction.
+func declined(ctx context.Context, conn *pgx.Conn, o *ask, err error) error {
+	switch wire.SQLState(err) {
+	case pgLockNotAvailable:
+		if _, undo := conn.Exec(ctx, "ROLLBACK TO SAVEPOINT tool_effect"); undo != nil {
+			return o.answer(dedup.ErrRestartTx, errors.Join(err, undo))
+		}
+		return o.answer(dedup.ErrInFlight, err)
+	case "40001", "40P01":
+		return o.answer(dedup.ErrRestartTx, err)
+	}
+	return failed("accepting", err)
+}

@@ -1,0 +1,172 @@
+package external_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/external"
+	"github.com/tooldedup/dedup/internal/pgtest"
+)
+
+func TestAccept(t *testing.T) {
+	f := newFixture(t)
+	p := newProvider()
+	var jobs []string
+	tools, err := external.New(f.d, &external.Options{Lease: lease, Enqueue: func(_ context.Context, _ pgx.Tx, op external.Operation) error {
+		jobs = append(jobs, op.Key)
+		return nil
+	}})
+	require.NoError(t, err)
+	f.tools = tools
+	h := add(f, ledger(f, external.Tool[in, out]{Perform: func(_ context.Context, a external.Attempt, i in) (out, error) { return p.act("", i.Order), nil }}))
+	accept := func(key string, order int) (external.Operation, error) {
+		var op external.Operation
+		err := pgx.BeginFunc(f.ctx, f.pool, func(tx pgx.Tx) (err error) {
+			op, err = h.Accept(f.ctx, tx, call(key), in{order})
+			return err
+		})
+		return op, err
+	}
+	op, err := accept("k", 1)
+	require.NoError(t, err)
+	require.Equal(t, external.Pending, op.State)
+	require.Zero(t, p.effects())
+	_, err = accept("k", 1)
+	require.NoError(t, err)
+	require.Equal(t, []string{"k"}, jobs)
+	_, err = accept("k", 2)
+	require.ErrorIs(t, err, dedup.ErrKeyReused)
+
+	op, err = tools.Advance(f.ctx, "acme", "charge", "k")
+	require.NoError(t, err)
+	require.Equal(t, external.Done, op.State)
+	op, err = accept("k", 1)
+	require.NoError(t, err)
+	require.Equal(t, external.Done, op.State)
+	require.Equal(t, []string{"begin 1", "finish ch_1"}, f.ledger())
+	result, err := h.Do(f.ctx, call("k"), in{1})
+	require.NoError(t, err)
+	require.True(t, result.Replayed)
+}
+
+// TestAcceptOfAClaim meets an operation that somebody else has not committed yet: the
+// caller's transaction stays usable, with its own lock_timeout.
+func TestAcceptOfAClaim(t *testing.T) {
+	f := newFixture(t)
+	h := add(f, external.Tool[in, out]{Perform: func(context.Context, external.Attempt, in) (out, error) { return out{"ch_1"}, nil }})
+	first, err := f.pool.Begin(f.ctx)
+	require.NoError(t, err)
+	_, err = h.Accept(f.ctx, first, call("k"), in{1})
+	require.NoError(t, err)
+
+	second, err := f.pool.Begin(f.ctx)
+	require.NoError(t, err)
+	_, err = second.Exec(f.ctx, `SET LOCAL lock_timeout = '7s'`)
+	require.NoError(t, err)
+	_, err = h.Accept(f.ctx, second, call("k"), in{1})
+	require.ErrorIs(t, err, dedup.ErrInFlight)
+	var timeout string
+	require.NoError(t, second.QueryRow(f.ctx, `SELECT current_setting('lock_timeout')`).Scan(&timeout))
+	require.Equal(t, "7s", timeout)
+	_, err = h.Accept(f.ctx, second, call("other"), in{1})
+	require.NoError(t, err)
+	require.NoError(t, second.QueryRow(f.ctx, `SELECT current_setting('lock_timeout')`).Scan(&timeout))
+	require.Equal(t, "7s", timeout)
+	require.NoError(t, second.Commit(f.ctx))
+
+	impatient := call("k")
+	impatient.MaxWait = -1
+	_, err = h.Do(f.ctx, impatient, in{1})
+	require.ErrorIs(t, err, dedup.ErrInFlight)
+	require.NoError(t, first.Rollback(f.ctx))
+	_, err = h.Do(f.ctx, call("k"), in{1})
+	require.NoError(t, err)
+}
+
+// TestAcceptAtAnOldSnapshot meets an operation that was accepted after the transaction had
+// begun to read.
+func TestAcceptAtAnOldSnapshot(t *testing.T) {
+	f := newFixture(t)
+	h := add(f, external.Tool[in, out]{Perform: func(context.Context, external.Attempt, in) (out, error) { return out{"ch_1"}, nil }})
+	old, err := f.pool.BeginTx(f.ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
+	require.NoError(t, err)
+	defer func() { _ = old.Rollback(f.ctx) }()
+	_, err = old.Exec(f.ctx, `SELECT 1`)
+	require.NoError(t, err)
+	require.NoError(t, pgx.BeginFunc(f.ctx, f.pool, func(tx pgx.Tx) error {
+		_, err := h.Accept(f.ctx, tx, call("k"), in{1})
+		return err
+	}))
+	_, err = h.Accept(f.ctx, old, call("k"), in{1})
+	require.ErrorIs(t, err, dedup.ErrRestartTx)
+}
+
+// TestAcceptInAnEffect is an outbox of a write tool: its intent is committed with its own
+// writes and its record, or not at all.
+func TestAcceptInAnEffect(t *testing.T) {
+	f := newFixture(t)
+	h := add(f, external.Tool[in, out]{Perform: func(context.Context, external.Attempt, in) (out, error) { return out{"ch_1"}, nil }})
+	fails := errors.New("no")
+	book := func(key string, fail error) error {
+		_, err := dedup.Do(f.ctx, f.d, dedup.Call{Scope: "acme", Tool: "book", Key: key}, func(ctx context.Context, tx pgx.Tx) (int, error) {
+			if _, err := h.Do(ctx, call(key), in{1}); !errors.Is(err, dedup.ErrInvalid) {
+				t.Errorf("Do inside an effect: %v", err)
+			}
+			_, err := h.Accept(ctx, tx, call(key), in{1})
+			require.NoError(t, err)
+			return 1, fail
+		})
+		return err
+	}
+	require.NoError(t, book("committed", nil))
+	require.NoError(t, book("committed", nil))
+	require.ErrorIs(t, book("rolled back", fails), fails)
+	require.Equal(t, external.Pending, f.lookup("committed").State)
+	require.Equal(t, external.None, f.lookup("rolled back").State)
+}
+
+// TestAcceptFails leaves nothing of an intent whose local writes or job fail, and the
+// caller's transaction usable.
+func TestAcceptFails(t *testing.T) {
+	t.Parallel()
+	fails := errors.New("the queue is full")
+	var enqueue error
+	f := processWith(t, pgtest.New(t).Pool(t), &external.Options{Enqueue: func(context.Context, pgx.Tx, external.Operation) error { return enqueue }})
+	tool := ledger(f, external.Tool[in, out]{Perform: func(context.Context, external.Attempt, in) (out, error) { return out{"ch_1"}, nil }})
+	begin := tool.Begin
+	tool.Begin = func(ctx context.Context, tx pgx.Tx, i in) error {
+		if i.Order < 0 {
+			_, err := tx.Exec(ctx, `SELECT 1/0`)
+			return err
+		}
+		return begin(ctx, tx, i)
+	}
+	h := add(f, tool)
+	tx, err := f.pool.Begin(f.ctx)
+	require.NoError(t, err)
+	_, err = h.Accept(f.ctx, tx, call("begin"), in{-1})
+	require.ErrorContains(t, err, "division by zero")
+	enqueue = fails
+	_, err = h.Accept(f.ctx, tx, call("enqueue"), in{1})
+	require.ErrorIs(t, err, fails)
+	enqueue = nil
+	for range 2 {
+		_, err = h.Accept(f.ctx, tx, call("fine"), in{2})
+		require.NoError(t, err)
+	}
+	require.NoError(t, tx.Commit(f.ctx))
+	require.Equal(t, []string{"begin 2"}, f.ledger())
+	require.Equal(t, external.None, f.lookup("begin").State)
+	require.Equal(t, external.None, f.lookup("enqueue").State)
+	require.Equal(t, external.Pending, f.lookup("fine").State)
+
+	_, err = h.Accept(f.ctx, tx, call("closed"), in{2})
+	require.ErrorIs(t, err, dedup.ErrInvalid)
+	_, err = h.Accept(f.ctx, nil, call("nil"), in{2})
+	require.ErrorIs(t, err, dedup.ErrInvalid)
+}

@@ -1,0 +1,211 @@
+package external
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/tooldedup/dedup"
+)
+
+// attempt is an act on an operation, by the fence that it was taken with.
+type attempt struct {
+	row *row
+	t   *definition
+	// began is this machine's clock before the statement was sent that took the operation.
+	began time.Time
+	// earlier is until when earlier attempts may have sent something, nil where this is the
+	// operation's only one.
+	earlier *time.Time
+	// exists is true when the provider says that it has an effect of this key.
+	exists bool
+}
+
+// errStale: somebody else has acted, and this act has changed nothing.
+var errStale = errors.New("dedup: a later act has taken over")
+
+// Advance does what is due for one operation, once, and returns where it stands after
+// that. It is what a job calls that [Options.Enqueue] has put beside an intent; calling it
+// too often does no harm. The tool must be registered. The error is an [dedup.ErrInvalid], the
+// database's, or the context's, which stops the waiting and not the attempt.
+func (x *Tools) Advance(ctx context.Context, scope, tool, key string) (Operation, error) {
+	id, err := identity(scope, tool, key)
+	if err != nil {
+		return Operation{}, err
+	}
+	t := x.tool(tool)
+	if t == nil {
+		return Operation{}, &dedup.InvalidError{What: "call", Field: "Tool", Reason: "is not registered here"}
+	}
+	began := time.Now()
+	r, err := x.read(ctx, id)
+	if err != nil || r == nil || !r.due() {
+		op := Operation{Scope: scope, Tool: tool, Key: key, ProviderKey: providerKey(scope, tool, key)}
+		if r != nil {
+			op = r.operation()
+		}
+		return op, failed("looking up", err)
+	}
+	a, _, err := x.start(ctx, id, func(ctx context.Context, a *act) { x.advance(ctx, a, t, r, began) })
+	if err != nil {
+		return r.operation(), err
+	}
+	select {
+	case <-a.over:
+	case <-ctx.Done():
+		return r.operation(), context.Cause(ctx)
+	}
+	op, err := x.Lookup(ctx, scope, tool, key)
+	if a.isDone() {
+		err = errors.Join(err, unlessStale(a.err))
+	}
+	return op, err
+}
+
+func unlessStale(err error) error {
+	if errors.Is(err, errStale) || errors.Is(err, dedup.ErrRefused) {
+		return nil
+	}
+	return err
+}
+
+// advance does what is due for r. docs/external.md has it as a table.
+func (x *Tools) advance(ctx context.Context, a *act, t *definition, r *row, began time.Time) {
+	at := &attempt{row: r, t: t, began: began}
+	if r.sentAt != nil {
+		at.earlier = r.sentUntil
+	}
+	switch {
+	case r.state == Done:
+		a.err = x.audit(ctx, at)
+	case r.verdict != nil:
+		if a.err = x.take(ctx, at, looking); a.err == nil {
+			x.carryOut(ctx, a, at)
+		}
+	case r.state == Pending:
+		if a.err = x.take(ctx, at, sending); a.err == nil {
+			x.perform(ctx, a, at)
+		}
+	case t.find != nil:
+		if a.err = x.take(ctx, at, looking); a.err == nil {
+			x.look(ctx, a, at)
+		}
+	case r.state == Running && x.keyHolds(r, t):
+		if a.err = x.take(ctx, at, sending); a.err == nil {
+			x.event(ctx, dedup.ExternalResent, at.row, "", "")
+			x.perform(ctx, a, at)
+		}
+	default:
+		if a.err = x.take(ctx, at, looking); a.err == nil {
+			a.err = x.park(ctx, at, "an attempt ended without an answer, and the provider cannot be asked")
+		}
+	}
+}
+
+// purpose is what an operation is taken for.
+type purpose struct{ sends, goesOn bool }
+
+var (
+	sending = purpose{sends: true}
+	looking = purpose{}
+	// resending goes on from a look that found nothing, without a gap.
+	resending = purpose{sends: true, goesOn: true}
+)
+
+// take makes this process the one that acts for an operation, if nobody was faster.
+func (x *Tools) take(ctx context.Context, at *attempt, p purpose) error {
+	began := time.Now()
+	taken, err := one(x.rows(ctx, x.sql.take, append(mine(at.row), p.sends, x.opts.Lease, p.goesOn)...))
+	if err != nil {
+		return failed("taking an operation", err)
+	}
+	if taken == nil {
+		return x.stale(ctx, at)
+	}
+	at.row, at.began = taken, began
+	return nil
+}
+
+// stale is the end of an act whose operation is not as it was read. Where a record has
+// been written past it, it is done.
+func (x *Tools) stale(ctx context.Context, at *attempt) error {
+	x.event(ctx, dedup.ExternalFenced, at.row, "", "")
+	_, err := one(x.rows(ctx, x.sql.orphaned, append(mine(at.row), x.remembered(at.t))...))
+	return errors.Join(errStale, failed("ending an operation", err))
+}
+
+// mine are the parameters of a statement that changes a row as it was read.
+func mine(r *row) []any { return []any{r.Scope, r.Tool, r.Key, r.fence} }
+
+// change changes the row of an act, unless somebody else has acted.
+func (x *Tools) change(ctx context.Context, at *attempt, sql string, args ...any) error {
+	changed, err := one(x.rows(ctx, sql, append(mine(at.row), args...)...))
+	if err == nil && changed == nil {
+		x.event(ctx, dedup.ExternalFenced, at.row, "", "")
+		return errStale
+	}
+	return failed("changing an operation", err)
+}
+
+// keyHolds reports whether the provider still knows its key at the end of an attempt that
+// begins now.
+func (x *Tools) keyHolds(r *row, t *definition) bool {
+	if t.keyKept == 0 || t.keyKept == Forever || r.sentAt == nil {
+		return t.keyKept > 0
+	}
+	return r.now.Add(max(2*x.opts.Lease, t.timeout+x.opts.Lease)).Before(r.sentAt.Add(t.keyKept))
+}
+
+// remembered is how long a record of the tool is.
+func (x *Tools) remembered(t *definition) time.Duration {
+	r := t.retention.Or(x.d.Options().Retention)
+	return r.Result + max(r.Tombstone, 0)
+}
+
+// backoff is the pause before the next act on a running operation: half a second or so at
+// first with the default lease, and five minutes in the end.
+func (x *Tools) backoff(r *row) time.Duration {
+	return jitter(x.opts.Lease/30, 10*x.opts.Lease, r.tries)
+}
+
+// parkedPause is the pause before the next act on a parked operation: about 1, 10 and 100
+// minutes with the default lease, and a day; nil after that.
+func (x *Tools) parkedPause(tries int) *time.Duration {
+	leases := [...]time.Duration{2, 20, 200, 2880}
+	if tries >= len(leases) {
+		return nil
+	}
+	pause := x.opts.Lease * leases[tries]
+	return &pause
+}
+
+// untilAudit is how long after an answer the provider is looked at once more.
+func (x *Tools) untilAudit(t *definition) time.Duration {
+	return max(10*t.settles, x.opts.Lease/6)
+}
+
+// jitter is a pause that is bounded by base, doubled for every earlier try, up to most. At
+// least half of the bound is waited.
+func jitter(base, most time.Duration, try int) time.Duration {
+	bound := base
+	for range min(max(try-1, 0), 40) {
+		if bound *= 2; bound >= most {
+			break
+		}
+	}
+	bound = min(bound, most)
+	return bound/2 + rand.N(bound/2+1)
+}
+
+// pause waits, within the context.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

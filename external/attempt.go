@@ -1,0 +1,163 @@
+package external
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tooldedup/dedup"
+)
+
+// perform makes one attempt and deals with what comes of it.
+func (x *Tools) perform(ctx context.Context, a *act, at *attempt) {
+	x.event(ctx, dedup.ExternalClaimed, at.row, "", "")
+	l := newLease(x, at)
+	if l.over() { // this process was paused: somebody else may be at it, and nothing was sent
+		a.err = x.release(ctx, at, "the lease was over before anything was sent")
+		return
+	}
+	if !x.maySend(at) { // it was paused before that, while it held nothing
+		a.err = x.release(ctx, at, "the provider may have forgotten the key")
+		return
+	}
+	x.event(ctx, dedup.ExternalSending, at.row, "", "")
+	out, err := x.call(ctx, a, l, at)
+	x.event(ctx, dedup.ExternalAnswered, at.row, "", note(err))
+
+	var unrecorded *unrecordable
+	switch {
+	case err == nil:
+		x.record(ctx, a, at, out)
+	case errors.As(err, &unrecorded):
+		a.err = x.parkUnrecorded(ctx, at, unrecorded.ref, verdict{}, err)
+	case x.d.Refusal(err) != nil:
+		x.refuse(ctx, a, at, err)
+	case errors.Is(err, ErrExists) && at.t.find != nil:
+		at.exists = true
+		x.look(ctx, a, at)
+	case errors.As(err, new(*notDoneError)):
+		a.err = x.release(ctx, at, note(err))
+	case at.t.find != nil || !errors.Is(err, ErrExists) && x.keyHolds(at.row, at.t):
+		x.event(ctx, dedup.ExternalUnknown, at.row, "", note(err))
+		a.err = x.postpone(ctx, at, note(err), true)
+	default:
+		a.err = x.park(ctx, at, "no answer: "+note(err))
+	}
+}
+
+// maySend reports whether an attempt cannot be a second one, by the time at which it was
+// taken: what led to it may have been read long before.
+func (x *Tools) maySend(at *attempt) bool {
+	return at.earlier == nil || x.keyHolds(at.row, at.t) || at.t.find != nil && at.settled(at.t.settles)
+}
+
+// call runs Perform within the lease and the tool's Timeout. What an attempt answers that
+// may have sent more than it knows of is not taken for NotDone.
+func (x *Tools) call(ctx context.Context, a *act, l *lease, at *attempt) (out json.RawMessage, err error) {
+	ctx, sent := withSent(ctx)
+	ctx, cancel := context.WithTimeoutCause(ctx, at.t.timeout, errTimeout)
+	defer cancel()
+	r := at.row // the lease replaces it when it is extended
+	ctx, end := l.extend(ctx)
+	defer end()
+	// A Perform that does not heed its context keeps nobody else from acting.
+	defer context.AfterFunc(ctx, func() { x.leave(a) })()
+	out, err = safely(func() (json.RawMessage, error) { return at.t.perform(ctx, r.attempt(), r.in()) })
+	if errors.As(err, new(*notDoneError)) && sent.doubtful() {
+		err = fmt.Errorf("dedup: an earlier request of this attempt may have taken effect: %s", err.Error())
+	}
+	return out, err
+}
+
+var (
+	errTimeout   = errors.New("dedup: the tool's Timeout has passed")
+	errLeaseOver = errors.New("dedup: the lease is over")
+)
+
+// safely turns a panic into an error: the process must not end in the middle of what only
+// it may know, and what a panic leaves behind is not known.
+func safely[T any](f func() (T, error)) (value T, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("dedup: panic: %v", p)
+		}
+	}()
+	return f()
+}
+
+// release ends an attempt that certainly had no effect. It speaks for itself only: where
+// others came before it, they may still be out.
+func (x *Tools) release(ctx context.Context, at *attempt, why string) error {
+	x.event(ctx, dedup.ExternalReleased, at.row, "", why)
+	if at.earlier == nil {
+		return x.change(ctx, at, x.sql.release, x.backoff(at.row), why)
+	}
+	return x.postpone(ctx, at, why, false)
+}
+
+// postpone leaves the operation to whoever comes first after a pause. ended is true where
+// an attempt has ended just now, and may still take effect.
+func (x *Tools) postpone(ctx context.Context, at *attempt, why string, ended bool) error {
+	return x.change(ctx, at, x.sql.postpone, x.backoff(at.row), why, ended)
+}
+
+// park leaves the operation to a person. Where it can be looked up, it is, a few times more.
+func (x *Tools) park(ctx context.Context, at *attempt, why string) error {
+	x.event(ctx, dedup.ExternalParked, at.row, "", why)
+	var until *time.Duration
+	if at.t.find != nil {
+		until = x.parkedPause(0)
+	}
+	return x.change(ctx, at, x.sql.park, until, why, nil, nil, nil)
+}
+
+// parkUnrecorded parks an operation that is decided and cannot be recorded, because of its
+// result or of what the tool writes then. What is to be recorded is kept as a verdict and
+// tried again, when a parked operation would be looked up.
+func (x *Tools) parkUnrecorded(ctx context.Context, at *attempt, ref string, v verdict, why error) error {
+	text := "it is decided, and cannot be recorded: " + note(why)
+	x.event(ctx, dedup.ExternalParked, at.row, ref, text)
+	var until *time.Duration
+	if v.name != "" {
+		tries := at.row.tries
+		if at.row.state != Parked {
+			tries = 0
+		}
+		until = x.parkedPause(tries)
+	}
+	return x.change(ctx, at, x.sql.park, until, text, optional(ref), optional(v.name), optional(v.value))
+}
+
+func optional(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+// maxNote is the most bytes of an error's text that are kept.
+const maxNote = 1000
+
+func note(err error) string {
+	if err == nil {
+		return ""
+	}
+	text := []rune(err.Error())
+	for len(string(text)) > maxNote {
+		text = text[:len(text)*9/10]
+	}
+	return string(cleaned(text))
+}
+
+// cleaned leaves out what Postgres cannot store as text.
+func cleaned(text []rune) []rune {
+	out := text[:0]
+	for _, c := range text {
+		if c != 0 {
+			out = append(out, c)
+		}
+	}
+	return out
+}

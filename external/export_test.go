@@ -1,0 +1,4 @@
+package external
+
+// ProviderKey is providerKey.
+func ProviderKey(scope, tool, key string) string { return providerKey(scope, tool, key) }

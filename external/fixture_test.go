@@ -1,0 +1,211 @@
+package external_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/external"
+	"github.com/tooldedup/dedup/internal/pgtest"
+)
+
+type in struct {
+	Order int `json:"order"`
+}
+
+type out struct {
+	ID string `json:"id"`
+}
+
+func refOf(o out) string { return o.ID }
+
+// fixture is a process with Tools, on a database that others may share.
+type fixture struct {
+	t     *testing.T
+	ctx   context.Context
+	pool  *pgxpool.Pool
+	d     *dedup.Deduper
+	tools *external.Tools
+	steps *steps
+}
+
+const (
+	// lease is long enough for a busy machine, where nothing waits for its end.
+	lease = 2 * time.Second
+	// shortLease is for tests that wait for what comes after it.
+	shortLease = 200 * time.Millisecond
+)
+
+func newFixture(t *testing.T) *fixture {
+	t.Helper()
+	t.Parallel()
+	return process(t, pgtest.New(t).Pool(t))
+}
+
+// process is a further process on a database.
+func process(t *testing.T, pool *pgxpool.Pool) *fixture {
+	t.Helper()
+	return processWith(t, pool, &external.Options{Lease: lease})
+}
+
+func processWith(t *testing.T, pool *pgxpool.Pool, opts *external.Options) *fixture {
+	t.Helper()
+	f := &fixture{t: t, ctx: t.Context(), pool: pool, steps: &steps{reached: map[dedup.ExternalStep]int{}}}
+	var err error
+	f.d, err = dedup.New(pool, &dedup.Options{Tracer: f.steps})
+	require.NoError(t, err)
+	f.tools, err = external.New(f.d, opts)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 10*time.Second)
+		defer cancel()
+		_ = f.tools.Close(ctx)
+	})
+	return f
+}
+
+func add(f *fixture, t external.Tool[in, out]) *external.Handle[in, out] {
+	f.t.Helper()
+	if t.Name == "" {
+		t.Name = "charge"
+	}
+	if t.Ref == nil {
+		t.Ref = refOf
+	}
+	h, err := external.Add(f.tools, t)
+	require.NoError(f.t, err)
+	return h
+}
+
+func call(key string) dedup.Call { return dedup.Call{Scope: "acme", Key: key} }
+
+// lookup returns the operation of the tool "charge".
+func (f *fixture) lookup(key string) external.Operation {
+	f.t.Helper()
+	op, err := f.tools.Lookup(f.ctx, "acme", "charge", key)
+	require.NoError(f.t, err)
+	return op
+}
+
+// until advances an operation until it is in a state.
+func (f *fixture) until(key string, want external.State) external.Operation {
+	f.t.Helper()
+	for {
+		op, err := f.tools.Advance(f.ctx, "acme", "charge", key)
+		require.NoError(f.t, err)
+		if op.State == want {
+			return op
+		}
+		f.untilDue(op)
+	}
+}
+
+// untilDue waits until the database's clock has reached an operation's time.
+func (f *fixture) untilDue(op external.Operation) {
+	f.t.Helper()
+	require.False(f.t, op.Due.IsZero(), "nothing is due: %+v", op)
+	_, err := f.pool.Exec(f.ctx, `SELECT pg_sleep_until($1)`, op.Due)
+	require.NoError(f.t, err)
+}
+
+// steps notes the steps that operations take, and stops at one when it is asked to.
+type steps struct {
+	mu      sync.Mutex
+	reached map[dedup.ExternalStep]int
+	at      func(dedup.ExternalData)
+}
+
+func (s *steps) TraceExternal(_ context.Context, data dedup.ExternalData) {
+	s.mu.Lock()
+	s.reached[data.Step]++
+	at := s.at
+	s.mu.Unlock()
+	if at != nil {
+		at(data)
+	}
+}
+
+func (s *steps) count(step dedup.ExternalStep) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.reached[step]
+}
+
+func (s *steps) stopAt(at func(dedup.ExternalData)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.at = at
+}
+
+// provider is one that keeps a book of what it did.
+type provider struct {
+	mu     sync.Mutex
+	done   []out
+	byKey  map[string]out
+	byCall map[int][]out
+}
+
+func newProvider() *provider {
+	return &provider{byKey: map[string]out{}, byCall: map[int][]out{}}
+}
+
+// act carries an order out. A key that it knows gets the same answer.
+func (p *provider) act(key string, order int) out {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if o, ok := p.byKey[key]; ok && key != "" {
+		return o
+	}
+	o := out{fmt.Sprintf("ch_%d", len(p.done)+1)}
+	p.done = append(p.done, o)
+	p.byKey[key] = o
+	p.byCall[order] = append(p.byCall[order], o)
+	return o
+}
+
+func (p *provider) find(order int) []out {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return append([]out{}, p.byCall[order]...)
+}
+
+func (p *provider) effects() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.done)
+}
+
+var errLost = errors.New("the answer is lost")
+
+// ledger makes Begin, Finish and Refused write to tables of the application.
+func ledger(f *fixture, t external.Tool[in, out]) external.Tool[in, out] {
+	_, err := f.pool.Exec(f.ctx, `CREATE TABLE IF NOT EXISTS ledger (kind text, entry text)`)
+	require.NoError(f.t, err)
+	write := func(ctx context.Context, tx pgx.Tx, kind, entry string) error {
+		_, err := tx.Exec(ctx, `INSERT INTO ledger VALUES ($1, $2)`, kind, entry)
+		return err
+	}
+	t.Begin = func(ctx context.Context, tx pgx.Tx, i in) error { return write(ctx, tx, "begin", fmt.Sprint(i.Order)) }
+	t.Finish = func(ctx context.Context, tx pgx.Tx, _ in, o out) error { return write(ctx, tx, "finish", o.ID) }
+	t.Refused = func(ctx context.Context, tx pgx.Tx, _ in, why error) error {
+		return write(ctx, tx, "refused", why.Error())
+	}
+	return t
+}
+
+func (f *fixture) ledger() (all []string) {
+	f.t.Helper()
+	rows, err := f.pool.Query(f.ctx, `SELECT kind || ' ' || entry FROM ledger ORDER BY 1`)
+	require.NoError(f.t, err)
+	all, err = pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(f.t, err)
+	return all
+}

@@ -1,0 +1,87 @@
+package external
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// lease is the time in which an attempt may send. By this machine's clock it ends a
+// quarter earlier than by the database's: who holds it stops before anybody else begins.
+type lease struct {
+	x  *Tools
+	at *attempt
+
+	mu  sync.Mutex
+	end time.Time
+}
+
+func newLease(x *Tools, at *attempt) *lease {
+	return &lease{x: x, at: at, end: at.began.Add(x.opts.Lease * 3 / 4)}
+}
+
+// over reports whether the lease has ended, by the monotonic and by the wall clock: while a
+// machine is suspended, the former may stand still.
+func (l *lease) over() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	return !now.Before(l.end) || !now.Round(0).Before(l.end.Round(0))
+}
+
+// extend returns a context that ends with the lease, and extends the lease for as long as
+// that context lives and nobody has taken over. end gives up both.
+func (l *lease) extend(ctx context.Context) (_ context.Context, end func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		l.run(ctx, cancel)
+	}()
+	return ctx, func() {
+		cancel(nil)
+		<-ended
+	}
+}
+
+func (l *lease) run(ctx context.Context, cancel context.CancelCauseFunc) {
+	for extending := true; ; {
+		if l.over() {
+			cancel(errLeaseOver)
+			return
+		}
+		wait := time.Until(l.end)
+		if extending {
+			wait = min(wait, l.x.opts.Lease/3)
+		}
+		if pause(ctx, wait) != nil {
+			return
+		}
+		if extending {
+			extending = l.renew(ctx)
+		}
+	}
+}
+
+// renew moves the lease's end. It reports whether it makes sense to go on.
+func (l *lease) renew(ctx context.Context) bool {
+	began := time.Now()
+	l.mu.Lock()
+	end := l.end
+	l.mu.Unlock()
+	// A query that is cancelled costs its connection: this one ends with the lease.
+	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), end)
+	defer cancel()
+	row, err := one(l.x.rows(ctx, l.x.sql.hold, append(mine(l.at.row), l.x.opts.Lease)...))
+	if err != nil {
+		return ctx.Err() == nil // not answered: perhaps the next is
+	}
+	if row == nil {
+		return false
+	}
+	l.mu.Lock()
+	l.end = began.Add(l.x.opts.Lease * 3 / 4)
+	l.mu.Unlock()
+	l.at.row = row
+	return true
+}

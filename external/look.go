@@ -1,0 +1,111 @@
+package external
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/tooldedup/dedup"
+)
+
+// find asks the provider, within the lease and the tool's Timeout.
+func (x *Tools) find(ctx context.Context, at *attempt) ([]json.RawMessage, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, min(at.t.timeout, x.opts.Lease*3/4), errTimeout)
+	defer cancel()
+	outs, err := safely(func() ([]json.RawMessage, error) { return at.t.find(ctx, at.row.attempt(), at.row.in()) })
+	x.event(ctx, dedup.ExternalLooked, at.row, "", note(err))
+	return outs, err
+}
+
+// look finds out what became of earlier attempts, and makes another one only where none of
+// them can take effect any more, or where the provider keeps it from being a second one.
+func (x *Tools) look(ctx context.Context, a *act, at *attempt) {
+	outs, err := x.find(ctx, at)
+	var unrecorded *unrecordable
+	switch {
+	case errors.As(err, &unrecorded):
+		a.err = x.parkUnrecorded(ctx, at, unrecorded.ref, verdict{}, err)
+	case err != nil && at.row.state == Parked:
+		a.err = x.lookAgain(ctx, at, note(err))
+	case err != nil: // ErrPending included
+		a.err = x.postpone(ctx, at, note(err), false)
+	case len(outs) > 0:
+		x.found(ctx, a, at, outs)
+	case at.row.state == Parked: // it is looked for, and never attempted again
+		a.err = x.lookAgain(ctx, at, value(at.row.note))
+	case at.exists:
+		a.err = x.notFoundYet(ctx, at)
+	case x.keyHolds(at.row, at.t) || at.settled(at.t.settles):
+		if a.err = x.take(ctx, at, resending); a.err == nil {
+			x.event(ctx, dedup.ExternalResent, at.row, "", "a look found nothing")
+			x.perform(ctx, a, at)
+		}
+	case at.t.settles > 0:
+		a.err = x.change(ctx, at, x.sql.settleLater, at.t.settles, at.earlier)
+	default:
+		a.err = x.park(ctx, at, "not found, and it may still be on its way")
+	}
+}
+
+// settled reports whether no earlier attempt can take effect any more, or become visible:
+// when the look began, which was after the row was taken, that time had passed.
+func (at *attempt) settled(settles time.Duration) bool {
+	return at.earlier == nil || settles > 0 && !at.row.now.Before(at.earlier.Add(settles))
+}
+
+// found records what a look has found. Where there is more than one effect, that is
+// reported.
+func (x *Tools) found(ctx context.Context, a *act, at *attempt, outs []json.RawMessage) {
+	x.event(ctx, dedup.ExternalFound, at.row, at.t.ref(outs[0]), "")
+	x.record(ctx, a, at, outs[0])
+	for _, out := range outs[1:] {
+		a.err = errors.Join(a.err, x.twice(ctx, at, at.t.ref(out)))
+	}
+}
+
+// lookAgain leaves a parked operation parked until the next look for it.
+func (x *Tools) lookAgain(ctx context.Context, at *attempt, why string) error {
+	return x.change(ctx, at, x.sql.park, x.parkedPause(at.row.tries), why, nil, nil, nil)
+}
+
+// maxUnseen is how often something that the provider says exists is looked for before the
+// operation is parked.
+const maxUnseen = 10
+
+func (x *Tools) notFoundYet(ctx context.Context, at *attempt) error {
+	const why = "the provider has an effect of this key, and it cannot be found"
+	if at.row.tries > maxUnseen {
+		return x.park(ctx, at, why)
+	}
+	return x.postpone(ctx, at, why, true)
+}
+
+// audit looks once more after an answer that relied on a look which found nothing: if that
+// was wrong, there are two effects by now, or one beside a refusal.
+func (x *Tools) audit(ctx context.Context, at *attempt) error {
+	if at.t.find == nil { // a person said that it never happened
+		return x.change(ctx, at, x.sql.audited, nil)
+	}
+	outs, err := x.find(ctx, at)
+	if err != nil {
+		pause := x.backoff(at.row)
+		return x.change(ctx, at, x.sql.audited, &pause)
+	}
+	for _, out := range outs {
+		if err := x.twice(ctx, at, at.t.ref(out)); err != nil {
+			return err
+		}
+	}
+	return x.change(ctx, at, x.sql.audited, nil)
+}
+
+// twice marks an operation as one that happened more than once, unless ref is known.
+func (x *Tools) twice(ctx context.Context, at *attempt, ref string) error {
+	r := at.row
+	marked, err := one(x.rows(ctx, x.sql.twice, r.Scope, r.Tool, r.Key, r.createdAt, ref))
+	if marked != nil {
+		x.event(ctx, dedup.ExternalTwice, marked, ref, "")
+	}
+	return failed("marking an operation", err)
+}

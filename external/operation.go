@@ -1,0 +1,201 @@
+package external
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/table"
+)
+
+// State is where an operation stands.
+type State string
+
+const (
+	None    State = ""        // there is no such operation, or it is forgotten
+	Pending State = "pending" // nothing was sent
+	Running State = "running" // an attempt may be out
+	Parked  State = "parked"  // it may have happened, and only a person can say
+	Done    State = "done"    // the record in tool_dedup has the answer, also where it is a refusal
+)
+
+// Operation is what is known of one call's effect. It has nothing of the input.
+type Operation struct {
+	Scope, Tool, Key string
+	State            State
+	// Fence changes with every act. [Tools.Resolve] goes by it.
+	Fence int64
+	// ProviderKey is the Key that attempts are given.
+	ProviderKey string
+	// Due is when a process may next act, zero where nothing is to be done.
+	Due time.Time
+	// SentAt is when the first attempt began, zero where certainly nothing was sent.
+	SentAt time.Time
+	// Ref is the provider's id of what happened, and Twice has the ids of further effects.
+	Ref, Twice string
+	// Note says why the operation was last parked or put off.
+	Note string
+	// Verdict is what a person has said, until a process has carried it out.
+	Verdict string
+	// CreatedAt and ChangedAt are the row's times, and Now is when it was read, all by the
+	// database's clock.
+	CreatedAt, ChangedAt, Now time.Time
+}
+
+// Lookup says where an operation stands, in one round trip. State None is certain: nothing
+// was sent, unless it has been forgotten since. The answer of one that is Done is in its
+// record, which [dedup.Deduper.Lookup] reads. The error is an [dedup.ErrInvalid] or the database's.
+func (x *Tools) Lookup(ctx context.Context, scope, tool, key string) (Operation, error) {
+	id, err := identity(scope, tool, key)
+	if err != nil {
+		return Operation{}, err
+	}
+	r, err := x.read(ctx, id)
+	if err != nil {
+		return Operation{}, failed("looking up", err)
+	}
+	if r == nil {
+		return Operation{Scope: scope, Tool: tool, Key: key, ProviderKey: providerKey(scope, tool, key)}, nil
+	}
+	return r.operation(), nil
+}
+
+// Parked yields the operations that are parked, and those that happened twice, the oldest
+// first. A page of 100 is read at a time. After an error, which is the database's, it ends.
+func (x *Tools) Parked(ctx context.Context) iter.Seq2[Operation, error] {
+	return func(yield func(Operation, error) bool) {
+		var last row
+		for {
+			rows, err := x.rows(ctx, x.sql.parked, last.changedAt, last.Scope, last.Tool, last.Key)
+			if err != nil {
+				yield(Operation{}, failed("listing", err))
+				return
+			}
+			for _, r := range rows {
+				if !yield(r.operation(), nil) {
+					return
+				}
+				last = *r
+			}
+			if len(rows) == 0 {
+				return
+			}
+		}
+	}
+}
+
+// row is a row of tool_effect, as one statement saw it.
+type row struct {
+	table.Identity
+	state                    State
+	fence                    int64
+	dueAt, sentAt, sentUntil *time.Time
+	tries                    int
+	looked                   bool
+	fingerprint, argDigests  []byte
+	input, ref, note, twice  *string
+	verdict, verdictValue    *string
+	createdAt, changedAt     time.Time
+	forgetAt                 *time.Time
+	now                      time.Time // the database's clock
+}
+
+// fields are where a row's columns are read to, in the order of [columns].
+func (r *row) fields() []any {
+	return []any{
+		&r.Scope, &r.Tool, &r.Key, (*string)(&r.state), &r.fence, &r.dueAt, &r.sentAt, &r.sentUntil, &r.tries, &r.looked,
+		&r.fingerprint, &r.argDigests, &r.input, &r.ref, &r.note, &r.twice, &r.verdict, &r.verdictValue,
+		&r.createdAt, &r.changedAt, &r.forgetAt, &r.now,
+	}
+}
+
+// due reports whether any process may act now.
+func (r *row) due() bool { return r.dueAt != nil && !r.now.Before(*r.dueAt) }
+
+func (r *row) in() json.RawMessage {
+	if r.input == nil {
+		return json.RawMessage("null")
+	}
+	return json.RawMessage(*r.input)
+}
+
+func (r *row) attempt() Attempt {
+	return Attempt{Key: providerKey(r.Scope, r.Tool, r.Key), Fence: r.fence, Scope: r.Scope, CallKey: r.Key}
+}
+
+// call is the call of the operation's record.
+func (r *row) call(t *definition) dedup.Call {
+	return dedup.Call{
+		Scope: r.Scope, Tool: r.Tool, Key: r.Key, Retention: t.retention, MaxWait: forever, Errors: dedup.ErrorsRollBack,
+		Args: table.Known{Fingerprint: [32]byte(r.fingerprint), ArgDigests: r.argDigests},
+	}
+}
+
+// forever is longer than any wait.
+const forever = time.Duration(1<<63 - 1)
+
+func (r *row) operation() Operation {
+	return Operation{
+		Scope: r.Scope, Tool: r.Tool, Key: r.Key, State: r.state, Fence: r.fence, ProviderKey: providerKey(r.Scope, r.Tool, r.Key),
+		Due: value(r.dueAt), SentAt: value(r.sentAt), Ref: value(r.ref), Twice: value(r.twice), Note: value(r.note), Verdict: value(r.verdict),
+		CreatedAt: r.createdAt, ChangedAt: r.changedAt, Now: r.now,
+	}
+}
+
+func value[T any](p *T) (v T) {
+	if p != nil {
+		v = *p
+	}
+	return v
+}
+
+// read returns the row of an identity, nil where there is none.
+func (x *Tools) read(ctx context.Context, id table.Identity) (*row, error) {
+	return one(x.rows(ctx, x.sql.read, id.Scope, id.Tool, id.Key))
+}
+
+func one(rows []*row, err error) (*row, error) {
+	if err != nil || len(rows) == 0 {
+		return nil, err
+	}
+	return rows[0], nil
+}
+
+// rows runs a statement that returns whole rows.
+func (x *Tools) rows(ctx context.Context, sql string, args ...any) ([]*row, error) {
+	return collect(x.pool.Query(ctx, sql, args...))
+}
+
+func collect(rows pgx.Rows, err error) ([]*row, error) {
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(s pgx.CollectableRow) (*row, error) {
+		r := &row{}
+		return r, s.Scan(r.fields()...)
+	})
+}
+
+// identity checks what names an operation.
+func identity(scope, tool, key string) (table.Identity, error) {
+	for _, name := range [...]struct{ field, name string }{{"Scope", scope}, {"Tool", tool}, {"Key", key}} {
+		if problem := table.NameProblem(name.field, name.name); problem != "" {
+			return table.Identity{}, &dedup.InvalidError{What: "call", Field: name.field, Reason: problem}
+		}
+	}
+	return table.Identity{Scope: scope, Tool: tool, Key: key}, nil
+}
+
+// failed says what a fault of the database has kept from being done.
+func failed(what string, err error) error {
+	if err == nil || errors.Is(err, dedup.ErrInvalid) {
+		return err
+	}
+	return fmt.Errorf("dedup: %s: %w", what, err)
+}

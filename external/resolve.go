@@ -1,0 +1,110 @@
+package external
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/tooldedup/dedup"
+)
+
+// Verdict is what a person says became of a parked operation. Its reason is kept in the
+// operation's Note.
+type Verdict struct {
+	kind   string
+	result any
+	reason string
+}
+
+const (
+	verdictHappened = "happened"
+	verdictNever    = "never"
+	verdictRefuse   = "refuse"
+)
+
+// Happened says that the effect took place: result is recorded as the tool's Out, or as its JSON where it
+// is a [json.RawMessage], and Finish is run.
+func Happened(result any, reason string) Verdict { return Verdict{verdictHappened, result, reason} }
+
+// Never says that it did not happen: it is attempted again, with the same provider's key.
+// If that was wrong, it happens twice; where there is Find, that is reported.
+func Never(reason string) Verdict { return Verdict{verdictNever, nil, reason} }
+
+// Refuse says that it did not happen and shall not: reason is recorded as a refusal, and
+// Refused is run. Of a pending operation it is how to cancel it.
+func Refuse(reason string) Verdict { return Verdict{verdictRefuse, nil, reason} }
+
+// verdict is a decision as a row stores it.
+type verdict struct{ name, value string }
+
+// Resolve stores a verdict on an operation as [Tools.Lookup] or [Tools.Parked] returned it,
+// and carries it out, where the tool is registered here; else a process does that has it, at
+// its next [Tools.Advance] or [Tools.Recover].
+//
+// It is refused with [dedup.ErrInFlight] where the operation is running, or has changed since
+// op was read, and with an [dedup.ErrInvalid] where it is done, or the verdict has no reason.
+func (x *Tools) Resolve(ctx context.Context, op Operation, v Verdict) error {
+	if err := v.check(op); err != nil {
+		return err
+	}
+	r := &row{fence: op.Fence}
+	r.Scope, r.Tool, r.Key = op.Scope, op.Tool, op.Key
+	changed, err := x.store(ctx, r, v)
+	if err != nil {
+		return failed("resolving", err)
+	}
+	if changed == nil {
+		return &dedup.Error{
+			Answer: dedup.ErrInFlight, Scope: op.Scope, Tool: op.Tool, KeyHash: dedup.KeyHash(op.Key),
+			Err: errors.New("somebody has acted since it was read; look it up again"),
+		}
+	}
+	x.event(ctx, dedup.ExternalResolved, changed, "", v.kind+": "+v.reason)
+	if x.tool(op.Tool) == nil {
+		return nil
+	}
+	_, err = x.Advance(ctx, op.Scope, op.Tool, op.Key)
+	return err
+}
+
+func (v Verdict) check(op Operation) error {
+	invalid := func(field, format string, args ...any) error {
+		return &dedup.InvalidError{What: "call", Field: field, Reason: fmt.Sprintf(format, args...)}
+	}
+	switch {
+	case v.kind == "":
+		return invalid("Verdict", "is empty; use Happened, Never or Refuse")
+	case v.reason == "":
+		return invalid("Verdict", "has no reason")
+	case op.State == None:
+		return invalid("Operation", "does not exist")
+	case op.State == Done:
+		return invalid("Operation", "is answered already")
+	}
+	return nil
+}
+
+func (x *Tools) store(ctx context.Context, r *row, v Verdict) (*row, error) {
+	switch v.kind {
+	case verdictNever:
+		return one(x.rows(ctx, x.sql.never, append(mine(r), v.reason)...))
+	case verdictRefuse:
+		return one(x.rows(ctx, x.sql.verdict, append(mine(r), v.kind, v.reason, v.reason)...))
+	}
+	text, err := json.Marshal(v.result)
+	if err != nil {
+		return nil, &dedup.InvalidError{What: "call", Field: "Verdict", Reason: "has a result that cannot be encoded", Err: err}
+	}
+	return one(x.rows(ctx, x.sql.verdict, append(mine(r), v.kind, string(text), v.reason)...))
+}
+
+// carryOut does what a person has said.
+func (x *Tools) carryOut(ctx context.Context, a *act, at *attempt) {
+	said := verdict{value(at.row.verdict), value(at.row.verdictValue)}
+	if said.name == verdictHappened {
+		x.record(ctx, a, at, json.RawMessage(said.value))
+		return
+	}
+	x.recordRefusal(ctx, a, at, dedup.Final(errors.New(said.value)), nil)
+}

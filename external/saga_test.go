@@ -1,0 +1,63 @@
+package external_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/external"
+)
+
+func TestSaga(t *testing.T) {
+	f := newFixture(t)
+	var log []string
+	outcome := map[string]error{}
+	tool := func(name string) func(context.Context) error {
+		h := add(f, external.Tool[in, out]{Name: name, Perform: func(context.Context, external.Attempt, in) (out, error) {
+			log = append(log, name)
+			return out{name}, outcome[name]
+		}})
+		return func(ctx context.Context) error {
+			_, err := h.Do(ctx, call("order-1"), in{1})
+			return err
+		}
+	}
+	steps := []external.Step{
+		{Name: "reserve", Do: tool("reserve"), Undo: tool("release")},
+		{Name: "charge", Do: tool("charge"), Undo: tool("refund")},
+		{Name: "note", Do: tool("note")},
+		{Name: "ship", Do: tool("ship"), Undo: tool("unship")},
+	}
+	outcome["charge"] = external.NotDone(errLost)
+	outcome["charge"] = nil
+	outcome["ship"] = errLost
+	err := external.Saga(f.ctx, steps...)
+	require.ErrorAs(t, err, new(*external.ParkedError))
+	require.NotErrorIs(t, err, dedup.ErrRefused)
+	require.Equal(t, []string{"reserve", "charge", "note", "ship"}, log, "what may still happen is not compensated")
+
+	op, err := f.tools.Lookup(f.ctx, "acme", "ship", "order-1")
+	require.NoError(t, err)
+	require.NoError(t, f.tools.Resolve(f.ctx, op, external.Refuse("the truck is full")))
+	outcome["refund"] = errLost
+	err = external.Saga(f.ctx, steps...)
+	require.ErrorContains(t, err, `taking back step "charge"`)
+	require.NotErrorIs(t, err, dedup.ErrRefused)
+	op, err = f.tools.Lookup(f.ctx, "acme", "refund", "order-1")
+	require.NoError(t, err)
+	outcome["refund"] = nil
+	require.NoError(t, f.tools.Resolve(f.ctx, op, external.Never("not in the books")))
+	for range 2 {
+		var undone *external.UndoneError
+		err = external.Saga(f.ctx, steps...)
+		require.ErrorAs(t, err, &undone)
+		require.Equal(t, "ship", undone.Step)
+		require.Equal(t, "the truck is full", undone.Refusal.Message)
+		require.ErrorIs(t, err, dedup.ErrRefused)
+	}
+	require.Equal(t, []string{"reserve", "charge", "note", "ship", "refund", "refund", "release"}, log)
+	require.NotErrorIs(t, errors.New("x"), dedup.ErrRefused)
+}

@@ -1,0 +1,139 @@
+package external
+
+import (
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// statements are the SQL of tool_effect. All times are clock_timestamp(), which is read
+// again after an UPDATE has waited for a row.
+type statements struct {
+	table, check                                                               string
+	claim, read, parked, due, take, hold, release, postpone, settleLater, park string
+	done, refused, orphaned, audited, twice, verdict, never, forget, forgetOne string
+	// settings are those of a transaction of our own that may wait for a claim, limit those
+	// of a caller's; unlimit gives back the session's own lock_timeout.
+	durable, settings, limit, unlimit, accept string
+}
+
+// columns are those of a row, in the order of row.fields.
+const columns = `e.scope, e.tool, e.key, e.state, e.fence, e.due_at, e.sent_at, e.sent_until, e.tries, e.looked,
+       e.fingerprint, e.arg_digests, e.input, e.ref, e.note, e.twice, e.verdict, e.verdict_value,
+       e.created_at, e.changed_at, e.forget_at`
+
+const (
+	clock = "pg_catalog.clock_timestamp()"
+	isID  = "e.scope = $1::text AND e.tool = $2::text AND e.key = $3::text"
+	// isMine holds as long as nobody has acted since the row was read.
+	isMine = isID + " AND e.fence = $4::bigint"
+	// rowTimeout is how long a claim waits for one that is not committed. It is in flight
+	// then, as a twin is.
+	rowTimeout = "5ms"
+)
+
+func newStatements(schema string, asyncCommit bool) *statements {
+	effect := pgx.Identifier{schema, "tool_effect"}.Sanitize()
+	record := pgx.Identifier{schema, "tool_dedup"}.Sanitize()
+	next := fmt.Sprintf("pg_catalog.nextval('%s')", quote(pgx.Identifier{schema, "tool_effect_fence"}.Sanitize()))
+	update := func(set, where string) string {
+		return fmt.Sprintf("UPDATE %s AS e SET changed_at = %s, %s WHERE %s RETURNING %s, %s", effect, clock, set, where, columns, clock)
+	}
+	recorded := fmt.Sprintf(`EXISTS (SELECT FROM %s AS r WHERE r.scope = $1::text AND r.tool = $2::text AND r.key = $3::text AND r.forget_at > %s)`, record, clock)
+	insert := func(state, due, sent, until, tries, from string) string {
+		return fmt.Sprintf(`INSERT INTO %s AS e (scope, tool, key, state, fence, due_at, sent_at, sent_until, tries, looked, fingerprint, arg_digests, input, created_at, changed_at)
+    SELECT $1::text, $2::text, $3::text, '%s', %s, %s, %s, %s, %s, false, $4::bytea, $5::bytea, $6::text, clock.t, clock.t
+      FROM clock
+     WHERE %s
+    ON CONFLICT DO NOTHING
+    RETURNING %s`, effect, state, next, due, sent, until, tries, from, columns)
+	}
+	// look reads record and row, and inserts a row where neither is there. One that is
+	// inserted by somebody else meanwhile is seen by nobody here: then the answer has no row.
+	look := func(insert string) string {
+		return fmt.Sprintf(`WITH clock AS MATERIALIZED (SELECT %[1]s AS t),
+rec AS (SELECT fingerprint, arg_digests, outcome, result, created_at, expires_at, forget_at FROM %[2]s WHERE scope = $1::text AND tool = $2::text AND key = $3::text),
+old AS (SELECT %[3]s FROM %[4]s AS e WHERE %[5]s),
+new AS (%[6]s)
+SELECT rec.fingerprint, rec.arg_digests, rec.outcome, rec.result, rec.created_at, rec.expires_at, rec.forget_at, clock.t,
+       e.mine, %[3]s
+  FROM clock
+  LEFT JOIN rec ON true
+  LEFT JOIN (SELECT *, false AS mine FROM old UNION ALL SELECT *, true FROM new) AS e ON true`, clock, record, columns, effect, isID, insert)
+	}
+	const free = "NOT EXISTS (SELECT FROM old) AND NOT EXISTS (SELECT FROM rec WHERE rec.forget_at > clock.t)"
+	durable := "NULL"
+	if !asyncCommit {
+		durable = "CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off' THEN pg_catalog.set_config('synchronous_commit', 'on', true) END"
+	}
+	const limited = "pg_catalog.set_config('tool_dedup.lock_timeout', pg_catalog.current_setting('lock_timeout'), true), pg_catalog.set_config('lock_timeout', '" + rowTimeout + "', true)"
+	return &statements{
+		table: effect,
+		check: fmt.Sprintf(`SELECT pg_catalog.to_regclass('%s') IS NOT NULL, EXISTS (
+  SELECT FROM pg_catalog.pg_constraint AS c
+   WHERE c.conrelid = pg_catalog.to_regclass('%s') AND c.contype = 'p' AND NOT c.condeferrable
+     AND (SELECT array_agg(a.attname::text ORDER BY k.n)
+            FROM unnest(c.conkey) WITH ORDINALITY AS k (num, n)
+            JOIN pg_catalog.pg_attribute AS a ON a.attrelid = c.conrelid AND a.attnum = k.num) = ARRAY['scope', 'tool', 'key'])`,
+			quote(pgx.Identifier{schema, "tool_effect_fence"}.Sanitize()), quote(effect)),
+		durable:  "SELECT " + durable,
+		settings: "SELECT " + limited + ", " + durable,
+		limit:    "SELECT " + limited,
+		unlimit:  "SELECT pg_catalog.set_config('lock_timeout', pg_catalog.current_setting('tool_dedup.lock_timeout'), true)",
+		claim:    look(insert("running", "clock.t + $7::interval", "clock.t", "clock.t + $7::interval", "1", free)),
+		accept:   look(insert("pending", "clock.t", "NULL", "NULL", "0", free)),
+		read:     fmt.Sprintf("SELECT %s, %s FROM %s AS e WHERE %s", columns, clock, effect, isID),
+		parked: fmt.Sprintf(`SELECT %s, %s FROM %s AS e
+ WHERE (e.state = 'parked' OR e.twice IS NOT NULL) AND (e.changed_at, e.scope, e.tool, e.key) > ($1::timestamptz, $2::text, $3::text, $4::text)
+ ORDER BY e.changed_at, e.scope, e.tool, e.key LIMIT 100`, columns, clock, effect),
+		due: fmt.Sprintf(`SELECT %s, %s FROM %s AS e WHERE e.due_at <= %s AND e.tool = ANY ($1::text[]) ORDER BY e.due_at LIMIT $2::bigint`, columns, clock, effect, clock),
+
+		// $5: an attempt follows, and no look. $6: the lease. $7: the act goes on from a
+		// look that found nothing, which holds the row.
+		take: update(fmt.Sprintf(`state = CASE WHEN $5::bool THEN 'running' ELSE e.state END, fence = %[1]s, due_at = %[2]s + $6::interval, tries = e.tries + 1,
+  sent_at = CASE WHEN $5::bool THEN COALESCE(e.sent_at, %[2]s) ELSE e.sent_at END,
+  sent_until = CASE WHEN $5::bool THEN %[2]s + $6::interval ELSE e.sent_until END, looked = e.looked OR $7::bool`, next, clock),
+			isMine+` AND e.state <> 'done' AND ($7::bool OR e.due_at <= `+clock+`) AND NOT `+recorded),
+		// $5: the lease, of an attempt that is on its way.
+		hold: update("due_at = "+clock+" + $5::interval, sent_until = "+clock+" + $5::interval", isMine+" AND e.state = 'running'"),
+		// $5: the pause, $6: the note.
+		release: update("state = 'pending', sent_at = NULL, sent_until = NULL, due_at = "+clock+" + $5::interval, note = $6::text", isMine+" AND e.state = 'running'"),
+		// $7: the attempt has ended, and its outcome is not known.
+		postpone: update("due_at = "+clock+" + $5::interval, note = $6::text, sent_until = CASE WHEN $7::bool THEN "+clock+" ELSE e.sent_until END", isMine),
+		// $5: how long it takes to settle, since $6, or since the last attempt has ended.
+		settleLater: update("due_at = COALESCE($6::timestamptz, e.sent_until) + $5::interval, sent_until = COALESCE($6::timestamptz, e.sent_until)", isMine+" AND e.state = 'running'"),
+		// $5: until the next look, $6: the note, $7: the ref, $8 and $9: a verdict to be carried out then.
+		park: update("state = 'parked', due_at = "+clock+" + $5::interval, note = $6::text, ref = COALESCE($7::text, e.ref), verdict = $8::text, verdict_value = $9::text, tries = CASE WHEN e.state = 'parked' THEN e.tries ELSE 0 END",
+			isMine+" AND e.state <> 'done'"),
+
+		// $4: the row's life, $5: the ref, $6: until the audit, $7: how long the record is remembered.
+		done: update("state = 'done', fence = "+next+", ref = $5::text, due_at = CASE WHEN e.looked THEN "+clock+" + $6::interval END, input = CASE WHEN e.looked THEN e.input END, verdict = NULL, verdict_value = NULL, tries = 0, forget_at = "+clock+" + $7::interval + interval '1 day'",
+			isID+" AND e.created_at = $4::timestamptz"),
+		// $5: until the audit; NULL where there is none. $6: how long the record is remembered.
+		refused: update("state = 'done', due_at = "+clock+" + $5::interval, input = CASE WHEN $5::interval IS NOT NULL THEN e.input END, verdict = NULL, verdict_value = NULL, tries = 0, forget_at = "+clock+" + $6::interval + interval '1 day'",
+			isMine+" AND e.state <> 'done'"),
+		// A record that somebody else has written is the answer all the same.
+		orphaned: update("state = 'done', due_at = NULL, input = NULL, forget_at = "+clock+" + $5::interval + interval '1 day'", isMine+" AND e.state <> 'done' AND "+recorded),
+		audited:  update("due_at = "+clock+" + $5::interval, tries = e.tries + 1, input = CASE WHEN $5::interval IS NOT NULL THEN e.input END", isMine+" AND e.state = 'done'"),
+		// $5: a further ref.
+		twice: update("twice = concat_ws(' ', e.twice, $5::text)", isID+" AND e.created_at = $4::timestamptz AND e.ref IS DISTINCT FROM $5::text AND position(' ' || $5::text || ' ' IN concat(' ', e.twice, ' ')) = 0"),
+
+		// $5: the verdict, $6: its value.
+		verdict: update("verdict = $5::text, verdict_value = $6::text, due_at = "+clock+", fence = "+next+", note = $7::text", isMine+" AND e.state IN ('pending', 'parked')"),
+		never:   update("state = 'pending', sent_at = NULL, sent_until = NULL, looked = true, verdict = NULL, verdict_value = NULL, tries = 0, due_at = "+clock+", fence = "+next+", note = $5::text", isMine+" AND e.state IN ('pending', 'parked')"),
+
+		forget:    fmt.Sprintf(`DELETE FROM %[1]s WHERE ctid = ANY (ARRAY(SELECT ctid FROM %[1]s WHERE forget_at <= %[2]s AND due_at IS NULL LIMIT 1000 FOR UPDATE SKIP LOCKED))`, effect, clock),
+		forgetOne: fmt.Sprintf(`DELETE FROM %s AS e WHERE %s AND e.state = 'done' AND e.forget_at <= %s + interval '1 day' AND NOT %s`, effect, isMine, clock, recorded),
+	}
+}
+
+func quote(s string) string {
+	out := make([]byte, 0, len(s))
+	for i := range len(s) {
+		if s[i] == '\'' {
+			out = append(out, '\'')
+		}
+		out = append(out, s[i])
+	}
+	return string(out)
+}

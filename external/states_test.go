@@ -1,0 +1,228 @@
+package external
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/pgtest"
+)
+
+// states are the rows from which every event starts: their columns, as SQL.
+var states = map[string]string{
+	"pending":     `'pending', NULL, NULL, clock_timestamp()`,
+	"pending off": `'pending', NULL, NULL, clock_timestamp() + interval '1 hour'`,
+	"running":     `'running', clock_timestamp() - interval '1 hour', clock_timestamp() + interval '1 hour', clock_timestamp() + interval '1 hour'`,
+	"running due": `'running', clock_timestamp() - interval '1 hour', clock_timestamp() - interval '1 minute', clock_timestamp()`,
+	"parked":      `'parked', clock_timestamp() - interval '1 hour', clock_timestamp() - interval '1 minute', NULL`,
+	"parked due":  `'parked', clock_timestamp() - interval '1 hour', clock_timestamp() - interval '1 minute', clock_timestamp()`,
+	"done":        `'done', clock_timestamp() - interval '1 hour', clock_timestamp() - interval '1 minute', NULL`,
+}
+
+// events are what may happen to a row, and the state that it is in afterwards, by the state that
+// it was in. A state that is missing leaves the row as it was: the event comes too late, or
+// from somebody who does not hold the operation.
+var events = map[string]struct {
+	do func(ctx context.Context, x *Tools, at *attempt) error
+	to map[string]State
+	// anyFence is true of a success: it is a fact, whoever reports it.
+	anyFence bool
+}{
+	"take to send": {
+		do: func(ctx context.Context, x *Tools, at *attempt) error { return x.take(ctx, at, sending) },
+		to: map[string]State{"pending": Running, "running due": Running, "parked due": Running},
+	},
+	"take to look": {
+		do: func(ctx context.Context, x *Tools, at *attempt) error { return x.take(ctx, at, looking) },
+		to: map[string]State{"pending": Pending, "running due": Running, "parked due": Parked},
+	},
+	"send after a look": {
+		do: func(ctx context.Context, x *Tools, at *attempt) error { return x.take(ctx, at, resending) },
+		to: map[string]State{"pending": Running, "pending off": Running, "running": Running, "running due": Running, "parked": Running, "parked due": Running},
+	},
+	"extend": {
+		do: func(ctx context.Context, x *Tools, at *attempt) error {
+			l := newLease(x, at)
+			l.end = time.Now().Add(time.Minute)
+			if !l.renew(ctx) {
+				return errStale
+			}
+			return nil
+		},
+		to: map[string]State{"running": Running, "running due": Running},
+	},
+	"not done, the only attempt": {
+		do: func(ctx context.Context, x *Tools, at *attempt) error { return x.release(ctx, at, "429") },
+		to: map[string]State{"running": Pending, "running due": Pending},
+	},
+	"not done, others before it": {
+		do: func(ctx context.Context, x *Tools, at *attempt) error {
+			at.earlier = &at.row.createdAt
+			return x.release(ctx, at, "429")
+		},
+		to: map[string]State{"pending": Pending, "pending off": Pending, "running": Running, "running due": Running, "parked": Parked, "parked due": Parked, "done": Done},
+	},
+	"unknown": {
+		do: func(ctx context.Context, x *Tools, at *attempt) error { return x.postpone(ctx, at, "lost", true) },
+		to: map[string]State{"pending": Pending, "pending off": Pending, "running": Running, "running due": Running, "parked": Parked, "parked due": Parked, "done": Done},
+	},
+	"not settled": {
+		do: func(ctx context.Context, x *Tools, at *attempt) error {
+			return x.change(ctx, at, x.sql.settleLater, time.Second, at.row.sentUntil)
+		},
+		to: map[string]State{"running": Running, "running due": Running},
+	},
+	"park": {
+		do: func(ctx context.Context, x *Tools, at *attempt) error { return x.park(ctx, at, "lost") },
+		to: map[string]State{"pending": Parked, "pending off": Parked, "running": Parked, "running due": Parked, "parked": Parked, "parked due": Parked},
+	},
+	"success": {
+		do: func(ctx context.Context, x *Tools, at *attempt) error {
+			a := &act{}
+			x.record(ctx, a, at, json.RawMessage(`{"id":"ch_1"}`))
+			return a.err
+		},
+		to:       map[string]State{"pending": Done, "pending off": Done, "running": Done, "running due": Done, "parked": Done, "parked due": Done, "done": Done},
+		anyFence: true,
+	},
+	"refusal": {
+		do: func(ctx context.Context, x *Tools, at *attempt) error {
+			a := &act{}
+			x.recordRefusal(ctx, a, at, dedup.Final(errors.New("declined")), nil)
+			if errors.Is(a.err, dedup.ErrRefused) {
+				return nil
+			}
+			return a.err
+		},
+		to: map[string]State{"pending": Done, "pending off": Done, "running": Done, "running due": Done, "parked": Done, "parked due": Done},
+	},
+	"verdict": {
+		do: func(ctx context.Context, x *Tools, at *attempt) error {
+			_, err := x.store(ctx, at.row, Happened("x", "seen"))
+			return err
+		},
+		to: map[string]State{"pending": Pending, "pending off": Pending, "parked": Parked, "parked due": Parked},
+	},
+	"verdict never": {
+		do: func(ctx context.Context, x *Tools, at *attempt) error {
+			_, err := x.store(ctx, at.row, Never("not seen"))
+			return err
+		},
+		to: map[string]State{"pending": Pending, "pending off": Pending, "parked": Pending, "parked due": Pending},
+	},
+	"audited": {
+		do: func(ctx context.Context, x *Tools, at *attempt) error { return x.change(ctx, at, x.sql.audited, nil) },
+		to: map[string]State{"done": Done},
+	},
+}
+
+// TestStates tries every event in every state, by the act that holds the operation and by
+// one that was overtaken.
+func TestStates(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	pool := pgtest.New(t).Pool(t)
+	d, err := dedup.New(pool, nil)
+	require.NoError(t, err)
+	x, err := New(d, nil)
+	require.NoError(t, err)
+	_, err = Add(x, Tool[string, map[string]string]{
+		Name: "charge", Ref: func(out map[string]string) string { return out["id"] },
+		Perform: func(context.Context, Attempt, string) (map[string]string, error) { return nil, errors.New("not performed here") },
+	})
+	require.NoError(t, err)
+	for state, columns := range states {
+		for event, e := range events {
+			for _, holds := range []bool{true, false} {
+				key := fmt.Sprintf("%s, %s, %v", state, event, holds)
+				_, err := pool.Exec(ctx, `INSERT INTO tool_effect (scope, tool, key, state, sent_at, sent_until, due_at, fence, tries, looked, fingerprint, input, created_at, changed_at)
+					SELECT 'acme', 'charge', $1, `+columns+`, nextval('tool_effect_fence'), 1, false, '\x`+fmt.Sprintf("%064x", 7)+`', '"in"', now(), now()`, key)
+				require.NoError(t, err)
+				id, err := identity("acme", "charge", key)
+				require.NoError(t, err)
+				before, err := x.read(ctx, id)
+				require.NoError(t, err)
+				held := *before
+				if !holds {
+					held.fence--
+				}
+				err = e.do(ctx, x, &attempt{row: &held, t: x.tool("charge"), began: time.Now()})
+				if !errors.Is(err, errStale) {
+					require.NoError(t, err, key)
+				}
+				after, err := x.read(ctx, id)
+				require.NoError(t, err)
+				to, moves := e.to[state]
+				if moves && (holds || e.anyFence) {
+					require.Equal(t, to, after.state, key)
+					require.NotEqual(t, before.changedAt, after.changedAt, key)
+					continue
+				}
+				before.now = after.now
+				require.Equal(t, before, after, key)
+				status, err := d.Lookup(ctx, "acme", "charge", key)
+				require.NoError(t, err)
+				require.Equal(t, dedup.StateNotFound, status.State, "%s: a record was left behind", key)
+			}
+		}
+	}
+}
+
+// TestKeyEndsWhileReading is a process that is paused between reading an operation, whose key
+// holds, and taking it, when the provider may have forgotten the key: nothing is sent, and the
+// operation is parked.
+func TestKeyEndsWhileReading(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	pool := pgtest.New(t).Pool(t)
+	d, err := dedup.New(pool, nil)
+	require.NoError(t, err)
+	x, err := New(d, &Options{Lease: 200 * time.Millisecond})
+	require.NoError(t, err)
+	attempts := 0
+	h, err := Add(x, Tool[string, string]{
+		Name: "charge", KeyKept: 24 * time.Hour, Ref: func(out string) string { return out },
+		Perform: func(context.Context, Attempt, string) (string, error) {
+			attempts++
+			return "", errors.New("lost")
+		},
+	})
+	require.NoError(t, err)
+	call, cancel := context.WithCancel(ctx)
+	cancel()
+	_, err = h.Do(call, dedup.Call{Scope: "acme", Key: "k"}, "in")
+	require.Error(t, err)
+	_, err = h.Do(ctx, dedup.Call{Scope: "acme", Key: "k", MaxWait: time.Millisecond}, "in")
+	require.ErrorIs(t, err, dedup.ErrInFlight)
+	require.NoError(t, x.Close(ctx))
+	attempts = 0
+
+	id, err := identity("acme", "charge", "k")
+	require.NoError(t, err)
+	read, err := x.read(ctx, id)
+	require.NoError(t, err)
+	_, err = pool.Exec(ctx, `UPDATE tool_effect SET sent_at = sent_at - interval '25 hours', due_at = now()`)
+	require.NoError(t, err)
+	a := &act{}
+	x.advance(ctx, a, x.tool("charge"), read, time.Now())
+	require.NoError(t, a.err)
+	require.Zero(t, attempts, "sent with a key that the provider may have forgotten")
+	for {
+		after, err := x.read(ctx, id)
+		require.NoError(t, err)
+		if after.state == Parked {
+			break
+		}
+		require.Equal(t, Running, after.state)
+		if after.due() {
+			x.advance(ctx, &act{}, x.tool("charge"), after, time.Now())
+		}
+	}
+	require.Zero(t, attempts)
+}

@@ -1,0 +1,190 @@
+package external_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/external"
+	"github.com/tooldedup/dedup/internal/pgtest"
+)
+
+// kinds are the tools by what their provider offers. The provider keeps its book by the
+// order, and takes the key where the kind has one.
+var kinds = map[string]external.Tool[in, out]{
+	"key":         {KeyKept: external.Forever},
+	"key+find":    {KeyKept: external.Forever, Find: lookUp},
+	"find+settle": {Find: lookUp, Settles: shortLease},
+	"find":        {Find: lookUp},
+	"neither":     {},
+}
+
+// fate is what is expected of an operation: its state, and how many effects there are.
+type fate struct {
+	state   external.State
+	effects int
+	twice   bool
+}
+
+// beforeSend is the fate of an operation whose process stopped before it had sent anything,
+// and afterSend of one that stopped after the provider had acted.
+var (
+	beforeSend = map[string]fate{
+		"key": {external.Done, 1, false}, "key+find": {external.Done, 1, false}, "find+settle": {external.Done, 1, false},
+		"find": {external.Parked, 0, false}, "neither": {external.Parked, 0, false},
+	}
+	afterSend = map[string]fate{
+		"key": {external.Done, 1, false}, "key+find": {external.Done, 1, false}, "find+settle": {external.Done, 1, false},
+		"find": {external.Done, 1, false}, "neither": {external.Parked, 1, false},
+	}
+	once = fate{external.Done, 1, false}
+)
+
+// stopped is a process that stops at a step of its first attempt, and goes on when it is told to.
+type stopped struct {
+	*fixture
+	reached, goOn chan struct{}
+	calls         sync.WaitGroup
+}
+
+// stop makes a process call, and returns when it has come to the step.
+func stop(t *testing.T, url string, tool external.Tool[in, out], step dedup.ExternalStep, p *provider) *stopped {
+	t.Helper()
+	config, err := pgxpool.ParseConfig(url)
+	require.NoError(t, err)
+	config.ConnConfig.RuntimeParams["application_name"] = "stopped"
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	require.NoError(t, err)
+	s := &stopped{
+		fixture: processWith(t, pool, &external.Options{Lease: shortLease}),
+		reached: make(chan struct{}), goOn: make(chan struct{}),
+	}
+	var first sync.Once
+	s.steps.stopAt(func(data dedup.ExternalData) {
+		if data.Step == step {
+			first.Do(func() {
+				close(s.reached)
+				<-s.goOn
+			})
+		}
+	})
+	h := add(s.fixture, tool)
+	s.calls.Go(func() {
+		ctx, cancel := context.WithTimeout(context.WithValue(t.Context(), providerKey{}, p), time.Minute)
+		defer cancel()
+		_, _ = h.Do(ctx, call("k"), in{1})
+	})
+	<-s.reached
+	return s
+}
+
+// performing returns the tool with a Perform that acts at once.
+func performing(kind string, p *provider) external.Tool[in, out] {
+	tool := kinds[kind]
+	tool.Perform = func(_ context.Context, a external.Attempt, i in) (out, error) {
+		return p.act(keyIf(tool.KeyKept > 0, a), i.Order), nil
+	}
+	tool.Begin = func(context.Context, pgx.Tx, in) error { return nil }
+	return tool
+}
+
+// TestKillAtEveryStep ends a process at each step, for every kind of provider: its
+// connections are closed, and it does nothing any more. Another process finds out.
+func TestKillAtEveryStep(t *testing.T) {
+	t.Parallel()
+	steps := map[dedup.ExternalStep]map[string]fate{
+		dedup.ExternalClaiming: nil, dedup.ExternalClaimed: beforeSend, dedup.ExternalSending: beforeSend,
+		dedup.ExternalAnswered: afterSend, dedup.ExternalRecording: afterSend, dedup.ExternalEnding: afterSend, dedup.ExternalRecorded: nil,
+	}
+	for step, fates := range steps {
+		for kind := range kinds {
+			t.Run(string(step)+"/"+kind, func(t *testing.T) {
+				t.Parallel()
+				want, ok := fates[kind]
+				if !ok {
+					want = once
+				}
+				db := pgtest.New(t)
+				p := newProvider()
+				dead := stop(t, db.URL, performing(kind, p), step, p)
+				ended, cancel := context.WithCancel(t.Context())
+				cancel()
+				_ = dead.tools.Close(ended)
+				f := processWith(t, db.Pool(t), &external.Options{Lease: shortLease})
+				_, err := f.pool.Exec(f.ctx, `SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name = 'stopped'`)
+				require.NoError(t, err)
+
+				h := add(f, performing(kind, p))
+				_, err = h.Do(context.WithValue(f.ctx, providerKey{}, p), call("k"), in{1})
+				if want.state == external.Done {
+					require.NoError(t, err)
+				} else {
+					require.ErrorAs(t, err, new(*external.ParkedError))
+				}
+				expect(t, f, p, want)
+
+				close(dead.goOn) // to its end: it can neither send nor record
+				dead.pool.Close()
+				dead.calls.Wait()
+			})
+		}
+	}
+}
+
+// TestPauseAtEveryStep holds a process at each step for longer than its lease, lets another
+// one act, and lets the first go on.
+func TestPauseAtEveryStep(t *testing.T) {
+	t.Parallel()
+	unparked := map[string]fate{
+		"key": once, "key+find": once, "find": once, "neither": once,
+		// The pause was longer than Settles, which is the one way to do something twice.
+		"find+settle": {external.Done, 2, true},
+	}
+	allOnce := map[string]fate{}
+	for step, fates := range map[dedup.ExternalStep]map[string]fate{
+		dedup.ExternalClaiming: allOnce, dedup.ExternalClaimed: beforeSend, dedup.ExternalSending: unparked,
+		dedup.ExternalAnswered: allOnce, dedup.ExternalRecording: allOnce, dedup.ExternalEnding: allOnce, dedup.ExternalRecorded: allOnce,
+	} {
+		for kind := range kinds {
+			t.Run(string(step)+"/"+kind, func(t *testing.T) {
+				t.Parallel()
+				want, ok := fates[kind]
+				if !ok {
+					want = once
+				}
+				db := pgtest.New(t)
+				p := newProvider()
+				paused := stop(t, db.URL, performing(kind, p), step, p)
+				f := processWith(t, db.Pool(t), &external.Options{Lease: shortLease})
+				h := add(f, performing(kind, p))
+				ctx, cancel := context.WithTimeout(context.WithValue(f.ctx, providerKey{}, p), 5*shortLease)
+				defer cancel()
+				_, err := h.Do(ctx, call("k"), in{1})
+				if err != nil && !errors.As(err, new(*external.ParkedError)) && ctx.Err() == nil {
+					require.NoError(t, err)
+				}
+				close(paused.goOn)
+				paused.calls.Wait()
+				require.NoError(t, paused.tools.Close(t.Context()))
+				paused.pool.Close()
+				require.NoError(t, f.tools.Close(t.Context()))
+				expect(t, f, p, want)
+			})
+		}
+	}
+}
+
+func expect(t *testing.T, f *fixture, p *provider, want fate) {
+	t.Helper()
+	op := f.lookup("k")
+	require.Equal(t, want.state, op.State)
+	require.Equal(t, want.effects, p.effects())
+	require.Equal(t, want.twice, op.Twice != "", "twice: %q", op.Twice)
+}

@@ -1,0 +1,228 @@
+package external
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/table"
+)
+
+// Forever is the KeyKept of a provider that never forgets: the id of what is made is
+// chosen by the caller, as the names of objects in Kubernetes, S3 and git are.
+const Forever time.Duration = math.MaxInt64
+
+// Tool is a write tool whose effect is outside of the database. What the provider offers
+// decides what is guaranteed; the package documentation has the table. In and Out are
+// encoded as JSON. In is stored until the answer is certain: it must hold no secrets.
+type Tool[In, Out any] struct {
+	// Name is the tool's stable name, as in [dedup.Call].
+	Name string
+
+	// Perform makes one attempt. It sends a.Key where the provider takes a key, and
+	// returns when nothing more of the attempt will be sent; it must not retry by itself.
+	// ctx does not end with the caller's. It ends after Timeout, or when another process may take over.
+	//
+	// An error wrapped by [dedup.Final] is a refusal: it did not happen, never will, and is
+	// recorded. [NotDone] means that this attempt had no effect. [ErrPending] and
+	// [ErrExists] are answers of a provider. Any other error, a panic, and the end of ctx
+	// mean that the outcome is not known.
+	Perform func(ctx context.Context, a Attempt, in In) (Out, error)
+	// Find returns every effect that the provider has for a.Key or in; none is no error.
+	// It changes nothing. [ErrPending] means that the provider is still working. Default
+	// none.
+	Find func(ctx context.Context, a Attempt, in In) ([]Out, error)
+
+	// Begin writes in the transaction that claims the operation, before anything is sent;
+	// an error leaves nothing behind and is the answer of Do. Finish writes in the
+	// transaction that records a success, and Refused in the one that records a refusal.
+	// Each of them takes effect at most once, in whatever process. They must not end tx. Default none.
+	Begin   func(ctx context.Context, tx pgx.Tx, in In) error
+	Finish  func(ctx context.Context, tx pgx.Tx, in In, out Out) error
+	Refused func(ctx context.Context, tx pgx.Tx, in In, why error) error
+
+	// Ref returns the provider's id of what happened. It is required with KeyKept and with
+	// Find: two effects of one call are told apart by it.
+	Ref func(out Out) string
+	// KeyKept is how long the provider keeps a.Key after its first use. No attempt is made
+	// with a key that it may have forgotten. Zero, the default, means that it takes none;
+	// see [Forever].
+	KeyKept time.Duration
+	// Settles is how long after an attempt has ended it may still take effect, or become
+	// visible to Find. Zero, the default, means that this is not known: then nothing is
+	// made of a Find that finds nothing.
+	Settles time.Duration
+	// Timeout bounds one attempt. Default 20 s.
+	Timeout time.Duration
+
+	// Retention says how long the answer is replayed, as in [dedup.Call].
+	Retention dedup.Retention
+}
+
+// Attempt is what Perform and Find are given.
+type Attempt struct {
+	// Key is for the provider: a UUID of 36 characters, one per call, the same in every
+	// attempt.
+	Key string
+	// Fence grows with each attempt, for a provider that refuses lower ones.
+	Fence int64
+	// Scope and CallKey are those of the call.
+	Scope, CallKey string
+}
+
+const defaultTimeout = 20 * time.Second
+
+// definition is a Tool without its types.
+type definition struct {
+	name                      string
+	perform                   func(ctx context.Context, a Attempt, in json.RawMessage) (json.RawMessage, error)
+	find                      func(ctx context.Context, a Attempt, in json.RawMessage) ([]json.RawMessage, error)
+	begin                     func(ctx context.Context, tx pgx.Tx, in json.RawMessage) error
+	finish                    func(ctx context.Context, tx pgx.Tx, in, out json.RawMessage) error
+	refused                   func(ctx context.Context, tx pgx.Tx, in json.RawMessage, why error) error
+	ref                       func(out json.RawMessage) string
+	keyKept, settles, timeout time.Duration
+	retention                 dedup.Retention
+}
+
+// problems says all that is wrong with the tool.
+func (t *Tool[In, Out]) problems() (all []error) {
+	report := func(field, format string, args ...any) {
+		all = append(all, &dedup.InvalidError{What: "option", Field: "Tool." + field, Reason: fmt.Sprintf(format, args...)})
+	}
+	if problem := table.NameProblem("Tool", t.Name); problem != "" {
+		report("Name", "%s", problem)
+	}
+	if t.Perform == nil {
+		report("Perform", "is nil")
+	}
+	if t.KeyKept < 0 || t.Settles < 0 || t.Timeout < 0 {
+		report("Timeout", "is negative, or KeyKept or Settles is")
+	}
+	if t.Ref == nil && (t.Find != nil || t.KeyKept > 0) {
+		report("Ref", "is nil: with Find or KeyKept an effect may happen twice, and only its ref shows that")
+	}
+	if t.Settles > 0 && t.Find == nil && t.KeyKept == 0 {
+		report("Settles", "is of no use without Find or KeyKept")
+	}
+	if timeout := t.timeout(); t.KeyKept > 0 && timeout > t.KeyKept/4 {
+		report("Timeout", "is %s, and at most a quarter of KeyKept leaves time to send the key again", timeout)
+	}
+	return all
+}
+
+func (t *Tool[In, Out]) timeout() time.Duration {
+	if t.Timeout == 0 {
+		return defaultTimeout
+	}
+	return t.Timeout
+}
+
+// erase returns the tool without its types.
+func (t *Tool[In, Out]) erase() *definition {
+	d := &definition{
+		name: t.Name, keyKept: t.KeyKept, settles: t.Settles, timeout: t.timeout(), retention: t.Retention,
+		perform: func(ctx context.Context, a Attempt, raw json.RawMessage) (json.RawMessage, error) {
+			in, err := decode[In](raw)
+			if err != nil {
+				return nil, NotDone(err)
+			}
+			out, err := t.Perform(ctx, a, in)
+			if err != nil {
+				return nil, err
+			}
+			return encode(out, t.Ref)
+		},
+		ref: func(raw json.RawMessage) string {
+			out, err := decode[Out](raw)
+			if t.Ref == nil || err != nil {
+				return ""
+			}
+			return refOf(out, t.Ref)
+		},
+	}
+	if t.Find != nil {
+		d.find = func(ctx context.Context, a Attempt, raw json.RawMessage) (all []json.RawMessage, err error) {
+			in, err := decode[In](raw)
+			if err != nil {
+				return nil, err
+			}
+			outs, err := t.Find(ctx, a, in)
+			for _, out := range outs {
+				text, err := encode(out, t.Ref)
+				if err != nil {
+					return nil, err
+				}
+				all = append(all, text)
+			}
+			return all, err
+		}
+	}
+	if t.Begin != nil {
+		d.begin = func(ctx context.Context, tx pgx.Tx, raw json.RawMessage) error {
+			in, err := decode[In](raw)
+			if err != nil {
+				return err
+			}
+			return t.Begin(ctx, tx, in)
+		}
+	}
+	if t.Finish != nil {
+		d.finish = func(ctx context.Context, tx pgx.Tx, rawIn, rawOut json.RawMessage) error {
+			in, err := decode[In](rawIn)
+			out, outErr := decode[Out](rawOut)
+			if err := errors.Join(err, outErr); err != nil {
+				return err
+			}
+			return guarded(func() error { return t.Finish(ctx, tx, in, out) })
+		}
+	}
+	if t.Refused != nil {
+		d.refused = func(ctx context.Context, tx pgx.Tx, raw json.RawMessage, why error) error {
+			in, err := decode[In](raw)
+			if err != nil {
+				return err
+			}
+			return guarded(func() error { return t.Refused(ctx, tx, in, why) })
+		}
+	}
+	return d
+}
+
+func decode[T any](raw json.RawMessage) (value T, err error) {
+	if err := json.Unmarshal(raw, &value); err != nil {
+		return value, fmt.Errorf("dedup: the stored input or result no longer fits the tool's type: %w", err)
+	}
+	return value, nil
+}
+
+// encode makes the text of a result. A result that has none is an effect all the same.
+func encode[T any](out T, ref func(T) string) (json.RawMessage, error) {
+	text, err := json.Marshal(out)
+	if err != nil {
+		failed := &unrecordable{err: fmt.Errorf("dedup: the result cannot be encoded: %w", err)}
+		if ref != nil {
+			failed.ref = refOf(out, ref)
+		}
+		return nil, failed
+	}
+	return text, nil
+}
+
+// refOf is the ref of a result; none where Ref panics.
+func refOf[T any](out T, ref func(T) string) string {
+	text, _ := safely(func() (string, error) { return ref(out), nil })
+	return text
+}
+
+// guarded turns a panic into an error.
+func guarded(f func() error) error {
+	_, err := safely(func() (struct{}, error) { return struct{}{}, f() })
+	return err
+}
