@@ -1,0 +1,76 @@
+/* The provider, and the requests that are on their way to it. */
+
+byte effects = 0;       /* of this life */
+byte keyed = NONE;      /* what is known under the key: NONE, a ref, REFUSED, WORKING */
+byte key_left = 0;      /* ticks until that is forgotten */
+bit accepted = 0;       /* a request is accepted and has not taken effect */
+byte accepted_left = 0; /* the ticks that it has */
+byte late[8] = 0;       /* requests that nobody waits for, by the ticks that they have; at 0 any number */
+
+#define WAITING (late[0] + late[1] + late[2] + late[3] + late[4] + late[5] + late[6] + late[7])
+#define UNDER_WAY (w[0].at == SENDING || w[1].at == SENDING || w[2].at == SENDING || w[3].at == SENDING || accepted || WAITING > 0)
+
+/* Whatever may go wrong costs one of the faults, where they are counted. */
+#ifdef PROGRESS
+byte faults = PROGRESS;
+#define FAULT (faults > 0)
+#define SPEND faults--
+#else
+#define FAULT true
+#define SPEND skip
+#endif
+
+#define REFUSED_IS_TRUE (REFUSAL_MAY_BE_WRONG || record != REFUSED || effects == 0)
+
+inline happen(ref) {
+	effects++;
+	ref = 2 * life + effects;
+	assert(REPORTED || effects == 1);    /* never twice */
+	assert(REPORTED || REFUSED_IS_TRUE)
+}
+
+/* A request arrives that has so many ticks left. */
+inline arrive(result, ticks) {
+	if
+	:: keyed == WORKING -> result = UNKNOWN
+	:: keyed == REFUSED -> result = REFUSED
+	:: IS_REF(keyed) -> result = keyed
+	:: keyed == NONE && effects < 2 ->
+		happen(result);
+		keyed = (KEY -> result : NONE);
+		key_left = (KEY -> KEPT : 0)
+	:: keyed == NONE && effects == 2 -> result = UNKNOWN
+	:: keyed == NONE && FAULT -> /* declined */
+		SPEND;
+		result = REFUSED;
+		keyed = (DECLINES_KEPT -> REFUSED : NONE);
+		key_left = (DECLINES_KEPT -> KEPT : 0)
+	:: keyed == NONE && FAULT -> /* failed */
+		SPEND;
+		result = UNKNOWN
+	:: KEY && keyed == NONE && FAULT && !accepted ->
+		SPEND;
+		result = UNKNOWN;
+		keyed = WORKING;
+		key_left = KEPT;
+		accepted = 1;
+		accepted_left = (SETTLES -> GRACE(ticks) : 0)
+	fi
+}
+
+/* What was accepted takes effect, or fails. */
+inline complete(ref) {
+	accepted = 0;
+	accepted_left = 0;
+	if
+	:: effects < 2 ->
+		happen(ref);
+		keyed = (keyed == WORKING -> ref : keyed)
+	:: effects == 2
+	:: FAULT ->
+		SPEND;
+		key_left = (keyed == WORKING -> 0 : key_left);
+		keyed = (keyed == WORKING -> NONE : keyed)
+	fi;
+	ref = NONE
+}
