@@ -91,6 +91,7 @@ func (h *Handle[In, Out]) Do(ctx context.Context, call dedup.Call, in In) (dedup
 		}
 		r := seen.row
 		var mine *act
+		started := seen.mine
 		switch {
 		case r == nil: // somebody has inserted it since this statement began
 			continue
@@ -111,7 +112,7 @@ func (h *Handle[In, Out]) Do(ctx context.Context, call dedup.Call, in In) (dedup
 		case r.state == Parked && !r.due():
 			return dedup.Result[Out]{}, &ParkedError{r.operation()}
 		case r.due():
-			mine, _, err = h.x.start(ctx, o.Identity, func(ctx context.Context, a *act) { h.x.advance(ctx, a, h.t, r, seen.began) })
+			mine, started, err = h.x.start(ctx, o.Identity, func(ctx context.Context, a *act) { h.x.advance(ctx, a, h.t, r, seen.began) })
 		default:
 			mine = h.x.at(o.Identity)
 		}
@@ -121,13 +122,13 @@ func (h *Handle[In, Out]) Do(ctx context.Context, call dedup.Call, in In) (dedup
 		if err := w.wait(ctx, mine, seen.mine, r); err != nil {
 			return dedup.Result[Out]{Waited: time.Since(w.began)}, o.answer(dedup.ErrInFlight, err)
 		}
-		if seen.mine && mine.isDone() && mine.answered {
+		if started && mine.isDone() && mine.answered {
 			return h.answered(mine)
 		}
 	}
 }
 
-// answered is the answer of a call whose own act has recorded it.
+// answered is the answer of a call whose own act has come to it, at its first attempt or later.
 func (h *Handle[In, Out]) answered(a *act) (result dedup.Result[Out], err error) {
 	result = dedup.Result[Out]{
 		Replayed: a.result.Replayed, Recovered: a.result.Recovered, Attempts: a.result.Attempts,

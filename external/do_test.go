@@ -174,6 +174,10 @@ func TestUnknown(t *testing.T) {
 			if kind.state == external.Done {
 				require.NoError(t, err)
 				require.Equal(t, out{"ch_1"}, result.Value)
+				require.False(t, result.Replayed, "this call has recorded it")
+				again, err := h.Do(ctx, call("k"), in{1})
+				require.NoError(t, err)
+				require.True(t, again.Replayed)
 				return
 			}
 			var parked *external.ParkedError

@@ -55,6 +55,13 @@ func TestLongInstall(t *testing.T) {
 		require.Contains(t, downloaded, "github.com/modelcontextprotocol/go-sdk")
 		require.NotContains(t, downloaded, "github.com/stretchr/testify")
 	})
+
+	t.Run("River", func(t *testing.T) {
+		t.Parallel()
+		downloaded := p.get(t, "/riverdedup", "/riverdedup")
+		require.Contains(t, downloaded, "github.com/riverqueue/river")
+		require.NotContains(t, downloaded, "github.com/stretchr/testify")
+	})
 }
 
 // proxy is a module proxy that has the modules of this checkout in the version that
@@ -70,7 +77,7 @@ func newProxy(t *testing.T) *proxy {
 	known := strings.Fields(output(t, exec.Command("go", "env", "GOMODCACHE", "GOPROXY")))
 	require.Len(t, known, 2)
 	p := &proxy{dir: t.TempDir(), version: string(required[1]), modules: known[0], next: known[1]}
-	for _, sub := range []string{"", "/mcpdedup", "/cmd/dedup", "/dedupvet"} {
+	for _, sub := range []string{"", "/mcpdedup", "/riverdedup", "/cmd/dedup", "/dedupvet"} {
 		p.add(t, library+sub, filepath.Join(checkout, sub))
 	}
 	return p

@@ -1,0 +1,213 @@
+package riverdedup_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"github.com/riverqueue/river/rivertype"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/riverdedup"
+)
+
+type pointsArgs struct {
+	Customer string `json:"customer"`
+	Points   int    `json:"points"`
+}
+
+func (pointsArgs) Kind() string { return "add_points" }
+
+// points is a worker whose work a test gives.
+type points struct {
+	river.WorkerDefaults[pointsArgs]
+	work func(ctx context.Context, job *river.Job[pointsArgs]) error
+}
+
+func (w *points) Work(ctx context.Context, job *river.Job[pointsArgs]) error { return w.work(ctx, job) }
+
+func addPoints(ctx context.Context, tx pgx.Tx) error {
+	_, err := tx.Exec(ctx, `INSERT INTO points VALUES (5)`)
+	return err
+}
+
+// pointsDatabase has one job that is to be worked.
+func pointsDatabase(t *testing.T) *pgxpool.Pool {
+	t.Helper()
+	pool := newDatabase(t)
+	_, err := pool.Exec(t.Context(), `CREATE TABLE points (points int)`)
+	require.NoError(t, err)
+	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{})
+	require.NoError(t, err)
+	_, err = client.Insert(t.Context(), pointsArgs{Customer: "acme", Points: 5}, nil)
+	require.NoError(t, err)
+	return pool
+}
+
+// workPoints starts a client that works the job.
+func workPoints(t *testing.T, pool *pgxpool.Pool, work func(ctx context.Context, job *river.Job[pointsArgs]) error) (*process, *events) {
+	t.Helper()
+	workers := river.NewWorkers()
+	river.AddWorker(workers, &points{work: work})
+	return start(t, pool, mailTool("", true), &river.Config{Workers: workers})
+}
+
+// TestDo completes the job together with what it writes, and with the record.
+func TestDo(t *testing.T) {
+	t.Parallel()
+	pool := pointsDatabase(t)
+	d, err := dedup.New(pool, nil)
+	require.NoError(t, err)
+	inside := func(ctx context.Context, tx pgx.Tx) error {
+		var state string
+		err := tx.QueryRow(ctx, `SELECT state FROM river_job`).Scan(&state)
+		if err == nil && state != "running" {
+			err = errors.New("the job is " + state)
+		}
+		return errors.Join(err, addPoints(ctx, tx))
+	}
+	var key string
+	_, events := workPoints(t, pool, func(ctx context.Context, job *river.Job[pointsArgs]) error {
+		key = riverdedup.Key(job)
+		for range 2 { // what a job that runs again does
+			if err := riverdedup.Do(ctx, d, job.Args.Customer, job, inside); err != nil {
+				return err
+			}
+		}
+		return errors.New("what is committed stays completed")
+	})
+	job := events.until(river.EventKindJobCompleted)
+	require.Equal(t, rivertype.JobStateCompleted, job.State)
+	require.Equal(t, 1, count(t, pool, `SELECT count(*) FROM points`))
+	status, err := d.Lookup(t.Context(), "acme", "add_points", key)
+	require.NoError(t, err)
+	require.Equal(t, dedup.StateDone, status.State)
+}
+
+// TestDoOfARescuedJob runs a job again while it runs, as River does with one that it takes
+// for stuck. The control is what River offers for it.
+func TestDoOfARescuedJob(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		do   func(ctx context.Context, d *dedup.Deduper, job *river.Job[pointsArgs], effect func(ctx context.Context, tx pgx.Tx) error) error
+		rows int
+	}{
+		"Do": {func(ctx context.Context, d *dedup.Deduper, job *river.Job[pointsArgs], effect func(ctx context.Context, tx pgx.Tx) error) error {
+			return riverdedup.Do(ctx, d, job.Args.Customer, job, effect)
+		}, 1},
+		"ControlJobCompleteTx": {func(ctx context.Context, d *dedup.Deduper, job *river.Job[pointsArgs], effect func(ctx context.Context, tx pgx.Tx) error) error {
+			return pgx.BeginFunc(ctx, d.Pool(), func(tx pgx.Tx) error {
+				if err := effect(ctx, tx); err != nil {
+					return err
+				}
+				_, err := river.JobCompleteTx[*riverpgxv5.Driver](ctx, tx, job)
+				return err
+			})
+		}, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool := pointsDatabase(t)
+			d, err := dedup.New(pool, nil)
+			require.NoError(t, err)
+			entered, release, ended := make(chan struct{}), make(chan struct{}), make(chan error, 2)
+			_, _ = workPoints(t, pool, func(ctx context.Context, job *river.Job[pointsArgs]) error {
+				err := c.do(ctx, d, job, func(ctx context.Context, tx pgx.Tx) error {
+					close(entered)
+					<-release
+					return addPoints(ctx, tx)
+				})
+				ended <- err
+				return err
+			})
+			<-entered
+			_, err = pool.Exec(t.Context(), `UPDATE river_job SET state = 'available'`) // River's rescuer
+			require.NoError(t, err)
+			began := make(chan struct{})
+			_, _ = workPoints(t, pool, func(ctx context.Context, job *river.Job[pointsArgs]) error {
+				close(began)
+				err := c.do(ctx, d, job, addPoints)
+				ended <- err
+				return err
+			})
+			<-began
+			if c.rows == 2 { // the second has nothing to wait for
+				require.NoError(t, <-ended)
+			}
+			close(release)
+			require.NoError(t, <-ended)
+			if c.rows == 1 {
+				require.NoError(t, <-ended)
+			}
+			require.Equal(t, c.rows, count(t, pool, `SELECT count(*) FROM points`))
+			require.Equal(t, 1, count(t, pool, `SELECT count(*) FROM river_job WHERE state = 'completed'`))
+		})
+	}
+}
+
+func TestDoRefused(t *testing.T) {
+	t.Parallel()
+	pool := pointsDatabase(t)
+	d, err := dedup.New(pool, nil)
+	require.NoError(t, err)
+	_, events := workPoints(t, pool, func(ctx context.Context, job *river.Job[pointsArgs]) error {
+		return riverdedup.Do(ctx, d, "acme", job, func(context.Context, pgx.Tx) error { return dedup.Final(errors.New("no such customer")) })
+	})
+	event := events.next()
+	require.Equal(t, river.EventKindJobCancelled, event.Kind)
+	require.Contains(t, event.Job.Errors[0].Error, "no such customer")
+}
+
+// TestDoFails leaves nothing of an effect that fails, and River runs the job again.
+func TestDoFails(t *testing.T) {
+	t.Parallel()
+	pool := pointsDatabase(t)
+	d, err := dedup.New(pool, nil)
+	require.NoError(t, err)
+	_, events := workPoints(t, pool, func(ctx context.Context, job *river.Job[pointsArgs]) error {
+		return riverdedup.Do(ctx, d, "acme", job, func(ctx context.Context, tx pgx.Tx) error {
+			if err := addPoints(ctx, tx); err != nil || job.Attempt > 1 {
+				return err
+			}
+			return errors.New("out of memory")
+		})
+	})
+	require.Equal(t, river.EventKindJobFailed, events.next().Kind)
+	job := events.until(river.EventKindJobCompleted)
+	require.Equal(t, 2, job.Attempt)
+	require.Equal(t, 1, count(t, pool, `SELECT count(*) FROM points`))
+}
+
+// TestDoWhileATwinRuns gives up waiting for it, and is snoozed.
+func TestDoWhileATwinRuns(t *testing.T) {
+	t.Parallel()
+	pool := pointsDatabase(t)
+	d, err := dedup.New(pool, &dedup.Options{MaxWait: -1})
+	require.NoError(t, err)
+	var runs atomic.Int32
+	running, release, ended := make(chan struct{}), make(chan struct{}), make(chan error)
+	_, events := workPoints(t, pool, func(ctx context.Context, job *river.Job[pointsArgs]) error {
+		if runs.Add(1) == 1 {
+			go func() {
+				ended <- riverdedup.Do(ctx, d, "acme", job, func(ctx context.Context, tx pgx.Tx) error {
+					close(running)
+					<-release
+					return addPoints(ctx, tx)
+				})
+			}()
+			<-running
+		}
+		return riverdedup.Do(ctx, d, "acme", job, addPoints)
+	})
+	require.Equal(t, river.EventKindJobSnoozed, events.next().Kind)
+	close(release)
+	<-ended // its context is over
+	events.until(river.EventKindJobCompleted)
+	require.Equal(t, 1, count(t, pool, `SELECT count(*) FROM points`))
+}

@@ -1,0 +1,125 @@
+package riverdedup_test
+
+import (
+	"context"
+	"encoding/json"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/riverqueue/river"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/external"
+)
+
+// asChild is the environment variable that makes a worker process of the test program.
+const asChild = "RIVERDEDUP_TEST_CHILD"
+
+// child is what a worker process is told.
+type child struct {
+	Database, Provider string
+	// Dies is the probability that it kills itself at a step of an operation.
+	Dies float64
+}
+
+// runChild works jobs until the process is killed.
+func runChild(settings string) error {
+	var c child
+	if err := json.Unmarshal([]byte(settings), &c); err != nil {
+		return err
+	}
+	ctx := context.Background()
+	pool, err := pgxpool.New(ctx, c.Database)
+	if err != nil {
+		return err
+	}
+	p, err := newProcess(pool, mailTool(c.Provider, true), &dedup.Options{Tracer: mortal(c.Dies)}, rescuing())
+	if err != nil {
+		return err
+	}
+	if err := p.client.Start(ctx); err != nil {
+		return err
+	}
+	select {}
+}
+
+// rescuing is a configuration in which River soon takes a running job for stuck.
+func rescuing() *river.Config {
+	return &river.Config{JobTimeout: 2 * time.Second, RescueStuckJobsAfter: 3 * time.Second}
+}
+
+// mortal is a process that dies at one step in so many.
+type mortal float64
+
+func (m mortal) TraceExternal(context.Context, dedup.ExternalData) {
+	if rand.Float64() < float64(m) {
+		self, err := os.FindProcess(os.Getpid())
+		if err == nil {
+			_ = self.Kill()
+		}
+		select {}
+	}
+}
+
+// spawn starts a worker process, which dies with ctx.
+func spawn(ctx context.Context, t *testing.T, c child) (*exec.Cmd, error) {
+	t.Helper()
+	settings, err := json.Marshal(c)
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, os.Args[0])
+	cmd.Env = append(os.Environ(), asChild+"="+string(settings))
+	cmd.Stderr = t.Output()
+	return cmd, cmd.Start()
+}
+
+// TestKilled kills a worker between sending and recording. River rescues its job, and the
+// mail is not sent again.
+func TestKilled(t *testing.T) {
+	t.Parallel()
+	pool := newDatabase(t)
+	smtp := newProvider(t)
+	gotten, hold := make(chan struct{}, 2), make(chan struct{})
+	var answers atomic.Int32
+	smtp.after = func(int) int {
+		gotten <- struct{}{}
+		if answers.Add(1) == 1 {
+			<-hold // until the worker is dead
+		}
+		return 0
+	}
+	inserting, err := newProcess(pool, mailTool(smtp.URL, true), nil, &river.Config{})
+	require.NoError(t, err)
+	_, err = inserting.order(t.Context(), 1, nil)
+	require.NoError(t, err)
+	worker, err := spawn(t.Context(), t, child{Database: pool.Config().ConnString(), Provider: smtp.URL})
+	require.NoError(t, err)
+	<-gotten
+	require.NoError(t, worker.Process.Kill())
+	require.Error(t, worker.Wait())
+	close(hold)
+	require.Equal(t, external.Running, inserting.lookup(t, 1).State)
+
+	// River's rescuer begins with its leader, which follows a dead one after 15 seconds, and
+	// looks for jobs that are old enough.
+	_, err = pool.Exec(t.Context(), `DELETE FROM river_leader`)
+	require.NoError(t, err)
+	_, err = pool.Exec(t.Context(), `SELECT pg_sleep_until(attempted_at + interval '3.1 seconds') FROM river_job`)
+	require.NoError(t, err)
+	p, events := start(t, pool, mailTool(smtp.URL, true), rescuing())
+	job := events.until(river.EventKindJobCompleted)
+	require.Equal(t, 2, job.Attempt)
+	require.Contains(t, job.Errors[0].Error, "rescued")
+	op := p.lookup(t, 1)
+	require.Equal(t, external.Done, op.State)
+	require.Equal(t, "mail_1", op.Ref)
+	require.Equal(t, 1, smtp.sentFor(1))
+	require.Len(t, gotten, 1, "it was sent again with the same key")
+}

@@ -1,0 +1,132 @@
+package riverdedup_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/external"
+)
+
+// provider sends mails over HTTP, in a process of its own where the workers are others. A key
+// that it knows gets the first answer.
+type provider struct {
+	*httptest.Server
+
+	mu    sync.Mutex
+	byKey map[string]sent
+	mails map[int][]sent // by order
+
+	// before is asked ahead of every request, and after when the mail has been sent. A status other
+	// than 0 is the answer; lost takes the answer away.
+	before, after func(order int) (status int)
+}
+
+const lost = -1
+
+func newProvider(t *testing.T) *provider {
+	t.Helper()
+	none := func(int) int { return 0 }
+	p := &provider{byKey: map[string]sent{}, mails: map[int][]sent{}, before: none, after: none}
+	p.Server = httptest.NewServer(http.HandlerFunc(p.serve))
+	t.Cleanup(p.Close)
+	return p
+}
+
+func (p *provider) serve(w http.ResponseWriter, r *http.Request) {
+	var in mail
+	if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	status := p.before(in.Order)
+	var out sent
+	if status == 0 {
+		out = p.send(r.Header.Get("Idempotency-Key"), in.Order)
+		status = p.after(in.Order)
+	}
+	switch status {
+	case 0:
+		_ = json.NewEncoder(w).Encode(out)
+	case lost:
+		if conn, _, err := w.(http.Hijacker).Hijack(); err == nil {
+			_ = conn.Close()
+		}
+	default:
+		w.WriteHeader(status)
+	}
+}
+
+func (p *provider) send(key string, order int) sent {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if out, ok := p.byKey[key]; ok && key != "" {
+		return out
+	}
+	out := sent{ID: "mail_" + strconv.Itoa(len(p.byKey)+1)}
+	p.byKey[key] = out
+	p.mails[order] = append(p.mails[order], out)
+	return out
+}
+
+// sentFor returns how many mails an order got.
+func (p *provider) sentFor(order int) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.mails[order])
+}
+
+type mail struct {
+	Order int `json:"order"`
+}
+
+type sent struct {
+	ID string `json:"id"`
+}
+
+// mailTool sends a mail. Without keys nobody can find out what became of a lost answer.
+func mailTool(url string, keys bool) external.Tool[mail, sent] {
+	client := &http.Client{Transport: &external.Transport{Base: &http.Transport{DisableKeepAlives: true}}}
+	tool := external.Tool[mail, sent]{
+		Name: "send_mail", Timeout: time.Minute,
+		Perform: func(ctx context.Context, a external.Attempt, in mail) (out sent, err error) {
+			body, err := json.Marshal(in)
+			if err != nil {
+				return out, err
+			}
+			req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+			if err != nil {
+				return out, err
+			}
+			if keys {
+				req.Header.Set("Idempotency-Key", a.Key)
+			}
+			res, err := client.Do(req)
+			if err != nil {
+				return out, err
+			}
+			defer res.Body.Close()
+			switch res.StatusCode {
+			case http.StatusOK:
+				return out, json.NewDecoder(res.Body).Decode(&out)
+			case http.StatusTooManyRequests:
+				return out, external.NotDone(errors.New(res.Status))
+			case http.StatusUnprocessableEntity:
+				return out, dedup.Final(errors.New("no such address"))
+			}
+			return out, errors.New(res.Status)
+		},
+	}
+	if keys {
+		tool.KeyKept, tool.Ref = external.Forever, func(out sent) string { return out.ID }
+	}
+	return tool
+}
