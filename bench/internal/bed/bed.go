@@ -5,30 +5,16 @@ package bed
 import (
 	"context"
 	"errors"
-	"fmt"
-	"net/url"
 
-	"github.com/jackc/pgx/v5"
-
-	"github.com/tooldedup/dedup/bench/internal/redisserver"
 	"github.com/tooldedup/dedup/bench/internal/report"
 	"github.com/tooldedup/dedup/bench/internal/server"
 )
 
-// settings are those of the server: no checkpoint falls into a round by itself.
-func settings() map[string]string {
-	return map[string]string{
-		"shared_buffers":     "512MB",
-		"max_wal_size":       "8GB",
-		"checkpoint_timeout": "1h",
-	}
-}
-
 // A Bed is the servers.
 type Bed struct {
 	*server.Server
-	Redis   *redisserver.Server // nil where there is none
-	NoRedis error               // why there is none
+	Redis   *server.Redis // nil where there is none
+	noRedis error         // why there is none
 }
 
 // Options says how the servers are started.
@@ -41,26 +27,26 @@ type Options struct {
 
 // Start starts the servers.
 func Start(ctx context.Context, opts Options) (*Bed, error) {
-	o := server.Options{Settings: settings()}
-	if opts.Fast {
-		o = server.Options{Fast: true}
+	o := server.Options{Fast: opts.Fast}
+	if !opts.Fast {
+		// No checkpoint falls into a round by itself.
+		o.Settings = map[string]string{"shared_buffers": "512MB", "max_wal_size": "8GB", "checkpoint_timeout": "1h"}
 	}
 	postgres, err := server.Start(ctx, o)
 	if err != nil {
 		return nil, err
 	}
 	b := &Bed{Server: postgres}
-	b.Redis, b.NoRedis = redisserver.Start(ctx, opts.RedisFolder)
-	if b.NoRedis != nil && !errors.Is(b.NoRedis, redisserver.ErrAbsent) {
-		return nil, errors.Join(b.NoRedis, b.Stop(ctx))
+	b.Redis, b.noRedis = server.StartRedis(ctx, opts.RedisFolder)
+	if b.noRedis != nil && !errors.Is(b.noRedis, server.ErrNoRedis) {
+		return nil, errors.Join(b.noRedis, postgres.Stop(ctx))
 	}
 	return b, nil
 }
 
 // Machine says what is measured on.
 func (b *Bed) Machine(ctx context.Context) (report.Machine, error) {
-	m, err := server.Machine(ctx, b.Admin)
-	m.Source = b.Source
+	m, err := b.Server.Machine(ctx)
 	if b.Redis != nil {
 		m.Redis = b.Redis.Version
 	}
@@ -69,31 +55,9 @@ func (b *Bed) Machine(ctx context.Context) (report.Machine, error) {
 
 // Stop ends the servers and removes their data.
 func (b *Bed) Stop(ctx context.Context) error {
-	var errs []error
+	err := b.Server.Stop(ctx)
 	if b.Redis != nil {
-		errs = append(errs, b.Redis.Stop())
+		err = errors.Join(err, b.Redis.Stop())
 	}
-	return errors.Join(append(errs, b.Server.Stop(ctx))...)
-}
-
-// createDatabase returns the URL of a new database.
-func (b *Bed) createDatabase(ctx context.Context, name string) (string, error) {
-	if _, err := b.Admin.Exec(ctx, "CREATE DATABASE "+pgx.Identifier{name}.Sanitize()); err != nil {
-		return "", fmt.Errorf("creating database %s: %w", name, err)
-	}
-	u, err := url.Parse(b.URL)
-	if err != nil {
-		return "", fmt.Errorf("reading the server's URL: %w", err)
-	}
-	u.Path = "/" + name
-	return u.String(), nil
-}
-
-// Addr is the server's host and port.
-func (b *Bed) Addr() (string, error) {
-	u, err := url.Parse(b.URL)
-	if err != nil {
-		return "", fmt.Errorf("reading the server's URL: %w", err)
-	}
-	return u.Host, nil
+	return err
 }

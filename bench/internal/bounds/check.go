@@ -5,10 +5,9 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"time"
 
+	"github.com/tooldedup/dedup/bench/internal/figure"
 	"github.com/tooldedup/dedup/bench/internal/report"
-	"github.com/tooldedup/dedup/bench/internal/table"
 	"github.com/tooldedup/dedup/bench/internal/way"
 )
 
@@ -34,7 +33,7 @@ in bench/internal/bounds/bounds.go.`, len(e.Broken), strings.Join(e.says, "\n  "
 func Check(w io.Writer, reports ...*report.Report) error { return check(w, All(), reports...) }
 
 func check(w io.Writer, bounds []Bound, reports ...*report.Report) error {
-	t := table.New("bound", "allowed", "measured", "")
+	t := figure.NewTable("bound", "allowed", "measured", "")
 	broken := &BrokenError{}
 	var missing []error
 	for _, b := range bounds {
@@ -49,7 +48,7 @@ func check(w io.Writer, bounds []Bound, reports ...*report.Report) error {
 			broken.Broken = append(broken.Broken, b)
 			broken.says = append(broken.says, fmt.Sprintf("%s is %.2f, and must be %s", b, value, b.allowed()))
 		}
-		t.Row(b.String(), b.allowed(), fmt.Sprintf("%.2f", value), verdict)
+		t.Row(b, b.allowed(), fmt.Sprintf("%.2f", value), verdict)
 	}
 	t.Write(w)
 	if len(broken.Broken) > 0 {
@@ -119,9 +118,5 @@ func (b Bound) String() string {
 	if !b.loads() {
 		return text
 	}
-	line := "loopback"
-	if b.Delay > 0 {
-		line = fmt.Sprintf("%g ms each way", float64(b.Delay)/float64(time.Millisecond))
-	}
-	return fmt.Sprintf("%s at %s, clients: %d", text, line, b.Clients)
+	return fmt.Sprintf("%s at %s, clients: %d", text, report.Line{Delay: b.Delay}, b.Clients)
 }

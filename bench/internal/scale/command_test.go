@@ -29,8 +29,8 @@ func TestCommandWritesItsFile(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "growth.json")
 	var out bytes.Buffer
-	cmd := GrowthCommand()
-	cmd.SetArgs([]string{"--sizes", "100", "--clients", "1", "--keys", "ordered", "--rounds", "1", "--calls", "5", "--real", "5", "--json", file})
+	cmd := growthCommand(GrowthOptions{Clients: []int{1}, Kinds: []KeyKind{OrderedKeys}, Rounds: 1, Calls: 5, Real: 5})
+	cmd.SetArgs([]string{"--sizes", "100", "--json", file})
 	cmd.SetOut(&out)
 	cmd.SetErr(io.Discard)
 	require.NoError(t, cmd.ExecuteContext(t.Context()))

@@ -2,7 +2,6 @@ package scale
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -22,10 +21,6 @@ type pace struct {
 // Go are not much finer.
 const paceTick = time.Millisecond
 
-// paceBacklog is how many calls may wait for a client. It is far more than a
-// load can fall behind that is worth measuring.
-const paceBacklog = 1 << 16
-
 // outcome is one call of a paced load. Its time counts from when the call was
 // handed out, so that waiting for a client is part of it: a server that stalls
 // cannot hide the calls that it kept from being made.
@@ -33,65 +28,6 @@ type outcome struct {
 	at   time.Time // when it was handed out
 	took time.Duration
 	err  error
-}
-
-// run makes calls until stop is closed or ctx ends, waits for all of them, and
-// reports each to heard, from several goroutines.
-func (p pace) run(ctx context.Context, stop <-chan struct{}, call func(context.Context) error, heard func(outcome)) {
-	due := make(chan time.Time, paceBacklog)
-	var clients sync.WaitGroup
-	for range p.clients {
-		clients.Go(func() { take(ctx, due, call, heard) })
-	}
-	p.handOut(ctx, stop, due)
-	close(due)
-	clients.Wait()
-}
-
-// take is a client.
-func take(ctx context.Context, due <-chan time.Time, call func(context.Context) error, heard func(outcome)) {
-	for at := range due {
-		err := call(ctx)
-		heard(outcome{at: at, took: time.Since(at), err: err})
-	}
-}
-
-func (p pace) handOut(ctx context.Context, stop <-chan struct{}, due chan<- time.Time) {
-	tick := time.NewTicker(paceTick)
-	defer tick.Stop()
-	start := time.Now()
-	for handed := 0; ; {
-		select {
-		case <-ctx.Done():
-			return
-		case <-stop:
-			return
-		case <-tick.C:
-		}
-		for now := time.Now(); handed < int(now.Sub(start).Seconds()*p.rate); handed++ {
-			select {
-			case due <- now:
-			case <-stop:
-				return
-			case <-ctx.Done():
-				return
-			}
-		}
-	}
-}
-
-// while runs the load for as long as work takes, and returns its calls. One that
-// fails is an error once both have ended.
-func (p pace) while(ctx context.Context, call func(context.Context) error, work func() error) ([]outcome, error) {
-	var heard ear
-	stop := make(chan struct{})
-	var load sync.WaitGroup
-	load.Go(func() { p.run(ctx, stop, call, heard.hear) })
-	err := work()
-	close(stop)
-	load.Wait()
-	all := heard.take()
-	return all, errors.Join(err, firstError(all))
 }
 
 // ear collects outcomes.
@@ -113,6 +49,46 @@ func (e *ear) take() []outcome {
 	all := e.heard
 	e.heard = nil
 	return all
+}
+
+// run makes calls until ctx ends, and waits for all of them. The calls themselves are
+// not cancelled.
+func (p pace) run(ctx context.Context, call func(context.Context) error, heard *ear) {
+	free := make(chan struct{}, p.clients)
+	var calls sync.WaitGroup
+	defer calls.Wait()
+	tick := time.NewTicker(paceTick)
+	defer tick.Stop()
+	start := time.Now()
+	for handed := 0; ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		for now := time.Now(); handed < int(now.Sub(start).Seconds()*p.rate); handed++ {
+			calls.Go(func() {
+				free <- struct{}{}
+				err := call(context.WithoutCancel(ctx))
+				<-free
+				heard.hear(outcome{at: now, took: time.Since(now), err: err})
+			})
+		}
+	}
+}
+
+// while runs a load of each of the calls for as long as work takes.
+func (p pace) while(ctx context.Context, heard *ear, work func() error, calls ...func(context.Context) error) error {
+	loading, stop := context.WithCancel(ctx)
+	defer stop()
+	var loads sync.WaitGroup
+	for _, call := range calls {
+		loads.Go(func() { p.run(loading, call, heard) })
+	}
+	err := work()
+	stop()
+	loads.Wait()
+	return err
 }
 
 // sampleOf makes one sample of what was called in the given time.
@@ -147,10 +123,8 @@ func firstError(all []outcome) error {
 
 // wait returns when d has passed, or with ctx's error.
 func wait(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

@@ -2,15 +2,18 @@ package scale
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/spf13/cobra"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/bench/internal/figure"
 	"github.com/tooldedup/dedup/bench/internal/measure"
 	"github.com/tooldedup/dedup/bench/internal/report"
+	"github.com/tooldedup/dedup/bench/internal/server"
 )
 
 // SoakOptions say what is kept up, and for how long.
@@ -44,88 +47,188 @@ type SoakLine struct {
 
 const soakSchema = "soak"
 
-// soak writes its lines to out as it goes: it may run for hours.
-func soak(ctx context.Context, s stand, o SoakOptions, out io.Writer) (*Soak, error) {
-	machine, err := s.machine(ctx)
-	if err != nil {
-		return nil, err
+// SoakCommand returns the command `soak`.
+func SoakCommand() *cobra.Command {
+	o := SoakOptions{Rate: 200, Clients: 16, Replays: 0.3, Retention: 30 * time.Second, Sweep: 5 * time.Second, Every: 10 * time.Second}
+	cmd := &cobra.Command{
+		Use:   "soak",
+		Short: "Keep up a load with a Sweeper for a long time and see whether anything grows",
+		Long: `Run a fixed load of first calls and replays with a Sweeper and a short retention, so
+that records expire and are forgotten all the time. In the end every answered call
+must have one effect. The exit code is 1 if one has none or two, or if a call failed.`,
+		PreRunE: func(*cobra.Command, []string) error {
+			if o.Duration < o.Every {
+				return fmt.Errorf("--duration: must be at least %s, the time between two lines", o.Every)
+			}
+			return nil
+		},
 	}
-	if err := s.field(ctx, soakSchema); err != nil {
-		return nil, err
-	}
-	pool, err := s.pool(ctx, o.Clients+2) // the Sweeper, and the looks
+	cmd.Flags().DurationVar(&o.Duration, "duration", 10*time.Minute, "how long")
+	return command(cmd, nil, func(ctx context.Context, s stand) (finding, error) { return soak(ctx, s, o) })
+}
+
+// soak writes its lines as it goes: it may run for hours.
+func soak(ctx context.Context, s stand, o SoakOptions) (*Soak, error) {
+	pool, err := server.Pool(ctx, s.url, o.Clients+2) // the Sweeper, and the looks
 	if err != nil {
 		return nil, err
 	}
 	defer pool.Close()
-	var sweeps sweepLog
-	t, err := newTool(pool, dedup.Options{
-		Schema: soakSchema, Tracer: &sweeps,
+	load := newSoakLoad(o)
+	load.t, err = newField(ctx, pool, dedup.Options{
+		Schema: soakSchema, Tracer: load,
 		Retention: dedup.Retention{Result: o.Retention, Tombstone: o.Retention},
 	})
 	if err != nil {
 		return nil, err
 	}
-	sweeper, err := dedup.NewSweeper(t.d, &dedup.SweeperOptions{Interval: o.Sweep})
+	sweeper, err := dedup.NewSweeper(load.t.d, &dedup.SweeperOptions{Interval: o.Sweep})
 	if err != nil {
 		return nil, err
 	}
 
-	result := &Soak{Machine: machine}
-	load := newSoakLoad(t, o)
-	err = load.besides(ctx, o, sweeper, func(heard *ear) error {
-		return result.watch(ctx, pool, o, heard, out)
-	})
+	result := &Soak{Machine: s.machine}
+	var heard ear
+	err = pace{rate: o.Rate, clients: o.Clients}.while(ctx, &heard, func() error {
+		sweeping, stop := context.WithCancel(ctx)
+		swept := make(chan error, 1)
+		go func() { swept <- sweeper.Run(sweeping) }() // the errors of sweeps go to the tracer
+		err := result.watch(ctx, load.t, o, &heard, s.out)
+		stop()
+		<-swept
+		return err
+	}, load.call)
 	if err != nil {
 		return nil, err
 	}
-	if result.Tally, err = load.settle(ctx, pool); err != nil {
+	if result.Tally, err = load.settle(ctx); err != nil {
 		return nil, err
 	}
-	sweeps.addTo(&result.Tally)
 	result.Verdict = judgeSoak(result.Lines, result.Tally, o)
 	return result, nil
 }
 
+// soakColumns are wide enough for days.
+const soakColumns = "  %8v  %10v  %10v  %10v  %10v  %10v  %10v  %8v  %10v  %10v  %7v\n"
+
 // watch adds a line at every interval until the time is over.
-func (r *Soak) watch(ctx context.Context, pool *pgxpool.Pool, o SoakOptions, heard *ear, out io.Writer) error {
-	writeSoakHeading(out)
-	every := time.NewTicker(o.Every)
-	defer every.Stop()
+func (r *Soak) watch(ctx context.Context, t *tool, o SoakOptions, heard *ear, out io.Writer) error {
+	fmt.Fprintf(out, soakColumns, "at", "heap", "prim. key", "due index", "records", "live", "dead", "calls/s", "p50 ms", "p99 ms", "errors")
 	start, last := time.Now(), time.Now()
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-every.C:
+	for len(r.Lines) == 0 || r.Lines[len(r.Lines)-1].At < o.Duration {
+		if err := wait(ctx, o.Every); err != nil {
+			return err
 		}
-		line, err := look(ctx, pool)
+		var line SoakLine
+		var err error
+		if line.Sizes, err = t.sizes(ctx); err != nil {
+			return err
+		}
+		err = t.pool.QueryRow(ctx, "SELECT n_live_tup, n_dead_tup FROM pg_stat_all_tables WHERE relid = $1::regclass", t.records).
+			Scan(&line.Live, &line.Dead)
 		if err != nil {
 			return err
 		}
-		all := heard.take()
+		all, now := heard.take(), time.Now()
 		for _, o := range all {
 			if o.err != nil {
 				line.Errors++
 			}
 		}
-		now := time.Now()
 		line.At, line.Calls = now.Sub(start), sampleOf(all, now.Sub(last)).Latency()
 		last = now
 		r.Lines = append(r.Lines, line)
-		line.writeLine(out)
-		if line.At >= o.Duration {
-			return nil
-		}
+		fmt.Fprintf(out, soakColumns, line.At.Round(time.Second), megabytes(line.Sizes.Heap), megabytes(line.Sizes.PrimaryKey),
+			megabytes(line.Sizes.DueIndex), figure.Thousands(line.Sizes.Records), figure.Thousands(line.Live), figure.Thousands(line.Dead),
+			figure.Thousands(int(line.Calls.PerSecond)), figure.Millis(line.Calls.P50), figure.Millis(line.Calls.P99), line.Errors)
 	}
+	return nil
 }
 
-// look sees the table.
-func look(ctx context.Context, pool *pgxpool.Pool) (line SoakLine, err error) {
-	if line.Sizes, err = measureSizes(ctx, pool, soakSchema); err != nil {
-		return line, err
+// SoakVerdict compares the last third of a soak with the middle one. The first
+// is left out: the table grows until its first records are forgotten.
+type SoakVerdict struct {
+	// Enough reports whether there are lines enough, and thirds are so long that
+	// the table had grown full, and autovacuum had come by, before the middle
+	// one began.
+	Enough bool `json:"enough"`
+	// SizeRatio is the table with its indexes, P99Ratio the p99 of calls: the
+	// median of the last third divided by that of the middle one.
+	SizeRatio float64 `json:"size_ratio"`
+	P99Ratio  float64 `json:"p99_ratio"`
+	Leaks     bool    `json:"leaks"`
+	Drifts    bool    `json:"drifts"`
+
+	Errors  int64 `json:"errors"`
+	Doubled int64 `json:"doubled_effects"`
+	Lost    int64 `json:"lost_effects"` // of calls that were answered
+}
+
+const (
+	// A table that is vacuumed now and then goes up and down by some tenths.
+	leakRatio = 1.25
+	// The slowest call of a hundred is at the mercy of the machine.
+	driftRatio = 2
+	leastLines = 9
+	// Autovacuum looks once a minute.
+	leastThird = 2 * time.Minute
+)
+
+func judgeSoak(lines []SoakLine, tally SoakTally, o SoakOptions) SoakVerdict {
+	v := SoakVerdict{Errors: tally.Errors, Doubled: tally.Effects - tally.Keys, Lost: max(0, tally.Firsts-tally.Keys)}
+	n := len(lines)
+	life := 2*o.Retention + o.Sweep // of a record
+	if n < leastLines || lines[n/3].At-o.Every < max(life, leastThird) {
+		return v
 	}
-	err = pool.QueryRow(ctx, "SELECT n_live_tup, n_dead_tup FROM pg_stat_all_tables WHERE relid = $1::regclass",
-		pgx.Identifier{soakSchema, "tool_dedup"}.Sanitize()).Scan(&line.Live, &line.Dead)
-	return line, err
+	compare := func(figure func(SoakLine) float64) float64 {
+		return ratio(measure.MedianOf(lines[2*n/3:], figure), measure.MedianOf(lines[n/3:2*n/3], figure))
+	}
+	v.Enough = true
+	v.SizeRatio = compare(func(l SoakLine) float64 { return float64(l.Sizes.Total) })
+	v.P99Ratio = compare(func(l SoakLine) float64 { return float64(l.Calls.P99) })
+	v.Leaks, v.Drifts = v.SizeRatio > leakRatio, v.P99Ratio > driftRatio
+	return v
+}
+
+// write comes after the lines, which have been written already. Growth and drift are
+// for a reader to judge.
+func (r *Soak) write(w io.Writer) error {
+	fmt.Fprintln(w)
+	r.Machine.Write(w)
+	t, v := r.Tally, r.Verdict
+	fmt.Fprintf(w, "\n%d first calls, %d replays, %d errors; %d effects of %d keys; %d results and %d tombstones swept\n",
+		t.Firsts, t.Replays, t.Errors, t.Effects, t.Keys, t.Expired, t.Forgotten)
+	for _, text := range t.Some {
+		fmt.Fprintf(w, "  %s\n", text)
+	}
+	size, p99 := "the table has stopped growing", "no drift"
+	if v.Leaks {
+		size = "THE TABLE GROWS"
+	}
+	if v.Drifts {
+		p99 = "CALLS GET SLOWER"
+	}
+	if v.Enough {
+		fmt.Fprintf(w, "last third against the middle one: size %s, %s; p99 %s, %s\n", times(v.SizeRatio), size, times(v.P99Ratio), p99)
+	} else {
+		fmt.Fprintf(w, "too short to tell whether anything grows: it takes %d lines, and a third of the time must be at least %s and longer than a record's life\n", leastLines, leastThird)
+	}
+	return r.verdict()
+}
+
+// verdict is an error where calls failed or effects are wrong.
+func (r *Soak) verdict() error {
+	v := r.Verdict
+	var errs []error
+	if v.Doubled > 0 {
+		errs = append(errs, fmt.Errorf("%d effects were doubled", v.Doubled))
+	}
+	if v.Lost > 0 {
+		errs = append(errs, fmt.Errorf("%d calls were answered and have no effect", v.Lost))
+	}
+	if v.Errors > 0 {
+		errs = append(errs, fmt.Errorf("%d calls or sweeps failed, the first with: %s", v.Errors, r.Tally.Some[0]))
+	}
+	return errors.Join(errs...)
 }

@@ -8,13 +8,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"github.com/tooldedup/dedup"
 )
 
-// soakLoad makes the calls of a soak and keeps account of them.
+// soakLoad makes the calls of a soak and keeps account of them and of the sweeps.
 type soakLoad struct {
 	t       *tool
 	replays float64
@@ -55,28 +52,12 @@ const (
 	someErrors  = 5
 )
 
-func newSoakLoad(t *tool, o SoakOptions) *soakLoad {
+func newSoakLoad(o SoakOptions) *soakLoad {
 	// Half of the retention: the answer must not expire under way.
-	return &soakLoad{t: t, replays: o.Replays, young: o.Retention / 2, recent: make([]answered, recentCalls)}
+	return &soakLoad{replays: o.Replays, young: o.Retention / 2, recent: make([]answered, recentCalls)}
 }
 
-// besides runs load and Sweeper while work is done.
-func (l *soakLoad) besides(ctx context.Context, o SoakOptions, sweeper *dedup.Sweeper, work func(*ear) error) error {
-	sweeping, stopSweeping := context.WithCancel(ctx)
-	defer stopSweeping()
-	stop := make(chan struct{})
-	var heard ear
-	var running sync.WaitGroup
-	running.Go(func() { _ = sweeper.Run(sweeping) }) // its sweeps' errors go to sweepLog
-	running.Go(func() { pace{rate: o.Rate, clients: o.Clients}.run(ctx, stop, l.call, heard.hear) })
-	err := work(&heard)
-	close(stop)
-	stopSweeping()
-	running.Wait()
-	return err
-}
-
-// call makes a first call or repeats one, and books it.
+// call makes a first call or repeats one, and counts it.
 func (l *soakLoad) call(ctx context.Context) error {
 	first, repeat := l.pick()
 	if !repeat {
@@ -92,7 +73,18 @@ func (l *soakLoad) call(ctx context.Context) error {
 	case !repeat && result.Replayed && !result.Recovered:
 		err = errors.New("a first call was answered as a replay")
 	}
-	l.book(repeat, answered{first.key, result.Value, time.Now()}, err)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case err != nil:
+		l.tally.fail(err)
+	case repeat:
+		l.tally.Replays++
+	default:
+		l.tally.Firsts++
+		l.recent[l.next] = answered{first.key, result.Value, time.Now()}
+		l.next = (l.next + 1) % len(l.recent)
+	}
 	return err
 }
 
@@ -103,35 +95,34 @@ func (l *soakLoad) pick() (answered, bool) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	back := func(n int) answered { return l.recent[(l.next-n+len(l.recent))%len(l.recent)] }
-	first := back(1 + rand.IntN(len(l.recent)))
-	if first.key == "" || time.Since(first.at) > l.young {
-		first = back(1) // the youngest
+	isYoung := func(a answered) bool { return a.key != "" && time.Since(a.at) <= l.young }
+	first := l.recent[rand.IntN(len(l.recent))]
+	if !isYoung(first) {
+		first = l.recent[(l.next-1+len(l.recent))%len(l.recent)] // the youngest
 	}
-	return first, first.key != "" && time.Since(first.at) <= l.young
+	return first, isYoung(first)
 }
 
-func (l *soakLoad) book(repeat bool, call answered, err error) {
+func (t *SoakTally) fail(err error) {
+	t.Errors++
+	if len(t.Some) < someErrors {
+		t.Some = append(t.Some, err.Error())
+	}
+}
+
+// TraceSwept implements [dedup.SweptTracer]. Nobody else hears of a sweep that fails.
+func (l *soakLoad) TraceSwept(ctx context.Context, data dedup.SweptData) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	switch {
-	case err != nil:
-		l.tally.Errors++
-		if len(l.tally.Some) < someErrors {
-			l.tally.Some = append(l.tally.Some, err.Error())
-		}
-	case repeat:
-		l.tally.Replays++
-	default:
-		l.tally.Firsts++
-		l.recent[l.next] = call
-		l.next = (l.next + 1) % len(l.recent)
+	l.tally.Expired += data.Expired
+	l.tally.Forgotten += data.Forgotten
+	if data.Err != nil && ctx.Err() == nil { // not the end of the soak
+		l.tally.fail(fmt.Errorf("a sweep: %w", data.Err))
 	}
 }
 
 // settle counts the effects once all calls have ended.
-func (l *soakLoad) settle(ctx context.Context, pool *pgxpool.Pool) (SoakTally, error) {
-	err := pool.QueryRow(ctx, "SELECT count(*), count(DISTINCT ref) FROM "+pgx.Identifier{soakSchema, "effects"}.Sanitize()).
-		Scan(&l.tally.Effects, &l.tally.Keys)
+func (l *soakLoad) settle(ctx context.Context) (SoakTally, error) {
+	err := l.t.pool.QueryRow(ctx, "SELECT count(*), count(DISTINCT ref) FROM "+l.t.effects).Scan(&l.tally.Effects, &l.tally.Keys)
 	return l.tally, err
 }

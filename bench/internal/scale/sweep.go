@@ -2,27 +2,33 @@ package scale
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/spf13/cobra"
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/bench/internal/figure"
 	"github.com/tooldedup/dedup/bench/internal/measure"
 	"github.com/tooldedup/dedup/bench/internal/report"
+	"github.com/tooldedup/dedup/bench/internal/server"
 )
 
 // SweepOptions say how the sweep is measured.
 type SweepOptions struct {
-	Records     int           // that are due
-	Batch       int           // dedup.SweepOptions.BatchSize; 0 is its default
-	Rest        float64       // dedup.SweepOptions.Rest; 0 is its default
-	Rate        float64       // calls a second of the load
-	Clients     int           // that make them
-	Quiet       time.Duration // how long the load runs without a sweep, before it and again after it
-	Cases       SweepCaseOptions
-	Generations GenerationOptions
+	Records int           // that are due
+	Rest    float64       // dedup.SweepOptions.Rest; 0 is its default
+	Rate    float64       // calls a second of the load
+	Clients int           // that make them
+	Quiet   time.Duration // how long the load runs without a sweep, before it and again after it
+
+	Generations       int           // of records that are put through one table; 0 for none
+	GenerationRecords int           // of a generation, and of those that stay throughout
+	Hold              time.Duration // how long those of a generation are tombstones
+	Naptime           time.Duration // how often autovacuum looks meanwhile
 }
 
 // Sweep is how fast records are swept, what calls notice of it, and what
@@ -30,12 +36,9 @@ type SweepOptions struct {
 type Sweep struct {
 	Machine     report.Machine `json:"machine"`
 	Rows        []SweepRow     `json:"rows"`
-	Cases       []SweepCaseRow `json:"cases"`
 	Generations []Generation   `json:"generations"`
-	Vacuum      Vacuum         `json:"vacuum"` // behind the generations
-	// Naptime is how often autovacuum looked meanwhile, where it was waited for.
-	Naptime time.Duration `json:"autovacuum_naptime_ns"`
-	Goals   []Goal        `json:"goals"`
+	Naptime     time.Duration  `json:"autovacuum_naptime_ns"` // behind the generations
+	Goals       []Goal         `json:"goals"`
 }
 
 // SweepRow is one kind of records that are due.
@@ -62,15 +65,41 @@ const (
 	Expires Due = "tombstones" // results whose time is over are dropped
 )
 
-const sweepSchema = "swept"
+const (
+	sweepSchema = "swept"
+	day         = 24 * time.Hour
+)
+
+// SweepCommand returns the command `sweep`.
+func SweepCommand() *cobra.Command {
+	o := SweepOptions{
+		Rate: 500, Clients: 4, Quiet: 10 * time.Second,
+		Generations: 10, GenerationRecords: 100_000, Hold: 15 * time.Second, Naptime: 10 * time.Second,
+	}
+	cmd := &cobra.Command{
+		Use:   "sweep",
+		Short: "Measure how fast records are swept and what calls notice of it",
+		Long: `Fill tables with records that are due and sweep them: alone, and under a steady
+load of calls, which is measured before, during and after the sweep. Then put
+generations of records through one table: filled, swept to tombstones, swept away;
+and look at what room is left behind. For that part autovacuum looks every 10 s in
+place of every minute, since a generation here lasts for half a minute and not for
+hours.`,
+		PreRunE: func(*cobra.Command, []string) error {
+			if o.Records < 1 {
+				return errors.New("--records must be at least 1")
+			}
+			return nil
+		},
+	}
+	cmd.Flags().IntVar(&o.Records, "records", 1_000_000, "records to sweep")
+	cmd.Flags().Float64Var(&o.Rest, "rest", 0, "pause between two transactions of the sweep, as a multiple of the one before; 0 is the library's default, negative is none")
+	return command(cmd, nil, func(ctx context.Context, s stand) (finding, error) { return sweep(ctx, s, o) })
+}
 
 func sweep(ctx context.Context, s stand, o SweepOptions) (*Sweep, error) {
-	machine, err := s.machine(ctx)
-	if err != nil {
-		return nil, err
-	}
-	result := &Sweep{Machine: machine}
-	pool, err := s.pool(ctx, o.Clients+2)
+	result := &Sweep{Machine: s.machine, Naptime: o.Naptime}
+	pool, err := server.Pool(ctx, s.url, o.Clients+2)
 	if err != nil {
 		return nil, err
 	}
@@ -82,13 +111,7 @@ func sweep(ctx context.Context, s stand, o SweepOptions) (*Sweep, error) {
 		}
 		result.Rows = append(result.Rows, row)
 	}
-	if o.Cases.Time > 0 {
-		if result.Cases, err = s.sweepCases(ctx, pool, o); err != nil {
-			return nil, fmt.Errorf("a sweep that meets %w", err)
-		}
-	}
-	if o.Generations.Count > 0 {
-		result.Vacuum, result.Naptime = o.Generations.Vacuum, o.Generations.Naptime
+	if o.Generations > 0 {
 		if result.Generations, err = s.generations(ctx, pool, o); err != nil {
 			return nil, fmt.Errorf("generations: %w", err)
 		}
@@ -100,95 +123,77 @@ func sweep(ctx context.Context, s stand, o SweepOptions) (*Sweep, error) {
 // sweepOf measures the sweep alone and under load, each on a new table.
 func (s stand) sweepOf(ctx context.Context, pool *pgxpool.Pool, o SweepOptions, due Due) (SweepRow, error) {
 	row := SweepRow{Due: due, Records: int64(o.Records)}
-
-	t, err := s.dueTable(ctx, pool, filling{records: o.Records}, due, dedup.Options{})
+	t, err := dueTable(ctx, pool, o, due)
 	if err != nil {
 		return row, err
 	}
-	s.say("%s records that become %s: sweeping alone", figure.Thousands(row.Records), due)
-	if row.Alone, err = t.sweepAll(ctx, o, row); err != nil {
+	s.say("%s records that become %s: sweeping alone", figure.Thousands(o.Records), due)
+	if row.Alone, err = t.sweepAll(ctx, o, due); err != nil {
 		return row, err
 	}
 
-	if t, err = s.dueTable(ctx, pool, filling{records: o.Records}, due, dedup.Options{}); err != nil {
+	if t, err = dueTable(ctx, pool, o, due); err != nil {
 		return row, err
 	}
-	err = s.sweepUnderLoad(ctx, t, o, &row)
-	return row, err
-}
-
-// sweepUnderLoad keeps one load up before, during and after the sweep.
-func (s stand) sweepUnderLoad(ctx context.Context, t *tool, o SweepOptions, row *SweepRow) error {
 	call := t.first(OrderedKeys)
 	if _, err := drive(ctx, o.Clients, o.Clients*warmCalls, call); err != nil {
-		return err
+		return row, err
 	}
-	s.say("%s records that become %s: load of %g calls a second, before, during and after a sweep", figure.Thousands(row.Records), row.Due, o.Rate)
+	s.say("%s records that become %s: load of %g calls a second, before, during and after a sweep", figure.Thousands(o.Records), due, o.Rate)
+	var heard ear
 	var begun, ended time.Time
 	start := time.Now()
-	all, err := pace{rate: o.Rate, clients: o.Clients}.while(ctx, call, func() (err error) {
+	err = pace{rate: o.Rate, clients: o.Clients}.while(ctx, &heard, func() (err error) {
 		if err := wait(ctx, o.Quiet); err != nil {
 			return err
 		}
 		begun = time.Now()
-		if row.Loaded, err = t.sweepAll(ctx, o, *row); err != nil {
+		if row.Loaded, err = t.sweepAll(ctx, o, due); err != nil {
 			return err
 		}
 		ended = time.Now()
 		return wait(ctx, o.Quiet)
-	})
-	if err != nil {
-		return err
-	}
+	}, call)
+	all := heard.take()
 	before, after := between(all, start, begun), between(all, ended, ended.Add(o.Quiet))
 	row.Before, row.Swept, row.After = before.Latency(), between(all, begun, ended).Latency(), after.Latency()
 	row.Quiet = before.And(after).Latency()
-	return nil
+	return row, errors.Join(err, firstError(all))
 }
 
 // dueTable makes a table of records that are all due.
-func (s stand) dueTable(ctx context.Context, pool *pgxpool.Pool, f filling, due Due, opts dedup.Options) (*tool, error) {
-	if err := s.field(ctx, sweepSchema); err != nil {
-		return nil, err
-	}
-	opts.Schema, opts.Retention = sweepSchema, dedup.TaskRetention()
-	t, err := newTool(pool, opts)
+func dueTable(ctx context.Context, pool *pgxpool.Pool, o SweepOptions, due Due) (*tool, error) {
+	t, err := newField(ctx, pool, dedup.Options{Schema: sweepSchema, Retention: dedup.TaskRetention()})
 	if err != nil {
 		return nil, err
 	}
-	const day = 24 * time.Hour
-	f.keys, f.retention = OrderedKeys, dedup.Retention{Result: day, Tombstone: 30 * day}
+	f := filling{keys: OrderedKeys, records: o.Records, retention: dedup.Retention{Result: day, Tombstone: 30 * day}}
 	switch due {
 	case Forgets:
 		f.from, f.to, f.swept = 33*day, 32*day, true
 	case Expires:
 		f.from, f.to = 3*day, 2*day
 	}
-	return t, f.into(ctx, t, sweepSchema)
+	return t, f.into(ctx, t)
 }
 
 // sweepAll sweeps once and returns the records a second. All that were due must
 // be gone.
-func (t *tool) sweepAll(ctx context.Context, o SweepOptions, row SweepRow) (float64, error) {
+func (t *tool) sweepAll(ctx context.Context, o SweepOptions, due Due) (float64, error) {
 	start := time.Now()
-	swept, err := t.d.Sweep(ctx, o.library())
+	swept, err := t.d.Sweep(ctx, &dedup.SweepOptions{Rest: o.Rest})
 	elapsed := time.Since(start)
 	if err != nil {
 		return 0, err
 	}
-	want := dedup.SweepResult{Batches: swept.Batches, Forgotten: row.Records}
-	if row.Due == Expires {
-		want.Forgotten, want.Expired = 0, row.Records
+	want := dedup.SweepResult{Batches: swept.Batches, Forgotten: int64(o.Records)}
+	if due == Expires {
+		want.Forgotten, want.Expired = 0, want.Forgotten
 	}
 	if swept != want {
 		return 0, fmt.Errorf("the sweep took %+v, and not %+v", swept, want)
 	}
-	return float64(row.Records) / elapsed.Seconds(), nil
-}
-
-// library is what the library's sweep is given.
-func (o SweepOptions) library() *dedup.SweepOptions {
-	return &dedup.SweepOptions{BatchSize: o.Batch, Rest: o.Rest}
+	return float64(o.Records) / elapsed.Seconds(), nil
 }
 
 func (r *Sweep) goals() (goals []Goal) {
@@ -198,7 +203,6 @@ func (r *Sweep) goals() (goals []Goal) {
 			atLeast(fmt.Sprintf("records a second, %s, under load", row.Due), 50_000, row.Loaded),
 			atMost(fmt.Sprintf("p99 of calls during the sweep to that before and after, %s", row.Due), 2, ratio(row.Swept.P99, row.Quiet.P99)))
 	}
-	goals = append(goals, caseGoals(r.Cases)...)
 	if n := len(r.Generations); n > 1 {
 		first, last := r.Generations[0], r.Generations[n-1]
 		goals = append(goals, atMost(fmt.Sprintf("size after generation %d to that after the first", n), 1.5, ratio(last.After.Total, first.After.Total)))
@@ -206,6 +210,34 @@ func (r *Sweep) goals() (goals []Goal) {
 	return goals
 }
 
-// verdict is an error where a call was told of a twin that there was not. A sweep that
-// takes too little or too much ends the measurement.
-func (r *Sweep) verdict() error { return inFlight(r.Cases) }
+// fewCalls have no p99 but their slowest.
+const fewCalls = 100
+
+func (r *Sweep) write(w io.Writer) error {
+	r.Machine.Write(w)
+	fmt.Fprint(w, "\nRecords a second, and what calls notice of it.\n\n")
+	t := figure.NewTable("records that become", "records", "alone/s", "under load/s", "calls during", "p50 quiet", "p50 during",
+		"p99 before", "p99 after", "p99 quiet", "p99 during", "p99 ratio")
+	for _, row := range r.Rows {
+		t.Row(row.Due, row.Records, int64(row.Alone), int64(row.Loaded), row.Swept.Calls, row.Quiet.P50, row.Swept.P50,
+			row.Before.P99, row.After.P99, row.Quiet.P99, row.Swept.P99, times(ratio(row.Swept.P99, row.Quiet.P99)))
+	}
+	t.Write(w)
+	for _, row := range r.Rows {
+		if row.Swept.Calls < fewCalls {
+			fmt.Fprintf(w, "%d calls fell into the sweep of records that become %s: too few for a p99. Sweep more records.\n\n", row.Swept.Calls, row.Due)
+		}
+	}
+	if len(r.Generations) > 0 {
+		fmt.Fprintf(w, "Table and indexes as generations of records come and go, beside %s records that stay.\n", figure.Thousands(r.Generations[0].After.Records))
+		fmt.Fprintf(w, "Each waits for autovacuum, which looks every %s here; its default is every minute.\n\n", r.Naptime)
+		t = figure.NewTable("generation", "full", "swept", "vacuumed", "heap", "primary key", "due index", "to the first", "took")
+		for i, g := range r.Generations {
+			t.Row(i+1, megabytes(g.Full.Total), megabytes(g.Swept.Total), megabytes(g.After.Total), megabytes(g.After.Heap),
+				megabytes(g.After.PrimaryKey), megabytes(g.After.DueIndex), times(ratio(g.After.Total, r.Generations[0].After.Total)),
+				g.Took.Round(time.Second/10).String())
+		}
+		t.Write(w)
+	}
+	return writeGoals(w, r.Goals)
+}

@@ -1,5 +1,5 @@
-// Package server starts the Postgres that is measured on: one of the benchmark's
-// own, with the settings of production and its data on a disk.
+// Package server starts the servers that are measured on, which are the benchmark's
+// own: a Postgres with the settings of production and its data on a disk, and a Redis.
 package server
 
 import (
@@ -41,13 +41,10 @@ type Options struct {
 // Start starts a server. It is always one of our own: another one's settings,
 // data and neighbours would be measured too.
 func Start(ctx context.Context, opts Options) (_ *Server, err error) {
-	options := &pgserver.Options{Private: true, Settings: maps.Clone(opts.Settings)}
-	if !opts.Fast {
-		options.Durable = true
-		if options.Settings == nil {
-			options.Settings = map[string]string{}
-		}
-		for _, name := range production {
+	options := &pgserver.Options{Private: true, Durable: !opts.Fast, Settings: map[string]string{}}
+	maps.Copy(options.Settings, opts.Settings)
+	for _, name := range production {
+		if !opts.Fast {
 			options.Settings[name] = "on"
 		}
 	}
@@ -90,4 +87,35 @@ func (s *Server) Stop(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWait)
 	defer cancel()
 	return s.Server.Stop(ctx)
+}
+
+// Pool connects all connections of a pool at once, so that none is opened while
+// something is measured.
+func Pool(ctx context.Context, url string, conns int) (*pgxpool.Pool, error) {
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, fmt.Errorf("reading the database's URL: %w", err)
+	}
+	config.MaxConns, config.MinConns, config.MaxConnIdleTime = int32(conns), int32(conns), time.Hour
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, fmt.Errorf("connecting: %w", err)
+	}
+	open := make([]*pgxpool.Conn, conns)
+	for i := range open {
+		if open[i], err = pool.Acquire(ctx); err != nil {
+			err = fmt.Errorf("connecting %d times: %w", conns, err)
+			break
+		}
+	}
+	for _, conn := range open {
+		if conn != nil {
+			conn.Release()
+		}
+	}
+	if err != nil {
+		pool.Close()
+		return nil, err
+	}
+	return pool, nil
 }

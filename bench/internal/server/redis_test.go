@@ -1,4 +1,4 @@
-package redisserver_test
+package server
 
 import (
 	"errors"
@@ -7,18 +7,13 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
-
-	"github.com/tooldedup/dedup/bench/internal/redisserver"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-func TestServer(t *testing.T) {
+func TestRedis(t *testing.T) {
 	t.Parallel()
 
-	server, err := redisserver.Start(t.Context(), "../../../.cache/redis")
-	if errors.Is(err, redisserver.ErrAbsent) {
+	server, err := StartRedis(t.Context(), "../../../.cache/redis")
+	if errors.Is(err, ErrNoRedis) {
 		t.Skipf("SKIPPED, NOTHING WAS TESTED: %v", err)
 	}
 	require.NoError(t, err)
@@ -32,8 +27,8 @@ func TestServer(t *testing.T) {
 	require.Error(t, err, "it has ended")
 }
 
-func TestAbsent(t *testing.T) {
+func TestNoRedis(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
-	_, err := redisserver.Start(t.Context(), t.TempDir())
-	require.ErrorIs(t, err, redisserver.ErrAbsent)
+	_, err := StartRedis(t.Context(), t.TempDir())
+	require.ErrorIs(t, err, ErrNoRedis)
 }
