@@ -4,7 +4,7 @@
 //
 // Each of its commands starts a private server with the settings of production
 // and its data on a disk, and writes what it measured to the terminal and, with
-// --json, to a file. What is wanted stands beside what is measured, met or not.
+// --json, to a file. What is wanted stands in the headings of the tables.
 package scale
 
 import (
@@ -16,7 +16,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tooldedup/dedup/bench/internal/figure"
 	"github.com/tooldedup/dedup/bench/internal/report"
 	"github.com/tooldedup/dedup/bench/internal/server"
 )
@@ -75,39 +74,6 @@ func serve(cmd *cobra.Command, further map[string]string, measure func(context.C
 	say := func(format string, args ...any) { fmt.Fprintf(cmd.ErrOrStderr(), format+"\n", args...) }
 	say("%s", s.Source)
 	return measure(ctx, stand{url: s.URL, machine: machine, out: cmd.OutOrStdout(), say: say})
-}
-
-// Goal is a figure that is wanted, beside the one that was measured.
-type Goal struct {
-	What     string  `json:"what"`
-	Wanted   float64 `json:"wanted"`
-	AtLeast  bool    `json:"at_least"` // else at most
-	Measured float64 `json:"measured"`
-	Met      bool    `json:"met"`
-}
-
-func atMost(what string, wanted, measured float64) Goal {
-	return Goal{What: what, Wanted: wanted, Measured: measured, Met: measured <= wanted}
-}
-
-func atLeast(what string, wanted, measured float64) Goal {
-	return Goal{What: what, Wanted: wanted, AtLeast: true, Measured: measured, Met: measured >= wanted}
-}
-
-func writeGoals(w io.Writer, goals []Goal) error {
-	t := figure.NewTable("wanted", "", "measured", "")
-	for _, g := range goals {
-		bound, met := "at most", "met"
-		if g.AtLeast {
-			bound = "at least"
-		}
-		if !g.Met {
-			met = "NOT MET"
-		}
-		t.Row(g.What, bound+" "+figure.Text(g.Wanted), g.Measured, met)
-	}
-	t.Write(w)
-	return nil
 }
 
 // ratio is a/b, and 0 where there is no b to compare with.

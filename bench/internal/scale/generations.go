@@ -2,6 +2,7 @@ package scale
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -55,10 +56,6 @@ func (s stand) generations(ctx context.Context, pool *pgxpool.Pool, o SweepOptio
 
 func (t *tool) generation(ctx context.Context, o SweepOptions) (g Generation, err error) {
 	start := time.Now()
-	var since time.Time
-	if err := t.pool.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&since); err != nil {
-		return g, err
-	}
 	// Spread over a second: those of one moment would all be one batch.
 	coming := filling{keys: OrderedKeys, records: o.GenerationRecords, from: 2 * time.Second, to: time.Second,
 		retention: dedup.Retention{Result: time.Second, Tombstone: o.Hold}}
@@ -68,9 +65,13 @@ func (t *tool) generation(ctx context.Context, o SweepOptions) (g Generation, er
 	if g.Full, err = t.sizes(ctx); err != nil {
 		return g, err
 	}
-	forgotten, err := t.sweepUntilForgotten(ctx, o)
-	if err != nil {
-		return g, err
+	forgotten := int64(0)
+	for _, pause := range []time.Duration{o.Hold, 0} { // the results are swept, and then the tombstones
+		swept, err := t.d.Sweep(ctx, &dedup.SweepOptions{Rest: o.Rest})
+		if err = errors.Join(err, wait(ctx, pause)); err != nil {
+			return g, err
+		}
+		forgotten += swept.Forgotten
 	}
 	if forgotten != int64(o.GenerationRecords) {
 		return g, fmt.Errorf("%d records were forgotten, and not %d", forgotten, o.GenerationRecords)
@@ -78,7 +79,7 @@ func (t *tool) generation(ctx context.Context, o SweepOptions) (g Generation, er
 	if g.Swept, err = t.sizes(ctx); err != nil {
 		return g, err
 	}
-	if err := t.awaitAutovacuum(ctx, since); err != nil {
+	if err := t.awaitAutovacuum(ctx, start); err != nil {
 		return g, err
 	}
 	g.After, err = t.sizes(ctx)
@@ -86,32 +87,13 @@ func (t *tool) generation(ctx context.Context, o SweepOptions) (g Generation, er
 	return g, err
 }
 
-// sweepUntilForgotten sweeps twice: the results, and once their time is over the
-// tombstones.
-func (t *tool) sweepUntilForgotten(ctx context.Context, o SweepOptions) (forgotten int64, err error) {
-	for range 2 {
-		swept, err := t.d.Sweep(ctx, &dedup.SweepOptions{Rest: o.Rest})
-		if err != nil {
-			return 0, err
-		}
-		forgotten += swept.Forgotten
-		_, err = t.pool.Exec(ctx, `
-			SELECT pg_sleep(coalesce(extract(epoch FROM max(forget_at) - clock_timestamp()), 0)::float8)
-			  FROM `+t.records+`
-			 WHERE result IS NULL`)
-		if err != nil {
-			return 0, fmt.Errorf("waiting until tombstones may be forgotten: %w", err)
-		}
-	}
-	return forgotten, nil
-}
-
 const (
 	autovacuumWait = 5 * time.Minute // far longer than it takes
 	autovacuumLook = time.Second
 )
 
-// awaitAutovacuum returns when the table has been vacuumed since the given time.
+// awaitAutovacuum returns when the table has been vacuumed since the given time. The
+// server has this machine's clock.
 func (t *tool) awaitAutovacuum(ctx context.Context, since time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, autovacuumWait)
 	defer cancel()

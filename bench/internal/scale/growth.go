@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"time"
 
@@ -34,7 +35,6 @@ type Growth struct {
 	Rows    []GrowthRow    `json:"rows"`
 	Writes  []GrowthWrite  `json:"writes"`
 	Weights []Weight       `json:"weights"`
-	Goals   []Goal         `json:"goals"`
 }
 
 // GrowthRow is one size, kind of keys and number of clients. Three ways were
@@ -118,7 +118,6 @@ func growth(ctx context.Context, s stand, o GrowthOptions) (*Growth, error) {
 			}
 		}
 	}
-	g.Goals = g.goals(o)
 	return g, nil
 }
 
@@ -252,4 +251,31 @@ func compare(ctx context.Context, o GrowthOptions, keys KeyKind, clients int, sm
 		Bare: measure.Middle(found[0]), Small: measure.Middle(found[1]), Call: measure.Middle(found[2]),
 		ToSmall: against(1), ToBare: against(0),
 	}, nil
+}
+
+func (g *Growth) write(w io.Writer) error {
+	g.Machine.Write(w)
+	fmt.Fprint(w, "\nFirst calls with a one-row effect. Ratios of p50 are those of the same rounds.\n\n")
+	t := figure.NewTable("keys", "clients", "records", "bare p50", "call p50", "call p99", "calls/s", "to bare", "to small table, ≤ 1.25x")
+	for _, row := range g.Rows {
+		t.Row(row.Keys, row.Clients, row.Records, row.Bare.P50, row.Call.P50, row.Call.P99, int(row.Call.PerSecond),
+			times(row.ToBare), times(row.ToSmall))
+	}
+	t.Write(w)
+
+	fmt.Fprint(w, "WAL bytes a call, effect included: right after a checkpoint, when pages are written whole, and after further calls.\n\n")
+	t = figure.NewTable("keys", "records", "after checkpoint", "warm, ordered ≤ 700", "calls before")
+	for _, write := range g.Writes {
+		t.Row(write.Keys, write.Records, write.Fresh, write.Warm, write.Before)
+	}
+	t.Write(w)
+
+	fmt.Fprint(w, "Bytes a record.\n\n")
+	t = figure.NewTable("keys", "filled by", "records", "heap", "primary key", "due index", "total, ≤ 350")
+	for _, each := range g.Weights {
+		t.Row(each.Keys, each.Filled, each.Records, ratio(each.Heap, each.Records), ratio(each.PrimaryKey, each.Records),
+			ratio(each.DueIndex, each.Records), ratio(each.Total, each.Records))
+	}
+	t.Write(w)
+	return nil
 }

@@ -104,7 +104,7 @@ func soak(ctx context.Context, s stand, o SoakOptions) (*Soak, error) {
 	if result.Tally, err = load.settle(ctx); err != nil {
 		return nil, err
 	}
-	result.Verdict = judgeSoak(result.Lines, result.Tally, o)
+	result.Verdict = judgeSoak(result.Lines, o)
 	return result, nil
 }
 
@@ -156,12 +156,6 @@ type SoakVerdict struct {
 	// median of the last third divided by that of the middle one.
 	SizeRatio float64 `json:"size_ratio"`
 	P99Ratio  float64 `json:"p99_ratio"`
-	Leaks     bool    `json:"leaks"`
-	Drifts    bool    `json:"drifts"`
-
-	Errors  int64 `json:"errors"`
-	Doubled int64 `json:"doubled_effects"`
-	Lost    int64 `json:"lost_effects"` // of calls that were answered
 }
 
 const (
@@ -174,8 +168,7 @@ const (
 	leastThird = 2 * time.Minute
 )
 
-func judgeSoak(lines []SoakLine, tally SoakTally, o SoakOptions) SoakVerdict {
-	v := SoakVerdict{Errors: tally.Errors, Doubled: tally.Effects - tally.Keys, Lost: max(0, tally.Firsts-tally.Keys)}
+func judgeSoak(lines []SoakLine, o SoakOptions) (v SoakVerdict) {
 	n := len(lines)
 	life := 2*o.Retention + o.Sweep // of a record
 	if n < leastLines || lines[n/3].At-o.Every < max(life, leastThird) {
@@ -187,7 +180,6 @@ func judgeSoak(lines []SoakLine, tally SoakTally, o SoakOptions) SoakVerdict {
 	v.Enough = true
 	v.SizeRatio = compare(func(l SoakLine) float64 { return float64(l.Sizes.Total) })
 	v.P99Ratio = compare(func(l SoakLine) float64 { return float64(l.Calls.P99) })
-	v.Leaks, v.Drifts = v.SizeRatio > leakRatio, v.P99Ratio > driftRatio
 	return v
 }
 
@@ -203,10 +195,10 @@ func (r *Soak) write(w io.Writer) error {
 		fmt.Fprintf(w, "  %s\n", text)
 	}
 	size, p99 := "the table has stopped growing", "no drift"
-	if v.Leaks {
+	if v.SizeRatio > leakRatio {
 		size = "THE TABLE GROWS"
 	}
-	if v.Drifts {
+	if v.P99Ratio > driftRatio {
 		p99 = "CALLS GET SLOWER"
 	}
 	if v.Enough {
@@ -219,16 +211,16 @@ func (r *Soak) write(w io.Writer) error {
 
 // verdict is an error where calls failed or effects are wrong.
 func (r *Soak) verdict() error {
-	v := r.Verdict
+	t := r.Tally
 	var errs []error
-	if v.Doubled > 0 {
-		errs = append(errs, fmt.Errorf("%d effects were doubled", v.Doubled))
+	if doubled := t.Effects - t.Keys; doubled > 0 {
+		errs = append(errs, fmt.Errorf("%d effects were doubled", doubled))
 	}
-	if v.Lost > 0 {
-		errs = append(errs, fmt.Errorf("%d calls were answered and have no effect", v.Lost))
+	if lost := t.Firsts - t.Keys; lost > 0 {
+		errs = append(errs, fmt.Errorf("%d calls were answered and have no effect", lost))
 	}
-	if v.Errors > 0 {
-		errs = append(errs, fmt.Errorf("%d calls or sweeps failed, the first with: %s", v.Errors, r.Tally.Some[0]))
+	if t.Errors > 0 {
+		errs = append(errs, fmt.Errorf("%d calls or sweeps failed, the first with: %s", t.Errors, t.Some[0]))
 	}
 	return errors.Join(errs...)
 }

@@ -89,33 +89,31 @@ func TestJudgeSoak(t *testing.T) {
 	}
 	sound := lines([]int64{10, 50, 90, 100, 110, 100, 110, 100, 120}, 1, 1, 9, 4, 4, 5, 4, 6, 4)
 	leak := lines([]int64{10, 20, 30, 40, 50, 60, 70, 80, 90}, 1, 1, 1, 1, 1, 1, 3, 3, 3)
-	fine := SoakTally{Firsts: 9, Effects: 10, Keys: 10} // one unknown outcome that was committed
 
-	v := judgeSoak(sound, fine, o)
+	v := judgeSoak(sound, o)
 	require.Equal(t, SoakVerdict{Enough: true, SizeRatio: 1.1, P99Ratio: 1}, v)
-	v = judgeSoak(leak, fine, o)
-	require.Equal(t, SoakVerdict{Enough: true, SizeRatio: 1.6, P99Ratio: 3, Leaks: true, Drifts: true}, v)
+	v = judgeSoak(leak, o)
+	require.Equal(t, SoakVerdict{Enough: true, SizeRatio: 1.6, P99Ratio: 3}, v)
 
-	require.False(t, judgeSoak(leak[:8], fine, o).Enough, "few lines")
+	require.False(t, judgeSoak(leak[:8], o).Enough, "few lines")
 	o.Retention = 3 * time.Minute
-	require.False(t, judgeSoak(leak, fine, o).Enough, "a record lives longer than the first third")
+	require.False(t, judgeSoak(leak, o).Enough, "a record lives longer than the first third")
 	o.Retention, o.Every = time.Second, time.Second
 	short := lines([]int64{1, 2, 3, 4, 5, 6, 7, 8, 9}, 1, 1, 1, 1, 1, 1, 1, 1, 1)
-	require.False(t, judgeSoak(short, fine, o).Enough, "autovacuum had no chance")
+	require.False(t, judgeSoak(short, o).Enough, "autovacuum had no chance")
 }
 
 func TestSoakVerdictIsAnError(t *testing.T) {
 	t.Parallel()
 
-	judged := func(tally SoakTally) error {
-		return (&Soak{Tally: tally, Verdict: judgeSoak(nil, tally, SoakOptions{})}).verdict()
-	}
+	judged := func(tally SoakTally) error { return (&Soak{Tally: tally}).verdict() }
+	require.NoError(t, judged(SoakTally{Firsts: 9, Effects: 10, Keys: 10}), "one unknown outcome that was committed")
 	require.NoError(t, judged(SoakTally{Firsts: 10, Effects: 10, Keys: 10}))
 	require.EqualError(t, judged(SoakTally{Firsts: 10, Effects: 11, Keys: 10}), "1 effects were doubled")
 	require.EqualError(t, judged(SoakTally{Firsts: 10, Effects: 9, Keys: 9}), "1 calls were answered and have no effect")
 	require.ErrorContains(t, judged(SoakTally{Errors: 2, Some: []string{"oh"}}), "2 calls or sweeps failed, the first with: oh")
 
-	leaks := &Soak{Verdict: SoakVerdict{Enough: true, SizeRatio: 2, Leaks: true, P99Ratio: 3, Drifts: true}}
+	leaks := &Soak{Verdict: SoakVerdict{Enough: true, SizeRatio: 2, P99Ratio: 3}}
 	var out bytes.Buffer
 	require.NoError(t, leaks.write(&out))
 	require.Contains(t, out.String(), "THE TABLE GROWS")

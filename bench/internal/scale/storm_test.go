@@ -18,8 +18,6 @@ func TestStorm(t *testing.T) {
 	require.Len(t, r.Rows, 2)
 	for i, row := range r.Rows {
 		require.Equal(t, i+1, row.Dedupers)
-		require.Equal(t, 2, row.Effects)
-		require.Equal(t, 80, row.Answers)
 		require.GreaterOrEqual(t, row.Slowest, o.Effect)
 		require.Positive(t, row.Quiet.Calls)
 		require.Positive(t, row.Stormy.Calls)

@@ -7,7 +7,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tooldedup/dedup/bench/internal/measure"
 	"github.com/tooldedup/dedup/bench/internal/server"
 )
 
@@ -73,21 +72,6 @@ func TestSweepAllChecksTheCounts(t *testing.T) {
 	_, err = tl.sweepAll(ctx, SweepOptions{Records: 101}, Expires)
 	require.ErrorContains(t, err, "the sweep took")
 	require.ErrorContains(t, err, "Expired:100")
-}
-
-func TestSweepGoals(t *testing.T) {
-	t.Parallel()
-
-	r := Sweep{
-		Rows: []SweepRow{{Due: Forgets, Alone: 50_000, Loaded: 49_999,
-			Quiet: measure.Latency{P99: 2 * time.Millisecond}, Swept: measure.Latency{P99: 5 * time.Millisecond}}},
-		Generations: []Generation{{After: Sizes{Total: 100}}, {After: Sizes{Total: 140}}},
-	}
-	var met []bool
-	for _, goal := range r.goals() {
-		met = append(met, goal.Met)
-	}
-	require.Equal(t, []bool{true, false, false, true}, met)
 }
 
 func TestSweepFlags(t *testing.T) {
