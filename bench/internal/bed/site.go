@@ -1,3 +1,5 @@
+// Package bed is what the ways are run on: one private Postgres with the settings
+// of production, a Redis where there is one, and a database for each way.
 package bed
 
 import (
@@ -11,8 +13,24 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/bench/internal/server"
 	"github.com/tooldedup/dedup/bench/internal/way"
 )
+
+// A Bed is the servers.
+type Bed struct{ *server.Server }
+
+// Options says how the servers are started.
+type Options = server.Options
+
+// Start starts the servers such that no checkpoint falls into a round by itself.
+func Start(ctx context.Context, opts Options) (*Bed, error) {
+	if !opts.Fast {
+		opts.Settings = map[string]string{"shared_buffers": "512MB", "max_wal_size": "8GB", "checkpoint_timeout": "1h"}
+	}
+	s, err := server.Start(ctx, opts)
+	return &Bed{s}, err
+}
 
 // ErrNoRedis is returned by [Bed.Site] for a way that needs what is not there.
 var ErrNoRedis = errors.New("needs Redis")
@@ -43,7 +61,7 @@ func (b *Bed) Site(ctx context.Context, w way.Way) (_ *Site, err error) {
 	}()
 	if w.NeedsRedis {
 		if b.Redis == nil {
-			return nil, fmt.Errorf("%w: %w", ErrNoRedis, b.noRedis)
+			return nil, fmt.Errorf("%w: %w", ErrNoRedis, b.NoRedis)
 		}
 		s.env.Redis = b.Redis.Addr
 	}

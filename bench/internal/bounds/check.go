@@ -69,31 +69,17 @@ func (b Bound) measured(reports []*report.Report) (value float64, ok bool) {
 }
 
 func (b Bound) value(r *report.Report) (float64, bool) {
-	if b.loads() {
-		return b.ratio(r)
+	if !b.loads() {
+		c, ok := r.Cost(b.Way, b.Kind)
+		return map[What]float64{RoundTrips: c.RoundTrips, WALBytes: c.WALBytes, StoredBytes: c.StoredBytes, Allocs: c.Allocs}[b.What], ok
 	}
-	c, ok := r.Cost(b.Way, b.Kind)
-	switch b.What {
-	case RoundTrips:
-		return c.RoundTrips, ok
-	case WALBytes:
-		return c.WALBytes, ok
-	case StoredBytes:
-		return c.StoredBytes, ok
-	case Allocs:
-		return c.Allocs, ok
-	}
-	return 0, false
-}
-
-func (b Bound) ratio(r *report.Report) (float64, bool) {
 	c, ok := r.Cell(b.Way, b.Kind, b.Delay, b.Clients)
-	if b.What == Ratio || !ok {
+	if b.What == Ratio {
 		return c.Ratio, ok
 	}
-	base, ok := r.Cell(way.Base, report.First, b.Delay, b.Clients)
-	w, known := r.Way(b.Way)
-	return float64(w.Batch) * float64(base.P50) / float64(c.P50), ok && known && c.P50 > 0
+	base, known := r.Cell(way.Base, report.First, b.Delay, b.Clients)
+	w, _ := r.Way(b.Way)
+	return float64(w.Batch) * float64(base.P50) / float64(c.P50), ok && known
 }
 
 func (b Bound) holds(value float64) bool {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"html"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -60,55 +61,39 @@ type group struct {
 	values []float64
 }
 
-func (b bars) svg() (string, error) {
+func (b bars) svg() string {
 	p := newPlot(b.title, b.subtitle)
 	p.X.Label.Text, p.X.Min = b.xLabel, 0
+	p.Add(&plotter.Grid{Vertical: p.X.LineStyle})
+	style := p.Y.Tick.Label
+	style.XAlign = text.XLeft
+	for i, name := range b.series {
+		offset := vg.Length(float64(len(b.series)-1)/2-float64(i)) * (barHeight + barGap)
+		bar := &plotter.BarChart{Width: barHeight, Color: colours[i%len(colours)], Offset: offset, Horizontal: true}
+		values := &plotter.Labels{Offset: vg.Point{X: 5, Y: offset}}
+		for y, g := range b.groups {
+			v, label := g.values[i], figure.Text(g.values[i])
+			if v < 0 {
+				v, label = 0, "not measured"
+			}
+			bar.Values = append(bar.Values, v)
+			values.XYs = append(values.XYs, plotter.XY{X: v, Y: float64(y)})
+			values.Labels, values.TextStyle = append(values.Labels, label), append(values.TextStyle, style)
+		}
+		p.Add(bar, values)
+		p.Legend.Add(name, bar)
+	}
 	var names []string
 	for _, g := range b.groups {
 		names = append(names, g.label)
 	}
 	p.NominalY(names...)
 	p.Y.Scale = plot.InvertedScale{Normalizer: plot.LinearScale{}} // the first group is on top
-	p.Add(&plotter.Grid{Vertical: p.X.LineStyle})
-	for i, name := range b.series {
-		var values plotter.Values
-		var at plotter.XYLabels
-		for y, g := range b.groups {
-			label := figure.Text(g.values[i])
-			if g.values[i] < 0 {
-				label = "not measured"
-			}
-			values = append(values, max(g.values[i], 0))
-			at.XYs = append(at.XYs, plotter.XY{X: max(g.values[i], 0), Y: float64(y)})
-			at.Labels = append(at.Labels, label)
-		}
-		bar, err := plotter.NewBarChart(values, barHeight)
-		if err != nil {
-			return "", err
-		}
-		bar.Horizontal, bar.Color, bar.Width = true, colours[i%len(colours)], barHeight
-		bar.LineStyle.Width = 0
-		bar.Offset = vg.Length(float64(len(b.series)-1)/2-float64(i)) * (barHeight + barGap)
-		labels, err := plotter.NewLabels(at)
-		if err != nil {
-			return "", err
-		}
-		labels.Offset = vg.Point{X: 5, Y: bar.Offset}
-		for j := range labels.TextStyle {
-			labels.TextStyle[j] = p.Y.Tick.Label
-			labels.TextStyle[j].XAlign = text.XLeft
-		}
-		p.Add(bar, labels)
-		p.Legend.Add(name, bar)
-	}
-	one, err := plotter.NewLine(plotter.XYs{{X: 1, Y: -0.6}, {X: 1, Y: float64(len(b.groups)) - 0.4}})
-	if err != nil {
-		return "", err
-	}
-	one.Color, one.Dashes = ink, []vg.Length{4, 3}
+	one := &plotter.Line{XYs: plotter.XYs{{X: 1, Y: -0.6}, {X: 1, Y: float64(len(names)) - 0.4}}}
+	one.Color, one.Width, one.Dashes = ink, 1, []vg.Length{4, 3}
 	p.Add(one)
 	p.Legend.Add("plain transaction", one)
-	return render(p, vg.Length(len(b.groups)*(len(b.series)+1)*(barHeight+barGap)+140))
+	return render(p, vg.Length(len(names)*(len(b.series)+1)*(barHeight+barGap)+140))
 }
 
 // lines are series of points, joined, over a logarithmic scale.
@@ -124,7 +109,7 @@ type series struct {
 	points plotter.XYs
 }
 
-func (l lines) svg() (string, error) {
+func (l lines) svg() string {
 	p := newPlot(l.title, l.subtitle)
 	p.X.Label.Text, p.X.Scale = l.xLabel, plot.LogScale{}
 	p.Y.Label.Text, p.Y.AutoRescale = l.yLabel, true
@@ -134,21 +119,20 @@ func (l lines) svg() (string, error) {
 		p.Y.Min = 0
 	}
 	p.Add(&plotter.Grid{Horizontal: p.Y.LineStyle})
-	var ticks plot.ConstantTicks // what was measured: there are few
+	xs := map[float64]bool{} // what was measured: there are few
 	for i, s := range l.series {
-		line, dots, err := plotter.NewLinePoints(s.points)
-		if err != nil {
-			return "", err
-		}
+		line, dots := &plotter.Line{XYs: s.points}, &plotter.Scatter{XYs: s.points}
 		line.Color, line.Width = colours[i%len(colours)], 2
-		dots.Color, dots.Shape = line.Color, draw.CircleGlyph{}
+		dots.Color, dots.Radius, dots.Shape = line.Color, 3, draw.CircleGlyph{}
 		p.Add(line, dots)
 		p.Legend.Add(fmt.Sprintf("%s, at the end %s", s.name, figure.Text(s.points[len(s.points)-1].Y)), line, dots)
 		for _, point := range s.points {
-			if !slices.ContainsFunc(ticks, func(t plot.Tick) bool { return t.Value == point.X }) {
-				ticks = append(ticks, plot.Tick{Value: point.X, Label: figure.Thousands(int64(point.X))})
-			}
+			xs[point.X] = true
 		}
+	}
+	var ticks plot.ConstantTicks
+	for _, x := range slices.Sorted(maps.Keys(xs)) {
+		ticks = append(ticks, plot.Tick{Value: x, Label: figure.Thousands(int64(x))})
 	}
 	p.X.Tick.Marker = ticks
 	return render(p, lineHeight)
@@ -171,7 +155,7 @@ func newPlot(title, subtitle string) *plot.Plot {
 // render draws the plot on a card of its own, so that it can be read wherever it is
 // shown, and lets its colours follow the reader's choice of light or dark: a page that
 // is dark while the reader's system is light shows a light card.
-func render(p *plot.Plot, height vg.Length) (string, error) {
+func render(p *plot.Plot, height vg.Length) string {
 	canvas := vgsvg.New(width, height)
 	all := draw.New(canvas)
 	all.SetColor(card)
@@ -179,9 +163,7 @@ func render(p *plot.Plot, height vg.Length) (string, error) {
 	p.BackgroundColor = nil
 	p.Draw(draw.Crop(all, margin, -margin, margin, -margin))
 	var svg bytes.Buffer
-	if _, err := canvas.WriteTo(&svg); err != nil {
-		return "", err
-	}
+	_, _ = canvas.WriteTo(&svg) // which cannot fail
 	var light, dark string
 	swaps := []string{"font-family:Liberation Sans", "font-family:Liberation Sans,Arial,Helvetica,sans-serif"}
 	for i, t := range append([]tint{card, ink, soft}, colours...) {
@@ -195,5 +177,5 @@ func render(p *plot.Plot, height vg.Length) (string, error) {
 	return strings.Replace(drawn, start, fmt.Sprintf(`xlink" role="img">
 <title>%s</title>
 <style>svg{%s} @media (prefers-color-scheme:dark){svg{%s}}</style>
-`, html.EscapeString(title), light, dark), 1), nil
+`, html.EscapeString(title), light, dark), 1)
 }

@@ -44,17 +44,19 @@ func Command() *cobra.Command {
 
 // draw reads everything before it writes anything.
 func (o Options) draw() error {
-	drawn := map[string]string{}
-	if err := read(drawn, "bench-ways.svg", "--run", o.Run, waysChart); err != nil {
+	ways, err := read("--run", o.Run, waysChart)
+	if err != nil {
 		return err
 	}
-	if err := read(drawn, "bench-growth.svg", "--growth", o.Growth, growthChart); err != nil {
+	growth, err := read("--growth", o.Growth, growthChart)
+	if err != nil {
 		return err
 	}
-	if err := read(drawn, "bench-clients.svg", "--clients", o.Clients, clientsChart); err != nil {
+	clients, err := read("--clients", o.Clients, clientsChart)
+	if err != nil {
 		return err
 	}
-	for name, svg := range drawn {
+	for name, svg := range map[string]string{"bench-ways.svg": ways.svg(), "bench-growth.svg": growth.svg(), "bench-clients.svg": clients.svg()} {
 		if err := os.WriteFile(filepath.Join(o.Out, name), []byte(svg), 0o644); err != nil {
 			return fmt.Errorf("drawing: %w", err)
 		}
@@ -62,18 +64,15 @@ func (o Options) draw() error {
 	return nil
 }
 
-// read draws a chart of a flag's file.
-func read[R any, C interface{ svg() (string, error) }](drawn map[string]string, name, flag, file string, chart func(*R) (C, error)) error {
+// read makes a chart of the result in a flag's file.
+func read[R, C any](flag, file string, chart func(*R) (C, error)) (C, error) {
 	r, err := report.ReadJSON[R](file)
 	if err != nil {
-		return err
+		return *new(C), err
 	}
 	c, err := chart(r)
-	if err == nil {
-		drawn[name], err = c.svg()
-	}
 	if err != nil {
-		return fmt.Errorf("%s %s: %w", flag, file, err)
+		err = fmt.Errorf("%s %s: %w", flag, file, err)
 	}
-	return nil
+	return c, err
 }

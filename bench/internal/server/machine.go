@@ -27,5 +27,8 @@ func (s *Server) Machine(ctx context.Context) (report.Machine, error) {
 	if err != nil {
 		return m, fmt.Errorf("asking for the server's settings: %w", err)
 	}
+	if s.Redis != nil {
+		m.Redis = s.Redis.Version
+	}
 	return m, nil
 }

@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// ErrNoRedis is returned by [StartRedis] when there is none on this machine.
+// ErrNoRedis is Server.NoRedis when there is none on this machine.
 var ErrNoRedis = errors.New("redis-server was found neither in PATH nor unpacked: `make redis` fetches Debian's package")
 
 // A Redis is a server that runs.
@@ -26,10 +26,10 @@ type Redis struct {
 	leash io.Closer // the pipe on which its life depends
 }
 
-// StartRedis starts a Redis, from PATH or from the folder into which scripts/redis
+// startRedis starts a Redis, from PATH or from the folder into which scripts/redis
 // has unpacked Debian's package, and returns once it accepts connections. It keeps
 // everything in memory and nothing on disk, which is the fastest that it can be run.
-func StartRedis(ctx context.Context, folder string) (_ *Redis, err error) {
+func startRedis(ctx context.Context, folder string) (_ *Redis, err error) {
 	program, libraries, err := findRedis(folder)
 	if err != nil {
 		return nil, err
@@ -83,8 +83,8 @@ func (s *Redis) awaitReady(output io.Reader) error {
 	return fmt.Errorf("it has ended: %w\n%s", s.cmd.Wait(), log.String())
 }
 
-// Stop ends the server and removes its folder.
-func (s *Redis) Stop() error {
+// stop ends the server and removes its folder.
+func (s *Redis) stop() error {
 	_ = s.leash.Close()
 	return errors.Join(s.cmd.Wait(), os.RemoveAll(s.dir))
 }

@@ -12,7 +12,7 @@ import (
 func TestRedis(t *testing.T) {
 	t.Parallel()
 
-	server, err := StartRedis(t.Context(), "../../../.cache/redis")
+	server, err := startRedis(t.Context(), "../../../.cache/redis")
 	if errors.Is(err, ErrNoRedis) {
 		t.Skipf("SKIPPED, NOTHING WAS TESTED: %v", err)
 	}
@@ -22,13 +22,13 @@ func TestRedis(t *testing.T) {
 	require.NoError(t, client.Ping(t.Context()).Err())
 	require.NoError(t, client.Close())
 
-	require.NoError(t, server.Stop())
+	require.NoError(t, server.stop())
 	_, err = net.Dial("tcp", server.Addr)
 	require.Error(t, err, "it has ended")
 }
 
 func TestNoRedis(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
-	_, err := StartRedis(t.Context(), t.TempDir())
+	_, err := startRedis(t.Context(), t.TempDir())
 	require.ErrorIs(t, err, ErrNoRedis)
 }

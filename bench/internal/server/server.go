@@ -23,23 +23,28 @@ var production = []string{"fsync", "full_page_writes", "synchronous_commit"}
 // stopWait is how long a server may take to end.
 const stopWait = 30 * time.Second
 
-// A Server is a Postgres that runs.
+// A Server is a Postgres that runs, and a Redis where one is wanted.
 type Server struct {
 	*pgserver.Server
-	// Admin leads to it, for what is not measured.
+	// Admin leads to Postgres, for what is not measured.
 	Admin *pgxpool.Pool
+
+	Redis   *Redis // nil where there is none
+	NoRedis error  // why there is none
 }
 
-// Options says how the server is started.
+// Options says how the servers are started.
 type Options struct {
-	// Settings are settings of the server beside production's.
+	// Settings are settings of Postgres beside production's.
 	Settings map[string]string
+	// RedisFolder is where Redis may have been unpacked. Without it none is started.
+	RedisFolder string
 	// Fast leaves production's settings away, for tests of what runs on it.
 	Fast bool
 }
 
-// Start starts a server. It is always one of our own: another one's settings,
-// data and neighbours would be measured too.
+// Start starts the servers. They are always our own: another one's settings, data and
+// neighbours would be measured too.
 func Start(ctx context.Context, opts Options) (_ *Server, err error) {
 	options := &pgserver.Options{Private: true, Durable: !opts.Fast, Settings: map[string]string{}}
 	maps.Copy(options.Settings, opts.Settings)
@@ -60,6 +65,12 @@ func Start(ctx context.Context, opts Options) (_ *Server, err error) {
 	if s.Admin, err = pgxpool.New(ctx, s.URL); err != nil {
 		return nil, fmt.Errorf("connecting to the server: %w", err)
 	}
+	if opts.RedisFolder != "" {
+		s.Redis, s.NoRedis = startRedis(ctx, opts.RedisFolder)
+		if s.NoRedis != nil && !errors.Is(s.NoRedis, ErrNoRedis) {
+			return nil, s.NoRedis
+		}
+	}
 	if opts.Fast {
 		return s, nil
 	}
@@ -79,14 +90,17 @@ func (s *Server) requireProduction(ctx context.Context) error {
 	return requireDisk(s.DataDir())
 }
 
-// Stop ends the server and removes its data, also when ctx has ended.
-func (s *Server) Stop(ctx context.Context) error {
+// Stop ends the servers and removes their data, also when ctx has ended.
+func (s *Server) Stop(ctx context.Context) (err error) {
 	if s.Admin != nil {
 		s.Admin.Close()
 	}
+	if s.Redis != nil {
+		err = s.Redis.stop()
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWait)
 	defer cancel()
-	return s.Server.Stop(ctx)
+	return errors.Join(err, s.Server.Stop(ctx))
 }
 
 // Pool connects all connections of a pool at once, so that none is opened while
