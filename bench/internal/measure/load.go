@@ -85,17 +85,26 @@ func (l Load) Run(ctx context.Context, op Op) (Sample, error) {
 	return all, err
 }
 
-// Rounds runs every one of the cells once, then every one a second time, and so
-// on. What a machine does meanwhile, a noisy neighbour or a warmer cache, so
-// falls on all cells and not on the last. Each round begins with another cell,
-// so that none always follows the same one.
-func Rounds(rounds, cells int, run func(round, cell int) error) error {
-	for round := range rounds {
-		for i := range cells {
-			if err := run(round, (round+i)%cells); err != nil {
-				return err
-			}
+// Compare makes of every op so many operations to warm it, and then measures each once,
+// each a second time, and so on. What a machine does meanwhile, a noisy neighbour or a
+// warmer cache, so falls on all and not on the last. Each round begins with another op,
+// so that none always follows the same one. The samples are by op and round.
+func (l Load) Compare(ctx context.Context, warm, rounds int, ops []Op) ([][]Sample, error) {
+	samples := make([][]Sample, len(ops))
+	for _, op := range ops {
+		if _, err := (Load{Clients: l.Clients, MinOps: warm}).Run(ctx, op); err != nil {
+			return nil, err
 		}
 	}
-	return nil
+	for round := range rounds {
+		for i := range ops {
+			at := (round + i) % len(ops)
+			sample, err := l.Run(ctx, ops[at])
+			if err != nil {
+				return nil, err
+			}
+			samples[at] = append(samples[at], sample)
+		}
+	}
+	return samples, nil
 }

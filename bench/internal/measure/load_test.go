@@ -84,28 +84,35 @@ func TestLoadWithoutClientsOrCalls(t *testing.T) {
 	require.ErrorContains(t, err, "no call was made")
 }
 
-func TestRoundsInterleaveAndRotate(t *testing.T) {
+func TestCompareInterleavesAndRotates(t *testing.T) {
 	t.Parallel()
 
-	var order [][2]int
-	err := measure.Rounds(4, 3, func(round, cell int) error {
-		order = append(order, [2]int{round, cell})
-		return nil
-	})
+	var order []int
+	ops := make([]measure.Op, 3)
+	for i := range ops {
+		ops[i] = func(context.Context, int) (int, error) { order = append(order, i); return 10 * i, nil }
+	}
+	samples, err := measure.Load{Clients: 1, MinOps: 1}.Compare(t.Context(), 1, 4, ops[1:])
 	require.NoError(t, err)
-	require.Equal(t, [][2]int{
-		{0, 0}, {0, 1}, {0, 2},
-		{1, 1}, {1, 2}, {1, 0},
-		{2, 2}, {2, 0}, {2, 1},
-		{3, 0}, {3, 1}, {3, 2},
-	}, order)
+	require.Equal(t, []int{1, 2, 1, 2, 2, 1, 1, 2, 2, 1}, order, "warm, and four rounds")
+	require.Len(t, samples, 2)
+	for i, rounds := range samples {
+		require.Len(t, rounds, 4)
+		require.Equal(t, 10*(i+1), rounds[3].Calls)
+	}
 }
 
-func TestRoundsEndWithAnError(t *testing.T) {
+func TestCompareEndsWithAnError(t *testing.T) {
 	t.Parallel()
 
 	broken, runs := errors.New("broken"), 0
-	err := measure.Rounds(4, 3, func(int, int) error { runs++; return broken })
+	fails := func(context.Context, int) (int, error) {
+		if runs++; runs > 1 {
+			return 0, broken
+		}
+		return 1, nil
+	}
+	_, err := measure.Load{Clients: 1, MinOps: 1}.Compare(t.Context(), 1, 4, []measure.Op{fails})
 	require.ErrorIs(t, err, broken)
-	require.Equal(t, 1, runs)
+	require.Equal(t, 2, runs)
 }

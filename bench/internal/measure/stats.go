@@ -26,14 +26,14 @@ func (s Sample) Latency() Latency {
 
 // Middle is the round in the middle: each figure is the median of the rounds',
 // and the calls are those of all.
-func Middle(rounds []Latency) Latency {
+func Middle(rounds []Sample) Latency {
 	l := Latency{
-		P50:       time.Duration(MedianOf(rounds, func(r Latency) float64 { return float64(r.P50) })),
-		P99:       time.Duration(MedianOf(rounds, func(r Latency) float64 { return float64(r.P99) })),
-		PerSecond: MedianOf(rounds, func(r Latency) float64 { return r.PerSecond }),
+		P50:       time.Duration(MedianOf(rounds, func(s Sample) float64 { return float64(s.Latency().P50) })),
+		P99:       time.Duration(MedianOf(rounds, func(s Sample) float64 { return float64(s.Latency().P99) })),
+		PerSecond: MedianOf(rounds, Sample.PerSecond),
 	}
-	for _, r := range rounds {
-		l.Calls += r.Calls
+	for _, s := range rounds {
+		l.Calls += s.Calls
 	}
 	return l
 }

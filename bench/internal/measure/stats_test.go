@@ -32,13 +32,9 @@ func TestLatency(t *testing.T) {
 func TestMiddle(t *testing.T) {
 	t.Parallel()
 
-	rounds := []measure.Latency{
-		{Calls: 10, P50: 30, P99: 50, PerSecond: 1},
-		{Calls: 10, P50: 10, P99: 900, PerSecond: 3},
-		{Calls: 10, P50: 20, P99: 40, PerSecond: 2},
-	}
-	require.Equal(t, measure.Latency{Calls: 30, P50: 20, P99: 50, PerSecond: 2}, measure.Middle(rounds), "each figure by itself")
-	require.Equal(t, measure.Latency{Calls: 20, P50: 20, P99: 475, PerSecond: 2}, measure.Middle(rounds[:2]))
+	rounds := []measure.Sample{sample(1, 30, 50), sample(3, 10, 900), sample(2, 20, 40)}
+	require.Equal(t, measure.Latency{Calls: 6, P50: 20, P99: 50, PerSecond: 2}, measure.Middle(rounds), "each figure by itself")
+	require.Equal(t, measure.Latency{Calls: 4, P50: 20, P99: 475, PerSecond: 2}, measure.Middle(rounds[:2]))
 	require.Zero(t, measure.Middle(nil))
 }
 

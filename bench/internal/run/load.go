@@ -51,19 +51,12 @@ func (r *runner) measureLoad(ctx context.Context, set setting) (err error) {
 	if _, err := r.bed.Admin.Exec(ctx, `CHECKPOINT`); err != nil {
 		return fmt.Errorf("making a checkpoint: %w", err)
 	}
+	var ops []measure.Op
 	for _, c := range cells {
-		if _, err := c.load(ctx, measure.Load{Clients: set.clients, MinOps: warmOps * set.clients}); err != nil {
-			return err
-		}
+		ops = append(ops, c.op(set.clients))
 	}
-
-	samples := make([][]measure.Sample, len(cells))
 	load := measure.Load{Clients: set.clients, Duration: r.Duration, MinOps: r.minOps}
-	err = measure.Rounds(r.Rounds, len(cells), func(_, i int) error {
-		sample, err := cells[i].load(ctx, load)
-		samples[i] = append(samples[i], sample)
-		return err
-	})
+	samples, err := load.Compare(ctx, warmOps*set.clients, r.Rounds, ops)
 	if err != nil {
 		return err
 	}
@@ -89,21 +82,9 @@ func (r *runner) kinds(w way.Way, set setting) []report.Kind {
 	})
 }
 
-// load puts the load on the cell.
-func (c cell) load(ctx context.Context, load measure.Load) (measure.Sample, error) {
-	sample, err := load.Run(ctx, c.op(load.Clients))
-	if err != nil {
-		return sample, fmt.Errorf("%s, %s: %w", c.site.Way.Name, c.kind, err)
-	}
-	return sample, nil
-}
-
 // op is the operation of the cell's kind.
 func (c cell) op(clients int) measure.Op {
 	seeds, batch := c.site.Seeds, c.site.Way.Batch
-	if c.kind == report.First {
-		return func(ctx context.Context, _ int) (int, error) { return batch, c.session.Call(ctx, c.site.NewKeys()) }
-	}
 	if c.kind == report.OneKey {
 		seeds = seeds[:batch]
 	}
@@ -112,13 +93,21 @@ func (c cell) op(clients int) measure.Op {
 	for client := range next {
 		next[client] = client * len(seeds) / clients
 	}
-	return func(ctx context.Context, client int) (int, error) {
+	keys := func(client int) []string {
+		if c.kind == report.First {
+			return c.site.NewKeys()
+		}
 		if next[client]+batch > len(seeds) {
 			next[client] = 0
 		}
-		keys := seeds[next[client] : next[client]+batch]
 		next[client] += batch
-		return batch, c.session.Call(ctx, keys)
+		return seeds[next[client]-batch : next[client]]
+	}
+	return func(ctx context.Context, client int) (int, error) {
+		if err := c.session.Call(ctx, keys(client)); err != nil {
+			return 0, fmt.Errorf("%s, %s: %w", c.site.Way.Name, c.kind, err)
+		}
+		return batch, nil
 	}
 }
 

@@ -44,3 +44,10 @@ func TestCommandWritesItsFile(t *testing.T) {
 	require.Equal(t, "on", g.Machine.Settings["synchronous_commit"])
 	require.Contains(t, out.String(), "checkpoint_timeout 1h")
 }
+
+func TestRatio(t *testing.T) {
+	t.Parallel()
+
+	require.Equal(t, 1.5, ratio(int64(3), int64(2)))
+	require.Zero(t, ratio(3.0, 0.0))
+}

@@ -135,7 +135,7 @@ func (g *Growth) weighCalls(ctx context.Context, s stand, o GrowthOptions, keys 
 	if err != nil {
 		return err
 	}
-	if _, err := drive(ctx, clients, o.Real, t.first(keys)); err != nil {
+	if err := drive(ctx, clients, o.Real, t.first(keys)); err != nil {
 		return err
 	}
 	return g.weigh(ctx, t, keys, "calls")
@@ -215,36 +215,26 @@ func walPerCall(ctx context.Context, t *tool, keys KeyKind, calls int) (float64,
 	if err := t.pool.QueryRow(ctx, position).Scan(&before); err != nil {
 		return 0, err
 	}
-	if _, err := drive(ctx, 1, calls, t.first(keys)); err != nil {
+	if err := drive(ctx, 1, calls, t.first(keys)); err != nil {
 		return 0, err
 	}
 	err := t.pool.QueryRow(ctx, position).Scan(&after)
 	return float64(after-before) / float64(calls), err
 }
 
-// compare measures the three ways in turn, each round beginning with another.
-func compare(ctx context.Context, o GrowthOptions, keys KeyKind, clients int, small, grown *tool) (row GrowthRow, err error) {
-	ways := []func(context.Context) error{grown.bare(keys), small.first(keys), grown.first(keys)}
-	for _, way := range ways { // prepares the statements on every connection
-		if _, err := drive(ctx, clients, clients*warmCalls, way); err != nil {
-			return row, err
-		}
+// compare measures the three ways.
+func compare(ctx context.Context, o GrowthOptions, keys KeyKind, clients int, small, grown *tool) (GrowthRow, error) {
+	load := measure.Load{Clients: clients, MinOps: o.Calls}
+	found, err := load.Compare(ctx, clients*warmCalls, o.Rounds, []measure.Op{grown.bare(keys), small.first(keys), grown.first(keys)})
+	if err != nil {
+		return GrowthRow{}, err
 	}
-	found := make([][]measure.Latency, len(ways)) // by way and round
-	err = measure.Rounds(o.Rounds, len(ways), func(_, way int) error {
-		latency, err := drive(ctx, clients, o.Calls, ways[way])
-		found[way] = append(found[way], latency)
-		return err
-	})
 	against := func(way int) float64 {
 		var ratios []float64
 		for round, call := range found[2] {
-			ratios = append(ratios, ratio(call.P50, found[way][round].P50))
+			ratios = append(ratios, ratio(call.Latency().P50, found[way][round].Latency().P50))
 		}
 		return measure.Median(ratios)
-	}
-	if err != nil {
-		return row, err
 	}
 	return GrowthRow{
 		Keys: keys, Clients: clients,

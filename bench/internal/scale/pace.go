@@ -53,7 +53,7 @@ func (e *ear) take() []outcome {
 
 // run makes calls until ctx ends, and waits for all of them. The calls themselves are
 // not cancelled.
-func (p pace) run(ctx context.Context, call func(context.Context) error, heard *ear) {
+func (p pace) run(ctx context.Context, call measure.Op, heard *ear) {
 	free := make(chan struct{}, p.clients)
 	var calls sync.WaitGroup
 	defer calls.Wait()
@@ -69,7 +69,7 @@ func (p pace) run(ctx context.Context, call func(context.Context) error, heard *
 		for now := time.Now(); handed < int(now.Sub(start).Seconds()*p.rate); handed++ {
 			calls.Go(func() {
 				free <- struct{}{}
-				err := call(context.WithoutCancel(ctx))
+				_, err := call(context.WithoutCancel(ctx), 0)
 				<-free
 				heard.hear(outcome{at: now, took: time.Since(now), err: err})
 			})
@@ -78,7 +78,7 @@ func (p pace) run(ctx context.Context, call func(context.Context) error, heard *
 }
 
 // while runs a load of each of the calls for as long as work takes.
-func (p pace) while(ctx context.Context, heard *ear, work func() error, calls ...func(context.Context) error) error {
+func (p pace) while(ctx context.Context, heard *ear, work func() error, calls ...measure.Op) error {
 	loading, stop := context.WithCancel(ctx)
 	defer stop()
 	var loads sync.WaitGroup

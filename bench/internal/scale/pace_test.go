@@ -25,7 +25,7 @@ func TestPaceDoesNotWaitForAnswers(t *testing.T) {
 		begun = time.Now()
 		defer close(release)
 		return wait(t.Context(), 50*time.Millisecond)
-	}, func(context.Context) error { <-release; return nil })
+	}, func(context.Context, int) (int, error) { <-release; return 1, nil })
 	require.NoError(t, err)
 	released := begun.Add(50 * time.Millisecond)
 	all := heard.take()
@@ -47,7 +47,7 @@ func TestPaceWhile(t *testing.T) {
 			<-called
 		}
 		return errCall
-	}, func(context.Context) error { called <- struct{}{}; return errCall })
+	}, func(context.Context, int) (int, error) { called <- struct{}{}; return 1, errCall })
 	require.ErrorIs(t, err, errCall, "of the work")
 	all := heard.take()
 	require.GreaterOrEqual(t, len(all), 10)

@@ -58,7 +58,7 @@ func newSoakLoad(o SoakOptions) *soakLoad {
 }
 
 // call makes a first call or repeats one, and counts it.
-func (l *soakLoad) call(ctx context.Context) error {
+func (l *soakLoad) call(ctx context.Context, _ int) (int, error) {
 	first, repeat := l.pick()
 	if !repeat {
 		first.key = dedup.NewKey()
@@ -85,7 +85,7 @@ func (l *soakLoad) call(ctx context.Context) error {
 		l.recent[l.next] = answered{first.key, result.Value, time.Now()}
 		l.next = (l.next + 1) % len(l.recent)
 	}
-	return err
+	return 1, err
 }
 
 // pick draws whether to repeat a call, and which.

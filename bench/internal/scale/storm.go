@@ -81,7 +81,7 @@ func storm(ctx context.Context, s stand, o StormOptions) (*Storm, error) {
 func (s stand) stormOn(ctx context.Context, o StormOptions, dedupers int) (row StormRow, err error) {
 	row = StormRow{Dedupers: dedupers, Storms: o.Storms}
 	var tools []*tool
-	var others []func(context.Context) error
+	var others []measure.Op
 	opts := dedup.Options{Schema: "storm", Retention: dedup.TaskRetention()}
 	for i := range dedupers {
 		pool, err := server.Pool(ctx, s.url, o.Conns)
@@ -97,7 +97,7 @@ func (s stand) stormOn(ctx context.Context, o StormOptions, dedupers int) (row S
 			return row, err
 		}
 		tools, others = append(tools, t), append(others, t.first(OrderedKeys))
-		if _, err := drive(ctx, o.Conns, o.Conns*warmCalls, others[i]); err != nil {
+		if err := drive(ctx, o.Conns, o.Conns*warmCalls, others[i]); err != nil {
 			return row, err
 		}
 	}

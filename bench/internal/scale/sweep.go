@@ -134,7 +134,7 @@ func (s stand) sweepOf(ctx context.Context, pool *pgxpool.Pool, o SweepOptions, 
 		return row, err
 	}
 	call := t.first(OrderedKeys)
-	if _, err := drive(ctx, o.Clients, o.Clients*warmCalls, call); err != nil {
+	if err := drive(ctx, o.Clients, o.Clients*warmCalls, call); err != nil {
 		return row, err
 	}
 	s.say("%s records that become %s: load of %g calls a second, before, during and after a sweep", figure.Thousands(o.Records), due, o.Rate)

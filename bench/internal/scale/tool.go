@@ -81,18 +81,18 @@ func (t *tool) effect(ctx context.Context, tx pgx.Tx, ref string) (ticket, error
 }
 
 // first makes first calls.
-func (t *tool) first(keys KeyKind) func(context.Context) error {
-	return func(ctx context.Context) error {
+func (t *tool) first(keys KeyKind) measure.Op {
+	return func(ctx context.Context, _ int) (int, error) {
 		_, err := t.call(ctx, keys.newKey(time.Now())) //dedupvet:ignore a measured call is made once
-		return err
+		return 1, err
 	}
 }
 
 // bare makes the same effects in transactions without records: what calls are measured
 // against.
-func (t *tool) bare(keys KeyKind) func(context.Context) error {
-	return func(ctx context.Context) error {
-		return pgx.BeginFunc(ctx, t.pool, func(tx pgx.Tx) error {
+func (t *tool) bare(keys KeyKind) measure.Op {
+	return func(ctx context.Context, _ int) (int, error) {
+		return 1, pgx.BeginFunc(ctx, t.pool, func(tx pgx.Tx) error {
 			_, err := t.effect(ctx, tx, keys.newKey(time.Now()))
 			return err
 		})
@@ -102,13 +102,10 @@ func (t *tool) bare(keys KeyKind) func(context.Context) error {
 // warmCalls of a client prepare its statements.
 const warmCalls = 5
 
-// drive has clients make calls one after the other, as fast as they are
-// answered, so many in all.
-func drive(ctx context.Context, clients, calls int, call func(context.Context) error) (measure.Latency, error) {
-	sample, err := measure.Load{Clients: clients, MinOps: calls}.Run(ctx, func(ctx context.Context, _ int) (int, error) {
-		return 1, call(ctx)
-	})
-	return sample.Latency(), err
+// drive makes so many calls.
+func drive(ctx context.Context, clients, calls int, call measure.Op) error {
+	_, err := measure.Load{Clients: clients, MinOps: calls}.Run(ctx, call)
+	return err
 }
 
 // KeyKind is where in the primary key's index a new record falls.
