@@ -2,6 +2,7 @@ package scale
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -21,39 +22,38 @@ type pace struct {
 // Go are not much finer.
 const paceTick = time.Millisecond
 
-// outcome is one call of a paced load. Its time counts from when the call was
-// handed out, so that waiting for a client is part of it: a server that stalls
-// cannot hide the calls that it kept from being made.
-type outcome struct {
-	at   time.Time // when it was handed out
-	took time.Duration
-	err  error
+// beside runs a load of each of the calls while work is done, and returns those that
+// fell due meanwhile, whenever they were answered. One that fails is an error in the
+// end. The time of a call counts from when it was handed out, so that waiting for a
+// client is part of it: a server that stalls cannot hide the calls that it kept from
+// being made.
+func (p pace) beside(ctx context.Context, work func() error, calls ...measure.Op) (all measure.Sample, err error) {
+	loading, stop := context.WithCancel(ctx)
+	defer stop()
+	var mu sync.Mutex
+	var failed error
+	heard := func(took time.Duration, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		all.Calls, all.Latencies = all.Calls+1, append(all.Latencies, took)
+		if err != nil && failed == nil {
+			failed = fmt.Errorf("a call of the load: %w", err)
+		}
+	}
+	var loads sync.WaitGroup
+	start := time.Now()
+	for _, call := range calls {
+		loads.Go(func() { p.run(loading, call, heard) })
+	}
+	err = work()
+	all.Elapsed = time.Since(start)
+	stop()
+	loads.Wait()
+	return all, errors.Join(err, failed)
 }
 
-// ear collects outcomes.
-type ear struct {
-	mu    sync.Mutex
-	heard []outcome
-}
-
-func (e *ear) hear(o outcome) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.heard = append(e.heard, o)
-}
-
-// take returns what was heard since the last time.
-func (e *ear) take() []outcome {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	all := e.heard
-	e.heard = nil
-	return all
-}
-
-// run makes calls until ctx ends, and waits for all of them. The calls themselves are
-// not cancelled.
-func (p pace) run(ctx context.Context, call measure.Op, heard *ear) {
+// run makes calls until ctx ends, and waits for all of them, which are not cancelled.
+func (p pace) run(ctx context.Context, call measure.Op, heard func(took time.Duration, err error)) {
 	free := make(chan struct{}, p.clients)
 	var calls sync.WaitGroup
 	defer calls.Wait()
@@ -71,54 +71,10 @@ func (p pace) run(ctx context.Context, call measure.Op, heard *ear) {
 				free <- struct{}{}
 				_, err := call(context.WithoutCancel(ctx), 0)
 				<-free
-				heard.hear(outcome{at: now, took: time.Since(now), err: err})
+				heard(time.Since(now), err)
 			})
 		}
 	}
-}
-
-// while runs a load of each of the calls for as long as work takes.
-func (p pace) while(ctx context.Context, heard *ear, work func() error, calls ...measure.Op) error {
-	loading, stop := context.WithCancel(ctx)
-	defer stop()
-	var loads sync.WaitGroup
-	for _, call := range calls {
-		loads.Go(func() { p.run(loading, call, heard) })
-	}
-	err := work()
-	stop()
-	loads.Wait()
-	return err
-}
-
-// sampleOf makes one sample of what was called in the given time.
-func sampleOf(all []outcome, elapsed time.Duration) measure.Sample {
-	s := measure.Sample{Calls: len(all), Elapsed: elapsed}
-	for _, o := range all {
-		s.Latencies = append(s.Latencies, o.took)
-	}
-	return s
-}
-
-// between is the sample of the calls that were handed out from one time up to
-// another, whenever they were answered.
-func between(all []outcome, from, to time.Time) measure.Sample {
-	var some []outcome
-	for _, o := range all {
-		if !o.at.Before(from) && o.at.Before(to) {
-			some = append(some, o)
-		}
-	}
-	return sampleOf(some, to.Sub(from))
-}
-
-func firstError(all []outcome) error {
-	for _, o := range all {
-		if o.err != nil {
-			return fmt.Errorf("a call of the load: %w", o.err)
-		}
-	}
-	return nil
 }
 
 // wait returns when d has passed, or with ctx's error.

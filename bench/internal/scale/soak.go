@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -42,7 +43,7 @@ type SoakLine struct {
 	Live   int64           `json:"live_tuples"`
 	Dead   int64           `json:"dead_tuples"`
 	Calls  measure.Latency `json:"calls"`
-	Errors int             `json:"errors"`
+	Errors int64           `json:"errors"`
 }
 
 const soakSchema = "soak"
@@ -88,16 +89,12 @@ func soak(ctx context.Context, s stand, o SoakOptions) (*Soak, error) {
 	}
 
 	result := &Soak{Machine: s.machine}
-	var heard ear
-	err = pace{rate: o.Rate, clients: o.Clients}.while(ctx, &heard, func() error {
-		sweeping, stop := context.WithCancel(ctx)
-		swept := make(chan error, 1)
-		go func() { swept <- sweeper.Run(sweeping) }() // the errors of sweeps go to the tracer
-		err := result.watch(ctx, load.t, o, &heard, s.out)
-		stop()
-		<-swept
-		return err
-	}, load.call)
+	sweeping, stop := context.WithCancel(ctx)
+	var sweeps sync.WaitGroup
+	sweeps.Go(func() { _ = sweeper.Run(sweeping) }) // the errors of sweeps go to the tracer
+	err = result.watch(ctx, load, o, s.out)
+	stop()
+	sweeps.Wait()
 	if err != nil {
 		return nil, err
 	}
@@ -111,32 +108,26 @@ func soak(ctx context.Context, s stand, o SoakOptions) (*Soak, error) {
 // soakColumns are wide enough for days.
 const soakColumns = "  %8v  %10v  %10v  %10v  %10v  %10v  %10v  %8v  %10v  %10v  %7v\n"
 
-// watch adds a line at every interval until the time is over.
-func (r *Soak) watch(ctx context.Context, t *tool, o SoakOptions, heard *ear, out io.Writer) error {
+// watch keeps up the load, and adds a line at every interval, until the time is over.
+func (r *Soak) watch(ctx context.Context, l *soakLoad, o SoakOptions, out io.Writer) error {
 	fmt.Fprintf(out, soakColumns, "at", "heap", "prim. key", "due index", "records", "live", "dead", "calls/s", "p50 ms", "p99 ms", "errors")
-	start, last := time.Now(), time.Now()
-	for len(r.Lines) == 0 || r.Lines[len(r.Lines)-1].At < o.Duration {
-		if err := wait(ctx, o.Every); err != nil {
+	call := func(ctx context.Context, _ int) (int, error) { _ = l.call(ctx); return 1, nil } // it is on the account
+	failed := int64(0)
+	for start := time.Now(); len(r.Lines) == 0 || r.Lines[len(r.Lines)-1].At < o.Duration; {
+		calls, err := pace{rate: o.Rate, clients: o.Clients}.beside(ctx, func() error { return wait(ctx, o.Every) }, call)
+		if err != nil {
 			return err
 		}
-		var line SoakLine
-		var err error
-		if line.Sizes, err = t.sizes(ctx); err != nil {
+		line := SoakLine{At: time.Since(start), Calls: calls.Latency(), Errors: l.failed() - failed}
+		failed += line.Errors
+		if line.Sizes, err = l.t.sizes(ctx); err != nil {
 			return err
 		}
-		err = t.pool.QueryRow(ctx, "SELECT n_live_tup, n_dead_tup FROM pg_stat_all_tables WHERE relid = $1::regclass", t.records).
+		err = l.t.pool.QueryRow(ctx, "SELECT n_live_tup, n_dead_tup FROM pg_stat_all_tables WHERE relid = $1::regclass", l.t.records).
 			Scan(&line.Live, &line.Dead)
 		if err != nil {
 			return err
 		}
-		all, now := heard.take(), time.Now()
-		for _, o := range all {
-			if o.err != nil {
-				line.Errors++
-			}
-		}
-		line.At, line.Calls = now.Sub(start), sampleOf(all, now.Sub(last)).Latency()
-		last = now
 		r.Lines = append(r.Lines, line)
 		fmt.Fprintf(out, soakColumns, line.At.Round(time.Second), megabytes(line.Sizes.Heap), megabytes(line.Sizes.PrimaryKey),
 			megabytes(line.Sizes.DueIndex), figure.Thousands(line.Sizes.Records), figure.Thousands(line.Live), figure.Thousands(line.Dead),

@@ -58,7 +58,7 @@ func newSoakLoad(o SoakOptions) *soakLoad {
 }
 
 // call makes a first call or repeats one, and counts it.
-func (l *soakLoad) call(ctx context.Context, _ int) (int, error) {
+func (l *soakLoad) call(ctx context.Context) error {
 	first, repeat := l.pick()
 	if !repeat {
 		first.key = dedup.NewKey()
@@ -85,7 +85,7 @@ func (l *soakLoad) call(ctx context.Context, _ int) (int, error) {
 		l.recent[l.next] = answered{first.key, result.Value, time.Now()}
 		l.next = (l.next + 1) % len(l.recent)
 	}
-	return 1, err
+	return err
 }
 
 // pick draws whether to repeat a call, and which.
@@ -101,6 +101,13 @@ func (l *soakLoad) pick() (answered, bool) {
 		first = l.recent[(l.next-1+len(l.recent))%len(l.recent)] // the youngest
 	}
 	return first, isYoung(first)
+}
+
+// failed is how many calls and sweeps have failed so far.
+func (l *soakLoad) failed() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.tally.Errors
 }
 
 func (t *SoakTally) fail(err error) {

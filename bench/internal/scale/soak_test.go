@@ -55,20 +55,19 @@ func TestSoakLoadChecksAnswers(t *testing.T) {
 	l.t, err = newField(ctx, pool, dedup.Options{Schema: soakSchema, Retention: dedup.TaskRetention()})
 	require.NoError(t, err)
 
-	call := func(ctx context.Context) error { _, err := l.call(ctx, 0); return err }
-	require.NoError(t, call(ctx), "there is nothing to repeat yet")
-	require.NoError(t, call(ctx))
+	require.NoError(t, l.call(ctx), "there is nothing to repeat yet")
+	require.NoError(t, l.call(ctx))
 	require.EqualValues(t, 1, l.tally.Firsts)
 	require.EqualValues(t, 1, l.tally.Replays)
 
 	l.recent[0].value.ID += 1
-	require.ErrorContains(t, call(ctx), "a replay answered")
+	require.ErrorContains(t, l.call(ctx), "a replay answered")
 	l.recent[0].key = dedup.NewKey()
-	require.ErrorContains(t, call(ctx), "was run again")
+	require.ErrorContains(t, l.call(ctx), "was run again")
 
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
-	require.ErrorIs(t, call(ended), context.Canceled)
+	require.ErrorIs(t, l.call(ended), context.Canceled)
 	require.EqualValues(t, 3, l.tally.Errors)
 	require.Len(t, l.tally.Some, 3)
 

@@ -102,22 +102,12 @@ func (s stand) stormOn(ctx context.Context, o StormOptions, dedupers int) (row S
 		}
 	}
 
-	// beside measures the other calls on every pool while work is done.
-	beside := func(work func() error) (measure.Latency, error) {
-		var heard ear
-		var elapsed time.Duration
-		start := time.Now()
-		err := pace{rate: o.Rate, clients: otherCallers}.while(ctx, &heard, func() error {
-			defer func() { elapsed = time.Since(start) }()
-			return work()
-		}, others...)
-		all := heard.take()
-		return sampleOf(all, elapsed).Latency(), errors.Join(err, firstError(all))
-	}
-	if row.Quiet, err = beside(func() error { return wait(ctx, o.Quiet) }); err != nil {
+	load := pace{rate: o.Rate, clients: otherCallers}
+	quiet, err := load.beside(ctx, func() error { return wait(ctx, o.Quiet) }, others...)
+	if err != nil {
 		return row, err
 	}
-	row.Stormy, err = beside(func() error {
+	stormy, err := load.beside(ctx, func() error {
 		for range o.Storms {
 			slowest, err := oneStorm(ctx, o, tools)
 			if err != nil {
@@ -126,7 +116,8 @@ func (s stand) stormOn(ctx context.Context, o StormOptions, dedupers int) (row S
 			row.Slowest = max(row.Slowest, slowest)
 		}
 		return nil
-	})
+	}, others...)
+	row.Quiet, row.Stormy = quiet.Latency(), stormy.Latency()
 	return row, err
 }
 

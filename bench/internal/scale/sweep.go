@@ -138,25 +138,19 @@ func (s stand) sweepOf(ctx context.Context, pool *pgxpool.Pool, o SweepOptions, 
 		return row, err
 	}
 	s.say("%s records that become %s: load of %g calls a second, before, during and after a sweep", figure.Thousands(o.Records), due, o.Rate)
-	var heard ear
-	var begun, ended time.Time
-	start := time.Now()
-	err = pace{rate: o.Rate, clients: o.Clients}.while(ctx, &heard, func() (err error) {
-		if err := wait(ctx, o.Quiet); err != nil {
-			return err
-		}
-		begun = time.Now()
-		if row.Loaded, err = t.sweepAll(ctx, o, due); err != nil {
-			return err
-		}
-		ended = time.Now()
-		return wait(ctx, o.Quiet)
-	}, call)
-	all := heard.take()
-	before, after := between(all, start, begun), between(all, ended, ended.Add(o.Quiet))
-	row.Before, row.Swept, row.After = before.Latency(), between(all, begun, ended).Latency(), after.Latency()
-	row.Quiet = before.And(after).Latency()
-	return row, errors.Join(err, firstError(all))
+	load := pace{rate: o.Rate, clients: o.Clients}
+	quiet := func() error { return wait(ctx, o.Quiet) }
+	before, err := load.beside(ctx, quiet, call)
+	if err != nil {
+		return row, err
+	}
+	during, err := load.beside(ctx, func() (err error) { row.Loaded, err = t.sweepAll(ctx, o, due); return err }, call)
+	if err != nil {
+		return row, err
+	}
+	after, err := load.beside(ctx, quiet, call)
+	row.Before, row.Swept, row.After, row.Quiet = before.Latency(), during.Latency(), after.Latency(), before.And(after).Latency()
+	return row, err
 }
 
 // dueTable makes a table of records that are all due.
