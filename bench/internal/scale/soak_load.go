@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,8 +19,7 @@ type soakLoad struct {
 	young   time.Duration // a call that is older is not repeated any more
 
 	mu     sync.Mutex
-	recent []answered // a ring
-	next   int        // where the ring is written next
+	recent []answered // the young ones of the first calls
 	tally  SoakTally
 }
 
@@ -47,14 +47,11 @@ type SoakTally struct {
 	Keys    int64 `json:"keys_with_effect"`
 }
 
-const (
-	recentCalls = 1024 // that may be repeated
-	someErrors  = 5
-)
+const someErrors = 5
 
 func newSoakLoad(o SoakOptions) *soakLoad {
 	// Half of the retention: the answer must not expire under way.
-	return &soakLoad{replays: o.Replays, young: o.Retention / 2, recent: make([]answered, recentCalls)}
+	return &soakLoad{replays: o.Replays, young: o.Retention / 2}
 }
 
 // call makes a first call or repeats one, and counts it.
@@ -82,25 +79,20 @@ func (l *soakLoad) call(ctx context.Context) error {
 		l.tally.Replays++
 	default:
 		l.tally.Firsts++
-		l.recent[l.next] = answered{first.key, result.Value, time.Now()}
-		l.next = (l.next + 1) % len(l.recent)
+		l.recent = append(l.recent, answered{first.key, result.Value, time.Now()})
 	}
 	return err
 }
 
 // pick draws whether to repeat a call, and which.
-func (l *soakLoad) pick() (answered, bool) {
-	if rand.Float64() >= l.replays {
-		return answered{}, false
-	}
+func (l *soakLoad) pick() (first answered, repeat bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	isYoung := func(a answered) bool { return a.key != "" && time.Since(a.at) <= l.young }
-	first := l.recent[rand.IntN(len(l.recent))]
-	if !isYoung(first) {
-		first = l.recent[(l.next-1+len(l.recent))%len(l.recent)] // the youngest
+	l.recent = slices.DeleteFunc(l.recent, func(a answered) bool { return time.Since(a.at) > l.young })
+	if len(l.recent) == 0 || rand.Float64() >= l.replays {
+		return answered{}, false
 	}
-	return first, isYoung(first)
+	return l.recent[rand.IntN(len(l.recent))], true
 }
 
 // failed is how many calls and sweeps have failed so far.
