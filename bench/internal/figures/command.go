@@ -4,6 +4,7 @@ package figures
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -68,7 +69,8 @@ func run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	uses := Uses(lib.fset, lib.packages[0])
-	inRoot, all := sum(way, true), sum(way, false)
+	filesInRoot, inRoot := sum(way, true)
+	files, all := sum(way, false)
 
 	t := figure.NewTable("", "now", "goal")
 	row := func(what string, now, goal int) {
@@ -86,8 +88,8 @@ func run(ctx context.Context, out io.Writer) error {
 	row("root: files that use files (edges)", edges(uses), 0)
 	row("root: largest knot, files", len(Knot(uses)), goalKnot)
 	row("root: error names", errorNames(lib.packages[0].Types), goalErrors)
-	row("Do: files in the root", inRoot.files, 0)
-	row("Do: files, rooms included", all.files, goalWalkFiles)
+	row("Do: files in the root", filesInRoot, 0)
+	row("Do: files, rooms included", files, goalWalkFiles)
 	row("Do: functions", all.functions, 0)
 	row("Do: calls of these", all.calls, 0)
 	row("Do: calls into another file, from the root", inRoot.crossings, 0)
@@ -121,27 +123,24 @@ func run(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// total is a sum of steps.
-type total struct{ files, functions, calls, crossings int }
-
-func sum(way []step, rootOnly bool) (t total) {
+// sum adds steps up, and counts the files.
+func sum(way []step, rootOnly bool) (files int, all step) {
 	for _, s := range way {
 		if s.isRoot || !rootOnly {
-			t = total{t.files + 1, t.functions + s.functions, t.calls + s.calls, t.crossings + s.crossings}
+			files++
+			all.functions, all.calls, all.crossings = all.functions+s.functions, all.calls+s.calls, all.crossings+s.crossings
 		}
 	}
-	return t
+	return files, all
 }
 
 // output runs a program in a folder and returns what it writes.
 func output(ctx context.Context, dir, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = dir
-	var errs strings.Builder
-	cmd.Stderr = &errs
 	out, err := cmd.Output()
-	if err != nil {
-		return "", fmt.Errorf("%s: %w: %s", strings.Join(cmd.Args, " "), err, errs.String())
+	if failed, ok := errors.AsType[*exec.ExitError](err); ok {
+		err = fmt.Errorf("%w: %s", err, failed.Stderr)
 	}
-	return string(out), nil
+	return string(out), err
 }

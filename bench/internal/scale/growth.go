@@ -93,13 +93,15 @@ as the bare transaction and as a table of the smallest size. The full form needs
 fill 26 million records twice.`,
 		PreRunE: func(*cobra.Command, []string) error {
 			slices.Sort(o.Sizes)
-			if len(o.Sizes) == 0 || o.Sizes[0] < 1 {
-				return errors.New("--sizes: must be at least 1")
+			if len(o.Sizes) == 0 || min(o.Sizes[0], o.Calls, o.Real) < 1 {
+				return errors.New("--sizes, --calls, --real: must be at least 1")
 			}
 			return nil
 		},
 	}
 	cmd.Flags().IntSliceVar(&o.Sizes, "sizes", o.Sizes, "`records` in the tables")
+	cmd.Flags().IntVar(&o.Calls, "calls", o.Calls, "calls of each way in each round")
+	cmd.Flags().IntVar(&o.Real, "real", o.Real, "calls whose records are weighed")
 	// A checkpoint in the middle of a round would make pages be written whole
 	// again. Those that are wanted are asked for.
 	settings := map[string]string{"checkpoint_timeout": "1h"}

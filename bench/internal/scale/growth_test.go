@@ -48,7 +48,7 @@ func TestGrowth(t *testing.T) {
 func TestGrowthFlags(t *testing.T) {
 	t.Parallel()
 
-	for _, args := range [][]string{{"--sizes", "0"}, {"--sizes", ""}, {"argument"}} {
+	for _, args := range [][]string{{"--sizes", "0"}, {"--sizes", ""}, {"--calls", "0"}, {"--real", "0"}, {"argument"}} {
 		refused(t, GrowthCommand(), args)
 	}
 }

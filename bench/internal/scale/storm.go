@@ -62,6 +62,7 @@ of other identities run on the same pool at a steady rate: on one Deduper, where
 twins wait in memory, and on two with a pool each, where they meet in the database.
 One effect and equal answers are checked for every storm.`,
 	}
+	cmd.Flags().IntVar(&o.Storms, "storms", o.Storms, "storms, one after the other")
 	return command(cmd, nil, func(ctx context.Context, s stand) (finding, error) { return storm(ctx, s, o) })
 }
 

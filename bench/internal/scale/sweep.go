@@ -92,6 +92,7 @@ hours.`,
 		},
 	}
 	cmd.Flags().IntVar(&o.Records, "records", 1_000_000, "records to sweep")
+	cmd.Flags().IntVar(&o.Generations, "generations", o.Generations, "generations of records; 0 for none")
 	cmd.Flags().Float64Var(&o.Rest, "rest", 0, "pause between two transactions of the sweep, as a multiple of the one before; 0 is the library's default, negative is none")
 	return command(cmd, nil, func(ctx context.Context, s stand) (finding, error) { return sweep(ctx, s, o) })
 }
