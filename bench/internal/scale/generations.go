@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -12,13 +13,11 @@ import (
 	"github.com/tooldedup/dedup/bench/internal/figure"
 )
 
-// Generation is what a table takes when a generation of records has come, when
+// generation is what a table takes when a generation of records has come, when
 // it has been swept away, and when its room has been given back.
-type Generation struct {
-	Full  Sizes         `json:"full"`
-	Swept Sizes         `json:"swept"`
-	After Sizes         `json:"after_vacuum"`
-	Took  time.Duration `json:"took_ns"`
+type generation struct {
+	full, swept, after Sizes
+	took               time.Duration
 }
 
 // generations puts one generation after the other through a table beside as many
@@ -26,7 +25,7 @@ type Generation struct {
 // and swept again when those may be forgotten. After each it waits until autovacuum,
 // with the settings of the table, has come by. A generation of real records lasts
 // for hours, so that it would have come.
-func (s stand) generations(ctx context.Context, pool *pgxpool.Pool, o SweepOptions) (all []Generation, err error) {
+func (s stand) generations(ctx context.Context, pool *pgxpool.Pool, o SweepOptions) (all []generation, err error) {
 	for _, statement := range []string{
 		fmt.Sprintf("ALTER SYSTEM SET autovacuum_naptime = '%ds'", int(o.Naptime.Seconds())), "SELECT pg_reload_conf()",
 	} {
@@ -44,17 +43,28 @@ func (s stand) generations(ctx context.Context, pool *pgxpool.Pool, o SweepOptio
 		return nil, err
 	}
 	for len(all) < o.Generations {
-		g, err := t.generation(ctx, o)
+		g, err := t.nextGeneration(ctx, o)
 		if err != nil {
 			return nil, fmt.Errorf("generation %d: %w", len(all)+1, err)
 		}
 		all = append(all, g)
-		s.say("generation %d: %s records came and went in %s", len(all), figure.Thousands(o.GenerationRecords), g.Took.Round(time.Millisecond))
+		s.say("generation %d: %s records came and went in %s", len(all), figure.Thousands(o.GenerationRecords), g.took.Round(time.Millisecond))
 	}
 	return all, nil
 }
 
-func (t *tool) generation(ctx context.Context, o SweepOptions) (g Generation, err error) {
+func writeGenerations(w io.Writer, all []generation) {
+	fmt.Fprintf(w, "Table and indexes as generations of records come and go, beside %s records that stay.\n\n", figure.Thousands(all[0].after.Records))
+	t := figure.NewTable("generation", "full", "swept", "vacuumed", "heap", "primary key", "due index", "to the first, ≤ 1.5x", "took")
+	for i, g := range all {
+		t.Row(i+1, megabytes(g.full.Total), megabytes(g.swept.Total), megabytes(g.after.Total), megabytes(g.after.Heap),
+			megabytes(g.after.PrimaryKey), megabytes(g.after.DueIndex), times(ratio(g.after.Total, all[0].after.Total)),
+			g.took.Round(time.Second/10).String())
+	}
+	t.Write(w)
+}
+
+func (t *tool) nextGeneration(ctx context.Context, o SweepOptions) (g generation, err error) {
 	start := time.Now()
 	// Spread over a second: those of one moment would all be one batch.
 	coming := filling{keys: OrderedKeys, records: o.GenerationRecords, from: 2 * time.Second, to: time.Second,
@@ -62,7 +72,7 @@ func (t *tool) generation(ctx context.Context, o SweepOptions) (g Generation, er
 	if err := coming.copyInto(ctx, t); err != nil {
 		return g, err
 	}
-	if g.Full, err = t.sizes(ctx); err != nil {
+	if g.full, err = t.sizes(ctx); err != nil {
 		return g, err
 	}
 	forgotten := int64(0)
@@ -76,14 +86,14 @@ func (t *tool) generation(ctx context.Context, o SweepOptions) (g Generation, er
 	if forgotten != int64(o.GenerationRecords) {
 		return g, fmt.Errorf("%d records were forgotten, and not %d", forgotten, o.GenerationRecords)
 	}
-	if g.Swept, err = t.sizes(ctx); err != nil {
+	if g.swept, err = t.sizes(ctx); err != nil {
 		return g, err
 	}
 	if err := t.awaitAutovacuum(ctx, start); err != nil {
 		return g, err
 	}
-	g.After, err = t.sizes(ctx)
-	g.Took = time.Since(start)
+	g.after, err = t.sizes(ctx)
+	g.took = time.Since(start)
 	return g, err
 }
 

@@ -99,13 +99,25 @@ fill 26 million records twice.`,
 			return nil
 		},
 	}
+	var file string
+	cmd.Flags().StringVar(&file, "json", "", "also write the result to `FILE`")
 	cmd.Flags().IntSliceVar(&o.Sizes, "sizes", o.Sizes, "`records` in the tables")
 	cmd.Flags().IntVar(&o.Calls, "calls", o.Calls, "calls of each way in each round")
 	cmd.Flags().IntVar(&o.Real, "real", o.Real, "calls whose records are weighed")
 	// A checkpoint in the middle of a round would make pages be written whole
 	// again. Those that are wanted are asked for.
 	settings := map[string]string{"checkpoint_timeout": "1h"}
-	return command(cmd, settings, func(ctx context.Context, s stand) (finding, error) { return growth(ctx, s, o) })
+	return command(cmd, settings, func(ctx context.Context, s stand) error {
+		g, err := growth(ctx, s, o)
+		if err != nil {
+			return err
+		}
+		g.write(s.out)
+		if file == "" {
+			return nil
+		}
+		return report.WriteJSON(file, g)
+	})
 }
 
 func growth(ctx context.Context, s stand, o GrowthOptions) (*Growth, error) {
@@ -245,8 +257,7 @@ func compare(ctx context.Context, o GrowthOptions, keys KeyKind, clients int, sm
 	}, nil
 }
 
-func (g *Growth) write(w io.Writer) error {
-	g.Machine.Write(w)
+func (g *Growth) write(w io.Writer) {
 	fmt.Fprint(w, "\nFirst calls with a one-row effect. Ratios of p50 are those of the same rounds.\n\n")
 	t := figure.NewTable("keys", "clients", "records", "bare p50", "call p50", "call p99", "calls/s", "to bare", "to small table, ≤ 1.25x")
 	for _, row := range g.Rows {
@@ -269,5 +280,4 @@ func (g *Growth) write(w io.Writer) error {
 			ratio(each.DueIndex, each.Records), ratio(each.Total, each.Records))
 	}
 	t.Write(w)
-	return nil
 }

@@ -2,7 +2,6 @@ package scale
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -13,7 +12,6 @@ import (
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/bench/internal/figure"
 	"github.com/tooldedup/dedup/bench/internal/measure"
-	"github.com/tooldedup/dedup/bench/internal/report"
 	"github.com/tooldedup/dedup/bench/internal/server"
 )
 
@@ -27,26 +25,6 @@ type SoakOptions struct {
 	Sweep     time.Duration // the Sweeper's interval
 	Every     time.Duration // between two lines
 }
-
-// Soak is a fixed load over time.
-type Soak struct {
-	Machine report.Machine `json:"machine"`
-	Lines   []SoakLine     `json:"lines"`
-	Tally   SoakTally      `json:"tally"`
-	Verdict SoakVerdict    `json:"verdict"`
-}
-
-// SoakLine is what was seen since the line before.
-type SoakLine struct {
-	At     time.Duration   `json:"at_ns"`
-	Sizes  Sizes           `json:"sizes"`
-	Live   int64           `json:"live_tuples"`
-	Dead   int64           `json:"dead_tuples"`
-	Calls  measure.Latency `json:"calls"`
-	Errors int64           `json:"errors"`
-}
-
-const soakSchema = "soak"
 
 // SoakCommand returns the command `soak`.
 func SoakCommand() *cobra.Command {
@@ -65,14 +43,19 @@ must have one effect. The exit code is 1 if one has none or two, or if a call fa
 		},
 	}
 	cmd.Flags().DurationVar(&o.Duration, "duration", 10*time.Minute, "how long")
-	return command(cmd, nil, func(ctx context.Context, s stand) (finding, error) { return soak(ctx, s, o) })
+	return command(cmd, nil, func(ctx context.Context, s stand) error {
+		_, tally, err := soak(ctx, s, o)
+		if err != nil {
+			return err
+		}
+		return tally.verdict()
+	})
 }
 
-// soak writes its lines as it goes: it may run for hours.
-func soak(ctx context.Context, s stand, o SoakOptions) (*Soak, error) {
+func soak(ctx context.Context, s stand, o SoakOptions) (lines []soakLine, tally soakTally, err error) {
 	pool, err := server.Pool(ctx, s.url, o.Clients+2) // the Sweeper, and the looks
 	if err != nil {
-		return nil, err
+		return nil, tally, err
 	}
 	defer pool.Close()
 	load := newSoakLoad(o)
@@ -81,72 +64,79 @@ func soak(ctx context.Context, s stand, o SoakOptions) (*Soak, error) {
 		Retention: dedup.Retention{Result: o.Retention, Tombstone: o.Retention},
 	})
 	if err != nil {
-		return nil, err
+		return nil, tally, err
 	}
 	sweeper, err := dedup.NewSweeper(load.t.d, &dedup.SweeperOptions{Interval: o.Sweep})
 	if err != nil {
-		return nil, err
+		return nil, tally, err
 	}
-
-	result := &Soak{Machine: s.machine}
 	sweeping, stop := context.WithCancel(ctx)
 	var sweeps sync.WaitGroup
 	sweeps.Go(func() { _ = sweeper.Run(sweeping) }) // the errors of sweeps go to the tracer
-	err = result.watch(ctx, load, o, s.out)
+	lines, err = load.watch(ctx, o, s.out)
 	stop()
 	sweeps.Wait()
 	if err != nil {
-		return nil, err
+		return nil, tally, err
 	}
-	if result.Tally, err = load.settle(ctx); err != nil {
-		return nil, err
+	if tally, err = load.settle(ctx); err == nil {
+		tally.write(s.out)
+		judgeSoak(lines, o).write(s.out)
 	}
-	result.Verdict = judgeSoak(result.Lines, o)
-	return result, nil
+	return lines, tally, err
 }
 
-// soakColumns are wide enough for days.
+const soakSchema = "soak"
+
+// soakLine is what was seen since the line before.
+type soakLine struct {
+	at         time.Duration
+	sizes      Sizes
+	live, dead int64 // tuples
+	calls      measure.Latency
+}
+
+// soakColumns are wide enough for days: lines are written as they come, for hours.
 const soakColumns = "  %8v  %10v  %10v  %10v  %10v  %10v  %10v  %8v  %10v  %10v  %7v\n"
 
 // watch keeps up the load, and adds a line at every interval, until the time is over.
-func (r *Soak) watch(ctx context.Context, l *soakLoad, o SoakOptions, out io.Writer) error {
-	fmt.Fprintf(out, soakColumns, "at", "heap", "prim. key", "due index", "records", "live", "dead", "calls/s", "p50 ms", "p99 ms", "errors")
+func (l *soakLoad) watch(ctx context.Context, o SoakOptions, out io.Writer) (lines []soakLine, err error) {
+	fmt.Fprintf(out, "\n"+soakColumns, "at", "heap", "prim. key", "due index", "records", "live", "dead", "calls/s", "p50 ms", "p99 ms", "errors")
 	call := func(ctx context.Context, _ int) (int, error) { _ = l.call(ctx); return 1, nil } // it is on the account
 	failed := int64(0)
-	for start := time.Now(); len(r.Lines) == 0 || r.Lines[len(r.Lines)-1].At < o.Duration; {
+	for start := time.Now(); time.Since(start) < o.Duration; {
 		calls, err := pace{rate: o.Rate, clients: o.Clients}.beside(ctx, func() error { return wait(ctx, o.Every) }, call)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		line := SoakLine{At: time.Since(start), Calls: calls.Latency(), Errors: l.failed() - failed}
-		failed += line.Errors
-		if line.Sizes, err = l.t.sizes(ctx); err != nil {
-			return err
+		line := soakLine{at: time.Since(start), calls: calls.Latency()}
+		if line.sizes, err = l.t.sizes(ctx); err != nil {
+			return nil, err
 		}
 		err = l.t.pool.QueryRow(ctx, "SELECT n_live_tup, n_dead_tup FROM pg_stat_all_tables WHERE relid = $1::regclass", l.t.records).
-			Scan(&line.Live, &line.Dead)
+			Scan(&line.live, &line.dead)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		r.Lines = append(r.Lines, line)
-		fmt.Fprintf(out, soakColumns, line.At.Round(time.Second), megabytes(line.Sizes.Heap), megabytes(line.Sizes.PrimaryKey),
-			megabytes(line.Sizes.DueIndex), figure.Thousands(line.Sizes.Records), figure.Thousands(line.Live), figure.Thousands(line.Dead),
-			figure.Thousands(int(line.Calls.PerSecond)), figure.Millis(line.Calls.P50), figure.Millis(line.Calls.P99), line.Errors)
+		lines = append(lines, line)
+		before := failed
+		failed = l.failed()
+		fmt.Fprintf(out, soakColumns, line.at.Round(time.Second), megabytes(line.sizes.Heap), megabytes(line.sizes.PrimaryKey),
+			megabytes(line.sizes.DueIndex), figure.Thousands(line.sizes.Records), figure.Thousands(line.live), figure.Thousands(line.dead),
+			figure.Thousands(int(line.calls.PerSecond)), figure.Millis(line.calls.P50), figure.Millis(line.calls.P99), failed-before)
 	}
-	return nil
+	return lines, nil
 }
 
-// SoakVerdict compares the last third of a soak with the middle one. The first
+// soakVerdict compares the last third of a soak with the middle one. The first
 // is left out: the table grows until its first records are forgotten.
-type SoakVerdict struct {
-	// Enough reports whether there are lines enough, and thirds are so long that
-	// the table had grown full, and autovacuum had come by, before the middle
-	// one began.
-	Enough bool `json:"enough"`
-	// SizeRatio is the table with its indexes, P99Ratio the p99 of calls: the
-	// median of the last third divided by that of the middle one.
-	SizeRatio float64 `json:"size_ratio"`
-	P99Ratio  float64 `json:"p99_ratio"`
+type soakVerdict struct {
+	// enough says that there are lines enough, and thirds are so long that the table
+	// had grown full, and autovacuum had come by, before the middle one began.
+	enough bool
+	// size is the table with its indexes, p99 that of calls: the median of the last
+	// third divided by that of the middle one.
+	size, p99 float64
 }
 
 const (
@@ -159,59 +149,34 @@ const (
 	leastThird = 2 * time.Minute
 )
 
-func judgeSoak(lines []SoakLine, o SoakOptions) (v SoakVerdict) {
+func judgeSoak(lines []soakLine, o SoakOptions) (v soakVerdict) {
 	n := len(lines)
 	life := 2*o.Retention + o.Sweep // of a record
-	if n < leastLines || lines[n/3].At-o.Every < max(life, leastThird) {
+	if n < leastLines || lines[n/3].at-o.Every < max(life, leastThird) {
 		return v
 	}
-	compare := func(figure func(SoakLine) float64) float64 {
+	compare := func(figure func(soakLine) float64) float64 {
 		return ratio(measure.MedianOf(lines[2*n/3:], figure), measure.MedianOf(lines[n/3:2*n/3], figure))
 	}
-	v.Enough = true
-	v.SizeRatio = compare(func(l SoakLine) float64 { return float64(l.Sizes.Total) })
-	v.P99Ratio = compare(func(l SoakLine) float64 { return float64(l.Calls.P99) })
-	return v
+	return soakVerdict{
+		enough: true,
+		size:   compare(func(l soakLine) float64 { return float64(l.sizes.Total) }),
+		p99:    compare(func(l soakLine) float64 { return float64(l.calls.P99) }),
+	}
 }
 
-// write comes after the lines, which have been written already. Growth and drift are
-// for a reader to judge.
-func (r *Soak) write(w io.Writer) error {
-	fmt.Fprintln(w)
-	r.Machine.Write(w)
-	t, v := r.Tally, r.Verdict
-	fmt.Fprintf(w, "\n%d first calls, %d replays, %d errors; %d effects of %d keys; %d results and %d tombstones swept\n",
-		t.Firsts, t.Replays, t.Errors, t.Effects, t.Keys, t.Expired, t.Forgotten)
-	for _, text := range t.Some {
-		fmt.Fprintf(w, "  %s\n", text)
+// write leaves growth and drift to the reader's judgement.
+func (v soakVerdict) write(w io.Writer) {
+	if !v.enough {
+		fmt.Fprintf(w, "too short to tell whether anything grows: it takes %d lines, and a third of the time must be at least %s and longer than a record's life\n", leastLines, leastThird)
+		return
 	}
 	size, p99 := "the table has stopped growing", "no drift"
-	if v.SizeRatio > leakRatio {
+	if v.size > leakRatio {
 		size = "THE TABLE GROWS"
 	}
-	if v.P99Ratio > driftRatio {
+	if v.p99 > driftRatio {
 		p99 = "CALLS GET SLOWER"
 	}
-	if v.Enough {
-		fmt.Fprintf(w, "last third against the middle one: size %s, %s; p99 %s, %s\n", times(v.SizeRatio), size, times(v.P99Ratio), p99)
-	} else {
-		fmt.Fprintf(w, "too short to tell whether anything grows: it takes %d lines, and a third of the time must be at least %s and longer than a record's life\n", leastLines, leastThird)
-	}
-	return r.verdict()
-}
-
-// verdict is an error where calls failed or effects are wrong.
-func (r *Soak) verdict() error {
-	t := r.Tally
-	var errs []error
-	if doubled := t.Effects - t.Keys; doubled > 0 {
-		errs = append(errs, fmt.Errorf("%d effects were doubled", doubled))
-	}
-	if lost := t.Firsts - t.Keys; lost > 0 {
-		errs = append(errs, fmt.Errorf("%d calls were answered and have no effect", lost))
-	}
-	if t.Errors > 0 {
-		errs = append(errs, fmt.Errorf("%d calls or sweeps failed, the first with: %s", t.Errors, t.Some[0]))
-	}
-	return errors.Join(errs...)
+	fmt.Fprintf(w, "last third against the middle one: size %s, %s; p99 %s, %s\n", times(v.size), size, times(v.p99), p99)
 }

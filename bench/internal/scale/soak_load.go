@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -20,7 +21,7 @@ type soakLoad struct {
 
 	mu     sync.Mutex
 	recent []answered // the young ones of the first calls
-	tally  SoakTally
+	tally  soakTally
 }
 
 // answered is a first call with its answer.
@@ -30,21 +31,16 @@ type answered struct {
 	at    time.Time
 }
 
-// SoakTally is the account of a soak: what was answered, and what the database
+// soakTally is the account of a soak: what was answered, and what the database
 // holds in the end.
-type SoakTally struct {
-	Firsts  int64 `json:"first_calls"` // that were answered
-	Replays int64 `json:"replays"`
-	Errors  int64 `json:"errors"` // of calls and sweeps
-	// Some are the first errors.
-	Some []string `json:"some_errors,omitempty"`
-	// Expired and Forgotten count what the Sweeper dropped.
-	Expired   int64 `json:"swept_results"`
-	Forgotten int64 `json:"swept_tombstones"`
-	// Effects counts the rows that the effects wrote, Keys the distinct keys
-	// among them.
-	Effects int64 `json:"effects"`
-	Keys    int64 `json:"keys_with_effect"`
+type soakTally struct {
+	firsts, replays int64    // that were answered
+	errors          int64    // of calls and sweeps
+	some            []string // the first errors
+	// expired and forgotten count what the Sweeper dropped.
+	expired, forgotten int64
+	// effects counts the rows that the effects wrote, keys the distinct keys among them.
+	effects, keys int64
 }
 
 const someErrors = 5
@@ -76,9 +72,9 @@ func (l *soakLoad) call(ctx context.Context) error {
 	case err != nil:
 		l.tally.fail(err)
 	case repeat:
-		l.tally.Replays++
+		l.tally.replays++
 	default:
-		l.tally.Firsts++
+		l.tally.firsts++
 		l.recent = append(l.recent, answered{first.key, result.Value, time.Now()})
 	}
 	return err
@@ -99,13 +95,13 @@ func (l *soakLoad) pick() (first answered, repeat bool) {
 func (l *soakLoad) failed() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.tally.Errors
+	return l.tally.errors
 }
 
-func (t *SoakTally) fail(err error) {
-	t.Errors++
-	if len(t.Some) < someErrors {
-		t.Some = append(t.Some, err.Error())
+func (t *soakTally) fail(err error) {
+	t.errors++
+	if len(t.some) < someErrors {
+		t.some = append(t.some, err.Error())
 	}
 }
 
@@ -113,15 +109,38 @@ func (t *SoakTally) fail(err error) {
 func (l *soakLoad) TraceSwept(ctx context.Context, data dedup.SweptData) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.tally.Expired += data.Expired
-	l.tally.Forgotten += data.Forgotten
+	l.tally.expired += data.Expired
+	l.tally.forgotten += data.Forgotten
 	if data.Err != nil && ctx.Err() == nil { // not the end of the soak
 		l.tally.fail(fmt.Errorf("a sweep: %w", data.Err))
 	}
 }
 
 // settle counts the effects once all calls have ended.
-func (l *soakLoad) settle(ctx context.Context) (SoakTally, error) {
-	err := l.t.pool.QueryRow(ctx, "SELECT count(*), count(DISTINCT ref) FROM "+l.t.effects).Scan(&l.tally.Effects, &l.tally.Keys)
+func (l *soakLoad) settle(ctx context.Context) (soakTally, error) {
+	err := l.t.pool.QueryRow(ctx, "SELECT count(*), count(DISTINCT ref) FROM "+l.t.effects).Scan(&l.tally.effects, &l.tally.keys)
 	return l.tally, err
+}
+
+func (t *soakTally) write(w io.Writer) {
+	fmt.Fprintf(w, "\n%d first calls, %d replays, %d errors; %d effects of %d keys; %d results and %d tombstones swept\n",
+		t.firsts, t.replays, t.errors, t.effects, t.keys, t.expired, t.forgotten)
+	for _, text := range t.some {
+		fmt.Fprintf(w, "  %s\n", text)
+	}
+}
+
+// verdict is an error where calls failed or effects are wrong.
+func (t *soakTally) verdict() error {
+	var errs []error
+	if doubled := t.effects - t.keys; doubled > 0 {
+		errs = append(errs, fmt.Errorf("%d effects were doubled", doubled))
+	}
+	if lost := t.firsts - t.keys; lost > 0 {
+		errs = append(errs, fmt.Errorf("%d calls were answered and have no effect", lost))
+	}
+	if t.errors > 0 {
+		errs = append(errs, fmt.Errorf("%d calls or sweeps failed, the first with: %s", t.errors, t.some[0]))
+	}
+	return errors.Join(errs...)
 }

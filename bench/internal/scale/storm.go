@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"sync"
 	"time"
 
@@ -14,7 +13,6 @@ import (
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/bench/internal/figure"
 	"github.com/tooldedup/dedup/bench/internal/measure"
-	"github.com/tooldedup/dedup/bench/internal/report"
 	"github.com/tooldedup/dedup/bench/internal/server"
 )
 
@@ -28,23 +26,12 @@ type StormOptions struct {
 	Quiet  time.Duration // how long the other calls run without a storm
 }
 
-// Storm is what other calls notice of many twins that wait for one effect.
-type Storm struct {
-	Machine report.Machine `json:"machine"`
-	Twins   int            `json:"twins"`
-	Conns   int            `json:"connections_per_pool"`
-	Effect  string         `json:"effect"`
-	Rows    []StormRow     `json:"rows"`
-}
-
-// StormRow is one number of Dedupers. With one the twins wait in memory, with
-// two, as in two processes, they meet in the database.
-type StormRow struct {
-	Dedupers int             `json:"dedupers"`
-	Storms   int             `json:"storms"`
-	Quiet    measure.Latency `json:"others_quiet"`
-	Stormy   measure.Latency `json:"others_stormy"`
-	Slowest  time.Duration   `json:"slowest_twin_ns"`
+// stormRow is what other calls notice of twins that wait for one effect. With one
+// Deduper the twins wait in memory, with two, as in two processes, they meet in the
+// database.
+type stormRow struct {
+	quiet, stormy measure.Latency // the other calls
+	slowest       time.Duration   // of the twins
 }
 
 // otherCallers are more than the load ever needs at a time: what holds the other
@@ -63,24 +50,29 @@ twins wait in memory, and on two with a pool each, where they meet in the databa
 One effect and equal answers are checked for every storm.`,
 	}
 	cmd.Flags().IntVar(&o.Storms, "storms", o.Storms, "storms, one after the other")
-	return command(cmd, nil, func(ctx context.Context, s stand) (finding, error) { return storm(ctx, s, o) })
+	return command(cmd, nil, func(ctx context.Context, s stand) error { return storm(ctx, s, o) })
 }
 
-func storm(ctx context.Context, s stand, o StormOptions) (*Storm, error) {
-	result := &Storm{Machine: s.machine, Twins: o.Twins, Conns: o.Conns, Effect: o.Effect.String()}
+func storm(ctx context.Context, s stand, o StormOptions) error {
+	t := figure.NewTable("dedupers", "storms", "slowest twin", "others' p50 quiet", "p50 in storms", "p99 quiet", "p99 in storms, ≤ 50 ms", "others")
 	for dedupers := 1; dedupers <= 2; dedupers++ {
 		s.say("%d storms of %d twins, Dedupers: %d", o.Storms, o.Twins, dedupers)
 		row, err := s.stormOn(ctx, o, dedupers)
 		if err != nil {
-			return nil, fmt.Errorf("dedupers: %d: %w", dedupers, err)
+			return fmt.Errorf("dedupers: %d: %w", dedupers, err)
 		}
-		result.Rows = append(result.Rows, row)
+		t.Row(dedupers, o.Storms, row.slowest, row.quiet.P50, row.stormy.P50, row.quiet.P99, row.stormy.P99, row.stormy.Calls)
 	}
-	return result, nil
+	fmt.Fprintf(s.out, `
+Storms of %d twins of an effect of %s, on pools of %d connections; and the other calls on these pools.
+Each storm had one effect and equal answers.
+
+`, o.Twins, o.Effect, o.Conns)
+	t.Write(s.out)
+	return nil
 }
 
-func (s stand) stormOn(ctx context.Context, o StormOptions, dedupers int) (row StormRow, err error) {
-	row = StormRow{Dedupers: dedupers, Storms: o.Storms}
+func (s stand) stormOn(ctx context.Context, o StormOptions, dedupers int) (row stormRow, err error) {
 	var tools []*tool
 	var others []measure.Op
 	opts := dedup.Options{Schema: "storm", Retention: dedup.TaskRetention()}
@@ -114,11 +106,11 @@ func (s stand) stormOn(ctx context.Context, o StormOptions, dedupers int) (row S
 			if err != nil {
 				return err
 			}
-			row.Slowest = max(row.Slowest, slowest)
+			row.slowest = max(row.slowest, slowest)
 		}
 		return nil
 	}, others...)
-	row.Quiet, row.Stormy = quiet.Latency(), stormy.Latency()
+	row.quiet, row.stormy = quiet.Latency(), stormy.Latency()
 	return row, err
 }
 
@@ -175,16 +167,5 @@ func judgeStorm(effects int, answers []dedup.Result[ticket]) error {
 	if effects != 1 || firsts != 1 {
 		return fmt.Errorf("%d twins had %d effects and %d first answers, and not one of each", len(answers), effects, firsts)
 	}
-	return nil
-}
-
-func (r *Storm) write(w io.Writer) error {
-	r.Machine.Write(w)
-	fmt.Fprintf(w, "\nStorms of %d twins of an effect of %s, on pools of %d connections; and the other calls on these pools.\nEach storm had one effect and equal answers.\n\n", r.Twins, r.Effect, r.Conns)
-	t := figure.NewTable("dedupers", "storms", "slowest twin", "others' p50 quiet", "p50 in storms", "p99 quiet", "p99 in storms, ≤ 50 ms", "others")
-	for _, row := range r.Rows {
-		t.Row(row.Dedupers, row.Storms, row.Slowest, row.Quiet.P50, row.Stormy.P50, row.Quiet.P99, row.Stormy.P99, row.Stormy.Calls)
-	}
-	t.Write(w)
 	return nil
 }

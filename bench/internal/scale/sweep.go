@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -13,7 +12,6 @@ import (
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/bench/internal/figure"
 	"github.com/tooldedup/dedup/bench/internal/measure"
-	"github.com/tooldedup/dedup/bench/internal/report"
 	"github.com/tooldedup/dedup/bench/internal/server"
 )
 
@@ -31,29 +29,13 @@ type SweepOptions struct {
 	Naptime           time.Duration // how often autovacuum looks meanwhile
 }
 
-// Sweep is how fast records are swept, what calls notice of it, and what
-// room is left behind.
-type Sweep struct {
-	Machine     report.Machine `json:"machine"`
-	Rows        []SweepRow     `json:"rows"`
-	Generations []Generation   `json:"generations"`
-	Naptime     time.Duration  `json:"autovacuum_naptime_ns"` // behind the generations
-}
-
-// SweepRow is one kind of records that are due.
-type SweepRow struct {
-	Due     Due   `json:"due"`
-	Records int64 `json:"records"`
-	// Alone and Loaded are records a second, without and with a load of calls.
-	Alone  float64 `json:"alone_per_second"`
-	Loaded float64 `json:"loaded_per_second"`
-	// Before, Swept and After are the load's calls on the full table, during the
-	// sweep and on what it left. Quiet is Before and After together: a table
-	// that has just been filled and vacuumed is quicker than it will ever be.
-	Before measure.Latency `json:"before"`
-	Swept  measure.Latency `json:"swept"`
-	After  measure.Latency `json:"after"`
-	Quiet  measure.Latency `json:"quiet"`
+// sweepRow is how fast one kind of records is swept, and what calls notice of it.
+type sweepRow struct {
+	alone, loaded float64 // records a second, without and with a load of calls
+	// The load's calls on the full table, during the sweep and on what it left. quiet is
+	// before and after together: a table that has just been filled and vacuumed is
+	// quicker than it will ever be.
+	before, swept, after, quiet measure.Latency
 }
 
 // Due is what a sweep makes of a record.
@@ -94,40 +76,46 @@ hours.`,
 	cmd.Flags().IntVar(&o.Records, "records", 1_000_000, "records to sweep")
 	cmd.Flags().IntVar(&o.Generations, "generations", o.Generations, "generations of records; 0 for none")
 	cmd.Flags().Float64Var(&o.Rest, "rest", 0, "pause between two transactions of the sweep, as a multiple of the one before; 0 is the library's default, negative is none")
-	return command(cmd, nil, func(ctx context.Context, s stand) (finding, error) { return sweep(ctx, s, o) })
+	return command(cmd, nil, func(ctx context.Context, s stand) error { return sweep(ctx, s, o) })
 }
 
-func sweep(ctx context.Context, s stand, o SweepOptions) (*Sweep, error) {
-	result := &Sweep{Machine: s.machine, Naptime: o.Naptime}
+func sweep(ctx context.Context, s stand, o SweepOptions) error {
 	pool, err := server.Pool(ctx, s.url, o.Clients+2)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer pool.Close()
+	t := figure.NewTable("records that become", "records", "alone/s, ≥ 50,000", "under load/s, ≥ 50,000", "calls during", "p50 quiet", "p50 during",
+		"p99 before", "p99 after", "p99 quiet", "p99 during", "p99 ratio, ≤ 2x")
 	for _, due := range []Due{Forgets, Expires} {
 		row, err := s.sweepOf(ctx, pool, o, due)
 		if err != nil {
-			return nil, fmt.Errorf("sweeping %s: %w", due, err)
+			return fmt.Errorf("sweeping %s: %w", due, err)
 		}
-		result.Rows = append(result.Rows, row)
+		t.Row(due, o.Records, int64(row.alone), int64(row.loaded), row.swept.Calls, row.quiet.P50, row.swept.P50,
+			row.before.P99, row.after.P99, row.quiet.P99, row.swept.P99, times(ratio(row.swept.P99, row.quiet.P99)))
 	}
-	if o.Generations > 0 {
-		if result.Generations, err = s.generations(ctx, pool, o); err != nil {
-			return nil, fmt.Errorf("generations: %w", err)
-		}
+	fmt.Fprint(s.out, "\nRecords a second, and what calls notice of it.\n\n")
+	t.Write(s.out)
+	if o.Generations == 0 {
+		return nil
 	}
-	return result, nil
+	all, err := s.generations(ctx, pool, o)
+	if err != nil {
+		return fmt.Errorf("generations: %w", err)
+	}
+	writeGenerations(s.out, all)
+	return nil
 }
 
 // sweepOf measures the sweep alone and under load, each on a new table.
-func (s stand) sweepOf(ctx context.Context, pool *pgxpool.Pool, o SweepOptions, due Due) (SweepRow, error) {
-	row := SweepRow{Due: due, Records: int64(o.Records)}
+func (s stand) sweepOf(ctx context.Context, pool *pgxpool.Pool, o SweepOptions, due Due) (row sweepRow, err error) {
 	t, err := dueTable(ctx, pool, o, due)
 	if err != nil {
 		return row, err
 	}
 	s.say("%s records that become %s: sweeping alone", figure.Thousands(o.Records), due)
-	if row.Alone, err = t.sweepAll(ctx, o, due); err != nil {
+	if row.alone, err = t.sweepAll(ctx, o, due); err != nil {
 		return row, err
 	}
 
@@ -145,12 +133,12 @@ func (s stand) sweepOf(ctx context.Context, pool *pgxpool.Pool, o SweepOptions, 
 	if err != nil {
 		return row, err
 	}
-	during, err := load.beside(ctx, func() (err error) { row.Loaded, err = t.sweepAll(ctx, o, due); return err }, call)
+	during, err := load.beside(ctx, func() (err error) { row.loaded, err = t.sweepAll(ctx, o, due); return err }, call)
 	if err != nil {
 		return row, err
 	}
 	after, err := load.beside(ctx, quiet, call)
-	row.Before, row.Swept, row.After, row.Quiet = before.Latency(), during.Latency(), after.Latency(), before.And(after).Latency()
+	row.before, row.swept, row.after, row.quiet = before.Latency(), during.Latency(), after.Latency(), before.And(after).Latency()
 	return row, err
 }
 
@@ -187,28 +175,4 @@ func (t *tool) sweepAll(ctx context.Context, o SweepOptions, due Due) (float64, 
 		return 0, fmt.Errorf("the sweep took %+v, and not %+v", swept, want)
 	}
 	return float64(o.Records) / elapsed.Seconds(), nil
-}
-
-func (r *Sweep) write(w io.Writer) error {
-	r.Machine.Write(w)
-	fmt.Fprint(w, "\nRecords a second, and what calls notice of it.\n\n")
-	t := figure.NewTable("records that become", "records", "alone/s, ≥ 50,000", "under load/s, ≥ 50,000", "calls during", "p50 quiet", "p50 during",
-		"p99 before", "p99 after", "p99 quiet", "p99 during", "p99 ratio, ≤ 2x")
-	for _, row := range r.Rows {
-		t.Row(row.Due, row.Records, int64(row.Alone), int64(row.Loaded), row.Swept.Calls, row.Quiet.P50, row.Swept.P50,
-			row.Before.P99, row.After.P99, row.Quiet.P99, row.Swept.P99, times(ratio(row.Swept.P99, row.Quiet.P99)))
-	}
-	t.Write(w)
-	if len(r.Generations) > 0 {
-		fmt.Fprintf(w, "Table and indexes as generations of records come and go, beside %s records that stay.\n", figure.Thousands(r.Generations[0].After.Records))
-		fmt.Fprintf(w, "Each waits for autovacuum, which looks every %s here; its default is every minute.\n\n", r.Naptime)
-		t = figure.NewTable("generation", "full", "swept", "vacuumed", "heap", "primary key", "due index", "to the first, ≤ 1.5x", "took")
-		for i, g := range r.Generations {
-			t.Row(i+1, megabytes(g.Full.Total), megabytes(g.Swept.Total), megabytes(g.After.Total), megabytes(g.After.Heap),
-				megabytes(g.After.PrimaryKey), megabytes(g.After.DueIndex), times(ratio(g.After.Total, r.Generations[0].After.Total)),
-				g.Took.Round(time.Second/10).String())
-		}
-		t.Write(w)
-	}
-	return nil
 }

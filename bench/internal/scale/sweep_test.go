@@ -12,19 +12,24 @@ import (
 
 func TestSweep(t *testing.T) {
 	t.Parallel()
-	r, err := sweep(t.Context(), setup(t), SweepOptions{Records: 2500, Rest: -1, Rate: 200, Clients: 2, Quiet: 200 * time.Millisecond})
-	require.NoError(t, err)
+	var out bytes.Buffer
+	s, ctx := setup(t), t.Context()
+	s.out = &out
+	o := SweepOptions{Records: 2500, Rest: -1, Rate: 200, Clients: 2, Quiet: 200 * time.Millisecond}
+	require.NoError(t, sweep(ctx, s, o))
+	require.Contains(t, out.String(), "tombstones")
 
-	require.Len(t, r.Rows, 2)
-	for i, due := range []Due{Forgets, Expires} {
-		row := r.Rows[i]
-		require.Equal(t, due, row.Due)
-		require.EqualValues(t, 2500, row.Records)
-		require.Positive(t, row.Alone)
-		require.Positive(t, row.Loaded)
-		require.Positive(t, row.Before.Calls)
-		require.Positive(t, row.After.Calls)
-		require.Equal(t, row.Before.Calls+row.After.Calls, row.Quiet.Calls)
+	pool, err := server.Pool(ctx, s.url, 4)
+	require.NoError(t, err)
+	defer pool.Close()
+	for _, due := range []Due{Forgets, Expires} {
+		row, err := s.sweepOf(ctx, pool, o, due)
+		require.NoError(t, err)
+		require.Positive(t, row.alone)
+		require.Positive(t, row.loaded)
+		require.Positive(t, row.before.Calls)
+		require.Positive(t, row.after.Calls)
+		require.Equal(t, row.before.Calls+row.after.Calls, row.quiet.Calls)
 	}
 }
 
@@ -44,17 +49,16 @@ func TestGenerations(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, all, 2)
 	for _, g := range all {
-		require.EqualValues(t, 2*1500, g.Full.Records, "those that stay and those that came")
-		require.EqualValues(t, 1500, g.Swept.Records, "those that stay")
-		require.EqualValues(t, 1500, g.After.Records)
+		require.EqualValues(t, 2*1500, g.full.Records, "those that stay and those that came")
+		require.EqualValues(t, 1500, g.swept.Records, "those that stay")
+		require.EqualValues(t, 1500, g.after.Records)
 	}
 	var came bool
 	require.NoError(t, pool.QueryRow(ctx, "SELECT autovacuum_count > 0 FROM pg_stat_all_tables WHERE relid = 'swept.tool_dedup'::regclass").Scan(&came))
 	require.True(t, came)
 
 	var out bytes.Buffer
-	r := Sweep{Generations: all}
-	require.NoError(t, r.write(&out))
+	writeGenerations(&out, all)
 	require.Contains(t, out.String(), "generation")
 }
 
