@@ -40,29 +40,17 @@ func execute(ctx context.Context, args []string, in io.Reader, out, errs io.Writ
 	root.SetIn(in)
 	root.SetOut(out)
 	root.SetErr(errs)
-	root.AddCommand(
-		run.Command(),
-		scale.GrowthCommand(),
-		scale.SweepCommand(),
-		scale.StormCommand(),
-		scale.SoakCommand(),
-		draw.Command(),
-		figures.Command(),
-		delayCommand(),
-	)
+	root.AddCommand(run.Command(), scale.GrowthCommand(), scale.SweepCommand(), scale.StormCommand(), scale.SoakCommand(),
+		draw.Command(), figures.Command(),
+		&cobra.Command{ // the process of the delay proxy, which the others start
+			Use: delay.CommandName, Hidden: true, DisableFlagParsing: true,
+			RunE: func(cmd *cobra.Command, args []string) error {
+				return delay.Serve(cmd.InOrStdin(), cmd.OutOrStdout(), args)
+			},
+		})
 	if err := root.ExecuteContext(ctx); err != nil {
 		fmt.Fprintf(errs, "bench: %v\n", err)
 		return 1
 	}
 	return 0
-}
-
-// delayCommand is the process of the delay proxy, which the others start.
-func delayCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: delay.CommandName, Hidden: true, DisableFlagParsing: true,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return delay.Serve(cmd.InOrStdin(), cmd.OutOrStdout(), args)
-		},
-	}
 }

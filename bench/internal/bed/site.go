@@ -1,3 +1,5 @@
+// Package bed is what the ways are run on: one private Postgres with the settings
+// of production, a Redis where there is one, and a database for each way.
 package bed
 
 import (
@@ -11,8 +13,24 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/bench/internal/server"
 	"github.com/tooldedup/dedup/bench/internal/way"
 )
+
+// A Bed is the servers.
+type Bed struct{ *server.Server }
+
+// Options says how the servers are started.
+type Options = server.Options
+
+// Start starts the servers such that no checkpoint falls into a round by itself.
+func Start(ctx context.Context, opts Options) (*Bed, error) {
+	if !opts.Fast {
+		opts.Settings = map[string]string{"shared_buffers": "512MB", "max_wal_size": "8GB", "checkpoint_timeout": "1h"}
+	}
+	s, err := server.Start(ctx, opts)
+	return &Bed{s}, err
+}
 
 // ErrNoRedis is returned by [Bed.Site] for a way that needs what is not there.
 var ErrNoRedis = errors.New("needs Redis")
@@ -66,20 +84,25 @@ func (b *Bed) Site(ctx context.Context, w way.Way) (_ *Site, err error) {
 	return s, nil
 }
 
+// database makes a new database and a pool that leads to it, and returns its URL.
 func (s *Site) database(ctx context.Context, b *Bed, name string) (string, error) {
-	url, err := b.createDatabase(ctx, name)
-	if err != nil {
-		return "", err
+	if _, err := b.Admin.Exec(ctx, "CREATE DATABASE "+pgx.Identifier{name}.Sanitize()); err != nil {
+		return "", fmt.Errorf("creating database %s: %w", name, err)
 	}
-	pool, err := pgxpool.New(ctx, url)
+	u, err := url.Parse(b.URL)
+	if err != nil {
+		return "", fmt.Errorf("reading the server's URL: %w", err)
+	}
+	u.Path = "/" + name
+	pool, err := pgxpool.New(ctx, u.String())
 	if err != nil {
 		return "", fmt.Errorf("connecting to database %s: %w", name, err)
 	}
 	s.Pools = append(s.Pools, pool)
-	return url, nil
+	return u.String(), nil
 }
 
-// Close lets go of the site's own connections.
+// Close closes the site's own connections.
 func (s *Site) Close() {
 	for _, pool := range s.Pools {
 		pool.Close()
@@ -108,12 +131,6 @@ func Via(databaseURL, addr string) string {
 	return u.String()
 }
 
-// First makes one operation with new keys, which it returns.
-func (s *Site) First(ctx context.Context, session way.Session) ([]string, error) {
-	keys := s.NewKeys()
-	return keys, session.Call(ctx, keys)
-}
-
 // NewKeys are those of one operation. They count as used.
 func (s *Site) NewKeys() []string {
 	keys := make([]string, s.Way.Batch)
@@ -124,38 +141,40 @@ func (s *Site) NewKeys() []string {
 	return keys
 }
 
-// Seed makes at least so many calls, directly and one after another: many clients
-// would make tables grow by more pages than they fill.
-func (s *Site) Seed(ctx context.Context, calls int) (err error) {
-	session, err := s.Way.Open(ctx, s.Env(1, Line{}))
+// Session opens the way for one client and closes it after do.
+func (s *Site) Session(ctx context.Context, env way.Env, do func(way.Session) error) (err error) {
+	session, err := s.Way.Open(ctx, env)
 	if err != nil {
-		return fmt.Errorf("seeding %s: %w", s.Way.Name, err)
+		return fmt.Errorf("%s: %w", s.Way.Name, err)
 	}
 	defer func() { err = errors.Join(err, session.Close()) }()
-	for made := 0; made < calls; made += s.Way.Batch {
-		keys, err := s.First(ctx, session)
-		if err != nil {
-			return fmt.Errorf("seeding %s: %w", s.Way.Name, err)
+	return do(session)
+}
+
+// Seed makes at least so many calls, directly and one after another: many clients
+// would make tables grow by more pages than they fill.
+func (s *Site) Seed(ctx context.Context, calls int) error {
+	return s.Session(ctx, s.Env(1, Line{}), func(session way.Session) error {
+		for made := 0; made < calls; made += s.Way.Batch {
+			keys := s.NewKeys()
+			if err := session.Call(ctx, keys); err != nil {
+				return fmt.Errorf("seeding %s: %w", s.Way.Name, err)
+			}
+			s.Seeds = append(s.Seeds, keys...)
 		}
-		s.Seeds = append(s.Seeds, keys...)
-	}
-	return nil
+		return nil
+	})
 }
 
 // Verify counts the effects: each key that was used has exactly one.
 func (s *Site) Verify(ctx context.Context) error {
-	rows, err := s.Pools[0].Query(ctx, `SELECT count(*), count(DISTINCT ref) FROM effects`)
-	if err != nil {
+	var effects, keys int64
+	if err := s.Pools[0].QueryRow(ctx, `SELECT count(*), count(DISTINCT ref) FROM effects`).Scan(&effects, &keys); err != nil {
 		return fmt.Errorf("counting the effects of %s: %w", s.Way.Name, err)
 	}
-	type counts struct{ Effects, Keys int64 }
-	seen, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[counts])
-	if err != nil {
-		return fmt.Errorf("counting the effects of %s: %w", s.Way.Name, err)
-	}
-	if want := (counts{s.first.Load(), s.first.Load()}); seen != want {
+	if want := s.first.Load(); effects != want || keys != want {
 		return fmt.Errorf("%s: %d calls with new keys left %d effects of %d keys: what was measured is not what it claims to be",
-			s.Way.Name, want.Keys, seen.Effects, seen.Keys)
+			s.Way.Name, want, effects, keys)
 	}
 	return nil
 }

@@ -5,10 +5,9 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"time"
 
+	"github.com/tooldedup/dedup/bench/internal/figure"
 	"github.com/tooldedup/dedup/bench/internal/report"
-	"github.com/tooldedup/dedup/bench/internal/table"
 	"github.com/tooldedup/dedup/bench/internal/way"
 )
 
@@ -34,7 +33,7 @@ in bench/internal/bounds/bounds.go.`, len(e.Broken), strings.Join(e.says, "\n  "
 func Check(w io.Writer, reports ...*report.Report) error { return check(w, All(), reports...) }
 
 func check(w io.Writer, bounds []Bound, reports ...*report.Report) error {
-	t := table.New("bound", "allowed", "measured", "")
+	t := figure.NewTable("bound", "allowed", "measured", "")
 	broken := &BrokenError{}
 	var missing []error
 	for _, b := range bounds {
@@ -49,7 +48,7 @@ func check(w io.Writer, bounds []Bound, reports ...*report.Report) error {
 			broken.Broken = append(broken.Broken, b)
 			broken.says = append(broken.says, fmt.Sprintf("%s is %.2f, and must be %s", b, value, b.allowed()))
 		}
-		t.Row(b.String(), b.allowed(), fmt.Sprintf("%.2f", value), verdict)
+		t.Row(b, b.allowed(), fmt.Sprintf("%.2f", value), verdict)
 	}
 	t.Write(w)
 	if len(broken.Broken) > 0 {
@@ -70,31 +69,17 @@ func (b Bound) measured(reports []*report.Report) (value float64, ok bool) {
 }
 
 func (b Bound) value(r *report.Report) (float64, bool) {
-	if b.loads() {
-		return b.ratio(r)
+	if !b.loads() {
+		c, ok := r.Cost(b.Way, b.Kind)
+		return map[What]float64{RoundTrips: c.RoundTrips, WALBytes: c.WALBytes, StoredBytes: c.StoredBytes, Allocs: c.Allocs}[b.What], ok
 	}
-	c, ok := r.Cost(b.Way, b.Kind)
-	switch b.What {
-	case RoundTrips:
-		return c.RoundTrips, ok
-	case WALBytes:
-		return c.WALBytes, ok
-	case StoredBytes:
-		return c.StoredBytes, ok
-	case Allocs:
-		return c.Allocs, ok
-	}
-	return 0, false
-}
-
-func (b Bound) ratio(r *report.Report) (float64, bool) {
 	c, ok := r.Cell(b.Way, b.Kind, b.Delay, b.Clients)
-	if b.What == Ratio || !ok {
+	if b.What == Ratio {
 		return c.Ratio, ok
 	}
-	base, ok := r.Cell(way.Base, report.First, b.Delay, b.Clients)
-	w, known := r.Way(b.Way)
-	return float64(w.Batch) * float64(base.P50) / float64(c.P50), ok && known && c.P50 > 0
+	base, known := r.Cell(way.Base, report.First, b.Delay, b.Clients)
+	w, _ := r.Way(b.Way)
+	return float64(w.Batch) * float64(base.P50) / float64(c.P50), ok && known
 }
 
 func (b Bound) holds(value float64) bool {
@@ -119,9 +104,5 @@ func (b Bound) String() string {
 	if !b.loads() {
 		return text
 	}
-	line := "loopback"
-	if b.Delay > 0 {
-		line = fmt.Sprintf("%g ms each way", float64(b.Delay)/float64(time.Millisecond))
-	}
-	return fmt.Sprintf("%s at %s, clients: %d", text, line, b.Clients)
+	return fmt.Sprintf("%s at %s, clients: %d", text, report.Line{Delay: b.Delay}, b.Clients)
 }

@@ -42,7 +42,7 @@ func TestCheckHolds(t *testing.T) {
 	var out bytes.Buffer
 	require.NoError(t, check(&out, few, measured()))
 	require.Equal(t, `  bound                                                     allowed  measured
-  --------------------------------------------------  -------------  --------  --
+  --------------------------------------------------        -------  --------
   do, first: ratio at 0.5 ms each way, clients: 1     at least 0.75      0.90  ok
   batch, first: ratio of p50 at loopback, clients: 1    at least 25     40.00  ok
   do, first: round trips                                  exactly 3      3.00  ok

@@ -21,14 +21,9 @@ const warmTrips = 20
 // pipeline, into however many packets that was cut. The median of single
 // operations is taken, because a way may do something in the background now and
 // then.
-func countTrips(ctx context.Context, s *bed.Site, kind report.Kind, n int, c *report.Cost) error {
+func countTrips(ctx context.Context, s *bed.Site, n int, c *report.Cost) error {
 	env := s.Env(1, bed.Line{})
 	var proxies []*faultproxy.Proxy
-	defer func() {
-		for _, p := range proxies {
-			p.Close()
-		}
-	}()
 	for _, url := range []*string{&env.Postgres, &env.SecondPostgres} {
 		if *url == "" {
 			continue
@@ -37,6 +32,7 @@ func countTrips(ctx context.Context, s *bed.Site, kind report.Kind, n int, c *re
 		if err != nil {
 			return err
 		}
+		defer p.Close()
 		proxies = append(proxies, p)
 		*url = p.URL()
 	}
@@ -46,11 +42,11 @@ func countTrips(ctx context.Context, s *bed.Site, kind report.Kind, n int, c *re
 		return &turnConn{Conn: conn, turns: &turns}, err
 	}
 
-	operations, err := keys(s, kind, warmTrips+n)
+	operations, err := keys(s, c.Kind, warmTrips+n)
 	if err != nil {
 		return err
 	}
-	return withSession(ctx, s, env, func(session way.Session) error {
+	return s.Session(ctx, env, func(session way.Session) error {
 		if err := callAll(ctx, session, operations[:warmTrips]); err != nil {
 			return err
 		}

@@ -9,14 +9,7 @@ import "time"
 // shows the round trip that it has measured beside the delay that was asked for.
 const Precise = false
 
-// An instant is a time of Go's monotonic clock.
-type instant time.Time
-
-func (i instant) add(d time.Duration) instant { return instant(time.Time(i).Add(d)) }
-
-func now() instant { return instant(time.Now()) }
-
-func sleepUntil(due instant) error {
-	<-time.After(time.Until(time.Time(due)))
+func sleepUntil(due time.Time) error {
+	<-time.After(time.Until(due))
 	return nil
 }

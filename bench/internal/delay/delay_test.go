@@ -1,6 +1,7 @@
 package delay_test
 
 import (
+	"context"
 	"crypto/rand"
 	"io"
 	"net"
@@ -54,10 +55,11 @@ func echo(conn *net.TCPConn) { _, _ = io.Copy(conn, conn) }
 // connect connects to the target through a proxy.
 func connect(t *testing.T, target string, by time.Duration) *net.TCPConn {
 	t.Helper()
-	proxy, err := delay.Listen(target, by)
+	process, err := delay.Start(context.WithoutCancel(t.Context()), by, target)
 	require.NoError(t, err)
-	t.Cleanup(proxy.Close)
-	return dial(t, proxy.Addr())
+	conn := dial(t, process.Addrs[0])
+	t.Cleanup(func() { _ = conn.Close(); require.NoError(t, process.Close()) })
+	return conn
 }
 
 func dial(t *testing.T, addr string) *net.TCPConn {
@@ -92,19 +94,15 @@ func roundTrips(t *testing.T, conn net.Conn, n int) []time.Duration {
 func TestDelayIsWhatWasAskedFor(t *testing.T) {
 	t.Parallel()
 
-	target := serve(t, echo)
 	for _, by := range []time.Duration{500 * time.Microsecond, 5 * time.Millisecond} {
-		process, err := delay.Start(t.Context(), by, target)
-		require.NoError(t, err)
-		conn := dial(t, process.Addrs[0])
-		took := roundTrips(t, conn, 100)
-		require.GreaterOrEqual(t, took[0], 2*by, "the fastest")
-		require.Less(t, took[50], 2*by+10*time.Millisecond, "the median")
-		if delay.Precise {
-			require.Less(t, took[0], 2*by+2*time.Millisecond, "the fastest, where waits are precise")
-		}
-		require.NoError(t, conn.Close())
-		require.NoError(t, process.Close())
+		t.Run(by.String(), func(t *testing.T) {
+			took := roundTrips(t, connect(t, serve(t, echo), by), 100)
+			require.GreaterOrEqual(t, took[0], 2*by, "the fastest")
+			require.Less(t, took[50], 2*by+10*time.Millisecond, "the median")
+			if delay.Precise {
+				require.Less(t, took[0], 2*by+2*time.Millisecond, "the fastest, where waits are precise")
+			}
+		})
 	}
 }
 
@@ -198,11 +196,11 @@ func TestNobodyBehindTheProxy(t *testing.T) {
 	require.NoError(t, err)
 	gone := listener.Addr().String()
 	require.NoError(t, listener.Close())
-	proxy, err := delay.Listen(gone, 0)
+	process, err := delay.Start(context.WithoutCancel(t.Context()), 0, gone)
 	require.NoError(t, err)
-	t.Cleanup(proxy.Close)
+	t.Cleanup(func() { require.NoError(t, process.Close()) })
 	// The reset may come before or after the connection is made.
-	conn, err := net.Dial("tcp", proxy.Addr())
+	conn, err := net.Dial("tcp", process.Addrs[0])
 	if err == nil {
 		t.Cleanup(func() { _ = conn.Close() })
 		_, err = io.ReadAll(conn)
@@ -210,16 +208,15 @@ func TestNobodyBehindTheProxy(t *testing.T) {
 	require.ErrorContains(t, err, "reset")
 }
 
-func TestCloseResetsWhatIsOpen(t *testing.T) {
+func TestCloseEndsWhatIsOpen(t *testing.T) {
 	t.Parallel()
 
-	proxy, err := delay.Listen(serve(t, echo), time.Millisecond)
+	process, err := delay.Start(t.Context(), time.Millisecond, serve(t, echo))
 	require.NoError(t, err)
-	conn := dial(t, proxy.Addr())
+	conn := dial(t, process.Addrs[0])
 	roundTrips(t, conn, 1)
-	proxy.Close()
-	_, err = io.ReadAll(conn)
-	require.Error(t, err)
+	require.NoError(t, process.Close())
+	_, _ = io.ReadAll(conn) // ends
 }
 
 func TestServeRefusesBadArguments(t *testing.T) {

@@ -6,9 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
-	"strings"
 	"time"
 )
 
@@ -33,38 +33,41 @@ type Process struct {
 
 // Start runs this program again as a process of proxies, one for each target. It
 // ends with [Process.Close], with ctx, or with this process.
-func Start(ctx context.Context, delay time.Duration, targets ...string) (*Process, error) {
+func Start(ctx context.Context, delay time.Duration, targets ...string) (_ *Process, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("starting the delay proxy: %w", err)
+		}
+	}()
 	self, err := os.Executable()
 	if err != nil {
-		return nil, fmt.Errorf("starting the delay proxy: %w", err)
+		return nil, err
 	}
 	cmd := exec.CommandContext(ctx, self, append([]string{CommandName, delay.String()}, targets...)...)
 	cmd.Env = append(os.Environ(), fmt.Sprintf("GOMAXPROCS=%d", processors))
 	cmd.Stderr = os.Stderr
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
-		return nil, fmt.Errorf("starting the delay proxy: %w", err)
+		return nil, err
 	}
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
-		return nil, fmt.Errorf("starting the delay proxy: %w", err)
+		return nil, err
 	}
 	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("starting the delay proxy: %w", err)
+		return nil, err
 	}
 	p := &Process{cmd: cmd, stdin: stdin}
-	lines := bufio.NewScanner(stdout)
-	for len(p.Addrs) < len(targets) && lines.Scan() {
+	for lines := bufio.NewScanner(stdout); len(p.Addrs) < len(targets); {
+		if !lines.Scan() {
+			return nil, fmt.Errorf("it ended early; does the program serve the command %q? %w", CommandName, errors.Join(lines.Err(), p.Close()))
+		}
 		p.Addrs = append(p.Addrs, lines.Text())
-	}
-	if len(p.Addrs) < len(targets) {
-		return nil, fmt.Errorf("starting the delay proxy: it ended early; does the program serve the command %q? %w",
-			CommandName, errors.Join(lines.Err(), p.Close()))
 	}
 	return p, nil
 }
 
-// Close ends the process.
+// Close ends the process, and with it every connection.
 func (p *Process) Close() error {
 	_ = p.stdin.Close()
 	if err := p.cmd.Wait(); err != nil {
@@ -75,26 +78,23 @@ func (p *Process) Close() error {
 
 // Serve is the process that [Start] runs. The arguments are the delay and the
 // targets; the proxies' addresses are written to out, a line each. It returns when
-// in ends, which it does with the process that holds its other side.
+// in ends, which it does with the process that holds its other side. The listeners
+// stay open until this process ends.
 func Serve(in io.Reader, out io.Writer, args []string) error {
 	if len(args) < 2 {
 		return errors.New("usage: delay DURATION HOST:PORT [HOST:PORT ...]")
 	}
 	delay, err := time.ParseDuration(args[0])
-	if err != nil {
-		return fmt.Errorf("reading the delay: %w", err)
+	if err != nil || delay < 0 {
+		return fmt.Errorf("%q is no delay: it must be a duration, and not negative", args[0])
 	}
-	var addrs []string
 	for _, target := range args[1:] {
-		p, err := Listen(target, delay)
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			return err
 		}
-		defer p.Close()
-		addrs = append(addrs, p.Addr())
-	}
-	if _, err := fmt.Fprintln(out, strings.Join(addrs, "\n")); err != nil {
-		return fmt.Errorf("telling the addresses: %w", err)
+		go proxy(listener, target, delay)
+		fmt.Fprintln(out, listener.Addr())
 	}
 	_, err = io.Copy(io.Discard, in)
 	return err

@@ -1,114 +1,114 @@
+// Package delay makes a local server a remote one: a TCP proxy that adds a fixed
+// delay each way. Every chunk is stamped when it arrives and written when its
+// delay has passed, in order, so that pipelining costs what it costs on a real
+// network: chunks under way at the same time wait at the same time, and the
+// throughput is not limited.
+//
+// Time is the subject, so the proxy is a process of its own, see [Start]: in the
+// process that is measured, its goroutines would compete with the clients for the
+// scheduler.
 package delay
 
 import (
 	"errors"
-	"fmt"
+	"io"
 	"net"
 	"sync"
 	"time"
 )
 
-// A Proxy passes TCP connections on to one address, delayed each way.
-type Proxy struct {
-	target   string
-	delay    time.Duration
-	listener net.Listener
-	work     sync.WaitGroup
+const (
+	chunkSize = 64 << 10
 
-	mu    sync.Mutex
-	links map[*link]struct{} // nil once the proxy is closed
-}
+	// underWay is how many chunks of one direction may be waiting for their
+	// time. It is far more than a connection needs, so that it never limits
+	// the throughput, and bounds what a stuck reader can pile up.
+	underWay = 4096
+)
 
-// A link is the two connections that the proxy stands between.
-type link struct{ client, server *net.TCPConn }
-
-// Listen starts a proxy on a free port of 127.0.0.1 that leads to the target, a
-// host and port.
-func Listen(target string, delay time.Duration) (*Proxy, error) {
-	if delay < 0 {
-		return nil, fmt.Errorf("starting the delay proxy: a delay of %s would be a gift", delay)
-	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, fmt.Errorf("starting the delay proxy: %w", err)
-	}
-	p := &Proxy{target: target, delay: delay, listener: listener, links: map[*link]struct{}{}}
-	p.work.Go(p.accept)
-	return p, nil
-}
-
-// Addr is the host and port on which the proxy listens.
-func (p *Proxy) Addr() string { return p.listener.Addr().String() }
-
-// Close resets every connection and waits for all goroutines.
-func (p *Proxy) Close() {
-	_ = p.listener.Close()
-	p.mu.Lock()
-	for l := range p.links {
-		l.reset()
-	}
-	p.links = nil
-	p.mu.Unlock()
-	p.work.Wait()
-}
-
-func (p *Proxy) accept() {
+// proxy passes the connections that a listener takes on to the target, a host and
+// port, for as long as the process runs.
+func proxy(listener net.Listener, target string, delay time.Duration) {
 	for {
-		conn, err := p.listener.Accept()
-		if errors.Is(err, net.ErrClosed) {
-			return
+		if client, err := listener.Accept(); err == nil { // else a client that gave up before it was taken
+			go pass(client.(*net.TCPConn), target, delay)
+		}
+	}
+}
+
+func pass(client *net.TCPConn, target string, delay time.Duration) {
+	conn, err := net.Dial("tcp", target)
+	if err != nil {
+		reset(client)
+		return
+	}
+	server := conn.(*net.TCPConn)
+	var pipes sync.WaitGroup
+	pipes.Go(func() { pipe(client, server, delay) })
+	pipes.Go(func() { pipe(server, client, delay) })
+	pipes.Wait()
+	_, _ = client.Close(), server.Close()
+}
+
+// reset ends connections as a crash would: the peers read "connection reset".
+func reset(conns ...*net.TCPConn) {
+	for _, conn := range conns {
+		_ = conn.SetLinger(0)
+		_ = conn.Close()
+	}
+}
+
+// A chunk is what one read returned: bytes, or how the stream ended.
+type chunk struct {
+	due   time.Time
+	bytes []byte
+	end   error // io.EOF for a half-close, anything else for a reset
+}
+
+// pipe carries one direction to its end.
+func pipe(from, to *net.TCPConn, delay time.Duration) {
+	queue := make(chan chunk, underWay)
+	go stamp(from, queue, delay)
+	if err := deliver(to, queue); err != nil {
+		reset(from, to)
+	}
+	for range queue { // lets the reader, whose connection is closed, come to its end
+	}
+}
+
+// stamp reads chunks and gives each the time at which it is due.
+func stamp(from io.Reader, queue chan<- chunk, delay time.Duration) {
+	defer close(queue)
+	buffer := make([]byte, chunkSize)
+	for {
+		n, err := from.Read(buffer)
+		due := time.Now().Add(delay)
+		if n > 0 {
+			queue <- chunk{due: due, bytes: append([]byte(nil), buffer[:n]...)}
 		}
 		if err != nil {
-			continue // a client that gave up before it was taken
+			queue <- chunk{due: due, end: err}
+			return
 		}
-		p.work.Go(func() { p.serve(conn.(*net.TCPConn)) })
 	}
 }
 
-func (p *Proxy) serve(client *net.TCPConn) {
-	conn, err := net.Dial("tcp", p.target)
-	if err != nil {
-		_ = client.SetLinger(0)
-		_ = client.Close()
-		return
+// deliver writes each chunk when it is due, and passes a half-close on. Its error
+// means that the connections are to be reset.
+func deliver(to *net.TCPConn, queue <-chan chunk) error {
+	for c := range queue {
+		if err := sleepUntil(c.due); err != nil {
+			return err
+		}
+		if errors.Is(c.end, io.EOF) {
+			return to.CloseWrite()
+		}
+		if c.end != nil {
+			return c.end
+		}
+		if _, err := to.Write(c.bytes); err != nil {
+			return err
+		}
 	}
-	l := &link{client: client, server: conn.(*net.TCPConn)}
-	defer l.close()
-	if !p.register(l) {
-		return
-	}
-	defer p.forget(l)
-
-	var pipes sync.WaitGroup
-	pipes.Go(func() { l.pipe(l.client, l.server, p.delay) })
-	pipes.Go(func() { l.pipe(l.server, l.client, p.delay) })
-	pipes.Wait()
-}
-
-func (p *Proxy) register(l *link) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.links == nil {
-		return false
-	}
-	p.links[l] = struct{}{}
-	return true
-}
-
-func (p *Proxy) forget(l *link) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.links, l)
-}
-
-func (l *link) close() {
-	_ = l.client.Close()
-	_ = l.server.Close()
-}
-
-// reset ends both connections as a crash would: the peers read "connection reset".
-func (l *link) reset() {
-	_ = l.client.SetLinger(0)
-	_ = l.server.SetLinger(0)
-	l.close()
+	return nil
 }

@@ -1,3 +1,5 @@
+// Package draw is the command that makes the charts of the documents from the
+// JSON that the measurements have written.
 package draw
 
 import (
@@ -8,14 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tooldedup/dedup/bench/internal/report"
-	"github.com/tooldedup/dedup/bench/internal/scale"
-)
-
-// The files that are written.
-const (
-	waysFile    = "bench-ways.svg"
-	growthFile  = "bench-growth.svg"
-	clientsFile = "bench-clients.svg"
 )
 
 // Options names the files that are read, and the folder that is written to.
@@ -27,13 +21,13 @@ func Command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "chart --run FILE --growth FILE --clients FILE",
 		Short: "Draw the charts of the documents from what was measured",
-		Long: fmt.Sprintf(`Draws three charts, each from the JSON of one measurement:
+		Long: `Draws three charts, each from the JSON of one measurement:
 
-  %-18s from --run, which "run --json" wrote: the ways beside the plain transaction, by delay
-  %-18s from --growth, which "growth --json" wrote: a call against the size of its table
-  %-18s from --clients, which "run --delays 0 --clients 1,2,4,8,16,32 --json" wrote
+  bench-ways.svg     from --run, which "run --json" wrote: the ways beside the plain transaction, by delay
+  bench-growth.svg   from --growth, which "growth --json" wrote: a call against the size of its table
+  bench-clients.svg  from --clients, which "run --delays 0 --clients 1,2,4,8,16,32 --json" wrote
 
-"make bench-charts" measures and draws all of them.`, waysFile, growthFile, clientsFile),
+"make bench-charts" measures and draws all of them.`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error { return o.draw() },
 	}
@@ -43,43 +37,42 @@ func Command() *cobra.Command {
 	set.StringVar(&o.Clients, "clients", "", "the `FILE` of a run with several numbers of clients")
 	set.StringVar(&o.Out, "out", "docs", "the `folder` to draw into")
 	for _, name := range []string{"run", "growth", "clients"} {
-		if err := cmd.MarkFlagRequired(name); err != nil {
-			panic(err) // there is no such flag
-		}
+		_ = cmd.MarkFlagRequired(name) // which fails for an unknown flag only
 	}
 	return cmd
 }
 
 // draw reads everything before it writes anything.
 func (o Options) draw() error {
-	run, err := report.ReadJSON[report.Report](o.Run)
+	ways, err := read("--run", o.Run, waysChart)
 	if err != nil {
 		return err
 	}
-	growth, err := report.ReadJSON[scale.Growth](o.Growth)
+	growth, err := read("--growth", o.Growth, growthChart)
 	if err != nil {
 		return err
 	}
-	clients, err := report.ReadJSON[report.Report](o.Clients)
+	clients, err := read("--clients", o.Clients, clientsChart)
 	if err != nil {
 		return err
 	}
-	bars, err := waysChart(run)
-	if err != nil {
-		return fmt.Errorf("--run %s: %w", o.Run, err)
-	}
-	size, err := growthChart(growth)
-	if err != nil {
-		return fmt.Errorf("--growth %s: %w", o.Growth, err)
-	}
-	throughput, err := clientsChart(clients)
-	if err != nil {
-		return fmt.Errorf("--clients %s: %w", o.Clients, err)
-	}
-	for name, svg := range map[string]string{waysFile: bars.SVG(), growthFile: size.SVG(), clientsFile: throughput.SVG()} {
+	for name, svg := range map[string]string{"bench-ways.svg": ways.svg(), "bench-growth.svg": growth.svg(), "bench-clients.svg": clients.svg()} {
 		if err := os.WriteFile(filepath.Join(o.Out, name), []byte(svg), 0o644); err != nil {
 			return fmt.Errorf("drawing: %w", err)
 		}
 	}
 	return nil
+}
+
+// read makes a chart of the result in a flag's file.
+func read[R, C any](flag, file string, chart func(*R) (C, error)) (C, error) {
+	r, err := report.ReadJSON[R](file)
+	if err != nil {
+		return *new(C), err
+	}
+	c, err := chart(r)
+	if err != nil {
+		err = fmt.Errorf("%s %s: %w", flag, file, err)
+	}
+	return c, err
 }

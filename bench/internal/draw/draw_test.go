@@ -25,7 +25,7 @@ func TestCommand(t *testing.T) {
 	cmd := Command()
 	cmd.SetArgs([]string{"--run", files.Run, "--growth", files.Growth, "--clients", files.Clients, "--out", out})
 	require.NoError(t, cmd.ExecuteContext(t.Context()))
-	for _, name := range []string{waysFile, growthFile, clientsFile} {
+	for _, name := range []string{"bench-ways.svg", "bench-growth.svg", "bench-clients.svg"} {
 		drawn, err := os.ReadFile(filepath.Join(out, name))
 		require.NoError(t, err)
 		golden := filepath.Join("testdata", name)
@@ -45,16 +45,16 @@ func TestWays(t *testing.T) {
 	require.NoError(t, err)
 	c, err := waysChart(r)
 	require.NoError(t, err)
-	require.Equal(t, []string{"loopback", "0.25 ms each way", "0.5 ms each way", "2 ms each way"}, c.Series)
+	require.Equal(t, []string{"loopback", "0.25 ms each way", "0.5 ms each way", "2 ms each way"}, c.series)
 	var labels []string
-	for _, group := range c.Groups {
-		labels = append(labels, group.Label)
-		require.Len(t, group.Values, 4)
+	for _, group := range c.groups {
+		labels = append(labels, group.label)
+		require.Len(t, group.values, 4)
 	}
 	require.Equal(t, []string{"dedup.DoStatement", "dedup.Do", "textbook pattern", "DBOS, one pool"}, labels, "no base, no batch")
-	require.Equal(t, []float64{0.7, 0.94, 0.96, 0.99}, c.Groups[1].Values, "first calls of one client")
-	require.Equal(t, -1.0, c.Groups[3].Values[3], "it was not measured")
-	require.Equal(t, "Off the scale: dedup.DoBatch of 100, 9.40 to 150 times the plain transaction for each call.", c.Note)
+	require.Equal(t, []float64{0.7, 0.94, 0.96, 0.99}, c.groups[1].values, "first calls of one client")
+	require.Equal(t, -1.0, c.groups[3].values[3], "it was not measured")
+	require.Contains(t, c.xLabel, "\nOff the scale: dedup.DoBatch of 100, 9.40 to 150 times the plain transaction for each call.")
 
 	r.Lines = r.Lines[:1]
 	r.Cells = r.Cells[:1]
@@ -70,15 +70,15 @@ func TestGrowth(t *testing.T) {
 	require.NoError(t, err)
 	c, err := growthChart(g)
 	require.NoError(t, err)
-	require.Len(t, c.Series, 3)
-	require.Equal(t, "ordered keys", c.Series[0].Name)
-	require.Equal(t, "plain transaction", c.Series[2].Name)
-	for _, s := range c.Series {
-		require.Len(t, s.Points, 3, "only those of one client")
-		require.Equal(t, []float64{1e4, 1e6, 2e7}, []float64{s.Points[0].X, s.Points[1].X, s.Points[2].X})
+	require.Len(t, c.series, 3)
+	require.Equal(t, "ordered keys", c.series[0].name)
+	require.Equal(t, "plain transaction", c.series[2].name)
+	for _, s := range c.series {
+		require.Len(t, s.points, 3, "only those of one client")
+		require.Equal(t, []float64{1e4, 1e6, 2e7}, []float64{s.points[0].X, s.points[1].X, s.points[2].X})
 	}
-	require.Equal(t, 0.34, c.Series[0].Points[0].Y, "in milliseconds")
-	require.Equal(t, 0.25, c.Series[2].Points[0].Y, "the middle of 0.24 and 0.26")
+	require.Equal(t, 0.34, c.series[0].points[0].Y, "in milliseconds")
+	require.Equal(t, 0.25, c.series[2].points[0].Y, "the middle of 0.24 and 0.26")
 
 	_, err = growthChart(&scale.Growth{})
 	require.ErrorContains(t, err, "no measurement")
@@ -92,12 +92,12 @@ func TestClients(t *testing.T) {
 	c, err := clientsChart(r)
 	require.NoError(t, err)
 	var names []string
-	for _, s := range c.Series {
-		names = append(names, s.Name)
-		require.Len(t, s.Points, 3)
+	for _, s := range c.series {
+		names = append(names, s.name)
+		require.Len(t, s.points, 3)
 	}
 	require.Equal(t, []string{"plain transaction", "dedup.Do", "dedup.DoStatement", "textbook pattern", "replay in one trip"}, names)
-	require.Equal(t, 23000.0, c.Series[4].Points[0].Y, "of replays, not of first calls")
+	require.Equal(t, 23000.0, c.series[4].points[0].Y, "of replays, not of first calls")
 
 	for i := range r.Cells {
 		r.Cells[i].Delay = time.Millisecond

@@ -4,6 +4,7 @@ package figures
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -14,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tooldedup/dedup/bench/internal/figure"
-	"github.com/tooldedup/dedup/bench/internal/table"
 )
 
 // The goals are upper limits: what a newcomer can still read through.
@@ -68,28 +68,28 @@ func run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	uses := Uses(lib.fset, lib.root)
-	inRoot, all := sum(way, true), sum(way, false)
+	uses := Uses(lib.fset, lib.packages[0])
+	filesInRoot, inRoot := sum(way, true)
+	files, all := sum(way, false)
 
-	t := table.New("", "now", "goal")
+	t := figure.NewTable("", "now", "goal")
 	row := func(what string, now, goal int) {
-		cells := []string{what, figure.Thousands(int64(now))}
-		if goal > 0 {
-			cells = append(cells, "≤ "+figure.Thousands(int64(goal)))
-			if now > goal {
-				cells[2] = "over, " + cells[2]
-			}
+		text := "≤ " + figure.Thousands(goal)
+		if goal == 0 {
+			text = ""
+		} else if now > goal {
+			text = "over, " + text
 		}
-		t.Row(cells...)
+		t.Row(what, now, text)
 	}
 	row("root: Go files, tests included", tree.rootFiles, goalRootFiles)
 	row("root: source files", tree.folders["."].files, 0)
 	row("root: source lines", tree.folders["."].lines, goalRootLines)
 	row("root: files that use files (edges)", edges(uses), 0)
 	row("root: largest knot, files", len(Knot(uses)), goalKnot)
-	row("root: error names", errorNames(lib.root.Types), goalErrors)
-	row("Do: files in the root", inRoot.files, 0)
-	row("Do: files, rooms included", all.files, goalWalkFiles)
+	row("root: error names", errorNames(lib.packages[0].Types), goalErrors)
+	row("Do: files in the root", filesInRoot, 0)
+	row("Do: files, rooms included", files, goalWalkFiles)
 	row("Do: functions", all.functions, 0)
 	row("Do: calls of these", all.calls, 0)
 	row("Do: calls into another file, from the root", inRoot.crossings, 0)
@@ -101,50 +101,46 @@ func run(ctx context.Context, out io.Writer) error {
 	row("lines of the longest: "+tree.longest, tree.longestLines, 0)
 	t.Write(out)
 
-	t = table.New("knot of package", "files", "edges")
-	for _, p := range lib.packages() {
+	t = figure.NewTable("knot of package", "files", "edges")
+	for _, p := range lib.packages {
 		if uses := Uses(lib.fset, p); len(Knot(uses)) > 1 {
-			t.Row(p.Types.Name(), fmt.Sprint(len(Knot(uses))), fmt.Sprint(edges(uses)))
+			t.Row(p.Types.Name(), len(Knot(uses)), edges(uses))
 		}
 	}
 	t.Write(out)
 
-	t = table.New("file on Do's way", "functions", "calls", "into another file")
+	t = figure.NewTable("file on Do's way", "functions", "calls", "into another file")
 	for _, s := range way {
-		t.Row(s.file, fmt.Sprint(s.functions), fmt.Sprint(s.calls), fmt.Sprint(s.crossings))
+		t.Row(s.file, s.functions, s.calls, s.crossings)
 	}
 	t.Write(out)
 
-	t = table.New("folder", "files", "lines")
+	t = figure.NewTable("folder", "files", "lines")
 	for _, name := range slices.Sorted(maps.Keys(tree.folders)) {
-		f := tree.folders[name]
-		t.Row(name, fmt.Sprint(f.files), figure.Thousands(int64(f.lines)))
+		t.Row(name, tree.folders[name].files, tree.folders[name].lines)
 	}
 	t.Write(out)
 	return nil
 }
 
-// total is a sum of steps.
-type total struct{ files, functions, calls, crossings int }
-
-func sum(way []step, rootOnly bool) (t total) {
+// sum adds steps up, and counts the files.
+func sum(way []step, rootOnly bool) (files int, all step) {
 	for _, s := range way {
 		if s.isRoot || !rootOnly {
-			t = total{t.files + 1, t.functions + s.functions, t.calls + s.calls, t.crossings + s.crossings}
+			files++
+			all.functions, all.calls, all.crossings = all.functions+s.functions, all.calls+s.calls, all.crossings+s.crossings
 		}
 	}
-	return t
+	return files, all
 }
 
 // output runs a program in a folder and returns what it writes.
 func output(ctx context.Context, dir, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = dir
-	var errs strings.Builder
-	cmd.Stderr = &errs
 	out, err := cmd.Output()
-	if err != nil {
-		return "", fmt.Errorf("%s: %w: %s", strings.Join(cmd.Args, " "), err, errs.String())
+	if failed, ok := errors.AsType[*exec.ExitError](err); ok {
+		err = fmt.Errorf("%w: %s", err, failed.Stderr)
 	}
-	return string(out), nil
+	return string(out), err
 }

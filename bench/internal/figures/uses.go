@@ -1,8 +1,8 @@
 package figures
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"go/token"
 	"go/types"
 	"maps"
@@ -11,19 +11,18 @@ import (
 	"strings"
 
 	"golang.org/x/tools/go/packages"
+	"gonum.org/v1/gonum/graph/simple"
+	"gonum.org/v1/gonum/graph/topo"
 )
 
 const library = "github.com/tooldedup/dedup"
 
-// lib is the root package and its rooms.
+// lib is the root package and the rooms below internal/ that it uses.
 type lib struct {
-	dir   string
-	fset  *token.FileSet
-	root  *packages.Package
-	rooms []*packages.Package // below internal/, those that the root uses
+	dir      string
+	fset     *token.FileSet
+	packages []*packages.Package // the root first
 }
-
-func (l *lib) packages() []*packages.Package { return append([]*packages.Package{l.root}, l.rooms...) }
 
 func load(ctx context.Context, dir string) (*lib, error) {
 	l := &lib{dir: dir, fset: token.NewFileSet()}
@@ -35,29 +34,16 @@ func load(ctx context.Context, dir string) (*lib, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := make(map[string]*packages.Package)
+	slices.SortFunc(loaded, func(a, b *packages.Package) int { return cmp.Compare(a.PkgPath, b.PkgPath) })
+	used := map[*packages.Package]bool{}
+	packages.Visit(loaded[:1], nil, func(p *packages.Package) { used[p] = true })
 	for _, p := range loaded {
 		if len(p.Errors) > 0 {
 			return nil, p.Errors[0]
 		}
-		all[p.PkgPath] = p
-	}
-	if l.root = all[library]; l.root == nil {
-		return nil, errors.New("the root package was not found")
-	}
-	used := make(map[string]bool)
-	var use func(*packages.Package)
-	use = func(p *packages.Package) {
-		for path := range p.Imports {
-			if all[path] != nil && !used[path] {
-				used[path] = true
-				use(all[path])
-			}
+		if used[p] {
+			l.packages = append(l.packages, p)
 		}
-	}
-	use(l.root)
-	for _, path := range slices.Sorted(maps.Keys(used)) {
-		l.rooms = append(l.rooms, all[path])
 	}
 	return l, nil
 }
@@ -94,29 +80,25 @@ func edges(uses map[string]map[string]bool) (n int) {
 }
 
 // Knot is the largest set of files of which each leads to all others.
-func Knot(uses map[string]map[string]bool) []string {
-	reach := make(map[string]map[string]bool)
-	for from := range uses {
-		reach[from] = make(map[string]bool)
-		for next := []string{from}; len(next) > 0; next = next[1:] {
-			for to := range uses[next[0]] {
-				if !reach[from][to] {
-					reach[from][to] = true
-					next = append(next, to)
-				}
+func Knot(uses map[string]map[string]bool) (largest []string) {
+	ids, names := map[string]int64{}, slices.Sorted(maps.Keys(uses))
+	for i, name := range names {
+		ids[name] = int64(i)
+	}
+	g := simple.NewDirectedGraph()
+	for from, all := range uses {
+		for to := range all {
+			if id, ok := ids[to]; ok { // else it uses nothing, and is in no knot
+				g.SetEdge(g.NewEdge(simple.Node(ids[from]), simple.Node(id)))
 			}
 		}
 	}
-	var largest []string
-	for from, all := range reach {
-		knot := []string{from}
-		for to := range all {
-			if to != from && reach[to][from] {
-				knot = append(knot, to)
-			}
-		}
+	for _, knot := range topo.TarjanSCC(g) {
 		if len(knot) > len(largest) {
-			largest = knot
+			largest = nil
+			for _, node := range knot {
+				largest = append(largest, names[node.ID()])
+			}
 		}
 	}
 	slices.Sort(largest)
@@ -128,18 +110,11 @@ func errorNames(p *types.Package) (n int) {
 	isError := types.Universe.Lookup("error").Type().Underlying().(*types.Interface)
 	for _, name := range p.Scope().Names() {
 		obj := p.Scope().Lookup(name)
-		if !obj.Exported() {
-			continue
-		}
-		switch obj.(type) {
-		case *types.Var:
-			if strings.HasPrefix(name, "Err") {
-				n++
-			}
-		case *types.TypeName:
-			if types.Implements(obj.Type(), isError) || types.Implements(types.NewPointer(obj.Type()), isError) {
-				n++
-			}
+		_, isVar := obj.(*types.Var)
+		_, isType := obj.(*types.TypeName)
+		named := isVar && strings.HasPrefix(name, "Err")
+		if obj.Exported() && (named || isType && (types.Implements(obj.Type(), isError) || types.Implements(types.NewPointer(obj.Type()), isError))) {
+			n++
 		}
 	}
 	return n

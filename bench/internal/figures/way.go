@@ -57,8 +57,8 @@ func (l *lib) walk(ctx context.Context) (_ []step, err error) {
 		c.blocks[p.FileName] = p.Blocks
 	}
 	var way []step
-	for _, p := range l.packages() {
-		way = append(way, c.count(p, p == l.root)...)
+	for i, p := range l.packages {
+		way = append(way, c.count(p, i == 0)...)
 	}
 	return way, nil
 }
@@ -101,26 +101,19 @@ func (c counters) count(p *packages.Package, isRoot bool) (way []step) {
 // times says how often the code at a position of a body ran: as often as the last
 // block that begins before it and holds it, or else as the body's first one.
 func (c counters) times(blocks []cover.ProfileBlock, pos token.Pos, body *ast.BlockStmt) int {
-	at, begin, end := c.fset.Position(pos), c.fset.Position(body.Lbrace), c.fset.Position(body.Rbrace)
+	place := func(line, column int) int { return line<<16 + column }
+	of := func(pos token.Pos) int { return place(c.fset.Position(pos).Line, c.fset.Position(pos).Column) }
 	n, found := 0, false
 	for _, b := range blocks {
-		if before(b.StartLine, b.StartCol, begin) || !before(b.StartLine, b.StartCol, end) {
+		start, end := place(b.StartLine, b.StartCol), place(b.EndLine, b.EndCol)
+		if start < of(body.Lbrace) || start >= of(body.Rbrace) {
 			continue
 		}
-		holds := !after(b.StartLine, b.StartCol, at) && !before(b.EndLine, b.EndCol, at)
-		if !found || holds {
+		if !found || start <= of(pos) && of(pos) <= end {
 			n, found = b.Count, true
 		}
 	}
 	return n
-}
-
-func before(line, column int, at token.Position) bool {
-	return line < at.Line || line == at.Line && column < at.Column
-}
-
-func after(line, column int, at token.Position) bool {
-	return line > at.Line || line == at.Line && column > at.Column
 }
 
 // crosses reports whether a call leads to a function of another file of the library.

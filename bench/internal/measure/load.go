@@ -1,3 +1,6 @@
+// Package measure is the arithmetic of the benchmark, free of any database: it
+// loads an operation with clients, interleaves what is compared, and makes
+// medians and percentiles of the samples.
 package measure
 
 import (
@@ -5,9 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // An Op makes one operation on behalf of one of the clients, which are numbered
@@ -34,10 +38,7 @@ type Sample struct {
 
 // And joins two samples that were measured one after the other.
 func (s Sample) And(other Sample) Sample {
-	return Sample{
-		Calls: s.Calls + other.Calls, Elapsed: s.Elapsed + other.Elapsed,
-		Latencies: slices.Concat(s.Latencies, other.Latencies),
-	}
+	return Sample{s.Calls + other.Calls, s.Elapsed + other.Elapsed, slices.Concat(s.Latencies, other.Latencies)}
 }
 
 // PerSecond is the rate of calls.
@@ -50,52 +51,60 @@ func (s Sample) PerSecond() float64 {
 
 // Run measures op. The first error of a client ends all of them and is returned.
 func (l Load) Run(ctx context.Context, op Op) (Sample, error) {
-	if l.Clients < 1 {
-		return Sample{}, fmt.Errorf("measuring with %d clients: at least one is needed", l.Clients)
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-
 	var begun atomic.Int64
 	clients := make([]Sample, l.Clients)
-	var group sync.WaitGroup
+	group, ctx := errgroup.WithContext(ctx)
 	start := time.Now()
 	for i := range clients {
-		group.Go(func() {
-			if err := l.client(ctx, op, i, start, &begun, &clients[i]); err != nil {
-				cancel(fmt.Errorf("client %d: %w", i, err))
+		group.Go(func() error {
+			for ctx.Err() == nil {
+				began := time.Now()
+				// Counted before it is made: with no Duration it is MinOps exactly.
+				if begun.Add(1) > int64(l.MinOps) && began.Sub(start) >= l.Duration {
+					return nil
+				}
+				calls, err := op(ctx, i)
+				if err != nil {
+					return fmt.Errorf("client %d: %w", i, err)
+				}
+				clients[i].Latencies = append(clients[i].Latencies, time.Since(began))
+				clients[i].Calls += calls
 			}
+			return ctx.Err()
 		})
 	}
-	group.Wait()
-
+	err := group.Wait()
 	all := Sample{Elapsed: time.Since(start)}
 	for _, s := range clients {
 		all.Calls += s.Calls
 		all.Latencies = append(all.Latencies, s.Latencies...)
 	}
-	if err := context.Cause(ctx); err != nil {
-		return all, err
+	if err == nil && all.Calls == 0 {
+		err = errors.New("measuring: no call was made; give clients, and a duration or a minimum of operations")
 	}
-	if all.Calls == 0 {
-		return all, errors.New("measuring: no call was made; give a longer duration or a minimum of operations")
-	}
-	return all, nil
+	return all, err
 }
 
-func (l Load) client(ctx context.Context, op Op, client int, start time.Time, begun *atomic.Int64, s *Sample) error {
-	for ctx.Err() == nil {
-		began := time.Now()
-		// Counted before it is made: with no Duration it is MinOps exactly.
-		if begun.Add(1) > int64(l.MinOps) && began.Sub(start) >= l.Duration {
-			return nil
+// Compare makes of every op so many operations to warm it, and then measures each once,
+// each a second time, and so on. What a machine does meanwhile, a noisy neighbour or a
+// warmer cache, so falls on all and not on the last. Each round begins with another op,
+// so that none always follows the same one. The samples are by op and round.
+func (l Load) Compare(ctx context.Context, warm, rounds int, ops []Op) ([][]Sample, error) {
+	samples := make([][]Sample, len(ops))
+	for _, op := range ops {
+		if _, err := (Load{Clients: l.Clients, MinOps: warm}).Run(ctx, op); err != nil {
+			return nil, err
 		}
-		calls, err := op(ctx, client)
-		if err != nil {
-			return err
-		}
-		s.Latencies = append(s.Latencies, time.Since(began))
-		s.Calls += calls
 	}
-	return nil
+	for round := range rounds {
+		for i := range ops {
+			at := (round + i) % len(ops)
+			sample, err := l.Run(ctx, ops[at])
+			if err != nil {
+				return nil, err
+			}
+			samples[at] = append(samples[at], sample)
+		}
+	}
+	return samples, nil
 }

@@ -79,7 +79,40 @@ func TestLoadWithoutClientsOrCalls(t *testing.T) {
 
 	op := func(context.Context, int) (int, error) { return 1, nil }
 	_, err := measure.Load{MinOps: 1}.Run(t.Context(), op)
-	require.ErrorContains(t, err, "at least one")
+	require.ErrorContains(t, err, "give clients")
 	_, err = measure.Load{Clients: 1}.Run(t.Context(), op)
 	require.ErrorContains(t, err, "no call was made")
+}
+
+func TestCompareInterleavesAndRotates(t *testing.T) {
+	t.Parallel()
+
+	var order []int
+	ops := make([]measure.Op, 3)
+	for i := range ops {
+		ops[i] = func(context.Context, int) (int, error) { order = append(order, i); return 10 * i, nil }
+	}
+	samples, err := measure.Load{Clients: 1, MinOps: 1}.Compare(t.Context(), 1, 4, ops[1:])
+	require.NoError(t, err)
+	require.Equal(t, []int{1, 2, 1, 2, 2, 1, 1, 2, 2, 1}, order, "warm, and four rounds")
+	require.Len(t, samples, 2)
+	for i, rounds := range samples {
+		require.Len(t, rounds, 4)
+		require.Equal(t, 10*(i+1), rounds[3].Calls)
+	}
+}
+
+func TestCompareEndsWithAnError(t *testing.T) {
+	t.Parallel()
+
+	broken, runs := errors.New("broken"), 0
+	fails := func(context.Context, int) (int, error) {
+		if runs++; runs > 1 {
+			return 0, broken
+		}
+		return 1, nil
+	}
+	_, err := measure.Load{Clients: 1, MinOps: 1}.Compare(t.Context(), 1, 4, []measure.Op{fails})
+	require.ErrorIs(t, err, broken)
+	require.Equal(t, 2, runs)
 }

@@ -3,7 +3,6 @@ package report
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 )
 
@@ -19,31 +18,23 @@ type Machine struct {
 	Settings map[string]string `json:"settings"` // of Postgres
 }
 
-// machineSettings are the settings that say most about what is measured.
-var machineSettings = []string{
-	"fsync", "full_page_writes", "synchronous_commit", "shared_buffers", "max_wal_size", "checkpoint_timeout", "autovacuum",
+// MachineSettings are the names of Machine.Settings: those that say most about what
+// is measured.
+func MachineSettings() []string {
+	return []string{"fsync", "full_page_writes", "synchronous_commit", "shared_buffers", "max_wal_size", "checkpoint_timeout", "autovacuum"}
 }
-
-// MachineSettings are the names of Machine.Settings.
-func MachineSettings() []string { return slices.Clone(machineSettings) }
 
 // Write writes it as the head of a result.
 func (m Machine) Write(w io.Writer) {
-	fmt.Fprintf(w, "%s\n%s\n", m.Text(), m.Source)
+	fmt.Fprintf(w, "%s, %d cores, %s, PostgreSQL %s", m.OS, m.Cores, m.Go, m.Postgres)
+	if m.Redis != "" {
+		fmt.Fprintf(w, ", Redis %s", m.Redis)
+	}
 	var settings []string
-	for _, name := range machineSettings {
+	for _, name := range MachineSettings() {
 		if value, ok := m.Settings[name]; ok {
 			settings = append(settings, name+" "+value)
 		}
 	}
-	fmt.Fprintln(w, strings.Join(settings, ", "))
-}
-
-// Text is the machine on one line.
-func (m Machine) Text() string {
-	text := fmt.Sprintf("%s, %d cores, %s, PostgreSQL %s", m.OS, m.Cores, m.Go, m.Postgres)
-	if m.Redis != "" {
-		text += ", Redis " + m.Redis
-	}
-	return text
+	fmt.Fprintf(w, "\n%s\n%s\n", m.Source, strings.Join(settings, ", "))
 }

@@ -3,7 +3,12 @@
 // in the JSON.
 package report
 
-import "time"
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"time"
+)
 
 // A Kind is what is measured of a way.
 type Kind string
@@ -14,9 +19,6 @@ const (
 	Replay Kind = "replay"  // of one of many calls that were made
 	OneKey Kind = "one-key" // of one call, by all clients at the same time, in one process
 )
-
-// Kinds are all kinds in the order of the table.
-func Kinds() []Kind { return []Kind{First, Replay, OneKey} }
 
 // A Report is what a run has found.
 type Report struct {
@@ -90,30 +92,48 @@ type Skipped struct {
 
 // Cell returns the cell of the way under the load.
 func (r *Report) Cell(way string, kind Kind, delay time.Duration, clients int) (Cell, bool) {
-	for _, c := range r.Cells {
-		if c.Way == way && c.Kind == kind && c.Delay == delay && c.Clients == clients {
-			return c, true
-		}
-	}
-	return Cell{}, false
+	return find(r.Cells, func(c Cell) bool {
+		return c.Way == way && c.Kind == kind && c.Delay == delay && c.Clients == clients
+	})
 }
 
 // Way returns the way of the name.
 func (r *Report) Way(name string) (Way, bool) {
-	for _, w := range r.Ways {
-		if w.Name == name {
-			return w, true
-		}
-	}
-	return Way{}, false
+	return find(r.Ways, func(w Way) bool { return w.Name == name })
 }
 
 // Cost returns the cost of the way.
 func (r *Report) Cost(way string, kind Kind) (Cost, bool) {
-	for _, c := range r.Costs {
-		if c.Way == way && c.Kind == kind {
-			return c, true
+	return find(r.Costs, func(c Cost) bool { return c.Way == way && c.Kind == kind })
+}
+
+func find[T any](all []T, wanted func(T) bool) (found T, ok bool) {
+	for _, one := range all {
+		if wanted(one) {
+			return one, true
 		}
 	}
-	return Cost{}, false
+	return found, false
+}
+
+// WriteJSON writes a result, as a Report, to the file.
+func WriteJSON(file string, result any) error {
+	text, err := json.MarshalIndent(result, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encoding the result: %w", err)
+	}
+	return os.WriteFile(file, append(text, '\n'), 0o644)
+}
+
+// ReadJSON reads what [WriteJSON] has written.
+func ReadJSON[R any](file string) (*R, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("reading the result: %w", err)
+	}
+	r := new(R)
+	if err := json.Unmarshal(text, r); err != nil {
+		return nil, fmt.Errorf("reading the result %s: %w", file, err)
+	}
+	return r, nil
 }

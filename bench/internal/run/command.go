@@ -1,3 +1,6 @@
+// Package run is the command that measures all ways in one run: one server, the
+// ways interleaved round by round, each compared with the bare transaction of the
+// same round.
 package run
 
 import (
@@ -27,7 +30,7 @@ is measured are not taken then.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.Check {
-				for _, name := range []string{"rounds", "duration", "min-ops", "delays", "clients", "ways"} {
+				for _, name := range []string{"rounds", "duration", "delays", "clients", "ways"} {
 					if cmd.Flags().Changed(name) {
 						return fmt.Errorf("--check is a fixed run, for which the bounds were set: leave --%s out", name)
 					}
@@ -41,14 +44,18 @@ is measured are not taken then.`,
 	return cmd
 }
 
+// execute measures, and writes the table to the command's output.
 func execute(cmd *cobra.Command, o Options) error {
 	if err := o.validate(); err != nil {
 		return err
 	}
-	r, err := measureTo(cmd, o)
+	out := cmd.OutOrStdout()
+	logf := func(format string, args ...any) { fmt.Fprintf(cmd.ErrOrStderr(), format+"\n", args...) }
+	r, err := measureAll(cmd.Context(), o, logf)
 	if err != nil {
 		return err
 	}
+	report.WriteTable(out, r)
 	if o.JSON != "" {
 		if err := report.WriteJSON(o.JSON, r); err != nil {
 			return err
@@ -57,28 +64,17 @@ func execute(cmd *cobra.Command, o Options) error {
 	if !o.Check {
 		return nil
 	}
-	err = bounds.Check(cmd.OutOrStdout(), r)
+	err = bounds.Check(out, r)
 	broken, ok := errors.AsType[*bounds.BrokenError](err)
 	if !ok {
 		return err
 	}
-	fmt.Fprint(cmd.OutOrStdout(), "A bound is broken. Measuring that once more, to tell a slow library from a busy machine.\n\n")
+	fmt.Fprint(out, "A bound is broken. Measuring that once more, to tell a slow library from a busy machine.\n\n")
 	o.short(againRounds, broken.Broken)
-	again, err := measureTo(cmd, o)
+	again, err := measureAll(cmd.Context(), o, logf)
 	if err != nil {
 		return err
 	}
-	return bounds.Check(cmd.OutOrStdout(), r, again)
-}
-
-// measureTo measures, and writes the table to the command's output.
-func measureTo(cmd *cobra.Command, o Options) (*report.Report, error) {
-	r, err := Measure(cmd.Context(), o, func(format string, args ...any) {
-		fmt.Fprintf(cmd.ErrOrStderr(), format+"\n", args...)
-	})
-	if err != nil {
-		return nil, err
-	}
-	report.WriteTable(cmd.OutOrStdout(), r)
-	return r, nil
+	report.WriteTable(out, again)
+	return bounds.Check(out, r, again)
 }

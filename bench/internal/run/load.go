@@ -32,21 +32,15 @@ type cell struct {
 }
 
 // measureLoad measures every cell of a setting, and adds them to the report.
-func measureLoad(ctx context.Context, b *bed.Bed, sites []*bed.Site, o Options, set setting, r *report.Report) (err error) {
-	var sessions []way.Session
-	defer func() {
-		for _, s := range sessions {
-			err = errors.Join(err, s.Close())
-		}
-	}()
+func (r *runner) measureLoad(ctx context.Context, set setting) (err error) {
 	var cells []cell
-	for _, site := range sites {
-		session, err := site.Way.Open(ctx, site.Env(set.clients, set.line))
-		if err != nil {
-			return fmt.Errorf("%s: %w", site.Way.Name, err)
+	for _, site := range r.sites {
+		session, failed := site.Way.Open(ctx, site.Env(set.clients, set.line))
+		if failed != nil {
+			return fmt.Errorf("%s: %w", site.Way.Name, failed)
 		}
-		sessions = append(sessions, session)
-		for _, kind := range kinds(site.Way, set, o) {
+		defer func() { err = errors.Join(err, session.Close()) }()
+		for _, kind := range r.kinds(site.Way, set) {
 			cells = append(cells, cell{site: site, session: session, kind: kind})
 		}
 	}
@@ -54,33 +48,28 @@ func measureLoad(ctx context.Context, b *bed.Bed, sites []*bed.Site, o Options, 
 		return nil
 	}
 	// The dirty pages of the setting before are nobody's load in this one.
-	if _, err := b.Admin.Exec(ctx, `CHECKPOINT`); err != nil {
+	if _, err := r.bed.Admin.Exec(ctx, `CHECKPOINT`); err != nil {
 		return fmt.Errorf("making a checkpoint: %w", err)
 	}
+	var ops []measure.Op
 	for _, c := range cells {
-		if _, err := c.load(ctx, measure.Load{Clients: set.clients, MinOps: warmOps * set.clients}); err != nil {
-			return err
-		}
+		ops = append(ops, c.op(set.clients))
 	}
-
-	samples := make([][]measure.Sample, len(cells))
-	load := measure.Load{Clients: set.clients, Duration: o.Duration, MinOps: o.MinOps}
-	err = measure.Rounds(o.Rounds, len(cells), func(_, i int) error {
-		sample, err := cells[i].load(ctx, load)
-		samples[i] = append(samples[i], sample)
-		return err
-	})
+	load := measure.Load{Clients: set.clients, Duration: r.Duration, MinOps: r.minOps}
+	samples, err := load.Compare(ctx, warmOps*set.clients, r.Rounds, ops)
 	if err != nil {
 		return err
 	}
 	for i, c := range cells {
-		r.Cells = append(r.Cells, c.report(measure.Summarize(samples[i], samples[0]), set))
+		sum := summarize(samples[i], samples[0])
+		sum.Way, sum.Kind, sum.Delay, sum.Clients = c.site.Way.Name, c.kind, set.delay, set.clients
+		r.found.Cells = append(r.found.Cells, sum)
 	}
 	return nil
 }
 
 // kinds are the kinds of calls of the way that are measured.
-func kinds(w way.Way, set setting, o Options) []report.Kind {
+func (r *runner) kinds(w way.Way, set setting) []report.Kind {
 	kinds := []report.Kind{report.First}
 	if w.Replays {
 		kinds = append(kinds, report.Replay)
@@ -88,27 +77,14 @@ func kinds(w way.Way, set setting, o Options) []report.Kind {
 	if w.OneKey && set.clients > 1 {
 		kinds = append(kinds, report.OneKey)
 	}
-	return slices.DeleteFunc(kinds, func(kind report.Kind) bool { return o.wants != nil && !o.wants(w.Name, kind, set.delay, set.clients) })
-}
-
-// load puts the load on the cell.
-func (c cell) load(ctx context.Context, load measure.Load) (measure.Sample, error) {
-	sample, err := load.Run(ctx, c.op(load.Clients))
-	if err != nil {
-		return sample, fmt.Errorf("%s: %w", cellName(c.site, c.kind), err)
-	}
-	return sample, nil
+	return slices.DeleteFunc(kinds, func(kind report.Kind) bool {
+		return r.wants != nil && !r.wants(w.Name, kind, set.delay, set.clients)
+	})
 }
 
 // op is the operation of the cell's kind.
 func (c cell) op(clients int) measure.Op {
 	seeds, batch := c.site.Seeds, c.site.Way.Batch
-	if c.kind == report.First {
-		return func(ctx context.Context, _ int) (int, error) {
-			_, err := c.site.First(ctx, c.session)
-			return batch, err
-		}
-	}
 	if c.kind == report.OneKey {
 		seeds = seeds[:batch]
 	}
@@ -117,20 +93,37 @@ func (c cell) op(clients int) measure.Op {
 	for client := range next {
 		next[client] = client * len(seeds) / clients
 	}
-	return func(ctx context.Context, client int) (int, error) {
+	keys := func(client int) []string {
+		if c.kind == report.First {
+			return c.site.NewKeys()
+		}
 		if next[client]+batch > len(seeds) {
 			next[client] = 0
 		}
-		keys := seeds[next[client] : next[client]+batch]
 		next[client] += batch
-		return batch, c.session.Call(ctx, keys)
+		return seeds[next[client]-batch : next[client]]
+	}
+	return func(ctx context.Context, client int) (int, error) {
+		if err := c.session.Call(ctx, keys(client)); err != nil {
+			return 0, fmt.Errorf("%s, %s: %w", c.site.Way.Name, c.kind, err)
+		}
+		return batch, nil
 	}
 }
 
-func (c cell) report(s measure.Summary, set setting) report.Cell {
-	return report.Cell{
-		Way: c.site.Way.Name, Kind: c.kind, Delay: set.delay, Clients: set.clients,
-		PerSecond: s.PerSecond, Slowest: s.Slowest, Fastest: s.Fastest, P50: s.P50, P99: s.P99, Ops: s.Ops,
-		Ratio: s.Ratio, RatioLow: s.Low, RatioHigh: s.High,
+// summarize compares the samples of a cell, one a round, with those of the base in the
+// same rounds.
+func summarize(samples, base []measure.Sample) (c report.Cell) {
+	var all measure.Sample
+	var rates, ratios []float64
+	for round, s := range samples {
+		rates = append(rates, s.PerSecond())
+		ratios = append(ratios, s.PerSecond()/base[round].PerSecond())
+		all = all.And(s)
 	}
+	l := all.Latency()
+	c.P50, c.P99, c.Ops = l.P50, l.P99, len(all.Latencies)
+	c.PerSecond, c.Slowest, c.Fastest = measure.Median(rates), slices.Min(rates), slices.Max(rates)
+	c.Ratio, c.RatioLow, c.RatioHigh = measure.Median(ratios), slices.Min(ratios), slices.Max(ratios)
+	return c
 }

@@ -15,17 +15,16 @@ import (
 
 // Options says what is measured, and how long.
 type Options struct {
-	Rounds   int
-	Duration time.Duration // of a cell in a round
-	MinOps   int           // of a cell in a round
-	Delays   []time.Duration
-	Clients  []int
-	Ways     []string // none means all
-	JSON     string   // a file, or nothing
-
+	Rounds      int
+	Duration    time.Duration // of a cell in a round
+	Delays      []time.Duration
+	Clients     []int
+	Ways        []string // none means all
+	JSON        string   // a file, or nothing
 	Check       bool
 	RedisFolder string
 
+	minOps  int // of a cell in a round
 	seeds   int // calls that are made first, to be replayed
 	trips   int // operations of which the round trips are counted
 	costOps int // operations over which the other costs are averaged
@@ -34,13 +33,18 @@ type Options struct {
 	wants func(way string, kind report.Kind, delay time.Duration, clients int) bool
 }
 
-func defaults() Options {
-	return Options{
-		Rounds: 9, Duration: 300 * time.Millisecond, MinOps: 15,
-		Delays:  []time.Duration{0, 250 * time.Microsecond, 500 * time.Microsecond, 2 * time.Millisecond},
-		Clients: []int{1, 16},
-		seeds:   2000, trips: 31, costOps: 500,
-	}
+func defaults() Options { return Options{minOps: 15, seeds: 2000, trips: 31, costOps: 500} }
+
+func (o *Options) flags(flags *pflag.FlagSet) {
+	delays := []time.Duration{0, 250 * time.Microsecond, 500 * time.Microsecond, 2 * time.Millisecond}
+	flags.IntVar(&o.Rounds, "rounds", 9, "rounds; medians are taken over them")
+	flags.DurationVar(&o.Duration, "duration", 300*time.Millisecond, "how long a way is loaded in one round")
+	flags.DurationSliceVar(&o.Delays, "delays", delays, "delays to the servers, each way; 0 is the loopback without a proxy")
+	flags.IntSliceVar(&o.Clients, "clients", []int{1, 16}, "numbers of clients that call at the same time")
+	flags.StringSliceVar(&o.Ways, "ways", nil, "ways to measure; all where none is named")
+	flags.StringVar(&o.JSON, "json", "", "write everything that was measured to this file")
+	flags.StringVar(&o.RedisFolder, "redis", ".cache/redis", "folder into which Redis was unpacked, where it is not installed")
+	flags.BoolVar(&o.Check, "check", false, "a short run that is compared with the bounds; exit code 1 if one is broken")
 }
 
 // The rounds of a check, and of what is measured again because it broke a bound.
@@ -54,31 +58,17 @@ func (o *Options) short(rounds int, list []bounds.Bound) {
 	// Many short rounds rather than few long ones: a neighbour's burst spoils
 	// one of them, and the median leaves it out. And the shorter a round, the
 	// nearer a way is to the base that it is compared with.
-	o.Rounds, o.Duration, o.MinOps = rounds, 60*time.Millisecond, 10
+	o.Rounds, o.Duration, o.minOps = rounds, 60*time.Millisecond, 10
 	o.Delays = []time.Duration{0, 500 * time.Microsecond}
 	o.Clients = []int{1, 16}
 	o.Ways, o.wants = bounds.Ways(list), bounds.Wants(list)
 	o.seeds, o.trips, o.costOps = 1000, 11, 200
 }
 
-func (o *Options) flags(flags *pflag.FlagSet) {
-	flags.IntVar(&o.Rounds, "rounds", o.Rounds, "rounds; medians are taken over them")
-	flags.DurationVar(&o.Duration, "duration", o.Duration, "how long a way is loaded in one round")
-	flags.IntVar(&o.MinOps, "min-ops", o.MinOps, "operations in one round, even if they take longer")
-	flags.DurationSliceVar(&o.Delays, "delays", o.Delays, "delays to the servers, each way; 0 is the loopback without a proxy")
-	flags.IntSliceVar(&o.Clients, "clients", o.Clients, "numbers of clients that call at the same time")
-	flags.StringSliceVar(&o.Ways, "ways", nil, "ways to measure; all where none is named")
-	flags.StringVar(&o.JSON, "json", "", "write everything that was measured to this file")
-	flags.StringVar(&o.RedisFolder, "redis", ".cache/redis", "folder into which Redis was unpacked, where it is not installed")
-	flags.BoolVar(&o.Check, "check", false, "a short run that is compared with the bounds; exit code 1 if one is broken")
-}
-
 func (o *Options) validate() error {
 	switch {
-	case o.Rounds < 1:
-		return errors.New("--rounds must be at least 1")
-	case o.Duration < 0 || o.MinOps < 0 || o.Duration == 0 && o.MinOps == 0:
-		return errors.New("--duration or --min-ops must be positive, and neither negative")
+	case o.Rounds < 1 || o.Duration < 0:
+		return errors.New("--rounds must be at least 1, and --duration not negative")
 	case len(o.Delays) == 0 || slices.Min(o.Delays) < 0:
 		return errors.New("--delays must name at least one, and none that is negative")
 	case len(o.Clients) == 0 || slices.Min(o.Clients) < 1:

@@ -29,8 +29,8 @@ func TestCommandWritesItsFile(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "growth.json")
 	var out bytes.Buffer
-	cmd := GrowthCommand()
-	cmd.SetArgs([]string{"--sizes", "100", "--clients", "1", "--keys", "ordered", "--rounds", "1", "--calls", "5", "--real", "5", "--json", file})
+	cmd := growthCommand(GrowthOptions{Clients: []int{1}, Kinds: []KeyKind{OrderedKeys}, Rounds: 1, Calls: 5, Real: 5})
+	cmd.SetArgs([]string{"--sizes", "100", "--json", file})
 	cmd.SetOut(&out)
 	cmd.SetErr(io.Discard)
 	require.NoError(t, cmd.ExecuteContext(t.Context()))
@@ -43,4 +43,11 @@ func TestCommandWritesItsFile(t *testing.T) {
 	require.Equal(t, "on", g.Machine.Settings["full_page_writes"])
 	require.Equal(t, "on", g.Machine.Settings["synchronous_commit"])
 	require.Contains(t, out.String(), "checkpoint_timeout 1h")
+}
+
+func TestRatio(t *testing.T) {
+	t.Parallel()
+
+	require.Equal(t, 1.5, ratio(int64(3), int64(2)))
+	require.Zero(t, ratio(3.0, 0.0))
 }

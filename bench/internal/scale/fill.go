@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tooldedup/dedup"
 )
@@ -21,8 +20,6 @@ type filling struct {
 	from, to time.Duration
 	// How long they are kept; the table's clock decides what is due.
 	retention dedup.Retention
-	// tenants share the records evenly; 0 leaves them to the one of ticketCall.
-	tenants int
 	// swept records have lost their result: they are tombstones.
 	swept bool
 }
@@ -37,55 +34,43 @@ const (
 	mostChunk  = 500_000
 )
 
-var recordColumns = []string{"scope", "tool", "key", "fingerprint", "arg_digests", "outcome", "result", "created_at", "expires_at", "forget_at"}
-
-// into fills the schema's table and leaves it as autovacuum would.
-func (f filling) into(ctx context.Context, t *tool, schema string) error {
-	if err := f.copyInto(ctx, t, schema); err != nil {
+// into fills the tool's table and leaves it as autovacuum and a checkpoint would.
+func (f filling) into(ctx context.Context, t *tool) error {
+	if err := f.copyInto(ctx, t); err != nil {
 		return err
 	}
-	return settle(ctx, t.pool, pgx.Identifier{schema, "tool_dedup"})
-}
-
-// copyInto fills the table by COPY, with the rows that the library would have
-// written.
-func (f filling) copyInto(ctx context.Context, t *tool, schema string) error {
-	rec, err := t.specimen(ctx, schema)
-	if err != nil {
-		return fmt.Errorf("making the record to copy: %w", err)
-	}
-	if f.swept {
-		rec.argDigests, rec.result = nil, nil
-	}
-	table := pgx.Identifier{schema, "tool_dedup"}
-	size := min(max(f.records/fillChunks, leastChunk), mostChunk)
-	for done := 0; done < f.records; done += size {
-		chunk := f.chunk(rec.now, done, min(done+size, f.records))
-		_, err := t.pool.CopyFrom(ctx, table, recordColumns, pgx.CopyFromSlice(len(chunk), func(i int) ([]any, error) {
-			born := chunk[i].born
-			scope := rec.scope
-			if f.tenants > 0 {
-				scope = tenant((done + i) % f.tenants)
-			}
-			expires := born.Add(f.retention.Result)
-			return []any{
-				scope, rec.tool, chunk[i].key, rec.fingerprint, rec.argDigests, rec.outcome, rec.result,
-				born, expires, expires.Add(f.retention.Tombstone),
-			}, nil
-		}))
-		if err != nil {
-			return fmt.Errorf("copying records: %w", err)
+	for _, statement := range []string{"VACUUM (ANALYZE) " + t.records, "CHECKPOINT"} {
+		if _, err := t.pool.Exec(ctx, statement); err != nil {
+			return fmt.Errorf("%s: %w", statement, err)
 		}
 	}
 	return nil
 }
 
-// settle does at once what autovacuum and a checkpoint would do in the middle of
-// the measurement.
-func settle(ctx context.Context, pool *pgxpool.Pool, table pgx.Identifier) error {
-	for _, statement := range []string{"VACUUM (ANALYZE) " + table.Sanitize(), "CHECKPOINT"} {
-		if _, err := pool.Exec(ctx, statement); err != nil {
-			return fmt.Errorf("%s: %w", statement, err)
+var recordColumns = []string{"key", "created_at", "expires_at", "forget_at", "result", "arg_digests", "scope", "tool", "fingerprint", "outcome"}
+
+// copyInto fills the table by COPY, with the rows that the library would have
+// written. All carry the specimen's fingerprint and digests: neither is indexed or
+// compressed, so only their length matters.
+func (f filling) copyInto(ctx context.Context, t *tool) error {
+	specimen, err := t.specimen(ctx)
+	if err != nil {
+		return fmt.Errorf("making the record to copy: %w", err)
+	}
+	now := specimen[1].(time.Time)
+	if f.swept {
+		specimen[4], specimen[5] = nil, nil
+	}
+	table := pgx.Identifier{t.schema, "tool_dedup"}
+	size := min(max(f.records/fillChunks, leastChunk), mostChunk)
+	for done := 0; done < f.records; done += size {
+		chunk := f.chunk(now, done, min(done+size, f.records))
+		_, err := t.pool.CopyFrom(ctx, table, recordColumns, pgx.CopyFromSlice(len(chunk), func(i int) ([]any, error) {
+			expires := chunk[i].born.Add(f.retention.Result)
+			return slices.Concat([]any{chunk[i].key, chunk[i].born, expires, expires.Add(f.retention.Tombstone)}, specimen[4:]), nil
+		}))
+		if err != nil {
+			return fmt.Errorf("copying records: %w", err)
 		}
 	}
 	return nil
@@ -109,36 +94,21 @@ func (f filling) chunk(now time.Time, from, to int) []keyed {
 	return chunk
 }
 
-// specimen is a record of the library's own, and the database's time. All copies
-// carry its fingerprint and digests: neither is indexed or compressed, so only
-// their length matters.
-type specimen struct {
-	scope, tool, outcome    string
-	fingerprint, argDigests []byte
-	result                  *string
-	now                     time.Time
-}
-
-// specimen makes a call and reads its record in a transaction that is rolled
-// back.
-func (t *tool) specimen(ctx context.Context, schema string) (rec specimen, err error) {
+// specimen returns the columns of a record of the library's own, whose transaction is
+// rolled back.
+func (t *tool) specimen(ctx context.Context) ([]any, error) {
 	tx, err := t.pool.Begin(ctx)
 	if err != nil {
-		return rec, err
+		return nil, err
 	}
 	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
-
 	call := ticketCall(dedup.NewKey())
 	_, err = dedup.DoTx(ctx, t.d, tx, call, func(context.Context, pgx.Tx) (ticket, error) {
 		return ticket{ID: 1234, Title: title}, nil
 	})
 	if err != nil {
-		return rec, err
+		return nil, err
 	}
-	err = tx.QueryRow(ctx, `
-		SELECT scope, tool, outcome, fingerprint, arg_digests, result, clock_timestamp()
-		  FROM `+pgx.Identifier{schema, "tool_dedup"}.Sanitize()+`
-		 WHERE scope = $1 AND tool = $2 AND key = $3`, call.Scope, call.Tool, call.Key).
-		Scan(&rec.scope, &rec.tool, &rec.outcome, &rec.fingerprint, &rec.argDigests, &rec.result, &rec.now)
-	return rec, err
+	rows, _ := tx.Query(ctx, "SELECT "+strings.Join(recordColumns, ", ")+" FROM "+t.records+" WHERE key = $1", call.Key)
+	return pgx.CollectExactlyOneRow(rows, func(row pgx.CollectableRow) ([]any, error) { return row.Values() })
 }

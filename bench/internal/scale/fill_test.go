@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/bench/internal/server"
 )
 
 func TestKeysHaveTheFormOfNewKey(t *testing.T) {
@@ -20,7 +21,6 @@ func TestKeysHaveTheFormOfNewKey(t *testing.T) {
 	require.Regexp(t, `^[0-9A-Za-z_-]{22}$`, RandomKeys.newKey(at))
 	require.Less(t, OrderedKeys.newKey(at), OrderedKeys.newKey(at.Add(time.Millisecond)))
 	require.Less(t, OrderedKeys.newKey(time.Now().Add(-time.Hour)), dedup.NewKey())
-	require.Error(t, KeyKind("other").check())
 }
 
 // A filled table stands for one that calls have filled: same rows, same sizes,
@@ -28,17 +28,16 @@ func TestKeysHaveTheFormOfNewKey(t *testing.T) {
 func TestFilledRecordsAreTheLibrarysOwn(t *testing.T) {
 	t.Parallel()
 	s, ctx := setup(t), t.Context()
-	require.NoError(t, s.field(ctx, "f"))
-	pool, err := s.pool(ctx, 2)
+	pool, err := server.Pool(ctx, s.url, 2)
 	require.NoError(t, err)
 	defer pool.Close()
-	tl, err := newTool(pool, dedup.Options{Schema: "f", Retention: dedup.TaskRetention()})
+	tl, err := newField(ctx, pool, dedup.Options{Schema: "f", Retention: dedup.TaskRetention()})
 	require.NoError(t, err)
 
 	retention := dedup.Retention{Result: 24 * time.Hour, Tombstone: 30 * 24 * time.Hour}
 	f := filling{keys: RandomKeys, records: 2500, from: 20 * time.Hour, to: time.Hour, retention: retention}
-	require.NoError(t, f.into(ctx, tl, "f"))
-	sizes, err := measureSizes(ctx, pool, "f")
+	require.NoError(t, f.into(ctx, tl))
+	sizes, err := tl.sizes(ctx)
 	require.NoError(t, err)
 	require.EqualValues(t, 2500, sizes.Records, "the specimen was rolled back")
 	require.Equal(t, sizes.Total, sizes.Heap+sizes.PrimaryKey+sizes.DueIndex)

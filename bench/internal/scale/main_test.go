@@ -12,5 +12,5 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 // tests look at counts and never at times.
 func setup(t *testing.T) stand {
 	t.Helper()
-	return stand{url: pgtest.NewEmpty(t).URL, say: t.Logf}
+	return stand{url: pgtest.NewEmpty(t).URL, out: t.Output(), say: t.Logf}
 }

@@ -4,26 +4,24 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
-
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tooldedup/dedup"
 )
 
-// soakLoad makes the calls of a soak and keeps account of them.
+// soakLoad makes the calls of a soak and keeps account of them and of the sweeps.
 type soakLoad struct {
 	t       *tool
 	replays float64
 	young   time.Duration // a call that is older is not repeated any more
 
 	mu     sync.Mutex
-	recent []answered // a ring
-	next   int        // where the ring is written next
-	tally  SoakTally
+	recent []answered // the young ones of the first calls
+	tally  soakTally
 }
 
 // answered is a first call with its answer.
@@ -33,50 +31,26 @@ type answered struct {
 	at    time.Time
 }
 
-// SoakTally is the account of a soak: what was answered, and what the database
+// soakTally is the account of a soak: what was answered, and what the database
 // holds in the end.
-type SoakTally struct {
-	Firsts  int64 `json:"first_calls"` // that were answered
-	Replays int64 `json:"replays"`
-	Errors  int64 `json:"errors"` // of calls and sweeps
-	// Some are the first errors.
-	Some []string `json:"some_errors,omitempty"`
-	// Expired and Forgotten count what the Sweeper dropped.
-	Expired   int64 `json:"swept_results"`
-	Forgotten int64 `json:"swept_tombstones"`
-	// Effects counts the rows that the effects wrote, Keys the distinct keys
-	// among them.
-	Effects int64 `json:"effects"`
-	Keys    int64 `json:"keys_with_effect"`
+type soakTally struct {
+	firsts, replays int64    // that were answered
+	errors          int64    // of calls and sweeps
+	some            []string // the first errors
+	// expired and forgotten count what the Sweeper dropped.
+	expired, forgotten int64
+	// effects counts the rows that the effects wrote, keys the distinct keys among them.
+	effects, keys int64
 }
 
-const (
-	recentCalls = 1024 // that may be repeated
-	someErrors  = 5
-)
+const someErrors = 5
 
-func newSoakLoad(t *tool, o SoakOptions) *soakLoad {
+func newSoakLoad(o SoakOptions) *soakLoad {
 	// Half of the retention: the answer must not expire under way.
-	return &soakLoad{t: t, replays: o.Replays, young: o.Retention / 2, recent: make([]answered, recentCalls)}
+	return &soakLoad{replays: o.Replays, young: o.Retention / 2}
 }
 
-// besides runs load and Sweeper while work is done.
-func (l *soakLoad) besides(ctx context.Context, o SoakOptions, sweeper *dedup.Sweeper, work func(*ear) error) error {
-	sweeping, stopSweeping := context.WithCancel(ctx)
-	defer stopSweeping()
-	stop := make(chan struct{})
-	var heard ear
-	var running sync.WaitGroup
-	running.Go(func() { _ = sweeper.Run(sweeping) }) // its sweeps' errors go to sweepLog
-	running.Go(func() { pace{rate: o.Rate, clients: o.Clients}.run(ctx, stop, l.call, heard.hear) })
-	err := work(&heard)
-	close(stop)
-	stopSweeping()
-	running.Wait()
-	return err
-}
-
-// call makes a first call or repeats one, and books it.
+// call makes a first call or repeats one, and counts it.
 func (l *soakLoad) call(ctx context.Context) error {
 	first, repeat := l.pick()
 	if !repeat {
@@ -92,46 +66,81 @@ func (l *soakLoad) call(ctx context.Context) error {
 	case !repeat && result.Replayed && !result.Recovered:
 		err = errors.New("a first call was answered as a replay")
 	}
-	l.book(repeat, answered{first.key, result.Value, time.Now()}, err)
-	return err
-}
-
-// pick draws whether to repeat a call, and which.
-func (l *soakLoad) pick() (answered, bool) {
-	if rand.Float64() >= l.replays {
-		return answered{}, false
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	back := func(n int) answered { return l.recent[(l.next-n+len(l.recent))%len(l.recent)] }
-	first := back(1 + rand.IntN(len(l.recent)))
-	if first.key == "" || time.Since(first.at) > l.young {
-		first = back(1) // the youngest
-	}
-	return first, first.key != "" && time.Since(first.at) <= l.young
-}
-
-func (l *soakLoad) book(repeat bool, call answered, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
 	case err != nil:
-		l.tally.Errors++
-		if len(l.tally.Some) < someErrors {
-			l.tally.Some = append(l.tally.Some, err.Error())
-		}
+		l.tally.fail(err)
 	case repeat:
-		l.tally.Replays++
+		l.tally.replays++
 	default:
-		l.tally.Firsts++
-		l.recent[l.next] = call
-		l.next = (l.next + 1) % len(l.recent)
+		l.tally.firsts++
+		l.recent = append(l.recent, answered{first.key, result.Value, time.Now()})
+	}
+	return err
+}
+
+// pick draws whether to repeat a call, and which.
+func (l *soakLoad) pick() (first answered, repeat bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.recent = slices.DeleteFunc(l.recent, func(a answered) bool { return time.Since(a.at) > l.young })
+	if len(l.recent) == 0 || rand.Float64() >= l.replays {
+		return answered{}, false
+	}
+	return l.recent[rand.IntN(len(l.recent))], true
+}
+
+// failed is how many calls and sweeps have failed so far.
+func (l *soakLoad) failed() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.tally.errors
+}
+
+func (t *soakTally) fail(err error) {
+	t.errors++
+	if len(t.some) < someErrors {
+		t.some = append(t.some, err.Error())
+	}
+}
+
+// TraceSwept implements [dedup.SweptTracer]. Nobody else hears of a sweep that fails.
+func (l *soakLoad) TraceSwept(ctx context.Context, data dedup.SweptData) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.tally.expired += data.Expired
+	l.tally.forgotten += data.Forgotten
+	if data.Err != nil && ctx.Err() == nil { // not the end of the soak
+		l.tally.fail(fmt.Errorf("a sweep: %w", data.Err))
 	}
 }
 
 // settle counts the effects once all calls have ended.
-func (l *soakLoad) settle(ctx context.Context, pool *pgxpool.Pool) (SoakTally, error) {
-	err := pool.QueryRow(ctx, "SELECT count(*), count(DISTINCT ref) FROM "+pgx.Identifier{soakSchema, "effects"}.Sanitize()).
-		Scan(&l.tally.Effects, &l.tally.Keys)
+func (l *soakLoad) settle(ctx context.Context) (soakTally, error) {
+	err := l.t.pool.QueryRow(ctx, "SELECT count(*), count(DISTINCT ref) FROM "+l.t.effects).Scan(&l.tally.effects, &l.tally.keys)
 	return l.tally, err
+}
+
+func (t *soakTally) write(w io.Writer) {
+	fmt.Fprintf(w, "\n%d first calls, %d replays, %d errors; %d effects of %d keys; %d results and %d tombstones swept\n",
+		t.firsts, t.replays, t.errors, t.effects, t.keys, t.expired, t.forgotten)
+	for _, text := range t.some {
+		fmt.Fprintf(w, "  %s\n", text)
+	}
+}
+
+// verdict is an error where calls failed or effects are wrong.
+func (t *soakTally) verdict() error {
+	var errs []error
+	if doubled := t.effects - t.keys; doubled > 0 {
+		errs = append(errs, fmt.Errorf("%d effects were doubled", doubled))
+	}
+	if lost := t.firsts - t.keys; lost > 0 {
+		errs = append(errs, fmt.Errorf("%d calls were answered and have no effect", lost))
+	}
+	if t.errors > 0 {
+		errs = append(errs, fmt.Errorf("%d calls or sweeps failed, the first with: %s", t.errors, t.some[0]))
+	}
+	return errors.Join(errs...)
 }

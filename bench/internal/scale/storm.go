@@ -8,10 +8,12 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/spf13/cobra"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/bench/internal/figure"
 	"github.com/tooldedup/dedup/bench/internal/measure"
-	"github.com/tooldedup/dedup/bench/internal/report"
+	"github.com/tooldedup/dedup/bench/internal/server"
 )
 
 // StormOptions say how twins are set on one slow effect.
@@ -24,115 +26,92 @@ type StormOptions struct {
 	Quiet  time.Duration // how long the other calls run without a storm
 }
 
-// Storm is what other calls notice of many twins that wait for one effect.
-type Storm struct {
-	Machine report.Machine `json:"machine"`
-	Twins   int            `json:"twins"`
-	Conns   int            `json:"connections_per_pool"`
-	Effect  string         `json:"effect"`
-	Rows    []StormRow     `json:"rows"`
-	Goals   []Goal         `json:"goals"`
+// stormRow is what other calls notice of twins that wait for one effect. With one
+// Deduper the twins wait in memory, with two, as in two processes, they meet in the
+// database.
+type stormRow struct {
+	quiet, stormy measure.Latency // the other calls
+	slowest       time.Duration   // of the twins
 }
-
-// StormRow is one number of Dedupers. With one the twins wait in memory, with
-// two, as in two processes, they meet in the database.
-type StormRow struct {
-	Dedupers int             `json:"dedupers"`
-	Storms   int             `json:"storms"`
-	Quiet    measure.Latency `json:"others_quiet"`
-	Stormy   measure.Latency `json:"others_stormy"`
-	Slowest  time.Duration   `json:"slowest_twin_ns"`
-	Effects  int             `json:"effects"` // one a storm, or the measurement fails
-	Answers  int             `json:"answers"` // all equal within a storm, or it fails
-}
-
-const stormSchema = "storm"
 
 // otherCallers are more than the load ever needs at a time: what holds the other
 // calls up must be the pool, as it is for requests of a service.
 const otherCallers = 256
 
-func storm(ctx context.Context, s stand, o StormOptions) (*Storm, error) {
-	machine, err := s.machine(ctx)
-	if err != nil {
-		return nil, err
+// StormCommand returns the command `storm`.
+func StormCommand() *cobra.Command {
+	o := StormOptions{Twins: 200, Conns: 4, Effect: 700 * time.Millisecond, Storms: 20, Rate: 100, Quiet: 15 * time.Second}
+	cmd := &cobra.Command{
+		Use:   "storm",
+		Short: "Measure what other calls notice of many twins of one slow effect",
+		Long: `Call twins of one slow effect at once on a small pool, again and again, while calls
+of other identities run on the same pool at a steady rate: on one Deduper, where
+twins wait in memory, and on two with a pool each, where they meet in the database.
+One effect and equal answers are checked for every storm.`,
 	}
-	result := &Storm{Machine: machine, Twins: o.Twins, Conns: o.Conns, Effect: o.Effect.String()}
-	for dedupers := 1; dedupers <= 2; dedupers++ {
-		s.say("%d storms of %d twins on %s", o.Storms, o.Twins, dedupersOf(dedupers))
-		row, err := s.stormOn(ctx, o, dedupers)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", dedupersOf(dedupers), err)
-		}
-		result.Rows = append(result.Rows, row)
-		result.Goals = append(result.Goals,
-			atMost(fmt.Sprintf("p99 of other calls in a storm, in ms, %s", dedupersOf(dedupers)), 50, float64(row.Stormy.P99)/float64(time.Millisecond)))
-	}
-	return result, nil
+	cmd.Flags().IntVar(&o.Storms, "storms", o.Storms, "storms, one after the other")
+	return command(cmd, nil, func(ctx context.Context, s stand) error { return storm(ctx, s, o) })
 }
 
-func (s stand) stormOn(ctx context.Context, o StormOptions, dedupers int) (StormRow, error) {
-	row := StormRow{Dedupers: dedupers, Storms: o.Storms}
-	if err := s.field(ctx, stormSchema); err != nil {
-		return row, err
+func storm(ctx context.Context, s stand, o StormOptions) error {
+	t := figure.NewTable("dedupers", "storms", "slowest twin", "others' p50 quiet", "p50 in storms", "p99 quiet", "p99 in storms, ≤ 50 ms", "others")
+	for dedupers := 1; dedupers <= 2; dedupers++ {
+		s.say("%d storms of %d twins, Dedupers: %d", o.Storms, o.Twins, dedupers)
+		row, err := s.stormOn(ctx, o, dedupers)
+		if err != nil {
+			return fmt.Errorf("dedupers: %d: %w", dedupers, err)
+		}
+		t.Row(dedupers, o.Storms, row.slowest, row.quiet.P50, row.stormy.P50, row.quiet.P99, row.stormy.P99, row.stormy.Calls)
 	}
+	fmt.Fprintf(s.out, `
+Storms of %d twins of an effect of %s, on pools of %d connections; and the other calls on these pools.
+Each storm had one effect and equal answers.
+
+`, o.Twins, o.Effect, o.Conns)
+	t.Write(s.out)
+	return nil
+}
+
+func (s stand) stormOn(ctx context.Context, o StormOptions, dedupers int) (row stormRow, err error) {
 	var tools []*tool
-	for range dedupers {
-		pool, err := s.pool(ctx, o.Conns)
+	var others []measure.Op
+	opts := dedup.Options{Schema: "storm", Retention: dedup.TaskRetention()}
+	for i := range dedupers {
+		pool, err := server.Pool(ctx, s.url, o.Conns)
 		if err != nil {
 			return row, err
 		}
 		defer pool.Close()
-		t, err := newTool(pool, dedup.Options{Schema: stormSchema, Retention: dedup.TaskRetention()})
+		t, err := newTool(pool, opts)
+		if i == 0 {
+			t, err = newField(ctx, pool, opts)
+		}
 		if err != nil {
 			return row, err
 		}
-		if _, err := drive(ctx, o.Conns, o.Conns*warmCalls, t.first(OrderedKeys)); err != nil {
+		tools, others = append(tools, t), append(others, t.first(OrderedKeys))
+		if err := drive(ctx, o.Conns, o.Conns*warmCalls, others[i]); err != nil {
 			return row, err
 		}
-		tools = append(tools, t)
 	}
 
-	var err error
-	row.Quiet, err = besides(ctx, o, tools, func() error { return wait(ctx, o.Quiet) })
+	load := pace{rate: o.Rate, clients: otherCallers}
+	quiet, err := load.beside(ctx, func() error { return wait(ctx, o.Quiet) }, others...)
 	if err != nil {
 		return row, err
 	}
-	row.Stormy, err = besides(ctx, o, tools, func() error {
+	stormy, err := load.beside(ctx, func() error {
 		for range o.Storms {
 			slowest, err := oneStorm(ctx, o, tools)
 			if err != nil {
 				return err
 			}
-			row.Slowest = max(row.Slowest, slowest)
-			row.Effects++
-			row.Answers += o.Twins
+			row.slowest = max(row.slowest, slowest)
 		}
 		return nil
-	})
+	}, others...)
+	row.quiet, row.stormy = quiet.Latency(), stormy.Latency()
 	return row, err
-}
-
-// besides runs the other calls on every pool while work is done.
-func besides(ctx context.Context, o StormOptions, tools []*tool, work func() error) (measure.Latency, error) {
-	var heard ear
-	var loads sync.WaitGroup
-	stop := make(chan struct{})
-	start := time.Now()
-	for _, t := range tools {
-		loads.Go(func() {
-			pace{rate: o.Rate, clients: otherCallers}.run(ctx, stop, t.first(OrderedKeys), heard.hear)
-		})
-	}
-	err := work()
-	elapsed := time.Since(start)
-	close(stop)
-	loads.Wait()
-	all := heard.take()
-	if err := errors.Join(err, firstError(all)); err != nil {
-		return measure.Latency{}, err
-	}
-	return sampleOf(all, elapsed).Latency(), nil
 }
 
 // oneStorm calls all twins at once and checks what they were answered.
@@ -140,29 +119,25 @@ func oneStorm(ctx context.Context, o StormOptions, tools []*tool) (slowest time.
 	key := dedup.NewKey()
 	answers := make([]dedup.Result[ticket], o.Twins)
 	errs := make([]error, o.Twins)
-	took := make([]time.Duration, o.Twins)
 	start := make(chan struct{})
 	var twins sync.WaitGroup
 	for i := range o.Twins {
 		twins.Go(func() {
 			<-start
-			begun := time.Now()
 			answers[i], errs[i] = tools[i%len(tools)].slowCall(ctx, key, o.Effect)
-			took[i] = time.Since(begun)
 		})
 	}
+	begun := time.Now()
 	close(start)
 	twins.Wait()
+	slowest = time.Since(begun)
 	if err := errors.Join(errs...); err != nil {
 		return 0, fmt.Errorf("a twin: %w", err)
 	}
 	var effects int
-	err = tools[0].pool.QueryRow(ctx, "SELECT count(*) FROM "+pgx.Identifier{stormSchema, "effects"}.Sanitize()+" WHERE ref = $1", key).Scan(&effects)
+	err = tools[0].pool.QueryRow(ctx, "SELECT count(*) FROM "+tools[0].effects+" WHERE ref = $1", key).Scan(&effects)
 	if err != nil {
 		return 0, err
-	}
-	for _, d := range took {
-		slowest = max(slowest, d)
 	}
 	return slowest, judgeStorm(effects, answers)
 }
@@ -194,13 +169,3 @@ func judgeStorm(effects int, answers []dedup.Result[ticket]) error {
 	}
 	return nil
 }
-
-func dedupersOf(n int) string {
-	if n == 1 {
-		return "1 Deduper"
-	}
-	return fmt.Sprintf("%d Dedupers", n)
-}
-
-// verdict has nothing to say: a storm with a wrong answer ends the measurement.
-func (*Storm) verdict() error { return nil }

@@ -2,56 +2,40 @@ package scale
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/spf13/cobra"
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/bench/internal/figure"
 	"github.com/tooldedup/dedup/bench/internal/measure"
-	"github.com/tooldedup/dedup/bench/internal/report"
+	"github.com/tooldedup/dedup/bench/internal/server"
 )
 
 // SweepOptions say how the sweep is measured.
 type SweepOptions struct {
-	Records     int           // that are due
-	Batch       int           // dedup.SweepOptions.BatchSize; 0 is its default
-	Rest        float64       // dedup.SweepOptions.Rest; 0 is its default
-	Rate        float64       // calls a second of the load
-	Clients     int           // that make them
-	Quiet       time.Duration // how long the load runs without a sweep, before it and again after it
-	Cases       SweepCaseOptions
-	Generations GenerationOptions
+	Records int           // that are due
+	Rest    float64       // dedup.SweepOptions.Rest; 0 is its default
+	Rate    float64       // calls a second of the load
+	Clients int           // that make them
+	Quiet   time.Duration // how long the load runs without a sweep, before it and again after it
+
+	Generations       int           // of records that are put through one table; 0 for none
+	GenerationRecords int           // of a generation, and of those that stay throughout
+	Hold              time.Duration // how long those of a generation are tombstones
+	Naptime           time.Duration // how often autovacuum looks meanwhile
 }
 
-// Sweep is how fast records are swept, what calls notice of it, and what
-// room is left behind.
-type Sweep struct {
-	Machine     report.Machine `json:"machine"`
-	Rows        []SweepRow     `json:"rows"`
-	Cases       []SweepCaseRow `json:"cases"`
-	Generations []Generation   `json:"generations"`
-	Vacuum      Vacuum         `json:"vacuum"` // behind the generations
-	// Naptime is how often autovacuum looked meanwhile, where it was waited for.
-	Naptime time.Duration `json:"autovacuum_naptime_ns"`
-	Goals   []Goal        `json:"goals"`
-}
-
-// SweepRow is one kind of records that are due.
-type SweepRow struct {
-	Due     Due   `json:"due"`
-	Records int64 `json:"records"`
-	// Alone and Loaded are records a second, without and with a load of calls.
-	Alone  float64 `json:"alone_per_second"`
-	Loaded float64 `json:"loaded_per_second"`
-	// Before, Swept and After are the load's calls on the full table, during the
-	// sweep and on what it left. Quiet is Before and After together: a table
-	// that has just been filled and vacuumed is quicker than it will ever be.
-	Before measure.Latency `json:"before"`
-	Swept  measure.Latency `json:"swept"`
-	After  measure.Latency `json:"after"`
-	Quiet  measure.Latency `json:"quiet"`
+// sweepRow is how fast one kind of records is swept, and what calls notice of it.
+type sweepRow struct {
+	alone, loaded float64 // records a second, without and with a load of calls
+	// The load's calls on the full table, during the sweep and on what it left. quiet is
+	// before and after together: a table that has just been filled and vacuumed is
+	// quicker than it will ever be.
+	before, swept, after, quiet measure.Latency
 }
 
 // Due is what a sweep makes of a record.
@@ -62,150 +46,133 @@ const (
 	Expires Due = "tombstones" // results whose time is over are dropped
 )
 
-const sweepSchema = "swept"
+const (
+	sweepSchema = "swept"
+	day         = 24 * time.Hour
+)
 
-func sweep(ctx context.Context, s stand, o SweepOptions) (*Sweep, error) {
-	machine, err := s.machine(ctx)
-	if err != nil {
-		return nil, err
+// SweepCommand returns the command `sweep`.
+func SweepCommand() *cobra.Command {
+	o := SweepOptions{
+		Rate: 500, Clients: 4, Quiet: 10 * time.Second,
+		Generations: 10, GenerationRecords: 100_000, Hold: 15 * time.Second, Naptime: 10 * time.Second,
 	}
-	result := &Sweep{Machine: machine}
-	pool, err := s.pool(ctx, o.Clients+2)
+	cmd := &cobra.Command{
+		Use:   "sweep",
+		Short: "Measure how fast records are swept and what calls notice of it",
+		Long: `Fill tables with records that are due and sweep them: alone, and under a steady
+load of calls, which is measured before, during and after the sweep. Then put
+generations of records through one table: filled, swept to tombstones, swept away;
+and look at what room is left behind. For that part autovacuum looks every 10 s in
+place of every minute, since a generation here lasts for half a minute and not for
+hours.`,
+		PreRunE: func(*cobra.Command, []string) error {
+			if o.Records < 1 {
+				return errors.New("--records must be at least 1")
+			}
+			return nil
+		},
+	}
+	cmd.Flags().IntVar(&o.Records, "records", 1_000_000, "records to sweep")
+	cmd.Flags().IntVar(&o.Generations, "generations", o.Generations, "generations of records; 0 for none")
+	cmd.Flags().Float64Var(&o.Rest, "rest", 0, "pause between two transactions of the sweep, as a multiple of the one before; 0 is the library's default, negative is none")
+	return command(cmd, nil, func(ctx context.Context, s stand) error { return sweep(ctx, s, o) })
+}
+
+func sweep(ctx context.Context, s stand, o SweepOptions) error {
+	pool, err := server.Pool(ctx, s.url, o.Clients+2)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer pool.Close()
+	t := figure.NewTable("records that become", "records", "alone/s, ≥ 50,000", "under load/s, ≥ 50,000", "calls during", "p50 quiet", "p50 during",
+		"p99 before", "p99 after", "p99 quiet", "p99 during", "p99 ratio, ≤ 2x")
 	for _, due := range []Due{Forgets, Expires} {
 		row, err := s.sweepOf(ctx, pool, o, due)
 		if err != nil {
-			return nil, fmt.Errorf("sweeping %s: %w", due, err)
+			return fmt.Errorf("sweeping %s: %w", due, err)
 		}
-		result.Rows = append(result.Rows, row)
+		t.Row(due, o.Records, int64(row.alone), int64(row.loaded), row.swept.Calls, row.quiet.P50, row.swept.P50,
+			row.before.P99, row.after.P99, row.quiet.P99, row.swept.P99, times(ratio(row.swept.P99, row.quiet.P99)))
 	}
-	if o.Cases.Time > 0 {
-		if result.Cases, err = s.sweepCases(ctx, pool, o); err != nil {
-			return nil, fmt.Errorf("a sweep that meets %w", err)
-		}
+	fmt.Fprint(s.out, "\nRecords a second, and what calls notice of it.\n\n")
+	t.Write(s.out)
+	if o.Generations == 0 {
+		return nil
 	}
-	if o.Generations.Count > 0 {
-		result.Vacuum, result.Naptime = o.Generations.Vacuum, o.Generations.Naptime
-		if result.Generations, err = s.generations(ctx, pool, o); err != nil {
-			return nil, fmt.Errorf("generations: %w", err)
-		}
-	}
-	result.Goals = result.goals()
-	return result, nil
-}
-
-// sweepOf measures the sweep alone and under load, each on a new table.
-func (s stand) sweepOf(ctx context.Context, pool *pgxpool.Pool, o SweepOptions, due Due) (SweepRow, error) {
-	row := SweepRow{Due: due, Records: int64(o.Records)}
-
-	t, err := s.dueTable(ctx, pool, filling{records: o.Records}, due, dedup.Options{})
+	all, err := s.generations(ctx, pool, o)
 	if err != nil {
-		return row, err
+		return fmt.Errorf("generations: %w", err)
 	}
-	s.say("%s records that become %s: sweeping alone", figure.Thousands(row.Records), due)
-	if row.Alone, err = t.sweepAll(ctx, o, row); err != nil {
-		return row, err
-	}
-
-	if t, err = s.dueTable(ctx, pool, filling{records: o.Records}, due, dedup.Options{}); err != nil {
-		return row, err
-	}
-	err = s.sweepUnderLoad(ctx, t, o, &row)
-	return row, err
-}
-
-// sweepUnderLoad keeps one load up before, during and after the sweep.
-func (s stand) sweepUnderLoad(ctx context.Context, t *tool, o SweepOptions, row *SweepRow) error {
-	call := t.first(OrderedKeys)
-	if _, err := drive(ctx, o.Clients, o.Clients*warmCalls, call); err != nil {
-		return err
-	}
-	s.say("%s records that become %s: load of %g calls a second, before, during and after a sweep", figure.Thousands(row.Records), row.Due, o.Rate)
-	var begun, ended time.Time
-	start := time.Now()
-	all, err := pace{rate: o.Rate, clients: o.Clients}.while(ctx, call, func() (err error) {
-		if err := wait(ctx, o.Quiet); err != nil {
-			return err
-		}
-		begun = time.Now()
-		if row.Loaded, err = t.sweepAll(ctx, o, *row); err != nil {
-			return err
-		}
-		ended = time.Now()
-		return wait(ctx, o.Quiet)
-	})
-	if err != nil {
-		return err
-	}
-	before, after := between(all, start, begun), between(all, ended, ended.Add(o.Quiet))
-	row.Before, row.Swept, row.After = before.Latency(), between(all, begun, ended).Latency(), after.Latency()
-	row.Quiet = before.And(after).Latency()
+	writeGenerations(s.out, all)
 	return nil
 }
 
-// dueTable makes a table of records that are all due.
-func (s stand) dueTable(ctx context.Context, pool *pgxpool.Pool, f filling, due Due, opts dedup.Options) (*tool, error) {
-	if err := s.field(ctx, sweepSchema); err != nil {
-		return nil, err
+// sweepOf measures the sweep alone and under load, each on a new table.
+func (s stand) sweepOf(ctx context.Context, pool *pgxpool.Pool, o SweepOptions, due Due) (row sweepRow, err error) {
+	t, err := dueTable(ctx, pool, o, due)
+	if err != nil {
+		return row, err
 	}
-	opts.Schema, opts.Retention = sweepSchema, dedup.TaskRetention()
-	t, err := newTool(pool, opts)
+	s.say("%s records that become %s: sweeping alone", figure.Thousands(o.Records), due)
+	if row.alone, err = t.sweepAll(ctx, o, due); err != nil {
+		return row, err
+	}
+
+	if t, err = dueTable(ctx, pool, o, due); err != nil {
+		return row, err
+	}
+	call := t.first(OrderedKeys)
+	if err := drive(ctx, o.Clients, o.Clients*warmCalls, call); err != nil {
+		return row, err
+	}
+	s.say("%s records that become %s: load of %g calls a second, before, during and after a sweep", figure.Thousands(o.Records), due, o.Rate)
+	load := pace{rate: o.Rate, clients: o.Clients}
+	quiet := func() error { return wait(ctx, o.Quiet) }
+	before, err := load.beside(ctx, quiet, call)
+	if err != nil {
+		return row, err
+	}
+	during, err := load.beside(ctx, func() (err error) { row.loaded, err = t.sweepAll(ctx, o, due); return err }, call)
+	if err != nil {
+		return row, err
+	}
+	after, err := load.beside(ctx, quiet, call)
+	row.before, row.swept, row.after, row.quiet = before.Latency(), during.Latency(), after.Latency(), before.And(after).Latency()
+	return row, err
+}
+
+// dueTable makes a table of records that are all due.
+func dueTable(ctx context.Context, pool *pgxpool.Pool, o SweepOptions, due Due) (*tool, error) {
+	t, err := newField(ctx, pool, dedup.Options{Schema: sweepSchema, Retention: dedup.TaskRetention()})
 	if err != nil {
 		return nil, err
 	}
-	const day = 24 * time.Hour
-	f.keys, f.retention = OrderedKeys, dedup.Retention{Result: day, Tombstone: 30 * day}
+	f := filling{keys: OrderedKeys, records: o.Records, retention: dedup.Retention{Result: day, Tombstone: 30 * day}}
 	switch due {
 	case Forgets:
 		f.from, f.to, f.swept = 33*day, 32*day, true
 	case Expires:
 		f.from, f.to = 3*day, 2*day
 	}
-	return t, f.into(ctx, t, sweepSchema)
+	return t, f.into(ctx, t)
 }
 
 // sweepAll sweeps once and returns the records a second. All that were due must
 // be gone.
-func (t *tool) sweepAll(ctx context.Context, o SweepOptions, row SweepRow) (float64, error) {
+func (t *tool) sweepAll(ctx context.Context, o SweepOptions, due Due) (float64, error) {
 	start := time.Now()
-	swept, err := t.d.Sweep(ctx, o.library())
+	swept, err := t.d.Sweep(ctx, &dedup.SweepOptions{Rest: o.Rest})
 	elapsed := time.Since(start)
 	if err != nil {
 		return 0, err
 	}
-	want := dedup.SweepResult{Batches: swept.Batches, Forgotten: row.Records}
-	if row.Due == Expires {
-		want.Forgotten, want.Expired = 0, row.Records
+	want := dedup.SweepResult{Batches: swept.Batches, Forgotten: int64(o.Records)}
+	if due == Expires {
+		want.Forgotten, want.Expired = 0, want.Forgotten
 	}
 	if swept != want {
 		return 0, fmt.Errorf("the sweep took %+v, and not %+v", swept, want)
 	}
-	return float64(row.Records) / elapsed.Seconds(), nil
+	return float64(o.Records) / elapsed.Seconds(), nil
 }
-
-// library is what the library's sweep is given.
-func (o SweepOptions) library() *dedup.SweepOptions {
-	return &dedup.SweepOptions{BatchSize: o.Batch, Rest: o.Rest}
-}
-
-func (r *Sweep) goals() (goals []Goal) {
-	for _, row := range r.Rows {
-		goals = append(goals,
-			atLeast(fmt.Sprintf("records a second, %s, alone", row.Due), 50_000, row.Alone),
-			atLeast(fmt.Sprintf("records a second, %s, under load", row.Due), 50_000, row.Loaded),
-			atMost(fmt.Sprintf("p99 of calls during the sweep to that before and after, %s", row.Due), 2, ratio(row.Swept.P99, row.Quiet.P99)))
-	}
-	goals = append(goals, caseGoals(r.Cases)...)
-	if n := len(r.Generations); n > 1 {
-		first, last := r.Generations[0], r.Generations[n-1]
-		goals = append(goals, atMost(fmt.Sprintf("size after generation %d to that after the first", n), 1.5, ratio(last.After.Total, first.After.Total)))
-	}
-	return goals
-}
-
-// verdict is an error where a call was told of a twin that there was not. A sweep that
-// takes too little or too much ends the measurement.
-func (r *Sweep) verdict() error { return inFlight(r.Cases) }

@@ -1,5 +1,5 @@
-// Package server starts the Postgres that is measured on: one of the benchmark's
-// own, with the settings of production and its data on a disk.
+// Package server starts the servers that are measured on, which are the benchmark's
+// own: a Postgres with the settings of production and its data on a disk, and a Redis.
 package server
 
 import (
@@ -23,31 +23,33 @@ var production = []string{"fsync", "full_page_writes", "synchronous_commit"}
 // stopWait is how long a server may take to end.
 const stopWait = 30 * time.Second
 
-// A Server is a Postgres that runs.
+// A Server is a Postgres that runs, and a Redis where one is wanted.
 type Server struct {
 	*pgserver.Server
-	// Admin leads to it, for what is not measured.
+	// Admin leads to Postgres, for what is not measured.
 	Admin *pgxpool.Pool
+
+	Redis   *Redis // nil where there is none
+	NoRedis error  // why there is none
 }
 
-// Options says how the server is started.
+// Options says how the servers are started.
 type Options struct {
-	// Settings are settings of the server beside production's.
+	// Settings are settings of Postgres beside production's.
 	Settings map[string]string
+	// RedisFolder is where Redis may have been unpacked. Without it none is started.
+	RedisFolder string
 	// Fast leaves production's settings away, for tests of what runs on it.
 	Fast bool
 }
 
-// Start starts a server. It is always one of our own: another one's settings,
-// data and neighbours would be measured too.
+// Start starts the servers. They are always our own: another one's settings, data and
+// neighbours would be measured too.
 func Start(ctx context.Context, opts Options) (_ *Server, err error) {
-	options := &pgserver.Options{Private: true, Settings: maps.Clone(opts.Settings)}
-	if !opts.Fast {
-		options.Durable = true
-		if options.Settings == nil {
-			options.Settings = map[string]string{}
-		}
-		for _, name := range production {
+	options := &pgserver.Options{Private: true, Durable: !opts.Fast, Settings: map[string]string{}}
+	maps.Copy(options.Settings, opts.Settings)
+	for _, name := range production {
+		if !opts.Fast {
 			options.Settings[name] = "on"
 		}
 	}
@@ -62,6 +64,12 @@ func Start(ctx context.Context, opts Options) (_ *Server, err error) {
 	}()
 	if s.Admin, err = pgxpool.New(ctx, s.URL); err != nil {
 		return nil, fmt.Errorf("connecting to the server: %w", err)
+	}
+	if opts.RedisFolder != "" {
+		s.Redis, s.NoRedis = startRedis(ctx, opts.RedisFolder)
+		if s.NoRedis != nil && !errors.Is(s.NoRedis, ErrNoRedis) {
+			return nil, s.NoRedis
+		}
 	}
 	if opts.Fast {
 		return s, nil
@@ -82,12 +90,46 @@ func (s *Server) requireProduction(ctx context.Context) error {
 	return requireDisk(s.DataDir())
 }
 
-// Stop ends the server and removes its data, also when ctx has ended.
-func (s *Server) Stop(ctx context.Context) error {
+// Stop ends the servers and removes their data, also when ctx has ended.
+func (s *Server) Stop(ctx context.Context) (err error) {
 	if s.Admin != nil {
 		s.Admin.Close()
 	}
+	if s.Redis != nil {
+		err = s.Redis.stop()
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWait)
 	defer cancel()
-	return s.Server.Stop(ctx)
+	return errors.Join(err, s.Server.Stop(ctx))
+}
+
+// Pool connects all connections of a pool at once, so that none is opened while
+// something is measured.
+func Pool(ctx context.Context, url string, conns int) (*pgxpool.Pool, error) {
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, fmt.Errorf("reading the database's URL: %w", err)
+	}
+	config.MaxConns, config.MinConns, config.MaxConnIdleTime = int32(conns), int32(conns), time.Hour
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, fmt.Errorf("connecting: %w", err)
+	}
+	open := make([]*pgxpool.Conn, conns)
+	for i := range open {
+		if open[i], err = pool.Acquire(ctx); err != nil {
+			err = fmt.Errorf("connecting %d times: %w", conns, err)
+			break
+		}
+	}
+	for _, conn := range open {
+		if conn != nil {
+			conn.Release()
+		}
+	}
+	if err != nil {
+		pool.Close()
+		return nil, err
+	}
+	return pool, nil
 }

@@ -26,7 +26,7 @@ func TestProductionIsRequired(t *testing.T) {
 	durable := start(t, Options{Settings: map[string]string{"fsync": "off", "shared_buffers": "16MB"}})
 	require.NoError(t, durable.requireProduction(t.Context()), "no setting of the caller's turns it off")
 
-	m, err := Machine(t.Context(), durable.Admin)
+	m, err := durable.Machine(t.Context())
 	require.NoError(t, err)
 	require.Positive(t, m.Cores)
 	require.NotEmpty(t, m.Postgres)

@@ -1,4 +1,4 @@
-package table_test
+package figure_test
 
 import (
 	"bytes"
@@ -6,14 +6,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tooldedup/dedup/bench/internal/table"
+	"github.com/tooldedup/dedup/bench/internal/figure"
 )
 
 func TestTable(t *testing.T) {
 	t.Parallel()
 
 	var out bytes.Buffer
-	tab := table.New("what", "16× number")
+	tab := figure.NewTable("what", "16× number")
 	tab.Row("a", "-1,234,567")
 	tab.Row("bcdef", "1")
 	tab.Row("g")

@@ -9,6 +9,11 @@ import (
 	"github.com/tooldedup/dedup/bench/internal/measure"
 )
 
+// sample is one of the given number of calls in a second.
+func sample(calls int, latencies ...time.Duration) measure.Sample {
+	return measure.Sample{Calls: calls, Elapsed: time.Second, Latencies: latencies}
+}
+
 func TestLatency(t *testing.T) {
 	t.Parallel()
 
@@ -27,12 +32,19 @@ func TestLatency(t *testing.T) {
 func TestMiddle(t *testing.T) {
 	t.Parallel()
 
-	rounds := []measure.Latency{
-		{Calls: 10, P50: 30, P99: 50, PerSecond: 1},
-		{Calls: 10, P50: 10, P99: 900, PerSecond: 3},
-		{Calls: 10, P50: 20, P99: 40, PerSecond: 2},
-	}
-	require.Equal(t, measure.Latency{Calls: 30, P50: 20, P99: 50, PerSecond: 2}, measure.Middle(rounds), "each figure by itself")
-	require.Equal(t, measure.Latency{Calls: 20, P50: 20, P99: 475, PerSecond: 2}, measure.Middle(rounds[:2]))
+	rounds := []measure.Sample{sample(1, 30, 50), sample(3, 10, 900), sample(2, 20, 40)}
+	require.Equal(t, measure.Latency{Calls: 6, P50: 20, P99: 50, PerSecond: 2}, measure.Middle(rounds), "each figure by itself")
+	require.Equal(t, measure.Latency{Calls: 4, P50: 20, P99: 475, PerSecond: 2}, measure.Middle(rounds[:2]))
 	require.Zero(t, measure.Middle(nil))
+}
+
+func TestMedian(t *testing.T) {
+	t.Parallel()
+
+	values := []float64{9, 1, 5}
+	require.Equal(t, 5.0, measure.Median(values))
+	require.Equal(t, []float64{9, 1, 5}, values, "the argument is left alone")
+	require.Equal(t, 3.0, measure.Median([]float64{5, 1}))
+	require.Zero(t, measure.Median(nil))
+	require.Equal(t, 2.0, measure.MedianOf([]string{"abc", "a", "ab"}, func(s string) float64 { return float64(len(s)) }))
 }

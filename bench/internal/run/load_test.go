@@ -1,4 +1,4 @@
-package measure_test
+package run
 
 import (
 	"testing"
@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tooldedup/dedup/bench/internal/measure"
+	"github.com/tooldedup/dedup/bench/internal/report"
 )
 
 // sample is one of the given number of calls in a second.
@@ -20,16 +21,7 @@ func TestSummarize(t *testing.T) {
 	// In the second round the machine was half as fast, which changes no ratio.
 	base := []measure.Sample{sample(1000), sample(500), sample(1000)}
 	samples := []measure.Sample{sample(800, 1, 2), sample(400, 9), sample(700, 3)}
-	require.Equal(t, measure.Summary{
-		PerSecond: 700, Slowest: 400, Fastest: 800, P50: 2, P99: 9, Ops: 4, Ratio: 0.8, Low: 0.7, High: 0.8,
-	}, measure.Summarize(samples, base))
-
-	t.Run("WithoutBase", func(t *testing.T) {
-		t.Parallel()
-		require.Equal(t, measure.Summary{PerSecond: 700, Slowest: 400, Fastest: 800, P50: 2, P99: 9, Ops: 4}, measure.Summarize(samples, nil))
-	})
-	t.Run("Nothing", func(t *testing.T) {
-		t.Parallel()
-		require.Equal(t, measure.Summary{}, measure.Summarize(nil, base))
-	})
+	require.Equal(t, report.Cell{
+		PerSecond: 700, Slowest: 400, Fastest: 800, P50: 2, P99: 9, Ops: 4, Ratio: 0.8, RatioLow: 0.7, RatioHigh: 0.8,
+	}, summarize(samples, base))
 }

@@ -1,4 +1,4 @@
-package redisserver_test
+package server
 
 import (
 	"errors"
@@ -7,18 +7,13 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
-
-	"github.com/tooldedup/dedup/bench/internal/redisserver"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-func TestServer(t *testing.T) {
+func TestRedis(t *testing.T) {
 	t.Parallel()
 
-	server, err := redisserver.Start(t.Context(), "../../../.cache/redis")
-	if errors.Is(err, redisserver.ErrAbsent) {
+	server, err := startRedis(t.Context(), "../../../.cache/redis")
+	if errors.Is(err, ErrNoRedis) {
 		t.Skipf("SKIPPED, NOTHING WAS TESTED: %v", err)
 	}
 	require.NoError(t, err)
@@ -27,13 +22,13 @@ func TestServer(t *testing.T) {
 	require.NoError(t, client.Ping(t.Context()).Err())
 	require.NoError(t, client.Close())
 
-	require.NoError(t, server.Stop())
+	require.NoError(t, server.stop())
 	_, err = net.Dial("tcp", server.Addr)
 	require.Error(t, err, "it has ended")
 }
 
-func TestAbsent(t *testing.T) {
+func TestNoRedis(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
-	_, err := redisserver.Start(t.Context(), t.TempDir())
-	require.ErrorIs(t, err, redisserver.ErrAbsent)
+	_, err := startRedis(t.Context(), t.TempDir())
+	require.ErrorIs(t, err, ErrNoRedis)
 }
