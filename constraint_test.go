@@ -137,7 +137,7 @@ func TestExplained(t *testing.T) {
 	d := &Deduper{table: table.New(table.Options{Schema: "public", Isolation: pgx.ReadCommitted})}
 	missing := d.explained(sqlError("42P01"))
 	require.ErrorIs(t, missing, ErrSchema)
-	require.ErrorContains(t, missing, d.table.Name+": the table does not exist")
+	require.ErrorContains(t, missing, "there is no table "+d.table.Name)
 
 	denied := d.explained(sqlError("42501"))
 	require.ErrorContains(t, denied, "migrations.Check")

@@ -1,7 +1,6 @@
 package migrations
 
-// The names of problems. They are stable: a deployment may tell problems apart
-// by them.
+// The names of problems. They are stable: a deployment may go by them.
 const (
 	// ProblemEncoding: the database's encoding is not UTF8.
 	ProblemEncoding = "encoding_not_utf8"
