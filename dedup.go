@@ -262,7 +262,7 @@ func (d *Deduper) checkTableOf(ctx context.Context, tx pgx.Tx) error {
 	if _, known := d.examinedElsewhere.Load(home); known {
 		return nil
 	}
-	_, err := d.examine(ctx, tx)
+	_, err := d.examine(ctx, conn)
 	if err == nil {
 		d.examinedElsewhere.Store(home, nil)
 	}
@@ -275,8 +275,8 @@ func (d *Deduper) reexamine() {
 	d.examinedElsewhere.Clear()
 }
 
-func (d *Deduper) examine(ctx context.Context, db examiner.Querier) (examiner.Examination, error) {
-	x, err := examiner.Examine(ctx, db, d.opts.Schema, d.opts.Order == ClaimFirst)
+func (d *Deduper) examine(ctx context.Context, conn *pgx.Conn) (examiner.Examination, error) {
+	x, err := examiner.Examine(ctx, conn, d.opts.Schema, d.opts.Order == ClaimFirst)
 	if err == nil && x.Problems != nil {
 		err = schemaError(x.Problems...)
 	}

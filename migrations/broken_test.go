@@ -8,8 +8,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
-	"github.com/tooldedup/dedup/internal/pgtest"
 	"github.com/tooldedup/dedup/internal/examiner"
+	"github.com/tooldedup/dedup/internal/pgtest"
 	"github.com/tooldedup/dedup/migrations"
 )
 
@@ -59,8 +59,11 @@ func requireSameWords(t *testing.T, pool *pgxpool.Pool, found []migrations.Probl
 		migrations.ProblemPrimaryKeyMissing, migrations.ProblemPrimaryKeyColumns, migrations.ProblemPrimaryKeyDeferrable, migrations.ProblemPrimaryKeyInvalid,
 	}
 	sometimes := []string{migrations.ProblemTrigger, migrations.ProblemRule}
+	conn, err := pool.Acquire(t.Context())
+	require.NoError(t, err)
+	defer conn.Release()
 	for _, claimFirst := range []bool{false, true} {
-		x, err := examiner.Examine(t.Context(), pool, "public", claimFirst)
+		x, err := examiner.Examine(t.Context(), conn.Conn(), "public", claimFirst)
 		require.NoError(t, err)
 		for _, p := range found {
 			if slices.Contains(always, p.Name) {

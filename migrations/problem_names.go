@@ -58,7 +58,8 @@ const (
 	// ProblemDueIndexInvalid: the index tool_dedup_due is not valid.
 	ProblemDueIndexInvalid = "due_index_invalid"
 
-	// ProblemUnlogged: the table, or a partition of it, is UNLOGGED.
+	// ProblemUnlogged: the table, or a partition of it, is UNLOGGED, or the table is
+	// temporary.
 	ProblemUnlogged = "unlogged"
 	// ProblemPartitionKey: the table is partitioned otherwise than by hash of
 	// scope.

@@ -125,13 +125,19 @@ type catalogCitus struct {
 }
 
 // readDecisive reads what is asked before the first effect.
-func readDecisive(ctx context.Context, db Querier, schema string) (*catalog, error) {
+func readDecisive(ctx context.Context, conn *pgx.Conn, schema string) (*catalog, error) {
+	mode := execMode
+	if conn.Config().DefaultQueryExecMode == pgx.QueryExecModeSimpleProtocol {
+		mode = pgx.QueryExecModeSimpleProtocol // whatever is on the way may know no other
+	}
 	cat := &catalog{}
-	// Exec mode is one round trip instead of two, leaves nothing in a statement
-	// cache and works behind a pooler.
-	err := db.QueryRow(ctx, decisiveSQL, pgx.QueryExecModeExec, schema, []string{dedupTable().Name}).Scan(cat)
+	err := conn.QueryRow(ctx, decisiveSQL, mode, schema, []string{dedupTable().Name}).Scan(cat)
 	return cat, err
 }
+
+// execMode is one round trip instead of two, leaves nothing in a statement cache and
+// works behind a pooler.
+const execMode = pgx.QueryExecModeExec
 
 // readCatalog reads everything.
 func readCatalog(ctx context.Context, db Querier, schema string) (*catalog, error) {
@@ -143,7 +149,7 @@ func readCatalog(ctx context.Context, db Querier, schema string) (*catalog, erro
 		columns = append(columns, column.name)
 	}
 	cat := &catalog{}
-	err := db.QueryRow(ctx, catalogSQL, pgx.QueryExecModeExec, schema, tables, columns, VersionTable).Scan(cat)
+	err := db.QueryRow(ctx, catalogSQL, execMode, schema, tables, columns, VersionTable).Scan(cat)
 	if err != nil {
 		return nil, err
 	}
@@ -164,7 +170,7 @@ func readCatalog(ctx context.Context, db Querier, schema string) (*catalog, erro
 		oid = table.OID
 	}
 	err = db.QueryRow(ctx, fmt.Sprintf("SELECT %s, %s, %s, $1::bigint, $2::text, $3::text[]", versions, citus, beside),
-		pgx.QueryExecModeExec, int64(oid), schema, append(tables, VersionTable)).Scan(&cat.Applied, &cat.Citus, &cat.Beside, nil, nil, nil)
+		execMode, int64(oid), schema, append(tables, VersionTable)).Scan(&cat.Applied, &cat.Citus, &cat.Beside, nil, nil, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -8,11 +8,6 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Querier is a connection, a pool or a transaction.
-type Querier interface {
-	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-}
-
 // Examination is what was seen of the table before the first effect.
 type Examination struct {
 	// Problems says in words why the table cannot decide races; none where it can.
@@ -27,8 +22,8 @@ type Examination struct {
 // Examine looks at the tool_dedup of a schema in one round trip. It finds those problems of
 // FindProblems that would let an effect be committed twice, or without its record. It asks
 // the catalogues and never the table, so that it cannot fail and abort a caller's transaction.
-func Examine(ctx context.Context, db Querier, schema string, claimFirst bool) (Examination, error) {
-	cat, err := readDecisive(ctx, db, schema)
+func Examine(ctx context.Context, conn *pgx.Conn, schema string, claimFirst bool) (Examination, error) {
+	cat, err := readDecisive(ctx, conn, schema)
 	if err != nil {
 		return Examination{}, err
 	}
@@ -58,6 +53,11 @@ func (c *catalog) decisiveProblems(claimFirst bool) []Problem {
 		}
 	}
 	return found
+}
+
+// Querier is a connection, a pool or a transaction.
+type Querier interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
 // FindProblems finds everything that is wrong with the tables of a schema, or keeps the

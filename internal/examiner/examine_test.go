@@ -56,11 +56,14 @@ func TestExamineInAnySession(t *testing.T) {
 			config.ConnConfig.RuntimeParams[name] = value
 		}
 	})
-	x, err := examiner.Examine(t.Context(), pool, "public", true)
+	conn, err := pool.Acquire(t.Context())
+	require.NoError(t, err)
+	defer conn.Release()
+	x, err := examiner.Examine(t.Context(), conn.Conn(), "public", true)
 	require.NoError(t, err)
 	require.Empty(t, x.Problems)
 	var age time.Duration
-	require.NoError(t, pool.QueryRow(t.Context(), `SELECT clock_timestamp() - $1::timestamptz`, x.Now).Scan(&age))
+	require.NoError(t, conn.QueryRow(t.Context(), `SELECT clock_timestamp() - $1::timestamptz`, x.Now).Scan(&age))
 	require.Positive(t, age)
 	require.Less(t, age, time.Minute)
 }
@@ -87,7 +90,7 @@ func TestExamineTakesNoLock(t *testing.T) {
 	defer tx.Rollback(context.WithoutCancel(t.Context()))
 	_, err = tx.Exec(t.Context(), `SET LOCAL lock_timeout = '1ms'`)
 	require.NoError(t, err)
-	x, err := examiner.Examine(t.Context(), tx, "public", false)
+	x, err := examiner.Examine(t.Context(), tx.Conn(), "public", false)
 	require.NoError(t, err)
 	require.Empty(t, x.Problems)
 	var held int
@@ -117,10 +120,12 @@ func TestExamineLetsBe(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			pool := pgtest.New(t).Pool(t)
-			_, err := pool.Exec(t.Context(), sql, pgx.QueryExecModeSimpleProtocol)
+			conn, err := pgx.Connect(t.Context(), pgtest.New(t).URL)
 			require.NoError(t, err)
-			x, err := examiner.Examine(t.Context(), pool, "public", true)
+			defer conn.Close(context.WithoutCancel(t.Context()))
+			_, err = conn.Exec(t.Context(), sql, pgx.QueryExecModeSimpleProtocol)
+			require.NoError(t, err)
+			x, err := examiner.Examine(t.Context(), conn, "public", true)
 			require.NoError(t, err)
 			require.Empty(t, x.Problems)
 		})
