@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/tooldedup/dedup/internal/examiner"
 	"github.com/tooldedup/dedup/internal/guard"
 	"github.com/tooldedup/dedup/internal/table"
 	"github.com/tooldedup/dedup/internal/wire"
@@ -191,7 +192,7 @@ func cleaned(err error) error {
 func (d *Deduper) explained(err error) error {
 	switch wire.SQLState(err) {
 	case wire.CodeUndefinedTable:
-		return d.schemaError(table.Missing)
+		return schemaError(examiner.Missing(d.table.Name))
 	case wire.CodeInsufficientPrivilege:
 		return fmt.Errorf("%w (migrations.Check says which privileges are missing)", cleaned(err))
 	}

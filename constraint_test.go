@@ -137,7 +137,7 @@ func TestExplained(t *testing.T) {
 	d := &Deduper{table: table.New(table.Options{Schema: "public", Isolation: pgx.ReadCommitted})}
 	missing := d.explained(sqlError("42P01"))
 	require.ErrorIs(t, missing, ErrSchema)
-	require.ErrorContains(t, missing, d.table.Name+": the table does not exist")
+	require.ErrorContains(t, missing, "there is no table "+d.table.Name)
 
 	denied := d.explained(sqlError("42501"))
 	require.ErrorContains(t, denied, "migrations.Check")
@@ -226,7 +226,7 @@ func (s *fakeServer) serve(b *pgproto3.Backend) {
 		}
 		switch sql := strings.ToLower(query.String); {
 		case strings.Contains(sql, "pg_index"):
-			row(b, "f", "f", "f", "f", "f", "t", fakeNow)
+			row(b, fakeTable)
 			status = 'I'
 		case strings.Contains(sql, "insert into"):
 			if !s.commit(b) {
@@ -250,7 +250,11 @@ func (s *fakeServer) serve(b *pgproto3.Backend) {
 	}
 }
 
-const fakeNow = "2026-01-02 03:04:05+00"
+const (
+	fakeNow   = "2026-01-02 03:04:05+00"
+	fakeTable = `{"schema_found": true, "plain": true, "now": "2026-01-02T03:04:05Z",
+		"tables": {"tool_dedup": {"kind": "r", "primary_key": {"columns": ["key", "scope", "tool"], "valid": true}}}}`
+)
 
 // row sends a result of one row, or of none.
 func row(b *pgproto3.Backend, values ...string) {
@@ -263,6 +267,8 @@ func row(b *pgproto3.Backend, values ...string) {
 			oid = 16
 		case fakeNow:
 			oid = 1184
+		case fakeTable:
+			oid = 114
 		case "1":
 			oid = 20
 		}

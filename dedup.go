@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tooldedup/dedup/internal/examiner"
 	"github.com/tooldedup/dedup/internal/flight"
 	"github.com/tooldedup/dedup/internal/guard"
 	"github.com/tooldedup/dedup/internal/table"
@@ -261,7 +262,7 @@ func (d *Deduper) checkTableOf(ctx context.Context, tx pgx.Tx) error {
 	if _, known := d.examinedElsewhere.Load(home); known {
 		return nil
 	}
-	_, err := d.examine(ctx, tx)
+	_, err := d.examine(ctx, conn)
 	if err == nil {
 		d.examinedElsewhere.Store(home, nil)
 	}
@@ -274,17 +275,15 @@ func (d *Deduper) reexamine() {
 	d.examinedElsewhere.Clear()
 }
 
-func (d *Deduper) examine(ctx context.Context, db interface {
-	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-}) (table.Examination, error) {
-	x, err := d.table.Examine(ctx, db)
+func (d *Deduper) examine(ctx context.Context, conn *pgx.Conn) (examiner.Examination, error) {
+	x, err := examiner.Examine(ctx, conn, d.opts.Schema, d.opts.Order == ClaimFirst)
 	if err == nil && x.Problems != nil {
-		err = d.schemaError(x.Problems...)
+		err = schemaError(x.Problems...)
 	}
 	return x, err
 }
 
 // schemaError is the error of a table that cannot decide races.
-func (d *Deduper) schemaError(problems ...string) error {
-	return &Error{Answer: ErrSchema, Err: fmt.Errorf("%s: %s; see migrations.Check", d.table.Name, strings.Join(problems, "; "))}
+func schemaError(problems ...string) error {
+	return &Error{Answer: ErrSchema, Err: fmt.Errorf("%s; see migrations.Check", strings.Join(problems, "; "))}
 }

@@ -14,16 +14,17 @@ import (
 
 // layers are the rooms of the library, and what each may use of this module.
 var layers = map[string][]string{
-	"internal/canon":  {},
-	"internal/sqllex": {},
-	"internal/wire":   {},
-	"internal/flight": {},
+	"internal/canon":    {},
+	"internal/sqllex":   {},
+	"internal/wire":     {},
+	"internal/flight":   {},
+	"internal/examiner": {},
 	// The promise from outside: tests, and no code.
 	"internal/contract": {},
 	"internal/guard":    {"internal/sqllex", "internal/wire"},
-	"internal/table":    {"internal/wire"},
-	".":                 {"internal/canon", "internal/flight", "internal/guard", "internal/sqllex", "internal/table", "internal/wire"},
-	"migrations":        {"internal/table"},
+	"internal/table":    {"internal/examiner", "internal/wire"},
+	".":                 {"internal/canon", "internal/examiner", "internal/flight", "internal/guard", "internal/sqllex", "internal/table", "internal/wire"},
+	"migrations":        {"internal/examiner"},
 
 	"external":    {".", "internal/canon", "internal/guard", "internal/table", "internal/wire"},
 	"tool":        {"."},

@@ -1,11 +1,16 @@
 package migrations_test
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"github.com/tooldedup/dedup/internal/examiner"
 	"github.com/tooldedup/dedup/internal/pgtest"
+	"github.com/tooldedup/dedup/migrations"
 )
 
 // broken is a schema broken on purpose.
@@ -37,8 +42,38 @@ func TestCheckBroken(t *testing.T) {
 
 			found := problems(t, pool, nil)
 			require.Equal(t, tc.want, names(found))
+			requireSameWords(t, pool, found)
 			require.Equal(t, tc.left, repair(t, pool, found))
 			require.Equal(t, tc.left, names(problems(t, pool, nil)), "after the repair")
 		})
+	}
+}
+
+// requireSameWords requires that what a Deduper sees before its first effect is among
+// what Check found, in the same words, and that it sees what always breaks the promise.
+// Check may add which migration was recorded: that is in a table, which the Deduper leaves alone.
+func requireSameWords(t *testing.T, pool *pgxpool.Pool, found []migrations.Problem) {
+	t.Helper()
+	always := []string{
+		migrations.ProblemSchemaMissing, migrations.ProblemTableMissing, migrations.ProblemNotATable, migrations.ProblemUnlogged,
+		migrations.ProblemPrimaryKeyMissing, migrations.ProblemPrimaryKeyColumns, migrations.ProblemPrimaryKeyDeferrable, migrations.ProblemPrimaryKeyInvalid,
+	}
+	sometimes := []string{migrations.ProblemTrigger, migrations.ProblemRule}
+	conn, err := pool.Acquire(t.Context())
+	require.NoError(t, err)
+	defer conn.Release()
+	for _, claimFirst := range []bool{false, true} {
+		x, err := examiner.Examine(t.Context(), conn.Conn(), "public", claimFirst)
+		require.NoError(t, err)
+		for _, p := range found {
+			if slices.Contains(always, p.Name) {
+				require.True(t, slices.ContainsFunc(x.Problems, func(what string) bool { return strings.HasPrefix(p.What, what) }), p.What)
+			}
+		}
+		for _, what := range x.Problems {
+			i := slices.IndexFunc(found, func(p migrations.Problem) bool { return strings.HasPrefix(p.What, what) })
+			require.GreaterOrEqual(t, i, 0, what)
+			require.Contains(t, append(always, sometimes...), found[i].Name)
+		}
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/tooldedup/dedup/internal/examiner"
 )
 
 // Querier is what [Check] needs of a database: a *pgxpool.Pool, a *pgx.Conn or
@@ -38,22 +40,25 @@ type CheckOptions struct {
 // only programs that have tools with a look-alike guard use it. They ask
 // Registry.Check of package tool as well.
 //
+// A Deduper's first call looks for the worst of these problems by the same query, and
+// names them in the same words.
+//
 // Storage parameters are not looked at: they are tuning, and an operator's own.
 func Check(ctx context.Context, db Querier, opts *CheckOptions) error {
 	schema := "public"
 	if opts != nil && opts.Schema != "" {
 		schema = opts.Schema
 	}
-	cat, err := readCatalog(ctx, db, schema)
+	found, err := examiner.FindProblems(ctx, db, schema)
 	if err != nil {
 		return fmt.Errorf("migrations: reading the catalogues: %w", err)
 	}
-	problems, err := cat.problems()
-	if err != nil {
-		return fmt.Errorf("migrations: %w", err)
+	if found == nil {
+		return nil
 	}
-	if len(problems) > 0 {
-		return &SchemaError{Problems: problems}
+	unsound := &SchemaError{}
+	for _, p := range found {
+		unsound.Problems = append(unsound.Problems, Problem(p))
 	}
-	return nil
+	return unsound
 }

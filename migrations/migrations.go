@@ -19,11 +19,13 @@ import (
 	"embed"
 	"fmt"
 	"strings"
+
+	"github.com/tooldedup/dedup/internal/examiner"
 )
 
 // VersionTable is the name of the table in which goose records which of these
-// migrations have been applied.
-const VersionTable = "tool_dedup_version"
+// migrations have been applied: tool_dedup_version.
+const VersionTable = examiner.VersionTable
 
 // FS holds the migrations as goose reads them, at its root.
 //

@@ -1,7 +1,6 @@
 package migrations
 
-// The names of problems. They are stable: a deployment may tell problems apart
-// by them.
+// The names of problems. They are stable: a deployment may go by them.
 const (
 	// ProblemEncoding: the database's encoding is not UTF8.
 	ProblemEncoding = "encoding_not_utf8"
@@ -59,7 +58,8 @@ const (
 	// ProblemDueIndexInvalid: the index tool_dedup_due is not valid.
 	ProblemDueIndexInvalid = "due_index_invalid"
 
-	// ProblemUnlogged: the table, or a partition of it, is UNLOGGED.
+	// ProblemUnlogged: the table, or a partition of it, is UNLOGGED, or the table is
+	// temporary.
 	ProblemUnlogged = "unlogged"
 	// ProblemPartitionKey: the table is partitioned otherwise than by hash of
 	// scope.

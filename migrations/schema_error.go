@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// SchemaError tells all that is wrong with a database's tool_dedup. Returned by
+// SchemaError lists all that is wrong with a database's tool_dedup. Returned by
 // [Check].
 type SchemaError struct {
 	// Problems is never empty. What must be repaired first comes first.

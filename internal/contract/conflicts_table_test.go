@@ -23,7 +23,7 @@ func TestArbiter(t *testing.T) {
 		"Missing": {
 			spoil:  `ALTER TABLE tool_dedup RENAME TO gone`,
 			repair: `ALTER TABLE gone RENAME TO tool_dedup`,
-			says:   "does not exist",
+			says:   "there is no table",
 		},
 		"NoPrimaryKey": {
 			spoil:  `ALTER TABLE tool_dedup DROP CONSTRAINT tool_dedup_pkey`,
@@ -43,7 +43,7 @@ func TestArbiter(t *testing.T) {
 		"DeferrablePrimaryKey": {
 			spoil:  `ALTER TABLE tool_dedup DROP CONSTRAINT tool_dedup_pkey, ADD CONSTRAINT tool_dedup_pkey PRIMARY KEY (scope, tool, key) DEFERRABLE`,
 			repair: `ALTER TABLE tool_dedup DROP CONSTRAINT tool_dedup_pkey, ADD CONSTRAINT tool_dedup_pkey PRIMARY KEY (scope, tool, key)`,
-			says:   "not deferrable",
+			says:   "DEFERRABLE",
 		},
 		"Unlogged": {
 			spoil:  `ALTER TABLE tool_dedup SET UNLOGGED`,

@@ -73,6 +73,12 @@ func TestRoundTrips(t *testing.T) {
 				for range 2 {
 					require.Equal(t, 2, trips(t, proxy, replay), "replay")
 				}
+				// A Deduper that is new examines the table before, in one trip.
+				another := newDeduper(t, f.pool, &f.opts)
+				require.Equal(t, 4+c.extra, trips(t, proxy, func() {
+					_, err := dedup.Do(ctx, another, call("another"), effect("another"))
+					require.NoError(t, err)
+				}), "first call of a Deduper")
 
 				if p.locks() && c.extra == 0 {
 					// A lost race: begin, effect, record, rollback, look. The

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/tooldedup/dedup/internal/examiner"
 	"github.com/tooldedup/dedup/internal/wire"
 )
 
@@ -33,10 +34,6 @@ var ErrSweeping = errors.New("dedup: another instance is sweeping")
 // dropTimeout is how long a statement of a sweep may take, and so how long a
 // call may find a row of its batch locked.
 const dropTimeout = time.Second
-
-// dueExpression is the expression of the index tool_dedup_due; the planner
-// uses the index only for these very words.
-const dueExpression = `(CASE WHEN result IS NULL THEN forget_at ELSE expires_at END)`
 
 // sweepSQL are the statements of sweeps.
 type sweepSQL struct {
@@ -64,10 +61,10 @@ func newSweepSQL(table string, opts *Options) sweepSQL {
          FROM %[1]s
         WHERE %[2]s > $1::timestamptz AND %[2]s <= pg_catalog.now()
         ORDER BY 1
-        LIMIT $2::bigint) batch`, table, dueExpression),
+        LIMIT $2::bigint) batch`, table, examiner.DueExpression),
 		selectDue: fmt.Sprintf(`SELECT scope, tool, key, fingerprint, outcome, result, created_at, expires_at, forget_at, forget_at <= pg_catalog.now()
   FROM %[1]s
- WHERE %[2]s BETWEEN $1::timestamptz AND $2::timestamptz FOR UPDATE SKIP LOCKED`, table, dueExpression),
+ WHERE %[2]s BETWEEN $1::timestamptz AND $2::timestamptz FOR UPDATE SKIP LOCKED`, table, examiner.DueExpression),
 		// A batch that a crash of the server takes back is swept again.
 		prepare:        prepare(setLocal("synchronous_commit", "off"), setLocal("lock_timeout", millis(RowTimeout)), setLocal("statement_timeout", millis(dropTimeout))),
 		prepareArchive: prepare(opts.idleTimeout()...),
@@ -76,9 +73,9 @@ func newSweepSQL(table string, opts *Options) sweepSQL {
 		expireArchived: fmt.Sprintf(`UPDATE %s t SET result = NULL, arg_digests = NULL FROM %s
  WHERE %s AND t.result IS NOT NULL AND t.forget_at > pg_catalog.now()`, table, archivedKeys, archivedMatch),
 		forget: fmt.Sprintf(`DELETE FROM %[1]s
- WHERE %[2]s BETWEEN $1::timestamptz AND $2::timestamptz AND forget_at <= pg_catalog.now()`, table, dueExpression),
+ WHERE %[2]s BETWEEN $1::timestamptz AND $2::timestamptz AND forget_at <= pg_catalog.now()`, table, examiner.DueExpression),
 		expire: fmt.Sprintf(`UPDATE %[1]s SET result = NULL, arg_digests = NULL
- WHERE %[2]s BETWEEN $1::timestamptz AND $2::timestamptz AND result IS NOT NULL AND forget_at > pg_catalog.now()`, table, dueExpression),
+ WHERE %[2]s BETWEEN $1::timestamptz AND $2::timestamptz AND result IS NOT NULL AND forget_at > pg_catalog.now()`, table, examiner.DueExpression),
 	}
 }
 

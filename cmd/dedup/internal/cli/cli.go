@@ -17,8 +17,8 @@ write tools run once however often they are called.
 A program that uses the library needs the table tool_dedup in its database:
 
   dedup migrate up      creates it
-  dedup migrate check   tells whether it is there and sound
-  dedup doctor          tells that of the server, its standbys and poolers too
+  dedup migrate check   checks that it is there and sound
+  dedup doctor          checks the server, its standbys and poolers too
 
 Databases are named by --database-url or by the environment variable
 DATABASE_URL, such as postgres://user:password@localhost:5432/mydb.

@@ -44,7 +44,7 @@ func checkCitus(ctx context.Context, s *session) ([]Finding, error) {
 func checkColocation(ctx context.Context, s *session) ([]Finding, error) {
 	var ours *string
 	var others []string
-	if err := s.read(ctx, otherGroupsSQL, []any{s.schema}, &ours, &others); err != nil {
+	if err := s.read(ctx, otherGroupsSQL, []any{s.Schema}, &ours, &others); err != nil {
 		return nil, err
 	}
 	switch {
@@ -55,7 +55,7 @@ func checkColocation(ctx context.Context, s *session) ([]Finding, error) {
 	}
 	return []Finding{{
 		ID: IDNotColocated, Severity: SeverityWarning,
-		What: "distributed tables are not co-located with " + s.table() + ": an effect on one of them and its record lie on different nodes. " +
+		What: "distributed tables are not co-located with " + s.Table() + ": an effect on one of them and its record lie on different nodes. " +
 			"They are committed together by two-phase commit, slower, and visible on one node before the other; DoStatement cannot join them",
 		Evidence: "not co-located: " + strings.Join(others, ", "),
 		Fix: `for tables that effects write to: distribute them by a tenant column of the type of scope, text COLLATE "C", and SELECT update_distributed_table_colocation('…', colocate_with => 'tool_dedup'). ` +

@@ -91,8 +91,8 @@ func judgeExecMode(mode pgx.QueryExecMode, tracked bool) Finding {
 	}
 }
 
-// statementMode tells a pooler that allows no transactions from a connection
-// that is bad for another reason, after begin has failed with err.
+// statementMode finds out, after begin has failed with err, whether the pooler allows
+// no transactions. Otherwise the connection is bad for another reason.
 func statementMode(ctx context.Context, s *session, begin error) ([]Finding, error) {
 	conn, err := s.connected(ctx)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// replication is what the server tells about its standbys.
+// replication is what the server says about its standbys.
 type replication struct {
 	InRecovery bool      `json:"in_recovery"`
 	Role       string    `json:"role"`

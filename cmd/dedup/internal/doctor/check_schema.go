@@ -14,14 +14,14 @@ import (
 // checkSchema is migrations.Check: one finding for each of its problems.
 func checkSchema(ctx context.Context, s *session) ([]Finding, error) {
 	err := s.readOnly(ctx, func(tx pgx.Tx) error {
-		return migrations.Check(ctx, tx, &migrations.CheckOptions{Schema: s.schema})
+		return migrations.Check(ctx, tx, &migrations.CheckOptions{Schema: s.Schema})
 	})
 	var schema *migrations.SchemaError
 	if !errors.As(err, &schema) {
 		if err != nil {
 			return nil, err
 		}
-		return []Finding{sound("schema", s.table()+" is there, and as the migrations make it")}, nil
+		return []Finding{sound("schema", s.Table()+" is there, and as the migrations make it")}, nil
 	}
 
 	var found []Finding
@@ -54,7 +54,7 @@ func policies(ctx context.Context, s *session) (string, error) {
 	err := s.read(ctx, `
 		SELECT COALESCE(array_agg(format('policy %I for %s: %s', policyname, cmd, COALESCE(qual, with_check)) ORDER BY policyname), '{}')
 		  FROM pg_catalog.pg_policies
-		 WHERE schemaname = $1::text AND tablename = 'tool_dedup'`, []any{s.schema}, &all)
+		 WHERE schemaname = $1::text AND tablename = 'tool_dedup'`, []any{s.Schema}, &all)
 	if err != nil {
 		return "", err
 	}
@@ -74,7 +74,7 @@ func checkPrimaryKeyName(ctx context.Context, s *session) ([]Finding, error) {
 		          FROM pg_catalog.pg_constraint k
 		          JOIN pg_catalog.pg_class c ON c.oid = k.conrelid
 		          JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-		         WHERE n.nspname = $1::text AND c.relname = 'tool_dedup' AND k.contype = 'p')`, []any{s.schema}, &name)
+		         WHERE n.nspname = $1::text AND c.relname = 'tool_dedup' AND k.contype = 'p')`, []any{s.Schema}, &name)
 	switch {
 	case err != nil:
 		return nil, err
@@ -85,13 +85,8 @@ func checkPrimaryKeyName(ctx context.Context, s *session) ([]Finding, error) {
 	}
 	return []Finding{{
 		ID: IDPrimaryKeyRenamed, Severity: SeverityWarning,
-		What:     "the primary key of " + s.table() + " is not named " + want + ": calls go by what it is made of, but later migrations and the runbook go by its name",
+		What:     "the primary key of " + s.Table() + " is not named " + want + ": calls go by what it is made of, but later migrations and the runbook go by its name",
 		Evidence: "its name is " + *name,
-		Fix:      "run: ALTER TABLE " + s.table() + " RENAME CONSTRAINT " + pgx.Identifier{*name}.Sanitize() + " TO " + want,
+		Fix:      "run: ALTER TABLE " + s.Table() + " RENAME CONSTRAINT " + pgx.Identifier{*name}.Sanitize() + " TO " + want,
 	}}, nil
-}
-
-// table is the qualified name of the table.
-func (s *session) table() string {
-	return pgx.Identifier{s.schema, "tool_dedup"}.Sanitize()
 }

@@ -3,21 +3,20 @@ package doctor
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
+	"github.com/tooldedup/dedup/internal/examiner"
 )
 
 // mostCounted bounds how many due records are counted.
 const mostCounted = 100_000
 
-// The expression is that of the index tool_dedup_due.
+// dueSQL reads when the oldest of the first due records of the table %s fell due.
 const dueSQL = `
 SELECT min(due), count(*), clock_timestamp()
-  FROM (SELECT CASE WHEN result IS NULL THEN forget_at ELSE expires_at END AS due
+  FROM (SELECT ` + examiner.DueExpression + ` AS due
           FROM %s
-         WHERE CASE WHEN result IS NULL THEN forget_at ELSE expires_at END <= now()
+         WHERE ` + examiner.DueExpression + ` <= now()
          ORDER BY 1
          LIMIT $1::bigint) AS first`
 
@@ -27,8 +26,7 @@ func checkSweep(ctx context.Context, s *session) ([]Finding, error) {
 	var oldest *time.Time
 	var count int64
 	var now time.Time
-	sql := strings.Replace(dueSQL, "%s", pgx.Identifier{s.schema, "tool_dedup"}.Sanitize(), 1)
-	if err := s.read(ctx, sql, []any{int64(mostCounted)}, &oldest, &count, &now); err != nil {
+	if err := s.read(ctx, fmt.Sprintf(dueSQL, s.Table()), []any{int64(mostCounted)}, &oldest, &count, &now); err != nil {
 		return nil, err
 	}
 	if oldest == nil {

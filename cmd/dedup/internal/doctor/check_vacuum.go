@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -74,18 +75,15 @@ SELECT json_build_object(
 func checkVacuum(ctx context.Context, s *session) ([]Finding, error) {
 	const id = "vacuum"
 	var v vacuumState
-	if err := s.read(ctx, vacuumSQL, []any{s.schema}, &v); err != nil {
+	if err := s.read(ctx, vacuumSQL, []any{s.Schema}, &v); err != nil {
 		return nil, err
 	}
 	if !v.Found {
 		return nil, nil // it is no table, which the schema's findings say
 	}
-	var found []Finding
-	found = append(found, v.autovacuum()...)
-	found = append(found, v.deadRows(s.table())...)
-	found = append(found, v.indexBloat(id, s.table())...)
+	found := slices.Concat(v.autovacuum(), v.deadRows(s.Table()), v.indexBloat(id, s.Table()))
 	if found == nil {
-		found = append(found, sound(id, v.String()))
+		found = []Finding{sound(id, v.String())}
 	}
 	return found, nil
 }

@@ -74,7 +74,7 @@ func run(cmd *cobra.Command, o *options) error {
 	if o.timeout < time.Millisecond || o.timeout > maxTimeout || o.overdue < 0 {
 		return exit.Usage("--timeout must be 1ms to 596h, and --overdue not negative")
 	}
-	s := &session{config: config, schema: o.Schema, timeout: o.timeout, overdue: o.overdue}
+	s := &session{Target: o.Target, config: config, timeout: o.timeout, overdue: o.overdue}
 	defer s.close(ctx)
 	subject, err := introduce(ctx, s)
 	if err != nil {

@@ -47,7 +47,7 @@ func examine(ctx context.Context, s *session) ([]Finding, error) {
 		}
 		all = append(all, found...)
 		if err != nil {
-			all = append(all, unreadable(c.id, err.Error(), "remove what is in the way and run `dedup doctor` again"))
+			all = append(all, unreadable(c.id, err.Error(), tryAgain))
 		}
 	}
 	slices.SortStableFunc(all, func(a, b Finding) int {

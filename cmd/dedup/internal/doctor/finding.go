@@ -93,6 +93,9 @@ func sound(id, evidence string) Finding {
 	return Finding{ID: id, Severity: SeverityOK, Evidence: evidence}
 }
 
+// tryAgain is the fix of what could not be read for reasons of its own.
+const tryAgain = "remove what is in the way and run `dedup doctor` again"
+
 // unreadable is a finding of something that nothing is known about.
 func unreadable(id, evidence, fix string) Finding {
 	return Finding{

@@ -39,7 +39,7 @@ type subject struct {
 func introduce(ctx context.Context, s *session) (subject, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout+answerWait)
 	defer cancel()
-	who := subject{Schema: s.schema}
+	who := subject{Schema: s.Schema}
 	conn, err := s.connected(ctx)
 	if err != nil {
 		return who, err

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/tooldedup/dedup/cmd/dedup/internal/cli"
 )
 
 const (
@@ -19,8 +21,8 @@ const (
 
 // A session is the connection through which the database is looked at.
 type session struct {
+	cli.Target
 	config  *pgx.ConnConfig
-	schema  string
 	timeout time.Duration // of each statement
 	overdue time.Duration // how long a record may be due
 

@@ -77,7 +77,7 @@ func readSettingsEverywhere(ctx context.Context, s *session, id string, names ..
 	var unread []Finding
 	nodes, err := s.askNodes(ctx, settingsQuery(names))
 	if err != nil {
-		unread = append(unread, unreadable(id, "the other nodes of the cluster: "+err.Error(), "remove what is in the way and run `dedup doctor` again"))
+		unread = append(unread, unreadable(id, "the other nodes of the cluster: "+err.Error(), tryAgain))
 	}
 	for _, n := range nodes {
 		if n.Here {

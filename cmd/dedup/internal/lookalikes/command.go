@@ -11,10 +11,10 @@ import (
 	"github.com/tooldedup/dedup/internal/recording"
 )
 
-const long = `Tell how often the look-alike guard of package tool would have spoken in recorded
+const long = `Count how often the look-alike guard of package tool would have spoken in recorded
 sessions: calls of one session and tool with equal arguments and keys of their own.
 
-The first table counts those by what became of them. The second tells to how many
+The first table counts those by what became of them. The second says to how many
 the guard would have spoken, by its setting, and how many of those were second
 actions: calls that succeeded after an equal one that had succeeded. To report marks
 them, to refuse keeps them from running until they are confirmed.
@@ -63,12 +63,12 @@ func open(args []string) (*recording.Recording, error) {
 func (r Report) print(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	var all Repeats
-	fmt.Fprintln(w, "TOOL\tWRITES\tFAILED AGAIN\tMENDED\tSECOND ACTION\tTOO LATE")
+	fmt.Fprintln(w, "TOOL\tWRITES\tFAILED AGAIN\tREPAIRED\tSECOND ACTION\tTOO LATE")
 	for _, t := range r.Tools {
 		t.print(w)
 		all.Writes += t.Writes
 		all.AfterFailure += t.AfterFailure
-		all.Mended += t.Mended
+		all.Repaired += t.Repaired
 		all.SecondAction += t.SecondAction
 		all.TooLate += t.TooLate
 	}
@@ -100,5 +100,5 @@ func (r Report) print(out io.Writer) error {
 }
 
 func (t Repeats) print(w io.Writer) {
-	fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\n", t.Tool, t.Writes, t.AfterFailure, t.Mended, t.SecondAction, t.TooLate)
+	fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\n", t.Tool, t.Writes, t.AfterFailure, t.Repaired, t.SecondAction, t.TooLate)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/tooldedup/dedup/internal/recording"
 )
 
-// Setting is how a guard is set, and how the tools tell that they failed.
+// Setting is how a guard is set, and how the tools say that they failed.
 type Setting struct {
 	// Refuse: what looks alike is not run. Otherwise it is reported.
 	Refuse bool
@@ -36,9 +36,9 @@ type Spoken struct {
 type Repeats struct {
 	Tool   string
 	Writes int
-	// AfterFailure failed again, Mended succeeded after a failure, SecondAction
+	// AfterFailure failed again, Repaired succeeded after a failure, SecondAction
 	// succeeded after a success, TooLate failed after a success.
-	AfterFailure, Mended, SecondAction, TooLate int
+	AfterFailure, Repaired, SecondAction, TooLate int
 }
 
 // Report is what a recording says of the guard.
@@ -120,7 +120,7 @@ func countRepeats(tools map[string]*Repeats, writes []write) {
 			case before.failed && w.failed:
 				counts.AfterFailure++
 			case before.failed:
-				counts.Mended++
+				counts.Repaired++
 			case w.failed:
 				counts.TooLate++
 			default:

@@ -48,7 +48,7 @@ func TestRepeats(t *testing.T) {
 	t.Parallel()
 	report, err := Measure(made("abab", "AAAa", "aA", "a"))
 	require.NoError(t, err)
-	require.Equal(t, []Repeats{{Tool: "book", Writes: 11, AfterFailure: 2, Mended: 1, SecondAction: 2, TooLate: 1}}, report.Tools)
+	require.Equal(t, []Repeats{{Tool: "book", Writes: 11, AfterFailure: 2, Repaired: 1, SecondAction: 2, TooLate: 1}}, report.Tools)
 }
 
 func TestSpoken(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 func checkCommand(t *target) *cobra.Command {
 	return &cobra.Command{
 		Use:   "check",
-		Short: "Tell whether the table is there, sound and usable",
+		Short: "Check that the table is there, sound and usable",
 		Long: `Look for everything that would make a call fail, or run twice: a missing or half
 applied schema, a wrong primary key, triggers, missing privileges, a standby, and
 so on. All problems are listed at once, each with its fix, and the exit code is 1.

@@ -7,11 +7,6 @@ import (
 	"github.com/tooldedup/dedup/migrations"
 )
 
-// tables are the tables that the migrations make or change, by version.
-func tables() map[int64]string {
-	return map[int64]string{1: "tool_dedup", 2: "tool_lookalike"}
-}
-
 // droppedSQL is the condition that the migration $1 is recorded and its table $3 in
 // the schema $2 is not there. Who applies it again records it in the transaction
 // that makes the table, so that of several at once none forgets it after that.

@@ -60,8 +60,7 @@ func status(cmd *cobra.Command, t *target) error {
 		return fmt.Errorf("writing: %w", err)
 	}
 	if s.tableFound && !s.recorded {
-		cmd.PrintErrf("%s is there, but %s records no migration of it: it was applied by other means than goose. See `dedup migrate check`.\n",
-			s.Table(), migrations.VersionTable)
+		cmd.PrintErrf("%s. See `dedup migrate check`.\n", s.otherMeans())
 	}
 	return nil
 }

@@ -84,6 +84,11 @@ func (s *schema) look(ctx context.Context) error {
 	return nil
 }
 
+// otherMeans says what a table means that is there and not recorded.
+func (s *schema) otherMeans() string {
+	return fmt.Sprintf("%s is there, but %s records no migration of it: it was applied by other means than goose", s.Table(), migrations.VersionTable)
+}
+
 // provider returns goose with the migrations.
 func (s *schema) provider(opts ...goose.ProviderOption) (*goose.Provider, error) {
 	opts = append(opts, goose.WithTableName(migrations.VersionTable))

@@ -2,9 +2,7 @@ package migrate
 
 import (
 	"fmt"
-	"maps"
 	"path"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -12,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tooldedup/dedup/cmd/dedup/internal/cli"
+	"github.com/tooldedup/dedup/internal/examiner"
 	"github.com/tooldedup/dedup/migrations"
 )
 
@@ -43,8 +42,7 @@ func up(cmd *cobra.Command, t *target, recreate bool) error {
 	defer s.close()
 	// Before goose creates a version table that would say so falsely.
 	if s.tableFound && !s.recorded {
-		return fmt.Errorf("%s is there, but %s records no migration of it: it was applied by other means than goose; apply new migrations by those, and see `dedup migrate check`",
-			s.Table(), migrations.VersionTable)
+		return fmt.Errorf("%s; apply new migrations by those, and see `dedup migrate check`", s.otherMeans())
 	}
 
 	if err := s.settleDropped(cmd, recreate); err != nil {
@@ -73,20 +71,20 @@ func up(cmd *cobra.Command, t *target, recreate bool) error {
 // it applies them again. Without recreate such a table is an error.
 func (s *schema) settleDropped(cmd *cobra.Command, recreate bool) error {
 	ctx := cmd.Context()
-	for _, version := range slices.Sorted(maps.Keys(tables())) {
-		table := tables()[version]
-		dropped, err := s.dropped(ctx, version, table)
-		if err != nil {
-			return err
-		}
-		name := pgx.Identifier{s.Schema, table}.Sanitize()
-		switch {
-		case !dropped:
-		case !recreate:
-			return fmt.Errorf("there is no table %s, although %s records migration %d, which makes it: restore it, or make it anew, empty, with `dedup migrate up --recreate`",
-				name, migrations.VersionTable, version)
-		default:
-			if err := s.forgetDropped(ctx, version, table); err != nil {
+	for _, t := range examiner.Tables() {
+		name := pgx.Identifier{s.Schema, t.Name}.Sanitize()
+		for _, version := range t.Migrations {
+			dropped, err := s.dropped(ctx, version, t.Name)
+			switch {
+			case err != nil:
+				return err
+			case !dropped:
+				continue
+			case !recreate:
+				return fmt.Errorf("there is no table %s, although %s records migration %d, which makes it: restore it, or make it anew, empty, with `dedup migrate up --recreate`",
+					name, migrations.VersionTable, version)
+			}
+			if err := s.forgetDropped(ctx, version, t.Name); err != nil {
 				return err
 			}
 			say(cmd, "%s was dropped and is made anew, empty", name)

@@ -1,33 +1,31 @@
-package migrations
+package examiner
 
 import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/jackc/pgx/v5"
 )
 
-func (t *catalogTable) primaryKeyProblems(wanted *wantedTable) []Problem {
+func (t *catalogTable) primaryKeyProblems(want Table) []Problem {
 	key := t.PrimaryKey
 	if key == nil {
-		return []Problem{problem(ProblemPrimaryKeyMissing,
-			t.Name+" has no primary key: "+wanted.keyless,
-			t.unlessPartitioned(run("ALTER TABLE %s ADD %s", t.Name, wanted.keyDefinition)))}
+		return []Problem{problem("primary_key_missing",
+			t.Name+" has no primary key: "+want.without,
+			t.unlessPartitioned(run("ALTER TABLE %s ADD %s", t.Name, want.keyDefinition())))}
 	}
 
-	again := t.unlessPartitioned(run("ALTER TABLE %s DROP CONSTRAINT %s, ADD %s", t.Name, key.Name, wanted.keyDefinition))
+	again := t.unlessPartitioned(run("ALTER TABLE %s DROP CONSTRAINT %s, ADD %s", t.Name, key.Name, want.keyDefinition()))
 	var found []Problem
 	switch {
-	case !slices.Equal(key.Columns, slices.Sorted(strings.SplitSeq(wanted.key, ", "))):
-		found = append(found, problem(ProblemPrimaryKeyColumns,
-			fmt.Sprintf("the primary key of %s is made of %s, not of %s: %s", t.Name, strings.Join(key.Columns, ", "), wanted.key, wanted.keyWrong), again))
+	case !slices.Equal(key.Columns, want.keyColumns()):
+		found = append(found, problem("primary_key_columns",
+			fmt.Sprintf("the primary key of %s is made of %s, not of %s: %s", t.Name, strings.Join(key.Columns, ", "), want.key, want.otherKey), again))
 	case key.Deferrable:
-		found = append(found, problem(ProblemPrimaryKeyDeferrable,
+		found = append(found, problem("primary_key_deferrable",
 			fmt.Sprintf("the primary key of %s is DEFERRABLE: a lost race can show too late, and ON CONFLICT refuses it", t.Name), again))
 	}
 	if !key.Valid {
-		found = append(found, problem(ProblemPrimaryKeyInvalid,
+		found = append(found, problem("primary_key_invalid",
 			fmt.Sprintf("the index of the primary key of %s is not valid: it may not know every record", t.Name),
 			run("REINDEX INDEX %s", key.Index)))
 	}
@@ -52,7 +50,7 @@ func (t *catalogTable) uniqueProblems() []Problem {
 		if unique.Constraint != nil {
 			what, fix = "constraint "+*unique.Constraint, run("ALTER TABLE %s DROP CONSTRAINT %s", unique.Table, *unique.Constraint)
 		}
-		found = append(found, problem(ProblemUniqueExtra,
+		found = append(found, problem("unique_extra",
 			fmt.Sprintf("%s of %s can refuse a record whose identity is new; only the primary key may decide", what, unique.Table), fix))
 	}
 	return found
@@ -64,12 +62,12 @@ func (t *catalogTable) uniqueProblems() []Problem {
 func (t *catalogTable) constraintProblems() []Problem {
 	var found []Problem
 	for _, check := range t.Checks {
-		found = append(found, problem(ProblemCheckConstraint,
+		found = append(found, problem("check_constraint",
 			fmt.Sprintf("constraint %s of %s, %s, can refuse what the library writes: a refusal, a claim, or a tombstone, which has no result", check.Name, check.Table, check.Definition),
 			run("ALTER TABLE %s DROP CONSTRAINT %s", check.Table, check.Name)))
 	}
 	for _, key := range t.ForeignKeys {
-		found = append(found, problem(ProblemForeignKey,
+		found = append(found, problem("foreign_key",
 			fmt.Sprintf("constraint %s of %s, %s, deletes or changes records when the row that it refers to goes: their calls run again", key.Name, key.Table, key.Definition),
 			run("ALTER TABLE %s DROP CONSTRAINT %s", key.Table, key.Name)))
 	}
@@ -77,25 +75,20 @@ func (t *catalogTable) constraintProblems() []Problem {
 }
 
 func (t *catalogTable) dueIndexProblems() []Problem {
-	create := fmt.Sprintf("CREATE INDEX tool_dedup_due ON %s ((%s))", t.Name, dueExpression)
+	create := fmt.Sprintf("CREATE INDEX tool_dedup_due ON %s (%s)", t.Name, DueExpression)
 	index := t.DueIndex
 	switch {
 	case index == nil:
-		return []Problem{problem(ProblemDueIndexMissing,
+		return []Problem{problem("due_index_missing",
 			t.Name+" has no index tool_dedup_due: every sweep reads the whole table", run("%s", create))}
-	case !index.Plain || !sameExpression(index.Expression, dueExpression):
-		return []Problem{problem(ProblemDueIndexOther,
+	case !index.Plain || !sameExpression(index.Expression, DueExpression):
+		return []Problem{problem("due_index_other",
 			index.Name+" is not the index that the sweep asks for: every sweep reads the whole table",
 			run("DROP INDEX %s; %s", index.Name, create))}
 	case !index.Valid:
-		return []Problem{problem(ProblemDueIndexInvalid,
+		return []Problem{problem("due_index_invalid",
 			index.Name+" is not valid: every sweep reads the whole table", run("REINDEX INDEX %s", index.Name))}
 	default:
 		return nil
 	}
-}
-
-// quote quotes a name that comes from the catalogues bare.
-func quote(name string) string {
-	return pgx.Identifier{name}.Sanitize()
 }

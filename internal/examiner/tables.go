@@ -1,0 +1,127 @@
+package examiner
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// VersionTable is where goose records which migrations have been applied.
+const VersionTable = "tool_dedup_version"
+
+// Table is a table as the migrations make it.
+type Table struct {
+	Name string
+	// Migrations are those that make the table and change it, in order.
+	Migrations []int64
+
+	columns []column
+	// key are the columns of the primary key, and with its storage parameters.
+	key, with string
+	// without says what becomes of calls without that key, and otherKey with another.
+	without, otherKey string
+
+	// missing and broken are the names of the problems of a table that only some
+	// programs use. Those of tool_dedup have names of their own.
+	missing, broken string
+}
+
+type column struct {
+	name     string
+	typ      string // as format_type prints it
+	ordered  bool   // COLLATE "C"
+	nullable bool
+}
+
+// Tables are those that the migrations make, tool_dedup first. FindProblems reports any
+// of them that is missing or not as it is here, but for its other indexes.
+func Tables() []Table {
+	return append([]Table{dedupTable()}, optionalTables()...)
+}
+
+func dedupTable() Table {
+	return Table{
+		Name: "tool_dedup", Migrations: []int64{1},
+		columns: []column{
+			{name: "scope", typ: "text", ordered: true},
+			{name: "tool", typ: "text", ordered: true},
+			{name: "key", typ: "text", ordered: true},
+			{name: "fingerprint", typ: "bytea"},
+			{name: "arg_digests", typ: "bytea", nullable: true},
+			{name: "outcome", typ: "text", ordered: true},
+			{name: "result", typ: "text", nullable: true},
+			{name: "created_at", typ: "timestamp with time zone"},
+			{name: "expires_at", typ: "timestamp with time zone"},
+			{name: "forget_at", typ: "timestamp with time zone"},
+		},
+		key: "scope, tool, key", with: " WITH (fillfactor = 75)",
+		without:  "nothing keeps a twin from running a call again",
+		otherKey: "it distinguishes calls wrongly",
+	}
+}
+
+// optionalTables are those that only some programs use. FindProblems cannot know which
+// programs those are.
+func optionalTables() []Table {
+	const refused = "calls of tools with a look-alike guard are refused"
+	return []Table{{
+		Name: "tool_lookalike", Migrations: []int64{2},
+		columns: []column{
+			{name: "likeness", typ: "bytea"},
+			{name: "key", typ: "text", ordered: true},
+			{name: "at", typ: "timestamp with time zone"},
+			{name: "until", typ: "timestamp with time zone"},
+			{name: "earlier_key", typ: "text", ordered: true, nullable: true},
+			{name: "earlier_at", typ: "timestamp with time zone", nullable: true},
+		},
+		key:     "likeness, key",
+		without: refused, otherKey: refused,
+		missing: "lookalike_missing", broken: "lookalike_broken",
+	}}
+}
+
+// migrated are the versions of all migrations, in order.
+func migrated() []int64 {
+	var all []int64
+	for _, want := range Tables() {
+		all = append(all, want.Migrations...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// madeBy is the migration that makes the table, and File where it stands.
+func (e Table) madeBy() int64 { return e.Migrations[0] }
+
+// File is the file of the migration that makes the table.
+func (e Table) File() string { return fmt.Sprintf("%05d_%s.sql", e.madeBy(), e.Name) }
+
+// keyColumns are the columns of the primary key, sorted.
+func (e Table) keyColumns() []string { return slices.Sorted(strings.SplitSeq(e.key, ", ")) }
+
+// keyDefinition is the primary key as DDL.
+func (e Table) keyDefinition() string {
+	return fmt.Sprintf("CONSTRAINT %s_pkey PRIMARY KEY (%s)%s", e.Name, e.key, e.with)
+}
+
+// definition is the column's type as DDL.
+func (c column) definition() string {
+	if c.ordered {
+		return c.typ + ` COLLATE "C"`
+	}
+	return c.typ
+}
+
+// DueExpression is the expression of the index tool_dedup_due; the planner
+// uses the index only for these very words.
+const DueExpression = `(CASE WHEN result IS NULL THEN forget_at ELSE expires_at END)`
+
+// distribution is the partition key that keeps an identity unique.
+const distribution = "HASH (scope)"
+
+// sameExpression reports whether two expressions are one but for the spaces and
+// parentheses that the server's printing of it adds.
+func sameExpression(a, b string) bool {
+	bare := strings.NewReplacer(" ", "", "\n", "", "(", "", ")", "")
+	return bare.Replace(a) == bare.Replace(b)
+}
