@@ -26,7 +26,7 @@ var layers = map[string][]string{
 	".":                 {"internal/canon", "internal/examiner", "internal/flight", "internal/guard", "internal/sqllex", "internal/table", "internal/wire"},
 	"migrations":        {"internal/examiner"},
 
-	"external":    {".", "internal/canon", "internal/guard", "internal/table", "internal/wire"},
+	"external":    {".", "internal/canon", "internal/examiner", "internal/guard", "internal/table", "internal/wire"},
 	"tool":        {"."},
 	"tool/runner": {".", "tool"},
 	"httpdedup":   {".", "internal/guard"},

@@ -9,7 +9,7 @@ import (
 // statements are the SQL of tool_effect. All times are clock_timestamp(), which is read
 // again after an UPDATE has waited for a row.
 type statements struct {
-	table, check                                                               string
+	sequence                                                                   string
 	claim, read, parked, due, take, hold, release, postpone, settleLater, park string
 	done, refused, orphaned, audited, twice, verdict, never, forget, forgetOne string
 	// settings are those of a transaction of our own that may wait for a claim, limit those
@@ -68,14 +68,8 @@ SELECT rec.fingerprint, rec.arg_digests, rec.outcome, rec.result, rec.created_at
 	}
 	const limited = "pg_catalog.set_config('tool_dedup.lock_timeout', pg_catalog.current_setting('lock_timeout'), true), pg_catalog.set_config('lock_timeout', '" + rowTimeout + "', true)"
 	return &statements{
-		table: effect,
-		check: fmt.Sprintf(`SELECT pg_catalog.to_regclass('%s') IS NOT NULL, EXISTS (
-  SELECT FROM pg_catalog.pg_constraint AS c
-   WHERE c.conrelid = pg_catalog.to_regclass('%s') AND c.contype = 'p' AND NOT c.condeferrable
-     AND (SELECT array_agg(a.attname::text ORDER BY k.n)
-            FROM unnest(c.conkey) WITH ORDINALITY AS k (num, n)
-            JOIN pg_catalog.pg_attribute AS a ON a.attrelid = c.conrelid AND a.attnum = k.num) = ARRAY['scope', 'tool', 'key'])`,
-			quote(pgx.Identifier{schema, "tool_effect_fence"}.Sanitize()), quote(effect)),
+		sequence: pgx.Identifier{schema, "tool_effect_fence"}.Sanitize(),
+
 		durable:  "SELECT " + durable,
 		settings: "SELECT " + limited + ", " + durable,
 		limit:    "SELECT " + limited,

@@ -34,6 +34,7 @@ func TestCheckBroken(t *testing.T) {
 	all = append(all, brokenPartitions()...)
 	all = append(all, brokenCitus()...)
 	all = append(all, brokenLookalike()...)
+	all = append(all, brokenEffect()...)
 	for _, tc := range all {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

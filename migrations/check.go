@@ -36,7 +36,7 @@ type CheckOptions struct {
 // no problem by itself, so that a schema can be migrated before the
 // applications that use it.
 //
-// The table tool_lookalike is looked at too, but not what the role may do with it:
+// The tables tool_lookalike and tool_effect are looked at too, but not what the role may do with it:
 // only programs that have tools with a look-alike guard use it. They ask
 // Registry.Check of package tool as well.
 //

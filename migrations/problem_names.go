@@ -103,4 +103,9 @@ const (
 	ProblemLookalikeMissing = "lookalike_missing"
 	// ProblemLookalikeBroken: tool_lookalike is not as the migrations make it.
 	ProblemLookalikeBroken = "lookalike_broken"
+
+	// ProblemEffectMissing: there is no table tool_effect.
+	ProblemEffectMissing = "effect_missing"
+	// ProblemEffectBroken: tool_effect is not as the migrations make it.
+	ProblemEffectBroken = "effect_broken"
 )
