@@ -25,9 +25,11 @@ var layers = map[string][]string{
 	".":                 {"internal/canon", "internal/flight", "internal/guard", "internal/sqllex", "internal/table", "internal/wire"},
 	"migrations":        {"internal/table"},
 
-	"tool":        {"."},
-	"tool/runner": {".", "tool"},
-	"httpdedup":   {".", "internal/guard"},
+	// What acts outside of the database. The engine knows nothing of it.
+	"external":    {".", "internal/canon", "internal/guard", "internal/table", "internal/wire"},
+	"tool":        {".", "external"},
+	"tool/runner": {".", "external", "tool"},
+	"httpdedup":   {".", "external", "internal/guard"},
 	"deduptest":   {".", "internal/faultproxy"},
 
 	"internal/faultproxy": {"internal/sqllex"},
