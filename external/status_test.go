@@ -17,7 +17,8 @@ import (
 
 // TestStatus goes through the states of calls, as those see them who ask.
 func TestStatus(t *testing.T) {
-	f := newFixture(t)
+	t.Parallel()
+	f := process(t, pgtest.New(t).Pool(t))
 	entered, release := make(chan struct{}), make(chan struct{})
 	h := add(f, external.Tool[in, out]{Perform: func(_ context.Context, _ external.Attempt, i in) (out, error) {
 		switch i.Order {
@@ -112,7 +113,8 @@ func TestParkedSince(t *testing.T) {
 
 // TestDoByName makes calls with JSON, and refuses an input that the tool could never read.
 func TestDoByName(t *testing.T) {
-	f := newFixture(t)
+	t.Parallel()
+	f := process(t, pgtest.New(t).Pool(t))
 	p := newProvider()
 	h := add(f, external.Tool[in, out]{Perform: func(_ context.Context, a external.Attempt, i in) (out, error) { return p.act(a.Key, i.Order), nil }})
 	named := call("k")
@@ -146,7 +148,8 @@ func TestDoByName(t *testing.T) {
 
 // TestProblems says what Add would refuse, and adds nothing.
 func TestProblems(t *testing.T) {
-	f := newFixture(t)
+	t.Parallel()
+	f := process(t, pgtest.New(t).Pool(t))
 	good := external.Tool[in, out]{Name: "charge", Perform: func(context.Context, external.Attempt, in) (out, error) { return out{}, nil }}
 	require.Empty(t, external.Problems(f.tools, good))
 	require.False(t, f.tools.Has("charge"))
