@@ -64,6 +64,9 @@ type Ticket struct { ID int; Title string }
 type (
 	NoteIn struct { Text string }
 	Note   struct { ID int }
+
+	ChargeIn struct { Order string; Cents int }
+	Charge   struct { ID string }
 )
 
 // sqlc's.
@@ -98,6 +101,7 @@ func enqueueMail(context.Context, pgx.Tx, Ticket) error
 func account(*http.Request) (string, error)
 func authenticated(http.Handler) http.Handler
 func createTicket(http.ResponseWriter, *http.Request)
+func sendCharge(ctx context.Context, key string, in ChargeIn) (Charge, error)
 
 func _(ctx context.Context) (err error) {
 `

@@ -26,10 +26,11 @@ var layers = map[string][]string{
 	".":                 {"internal/canon", "internal/examiner", "internal/flight", "internal/guard", "internal/sqllex", "internal/table", "internal/wire"},
 	"migrations":        {"internal/examiner"},
 
+	// What acts outside of the database. The engine knows nothing of it.
 	"external":    {".", "internal/canon", "internal/examiner", "internal/guard", "internal/table", "internal/wire"},
-	"tool":        {"."},
-	"tool/runner": {".", "tool"},
-	"httpdedup":   {".", "internal/guard"},
+	"tool":        {".", "external"},
+	"tool/runner": {".", "external", "tool"},
+	"httpdedup":   {".", "external", "internal/guard"},
 	"deduptest":   {".", "internal/faultproxy"},
 
 	"internal/faultproxy": {"internal/sqllex"},

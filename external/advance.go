@@ -36,7 +36,7 @@ func (x *Tools) Advance(ctx context.Context, scope, tool, key string) (Operation
 	}
 	t := x.tool(tool)
 	if t == nil {
-		return Operation{}, &dedup.InvalidError{What: "call", Field: "Tool", Reason: "is not registered here"}
+		return Operation{}, unregistered()
 	}
 	began := time.Now()
 	r, err := x.read(ctx, id)

@@ -50,8 +50,11 @@ func (h *Handle[In, Out]) ask(call dedup.Call, in In) (*ask, error) {
 		return nil, err
 	}
 	text, err := json.Marshal(in)
+	if err != nil {
+		return nil, err
+	}
 	o.input = string(text)
-	return o, err
+	return o, h.t.fits(text)
 }
 
 // Do runs the effect for call's identity, or answers what became of it. Call.Tool may be
@@ -126,6 +129,22 @@ func (h *Handle[In, Out]) Do(ctx context.Context, call dedup.Call, in In) (dedup
 			return h.answered(mine)
 		}
 	}
+}
+
+// Do is [Handle.Do] by the tool's name, which is call.Tool, with input and result as JSON: for
+// those to whom calls come as JSON. An input that does not fit the tool's In is an [dedup.ErrInvalid] whose
+// Field is "in". Call.Args, what is compared, may be another part of what came; default in.
+func (x *Tools) Do(ctx context.Context, call dedup.Call, in json.RawMessage) (dedup.Result[json.RawMessage], error) {
+	t := x.tool(call.Tool)
+	if t == nil {
+		return dedup.Result[json.RawMessage]{}, unregistered()
+	}
+	h := &Handle[json.RawMessage, json.RawMessage]{x, t}
+	return h.Do(ctx, call, in)
+}
+
+func unregistered() error {
+	return &dedup.InvalidError{What: "call", Field: "Tool", Reason: "is not registered here"}
 }
 
 // answered is the answer of a call whose own act has come to it, at its first attempt or later.

@@ -23,6 +23,10 @@ const (
 	Running State = "running" // an attempt may be out
 	Parked  State = "parked"  // it may have happened, and only a person can say
 	Done    State = "done"    // the record in tool_dedup has the answer, also where it is a refusal
+
+	// These are of a [Status] alone, which has looked at the record.
+	Refused State = "refused" // it did not happen and never will
+	Expired State = "expired" // it was answered, and the answer is no longer kept
 )
 
 // Operation is what is known of one call's effect. It has nothing of the input.
@@ -43,8 +47,8 @@ type Operation struct {
 	Note string
 	// Verdict is what a person has said, until a process has carried it out.
 	Verdict string
-	// CreatedAt and ChangedAt are the row's times, and Now is when it was read, all by the
-	// database's clock.
+	// CreatedAt is when it came to be, ChangedAt when somebody last acted on it, of a parked one when it
+	// was parked, and Now when it was read, all by the database's clock.
 	CreatedAt, ChangedAt, Now time.Time
 }
 

@@ -36,8 +36,13 @@ func newStatements(schema string, asyncCommit bool) *statements {
 	effect := pgx.Identifier{schema, "tool_effect"}.Sanitize()
 	record := pgx.Identifier{schema, "tool_dedup"}.Sanitize()
 	next := fmt.Sprintf("pg_catalog.nextval('%s')", quote(pgx.Identifier{schema, "tool_effect_fence"}.Sanitize()))
-	update := func(set, where string) string {
-		return fmt.Sprintf("UPDATE %s AS e SET changed_at = %s, %s WHERE %s RETURNING %s, %s", effect, clock, set, where, columns, clock)
+	change := func(at, set, where string) string {
+		return fmt.Sprintf("UPDATE %s AS e SET changed_at = %s, %s WHERE %s RETURNING %s, %s", effect, at, set, where, columns, clock)
+	}
+	update := func(set, where string) string { return change(clock, set, where) }
+	// sinceParked keeps the time at which a parked row was parked.
+	sinceParked := func(set, where string) string {
+		return change("CASE WHEN e.state = 'parked' THEN e.changed_at ELSE "+clock+" END", set, where)
 	}
 	recorded := fmt.Sprintf(`EXISTS (SELECT FROM %s AS r WHERE r.scope = $1::text AND r.tool = $2::text AND r.key = $3::text AND r.forget_at > %s)`, record, clock)
 	insert := func(state, due, sent, until, tries, from string) string {
@@ -84,7 +89,7 @@ SELECT rec.fingerprint, rec.arg_digests, rec.outcome, rec.result, rec.created_at
 
 		// $5: an attempt follows, and no look. $6: the lease. $7: the act goes on from a
 		// look that found nothing, which holds the row.
-		take: update(fmt.Sprintf(`state = CASE WHEN $5::bool THEN 'running' ELSE e.state END, fence = %[1]s, due_at = %[2]s + $6::interval, tries = e.tries + 1,
+		take: sinceParked(fmt.Sprintf(`state = CASE WHEN $5::bool THEN 'running' ELSE e.state END, fence = %[1]s, due_at = %[2]s + $6::interval, tries = e.tries + 1,
   sent_at = CASE WHEN $5::bool THEN COALESCE(e.sent_at, %[2]s) ELSE e.sent_at END,
   sent_until = CASE WHEN $5::bool THEN %[2]s + $6::interval ELSE e.sent_until END, looked = e.looked OR $7::bool`, next, clock),
 			isMine+` AND e.state <> 'done' AND ($7::bool OR e.due_at <= `+clock+`) AND NOT `+recorded),
@@ -97,7 +102,7 @@ SELECT rec.fingerprint, rec.arg_digests, rec.outcome, rec.result, rec.created_at
 		// $5: how long it takes to settle, since $6, or since the last attempt has ended.
 		settleLater: update("due_at = COALESCE($6::timestamptz, e.sent_until) + $5::interval, sent_until = COALESCE($6::timestamptz, e.sent_until)", isMine+" AND e.state = 'running'"),
 		// $5: until the next look, $6: the note, $7: the ref, $8 and $9: a verdict to be carried out then.
-		park: update("state = 'parked', due_at = "+clock+" + $5::interval, note = $6::text, ref = COALESCE($7::text, e.ref), verdict = $8::text, verdict_value = $9::text, tries = CASE WHEN e.state = 'parked' THEN e.tries ELSE 0 END",
+		park: sinceParked("state = 'parked', due_at = "+clock+" + $5::interval, note = $6::text, ref = COALESCE($7::text, e.ref), verdict = $8::text, verdict_value = $9::text, tries = CASE WHEN e.state = 'parked' THEN e.tries ELSE 0 END",
 			isMine+" AND e.state <> 'done'"),
 
 		// $4: the row's life, $5: the ref, $6: until the audit, $7: how long the record is remembered.

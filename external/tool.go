@@ -1,6 +1,7 @@
 package external
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -80,7 +81,9 @@ const defaultTimeout = 20 * time.Second
 
 // definition is a Tool without its types.
 type definition struct {
-	name                      string
+	name string
+	// fits says whether the tool can read an input: one that it cannot would be attempted for ever.
+	fits                      func(in json.RawMessage) error
 	perform                   func(ctx context.Context, a Attempt, in json.RawMessage) (json.RawMessage, error)
 	find                      func(ctx context.Context, a Attempt, in json.RawMessage) ([]json.RawMessage, error)
 	begin                     func(ctx context.Context, tx pgx.Tx, in json.RawMessage) error
@@ -91,8 +94,30 @@ type definition struct {
 	retention                 dedup.Retention
 }
 
-// problems says all that is wrong with the tool.
-func (t *Tool[In, Out]) problems() (all []error) {
+// Problems returns all for which [Add] would refuse a tool, each an option of it; nil where Add
+// takes it. A nil x leaves out what depends on x. It adds nothing: use it where several
+// tools are to be added, or none.
+func Problems[In, Out any](x *Tools, t Tool[In, Out]) []*dedup.InvalidError {
+	all := t.problems()
+	if x == nil {
+		return all
+	}
+	_, err := dedup.New(x.pool, &dedup.Options{Retention: t.Retention.Or(x.d.Options().Retention)})
+	if bad, ok := errors.AsType[*dedup.InvalidError](err); ok {
+		all = append(all, bad)
+	}
+	if x.Has(t.Name) {
+		all = append(all, taken(t.Name))
+	}
+	return all
+}
+
+func taken(name string) *dedup.InvalidError {
+	return &dedup.InvalidError{What: "option", Field: "Tool.Name", Reason: fmt.Sprintf("%q is taken by another tool", name)}
+}
+
+// problems says all that is wrong with the tool by itself.
+func (t *Tool[In, Out]) problems() (all []*dedup.InvalidError) {
 	report := func(field, format string, args ...any) {
 		all = append(all, &dedup.InvalidError{What: "option", Field: "Tool." + field, Reason: fmt.Sprintf(format, args...)})
 	}
@@ -127,7 +152,7 @@ func (t *Tool[In, Out]) timeout() time.Duration {
 // erase returns the tool without its types.
 func (t *Tool[In, Out]) erase() *definition {
 	d := &definition{
-		name: t.Name, keyKept: t.KeyKept, settles: t.Settles, timeout: t.timeout(), retention: t.Retention,
+		name: t.Name, fits: fits[In], keyKept: t.KeyKept, settles: t.Settles, timeout: t.timeout(), retention: t.Retention,
 		perform: func(ctx context.Context, a Attempt, raw json.RawMessage) (json.RawMessage, error) {
 			in, err := decode[In](raw)
 			if err != nil {
@@ -202,17 +227,34 @@ func decode[T any](raw json.RawMessage) (value T, err error) {
 	return value, nil
 }
 
-// encode makes the text of a result. A result that has none is an effect all the same.
+// fits reports whether an input can be read. It names the member at fault, and no value.
+func fits[In any](raw json.RawMessage) error {
+	var in In
+	err := json.Unmarshal(raw, &in)
+	if err == nil {
+		return nil
+	}
+	reason := "cannot be read as the tool's input"
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
+		reason = fmt.Sprintf("does not fit the tool's input at %q", wrong.Field)
+	}
+	return &dedup.InvalidError{What: "call", Field: "in", Reason: reason, Err: err}
+}
+
+// encode makes the text of a result, with <, > and & as they are: models read it. A result
+// that has none is an effect all the same.
 func encode[T any](out T, ref func(T) string) (json.RawMessage, error) {
-	text, err := json.Marshal(out)
-	if err != nil {
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(out); err != nil {
 		failed := &unrecordable{err: fmt.Errorf("dedup: the result cannot be encoded: %w", err)}
 		if ref != nil {
 			failed.ref = refOf(out, ref)
 		}
 		return nil, failed
 	}
-	return text, nil
+	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), nil
 }
 
 // refOf is the ref of a result; none where Ref panics.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -104,21 +103,27 @@ type Handle[In, Out any] struct {
 // Add registers a tool. Its error has all that is wrong with it, each an
 // [dedup.ErrInvalid]. A name is taken once.
 func Add[In, Out any](x *Tools, t Tool[In, Out]) (*Handle[In, Out], error) {
-	problems := t.problems()
-	if _, err := dedup.New(x.pool, &dedup.Options{Retention: t.Retention.Or(x.d.Options().Retention)}); err != nil {
-		problems = append(problems, err)
+	var problems []error
+	for _, p := range Problems(x, t) {
+		problems = append(problems, p)
 	}
 	if problems != nil {
 		return nil, errors.Join(problems...)
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.tools[t.Name] != nil {
-		return nil, &dedup.InvalidError{What: "option", Field: "Tool.Name", Reason: fmt.Sprintf("%q is taken by another tool", t.Name)}
+	if x.tools[t.Name] != nil { // since it was looked at
+		return nil, taken(t.Name)
 	}
 	x.tools[t.Name] = t.erase()
 	return &Handle[In, Out]{x, x.tools[t.Name]}, nil
 }
+
+// Has reports whether a tool of that name was added.
+func (x *Tools) Has(name string) bool { return x.tool(name) != nil }
+
+// Deduper returns the Deduper that the Tools were made with.
+func (x *Tools) Deduper() *dedup.Deduper { return x.d }
 
 func (x *Tools) tool(name string) *definition {
 	x.mu.Lock()

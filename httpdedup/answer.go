@@ -95,11 +95,16 @@ func (a *answer) replay(w http.ResponseWriter, marked bool) {
 		}
 		w.Header()[name] = values
 	}
+	setReplayed(w, marked)
+	send(w, a.Status, a.body())
+}
+
+// setReplayed says whether an answer is that of an earlier request.
+func setReplayed(w http.ResponseWriter, replayed bool) {
 	w.Header().Del(replayedHeader)
-	if marked {
+	if replayed {
 		w.Header().Set(replayedHeader, "true")
 	}
-	send(w, a.Status, a.body())
 }
 
 // union returns the lines of a, and those of b that are not among them.

@@ -47,6 +47,15 @@ func open(t testing.TB, opts httpdedup.Options, conf ...func(*pgxpool.Config)) *
 	require.NoError(t, err)
 	s.d, err = dedup.New(s.pool, nil)
 	require.NoError(t, err)
+	s.guard(t, opts)
+	s.srv = httptest.NewServer(s.mux)
+	t.Cleanup(s.srv.Close)
+	return s
+}
+
+// guard makes the shop's middleware.
+func (s *shop) guard(t testing.TB, opts httpdedup.Options) {
+	t.Helper()
 	if opts.Scope == nil {
 		opts.Scope = tenant
 	}
@@ -55,11 +64,9 @@ func open(t testing.TB, opts httpdedup.Options, conf ...func(*pgxpool.Config)) *
 		defer s.mu.Unlock()
 		s.errs = append(s.errs, err)
 	}
+	var err error
 	s.m, err = httpdedup.New(s.d, opts)
 	require.NoError(t, err)
-	s.srv = httptest.NewServer(s.mux)
-	t.Cleanup(s.srv.Close)
-	return s
 }
 
 // tenant reads the scope from a token that is the tenant's name.

@@ -52,6 +52,7 @@
 //	no-scope         403   Options.Scope refuses; a [ScopeError] says 401 or so
 //	in-flight        409   Options.MaxWait is over; with Retry-After
 //	key-reused       422   the key came with another request; or 409
+//	refused          422   a tool of [Middleware.External] has refused, for good
 //	expired          410   it has run, and its answer is gone
 //	unavailable      503   not now: send it again; with Retry-After
 //	outcome-unknown  503   it may have run: send it again; with Retry-After
@@ -61,6 +62,13 @@
 // repeats a key or a value of the request. The file problems.md explains each, and
 // lists malformed requests with their answers; [Middleware.Operations] has three
 // more.
+//
+// # Effects outside of the database
+//
+// A handler's writes are one transaction with its answer; a payment elsewhere is not.
+// [Middleware.External] serves tools of package external, which find out what became of calls
+// that were cut off. It has no handler: the body is the tool's input and the answer its result. A
+// call that has no answer yet is answered with 202.
 //
 // # The order of layers
 //

@@ -184,7 +184,7 @@ func TestProblemsDocument(t *testing.T) {
 	}
 	for _, name := range []string{
 		"missing-key", "invalid-key", "invalid-request", "invalid-body", "body-too-large", "no-scope", "in-flight", "key-reused",
-		"expired", "unavailable", "outcome-unknown", "internal", "unknown-operation", "invalid-operation", "method-not-allowed",
+		"refused", "expired", "unavailable", "outcome-unknown", "internal", "unknown-operation", "invalid-operation", "method-not-allowed",
 	} {
 		require.Contains(t, string(text), "\n## "+name+"\n")
 	}

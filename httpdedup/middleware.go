@@ -31,6 +31,9 @@ func New(d *dedup.Deduper, opts Options) (*Middleware, error) {
 	if err := m.takes("tool"); err != nil {
 		return nil, fmt.Errorf("httpdedup: %w", err)
 	}
+	if x := resolved.External; x != nil && x.Deduper() != d {
+		return nil, &dedup.InvalidError{What: "option", Field: "External", Reason: "has another Deduper; make both with one"}
+	}
 	return m, nil
 }
 

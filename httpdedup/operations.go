@@ -1,6 +1,7 @@
 package httpdedup
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -14,13 +15,16 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/external"
 )
 
 // operationState is what an operation is told to be in.
 type operationState string
 
 const (
+	statePending operationState = "pending" // accepted, and nothing was sent yet
 	stateRunning operationState = "running" // no answer yet
+	stateParked  operationState = "parked"  // it may have taken effect, and a person has to find out
 	stateDone    operationState = "done"    // its answer is here
 	stateRefused operationState = "refused" // a final 4xx, which is here
 	stateExpired operationState = "expired" // it ran, and its answer is gone
@@ -32,6 +36,8 @@ const (
 // database's.
 type operation struct {
 	State operationState `json:"state"`
+	// Since is when it was parked.
+	Since *time.Time `json:"since,omitempty"`
 	// FirstAt is when the answer was recorded, ExpiresAt until when it is kept and
 	// ForgetAt from when on the key may be used anew.
 	FirstAt   *time.Time `json:"first_at,omitempty"`
@@ -71,7 +77,8 @@ type operationRefusal struct {
 //
 // The answer is JSON with the member state: "running" (with Retry-After), "done",
 // "refused", "expired" or "broken", with status 200; and "unknown" in a problem
-// with status 404. Of a done or refused one response has the status, the stored
+// with status 404. Calls of Options.External may be "pending" or "parked" too, with
+// Retry-After, and are never "broken". Of a done or refused one response has the status, the stored
 // headers and the body. Unknown is said when nothing has run or is running now, so
 // a request that is still on its way may run yet.
 func (m *Middleware) Operations() http.Handler { return http.HandlerFunc(m.serveOperation) }
@@ -81,40 +88,45 @@ func (m *Middleware) serveOperation(w http.ResponseWriter, r *http.Request) {
 		m.sendProblem(w, &refusal{kind: kindNotAllowed, detail: "Use GET.", header: http.Header{"Allow": {"GET, HEAD"}}})
 		return
 	}
-	status, err := m.lookup(r)
+	op, err := m.lookup(r)
 	if err != nil {
 		m.sendProblem(w, m.explain(r, err))
 		return
 	}
-	op, err := describe(status)
-	if err != nil {
-		m.sendProblem(w, m.explain(r, err))
-		return
-	}
-	if op.State == stateRunning {
-		w.Header().Set("Retry-After", m.opts.retryAfter())
-	}
-	sendJSON(w, http.StatusOK, "application/json", op)
+	m.sendOperation(w, http.StatusOK, op)
 }
 
 // lookup finds the operation that a request names.
-func (m *Middleware) lookup(r *http.Request) (dedup.Status, error) {
+func (m *Middleware) lookup(r *http.Request) (*operation, error) {
 	scope, err := m.scope(r)
 	if err != nil {
-		return dedup.Status{}, err
+		return nil, err
 	}
 	tool, key, err := operationName(r.URL)
 	if err != nil {
-		return dedup.Status{}, err
+		return nil, err
 	}
-	status, err := m.d.Lookup(r.Context(), scope, tool, key)
+	status, err := m.status(r.Context(), scope, tool, key)
 	var invalid *dedup.InvalidError
-	if errors.As(err, &invalid) && (invalid.Field == "Tool" || invalid.Field == "Key") {
-		return status, refuse(kindInvalidOperation, "The "+strings.ToLower(invalid.Field)+" "+invalid.Reason+".")
+	switch {
+	case errors.As(err, &invalid) && (invalid.Field == "Tool" || invalid.Field == "Key"):
+		return nil, refuse(kindInvalidOperation, "The "+strings.ToLower(invalid.Field)+" "+invalid.Reason+".")
+	case lostConnection(err): // dedup does not look twice, as it runs twice
+		return nil, m.later(kindUnavailable, "The operation could not be looked up. Look again after the seconds that Retry-After says.")
+	case err != nil:
+		return nil, err
 	}
-	if lostConnection(err) { // dedup does not look twice, as it runs twice
-		return status, m.later(kindUnavailable, "The operation could not be looked up. Look again after the seconds that Retry-After says.")
+	if op := openOperation(status); op != nil {
+		return op, nil
 	}
+	return describe(status.Record)
+}
+
+func (m *Middleware) status(ctx context.Context, scope, tool, key string) (status external.Status, err error) {
+	if m.opts.External != nil {
+		return m.opts.External.Status(ctx, scope, tool, key)
+	}
+	status.Record, err = m.d.Lookup(ctx, scope, tool, key)
 	return status, err
 }
 

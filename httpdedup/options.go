@@ -8,9 +8,11 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/external"
 )
 
 // Options configure a [Middleware]. Scope is required; every other zero field
@@ -74,12 +76,22 @@ type Options struct {
 	Retention dedup.Retention
 
 	// MaxWait bounds how long a request waits for another one with its key that is
-	// running, before it is answered with 409. Default 10 seconds, negative means not
+	// running, before it is answered with 409, and a call of External for its effect, before that is
+	// answered with 202. Default 10 seconds, negative means not
 	// at all. A request that ends earlier, by its context, stops waiting.
 	MaxWait time.Duration
 
+	// External has the tools that [Middleware.External] serves; [Middleware.Operations] knows
+	// theirs as well then. It must be made with the same Deduper. Default none.
+	External *external.Tools
+
+	// OperationsPath is where [Middleware.Operations] is mounted, a path or a URI: the
+	// beginning of the Location of calls of External that have no answer yet. Default
+	// "/operations/".
+	OperationsPath string
+
 	// RetryAfter is what clients are asked to wait before they send a request again,
-	// with answers 409 (in flight) and 503. It is sent in whole seconds, rounded up.
+	// with answers 202 (running), 409 (in flight) and 503. It is sent in whole seconds, rounded up.
 	// Default 1 second, at least 1 ns, at most 1 hour.
 	RetryAfter time.Duration
 
@@ -134,6 +146,13 @@ func (o Options) resolve() (Options, error) {
 	setDefault(&o.RetryAfter, time.Second)
 	if o.RetryAfter < 0 || o.RetryAfter > time.Hour {
 		return refuse("RetryAfter", "must be positive and at most 1h; leave it out for 1s")
+	}
+	setDefault(&o.OperationsPath, "/operations/")
+	if _, err := url.Parse(o.OperationsPath); err != nil {
+		return refuse("OperationsPath", "is no beginning of a URI: %v", err)
+	}
+	if !strings.HasSuffix(o.OperationsPath, "/") {
+		o.OperationsPath += "/"
 	}
 	setDefault(&o.ProblemBase, DefaultProblemBase)
 	if _, err := url.Parse(o.ProblemBase + "x"); err != nil {

@@ -21,6 +21,7 @@ const (
 	kindUnavailable      kind = "unavailable"
 	kindOutcomeUnknown   kind = "outcome-unknown"
 	kindInternal         kind = "internal"
+	kindRefused          kind = "refused"
 	kindUnknownOperation kind = "unknown-operation"
 	kindInvalidOperation kind = "invalid-operation"
 	kindNotAllowed       kind = "method-not-allowed"
@@ -51,6 +52,8 @@ func (k kind) about() (status int, title string) {
 		return http.StatusServiceUnavailable, "The request could not be run now"
 	case kindOutcomeUnknown:
 		return http.StatusServiceUnavailable, "The outcome is not known yet"
+	case kindRefused:
+		return http.StatusUnprocessableEntity, "The request was refused, and always will be"
 	case kindUnknownOperation:
 		return http.StatusNotFound, "No such operation"
 	case kindInvalidOperation:
@@ -63,12 +66,14 @@ func (k kind) about() (status int, title string) {
 }
 
 // refusal is the error of a request that the middleware answers by itself with a
-// problem. Its texts hold nothing of the request but names and positions.
+// problem. Its texts hold nothing of the request but names and positions, unless they are a
+// tool's own, which are its author's.
 type refusal struct {
 	kind    kind
 	status  int // where it is not the kind's own
 	detail  string
 	changed []string // of kindKeyReused
+	code    string   // of kindRefused
 	header  http.Header
 }
 
@@ -85,13 +90,15 @@ type problem struct {
 	Detail string `json:"detail"`
 	// Changed names what differs from the first request with the key.
 	Changed []string `json:"changed,omitempty"`
+	// Code is that of a tool's refusal.
+	Code string `json:"code,omitempty"`
 	// State is "unknown", where an operation is.
 	State operationState `json:"state,omitempty"`
 }
 
 // sendProblem answers with a refusal.
 func (m *Middleware) sendProblem(w http.ResponseWriter, e *refusal) {
-	p := problem{Type: m.opts.ProblemBase + string(e.kind), Detail: e.detail, Changed: e.changed}
+	p := problem{Type: m.opts.ProblemBase + string(e.kind), Detail: e.detail, Changed: e.changed, Code: e.code}
 	p.Status, p.Title = e.kind.about()
 	if e.status != 0 {
 		p.Status = e.status

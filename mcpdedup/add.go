@@ -1,6 +1,7 @@
 package mcpdedup
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -8,8 +9,9 @@ import (
 	"github.com/tooldedup/dedup/tool"
 )
 
-// AddTools exposes all tools of a registry through a server, or none of them. The
-// error is an *[OptionsError], or a *[ToolsError] that lists everything because
+// AddTools exposes all tools of a registry through a server, or none of them. Where there is a
+// [tool.ExternalTool] among them, it adds the tool get_operation as well, which looks up its calls: a server takes
+// external tools of one registry. The error is an *[OptionsError], or a *[ToolsError] that lists everything because
 // of which a tool cannot be exposed. Call it at start-up.
 func AddTools(server *mcp.Server, tools *tool.Registry, opts *Options) error {
 	checked, err := opts.checked()
@@ -23,11 +25,20 @@ func AddTools(server *mcp.Server, tools *tool.Registry, opts *Options) error {
 	for _, e := range exposed {
 		server.AddTool(e.tool, e.call)
 	}
+	if hasExternal(exposed) {
+		look := &operations{tools: tools, opts: &checked}
+		server.AddTool(look.tool(), look.call)
+	}
 	return nil
 }
 
+func hasExternal(all []*exposed) bool {
+	return slices.ContainsFunc(all, func(e *exposed) bool { return e.info.External })
+}
+
 // AddTool adds a tool to a registry and exposes it through a server, or does
-// neither. It mirrors AddTool of the SDK. The error is one of [AddTools], or a
+// neither. It mirrors AddTool of the SDK. A [tool.ExternalTool] is added to its registry,
+// and exposed by [AddTools]. The error is one of [AddTools], or a
 // *[tool.RegistrationError].
 func AddTool[In, Out any](server *mcp.Server, tools *tool.Registry, opts *Options, t tool.Tool[In, Out]) error {
 	// A tool that cannot be exposed is not to be found in the registry either.

@@ -12,6 +12,9 @@ import (
 
 // answered makes of a tool's answer the protocol's.
 func (e *exposed) answered(a tool.Answer) *mcp.CallToolResult {
+	if e.info.External {
+		return e.doneOperation(a)
+	}
 	text := a.JSON
 	if e.opts.Envelope {
 		text = envelope(a)

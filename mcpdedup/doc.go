@@ -48,6 +48,20 @@
 // are allowed. A replayed result may be older than the tool's present type, and
 // clients refuse results that do not fit.
 //
+// # Effects outside of the database
+//
+// A call of a [tool.ExternalTool] may have no result yet, or need a person to find out what became of it. So its
+// results always stand in an envelope, which its output schema declares:
+//
+//	{"status": "done", "operation": "charge/k1", "result": …, "duplicate": false, "firstAt": …}
+//	{"status": "running", "operation": "charge/k1", "message": …, "retryAfter": 5}
+//	{"status": "parked", "operation": "charge/k1", "message": …, "retryAfter": 300}
+//
+// The message says what to do next. Of a parked call, which may have taken effect, it says not to repeat it
+// with a new key. The read-only tool get_operation, which [AddTools] adds, takes an operation and answers in the same envelope, where
+// the status may also be pending, refused, expired or unknown. A call that was refused, and one whose result is
+// no longer kept, is a tool error, as of other tools.
+//
 // # Errors
 //
 // Whatever goes wrong with a call is a tool error (isError), with a text from

@@ -29,6 +29,9 @@ func exposeAll(tools *tool.Registry, opts *Options) (all []*exposed, err error) 
 		problems = append(problems, e.build()...)
 		all = append(all, e)
 	}
+	if _, taken := tools.Lookup(getOperation); taken && hasExternal(all) {
+		problems = append(problems, tool.Problem{Tool: getOperation, Field: "Name", Reason: "is that of the tool that is added beside external ones; rename it"})
+	}
 	if len(problems) > 0 {
 		return nil, &ToolsError{Problems: problems}
 	}
@@ -72,13 +75,13 @@ func (e *exposed) build() (problems []tool.Problem) {
 		}
 		report("In."+name, "has the name of an argument that is added to the tool; "+fix)
 	}
-	out, err := outputSchema(e.info.Out, e.opts)
+	out, err := outputSchema(e.info, e.opts)
 	if err != nil {
 		report("Out", err.Error())
 	}
 	e.tool = &mcp.Tool{
 		Name: e.info.Name, Description: e.info.Description,
-		Annotations: annotations(e.info.Class), InputSchema: shown,
+		Annotations: annotations(e.info), InputSchema: shown,
 	}
 	if out != nil {
 		e.tool.OutputSchema = out
@@ -86,14 +89,14 @@ func (e *exposed) build() (problems []tool.Problem) {
 	return problems
 }
 
-// annotations are the hints that a class gives. A Write is not idempotent in the
+// annotations are the hints that a tool's class gives. A Write is not idempotent in the
 // protocol's sense: its promise needs a key and has a time limit.
-func annotations(class tool.Class) *mcp.ToolAnnotations {
+func annotations(info tool.Info) *mcp.ToolAnnotations {
 	return &mcp.ToolAnnotations{
-		ReadOnlyHint:    class == tool.ReadOnly,
-		DestructiveHint: jsonschema.Ptr(class == tool.Destructive),
-		IdempotentHint:  class == tool.Idempotent,
-		OpenWorldHint:   jsonschema.Ptr(false), // it has its transaction and nothing else
+		ReadOnlyHint:    info.Class == tool.ReadOnly,
+		DestructiveHint: jsonschema.Ptr(info.Class == tool.Destructive),
+		IdempotentHint:  info.Class == tool.Idempotent,
+		OpenWorldHint:   jsonschema.Ptr(info.External), // any other has its transaction and nothing else
 	}
 }
 
@@ -114,6 +117,11 @@ func (e *exposed) call(ctx context.Context, req *mcp.CallToolRequest) (*mcp.Call
 	if err == nil && !json.Valid(answer.JSON) {
 		// What is recorded was checked; a json.RawMessage of a ReadOnly tool was not.
 		err = &dedup.InvalidError{What: "result", Reason: "is no JSON"}
+	}
+	if err != nil && e.info.External {
+		if open := e.openOperation(answer.Key, f, err); open != nil {
+			return open, nil
+		}
 	}
 	if err != nil {
 		return f.answer(ctx, answer.Key, err), nil

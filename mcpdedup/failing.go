@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -74,7 +73,7 @@ func (f *failing) tell(ctx context.Context, key string, err error) failure {
 		return failure{code: CodeOutcomeUnknown, hidden: true,
 			text: "It is not known whether this call was carried out. Call again " + f.sameKey() + ": if it was, the answer is its result, and nothing is done twice."}
 	case errors.Is(err, dedup.ErrInFlight):
-		seconds := int((f.opts.RetryAfter + time.Second - 1) / time.Second)
+		seconds := f.opts.retryAfter()
 		return failure{code: CodeInFlight, meta: mcp.Meta{MetaRetryAfter: seconds},
 			text: fmt.Sprintf("The same call is still running. Wait %d seconds, then call again %s: the answer is its result.", seconds, f.sameKey())}
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):

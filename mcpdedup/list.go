@@ -40,7 +40,7 @@ func spliceList(ctx context.Context, guards map[string]*guard, opts *Options, re
 // show returns a tool with the hints of its class, and with the added arguments.
 func (g *guard) show(t *mcp.Tool) (*mcp.Tool, error) {
 	shown := *t
-	hints := annotations(g.info.Class)
+	hints := annotations(g.info)
 	hints.OpenWorldHint = nil // its author knows
 	if t.Annotations != nil {
 		hints.Title, hints.OpenWorldHint = t.Annotations.Title, t.Annotations.OpenWorldHint

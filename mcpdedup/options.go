@@ -34,10 +34,11 @@ type Options struct {
 
 	// Envelope wraps every tool's result as {result, duplicate, firstAt}, for
 	// models that shall see whether an answer is an earlier one's. Not for
-	// [Middleware], which keeps results as they are.
+	// [Middleware], which keeps results as they are. Those of a [tool.ExternalTool] have an
+	// envelope of their own, whatever this says.
 	Envelope bool
 
-	// RetryAfter is what a client is told to wait for a call that is in flight.
+	// RetryAfter is what a client is told to wait for a call that is in flight, or running.
 	// Default 5 seconds, at least 1; rounded up to whole ones.
 	RetryAfter time.Duration
 
@@ -101,6 +102,9 @@ func (o *Options) checked() (Options, error) {
 	}
 	return opts, nil
 }
+
+// retryAfter is RetryAfter in seconds.
+func (o *Options) retryAfter() int { return int((o.RetryAfter + time.Second - 1) / time.Second) }
 
 // report tells the server's author what the client is not told.
 func (o *Options) report(ctx context.Context, f Failure) {

@@ -44,7 +44,7 @@ func problems(d *dedup.Deduper, policies map[string]Policy) (found []tool.Proble
 		case tool.Unclassified:
 			report("is missing: say whether the tool is ReadOnly, Idempotent, Write or Destructive")
 		default:
-			report("is none that a transaction holds; have a Write tool store the intent and a worker carry it out")
+			report("is none that a transaction holds; make it a tool.ExternalTool of a registry, and use AddTools")
 		}
 	}
 	slices.SortStableFunc(found, func(a, b tool.Problem) int { return strings.Compare(a.Tool, b.Tool) })

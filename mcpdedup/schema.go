@@ -4,6 +4,8 @@ import (
 	"reflect"
 
 	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/tooldedup/dedup/tool"
 )
 
 // inputSchema returns the schema of a tool's arguments: a closed object.
@@ -14,15 +16,17 @@ func inputSchema(in reflect.Type, opts *Options) (*jsonschema.Schema, error) {
 
 // outputSchema returns the schema of a tool's results, nil where they may be
 // something else than an object, which clients of most versions do not take.
-func outputSchema(out reflect.Type, opts *Options) (*jsonschema.Schema, error) {
-	if out.Kind() != reflect.Struct && !opts.Envelope {
+func outputSchema(info tool.Info, opts *Options) (*jsonschema.Schema, error) {
+	if info.Out.Kind() != reflect.Struct && !opts.Envelope && !info.External {
 		return nil, nil
 	}
 	s := typeSchemas{given: opts.TypeSchemas, results: true}
-	schema, err := s.of(out)
+	schema, err := s.of(info.Out)
 	switch {
 	case err != nil:
 		return nil, err
+	case info.External:
+		return operationSchema(schema), nil
 	case opts.Envelope:
 		return envelopeSchema(schema), nil
 	case schema.Type != "object":

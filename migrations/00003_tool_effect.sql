@@ -60,7 +60,7 @@ COMMENT ON COLUMN tool_effect.twice IS 'The provider''s ids of further effects. 
 COMMENT ON COLUMN tool_effect.verdict IS 'What a person has said of a parked row, until a process has carried it out: happened or refuse.';
 COMMENT ON COLUMN tool_effect.verdict_value IS 'The verdict''s result or reason.';
 COMMENT ON COLUMN tool_effect.created_at IS 'When the row was written, by the database''s clock.';
-COMMENT ON COLUMN tool_effect.changed_at IS 'When it last changed.';
+COMMENT ON COLUMN tool_effect.changed_at IS 'When it last changed; of a parked row, when it was parked.';
 COMMENT ON COLUMN tool_effect.forget_at IS 'A day after the record''s. From here on the row may be deleted. NULL until it is done.';
 
 CREATE INDEX tool_effect_due ON tool_effect (due_at) WHERE due_at IS NOT NULL;

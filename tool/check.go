@@ -3,19 +3,26 @@ package tool
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tooldedup/dedup"
 )
 
-// Check finds out whether the database has what the guards of the registered
-// tools need, by using it in a transaction that is rolled back. Call it at
+// Check finds out whether the database has what the registered ExternalTools need, and what the guards
+// of the others do, by using it in a transaction that is rolled back. Call it at
 // start-up beside migrations.Check, which does not look at what the role may do
-// with the guards' table. It sends nothing if no tool has a guard. The error is the one that
+// with the guards' table. It sends nothing if no tool has a guard or is external. The error is the one that
 // every call of such a tool would meet. Cancelling ctx ends it.
 func (r *Registry) Check(ctx context.Context) error {
-	for _, info := range r.Tools() {
+	tools := r.Tools()
+	if slices.ContainsFunc(tools, func(i Info) bool { return i.External }) {
+		if err := r.opts.External.Check(ctx); err != nil {
+			return err
+		}
+	}
+	for _, info := range tools {
 		if info.Lookalikes.Action == Ignore {
 			continue
 		}

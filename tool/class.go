@@ -25,7 +25,7 @@ const (
 	// told so: it deletes, cancels, pays.
 	Destructive
 	// External has an effect outside of the database, such as an email, which no
-	// transaction can hold. Registries refuse it so far.
+	// transaction can hold: that of an [ExternalTool], which may be Destructive as well.
 	External
 )
 
@@ -52,7 +52,7 @@ func (c Class) String() string {
 // MarshalText implements encoding.TextMarshaler with the class's name.
 func (c Class) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
-// Writes reports whether a tool of the class may change the database.
+// Writes reports whether a tool of the class may change something.
 func (c Class) Writes() bool { return c != ReadOnly && c != Unclassified }
 
 // NeedsKey reports whether a call of a tool of the class must have a key.

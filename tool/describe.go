@@ -15,13 +15,15 @@ type Catalogue struct {
 
 // Entry describes a tool.
 type Entry struct {
-	Name        string    `json:"name"`
-	Description string    `json:"description,omitempty"`
-	Class       Class     `json:"class"`
-	Key         KeyNeed   `json:"key"`
-	KeyFields   []string  `json:"key_fields,omitempty"`
-	Retry       string    `json:"retry"`
-	Scope       ScopeRule `json:"scope"`
+	Name        string   `json:"name"`
+	Description string   `json:"description,omitempty"`
+	Class       Class    `json:"class"`
+	Key         KeyNeed  `json:"key"`
+	KeyFields   []string `json:"key_fields,omitempty"`
+	// Retry says how a caller that got no answer may call again. An ExternalTool is called again
+	// with the same key; of one it says who finds out what became of the call.
+	Retry string    `json:"retry"`
+	Scope ScopeRule `json:"scope"`
 	// ResultFor and RefusedFor are how long an answer is replayed, and how long
 	// its key is refused after that, in seconds; zero without a record.
 	ResultFor  float64         `json:"result_seconds,omitempty"`
@@ -70,7 +72,7 @@ func (r *Registry) Describe() Catalogue {
 	for _, info := range r.Tools() {
 		e := Entry{
 			Name: info.Name, Description: info.Description, Class: info.Class,
-			Key: keyNeed(info.Class), KeyFields: info.Key, Retry: retries(info.Class), Scope: info.Scope,
+			Key: keyNeed(info.Class), KeyFields: info.Key, Retry: info.Retry, Scope: info.Scope,
 			Lookalikes: info.Lookalikes.Action, Ignored: info.Ignored, Redacted: info.Redacted,
 		}
 		if info.Class.Writes() {

@@ -44,13 +44,15 @@
 //
 // # Errors
 //
-//	error               returned by     meaning
-//	*RegistrationError  Add             tools that cannot be registered, and every reason
-//	*UnknownToolError   Invoke          there is no tool of that name
-//	*ArgumentError      Invoke          the arguments do not fit, and which
-//	*ReadOnlyError      Invoke          a ReadOnly tool tried to write
-//	*LookalikeError     Invoke          an equal call was made before under another key
+//	error                  returned by     meaning
+//	*RegistrationError     Add             tools that cannot be registered, and every reason
+//	*UnknownToolError      Invoke, Status  there is no tool of that name
+//	*ArgumentError         Invoke          the arguments do not fit, and which
+//	*ReadOnlyError         Invoke          a ReadOnly tool tried to write
+//	*LookalikeError        Invoke          an equal call was made before under another key
+//	*external.ParkedError  Invoke          an ExternalTool's call may have taken effect, and a person has to find out
 //
-// Invoke returns the errors of [dedup.Do] as well, those of the tool's own Run,
+// Of an ExternalTool [dedup.ErrInFlight] means that the call goes on by itself: the same call again has
+// its answer. Invoke returns the errors of [dedup.Do] as well, those of the tool's own Run,
 // and for tools that need no key the database's.
 package tool

@@ -82,6 +82,8 @@ func (r *Registry) Invoke(ctx context.Context, inv Invocation) (Answer, error) {
 		return Answer{}, err
 	}
 	switch {
+	case t.external != nil:
+		return r.runExternal(ctx, c)
 	case t.Class == ReadOnly:
 		return r.runReading(ctx, t, c)
 	case c.Key == "" && !t.Class.NeedsKey():
@@ -96,7 +98,9 @@ func (r *Registry) Invoke(ctx context.Context, inv Invocation) (Answer, error) {
 // call is an invocation that its tool has checked.
 type call struct {
 	dedup.Call
-	run dedup.Effect[json.RawMessage]
+	run dedup.Effect[json.RawMessage] // nil of an ExternalTool, which has args
+	// args are all arguments, as encoding/json reads them.
+	args json.RawMessage
 }
 
 func (t *definition) call(inv Invocation) (*call, error) {
@@ -112,7 +116,7 @@ func (t *definition) call(inv Invocation) (*call, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &call{run: marked(run)}
+	c := &call{run: marked(run), args: readable}
 	if t.Class == ReadOnly {
 		return c, nil
 	}
@@ -156,8 +160,13 @@ func (r *Registry) runOnce(ctx context.Context, t *definition, c *call, opts pgx
 
 func (r *Registry) runKeyed(ctx context.Context, c *call) (Answer, error) {
 	result, err := dedup.Do(ctx, r.d, c.Call, c.run)
+	return answered(c, result), err
+}
+
+// answered is what a call with a key answers, also beside an error.
+func answered(c *call, result dedup.Result[json.RawMessage]) Answer {
 	return Answer{
 		JSON: result.Value, Key: c.Key, Scope: c.Scope,
 		Replayed: result.Replayed, Recovered: result.Recovered, FirstAt: result.CreatedAt, ExpiresAt: result.ExpiresAt,
-	}, err
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/external"
 )
 
 // Registry holds the tools that a program offers. It is safe for concurrent use.
@@ -29,6 +30,9 @@ type Options struct {
 	// failed. It runs in the call's own goroutine, before Invoke returns.
 	// Default none.
 	OnLookalike func(LookalikeEvent)
+	// External runs the ExternalTools, which cannot be added without it. Make it with
+	// external.New and the same Deduper, run its Recover, and close it at the end. Default none.
+	External *external.Tools
 }
 
 // NewRegistry returns an empty registry whose tools run on d's pool.
@@ -39,6 +43,9 @@ func NewRegistry(d *dedup.Deduper, opts *Options) *Registry {
 	r := &Registry{d: d, tools: map[string]*definition{}}
 	if opts != nil {
 		r.opts = *opts
+	}
+	if x := r.opts.External; x != nil && x.Deduper() != d {
+		panic("tool: NewRegistry: Options.External has another Deduper")
 	}
 	return r
 }
@@ -56,20 +63,37 @@ func (r *Registry) Add(tools ...Definition) error {
 			continue
 		}
 		d, found := t.define()
-		problems = append(problems, found...)
-		problems = append(problems, r.problems(d)...)
-		if d.Name != "" && (r.tools[d.Name] != nil || added[d.Name] != nil) {
-			problems = append(problems, Problem{d.Name, "Name", "is another tool's already"})
+		found = append(found, r.problems(d)...)
+		if d.Name != "" && (added[d.Name] != nil || r.has(d.Name)) {
+			found = append(found, Problem{d.Name, "Name", "is another tool's already"})
 		}
+		if d.external != nil {
+			found = append(found, r.externalProblems(d, found)...)
+		}
+		problems = append(problems, found...)
 		added[d.Name] = d
 	}
 	if len(problems) > 0 {
 		return &RegistrationError{Problems: problems}
 	}
 	for name, d := range added {
+		if d.external == nil {
+			continue
+		}
+		if err := d.external.add(r.opts.External); err != nil { // somebody has added it meanwhile
+			return &RegistrationError{Problems: []Problem{{name, "Name", err.Error()}}}
+		}
+	}
+	for name, d := range added {
 		r.tools[name] = d
 	}
 	return nil
+}
+
+// has reports whether a tool has the name, also one that was added to Options.External by
+// itself: their records would be each other's.
+func (r *Registry) has(name string) bool {
+	return r.tools[name] != nil || r.opts.External != nil && r.opts.External.Has(name)
 }
 
 // problems are those of a tool with the registry's Deduper.

@@ -59,7 +59,7 @@ func TestRegistrationProblems(t *testing.T) {
 		"OddName":      {change(func(d *tool.Tool[struct{}, string]) { d.Name = "a b" }), "Name", "must be"},
 		"Unclassified": {change(func(d *tool.Tool[struct{}, string]) { d.Class = 0 }), "Class", "is missing"},
 		"UnknownClass": {change(func(d *tool.Tool[struct{}, string]) { d.Class = 99 }), "Class", "none of the classes"},
-		"External":     {change(func(d *tool.Tool[struct{}, string]) { d.Class = tool.External }), "Class", "is planned"},
+		"External":     {change(func(d *tool.Tool[struct{}, string]) { d.Class = tool.External }), "Class", "use an ExternalTool"},
 		"Scope":        {change(func(d *tool.Tool[struct{}, string]) { d.Scope = 7 }), "Scope", "none of the rules"},
 		"Errors":       {change(func(d *tool.Tool[struct{}, string]) { d.Errors = 7 }), "Errors", "none of the policies"},
 		"Retention":    {change(func(d *tool.Tool[struct{}, string]) { d.Retention.Result = -1 }), "Retention", "at least 1ms"},

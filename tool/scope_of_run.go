@@ -20,10 +20,16 @@ type runScopeKey struct{}
 // marked is run with the mark in its context, for as long as it runs.
 func marked(run dedup.Effect[json.RawMessage]) dedup.Effect[json.RawMessage] {
 	return func(ctx context.Context, tx pgx.Tx) (json.RawMessage, error) {
-		scope := &runScope{}
-		defer scope.ended.Store(true)
-		return run(context.WithValue(ctx, runScopeKey{}, scope), tx)
+		ctx, end := enterTool(ctx)
+		defer end()
+		return run(ctx, tx)
 	}
+}
+
+// enterTool sets the mark, and end takes it away.
+func enterTool(ctx context.Context) (_ context.Context, end func()) {
+	scope := &runScope{}
+	return context.WithValue(ctx, runScopeKey{}, scope), func() { scope.ended.Store(true) }
 }
 
 // insideTool reports whether ctx belongs to a tool that has not returned. There is

@@ -3,6 +3,7 @@ package tool
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"time"
 
@@ -42,13 +43,13 @@ type Tool[In, Out any] struct {
 	Run func(ctx context.Context, tx pgx.Tx, in In) (Out, error)
 }
 
-// Definition is a [Tool] with whatever types it has.
+// Definition is a [Tool] or an [ExternalTool] with whatever types it has.
 type Definition interface {
 	// define checks the tool by itself.
 	define() (*definition, []Problem)
 }
 
-// definition is a Tool without its types.
+// definition is a Definition without its types.
 type definition struct {
 	Info
 	maxWait time.Duration
@@ -57,6 +58,8 @@ type definition struct {
 	// bind reads arguments that plan has found fit, and returns them with the
 	// effect of a call with them.
 	bind func(args json.RawMessage) (in reflect.Value, run dedup.Effect[json.RawMessage], err error)
+	// external is nil, but for an ExternalTool, which has no effect that bind could return.
+	external externalTool
 }
 
 func (t Tool[In, Out]) define() (*definition, []Problem) {
@@ -65,7 +68,7 @@ func (t Tool[In, Out]) define() (*definition, []Problem) {
 	d := &definition{
 		Info: Info{
 			Name: t.Name, Description: t.Description, Class: t.Class, Scope: t.Scope,
-			Retention: t.Retention, Lookalikes: t.Lookalikes,
+			Retention: t.Retention, Lookalikes: t.Lookalikes, Retry: retries(t.Class),
 			In: in, Out: reflect.TypeFor[Out](),
 		},
 		maxWait: t.MaxWait, errors: t.Errors, plan: plan,
@@ -73,15 +76,20 @@ func (t Tool[In, Out]) define() (*definition, []Problem) {
 			return t.bind(plan, args)
 		},
 	}
-	if plan != nil {
-		d.Key, d.Ignored, d.Redacted = plan.names(fieldKey), plan.names(fieldIgnored), plan.names(fieldRedacted)
-	}
+	d.describeArgs()
 	problems = append(d.problems(), problems...)
 	problems = append(problems, outProblems(t.Name, d.Out)...)
 	if t.Run == nil {
 		problems = append(problems, Problem{t.Name, "Run", "is nil"})
 	}
 	return d, problems
+}
+
+// describeArgs says which arguments have tags, where they could be read.
+func (t *definition) describeArgs() {
+	if t.plan != nil {
+		t.Key, t.Ignored, t.Redacted = t.plan.names(fieldKey), t.plan.names(fieldIgnored), t.plan.names(fieldRedacted)
+	}
 }
 
 func (t Tool[In, Out]) bind(plan *argsPlan, args json.RawMessage) (reflect.Value, dedup.Effect[json.RawMessage], error) {
@@ -104,15 +112,8 @@ func (t *definition) problems() (found []Problem) {
 	if !validName(t.Name) {
 		report("Name", `must be 1 to 128 letters, digits and "_-./" of ASCII`)
 	}
-	switch t.Class {
-	case ReadOnly, Idempotent, Write, Destructive:
-	case Unclassified:
-		report("Class", "is missing: say whether the tool is ReadOnly, Idempotent, Write or Destructive")
-	case External:
-		report("Class", "is External, and no transaction holds an effect outside of the database. Write the intent in a Write tool "+
-			"and have a worker carry it out; a package of its own for such effects is planned")
-	default:
-		report("Class", "is none of the classes of this package")
+	if reason := t.classProblem(); reason != "" {
+		report("Class", reason)
 	}
 	if t.Scope != PerCaller && t.Scope != PerSession {
 		report("Scope", "is none of the rules of this package")
@@ -121,6 +122,28 @@ func (t *definition) problems() (found []Problem) {
 		report("Errors", "is none of the policies of package dedup")
 	}
 	return append(found, t.Lookalikes.problems(t)...)
+}
+
+// classProblem says what is wrong with the class, nothing where it is right.
+func (t *definition) classProblem() string {
+	switch t.Class {
+	case Unclassified:
+		return "is missing: say whether the tool is ReadOnly, Idempotent, Write or Destructive"
+	case Destructive:
+		return ""
+	case External:
+		if t.external == nil {
+			return "is External, and no transaction holds an effect outside of the database; use an ExternalTool"
+		}
+		return ""
+	case ReadOnly, Idempotent, Write:
+		if t.external != nil {
+			return fmt.Sprintf("is %s, and that of an ExternalTool is External, or Destructive where its effect cannot be taken back", t.Class)
+		}
+		return ""
+	default:
+		return "is none of the classes of this package"
+	}
 }
 
 func validName(name string) bool {

@@ -31,7 +31,7 @@ func TestDoTriesByClass(t *testing.T) {
 		"Destructive":     {runner.Call[string]{Class: tool.Destructive}, []time.Duration{2 * s, 4 * s}, true},
 		"Checked":         {runner.Call[string]{Class: tool.Write, Look: look}, []time.Duration{5 * s, 10 * s, 20 * s, 40 * s}, true},
 		"Unkeyed":         {runner.Call[string]{Class: tool.Write, Unkeyed: true}, nil, false},
-		"External":        {runner.Call[string]{Class: tool.External}, nil, true},
+		"External":        {runner.Call[string]{Class: tool.External}, []time.Duration{2 * s, 4 * s}, true},
 		"ExternalChecked": {runner.Call[string]{Class: tool.External, Look: look}, []time.Duration{5 * s, 10 * s, 20 * s, 40 * s}, true},
 		"Unclassified":    {runner.Call[string]{Key: "k"}, nil, true},
 		"Override":        {runner.Call[string]{Class: tool.Write, Policy: &runner.Policy{Tries: 2}}, []time.Duration{0}, true},

@@ -46,6 +46,7 @@
 //	ErrPlan         *PlanError              LoadPlan, Plan     no: repair the plan
 //	ErrStepUnsaved  *PlanError              Plan.Key           yes, once the plan is saved
 //	the tool's own  as the tool has it      Do                 no: it is the answer
+//	parked          *external.ParkedError   Do, as ErrGaveUp   later, once a person has found out; never with a new key
 //
 // A *GaveUpError also matches what ended it ([ErrTriesUsedUp], [ErrWaitTooLong],
 // the context's error), what the last try failed with, and, where a try may have

@@ -46,10 +46,11 @@ type GaveUpError struct {
 	Pauses []time.Duration
 
 	// OutcomeUnknown says that a try may have taken effect: its answer was lost, a
-	// twin is in flight, or the call is Call.Resumed. It is never set for ReadOnly tools. Do not take the
+	// twin is in flight, it is parked (Err wraps an *[external.ParkedError]), or the call is
+	// Call.Resumed. It is never set for ReadOnly tools. Do not take the
 	// call for failed: call again with the same key, or, where it has none or the
-	// class's policy does not trust it (External, Unclassified), look at the tool's
-	// own data.
+	// class's policy does not trust it (Unclassified), look at the tool's
+	// own data. What is parked is answered by a person: the same call later has the answer.
 	OutcomeUnknown bool
 
 	// Why is what ended the tries: ErrTriesUsedUp, ErrWaitTooLong or the context's
@@ -110,9 +111,10 @@ func (e *GaveUpError) Unwrap() (there []error) {
 }
 
 // Retryable tells a Do further out whether the same call may be made again: it
-// has a key or harms nothing, and what ended it is not an answer.
+// has a key or harms nothing, and what ended it is not an answer. It is false for what is
+// parked: that takes longer than any pause between tries.
 func (e *GaveUpError) Retryable() bool {
-	return e.repeatable && (e.Err == nil || e.OutcomeUnknown || IsRetryable(e.Err))
+	return e.repeatable && !isParked(e.Err) && (e.Err == nil || e.OutcomeUnknown || IsRetryable(e.Err))
 }
 
 // KeyConflictError says that a request carries another key than its context, so

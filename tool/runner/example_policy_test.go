@@ -19,6 +19,6 @@ func ExamplePolicyFor() {
 	// idempotent   3 tries without a key, 3 with one, 5 with a look-up too
 	// write        1 tries without a key, 3 with one, 5 with a look-up too
 	// destructive  1 tries without a key, 3 with one, 5 with a look-up too
-	// external     1 tries without a key, 1 with one, 5 with a look-up too
+	// external     1 tries without a key, 3 with one, 5 with a look-up too
 	// unclassified 1 tries without a key, 1 with one, 1 with a look-up too
 }

@@ -5,15 +5,19 @@ import (
 	"net/http"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/external"
 )
 
 // leavesOpen reports whether a try that failed with err may have taken effect. Of
-// what may be tried again, only that leaves nothing open which says so.
+// what may be tried again, only that leaves nothing open which says so. What is parked is
+// open, and no try can close it.
 func leavesOpen(err error) bool {
 	var inner *GaveUpError
 	var status *StatusError
 	var lost *LostAnswerError
 	switch {
+	case isParked(err):
+		return true
 	case !IsRetryable(err): // the tool's answer
 		return false
 	case errors.As(err, &inner):
@@ -29,6 +33,12 @@ func leavesOpen(err error) bool {
 	default:
 		return !isUnreached(err)
 	}
+}
+
+// isParked reports whether a person has to find out what became of the call.
+func isParked(err error) bool {
+	var parked *external.ParkedError
+	return errors.As(err, &parked)
 }
 
 // settles reports whether err is the answer to the call itself, whichever try it

@@ -7,10 +7,12 @@ import (
 	"net"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/external"
 	"github.com/tooldedup/dedup/tool"
 	"github.com/tooldedup/dedup/tool/runner"
 )
@@ -20,6 +22,9 @@ func TestOutcomeUnknown(t *testing.T) {
 	t.Parallel()
 	unreached := get(opError("dial", syscall.ECONNREFUSED))
 	denied := &runner.StatusError{Code: 401}
+	parked := &external.ParkedError{Operation: external.Operation{Tool: "t", Note: "no answer"}}
+	inFlight := &dedup.Error{Answer: dedup.ErrInFlight, Err: errors.New("MaxWait has passed")}
+	accepted := &runner.StatusError{Code: 202, RetryAfter: time.Second}
 	for name, test := range map[string]struct {
 		class   tool.Class
 		unkeyed bool
@@ -40,7 +45,11 @@ func TestOutcomeUnknown(t *testing.T) {
 		"SaysRetryable":        {class: tool.Write, errs: []error{own{retryable: true}, unreached, unreached}, unknown: true},
 		"Unkeyed":              {class: tool.Write, unkeyed: true, errs: []error{io.EOF}, unknown: true},
 		"UnkeyedUnreached":     {class: tool.Write, unkeyed: true, errs: []error{unreached}},
-		"External":             {class: tool.External, errs: []error{io.EOF}, unknown: true},
+		"External":             {class: tool.External, errs: []error{io.EOF, io.EOF, io.EOF}, unknown: true},
+		"ExternalInFlight":     {class: tool.External, errs: []error{inFlight, inFlight, inFlight}, unknown: true},
+		"Accepted":             {class: tool.External, errs: []error{accepted, accepted, accepted}, unknown: true},
+		"Parked":               {class: tool.External, errs: []error{parked}, unknown: true},
+		"ParkedAfterInFlight":  {class: tool.Destructive, errs: []error{inFlight, parked}, unknown: true},
 		"Unclassified":         {errs: []error{io.EOF}, unknown: true},
 		"ReadOnly":             {class: tool.ReadOnly, errs: []error{io.EOF, io.EOF, io.EOF}},
 		"InnerUnknown":         {class: tool.Write, errs: []error{&runner.GaveUpError{OutcomeUnknown: true, Key: "k"}, nil}, asIs: true, unknown: true},
@@ -64,7 +73,7 @@ func TestOutcomeUnknown(t *testing.T) {
 			require.ErrorAs(t, err, &gaveUp)
 			require.ErrorIs(t, err, last)
 			require.Equal(t, test.unknown, gaveUp.OutcomeUnknown)
-			trusted := gaveUp.Key != "" && test.class != tool.External
+			trusted := gaveUp.Key != "" && test.class != tool.Unclassified
 			require.Equal(t, test.unknown && trusted, errors.Is(err, dedup.ErrOutcomeUnknown))
 		})
 	}
@@ -86,7 +95,9 @@ func TestGaveUpIsRetryable(t *testing.T) {
 		"Read":                 {runner.Call[string]{Class: tool.ReadOnly}, []error{io.EOF, io.EOF, io.EOF}, true},
 		"UnkeyedWrite":         {runner.Call[string]{Class: tool.Write, Unkeyed: true}, []error{io.EOF}, false},
 		"Unclassified":         {runner.Call[string]{Key: "k"}, []error{io.EOF}, false},
-		"External":             {runner.Call[string]{Class: tool.External}, []error{io.EOF}, false},
+		"External":             {runner.Call[string]{Class: tool.External}, []error{io.EOF, io.EOF, io.EOF}, true},
+		"ExternalInFlight":     {runner.Call[string]{Class: tool.External}, []error{dedup.ErrInFlight, dedup.ErrInFlight, dedup.ErrInFlight}, true},
+		"ExternalParked":       {runner.Call[string]{Class: tool.External}, []error{&external.ParkedError{}}, false},
 		"ExternalThatMayRetry": {runner.Call[string]{Class: tool.External, Policy: &runner.Policy{Tries: 2}}, []error{io.EOF, io.EOF}, true},
 	} {
 		t.Run(name, func(t *testing.T) {

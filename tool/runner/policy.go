@@ -56,8 +56,8 @@ func CheckedPolicy() Policy { return Policy{Tries: 5, First: 5 * time.Second, Lo
 //	class                 no key        key           key and look-up
 //	ReadOnly              ReadPolicy    ReadPolicy    ReadPolicy
 //	Idempotent            ReadPolicy    KeyedPolicy   CheckedPolicy
-//	Write, Destructive    OncePolicy    KeyedPolicy   CheckedPolicy
-//	External              OncePolicy    OncePolicy    CheckedPolicy
+//	Write, Destructive,
+//	External              OncePolicy    KeyedPolicy   CheckedPolicy
 //	any other             OncePolicy    OncePolicy    OncePolicy
 //
 // An Idempotent tool is retried without a key because that is what its class
@@ -65,9 +65,8 @@ func CheckedPolicy() Policy { return Policy{Tries: 5, First: 5 * time.Second, Lo
 // (RFC 9110, section 9.2.2). Like there, a late repeat can undo what somebody
 // else has written since; where that matters, give it a key.
 //
-// A key alone does not make an External tool safe, for no transaction holds its
-// effect. Where the other side is known to honour keys, say so with a
-// Call.Policy.
+// An External tool honours keys where package external runs it: the same call again asks what
+// became of the first one. One of somebody else's that takes no key is Call.Unkeyed.
 func PolicyFor(class tool.Class, keyed, checked bool) Policy {
 	switch class {
 	case tool.ReadOnly:
@@ -76,9 +75,7 @@ func PolicyFor(class tool.Class, keyed, checked bool) Policy {
 		if !keyed {
 			return ReadPolicy()
 		}
-	case tool.Write, tool.Destructive:
-	case tool.External:
-		keyed = keyed && checked
+	case tool.Write, tool.Destructive, tool.External:
 	default:
 		return OncePolicy()
 	}

@@ -31,7 +31,7 @@ func TestPolicyFor(t *testing.T) {
 		{tool.Idempotent, read, read, keyed, checked},
 		{tool.Write, once, once, keyed, checked},
 		{tool.Destructive, once, once, keyed, checked},
-		{tool.External, once, once, once, checked},
+		{tool.External, once, once, keyed, checked},
 		{tool.Class(99), once, once, once, once},
 		{tool.Class(-1), once, once, once, once},
 	} {

@@ -16,6 +16,7 @@ import (
 //   - what package dedup calls an answer (refused, expired, reused key, …) is one,
 //     and so are a *[dedup.InvalidError] and a *[tool.ArgumentError], whatever
 //     they wrap;
+//   - an *[external.ParkedError] waits for a person, and another try would too;
 //   - an error with a method Retryable() bool says so itself: *[StatusError],
 //     *[LostAnswerError], and any of your own;
 //   - an error with a method Temporary() bool that answers true;
@@ -28,7 +29,7 @@ import (
 // answer. That a call may have taken effect is no obstacle, because Do repeats
 // only what has a key or harms nothing by it.
 func IsRetryable(err error) bool {
-	if err == nil || isAnswer(err) {
+	if err == nil || isAnswer(err) || isParked(err) {
 		return false
 	}
 	var own interface{ Retryable() bool }

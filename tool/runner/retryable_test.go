@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/external"
 	"github.com/tooldedup/dedup/tool/runner"
 )
 
@@ -95,6 +96,8 @@ func TestIsRetryable(t *testing.T) {
 		"Canceled": {fmt.Errorf("calling: %w", context.Canceled), true},
 		// Package dedup.
 		"InFlight":            {dedup.ErrInFlight, true},
+		"Parked":              {&external.ParkedError{}, false},
+		"ParkedByTheNetwork":  {errors.Join(&external.ParkedError{}, io.EOF), false},
 		"OutcomeUnknown":      {&dedup.Error{Answer: dedup.ErrOutcomeUnknown}, true},
 		"AttemptsExhausted":   {&dedup.Error{Answer: dedup.ErrAttemptsExhausted}, true},
 		"Serialization":       {&pgconn.PgError{Code: "40001"}, true},
@@ -120,5 +123,6 @@ func TestIsRetryableByStatus(t *testing.T) {
 		require.Equal(t, retryable[code], runner.IsRetryable(err), code)
 	}
 	require.True(t, runner.IsRetryable(&runner.StatusError{Code: 409, RetryAfter: 1}), "in flight")
+	require.True(t, runner.IsRetryable(&runner.StatusError{Code: 202, RetryAfter: 1}), "accepted")
 	require.False(t, runner.IsRetryable(&runner.StatusError{Code: 422, RetryAfter: 1}))
 }

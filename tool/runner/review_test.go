@@ -14,7 +14,7 @@ import (
 // Where a key does not make another try safe, no error says that it does.
 func TestAKeyThatDoesNotSuffice(t *testing.T) {
 	t.Parallel()
-	for _, class := range []tool.Class{tool.External, tool.Unclassified} {
+	for _, class := range []tool.Class{tool.Class(99), tool.Unclassified} {
 		s := failing(io.EOF)
 		_, err := runner.Do(t.Context(), setup().Runner, runner.Call[string]{Tool: "mail", Class: class, Key: "k"}, s.try)
 		var gaveUp *runner.GaveUpError

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// StatusError is an answer whose status says that the call did not succeed. The
+// StatusError is an answer whose status says that the call did not succeed, or not yet. The
 // codes are HTTP's, but any protocol may use them to say what they say.
 type StatusError struct {
 	// Code is the status, such as 503.
@@ -19,14 +19,16 @@ type StatusError struct {
 }
 
 // ResponseError returns nil where a response's status is below 400, else a
-// *[StatusError] with its Retry-After. It neither reads nor closes the body.
+// *[StatusError] with its Retry-After. A 202 with Retry-After is one too: the call was
+// accepted, and has no answer yet. It neither reads nor closes the body.
 //
 // A Retry-After that is a date is counted from the response's own Date, so that
 // a clock that differs from the server's does no harm, and from now where there
 // is none. Less than a second counts as a second: 0 would mean that the header
 // was not there, which of a 409 tells another story.
 func ResponseError(resp *http.Response, now time.Time) error {
-	if resp.StatusCode < http.StatusBadRequest {
+	accepted := resp.StatusCode == http.StatusAccepted && resp.Header.Get("Retry-After") != ""
+	if resp.StatusCode < http.StatusBadRequest && !accepted {
 		return nil
 	}
 	if date, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
@@ -57,14 +59,14 @@ func (e *StatusError) Error() string {
 func (e *StatusError) Unwrap() error { return e.Err }
 
 // Retryable reports whether the status is one that may pass: 408, 425, 429, 500,
-// 502, 503 and 504; and 409 where Retry-After is given, which says that a twin
-// with the same key is in flight. Any other 409 is a conflict that stays.
+// 502, 503 and 504; and 202 and 409 where Retry-After is given, which says that the
+// call, or a twin with the same key, is in flight. Any other 409 is a conflict that stays.
 func (e *StatusError) Retryable() bool {
 	switch e.Code {
 	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests,
 		http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return true
-	case http.StatusConflict:
+	case http.StatusAccepted, http.StatusConflict:
 		return e.RetryAfter > 0
 	}
 	return false

@@ -23,6 +23,8 @@ func TestResponseError(t *testing.T) {
 		want       error
 	}{
 		"OK":                {200, "", "5", nil},
+		"Accepted":          {202, "", "", nil},
+		"AcceptedFor5s":     {202, "", "5", &runner.StatusError{Code: 202, RetryAfter: 5 * time.Second}},
 		"Redirect":          {304, "", "", nil},
 		"BadRequest":        {400, "", "", &runner.StatusError{Code: 400}},
 		"Busy":              {503, "", "", &runner.StatusError{Code: 503}},

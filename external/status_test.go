@@ -1,0 +1,170 @@
+package external_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/external"
+	"github.com/tooldedup/dedup/internal/pgtest"
+)
+
+// TestStatus goes through the states of calls, as those see them who ask.
+func TestStatus(t *testing.T) {
+	t.Parallel()
+	f := process(t, pgtest.New(t).Pool(t))
+	entered, release := make(chan struct{}), make(chan struct{})
+	h := add(f, external.Tool[in, out]{Perform: func(_ context.Context, _ external.Attempt, i in) (out, error) {
+		switch i.Order {
+		case 1:
+			return out{}, errLost
+		case 2:
+			return out{}, dedup.Final(errors.New("card declined"))
+		case 3:
+			close(entered)
+			<-release
+		}
+		return out{"ch_1"}, nil
+	}})
+	status := func(key string, want external.State) external.Status {
+		t.Helper()
+		s, err := f.tools.Status(f.ctx, "acme", "charge", key)
+		require.NoError(t, err)
+		require.Equal(t, want, s.State)
+		require.Equal(t, key, s.Operation.Key)
+		return s
+	}
+	status("none", external.None)
+
+	require.NoError(t, pgx.BeginFunc(f.ctx, f.pool, func(tx pgx.Tx) error {
+		_, err := h.Accept(f.ctx, tx, call("pending"), in{0})
+		return err
+	}))
+	require.Zero(t, status("pending", external.Pending).Operation.SentAt)
+
+	_, err := h.Do(f.ctx, call("parked"), in{1})
+	require.ErrorAs(t, err, new(*external.ParkedError))
+	require.Zero(t, status("parked", external.Parked).Record.State)
+
+	_, err = h.Do(f.ctx, call("refused"), in{2})
+	require.ErrorIs(t, err, dedup.ErrRefused)
+	require.Equal(t, "card declined", status("refused", external.Refused).Record.Refusal.Message)
+
+	slow := make(chan error)
+	go func() {
+		_, err := h.Do(f.ctx, call("running"), in{3})
+		slow <- err
+	}()
+	<-entered
+	status("running", external.Running)
+	close(release)
+	require.NoError(t, <-slow)
+	require.JSONEq(t, `{"id":"ch_1"}`, string(status("running", external.Done).Record.Result))
+
+	_, err = f.pool.Exec(f.ctx, `UPDATE tool_dedup SET expires_at = created_at`)
+	require.NoError(t, err)
+	status("running", external.Expired)
+	_, err = f.pool.Exec(f.ctx, `DELETE FROM tool_dedup`)
+	require.NoError(t, err)
+	status("running", external.Parked) // as Do answers it
+	_, err = h.Do(f.ctx, call("running"), in{3})
+	require.ErrorAs(t, err, new(*external.ParkedError))
+	_, err = f.pool.Exec(f.ctx, `UPDATE tool_effect SET forget_at = clock_timestamp() WHERE state = 'done'`)
+	require.NoError(t, err)
+	status("running", external.None) // its key may be used anew
+
+	// Another tool's call has a record and nothing else.
+	_, err = dedup.Do(f.ctx, f.d, dedup.Call{Scope: "acme", Tool: "import", Key: "k"}, func(context.Context, pgx.Tx) (int, error) { return 3, nil })
+	require.NoError(t, err)
+	s, err := f.tools.Status(f.ctx, "acme", "import", "k")
+	require.NoError(t, err)
+	require.Equal(t, external.Done, s.State)
+	require.Equal(t, "3", string(s.Record.Result))
+	_, err = f.tools.Status(f.ctx, "acme", "", "k")
+	require.ErrorIs(t, err, dedup.ErrInvalid)
+}
+
+// TestParkedSince: looks for a parked operation do not change since when it is parked.
+func TestParkedSince(t *testing.T) {
+	t.Parallel()
+	f := processWith(t, pgtest.New(t).Pool(t), &external.Options{Lease: shortLease})
+	h := add(f, external.Tool[in, out]{
+		Perform: func(context.Context, external.Attempt, in) (out, error) { return out{}, errLost },
+		Find:    func(context.Context, external.Attempt, in) ([]out, error) { return nil, nil },
+	})
+	_, err := h.Do(f.ctx, call("k"), in{1})
+	require.ErrorAs(t, err, new(*external.ParkedError))
+	parked := f.lookup("k")
+	f.untilDue(parked)
+	looks := f.steps.count(dedup.ExternalLooked)
+	again, err := f.tools.Advance(f.ctx, "acme", "charge", "k")
+	require.NoError(t, err)
+	require.Greater(t, f.steps.count(dedup.ExternalLooked), looks)
+	require.Equal(t, external.Parked, again.State)
+	require.NotEqual(t, parked.Fence, again.Fence)
+	require.Equal(t, parked.ChangedAt, again.ChangedAt)
+}
+
+// TestDoByName makes calls with JSON, and refuses an input that the tool could never read.
+func TestDoByName(t *testing.T) {
+	t.Parallel()
+	f := process(t, pgtest.New(t).Pool(t))
+	p := newProvider()
+	h := add(f, external.Tool[in, out]{Perform: func(_ context.Context, a external.Attempt, i in) (out, error) { return p.act(a.Key, i.Order), nil }})
+	named := call("k")
+	named.Tool = "charge"
+	first, err := f.tools.Do(f.ctx, named, json.RawMessage(`{"order": 7}`))
+	require.NoError(t, err)
+	require.Equal(t, `{"id":"ch_1"}`, string(first.Value))
+	again, err := h.Do(f.ctx, call("k"), in{7})
+	require.NoError(t, err)
+	require.True(t, again.Replayed)
+	require.Equal(t, out{"ch_1"}, again.Value)
+
+	named.Key = "k2"
+	for text, reason := range map[string]string{
+		`{"order": "seven"}`: `invalid call: in does not fit the tool's input at "order"`,
+		`{"order": 1.5}`:     `invalid call: in does not fit the tool's input at "order"`,
+		`[]`:                 "invalid call: in cannot be read as the tool's input",
+	} {
+		_, err = f.tools.Do(f.ctx, named, json.RawMessage(text))
+		require.ErrorContains(t, err, reason)
+		require.ErrorIs(t, err, dedup.ErrInvalid)
+	}
+	_, err = f.tools.Do(f.ctx, named, json.RawMessage(`{"order": 1, "order": 2}`))
+	require.ErrorIs(t, err, dedup.ErrInvalid)
+	require.Equal(t, external.None, f.lookup("k2").State)
+	named.Tool = "other"
+	_, err = f.tools.Do(f.ctx, named, json.RawMessage(`{}`))
+	require.ErrorIs(t, err, dedup.ErrInvalid)
+	require.Equal(t, 1, p.effects())
+}
+
+// TestProblems says what Add would refuse, and adds nothing.
+func TestProblems(t *testing.T) {
+	t.Parallel()
+	f := process(t, pgtest.New(t).Pool(t))
+	good := external.Tool[in, out]{Name: "charge", Perform: func(context.Context, external.Attempt, in) (out, error) { return out{}, nil }}
+	require.Empty(t, external.Problems(f.tools, good))
+	require.False(t, f.tools.Has("charge"))
+	require.Same(t, f.d, f.tools.Deduper())
+	add(f, good)
+	require.True(t, f.tools.Has("charge"))
+	bad := good
+	bad.KeyKept, bad.Retention.Result = time.Hour, -1
+	fields := func(x *external.Tools) (all []string) {
+		for _, p := range external.Problems(x, bad) {
+			require.ErrorIs(t, p, dedup.ErrInvalid)
+			all = append(all, p.Field)
+		}
+		return all
+	}
+	require.Equal(t, []string{"Tool.Ref", "Retention", "Tool.Name"}, fields(f.tools))
+	require.Equal(t, []string{"Tool.Ref"}, fields(nil))
+}

@@ -1,0 +1,62 @@
+package httpdedup_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/external"
+	"github.com/tooldedup/dedup/httpdedup"
+)
+
+// A mail cannot be looked up. Where the answer to one is lost, the client is told that nobody
+// knows yet, as often as it asks; nothing is sent again.
+func ExampleMiddleware_External() {
+	pool, done := exampleDatabase()
+	defer done()
+	d, err := dedup.New(pool, nil)
+	must(err)
+	outside, err := external.New(d, nil) // run outside.Recover(ctx) in every process
+	must(err)
+	defer func() { must(outside.Close(context.Background())) }()
+	type mail struct{ To string }
+	_, err = external.Add(outside, external.Tool[mail, string]{
+		Name: "send_mail",
+		Perform: func(_ context.Context, a external.Attempt, m mail) (string, error) {
+			if m.To == "bob@example.com" {
+				return "", io.ErrUnexpectedEOF
+			}
+			return "queued", nil
+		},
+	})
+	must(err)
+
+	m, err := httpdedup.New(d, httpdedup.Options{Scope: account, External: outside})
+	must(err)
+	mux := http.NewServeMux()
+	mux.Handle("POST /mails", authenticatedByPassword(m.External("send_mail")))
+	mux.Handle("GET /operations/{tool}/{key}", authenticatedByPassword(m.Operations()))
+
+	for _, to := range []string{"alice@example.com", "bob@example.com"} {
+		key, body := to[:3], fmt.Sprintf(`{"to": %q}`, to)
+		for range 2 {
+			res := answer(mux, "POST", "/mails", key, body)
+			if res.StatusCode == http.StatusOK {
+				fmt.Println("200 replayed:", res.Header.Get("Idempotency-Replayed") == "true")
+				continue
+			}
+			var open struct{ State string }
+			must(json.NewDecoder(res.Body).Decode(&open))
+			fmt.Println(res.StatusCode, open.State, res.Header.Get("Location"), "again after", res.Header.Get("Retry-After"))
+		}
+	}
+
+	// Output:
+	// 200 replayed: false
+	// 200 replayed: true
+	// 202 parked /operations/send_mail/bob again after 300
+	// 202 parked /operations/send_mail/bob again after 300
+}

@@ -1,0 +1,111 @@
+package httpdedup
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/external"
+)
+
+// External returns a handler that makes calls of a tool of Options.External, whose effect is
+// outside of the database. The request's body is the tool's input as JSON, whatever its
+// Content-Type. Scope, key and what a request is are those of [Middleware.Wrap]: the same
+// key must come with the same request, so a key that was used for the tool otherwise than by
+// this handler is another request's. How long answers are replayed is up to the tool.
+//
+//	what became of it   answer
+//	done                200, the tool's result as JSON
+//	refused             422, the problem refused with the refusal's text, and its code where it has one
+//	running             202, {"state": "running"}, with Location and Retry-After
+//	parked              202, {"state": "parked", "since": …}, with Location and a Retry-After of 5 minutes
+//
+// A request waits for its effect as long as Options.MaxWait says, or "Prefer: wait=5" where that
+// is less, in seconds. After a 202 the effect goes on, and the same request with the same key
+// asks for its answer, and so does the Location, which [Middleware.Operations] serves. Parked is
+// what may have taken effect, and where a person has to find out: the client must not send it
+// with a new key. That is 202 as well, because clients send a 5xx again, and make a new key
+// after a 409.
+//
+// It panics at once where Options.External lacks the tool.
+func (m *Middleware) External(tool string) http.Handler {
+	if m.opts.External == nil || !m.opts.External.Has(tool) {
+		panic(fmt.Errorf("httpdedup: External: Options.External has no tool %q", tool))
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { m.serveExternal(w, r, tool) })
+}
+
+func (m *Middleware) serveExternal(w http.ResponseWriter, r *http.Request, tool string) {
+	if safe(r.Method) {
+		m.sendProblem(w, &refusal{kind: kindNotAllowed, detail: "Use POST.", header: http.Header{"Allow": {http.MethodPost}}})
+		return
+	}
+	call, body, err := m.admit(w, r, tool)
+	if err != nil {
+		m.sendProblem(w, m.explain(r, err))
+		return
+	}
+	call.MaxWait = m.externalWait(r)
+	result, err := m.opts.External.Do(r.Context(), call, body)
+	var (
+		parked  *external.ParkedError
+		refused *dedup.RefusedError
+		invalid *dedup.InvalidError
+	)
+	switch {
+	case err == nil:
+		setReplayed(w, result.Replayed && !result.Recovered)
+		w.Header().Set("Content-Type", "application/json")
+		send(w, http.StatusOK, result.Value)
+	case errors.As(err, &refused):
+		setReplayed(w, refused.Replayed && !refused.Recovered)
+		m.sendProblem(w, &refusal{kind: kindRefused, detail: refused.Message, code: refused.Code})
+	case errors.As(err, &parked):
+		m.sendOpen(w, call, &operation{State: stateParked, Since: &parked.Operation.ChangedAt})
+	case errors.Is(err, dedup.ErrInFlight):
+		m.sendOpen(w, call, &operation{State: stateRunning})
+	case errors.As(err, &invalid) && invalid.Field == "in":
+		m.sendProblem(w, &refusal{kind: kindInvalidBody, detail: "The body " + invalid.Reason + "."})
+	default:
+		m.sendProblem(w, m.explain(r, err))
+	}
+}
+
+// sendOpen answers a call that has no answer yet, and says where to look for one.
+func (m *Middleware) sendOpen(w http.ResponseWriter, call dedup.Call, op *operation) {
+	w.Header().Set("Location", m.opts.OperationsPath+url.PathEscape(call.Tool)+"/"+url.PathEscape(call.Key))
+	m.sendOperation(w, http.StatusAccepted, op)
+}
+
+// sendOperation answers where an operation stands, and when to ask again.
+func (m *Middleware) sendOperation(w http.ResponseWriter, status int, op *operation) {
+	switch op.State {
+	case statePending, stateRunning:
+		w.Header().Set("Retry-After", m.opts.retryAfter())
+	case stateParked:
+		w.Header().Set("Retry-After", parkedRetryAfter)
+	}
+	sendJSON(w, status, "application/json", op)
+}
+
+// parkedRetryAfter is longer than what is asked for elsewhere: a person is to find out.
+const parkedRetryAfter = "300"
+
+// openOperation is what is told of an operation that has no answer yet; nil of any other.
+func openOperation(s external.Status) *operation {
+	if s.Operation.State == external.None {
+		return nil
+	}
+	switch s.State {
+	case external.Pending:
+		return &operation{State: statePending}
+	case external.Running:
+		return &operation{State: stateRunning}
+	case external.Parked:
+		return &operation{State: stateParked, Since: &s.Operation.ChangedAt}
+	default:
+		return nil
+	}
+}

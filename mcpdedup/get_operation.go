@@ -1,0 +1,112 @@
+package mcpdedup
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/external"
+	"github.com/tooldedup/dedup/tool"
+)
+
+// getOperation is the name of the tool that is added beside external tools.
+const getOperation = "get_operation"
+
+// operations says what became of calls of external tools. It runs nothing.
+type operations struct {
+	tools *tool.Registry
+	opts  *Options
+}
+
+func (o *operations) tool() *mcp.Tool {
+	return &mcp.Tool{
+		Name: getOperation,
+		Description: "Ask what became of a call that was answered with a status and an operation. " +
+			"It changes nothing. Making the same call again, with the same key and arguments, asks the same.",
+		Annotations: annotations(tool.Info{Class: tool.ReadOnly}),
+		InputSchema: &jsonschema.Schema{
+			Type: "object",
+			Properties: map[string]*jsonschema.Schema{
+				"operation": {Type: "string", Description: "The operation of that call, exactly as it was answered."},
+			},
+			Required:             []string{"operation"},
+			AdditionalProperties: &jsonschema.Schema{Not: &jsonschema.Schema{}},
+		},
+		OutputSchema: operationSchema(anything()),
+	}
+}
+
+// call handles tools/call.
+func (o *operations) call(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	f := &failing{opts: o.opts, info: tool.Info{Name: getOperation, Class: tool.ReadOnly}}
+	inv, err := o.invocation(ctx, req)
+	if err != nil {
+		return f.answer(ctx, "", err), nil
+	}
+	found, err := o.tools.Status(ctx, inv)
+	var unknown *tool.UnknownToolError
+	var invalid *dedup.InvalidError
+	if errors.As(err, &unknown) || errors.As(err, &invalid) && invalid.Field == "Key" {
+		err = errNoOperation
+	}
+	if err != nil {
+		return f.answer(ctx, "", err), nil
+	}
+	return o.describe(inv, found).answer(mcp.Meta{MetaKey: inv.Key}), nil
+}
+
+var errNoOperation = &takeError{CodeArgumentsInvalid, "The argument operation names no call of a tool that can be looked up."}
+
+// invocation takes from a request which call is asked for.
+func (o *operations) invocation(ctx context.Context, req *mcp.CallToolRequest) (inv tool.Invocation, err error) {
+	if inv.Scope, err = scopeOf(ctx, o.opts, req); err != nil {
+		return inv, err
+	}
+	if o.opts.Session != nil {
+		if inv.Session, err = o.opts.Session(ctx, req); err != nil {
+			return inv, &sessionError{err}
+		}
+	}
+	var in struct {
+		Operation string `json:"operation"`
+	}
+	var named bool
+	err = json.Unmarshal(req.Params.Arguments, &in)
+	if inv.Tool, inv.Key, named = strings.Cut(in.Operation, "/"); err != nil || !named {
+		return inv, errNoOperation
+	}
+	return inv, nil
+}
+
+// describe makes of where a call stands what is answered.
+func (o *operations) describe(inv tool.Invocation, found external.Status) *operation {
+	op := &operation{Operation: operationOf(inv.Tool, inv.Key)}
+	switch found.State {
+	case external.Pending:
+		op.Status, op.RetryAfter = statusPending, o.opts.retryAfter()
+		op.Message = fmt.Sprintf("It is accepted, and nothing was sent yet. Wait %d seconds, then ask again.", op.RetryAfter)
+	case external.Running:
+		op.Status, op.RetryAfter = statusRunning, o.opts.retryAfter()
+		op.Message = fmt.Sprintf("It is still running. Wait %d seconds, then ask again.", op.RetryAfter)
+	case external.Parked:
+		op.park()
+	case external.Done:
+		op.Status, op.Result, op.FirstAt = statusDone, found.Record.Result, rfc3339(found.Record.CreatedAt)
+	case external.Refused:
+		op.Status, op.FirstAt = statusRefused, rfc3339(found.Record.CreatedAt)
+		op.Message = refusedFailure(found.Record.Refusal).text
+	case external.Expired:
+		op.Status, op.FirstAt = statusExpired, rfc3339(found.Record.CreatedAt)
+		op.Message = "It was answered, and the answer is no longer kept. Do not repeat it. Look up what it did before doing anything else."
+	default:
+		op.Status = statusUnknown
+		op.Message = "Nothing is known of it: it has not begun, or it was so long ago that it is forgotten. To be sure, make the same call again with the same key and the same arguments."
+	}
+	return op
+}

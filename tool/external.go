@@ -1,0 +1,171 @@
+package tool
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/external"
+)
+
+// ExternalTool is a tool whose effect is outside of the database: a payment, a mail, a ticket
+// elsewhere. Package external runs it, and says what is guaranteed by what the provider
+// offers. The registry needs Options.External.
+//
+// Tags of In mean what they do for a [Tool], but for redact, which Add refuses: the input is
+// stored until the answer is certain. Pass a reference to the secret.
+type ExternalTool[In, Out any] struct {
+	// Tool says how the effect is carried out and what the provider offers. Its Name is the
+	// tool's, by the rules of [Tool].
+	external.Tool[In, Out]
+
+	// Description tells a model what the tool does and when to use it.
+	Description string
+	// Class is External, the default, or Destructive where the effect cannot be taken back:
+	// then clients are told so.
+	Class Class
+	// Scope says who shares a key. Default [PerCaller].
+	Scope ScopeRule
+	// MaxWait bounds how long a call waits for its effect, before it is answered with
+	// [dedup.ErrInFlight] and goes on by itself. Default that of the Deduper.
+	MaxWait time.Duration
+}
+
+// externalTool is what a registry needs of an ExternalTool beside its definition.
+type externalTool interface {
+	// problems says all for which x refuses the tool; x may be nil.
+	problems(x *external.Tools) []*dedup.InvalidError
+	// add adds it to x.
+	add(x *external.Tools) error
+}
+
+func (t ExternalTool[In, Out]) define() (*definition, []Problem) {
+	if t.Class == Unclassified {
+		t.Class = External
+	}
+	in := reflect.TypeFor[In]()
+	plan, problems := planArgs(t.Name, t.Class, in)
+	d := &definition{
+		Info: Info{
+			Name: t.Name, Description: t.Description, Class: t.Class, Scope: t.Scope,
+			Retention: t.Retention, External: true, Retry: t.retry(),
+			In: in, Out: reflect.TypeFor[Out](),
+		},
+		maxWait: t.MaxWait, plan: plan, external: t,
+		bind: func(args json.RawMessage) (reflect.Value, dedup.Effect[json.RawMessage], error) {
+			var in In
+			err := plan.decode(t.Name, args, &in)
+			return reflect.ValueOf(in), nil, err
+		},
+	}
+	d.describeArgs()
+	problems = append(d.problems(), problems...)
+	problems = append(problems, outProblems(t.Name, d.Out)...)
+	for _, path := range d.Redacted {
+		problems = append(problems, Problem{t.Name, "In." + path, "is tagged redact, and the input of an ExternalTool is stored; pass a reference to the secret"})
+	}
+	return d, problems
+}
+
+func (t ExternalTool[In, Out]) problems(x *external.Tools) []*dedup.InvalidError {
+	return external.Problems(x, t.Tool)
+}
+
+// add adds the tool with Begin, Finish and Refused marked: what writes in a transaction makes
+// no calls.
+func (t ExternalTool[In, Out]) add(x *external.Tools) error {
+	of := t.Tool
+	if begin := of.Begin; begin != nil {
+		of.Begin = func(ctx context.Context, tx pgx.Tx, in In) error {
+			ctx, end := enterTool(ctx)
+			defer end()
+			return begin(ctx, tx, in)
+		}
+	}
+	if finish := of.Finish; finish != nil {
+		of.Finish = func(ctx context.Context, tx pgx.Tx, in In, out Out) error {
+			ctx, end := enterTool(ctx)
+			defer end()
+			return finish(ctx, tx, in, out)
+		}
+	}
+	if refused := of.Refused; refused != nil {
+		of.Refused = func(ctx context.Context, tx pgx.Tx, in In, why error) error {
+			ctx, end := enterTool(ctx)
+			defer end()
+			return refused(ctx, tx, in, why)
+		}
+	}
+	_, err := external.Add(x, of)
+	return err
+}
+
+// retry says who finds out what became of a call whose answer was lost, and when.
+func (t ExternalTool[In, Out]) retry() string {
+	rest := "a person decides"
+	switch {
+	case t.Find != nil && t.Settles > 0:
+		rest = "after a look"
+	case t.Find != nil:
+		rest = "found or a person decides"
+	}
+	switch {
+	case t.KeyKept == external.Forever:
+		return "by itself"
+	case t.KeyKept > 0:
+		return "by itself for " + hours(t.KeyKept) + ", then " + rest
+	default:
+		return rest
+	}
+}
+
+// hours writes whole hours as such, however many.
+func hours(d time.Duration) string {
+	if d%time.Hour == 0 {
+		return fmt.Sprintf("%d h", d/time.Hour)
+	}
+	return d.String()
+}
+
+// externalProblems are those of an ExternalTool with what the registry runs it with, but for
+// those that are known.
+func (r *Registry) externalProblems(t *definition, known []Problem) (found []Problem) {
+	if r.opts.External == nil {
+		found = append(found, Problem{t.Name, "Options.External", "is missing, and the registry runs ExternalTools with it; make it with external.New"})
+	}
+	for _, bad := range t.external.problems(r.opts.External) {
+		p := Problem{t.Name, strings.TrimPrefix(bad.Field, "Tool."), bad.Reason}
+		if !slices.ContainsFunc(known, func(k Problem) bool { return k.Tool == p.Tool && k.Field == p.Field }) {
+			found = append(found, p)
+		}
+	}
+	return found
+}
+
+// runExternal makes a call of an ExternalTool. What is stored is the arguments as they came.
+func (r *Registry) runExternal(ctx context.Context, c *call) (Answer, error) {
+	result, err := r.opts.External.Do(ctx, c.Call, c.args)
+	return answered(c, result), err
+}
+
+// Status says where the call of an ExternalTool stands that inv's Scope, Session, Tool and Key
+// name. It runs nothing. The error is an *[UnknownToolError] where there is no such tool, an
+// [dedup.ErrInvalid], or the database's.
+func (r *Registry) Status(ctx context.Context, inv Invocation) (external.Status, error) {
+	t := r.find(inv.Tool)
+	if t == nil || t.external == nil {
+		return external.Status{}, &UnknownToolError{Tool: inv.Tool}
+	}
+	scope, err := t.Scope.apply(inv.Scope, inv.Session)
+	if err != nil {
+		return external.Status{}, err
+	}
+	return r.opts.External.Status(ctx, scope, inv.Tool, inv.Key)
+}

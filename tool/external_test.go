@@ -1,0 +1,325 @@
+package tool_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/external"
+	"github.com/tooldedup/dedup/tool"
+)
+
+type (
+	chargeIn struct {
+		Order  string `json:"order"`
+		Amount int64  `json:"amount"`
+		Note   string `json:"note,omitempty" dedup:"ignore"`
+	}
+	charge struct {
+		ID string `json:"id"`
+	}
+)
+
+func refOf(c charge) string { return c.ID }
+
+// withExternal is setup with a registry that has Options.External.
+func withExternal(t *testing.T) (*bundle, *external.Tools) {
+	t.Helper()
+	b := setup(t, nil, nil)
+	x, err := external.New(b.d, nil)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 10*time.Second)
+		defer cancel()
+		require.NoError(t, x.Close(ctx))
+	})
+	b.tools = tool.NewRegistry(b.d, &tool.Options{External: x})
+	return b, x
+}
+
+// charging is an ExternalTool of the name charge.
+func charging(perform func(ctx context.Context, a external.Attempt, in chargeIn) (charge, error)) tool.ExternalTool[chargeIn, charge] {
+	return tool.ExternalTool[chargeIn, charge]{Tool: external.Tool[chargeIn, charge]{Name: "charge", Perform: perform}}
+}
+
+func charged(context.Context, external.Attempt, chargeIn) (charge, error) {
+	return charge{"ch_<1>&"}, nil
+}
+
+func TestExternalIsRefused(t *testing.T) {
+	t.Parallel()
+	b, x := withExternal(t)
+	type secret struct {
+		Card  string `json:"card" dedup:"redact"`
+		Inner struct {
+			PIN string `json:"pin" dedup:"redact"`
+		} `json:"inner"`
+	}
+	_, err := external.Add(x, external.Tool[chargeIn, charge]{Name: "by_itself", Perform: charged})
+	require.NoError(t, err)
+	b.add(t, "ordinary", tool.Write)
+	change := func(f func(*tool.ExternalTool[chargeIn, charge])) tool.Definition {
+		made := charging(charged)
+		f(&made)
+		return made
+	}
+	for name, tt := range map[string]struct {
+		tool          tool.Definition
+		field, reason string
+	}{
+		"OddName":            {change(func(d *tool.ExternalTool[chargeIn, charge]) { d.Name = "a b" }), "Name", "must be 1 to 128 letters"},
+		"Write":              {change(func(d *tool.ExternalTool[chargeIn, charge]) { d.Class = tool.Write }), "Class", "is write, and that of an ExternalTool is External"},
+		"Scope":              {change(func(d *tool.ExternalTool[chargeIn, charge]) { d.Scope = 7 }), "Scope", "none of the rules"},
+		"NoPerform":          {charging(nil), "Perform", "is nil"},
+		"NoRef":              {change(func(d *tool.ExternalTool[chargeIn, charge]) { d.KeyKept = time.Hour }), "Ref", "is nil"},
+		"Settles":            {change(func(d *tool.ExternalTool[chargeIn, charge]) { d.Settles = time.Hour }), "Settles", "of no use"},
+		"Timeout":            {change(func(d *tool.ExternalTool[chargeIn, charge]) { d.Ref, d.KeyKept = refOf, time.Minute }), "Timeout", "a quarter of KeyKept"},
+		"Retention":          {change(func(d *tool.ExternalTool[chargeIn, charge]) { d.Retention.Result = -1 }), "Retention", "at least 1ms"},
+		"Taken":              {change(func(d *tool.ExternalTool[chargeIn, charge]) { d.Name = "ordinary" }), "Name", "is another tool's already"},
+		"TakenByItself":      {change(func(d *tool.ExternalTool[chargeIn, charge]) { d.Name = "by_itself" }), "Name", "is another tool's already"},
+		"OrdinaryOfThatName": {tool.Tool[ticketIn, ticket]{Name: "by_itself", Class: tool.Write, Run: b.createTicket}, "Name", "is another tool's already"},
+		"Redacted": {tool.ExternalTool[secret, charge]{Tool: external.Tool[secret, charge]{Name: "t", Perform: func(context.Context, external.Attempt, secret) (c charge, err error) {
+			return c, nil
+		}}}, "In.inner.pin", "is stored; pass a reference to the secret"},
+		"NoStruct": {tool.ExternalTool[string, charge]{Tool: external.Tool[string, charge]{Name: "t", Perform: func(context.Context, external.Attempt, string) (c charge, err error) {
+			return c, nil
+		}}}, "In", "must be a struct"},
+		"OutFunc": {tool.ExternalTool[chargeIn, func()]{Tool: external.Tool[chargeIn, func()]{Name: "t", Perform: func(context.Context, external.Attempt, chargeIn) (f func(), err error) {
+			return f, nil
+		}}}, "Out", "no JSON"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			err := b.tools.Add(tt.tool)
+			var registration *tool.RegistrationError
+			require.ErrorAs(t, err, &registration)
+			count := 0
+			for _, p := range registration.Problems {
+				if p.Field == tt.field && strings.Contains(p.Reason, tt.reason) {
+					count++
+				}
+				require.NotContains(t, registration.Problems[1:], registration.Problems[0], "said once")
+			}
+			require.Equal(t, 1, count, err.Error())
+		})
+	}
+}
+
+// TestExternalAddsAllOrNone: what is refused leaves nothing behind in Options.External.
+func TestExternalAddsAllOrNone(t *testing.T) {
+	t.Parallel()
+	b, x := withExternal(t)
+	bad := charging(charged)
+	bad.Name, bad.KeyKept = "bad", time.Hour
+	err := b.tools.Add(charging(charged), bad, charging(charged))
+	require.EqualError(t, err, `tool: not registered:
+	bad: Ref is nil: with Find or KeyKept an effect may happen twice, and only its ref shows that
+	charge: Name is another tool's already`)
+	require.False(t, x.Has("charge"))
+	require.NoError(t, b.tools.Add(charging(charged)))
+	require.True(t, x.Has("charge"))
+
+	without := tool.NewRegistry(b.d, nil)
+	err = without.Add(bad)
+	require.EqualError(t, err, `tool: not registered:
+	bad: Options.External is missing, and the registry runs ExternalTools with it; make it with external.New
+	bad: Ref is nil: with Find or KeyKept an effect may happen twice, and only its ref shows that`)
+	other, err := dedup.New(b.pool, nil)
+	require.NoError(t, err)
+	require.PanicsWithValue(t, "tool: NewRegistry: Options.External has another Deduper", func() {
+		tool.NewRegistry(other, &tool.Options{External: x})
+	})
+}
+
+func TestExternalIsDescribed(t *testing.T) {
+	t.Parallel()
+	b, _ := withExternal(t)
+	find := func(context.Context, external.Attempt, chargeIn) ([]charge, error) { return nil, nil }
+	for name, change := range map[string]func(*tool.ExternalTool[chargeIn, charge]){
+		"a_key": func(d *tool.ExternalTool[chargeIn, charge]) { d.KeyKept = 24 * time.Hour },
+		"b_key_and_look": func(d *tool.ExternalTool[chargeIn, charge]) {
+			d.KeyKept, d.Find, d.Settles = 90*time.Minute, find, time.Minute
+		},
+		"c_own_id":         func(d *tool.ExternalTool[chargeIn, charge]) { d.KeyKept = external.Forever },
+		"d_look":           func(d *tool.ExternalTool[chargeIn, charge]) { d.Find, d.Settles = find, time.Minute },
+		"e_look_unsettled": func(d *tool.ExternalTool[chargeIn, charge]) { d.Find = find },
+		"f_neither":        func(d *tool.ExternalTool[chargeIn, charge]) { d.Class = tool.Destructive },
+	} {
+		made := charging(charged)
+		made.Name, made.Ref = name, refOf
+		change(&made)
+		require.NoError(t, b.tools.Add(made))
+	}
+	var text bytes.Buffer
+	require.NoError(t, b.tools.Describe().WriteMarkdown(&text))
+	require.Equal(t, `| tool | class | key | retry | replayed for | then refused for | look-alikes |
+|---|---|---|---|---|---|---|
+| a_key | external | required | by itself for 24 h, then a person decides | 1 d | 30 d | ignore |
+| b_key_and_look | external | required | by itself for 1h30m0s, then after a look | 1 d | 30 d | ignore |
+| c_own_id | external | required | by itself | 1 d | 30 d | ignore |
+| d_look | external | required | after a look | 1 d | 30 d | ignore |
+| e_look_unsettled | external | required | found or a person decides | 1 d | 30 d | ignore |
+| f_neither | destructive | required | a person decides | 1 d | 30 d | ignore |
+`, text.String())
+	info, found := b.tools.Lookup("f_neither")
+	require.True(t, found)
+	require.True(t, info.External)
+	require.NoError(t, b.tools.Check(t.Context()))
+	b.exec(t, `DROP TABLE tool_effect`)
+	require.ErrorIs(t, b.tools.Check(t.Context()), dedup.ErrSchema)
+}
+
+// TestExternalIsInvoked: what differs in ignored arguments alone is one call, whose answer is
+// the same text each time; what is stored meanwhile is all of the arguments.
+func TestExternalIsInvoked(t *testing.T) {
+	t.Parallel()
+	b, x := withExternal(t)
+	performed := 0
+	made := charging(func(_ context.Context, a external.Attempt, in chargeIn) (charge, error) {
+		performed++
+		require.Equal(t, chargeIn{"o-1", 100, "a note"}, in)
+		require.Equal(t, "k", a.CallKey)
+		return charged(t.Context(), a, in)
+	})
+	var stored string
+	made.Finish = func(ctx context.Context, tx pgx.Tx, _ chargeIn, _ charge) error { return nil }
+	made.Begin = func(ctx context.Context, tx pgx.Tx, _ chargeIn) error {
+		_, err := b.tools.Invoke(ctx, call("charge", "other", `{"order":"o-2","amount":1}`))
+		require.ErrorIs(t, err, dedup.ErrInvalid, "a tool cannot make calls in its transaction")
+		return tx.QueryRow(ctx, `SELECT input FROM tool_effect`).Scan(&stored)
+	}
+	require.NoError(t, b.tools.Add(made))
+
+	first := b.invoke(t, call("charge", "k", `{"order":"o-1","amount":1e2,"note":"a note"}`))
+	require.Equal(t, `{"id":"ch_<1>&"}`, string(first.JSON))
+	require.Equal(t, "k", first.Key)
+	require.Equal(t, "acme", first.Scope)
+	require.False(t, first.Replayed)
+	require.False(t, first.FirstAt.IsZero())
+	require.JSONEq(t, `{"order":"o-1","amount":100,"note":"a note"}`, stored)
+
+	again := b.invoke(t, call("charge", "k", `{"order":"o-1","amount":100,"note":"another"}`))
+	require.True(t, again.Replayed)
+	first.Replayed = true
+	require.Equal(t, first, again)
+	require.Equal(t, 1, performed)
+
+	err := b.fails(t, call("charge", "k", `{"order":"o-1","amount":200}`))
+	var reused *dedup.Error
+	require.ErrorAs(t, err, &reused)
+	require.ErrorIs(t, err, dedup.ErrKeyReused)
+	require.Equal(t, []string{"amount"}, reused.Changed)
+	var argument *tool.ArgumentError
+	require.ErrorAs(t, b.fails(t, call("charge", "k2", `{"order":"o-1","amount":"x"}`)), &argument)
+	var invalid *dedup.InvalidError
+	inv := call("charge", "", `{"order":"o-1","amount":1}`)
+	require.ErrorAs(t, b.fails(t, inv), &invalid)
+	require.Equal(t, "Key", invalid.Field)
+
+	status, err := b.tools.Status(t.Context(), call("charge", "k", ""))
+	require.NoError(t, err)
+	require.Equal(t, external.Done, status.State)
+	require.Equal(t, string(first.JSON), string(status.Record.Result))
+	status, err = x.Status(t.Context(), "another", "charge", "k")
+	require.NoError(t, err)
+	require.Equal(t, external.None, status.State)
+}
+
+// TestExternalAnswers: callers can tell what is parked from what is running and from a refusal.
+func TestExternalAnswers(t *testing.T) {
+	t.Parallel()
+	b, _ := withExternal(t)
+	entered, release := make(chan struct{}), make(chan struct{})
+	made := charging(func(_ context.Context, _ external.Attempt, in chargeIn) (charge, error) {
+		switch in.Order {
+		case "lost":
+			return charge{}, errors.New("the answer is lost")
+		case "declined":
+			return charge{}, dedup.Final(errors.New("card declined"))
+		}
+		close(entered)
+		<-release
+		return charge{"ch_1"}, nil
+	})
+	made.MaxWait = -1 // for others
+	require.NoError(t, b.tools.Add(made))
+
+	for range 2 {
+		answer, err := b.tools.Invoke(t.Context(), call("charge", "k1", `{"order":"lost","amount":1}`))
+		var parked *external.ParkedError
+		require.ErrorAs(t, err, &parked)
+		require.False(t, dedup.IsRetryable(err))
+		require.Equal(t, "k1", answer.Key)
+		require.Equal(t, external.Parked, parked.Operation.State)
+	}
+	for _, replayed := range []bool{false, true} {
+		var refused *dedup.RefusedError
+		require.ErrorAs(t, b.fails(t, call("charge", "k2", `{"order":"declined","amount":1}`)), &refused)
+		require.Equal(t, replayed, refused.Replayed)
+	}
+	slow := call("charge", "k3", `{"order":"slow","amount":1}`)
+	first := make(chan tool.Answer)
+	go func() {
+		answer, _ := b.tools.Invoke(t.Context(), slow)
+		first <- answer
+	}()
+	<-entered
+	answer, err := b.tools.Invoke(t.Context(), slow)
+	require.ErrorIs(t, err, dedup.ErrInFlight)
+	require.True(t, dedup.IsRetryable(err))
+	require.Equal(t, "k3", answer.Key)
+	for key, want := range map[string]external.State{"k1": external.Parked, "k2": external.Refused, "k3": external.Running, "k4": external.None} {
+		status, err := b.tools.Status(t.Context(), call("charge", key, ""))
+		require.NoError(t, err)
+		require.Equal(t, want, status.State, key)
+	}
+	close(release)
+	require.JSONEq(t, `{"id":"ch_1"}`, string((<-first).JSON))
+}
+
+func TestExternalStatusOfASession(t *testing.T) {
+	t.Parallel()
+	b, _ := withExternal(t)
+	made := charging(charged)
+	made.Scope = tool.PerSession
+	require.NoError(t, b.tools.Add(made))
+	b.add(t, "ordinary", tool.Write)
+	inv := call("charge", "k", `{"order":"o-1","amount":1}`)
+	b.invoke(t, inv)
+	status, err := b.tools.Status(t.Context(), inv)
+	require.NoError(t, err)
+	require.Equal(t, external.Done, status.State)
+	inv.Session = "another"
+	status, err = b.tools.Status(t.Context(), inv)
+	require.NoError(t, err)
+	require.Equal(t, external.None, status.State)
+	inv.Session = ""
+	_, err = b.tools.Status(t.Context(), inv)
+	require.ErrorIs(t, err, dedup.ErrInvalid)
+	var unknown *tool.UnknownToolError
+	for _, name := range []string{"ordinary", "none"} {
+		inv.Tool = name
+		_, err = b.tools.Status(t.Context(), inv)
+		require.ErrorAs(t, err, &unknown)
+	}
+}
+
+// TestExternalKeyInArguments: fields tagged key are the key of an ExternalTool too.
+func TestExternalKeyInArguments(t *testing.T) {
+	t.Parallel()
+	b, _ := withExternal(t)
+	require.NoError(t, b.tools.Add(tool.ExternalTool[withKey, charge]{Tool: external.Tool[withKey, charge]{
+		Name: "refund", Perform: func(_ context.Context, a external.Attempt, in withKey) (charge, error) { return charge{a.CallKey}, nil },
+	}}))
+	answer := b.invoke(t, tool.Invocation{Scope: "acme", Tool: "refund", Args: json.RawMessage(`{"id":"order 7"}`)})
+	require.Equal(t, "order 7", answer.Key)
+	require.JSONEq(t, `{"id":"order 7"}`, string(answer.JSON))
+}
