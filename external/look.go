@@ -36,15 +36,23 @@ func (x *Tools) look(ctx context.Context, a *act, at *attempt) {
 		a.err = x.lookAgain(ctx, at, at.row.tries)
 	case at.exists:
 		a.err = x.notFoundYet(ctx, at)
-	case x.keyHolds(at.row, at.t) || at.settled(at.t.settles):
-		if a.err = x.take(ctx, at, resending); a.err == nil {
-			x.event(ctx, dedup.ExternalResent, at.row, "", "a look found nothing")
-			x.perform(ctx, a, at)
-		}
+	case at.settled(at.t.settles):
+		x.resend(ctx, a, at, nil)
+	case x.keyHolds(at.row, at.t):
+		x.resend(ctx, a, at, x.keyUntil(at.row, at.t))
 	case at.t.settles > 0:
 		a.err = x.change(ctx, at, x.sql.settleLater, at.t.settles, at.earlier)
 	default:
 		a.err = x.park(ctx, at, "not found, and it may still be on its way")
+	}
+}
+
+// resend makes another attempt after a look that found nothing, if it can begin before a
+// time.
+func (x *Tools) resend(ctx context.Context, a *act, at *attempt, before *time.Time) {
+	if a.err = x.take(ctx, at, purpose{sends: true, goesOn: true, before: before}); a.err == nil {
+		x.event(ctx, dedup.ExternalResent, at.row, "", "a look found nothing")
+		x.perform(ctx, a, at)
 	}
 }
 

@@ -89,11 +89,12 @@ SELECT rec.fingerprint, rec.arg_digests, rec.outcome, rec.result, rec.created_at
 		due: fmt.Sprintf(`SELECT %s, %s FROM %s AS e WHERE e.due_at <= %s AND e.tool = ANY ($1::text[]) ORDER BY e.due_at LIMIT $2::bigint`, columns, clock, effect, clock),
 
 		// $5: an attempt follows, and no look. $6: the lease. $7: the act goes on from a
-		// look that found nothing, which holds the row.
+		// look that found nothing, which holds the row. $8: until when it may be taken, NULL
+		// where that is always.
 		take: update(fmt.Sprintf(`state = CASE WHEN $5::bool THEN 'running' ELSE e.state END, fence = %[1]s, due_at = %[2]s + $6::interval, tries = e.tries + 1,
   sent_at = CASE WHEN $5::bool THEN COALESCE(e.sent_at, %[2]s) ELSE e.sent_at END,
   sent_until = CASE WHEN $5::bool THEN %[2]s + $6::interval ELSE e.sent_until END, looked = e.looked OR $7::bool`, next, clock),
-			isMine+` AND e.state <> 'done' AND ($7::bool OR e.due_at <= `+clock+`) AND NOT `+recorded),
+			isMine+` AND e.state <> 'done' AND ($7::bool OR e.due_at <= `+clock+`) AND ($8::timestamptz IS NULL OR `+clock+` < $8::timestamptz) AND NOT `+recorded),
 		// $5: the lease, of an attempt that is on its way.
 		hold: update("due_at = "+clock+" + $5::interval, sent_until = "+clock+" + $5::interval", isMine+" AND e.state = 'running'"),
 		// $5: the pause, $6: the note.
