@@ -161,12 +161,12 @@ func (x *Tools) keyHolds(r *row, t *definition) bool {
 }
 
 // keyUntil is until when an attempt has to begin, so that the provider still knows its key
-// at the attempt's end; nil where that is always.
+// when the attempt can take effect no more; nil where that is always.
 func (x *Tools) keyUntil(r *row, t *definition) *time.Time {
 	if t.keyKept == Forever || r.sentAt == nil {
 		return nil
 	}
-	until := r.sentAt.Add(t.keyKept - max(2*x.opts.Lease, t.timeout+x.opts.Lease))
+	until := r.sentAt.Add(t.keyKept - t.settles - max(2*x.opts.Lease, t.timeout+x.opts.Lease))
 	return &until
 }
 
