@@ -186,7 +186,7 @@ func (w *worker) live(ctx context.Context) (killed bool, err error) {
 	case killed:
 		return true, nil
 	case ctx.Err() != nil:
-		return false, ctx.Err()
+		return false, context.Cause(ctx)
 	case err != nil:
 		return false, fmt.Errorf("worker %d ended by itself: %w", w.n, err)
 	}

@@ -97,13 +97,13 @@ func (v *verdict) wrong() bool {
 }
 
 // judge adds what became of a tool's operations.
-func (v *verdict) judge(a *arm, lease time.Duration, f facts) {
+func (v *verdict) judge(a *arm, form form, f facts) {
 	for op := range f.ops {
-		v.operation(a, lease, op+1, f)
+		v.operation(a, form, op+1, f)
 	}
 }
 
-func (v *verdict) operation(a *arm, lease time.Duration, op int, f facts) {
+func (v *verdict) operation(a *arm, form form, op int, f facts) {
 	r, there := f.rows[op]
 	effects := f.effects[op]
 	if len(effects) > 1 {
@@ -150,7 +150,7 @@ func (v *verdict) operation(a *arm, lease time.Duration, op int, f facts) {
 		}
 		v.compare(op, f, told{outcome: happened, id: id})
 	case r.State == "parked":
-		v.parked(a, lease, r, effects)
+		v.parked(a, form, r, effects)
 	default:
 		v.Open++
 		v.say("open: operation %d is %v", op, r)
@@ -190,7 +190,7 @@ func (v *verdict) compare(op int, f facts, recorded told) {
 }
 
 // parked decides whether an operation may be.
-func (v *verdict) parked(a *arm, lease time.Duration, r row, effects []effect) {
+func (v *verdict) parked(a *arm, form form, r row, effects []effect) {
 	if len(effects) > 0 {
 		v.ParkedHappened++
 	} else {
@@ -198,14 +198,14 @@ func (v *verdict) parked(a *arm, lease time.Duration, r row, effects []effect) {
 	}
 	wrongly := false
 	switch {
-	case a.keyKept == forever, a.find && a.settles > 0: // either can always tell
+	case a.keyKept == forever, a.find && a.settles: // either can always tell
 		wrongly = true
 	case a.find: // a look sees what has happened before
 		const look = 4 // leases that it takes at most, with a pause
-		wrongly = len(effects) > 0 && (!r.Due || effects[0].at.Add(leases(look, lease)).Before(r.Changed))
+		wrongly = len(effects) > 0 && (!r.Due || effects[0].at.Add(leases(look, form.lease)).Before(r.Changed))
 	case a.keyKept > 0: // as long as the key held, it could be sent again
-		held := a.keyKept - max(2, timeout+1) - a.settles
-		wrongly = r.Sent == nil || r.Changed.Before(r.Sent.Add(leases(held, lease)))
+		held := a.keyKept - max(2, timeout+1) - a.declared(form.bound)
+		wrongly = r.Sent == nil || r.Changed.Before(r.Sent.Add(leases(held, form.lease)))
 	}
 	if wrongly {
 		v.Parked++

@@ -16,7 +16,7 @@ import (
 const (
 	// controlShare is a control arm's share of the operations, and controlLeast how many
 	// they are at least, where the other arms have that many.
-	controlShare, controlLeast = 5, 1_000
+	controlShare, controlLeast = 5, 120
 	// controlRate multiplies the provider's faults there.
 	controlRate = 3
 )
@@ -28,12 +28,14 @@ func Run(ctx context.Context, l *lab.Lab, p lab.Params) (*score.Score, error) {
 	if p.Short {
 		f = shortForm
 	}
-	durable, err := lab.Open(ctx, &pgserver.Options{Private: true, Durable: true})
-	if err != nil {
-		return s, fmt.Errorf("starting a server with fsync: %w", err)
+	durable := l
+	if !f.short {
+		var err error
+		if durable, err = lab.Open(ctx, &pgserver.Options{Private: true, Durable: true}); err != nil {
+			return s, fmt.Errorf("starting a server with fsync: %w", err)
+		}
+		defer func() { _ = durable.Close(ctx) }()
 	}
-	defer func() { _ = durable.Close(ctx) }()
-
 	var trials []*trial
 	for i := range arms {
 		t := &trial{arm: &arms[i], form: f, ops: p.Calls, seed: p.Seed + uint64(i)*1000, lab: l, say: p.Sayf}
@@ -47,7 +49,7 @@ func Run(ctx context.Context, l *lab.Lab, p lab.Params) (*score.Score, error) {
 		trials = append(trials, t)
 	}
 	groups := slices.Collect(slices.Chunk(trials, 1))
-	if f.together {
+	if f.short {
 		groups = [][]*trial{trials}
 	}
 	var problems []error
@@ -68,10 +70,10 @@ func Run(ctx context.Context, l *lab.Lab, p lab.Params) (*score.Score, error) {
 // runGroup runs trials at the same time, each phase of them together: the server is
 // restarted for as long as any of them calls.
 func runGroup(ctx context.Context, group []*trial) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	began := time.Now()
-	restarts, stop := restartServers(ctx, group)
+	restarts, stop := restartServers(ctx, group, cancel)
 	defer stop()
 	phase := func(do func(*trial) error) error {
 		var all sync.WaitGroup
@@ -97,7 +99,7 @@ func runGroup(ctx context.Context, group []*trial) error {
 		restarts.begin()
 		err = phase(func(t *trial) error { return t.call(ctx) })
 	}
-	err = errors.Join(err, stop())
+	stop()
 	if err == nil {
 		err = phase(func(t *trial) error { return t.settle(ctx) })
 	}

@@ -15,6 +15,7 @@ type hello struct {
 	Provider string        `json:"provider"`
 	Arm      string        `json:"arm"`
 	Lease    time.Duration `json:"lease"`
+	Bound    float64       `json:"bound"`
 	Conns    int           `json:"conns"`
 	Kill     float64       `json:"kill"`
 	Pause    float64       `json:"pause"`

@@ -1,7 +1,6 @@
 package outside
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -16,10 +15,9 @@ import (
 // provider carries out charges, and keeps books of them. It lives in the campaign's own
 // process, and survives what is done to the workers.
 type provider struct {
-	arm   *arm
-	lease time.Duration
-	rate  float64
-	URL   string
+	arm  *arm
+	form form
+	URL  string
 
 	server *http.Server
 	mu     sync.Mutex
@@ -77,7 +75,7 @@ func startProvider(a *arm, f form, seed uint64) (*provider, error) {
 		return nil, fmt.Errorf("starting the provider: %w", err)
 	}
 	p := &provider{
-		arm: a, lease: f.lease, rate: f.rate, URL: "http://" + l.Addr().String(), rng: rand.New(rand.NewPCG(seed, 6)),
+		arm: a, form: f, URL: "http://" + l.Addr().String(), rng: rand.New(rand.NewPCG(seed, 6)),
 		books: map[string]map[int][]effect{}, kept: map[string]kept{}, counts: map[string]int{},
 	}
 	mux := http.NewServeMux()
@@ -141,17 +139,22 @@ func (p *provider) charge(w http.ResponseWriter, r *http.Request) {
 // until is when a request must have taken effect whose attempt was claimed then; zero
 // where nothing bounds it.
 func (p *provider) until(claimed time.Time) time.Time {
-	if p.arm.honest == 0 {
+	honest := p.arm.honest(p.form.bound)
+	if honest == 0 {
 		return time.Time{}
 	}
-	return claimed.Add(leases(p.arm.honest, p.lease))
+	return claimed.Add(leases(honest, p.form.lease))
 }
 
 // draw draws what becomes of a request, and how late it is.
 func (p *provider) draw(tool, key string, op int) (f fault, late time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	late = leases(soonest+p.rng.Float64()*(cmp.Or(p.arm.late, latest)-soonest), p.lease)
+	most := p.arm.honest(p.form.bound)
+	if most == 0 {
+		most = latest
+	}
+	late = leases(soonest+p.rng.Float64()*(most-soonest), p.form.lease)
 	if !p.calm {
 		f = p.drawFault()
 	}
@@ -172,8 +175,11 @@ func (p *provider) drawFault() fault {
 		}
 		return lostAnswer
 	}
-	at := p.rng.Float64() * 100 / p.rate
+	at := p.rng.Float64() * 100 / p.form.rate
 	for _, f := range faults {
+		if f.fault == lateAndCut && p.arm.control == settlesEarly {
+			f.percent *= manyLate
+		}
 		if at -= f.percent; at < 0 {
 			return f.fault
 		}
@@ -202,7 +208,7 @@ func (p *provider) act(tool, key string, op int, f fault, until time.Time) (id s
 		p.counts[string(tooLate)]++
 		return "", false, false
 	}
-	forgets := leases(p.arm.forgets, p.lease)
+	forgets := leases(p.arm.forgets, p.form.lease)
 	if k, known := p.kept[key]; known && key != "" && (forgets == 0 || now.Sub(k.at) < forgets) {
 		return k.ID, k.ID == "", true
 	}
@@ -236,7 +242,7 @@ func (p *provider) find(w http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
-	failing := 3 * p.rate
+	failing := 3 * p.form.rate
 	if now.Before(p.down) {
 		failing = 50
 	}
@@ -265,7 +271,7 @@ func cut(w http.ResponseWriter) {
 func (p *provider) breakDown() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.down = time.Now().Add(leases(outage, p.lease))
+	p.down = time.Now().Add(leases(outage, p.form.lease))
 	p.counts["outage"]++
 }
 

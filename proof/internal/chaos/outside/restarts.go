@@ -2,7 +2,6 @@ package outside
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -27,30 +26,26 @@ func (r *restarts) of(l *lab.Lab) map[string]int {
 }
 
 // restartServers restarts the servers of trials every now and then, immediately and fast
-// in turn, from when they may begin until stop is called.
-func restartServers(ctx context.Context, group []*trial) (r *restarts, stop func() error) {
+// in turn, from when they may begin until stop is called. It says when one does not come back.
+func restartServers(ctx context.Context, group []*trial, failed context.CancelCauseFunc) (r *restarts, stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	r = &restarts{going: make(chan struct{}), counts: map[*lab.Lab]map[string]int{}}
 	var all sync.WaitGroup
-	var errs []error
 	for _, t := range group {
 		if r.counts[t.lab] != nil {
 			continue
 		}
 		r.counts[t.lab] = map[string]int{}
 		all.Go(func() {
-			if err := r.run(ctx, t.lab, t.form.restartEvery); err != nil && ctx.Err() == nil {
-				r.mu.Lock()
-				defer r.mu.Unlock()
-				errs = append(errs, err)
+			if err := r.run(ctx, t.lab, t.form.restartEvery); err != nil {
+				failed(err)
 			}
 		})
 	}
-	return r, sync.OnceValue(func() error {
+	return r, func() {
 		cancel()
 		all.Wait()
-		return errors.Join(errs...)
-	})
+	}
 }
 
 func (r *restarts) run(ctx context.Context, l *lab.Lab, every time.Duration) error {
@@ -88,5 +83,5 @@ func restart(ctx context.Context, s *pgserver.Server, shut func(pid int) error) 
 	defer cancel()
 	for s.PID() != 0 && wait(waiting, 10*time.Millisecond) == nil {
 	}
-	return s.Restart(ctx)
+	return s.Restart(ctx) // which kills it where it still runs
 }

@@ -96,7 +96,7 @@ func (c *client) find(ctx context.Context, tool string, in Charge) (out []Charge
 func (p *process) tool(name string) external.Tool[Charge, Charged] {
 	a := p.arm
 	t := external.Tool[Charge, Charged]{
-		Name: name, Timeout: leases(timeout, p.Lease), KeyKept: leases(a.keyKept, p.Lease), Settles: leases(a.settles, p.Lease),
+		Name: name, Timeout: leases(timeout, p.Lease), KeyKept: leases(a.keyKept, p.Lease), Settles: leases(a.declared(p.Bound), p.Lease),
 		Ref: func(out Charged) string { return out.ID },
 		Begin: func(ctx context.Context, tx pgx.Tx, in Charge) error {
 			return note(ctx, tx, name, begun, in.Op, "")

@@ -72,7 +72,7 @@ func (t *trial) hire(ctx context.Context, n, tries int) *worker {
 	w := &worker{
 		n: n, books: t.books, rng: rng, calm: t.calm.Load, most: t.form.callers, tries: tries, todo: shuffled(t.ops, rng),
 		hello: hello{
-			URL: t.db.URL, Provider: t.provider.URL, Arm: t.arm.name, Lease: t.form.lease, Conns: t.form.conns,
+			URL: t.db.URL, Provider: t.provider.URL, Arm: t.arm.name, Lease: t.form.lease, Bound: t.form.bound, Conns: t.form.conns,
 			Kill: t.form.kill, Pause: t.form.pause, Seed: t.seed + uint64(n)*1000,
 		},
 	}
@@ -109,6 +109,10 @@ func (t *trial) settle(ctx context.Context) error {
 	t.provider.calmDown()
 	t.calm.Store(true)
 	t.db.Pool.Reset() // its connections are dead
+	if err := t.workers[1].leave(); err != nil {
+		return err
+	}
+	t.workers = t.workers[:1]
 	if err := t.drain(ctx); err != nil {
 		return err
 	}
@@ -130,19 +134,22 @@ const (
 	// lastTries is how often the last call of an operation is made that gets no answer.
 	lastTries = 10
 	// looked is how many leases after the last attempt a look must have been made for a
-	// parked operation.
+	// parked operation, in the long form.
 	looked = 6
 )
 
 // drain waits until nothing is due: no operation is open, no audit, and for what is parked
 // a look was made after all that may have happened.
 func (t *trial) drain(ctx context.Context) error {
-	limit := leases(drainLimit, t.form.lease)
+	limit, parked := leases(drainLimit, t.form.lease), leases(looked, t.form.lease)
+	if t.form.short {
+		parked = 0
+	}
 	for began := time.Now(); ; {
 		var open int
 		err := t.db.Pool.QueryRow(ctx, `SELECT count(*) FROM tool_effect
 			WHERE state IN ('pending', 'running')
-			   OR due_at IS NOT NULL AND (state = 'done' OR changed_at < sent_until + $1::interval)`, leases(looked, t.form.lease)).Scan(&open)
+			   OR due_at IS NOT NULL AND (state = 'done' OR changed_at < sent_until + $1::interval)`, parked).Scan(&open)
 		if err != nil {
 			return fmt.Errorf("waiting for what is due: %w", err)
 		}
@@ -185,7 +192,7 @@ func (t *trial) judge(ctx context.Context) error {
 			if !t.arm.saga {
 				f.told = t.books.told
 			}
-			t.verdict.judge(t.arm, t.form.lease, f)
+			t.verdict.judge(t.arm, t.form, f)
 		}
 		if t.arm.saga {
 			t.verdict.judgeSaga(t.ops, t.books.told, effects, local)
