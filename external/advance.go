@@ -92,7 +92,7 @@ func (x *Tools) advance(ctx context.Context, a *act, t *definition, r *row, bega
 			x.look(ctx, a, at)
 		}
 	case r.state == Running && x.keyHolds(r, t):
-		if a.err = x.take(ctx, at, sending); a.err == nil {
+		if a.err = x.take(ctx, at, purpose{sends: true, before: x.keyUntil(r, t)}); a.err == nil {
 			x.event(ctx, dedup.ExternalResent, at.row, "", "")
 			x.perform(ctx, a, at)
 		}
@@ -104,19 +104,24 @@ func (x *Tools) advance(ctx context.Context, a *act, t *definition, r *row, bega
 }
 
 // purpose is what an operation is taken for.
-type purpose struct{ sends, goesOn bool }
+type purpose struct {
+	sends bool
+	// goesOn: it goes on from a look that found nothing, without a gap.
+	goesOn bool
+	// before is until when it may be taken; nil is at any time. It is compared when the row is
+	// taken: what was read may be old by then.
+	before *time.Time
+}
 
 var (
 	sending = purpose{sends: true}
 	looking = purpose{}
-	// resending goes on from a look that found nothing, without a gap.
-	resending = purpose{sends: true, goesOn: true}
 )
 
 // take makes this process the one that acts for an operation, if nobody was faster.
 func (x *Tools) take(ctx context.Context, at *attempt, p purpose) error {
 	began := time.Now()
-	taken, err := one(x.rows(ctx, x.sql.take, append(mine(at.row), p.sends, x.opts.Lease, p.goesOn)...))
+	taken, err := one(x.rows(ctx, x.sql.take, append(mine(at.row), p.sends, x.opts.Lease, p.goesOn, p.before)...))
 	if err != nil {
 		return failed("taking an operation", err)
 	}
@@ -148,13 +153,21 @@ func (x *Tools) change(ctx context.Context, at *attempt, sql string, args ...any
 	return failed("changing an operation", err)
 }
 
-// keyHolds reports whether the provider still knows its key at the end of an attempt that
-// begins now.
+// keyHolds reports whether an attempt may be made because of the provider's key, by when the
+// row was read.
 func (x *Tools) keyHolds(r *row, t *definition) bool {
-	if t.keyKept == 0 || t.keyKept == Forever || r.sentAt == nil {
-		return t.keyKept > 0
+	until := x.keyUntil(r, t)
+	return t.keyKept > 0 && (until == nil || r.now.Before(*until))
+}
+
+// keyUntil is until when an attempt has to begin, so that the provider still knows its key
+// when the attempt can take effect no more; nil where that is always.
+func (x *Tools) keyUntil(r *row, t *definition) *time.Time {
+	if t.keyKept == Forever || r.sentAt == nil {
+		return nil
 	}
-	return r.now.Add(max(2*x.opts.Lease, t.timeout+x.opts.Lease)).Before(r.sentAt.Add(t.keyKept))
+	until := r.sentAt.Add(t.keyKept - t.settles - max(2*x.opts.Lease, t.timeout+x.opts.Lease))
+	return &until
 }
 
 // remembered is how long a record of the tool is.

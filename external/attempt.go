@@ -18,10 +18,6 @@ func (x *Tools) perform(ctx context.Context, a *act, at *attempt) {
 		a.err = x.release(ctx, at, "the lease was over before anything was sent")
 		return
 	}
-	if !x.maySend(at) { // it was paused before that, while it held nothing
-		a.err = x.release(ctx, at, "the provider may have forgotten the key")
-		return
-	}
 	x.event(ctx, dedup.ExternalSending, at.row, "", "")
 	out, err := x.call(ctx, a, l, at)
 	x.event(ctx, dedup.ExternalAnswered, at.row, "", note(err))
@@ -45,12 +41,6 @@ func (x *Tools) perform(ctx context.Context, a *act, at *attempt) {
 	default:
 		a.err = x.park(ctx, at, "no answer: "+note(err))
 	}
-}
-
-// maySend reports whether an attempt cannot be a second one, by the time at which it was
-// taken: what led to it may have been read long before.
-func (x *Tools) maySend(at *attempt) bool {
-	return at.earlier == nil || x.keyHolds(at.row, at.t) || at.t.find != nil && at.settled(at.t.settles)
 }
 
 // call runs Perform within the lease and the tool's Timeout. What an attempt answers that
@@ -110,7 +100,7 @@ func (x *Tools) park(ctx context.Context, at *attempt, why string) error {
 	if at.t.find != nil {
 		until = x.parkedPause(0)
 	}
-	return x.change(ctx, at, x.sql.park, until, why, nil, nil, nil)
+	return x.change(ctx, at, x.sql.park, until, why, nil, nil, nil, 0)
 }
 
 // parkUnrecorded parks an operation that is decided and cannot be recorded, because of its
@@ -119,15 +109,15 @@ func (x *Tools) park(ctx context.Context, at *attempt, why string) error {
 func (x *Tools) parkUnrecorded(ctx context.Context, at *attempt, ref string, v verdict, why error) error {
 	text := "it is decided, and cannot be recorded: " + note(why)
 	x.event(ctx, dedup.ExternalParked, at.row, ref, text)
+	tries := 0
+	if at.row.state == Parked {
+		tries = at.row.tries + 1
+	}
 	var until *time.Duration
 	if v.name != "" {
-		tries := at.row.tries
-		if at.row.state != Parked {
-			tries = 0
-		}
 		until = x.parkedPause(tries)
 	}
-	return x.change(ctx, at, x.sql.park, until, text, optional(ref), optional(v.name), optional(v.value))
+	return x.change(ctx, at, x.sql.park, until, text, optional(ref), optional(v.name), optional(v.value), tries)
 }
 
 func optional(s string) *string {

@@ -26,25 +26,33 @@ func (x *Tools) look(ctx context.Context, a *act, at *attempt) {
 	switch {
 	case errors.As(err, &unrecorded):
 		a.err = x.parkUnrecorded(ctx, at, unrecorded.ref, verdict{}, err)
-	case err != nil && at.row.state == Parked:
-		a.err = x.lookAgain(ctx, at, note(err))
+	case err != nil && at.row.state == Parked: // it does not count
+		a.err = x.lookAgain(ctx, at, at.row.tries)
 	case err != nil: // ErrPending included
 		a.err = x.postpone(ctx, at, note(err), false)
 	case len(outs) > 0:
 		x.found(ctx, a, at, outs)
 	case at.row.state == Parked: // it is looked for, and never attempted again
-		a.err = x.lookAgain(ctx, at, value(at.row.note))
+		a.err = x.lookAgain(ctx, at, at.row.tries+1)
 	case at.exists:
 		a.err = x.notFoundYet(ctx, at)
-	case x.keyHolds(at.row, at.t) || at.settled(at.t.settles):
-		if a.err = x.take(ctx, at, resending); a.err == nil {
-			x.event(ctx, dedup.ExternalResent, at.row, "", "a look found nothing")
-			x.perform(ctx, a, at)
-		}
+	case at.settled(at.t.settles):
+		x.resend(ctx, a, at, nil)
+	case x.keyHolds(at.row, at.t):
+		x.resend(ctx, a, at, x.keyUntil(at.row, at.t))
 	case at.t.settles > 0:
 		a.err = x.change(ctx, at, x.sql.settleLater, at.t.settles, at.earlier)
 	default:
 		a.err = x.park(ctx, at, "not found, and it may still be on its way")
+	}
+}
+
+// resend makes another attempt after a look that found nothing, if it can begin before a
+// time.
+func (x *Tools) resend(ctx context.Context, a *act, at *attempt, before *time.Time) {
+	if a.err = x.take(ctx, at, purpose{sends: true, goesOn: true, before: before}); a.err == nil {
+		x.event(ctx, dedup.ExternalResent, at.row, "", "a look found nothing")
+		x.perform(ctx, a, at)
 	}
 }
 
@@ -64,9 +72,9 @@ func (x *Tools) found(ctx context.Context, a *act, at *attempt, outs []json.RawM
 	}
 }
 
-// lookAgain leaves a parked operation parked until the next look for it.
-func (x *Tools) lookAgain(ctx context.Context, at *attempt, why string) error {
-	return x.change(ctx, at, x.sql.park, x.parkedPause(at.row.tries), why, nil, nil, nil)
+// lookAgain leaves a parked operation parked until the next look for it, after so many.
+func (x *Tools) lookAgain(ctx context.Context, at *attempt, looks int) error {
+	return x.change(ctx, at, x.sql.park, x.parkedPause(looks), value(at.row.note), nil, nil, nil, looks)
 }
 
 // maxUnseen is how often something that the provider says exists is looked for before the

@@ -87,12 +87,14 @@ SELECT rec.fingerprint, rec.arg_digests, rec.outcome, rec.result, rec.created_at
  ORDER BY e.changed_at, e.scope, e.tool, e.key LIMIT 100`, columns, clock, effect),
 		due: fmt.Sprintf(`SELECT %s, %s FROM %s AS e WHERE e.due_at <= %s AND e.tool = ANY ($1::text[]) ORDER BY e.due_at LIMIT $2::bigint`, columns, clock, effect, clock),
 
-		// $5: an attempt follows, and no look. $6: the lease. $7: the act goes on from a
-		// look that found nothing, which holds the row.
-		take: sinceParked(fmt.Sprintf(`state = CASE WHEN $5::bool THEN 'running' ELSE e.state END, fence = %[1]s, due_at = %[2]s + $6::interval, tries = e.tries + 1,
+		// $5: an attempt follows, and no look. One at a parked operation is counted when it
+		// has been made. $6: the lease. $7: the act goes on from a
+		// look that found nothing, which holds the row. $8: until when it may be taken, NULL
+		// where that is always.
+		take: sinceParked(fmt.Sprintf(`state = CASE WHEN $5::bool THEN 'running' ELSE e.state END, fence = %[1]s, due_at = %[2]s + $6::interval, tries = CASE WHEN e.state = 'parked' AND NOT $5::bool THEN e.tries ELSE e.tries + 1 END,
   sent_at = CASE WHEN $5::bool THEN COALESCE(e.sent_at, %[2]s) ELSE e.sent_at END,
   sent_until = CASE WHEN $5::bool THEN %[2]s + $6::interval ELSE e.sent_until END, looked = e.looked OR $7::bool`, next, clock),
-			isMine+` AND e.state <> 'done' AND ($7::bool OR e.due_at <= `+clock+`) AND NOT `+recorded),
+			isMine+` AND e.state <> 'done' AND ($7::bool OR e.due_at <= `+clock+`) AND ($8::timestamptz IS NULL OR `+clock+` < $8::timestamptz) AND NOT `+recorded),
 		// $5: the lease, of an attempt that is on its way.
 		hold: update("due_at = "+clock+" + $5::interval, sent_until = "+clock+" + $5::interval", isMine+" AND e.state = 'running'"),
 		// $5: the pause, $6: the note.
@@ -101,8 +103,8 @@ SELECT rec.fingerprint, rec.arg_digests, rec.outcome, rec.result, rec.created_at
 		postpone: update("due_at = "+clock+" + $5::interval, note = $6::text, sent_until = CASE WHEN $7::bool THEN "+clock+" ELSE e.sent_until END", isMine),
 		// $5: how long it takes to settle, since $6, or since the last attempt has ended.
 		settleLater: update("due_at = COALESCE($6::timestamptz, e.sent_until) + $5::interval, sent_until = COALESCE($6::timestamptz, e.sent_until)", isMine+" AND e.state = 'running'"),
-		// $5: until the next look, $6: the note, $7: the ref, $8 and $9: a verdict to be carried out then.
-		park: sinceParked("state = 'parked', due_at = "+clock+" + $5::interval, note = $6::text, ref = COALESCE($7::text, e.ref), verdict = $8::text, verdict_value = $9::text, tries = CASE WHEN e.state = 'parked' THEN e.tries ELSE 0 END",
+		// $5: until the next look, $6: the note, $7: the ref, $8 and $9: a verdict to be carried out then, $10: the tries.
+		park: sinceParked("state = 'parked', due_at = "+clock+" + $5::interval, note = $6::text, ref = COALESCE($7::text, e.ref), verdict = $8::text, verdict_value = $9::text, tries = $10::int",
 			isMine+" AND e.state <> 'done'"),
 
 		// $4: the row's life, $5: the ref, $6: until the audit, $7: how long the record is remembered.

@@ -43,7 +43,9 @@ var events = map[string]struct {
 		to: map[string]State{"pending": Pending, "running due": Running, "parked due": Parked},
 	},
 	"send after a look": {
-		do: func(ctx context.Context, x *Tools, at *attempt) error { return x.take(ctx, at, resending) },
+		do: func(ctx context.Context, x *Tools, at *attempt) error {
+			return x.take(ctx, at, purpose{sends: true, goesOn: true})
+		},
 		to: map[string]State{"pending": Running, "pending off": Running, "running": Running, "running due": Running, "parked": Running, "parked due": Running},
 	},
 	"extend": {
@@ -134,7 +136,9 @@ func TestStates(t *testing.T) {
 	require.NoError(t, err)
 	_, err = Add(x, Tool[string, map[string]string]{
 		Name: "charge", Ref: func(out map[string]string) string { return out["id"] },
-		Perform: func(context.Context, Attempt, string) (map[string]string, error) { return nil, errors.New("not performed here") },
+		Perform: func(context.Context, Attempt, string) (map[string]string, error) {
+			return nil, errors.New("not performed here")
+		},
 	})
 	require.NoError(t, err)
 	for state, columns := range states {
@@ -211,7 +215,7 @@ func TestKeyEndsWhileReading(t *testing.T) {
 	require.NoError(t, err)
 	a := &act{}
 	x.advance(ctx, a, x.tool("charge"), read, time.Now())
-	require.NoError(t, a.err)
+	require.ErrorIs(t, a.err, errStale)
 	require.Zero(t, attempts, "sent with a key that the provider may have forgotten")
 	for {
 		after, err := x.read(ctx, id)

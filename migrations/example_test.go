@@ -62,6 +62,7 @@ func Example() {
 	// applied 00002_orders_paid.sql
 	// applied 00001_tool_dedup.sql
 	// applied 00002_tool_lookalike.sql
+	// applied 00003_tool_effect.sql
 	// the schema is sound
 }
 
@@ -102,7 +103,7 @@ func exampleDatabase(ctx context.Context) (pool *pgxpool.Pool, done func()) {
 		log.Fatal(err)
 	}
 	// The project's databases come with the schema.
-	if _, err := pool.Exec(ctx, "DROP TABLE tool_dedup, tool_lookalike, tool_dedup_version"); err != nil {
+	if _, err := pool.Exec(ctx, "DROP TABLE tool_dedup, tool_effect, tool_lookalike, tool_dedup_version"); err != nil {
 		log.Fatal(err)
 	}
 	return pool, func() {
