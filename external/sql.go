@@ -36,8 +36,13 @@ func newStatements(schema string, asyncCommit bool) *statements {
 	effect := pgx.Identifier{schema, "tool_effect"}.Sanitize()
 	record := pgx.Identifier{schema, "tool_dedup"}.Sanitize()
 	next := fmt.Sprintf("pg_catalog.nextval('%s')", quote(pgx.Identifier{schema, "tool_effect_fence"}.Sanitize()))
+	// A server that crashes must not forget what keeps an attempt from being made again.
+	lasts := ""
+	if !asyncCommit {
+		lasts = " AND (pg_catalog.current_setting('synchronous_commit') <> 'off' OR pg_catalog.set_config('synchronous_commit', 'on', true) = 'on')"
+	}
 	update := func(set, where string) string {
-		return fmt.Sprintf("UPDATE %s AS e SET changed_at = %s, %s WHERE %s RETURNING %s, %s", effect, clock, set, where, columns, clock)
+		return fmt.Sprintf("UPDATE %s AS e SET changed_at = %s, %s WHERE %s%s RETURNING %s, %s", effect, clock, set, where, lasts, columns, clock)
 	}
 	recorded := fmt.Sprintf(`EXISTS (SELECT FROM %s AS r WHERE r.scope = $1::text AND r.tool = $2::text AND r.key = $3::text AND r.forget_at > %s)`, record, clock)
 	insert := func(state, due, sent, until, tries, from string) string {
