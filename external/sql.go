@@ -102,11 +102,11 @@ SELECT rec.fingerprint, rec.arg_digests, rec.outcome, rec.result, rec.created_at
 		// $5: the lease, of an attempt that is on its way.
 		hold: update("due_at = "+clock+" + $5::interval, sent_until = "+clock+" + $5::interval", isMine+" AND e.state = 'running'"),
 		// $5: the pause, $6: the note.
-		release: update("state = 'pending', sent_at = NULL, sent_until = NULL, due_at = "+clock+" + $5::interval, note = $6::text", isMine+" AND e.state = 'running'"),
+		release: update("state = 'pending', fence = "+next+", sent_at = NULL, sent_until = NULL, due_at = "+clock+" + $5::interval, note = $6::text", isMine+" AND e.state = 'running'"),
 		// $7: the attempt has ended, and its outcome is not known.
-		postpone: update("due_at = "+clock+" + $5::interval, note = $6::text, sent_until = CASE WHEN $7::bool THEN "+clock+" ELSE e.sent_until END", isMine),
+		postpone: update("fence = "+next+", due_at = "+clock+" + $5::interval, note = $6::text, sent_until = CASE WHEN $7::bool THEN "+clock+" ELSE e.sent_until END", isMine),
 		// $5: how long it takes to settle, since $6, or since the last attempt has ended.
-		settleLater: update("due_at = COALESCE($6::timestamptz, e.sent_until) + $5::interval, sent_until = COALESCE($6::timestamptz, e.sent_until)", isMine+" AND e.state = 'running'"),
+		settleLater: update("fence = "+next+", due_at = COALESCE($6::timestamptz, e.sent_until) + $5::interval, sent_until = COALESCE($6::timestamptz, e.sent_until)", isMine+" AND e.state = 'running'"),
 		// $5: until the next look, $6: the note, $7: the ref, $8 and $9: a verdict to be carried out then.
 		park: update("state = 'parked', due_at = "+clock+" + $5::interval, note = $6::text, ref = COALESCE($7::text, e.ref), verdict = $8::text, verdict_value = $9::text, tries = CASE WHEN e.state = 'parked' THEN e.tries ELSE 0 END",
 			isMine+" AND e.state <> 'done'"),
