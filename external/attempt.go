@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/tooldedup/dedup"
@@ -144,20 +145,11 @@ func note(err error) string {
 	if err == nil {
 		return ""
 	}
-	text := []rune(err.Error())
-	for len(string(text)) > maxNote {
-		text = text[:len(text)*9/10]
-	}
-	return string(cleaned(text))
+	text := err.Error()
+	return cleaned(text[:min(len(text), maxNote)])
 }
 
 // cleaned leaves out what Postgres cannot store as text.
-func cleaned(text []rune) []rune {
-	out := text[:0]
-	for _, c := range text {
-		if c != 0 {
-			out = append(out, c)
-		}
-	}
-	return out
+func cleaned(text string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(text, ""), "\x00", "")
 }

@@ -2,7 +2,6 @@ package external
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -49,7 +48,7 @@ func (h *Handle[In, Out]) ask(call dedup.Call, in In) (*ask, error) {
 	if err != nil {
 		return nil, err
 	}
-	text, err := json.Marshal(in)
+	text, err := marshal(in)
 	o.input = string(text)
 	return o, err
 }

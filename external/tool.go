@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"math"
 	"time"
+	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/canon"
 	"github.com/tooldedup/dedup/internal/table"
 )
 
@@ -87,6 +89,7 @@ type definition struct {
 	finish                    func(ctx context.Context, tx pgx.Tx, in, out json.RawMessage) error
 	refused                   func(ctx context.Context, tx pgx.Tx, in json.RawMessage, why error) error
 	ref                       func(out json.RawMessage) string
+	fits                      func(out json.RawMessage) error
 	keyKept, settles, timeout time.Duration
 	retention                 dedup.Retention
 }
@@ -146,6 +149,10 @@ func (t *Tool[In, Out]) erase() *definition {
 			}
 			return refOf(out, t.Ref)
 		},
+		fits: func(raw json.RawMessage) error {
+			_, err := decode[Out](raw)
+			return err
+		},
 	}
 	if t.Find != nil {
 		d.find = func(ctx context.Context, a Attempt, raw json.RawMessage) (all []json.RawMessage, err error) {
@@ -196,15 +203,22 @@ func (t *Tool[In, Out]) erase() *definition {
 }
 
 func decode[T any](raw json.RawMessage) (value T, err error) {
-	if err := json.Unmarshal(raw, &value); err != nil {
-		return value, fmt.Errorf("dedup: the stored input or result no longer fits the tool's type: %w", err)
+	err = guarded(func() error { return json.Unmarshal(raw, &value) })
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok { // whose text has the value
+		return value, fmt.Errorf("dedup: the stored input or result no longer fits the tool's type: %q is no %s", wrong.Field, wrong.Type)
+	}
+	if err != nil {
+		return value, errors.New("dedup: the stored input or result no longer fits the tool's type")
 	}
 	return value, nil
 }
 
 // encode makes the text of a result. A result that has none is an effect all the same.
 func encode[T any](out T, ref func(T) string) (json.RawMessage, error) {
-	text, err := json.Marshal(out)
+	text, err := safely(func() ([]byte, error) { return marshal(out) })
+	if err == nil && !utf8.Valid(text) {
+		err = errors.New("it is not valid UTF-8")
+	}
 	if err != nil {
 		failed := &unrecordable{err: fmt.Errorf("dedup: the result cannot be encoded: %w", err)}
 		if ref != nil {
@@ -215,10 +229,19 @@ func encode[T any](out T, ref func(T) string) (json.RawMessage, error) {
 	return text, nil
 }
 
+// marshal is json.Marshal that leaves out nothing silently, as package dedup does it.
+func marshal(value any) ([]byte, error) {
+	value, err := canon.Encodable(value)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(value)
+}
+
 // refOf is the ref of a result; none where Ref panics.
 func refOf[T any](out T, ref func(T) string) string {
 	text, _ := safely(func() (string, error) { return ref(out), nil })
-	return text
+	return cleaned(text)
 }
 
 // guarded turns a panic into an error.
