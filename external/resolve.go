@@ -8,6 +8,7 @@ import (
 
 	"github.com/tooldedup/dedup"
 )
+	"github.com/tooldedup/dedup/internal/guard"
 
 // Verdict is what a person says became of a parked operation. Its reason is kept in the
 // operation's Note.
@@ -49,6 +50,10 @@ func (x *Tools) Resolve(ctx context.Context, op Operation, v Verdict) error {
 		return err
 	}
 	r := &row{fence: op.Fence}
+	if guard.Inside(ctx) {
+		return errInside
+	}
+	v.reason = cleaned(v.reason)
 	r.Scope, r.Tool, r.Key = op.Scope, op.Tool, op.Key
 	changed, err := x.store(ctx, r, v)
 	if err != nil {
