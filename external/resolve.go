@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/tooldedup/dedup"
 )
@@ -101,6 +102,11 @@ func (x *Tools) store(ctx context.Context, r *row, v Verdict) (*row, error) {
 	if err != nil {
 		return nil, &dedup.InvalidError{What: "call", Field: "Verdict", Reason: "has a result that cannot be encoded", Err: err}
 	}
+	if t := x.tool(r.Tool); t != nil {
+		if err := t.fits(text); err != nil {
+			return nil, &dedup.InvalidError{What: "call", Field: "Verdict", Reason: "has a result that is not the tool's", Err: err}
+		}
+	}
 	return one(x.rows(ctx, x.sql.verdict, append(mine(r), v.kind, string(text), v.reason)...))
 }
 
@@ -108,6 +114,10 @@ func (x *Tools) store(ctx context.Context, r *row, v Verdict) (*row, error) {
 func (x *Tools) carryOut(ctx context.Context, a *act, at *attempt) {
 	said := verdict{value(at.row.verdict), value(at.row.verdictValue)}
 	if said.name == verdictHappened {
+		if err := at.t.fits(json.RawMessage(said.value)); err != nil { // no caller could read it
+			a.err = x.parkUnrecorded(ctx, at, "", verdict{}, err)
+			return
+		}
 		x.record(ctx, a, at, json.RawMessage(said.value))
 		return
 	}
