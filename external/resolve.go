@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/tooldedup/dedup"
-)
 	"github.com/tooldedup/dedup/internal/guard"
+)
 
 // Verdict is what a person says became of a parked operation. Its reason is kept in the
 // operation's Note.
@@ -50,11 +50,11 @@ func (x *Tools) Resolve(ctx context.Context, op Operation, v Verdict) error {
 	if err := v.check(op); err != nil {
 		return err
 	}
-	r := &row{fence: op.Fence}
 	if guard.Inside(ctx) {
 		return errInside
 	}
 	v.reason = cleaned(v.reason)
+	r := &row{fence: op.Fence}
 	r.Scope, r.Tool, r.Key = op.Scope, op.Tool, op.Key
 	changed, err := x.store(ctx, r, v)
 	if err != nil {
@@ -121,5 +121,10 @@ func (x *Tools) carryOut(ctx context.Context, a *act, at *attempt) {
 		x.record(ctx, a, at, json.RawMessage(said.value))
 		return
 	}
-	x.recordRefusal(ctx, a, at, dedup.Final(errors.New(said.value)), nil)
+	var audit *time.Duration
+	if at.t.find != nil && at.earlier != nil {
+		pause := x.untilAudit(at.t)
+		audit = &pause
+	}
+	x.recordRefusal(ctx, a, at, dedup.Final(errors.New(said.value)), audit)
 }
