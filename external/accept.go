@@ -3,6 +3,7 @@ package external
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -23,7 +24,7 @@ import (
 // yet is a [dedup.ErrInFlight], and tx stays usable. [dedup.ErrRestartTx] means that the whole
 // transaction has to be run again. A key that was used with other input is a
 // [dedup.ErrKeyReused], and a parked operation a *[ParkedError].
-func (h *Handle[In, Out]) Accept(ctx context.Context, tx pgx.Tx, call dedup.Call, in In) (Operation, error) {
+func (h *Handle[In, Out]) Accept(ctx context.Context, tx pgx.Tx, call dedup.Call, in In) (_ Operation, err error) {
 	o, err := h.ask(call, in)
 	if err != nil {
 		return Operation{}, err
@@ -36,15 +37,15 @@ func (h *Handle[In, Out]) Accept(ctx context.Context, tx pgx.Tx, call dedup.Call
 	if conn == nil || conn.PgConn().TxStatus() != 'T' {
 		return Operation{}, &dedup.InvalidError{What: "call", Field: "tx", Reason: "is not open, or one of its statements has failed"}
 	}
-	seen, err := h.x.tryAccept(ctx, conn, o, !h.writes())
+	seen, err := h.tryAccept(ctx, conn, o)
 	if err == nil && seen.row != nil && seen.row.state == Done && (seen.rec == nil || seen.rec.Forgotten()) {
 		var tag pgconn.CommandTag
 		if tag, err = conn.Exec(ctx, h.x.sql.forgetOne, mine(seen.row)...); err == nil && tag.RowsAffected() > 0 {
-			seen, err = h.x.tryAccept(ctx, conn, o, !h.writes())
+			seen, err = h.tryAccept(ctx, conn, o)
 		}
 	}
 	if err != nil {
-		return Operation{}, declined(ctx, conn, o, err)
+		return Operation{}, declined(o, err)
 	}
 	r := seen.row
 	switch {
@@ -58,21 +59,34 @@ func (h *Handle[In, Out]) Accept(ctx context.Context, tx pgx.Tx, call dedup.Call
 		return Operation{}, o.reused(r.argDigests, r.createdAt)
 	case r.state == Parked:
 		return Operation{}, &ParkedError{r.operation()}
-	case !seen.mine:
+	case !seen.mine || !h.writes():
 		return r.operation(), nil
 	}
 	op := r.operation()
-	if !h.writes() {
-		return op, nil
-	}
-	if err := h.write(ctx, tx, o, op); err != nil {
-		if _, undo := conn.Exec(ctx, "ROLLBACK TO SAVEPOINT tool_effect"); undo != nil {
-			err = errors.Join(err, undo)
+	written := false
+	defer func() { // past a panic too
+		if !written {
+			err = errors.Join(err, undo(ctx, conn))
 		}
+	}()
+	if err := h.write(ctx, tx, o, op); err != nil {
 		return Operation{}, err
 	}
+	written = true
 	_, err = conn.Exec(ctx, release)
 	return op, failed("accepting", err)
+}
+
+// undo takes back what was written behind the savepoint, and gives that up. It goes on after
+// the caller's context: what it leaves could be committed.
+func undo(ctx context.Context, conn *pgx.Conn) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), wire.RollbackTimeout)
+	defer cancel()
+	if conn.PgConn().IsBusy() { // with rows that Begin has left open: nothing may be committed
+		_ = conn.Close(ctx)
+	}
+	_, err := conn.Exec(ctx, "ROLLBACK TO SAVEPOINT tool_effect; "+release)
+	return err
 }
 
 // writes reports whether an accepted operation brings anything beside its row.
@@ -102,7 +116,27 @@ func (o *ask) reused(stored []byte, firstAt time.Time) error {
 
 const release = "RELEASE SAVEPOINT tool_effect"
 
-func (x *Tools) tryAccept(ctx context.Context, conn *pgx.Conn, o *ask, releases bool) (seen sight, err error) {
+// tryAccept looks and inserts behind a savepoint. That stays open only where something is to
+// be written beside the row.
+func (h *Handle[In, Out]) tryAccept(ctx context.Context, conn *pgx.Conn, o *ask) (seen sight, err error) {
+	seen, marked, err := h.x.sendAccept(ctx, conn, o, !h.writes())
+	switch {
+	case err != nil && marked && conn.PgConn().TxStatus() == 'E':
+		if left := undo(ctx, conn); left != nil {
+			return seen, o.answer(dedup.ErrRestartTx, errors.Join(err, left))
+		}
+	case err != nil && conn.PgConn().TxStatus() == 'E' && dedup.IsTransient(err): // before there was a savepoint
+		return seen, o.answer(dedup.ErrRestartTx, err)
+	case err != nil && conn.PgConn().TxStatus() == 'E':
+		return seen, fmt.Errorf("%w (the transaction is aborted; roll it back)", err)
+	case err == nil && !seen.mine && h.writes():
+		_, err = conn.Exec(ctx, release)
+	}
+	return seen, err
+}
+
+// sendAccept reports whether the savepoint was made.
+func (x *Tools) sendAccept(ctx context.Context, conn *pgx.Conn, o *ask, releases bool) (seen sight, marked bool, err error) {
 	b := &pgx.Batch{}
 	b.Queue("SAVEPOINT tool_effect")
 	b.Queue(x.sql.limit)
@@ -113,21 +147,23 @@ func (x *Tools) tryAccept(ctx context.Context, conn *pgx.Conn, o *ask, releases 
 	}
 	results := conn.SendBatch(ctx, b)
 	defer func() { err = errors.Join(err, results.Close()) }()
-	for range 2 {
-		if _, err = results.Exec(); err != nil {
-			return seen, err
-		}
+	if _, err = results.Exec(); err != nil {
+		return seen, false, err
 	}
-	return seen, seen.scan(results.QueryRow())
+	if _, err = results.Exec(); err != nil {
+		return seen, true, err
+	}
+	return seen, true, seen.scan(results.QueryRow())
 }
 
-// declined says what a failure has left of the caller's transaction.
-func declined(ctx context.Context, conn *pgx.Conn, o *ask, err error) error {
+// declined is the answer to a failure that has left the caller's transaction as it was, or
+// that asks for a new one.
+func declined(o *ask, err error) error {
+	if errors.Is(err, dedup.ErrRestartTx) {
+		return err
+	}
 	switch wire.SQLState(err) {
 	case pgLockNotAvailable:
-		if _, undo := conn.Exec(ctx, "ROLLBACK TO SAVEPOINT tool_effect"); undo != nil {
-			return o.answer(dedup.ErrRestartTx, errors.Join(err, undo))
-		}
 		return o.answer(dedup.ErrInFlight, err)
 	case "40001", "40P01":
 		return o.answer(dedup.ErrRestartTx, err)

@@ -170,3 +170,120 @@ func TestAcceptFails(t *testing.T) {
 	_, err = h.Accept(f.ctx, nil, call("nil"), in{2})
 	require.ErrorIs(t, err, dedup.ErrInvalid)
 }
+
+// TestAcceptPanics leaves nothing of an intent in a transaction whose caller survives.
+func TestAcceptPanics(t *testing.T) {
+	f := newFixture(t)
+	tool := ledger(f, external.Tool[in, out]{Perform: answering("ch_1")})
+	begin := tool.Begin
+	tool.Begin = func(ctx context.Context, tx pgx.Tx, i in) error {
+		require.NoError(t, begin(ctx, tx, i))
+		panic("a bug")
+	}
+	h := add(f, tool)
+	tx, err := f.pool.Begin(f.ctx)
+	require.NoError(t, err)
+	require.Panics(t, func() { _, _ = h.Accept(f.ctx, tx, call("k"), in{1}) })
+	require.NoError(t, tx.Commit(f.ctx))
+	require.Empty(t, f.ledger())
+	require.Equal(t, external.None, f.lookup("k").State)
+}
+
+// TestAcceptAfterTheCallerHasLeft fails in Begin when the context has ended: nothing is left.
+func TestAcceptAfterTheCallerHasLeft(t *testing.T) {
+	f := newFixture(t)
+	tool := ledger(f, external.Tool[in, out]{Perform: answering("ch_1")})
+	begin := tool.Begin
+	ctx, cancel := context.WithCancel(f.ctx)
+	tool.Begin = func(ctx context.Context, tx pgx.Tx, i in) error {
+		require.NoError(t, begin(ctx, tx, i))
+		cancel()
+		return ctx.Err()
+	}
+	h := add(f, tool)
+	tx, err := f.pool.Begin(f.ctx)
+	require.NoError(t, err)
+	_, err = h.Accept(ctx, tx, call("k"), in{1})
+	require.ErrorIs(t, err, context.Canceled)
+	require.NoError(t, tx.Commit(f.ctx))
+	require.Empty(t, f.ledger())
+	require.Equal(t, external.None, f.lookup("k").State)
+}
+
+// TestAcceptLeavesNoSavepoint ends in every way: a savepoint that stays would take later
+// writes of the caller back with it.
+func TestAcceptLeavesNoSavepoint(t *testing.T) {
+	f := newFixture(t)
+	fails := false
+	tool := ledger(f, external.Tool[in, out]{Perform: answering("ch_1")})
+	begin := tool.Begin
+	tool.Begin = func(ctx context.Context, tx pgx.Tx, i in) error {
+		if fails {
+			return errLost
+		}
+		return begin(ctx, tx, i)
+	}
+	h := add(f, tool)
+	held, err := f.pool.Begin(f.ctx)
+	require.NoError(t, err)
+	defer func() { _ = held.Rollback(f.ctx) }()
+	_, err = h.Accept(f.ctx, held, call("held"), in{1})
+	require.NoError(t, err)
+	_, err = h.Do(f.ctx, call("done"), in{1})
+	require.NoError(t, err)
+	for name, accept := range map[string]func(tx pgx.Tx) error{
+		"in flight": func(tx pgx.Tx) error {
+			_, err := h.Accept(f.ctx, tx, call("held"), in{1})
+			require.ErrorIs(t, err, dedup.ErrInFlight)
+			return err
+		},
+		"done": func(tx pgx.Tx) error {
+			_, err := h.Accept(f.ctx, tx, call("done"), in{1})
+			require.NoError(t, err)
+			return err
+		},
+		"reused": func(tx pgx.Tx) error {
+			_, err := h.Accept(f.ctx, tx, call("done"), in{2})
+			require.ErrorIs(t, err, dedup.ErrKeyReused)
+			return err
+		},
+		"fails": func(tx pgx.Tx) error {
+			fails = true
+			defer func() { fails = false }()
+			_, err := h.Accept(f.ctx, tx, call("fails"), in{2})
+			require.ErrorIs(t, err, errLost)
+			return err
+		},
+		"accepted": func(tx pgx.Tx) error {
+			_, err := h.Accept(f.ctx, tx, call("accepted"), in{1})
+			require.NoError(t, err)
+			return err
+		},
+	} {
+		tx, err := f.pool.Begin(f.ctx)
+		require.NoError(t, err)
+		_ = accept(tx)
+		_, err = tx.Exec(f.ctx, `RELEASE SAVEPOINT tool_effect`)
+		require.ErrorContains(t, err, "3B001", name)
+		require.NoError(t, tx.Rollback(f.ctx))
+	}
+}
+
+// TestAcceptMeetsAnError of the server: the caller's transaction stays usable.
+func TestAcceptMeetsAnError(t *testing.T) {
+	f := newFixture(t)
+	h := add(f, external.Tool[in, out]{Perform: answering("ch_1")})
+	on(f, "INSERT", "", "23514")
+	_, err := f.pool.Exec(f.ctx, `CREATE TABLE mine (a int)`)
+	require.NoError(t, err)
+	tx, err := f.pool.Begin(f.ctx)
+	require.NoError(t, err)
+	_, err = tx.Exec(f.ctx, `INSERT INTO mine VALUES (1)`)
+	require.NoError(t, err)
+	_, err = h.Accept(f.ctx, tx, call("k"), in{1})
+	require.ErrorContains(t, err, "a fault")
+	require.NoError(t, tx.Commit(f.ctx))
+	var n int
+	require.NoError(t, f.pool.QueryRow(f.ctx, `SELECT count(*) FROM mine`).Scan(&n))
+	require.Equal(t, 1, n)
+}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/guard"
 )
 
 // attempt is an act on an operation, by the fence that it was taken with.
@@ -34,6 +35,9 @@ func (x *Tools) Advance(ctx context.Context, scope, tool, key string) (Operation
 	if err != nil {
 		return Operation{}, err
 	}
+	if guard.Inside(ctx) {
+		return Operation{}, errInside
+	}
 	t := x.tool(tool)
 	if t == nil {
 		return Operation{}, unregistered()
@@ -47,7 +51,7 @@ func (x *Tools) Advance(ctx context.Context, scope, tool, key string) (Operation
 		}
 		return op, failed("looking up", err)
 	}
-	a, _, err := x.start(ctx, id, func(ctx context.Context, a *act) { x.advance(ctx, a, t, r, began) })
+	a, _, err := x.start(ctx, id, false, func(ctx context.Context, a *act) { x.advance(ctx, a, t, r, began) })
 	if err != nil {
 		return r.operation(), err
 	}
@@ -62,6 +66,8 @@ func (x *Tools) Advance(ctx context.Context, scope, tool, key string) (Operation
 	}
 	return op, err
 }
+
+var errInside = &dedup.InvalidError{What: "call", Field: "ctx", Reason: "is an effect's; inside an effect use Accept with its transaction"}
 
 func unlessStale(err error) error {
 	if errors.Is(err, errStale) || errors.Is(err, dedup.ErrRefused) {
@@ -143,8 +149,13 @@ func (x *Tools) stale(ctx context.Context, at *attempt) error {
 // mine are the parameters of a statement that changes a row as it was read.
 func mine(r *row) []any { return []any{r.Scope, r.Tool, r.Key, r.fence} }
 
-// change changes the row of an act, unless somebody else has acted.
+// change changes the row of an act, unless somebody else has acted. What the act knows is
+// known only here, so that it is tried until the database is there.
 func (x *Tools) change(ctx context.Context, at *attempt, sql string, args ...any) error {
+	return x.insist(ctx, forever, func() error { return x.tryChange(ctx, at, sql, args...) })
+}
+
+func (x *Tools) tryChange(ctx context.Context, at *attempt, sql string, args ...any) error {
 	changed, err := one(x.rows(ctx, sql, append(mine(at.row), args...)...))
 	if err == nil && changed == nil {
 		x.event(ctx, dedup.ExternalFenced, at.row, "", "")

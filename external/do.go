@@ -49,12 +49,12 @@ func (h *Handle[In, Out]) ask(call dedup.Call, in In) (*ask, error) {
 	if err != nil {
 		return nil, err
 	}
-	text, err := json.Marshal(in)
+	text, err := marshal(in)
 	if err != nil {
 		return nil, err
 	}
 	o.input = string(text)
-	return o, h.t.fits(text)
+	return o, h.t.takes(text)
 }
 
 // Do runs the effect for call's identity, or answers what became of it. Call.Tool may be
@@ -77,7 +77,7 @@ func (h *Handle[In, Out]) Do(ctx context.Context, call dedup.Call, in In) (dedup
 		err = h.x.open()
 	}
 	if err == nil && guard.Inside(ctx) {
-		err = &dedup.InvalidError{What: "call", Field: "ctx", Reason: "is an effect's; inside an effect use Accept with its transaction"}
+		err = errInside
 	}
 	if err != nil {
 		return dedup.Result[Out]{}, err
@@ -97,14 +97,20 @@ func (h *Handle[In, Out]) Do(ctx context.Context, call dedup.Call, in In) (dedup
 		started := seen.mine
 		switch {
 		case r == nil: // somebody has inserted it since this statement began
-			continue
+			r = &row{}
 		case seen.mine:
-			mine, err = h.x.startOwn(ctx, o.Identity, func(ctx context.Context, a *act) {
-				h.x.perform(ctx, a, &attempt{row: r, t: h.t, began: seen.began})
-			})
+			at := &attempt{row: r, t: h.t, began: seen.began}
+			mine, _, err = h.x.start(ctx, o.Identity, true, func(ctx context.Context, a *act) { h.x.perform(ctx, a, at) })
+			if err != nil { // nothing was sent
+				err = errors.Join(err, h.x.release(ctx, at, "the process has ended before anything was sent"))
+			}
 		case r.state == Done:
 			// Its record is forgotten, or somebody has deleted it: both were read at once.
-			if freed, err := h.x.forget(ctx, r); err != nil || freed {
+			freed, err := h.x.forget(ctx, r)
+			if err != nil {
+				return dedup.Result[Out]{}, err
+			}
+			if freed {
 				continue
 			}
 			op := r.operation()
@@ -115,7 +121,7 @@ func (h *Handle[In, Out]) Do(ctx context.Context, call dedup.Call, in In) (dedup
 		case r.state == Parked && !r.due():
 			return dedup.Result[Out]{}, &ParkedError{r.operation()}
 		case r.due():
-			mine, started, err = h.x.start(ctx, o.Identity, func(ctx context.Context, a *act) { h.x.advance(ctx, a, h.t, r, seen.began) })
+			mine, started, err = h.x.start(ctx, o.Identity, false, func(ctx context.Context, a *act) { h.x.advance(ctx, a, h.t, r, seen.began) })
 		default:
 			mine = h.x.at(o.Identity)
 		}

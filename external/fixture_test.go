@@ -209,3 +209,20 @@ func (f *fixture) ledger() (all []string) {
 	require.NoError(f.t, err)
 	return all
 }
+
+func answering(id string) func(context.Context, external.Attempt, in) (out, error) {
+	return func(context.Context, external.Attempt, in) (out, error) { return out{id}, nil }
+}
+
+// on makes a trigger on tool_effect raise an error, or leave out the row where code is empty.
+func on(f *fixture, event, when, code string) {
+	f.t.Helper()
+	does := `RETURN NULL`
+	if code != "" {
+		does = `RAISE EXCEPTION 'a fault' USING ERRCODE = '` + code + `'`
+	}
+	_, err := f.pool.Exec(f.ctx, `CREATE SEQUENCE faults;
+		CREATE FUNCTION fault() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF nextval('faults') > 0 THEN `+does+`; END IF; RETURN OLD; END $$;
+		CREATE TRIGGER fault BEFORE `+event+` ON tool_effect FOR EACH ROW `+when+` EXECUTE FUNCTION fault()`)
+	require.NoError(f.t, err)
+}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"math/rand/v2"
 	"time"
+
+	"github.com/tooldedup/dedup/internal/guard"
 )
 
 const (
@@ -22,6 +24,9 @@ const (
 func (x *Tools) Recover(ctx context.Context) error {
 	if err := x.open(); err != nil {
 		return err
+	}
+	if guard.Inside(ctx) {
+		return errInside
 	}
 	slots := make(chan struct{}, x.opts.Workers)
 	defer func() { // wait for all
@@ -56,10 +61,10 @@ func (x *Tools) recover(ctx context.Context, slots chan struct{}, r *row, began 
 	case <-ctx.Done():
 		return false
 	}
-	a, _, err := x.start(ctx, r.Identity, func(ctx context.Context, a *act) { x.advance(ctx, a, x.tool(r.Tool), r, began) })
-	if err != nil {
+	a, started, err := x.start(ctx, r.Identity, false, func(ctx context.Context, a *act) { x.advance(ctx, a, x.tool(r.Tool), r, began) })
+	if err != nil || !started { // this process is at it already
 		<-slots
-		return false
+		return err == nil
 	}
 	go func() {
 		<-a.over

@@ -52,7 +52,10 @@ func Saga(ctx context.Context, steps ...Step) error {
 				continue
 			}
 			if err := steps[j].Undo(ctx); err != nil {
-				return fmt.Errorf("dedup: taking back step %q: %v", steps[j].Name, err)
+				if errors.Is(err, dedup.ErrRefused) { // it is no refusal of the saga
+					return fmt.Errorf("dedup: taking back step %q: %v", steps[j].Name, err)
+				}
+				return fmt.Errorf("dedup: taking back step %q: %w", steps[j].Name, err)
 			}
 		}
 		return &UndoneError{s.Name, refused}

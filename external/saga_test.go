@@ -61,3 +61,17 @@ func TestSaga(t *testing.T) {
 	require.Equal(t, []string{"reserve", "charge", "note", "ship", "refund", "refund", "release"}, log)
 	require.NotErrorIs(t, errors.New("x"), dedup.ErrRefused)
 }
+
+// TestSagaSaysWhyItIsNotTakenBack names what keeps a step from being taken back, so that the
+// caller can wait for it; a refusal of that is none of the saga.
+func TestSagaSaysWhyItIsNotTakenBack(t *testing.T) {
+	t.Parallel()
+	refuse := func(context.Context) error { return &dedup.RefusedError{Message: "no"} }
+	for name, why := range map[string]error{"parked": &external.ParkedError{}, "in flight": dedup.ErrInFlight, "refused": &dedup.RefusedError{}} {
+		err := external.Saga(t.Context(),
+			external.Step{Name: "first", Do: func(context.Context) error { return nil }, Undo: func(context.Context) error { return why }},
+			external.Step{Name: "second", Do: refuse})
+		require.NotErrorAs(t, err, new(*external.UndoneError))
+		require.Equal(t, name != "refused", errors.Is(err, why), name)
+	}
+}

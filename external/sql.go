@@ -36,8 +36,13 @@ func newStatements(schema string, asyncCommit bool) *statements {
 	effect := pgx.Identifier{schema, "tool_effect"}.Sanitize()
 	record := pgx.Identifier{schema, "tool_dedup"}.Sanitize()
 	next := fmt.Sprintf("pg_catalog.nextval('%s')", quote(pgx.Identifier{schema, "tool_effect_fence"}.Sanitize()))
+	// A server that crashes must not forget what keeps an attempt from being made again.
+	lasts := ""
+	if !asyncCommit {
+		lasts = " AND (pg_catalog.current_setting('synchronous_commit') <> 'off' OR pg_catalog.set_config('synchronous_commit', 'on', true) = 'on')"
+	}
 	change := func(at, set, where string) string {
-		return fmt.Sprintf("UPDATE %s AS e SET changed_at = %s, %s WHERE %s RETURNING %s, %s", effect, at, set, where, columns, clock)
+		return fmt.Sprintf("UPDATE %s AS e SET changed_at = %s, %s WHERE %s%s RETURNING %s, %s", effect, at, set, where, lasts, columns, clock)
 	}
 	update := func(set, where string) string { return change(clock, set, where) }
 	// sinceParked keeps the time at which a parked row was parked.
@@ -98,26 +103,27 @@ SELECT rec.fingerprint, rec.arg_digests, rec.outcome, rec.result, rec.created_at
 		// $5: the lease, of an attempt that is on its way.
 		hold: update("due_at = "+clock+" + $5::interval, sent_until = "+clock+" + $5::interval", isMine+" AND e.state = 'running'"),
 		// $5: the pause, $6: the note.
-		release: update("state = 'pending', sent_at = NULL, sent_until = NULL, due_at = "+clock+" + $5::interval, note = $6::text", isMine+" AND e.state = 'running'"),
+		release: update("state = 'pending', fence = "+next+", sent_at = NULL, sent_until = NULL, due_at = "+clock+" + $5::interval, note = $6::text", isMine+" AND e.state = 'running'"),
 		// $7: the attempt has ended, and its outcome is not known.
-		postpone: update("due_at = "+clock+" + $5::interval, note = $6::text, sent_until = CASE WHEN $7::bool THEN "+clock+" ELSE e.sent_until END", isMine),
+		postpone: update("fence = "+next+", due_at = "+clock+" + $5::interval, note = $6::text, sent_until = CASE WHEN $7::bool THEN "+clock+" ELSE e.sent_until END", isMine),
 		// $5: how long it takes to settle, since $6, or since the last attempt has ended.
-		settleLater: update("due_at = COALESCE($6::timestamptz, e.sent_until) + $5::interval, sent_until = COALESCE($6::timestamptz, e.sent_until)", isMine+" AND e.state = 'running'"),
+		settleLater: update("fence = "+next+", due_at = COALESCE($6::timestamptz, e.sent_until) + $5::interval, sent_until = COALESCE($6::timestamptz, e.sent_until)", isMine+" AND e.state = 'running'"),
 		// $5: until the next look, $6: the note, $7: the ref, $8 and $9: a verdict to be carried out then, $10: the tries.
-		park: sinceParked("state = 'parked', due_at = "+clock+" + $5::interval, note = $6::text, ref = COALESCE($7::text, e.ref), verdict = $8::text, verdict_value = $9::text, tries = $10::int",
+		park: sinceParked("state = 'parked', fence = "+next+", due_at = "+clock+" + $5::interval, note = $6::text, ref = COALESCE(e.ref, $7::text), twice = "+further("$7::text")+", verdict = $8::text, verdict_value = $9::text, tries = $10::int",
 			isMine+" AND e.state <> 'done'"),
 
 		// $4: the row's life, $5: the ref, $6: until the audit, $7: how long the record is remembered.
-		done: update("state = 'done', fence = "+next+", ref = $5::text, due_at = CASE WHEN e.looked THEN "+clock+" + $6::interval END, input = CASE WHEN e.looked THEN e.input END, verdict = NULL, verdict_value = NULL, tries = 0, forget_at = "+clock+" + $7::interval + interval '1 day'",
+		done: update("state = 'done', fence = "+next+", ref = $5::text, twice = CASE WHEN e.ref <> $5::text THEN "+and("e.ref")+" ELSE e.twice END, due_at = CASE WHEN e.looked THEN "+clock+" + $6::interval END, input = CASE WHEN e.looked THEN e.input END, verdict = NULL, verdict_value = NULL, tries = 0, forget_at = "+clock+" + $7::interval + interval '1 day'",
 			isID+" AND e.created_at = $4::timestamptz"),
 		// $5: until the audit; NULL where there is none. $6: how long the record is remembered.
-		refused: update("state = 'done', due_at = "+clock+" + $5::interval, input = CASE WHEN $5::interval IS NOT NULL THEN e.input END, verdict = NULL, verdict_value = NULL, tries = 0, forget_at = "+clock+" + $6::interval + interval '1 day'",
+		refused: update("state = 'done', ref = NULL, twice = CASE WHEN e.ref IS NOT NULL THEN "+and("e.ref")+" ELSE e.twice END, due_at = "+clock+" + $5::interval, input = CASE WHEN $5::interval IS NOT NULL THEN e.input END, verdict = NULL, verdict_value = NULL, tries = 0, forget_at = "+clock+" + $6::interval + interval '1 day'",
 			isMine+" AND e.state <> 'done'"),
 		// A record that somebody else has written is the answer all the same.
 		orphaned: update("state = 'done', due_at = NULL, input = NULL, forget_at = "+clock+" + $5::interval + interval '1 day'", isMine+" AND e.state <> 'done' AND "+recorded),
 		audited:  update("due_at = "+clock+" + $5::interval, tries = e.tries + 1, input = CASE WHEN $5::interval IS NOT NULL THEN e.input END", isMine+" AND e.state = 'done'"),
-		// $5: a further ref.
-		twice: update("twice = concat_ws(' ', e.twice, $5::text)", isID+" AND e.created_at = $4::timestamptz AND e.ref IS DISTINCT FROM $5::text AND position(' ' || $5::text || ' ' IN concat(' ', e.twice, ' ')) = 0"),
+		// $5: the ref of an effect beside the answer, or before there is one.
+		twice: update("ref = CASE WHEN e.state = 'done' THEN e.ref ELSE COALESCE(e.ref, $5::text) END, twice = CASE WHEN e.state = 'done' THEN "+and("$5::text")+" ELSE "+further("$5::text")+" END",
+			isID+" AND e.created_at = $4::timestamptz AND e.ref IS DISTINCT FROM $5::text AND "+isNew("$5::text")),
 
 		// $5: the verdict, $6: its value.
 		verdict: update("verdict = $5::text, verdict_value = $6::text, due_at = "+clock+", fence = "+next+", note = $7::text", isMine+" AND e.state IN ('pending', 'parked')"),
@@ -126,6 +132,19 @@ SELECT rec.fingerprint, rec.arg_digests, rec.outcome, rec.result, rec.created_at
 		forget:    fmt.Sprintf(`DELETE FROM %[1]s WHERE ctid = ANY (ARRAY(SELECT ctid FROM %[1]s WHERE forget_at <= %[2]s AND due_at IS NULL LIMIT 1000 FOR UPDATE SKIP LOCKED))`, effect, clock),
 		forgetOne: fmt.Sprintf(`DELETE FROM %s AS e WHERE %s AND e.state = 'done' AND e.forget_at <= %s + interval '1 day' AND NOT %s`, effect, isMine, clock, recorded),
 	}
+}
+
+// isNew holds where a ref is not among those of further effects.
+func isNew(ref string) string {
+	return "position(' ' || " + ref + " || ' ' IN concat(' ', e.twice, ' ')) = 0"
+}
+
+// and are the refs of further effects with one more.
+func and(ref string) string { return "concat_ws(' ', e.twice, " + ref + ")" }
+
+// further are the refs of further effects, when one may be another than the row's.
+func further(ref string) string {
+	return "CASE WHEN e.ref <> " + ref + " AND " + isNew(ref) + " THEN " + and(ref) + " ELSE e.twice END"
 }
 
 func quote(s string) string {

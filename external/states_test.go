@@ -106,7 +106,7 @@ var events = map[string]struct {
 	},
 	"verdict": {
 		do: func(ctx context.Context, x *Tools, at *attempt) error {
-			_, err := x.store(ctx, at.row, Happened("x", "seen"))
+			_, err := x.store(ctx, at.row, Happened(map[string]string{"id": "x"}, "seen"))
 			return err
 		},
 		to: map[string]State{"pending": Pending, "pending off": Pending, "parked": Parked, "parked due": Parked},

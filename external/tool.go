@@ -8,10 +8,12 @@ import (
 	"fmt"
 	"math"
 	"time"
+	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/canon"
 	"github.com/tooldedup/dedup/internal/table"
 )
 
@@ -82,14 +84,16 @@ const defaultTimeout = 20 * time.Second
 // definition is a Tool without its types.
 type definition struct {
 	name string
-	// fits says whether the tool can read an input: one that it cannot would be attempted for ever.
-	fits                      func(in json.RawMessage) error
+	// takes says whether the tool can read an input: one that it cannot would be attempted for
+	// ever. fits says whether its callers can read a result.
+	takes                     func(in json.RawMessage) error
 	perform                   func(ctx context.Context, a Attempt, in json.RawMessage) (json.RawMessage, error)
 	find                      func(ctx context.Context, a Attempt, in json.RawMessage) ([]json.RawMessage, error)
 	begin                     func(ctx context.Context, tx pgx.Tx, in json.RawMessage) error
 	finish                    func(ctx context.Context, tx pgx.Tx, in, out json.RawMessage) error
 	refused                   func(ctx context.Context, tx pgx.Tx, in json.RawMessage, why error) error
 	ref                       func(out json.RawMessage) string
+	fits                      func(out json.RawMessage) error
 	keyKept, settles, timeout time.Duration
 	retention                 dedup.Retention
 }
@@ -152,7 +156,7 @@ func (t *Tool[In, Out]) timeout() time.Duration {
 // erase returns the tool without its types.
 func (t *Tool[In, Out]) erase() *definition {
 	d := &definition{
-		name: t.Name, fits: fits[In], keyKept: t.KeyKept, settles: t.Settles, timeout: t.timeout(), retention: t.Retention,
+		name: t.Name, takes: takes[In], keyKept: t.KeyKept, settles: t.Settles, timeout: t.timeout(), retention: t.Retention,
 		perform: func(ctx context.Context, a Attempt, raw json.RawMessage) (json.RawMessage, error) {
 			in, err := decode[In](raw)
 			if err != nil {
@@ -170,6 +174,10 @@ func (t *Tool[In, Out]) erase() *definition {
 				return ""
 			}
 			return refOf(out, t.Ref)
+		},
+		fits: func(raw json.RawMessage) error {
+			_, err := decode[Out](raw)
+			return err
 		},
 	}
 	if t.Find != nil {
@@ -221,14 +229,18 @@ func (t *Tool[In, Out]) erase() *definition {
 }
 
 func decode[T any](raw json.RawMessage) (value T, err error) {
-	if err := json.Unmarshal(raw, &value); err != nil {
-		return value, fmt.Errorf("dedup: the stored input or result no longer fits the tool's type: %w", err)
+	err = guarded(func() error { return json.Unmarshal(raw, &value) })
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok { // whose text has the value
+		return value, fmt.Errorf("dedup: the stored input or result no longer fits the tool's type: %q is no %s", wrong.Field, wrong.Type)
+	}
+	if err != nil {
+		return value, errors.New("dedup: the stored input or result no longer fits the tool's type")
 	}
 	return value, nil
 }
 
-// fits reports whether an input can be read. It names the member at fault, and no value.
-func fits[In any](raw json.RawMessage) error {
+// takes reports whether an input can be read. It names the member at fault, and no value.
+func takes[In any](raw json.RawMessage) error {
 	var in In
 	err := json.Unmarshal(raw, &in)
 	if err == nil {
@@ -241,18 +253,34 @@ func fits[In any](raw json.RawMessage) error {
 	return &dedup.InvalidError{What: "call", Field: "in", Reason: reason, Err: err}
 }
 
-// encode makes the text of a result, with <, > and & as they are: models read it. A result
-// that has none is an effect all the same.
+// encode makes the text of a result. A result that has none is an effect all the same.
 func encode[T any](out T, ref func(T) string) (json.RawMessage, error) {
-	var text bytes.Buffer
-	encoder := json.NewEncoder(&text)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(out); err != nil {
+	text, err := safely(func() ([]byte, error) { return marshal(out) })
+	if err == nil && !utf8.Valid(text) {
+		err = errors.New("it is not valid UTF-8")
+	}
+	if err != nil {
 		failed := &unrecordable{err: fmt.Errorf("dedup: the result cannot be encoded: %w", err)}
 		if ref != nil {
 			failed.ref = refOf(out, ref)
 		}
 		return nil, failed
+	}
+	return text, nil
+}
+
+// marshal is json.Marshal that leaves out nothing silently, as package dedup does it, and
+// leaves <, > and & as they are: models read results.
+func marshal(value any) ([]byte, error) {
+	value, err := canon.Encodable(value)
+	if err != nil {
+		return nil, err
+	}
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(value); err != nil {
+		return nil, err
 	}
 	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), nil
 }
@@ -260,7 +288,7 @@ func encode[T any](out T, ref func(T) string) (json.RawMessage, error) {
 // refOf is the ref of a result; none where Ref panics.
 func refOf[T any](out T, ref func(T) string) string {
 	text, _ := safely(func() (string, error) { return ref(out), nil })
-	return text
+	return cleaned(text)
 }
 
 // guarded turns a panic into an error.
