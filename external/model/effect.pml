@@ -5,6 +5,7 @@
  * each a set of defines, and says which of them must hold and which must fail. By hand:
  *
  *     spin -DFIND -DSETTLES -a effect.pml && cc -O2 -DSAFETY -o pan pan.c && ./pan -m1000000
+ *     spin -DFIND -DSETTLES -t -p -g effect.pml     # the steps to what it has found
  *
  * What the tool declares is any of KEY (KeyKept), FIND (Find) and SETTLES (Settles). rules.pml
  * has all defines, with what each rule says and what takes it out.
@@ -23,8 +24,8 @@
  *   known from the arrival on, for KEPT ticks. Answers are lost; a process gives up waiting at
  *   any time, and its request may arrive after that. A decline is kept under the key only
  *   with DECLINES_KEPT.
- *   The person, with HUMAN. He says of a parked operation what is true when nothing is under
- *   way any more, and cancels a pending one.
+ *   The person, with HUMAN. Says of a parked operation what is true when nothing is under way
+ *   any more, and cancels a pending one.
  *   The sweep, with REUSE. The record is forgotten, then the row, and the identity is used
  *   anew, while processes of the life before stand where they stood.
  *

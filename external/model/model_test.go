@@ -89,6 +89,7 @@ var planted = []configuration{
 	{name: "WindowWithoutSettles", defines: "KEY SETTLES SETTLE=3 WINDOW_WITHOUT_SETTLES", violated: twice},
 	{name: "KeyJudgedBeforeTheTake", defines: "KEY DECLINES_KEPT READ_FIRST JUDGED_BEFORE_TAKE", violated: twice},
 	{name: "KeyJudgedAtTheLook", defines: "KEY FIND JUDGED_AT_LOOK", violated: twice},
+	{name: "KeyGoneAndSettledSinceTheLook", defines: "KEY FIND SETTLES SETTLED_AT_SEND WORKERS=2", violated: twice},
 	{name: "StateAsRead", defines: "READ_FIRST STATE_AS_READ", violated: neverSent},
 	{name: "NotDoneForgetsWhatWasSent", defines: "FIND SETTLES NO_NOTDONE_MEMORY", violated: twice},
 	{name: "NotDoneForgetsWhatWasSentWithoutFind", defines: "NO_NOTDONE_MEMORY", violated: twice},

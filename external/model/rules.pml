@@ -38,7 +38,7 @@
 #define REPORTED 0      /* it may happen twice, and is reported then */
 #endif
 #ifndef REFUSAL_MAY_BE_WRONG
-#define REFUSAL_MAY_BE_WRONG 0
+#define REFUSAL_MAY_BE_WRONG 0 /* a late success may follow it: not checked */
 #endif
 #ifdef PROGRESS
 #define BACKOFF 1
@@ -123,6 +123,10 @@
 /* Nor by what the look was begun with. */
 #ifndef JUDGED_AT_LOOK
 #define JUDGED_AT_LOOK 0
+#endif
+/* Where it no longer holds, that the row has settled since the look does not replace it. */
+#ifndef SETTLED_AT_SEND
+#define SETTLED_AT_SEND 0
 #endif
 /* The statement that takes the row compares its state with what was read, not the fence alone. */
 #ifndef STATE_AS_READ

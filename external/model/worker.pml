@@ -8,7 +8,7 @@
 #define TAKES(i, what) (w[i].at == IDLE && due == 0 && state == what && !(ONLY_RECOVERER && i < CALLERS))
 #endif
 #define TAKE_HOLDS(i) (JUDGED_BEFORE_TAKE && w[i].held || !JUDGED_BEFORE_TAKE && KEY_HOLDS)
-#define LOOK_HOLDS(i) (JUDGED_AT_LOOK && w[i].held || !JUDGED_AT_LOOK && KEY_HOLDS)
+#define LOOK_HOLDS(i) (JUDGED_AT_LOOK && w[i].held || !JUDGED_AT_LOOK && KEY_HOLDS || SETTLED_AT_SEND && w[i].held && HAS_SETTLED)
 #define LOOK_SETTLED(i) (SETTLED_AT_ANSWER && HAS_SETTLED || w[i].settled)
 
 inline answered(i, what) {
@@ -54,7 +54,7 @@ end:
 	:: d_step { FIND && (TAKES(i, RUNNING) || TAKES(i, PARKED) && verdict == NONE) ->
 		take(i, LOOKING);
 		w[i].settled = HAS_SETTLED;
-		w[i].held = (JUDGED_AT_LOOK && KEY_HOLDS)
+		w[i].held = ((JUDGED_AT_LOOK || SETTLED_AT_SEND) && KEY_HOLDS)
 	}
 	:: d_step { !FIND && TAKES(i, RUNNING) && TAKE_HOLDS(i) ->
 		w[i].settled = HAS_SETTLED;
