@@ -494,3 +494,19 @@ func TestForgotten(t *testing.T) {
 		return err
 	}))
 }
+
+// TestCloseAfterTheLastAnswer closes with a context that has ended, as at the end of a
+// process: what is answered is not waited for.
+func TestCloseAfterTheLastAnswer(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t).Pool(t)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for n := range 20 {
+		f := process(t, pool)
+		h := add(f, external.Tool[in, out]{Perform: func(context.Context, external.Attempt, in) (out, error) { return out{"ch_1"}, nil }})
+		_, err := h.Do(f.ctx, call(fmt.Sprint(n)), in{n})
+		require.NoError(t, err)
+		require.NoError(t, f.tools.Close(ended))
+	}
+}

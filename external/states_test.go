@@ -210,10 +210,13 @@ func TestKeyEndsWhileReading(t *testing.T) {
 
 	id, err := identity("acme", "charge", "k")
 	require.NoError(t, err)
-	read, err := x.read(ctx, id)
-	require.NoError(t, err)
 	_, err = pool.Exec(ctx, `UPDATE tool_effect SET sent_at = sent_at - interval '25 hours', due_at = now()`)
 	require.NoError(t, err)
+	read, err := x.read(ctx, id)
+	require.NoError(t, err)
+	read.now = read.sentAt.Add(time.Minute) // it was read long ago
+	due := read.now
+	read.dueAt = &due
 	a := &act{}
 	x.advance(ctx, a, x.tool("charge"), read, time.Now())
 	require.Zero(t, attempts, "sent with a key that the provider may have forgotten")

@@ -142,6 +142,9 @@ func (x *Tools) Close(ctx context.Context) error {
 	x.mu.Unlock()
 	defer x.stop()
 	for _, a := range open {
+		if a.isDone() { // and on its way out
+			continue
+		}
 		select {
 		case <-a.done:
 		case <-ctx.Done():

@@ -55,7 +55,9 @@ func workPoints(t *testing.T, pool *pgxpool.Pool, work func(ctx context.Context,
 	t.Helper()
 	workers := river.NewWorkers()
 	river.AddWorker(workers, &points{work: work})
-	return start(t, pool, mailTool("", true), &river.Config{Workers: workers})
+	// One at a time: a client that is busy leaves a rescued job to another.
+	queues := map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 1}}
+	return start(t, pool, mailTool("", true), &river.Config{Workers: workers, Queues: queues})
 }
 
 // TestDo completes the job together with what it writes, and with the record.
