@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/guard"
 )
 
 // attempt is an act on an operation, by the fence that it was taken with.
@@ -33,6 +34,9 @@ func (x *Tools) Advance(ctx context.Context, scope, tool, key string) (Operation
 	id, err := identity(scope, tool, key)
 	if err != nil {
 		return Operation{}, err
+	}
+	if guard.Inside(ctx) {
+		return Operation{}, errInside
 	}
 	t := x.tool(tool)
 	if t == nil {
@@ -62,6 +66,8 @@ func (x *Tools) Advance(ctx context.Context, scope, tool, key string) (Operation
 	}
 	return op, err
 }
+
+var errInside = &dedup.InvalidError{What: "call", Field: "ctx", Reason: "is an effect's; inside an effect use Accept with its transaction"}
 
 func unlessStale(err error) error {
 	if errors.Is(err, errStale) || errors.Is(err, dedup.ErrRefused) {

@@ -73,7 +73,7 @@ func (h *Handle[In, Out]) Do(ctx context.Context, call dedup.Call, in In) (dedup
 		err = h.x.open()
 	}
 	if err == nil && guard.Inside(ctx) {
-		err = &dedup.InvalidError{What: "call", Field: "ctx", Reason: "is an effect's; inside an effect use Accept with its transaction"}
+		err = errInside
 	}
 	if err != nil {
 		return dedup.Result[Out]{}, err

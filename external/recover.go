@@ -4,6 +4,8 @@ import (
 	"context"
 	"math/rand/v2"
 	"time"
+
+	"github.com/tooldedup/dedup/internal/guard"
 )
 
 const (
@@ -22,6 +24,9 @@ const (
 func (x *Tools) Recover(ctx context.Context) error {
 	if err := x.open(); err != nil {
 		return err
+	}
+	if guard.Inside(ctx) {
+		return errInside
 	}
 	slots := make(chan struct{}, x.opts.Workers)
 	defer func() { // wait for all
