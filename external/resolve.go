@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/guard"
 )
 
 // Verdict is what a person says became of a parked operation. Its reason is kept in the
@@ -48,6 +50,10 @@ func (x *Tools) Resolve(ctx context.Context, op Operation, v Verdict) error {
 	if err := v.check(op); err != nil {
 		return err
 	}
+	if guard.Inside(ctx) {
+		return errInside
+	}
+	v.reason = cleaned(v.reason)
 	r := &row{fence: op.Fence}
 	r.Scope, r.Tool, r.Key = op.Scope, op.Tool, op.Key
 	changed, err := x.store(ctx, r, v)
@@ -96,6 +102,11 @@ func (x *Tools) store(ctx context.Context, r *row, v Verdict) (*row, error) {
 	if err != nil {
 		return nil, &dedup.InvalidError{What: "call", Field: "Verdict", Reason: "has a result that cannot be encoded", Err: err}
 	}
+	if t := x.tool(r.Tool); t != nil {
+		if err := t.fits(text); err != nil {
+			return nil, &dedup.InvalidError{What: "call", Field: "Verdict", Reason: "has a result that is not the tool's", Err: err}
+		}
+	}
 	return one(x.rows(ctx, x.sql.verdict, append(mine(r), v.kind, string(text), v.reason)...))
 }
 
@@ -103,8 +114,17 @@ func (x *Tools) store(ctx context.Context, r *row, v Verdict) (*row, error) {
 func (x *Tools) carryOut(ctx context.Context, a *act, at *attempt) {
 	said := verdict{value(at.row.verdict), value(at.row.verdictValue)}
 	if said.name == verdictHappened {
+		if err := at.t.fits(json.RawMessage(said.value)); err != nil { // no caller could read it
+			a.err = x.parkUnrecorded(ctx, at, "", verdict{}, err)
+			return
+		}
 		x.record(ctx, a, at, json.RawMessage(said.value))
 		return
 	}
-	x.recordRefusal(ctx, a, at, dedup.Final(errors.New(said.value)), nil)
+	var audit *time.Duration
+	if at.t.find != nil && at.earlier != nil {
+		pause := x.untilAudit(at.t)
+		audit = &pause
+	}
+	x.recordRefusal(ctx, a, at, dedup.Final(errors.New(said.value)), audit)
 }

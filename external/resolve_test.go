@@ -2,6 +2,7 @@ package external_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -258,4 +259,22 @@ func TestRefusalBesideALateSuccess(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, out{"ch_1"}, result.Value)
 	require.Equal(t, 2, tries)
+}
+
+// TestHappenedDoesNotFit is a verdict whose result no caller could read: it is not recorded.
+func TestHappenedDoesNotFit(t *testing.T) {
+	f := newFixture(t)
+	var keys []string
+	h := parked(f, &keys)
+	wrong := external.Happened(json.RawMessage(`{"id":5}`), "seen")
+	require.ErrorIs(t, f.tools.Resolve(f.ctx, f.lookup("k"), wrong), dedup.ErrInvalid)
+	command := process(t, f.pool)
+	require.NoError(t, command.tools.Resolve(f.ctx, f.lookup("k"), wrong))
+	_, err := h.Do(f.ctx, call("k"), in{1})
+	require.Error(t, err)
+	require.Equal(t, external.Parked, f.lookup("k").State)
+	require.NoError(t, f.tools.Resolve(f.ctx, f.lookup("k"), external.Happened(out{"ch_9"}, "seen")))
+	result, err := h.Do(f.ctx, call("k"), in{1})
+	require.NoError(t, err)
+	require.Equal(t, "ch_9", result.Value.ID)
 }
