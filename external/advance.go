@@ -51,7 +51,7 @@ func (x *Tools) Advance(ctx context.Context, scope, tool, key string) (Operation
 		}
 		return op, failed("looking up", err)
 	}
-	a, _, err := x.start(ctx, id, func(ctx context.Context, a *act) { x.advance(ctx, a, t, r, began) })
+	a, _, err := x.start(ctx, id, false, func(ctx context.Context, a *act) { x.advance(ctx, a, t, r, began) })
 	if err != nil {
 		return r.operation(), err
 	}

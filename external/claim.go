@@ -28,33 +28,46 @@ type sight struct {
 // the Deduper's RetryPolicy.
 func (x *Tools) claim(ctx context.Context, t *definition, o *ask) (seen sight, err error) {
 	retry := x.d.Options().Retry
-	unsure := false
-	for n := 1; ; n++ {
-		seen, err = x.tryClaim(ctx, t, o)
-		switch {
-		case err == nil:
-			return seen, nil
-		case wire.SQLState(err) == pgLockNotAvailable: // by a claim that is not committed yet
-			return sight{row: &row{Identity: o.Identity, fingerprint: o.fingerprint[:], state: Running}}, nil
-		case ctx.Err() != nil && !unsure && !pgconn.SafeToRetry(err):
-			return sight{}, o.answer(dedup.ErrOutcomeUnknown, err)
-		case ctx.Err() != nil || !dedup.IsTransient(err):
+	unsure := false // a claim may be committed, and its lease has to end
+	n := 1
+	ended := func(answer, err error) (sight, error) {
+		if unsure {
+			answer = dedup.ErrOutcomeUnknown
+		}
+		if answer == nil {
 			return sight{}, failed("claiming", err)
 		}
-		unsure = unsure || wire.SQLState(err) == "" && !pgconn.SafeToRetry(err)
-		if n >= retry.MaxAttempts {
-			break
+		return sight{}, &dedup.Error{Answer: answer, Scope: o.Scope, Tool: o.Tool, KeyHash: dedup.KeyHash(o.Key), Attempts: n, Err: err}
+	}
+	for ; ; n++ {
+		seen, err = x.tryClaim(ctx, t, o)
+		if err == nil {
+			return seen, nil
+		}
+		own, begins := errors.AsType[*beginError](err)
+		if begins {
+			err = own.err
+		} else {
+			unsure = unsure || !wire.IsRaised(err) && !wire.IsUnsent(err) && !errors.As(err, new(*pgconn.ConnectError))
+		}
+		switch {
+		case !begins && wire.SQLState(err) == pgLockNotAvailable: // by a claim that is not committed yet
+			return sight{row: &row{Identity: o.Identity, fingerprint: o.fingerprint[:], state: Running}}, nil
+		case ctx.Err() != nil, !dedup.IsTransient(err) && !wire.IsConnLost(err):
+			return ended(nil, err)
+		case n >= retry.MaxAttempts:
+			return ended(dedup.ErrAttemptsExhausted, err)
 		}
 		if err := pause(ctx, jitter(retry.BaseDelay, retry.MaxDelay, n)); err != nil {
-			return sight{}, failed("claiming", err)
+			return ended(nil, err)
 		}
 	}
-	answer := dedup.ErrAttemptsExhausted
-	if unsure { // a claim may be committed, and its lease has to end
-		answer = dedup.ErrOutcomeUnknown
-	}
-	return sight{}, o.answer(answer, err)
 }
+
+// beginError is an error of a tool's Begin, which speaks of no claim.
+type beginError struct{ err error }
+
+func (e *beginError) Error() string { return e.err.Error() }
 
 const pgLockNotAvailable = "55P03"
 
@@ -89,7 +102,7 @@ func (x *Tools) claimInTx(ctx context.Context, t *definition, o *ask, b *pgx.Bat
 		return seen, nil
 	}
 	if err := t.begin(ctx, tx, []byte(o.input)); err != nil {
-		return seen, err
+		return seen, &beginError{err}
 	}
 	x.event(ctx, dedup.ExternalClaiming, seen.row, "", "")
 	return seen, tx.Commit(ctx)

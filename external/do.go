@@ -92,14 +92,20 @@ func (h *Handle[In, Out]) Do(ctx context.Context, call dedup.Call, in In) (dedup
 		var mine *act
 		switch {
 		case r == nil: // somebody has inserted it since this statement began
-			continue
+			r = &row{}
 		case seen.mine:
-			mine, err = h.x.startOwn(ctx, o.Identity, func(ctx context.Context, a *act) {
-				h.x.perform(ctx, a, &attempt{row: r, t: h.t, began: seen.began})
-			})
+			at := &attempt{row: r, t: h.t, began: seen.began}
+			mine, _, err = h.x.start(ctx, o.Identity, true, func(ctx context.Context, a *act) { h.x.perform(ctx, a, at) })
+			if err != nil { // nothing was sent
+				err = errors.Join(err, h.x.release(ctx, at, "the process has ended before anything was sent"))
+			}
 		case r.state == Done:
 			// Its record is forgotten, or somebody has deleted it: both were read at once.
-			if freed, err := h.x.forget(ctx, r); err != nil || freed {
+			freed, err := h.x.forget(ctx, r)
+			if err != nil {
+				return dedup.Result[Out]{}, err
+			}
+			if freed {
 				continue
 			}
 			op := r.operation()
@@ -110,7 +116,7 @@ func (h *Handle[In, Out]) Do(ctx context.Context, call dedup.Call, in In) (dedup
 		case r.state == Parked && !r.due():
 			return dedup.Result[Out]{}, &ParkedError{r.operation()}
 		case r.due():
-			mine, _, err = h.x.start(ctx, o.Identity, func(ctx context.Context, a *act) { h.x.advance(ctx, a, h.t, r, seen.began) })
+			mine, _, err = h.x.start(ctx, o.Identity, false, func(ctx context.Context, a *act) { h.x.advance(ctx, a, h.t, r, seen.began) })
 		default:
 			mine = h.x.at(o.Identity)
 		}

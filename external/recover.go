@@ -61,8 +61,8 @@ func (x *Tools) recover(ctx context.Context, slots chan struct{}, r *row, began 
 	case <-ctx.Done():
 		return false
 	}
-	a, _, err := x.start(ctx, r.Identity, func(ctx context.Context, a *act) { x.advance(ctx, a, x.tool(r.Tool), r, began) })
-	if err != nil {
+	a, started, err := x.start(ctx, r.Identity, false, func(ctx context.Context, a *act) { x.advance(ctx, a, x.tool(r.Tool), r, began) })
+	if err != nil || !started { // this process is at it already
 		<-slots
 		return false
 	}

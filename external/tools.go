@@ -152,6 +152,7 @@ type act struct {
 	// over is closed when others need not wait for it any longer: after done, or before it
 	// where an attempt has outlived its lease.
 	over, done chan struct{}
+	left       bool // over is closed; guarded by Tools.mu
 	// The rest is set before done is closed. answered is true when the act has come to the
 	// recorded answer.
 	answered bool
@@ -181,24 +182,14 @@ func (x *Tools) open() error {
 	return nil
 }
 
-// startOwn starts the first act of an operation that this process has just claimed. An
-// earlier one that is still on its way out is waited for.
-func (x *Tools) startOwn(ctx context.Context, id table.Identity, do func(ctx context.Context, a *act)) (*act, error) {
-	for {
-		a, started, err := x.start(ctx, id, do)
-		if started || err != nil {
-			return a, err
-		}
-		<-a.over
-	}
-}
-
 // start runs do for an operation on a goroutine of its own, unless this process is at it
-// already: then that act is returned. ctx gives values, and not its end.
-func (x *Tools) start(ctx context.Context, id table.Identity, do func(ctx context.Context, a *act)) (a *act, started bool, err error) {
+// already: then that act is returned. The first act of an operation is for a claim that has
+// just been made, and an older one is that of an operation which is forgotten. ctx gives
+// values, and not its end.
+func (x *Tools) start(ctx context.Context, id table.Identity, first bool, do func(ctx context.Context, a *act)) (a *act, started bool, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if a := x.acts[id]; a != nil {
+	if a := x.acts[id]; a != nil && !first {
 		return a, false, nil
 	}
 	if x.closed {
@@ -218,7 +209,10 @@ func (x *Tools) start(ctx context.Context, id table.Identity, do func(ctx contex
 			delete(x.running, a)
 			x.mu.Unlock()
 		}()
-		do(ctx, a)
+		// What panics here may know an answer that others are waiting for.
+		if err := guarded(func() error { do(ctx, a); return nil }); err != nil {
+			a.err = err
+		}
 	}()
 	return a, true, nil
 }
@@ -229,6 +223,9 @@ func (x *Tools) leave(a *act) {
 	defer x.mu.Unlock()
 	if x.acts[a.id] == a {
 		delete(x.acts, a.id)
+	}
+	if !a.left {
+		a.left = true
 		close(a.over)
 	}
 }
