@@ -144,8 +144,13 @@ func (x *Tools) stale(ctx context.Context, at *attempt) error {
 // mine are the parameters of a statement that changes a row as it was read.
 func mine(r *row) []any { return []any{r.Scope, r.Tool, r.Key, r.fence} }
 
-// change changes the row of an act, unless somebody else has acted.
+// change changes the row of an act, unless somebody else has acted. What the act knows is
+// known only here, so that it is tried until the database is there.
 func (x *Tools) change(ctx context.Context, at *attempt, sql string, args ...any) error {
+	return x.insist(ctx, forever, func() error { return x.tryChange(ctx, at, sql, args...) })
+}
+
+func (x *Tools) tryChange(ctx context.Context, at *attempt, sql string, args ...any) error {
 	changed, err := one(x.rows(ctx, sql, append(mine(at.row), args...)...))
 	if err == nil && changed == nil {
 		x.event(ctx, dedup.ExternalFenced, at.row, "", "")

@@ -32,8 +32,8 @@ func (x *Tools) perform(ctx context.Context, a *act, at *attempt) {
 	case err == nil:
 		x.record(ctx, a, at, out)
 	case errors.As(err, &unrecorded):
-		a.err = x.parkUnrecorded(ctx, at, unrecorded.ref, verdict{}, err)
-	case x.d.Refusal(err) != nil:
+		a.err = x.insist(ctx, forever, func() error { return x.parkUnrecorded(ctx, at, unrecorded.ref, verdict{}, err) })
+	case x.d.Refusal(err) != nil && !dedup.IsTransient(err): // a fault of some database is no refusal
 		x.refuse(ctx, a, at, err)
 	case errors.Is(err, ErrExists) && at.t.find != nil:
 		at.exists = true
@@ -66,7 +66,9 @@ func (x *Tools) call(ctx context.Context, a *act, l *lease, at *attempt) (out js
 	// A Perform that does not heed its context keeps nobody else from acting.
 	defer context.AfterFunc(ctx, func() { x.leave(a) })()
 	out, err = safely(func() (json.RawMessage, error) { return at.t.perform(ctx, r.attempt(), r.in()) })
-	if errors.As(err, new(*notDoneError)) && sent.doubtful() {
+	// A provider that takes a key speaks for every request of it when it refuses.
+	speaks := errors.As(err, new(*notDoneError)) || at.t.keyKept == 0 && x.d.Refusal(err) != nil
+	if speaks && sent.doubtful() {
 		err = fmt.Errorf("dedup: an earlier request of this attempt may have taken effect: %s", err.Error())
 	}
 	return out, err
@@ -119,7 +121,6 @@ func (x *Tools) park(ctx context.Context, at *attempt, why string) error {
 // tried again, when a parked operation would be looked up.
 func (x *Tools) parkUnrecorded(ctx context.Context, at *attempt, ref string, v verdict, why error) error {
 	text := "it is decided, and cannot be recorded: " + note(why)
-	x.event(ctx, dedup.ExternalParked, at.row, ref, text)
 	var until *time.Duration
 	if v.name != "" {
 		tries := at.row.tries
@@ -128,7 +129,14 @@ func (x *Tools) parkUnrecorded(ctx context.Context, at *attempt, ref string, v v
 		}
 		until = x.parkedPause(tries)
 	}
-	return x.change(ctx, at, x.sql.park, until, text, optional(ref), optional(v.name), optional(v.value))
+	err := x.tryChange(ctx, at, x.sql.park, until, text, optional(ref), optional(v.name), optional(v.value))
+	if err == nil {
+		x.event(ctx, dedup.ExternalParked, at.row, ref, text)
+	}
+	if errors.Is(err, errStale) && ref != "" { // it happened all the same
+		err = errors.Join(err, x.twice(ctx, at, ref))
+	}
+	return err
 }
 
 func optional(s string) *string {

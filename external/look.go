@@ -25,7 +25,7 @@ func (x *Tools) look(ctx context.Context, a *act, at *attempt) {
 	var unrecorded *unrecordable
 	switch {
 	case errors.As(err, &unrecorded):
-		a.err = x.parkUnrecorded(ctx, at, unrecorded.ref, verdict{}, err)
+		a.err = x.insist(ctx, forever, func() error { return x.parkUnrecorded(ctx, at, unrecorded.ref, verdict{}, err) })
 	case err != nil && at.row.state == Parked:
 		a.err = x.lookAgain(ctx, at, note(err))
 	case err != nil: // ErrPending included
@@ -55,13 +55,10 @@ func (at *attempt) settled(settles time.Duration) bool {
 }
 
 // found records what a look has found. Where there is more than one effect, that is
-// reported.
+// reported with the record.
 func (x *Tools) found(ctx context.Context, a *act, at *attempt, outs []json.RawMessage) {
 	x.event(ctx, dedup.ExternalFound, at.row, at.t.ref(outs[0]), "")
-	x.record(ctx, a, at, outs[0])
-	for _, out := range outs[1:] {
-		a.err = errors.Join(a.err, x.twice(ctx, at, at.t.ref(out)))
-	}
+	x.record(ctx, a, at, outs...)
 }
 
 // lookAgain leaves a parked operation parked until the next look for it.
@@ -102,10 +99,24 @@ func (x *Tools) audit(ctx context.Context, at *attempt) error {
 
 // twice marks an operation as one that happened more than once, unless ref is known.
 func (x *Tools) twice(ctx context.Context, at *attempt, ref string) error {
-	r := at.row
-	marked, err := one(x.rows(ctx, x.sql.twice, r.Scope, r.Tool, r.Key, r.createdAt, ref))
-	if marked != nil {
+	var marked *row
+	err := x.insist(ctx, forever, func() (err error) {
+		marked, err = one(x.rows(ctx, x.sql.twice, append(life(at.row), named(ref))...))
+		return err
+	})
+	if marked != nil && marked.twice != nil {
 		x.event(ctx, dedup.ExternalTwice, marked, ref, "")
 	}
 	return failed("marking an operation", err)
+}
+
+// life are the parameters of a statement that changes a row whoever holds it.
+func life(r *row) []any { return []any{r.Scope, r.Tool, r.Key, r.createdAt} }
+
+// named is a ref that shows that there is an effect, where the tool has no other.
+func named(ref string) string {
+	if ref == "" {
+		return "(none)"
+	}
+	return ref
 }

@@ -64,7 +64,7 @@ func (x *Tools) recover(ctx context.Context, slots chan struct{}, r *row, began 
 	a, started, err := x.start(ctx, r.Identity, false, func(ctx context.Context, a *act) { x.advance(ctx, a, x.tool(r.Tool), r, began) })
 	if err != nil || !started { // this process is at it already
 		<-slots
-		return false
+		return err == nil
 	}
 	go func() {
 		<-a.over

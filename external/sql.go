@@ -108,20 +108,21 @@ SELECT rec.fingerprint, rec.arg_digests, rec.outcome, rec.result, rec.created_at
 		// $5: how long it takes to settle, since $6, or since the last attempt has ended.
 		settleLater: update("fence = "+next+", due_at = COALESCE($6::timestamptz, e.sent_until) + $5::interval, sent_until = COALESCE($6::timestamptz, e.sent_until)", isMine+" AND e.state = 'running'"),
 		// $5: until the next look, $6: the note, $7: the ref, $8 and $9: a verdict to be carried out then.
-		park: update("state = 'parked', due_at = "+clock+" + $5::interval, note = $6::text, ref = COALESCE($7::text, e.ref), verdict = $8::text, verdict_value = $9::text, tries = CASE WHEN e.state = 'parked' THEN e.tries ELSE 0 END",
+		park: update("state = 'parked', fence = "+next+", due_at = "+clock+" + $5::interval, note = $6::text, ref = COALESCE(e.ref, $7::text), twice = "+further("$7::text")+", verdict = $8::text, verdict_value = $9::text, tries = CASE WHEN e.state = 'parked' THEN e.tries ELSE 0 END",
 			isMine+" AND e.state <> 'done'"),
 
 		// $4: the row's life, $5: the ref, $6: until the audit, $7: how long the record is remembered.
-		done: update("state = 'done', fence = "+next+", ref = $5::text, due_at = CASE WHEN e.looked THEN "+clock+" + $6::interval END, input = CASE WHEN e.looked THEN e.input END, verdict = NULL, verdict_value = NULL, tries = 0, forget_at = "+clock+" + $7::interval + interval '1 day'",
+		done: update("state = 'done', fence = "+next+", ref = $5::text, twice = CASE WHEN e.ref <> $5::text THEN "+and("e.ref")+" ELSE e.twice END, due_at = CASE WHEN e.looked THEN "+clock+" + $6::interval END, input = CASE WHEN e.looked THEN e.input END, verdict = NULL, verdict_value = NULL, tries = 0, forget_at = "+clock+" + $7::interval + interval '1 day'",
 			isID+" AND e.created_at = $4::timestamptz"),
 		// $5: until the audit; NULL where there is none. $6: how long the record is remembered.
-		refused: update("state = 'done', due_at = "+clock+" + $5::interval, input = CASE WHEN $5::interval IS NOT NULL THEN e.input END, verdict = NULL, verdict_value = NULL, tries = 0, forget_at = "+clock+" + $6::interval + interval '1 day'",
+		refused: update("state = 'done', ref = NULL, twice = CASE WHEN e.ref IS NOT NULL THEN "+and("e.ref")+" ELSE e.twice END, due_at = "+clock+" + $5::interval, input = CASE WHEN $5::interval IS NOT NULL THEN e.input END, verdict = NULL, verdict_value = NULL, tries = 0, forget_at = "+clock+" + $6::interval + interval '1 day'",
 			isMine+" AND e.state <> 'done'"),
 		// A record that somebody else has written is the answer all the same.
 		orphaned: update("state = 'done', due_at = NULL, input = NULL, forget_at = "+clock+" + $5::interval + interval '1 day'", isMine+" AND e.state <> 'done' AND "+recorded),
 		audited:  update("due_at = "+clock+" + $5::interval, tries = e.tries + 1, input = CASE WHEN $5::interval IS NOT NULL THEN e.input END", isMine+" AND e.state = 'done'"),
-		// $5: a further ref.
-		twice: update("twice = concat_ws(' ', e.twice, $5::text)", isID+" AND e.created_at = $4::timestamptz AND e.ref IS DISTINCT FROM $5::text AND position(' ' || $5::text || ' ' IN concat(' ', e.twice, ' ')) = 0"),
+		// $5: the ref of an effect beside the answer, or before there is one.
+		twice: update("ref = CASE WHEN e.state = 'done' THEN e.ref ELSE COALESCE(e.ref, $5::text) END, twice = CASE WHEN e.state = 'done' THEN "+and("$5::text")+" ELSE "+further("$5::text")+" END",
+			isID+" AND e.created_at = $4::timestamptz AND e.ref IS DISTINCT FROM $5::text AND "+isNew("$5::text")),
 
 		// $5: the verdict, $6: its value.
 		verdict: update("verdict = $5::text, verdict_value = $6::text, due_at = "+clock+", fence = "+next+", note = $7::text", isMine+" AND e.state IN ('pending', 'parked')"),
@@ -130,6 +131,19 @@ SELECT rec.fingerprint, rec.arg_digests, rec.outcome, rec.result, rec.created_at
 		forget:    fmt.Sprintf(`DELETE FROM %[1]s WHERE ctid = ANY (ARRAY(SELECT ctid FROM %[1]s WHERE forget_at <= %[2]s AND due_at IS NULL LIMIT 1000 FOR UPDATE SKIP LOCKED))`, effect, clock),
 		forgetOne: fmt.Sprintf(`DELETE FROM %s AS e WHERE %s AND e.state = 'done' AND e.forget_at <= %s + interval '1 day' AND NOT %s`, effect, isMine, clock, recorded),
 	}
+}
+
+// isNew holds where a ref is not among those of further effects.
+func isNew(ref string) string {
+	return "position(' ' || " + ref + " || ' ' IN concat(' ', e.twice, ' ')) = 0"
+}
+
+// and are the refs of further effects with one more.
+func and(ref string) string { return "concat_ws(' ', e.twice, " + ref + ")" }
+
+// further are the refs of further effects, when one may be another than the row's.
+func further(ref string) string {
+	return "CASE WHEN e.ref <> " + ref + " AND " + isNew(ref) + " THEN " + and(ref) + " ELSE e.twice END"
 }
 
 func quote(s string) string {

@@ -104,7 +104,7 @@ var events = map[string]struct {
 	},
 	"verdict": {
 		do: func(ctx context.Context, x *Tools, at *attempt) error {
-			_, err := x.store(ctx, at.row, Happened("x", "seen"))
+			_, err := x.store(ctx, at.row, Happened(map[string]string{"id": "x"}, "seen"))
 			return err
 		},
 		to: map[string]State{"pending": Pending, "pending off": Pending, "parked": Parked, "parked due": Parked},
@@ -134,7 +134,9 @@ func TestStates(t *testing.T) {
 	require.NoError(t, err)
 	_, err = Add(x, Tool[string, map[string]string]{
 		Name: "charge", Ref: func(out map[string]string) string { return out["id"] },
-		Perform: func(context.Context, Attempt, string) (map[string]string, error) { return nil, errors.New("not performed here") },
+		Perform: func(context.Context, Attempt, string) (map[string]string, error) {
+			return nil, errors.New("not performed here")
+		},
 	})
 	require.NoError(t, err)
 	for state, columns := range states {

@@ -1,0 +1,144 @@
+package external_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/external"
+	"github.com/tooldedup/dedup/internal/faultproxy"
+	"github.com/tooldedup/dedup/internal/pgtest"
+)
+
+// TestForgettingFails is an identity that could be used anew, if its old row could be
+// deleted. A call says so, and does not try for ever.
+func TestForgettingFails(t *testing.T) {
+	f := newFixture(t)
+	h := add(f, external.Tool[in, out]{Perform: answering("ch_1")})
+	_, err := h.Do(f.ctx, call("k"), in{1})
+	require.NoError(t, err)
+	_, err = f.pool.Exec(f.ctx, `DELETE FROM tool_dedup; UPDATE tool_effect SET forget_at = now()`)
+	require.NoError(t, err)
+	on(f, "DELETE", "", "42501")
+	ctx, cancel := context.WithTimeout(f.ctx, lease)
+	defer cancel()
+	_, err = h.Do(ctx, call("k"), in{1})
+	require.Error(t, err)
+	require.NoError(t, ctx.Err())
+	require.ErrorContains(t, err, "a fault")
+}
+
+// TestClaimIsSwallowed is a table that takes no rows: a call ends within its MaxWait, and
+// does not ask all the time.
+func TestClaimIsSwallowed(t *testing.T) {
+	f := newFixture(t)
+	h := add(f, external.Tool[in, out]{Perform: answering("ch_1")})
+	on(f, "INSERT", "", "")
+	c := call("k")
+	c.MaxWait = lease / 4
+	ctx, cancel := context.WithTimeout(f.ctx, 2*lease)
+	defer cancel()
+	_, err := h.Do(ctx, c, in{1})
+	require.ErrorIs(t, err, dedup.ErrInFlight)
+	require.NoError(t, ctx.Err())
+	var asked int
+	require.NoError(t, f.pool.QueryRow(f.ctx, `SELECT last_value FROM faults`).Scan(&asked))
+	require.Less(t, asked, 50)
+}
+
+// TestReleaseMeetsAFault is an attempt that had no effect, while the database is away for a
+// moment: it is attempted again, and not parked.
+func TestReleaseMeetsAFault(t *testing.T) {
+	f := newFixture(t)
+	tries := 0
+	h := add(f, external.Tool[in, out]{Perform: func(context.Context, external.Attempt, in) (out, error) {
+		if tries++; tries == 1 {
+			return out{}, external.NotDone(errors.New("429"))
+		}
+		return out{"ch_1"}, nil
+	}})
+	_, err := f.pool.Exec(f.ctx, `CREATE SEQUENCE faults;
+		CREATE FUNCTION fault() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+			IF nextval('faults') = 1 THEN RAISE EXCEPTION 'a fault' USING ERRCODE = '57P01'; END IF; RETURN NEW; END $$;
+		CREATE TRIGGER fault BEFORE UPDATE ON tool_effect FOR EACH ROW WHEN (NEW.state = 'pending') EXECUTE FUNCTION fault()`)
+	require.NoError(t, err)
+	result, err := h.Do(f.ctx, call("k"), in{1})
+	require.NoError(t, err)
+	require.Equal(t, "ch_1", result.Value.ID)
+}
+
+// TestCloseBehindAClaim closes a process whose claim is on its way: what it has claimed and
+// not begun is attempted by another process, and not parked.
+func TestCloseBehindAClaim(t *testing.T) {
+	f := newFixture(t)
+	tool := external.Tool[in, out]{Perform: answering("ch_1"), Begin: func(context.Context, pgx.Tx, in) error { return nil }}
+	h := add(f, tool)
+	f.steps.stopAt(func(data dedup.ExternalData) {
+		if data.Step == dedup.ExternalClaiming {
+			require.NoError(t, f.tools.Close(f.ctx))
+		}
+	})
+	_, err := h.Do(f.ctx, call("k"), in{1})
+	require.ErrorIs(t, err, dedup.ErrInvalid)
+	result, err := add(process(t, f.pool), tool).Do(f.ctx, call("k"), in{1})
+	require.NoError(t, err)
+	require.Equal(t, "ch_1", result.Value.ID)
+}
+
+// TestRecoverGoesOn has a tool whose answers nobody can record for now, as many as Recover
+// has workers: others are advanced all the same.
+func TestRecoverGoesOn(t *testing.T) {
+	t.Parallel()
+	f := processWith(t, pgtest.New(t).Pool(t), &external.Options{Lease: shortLease, Workers: 1})
+	stuck := add(f, external.Tool[in, out]{
+		Name: "stuck", Perform: answering("ch_1"),
+		Finish: func(context.Context, pgx.Tx, in, out) error { return context.DeadlineExceeded },
+	})
+	fine := add(f, external.Tool[in, out]{Perform: answering("ch_2")})
+	for _, h := range []*external.Handle[in, out]{stuck, fine} {
+		require.NoError(t, pgx.BeginFunc(f.ctx, f.pool, func(tx pgx.Tx) error {
+			_, err := h.Accept(f.ctx, tx, call("k"), in{1})
+			return err
+		}))
+	}
+	ctx, stop := context.WithTimeout(f.ctx, 30*time.Second)
+	defer stop()
+	f.steps.stopAt(func(data dedup.ExternalData) {
+		if data.Step == dedup.ExternalRecorded {
+			stop()
+		}
+	})
+	require.NoError(t, f.tools.Recover(ctx))
+	require.Equal(t, external.Done, f.lookup("k").State)
+	op, err := f.tools.Lookup(f.ctx, "acme", "stuck", "k")
+	require.NoError(t, err)
+	require.Equal(t, external.Parked, op.State)
+	require.Equal(t, "ch_1", op.Ref)
+}
+
+// TestClaimLosesItsAnswer is a claim that is committed, and whose answer is lost: the call
+// finds out what became of it.
+func TestClaimLosesItsAnswer(t *testing.T) {
+	t.Parallel()
+	proxy, err := faultproxy.New(pgtest.New(t).URL)
+	require.NoError(t, err)
+	t.Cleanup(proxy.Close)
+	config, err := pgxpool.ParseConfig(proxy.URL())
+	require.NoError(t, err)
+	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	f := processWith(t, pool, &external.Options{Lease: shortLease})
+	h := add(f, external.Tool[in, out]{KeyKept: external.Forever, Perform: answering("ch_1")})
+	proxy.Arm(faultproxy.Fault{Kind: faultproxy.ReplyReset, Where: faultproxy.AtSQL("insert into")})
+	result, err := h.Do(f.ctx, call("k"), in{1})
+	require.NoError(t, err)
+	require.Equal(t, "ch_1", result.Value.ID)
+}

@@ -1,0 +1,147 @@
+package external_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/external"
+)
+
+// TestTwiceIsReportedWithTheRecord finds two effects: the report of the second is committed
+// with the record of the first, since nobody looks again.
+func TestTwiceIsReportedWithTheRecord(t *testing.T) {
+	f := newFixture(t)
+	p := newProvider()
+	h := add(f, external.Tool[in, out]{Find: lookUp, Perform: func(_ context.Context, _ external.Attempt, i in) (out, error) {
+		p.act("", i.Order)
+		p.act("", i.Order)
+		return out{}, errLost
+	}})
+	var twice string
+	f.steps.stopAt(func(data dedup.ExternalData) {
+		if data.Step == dedup.ExternalRecorded {
+			twice = f.lookup("k").Twice
+		}
+	})
+	_, err := h.Do(context.WithValue(f.ctx, providerKey{}, p), call("k"), in{1})
+	require.NoError(t, err)
+	require.Equal(t, "ch_2", twice)
+	require.Equal(t, 1, f.steps.count(dedup.ExternalTwice))
+}
+
+// TestTwiceIsInsistedOn meets a fault that passes when a second effect is reported.
+func TestTwiceIsInsistedOn(t *testing.T) {
+	f := newFixture(t)
+	zombie(f, external.Tool[in, out]{}, func(try int) (out, error) { return out{fmt.Sprint("z", try)}, nil }, func(h *external.Handle[in, out]) {
+		require.NoError(t, f.tools.Resolve(f.ctx, f.lookup("k"), external.Never("not seen")))
+		for f.lookup("k").State != external.Done {
+			_, _ = h.Do(f.ctx, call("k"), in{1})
+		}
+		_, err := f.pool.Exec(f.ctx, `CREATE SEQUENCE faults;
+			CREATE FUNCTION fault() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+				IF nextval('faults') = 1 THEN RAISE EXCEPTION 'a fault' USING ERRCODE = '57P01'; END IF;
+				RETURN NEW;
+			END $$;
+			CREATE TRIGGER fault BEFORE UPDATE ON tool_effect FOR EACH ROW WHEN (NEW.twice IS NOT NULL) EXECUTE FUNCTION fault()`)
+		require.NoError(t, err)
+	})
+	require.Equal(t, "z1", f.lookup("k").Twice)
+}
+
+// TestTwiceWithoutARef is a tool that has no Ref: a late success beside another answer is
+// reported all the same.
+func TestTwiceWithoutARef(t *testing.T) {
+	for name, verdict := range map[string]external.Verdict{"Never": external.Never("not seen"), "Refuse": external.Refuse("not seen")} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			h := zombie(f, external.Tool[in, out]{Ref: func(out) string { return "" }}, func(try int) (out, error) { return out{fmt.Sprint("z", try)}, nil }, func(h *external.Handle[in, out]) {
+				require.NoError(t, f.tools.Resolve(f.ctx, f.lookup("k"), verdict))
+				for f.lookup("k").State != external.Done {
+					_, _ = h.Do(f.ctx, call("k"), in{1})
+				}
+			})
+			_, _ = h.Do(f.ctx, call("k"), in{1})
+			require.NotEmpty(t, f.lookup("k").Twice)
+			require.Equal(t, 1, f.steps.count(dedup.ExternalTwice))
+		})
+	}
+}
+
+// TestKnownRefIsKept is an effect that is known by its ref and could not be recorded. Another
+// answer does not hide it.
+func TestKnownRefIsKept(t *testing.T) {
+	for name, verdict := range map[string]external.Verdict{
+		"Refuse": external.Refuse("not seen"), "Happened": external.Happened(out{"ch_9"}, "seen"), "Never": external.Never("not seen"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			n, bad := 0, true
+			h := add(f, external.Tool[in, out]{
+				Perform: func(context.Context, external.Attempt, in) (out, error) {
+					n++
+					return out{fmt.Sprint("ch_", n)}, nil
+				},
+				Finish: func(context.Context, pgx.Tx, in, out) error {
+					if bad {
+						return errors.New("the ledger is closed")
+					}
+					return nil
+				},
+			})
+			_, err := h.Do(f.ctx, call("k"), in{1})
+			require.ErrorAs(t, err, new(*external.ParkedError))
+			bad = false
+			require.NoError(t, f.tools.Resolve(f.ctx, f.lookup("k"), verdict))
+			for f.lookup("k").State != external.Done {
+				_, _ = h.Do(f.ctx, call("k"), in{1})
+			}
+			require.Equal(t, "ch_1", f.lookup("k").Twice)
+		})
+	}
+}
+
+// TestZombieIsNotRecordable is a late success that nobody can record, while another act
+// holds the operation: its ref is kept.
+func TestZombieIsNotRecordable(t *testing.T) {
+	f := newFixture(t)
+	zombie(f, external.Tool[in, out]{Finish: func(context.Context, pgx.Tx, in, out) error { return errors.New("the ledger is closed") }},
+		func(int) (out, error) { return out{"z"}, nil }, func(*external.Handle[in, out]) {})
+	op := f.lookup("k")
+	require.Equal(t, external.Parked, op.State)
+	require.Contains(t, op.Ref+op.Twice, "z")
+}
+
+// TestRefuseIsAudited is a wrong verdict on what can be looked up.
+func TestRefuseIsAudited(t *testing.T) {
+	f := newFixture(t)
+	p := newProvider()
+	seen := false
+	h := add(f, external.Tool[in, out]{
+		Perform: func(_ context.Context, _ external.Attempt, i in) (out, error) {
+			p.act("", i.Order)
+			return out{}, errLost
+		},
+		Find: func(_ context.Context, _ external.Attempt, i in) ([]out, error) {
+			if !seen {
+				return nil, nil
+			}
+			return p.find(i.Order), nil
+		},
+	})
+	_, err := h.Do(f.ctx, call("k"), in{1})
+	require.ErrorAs(t, err, new(*external.ParkedError))
+	require.NoError(t, f.tools.Resolve(f.ctx, f.lookup("k"), external.Refuse("not seen")))
+	_, err = h.Do(f.ctx, call("k"), in{1})
+	require.ErrorIs(t, err, dedup.ErrRefused)
+	seen = true
+	f.untilDue(f.lookup("k"))
+	op, err := f.tools.Advance(f.ctx, "acme", "charge", "k")
+	require.NoError(t, err)
+	require.Equal(t, "ch_1", op.Twice)
+}
