@@ -48,7 +48,7 @@ func (x *Tools) claim(ctx context.Context, t *definition, o *ask) (seen sight, e
 		if begins {
 			err = own.err
 		} else {
-			unsure = unsure || wire.SQLState(err) == "" && !pgconn.SafeToRetry(err)
+			unsure = unsure || !wire.IsRaised(err) && !wire.IsUnsent(err) && !errors.As(err, new(*pgconn.ConnectError))
 		}
 		switch {
 		case !begins && wire.SQLState(err) == pgLockNotAvailable: // by a claim that is not committed yet

@@ -41,7 +41,8 @@ type Operation struct {
 	Due time.Time
 	// SentAt is when the first attempt began, zero where certainly nothing was sent.
 	SentAt time.Time
-	// Ref is the provider's id of what happened, and Twice has the ids of further effects.
+	// Ref is the provider's id of what happened, and Twice has the ids of further effects,
+	// "(none)" for one of a tool without Ref.
 	Ref, Twice string
 	// Note says why the operation was last parked or put off.
 	Note string

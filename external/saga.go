@@ -53,7 +53,7 @@ func Saga(ctx context.Context, steps ...Step) error {
 			}
 			if err := steps[j].Undo(ctx); err != nil {
 				if errors.Is(err, dedup.ErrRefused) { // it is no refusal of the saga
-					return fmt.Errorf("dedup: taking back step %q: %v", steps[j].Name, err)
+					return fmt.Errorf("dedup: taking back step %q: %s", steps[j].Name, err.Error())
 				}
 				return fmt.Errorf("dedup: taking back step %q: %w", steps[j].Name, err)
 			}

@@ -2,7 +2,6 @@ package external
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
@@ -50,6 +49,6 @@ func TestStaleRead(t *testing.T) {
 		require.NoError(t, err)
 		a := &act{}
 		x.advance(ctx, a, x.tool("charge"), read, time.Now())
-		require.True(t, errors.Is(a.err, errStale), "%s: %v", name, a.err)
+		require.ErrorIs(t, a.err, errStale, name)
 	}
 }
