@@ -24,7 +24,8 @@ import (
 func FuzzOperations(f *testing.F) {
 	for kind := range fuzzKinds {
 		for _, script := range []string{
-			"\x00\x00", // a call that succeeds
+			"\x00\x00",                 // a call that succeeds
+			"\x07\x03\x01\x00\x04\x01", // a late effect beside whatever follows
 			"\x00\x01\x08\x09\x00\x0a\x04\x00\x0b\x05",                 // lost, taken over, not done, killed
 			"\x03\x07\x00\x09\x08\x05\x0c\x0a\x0b\x0d\x00",             // a zombie beside others
 			"\x06\x02\x03\x08\x08\x0e\x09\x0a\x05\x0c\x10\x0f\x00\x11", // late effects, a refusal, verdicts
@@ -75,6 +76,7 @@ type market struct {
 	book     []out
 	byKey    map[string]out
 	declined bool
+	never    bool // a person has said so
 	late     []request
 	zombies  []chan struct{}
 }
@@ -341,6 +343,7 @@ func (m *market) resolve(p *trader, b byte) {
 		return
 	}
 	v := external.Never("not in the book")
+	m.never = m.never || len(book) == 0 && b < 128
 	switch {
 	case len(book) > 0:
 		v = external.Happened(book[0], "in the book")
@@ -375,6 +378,9 @@ func (m *market) check() {
 	op, kind, book := m.lookup(), fuzzKinds[m.kind], m.found()
 	require.True(t, len(book) <= 1 || op.Twice != "", "%s: twice, and not reported: %v %+v", kind.name, book, op)
 	require.True(t, len(book) <= 1 || !kind.takes, "%s: the provider takes keys: %v", kind.name, book)
+	if !kind.takes && kind.settles == 0 && !m.never {
+		require.LessOrEqual(t, len(book), 1, "%s: what is not known was repeated: %+v", kind.name, op)
+	}
 	switch op.State {
 	case external.None:
 		require.Empty(t, book)
