@@ -14,6 +14,7 @@ import (
 )
 
 func TestAccept(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	p := newProvider()
 	var jobs []string
@@ -57,6 +58,7 @@ func TestAccept(t *testing.T) {
 // TestAcceptOfAClaim meets an operation that somebody else has not committed yet: the
 // caller's transaction stays usable, with its own lock_timeout.
 func TestAcceptOfAClaim(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	h := add(f, external.Tool[in, out]{Perform: func(context.Context, external.Attempt, in) (out, error) { return out{"ch_1"}, nil }})
 	first, err := f.pool.Begin(f.ctx)
@@ -91,6 +93,7 @@ func TestAcceptOfAClaim(t *testing.T) {
 // TestAcceptAtAnOldSnapshot meets an operation that was accepted after the transaction had
 // begun to read.
 func TestAcceptAtAnOldSnapshot(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	h := add(f, external.Tool[in, out]{Perform: func(context.Context, external.Attempt, in) (out, error) { return out{"ch_1"}, nil }})
 	old, err := f.pool.BeginTx(f.ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
@@ -109,6 +112,7 @@ func TestAcceptAtAnOldSnapshot(t *testing.T) {
 // TestAcceptInAnEffect is an outbox of a write tool: its intent is committed with its own
 // writes and its record, or not at all.
 func TestAcceptInAnEffect(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	h := add(f, external.Tool[in, out]{Perform: func(context.Context, external.Attempt, in) (out, error) { return out{"ch_1"}, nil }})
 	fails := errors.New("no")
@@ -173,6 +177,7 @@ func TestAcceptFails(t *testing.T) {
 
 // TestAcceptPanics leaves nothing of an intent in a transaction whose caller survives.
 func TestAcceptPanics(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	tool := ledger(f, external.Tool[in, out]{Perform: answering("ch_1")})
 	begin := tool.Begin
@@ -191,6 +196,7 @@ func TestAcceptPanics(t *testing.T) {
 
 // TestAcceptAfterTheCallerHasLeft fails in Begin when the context has ended: nothing is left.
 func TestAcceptAfterTheCallerHasLeft(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	tool := ledger(f, external.Tool[in, out]{Perform: answering("ch_1")})
 	begin := tool.Begin
@@ -213,6 +219,7 @@ func TestAcceptAfterTheCallerHasLeft(t *testing.T) {
 // TestAcceptLeavesNoSavepoint ends in every way: a savepoint that stays would take later
 // writes of the caller back with it.
 func TestAcceptLeavesNoSavepoint(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	fails := false
 	tool := ledger(f, external.Tool[in, out]{Perform: answering("ch_1")})
@@ -271,6 +278,7 @@ func TestAcceptLeavesNoSavepoint(t *testing.T) {
 
 // TestAcceptMeetsAnError of the server: the caller's transaction stays usable.
 func TestAcceptMeetsAnError(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	h := add(f, external.Tool[in, out]{Perform: answering("ch_1")})
 	on(f, "INSERT", "", "23514")

@@ -55,6 +55,7 @@ func TestKeyExpiresInTheQueue(t *testing.T) {
 // TestKeyIsForgottenBeforeItSettles is a call whose second attempt might take effect when
 // the provider has forgotten the key. It is not made.
 func TestKeyIsForgottenBeforeItSettles(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	attempts := 0
 	h := add(f, external.Tool[in, out]{KeyKept: time.Minute, Settles: time.Minute, Timeout: time.Second, Perform: func(context.Context, external.Attempt, in) (out, error) {

@@ -14,6 +14,7 @@ import (
 // TestPending is a provider that works for a while: it is looked up until it is done, and
 // not asked a second time.
 func TestPending(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	p := newProvider()
 	attempts, looks := 0, 0
@@ -39,6 +40,7 @@ func TestPending(t *testing.T) {
 
 // TestPendingByKey is such a provider that cannot be looked up: the same key asks again.
 func TestPendingByKey(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	attempts := 0
 	h := add(f, external.Tool[in, out]{KeyKept: external.Forever, Perform: func(context.Context, external.Attempt, in) (out, error) {
@@ -54,6 +56,7 @@ func TestPendingByKey(t *testing.T) {
 
 // TestExists is a provider that refuses a key that it knows: it is no refusal of the call.
 func TestExists(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	p := newProvider()
 	attempts := 0
@@ -88,6 +91,7 @@ func TestExists(t *testing.T) {
 
 // TestExistsIsNeverFound parks in the end, and does not look for ever.
 func TestExistsIsNeverFound(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	attempts := 0
 	h := add(f, external.Tool[in, out]{
@@ -106,6 +110,7 @@ func TestExistsIsNeverFound(t *testing.T) {
 
 // TestTwoAreFound records one effect and reports the other.
 func TestTwoAreFound(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	p := newProvider()
 	h := add(f, external.Tool[in, out]{Find: lookUp, Perform: func(_ context.Context, _ external.Attempt, i in) (out, error) {
@@ -122,6 +127,7 @@ func TestTwoAreFound(t *testing.T) {
 }
 
 func TestAddRefuses(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	perform := func(context.Context, external.Attempt, in) (out, error) { return out{}, nil }
 	find := func(context.Context, external.Attempt, in) ([]out, error) { return nil, nil }
@@ -149,6 +155,7 @@ func TestAddRefuses(t *testing.T) {
 }
 
 func TestInvalidCalls(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	h := add(f, external.Tool[in, out]{Perform: func(context.Context, external.Attempt, in) (out, error) { return out{}, nil }})
 	for name, c := range map[string]dedup.Call{
@@ -168,6 +175,7 @@ func TestInvalidCalls(t *testing.T) {
 }
 
 func TestCheck(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	require.NoError(t, f.tools.Check(f.ctx))
 	for _, change := range []string{

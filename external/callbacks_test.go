@@ -19,6 +19,7 @@ import (
 // TestFinishFailsWithARefusal is a success whose local writes are refused by another tool: it
 // is no refusal of the call, and did not happen twice.
 func TestFinishFailsWithARefusal(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	h := add(f, external.Tool[in, out]{
 		Perform: func(context.Context, external.Attempt, in) (out, error) { return out{"ch_1"}, nil },
@@ -41,6 +42,7 @@ func TestFinishFailsWithARefusal(t *testing.T) {
 // TestRefusedFailsWithTheRefusal is a refusal whose local writes fail: nothing is recorded,
 // so that it is not the answer.
 func TestRefusedFailsWithTheRefusal(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	h := add(f, external.Tool[in, out]{
 		Perform: func(context.Context, external.Attempt, in) (out, error) {
@@ -57,6 +59,7 @@ func TestRefusedFailsWithTheRefusal(t *testing.T) {
 // TestFinalFaultIsUnknown is a refusal that is a fault of some database: it is no answer, and
 // nobody tries for ever to record it.
 func TestFinalFaultIsUnknown(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	h := add(f, external.Tool[in, out]{Perform: func(context.Context, external.Attempt, in) (out, error) {
 		return out{}, dedup.Final(&pgconn.PgError{Code: "40001"})
@@ -70,6 +73,7 @@ func TestFinalFaultIsUnknown(t *testing.T) {
 // TestBeginIsLockedOut is a Begin that does not wait for a row of the application: its error
 // is the answer, and no other call is in flight.
 func TestBeginIsLockedOut(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	h := add(f, external.Tool[in, out]{
 		Perform: func(context.Context, external.Attempt, in) (out, error) { return out{"ch_1"}, nil },
@@ -100,6 +104,7 @@ func (refuses) Code() string  { panic("a bug") }
 // TestPanics is every callback that runs outside of the caller's goroutine: none of them
 // ends the process, which alone may know an answer.
 func TestPanics(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	odd, err := external.Add(f.tools, external.Tool[in, panics]{
 		Name: "odd", Ref: func(p panics) string { return p.ID }, KeyKept: external.Forever,
@@ -132,6 +137,7 @@ func TestPanics(t *testing.T) {
 
 // TestAdvanceInsideAnEffect is refused before anything is sent: nothing could be recorded.
 func TestAdvanceInsideAnEffect(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	var attempts atomic.Int32
 	h := add(f, external.Tool[in, out]{Perform: func(context.Context, external.Attempt, in) (out, error) {

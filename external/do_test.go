@@ -19,6 +19,7 @@ import (
 )
 
 func TestFirstThenReplay(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	p := newProvider()
 	h := add(f, ledger(f, external.Tool[in, out]{KeyKept: external.Forever, Perform: func(_ context.Context, a external.Attempt, i in) (out, error) {
@@ -54,6 +55,7 @@ func TestFirstThenReplay(t *testing.T) {
 }
 
 func TestKeyReused(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	lost := true
 	h := add(f, external.Tool[in, out]{Perform: func(context.Context, external.Attempt, in) (out, error) {
@@ -86,6 +88,7 @@ func TestKeyReused(t *testing.T) {
 }
 
 func TestTwins(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	other := process(t, f.pool)
 	p := newProvider()
@@ -113,6 +116,7 @@ func TestTwins(t *testing.T) {
 }
 
 func TestRefusal(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	attempts := 0
 	h := add(f, ledger(f, external.Tool[in, out]{Perform: func(context.Context, external.Attempt, in) (out, error) {
@@ -134,6 +138,7 @@ func TestRefusal(t *testing.T) {
 
 // TestUnknown is what becomes of a lost answer, by what the provider offers.
 func TestUnknown(t *testing.T) {
+	t.Parallel()
 	for name, kind := range map[string]struct {
 		tool    external.Tool[in, out]
 		happens bool // what was lost was the answer, and not the request
@@ -153,6 +158,7 @@ func TestUnknown(t *testing.T) {
 		"KeyForgotten/Happened": {external.Tool[in, out]{KeyKept: 4 * time.Millisecond, Timeout: time.Millisecond}, true, external.Parked, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			f := newFixture(t)
 			p := newProvider()
 			first := true
@@ -202,6 +208,7 @@ func keyIf(takes bool, a external.Attempt) string {
 }
 
 func TestNotDone(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	p := newProvider()
 	tries := 0
@@ -219,6 +226,7 @@ func TestNotDone(t *testing.T) {
 }
 
 func TestPanicIsUnknown(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	h := add(f, external.Tool[in, out]{Perform: func(context.Context, external.Attempt, in) (out, error) { panic("a bug") }})
 	var parked *external.ParkedError
@@ -228,6 +236,7 @@ func TestPanicIsUnknown(t *testing.T) {
 }
 
 func TestCallerLeaves(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	entered, release := make(chan struct{}), make(chan struct{})
 	h := add(f, external.Tool[in, out]{Perform: func(ctx context.Context, _ external.Attempt, _ in) (out, error) {
@@ -282,6 +291,7 @@ func TestLeaseIsExtended(t *testing.T) {
 }
 
 func TestTimeout(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	h := add(f, external.Tool[in, out]{Timeout: 10 * time.Millisecond, Perform: func(ctx context.Context, _ external.Attempt, _ in) (out, error) {
 		<-ctx.Done()
@@ -295,6 +305,7 @@ func TestTimeout(t *testing.T) {
 
 // TestBeginFails is a claim whose local writes fail: nothing is left, and nothing is sent.
 func TestBeginFails(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	fails := errors.New("out of stock")
 	tool := ledger(f, external.Tool[in, out]{Perform: func(context.Context, external.Attempt, in) (out, error) { return out{"ch_1"}, nil }})
@@ -350,6 +361,7 @@ func TestFinishFails(t *testing.T) {
 
 // TestResultCannotBeRecorded is an effect whose result no record holds.
 func TestResultCannotBeRecorded(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	type odd struct {
 		ID string
@@ -374,6 +386,7 @@ func TestResultCannotBeRecorded(t *testing.T) {
 }
 
 func TestRecoverEndsWhatWasLeft(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	p := newProvider()
 	tool := external.Tool[in, out]{KeyKept: external.Forever, Perform: func(_ context.Context, a external.Attempt, i in) (out, error) {
@@ -423,6 +436,7 @@ func TestProviderKey(t *testing.T) {
 }
 
 func TestRoundTripsOfResults(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	h, err := external.Add(f.tools, external.Tool[json.RawMessage, json.RawMessage]{
 		Name:    "charge",
@@ -441,6 +455,7 @@ func TestRoundTripsOfResults(t *testing.T) {
 
 // TestFinishPanics is parked as a Finish that fails is: a panic must not end the process.
 func TestFinishPanics(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	h := add(f, external.Tool[in, out]{
 		Perform: func(context.Context, external.Attempt, in) (out, error) { return out{"ch_1"}, nil },
@@ -455,6 +470,7 @@ func TestFinishPanics(t *testing.T) {
 // TestRecordDeleted is a done operation whose record somebody has deleted: it is not run
 // anew.
 func TestRecordDeleted(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	p := newProvider()
 	h := add(f, external.Tool[in, out]{Perform: func(_ context.Context, _ external.Attempt, i in) (out, error) { return p.act("", i.Order), nil }})
@@ -470,6 +486,7 @@ func TestRecordDeleted(t *testing.T) {
 // TestForgotten is an identity whose record may be forgotten: it is used anew, and a fence
 // of its first life changes nothing.
 func TestForgotten(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	p := newProvider()
 	h := add(f, external.Tool[in, out]{Perform: func(_ context.Context, _ external.Attempt, i in) (out, error) { return p.act("", i.Order), nil }})

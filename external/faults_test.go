@@ -19,6 +19,7 @@ import (
 // TestForgettingFails is an identity that could be used anew, if its old row could be
 // deleted. A call says so, and does not try for ever.
 func TestForgettingFails(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	h := add(f, external.Tool[in, out]{Perform: answering("ch_1")})
 	_, err := h.Do(f.ctx, call("k"), in{1})
@@ -37,6 +38,7 @@ func TestForgettingFails(t *testing.T) {
 // TestClaimIsSwallowed is a table that takes no rows: a call ends within its MaxWait, and
 // does not ask all the time.
 func TestClaimIsSwallowed(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	h := add(f, external.Tool[in, out]{Perform: answering("ch_1")})
 	on(f, "INSERT", "", "")
@@ -55,6 +57,7 @@ func TestClaimIsSwallowed(t *testing.T) {
 // TestReleaseMeetsAFault is an attempt that had no effect, while the database is away for a
 // moment: it is attempted again, and not parked.
 func TestReleaseMeetsAFault(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	tries := 0
 	h := add(f, external.Tool[in, out]{Perform: func(context.Context, external.Attempt, in) (out, error) {
@@ -76,6 +79,7 @@ func TestReleaseMeetsAFault(t *testing.T) {
 // TestCloseBehindAClaim closes a process whose claim is on its way: what it has claimed and
 // not begun is attempted by another process, and not parked.
 func TestCloseBehindAClaim(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	tool := external.Tool[in, out]{Perform: answering("ch_1"), Begin: func(context.Context, pgx.Tx, in) error { return nil }}
 	h := add(f, tool)

@@ -46,7 +46,6 @@ const (
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	t.Parallel()
 	return process(t, pgtest.New(t).Pool(t))
 }
 

@@ -31,6 +31,7 @@ func parked(f *fixture, keys *[]string) *external.Handle[in, out] {
 }
 
 func TestResolveHappened(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	var keys []string
 	h := parked(f, &keys)
@@ -49,6 +50,7 @@ func TestResolveHappened(t *testing.T) {
 }
 
 func TestResolveNever(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	var keys []string
 	h := parked(f, &keys)
@@ -62,6 +64,7 @@ func TestResolveNever(t *testing.T) {
 }
 
 func TestResolveRefuse(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	var keys []string
 	h := parked(f, &keys)
@@ -77,6 +80,7 @@ func TestResolveRefuse(t *testing.T) {
 // TestResolveElsewhere stores a verdict in a process that lacks the tool: another one
 // carries it out.
 func TestResolveElsewhere(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	var keys []string
 	h := parked(f, &keys)
@@ -91,6 +95,7 @@ func TestResolveElsewhere(t *testing.T) {
 }
 
 func TestResolveCancelsWhatIsPending(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	h := add(f, external.Tool[in, out]{Perform: func(context.Context, external.Attempt, in) (out, error) {
 		t.Error("a cancelled operation was attempted")
@@ -107,6 +112,7 @@ func TestResolveCancelsWhatIsPending(t *testing.T) {
 }
 
 func TestResolveInvalid(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	var keys []string
 	parked(f, &keys)
@@ -121,6 +127,7 @@ func TestResolveInvalid(t *testing.T) {
 }
 
 func TestParkedLists(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	h := add(f, external.Tool[in, out]{Perform: func(context.Context, external.Attempt, in) (out, error) { return out{}, errLost }})
 	const n = 130
@@ -179,6 +186,7 @@ func zombie(f *fixture, tool external.Tool[in, out], answer func(try int) (out, 
 }
 
 func TestZombieUnparks(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	h := zombie(f, external.Tool[in, out]{}, func(int) (out, error) { return out{"z"}, nil }, func(*external.Handle[in, out]) {
 		require.Equal(t, external.Parked, f.lookup("k").State)
@@ -190,6 +198,7 @@ func TestZombieUnparks(t *testing.T) {
 }
 
 func TestZombieWithAKey(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	h := zombie(f, external.Tool[in, out]{KeyKept: external.Forever}, func(int) (out, error) { return out{"same"}, nil }, func(*external.Handle[in, out]) {
 		require.Equal(t, external.Done, f.lookup("k").State)
@@ -202,8 +211,10 @@ func TestZombieWithAKey(t *testing.T) {
 
 // TestZombieAfterAWrongVerdict happens twice, and is reported.
 func TestZombieAfterAWrongVerdict(t *testing.T) {
+	t.Parallel()
 	for name, verdict := range map[string]external.Verdict{"Never": external.Never("not seen"), "Refuse": external.Refuse("not seen")} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			f := newFixture(t)
 			h := zombie(f, external.Tool[in, out]{}, func(try int) (out, error) { return out{fmt.Sprint("z", try)}, nil }, func(h *external.Handle[in, out]) {
 				require.NoError(t, f.tools.Resolve(f.ctx, f.lookup("k"), verdict))
@@ -230,8 +241,10 @@ func TestZombieAfterAWrongVerdict(t *testing.T) {
 
 // TestZombieFails is a zombie whose failure says nothing: somebody else has taken over.
 func TestZombieFails(t *testing.T) {
+	t.Parallel()
 	for name, failure := range map[string]error{"NotDone": external.NotDone(errLost), "Final": dedup.Final(errLost), "Unknown": errLost} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			f := newFixture(t)
 			h := zombie(f, external.Tool[in, out]{}, func(int) (out, error) { return out{}, failure }, func(*external.Handle[in, out]) {})
 			_, err := h.Do(f.ctx, call("k"), in{1})
@@ -244,6 +257,7 @@ func TestZombieFails(t *testing.T) {
 // TestRefusalBesideALateSuccess is a refusal of a second attempt while the first may still
 // take effect: it is no answer before that has been looked for and has settled.
 func TestRefusalBesideALateSuccess(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	p := newProvider()
 	tries := 0
@@ -263,6 +277,7 @@ func TestRefusalBesideALateSuccess(t *testing.T) {
 
 // TestHappenedDoesNotFit is a verdict whose result no caller could read: it is not recorded.
 func TestHappenedDoesNotFit(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	var keys []string
 	h := parked(f, &keys)

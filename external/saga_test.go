@@ -12,6 +12,7 @@ import (
 )
 
 func TestSaga(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	var log []string
 	outcome := map[string]error{}

@@ -19,6 +19,7 @@ const unstorable = "a\x00b\xffc"
 
 // TestTextThatPostgresRefuses is stored without what cannot be: nothing is lost by it.
 func TestTextThatPostgresRefuses(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	h := add(f, external.Tool[in, out]{
 		Ref:     func(o out) string { return o.ID + unstorable },
@@ -48,6 +49,7 @@ func TestTextThatPostgresRefuses(t *testing.T) {
 
 // TestResultThatPostgresRefuses is parked with its ref, and not attempted again.
 func TestResultThatPostgresRefuses(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	attempts := 0
 	h, err := external.Add(f.tools, external.Tool[in, json.RawMessage]{
@@ -68,6 +70,7 @@ func TestResultThatPostgresRefuses(t *testing.T) {
 // TestInputIsStoredWhole is an input whose type encodes itself by a pointer's method: by
 // value, encoding/json leaves out what it has.
 func TestInputIsStoredWhole(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	type sum struct{ N big.Float }
 	h, err := external.Add(f.tools, external.Tool[sum, sum]{
@@ -82,6 +85,7 @@ func TestInputIsStoredWhole(t *testing.T) {
 // TestInputStaysOutOfErrors is an operation whose input a later deploy cannot read: what is
 // said of that names no value.
 func TestInputStaysOutOfErrors(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	const card = 4111111111111111
 	old := process(t, f.pool)

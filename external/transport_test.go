@@ -18,6 +18,7 @@ import (
 
 // TestTransport makes attempts over HTTP, and says what is known of each.
 func TestTransport(t *testing.T) {
+	t.Parallel()
 	closed := httptest.NewServer(nil)
 	closed.Close()
 	var lost atomic.Int32
@@ -79,6 +80,7 @@ func TestTransport(t *testing.T) {
 		"ReadLostThenRefused": {http.MethodGet, []string{server.URL + "/lost", closed.URL}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			f := newFixture(t)
 			tries := 0
 			h := add(f, external.Tool[in, out]{Perform: func(ctx context.Context, _ external.Attempt, _ in) (out, error) {

@@ -16,6 +16,7 @@ import (
 // TestTwiceIsReportedWithTheRecord finds two effects: the report of the second is committed
 // with the record of the first, since nobody looks again.
 func TestTwiceIsReportedWithTheRecord(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	p := newProvider()
 	h := add(f, external.Tool[in, out]{Find: lookUp, Perform: func(_ context.Context, _ external.Attempt, i in) (out, error) {
@@ -37,6 +38,7 @@ func TestTwiceIsReportedWithTheRecord(t *testing.T) {
 
 // TestTwiceIsInsistedOn meets a fault that passes when a second effect is reported.
 func TestTwiceIsInsistedOn(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	zombie(f, external.Tool[in, out]{}, func(try int) (out, error) { return out{fmt.Sprint("z", try)}, nil }, func(h *external.Handle[in, out]) {
 		require.NoError(t, f.tools.Resolve(f.ctx, f.lookup("k"), external.Never("not seen")))
@@ -57,8 +59,10 @@ func TestTwiceIsInsistedOn(t *testing.T) {
 // TestTwiceWithoutARef is a tool that has no Ref: a late success beside another answer is
 // reported all the same.
 func TestTwiceWithoutARef(t *testing.T) {
+	t.Parallel()
 	for name, verdict := range map[string]external.Verdict{"Never": external.Never("not seen"), "Refuse": external.Refuse("not seen")} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			f := newFixture(t)
 			h := zombie(f, external.Tool[in, out]{Ref: func(out) string { return "" }}, func(try int) (out, error) { return out{fmt.Sprint("z", try)}, nil }, func(h *external.Handle[in, out]) {
 				require.NoError(t, f.tools.Resolve(f.ctx, f.lookup("k"), verdict))
@@ -76,10 +80,12 @@ func TestTwiceWithoutARef(t *testing.T) {
 // TestKnownRefIsKept is an effect that is known by its ref and could not be recorded. Another
 // answer does not hide it.
 func TestKnownRefIsKept(t *testing.T) {
+	t.Parallel()
 	for name, verdict := range map[string]external.Verdict{
 		"Refuse": external.Refuse("not seen"), "Happened": external.Happened(out{"ch_9"}, "seen"), "Never": external.Never("not seen"),
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			f := newFixture(t)
 			n, bad := 0, true
 			h := add(f, external.Tool[in, out]{
@@ -109,6 +115,7 @@ func TestKnownRefIsKept(t *testing.T) {
 // TestZombieIsNotRecordable is a late success that nobody can record, while another act
 // holds the operation: its ref is kept.
 func TestZombieIsNotRecordable(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	zombie(f, external.Tool[in, out]{Finish: func(context.Context, pgx.Tx, in, out) error { return errors.New("the ledger is closed") }},
 		func(int) (out, error) { return out{"z"}, nil }, func(*external.Handle[in, out]) {})
@@ -119,6 +126,7 @@ func TestZombieIsNotRecordable(t *testing.T) {
 
 // TestRefuseIsAudited is a wrong verdict on what can be looked up.
 func TestRefuseIsAudited(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	p := newProvider()
 	seen := false
