@@ -29,6 +29,11 @@ inline happen(ref) {
 	assert(REPORTED || REFUSED_IS_TRUE)
 }
 
+inline decline() {
+	key_left = (DECLINES_KEPT && keyed == NONE -> KEPT : key_left);
+	keyed = (DECLINES_KEPT -> REFUSED : keyed)
+}
+
 /* A request arrives that has so many ticks left. */
 inline arrive(result, ticks) {
 	if
@@ -40,11 +45,10 @@ inline arrive(result, ticks) {
 		keyed = (KEY -> result : NONE);
 		key_left = (KEY -> KEPT : 0)
 	:: keyed == NONE && effects == 2 -> result = UNKNOWN
-	:: keyed == NONE && FAULT -> /* declined */
+	:: keyed == NONE && FAULT ->
 		SPEND;
 		result = REFUSED;
-		keyed = (DECLINES_KEPT -> REFUSED : NONE);
-		key_left = (DECLINES_KEPT -> KEPT : 0)
+		decline()
 	:: keyed == NONE && FAULT -> /* failed */
 		SPEND;
 		result = UNKNOWN

@@ -136,7 +136,7 @@
 #ifndef NO_NOTDONE_MEMORY
 #define NO_NOTDONE_MEMORY 0
 #endif
-/* Nor a refusal. */
+/* Nor a refusal, unless the provider keeps refusals under the key. */
 #ifndef NO_REFUSAL_MEMORY
 #define NO_REFUSAL_MEMORY 0
 #endif
@@ -148,6 +148,10 @@
  * was refused. */
 #ifndef SETTLED_AT_DECLINE
 #define SETTLED_AT_DECLINE 0
+#endif
+/* Nor when the attempt's lease was extended. */
+#ifndef SETTLED_AT_EXTENSION
+#define SETTLED_AT_EXTENSION 0
 #endif
 /* With Find and without Settles a refusal beside earlier attempts is unknown: a look that
  * finds nothing does not make it the answer. */

@@ -104,16 +104,20 @@ end:
 		late[GRACE(w[i].left)]++;
 		answered(i, NOTDONE)
 	}
-	:: d_step { NO_REFUSAL_MEMORY && w[i].at == SENDING && FAULT && WAITING < ORPHANS ->
+	:: d_step { NO_REFUSAL_MEMORY && w[i].at == SENDING && (keyed == NONE || keyed == REFUSED) && FAULT && WAITING < ORPHANS ->
 		SPEND;
 		late[GRACE(w[i].left)]++;
+		decline();
 		answered(i, REFUSED)
 	}
-	:: d_step { HEARTBEAT && w[i].at == SENDING && !w[i].extended && HOLDS_ROW(i) && state == RUNNING && w[i].left + LEASE >= REACH ->
+	/* The lease is extended, before the provider has decided or before its answer is here. */
+	:: d_step { HEARTBEAT && !w[i].extended && HOLDS_ROW(i) && state == RUNNING &&
+		(w[i].at == SENDING && w[i].left + LEASE >= REACH || w[i].at == ANSWERED && w[i].answer <= REFUSED) ->
 		w[i].extended = 1;
 		due = LEASE;
 		settle = TO_SETTLE;
-		w[i].left = (SETTLES -> REACH : w[i].left)
+		w[i].left = (SETTLES && w[i].at == SENDING -> REACH : w[i].left);
+		w[i].settled = (w[i].settled || SETTLED_AT_EXTENSION && SETTLES && w[i].earlier == 0)
 	}
 	:: d_step { w[i].at == SENDING && FAULT && WAITING < ORPHANS -> /* it dies, and the request is on its way */
 		SPEND;
