@@ -100,7 +100,7 @@ func (x *Tools) park(ctx context.Context, at *attempt, why string) error {
 	if at.t.find != nil {
 		until = x.parkedPause(0)
 	}
-	return x.change(ctx, at, x.sql.park, until, why, nil, nil, nil)
+	return x.change(ctx, at, x.sql.park, until, why, nil, nil, nil, 0)
 }
 
 // parkUnrecorded parks an operation that is decided and cannot be recorded, because of its
@@ -109,15 +109,15 @@ func (x *Tools) park(ctx context.Context, at *attempt, why string) error {
 func (x *Tools) parkUnrecorded(ctx context.Context, at *attempt, ref string, v verdict, why error) error {
 	text := "it is decided, and cannot be recorded: " + note(why)
 	x.event(ctx, dedup.ExternalParked, at.row, ref, text)
+	tries := at.row.tries
+	if at.row.state != Parked {
+		tries = 0
+	}
 	var until *time.Duration
 	if v.name != "" {
-		tries := at.row.tries
-		if at.row.state != Parked {
-			tries = 0
-		}
 		until = x.parkedPause(tries)
 	}
-	return x.change(ctx, at, x.sql.park, until, text, optional(ref), optional(v.name), optional(v.value))
+	return x.change(ctx, at, x.sql.park, until, text, optional(ref), optional(v.name), optional(v.value), tries)
 }
 
 func optional(s string) *string {

@@ -26,14 +26,14 @@ func (x *Tools) look(ctx context.Context, a *act, at *attempt) {
 	switch {
 	case errors.As(err, &unrecorded):
 		a.err = x.parkUnrecorded(ctx, at, unrecorded.ref, verdict{}, err)
-	case err != nil && at.row.state == Parked:
-		a.err = x.lookAgain(ctx, at, note(err))
+	case err != nil && at.row.state == Parked: // it does not count
+		a.err = x.lookAgain(ctx, at, at.row.tries-1)
 	case err != nil: // ErrPending included
 		a.err = x.postpone(ctx, at, note(err), false)
 	case len(outs) > 0:
 		x.found(ctx, a, at, outs)
 	case at.row.state == Parked: // it is looked for, and never attempted again
-		a.err = x.lookAgain(ctx, at, value(at.row.note))
+		a.err = x.lookAgain(ctx, at, at.row.tries)
 	case at.exists:
 		a.err = x.notFoundYet(ctx, at)
 	case x.keyHolds(at.row, at.t) || at.settled(at.t.settles):
@@ -64,9 +64,9 @@ func (x *Tools) found(ctx context.Context, a *act, at *attempt, outs []json.RawM
 	}
 }
 
-// lookAgain leaves a parked operation parked until the next look for it.
-func (x *Tools) lookAgain(ctx context.Context, at *attempt, why string) error {
-	return x.change(ctx, at, x.sql.park, x.parkedPause(at.row.tries), why, nil, nil, nil)
+// lookAgain leaves a parked operation parked until the next look for it, after so many.
+func (x *Tools) lookAgain(ctx context.Context, at *attempt, looks int) error {
+	return x.change(ctx, at, x.sql.park, x.parkedPause(looks), value(at.row.note), nil, nil, nil, looks)
 }
 
 // maxUnseen is how often something that the provider says exists is looked for before the

@@ -102,8 +102,8 @@ SELECT rec.fingerprint, rec.arg_digests, rec.outcome, rec.result, rec.created_at
 		postpone: update("due_at = "+clock+" + $5::interval, note = $6::text, sent_until = CASE WHEN $7::bool THEN "+clock+" ELSE e.sent_until END", isMine),
 		// $5: how long it takes to settle, since $6, or since the last attempt has ended.
 		settleLater: update("due_at = COALESCE($6::timestamptz, e.sent_until) + $5::interval, sent_until = COALESCE($6::timestamptz, e.sent_until)", isMine+" AND e.state = 'running'"),
-		// $5: until the next look, $6: the note, $7: the ref, $8 and $9: a verdict to be carried out then.
-		park: update("state = 'parked', due_at = "+clock+" + $5::interval, note = $6::text, ref = COALESCE($7::text, e.ref), verdict = $8::text, verdict_value = $9::text, tries = CASE WHEN e.state = 'parked' THEN e.tries ELSE 0 END",
+		// $5: until the next look, $6: the note, $7: the ref, $8 and $9: a verdict to be carried out then, $10: the tries.
+		park: update("state = 'parked', due_at = "+clock+" + $5::interval, note = $6::text, ref = COALESCE($7::text, e.ref), verdict = $8::text, verdict_value = $9::text, tries = $10::int",
 			isMine+" AND e.state <> 'done'"),
 
 		// $4: the row's life, $5: the ref, $6: until the audit, $7: how long the record is remembered.

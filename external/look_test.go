@@ -1,0 +1,45 @@
+package external_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/external"
+	"github.com/tooldedup/dedup/internal/pgtest"
+)
+
+// TestLookThatFailsDoesNotCount is a parked call that the provider cannot be asked for a
+// while: it is looked up until a look succeeds, and still says why it is parked.
+func TestLookThatFailsDoesNotCount(t *testing.T) {
+	t.Parallel()
+	f := processWith(t, pgtest.New(t).Pool(t), &external.Options{Lease: shortLease / 2})
+	p := newProvider()
+	looks := 0
+	h := add(f, external.Tool[in, out]{
+		Perform: func(context.Context, external.Attempt, in) (out, error) { return out{}, errLost },
+		Find: func(_ context.Context, _ external.Attempt, i in) ([]out, error) {
+			if looks++; looks > 1 && looks < 7 {
+				return nil, errLost
+			}
+			return p.find(i.Order), nil
+		},
+	})
+	var parked *external.ParkedError
+	_, err := h.Do(f.ctx, call("k"), in{1})
+	require.ErrorAs(t, err, &parked)
+	p.act("", 1)
+	for range 5 {
+		f.untilDue(f.lookup("k"))
+		op, err := f.tools.Advance(f.ctx, "acme", "charge", "k")
+		require.NoError(t, err)
+		require.Equal(t, external.Parked, op.State)
+		require.Equal(t, parked.Operation.Note, op.Note)
+		require.Less(t, op.Due.Sub(op.ChangedAt), 10*shortLease/2, "the next look comes as soon as this one did")
+	}
+	f.until("k", external.Done)
+	require.Equal(t, 7, looks)
+	require.Equal(t, 1, f.steps.count(dedup.ExternalFound))
+}
