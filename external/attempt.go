@@ -18,6 +18,10 @@ func (x *Tools) perform(ctx context.Context, a *act, at *attempt) {
 		a.err = x.release(ctx, at, "the lease was over before anything was sent")
 		return
 	}
+	if !x.maySend(at) { // it was paused before that, while it held nothing
+		a.err = x.release(ctx, at, "the provider may have forgotten the key")
+		return
+	}
 	x.event(ctx, dedup.ExternalSending, at.row, "", "")
 	out, err := x.call(ctx, a, l, at)
 	x.event(ctx, dedup.ExternalAnswered, at.row, "", note(err))
@@ -41,6 +45,12 @@ func (x *Tools) perform(ctx context.Context, a *act, at *attempt) {
 	default:
 		a.err = x.park(ctx, at, "no answer: "+note(err))
 	}
+}
+
+// maySend reports whether an attempt cannot be a second one, by the time at which it was
+// taken: what led to it may have been read long before.
+func (x *Tools) maySend(at *attempt) bool {
+	return at.earlier == nil || x.keyHolds(at.row, at.t) || at.t.find != nil && at.settled(at.t.settles)
 }
 
 // call runs Perform within the lease and the tool's Timeout. What an attempt answers that

@@ -1,0 +1,53 @@
+package external_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/external"
+	"github.com/tooldedup/dedup/internal/pgtest"
+)
+
+// TestKeyExpiresInTheQueue is a call whose key holds when Recover reads that it is due, and
+// no longer when its turn comes. It is not sent again.
+func TestKeyExpiresInTheQueue(t *testing.T) {
+	t.Parallel()
+	f := processWith(t, pgtest.New(t).Pool(t), &external.Options{Lease: shortLease, Workers: 1})
+	const kept = 3 * time.Second
+	attempts := 0
+	h := add(f, external.Tool[in, out]{KeyKept: kept, Timeout: shortLease, Perform: func(context.Context, external.Attempt, in) (out, error) {
+		attempts++
+		return out{}, errLost
+	}})
+	// The call before it in the queue takes until the provider has forgotten the key.
+	slow := add(f, external.Tool[in, out]{Name: "slow", Perform: func(ctx context.Context, _ external.Attempt, _ in) (out, error) {
+		_, err := f.pool.Exec(ctx, `SELECT pg_sleep_until(sent_at + $1::interval) FROM tool_effect WHERE tool = 'charge'`, kept)
+		return out{"slow"}, err
+	}})
+	for _, h := range []*external.Handle[in, out]{h, slow} {
+		require.NoError(t, pgx.BeginFunc(f.ctx, f.pool, func(tx pgx.Tx) error {
+			_, err := h.Accept(f.ctx, tx, call("k"), in{1})
+			return err
+		}))
+	}
+	_, err := f.tools.Advance(f.ctx, "acme", "charge", "k")
+	require.NoError(t, err)
+	require.Equal(t, 1, attempts)
+	_, err = f.pool.Exec(f.ctx, `UPDATE tool_effect SET due_at = clock_timestamp() - CASE tool WHEN 'slow' THEN interval '1 s' ELSE interval '0' END`)
+	require.NoError(t, err)
+
+	ctx, stop := context.WithCancel(f.ctx)
+	f.steps.stopAt(func(data dedup.ExternalData) {
+		if data.Tool == "charge" && (data.Step == dedup.ExternalParked || data.Step == dedup.ExternalSending) {
+			stop()
+		}
+	})
+	require.NoError(t, f.tools.Recover(ctx))
+	require.Equal(t, 1, attempts)
+	require.Equal(t, external.Parked, f.lookup("k").State)
+}
