@@ -148,13 +148,13 @@ func (x *Tools) change(ctx context.Context, at *attempt, sql string, args ...any
 	return failed("changing an operation", err)
 }
 
-// keyHolds reports whether the provider still knows its key at the end of an attempt that
-// begins now.
+// keyHolds reports whether the provider still knows its key when an attempt that begins now
+// can take effect no more.
 func (x *Tools) keyHolds(r *row, t *definition) bool {
 	if t.keyKept == 0 || t.keyKept == Forever || r.sentAt == nil {
 		return t.keyKept > 0
 	}
-	return r.now.Add(max(2*x.opts.Lease, t.timeout+x.opts.Lease)).Before(r.sentAt.Add(t.keyKept))
+	return r.now.Add(max(2*x.opts.Lease, t.timeout+x.opts.Lease)).Before(r.sentAt.Add(t.keyKept - t.settles))
 }
 
 // remembered is how long a record of the tool is.

@@ -51,3 +51,20 @@ func TestKeyExpiresInTheQueue(t *testing.T) {
 	require.Equal(t, 1, attempts)
 	require.Equal(t, external.Parked, f.lookup("k").State)
 }
+
+// TestKeyIsForgottenBeforeItSettles is a call whose second attempt might take effect when
+// the provider has forgotten the key. It is not made.
+func TestKeyIsForgottenBeforeItSettles(t *testing.T) {
+	t.Parallel()
+	f := process(t, pgtest.New(t).Pool(t))
+	attempts := 0
+	h := add(f, external.Tool[in, out]{KeyKept: time.Minute, Settles: time.Minute, Timeout: time.Second, Perform: func(context.Context, external.Attempt, in) (out, error) {
+		if attempts++; attempts > 1 {
+			return out{"late"}, nil
+		}
+		return out{}, errLost
+	}})
+	_, err := h.Do(f.ctx, call("k"), in{1})
+	require.ErrorAs(t, err, new(*external.ParkedError))
+	require.Equal(t, 1, attempts)
+}

@@ -51,8 +51,8 @@ type Tool[In, Out any] struct {
 	// Find: two effects of one call are told apart by it.
 	Ref func(out Out) string
 	// KeyKept is how long the provider keeps a.Key after its first use. No attempt is made
-	// with a key that it may have forgotten. Zero, the default, means that it takes none;
-	// see [Forever].
+	// that may take effect when the key is forgotten: Timeout and Settles are counted. Zero,
+	// the default, means that it takes none; see [Forever].
 	KeyKept time.Duration
 	// Settles is how long after an attempt has ended it may still take effect, or become
 	// visible to Find. Zero, the default, means that this is not known: then nothing is
