@@ -119,9 +119,9 @@ func (x *Tools) park(ctx context.Context, at *attempt, why string) error {
 func (x *Tools) parkUnrecorded(ctx context.Context, at *attempt, ref string, v verdict, why error) error {
 	text := "it is decided, and cannot be recorded: " + note(why)
 	x.event(ctx, dedup.ExternalParked, at.row, ref, text)
-	tries := at.row.tries
-	if at.row.state != Parked {
-		tries = 0
+	tries := 0
+	if at.row.state == Parked {
+		tries = at.row.tries + 1
 	}
 	var until *time.Duration
 	if v.name != "" {

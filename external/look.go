@@ -27,13 +27,13 @@ func (x *Tools) look(ctx context.Context, a *act, at *attempt) {
 	case errors.As(err, &unrecorded):
 		a.err = x.parkUnrecorded(ctx, at, unrecorded.ref, verdict{}, err)
 	case err != nil && at.row.state == Parked: // it does not count
-		a.err = x.lookAgain(ctx, at, at.row.tries-1)
+		a.err = x.lookAgain(ctx, at, at.row.tries)
 	case err != nil: // ErrPending included
 		a.err = x.postpone(ctx, at, note(err), false)
 	case len(outs) > 0:
 		x.found(ctx, a, at, outs)
 	case at.row.state == Parked: // it is looked for, and never attempted again
-		a.err = x.lookAgain(ctx, at, at.row.tries)
+		a.err = x.lookAgain(ctx, at, at.row.tries+1)
 	case at.exists:
 		a.err = x.notFoundYet(ctx, at)
 	case x.keyHolds(at.row, at.t) || at.settled(at.t.settles):

@@ -43,3 +43,30 @@ func TestLookThatFailsDoesNotCount(t *testing.T) {
 	require.Equal(t, 7, looks)
 	require.Equal(t, 1, f.steps.count(dedup.ExternalFound))
 }
+
+// TestLookThatIsCutOffDoesNotCount is a parked call whose look does not come to its end, as
+// where its process dies: the next one comes as if it had not been begun.
+func TestLookThatIsCutOffDoesNotCount(t *testing.T) {
+	t.Parallel()
+	f := processWith(t, pgtest.New(t).Pool(t), &external.Options{Lease: shortLease / 2})
+	var cutOff bool
+	h := add(f, external.Tool[in, out]{
+		Perform: func(context.Context, external.Attempt, in) (out, error) { return out{}, errLost },
+		Find: func(ctx context.Context, _ external.Attempt, _ in) ([]out, error) {
+			if !cutOff {
+				return nil, nil
+			}
+			_, err := f.pool.Exec(ctx, `UPDATE tool_effect SET due_at = clock_timestamp(), fence = nextval('tool_effect_fence')`)
+			return nil, err
+		},
+	})
+	_, err := h.Do(f.ctx, call("k"), in{1})
+	require.ErrorAs(t, err, new(*external.ParkedError))
+	f.untilDue(f.lookup("k"))
+	for _, cutOff = range []bool{true, true, false} {
+		_, err = f.tools.Advance(f.ctx, "acme", "charge", "k")
+		require.NoError(t, err)
+	}
+	op := f.lookup("k")
+	require.InDelta(t, 20, float64(op.Due.Sub(op.ChangedAt))/float64(shortLease/2), 1, "leases until the second look")
+}

@@ -88,9 +88,11 @@ SELECT rec.fingerprint, rec.arg_digests, rec.outcome, rec.result, rec.created_at
  ORDER BY e.changed_at, e.scope, e.tool, e.key LIMIT 100`, columns, clock, effect),
 		due: fmt.Sprintf(`SELECT %s, %s FROM %s AS e WHERE e.due_at <= %s AND e.tool = ANY ($1::text[]) ORDER BY e.due_at LIMIT $2::bigint`, columns, clock, effect, clock),
 
-		// $5: an attempt follows, and no look. $6: the lease. $7: the act goes on from a
-		// look that found nothing, which holds the row.
-		take: update(fmt.Sprintf(`state = CASE WHEN $5::bool THEN 'running' ELSE e.state END, fence = %[1]s, due_at = %[2]s + $6::interval, tries = e.tries + 1,
+		// $5: an attempt follows, and no look. One at a parked operation is counted when it
+		// has been made. $6: the lease. $7: the act goes on from a look that found nothing,
+		// which holds the row.
+		take: update(fmt.Sprintf(`state = CASE WHEN $5::bool THEN 'running' ELSE e.state END, fence = %[1]s, due_at = %[2]s + $6::interval,
+  tries = CASE WHEN e.state = 'parked' AND NOT $5::bool THEN e.tries ELSE e.tries + 1 END,
   sent_at = CASE WHEN $5::bool THEN COALESCE(e.sent_at, %[2]s) ELSE e.sent_at END,
   sent_until = CASE WHEN $5::bool THEN %[2]s + $6::interval ELSE e.sent_until END, looked = e.looked OR $7::bool`, next, clock),
 			isMine+` AND e.state <> 'done' AND ($7::bool OR e.due_at <= `+clock+`) AND NOT `+recorded),
