@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/internal/table"
@@ -24,41 +24,44 @@ type sight struct {
 }
 
 // claim looks for the identity's record and row, and inserts the row where neither is
-// there, together with what the tool writes in Begin. It retries transient faults within
-// the Deduper's RetryPolicy.
-func (x *Tools) claim(ctx context.Context, t *definition, o *ask) (seen sight, err error) {
+// there, together with what the tool writes in Begin. It retries faults of the database
+// that pass, within the Deduper's RetryPolicy.
+func (x *Tools) claim(ctx context.Context, t *definition, o *ask) (sight, error) {
 	retry := x.d.Options().Retry
 	unsure := false
 	for n := 1; ; n++ {
-		seen, err = x.tryClaim(ctx, t, o)
-		switch {
-		case err == nil:
+		seen, open, err := x.tryClaim(ctx, t, o)
+		if err == nil {
 			return seen, nil
-		case wire.SQLState(err) == pgLockNotAvailable: // by a claim that is not committed yet
+		}
+		if wire.SQLState(err) == pgLockNotAvailable { // by a claim that is not committed yet
 			return sight{row: &row{Identity: o.Identity, fingerprint: o.fingerprint[:], state: Running}}, nil
-		case ctx.Err() != nil && !unsure && !pgconn.SafeToRetry(err):
+		}
+		unsure = unsure || open
+		passes := dedup.IsTransient(err) || wire.IsConnLost(err)
+		if ctx.Err() == nil && passes && n < retry.MaxAttempts && pause(ctx, jitter(retry.BaseDelay, retry.MaxDelay, n)) == nil {
+			continue
+		}
+		switch {
+		case unsure: // then its lease has to end
 			return sight{}, o.answer(dedup.ErrOutcomeUnknown, err)
-		case ctx.Err() != nil || !dedup.IsTransient(err):
-			return sight{}, failed("claiming", err)
+		case ctx.Err() == nil && passes:
+			return sight{}, o.answer(dedup.ErrAttemptsExhausted, err)
 		}
-		unsure = unsure || wire.SQLState(err) == "" && !pgconn.SafeToRetry(err)
-		if n >= retry.MaxAttempts {
-			break
-		}
-		if err := pause(ctx, jitter(retry.BaseDelay, retry.MaxDelay, n)); err != nil {
-			return sight{}, failed("claiming", err)
-		}
+		return sight{}, failed("claiming", errors.Join(context.Cause(ctx), err))
 	}
-	answer := dedup.ErrAttemptsExhausted
-	if unsure { // a claim may be committed, and its lease has to end
-		answer = dedup.ErrOutcomeUnknown
-	}
-	return sight{}, o.answer(answer, err)
 }
 
 const pgLockNotAvailable = "55P03"
 
-func (x *Tools) tryClaim(ctx context.Context, t *definition, o *ask) (seen sight, err error) {
+// tryClaim claims once. open is true where an error leaves open whether a claim is
+// committed.
+func (x *Tools) tryClaim(ctx context.Context, t *definition, o *ask) (seen sight, open bool, err error) {
+	conn, err := x.pool.Acquire(ctx)
+	if err != nil {
+		return seen, false, err
+	}
+	defer conn.Release()
 	b := &pgx.Batch{}
 	if t.begin != nil {
 		b.BeginTx(pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
@@ -66,44 +69,36 @@ func (x *Tools) tryClaim(ctx context.Context, t *definition, o *ask) (seen sight
 	b.Queue(x.sql.settings)
 	b.Queue(x.sql.claim, o.Scope, o.Tool, o.Key, o.fingerprint[:], o.argDigests, o.input, x.opts.Lease)
 	if t.begin == nil {
-		return send(ctx, x.pool, b)
+		seen, err = send(ctx, conn, b)
+		return seen, err != nil && !wire.IsUnsent(err) && !wire.IsRaised(err), err
 	}
 	b.Queue(x.sql.unlimit)
-	return x.claimInTx(ctx, t, o, b)
+	return x.claimInTx(ctx, t, o, conn.Conn(), b)
 }
 
 // claimInTx claims in a transaction in which the tool may write.
-func (x *Tools) claimInTx(ctx context.Context, t *definition, o *ask, b *pgx.Batch) (seen sight, err error) {
-	conn, err := x.pool.Acquire(ctx)
+func (x *Tools) claimInTx(ctx context.Context, t *definition, o *ask, conn *pgx.Conn, b *pgx.Batch) (seen sight, open bool, err error) {
+	seen, tx, err := sendBegin(ctx, conn, b)
 	if err != nil {
-		return seen, err
-	}
-	defer conn.Release()
-	seen, tx, err := sendBegin(ctx, conn.Conn(), b)
-	if err != nil {
-		wire.Rollback(ctx, conn.Conn())
-		return seen, err
+		wire.Rollback(ctx, conn)
+		return seen, false, err
 	}
 	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
 	if !seen.mine {
-		return seen, nil
+		return seen, false, nil
 	}
 	if err := t.begin(ctx, tx, []byte(o.input)); err != nil {
-		return seen, err
+		return seen, false, err
 	}
 	x.event(ctx, dedup.ExternalClaiming, seen.row, "", "")
-	return seen, tx.Commit(ctx)
-}
-
-// sender is a pool or a transaction.
-type sender interface {
-	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
+	err = tx.Commit(ctx)
+	return seen, err != nil && !errors.Is(err, pgx.ErrTxCommitRollback) && !wire.IsRaised(err), err
 }
 
 // send sends settings and a look in one trip.
-func send(ctx context.Context, on sender, b *pgx.Batch) (seen sight, err error) {
+func send(ctx context.Context, conn *pgxpool.Conn, b *pgx.Batch) (seen sight, err error) {
 	seen.began = time.Now()
-	results := on.SendBatch(ctx, b)
+	results := conn.SendBatch(ctx, b)
 	defer func() { err = errors.Join(err, results.Close()) }()
 	if _, err = results.Exec(); err != nil {
 		return seen, err
