@@ -18,10 +18,6 @@ func main() {
 	// A second Ctrl-C ends the program at once.
 	context.AfterFunc(ctx, stop)
 
-	os.Exit(cli.Run(ctx, os.Args[1:], os.Stdout, os.Stderr,
-		replay.Command(),
-		replay.WorkerCommand(),
-		chaos.Command(),
-		chaos.WorkerCommand(),
-	))
+	commands := append(chaos.WorkerCommands(), chaos.Command(), replay.Command(), replay.WorkerCommand())
+	os.Exit(cli.Run(ctx, os.Args[1:], os.Stdout, os.Stderr, commands...))
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/tooldedup/dedup/proof/internal/chaos/lostcommit"
 	"github.com/tooldedup/dedup/proof/internal/chaos/matrix"
 	"github.com/tooldedup/dedup/proof/internal/chaos/mixed"
+	"github.com/tooldedup/dedup/proof/internal/chaos/outside"
 	"github.com/tooldedup/dedup/proof/internal/chaos/score"
 	"github.com/tooldedup/dedup/proof/internal/chaos/secrets"
 	"github.com/tooldedup/dedup/proof/internal/chaos/storm"
@@ -39,6 +40,7 @@ var campaigns = []campaign{
 	{"abuse", "effects that break their own transaction, in every exec mode", 0, 0, false, abuse.Run},
 	{"storm", "storms of twins, many tools and nested calls on pools of 2 to 8", 0, 0, false, storm.Run},
 	{"mixed-storm", "five ways to call, both orders, every isolation level and three exec modes on a few keys with short retentions, beside Sweep and Reset", 0, 0, false, mixed.Run},
+	{"external", "tools that act outside of the database: worker processes killed and halted at every step, the server restarted, a provider that loses, delays and denies; seven kinds of provider, five planted mistakes", 20_000, 300, true, outside.Run},
 	{"secrets", "canaries in keys, arguments and results, looked for in errors, events and the server's log", 0, 0, true, secrets.Run},
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"strings"
 	"time"
@@ -15,13 +16,14 @@ import (
 	"github.com/tooldedup/dedup/internal/pgserver"
 	"github.com/tooldedup/dedup/proof/internal/chaos/kill"
 	"github.com/tooldedup/dedup/proof/internal/chaos/lab"
+	"github.com/tooldedup/dedup/proof/internal/chaos/outside"
 )
 
 const long = `Try to break the promise, in one of these ways or in all of them:
 
 %s
 A server of its own is started, or the one is taken that DEDUP_DATABASE_URL
-names; kill-server, failover and secrets always have one of their own. Progress goes to standard error; standard output gets one line of JSON
+names; kill-server, failover, secrets and external always have one of their own. Progress goes to standard error; standard output gets one line of JSON
 for each campaign. The exit code is 1 if a campaign failed: the promise was
 broken, nothing was tested, or the arm without dedup did not go wrong.`
 
@@ -51,12 +53,16 @@ func Command() *cobra.Command {
 	return cmd
 }
 
-// WorkerCommand returns the hidden command that is a worker process.
-func WorkerCommand() *cobra.Command {
+// WorkerCommands returns the hidden commands that are worker processes.
+func WorkerCommands() []*cobra.Command {
+	return []*cobra.Command{workerCommand(kill.WorkerCommand, kill.Work), workerCommand(outside.WorkerCommand, outside.Work)}
+}
+
+func workerCommand(name string, work func(context.Context, io.Reader, io.Writer) error) *cobra.Command {
 	return &cobra.Command{
-		Use: kill.WorkerCommand, Short: "Make calls until killed, for proof chaos", Hidden: true, Args: cobra.NoArgs,
+		Use: name, Short: "Make calls until killed, for proof chaos", Hidden: true, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return kill.Work(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout())
+			return work(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout())
 		},
 	}
 }

@@ -10,11 +10,12 @@ import (
 	"github.com/tooldedup/dedup/proof/internal/cli"
 )
 
-// TestMain is also the program that kill-process starts and kills.
+// TestMain is also the programs that campaigns start and kill.
 func TestMain(m *testing.M) {
-	worker := chaos.WorkerCommand()
-	if len(os.Args) == 2 && os.Args[1] == worker.Name() {
-		os.Exit(cli.Run(context.Background(), os.Args[1:], os.Stdout, os.Stderr, worker))
+	for _, worker := range chaos.WorkerCommands() {
+		if len(os.Args) == 2 && os.Args[1] == worker.Name() {
+			os.Exit(cli.Run(context.Background(), os.Args[1:], os.Stdout, os.Stderr, worker))
+		}
 	}
 	pgtest.Main(m)
 }

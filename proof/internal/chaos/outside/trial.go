@@ -1,0 +1,159 @@
+package outside
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tooldedup/dedup/proof/internal/chaos/lab"
+)
+
+// trial is one run of an arm.
+type trial struct {
+	arm  *arm
+	form form
+	ops  int
+	seed uint64
+	lab  *lab.Lab
+	say  func(format string, args ...any)
+
+	db       *lab.Database
+	provider *provider
+	workers  []*worker
+	books    *books
+	calm     atomic.Bool
+
+	verdict  verdict
+	judged   bool
+	restarts map[string]int
+	calling  time.Duration
+	took     time.Duration
+}
+
+// open makes the database, the provider and the workers.
+func (t *trial) open(ctx context.Context) (err error) {
+	if t.db, err = t.lab.Create(ctx); err != nil {
+		return err
+	}
+	if _, err = t.db.Pool.Exec(ctx, localSchema); err != nil {
+		return err
+	}
+	if t.provider, err = startProvider(t.arm, t.form, t.seed); err != nil {
+		return err
+	}
+	t.books = newBooks()
+	return nil
+}
+
+func (t *trial) close(ctx context.Context) {
+	for _, w := range t.workers {
+		_ = w.leave()
+	}
+	if t.provider != nil {
+		t.provider.close()
+	}
+	if t.db != nil {
+		_ = t.db.Drop(ctx)
+	}
+}
+
+// hire starts a worker process that calls every operation.
+func (t *trial) hire(ctx context.Context, n, tries int) *worker {
+	rng := rand.New(rand.NewPCG(t.seed, uint64(n)))
+	w := &worker{
+		n: n, books: t.books, rng: rng, calm: t.calm.Load, most: t.form.callers, tries: tries, todo: shuffled(t.ops, rng),
+		hello: hello{
+			URL: t.db.URL, Provider: t.provider.URL, Arm: t.arm.name, Lease: t.form.lease, Bound: t.form.bound, Conns: t.form.conns,
+			Kill: t.form.kill, Pause: t.form.pause, Seed: t.seed + uint64(n)*1000,
+		},
+	}
+	w.start(ctx)
+	return w
+}
+
+// call has every operation called by every worker, under all faults.
+func (t *trial) call(ctx context.Context) error {
+	began := time.Now()
+	for n := range workers {
+		t.workers = append(t.workers, t.hire(ctx, n, tries))
+	}
+	outages, end := context.WithCancel(ctx)
+	var breaking sync.WaitGroup
+	if t.arm.outages {
+		breaking.Go(func() {
+			for pause := 1.0; wait(outages, leases(pause, t.form.lease)) == nil; pause = outage + betweenOutages {
+				t.provider.breakDown()
+			}
+		})
+	}
+	defer breaking.Wait()
+	defer end()
+	err := awaitCalled(ctx, t.workers, t.form.limit)
+	t.calling = time.Since(began)
+	return err
+}
+
+// settle waits in calm until nothing is due any more, has every operation called once
+// more, and judges.
+func (t *trial) settle(ctx context.Context) error {
+	t.provider.calmDown()
+	t.calm.Store(true)
+	t.db.Pool.Reset() // its connections are dead
+	if err := t.workers[1].leave(); err != nil {
+		return err
+	}
+	t.workers = t.workers[:1]
+	if err := t.drain(ctx); err != nil {
+		return err
+	}
+	for _, w := range t.workers {
+		if err := w.leave(); err != nil {
+			return err
+		}
+	}
+	t.workers = []*worker{t.hire(ctx, workers, lastTries)}
+	if err := awaitCalled(ctx, t.workers, t.form.limit); err != nil {
+		return err
+	}
+	return t.judge(ctx)
+}
+
+const (
+	// drainLimit is how long it may take until nothing is due, in leases.
+	drainLimit = 120
+	// lastTries is how often the last call of an operation is made that gets no answer.
+	lastTries = 10
+	// looked is how many leases after the last attempt a look must have been made for a
+	// parked operation, in the long form.
+	looked = 6
+)
+
+// drain waits until nothing is due: no operation is open, no audit, and for what is parked
+// a look was made after all that may have happened.
+func (t *trial) drain(ctx context.Context) error {
+	limit, parked := leases(drainLimit, t.form.lease), leases(looked, t.form.lease)
+	if t.form.short {
+		parked = 0
+	}
+	for began := time.Now(); ; {
+		var open int
+		err := t.db.Pool.QueryRow(ctx, `SELECT count(*) FROM tool_effect
+			WHERE state IN ('pending', 'running')
+			   OR due_at IS NOT NULL AND (state = 'done' OR changed_at < sent_until + $1::interval)`, parked).Scan(&open)
+		if err != nil {
+			return fmt.Errorf("waiting for what is due: %w", err)
+		}
+		if open == 0 {
+			return nil
+		}
+		if time.Since(began) > limit {
+			return fmt.Errorf("%d operations are still due after %v of calm", open, limit)
+		}
+		if err := wait(ctx, t.form.lease/4); err != nil {
+			return err
+		}
+	}
+}
