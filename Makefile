@@ -40,7 +40,7 @@ bench-charts: redis ## Measure anew what the charts in docs/ show, and draw them
 	$(GO) run ./bench growth --json $(MEASURED)/growth.json
 	$(GO) run ./bench chart --run $(MEASURED)/run.json --growth $(MEASURED)/growth.json --clients $(MEASURED)/clients.json --out docs
 
-# The long form takes about two hours on two cores, and no load beside it. The
+# The long form takes about two and a half hours on two cores, and no load beside it. The
 # matrix is tried on PostgreSQL 13 to 18 where their programs can be had.
 .PHONY: chaos
 chaos: pgbouncer ## Try to break the promise: the long form of every campaign

@@ -143,7 +143,7 @@ var (
 	}
 	shortForm = form{
 		lease: 500 * time.Millisecond, bound: 1.2, callers: 8, conns: 3, kill: 0.001, pause: 0.001, rate: 3,
-		restartEvery: 5 * time.Second, limit: 10 * time.Minute, short: true,
+		restartEvery: 6 * time.Second, limit: 10 * time.Minute, short: true,
 	}
 )
 

@@ -13,8 +13,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/tooldedup/dedup"
 )
 
 // workers is how many processes an arm has. Each calls every operation.
@@ -22,55 +20,6 @@ const workers = 2
 
 // tries is how often a worker calls an operation that it gets no answer of.
 const tries = 3
-
-// books are what an arm's callers were told, and what was done to its workers.
-type books struct {
-	mu     sync.Mutex
-	told   map[int]told
-	calls  int
-	steps  map[dedup.ExternalStep]int
-	kills  map[dedup.ExternalStep]int
-	pauses map[dedup.ExternalStep]int
-	errs   []string // that no call may get
-}
-
-// told is what callers were told of an operation.
-type told struct {
-	outcome outcome // of the first answer
-	id      string
-	differs bool // a later one was another
-}
-
-func newBooks() *books {
-	return &books{
-		told: map[int]told{}, steps: map[dedup.ExternalStep]int{},
-		kills: map[dedup.ExternalStep]int{}, pauses: map[dedup.ExternalStep]int{},
-	}
-}
-
-// answered notes an answer. That an operation is parked may change.
-func (b *books) answered(r report) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.calls++
-	switch r.Outcome {
-	case happened, refused, undone:
-		first, ok := b.told[r.Op]
-		if !ok {
-			first = told{outcome: r.Outcome, id: r.ID}
-		}
-		first.differs = first.differs || first.outcome != r.Outcome || first.id != r.ID
-		b.told[r.Op] = first
-	case unnamed:
-		b.errs = append(b.errs, fmt.Sprintf("operation %d: %s", r.Op, r.Error))
-	}
-}
-
-func (b *books) count(in map[dedup.ExternalStep]int, step dedup.ExternalStep) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	in[step]++
-}
 
 // worker keeps a process alive, and has it call operations.
 type worker struct {
@@ -265,4 +214,15 @@ func awaitCalled(ctx context.Context, all []*worker, limit time.Duration) error 
 		}
 	}
 	return nil
+}
+
+func wait(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }

@@ -52,7 +52,8 @@ const (
 	parked    outcome = "parked"
 	undone    outcome = "undone" // a saga
 	unsettled outcome = "unsettled"
-	unnamed   outcome = "unnamed" // an error that no call here may get
+	// unnamed is an error that does not say that the outcome is open.
+	unnamed outcome = "unnamed"
 )
 
 type ask string

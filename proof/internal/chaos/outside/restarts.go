@@ -54,7 +54,7 @@ func (r *restarts) run(ctx context.Context, l *lab.Lab, every time.Duration) err
 	case <-ctx.Done():
 		return nil
 	}
-	for n := 0; wait(ctx, every) == nil; n++ {
+	for n, pause := 0, every/3; wait(ctx, pause) == nil; n, pause = n+1, every {
 		kind, by := "restart immediate", signalImmediate
 		if n%2 == 1 {
 			kind, by = "restart fast", signalFast

@@ -2,19 +2,13 @@ package outside
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
-	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/proof/internal/chaos/lab"
-	"github.com/tooldedup/dedup/proof/internal/chaos/score"
 )
 
 // trial is one run of an arm.
@@ -90,9 +84,8 @@ func (t *trial) call(ctx context.Context) error {
 	var breaking sync.WaitGroup
 	if t.arm.outages {
 		breaking.Go(func() {
-			for wait(outages, leases(betweenOutages/2, t.form.lease)) == nil {
+			for pause := 1.0; wait(outages, leases(pause, t.form.lease)) == nil; pause = outage + betweenOutages {
 				t.provider.breakDown()
-				_ = wait(outages, leases(outage+betweenOutages/2, t.form.lease))
 			}
 		})
 	}
@@ -163,177 +156,4 @@ func (t *trial) drain(ctx context.Context) error {
 			return err
 		}
 	}
-}
-
-// judge compares all books.
-func (t *trial) judge(ctx context.Context) error {
-	local, err := t.local(ctx)
-	if err != nil {
-		return err
-	}
-	if t.arm.control == leaseThenAgain { // it has no rows
-		for _, effects := range t.provider.effects(t.arm.name) {
-			t.verdict.Operations++
-			if len(effects) > 1 {
-				t.verdict.Twice++
-				t.verdict.Silent++
-				t.verdict.Extra += len(effects) - 1
-			}
-		}
-	} else {
-		effects := map[string]map[int][]effect{}
-		for _, tool := range t.arm.tools() {
-			rows, err := t.rows(ctx, tool)
-			if err != nil {
-				return err
-			}
-			effects[tool] = t.provider.effects(tool)
-			f := facts{ops: t.ops, rows: rows, effects: effects[tool], local: local[tool]}
-			if !t.arm.saga {
-				f.told = t.books.told
-			}
-			t.verdict.judge(t.arm, t.form, f)
-		}
-		if t.arm.saga {
-			t.verdict.judgeSaga(t.ops, t.books.told, effects, local)
-		}
-	}
-	for _, text := range t.books.errs {
-		t.verdict.Differing++
-		t.verdict.say("an error that no call may get: %s", text)
-	}
-	t.judged = true
-	return nil
-}
-
-func (t *trial) rows(ctx context.Context, tool string) (map[int]row, error) {
-	found, err := t.db.Pool.Query(ctx, `SELECT e.key::int, e.state, d.outcome, d.result::text, e.twice IS NOT NULL, e.due_at IS NOT NULL, e.sent_at, e.changed_at, e.note
-		FROM tool_effect AS e LEFT JOIN tool_dedup AS d USING (scope, tool, key) WHERE e.tool = $1`, tool)
-	if err != nil {
-		return nil, fmt.Errorf("reading the operations: %w", err)
-	}
-	all, err := pgx.CollectRows(found, pgx.RowToStructByPos[row])
-	if err != nil {
-		return nil, fmt.Errorf("reading the operations: %w", err)
-	}
-	rows := map[int]row{}
-	for _, r := range all {
-		rows[r.Op] = r
-	}
-	return rows, nil
-}
-
-// local reads the application's own table, by tool and operation.
-func (t *trial) local(ctx context.Context) (map[string]map[int]written, error) {
-	found, err := t.db.Pool.Query(ctx, `SELECT tool, op, kind, count(*)::int, min(ref) FROM local GROUP BY 1, 2, 3`)
-	if err != nil {
-		return nil, fmt.Errorf("reading the local writes: %w", err)
-	}
-	all := map[string]map[int]written{}
-	var tool, kind, ref string
-	var op, n int
-	_, err = pgx.ForEachRow(found, []any{&tool, &op, &kind, &n, &ref}, func() error {
-		if all[tool] == nil {
-			all[tool] = map[int]written{}
-		}
-		w := all[tool][op]
-		switch kind {
-		case begun:
-			w.Begun = n
-		case finished:
-			w.Finished, w.Ref = n, ref
-		case declined:
-			w.Declined = n
-		}
-		all[tool][op] = w
-		return nil
-	})
-	return all, err
-}
-
-// figures are a trial's details in the score.
-type figures struct {
-	verdict
-	Calls    int            `json:"calls"`
-	Kills    int            `json:"kills"`
-	Pauses   int            `json:"pauses"`
-	Between  int            `json:"pauses_between_check_and_send"`
-	Restarts int            `json:"restarts"`
-	Faults   map[string]int `json:"provider"`
-	Steps    map[string]int `json:"steps"`
-	KillsAt  map[string]int `json:"kills_at"`
-	Calling  float64        `json:"calling_seconds"`
-	Seconds  float64        `json:"seconds"`
-	Said     []string       `json:"said,omitempty"`
-}
-
-// enter enters what became of the trial in the score.
-func (t *trial) enter(s *score.Score) {
-	if !t.judged {
-		return
-	}
-	v := t.verdict
-	g := figures{
-		verdict: v, Calls: t.books.calls, Kills: sum(t.books.kills), Pauses: sum(t.books.pauses), Between: t.books.pauses[dedup.ExternalSending],
-		Restarts: sum(t.restarts), Faults: t.provider.applied(), Steps: texts(t.books.steps), KillsAt: texts(t.books.kills),
-		Calling: t.calling.Seconds(), Seconds: t.took.Seconds(), Said: v.said,
-	}
-	s.Details[t.arm.name] = g
-	t.say("%s: %d operations in %.0f s, %d kills, %d pauses, %d restarts: %d twice (%d silent), %d lost, %d ghosts, %d local writes off, %d differing, parked %d that happened and %d that did not, %d wrongly, %d open, %d broken sagas",
-		t.arm.name, t.ops, g.Seconds, g.Kills, g.Pauses, g.Restarts, v.Twice, v.Silent, v.Lost, v.Ghosts, v.Local, v.Differing, v.ParkedHappened, v.ParkedNot, v.Parked, v.Open, v.Sagas)
-	tally := score.Tally{
-		Identities: v.Operations, Duplicates: v.Twice, Lost: v.Lost, Differing: v.Ghosts + v.Local + v.Differing + v.Sagas, Unanswered: v.Parked + v.Open,
-	}
-	faults := g.Kills + g.Pauses + g.Restarts + sum(g.Faults)
-	if t.arm.control != right {
-		s.ControlCalls += g.Calls
-		s.ControlFaults += faults
-		s.Control.Add(tally)
-		return
-	}
-	for _, line := range v.said {
-		t.say("%s: %s", t.arm.name, line)
-	}
-	s.Calls += g.Calls
-	s.Faults += faults
-	s.Add(tally)
-	s.FaultsByKind["SIGKILL"] += g.Kills
-	s.FaultsByKind["SIGSTOP"] += g.Pauses
-	s.FaultsByKind["SIGSTOP between check and send"] += g.Between
-	for _, kinds := range [...]map[string]int{t.restarts, g.Faults} {
-		for kind, n := range kinds {
-			s.FaultsByKind[kind] += n
-		}
-	}
-}
-
-// errTame is that a control arm did not go wrong.
-var errTame = errors.New("the control arm did not go wrong, so the campaign would not notice if the library did")
-
-// check is what is wrong with a control arm.
-func (t *trial) check() error {
-	switch {
-	case t.arm.control == right || !t.judged:
-		return nil
-	case t.verdict.Twice == 0:
-		return fmt.Errorf("%s: %w", t.arm.name, errTame)
-	case t.arm.control == settlesEarly && t.verdict.Silent > 0:
-		return fmt.Errorf("%s: %d operations happened twice and were not reported", t.arm.name, t.verdict.Silent)
-	}
-	return nil
-}
-
-func sum[K comparable](counts map[K]int) (all int) {
-	for n := range maps.Values(counts) {
-		all += n
-	}
-	return all
-}
-
-func texts(counts map[dedup.ExternalStep]int) map[string]int {
-	all := map[string]int{}
-	for step, n := range counts {
-		all[string(step)] = n
-	}
-	return all
 }
