@@ -22,6 +22,8 @@ func schemaScenarios() []scenario {
 			name: "MigratedDownByOne", sql: `DROP TABLE tool_lookalike; DELETE FROM tool_dedup_version WHERE version_id = 2`,
 			errors: []string{migrations.ProblemMigrationsPending},
 		},
+		{name: "EffectMissing", sql: `DROP TABLE tool_effect`, errors: []string{migrations.ProblemEffectMissing}},
+		{name: "EffectWithoutKey", sql: `ALTER TABLE tool_effect DROP CONSTRAINT tool_effect_pkey`, errors: []string{migrations.ProblemEffectBroken}},
 		{name: "LookalikeMissing", sql: `DROP TABLE tool_lookalike`, errors: []string{migrations.ProblemLookalikeMissing}},
 		{name: "LookalikeWithoutKey", sql: `ALTER TABLE tool_lookalike DROP CONSTRAINT tool_lookalike_pkey`, errors: []string{migrations.ProblemLookalikeBroken}},
 		{

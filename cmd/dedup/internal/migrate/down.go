@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/spf13/cobra"
 
 	"github.com/tooldedup/dedup/cmd/dedup/internal/cli"
@@ -14,11 +15,12 @@ func downCommand(t *target) *cobra.Command {
 	var dropRecords bool
 	cmd := &cobra.Command{
 		Use:   "down",
-		Short: "Roll the latest migration back; the first one drops the table",
+		Short: "Roll the latest migration back, and drop its table",
 		Long: `Roll back the migration that was applied last. Rolling back the first one drops
 tool_dedup, and with it the memory of every call: one that is retried after that
-runs again. So it is refused while there are records that still protect a call,
-unless --drop-records is given. The table tool_dedup_version stays.`,
+runs again. The third one makes tool_effect, which has what is outside of the
+database. Each is refused while there are rows that still protect a call, unless
+--drop-records is given. The table tool_dedup_version stays.`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return down(cmd, t, dropRecords) },
 	}
@@ -46,8 +48,8 @@ func down(cmd *cobra.Command, t *target, dropRecords bool) error {
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", migrations.VersionTable, err)
 	}
-	if version == p.ListSources()[0].Version && s.tableFound && !dropRecords {
-		if err := s.refuseRecords(ctx); err != nil {
+	if !dropRecords {
+		if err := s.refuseToForget(ctx, version, p.ListSources()[0].Version); err != nil {
 			return err
 		}
 	}
@@ -59,17 +61,33 @@ func down(cmd *cobra.Command, t *target, dropRecords bool) error {
 	return nil
 }
 
-// refuseRecords returns an error if there are records that may not be forgotten
-// yet.
-func (s *schema) refuseRecords(ctx context.Context) error {
+// effects is the migration that makes tool_effect.
+const effects = 3
+
+// refuseToForget returns an error if rolling a migration back would drop what keeps calls
+// from running again: records that may not be forgotten yet, or operations outside of the
+// database.
+func (s *schema) refuseToForget(ctx context.Context, version, first int64) error {
+	var table, of string
+	switch {
+	case version == first && s.tableFound:
+		table, of = s.Table(), "SELECT FROM "+s.Table()+" WHERE forget_at > now()"
+	case version == effects:
+		table = pgx.Identifier{s.Schema, "tool_effect"}.Sanitize()
+		of = "SELECT FROM " + table + " WHERE forget_at IS NULL OR forget_at > now()"
+	default:
+		return nil
+	}
 	var protecting bool
-	err := s.db.QueryRowContext(ctx, `
-		SELECT EXISTS (SELECT FROM `+s.Table()+` WHERE forget_at > now())`).Scan(&protecting)
+	err := s.db.QueryRowContext(ctx, "SELECT pg_catalog.to_regclass($1) IS NOT NULL", table).Scan(&protecting)
+	if err == nil && protecting {
+		err = s.db.QueryRowContext(ctx, "SELECT EXISTS ("+of+")").Scan(&protecting)
+	}
 	if err != nil {
 		return fmt.Errorf("looking for records: %w", err)
 	}
 	if protecting {
-		return fmt.Errorf("%s holds records that still keep calls from running again; to drop them all the same, give --drop-records", s.Table())
+		return fmt.Errorf("%s holds records that still keep calls from running again; to drop them all the same, give --drop-records", table)
 	}
 	return nil
 }

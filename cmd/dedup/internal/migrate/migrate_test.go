@@ -19,20 +19,21 @@ func TestUpDownUp(t *testing.T) {
 	t.Parallel()
 
 	b := setup(t)
-	require.Regexp(t, `^MIGRATION +STATE +APPLIED AT\n00001_tool_dedup.sql +pending +-\n00002_tool_lookalike.sql +pending +-\n$`, b.fine(t, "status"))
+	require.Regexp(t, `^MIGRATION +STATE +APPLIED AT\n00001_tool_dedup.sql +pending +-\n00002_tool_lookalike.sql +pending +-\n00003_tool_effect.sql +pending +-\n$`, b.fine(t, "status"))
 	require.Contains(t, b.fails(t, "check"), "table_missing")
 	require.Equal(t, "nothing to do: tool_dedup_version records no migration\n", b.fine(t, "down"))
 	require.Empty(t, b.relations(t), "looking leaves nothing behind")
 
 	for range 2 {
-		require.Regexp(t, `^applied 00001_tool_dedup.sql in \d+(ms|s|µs)\napplied 00002_tool_lookalike.sql in \d+(ms|s|µs)\n$`, b.fine(t, "up"))
+		require.Regexp(t, `^applied 00001_tool_dedup.sql in \d+(ms|s|µs)\napplied 00002_tool_lookalike.sql in \d+(ms|s|µs)\napplied 00003_tool_effect.sql in \d+(ms|s|µs)\n$`, b.fine(t, "up"))
 		require.NoError(t, migrations.Check(t.Context(), b.pool, nil))
 		require.Equal(t, "nothing to do: all migrations are applied\n", b.fine(t, "up"))
 		require.Equal(t, "\"public\".\"tool_dedup\" is sound\n", b.fine(t, "check"))
 		require.Regexp(t, `00001_tool_dedup.sql +applied +\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\n00002_tool_lookalike.sql +applied +\d{4}`, b.fine(t, "status"))
 
-		require.Regexp(t, `^rolled back 00002_tool_lookalike.sql in`, b.fine(t, "down"))
+		require.Regexp(t, `^rolled back 00003_tool_effect.sql in`, b.fine(t, "down"))
 		require.Contains(t, b.fails(t, "check"), "migrations_pending")
+		require.Regexp(t, `^rolled back 00002_tool_lookalike.sql in`, b.fine(t, "down"))
 		require.Regexp(t, `^rolled back 00001_tool_dedup.sql in`, b.fine(t, "down"))
 		require.Equal(t, []string{"public.tool_dedup_version", "public.tool_dedup_version_pkey"}, b.relations(t))
 		require.Equal(t, "nothing to do: tool_dedup_version records no migration\n", b.fine(t, "down"))
@@ -43,19 +44,39 @@ func TestDownKeepsRecords(t *testing.T) {
 	t.Parallel()
 
 	b := setup(t)
+	toFirst := func() {
+		b.fine(t, "up")
+		b.fine(t, "down")
+		b.fine(t, "down")
+	}
 	b.fine(t, "up")
 	b.exec(t, record)
-	b.fine(t, "down")
+	toFirst()
 	require.Contains(t, b.fails(t, "down"), "give --drop-records")
 	b.fine(t, "up")
 	require.NoError(t, migrations.Check(t.Context(), b.pool, nil))
 	b.fine(t, "down")
+	b.fine(t, "down")
 	b.fine(t, "down", "--drop-records")
 
-	b.fine(t, "up")
-	b.fine(t, "down")
+	toFirst()
 	b.exec(t, record+`UPDATE tool_dedup SET created_at = '2020-01-01', expires_at = '2020-01-01', forget_at = '2020-01-02'`)
 	b.fine(t, "down")
+}
+
+// An operation outside of the database is forgotten by nobody but on request: what is parked
+// would be attempted again.
+func TestDownKeepsOperations(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t)
+	b.fine(t, "up")
+	b.exec(t, `INSERT INTO tool_effect (scope, tool, key, state, fence, tries, looked, fingerprint, created_at, changed_at)
+		VALUES ('acme', 'charge', 'k', 'parked', 1, 0, false, '', now(), now())`)
+	require.Contains(t, b.fails(t, "down"), "give --drop-records")
+	b.exec(t, `UPDATE tool_effect SET state = 'done', forget_at = now() - interval '1 s'`)
+	b.fine(t, "down")
+	b.fine(t, "up")
 }
 
 // Goose takes for applied what it has recorded, whatever has become of it since.
@@ -153,8 +174,9 @@ func TestSchema(t *testing.T) {
 	b.exec(t, `DROP TABLE "My app".tool_lookalike`)
 	b.fine(t, "up", "--recreate", "--schema", "My app")
 	b.fine(t, "check", "--schema", "My app")
-	b.fine(t, "down", "--schema", "My app")
-	b.fine(t, "down", "--schema", "My app")
+	for range 3 {
+		b.fine(t, "down", "--schema", "My app")
+	}
 
 	b.exec(t, b.fine(t, "print", "--schema", "My app"))
 	require.Contains(t, b.fails(t, "check", "--schema", "My app"), "migrations_pending")
@@ -203,6 +225,7 @@ func TestInterrupted(t *testing.T) {
 	b := setup(t)
 	b.fine(t, "up")
 	before := b.relations(t)
+	b.fine(t, "down")
 	b.fine(t, "down")
 	tx, err := b.pool.Begin(t.Context())
 	require.NoError(t, err)
