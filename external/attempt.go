@@ -57,7 +57,7 @@ func (x *Tools) call(ctx context.Context, a *act, l *lease, at *attempt) (out js
 	defer context.AfterFunc(ctx, func() { x.leave(a) })()
 	out, err = safely(func() (json.RawMessage, error) { return at.t.perform(ctx, r.attempt(), r.in()) })
 	// A provider that takes a key speaks for every request of it when it refuses.
-	speaks := errors.As(err, new(*notDoneError)) || at.t.keyKept == 0 && x.d.Refusal(err) != nil
+	speaks := errors.As(err, new(*notDoneError)) || x.d.Refusal(err) != nil
 	if speaks && sent.doubtful() {
 		err = fmt.Errorf("dedup: an earlier request of this attempt may have taken effect: %s", err.Error())
 	}

@@ -18,7 +18,7 @@
 // Refused once, with the record. An unknown outcome is never told as a failure, never
 // swept, never repeated. An effect that happened twice is reported, as long as Settles is
 // true or Find finds all that there is. A refusal is not certain where earlier attempts of
-// the same call may be out, neither Find nor Settles is declared, and the provider does not
+// the same call may be out, Settles is not declared, and the provider does not
 // keep refusals under a key: then a late success is possible, and reported when this library
 // learns of it.
 //

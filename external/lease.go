@@ -82,6 +82,7 @@ func (l *lease) renew(ctx context.Context) bool {
 	l.mu.Lock()
 	l.end = began.Add(l.x.opts.Lease * 3 / 4)
 	l.mu.Unlock()
+	row.now = l.at.row.now // what has settled is judged by when the operation was taken
 	l.at.row = row
 	return true
 }

@@ -114,7 +114,7 @@ SELECT rec.fingerprint, rec.arg_digests, rec.outcome, rec.result, rec.created_at
 
 		// $4: the row's life, $5: the ref, $6: until the audit, $7: how long the record is remembered.
 		done: update("state = 'done', fence = "+next+", ref = $5::text, twice = CASE WHEN e.ref <> $5::text THEN "+and("e.ref")+" ELSE e.twice END, due_at = CASE WHEN e.looked THEN "+clock+" + $6::interval END, input = CASE WHEN e.looked THEN e.input END, verdict = NULL, verdict_value = NULL, tries = 0, forget_at = "+clock+" + $7::interval + interval '1 day'",
-			isID+" AND e.created_at = $4::timestamptz"),
+			isID+" AND e.created_at = $4::timestamptz AND e.state <> 'done'"),
 		// $5: until the audit; NULL where there is none. $6: how long the record is remembered.
 		refused: update("state = 'done', ref = NULL, twice = CASE WHEN e.ref IS NOT NULL THEN "+and("e.ref")+" ELSE e.twice END, due_at = "+clock+" + $5::interval, input = CASE WHEN $5::interval IS NOT NULL THEN e.input END, verdict = NULL, verdict_value = NULL, tries = 0, forget_at = "+clock+" + $6::interval + interval '1 day'",
 			isMine+" AND e.state <> 'done'"),
@@ -130,7 +130,7 @@ SELECT rec.fingerprint, rec.arg_digests, rec.outcome, rec.result, rec.created_at
 		never:   update("state = 'pending', sent_at = NULL, sent_until = NULL, looked = true, verdict = NULL, verdict_value = NULL, tries = 0, due_at = "+clock+", fence = "+next+", note = $5::text", isMine+" AND e.state IN ('pending', 'parked')"),
 
 		forget:    fmt.Sprintf(`DELETE FROM %[1]s WHERE ctid = ANY (ARRAY(SELECT ctid FROM %[1]s WHERE forget_at <= %[2]s AND due_at IS NULL LIMIT 1000 FOR UPDATE SKIP LOCKED))`, effect, clock),
-		forgetOne: fmt.Sprintf(`DELETE FROM %s AS e WHERE %s AND e.state = 'done' AND e.forget_at <= %s + interval '1 day' AND NOT %s`, effect, isMine, clock, recorded),
+		forgetOne: fmt.Sprintf(`DELETE FROM %s AS e WHERE %s AND e.state = 'done' AND e.due_at IS NULL AND e.forget_at <= %s + interval '1 day' AND NOT %s`, effect, isMine, clock, recorded),
 	}
 }
 

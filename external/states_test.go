@@ -88,9 +88,12 @@ var events = map[string]struct {
 		do: func(ctx context.Context, x *Tools, at *attempt) error {
 			a := &act{}
 			x.record(ctx, a, at, json.RawMessage(`{"id":"ch_1"}`))
+			if errors.Is(a.err, errOtherLife) { // its record is forgotten: Finish must not run again
+				return errStale
+			}
 			return a.err
 		},
-		to:       map[string]State{"pending": Done, "pending off": Done, "running": Done, "running due": Done, "parked": Done, "parked due": Done, "done": Done},
+		to:       map[string]State{"pending": Done, "pending off": Done, "running": Done, "running due": Done, "parked": Done, "parked due": Done},
 		anyFence: true,
 	},
 	"refusal": {
