@@ -48,6 +48,10 @@ chaos: pgbouncer ## Try to break the promise: the long form of every campaign
 	$(GO) build -o .cache/chaos/proof ./proof
 	DEDUP_PGBOUNCER="$${DEDUP_PGBOUNCER:-$(PGBOUNCER)}" .cache/chaos/proof chaos all $$(scripts/postgres-versions .cache/postgres | sed 's/^/--bin-dir /') $(CHAOSFLAGS)
 
+.PHONY: model
+model: ## Check the protocol of package external with spin: every order of its steps
+	$(GO) test -count 1 -v -timeout 60m ./external/model
+
 .PHONY: test
 test: pgbouncer redis ## Run the tests of all modules on a real Postgres
 	$(if $(RACE),,@echo "no C compiler: running without the race detector")

@@ -56,7 +56,8 @@ func (x *Tools) call(ctx context.Context, a *act, l *lease, at *attempt) (out js
 	// A Perform that does not heed its context keeps nobody else from acting.
 	defer context.AfterFunc(ctx, func() { x.leave(a) })()
 	out, err = safely(func() (json.RawMessage, error) { return at.t.perform(ctx, r.attempt(), r.in()) })
-	// A provider that takes a key speaks for every request of it when it refuses.
+	// What the last request was answered says nothing of an earlier one, not even under one
+	// key: not every provider keeps its refusals.
 	speaks := errors.As(err, new(*notDoneError)) || x.d.Refusal(err) != nil
 	if speaks && sent.doubtful() {
 		err = fmt.Errorf("dedup: an earlier request of this attempt may have taken effect: %s", err.Error())

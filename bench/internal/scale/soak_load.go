@@ -58,6 +58,8 @@ func (l *soakLoad) call(ctx context.Context) error {
 	}
 	result, err := l.t.call(ctx, first.key)
 	switch {
+	case repeat && errors.Is(err, dedup.ErrExpired) && time.Since(first.at) > l.young: // on a crowded machine
+		return nil
 	case err != nil:
 	case repeat && !result.Replayed:
 		err = errors.New("a call that had been answered was run again")
