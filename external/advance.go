@@ -135,6 +135,9 @@ func (x *Tools) take(ctx context.Context, at *attempt, p purpose) error {
 		return x.stale(ctx, at)
 	}
 	at.row, at.began = taken, began
+	if !p.sends && taken.sentAt != nil { // an earlier attempt may have ended since the row was read
+		at.earlier = taken.sentUntil
+	}
 	return nil
 }
 
