@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"os/exec"
 	"strings"
@@ -77,15 +78,16 @@ func TestCtrlC(t *testing.T) {
 	pool := db.Pool(t)
 	tx, err := pool.Begin(t.Context())
 	require.NoError(t, err)
+	defer func() { _ = tx.Rollback(context.Background()) }()
 	// The table of the newest migration, which goes first.
-	_, err = tx.Exec(t.Context(), `LOCK TABLE tool_lookalike`)
+	_, err = tx.Exec(t.Context(), `LOCK TABLE tool_effect`)
 	require.NoError(t, err)
 
 	cmd, out, errOut := program(t, "migrate", "down", "--drop-records", "--database-url", db.URL)
 	require.NoError(t, cmd.Start())
 	require.Eventually(t, func() bool {
 		var waiting bool
-		err := pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = 'tool_lookalike'::regclass)`).Scan(&waiting)
+		err := pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = 'tool_effect'::regclass)`).Scan(&waiting)
 		return err == nil && waiting
 	}, 20*time.Second, 10*time.Millisecond)
 	require.NoError(t, cmd.Process.Signal(syscall.SIGINT))
@@ -95,7 +97,7 @@ func TestCtrlC(t *testing.T) {
 
 	require.NoError(t, tx.Rollback(t.Context()))
 	var records int
-	require.NoError(t, pool.QueryRow(t.Context(), `SELECT count(*) FROM tool_lookalike`).Scan(&records), "the table is still there")
+	require.NoError(t, pool.QueryRow(t.Context(), `SELECT count(*) FROM tool_effect`).Scan(&records), "the table is still there")
 }
 
 // What the go command builds at the top and here is no file of the project's.
