@@ -186,7 +186,7 @@ func (b *batch[R]) flush() bool {
 	}
 	b.asked, b.calls = b.asked[:0], b.calls[:0]
 	if b.opts.Progress != nil {
-		b.opts.Progress(b.tally.BatchProgress)
+		b.opts.Progress(BatchProgress(b.tally.counts))
 	}
 	for _, out := range outcomes {
 		if !b.yield(out) {

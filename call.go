@@ -1,14 +1,14 @@
 package dedup
 
 import (
-	"context"
+	"errors"
+	"fmt"
+	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/tooldedup/dedup/internal/canon"
-	"github.com/tooldedup/dedup/internal/guard"
 	"github.com/tooldedup/dedup/internal/table"
+	"github.com/tooldedup/dedup/internal/wire"
 )
 
 // Call says which call of which tool this is. Scope, Tool and Key make up its
@@ -61,109 +61,6 @@ const (
 
 func (p ErrorPolicy) known() bool { return p >= ErrorsDefault && p <= ErrorsStored }
 
-// call is one Call on its way: what was asked, and how it went so far. One goroutine at
-// a time has it.
-type call struct {
-	d        *Deduper
-	function string // that was called
-	table.Entry
-	storeErrors bool
-	lookFirst   bool
-	began       time.Time
-
-	// effect is what an attempt runs between look-up and record, or stmt is a statement
-	// in its place. out is what comes of it is recorded as.
-	effect effectFunc
-	stmt   *boundStatement
-	out    table.Outcome
-
-	waiter waiter
-
-	// rec is the identity's record, once the call has come to one; executed is true when
-	// this call wrote it, recovered when it was found after a COMMIT of this call whose
-	// answer was lost.
-	rec                 table.Record
-	executed, recovered bool
-	// known is the record where it was read before the call was made, see [table.Known].
-	known *table.Record
-	// cause is the effect's error behind a refusal that this call recorded.
-	cause error
-	// err is why a call of a batch came to no record.
-	err      error
-	attempts int
-
-	// span is what tracers see of the call, where it is one of several.
-	span *span
-	// own is the group that the call makes alone, where it is one of several; first an
-	// earlier one of them with the same identity.
-	own   *solo
-	first *call
-
-	// written is the record that an attempt has sent, and that counts once it is
-	// committed.
-	written table.Record
-	// conflicts counts unique violations without a record.
-	conflicts int
-	// combinedFailed is true when effect and record were sent as one statement, which did
-	// not commit. What its error means is found out by an attempt that sends them
-	// separately.
-	combinedFailed bool
-	// reprepared is true when its statement failed once already when it may have been
-	// prepared for types that have changed.
-	reprepared bool
-	// endedTx is true when the effect ended its transaction and then panicked.
-	endedTx bool
-}
-
-// effectFunc is what an attempt runs between look-up and record: it returns the text to
-// record, or an error.
-type effectFunc func(ctx context.Context, tx pgx.Tx) (text string, err error)
-
-// settled reports whether the call has come to an end.
-func (c *call) settled() bool { return c.err != nil || c.rec.Outcome != "" }
-
-// owner names the call to the effects inside it.
-func (c *call) owner() guard.Owner {
-	return guard.Owner{Pool: c.d.pool, Schema: c.d.opts.Schema, Scope: c.Scope, Tool: c.Tool, Key: c.Key}
-}
-
-// check makes of a Call the call c, or says what is wrong with it. Nothing is sent to the
-// database before this has passed.
-func (d *Deduper) check(ctx context.Context, function string, asked Call, noEffect bool, c *call) error {
-	if err := d.usable(ctx); err != nil {
-		return err
-	}
-	if noEffect {
-		return invalid("effect", "must not be nil")
-	}
-	id, err := checkIdentity(asked.Scope, asked.Tool, asked.Key)
-	if err != nil {
-		return err
-	}
-	retention, problem := asked.Retention.resolve(d.opts.Retention)
-	if problem != "" {
-		return invalid("Retention", "cannot be used: %s", problem)
-	}
-	c.d, c.function, c.began, c.out = d, function, time.Now(), table.Done
-	c.Identity, c.Lock = id, id.LockKey(d.opts.Schema)
-	c.Keep, c.Forget = retention.keep(), retention.forget()
-	c.lookFirst = asked.LookFirst
-	c.waiter.max = asked.MaxWait
-	setDefault(&c.waiter.max, d.opts.MaxWait)
-	policy := asked.Errors
-	setDefault(&policy, d.opts.Errors)
-	if !policy.known() {
-		return invalid("Errors", "has an unknown policy; use ErrorsDefault, ErrorsRollBack or ErrorsStored")
-	}
-	c.storeErrors = policy == ErrorsStored
-	if known, ok := asked.Args.(table.Known); ok {
-		c.Fingerprint, c.ArgDigests, c.known = known.Fingerprint, known.ArgDigests, known.Record
-		return nil
-	}
-	c.Fingerprint, c.ArgDigests, err = canon.Digest(id.Scope, id.Tool, id.Key, asked.Args)
-	return invalidArgs(err)
-}
-
 func checkIdentity(scope, tool, key string) (table.Identity, error) {
 	id := table.Identity{Scope: scope, Tool: tool, Key: key}
 	if err := validateName("Scope", scope); err != nil {
@@ -181,39 +78,6 @@ func validateName(field, name string) error {
 		return invalid(field, "%s", problem)
 	}
 	return nil
-}
-
-// judge says what a record of the call's identity answers: nil when its result is
-// the answer, else the error that is. Misuse comes before age, so that a reused
-// key is answered as such as long as the identity is remembered.
-func (c *call) judge(r *table.Record) error {
-	switch {
-	case r.IsBroken():
-		return c.answer(Error{Answer: ErrBroken, FirstAt: r.CreatedAt})
-	case r.Fingerprint != c.Fingerprint:
-		changed, complete := canon.ChangedArgs(r.ArgDigests, c.ArgDigests)
-		return c.answer(Error{Answer: ErrKeyReused, FirstAt: r.CreatedAt, Changed: changed, Complete: complete})
-	case r.Expired():
-		return c.answer(Error{Answer: ErrExpired, FirstAt: r.CreatedAt, ExpiredAt: r.ExpiresAt, ForgetAt: r.ForgetAt})
-	case r.Outcome == table.Refused:
-		return decodeRefusal(r.Result, r.CreatedAt)
-	default:
-		return nil
-	}
-}
-
-// answer puts the call's names into an error.
-func (c *call) answer(err Error) *Error {
-	err.Scope, err.Tool, err.KeyHash = c.Scope, c.Tool, KeyHash(c.Key)
-	return &err
-}
-
-// refusal is the error of a call that recorded one.
-func (c *call) refusal() error {
-	if c.rec.Outcome != table.Refused {
-		return nil
-	}
-	return firstRefusal(c.rec.Result, c.rec.CreatedAt, c.cause)
 }
 
 // Fingerprint names the arguments of a call by their value: two calls have the
@@ -268,3 +132,43 @@ func invalidArgs(err error) error {
 	}
 	return err
 }
+
+// errorOf returns an error as the call answers it: with the call's names, where it is the
+// library's own. The effect's own errors stay as they are, and so do refusals.
+func errorOf(asked *Call, err error) error {
+	switch own := err.(type) {
+	case nil, *BatchError, *toolError, *RefusedError:
+		return err
+	case *Error:
+		if own.Tool == "" && validateName("Tool", asked.Tool) == nil {
+			named := *own // it may be the answer of several calls
+			named.Scope, named.Tool, named.KeyHash = asked.Scope, asked.Tool, KeyHash(asked.Key)
+			return &named
+		}
+		return err
+	}
+	if !strings.HasPrefix(err.Error(), errorPrefix) {
+		return err
+	}
+	if _, typed := errors.AsType[*InvalidError](err); !typed && errors.Is(err, ErrInvalid) && !wire.IsContextError(err) && !IsTransient(err) {
+		err = misused(err)
+	}
+	if named, ok := errors.AsType[*Error](err); ok && named.Tool != "" || validateName("Tool", asked.Tool) != nil {
+		return err
+	}
+	return &toolError{asked.Tool, err}
+}
+
+// toolError adds the tool's name to an error of the library.
+type toolError struct {
+	tool string
+	err  error
+}
+
+// Error implements error.
+func (e *toolError) Error() string {
+	return fmt.Sprintf("%stool %q: %s", errorPrefix, e.tool, strings.TrimPrefix(e.err.Error(), errorPrefix))
+}
+
+// Unwrap returns the error without the name.
+func (e *toolError) Unwrap() error { return e.err }

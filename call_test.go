@@ -359,13 +359,13 @@ func TestStatementTextsAreForgotten(t *testing.T) {
 
 	texts := statementTexts{table: table.New(table.Options{Schema: "public", Isolation: pgx.ReadCommitted})}
 	for i := range 3 * maxStatementTexts {
-		_, err := texts.of(t.Context(), SQL(fmt.Sprint("SELECT ", i)))
+		_, err := texts.bind(t.Context(), fmt.Sprint("SELECT ", i), nil, nil)
 		require.NoError(t, err)
 		require.LessOrEqual(t, len(texts.m), maxStatementTexts)
 	}
-	a, err := texts.of(t.Context(), SQL("SELECT 1"))
+	a, err := texts.bind(t.Context(), "SELECT 1", nil, nil)
 	require.NoError(t, err)
-	b, err := texts.of(t.Context(), SQL("SELECT 1"))
+	b, err := texts.bind(t.Context(), "SELECT 1", nil, nil)
 	require.NoError(t, err)
 	require.Same(t, a.statementText, b.statementText)
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/tooldedup/dedup/internal/examiner"
 	"github.com/tooldedup/dedup/internal/guard"
 	"github.com/tooldedup/dedup/internal/table"
 	"github.com/tooldedup/dedup/internal/wire"
@@ -89,18 +88,6 @@ func (g *group) explainAll(ctx context.Context, v verdict) verdict {
 	return v
 }
 
-// mayBeStale reports whether types that have changed may be behind a statement's error:
-// not where it says how many rows there were, that a constraint does not hold, or what a
-// function raised.
-func mayBeStale(err error) bool {
-	if errors.Is(err, pgx.ErrNoRows) || errors.Is(err, pgx.ErrTooManyRows) || wire.IsTransient(err) {
-		return false
-	}
-	state := wire.SQLState(err)
-	class := state[:min(2, len(state))]
-	return class != "23" && class != "P0"
-}
-
 // clean takes the row's values out of an error of the record's own statement.
 func (v *verdict) clean() {
 	if v.atRecord {
@@ -176,64 +163,6 @@ func conflictError(c *call, err error) *Error {
 		return c.answer(Error{Answer: ErrSchema, Err: fmt.Errorf(why+" (table %q, constraint %q): %w", server.TableName, server.ConstraintName, redacted(server))})
 	}
 	return c.answer(Error{Answer: ErrSchema, Err: errors.New(why)})
-}
-
-// cleaned returns err, or the server's error in it without the row's values. It
-// is for errors of the library's own statements.
-func cleaned(err error) error {
-	var server *pgconn.PgError
-	if errors.As(err, &server) && redacts(server) {
-		return redacted(server)
-	}
-	return err
-}
-
-// explained is cleaned for what has one well-known cause.
-func (d *Deduper) explained(err error) error {
-	switch wire.SQLState(err) {
-	case wire.CodeUndefinedTable:
-		return schemaError(examiner.Missing(d.table.Name))
-	case wire.CodeInsufficientPrivilege:
-		return fmt.Errorf("%w (migrations.Check says which privileges are missing)", cleaned(err))
-	}
-	return cleaned(err)
-}
-
-// withContext adds the end of ctx to err where err does not hold it already.
-func withContext(ctx context.Context, err error) error {
-	if cause := context.Cause(ctx); errors.Is(err, ctx.Err()) && errors.Is(err, cause) {
-		return err
-	}
-	return fmt.Errorf("dedup: %w: %w", contextError(ctx), err)
-}
-
-// recordBroken blocks an identity whose effect ended its own transaction, so
-// that a retry cannot repeat whatever of it is committed. It goes on after the
-// caller's context has ended.
-//
-// With LockFirst the identity was free from the moment that the effect ended the
-// transaction, and a twin may have run since; then the error says so.
-func (d *Deduper) recordBroken(ctx context.Context, of *call, cause error, conn *pgx.Conn) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.opts.CommitTimeout)
-	defer cancel()
-	err := of.answer(Error{Answer: ErrBroken, Err: cleaned(cause)})
-	s := &solo{call: call{d: d, function: of.function, Entry: of.Entry, began: of.began, out: table.Broken, effect: noEffect, waiter: waiter{max: of.waiter.max}}}
-	g := s.alone()
-	if conn != nil { // free, and perhaps the only one
-		v := g.attemptOn(ctx, conn, g.calls)
-		wire.Rollback(ctx, conn)
-		if v.state == committed && !s.call.written.CreatedAt.IsZero() || v.state == found && v.rec.IsBroken() {
-			return err
-		}
-	}
-	failed := g.runOne(ctx)
-	switch {
-	case failed != nil:
-		err.Err = fmt.Errorf("%w (and it could not be recorded: %w)", err.Err, failed)
-	case !s.call.executed && !s.call.rec.IsBroken():
-		err.Err = fmt.Errorf("%w (and a twin has run and recorded the call since)", err.Err)
-	}
-	return err
 }
 
 // noEffect is for records without a result.

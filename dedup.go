@@ -2,76 +2,15 @@ package dedup
 
 import (
 	"context"
-	"fmt"
-	"strings"
-	"sync"
-	"sync/atomic"
+	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/tooldedup/dedup/internal/examiner"
-	"github.com/tooldedup/dedup/internal/flight"
+	"github.com/tooldedup/dedup/internal/canon"
 	"github.com/tooldedup/dedup/internal/guard"
 	"github.com/tooldedup/dedup/internal/table"
-	"github.com/tooldedup/dedup/internal/wire"
 )
-
-// Deduper runs write tools once. It is safe for concurrent use and starts no
-// goroutines; make one per pool and keep it.
-type Deduper struct {
-	pool    *pgxpool.Pool
-	opts    Options
-	table   *table.Table
-	flights flight.Group[table.Identity, shared]
-	trace   tracers
-	texts   statementTexts
-	clock   serverClock
-	// combines is true when the options let effect and record be one statement, plain
-	// when the server can: see group.combines.
-	combines bool
-	plain    atomic.Bool
-	examined atomic.Bool // see checkTable
-	// home is the pool's database. examinedElsewhere has others that callers'
-	// transactions are in, and whose table was examined.
-	home              string
-	examinedElsewhere sync.Map
-}
-
-// New returns a Deduper that keeps its records in the tool_dedup table of
-// pool's database. It sends nothing; call migrations.Check at start-up to find
-// out whether the table is there and sound. A Deduper's first call looks for
-// itself whether the table can decide races at all, which is its one extra round
-// trip. A nil opts means the defaults. The error is an [ErrInvalid].
-func New(pool *pgxpool.Pool, opts *Options) (*Deduper, error) {
-	if pool == nil {
-		return nil, invalidOption("pool", "must not be nil")
-	}
-	resolved, err := opts.resolve()
-	if err != nil {
-		return nil, err
-	}
-	trace, err := newTracers(resolved.Tracer)
-	if err != nil {
-		return nil, err
-	}
-	tbl := table.New(table.Options{
-		Schema: resolved.Schema, ClaimFirst: resolved.Order == ClaimFirst, Isolation: resolved.Isolation,
-		IdleTimeout: resolved.IdleTimeout, AsyncCommit: resolved.AsyncCommit, MaxResultBytes: resolved.MaxResultBytes,
-	})
-	return &Deduper{
-		pool: pool, home: wire.HomeOf(pool.Config().ConnConfig), opts: resolved, table: tbl, trace: trace,
-		texts: statementTexts{table: tbl}, clock: serverClock{made: time.Now()},
-		combines: !resolved.SeparateStatements && resolved.Order == LockFirst && resolved.Isolation == pgx.ReadCommitted,
-	}, nil
-}
-
-// Pool returns the pool that d was made with.
-func (d *Deduper) Pool() *pgxpool.Pool { return d.pool }
-
-// Options returns the options in use, with the defaults filled in.
-func (d *Deduper) Options() Options { return d.opts }
 
 // Effect is what a tool does: its writes on the transaction that it is handed.
 //
@@ -162,21 +101,47 @@ func (d *Deduper) admit(ctx context.Context, function string, call Call, noEffec
 	return s, nil
 }
 
+// check makes of a Call the call c, or says what is wrong with it. Nothing is sent to the
+// database before this has passed.
+func (d *Deduper) check(ctx context.Context, function string, asked Call, noEffect bool, c *call) error {
+	if err := d.usable(ctx); err != nil {
+		return err
+	}
+	if noEffect {
+		return invalid("effect", "must not be nil")
+	}
+	id, err := checkIdentity(asked.Scope, asked.Tool, asked.Key)
+	if err != nil {
+		return err
+	}
+	retention, problem := asked.Retention.resolve(d.opts.Retention)
+	if problem != "" {
+		return invalid("Retention", "cannot be used: %s", problem)
+	}
+	c.d, c.function, c.began, c.out = d, function, time.Now(), table.Done
+	c.Identity, c.Lock = id, id.LockKey(d.opts.Schema)
+	c.Keep, c.Forget = retention.keep(), retention.forget()
+	c.lookFirst = asked.LookFirst
+	c.waiter.max = asked.MaxWait
+	setDefault(&c.waiter.max, d.opts.MaxWait)
+	policy := asked.Errors
+	setDefault(&policy, d.opts.Errors)
+	if !policy.known() {
+		return invalid("Errors", "has an unknown policy; use ErrorsDefault, ErrorsRollBack or ErrorsStored")
+	}
+	c.storeErrors = policy == ErrorsStored
+	if known, ok := asked.Args.(table.Known); ok {
+		c.Fingerprint, c.ArgDigests, c.known = known.Fingerprint, known.ArgDigests, known.Record
+		return nil
+	}
+	c.Fingerprint, c.ArgDigests, err = canon.Digest(id.Scope, id.Tool, id.Key, asked.Args)
+	return invalidArgs(err)
+}
+
 var (
 	errNested    = &InvalidError{What: "call", Field: "ctx", Reason: "is an effect's; inside an effect use DoTx with its transaction"}
 	errReentrant = &InvalidError{What: "call", Field: "ctx", Reason: "is that of this very call's effect; a call cannot make itself"}
 )
-
-// usable checks what every function is called with.
-func (d *Deduper) usable(ctx context.Context) error {
-	switch {
-	case ctx == nil:
-		return invalid("ctx", "must not be nil")
-	case d == nil || d.pool == nil:
-		return invalid("d", "must come from New")
-	}
-	return nil
-}
 
 // recordedEffect makes of an effect what an attempt runs: it turns the result into the
 // text to record. The text is read back at once: that proves, before COMMIT, that it can
@@ -234,56 +199,19 @@ func answer[R any](c *call, value R, err error) (Result[R], error) {
 	return result, err
 }
 
-// checkTable examines the table of the pool's database once in the life of a Deduper,
-// before the first effect, in one round trip. It returns an ErrSchema where the table
-// cannot keep the promise; that is not remembered, so that it can be repaired.
-func (d *Deduper) checkTable(ctx context.Context, conn *pgx.Conn) error {
-	if d.examined.Load() {
+// Refusal returns the refusal that err makes where it is wrapped by [Final], as
+// Do would answer it but for a record: not recorded, and CreatedAt is zero. It is
+// nil for any other error. Use it where an effect is run without Do and its
+// refusals are to look as they do with it. A refusal whose details cannot be
+// encoded is an [ErrInvalid] in place of the *RefusedError.
+func (d *Deduper) Refusal(err error) error {
+	var final *finalError
+	if !errors.As(err, &final) {
 		return nil
 	}
-	x, err := d.examine(ctx, conn)
+	text, err := encodeRefusal(final.err, d.opts.MaxResultBytes)
 	if err != nil {
 		return err
 	}
-	d.clock.seen(x.Now)
-	d.plain.Store(x.Plain)
-	d.examined.Store(true)
-	return nil
-}
-
-// checkTableOf is checkTable for a caller's transaction, which may be in another database
-// than the pool's connections: then that is examined once.
-func (d *Deduper) checkTableOf(ctx context.Context, tx pgx.Tx) error {
-	conn := guard.ConnOf(tx)
-	home := wire.Home(conn)
-	if home == d.home {
-		return d.checkTable(ctx, conn)
-	}
-	if _, known := d.examinedElsewhere.Load(home); known {
-		return nil
-	}
-	_, err := d.examine(ctx, conn)
-	if err == nil {
-		d.examinedElsewhere.Store(home, nil)
-	}
-	return err
-}
-
-// reexamine has the next call examine the table again.
-func (d *Deduper) reexamine() {
-	d.examined.Store(false)
-	d.examinedElsewhere.Clear()
-}
-
-func (d *Deduper) examine(ctx context.Context, conn *pgx.Conn) (examiner.Examination, error) {
-	x, err := examiner.Examine(ctx, conn, d.opts.Schema, d.opts.Order == ClaimFirst)
-	if err == nil && x.Problems != nil {
-		err = schemaError(x.Problems...)
-	}
-	return x, err
-}
-
-// schemaError is the error of a table that cannot decide races.
-func schemaError(problems ...string) error {
-	return &Error{Answer: ErrSchema, Err: fmt.Errorf("%s; see migrations.Check", strings.Join(problems, "; "))}
+	return firstRefusal(text, time.Time{}, final.err)
 }

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"sync/atomic"
 	"time"
-
-	"github.com/tooldedup/dedup/internal/wire"
 )
 
 // doubt is what is open about a call once the answer to its commit is lost.
@@ -35,8 +33,8 @@ func (u *doubt) add(err error, sent, until time.Time) {
 }
 
 // resolvedBy removes the doubt where an attempt has proved that nothing was committed.
-func (u *doubt) resolvedBy(v *verdict) {
-	if v.free && v.started.After(u.until) {
+func (u *doubt) resolvedBy(free bool, started time.Time) {
+	if free && started.After(u.until) {
 		*u = doubt{}
 	}
 }
@@ -46,7 +44,9 @@ func (u *doubt) resolvedBy(v *verdict) {
 // could then repeat the effect. Half of the time that the record is remembered is left for
 // clocks that differ, this machine's from the server's and those of two servers in a
 // failover.
-func (u *doubt) provable(c *call) bool { return u.err == nil || time.Since(u.sent) < c.Forget/2 }
+func (u *doubt) provable(remembered time.Duration) bool {
+	return u.err == nil || time.Since(u.sent) < remembered/2
+}
 
 // errForgotten is why a call with a lost COMMIT makes no further attempt.
 var errForgotten = errors.New("dedup: too late to find out: the record is remembered for a shorter time than that took; see Retention")
@@ -58,16 +58,6 @@ func (u *doubt) unknown(attempts int, cause error) *Error {
 		err = fmt.Errorf("%w (%w)", u.err, cause)
 	}
 	return &Error{Answer: ErrOutcomeUnknown, Attempts: attempts, Until: u.until, Err: err}
-}
-
-// doubtAtCommit is when a doubt ends that err left at COMMIT. A lock proves nothing
-// where the COMMIT was passed on: it is not held where the record is written, and is
-// free while another server may commit yet. A claim is held there.
-func (d *Deduper) doubtAtCommit(err error) (until time.Time) {
-	if d.opts.Order == LockFirst && (wire.IsRaised(err) || !d.plain.Load()) {
-		return never
-	}
-	return time.Time{}
 }
 
 // serverClock estimates the database's clock from the times in its answers. It is

@@ -220,46 +220,6 @@ func (e *BatchError) Unwrap() error { return e.Err }
 
 const errorPrefix = "dedup: "
 
-// errorOf returns an error as the call answers it: with the call's names, where it is the
-// library's own. The effect's own errors stay as they are, and so do refusals.
-func errorOf(asked *Call, err error) error {
-	switch own := err.(type) {
-	case nil, *BatchError, *toolError, *RefusedError:
-		return err
-	case *Error:
-		if own.Tool == "" && validateName("Tool", asked.Tool) == nil {
-			named := *own // it may be the answer of several calls
-			named.Scope, named.Tool, named.KeyHash = asked.Scope, asked.Tool, KeyHash(asked.Key)
-			return &named
-		}
-		return err
-	}
-	if !strings.HasPrefix(err.Error(), errorPrefix) {
-		return err
-	}
-	if _, typed := errors.AsType[*InvalidError](err); !typed && errors.Is(err, ErrInvalid) && !wire.IsContextError(err) && !IsTransient(err) {
-		err = misused(err)
-	}
-	if named, ok := errors.AsType[*Error](err); ok && named.Tool != "" || validateName("Tool", asked.Tool) != nil {
-		return err
-	}
-	return &toolError{asked.Tool, err}
-}
-
-// toolError adds the tool's name to an error of the library.
-type toolError struct {
-	tool string
-	err  error
-}
-
-// Error implements error.
-func (e *toolError) Error() string {
-	return fmt.Sprintf("%stool %q: %s", errorPrefix, e.tool, strings.TrimPrefix(e.err.Error(), errorPrefix))
-}
-
-// Unwrap returns the error without the name.
-func (e *toolError) Unwrap() error { return e.err }
-
 // redacts reports whether redacted takes anything away.
 func redacts(err *pgconn.PgError) bool {
 	return err.Detail != "" || err.Where != "" || err.InternalQuery != ""

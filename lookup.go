@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"github.com/tooldedup/dedup/internal/table"
 	"github.com/tooldedup/dedup/internal/wire"
 )
@@ -175,55 +173,53 @@ func (g *group) lookUp(ctx context.Context, calls []*call) []*call {
 	return unsettled(calls)
 }
 
-// onConn does something on a connection of the pool, and on another one where what was
-// prepared on that has been discarded. An error says why the context has ended, where it
-// has.
-func (d *Deduper) onConn(ctx context.Context, do func(*wire.Conn) error) error {
-	once := func() error {
-		conn, err := d.acquire(ctx)
-		if err != nil {
-			return err
-		}
-		defer d.release(ctx, conn)
-		err = do(wire.On(conn.Conn()))
-		wire.DropUnusable(ctx, conn.Conn(), err)
-		return err
+// Reset frees an identity, so that its next call runs again: for an operator
+// who has found out that a recorded answer is wrong, or has repaired what a
+// broken effect left. It reports whether there was a record. The reason is
+// required and goes to the tracer.
+//
+// A call in flight is not touched: the answer is ErrInFlight. Other errors are
+// ErrInvalid and the database's.
+func (d *Deduper) Reset(ctx context.Context, scope, tool, key, reason string) (freed bool, err error) {
+	if err := d.usable(ctx); err != nil {
+		return false, err
 	}
-	for renewed := int32(0); ; renewed++ {
-		err := once()
-		switch {
-		case wire.SQLState(err) == wire.CodePreparedMissing && renewed < d.pool.Stat().MaxConns():
-		case err != nil && ctx.Err() != nil:
-			return withContext(ctx, err)
-		default:
-			return err
-		}
+	id, err := checkIdentity(scope, tool, key)
+	if err == nil && reason == "" {
+		err = invalid("reason", "must say why the identity is freed")
 	}
+	if err == nil {
+		freed, err = d.reset(ctx, id)
+	}
+	if err != nil {
+		return false, errorOf(&Call{Scope: scope, Tool: tool, Key: key}, err)
+	}
+	data := ResetData{CallData: callData("Reset", id), Reason: reason, Freed: freed}
+	for _, t := range d.trace.reset {
+		t.TraceReset(ctx, data)
+	}
+	return freed, nil
 }
 
-// acquire takes a connection whose session can be relied on. Those that somebody
-// has made unusable for everybody are closed, and the pool makes new ones.
-func (d *Deduper) acquire(ctx context.Context) (*pgxpool.Conn, error) {
-	for unusable := int32(0); ; unusable++ {
-		conn, err := d.pool.Acquire(ctx)
-		if err != nil {
-			return nil, err
-		}
-		err = wire.CheckSession(conn.Conn().PgConn())
-		if err == nil {
-			return conn, nil
-		}
-		_ = conn.Conn().Close(ctx)
-		conn.Release()
-		if unusable > d.pool.Stat().MaxConns() { // new ones are no better
-			return nil, err
-		}
+func (d *Deduper) reset(ctx context.Context, id table.Identity) (freed bool, err error) {
+	seen, err := d.look(ctx, d.stranger(id), d.table.Probe)
+	if err == nil && seen.Busy {
+		return false, ErrInFlight
 	}
+	if err == nil && (seen.Found || seen.Forgotten) { // exactly the record that was seen
+		freed, err = d.resetSeen(ctx, id, seen.Record.CreatedAt)
+	}
+	if err != nil {
+		return false, fmt.Errorf("dedup: resetting: %w", d.explained(err))
+	}
+	return freed, nil
 }
 
-// release rolls back whatever is open on conn and gives it to the pool, which
-// closes it when it is not clean.
-func (d *Deduper) release(ctx context.Context, conn *pgxpool.Conn) {
-	wire.Rollback(ctx, conn.Conn())
-	conn.Release()
+func (d *Deduper) resetSeen(ctx context.Context, id table.Identity, createdAt time.Time) (bool, error) {
+	conn, err := d.acquire(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer conn.Release()
+	return d.table.Reset(ctx, conn.Conn(), id, createdAt)
 }

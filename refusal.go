@@ -46,23 +46,6 @@ type notFinalError struct{ err error }
 func (e *notFinalError) Error() string { return e.err.Error() }
 func (e *notFinalError) Unwrap() error { return e.err }
 
-// Refusal returns the refusal that err makes where it is wrapped by [Final], as
-// Do would answer it but for a record: not recorded, and CreatedAt is zero. It is
-// nil for any other error. Use it where an effect is run without Do and its
-// refusals are to look as they do with it. A refusal whose details cannot be
-// encoded is an [ErrInvalid] in place of the *RefusedError.
-func (d *Deduper) Refusal(err error) error {
-	var final *finalError
-	if !errors.As(err, &final) {
-		return nil
-	}
-	text, err := encodeRefusal(final.err, d.opts.MaxResultBytes)
-	if err != nil {
-		return err
-	}
-	return firstRefusal(text, time.Time{}, final.err)
-}
-
 // firstRefusal is decodeRefusal for the call whose effect has just refused.
 func firstRefusal(text string, createdAt time.Time, cause error) error {
 	err := decodeRefusal(text, createdAt)

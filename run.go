@@ -9,88 +9,17 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/tooldedup/dedup/internal/flight"
 	"github.com/tooldedup/dedup/internal/table"
+	"github.com/tooldedup/dedup/internal/wire"
 )
 
 // The way of a call, top down:
 //
 //	do       one leader per identity and process (here)
 //	run      the loop of attempts: pauses, waiting for twins (here)
-//	attempt  one transaction: {BEGIN; lock; look-up}, effects, {INSERT; COMMIT} (tx.go)
+//	attempt  one transaction: {BEGIN; lock; look-up}, effects, {INSERT; COMMIT} (tx.go, combined.go)
 //	explain  what a failed transaction means: reads the winning row (constraint.go)
 //	next     what comes after: an answer, another attempt, a wait (here)
-
-// group is one to n calls that are committed together or not at all. Do, DoTx and
-// DoStatement make groups of one, DoTogether one of all its calls. DoBatch makes groups
-// of those that share a trip, and then of those that could not.
-type group struct {
-	d *Deduper
-	// calls are sorted by identity, so that two groups do not wait for each other
-	// crosswise. No identity comes twice.
-	calls []*call
-	// together is not nil when the calls are answered together, as DoTogether promises:
-	// nothing is recorded of a refusal, and a record that answers with an error ends all.
-	together *together
-	// part is true when the calls are a part of a batch: they are sent combined or not at
-	// all.
-	part bool
-	// leads is the flight that the group's one call leads, nil where it leads none.
-	leads *flight.Flight[shared]
-	// doubt is about an earlier attempt.
-	doubt    doubt
-	attempts int
-	// tried is when the last attempt began, outage that it ended before its transaction
-	// was open because of the state that the server is in.
-	tried  time.Time
-	outage bool
-	// renewed counts the connections that were given up, one after the other, because
-	// their prepared statements were gone. When it comes to all of the pool's, a pooler
-	// loses them.
-	renewed int32
-	// narrow is true when statements are to be sent one by one, to find out whose fault
-	// it is.
-	narrow bool
-	// looks counts how often a call that may not wait has looked again, and metForgotten is
-	// true when it saw a record the last time that may be forgotten.
-	looks        int
-	metForgotten bool
-	// exhausted is not nil when the attempts are used up.
-	exhausted *exhaustion
-}
-
-// solo is a group of one call, in one allocation.
-type solo struct {
-	group
-	call call
-	only [1]*call
-	own  flight.Flight[shared]
-}
-
-// alone makes s the group of its call.
-func (s *solo) alone() *group {
-	s.d = s.call.d
-	s.only[0] = &s.call
-	s.calls = s.only[:]
-	return &s.group
-}
-
-// shared is what the leader of a flight shares with its followers: a record, or how its
-// attempts were used up.
-type shared struct {
-	rec       *table.Record // the leader's, which nobody changes any more
-	exhausted *exhaustion
-}
-
-// exhaustion is how a call's attempts were used up.
-type exhaustion struct {
-	attempts int
-	// err is the fault of the last attempt, tried when that began.
-	err   error
-	tried time.Time
-	// outage is true when any other call would have met the fault.
-	outage bool
-}
 
 // do leads or follows the identity's flight. A call that may not wait does not
 // follow: it is answered at once where its leader is in the effect, and else
@@ -227,9 +156,30 @@ func (g *group) step(ctx context.Context) (step, *call, error) {
 	if v.state == undecided {
 		v = g.explain(ctx, v)
 	}
-	g.doubt.resolvedBy(&v)
+	g.doubt.resolvedBy(v.free, v.started)
 	g.outage = v.outage
 	return g.next(ctx, rest, v)
+}
+
+// attempt makes one transaction of calls: three round trips when the identities are free,
+// two when there is a record or a twin, and one where effects and records are combined.
+func (g *group) attempt(ctx context.Context, calls []*call) verdict {
+	pooled, err := g.d.acquire(ctx)
+	if err != nil {
+		return g.unstarted(ctx, calls, err)
+	}
+	defer g.d.release(ctx, pooled) // rolls back, after a panic too
+	conn := pooled.Conn()
+	if err := g.d.checkTable(ctx, conn); err != nil {
+		return g.unopened(ctx, conn, calls, err)
+	}
+	if g.combines(conn, calls) {
+		return g.attemptCombined(ctx, conn, calls)
+	}
+	if g.part {
+		return verdict{state: again}
+	}
+	return g.attemptOn(ctx, conn, calls)
 }
 
 // next says what comes after the verdict on an attempt of these calls. docs/design.md has
@@ -283,31 +233,11 @@ func (g *group) next(ctx context.Context, rest []*call, v verdict) (step, *call,
 	return stepFault, v.bad, v.err
 }
 
-// unsettled returns the calls that have not come to an end.
-func unsettled(calls []*call) []*call {
-	if !slices.ContainsFunc(calls, (*call).settled) {
-		return calls
-	}
-	return slices.DeleteFunc(slices.Clone(calls), (*call).settled)
-}
-
 func (g *group) count(calls []*call, n int) {
 	g.attempts += n
 	for _, c := range calls {
 		c.attempts += n
 	}
-}
-
-// find settles a call with a record that was there.
-func (g *group) find(c *call, rec table.Record) {
-	c.rec, c.recovered = rec, g.doubt.err != nil && c.during(&rec)
-}
-
-// during reports whether a record was written since the call was made. Two spans of time
-// are compared, one by the database's clock and one by this machine's, and they may
-// go a little apart.
-func (c *call) during(rec *table.Record) bool {
-	return rec.Age() <= time.Since(c.began)+10*time.Millisecond
 }
 
 // settle settles a call whose effect is committed.
@@ -321,6 +251,35 @@ func (g *group) settle(ctx context.Context, c *call) {
 		return
 	}
 	c.rec, c.executed = c.written, true
+}
+
+// recordBroken blocks an identity whose effect ended its own transaction, so
+// that a retry cannot repeat whatever of it is committed. It goes on after the
+// caller's context has ended.
+//
+// With LockFirst the identity was free from the moment that the effect ended the
+// transaction, and a twin may have run since; then the error says so.
+func (d *Deduper) recordBroken(ctx context.Context, of *call, cause error, conn *pgx.Conn) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.opts.CommitTimeout)
+	defer cancel()
+	err := of.answer(Error{Answer: ErrBroken, Err: cleaned(cause)})
+	s := &solo{call: call{d: d, function: of.function, Entry: of.Entry, began: of.began, out: table.Broken, effect: noEffect, waiter: waiter{max: of.waiter.max}}}
+	g := s.alone()
+	if conn != nil { // free, and perhaps the only one
+		v := g.attemptOn(ctx, conn, g.calls)
+		wire.Rollback(ctx, conn)
+		if v.state == committed && !s.call.written.CreatedAt.IsZero() || v.state == found && v.rec.IsBroken() {
+			return err
+		}
+	}
+	failed := g.runOne(ctx)
+	switch {
+	case failed != nil:
+		err.Err = fmt.Errorf("%w (and it could not be recorded: %w)", err.Err, failed)
+	case !s.call.executed && !s.call.rec.IsBroken():
+		err.Err = fmt.Errorf("%w (and a twin has run and recorded the call since)", err.Err)
+	}
+	return err
 }
 
 // refuse makes recording a refusal the work of the attempts to come. Of calls that are
@@ -398,4 +357,50 @@ func (p RetryPolicy) bound(attempt int) time.Duration {
 		}
 	}
 	return d
+}
+
+// wait waits until no twin of c is in flight. A call that may not wait looks again, so
+// that it is not sent away because of a neighbour who only looked.
+func (g *group) wait(ctx context.Context, c *call) (step, *call, error) {
+	look := g.d.table.Peek
+	if g.together != nil {
+		// A claim can only be seen by claiming, and here that is cheaper than to run
+		// all the effects and roll them back.
+		look = g.d.table.Probe
+	}
+	var seen table.Lookup
+	var err error
+	if c.waiter.max < 0 && g.looks < g.maxLooks() {
+		g.looks++
+		if seen, err = g.d.look(ctx, c, look); err == nil && seen.Busy {
+			err = ErrInFlight
+		}
+		g.metForgotten = seen.Forgotten
+	} else {
+		seen, err = g.d.await(ctx, c, look)
+	}
+	switch {
+	case err == nil && seen.Found:
+		g.find(c, seen.Record)
+		return stepAgain, nil, nil
+	case err == nil:
+		return stepAgain, nil, nil
+	case mayRetry(ctx, err):
+		g.outage = isOutage(err)
+		return stepFault, c, err
+	default:
+		return stepFailed, c, err
+	}
+}
+
+// maxLooks bounds how often a call that may not wait looks again after it has met
+// somebody. With LockFirst a look shows whether that was a twin or a neighbour who
+// only looked. With ClaimFirst it does not, and the next attempt has to: that is a
+// twin, but where a record that may be forgotten is in the way, which a sweep may
+// hold for a moment.
+func (g *group) maxLooks() int {
+	if g.d.table.PeekSeesTwins() || g.metForgotten {
+		return 50
+	}
+	return 1
 }

@@ -1,6 +1,7 @@
 package dedup
 
 import (
+	"cmp"
 	"context"
 	"reflect"
 	"sync"
@@ -34,9 +35,8 @@ type statementTexts struct {
 // texts. It is the size of pgx's own cache of statements.
 const maxStatementTexts = 512
 
-// of makes a statement ready to be sent, or returns an ErrInvalid.
-func (t *statementTexts) of(ctx context.Context, stmt Statement) (*boundStatement, error) {
-	sql, args := stmt.SQL, stmt.Args
+// bind makes a statement ready to be sent, or returns an ErrInvalid.
+func (t *statementTexts) bind(ctx context.Context, sql string, args []any, onError func(error) error) (*boundStatement, error) {
 	if len(args) > 0 {
 		if rewriter, ok := args[0].(pgx.QueryRewriter); ok {
 			var err error
@@ -52,7 +52,7 @@ func (t *statementTexts) of(ctx context.Context, stmt Statement) (*boundStatemen
 	if len(args) != text.params {
 		return nil, invalid("Statement", "has %d parameters and %d arguments", text.params, len(args))
 	}
-	return &boundStatement{statementText: text, args: args, onError: stmt.OnError}, nil
+	return &boundStatement{statementText: text, args: args, onError: onError}, nil
 }
 
 func (t *statementTexts) text(sql string) (*statementText, error) {
@@ -144,4 +144,20 @@ func isPlain(t reflect.Type) bool {
 	default:
 		return t == reflect.TypeFor[time.Time]()
 	}
+}
+
+// boundStatement is a Statement that is ready to be sent.
+type boundStatement struct {
+	*statementText
+	args    []any
+	onError func(error) error
+}
+
+// explain makes of the statement's error the call's. What another attempt may not
+// meet is nobody's answer, and OnError is not asked.
+func (s *boundStatement) explain(err error) error {
+	if s.onError != nil && !wire.IsTransient(err) && !wire.IsConnLost(err) && !wire.IsContextError(err) {
+		return cmp.Or(s.onError(err), err)
+	}
+	return err
 }

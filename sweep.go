@@ -58,18 +58,6 @@ type SweptRecord struct {
 	Forgotten bool
 }
 
-// SweepResult says what a sweep did.
-type SweepResult struct {
-	// Expired counts records that lost their result and became tombstones,
-	// Forgotten those that were deleted.
-	Expired, Forgotten int64
-	// Batches counts transactions that found something to do.
-	Batches int
-	// Skipped is true when another instance was sweeping, so that this one
-	// stopped.
-	Skipped bool
-}
-
 const (
 	defaultSweepBatch = 250
 	maxSweepBatch     = 100_000

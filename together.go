@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/tooldedup/dedup/internal/guard"
-	"github.com/tooldedup/dedup/internal/table"
 )
 
 // maxTogether bounds the calls of one DoTogether: their records and results are
@@ -98,11 +97,6 @@ func batchError(index int, call Call, err error) *BatchError {
 	return &BatchError{Index: index, Scope: call.Scope, Tool: call.Tool, KeyHash: KeyHash(call.Key), Err: err}
 }
 
-// together is the calls of one DoTogether in the caller's order.
-type together struct {
-	calls []*call
-}
-
 // failed ends the spans of calls of which nothing is committed, because of err.
 func (t *together) failed(err error) error {
 	for _, c := range t.calls {
@@ -129,32 +123,4 @@ func (t *together) run(ctx context.Context, d *Deduper) (bad *call, err error) {
 		c.follow()
 	}
 	return nil, nil
-}
-
-// misjudged returns the first call that has a record which answers with an
-// error. A twin among the calls is judged by what its first is going to write, as
-// if that had been at started.
-func (t *together) misjudged(started time.Time) *call {
-	if t == nil {
-		return nil
-	}
-	for _, c := range t.calls {
-		of := c
-		if c.first != nil {
-			of = c.first
-		}
-		rec := of.rec
-		if of.recovered && rec.Outcome == table.Done && rec.Fingerprint == c.Fingerprint {
-			continue // it is committed, and so are the others; its result may have expired since
-		}
-		if !of.settled() {
-			rec = table.NewRecord(&of.Entry, table.Done, "")
-			rec.SetTimes(started, &of.Entry)
-		}
-		if c.judge(&rec) != nil {
-			c.rec = rec
-			return c
-		}
-	}
-	return nil
 }

@@ -67,27 +67,6 @@ type verdict struct {
 	outage bool
 }
 
-// attempt makes one transaction of calls: three round trips when the identities are free,
-// two when there is a record or a twin, and one where effects and records are combined.
-func (g *group) attempt(ctx context.Context, calls []*call) verdict {
-	pooled, err := g.d.acquire(ctx)
-	if err != nil {
-		return g.unstarted(ctx, calls, err)
-	}
-	defer g.d.release(ctx, pooled) // rolls back, after a panic too
-	conn := pooled.Conn()
-	if err := g.d.checkTable(ctx, conn); err != nil {
-		return g.unopened(ctx, conn, calls, err)
-	}
-	if g.combines(conn, calls) {
-		return g.attemptCombined(ctx, conn, calls)
-	}
-	if g.part {
-		return verdict{state: again}
-	}
-	return g.attemptOn(ctx, conn, calls)
-}
-
 // attemptOn is attempt on a connection that is in no transaction. It may leave one open.
 func (g *group) attemptOn(ctx context.Context, conn *pgx.Conn, calls []*call) verdict {
 	t := &transaction{g: g, on: wire.On(conn), conn: conn, calls: calls, width: pipelineWidth}
@@ -166,7 +145,7 @@ func (t *transaction) opened(open *table.Opening) (v verdict, ok bool) {
 		return verdict{state: busy, bad: c, err: open.Held}, false
 	case open.Hidden:
 		return verdict{state: conflicted, bad: c}, false
-	case !t.g.doubt.provable(c):
+	case !t.g.doubt.provable(c.Forget):
 		return verdict{state: failed, bad: c, err: errForgotten}, false
 	}
 	return verdict{}, true
@@ -190,7 +169,7 @@ func (t *transaction) openAll(ctx context.Context) (v verdict, ok bool) {
 		return verdict{state: busy, bad: asked[open.Taken]}, false
 	case open.Taken >= 0, len(t.calls) == 0: // a record that is found wins over a lock that is not
 		return verdict{state: found}, false
-	case slices.ContainsFunc(t.calls, func(c *call) bool { return !g.doubt.provable(c) }):
+	case slices.ContainsFunc(t.calls, func(c *call) bool { return !g.doubt.provable(c.Forget) }):
 		return verdict{state: failed, err: errForgotten}, false
 	}
 	if len(open.Forgotten) > 0 {
@@ -203,15 +182,6 @@ func (t *transaction) openAll(ctx context.Context) (v verdict, ok bool) {
 		}
 	}
 	return verdict{}, true
-}
-
-// entries are what calls bring to the table.
-func entries(calls []*call) []*table.Entry {
-	all := make([]*table.Entry, len(calls))
-	for i, c := range calls {
-		all[i] = &c.Entry
-	}
-	return all
 }
 
 // run runs the effects, writes the records, and ends the transaction, or the savepoint,
@@ -384,4 +354,16 @@ func isOutage(err error) bool {
 		return false
 	}
 	return true
+}
+
+// mayBeStale reports whether types that have changed may be behind a statement's error:
+// not where it says how many rows there were, that a constraint does not hold, or what a
+// function raised.
+func mayBeStale(err error) bool {
+	if errors.Is(err, pgx.ErrNoRows) || errors.Is(err, pgx.ErrTooManyRows) || wire.IsTransient(err) {
+		return false
+	}
+	state := wire.SQLState(err)
+	class := state[:min(2, len(state))]
+	return class != "23" && class != "P0"
 }

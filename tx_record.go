@@ -126,3 +126,13 @@ func (t *transaction) readRecords(results *wire.Results, from, to int) (bad *cal
 	}
 	return nil, err
 }
+
+// doubtAtCommit is when a doubt ends that err left at COMMIT. A lock proves nothing
+// where the COMMIT was passed on: it is not held where the record is written, and is
+// free while another server may commit yet. A claim is held there.
+func (d *Deduper) doubtAtCommit(err error) (until time.Time) {
+	if d.opts.Order == LockFirst && (wire.IsRaised(err) || !d.plain.Load()) {
+		return never
+	}
+	return time.Time{}
+}

@@ -2,6 +2,7 @@ package dedup
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -69,6 +70,14 @@ func contextError(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", err, cause)
 }
 
+// withContext adds the end of ctx to err where err does not hold it already.
+func withContext(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); errors.Is(err, ctx.Err()) && errors.Is(err, cause) {
+		return err
+	}
+	return fmt.Errorf("dedup: %w: %w", contextError(ctx), err)
+}
+
 // Pauses between looks at a twin in another process: measured as adding a tenth
 // to a fifth of the effect's own time, with at most some 30 looks a second.
 const (
@@ -89,52 +98,6 @@ func fullJitter(d time.Duration) time.Duration { return rand.N(d + 1) }
 func (w *waiter) nextPause() time.Duration {
 	w.pause = min(max(time.Duration(float64(w.pause)*pauseGrowth), firstPause), longPause)
 	return jitter(w.pause)
-}
-
-// maxLooks bounds how often a call that may not wait looks again after it has met
-// somebody. With LockFirst a look shows whether that was a twin or a neighbour who
-// only looked. With ClaimFirst it does not, and the next attempt has to: that is a
-// twin, but where a record that may be forgotten is in the way, which a sweep may
-// hold for a moment.
-func (g *group) maxLooks() int {
-	if g.d.table.PeekSeesTwins() || g.metForgotten {
-		return 50
-	}
-	return 1
-}
-
-// wait waits until no twin of c is in flight. A call that may not wait looks again, so
-// that it is not sent away because of a neighbour who only looked.
-func (g *group) wait(ctx context.Context, c *call) (step, *call, error) {
-	look := g.d.table.Peek
-	if g.together != nil {
-		// A claim can only be seen by claiming, and here that is cheaper than to run
-		// all the effects and roll them back.
-		look = g.d.table.Probe
-	}
-	var seen table.Lookup
-	var err error
-	if c.waiter.max < 0 && g.looks < g.maxLooks() {
-		g.looks++
-		if seen, err = g.d.look(ctx, c, look); err == nil && seen.Busy {
-			err = ErrInFlight
-		}
-		g.metForgotten = seen.Forgotten
-	} else {
-		seen, err = g.d.await(ctx, c, look)
-	}
-	switch {
-	case err == nil && seen.Found:
-		g.find(c, seen.Record)
-		return stepAgain, nil, nil
-	case err == nil:
-		return stepAgain, nil, nil
-	case mayRetry(ctx, err):
-		g.outage = isOutage(err)
-		return stepFault, c, err
-	default:
-		return stepFailed, c, err
-	}
 }
 
 // await looks at an identity that a twin in another process holds, again and

@@ -24,7 +24,7 @@ const (
 	effectTime = 700 * time.Millisecond
 	// manyTools are called at once by so many callers each.
 	manyTools, callersEach = 60, 4
-	starved                = 20 * time.Second // a call that takes longer has starved
+	starved                = time.Minute // a call that takes longer has starved
 )
 
 var sizes = []int32{2, 3, 4, 6, 8}

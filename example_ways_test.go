@@ -8,9 +8,197 @@ import (
 	"slices"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tooldedup/dedup"
 )
+
+// checkout makes two calls in one transaction of its own: both are committed, or
+// neither. Every transaction makes them in the same order, so that two of them
+// cannot deadlock.
+func checkout(ctx context.Context, pool *pgxpool.Pool, d *dedup.Deduper, order string) error {
+	step := func(tx pgx.Tx, tool, sql string) error {
+		key, err := dedup.KeyFromIntent("order", order, tool)
+		if err != nil {
+			return err
+		}
+		result, err := dedup.DoTx(ctx, d, tx, dedup.Call{Scope: "acme", Tool: tool, Key: key},
+			func(ctx context.Context, tx pgx.Tx) (string, error) {
+				_, err := tx.Exec(ctx, sql, order)
+				return tool + " of " + order, err
+			})
+		if err == nil {
+			fmt.Printf("%s, replayed=%t\n", result.Value, result.Replayed)
+		}
+		return err
+	}
+	var err error
+	for range 10 {
+		err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+			if err := step(tx, "reserve_stock", `INSERT INTO reservations VALUES ($1)`); err != nil {
+				return err
+			}
+			return step(tx, "send_parcel", `INSERT INTO parcels VALUES ($1)`)
+		})
+		if !errors.Is(err, dedup.ErrRestartTx) {
+			break
+		}
+	}
+	return err
+}
+
+// Two calls share one transaction of the caller. The second checkout is a
+// retry, and replays both.
+func ExampleDoTx() {
+	ctx := context.Background()
+	pool, done := exampleDatabase(
+		`CREATE TABLE reservations (order_id text)`,
+		`CREATE TABLE parcels (order_id text)`)
+	defer done()
+	d, err := dedup.New(pool, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	for range 2 {
+		if err := checkout(ctx, pool, d, "A-117"); err != nil {
+			log.Fatal(err)
+		}
+	}
+	fmt.Println("reservations:", exampleCount(pool, "reservations"), "parcels:", exampleCount(pool, "parcels"))
+
+	// Output:
+	// reserve_stock of A-117, replayed=false
+	// send_parcel of A-117, replayed=false
+	// reserve_stock of A-117, replayed=true
+	// send_parcel of A-117, replayed=true
+	// reservations: 1 parcels: 1
+}
+
+// A call that fails leaves the caller's transaction as it was before: what it
+// had written is gone, and the transaction goes on.
+func ExampleDoTx_failure() {
+	ctx := context.Background()
+	pool, done := exampleDatabase(`CREATE TABLE notes (text text NOT NULL)`)
+	defer done()
+	d, err := dedup.New(pool, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		_, err := dedup.DoTx(ctx, d, tx, dedup.Call{Scope: "acme", Tool: "add_note", Key: "k1"},
+			func(ctx context.Context, tx pgx.Tx) (any, error) {
+				if _, err := tx.Exec(ctx, `INSERT INTO notes VALUES ('half of it')`); err != nil {
+					return nil, err
+				}
+				_, err := tx.Exec(ctx, `INSERT INTO notes VALUES (NULL)`)
+				return nil, err
+			})
+		fmt.Println("failed:", err != nil)
+
+		_, err = tx.Exec(ctx, `INSERT INTO notes VALUES ('written instead')`)
+		return err
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("notes:", exampleCount(pool, "notes"), "records:", exampleCount(pool, "tool_dedup"))
+
+	// Output:
+	// failed: true
+	// notes: 1 records: 0
+}
+
+// A refusal is an answer: commit on it, or it is forgotten.
+func ExampleDoTx_refusal() {
+	ctx := context.Background()
+	pool, done := exampleDatabase()
+	defer done()
+	d, err := dedup.New(pool, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	for range 2 {
+		var refused *dedup.RefusedError
+		err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+			_, err := dedup.DoTx(ctx, d, tx, dedup.Call{Scope: "acme", Tool: "pay", Key: "k1"},
+				func(context.Context, pgx.Tx) (any, error) {
+					return nil, dedup.Final(errors.New("balance too low"))
+				})
+			if errors.As(err, &refused) {
+				return nil // commit
+			}
+			return err
+		})
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(refused.Message, refused.Replayed)
+	}
+
+	// Output:
+	// balance too low false
+	// balance too low true
+}
+
+// DBTX, Queries, WithTx and CreateBooking are what sqlc generates for pgx/v5.
+type (
+	DBTX interface {
+		Exec(context.Context, string, ...any) (pgconn.CommandTag, error)
+		Query(context.Context, string, ...any) (pgx.Rows, error)
+		QueryRow(context.Context, string, ...any) pgx.Row
+	}
+	Queries struct{ db DBTX }
+	Booking struct {
+		ID    int32
+		Guest string
+	}
+)
+
+func (q *Queries) WithTx(tx pgx.Tx) *Queries { return &Queries{db: tx} }
+
+func (q *Queries) CreateBooking(ctx context.Context, guest string) (Booking, error) {
+	var b Booking
+	err := q.db.QueryRow(ctx, `INSERT INTO bookings (guest) VALUES ($1) RETURNING id, guest`, guest).Scan(&b.ID, &b.Guest)
+	return b, err
+}
+
+// Queries that sqlc generated run on the effect's transaction by WithTx, in Do
+// as in DoTx.
+func Example_sqlc() {
+	ctx := context.Background()
+	pool, done := exampleDatabase(`CREATE TABLE bookings (id int GENERATED ALWAYS AS IDENTITY, guest text NOT NULL)`)
+	defer done()
+	d, err := dedup.New(pool, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	queries := &Queries{db: pool}
+
+	book := func(tx pgx.Tx, guest string) error {
+		call := dedup.Call{Scope: "hotel-9", Tool: "book_room", Key: "plan-3-step-1", Args: guest}
+		result, err := dedup.DoTx(ctx, d, tx, call, func(ctx context.Context, tx pgx.Tx) (Booking, error) {
+			return queries.WithTx(tx).CreateBooking(ctx, guest)
+		})
+		if err == nil {
+			fmt.Printf("%+v replayed=%t\n", result.Value, result.Replayed)
+		}
+		return err
+	}
+	for range 2 {
+		err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error { return book(tx, "Ada") })
+		if err != nil {
+			log.Fatal(err)
+		}
+	}
+
+	// Output:
+	// {ID:1 Guest:Ada} replayed=false
+	// {ID:1 Guest:Ada} replayed=true
+}
 
 // An effect that is one statement goes to the server together with its record, in
 // one round trip. Its row is the result.

@@ -1,4 +1,4 @@
-package dedup_test
+package docs_test
 
 import (
 	"bytes"
@@ -389,10 +389,11 @@ var (
 )
 
 // TestWayOfACall: what the tables of the way of a call name is there, the files and what is
-// declared in the engine and its rooms.
+// declared in the engine and its rooms, and a file that a row names declares something that
+// the row names.
 func TestWayOfACall(t *testing.T) {
 	t.Parallel()
-	declared, files := map[string]bool{}, map[string]bool{}
+	declared, files := map[string]bool{}, map[string]map[string]bool{}
 	for _, dir := range []string{".", "internal/canon", "internal/examiner", "internal/flight", "internal/guard", "internal/sqllex", "internal/table", "internal/wire"} {
 		paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
 		require.NoError(t, err)
@@ -401,17 +402,18 @@ func TestWayOfACall(t *testing.T) {
 			if strings.HasSuffix(path, "_test.go") {
 				continue
 			}
-			files[filepath.ToSlash(path)], files[filepath.Base(path)] = true, true
+			names := map[string]bool{}
+			files[filepath.ToSlash(path)] = names
 			parsed, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
 			require.NoError(t, err)
 			for _, decl := range parsed.Decls {
 				switch decl := decl.(type) {
 				case *ast.FuncDecl:
-					declared[decl.Name.Name] = true
+					declared[decl.Name.Name], names[decl.Name.Name] = true, true
 				case *ast.GenDecl:
 					for _, spec := range decl.Specs {
 						if of, ok := spec.(*ast.TypeSpec); ok {
-							declared[of.Name.Name] = true
+							declared[of.Name.Name], names[of.Name.Name] = true, true
 						}
 					}
 				}
@@ -433,11 +435,15 @@ func TestWayOfACall(t *testing.T) {
 				continue
 			}
 			rows++
-			for _, file := range namedFile.FindAllString(row, -1) {
-				require.Truef(t, files[file], "%s: there is no %s: %s", document, file, row)
-			}
-			for _, name := range namedCode.FindAllStringSubmatch(row, -1) {
+			names := namedCode.FindAllStringSubmatch(row, -1)
+			for _, name := range names {
 				require.Truef(t, name[1] == "pgx" || declared[name[2]], "%s: %s is not declared: %s", document, name[0], row)
+			}
+			for _, file := range namedFile.FindAllString(row, -1) {
+				in, ok := files[file]
+				require.Truef(t, ok, "%s: there is no %s: %s", document, file, row)
+				require.Truef(t, slices.ContainsFunc(names, func(name []string) bool { return in[name[2]] }),
+					"%s: %s declares nothing of %s", document, file, row)
 			}
 		}
 		require.Greater(t, rows, 10, document)

@@ -1,0 +1,231 @@
+package dedup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/tooldedup/dedup/internal/examiner"
+	"github.com/tooldedup/dedup/internal/flight"
+	"github.com/tooldedup/dedup/internal/guard"
+	"github.com/tooldedup/dedup/internal/table"
+	"github.com/tooldedup/dedup/internal/wire"
+)
+
+// Deduper runs write tools once. It is safe for concurrent use and starts no
+// goroutines; make one per pool and keep it.
+type Deduper struct {
+	pool    *pgxpool.Pool
+	opts    Options
+	table   *table.Table
+	flights flight.Group[table.Identity, shared]
+	trace   tracers
+	texts   statementTexts
+	clock   serverClock
+	// combines is true when the options let effect and record be one statement, plain
+	// when the server can: see group.combines.
+	combines bool
+	plain    atomic.Bool
+	examined atomic.Bool // see checkTable
+	// home is the pool's database. examinedElsewhere has others that callers'
+	// transactions are in, and whose table was examined.
+	home              string
+	examinedElsewhere sync.Map
+}
+
+// shared is what the leader of a flight shares with its followers: a record, or how its
+// attempts were used up.
+type shared struct {
+	rec       *table.Record // the leader's, which nobody changes any more
+	exhausted *exhaustion
+}
+
+// exhaustion is how a call's attempts were used up.
+type exhaustion struct {
+	attempts int
+	// err is the fault of the last attempt, tried when that began.
+	err   error
+	tried time.Time
+	// outage is true when any other call would have met the fault.
+	outage bool
+}
+
+// New returns a Deduper that keeps its records in the tool_dedup table of
+// pool's database. It sends nothing; call migrations.Check at start-up to find
+// out whether the table is there and sound. A Deduper's first call looks for
+// itself whether the table can decide races at all, which is its one extra round
+// trip. A nil opts means the defaults. The error is an [ErrInvalid].
+func New(pool *pgxpool.Pool, opts *Options) (*Deduper, error) {
+	if pool == nil {
+		return nil, invalidOption("pool", "must not be nil")
+	}
+	resolved, err := opts.resolve()
+	if err != nil {
+		return nil, err
+	}
+	trace, err := newTracers(resolved.Tracer)
+	if err != nil {
+		return nil, err
+	}
+	tbl := table.New(table.Options{
+		Schema: resolved.Schema, ClaimFirst: resolved.Order == ClaimFirst, Isolation: resolved.Isolation,
+		IdleTimeout: resolved.IdleTimeout, AsyncCommit: resolved.AsyncCommit, MaxResultBytes: resolved.MaxResultBytes,
+	})
+	return &Deduper{
+		pool: pool, home: wire.HomeOf(pool.Config().ConnConfig), opts: resolved, table: tbl, trace: trace,
+		texts: statementTexts{table: tbl}, clock: serverClock{made: time.Now()},
+		combines: !resolved.SeparateStatements && resolved.Order == LockFirst && resolved.Isolation == pgx.ReadCommitted,
+	}, nil
+}
+
+// Pool returns the pool that d was made with.
+func (d *Deduper) Pool() *pgxpool.Pool { return d.pool }
+
+// Options returns the options in use, with the defaults filled in.
+func (d *Deduper) Options() Options { return d.opts }
+
+// usable checks what every function is called with.
+func (d *Deduper) usable(ctx context.Context) error {
+	switch {
+	case ctx == nil:
+		return invalid("ctx", "must not be nil")
+	case d == nil || d.pool == nil:
+		return invalid("d", "must come from New")
+	}
+	return nil
+}
+
+// checkTable examines the table of the pool's database once in the life of a Deduper,
+// before the first effect, in one round trip. It returns an ErrSchema where the table
+// cannot keep the promise; that is not remembered, so that it can be repaired.
+func (d *Deduper) checkTable(ctx context.Context, conn *pgx.Conn) error {
+	if d.examined.Load() {
+		return nil
+	}
+	x, err := d.examine(ctx, conn)
+	if err != nil {
+		return err
+	}
+	d.clock.seen(x.Now)
+	d.plain.Store(x.Plain)
+	d.examined.Store(true)
+	return nil
+}
+
+// checkTableOf is checkTable for a caller's transaction, which may be in another database
+// than the pool's connections: then that is examined once.
+func (d *Deduper) checkTableOf(ctx context.Context, tx pgx.Tx) error {
+	conn := guard.ConnOf(tx)
+	home := wire.Home(conn)
+	if home == d.home {
+		return d.checkTable(ctx, conn)
+	}
+	if _, known := d.examinedElsewhere.Load(home); known {
+		return nil
+	}
+	_, err := d.examine(ctx, conn)
+	if err == nil {
+		d.examinedElsewhere.Store(home, nil)
+	}
+	return err
+}
+
+// reexamine has the next call examine the table again.
+func (d *Deduper) reexamine() {
+	d.examined.Store(false)
+	d.examinedElsewhere.Clear()
+}
+
+func (d *Deduper) examine(ctx context.Context, conn *pgx.Conn) (examiner.Examination, error) {
+	x, err := examiner.Examine(ctx, conn, d.opts.Schema, d.opts.Order == ClaimFirst)
+	if err == nil && x.Problems != nil {
+		err = schemaError(x.Problems...)
+	}
+	return x, err
+}
+
+// schemaError is the error of a table that cannot decide races.
+func schemaError(problems ...string) error {
+	return &Error{Answer: ErrSchema, Err: fmt.Errorf("%s; see migrations.Check", strings.Join(problems, "; "))}
+}
+
+// explained is cleaned for what has one well-known cause.
+func (d *Deduper) explained(err error) error {
+	switch wire.SQLState(err) {
+	case wire.CodeUndefinedTable:
+		return schemaError(examiner.Missing(d.table.Name))
+	case wire.CodeInsufficientPrivilege:
+		return fmt.Errorf("%w (migrations.Check says which privileges are missing)", cleaned(err))
+	}
+	return cleaned(err)
+}
+
+// cleaned returns err, or the server's error in it without the row's values. It
+// is for errors of the library's own statements.
+func cleaned(err error) error {
+	var server *pgconn.PgError
+	if errors.As(err, &server) && redacts(server) {
+		return redacted(server)
+	}
+	return err
+}
+
+// onConn does something on a connection of the pool, and on another one where what was
+// prepared on that has been discarded. An error says why the context has ended, where it
+// has.
+func (d *Deduper) onConn(ctx context.Context, do func(*wire.Conn) error) error {
+	once := func() error {
+		conn, err := d.acquire(ctx)
+		if err != nil {
+			return err
+		}
+		defer d.release(ctx, conn)
+		err = do(wire.On(conn.Conn()))
+		wire.DropUnusable(ctx, conn.Conn(), err)
+		return err
+	}
+	for renewed := int32(0); ; renewed++ {
+		err := once()
+		switch {
+		case wire.SQLState(err) == wire.CodePreparedMissing && renewed < d.pool.Stat().MaxConns():
+		case err != nil && ctx.Err() != nil:
+			return withContext(ctx, err)
+		default:
+			return err
+		}
+	}
+}
+
+// acquire takes a connection whose session can be relied on. Those that somebody
+// has made unusable for everybody are closed, and the pool makes new ones.
+func (d *Deduper) acquire(ctx context.Context) (*pgxpool.Conn, error) {
+	for unusable := int32(0); ; unusable++ {
+		conn, err := d.pool.Acquire(ctx)
+		if err != nil {
+			return nil, err
+		}
+		err = wire.CheckSession(conn.Conn().PgConn())
+		if err == nil {
+			return conn, nil
+		}
+		_ = conn.Conn().Close(ctx)
+		conn.Release()
+		if unusable > d.pool.Stat().MaxConns() { // new ones are no better
+			return nil, err
+		}
+	}
+}
+
+// release rolls back whatever is open on conn and gives it to the pool, which
+// closes it when it is not clean.
+func (d *Deduper) release(ctx context.Context, conn *pgxpool.Conn) {
+	wire.Rollback(ctx, conn.Conn())
+	conn.Release()
+}
