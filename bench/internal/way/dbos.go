@@ -20,7 +20,7 @@ const dbosShutdown = 10 * time.Second
 func DBOSOnePool() Way {
 	return Way{
 		Name: "dbos", Title: "DBOS, one pool", Batch: 1, Replays: true, OneKey: true,
-		Open: func(ctx context.Context, env Env) (Session, error) { return openDBOS(ctx, env, "") },
+		Open: func(ctx context.Context, env Env) (Session, error) { return openDBOS(ctx, env, "", bookWorkflow) },
 	}
 }
 
@@ -29,7 +29,20 @@ func DBOSOnePool() Way {
 func DBOSTwoPools() Way {
 	return Way{
 		Name: "dbos2", Title: "DBOS, two pools", Batch: 1, Replays: true, OneKey: true, NeedsSecondDatabase: true,
-		Open: func(ctx context.Context, env Env) (Session, error) { return openDBOS(ctx, env, env.SecondPostgres) },
+		Open: func(ctx context.Context, env Env) (Session, error) {
+			return openDBOS(ctx, env, env.SecondPostgres, bookWorkflow)
+		},
+	}
+}
+
+// DBOSStep is a workflow of one step, whose effect commits by itself as one outside of
+// the database does: see [External].
+func DBOSStep() Way {
+	return Way{
+		Name: "dbos-step", Title: "DBOS, one step", Batch: 1, Replays: true, OneKey: true,
+		Open: func(ctx context.Context, env Env) (Session, error) {
+			return openDBOS(ctx, env, "", stepWorkflow)
+		},
 	}
 }
 
@@ -41,7 +54,7 @@ type dbosSession struct {
 
 // openDBOS launches DBOS with its records in the database of the URL, or in the
 // application's own where there is none.
-func openDBOS(ctx context.Context, env Env, system string) (_ Session, err error) {
+func openDBOS(ctx context.Context, env Env, system string, workflow newWorkflow) (_ Session, err error) {
 	s := &dbosSession{}
 	defer func() {
 		if err != nil {
@@ -66,11 +79,9 @@ func openDBOS(ctx context.Context, env Env, system string) (_ Session, err error
 	if err != nil {
 		return nil, err
 	}
-	source, err := dbos.NewDataSource(s.ctx, app)
-	if err != nil {
+	if s.workflow, err = workflow(s.ctx, app); err != nil {
 		return nil, err
 	}
-	s.workflow = bookWorkflow(source)
 	dbos.RegisterWorkflow(s.ctx, s.workflow, dbos.WithWorkflowName(tool))
 	if err := s.ctx.Launch(); err != nil {
 		return nil, err
@@ -78,13 +89,26 @@ func openDBOS(ctx context.Context, env Env, system string) (_ Session, err error
 	return s, nil
 }
 
-func bookWorkflow(source *dbos.DataSource) func(dbos.Context, args) (row, error) {
+// newWorkflow makes a workflow that writes to the application's database.
+type newWorkflow func(dbos.Context, *pgxpool.Pool) (func(dbos.Context, args) (row, error), error)
+
+func bookWorkflow(ctx dbos.Context, app *pgxpool.Pool) (func(dbos.Context, args) (row, error), error) {
+	source, err := dbos.NewDataSource(ctx, app)
 	return func(ctx dbos.Context, in args) (row, error) {
 		return dbos.RunAsTransaction(ctx, source, func(ctx context.Context, tx dbos.Tx) (r row, err error) {
 			err = tx.QueryRow(ctx, effect, in.Ref).Scan(&r.ID)
 			return r, err
 		})
-	}
+	}, err
+}
+
+func stepWorkflow(_ dbos.Context, app *pgxpool.Pool) (func(dbos.Context, args) (row, error), error) {
+	return func(ctx dbos.Context, in args) (row, error) {
+		return dbos.RunAsStep(ctx, func(ctx context.Context) (r row, err error) {
+			err = app.QueryRow(ctx, effect, in.Ref).Scan(&r.ID)
+			return r, err
+		})
+	}, nil
 }
 
 func (s *dbosSession) connect(ctx context.Context, url string, clients int) (*pgxpool.Pool, error) {

@@ -16,10 +16,14 @@ func All() []Way {
 		DoStatement(),
 		DoTx(),
 		DoBatch(),
+		External(),
+		ExternalAccept(),
 		Select(),
 		River(),
+		RiverJob(),
 		DBOSOnePool(),
 		DBOSTwoPools(),
+		DBOSStep(),
 		Redis(),
 	}
 }

@@ -34,6 +34,8 @@ func TestWays(t *testing.T) {
 		"statement":  {1, 2},
 		"batch":      {0.01, 0.02},
 		"redis":      {3, 0},
+		"external":   {5, 1},
+		"accept":     {4},
 	}
 	for _, w := range way.All() {
 		t.Run(w.Name, func(t *testing.T) {
