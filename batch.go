@@ -143,15 +143,13 @@ type batch[R any] struct {
 
 // take takes one call, and reports whether to go on.
 func (b *batch[R]) take(asked StatementCall) bool {
-	ctx, span := b.d.startCall(b.ctx, "DoBatch", &asked.Call)
-	c := &call{d: b.d, span: span}
+	ctx, s := b.d.startCall(b.ctx, "DoBatch", &asked.Call)
+	c := s.member()
 	b.asked, b.calls = append(b.asked, asked.Call), append(b.calls, c)
-	if s, err := admitStatement[R](ctx, b.d, "DoBatch", asked.Call, asked.Statement); err != nil {
-		c.err = err
+	if err := admitStatement[R](ctx, s, b.d, "DoBatch", asked.Call, asked.Statement); err != nil {
+		c.own, c.err = nil, err
 	} else {
-		c = s.member()
-		c.span, c.stmt.args = span, keptArgs(c.stmt.args)
-		b.calls[len(b.calls)-1] = c
+		c.stmt.args = keptArgs(c.stmt.args)
 	}
 	if b.taken++; len(b.calls) < b.opts.Size && b.ctx.Err() == nil {
 		return true

@@ -344,8 +344,8 @@ func TestClassifyCommit(t *testing.T) {
 			call := Call{Scope: "s", Tool: "t", Key: "k"}
 			effect := func(context.Context, pgx.Tx) (int, error) { return 1, nil }
 
-			made, err := d.admit(ctx, "Do", call, false)
-			require.NoError(t, err)
+			_, made := d.startCall(ctx, "Do", &call)
+			require.NoError(t, made.admit(ctx, d, "Do", call, false))
 			made.call.effect = func(context.Context, pgx.Tx) (string, error) { return "1", nil }
 			g := made.alone()
 			got := g.attempt(ctx, g.calls)

@@ -37,16 +37,15 @@ type Effect[R any] func(ctx context.Context, tx pgx.Tx) (R, error)
 // [ErrInvalid] then. With another context nobody can see that the call is its own
 // twin, and it waits for itself for as long as that context and MaxWait allow.
 func Do[R any](ctx context.Context, d *Deduper, call Call, effect Effect[R]) (result Result[R], err error) {
-	ctx, span := d.startCall(ctx, "Do", &call)
-	defer span.abandon()
-	s, err := d.admit(ctx, "Do", call, effect == nil)
-	if err == nil {
+	ctx, s := d.startCall(ctx, "Do", &call)
+	defer s.span.abandon()
+	if err = s.admit(ctx, d, "Do", call, effect == nil); err == nil {
 		var value R
 		s.call.effect = recordedEffect(d, effect, &value)
 		err = s.do(ctx)
 		result, err = answer(&s.call, value, err)
 	}
-	return result, s.end(span, &call, err)
+	return result, s.end(&call, err)
 }
 
 // DoTx is Do inside the caller's transaction: effect and record are committed
@@ -70,9 +69,8 @@ func Do[R any](ctx context.Context, d *Deduper, call Call, effect Effect[R]) (re
 // Do not call Do for the same identity before the transaction has
 // ended: it would wait for itself, and nobody could see that.
 func DoTx[R any](ctx context.Context, d *Deduper, tx pgx.Tx, call Call, effect Effect[R]) (result Result[R], err error) {
-	ctx, span := d.startCall(ctx, "DoTx", &call)
-	defer span.abandon()
-	s := &solo{}
+	ctx, s := d.startCall(ctx, "DoTx", &call)
+	defer s.span.abandon()
 	if err = d.check(ctx, "DoTx", call, effect == nil, &s.call); err == nil {
 		err = checkTx(tx)
 	}
@@ -85,20 +83,19 @@ func DoTx[R any](ctx context.Context, d *Deduper, tx pgx.Tx, call Call, effect E
 		err = s.doTx(ctx, tx)
 		result, err = answer(&s.call, value, err)
 	}
-	return result, s.end(span, &call, err)
+	return result, s.end(&call, err)
 }
 
-// admit checks what Do and DoStatement are called with. The call that it returns
+// admit checks what Do and DoStatement are called with, and makes the call of it, which
 // lacks its effect.
-func (d *Deduper) admit(ctx context.Context, function string, call Call, noEffect bool) (*solo, error) {
-	s := &solo{}
+func (s *solo) admit(ctx context.Context, d *Deduper, function string, call Call, noEffect bool) error {
 	if err := d.check(ctx, function, call, noEffect, &s.call); err != nil {
-		return nil, err
+		return err
 	}
 	if guard.Inside(ctx) {
-		return nil, errNested
+		return errNested
 	}
-	return s, nil
+	return nil
 }
 
 // check makes of a Call the call c, or says what is wrong with it. Nothing is sent to the
@@ -161,15 +158,10 @@ func recordedEffect[R any](d *Deduper, effect Effect[R], value *R) effectFunc {
 	}
 }
 
-// end ends the call's span and returns the answer as its caller gets it. s is nil where the
-// call could not be taken.
-func (s *solo) end(span *span, asked *Call, err error) error {
+// end ends the call's span and returns the answer as its caller gets it.
+func (s *solo) end(asked *Call, err error) error {
 	err = errorOf(asked, err)
-	if s == nil {
-		span.end(nil, err)
-	} else {
-		span.end(&s.call, err)
-	}
+	s.span.end(&s.call, err)
 	return err
 }
 

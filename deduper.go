@@ -27,6 +27,7 @@ type Deduper struct {
 	table   *table.Table
 	flights flight.Group[table.Identity, shared]
 	trace   tracers
+	stats   stats
 	texts   statementTexts
 	clock   serverClock
 	// combines is true when the options let effect and record be one statement, plain
@@ -80,7 +81,7 @@ func New(pool *pgxpool.Pool, opts *Options) (*Deduper, error) {
 	})
 	return &Deduper{
 		pool: pool, home: wire.HomeOf(pool.Config().ConnConfig), opts: resolved, table: tbl, trace: trace,
-		texts: statementTexts{table: tbl}, clock: serverClock{made: time.Now()},
+		texts: statementTexts{table: tbl}, clock: serverClock{made: time.Now()}, stats: stats{since: time.Now()},
 		combines: !resolved.SeparateStatements && resolved.Order == LockFirst && resolved.Isolation == pgx.ReadCommitted,
 	}, nil
 }

@@ -229,3 +229,33 @@ func ExampleMultiTracer() {
 	// Output:
 	// executed: 2 replayed: 2
 }
+
+// A Deduper counts its calls by tool and outcome, and knows those that are on their way.
+func ExampleDeduper_Stats() {
+	ctx := context.Background()
+	pool, done := exampleDatabase(`CREATE TABLE charges (cents int)`)
+	defer done()
+	d, err := dedup.New(pool, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, key := range []string{"order-1", "order-2", "order-1"} {
+		_, err := dedup.Do(ctx, d, dedup.Call{Scope: "acme", Tool: "charge", Key: key}, func(ctx context.Context, tx pgx.Tx) (int, error) {
+			_, err := tx.Exec(ctx, `INSERT INTO charges VALUES (9900)`)
+			return 9900, err
+		})
+		if err != nil {
+			log.Fatal(err)
+		}
+	}
+	stats := d.Stats()
+	for _, of := range stats.Calls {
+		fmt.Println(of.Tool, of.Outcome, of.Calls)
+	}
+	fmt.Println("in flight:", len(stats.InFlight))
+
+	// Output:
+	// charge executed 2
+	// charge replayed 1
+	// in flight: 0
+}

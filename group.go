@@ -43,7 +43,7 @@ type call struct {
 	err      error
 	attempts int
 
-	// span is what tracers see of the call, where it is one of several.
+	// span is what is counted of the call, and what tracers see of it.
 	span *span
 	// own is the group that the call makes alone, where it is one of several; first an
 	// earlier one of them with the same identity.
@@ -114,6 +114,7 @@ type solo struct {
 	call call
 	only [1]*call
 	own  flight.Flight[shared]
+	span span
 }
 
 // alone makes s the group of its call.

@@ -211,8 +211,9 @@ func newStateFixture(t *testing.T, pool *pgxpool.Pool, key string) *stateFixture
 	d, err := New(pool, nil)
 	require.NoError(t, err)
 	ctx := t.Context()
-	s, err := d.admit(ctx, "Do", Call{Scope: "acme", Tool: "create_ticket", Key: key}, false)
-	require.NoError(t, err)
+	call := Call{Scope: "acme", Tool: "create_ticket", Key: key}
+	_, s := d.startCall(ctx, "Do", &call)
+	require.NoError(t, s.admit(ctx, d, "Do", call, false))
 	s.call.effect = noEffect
 	return &stateFixture{ctx: ctx, pool: pool, g: s.alone(), c: &s.call}
 }

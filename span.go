@@ -7,56 +7,67 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tooldedup/dedup/internal/table"
 	"github.com/tooldedup/dedup/internal/wire"
 )
 
-// span is a call that tracers see, from its start to its end. A nil one is a call that
-// none sees.
+// span is a call from its start to its end, as it is counted and as tracers see it. The
+// zero span is that of a call without a Deduper or a context.
 type span struct {
 	d     *Deduper
-	ctx   context.Context // the call's
+	ctx   context.Context // the call's, nil where no tracer has seen it start
 	data  CallData
 	began time.Time
 	ended bool
+	// earlier and later are the spans beside this one in stats.
+	earlier, later *span
 }
 
 // startCall begins the span of a call, and returns the call's context.
-func (d *Deduper) startCall(ctx context.Context, function string, asked *Call) (context.Context, *span) {
-	if ctx == nil || d == nil || len(d.trace.call) == 0 {
-		return ctx, nil
+func (d *Deduper) startCall(ctx context.Context, function string, asked *Call) (context.Context, *solo) {
+	s := &solo{}
+	s.call.span = &s.span
+	if ctx == nil || d == nil || d.pool == nil {
+		return ctx, s
 	}
-	s := &span{d: d, data: callData(function, table.Identity{Scope: asked.Scope, Tool: asked.Tool, Key: asked.Key}), began: time.Now()}
-	for _, t := range d.trace.call {
-		ctx = t.TraceCallStart(ctx, CallStartData{s.data})
+	s.span.d, s.span.began = d, time.Now()
+	s.span.data = CallData{Func: function, Scope: asked.Scope, Tool: asked.Tool, Key: asked.Key}
+	if len(d.trace.call) > 0 {
+		s.span.data.KeyHash = KeyHash(asked.Key)
+		for _, t := range d.trace.call {
+			ctx = t.TraceCallStart(ctx, CallStartData{s.span.data})
+		}
+		s.span.ctx = ctx
 	}
-	s.ctx = ctx
+	d.stats.start(&s.span)
 	return ctx, s
 }
 
 // context is the call's, where tracers see it, else ctx.
 func (s *span) context(ctx context.Context) context.Context {
-	if s == nil {
+	if s.ctx == nil {
 		return ctx
 	}
 	return s.ctx
 }
 
-// end ends the span of a call that err is the answer of. c is nil where the call could not
-// be taken.
+// end ends the span of a call that err is the answer of. c is nil where it has panicked.
 func (s *span) end(c *call, err error) {
-	if s == nil || s.ended {
+	if s.d == nil || s.ended {
 		return
 	}
 	s.ended = true
 	data := CallEndData{CallData: s.data, Outcome: s.outcome(c, err), Err: err, Duration: time.Since(s.began)}
 	if c != nil {
 		data.Attempts, data.Waited = c.attempts, c.waiter.waited
-		if c.rec.Outcome != "" {
-			data.CreatedAt, data.ResultBytes = c.rec.CreatedAt, len(c.rec.Result)
-			if !c.executed {
-				data.Age = c.rec.Age()
-			}
+	}
+	s.d.stats.end(s, &data)
+	if s.ctx == nil {
+		return
+	}
+	if c != nil && c.rec.Outcome != "" {
+		data.CreatedAt, data.ResultBytes = c.rec.CreatedAt, len(c.rec.Result)
+		if !c.executed {
+			data.Age = c.rec.Age()
 		}
 	}
 	for _, t := range s.d.trace.call {
@@ -108,7 +119,7 @@ func (s *span) outcome(c *call, err error) Outcome {
 // answer is the outcome of an answer to this call, and not to another that its effect has
 // made.
 func (s *span) answer(own *Error) Outcome {
-	if own.Tool != "" && (own.Scope != s.data.Scope || own.Tool != s.data.Tool || own.KeyHash != s.data.KeyHash) {
+	if own.Tool != "" && (own.Scope != s.data.Scope || own.Tool != s.data.Tool || own.KeyHash != KeyHash(s.data.Key)) {
 		return OutcomeError
 	}
 	return cmp.Or(outcomes[own.Answer], OutcomeError)

@@ -72,27 +72,25 @@ func SQL(sql string, args ...any) Statement { return Statement{SQL: sql, Args: a
 // than READ COMMITTED), they go as two in the transaction of Do, with the same
 // answers. Errors are those of Do.
 func DoStatement[R any](ctx context.Context, d *Deduper, call Call, stmt Statement) (result Result[R], err error) {
-	ctx, span := d.startCall(ctx, "DoStatement", &call)
-	defer span.abandon()
-	s, err := admitStatement[R](ctx, d, "DoStatement", call, stmt)
-	if err == nil {
+	ctx, s := d.startCall(ctx, "DoStatement", &call)
+	defer s.span.abandon()
+	if err = admitStatement[R](ctx, s, d, "DoStatement", call, stmt); err == nil {
 		err = s.do(ctx)
 		result, err = answerStatement[R](&s.call, err)
 	}
-	return result, s.end(span, &call, err)
+	return result, s.end(&call, err)
 }
 
 // admitStatement checks what DoStatement and its kin are called with.
-func admitStatement[R any](ctx context.Context, d *Deduper, function string, call Call, stmt Statement) (*solo, error) {
-	s, err := d.admit(ctx, function, call, false)
-	if err != nil {
-		return nil, err
+func admitStatement[R any](ctx context.Context, s *solo, d *Deduper, function string, call Call, stmt Statement) (err error) {
+	if err := s.admit(ctx, d, function, call, false); err != nil {
+		return err
 	}
 	if err := checkRow[R](); err != nil {
-		return nil, err
+		return err
 	}
 	s.call.stmt, err = d.texts.bind(ctx, stmt.SQL, stmt.Args, stmt.OnError)
-	return s, err
+	return err
 }
 
 // answerStatement is answer for results that Postgres wrote.

@@ -56,15 +56,12 @@ func DoTogether[R any](ctx context.Context, d *Deduper, calls []StatementCall) (
 	t := &together{}
 	defer t.abandon()
 	for i, asked := range calls {
-		ctx, span := d.startCall(ctx, "DoTogether", &asked.Call)
-		t.calls = append(t.calls, &call{d: d, span: span})
-		s, err := admitStatement[R](ctx, d, "DoTogether", asked.Call, asked.Statement)
-		if err != nil {
-			span.end(nil, err)
+		ctx, s := d.startCall(ctx, "DoTogether", &asked.Call)
+		t.calls = append(t.calls, s.member())
+		if err := admitStatement[R](ctx, s, d, "DoTogether", asked.Call, asked.Statement); err != nil {
+			s.span.end(&s.call, err)
 			return nil, t.failed(batchError(i, asked.Call, err))
 		}
-		t.calls[i] = s.member()
-		t.calls[i].span = span
 	}
 	began := time.Now()
 	bad, err := t.run(ctx, d)

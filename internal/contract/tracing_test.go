@@ -289,6 +289,17 @@ func TestCallsAreSpans(t *testing.T) {
 		}
 	}
 	require.Equal(t, "DoTx inner", s.sql["SELECT 1 AS inside"])
+
+	counted, outcomes := map[dedup.Outcome]int64{}, map[dedup.Outcome]int64{}
+	for _, of := range f.d.Stats().Calls {
+		require.Equal(t, call("").Tool, of.Tool)
+		counted[of.Outcome] = of.Calls
+	}
+	for _, outcome := range want {
+		outcomes[outcome]++
+	}
+	require.Equal(t, outcomes, counted, "Stats counts what tracers see")
+	require.Empty(t, f.d.Stats().InFlight)
 }
 
 // panickingArg is an argument whose encoding panics.
