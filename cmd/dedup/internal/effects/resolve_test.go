@@ -46,6 +46,21 @@ func TestResolveHappened(t *testing.T) {
 	require.Empty(t, b.parked(t))
 }
 
+// A result that the tool's callers could not read is recorded by nobody: the operation stays
+// parked, and says why.
+func TestResolveHappenedWithAnotherResult(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t)
+	require.Equal(t, exit.OK, b.resolve(t, b.park(t, "order-7"), "--happened", `["re_1"]`).code)
+	require.Equal(t, external.Parked, b.advance(t, "order-7").State)
+	again := b.parked(t)[0]
+	require.Empty(t, again.Verdict)
+	require.Contains(t, again.Note, "no longer fits the tool's type")
+	require.Equal(t, exit.OK, b.resolve(t, again, "--happened", `{"id": "re_1"}`).code)
+	require.Equal(t, external.Done, b.advance(t, "order-7").State)
+}
+
 func TestResolveNever(t *testing.T) {
 	t.Parallel()
 
@@ -61,7 +76,8 @@ func TestResolveNever(t *testing.T) {
 	result, err := b.call(t, "order-7")
 	require.NoError(t, err)
 	require.Equal(t, receipt{"again"}, result.Value)
-	require.Equal(t, <-b.keys, <-b.keys, "the provider's key is the call's")
+	first, second := <-b.keys, <-b.keys
+	require.Equal(t, first, second, "the provider's key is the call's")
 }
 
 func TestResolveRefuse(t *testing.T) {
