@@ -89,7 +89,7 @@ SELECT rec.fingerprint, rec.arg_digests, rec.outcome, rec.result, rec.created_at
 		read:     fmt.Sprintf("SELECT %s, %s FROM %s AS e WHERE %s", columns, clock, effect, isID),
 		parked: fmt.Sprintf(`SELECT %s, %s FROM %s AS e
  WHERE (e.state = 'parked' OR e.twice IS NOT NULL) AND (e.changed_at, e.scope, e.tool, e.key) > ($1::timestamptz, $2::text, $3::text, $4::text)
- ORDER BY e.changed_at, e.scope, e.tool, e.key LIMIT 100`, columns, clock, effect),
+ ORDER BY e.changed_at, e.scope, e.tool, e.key LIMIT $5::bigint`, columns, clock, effect),
 		due: fmt.Sprintf(`SELECT %s, %s FROM %s AS e WHERE e.due_at <= %s AND e.tool = ANY ($1::text[]) ORDER BY e.due_at LIMIT $2::bigint`, columns, clock, effect, clock),
 
 		// $5: an attempt follows, and no look. One at a parked operation is counted when it
