@@ -154,7 +154,7 @@ func (g *group) lookUp(ctx context.Context, calls []*call) []*call {
 		if len(calls) > 1 {
 			forgotten, err := g.d.table.LookUpAll(ctx, on, entries(calls), func(n int, rec table.Record) { g.find(calls[n], rec) })
 			for _, n := range forgotten {
-				calls[n].combinedFailed = true // it would: the record is in its way
+				calls[n].separate = true // it would: the record is in its way
 			}
 			return err
 		}
@@ -166,7 +166,7 @@ func (g *group) lookUp(ctx context.Context, calls []*call) []*call {
 			if seen.Found {
 				g.find(c, seen.Record)
 			}
-			c.combinedFailed = c.combinedFailed || seen.Forgotten
+			c.separate = c.separate || seen.Forgotten
 		}
 		return nil
 	})
