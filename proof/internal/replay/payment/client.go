@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"time"
 
 	"github.com/tooldedup/dedup/external"
 )
@@ -15,6 +16,7 @@ import (
 const (
 	keyHeader    = "Idempotency-Key"
 	workerHeader = "Worker"
+	sentHeader   = "Sent"
 )
 
 // client makes requests of the provider, for a worker.
@@ -50,6 +52,7 @@ func (c *client) find(ctx context.Context, ref string) (ids []string, err error)
 
 func (c *client) send(req *http.Request, answer any) error {
 	req.Header.Set(workerHeader, c.worker)
+	req.Header.Set(sentHeader, time.Now().Format(time.RFC3339Nano))
 	res, err := c.http.Do(req)
 	if err != nil {
 		return err

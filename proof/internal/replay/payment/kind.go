@@ -45,10 +45,11 @@ func KindNames() string {
 
 const (
 	// Lease is that of the workers' external.Options.
-	Lease = time.Second
-	// settles is what the tools declare. A request that comes late takes effect after late,
-	// and is lost where it would take effect later than honest.
-	settles, late, honest = 2 * time.Second, 300 * time.Millisecond, time.Second
+	Lease = 500 * time.Millisecond
+	// settles is what the tools declare. A request that is late takes effect after late. Any
+	// is lost that would take effect when it is older than honest: on a machine that is slow
+	// too, settles must be true.
+	settles, late, honest = 500 * time.Millisecond, 100 * time.Millisecond, 250 * time.Millisecond
 	// timeout is that of one attempt.
 	timeout = 5 * time.Second
 )

@@ -20,11 +20,11 @@ import (
 type Mishap string
 
 const (
-	RequestLost  Mishap = "request-lost"   // nothing happens
-	AnswerLost   Mishap = "answer-lost"    // it is paid
-	KilledBefore Mishap = "killed-before"  // the worker is killed, and nothing happens
-	KilledAfter  Mishap = "killed-after"   // it is paid, and the worker is killed
-	TakesEffect  Mishap = "effect-is-late" // it is paid later
+	RequestLost  Mishap = "request-lost"  // nothing happens
+	AnswerLost   Mishap = "answer-lost"   // it is paid
+	KilledBefore Mishap = "killed-before" // the worker is killed, and nothing happens
+	KilledAfter  Mishap = "killed-after"  // it is paid, and the worker is killed
+	Late         Mishap = "late"          // it is paid a little later
 )
 
 // mishaps says by which fault of a plan a mishap is allowed, in the order of every report.
@@ -33,7 +33,7 @@ var mishaps = [...]struct {
 	by plan.Kind
 }{
 	{RequestLost, plan.CutBeforeCommit}, {AnswerLost, plan.LostAnswer}, {KilledBefore, plan.Kill},
-	{KilledAfter, plan.Kill}, {TakesEffect, plan.DelayedCommit},
+	{KilledAfter, plan.Kill}, {Late, plan.DelayedCommit},
 }
 
 // Mishaps returns all of them, in the order of every report.
@@ -82,7 +82,7 @@ func (k Kind) Start(seed uint64, set plan.Set, kill func(worker string) bool) (*
 	}
 	for _, m := range mishaps {
 		// Where nothing bounds a late effect, the book says nothing of what could be known.
-		if set[m.by] && (m.Mishap != TakesEffect || k == LookUpSettles) {
+		if set[m.by] && (m.Mishap != Late || k == LookUpSettles) {
 			p.allowed = append(p.allowed, m.Mishap)
 		}
 	}
@@ -106,21 +106,25 @@ func (p *Provider) pay(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	ref, key := string(body), r.Header.Get(keyHeader)
+	sent, err := time.Parse(time.RFC3339Nano, r.Header.Get(sentHeader))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
 	m := p.draw(ref)
-	var id string
+	id := ""
 	switch m {
 	case RequestLost, KilledBefore:
-	case TakesEffect:
-		came := time.Now()
+	case Late:
 		p.late.Add(1)
 		time.AfterFunc(late, func() {
 			defer p.late.Done()
-			if time.Since(came) < honest {
-				_, _ = p.book.Act(key, ref) // it is not refused
-			}
+			p.act(key, ref, sent)
 		})
 	default:
-		id, _ = p.book.Act(key, ref)
+		if id = p.act(key, ref, sent); id == "" {
+			m = p.lose(ref)
+		}
 	}
 	if m == KilledBefore || m == KilledAfter {
 		p.kill(r.Header.Get(workerHeader))
@@ -129,6 +133,23 @@ func (p *Provider) pay(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	_ = json.NewEncoder(w).Encode(id) // it may have been killed
+}
+
+// act pays, unless it is too late for that.
+func (p *Provider) act(key, ref string, sent time.Time) (id string) {
+	if time.Since(sent) < honest {
+		id, _ = p.book.Act(key, ref) // it refuses nothing
+	}
+	return id
+}
+
+// lose notes that a request came too late.
+func (p *Provider) lose(ref string) Mishap {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.met[ref]++
+	p.counts[RequestLost]++
+	return RequestLost
 }
 
 func (p *Provider) find(w http.ResponseWriter, r *http.Request) {
