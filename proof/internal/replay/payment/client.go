@@ -57,13 +57,13 @@ func (c *client) send(req *http.Request, answer any) error {
 	if err != nil {
 		return err
 	}
-	defer res.Body.Close()
-	if res.StatusCode != http.StatusOK {
-		return errors.New(res.Status)
-	}
 	text, err := io.ReadAll(res.Body)
-	if err != nil {
+	_ = res.Body.Close() // it was read to its end, or is broken
+	switch {
+	case err != nil:
 		return err
+	case res.StatusCode != http.StatusOK:
+		return errors.New(res.Status)
 	}
 	return json.Unmarshal(text, answer)
 }
