@@ -172,6 +172,7 @@ func (sc *effectScene) forgotten() {
 			letGo()
 			tr.went(<-advanced)
 		case err := <-advanced: // it was looked up
+			letGo()
 			tr.went(err)
 		}
 		tr.end()

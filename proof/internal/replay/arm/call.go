@@ -117,12 +117,15 @@ func (s *sessionRun) deliver(ctx context.Context, w *written, call *recording.Ca
 		Args: call.Arguments, Ref: ref(call),
 	}
 	write := call.Class == recording.Write
-	unanswered := newUnanswered()
+	unanswered, parked := newUnanswered(), 0
 	for {
 		delivery.ID = s.tally.delivery(write)
 		answer, err := s.fleet.Deliver(ctx, at, delivery)
 		if err == nil && answer.Parked {
-			if err := s.pays.resolve(ctx, s, w); err != nil {
+			if parked++; parked > maxDeliveries {
+				return "", fmt.Errorf("parked by %d deliveries, however often it is resolved", parked)
+			}
+			if err := s.pays.resolve(ctx, s, w, parked); err != nil {
 				return "", err
 			}
 			continue

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/external"
@@ -50,9 +51,27 @@ func (p *paying) operation(ctx context.Context, w *written) (external.Operation,
 	return p.tools.Lookup(ctx, scope(w.call), w.call.Tool, key)
 }
 
-// resolve says what became of a parked write, by the provider's book. Twins that are told
-// that it is parked all come here, and one of them finds it so.
-func (p *paying) resolve(ctx context.Context, s *sessionRun, w *written) error {
+// parkedPause is how long a delivery that was parked waits before it is sent again, for each
+// time that it was: it takes a moment until a verdict is carried out.
+const parkedPause = 10 * time.Millisecond
+
+// resolve says what became of a parked write, by the provider's book, and returns when it may be
+// delivered again. Twins that are told that it is parked all come here, and one of them finds it so.
+func (p *paying) resolve(ctx context.Context, s *sessionRun, w *written, times int) error {
+	if err := p.say(ctx, s, w); err != nil {
+		return err
+	}
+	timer := time.NewTimer(time.Duration(times) * parkedPause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (p *paying) say(ctx context.Context, s *sessionRun, w *written) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	op, err := p.operation(ctx, w)
