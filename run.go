@@ -272,6 +272,7 @@ func (d *Deduper) recordBroken(ctx context.Context, of *call, cause error, conn 
 		v := g.attemptOn(ctx, conn, g.calls)
 		wire.Rollback(ctx, conn)
 		if v.state == committed && !s.call.written.CreatedAt.IsZero() || v.state == found && v.rec.IsBroken() {
+			err.Err = alongside(err.Err, d.auditBroken(ctx, conn, &of.Identity, cause))
 			return err
 		}
 	}
@@ -281,8 +282,27 @@ func (d *Deduper) recordBroken(ctx context.Context, of *call, cause error, conn 
 		err.Err = fmt.Errorf("%w (and it could not be recorded: %w)", err.Err, failed)
 	case !s.call.executed && !s.call.rec.IsBroken():
 		err.Err = fmt.Errorf("%w (and a twin has run and recorded the call since)", err.Err)
+	default:
+		err.Err = alongside(err.Err, d.auditBroken(ctx, nil, &of.Identity, cause))
 	}
 	return err
+}
+
+// auditBroken writes down that a record is broken, so that it can be found without an index
+// on the records: claims and records would pay for that one. The record counts without it.
+func (d *Deduper) auditBroken(ctx context.Context, conn *pgx.Conn, id *table.Identity, cause error) error {
+	if conn == nil {
+		pooled, err := d.acquire(ctx)
+		if err != nil {
+			return fmt.Errorf("dedup: writing the audit: %w", err)
+		}
+		defer d.release(ctx, pooled)
+		conn = pooled.Conn()
+	}
+	if err := d.table.AuditBroken(ctx, conn, id, cleaned(cause).Error()); err != nil {
+		return fmt.Errorf("dedup: writing the audit: %w", cleaned(err))
+	}
+	return nil
 }
 
 // refuse makes recording a refusal the work of the attempts to come. Of calls that are

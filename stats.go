@@ -127,13 +127,25 @@ func (st *stats) newCount(key statsKey) *CallStats {
 	return count
 }
 
+// calls are the counts, in no order.
+func (st *stats) calls() []CallStats {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.copied()
+}
+
+func (st *stats) copied() []CallStats {
+	var all []CallStats
+	for _, count := range st.counts {
+		all = append(all, *count)
+	}
+	return all
+}
+
 func (st *stats) snapshot() Stats {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	all := Stats{Since: st.since}
-	for _, count := range st.counts {
-		all.Calls = append(all.Calls, *count)
-	}
+	all := Stats{Since: st.since, Calls: st.copied()}
 	slices.SortFunc(all.Calls, func(a, b CallStats) int {
 		return cmp.Or(cmp.Compare(a.Tool, b.Tool), cmp.Compare(a.Outcome, b.Outcome))
 	})
