@@ -116,7 +116,7 @@ func (x *Tools) store(ctx context.Context, r *row, before State, v Verdict) (*ro
 			return nil, &dedup.InvalidError{What: "call", Field: "Verdict", Reason: "has a result that cannot be encoded", Err: err}
 		}
 		if t := x.tool(r.Tool); t != nil {
-			if err := t.fits(text); err != nil {
+			if text, err = t.verdict(text); err != nil {
 				return nil, &dedup.InvalidError{What: "call", Field: "Verdict", Reason: "has a result that is not the tool's", Err: err}
 			}
 		}
@@ -138,11 +138,12 @@ func (x *Tools) store(ctx context.Context, r *row, before State, v Verdict) (*ro
 func (x *Tools) carryOut(ctx context.Context, a *act, at *attempt) {
 	said := verdict{value(at.row.verdict), value(at.row.verdictValue)}
 	if said.name == verdictHappened {
-		if err := at.t.fits(json.RawMessage(said.value)); err != nil { // no caller could read it
+		out, err := at.t.verdict(json.RawMessage(said.value))
+		if err != nil { // no caller could read it
 			a.err = x.parkUnrecorded(ctx, at, "", verdict{}, err)
 			return
 		}
-		x.record(ctx, a, at, json.RawMessage(said.value))
+		x.record(ctx, a, at, out)
 		return
 	}
 	var audit *time.Duration
