@@ -7,7 +7,10 @@ import (
 	"time"
 )
 
-// Stats is what a Deduper has counted since [New], in this process.
+// Stats is what a Deduper has counted since [New], in this process. Of tools with effects
+// outside of the database it counts the transactions that record an answer, and not the time
+// at the provider, nor calls that are parked: see package external's ExternalTracer and
+// Tools.Parked.
 type Stats struct {
 	// Since is when the Deduper was made, by this machine's clock.
 	Since time.Time
