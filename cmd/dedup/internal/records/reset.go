@@ -16,7 +16,8 @@ import (
 
 const resetLong = `Free a call's identity, so that its next call runs again: for a recorded answer that is wrong,
 and for a broken record. First make sure what the effect did, and undo it where it must not
-happen twice.
+happen twice. Of a parked operation outside of the database say with ` + "`dedup resolve`" + ` what became
+of it: a record that is freed takes nothing back at the provider.
 
 The record is shown on stderr, and freed as it was read. With --created-at it is freed only
 where it is the one that was looked at: the time is that of ` + "`dedup show`" + `. Who did it and why
