@@ -122,6 +122,38 @@ type sweepWatcher struct{ swept chan dedup.SweptData }
 
 func (w sweepWatcher) TraceSwept(_ context.Context, data dedup.SweptData) { w.swept <- data }
 
+// With RecordStats a Sweeper appends what its process has counted to tool_dedup_stat, which
+// `dedup stats` reads. The last counts are written when it ends.
+func ExampleSweeper_recordStats() {
+	pool, done := exampleDatabase()
+	defer done()
+	d, err := dedup.New(pool, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	sweeper, err := dedup.NewSweeper(d, &dedup.SweeperOptions{RecordStats: true})
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	ctx, stop := context.WithCancel(context.Background())
+	for range 3 {
+		_, err = dedup.Do(ctx, d, dedup.Call{Scope: "acme", Tool: "refund", Key: "order-117"},
+			func(ctx context.Context, tx pgx.Tx) (string, error) { return "refunded", nil })
+		if err != nil {
+			log.Fatal(err)
+		}
+	}
+	stop()
+	_ = sweeper.Run(ctx)
+	fmt.Println("executed:", exampleCount(pool, "tool_dedup_stat WHERE outcome = 'executed' AND calls = 1"))
+	fmt.Println("replayed:", exampleCount(pool, "tool_dedup_stat WHERE outcome = 'replayed' AND calls = 2"))
+
+	// Output:
+	// executed: 1
+	// replayed: 1
+}
+
 // A Sweeper sweeps on an interval until its context ends. Every instance of a
 // service may run one: while one sweeps, the others skip.
 func ExampleSweeper() {

@@ -1,6 +1,6 @@
-// Command dedup creates and checks the schema of github.com/tooldedup/dedup, lists and
-// resolves effects outside of the database that are parked, and counts look-alikes in
-// recorded sessions. See `dedup --help`.
+// Command dedup creates and checks the schema of github.com/tooldedup/dedup, shows and frees
+// records, lists what needs attention, resolves effects outside of the database that are
+// parked, and counts look-alikes in recorded sessions. See `dedup --help`.
 package main
 
 import (
@@ -10,10 +10,12 @@ import (
 	"syscall"
 
 	"github.com/tooldedup/dedup/cmd/dedup/internal/cli"
+	"github.com/tooldedup/dedup/cmd/dedup/internal/counts"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/doctor"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/effects"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/lookalikes"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/migrate"
+	"github.com/tooldedup/dedup/cmd/dedup/internal/records"
 )
 
 func main() {
@@ -24,6 +26,12 @@ func main() {
 	os.Exit(cli.Run(ctx, os.Args[1:], cli.Streams{Out: os.Stdout, Err: os.Stderr},
 		migrate.Command(),
 		doctor.Command(),
+		records.AttentionCommand(),
+		records.ListCommand(),
+		records.ShowCommand(),
+		records.ResetCommand(),
+		records.AuditCommand(),
+		counts.Command(),
 		effects.ParkedCommand(),
 		effects.ResolveCommand(),
 		lookalikes.Command(),

@@ -119,6 +119,23 @@ func TestResetWithoutAudit(t *testing.T) {
 	require.ErrorIs(t, err, dedup.ErrSchema)
 }
 
+// A server that takes no statement on tables of both kinds, as Citus does not, refuses it as a
+// whole.
+func TestResetThatTheServerCannotAudit(t *testing.T) {
+	t.Parallel()
+
+	ctx, f := plain.setup(t, nil)
+	f.exec(t, `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $f$ BEGIN RAISE EXCEPTION 'not supported' USING ERRCODE = '0A000'; END $f$`)
+	f.exec(t, `CREATE TRIGGER refuse BEFORE INSERT ON tool_dedup_audit FOR EACH ROW EXECUTE FUNCTION refuse()`)
+	_, err := dedup.Do(ctx, f.d, call("k"), effect("k"))
+	require.NoError(t, err)
+	freed, err := f.d.Reset(ctx, "acme", "create_ticket", "k", dedup.ResetOptions{Reason: "wrong answer"})
+	require.NoError(t, err)
+	require.True(t, freed)
+	require.Empty(t, f.audit(t))
+	require.False(t, events[dedup.ResetData](f.events)[0].Audited)
+}
+
 // What a role may not write down it may not do.
 func TestResetThatMayNotBeAudited(t *testing.T) {
 	t.Parallel()

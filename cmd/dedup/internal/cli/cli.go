@@ -20,6 +20,15 @@ A program that uses the library needs the table tool_dedup in its database:
   dedup migrate check   checks that it is there and sound
   dedup doctor          checks the server, its standbys and poolers too
 
+What became of calls, and what somebody has to look at:
+
+  dedup attention       lists what needs somebody, and what to do
+  dedup show            shows one call: its record, who is at it, its audit
+  dedup list            lists the records of a tool, the newest first
+  dedup reset           frees a record, so that its call runs again
+  dedup audit           lists who did what to which call, and why
+  dedup stats           says how many calls were duplicates
+
 Tools with effects outside of the database leave to a person what they cannot know:
 
   dedup parked          lists such operations
@@ -48,7 +57,6 @@ func Run(ctx context.Context, args []string, streams Streams, commands ...*cobra
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}, append(commands, versionCommand())...)
-	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &exit.UsageError{Err: err} })
 	root.SetArgs(args)
 	root.SetOut(streams.Out)

@@ -61,7 +61,7 @@ func TestRun(t *testing.T) {
 		{"InterruptedTooLate", ended, []string{"group", "fine"}, exit.OK, "done\n", ""},
 		{"Argument", nil, []string{"group", "fine", "x"}, exit.Misused, "", "dedup: unexpected argument \"x\"\nRun `dedup group fine --help` for help.\n"},
 		{"Flag", nil, []string{"group", "fine", "--x"}, exit.Misused, "", "dedup: unknown flag: --x\nRun `dedup group fine --help` for help.\n"},
-		{"NoCommand", nil, []string{}, exit.Misused, "", "dedup: which command? Choose one of: group, version\nRun `dedup --help` for help.\n"},
+		{"NoCommand", nil, []string{}, exit.Misused, "", "dedup: which command? Choose one of: completion, group, version\nRun `dedup --help` for help.\n"},
 		{"UnknownCommand", nil, []string{"grop"}, exit.Misused, "", "dedup: unknown command \"grop\"; did you mean group?\nRun `dedup --help` for help.\n"},
 		{"NoSubcommand", nil, []string{"group"}, exit.Misused, "", "dedup: which command? Choose one of: coded, fail, fine, usage, wait\nRun `dedup group --help` for help.\n"},
 		{"UnknownSubcommand", nil, []string{"group", "xyzzy"}, exit.Misused, "", "dedup: unknown command \"xyzzy\"; choose one of: coded, fail, fine, usage, wait\nRun `dedup group --help` for help.\n"},

@@ -1,21 +1,17 @@
 package effects
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
-	"regexp"
-	"strings"
 	"time"
-	"unicode"
 
 	"github.com/tooldedup/dedup/cmd/dedup/internal/cli"
 	"github.com/tooldedup/dedup/external"
 )
 
-// entry is an operation as --json writes it. Its fields are stable: more may come, none goes.
+// Entry is an operation as --json writes it. Its fields are stable: more may come, none goes.
 // It has nothing of the input.
-type entry struct {
+type Entry struct {
 	Scope       string         `json:"scope"`
 	Tool        string         `json:"tool"`
 	Key         string         `json:"key"`
@@ -35,8 +31,9 @@ type entry struct {
 	now time.Time
 }
 
-func newEntry(op external.Operation) entry {
-	e := entry{
+// NewEntry is the entry of an operation.
+func NewEntry(op external.Operation) Entry {
+	e := Entry{
 		Scope: op.Scope, Tool: op.Tool, Key: op.Key, State: op.State, Fence: op.Fence, ProviderKey: op.ProviderKey,
 		Since: op.ChangedAt.UTC(), Ref: op.Ref, Twice: op.Twice, Note: op.Note, Verdict: op.Verdict, now: op.Now,
 	}
@@ -57,61 +54,23 @@ func (p position) operation() external.Operation {
 }
 
 // withCursor is an entry of the list.
-func (e entry) withCursor() (entry, error) {
+func (e Entry) withCursor() (Entry, error) {
 	cursor, err := cli.Cursor(position{e.Since, e.Scope, e.Tool, e.Key})
 	e.Cursor = cursor
 	return e, err
 }
 
-func (e entry) writeJSON(out io.Writer) error {
-	encoder := json.NewEncoder(out)
-	encoder.SetEscapeHTML(false)
-	return encoder.Encode(e)
-}
-
-// writeText writes what names the operation as words of a shell, and below it what is known.
-func (e entry) writeText(out io.Writer) error {
-	var text strings.Builder
-	fmt.Fprintln(&text, e.name())
-	for _, field := range []struct{ label, text string }{
-		{"state", fmt.Sprintf("%s since %s (%s), fence %d", e.State, e.Since.Format(time.RFC3339), e.now.Sub(e.Since).Round(time.Second), e.Fence)},
-		{"provider key", e.ProviderKey},
-		{"ref", e.Ref},
-		{"twice", e.Twice},
-		{"note", e.Note},
-		{"verdict", e.Verdict},
-	} {
-		if field.text != "" {
-			fmt.Fprintf(&text, "  %-13s %s\n", field.label, printable(field.text))
-		}
-	}
-	_, err := io.WriteString(out, text.String())
-	return err
+// WriteText writes what names the operation as words of a shell, and below it what is known.
+func (e Entry) WriteText(out io.Writer) error {
+	return cli.WriteText(out, e.name(),
+		cli.Field{Label: "state", Text: fmt.Sprintf("%s since %s (%s), fence %d", e.State, e.Since.Format(time.RFC3339), e.now.Sub(e.Since).Round(time.Second), e.Fence)},
+		cli.Field{Label: "provider key", Text: e.ProviderKey},
+		cli.Field{Label: "ref", Text: e.Ref},
+		cli.Field{Label: "twice", Text: e.Twice},
+		cli.Field{Label: "note", Text: e.Note},
+		cli.Field{Label: "verdict", Text: e.Verdict},
+	)
 }
 
 // name is what `dedup resolve` is given.
-func (e entry) name() string { return word(e.Scope) + " " + word(e.Tool) + " " + word(e.Key) }
-
-var plain = regexp.MustCompile(`^[\w.:/@%+=,-]+$`)
-
-// word is a text as a shell reads it.
-func word(text string) string {
-	text = printable(text)
-	if plain.MatchString(text) {
-		return text
-	}
-	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
-}
-
-// printable keeps the text of others from steering a terminal.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		if unicode.IsSpace(r) {
-			return ' '
-		}
-		return unicode.ReplacementChar
-	}, text)
-}
+func (e Entry) name() string { return cli.Name(e.Scope, e.Tool, e.Key) }

@@ -1,8 +1,6 @@
 package effects
 
 import (
-	"fmt"
-
 	"github.com/jackc/pgx/v5"
 	"github.com/spf13/cobra"
 
@@ -24,7 +22,7 @@ when the command line cannot be carried out.`
 
 // ParkedCommand returns the command `dedup parked`.
 func ParkedCommand() *cobra.Command {
-	var t target
+	var q cli.Query
 	var page cli.Page
 	cmd := &cobra.Command{
 		Use:   "parked",
@@ -33,29 +31,29 @@ func ParkedCommand() *cobra.Command {
 		Example: `  dedup parked --database-url postgres://app:password@localhost:5432/mydb
   dedup parked --json | jq -r 'select(.state == "parked") | .provider_key'`,
 		Args: cli.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return listParked(cmd, &t, &page) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return listParked(cmd, &q, &page) },
 	}
-	t.addFlags(cmd)
+	q.AddFlags(cmd, "operation")
 	page.AddFlags(cmd)
 	return cmd
 }
 
-func listParked(cmd *cobra.Command, t *target, page *cli.Page) error {
+func listParked(cmd *cobra.Command, q *cli.Query, page *cli.Page) error {
 	var after position
 	if err := page.Position(&after); err != nil {
 		return err
 	}
 	ctx := cmd.Context()
-	db, err := t.open(ctx, cmd.CommandPath())
+	db, err := q.Open(ctx, cmd.CommandPath(), nil)
 	if err != nil {
 		return err
 	}
-	defer db.pool.Close()
+	defer db.Close()
 
 	var ops []external.Operation
-	err = db.readOnly(ctx, func(tx pgx.Tx) error {
+	err = db.ReadOnly(ctx, func(tx pgx.Tx) error {
 		var err error
-		ops, err = db.tools.ParkedTx(ctx, tx, after.operation(), page.Limit+1) // the last one says that there is more
+		ops, err = db.Tools.ParkedTx(ctx, tx, after.operation(), page.Limit+1) // the last one says that there is more
 		return err
 	})
 	if err != nil {
@@ -64,16 +62,12 @@ func listParked(cmd *cobra.Command, t *target, page *cli.Page) error {
 	more := len(ops) > page.Limit
 	last := ""
 	for _, op := range ops[:min(len(ops), page.Limit)] {
-		e, err := newEntry(op).withCursor()
+		e, err := NewEntry(op).withCursor()
 		if err != nil {
 			return err
 		}
-		write := e.writeText
-		if t.json {
-			write = e.writeJSON
-		}
-		if err := write(cmd.OutOrStdout()); err != nil {
-			return fmt.Errorf("writing: %w", err)
+		if err := q.Write(cmd.OutOrStdout(), e); err != nil {
+			return err
 		}
 		last = e.Cursor
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/cmd/dedup/internal/cli"
 	"github.com/tooldedup/dedup/external"
 	"github.com/tooldedup/dedup/internal/exit"
 )
@@ -27,7 +28,8 @@ Look at the provider's books first. A verdict that is wrong cannot be taken back
 --never or --refuse got wrong may happen twice.
 
 --fence is the number that ` + "`dedup parked`" + ` lists: nothing is stored where somebody has acted
-since. Without it, the operation is read, shown on stderr, and resolved as it was read.
+since. Without it, the operation is read, shown on stderr, and resolved as it was read. Who
+said so is written to the audit, which ` + "`dedup audit`" + ` lists.
 
 The exit code is 0 when the verdict is stored, 1 when there is no such operation, when it is
 running or answered, has changed, or the database fails, and 2 when the command line cannot
@@ -38,13 +40,13 @@ type resolution struct {
 	scope, tool, key string
 	happened         string
 	never, refuse    bool
-	reason           string
+	reason, actor    string
 	fence            int64 // zero where none is given
 }
 
 // ResolveCommand returns the command `dedup resolve`.
 func ResolveCommand() *cobra.Command {
-	var t target
+	var q cli.Query
 	var r resolution
 	cmd := &cobra.Command{
 		Use:   "resolve SCOPE TOOL KEY (--happened JSON | --never | --refuse) --reason TEXT",
@@ -52,55 +54,51 @@ func ResolveCommand() *cobra.Command {
 		Long:  resolveLong,
 		Example: `  dedup resolve acme refund order-7 --fence 42 --happened '{"id":"re_1"}' --reason 'seen in the dashboard'
   dedup resolve acme refund order-8 --never --reason 'no charge of this key in the export of May'`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 3 {
-				return exit.Usage("which operation? Give its SCOPE, TOOL and KEY")
-			}
-			return nil
-		},
+		Args: cli.IdentityArgs("operation"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r.scope, r.tool, r.key = args[0], args[1], args[2]
-			return r.run(cmd, &t)
+			return r.run(cmd, &q)
 		},
 	}
-	t.addFlags(cmd)
+	q.AddFlags(cmd, "operation")
 	set := cmd.Flags()
 	set.StringVar(&r.happened, "happened", "", "it happened, with this `JSON` as the tool's result")
 	set.BoolVar(&r.never, "never", false, "it did not happen, and is attempted again")
 	set.BoolVar(&r.refuse, "refuse", false, "it did not happen, and shall not")
 	set.StringVar(&r.reason, "reason", "", "`text` that says how this is known; kept in the note, and by --refuse told to callers")
+	cli.AddActor(cmd, &r.actor)
 	set.Int64Var(&r.fence, "fence", 0, "the operation's fence `number`, as dedup parked lists it")
 	return cmd
 }
 
-func (r *resolution) run(cmd *cobra.Command, t *target) error {
+func (r *resolution) run(cmd *cobra.Command, q *cli.Query) error {
 	verdict, err := r.verdict(cmd)
 	if err != nil {
 		return err
 	}
 	ctx := cmd.Context()
-	db, err := t.open(ctx, cmd.CommandPath())
+	db, err := q.Open(ctx, cmd.CommandPath(), nil)
 	if err != nil {
 		return err
 	}
-	defer db.pool.Close()
+	defer db.Close()
 
 	op, err := r.read(ctx, db)
 	if err != nil {
 		return err
 	}
 	if !cmd.Flags().Changed("fence") {
-		if err := newEntry(op).writeText(cmd.ErrOrStderr()); err != nil {
+		if err := NewEntry(op).WriteText(cmd.ErrOrStderr()); err != nil {
 			return fmt.Errorf("writing: %w", err)
 		}
 	}
 	if err := r.acceptable(op, cmd.Flags().Changed("fence")); err != nil {
 		return err
 	}
-	if err := store(ctx, db, op, verdict); err != nil {
+	if err := store(ctx, db, op, verdict.By(r.actor)); err != nil {
 		return err
 	}
-	if !t.json {
+	if !q.JSON {
 		_, err := fmt.Fprintln(cmd.OutOrStdout(), r.outcome())
 		return err
 	}
@@ -108,7 +106,7 @@ func (r *resolution) run(cmd *cobra.Command, t *target) error {
 	if err != nil {
 		return fmt.Errorf("the verdict is stored, and the operation cannot be read: %w", err)
 	}
-	return newEntry(op).writeJSON(cmd.OutOrStdout())
+	return cli.WriteJSON(cmd.OutOrStdout(), NewEntry(op))
 }
 
 // verdict is what the flags say. The error is an [*exit.UsageError].
@@ -137,24 +135,24 @@ func (r *resolution) verdict(cmd *cobra.Command) (external.Verdict, error) {
 }
 
 // read returns the operation that the command line names.
-func (r *resolution) read(ctx context.Context, db *database) (external.Operation, error) {
-	ctx, cancel := context.WithTimeout(ctx, db.timeout)
+func (r *resolution) read(ctx context.Context, db *cli.Database) (external.Operation, error) {
+	ctx, cancel := context.WithTimeout(ctx, db.Timeout)
 	defer cancel()
-	op, err := db.tools.Lookup(ctx, r.scope, r.tool, r.key)
+	op, err := db.Tools.Lookup(ctx, r.scope, r.tool, r.key)
 	switch {
 	case errors.Is(err, dedup.ErrInvalid):
 		return op, exit.Usage("%w", err)
 	case err != nil:
-		return op, explained(err)
+		return op, cli.Explained(err)
 	case op.State == external.None:
-		return op, fmt.Errorf("there is no operation %s: nothing was sent under this name, or it is forgotten", newEntry(op).name())
+		return op, fmt.Errorf("there is no operation %s: nothing was sent under this name, or it is forgotten", NewEntry(op).name())
 	}
 	return op, nil
 }
 
 // acceptable says why an operation is not resolved.
 func (r *resolution) acceptable(op external.Operation, fenced bool) error {
-	name := newEntry(op).name()
+	name := NewEntry(op).name()
 	switch {
 	case op.State == external.Done:
 		return fmt.Errorf("%s is answered already, and an answer is not changed", name)
@@ -166,13 +164,13 @@ func (r *resolution) acceptable(op external.Operation, fenced bool) error {
 	return nil
 }
 
-func store(ctx context.Context, db *database, op external.Operation, v external.Verdict) error {
-	ctx, cancel := context.WithTimeout(ctx, db.timeout)
+func store(ctx context.Context, db *cli.Database, op external.Operation, v external.Verdict) error {
+	ctx, cancel := context.WithTimeout(ctx, db.Timeout)
 	defer cancel()
-	err := db.tools.Resolve(ctx, op, v)
+	err := db.Tools.Resolve(ctx, op, v)
 	switch {
 	case errors.Is(err, dedup.ErrInFlight):
-		return fmt.Errorf("%s has changed in this moment, and nothing is stored; look at it again with `dedup parked`", newEntry(op).name())
+		return fmt.Errorf("%s has changed in this moment, and nothing is stored; look at it again with `dedup parked`", NewEntry(op).name())
 	case errors.Is(err, dedup.ErrInvalid):
 		return exit.Usage("%w", err)
 	case err != nil && ctx.Err() != nil:

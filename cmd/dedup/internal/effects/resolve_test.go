@@ -2,6 +2,7 @@ package effects_test
 
 import (
 	"context"
+	"os/user"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -91,6 +92,22 @@ func TestResolveRefuse(t *testing.T) {
 	require.ErrorAs(t, err, &refused)
 	require.Equal(t, "seen in the books", refused.Message)
 	require.Len(t, b.keys, 1)
+}
+
+// Who said so is written down: the system's user, where nobody is named.
+func TestResolveIsAudited(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t)
+	require.Equal(t, exit.OK, b.resolve(t, b.park(t, "order-7"), "--refuse", "--actor", "ada").code)
+	require.Equal(t, exit.OK, b.resolve(t, b.park(t, "order-8"), "--never").code)
+	who, err := user.Current()
+	require.NoError(t, err)
+	for key, want := range map[string]string{"order-7": "ada refuse parked", "order-8": who.Username + " never parked"} {
+		var got string
+		require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT concat_ws(' ', actor, action, outcome) FROM tool_dedup_audit WHERE key = $1`, key).Scan(&got))
+		require.Equal(t, want, got)
+	}
 }
 
 // Without --fence the operation is shown, and resolved as it was read.

@@ -1,0 +1,135 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/spf13/cobra"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/external"
+	"github.com/tooldedup/dedup/internal/exit"
+)
+
+const (
+	// connectWait bounds connecting where the URL names no connect_timeout.
+	connectWait = 10 * time.Second
+	// answerWait is how much longer than the statement_timeout an answer may take.
+	answerWait = 5 * time.Second
+)
+
+// Query is the database that a command line names, and how it is asked.
+type Query struct {
+	Target
+	Timeout time.Duration // of each statement
+	JSON    bool
+}
+
+// AddFlags adds the flags that name the query. of is what --json writes as a line.
+func (q *Query) AddFlags(cmd *cobra.Command, of string) {
+	q.Target.AddFlags(cmd)
+	AddTimeout(cmd, &q.Timeout)
+	cmd.Flags().BoolVar(&q.JSON, "json", false, "write each "+of+" as a line of JSON")
+}
+
+// Database is what a Query names, connected to.
+type Database struct {
+	*Query
+	Pool  *pgxpool.Pool
+	D     *dedup.Deduper
+	Tools *external.Tools
+}
+
+// Open connects to the target. opts may be nil; their Schema is the target's.
+func (q *Query) Open(ctx context.Context, command string, opts *dedup.Options) (*Database, error) {
+	if err := CheckTimeout(q.Timeout); err != nil {
+		return nil, err
+	}
+	config, err := q.PoolConfig()
+	if err != nil {
+		return nil, err
+	}
+	config.MaxConns, config.MinConns, config.MinIdleConns = 1, 0, 0
+	// Exec mode prepares nothing, so that it works behind every pooler.
+	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
+	if config.ConnConfig.ConnectTimeout == 0 {
+		config.ConnConfig.ConnectTimeout = connectWait
+	}
+	if config.ConnConfig.RuntimeParams["application_name"] == "" {
+		config.ConnConfig.RuntimeParams["application_name"] = command
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, exit.Usage("the database's URL: %w", err)
+	}
+	db := &Database{Query: q, Pool: pool}
+	if err := db.prepare(ctx, opts); err != nil {
+		pool.Close()
+		return nil, err
+	}
+	return db, nil
+}
+
+func (db *Database) prepare(ctx context.Context, opts *dedup.Options) error {
+	var own dedup.Options
+	if opts != nil {
+		own = *opts
+	}
+	own.Schema = db.Schema
+	var err error
+	if db.D, err = dedup.New(db.Pool, &own); err == nil {
+		db.Tools, err = external.New(db.D, nil)
+	}
+	if err != nil {
+		return exit.Usage("%w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, connectWait+answerWait)
+	defer cancel()
+	if err := db.Pool.Ping(ctx); err != nil {
+		return fmt.Errorf("connecting: %w", err)
+	}
+	return nil
+}
+
+// Close closes the connections.
+func (db *Database) Close() { db.Pool.Close() }
+
+// Name is a table of the target's schema, for SQL.
+func (db *Database) Name(table string) string {
+	return pgx.Identifier{db.Schema, table}.Sanitize()
+}
+
+// ReadOnly runs fn in a transaction that can change nothing, and whose statements neither run
+// nor wait for long.
+func (db *Database) ReadOnly(ctx context.Context, fn func(tx pgx.Tx) error) error {
+	ctx, cancel := context.WithTimeout(ctx, db.Timeout+answerWait)
+	defer cancel()
+	options := pgx.TxOptions{AccessMode: pgx.ReadOnly, IsoLevel: pgx.ReadCommitted}
+	err := pgx.BeginTxFunc(ctx, db.Pool, options, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, fmt.Sprintf("SET LOCAL statement_timeout = %d", db.Timeout.Milliseconds())); err != nil {
+			return err
+		}
+		return fn(tx)
+	})
+	return Explained(err)
+}
+
+// IsMissing reports whether err says that a table or its schema is not there.
+func IsMissing(err error) bool {
+	const undefinedTable, undefinedSchema = "42P01", "3F000"
+	server, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && (server.Code == undefinedTable || server.Code == undefinedSchema)
+}
+
+// Explained says what to do about a table that is not there.
+func Explained(err error) error {
+	if IsMissing(err) {
+		return fmt.Errorf("%w; `dedup migrate check` says what is missing", err)
+	}
+	return err
+}

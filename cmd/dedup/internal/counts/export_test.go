@@ -1,0 +1,4 @@
+package counts
+
+// RecordedSQL is for tests of its plan.
+var RecordedSQL = recordedSQL

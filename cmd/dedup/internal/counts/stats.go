@@ -1,0 +1,214 @@
+package counts
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/spf13/cobra"
+
+	"github.com/tooldedup/dedup/cmd/dedup/internal/cli"
+	"github.com/tooldedup/dedup/internal/exit"
+)
+
+const statsLong = `Say how many calls each tool had, how many of them were duplicates, and how long they took, as
+Sweepers with RecordStats have recorded it. They keep 14 days. A process records once in its
+Sweeper's Interval: what is younger is not in it.
+
+Where nothing is recorded, the records of each tool are estimated from the planner's
+statistics, which are as old as the last ANALYZE. Every such number is marked "~". No record
+is read, and nothing is counted in the table of records.
+
+The exit code is 0 also where there is nothing, 1 when the database cannot be read, and 2 when
+the command line cannot be carried out.`
+
+// kept is how long counts are kept.
+const kept = 14 * 24 * time.Hour
+
+// request is what the command line says.
+type request struct {
+	since time.Duration
+	by    string
+}
+
+// Command returns the command `dedup stats`.
+func Command() *cobra.Command {
+	var q cli.Query
+	var r request
+	cmd := &cobra.Command{
+		Use:   "stats",
+		Short: "Say how many calls of each tool were duplicates",
+		Long:  statsLong,
+		Example: `  dedup stats --since 1h
+  dedup stats --by outcome --json | jq 'select(.outcome == "unknown")'`,
+		Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return r.run(cmd, &q) },
+	}
+	q.AddFlags(cmd, "row")
+	cmd.Flags().DurationVar(&r.since, "since", 24*time.Hour, "how far back, up to 336h")
+	cmd.Flags().StringVar(&r.by, "by", "tool", "one row for each `what`: tool, or outcome of each tool")
+	_ = cmd.RegisterFlagCompletionFunc("by", cobra.FixedCompletions([]string{"tool", "outcome"}, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+	return cmd
+}
+
+func (r *request) run(cmd *cobra.Command, q *cli.Query) error {
+	switch {
+	case r.since <= 0 || r.since > kept:
+		return exit.Usage("--since must be more than 0 and at most 336h")
+	case r.by != "tool" && r.by != "outcome":
+		return exit.Usage("--by must be tool or outcome")
+	}
+	ctx := cmd.Context()
+	db, err := q.Open(ctx, cmd.CommandPath(), nil)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+
+	var rows []entry
+	err = db.ReadOnly(ctx, func(tx pgx.Tx) (err error) {
+		rows, err = r.recorded(ctx, tx, db)
+		return err
+	})
+	if err != nil && !cli.IsMissing(err) {
+		return err
+	}
+	if len(rows) > 0 {
+		return write(cmd, q, rows)
+	}
+	var estimates []estimate
+	err = db.ReadOnly(ctx, func(tx pgx.Tx) (err error) {
+		estimates, err = estimated(ctx, tx, db)
+		return err
+	})
+	switch {
+	case err != nil:
+		return err
+	case len(estimates) == 0:
+		cmd.PrintErrf("Nothing was recorded in the last %s, and there is no estimate: no ANALYZE of tool_dedup has run.\n", r.since)
+		return nil
+	}
+	cmd.PrintErrf("Nothing was recorded in the last %s. These are estimates of the records that are kept.\n", r.since)
+	return write(cmd, q, estimates)
+}
+
+// entry is a row as --json writes it. Its fields are stable: more may come, none goes.
+type entry struct {
+	Tool    string `json:"tool"`
+	Outcome string `json:"outcome,omitempty"`
+	// Calls, of which Executed ran their effect, Duplicates were answered from a record, and
+	// the rest came to nothing.
+	Calls      int64   `json:"calls"`
+	Executed   int64   `json:"executed"`
+	Duplicates int64   `json:"duplicates"`
+	Rate       float64 `json:"duplicate_rate"`
+	// Seconds is what a call took on average, Waited the part of it that it waited for a twin.
+	Seconds float64 `json:"seconds"`
+	Waited  float64 `json:"waited"`
+}
+
+// estimate is a row that stands for what nobody has recorded. Its fields are stable too. Tool
+// is empty where it is of all of them.
+type estimate struct {
+	Tool     string `json:"tool,omitempty"`
+	Estimate bool   `json:"estimate"` // true
+	Records  int64  `json:"records"`
+}
+
+// recordedSQL sums up what was recorded since $1.
+func recordedSQL(table string, by string) string {
+	columns, group := "tool, ''", "tool"
+	if by == "outcome" {
+		columns, group = "tool, outcome", "tool, outcome"
+	}
+	return fmt.Sprintf(`SELECT %s, sum(calls)::bigint,
+       COALESCE(sum(calls) FILTER (WHERE outcome IN ('executed', 'refused')), 0)::bigint,
+       COALESCE(sum(calls) FILTER (WHERE outcome IN ('replayed', 'refusal_replayed', 'recovered')), 0)::bigint,
+       sum(seconds), sum(waited)
+  FROM %s
+ WHERE at >= pg_catalog.now() - $1::interval
+ GROUP BY %s
+ ORDER BY 3 DESC, 1, 2`, columns, table, group)
+}
+
+func (r *request) recorded(ctx context.Context, tx pgx.Tx, db *cli.Database) ([]entry, error) {
+	rows, err := tx.Query(ctx, recordedSQL(db.Name("tool_dedup_stat"), r.by), r.since)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (e entry, err error) {
+		err = row.Scan(&e.Tool, &e.Outcome, &e.Calls, &e.Executed, &e.Duplicates, &e.Seconds, &e.Waited)
+		if err == nil && e.Calls > 0 {
+			e.Rate = float64(e.Duplicates) / float64(e.Calls)
+			e.Seconds /= float64(e.Calls)
+			e.Waited /= float64(e.Calls)
+		}
+		return e, err
+	})
+}
+
+// estimateSQL is what the planner takes the table for: the records of all tools, and of those
+// that are frequent. $1 is the schema, $2 the
+// table, which the server says is missing where it is.
+const estimateSQL = `WITH target AS (
+SELECT oid, relkind FROM pg_catalog.pg_class WHERE oid = $2::text::regclass
+), records AS (
+SELECT sum(c.reltuples) AS n
+  FROM target t
+  JOIN pg_catalog.pg_class c ON c.oid = t.oid OR c.oid IN (SELECT relid FROM pg_catalog.pg_partition_tree(t.oid))
+ WHERE c.relkind = 'r' AND c.reltuples >= 0
+)
+SELECT '', n::bigint FROM records WHERE n IS NOT NULL
+ UNION ALL
+SELECT f.tool, (f.frequency * r.n)::bigint
+  FROM records r, target t
+  JOIN pg_catalog.pg_stats s ON s.schemaname = $1::text AND s.tablename = 'tool_dedup' AND s.attname = 'tool' AND s.inherited = (t.relkind = 'p'),
+       unnest(s.most_common_vals::text::text[], s.most_common_freqs) AS f (tool, frequency)
+ ORDER BY 2 DESC, 1`
+
+func estimated(ctx context.Context, tx pgx.Tx, db *cli.Database) ([]estimate, error) {
+	rows, err := tx.Query(ctx, estimateSQL, db.Schema, db.Table())
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (estimate, error) {
+		e := estimate{Estimate: true}
+		return e, row.Scan(&e.Tool, &e.Records)
+	})
+}
+
+func write[E cli.Entry](cmd *cobra.Command, q *cli.Query, rows []E) error {
+	for _, row := range rows {
+		if err := q.Write(cmd.OutOrStdout(), row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// WriteText implements [cli.Entry].
+func (e estimate) WriteText(out io.Writer) error {
+	title := "all tools"
+	if e.Tool != "" {
+		title = cli.Word(e.Tool)
+	}
+	return cli.WriteText(out, title, cli.Field{Label: "records", Text: fmt.Sprintf("~%d", e.Records)})
+}
+
+// WriteText implements [cli.Entry].
+func (e entry) WriteText(out io.Writer) error {
+	average := func(seconds float64) string {
+		return time.Duration(seconds * float64(time.Second)).Round(100 * time.Microsecond).String()
+	}
+	calls := cli.Field{Label: "calls", Text: fmt.Sprint(e.Calls)}
+	took := cli.Field{Label: "on average", Text: average(e.Seconds) + ", of which " + average(e.Waited) + " waiting for twins"}
+	if e.Outcome != "" {
+		return cli.WriteText(out, cli.Word(e.Tool)+": "+cli.Word(e.Outcome), calls, took)
+	}
+	return cli.WriteText(out, cli.Word(e.Tool), calls,
+		cli.Field{Label: "executed", Text: fmt.Sprint(e.Executed)},
+		cli.Field{Label: "duplicates", Text: fmt.Sprintf("%d (%.1f %%)", e.Duplicates, 100*e.Rate)},
+		took)
+}

@@ -1,0 +1,162 @@
+package records
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/spf13/cobra"
+
+	"github.com/tooldedup/dedup/cmd/dedup/internal/cli"
+	"github.com/tooldedup/dedup/internal/exit"
+)
+
+const auditLong = `List what was done to calls by hand, and which records were broken, the latest first: resets,
+verdicts on effects outside of the database (happened, never, refuse), and effects that ended
+their own transaction (broken). Each line has who did it, the database's role, and why.
+
+--key wants --tool, and --tool wants --scope. A page is read in a read-only transaction, and
+nothing is counted. Where there is more, the cursor of the next page is written to stderr.
+
+The exit code is 0 also where nothing is listed, 1 when the list cannot be read, and 2 when
+the command line cannot be carried out.`
+
+// search is what the command line says.
+type search struct{ scope, tool, key string }
+
+// AuditCommand returns the command `dedup audit`.
+func AuditCommand() *cobra.Command {
+	var q cli.Query
+	var page cli.Page
+	var s search
+	cmd := &cobra.Command{
+		Use:   "audit",
+		Short: "List who freed records and resolved effects, and why",
+		Long:  auditLong,
+		Example: `  dedup audit --limit 20
+  dedup audit --scope acme --tool refund --key order-7 --json`,
+		Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return s.run(cmd, &q, &page) },
+	}
+	q.AddFlags(cmd, "entry")
+	page.AddFlags(cmd)
+	cmd.Flags().StringVar(&s.scope, "scope", "", "`name` of the scope")
+	cmd.Flags().StringVar(&s.tool, "tool", "", "`name` of the tool")
+	cmd.Flags().StringVar(&s.key, "key", "", "the call's `key`")
+	return cmd
+}
+
+func (s *search) run(cmd *cobra.Command, q *cli.Query, page *cli.Page) error {
+	if s.tool != "" && s.scope == "" || s.key != "" && s.tool == "" {
+		return exit.Usage("--key wants --tool, and --tool wants --scope")
+	}
+	var after struct{ ID int64 }
+	if err := page.Position(&after); err != nil {
+		return err
+	}
+	ctx := cmd.Context()
+	db, err := q.Open(ctx, cmd.CommandPath(), nil)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+
+	var lines []auditLine
+	err = db.ReadOnly(ctx, func(tx pgx.Tx) (err error) {
+		lines, err = s.read(ctx, tx, db, after.ID, page.Limit+1) // the last one says that there is more
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	more := len(lines) > page.Limit
+	lines = lines[:min(len(lines), page.Limit)]
+	next := ""
+	for i := range lines {
+		if next, err = cli.Cursor(struct{ ID int64 }{lines[i].id}); err != nil {
+			return err
+		}
+		lines[i].Cursor = next
+		if err := q.Write(cmd.OutOrStdout(), &lines[i]); err != nil {
+			return err
+		}
+	}
+	switch {
+	case more:
+		cmd.PrintErrf("There is more: add --after %s\n", next)
+	case len(lines) == 0 && page.After == "":
+		cmd.PrintErrln("Nothing is written down.")
+	case len(lines) == 0:
+		cmd.PrintErrln("There is no more.")
+	}
+	return nil
+}
+
+// read reads the latest lines, those before an id where it is not zero.
+func (s *search) read(ctx context.Context, tx pgx.Tx, db *cli.Database, before int64, limit int) ([]auditLine, error) {
+	sql, args := auditSQL(db.Name("tool_dedup_audit"), s, before, limit)
+	rows, err := tx.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, scanAudit)
+}
+
+func auditSQL(table string, s *search, before int64, limit int) (sql string, args []any) {
+	where := "true"
+	for _, name := range []struct{ column, value string }{{"scope", s.scope}, {"tool", s.tool}, {"key", s.key}} {
+		if name.value != "" {
+			args = append(args, name.value)
+			where += fmt.Sprintf(" AND %s = $%d::text", name.column, len(args))
+		}
+	}
+	if before != 0 {
+		args = append(args, before)
+		where += fmt.Sprintf(" AND id < $%d::bigint", len(args))
+	}
+	return fmt.Sprintf(`SELECT id, at, actor, role, action, scope, tool, key, outcome, created_at, reason, clock_timestamp() FROM %s
+ WHERE %s
+ ORDER BY id DESC LIMIT %d`, table, where, limit), args
+}
+
+// auditLine is a line of the audit as --json writes it. Its fields are stable: more may come,
+// none goes.
+type auditLine struct {
+	At        time.Time `json:"at"`
+	Actor     string    `json:"actor"`
+	Role      string    `json:"role"`
+	Action    string    `json:"action"`
+	Scope     string    `json:"scope"`
+	Tool      string    `json:"tool"`
+	Key       string    `json:"key"`
+	Outcome   string    `json:"outcome"`
+	CreatedAt time.Time `json:"created_at"`
+	Reason    string    `json:"reason"`
+	// Cursor is what `dedup audit --after` goes on from.
+	Cursor string `json:"cursor,omitempty"`
+
+	id  int64
+	now time.Time
+}
+
+func scanAudit(row pgx.CollectableRow) (a auditLine, err error) {
+	err = row.Scan(&a.id, &a.At, &a.Actor, &a.Role, &a.Action, &a.Scope, &a.Tool, &a.Key, &a.Outcome, &a.CreatedAt, &a.Reason, &a.now)
+	a.At, a.CreatedAt = a.At.UTC(), a.CreatedAt.UTC()
+	return a, err
+}
+
+// WriteText implements [cli.Entry].
+func (a *auditLine) WriteText(out io.Writer) error {
+	by := a.Actor
+	if a.Role != a.Actor {
+		by += " as role " + a.Role
+	}
+	return cli.WriteText(out, cli.Name(a.Scope, a.Tool, a.Key),
+		cli.Field{Label: "action", Text: a.Action + " by " + by},
+		cli.Field{Label: "at", Text: moment(a.At, a.now)},
+		cli.Field{Label: "was", Text: a.Outcome + " of " + a.CreatedAt.Format(time.RFC3339Nano)},
+		cli.Field{Label: "reason", Text: a.Reason},
+	)
+}

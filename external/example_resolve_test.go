@@ -1,0 +1,48 @@
+package external_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/external"
+)
+
+// A fax that cannot be looked up, and whose provider takes no key. Its answer is lost, so a
+// person looks, and says what became of it. Who said so stays in tool_dedup_audit.
+func ExampleTools_Resolve() {
+	ctx := context.Background()
+	pool, drop := exampleDatabase()
+	defer drop()
+	d, err := dedup.New(pool, nil)
+	exampleMust(err)
+	tools, err := external.New(d, nil)
+	exampleMust(err)
+	fax, err := external.Add(tools, external.Tool[string, Refunded]{
+		Name: "fax",
+		Perform: func(context.Context, external.Attempt, string) (Refunded, error) {
+			return Refunded{}, errors.New("the line went dead")
+		},
+	})
+	exampleMust(err)
+	call := dedup.Call{Scope: "acme", Key: "order 7"}
+	_, err = fax.Do(ctx, call, "hello")
+	parked, ok := errors.AsType[*external.ParkedError](err)
+	fmt.Println("parked:", ok)
+
+	verdict := external.Happened(Refunded{ID: "fax 12"}, "it is in the tray").By("ada")
+	exampleMust(tools.Resolve(ctx, parked.Operation, verdict))
+	result, err := fax.Do(ctx, call, "hello")
+	fmt.Println(result.Value.ID, "replayed:", result.Replayed, err)
+
+	var said string
+	exampleMust(pool.QueryRow(ctx, `SELECT concat_ws(' ', actor, action, reason) FROM tool_dedup_audit`).Scan(&said))
+	fmt.Println(said)
+	exampleMust(tools.Close(ctx))
+
+	// Output:
+	// parked: true
+	// fax 12 replayed: true <nil>
+	// ada happened it is in the tray
+}
