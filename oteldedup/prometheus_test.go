@@ -65,6 +65,23 @@ func TestPrometheusExemplars(t *testing.T) {
 	require.Contains(t, page.Body.String(), `trace_id="`+traceID+`"`)
 }
 
+// What the MeterProvider does not keep apart has the label that DedupSeriesOverflow is about.
+func TestPrometheusOverflow(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewRegistry()
+	exporter, err := otelprometheus.New(otelprometheus.WithRegisterer(registry))
+	require.NoError(t, err)
+	meters := sdkmetric.NewMeterProvider(sdkmetric.WithReader(exporter), sdkmetric.WithCardinalityLimit(2))
+	tracer, err := oteldedup.New(&oteldedup.Options{MeterProvider: meters})
+	require.NoError(t, err)
+	for _, tool := range []string{"a", "b", "c"} {
+		tracer.TraceReset(t.Context(), dedup.ResetData{CallData: dedup.CallData{Tool: tool}, Freed: true})
+	}
+	page := httptest.NewRecorder()
+	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(page, httptest.NewRequest("GET", "/metrics", nil))
+	require.Regexp(t, `(?m)^dedup_resets_total\{otel_metric_overflow="true",.*\} 2$`, page.Body.String())
+}
+
 // exportedRun makes calls with several outcomes, so that every instrument has measured
 // something, and returns the trace that they belong to.
 func exportedRun(t *testing.T) (registry *prometheus.Registry, traceID string) {
