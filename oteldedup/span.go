@@ -14,41 +14,38 @@ import (
 )
 
 // startSpan begins the span of a call.
-func startSpan(ctx context.Context, spans trace.Tracer, c *call, data *dedup.CallData) context.Context {
+func startSpan(ctx context.Context, spans trace.Tracer, c *call) context.Context {
 	start := c.tool.start
 	if link, ok := ambientLink(ctx); ok {
 		start = append(start[:len(start):len(start)], trace.WithLinks(link))
 	}
 	ctx, c.span = spans.Start(ctx, c.tool.spanName, start...)
-	if !c.span.IsRecording() {
-		return ctx
-	}
-	c.span.SetAttributes(functionKey.String(data.Func), keyHashKey.String(data.KeyHash))
-	if c.tool.name == dedup.OtherTools && isName(data.Tool) { // counted together, and not lost in a trace
-		c.span.SetAttributes(toolNameKey.String(data.Tool))
-	}
 	return ctx
 }
 
 // endSpan ends it. Neither the error nor its text is part of a span: the effect's own may
 // have arguments in it.
-func endSpan(span trace.Span, data *dedup.CallEndData) {
-	defer span.End()
-	if !span.IsRecording() {
+func endSpan(c *call, data *dedup.CallEndData) {
+	defer c.span.End()
+	if !c.span.IsRecording() {
 		return
 	}
-	with := append(make([]attribute.KeyValue, 0, 6),
+	with := append(make([]attribute.KeyValue, 0, 9),
+		functionKey.String(data.Func), keyHashKey.String(data.KeyHash),
 		outcomeKey.String(string(data.Outcome)), attemptsKey.Int(data.Attempts),
 		replayedKey.Bool(data.Outcome == dedup.OutcomeReplayed || data.Outcome == dedup.OutcomeRefusalReplayed),
 		recoveredKey.Bool(data.Outcome == dedup.OutcomeRecovered))
 	if !data.CreatedAt.IsZero() {
 		with = append(with, firstAtKey.String(data.CreatedAt.UTC().Format(time.RFC3339Nano)))
 	}
+	if c.tool.name == dedup.OtherTools && isName(data.Tool) { // counted together, and not lost in a trace
+		with = append(with, toolNameKey.String(data.Tool))
+	}
 	if failed(data) {
 		with = append(with, errorTypeKey.String(failedFor(data)))
-		span.SetStatus(codes.Error, "")
+		c.span.SetStatus(codes.Error, "")
 	}
-	span.SetAttributes(with...)
+	c.span.SetAttributes(with...)
 }
 
 // failed reports whether the call has no answer. A refusal is one, as recorded as a result.

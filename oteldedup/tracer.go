@@ -65,7 +65,7 @@ func New(opts *Options) (*Tracer, error) {
 // TraceCallStart begins the call's span.
 func (t *Tracer) TraceCallStart(ctx context.Context, data dedup.CallStartData) context.Context {
 	c := t.calls.start(data.Tool)
-	ctx = startSpan(ctx, t.spans, c, &data.CallData)
+	ctx = startSpan(ctx, t.spans, c)
 	return context.WithValue(ctx, t, c)
 }
 
@@ -76,7 +76,7 @@ func (t *Tracer) TraceCallEnd(ctx context.Context, data dedup.CallEndData) {
 		return
 	}
 	t.instruments.call(ctx, c.tool, t.calls.end(c, data.Outcome), &data)
-	endSpan(c.span, &data)
+	endSpan(c, &data)
 }
 
 // TraceWaitStart counts the wait.
