@@ -25,7 +25,7 @@ func (p *parts) run(ctx context.Context, d *Deduper, calls []*call) {
 		once = p.lookUp(ctx, d, once)
 	}
 	var outage *exhaustion
-	for _, c := range append(p.combine(ctx, d, once), twins...) {
+	for _, c := range append(p.share(ctx, d, once), twins...) {
 		outage = c.runAlone(ctx, outage)
 	}
 }
@@ -54,11 +54,11 @@ func split(calls []*call) (once, twins []*call) {
 // one. Of many calls it may be a quarter.
 const minSplits = 3
 
-// combine settles calls in as few transactions as it takes, and returns those that are to
+// share settles calls in as few transactions as it takes, and returns those that are to
 // go alone. Where a call makes a transaction fail, those before it have proved to go
 // through, and those behind it have not been tried: each is a transaction of its own, so
 // that all in all no statement runs more than twice here, but for races.
-func (p *parts) combine(ctx context.Context, d *Deduper, calls []*call) (alone []*call) {
+func (p *parts) share(ctx context.Context, d *Deduper, calls []*call) (alone []*call) {
 	splits := max(minSplits, len(calls)/4)
 	// Each has its lock: without, a twin would be waited for inside Postgres, for
 	// as long as its transaction goes on.
@@ -85,7 +85,7 @@ func (p *parts) combine(ctx context.Context, d *Deduper, calls []*call) (alone [
 		case wire.SQLState(v.err) == wire.CodePreparedMissing && renewed < d.pool.Stat().MaxConns():
 			renewed++ // somebody has discarded what was prepared
 			if v.bad != nil {
-				v.bad.combinedFailed = false
+				v.bad.separate = false
 			}
 			todo = append(todo, part)
 			continue

@@ -281,7 +281,7 @@ func TestRetryPolicyPauses(t *testing.T) {
 				return
 			}
 			for attempt := 1; attempt <= 100; attempt++ {
-				bound := opts.Retry.bound(attempt)
+				bound := opts.Retry.longestPause(attempt)
 				require.LessOrEqual(t, bound, opts.Retry.MaxDelay)
 				require.GreaterOrEqual(t, bound, opts.Retry.BaseDelay)
 				require.NotPanics(t, func() { bound = fullJitter(bound) })

@@ -37,7 +37,7 @@ func (d *Deduper) canCombine(conn *pgx.Conn) bool {
 }
 
 // apart reports whether effect and record of a call cannot be one statement.
-func (c *call) apart() bool { return c.stmt == nil || c.combinedFailed || c.Forget < strayTime }
+func (c *call) apart() bool { return c.stmt == nil || c.separate || c.Forget < strayTime }
 
 // attemptCombined sends effect and record of each call as one statement, all of them in
 // one round trip and one transaction.
@@ -49,7 +49,7 @@ func (g *group) attemptCombined(ctx context.Context, conn *pgx.Conn, calls []*ca
 		}
 		v.state, v.bad, v.err = state, bad, err
 		if bad != nil {
-			bad.combinedFailed = true // the next attempt finds out why
+			bad.separate = true // the next attempt finds out why
 		}
 		return v
 	}

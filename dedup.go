@@ -53,7 +53,8 @@ func Do[R any](ctx context.Context, d *Deduper, call Call, effect Effect[R]) (re
 // transaction. What it answers is only true once the caller has committed.
 //
 // It works behind a savepoint, so that an effect that fails leaves tx as it was
-// before: the transaction stays usable. It makes one attempt. A twin in flight
+// before: the transaction stays usable. It makes one attempt, another one to record
+// a refusal, and at most two after a conflict without a record. A twin in flight
 // is waited for inside Postgres, which finds deadlocks, for at most MaxWait or
 // the session's lock_timeout, whichever is shorter; then the answer is ErrInFlight and
 // tx stays healthy. Whoever holds a record that may be forgotten is waited for as long

@@ -157,7 +157,7 @@ func schemaError(problems ...string) error {
 	return &Error{Answer: ErrSchema, Err: fmt.Errorf("%s; see migrations.Check", strings.Join(problems, "; "))}
 }
 
-// explained is cleaned for what has one well-known cause.
+// explained is err as cleaned returns it, and says of a missing table or privilege what to do.
 func (d *Deduper) explained(err error) error {
 	switch wire.SQLState(err) {
 	case wire.CodeUndefinedTable:

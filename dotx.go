@@ -15,7 +15,8 @@ import (
 )
 
 // savepoint is where a DoTx works: one attempt behind a savepoint of the caller's
-// transaction, and a second one where a refusal is to be recorded. It takes no part in the
+// transaction, another one where a refusal is to be recorded, and at most
+// maxConflicts after a conflict without a record. It takes no part in the
 // process's flights: its record is not committed when it returns.
 type savepoint struct {
 	g  *group

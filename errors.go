@@ -57,7 +57,7 @@ var (
 	// ErrSchema: the tool_dedup table is missing, cannot decide races in the state that it
 	// is in, or takes no record of this call because of a trigger, a rule, row security or
 	// another unique index. Nothing is committed. migrations.Check says more. [Error]
-	ErrSchema = errors.New("dedup: tool_dedup cannot decide races")
+	ErrSchema = errors.New("dedup: the schema is missing or unsound")
 
 	// ErrInvalid: a call, an option, a result or what an effect did with its transaction
 	// cannot be taken. The library commits nothing, and the same again fails in the same

@@ -44,7 +44,9 @@ func ExampleDeduper_Reset() {
 	if _, err := pool.Exec(ctx, `DELETE FROM charges`); err != nil {
 		log.Fatal(err)
 	}
-	freed, err := d.Reset(ctx, "acme", "charge", "order-117", "charge of broken call deleted")
+	freed, err := d.Reset(ctx, "acme", "charge", "order-117", dedup.ResetOptions{
+		Reason: "charge of broken call deleted", Actor: "ada@example.com",
+	})
 	fmt.Println("freed:", freed, err)
 
 	result, err := dedup.Do(ctx, d, call, func(ctx context.Context, tx pgx.Tx) (string, error) {
@@ -175,7 +177,7 @@ func ExampleNewSlogTracer() {
 			Scope: "acme", Tool: "refund", Key: "order-117", Args: map[string]int{"cents": cents},
 		}, func(ctx context.Context, tx pgx.Tx) (string, error) { return "refunded", nil })
 	}
-	if _, err := d.Reset(ctx, "acme", "refund", "order-117", "refunded by hand"); err != nil {
+	if _, err := d.Reset(ctx, "acme", "refund", "order-117", dedup.ResetOptions{Reason: "refunded by hand"}); err != nil {
 		log.Fatal(err)
 	}
 
@@ -183,7 +185,7 @@ func ExampleNewSlogTracer() {
 	// level=DEBUG msg=tool_call_executed tool=refund scope=acme key_hash=d860c2f71020f5e9 attempts=1 refused=false
 	// level=INFO msg=tool_call_deduplicated tool=refund scope=acme key_hash=d860c2f71020f5e9 recovered=false refused=false
 	// level=WARN msg=tool_call_key_reused tool=refund scope=acme key_hash=d860c2f71020f5e9 changed=[cents]
-	// level=WARN msg=tool_call_reset tool=refund scope=acme key_hash=d860c2f71020f5e9 reason="refunded by hand" freed=true
+	// level=WARN msg=tool_call_reset tool=refund scope=acme key_hash=d860c2f71020f5e9 reason="refunded by hand" actor="" freed=true audited=true
 }
 
 // metrics is a tracer: it implements those of the interfaces that it needs.

@@ -39,7 +39,7 @@ type call struct {
 	known *table.Record
 	// cause is the effect's error behind a refusal that this call recorded.
 	cause error
-	// err is why a call of a batch came to no record.
+	// err is why the call came to no record, where that is not the answer of its group.
 	err      error
 	attempts int
 
@@ -55,10 +55,10 @@ type call struct {
 	written table.Record
 	// conflicts counts unique violations without a record.
 	conflicts int
-	// combinedFailed is true when effect and record were sent as one statement, which did
-	// not commit. What its error means is found out by an attempt that sends them
-	// separately.
-	combinedFailed bool
+	// separate is true when effect and record are to be sent separately: because they were
+	// sent as one statement that did not commit, and what its error means is to be found
+	// out, or because a record that may be forgotten is in their way.
+	separate bool
 	// reprepared is true when its statement failed once already when it may have been
 	// prepared for types that have changed.
 	reprepared bool
@@ -111,10 +111,10 @@ type group struct {
 // solo is a group of one call, in one allocation.
 type solo struct {
 	group
-	call call
-	only [1]*call
-	own  flight.Flight[shared]
-	span span
+	call   call
+	only   [1]*call
+	flight flight.Flight[shared]
+	span   span
 }
 
 // alone makes s the group of its call.

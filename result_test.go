@@ -423,8 +423,8 @@ func TestErrorsNameTheTool(t *testing.T) {
 		"BatchUnreachable":   {batch(t.Context(), away, `SELECT 1 AS a`), `gave up after 1 attempts`},
 		"Lookup":             {second(d.Lookup(t.Context(), "acme", "book", "")), `invalid call: Key is empty`},
 		"LookupUnreachable":  {second(away.Lookup(t.Context(), "acme", "book", "k")), `looking up: `},
-		"ResetWithoutReason": {second(d.Reset(t.Context(), "acme", "book", "k", "")), `invalid call: reason must say`},
-		"ResetUnreachable":   {second(away.Reset(t.Context(), "acme", "book", "k", "why")), `resetting: `},
+		"ResetWithoutReason": {second(d.Reset(t.Context(), "acme", "book", "k", ResetOptions{})), `invalid call: Reason must say`},
+		"ResetUnreachable":   {second(away.Reset(t.Context(), "acme", "book", "k", ResetOptions{Reason: "why"})), `resetting: `},
 	} {
 		require.ErrorContains(t, tc.err, `dedup: tool "book": `+tc.says, name)
 	}

@@ -15,11 +15,13 @@ import (
 
 // The way of a call, top down:
 //
-//	do       one leader per identity and process (here)
-//	run      the loop of attempts: pauses, waiting for twins (here)
-//	attempt  one transaction: {BEGIN; lock; look-up}, effects, {INSERT; COMMIT} (tx.go, combined.go)
-//	explain  what a failed transaction means: reads the winning row (constraint.go)
-//	next     what comes after: an answer, another attempt, a wait (here)
+//	do, lead  one leader per identity and process (here)
+//	run       the loop: as many attempts as Options.Retry allows, pauses (here)
+//	step      one attempt, and what comes of it (here)
+//	attempt   one transaction: {BEGIN; lock; look-up} and effects in tx.go,
+//	          {INSERT; COMMIT} in tx_record.go; all in one pipeline in combined.go
+//	explain   what a failed transaction means: reads the winning row (constraint.go)
+//	next      what comes after: an answer, another attempt, a wait (here)
 
 // do leads or follows the identity's flight. A call that may not wait does not
 // follow: it is answered at once where its leader is in the effect, and else
@@ -39,7 +41,7 @@ func (s *solo) do(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return g.ended(fmt.Errorf("dedup: %w", contextError(ctx)))
 		}
-		f, leads := s.d.flights.Join(c.Identity, &s.own)
+		f, leads := s.d.flights.Join(c.Identity, &s.flight)
 		if leads {
 			return s.lead(ctx)
 		}
@@ -71,14 +73,14 @@ func (s *solo) do(ctx context.Context) error {
 
 // lead runs the call and lands its flight however it ends, panics included.
 func (s *solo) lead(ctx context.Context) error {
-	defer s.d.flights.Land(s.call.Identity, &s.own)
-	s.leads = &s.own
+	defer s.d.flights.Land(s.call.Identity, &s.flight)
+	s.leads = &s.flight
 	err := s.runOne(ctx)
 	switch {
 	case err == nil:
-		s.own.Share(shared{rec: &s.call.rec}, s.call.rec.SentAt)
+		s.flight.Share(shared{rec: &s.call.rec}, s.call.rec.SentAt)
 	case s.doubt.err == nil && s.exhausted != nil:
-		s.own.Share(shared{exhausted: s.exhausted}, s.exhausted.tried)
+		s.flight.Share(shared{exhausted: s.exhausted}, s.exhausted.tried)
 	}
 	return err
 }
@@ -104,7 +106,7 @@ type step int
 const (
 	stepSettled step = iota // every call has come to an end
 	stepFailed              // there is an error to return, or a record that answers with one
-	stepAgain               // another attempt at once
+	stepAgain               // another attempt at once; what causes it bounds how often
 	stepFault               // another attempt after a pause, within Options.Retry
 )
 
@@ -229,6 +231,7 @@ func (g *group) next(ctx context.Context, rest []*call, v verdict) (step, *call,
 		g.doubt.add(v.err, g.tried, v.until)
 	case failed:
 		return stepFailed, v.bad, v.err
+	case retry: // transient
 	}
 	return stepFault, v.bad, v.err
 }
@@ -269,6 +272,7 @@ func (d *Deduper) recordBroken(ctx context.Context, of *call, cause error, conn 
 		v := g.attemptOn(ctx, conn, g.calls)
 		wire.Rollback(ctx, conn)
 		if v.state == committed && !s.call.written.CreatedAt.IsZero() || v.state == found && v.rec.IsBroken() {
+			err.Err = alongside(err.Err, d.auditBroken(ctx, conn, &of.Identity, cause))
 			return err
 		}
 	}
@@ -278,8 +282,27 @@ func (d *Deduper) recordBroken(ctx context.Context, of *call, cause error, conn 
 		err.Err = fmt.Errorf("%w (and it could not be recorded: %w)", err.Err, failed)
 	case !s.call.executed && !s.call.rec.IsBroken():
 		err.Err = fmt.Errorf("%w (and a twin has run and recorded the call since)", err.Err)
+	default:
+		err.Err = alongside(err.Err, d.auditBroken(ctx, nil, &of.Identity, cause))
 	}
 	return err
+}
+
+// auditBroken writes down that a record is broken, so that it can be found without an index
+// on the records: claims and records would pay for that one. The record counts without it.
+func (d *Deduper) auditBroken(ctx context.Context, conn *pgx.Conn, id *table.Identity, cause error) error {
+	if conn == nil {
+		pooled, err := d.acquire(ctx)
+		if err != nil {
+			return fmt.Errorf("dedup: writing the audit: %w", err)
+		}
+		defer d.release(ctx, pooled)
+		conn = pooled.Conn()
+	}
+	if err := d.table.AuditBroken(ctx, conn, id, cleaned(cause).Error()); err != nil {
+		return fmt.Errorf("dedup: writing the audit: %w", cleaned(err))
+	}
+	return nil
 }
 
 // refuse makes recording a refusal the work of the attempts to come. Of calls that are
@@ -336,7 +359,7 @@ func (g *group) pause(ctx context.Context, bad *call, faults int, err error) err
 	if bad == nil {
 		bad = g.calls[0]
 	}
-	delay := fullJitter(g.d.opts.Retry.bound(faults))
+	delay := fullJitter(g.d.opts.Retry.longestPause(faults))
 	bad.traceRetried(ctx, faults, delay, err, g.doubt.err != nil)
 	timer := time.NewTimer(delay)
 	defer timer.Stop()
@@ -348,8 +371,8 @@ func (g *group) pause(ctx context.Context, bad *call, faults int, err error) err
 	}
 }
 
-// bound is the longest pause before the attempt that follows the nth.
-func (p RetryPolicy) bound(attempt int) time.Duration {
+// longestPause is the one before the attempt that follows the nth.
+func (p RetryPolicy) longestPause(attempt int) time.Duration {
 	d := p.BaseDelay
 	for range attempt - 1 {
 		if d *= 2; d >= p.MaxDelay {

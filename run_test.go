@@ -31,11 +31,11 @@ func TestRetryBound(t *testing.T) {
 
 	p := RetryPolicy{BaseDelay: 10 * time.Millisecond, MaxDelay: 70 * time.Millisecond}
 	for attempt, want := range []time.Duration{10, 20, 40, 70, 70} {
-		require.Equal(t, want*time.Millisecond, p.bound(attempt+1), "attempt %d", attempt+1)
+		require.Equal(t, want*time.Millisecond, p.longestPause(attempt+1), "attempt %d", attempt+1)
 	}
-	require.Equal(t, p.MaxDelay, p.bound(1_000), "and does not overflow")
+	require.Equal(t, p.MaxDelay, p.longestPause(1_000), "and does not overflow")
 	p.MaxDelay = 40 * time.Millisecond
-	require.Equal(t, p.MaxDelay, p.bound(3))
+	require.Equal(t, p.MaxDelay, p.longestPause(3))
 }
 
 // TestEnded: whatever ends the attempts after a lost COMMIT, its outcome is open,

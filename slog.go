@@ -129,19 +129,20 @@ func (t *SlogTracer) TraceRetried(ctx context.Context, data RetriedData) {
 // TraceReset logs tool_call_reset at Warn, with the operator's reason.
 func (t *SlogTracer) TraceReset(ctx context.Context, data ResetData) {
 	t.log(ctx, slog.LevelWarn, "tool_call_reset", data.CallData,
-		slog.String("reason", data.Reason), slog.Bool("freed", data.Freed))
+		slog.String("reason", data.Reason), slog.String("actor", data.Actor), slog.Bool("freed", data.Freed), slog.Bool("audited", data.Audited))
 }
 
 // TraceSwept logs tool_dedup_swept at Debug, at Warn when it failed. A sweep whose
 // context was cancelled, as a Sweeper's is when its process shuts down, did not fail.
 func (t *SlogTracer) TraceSwept(ctx context.Context, data SweptData) {
 	level := slog.LevelDebug
-	if data.Err != nil && !errors.Is(ctx.Err(), context.Canceled) {
+	failed := errors.Join(data.Err, data.StatsErr)
+	if failed != nil && !errors.Is(ctx.Err(), context.Canceled) {
 		level = slog.LevelWarn
 	}
 	t.logger.LogAttrs(ctx, level, "tool_dedup_swept",
 		slog.Int64("expired", data.Expired), slog.Int64("forgotten", data.Forgotten), slog.Int("batches", data.Batches),
-		seconds("duration", data.Duration), slog.String("error", errorText(data.Err)))
+		seconds("duration", data.Duration), slog.String("error", errorText(failed)))
 }
 
 // TraceExternal logs tool_effect_parked at Warn, tool_effect_twice at Error, and

@@ -7,7 +7,10 @@ import (
 	"time"
 )
 
-// Stats is what a Deduper has counted since [New], in this process.
+// Stats is what a Deduper has counted since [New], in this process. Of tools with effects
+// outside of the database it counts the transactions that record an answer, and not the time
+// at the provider, nor calls that are parked: see package external's ExternalTracer and
+// Tools.Parked.
 type Stats struct {
 	// Since is when the Deduper was made, by this machine's clock.
 	Since time.Time
@@ -127,13 +130,25 @@ func (st *stats) newCount(key statsKey) *CallStats {
 	return count
 }
 
+// calls are the counts, in no order.
+func (st *stats) calls() []CallStats {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.copied()
+}
+
+func (st *stats) copied() []CallStats {
+	var all []CallStats
+	for _, count := range st.counts {
+		all = append(all, *count)
+	}
+	return all
+}
+
 func (st *stats) snapshot() Stats {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	all := Stats{Since: st.since}
-	for _, count := range st.counts {
-		all.Calls = append(all.Calls, *count)
-	}
+	all := Stats{Since: st.since, Calls: st.copied()}
 	slices.SortFunc(all.Calls, func(a, b CallStats) int {
 		return cmp.Or(cmp.Compare(a.Tool, b.Tool), cmp.Compare(a.Outcome, b.Outcome))
 	})

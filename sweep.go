@@ -87,12 +87,17 @@ func (d *Deduper) Sweep(ctx context.Context, opts *SweepOptions) (SweepResult, e
 	if err != nil {
 		return SweepResult{}, err
 	}
+	return d.sweep(ctx, o, nil)
+}
+
+// sweep sweeps, and has the tracer know of an error beside it.
+func (d *Deduper) sweep(ctx context.Context, o SweepOptions, statsErr error) (SweepResult, error) {
 	start := time.Now()
 	total, err := d.sweepBatches(ctx, o)
 	if err != nil {
 		err = fmt.Errorf("dedup: sweeping: %w", d.explained(err))
 	}
-	data := SweptData{SweepResult: total, Duration: time.Since(start), Err: err}
+	data := SweptData{SweepResult: total, Duration: time.Since(start), Err: err, StatsErr: statsErr}
 	for _, t := range d.trace.swept {
 		t.TraceSwept(ctx, data)
 	}
@@ -240,12 +245,19 @@ type SweeperOptions struct {
 	Interval time.Duration
 	// Sweep are the options of each sweep.
 	Sweep SweepOptions
+	// RecordStats has the Sweeper write to the table tool_dedup_stat, before each sweep and
+	// when its context ends, what [Deduper.Stats] has counted since the last time: one row
+	// for each tool and outcome that had calls. It deletes rows that are older than 14
+	// days. Calls do not wait for it. What cannot be written is kept for the next time, and
+	// SweptData.StatsErr says why. Default false.
+	RecordStats bool
 }
 
 // Sweeper runs [Deduper.Sweep] on an interval.
 type Sweeper struct {
-	d    *Deduper
-	opts SweeperOptions
+	d     *Deduper
+	opts  SweeperOptions
+	stats *statsRecorder // nil where nothing is recorded
 }
 
 // NewSweeper returns a sweeper for d. The error is an [ErrInvalid].
@@ -265,21 +277,33 @@ func NewSweeper(d *Deduper, opts *SweeperOptions) (*Sweeper, error) {
 	if s.opts.Sweep, err = s.opts.Sweep.resolve(); err != nil {
 		return nil, fmt.Errorf("Sweep: %w", err)
 	}
+	if s.opts.RecordStats {
+		s.stats = newStatsRecorder(d)
+	}
 	return s, nil
 }
 
 // Run sweeps at once and then on the interval until ctx ends, and returns its
 // error. A sweep that fails does not end it: the tracer is called, and the next
-// one tries again.
+// one tries again. With RecordStats it takes up to 3 seconds more to write the last
+// counts, so end it after the calls. One Run at a time.
 func (s *Sweeper) Run(ctx context.Context) error {
 	for {
-		_, _ = s.d.Sweep(ctx, &s.opts.Sweep) // reported to the tracer
+		_, _ = s.d.sweep(ctx, s.opts.Sweep, s.record(ctx, recordTimeout)) // reported to the tracer
 		timer := time.NewTimer(jitter(s.opts.Interval))
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
+			_ = s.record(context.WithoutCancel(ctx), lastRecordTimeout)
 			return ctx.Err()
 		}
 	}
+}
+
+func (s *Sweeper) record(ctx context.Context, timeout time.Duration) error {
+	if s.stats == nil {
+		return nil
+	}
+	return s.stats.record(ctx, timeout)
 }

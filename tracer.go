@@ -132,10 +132,13 @@ type ResetTracer interface {
 // ResetData is the data of TraceReset.
 type ResetData struct {
 	CallData
-	// Reason is what the operator gave.
-	Reason string
+	// Reason and Actor are what the operator gave.
+	Reason, Actor string
 	// Freed is false where there was nothing to free.
 	Freed bool
+	// Audited is true when tool_dedup_audit has a line of it. It is false where nothing was
+	// freed, and where the table is missing.
+	Audited bool
 }
 
 // SweptTracer is called for every sweep that ran.
@@ -149,6 +152,8 @@ type SweptData struct {
 	Duration time.Duration
 	// Err is the error that ended the sweep, if one did.
 	Err error
+	// StatsErr is why a Sweeper with RecordStats could not write its counts before the sweep.
+	StatsErr error
 }
 
 // SweepResult says what a sweep did.

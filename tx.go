@@ -30,7 +30,7 @@ const (
 	refused                 // rolled back; err is to be recorded
 	broken                  // the effect ended its transaction
 	failed                  // err is the call's own; not committed
-	undecided               // rolled back; explain finds out what the failure means
+	undecided               // with err: rolled back, and explain finds out what it means; without: nothing has failed so far
 	undone                  // effect and record were sent as one statement, which did not commit
 	again                   // nothing is known and nothing is wrong; another attempt at once
 )

@@ -10,7 +10,7 @@ import (
 type Report struct {
 	// Tool is the tool's name.
 	Tool string
-	// Seed is what all that was random followed from.
+	// Seed is what all that was random followed from; 0 where nothing was.
 	Seed uint64
 	// Outcomes are in the order of the scenarios, those that were turned off
 	// included.
@@ -60,6 +60,10 @@ func (o *Outcome) tell(t TB, r *Report) {
 		if n := len(o.Failures) - len(told); n > 0 {
 			more = fmt.Sprintf("\n  and %d more", n)
 		}
-		t.Errorf("%s: failed\n  %s%s\n  repeat it with %s=%d", name, strings.Join(told, "\n  "), more, seedEnv, r.Seed)
+		again := ""
+		if r.Seed != 0 {
+			again = fmt.Sprintf("\n  repeat it with %s=%d", seedEnv, r.Seed)
+		}
+		t.Errorf("%s: failed\n  %s%s%s", name, strings.Join(told, "\n  "), more, again)
 	}
 }

@@ -9,17 +9,19 @@
 // exit code is 0 where nothing is found; otherwise go vet answers 1 and dedupvet 3.
 //
 // The analyzers look into effects: functions that are passed where a dedup.Effect
-// is expected, the Run of a tool, the Archive of a sweep, and the functions of the
-// same package that these call.
+// is expected, the Run of a tool, the Archive of a sweep, what an external.Tool writes
+// in a transaction, and the functions of the same package that these call.
 //
 //   - effectwrites: a statement through something else than the transaction
 //   - effectgoroutine: a goroutine that uses the transaction
 //   - effectoutside: a request, a command or a pause
-//   - droppederror: a statement's error that is ignored
+//   - droppederror: a statement's error that is ignored, and everywhere an answer of
+//     package external that nobody gets
 //
 // Or at the keys of calls, wherever they are made:
 //
-//   - keysource: a key made of the time or of random values
+//   - keysource: a key made of the time or of random values, also one that the Perform
+//     of an external.Tool sends
 //   - keyloop: a key minted inside a retry loop
 //
 // Or at what calls compare and answer:

@@ -21,6 +21,8 @@ type attempt struct {
 	earlier *time.Time
 	// exists is true when the provider says that it has an effect of this key.
 	exists bool
+	// changed is the row as this attempt has written it last.
+	changed *row
 }
 
 // errStale: somebody else has acted, and this act has changed nothing.
@@ -164,6 +166,7 @@ func (x *Tools) tryChange(ctx context.Context, at *attempt, sql string, args ...
 		x.event(ctx, dedup.ExternalFenced, at.row, "", "")
 		return errStale
 	}
+	at.changed = changed
 	return failed("changing an operation", err)
 }
 

@@ -99,12 +99,22 @@ func (x *Tools) postpone(ctx context.Context, at *attempt, why string, ended boo
 
 // park leaves the operation to a person. Where it can be looked up, it is, a few times more.
 func (x *Tools) park(ctx context.Context, at *attempt, why string) error {
-	x.event(ctx, dedup.ExternalParked, at.row, "", why)
 	var until *time.Duration
 	if at.t.find != nil {
 		until = x.parkedPause(0)
 	}
-	return x.change(ctx, at, x.sql.park, until, why, nil, nil, nil, 0)
+	err := x.change(ctx, at, x.sql.park, until, why, nil, nil, nil, 0)
+	x.parkedEvent(ctx, at, "", why) // also where the answer was lost: somebody has to look
+	return err
+}
+
+// parkedEvent has the fence that Resolve goes by, where it is known.
+func (x *Tools) parkedEvent(ctx context.Context, at *attempt, ref, why string) {
+	r := at.row
+	if at.changed != nil {
+		r = at.changed
+	}
+	x.event(ctx, dedup.ExternalParked, r, ref, why)
 }
 
 // parkUnrecorded parks an operation that is decided and cannot be recorded, because of its
@@ -122,7 +132,7 @@ func (x *Tools) parkUnrecorded(ctx context.Context, at *attempt, ref string, v v
 	}
 	err := x.tryChange(ctx, at, x.sql.park, until, text, optional(ref), optional(v.name), optional(v.value), tries)
 	if err == nil {
-		x.event(ctx, dedup.ExternalParked, at.row, ref, text)
+		x.parkedEvent(ctx, at, ref, text)
 	}
 	if errors.Is(err, errStale) && ref != "" { // it happened all the same
 		err = errors.Join(err, x.twice(ctx, at, ref))

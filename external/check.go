@@ -19,19 +19,24 @@ func (x *Tools) Check(ctx context.Context) error {
 	}
 	var all []error
 	for _, p := range problems {
-		if strings.HasPrefix(p.Name, "effect_") || p.Name == "migrations_pending" || p.Name == "schema_missing" {
+		switch p.Name {
+		case "migrations_pending", "schema_missing", "table_missing":
 			all = append(all, errors.New(p.What+": "+p.Fix))
+		default:
+			if strings.HasPrefix(p.Name, "effect_") {
+				all = append(all, errors.New(p.What+": "+p.Fix))
+			}
 		}
+	}
+	if all != nil {
+		return &dedup.Error{Answer: dedup.ErrSchema, Err: errors.Join(all...)}
 	}
 	var sequence *string
 	if err := x.pool.QueryRow(ctx, "SELECT pg_catalog.to_regclass($1::text)::text", x.sql.sequence).Scan(&sequence); err != nil {
 		return failed("checking the table", err)
 	}
 	if sequence == nil {
-		all = append(all, errors.New(x.sql.sequence+" is missing: apply the migrations"))
-	}
-	if all != nil {
-		return &dedup.Error{Answer: dedup.ErrSchema, Err: errors.Join(all...)}
+		return &dedup.Error{Answer: dedup.ErrSchema, Err: errors.New(x.sql.sequence + " is missing: apply the migrations")}
 	}
 	return nil
 }

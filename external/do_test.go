@@ -476,7 +476,7 @@ func TestRecordDeleted(t *testing.T) {
 	h := add(f, external.Tool[in, out]{Perform: func(_ context.Context, _ external.Attempt, i in) (out, error) { return p.act("", i.Order), nil }})
 	_, err := h.Do(f.ctx, call("k"), in{1})
 	require.NoError(t, err)
-	_, err = f.d.Reset(f.ctx, "acme", "charge", "k", "a test")
+	_, err = f.d.Reset(f.ctx, "acme", "charge", "k", dedup.ResetOptions{Reason: "a test"})
 	require.NoError(t, err)
 	_, err = h.Do(f.ctx, call("k"), in{1})
 	require.ErrorAs(t, err, new(*external.ParkedError))

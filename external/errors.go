@@ -45,7 +45,7 @@ type ParkedError struct {
 
 // Error implements error.
 func (e *ParkedError) Error() string {
-	return fmt.Sprintf("dedup: tool %q: the call may have taken effect, and somebody has to find out; do not repeat it with a new key (%s)",
+	return fmt.Sprintf("dedup: tool %q: the call may have taken effect, and somebody has to find out (see `dedup parked`); do not repeat it with a new key: %s",
 		e.Operation.Tool, e.Operation.Note)
 }
 

@@ -32,7 +32,7 @@ type Refunded struct {
 func refundTool(api string) external.Tool[Refund, Refunded] {
 	client := &http.Client{Transport: &external.Transport{}}
 	return external.Tool[Refund, Refunded]{
-		Name: "refund", KeyKept: 24 * time.Hour, Ref: func(out Refunded) string { return out.ID },
+		Name: "refund", KeyKept: 23 * time.Hour, Ref: func(out Refunded) string { return out.ID },
 		Perform: func(ctx context.Context, a external.Attempt, in Refund) (out Refunded, err error) {
 			form := url.Values{"payment_intent": {in.Payment}, "amount": {strconv.Itoa(in.Cents)}}
 			req, err := http.NewRequestWithContext(ctx, http.MethodPost, api+"/v1/refunds", strings.NewReader(form.Encode()))

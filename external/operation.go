@@ -75,24 +75,49 @@ func (x *Tools) Lookup(ctx context.Context, scope, tool, key string) (Operation,
 // first. A page of 100 is read at a time. After an error, which is the database's, it ends.
 func (x *Tools) Parked(ctx context.Context) iter.Seq2[Operation, error] {
 	return func(yield func(Operation, error) bool) {
-		var last row
+		var last Operation
 		for {
-			rows, err := x.rows(ctx, x.sql.parked, last.changedAt, last.Scope, last.Tool, last.Key)
+			ops, err := x.parked(ctx, x.pool, last, 100)
 			if err != nil {
-				yield(Operation{}, failed("listing", err))
+				yield(Operation{}, err)
 				return
 			}
-			for _, r := range rows {
-				if !yield(r.operation(), nil) {
+			for _, op := range ops {
+				if !yield(op, nil) {
 					return
 				}
-				last = *r
+				last = op
 			}
-			if len(rows) == 0 {
+			if len(ops) == 0 {
 				return
 			}
 		}
 	}
+}
+
+// ParkedTx returns a page of what [Tools.Parked] yields, for those who list it in their own
+// transaction, with limits of their own: at most limit operations, which come after one that
+// has the ChangedAt, Scope, Tool and Key of after. The zero Operation comes before all. The
+// error is the database's.
+func (x *Tools) ParkedTx(ctx context.Context, tx pgx.Tx, after Operation, limit int) ([]Operation, error) {
+	return x.parked(ctx, tx, after, limit)
+}
+
+func (x *Tools) parked(ctx context.Context, on querier, after Operation, limit int) ([]Operation, error) {
+	rows, err := collect(on.Query(ctx, x.sql.parked, after.ChangedAt, after.Scope, after.Tool, after.Key, int64(limit)))
+	if err != nil {
+		return nil, failed("listing", err)
+	}
+	ops := make([]Operation, len(rows))
+	for i, r := range rows {
+		ops[i] = r.operation()
+	}
+	return ops, nil
+}
+
+// querier is a pool or a transaction.
+type querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
 // row is a row of tool_effect, as one statement saw it.

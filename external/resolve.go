@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/internal/guard"
+	"github.com/tooldedup/dedup/internal/table"
 )
 
 // Verdict is what a person says became of a parked operation. Its reason is kept in the
@@ -17,6 +19,13 @@ type Verdict struct {
 	kind   string
 	result any
 	reason string
+	actor  string
+}
+
+// By names who says so, for the audit. Without it that is the database's role.
+func (v Verdict) By(actor string) Verdict {
+	v.actor = actor
+	return v
 }
 
 const (
@@ -27,15 +36,17 @@ const (
 
 // Happened says that the effect took place: result is recorded as the tool's Out, or as its JSON where it
 // is a [json.RawMessage], and Finish is run.
-func Happened(result any, reason string) Verdict { return Verdict{verdictHappened, result, reason} }
+func Happened(result any, reason string) Verdict {
+	return Verdict{kind: verdictHappened, result: result, reason: reason}
+}
 
 // Never says that it did not happen: it is attempted again, with the same provider's key.
 // If that was wrong, it happens twice; where there is Find, that is reported.
-func Never(reason string) Verdict { return Verdict{verdictNever, nil, reason} }
+func Never(reason string) Verdict { return Verdict{kind: verdictNever, reason: reason} }
 
 // Refuse says that it did not happen and shall not: reason is recorded as a refusal, and
 // Refused is run. Of a pending operation it is how to cancel it.
-func Refuse(reason string) Verdict { return Verdict{verdictRefuse, nil, reason} }
+func Refuse(reason string) Verdict { return Verdict{kind: verdictRefuse, reason: reason} }
 
 // verdict is a decision as a row stores it.
 type verdict struct{ name, value string }
@@ -43,6 +54,10 @@ type verdict struct{ name, value string }
 // Resolve stores a verdict on an operation as [Tools.Lookup] or [Tools.Parked] returned it,
 // and carries it out, where the tool is registered here; else a process does that has it, at
 // its next [Tools.Advance] or [Tools.Recover].
+//
+// The table tool_dedup_audit gets a line of it in the same statement. Where that table is
+// missing the verdict is stored all the same; where the role may not write to it, nothing is
+// stored.
 //
 // It is refused with [dedup.ErrInFlight] where the operation is running, or has changed since
 // op was read, and with an [dedup.ErrInvalid] where it is done, or the verdict has no reason.
@@ -53,10 +68,10 @@ func (x *Tools) Resolve(ctx context.Context, op Operation, v Verdict) error {
 	if guard.Inside(ctx) {
 		return errInside
 	}
-	v.reason = cleaned(v.reason)
+	v.reason, v.actor = cleaned(v.reason), cleaned(v.actor)
 	r := &row{fence: op.Fence}
 	r.Scope, r.Tool, r.Key = op.Scope, op.Tool, op.Key
-	changed, err := x.store(ctx, r, v)
+	changed, err := x.store(ctx, r, op.State, v)
 	if err != nil {
 		return failed("resolving", err)
 	}
@@ -91,34 +106,44 @@ func (v Verdict) check(op Operation) error {
 	return nil
 }
 
-func (x *Tools) store(ctx context.Context, r *row, v Verdict) (*row, error) {
-	switch v.kind {
-	case verdictNever:
-		return one(x.rows(ctx, x.sql.never, append(mine(r), v.reason)...))
-	case verdictRefuse:
-		return one(x.rows(ctx, x.sql.verdict, append(mine(r), v.kind, v.reason, v.reason)...))
-	}
-	text, err := json.Marshal(v.result)
-	if err != nil {
-		return nil, &dedup.InvalidError{What: "call", Field: "Verdict", Reason: "has a result that cannot be encoded", Err: err}
-	}
-	if t := x.tool(r.Tool); t != nil {
-		if err := t.fits(text); err != nil {
-			return nil, &dedup.InvalidError{What: "call", Field: "Verdict", Reason: "has a result that is not the tool's", Err: err}
+// store stores a verdict on an operation in a state that it has as long as its fence is the
+// same.
+func (x *Tools) store(ctx context.Context, r *row, before State, v Verdict) (*row, error) {
+	said := v.reason
+	if v.kind == verdictHappened {
+		text, err := json.Marshal(v.result)
+		if err != nil {
+			return nil, &dedup.InvalidError{What: "call", Field: "Verdict", Reason: "has a result that cannot be encoded", Err: err}
 		}
+		if t := x.tool(r.Tool); t != nil {
+			if text, err = t.verdict(text); err != nil {
+				return nil, &dedup.InvalidError{What: "call", Field: "Verdict", Reason: "has a result that is not the tool's", Err: err}
+			}
+		}
+		said = string(text)
 	}
-	return one(x.rows(ctx, x.sql.verdict, append(mine(r), v.kind, string(text), v.reason)...))
+	sql, args := x.sql.verdict, append(mine(r), v.reason, v.kind, said)
+	if v.kind == verdictNever {
+		sql, args = x.sql.never, append(mine(r), v.reason)
+	}
+	audited := append(slices.Clip(args), v.actor, string(before))
+	changed, err := one(x.rows(ctx, sql.audited, audited...))
+	if table.CannotAudit(err) {
+		changed, err = one(x.rows(ctx, sql.plain, args...))
+	}
+	return changed, table.MayNotAudit(err)
 }
 
 // carryOut does what a person has said.
 func (x *Tools) carryOut(ctx context.Context, a *act, at *attempt) {
 	said := verdict{value(at.row.verdict), value(at.row.verdictValue)}
 	if said.name == verdictHappened {
-		if err := at.t.fits(json.RawMessage(said.value)); err != nil { // no caller could read it
+		out, err := at.t.verdict(json.RawMessage(said.value))
+		if err != nil { // no caller could read it
 			a.err = x.parkUnrecorded(ctx, at, "", verdict{}, err)
 			return
 		}
-		x.record(ctx, a, at, json.RawMessage(said.value))
+		x.record(ctx, a, at, out)
 		return
 	}
 	var audit *time.Duration

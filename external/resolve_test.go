@@ -281,15 +281,36 @@ func TestHappenedDoesNotFit(t *testing.T) {
 	f := newFixture(t)
 	var keys []string
 	h := parked(f, &keys)
-	wrong := external.Happened(json.RawMessage(`{"id":5}`), "seen")
-	require.ErrorIs(t, f.tools.Resolve(f.ctx, f.lookup("k"), wrong), dedup.ErrInvalid)
 	command := process(t, f.pool)
-	require.NoError(t, command.tools.Resolve(f.ctx, f.lookup("k"), wrong))
-	_, err := h.Do(f.ctx, call("k"), in{1})
-	require.Error(t, err)
-	require.Equal(t, external.Parked, f.lookup("k").State)
-	require.NoError(t, f.tools.Resolve(f.ctx, f.lookup("k"), external.Happened(out{"ch_9"}, "seen")))
+	for _, text := range []string{`{"id":5}`, `{"message_id":"ch_9"}`, `{"id":"ch_9","more":1}`, `{}`, `null`, `"ch_9"`} {
+		wrong := external.Happened(json.RawMessage(text), "seen")
+		require.ErrorIs(t, f.tools.Resolve(f.ctx, f.lookup("k"), wrong), dedup.ErrInvalid, text)
+		require.NoError(t, command.tools.Resolve(f.ctx, f.lookup("k"), wrong))
+		_, err := h.Do(f.ctx, call("k"), in{1})
+		require.Error(t, err, text)
+		require.Equal(t, external.Parked, f.lookup("k").State, text)
+		require.Contains(t, f.lookup("k").Note, "cannot be recorded")
+	}
+	require.NoError(t, command.tools.Resolve(f.ctx, f.lookup("k"), external.Happened(json.RawMessage(` {"ID":"ch_9"}`), "seen")))
 	result, err := h.Do(f.ctx, call("k"), in{1})
 	require.NoError(t, err)
 	require.Equal(t, "ch_9", result.Value.ID)
+	record, err := f.d.Lookup(f.ctx, "acme", "charge", "k")
+	require.NoError(t, err)
+	require.JSONEq(t, `{"id":"ch_9"}`, string(record.Result), "as the tool itself writes it")
+}
+
+// TestParkedEventHasTheFenceToResolveBy: an operator may copy it from the alert.
+func TestParkedEventHasTheFenceToResolveBy(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	var alerted int64
+	f.steps.stopAt(func(data dedup.ExternalData) {
+		if data.Step == dedup.ExternalParked {
+			alerted = data.Fence
+		}
+	})
+	var keys []string
+	parked(f, &keys)
+	require.Equal(t, f.lookup("k").Fence, alerted)
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/tooldedup/dedup/internal/table"
 )
 
 // statements are the SQL of tool_effect. All times are clock_timestamp(), which is read
@@ -11,11 +13,16 @@ import (
 type statements struct {
 	sequence                                                                   string
 	claim, read, parked, due, take, hold, release, postpone, settleLater, park string
-	done, refused, orphaned, audited, twice, verdict, never, forget, forgetOne string
+	done, refused, orphaned, audited, twice, forget, forgetOne                 string
 	// settings are those of a transaction of our own that may wait for a claim, limit those
 	// of a caller's; unlimit gives back the session's own lock_timeout.
 	durable, settings, limit, unlimit, accept string
+	// verdict and never store what a person says.
+	verdict, never said
 }
+
+// said is a statement with a line in the audit, and without.
+type said struct{ audited, plain string }
 
 // columns are those of a row, in the order of row.fields.
 const columns = `e.scope, e.tool, e.key, e.state, e.fence, e.due_at, e.sent_at, e.sent_until, e.tries, e.looked,
@@ -48,6 +55,12 @@ func newStatements(schema string, asyncCommit bool) *statements {
 	// sinceParked keeps the time at which a parked row was parked.
 	sinceParked := func(set, where string) string {
 		return change("CASE WHEN e.state = 'parked' THEN e.changed_at ELSE "+clock+" END", set, where)
+	}
+	// say writes down in the same statement who says it, and of which state.
+	say := func(set, action, actor, before string) said {
+		plain := update(set, isMine+" AND e.state IN ('pending', 'parked')")
+		return said{plain: plain, audited: "WITH changed AS (" + plain + "), audited AS (" +
+			table.AuditInsert(schema, "changed", actor, action, before, "$5::text") + ") SELECT * FROM changed"}
 	}
 	recorded := fmt.Sprintf(`EXISTS (SELECT FROM %s AS r WHERE r.scope = $1::text AND r.tool = $2::text AND r.key = $3::text AND r.forget_at > %s)`, record, clock)
 	insert := func(state, due, sent, until, tries, from string) string {
@@ -89,7 +102,7 @@ SELECT rec.fingerprint, rec.arg_digests, rec.outcome, rec.result, rec.created_at
 		read:     fmt.Sprintf("SELECT %s, %s FROM %s AS e WHERE %s", columns, clock, effect, isID),
 		parked: fmt.Sprintf(`SELECT %s, %s FROM %s AS e
  WHERE (e.state = 'parked' OR e.twice IS NOT NULL) AND (e.changed_at, e.scope, e.tool, e.key) > ($1::timestamptz, $2::text, $3::text, $4::text)
- ORDER BY e.changed_at, e.scope, e.tool, e.key LIMIT 100`, columns, clock, effect),
+ ORDER BY e.changed_at, e.scope, e.tool, e.key LIMIT $5::bigint`, columns, clock, effect),
 		due: fmt.Sprintf(`SELECT %s, %s FROM %s AS e WHERE e.due_at <= %s AND e.tool = ANY ($1::text[]) ORDER BY e.due_at LIMIT $2::bigint`, columns, clock, effect, clock),
 
 		// $5: an attempt follows, and no look. One at a parked operation is counted when it
@@ -125,9 +138,10 @@ SELECT rec.fingerprint, rec.arg_digests, rec.outcome, rec.result, rec.created_at
 		twice: update("ref = CASE WHEN e.state = 'done' THEN e.ref ELSE COALESCE(e.ref, $5::text) END, twice = CASE WHEN e.state = 'done' THEN "+and("$5::text")+" ELSE "+further("$5::text")+" END",
 			isID+" AND e.created_at = $4::timestamptz AND e.ref IS DISTINCT FROM $5::text AND "+isNew("$5::text")),
 
-		// $5: the verdict, $6: its value.
-		verdict: update("verdict = $5::text, verdict_value = $6::text, due_at = "+clock+", fence = "+next+", note = $7::text", isMine+" AND e.state IN ('pending', 'parked')"),
-		never:   update("state = 'pending', sent_at = NULL, sent_until = NULL, looked = true, verdict = NULL, verdict_value = NULL, tries = 0, due_at = "+clock+", fence = "+next+", note = $5::text", isMine+" AND e.state IN ('pending', 'parked')"),
+		// $5: the reason, $6: the verdict, $7: its value.
+		verdict: say("verdict = $6::text, verdict_value = $7::text, due_at = "+clock+", fence = "+next+", note = $5::text", "$6::text", "$8::text", "$9::text"),
+		// $5: the reason.
+		never: say("state = 'pending', sent_at = NULL, sent_until = NULL, looked = true, verdict = NULL, verdict_value = NULL, tries = 0, due_at = "+clock+", fence = "+next+", note = $5::text", "'never'", "$6::text", "$7::text"),
 
 		forget:    fmt.Sprintf(`DELETE FROM %[1]s WHERE ctid = ANY (ARRAY(SELECT ctid FROM %[1]s WHERE forget_at <= %[2]s AND due_at IS NULL LIMIT 1000 FOR UPDATE SKIP LOCKED))`, effect, clock),
 		forgetOne: fmt.Sprintf(`DELETE FROM %s AS e WHERE %s AND e.state = 'done' AND e.due_at IS NULL AND e.forget_at <= %s + interval '1 day' AND NOT %s`, effect, isMine, clock, recorded),

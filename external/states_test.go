@@ -109,14 +109,14 @@ var events = map[string]struct {
 	},
 	"verdict": {
 		do: func(ctx context.Context, x *Tools, at *attempt) error {
-			_, err := x.store(ctx, at.row, Happened(map[string]string{"id": "x"}, "seen"))
+			_, err := x.store(ctx, at.row, Parked, Happened(map[string]string{"id": "x"}, "seen"))
 			return err
 		},
 		to: map[string]State{"pending": Pending, "pending off": Pending, "parked": Parked, "parked due": Parked},
 	},
 	"verdict never": {
 		do: func(ctx context.Context, x *Tools, at *attempt) error {
-			_, err := x.store(ctx, at.row, Never("not seen"))
+			_, err := x.store(ctx, at.row, Parked, Never("not seen"))
 			return err
 		},
 		to: map[string]State{"pending": Pending, "pending off": Pending, "parked": Pending, "parked due": Pending},

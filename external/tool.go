@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"time"
 	"unicode/utf8"
 
@@ -85,7 +86,7 @@ const defaultTimeout = 20 * time.Second
 type definition struct {
 	name string
 	// takes says whether the tool can read an input: one that it cannot would be attempted for
-	// ever. fits says whether its callers can read a result.
+	// ever. verdict is the result that a person has given, as the tool itself would write it.
 	takes                     func(in json.RawMessage) error
 	perform                   func(ctx context.Context, a Attempt, in json.RawMessage) (json.RawMessage, error)
 	find                      func(ctx context.Context, a Attempt, in json.RawMessage) ([]json.RawMessage, error)
@@ -93,7 +94,7 @@ type definition struct {
 	finish                    func(ctx context.Context, tx pgx.Tx, in, out json.RawMessage) error
 	refused                   func(ctx context.Context, tx pgx.Tx, in json.RawMessage, why error) error
 	ref                       func(out json.RawMessage) string
-	fits                      func(out json.RawMessage) error
+	verdict                   func(out json.RawMessage) (json.RawMessage, error)
 	keyKept, settles, timeout time.Duration
 	retention                 dedup.Retention
 }
@@ -175,10 +176,7 @@ func (t *Tool[In, Out]) erase() *definition {
 			}
 			return refOf(out, t.Ref)
 		},
-		fits: func(raw json.RawMessage) error {
-			_, err := decode[Out](raw)
-			return err
-		},
+		verdict: t.verdict,
 	}
 	if t.Find != nil {
 		d.find = func(ctx context.Context, a Attempt, raw json.RawMessage) (all []json.RawMessage, err error) {
@@ -226,6 +224,36 @@ func (t *Tool[In, Out]) erase() *definition {
 		}
 	}
 	return d
+}
+
+// verdict reads a result that a person has written, who may not know the names of the
+// tool's fields: a member that Out lacks, a null that is no Out, or a result without a ref
+// is no result of this tool. What the library has kept itself, because it could not be
+// recorded, is taken as it is.
+func (t *Tool[In, Out]) verdict(raw json.RawMessage) (json.RawMessage, error) {
+	out, err := decode[Out](raw)
+	if err != nil {
+		return nil, err
+	}
+	text, err := encode(out, t.Ref)
+	if err != nil || bytes.Equal(text, raw) {
+		return text, err
+	}
+	if bytes.Equal(bytes.TrimSpace(raw), []byte("null")) {
+		return nil, errors.New("dedup: null is no result of the tool")
+	}
+	strict := json.NewDecoder(bytes.NewReader(raw))
+	strict.DisallowUnknownFields()
+	if err := guarded(func() error { return strict.Decode(new(Out)) }); err != nil {
+		return nil, fmt.Errorf("dedup: it is no result of the tool: %w", err)
+	}
+	if t.Ref != nil && refOf(out, t.Ref) == "" {
+		return nil, errors.New("dedup: the result lacks the provider's id, which the tool's Ref returns")
+	}
+	if reflect.TypeFor[Out]().Kind() == reflect.Struct { // whose fields have one spelling
+		return text, nil
+	}
+	return raw, nil // which keeps every digit of a number
 }
 
 func decode[T any](raw json.RawMessage) (value T, err error) {

@@ -35,6 +35,7 @@ func TestCheckBroken(t *testing.T) {
 	all = append(all, brokenCitus()...)
 	all = append(all, brokenLookalike()...)
 	all = append(all, brokenEffect()...)
+	all = append(all, brokenAudit()...)
 	for _, tc := range all {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

@@ -36,9 +36,9 @@ type CheckOptions struct {
 // no problem by itself, so that a schema can be migrated before the
 // applications that use it.
 //
-// The tables tool_lookalike and tool_effect are looked at too, but not what the role may do with it:
-// only programs that have tools with a look-alike guard use it. They ask
-// Registry.Check of package tool as well.
+// The other tables are looked at too, but not what the role may do with them: only some
+// programs use them. Those with a look-alike guard ask Registry.Check of package tool as
+// well, those with effects outside of the database Tools.Check of package external.
 //
 // A Deduper's first call looks for the worst of these problems by the same query, and
 // names them in the same words.

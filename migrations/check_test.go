@@ -157,7 +157,7 @@ func TestCheckFindsThatOneMigrationIsPending(t *testing.T) {
 	require.NoError(t, err)
 	found := problems(t, pool, nil)
 	require.Equal(t, []string{migrations.ProblemMigrationsPending}, names(found))
-	require.Contains(t, found[0].What, "does not record migration 3")
+	require.Contains(t, found[0].What, "does not record migration 5")
 
 	_, err = p.Up(t.Context())
 	require.NoError(t, err)

@@ -108,4 +108,14 @@ const (
 	ProblemEffectMissing = "effect_missing"
 	// ProblemEffectBroken: tool_effect is not as the migrations make it.
 	ProblemEffectBroken = "effect_broken"
+
+	// ProblemAuditMissing: there is no table tool_dedup_audit.
+	ProblemAuditMissing = "audit_missing"
+	// ProblemAuditBroken: tool_dedup_audit is not as the migrations make it.
+	ProblemAuditBroken = "audit_broken"
+
+	// ProblemStatMissing: there is no table tool_dedup_stat.
+	ProblemStatMissing = "stat_missing"
+	// ProblemStatBroken: tool_dedup_stat is not as the migrations make it.
+	ProblemStatBroken = "stat_broken"
 )

@@ -139,7 +139,7 @@ func TestResetMetrics(t *testing.T) {
 	_, err := dedup.Do(t.Context(), o.d, callOf("k"), note("hello"))
 	require.NoError(t, err)
 	for range 2 {
-		_, err := o.d.Reset(t.Context(), "acme", "add_note", "k", "a test")
+		_, err := o.d.Reset(t.Context(), "acme", "add_note", "k", dedup.ResetOptions{Reason: "a test"})
 		require.NoError(t, err)
 	}
 	require.Equal(t, map[string]float64{"gen_ai.tool.name=add_note": 1}, o.points(t, "dedup.resets"))

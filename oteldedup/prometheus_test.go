@@ -138,7 +138,7 @@ func exportedRun(t *testing.T) (registry *prometheus.Registry, traceID string) {
 	require.NoError(t, err)
 	require.NoError(t, tools.Close(ctx))
 
-	_, err = d.Reset(ctx, "acme", "add_note", "replayed", "a test")
+	_, err = d.Reset(ctx, "acme", "add_note", "replayed", dedup.ResetOptions{Reason: "a test"})
 	require.NoError(t, err)
 	_, err = d.Sweep(ctx, nil)
 	require.NoError(t, err)

@@ -103,7 +103,7 @@ func TestNothingInTheClear(t *testing.T) {
 	} {
 		_, _ = dedup.Do(t.Context(), o.d, call, effect)
 	}
-	_, err := o.d.Reset(t.Context(), call.Scope, call.Tool, call.Key, "a secret reason")
+	_, err := o.d.Reset(t.Context(), call.Scope, call.Tool, call.Key, dedup.ResetOptions{Reason: "a secret reason"})
 	require.NoError(t, err)
 	calls := o.spans.Ended()
 	require.NotEmpty(t, calls)

@@ -1,5 +1,6 @@
-// Command dedup creates and checks the schema of github.com/tooldedup/dedup, and
-// counts look-alikes in recorded sessions. See `dedup --help`.
+// Command dedup creates and checks the schema of github.com/tooldedup/dedup, lists and
+// resolves effects outside of the database that are parked, and counts look-alikes in
+// recorded sessions. See `dedup --help`.
 package main
 
 import (
@@ -10,6 +11,7 @@ import (
 
 	"github.com/tooldedup/dedup/cmd/dedup/internal/cli"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/doctor"
+	"github.com/tooldedup/dedup/cmd/dedup/internal/effects"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/lookalikes"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/migrate"
 )
@@ -22,6 +24,8 @@ func main() {
 	os.Exit(cli.Run(ctx, os.Args[1:], cli.Streams{Out: os.Stdout, Err: os.Stderr},
 		migrate.Command(),
 		doctor.Command(),
+		effects.ParkedCommand(),
+		effects.ResolveCommand(),
 		lookalikes.Command(),
 	))
 }

@@ -54,6 +54,10 @@ func TestExitCodes(t *testing.T) {
 		{"NotSound", []string{"doctor", "--database-url", empty.URL}, 1},
 		{"Unreachable", []string{"doctor", "--database-url", "postgres://127.0.0.1:1/db"}, 1},
 		{"UnreachableCheck", []string{"migrate", "check", "--database-url", "postgres://127.0.0.1:1/db"}, 1},
+		{"NothingParked", []string{"parked", "--database-url", db.URL}, 0},
+		{"ParkedWithoutTable", []string{"parked", "--database-url", empty.URL}, 1},
+		{"ResolveUnknown", []string{"resolve", "acme", "pay", "k", "--never", "--reason", "r", "--database-url", db.URL}, 1},
+		{"ResolveWithoutVerdict", []string{"resolve", "acme", "pay", "k", "--reason", "r", "--database-url", db.URL}, 2},
 		{"Version", []string{"version"}, 0},
 		{"Usage", []string{"migrate", "chekc"}, 2},
 		{"Nothing", nil, 2},
@@ -80,14 +84,14 @@ func TestCtrlC(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { _ = tx.Rollback(context.Background()) }()
 	// The table of the newest migration, which goes first.
-	_, err = tx.Exec(t.Context(), `LOCK TABLE tool_effect`)
+	_, err = tx.Exec(t.Context(), `LOCK TABLE tool_dedup_stat`)
 	require.NoError(t, err)
 
 	cmd, out, errOut := program(t, "migrate", "down", "--drop-records", "--database-url", db.URL)
 	require.NoError(t, cmd.Start())
 	require.Eventually(t, func() bool {
 		var waiting bool
-		err := pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = 'tool_effect'::regclass)`).Scan(&waiting)
+		err := pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = 'tool_dedup_stat'::regclass)`).Scan(&waiting)
 		return err == nil && waiting
 	}, 20*time.Second, 10*time.Millisecond)
 	require.NoError(t, cmd.Process.Signal(syscall.SIGINT))
@@ -97,7 +101,7 @@ func TestCtrlC(t *testing.T) {
 
 	require.NoError(t, tx.Rollback(t.Context()))
 	var records int
-	require.NoError(t, pool.QueryRow(t.Context(), `SELECT count(*) FROM tool_effect`).Scan(&records), "the table is still there")
+	require.NoError(t, pool.QueryRow(t.Context(), `SELECT count(*) FROM tool_dedup_stat`).Scan(&records), "the table is still there")
 }
 
 // What the go command builds at the top and here is no file of the project's.

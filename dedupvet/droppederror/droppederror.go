@@ -21,15 +21,20 @@ var Analyzer = &analysis.Analyzer{
 A statement that fails ends the transaction for all that comes after it. An
 effect that goes on and returns no error claims a success that cannot be
 committed: the call fails with dedup.ErrInvalid, and the reason is lost. Return the
-error, or run a statement that may fail behind a savepoint.`,
+error, or run a statement that may fail behind a savepoint.
+
+Reported are also calls of package external whose error nobody gets: it says that a
+call was refused, or that it may have happened and is parked.`,
 	Requires: []*analysis.Analyzer{effects.Analyzer, code.Analyzer},
 	Run: ignore.Run(func(pass *analysis.Pass) (any, error) {
+		found := make(map[ssa.CallInstruction]bool)
 		for _, region := range effects.Of(pass) {
-			c := checker{pass: pass, region: region, code: code.Of(pass)}
+			c := checker{pass: pass, region: region, code: code.Of(pass), found: found}
 			for call := range region.Calls() {
 				c.check(call)
 			}
 		}
+		checkCalls(pass, found)
 		return nil, nil
 	}),
 }
@@ -38,6 +43,7 @@ type checker struct {
 	pass   *analysis.Pass
 	region *effects.Region
 	code   *code.Code
+	found  map[ssa.CallInstruction]bool // calls that were reported
 }
 
 func (c *checker) check(in ssa.CallInstruction) {
@@ -62,6 +68,7 @@ func (c *checker) check(in ssa.CallInstruction) {
 }
 
 func (c *checker) report(in ssa.CallInstruction, pos token.Pos, what string) {
+	c.found[in] = true
 	c.pass.Reportf(pos, "the error of %s %s %s: after a failed statement nothing of the transaction can be committed; return the error, or use a savepoint",
 		code.CallName(in.Common()), what, c.region.Where())
 }

@@ -44,8 +44,11 @@ func (f finder) find(n ast.Node) {
 	switch n := n.(type) {
 	case *ast.CompositeLit:
 		t := info.TypeOf(n)
-		if out := toolResult(t); out != nil {
+		if in, out := toolTypes(t); out != nil {
 			f.result(n, "Out", out)
+			if api.IsNamed(t, api.External, "Tool") { // whose In is compared, and stored
+				f.input(n, in)
+			}
 		}
 		if !api.IsNamed(t, api.Dedup, "Call") {
 			return
@@ -83,15 +86,21 @@ func (f finder) find(n ast.Node) {
 	}
 }
 
-// toolResult is the Out of a tool.Tool, nil for other types.
-func toolResult(t types.Type) types.Type {
-	if !api.IsNamed(t, api.Tool, "Tool") {
-		return nil
+// toolTypes are the In and Out of a tool.Tool or an external.Tool, nil for other types.
+func toolTypes(t types.Type) (in, out types.Type) {
+	if !api.IsNamed(t, api.Tool, "Tool") && !api.IsNamed(t, api.External, "Tool") {
+		return nil, nil
 	}
 	if named, ok := types.Unalias(t).(*types.Named); ok && named.TypeArgs().Len() == 2 {
-		return named.TypeArgs().At(1)
+		return named.TypeArgs().At(0), named.TypeArgs().At(1)
 	}
-	return nil
+	return nil, nil
+}
+
+func (f finder) input(at ast.Node, t types.Type) {
+	if lost := lossOf(t, true); lost != "" {
+		f.pass.Reportf(at.Pos(), "In loses a part of what it holds as JSON: %s", lost)
+	}
 }
 
 func (f finder) args(value ast.Expr) {

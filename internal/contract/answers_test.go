@@ -214,23 +214,23 @@ func caseReset(t *testing.T, p profile) {
 	e := &tool{ref: "k", then: held.then}
 	c := call("k")
 
-	freed, err := f.d.Reset(ctx, c.Scope, c.Tool, c.Key, "nothing there")
+	freed, err := f.d.Reset(ctx, c.Scope, c.Tool, c.Key, dedup.ResetOptions{Reason: "nothing there"})
 	require.NoError(t, err)
 	require.False(t, freed)
 
 	first := f.start(ctx, f.d, c, e.run)
 	receive(t, ctx, held.entered)
-	_, err = f.peer(t).Reset(ctx, c.Scope, c.Tool, c.Key, "in flight")
+	_, err = f.peer(t).Reset(ctx, c.Scope, c.Tool, c.Key, dedup.ResetOptions{Reason: "in flight"})
 	require.ErrorIs(t, err, dedup.ErrInFlight)
 	held.release()
 	receive(t, ctx, first).require(t)
 
 	var invalid *dedup.InvalidError
-	_, err = f.d.Reset(ctx, c.Scope, c.Tool, c.Key, "")
+	_, err = f.d.Reset(ctx, c.Scope, c.Tool, c.Key, dedup.ResetOptions{})
 	require.ErrorAs(t, err, &invalid)
 	require.Equal(t, 1, f.records(t))
 
-	freed, err = f.d.Reset(ctx, c.Scope, c.Tool, c.Key, "wrong answer")
+	freed, err = f.d.Reset(ctx, c.Scope, c.Tool, c.Key, dedup.ResetOptions{Reason: "wrong answer"})
 	require.NoError(t, err)
 	require.True(t, freed)
 	again, err := f.do(ctx, f.d, c, e.run)

@@ -33,7 +33,7 @@ var layers = map[string][]string{
 	"tool":        {".", "external"},
 	"tool/runner": {".", "external", "tool"},
 	"httpdedup":   {".", "external", "internal/guard"},
-	"deduptest":   {".", "internal/faultproxy"},
+	"deduptest":   {".", "external", "internal/faultproxy"},
 
 	"internal/faultproxy": {"internal/sqllex"},
 }

@@ -48,7 +48,7 @@ func badNames() (rows []badRow) {
 				}))
 				_, err := w.d.Lookup(w.ctx, c.Scope, c.Tool, c.Key)
 				want(w.t, err)
-				_, err = w.d.Reset(w.ctx, c.Scope, c.Tool, c.Key, "test")
+				_, err = w.d.Reset(w.ctx, c.Scope, c.Tool, c.Key, dedup.ResetOptions{Reason: "test"})
 				want(w.t, err)
 				return w.doWith(c)
 			}})
@@ -75,7 +75,7 @@ func badCallers() []badRow {
 			return onlyErr(w.d.Lookup(none, "acme", "t", "k"))
 		}},
 		{name: "NilContextReset", want: invalidCall("ctx"), run: func(w *badWorld) error {
-			return onlyErr(w.d.Reset(none, "acme", "t", "k", "test"))
+			return onlyErr(w.d.Reset(none, "acme", "t", "k", dedup.ResetOptions{Reason: "test"}))
 		}},
 		{name: "NilDeduper", want: invalidCall("d"), run: func(w *badWorld) error {
 			return onlyErr(dedup.Do(w.ctx, nil, call("k"), effect("k")))
@@ -91,7 +91,7 @@ func badCallers() []badRow {
 			return onlyErr(new(dedup.Deduper).Lookup(w.ctx, "acme", "t", "k"))
 		}},
 		{name: "ZeroDeduperReset", want: invalidCall("d"), run: func(w *badWorld) error {
-			return onlyErr(new(dedup.Deduper).Reset(w.ctx, "acme", "t", "k", "test"))
+			return onlyErr(new(dedup.Deduper).Reset(w.ctx, "acme", "t", "k", dedup.ResetOptions{Reason: "test"}))
 		}},
 		{name: "NilDeduperLookup", want: invalidCall("d"), run: func(w *badWorld) error {
 			var d *dedup.Deduper
@@ -101,8 +101,8 @@ func badCallers() []badRow {
 			return onlyErr(dedup.Do[ticket](w.ctx, w.d, call("k"), nil))
 		}},
 		{name: "NilEffectTx", want: invalidCall("effect"), run: func(w *badWorld) error { return anyTx(w, w.d, w.ctx, nil) }},
-		{name: "ResetWithoutReason", want: invalidCall("reason"), run: func(w *badWorld) error {
-			return onlyErr(w.d.Reset(w.ctx, "acme", "create_ticket", "k", ""))
+		{name: "ResetWithoutReason", want: invalidCall("Reason"), run: func(w *badWorld) error {
+			return onlyErr(w.d.Reset(w.ctx, "acme", "create_ticket", "k", dedup.ResetOptions{}))
 		}},
 	}
 }

@@ -182,7 +182,7 @@ func TestResetOnSpoiledSession(t *testing.T) {
 		_, err := dedup.Do(ctx, f.d, call(accented), effect("k"))
 		require.NoError(t, err)
 		d := newDeduper(t, f.db.Pool(t, spoiled), &f.opts)
-		freed, err := d.Reset(ctx, "acme", "create_ticket", accented, "wrong")
+		freed, err := d.Reset(ctx, "acme", "create_ticket", accented, dedup.ResetOptions{Reason: "wrong"})
 		require.NoError(t, err)
 		require.True(t, freed)
 	})

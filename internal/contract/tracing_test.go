@@ -67,7 +67,7 @@ func scenario(t *testing.T, ctx context.Context, f *fixture) {
 	_, err = dedup.Do(ctx, f.d, secretCall("k"), result)
 	require.ErrorIs(t, err, dedup.ErrExpired)
 
-	freed, err := f.d.Reset(ctx, "acme", "pay", "k"+secret, "asked by the customer")
+	freed, err := f.d.Reset(ctx, "acme", "pay", "k"+secret, dedup.ResetOptions{Reason: "asked by the customer"})
 	require.NoError(t, err)
 	require.True(t, freed)
 	_, err = f.d.Sweep(ctx, nil)
@@ -138,7 +138,7 @@ func TestTracerIsToldEveryEventOnce(t *testing.T) {
 
 		require.Len(t, events[dedup.CallStartData](r), 9)
 		require.Len(t, events[dedup.CallEndData](r), 9)
-		require.Equal(t, []dedup.ResetData{{CallData: reset, Reason: "asked by the customer", Freed: true}}, events[dedup.ResetData](r))
+		require.Equal(t, []dedup.ResetData{{CallData: reset, Reason: "asked by the customer", Freed: true, Audited: true}}, events[dedup.ResetData](r))
 		require.Len(t, events[dedup.SweptData](r), 1)
 		require.Empty(t, events[dedup.WaitStartData](r))
 	}

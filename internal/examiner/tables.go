@@ -106,6 +106,38 @@ func optionalTables() []Table {
 		without:  "calls of tools with effects outside of the database fail, or take effect twice",
 		otherKey: "effects outside of the database may happen twice",
 		missing:  "effect_missing", broken: "effect_broken",
+	}, {
+		Name: "tool_dedup_audit", Migrations: []int64{4},
+		columns: []column{
+			{name: "id", typ: "bigint"},
+			{name: "at", typ: "timestamp with time zone"},
+			{name: "actor", typ: "text"},
+			{name: "role", typ: "text"},
+			{name: "action", typ: "text", ordered: true},
+			{name: "scope", typ: "text", ordered: true},
+			{name: "tool", typ: "text", ordered: true},
+			{name: "key", typ: "text", ordered: true},
+			{name: "outcome", typ: "text", ordered: true},
+			{name: "created_at", typ: "timestamp with time zone"},
+			{name: "reason", typ: "text"},
+		},
+		key:     "id",
+		without: "nobody can read who freed a record, or which are broken", otherKey: "its lines may not be written",
+		missing: "audit_missing", broken: "audit_broken",
+	}, {
+		Name: "tool_dedup_stat", Migrations: []int64{5},
+		columns: []column{
+			{name: "at", typ: "timestamp with time zone"},
+			{name: "instance", typ: "text", ordered: true},
+			{name: "tool", typ: "text", ordered: true},
+			{name: "outcome", typ: "text", ordered: true},
+			{name: "calls", typ: "bigint"},
+			{name: "seconds", typ: "double precision"},
+			{name: "waited", typ: "double precision"},
+		},
+		key:     "at, instance, tool, outcome",
+		without: "no Sweeper can record what it counts", otherKey: "what is recorded may be counted twice",
+		missing: "stat_missing", broken: "stat_broken",
 	}}
 }
 

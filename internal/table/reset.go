@@ -2,14 +2,40 @@ package table
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 )
 
-// Reset deletes the record that was created then, whatever its age. It reports whether
-// there was one.
-func (t *Table) Reset(ctx context.Context, conn *pgx.Conn, id Identity, createdAt time.Time) (bool, error) {
-	tag, err := conn.Exec(ctx, t.reset, id.Scope, id.Tool, id.Key, createdAt)
-	return tag.RowsAffected() > 0, err
+// resetSQL are the statements that free an identity, with a line in the audit and without.
+type resetSQL struct{ audited, plain string }
+
+func newResetSQL(schema, table string) resetSQL {
+	const counts = `SELECT (SELECT count(*) FROM freed), `
+	freed := fmt.Sprintf(`WITH freed AS (
+DELETE FROM %s
+ WHERE scope = $1::text AND tool = $2::text AND key = $3::text AND created_at = $4::timestamptz
+RETURNING scope, tool, key, outcome, created_at)`, table)
+	return resetSQL{
+		audited: freed + `, audited AS (
+` + AuditInsert(schema, "freed", "$5::text", "'reset'", "outcome", "$6::text") + `
+RETURNING 1)
+` + counts + `(SELECT count(*) FROM audited)`,
+		plain: freed + `
+` + counts + `0::bigint`,
+	}
+}
+
+// Reset deletes the record that was created then, whatever its age, and writes that down in
+// the same statement, where there is an audit. It reports whether there was a record, and
+// whether that was written down.
+func (t *Table) Reset(ctx context.Context, conn *pgx.Conn, id Identity, createdAt time.Time, by Said) (freed, audited bool, err error) {
+	args := []any{id.Scope, id.Tool, id.Key, createdAt}
+	var records, lines int64
+	err = conn.QueryRow(ctx, t.reset.audited, append(args, by.Actor, by.Reason)...).Scan(&records, &lines)
+	if CannotAudit(err) {
+		err = conn.QueryRow(ctx, t.reset.plain, args...).Scan(&records, &lines)
+	}
+	return records > 0, lines > 0, MayNotAudit(err)
 }

@@ -64,8 +64,10 @@ type Table struct {
 	// Arrival is what comes before the combined statements of many entries.
 	Arrival wire.Query
 
-	reset string
-	sweep sweepSQL
+	reset       resetSQL
+	auditBroken string
+	sweep       sweepSQL
+	stat        statSQL
 }
 
 // MaxLocks bounds the advisory locks in one transaction: they live in the server's shared
@@ -136,10 +138,11 @@ ON CONFLICT (scope, tool, key) DO UPDATE
 		forgetAll: wire.NewQuery(fmt.Sprintf(`DELETE FROM %s AS r
  USING unnest($1::text[], $2::text[], $3::text[]) AS old (scope, tool, key)
  WHERE r.scope = old.scope AND r.tool = old.tool AND r.key = old.key AND r.forget_at <= pg_catalog.statement_timestamp()`, name)),
-		Arrival: wire.NewQuery(arrival(name)),
-		reset: fmt.Sprintf(`DELETE FROM %s
- WHERE scope = $1::text AND tool = $2::text AND key = $3::text AND created_at = $4::timestamptz`, name),
-		sweep: newSweepSQL(name, &opts),
+		Arrival:     wire.NewQuery(arrival(name)),
+		reset:       newResetSQL(opts.Schema, name),
+		auditBroken: auditBroken(opts.Schema, name),
+		sweep:       newSweepSQL(name, &opts),
+		stat:        newStatSQL(opts.Schema),
 	}
 	if opts.ClaimFirst {
 		t.usual = []wire.Query{t.begin.Query, t.setUp, t.setLockTimeout, t.claim, t.resetLockTimeout, t.lookUp, t.complete, t.Commit}

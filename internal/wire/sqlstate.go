@@ -27,7 +27,7 @@ const (
 	CodeUndefinedTable        = "42P01"
 	CodeLockNotAvailable      = "55P03"
 	CodeQueryCanceled         = "57014"
-	codeFeatureNotSupported   = "0A000"
+	CodeFeatureNotSupported   = "0A000"
 )
 
 // SQLState returns the SQLSTATE of err, "" when no server sent it.
@@ -58,7 +58,7 @@ func transientState(err *pgconn.PgError) bool {
 	switch err.Code {
 	case CodeSerialization, CodeDeadlock, CodeLockNotAvailable, CodeReadOnly:
 		return true
-	case codeFeatureNotSupported:
+	case CodeFeatureNotSupported:
 		return isStalePlan(err)
 	}
 	switch err.Code[:min(2, len(err.Code))] {
@@ -73,7 +73,7 @@ func transientState(err *pgconn.PgError) bool {
 // isStalePlan reports whether a cached plan no longer fits after a schema change. The message
 // is translated; the function that raised it is not.
 func isStalePlan(err *pgconn.PgError) bool {
-	return err.Code == codeFeatureNotSupported && err.Routine == "RevalidateCachedQuery"
+	return err.Code == CodeFeatureNotSupported && err.Routine == "RevalidateCachedQuery"
 }
 
 // IsTxTimeout reports whether the server has ended the session because its transaction

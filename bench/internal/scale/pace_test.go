@@ -16,11 +16,12 @@ var errCall = errors.New("the call failed")
 func TestPaceDoesNotWaitForAnswers(t *testing.T) {
 	t.Parallel()
 
-	release := make(chan struct{})
+	called, release := make(chan struct{}, 1<<16), make(chan struct{})
 	all, err := pace{rate: 1000, clients: 1}.beside(t.Context(), func() error {
 		defer close(release)
+		<-called // and those behind it wait for it
 		return wait(t.Context(), 50*time.Millisecond)
-	}, func(context.Context, int) (int, error) { <-release; return 1, nil })
+	}, func(context.Context, int) (int, error) { called <- struct{}{}; <-release; return 1, nil })
 	require.NoError(t, err)
 	require.Greater(t, all.Calls, 10)
 	l := all.Latency()

@@ -13,12 +13,13 @@ import (
 
 // The packages that matter.
 const (
-	Dedup = "github.com/tooldedup/dedup"
-	Tool  = Dedup + "/tool"
-	PGX   = "github.com/jackc/pgx/v5"
-	Pool  = PGX + "/pgxpool"
-	Conn  = PGX + "/pgconn"
-	SQL   = "database/sql"
+	Dedup    = "github.com/tooldedup/dedup"
+	Tool     = Dedup + "/tool"
+	External = Dedup + "/external"
+	PGX      = "github.com/jackc/pgx/v5"
+	Pool     = PGX + "/pgxpool"
+	Conn     = PGX + "/pgconn"
+	SQL      = "database/sql"
 )
 
 // IsNamed reports whether t, or what it points to, is the type path.name, of

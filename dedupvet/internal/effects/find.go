@@ -19,9 +19,10 @@ type finder struct {
 	queue   []*Region // of which the calls are to be followed
 }
 
-// findEffects looks at every conversion to dedup.Effect, and at what packages dedup
-// and tool are given to call with a transaction, as the Run of a tool and the
-// Archive of a sweep.
+// findEffects looks at every conversion to dedup.Effect, and at what packages dedup,
+// tool and external are given to call with a transaction, as the Run of a tool, the
+// Archive of a sweep, and the Begin of an external tool. What makes attempts outside of
+// the database has no transaction, and is none.
 func (f *finder) findEffects(fn *ssa.Function) {
 	for in := range code.Instructions(fn) {
 		switch in := in.(type) {
@@ -47,7 +48,7 @@ func (f *finder) findEffects(fn *ssa.Function) {
 }
 
 func (f *finder) isDedup(p *types.Package) bool {
-	return p != nil && p != f.pkg && (p.Path() == api.Dedup || p.Path() == api.Tool)
+	return p != nil && p != f.pkg && (p.Path() == api.Dedup || p.Path() == api.Tool || p.Path() == api.External)
 }
 
 // isReadOnly reports whether a function is put into a tool that says that it changes

@@ -38,7 +38,7 @@ func Tool(api, secret string) external.Tool[Refund, Refunded] {
 		Name:    "refund",
 		Perform: s.refund,
 		// Stripe removes keys once they are at least 24 hours old.
-		KeyKept: 24 * time.Hour,
+		KeyKept: 23 * time.Hour,
 		Ref:     func(out Refunded) string { return out.ID },
 
 		Begin: func(ctx context.Context, tx pgx.Tx, in Refund) error {

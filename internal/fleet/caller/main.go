@@ -115,7 +115,7 @@ func (c *caller) answer(ctx context.Context, cmd command) answer {
 	case "migrate":
 		err = migrate(ctx, c.d.Pool(), cmd.Version)
 	case "reset":
-		a.Freed, err = c.d.Reset(ctx, scope, tool, cmd.Keys[0], "the test frees it")
+		a.Freed, err = c.reset(ctx, cmd.Keys[0])
 	case "lookup":
 		var status dedup.Status
 		status, err = c.d.Lookup(ctx, scope, tool, cmd.Keys[0])

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tooldedup/dedup/proof/internal/replay/payment"
 	"github.com/tooldedup/dedup/proof/internal/replay/plan"
 	"github.com/tooldedup/dedup/proof/internal/replay/worker"
 )
@@ -24,6 +25,11 @@ shows both.
 
 --through chooses how a delivery reaches the tools of a worker: as a line for its
 registry of tools, or as a request to its server, over a connection that is cut.
+
+--external has the calls that pay somebody (send_certificate, and the orders that
+are cancelled, changed or paid otherwise) act outside of the database. The provider is in this program:
+it loses requests and answers, acts late, and kills workers that ask it. What is
+parked is resolved by its book.
 
 Postgres is the server of --database-url, or of DEDUP_DATABASE_URL, or one that
 is found or started for the run. The replay works in a database of its own there
@@ -50,6 +56,7 @@ func Command() *cobra.Command {
 	set.StringVar(&f.recording, "recording", "", "`folder` of the recording (default $TAUBENCH_DIR, ../shared/taubench beside the repository, or the small one inside this program)")
 	set.StringVar(&f.faults, "faults", "all", "`list` of faults, separated by commas: all, none, "+plan.Names())
 	set.StringVar(&f.through, "through", string(worker.Registry), "`way` of a delivery to the tools: "+worker.WayNames())
+	set.StringVar(&f.external, "external", "", "pay outside of the database, by a provider of a `kind`: "+payment.KindNames())
 	set.BoolVar(&f.naive, "naive", false, "deliver without dedup, as an ordinary retry wrapper does")
 	set.BoolVar(&f.compare, "compare", false, "do both, naive first, and print them beside each other")
 	set.BoolVar(&f.json, "json", false, "print one JSON object instead of the table")

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/tooldedup/dedup/internal/exit"
+	"github.com/tooldedup/dedup/proof/internal/replay/payment"
 	"github.com/tooldedup/dedup/proof/internal/replay/plan"
 	"github.com/tooldedup/dedup/proof/internal/replay/worker"
 )
@@ -17,6 +18,8 @@ type flags struct {
 	recording, faults, html, databaseURL string
 	through                              string
 	way                                  worker.Way // of through
+	external                             string
+	pays                                 payment.Kind // of external
 	naive, compare, json, verbose        bool
 	seed                                 uint64
 	seedGiven                            bool
@@ -40,6 +43,12 @@ func (f *flags) settle() (err error) {
 			return exit.Usage("--faults %s: through the %s there is no connection to cut", f.faults, f.way)
 		}
 		delete(f.kinds, plan.CutConnection) // which "all" has
+	}
+	if f.pays, err = payment.ParseKind(f.external); err != nil {
+		return exit.Usage("--external: %w", err)
+	}
+	if f.pays != payment.Off && (f.way.Networked() || f.naive || f.compare || f.html != "") {
+		return exit.Usage("--external: it is delivered through the registry, with dedup, and not compared")
 	}
 	if f.html != "" {
 		f.compare = true

@@ -48,7 +48,13 @@ func run(ctx context.Context, f *flags, io streams) error {
 	if failure := result.Failure(); failure != "" {
 		return fmt.Errorf("%s delivery does not agree with the recording: %s", result.Mode, failure)
 	}
+	if n := result.Naive; n != nil {
+		fmt.Fprintf(io.err, "without dedup: %d effects too many, %d wrong answers, %d lost writes\n", n.Doubled, n.Wrong, n.Lost)
+	}
 	fmt.Fprintf(io.err, "every answer and every final state is the recorded one, every write has one effect (%s)\n", result.Mode)
+	if f.html != "" {
+		fmt.Fprintf(io.err, "what the words mean: %s\n", f.html)
+	}
 	return nil
 }
 
@@ -78,7 +84,7 @@ func replayAll(ctx context.Context, f *flags, rec *recording.Recording, display 
 
 	one := func(mode worker.Mode) (*report.Result, error) {
 		return arm.Run(ctx, arm.Config{
-			Recording: rec, Mode: mode, Way: f.way, Seed: f.seed, Kinds: f.kinds,
+			Recording: rec, Mode: mode, Way: f.way, Pays: f.pays, Seed: f.seed, Kinds: f.kinds,
 			Program: program, Args: []string{workerName},
 			Display: display, Verbose: f.verbose,
 		}, server)

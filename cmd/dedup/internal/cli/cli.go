@@ -20,6 +20,11 @@ A program that uses the library needs the table tool_dedup in its database:
   dedup migrate check   checks that it is there and sound
   dedup doctor          checks the server, its standbys and poolers too
 
+Tools with effects outside of the database leave to a person what they cannot know:
+
+  dedup parked          lists such operations
+  dedup resolve         stores what the person found out
+
 Databases are named by --database-url or by the environment variable
 DATABASE_URL, such as postgres://user:password@localhost:5432/mydb.
 

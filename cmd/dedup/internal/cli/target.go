@@ -4,6 +4,7 @@ import (
 	"os"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
 	"github.com/tooldedup/dedup/internal/exit"
@@ -24,6 +25,16 @@ func (t *Target) AddFlags(cmd *cobra.Command) {
 
 // Config is how to connect to the target. The error is an [*exit.UsageError].
 func (t *Target) Config() (*pgx.ConnConfig, error) {
+	config, err := t.PoolConfig()
+	if err != nil {
+		return nil, err
+	}
+	return config.ConnConfig, nil
+}
+
+// PoolConfig is how to make a pool of connections to the target. The error is an
+// [*exit.UsageError].
+func (t *Target) PoolConfig() (*pgxpool.Config, error) {
 	url := t.URL
 	if url == "" {
 		url = os.Getenv(urlVariable)
@@ -34,7 +45,8 @@ func (t *Target) Config() (*pgx.ConnConfig, error) {
 	if t.Schema == "" {
 		return nil, exit.Usage("--schema: the name is empty")
 	}
-	config, err := pgx.ParseConfig(url)
+	// An application's URL may have settings of its pool.
+	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, exit.Usage("the database's URL: %w", err)
 	}

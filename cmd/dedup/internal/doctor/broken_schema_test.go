@@ -24,6 +24,10 @@ func schemaScenarios() []scenario {
 		},
 		{name: "EffectMissing", sql: `DROP TABLE tool_effect`, errors: []string{migrations.ProblemEffectMissing}},
 		{name: "EffectWithoutKey", sql: `ALTER TABLE tool_effect DROP CONSTRAINT tool_effect_pkey`, errors: []string{migrations.ProblemEffectBroken}},
+		{name: "AuditMissing", sql: `DROP TABLE tool_dedup_audit`, warnings: []string{migrations.ProblemAuditMissing}},
+		{name: "AuditWithoutKey", sql: `ALTER TABLE tool_dedup_audit DROP CONSTRAINT tool_dedup_audit_pkey`, warnings: []string{migrations.ProblemAuditBroken}},
+		{name: "StatMissing", sql: `DROP TABLE tool_dedup_stat`, warnings: []string{migrations.ProblemStatMissing}},
+		{name: "StatWithoutKey", sql: `ALTER TABLE tool_dedup_stat DROP CONSTRAINT tool_dedup_stat_pkey`, warnings: []string{migrations.ProblemStatBroken}},
 		{name: "LookalikeMissing", sql: `DROP TABLE tool_lookalike`, errors: []string{migrations.ProblemLookalikeMissing}},
 		{name: "LookalikeWithoutKey", sql: `ALTER TABLE tool_lookalike DROP CONSTRAINT tool_lookalike_pkey`, errors: []string{migrations.ProblemLookalikeBroken}},
 		{

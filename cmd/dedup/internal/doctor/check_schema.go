@@ -38,10 +38,13 @@ func checkSchema(ctx context.Context, s *session) ([]Finding, error) {
 }
 
 // problemSeverity: all that package migrations reports makes calls fail or run
-// twice, but for the index of the sweep.
+// twice, but for the index of the sweep and the tables that operators read.
 func problemSeverity(name string) Severity {
-	slow := []string{migrations.ProblemDueIndexMissing, migrations.ProblemDueIndexOther, migrations.ProblemDueIndexInvalid}
-	if slices.Contains(slow, name) {
+	harmless := []string{
+		migrations.ProblemDueIndexMissing, migrations.ProblemDueIndexOther, migrations.ProblemDueIndexInvalid,
+		migrations.ProblemAuditMissing, migrations.ProblemAuditBroken, migrations.ProblemStatMissing, migrations.ProblemStatBroken,
+	}
+	if slices.Contains(harmless, name) {
 		return SeverityWarning
 	}
 	return SeverityError

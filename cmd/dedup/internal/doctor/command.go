@@ -7,7 +7,6 @@ package doctor
 
 import (
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,9 +15,10 @@ import (
 	"github.com/tooldedup/dedup/internal/exit"
 )
 
-const long = `Look for every condition under which the promise would be false: in the table, in
+const long = `Look for every condition under which the promise would be false: in the tables, in
 the settings of the server, the database and the role, in its standbys, and in a
-pooler on the way. What is found is listed with the value that was read and the fix.
+pooler on the way; and for effects outside of the database that wait for somebody.
+What is found is listed with the value that was read and the fix.
 
   error     a call can run twice, can lose its record, or is refused
   warning   something else can be lost, or is slow
@@ -51,13 +51,10 @@ func Command() *cobra.Command {
 	set := cmd.Flags()
 	set.BoolVar(&o.json, "json", false, "write the findings as JSON")
 	set.BoolVar(&o.strict, "strict", false, "let warnings, and what could not be read, fail as well")
-	set.DurationVar(&o.timeout, "timeout", 5*time.Second, "how long one statement may take")
-	set.DurationVar(&o.overdue, "overdue", time.Hour, "how long a record may be due before the sweep counts as behind")
+	cli.AddTimeout(cmd, &o.timeout)
+	set.DurationVar(&o.overdue, "overdue", time.Hour, "how long records and effects may be due before it is a warning")
 	return cmd
 }
-
-// maxTimeout is what statement_timeout takes.
-const maxTimeout = math.MaxInt32 * time.Millisecond
 
 type options struct {
 	cli.Target
@@ -71,8 +68,11 @@ func run(cmd *cobra.Command, o *options) error {
 	if err != nil {
 		return err
 	}
-	if o.timeout < time.Millisecond || o.timeout > maxTimeout || o.overdue < 0 {
-		return exit.Usage("--timeout must be 1ms to 596h, and --overdue not negative")
+	if err := cli.CheckTimeout(o.timeout); err != nil {
+		return err
+	}
+	if o.overdue < 0 {
+		return exit.Usage("--overdue must not be negative")
 	}
 	s := &session{Target: o.Target, config: config, timeout: o.timeout, overdue: o.overdue}
 	defer s.close(ctx)

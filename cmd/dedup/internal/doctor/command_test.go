@@ -38,6 +38,7 @@ ok        ignore_checksum_failure: ignore_checksum_failure = off, the default
 ok        synchronous_commit: synchronous_commit = on, set on the server's command line
 ok        replication: no standby
 ok        sweep: nothing is due
+ok        effects: 0 parked, 0 due, 0 to be forgotten
 ok        vacuum: 0 live rows, 0 dead, last vacuum never
 
 sound
@@ -156,6 +157,7 @@ func TestUsage(t *testing.T) {
 	for _, args := range [][]string{
 		{"now"}, {"--fast"}, {"--schema", "", "--database-url", "postgres://localhost/db"},
 		{"--timeout", "0s", "--database-url", "postgres://localhost/db"},
+		{"--timeout", "600h", "--database-url", "postgres://localhost/db"},
 		{"--overdue", "-1s", "--database-url", "postgres://localhost/db"},
 		{"--database-url", "postgres://user:s3cret@localhost:port/db"},
 	} {

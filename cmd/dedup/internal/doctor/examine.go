@@ -29,6 +29,7 @@ func checks() []check {
 		{"synchronous_commit", checkSynchronousCommit, false},
 		{"replication", checkReplication, false},
 		{"sweep", checkSweep, true},
+		{"effects", checkEffects, false},
 		{"vacuum", checkVacuum, true},
 	}
 }

@@ -80,6 +80,15 @@ const (
 
 	// IDSweepBehind: records have been due for long.
 	IDSweepBehind = "sweep_behind"
+	// IDEffectsParked: operations outside of the database have been parked for
+	// long.
+	IDEffectsParked = "effects_parked"
+	// IDEffectsTwice: operations outside of the database happened twice.
+	IDEffectsTwice = "effects_twice"
+	// IDEffectsDue: operations outside of the database have been due for long.
+	IDEffectsDue = "effects_due"
+	// IDEffectsSweepBehind: operations could have been forgotten for long.
+	IDEffectsSweepBehind = "effects_sweep_behind"
 	// IDDeadRows: vacuum does not keep up.
 	IDDeadRows = "dead_rows"
 	// IDIndexBloat: the primary key's index is much larger than its entries.

@@ -42,7 +42,7 @@ func scenarios() []scenario {
 	var all []scenario
 	for _, some := range [][]scenario{
 		schemaScenarios(), constraintScenarios(), partitionScenarios(), roleScenarios(), citusScenarios(),
-		settingScenarios(), upkeepScenarios(), standbyScenarios(), poolerScenarios(),
+		settingScenarios(), upkeepScenarios(), effectScenarios(), standbyScenarios(), poolerScenarios(),
 	} {
 		all = append(all, some...)
 	}

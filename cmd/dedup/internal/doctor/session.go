@@ -24,7 +24,7 @@ type session struct {
 	cli.Target
 	config  *pgx.ConnConfig
 	timeout time.Duration // of each statement
-	overdue time.Duration // how long a record may be due
+	overdue time.Duration // how long something may be due
 
 	conn *pgx.Conn // nil before the first use
 }

@@ -19,8 +19,9 @@ func downCommand(t *target) *cobra.Command {
 		Long: `Roll back the migration that was applied last. Rolling back the first one drops
 tool_dedup, and with it the memory of every call: one that is retried after that
 runs again. The third one makes tool_effect, which has what is outside of the
-database. Each is refused while there are rows that still protect a call, unless
---drop-records is given. The table tool_dedup_version stays.`,
+database. Both are refused while there are rows that still protect a call, unless
+--drop-records is given. The fourth drops the audit, which no call needs, and the fifth
+the counts. The table tool_dedup_version stays.`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return down(cmd, t, dropRecords) },
 	}

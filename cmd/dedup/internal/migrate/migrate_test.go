@@ -19,20 +19,22 @@ func TestUpDownUp(t *testing.T) {
 	t.Parallel()
 
 	b := setup(t)
-	require.Regexp(t, `^MIGRATION +STATE +APPLIED AT\n00001_tool_dedup.sql +pending +-\n00002_tool_lookalike.sql +pending +-\n00003_tool_effect.sql +pending +-\n$`, b.fine(t, "status"))
+	require.Regexp(t, `^MIGRATION +STATE +APPLIED AT\n00001_tool_dedup.sql +pending +-\n00002_tool_lookalike.sql +pending +-\n00003_tool_effect.sql +pending +-\n00004_tool_dedup_audit.sql +pending +-\n00005_tool_dedup_stat.sql +pending +-\n$`, b.fine(t, "status"))
 	require.Contains(t, b.fails(t, "check"), "table_missing")
 	require.Equal(t, "nothing to do: tool_dedup_version records no migration\n", b.fine(t, "down"))
 	require.Empty(t, b.relations(t), "looking leaves nothing behind")
 
 	for range 2 {
-		require.Regexp(t, `^applied 00001_tool_dedup.sql in \d+(ms|s|µs)\napplied 00002_tool_lookalike.sql in \d+(ms|s|µs)\napplied 00003_tool_effect.sql in \d+(ms|s|µs)\n$`, b.fine(t, "up"))
+		require.Regexp(t, `^applied 00001_tool_dedup.sql in \d+(ms|s|µs)\napplied 00002_tool_lookalike.sql in \d+(ms|s|µs)\napplied 00003_tool_effect.sql in \d+(ms|s|µs)\napplied 00004_tool_dedup_audit.sql in \d+(ms|s|µs)\napplied 00005_tool_dedup_stat.sql in \d+(ms|s|µs)\n$`, b.fine(t, "up"))
 		require.NoError(t, migrations.Check(t.Context(), b.pool, nil))
 		require.Equal(t, "nothing to do: all migrations are applied\n", b.fine(t, "up"))
 		require.Equal(t, "\"public\".\"tool_dedup\" is sound\n", b.fine(t, "check"))
 		require.Regexp(t, `00001_tool_dedup.sql +applied +\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\n00002_tool_lookalike.sql +applied +\d{4}`, b.fine(t, "status"))
 
-		require.Regexp(t, `^rolled back 00003_tool_effect.sql in`, b.fine(t, "down"))
+		require.Regexp(t, `^rolled back 00005_tool_dedup_stat.sql in`, b.fine(t, "down"))
 		require.Contains(t, b.fails(t, "check"), "migrations_pending")
+		require.Regexp(t, `^rolled back 00004_tool_dedup_audit.sql in`, b.fine(t, "down"))
+		require.Regexp(t, `^rolled back 00003_tool_effect.sql in`, b.fine(t, "down"))
 		require.Regexp(t, `^rolled back 00002_tool_lookalike.sql in`, b.fine(t, "down"))
 		require.Regexp(t, `^rolled back 00001_tool_dedup.sql in`, b.fine(t, "down"))
 		require.Equal(t, []string{"public.tool_dedup_version", "public.tool_dedup_version_pkey"}, b.relations(t))
@@ -46,8 +48,9 @@ func TestDownKeepsRecords(t *testing.T) {
 	b := setup(t)
 	toFirst := func() {
 		b.fine(t, "up")
-		b.fine(t, "down")
-		b.fine(t, "down")
+		for range 4 {
+			b.fine(t, "down")
+		}
 	}
 	b.fine(t, "up")
 	b.exec(t, record)
@@ -55,8 +58,9 @@ func TestDownKeepsRecords(t *testing.T) {
 	require.Contains(t, b.fails(t, "down"), "give --drop-records")
 	b.fine(t, "up")
 	require.NoError(t, migrations.Check(t.Context(), b.pool, nil))
-	b.fine(t, "down")
-	b.fine(t, "down")
+	for range 4 {
+		b.fine(t, "down")
+	}
 	b.fine(t, "down", "--drop-records")
 
 	toFirst()
@@ -73,6 +77,8 @@ func TestDownKeepsOperations(t *testing.T) {
 	b.fine(t, "up")
 	b.exec(t, `INSERT INTO tool_effect (scope, tool, key, state, fence, tries, looked, fingerprint, created_at, changed_at)
 		VALUES ('acme', 'charge', 'k', 'parked', 1, 0, false, '', now(), now())`)
+	b.fine(t, "down")
+	b.fine(t, "down")
 	require.Contains(t, b.fails(t, "down"), "give --drop-records")
 	b.exec(t, `UPDATE tool_effect SET state = 'done', forget_at = now() - interval '1 s'`)
 	b.fine(t, "down")
@@ -174,7 +180,7 @@ func TestSchema(t *testing.T) {
 	b.exec(t, `DROP TABLE "My app".tool_lookalike`)
 	b.fine(t, "up", "--recreate", "--schema", "My app")
 	b.fine(t, "check", "--schema", "My app")
-	for range 3 {
+	for range 5 {
 		b.fine(t, "down", "--schema", "My app")
 	}
 
@@ -225,8 +231,9 @@ func TestInterrupted(t *testing.T) {
 	b := setup(t)
 	b.fine(t, "up")
 	before := b.relations(t)
-	b.fine(t, "down")
-	b.fine(t, "down")
+	for range 4 {
+		b.fine(t, "down")
+	}
 	tx, err := b.pool.Begin(t.Context())
 	require.NoError(t, err)
 	defer tx.Rollback(context.WithoutCancel(t.Context()))

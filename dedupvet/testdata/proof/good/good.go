@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/external"
 )
 
 // Open opens a ticket, with three tries of one call.
@@ -43,6 +44,27 @@ func Probe(ctx context.Context, d *dedup.Deduper, call dedup.Call) error {
 		return 1, nil
 	})
 	return err
+}
+
+// Refund sends an effect outside of the database with the key that all its attempts have.
+var Refund = external.Tool[string, int]{
+	Name: "refund",
+	Perform: func(ctx context.Context, a external.Attempt, order string) (int, error) {
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://example.com/refunds/"+order, nil)
+		if err != nil {
+			return 0, external.NotDone(err)
+		}
+		req.Header.Set("Idempotency-Key", a.Key)
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return 0, err
+		}
+		return resp.StatusCode, resp.Body.Close()
+	},
+	Finish: func(ctx context.Context, tx pgx.Tx, order string, _ int) error {
+		_, err := tx.Exec(ctx, `UPDATE orders SET refunded = true WHERE id = $1`, order)
+		return err
+	},
 }
 
 // tell does what is outside of the database when the ticket is committed.

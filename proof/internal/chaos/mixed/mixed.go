@@ -324,7 +324,7 @@ func (s *storm) resetOne(ctx context.Context, b *books, d *dedup.Deduper, key st
 	// It is not cancelled with the round: a Reset that has deleted says so.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), quietWait)
 	defer cancel()
-	freed, err := d.Reset(ctx, "chaos", "effect", key, "chaos")
+	freed, err := d.Reset(ctx, "chaos", "effect", key, dedup.ResetOptions{Reason: "chaos"})
 	if err != nil || !freed {
 		return err
 	}

@@ -126,15 +126,15 @@ const (
 	drainLimit = 120
 	// lastTries is how often the last call of an operation is made that gets no answer.
 	lastTries = 10
-	// looked is how many leases after the last attempt a look must have been made for a
-	// parked operation, in the long form.
-	looked = 6
+	// looks is how many looks that found nothing must have been made for a parked operation,
+	// in the long form: the second one is 20 leases after the first.
+	looks = 2
 )
 
 // drain waits until nothing is due: no operation is open, no audit, and for what is parked
 // a look was made after all that may have happened.
 func (t *trial) drain(ctx context.Context) error {
-	limit, parked := leases(drainLimit, t.form.lease), leases(looked, t.form.lease)
+	limit, parked := leases(drainLimit, t.form.lease), looks
 	if t.form.short {
 		parked = 0
 	}
@@ -142,7 +142,7 @@ func (t *trial) drain(ctx context.Context) error {
 		var open int
 		err := t.db.Pool.QueryRow(ctx, `SELECT count(*) FROM tool_effect
 			WHERE state IN ('pending', 'running')
-			   OR due_at IS NOT NULL AND (state = 'done' OR changed_at < sent_until + $1::interval)`, parked).Scan(&open)
+			   OR due_at IS NOT NULL AND (state = 'done' OR tries < $1::int)`, parked).Scan(&open)
 		if err != nil {
 			return fmt.Errorf("waiting for what is due: %w", err)
 		}

@@ -91,7 +91,7 @@ var scenarios = []struct {
 		err := s.do(ctx, s.args(), nil)
 		_, lookErr := s.d.Lookup(ctx, "scope", "tool", s.canary("key"))
 		s.saw(lookErr)
-		_, resetErr := s.d.Reset(ctx, "scope", "tool", s.canary("key"), "wrong answer")
+		_, resetErr := s.d.Reset(ctx, "scope", "tool", s.canary("key"), dedup.ResetOptions{Reason: "wrong answer"})
 		s.saw(resetErr)
 		return errors.Join(err, lookErr, resetErr)
 	}},

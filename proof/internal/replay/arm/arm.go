@@ -11,6 +11,7 @@ import (
 	"github.com/tooldedup/dedup/internal/faultproxy"
 	"github.com/tooldedup/dedup/internal/recording"
 	"github.com/tooldedup/dedup/proof/internal/replay/fleet"
+	"github.com/tooldedup/dedup/proof/internal/replay/payment"
 	"github.com/tooldedup/dedup/proof/internal/replay/plan"
 	"github.com/tooldedup/dedup/proof/internal/replay/progress"
 	"github.com/tooldedup/dedup/proof/internal/replay/report"
@@ -25,8 +26,10 @@ type Config struct {
 	Recording *recording.Recording
 	Mode      worker.Mode
 	Way       worker.Way
-	Seed      uint64
-	Kinds     plan.Set
+	// Pays is the kind of provider of the calls that pay, payment.Off for none.
+	Pays  payment.Kind
+	Seed  uint64
+	Kinds plan.Set
 	// Program and Args start a worker process.
 	Program string
 	Args    []string
@@ -42,6 +45,7 @@ type run struct {
 	fleet *fleet.Fleet
 	tally tally
 	seen  history
+	pays  *paying // nil where all is in the database
 }
 
 // Run replays the recording in a database of its own. The error says that the
@@ -60,16 +64,25 @@ func Run(ctx context.Context, cfg Config, server *stage.Server) (result *report.
 
 	cfg.Display.Printf("%-10s database %s", string(cfg.Mode)+":", db.Name)
 
-	workers, err := fleet.Start(fleet.Config{
+	r := &run{Config: cfg, db: db, seen: newHistory()}
+	starting := fleet.Config{
 		Program: cfg.Program, Args: cfg.Args, Size: plan.Workers,
 		DatabaseURL: db.URL, Mode: cfg.Mode, Way: cfg.Way, Stderr: cfg.Display,
-	})
+	}
+	if cfg.Pays != payment.Off {
+		if r.pays, err = r.startPaying(ctx); err != nil {
+			return nil, err
+		}
+		defer r.pays.provider.Close()
+		starting.Pays, starting.Provider = cfg.Pays, r.pays.provider.URL
+	}
+	workers, err := fleet.Start(starting)
 	if err != nil {
 		return nil, fmt.Errorf("starting workers: %w", err)
 	}
 	defer workers.Close()
+	r.fleet = workers // nobody asks the provider before
 
-	r := &run{Config: cfg, db: db, fleet: workers, seen: newHistory()}
 	start := time.Now()
 	for i := range cfg.Recording.Sessions {
 		if err := r.session(ctx, &cfg.Recording.Sessions[i]); err != nil {
@@ -83,6 +96,9 @@ func Run(ctx context.Context, cfg Config, server *stage.Server) (result *report.
 	result.Processes, result.ReusedIDs = workers.Processes(), r.seen.reused
 	if result.Checked.Records, err = db.CountRecords(ctx); err != nil {
 		return nil, err
+	}
+	if r.pays != nil {
+		result.External = r.pays.result()
 	}
 	return result, checkComplete(cfg.Recording, result)
 }

@@ -41,6 +41,8 @@ type written struct {
 	runaway bool
 	// acknowledged says that a delivery was answered with success.
 	acknowledged bool
+	// faults counts those that were applied to its deliveries, and parked how often it was.
+	faults, parked int
 }
 
 // call replays one recorded call. Injected ones were made by no model.
@@ -53,7 +55,7 @@ func (s *sessionRun) call(ctx context.Context, call *recording.Call) error {
 		return s.write(ctx, call)
 	}
 	s.tally.reads++
-	if _, err := s.deliver(ctx, call, call.Seq%plan.Workers); err != nil {
+	if _, err := s.deliver(ctx, nil, call, call.Seq%plan.Workers); err != nil {
 		return fmt.Errorf("call %d, %s: %w", call.Seq, call.Tool, err)
 	}
 	return nil
@@ -75,7 +77,10 @@ func (s *sessionRun) write(ctx context.Context, call *recording.Call) error {
 		}
 	}
 	s.tally.rounds.Last++
-	return s.round(ctx, w, plan.Round{Workers: []int{planned.Last}})
+	if err := s.round(ctx, w, plan.Round{Workers: []int{planned.Last}}); err != nil {
+		return fmt.Errorf("call %d, %s: %w", call.Seq, call.Tool, err)
+	}
+	return nil
 }
 
 // round delivers to all its workers at once and ends when each delivery has
@@ -86,11 +91,12 @@ func (s *sessionRun) round(ctx context.Context, w *written, planned plan.Round) 
 	texts := make([]string, len(planned.Workers))
 	var delivering sync.WaitGroup
 	for i, at := range planned.Workers {
-		delivering.Go(func() { texts[i], errs[i] = s.deliver(ctx, w.call, at) })
+		delivering.Go(func() { texts[i], errs[i] = s.deliver(ctx, w, w.call, at) })
 	}
 	delivering.Wait()
 	applied, err := faults.End(ctx)
 	s.tally.round(planned, applied)
+	w.faults += sum(applied)
 	for _, at := range planned.Workers {
 		s.fleet.Proxy(at).Reset() // else it keeps the text of every statement
 	}
@@ -103,18 +109,27 @@ func (s *sessionRun) round(ctx context.Context, w *written, planned plan.Round) 
 
 // deliver sends a call until it is answered, as an orchestrator does, and
 // compares the answer with the recorded one. A call that gets no answer ends the
-// arm: no fault keeps a call from its answer for ever.
-func (s *sessionRun) deliver(ctx context.Context, call *recording.Call, at int) (string, error) {
+// arm: no fault keeps a call from its answer for ever. w is nil for a read.
+func (s *sessionRun) deliver(ctx context.Context, w *written, call *recording.Call, at int) (string, error) {
 	delivery := worker.Delivery{
 		Session: call.Session, Turn: call.Turn, ToolCallID: call.ToolCallID,
 		Scope: scope(call), Domain: call.Domain, Tool: call.Tool,
 		Args: call.Arguments, Ref: ref(call),
 	}
 	write := call.Class == recording.Write
-	unanswered := newUnanswered()
+	unanswered, parked := newUnanswered(), 0
 	for {
 		delivery.ID = s.tally.delivery(write)
 		answer, err := s.fleet.Deliver(ctx, at, delivery)
+		if err == nil && answer.Parked {
+			if parked++; parked > maxDeliveries {
+				return "", fmt.Errorf("parked by %d deliveries, however often it is resolved", parked)
+			}
+			if err := s.pays.resolve(ctx, s, w, parked); err != nil {
+				return "", err
+			}
+			continue
+		}
 		if err == nil {
 			right := recording.Equal(call.Result, answer.Text)
 			s.tally.answer(write, answer.Replayed, right)

@@ -23,6 +23,14 @@ func (s *sessionRun) check(ctx context.Context) error {
 		return err
 	}
 
+	for _, w := range s.writes {
+		if s.Pays.Pays(w.call.Tool) {
+			if err := s.pays.check(ctx, s, w); err != nil {
+				return err
+			}
+		}
+	}
+
 	state, err := world.Changed(ctx, s.db.Pool, s.session.Domain)
 	if err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/tooldedup/dedup/internal/faultproxy"
+	"github.com/tooldedup/dedup/proof/internal/replay/payment"
 	"github.com/tooldedup/dedup/proof/internal/replay/wire"
 	"github.com/tooldedup/dedup/proof/internal/replay/worker"
 )
@@ -30,6 +31,9 @@ type Config struct {
 	DatabaseURL string
 	Mode        worker.Mode
 	Way         worker.Way
+	// Pays and Provider are as in worker.Hello.
+	Pays     payment.Kind
+	Provider string
 	// Stderr takes what workers write there.
 	Stderr io.Writer
 }
@@ -70,6 +74,16 @@ func (f *Fleet) Wire(at int) *wire.Transport { return f.places[at].wire }
 // Kill ends the process of a place with SIGKILL and returns when it is gone.
 // It reports false where there was none.
 func (f *Fleet) Kill(at int) bool { return f.places[at].kill() }
+
+// KillNamed is Kill for the place whose connections have an application_name.
+func (f *Fleet) KillNamed(name string) bool {
+	for at := range f.places {
+		if f.Name(at) == name {
+			return f.Kill(at)
+		}
+	}
+	return false
+}
 
 // Proxy returns the proxy of a place.
 func (f *Fleet) Proxy(at int) *faultproxy.Proxy { return f.places[at].proxy }

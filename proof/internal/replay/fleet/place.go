@@ -32,7 +32,7 @@ func newPlace(cfg *Config, name string) (*place, error) {
 	}
 	p := &place{
 		cfg: cfg, proxy: proxy, wire: wire.New(),
-		hello: worker.Hello{DatabaseURL: proxy.URL(), Name: name, Mode: cfg.Mode, Way: cfg.Way},
+		hello: worker.Hello{DatabaseURL: proxy.URL(), Name: name, Mode: cfg.Mode, Way: cfg.Way, Pays: cfg.Pays, Provider: cfg.Provider},
 	}
 	if _, err := p.alive(); err != nil {
 		proxy.Close()

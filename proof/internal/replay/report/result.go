@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/tooldedup/dedup/proof/internal/replay/payment"
 	"github.com/tooldedup/dedup/proof/internal/replay/plan"
 )
 
@@ -58,10 +59,48 @@ type Result struct {
 	// Checked is what the four figures above were read from.
 	Checked Checked `json:"checked"`
 
+	// External is there where calls paid outside of the database.
+	External *External `json:"external,omitempty"`
+
 	Seconds float64 `json:"seconds"`
 
 	// Naive is the other arm of a comparison.
 	Naive *Result `json:"naive,omitempty"`
+}
+
+// External is what became of the calls that paid outside of the database.
+type External struct {
+	Kind payment.Kind `json:"kind"`
+	// Calls counts those calls, Refused those of them that the tool refused before it paid,
+	// Requests what came to the provider, and Mishaps its requests without an answer.
+	Calls    int                    `json:"calls"`
+	Refused  int                    `json:"refused"`
+	Requests int                    `json:"requests"`
+	Mishaps  map[payment.Mishap]int `json:"mishaps"`
+	// Parked counts how often a call was, and Happened how often it had happened by then, as the
+	// provider's book says.
+	Parked   int `json:"parked"`
+	Happened int `json:"parked_happened"`
+
+	// Known counts parked calls of which it could be known what became of them; Doubled and
+	// Lost compare calls with the provider's book, Wrong the records with it, and Local counts calls
+	// whose own writes, with claim and record, are not there once.
+	Known   int `json:"parked_known"`
+	Doubled int `json:"doubled"`
+	Lost    int `json:"lost"`
+	Wrong   int `json:"wrong"`
+	Local   int `json:"local"`
+}
+
+// figures are those that have to be zero.
+func (e *External) figures() []figure {
+	return []figure{
+		{"doubled payments", e.Doubled},
+		{"lost payments", e.Lost},
+		{"records that are not in the book", e.Wrong},
+		{"local writes that are not there once", e.Local},
+		{"parked, and it could be known", e.Known},
+	}
 }
 
 // Rounds counts rounds by the number of deliveries at once.
@@ -84,7 +123,11 @@ type Checked struct {
 // Failure says in words what is wrong, "" where nothing is.
 func (r *Result) Failure() string {
 	var parts []string
-	for _, figure := range r.figures() {
+	figures := r.figures()
+	if r.External != nil {
+		figures = append(figures, r.External.figures()...)
+	}
+	for _, figure := range figures {
 		if figure.value != 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", figure.value, figure.name))
 		}

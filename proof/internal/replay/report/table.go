@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tooldedup/dedup/proof/internal/replay/payment"
 	"github.com/tooldedup/dedup/proof/internal/replay/plan"
 )
 
@@ -22,6 +23,9 @@ func Table(out io.Writer, r *Result) error {
 		arms = []*Result{r.Naive, r}
 	}
 	rows := tableRows()
+	if r.External != nil {
+		rows = append(rows, externalRows(r.External)...)
+	}
 	width := 0
 	for _, row := range rows {
 		width = max(width, len(row.label))
@@ -73,6 +77,27 @@ func tableRows() []row {
 	return append(rows, row{}, row{"seconds", func(r *Result) string {
 		return strconv.FormatFloat(r.Seconds, 'f', 1, 64)
 	}})
+}
+
+// externalRows are those of what was paid outside of the database. There is one arm then.
+func externalRows(e *External) []row {
+	count := func(n int) func(*Result) string {
+		return func(*Result) string { return thousands(n) }
+	}
+	rows := []row{
+		{},
+		{"paid by a provider with " + string(e.Kind), count(e.Calls)},
+		{"  refused before", count(e.Refused)},
+		{"  requests", count(e.Requests)},
+	}
+	for _, m := range payment.Mishaps() {
+		rows = append(rows, row{"    " + string(m), count(e.Mishaps[m])})
+	}
+	rows = append(rows, row{"  parked", count(e.Parked)}, row{"  parked, and it had happened", count(e.Happened)}, row{})
+	for _, figure := range e.figures() {
+		rows = append(rows, row{figure.name, count(figure.value)})
+	}
+	return rows
 }
 
 // thousands writes 12345 as 12,345.

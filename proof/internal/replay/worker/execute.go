@@ -10,6 +10,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/external"
+	"github.com/tooldedup/dedup/proof/internal/replay/payment"
 	"github.com/tooldedup/dedup/proof/internal/world"
 	"github.com/tooldedup/dedup/proof/internal/world/kit"
 	"github.com/tooldedup/dedup/tool"
@@ -29,27 +31,64 @@ type executor struct {
 	// These are there in mode Dedup.
 	deduper    *dedup.Deduper
 	registries map[string]*tool.Registry // by domain
+
+	// These are there where some tools pay outside of the database.
+	outside *external.Tools
+	paying  map[string]*payment.Handle // by name
 }
 
-func newExecutor(pool *pgxpool.Pool, mode Mode) (e *executor, err error) {
-	e = &executor{mode: mode, pool: pool, tools: map[string]map[string]kit.Tool{}}
+func newExecutor(pool *pgxpool.Pool, hello Hello) (e *executor, err error) {
+	e = &executor{mode: hello.Mode, pool: pool, tools: map[string]map[string]kit.Tool{}}
 	for domain, tools := range world.Tools() {
 		e.tools[domain] = map[string]kit.Tool{}
 		for _, t := range tools {
 			e.tools[domain][t.Name] = t
 		}
 	}
-	switch mode {
+	switch hello.Mode {
 	case Naive:
 		return e, nil
 	case Dedup:
 		if e.deduper, err = dedup.New(pool, &dedup.Options{IdleTimeout: idleTimeout}); err != nil {
 			return nil, err
 		}
-		e.registries, err = world.Registries(e.deduper)
-		return e, err
+		if e.registries, err = world.Registries(e.deduper); err != nil {
+			return nil, err
+		}
+		return e, e.pay(hello)
 	default:
-		return nil, fmt.Errorf("unknown mode %q", mode)
+		return nil, fmt.Errorf("unknown mode %q", hello.Mode)
+	}
+}
+
+// pay has the tools that pay run outside of the database.
+func (e *executor) pay(hello Hello) (err error) {
+	if hello.Pays == payment.Off {
+		return nil
+	}
+	if e.outside, err = external.New(e.deduper, &external.Options{Lease: payment.Lease}); err != nil {
+		return err
+	}
+	e.paying = map[string]*payment.Handle{}
+	for _, tools := range e.tools {
+		for name, t := range tools {
+			if !hello.Pays.Pays(name) {
+				continue
+			}
+			if e.paying[name], err = hello.Pays.Add(e.outside, e.pool, hello.Provider, hello.Name, t); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// close waits for what is still being paid.
+func (e *executor) close() {
+	if e.outside != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), payment.Lease)
+		defer cancel()
+		_ = e.outside.Close(ctx) // another worker goes on with it
 	}
 }
 

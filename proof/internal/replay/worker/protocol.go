@@ -9,7 +9,11 @@
 // ends it.
 package worker
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	"github.com/tooldedup/dedup/proof/internal/replay/payment"
+)
 
 // Mode is how deliveries are executed.
 type Mode string
@@ -30,6 +34,9 @@ type Hello struct {
 	Name string `json:"name"`
 	Mode Mode   `json:"mode"`
 	Way  Way    `json:"way"`
+	// Pays says which kind of provider the tools that pay have, and Provider is its URL.
+	Pays     payment.Kind `json:"pays,omitempty"`
+	Provider string       `json:"provider,omitempty"`
 }
 
 // Delivery is one tool call, as a model's runtime would deliver it.
@@ -52,6 +59,8 @@ type Answer struct {
 	Text string `json:"text"`
 	// Replayed says that the answer came from a record.
 	Replayed bool `json:"replayed,omitempty"`
+	// Parked says that there is no answer until somebody has found out what became of it.
+	Parked bool `json:"parked,omitempty"`
 	// Error says that there is no answer; the delivery must be sent again.
 	Error string `json:"error,omitempty"`
 	// Address is the worker's server, in its first answer by way of a network.

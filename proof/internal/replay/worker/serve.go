@@ -36,10 +36,11 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 		return err
 	}
 	defer pool.Close()
-	e, err := newExecutor(pool, hello.Mode)
+	e, err := newExecutor(pool, hello)
 	if err != nil {
 		return err
 	}
+	defer e.close()
 	if hello.Way.Networked() {
 		return serveNetwork(ctx, hello.Way, e, lines, answers)
 	}

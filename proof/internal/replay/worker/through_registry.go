@@ -8,6 +8,8 @@ import (
 	"io"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/external"
+	"github.com/tooldedup/dedup/proof/internal/replay/payment"
 	"github.com/tooldedup/dedup/proof/internal/world/effect"
 	"github.com/tooldedup/dedup/proof/internal/world/kit"
 	"github.com/tooldedup/dedup/tool"
@@ -66,18 +68,39 @@ func (e *executor) deliver(ctx context.Context, d Delivery) (Answer, error) {
 	if e.mode == Naive {
 		return answerOf(e.naive(ctx, t, d.Args))
 	}
+	if handle, pays := e.paying[d.Tool]; pays {
+		return pay(ctx, handle, d)
+	}
 	answer, err := e.registries[d.Domain].Invoke(ctx, tool.Invocation{
 		Scope: d.Scope, Session: d.Session, Turn: d.Turn, CallID: d.ToolCallID,
 		Tool: d.Tool, Args: d.Args,
 	})
+	return answerOfRecord(answer.JSON, answer.Replayed, err)
+}
+
+// answerOfRecord is answerOf where the result or the refusal is recorded.
+func answerOfRecord(result json.RawMessage, replayed bool, err error) (Answer, error) {
 	var refused *dedup.RefusedError
 	if errors.As(err, &refused) {
 		refusal := kit.Refusal{Message: refused.Message}
 		return Answer{Text: refusal.Answer(), Replayed: refused.Replayed}, nil
 	}
-	told, err := answerOf(answer.JSON, err)
-	told.Replayed = answer.Replayed
+	told, err := answerOf(result, err)
+	told.Replayed = replayed
 	return told, err
+}
+
+// pay executes a delivery of a tool that pays.
+func pay(ctx context.Context, handle *payment.Handle, d Delivery) (Answer, error) {
+	key, err := dedup.KeyFromToolCall(d.Session, d.Turn, d.ToolCallID)
+	if err != nil {
+		return Answer{}, err
+	}
+	result, err := handle.Do(ctx, dedup.Call{Scope: d.Scope, Key: key}, payment.In{Ref: d.Ref, Args: d.Args})
+	if _, parked := errors.AsType[*external.ParkedError](err); parked {
+		return Answer{Parked: true}, nil
+	}
+	return answerOfRecord(result.Value.Answer, result.Replayed, err)
 }
 
 // answerOf is what an agent is told of a tool's result. A refusal is an answer.

@@ -1,0 +1,190 @@
+package effects
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/external"
+	"github.com/tooldedup/dedup/internal/exit"
+)
+
+const resolveLong = `Store what a person found out about a parked operation, or cancel a pending one. A
+process that has the tool carries it out: at once where it runs Tools.Recover, else at the
+next call.
+
+  --happened JSON   it happened: JSON is recorded as the tool's result
+  --never           it certainly did not happen: it is attempted again, with the same
+                    provider's key
+  --refuse          it did not happen and shall not: the reason is recorded as a refusal
+
+Look at the provider's books first. A verdict that is wrong cannot be taken back: what
+--never or --refuse got wrong may happen twice.
+
+--fence is the number that ` + "`dedup parked`" + ` lists: nothing is stored where somebody has acted
+since. Without it, the operation is read, shown on stderr, and resolved as it was read.
+
+The exit code is 0 when the verdict is stored, 1 when there is no such operation, when it is
+running or answered, has changed, or the database fails, and 2 when the command line cannot
+be carried out.`
+
+// resolution is what the command line says.
+type resolution struct {
+	scope, tool, key string
+	happened         string
+	never, refuse    bool
+	reason           string
+	fence            int64 // zero where none is given
+}
+
+// ResolveCommand returns the command `dedup resolve`.
+func ResolveCommand() *cobra.Command {
+	var t target
+	var r resolution
+	cmd := &cobra.Command{
+		Use:   "resolve SCOPE TOOL KEY (--happened JSON | --never | --refuse) --reason TEXT",
+		Short: "Say what became of a parked effect",
+		Long:  resolveLong,
+		Example: `  dedup resolve acme refund order-7 --fence 42 --happened '{"id":"re_1"}' --reason 'seen in the dashboard'
+  dedup resolve acme refund order-8 --never --reason 'no charge of this key in the export of May'`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 3 {
+				return exit.Usage("which operation? Give its SCOPE, TOOL and KEY")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r.scope, r.tool, r.key = args[0], args[1], args[2]
+			return r.run(cmd, &t)
+		},
+	}
+	t.addFlags(cmd)
+	set := cmd.Flags()
+	set.StringVar(&r.happened, "happened", "", "it happened, with this `JSON` as the tool's result")
+	set.BoolVar(&r.never, "never", false, "it did not happen, and is attempted again")
+	set.BoolVar(&r.refuse, "refuse", false, "it did not happen, and shall not")
+	set.StringVar(&r.reason, "reason", "", "`text` that says how this is known; kept in the note, and by --refuse told to callers")
+	set.Int64Var(&r.fence, "fence", 0, "the operation's fence `number`, as dedup parked lists it")
+	return cmd
+}
+
+func (r *resolution) run(cmd *cobra.Command, t *target) error {
+	verdict, err := r.verdict(cmd)
+	if err != nil {
+		return err
+	}
+	ctx := cmd.Context()
+	db, err := t.open(ctx, cmd.CommandPath())
+	if err != nil {
+		return err
+	}
+	defer db.pool.Close()
+
+	op, err := r.read(ctx, db)
+	if err != nil {
+		return err
+	}
+	if !cmd.Flags().Changed("fence") {
+		if err := newEntry(op).writeText(cmd.ErrOrStderr()); err != nil {
+			return fmt.Errorf("writing: %w", err)
+		}
+	}
+	if err := r.acceptable(op, cmd.Flags().Changed("fence")); err != nil {
+		return err
+	}
+	if err := store(ctx, db, op, verdict); err != nil {
+		return err
+	}
+	if !t.json {
+		_, err := fmt.Fprintln(cmd.OutOrStdout(), r.outcome())
+		return err
+	}
+	op, err = r.read(ctx, db)
+	if err != nil {
+		return fmt.Errorf("the verdict is stored, and the operation cannot be read: %w", err)
+	}
+	return newEntry(op).writeJSON(cmd.OutOrStdout())
+}
+
+// verdict is what the flags say. The error is an [*exit.UsageError].
+func (r *resolution) verdict(cmd *cobra.Command) (external.Verdict, error) {
+	happened := cmd.Flags().Changed("happened")
+	said := 0
+	for _, one := range []bool{happened, r.never, r.refuse} {
+		if one {
+			said++
+		}
+	}
+	switch {
+	case said != 1:
+		return external.Verdict{}, exit.Usage("what became of it? Give one of --happened, --never and --refuse")
+	case r.reason == "":
+		return external.Verdict{}, exit.Usage("how is this known? Give a --reason")
+	case happened && (!utf8.ValidString(r.happened) || !json.Valid([]byte(r.happened))):
+		return external.Verdict{}, exit.Usage("--happened: %q is not JSON; it is to be the tool's result, such as '{\"id\":\"re_1\"}'", r.happened)
+	case happened:
+		return external.Happened(json.RawMessage(r.happened), r.reason), nil
+	case r.never:
+		return external.Never(r.reason), nil
+	default:
+		return external.Refuse(r.reason), nil
+	}
+}
+
+// read returns the operation that the command line names.
+func (r *resolution) read(ctx context.Context, db *database) (external.Operation, error) {
+	ctx, cancel := context.WithTimeout(ctx, db.timeout)
+	defer cancel()
+	op, err := db.tools.Lookup(ctx, r.scope, r.tool, r.key)
+	switch {
+	case errors.Is(err, dedup.ErrInvalid):
+		return op, exit.Usage("%w", err)
+	case err != nil:
+		return op, explained(err)
+	case op.State == external.None:
+		return op, fmt.Errorf("there is no operation %s: nothing was sent under this name, or it is forgotten", newEntry(op).name())
+	}
+	return op, nil
+}
+
+// acceptable says why an operation is not resolved.
+func (r *resolution) acceptable(op external.Operation, fenced bool) error {
+	name := newEntry(op).name()
+	switch {
+	case op.State == external.Done:
+		return fmt.Errorf("%s is answered already, and an answer is not changed", name)
+	case fenced && op.Fence != r.fence:
+		return fmt.Errorf("%s has changed: its fence is %d by now, and not %d; look at it again with `dedup parked`", name, op.Fence, r.fence)
+	case op.State == external.Running:
+		return fmt.Errorf("%s is running: an attempt may be under way; wait until it is parked or answered", name)
+	}
+	return nil
+}
+
+func store(ctx context.Context, db *database, op external.Operation, v external.Verdict) error {
+	ctx, cancel := context.WithTimeout(ctx, db.timeout)
+	defer cancel()
+	err := db.tools.Resolve(ctx, op, v)
+	switch {
+	case errors.Is(err, dedup.ErrInFlight):
+		return fmt.Errorf("%s has changed in this moment, and nothing is stored; look at it again with `dedup parked`", newEntry(op).name())
+	case errors.Is(err, dedup.ErrInvalid):
+		return exit.Usage("%w", err)
+	case err != nil && ctx.Err() != nil:
+		return fmt.Errorf("whether the verdict is stored is not known; look with `dedup parked`: %w", err)
+	}
+	return err
+}
+
+// outcome says what follows.
+func (r *resolution) outcome() string {
+	if r.never {
+		return "stored: it is pending, and a process that has the tool attempts it again"
+	}
+	return "stored: a process that has the tool records it"
+}

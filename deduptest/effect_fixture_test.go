@@ -1,0 +1,126 @@
+package deduptest_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/deduptest"
+	"github.com/tooldedup/dedup/external"
+)
+
+type refund struct {
+	Order string `json:"order"`
+}
+
+type refunded struct {
+	ID string `json:"id"`
+}
+
+// refundAPI is a fake of the API of a provider.
+func refundAPI(p *deduptest.Provider) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /refunds", func(w http.ResponseWriter, r *http.Request) {
+		var in refund
+		if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		id, err := p.Act(r.Header.Get("Idempotency-Key"), in.Order)
+		switch {
+		case errors.Is(err, deduptest.ErrRefused):
+			http.Error(w, "declined", http.StatusPaymentRequired)
+		case err != nil:
+			panic(http.ErrAbortHandler)
+		default:
+			_ = json.NewEncoder(w).Encode(refunded{id})
+		}
+	})
+	mux.HandleFunc("GET /refunds", func(w http.ResponseWriter, r *http.Request) {
+		ids, err := p.Find(r.URL.Query().Get("order"))
+		if err != nil {
+			panic(http.ErrAbortHandler)
+		}
+		found := []refunded{}
+		for _, id := range ids {
+			found = append(found, refunded{id})
+		}
+		_ = json.NewEncoder(w).Encode(found)
+	})
+	return mux
+}
+
+// refunds is a client of that API, as a tool's author would write it.
+type refunds struct {
+	url  string
+	http *http.Client
+}
+
+var errDeclined = errors.New("the refund was declined")
+
+func (c *refunds) send(ctx context.Context, key string, in refund) (out refunded, err error) {
+	body, err := json.Marshal(in)
+	if err != nil {
+		return out, external.NotDone(err)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url+"/refunds", bytes.NewReader(body))
+	if err != nil {
+		return out, external.NotDone(err)
+	}
+	req.Header.Set("Idempotency-Key", key)
+	res, err := c.http.Do(req)
+	if err != nil {
+		return out, err
+	}
+	defer res.Body.Close()
+	switch res.StatusCode {
+	case http.StatusOK:
+		return out, json.NewDecoder(res.Body).Decode(&out)
+	case http.StatusPaymentRequired:
+		return out, dedup.Final(errDeclined)
+	}
+	return out, errors.New(res.Status)
+}
+
+func (c *refunds) find(ctx context.Context, in refund) (all []refunded, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.url+"/refunds?order="+in.Order, nil)
+	if err != nil {
+		return nil, err
+	}
+	res, err := c.http.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	return all, json.NewDecoder(res.Body).Decode(&all)
+}
+
+// refundEffect is a tool that declares nothing, over the fake.
+func refundEffect(t *testing.T, name string, p *deduptest.Provider) (*refunds, deduptest.Effect[refund, refunded]) {
+	t.Helper()
+	server := httptest.NewServer(refundAPI(p))
+	t.Cleanup(server.Close)
+	c := &refunds{server.URL, &http.Client{Transport: &external.Transport{}}}
+	return c, deduptest.Effect[refund, refunded]{
+		Provider: p, In: func(n int) refund { return refund{fmt.Sprint("order-", n)} },
+		Tool: external.Tool[refund, refunded]{
+			Name: name, Ref: func(out refunded) string { return out.ID },
+			Perform: func(ctx context.Context, a external.Attempt, in refund) (refunded, error) {
+				return c.send(ctx, a.Key, in)
+			},
+		},
+	}
+}
+
+// finding has the tool look up.
+func finding(c *refunds, e *deduptest.Effect[refund, refunded], settles time.Duration) {
+	e.Tool.Settles = settles
+	e.Tool.Find = func(ctx context.Context, _ external.Attempt, in refund) ([]refunded, error) { return c.find(ctx, in) }
+}

@@ -1,0 +1,166 @@
+package deduptest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/external"
+)
+
+// process is what a process of the tool's user would have.
+type process struct {
+	proxy *Proxy
+	pool  *pgxpool.Pool
+	tools *external.Tools
+	steps *steps
+	do    doing
+}
+
+func (o *outside) start(ctx context.Context, url string) (p *process, err error) {
+	p = &process{steps: &steps{}}
+	defer func() {
+		if err != nil {
+			p.close()
+		}
+	}()
+	if p.proxy, err = NewProxy(url); err != nil {
+		return p, err
+	}
+	if p.pool, err = pgxpool.New(ctx, p.proxy.URL()); err != nil {
+		return p, fmt.Errorf("opening a pool: %w", err)
+	}
+	var options dedup.Options
+	if o.options != nil {
+		options = *o.options
+	}
+	options.Tracer = dedup.MultiTracer(options.Tracer, p.steps)
+	d, err := dedup.New(p.pool, &options)
+	if err != nil {
+		return p, fmt.Errorf("Effect.Options: %w", err)
+	}
+	if p.tools, err = external.New(d, &external.Options{Lease: o.lease}); err != nil {
+		return p, fmt.Errorf("Effect.Lease: %w", err)
+	}
+	p.do, err = o.add(p.tools)
+	return p, err
+}
+
+func (p *process) close() {
+	if p.tools != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), defaultPatience)
+		defer cancel()
+		_ = p.tools.Close(ctx) // what still runs has failed its case
+	}
+	if p.pool != nil {
+		p.pool.Close()
+	}
+	if p.proxy != nil {
+		p.proxy.Close()
+	}
+}
+
+// told is what a caller was told.
+type told struct {
+	text, ref string
+	err       error
+}
+
+// call makes a call that waits for an attempt of its own, and for nobody else's.
+func (p *process) call(ctx context.Context, call dedup.Call, n int) (r told) {
+	call.MaxWait = -1
+	return p.wait(ctx, call, n)
+}
+
+// wait makes a call that waits as production's do.
+func (p *process) wait(ctx context.Context, call dedup.Call, n int) (r told) {
+	ctx, cancel := context.WithTimeout(ctx, defaultPatience)
+	defer cancel()
+	defer func() {
+		if value := recover(); value != nil {
+			r = told{err: &panicError{value}}
+		}
+	}()
+	r.text, r.ref, r.err = p.do(ctx, call, n)
+	return r
+}
+
+// errKilled is what a process dies of.
+var errKilled = errors.New("deduptest: the process dies here, on purpose")
+
+// steps counts the attempts of a process, and ends it or has it stand still at a step.
+type steps struct {
+	mu       sync.Mutex
+	attempts int
+	at       dedup.ExternalStep // "" for none
+	act      func()
+}
+
+// TraceExternal implements dedup.ExternalTracer.
+func (s *steps) TraceExternal(_ context.Context, data dedup.ExternalData) {
+	s.mu.Lock()
+	if data.Step == dedup.ExternalSending {
+		s.attempts++
+	}
+	act := s.act
+	if s.at != data.Step {
+		act = nil
+	} else {
+		s.at, s.act = "", nil
+	}
+	s.mu.Unlock()
+	if act != nil {
+		act()
+	}
+}
+
+func (s *steps) set(at dedup.ExternalStep, act func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.at, s.act = at, act
+}
+
+// sent returns how many attempts there were.
+func (s *steps) sent() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.attempts
+}
+
+// dieAt ends the process at the next step of a kind. It reports afterwards whether that came.
+func (s *steps) dieAt(step dedup.ExternalStep) (came func() bool) {
+	died := false
+	s.set(step, func() {
+		s.mu.Lock()
+		died = true
+		s.mu.Unlock()
+		panic(errKilled)
+	})
+	return func() bool {
+		s.set("", nil)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return died
+	}
+}
+
+// haltAt has the process stand still at the next step of a kind, until it is let go.
+func (s *steps) haltAt(step dedup.ExternalStep) (halted <-chan struct{}, letGo func()) {
+	reached, over := make(chan struct{}), make(chan struct{})
+	s.set(step, func() {
+		close(reached)
+		<-over
+	})
+	return reached, sync.OnceFunc(func() {
+		s.set("", nil)
+		close(over)
+	})
+}
+
+// haltLimit is how long a process may take to come to a step.
+const haltLimit = 10 * time.Second

@@ -1,0 +1,218 @@
+package deduptest
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/external"
+)
+
+// effectPlay is a scenario of VerifyEffect. tried says for which tools; nil means for all.
+type effectPlay struct {
+	scenario Scenario
+	tried    func(*outside) bool
+	run      func(*effectScene)
+}
+
+func effectPlays() []effectPlay {
+	return []effectPlay{
+		{"repeated", nil, (*effectScene).repeated},
+		{"request lost", nil, func(sc *effectScene) { sc.lost("the request is lost", requestLost) }},
+		{"answer lost", nil, func(sc *effectScene) { sc.lost("the answer is lost", answerLost) }},
+		{"late effect", func(o *outside) bool { return o.provider.ActsLate > 0 }, func(sc *effectScene) {
+			sc.lost("the effect comes late, and no answer", lateAndLost)
+		}},
+		{"refused", func(o *outside) bool { return o.provider.Refuses }, (*effectScene).refused},
+		{"process killed", nil, (*effectScene).killed},
+		{"process halted", nil, (*effectScene).halted},
+		{"key forgotten", (*outside).forgets, (*effectScene).forgotten},
+		{"connection cut", nil, (*effectScene).connectionCut},
+	}
+}
+
+// repeated calls again, in both processes, at once, and with another input.
+func (sc *effectScene) repeated() {
+	v := sc.v
+	tr := sc.begin(upset{}, "called by eight callers at once in two processes, and again")
+	tr.certain = true
+	const callers = 8
+	replies := make(chan told, callers)
+	for i := range callers {
+		p := v.one
+		if i%2 == 1 {
+			p = v.other
+		}
+		go func() { replies <- p.wait(sc.ctx, tr.call, tr.n) }()
+	}
+	for range callers {
+		if r := tr.took(<-replies); r.err != nil {
+			tr.problemf("a caller gets an error: %v", r.err)
+		}
+	}
+	sc.out.Faults += callers
+	other, n := v.next()
+	other.Key = tr.call.Key
+	if r := v.one.call(sc.ctx, other, n); !errors.Is(r.err, dedup.ErrKeyReused) {
+		tr.problemf("a call with another input is not answered with dedup.ErrKeyReused, but with %s %v; does Effect.In depend on n?", r.text, r.err)
+	}
+	tr.end()
+}
+
+// lost takes away answers: the first one, the first two, and with the first one that of a
+// look-up.
+func (sc *effectScene) lost(what string, m mishap) {
+	sc.upset(upset{requests: []mishap{m}}, "%s", what)
+	sc.upset(upset{requests: []mishap{m, requestLost}}, "%s, and the next request", what)
+	sc.upset(upset{requests: []mishap{m, answerLost}}, "%s, and the next answer", what)
+	if sc.v.tool.finds {
+		sc.upset(upset{requests: []mishap{m}, lookups: 2}, "%s, and two look-ups fail", what)
+	}
+}
+
+// refused has the provider refuse, at once and after an answer was lost.
+func (sc *effectScene) refused() {
+	sc.upset(upset{refusing: true}, "the provider refuses")
+	sc.upset(upset{refusing: true, requests: []mishap{answerLost}}, "the provider refuses, and the first answer is lost")
+	sc.upset(upset{refusing: true, requests: []mishap{requestLost}}, "the provider refuses, and the first request is lost")
+}
+
+// upset is a case in which the provider does something to the call.
+func (sc *effectScene) upset(u upset, format string, args ...any) {
+	tr := sc.begin(u, format, args...)
+	tr.certain = len(u.requests) == 0
+	sc.out.Faults++
+	tr.on(sc.v.one)
+	tr.end()
+}
+
+// atSteps are the steps of a call at which a process may end.
+func (o *outside) atSteps() []dedup.ExternalStep {
+	all := []dedup.ExternalStep{
+		dedup.ExternalClaimed, dedup.ExternalSending, dedup.ExternalAnswered, dedup.ExternalRecording,
+		dedup.ExternalEnding, dedup.ExternalRecorded,
+	}
+	if o.begins {
+		all = append([]dedup.ExternalStep{dedup.ExternalClaiming}, all...)
+	}
+	return all
+}
+
+func (sc *effectScene) killed() {
+	for _, step := range sc.v.tool.atSteps() {
+		sc.killedAt(step, upset{}, "killed when it is %s", step)
+		if step == dedup.ExternalAnswered {
+			sc.killedAt(step, upset{requests: []mishap{answerLost}}, "killed when the answer was lost")
+			sc.killedAt(step, upset{requests: []mishap{requestLost}}, "killed when the request was lost")
+		}
+	}
+}
+
+func (sc *effectScene) killedAt(step dedup.ExternalStep, u upset, format string, args ...any) {
+	tr := sc.begin(u, format, args...)
+	came := sc.v.one.steps.dieAt(step)
+	tr.on(sc.v.one)
+	tr.reached(came(), step)
+	tr.end()
+}
+
+func (tr *effectTrial) reached(came bool, step dedup.ExternalStep) {
+	tr.out.Faults++
+	if !came {
+		tr.problemf("nothing was tested: the call did not come to the step %q", step)
+	}
+}
+
+// halted has a process stand still past its lease, until another one has acted. What is
+// behind the step Ending holds locks, for which all others wait.
+func (sc *effectScene) halted() {
+	for _, step := range []dedup.ExternalStep{
+		dedup.ExternalClaimed, dedup.ExternalSending, dedup.ExternalAnswered, dedup.ExternalRecording,
+	} {
+		sc.haltedAt(step)
+	}
+}
+
+func (sc *effectScene) haltedAt(step dedup.ExternalStep) {
+	tr := sc.begin(upset{}, "stands still past its lease when it is %s", step)
+	halted, letGo := sc.v.one.steps.haltAt(step)
+	defer letGo()
+	replies := make(chan told, 1)
+	go func() { replies <- sc.v.one.call(sc.ctx, tr.call, tr.n) }()
+	came := within(haltLimit, halted)
+	tr.reached(came, step)
+	if came {
+		tr.pass()
+		tr.went(tr.advance())
+	}
+	letGo()
+	tr.took(<-replies)
+	tr.end()
+}
+
+// forgets says whether there is a time after which a key is of no use.
+func (o *outside) forgets() bool {
+	return o.keyKept > 0 && min(o.keyKept, o.provider.KeyKept) < external.Forever
+}
+
+// forgotten has a process come back at the last moment at which the key is sent again, stand
+// still once more before it sends it, and come back when the key is forgotten.
+func (sc *effectScene) forgotten() {
+	tool := sc.v.tool
+	if held := tool.holds(); held != external.Forever && held > time.Second {
+		tr := sc.back(held - time.Second)
+		halted, letGo := sc.v.other.steps.haltAt(dedup.ExternalSending)
+		defer letGo()
+		advanced := make(chan error, 1)
+		go func() { advanced <- tr.advance() }()
+		select {
+		case <-halted: // no request arrives later than two leases after its attempt began
+			tr.elapse(2*tool.lease - time.Second)
+			letGo()
+			tr.went(<-advanced)
+		case err := <-advanced: // it was looked up
+			letGo()
+			tr.went(err)
+		}
+		tr.end()
+	}
+	if kept := tool.provider.KeyKept; kept != external.Forever {
+		sc.back(kept + time.Second).end()
+	}
+}
+
+// back is a case in which a process has died when the effect had happened, and nobody was
+// there for so long.
+func (sc *effectScene) back(after time.Duration) *effectTrial {
+	tr := sc.begin(upset{}, "killed when it had happened, and back after %s", after)
+	came := sc.v.one.steps.dieAt(dedup.ExternalAnswered)
+	tr.on(sc.v.one)
+	tr.reached(came(), dedup.ExternalAnswered)
+	op := tr.operation()
+	tr.elapse(after - op.Now.Sub(op.SentAt))
+	return tr
+}
+
+// connectionCut loses each round trip of a call on its way, and its answer on the way back.
+func (sc *effectScene) connectionCut() {
+	for n, unit := range sc.v.units {
+		name := fmt.Sprintf("statement %d of %d (%s)", n+1, len(sc.v.units), summary(unit.Statements))
+		sc.cut(n, DropRequest, "%s never reaches the server", name)
+		sc.cut(n, ResetAnswer, "the answer of %s is lost", name)
+	}
+}
+
+func (sc *effectScene) cut(n int, kind Kind, format string, args ...any) {
+	tr := sc.begin(upset{}, format, args...)
+	fault := sc.v.one.proxy.Inject(Fault{Kind: kind, At: AtStatement, Skip: n})
+	tr.on(sc.v.one)
+	fault.Disarm()
+	sc.out.Faults++
+	if fault.Count() == 0 {
+		tr.problemf("nothing was tested: the call did not come to that statement")
+	}
+	asked, _ := sc.v.tool.provider.requests()
+	tr.certain = asked > tr.asked // what was cut is its record, and the process lives
+	tr.end()
+}

@@ -1,0 +1,24 @@
+package effects
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/tooldedup/dedup/external"
+)
+
+// What an external tool writes in a transaction is an effect. Its attempts and look-ups have
+// none.
+var sends = external.Tool[string, int]{
+	Perform: func(ctx context.Context, a external.Attempt, in string) (int, error) { return attempted(), nil },
+	Find:    func(ctx context.Context, a external.Attempt, in string) ([]int, error) { return nil, nil },
+	Begin:   func(ctx context.Context, tx pgx.Tx, in string) error { return begun() },        // want "effect"
+	Finish:  func(ctx context.Context, tx pgx.Tx, in string, out int) error { return nil },   // want "effect"
+	Refused: func(ctx context.Context, tx pgx.Tx, in string, why error) error { return nil }, // want "effect"
+}
+
+var enqueues = &external.Options{Enqueue: func(ctx context.Context, tx pgx.Tx, op external.Operation) error { return nil }} // want "effect"
+
+func attempted() int { return 1 }
+
+func begun() error { return nil } // want "helper"

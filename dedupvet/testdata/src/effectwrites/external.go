@@ -1,0 +1,27 @@
+package effectwrites
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/tooldedup/dedup/external"
+)
+
+func paysWith(pool *pgxpool.Pool) external.Tool[string, int] {
+	return external.Tool[string, int]{
+		// An attempt has no transaction.
+		Perform: func(ctx context.Context, a external.Attempt, in string) (int, error) {
+			_, err := pool.Exec(ctx, "INSERT INTO attempts")
+			return 1, err
+		},
+		Begin: func(ctx context.Context, tx pgx.Tx, in string) error {
+			_, err := pool.Exec(ctx, "INSERT INTO payments") // want `Exec on a \*pgxpool.Pool in an effect`
+			return err
+		},
+		Finish: func(ctx context.Context, tx pgx.Tx, in string, out int) error {
+			_, err := tx.Exec(ctx, "INSERT INTO payments")
+			return err
+		},
+	}
+}

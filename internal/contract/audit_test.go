@@ -1,0 +1,209 @@
+package contract_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup"
+)
+
+// auditLine is a row of tool_dedup_audit.
+type auditLine struct {
+	Actor, Role, Action, Scope, Tool, Key, Outcome string
+	CreatedAt                                      time.Time
+	Reason                                         string
+}
+
+func (b *bundle) audit(t *testing.T) []auditLine {
+	t.Helper()
+	rows, err := b.pool.Query(t.Context(), `SELECT actor, role, action, scope, tool, key, outcome, created_at, reason FROM tool_dedup_audit ORDER BY id`)
+	require.NoError(t, err)
+	lines, err := pgx.CollectRows(rows, pgx.RowToStructByPos[auditLine])
+	require.NoError(t, err)
+	return lines
+}
+
+func TestResetIsAudited(t *testing.T) {
+	t.Parallel()
+
+	bothOrders(t, func(t *testing.T, p profile) {
+		for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol} {
+			t.Run(mode.String(), func(t *testing.T) {
+				t.Parallel()
+				ctx, f := p.setup(t, nil, func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = mode })
+				freed, err := f.d.Reset(ctx, "acme", "create_ticket", "k", dedup.ResetOptions{Reason: "nothing there"})
+				require.NoError(t, err)
+				require.False(t, freed)
+				require.Empty(t, f.audit(t), "nothing was done")
+
+				first, err := dedup.Do(ctx, f.d, call("k"), effect("k"))
+				require.NoError(t, err)
+				freed, err = f.d.Reset(ctx, "acme", "create_ticket", "k", dedup.ResetOptions{
+					Reason: "wrong\x00 answer", Actor: "ada\xff", CreatedAt: first.CreatedAt,
+				})
+				require.NoError(t, err)
+				require.True(t, freed)
+				role := scalar[string](t, f.bundle, `SELECT session_user::text`)
+				want := auditLine{"ada", role, "reset", "acme", "create_ticket", "k", "done", first.CreatedAt, "wrong answer"}
+				lines := f.audit(t)
+				require.Len(t, lines, 1)
+				require.True(t, want.CreatedAt.Equal(lines[0].CreatedAt))
+				want.CreatedAt = lines[0].CreatedAt
+				require.Equal(t, want, lines[0])
+
+				_, err = dedup.Do(ctx, f.d, call("k"), effect("k"))
+				require.NoError(t, err)
+				_, err = f.d.Reset(ctx, "acme", "create_ticket", "k", dedup.ResetOptions{Reason: "again"})
+				require.NoError(t, err)
+				require.Equal(t, role, f.audit(t)[1].Actor, "the role, where nobody is named")
+			})
+		}
+	})
+}
+
+// A record that was written since somebody looked stays.
+func TestResetOfAnotherRecord(t *testing.T) {
+	t.Parallel()
+
+	bothOrders(t, func(t *testing.T, p profile) {
+		ctx, f := p.setup(t, nil)
+		first, err := dedup.Do(ctx, f.d, call("k"), effect("k"))
+		require.NoError(t, err)
+		looked := dedup.ResetOptions{Reason: "wrong answer", CreatedAt: first.CreatedAt.Add(-time.Microsecond)}
+		freed, err := f.d.Reset(ctx, "acme", "create_ticket", "k", looked)
+		var invalid *dedup.InvalidError
+		require.ErrorAs(t, err, &invalid)
+		require.Equal(t, "CreatedAt", invalid.Field)
+		require.ErrorContains(t, err, "look it up again")
+		require.False(t, freed)
+		require.Equal(t, 1, f.records(t))
+		require.Empty(t, f.audit(t))
+
+		freed, err = f.d.Reset(ctx, "acme", "create_ticket", "other", looked)
+		require.NoError(t, err, "there is none")
+		require.False(t, freed)
+	})
+}
+
+// Without the table an operator can act all the same.
+func TestResetWithoutAudit(t *testing.T) {
+	t.Parallel()
+
+	ctx, f := plain.setup(t, nil)
+	f.exec(t, `DROP TABLE tool_dedup_audit`)
+	_, err := dedup.Do(ctx, f.d, call("k"), effect("k"))
+	require.NoError(t, err)
+	freed, err := f.d.Reset(ctx, "acme", "create_ticket", "k", dedup.ResetOptions{Reason: "wrong answer", Actor: "ada"})
+	require.NoError(t, err)
+	require.True(t, freed)
+	require.Zero(t, f.records(t))
+	reset := events[dedup.ResetData](f.events)[0]
+	require.False(t, reset.Audited)
+	require.Equal(t, "ada", reset.Actor)
+
+	_, err = dedup.Do(ctx, f.d, call("broken"), func(ctx context.Context, tx pgx.Tx) (ticket, error) {
+		_, err := tx.Conn().Exec(ctx, "COMMIT")
+		return ticket{}, err
+	})
+	require.ErrorIs(t, err, dedup.ErrBroken)
+	require.NotContains(t, err.Error(), "audit")
+
+	// And without any table the error is about the records.
+	f.exec(t, `DROP TABLE tool_dedup`)
+	_, err = f.d.Reset(ctx, "acme", "create_ticket", "k", dedup.ResetOptions{Reason: "wrong answer"})
+	require.ErrorIs(t, err, dedup.ErrSchema)
+}
+
+// What a role may not write down it may not do.
+func TestResetThatMayNotBeAudited(t *testing.T) {
+	t.Parallel()
+
+	ctx, f := plain.setup(t, nil)
+	role := pgx.Identifier{"auditor_" + f.db.Name}.Sanitize()
+	f.exec(t, `CREATE ROLE `+role)
+	t.Cleanup(func() {
+		for _, drop := range []string{`DROP OWNED BY `, `DROP ROLE `} {
+			_, err := f.pool.Exec(context.WithoutCancel(ctx), drop+role)
+			require.NoError(t, err)
+		}
+	})
+	f.exec(t, `GRANT USAGE ON SCHEMA public TO `+role)
+	f.exec(t, `GRANT SELECT, INSERT, UPDATE, DELETE ON tool_dedup TO `+role)
+	pool := f.db.Pool(t, func(c *pgxpool.Config) {
+		c.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+			_, err := conn.Exec(ctx, `SET ROLE `+role)
+			return err
+		}
+	})
+	d := newDeduper(t, pool, nil)
+	_, err := dedup.Do(ctx, d, call("k"), func(context.Context, pgx.Tx) (ticket, error) { return ticket{}, nil })
+	require.NoError(t, err)
+
+	freed, err := d.Reset(ctx, "acme", "create_ticket", "k", dedup.ResetOptions{Reason: "wrong answer"})
+	requireState(t, err, "42501")
+	require.ErrorContains(t, err, "the role needs INSERT on tool_dedup_audit")
+	require.False(t, freed)
+	require.Equal(t, 1, f.records(t))
+
+	commits := func(ctx context.Context, tx pgx.Tx) (ticket, error) {
+		_, err := tx.Conn().Exec(ctx, "COMMIT")
+		return ticket{}, err
+	}
+	_, err = dedup.Do(ctx, d, call("broken"), commits)
+	require.ErrorIs(t, err, dedup.ErrBroken)
+	require.ErrorContains(t, err, "the role needs INSERT on tool_dedup_audit")
+	require.Equal(t, 2, f.records(t), "the record counts without it")
+
+	f.exec(t, `GRANT INSERT ON tool_dedup_audit TO `+role)
+	freed, err = d.Reset(ctx, "acme", "create_ticket", "k", dedup.ResetOptions{Reason: "wrong answer"})
+	require.NoError(t, err)
+	require.True(t, freed)
+	_, err = dedup.Do(ctx, d, call("broken too"), commits)
+	require.ErrorIs(t, err, dedup.ErrBroken)
+	require.NotContains(t, err.Error(), "audit")
+	lines := f.audit(t)
+	require.Equal(t, []string{"reset", "broken"}, []string{lines[0].Action, lines[1].Action})
+}
+
+// A broken record has a line however it came to be, in the caller's transaction too.
+func TestBrokenIsAudited(t *testing.T) {
+	t.Parallel()
+
+	ends := map[string]string{"Commit": "COMMIT", "Rollback": "ROLLBACK"}
+	bothOrders(t, func(t *testing.T, p profile) {
+		for name, end := range ends {
+			breaks := func(ctx context.Context, tx pgx.Tx) (ticket, error) {
+				_, err := tx.Conn().Exec(ctx, end)
+				return ticket{}, err
+			}
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				// The caller of DoTx holds the only connection.
+				ctx, f := p.setup(t, nil, func(c *pgxpool.Config) { c.MaxConns = 1 })
+				_, err := dedup.Do(ctx, f.d, call("k"), breaks)
+				require.ErrorIs(t, err, dedup.ErrBroken)
+				_, err = dedup.Do(ctx, f.d, call("k"), breaks)
+				require.ErrorIs(t, err, dedup.ErrBroken, "a replay writes nothing")
+
+				tx, err := f.pool.Begin(ctx)
+				require.NoError(t, err)
+				_, err = dedup.DoTx(ctx, f.d, tx, call("tx"), breaks)
+				require.ErrorIs(t, err, dedup.ErrBroken)
+				_ = tx.Rollback(ctx)
+
+				lines := f.audit(t)
+				require.Len(t, lines, 2)
+				for i, key := range []string{"k", "tx"} {
+					require.Equal(t, []string{"broken", key}, []string{lines[i].Action, lines[i].Key})
+					require.Contains(t, []string{"broken", "claimed"}, lines[i].Outcome)
+					require.NotEmpty(t, lines[i].Reason)
+				}
+			})
+		}
+	})
+}

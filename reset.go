@@ -1,0 +1,86 @@
+package dedup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tooldedup/dedup/internal/table"
+)
+
+// ResetOptions say who frees an identity, and why.
+type ResetOptions struct {
+	// Reason is required. It goes to the tracer and to the audit.
+	Reason string
+	// Actor is who frees it. Default the database's role.
+	Actor string
+	// CreatedAt is the Status.CreatedAt of the record that was looked at. Where it is not
+	// zero, a record that was written at another time is not freed: the error is an
+	// ErrInvalid with the Field "CreatedAt".
+	CreatedAt time.Time
+}
+
+// Reset frees an identity, so that its next call runs again: for an operator
+// who has found out that a recorded answer is wrong, or has repaired what a
+// broken effect left. It reports whether there was a record.
+//
+// The table tool_dedup_audit gets a line of it in the same statement. Where that table is
+// missing the identity is freed all the same, and [ResetData] says so; where the role may
+// not write to it, nothing is freed.
+//
+// A call in flight is not touched: the answer is ErrInFlight. Other errors are
+// ErrInvalid and the database's.
+func (d *Deduper) Reset(ctx context.Context, scope, tool, key string, opts ResetOptions) (freed bool, err error) {
+	if err := d.usable(ctx); err != nil {
+		return false, err
+	}
+	id, err := checkIdentity(scope, tool, key)
+	if err == nil && opts.Reason == "" {
+		err = invalid("Reason", "must say why the identity is freed")
+	}
+	var audited bool
+	if err == nil {
+		freed, audited, err = d.reset(ctx, id, opts)
+	}
+	if err != nil {
+		return false, errorOf(&Call{Scope: scope, Tool: tool, Key: key}, err)
+	}
+	data := ResetData{CallData: callData("Reset", id), Reason: opts.Reason, Actor: opts.Actor, Freed: freed, Audited: audited}
+	for _, t := range d.trace.reset {
+		t.TraceReset(ctx, data)
+	}
+	return freed, nil
+}
+
+func (d *Deduper) reset(ctx context.Context, id table.Identity, opts ResetOptions) (freed, audited bool, err error) {
+	seen, err := d.look(ctx, d.stranger(id), d.table.Probe)
+	at := seen.Record.CreatedAt
+	switch {
+	case err != nil:
+	case seen.Busy:
+		return false, false, ErrInFlight
+	case !seen.Found && !seen.Forgotten:
+		return false, false, nil
+	case !opts.CreatedAt.IsZero() && !opts.CreatedAt.Equal(at):
+		return false, false, invalid("CreatedAt", "is not that of the record, which was written at %s; look it up again", at.UTC().Format(time.RFC3339Nano))
+	default: // exactly the record that was seen
+		freed, audited, err = d.resetSeen(ctx, id, at, table.Said{Actor: table.Storable(opts.Actor), Reason: table.Storable(opts.Reason)})
+	}
+	switch {
+	case errors.Is(err, table.ErrMayNotAudit):
+		return false, false, fmt.Errorf("dedup: resetting: %w", cleaned(err))
+	case err != nil:
+		return false, false, fmt.Errorf("dedup: resetting: %w", d.explained(err))
+	}
+	return freed, audited, nil
+}
+
+func (d *Deduper) resetSeen(ctx context.Context, id table.Identity, createdAt time.Time, by table.Said) (freed, audited bool, err error) {
+	conn, err := d.acquire(ctx)
+	if err != nil {
+		return false, false, err
+	}
+	defer conn.Release()
+	return d.table.Reset(ctx, conn.Conn(), id, createdAt, by)
+}
