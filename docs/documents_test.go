@@ -57,6 +57,7 @@ import (
 	"github.com/tooldedup/dedup/internal/pgtest"
 	"github.com/tooldedup/dedup/mcpdedup"
 	"github.com/tooldedup/dedup/migrations"
+	"github.com/tooldedup/dedup/oteldedup"
 	"github.com/tooldedup/dedup/tool"
 )
 

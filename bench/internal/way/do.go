@@ -14,7 +14,7 @@ func Do() Way {
 		Name: "do", Title: "dedup.Do", Batch: 1, Replays: true, OneKey: true,
 		Prepare: createRecords,
 		Open: func(ctx context.Context, env Env) (Session, error) {
-			s, err := newDeduper(ctx, env)
+			s, err := newDeduper(ctx, env, nil)
 			return do{s}, err
 		},
 	}
@@ -26,12 +26,12 @@ type deduper struct {
 	d *dedup.Deduper
 }
 
-func newDeduper(ctx context.Context, env Env) (deduper, error) {
+func newDeduper(ctx context.Context, env Env, opts *dedup.Options) (deduper, error) {
 	pool, err := newPool(ctx, env.Postgres, env.Clients)
 	if err != nil {
 		return deduper{}, err
 	}
-	d, err := dedup.New(pool, nil)
+	d, err := dedup.New(pool, opts)
 	if err != nil {
 		pool.Close()
 		return deduper{}, err

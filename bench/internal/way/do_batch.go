@@ -16,7 +16,7 @@ func DoBatch() Way {
 		Name: "batch", Title: fmt.Sprintf("dedup.DoBatch of %d", batchSize), Batch: batchSize, Replays: true,
 		Prepare: createRecords,
 		Open: func(ctx context.Context, env Env) (Session, error) {
-			s, err := newDeduper(ctx, env)
+			s, err := newDeduper(ctx, env, nil)
 			return doBatch{s}, err
 		},
 	}

@@ -13,7 +13,7 @@ func DoLookFirst() Way {
 		Name: "look-first", Title: "dedup.Do, LookFirst", Batch: 1, Replays: true, OneKey: true,
 		Prepare: createRecords,
 		Open: func(ctx context.Context, env Env) (Session, error) {
-			s, err := newDeduper(ctx, env)
+			s, err := newDeduper(ctx, env, nil)
 			return doLookFirst{s}, err
 		},
 	}

@@ -12,7 +12,7 @@ func DoStatement() Way {
 		Name: "statement", Title: "dedup.DoStatement", Batch: 1, Replays: true, OneKey: true,
 		Prepare: createRecords,
 		Open: func(ctx context.Context, env Env) (Session, error) {
-			s, err := newDeduper(ctx, env)
+			s, err := newDeduper(ctx, env, nil)
 			return doStatement{s}, err
 		},
 	}

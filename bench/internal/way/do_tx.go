@@ -14,7 +14,7 @@ func DoTx() Way {
 		Name: "dotx", Title: "dedup.DoTx", Batch: 1, Replays: true, OneKey: true,
 		Prepare: createRecords,
 		Open: func(ctx context.Context, env Env) (Session, error) {
-			s, err := newDeduper(ctx, env)
+			s, err := newDeduper(ctx, env, nil)
 			return doTx{s}, err
 		},
 	}

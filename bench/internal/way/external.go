@@ -42,7 +42,7 @@ type provided struct {
 }
 
 func newExternal(ctx context.Context, env Env) (provided, error) {
-	s, err := newDeduper(ctx, env)
+	s, err := newDeduper(ctx, env, nil)
 	if err != nil {
 		return provided{}, err
 	}

@@ -12,6 +12,7 @@ func All() []Way {
 		Bare(),
 		Textbook(),
 		Do(),
+		DoOTel(),
 		DoLookFirst(),
 		DoStatement(),
 		DoTx(),

@@ -30,6 +30,7 @@ func TestWays(t *testing.T) {
 		"bare":       {3},
 		"textbook":   {5, 3},
 		"do":         {3, 2},
+		"do-otel":    {3, 2},
 		"look-first": {4, 1},
 		"statement":  {1, 2},
 		"batch":      {0.01, 0.02},

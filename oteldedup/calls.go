@@ -1,0 +1,132 @@
+package oteldedup
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/tooldedup/dedup"
+)
+
+// call is a call from its start to its end.
+type call struct {
+	tool  *tool
+	span  trace.Span
+	began time.Time
+	// earlier and later are the calls beside this one in calls.
+	earlier, later *call
+}
+
+// calls has the calls that are in flight, and the tools that are counted by name.
+type calls struct {
+	mu    sync.Mutex
+	tools map[string]*tool
+	// others counts all other tools, nil until there are any.
+	others *tool
+	// oldest and newest are the ends of the list of calls that have not ended.
+	oldest, newest *call
+}
+
+func (cs *calls) start(name string) *call {
+	c := &call{began: time.Now()}
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	c.tool = cs.named(name)
+	c.earlier = cs.newest
+	if c.earlier == nil {
+		cs.oldest = c
+	} else {
+		c.earlier.later = c
+	}
+	cs.newest = c
+	return c
+}
+
+// end returns what a call of this outcome is counted with.
+func (cs *calls) end(c *call, outcome dedup.Outcome) *attributes {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if c.earlier == nil {
+		cs.oldest = c.later
+	} else {
+		c.earlier.later = c.later
+	}
+	if c.later == nil {
+		cs.newest = c.earlier
+	} else {
+		c.later.earlier = c.earlier
+	}
+	c.earlier, c.later = nil, nil
+	return c.tool.with(outcome)
+}
+
+// tool is the tool as it is counted.
+func (cs *calls) tool(name string) *tool {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	return cs.named(name)
+}
+
+func (cs *calls) named(name string) *tool {
+	of := cs.tools[name]
+	switch {
+	case of != nil:
+		return of
+	case len(cs.tools) == dedup.MaxStatsTools || !isName(name):
+		if cs.others == nil {
+			cs.others = newTool(dedup.OtherTools)
+		}
+		return cs.others
+	case cs.tools == nil:
+		cs.tools = make(map[string]*tool)
+	}
+	of = newTool(name)
+	cs.tools[name] = of
+	return of
+}
+
+// observe has the meter ask for the calls in flight whenever metrics are read.
+func (cs *calls) observe(meter metric.Meter) error {
+	inFlight, err := meter.Int64ObservableUpDownCounter("dedup.calls.in_flight", metric.WithUnit("{call}"),
+		metric.WithDescription("Calls that have not come to an end."))
+	age, ageErr := meter.Float64ObservableGauge("dedup.call.in_flight.age.max", metric.WithUnit("s"),
+		metric.WithDescription("How long ago the oldest call in flight began, 0 where there is none."))
+	if err := errors.Join(err, ageErr); err != nil {
+		return err
+	}
+	_, err = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		for of, seen := range cs.inFlight(time.Now()) {
+			o.ObserveInt64(inFlight, seen.calls, of.observe...)
+			o.ObserveFloat64(age, seen.oldest.Seconds(), of.observe...)
+		}
+		return nil
+	}, inFlight, age)
+	return err
+}
+
+// flight is how many calls of a tool are in flight, and the age of the oldest.
+type flight struct {
+	calls  int64
+	oldest time.Duration
+}
+
+// inFlight has an entry for every tool, also for those that rest.
+func (cs *calls) inFlight(now time.Time) map[*tool]flight {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	all := make(map[*tool]flight, len(cs.tools)+1)
+	for _, of := range cs.tools {
+		all[of] = flight{}
+	}
+	if cs.others != nil {
+		all[cs.others] = flight{}
+	}
+	for c := cs.newest; c != nil; c = c.earlier { // the oldest is the last to be seen
+		all[c.tool] = flight{all[c.tool].calls + 1, now.Sub(c.began)}
+	}
+	return all
+}

@@ -1,0 +1,65 @@
+package oteldedup
+
+import (
+	"context"
+
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// ExtractMeta returns a context with the trace that a request of MCP belongs to: its
+// traceparent, tracestate and baggage are in params._meta, where MCP's SEP-414 has them.
+// Calls are children of the span there. They have a link to the span that ctx has, such as
+// that of the HTTP request. Without a valid traceparent that span stays the parent.
+//
+// A client may send what it likes. In front of clients that are not trusted give the
+// TracerProvider a sampler that does not take the decision of a remote parent.
+//
+// A middleware for the server of the MCP SDK, which comes before that of mcpdedup:
+//
+//	server.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
+//		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+//			if params := req.GetParams(); params != nil {
+//				ctx = oteldedup.ExtractMeta(ctx, params.GetMeta())
+//			}
+//			return next(ctx, method, req)
+//		}
+//	}, guard)
+func ExtractMeta(ctx context.Context, meta map[string]any) context.Context {
+	carrier := make(propagation.MapCarrier, 3)
+	for _, name := range w3c.Fields() {
+		if text, ok := meta[name].(string); ok {
+			carrier[name] = text
+		}
+	}
+	if len(carrier) == 0 {
+		return ctx
+	}
+	was := trace.SpanContextFromContext(ctx)
+	ctx = w3c.Extract(ctx, carrier)
+	is := trace.SpanContextFromContext(ctx)
+	if !was.IsValid() || is.Equal(was) {
+		return ctx
+	}
+	return context.WithValue(ctx, ambientKey{}, ambient{span: was, parent: is.SpanID()})
+}
+
+// w3c is what MCP prescribes, whatever propagator the program has.
+var w3c = propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{})
+
+type ambientKey struct{}
+
+// ambient is the span that a context had before ExtractMeta gave it the parent.
+type ambient struct {
+	span   trace.SpanContext
+	parent trace.SpanID
+}
+
+// ambientLink links to the ambient span from a child of the parent. Spans below have none.
+func ambientLink(ctx context.Context) (trace.Link, bool) {
+	of, ok := ctx.Value(ambientKey{}).(ambient)
+	if !ok || trace.SpanContextFromContext(ctx).SpanID() != of.parent {
+		return trace.Link{}, false
+	}
+	return trace.Link{SpanContext: of.span}, true
+}

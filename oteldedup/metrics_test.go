@@ -1,0 +1,186 @@
+package oteldedup_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/oteldedup"
+)
+
+// Calls are counted by tool and outcome.
+func TestCallMetrics(t *testing.T) {
+	t.Parallel()
+	o := newObserved(t)
+	for range 3 {
+		_, err := dedup.Do(t.Context(), o.d, callOf("k"), note("hello"))
+		require.NoError(t, err)
+	}
+	require.Equal(t, map[string]float64{
+		"dedup.outcome=executed,gen_ai.tool.name=add_note": 1,
+		"dedup.outcome=replayed,gen_ai.tool.name=add_note": 2,
+	}, o.points(t, "dedup.calls"))
+	require.Equal(t, o.points(t, "dedup.calls"), o.points(t, "dedup.call.duration"))
+
+	const tool = "gen_ai.tool.name=add_note"
+	require.Equal(t, map[string]float64{tool: 3}, o.points(t, "dedup.call.attempts"))
+	require.Equal(t, map[string]float64{tool: 3}, o.sums(t, "dedup.call.attempts"))
+	require.Equal(t, map[string]float64{tool: float64(len(`"hello"`))}, o.sums(t, "dedup.result.size"))
+	require.Equal(t, map[string]float64{tool: 2}, o.points(t, "dedup.replay.age"))
+	require.Empty(t, o.points(t, "dedup.waits"))
+	require.Empty(t, o.points(t, "dedup.wait.duration"))
+}
+
+// A call is in flight from its start to its end, and its twin waits meanwhile.
+func TestInFlightMetrics(t *testing.T) {
+	t.Parallel()
+	waits := make(signals, 1)
+	o := newObserved(t, waits)
+	const tool = "gen_ai.tool.name=add_note"
+	running, finish, done := make(chan struct{}), make(chan struct{}), make(chan error, 2)
+	call := func(effect dedup.Effect[string]) {
+		_, err := dedup.Do(t.Context(), o.d, callOf("k"), effect)
+		done <- err
+	}
+	go call(func(context.Context, pgx.Tx) (string, error) {
+		close(running)
+		<-finish
+		return "hello", nil
+	})
+	<-running
+	require.Equal(t, map[string]float64{tool: 1}, o.points(t, "dedup.calls.in_flight"))
+	require.Positive(t, o.points(t, "dedup.call.in_flight.age.max")[tool])
+
+	go call(note("never"))
+	<-waits
+	require.Equal(t, map[string]float64{tool: 2}, o.points(t, "dedup.calls.in_flight"))
+	close(finish)
+	require.NoError(t, <-done)
+	require.NoError(t, <-done)
+	require.Equal(t, map[string]float64{tool: 0}, o.points(t, "dedup.calls.in_flight"))
+	require.Equal(t, map[string]float64{tool: 0}, o.points(t, "dedup.call.in_flight.age.max"))
+	require.Equal(t, map[string]float64{"dedup.wait.in_process=true," + tool: 1}, o.points(t, "dedup.waits"))
+	require.Equal(t, map[string]float64{tool: 1}, o.points(t, "dedup.wait.duration"))
+}
+
+// signals says when a call has begun to wait.
+type signals chan struct{}
+
+func (s signals) TraceWaitStart(context.Context, dedup.WaitStartData) { s <- struct{}{} }
+
+// A retry is counted by the class of its SQLSTATE.
+func TestRetryMetrics(t *testing.T) {
+	t.Parallel()
+	o := newObserved(t)
+	_, err := dedup.Do(t.Context(), o.d, callOf("k"), failingOnce())
+	require.NoError(t, err)
+	require.Equal(t, map[string]float64{"error.type=40,gen_ai.tool.name=add_note": 1}, o.points(t, "dedup.retries"))
+	require.Equal(t, map[string]float64{"gen_ai.tool.name=add_note": 2}, o.sums(t, "dedup.call.attempts"))
+	require.Equal(t, "2", attributesOf(o.span(t, "execute_tool add_note"))["dedup.attempts"])
+}
+
+// failingOnce returns an effect whose first run cannot be serialized.
+func failingOnce() dedup.Effect[string] {
+	runs := 0
+	return func(ctx context.Context, tx pgx.Tx) (string, error) {
+		if runs++; runs > 1 {
+			return "hello", nil
+		}
+		_, err := tx.Exec(ctx, `DO $$ BEGIN RAISE 'no order of these transactions' USING ERRCODE = '40001'; END $$`)
+		return "", err
+	}
+}
+
+// A sweep says when it succeeded, what it did, and whether it failed.
+func TestSweepMetrics(t *testing.T) {
+	t.Parallel()
+	o := newObserved(t)
+	_, err := o.d.Sweep(t.Context(), nil)
+	require.NoError(t, err)
+	last := o.points(t, "dedup.sweep.last_success.timestamp")
+	require.InDelta(t, time.Now().Unix(), last[""], 60)
+	require.Equal(t, map[string]float64{"": 1}, o.points(t, "dedup.sweep.duration"))
+	require.Equal(t, map[string]float64{"dedup.sweep.kind=expired": 0, "dedup.sweep.kind=forgotten": 0}, o.points(t, "dedup.sweep.records"))
+
+	_, err = o.pool.Exec(t.Context(), `ALTER TABLE tool_dedup RENAME TO gone`)
+	require.NoError(t, err)
+	_, err = o.d.Sweep(t.Context(), nil)
+	require.Error(t, err)
+	require.Equal(t, map[string]float64{"": 1}, o.points(t, "dedup.sweep.errors"))
+	require.Equal(t, last, o.points(t, "dedup.sweep.last_success.timestamp"))
+}
+
+// A sweep that its cancelled context ended, as at the end of a process, is no failure, and
+// one that left the table to another instance no success.
+func TestSweepsThatDoNotCount(t *testing.T) {
+	t.Parallel()
+	m := newMetrics(t)
+	tracer, err := oteldedup.New(&oteldedup.Options{MeterProvider: m.provider})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	tracer.TraceSwept(ctx, dedup.SweptData{Err: context.Canceled})
+	tracer.TraceSwept(t.Context(), dedup.SweptData{SweepResult: dedup.SweepResult{Skipped: true}})
+	for _, name := range []string{"dedup.sweep.errors", "dedup.sweep.last_success.timestamp", "dedup.sweep.duration"} {
+		require.Empty(t, m.points(t, name), name)
+	}
+}
+
+// An identity that was freed is counted, and not one that was free.
+func TestResetMetrics(t *testing.T) {
+	t.Parallel()
+	o := newObserved(t)
+	_, err := dedup.Do(t.Context(), o.d, callOf("k"), note("hello"))
+	require.NoError(t, err)
+	for range 2 {
+		_, err := o.d.Reset(t.Context(), "acme", "add_note", "k", dedup.ResetOptions{Reason: "a test"})
+		require.NoError(t, err)
+	}
+	require.Equal(t, map[string]float64{"gen_ai.tool.name=add_note": 1}, o.points(t, "dedup.resets"))
+}
+
+// The tools behind the first 200, and names that no tool may have, are counted together.
+// A span has the name of the tool if it is one.
+func TestToolsAreBounded(t *testing.T) {
+	t.Parallel()
+	o := newObserved(t)
+	tracer, err := oteldedup.New(&oteldedup.Options{TracerProvider: o.traces, MeterProvider: o.provider})
+	require.NoError(t, err)
+	call := func(tool string) {
+		data := dedup.CallData{Func: "Do", Tool: tool, KeyHash: dedup.KeyHash("k")}
+		ctx := tracer.TraceCallStart(t.Context(), dedup.CallStartData{CallData: data})
+		tracer.TraceCallEnd(ctx, dedup.CallEndData{CallData: data, Outcome: dedup.OutcomeExecuted})
+	}
+	for _, wrong := range []string{"", "a\x00b", "\xff", strings.Repeat("a", 256)} {
+		call(wrong)
+		require.Equal(t, "_other", attributesOf(o.span(t, "execute_tool _other"))["gen_ai.tool.name"])
+	}
+	for i := range dedup.MaxStatsTools + 100 {
+		call(fmt.Sprint("tool ", i))
+	}
+	require.Equal(t, "tool 299", attributesOf(o.span(t, "execute_tool _other"))["gen_ai.tool.name"])
+
+	points := o.points(t, "dedup.calls")
+	require.Equal(t, dedup.MaxStatsTools+1, len(points)) //nolint:testifylint // Len prints them all
+	require.InDelta(t, 4+100, points["dedup.outcome=executed,gen_ai.tool.name=_other"], 0)
+	require.Equal(t, dedup.MaxStatsTools+1, len(o.points(t, "dedup.calls.in_flight"))) //nolint:testifylint // the same
+}
+
+// Two Tracers beside each other see the same calls.
+func TestTwoTracers(t *testing.T) {
+	t.Parallel()
+	m := newMetrics(t)
+	second, err := oteldedup.New(&oteldedup.Options{MeterProvider: m.provider})
+	require.NoError(t, err)
+	o := newObserved(t, second)
+	_, err = dedup.Do(t.Context(), o.d, callOf("k"), note("hello"))
+	require.NoError(t, err)
+	require.Equal(t, o.points(t, "dedup.calls"), m.points(t, "dedup.calls"))
+	require.Len(t, m.points(t, "dedup.calls"), 1)
+}

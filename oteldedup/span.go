@@ -1,0 +1,92 @@
+package oteldedup
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/tooldedup/dedup"
+)
+
+// startSpan begins the span of a call.
+func startSpan(ctx context.Context, spans trace.Tracer, c *call) context.Context {
+	start := c.tool.start
+	if link, ok := ambientLink(ctx); ok {
+		start = append(start[:len(start):len(start)], trace.WithLinks(link))
+	}
+	ctx, c.span = spans.Start(ctx, c.tool.spanName, start...)
+	return ctx
+}
+
+// endSpan ends it. Neither the error nor its text is part of a span: the effect's own may
+// have arguments in it.
+func endSpan(c *call, data *dedup.CallEndData) {
+	defer c.span.End()
+	if !c.span.IsRecording() {
+		return
+	}
+	with := append(make([]attribute.KeyValue, 0, 9),
+		functionKey.String(data.Func), keyHashKey.String(data.KeyHash),
+		outcomeKey.String(string(data.Outcome)), attemptsKey.Int(data.Attempts),
+		replayedKey.Bool(data.Outcome == dedup.OutcomeReplayed || data.Outcome == dedup.OutcomeRefusalReplayed),
+		recoveredKey.Bool(data.Outcome == dedup.OutcomeRecovered))
+	if !data.CreatedAt.IsZero() {
+		with = append(with, firstAtKey.String(data.CreatedAt.UTC().Format(time.RFC3339Nano)))
+	}
+	if c.tool.name == dedup.OtherTools && isName(data.Tool) { // counted together, and not lost in a trace
+		with = append(with, toolNameKey.String(data.Tool))
+	}
+	if failed(data) {
+		with = append(with, errorTypeKey.String(failedFor(data)))
+		c.span.SetStatus(codes.Error, "")
+	}
+	c.span.SetAttributes(with...)
+}
+
+// failed reports whether the call has no answer. A refusal is one, as recorded as a result.
+func failed(data *dedup.CallEndData) bool {
+	switch data.Outcome {
+	case dedup.OutcomeExecuted, dedup.OutcomeReplayed, dedup.OutcomeRecovered, dedup.OutcomeRefused, dedup.OutcomeRefusalReplayed:
+		return false
+	}
+	return true
+}
+
+// failedFor is the error.type of a call: its outcome, or for other errors the SQLSTATE or
+// the type in Go.
+func failedFor(data *dedup.CallEndData) string {
+	if data.Outcome != dedup.OutcomeError || data.Err == nil {
+		return string(data.Outcome)
+	}
+	if pg, ok := errors.AsType[*pgconn.PgError](data.Err); ok && isSQLState(pg.Code) {
+		return pg.Code
+	}
+	return errorType(data.Err)
+}
+
+// retriedFor is the error.type of a retry: the class of the SQLSTATE, such as 40 and 57.
+func retriedFor(data *dedup.RetriedData) string {
+	if data.Unknown {
+		return string(dedup.OutcomeUnknown)
+	}
+	if pg, ok := errors.AsType[*pgconn.PgError](data.Err); ok && isSQLState(pg.Code) {
+		return pg.Code[:2]
+	}
+	return errorTypeOther
+}
+
+// isSQLState reports whether code has the form of an SQLSTATE: five digits or upper-case
+// letters. What a proxy makes up is not passed on.
+func isSQLState(code string) bool {
+	for _, r := range code {
+		if (r < '0' || r > '9') && (r < 'A' || r > 'Z') {
+			return false
+		}
+	}
+	return len(code) == 5
+}

@@ -1,0 +1,116 @@
+package oteldedup_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/tooldedup/dedup"
+)
+
+// A first call and its replay are spans below the caller's, and the effect's statement is
+// below the call.
+func TestSpans(t *testing.T) {
+	t.Parallel()
+	o := newObserved(t)
+	ctx, caller := o.traces.Tracer("test").Start(t.Context(), "caller")
+
+	first, err := dedup.Do(ctx, o.d, callOf("k"), note("hello"))
+	require.NoError(t, err)
+	span := o.span(t, "execute_tool add_note")
+	require.Equal(t, trace.SpanKindInternal, span.SpanKind())
+	require.Equal(t, caller.SpanContext().SpanID(), span.Parent().SpanID())
+	require.Equal(t, codes.Unset, span.Status().Code)
+	require.Equal(t, "https://opentelemetry.io/schemas/1.41.0", span.InstrumentationScope().SchemaURL)
+	with := attributesOf(span)
+	require.NotEmpty(t, with["dedup.first_at"])
+	delete(with, "dedup.first_at")
+	require.Equal(t, map[string]string{
+		"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "add_note", "gen_ai.tool.type": "function",
+		"dedup.function": "Do", "dedup.key.hash": dedup.KeyHash("k"),
+		"dedup.outcome": "executed", "dedup.attempts": "1", "dedup.replayed": "false", "dedup.recovered": "false",
+	}, with)
+	require.Equal(t, span.SpanContext().SpanID(), o.span(t, "INSERT INTO notes VALUES ($1)").Parent().SpanID())
+
+	again, err := dedup.Do(ctx, o.d, callOf("k"), note("hello"))
+	require.NoError(t, err)
+	require.True(t, again.Replayed)
+	with = attributesOf(o.span(t, "execute_tool add_note"))
+	require.Equal(t, "replayed", with["dedup.outcome"])
+	require.Equal(t, "true", with["dedup.replayed"])
+	require.Equal(t, first.CreatedAt.UTC().Format("2006-01-02T15:04:05.999999999Z07:00"), with["dedup.first_at"])
+}
+
+// The status of a span and its error.type say what came of the call.
+func TestSpanStatus(t *testing.T) {
+	t.Parallel()
+	o := newObserved(t)
+	do := func(call dedup.Call, effect dedup.Effect[string]) {
+		_, _ = dedup.Do(t.Context(), o.d, call, effect)
+	}
+	fails := func(err error) dedup.Effect[string] {
+		return func(context.Context, pgx.Tx) (string, error) { return "", err }
+	}
+	amended := callOf("k")
+	amended.Args = 1
+	do(callOf("k"), note("hello"))
+
+	for _, test := range []struct {
+		call      dedup.Call
+		effect    dedup.Effect[string]
+		outcome   dedup.Outcome
+		errorType string
+	}{
+		{amended, nil, dedup.OutcomeKeyReused, "key_reused"},
+		{callOf("fails"), fails(errors.New("no such note")), dedup.OutcomeError, "*errors.errorString"},
+		{callOf("SQL"), func(ctx context.Context, tx pgx.Tx) (string, error) {
+			_, err := tx.Exec(ctx, `SELECT 1/0`)
+			return "", fmt.Errorf("dividing: %w", err)
+		}, dedup.OutcomeError, "22012"},
+		{callOf("refused"), fails(dedup.Final(errors.New("closed"))), dedup.OutcomeRefused, ""},
+		{callOf("refused"), nil, dedup.OutcomeRefusalReplayed, ""},
+		{callOf(""), nil, dedup.OutcomeInvalid, "invalid"},
+	} {
+		if test.effect == nil {
+			test.effect = note("hello")
+		}
+		do(test.call, test.effect)
+		span := o.span(t, "execute_tool add_note")
+		with := attributesOf(span)
+		require.Equal(t, string(test.outcome), with["dedup.outcome"])
+		require.Equal(t, test.errorType, with["error.type"], test.outcome)
+		require.Equal(t, test.errorType != "", span.Status().Code == codes.Error, test.outcome)
+		require.Empty(t, span.Status().Description)
+	}
+}
+
+// What a call is about is neither in spans nor in metrics.
+func TestNothingInTheClear(t *testing.T) {
+	t.Parallel()
+	o := newObserved(t)
+	call := dedup.Call{Scope: "secret scope", Tool: "add_note", Key: "secret key", Args: map[string]any{"secret argument": "secret"}}
+	for _, effect := range []dedup.Effect[string]{
+		func(context.Context, pgx.Tx) (string, error) { return "", errors.New("a secret failure") },
+		func(context.Context, pgx.Tx) (string, error) { return "a secret result", nil },
+		nil,
+	} {
+		_, _ = dedup.Do(t.Context(), o.d, call, effect)
+	}
+	_, err := o.d.Reset(t.Context(), call.Scope, call.Tool, call.Key, dedup.ResetOptions{Reason: "a secret reason"})
+	require.NoError(t, err)
+	calls := o.spans.Ended()
+	require.NotEmpty(t, calls)
+	for _, span := range calls {
+		if strings.HasPrefix(span.Name(), "execute_tool") {
+			require.NotContains(t, fmt.Sprint(span.Attributes(), span.Events(), span.Status(), span.Name()), "secret")
+		}
+	}
+	require.NotContains(t, o.dump(t), "secret")
+}

@@ -1,0 +1,75 @@
+package oteldedup
+
+import (
+	"unicode"
+	"unicode/utf8"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/tooldedup/dedup"
+)
+
+// tool has what the calls of a tool share. Its options are made once, so that counting a
+// call allocates nothing.
+type tool struct {
+	name     string
+	spanName string
+	start    []trace.SpanStartOption
+	attributes
+	observe  []metric.ObserveOption
+	outcomes map[dedup.Outcome]*attributes
+}
+
+// attributes are those of a measurement, as each kind of instrument takes them.
+type attributes struct {
+	add    []metric.AddOption
+	record []metric.RecordOption
+}
+
+func newAttributes(all ...attribute.KeyValue) attributes {
+	set := metric.WithAttributeSet(attribute.NewSet(all...))
+	return attributes{add: []metric.AddOption{set}, record: []metric.RecordOption{set}}
+}
+
+func newTool(name string) *tool {
+	named := toolNameKey.String(name)
+	return &tool{
+		name: name, spanName: executeTool + " " + name,
+		start: []trace.SpanStartOption{
+			trace.WithSpanKind(trace.SpanKindInternal), trace.WithAttributes(operation, toolType, named),
+		},
+		attributes: newAttributes(named),
+		observe:    []metric.ObserveOption{metric.WithAttributeSet(attribute.NewSet(named))},
+		outcomes:   make(map[dedup.Outcome]*attributes),
+	}
+}
+
+// with are the attributes of calls that had this outcome.
+func (t *tool) with(outcome dedup.Outcome) *attributes {
+	known := t.outcomes[outcome]
+	if known == nil {
+		made := newAttributes(toolNameKey.String(t.name), outcomeKey.String(string(outcome)))
+		known = &made
+		t.outcomes[outcome] = known
+	}
+	return known
+}
+
+// maxNameLen is the most bytes that the library lets a tool's name have.
+const maxNameLen = 255
+
+// isName reports whether a tool may have this name. A call of any other is invalid, and
+// its text is not passed on: an exporter may refuse it together with everything else.
+func isName(text string) bool {
+	if text == "" || len(text) > maxNameLen || !utf8.ValidString(text) {
+		return false
+	}
+	for _, r := range text {
+		if unicode.IsControl(r) {
+			return false
+		}
+	}
+	return true
+}

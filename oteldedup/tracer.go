@@ -1,0 +1,125 @@
+package oteldedup
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/tooldedup/dedup"
+)
+
+// Options configure [New].
+type Options struct {
+	// TracerProvider makes the spans. Default the global one.
+	TracerProvider trace.TracerProvider
+	// MeterProvider makes the metrics. Default the global one.
+	MeterProvider metric.MeterProvider
+}
+
+// Tracer is a [dedup.Tracer] that reports to OpenTelemetry. Several Dedupers may share it.
+type Tracer struct {
+	spans       trace.Tracer
+	instruments instruments
+	calls       calls
+}
+
+// The events that a Tracer takes.
+var (
+	_ dedup.CallTracer     = (*Tracer)(nil)
+	_ dedup.WaitTracer     = (*Tracer)(nil)
+	_ dedup.RetriedTracer  = (*Tracer)(nil)
+	_ dedup.ResetTracer    = (*Tracer)(nil)
+	_ dedup.SweptTracer    = (*Tracer)(nil)
+	_ dedup.ExternalTracer = (*Tracer)(nil)
+)
+
+const instrumentationName = "github.com/tooldedup/dedup/oteldedup"
+
+// New returns a Tracer. A nil opts means the defaults. Make one for a MeterProvider: the
+// provider keeps it, to ask for the calls in flight. The error is one of the MeterProvider.
+func New(opts *Options) (*Tracer, error) {
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	if o.TracerProvider == nil {
+		o.TracerProvider = otel.GetTracerProvider()
+	}
+	if o.MeterProvider == nil {
+		o.MeterProvider = otel.GetMeterProvider()
+	}
+	t := &Tracer{spans: o.TracerProvider.Tracer(instrumentationName, trace.WithSchemaURL(schemaURL))}
+	meter := o.MeterProvider.Meter(instrumentationName, metric.WithSchemaURL(schemaURL))
+	var err error
+	if t.instruments, err = newInstruments(meter); err != nil {
+		return nil, err
+	}
+	return t, t.calls.observe(meter)
+}
+
+// TraceCallStart begins the call's span.
+func (t *Tracer) TraceCallStart(ctx context.Context, data dedup.CallStartData) context.Context {
+	c := t.calls.start(data.Tool)
+	ctx = startSpan(ctx, t.spans, c)
+	return context.WithValue(ctx, t, c)
+}
+
+// TraceCallEnd counts the call, and ends its span.
+func (t *Tracer) TraceCallEnd(ctx context.Context, data dedup.CallEndData) {
+	c, ok := ctx.Value(t).(*call)
+	if !ok {
+		return
+	}
+	t.instruments.call(ctx, c.tool, t.calls.end(c, data.Outcome), &data)
+	endSpan(c, &data)
+}
+
+// TraceWaitStart counts the wait.
+func (t *Tracer) TraceWaitStart(ctx context.Context, data dedup.WaitStartData) {
+	t.instruments.waits.Add(ctx, 1, t.with(data.Tool, inProcessKey.Bool(data.InProcess)))
+}
+
+// TraceRetried counts the retry, by the class of its SQLSTATE.
+func (t *Tracer) TraceRetried(ctx context.Context, data dedup.RetriedData) {
+	t.instruments.retries.Add(ctx, 1, t.with(data.Tool, errorTypeKey.String(retriedFor(&data))))
+}
+
+// TraceReset counts the identity where there was one to free.
+func (t *Tracer) TraceReset(ctx context.Context, data dedup.ResetData) {
+	if data.Freed {
+		t.instruments.resets.Add(ctx, 1, t.with(data.Tool))
+	}
+}
+
+// TraceExternal counts the step.
+func (t *Tracer) TraceExternal(ctx context.Context, data dedup.ExternalData) {
+	t.instruments.externalSteps.Add(ctx, 1, t.with(data.Tool, externalStepKey.String(string(data.Step))))
+}
+
+// with are the attributes of a tool's event.
+func (t *Tracer) with(tool string, more ...attribute.KeyValue) metric.MeasurementOption {
+	return metric.WithAttributes(append(more, toolNameKey.String(t.calls.tool(tool).name))...)
+}
+
+// TraceSwept counts what the sweep did. A sweep whose context was cancelled, as a Sweeper's
+// is when its process shuts down, did not fail. One that left the table to another instance
+// did not succeed either.
+func (t *Tracer) TraceSwept(ctx context.Context, data dedup.SweptData) {
+	i := &t.instruments
+	i.sweptRecords.Add(ctx, data.Expired, metric.WithAttributes(sweepKindKey.String("expired")))
+	i.sweptRecords.Add(ctx, data.Forgotten, metric.WithAttributes(sweepKindKey.String("forgotten")))
+	switch {
+	case data.Err != nil && errors.Is(ctx.Err(), context.Canceled), data.Err == nil && data.Skipped:
+		return
+	case data.Err != nil:
+		i.sweepErrors.Add(ctx, 1)
+	default:
+		i.lastSweep.Record(ctx, float64(time.Now().UnixMilli())/1000)
+	}
+	i.sweepDuration.Record(ctx, data.Duration.Seconds())
+}
