@@ -2,18 +2,17 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/external"
 	"github.com/tooldedup/dedup/internal/exit"
+	"github.com/tooldedup/dedup/internal/inspect"
 )
 
 const (
@@ -99,36 +98,15 @@ func (db *Database) prepare(ctx context.Context, opts *dedup.Options) error {
 // Close closes the connections.
 func (db *Database) Close() { db.Pool.Close() }
 
-// Name is a table of the target's schema, for SQL.
-func (db *Database) Name(table string) string {
-	return pgx.Identifier{db.Schema, table}.Sanitize()
-}
-
-// ReadOnly runs fn in a transaction that can change nothing, and whose statements neither run
-// nor wait for long.
+// ReadOnly is that of package inspect, and says what to do about a table that is not there.
 func (db *Database) ReadOnly(ctx context.Context, fn func(tx pgx.Tx) error) error {
-	ctx, cancel := context.WithTimeout(ctx, db.Timeout+answerWait)
-	defer cancel()
-	options := pgx.TxOptions{AccessMode: pgx.ReadOnly, IsoLevel: pgx.ReadCommitted}
-	err := pgx.BeginTxFunc(ctx, db.Pool, options, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, fmt.Sprintf("SET LOCAL statement_timeout = %d", db.Timeout.Milliseconds())); err != nil {
-			return err
-		}
-		return fn(tx)
-	})
-	return Explained(err)
-}
-
-// IsMissing reports whether err says that a table or its schema is not there.
-func IsMissing(err error) bool {
-	const undefinedTable, undefinedSchema = "42P01", "3F000"
-	server, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && (server.Code == undefinedTable || server.Code == undefinedSchema)
+	read := inspect.Database{Pool: db.Pool, Schema: db.Schema, Timeout: db.Timeout}
+	return Explained(read.ReadOnly(ctx, fn))
 }
 
 // Explained says what to do about a table that is not there.
 func Explained(err error) error {
-	if IsMissing(err) {
+	if inspect.IsMissing(err) {
 		return fmt.Errorf("%w; `dedup migrate check` says what is missing", err)
 	}
 	return err

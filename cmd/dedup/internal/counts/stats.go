@@ -11,6 +11,7 @@ import (
 
 	"github.com/tooldedup/dedup/cmd/dedup/internal/cli"
 	"github.com/tooldedup/dedup/internal/exit"
+	"github.com/tooldedup/dedup/internal/inspect"
 )
 
 const statsLong = `Say how many calls each tool had, how many of them were duplicates, and how long they took, as
@@ -23,9 +24,6 @@ is read, and nothing is counted in the table of records.
 
 The exit code is 0 also where there is nothing, 1 when the database cannot be read, and 2 when
 the command line cannot be carried out.`
-
-// kept is how long counts are kept.
-const kept = 14 * 24 * time.Hour
 
 // request is what the command line says.
 type request struct {
@@ -55,7 +53,7 @@ func Command() *cobra.Command {
 
 func (r *request) run(cmd *cobra.Command, q *cli.Query) error {
 	switch {
-	case r.since <= 0 || r.since > kept:
+	case r.since <= 0 || r.since > inspect.Kept:
 		return exit.Usage("--since must be more than 0 and at most 336h")
 	case r.by != "tool" && r.by != "outcome":
 		return exit.Usage("--by must be tool or outcome")
@@ -72,7 +70,7 @@ func (r *request) run(cmd *cobra.Command, q *cli.Query) error {
 		rows, err = r.recorded(ctx, tx, db)
 		return err
 	})
-	if err != nil && !cli.IsMissing(err) {
+	if err != nil && !inspect.IsMissing(err) {
 		return err
 	}
 	if len(rows) > 0 {
@@ -95,19 +93,7 @@ func (r *request) run(cmd *cobra.Command, q *cli.Query) error {
 }
 
 // entry is a row as --json writes it. Its fields are stable: more may come, none goes.
-type entry struct {
-	Tool    string `json:"tool"`
-	Outcome string `json:"outcome,omitempty"`
-	// Calls, of which Executed ran their effect, Duplicates were answered from a record, and
-	// the rest came to nothing.
-	Calls      int64   `json:"calls"`
-	Executed   int64   `json:"executed"`
-	Duplicates int64   `json:"duplicates"`
-	Rate       float64 `json:"duplicate_rate"`
-	// Seconds is what a call took on average, Waited the part of it that it waited for a twin.
-	Seconds float64 `json:"seconds"`
-	Waited  float64 `json:"waited"`
-}
+type entry struct{ inspect.Count }
 
 // estimate is a row that stands for what nobody has recorded. Its fields are stable too. Tool
 // is empty where it is of all of them.
@@ -117,36 +103,12 @@ type estimate struct {
 	Records  int64  `json:"records"`
 }
 
-// recordedSQL sums up what was recorded since $1.
-func recordedSQL(table string, by string) string {
-	columns, group := "tool, ''", "tool"
-	if by == "outcome" {
-		columns, group = "tool, outcome", "tool, outcome"
+func (r *request) recorded(ctx context.Context, tx pgx.Tx, db *cli.Database) (all []entry, err error) {
+	counts, err := inspect.Recorded(ctx, tx, db.Schema, r.since, r.by == "outcome")
+	for _, c := range counts {
+		all = append(all, entry{c})
 	}
-	return fmt.Sprintf(`SELECT %s, sum(calls)::bigint,
-       COALESCE(sum(calls) FILTER (WHERE outcome IN ('executed', 'refused')), 0)::bigint,
-       COALESCE(sum(calls) FILTER (WHERE outcome IN ('replayed', 'refusal_replayed', 'recovered')), 0)::bigint,
-       sum(seconds), sum(waited)
-  FROM %s
- WHERE at >= pg_catalog.now() - $1::interval
- GROUP BY %s
- ORDER BY 3 DESC, 1, 2`, columns, table, group)
-}
-
-func (r *request) recorded(ctx context.Context, tx pgx.Tx, db *cli.Database) ([]entry, error) {
-	rows, err := tx.Query(ctx, recordedSQL(db.Name("tool_dedup_stat"), r.by), r.since)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (e entry, err error) {
-		err = row.Scan(&e.Tool, &e.Outcome, &e.Calls, &e.Executed, &e.Duplicates, &e.Seconds, &e.Waited)
-		if err == nil && e.Calls > 0 {
-			e.Rate = float64(e.Duplicates) / float64(e.Calls)
-			e.Seconds /= float64(e.Calls)
-			e.Waited /= float64(e.Calls)
-		}
-		return e, err
-	})
+	return all, err
 }
 
 // estimateSQL is what the planner takes the table for: the records of all tools, and of those

@@ -146,20 +146,3 @@ func TestEstimates(t *testing.T) {
 	require.Equal(t, exit.Failed, empty.code)
 	require.Contains(t, empty.errOut, "`dedup migrate check` says what is missing")
 }
-
-// The counts are found by their time, whatever else was recorded.
-func TestStatsPlan(t *testing.T) {
-	t.Parallel()
-
-	pool := pgtest.New(t).Pool(t)
-	exec(t, pool, `INSERT INTO tool_dedup_stat SELECT now() - n * interval '1 minute', 'a', 't' || t, 'executed', 1, 1, 0 FROM generate_series(1, 14 * 24 * 60) n, generate_series(1, 3) t; ANALYZE tool_dedup_stat`)
-	for _, by := range []string{"tool", "outcome"} {
-		lines, err := pool.Query(t.Context(), `EXPLAIN `+counts.RecordedSQL("public.tool_dedup_stat", by), pgx.QueryExecModeExec, "1 hour")
-		require.NoError(t, err)
-		plan, err := pgx.CollectRows(lines, pgx.RowTo[string])
-		require.NoError(t, err)
-		text := strings.Join(plan, "\n")
-		require.Contains(t, text, "tool_dedup_stat_pkey", text)
-		require.NotContains(t, text, "Seq Scan")
-	}
-}

@@ -12,8 +12,8 @@ import (
 
 	"github.com/tooldedup/dedup/cmd/dedup/internal/cli"
 	"github.com/tooldedup/dedup/external"
-	"github.com/tooldedup/dedup/internal/examiner"
 	"github.com/tooldedup/dedup/internal/exit"
+	"github.com/tooldedup/dedup/internal/inspect"
 )
 
 const attentionLong = `List what somebody has to look at, each with what to do:
@@ -32,12 +32,8 @@ missing they are not found. What is in flight with Options.Order ClaimFirst has 
 The exit code is 0 when nothing is listed, 1 when something is or the database cannot be
 read, and 2 when the command line cannot be carried out.`
 
-const (
-	// overdue is how long records may be due.
-	overdue = time.Hour
-	// brokenSearched is how many of the broken records that were written down are looked up.
-	brokenSearched = 1000
-)
+// overdue is how long records may be due.
+const overdue = time.Hour
 
 // attention is what the command line says.
 type attention struct {
@@ -95,7 +91,7 @@ func (a *attention) run(cmd *cobra.Command, q *cli.Query) error {
 			return err
 		})
 		switch {
-		case list.optional && cli.IsMissing(err):
+		case list.optional && inspect.IsMissing(err):
 			cmd.PrintErrf("Not looked at: %s. A table is missing; `dedup migrate check` says which.\n", list.of)
 			continue
 		case err != nil:
@@ -151,32 +147,15 @@ func (n *needed) WriteText(out io.Writer) error {
 	)
 }
 
-// brokenSQL finds what is broken still. The records are looked up one by one, whatever the
-// planner knows of them.
-func brokenSQL(audit, records string, limit int) string {
-	return fmt.Sprintf(`SELECT a.scope, a.tool, a.key, max(a.at), max(a.reason), clock_timestamp()
-  FROM (SELECT scope, tool, key, created_at, at, reason FROM %s WHERE action = 'broken' ORDER BY id DESC LIMIT %d) AS a
- CROSS JOIN LATERAL (
-       SELECT FROM %s AS r
-        WHERE r.scope = a.scope AND r.tool = a.tool AND r.key = a.key
-          AND r.created_at = a.created_at AND r.outcome IN ('broken', 'claimed') AND r.forget_at > clock_timestamp()
-        LIMIT 1) AS still
- GROUP BY a.scope, a.tool, a.key
- ORDER BY max(a.at) DESC LIMIT %d`, audit, brokenSearched, records, limit)
-}
-
-func (a *attention) broken(ctx context.Context, tx pgx.Tx, db *cli.Database) ([]needed, error) {
-	rows, err := tx.Query(ctx, brokenSQL(db.Name("tool_dedup_audit"), db.Table(), a.limit+1))
-	if err != nil {
-		return nil, err
+func (a *attention) broken(ctx context.Context, tx pgx.Tx, db *cli.Database) (all []needed, err error) {
+	found, err := inspect.Broken(ctx, tx, db.Schema, nil, a.limit+1)
+	for _, b := range found {
+		all = append(all, needed{
+			Kind: "broken", Scope: b.Scope, Tool: b.Tool, Key: b.Key, Since: b.Since, Note: b.Note, now: b.Now,
+			Do: "find out what it did, repair that, then: dedup reset " + cli.Name(b.Scope, b.Tool, b.Key) + " --reason …",
+		})
 	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (needed, error) {
-		n := needed{Kind: "broken"}
-		err := row.Scan(&n.Scope, &n.Tool, &n.Key, &n.Since, &n.Note, &n.now)
-		n.Since = n.Since.UTC()
-		n.Do = "find out what it did, repair that, then: dedup reset " + cli.Name(n.Scope, n.Tool, n.Key) + " --reason …"
-		return n, err
-	})
+	return all, err
 }
 
 func (a *attention) effects(ctx context.Context, tx pgx.Tx, db *cli.Database) ([]needed, error) {
@@ -194,50 +173,24 @@ func (a *attention) effects(ctx context.Context, tx pgx.Tx, db *cli.Database) ([
 	return all, err
 }
 
-// heldSQL finds the sessions that hold advisory locks for long.
-func heldSQL(limit int) string {
-	return fmt.Sprintf(`SELECT l.pid, a.xact_start, count(*), COALESCE(max(a.state), ''), COALESCE(max(a.application_name), ''), COALESCE(max(host(a.client_addr)), ''), clock_timestamp()
-  FROM %s AND l.granted AND a.xact_start < clock_timestamp() - $1::interval
- GROUP BY l.pid, a.xact_start
- ORDER BY a.xact_start LIMIT %d`, advisorySQL, limit)
-}
-
-func (a *attention) inFlight(ctx context.Context, tx pgx.Tx, _ *cli.Database) ([]needed, error) {
-	rows, err := tx.Query(ctx, heldSQL(a.limit+1), a.olderThan)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (needed, error) {
-		var s session
-		var locks int64
-		err := row.Scan(&s.PID, &s.Since, &locks, &s.State, &s.Application, &s.Client, &s.now)
-		s.Since = s.Since.UTC()
-		return needed{
-			Kind: "in_flight", PID: s.PID, Since: s.Since, now: s.now, Note: fmt.Sprintf("%d locks, %s", locks, s.text()),
+func (a *attention) inFlight(ctx context.Context, tx pgx.Tx, _ *cli.Database) (all []needed, err error) {
+	found, err := inspect.Held(ctx, tx, a.olderThan, a.limit+1)
+	for _, s := range found {
+		all = append(all, needed{
+			Kind: "in_flight", PID: s.PID, Since: s.Since, now: s.Now, Note: fmt.Sprintf("%d locks, %s", s.Locks, sessionText(&s)),
 			Do: fmt.Sprintf("see what it does; to roll it back: SELECT pg_terminate_backend(%d)", s.PID),
-		}, err
-	})
-}
-
-// dueSQL reads since when the oldest record is due.
-func dueSQL(table string) string {
-	return fmt.Sprintf(`SELECT %[1]s, clock_timestamp() FROM %[2]s
- WHERE %[1]s <= now()
- ORDER BY %[1]s LIMIT 1`, examiner.DueExpression, table)
+		})
+	}
+	return all, err
 }
 
 func (a *attention) due(ctx context.Context, tx pgx.Tx, db *cli.Database) ([]needed, error) {
-	n := needed{Kind: "sweep", Note: "the oldest record that is due"}
-	err := tx.QueryRow(ctx, dueSQL(db.Table())).Scan(&n.Since, &n.now)
-	switch {
-	case errors.Is(err, pgx.ErrNoRows):
-		return nil, nil
-	case err != nil:
+	since, now, err := inspect.DueSince(ctx, tx, db.Schema)
+	if err != nil || now.Sub(since) <= overdue { // both are zero where nothing is due
 		return nil, err
-	case n.now.Sub(n.Since) <= overdue:
-		return nil, nil
 	}
-	n.Since = n.Since.UTC()
-	n.Do = "run a Sweeper on every instance; if there is one, look for its errors (tool_dedup_swept)"
-	return []needed{n}, nil
+	return []needed{{
+		Kind: "sweep", Since: since, now: now, Note: "the oldest record that is due",
+		Do: "run a Sweeper on every instance; if there is one, look for its errors (tool_dedup_swept)",
+	}}, nil
 }

@@ -1,8 +1,6 @@
 package records
 
 import (
-	"context"
-	"fmt"
 	"io"
 	"time"
 
@@ -11,6 +9,7 @@ import (
 
 	"github.com/tooldedup/dedup/cmd/dedup/internal/cli"
 	"github.com/tooldedup/dedup/internal/exit"
+	"github.com/tooldedup/dedup/internal/inspect"
 )
 
 const auditLong = `List what was done to calls by hand, and which records were broken, the latest first: resets,
@@ -63,9 +62,9 @@ func (s *search) run(cmd *cobra.Command, q *cli.Query, page *cli.Page) error {
 	}
 	defer db.Close()
 
-	var lines []auditLine
+	var lines []inspect.AuditLine
 	err = db.ReadOnly(ctx, func(tx pgx.Tx) (err error) {
-		lines, err = s.read(ctx, tx, db, after.ID, page.Limit+1) // the last one says that there is more
+		lines, err = s.audit().Audit(ctx, tx, db.Schema, after.ID, page.Limit+1) // the last one says that there is more
 		return err
 	})
 	if err != nil {
@@ -75,11 +74,10 @@ func (s *search) run(cmd *cobra.Command, q *cli.Query, page *cli.Page) error {
 	lines = lines[:min(len(lines), page.Limit)]
 	next := ""
 	for i := range lines {
-		if next, err = cli.Cursor(struct{ ID int64 }{lines[i].id}); err != nil {
+		if next, err = cli.Cursor(struct{ ID int64 }{lines[i].ID}); err != nil {
 			return err
 		}
-		lines[i].Cursor = next
-		if err := q.Write(cmd.OutOrStdout(), &lines[i]); err != nil {
+		if err := q.Write(cmd.OutOrStdout(), &auditLine{lines[i], next}); err != nil {
 			return err
 		}
 	}
@@ -94,57 +92,16 @@ func (s *search) run(cmd *cobra.Command, q *cli.Query, page *cli.Page) error {
 	return nil
 }
 
-// read reads the latest lines, those before an id where it is not zero.
-func (s *search) read(ctx context.Context, tx pgx.Tx, db *cli.Database, before int64, limit int) ([]auditLine, error) {
-	sql, args := auditSQL(db.Name("tool_dedup_audit"), s, before, limit)
-	rows, err := tx.Query(ctx, sql, args...)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, scanAudit)
-}
-
-func auditSQL(table string, s *search, before int64, limit int) (sql string, args []any) {
-	where := "true"
-	for _, name := range []struct{ column, value string }{{"scope", s.scope}, {"tool", s.tool}, {"key", s.key}} {
-		if name.value != "" {
-			args = append(args, name.value)
-			where += fmt.Sprintf(" AND %s = $%d::text", name.column, len(args))
-		}
-	}
-	if before != 0 {
-		args = append(args, before)
-		where += fmt.Sprintf(" AND id < $%d::bigint", len(args))
-	}
-	return fmt.Sprintf(`SELECT id, at, actor, role, action, scope, tool, key, outcome, created_at, reason, clock_timestamp() FROM %s
- WHERE %s
- ORDER BY id DESC LIMIT %d`, table, where, limit), args
+func (s *search) audit() *inspect.Search {
+	return &inspect.Search{Scope: s.scope, Tool: s.tool, Key: s.key}
 }
 
 // auditLine is a line of the audit as --json writes it. Its fields are stable: more may come,
 // none goes.
 type auditLine struct {
-	At        time.Time `json:"at"`
-	Actor     string    `json:"actor"`
-	Role      string    `json:"role"`
-	Action    string    `json:"action"`
-	Scope     string    `json:"scope"`
-	Tool      string    `json:"tool"`
-	Key       string    `json:"key"`
-	Outcome   string    `json:"outcome"`
-	CreatedAt time.Time `json:"created_at"`
-	Reason    string    `json:"reason"`
+	inspect.AuditLine
 	// Cursor is what `dedup audit --after` goes on from.
 	Cursor string `json:"cursor,omitempty"`
-
-	id  int64
-	now time.Time
-}
-
-func scanAudit(row pgx.CollectableRow) (a auditLine, err error) {
-	err = row.Scan(&a.id, &a.At, &a.Actor, &a.Role, &a.Action, &a.Scope, &a.Tool, &a.Key, &a.Outcome, &a.CreatedAt, &a.Reason, &a.now)
-	a.At, a.CreatedAt = a.At.UTC(), a.CreatedAt.UTC()
-	return a, err
 }
 
 // WriteText implements [cli.Entry].
@@ -155,7 +112,7 @@ func (a *auditLine) WriteText(out io.Writer) error {
 	}
 	return cli.WriteText(out, cli.Name(a.Scope, a.Tool, a.Key),
 		cli.Field{Label: "action", Text: a.Action + " by " + by},
-		cli.Field{Label: "at", Text: moment(a.At, a.now)},
+		cli.Field{Label: "at", Text: moment(a.At, a.Now)},
 		cli.Field{Label: "was", Text: a.Outcome + " of " + a.CreatedAt.Format(time.RFC3339Nano)},
 		cli.Field{Label: "reason", Text: a.Reason},
 	)

@@ -1,8 +1,6 @@
 package records
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -14,6 +12,7 @@ import (
 
 	"github.com/tooldedup/dedup/cmd/dedup/internal/cli"
 	"github.com/tooldedup/dedup/internal/exit"
+	"github.com/tooldedup/dedup/internal/inspect"
 )
 
 const listLong = `List the records of one tool in one scope, the greatest key first. Keys of NewKey and TimedKey
@@ -27,14 +26,8 @@ that lists it is written to stderr. Results are not read.
 The exit code is 0 also where nothing is listed, 1 when the list cannot be read, and 2 when
 the command line cannot be carried out.`
 
-// outcomes are those that a record may have.
-var outcomes = []string{"done", "refused", "broken", "claimed"}
-
-// searched is how many records are looked at for a page of one outcome.
-const searched = 100_000
-
 // listing is what the command line says.
-type listing struct{ scope, tool, outcome string }
+type listing struct{ inspect.Listing }
 
 // ListCommand returns the command `dedup list`.
 func ListCommand() *cobra.Command {
@@ -52,10 +45,10 @@ func ListCommand() *cobra.Command {
 	}
 	q.AddFlags(cmd, "record")
 	page.AddFlags(cmd)
-	cmd.Flags().StringVar(&l.scope, "scope", "", "`name` of the scope")
-	cmd.Flags().StringVar(&l.tool, "tool", "", "`name` of the tool")
-	cmd.Flags().StringVar(&l.outcome, "outcome", "", "list only records with this `outcome`: "+strings.Join(outcomes, ", "))
-	_ = cmd.RegisterFlagCompletionFunc("outcome", cobra.FixedCompletions(outcomes, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+	cmd.Flags().StringVar(&l.Scope, "scope", "", "`name` of the scope")
+	cmd.Flags().StringVar(&l.Tool, "tool", "", "`name` of the tool")
+	cmd.Flags().StringVar(&l.Outcome, "outcome", "", "list only records with this `outcome`: "+strings.Join(inspect.Outcomes, ", "))
+	_ = cmd.RegisterFlagCompletionFunc("outcome", cobra.FixedCompletions(inspect.Outcomes, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	return cmd
 }
 
@@ -65,10 +58,10 @@ type position struct{ Key string }
 func (l *listing) run(cmd *cobra.Command, q *cli.Query, page *cli.Page) error {
 	var after position
 	switch {
-	case l.scope == "" || l.tool == "":
+	case l.Scope == "" || l.Tool == "":
 		return exit.Usage("which records? Give --scope and --tool")
-	case l.outcome != "" && !slices.Contains(outcomes, l.outcome):
-		return exit.Usage("--outcome must be one of: %s", strings.Join(outcomes, ", "))
+	case l.Outcome != "" && !slices.Contains(inspect.Outcomes, l.Outcome):
+		return exit.Usage("--outcome must be one of: %s", strings.Join(inspect.Outcomes, ", "))
 	}
 	if err := page.Position(&after); err != nil {
 		return err
@@ -80,35 +73,27 @@ func (l *listing) run(cmd *cobra.Command, q *cli.Query, page *cli.Page) error {
 	}
 	defer db.Close()
 
-	var found []record
-	var last *string
+	var found []inspect.Record
+	var next string
 	err = db.ReadOnly(ctx, func(tx pgx.Tx) (err error) {
-		if l.outcome != "" {
-			last, err = l.lastSearched(ctx, tx, db, after.Key)
-		}
-		if err == nil {
-			found, err = l.read(ctx, tx, db, after.Key, last, page.Limit+1) // the last one says that there is more
-		}
+		found, next, err = l.Page(ctx, tx, db.Schema, after.Key, page.Limit)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	more := len(found) > page.Limit
-	found = found[:min(len(found), page.Limit)]
-	next := ""
-	for i := range found {
-		if found[i].Cursor, err = cli.Cursor(position{found[i].Key}); err != nil {
+	for _, r := range found {
+		cursor, err := cli.Cursor(position{r.Key})
+		if err != nil {
 			return err
 		}
-		next = found[i].Cursor
-		if err := q.Write(cmd.OutOrStdout(), &found[i]); err != nil {
+		if err := q.Write(cmd.OutOrStdout(), &record{r, cursor}); err != nil {
 			return err
 		}
 	}
-	if !more && last != nil {
-		more = true
-		if next, err = cli.Cursor(position{*last}); err != nil {
+	more := next != ""
+	if more {
+		if next, err = cli.Cursor(position{next}); err != nil {
 			return err
 		}
 	}
@@ -124,123 +109,25 @@ func (l *listing) run(cmd *cobra.Command, q *cli.Query, page *cli.Page) error {
 }
 
 func (l *listing) command() string {
-	command := "dedup list --scope " + cli.Word(l.scope) + " --tool " + cli.Word(l.tool)
-	if l.outcome != "" {
-		command += " --outcome " + l.outcome
+	command := "dedup list --scope " + cli.Word(l.Scope) + " --tool " + cli.Word(l.Tool)
+	if l.Outcome != "" {
+		command += " --outcome " + l.Outcome
 	}
 	return command
 }
 
-// below is the condition of what comes after a key, and empty where the list begins. It is a
-// part of the text: a condition that may be empty is none that an index serves.
-func below(after string) string {
-	if after == "" {
-		return ""
-	}
-	return " AND key < $3::text"
-}
-
-func (l *listing) args(after string) []any {
-	if after == "" {
-		return []any{l.scope, l.tool}
-	}
-	return []any{l.scope, l.tool, after}
-}
-
-// searchedSQL finds the last key that a search goes to.
-func searchedSQL(table, after string, searched int) string {
-	return fmt.Sprintf(`SELECT key FROM %s
- WHERE scope = $1::text AND tool = $2::text%s
- ORDER BY key DESC OFFSET %d LIMIT 1`, table, below(after), searched-1)
-}
-
-// lastSearched is the last key that is looked at for a page; nil where all are.
-func (l *listing) lastSearched(ctx context.Context, tx pgx.Tx, db *cli.Database, after string) (*string, error) {
-	var last string
-	err := tx.QueryRow(ctx, searchedSQL(db.Table(), after, searched), l.args(after)...).Scan(&last)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, nil //nolint:nilnil // there is none
-	}
-	return &last, err
-}
-
-// recordColumns are those of a record, in the order of its fields. The size of a result is
-// read without it.
-const recordColumns = `scope, tool, key, outcome, octet_length(result), encode(fingerprint, 'hex'), created_at, expires_at, forget_at, clock_timestamp()`
-
-// listSQL reads a page. The next parameters are the outcome and the last key, where there
-// are any.
-func listSQL(table, after string, outcome, bounded bool, limit int) string {
-	where, next := below(after), 3
-	if after != "" {
-		next++
-	}
-	if outcome {
-		where += fmt.Sprintf(" AND outcome = $%d::text", next)
-		next++
-	}
-	if bounded {
-		where += fmt.Sprintf(" AND key >= $%d::text", next)
-	}
-	return fmt.Sprintf(`SELECT %s FROM %s
- WHERE scope = $1::text AND tool = $2::text%s
- ORDER BY key DESC LIMIT %d`, recordColumns, table, where, limit)
-}
-
-func (l *listing) read(ctx context.Context, tx pgx.Tx, db *cli.Database, after string, last *string, limit int) ([]record, error) {
-	args := l.args(after)
-	if l.outcome != "" {
-		args = append(args, l.outcome)
-	}
-	if last != nil {
-		args = append(args, *last)
-	}
-	rows, err := tx.Query(ctx, listSQL(db.Table(), after, l.outcome != "", last != nil, limit), args...)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, scanRecord)
-}
-
 // record is a record as --json writes it. Its fields are stable: more may come, none goes.
 type record struct {
-	Scope       string    `json:"scope"`
-	Tool        string    `json:"tool"`
-	Key         string    `json:"key"`
-	State       string    `json:"state"`
-	Outcome     string    `json:"outcome"`
-	ResultBytes *int64    `json:"result_bytes,omitempty"`
-	Fingerprint string    `json:"fingerprint"`
-	CreatedAt   time.Time `json:"created_at"`
-	ExpiresAt   time.Time `json:"expires_at"`
-	ForgetAt    time.Time `json:"forget_at"`
+	inspect.Record
 	// Cursor is what `dedup list --after` goes on from.
 	Cursor string `json:"cursor,omitempty"`
-
-	now time.Time
-}
-
-func scanRecord(row pgx.CollectableRow) (r record, err error) {
-	err = row.Scan(&r.Scope, &r.Tool, &r.Key, &r.Outcome, &r.ResultBytes, &r.Fingerprint, &r.CreatedAt, &r.ExpiresAt, &r.ForgetAt, &r.now)
-	r.CreatedAt, r.ExpiresAt, r.ForgetAt = r.CreatedAt.UTC(), r.ExpiresAt.UTC(), r.ForgetAt.UTC()
-	switch broken := r.Outcome == "broken" || r.Outcome == "claimed"; {
-	case !r.now.Before(r.ForgetAt):
-		r.State = "forgotten"
-	case broken:
-		r.State = "broken"
-	case r.ResultBytes == nil || !r.now.Before(r.ExpiresAt):
-		r.State = "expired"
-	default:
-		r.State = r.Outcome
-	}
-	return r, err
 }
 
 // WriteText implements [cli.Entry].
 func (r *record) WriteText(out io.Writer) error {
 	return cli.WriteText(out, cli.Name(r.Scope, r.Tool, r.Key),
 		cli.Field{Label: "state", Text: r.State},
-		cli.Field{Label: "created", Text: moment(r.CreatedAt, r.now)},
+		cli.Field{Label: "created", Text: moment(r.CreatedAt, r.Now)},
 		cli.Field{Label: "result", Text: size(r.ResultBytes)},
 	)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/tooldedup/dedup/cmd/dedup/internal/effects"
 	"github.com/tooldedup/dedup/external"
 	"github.com/tooldedup/dedup/internal/exit"
+	"github.com/tooldedup/dedup/internal/inspect"
 )
 
 const showLong = `Show what is known of one call: its record, who is at it, its operation outside of the
@@ -93,19 +94,19 @@ func (s *showing) run(cmd *cobra.Command, q *cli.Query) error {
 // known is all that is known of a call, as --json writes it. Its fields are stable: more may
 // come, none goes.
 type known struct {
-	Scope       string          `json:"scope"`
-	Tool        string          `json:"tool"`
-	Key         string          `json:"key"`
-	State       string          `json:"state"`
-	Fingerprint string          `json:"fingerprint,omitempty"`
-	CreatedAt   time.Time       `json:"created_at,omitzero"`
-	ExpiresAt   time.Time       `json:"expires_at,omitzero"`
-	ForgetAt    time.Time       `json:"forget_at,omitzero"`
-	Result      json.RawMessage `json:"result,omitempty"`
-	Refusal     string          `json:"refusal,omitempty"`
-	Sessions    []session       `json:"sessions,omitempty"`
-	Operation   *effects.Entry  `json:"operation,omitempty"`
-	Audit       []auditLine     `json:"audit,omitempty"`
+	Scope       string              `json:"scope"`
+	Tool        string              `json:"tool"`
+	Key         string              `json:"key"`
+	State       string              `json:"state"`
+	Fingerprint string              `json:"fingerprint,omitempty"`
+	CreatedAt   time.Time           `json:"created_at,omitzero"`
+	ExpiresAt   time.Time           `json:"expires_at,omitzero"`
+	ForgetAt    time.Time           `json:"forget_at,omitzero"`
+	Result      json.RawMessage     `json:"result,omitempty"`
+	Refusal     string              `json:"refusal,omitempty"`
+	Sessions    []inspect.Session   `json:"sessions,omitempty"`
+	Operation   *effects.Entry      `json:"operation,omitempty"`
+	Audit       []inspect.AuditLine `json:"audit,omitempty"`
 
 	now time.Time
 }
@@ -117,16 +118,16 @@ func look(ctx context.Context, db *cli.Database, s *search) (*known, error) {
 		return nil, err
 	}
 	if err := db.ReadOnly(ctx, func(tx pgx.Tx) (err error) {
-		k.Sessions, err = sessionsOf(ctx, tx, db, s)
+		k.Sessions, err = inspect.Sessions(ctx, tx, db.Schema, s.scope, s.tool, s.key)
 		return err
 	}); err != nil {
 		return nil, err
 	}
 	err := db.ReadOnly(ctx, func(tx pgx.Tx) (err error) {
-		k.Audit, err = s.read(ctx, tx, db, 0, shownLines)
+		k.Audit, err = s.audit().Audit(ctx, tx, db.Schema, 0, shownLines)
 		return err
 	})
-	if err != nil && !cli.IsMissing(err) {
+	if err != nil && !inspect.IsMissing(err) {
 		return nil, err
 	}
 	return k, nil
@@ -153,7 +154,7 @@ func (k *known) lookUp(ctx context.Context, db *cli.Database) error {
 	}
 	op, err := db.Tools.Lookup(ctx, k.Scope, k.Tool, k.Key)
 	switch {
-	case cli.IsMissing(err) || err == nil && op.State == external.None:
+	case inspect.IsMissing(err) || err == nil && op.State == external.None:
 	case err != nil:
 		return cli.Explained(err)
 	default:
@@ -177,7 +178,7 @@ func (k *known) WriteText(out io.Writer) error {
 		)
 	}
 	for _, s := range k.Sessions {
-		fields = append(fields, cli.Field{Label: s.role(), Text: s.text()})
+		fields = append(fields, cli.Field{Label: role(&s), Text: sessionText(&s)})
 	}
 	for _, a := range k.Audit {
 		fields = append(fields, cli.Field{Label: "audit", Text: fmt.Sprintf("%s: %s by %s, %s", a.At.Format(time.RFC3339), a.Action, a.Actor, a.Reason)})

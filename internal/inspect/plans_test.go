@@ -1,4 +1,4 @@
-package records
+package inspect
 
 import (
 	"regexp"
@@ -38,10 +38,10 @@ func TestPlans(t *testing.T) {
 		buffers int // that it may touch
 	}
 	const after = "k00040000"
-	auditOf := func(s search, before int64) plan {
+	auditOf := func(s Search, before int64) plan {
 		sql, args := auditSQL(audit, &s, before, 101)
 		index := "tool_dedup_audit_pkey"
-		if s.key != "" {
+		if s.Key != "" {
 			index = "tool_dedup_audit_identity"
 		}
 		return plan{sql, args, index, 2000}
@@ -54,12 +54,17 @@ func TestPlans(t *testing.T) {
 		"Searched":         {searchedSQL(table, "", 1000), []any{"s0", "t0"}, "tool_dedup_pkey", 2500},
 		"SearchedAfter":    {searchedSQL(table, after, 1000), []any{"s0", "t0", after}, "tool_dedup_pkey", 2500},
 		"Due":              {dueSQL(table), nil, "tool_dedup_due", 50},
-		"Broken":           {brokenSQL(audit, table, 101), nil, "tool_dedup_pkey", 8000},
-		"Audit":            auditOf(search{}, 0),
-		"AuditAfter":       auditOf(search{}, 10000),
-		"AuditOfKey":       auditOf(search{"s0", "t0", "k00000006"}, 0),
-		"AuditOfKeyAfter":  auditOf(search{"s0", "t0", "k00000006"}, 10000),
+		"Broken":           {brokenSQL(audit, table, false, 101), nil, "tool_dedup_pkey", 8000},
+		"BrokenOfScope":    {brokenSQL(audit, table, true, 101), []any{[]string{"s1"}}, "tool_dedup_pkey", 8000},
+		"Audit":            auditOf(Search{}, 0),
+
+		"AuditAfter":      auditOf(Search{}, 10000),
+		"AuditOfKey":      auditOf(Search{Scope: "s0", Tool: "t0", Key: "k00000006"}, 0),
+		"AuditOfKeyAfter": auditOf(Search{Scope: "s0", Tool: "t0", Key: "k00000006"}, 10000),
 	}
+	ofScopes := auditOf(Search{Scopes: []string{"s0"}}, 0)
+	ofScopes.index = "tool_dedup_audit_" // either, by the share that these scopes have
+	plans["AuditOfScopes"] = ofScopes
 	scanned, touched := regexp.MustCompile(`Seq Scan on tool_dedup(_audit)?\b`), regexp.MustCompile(`shared (?:hit=(\d+))?(?: ?read=(\d+))?`)
 	for _, statistics := range []string{"no statistics", "ANALYZE"} {
 		if statistics == "ANALYZE" {

@@ -1,4 +1,0 @@
-package counts
-
-// RecordedSQL is for tests of its plan.
-var RecordedSQL = recordedSQL

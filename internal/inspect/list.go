@@ -1,0 +1,144 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Outcomes are those that a record may have.
+var Outcomes = []string{"done", "refused", "broken", "claimed"}
+
+// searched is how many records are looked at for a page of one outcome.
+const searched = 100_000
+
+// Listing is which records are listed, the greatest key first. Outcome is empty for all.
+type Listing struct{ Scope, Tool, Outcome string }
+
+// Record is a record without its result.
+type Record struct {
+	Scope       string    `json:"scope"`
+	Tool        string    `json:"tool"`
+	Key         string    `json:"key"`
+	State       string    `json:"state"`
+	Outcome     string    `json:"outcome"`
+	ResultBytes *int64    `json:"result_bytes,omitempty"`
+	Fingerprint string    `json:"fingerprint"`
+	CreatedAt   time.Time `json:"created_at"`
+	ExpiresAt   time.Time `json:"expires_at"`
+	ForgetAt    time.Time `json:"forget_at"`
+	// Now is when it was read.
+	Now time.Time `json:"-"`
+}
+
+// Page reads at most limit records that come after a key, all where that is empty. Where
+// there may be more, next is the key to go on from.
+func (l *Listing) Page(ctx context.Context, tx pgx.Tx, schema, after string, limit int) (found []Record, next string, err error) {
+	var last *string
+	if l.Outcome != "" {
+		if last, err = l.lastSearched(ctx, tx, schema, after); err != nil {
+			return nil, "", err
+		}
+	}
+	found, err = l.read(ctx, tx, schema, after, last, limit+1) // the last one says that there is more
+	switch {
+	case err != nil:
+		return nil, "", err
+	case len(found) > limit:
+		found = found[:limit]
+		next = found[limit-1].Key
+	case last != nil:
+		next = *last
+	}
+	return found, next, nil
+}
+
+// below is the condition of what comes after a key, and empty where the list begins. It is a
+// part of the text: a condition that may be empty is none that an index serves.
+func below(after string) string {
+	if after == "" {
+		return ""
+	}
+	return " AND key < $3::text"
+}
+
+func (l *Listing) args(after string) []any {
+	if after == "" {
+		return []any{l.Scope, l.Tool}
+	}
+	return []any{l.Scope, l.Tool, after}
+}
+
+// searchedSQL finds the last key that a search goes to.
+func searchedSQL(table, after string, searched int) string {
+	return fmt.Sprintf(`SELECT key FROM %s
+ WHERE scope = $1::text AND tool = $2::text%s
+ ORDER BY key DESC OFFSET %d LIMIT 1`, table, below(after), searched-1)
+}
+
+// lastSearched is the last key that is looked at for a page; nil where all are.
+func (l *Listing) lastSearched(ctx context.Context, tx pgx.Tx, schema, after string) (*string, error) {
+	var last string
+	err := tx.QueryRow(ctx, searchedSQL(tableIn(schema, "tool_dedup"), after, searched), l.args(after)...).Scan(&last)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, nil //nolint:nilnil // there is none
+	}
+	return &last, err
+}
+
+// recordColumns are those of a record, in the order of its fields. The size of a result is
+// read without it.
+const recordColumns = `scope, tool, key, outcome, octet_length(result), encode(fingerprint, 'hex'), created_at, expires_at, forget_at, clock_timestamp()`
+
+// listSQL reads a page. The next parameters are the outcome and the last key, where there
+// are any.
+func listSQL(table, after string, outcome, bounded bool, limit int) string {
+	where, next := below(after), 3
+	if after != "" {
+		next++
+	}
+	if outcome {
+		where += fmt.Sprintf(" AND outcome = $%d::text", next)
+		next++
+	}
+	if bounded {
+		where += fmt.Sprintf(" AND key >= $%d::text", next)
+	}
+	return fmt.Sprintf(`SELECT %s FROM %s
+ WHERE scope = $1::text AND tool = $2::text%s
+ ORDER BY key DESC LIMIT %d`, recordColumns, table, where, limit)
+}
+
+func (l *Listing) read(ctx context.Context, tx pgx.Tx, schema, after string, last *string, limit int) ([]Record, error) {
+	args := l.args(after)
+	if l.Outcome != "" {
+		args = append(args, l.Outcome)
+	}
+	if last != nil {
+		args = append(args, *last)
+	}
+	rows, err := tx.Query(ctx, listSQL(tableIn(schema, "tool_dedup"), after, l.Outcome != "", last != nil, limit), args...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, scanRecord)
+}
+
+func scanRecord(row pgx.CollectableRow) (r Record, err error) {
+	err = row.Scan(&r.Scope, &r.Tool, &r.Key, &r.Outcome, &r.ResultBytes, &r.Fingerprint, &r.CreatedAt, &r.ExpiresAt, &r.ForgetAt, &r.Now)
+	r.CreatedAt, r.ExpiresAt, r.ForgetAt = r.CreatedAt.UTC(), r.ExpiresAt.UTC(), r.ForgetAt.UTC()
+	switch broken := r.Outcome == "broken" || r.Outcome == "claimed"; {
+	case !r.Now.Before(r.ForgetAt):
+		r.State = "forgotten"
+	case broken:
+		r.State = "broken"
+	case r.ResultBytes == nil || !r.Now.Before(r.ExpiresAt):
+		r.State = "expired"
+	default:
+		r.State = r.Outcome
+	}
+	return r, err
+}
