@@ -3,7 +3,7 @@
 
 GO ?= go
 # Every module of the workspace.
-MODULES := . ./bench ./cmd/dedup ./dedupvet ./examples/external ./examples/failsafe ./examples/helpdesk ./examples/metrics ./mcpdedup ./oteldedup ./proof ./riverdedup
+MODULES := . ./bench ./cmd/dedup ./dedupvet ./dedupweb ./examples/external ./examples/failsafe ./examples/helpdesk ./examples/metrics ./mcpdedup ./oteldedup ./proof ./riverdedup
 PACKAGES := $(MODULES:%=%/...)
 GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 FUZZTIME ?= 30s

@@ -52,6 +52,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/deduptest"
+	"github.com/tooldedup/dedup/dedupweb"
 	"github.com/tooldedup/dedup/external"
 	"github.com/tooldedup/dedup/httpdedup"
 	"github.com/tooldedup/dedup/internal/pgtest"

@@ -1,0 +1,353 @@
+package dedupweb_test
+
+import (
+	"bufio"
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/dedupweb"
+	"github.com/tooldedup/dedup/external"
+	"github.com/tooldedup/dedup/internal/pgtest"
+)
+
+// pages are all that there are to look at.
+var pages = []string{"", "inflight", "attention", "parked", "records", "records?scope=acme&tool=refund", "records?scope=acme&tool=refund&outcome=done", callPage("acme", "refund", "order-7"), "audit"}
+
+func TestNew(t *testing.T) {
+	t.Parallel()
+
+	pool := pgtest.New(t).Pool(t)
+	d, err := dedup.New(pool, nil)
+	require.NoError(t, err)
+	other, err := dedup.New(pool, nil)
+	require.NoError(t, err)
+	tools, err := external.New(other, nil)
+	require.NoError(t, err)
+	access := func(*http.Request) dedupweb.Access { return dedupweb.Access{} }
+	_, err = dedupweb.New(nil, dedupweb.Options{Access: access})
+	require.ErrorIs(t, err, dedup.ErrInvalid)
+	_, err = dedupweb.New(d, dedupweb.Options{})
+	require.ErrorIs(t, err, dedup.ErrInvalid)
+	_, err = dedupweb.New(d, dedupweb.Options{Access: access, Tools: tools})
+	require.ErrorIs(t, err, dedup.ErrInvalid)
+	_, err = dedupweb.New(d, dedupweb.Options{Access: access})
+	require.NoError(t, err)
+}
+
+// Every page is there for empty tables, for missing ones, and for full ones.
+func TestPages(t *testing.T) {
+	t.Parallel()
+
+	t.Run("Empty", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t, pgtest.New(t), time.Minute)
+		for _, page := range pages {
+			b.page(t, "keeper", page)
+		}
+		require.Contains(t, b.page(t, "keeper", ""), "No call has ended yet.")
+		require.Contains(t, b.page(t, "keeper", "attention"), "Nothing needs attention.")
+		require.Contains(t, b.page(t, "keeper", "parked"), "Nothing is parked")
+		require.Contains(t, b.page(t, "keeper", pages[5]), "There is no such record.")
+		require.Contains(t, b.page(t, "keeper", pages[7]), "not found")
+	})
+	t.Run("Missing", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t, pgtest.New(t), time.Minute)
+		b.exec(t, `DROP TABLE tool_effect, tool_dedup_audit, tool_dedup_stat`)
+		for _, page := range pages {
+			b.page(t, "keeper", page)
+		}
+		require.Contains(t, b.page(t, "keeper", "parked"), "a table is missing")
+		b.exec(t, `DROP TABLE tool_dedup`)
+		got := b.get(t, "keeper", pages[5])
+		require.Equal(t, http.StatusInternalServerError, got.code)
+		require.Contains(t, got.text, "dedup migrate check")
+	})
+	t.Run("Filled", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t, pgtest.New(t), time.Minute)
+		b.do(t, "acme", "order-7")
+		b.do(t, "acme", "order-7")
+		b.do(t, "acme", "<i>&\"")
+		b.breaks(t, "acme", "order-8")
+		b.park(t, "acme", "order-9")
+		b.hold(t, "acme", "order-10")
+		for _, page := range pages {
+			require.NotContains(t, b.page(t, "keeper", page), "<i>")
+		}
+		require.Contains(t, b.page(t, "keeper", ""), "replayed&nbsp;1")
+		require.Contains(t, b.page(t, "keeper", "inflight"), "order-10")
+		attention := b.page(t, "keeper", "attention")
+		require.Contains(t, attention, "order-8")
+		require.Contains(t, attention, "order-9")
+		require.Contains(t, b.page(t, "keeper", "parked"), "order-9")
+		records := b.page(t, "keeper", pages[5])
+		require.Contains(t, records, "&lt;i&gt;&amp;&#34;")
+		require.Contains(t, records, "broken")
+		require.NotContains(t, b.page(t, "keeper", pages[6]), "order-8")
+		require.Contains(t, b.page(t, "keeper", pages[7]), "hunter2")
+		require.Contains(t, b.page(t, "keeper", callPage("acme", "refund", "order-10")), "in flight")
+		require.Contains(t, b.page(t, "keeper", "audit"), "order-8")
+		require.Contains(t, b.page(t, "keeper", callPage("acme", "refund", "<i>&\"")), "&lt;i&gt;")
+	})
+}
+
+// The overview goes by what Sweepers have written, where they have.
+func TestOverviewOfWhatIsRecorded(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t, pgtest.New(t), time.Minute)
+	b.exec(t, recorded(74))
+	page := b.page(t, "reader", "")
+	require.Contains(t, page, `<td class="n">100</td><td class="n">74</td><td class="n">25</td><td class="n">25.0 %</td>`)
+	require.Contains(t, page, `<rect class="duplicates"`)
+	require.Contains(t, page, "74 executed, 25 duplicates, 1 others; at most 74 in one bar.")
+}
+
+// Nobody is let in who has no name, and who may look cannot act.
+func TestAccess(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t, pgtest.New(t), time.Minute)
+	b.do(t, "acme", "order-7")
+	b.do(t, "other", "order-7")
+	b.breaks(t, "other", "order-8")
+	b.hold(t, "other", "order-9")
+	b.park(t, "other", "order-6")
+	for _, page := range append([]string{"live"}, pages...) {
+		got := b.get(t, "nobody", page)
+		require.Equal(t, http.StatusForbidden, got.code, page)
+		require.NotContains(t, got.text, "acme")
+	}
+	act := form(b.page(t, "actor", pages[7]), "reason", "why")
+	for who, code := range map[string]int{"nobody": 403, "reader": 403, "keeper": 403} {
+		require.Equal(t, code, b.post(t, who, "reset", act).code, who)
+		require.Equal(t, code, b.post(t, who, "resolve", act).code, who)
+	}
+	require.NotContains(t, b.page(t, "keeper", pages[7]), "<form")
+
+	for _, page := range []string{"", "inflight", "attention", "parked", "audit"} {
+		require.NotContains(t, b.page(t, "scoped", page), "other", page)
+		b.page(t, "none", page)
+	}
+	require.Contains(t, b.page(t, "scoped", ""), "Counts are of all scopes")
+	b.page(t, "scoped", pages[5])
+	for _, page := range []string{"live", "records?scope=other&tool=refund", "records?scope=other&tool=refund&key=order-7", callPage("other", "refund", "order-7")} {
+		require.Equal(t, http.StatusForbidden, b.get(t, "scoped", page).code, page)
+	}
+	require.Equal(t, http.StatusForbidden, b.get(t, "none", pages[7]).code)
+	act.Set("scope", "other")
+	require.Equal(t, http.StatusForbidden, b.post(t, "scoped", "reset", act).code)
+	require.Equal(t, http.StatusForbidden, b.post(t, "scoped", "reset?scope=acme", act).code)
+}
+
+// Keys and results are shown to those who may see them.
+func TestMasks(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t, pgtest.New(t), time.Minute)
+	b.do(t, "acme", "order-7")
+	b.breaks(t, "acme", "order-8")
+	b.park(t, "acme", "order-9")
+	b.hold(t, "acme", "order-10")
+	for _, page := range pages {
+		text := b.page(t, "blind", page)
+		require.NotContains(t, text, "hunter2", page)
+		if page != pages[7] {
+			require.NotContains(t, text, "order-", page)
+		}
+	}
+	require.Contains(t, b.page(t, "blind", pages[5]), dedup.KeyHash("order-7"))
+	require.NotContains(t, b.page(t, "blind", "parked"), "<form")
+	require.Contains(t, b.page(t, "actor", pages[7]), "hidden</dd>")
+	require.NotContains(t, b.page(t, "actor", pages[7]), "hunter2")
+}
+
+// Another site cannot act through the browser of somebody who may.
+func TestOtherSitesAreRefused(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t, pgtest.New(t), time.Minute)
+	b.do(t, "acme", "order-7")
+	act := form(b.page(t, "actor", pages[7]), "reason", "why")
+	for _, headers := range [][]string{
+		{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"},
+		{"Sec-Fetch-Site", "", "Origin", "https://example.com"}, {"Sec-Fetch-Site", "", "Origin", "null"},
+	} {
+		require.Equal(t, http.StatusForbidden, b.post(t, "actor", "reset", act, headers...).code, headers)
+		require.Equal(t, http.StatusForbidden, b.post(t, "actor", "resolve", act, headers...).code, headers)
+	}
+	require.Equal(t, http.StatusMethodNotAllowed, b.get(t, "actor", "reset?"+act.Encode()).code)
+	require.Equal(t, http.StatusBadRequest, b.post(t, "actor", "reset?"+act.Encode(), nil).code)
+	require.Contains(t, b.page(t, "keeper", pages[7]), "hunter2")
+}
+
+func TestReset(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t, pgtest.New(t), time.Minute)
+	key := "order+7 \"&"
+	b.do(t, "acme", key)
+	page := callPage("acme", "refund", key)
+	act := form(strings.ReplaceAll(b.page(t, "actor", page), "&amp;", "&"))
+	require.Equal(t, key, act.Get("key"))
+	require.Equal(t, http.StatusBadRequest, b.post(t, "actor", "reset", act).code)
+	act.Set("reason", "refunded by hand")
+	for field, value := range map[string]string{"created_at": "", "key": "", "tool": ""} {
+		wrong := url.Values{}
+		for name := range act {
+			wrong.Set(name, act.Get(name))
+		}
+		wrong.Set(field, value)
+		require.Equal(t, http.StatusBadRequest, b.post(t, "actor", "reset", wrong).code, field)
+	}
+
+	got := b.post(t, "scoped", "reset", act)
+	require.Equal(t, http.StatusSeeOther, got.code, got.text)
+	require.Equal(t, page, got.header.Get("Location"))
+	after := b.page(t, "scoped", page)
+	require.Contains(t, after, "not found")
+	require.Contains(t, after, "reset by scoped: refunded by hand")
+
+	// What was looked at is gone, and another record in its place.
+	require.Equal(t, http.StatusConflict, b.post(t, "actor", "reset", act).code)
+	b.do(t, "acme", key)
+	got = b.post(t, "actor", "reset", act)
+	require.Equal(t, http.StatusConflict, got.code)
+	require.Contains(t, got.text, "changed since you looked")
+	require.Contains(t, b.page(t, "keeper", page), "hunter2")
+}
+
+func TestResolve(t *testing.T) {
+	t.Parallel()
+
+	for name, tt := range map[string]struct {
+		verdict, result, says string
+	}{
+		"Happened": {"happened", `{"id":"re_1"}`, "re_1"},
+		"Never":    {"never", "", "again"},
+		"Refuse":   {"refuse", "", "seen by hand"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t, pgtest.New(t), time.Minute)
+			b.park(t, "acme", "order-9")
+			act := form(b.page(t, "actor", "parked"), "verdict", tt.verdict, "result", tt.result)
+			require.Equal(t, http.StatusBadRequest, b.post(t, "actor", "resolve", act).code)
+			act.Set("reason", "seen by hand")
+
+			fence := act.Get("fence")
+			act.Set("fence", "1"+fence)
+			require.Equal(t, http.StatusConflict, b.post(t, "actor", "resolve", act).code)
+			act.Set("fence", "")
+			require.Equal(t, http.StatusBadRequest, b.post(t, "actor", "resolve", act).code)
+			act.Set("fence", fence)
+			act.Set("verdict", "perhaps")
+			require.Equal(t, http.StatusBadRequest, b.post(t, "actor", "resolve", act).code)
+			act.Set("verdict", tt.verdict)
+
+			got := b.post(t, "actor", "resolve", act)
+			require.Equal(t, http.StatusSeeOther, got.code, got.text)
+			page := b.page(t, "keeper", got.header.Get("Location"))
+			require.Contains(t, page, tt.says)
+			require.Contains(t, page, tt.verdict+" by actor: seen by hand")
+			require.NotContains(t, b.page(t, "actor", "parked"), "order-9")
+			require.Equal(t, http.StatusConflict, b.post(t, "actor", "resolve", act).code)
+		})
+	}
+
+	b := setup(t, pgtest.New(t), time.Minute)
+	b.park(t, "acme", "order-9")
+	act := form(b.page(t, "actor", "parked"), "verdict", "happened", "reason", "seen")
+	for _, result := range []string{"", "{", `"text"`, "\xff"} {
+		act.Set("result", result)
+		require.Equal(t, http.StatusBadRequest, b.post(t, "actor", "resolve", act).code, result)
+	}
+	require.Contains(t, b.page(t, "actor", "parked"), "order-9")
+}
+
+// Fifty viewers cost as many queries as one, and nobody costs none.
+func TestLive(t *testing.T) {
+	t.Parallel()
+
+	const viewers, events = 50, 3
+	b := setup(t, pgtest.New(t), 100*time.Millisecond)
+	b.exec(t, recorded(74))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	before := b.counted.Load()
+	began := time.Now()
+	var all sync.WaitGroup
+	var took time.Duration
+	got := make(chan string, viewers)
+	for range viewers {
+		all.Go(func() {
+			r, err := http.NewRequestWithContext(ctx, http.MethodGet, b.url+"live", nil)
+			if err != nil {
+				return
+			}
+			r.Header.Set(asking, "reader")
+			res, err := http.DefaultClient.Do(r)
+			if err != nil {
+				return
+			}
+			defer res.Body.Close()
+			lines, seen, text := bufio.NewScanner(res.Body), 0, ""
+			for seen < events && lines.Scan() {
+				text += strings.TrimPrefix(lines.Text(), "data: ") + "\n"
+				if lines.Text() == "" && strings.Contains(text, "</table>") {
+					seen++
+				}
+			}
+			got <- text
+		})
+	}
+	all.Wait()
+	took = time.Since(began)
+	queries := b.counted.Load() - before
+	require.Len(t, got, viewers)
+	for range viewers {
+		text := <-got
+		require.Contains(t, text, `<td class="n">74</td>`)
+	}
+	require.GreaterOrEqual(t, queries, int64(1))
+	require.LessOrEqual(t, queries, int64(took/(100*time.Millisecond))+1)
+	require.Less(t, queries, int64(viewers))
+}
+
+// The pages work behind every way to mount the console.
+func TestMounts(t *testing.T) {
+	t.Parallel()
+
+	d, err := dedup.New(pgtest.New(t).Pool(t), nil)
+	require.NoError(t, err)
+	console, err := dedupweb.New(d, dedupweb.Options{Access: func(*http.Request) dedupweb.Access { return visitors["reader"] }})
+	require.NoError(t, err)
+	get := func(h http.Handler, path string) *httptest.ResponseRecorder {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
+		return w
+	}
+	for prefix, h := range map[string]http.Handler{
+		"": console, "/a/console": http.StripPrefix("/a/console", console), "/console": http.StripPrefix("/console/", console),
+	} {
+		for path, kind := range map[string]string{"/": "text/html", "/audit": "text/html", "/style.css": "text/css", "/live.js": "text/javascript"} {
+			got := get(h, prefix+path)
+			require.Equal(t, http.StatusOK, got.Code, prefix+path)
+			require.Contains(t, got.Header().Get("Content-Type"), kind)
+		}
+		require.Equal(t, http.StatusNotFound, get(h, prefix+"/else").Code)
+	}
+	got := get(http.StripPrefix("/a/console", console), "/a/console")
+	require.Equal(t, http.StatusPermanentRedirect, got.Code)
+	require.Equal(t, "console/", got.Header().Get("Location"))
+}

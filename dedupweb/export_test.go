@@ -1,0 +1,7 @@
+package dedupweb
+
+// NewEvery is New with another time between two readings of the overview.
+var NewEvery = newHandler
+
+// Policy is the Content-Security-Policy of every answer.
+const Policy = policy

@@ -1,0 +1,168 @@
+package dedupweb
+
+import (
+	"bytes"
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"html/template"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/inspect"
+	"github.com/tooldedup/dedup/internal/table"
+)
+
+// visit is one request of somebody who is let in.
+type visit struct {
+	Access
+	w http.ResponseWriter
+	r *http.Request
+}
+
+// visited lets those in who have an Access, and answers what a page returns as an error.
+func (c *console) visited(show func(*visit) error) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		v := &visit{Access: c.access(r), w: w, r: r}
+		if v.Name == "" {
+			http.Error(w, "You have no access to this console.", http.StatusForbidden)
+			return
+		}
+		err := show(v)
+		if err == nil {
+			return
+		}
+		failed, ok := errors.AsType[*failure](err)
+		if !ok {
+			failed = &failure{http.StatusInternalServerError, explained(err)}
+		}
+		if err := v.render(failed.code, "failure", failed.text); err != nil {
+			http.Error(w, failed.text, failed.code)
+		}
+	})
+}
+
+// sees reports whether calls of a scope may be seen.
+func (v *visit) sees(scope string) bool { return v.Scopes == nil || slices.Contains(v.Scopes, scope) }
+
+func (v *visit) seesAll() bool { return v.Scopes == nil }
+
+// identity is the call that a request names, which the visitor may see.
+func (v *visit) identity() (call, error) {
+	id := call{Scope: v.r.FormValue("scope"), Tool: v.r.FormValue("tool"), Key: v.r.FormValue("key"), Keys: true}
+	for _, name := range [...]struct{ field, name string }{{"Scope", id.Scope}, {"Tool", id.Tool}, {"Key", id.Key}} {
+		if problem := table.NameProblem(name.field, name.name); problem != "" {
+			return id, fail(http.StatusBadRequest, "%s %s.", name.field, problem)
+		}
+	}
+	if !v.sees(id.Scope) {
+		return id, fail(http.StatusForbidden, "You may not see this scope.")
+	}
+	return id, nil
+}
+
+// call names a call on a page.
+type call struct {
+	Scope, Tool, Key string
+	// Keys says whether the key is shown.
+	Keys bool
+}
+
+// Hash is what is shown where the key is not.
+func (c call) Hash() string { return dedup.KeyHash(c.Key) }
+
+// Link is the address of the call's page.
+func (c call) Link() string {
+	return "call?" + url.Values{"scope": {c.Scope}, "tool": {c.Tool}, "key": {c.Key}}.Encode()
+}
+
+// failure is an answer other than a page.
+type failure struct {
+	code int
+	text string
+}
+
+func (f *failure) Error() string { return f.text }
+
+func fail(code int, format string, args ...any) error {
+	return &failure{code, fmt.Sprintf(format, args...)}
+}
+
+// explained is what visitors are told of an error: nothing of where the database is.
+func explained(err error) string {
+	server, ok := errors.AsType[*pgconn.PgError](err)
+	switch {
+	case inspect.IsMissing(err):
+		return "A table is missing; `dedup migrate check` says which."
+	case ok:
+		return fmt.Sprintf("The database refuses: %s (SQLSTATE %s).", server.Message, server.Code)
+	case errors.Is(err, context.DeadlineExceeded):
+		return "The database took too long."
+	default:
+		return "The database cannot be reached."
+	}
+}
+
+// read reads within a transaction that can change nothing. missing is true where a table is
+// not there.
+func (c *console) read(v *visit, fn func(tx pgx.Tx) error) (missing bool, err error) {
+	err = c.db.ReadOnly(v.r.Context(), fn)
+	if inspect.IsMissing(err) {
+		return true, nil
+	}
+	return false, err
+}
+
+// view is what a page's template is given.
+type view struct {
+	Page string
+	Access
+	Body any
+}
+
+//go:embed templates
+var texts embed.FS
+
+var pages = template.Must(template.New("").Funcs(template.FuncMap{
+	"at":  func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") },
+	"raw": func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },
+	"ago": func(t, now time.Time) string {
+		if age := now.Sub(t).Round(time.Second); age >= 0 {
+			return age.String() + " ago"
+		}
+		return "in " + t.Sub(now).Round(time.Second).String()
+	},
+	"percent": func(rate float64) string { return fmt.Sprintf("%.1f %%", 100*rate) },
+	"short":   func(d time.Duration) string { return d.Round(100 * time.Microsecond).String() },
+}).ParseFS(texts, "templates/*.html"))
+
+// render writes a page.
+func (v *visit) render(code int, page string, body any) error {
+	var text bytes.Buffer
+	data := view{page, v.Access, body}
+	for _, part := range []string{"top", page, "bottom"} {
+		if err := pages.ExecuteTemplate(&text, part, data); err != nil {
+			return err
+		}
+	}
+	v.w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	v.w.WriteHeader(code)
+	_, _ = v.w.Write(text.Bytes()) // the visitor has left
+	return nil
+}
+
+func (v *visit) page(page string, body any) error { return v.render(http.StatusOK, page, body) }
+
+// goTo sends the visitor on to a page of the console, wherever that is mounted.
+func (v *visit) goTo(link string) error {
+	v.w.Header().Set("Location", link)
+	v.w.WriteHeader(http.StatusSeeOther)
+	return nil
+}
