@@ -20,9 +20,11 @@ const (
 type attention struct {
 	Broken        []brokenRecord
 	BrokenMissing bool // its table
-	Parked        *parked
-	Held          []inspect.Session
-	Due, Now      time.Time // Due is zero where the sweep is not behind
+	// More says whether there is more of something than is listed.
+	More     bool
+	Parked   *parked
+	Held     []inspect.Session
+	Due, Now time.Time // Due is zero where the sweep is not behind
 }
 
 type brokenRecord struct {
@@ -39,8 +41,9 @@ func (c *console) showAttention(v *visit) error {
 	var a attention
 	var err error
 	a.BrokenMissing, err = c.read(v, func(tx pgx.Tx) error {
-		found, err := inspect.Broken(v.r.Context(), tx, c.db.Schema, v.Scopes, listed)
-		for _, b := range found {
+		found, err := inspect.Broken(v.r.Context(), tx, c.db.Schema, v.Scopes, listed+1)
+		a.More = len(found) > listed
+		for _, b := range found[:min(len(found), listed)] {
 			a.Broken = append(a.Broken, brokenRecord{call{b.Scope, b.Tool, b.Key, v.Keys}, b})
 		}
 		return err
@@ -51,6 +54,7 @@ func (c *console) showAttention(v *visit) error {
 	if a.Parked, err = c.readParked(v); err != nil {
 		return err
 	}
+	a.More = a.More || a.Parked.More
 	if v.seesAll() {
 		if err := c.readServer(v, &a); err != nil {
 			return err
@@ -62,8 +66,11 @@ func (c *console) showAttention(v *visit) error {
 // readServer reads what is of no one scope.
 func (c *console) readServer(v *visit, a *attention) error {
 	return c.db.ReadOnly(v.r.Context(), func(tx pgx.Tx) (err error) {
-		if a.Held, err = inspect.Held(v.r.Context(), tx, held, listed); err != nil {
+		if a.Held, err = inspect.Held(v.r.Context(), tx, held, listed+1); err != nil {
 			return err
+		}
+		if len(a.Held) > listed {
+			a.Held, a.More = a.Held[:listed], true
 		}
 		a.Due, a.Now, err = inspect.DueSince(v.r.Context(), tx, c.db.Schema)
 		if a.Now.Sub(a.Due) <= overdue {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -350,4 +351,44 @@ func TestMounts(t *testing.T) {
 	got := get(http.StripPrefix("/a/console", console), "/a/console")
 	require.Equal(t, http.StatusPermanentRedirect, got.Code)
 	require.Equal(t, "console/", got.Header().Get("Location"))
+}
+
+// A list has 100 entries at most, and says that there are more.
+func TestLongLists(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t, pgtest.New(t), time.Minute)
+	b.exec(t, `INSERT INTO tool_dedup SELECT 'acme', 'refund', 'order-' || lpad(n::text, 3, '0'), sha256(''), NULL, 'broken', NULL, timestamptz '2026-01-01', now() + interval '1 day', now() + interval '2 days' FROM generate_series(1, 150) n;
+		INSERT INTO tool_dedup_audit (at, actor, role, action, scope, tool, key, outcome, created_at, reason)
+		SELECT now() - interval '1 hour', 'app', 'app', 'broken', scope, tool, key, 'broken', created_at, 'why' FROM tool_dedup ORDER BY key;
+		INSERT INTO tool_effect (scope, tool, key, state, fence, tries, looked, fingerprint, created_at, changed_at)
+		SELECT CASE WHEN n % 2 = 0 THEN 'acme' ELSE 'other' END, 'pay', 'order-' || lpad(n::text, 3, '0'), 'parked', n, 0, false, sha256(''), now(), now() + n * interval '1 second' FROM generate_series(1, 350) n`)
+	require.Contains(t, b.page(t, "keeper", "attention"), "There is more than is listed.")
+
+	page := b.page(t, "keeper", pages[5])
+	require.Contains(t, page, "order-051")
+	require.NotContains(t, page, "order-050")
+	next := link(t, page, "More")
+	page = b.page(t, "keeper", next)
+	require.Contains(t, page, "order-050")
+	require.NotContains(t, page, ">More<")
+	require.Contains(t, b.page(t, "reader", pages[5]), "Only those who may see keys can go on.")
+
+	page = b.page(t, "reader", link(t, b.page(t, "reader", "audit"), "Older"))
+	require.Contains(t, page, dedup.KeyHash("order-050"))
+	require.NotContains(t, page, dedup.KeyHash("order-051"))
+
+	page = b.page(t, "scoped", "parked")
+	require.Contains(t, page, "There are more than are listed.")
+	require.Contains(t, page, ">order-200<")
+	require.NotContains(t, page, ">order-201<")
+	require.NotContains(t, page, ">order-202<")
+}
+
+// link is where a link of a page goes.
+func link(t *testing.T, page, text string) string {
+	t.Helper()
+	found := regexp.MustCompile(`href="([^"]+)">` + text + `<`).FindStringSubmatch(page)
+	require.NotNil(t, found, text)
+	return strings.ReplaceAll(found[1], "&amp;", "&")
 }

@@ -2,6 +2,12 @@ package dedupweb
 
 import "time"
 
+// inFlight are the oldest calls of this process that have not come to an end.
+type inFlight struct {
+	Calls []flying
+	More  int
+}
+
 // flying is a call of this process that has not come to an end.
 type flying struct {
 	call
@@ -10,11 +16,15 @@ type flying struct {
 }
 
 func (c *console) showInFlight(v *visit) error {
-	all := []flying{}
+	var all inFlight
 	for _, f := range c.d.Stats().InFlight {
-		if v.sees(f.Scope) {
-			all = append(all, flying{call{f.Scope, f.Tool, f.Key, v.Keys}, f.Func, time.Since(f.StartedAt)})
+		switch {
+		case !v.sees(f.Scope):
+		case len(all.Calls) == listed:
+			all.More++
+		default:
+			all.Calls = append(all.Calls, flying{call{f.Scope, f.Tool, f.Key, v.Keys}, f.Func, time.Since(f.StartedAt)})
 		}
 	}
-	return v.page("inflight", all)
+	return v.page("inflight", &all)
 }

@@ -139,6 +139,8 @@ func send(w http.ResponseWriter, o *overview) error {
 	if err := pages.ExecuteTemplate(&text, "counts", o); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "data: %s\n\n", strings.ReplaceAll(text.String(), "\n", "\ndata: "))
+	// Each of its lines is one of the event. A name may have what else ends a line there.
+	lines := strings.NewReplacer("\r", " ", "\n", "\ndata: ").Replace(text.String())
+	_, err := fmt.Fprintf(w, "data: %s\n\n", lines)
 	return err
 }
