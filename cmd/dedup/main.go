@@ -1,6 +1,6 @@
 // Command dedup creates and checks the schema of github.com/tooldedup/dedup, shows and frees
 // records, lists what needs attention, resolves effects outside of the database that are
-// parked, and counts look-alikes in recorded sessions. See `dedup --help`.
+// parked, serves the console, and counts look-alikes in recorded sessions. See `dedup --help`.
 package main
 
 import (
@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/tooldedup/dedup/cmd/dedup/internal/cli"
+	"github.com/tooldedup/dedup/cmd/dedup/internal/console"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/counts"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/doctor"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/effects"
@@ -32,6 +33,7 @@ func main() {
 		records.ResetCommand(),
 		records.AuditCommand(),
 		counts.Command(),
+		console.Command(),
 		effects.ParkedCommand(),
 		effects.ResolveCommand(),
 		lookalikes.Command(),

@@ -28,6 +28,7 @@ What became of calls, and what somebody has to look at:
   dedup reset           frees a record, so that its call runs again
   dedup audit           lists who did what to which call, and why
   dedup stats           says how many calls were duplicates
+  dedup console         shows all of it in a browser
 
 Tools with effects outside of the database leave to a person what they cannot know:
 

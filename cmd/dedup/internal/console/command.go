@@ -1,0 +1,125 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/cmd/dedup/internal/cli"
+	"github.com/tooldedup/dedup/dedupweb"
+	"github.com/tooldedup/dedup/internal/exit"
+)
+
+const long = `Serve the console of package dedupweb on this machine, and print a link to it. The link
+works once: the browser that opens it is given a cookie, and nobody else is let in. It serves
+without TLS, and so on loopback addresses only.
+
+Keys are shown. Results are shown with --results, and nothing can be changed without --act.
+Calls in flight are those of other processes, and not listed.
+
+It serves until it is interrupted.`
+
+// closing is how long answers that are on their way are waited for.
+const closing = time.Second
+
+// serving is what the command line says.
+type serving struct {
+	listen, actor            string
+	results, act, claimFirst bool
+}
+
+// Command returns the command `dedup console`.
+func Command() *cobra.Command {
+	var q cli.Query
+	var s serving
+	cmd := &cobra.Command{
+		Use:     "console",
+		Short:   "Serve the console on this machine",
+		Long:    long,
+		Example: `  dedup console --act`,
+		Args:    cli.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return s.run(cmd, &q) },
+	}
+	q.Target.AddFlags(cmd)
+	cli.AddTimeout(cmd, &q.Timeout)
+	set := cmd.Flags()
+	set.StringVar(&s.listen, "listen", "127.0.0.1:0", "`address` to listen on; port 0 is a free one")
+	set.BoolVar(&s.results, "results", false, "show results and refusals as well")
+	set.BoolVar(&s.act, "act", false, "let records be freed and effects resolved")
+	set.BoolVar(&s.claimFirst, "claim-first", false, "the processes that call use Options.Order ClaimFirst")
+	cli.AddActor(cmd, &s.actor)
+	return cmd
+}
+
+func (s *serving) run(cmd *cobra.Command, q *cli.Query) error {
+	if s.actor == "" {
+		return exit.Usage("who looks? Give an --actor")
+	}
+	if err := loopback(s.listen); err != nil {
+		return err
+	}
+	ctx := cmd.Context()
+	opts := dedup.Options{}
+	if s.claimFirst {
+		opts.Order = dedup.ClaimFirst
+	}
+	db, err := q.Open(ctx, cmd.CommandPath(), &opts)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	login := newLogin(dedupweb.Access{Name: s.actor, Keys: true, Results: s.results, Act: s.act})
+	console, err := dedupweb.New(db.D, dedupweb.Options{Access: login.access, Tools: db.Tools})
+	if err != nil {
+		return err
+	}
+	var config net.ListenConfig
+	listener, err := config.Listen(ctx, "tcp", s.listen)
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintf(cmd.OutOrStdout(), "http://%s%s\n", listener.Addr(), login.link()); err != nil {
+		_ = listener.Close()
+		return fmt.Errorf("writing: %w", err)
+	}
+	return serve(ctx, listener, login.before(console))
+}
+
+// serve serves until ctx ends.
+func serve(ctx context.Context, listener net.Listener, handler http.Handler) error {
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(listener) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	soon, cancel := context.WithTimeout(context.WithoutCancel(ctx), closing)
+	defer cancel()
+	if err := server.Shutdown(soon); err != nil { // a stream
+		_ = server.Close()
+	}
+	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return context.Cause(ctx)
+}
+
+// loopback returns an [*exit.UsageError] for an address that other machines reach.
+func loopback(address string) error {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return exit.Usage("--listen: %w", err)
+	}
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return exit.Usage("--listen: %q is no loopback address such as 127.0.0.1:8080: there is no TLS; mount package dedupweb in a server that has it", address)
+	}
+	return nil
+}

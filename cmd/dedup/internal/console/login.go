@@ -1,0 +1,73 @@
+package console
+
+import (
+	"crypto/rand"
+	"crypto/subtle"
+	"net/http"
+	"strings"
+	"sync"
+
+	"github.com/tooldedup/dedup/dedupweb"
+)
+
+const (
+	// opening is the path of the link, which ends with a token.
+	opening    = "/open/"
+	cookieName = "dedup_console"
+)
+
+// login lets in the one browser that has opened the link.
+type login struct {
+	allowed dedupweb.Access
+	// cookie is what that browser has.
+	cookie string
+
+	mu    sync.Mutex
+	token string // empty once the link was opened
+}
+
+func newLogin(allowed dedupweb.Access) *login {
+	return &login{allowed: allowed, cookie: rand.Text(), token: rand.Text()}
+}
+
+func (l *login) link() string { return opening + l.token }
+
+// access is that of who has the cookie.
+func (l *login) access(r *http.Request) dedupweb.Access {
+	cookie, err := r.Cookie(cookieName)
+	if err != nil || !same(cookie.Value, l.cookie) {
+		return dedupweb.Access{}
+	}
+	return l.allowed
+}
+
+// before answers the link, and has the console answer everything else.
+func (l *login) before(console http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		token, opens := strings.CutPrefix(r.URL.Path, opening)
+		switch {
+		case !opens:
+			console.ServeHTTP(w, r)
+		case r.Method != http.MethodGet || !l.open(token):
+			http.Error(w, "This link was opened before, or is another one's. Run dedup console again.", http.StatusForbidden)
+		default:
+			http.SetCookie(w, &http.Cookie{Name: cookieName, Value: l.cookie, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
+			w.Header().Set("Cache-Control", "no-store")
+			w.Header().Set("Referrer-Policy", "no-referrer")
+			http.Redirect(w, r, "/", http.StatusSeeOther)
+		}
+	})
+}
+
+// open reports whether a token is that of the link, which it is once.
+func (l *login) open(token string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.token == "" || !same(token, l.token) {
+		return false
+	}
+	l.token = ""
+	return true
+}
+
+func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
