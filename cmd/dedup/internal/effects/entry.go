@@ -5,6 +5,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/cli"
 	"github.com/tooldedup/dedup/external"
 )
@@ -15,6 +16,7 @@ type Entry struct {
 	Scope       string         `json:"scope"`
 	Tool        string         `json:"tool"`
 	Key         string         `json:"key"`
+	KeyHash     string         `json:"key_hash"` // as logs and traces have it
 	State       external.State `json:"state"`
 	Fence       int64          `json:"fence"`
 	ProviderKey string         `json:"provider_key"`
@@ -34,7 +36,7 @@ type Entry struct {
 // NewEntry is the entry of an operation.
 func NewEntry(op external.Operation) Entry {
 	e := Entry{
-		Scope: op.Scope, Tool: op.Tool, Key: op.Key, State: op.State, Fence: op.Fence, ProviderKey: op.ProviderKey,
+		Scope: op.Scope, Tool: op.Tool, Key: op.Key, KeyHash: dedup.KeyHash(op.Key), State: op.State, Fence: op.Fence, ProviderKey: op.ProviderKey,
 		Since: op.ChangedAt.UTC(), Ref: op.Ref, Twice: op.Twice, Note: op.Note, Verdict: op.Verdict, now: op.Now,
 	}
 	if !op.SentAt.IsZero() {
@@ -64,6 +66,7 @@ func (e Entry) withCursor() (Entry, error) {
 func (e Entry) WriteText(out io.Writer) error {
 	return cli.WriteText(out, e.name(),
 		cli.Field{Label: "state", Text: fmt.Sprintf("%s since %s (%s), fence %d", e.State, e.Since.Format(time.RFC3339), e.now.Sub(e.Since).Round(time.Second), e.Fence)},
+		cli.Field{Label: "key hash", Text: e.KeyHash},
 		cli.Field{Label: "provider key", Text: e.ProviderKey},
 		cli.Field{Label: "ref", Text: e.Ref},
 		cli.Field{Label: "twice", Text: e.Twice},

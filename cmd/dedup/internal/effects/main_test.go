@@ -45,6 +45,7 @@ type operation struct {
 	State       string    `json:"state"`
 	Fence       int64     `json:"fence"`
 	ProviderKey string    `json:"provider_key"`
+	KeyHash     string    `json:"key_hash"`
 	Since       time.Time `json:"since"`
 	SentAt      time.Time `json:"sent_at"`
 	Ref         string    `json:"ref"`

@@ -32,6 +32,7 @@ func TestParked(t *testing.T) {
 	require.Empty(t, got.errOut)
 	require.Regexp(t, `^acme pay order-7
   state         parked since \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ \(-?\d+s\), fence \d+
+  key hash      [0-9a-f]{16}
   provider key  [0-9a-f-]{36}
   note          .*the answer is lost.*
 $`, got.out)
