@@ -59,6 +59,6 @@ func newChart(recorded []inspect.Slice) *chart {
 			})
 		}
 	}
-	c.Text = fmt.Sprintf("Calls of the last %s: %d executed, %d duplicates, %d others; at most %d in one bar.", span, all[0], all[1], all[2], c.Most)
+	c.Text = fmt.Sprintf("Calls of the last %.0f hours: %d executed, %d duplicates, %d others; at most %d in one bar.", span.Hours(), all[0], all[1], all[2], c.Most)
 	return c
 }
