@@ -2,11 +2,14 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"encoding/json"
+	"io"
 	"math"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/spf13/cobra"
 
 	"github.com/tooldedup/dedup/internal/exit"
@@ -50,6 +53,51 @@ func (p *Page) Position(position any) error {
 	}
 	if err != nil {
 		return exit.Usage("--after: %q is no cursor of this list", p.After)
+	}
+	return nil
+}
+
+// List reads a page in a read-only transaction and writes its entries, and says on stderr
+// whether there is more. read returns the cursor of the next page, empty where there is
+// none. command is what lists that with --after, and nothing what is said of an empty list.
+func (p *Page) List(cmd *cobra.Command, q *Query, command, nothing string,
+	read func(ctx context.Context, tx pgx.Tx, db *Database) (found []Entry, next string, err error),
+) error {
+	ctx := cmd.Context()
+	db, err := q.Open(ctx, cmd.CommandPath(), nil)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+
+	var found []Entry
+	var next string
+	err = db.ReadOnly(ctx, func(tx pgx.Tx) (err error) {
+		found, next, err = read(ctx, tx, db)
+		return err
+	})
+	if err == nil {
+		err = WriteAll(q, cmd.OutOrStdout(), found)
+	}
+	switch {
+	case err != nil:
+		return err
+	case next != "":
+		cmd.PrintErrf("There is more: %s --after %s\n", command, next)
+	case len(found) == 0 && p.After == "":
+		cmd.PrintErrln(nothing)
+	case len(found) == 0:
+		cmd.PrintErrln("There is no more.")
+	}
+	return nil
+}
+
+// WriteAll writes entries.
+func WriteAll[E Entry](q *Query, out io.Writer, all []E) error {
+	for _, one := range all {
+		if err := q.Write(out, one); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -74,7 +74,7 @@ func (r *request) run(cmd *cobra.Command, q *cli.Query) error {
 		return err
 	}
 	if len(rows) > 0 {
-		return write(cmd, q, rows)
+		return cli.WriteAll(q, cmd.OutOrStdout(), rows)
 	}
 	var estimates []estimate
 	err = db.ReadOnly(ctx, func(tx pgx.Tx) (err error) {
@@ -89,7 +89,7 @@ func (r *request) run(cmd *cobra.Command, q *cli.Query) error {
 		return nil
 	}
 	cmd.PrintErrf("Nothing was recorded in the last %s. These are estimates of the records that are kept.\n", r.since)
-	return write(cmd, q, estimates)
+	return cli.WriteAll(q, cmd.OutOrStdout(), estimates)
 }
 
 // entry is a row as --json writes it. Its fields are stable: more may come, none goes.
@@ -139,15 +139,6 @@ func estimated(ctx context.Context, tx pgx.Tx, db *cli.Database) ([]estimate, er
 		e := estimate{Estimate: true}
 		return e, row.Scan(&e.Tool, &e.Records)
 	})
-}
-
-func write[E cli.Entry](cmd *cobra.Command, q *cli.Query, rows []E) error {
-	for _, row := range rows {
-		if err := q.Write(cmd.OutOrStdout(), row); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // WriteText implements [cli.Entry].

@@ -1,11 +1,12 @@
 package effects
 
 import (
+	"context"
+
 	"github.com/jackc/pgx/v5"
 	"github.com/spf13/cobra"
 
 	"github.com/tooldedup/dedup/cmd/dedup/internal/cli"
-	"github.com/tooldedup/dedup/external"
 )
 
 const parkedLong = `List the operations outside of the database that somebody has to look at, the oldest
@@ -43,41 +44,19 @@ func listParked(cmd *cobra.Command, q *cli.Query, page *cli.Page) error {
 	if err := page.Position(&after); err != nil {
 		return err
 	}
-	ctx := cmd.Context()
-	db, err := q.Open(ctx, cmd.CommandPath(), nil)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-
-	var ops []external.Operation
-	err = db.ReadOnly(ctx, func(tx pgx.Tx) error {
-		var err error
-		ops, err = db.Tools.ParkedTx(ctx, tx, after.operation(), page.Limit+1) // the last one says that there is more
-		return err
+	const nothing = "Nothing is parked, and nothing has happened twice."
+	return page.List(cmd, q, "dedup parked", nothing, func(ctx context.Context, tx pgx.Tx, db *cli.Database) (found []cli.Entry, next string, err error) {
+		ops, err := db.Tools.ParkedTx(ctx, tx, after.operation(), page.Limit+1) // the last one says that there is more
+		for _, op := range ops[:min(len(ops), page.Limit)] {
+			e, err := NewEntry(op).withCursor()
+			if err != nil {
+				return nil, "", err
+			}
+			found = append(found, e)
+			if len(ops) > page.Limit {
+				next = e.Cursor
+			}
+		}
+		return found, next, err
 	})
-	if err != nil {
-		return err
-	}
-	more := len(ops) > page.Limit
-	last := ""
-	for _, op := range ops[:min(len(ops), page.Limit)] {
-		e, err := NewEntry(op).withCursor()
-		if err != nil {
-			return err
-		}
-		if err := q.Write(cmd.OutOrStdout(), e); err != nil {
-			return err
-		}
-		last = e.Cursor
-	}
-	switch {
-	case more:
-		cmd.PrintErrf("There is more: dedup parked --after %s\n", last)
-	case len(ops) == 0 && page.After == "":
-		cmd.PrintErrln("Nothing is parked, and nothing has happened twice.")
-	case len(ops) == 0:
-		cmd.PrintErrln("There is no more.")
-	}
-	return nil
 }

@@ -1,6 +1,7 @@
 package records
 
 import (
+	"context"
 	"io"
 	"time"
 
@@ -55,41 +56,20 @@ func (s *search) run(cmd *cobra.Command, q *cli.Query, page *cli.Page) error {
 	if err := page.Position(&after); err != nil {
 		return err
 	}
-	ctx := cmd.Context()
-	db, err := q.Open(ctx, cmd.CommandPath(), nil)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-
-	var lines []inspect.AuditLine
-	err = db.ReadOnly(ctx, func(tx pgx.Tx) (err error) {
-		lines, err = s.audit().Audit(ctx, tx, db.Schema, after.ID, page.Limit+1) // the last one says that there is more
-		return err
+	return page.List(cmd, q, "add", "Nothing is written down.", func(ctx context.Context, tx pgx.Tx, db *cli.Database) (found []cli.Entry, next string, err error) {
+		lines, err := s.audit().Audit(ctx, tx, db.Schema, after.ID, page.Limit+1) // the last one says that there is more
+		for _, line := range lines[:min(len(lines), page.Limit)] {
+			cursor, err := cli.Cursor(struct{ ID int64 }{line.ID})
+			if err != nil {
+				return nil, "", err
+			}
+			found = append(found, &auditLine{line, cursor})
+			if len(lines) > page.Limit {
+				next = cursor
+			}
+		}
+		return found, next, err
 	})
-	if err != nil {
-		return err
-	}
-	more := len(lines) > page.Limit
-	lines = lines[:min(len(lines), page.Limit)]
-	next := ""
-	for i := range lines {
-		if next, err = cli.Cursor(struct{ ID int64 }{lines[i].ID}); err != nil {
-			return err
-		}
-		if err := q.Write(cmd.OutOrStdout(), &auditLine{lines[i], next}); err != nil {
-			return err
-		}
-	}
-	switch {
-	case more:
-		cmd.PrintErrf("There is more: add --after %s\n", next)
-	case len(lines) == 0 && page.After == "":
-		cmd.PrintErrln("Nothing is written down.")
-	case len(lines) == 0:
-		cmd.PrintErrln("There is no more.")
-	}
-	return nil
 }
 
 func (s *search) audit() *inspect.Search {

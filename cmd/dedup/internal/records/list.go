@@ -1,6 +1,7 @@
 package records
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"slices"
@@ -66,46 +67,23 @@ func (l *listing) run(cmd *cobra.Command, q *cli.Query, page *cli.Page) error {
 	if err := page.Position(&after); err != nil {
 		return err
 	}
-	ctx := cmd.Context()
-	db, err := q.Open(ctx, cmd.CommandPath(), nil)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-
-	var found []inspect.Record
-	var next string
-	err = db.ReadOnly(ctx, func(tx pgx.Tx) (err error) {
-		found, next, err = l.Page(ctx, tx, db.Schema, after.Key, page.Limit)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	for _, r := range found {
-		cursor, err := cli.Cursor(position{r.Key})
+	return page.List(cmd, q, l.command(), "There is no such record.", func(ctx context.Context, tx pgx.Tx, db *cli.Database) (found []cli.Entry, next string, err error) {
+		records, last, err := l.Page(ctx, tx, db.Schema, after.Key, page.Limit)
 		if err != nil {
-			return err
+			return nil, "", err
 		}
-		if err := q.Write(cmd.OutOrStdout(), &record{r, cursor}); err != nil {
-			return err
+		for _, r := range records {
+			cursor, err := cli.Cursor(position{r.Key})
+			if err != nil {
+				return nil, "", err
+			}
+			found = append(found, &record{r, cursor})
 		}
-	}
-	more := next != ""
-	if more {
-		if next, err = cli.Cursor(position{next}); err != nil {
-			return err
+		if last != "" {
+			next, err = cli.Cursor(position{last})
 		}
-	}
-	switch {
-	case more:
-		cmd.PrintErrf("There is more: %s --after %s\n", l.command(), next)
-	case len(found) == 0 && page.After == "":
-		cmd.PrintErrln("There is no such record.")
-	case len(found) == 0:
-		cmd.PrintErrln("There is no more.")
-	}
-	return nil
+		return found, next, err
+	})
 }
 
 func (l *listing) command() string {
