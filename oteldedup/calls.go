@@ -17,8 +17,6 @@ type call struct {
 	tool  *tool
 	span  trace.Span
 	began time.Time
-	// earlier and later are the calls beside this one in calls.
-	earlier, later *call
 }
 
 // calls has the calls that are in flight, and the tools that are counted by name.
@@ -27,8 +25,7 @@ type calls struct {
 	tools map[string]*tool
 	// others counts all other tools, nil until there are any.
 	others *tool
-	// oldest and newest are the ends of the list of calls that have not ended.
-	oldest, newest *call
+	open   map[*call]struct{} // those that have not ended
 }
 
 func (cs *calls) start(name string) *call {
@@ -36,13 +33,10 @@ func (cs *calls) start(name string) *call {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	c.tool = cs.named(name)
-	c.earlier = cs.newest
-	if c.earlier == nil {
-		cs.oldest = c
-	} else {
-		c.earlier.later = c
+	if cs.open == nil {
+		cs.open = make(map[*call]struct{})
 	}
-	cs.newest = c
+	cs.open[c] = struct{}{}
 	return c
 }
 
@@ -50,17 +44,7 @@ func (cs *calls) start(name string) *call {
 func (cs *calls) end(c *call, outcome dedup.Outcome) *attributes {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
-	if c.earlier == nil {
-		cs.oldest = c.later
-	} else {
-		c.earlier.later = c.later
-	}
-	if c.later == nil {
-		cs.newest = c.earlier
-	} else {
-		c.later.earlier = c.earlier
-	}
-	c.earlier, c.later = nil, nil
+	delete(cs.open, c)
 	return c.tool.with(outcome)
 }
 
@@ -125,8 +109,9 @@ func (cs *calls) inFlight(now time.Time) map[*tool]flight {
 	if cs.others != nil {
 		all[cs.others] = flight{}
 	}
-	for c := cs.newest; c != nil; c = c.earlier { // the oldest is the last to be seen
-		all[c.tool] = flight{all[c.tool].calls + 1, now.Sub(c.began)}
+	for c := range cs.open {
+		seen := all[c.tool]
+		all[c.tool] = flight{seen.calls + 1, max(seen.oldest, now.Sub(c.began))}
 	}
 	return all
 }

@@ -1,14 +1,12 @@
 package oteldedup
 
 import (
-	"unicode"
-	"unicode/utf8"
-
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/table"
 )
 
 // tool has what the calls of a tool share. Its options are made once, so that counting a
@@ -57,19 +55,6 @@ func (t *tool) with(outcome dedup.Outcome) *attributes {
 	return known
 }
 
-// maxNameLen is the most bytes that the library lets a tool's name have.
-const maxNameLen = 255
-
 // isName reports whether a tool may have this name. A call of any other is invalid, and
 // its text is not passed on: an exporter may refuse it together with everything else.
-func isName(text string) bool {
-	if text == "" || len(text) > maxNameLen || !utf8.ValidString(text) {
-		return false
-	}
-	for _, r := range text {
-		if unicode.IsControl(r) {
-			return false
-		}
-	}
-	return true
-}
+func isName(text string) bool { return table.NameProblem("Tool", text) == "" }
