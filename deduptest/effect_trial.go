@@ -220,7 +220,7 @@ func (tr *effectTrial) judgeParked(op external.Operation, happened []effect) {
 	could := ""
 	switch {
 	case tool.finds && tool.settles > 0:
-		could = "a look-up after Settles tells"
+		could = "a look-up after Settles shows what became of it"
 	case tool.finds && seen:
 		could = "a look-up finds it"
 	case tool.keyKept > 0 && op.ChangedAt.Sub(op.SentAt) < tool.holds():
@@ -244,7 +244,7 @@ func ids(effects []effect) string {
 	return strings.Join(all, ", ")
 }
 
-// report tells what was wrong with the case.
+// report fails the test where something was wrong with the case.
 func (tr *effectTrial) report() {
 	tr.v.tool.provider.is(upset{})
 	if len(tr.trouble) > 0 {

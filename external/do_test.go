@@ -5,12 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tooldedup/dedup"
@@ -303,88 +301,6 @@ func TestTimeout(t *testing.T) {
 	require.Contains(t, parked.Operation.Note, "Timeout")
 }
 
-// TestBeginFails is a claim whose local writes fail: nothing is left, and nothing is sent.
-func TestBeginFails(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	fails := errors.New("out of stock")
-	tool := ledger(f, external.Tool[in, out]{Perform: func(context.Context, external.Attempt, in) (out, error) { return out{"ch_1"}, nil }})
-	begin := tool.Begin
-	bad := true
-	tool.Begin = func(ctx context.Context, tx pgx.Tx, i in) error {
-		if err := begin(ctx, tx, i); err != nil || !bad {
-			return err
-		}
-		return fails
-	}
-	h := add(f, tool)
-	_, err := h.Do(f.ctx, call("k"), in{1})
-	require.ErrorIs(t, err, fails)
-	require.Empty(t, f.ledger())
-	require.Equal(t, external.None, f.lookup("k").State)
-	bad = false
-	_, err = h.Do(f.ctx, call("k"), in{1})
-	require.NoError(t, err)
-	require.Equal(t, []string{"begin 1", "finish ch_1"}, f.ledger())
-}
-
-// TestFinishFails is an effect whose local writes fail for good: it is parked with its
-// ref, and recorded when they succeed.
-func TestFinishFails(t *testing.T) {
-	t.Parallel()
-	f := processWith(t, pgtest.New(t).Pool(t), &external.Options{Lease: shortLease})
-	p := newProvider()
-	tool := ledger(f, external.Tool[in, out]{Perform: func(_ context.Context, a external.Attempt, i in) (out, error) { return p.act("", i.Order), nil }})
-	finish := tool.Finish
-	bad := true
-	tool.Finish = func(ctx context.Context, tx pgx.Tx, i in, o out) error {
-		if err := finish(ctx, tx, i, o); err != nil || !bad {
-			return err
-		}
-		return dedup.Final(errors.New("the ledger is closed"))
-	}
-	h := add(f, tool)
-	var parked *external.ParkedError
-	_, err := h.Do(f.ctx, call("k"), in{1})
-	require.ErrorAs(t, err, &parked)
-	require.Equal(t, "ch_1", parked.Operation.Ref)
-	require.Contains(t, parked.Operation.Note, "the ledger is closed")
-	require.Equal(t, []string{"begin 1"}, f.ledger())
-	bad = false
-	f.until("k", external.Done)
-	result, err := h.Do(f.ctx, call("k"), in{1})
-	require.NoError(t, err)
-	require.Equal(t, out{"ch_1"}, result.Value)
-	require.Equal(t, 1, p.effects())
-	require.Equal(t, []string{"begin 1", "finish ch_1"}, f.ledger())
-}
-
-// TestResultCannotBeRecorded is an effect whose result no record holds.
-func TestResultCannotBeRecorded(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	type odd struct {
-		ID string
-		F  func() `json:"f"`
-	}
-	h, err := external.Add(f.tools, external.Tool[in, odd]{
-		Name: "charge", Ref: func(o odd) string { return o.ID },
-		Perform: func(context.Context, external.Attempt, in) (odd, error) { return odd{ID: "ch_1"}, nil },
-	})
-	require.NoError(t, err)
-	var parked *external.ParkedError
-	_, err = h.Do(f.ctx, call("k"), in{1})
-	require.ErrorAs(t, err, &parked)
-	require.Equal(t, "ch_1", parked.Operation.Ref)
-
-	large := add(f, external.Tool[in, out]{Name: "large", Perform: func(context.Context, external.Attempt, in) (out, error) {
-		return out{strings.Repeat("x", 2<<20)}, nil
-	}})
-	_, err = large.Do(f.ctx, call("k"), in{1})
-	require.ErrorAs(t, err, &parked)
-	require.Contains(t, parked.Operation.Note, "result")
-}
-
 func TestRecoverEndsWhatWasLeft(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -451,65 +367,6 @@ func TestRoundTripsOfResults(t *testing.T) {
 		require.Equal(t, text, string(first.Value))
 		require.Equal(t, text, string(again.Value))
 	}
-}
-
-// TestFinishPanics is parked as a Finish that fails is: a panic must not end the process.
-func TestFinishPanics(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	h := add(f, external.Tool[in, out]{
-		Perform: func(context.Context, external.Attempt, in) (out, error) { return out{"ch_1"}, nil },
-		Finish:  func(context.Context, pgx.Tx, in, out) error { panic("a bug") },
-	})
-	var parked *external.ParkedError
-	_, err := h.Do(f.ctx, call("k"), in{1})
-	require.ErrorAs(t, err, &parked)
-	require.Equal(t, "ch_1", parked.Operation.Ref)
-}
-
-// TestRecordDeleted is a done operation whose record somebody has deleted: it is not run
-// anew.
-func TestRecordDeleted(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	p := newProvider()
-	h := add(f, external.Tool[in, out]{Perform: func(_ context.Context, _ external.Attempt, i in) (out, error) { return p.act("", i.Order), nil }})
-	_, err := h.Do(f.ctx, call("k"), in{1})
-	require.NoError(t, err)
-	_, err = f.d.Reset(f.ctx, "acme", "charge", "k", dedup.ResetOptions{Reason: "a test"})
-	require.NoError(t, err)
-	_, err = h.Do(f.ctx, call("k"), in{1})
-	require.ErrorAs(t, err, new(*external.ParkedError))
-	require.Equal(t, 1, p.effects())
-}
-
-// TestForgotten is an identity whose record may be forgotten: it is used anew, and a fence
-// of its first life changes nothing.
-func TestForgotten(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	p := newProvider()
-	h := add(f, external.Tool[in, out]{Perform: func(_ context.Context, _ external.Attempt, i in) (out, error) { return p.act("", i.Order), nil }})
-	_, err := h.Do(f.ctx, call("k"), in{1})
-	require.NoError(t, err)
-	fence := f.lookup("k").Fence
-	for _, table := range []string{"tool_dedup", "tool_effect"} {
-		_, err = f.pool.Exec(f.ctx, `UPDATE `+table+` SET forget_at = now() - interval '1 s' + CASE WHEN $1 THEN interval '1 day' ELSE interval '0' END`, table == "tool_effect")
-		require.NoError(t, err)
-	}
-	again, err := h.Do(f.ctx, call("k"), in{2})
-	require.NoError(t, err)
-	require.False(t, again.Replayed)
-	require.Equal(t, 2, p.effects())
-	require.Greater(t, f.lookup("k").Fence, fence)
-
-	_, err = f.pool.Exec(f.ctx, `DELETE FROM tool_dedup; UPDATE tool_effect SET forget_at = now() + interval '23 hours'`)
-	require.NoError(t, err)
-	require.NoError(t, pgx.BeginFunc(f.ctx, f.pool, func(tx pgx.Tx) error {
-		op, err := h.Accept(f.ctx, tx, call("k"), in{3})
-		require.Equal(t, external.Pending, op.State)
-		return err
-	}))
 }
 
 // TestCloseAfterTheLastAnswer closes with a context that has ended, as at the end of a

@@ -227,6 +227,7 @@ func TestIncidentParkedPayment(t *testing.T) {
 	i := newIncident(t)
 	tools, err := external.New(i.d, nil)
 	require.NoError(t, err)
+	t.Cleanup(func() { _ = tools.Close(context.WithoutCancel(t.Context())) })
 	pay, err := external.Add(tools, external.Tool[refund, refunded]{
 		Name: "refund",
 		Perform: func(context.Context, external.Attempt, refund) (refunded, error) {

@@ -2,6 +2,7 @@ package way
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"time"
 
@@ -38,6 +39,7 @@ func ExternalAccept() Way {
 // provided is a Deduper with a tool that acts outside of the database.
 type provided struct {
 	deduper
+	tools  *external.Tools
 	handle *external.Handle[args, row]
 }
 
@@ -64,7 +66,13 @@ func newExternal(ctx context.Context, env Env) (provided, error) {
 		s.pool.Close()
 		return provided{}, err
 	}
-	return provided{s, handle}, nil
+	return provided{s, tools, handle}, nil
+}
+
+// Close waits for what the tools still do.
+func (s provided) Close() error {
+	err := s.tools.Close(context.Background())
+	return errors.Join(err, s.deduper.Close())
 }
 
 type outside struct{ provided }
