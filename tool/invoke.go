@@ -83,7 +83,7 @@ func (r *Registry) Invoke(ctx context.Context, inv Invocation) (Answer, error) {
 	}
 	switch {
 	case t.external != nil:
-		return r.runExternal(ctx, c)
+		return r.runExternal(ctx, t, c)
 	case t.Class == ReadOnly:
 		return r.runReading(ctx, t, c)
 	case c.Key == "" && !t.Class.NeedsKey():
@@ -99,7 +99,7 @@ func (r *Registry) Invoke(ctx context.Context, inv Invocation) (Answer, error) {
 type call struct {
 	dedup.Call
 	run dedup.Effect[json.RawMessage] // nil of an ExternalTool, which has args
-	// args are all arguments, as encoding/json reads them.
+	// args are all arguments.
 	args json.RawMessage
 }
 
@@ -108,15 +108,11 @@ func (t *definition) call(inv Invocation) (*call, error) {
 	if len(args) == 0 {
 		args = json.RawMessage("{}")
 	}
-	compared, readable, err := t.plan.check(t.Name, args)
+	in, compared, run, err := t.bind(args)
 	if err != nil {
 		return nil, err
 	}
-	in, run, err := t.bind(readable)
-	if err != nil {
-		return nil, err
-	}
-	c := &call{run: marked(run), args: readable}
+	c := &call{run: marked(run), args: args}
 	if t.Class == ReadOnly {
 		return c, nil
 	}
