@@ -27,7 +27,11 @@
 // A client, or the program around a model, does better than a model: it mints
 // the key with the plan and sends it in the request's _meta as [MetaKey]. That
 // wins over the argument. Where all clients do so, Options.KeysInMeta leaves the
-// argument out.
+// argument out. Options.MetaKey and Options.KeyArgument give both other names.
+//
+// Protocols above MCP may have a key among a tool's own arguments: AdCP has
+// idempotency_key. Such a tool names it, by the tag dedup:"key" or, behind the
+// middleware, by Policy.KeyArgument, and its schema stays as it is.
 //
 // A key has 1 to 255 characters and no control characters. One that has more than
 // 255 bytes stands for the [dedup.KeyFromIntent] of it.
