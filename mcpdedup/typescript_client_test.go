@@ -74,7 +74,7 @@ type driven struct {
 // the program that drives it. It returns where they are.
 func compileClient(t *testing.T) (folder string) {
 	t.Helper()
-	folder = npmInstall(t, "typescript-client")
+	folder = npmInstall(t, "typescript")
 	tsc := filepath.Join(folder, "node_modules/.bin/tsc")
 	for _, arguments := range [][]string{{"--project", "../clients/typescript", "--outDir", folder}, {"--project", folder}} {
 		out, err := exec.Command(tsc, arguments...).CombinedOutput()
