@@ -62,8 +62,9 @@ test: pgbouncer redis promtool ## Run the tests of all modules on a real Postgre
 	$(GO) test $(SEQUENTIAL)
 	DEDUP_PGBOUNCER="$${DEDUP_PGBOUNCER:-$(PGBOUNCER)}" DEDUP_PROMTOOL="$${DEDUP_PROMTOOL:-$(PROMTOOL)}" $(GO) test $(RACE) -parallel 8 -timeout 25m -skip '^TestLong' $(filter-out $(SEQUENTIAL),$(PACKAGES))
 
-# Tests that take long are named TestLong….
-LONG = $(shell grep -rl --include=*_test.go '^func TestLong' . | xargs -n 1 dirname | sort -u)
+# Tests that take long are named TestLong…. Those of external/model read nothing but the
+# model, which seldom changes, and take four minutes: `make model` runs them.
+LONG = $(filter-out ./external/model,$(shell grep -rl --include=*_test.go '^func TestLong' . | xargs -n 1 dirname | sort -u))
 .PHONY: test-long
 test-long: pgbouncer ## Run the tests that `make test` leaves out because they take long, and name what is skipped
 	DEDUP_PGBOUNCER="$${DEDUP_PGBOUNCER:-$(PGBOUNCER)}" $(GO) test $(RACE) -parallel 8 -v -timeout 25m -run '^TestLong' $(LONG)
