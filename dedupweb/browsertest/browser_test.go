@@ -12,7 +12,7 @@ import (
 )
 
 // patience bounds what a test does with a tab.
-const patience = 2 * time.Minute
+const patience = 10 * time.Minute
 
 // browser is a running browser.
 type browser struct{ ctx context.Context }

@@ -54,7 +54,7 @@ func (c *console) day(t *testing.T) {
 			       ('executed', %[2]d * (1.2 + sin(n / 23.0))),
 			       ('replayed', %[2]d * 0.04 * (1 + sin(n / 23.0)) + CASE WHEN %[1]s = 'send_invoice' AND n BETWEEN 40 AND 58 THEN 130 - 12 * abs(n - 49) ELSE 0 END),
 			       ('refused', CASE WHEN n %% 7 = 3 THEN %[2]d * 0.03 ELSE 0 END),
-			       ('effect_error', CASE WHEN n %% 31 = 8 THEN 3 ELSE 0 END),
+			       ('error', CASE WHEN n %% 31 = 8 THEN 3 ELSE 0 END),
 			       ('unknown', CASE WHEN n = 90 THEN 9 ELSE 0 END)) AS o (outcome, calls)
 			 WHERE calls > 0`, "'"+tool+"'", calls), pgx.QueryExecModeSimpleProtocol)
 		require.NoError(t, err)
