@@ -40,6 +40,8 @@ type console struct {
 	url   string
 	// counted is how often counts were read.
 	counted atomic.Int64
+	// site is what the browser said of the site that sent the last form.
+	site atomic.Value
 }
 
 type payment struct {
@@ -84,16 +86,15 @@ func newConsole(t *testing.T) *console {
 	require.NoError(t, err)
 	mux := http.NewServeMux()
 	mux.Handle("/console/", http.StripPrefix("/console", handler))
-	server := httptest.NewServer(mux)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			c.site.Store(r.Header.Get("Sec-Fetch-Site"))
+		}
+		mux.ServeHTTP(w, r)
+	}))
 	t.Cleanup(server.Close)
 	c.url = server.URL + "/console/"
 	return c
-}
-
-func (c *console) exec(t *testing.T, sql string) {
-	t.Helper()
-	_, err := c.pool.Exec(t.Context(), sql, pgx.QueryExecModeSimpleProtocol)
-	require.NoError(t, err)
 }
 
 // do makes a call.
@@ -121,13 +122,27 @@ func (c *console) breaks(t *testing.T, call dedup.Call) {
 }
 
 // park makes a call whose answer is lost.
-func (c *console) park(t *testing.T, scope, key string) {
+func (c *console) park(t *testing.T, call dedup.Call) {
 	t.Helper()
-	_, err := c.pay.Do(t.Context(), dedup.Call{Scope: scope, Key: key}, payment{7})
+	_, err := c.pay.Do(t.Context(), dedup.Call{Scope: call.Scope, Key: call.Key}, payment{7})
 	require.Error(t, err)
-	op, err := c.tools.Lookup(t.Context(), scope, "charge_card", key)
+	require.Equal(t, external.Parked, c.operation(t, call).State)
+}
+
+// operation is what is known of a call's effect outside of the database.
+func (c *console) operation(t *testing.T, call dedup.Call) external.Operation {
+	t.Helper()
+	op, err := c.tools.Lookup(t.Context(), call.Scope, call.Tool, call.Key)
 	require.NoError(t, err)
-	require.Equal(t, external.Parked, op.State)
+	return op
+}
+
+// state is what became of a call.
+func (c *console) state(t *testing.T, call dedup.Call) dedup.State {
+	t.Helper()
+	status, err := c.d.Lookup(t.Context(), call.Scope, call.Tool, call.Key)
+	require.NoError(t, err)
+	return status.State
 }
 
 // hold begins a call and returns when it is in its effect. The call ends with the test.

@@ -15,6 +15,12 @@ func TestConsole(t *testing.T) {
 	b := start(t)
 	for name, test := range map[string]func(*testing.T, *browser){
 		"Faults":      testFaults,
+		"Live":        testLive,
+		"NoScript":    testNoScript,
+		"Reset":       testReset,
+		"Resolve":     testResolve,
+		"OtherSites":  testOtherSites,
+		"NoAccess":    testNoAccess,
 		"Pages":       testPages,
 		"Screenshots": testScreenshots,
 	} {

@@ -13,14 +13,15 @@ import (
 
 // The calls of a shop, one of each kind.
 var (
-	done     = dedup.Call{Scope: "acme", Tool: "create_ticket", Key: "01K4ZQ5T8C2VJ9E6M3XH7NR0WD"}
-	refused  = dedup.Call{Scope: "acme", Tool: "create_ticket", Key: "01K4ZQ6B1R8S0YF5QWJ2D9GT4A"}
-	broken   = dedup.Call{Scope: "acme", Tool: "import_orders", Key: "import-2026-11-22"}
-	parked   = dedup.Call{Scope: "acme", Tool: "charge_card", Key: "order-8812/charge"}
-	running  = dedup.Call{Scope: "acme", Tool: "export_report", Key: "report-2026-q3"}
-	freed    = dedup.Call{Scope: "globex", Tool: "send_invoice", Key: "invoice-2207"}
-	never    = dedup.Call{Scope: "acme", Tool: "create_ticket", Key: "never made"}
-	offender = dedup.Call{Scope: "acme", Tool: "create_ticket", Key: `<i>a "key" & a long one, ` + "with-neither-a-space-nor-a-hyphen-that-a-browser-likes-to-break-at_and_more_of_it_and_more_of_it"}
+	done      = dedup.Call{Scope: "acme", Tool: "create_ticket", Key: "01K4ZQ5T8C2VJ9E6M3XH7NR0WD"}
+	refused   = dedup.Call{Scope: "acme", Tool: "create_ticket", Key: "01K4ZQ6B1R8S0YF5QWJ2D9GT4A"}
+	broken    = dedup.Call{Scope: "acme", Tool: "import_orders", Key: "import-2026-11-22"}
+	parked    = dedup.Call{Scope: "acme", Tool: "charge_card", Key: "order-8812/charge"}
+	elsewhere = dedup.Call{Scope: "globex", Tool: "charge_card", Key: "order-9020/charge"}
+	running   = dedup.Call{Scope: "acme", Tool: "export_report", Key: "report-2026-q3"}
+	freed     = dedup.Call{Scope: "globex", Tool: "send_invoice", Key: "invoice-2207"}
+	never     = dedup.Call{Scope: "acme", Tool: "create_ticket", Key: "never made"}
+	offender  = dedup.Call{Scope: "acme", Tool: "create_ticket", Key: `<i>a "key" & a long one, ` + "with-neither-a-space-nor-a-hyphen-that-a-browser-likes-to-break-at_and_more_of_it_and_more_of_it"}
 )
 
 // newShop is a console that has something on each of its pages.
@@ -36,8 +37,8 @@ func newShop(t *testing.T) *console {
 	_, err := c.d.Reset(t.Context(), freed.Scope, freed.Tool, freed.Key, dedup.ResetOptions{Actor: "ada", Reason: "The mail server took it and lost it; sent again by hand, #2207"})
 	require.NoError(t, err)
 	c.breaks(t, broken)
-	c.park(t, parked.Scope, parked.Key)
-	c.park(t, "globex", "order-9020/charge")
+	c.park(t, parked)
+	c.park(t, elsewhere)
 	c.hold(t, running)
 	c.day(t)
 	return c
