@@ -40,13 +40,31 @@
 //
 // The key belongs to scope and tool: other clients and other tools have theirs.
 //
+// # Calls of agents
+//
+// Whoever has formed the intent makes the key. An agent that cannot may say which message
+// of its model a request comes from, in a header of this package's own:
+//
+//	Agent-Turn: "conversation 17"; turn=4
+//
+// The session comes first, and the turn counts the model's messages in it, from 1. Then a
+// request without an Idempotency-Key has the key of its session, turn, tool and of what it
+// asks for: [dedup.KeyFromToolCallArgs]. So do requests whose key is empty, null, None or the
+// tool's name, as it becomes of ids that a model's provider never gave. Without Agent-Turn
+// those are refused. Any other key goes before the turn.
+//
+// A request is one call, and shows nothing of the message around it. Two equal calls of one
+// message are one here: give each a key where both are meant. A tool call's id by itself
+// is no key, since it comes again in other messages: send [dedup.KeyFromToolCall], or the turn.
+// A body that is made anew with each try, with a time in it, is another call each time.
+//
 // # What it answers by itself
 //
 // Problem JSON (RFC 9457), whose type is Options.ProblemBase and one of these:
 //
-//	missing-key      400   there is no Idempotency-Key
-//	invalid-key      400   it is malformed, or there are several
-//	invalid-request  400   query, Content-Type or Content-Encoding are malformed
+//	missing-key      400   there is no Idempotency-Key, nor an Agent-Turn
+//	invalid-key      400   it is malformed, names no single request, or there are several
+//	invalid-request  400   query, Agent-Turn, Content-Type or Content-Encoding are malformed
 //	invalid-body     400   the body is cut off, or no JSON although it says so
 //	body-too-large   413   it exceeds Options.MaxBody
 //	no-scope         403   Options.Scope refuses; a [ScopeError] says 401 or so

@@ -141,6 +141,15 @@ func (m *Middleware) admit(w http.ResponseWriter, r *http.Request, tool string) 
 	if tool == "" {
 		tool = m.opts.Tool(r)
 	}
+	var from *turn
+	if !dedup.UsableToolCallID(key, tool) {
+		if from, err = parseTurn(r.Header[turnHeader]); err != nil {
+			return dedup.Call{}, nil, err
+		}
+		if from == nil {
+			return dedup.Call{}, nil, noKey(r.Header[keyHeader], key)
+		}
+	}
 	if tool == "" {
 		return dedup.Call{}, nil, ErrToolUnnamed
 	}
@@ -152,6 +161,9 @@ func (m *Middleware) admit(w http.ResponseWriter, r *http.Request, tool string) 
 		return dedup.Call{}, nil, err
 	}
 	args, err := requestArgs(r, body, !m.opts.AnyHost)
+	if err == nil && from != nil {
+		key, err = from.key(tool, args)
+	}
 	return m.call(scope, tool, key, args), body, err
 }
 
