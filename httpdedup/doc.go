@@ -12,8 +12,9 @@
 //	}
 //
 // It follows version 07 of the IETF's draft "The Idempotency-Key HTTP Header Field",
-// which lapsed in April 2026. It does not claim to conform: a bare key is taken
-// beside a quoted one.
+// which expired in April 2026. It does not claim to conform: a bare key is taken
+// beside a quoted one. [StripeOptions] and [ACPOptions] follow Stripe's rules and those of the
+// Agentic Commerce Protocol.
 //
 // # What becomes of an answer
 //
@@ -26,7 +27,9 @@
 //
 // A replay has the status, the body byte for byte, the headers that
 // [Options].Headers names, and "Idempotency-Replayed: true". The first answer has
-// all headers of the handler, Set-Cookie too, and not that one.
+// all headers of the handler, Set-Cookie too, and not that one. Both say until when the
+// answer is kept, by the database's clock, in "Dedup-Kept-Until: Tue, 24 Nov 2026 12:00:00
+// GMT": a header of this package's own, as no standard has one.
 //
 // A handler that answers with an error because one of its statements failed runs
 // again if the fault may pass, such as a deadlock; see [dedup.IsTransient].
@@ -69,7 +72,7 @@
 //	body-too-large   413   it exceeds Options.MaxBody
 //	no-scope         403   Options.Scope refuses; a [ScopeError] says 401 or so
 //	in-flight        409   Options.MaxWait is over; with Retry-After
-//	key-reused       422   the key came with another request; or 409
+//	key-reused       422   the key came with another request; or 409, or 400
 //	refused          422   a tool of [Middleware.External] has refused, for good
 //	expired          410   it has run, and its answer is gone
 //	unavailable      503   not now: send it again; with Retry-After

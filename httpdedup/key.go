@@ -6,8 +6,9 @@ import (
 )
 
 const (
-	keyHeader      = "Idempotency-Key"
-	replayedHeader = "Idempotency-Replayed"
+	keyHeader = "Idempotency-Key"
+	// keptHeader says until when an answer is kept. It is this package's own.
+	keptHeader = "Dedup-Kept-Until"
 
 	// maxKey is what dedup takes. It is looked at here too, so that a request that
 	// cannot be run is refused before its body is read.
