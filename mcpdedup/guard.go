@@ -42,6 +42,9 @@ func (g *guard) call(ctx context.Context, req *mcp.CallToolRequest, next mcp.Met
 		return next(ctx, "tools/call", req)
 	}
 	taken, err := g.take(req.Params, g.opts.MetaKey)
+	if err == nil {
+		err = g.keyByTurn(&taken)
+	}
 	if err != nil {
 		return complete(req.Session, f.answer(ctx, "", err)), nil
 	}

@@ -24,6 +24,7 @@ const (
 type taken struct {
 	args      json.RawMessage
 	key       string
+	turn      *turn
 	confirmed bool
 }
 
@@ -44,10 +45,13 @@ func (s spliced) take(params *mcp.CallToolParamsRaw, metaKey string) (t taken, e
 	if t.args = args; s.ownKey {
 		t.args = params.Arguments
 	}
+	if t.turn, err = turnOf(params.Meta); err != nil {
+		return t, err
+	}
 	if value, ok := params.Meta[metaKey]; ok {
-		t.key, err = keyOf(`in _meta["`+metaKey+`"]`, value)
+		t.key, err = t.turn.clientKey(`in _meta["`+metaKey+`"]`, params.Name, value)
 	} else if raw, ok := members[s.keyArgument]; ok {
-		t.key, err = keyOf("in the argument "+s.keyArgument, decoded(raw))
+		t.key, err = t.turn.clientKey("in the argument "+s.keyArgument, params.Name, decoded(raw))
 	}
 	if err != nil {
 		return t, err
