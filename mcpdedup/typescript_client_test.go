@@ -39,7 +39,7 @@ func TestTypeScriptClientModule(t *testing.T) {
 	} {
 		t.Run(door, func(t *testing.T) {
 			t.Parallel()
-			const calls = 16
+			const calls = 8
 			d := newDesk(t, nil)
 			front := &breakingFront{inner: serve(t, d), left: map[string][]string{}, broken: map[string]int{}}
 			web := httptest.NewServer(front)

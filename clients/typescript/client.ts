@@ -164,11 +164,20 @@ type Again = number | undefined;
 
 const toolCodes = ["in_flight", "outcome_unknown", "unavailable", "timeout"];
 
-/** What mcpdedup says of a tool error. Other servers say nothing: theirs is an answer. */
+/**
+ * What mcpdedup says of a tool error, and of a tool whose effect is outside of the database
+ * and goes on. Other servers say nothing: theirs is an answer.
+ */
 function toolAgain(result: unknown): Again {
-  const { isError, _meta } = (result ?? {}) as { isError?: unknown; _meta?: Record<string, unknown> };
-  if (isError !== true || !toolCodes.includes(String(_meta?.["io.github.tooldedup/error"]))) return undefined;
+  const { isError, structuredContent, _meta } = (result ?? {}) as {
+    isError?: unknown;
+    structuredContent?: { status?: unknown };
+    _meta?: Record<string, unknown>;
+  };
   const seconds = _meta?.["io.github.tooldedup/retry-after"];
+  const failed = isError === true && toolCodes.includes(String(_meta?.["io.github.tooldedup/error"]));
+  const running = structuredContent?.status === "running" && seconds !== undefined;
+  if (!failed && !running) return undefined;
   return typeof seconds === "number" ? seconds * 1000 : 0;
 }
 

@@ -30,19 +30,23 @@ class FileKeys implements KeyStore {
 }
 
 const requestInit = { headers: { Authorization: `Bearer ${plan.token}` } };
-const once = new Once({ keys: new FileKeys(), tries: 50, firstPause: 1, maxPause: 20, tryTimeout: 1_000 });
+const once = new Once({ keys: new FileKeys(), tries: 50, firstPause: 1, maxPause: 20, tryTimeout: 2_000 });
 
-/** A client that connects when it is first needed, and anew after any fault. */
+/**
+ * A client that connects when it is first needed, and anew after any fault: at once, so
+ * that the time of the next try is the call's alone.
+ */
 function reconnecting<C extends { close(): Promise<void> }>(connect: () => Promise<C>) {
   let client: C | undefined;
   return {
     async with<R>(use: (client: C) => Promise<R>): Promise<R> {
+      client ??= await connect();
       try {
-        client ??= await connect();
         return await use(client);
       } catch (error) {
-        await client?.close().catch(() => {});
+        await client.close().catch(() => {});
         client = undefined;
+        client = await connect();
         throw error;
       }
     },
