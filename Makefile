@@ -90,6 +90,10 @@ AXE := $(CURDIR)/.cache/axe
 axe:
 	@scripts/axe "$(AXE)"
 
+.PHONY: screenshots
+screenshots: ## Take the pictures of the console in docs/ anew
+	DEDUP_SCREENSHOTS="$(CURDIR)/docs" $(GO) test -count 1 -v -run TestConsole/Screenshots ./dedupweb/browsertest
+
 .PHONY: figures
 figures: ## Count the code and the way of a call, and compare with the goals
 	@$(GO) run ./bench figures
