@@ -146,6 +146,12 @@ func (e *exposed) invocation(ctx context.Context, req *mcp.CallToolRequest) (inv
 	}
 	taken, err := e.take(req.Params)
 	inv.Args, inv.Key, inv.Confirmed = taken.args, taken.key, taken.confirmed
+	if t := taken.turn; t != nil {
+		inv.Turn = t.number
+		if inv.Session == "" {
+			inv.Session = t.session
+		}
+	}
 	return inv, err
 }
 

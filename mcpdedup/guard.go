@@ -41,6 +41,9 @@ func (g *guard) call(ctx context.Context, req *mcp.CallToolRequest, next mcp.Met
 		return next(ctx, "tools/call", req)
 	}
 	taken, err := g.take(req.Params)
+	if err == nil {
+		err = g.keyByTurn(&taken)
+	}
 	if err != nil {
 		return complete(req.Session, f.answer(ctx, "", err)), nil
 	}

@@ -24,6 +24,7 @@ const (
 type taken struct {
 	args      json.RawMessage
 	key       string
+	turn      *turn
 	confirmed bool
 }
 
@@ -42,10 +43,13 @@ func (s spliced) take(params *mcp.CallToolParamsRaw) (t taken, err error) {
 		return t, err
 	}
 	t.args = args
+	if t.turn, err = turnOf(params.Meta); err != nil {
+		return t, err
+	}
 	if value, ok := params.Meta[MetaKey]; ok {
-		t.key, err = keyOf(`in _meta["`+MetaKey+`"]`, value)
+		t.key, err = t.turn.clientKey(`in _meta["`+MetaKey+`"]`, params.Name, value)
 	} else if raw, ok := members[KeyArgument]; ok {
-		t.key, err = keyOf("in the argument "+KeyArgument, decoded(raw))
+		t.key, err = t.turn.clientKey("in the argument "+KeyArgument, params.Name, decoded(raw))
 	}
 	if err != nil {
 		return t, err

@@ -91,15 +91,18 @@ func (m *maker) seconds(name string, bounds []float64, what string) metric.Float
 	return h
 }
 
-// call counts a call that has come to its end.
+// call counts a call that has come to its end. The times that it took have the call's trace
+// as their exemplar. The others are given no trace: each exemplar costs the call another look
+// at the clock.
 func (i *instruments) call(ctx context.Context, of *tool, with *attributes, data *dedup.CallEndData) {
-	i.calls.Add(ctx, 1, with.add...)
 	i.duration.Record(ctx, data.Duration.Seconds(), with.record...)
-	if data.Attempts > 0 {
-		i.attempts.Record(ctx, int64(data.Attempts), of.record...)
-	}
 	if data.Waited > 0 {
 		i.waitDuration.Record(ctx, data.Waited.Seconds(), of.record...)
+	}
+	ctx = context.Background()
+	i.calls.Add(ctx, 1, with.add...)
+	if data.Attempts > 0 {
+		i.attempts.Record(ctx, int64(data.Attempts), of.record...)
 	}
 	switch data.Outcome {
 	case dedup.OutcomeExecuted, dedup.OutcomeRefused:

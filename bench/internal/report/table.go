@@ -23,10 +23,10 @@ var kinds = []struct {
 func WriteTable(w io.Writer, r *Report) {
 	r.Machine.Write(w)
 	fmt.Fprintf(w, `%d rounds of %s and at least %d operations, interleaved
-calls a second and ratios to the bare transaction of the same round: medians over the rounds;
+calls a second and ratios to %s of the same round: medians over the rounds;
 p50 and p99 of an operation, which for a batch is the whole batch
 
-`, r.Settings.Rounds, r.Settings.Duration, r.Settings.MinOps)
+`, r.Settings.Rounds, r.Settings.Duration, r.Settings.MinOps, r.title(r.Settings.To))
 	for _, line := range r.Lines {
 		for _, k := range kinds {
 			r.writeCells(w, line, k.kind, k.title)
@@ -37,6 +37,16 @@ p50 and p99 of an operation, which for a batch is the whole batch
 	for _, s := range r.Skipped {
 		fmt.Fprintf(w, "skipped: %s: %s\n", s.Way, s.Reason)
 	}
+}
+
+// title is that of a way.
+func (r *Report) title(name string) string {
+	for _, way := range r.Ways {
+		if way.Name == name {
+			return way.Title
+		}
+	}
+	return name
 }
 
 // writeCells writes one kind of calls over one line, the numbers of clients side

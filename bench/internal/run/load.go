@@ -61,7 +61,8 @@ func (r *runner) measureLoad(ctx context.Context, set setting) (err error) {
 		return err
 	}
 	for i, c := range cells {
-		sum := summarize(samples[i], samples[0])
+		base := max(0, slices.IndexFunc(cells, func(b cell) bool { return b.site.Way.Name == r.To && b.kind == c.kind }))
+		sum := summarize(samples[i], samples[base])
 		sum.Way, sum.Kind, sum.Delay, sum.Clients = c.site.Way.Name, c.kind, set.delay, set.clients
 		r.found.Cells = append(r.found.Cells, sum)
 	}
