@@ -27,7 +27,11 @@
 // A client, or the program around a model, does better than a model: it mints
 // the key with the plan and sends it in the request's _meta as [MetaKey]. That
 // wins over the argument. Where all clients do so, Options.KeysInMeta leaves the
-// argument out.
+// argument out. Options.MetaKey and Options.KeyArgument give both other names.
+//
+// Protocols above MCP may have a key among a tool's own arguments: AdCP has
+// idempotency_key. Such a tool names it, by the tag dedup:"key" or, behind the
+// middleware, by Policy.KeyArgument, and its schema stays as it is.
 //
 // A client that cannot make keys may say which message of its model a call comes from, in _meta as
 // [MetaTurn]. Then a call without a key has that of its session, turn, tool and arguments
