@@ -126,5 +126,8 @@ func (b *tab) click(t *testing.T, what string) int64 {
 	t.Helper()
 	response, err := chromedp.RunResponse(b.ctx, chromedp.Click(chromedp.Search(what)))
 	require.NoError(t, err, what)
+	if response.Status == http.StatusInternalServerError {
+		return b.open(t, b.address(t))
+	}
 	return response.Status
 }
