@@ -65,7 +65,7 @@ func (r *statsRecorder) recordOn(ctx context.Context, conn *pgx.Conn) error {
 	if err := r.write(ctx, conn); err != nil { // what was left from the last time
 		return err
 	}
-	now, err := r.d.table.Now(ctx, conn)
+	now, err := r.d.table().Now(ctx, conn)
 	if err != nil {
 		return err
 	}
@@ -73,10 +73,10 @@ func (r *statsRecorder) recordOn(ctx context.Context, conn *pgx.Conn) error {
 	if err := r.write(ctx, conn); err != nil {
 		return err
 	}
-	if err := r.d.table.MergeCounts(ctx, conn); err != nil {
+	if err := r.d.table().ForgetCounts(ctx, conn); err != nil {
 		return err
 	}
-	return r.d.table.ForgetCounts(ctx, conn)
+	return r.d.table().MergeCounts(ctx, conn)
 }
 
 // write writes what is pending.
@@ -84,7 +84,7 @@ func (r *statsRecorder) write(ctx context.Context, conn *pgx.Conn) error {
 	if r.pending == nil {
 		return nil
 	}
-	err := r.d.table.RecordCounts(ctx, conn, r.instance, r.pending)
+	err := r.d.table().RecordCounts(ctx, conn, r.instance, r.pending)
 	if err == nil {
 		r.pending = nil
 	}

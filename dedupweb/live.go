@@ -14,7 +14,7 @@ import (
 // at again and a server that shuts down is not kept waiting for longer.
 const streamed = 30 * time.Second
 
-// live has the overview read once for all who look at it, and not at all when nobody does.
+// live has the overview of a window read once for all who look at it, and not at all when nobody does.
 type live struct {
 	read  func(context.Context) (*overview, error)
 	every time.Duration
@@ -27,6 +27,11 @@ type live struct {
 	mu      sync.Mutex
 	viewers map[chan *overview]struct{}
 	stop    context.CancelFunc // nil where nobody looks
+}
+
+// newLive returns what reads with read once in a while.
+func newLive(every time.Duration, read func(context.Context) (*overview, error)) *live {
+	return &live{read: read, every: every, turn: make(chan struct{}, 1), viewers: map[chan *overview]struct{}{}}
 }
 
 // latest returns an overview that was read a while ago at most.
@@ -108,17 +113,18 @@ func (l *live) deliver(o *overview) {
 
 // stream sends the overview as server-sent events.
 func (c *console) stream(v *visit) error {
-	if !v.seesAll() {
-		return fail(http.StatusForbidden, "Counts are of all scopes, and you see some.")
+	l, err := c.overviews(v)
+	if err != nil {
+		return err
 	}
 	ctx, cancel := context.WithTimeout(v.r.Context(), streamed)
 	defer cancel()
 	answer := http.NewResponseController(v.w)
 	_ = answer.SetWriteDeadline(time.Now().Add(2 * streamed)) // some servers cannot, and have none
-	overviews, leave := c.live.watch()
+	overviews, leave := l.watch()
 	defer leave()
 	v.w.Header().Set("Content-Type", "text/event-stream")
-	_, err := fmt.Fprint(v.w, "retry: 1000\n\n")
+	_, err = fmt.Fprint(v.w, "retry: 1000\n\n")
 	for err == nil {
 		if err = answer.Flush(); err != nil {
 			break

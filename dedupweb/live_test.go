@@ -18,14 +18,14 @@ func TestLiveReadsWhileSomebodyLooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var reads int
 		var broken atomic.Bool
-		l := &live{every: time.Second, turn: make(chan struct{}, 1), viewers: map[chan *overview]struct{}{}, read: func(context.Context) (*overview, error) {
+		l := newLive(time.Second, func(context.Context) (*overview, error) {
 			reads++
 			if broken.Load() {
 				return nil, errors.New("postgres://user@host is down")
 			}
 			<-time.After(time.Millisecond)
 			return &overview{InFlight: reads}, nil
-		}}
+		})
 		pass := func(d time.Duration) {
 			<-time.After(d)
 			synctest.Wait()

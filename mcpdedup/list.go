@@ -58,7 +58,7 @@ func (g *guard) show(t *mcp.Tool) (*mcp.Tool, error) {
 		return nil, err
 	}
 	for _, name := range taken {
-		return nil, fmt.Errorf("mcpdedup: tool %s has an argument %s itself; rename it", t.Name, name)
+		return nil, fmt.Errorf("mcpdedup: tool %s has an argument %s itself; rename it, or name it as Policy.KeyArgument if it is the key", t.Name, name)
 	}
 	shown.InputSchema = schema
 	return &shown, nil

@@ -3,14 +3,12 @@ package mcpdedup_test
 import (
 	"bufio"
 	"encoding/json"
-	"errors"
 	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -155,27 +153,8 @@ func requireTypeScript(t *testing.T, d *desk, script string, plan args) {
 	require.Contains(t, string(got.Tools[0].InputSchema), mcpdedup.KeyArgument)
 }
 
-// installTypeScript returns the client's script, and says so where there is no
-// node or no way to npm's packages.
+// installTypeScript returns the client's script.
 func installTypeScript(t *testing.T) (script string) {
 	t.Helper()
-	why, err := typeScript()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) && exit.ExitCode() == 3 {
-		t.Logf("the TypeScript client is not run: %s", why)
-		t.SkipNow()
-	}
-	require.NoError(t, err, string(why))
-	script, err = filepath.Abs(filepath.Join(typeScriptFolder, "client.mjs"))
-	require.NoError(t, err)
-	return script
+	return filepath.Join(npmInstall(t, "mcp-typescript"), "client.mjs")
 }
-
-const typeScriptFolder = "../.cache/mcp-typescript"
-
-// typeScript installs it once: two at the same time would break each other.
-var typeScript = sync.OnceValues(func() (why []byte, err error) {
-	cmd := exec.Command("../scripts/mcp-typescript-install", typeScriptFolder)
-	cmd.Stderr = os.Stderr
-	return cmd.Output()
-})
