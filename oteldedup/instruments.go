@@ -19,6 +19,7 @@ type instruments struct {
 
 	sweepDuration             metric.Float64Histogram
 	sweptRecords, sweepErrors metric.Int64Counter
+	statsErrors               metric.Int64Counter
 	lastSweep                 metric.Float64Gauge
 }
 
@@ -57,6 +58,7 @@ func newInstruments(meter metric.Meter) (instruments, error) {
 		sweepDuration: m.seconds("dedup.sweep.duration", sweepSeconds, "How long sweeps took."),
 		sweptRecords:  m.counter("dedup.sweep.records", "{record}", "Records that sweeps have emptied (expired) or deleted (forgotten)."),
 		sweepErrors:   m.counter("dedup.sweep.errors", "{sweep}", "Sweeps that failed."),
+		statsErrors:   m.counter("dedup.stats.errors", "{write}", "Times that a Sweeper could not write its counts of calls, and kept them."),
 		lastSweep:     m.gauge("dedup.sweep.last_success.timestamp", "s", "When a sweep of this process last came to its end, in Unix time."),
 	}, errors.Join(m.errs...)
 }

@@ -64,7 +64,9 @@ type Cell struct {
 	Fastest   float64       `json:"fastest"`    // and in the fastest
 	P50       time.Duration `json:"p50_ns"`     // of an operation, over all rounds
 	P99       time.Duration `json:"p99_ns"`
-	Ops       int           `json:"ops"`   // behind the percentiles
+	Ops       int           `json:"ops"` // behind the percentiles
+	// Processor is the time that the client's process used for a call; median over the rounds.
+	Processor time.Duration `json:"client_processor_ns"`
 	Ratio     float64       `json:"ratio"` // of PerSecond to that of Settings.To; median over the rounds
 	RatioLow  float64       `json:"ratio_low"`
 	RatioHigh float64       `json:"ratio_high"`

@@ -30,7 +30,7 @@ is measured are not taken then.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.Check {
-				for _, name := range []string{"rounds", "duration", "delays", "clients", "ways", "to"} {
+				for _, name := range []string{"rounds", "duration", "delays", "clients", "ways", "kinds", "to"} {
 					if cmd.Flags().Changed(name) {
 						return fmt.Errorf("--check is a fixed run, for which the bounds were set: leave --%s out", name)
 					}

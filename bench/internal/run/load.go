@@ -79,7 +79,7 @@ func (r *runner) kinds(w way.Way, set setting) []report.Kind {
 		kinds = append(kinds, report.OneKey)
 	}
 	return slices.DeleteFunc(kinds, func(kind report.Kind) bool {
-		return r.wants != nil && !r.wants(w.Name, kind, set.delay, set.clients)
+		return len(r.Kinds) > 0 && !slices.Contains(r.Kinds, string(kind)) || r.wants != nil && !r.wants(w.Name, kind, set.delay, set.clients)
 	})
 }
 
@@ -122,6 +122,7 @@ func summarize(samples, base []measure.Sample) (c report.Cell) {
 		ratios = append(ratios, s.PerSecond()/base[round].PerSecond())
 		all = all.And(s)
 	}
+	c.Processor = time.Duration(measure.MedianOf(samples, func(s measure.Sample) float64 { return float64(s.ProcessorPerCall()) }))
 	l := all.Latency()
 	c.P50, c.P99, c.Ops = l.P50, l.P99, len(all.Latencies)
 	c.PerSecond, c.Slowest, c.Fastest = measure.Median(rates), slices.Min(rates), slices.Max(rates)

@@ -20,6 +20,7 @@ type Options struct {
 	Delays      []time.Duration
 	Clients     []int
 	Ways        []string // none means all
+	Kinds       []string // of calls; none means all
 	To          string   // the way that the ratios are to
 	JSON        string   // a file, or nothing
 	Check       bool
@@ -45,6 +46,7 @@ func (o *Options) flags(flags *pflag.FlagSet) {
 	flags.DurationSliceVar(&o.Delays, "delays", delays, "delays to the servers, each way; 0 is the loopback without a proxy")
 	flags.IntSliceVar(&o.Clients, "clients", []int{1, 16}, "numbers of clients that call at the same time")
 	flags.StringSliceVar(&o.Ways, "ways", nil, "ways to measure; all where none is named")
+	flags.StringSliceVar(&o.Kinds, "kinds", nil, "kinds of calls to measure: first, replay, one-key; all where none is named")
 	flags.StringVar(&o.To, "to", o.To, "`way` that the ratios are to, its calls of the same kind; where it has none, first calls of the first way")
 	flags.StringVar(&o.JSON, "json", "", "write everything that was measured to this file")
 	flags.StringVar(&o.RedisFolder, "redis", ".cache/redis", "folder into which Redis was unpacked, where it is not installed")
@@ -77,6 +79,11 @@ func (o *Options) validate() error {
 		return errors.New("--delays must name at least one, and none that is negative")
 	case len(o.Clients) == 0 || slices.Min(o.Clients) < 1:
 		return errors.New("--clients must name at least one, and none below 1")
+	}
+	for _, kind := range o.Kinds {
+		if !slices.Contains([]report.Kind{report.First, report.Replay, report.OneKey}, report.Kind(kind)) {
+			return fmt.Errorf("--kinds: there is no kind %q", kind)
+		}
 	}
 	ways, err := way.Choose(o.Ways)
 	if err != nil {

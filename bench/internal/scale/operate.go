@@ -20,7 +20,6 @@ import (
 type OperateOptions struct {
 	Records int // in the table
 	Runs    int // of each question
-	Minutes int // in which processes have counted their calls
 	// Program is the command dedup. Empty means that it is built.
 	Program string
 }
@@ -34,7 +33,7 @@ type asked struct {
 
 // OperateCommand returns the command `operate`.
 func OperateCommand() *cobra.Command {
-	o := OperateOptions{Records: 20_000_000, Runs: 200, Minutes: 14 * 24 * 60}
+	o := OperateOptions{Records: 20_000_000, Runs: 200}
 	cmd := &cobra.Command{
 		Use:   "operate",
 		Short: "Measure the command dedup and the pages of the console on a large table",
@@ -69,7 +68,7 @@ func operate(ctx context.Context, s stand, o OperateOptions) ([]asked, error) {
 		if err != nil {
 			return nil, err
 		}
-		defer os.RemoveAll(dir)
+		defer func() { _ = os.RemoveAll(dir) }()
 		o.Program = filepath.Join(dir, "dedup")
 		build := exec.CommandContext(ctx, "go", "build", "-o", o.Program, "github.com/tooldedup/dedup/cmd/dedup")
 		if out, err := build.CombinedOutput(); err != nil {

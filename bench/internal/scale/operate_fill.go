@@ -18,7 +18,7 @@ const (
 
 // operatedSQL writes what stands beside the records: for each of two keys a broken record, a
 // line of the audit that says so, and an operation that is parked, among others that are not;
-// and what four processes have counted of ten tools, once a minute.
+// and what ten processes have counted of ten tools in the last hour, and its sums of 14 days.
 const operatedSQL = `
 UPDATE %[1]s.tool_dedup SET outcome = 'broken', result = NULL WHERE scope = '%[2]s' AND tool = '%[3]s' AND key = ANY (%[4]s);
 
@@ -33,7 +33,11 @@ SELECT '%[2]s', '%[3]s', 'op-' || n, CASE WHEN n %% 100 = 0 THEN 'parked' ELSE '
 
 INSERT INTO %[1]s.tool_dedup_stat
 SELECT now() - minute * interval '1 minute', 'instance-' || instance, 'tool-' || tool, outcome, 100, 1, 0
-  FROM generate_series(1, %[5]d) AS minute, generate_series(1, 4) AS instance, generate_series(1, 10) AS tool,
+  FROM generate_series(1, 60) AS minute, generate_series(1, 10) AS instance, generate_series(1, 10) AS tool,
+       unnest(ARRAY['executed', 'replayed', 'in_flight']) AS outcome
+ UNION ALL
+SELECT now() - quarter * interval '15 minutes', '', 'tool-' || tool, outcome, 15000, 150, 0
+  FROM generate_series(5, 14 * 24 * 4) AS quarter, generate_series(1, 10) AS tool,
        unnest(ARRAY['executed', 'replayed', 'in_flight']) AS outcome;
 
 VACUUM (ANALYZE) %[1]s.tool_dedup;
@@ -59,7 +63,7 @@ func (t *tool) operated(ctx context.Context, o OperateOptions) ([]string, error)
 		return nil, fmt.Errorf("%d of %d keys were drawn", len(drawn), count)
 	}
 	broken := "ARRAY['" + strings.Join(drawn[len(drawn)/2:], "', '") + "']" // keys of this package have no quotes
-	for statement := range strings.SplitSeq(fmt.Sprintf(operatedSQL, pgx.Identifier{t.schema}.Sanitize(), operatedScope, operatedTool, broken, o.Minutes), ";\n") {
+	for statement := range strings.SplitSeq(fmt.Sprintf(operatedSQL, pgx.Identifier{t.schema}.Sanitize(), operatedScope, operatedTool, broken), ";\n") {
 		if _, err := t.pool.Exec(ctx, statement); err != nil {
 			return nil, err
 		}

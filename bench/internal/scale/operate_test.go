@@ -11,7 +11,7 @@ import (
 // record.
 func TestOperate(t *testing.T) {
 	t.Parallel()
-	s, o := setup(t), OperateOptions{Records: 50_000, Runs: 20, Minutes: 1500}
+	s, o := setup(t), OperateOptions{Records: 50_000, Runs: 20}
 	all, err := operate(t.Context(), s, o)
 	require.NoError(t, err)
 	require.Len(t, all, 19)

@@ -46,7 +46,7 @@ func TestReplayMetrics(t *testing.T) {
 				require.Equal(t, 8, got.Processes)
 				require.Equal(t, got.Deliveries, seen.Calls, "every delivery is answered")
 				require.Equal(t, seen, exported)
-				require.Equal(t, seen.DuplicateRate(), exported.DuplicateRate()) //nolint:testifylint // of equal counts
+				require.Equal(t, seen.DuplicateRate(), exported.DuplicateRate())
 				return
 			}
 			require.Greater(t, got.Processes, 8)

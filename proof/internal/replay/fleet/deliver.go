@@ -119,7 +119,7 @@ func (p *process) scrape(ctx context.Context) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer response.Body.Close()
+	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusOK {
 		return nil, errors.New(response.Status)
 	}
