@@ -31,7 +31,7 @@ func (g *group) combines(conn *pgx.Conn, calls []*call) bool {
 
 // canCombine reports whether effect and record can be one statement on conn.
 func (d *Deduper) canCombine(conn *pgx.Conn) bool {
-	return d.combines && d.plain.Load() &&
+	return d.combines && d.table().Profile.Combines &&
 		// Else a backslash may hide where a quote ends, and so a parameter.
 		conn.PgConn().ParameterStatus("standard_conforming_strings") != "off"
 }
@@ -99,7 +99,7 @@ func (g *group) queueCombined(ctx context.Context, on *wire.Conn, calls []*call,
 		p := on.CallersPipeline()
 		return p, c, table.QueueCombined(p, c.stmt.alone, c.stmt.args, &c.Entry, *latest, c.waiter.inPostgres())
 	}
-	queries := []wire.Query{g.d.table.Arrival}
+	queries := []wire.Query{g.d.table().Arrival}
 	for _, c := range calls {
 		queries = append(queries, c.stmt.among)
 	}
@@ -112,7 +112,7 @@ func (g *group) queueCombined(ctx context.Context, on *wire.Conn, calls []*call,
 	}
 	*latest = g.d.clock.in(g.d.opts.CommitTimeout)
 	p := on.CallersPipeline()
-	g.d.table.QueueArrival(p, entries(calls), *latest)
+	g.d.table().QueueArrival(p, entries(calls), *latest)
 	for _, c := range calls {
 		if err := table.QueueCombined(p, c.stmt.among, c.stmt.args, &c.Entry, *latest, c.waiter.inPostgres()); err != nil {
 			on.Stale(c.stmt.among)
@@ -157,7 +157,7 @@ func (g *group) afterUndone(ctx context.Context, v verdict) (step, *call, error)
 	if !table.IsRecordInTheWay(v.err) {
 		return stepAgain, nil, nil
 	}
-	seen, err := g.d.look(ctx, c, g.d.table.Peek)
+	seen, err := g.d.look(ctx, c, g.d.table().Peek)
 	switch {
 	case err == nil && seen.Found:
 		g.find(c, seen.Record)

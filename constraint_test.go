@@ -134,10 +134,11 @@ func TestConflictErrorNames(t *testing.T) {
 func TestExplained(t *testing.T) {
 	t.Parallel()
 
-	d := &Deduper{table: table.New(table.Options{Schema: "public", Isolation: pgx.ReadCommitted})}
+	d := &Deduper{}
+	d.tables.Store(table.New(table.Options{Schema: "public", Isolation: pgx.ReadCommitted}))
 	missing := d.explained(sqlError("42P01"))
 	require.ErrorIs(t, missing, ErrSchema)
-	require.ErrorContains(t, missing, "there is no table "+d.table.Name)
+	require.ErrorContains(t, missing, "there is no table "+d.table().Name)
 
 	denied := d.explained(sqlError("42501"))
 	require.ErrorContains(t, denied, "migrations.Check")

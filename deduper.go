@@ -24,19 +24,19 @@ import (
 type Deduper struct {
 	pool    *pgxpool.Pool
 	opts    Options
-	table   *table.Table
 	flights flight.Group[table.Identity, shared]
 	trace   tracers
 	stats   stats
 	texts   statementTexts
 	clock   serverClock
-	// combines is true when the options let effect and record be one statement, plain
-	// when the server can: see group.combines.
+	// combines is true when the options let effect and record be one statement: see
+	// group.combines.
 	combines bool
-	plain    atomic.Bool
+	// tables are for the engine that was found; of one that is not known yet before.
+	tables   atomic.Pointer[table.Table]
 	examined atomic.Bool // see checkTable
 	// home is the pool's database. examinedElsewhere has others that callers'
-	// transactions are in, and whose table was examined.
+	// transactions are in, and whose table was examined, with its *table.Table.
 	home              string
 	examinedElsewhere sync.Map
 }
@@ -75,16 +75,26 @@ func New(pool *pgxpool.Pool, opts *Options) (*Deduper, error) {
 	if err != nil {
 		return nil, err
 	}
-	tbl := table.New(table.Options{
-		Schema: resolved.Schema, ClaimFirst: resolved.Order == ClaimFirst, Isolation: resolved.Isolation,
-		IdleTimeout: resolved.IdleTimeout, AsyncCommit: resolved.AsyncCommit, MaxResultBytes: resolved.MaxResultBytes,
-	})
-	return &Deduper{
-		pool: pool, home: wire.HomeOf(pool.Config().ConnConfig), opts: resolved, table: tbl, trace: trace,
-		texts: statementTexts{table: tbl}, clock: serverClock{made: time.Now()}, stats: stats{since: time.Now()},
+	d := &Deduper{
+		pool: pool, home: wire.HomeOf(pool.Config().ConnConfig), opts: resolved, trace: trace,
+		clock: serverClock{made: time.Now()}, stats: stats{since: time.Now()},
 		combines: !resolved.SeparateStatements && resolved.Order == LockFirst && resolved.Isolation == pgx.ReadCommitted,
-	}, nil
+	}
+	d.tables.Store(d.tableOn(examiner.Unknown))
+	d.texts.table = d.table()
+	return d, nil
 }
+
+// tableOn makes the statements for an engine.
+func (d *Deduper) tableOn(engine examiner.Engine) *table.Table {
+	return table.New(table.Options{
+		Schema: d.opts.Schema, Engine: engine, ClaimFirst: d.opts.Order == ClaimFirst, Isolation: d.opts.Isolation,
+		IdleTimeout: d.opts.IdleTimeout, AsyncCommit: d.opts.AsyncCommit, MaxResultBytes: d.opts.MaxResultBytes,
+	})
+}
+
+// table is the table of the pool's database.
+func (d *Deduper) table() *table.Table { return d.tables.Load() }
 
 // Pool returns the pool that d was made with.
 func (d *Deduper) Pool() *pgxpool.Pool { return d.pool }
@@ -110,32 +120,52 @@ func (d *Deduper) checkTable(ctx context.Context, conn *pgx.Conn) error {
 	if d.examined.Load() {
 		return nil
 	}
+	problems, err := d.meet(ctx, conn)
+	if err == nil && problems != nil {
+		err = schemaError(problems...)
+	}
+	if err == nil {
+		d.examined.Store(true)
+	}
+	return err
+}
+
+// meet finds out on which engine the table of the pool's database is, and what is wrong
+// with it.
+func (d *Deduper) meet(ctx context.Context, conn *pgx.Conn) (problems []string, err error) {
 	x, err := d.examine(ctx, conn)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	d.clock.seen(x.Now)
-	d.plain.Store(x.Plain)
-	d.examined.Store(true)
-	return nil
+	if d.table().Engine() != x.Engine {
+		d.tables.Store(d.tableOn(x.Engine))
+	}
+	return x.Problems, nil
 }
 
 // checkTableOf is checkTable for a caller's transaction, which may be in another database
 // than the pool's connections: then that is examined once.
-func (d *Deduper) checkTableOf(ctx context.Context, tx pgx.Tx) error {
+func (d *Deduper) checkTableOf(ctx context.Context, tx pgx.Tx) (*table.Table, error) {
 	conn := guard.ConnOf(tx)
 	home := wire.Home(conn)
 	if home == d.home {
-		return d.checkTable(ctx, conn)
+		err := d.checkTable(ctx, conn)
+		return d.table(), err
 	}
-	if _, known := d.examinedElsewhere.Load(home); known {
-		return nil
+	if known, ok := d.examinedElsewhere.Load(home); ok {
+		return known.(*table.Table), nil
 	}
-	_, err := d.examine(ctx, conn)
-	if err == nil {
-		d.examinedElsewhere.Store(home, nil)
+	x, err := d.examine(ctx, conn)
+	if err == nil && x.Problems != nil {
+		err = schemaError(x.Problems...)
 	}
-	return err
+	if err != nil {
+		return nil, err
+	}
+	there := d.tableOn(x.Engine)
+	d.examinedElsewhere.Store(home, there)
+	return there, nil
 }
 
 // reexamine has the next call examine the table again.
@@ -145,11 +175,7 @@ func (d *Deduper) reexamine() {
 }
 
 func (d *Deduper) examine(ctx context.Context, conn *pgx.Conn) (examiner.Examination, error) {
-	x, err := examiner.Examine(ctx, conn, d.opts.Schema, d.opts.Order == ClaimFirst)
-	if err == nil && x.Problems != nil {
-		err = schemaError(x.Problems...)
-	}
-	return x, err
+	return examiner.Examine(ctx, conn, d.opts.Schema, d.opts.Order == ClaimFirst)
 }
 
 // schemaError is the error of a table that cannot decide races.
@@ -161,7 +187,7 @@ func schemaError(problems ...string) error {
 func (d *Deduper) explained(err error) error {
 	switch wire.SQLState(err) {
 	case wire.CodeUndefinedTable:
-		return schemaError(examiner.Missing(d.table.Name))
+		return schemaError(examiner.Missing(d.table().Name))
 	case wire.CodeInsufficientPrivilege:
 		return fmt.Errorf("%w (migrations.Check says which privileges are missing)", cleaned(err))
 	}

@@ -22,6 +22,8 @@ type savepoint struct {
 	g  *group
 	c  *call
 	tx pgx.Tx
+	// table is that of tx's database.
+	table *table.Table
 	// name says how deep the call is nested in others' effects, so that no call can take
 	// another's savepoint for its own.
 	name string
@@ -39,12 +41,13 @@ func (sp *savepoint) run(ctx context.Context) error {
 		return fmt.Errorf("dedup: %w", contextError(ctx))
 	}
 	d, c := sp.g.d, sp.c
-	if err := d.checkTableOf(ctx, sp.tx); err != nil {
+	var err error
+	if sp.table, err = d.checkTableOf(ctx, sp.tx); err != nil {
 		return inTx(err)
 	}
 	c.attempts++
-	t := &transaction{g: sp.g, on: wire.In(sp.tx), conn: guard.ConnOf(sp.tx), tx: sp.tx, calls: sp.g.calls, width: 1, limit: c.waiter.inPostgres()}
-	open, err := d.table.OpenIn(ctx, t.on, sp.name, &c.Entry, t.limit)
+	t := &transaction{g: sp.g, table: sp.table, on: wire.In(sp.tx), conn: guard.ConnOf(sp.tx), tx: sp.tx, calls: sp.g.calls, width: 1, limit: c.waiter.inPostgres()}
+	open, err := sp.table.OpenIn(ctx, t.on, sp.name, &c.Entry, t.limit)
 	switch {
 	case err != nil && !open.Marked: // and nothing to back out of
 		err = inTx(d.explained(hintPooler(err)))
@@ -159,7 +162,7 @@ func (sp *savepoint) lookBehind(ctx context.Context) (seen table.Lookup, isolati
 	if err := sp.exec(ctx, "rollback to savepoint "+sp.name); err != nil {
 		return seen, "", fmt.Errorf("dedup: rolling back to the savepoint: %w", cleaned(err))
 	}
-	seen, isolation, err = sp.g.d.table.LookUpIn(ctx, wire.In(sp.tx), &sp.c.Identity)
+	seen, isolation, err = sp.table.LookUpIn(ctx, wire.In(sp.tx), &sp.c.Identity)
 	if err != nil {
 		err = fmt.Errorf("dedup: looking up the record: %w", cleaned(err))
 	}
@@ -170,7 +173,7 @@ func (sp *savepoint) lookBehind(ctx context.Context) (seen table.Lookup, isolati
 // behind cause, an error that the server raised in the effect. It claims the identity
 // and backs out: a claim meets whatever is committed.
 func (sp *savepoint) lookPast(ctx context.Context, cause error) error {
-	marked, free, err := sp.g.d.table.TryClaimIn(ctx, wire.In(sp.tx), sp.name, &sp.c.Entry)
+	marked, free, err := sp.table.TryClaimIn(ctx, wire.In(sp.tx), sp.name, &sp.c.Entry)
 	var left error
 	if marked {
 		left = sp.backOut(ctx)

@@ -93,7 +93,7 @@ func (d *Deduper) Lookup(ctx context.Context, scope, tool, key string) (Status, 
 	if err != nil {
 		return Status{}, errorOf(&Call{Scope: scope, Tool: tool, Key: key}, err)
 	}
-	seen, err := d.look(ctx, d.stranger(id), d.table.Probe)
+	seen, err := d.look(ctx, d.stranger(id), d.table().Probe)
 	if err != nil {
 		return Status{}, errorOf(&Call{Scope: scope, Tool: tool, Key: key}, fmt.Errorf("dedup: looking up: %w", d.explained(err)))
 	}
@@ -152,14 +152,14 @@ func (d *Deduper) look(ctx context.Context, c *call, look lookFunc) (seen table.
 func (g *group) lookUp(ctx context.Context, calls []*call) []*call {
 	_ = g.d.onConn(ctx, func(on *wire.Conn) error {
 		if len(calls) > 1 {
-			forgotten, err := g.d.table.LookUpAll(ctx, on, entries(calls), func(n int, rec table.Record) { g.find(calls[n], rec) })
+			forgotten, err := g.d.table().LookUpAll(ctx, on, entries(calls), func(n int, rec table.Record) { g.find(calls[n], rec) })
 			for _, n := range forgotten {
 				calls[n].separate = true // it would: the record is in its way
 			}
 			return err
 		}
 		for _, c := range calls {
-			seen, err := g.d.table.LookUp(ctx, on, &c.Identity)
+			seen, err := g.d.table().LookUp(ctx, on, &c.Identity)
 			if err != nil {
 				return err
 			}

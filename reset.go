@@ -54,7 +54,7 @@ func (d *Deduper) Reset(ctx context.Context, scope, tool, key string, opts Reset
 }
 
 func (d *Deduper) reset(ctx context.Context, id table.Identity, opts ResetOptions) (freed, audited bool, err error) {
-	seen, err := d.look(ctx, d.stranger(id), d.table.Probe)
+	seen, err := d.look(ctx, d.stranger(id), d.table().Probe)
 	at := seen.Record.CreatedAt
 	switch {
 	case err != nil:
@@ -82,5 +82,5 @@ func (d *Deduper) resetSeen(ctx context.Context, id table.Identity, createdAt ti
 		return false, false, err
 	}
 	defer conn.Release()
-	return d.table.Reset(ctx, conn.Conn(), id, createdAt, by)
+	return d.table().Reset(ctx, conn.Conn(), id, createdAt, by)
 }

@@ -299,7 +299,7 @@ func (d *Deduper) auditBroken(ctx context.Context, conn *pgx.Conn, id *table.Ide
 		defer d.release(ctx, pooled)
 		conn = pooled.Conn()
 	}
-	if err := d.table.AuditBroken(ctx, conn, id, cleaned(cause).Error()); err != nil {
+	if err := d.table().AuditBroken(ctx, conn, id, cleaned(cause).Error()); err != nil {
 		return fmt.Errorf("dedup: writing the audit: %w", cleaned(err))
 	}
 	return nil
@@ -385,11 +385,11 @@ func (p RetryPolicy) longestPause(attempt int) time.Duration {
 // wait waits until no twin of c is in flight. A call that may not wait looks again, so
 // that it is not sent away because of a neighbour who only looked.
 func (g *group) wait(ctx context.Context, c *call) (step, *call, error) {
-	look := g.d.table.Peek
+	look := g.d.table().Peek
 	if g.together != nil {
 		// A claim can only be seen by claiming, and here that is cheaper than to run
 		// all the effects and roll them back.
-		look = g.d.table.Probe
+		look = g.d.table().Probe
 	}
 	var seen table.Lookup
 	var err error
@@ -422,7 +422,7 @@ func (g *group) wait(ctx context.Context, c *call) (step, *call, error) {
 // twin, but where a record that may be forgotten is in the way, which a sweep may
 // hold for a moment.
 func (g *group) maxLooks() int {
-	if g.d.table.PeekSeesTwins() || g.metForgotten {
+	if g.d.table().PeekSeesTwins() || g.metForgotten {
 		return 50
 	}
 	return 1

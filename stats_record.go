@@ -44,7 +44,8 @@ func newStatsRecorder(d *Deduper) *statsRecorder {
 	}
 }
 
-// record writes what was counted since it was called last, and deletes some of what is old.
+// record writes what was counted since it was called last, adds up some of what is no longer
+// young, and deletes some of what is old.
 // What cannot be written is kept for the next time.
 func (r *statsRecorder) record(ctx context.Context, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
@@ -64,7 +65,7 @@ func (r *statsRecorder) recordOn(ctx context.Context, conn *pgx.Conn) error {
 	if err := r.write(ctx, conn); err != nil { // what was left from the last time
 		return err
 	}
-	now, err := r.d.table.Now(ctx, conn)
+	now, err := r.d.table().Now(ctx, conn)
 	if err != nil {
 		return err
 	}
@@ -72,7 +73,10 @@ func (r *statsRecorder) recordOn(ctx context.Context, conn *pgx.Conn) error {
 	if err := r.write(ctx, conn); err != nil {
 		return err
 	}
-	return r.d.table.ForgetCounts(ctx, conn)
+	if err := r.d.table().ForgetCounts(ctx, conn); err != nil {
+		return err
+	}
+	return r.d.table().MergeCounts(ctx, conn)
 }
 
 // write writes what is pending.
@@ -80,7 +84,7 @@ func (r *statsRecorder) write(ctx context.Context, conn *pgx.Conn) error {
 	if r.pending == nil {
 		return nil
 	}
-	err := r.d.table.RecordCounts(ctx, conn, r.instance, r.pending)
+	err := r.d.table().RecordCounts(ctx, conn, r.instance, r.pending)
 	if err == nil {
 		r.pending = nil
 	}

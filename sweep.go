@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/tooldedup/dedup/internal/examiner"
 	"github.com/tooldedup/dedup/internal/table"
 	"github.com/tooldedup/dedup/internal/wire"
 )
@@ -112,27 +113,30 @@ func (d *Deduper) sweep(ctx context.Context, o SweepOptions, statsErr error) (Sw
 // Smaller ones follow until the row is found, and that stays for the next sweep.
 func (d *Deduper) sweepBatches(ctx context.Context, o SweepOptions) (total SweepResult, err error) {
 	const step = 8
-	after := table.Beginning
-	for size := o.BatchSize; ; {
+	due := dueSpans{after: table.Beginning, size: o.BatchSize}
+	for {
 		began := time.Now()
-		span, batch, err := d.sweepBatch(ctx, o, after, size)
+		batch, err := d.sweepBatch(ctx, o, &due)
 		total.Skipped = batch.Skipped
 		state := wire.SQLState(err)
 		switch {
-		case size > 1 && (state == wire.CodeLockNotAvailable || state == wire.CodeQueryCanceled):
-			size = max(size/step, 1)
-		case state == wire.CodeLockNotAvailable && span.Records > 0:
-			after = span.Last
-		case err != nil || span.Records == 0 || batch.Skipped:
+		case due.size > 1 && (state == wire.CodeLockNotAvailable || state == wire.CodeQueryCanceled):
+			due.size, due.spans = max(due.size/step, 1), nil
+		case state == wire.CodeLockNotAvailable && len(due.spans) > 0:
+			due.next()
+		case err != nil || len(due.spans) == 0 || batch.Skipped:
 			return total, err
 		default:
 			total.Expired += batch.Expired
 			total.Forgotten += batch.Forgotten
 			total.Batches++
-			if span.Records < size || total.Batches == o.MaxBatches {
+			due.next()
+			if due.ended() || total.Batches == o.MaxBatches {
 				return total, nil
 			}
-			after, size = span.Last, min(size*step, o.BatchSize)
+			if len(due.spans) == 0 {
+				due.size = min(due.size*step, o.BatchSize)
+			}
 		}
 		if err := rest(ctx, time.Duration(o.Rest*float64(time.Since(began)))); err != nil {
 			return total, err
@@ -140,33 +144,78 @@ func (d *Deduper) sweepBatches(ctx context.Context, o SweepOptions) (total Sweep
 	}
 }
 
-// sweepBatch finds the span of the next records after a moment and drops all of them. The
-// span is found outside the transaction: it holds nothing.
-func (d *Deduper) sweepBatch(ctx context.Context, o SweepOptions, after pgtype.Timestamptz, size int) (span table.Span, batch SweepResult, err error) {
+// dueSpans are the next spans of a sweep: one, or one for each shard.
+type dueSpans struct {
+	spans []table.Span
+	// last is true when nothing is due behind them.
+	last bool
+	// size is how many records to look for, after is behind which.
+	size  int
+	after pgtype.Timestamptz
+	// end is the latest of the spans that were found last.
+	end pgtype.Timestamptz
+}
+
+// find finds spans, unless there are some left.
+func (s *dueSpans) find(ctx context.Context, t *table.Table, conn *pgx.Conn) (err error) {
+	if len(s.spans) > 0 {
+		return nil
+	}
+	s.spans, s.last, err = t.Due(ctx, conn, s.after, s.size)
+	s.end = s.after
+	for _, span := range s.spans {
+		if s.end == table.Beginning || span.Last.Time.After(s.end.Time) {
+			s.end = span.Last
+		}
+	}
+	return err
+}
+
+// next leaves the first span behind.
+func (s *dueSpans) next() {
+	if s.spans = s.spans[1:]; len(s.spans) == 0 {
+		s.after = s.end
+	}
+}
+
+// ended reports whether nothing more is due.
+func (s *dueSpans) ended() bool { return s.last && len(s.spans) == 0 }
+
+// sweepBatch drops all records of the next span. The span is found outside the transaction:
+// it holds nothing.
+func (d *Deduper) sweepBatch(ctx context.Context, o SweepOptions, due *dueSpans) (batch SweepResult, err error) {
 	conn, err := d.acquire(ctx)
 	if err != nil {
-		return span, batch, err
+		return batch, err
 	}
 	defer d.release(ctx, conn) // rolls back, after a panic of the hook too
-	span, err = d.table.Due(ctx, conn.Conn(), after, size)
+	if d.table().Engine() == examiner.Unknown {
+		if _, err := d.meet(ctx, conn.Conn()); err != nil {
+			return batch, err
+		}
+	}
+	t := d.table()
+	if err := due.find(ctx, t, conn.Conn()); err != nil || len(due.spans) == 0 {
+		return batch, err
+	}
+	span := due.spans[0]
 	switch {
-	case err != nil || span.Records == 0:
 	case o.Archive == nil:
-		batch.Forgotten, batch.Expired, err = d.table.Drop(ctx, conn.Conn(), span)
+		batch.Forgotten, batch.Expired, err = t.Drop(ctx, conn.Conn(), span)
 	default:
 		err = pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite}, func(tx pgx.Tx) error {
 			return d.archiveBatch(ctx, tx, span, o, &batch)
 		})
 	}
 	if errors.Is(err, table.ErrSweeping) {
-		return span, SweepResult{Skipped: true}, nil
+		return SweepResult{Skipped: true}, nil
 	}
-	return span, batch, err
+	return batch, err
 }
 
 // archiveBatch drops exactly the records that the hook was shown.
 func (d *Deduper) archiveBatch(ctx context.Context, tx pgx.Tx, span table.Span, o SweepOptions, batch *SweepResult) error {
-	if err := d.table.BeginArchive(ctx, tx); err != nil {
+	if err := d.table().BeginArchive(ctx, tx); err != nil {
 		return err
 	}
 	records, err := d.sweepRecords(ctx, tx, span)
@@ -180,12 +229,12 @@ func (d *Deduper) archiveBatch(ctx context.Context, tx pgx.Tx, span table.Span, 
 	for _, r := range records {
 		scopes, tools, keys = append(scopes, r.Scope), append(tools, r.Tool), append(keys, r.Key)
 	}
-	batch.Forgotten, batch.Expired, err = d.table.DropArchived(ctx, tx, scopes, tools, keys)
+	batch.Forgotten, batch.Expired, err = d.table().DropArchived(ctx, tx, scopes, tools, keys)
 	return err
 }
 
 func (d *Deduper) sweepRecords(ctx context.Context, tx pgx.Tx, span table.Span) ([]SweptRecord, error) {
-	rows, err := d.table.SelectDue(ctx, tx, span)
+	rows, err := d.table().SelectDue(ctx, tx, span)
 	if err != nil {
 		return nil, err
 	}
@@ -247,7 +296,8 @@ type SweeperOptions struct {
 	Sweep SweepOptions
 	// RecordStats has the Sweeper write to the table tool_dedup_stat, before each sweep and
 	// when its context ends, what [Deduper.Stats] has counted since the last time: one row
-	// for each tool and outcome that had calls. It deletes rows that are older than 14
+	// for each tool and outcome that had calls. It adds up the rows of all processes that are
+	// older than an hour by quarters of an hour, and deletes those that are older than 14
 	// days. Calls do not wait for it. What cannot be written is kept for the next time, and
 	// SweptData.StatsErr says why. Default false.
 	RecordStats bool

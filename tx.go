@@ -69,7 +69,7 @@ type verdict struct {
 
 // attemptOn is attempt on a connection that is in no transaction. It may leave one open.
 func (g *group) attemptOn(ctx context.Context, conn *pgx.Conn, calls []*call) verdict {
-	t := &transaction{g: g, on: wire.On(conn), conn: conn, calls: calls, width: pipelineWidth}
+	t := &transaction{g: g, table: g.d.table(), on: wire.On(conn), conn: conn, calls: calls, width: pipelineWidth}
 	if g.narrow {
 		t.width = 1
 	}
@@ -78,9 +78,9 @@ func (g *group) attemptOn(ctx context.Context, conn *pgx.Conn, calls []*call) ve
 		return v
 	}
 	t.limit = t.recordLimit()
-	v = t.run(ctx, g.d.table.Commit)
+	v = t.run(ctx, t.table.Commit)
 	if v.state != committed && v.state != unknown {
-		v.free, v.lost = t.proves && g.d.table.FreeIsProof(), conn.IsClosed()
+		v.free, v.lost = t.proves && t.table.FreeIsProof(), conn.IsClosed()
 		wire.DropUnusable(ctx, conn, v.err)
 	}
 	return v
@@ -93,9 +93,10 @@ const pipelineWidth = 500
 // transaction is one attempt's way through a transaction: open, effects, records. All of
 // it is one transaction, or lies behind one savepoint of a caller's.
 type transaction struct {
-	g    *group
-	on   *wire.Conn
-	conn *pgx.Conn
+	g     *group
+	table *table.Table
+	on    *wire.Conn
+	conn  *pgx.Conn
 	// tx is what an effect gets, guarded.
 	tx pgx.Tx
 	// calls are those to run.
@@ -123,7 +124,7 @@ func (t *transaction) open(ctx context.Context) (v verdict, ok bool) {
 		return t.openAll(ctx)
 	}
 	c := t.calls[0]
-	open, err := t.g.d.table.Open(ctx, t.on, &c.Entry)
+	open, err := t.table.Open(ctx, t.on, &c.Entry)
 	if wire.SQLState(err) == wire.CodeUniqueViolation { // of a claim
 		return verdict{state: conflicted, bad: c, err: err}, false
 	}
@@ -154,7 +155,7 @@ func (t *transaction) opened(open *table.Opening) (v verdict, ok bool) {
 // openAll is open for several calls. Those that have a record are settled.
 func (t *transaction) openAll(ctx context.Context) (v verdict, ok bool) {
 	g, asked := t.g, t.calls
-	open, err := g.d.table.OpenAll(ctx, t.on, entries(asked), func(n int, rec table.Record) { g.find(asked[n], rec) })
+	open, err := t.table.OpenAll(ctx, t.on, entries(asked), func(n int, rec table.Record) { g.find(asked[n], rec) })
 	if err != nil {
 		return g.unopened(ctx, t.conn, asked, err), false
 	}
@@ -177,7 +178,7 @@ func (t *transaction) openAll(ctx context.Context) (v verdict, ok bool) {
 		for _, n := range open.Forgotten {
 			old = append(old, &asked[n].Entry)
 		}
-		if err := g.d.table.ForgetAll(ctx, t.on, old); err != nil {
+		if err := t.table.ForgetAll(ctx, t.on, old); err != nil {
 			return g.unopened(ctx, t.conn, asked, err), false
 		}
 	}

@@ -33,7 +33,7 @@ func (t *transaction) record(ctx context.Context, end wire.Query) verdict {
 // guess, and make pgx cancel a wait for a synchronous standby, which shows a
 // commit that is not replicated (measured).
 func (t *transaction) recordLast(ctx context.Context, from int, end wire.Query) verdict {
-	commits := end == t.g.d.table.Commit
+	commits := end == t.table.Commit
 	p := t.on.Pipeline()
 	t.queueRecords(p, from, len(t.calls))
 	p.Queue(end)
@@ -54,7 +54,7 @@ func (t *transaction) recordLast(ctx context.Context, from int, end wire.Query) 
 	case wire.Committed:
 		return verdict{state: committed}
 	case wire.Unknown:
-		return verdict{state: unknown, err: err, until: t.g.d.doubtAtCommit(err)}
+		return verdict{state: unknown, err: err, until: t.doubtAtCommit(err)}
 	default:
 		return t.recordFailed(bad, err)
 	}
@@ -92,16 +92,15 @@ func (t *transaction) recordLimit() (limit time.Duration) {
 
 // queueRecords queues the records of some calls.
 func (t *transaction) queueRecords(p *wire.Pipeline, from, to int) {
-	tbl := t.g.d.table
 	if t.limit > 0 {
-		tbl.QueueSetLockTimeout(p, t.limit)
+		t.table.QueueSetLockTimeout(p, t.limit)
 	}
 	for i, c := range t.calls[from:to] {
 		c.written = table.NewRecord(&c.Entry, c.out, t.texts[from+i])
-		tbl.QueueRecord(p, &c.Entry, t.started, c.out, t.texts[from+i])
+		t.table.QueueRecord(p, &c.Entry, t.started, c.out, t.texts[from+i])
 	}
 	if t.limit > 0 {
-		tbl.QueueResetLockTimeout(p)
+		t.table.QueueResetLockTimeout(p)
 	}
 }
 
@@ -109,7 +108,7 @@ func (t *transaction) queueRecords(p *wire.Pipeline, from, to int) {
 // the call whose record could not be.
 func (t *transaction) readRecords(results *wire.Results, from, to int) (bad *call, err error) {
 	if t.limit > 0 {
-		if _, err := results.Exec(); err != nil {
+		if err := t.table.ReadSetLockTimeout(results); err != nil {
 			return nil, err
 		}
 	}
@@ -122,7 +121,7 @@ func (t *transaction) readRecords(results *wire.Results, from, to int) (bad *cal
 		}
 	}
 	if t.limit > 0 {
-		_, err = results.Exec()
+		err = t.table.ReadResetLockTimeout(results)
 	}
 	return nil, err
 }
@@ -130,8 +129,8 @@ func (t *transaction) readRecords(results *wire.Results, from, to int) (bad *cal
 // doubtAtCommit is when a doubt ends that err left at COMMIT. A lock proves nothing
 // where the COMMIT was passed on: it is not held where the record is written, and is
 // free while another server may commit yet. A claim is held there.
-func (d *Deduper) doubtAtCommit(err error) (until time.Time) {
-	if d.opts.Order == LockFirst && (wire.IsRaised(err) || !d.plain.Load()) {
+func (t *transaction) doubtAtCommit(err error) (until time.Time) {
+	if t.g.d.opts.Order == LockFirst && (wire.IsRaised(err) || !t.table.Profile.LockProves) {
 		return never
 	}
 	return time.Time{}

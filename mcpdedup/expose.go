@@ -60,7 +60,7 @@ func (e *exposed) build() (problems []tool.Problem) {
 	}
 	for _, name := range taken {
 		fix := "rename it"
-		if name == KeyArgument {
+		if name == e.keyArgument {
 			fix += `, or tag it dedup:"key" if it is the key`
 		}
 		report("In."+name, "has the name of an argument that is added to the tool; "+fix)
@@ -88,7 +88,7 @@ func annotations(info tool.Info) *mcp.ToolAnnotations {
 
 // call handles tools/call.
 func (e *exposed) call(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-	f := &failing{opts: e.opts, info: e.info, keyArgument: e.key}
+	f := &failing{opts: e.opts, info: e.info, keyArgument: e.keyArgument}
 	inv, err := e.invocation(ctx, req)
 	if err != nil {
 		return f.answer(ctx, inv.Key, err), nil
@@ -130,8 +130,14 @@ func (e *exposed) invocation(ctx context.Context, req *mcp.CallToolRequest) (inv
 		inv.Args = req.Params.Arguments // a ReadOnly tool has no use for a key
 		return inv, nil
 	}
-	taken, err := e.take(req.Params)
+	taken, err := e.take(req.Params, e.opts.MetaKey)
 	inv.Args, inv.Key, inv.Confirmed = taken.args, taken.key, taken.confirmed
+	if t := taken.turn; t != nil {
+		inv.Turn = t.number
+		if inv.Session == "" {
+			inv.Session = t.session
+		}
+	}
 	return inv, err
 }
 

@@ -83,7 +83,7 @@ func (o *operation) answer(meta mcp.Meta) *mcp.CallToolResult {
 func (e *exposed) doneOperation(a tool.Answer) *mcp.CallToolResult {
 	duplicate := isDuplicate(a.Replayed, a.Recovered)
 	o := &operation{Status: statusDone, Operation: operationOf(e.info.Name, a.Key), Result: a.JSON, Duplicate: &duplicate, FirstAt: rfc3339(a.FirstAt)}
-	return o.answer(recordMeta(a.Key, duplicate, a.FirstAt))
+	return o.answer(e.opts.recordMeta(a.Key, duplicate, a.FirstAt))
 }
 
 // openOperation is what a call of an external tool is answered with that has no answer yet; nil for any
@@ -100,7 +100,7 @@ func (e *exposed) openOperation(key string, f *failing, err error) *mcp.CallTool
 	default:
 		return nil
 	}
-	return o.answer(mcp.Meta{MetaKey: key})
+	return o.answer(mcp.Meta{e.opts.MetaKey: key})
 }
 
 // park says what nobody knows, and what is to be done meanwhile: nothing.

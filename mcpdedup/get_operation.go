@@ -59,7 +59,7 @@ func (o *operations) call(ctx context.Context, req *mcp.CallToolRequest) (*mcp.C
 	if err != nil {
 		return f.answer(ctx, "", err), nil
 	}
-	return o.describe(inv, found).answer(mcp.Meta{MetaKey: inv.Key}), nil
+	return o.describe(inv, found).answer(mcp.Meta{o.opts.MetaKey: inv.Key}), nil
 }
 
 var errNoOperation = &takeError{CodeArgumentsInvalid, "The argument operation names no call of a tool that can be looked up."}

@@ -91,6 +91,35 @@ func ExampleRegistry_Invoke() {
 	// tool: argument fligth of book_seat is unknown
 }
 
+// A message of a model whose provider gives its calls no ids is delivered, and the
+// second half of it once more.
+func ExampleRegistry_InvokeAll() {
+	ctx := context.Background()
+	d, done := exampleDeduper(ctx)
+	defer done()
+
+	tools := tool.NewRegistry(d, nil)
+	exampleMust(tools.Add(tool.Tool[BookIn, Booking]{Name: "book_seat", Class: tool.Write, Run: bookSeat}))
+
+	var message []tool.Invocation
+	for _, flight := range []string{"HAT170", "HAT021"} {
+		message = append(message, tool.Invocation{
+			Scope: "acme", Session: "conversation 17", Turn: 4, CallID: "null",
+			Tool: "book_seat", Args: json.RawMessage(`{"flight":"` + flight + `"}`),
+		})
+	}
+	for _, calls := range [][]tool.Invocation{message, message[1:]} {
+		for _, outcome := range tools.InvokeAll(ctx, calls) {
+			exampleMust(outcome.Err)
+			fmt.Println(string(outcome.Answer.JSON), "replayed:", outcome.Answer.Replayed)
+		}
+	}
+	// Output:
+	// {"id":1,"flight":"HAT170"} replayed: false
+	// {"id":2,"flight":"HAT021"} replayed: false
+	// {"id":2,"flight":"HAT021"} replayed: true
+}
+
 // A catalogue for code review.
 func ExampleRegistry_Describe() {
 	ctx := context.Background()

@@ -11,20 +11,14 @@ import (
 	"github.com/tooldedup/dedup"
 )
 
-// key chooses a call's key: see the package documentation. Empty means that
-// there is none.
+// key returns the key that came with a call: see the package documentation. Empty
+// means that there is none but what its id may give.
 func (t *definition) key(inv Invocation, in reflect.Value) (string, error) {
 	key, err := t.plan.keyOf(t.Name, in)
-	switch {
-	case err != nil || key != "":
+	if err != nil || key != "" {
 		return key, err
-	case inv.Key != "":
-		return inv.Key, nil
-	case inv.Session != "" && inv.CallID != "":
-		return dedup.KeyFromToolCall(inv.Session, inv.Turn, inv.CallID)
-	default:
-		return "", nil
 	}
+	return inv.Key, nil
 }
 
 // keyOf returns the key that arguments hold, empty if all its fields are.

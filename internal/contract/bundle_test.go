@@ -34,9 +34,13 @@ const limit = 15 * time.Minute
 
 func setup(t *testing.T, opts *dedup.Options, conf ...func(*pgxpool.Config)) (context.Context, *bundle) {
 	t.Helper()
+	return setupOn(t, pgtest.New(t), opts, conf...)
+}
+
+func setupOn(t *testing.T, db *pgtest.DB, opts *dedup.Options, conf ...func(*pgxpool.Config)) (context.Context, *bundle) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	t.Cleanup(cancel)
-	db := pgtest.New(t)
 	b := &bundle{db: db, pool: db.Pool(t, conf...)}
 	b.exec(t, `CREATE TABLE effects (ref text NOT NULL)`)
 	b.d = newDeduper(t, b.pool, opts)

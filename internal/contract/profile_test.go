@@ -11,17 +11,37 @@ import (
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/internal/pgbouncer"
+	"github.com/tooldedup/dedup/internal/pgtest"
 )
 
-// profile is a way in which the contract must hold. The profile of an engine that is
-// not plain PostgreSQL, such as Citus, is to be added here.
+// profile is a way in which the contract must hold.
 type profile struct {
+	engine    engine
 	order     dedup.Order
 	isolation pgx.TxIsoLevel
 	mode      pgx.QueryExecMode  // 0: pgx's default, cache_statement
 	bouncer   *pgbouncer.Bouncer // nil: directly
 	way       callWay
 }
+
+// engine is what the contract runs on.
+type engine int
+
+const (
+	onPostgres engine = iota
+	// onPlayedCitus is a PostgreSQL that says that it is Citus: the library sends it what it
+	// sends to Citus.
+	onPlayedCitus
+	// onCitus is a cluster of several nodes.
+	onCitus
+)
+
+// playCitus makes a database say that it is one of Citus. Each scope is a shard of its own.
+const playCitus = `
+SET allow_system_table_mods = on;
+INSERT INTO pg_extension (oid, extname, extowner, extnamespace, extrelocatable, extversion) VALUES (99999, 'citus', 10, 11, false, '13');
+CREATE FUNCTION pg_catalog.get_shard_id_for_distribution_column(regclass, text) RETURNS bigint LANGUAGE sql AS 'SELECT pg_catalog.hashtext($2)::bigint';
+RESET allow_system_table_mods`
 
 // callWay is the function that takes the calls.
 type callWay int
@@ -49,7 +69,7 @@ func (p profile) String() string {
 	if p.mode != 0 {
 		name += "-" + p.mode.String()
 	}
-	return name + [...]string{"", "-statement", "-separate"}[p.way]
+	return name + [...]string{"", "-statement", "-separate"}[p.way] + [...]string{"", "-playedcitus", "-citus"}[p.engine]
 }
 
 // locks is true where attempts take the identity's lock and insert at the end.
@@ -84,6 +104,8 @@ type fixture struct {
 	events  *recorder
 	// puppets are how the effects become statements; nil for Do.
 	puppets *puppeteer
+	// citus is the cluster that db is the coordinator of, nil elsewhere.
+	citus *pgtest.Citus
 }
 
 func (p profile) setup(t *testing.T, opts *dedup.Options, conf ...func(*pgxpool.Config)) (context.Context, *fixture) {
@@ -102,12 +124,27 @@ func (p profile) setup(t *testing.T, opts *dedup.Options, conf ...func(*pgxpool.
 			config.ConnConfig.OnNotice = func(conn *pgconn.PgConn, n *pgconn.Notice) { f.puppets.notice(conn, n) }
 		})
 	}
-	ctx, b := setup(t, &f.opts, f.conf...)
+	ctx, b := setupOn(t, f.newDB(t), &f.opts, f.conf...)
 	f.bundle = b
+	switch p.engine {
+	case onCitus:
+		b.exec(t, `SELECT create_distributed_table('effects', 'ref')`)
+	case onPlayedCitus:
+		b.exec(t, playCitus, pgx.QueryExecModeSimpleProtocol)
+	}
 	if p.way != viaDo {
 		f.puppets = newPuppeteer(t, b)
 	}
 	return ctx, f
+}
+
+func (f *fixture) newDB(t *testing.T) *pgtest.DB {
+	t.Helper()
+	if f.profile.engine == onCitus {
+		f.citus = pgtest.NewCitus(t)
+		return f.citus.Coordinator()
+	}
+	return pgtest.New(t)
 }
 
 // peer returns a Deduper on a pool of its own, as another process would have.

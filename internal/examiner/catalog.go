@@ -16,7 +16,7 @@ type catalog struct {
 	Database    string    `json:"database"`
 	Schema      string    `json:"schema"`
 	SchemaFound bool      `json:"schema_found"`
-	Plain       bool      `json:"plain"` // as in Examination
+	Engine      Engine    `json:"engine"`
 	Now         time.Time `json:"now"`
 	// Tables are those that were asked for, by name.
 	Tables map[string]*catalogTable `json:"tables"`

@@ -54,8 +54,7 @@ const serverDecisiveSQL = `
     'database', quote_ident(current_database()),
     'schema', quote_ident($1::text),
     'schema_found', EXISTS (SELECT FROM nsp),
-    'plain', pg_catalog.version() ~ '^PostgreSQL [0-9]+([.]|beta|rc|devel| |$)' AND pg_catalog.version() !~ '-YB-'
-        AND NOT EXISTS (SELECT FROM pg_catalog.pg_extension e WHERE e.extname = 'citus'),
+    'engine', ` + engineSQL + `,
     'now', to_char(pg_catalog.clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`
 
 const tableDecisiveSQL = `

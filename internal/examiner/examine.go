@@ -12,9 +12,8 @@ import (
 type Examination struct {
 	// Problems says in words why the table cannot decide races; none where it can.
 	Problems []string
-	// Plain is true when the server is a PostgreSQL on which effect and record can be one
-	// statement.
-	Plain bool
+	// Engine is the kind of server.
+	Engine Engine
 	// Now is the database's clock.
 	Now time.Time
 }
@@ -27,7 +26,7 @@ func Examine(ctx context.Context, conn *pgx.Conn, schema string, claimFirst bool
 	if err != nil {
 		return Examination{}, err
 	}
-	x := Examination{Plain: cat.Plain, Now: cat.Now}
+	x := Examination{Engine: cat.Engine, Now: cat.Now}
 	for _, p := range cat.decisiveProblems(claimFirst) {
 		x.Problems = append(x.Problems, p.What)
 	}

@@ -38,7 +38,7 @@ func TestExamineIsOneRoundTrip(t *testing.T) {
 			x, err := examiner.Examine(t.Context(), conn, "public", false)
 			require.NoError(t, err)
 			require.Empty(t, x.Problems)
-			require.True(t, x.Plain)
+			require.Equal(t, examiner.Postgres, x.Engine)
 			require.Equal(t, 1, proxy.Snapshot().RoundTrips)
 		})
 	}

@@ -40,6 +40,7 @@ type printer interface{ WriteString(string) (int, error) }
 func run(m runner, c *cluster, out printer) (code int) {
 	c.open()
 	code = m.Run()
+	citus.close()
 
 	ctx, cancel := context.WithTimeout(context.Background(), stopWait)
 	defer cancel()

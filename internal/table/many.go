@@ -99,19 +99,12 @@ func readAll(results *wire.Results, found func(n int, r Record)) (forgotten []in
 // ForgetAll deletes the records of entries that may be forgotten, before the effects are
 // run.
 func (t *Table) ForgetAll(ctx context.Context, on *wire.Conn, entries []*Entry) error {
-	if err := on.Prepare(ctx, t.setLockTimeout, t.forgetAll, t.resetLockTimeout); err != nil {
+	if err := on.Prepare(ctx, append(t.lockTimeout.usual(), t.forgetAll)...); err != nil {
 		return err
 	}
 	p := on.Pipeline()
-	t.QueueSetLockTimeout(p, RowTimeout)
-	p.Queue(t.forgetAll, ids(entries)...)
-	t.QueueResetLockTimeout(p)
+	read := t.queueLimited(p, RowTimeout, t.forgetAll, ids(entries)...)
 	results := p.Send(ctx)
-	var err error
-	for range 3 {
-		if _, err = results.Exec(); err != nil {
-			break
-		}
-	}
+	err := read(results, func() error { _, err := results.Exec(); return err })
 	return results.Close(err)
 }

@@ -2,8 +2,6 @@ package table
 
 import (
 	"context"
-	"math"
-	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -86,47 +84,3 @@ func (t *Table) OpenIn(ctx context.Context, on *wire.Conn, savepoint string, e *
 func (t *Table) FreeIsProof() bool {
 	return t.opts.Isolation == pgx.ReadCommitted || t.opts.ClaimFirst
 }
-
-// queueLimited queues a statement that may wait for a twin, for no longer than limit; 0
-// means for as long as the session allows. It returns how to read what it queued, given
-// how to read the statement itself.
-func (t *Table) queueLimited(p *wire.Pipeline, limit time.Duration, q wire.Query, params ...wire.Param) func(results *wire.Results, read func() error) error {
-	if limit == 0 {
-		p.Queue(q, params...)
-		return func(_ *wire.Results, read func() error) error { return read() }
-	}
-	t.QueueSetLockTimeout(p, limit)
-	p.Queue(q, params...)
-	t.QueueResetLockTimeout(p)
-	return func(results *wire.Results, read func() error) error {
-		if _, err := results.Exec(); err != nil {
-			return err
-		}
-		if err := read(); err != nil {
-			return err
-		}
-		_, err := results.Exec()
-		return err
-	}
-}
-
-// QueueSetLockTimeout limits how long the statements wait that follow, until
-// QueueResetLockTimeout.
-func (t *Table) QueueSetLockTimeout(p *wire.Pipeline, limit time.Duration) {
-	p.Queue(t.setLockTimeout, wire.Text(lockTimeout(limit)))
-}
-
-// lockTimeout is a limit as lock_timeout has it: an int32 of milliseconds, and 0
-// is none.
-func lockTimeout(limit time.Duration) string {
-	return strconv.FormatInt(min(max(limit.Milliseconds(), 1), math.MaxInt32), 10)
-}
-
-// shorterTimeout is SQL for a lock_timeout of so many milliseconds, or of the session's
-// own where that is shorter.
-func shorterTimeout(ms, own string) string {
-	return "CASE WHEN " + own + " <> '0' AND " + own + "::interval < " + ms + " * interval '1 millisecond' THEN " + own + " ELSE " + ms + "::text END"
-}
-
-// QueueResetLockTimeout gives back the session's own limit.
-func (t *Table) QueueResetLockTimeout(p *wire.Pipeline) { p.Queue(t.resetLockTimeout) }

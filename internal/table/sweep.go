@@ -23,7 +23,14 @@ import (
 type Span struct {
 	First, Last pgtype.Timestamptz
 	Records     int // those that were due when it was found, without ties at the end
+	// Scopes are those of one shard that have records in it, where rows are spread: one
+	// transaction changes one shard. Nil elsewhere.
+	Scopes []string
 }
+
+// shardsAtOnce is for how many times more records the spans of all shards are found at once.
+// So a shard's span has some of them, although there may be many shards.
+const shardsAtOnce = 8
 
 // Beginning is before whatever falls due.
 var Beginning = pgtype.Timestamptz{InfinityModifier: pgtype.NegativeInfinity, Valid: true}
@@ -38,12 +45,13 @@ const dropTimeout = time.Second
 // sweepSQL are the statements of sweeps.
 type sweepSQL struct {
 	span, selectDue                string
-	prepare, prepareArchive        string // the transaction
+	prepare                        []string // the transaction
+	prepareArchive                 string
 	forget, expire                 string // what falls due in a span
 	forgetArchived, expireArchived string // those that were archived
 }
 
-func newSweepSQL(table string, opts *Options) sweepSQL {
+func newSweepSQL(table string, opts *Options, profile Profile) sweepSQL {
 	// A sweep raises division_by_zero where another one is at work.
 	var alone []string
 	if !opts.ClaimFirst {
@@ -53,37 +61,85 @@ func newSweepSQL(table string, opts *Options) sweepSQL {
 	prepare := func(settings ...string) string {
 		return "SELECT " + strings.Join(append(append([]string{"''"}, alone...), settings...), ", ")
 	}
+	// A batch that a crash of the server takes back is swept again.
+	asynchronous, limit, timeout := setLocal("synchronous_commit", "off"), setLocal("lock_timeout", millis(RowTimeout)), setLocal("statement_timeout", millis(dropTimeout))
+	prepared := []string{prepare(asynchronous, limit, timeout)}
+	if profile.spread {
+		// What is set by SET LOCAL holds for the shard's server too.
+		prepared = []string{
+			prepare(setLocal("citus.propagate_set_commands", "local"), timeout),
+			"set local synchronous_commit = off", "set local lock_timeout = " + millis(RowTimeout),
+		}
+	}
+	inSpan := examiner.DueExpression + " BETWEEN $1::timestamptz AND $2::timestamptz" + profile.ofScopes("", "$3")
 	const archivedKeys = `unnest($1::text[], $2::text[], $3::text[]) AS archived (scope, tool, key)`
 	const archivedMatch = `t.scope = archived.scope AND t.tool = archived.tool AND t.key = archived.key`
 	return sweepSQL{
-		span: fmt.Sprintf(`SELECT min(due), max(due), count(*) FROM (
+		span: span(table, profile),
+		selectDue: fmt.Sprintf(`SELECT scope, tool, key, fingerprint, outcome, result, created_at, expires_at, forget_at, forget_at <= pg_catalog.now()
+  FROM %s
+ WHERE %s FOR UPDATE SKIP LOCKED`, table, inSpan),
+		prepare:        prepared,
+		prepareArchive: prepare(opts.idleTimeout()...),
+		forgetArchived: fmt.Sprintf(`DELETE FROM %s t USING %s
+ WHERE %s AND t.forget_at <= pg_catalog.now()%s`, table, archivedKeys, archivedMatch, profile.ofScopes("t.", "$1")),
+		expireArchived: fmt.Sprintf(`UPDATE %s t SET result = NULL, arg_digests = NULL FROM %s
+ WHERE %s AND t.result IS NOT NULL AND t.forget_at > pg_catalog.now()%s`, table, archivedKeys, archivedMatch, profile.ofScopes("t.", "$1")),
+		forget: fmt.Sprintf(`DELETE FROM %s
+ WHERE %s AND forget_at <= pg_catalog.now()`, table, inSpan),
+		expire: fmt.Sprintf(`UPDATE %s SET result = NULL, arg_digests = NULL
+ WHERE %s AND result IS NOT NULL AND forget_at > pg_catalog.now()`, table, inSpan),
+	}
+}
+
+// span finds the next records that are due after $1, $2 of them: a row of their span, or one
+// for each shard. The inner queries of the second run on the shards. Records that fall due
+// with the last are in it, because only the scopes that it finds are swept.
+func span(table string, profile Profile) string {
+	next := fmt.Sprintf(`
        SELECT %[2]s AS due
          FROM %[1]s
         WHERE %[2]s > $1::timestamptz AND %[2]s <= pg_catalog.now()
         ORDER BY 1
-        LIMIT $2::bigint) batch`, table, examiner.DueExpression),
-		selectDue: fmt.Sprintf(`SELECT scope, tool, key, fingerprint, outcome, result, created_at, expires_at, forget_at, forget_at <= pg_catalog.now()
-  FROM %[1]s
- WHERE %[2]s BETWEEN $1::timestamptz AND $2::timestamptz FOR UPDATE SKIP LOCKED`, table, examiner.DueExpression),
-		// A batch that a crash of the server takes back is swept again.
-		prepare:        prepare(setLocal("synchronous_commit", "off"), setLocal("lock_timeout", millis(RowTimeout)), setLocal("statement_timeout", millis(dropTimeout))),
-		prepareArchive: prepare(opts.idleTimeout()...),
-		forgetArchived: fmt.Sprintf(`DELETE FROM %s t USING %s
- WHERE %s AND t.forget_at <= pg_catalog.now()`, table, archivedKeys, archivedMatch),
-		expireArchived: fmt.Sprintf(`UPDATE %s t SET result = NULL, arg_digests = NULL FROM %s
- WHERE %s AND t.result IS NOT NULL AND t.forget_at > pg_catalog.now()`, table, archivedKeys, archivedMatch),
-		forget: fmt.Sprintf(`DELETE FROM %[1]s
- WHERE %[2]s BETWEEN $1::timestamptz AND $2::timestamptz AND forget_at <= pg_catalog.now()`, table, examiner.DueExpression),
-		expire: fmt.Sprintf(`UPDATE %[1]s SET result = NULL, arg_digests = NULL
- WHERE %[2]s BETWEEN $1::timestamptz AND $2::timestamptz AND result IS NOT NULL AND forget_at > pg_catalog.now()`, table, examiner.DueExpression),
+        LIMIT $2::bigint`, table, examiner.DueExpression)
+	if !profile.spread {
+		return `SELECT min(due), max(due), count(*), NULL::text[] FROM (` + next + `) batch`
 	}
+	return fmt.Sprintf(`WITH batch AS (
+SELECT max(due) AS last FROM (`+next+`) next
+), found AS (
+SELECT scope, min(%[2]s) AS first, max(%[2]s) AS last, count(*) AS records
+  FROM %[1]s
+ WHERE %[2]s > $1::timestamptz AND %[2]s <= (SELECT last FROM batch)
+ GROUP BY scope)
+SELECT min(first), max(last), sum(records)::bigint, array_agg(scope)
+  FROM (SELECT found.*, pg_catalog.get_shard_id_for_distribution_column(%[3]s::regclass, scope) AS shard FROM found OFFSET 0) placed
+ GROUP BY shard
+ ORDER BY 1`, table, examiner.DueExpression, "'"+strings.ReplaceAll(table, "'", "''")+"'")
 }
 
-// Due finds the span of the next records that are due after a moment, at most size of
-// them.
-func (t *Table) Due(ctx context.Context, conn *pgx.Conn, after pgtype.Timestamptz, size int) (s Span, err error) {
-	err = conn.QueryRow(ctx, t.sweep.span, after, size).Scan(&s.First, &s.Last, &s.Records)
-	return s, err
+// Due finds the spans of the next records that are due after a moment, at most size of them:
+// one span, or one for each shard where rows are spread. There are none where nothing is due.
+// last is true when nothing is due behind them.
+func (t *Table) Due(ctx context.Context, conn *pgx.Conn, after pgtype.Timestamptz, size int) (spans []Span, last bool, err error) {
+	if t.Profile.spread {
+		size *= shardsAtOnce
+	}
+	rows, err := conn.Query(ctx, t.sweep.span, after, size)
+	if err != nil {
+		return nil, false, err
+	}
+	var s Span
+	records := 0
+	_, err = pgx.ForEachRow(rows, []any{&s.First, &s.Last, &s.Records, &s.Scopes}, func() error {
+		if s.Records > 0 {
+			spans = append(spans, s)
+			records += s.Records
+		}
+		s.Scopes = nil
+		return nil
+	})
+	return spans, records < size, err
 }
 
 // Drop deletes what may be forgotten of a span and turns the rest into tombstones. It is one
@@ -91,17 +147,21 @@ func (t *Table) Due(ctx context.Context, conn *pgx.Conn, after pgtype.Timestampt
 // becomes of this process. Its statements are not prepared: that would wait for a lock on
 // the table without a limit, and choose a plan that knows of no span.
 func (t *Table) Drop(ctx context.Context, conn *pgx.Conn, s Span) (forgotten, expired int64, err error) {
-	first, last := wire.Time(s.First.Time), wire.Time(s.Last.Time)
+	span := []wire.Param{wire.Time(s.First.Time), wire.Time(s.Last.Time)}
+	if s.Scopes != nil {
+		span = append(span, wire.Texts(s.Scopes))
+	}
 	p := wire.On(conn).Pipeline()
 	p.Queue(wire.Query{Text: "begin isolation level read committed read write"})
-	p.Queue(wire.Query{Text: t.sweep.prepare})
-	p.Queue(wire.Query{Text: t.sweep.forget}, first, last)
-	p.Queue(wire.Query{Text: t.sweep.expire}, first, last)
+	for _, sql := range t.sweep.prepare {
+		p.Queue(wire.Query{Text: sql})
+	}
+	p.Queue(wire.Query{Text: t.sweep.forget}, span...)
+	p.Queue(wire.Query{Text: t.sweep.expire}, span...)
 	p.Queue(t.Commit)
 	results := p.Send(ctx)
 	if _, err = results.Exec(); err == nil {
-		_, err = results.Exec()
-		err = asSweeping(err)
+		err = asSweeping(execAll(results, len(t.sweep.prepare)))
 	}
 	for _, rows := range []*int64{&forgotten, &expired} {
 		if err == nil {
@@ -126,7 +186,11 @@ func (t *Table) BeginArchive(ctx context.Context, tx pgx.Tx) error {
 // has locked: scope, tool, key, fingerprint, outcome, result, the three times, and whether
 // the whole record may go.
 func (t *Table) SelectDue(ctx context.Context, tx pgx.Tx, s Span) (pgx.Rows, error) {
-	return tx.Query(ctx, t.sweep.selectDue, s.First, s.Last)
+	span := []any{s.First, s.Last}
+	if s.Scopes != nil {
+		span = append(span, s.Scopes)
+	}
+	return tx.Query(ctx, t.sweep.selectDue, span...)
 }
 
 // DropArchived is Drop for exactly these identities: another record may have fallen due

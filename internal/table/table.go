@@ -7,12 +7,14 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tooldedup/dedup/internal/examiner"
 	"github.com/tooldedup/dedup/internal/wire"
 )
 
 // Options are what the statements depend on.
 type Options struct {
 	Schema string
+	Engine examiner.Engine
 	// ClaimFirst has an attempt insert its identity before the effect, in place of taking
 	// an advisory lock.
 	ClaimFirst bool
@@ -31,8 +33,9 @@ type Options struct {
 // simple_protocol and exec modes have no description to go by.
 type Table struct {
 	// Name is the table's name, quoted.
-	Name string
-	opts Options
+	Name    string
+	Profile Profile
+	opts    Options
 
 	// usual are the statements that a call may need.
 	usual []wire.Query
@@ -49,9 +52,7 @@ type Table struct {
 	lock, lockWait, lockCapped, lockLook, tryLocks wire.Query
 	// setUp is lock without a lock, and join the same for a caller's transaction.
 	setUp, join wire.Query
-	// setLockTimeout limits how long the statements wait that follow, unless the
-	// session's own limit is shorter; resetLockTimeout ends that.
-	setLockTimeout, resetLockTimeout wire.Query
+	lockTimeout lockTimeoutSQL
 
 	// lookUp and lookUpAll read records. Their clock and that of forget is the
 	// statement's: now() is as old as the transaction, and a caller's may be old.
@@ -75,10 +76,6 @@ type Table struct {
 // primary key alone decides.
 const MaxLocks = 256
 
-// RowTimeout is how long a claim, or the DELETE of a record that may be forgotten, waits
-// inside Postgres for whoever holds the row before the connection is given back.
-const RowTimeout = 5 * time.Millisecond
-
 // insertColumns are the columns of a record.
 const insertColumns = `(scope, tool, key, fingerprint, arg_digests, outcome, result, created_at, expires_at, forget_at)`
 
@@ -86,8 +83,9 @@ const insertColumns = `(scope, tool, key, fingerprint, arg_digests, outcome, res
 func New(opts Options) *Table {
 	name := pgx.Identifier{opts.Schema, "tool_dedup"}.Sanitize()
 	settings := opts.settings()
+	profile := profileOf(opts.Engine)
 	t := &Table{
-		Name: name, opts: opts,
+		Name: name, Profile: profile, opts: opts,
 
 		begin: wire.NewBegin(opts.Isolation), lookBegin: wire.NewBegin(pgx.ReadCommitted),
 		rollback: wire.NewQuery("rollback"), Commit: wire.NewQuery("commit"),
@@ -105,19 +103,16 @@ func New(opts Options) *Table {
   FROM unnest($1::bigint[]) WITH ORDINALITY AS wanted (lock, n)
  WHERE NOT pg_catalog.pg_try_advisory_xact_lock(wanted.lock)
  LIMIT 1`),
-		setUp: wire.NewQuery(`SELECT true, pg_catalog.now(), ` + settings),
-		join:  wire.NewQuery(`SELECT true, pg_catalog.now(), ''`),
-		setLockTimeout: wire.NewQuery(`SELECT pg_catalog.set_config('tool_dedup.lock_timeout', pg_catalog.current_setting('lock_timeout'), true),
-       pg_catalog.set_config('lock_timeout', ` + shorterTimeout("$1::bigint", "own.max") + `, true)
-  FROM (SELECT pg_catalog.current_setting('lock_timeout') AS max) own`),
-		resetLockTimeout: wire.NewQuery(`SELECT pg_catalog.set_config('lock_timeout', pg_catalog.current_setting('tool_dedup.lock_timeout'), true)`),
+		setUp:       wire.NewQuery(`SELECT true, pg_catalog.now(), ` + settings),
+		join:        wire.NewQuery(`SELECT true, pg_catalog.now(), ''`),
+		lockTimeout: newLockTimeoutSQL(profile),
 
 		lookUp: wire.NewQuery(fmt.Sprintf(`SELECT fingerprint, arg_digests, outcome, result, created_at, expires_at, forget_at, pg_catalog.statement_timestamp()
   FROM %s
  WHERE scope = $1::text AND tool = $2::text AND key = $3::text`, name)),
 		lookUpAll: wire.NewQuery(fmt.Sprintf(`SELECT wanted.n, r.fingerprint, r.arg_digests, r.outcome, r.result, r.created_at, r.expires_at, r.forget_at, pg_catalog.statement_timestamp()
   FROM unnest($1::text[], $2::text[], $3::text[]) WITH ORDINALITY AS wanted (scope, tool, key, n)
-  JOIN %s AS r ON r.scope = wanted.scope AND r.tool = wanted.tool AND r.key = wanted.key`, name)),
+  JOIN %s AS r ON r.scope = wanted.scope AND r.tool = wanted.tool AND r.key = wanted.key%s`, name, profile.ofScopes("r.", "$1"))),
 
 		insert: wire.NewQuery(writes(name, "")),
 		claim: wire.NewQuery(fmt.Sprintf(`INSERT INTO %s %s
@@ -137,15 +132,15 @@ ON CONFLICT (scope, tool, key) DO UPDATE
  WHERE scope = $1::text AND tool = $2::text AND key = $3::text AND forget_at <= pg_catalog.statement_timestamp()`, name)),
 		forgetAll: wire.NewQuery(fmt.Sprintf(`DELETE FROM %s AS r
  USING unnest($1::text[], $2::text[], $3::text[]) AS old (scope, tool, key)
- WHERE r.scope = old.scope AND r.tool = old.tool AND r.key = old.key AND r.forget_at <= pg_catalog.statement_timestamp()`, name)),
+ WHERE r.scope = old.scope AND r.tool = old.tool AND r.key = old.key AND r.forget_at <= pg_catalog.statement_timestamp()%s`, name, profile.ofScopes("r.", "$1"))),
 		Arrival:     wire.NewQuery(arrival(name)),
 		reset:       newResetSQL(opts.Schema, name),
 		auditBroken: auditBroken(opts.Schema, name),
-		sweep:       newSweepSQL(name, &opts),
+		sweep:       newSweepSQL(name, &opts, profile),
 		stat:        newStatSQL(opts.Schema),
 	}
 	if opts.ClaimFirst {
-		t.usual = []wire.Query{t.begin.Query, t.setUp, t.setLockTimeout, t.claim, t.resetLockTimeout, t.lookUp, t.complete, t.Commit}
+		t.usual = append(t.lockTimeout.usual(), t.begin.Query, t.setUp, t.claim, t.lookUp, t.complete, t.Commit)
 	} else {
 		t.usual = wire.Distinct([]wire.Query{t.begin.Query, t.lock, t.lookUp, t.insert, t.Commit, t.lockLook, t.lookBegin.Query, t.rollback})
 	}

@@ -123,7 +123,7 @@ func (t *Tracer) arguments(in ssa.CallInstruction) (found []Sink) {
 	fn, args := code.Callee(call), code.Args(call)
 	what, from, to := "", 0, len(args)
 	switch {
-	case api.IsFunc(fn, api.Dedup, "KeyFromIntent", "KeyFromToolCall", "TimedKey"):
+	case api.IsFunc(fn, api.Dedup, "KeyFromIntent", "KeyFromToolCall", "KeyFromToolCallArgs", "TimedKey"):
 		what = "a part of " + fn.Name()
 	case api.IsFunc(fn, api.Dedup, "KeyFromArgsMergingRepeats"):
 		what, to = "the session of "+fn.Name(), 1

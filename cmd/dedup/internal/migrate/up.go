@@ -16,6 +16,7 @@ import (
 
 func upCommand(t *target) *cobra.Command {
 	var recreate bool
+	var place citus
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Create the table, or bring it up to date",
@@ -25,15 +26,20 @@ that it can be run at every deployment, and by several at once.
 
 A table that was dropped although its migration is recorded is an error: restore
 it, or give --recreate. A tool_dedup that is made anew knows no earlier call, so
-that each one runs again when it is retried.`,
+that each one runs again when it is retried.
+
+With --citus the tables are then placed on the Citus cluster, in one transaction, unless
+they are already. ` + "`dedup migrate print --citus`" + ` prints what is run. Where calls are
+running, run that yourself, in the transaction that distributes their own tables.`,
 		Args: cli.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return up(cmd, t, recreate) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return up(cmd, t, recreate, &place) },
 	}
+	place.addFlags(cmd)
 	cmd.Flags().BoolVar(&recreate, "recreate", false, "make a table anew, empty, that was dropped although its migration is recorded")
 	return cmd
 }
 
-func up(cmd *cobra.Command, t *target, recreate bool) error {
+func up(cmd *cobra.Command, t *target, recreate bool, place *citus) error {
 	ctx := cmd.Context()
 	s, err := t.open(ctx)
 	if err != nil {
@@ -63,6 +69,9 @@ func up(cmd *cobra.Command, t *target, recreate bool) error {
 	}
 	if len(results) == 0 {
 		say(cmd, "nothing to do: all migrations are applied")
+	}
+	if place.wanted {
+		return s.place(cmd, place)
 	}
 	return nil
 }

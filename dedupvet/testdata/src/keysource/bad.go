@@ -62,6 +62,7 @@ func parts(session string) {
 	dedup.KeyFromIntent([]string{"invoice", uuid.NewString()}...)    // want `a part of KeyFromIntent comes from uuid.NewString`
 	dedup.KeyFromToolCall(session, 4, uuid.NewString())              // want `a part of KeyFromToolCall comes from uuid.NewString`
 	dedup.KeyFromToolCall(session, rand.Intn(10), "call_0")          // want `a part of KeyFromToolCall comes from rand.Intn`
+	dedup.KeyFromToolCallArgs(uuid.NewString(), 4, "book", nil, 0)   // want `a part of KeyFromToolCallArgs comes from uuid.NewString`
 	dedup.KeyFromArgsMergingRepeats(uuid.NewString(), "printer")     // want `the session of KeyFromArgsMergingRepeats comes from uuid.NewString`
 	dedup.TimedKey(time.Now(), "key")                                // want `a part of TimedKey comes from time.Now`
 	dedup.TimedKey(time.Now().Truncate(time.Hour), "key")            // want `a part of TimedKey comes from time.Now`

@@ -55,9 +55,12 @@ func DoTogether[R any](ctx context.Context, d *Deduper, calls []StatementCall) (
 func NewKey() string                                                          { return "" }
 func KeyFromIntent(parts ...string) (string, error)                           { return "", nil }
 func KeyFromToolCall(session string, turn int, callID string) (string, error) { return "", nil }
-func KeyFromArgsMergingRepeats(session string, args any) (string, error)      { return "", nil }
-func TimedKey(at time.Time, key string) (string, error)                       { return "", nil }
-func Final(err error) error                                                   { return err }
+func KeyFromToolCallArgs(session string, turn int, tool string, args any, repeat int) (string, error) {
+	return "", nil
+}
+func KeyFromArgsMergingRepeats(session string, args any) (string, error) { return "", nil }
+func TimedKey(at time.Time, key string) (string, error)                  { return "", nil }
+func Final(err error) error                                              { return err }
 
 type Fingerprint [32]byte
 

@@ -1,4 +1,5 @@
-package oteldedup_test
+// Package promtool runs Prometheus's promtool in tests of the rules for alerts.
+package promtool
 
 import (
 	"os"
@@ -9,9 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// promtool runs Prometheus's promtool in a folder. It is looked for in the folder named by
-// DEDUP_PROMTOOL, into which its package may have been unpacked, and in PATH.
-func promtool(t *testing.T, dir string, args ...string) {
+// Run runs promtool in a folder. It is looked for in the folder named by DEDUP_PROMTOOL, into
+// which its package may have been unpacked, and in PATH. Where it is missing, the test is
+// skipped.
+func Run(t *testing.T, dir string, args ...string) {
 	t.Helper()
 	program := filepath.Join(os.Getenv("DEDUP_PROMTOOL"), "usr/bin/promtool")
 	if _, err := os.Stat(program); os.Getenv("DEDUP_PROMTOOL") == "" || err != nil {

@@ -1,0 +1,20 @@
+package examiner
+
+// Engine is the kind of a server.
+type Engine int
+
+const (
+	// Unknown speaks the protocol of PostgreSQL, or has not been asked yet.
+	Unknown Engine = iota
+	// Postgres is PostgreSQL itself.
+	Postgres
+	// Citus is PostgreSQL with the extension Citus, whether tool_dedup is distributed
+	// already or not: that can happen while calls are running.
+	Citus
+)
+
+// engineSQL is the number of the Engine.
+const engineSQL = `
+        CASE WHEN pg_catalog.version() !~ '^PostgreSQL [0-9]+([.]|beta|rc|devel| |$)' OR pg_catalog.version() ~ '-YB-' THEN 0
+             WHEN EXISTS (SELECT FROM pg_catalog.pg_extension e WHERE e.extname = 'citus') THEN 2
+             ELSE 1 END`

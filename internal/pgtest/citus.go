@@ -1,0 +1,259 @@
+package pgtest
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tooldedup/dedup/migrations"
+)
+
+// CitusVariable names the nodes of a Citus cluster that tests may use: their URLs, the
+// coordinator's first, separated by spaces or commas. Their user is a superuser.
+const CitusVariable = "DEDUP_CITUS_URLS"
+
+// Citus is a database of a test that all nodes of a Citus cluster have, with the project's
+// migrations, distributed.
+type Citus struct {
+	// Nodes are the database on each node, the coordinator first.
+	Nodes []*DB
+}
+
+// Coordinator is the database on the coordinator.
+func (c *Citus) Coordinator() *DB { return c.Nodes[0] }
+
+// NewCitus is [New] on the nodes that DEDUP_CITUS_URLS names. It skips the test where the
+// variable is not set.
+func NewCitus(tb testing.TB) *Citus {
+	tb.Helper()
+	if !citus.named() {
+		tb.Skip("set " + CitusVariable + " to the URLs of a Citus cluster's nodes, the coordinator's first; see docs/sharded.md")
+	}
+	db, err := citus.create(tb.Context(), tb.Name())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(tb.Context()), dropWait)
+		defer cancel()
+		if err := db.drop(ctx); err != nil {
+			tb.Error(err)
+		}
+	})
+	return db
+}
+
+// citus are the nodes that the tests of this process share.
+var citus = &citusNodes{urls: strings.FieldsFunc(os.Getenv(CitusVariable), func(r rune) bool { return r == ' ' || r == ',' })}
+
+// citusNodes make databases on all nodes, as copies of a template that each of them has. A
+// copy has the OIDs of its template, and no node's name of a database: so the copies on all
+// nodes are one distributed database.
+type citusNodes struct {
+	urls []string
+
+	once     sync.Once
+	nodes    []*cluster
+	template string
+	err      error
+}
+
+func (c *citusNodes) named() bool { return len(c.urls) > 1 }
+
+// open connects to the nodes and makes the template.
+func (c *citusNodes) open(ctx context.Context) error {
+	c.once.Do(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startWait)
+		defer cancel()
+		for _, url := range c.urls {
+			config, err := pgxpool.ParseConfig(url)
+			if err == nil {
+				config.MaxConns = adminConns
+				var admin *pgxpool.Pool
+				if admin, err = pgxpool.NewWithConfig(ctx, config); err == nil {
+					c.nodes = append(c.nodes, &cluster{opened: true, admin: admin})
+				}
+			}
+			if err != nil {
+				c.err = fmt.Errorf("reading a URL in %s: %w", CitusVariable, err)
+				return
+			}
+		}
+		if c.template, c.err = templateName(migrations.FS); c.err == nil {
+			sum := sha256.Sum256([]byte(strings.Join(c.urls, " ") + migrations.CitusSQL("public", "")))
+			c.template += fmt.Sprintf("_citus_%x", sum[:4])
+			c.err = c.makeTemplate(ctx)
+		}
+	})
+	return c.err
+}
+
+func (c *citusNodes) close() {
+	for _, node := range c.nodes {
+		node.admin.Close()
+	}
+}
+
+// makeTemplate makes the template on every node, unless it is complete on the coordinator,
+// where it is completed last.
+func (c *citusNodes) makeTemplate(ctx context.Context) error {
+	conn, err := c.nodes[0].admin.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	if _, err := conn.Exec(ctx, "SELECT pg_advisory_lock($1)", int64(templateLock)); err != nil {
+		return fmt.Errorf("waiting for the lock: %w", err)
+	}
+	defer func() {
+		if _, err := conn.Exec(context.WithoutCancel(ctx), "SELECT pg_advisory_unlock($1)", int64(templateLock)); err != nil {
+			_ = conn.Conn().Close(context.WithoutCancel(ctx)) // which unlocks, too
+		}
+	}()
+	var complete bool
+	err = conn.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1 AND datistemplate)`, c.template).Scan(&complete)
+	if err != nil || complete {
+		return err
+	}
+	if err := c.buildTemplate(ctx); err != nil {
+		return fmt.Errorf("making the template on the Citus cluster: %w", err)
+	}
+	return nil
+}
+
+func (c *citusNodes) buildTemplate(ctx context.Context) error {
+	quoted := pgx.Identifier{c.template}.Sanitize()
+	var join strings.Builder
+	for i, node := range c.nodes {
+		config := node.admin.Config().ConnConfig
+		for _, sql := range []string{"DROP DATABASE IF EXISTS " + quoted + " WITH (FORCE)", "CREATE DATABASE " + quoted + " TEMPLATE template0"} {
+			if _, err := node.admin.Exec(ctx, sql); err != nil {
+				return err
+			}
+		}
+		if err := c.inTemplate(ctx, node, "CREATE EXTENSION citus"); err != nil {
+			return err
+		}
+		add := "citus_add_node"
+		if i == 0 {
+			add = "citus_set_coordinator_host"
+		}
+		fmt.Fprintf(&join, "SELECT %s('%s', %d);", add, config.Host, config.Port)
+	}
+	if err := c.inTemplate(ctx, c.nodes[0], join.String()); err != nil {
+		return err
+	}
+	config := c.nodes[0].admin.Config().ConnConfig.Copy()
+	config.Database = c.template
+	if err := migrate(ctx, config); err != nil {
+		return err
+	}
+	if err := c.inTemplate(ctx, c.nodes[0], migrations.CitusSQL("public", "")); err != nil {
+		return err
+	}
+	// Nobody may be connected to it, Citus's own processes neither.
+	for i := len(c.nodes) - 1; i >= 0; i-- {
+		for _, sql := range []string{
+			"ALTER DATABASE " + quoted + " ALLOW_CONNECTIONS false IS_TEMPLATE true",
+			"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '" + c.template + "'",
+		} {
+			if _, err := c.nodes[i].admin.Exec(ctx, sql); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (c *citusNodes) inTemplate(ctx context.Context, node *cluster, sql string) error {
+	config := node.admin.Config().ConnConfig.Copy()
+	config.Database = c.template
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	_, err = conn.Exec(ctx, sql, pgx.QueryExecModeSimpleProtocol)
+	return err
+}
+
+func (c *citusNodes) create(ctx context.Context, test string) (*Citus, error) {
+	if err := c.open(ctx); err != nil {
+		return nil, err
+	}
+	made := &Citus{}
+	name := databaseName(test)
+	for i, node := range c.nodes {
+		at, err := databaseURL(c.urls[i], name)
+		if err != nil {
+			return nil, err
+		}
+		made.Nodes = append(made.Nodes, &DB{Name: name, URL: at, cluster: node})
+	}
+	errs := onAll(made.Nodes, func(db *DB) error { return db.cluster.clone(ctx, db.cluster.admin, name, c.template) })
+	if errs != nil {
+		return nil, errors.Join(errs, made.drop(ctx))
+	}
+	return made, nil
+}
+
+// drop drops the database everywhere. A two-phase COMMIT that was cut is rolled back: a
+// database that has one cannot be dropped.
+func (c *Citus) drop(ctx context.Context) error {
+	return onAll(c.Nodes, func(db *DB) error {
+		if err := db.rollBackPrepared(ctx); err != nil {
+			return fmt.Errorf("rolling back what is prepared in %s: %w", db.Name, err)
+		}
+		return db.Drop(ctx)
+	})
+}
+
+func (db *DB) rollBackPrepared(ctx context.Context) error {
+	rows, err := db.cluster.admin.Query(ctx, `SELECT gid FROM pg_prepared_xacts WHERE database = $1`, db.Name)
+	if err != nil {
+		return err
+	}
+	gids, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil || len(gids) == 0 {
+		return err
+	}
+	conn, err := pgx.Connect(ctx, db.URL)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	for _, gid := range gids {
+		// It may have been completed meanwhile.
+		_, _ = conn.Exec(ctx, "ROLLBACK PREPARED '"+strings.ReplaceAll(gid, "'", "''")+"'")
+	}
+	return nil
+}
+
+// onAll does something on all nodes at once.
+func onAll(nodes []*DB, do func(*DB) error) error {
+	errs := make([]error, len(nodes))
+	var all sync.WaitGroup
+	for i, node := range nodes {
+		all.Go(func() { errs[i] = do(node) })
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// Host is where the other nodes of a cluster find the server of db.
+func (db *DB) Host() string {
+	u, err := url.Parse(db.URL)
+	if err != nil {
+		return ""
+	}
+	return u.Host
+}

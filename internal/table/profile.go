@@ -1,0 +1,40 @@
+package table
+
+import "github.com/tooldedup/dedup/internal/examiner"
+
+// Profile is what differs from one engine to another. Nothing else asks which engine it is.
+type Profile struct {
+	// Combines is true where effect and record can be one statement.
+	Combines bool
+	// LockProves is true where an identity whose lock is free has no COMMIT on its way.
+	// It is false where a COMMIT is passed on to other servers: those may commit after the
+	// server that held the lock has ended.
+	LockProves bool
+	// spread is true where rows lie on several servers. Waits for rows then happen on
+	// another server than the one that holds the settings and the locks; and a statement
+	// that does not say which scopes it is about goes to all servers.
+	spread bool
+}
+
+func profileOf(engine examiner.Engine) Profile {
+	switch engine {
+	case examiner.Postgres:
+		return Profile{Combines: true, LockProves: true}
+	case examiner.Citus:
+		return Profile{spread: true}
+	default:
+		return Profile{}
+	}
+}
+
+// Engine is the engine that the statements are for.
+func (t *Table) Engine() examiner.Engine { return t.opts.Engine }
+
+// ofScopes is a condition that holds for every row that a statement is about, and says so in
+// a form by which the server finds the rows' places.
+func (p *Profile) ofScopes(row, scopes string) string {
+	if !p.spread {
+		return ""
+	}
+	return "\n   AND " + row + "scope = ANY (" + scopes + "::text[])"
+}
