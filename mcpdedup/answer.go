@@ -61,15 +61,14 @@ func envelope(a tool.Answer) json.RawMessage {
 	return append(append(append(b, `,"firstAt":"`...), rfc3339(a.FirstAt)...), `"}`...)
 }
 
-func envelopeSchema(result *jsonschema.Schema) *jsonschema.Schema {
+func envelopeSchema() *jsonschema.Schema {
 	return &jsonschema.Schema{
 		Type: "object",
 		Properties: map[string]*jsonschema.Schema{
-			"result":    result,
 			"duplicate": duplicateSchema(),
 			"firstAt":   firstAtSchema(),
 		},
-		PropertyOrder: []string{"result", "duplicate", "firstAt"},
+		PropertyOrder: []string{"duplicate", "firstAt"},
 		Required:      []string{"result", "duplicate"},
 	}
 }
