@@ -284,13 +284,14 @@ func TestCitusBatchReadsItsShards(t *testing.T) {
 	require.Equal(t, 10, scalar[int](t, f.bundle, `SELECT count(*) FROM bookings`))
 }
 
-// due makes records of many scopes that are due: half may be forgotten.
+// dueRecords makes records of many scopes that are due, one after the other: half may be
+// forgotten.
 func (f *fixture) dueRecords(t *testing.T, n int) {
 	t.Helper()
 	f.exec(t, `INSERT INTO tool_dedup (scope, tool, key, fingerprint, outcome, result, created_at, expires_at, forget_at)
-		SELECT 'tenant' || n % 40, 'tool', n::text, '\x00', 'done', '1', now() - interval '3 days', now() - interval '2 days',
-		       now() + CASE WHEN n % 2 = 0 THEN interval '1 day' ELSE interval '-1 day' END
-		  FROM generate_series(1, $1) n`, n)
+		SELECT 'tenant' || n % 400, 'tool', n::text, '\x00', 'done', '1', now() - interval '3 days', now() - interval '2 days' - n * interval '1 ms',
+		       now() + CASE WHEN n % 2 = 0 THEN interval '1 day' ELSE interval '-1 day' END - n * interval '1 ms'
+		  FROM generate_series(1, $1::int) n`, n)
 }
 
 // A sweep goes shard by shard: no transaction spans two nodes, and what is archived is locked.
@@ -454,4 +455,35 @@ func TestCitusDistributedSchema(t *testing.T) {
 			require.ElementsMatch(t, []string{"k", "s"}, kept)
 		})
 	}
+}
+
+// A DoTx whose record met a twin's, through another node, and whose connection was lost before
+// it could look, asks for the transaction to be run again.
+func TestCitusDoTxLostBeforeItLooks(t *testing.T) {
+	t.Parallel()
+
+	p := profile{engine: onCitus, isolation: pgx.ReadCommitted}
+	ctx, f, proxy := proxied(t, p, nil)
+	f.warm(t)
+	twin := f.on(t, 1)
+	outside := ctx
+	e := &tool{ref: "k", then: func(_ context.Context, _ pgx.Tx, run int) error {
+		if run > 1 {
+			return nil
+		}
+		_, err := dedup.Do(outside, twin, call("k"), effect("k"))
+		return err
+	}}
+	tx := f.begin(t, ctx)
+	proxy.Arm(faultproxy.Fault{Kind: faultproxy.Dropped, Where: faultproxy.AtSQL("rollback to savepoint")})
+	_, err := dedup.DoTx(ctx, f.d, tx, call("k"), e.run)
+	require.ErrorIs(t, err, dedup.ErrRestartTx)
+	require.True(t, dedup.IsRetryable(err))
+
+	again := f.begin(t, ctx)
+	result, err := dedup.DoTx(ctx, f.d, again, call("k"), e.run)
+	require.NoError(t, err)
+	require.True(t, result.Replayed)
+	require.NoError(t, again.Commit(ctx))
+	require.Equal(t, 1, f.effects(t, "k"))
 }

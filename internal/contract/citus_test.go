@@ -77,7 +77,7 @@ func TestPlayedCitusLimitsWaits(t *testing.T) {
 func TestPlayedCitusSweep(t *testing.T) {
 	t.Parallel()
 
-	const records, scopes = 1000, 40
+	const records, scopes = 1200, 400
 	for _, archived := range []bool{false, true} {
 		t.Run(fmt.Sprint("archived=", archived), func(t *testing.T) {
 			t.Parallel()

@@ -100,7 +100,7 @@ func (a *arm) run(ctx context.Context, urls []string, calls int) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if tally, err = a.settle(ctx); err != nil {
+		if tally, err = a.settle(ctx, c); err != nil {
 			return err
 		}
 		a.p.Sayf("%s: %d of %d calls, %d node restarts: %d duplicates, %d lost, %d differing, %d unanswered", a.name(), a.calls.Load(), calls, restarts.Load(),
@@ -196,24 +196,39 @@ func (a *arm) connect(ctx context.Context, c *cluster) error {
 	return nil
 }
 
-// settle compares the answers with the effects. A node may be restarting, or a transaction
-// that nobody waits for be on its way.
-func (a *arm) settle(ctx context.Context) (tally score.Tally, err error) {
-	deadline := time.Now().Add(patience)
+// settle compares the answers with the effects, while all is calm: what it removes must not
+// be in doubt.
+func (a *arm) settle(ctx context.Context, c *cluster) (tally score.Tally, err error) {
+	c.restarting.Lock()
+	defer c.restarting.Unlock()
+	c.calm.Store(true)
+	defer c.calm.Store(false)
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	for i, ledger := range a.ledgers {
-		for {
-			one, err := ledger.Settle(ctx, a.books[i])
-			if err == nil {
-				tally.Add(one)
-				break
-			}
-			if time.Now().After(deadline) || ctx.Err() != nil {
-				return tally, fmt.Errorf("settling the books: %w", err)
-			}
-			time.Sleep(100 * time.Millisecond)
+		if err := works(ctx, a.books[i]); err != nil {
+			return tally, fmt.Errorf("before settling the books: %w", err)
 		}
+		one, err := ledger.Settle(ctx, a.books[i])
+		if err != nil {
+			return tally, fmt.Errorf("settling the books: %w", err)
+		}
+		tally.Add(one)
 	}
 	return tally, nil
+}
+
+// works waits until connections between the nodes that were cut are replaced, and transactions
+// that were cut are undone: until all of the table can be locked.
+func works(ctx context.Context, pool *pgxpool.Pool) error {
+	for {
+		_, err := pool.Exec(ctx, `BEGIN; SET LOCAL lock_timeout = '5s'; LOCK TABLE effects IN ACCESS EXCLUSIVE MODE; COMMIT`, pgx.QueryExecModeSimpleProtocol)
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		pool.Reset()
+		time.Sleep(100 * time.Millisecond)
+	}
 }
 
 // deliverBlock delivers the calls of a block: a key at a time or several together, and twins

@@ -43,7 +43,7 @@ func (c *cluster) arm(seed uint64) {
 				if u.Commits || completes(u) {
 					often = f.commit
 				}
-				return u.Index > 0 && rand.IntN(1000) < often
+				return u.Index > 0 && !c.calm.Load() && rand.IntN(1000) < often
 			}
 			proxy.Arm(fault)
 		}
@@ -88,8 +88,11 @@ func (c *cluster) disturb(ctx context.Context, around *sync.WaitGroup, seed uint
 			case <-ctx.Done():
 				return
 			}
+			c.restarting.Lock()
 			// Not cancelled: a node that is down stays down.
-			if err := exec.CommandContext(context.WithoutCancel(ctx), "sh", "-c", command+" "+strconv.Itoa(n%len(c.own))).Run(); err == nil {
+			err := exec.CommandContext(context.WithoutCancel(ctx), "sh", "-c", command+" "+strconv.Itoa(n%len(c.own))).Run()
+			c.restarting.Unlock()
+			if err == nil {
 				restarts.Add(1)
 			} else {
 				fmt.Fprintln(os.Stderr, "restarting a node:", err)

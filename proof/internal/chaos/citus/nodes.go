@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -51,6 +53,10 @@ type cluster struct {
 	clients []*faultproxy.Proxy // before each node
 	workers []*faultproxy.Proxy // before each worker
 	version string
+	// calm holds the faults between the nodes back, and restarting the restarts, while the books
+	// are settled.
+	calm       atomic.Bool
+	restarting sync.Mutex
 }
 
 // tenants are how many there are in both layouts.
