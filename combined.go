@@ -157,7 +157,7 @@ func (g *group) afterUndone(ctx context.Context, v verdict) (step, *call, error)
 	if !table.IsRecordInTheWay(v.err) {
 		return stepAgain, nil, nil
 	}
-	seen, err := g.d.look(ctx, c, g.d.table().Peek)
+	seen, err := g.d.look(ctx, c, (*table.Table).Peek)
 	switch {
 	case err == nil && seen.Found:
 		g.find(c, seen.Record)

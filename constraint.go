@@ -55,7 +55,7 @@ func (g *group) explain(ctx context.Context, v verdict) verdict {
 	}
 	raised := wire.IsRaised(v.err)
 	v.onError()
-	seen, err := g.d.look(ctx, c, g.d.table().Peek)
+	seen, err := g.d.look(ctx, c, (*table.Table).Peek)
 	switch {
 	case err == nil && seen.Found:
 		v.rec = seen.Record

@@ -130,6 +130,15 @@ func (d *Deduper) checkTable(ctx context.Context, conn *pgx.Conn) error {
 	return err
 }
 
+// know has the engine found out where no call has asked yet.
+func (d *Deduper) know(ctx context.Context, conn *pgx.Conn) error {
+	if d.table().Engine() != examiner.Unknown {
+		return nil
+	}
+	_, err := d.meet(ctx, conn)
+	return err
+}
+
 // meet finds out on which engine the table of the pool's database is, and what is wrong
 // with it.
 func (d *Deduper) meet(ctx context.Context, conn *pgx.Conn) (problems []string, err error) {
@@ -214,7 +223,12 @@ func (d *Deduper) onConn(ctx context.Context, do func(*wire.Conn) error) error {
 			return err
 		}
 		defer d.release(ctx, conn)
-		err = do(wire.On(conn.Conn()))
+		if d.opts.Order == ClaimFirst { // a claim waits inside the server
+			err = d.know(ctx, conn.Conn())
+		}
+		if err == nil {
+			err = do(wire.On(conn.Conn()))
+		}
 		wire.DropUnusable(ctx, conn.Conn(), err)
 		return err
 	}

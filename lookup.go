@@ -93,7 +93,7 @@ func (d *Deduper) Lookup(ctx context.Context, scope, tool, key string) (Status, 
 	if err != nil {
 		return Status{}, errorOf(&Call{Scope: scope, Tool: tool, Key: key}, err)
 	}
-	seen, err := d.look(ctx, d.stranger(id), d.table().Probe)
+	seen, err := d.look(ctx, d.stranger(id), (*table.Table).Probe)
 	if err != nil {
 		return Status{}, errorOf(&Call{Scope: scope, Tool: tool, Key: key}, fmt.Errorf("dedup: looking up: %w", d.explained(err)))
 	}
@@ -135,13 +135,13 @@ func status(r *table.Record) (Status, error) {
 }
 
 // lookFunc is one of the table's ways to look outside a transaction.
-type lookFunc func(context.Context, *wire.Conn, *table.Entry) (table.Lookup, error)
+type lookFunc func(*table.Table, context.Context, *wire.Conn, *table.Entry) (table.Lookup, error)
 
 // look takes a connection for one look and gives it back. An error says why the context
 // has ended, where it has.
 func (d *Deduper) look(ctx context.Context, c *call, look lookFunc) (seen table.Lookup, err error) {
 	err = d.onConn(ctx, func(on *wire.Conn) error {
-		seen, err = look(ctx, on, &c.Entry)
+		seen, err = look(d.table(), ctx, on, &c.Entry)
 		return err
 	})
 	return seen, err

@@ -102,8 +102,9 @@ const (
 	// written once.
 	LockFirst Order = iota
 	// ClaimFirst inserts the identity, runs the effect and completes the row
-	// with the COMMIT. It is for engines and routers without advisory locks;
-	// each row is written twice.
+	// with the COMMIT. It is for engines and routers without advisory locks, and
+	// for Citus where twins come in through several nodes, which do not see each
+	// other's locks; each row is written twice.
 	ClaimFirst
 )
 

@@ -54,7 +54,7 @@ func (d *Deduper) Reset(ctx context.Context, scope, tool, key string, opts Reset
 }
 
 func (d *Deduper) reset(ctx context.Context, id table.Identity, opts ResetOptions) (freed, audited bool, err error) {
-	seen, err := d.look(ctx, d.stranger(id), d.table().Probe)
+	seen, err := d.look(ctx, d.stranger(id), (*table.Table).Probe)
 	at := seen.Record.CreatedAt
 	switch {
 	case err != nil:

@@ -385,11 +385,11 @@ func (p RetryPolicy) longestPause(attempt int) time.Duration {
 // wait waits until no twin of c is in flight. A call that may not wait looks again, so
 // that it is not sent away because of a neighbour who only looked.
 func (g *group) wait(ctx context.Context, c *call) (step, *call, error) {
-	look := g.d.table().Peek
+	look := (*table.Table).Peek
 	if g.together != nil {
 		// A claim can only be seen by claiming, and here that is cheaper than to run
 		// all the effects and roll them back.
-		look = g.d.table().Probe
+		look = (*table.Table).Probe
 	}
 	var seen table.Lookup
 	var err error

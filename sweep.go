@@ -10,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
-	"github.com/tooldedup/dedup/internal/examiner"
 	"github.com/tooldedup/dedup/internal/table"
 	"github.com/tooldedup/dedup/internal/wire"
 )
@@ -189,10 +188,8 @@ func (d *Deduper) sweepBatch(ctx context.Context, o SweepOptions, due *dueSpans)
 		return batch, err
 	}
 	defer d.release(ctx, conn) // rolls back, after a panic of the hook too
-	if d.table().Engine() == examiner.Unknown {
-		if _, err := d.meet(ctx, conn.Conn()); err != nil {
-			return batch, err
-		}
+	if err := d.know(ctx, conn.Conn()); err != nil {
+		return batch, err
 	}
 	t := d.table()
 	if err := due.find(ctx, t, conn.Conn()); err != nil || len(due.spans) == 0 {

@@ -15,15 +15,16 @@ import (
 // nodes share.
 //
 // The application's distributed tables must be co-located with tool_dedup. colocateWith names
-// one of them; empty means Citus's default group. Its tenant column must be text COLLATE "C",
-// as scope is.
+// one of them; where there is none yet it is empty, and they name tool_dedup in turn. Their
+// tenant column must be text COLLATE "C", as scope is. So Citus's default group is not used:
+// others could not join it.
 //
 // Run them in one transaction, and one that distributes the application's own tables too where
 // calls are running: between the two an effect and its record would not be one transaction.
 func CitusSQL(schema, colocateWith string) string {
 	const unless = ` WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_dist_partition WHERE logicalrelid = %s::regclass);` + "\n"
 	if colocateWith == "" {
-		colocateWith = "default"
+		colocateWith = "none"
 	}
 	name := func(table string) string { return literal(pgx.Identifier{schema, table}.Sanitize()) }
 	var out strings.Builder

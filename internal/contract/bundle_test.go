@@ -245,11 +245,14 @@ func (b *bundle) rival(ctx context.Context, c dedup.Call, ref string, value tick
 	})
 }
 
-// age moves the times of a key's record into the past.
+// age moves the times of a key's record into the past, by a duration in Postgres' words.
 func (b *bundle) age(t *testing.T, key, by string) {
 	t.Helper()
-	b.exec(t, `UPDATE tool_dedup SET created_at = created_at - $2::text::interval,
-		expires_at = expires_at - $2::text::interval, forget_at = forget_at - $2::text::interval WHERE key = $1`, key, by)
+	var created, expires, forget time.Time
+	// Citus calculates no time from a column in an UPDATE.
+	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT created_at - $2::text::interval, expires_at - $2::text::interval, forget_at - $2::text::interval
+		FROM tool_dedup WHERE key = $1`, key, by).Scan(&created, &expires, &forget))
+	b.exec(t, `UPDATE tool_dedup SET created_at = $2, expires_at = $3, forget_at = $4 WHERE key = $1`, key, created, expires, forget)
 }
 
 // eventually waits until a query answers true.

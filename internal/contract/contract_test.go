@@ -20,6 +20,8 @@ type contractCase struct {
 	locksOnly bool
 	// goOnly: needs an effect that is a function, and its transaction.
 	goOnly bool
+	// notOnCitus is why Citus cannot have what the case is about; docs/sharded.md names it.
+	notOnCitus string
 }
 
 // contract is what every order, isolation level and exec mode must keep,
@@ -71,6 +73,9 @@ func runContract(t *testing.T, p profile) {
 			}
 			t.Run(c.name, func(t *testing.T) {
 				t.Parallel()
+				if p.engine == onCitus && c.notOnCitus != "" {
+					t.Skip(c.notOnCitus)
+				}
 				c.run(t, p)
 			})
 		}

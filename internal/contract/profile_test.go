@@ -128,7 +128,7 @@ func (p profile) setup(t *testing.T, opts *dedup.Options, conf ...func(*pgxpool.
 	f.bundle = b
 	switch p.engine {
 	case onCitus:
-		b.exec(t, `SELECT create_distributed_table('effects', 'ref')`)
+		b.exec(t, `SELECT create_distributed_table('effects', 'ref', colocate_with => 'none')`)
 	case onPlayedCitus:
 		b.exec(t, playCitus, pgx.QueryExecModeSimpleProtocol)
 	}

@@ -169,8 +169,8 @@ func readCatalog(ctx context.Context, db Querier, schema string) (*catalog, erro
 	if table := cat.dedup(); table != nil {
 		oid = table.OID
 	}
-	err = db.QueryRow(ctx, fmt.Sprintf("SELECT %s, %s, %s, $1::bigint, $2::text, $3::text[]", versions, citus, beside),
-		execMode, int64(oid), schema, append(tables, VersionTable)).Scan(&cat.Applied, &cat.Citus, &cat.Beside, nil, nil, nil)
+	err = db.QueryRow(ctx, fmt.Sprintf("SELECT %s, %s, %s, $1::bigint, $2::text[]", versions, citus, beside),
+		execMode, int64(oid), append(tables, VersionTable)).Scan(&cat.Applied, &cat.Citus, &cat.Beside, nil, nil)
 	if err != nil {
 		return nil, err
 	}

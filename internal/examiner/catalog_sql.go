@@ -244,15 +244,15 @@ const versionsSQL = `(
 
 // besideSQL lists the tables of the coordinator alone that the role may
 // write to: those that Citus has no metadata of and that are no shards of it. The
-// library's own ones are left out, since no promise rests on their rows. $2 is
-// the schema of the table, $3 the names of those.
+// library's own ones are left out in every schema, since no promise rests on those rows: $2
+// are their names.
 const besideSQL = `(
     SELECT array_agg(format('%I.%I', n.nspname, c.relname) ORDER BY n.nspname, c.relname)
       FROM pg_catalog.pg_class c
       JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
      WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relpersistence <> 't'
        AND n.nspname <> 'information_schema' AND n.nspname !~ '^pg_'
-       AND NOT (n.nspname = $2::text AND c.relname = ANY ($3::text[]))
+       AND c.relname <> ALL ($2::text[])
        AND has_schema_privilege(n.oid, 'USAGE')
        AND (has_any_column_privilege(c.oid, 'INSERT, UPDATE') OR has_table_privilege(c.oid, 'DELETE'))
        AND NOT EXISTS (SELECT FROM pg_catalog.pg_dist_partition d WHERE d.logicalrelid::oid = c.oid)

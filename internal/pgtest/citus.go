@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"strings"
 	"sync"
@@ -247,13 +246,4 @@ func onAll(nodes []*DB, do func(*DB) error) error {
 	}
 	all.Wait()
 	return errors.Join(errs...)
-}
-
-// Host is where the other nodes of a cluster find the server of db.
-func (db *DB) Host() string {
-	u, err := url.Parse(db.URL)
-	if err != nil {
-		return ""
-	}
-	return u.Host
 }

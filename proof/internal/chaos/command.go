@@ -97,6 +97,10 @@ func run(cmd *cobra.Command, name string, opts options) error {
 	}
 	var failed []error
 	for _, c := range chosen {
+		if c.missing != nil && len(chosen) > 1 && c.missing() != "" {
+			cmd.PrintErrln(c.name + ": left out: " + c.missing())
+			continue
+		}
 		if err := runOne(cmd.Context(), cmd, c, opts); err != nil {
 			failed = append(failed, fmt.Errorf("%s (seed %d): %w", c.name, opts.seed, err))
 		}

@@ -16,7 +16,7 @@ type citus struct {
 
 func (c *citus) addFlags(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&c.wanted, "citus", false, "place the tables on a Citus cluster: distributed by scope")
-	cmd.Flags().StringVar(&c.colocateWith, "colocate-with", "", "a distributed table of the application, whose tenant column is text COLLATE \"C\" (default Citus's default group)")
+	cmd.Flags().StringVar(&c.colocateWith, "colocate-with", "", "a distributed table of the application, whose tenant column is text COLLATE \"C\" (default none: those name tool_dedup)")
 }
 
 func (c *citus) sql(schema string) string { return migrations.CitusSQL(schema, c.colocateWith) }

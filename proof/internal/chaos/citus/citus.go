@@ -1,0 +1,307 @@
+// Package citus is the campaign on a Citus cluster: five ways to call, through all of its
+// nodes, while answers to COMMIT are lost before the nodes and between them, two-phase
+// commits are cut in the middle, backends are ended and nodes are restarted.
+package citus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/proof/internal/chaos/lab"
+	"github.com/tooldedup/dedup/proof/internal/chaos/score"
+)
+
+const (
+	workers = 32
+	conns   = 8
+	// blockKeys are the keys after which the books are settled.
+	blockKeys = 1_000
+	// maxTwins is the most deliveries of one key; one half has one.
+	maxTwins   = 3
+	answerWait = 250 * time.Millisecond
+	// callWait bounds one try, and patience all tries of a delivery: a node that restarts, or a
+	// two-phase commit that is half done, holds calls up.
+	callWait     = 20 * time.Second
+	patience     = 3 * time.Minute
+	restartEvery = 15 * time.Second
+	controlShare = 10
+)
+
+// Run runs the campaign in both layouts, one half of the calls each.
+func Run(ctx context.Context, _ *lab.Lab, p lab.Params) (*score.Score, error) {
+	s := &score.Score{Campaign: "citus", Seed: p.Seed, FaultsByKind: map[string]int{}, Details: map[string]any{}}
+	urls := URLs()
+	if missing := Missing(); missing != "" {
+		return s, errors.New(missing)
+	}
+	for _, bySchema := range []bool{false, true} {
+		arm := &arm{p: p, s: s, dedup: true, bySchema: bySchema, ways: newWays()}
+		if err := arm.run(ctx, urls, p.Calls/2); err != nil {
+			return s, err
+		}
+	}
+	control := &arm{p: p, s: s}
+	return s, control.run(ctx, urls, max(p.Calls/controlShare, 1000))
+}
+
+// arm is a layout with dedup, or the control.
+type arm struct {
+	p               lab.Params
+	s               *score.Score
+	dedup, bySchema bool
+	clients         []*client
+	ledgers         []*lab.Ledger // of the tenants; one for all where tables are shared
+	books           []*pgxpool.Pool
+	calls, runs     atomic.Int64
+	ways            map[string]*atomic.Int64
+}
+
+func (a *arm) run(ctx context.Context, urls []string, calls int) error {
+	c, err := create(ctx, urls, a.bySchema)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err := c.drop(ctx); err != nil {
+			a.p.Sayf("dropping the database: %v", err)
+		}
+	}()
+	a.s.Server = c.version
+	if err := a.connect(ctx, c); err != nil {
+		return err
+	}
+	defer func() {
+		for _, client := range a.clients {
+			client.pool.Close()
+		}
+		for _, pool := range a.books {
+			pool.Close()
+		}
+	}()
+	c.arm(a.p.Seed)
+	disturbed, stop := context.WithCancel(ctx)
+	var around sync.WaitGroup
+	ended, restarts := c.disturb(disturbed, &around, a.p.Seed, restartEvery)
+	defer func() { stop(); around.Wait() }()
+
+	rng := rand.New(rand.NewPCG(a.p.Seed, 1))
+	var tally score.Tally
+	for block := 0; int(a.calls.Load()) < calls; block++ {
+		a.deliverBlock(ctx, rng, block)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if tally, err = a.settle(ctx, c); err != nil {
+			return err
+		}
+		a.p.Sayf("%s: %d of %d calls, %d node restarts: %d duplicates, %d lost, %d differing, %d unanswered", a.name(), a.calls.Load(), calls, restarts.Load(),
+			tally.Duplicates, tally.Lost, tally.Differing, tally.Unanswered)
+	}
+	stop()
+	around.Wait()
+	total := 0
+	for kind, n := range c.faults() {
+		total += n
+		if a.dedup {
+			a.s.FaultsByKind[kind] += n
+		}
+	}
+	for _, n := range ended {
+		total += int(n.Load())
+		if a.dedup {
+			a.s.FaultsByKind["backends ended"] += int(n.Load())
+		}
+	}
+	total += int(restarts.Load())
+	if !a.dedup {
+		a.s.ControlCalls, a.s.ControlFaults, a.s.Control = int(a.calls.Load()), total, tally
+		return nil
+	}
+	a.s.FaultsByKind["nodes restarted"] += int(restarts.Load())
+	a.s.Calls += int(a.calls.Load())
+	a.s.Faults += total
+	a.s.Add(tally)
+	for way, n := range a.ways {
+		a.s.Details[a.name()+", "+way] = n.Load()
+	}
+	left, err := c.prepared(ctx)
+	a.s.Details[a.name()+", two-phase commits half done at the end"] = left
+	return err
+}
+
+func (a *arm) name() string {
+	switch {
+	case !a.dedup:
+		return "control"
+	case a.bySchema:
+		return "a schema for each tenant"
+	default:
+		return "by scope"
+	}
+}
+
+// connect opens the pools of the clients: two on each node, every third of them in the order
+// claim first.
+func (a *arm) connect(ctx context.Context, c *cluster) error {
+	schemas := []string{"public"}
+	if a.bySchema {
+		schemas = nil
+		for n := range tenants {
+			schemas = append(schemas, tenant(n))
+		}
+	}
+	for range schemas {
+		a.ledgers = append(a.ledgers, lab.NewLedger())
+	}
+	for _, schema := range schemas {
+		config := c.own[0].Config()
+		config.ConnConfig.RuntimeParams["search_path"] = schema
+		pool, err := pgxpool.NewWithConfig(ctx, config)
+		if err != nil {
+			return err
+		}
+		a.books = append(a.books, pool)
+	}
+	for i := range 2 * len(c.clients) {
+		pool, err := lab.OpenPool(ctx, c.clients[i%len(c.clients)].URL(), conns, pgx.QueryExecModeCacheStatement)
+		if err != nil {
+			return err
+		}
+		cl := &client{pool: pool}
+		a.clients = append(a.clients, cl)
+		for _, schema := range schemas {
+			order := dedup.LockFirst
+			if i%3 == 2 {
+				order = dedup.ClaimFirst
+			}
+			d, err := dedup.New(pool, &dedup.Options{
+				Schema: schema, Order: order, CommitTimeout: answerWait, IdleTimeout: 5 * time.Second,
+				Retry: dedup.RetryPolicy{BaseDelay: 2 * time.Millisecond, MaxDelay: 200 * time.Millisecond},
+			})
+			if err != nil {
+				return err
+			}
+			cl.dedupers = append(cl.dedupers, d)
+		}
+	}
+	return nil
+}
+
+// settle compares the answers with the effects, while all is calm: what it removes must not
+// be in doubt.
+func (a *arm) settle(ctx context.Context, c *cluster) (tally score.Tally, err error) {
+	c.restarting.Lock()
+	defer c.restarting.Unlock()
+	c.calm.Store(true)
+	defer c.calm.Store(false)
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for i, ledger := range a.ledgers {
+		if err := works(ctx, a.books[i]); err != nil {
+			return tally, fmt.Errorf("before settling the books: %w", err)
+		}
+		one, err := ledger.Settle(ctx, a.books[i])
+		if err != nil {
+			return tally, fmt.Errorf("settling the books: %w", err)
+		}
+		tally.Add(one)
+	}
+	return tally, nil
+}
+
+// works waits until connections between the nodes that were cut are replaced, and transactions
+// that were cut are undone: until all of the table can be locked.
+func works(ctx context.Context, pool *pgxpool.Pool) error {
+	for {
+		_, err := pool.Exec(ctx, `BEGIN; SET LOCAL lock_timeout = '5s'; LOCK TABLE effects IN ACCESS EXCLUSIVE MODE; COMMIT`, pgx.QueryExecModeSimpleProtocol)
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		pool.Reset()
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+// deliverBlock delivers the calls of a block: a key at a time or several together, and twins
+// at once through other nodes.
+func (a *arm) deliverBlock(ctx context.Context, rng *rand.Rand, block int) {
+	queue := make(chan *delivery)
+	var wg sync.WaitGroup
+	for range workers {
+		wg.Go(func() {
+			for d := range queue {
+				a.deliver(ctx, d)
+			}
+		})
+	}
+	for i := 0; i < blockKeys && ctx.Err() == nil; {
+		way := rng.IntN(len(ways))
+		many := 1
+		if ways[way].many {
+			many = 2 + rng.IntN(3)
+		}
+		var keys []key
+		at := rng.IntN(tenants)
+		for range many {
+			keys = append(keys, key{tenant: at, text: fmt.Sprintf("%d-%d", block, i)})
+			if i++; !a.bySchema && rng.IntN(2) == 0 { // several shards in one transaction
+				at = rng.IntN(tenants)
+			}
+		}
+		twins := 1
+		if rng.IntN(2) == 0 {
+			twins = 2 + rng.IntN(maxTwins-1)
+		}
+		first := rng.IntN(len(a.clients))
+		for t := range twins {
+			queue <- &delivery{way: way, name: ways[way].name, keys: keys, by: a.clients[(first+t)%len(a.clients)]}
+		}
+	}
+	close(queue)
+	wg.Wait()
+}
+
+// deliver calls again until there is an answer, as an orchestrator does.
+func (a *arm) deliver(ctx context.Context, d *delivery) {
+	a.calls.Add(int64(len(d.keys)))
+	deadline := time.Now().Add(patience)
+	for tries := 1; ; tries++ {
+		err := a.try(ctx, d)
+		switch {
+		case err == nil:
+			return
+		case errors.Is(err, dedup.ErrKeyReused), errors.Is(err, dedup.ErrInvalid), errors.Is(err, dedup.ErrBroken):
+			a.p.Sayf("%s: %v", ways[d.way].name, err)
+		case ctx.Err() != nil:
+			return
+		case time.Now().Before(deadline):
+			time.Sleep(time.Duration(min(tries, 20)) * 5 * time.Millisecond)
+			continue
+		}
+		a.p.Sayf("%s without an answer: %v", ways[d.way].name, err)
+		for _, k := range d.keys {
+			a.ledger(k).Unanswered(k.text)
+		}
+		return
+	}
+}
+
+func (a *arm) try(ctx context.Context, d *delivery) error {
+	ctx, cancel := context.WithTimeout(ctx, callWait)
+	defer cancel()
+	if !a.dedup {
+		return a.naively(ctx, d)
+	}
+	return ways[d.way].call(ctx, a, d)
+}
+
+func (a *arm) ledger(k key) *lab.Ledger { return a.ledgers[k.tenant%len(a.ledgers)] }
