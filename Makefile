@@ -56,11 +56,11 @@ model: ## Check the protocol of package external with spin: every order of its s
 	$(GO) test -count 1 -v -timeout 60m ./external/model
 
 .PHONY: test
-test: pgbouncer redis promtool axe ## Run the tests of all modules on a real Postgres
+test: pgbouncer redis promtool ## Run the tests of all modules on a real Postgres
 	$(if $(RACE),,@echo "no C compiler: running without the race detector")
 	@$(GO) run ./internal/pgserver/which
 	$(GO) test $(SEQUENTIAL)
-	DEDUP_PGBOUNCER="$${DEDUP_PGBOUNCER:-$(PGBOUNCER)}" DEDUP_PROMTOOL="$${DEDUP_PROMTOOL:-$(PROMTOOL)}" DEDUP_AXE="$${DEDUP_AXE:-$(AXE)}" $(GO) test $(RACE) -parallel 8 -timeout 25m -skip '^TestLong' $(filter-out $(SEQUENTIAL),$(PACKAGES))
+	DEDUP_PGBOUNCER="$${DEDUP_PGBOUNCER:-$(PGBOUNCER)}" DEDUP_PROMTOOL="$${DEDUP_PROMTOOL:-$(PROMTOOL)}" $(GO) test $(RACE) -parallel 8 -timeout 25m -skip '^TestLong' $(filter-out $(SEQUENTIAL),$(PACKAGES))
 
 # Tests that take long are named TestLong…. Those of external/model read nothing but the
 # model, which seldom changes, and take four minutes: `make model` runs them.
@@ -89,11 +89,9 @@ PROMTOOL := $(CURDIR)/.cache/prometheus
 promtool:
 	@scripts/promtool "$(PROMTOOL)"
 
-# axe-core looks over the console's pages in a browser. npm gets it.
-AXE := $(CURDIR)/.cache/axe
-.PHONY: axe
-axe:
-	@scripts/axe "$(AXE)"
+.PHONY: screenshots
+screenshots: ## Take the pictures of the console in docs/ anew
+	DEDUP_SCREENSHOTS="$(CURDIR)/docs" $(GO) test -count 1 -v -run TestConsole/Screenshots ./dedupweb/browsertest
 
 .PHONY: figures
 figures: ## Count the code and the way of a call, and compare with the goals

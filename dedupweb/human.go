@@ -57,7 +57,7 @@ func tone(state any) string {
 		return "busy"
 	case "parked", "never":
 		return "warn"
-	case "broken", "twice":
+	case "broken":
 		return "bad"
 	}
 	return "calm"

@@ -77,16 +77,13 @@ func (l *live) watch() (overviews <-chan *overview, leave func()) {
 	}
 }
 
+// run reads and delivers an overview at once, if the last one is older than a tick, and then at
+// each tick. So a stream that is opened anew renews a window with long ticks, too.
 func (l *live) run(ctx context.Context) {
 	ticks := time.NewTicker(l.every)
 	defer ticks.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticks.C:
-		}
-		o, err := l.latest(ctx, l.every/2) // ticks are not quite even
+	for while := l.every; ; while = l.every / 2 { // ticks are not quite even
+		o, err := l.latest(ctx, while)
 		if ctx.Err() != nil {
 			return
 		}
@@ -94,6 +91,11 @@ func (l *live) run(ctx context.Context) {
 			o = &overview{Problem: explained(err)}
 		}
 		l.deliver(o)
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks.C:
+		}
 	}
 }
 

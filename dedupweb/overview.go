@@ -13,27 +13,6 @@ import (
 	"github.com/tooldedup/dedup/internal/inspect"
 )
 
-// window is a time up to now that the overview shows, in so many parts.
-type window struct {
-	// Name stands in the address, Short on the page, and Text in a sentence.
-	Name, Short, Text string
-	span              time.Duration
-	parts             int
-	// ticks is how many ticks pass between two readings. A long window changes slowly and has
-	// many rows.
-	ticks time.Duration
-}
-
-// windows are those that there are to choose from.
-var windows = []window{
-	{"1h", "1 h", "hour", time.Hour, 30, 1},
-	{usual, "24 h", "24 hours", 24 * time.Hour, 48, 1},
-	{"7d", "7 days", "7 days", 7 * 24 * time.Hour, 56, 12},
-}
-
-// usual is the name of the window that is shown where none is chosen.
-const usual = "24h"
-
 // overview is what the first page shows. Nothing in it is of one scope.
 type overview struct {
 	Window window
@@ -73,9 +52,6 @@ func (t *toolCounts) Others() int64 { return t.Calls - t.Executed - t.Duplicates
 
 // Average is what a call took.
 func (t *toolCounts) Average() time.Duration { return t.Took / time.Duration(max(t.Calls, 1)) }
-
-// Windows are those to choose from.
-func (*overview) Windows() []window { return windows }
 
 // overviews is what reads the window that a request names.
 func (c *console) overviews(v *visit) (*live, error) {

@@ -39,7 +39,8 @@
 // The same key must come with the same request: method, host, path, query, and body
 // with its Content-Type and Content-Encoding. JSON counts by value, other bodies by
 // their bytes, and no other header counts. Another request under the key is answered
-// with 422, which names what differs. [Options].AnyHost leaves the host out.
+// with 422, which names what differs. [Options].AnyHost leaves the host out. The file
+// requests.md has sixty pairs of requests, and says of each why.
 //
 // The key belongs to scope and tool: other clients and other tools have theirs.
 //

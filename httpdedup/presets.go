@@ -13,9 +13,8 @@ import (
 // idempotency_key_in_use, errors as {"error": {"type", "code", "message"}}, and a key
 // that is new again after 24 hours.
 //
-// It differs from Stripe in three ways. A key is required, as Stripe's libraries send one with
-// every POST. An answer of 5xx is not kept: nothing was done, and a retry runs. An answer of
-// 4xx is kept after [Final] only.
+// It differs from Stripe in three ways. A key is required. An answer of 5xx is not kept:
+// nothing was done, and a retry runs. An answer of 4xx is kept after [Final] only.
 func StripeOptions() Options {
 	return Options{
 		ReplayedHeader: "Idempotent-Replayed", EchoKey: true, ReusedStatus: http.StatusBadRequest,

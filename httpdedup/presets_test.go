@@ -85,8 +85,9 @@ func TestDialects(t *testing.T) {
 			require.Equal(t, 1, s.count(t, "orders"))
 
 			done := make(chan reply, 1)
+			slow := s.request(t, http.MethodPost, "/slow", "s", "")
 			go func() {
-				r, _ := s.send(s.request(t, http.MethodPost, "/slow", "s", ""))
+				r, _ := s.send(slow)
 				done <- r
 			}()
 			wait(t, entered)

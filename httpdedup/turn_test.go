@@ -122,3 +122,22 @@ func TestTurnsAndKeys(t *testing.T) {
 	require.Equal(t, 5, s.count(t, "orders"))
 	require.Empty(t, s.told())
 }
+
+// Tools outside of the database take turns as handlers do, and are found by the key that
+// was made.
+func TestTurnsOfExternalTools(t *testing.T) {
+	t.Parallel()
+	s := openTill(t, httpdedup.Options{})
+	turn := func(r *http.Request) { r.Header.Set("Agent-Turn", `"conversation 17"; turn=4`) }
+	first := s.charge(t, "", "a", turn)
+	require.Equal(t, http.StatusOK, first.status, first.body)
+	require.False(t, s.charge(t, "", "b", turn).replayed())
+	again := s.charge(t, "charge", "a", turn)
+	require.True(t, again.replayed())
+	require.Equal(t, first.body, again.body)
+	require.NotEmpty(t, again.header.Get("Dedup-Kept-Until"))
+
+	parked := s.charge(t, "", "lost", turn)
+	require.Equal(t, http.StatusAccepted, parked.status)
+	require.Contains(t, s.do(t, http.MethodGet, parked.header.Get("Location"), "", "").body, "parked")
+}

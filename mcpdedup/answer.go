@@ -61,15 +61,22 @@ func envelope(a tool.Answer) json.RawMessage {
 	return append(append(append(b, `,"firstAt":"`...), rfc3339(a.FirstAt)...), `"}`...)
 }
 
-func envelopeSchema(result *jsonschema.Schema) *jsonschema.Schema {
+func envelopeSchema() *jsonschema.Schema {
 	return &jsonschema.Schema{
 		Type: "object",
 		Properties: map[string]*jsonschema.Schema{
-			"result":    result,
-			"duplicate": {Type: "boolean", Description: "Whether this is the answer of an earlier call, and nothing was done now."},
-			"firstAt":   {Type: "string", Format: "date-time", Description: "When the call was carried out."},
+			"duplicate": duplicateSchema(),
+			"firstAt":   firstAtSchema(),
 		},
-		PropertyOrder: []string{"result", "duplicate", "firstAt"},
+		PropertyOrder: []string{"duplicate", "firstAt"},
 		Required:      []string{"result", "duplicate"},
 	}
+}
+
+func duplicateSchema() *jsonschema.Schema {
+	return &jsonschema.Schema{Type: "boolean", Description: "Whether this is the answer of an earlier call, and nothing was done now."}
+}
+
+func firstAtSchema() *jsonschema.Schema {
+	return &jsonschema.Schema{Type: "string", Format: "date-time", Description: "When the call was carried out."}
 }

@@ -52,8 +52,10 @@
 // The result stands in structuredContent where it is an object, and as text. In
 // _meta there are duplicate, whether this is the answer of an earlier call,
 // firstAt, when that was recorded (RFC 3339), and the key. Most models never see
-// _meta, and the schema of a result leaves no room for more: Options.Envelope
-// wraps results as {result, duplicate, firstAt} for those who shall.
+// _meta, and some clients drop it. Options.Envelope wraps results as {result,
+// duplicate, firstAt} for those who shall see it. Behind the middleware
+// Policy.Marked adds the two members to a tool's own structured content. Both change
+// the output schema, which results go on to fit.
 //
 // The output schema is that of Out, but open: no member is required and others
 // are allowed. A replayed result may be older than the tool's present type, and

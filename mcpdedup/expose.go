@@ -50,21 +50,11 @@ func (e *exposed) build() (problems []tool.Problem) {
 		report("Scope", "is PerSession, and Options.Session is missing")
 	}
 	e.spliced = spliceFor(e.info, e.opts)
-	in, err := inputSchema(e.info.In, e.opts)
-	if err != nil {
-		report("In", err.Error())
+	in, out := e.schemas(report)
+	if in == nil {
 		return problems
 	}
-	if in.Type != "object" {
-		report("In", "has a schema that is none of an object; repair it in Options.TypeSchemas")
-		return problems
-	}
-	text, err := schemaText(in)
-	if err != nil {
-		report("In", err.Error())
-		return problems
-	}
-	shown, taken, err := e.splice(text)
+	shown, taken, err := e.splice(in)
 	if err != nil {
 		report("In", err.Error())
 	}
@@ -74,10 +64,6 @@ func (e *exposed) build() (problems []tool.Problem) {
 			fix += `, or tag it dedup:"key" if it is the key`
 		}
 		report("In."+name, "has the name of an argument that is added to the tool; "+fix)
-	}
-	out, err := outputSchema(e.info, e.opts)
-	if err != nil {
-		report("Out", err.Error())
 	}
 	e.tool = &mcp.Tool{
 		Name: e.info.Name, Description: e.info.Description,

@@ -39,7 +39,7 @@ type operation struct {
 	FirstAt    string          `json:"firstAt,omitempty"`
 }
 
-func operationSchema(result *jsonschema.Schema) *jsonschema.Schema {
+func operationSchema() *jsonschema.Schema {
 	return &jsonschema.Schema{
 		Type: "object",
 		Properties: map[string]*jsonschema.Schema{
@@ -51,11 +51,10 @@ func operationSchema(result *jsonschema.Schema) *jsonschema.Schema {
 			"operation":  {Type: "string", Description: "Names this call. Send it to " + getOperation + " to ask what became of it."},
 			"message":    {Type: "string", Description: "What to do next."},
 			"retryAfter": {Type: "integer", Description: "How many seconds to wait before asking again."},
-			"result":     result,
 			"duplicate":  {Type: "boolean", Description: "Whether this is the answer of an earlier call, and nothing was done now."},
 			"firstAt":    {Type: "string", Format: "date-time", Description: "When the answer was recorded."},
 		},
-		PropertyOrder: []string{"status", "operation", "message", "retryAfter", "result", "duplicate", "firstAt"},
+		PropertyOrder: []string{"status", "operation", "message", "retryAfter", "duplicate", "firstAt"},
 		Required:      []string{"status", "operation"},
 	}
 }

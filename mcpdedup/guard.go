@@ -100,5 +100,9 @@ func (g *guard) run(ctx context.Context, scope string, t taken, effect dedup.Eff
 	if err != nil {
 		return nil, err
 	}
-	return replay(result.Value, g.opts.recordMeta(t.key, isDuplicate(result.Replayed, result.Recovered), result.CreatedAt))
+	res, err := replay(result.Value, g.opts.recordMeta(t.key, isDuplicate(result.Replayed, result.Recovered), result.CreatedAt))
+	if err == nil && g.policy.Marked {
+		mark(res)
+	}
+	return res, err
 }

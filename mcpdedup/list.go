@@ -46,6 +46,15 @@ func (g *guard) show(t *mcp.Tool) (*mcp.Tool, error) {
 		hints.Title, hints.OpenWorldHint = t.Annotations.Title, t.Annotations.OpenWorldHint
 	}
 	shown.Annotations = hints
+	if g.policy.Marked && t.OutputSchema != nil {
+		text, err := schemaText(t.OutputSchema)
+		if err != nil {
+			return nil, err
+		}
+		if shown.OutputSchema, err = markSchema(text); err != nil {
+			return nil, err
+		}
+	}
 	if g.spliced == (spliced{}) || g.info.Class == tool.ReadOnly {
 		return &shown, nil
 	}

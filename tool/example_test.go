@@ -37,6 +37,27 @@ func countSeats(ctx context.Context, tx pgx.Tx, in BookIn) (n int, err error) {
 	return n, err
 }
 
+// The schemas are what a model is shown of a tool.
+func ExampleInfo_InputSchema() {
+	ctx := context.Background()
+	d, done := exampleDeduper(ctx)
+	defer done()
+
+	tools := tool.NewRegistry(d, nil)
+	exampleMust(tools.Add(tool.Tool[BookIn, Booking]{Name: "book_seat", Class: tool.Write, Run: bookSeat}))
+	info, _ := tools.Lookup("book_seat")
+
+	in, err := info.InputSchema(nil)
+	exampleMust(err)
+	fmt.Println(string(in))
+	out, err := info.OutputSchema(nil)
+	exampleMust(err)
+	fmt.Println(string(out))
+	// Output:
+	// {"type":"object","properties":{"flight":{"type":"string"},"note":{"type":"string"}},"required":["flight"],"additionalProperties":false}
+	// {"type":"object","properties":{"id":{"type":"integer","minimum":-9223372036854775808,"maximum":9223372036854775807},"flight":{"type":"string"}}}
+}
+
 // A model's call is delivered twice, with its note worded anew.
 func ExampleRegistry_Invoke() {
 	ctx := context.Background()

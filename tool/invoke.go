@@ -83,7 +83,7 @@ type call struct {
 	inv Invocation
 	of  *definition
 	run dedup.Effect[json.RawMessage] // nil of an ExternalTool, which has args
-	// args are all arguments, as encoding/json reads them.
+	// args are all arguments.
 	args json.RawMessage
 	// siblings is zero where no message was handed over.
 	siblings
@@ -109,15 +109,11 @@ func (t *definition) call(inv Invocation) (*call, error) {
 	if len(args) == 0 {
 		args = json.RawMessage("{}")
 	}
-	compared, readable, err := t.plan.check(t.Name, args)
+	in, compared, run, err := t.bind(args)
 	if err != nil {
 		return nil, err
 	}
-	in, run, err := t.bind(readable)
-	if err != nil {
-		return nil, err
-	}
-	c := &call{inv: inv, of: t, run: marked(run), args: readable}
+	c := &call{inv: inv, of: t, run: marked(run), args: args}
 	if t.Class == ReadOnly {
 		return c, nil
 	}
@@ -144,7 +140,7 @@ func (r *Registry) make(ctx context.Context, c *call) (Answer, error) {
 func (r *Registry) run(ctx context.Context, c *call) (Answer, error) {
 	switch t := c.of; {
 	case t.external != nil:
-		return r.runExternal(ctx, c)
+		return r.runExternal(ctx, t, c)
 	case t.Class == ReadOnly:
 		return r.runReading(ctx, t, c)
 	case c.Key == "" && !t.Class.NeedsKey():

@@ -22,7 +22,7 @@ func (t *definition) key(inv Invocation, in reflect.Value) (string, error) {
 }
 
 // keyOf returns the key that arguments hold, empty if all its fields are.
-func (p *argsPlan) keyOf(tool string, in reflect.Value) (string, error) {
+func (p *plan) keyOf(tool string, in reflect.Value) (string, error) {
 	if len(p.keys) == 0 {
 		return "", nil
 	}
@@ -32,7 +32,7 @@ func (p *argsPlan) keyOf(tool string, in reflect.Value) (string, error) {
 		part, err := keyPart(in.FieldByIndex(k.index))
 		if err != nil {
 			bad := &ArgumentError{Tool: tool, Field: k.path, Reason: "cannot be part of a key"}
-			if !p.secrets() {
+			if len(p.redacted) == 0 {
 				bad.Err = err
 			}
 			return "", bad

@@ -59,8 +59,8 @@ func replayIDs(t *testing.T, rec *recording.Recording) {
 			t.Parallel()
 			messages := messagesOf(t, rec)
 			r := newReplay(t, rec)
-			byID := map[string]bool{}
-			calls, taken := 0, 0
+			byID, byArgs := map[string]bool{}, map[string]bool{}
+			calls, taken, equal := 0, 0, 0
 			for _, m := range messages {
 				for i := range m {
 					m := &m[i]
@@ -70,6 +70,14 @@ func replayIDs(t *testing.T, rec *recording.Recording) {
 						taken++
 					}
 					byID[key] = true
+					var in recorded
+					require.NoError(t, json.Unmarshal(m.Args, &in))
+					key, err := dedup.KeyFromToolCallArgs(m.Session, m.Turn, m.Tool, in.Arguments, 0)
+					require.NoError(t, err)
+					if byArgs[key] {
+						equal++
+					}
+					byArgs[key] = true
 				}
 				calls += len(m)
 				for _, part := range [][]tool.Invocation{m[:1], m[:len(m)/2+1], m, m, m[len(m)/2:], m[:(len(m)+1)/2]} {
@@ -78,8 +86,8 @@ func replayIDs(t *testing.T, rec *recording.Recording) {
 			}
 			var effects, distinct int
 			require.NoError(t, r.pool.QueryRow(t.Context(), `SELECT count(*), count(DISTINCT (session, seq)) FROM effects`).Scan(&effects, &distinct))
-			t.Logf("%d calls in %d messages, %d deliveries of a call: swallowed %d, repeated %d, refused %d; session, turn and id alone name %d calls like an earlier one",
-				calls, len(messages), r.deliveries, calls-distinct, effects-distinct, r.refused, taken)
+			t.Logf("%d calls in %d messages, %d deliveries of a call: swallowed %d, repeated %d, refused %d; session, turn and id alone name %d calls like an earlier one, session, turn and arguments %d",
+				calls, len(messages), r.deliveries, calls-distinct, effects-distinct, r.refused, taken, equal)
 			require.Equal(t, calls, distinct, "swallowed")
 			require.Equal(t, calls, effects, "repeated")
 			require.Zero(t, r.refused)

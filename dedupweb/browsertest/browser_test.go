@@ -15,7 +15,11 @@ import (
 const patience = 10 * time.Minute
 
 // browser is a running browser.
-type browser struct{ ctx context.Context }
+type browser struct {
+	ctx context.Context
+	// axe is the text of axe-core, and noAxe says why there is none.
+	axe, noAxe string
+}
 
 // start starts the browser that DEDUP_CHROMIUM names, or one that is in PATH. It ends with the
 // test.
@@ -36,7 +40,9 @@ func start(t *testing.T) *browser {
 	ctx, stop := chromedp.NewContext(ctx)
 	t.Cleanup(stop)
 	require.NoError(t, chromedp.Do(ctx))
-	return &browser{ctx}
+	b := &browser{ctx: ctx}
+	b.axe, b.noAxe = installAxe(t)
+	return b
 }
 
 func program(t *testing.T) string {

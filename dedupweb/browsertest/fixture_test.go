@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -28,6 +27,7 @@ const asking = "X-Asking"
 var visitors = map[string]dedupweb.Access{
 	"ada":    {Name: "ada", Keys: true, Results: true, Act: true},
 	"reader": {Name: "reader", Keys: true},
+	"blind":  {Name: "blind"},
 	"globex": {Name: "globex", Scopes: []string{"globex"}, Act: true},
 }
 
@@ -98,9 +98,9 @@ func newConsole(t *testing.T) *console {
 }
 
 // do makes a call.
-func (c *console) do(t *testing.T, call dedup.Call, result any) {
+func (c *console) do(t *testing.T, of call, result any) {
 	t.Helper()
-	_, err := dedup.Do(t.Context(), c.d, call, func(context.Context, pgx.Tx) (any, error) {
+	_, err := dedup.Do(t.Context(), c.d, dedup.Call(of), func(context.Context, pgx.Tx) (any, error) {
 		if refusal, ok := result.(error); ok {
 			return nil, refusal
 		}
@@ -112,9 +112,9 @@ func (c *console) do(t *testing.T, call dedup.Call, result any) {
 }
 
 // breaks makes a call whose effect ends its own transaction.
-func (c *console) breaks(t *testing.T, call dedup.Call) {
+func (c *console) breaks(t *testing.T, of call) {
 	t.Helper()
-	_, err := dedup.Do(t.Context(), c.d, call, func(ctx context.Context, tx pgx.Tx) (string, error) {
+	_, err := dedup.Do(t.Context(), c.d, dedup.Call(of), func(ctx context.Context, tx pgx.Tx) (string, error) {
 		_, err := tx.Conn().Exec(ctx, "COMMIT")
 		return "", err
 	})
@@ -122,36 +122,36 @@ func (c *console) breaks(t *testing.T, call dedup.Call) {
 }
 
 // park makes a call whose answer is lost.
-func (c *console) park(t *testing.T, call dedup.Call) {
+func (c *console) park(t *testing.T, of call) {
 	t.Helper()
-	_, err := c.pay.Do(t.Context(), dedup.Call{Scope: call.Scope, Key: call.Key}, payment{7})
+	_, err := c.pay.Do(t.Context(), dedup.Call{Scope: of.Scope, Key: of.Key}, payment{7})
 	require.Error(t, err)
-	require.Equal(t, external.Parked, c.operation(t, call).State)
+	require.Equal(t, external.Parked, c.operation(t, of).State)
 }
 
 // operation is what is known of a call's effect outside of the database.
-func (c *console) operation(t *testing.T, call dedup.Call) external.Operation {
+func (c *console) operation(t *testing.T, of call) external.Operation {
 	t.Helper()
-	op, err := c.tools.Lookup(t.Context(), call.Scope, call.Tool, call.Key)
+	op, err := c.tools.Lookup(t.Context(), of.Scope, of.Tool, of.Key)
 	require.NoError(t, err)
 	return op
 }
 
 // state is what became of a call.
-func (c *console) state(t *testing.T, call dedup.Call) dedup.State {
+func (c *console) state(t *testing.T, of call) dedup.State {
 	t.Helper()
-	status, err := c.d.Lookup(t.Context(), call.Scope, call.Tool, call.Key)
+	status, err := c.d.Lookup(t.Context(), of.Scope, of.Tool, of.Key)
 	require.NoError(t, err)
 	return status.State
 }
 
 // hold begins a call and returns when it is in its effect. The call ends with the test.
-func (c *console) hold(t *testing.T, call dedup.Call) {
+func (c *console) hold(t *testing.T, of call) {
 	t.Helper()
 	entered, leave, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	ctx := context.WithoutCancel(t.Context())
 	go func() {
-		_, err := dedup.Do(ctx, c.d, call, func(context.Context, pgx.Tx) (string, error) {
+		_, err := dedup.Do(ctx, c.d, dedup.Call(of), func(context.Context, pgx.Tx) (string, error) {
 			close(entered)
 			<-leave
 			return "late", nil
@@ -163,9 +163,4 @@ func (c *console) hold(t *testing.T, call dedup.Call) {
 		close(leave)
 		require.NoError(t, <-ended)
 	})
-}
-
-// page is the address of a call's page.
-func (c *console) page(call dedup.Call) string {
-	return c.url + "call?" + url.Values{"scope": {call.Scope}, "tool": {call.Tool}, "key": {call.Key}}.Encode()
 }

@@ -3,11 +3,13 @@ package browsertest
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"net/http"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 )
@@ -70,6 +72,25 @@ func testLive(t *testing.T, b *browser) {
 	require.Contains(t, reading.text(t), "41")
 	require.Zero(t, eval[int](t, reading, "renewed"))
 	t.Logf("%d viewers, %d queries in %s", viewers, queries, took)
+}
+
+// A page that is hidden has no stream, and has one again when it is shown.
+func testHidden(t *testing.T, b *browser) {
+	c := newConsole(t)
+	v := b.tab(t, "ada")
+	streams := func(e network.EventRequestWillBeSent) bool { return e.Type == network.ResourceTypeEventSource }
+	turn := func(hidden bool) chromedp.Action[any] {
+		return chromedp.Evaluate[any](fmt.Sprintf(`Object.defineProperty(document, "hidden", {value: %t, configurable: true});
+			void document.dispatchEvent(new Event("visibilitychange"))`, hidden), chromedp.EvalAsValue)
+	}
+	stream, err := chromedp.Run(v.ctx, chromedp.WaitEvent(network.RequestWillBeSent, streams, chromedp.Navigate(c.url+"?last=7d")))
+	require.NoError(t, err)
+	require.Equal(t, c.url+"live?last=7d", stream.Request.URL)
+	_, err = chromedp.Run(v.ctx, chromedp.WaitEvent(network.LoadingFailed, func(e network.EventLoadingFailed) bool { return e.RequestID == stream.RequestID }, turn(true)))
+	require.NoError(t, err)
+	_, err = chromedp.Run(v.ctx, chromedp.WaitEvent(network.RequestWillBeSent, streams, turn(false)))
+	require.NoError(t, err)
+	require.Empty(t, v.reported())
 }
 
 // count adds calls to what Sweepers have counted.

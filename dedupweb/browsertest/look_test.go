@@ -1,10 +1,12 @@
 package browsertest
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"testing"
@@ -25,7 +27,6 @@ var (
 // faults are what is wrong with the page that the tab shows, in each theme and width.
 func (b *tab) faults(t *testing.T) []string {
 	t.Helper()
-	source := axe(t)
 	eval[any](t, b, `document.querySelectorAll("details").forEach(d => { d.open = true })`)
 	var found []string
 	for _, theme := range themes {
@@ -35,8 +36,8 @@ func (b *tab) faults(t *testing.T) []string {
 				const wide = document.documentElement.scrollWidth - innerWidth;
 				return wide > 0 ? ["wide: by " + wide + " pixels"] : [];
 			})()`)
-			if source != "" {
-				faults = append(faults, b.violations(t, source)...)
+			if b.axe != "" {
+				faults = append(faults, b.violations(t)...)
 			}
 			for _, fault := range faults {
 				found = append(found, fmt.Sprintf("%s %d %s", theme, width, fault))
@@ -48,12 +49,12 @@ func (b *tab) faults(t *testing.T) []string {
 
 // violations are what axe-core finds. It runs beside the page's own script, in a world that the
 // page's policy is not for.
-func (b *tab) violations(t *testing.T, source string) []string {
+func (b *tab) violations(t *testing.T) []string {
 	t.Helper()
 	tree := must(t, b, page.GetFrameTree, cdp.Empty{})
 	world := must(t, b, page.CreateIsolatedWorld, page.CreateIsolatedWorldParams{FrameID: tree.FrameTree.Frame.ID, WorldName: "axe"})
 	inWorld := func(p *runtime.EvaluateParams) { p.ContextID = world.ExecutionContextID }
-	found, err := chromedp.Run(b.ctx, chromedp.Evaluate[[]string](`typeof axe === "undefined" && (() => { `+source+` })();
+	found, err := chromedp.Run(b.ctx, chromedp.Evaluate[[]string](`typeof axe === "undefined" && (() => { `+b.axe+` })();
 		axe.run(document, {resultTypes: ["violations"]}).then(result => result.violations.flatMap(v =>
 			v.nodes.map(node => "axe: " + v.id + ": " + node.target.join(" ") + ": " + node.failureSummary)))`,
 		chromedp.EvalAsValue, chromedp.EvalAwaitPromise, inWorld))
@@ -61,22 +62,20 @@ func (b *tab) violations(t *testing.T, source string) []string {
 	return found
 }
 
-// axe is the text of axe-core from below the folder that DEDUP_AXE names, or that `make axe`
-// fills. It is empty where there is none.
-func axe(t *testing.T) string {
+// installAxe returns the text of axe-core, or why it cannot be had.
+func installAxe(t *testing.T) (text, missing string) {
 	t.Helper()
-	folder := os.Getenv("DEDUP_AXE")
-	if folder == "" {
-		folder = "../../.cache/axe"
+	const folder = "../../.cache/axe"
+	install := exec.Command("../../scripts/npm-install", "axe", folder)
+	install.Stderr = os.Stderr
+	why, err := install.Output()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() == 3 {
+		return "", string(why)
 	}
-	files, err := filepath.Glob(filepath.Join(folder, "axe-core-*", "axe.min.js"))
+	require.NoError(t, err, string(why))
+	read, err := os.ReadFile(filepath.Join(folder, "node_modules", "axe-core", "axe.min.js"))
 	require.NoError(t, err)
-	if len(files) == 0 {
-		return ""
-	}
-	text, err := os.ReadFile(files[0])
-	require.NoError(t, err)
-	return string(text)
+	return string(read), ""
 }
 
 // What the tests of pages look for is found where it is there.
@@ -103,7 +102,7 @@ func testFaults(t *testing.T, b *browser) {
 		require.NotEmpty(t, matching(faults, fault), "%s in %q", fault, faults)
 	}
 	require.Empty(t, matching(faults, `1200 wide`))
-	if axe(t) != "" {
+	if b.axe != "" {
 		require.Len(t, matching(faults, `axe: label: input: `), 4)
 		require.Len(t, matching(faults, `^dark \d+ axe: color-contrast: p: `), 2)
 		require.Empty(t, matching(faults, `^light \d+ axe: color-contrast`))

@@ -15,6 +15,7 @@ func TestConsole(t *testing.T) {
 	b := start(t)
 	for name, test := range map[string]func(*testing.T, *browser){
 		"Faults":      testFaults,
+		"Hidden":      testHidden,
 		"Live":        testLive,
 		"NoScript":    testNoScript,
 		"Reset":       testReset,

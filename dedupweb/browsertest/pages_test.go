@@ -11,26 +11,28 @@ import (
 
 // testPages looks at every page that a link leads to, and some that only a form leads to.
 func testPages(t *testing.T, b *browser) {
-	if axe(t) == "" {
-		t.Run("Axe", func(t *testing.T) {
-			t.Skip("SKIPPED: axe-core is not below DEDUP_AXE or .cache/axe; run `make axe`")
-		})
-	}
-	full := newShop(t)
-	searched := []string{full.url + "records?scope=acme&tool=create_ticket", full.url + "records?scope=acme&tool=create_ticket&outcome=broken"}
+	t.Run("Axe", func(t *testing.T) {
+		if b.axe == "" {
+			t.Skipf("SKIPPED: no page was looked at with axe-core: %s", b.noAxe)
+		}
+	})
+	shop, archive := newShop(t), newArchive(t)
+	search := "records?scope=acme&tool=create_ticket"
 	for name, tt := range map[string]struct {
 		console *console
 		who     string
-		from    []string
+		pages   []string
+		follow  bool // the links of the pages
 	}{
-		"All":    {full, "ada", append(searched, full.page(never), full.url+"call?scope=acme", full.url+"records?scope=acme&tool=no")},
-		"Masked": {full, "reader", searched},
-		"Scoped": {full, "globex", append(searched, full.page(freed))},
-		"Empty":  {newConsole(t), "ada", nil},
+		"All":    {shop, "ada", []string{"", search, search + "&outcome=broken", never.page(), "call?scope=acme"}, true},
+		"Scoped": {shop, "globex", []string{"", search, freed.page()}, true},
+		"Empty":  {newConsole(t), "ada", []string{""}, true},
+		"Masked": {shop, "reader", []string{"parked", done.page(), refused.page()}, false},
+		"Long":   {archive, "blind", []string{"attention", "parked", "records?scope=acme&tool=refund", "audit"}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			pages, forms := crawl(t, b.tab(t, tt.who), tt.console, tt.from)
+			pages, forms := crawl(t, b.tab(t, tt.who), tt.console, tt.pages, tt.follow)
 			if name == "All" {
 				text, err := os.ReadFile("../dedupweb.go")
 				require.NoError(t, err)
@@ -47,22 +49,26 @@ func testPages(t *testing.T, b *browser) {
 	}
 }
 
-// crawl looks at the first page, at those from, and at all that their links lead to. It
+// crawl looks at some pages and, where it is to follow, at all that their links lead to. It
 // returns the paths of the pages, and those that their forms post to.
-func crawl(t *testing.T, v *tab, c *console, from []string) (pages, forms map[string]bool) {
+func crawl(t *testing.T, v *tab, c *console, queue []string, follow bool) (pages, forms map[string]bool) {
 	t.Helper()
 	pages, forms = map[string]bool{}, map[string]bool{}
 	seen := map[string]bool{}
-	for queue := append([]string{c.url}, from...); len(queue) > 0; queue = queue[1:] {
-		address := queue[0]
-		if seen[address] {
+	for ; len(queue) > 0; queue = queue[1:] {
+		page := queue[0]
+		if seen[page] {
 			continue
 		}
-		seen[address] = true
-		path, ok := strings.CutPrefix(address, c.url)
-		require.True(t, ok, "%s is outside of the console", address)
-		status := v.open(t, address)
-		queue = append(queue, eval[[]string](t, v, `[...document.querySelectorAll("a[href]")].map(a => a.href)`)...)
+		seen[page] = true
+		status := v.open(t, c.url+page)
+		for _, link := range eval[[]string](t, v, `[...document.querySelectorAll("a[href]")].map(a => a.href)`) {
+			to, ok := strings.CutPrefix(link, c.url)
+			require.True(t, ok, "%s is outside of the console", link)
+			if follow {
+				queue = append(queue, to)
+			}
+		}
 		for _, action := range eval[[]string](t, v, `[...document.querySelectorAll("form[method=post]")].map(f => f.action)`) {
 			forms[strings.TrimPrefix(action, c.url)] = true
 		}
@@ -70,9 +76,9 @@ func crawl(t *testing.T, v *tab, c *console, from []string) (pages, forms map[st
 			if status >= 400 && strings.HasPrefix(fault, "log: network: Failed to load resource") {
 				continue // it is meant
 			}
-			t.Errorf("%s: %s", path, fault)
+			t.Errorf("%s: %s", page, fault)
 		}
-		path, _, _ = strings.Cut(path, "?")
+		path, _, _ := strings.Cut(page, "?")
 		pages[path] = true
 	}
 	t.Logf("%d pages", len(seen))

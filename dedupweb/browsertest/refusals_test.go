@@ -38,7 +38,7 @@ func testOtherSites(t *testing.T, b *browser) {
 	var page string
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, page) }))
 	defer site.Close()
-	reset, resolve := fields(t, b, c.page(done), "reset"), fields(t, b, c.page(parked), "resolve")
+	reset, resolve := fields(t, b, c.url+done.page(), "reset"), fields(t, b, c.url+parked.page(), "resolve")
 
 	v := b.tab(t, "ada")
 	at := func(url, host string) string { return strings.Replace(url, "127.0.0.1", host, 1) }
@@ -64,7 +64,7 @@ func testOtherSites(t *testing.T, b *browser) {
 	require.Equal(t, external.Parked, c.operation(t, parked).State)
 
 	v.reported()
-	page = `<!doctype html><iframe src="` + c.page(done) + `"></iframe>`
+	page = `<!doctype html><iframe src="` + c.url + done.page() + `"></iframe>`
 	v.open(t, site.URL)
 	require.NotEmpty(t, matching(v.reported(), "issue: ContentSecurityPolicyIssue frame-ancestors"))
 
@@ -79,15 +79,15 @@ func testNoAccess(t *testing.T, b *browser) {
 	c := newConsole(t)
 	c.do(t, done, "a result")
 	c.park(t, parked)
-	reset, resolve := fields(t, b, c.page(done), "reset"), fields(t, b, c.page(parked), "resolve")
+	reset, resolve := fields(t, b, c.url+done.page(), "reset"), fields(t, b, c.url+parked.page(), "resolve")
 
 	for _, tt := range []struct {
 		who    string
 		status map[string]int64
 	}{
-		{"nobody", map[string]int64{c.url: 403, c.page(done): 403, c.page(parked): 403}},
-		{"reader", map[string]int64{c.url: 200, c.page(done): 200, c.page(parked): 200}},
-		{"globex", map[string]int64{c.url: 200, c.page(done): 403, c.page(parked): 403}},
+		{"nobody", map[string]int64{c.url: 403, c.url + done.page(): 403, c.url + parked.page(): 403}},
+		{"reader", map[string]int64{c.url: 200, c.url + done.page(): 200, c.url + parked.page(): 200}},
+		{"globex", map[string]int64{c.url: 200, c.url + done.page(): 403, c.url + parked.page(): 403}},
 	} {
 		v := b.tab(t, tt.who)
 		for page, status := range tt.status {

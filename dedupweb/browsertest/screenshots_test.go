@@ -33,7 +33,7 @@ func testScreenshots(t *testing.T, b *browser) {
 		{"overview-light", c.url, "light", 1200, ""},
 		{"overview-dark", c.url, "dark", 1200, ""},
 		{"attention", c.url + "attention", "light", 1200, ""},
-		{"call", c.page(parked), "light", 390, `document.querySelector("summary").click(), document.querySelector("[value=happened]").click()`},
+		{"call", c.url + parked.page(), "light", 390, `document.querySelector("summary").click(), document.querySelector("[value=happened]").click()`},
 	} {
 		require.EqualValues(t, 200, v.open(t, p.page))
 		v.look(t, p.theme, p.width)

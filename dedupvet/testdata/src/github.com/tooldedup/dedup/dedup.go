@@ -20,7 +20,10 @@ type Call struct {
 	Args             any
 }
 
-type Result[R any] struct{ Value R }
+type Result[R any] struct {
+	Value    R
+	Replayed bool
+}
 
 type Effect[R any] func(ctx context.Context, tx pgx.Tx) (R, error)
 

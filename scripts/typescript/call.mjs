@@ -4,28 +4,35 @@
 //   for stdio, "again" being the environment of the second process; and the calls:
 //   {"tool", "arguments"}.
 // What happened is written to stdout as JSON: {"tools", "first", "second"}.
+// With "sdk": 2 it does so with the SDK's second version and MCP 2026-07-28.
 // With "calls", a list of {"tool", "arguments"}, it makes these in one session, and
 // writes {"tools", "answers"}.
+import { Client as Client2, StreamableHTTPClientTransport as HTTP2 } from "@modelcontextprotocol/client";
+import { StdioClientTransport as Stdio2 } from "@modelcontextprotocol/client/stdio";
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
 
 const plan = JSON.parse(process.argv[2]);
 
+const second = plan.sdk === 2;
+
 async function connect(env) {
-  const client = new Client({ name: "typescript", version: "1" });
+  const info = { name: "typescript", version: "1" };
+  const client = second ? new Client2(info, { versionNegotiation: { mode: { pin: "2026-07-28" } } }) : new Client(info);
+  const [HTTP, Stdio] = second ? [HTTP2, Stdio2] : [StreamableHTTPClientTransport, StdioClientTransport];
   const transport = plan.url
-    ? new StreamableHTTPClientTransport(new URL(plan.url), {
-        requestInit: { headers: { Authorization: `Bearer ${plan.token}` } },
-      })
-    : new StdioClientTransport({ command: plan.command, env: { ...process.env, ...env } });
+    ? new HTTP(new URL(plan.url), { requestInit: { headers: { Authorization: `Bearer ${plan.token}` } } })
+    : new Stdio({ command: plan.command, env: { ...process.env, ...env } });
   await client.connect(transport);
   return client;
 }
 
 async function answer(client, { tool, arguments: args }) {
+  const call = { name: tool, arguments: args };
+  const options = { timeout: 30_000 };
   try {
-    return { result: await client.callTool({ name: tool, arguments: args }, undefined, { timeout: 30_000 }) };
+    return { result: await (second ? client.callTool(call, options) : client.callTool(call, undefined, options)) };
   } catch (err) {
     return { error: String(err) };
   }
