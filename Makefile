@@ -3,7 +3,7 @@
 
 GO ?= go
 # Every module of the workspace.
-MODULES := . ./bench ./cmd/dedup ./dedupvet ./dedupweb ./examples/external ./examples/failsafe ./examples/helpdesk ./examples/metrics ./mcpdedup ./oteldedup ./proof ./riverdedup
+MODULES := . ./bench ./cmd/dedup ./dedupvet ./dedupweb ./dedupweb/browsertest ./examples/external ./examples/failsafe ./examples/helpdesk ./examples/metrics ./mcpdedup ./oteldedup ./proof ./riverdedup
 PACKAGES := $(MODULES:%=%/...)
 GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 FUZZTIME ?= 30s
@@ -11,6 +11,9 @@ FUZZTIME ?= 30s
 CHAOSFLAGS ?=
 # More flags for `make bench`, such as --json FILE.
 BENCHFLAGS ?=
+# dedupvet type-checks programs, with no goroutine of its own: the race detector
+# would find nothing and cost it most of its time.
+SEQUENTIAL := ./dedupvet/...
 # The race detector needs a C compiler.
 RACE := $(if $(shell command -v $${CC:-cc} 2>/dev/null),-race)
 
@@ -56,10 +59,12 @@ model: ## Check the protocol of package external with spin: every order of its s
 test: pgbouncer redis promtool ## Run the tests of all modules on a real Postgres
 	$(if $(RACE),,@echo "no C compiler: running without the race detector")
 	@$(GO) run ./internal/pgserver/which
-	DEDUP_PGBOUNCER="$${DEDUP_PGBOUNCER:-$(PGBOUNCER)}" DEDUP_PROMTOOL="$${DEDUP_PROMTOOL:-$(PROMTOOL)}" $(GO) test $(RACE) -parallel 8 -timeout 25m -skip '^TestLong' $(PACKAGES)
+	$(GO) test $(SEQUENTIAL)
+	DEDUP_PGBOUNCER="$${DEDUP_PGBOUNCER:-$(PGBOUNCER)}" DEDUP_PROMTOOL="$${DEDUP_PROMTOOL:-$(PROMTOOL)}" $(GO) test $(RACE) -parallel 8 -timeout 25m -skip '^TestLong' $(filter-out $(SEQUENTIAL),$(PACKAGES))
 
-# Tests that take long are named TestLong….
-LONG = $(shell grep -rl --include=*_test.go '^func TestLong' . | xargs -n 1 dirname | sort -u)
+# Tests that take long are named TestLong…. Those of external/model read nothing but the
+# model, which seldom changes, and take four minutes: `make model` runs them.
+LONG = $(filter-out ./external/model,$(shell grep -rl --include=*_test.go '^func TestLong' . | xargs -n 1 dirname | sort -u))
 .PHONY: test-long
 test-long: pgbouncer ## Run the tests that `make test` leaves out because they take long, and name what is skipped
 	DEDUP_PGBOUNCER="$${DEDUP_PGBOUNCER:-$(PGBOUNCER)}" $(GO) test $(RACE) -parallel 8 -v -timeout 25m -run '^TestLong' $(LONG)
@@ -88,6 +93,10 @@ PROMTOOL := $(CURDIR)/.cache/prometheus
 .PHONY: promtool
 promtool:
 	@scripts/promtool "$(PROMTOOL)"
+
+.PHONY: screenshots
+screenshots: ## Take the pictures of the console in docs/ anew
+	DEDUP_SCREENSHOTS="$(CURDIR)/docs" $(GO) test -count 1 -v -run TestConsole/Screenshots ./dedupweb/browsertest
 
 .PHONY: figures
 figures: ## Count the code and the way of a call, and compare with the goals

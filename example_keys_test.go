@@ -23,15 +23,36 @@ func ExampleKeyFromToolCall() {
 	fmt.Println(first)
 	fmt.Println(first == redelivered, first == later)
 
-	// Some providers leave the id empty: give the call's index in its turn.
-	_, err := dedup.KeyFromToolCall("conversation 17", 4, "")
-	var invalid *dedup.InvalidError
-	fmt.Println(errors.As(err, &invalid), invalid.Field)
-
 	// Output:
 	// tc1_MRHh1UPeaLMp-6tyG_9vs7ozjpND3IBe_oIuvc_AHlE
 	// true false
-	// true ToolCallID
+}
+
+// Some providers leave the id empty, send "null", or the tool's name. The key is made of
+// the arguments then, and of how many equal calls came before in the message.
+func ExampleKeyFromToolCallArgs() {
+	message := []struct{ id, args string }{
+		{"null", `{"seat":"1A"}`},
+		{"null", `{"seat":"1B"}`},
+		{"null", `{"seat":"1A"}`}, // meant twice
+	}
+	before := map[string]int{}
+	for _, call := range message {
+		if dedup.UsableToolCallID(call.id, "book_seat") {
+			continue // KeyFromToolCall
+		}
+		key, err := dedup.KeyFromToolCallArgs("conversation 17", 4, "book_seat", json.RawMessage(call.args), before[call.args])
+		if err != nil {
+			panic(err)
+		}
+		before[call.args]++
+		fmt.Println(key)
+	}
+
+	// Output:
+	// ta1_k9c5953QmdQnbCbZKlVQCeZIZv0ETH6-5Sy2ovhCmwQ
+	// ta1_4m2k72YdR-7KrPxGCHBpqDmG_wGxsEnIx0X3ao6KfTo
+	// ta1_jpe1Cgz8vrKoGbv_O0cj6zxQjNqRNoc1RUcMg-qdJPk
 }
 
 // The key of an intent that has a name of its own. No part runs into the next.

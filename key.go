@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
-	"strconv"
 	"time"
 
 	"github.com/tooldedup/dedup/internal/canon"
@@ -21,49 +20,12 @@ import (
 // can imitate another list of parts. Golden vectors in testdata freeze them: a
 // key that changed with a release would run an old intent again.
 const (
-	toolCallPrefix, toolCallDomain = "tc1_", "dedup/key/tool-call/v1"
-	intentPrefix, intentDomain     = "in1_", "dedup/key/intent/v1"
-	argsPrefix, argsDomain         = "ar1_", "dedup/key/args/v1"
-	keyHashDomain                  = "dedup/key-hash/v1"
+	toolCallPrefix, toolCallDomain         = "tc1_", "dedup/key/tool-call/v1"
+	toolCallArgsPrefix, toolCallArgsDomain = "ta1_", "dedup/key/tool-call-args/v1"
+	intentPrefix, intentDomain             = "in1_", "dedup/key/intent/v1"
+	argsPrefix, argsDomain                 = "ar1_", "dedup/key/args/v1"
+	keyHashDomain                          = "dedup/key-hash/v1"
 )
-
-// KeyFromToolCall returns the key of one tool call of a model: session is the
-// conversation or run, turn counts the model's messages in it from 0 (or from
-// 1; the same way each time), toolCallID is the id that the provider gave the
-// call. All three are in the saved transcript, so a re-delivered or resumed
-// turn gives the same key.
-//
-// Why the turn? Because (session, toolCallID) alone is wrong. Ids are unique
-// within one message of the model and nowhere else: some providers start again
-// with every turn, some use the name of the tool, some leave them empty. In 200
-// recorded sessions 1,164 calls carried 134 distinct ids and 49 sessions used
-// one twice; keyed by session and id, 5 of 536 recorded writes were swallowed,
-// and 4 of them would have succeeded. Session, turn and id together were unique
-// on all 2,833 recorded calls and swallowed none.
-//
-// If the provider leaves ids empty, pass the call's index in its turn. A model
-// that plans again gives the same intent a new id, which no key can notice; a
-// key of your own, made with the plan and saved with it ([NewKey]), always
-// wins.
-//
-// An empty session or toolCallID or a negative turn is an *[InvalidError].
-func KeyFromToolCall(session string, turn int, toolCallID string) (string, error) {
-	if err := validateSession(session); err != nil {
-		return "", err
-	}
-	if turn < 0 {
-		return "", invalid("Turn", "is negative; count the model's messages in the session from 0")
-	}
-	if toolCallID == "" {
-		return "", invalid("ToolCallID", "is empty, as some providers leave it; pass the call's index in its turn instead, such as \"0\"")
-	}
-	var room [canon.HashRoom]byte
-	b := append(room[:0], toolCallDomain...)
-	b = canon.AppendPart(b, session)
-	b = canon.AppendPart(b, strconv.Itoa(turn))
-	b = canon.AppendPart(b, toolCallID)
-	return encodeKey(toolCallPrefix, b), nil
-}
 
 // KeyFromIntent returns the key of an intent that has names of its own, such as
 // ("invoice", "2024-117", "send"): the document, the step of a plan, the row of

@@ -22,6 +22,11 @@ type keyVectors struct {
 		ToolCallID string `json:"tool_call_id"`
 		Key        string
 	} `json:"tool_call"`
+	ToolCallArgs []struct {
+		Session, Tool, Args string
+		Turn, Repeat        int
+		Key                 string
+	} `json:"tool_call_args"`
 	Intent []struct {
 		Parts []string
 		Key   string
@@ -37,6 +42,13 @@ func TestKeyGolden(t *testing.T) {
 	seen := map[string]bool{}
 	for _, v := range vectors.ToolCall {
 		key, err := KeyFromToolCall(v.Session, v.Turn, v.ToolCallID)
+		require.NoError(t, err)
+		require.Equal(t, v.Key, key)
+		require.False(t, seen[key])
+		seen[key] = true
+	}
+	for _, v := range vectors.ToolCallArgs {
+		key, err := KeyFromToolCallArgs(v.Session, v.Turn, v.Tool, json.RawMessage(v.Args), v.Repeat)
 		require.NoError(t, err)
 		require.Equal(t, v.Key, key)
 		require.False(t, seen[key])
@@ -58,6 +70,7 @@ func TestKeyGolden(t *testing.T) {
 		require.Equal(t, v.Hash, KeyHash(v.Key))
 	}
 	require.NotEmpty(t, vectors.ToolCall)
+	require.NotEmpty(t, vectors.ToolCallArgs)
 	require.NotEmpty(t, vectors.Intent)
 	require.NotEmpty(t, vectors.Args)
 	require.NotEmpty(t, vectors.Hash)
@@ -77,12 +90,22 @@ func TestKeySpelledOut(t *testing.T) {
 	require.Len(t, key, 47)
 	require.NoError(t, validateName("Key", key))
 
+	fp := sha256.Sum256([]byte("dedup/fingerprint/v1" + "\x00\x00\x00\x00\x00\x00\x00\x07" + `{"a":1}`))
+	sum = sha256.Sum256([]byte("dedup/key/tool-call-args/v1" +
+		"\x00\x00\x00\x00\x00\x00\x00\x02s1" +
+		"\x00\x00\x00\x00\x00\x00\x00\x0212" +
+		"\x00\x00\x00\x00\x00\x00\x00\x04book" +
+		"\x00\x00\x00\x00\x00\x00\x00\x20" + string(fp[:]) +
+		"\x00\x00\x00\x00\x00\x00\x00\x010"))
+	key, err = KeyFromToolCallArgs("s1", 12, "book", map[string]int{"a": 1}, 0)
+	require.NoError(t, err)
+	require.Equal(t, "ta1_"+base64.RawURLEncoding.EncodeToString(sum[:]), key)
+
 	sum = sha256.Sum256([]byte("dedup/key/intent/v1" + "\x00\x00\x00\x00\x00\x00\x00\x01a" + "\x00\x00\x00\x00\x00\x00\x00\x02bc"))
 	key, err = KeyFromIntent("a", "bc")
 	require.NoError(t, err)
 	require.Equal(t, "in1_"+base64.RawURLEncoding.EncodeToString(sum[:]), key)
 
-	fp := sha256.Sum256([]byte("dedup/fingerprint/v1" + "\x00\x00\x00\x00\x00\x00\x00\x07" + `{"a":1}`))
 	sum = sha256.Sum256([]byte("dedup/key/args/v1" + "\x00\x00\x00\x00\x00\x00\x00\x01s" + "\x00\x00\x00\x00\x00\x00\x00\x20" + string(fp[:])))
 	key, err = KeyFromArgsMergingRepeats("s", map[string]int{"a": 1})
 	require.NoError(t, err)
@@ -99,8 +122,20 @@ func TestKeyRefuses(t *testing.T) {
 	requireInvalid(t, err, "Session", "is empty; give the conversation")
 	_, err = KeyFromToolCall("s", -1, "id")
 	requireInvalid(t, err, "Turn", "is negative; count")
-	_, err = KeyFromToolCall("s", 0, "")
-	requireInvalid(t, err, "ToolCallID", "pass the call's index in its turn")
+	for _, id := range []string{"", "null", "None"} {
+		_, err = KeyFromToolCall("s", 0, id)
+		requireInvalid(t, err, "ToolCallID", "KeyFromToolCallArgs")
+	}
+	_, err = KeyFromToolCallArgs("", 0, "t", nil, 0)
+	requireInvalid(t, err, "Session", "is empty; give the conversation")
+	_, err = KeyFromToolCallArgs("s", -1, "t", nil, 0)
+	requireInvalid(t, err, "Turn", "is negative; count")
+	_, err = KeyFromToolCallArgs("s", 0, "", nil, 0)
+	requireInvalid(t, err, "Tool", "is empty")
+	_, err = KeyFromToolCallArgs("s", 0, "t", nil, -1)
+	requireInvalid(t, err, "Repeat", "is negative")
+	_, err = KeyFromToolCallArgs("s", 0, "t", json.RawMessage(`{`), 0)
+	requireInvalid(t, err, "Args", "no quoted member name")
 	_, err = KeyFromIntent()
 	requireInvalid(t, err, "Parts", "are missing")
 	_, err = KeyFromIntent("a", "", "b")
@@ -122,6 +157,17 @@ func TestKeyFromArgsMergesRepeatsOnly(t *testing.T) {
 	require.Equal(t, keyOf("s", `{"a":1,"b":2}`), keyOf("s", `{ "b": 2.0, "a": 1e0 }`))
 	require.NotEqual(t, keyOf("s", `{"a":1}`), keyOf("s", `{"a":2}`))
 	require.NotEqual(t, keyOf("s", `{"a":1}`), keyOf("t", `{"a":1}`))
+}
+
+func TestUsableToolCallID(t *testing.T) {
+	t.Parallel()
+
+	for _, id := range []string{"", "null", "None", "book_flight"} {
+		require.False(t, UsableToolCallID(id, "book_flight"), id)
+	}
+	for _, id := range []string{"call_0", "0", "Null", "none", "undefined", "book_flight_0", "book", " "} {
+		require.True(t, UsableToolCallID(id, "book_flight"), id)
+	}
 }
 
 func TestNewKey(t *testing.T) {

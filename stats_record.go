@@ -44,7 +44,8 @@ func newStatsRecorder(d *Deduper) *statsRecorder {
 	}
 }
 
-// record writes what was counted since it was called last, and deletes some of what is old.
+// record writes what was counted since it was called last, adds up some of what is no longer
+// young, and deletes some of what is old.
 // What cannot be written is kept for the next time.
 func (r *statsRecorder) record(ctx context.Context, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
@@ -72,7 +73,10 @@ func (r *statsRecorder) recordOn(ctx context.Context, conn *pgx.Conn) error {
 	if err := r.write(ctx, conn); err != nil {
 		return err
 	}
-	return r.d.table().ForgetCounts(ctx, conn)
+	if err := r.d.table().ForgetCounts(ctx, conn); err != nil {
+		return err
+	}
+	return r.d.table().MergeCounts(ctx, conn)
 }
 
 // write writes what is pending.

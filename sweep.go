@@ -292,7 +292,8 @@ type SweeperOptions struct {
 	Sweep SweepOptions
 	// RecordStats has the Sweeper write to the table tool_dedup_stat, before each sweep and
 	// when its context ends, what [Deduper.Stats] has counted since the last time: one row
-	// for each tool and outcome that had calls. It deletes rows that are older than 14
+	// for each tool and outcome that had calls. It adds up the rows of all processes that are
+	// older than an hour by quarters of an hour, and deletes those that are older than 14
 	// days. Calls do not wait for it. What cannot be written is kept for the next time, and
 	// SweptData.StatsErr says why. Default false.
 	RecordStats bool

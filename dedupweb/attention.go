@@ -5,6 +5,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tooldedup/dedup/external"
 	"github.com/tooldedup/dedup/internal/inspect"
 )
 
@@ -51,7 +52,7 @@ func (c *console) showAttention(v *visit) error {
 	if err != nil {
 		return err
 	}
-	if a.Parked, err = c.readParked(v); err != nil {
+	if a.Parked, err = c.readParked(v, external.Operation{}); err != nil {
 		return err
 	}
 	a.More = a.More || a.Parked.More

@@ -11,9 +11,10 @@ const chartHeight = 120
 
 // chart draws the calls of each part of the time as bars.
 type chart struct {
-	Height int
-	Most   int64 // calls in one part
-	Bars   []bar
+	Width, Height int
+	Most          int64  // calls in one part
+	Part          string // how long one is
+	Bars          []bar
 	// Text says what it shows to those who do not see it.
 	Text string
 }
@@ -25,12 +26,13 @@ type bar struct {
 	Title        string
 }
 
-func newChart(recorded []inspect.Slice) *chart {
+func newChart(w window, recorded []inspect.Slice) *chart {
 	const kinds = 3
-	classes := [kinds]string{"executed", "duplicates", "rest"}
-	var calls [parts][kinds]int64
+	classes := [kinds]string{"executed", "duplicates", "others"}
+	calls := make([][kinds]int64, w.parts)
 	var all [kinds]int64
-	c := &chart{Height: chartHeight}
+	part := w.span / time.Duration(w.parts)
+	c := &chart{Width: 10 * w.parts, Height: chartHeight, Part: lasting(part)}
 	for _, s := range recorded {
 		kind := 2
 		switch {
@@ -45,7 +47,7 @@ func newChart(recorded []inspect.Slice) *chart {
 	for _, of := range calls {
 		c.Most = max(c.Most, of[0]+of[1]+of[2])
 	}
-	for part, of := range calls {
+	for i, of := range calls {
 		bottom := int64(0)
 		for kind, n := range of {
 			if n == 0 {
@@ -54,11 +56,11 @@ func newChart(recorded []inspect.Slice) *chart {
 			from, to := bottom*chartHeight/c.Most, (bottom+n)*chartHeight/c.Most
 			bottom += n
 			c.Bars = append(c.Bars, bar{
-				Class: classes[kind], X: part * 10, Y: chartHeight - int(to), Height: int(to - from),
-				Title: fmt.Sprintf("%s ago: %d %s", span-time.Duration(part)*(span/parts), n, classes[kind]),
+				Class: classes[kind], X: i * 10, Y: chartHeight - int(to), Height: int(to - from),
+				Title: fmt.Sprintf("%s ago: %s %s", lasting(w.span-time.Duration(i)*part), count(n), classes[kind]),
 			})
 		}
 	}
-	c.Text = fmt.Sprintf("Calls of the last %.0f hours: %d executed, %d duplicates, %d others; at most %d in one bar.", span.Hours(), all[0], all[1], all[2], c.Most)
+	c.Text = fmt.Sprintf("Calls of the last %s: %s executed, %s duplicates, %s others; at most %s in %s.", w.Text, count(all[0]), count(all[1]), count(all[2]), count(c.Most), c.Part)
 	return c
 }

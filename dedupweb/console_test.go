@@ -3,6 +3,7 @@ package dedupweb_test
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -85,7 +86,7 @@ func TestPages(t *testing.T) {
 		for _, page := range pages {
 			require.NotContains(t, b.page(t, "keeper", page), "<i>")
 		}
-		require.Contains(t, b.page(t, "keeper", ""), "replayed&nbsp;1")
+		require.Contains(t, b.page(t, "keeper", ""), "replayed&nbsp;<b>1</b>")
 		require.Contains(t, b.page(t, "keeper", "inflight"), "order-10")
 		attention := b.page(t, "keeper", "attention")
 		require.Contains(t, attention, "order-8")
@@ -109,9 +110,18 @@ func TestOverviewOfWhatIsRecorded(t *testing.T) {
 	b := setup(t, pgtest.New(t), time.Minute)
 	b.exec(t, recorded(74))
 	page := b.page(t, "reader", "")
-	require.Contains(t, page, `<td class="n">100</td><td class="n">74</td><td class="n">25</td><td class="n">25.0 %</td>`)
+	for name, value := range map[string]string{"Calls": "100", "Executed": "74", "Duplicates": "25", "Rate": "25.0 %"} {
+		require.Contains(t, page, fmt.Sprintf(`<td class="n" data-of="%s">%s</td>`, name, value))
+	}
 	require.Contains(t, page, `<rect class="duplicates"`)
-	require.Contains(t, page, "74 executed, 25 duplicates, 1 others; at most 74 in one bar.")
+	require.Contains(t, page, "Calls of the last 24 hours: 74 executed, 25 duplicates, 1 others; at most 74 in 30 min.")
+
+	require.Contains(t, b.page(t, "reader", "?last=7d"), "7 days: 1,074 executed, 25 duplicates, 1 others; at most 1,000 in 3 h.")
+	hour := b.page(t, "reader", "?last=1h")
+	require.Contains(t, hour, "Nothing was recorded in the last hour.")
+	require.Contains(t, hour, `href="./?last=24h"`)
+	require.Equal(t, http.StatusBadRequest, b.get(t, "reader", "?last=1y").code)
+	require.Equal(t, http.StatusBadRequest, b.get(t, "reader", "live?last=1y").code)
 }
 
 // Nobody is let in who has no name, and who may look cannot act.
@@ -217,7 +227,7 @@ func TestReset(t *testing.T) {
 	require.Equal(t, page, got.header.Get("Location"))
 	after := b.page(t, "scoped", page)
 	require.Contains(t, after, "not found")
-	require.Contains(t, after, "reset by scoped: refunded by hand")
+	require.Contains(t, after, "reset</span> by scoped: refunded by hand")
 
 	// What was looked at is gone, and another record in its place.
 	require.Equal(t, http.StatusConflict, b.post(t, "actor", "reset", act).code)
@@ -260,7 +270,7 @@ func TestResolve(t *testing.T) {
 			require.Equal(t, http.StatusSeeOther, got.code, got.text)
 			page := b.page(t, "keeper", got.header.Get("Location"))
 			require.Contains(t, page, tt.says)
-			require.Contains(t, page, tt.verdict+" by actor: seen by hand")
+			require.Contains(t, page, tt.verdict+"</span> by actor: seen by hand")
 			require.NotContains(t, b.page(t, "actor", "parked"), "order-9")
 			require.Equal(t, http.StatusConflict, b.post(t, "actor", "resolve", act).code)
 		})
@@ -318,7 +328,7 @@ func TestLive(t *testing.T) {
 	require.Len(t, got, viewers)
 	for range viewers {
 		text := <-got
-		require.Contains(t, text, `<td class="n">74</td>`)
+		require.Contains(t, text, `data-of="Executed">74</td>`)
 	}
 	require.GreaterOrEqual(t, queries, int64(1))
 	require.LessOrEqual(t, queries, int64(took/(100*time.Millisecond))+1)
@@ -379,10 +389,28 @@ func TestLongLists(t *testing.T) {
 	require.NotContains(t, page, dedup.KeyHash("order-051"))
 
 	page = b.page(t, "scoped", "parked")
-	require.Contains(t, page, "There are more than are listed.")
 	require.Contains(t, page, ">order-200<")
 	require.NotContains(t, page, ">order-201<")
 	require.NotContains(t, page, ">order-202<")
+	page = b.page(t, "scoped", link(t, page, "More"))
+	require.NotContains(t, page, ">order-200<")
+	require.Contains(t, page, ">order-202<")
+	require.Contains(t, page, ">order-350<")
+	require.NotContains(t, page, ">More<")
+	for _, after := range []string{"yesterday", "2026-01-01T00:00:00Z&key=%00"} {
+		require.Equal(t, http.StatusBadRequest, b.get(t, "scoped", "parked?after="+after).code, after)
+	}
+
+	// The address of a page shows no key to who may see none: it begins with all of a time.
+	next = link(t, b.page(t, "blind", "parked"), "More")
+	require.NotContains(t, next, "order-")
+	page = b.page(t, "blind", next)
+	require.Contains(t, page, dedup.KeyHash("order-100"))
+	require.Contains(t, page, dedup.KeyHash("order-199"))
+	require.NotContains(t, page, dedup.KeyHash("order-200"))
+	b.exec(t, `UPDATE tool_effect SET changed_at = timestamptz '2026-01-01'`)
+	page = b.page(t, "blind", link(t, b.page(t, "blind", "parked"), "More"))
+	require.Contains(t, page, "Only those who may see keys can go on.")
 }
 
 // link is where a link of a page goes.

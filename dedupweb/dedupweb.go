@@ -1,6 +1,7 @@
 package dedupweb
 
 import (
+	"context"
 	"embed"
 	"net/http"
 	"path"
@@ -15,7 +16,7 @@ import (
 const (
 	// statementTimeout bounds each statement that reads for a page.
 	statementTimeout = 5 * time.Second
-	// every is how often the overview is read while somebody looks at it.
+	// every is a tick: how often the overview is read while somebody looks at it.
 	every = 5 * time.Second
 	// maxForm bounds what is posted.
 	maxForm = 4 << 20
@@ -24,7 +25,7 @@ const (
 // Options configure the console.
 type Options struct {
 	// Access says who asks, and what they may see and do. It is required, and called for
-	// every request but those for the style sheet and the script. The zero Access is
+	// every request but those for the style sheet, the script and the icon. The zero Access is
 	// answered with 403.
 	Access func(*http.Request) Access
 	// Tools are those of d. Verdicts on tools that were added to them are checked and carried
@@ -57,7 +58,7 @@ type console struct {
 	tools  *external.Tools
 	access func(*http.Request) Access
 	db     inspect.Database
-	live   *live
+	live   map[string]*live // by the name of the window
 }
 
 // New returns the console of d. Mount it behind [http.StripPrefix], at a path that ends with a
@@ -90,9 +91,12 @@ func newHandler(d *dedup.Deduper, opts Options, every time.Duration) (http.Handl
 	}
 	c := &console{
 		d: d, tools: tools, access: opts.Access,
-		db: inspect.Database{Pool: d.Pool(), Schema: d.Options().Schema, Timeout: statementTimeout},
+		live: map[string]*live{},
+		db:   inspect.Database{Pool: d.Pool(), Schema: d.Options().Schema, Timeout: statementTimeout},
 	}
-	c.live = &live{read: c.readOverview, every: every, turn: make(chan struct{}, 1), viewers: map[chan *overview]struct{}{}}
+	for _, w := range windows {
+		c.live[w.Name] = newLive(w.ticks*every, func(ctx context.Context) (*overview, error) { return c.readOverview(ctx, w) })
+	}
 	return c.handler(), nil
 }
 
@@ -115,6 +119,7 @@ func (c *console) handler() http.Handler {
 	files := http.FileServerFS(static)
 	mux.HandleFunc("GET /style.css", served(files))
 	mux.HandleFunc("GET /live.js", served(files))
+	mux.HandleFunc("GET /icon.svg", served(files))
 	return secured(http.NewCrossOriginProtection().Handler(mux))
 }
 
@@ -127,7 +132,7 @@ func served(files http.Handler) http.HandlerFunc {
 }
 
 // policy lets a page use what comes from its own handler, and nothing else.
-const policy = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 
 // secured sets what every answer has.
 func secured(next http.Handler) http.Handler {

@@ -14,7 +14,7 @@ import (
 // at again and a server that shuts down is not kept waiting for longer.
 const streamed = 30 * time.Second
 
-// live has the overview read once for all who look at it, and not at all when nobody does.
+// live has the overview of a window read once for all who look at it, and not at all when nobody does.
 type live struct {
 	read  func(context.Context) (*overview, error)
 	every time.Duration
@@ -27,6 +27,11 @@ type live struct {
 	mu      sync.Mutex
 	viewers map[chan *overview]struct{}
 	stop    context.CancelFunc // nil where nobody looks
+}
+
+// newLive returns what reads with read once in a while.
+func newLive(every time.Duration, read func(context.Context) (*overview, error)) *live {
+	return &live{read: read, every: every, turn: make(chan struct{}, 1), viewers: map[chan *overview]struct{}{}}
 }
 
 // latest returns an overview that was read a while ago at most.
@@ -72,16 +77,13 @@ func (l *live) watch() (overviews <-chan *overview, leave func()) {
 	}
 }
 
+// run reads and delivers an overview at once, if the last one is older than a tick, and then at
+// each tick. So a stream that is opened anew renews a window with long ticks, too.
 func (l *live) run(ctx context.Context) {
 	ticks := time.NewTicker(l.every)
 	defer ticks.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticks.C:
-		}
-		o, err := l.latest(ctx, l.every/2) // ticks are not quite even
+	for while := l.every; ; while = l.every / 2 { // ticks are not quite even
+		o, err := l.latest(ctx, while)
 		if ctx.Err() != nil {
 			return
 		}
@@ -89,6 +91,11 @@ func (l *live) run(ctx context.Context) {
 			o = &overview{Problem: explained(err)}
 		}
 		l.deliver(o)
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks.C:
+		}
 	}
 }
 
@@ -108,17 +115,18 @@ func (l *live) deliver(o *overview) {
 
 // stream sends the overview as server-sent events.
 func (c *console) stream(v *visit) error {
-	if !v.seesAll() {
-		return fail(http.StatusForbidden, "Counts are of all scopes, and you see some.")
+	l, err := c.overviews(v)
+	if err != nil {
+		return err
 	}
 	ctx, cancel := context.WithTimeout(v.r.Context(), streamed)
 	defer cancel()
 	answer := http.NewResponseController(v.w)
 	_ = answer.SetWriteDeadline(time.Now().Add(2 * streamed)) // some servers cannot, and have none
-	overviews, leave := c.live.watch()
+	overviews, leave := l.watch()
 	defer leave()
 	v.w.Header().Set("Content-Type", "text/event-stream")
-	_, err := fmt.Fprint(v.w, "retry: 1000\n\n")
+	_, err = fmt.Fprint(v.w, "retry: 1000\n\n")
 	for err == nil {
 		if err = answer.Flush(); err != nil {
 			break

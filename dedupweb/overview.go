@@ -3,6 +3,7 @@ package dedupweb
 import (
 	"cmp"
 	"context"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -12,18 +13,16 @@ import (
 	"github.com/tooldedup/dedup/internal/inspect"
 )
 
-const (
-	// span is what the overview shows, in so many parts.
-	span  = 24 * time.Hour
-	parts = 48
-)
-
 // overview is what the first page shows. Nothing in it is of one scope.
 type overview struct {
+	Window window
+	// Read is when it was read.
+	Read time.Time
 	// Recorded says whether it is what Sweepers have written; else this process has counted
 	// since Since.
 	Recorded bool
 	Since    time.Time
+	Total    toolCounts
 	Tools    []toolCounts
 	Chart    *chart // nil where there is none
 	InFlight int
@@ -48,43 +47,67 @@ type outcomeCount struct {
 // Rate is the part of the calls that were duplicates.
 func (t *toolCounts) Rate() float64 { return float64(t.Duplicates) / float64(max(t.Calls, 1)) }
 
+// Others are the calls that came to nothing.
+func (t *toolCounts) Others() int64 { return t.Calls - t.Executed - t.Duplicates }
+
 // Average is what a call took.
 func (t *toolCounts) Average() time.Duration { return t.Took / time.Duration(max(t.Calls, 1)) }
+
+// overviews is what reads the window that a request names.
+func (c *console) overviews(v *visit) (*live, error) {
+	if !v.seesAll() {
+		return nil, fail(http.StatusForbidden, "Counts are of all scopes, and you see some.")
+	}
+	name := cmp.Or(v.r.FormValue("last"), usual)
+	if c.live[name] == nil {
+		return nil, fail(http.StatusBadRequest, "There is no such time to show.")
+	}
+	return c.live[name], nil
+}
 
 func (c *console) showOverview(v *visit) error {
 	if !v.seesAll() {
 		return v.page("overview", &overview{Problem: "Counts are of all scopes, and you see some."})
 	}
-	o, err := c.live.latest(v.r.Context(), c.live.every)
+	l, err := c.overviews(v)
+	if err != nil {
+		return err
+	}
+	o, err := l.latest(v.r.Context(), l.every)
 	if err != nil {
 		return err
 	}
 	return v.page("overview", o)
 }
 
-func (c *console) readOverview(ctx context.Context) (*overview, error) {
+func (c *console) readOverview(ctx context.Context, w window) (*overview, error) {
 	var recorded []inspect.Slice
 	err := c.db.ReadOnly(ctx, func(tx pgx.Tx) (err error) {
-		recorded, err = inspect.Slices(ctx, tx, c.db.Schema, span, parts)
+		recorded, err = inspect.Slices(ctx, tx, c.db.Schema, w.span, w.parts)
 		return err
 	})
 	if err != nil && !inspect.IsMissing(err) {
 		return nil, err
 	}
 	stats := c.d.Stats()
-	o := &overview{Recorded: len(recorded) > 0, Since: stats.Since, InFlight: len(stats.InFlight)}
+	o := &overview{Window: w, Read: time.Now(), Recorded: len(recorded) > 0, Since: stats.Since, InFlight: len(stats.InFlight)}
 	sums := sums{}
 	for _, s := range recorded {
 		sums.add(s.Tool, s.Outcome, s.Calls, time.Duration(s.Seconds*float64(time.Second)))
 	}
 	if o.Recorded {
-		o.Chart = newChart(recorded)
+		o.Chart = newChart(w, recorded)
 	} else {
 		for _, s := range stats.Calls {
 			sums.add(s.Tool, string(s.Outcome), s.Calls, s.Duration)
 		}
 	}
 	o.Tools = sums.sorted()
+	for _, t := range o.Tools {
+		o.Total.Calls += t.Calls
+		o.Total.Executed += t.Executed
+		o.Total.Duplicates += t.Duplicates
+	}
 	return o, nil
 }
 

@@ -1,9 +1,14 @@
 package dedupweb
 
 import (
+	"net/http"
+	"net/url"
+	"time"
+
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tooldedup/dedup/external"
+	"github.com/tooldedup/dedup/internal/table"
 )
 
 // parkedSearched is how many pages of operations are looked at for those of some scopes.
@@ -12,8 +17,10 @@ const parkedSearched = 10
 // parked are the operations outside of the database that somebody has to look at.
 type parked struct {
 	Operations []operation
-	More       bool
-	Missing    bool // the table
+	// More says whether there may be more, and Next is the address of the page that has them.
+	More    bool
+	Next    string
+	Missing bool // the table
 }
 
 // operation is an operation on a page. Act says whether the visitor may resolve it.
@@ -28,31 +35,53 @@ func (v *visit) operation(op external.Operation, key bool) operation {
 }
 
 func (c *console) showParked(v *visit) error {
-	p, err := c.readParked(v)
+	after, err := v.operationBefore()
+	if err != nil {
+		return err
+	}
+	p, err := c.readParked(v, after)
 	if err != nil {
 		return err
 	}
 	return v.page("parked", p)
 }
 
-// readParked reads the oldest operations that the visitor may see.
-func (c *console) readParked(v *visit) (*parked, error) {
+// operationBefore is the operation that a page comes after, the zero one for the first page.
+func (v *visit) operationBefore() (op external.Operation, err error) {
+	text := v.r.FormValue("after")
+	if text == "" {
+		return op, nil
+	}
+	none := fail(http.StatusBadRequest, "There is no such page of parked effects.")
+	if op.ChangedAt, err = time.Parse(time.RFC3339Nano, text); err != nil {
+		return op, none
+	}
+	op.Scope, op.Tool, op.Key = v.r.FormValue("scope"), v.r.FormValue("tool"), v.r.FormValue("key")
+	for _, name := range [...]string{op.Scope, op.Tool, op.Key} {
+		if name != "" && table.NameProblem("name", name) != "" {
+			return op, none
+		}
+	}
+	return op, nil
+}
+
+// readParked reads the oldest operations after one that the visitor may see.
+func (c *console) readParked(v *visit, after external.Operation) (*parked, error) {
 	p := &parked{}
+	last := after
 	var err error
 	p.Missing, err = c.read(v, func(tx pgx.Tx) error {
-		var last external.Operation
 		for range parkedSearched {
 			ops, err := c.tools.ParkedTx(v.r.Context(), tx, last, listed+1)
 			if err != nil {
 				return err
 			}
 			for _, op := range ops {
-				switch last = op; {
-				case !v.sees(op.Scope):
-				case len(p.Operations) == listed:
+				if v.sees(op.Scope) && len(p.Operations) == listed {
 					p.More = true
 					return nil
-				default:
+				}
+				if last = op; v.sees(op.Scope) {
 					p.Operations = append(p.Operations, v.operation(op, v.Keys))
 				}
 			}
@@ -63,5 +92,24 @@ func (c *console) readParked(v *visit) (*parked, error) {
 		p.More = true
 		return nil
 	})
+	if p.More {
+		p.Next = v.parkedAfter(last, after)
+	}
 	return p, err
+}
+
+// parkedAfter is the address of the page after an operation. It names the operation to those
+// who may see its key. To others it gives its time, so that the page begins with all of that
+// time; it is empty where that would be this page again.
+func (v *visit) parkedAfter(last, before external.Operation) string {
+	values := url.Values{"after": {last.ChangedAt.UTC().Format(time.RFC3339Nano)}}
+	switch {
+	case v.Keys && v.sees(last.Scope):
+		values.Set("scope", last.Scope)
+		values.Set("tool", last.Tool)
+		values.Set("key", last.Key)
+	case last.ChangedAt.Equal(before.ChangedAt):
+		return ""
+	}
+	return "parked?" + values.Encode()
 }

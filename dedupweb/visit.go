@@ -131,16 +131,13 @@ type view struct {
 var texts embed.FS
 
 var pages = template.Must(template.New("").Funcs(template.FuncMap{
-	"at":  func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") },
-	"raw": func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },
-	"ago": func(t, now time.Time) string {
-		if age := now.Sub(t).Round(time.Second); age >= 0 {
-			return age.String() + " ago"
-		}
-		return "in " + t.Sub(now).Round(time.Second).String()
-	},
+	"at":      func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") },
+	"raw":     func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },
 	"percent": func(rate float64) string { return fmt.Sprintf("%.1f %%", 100*rate) },
-	"short":   func(d time.Duration) string { return d.Round(100 * time.Microsecond).String() },
+	"ago":     ago,
+	"lasting": lasting,
+	"count":   count,
+	"tone":    tone,
 }).ParseFS(texts, "templates/*.html"))
 
 // render writes a page.

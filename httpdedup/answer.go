@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"time"
 	"unicode/utf8"
 )
 
@@ -88,22 +89,28 @@ func (a *answer) body() []byte {
 
 // replay sends a stored answer. It is not marked as one where it answers the
 // request that made it, whose COMMIT was found out about afterwards.
-func (a *answer) replay(w http.ResponseWriter, marked bool) {
+func (m *Middleware) replay(w http.ResponseWriter, a answer, marked bool, until time.Time) {
 	for name, values := range a.Header {
 		if name == "Vary" {
 			values = union(w.Header()[name], values)
 		}
 		w.Header()[name] = values
 	}
-	setReplayed(w, marked)
+	m.mark(w, marked, until)
 	send(w, a.Status, a.body())
 }
 
-// setReplayed says whether an answer is that of an earlier request.
-func setReplayed(w http.ResponseWriter, replayed bool) {
-	w.Header().Del(replayedHeader)
+// mark says whether an answer is that of an earlier request, and until when it is kept: to
+// the second before, and nothing where it is not kept.
+func (m *Middleware) mark(w http.ResponseWriter, replayed bool, until time.Time) {
+	header := w.Header()
+	header.Del(m.opts.ReplayedHeader)
 	if replayed {
-		w.Header().Set(replayedHeader, "true")
+		header.Set(m.opts.ReplayedHeader, "true")
+	}
+	header.Del(keptHeader)
+	if !until.IsZero() {
+		header.Set(keptHeader, until.UTC().Format(http.TimeFormat))
 	}
 }
 
@@ -118,14 +125,15 @@ func union(a, b []string) []string {
 	return all
 }
 
-// first sends the answer of the handler that has just run, with all its headers.
-func (rec *recorder) first(w http.ResponseWriter) {
+// first sends the answer of the handler that has just run, with all its headers. until is
+// zero where it is not kept.
+func (m *Middleware) first(w http.ResponseWriter, rec *recorder, until time.Time) {
 	header := w.Header()
 	clear(header)
 	for name, values := range rec.sent {
 		header[name] = values
 	}
-	header.Del(replayedHeader)
+	m.mark(w, false, until)
 	send(w, rec.status, rec.body)
 }
 

@@ -22,7 +22,8 @@ import (
 // is.
 //
 //	Method            as sent
-//	Host              in lower case, unless Options.AnyHost leaves it out
+//	Host              in lower case and without the port that its scheme has anyway,
+//	                  unless Options.AnyHost leaves it out
 //	Path              as sent, escapes and all
 //	Query             by value: the order of different names does not count
 //	Content-Encoding  where the body has one
@@ -48,7 +49,7 @@ const (
 func requestArgs(r *http.Request, body []byte, withHost bool) (json.RawMessage, error) {
 	args := map[string]any{argMethod: r.Method, argPath: requestPath(r)}
 	if withHost {
-		args[argHost] = strings.ToLower(r.Host)
+		args[argHost] = requestHost(r)
 	}
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -63,6 +64,18 @@ func requestArgs(r *http.Request, body []byte, withHost bool) (json.RawMessage, 
 		}
 	}
 	return encodeJSON(args)
+}
+
+// requestHost is the host of a request by its value. Behind a proxy nobody knows the
+// scheme: 443 is left out of http too, where no service has it.
+func requestHost(r *http.Request) string {
+	host := strings.ToLower(r.Host)
+	for _, port := range [...]string{":80", ":443"} {
+		if name, found := strings.CutSuffix(host, port); found {
+			return name
+		}
+	}
+	return host
 }
 
 // requestPath is the path of a request as the client sent it, and as it is seen here

@@ -38,7 +38,9 @@ func TestRequestArgs(t *testing.T) {
 	groups := [][]asked{
 		{{"POST", "/a", "", "", ""}, {"POST", "/a?", "", "", ""}, {"POST", "/a", js, "", ""}, {"POST", "/a", "", "gzip", ""}},
 		{{"PUT", "/a", "", "", ""}},
-		{{"POST", "http://shop-a.example/a", "", "", ""}, {"POST", "http://Shop-A.Example/a", "", "", ""}},
+		{{"POST", "http://shop-a.example/a", "", "", ""}, {"POST", "http://Shop-A.Example/a", "", "", ""}, {"POST", "http://shop-a.example:80/a", "", "", ""}, {"POST", "http://shop-a.example:443/a", "", "", ""}},
+		{{"POST", "http://[::1]/a", "", "", ""}, {"POST", "http://[::1]:80/a", "", "", ""}},
+		{{"POST", "http://[::80]/a", "", "", ""}},
 		{{"POST", "http://shop-b.example/a", "", "", ""}},
 		{{"POST", "http://shop-a.example:8080/a", "", "", ""}},
 		{{"POST", "/b", "", "", ""}},

@@ -12,8 +12,9 @@
 //	}
 //
 // It follows version 07 of the IETF's draft "The Idempotency-Key HTTP Header Field",
-// which lapsed in April 2026. It does not claim to conform: a bare key is taken
-// beside a quoted one.
+// which expired in April 2026. It does not claim to conform: a bare key is taken
+// beside a quoted one. [StripeOptions] and [ACPOptions] follow Stripe's rules and those of the
+// Agentic Commerce Protocol.
 //
 // # What becomes of an answer
 //
@@ -26,7 +27,9 @@
 //
 // A replay has the status, the body byte for byte, the headers that
 // [Options].Headers names, and "Idempotency-Replayed: true". The first answer has
-// all headers of the handler, Set-Cookie too, and not that one.
+// all headers of the handler, Set-Cookie too, and not that one. Both say until when the
+// answer is kept, by the database's clock, in "Dedup-Kept-Until: Tue, 24 Nov 2026 12:00:00
+// GMT": a header of this package's own, as no standard has one.
 //
 // A handler that answers with an error because one of its statements failed runs
 // again if the fault may pass, such as a deadlock; see [dedup.IsTransient].
@@ -36,22 +39,41 @@
 // The same key must come with the same request: method, host, path, query, and body
 // with its Content-Type and Content-Encoding. JSON counts by value, other bodies by
 // their bytes, and no other header counts. Another request under the key is answered
-// with 422, which names what differs. [Options].AnyHost leaves the host out.
+// with 422, which names what differs. [Options].AnyHost leaves the host out. The file
+// requests.md has sixty pairs of requests, and says of each why.
 //
 // The key belongs to scope and tool: other clients and other tools have theirs.
+//
+// # Calls of agents
+//
+// Whoever has formed the intent makes the key. An agent that cannot may say which message
+// of its model a request comes from, in a header of this package's own:
+//
+//	Agent-Turn: "conversation 17"; turn=4
+//
+// The session comes first, and the turn counts the model's messages in it, from 1. Then a
+// request without an Idempotency-Key has the key of its session, turn, tool and of what it
+// asks for: [dedup.KeyFromToolCallArgs]. So do requests whose key is empty, null, None or the
+// tool's name, as it becomes of ids that a model's provider never gave. Without Agent-Turn
+// those are refused. Any other key goes before the turn.
+//
+// A request is one call, and shows nothing of the message around it. Two equal calls of one
+// message are one here: give each a key where both are meant. A tool call's id by itself
+// is no key, since it comes again in other messages: send [dedup.KeyFromToolCall], or the turn.
+// A body that is made anew with each try, with a time in it, is another call each time.
 //
 // # What it answers by itself
 //
 // Problem JSON (RFC 9457), whose type is Options.ProblemBase and one of these:
 //
-//	missing-key      400   there is no Idempotency-Key
-//	invalid-key      400   it is malformed, or there are several
-//	invalid-request  400   query, Content-Type or Content-Encoding are malformed
+//	missing-key      400   there is no Idempotency-Key, nor an Agent-Turn
+//	invalid-key      400   it is malformed, names no single request, or there are several
+//	invalid-request  400   query, Agent-Turn, Content-Type or Content-Encoding are malformed
 //	invalid-body     400   the body is cut off, or no JSON although it says so
 //	body-too-large   413   it exceeds Options.MaxBody
 //	no-scope         403   Options.Scope refuses; a [ScopeError] says 401 or so
 //	in-flight        409   Options.MaxWait is over; with Retry-After
-//	key-reused       422   the key came with another request; or 409
+//	key-reused       422   the key came with another request; or 409, or 400
 //	refused          422   a tool of [Middleware.External] has refused, for good
 //	expired          410   it has run, and its answer is gone
 //	unavailable      503   not now: send it again; with Retry-After

@@ -56,11 +56,11 @@ func (m *Middleware) serveExternal(w http.ResponseWriter, r *http.Request, tool 
 	)
 	switch {
 	case err == nil:
-		setReplayed(w, result.Replayed && !result.Recovered)
+		m.mark(w, result.Replayed && !result.Recovered, result.ExpiresAt)
 		w.Header().Set("Content-Type", "application/json")
 		send(w, http.StatusOK, result.Value)
 	case errors.As(err, &refused):
-		setReplayed(w, refused.Replayed && !refused.Recovered)
+		m.mark(w, refused.Replayed && !refused.Recovered, result.ExpiresAt)
 		m.sendProblem(w, &refusal{kind: kindRefused, detail: refused.Message, code: refused.Code})
 	case errors.As(err, &parked):
 		m.sendOpen(w, call, &operation{State: stateParked, Since: &parked.Operation.ChangedAt})

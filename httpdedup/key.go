@@ -6,15 +6,17 @@ import (
 )
 
 const (
-	keyHeader      = "Idempotency-Key"
-	replayedHeader = "Idempotency-Replayed"
+	keyHeader = "Idempotency-Key"
+	// keptHeader says until when an answer is kept. It is this package's own.
+	keptHeader = "Dedup-Kept-Until"
 
 	// maxKey is what dedup takes. It is looked at here too, so that a request that
 	// cannot be run is refused before its body is read.
 	maxKey = 255
 )
 
-// parseKey reads the Idempotency-Key of a request from all its header lines.
+// parseKey reads the Idempotency-Key of a request from all its header lines. It is empty
+// where the header is, and where there is none.
 //
 // The draft says: an Item of Structured Fields (RFC 9651) that is a String. So
 // "…" in quotes, with \" and \\ as its only escapes, and parameters after it that
@@ -25,31 +27,48 @@ const (
 func parseKey(lines []string) (string, error) {
 	switch {
 	case len(lines) == 0:
-		return "", refuse(kindMissingKey, "Send an Idempotency-Key header: a string in quotes that is made once for this action, such as a UUID, and sent again unchanged with every retry of it.")
+		return "", nil
 	case len(lines) > 1:
 		return "", invalidKey("occurs %d times; send one", len(lines))
 	}
-	text := strings.Trim(lines[0], " \t")
-	if text == "" {
-		return "", invalidKey("is empty")
-	}
-	cut := cutBare
-	if text[0] == '"' {
-		cut = cutQuoted
-	}
-	key, rest, problem := cut(text)
-	if problem == "" {
-		problem = skipParams(rest)
-	}
+	key, problem := parseItem(lines[0], func(string, string) {})
 	switch {
 	case problem != "":
 		return "", invalidKey("%s", problem)
-	case key == "":
-		return "", invalidKey("is empty")
 	case len(key) > maxKey:
 		return "", invalidKey("is %d bytes long, and %d is the most; send its hash", len(key), maxKey)
 	}
 	return key, nil
+}
+
+// noKey refuses a request for want of a key. lines are what its header has.
+func noKey(lines []string, key string) error {
+	switch {
+	case len(lines) == 0:
+		return refuse(kindMissingKey, "Send an Idempotency-Key header: a string in quotes that is made once for this action, such as a UUID, and sent again unchanged with every retry of it.")
+	case key == "":
+		return invalidKey("is empty")
+	default:
+		return invalidKey("is null, None or the name of the tool, as an id that was never given, and so names no single action")
+	}
+}
+
+// parseItem reads a string, in quotes or bare, and tells param of each parameter behind
+// it that is no string of its own.
+func parseItem(line string, param func(name, value string)) (text, problem string) {
+	line = strings.Trim(line, " \t")
+	if line == "" {
+		return "", ""
+	}
+	cut := cutBare
+	if line[0] == '"' {
+		cut = cutQuoted
+	}
+	text, rest, problem := cut(line)
+	if problem == "" {
+		problem = readParams(rest, param)
+	}
+	return text, problem
 }
 
 func invalidKey(format string, args ...any) error {
@@ -95,9 +114,9 @@ func cutBare(text string) (s, rest, problem string) {
 	return text[:end], text[end:], ""
 }
 
-// skipParams says what is wrong with what follows a key. Parameters are read to
-// know where they end, and ignored.
-func skipParams(rest string) (problem string) {
+// readParams says what is wrong with what follows a string. Parameters whose values are
+// strings are read to know where they end, and ignored.
+func readParams(rest string, param func(name, value string)) (problem string) {
 	for rest != "" {
 		if rest[0] != ';' {
 			return "is followed by something that is no parameter"
@@ -118,9 +137,10 @@ func skipParams(rest string) (problem string) {
 				return problem
 			}
 		default:
-			if name, tail = span(value, isParamValue); name == "" {
+			if value, tail = span(value, isParamValue); value == "" {
 				return "has a parameter without its value"
 			}
+			param(name, value)
 		}
 		rest = tail
 	}

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
+	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -129,6 +131,9 @@ func safe(method string) bool {
 // admit makes a call of a request, or says why there is none. Who asks comes
 // first: whoever may not is told nothing else.
 func (m *Middleware) admit(w http.ResponseWriter, r *http.Request, tool string) (dedup.Call, []byte, error) {
+	if lines := r.Header[keyHeader]; m.opts.EchoKey && len(lines) == 1 {
+		w.Header()[keyHeader] = slices.Clone(lines)
+	}
 	unwatch := watchBody(r)
 	scope, err := m.scope(r)
 	if err != nil {
@@ -141,6 +146,15 @@ func (m *Middleware) admit(w http.ResponseWriter, r *http.Request, tool string) 
 	if tool == "" {
 		tool = m.opts.Tool(r)
 	}
+	var from *turn
+	if !dedup.UsableToolCallID(key, tool) {
+		if from, err = parseTurn(r.Header[turnHeader]); err != nil {
+			return dedup.Call{}, nil, err
+		}
+		if from == nil {
+			return dedup.Call{}, nil, noKey(r.Header[keyHeader], key)
+		}
+	}
 	if tool == "" {
 		return dedup.Call{}, nil, ErrToolUnnamed
 	}
@@ -152,6 +166,9 @@ func (m *Middleware) admit(w http.ResponseWriter, r *http.Request, tool string) 
 		return dedup.Call{}, nil, err
 	}
 	args, err := requestArgs(r, body, !m.opts.AnyHost)
+	if err == nil && from != nil {
+		key, err = from.key(tool, args)
+	}
 	return m.call(scope, tool, key, args), body, err
 }
 
@@ -184,7 +201,7 @@ func (m *Middleware) answer(w http.ResponseWriter, j *job, result dedup.Result[j
 	case errors.As(err, &refused):
 		m.stored(w, j, result, refused.Details)
 	case discarded, failed: // the handler has told of the failed statement
-		j.last.first(w)
+		m.first(w, j.last, time.Time{})
 	default:
 		m.sendProblem(w, m.explain(j.r, err))
 	}
@@ -193,7 +210,7 @@ func (m *Middleware) answer(w http.ResponseWriter, j *job, result dedup.Result[j
 // stored sends an answer that stands in the call's record.
 func (m *Middleware) stored(w http.ResponseWriter, j *job, result dedup.Result[json.RawMessage], text json.RawMessage) {
 	if !result.Replayed {
-		j.last.first(w)
+		m.first(w, j.last, result.ExpiresAt)
 		return
 	}
 	a, err := readAnswer(text)
@@ -202,10 +219,10 @@ func (m *Middleware) stored(w http.ResponseWriter, j *job, result dedup.Result[j
 		return
 	}
 	if result.Recovered && j.gave(a) {
-		j.last.first(w)
+		m.first(w, j.last, result.ExpiresAt)
 		return
 	}
-	a.replay(w, !result.Recovered)
+	m.replay(w, a, !result.Recovered, result.ExpiresAt)
 }
 
 // gave reports whether a stored answer is the one that the handler gave in this

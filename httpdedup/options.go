@@ -16,7 +16,8 @@ import (
 )
 
 // Options configure a [Middleware]. Scope is required; every other zero field
-// means the documented default. New copies and checks them once.
+// means the documented default, and together they follow the draft of the IETF. [StripeOptions]
+// and [ACPOptions] follow others. New copies and checks them once.
 type Options struct {
 	// Scope names on whose behalf a request comes: the tenant, client or account,
 	// taken from what was authenticated and never from what the client may choose
@@ -69,8 +70,21 @@ type Options struct {
 	Headers []string
 
 	// ReusedStatus answers a key that was used before with another request: 422 as
-	// the draft has it, which is the default, or 409.
+	// the draft has it, which is the default, or 409, or 400.
 	ReusedStatus int
+
+	// ReplayedHeader is the header that marks replays, as "true". Default
+	// Idempotency-Replayed.
+	ReplayedHeader string
+
+	// EchoKey sends the request's Idempotency-Key back with every answer, as it came.
+	// Default false.
+	EchoKey bool
+
+	// Problem returns the body of an answer of the middleware's own, as a value that
+	// encoding/json takes; its Content-Type is application/json. Default: the [Problem]
+	// itself, as application/problem+json.
+	Problem func(p Problem) any
 
 	// Retention says how long answers are replayed. Default: the Deduper's.
 	Retention dedup.Retention
@@ -132,15 +146,22 @@ func (o Options) resolve() (Options, error) {
 	if o.MaxResponse < 0 {
 		return refuse("MaxResponse", "must be at least 1; leave it out for 512 KiB")
 	}
-	names, err := headerNames(o.Headers)
+	setDefault(&o.ReplayedHeader, "Idempotency-Replayed")
+	o.ReplayedHeader = http.CanonicalHeaderKey(o.ReplayedHeader)
+	if !validHeaderName(o.ReplayedHeader) || !storableHeader(o.ReplayedHeader) {
+		return refuse("ReplayedHeader", "is %q, which is no name of a header, or that of another one", o.ReplayedHeader)
+	}
+	names, err := headerNames(o.Headers, o.ReplayedHeader)
 	if err != nil {
 		return refuse("Headers", "%v", err)
 	}
 	o.Headers = names
 
 	setDefault(&o.ReusedStatus, http.StatusUnprocessableEntity)
-	if o.ReusedStatus != http.StatusUnprocessableEntity && o.ReusedStatus != http.StatusConflict {
-		return refuse("ReusedStatus", "is %d; use 422 or 409", o.ReusedStatus)
+	switch o.ReusedStatus {
+	case http.StatusUnprocessableEntity, http.StatusConflict, http.StatusBadRequest:
+	default:
+		return refuse("ReusedStatus", "is %d; use 422, 409 or 400", o.ReusedStatus)
 	}
 	setDefault(&o.MaxWait, 10*time.Second)
 	setDefault(&o.RetryAfter, time.Second)
@@ -173,7 +194,7 @@ func (o *Options) retryAfter() string {
 }
 
 // headerNames returns the canonical names of the headers to store.
-func headerNames(names []string) (canonical []string, err error) {
+func headerNames(names []string, replayed string) (canonical []string, err error) {
 	if names == nil {
 		names = []string{
 			"Content-Disposition", "Content-Encoding", "Content-Language", "Content-Location",
@@ -182,7 +203,7 @@ func headerNames(names []string) (canonical []string, err error) {
 	}
 	for _, name := range names {
 		name = http.CanonicalHeaderKey(name)
-		if !storableHeader(name) {
+		if !storableHeader(name) || name == replayed {
 			return nil, fmt.Errorf("%q must not be stored: it belongs to one connection, one message or one login", name)
 		}
 		canonical = append(canonical, name)
@@ -198,10 +219,14 @@ func storableHeader(name string) bool {
 	case "", "Set-Cookie", "Set-Cookie2", "Authorization", "Authentication-Info", "Www-Authenticate",
 		"Proxy-Authenticate", "Proxy-Authentication-Info", // of a login
 		"Connection", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade", // of a connection
-		"Content-Length", "Date", replayedHeader: // of a message
+		"Content-Length", "Date", keptHeader: // of a message
 		return false
 	}
 	return true
+}
+
+func validHeaderName(name string) bool {
+	return strings.Trim(name, "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") == ""
 }
 
 func setDefault[T comparable](field *T, value T) {

@@ -21,12 +21,13 @@ func TestOptions(t *testing.T) {
 	d, err := dedup.New(pgtest.New(t).Pool(t), nil)
 	require.NoError(t, err)
 	for name, change := range map[string]func(*httpdedup.Options){
-		"Scope":        func(o *httpdedup.Options) { o.Scope = nil },
-		"MaxBody":      func(o *httpdedup.Options) { o.MaxBody = -1 },
-		"MaxResponse":  func(o *httpdedup.Options) { o.MaxResponse = -1 },
-		"ReusedStatus": func(o *httpdedup.Options) { o.ReusedStatus = 400 },
-		"RetryAfter":   func(o *httpdedup.Options) { o.RetryAfter = -1 },
-		"ProblemBase":  func(o *httpdedup.Options) { o.ProblemBase = "http://[::1" },
+		"Scope":          func(o *httpdedup.Options) { o.Scope = nil },
+		"MaxBody":        func(o *httpdedup.Options) { o.MaxBody = -1 },
+		"MaxResponse":    func(o *httpdedup.Options) { o.MaxResponse = -1 },
+		"ReusedStatus":   func(o *httpdedup.Options) { o.ReusedStatus = 404 },
+		"ReplayedHeader": func(o *httpdedup.Options) { o.ReplayedHeader = "Set-Cookie" },
+		"RetryAfter":     func(o *httpdedup.Options) { o.RetryAfter = -1 },
+		"ProblemBase":    func(o *httpdedup.Options) { o.ProblemBase = "http://[::1" },
 	} {
 		opts := httpdedup.Options{Scope: tenant}
 		change(&opts)
@@ -35,7 +36,7 @@ func TestOptions(t *testing.T) {
 		require.ErrorAs(t, err, &refused, name)
 		require.Equal(t, name, refused.Field)
 	}
-	for _, header := range []string{"set-cookie", "Date", "Content-Length", "Idempotency-Replayed", "WWW-Authenticate", "connection", ""} {
+	for _, header := range []string{"set-cookie", "Date", "Content-Length", "Idempotency-Replayed", "Dedup-Kept-Until", "WWW-Authenticate", "connection", ""} {
 		_, err := httpdedup.New(d, httpdedup.Options{Scope: tenant, Headers: []string{"ETag", header}})
 		require.ErrorIs(t, err, dedup.ErrInvalid, header)
 	}

@@ -82,8 +82,12 @@ func (e *refusal) Error() string { return "httpdedup: " + e.detail }
 
 func refuse(k kind, detail string) error { return &refusal{kind: k, detail: detail} }
 
-// problem is the body of such an answer, as RFC 9457 has it.
-type problem struct {
+// Problem is what a request is answered with that the middleware refuses, as RFC 9457
+// has it. Its JSON is the body, unless Options.Problem makes another.
+type Problem struct {
+	// Name is the end of Type, such as "in-flight": see the table in the package
+	// documentation.
+	Name   string `json:"-"`
 	Type   string `json:"type"`
 	Title  string `json:"title"`
 	Status int    `json:"status"`
@@ -93,21 +97,25 @@ type problem struct {
 	// Code is that of a tool's refusal.
 	Code string `json:"code,omitempty"`
 	// State is "unknown", where an operation is.
-	State operationState `json:"state,omitempty"`
+	State string `json:"state,omitempty"`
 }
 
 // sendProblem answers with a refusal.
 func (m *Middleware) sendProblem(w http.ResponseWriter, e *refusal) {
-	p := problem{Type: m.opts.ProblemBase + string(e.kind), Detail: e.detail, Changed: e.changed, Code: e.code}
+	p := Problem{Name: string(e.kind), Type: m.opts.ProblemBase + string(e.kind), Detail: e.detail, Changed: e.changed, Code: e.code}
 	p.Status, p.Title = e.kind.about()
 	if e.status != 0 {
 		p.Status = e.status
 	}
 	if e.kind == kindUnknownOperation {
-		p.State = stateUnknown
+		p.State = string(stateUnknown)
 	}
 	for name, values := range e.header {
 		w.Header()[name] = values
+	}
+	if m.opts.Problem != nil {
+		sendJSON(w, p.Status, "application/json", m.opts.Problem(p))
+		return
 	}
 	sendJSON(w, p.Status, "application/problem+json", p)
 }
@@ -116,7 +124,7 @@ func (m *Middleware) sendProblem(w http.ResponseWriter, e *refusal) {
 func sendJSON(w http.ResponseWriter, status int, contentType string, value any) {
 	body, err := json.Marshal(value)
 	if err != nil {
-		panic(err) // net/http reports it; every value given is made of JSON
+		panic(err) // net/http reports it; every value is made of JSON, but for what Options.Problem may return
 	}
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Cache-Control", "no-store")

@@ -39,8 +39,8 @@ func TestOptionsAreRefused(t *testing.T) {
 	}
 }
 
-type recursive struct {
-	Next *recursive `json:"next,omitempty"`
+type undescribed struct {
+	N int `json:"n" jsonschema:"minimum=1"`
 }
 
 // TestToolsAreRefused lists everything that is wrong with tools at once.
@@ -59,10 +59,9 @@ func TestToolsAreRefused(t *testing.T) {
 				Confirm bool `json:"confirm"`
 			}]("", tool.Write).Run},
 		nothing[findIn]("c/slash", tool.Write),
-		nothing[recursive]("d_recursive", tool.ReadOnly),
-		nothing[struct {
-			N int `json:"n,string"`
-		}]("e_string", tool.ReadOnly),
+		nothing[undescribed]("d_undescribed", tool.ReadOnly),
+		tool.Tool[findIn, undescribed]{Name: "e_result", Class: tool.ReadOnly,
+			Run: func(context.Context, pgx.Tx, findIn) (u undescribed, err error) { return u, nil }},
 		tool.Tool[findIn, booking]{Name: "f_session", Class: tool.Write, Scope: tool.PerSession, Run: nothing[findIn]("", tool.Write).Run},
 		// These are fine: their key is not an added argument.
 		nothing[struct {
@@ -94,8 +93,8 @@ func TestAddToolRegistersAndExposes(t *testing.T) {
 	require.True(t, registered)
 
 	var refused *mcpdedup.ToolsError
-	require.ErrorAs(t, mcpdedup.AddTool(server, d.tools, oneUser(), nothing[recursive]("recursive", tool.Write)), &refused)
-	_, registered = d.tools.Lookup("recursive")
+	require.ErrorAs(t, mcpdedup.AddTool(server, d.tools, oneUser(), nothing[undescribed]("undescribed", tool.Write)), &refused)
+	_, registered = d.tools.Lookup("undescribed")
 	require.False(t, registered, "a tool that is not exposed is not registered")
 
 	var twice *tool.RegistrationError

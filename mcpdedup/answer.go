@@ -26,7 +26,7 @@ func (e *exposed) answered(a tool.Answer) *mcp.CallToolResult {
 	if a.Key == "" || a.FirstAt.IsZero() {
 		return res // there is no record
 	}
-	res.Meta = recordMeta(a.Key, isDuplicate(a.Replayed, a.Recovered), a.FirstAt)
+	res.Meta = e.opts.recordMeta(a.Key, isDuplicate(a.Replayed, a.Recovered), a.FirstAt)
 	if a.Lookalike != nil {
 		res.Meta[MetaLookalike] = lookalikeMeta(a.Lookalike)
 	}
@@ -37,8 +37,8 @@ func (e *exposed) answered(a tool.Answer) *mcp.CallToolResult {
 // this very call.
 func isDuplicate(replayed, recovered bool) bool { return replayed && !recovered }
 
-func recordMeta(key string, duplicate bool, firstAt time.Time) mcp.Meta {
-	return mcp.Meta{MetaKey: key, MetaDuplicate: duplicate, MetaFirstAt: rfc3339(firstAt)}
+func (o *Options) recordMeta(key string, duplicate bool, firstAt time.Time) mcp.Meta {
+	return mcp.Meta{o.MetaKey: key, MetaDuplicate: duplicate, MetaFirstAt: rfc3339(firstAt)}
 }
 
 func lookalikeMeta(l *tool.Lookalike) map[string]any {
@@ -61,15 +61,22 @@ func envelope(a tool.Answer) json.RawMessage {
 	return append(append(append(b, `,"firstAt":"`...), rfc3339(a.FirstAt)...), `"}`...)
 }
 
-func envelopeSchema(result *jsonschema.Schema) *jsonschema.Schema {
+func envelopeSchema() *jsonschema.Schema {
 	return &jsonschema.Schema{
 		Type: "object",
 		Properties: map[string]*jsonschema.Schema{
-			"result":    result,
-			"duplicate": {Type: "boolean", Description: "Whether this is the answer of an earlier call, and nothing was done now."},
-			"firstAt":   {Type: "string", Format: "date-time", Description: "When the call was carried out."},
+			"duplicate": duplicateSchema(),
+			"firstAt":   firstAtSchema(),
 		},
-		PropertyOrder: []string{"result", "duplicate", "firstAt"},
+		PropertyOrder: []string{"duplicate", "firstAt"},
 		Required:      []string{"result", "duplicate"},
 	}
+}
+
+func duplicateSchema() *jsonschema.Schema {
+	return &jsonschema.Schema{Type: "boolean", Description: "Whether this is the answer of an earlier call, and nothing was done now."}
+}
+
+func firstAtSchema() *jsonschema.Schema {
+	return &jsonschema.Schema{Type: "string", Format: "date-time", Description: "When the call was carried out."}
 }

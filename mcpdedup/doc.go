@@ -27,7 +27,18 @@
 // A client, or the program around a model, does better than a model: it mints
 // the key with the plan and sends it in the request's _meta as [MetaKey]. That
 // wins over the argument. Where all clients do so, Options.KeysInMeta leaves the
-// argument out.
+// argument out. Options.MetaKey and Options.KeyArgument give both other names.
+//
+// Protocols above MCP may have a key among a tool's own arguments: AdCP has
+// idempotency_key. Such a tool names it, by the tag dedup:"key" or, behind the
+// middleware, by Policy.KeyArgument, and its schema stays as it is.
+//
+// A client that cannot make keys may say which message of its model a call comes from, in _meta as
+// [MetaTurn]. Then a call without a key has that of its session, turn, tool and arguments
+// ([dedup.KeyFromToolCallArgs]), and so has one whose key is null, empty, "null", "None" or the tool's
+// name, as it becomes of ids that a model's provider never gave. Without a turn those are no key, and
+// refused. Two equal calls of one message are one here. Where Options.Session is set, the session is
+// that.
 //
 // A key has 1 to 255 characters and no control characters. One that has more than
 // 255 bytes stands for the [dedup.KeyFromIntent] of it.
@@ -41,8 +52,10 @@
 // The result stands in structuredContent where it is an object, and as text. In
 // _meta there are duplicate, whether this is the answer of an earlier call,
 // firstAt, when that was recorded (RFC 3339), and the key. Most models never see
-// _meta, and the schema of a result leaves no room for more: Options.Envelope
-// wraps results as {result, duplicate, firstAt} for those who shall.
+// _meta, and some clients drop it. Options.Envelope wraps results as {result,
+// duplicate, firstAt} for those who shall see it. Behind the middleware
+// Policy.Marked adds the two members to a tool's own structured content. Both change
+// the output schema, which results go on to fit.
 //
 // The output schema is that of Out, but open: no member is required and others
 // are allowed. A replayed result may be older than the tool's present type, and
@@ -69,7 +82,7 @@
 //
 //	code               the call                                          again?
 //	key_required       needs a key and has none                          with a key
-//	key_invalid        has a key that is no string, too long, ...        with another key
+//	key_invalid        has a key that is no string, names no call, ...   with another key
 //	key_reused         has a key that was used with other arguments      with those, or a new key
 //	arguments_invalid  has arguments that do not fit                     with others
 //	in_flight          runs right now; [MetaRetryAfter] has the seconds  same key

@@ -109,6 +109,51 @@ func ExampleMiddleware() {
 	// {"id":1} duplicate: true
 }
 
+// A protocol above MCP has the key among the tool's own arguments, and its clients do not
+// read _meta.
+func ExamplePolicy() {
+	pool, drop := notesDatabase()
+	defer drop()
+	d, err := dedup.New(pool, nil)
+	must(err)
+	type in struct {
+		NoteIn
+		IdempotencyKey string `json:"idempotency_key"`
+	}
+	server := mcp.NewServer(&mcp.Implementation{Name: "notes", Version: "1.0.0"}, nil)
+	mcp.AddTool(server, &mcp.Tool{Name: "add_note"}, func(ctx context.Context, _ *mcp.CallToolRequest, in in) (*mcp.CallToolResult, Note, error) {
+		tx, _ := mcpdedup.Tx(ctx)
+		n, err := addNote(ctx, tx, in.NoteIn)
+		return nil, n, err
+	})
+	guard, err := mcpdedup.Middleware(d, map[string]mcpdedup.Policy{
+		"add_note": {Class: tool.Write, KeyArgument: "idempotency_key", Marked: true},
+	}, &mcpdedup.Options{Scope: mcpdedup.SingleUser("me")})
+	must(err)
+	server.AddReceivingMiddleware(guard)
+
+	there, here := mcp.NewInMemoryTransports()
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() { ended <- server.Run(ctx, there) }()
+	client, err := mcp.NewClient(&mcp.Implementation{Name: "client", Version: "1"}, nil).Connect(ctx, here, nil)
+	must(err)
+	for range 2 {
+		res, err := client.CallTool(ctx, &mcp.CallToolParams{Name: "add_note", Arguments: map[string]any{
+			"text": "call the guest back", "idempotency_key": "6f1c0d2e8a9b4c57",
+		}})
+		must(err)
+		content := res.StructuredContent.(map[string]any)
+		fmt.Println("id:", content["id"], "duplicate:", content["duplicate"])
+	}
+	must(client.Close())
+	stop()
+	<-ended
+	// Output:
+	// id: 1 duplicate: false
+	// id: 1 duplicate: true
+}
+
 func notesDatabase() (pool *pgxpool.Pool, drop func()) {
 	ctx := context.Background()
 	db, err := pgtest.Create(ctx)

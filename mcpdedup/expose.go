@@ -50,34 +50,20 @@ func (e *exposed) build() (problems []tool.Problem) {
 		report("Scope", "is PerSession, and Options.Session is missing")
 	}
 	e.spliced = spliceFor(e.info, e.opts)
-	in, err := inputSchema(e.info.In, e.opts)
-	if err != nil {
-		report("In", err.Error())
+	in, out := e.schemas(report)
+	if in == nil {
 		return problems
 	}
-	if in.Type != "object" {
-		report("In", "has a schema that is none of an object; repair it in Options.TypeSchemas")
-		return problems
-	}
-	text, err := schemaText(in)
-	if err != nil {
-		report("In", err.Error())
-		return problems
-	}
-	shown, taken, err := e.splice(text)
+	shown, taken, err := e.splice(in)
 	if err != nil {
 		report("In", err.Error())
 	}
 	for _, name := range taken {
 		fix := "rename it"
-		if name == KeyArgument {
+		if name == e.keyArgument {
 			fix += `, or tag it dedup:"key" if it is the key`
 		}
 		report("In."+name, "has the name of an argument that is added to the tool; "+fix)
-	}
-	out, err := outputSchema(e.info, e.opts)
-	if err != nil {
-		report("Out", err.Error())
 	}
 	e.tool = &mcp.Tool{
 		Name: e.info.Name, Description: e.info.Description,
@@ -102,7 +88,7 @@ func annotations(info tool.Info) *mcp.ToolAnnotations {
 
 // call handles tools/call.
 func (e *exposed) call(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-	f := &failing{opts: e.opts, info: e.info, keyArgument: e.key}
+	f := &failing{opts: e.opts, info: e.info, keyArgument: e.keyArgument}
 	inv, err := e.invocation(ctx, req)
 	if err != nil {
 		return f.answer(ctx, inv.Key, err), nil
@@ -144,8 +130,14 @@ func (e *exposed) invocation(ctx context.Context, req *mcp.CallToolRequest) (inv
 		inv.Args = req.Params.Arguments // a ReadOnly tool has no use for a key
 		return inv, nil
 	}
-	taken, err := e.take(req.Params)
+	taken, err := e.take(req.Params, e.opts.MetaKey)
 	inv.Args, inv.Key, inv.Confirmed = taken.args, taken.key, taken.confirmed
+	if t := taken.turn; t != nil {
+		inv.Turn = t.number
+		if inv.Session == "" {
+			inv.Session = t.session
+		}
+	}
 	return inv, err
 }
 

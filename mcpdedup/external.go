@@ -39,7 +39,7 @@ type operation struct {
 	FirstAt    string          `json:"firstAt,omitempty"`
 }
 
-func operationSchema(result *jsonschema.Schema) *jsonschema.Schema {
+func operationSchema() *jsonschema.Schema {
 	return &jsonschema.Schema{
 		Type: "object",
 		Properties: map[string]*jsonschema.Schema{
@@ -51,11 +51,10 @@ func operationSchema(result *jsonschema.Schema) *jsonschema.Schema {
 			"operation":  {Type: "string", Description: "Names this call. Send it to " + getOperation + " to ask what became of it."},
 			"message":    {Type: "string", Description: "What to do next."},
 			"retryAfter": {Type: "integer", Description: "How many seconds to wait before asking again."},
-			"result":     result,
 			"duplicate":  {Type: "boolean", Description: "Whether this is the answer of an earlier call, and nothing was done now."},
 			"firstAt":    {Type: "string", Format: "date-time", Description: "When the answer was recorded."},
 		},
-		PropertyOrder: []string{"status", "operation", "message", "retryAfter", "result", "duplicate", "firstAt"},
+		PropertyOrder: []string{"status", "operation", "message", "retryAfter", "duplicate", "firstAt"},
 		Required:      []string{"status", "operation"},
 	}
 }
@@ -84,7 +83,7 @@ func (o *operation) answer(meta mcp.Meta) *mcp.CallToolResult {
 func (e *exposed) doneOperation(a tool.Answer) *mcp.CallToolResult {
 	duplicate := isDuplicate(a.Replayed, a.Recovered)
 	o := &operation{Status: statusDone, Operation: operationOf(e.info.Name, a.Key), Result: a.JSON, Duplicate: &duplicate, FirstAt: rfc3339(a.FirstAt)}
-	return o.answer(recordMeta(a.Key, duplicate, a.FirstAt))
+	return o.answer(e.opts.recordMeta(a.Key, duplicate, a.FirstAt))
 }
 
 // openOperation is what a call of an external tool is answered with that has no answer yet; nil for any
@@ -101,7 +100,7 @@ func (e *exposed) openOperation(key string, f *failing, err error) *mcp.CallTool
 	default:
 		return nil
 	}
-	return o.answer(mcp.Meta{MetaKey: key})
+	return o.answer(mcp.Meta{e.opts.MetaKey: key})
 }
 
 // park says what nobody knows, and what is to be done meanwhile: nothing.

@@ -19,8 +19,8 @@ import (
 type failing struct {
 	opts *Options
 	info tool.Info
-	// keyArgument says that the tool's key is an argument that was added.
-	keyArgument bool
+	// keyArgument is the argument that holds the key, empty if none does.
+	keyArgument string
 }
 
 // failure is an error as a client is told of it.
@@ -50,7 +50,7 @@ func (f *failing) answer(ctx context.Context, key string, err error) *mcp.CallTo
 		res.Content = append(res.Content, &mcp.TextContent{Text: string(told.more)})
 	}
 	if key != "" && told.code != CodeKeyInvalid {
-		res.Meta[MetaKey] = key
+		res.Meta[f.opts.MetaKey] = key
 	}
 	for name, value := range told.meta {
 		res.Meta[name] = value

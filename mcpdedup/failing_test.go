@@ -69,7 +69,7 @@ func TestTexts(t *testing.T) {
 		f    failing
 		key  string
 	}{
-		{"argument", failing{info: tool.Info{Name: "pay", Class: tool.Destructive}, keyArgument: true}, "k"},
+		{"argument", failing{info: tool.Info{Name: "pay", Class: tool.Destructive}, keyArgument: KeyArgument}, "k"},
 		{"_meta", failing{info: tool.Info{Name: "pay", Class: tool.Write}}, "k"},
 		{"own argument", failing{info: tool.Info{Name: "pay", Class: tool.Write, Key: []string{"order.id", "day"}}}, "k"},
 		{"no key", failing{info: tool.Info{Name: "pay", Class: tool.ReadOnly}}, ""},

@@ -25,6 +25,7 @@ type operations struct {
 }
 
 func (o *operations) tool() *mcp.Tool {
+	out, _ := enveloped(operationSchema(), json.RawMessage(`{}`)) // both are schemas
 	return &mcp.Tool{
 		Name: getOperation,
 		Description: "Ask what became of a call that was answered with a status and an operation. " +
@@ -38,7 +39,7 @@ func (o *operations) tool() *mcp.Tool {
 			Required:             []string{"operation"},
 			AdditionalProperties: &jsonschema.Schema{Not: &jsonschema.Schema{}},
 		},
-		OutputSchema: operationSchema(anything()),
+		OutputSchema: out,
 	}
 }
 
@@ -58,7 +59,7 @@ func (o *operations) call(ctx context.Context, req *mcp.CallToolRequest) (*mcp.C
 	if err != nil {
 		return f.answer(ctx, "", err), nil
 	}
-	return o.describe(inv, found).answer(mcp.Meta{MetaKey: inv.Key}), nil
+	return o.describe(inv, found).answer(mcp.Meta{o.opts.MetaKey: inv.Key}), nil
 }
 
 var errNoOperation = &takeError{CodeArgumentsInvalid, "The argument operation names no call of a tool that can be looked up."}

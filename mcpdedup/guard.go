@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -32,7 +33,7 @@ func Tx(ctx context.Context) (pgx.Tx, bool) {
 
 // call handles tools/call.
 func (g *guard) call(ctx context.Context, req *mcp.CallToolRequest, next mcp.MethodHandler) (mcp.Result, error) {
-	f := &failing{opts: g.opts, info: g.info, keyArgument: g.key}
+	f := &failing{opts: g.opts, info: g.info, keyArgument: g.keyArgument}
 	scope, err := scopeOf(ctx, g.opts, req)
 	if err != nil {
 		return complete(req.Session, f.answer(ctx, "", err)), nil
@@ -40,7 +41,10 @@ func (g *guard) call(ctx context.Context, req *mcp.CallToolRequest, next mcp.Met
 	if !g.info.Class.Writes() {
 		return next(ctx, "tools/call", req)
 	}
-	taken, err := g.take(req.Params)
+	taken, err := g.take(req.Params, g.opts.MetaKey)
+	if err == nil {
+		err = g.keyByTurn(&taken)
+	}
 	if err != nil {
 		return complete(req.Session, f.answer(ctx, "", err)), nil
 	}
@@ -78,7 +82,11 @@ func (g *guard) run(ctx context.Context, scope string, t taken, effect dedup.Eff
 		}
 		return replay(text, nil)
 	}
-	compared, _, err := takeMembers(t.args, g.policy.Ignored...)
+	ignored := g.policy.Ignored
+	if g.ownKey {
+		ignored = append(slices.Clip(ignored), g.keyArgument)
+	}
+	compared, _, err := takeMembers(t.args, ignored...)
 	if err != nil {
 		return nil, err
 	}
@@ -92,5 +100,9 @@ func (g *guard) run(ctx context.Context, scope string, t taken, effect dedup.Eff
 	if err != nil {
 		return nil, err
 	}
-	return replay(result.Value, recordMeta(t.key, isDuplicate(result.Replayed, result.Recovered), result.CreatedAt))
+	res, err := replay(result.Value, g.opts.recordMeta(t.key, isDuplicate(result.Replayed, result.Recovered), result.CreatedAt))
+	if err == nil && g.policy.Marked {
+		mark(res)
+	}
+	return res, err
 }

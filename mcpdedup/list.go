@@ -46,6 +46,15 @@ func (g *guard) show(t *mcp.Tool) (*mcp.Tool, error) {
 		hints.Title, hints.OpenWorldHint = t.Annotations.Title, t.Annotations.OpenWorldHint
 	}
 	shown.Annotations = hints
+	if g.policy.Marked && t.OutputSchema != nil {
+		text, err := schemaText(t.OutputSchema)
+		if err != nil {
+			return nil, err
+		}
+		if shown.OutputSchema, err = markSchema(text); err != nil {
+			return nil, err
+		}
+	}
 	if g.spliced == (spliced{}) || g.info.Class == tool.ReadOnly {
 		return &shown, nil
 	}
@@ -58,7 +67,7 @@ func (g *guard) show(t *mcp.Tool) (*mcp.Tool, error) {
 		return nil, err
 	}
 	for _, name := range taken {
-		return nil, fmt.Errorf("mcpdedup: tool %s has an argument %s itself; rename it", t.Name, name)
+		return nil, fmt.Errorf("mcpdedup: tool %s has an argument %s itself; rename it, or name it as Policy.KeyArgument if it is the key", t.Name, name)
 	}
 	shown.InputSchema = schema
 	return &shown, nil

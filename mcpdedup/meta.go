@@ -3,7 +3,7 @@ package mcpdedup
 // Names in the _meta of requests and answers.
 const (
 	// MetaKey is the call's key: in a request as the client made it, in an answer
-	// as it was used.
+	// as it was used. Options.MetaKey gives it another name.
 	MetaKey = "io.github.tooldedup/idempotency-key"
 	// MetaDuplicate tells of an answer whether it is that of an earlier call, a
 	// boolean: nothing was done now. It is there if the call has a record, and false

@@ -32,12 +32,13 @@ import (
 // may run more than once for one call, and all its runs but one are rolled back.
 //
 // The list of tools shows the argument for the key and the hints of the class. A
-// tool that has an argument of that name itself cannot be listed.
+// tool that has an argument of that name itself cannot be listed, unless its
+// Policy.KeyArgument says that it is the key.
 //
 // Every tool has to be named, those that only read too: a call of any other that
-// the server has is refused as unclassified, and OnError told. Of the options Scope, KeysInMeta,
-// RetryAfter and OnError are used, and others refused. The error is an
-// *[OptionsError] or a *[ToolsError].
+// the server has is refused as unclassified, and OnError told. Of the options Scope,
+// MetaKey, KeyArgument, KeysInMeta, RetryAfter and OnError are used, and others refused.
+// The error is an *[OptionsError] or a *[ToolsError].
 func Middleware(d *dedup.Deduper, tools map[string]Policy, opts *Options) (mcp.Middleware, error) {
 	if d == nil {
 		panic("mcpdedup: Middleware: the Deduper is nil")
@@ -61,7 +62,11 @@ func Middleware(d *dedup.Deduper, tools map[string]Policy, opts *Options) (mcp.M
 	guards := make(map[string]*guard, len(tools))
 	for name, p := range tools {
 		info := tool.Info{Name: name, Class: p.Class, Retention: p.Retention}
-		guards[name] = &guard{d: d, opts: &checked, policy: p, info: info, spliced: spliceFor(info, &checked)}
+		g := &guard{d: d, opts: &checked, policy: p, info: info, spliced: spliceFor(info, &checked)}
+		if p.KeyArgument != "" {
+			g.keyArgument, g.ownKey = p.KeyArgument, true
+		}
+		guards[name] = g
 	}
 	return func(next mcp.MethodHandler) mcp.MethodHandler {
 		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {

@@ -1,10 +1,13 @@
 package mcpdedup
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
 	"reflect"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -27,6 +30,14 @@ type Options struct {
 	// speaks a version of MCP without sessions, would be in a new one each time.
 	// Not for [Middleware].
 	Session func(ctx context.Context, req *mcp.CallToolRequest) (string, error)
+
+	// MetaKey is the name in a request's _meta under which clients send keys, and in
+	// an answer's under which the key stands that was used. Default [MetaKey].
+	MetaKey string
+
+	// KeyArgument is the name of the argument for the key that tools get: letters,
+	// digits and "_", "-" or ".". Default [KeyArgument].
+	KeyArgument string
 
 	// KeysInMeta says that all clients send keys in _meta. Tools then get no
 	// argument for them.
@@ -100,7 +111,25 @@ func (o *Options) checked() (Options, error) {
 	if opts.RetryAfter < time.Second {
 		return Options{}, &OptionsError{"RetryAfter", "must be at least 1 second"}
 	}
+	opts.MetaKey = cmp.Or(opts.MetaKey, MetaKey)
+	if slices.Contains([]string{MetaDuplicate, MetaFirstAt, MetaError, MetaRetryAfter, MetaLookalike, MetaRefusal}, opts.MetaKey) {
+		return Options{}, &OptionsError{"MetaKey", "is the name of something else in an answer's _meta; give another"}
+	}
+	if opts.KeyArgument != "" && opts.KeysInMeta {
+		return Options{}, &OptionsError{"KeyArgument", "is of no use with KeysInMeta, which leaves the argument out"}
+	}
+	opts.KeyArgument = cmp.Or(opts.KeyArgument, KeyArgument)
+	if opts.KeyArgument == ConfirmArgument || !isArgumentName(opts.KeyArgument) {
+		return Options{}, &OptionsError{"KeyArgument", `must be made of letters, digits, "_", "-" and ".", and not be ` + ConfirmArgument}
+	}
 	return opts, nil
+}
+
+// isArgumentName reports whether a name can stand in a schema without escapes.
+func isArgumentName(name string) bool {
+	return !strings.ContainsFunc(name, func(r rune) bool {
+		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("_-.", r))
+	})
 }
 
 // retryAfter is RetryAfter in seconds.

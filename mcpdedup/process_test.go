@@ -26,6 +26,8 @@ type settings struct {
 	// HTTP serves streamable HTTP, writes its URL to stdout and ends with stdin.
 	// Otherwise the server speaks over stdio.
 	HTTP bool `json:"http"`
+	// Stateless serves MCP 2026-07-28 as well, and no sessions.
+	Stateless bool `json:"stateless"`
 	// Cut ends the process in place of writing the answer of a booking.
 	Cut bool `json:"cut"`
 }
@@ -64,7 +66,7 @@ func serveProcess(text string) error {
 	if err != nil {
 		return err
 	}
-	web := &http.Server{Handler: bearer(server, nil)}
+	web := &http.Server{Handler: bearer(server, &mcp.StreamableHTTPOptions{Stateless: s.Stateless})}
 	go web.Serve(l)
 	fmt.Fprintf(os.Stdout, "http://%s\n", l.Addr())
 	_, err = io.Copy(io.Discard, os.Stdin)

@@ -1,37 +1,71 @@
 package mcpdedup
 
 import (
+	"encoding/json"
+	"errors"
 	"reflect"
 
 	"github.com/google/jsonschema-go/jsonschema"
-
-	"github.com/tooldedup/dedup/tool"
 )
 
-// inputSchema returns the schema of a tool's arguments: a closed object.
-func inputSchema(in reflect.Type, opts *Options) (*jsonschema.Schema, error) {
-	s := typeSchemas{given: opts.TypeSchemas}
-	return s.of(in)
-}
-
-// outputSchema returns the schema of a tool's results, nil where they may be
-// something else than an object, which clients of most versions do not take.
-func outputSchema(info tool.Info, opts *Options) (*jsonschema.Schema, error) {
-	if info.Out.Kind() != reflect.Struct && !opts.Envelope && !info.External {
-		return nil, nil
+// schemas returns the schemas of a tool's arguments and results. That of results is nil where they
+// may be something else than an object, which clients of most versions do not take. That of
+// arguments is nil where it is reported.
+func (e *exposed) schemas(report func(field, reason string)) (in, out json.RawMessage) {
+	types := map[reflect.Type]json.RawMessage{}
+	for t, given := range e.opts.TypeSchemas {
+		text, err := schemaText(given)
+		if err != nil {
+			report("In", err.Error())
+		}
+		types[t] = text
 	}
-	s := typeSchemas{given: opts.TypeSchemas, results: true}
-	schema, err := s.of(info.Out)
+	in, err := e.info.InputSchema(types)
+	if err == nil && !isObjectSchema(in) {
+		err = errors.New("has a schema that is none of an object; repair it in Options.TypeSchemas")
+	}
+	if err != nil {
+		report("In", err.Error())
+		in = nil
+	}
+	out, err = e.info.OutputSchema(types)
 	switch {
 	case err != nil:
-		return nil, err
-	case info.External:
-		return operationSchema(schema), nil
-	case opts.Envelope:
-		return envelopeSchema(schema), nil
-	case schema.Type != "object":
-		return nil, nil
-	default:
-		return schema, nil
+	case e.info.External:
+		out, err = enveloped(operationSchema(), out)
+	case e.opts.Envelope:
+		out, err = enveloped(envelopeSchema(), out)
+	case e.info.Out.Kind() != reflect.Struct || !isObjectSchema(out):
+		out = nil
 	}
+	if err != nil {
+		report("Out", err.Error())
+	}
+	return in, out
+}
+
+// enveloped returns the schema of results in an envelope, without which envelope is.
+func enveloped(envelope *jsonschema.Schema, result json.RawMessage) (json.RawMessage, error) {
+	text, err := schemaText(envelope)
+	if err != nil {
+		return nil, err
+	}
+	result, defs, err := takeMembers(result, "$defs") // they are found from the root
+	if err != nil {
+		return nil, err
+	}
+	properties, err := container(text, "properties", "{}")
+	if err != nil {
+		return nil, err
+	}
+	text = setMember(text, "properties", appendItem(properties, named("result", result)))
+	if len(defs) > 0 {
+		text = setMember(text, "$defs", defs["$defs"])
+	}
+	return text, nil
+}
+
+func isObjectSchema(schema json.RawMessage) bool {
+	var shown struct{ Type any }
+	return json.Unmarshal(schema, &shown) == nil && shown.Type == "object"
 }

@@ -13,7 +13,8 @@ import (
 
 // The arguments that are added to tools.
 const (
-	// KeyArgument is the argument in which a model sends the key of its call.
+	// KeyArgument is the argument in which a model sends the key of its call, unless
+	// Options.KeyArgument gives it another name.
 	KeyArgument = "idempotencyKey"
 	// ConfirmArgument is the argument by which a model says that a call which
 	// equals an earlier one is meant.
@@ -32,17 +33,21 @@ const (
 
 // spliced says which arguments a tool gets beside its own.
 type spliced struct {
-	key         bool
+	keyArgument string // the argument that holds the key, empty if none does
+	ownKey      bool   // it is one of the tool's own
 	keyRequired bool
 	confirm     bool
 }
 
 func spliceFor(info tool.Info, opts *Options) spliced {
-	return spliced{
-		key:         info.Class.Writes() && !info.KeyInArguments() && !opts.KeysInMeta,
+	s := spliced{
 		keyRequired: info.Class.NeedsKey(),
 		confirm:     info.Lookalikes.Action == tool.Refuse,
 	}
+	if info.Class.Writes() && !info.KeyInArguments() && !opts.KeysInMeta {
+		s.keyArgument = opts.KeyArgument
+	}
+	return s
 }
 
 // addedArgument is an argument as a schema shows it.
@@ -53,12 +58,12 @@ type addedArgument struct {
 }
 
 func (s spliced) arguments() (all []addedArgument) {
-	if s.key {
+	if s.keyArgument != "" && !s.ownKey {
 		text := optionalKeyText
 		if s.keyRequired {
 			text = requiredKeyText
 		}
-		all = append(all, addedArgument{KeyArgument, s.keyRequired, &jsonschema.Schema{
+		all = append(all, addedArgument{s.keyArgument, s.keyRequired, &jsonschema.Schema{
 			Type: "string", Description: text, MinLength: jsonschema.Ptr(1), MaxLength: jsonschema.Ptr(maxKeyLength),
 		}})
 	}

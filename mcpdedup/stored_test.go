@@ -19,10 +19,11 @@ func TestStoredResult(t *testing.T) {
 		Content:           []mcp.Content{&mcp.TextContent{Text: "<a>"}, &mcp.ImageContent{Data: []byte{1}, MIMEType: "image/png"}},
 		StructuredContent: json.RawMessage(`{"n":9007199254740993}`),
 	}
+	opts := &Options{MetaKey: MetaKey}
 	text, err := record(given, nil)
 	require.NoError(t, err)
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	res, err := replay(text, recordMeta("k", true, at))
+	res, err := replay(text, opts.recordMeta("k", true, at))
 	require.NoError(t, err)
 	require.Equal(t, given.Content, res.Content)
 	require.Equal(t, given.StructuredContent, res.StructuredContent)
@@ -30,7 +31,7 @@ func TestStoredResult(t *testing.T) {
 
 	bare, err := record(&mcp.CallToolResult{}, nil)
 	require.NoError(t, err)
-	res, err = replay(bare, recordMeta("k", false, at))
+	res, err = replay(bare, opts.recordMeta("k", false, at))
 	require.NoError(t, err)
 	require.Equal(t, false, res.Meta[MetaDuplicate])
 

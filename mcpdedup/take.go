@@ -24,15 +24,16 @@ const (
 type taken struct {
 	args      json.RawMessage
 	key       string
+	turn      *turn
 	confirmed bool
 }
 
-// take takes the added arguments out of a call. What it returns beside an error
-// is of no use.
-func (s spliced) take(params *mcp.CallToolParamsRaw) (t taken, err error) {
+// take takes the added arguments out of a call, and reads a key that is an argument of
+// the tool's own. What it returns beside an error is of no use.
+func (s spliced) take(params *mcp.CallToolParamsRaw, metaKey string) (t taken, err error) {
 	var names []string
-	if s.key {
-		names = append(names, KeyArgument)
+	if s.keyArgument != "" {
+		names = append(names, s.keyArgument)
 	}
 	if s.confirm {
 		names = append(names, ConfirmArgument)
@@ -41,11 +42,16 @@ func (s spliced) take(params *mcp.CallToolParamsRaw) (t taken, err error) {
 	if err != nil {
 		return t, err
 	}
-	t.args = args
-	if value, ok := params.Meta[MetaKey]; ok {
-		t.key, err = keyOf(`in _meta["`+MetaKey+`"]`, value)
-	} else if raw, ok := members[KeyArgument]; ok {
-		t.key, err = keyOf("in the argument "+KeyArgument, decoded(raw))
+	if t.args = args; s.ownKey {
+		t.args = params.Arguments
+	}
+	if t.turn, err = turnOf(params.Meta); err != nil {
+		return t, err
+	}
+	if value, ok := params.Meta[metaKey]; ok {
+		t.key, err = t.turn.clientKey(`in _meta["`+metaKey+`"]`, params.Name, value)
+	} else if raw, ok := members[s.keyArgument]; ok {
+		t.key, err = t.turn.clientKey("in the argument "+s.keyArgument, params.Name, decoded(raw))
 	}
 	if err != nil {
 		return t, err

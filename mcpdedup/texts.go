@@ -15,8 +15,8 @@ func (f *failing) sameKey() string {
 	switch {
 	case f.info.KeyInArguments():
 		return "with the same arguments"
-	case f.keyArgument:
-		return "with the same " + KeyArgument + " and the same arguments"
+	case f.keyArgument != "":
+		return "with the same " + f.keyArgument + " and the same arguments"
 	default:
 		return "with the same key and the same arguments"
 	}
@@ -35,10 +35,10 @@ func (f *failing) keyRequiredText() string {
 	switch {
 	case f.info.KeyInArguments():
 		return text + "a value for " + strings.Join(f.info.Key, ", ") + ", by which the action is known."
-	case f.keyArgument:
-		return text + "an " + KeyArgument + ": a new random value, such as a UUID, to be sent again, unchanged, with every retry of this action."
+	case f.keyArgument != "":
+		return text + "the argument " + f.keyArgument + ": a new random value, such as a UUID, to be sent again, unchanged, with every retry of this action."
 	default:
-		return text + `a key in _meta["` + MetaKey + `"]: a new random value, such as a UUID, to be sent again, unchanged, with every retry of this action.`
+		return text + `a key in _meta["` + f.opts.MetaKey + `"]: a new random value, such as a UUID, to be sent again, unchanged, with every retry of this action.`
 	}
 }
 
@@ -54,8 +54,8 @@ func (f *failing) reusedText(e *dedup.Error) string {
 	switch {
 	case f.info.KeyInArguments():
 		return text + "If it is a new action, give it another value for " + strings.Join(f.info.Key, ", ") + "."
-	case f.keyArgument:
-		return text + "If it is a new action, call again with a new " + KeyArgument + "."
+	case f.keyArgument != "":
+		return text + "If it is a new action, call again with a new " + f.keyArgument + "."
 	default:
 		return text + "If it is a new action, call again with a new key."
 	}

@@ -21,7 +21,9 @@ var farAway = time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
 // kinds of protocol: with a session, and without.
 func TestTransports(t *testing.T) {
 	t.Parallel()
-	for name, version := range map[string]string{"WithSession": withSession, "WithoutSession": withoutSession} {
+	for name, version := range map[string]string{
+		"2024-11-05": "2024-11-05", "2025-03-26": "2025-03-26", "2025-06-18": "2025-06-18", "WithSession": withSession, "WithoutSession": withoutSession,
+	} {
 		t.Run("InMemory"+name, func(t *testing.T) {
 			t.Parallel()
 			d := newDesk(t, nil)

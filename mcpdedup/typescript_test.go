@@ -3,14 +3,12 @@ package mcpdedup_test
 import (
 	"bufio"
 	"encoding/json"
-	"errors"
 	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -26,36 +24,42 @@ func TestTypeScriptClient(t *testing.T) {
 	t.Parallel()
 	script := installTypeScript(t)
 
-	t.Run("Stdio", func(t *testing.T) {
-		t.Parallel()
-		d := newDesk(t, nil)
-		binary, err := os.Executable()
-		require.NoError(t, err)
-		requireTypeScript(t, d, script, args{
-			"command": binary,
-			"env":     args{asServer: settings{URL: d.db.URL, Cut: true}.String()},
-			"again":   args{asServer: settings{URL: d.db.URL}.String()},
+	for name, sdk := range typeScriptSDKs {
+		t.Run("Stdio"+name, func(t *testing.T) {
+			t.Parallel()
+			d := newDesk(t, nil)
+			binary, err := os.Executable()
+			require.NoError(t, err)
+			requireTypeScript(t, d, script, args{
+				"sdk":     sdk,
+				"command": binary,
+				"env":     args{asServer: settings{URL: d.db.URL, Cut: true}.String()},
+				"again":   args{asServer: settings{URL: d.db.URL}.String()},
+			})
 		})
-	})
-	t.Run("HTTP", func(t *testing.T) {
-		t.Parallel()
-		d := newDesk(t, nil)
-		server := serverCommand(t, settings{URL: d.db.URL, HTTP: true})
-		stdin, err := server.StdinPipe()
-		require.NoError(t, err)
-		stdout, err := server.StdoutPipe()
-		require.NoError(t, err)
-		require.NoError(t, server.Start())
-		t.Cleanup(func() { stdin.Close(); server.Wait() })
-		url, err := bufio.NewReader(stdout).ReadString('\n')
-		require.NoError(t, err)
+		t.Run("HTTP"+name, func(t *testing.T) {
+			t.Parallel()
+			d := newDesk(t, nil)
+			server := serverCommand(t, settings{URL: d.db.URL, HTTP: true, Stateless: sdk == 2})
+			stdin, err := server.StdinPipe()
+			require.NoError(t, err)
+			stdout, err := server.StdoutPipe()
+			require.NoError(t, err)
+			require.NoError(t, server.Start())
+			t.Cleanup(func() { stdin.Close(); server.Wait() })
+			url, err := bufio.NewReader(stdout).ReadString('\n')
+			require.NoError(t, err)
 
-		proxy, front := newCutProxy(t, strings.TrimPrefix(strings.TrimSpace(url), "http://"))
-		requireTypeScript(t, d, script, args{"url": front, "token": "alice"})
-		<-proxy.done
-		require.Contains(t, proxy.answer, `"structuredContent"`, "the server had answered")
-	})
+			proxy, front := newCutProxy(t, strings.TrimPrefix(strings.TrimSpace(url), "http://"))
+			requireTypeScript(t, d, script, args{"sdk": sdk, "url": front, "token": "alice"})
+			<-proxy.done
+			require.Contains(t, proxy.answer, `"structuredContent"`, "the server had answered")
+		})
+	}
 }
+
+// typeScriptSDKs are the SDK's versions, of which the second speaks MCP 2026-07-28.
+var typeScriptSDKs = map[string]int{"SDK1": 1, "SDK2": 2}
 
 // TestTypeScriptClientTakesSchemas: the client lists tools whose schemas are odd, and
 // takes results of every kind, when they are first given and when they are replayed.
@@ -63,34 +67,37 @@ func TestTypeScriptClientTakesSchemas(t *testing.T) {
 	t.Parallel()
 	script := installTypeScript(t)
 
-	t.Run("Middleware", func(t *testing.T) {
-		t.Parallel()
-		d := newDesk(t, nil)
-		schemas := map[string]any{}
-		for name, odd := range oddSchemas {
-			schemas[name] = json.RawMessage(odd.schema)
-		}
-		server := oddServer(schemas)
-		guardAll(t, d, server, schemas, &mcpdedup.Options{Scope: mcpdedup.TokenUser})
-		requireCalls(t, d, script, serve(t, server), slices.Collect(maps.Keys(schemas)))
-	})
-	t.Run("Results", func(t *testing.T) {
-		t.Parallel()
-		d := newDesk(t, nil)
-		server := kindsServer(t, d, &mcpdedup.Options{Scope: mcpdedup.TokenUser})
-		requireCalls(t, d, script, serve(t, server), slices.Collect(maps.Keys(kindValues())))
-	})
+	for name, sdk := range typeScriptSDKs {
+		version := map[int]string{1: withSession, 2: withoutSession}[sdk]
+		t.Run("Middleware"+name, func(t *testing.T) {
+			t.Parallel()
+			d := newDesk(t, nil)
+			schemas := map[string]any{}
+			for name, odd := range oddSchemas {
+				schemas[name] = json.RawMessage(odd.schema)
+			}
+			server := oddServer(schemas)
+			guardAll(t, d, server, schemas, &mcpdedup.Options{Scope: mcpdedup.TokenUser})
+			requireCalls(t, d, script, sdk, serve(t, server, version), slices.Collect(maps.Keys(schemas)))
+		})
+		t.Run("Results"+name, func(t *testing.T) {
+			t.Parallel()
+			d := newDesk(t, nil)
+			server := kindsServer(t, d, &mcpdedup.Options{Scope: mcpdedup.TokenUser})
+			requireCalls(t, d, script, sdk, serve(t, server, version), slices.Collect(maps.Keys(kindValues())))
+		})
+	}
 }
 
 // requireCalls makes a call of each tool, and repeats it.
-func requireCalls(t *testing.T, d *desk, script, url string, tools []string) {
+func requireCalls(t *testing.T, d *desk, script string, sdk int, url string, tools []string) {
 	t.Helper()
 	var calls []args
 	for _, name := range tools {
 		one := args{"tool": name, "arguments": args{mcpdedup.KeyArgument: "k"}}
 		calls = append(calls, one, one)
 	}
-	cmd := exec.CommandContext(t.Context(), "node", script, asJSON(t, args{"url": url, "token": "alice", "calls": calls}))
+	cmd := exec.CommandContext(t.Context(), "node", script, asJSON(t, args{"sdk": sdk, "url": url, "token": "alice", "calls": calls}))
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	require.NoError(t, err)
@@ -155,27 +162,8 @@ func requireTypeScript(t *testing.T, d *desk, script string, plan args) {
 	require.Contains(t, string(got.Tools[0].InputSchema), mcpdedup.KeyArgument)
 }
 
-// installTypeScript returns the client's script, and says so where there is no
-// node or no way to npm's packages.
+// installTypeScript returns the client's script.
 func installTypeScript(t *testing.T) (script string) {
 	t.Helper()
-	why, err := typeScript()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) && exit.ExitCode() == 3 {
-		t.Logf("the TypeScript client is not run: %s", why)
-		t.SkipNow()
-	}
-	require.NoError(t, err, string(why))
-	script, err = filepath.Abs(filepath.Join(typeScriptFolder, "client.mjs"))
-	require.NoError(t, err)
-	return script
+	return filepath.Join(npmInstall(t, "typescript"), "call.mjs")
 }
-
-const typeScriptFolder = "../.cache/mcp-typescript"
-
-// typeScript installs it once: two at the same time would break each other.
-var typeScript = sync.OnceValues(func() (why []byte, err error) {
-	cmd := exec.Command("../scripts/mcp-typescript-install", typeScriptFolder)
-	cmd.Stderr = os.Stderr
-	return cmd.Output()
-})

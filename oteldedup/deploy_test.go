@@ -14,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/promtool"
 )
 
 const (
@@ -54,8 +55,8 @@ func alerts(t *testing.T) []rule {
 // The alerts fire on made series as deploy/prometheus/dedup.test.yml says.
 func TestAlertsFire(t *testing.T) {
 	t.Parallel()
-	promtool(t, rulesFolder, "check", "rules", "dedup.rules.yml")
-	promtool(t, rulesFolder, "test", "rules", "dedup.test.yml")
+	promtool.Run(t, rulesFolder, "check", "rules", "dedup.rules.yml")
+	promtool.Run(t, rulesFolder, "test", "rules", "dedup.test.yml")
 }
 
 // Every alert has a severity, a test, and a heading of its name in the runbook. It is about
@@ -140,7 +141,7 @@ func TestDashboard(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "dashboard.yml"), rules, 0o600))
 	t.Run("Parses", func(t *testing.T) {
 		t.Parallel()
-		promtool(t, dir, "check", "rules", "--lint=none", "dashboard.yml")
+		promtool.Run(t, dir, "check", "rules", "--lint=none", "dashboard.yml")
 	})
 }
 

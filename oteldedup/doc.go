@@ -31,6 +31,7 @@
 //	dedup.sweep.records                 counter    dedup.sweep.kind
 //	dedup.sweep.errors                  counter
 //	dedup.sweep.last_success.timestamp  seconds since 1970
+//	dedup.stats.errors                  counter
 //
 // The attribute of the tool is gen_ai.tool.name. Statistics of the connections are those of
 // the pool, and otelpgx.RecordStats reports them.

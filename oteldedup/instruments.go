@@ -19,6 +19,7 @@ type instruments struct {
 
 	sweepDuration             metric.Float64Histogram
 	sweptRecords, sweepErrors metric.Int64Counter
+	statsErrors               metric.Int64Counter
 	lastSweep                 metric.Float64Gauge
 }
 
@@ -57,6 +58,7 @@ func newInstruments(meter metric.Meter) (instruments, error) {
 		sweepDuration: m.seconds("dedup.sweep.duration", sweepSeconds, "How long sweeps took."),
 		sweptRecords:  m.counter("dedup.sweep.records", "{record}", "Records that sweeps have emptied (expired) or deleted (forgotten)."),
 		sweepErrors:   m.counter("dedup.sweep.errors", "{sweep}", "Sweeps that failed."),
+		statsErrors:   m.counter("dedup.stats.errors", "{write}", "Times that a Sweeper could not write its counts of calls, and kept them."),
 		lastSweep:     m.gauge("dedup.sweep.last_success.timestamp", "s", "When a sweep of this process last came to its end, in Unix time."),
 	}, errors.Join(m.errs...)
 }
@@ -91,15 +93,18 @@ func (m *maker) seconds(name string, bounds []float64, what string) metric.Float
 	return h
 }
 
-// call counts a call that has come to its end.
+// call counts a call that has come to its end. The times that it took have the call's trace
+// as their exemplar. The others are given no trace: each exemplar costs the call another look
+// at the clock.
 func (i *instruments) call(ctx context.Context, of *tool, with *attributes, data *dedup.CallEndData) {
-	i.calls.Add(ctx, 1, with.add...)
 	i.duration.Record(ctx, data.Duration.Seconds(), with.record...)
-	if data.Attempts > 0 {
-		i.attempts.Record(ctx, int64(data.Attempts), of.record...)
-	}
 	if data.Waited > 0 {
 		i.waitDuration.Record(ctx, data.Waited.Seconds(), of.record...)
+	}
+	ctx = context.Background()
+	i.calls.Add(ctx, 1, with.add...)
+	if data.Attempts > 0 {
+		i.attempts.Record(ctx, int64(data.Attempts), of.record...)
 	}
 	switch data.Outcome {
 	case dedup.OutcomeExecuted, dedup.OutcomeRefused:

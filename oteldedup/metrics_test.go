@@ -2,6 +2,7 @@ package oteldedup_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -125,11 +126,23 @@ func TestSweepsThatDoNotCount(t *testing.T) {
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	tracer.TraceSwept(ctx, dedup.SweptData{Err: context.Canceled})
+	tracer.TraceSwept(ctx, dedup.SweptData{Err: context.Canceled, StatsErr: context.Canceled})
 	tracer.TraceSwept(t.Context(), dedup.SweptData{SweepResult: dedup.SweepResult{Skipped: true}})
-	for _, name := range []string{"dedup.sweep.errors", "dedup.sweep.last_success.timestamp", "dedup.sweep.duration"} {
+	for _, name := range []string{"dedup.sweep.errors", "dedup.sweep.last_success.timestamp", "dedup.sweep.duration", "dedup.stats.errors"} {
 		require.Empty(t, m.points(t, name), name)
 	}
+}
+
+// Counts that could not be written are counted beside a sweep that succeeds.
+func TestStatsErrorMetrics(t *testing.T) {
+	t.Parallel()
+	m := newMetrics(t)
+	tracer, err := oteldedup.New(&oteldedup.Options{MeterProvider: m.provider})
+	require.NoError(t, err)
+	tracer.TraceSwept(t.Context(), dedup.SweptData{StatsErr: errors.New("no table")})
+	tracer.TraceSwept(t.Context(), dedup.SweptData{})
+	require.Equal(t, map[string]float64{"": 1}, m.points(t, "dedup.stats.errors"))
+	require.Equal(t, map[string]float64{"": 2}, m.points(t, "dedup.sweep.duration"))
 }
 
 // An identity that was freed is counted, and not one that was free.

@@ -96,8 +96,8 @@ func exportedRun(t *testing.T) (registry *prometheus.Registry, traceID string) {
 	require.NoError(t, err)
 
 	pool := pgtest.New(t).Pool(t)
-	waits := make(signals, 1)
-	d, err := dedup.New(pool, &dedup.Options{Tracer: dedup.MultiTracer(tracer, waits)})
+	waits, kept := make(signals, 1), make(unwritten, 1)
+	d, err := dedup.New(pool, &dedup.Options{Tracer: dedup.MultiTracer(tracer, waits, kept)})
 	require.NoError(t, err)
 	ctx, root := traces.Tracer("test").Start(t.Context(), "root")
 	defer root.End()
@@ -142,11 +142,33 @@ func exportedRun(t *testing.T) (registry *prometheus.Registry, traceID string) {
 	require.NoError(t, err)
 	_, err = d.Sweep(ctx, nil)
 	require.NoError(t, err)
+	_, err = pool.Exec(ctx, `ALTER TABLE tool_dedup_stat RENAME TO gone_stat`)
+	require.NoError(t, err)
+	sweeper, err := dedup.NewSweeper(d, &dedup.SweeperOptions{RecordStats: true})
+	require.NoError(t, err)
+	sweeping, stop := context.WithCancel(ctx)
+	go func() {
+		<-kept
+		stop()
+	}()
+	require.ErrorIs(t, sweeper.Run(sweeping), context.Canceled)
 	_, err = pool.Exec(ctx, `ALTER TABLE tool_dedup RENAME TO gone`)
 	require.NoError(t, err)
 	_, err = d.Sweep(ctx, nil)
 	require.Error(t, err)
 	return registry, fmt.Sprint(root.SpanContext().TraceID())
+}
+
+// unwritten says when a Sweeper could not write its counts.
+type unwritten chan struct{}
+
+func (u unwritten) TraceSwept(_ context.Context, data dedup.SweptData) {
+	if data.StatsErr != nil {
+		select {
+		case u <- struct{}{}:
+		default:
+		}
+	}
 }
 
 func hello(context.Context, pgx.Tx) (string, error) { return "hello", nil }

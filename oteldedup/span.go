@@ -24,17 +24,24 @@ func startSpan(ctx context.Context, spans trace.Tracer, c *call) context.Context
 }
 
 // endSpan ends it. Neither the error nor its text is part of a span: the effect's own may
-// have arguments in it.
+// have arguments in it. What is so of most calls is left out: with more than eight attributes,
+// those of the start included, the SDK takes twice the memory to look for doubles.
 func endSpan(c *call, data *dedup.CallEndData) {
 	defer c.span.End()
 	if !c.span.IsRecording() {
 		return
 	}
-	with := append(make([]attribute.KeyValue, 0, 9),
-		functionKey.String(data.Func), keyHashKey.String(data.KeyHash),
-		outcomeKey.String(string(data.Outcome)), attemptsKey.Int(data.Attempts),
-		replayedKey.Bool(data.Outcome == dedup.OutcomeReplayed || data.Outcome == dedup.OutcomeRefusalReplayed),
-		recoveredKey.Bool(data.Outcome == dedup.OutcomeRecovered))
+	with := append(make([]attribute.KeyValue, 0, 7),
+		functionKey.String(data.Func), keyHashKey.String(data.KeyHash), outcomeKey.String(string(data.Outcome)))
+	switch data.Outcome {
+	case dedup.OutcomeReplayed, dedup.OutcomeRefusalReplayed:
+		with = append(with, replayedKey.Bool(true))
+	case dedup.OutcomeRecovered:
+		with = append(with, recoveredKey.Bool(true))
+	}
+	if data.Attempts != 1 {
+		with = append(with, attemptsKey.Int(data.Attempts))
+	}
 	if !data.CreatedAt.IsZero() {
 		with = append(with, firstAtKey.String(data.CreatedAt.UTC().Format(time.RFC3339Nano)))
 	}

@@ -108,9 +108,12 @@ func (t *Tracer) with(tool string, more ...attribute.KeyValue) metric.Measuremen
 
 // TraceSwept counts what the sweep did. A sweep whose context was cancelled, as a Sweeper's
 // is when its process shuts down, did not fail. One that left the table to another instance
-// did not succeed either.
+// did not succeed either. Counts that could not be written are no failure of the sweep.
 func (t *Tracer) TraceSwept(ctx context.Context, data dedup.SweptData) {
 	i := &t.instruments
+	if data.StatsErr != nil && !errors.Is(ctx.Err(), context.Canceled) {
+		i.statsErrors.Add(ctx, 1)
+	}
 	i.sweptRecords.Add(ctx, data.Expired, metric.WithAttributes(sweepKindKey.String("expired")))
 	i.sweptRecords.Add(ctx, data.Forgotten, metric.WithAttributes(sweepKindKey.String("forgotten")))
 	switch {

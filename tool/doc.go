@@ -22,7 +22,8 @@
 // In is a struct, and a call's arguments are a JSON object of its fields: every
 // name spelled exactly, none unknown, none twice, and none missing that has
 // neither omitempty nor omitzero. A number without a fraction, such as 1.0 or 1e2,
-// is an integer. Tags say what a field means for repeats:
+// is an integer. [Info.InputSchema] says the same as a JSON Schema. Tags say what a
+// field means for repeats:
 //
 //	OrderID string `json:"order_id" dedup:"key"`              // names the intent
 //	Note    string `json:"note,omitempty" dedup:"ignore"`     // may differ between tries
@@ -39,8 +40,15 @@
 // # Keys
 //
 // A call's key is the first of these that there is: its fields tagged key,
-// Invocation.Key, and [dedup.KeyFromToolCall] of session, turn and call id. A
-// Write without any is refused with [dedup.ErrInvalid].
+// Invocation.Key, and that of its session, turn and id. A Write without any is refused
+// with [dedup.ErrInvalid].
+//
+// The id names the call ([dedup.KeyFromToolCall]) where it can. Where it is empty,
+// "null", "None" or the tool's name, and where another call of the message has taken it, the
+// arguments do ([dedup.KeyFromToolCallArgs]), without what is tagged ignore or redact.
+// Whether calls of one message share an id, or are equal, is only seen by
+// [Registry.InvokeAll]. By Invoke, a call whose id another one has taken is refused as
+// [dedup.ErrKeyReused], and two equal calls without an id are one.
 //
 // # Errors
 //

@@ -37,6 +37,27 @@ func countSeats(ctx context.Context, tx pgx.Tx, in BookIn) (n int, err error) {
 	return n, err
 }
 
+// The schemas are what a model is shown of a tool.
+func ExampleInfo_InputSchema() {
+	ctx := context.Background()
+	d, done := exampleDeduper(ctx)
+	defer done()
+
+	tools := tool.NewRegistry(d, nil)
+	exampleMust(tools.Add(tool.Tool[BookIn, Booking]{Name: "book_seat", Class: tool.Write, Run: bookSeat}))
+	info, _ := tools.Lookup("book_seat")
+
+	in, err := info.InputSchema(nil)
+	exampleMust(err)
+	fmt.Println(string(in))
+	out, err := info.OutputSchema(nil)
+	exampleMust(err)
+	fmt.Println(string(out))
+	// Output:
+	// {"type":"object","properties":{"flight":{"type":"string"},"note":{"type":"string"}},"required":["flight"],"additionalProperties":false}
+	// {"type":"object","properties":{"id":{"type":"integer","minimum":-9223372036854775808,"maximum":9223372036854775807},"flight":{"type":"string"}}}
+}
+
 // A model's call is delivered twice, with its note worded anew.
 func ExampleRegistry_Invoke() {
 	ctx := context.Background()
@@ -68,6 +89,35 @@ func ExampleRegistry_Invoke() {
 	// {"id":1,"flight":"HAT170"} replayed: true
 	// 1 booked
 	// tool: argument fligth of book_seat is unknown
+}
+
+// A message of a model whose provider gives its calls no ids is delivered, and the
+// second half of it once more.
+func ExampleRegistry_InvokeAll() {
+	ctx := context.Background()
+	d, done := exampleDeduper(ctx)
+	defer done()
+
+	tools := tool.NewRegistry(d, nil)
+	exampleMust(tools.Add(tool.Tool[BookIn, Booking]{Name: "book_seat", Class: tool.Write, Run: bookSeat}))
+
+	var message []tool.Invocation
+	for _, flight := range []string{"HAT170", "HAT021"} {
+		message = append(message, tool.Invocation{
+			Scope: "acme", Session: "conversation 17", Turn: 4, CallID: "null",
+			Tool: "book_seat", Args: json.RawMessage(`{"flight":"` + flight + `"}`),
+		})
+	}
+	for _, calls := range [][]tool.Invocation{message, message[1:]} {
+		for _, outcome := range tools.InvokeAll(ctx, calls) {
+			exampleMust(outcome.Err)
+			fmt.Println(string(outcome.Answer.JSON), "replayed:", outcome.Answer.Replayed)
+		}
+	}
+	// Output:
+	// {"id":1,"flight":"HAT170"} replayed: false
+	// {"id":2,"flight":"HAT021"} replayed: false
+	// {"id":2,"flight":"HAT021"} replayed: true
 }
 
 // A catalogue for code review.

@@ -50,24 +50,23 @@ func (t ExternalTool[In, Out]) define() (*definition, []Problem) {
 	if t.Class == Unclassified {
 		t.Class = External
 	}
-	in := reflect.TypeFor[In]()
-	plan, problems := planArgs(t.Name, t.Class, in)
+	in, out := reflect.TypeFor[In](), reflect.TypeFor[Out]()
+	plan, problems := planOf(t.Name, t.Class, in, out)
 	d := &definition{
 		Info: Info{
 			Name: t.Name, Description: t.Description, Class: t.Class, Scope: t.Scope,
 			Retention: t.Retention, External: true, Retry: t.retry(),
-			In: in, Out: reflect.TypeFor[Out](),
+			In: in, Out: out, plan: plan,
 		},
-		maxWait: t.MaxWait, plan: plan, external: t,
-		bind: func(args json.RawMessage) (reflect.Value, dedup.Effect[json.RawMessage], error) {
+		maxWait: t.MaxWait, external: t,
+		bind: func(args json.RawMessage) (reflect.Value, json.RawMessage, dedup.Effect[json.RawMessage], error) {
 			var in In
-			err := plan.decode(t.Name, args, &in)
-			return reflect.ValueOf(in), nil, err
+			compared, err := plan.decode(t.Name, args, reflect.ValueOf(&in).Elem(), false)
+			return reflect.ValueOf(in), compared, nil, err
 		},
 	}
 	d.describeArgs()
 	problems = append(d.problems(), problems...)
-	problems = append(problems, outProblems(t.Name, d.Out)...)
 	for _, path := range d.Redacted {
 		problems = append(problems, Problem{t.Name, "In." + path, "is tagged redact, and the input of an ExternalTool is stored; pass a reference to the secret"})
 	}
@@ -149,9 +148,14 @@ func (r *Registry) externalProblems(t *definition, known []Problem) (found []Pro
 	return found
 }
 
-// runExternal makes a call of an ExternalTool. What is stored is the arguments as they came.
-func (r *Registry) runExternal(ctx context.Context, c *call) (Answer, error) {
-	result, err := r.opts.External.Do(ctx, c.Call, c.args)
+// runExternal makes a call of an ExternalTool. What is stored is all arguments, as encoding/json
+// reads them.
+func (r *Registry) runExternal(ctx context.Context, t *definition, c *call) (Answer, error) {
+	all, err := t.plan.decode(t.Name, c.args, reflect.New(t.In).Elem(), true)
+	if err != nil {
+		return Answer{}, err
+	}
+	result, err := r.opts.External.Do(ctx, c.Call, all)
 	return answered(c, result), err
 }
 

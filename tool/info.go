@@ -28,6 +28,8 @@ type Info struct {
 	Key, Ignored, Redacted []string
 	// In and Out are the types of arguments and result.
 	In, Out reflect.Type
+
+	plan *plan
 }
 
 // KeyInArguments reports whether the arguments themselves are the key.

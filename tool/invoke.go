@@ -20,7 +20,10 @@ type Invocation struct {
 	// ReadOnly tools.
 	Scope string
 	// Session, Turn and CallID say where in a conversation the call was made:
-	// see [dedup.KeyFromToolCall]. They make the key where there is no other.
+	// see [dedup.KeyFromToolCall]. They make the key where there is no other. CallID
+	// is the id as the provider sent it. Where that is none, Turn counts from 1, or
+	// the message is handed over with InvokeAll: a Turn of 0 beside an empty CallID
+	// says nothing, and makes no key.
 	Session string
 	Turn    int
 	CallID  string
@@ -67,40 +70,38 @@ type Answer struct {
 // Cancelling ctx ends the call as it does [dedup.Do]. A tool's Run must not call
 // Invoke, whatever the classes: that is a [dedup.ErrInvalid].
 func (r *Registry) Invoke(ctx context.Context, inv Invocation) (Answer, error) {
-	t := r.find(inv.Tool)
-	if t == nil {
-		return Answer{}, &UnknownToolError{Tool: inv.Tool}
-	}
-	if ctx == nil {
-		return Answer{}, &dedup.InvalidError{What: "call", Field: "ctx", Reason: "must not be nil"}
-	}
-	if insideTool(ctx) {
-		return Answer{}, &dedup.InvalidError{What: "call", Field: "ctx", Reason: "is that of a tool's Run; a tool cannot call Invoke"}
-	}
-	c, err := t.call(inv)
+	c, err := r.prepare(ctx, inv)
 	if err != nil {
 		return Answer{}, err
 	}
-	switch {
-	case t.external != nil:
-		return r.runExternal(ctx, c)
-	case t.Class == ReadOnly:
-		return r.runReading(ctx, t, c)
-	case c.Key == "" && !t.Class.NeedsKey():
-		return r.runOnce(ctx, t, c, pgx.TxOptions{})
-	case t.Lookalikes.Action != Ignore:
-		return r.runGuarded(ctx, t, c, inv)
-	default:
-		return r.runKeyed(ctx, c)
-	}
+	return r.make(ctx, c)
 }
 
 // call is an invocation that its tool has checked.
 type call struct {
 	dedup.Call
+	inv Invocation
+	of  *definition
 	run dedup.Effect[json.RawMessage] // nil of an ExternalTool, which has args
-	// args are all arguments, as encoding/json reads them.
+	// args are all arguments.
 	args json.RawMessage
+	// siblings is zero where no message was handed over.
+	siblings
+}
+
+// prepare makes a call of an invocation, whose key may still be missing.
+func (r *Registry) prepare(ctx context.Context, inv Invocation) (*call, error) {
+	t := r.find(inv.Tool)
+	if t == nil {
+		return nil, &UnknownToolError{Tool: inv.Tool}
+	}
+	if ctx == nil {
+		return nil, &dedup.InvalidError{What: "call", Field: "ctx", Reason: "must not be nil"}
+	}
+	if insideTool(ctx) {
+		return nil, &dedup.InvalidError{What: "call", Field: "ctx", Reason: "is that of a tool's Run; a tool cannot call Invoke"}
+	}
+	return t.call(inv)
 }
 
 func (t *definition) call(inv Invocation) (*call, error) {
@@ -108,15 +109,11 @@ func (t *definition) call(inv Invocation) (*call, error) {
 	if len(args) == 0 {
 		args = json.RawMessage("{}")
 	}
-	compared, readable, err := t.plan.check(t.Name, args)
+	in, compared, run, err := t.bind(args)
 	if err != nil {
 		return nil, err
 	}
-	in, run, err := t.bind(readable)
-	if err != nil {
-		return nil, err
-	}
-	c := &call{run: marked(run), args: readable}
+	c := &call{inv: inv, of: t, run: marked(run), args: args}
 	if t.Class == ReadOnly {
 		return c, nil
 	}
@@ -129,6 +126,30 @@ func (t *definition) call(inv Invocation) (*call, error) {
 	}
 	c.Key, err = t.key(inv, in)
 	return c, err
+}
+
+// make makes a call, with the key that its id gives where it has no other.
+func (r *Registry) make(ctx context.Context, c *call) (Answer, error) {
+	if c.Key != "" || c.of.Class == ReadOnly || c.inv.Session == "" {
+		return r.run(ctx, c)
+	}
+	return r.runByID(ctx, c)
+}
+
+// run makes a call by its class.
+func (r *Registry) run(ctx context.Context, c *call) (Answer, error) {
+	switch t := c.of; {
+	case t.external != nil:
+		return r.runExternal(ctx, t, c)
+	case t.Class == ReadOnly:
+		return r.runReading(ctx, t, c)
+	case c.Key == "" && !t.Class.NeedsKey():
+		return r.runOnce(ctx, t, c, pgx.TxOptions{})
+	case t.Lookalikes.Action != Ignore:
+		return r.runGuarded(ctx, t, c)
+	default:
+		return r.runKeyed(ctx, c)
+	}
 }
 
 // runReading runs a call that must not write. The SELECT goes along with BEGIN:

@@ -11,24 +11,18 @@ import (
 	"github.com/tooldedup/dedup"
 )
 
-// key chooses a call's key: see the package documentation. Empty means that
-// there is none.
+// key returns the key that came with a call: see the package documentation. Empty
+// means that there is none but what its id may give.
 func (t *definition) key(inv Invocation, in reflect.Value) (string, error) {
 	key, err := t.plan.keyOf(t.Name, in)
-	switch {
-	case err != nil || key != "":
+	if err != nil || key != "" {
 		return key, err
-	case inv.Key != "":
-		return inv.Key, nil
-	case inv.Session != "" && inv.CallID != "":
-		return dedup.KeyFromToolCall(inv.Session, inv.Turn, inv.CallID)
-	default:
-		return "", nil
 	}
+	return inv.Key, nil
 }
 
 // keyOf returns the key that arguments hold, empty if all its fields are.
-func (p *argsPlan) keyOf(tool string, in reflect.Value) (string, error) {
+func (p *plan) keyOf(tool string, in reflect.Value) (string, error) {
 	if len(p.keys) == 0 {
 		return "", nil
 	}
@@ -38,7 +32,7 @@ func (p *argsPlan) keyOf(tool string, in reflect.Value) (string, error) {
 		part, err := keyPart(in.FieldByIndex(k.index))
 		if err != nil {
 			bad := &ArgumentError{Tool: tool, Field: k.path, Reason: "cannot be part of a key"}
-			if !p.secrets() {
+			if len(p.redacted) == 0 {
 				bad.Err = err
 			}
 			return "", bad

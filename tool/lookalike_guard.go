@@ -35,8 +35,8 @@ func likenessOf(c *call, session string) (likeness, error) {
 func (l likeness) lock() int64 { return int64(binary.BigEndian.Uint64(l[:8])) }
 
 // runGuarded is runKeyed for a tool whose guard looks for lookalikes.
-func (r *Registry) runGuarded(ctx context.Context, t *definition, c *call, inv Invocation) (Answer, error) {
-	like, err := likenessOf(c, inv.Session)
+func (r *Registry) runGuarded(ctx context.Context, t *definition, c *call) (Answer, error) {
+	like, err := likenessOf(c, c.inv.Session)
 	if err != nil {
 		return Answer{Key: c.Key, Scope: c.Scope}, err
 	}
@@ -48,7 +48,7 @@ func (r *Registry) runGuarded(ctx context.Context, t *definition, c *call, inv I
 			// Stored as an answer it would stay one when the table is repaired.
 			return nil, dedup.NotFinal(err)
 		}
-		if earlier != nil && t.Lookalikes.Action == Refuse && !inv.Confirmed {
+		if earlier != nil && t.Lookalikes.Action == Refuse && !c.inv.Confirmed {
 			return nil, dedup.NotFinal(errLooksAlike)
 		}
 		return run(ctx, tx)
@@ -68,7 +68,7 @@ func (r *Registry) runGuarded(ctx context.Context, t *definition, c *call, inv I
 	if earlier != nil && r.opts.OnLookalike != nil && (!answer.Replayed || answer.Recovered) {
 		r.opts.OnLookalike(LookalikeEvent{
 			Scope: c.Scope, Tool: c.Tool, KeyHash: dedup.KeyHash(c.Key), Earlier: *earlier,
-			Action: t.Lookalikes.Action, Confirmed: inv.Confirmed,
+			Action: t.Lookalikes.Action, Confirmed: c.inv.Confirmed,
 		})
 	}
 	if refused {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -119,8 +120,8 @@ func TestStrangersDoNotDisturbEachOther(t *testing.T) {
 	}
 }
 
-// What encoding/json takes for null in a quoted number is null.
-func TestQuotedNullIsNull(t *testing.T) {
+// What encoding/json takes for null in a string is no number, and no string either.
+func TestQuotedNullIsNoNumber(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil, nil)
 	type in struct {
@@ -132,7 +133,7 @@ func TestQuotedNullIsNull(t *testing.T) {
 	var bad *tool.ArgumentError
 	require.ErrorAs(t, b.fails(t, call("t", "", `{"n":"null"}`)), &bad)
 	require.Equal(t, "n", bad.Field)
-	require.Equal(t, "is null", bad.Reason)
+	require.Equal(t, "cannot be read as int", bad.Reason)
 	require.ErrorAs(t, b.fails(t, call("t", "", `{"n":"\u006eull"}`)), &bad)
 	require.ErrorAs(t, b.fails(t, call("t", "", `{"n":"1","s":"null"}`)), &bad)
 	require.Equal(t, "s", bad.Field)
@@ -208,9 +209,12 @@ func TestMapKeysGivenTwice(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil, nil)
 	require.NoError(t, b.tools.Add(of[struct {
-		By map[int]string `json:"by"`
+		By   map[int]string        `json:"by,omitempty"`
+		Addr map[netip.Addr]string `json:"addr,omitempty"`
 	}]()))
-	require.ErrorContains(t, b.fails(t, call("t", "k", `{"by":{"1":"a","01":"b"}}`)), "names a member twice")
+	require.ErrorContains(t, b.fails(t, call("t", "k", `{"by":{"1":"a","1":"b"}}`)), "names a member twice")
+	require.ErrorContains(t, b.fails(t, call("t", "k", `{"by":{"1":"a","01":"b"}}`)), "cannot be read as int")
+	require.ErrorContains(t, b.fails(t, call("t", "k", `{"addr":{"::1":"a","0::1":"b"}}`)), "names a member twice")
 }
 
 // The answer of a call that has run is not lost with its mark: it can be asked

@@ -54,50 +54,50 @@ type definition struct {
 	Info
 	maxWait time.Duration
 	errors  dedup.ErrorPolicy
-	plan    *argsPlan
-	// bind reads arguments that plan has found fit, and returns them with the
-	// effect of a call with them.
-	bind func(args json.RawMessage) (in reflect.Value, run dedup.Effect[json.RawMessage], err error)
+	// bind reads arguments, and returns them with what of them is compared and the effect of a call
+	// with them.
+	bind func(args json.RawMessage) (in reflect.Value, compared json.RawMessage, run dedup.Effect[json.RawMessage], err error)
 	// external is nil, but for an ExternalTool, which has no effect that bind could return.
 	external externalTool
 }
 
 func (t Tool[In, Out]) define() (*definition, []Problem) {
-	in := reflect.TypeFor[In]()
-	plan, problems := planArgs(t.Name, t.Class, in)
+	in, out := reflect.TypeFor[In](), reflect.TypeFor[Out]()
+	plan, problems := planOf(t.Name, t.Class, in, out)
 	d := &definition{
 		Info: Info{
 			Name: t.Name, Description: t.Description, Class: t.Class, Scope: t.Scope,
 			Retention: t.Retention, Lookalikes: t.Lookalikes, Retry: retries(t.Class),
-			In: in, Out: reflect.TypeFor[Out](),
+			In: in, Out: out, plan: plan,
 		},
-		maxWait: t.MaxWait, errors: t.Errors, plan: plan,
-		bind: func(args json.RawMessage) (reflect.Value, dedup.Effect[json.RawMessage], error) {
+		maxWait: t.MaxWait, errors: t.Errors,
+		bind: func(args json.RawMessage) (reflect.Value, json.RawMessage, dedup.Effect[json.RawMessage], error) {
 			return t.bind(plan, args)
 		},
 	}
 	d.describeArgs()
 	problems = append(d.problems(), problems...)
-	problems = append(problems, outProblems(t.Name, d.Out)...)
 	if t.Run == nil {
 		problems = append(problems, Problem{t.Name, "Run", "is nil"})
 	}
 	return d, problems
 }
 
-// describeArgs says which arguments have tags, where they could be read.
+// describeArgs says which arguments have tags.
 func (t *definition) describeArgs() {
-	if t.plan != nil {
-		t.Key, t.Ignored, t.Redacted = t.plan.names(fieldKey), t.plan.names(fieldIgnored), t.plan.names(fieldRedacted)
+	for _, k := range t.plan.keys {
+		t.Key = append(t.Key, k.path)
 	}
+	t.Ignored, t.Redacted = t.plan.ignored, t.plan.redacted
 }
 
-func (t Tool[In, Out]) bind(plan *argsPlan, args json.RawMessage) (reflect.Value, dedup.Effect[json.RawMessage], error) {
+func (t Tool[In, Out]) bind(plan *plan, args json.RawMessage) (reflect.Value, json.RawMessage, dedup.Effect[json.RawMessage], error) {
 	var in In
-	if err := plan.decode(t.Name, args, &in); err != nil {
-		return reflect.Value{}, nil, err
+	compared, err := plan.decode(t.Name, args, reflect.ValueOf(&in).Elem(), false)
+	if err != nil {
+		return reflect.Value{}, nil, nil, err
 	}
-	return reflect.ValueOf(in), func(ctx context.Context, tx pgx.Tx) (json.RawMessage, error) {
+	return reflect.ValueOf(in), compared, func(ctx context.Context, tx pgx.Tx) (json.RawMessage, error) {
 		out, err := t.Run(ctx, tx, in)
 		if err != nil {
 			return nil, err

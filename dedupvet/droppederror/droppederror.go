@@ -58,7 +58,9 @@ func (c *checker) check(in ssa.CallInstruction) {
 	switch {
 	case err != nil:
 		if in.Parent() == c.region.Func && !c.behindSavepoint(call) {
-			c.checkKept(in, err)
+			if !c.region.Handler { // which may answer that it has failed
+				c.checkKept(in, err)
+			}
 		}
 	case !mayDrop(call) && !asked(rowsOf(in)):
 		c.report(in, c.code.Pos(in), "is dropped")

@@ -23,7 +23,8 @@ What an effect writes through a pool, a connection or another transaction is not
 committed together with the record of its answer: it stays when the effect is
 rolled back, and is repeated with each run. So everything goes through the pgx.Tx
 that the effect is handed, a savepoint begun from it, or queries bound to it
-with WithTx.`,
+with WithTx. Dedup ends that transaction. An INSERT that stands behind a call is made
+again with every repeat of it.`,
 	Requires: []*analysis.Analyzer{effects.Analyzer, code.Analyzer},
 	Run: ignore.Run(func(pass *analysis.Pass) (any, error) {
 		for _, region := range effects.Of(pass) {
@@ -31,6 +32,9 @@ with WithTx.`,
 			for call := range region.Calls() {
 				c.check(call)
 			}
+		}
+		for _, fn := range code.Of(pass).Funcs {
+			checkAfter(pass, fn)
 		}
 		return nil, nil
 	}),
@@ -47,6 +51,10 @@ func (c *checker) check(in ssa.CallInstruction) {
 	fn := code.Callee(call)
 	if x := code.Receiver(call); x != nil {
 		switch {
+		case api.IsTx(x.Type()) && (fn.Name() == "Commit" || fn.Name() == "Rollback"):
+			if source, ok := c.region.Source(x); ok && !source.Savepoint {
+				c.pass.Reportf(c.code.Pos(in), "%s of the transaction %s: dedup ends it, with the record of the answer; return an error to roll back", fn.Name(), c.region.Where())
+			}
 		case api.IsStatement(fn) && c.bypasses(x):
 			c.pass.Reportf(c.code.Pos(in), "%s on a %s %s: this is not part of its transaction and is repeated with each run; use the tx that the effect is handed",
 				fn.Name(), api.Short(x.Type()), c.region.Where())

@@ -34,7 +34,7 @@ retry or backoff.`,
 		c := &checker{pass: pass, code: code.Of(pass), tracer: keyflow.NewTracer(code.Of(pass))}
 		c.findRepeated()
 		for _, sink := range c.tracer.Sinks() {
-			if !c.checkLoops(sink) && !c.checkLiterals(sink) {
+			if sink.What != keyflow.Args && !c.checkLoops(sink) && !c.checkLiterals(sink) {
 				c.checkCallers(sink)
 			}
 		}

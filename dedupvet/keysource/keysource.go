@@ -14,12 +14,13 @@ import (
 // Analyzer reports them.
 var Analyzer = &analysis.Analyzer{
 	Name: "keysource",
-	Doc: `report keys that are made of the time or of random values
+	Doc: `report keys and arguments that are made of the time or of random values
 
 A key names one intent and is the same on every try. One that is made of
 time.Now, of a random number or of a UUID drawn on the spot is another with
 every try, and every try runs. Derive the key from what is saved, or mint it with
-dedup.NewKey and save it before the first try.
+dedup.NewKey and save it before the first try. Arguments are compared with those of
+the first try.
 
 In the Perform of an external.Tool an Idempotency-Key header counts too: it is sent
 with every attempt of the call, whose own key is in the external.Attempt.`,
@@ -33,7 +34,13 @@ with every attempt of the call, whose own key is in the external.Attempt.`,
 				}
 				continue
 			}
-			if traces, _ := tracer.From(sink.Value, keyflow.Unstable); len(traces) > 0 {
+			traces, _ := tracer.From(sink.Value, keyflow.Unstable)
+			switch {
+			case len(traces) == 0:
+			case sink.What == keyflow.Args:
+				pass.Reportf(sink.Pos, "%s hold what comes from %s, which is another value on every try, so that a retry is refused with ErrKeyReused; take it from what is saved, or make it in the effect",
+					sink.What, traces[0].Name)
+			default:
 				pass.Reportf(sink.Pos, "%s comes from %s, which is another value on every try, so that every try runs; derive it from what is saved, or mint it with dedup.NewKey and save it before the first try",
 					sink.What, traces[0].Name)
 			}

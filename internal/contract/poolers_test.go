@@ -14,19 +14,35 @@ import (
 	"github.com/tooldedup/dedup/internal/pgtest"
 )
 
-// TestContractThroughPgBouncer runs the contract in transaction pooling mode, in
-// the exec modes that work there with a PgBouncer before 1.21.
+// TestContractThroughPgBouncer runs the contract in transaction pooling mode.
 func TestContractThroughPgBouncer(t *testing.T) {
 	t.Parallel()
 
+	runThroughPgBouncer(t,
+		profile{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeExec},
+		profile{order: dedup.ClaimFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeExec},
+		profile{way: viaStatement, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeExec},
+	)
+}
+
+// TestLongContractThroughPgBouncer adds a stricter isolation level, and the other exec
+// modes that work there with a PgBouncer before 1.21.
+func TestLongContractThroughPgBouncer(t *testing.T) {
+	t.Parallel()
+
+	runThroughPgBouncer(t,
+		profile{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeCacheDescribe},
+		profile{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeSimpleProtocol},
+		profile{order: dedup.LockFirst, isolation: pgx.Serializable, mode: pgx.QueryExecModeExec},
+		profile{way: viaStatement, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeCacheDescribe},
+		profile{way: viaStatement, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeSimpleProtocol},
+	)
+}
+
+func runThroughPgBouncer(t *testing.T, profiles ...profile) {
+	t.Helper()
 	bouncer := pgbouncer.New(t, pgtest.NewEmpty(t).URL)
-	for _, p := range []profile{
-		{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeExec},
-		{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeCacheDescribe},
-		{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeSimpleProtocol},
-		{order: dedup.ClaimFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeExec},
-		{order: dedup.LockFirst, isolation: pgx.Serializable, mode: pgx.QueryExecModeExec},
-	} {
+	for _, p := range profiles {
 		p.bouncer = bouncer
 		runContract(t, p)
 	}

@@ -12,8 +12,6 @@ import (
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/internal/faultproxy"
-	"github.com/tooldedup/dedup/internal/pgbouncer"
-	"github.com/tooldedup/dedup/internal/pgtest"
 )
 
 // TestStatementCancelled: there is no COMMIT to wait for, so that a caller that
@@ -381,10 +379,31 @@ func TestStatementLosesItsRace(t *testing.T) {
 func TestContractStatements(t *testing.T) {
 	t.Parallel()
 
-	for _, way := range []callWay{viaStatement, viaSeparate} {
-		for _, mode := range execModes {
-			runContract(t, profile{isolation: pgx.ReadCommitted, mode: mode, way: way})
-		}
+	for _, p := range []profile{
+		{way: viaStatement, mode: pgx.QueryExecModeCacheStatement},
+		{way: viaStatement, mode: pgx.QueryExecModeSimpleProtocol},
+		{way: viaSeparate, mode: pgx.QueryExecModeCacheStatement},
+	} {
+		p.isolation = pgx.ReadCommitted
+		runContract(t, p)
+	}
+}
+
+// TestLongContractStatements is TestContractStatements in the other exec modes.
+func TestLongContractStatements(t *testing.T) {
+	t.Parallel()
+
+	for _, p := range []profile{
+		{way: viaStatement, mode: pgx.QueryExecModeCacheDescribe},
+		{way: viaStatement, mode: pgx.QueryExecModeDescribeExec},
+		{way: viaStatement, mode: pgx.QueryExecModeExec},
+		{way: viaSeparate, mode: pgx.QueryExecModeCacheDescribe},
+		{way: viaSeparate, mode: pgx.QueryExecModeDescribeExec},
+		{way: viaSeparate, mode: pgx.QueryExecModeExec},
+		{way: viaSeparate, mode: pgx.QueryExecModeSimpleProtocol},
+	} {
+		p.isolation = pgx.ReadCommitted
+		runContract(t, p)
 	}
 }
 
@@ -401,16 +420,6 @@ func TestPuppetIsOneStatement(t *testing.T) {
 			require.Equal(t, ticket{ID: 1, Title: key}, result.Value)
 		}
 		require.Equal(t, trips, proxy.Snapshot().RoundTrips)
-	}
-}
-
-// TestContractStatementsThroughPgBouncer is TestContractThroughPgBouncer.
-func TestContractStatementsThroughPgBouncer(t *testing.T) {
-	t.Parallel()
-
-	bouncer := pgbouncer.New(t, pgtest.NewEmpty(t).URL)
-	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeExec, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeSimpleProtocol} {
-		runContract(t, profile{isolation: pgx.ReadCommitted, mode: mode, way: viaStatement, bouncer: bouncer})
 	}
 }
 

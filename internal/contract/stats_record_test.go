@@ -2,6 +2,7 @@ package contract_test
 
 import (
 	"context"
+	"strconv"
 	"testing"
 	"time"
 
@@ -52,6 +53,32 @@ func TestSweeperRecordsStats(t *testing.T) {
 			require.Equal(t, "on", scalar[string](t, f.bundle, `SHOW synchronous_commit`))
 		})
 	}
+}
+
+// Counts of all processes that are older than an hour are added up by quarters of an hour.
+func TestSweeperMergesStats(t *testing.T) {
+	t.Parallel()
+
+	ctx, f := plain.setup(t, nil)
+	minutes := func(from, to int) {
+		f.exec(t, `INSERT INTO tool_dedup_stat SELECT date_trunc('hour', now()) - n * interval '1 minute', instance, 't', outcome, n, 2 * n, 3 * n
+		  FROM generate_series(`+strconv.Itoa(from)+`, `+strconv.Itoa(to)+`) n, unnest(ARRAY['a', 'b']) instance, unnest(ARRAY['executed', 'replayed']) outcome`)
+	}
+	const merged = `SELECT count(*) = 2 * $1 AND bool_and(instance = '' AND extract(epoch FROM at)::int % 900 = 0 AND seconds = 2 * calls AND waited = 3 * calls)
+		AND sum(calls) = $2 FROM tool_dedup_stat WHERE at <= now() - interval '61 minutes'`
+	minutes(121, 180)
+	minutes(1500, 1500) // a day ago
+	f.exec(t, `INSERT INTO tool_dedup_stat VALUES (now(), 'a', 't', 'executed', 1, 1, 1)`)
+	stop := f.recording(t, ctx, time.Millisecond)
+	sum := func(from, to int) int { return 4 * (from + to) * (to - from + 1) / 2 }
+	f.eventually(t, `SELECT NOT EXISTS (SELECT FROM tool_dedup_stat WHERE at BETWEEN now() - interval '4 hours' AND now() - interval '61 minutes' AND instance <> '')`)
+	f.exec(t, `DELETE FROM tool_dedup_stat WHERE at < now() - interval '1 day'`)
+	require.True(t, scalar[bool](t, f.bundle, merged, 4, sum(121, 180)))
+	f.exec(t, `INSERT INTO tool_dedup_stat SELECT at + interval '1 minute', 'late', tool, outcome, 1, 2, 3 FROM tool_dedup_stat WHERE instance = ''`)
+	f.eventually(t, `SELECT NOT EXISTS (SELECT FROM tool_dedup_stat WHERE instance = 'late')`)
+	require.True(t, scalar[bool](t, f.bundle, merged, 4, sum(121, 180)+8))
+	require.ErrorIs(t, stop(), context.Canceled)
+	require.Equal(t, 1, scalar[int](t, f.bundle, `SELECT count(*) FROM tool_dedup_stat WHERE instance = 'a'`))
 }
 
 // A writing that fails is reported with the sweep, and its counts come later.

@@ -13,7 +13,7 @@ import (
 var Outcomes = []string{"done", "refused", "broken", "claimed"}
 
 // searched is how many records are looked at for a page of one outcome.
-const searched = 100_000
+const searched = 20_000
 
 // Listing is which records are listed, the greatest key first. Outcome is empty for all.
 type Listing struct{ Scope, Tool, Outcome string }

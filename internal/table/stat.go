@@ -9,12 +9,12 @@ import (
 )
 
 // statSQL are the statements of tool_dedup_stat.
-type statSQL struct{ now, insert, forget string }
+type statSQL struct{ now, insert, merge, forget string }
 
 const (
 	// statDays is how long counts are kept.
 	statDays = 14
-	// statBatch is how many rows of counts one statement deletes.
+	// statBatch is how many rows of counts one statement deletes or merges.
 	statBatch = 5_000
 )
 
@@ -29,6 +29,25 @@ func newStatSQL(schema string) statSQL {
 SELECT $1::timestamptz, $2::text, counted.tool, counted.outcome, counted.calls, counted.seconds, counted.waited
   FROM %s, unnest($3::text[], $4::text[], $5::bigint[], $6::double precision[], $7::double precision[]) AS counted (tool, outcome, calls, seconds, waited)
 ON CONFLICT DO NOTHING`, stat, unsynced),
+		// Who reads a day must not read a row for each minute of each process. Rows of an hour
+		// ago are added up by tool, outcome and quarter of an hour, under no instance. The order
+		// keeps two processes from waiting for each other.
+		merge: fmt.Sprintf(`WITH merged AS (
+       DELETE FROM %[1]s
+        USING %[2]s
+        WHERE ctid = ANY (ARRAY(
+              SELECT ctid FROM %[1]s
+               WHERE at < pg_catalog.now() - interval '1 hour' AND at > pg_catalog.now() - interval '1 day' AND instance <> ''
+               ORDER BY at LIMIT %[3]d FOR UPDATE SKIP LOCKED))
+    RETURNING at, tool, outcome, calls, seconds, waited)
+INSERT INTO %[1]s AS sum (at, instance, tool, outcome, calls, seconds, waited)
+SELECT pg_catalog.to_timestamp(900 * floor(extract(epoch FROM at) / 900)), '', tool, outcome, sum(calls), sum(seconds), sum(waited)
+  FROM merged
+ GROUP BY 1, 3, 4
+ ORDER BY 1, 3, 4
+ON CONFLICT (at, instance, tool, outcome) DO UPDATE
+   SET calls = sum.calls + EXCLUDED.calls, seconds = sum.seconds + EXCLUDED.seconds, waited = sum.waited + EXCLUDED.waited`,
+			stat, unsynced, statBatch),
 		forget: fmt.Sprintf(`DELETE FROM %[1]s
  USING %[2]s
  WHERE ctid = ANY (ARRAY(
@@ -54,6 +73,16 @@ func (t *Table) Now(ctx context.Context, conn *pgx.Conn) (now time.Time, err err
 // RecordCounts inserts counts of a process, unless they are there already.
 func (t *Table) RecordCounts(ctx context.Context, conn *pgx.Conn, instance string, c *Counts) error {
 	_, err := conn.Exec(ctx, t.stat.insert, c.At, instance, c.Tools, c.Outcomes, c.Calls, c.Seconds, c.Waited)
+	return err
+}
+
+// MergeCounts adds up some of the counts that are no longer young. Where rows lie on several
+// servers they stay as they are: no node takes such a statement for a table of another.
+func (t *Table) MergeCounts(ctx context.Context, conn *pgx.Conn) error {
+	if t.Profile.spread {
+		return nil
+	}
+	_, err := conn.Exec(ctx, t.stat.merge)
 	return err
 }
 

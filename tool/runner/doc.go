@@ -32,7 +32,8 @@
 // It is made once, before the first try, and best saved with a [Plan] before
 // that; who loads one sets Call.Resumed. On its way it travels in the context ([WithKey], [KeyFrom]), from which
 // [Transport] puts it into the header Idempotency-Key and [PutMeta] into the _meta
-// of an MCP request. A layer that finds a key there does not mint another, and one
+// of an MCP request; a gRPC client's interceptor puts what KeyFrom returns into its metadata. A
+// layer that finds a key there does not mint another, and one
 // that finds two different ones sends nothing.
 //
 // # Errors
@@ -40,7 +41,9 @@
 //	error           typed as                returned by        call again with the same key?
 //	ErrGaveUp       *GaveUpError            Do                 GaveUpError.Retryable tells
 //	-               *dedup.InvalidError Do Transport       no: repair the call or its policy
-//	-               *StatusError            ResponseError      by its status
+//	-               *StatusError            ResponseError,     by its status
+//	                                        GRPCError,
+//	                                        ResultError
 //	-               *LostAnswerError        Transport          yes: it may have happened
 //	ErrKeyConflict  *KeyConflictError       Transport PutMeta  no: let one layer make the key
 //	ErrPlan         *PlanError              LoadPlan, Plan     no: repair the plan

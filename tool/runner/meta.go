@@ -2,7 +2,11 @@ package runner
 
 import (
 	"context"
+	"encoding/json"
 	"maps"
+	"math"
+	"net/http"
+	"time"
 
 	"github.com/tooldedup/dedup"
 )
@@ -31,4 +35,46 @@ func PutMeta(ctx context.Context, meta map[string]any) (map[string]any, error) {
 	}
 	copied[MetaKey] = key
 	return copied, nil
+}
+
+// ResultError returns the error that the result of an MCP call stands for, nil where it
+// is the answer: isError is the result's, and meta its _meta. It knows the codes of
+// package mcpdedup. A call that is in flight, or may have been committed, or was not run now, is
+// a *[StatusError] that [IsRetryable] takes for one that may pass, with the time that
+// the server asks to wait; so is an effect outside of the database that has no result yet. Any other
+// error of a tool is a *[StatusError] of 422 that is none.
+func ResultError(isError bool, meta map[string]any) error {
+	wait := metaSeconds(meta["io.github.tooldedup/retry-after"])
+	code, _ := meta["io.github.tooldedup/error"].(string)
+	switch {
+	case !isError && wait > 0:
+		return &StatusError{Code: http.StatusAccepted, RetryAfter: wait}
+	case !isError:
+		return nil
+	case code == "in_flight":
+		return &StatusError{Code: http.StatusConflict, RetryAfter: max(wait, time.Second)}
+	case code == "outcome_unknown", code == "unavailable":
+		return &StatusError{Code: http.StatusServiceUnavailable, RetryAfter: wait}
+	case code == "timeout":
+		return &StatusError{Code: http.StatusGatewayTimeout, RetryAfter: wait}
+	default:
+		return &StatusError{Code: http.StatusUnprocessableEntity}
+	}
+}
+
+// metaSeconds reads seconds as decoders of JSON leave them, 0 where there are none.
+func metaSeconds(value any) time.Duration {
+	var seconds float64
+	switch value := value.(type) {
+	case float64:
+		seconds = value
+	case int:
+		seconds = float64(value)
+	case json.Number:
+		seconds, _ = value.Float64()
+	}
+	if !(seconds > 0) || seconds > (time.Duration(math.MaxInt64)/2).Seconds() {
+		return 0
+	}
+	return time.Duration(seconds * float64(time.Second))
 }

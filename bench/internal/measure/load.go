@@ -33,12 +33,13 @@ type Load struct {
 type Sample struct {
 	Calls     int
 	Elapsed   time.Duration
+	Processor time.Duration   // that this process used, 0 where the system does not say
 	Latencies []time.Duration // one an operation, in no order
 }
 
 // And joins two samples that were measured one after the other.
 func (s Sample) And(other Sample) Sample {
-	return Sample{s.Calls + other.Calls, s.Elapsed + other.Elapsed, slices.Concat(s.Latencies, other.Latencies)}
+	return Sample{s.Calls + other.Calls, s.Elapsed + other.Elapsed, s.Processor + other.Processor, slices.Concat(s.Latencies, other.Latencies)}
 }
 
 // PerSecond is the rate of calls.
@@ -49,12 +50,15 @@ func (s Sample) PerSecond() float64 {
 	return float64(s.Calls) / s.Elapsed.Seconds()
 }
 
+// ProcessorPerCall is the time that this process used for a call.
+func (s Sample) ProcessorPerCall() time.Duration { return s.Processor / time.Duration(max(s.Calls, 1)) }
+
 // Run measures op. The first error of a client ends all of them and is returned.
 func (l Load) Run(ctx context.Context, op Op) (Sample, error) {
 	var begun atomic.Int64
 	clients := make([]Sample, l.Clients)
 	group, ctx := errgroup.WithContext(ctx)
-	start := time.Now()
+	start, used := time.Now(), processorTime()
 	for i := range clients {
 		group.Go(func() error {
 			for ctx.Err() == nil {
@@ -74,7 +78,7 @@ func (l Load) Run(ctx context.Context, op Op) (Sample, error) {
 		})
 	}
 	err := group.Wait()
-	all := Sample{Elapsed: time.Since(start)}
+	all := Sample{Elapsed: time.Since(start), Processor: processorTime() - used}
 	for _, s := range clients {
 		all.Calls += s.Calls
 		all.Latencies = append(all.Latencies, s.Latencies...)

@@ -32,6 +32,24 @@ func TestLoadMakesTheLeastNumberOfOperations(t *testing.T) {
 	require.Positive(t, sample.PerSecond())
 }
 
+// The time that a call keeps a processor busy is counted.
+func TestLoadCountsProcessorTime(t *testing.T) {
+	t.Parallel()
+
+	const busy = 20 * time.Millisecond
+	sample, err := measure.Load{Clients: 1, MinOps: 2}.Run(t.Context(), func(context.Context, int) (int, error) {
+		for began := time.Now(); time.Since(began) < busy; {
+			continue
+		}
+		return 2, nil
+	})
+	require.NoError(t, err)
+	if sample.Processor == 0 {
+		t.Skip("SKIPPED, NOTHING WAS TESTED: the system does not say")
+	}
+	require.Equal(t, sample.Processor/4, sample.ProcessorPerCall())
+}
+
 func TestLoadGoesOnForItsDuration(t *testing.T) {
 	t.Parallel()
 

@@ -36,6 +36,7 @@ type Settings struct {
 	Rounds   int           `json:"rounds"`
 	Duration time.Duration `json:"duration_ns"` // of one cell in one round
 	MinOps   int           `json:"min_ops"`     // of one cell in one round
+	To       string        `json:"to"`          // the way that the ratios are to
 }
 
 // A Line is the way to the servers.
@@ -63,8 +64,10 @@ type Cell struct {
 	Fastest   float64       `json:"fastest"`    // and in the fastest
 	P50       time.Duration `json:"p50_ns"`     // of an operation, over all rounds
 	P99       time.Duration `json:"p99_ns"`
-	Ops       int           `json:"ops"`   // behind the percentiles
-	Ratio     float64       `json:"ratio"` // of PerSecond to the bare transaction's; median over the rounds
+	Ops       int           `json:"ops"` // behind the percentiles
+	// Processor is the time that the client's process used for a call; median over the rounds.
+	Processor time.Duration `json:"client_processor_ns"`
+	Ratio     float64       `json:"ratio"` // of PerSecond to that of Settings.To; median over the rounds
 	RatioLow  float64       `json:"ratio_low"`
 	RatioHigh float64       `json:"ratio_high"`
 }

@@ -22,7 +22,7 @@ func small() *report.Report {
 			OS: "linux/amd64", Cores: 2, Go: "go1.26.0", Postgres: "15.1", Source: "PostgreSQL 15.1 from /usr/lib", Redis: "7.0.15",
 			Settings: map[string]string{"fsync": "on", "synchronous_commit": "on"},
 		},
-		Settings: report.Settings{Rounds: 3, Duration: 400 * time.Millisecond, MinOps: 20},
+		Settings: report.Settings{Rounds: 3, Duration: 400 * time.Millisecond, MinOps: 20, To: "bare"},
 		Lines:    []report.Line{{RoundTrip: 70 * time.Microsecond}, {Delay: near, RoundTrip: 1190 * time.Microsecond}},
 		Ways: []report.Way{
 			{Name: "bare", Title: "bare transaction", Batch: 1},
@@ -32,7 +32,7 @@ func small() *report.Report {
 		Cells: []report.Cell{
 			{Way: "bare", Kind: report.First, Clients: 1, PerSecond: 3600, Slowest: 3500, Fastest: 3700, Ratio: 1, P50: 280 * time.Microsecond, P99: time.Millisecond},
 			{Way: "bare", Kind: report.First, Clients: 16, PerSecond: 9000, Slowest: 6000, Fastest: 9500, Ratio: 1, P50: 1390 * time.Microsecond, P99: 9510 * time.Microsecond},
-			{Way: "do", Kind: report.First, Clients: 1, PerSecond: 2880, Ratio: 0.8, P50: 350 * time.Microsecond, P99: 15 * time.Millisecond},
+			{Way: "do", Kind: report.First, Clients: 1, PerSecond: 2880, Processor: 98700, Ratio: 0.8, P50: 350 * time.Microsecond, P99: 15 * time.Millisecond},
 			{Way: "do", Kind: report.OneKey, Delay: near, Clients: 16, PerSecond: 80000, Ratio: 10.123, P50: time.Microsecond, P99: 150 * time.Millisecond},
 		},
 		Costs: []report.Cost{

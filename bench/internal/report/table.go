@@ -23,10 +23,11 @@ var kinds = []struct {
 func WriteTable(w io.Writer, r *Report) {
 	r.Machine.Write(w)
 	fmt.Fprintf(w, `%d rounds of %s and at least %d operations, interleaved
-calls a second and ratios to the bare transaction of the same round: medians over the rounds;
-p50 and p99 of an operation, which for a batch is the whole batch
+calls a second and ratios to "%s" of the same round: medians over the rounds;
+p50 and p99 of an operation, which for a batch is the whole batch;
+client µs of processor time that the callers' process took for a call
 
-`, r.Settings.Rounds, r.Settings.Duration, r.Settings.MinOps)
+`, r.Settings.Rounds, r.Settings.Duration, r.Settings.MinOps, r.title(r.Settings.To))
 	for _, line := range r.Lines {
 		for _, k := range kinds {
 			r.writeCells(w, line, k.kind, k.title)
@@ -39,6 +40,18 @@ p50 and p99 of an operation, which for a batch is the whole batch
 	}
 }
 
+func micros(d time.Duration) string { return fmt.Sprintf("%.1f", float64(d)/float64(time.Microsecond)) }
+
+// title is that of a way.
+func (r *Report) title(name string) string {
+	for _, way := range r.Ways {
+		if way.Name == name {
+			return way.Title
+		}
+	}
+	return name
+}
+
 // writeCells writes one kind of calls over one line, the numbers of clients side
 // by side.
 func (r *Report) writeCells(w io.Writer, line Line, kind Kind, title string) {
@@ -47,7 +60,7 @@ func (r *Report) writeCells(w io.Writer, line Line, kind Kind, title string) {
 	for _, c := range r.Cells {
 		if c.Delay == line.Delay && c.Kind == kind && !slices.Contains(clients, c.Clients) {
 			clients = append(clients, c.Clients)
-			heading = append(heading, fmt.Sprintf("%d× calls/s", c.Clients), "ratio", "p50 ms", "p99 ms")
+			heading = append(heading, fmt.Sprintf("%d× calls/s", c.Clients), "ratio", "p50 ms", "p99 ms", "client µs")
 		}
 	}
 	if len(clients) == 0 {
@@ -59,9 +72,9 @@ func (r *Report) writeCells(w io.Writer, line Line, kind Kind, title string) {
 		row, found := []any{way.Title}, false
 		for _, n := range clients {
 			if c, ok := r.Cell(way.Name, kind, line.Delay, n); ok {
-				row, found = append(row, int64(c.PerSecond), fmt.Sprintf("%.2f", c.Ratio), figure.Millis(c.P50), figure.Millis(c.P99)), true
+				row, found = append(row, int64(c.PerSecond), fmt.Sprintf("%.2f", c.Ratio), figure.Millis(c.P50), figure.Millis(c.P99), micros(c.Processor)), true
 			} else {
-				row = append(row, "", "", "", "")
+				row = append(row, "", "", "", "", "")
 			}
 		}
 		if found {

@@ -22,7 +22,7 @@ func Command() *cobra.Command {
 		Long: `Measures first calls and replays of the library, of the transaction without it, and
 of what else is used, on one private Postgres with production's settings. The ways
 take turns, round by round, and each is compared with the bare transaction of the
-same round.
+same round, or with the way that --to names.
 
 With --check a short form is run and compared with bounds. What breaks one is
 measured once more, and fails if it is broken again. The other flags that say what
@@ -30,7 +30,7 @@ is measured are not taken then.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.Check {
-				for _, name := range []string{"rounds", "duration", "delays", "clients", "ways"} {
+				for _, name := range []string{"rounds", "duration", "delays", "clients", "ways", "kinds", "to"} {
 					if cmd.Flags().Changed(name) {
 						return fmt.Errorf("--check is a fixed run, for which the bounds were set: leave --%s out", name)
 					}

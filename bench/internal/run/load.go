@@ -61,7 +61,8 @@ func (r *runner) measureLoad(ctx context.Context, set setting) (err error) {
 		return err
 	}
 	for i, c := range cells {
-		sum := summarize(samples[i], samples[0])
+		base := max(0, slices.IndexFunc(cells, func(b cell) bool { return b.site.Way.Name == r.To && b.kind == c.kind }))
+		sum := summarize(samples[i], samples[base])
 		sum.Way, sum.Kind, sum.Delay, sum.Clients = c.site.Way.Name, c.kind, set.delay, set.clients
 		r.found.Cells = append(r.found.Cells, sum)
 	}
@@ -78,7 +79,7 @@ func (r *runner) kinds(w way.Way, set setting) []report.Kind {
 		kinds = append(kinds, report.OneKey)
 	}
 	return slices.DeleteFunc(kinds, func(kind report.Kind) bool {
-		return r.wants != nil && !r.wants(w.Name, kind, set.delay, set.clients)
+		return len(r.Kinds) > 0 && !slices.Contains(r.Kinds, string(kind)) || r.wants != nil && !r.wants(w.Name, kind, set.delay, set.clients)
 	})
 }
 
@@ -121,6 +122,7 @@ func summarize(samples, base []measure.Sample) (c report.Cell) {
 		ratios = append(ratios, s.PerSecond()/base[round].PerSecond())
 		all = all.And(s)
 	}
+	c.Processor = time.Duration(measure.MedianOf(samples, func(s measure.Sample) float64 { return float64(s.ProcessorPerCall()) }))
 	l := all.Latency()
 	c.P50, c.P99, c.Ops = l.P50, l.P99, len(all.Latencies)
 	c.PerSecond, c.Slowest, c.Fastest = measure.Median(rates), slices.Min(rates), slices.Max(rates)

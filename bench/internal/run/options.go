@@ -20,6 +20,8 @@ type Options struct {
 	Delays      []time.Duration
 	Clients     []int
 	Ways        []string // none means all
+	Kinds       []string // of calls; none means all
+	To          string   // the way that the ratios are to
 	JSON        string   // a file, or nothing
 	Check       bool
 	RedisFolder string
@@ -33,7 +35,9 @@ type Options struct {
 	wants func(way string, kind report.Kind, delay time.Duration, clients int) bool
 }
 
-func defaults() Options { return Options{minOps: 15, seeds: 2000, trips: 31, costOps: 500} }
+func defaults() Options {
+	return Options{To: way.Base, minOps: 15, seeds: 2000, trips: 31, costOps: 500}
+}
 
 func (o *Options) flags(flags *pflag.FlagSet) {
 	delays := []time.Duration{0, 250 * time.Microsecond, 500 * time.Microsecond, 2 * time.Millisecond}
@@ -42,6 +46,8 @@ func (o *Options) flags(flags *pflag.FlagSet) {
 	flags.DurationSliceVar(&o.Delays, "delays", delays, "delays to the servers, each way; 0 is the loopback without a proxy")
 	flags.IntSliceVar(&o.Clients, "clients", []int{1, 16}, "numbers of clients that call at the same time")
 	flags.StringSliceVar(&o.Ways, "ways", nil, "ways to measure; all where none is named")
+	flags.StringSliceVar(&o.Kinds, "kinds", nil, "kinds of calls to measure: first, replay, one-key; all where none is named")
+	flags.StringVar(&o.To, "to", o.To, "`way` that the ratios are to, its calls of the same kind; where it has none, first calls of the first way")
 	flags.StringVar(&o.JSON, "json", "", "write everything that was measured to this file")
 	flags.StringVar(&o.RedisFolder, "redis", ".cache/redis", "folder into which Redis was unpacked, where it is not installed")
 	flags.BoolVar(&o.Check, "check", false, "a short run that is compared with the bounds; exit code 1 if one is broken")
@@ -74,8 +80,17 @@ func (o *Options) validate() error {
 	case len(o.Clients) == 0 || slices.Min(o.Clients) < 1:
 		return errors.New("--clients must name at least one, and none below 1")
 	}
-	if _, err := way.Choose(o.Ways); err != nil {
+	for _, kind := range o.Kinds {
+		if !slices.Contains([]report.Kind{report.First, report.Replay, report.OneKey}, report.Kind(kind)) {
+			return fmt.Errorf("--kinds: there is no kind %q", kind)
+		}
+	}
+	ways, err := way.Choose(o.Ways)
+	if err != nil {
 		return fmt.Errorf("--ways: %w", err)
+	}
+	if !slices.ContainsFunc(ways, func(w way.Way) bool { return w.Name == o.To }) {
+		return fmt.Errorf("--to: %q is none of the ways that are measured", o.To)
 	}
 	return nil
 }

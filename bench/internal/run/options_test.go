@@ -35,6 +35,8 @@ func TestValidate(t *testing.T) {
 		"--delays":   func(o *Options) { o.Delays = []time.Duration{-1} },
 		"--clients":  func(o *Options) { o.Clients = nil },
 		"--ways":     func(o *Options) { o.Ways = []string{"luck"} },
+		"--kinds":    func(o *Options) { o.Kinds = []string{"luck"} },
+		"--to":       func(o *Options) { o.Ways, o.To = []string{"do"}, "do-otel" },
 	} {
 		o := flagged()
 		spoil(&o)

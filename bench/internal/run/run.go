@@ -40,7 +40,7 @@ func measureAll(ctx context.Context, o Options, logf func(format string, args ..
 	logf("bench: %s", b.Source)
 
 	r := &runner{Options: o, bed: b, logf: logf, found: &report.Report{
-		Settings: report.Settings{Rounds: o.Rounds, Duration: o.Duration, MinOps: o.minOps},
+		Settings: report.Settings{Rounds: o.Rounds, Duration: o.Duration, MinOps: o.minOps, To: o.To},
 	}}
 	if r.found.Machine, err = b.Machine(ctx); err != nil {
 		return nil, err

@@ -11,14 +11,24 @@ import (
 	"github.com/tooldedup/dedup/oteldedup"
 )
 
-// DoOTel is [dedup.Do] with oteldedup: every call is sampled, spans are batched for an
-// exporter that drops them, and metrics wait for a reader that does not come.
-func DoOTel() Way {
+// DoOTel is [dedup.Do] with oteldedup, and with every call sampled.
+func DoOTel() Way { return doOTelWith("do-otel", "dedup.Do, OTel, all sampled", 1) }
+
+// DoOTelTenth is [DoOTel] with a tenth of the calls sampled.
+func DoOTelTenth() Way { return doOTelWith("do-otel-tenth", "dedup.Do, OTel, a tenth sampled", 0.1) }
+
+// DoOTelMetrics is [DoOTel] with no call sampled.
+func DoOTelMetrics() Way { return doOTelWith("do-otel-metrics", "dedup.Do, OTel, none sampled", 0) }
+
+// doOTelWith samples a part of the calls. Spans are batched for an exporter that drops them,
+// and metrics wait for a reader that does not come.
+func doOTelWith(name, title string, sampled float64) Way {
 	return Way{
-		Name: "do-otel", Title: "dedup.Do, OpenTelemetry", Batch: 1, Replays: true, OneKey: true,
+		Name: name, Title: title, Batch: 1, Replays: true, OneKey: true,
 		Prepare: createRecords,
 		Open: func(ctx context.Context, env Env) (Session, error) {
-			traces := sdktrace.NewTracerProvider(sdktrace.WithSampler(sdktrace.AlwaysSample()), sdktrace.WithBatcher(dropped{}))
+			sampler := sdktrace.ParentBased(sdktrace.TraceIDRatioBased(sampled))
+			traces := sdktrace.NewTracerProvider(sdktrace.WithSampler(sampler), sdktrace.WithBatcher(dropped{}))
 			metrics := sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader()))
 			tracer, err := oteldedup.New(&oteldedup.Options{TracerProvider: traces, MeterProvider: metrics})
 			if err != nil {

@@ -13,6 +13,8 @@ func All() []Way {
 		Textbook(),
 		Do(),
 		DoOTel(),
+		DoOTelTenth(),
+		DoOTelMetrics(),
 		DoLookFirst(),
 		DoStatement(),
 		DoTx(),

@@ -16,6 +16,8 @@ const (
 	Dedup    = "github.com/tooldedup/dedup"
 	Tool     = Dedup + "/tool"
 	External = Dedup + "/external"
+	HTTP     = Dedup + "/httpdedup"
+	MCP      = Dedup + "/mcpdedup"
 	PGX      = "github.com/jackc/pgx/v5"
 	Pool     = PGX + "/pgxpool"
 	Conn     = PGX + "/pgconn"
@@ -46,6 +48,9 @@ func IsMethod(fn *types.Func, path, recv string, names ...string) bool {
 	return fn != nil && fn.Signature().Recv() != nil &&
 		IsNamed(fn.Signature().Recv().Type(), path, recv) && isObject(fn, path, names)
 }
+
+// IsDoorTx reports whether fn gives a handler behind one of the doors its transaction.
+func IsDoorTx(fn *types.Func) bool { return IsFunc(fn, HTTP, "Tx") || IsFunc(fn, MCP, "Tx") }
 
 func isObject(obj types.Object, path string, names []string) bool {
 	if obj.Pkg() == nil || obj.Pkg().Path() != path {

@@ -133,6 +133,19 @@ func IsFunction(t types.Type) bool {
 	return ok
 }
 
+// FieldOf is the field of a struct that an instruction reads or addresses, as Field has it.
+func FieldOf(in ssa.Instruction) (owner types.Type, field *types.Var, base ssa.Value) {
+	switch in := in.(type) {
+	case *ssa.FieldAddr:
+		return Field(in)
+	case *ssa.Field:
+		if s, ok := in.X.Type().Underlying().(*types.Struct); ok {
+			return in.X.Type(), s.Field(in.Field), in.X
+		}
+	}
+	return nil, nil, nil
+}
+
 // Field is the field of a struct that an address is of: the struct's type, the
 // field, and the address of the struct.
 func Field(addr ssa.Value) (owner types.Type, field *types.Var, base ssa.Value) {

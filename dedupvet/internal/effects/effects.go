@@ -7,10 +7,12 @@ import (
 	"go/types"
 	"iter"
 	"reflect"
+	"slices"
 
 	"golang.org/x/tools/go/analysis"
 	"golang.org/x/tools/go/ssa"
 
+	"github.com/tooldedup/dedup/dedupvet/internal/api"
 	"github.com/tooldedup/dedup/dedupvet/internal/code"
 )
 
@@ -38,6 +40,9 @@ type Region struct {
 	Func *ssa.Function
 	// Effect says that it is handed to dedup itself. Else an effect calls it.
 	Effect bool
+	// Handler says that it asks one of the doors for its transaction, and answers by what it
+	// writes or returns beside an error.
+	Handler bool
 	// ReadOnly says that only tools of class tool.ReadOnly run it.
 	ReadOnly bool
 
@@ -60,7 +65,11 @@ func (r *Region) Instructions() iter.Seq[ssa.Instruction] {
 }
 
 func (r *Region) within(fn *ssa.Function, yield func(ssa.Instruction) bool) bool {
+	unguarded := unguarded(fn)
 	for in := range code.Instructions(fn) {
+		if slices.ContainsFunc(unguarded, func(b *ssa.BasicBlock) bool { return b.Dominates(in.Block()) }) {
+			continue
+		}
 		if !yield(in) {
 			return false
 		}
@@ -71,6 +80,24 @@ func (r *Region) within(fn *ssa.Function, yield func(ssa.Instruction) bool) bool
 		}
 	}
 	return true
+}
+
+// unguarded returns where a handler goes that is not behind the door: there is no transaction.
+func unguarded(fn *ssa.Function) (blocks []*ssa.BasicBlock) {
+	for _, b := range fn.Blocks {
+		branch, ok := b.Instrs[len(b.Instrs)-1].(*ssa.If)
+		if !ok {
+			continue
+		}
+		found, ok := branch.Cond.(*ssa.Extract)
+		if !ok || found.Index != 1 || len(b.Succs[1].Preds) != 1 {
+			continue
+		}
+		if call, ok := found.Tuple.(*ssa.Call); ok && api.IsDoorTx(code.Callee(&call.Call)) {
+			blocks = append(blocks, b.Succs[1])
+		}
+	}
+	return blocks
 }
 
 // Calls are the calls of the region.

@@ -22,7 +22,8 @@ type finder struct {
 // findEffects looks at every conversion to dedup.Effect, and at what packages dedup,
 // tool and external are given to call with a transaction, as the Run of a tool, the
 // Archive of a sweep, and the Begin of an external tool. What makes attempts outside of
-// the database has no transaction, and is none.
+// the database has no transaction, and is none. A handler behind httpdedup or mcpdedup is one
+// that asks for its transaction.
 func (f *finder) findEffects(fn *ssa.Function) {
 	for in := range code.Instructions(fn) {
 		switch in := in.(type) {
@@ -31,6 +32,9 @@ func (f *finder) findEffects(fn *ssa.Function) {
 				f.addAll(in.X, true, f.isReadOnly(in))
 			}
 		case ssa.CallInstruction:
+			if api.IsDoorTx(code.Callee(in.Common())) {
+				f.addHandler(fn)
+			}
 			if callee := code.Callee(in.Common()); callee != nil && f.isDedup(callee.Pkg()) {
 				for _, arg := range code.Args(in.Common()) {
 					if takesTx(arg.Type()) {
@@ -43,6 +47,22 @@ func (f *finder) findEffects(fn *ssa.Function) {
 			if named, ok := owner.(*types.Named); ok && f.isDedup(named.Obj().Pkg()) && takesTx(field.Type()) {
 				f.addAll(in.Val, true, f.isReadOnly(in))
 			}
+		}
+	}
+}
+
+// addHandler adds a function that asks one of the doors for its transaction, or those that have
+// it from that one.
+func (f *finder) addHandler(fn *ssa.Function) {
+	f.add(fn, true, false)
+	f.regions[fn].Handler = true
+	for result := range fn.Signature.Results().Variables() {
+		if !api.IsTx(result.Type()) {
+			continue
+		}
+		for _, call := range f.code.Callers(fn) {
+			f.add(call.Parent(), true, false)
+			f.regions[call.Parent()].Handler = true
 		}
 	}
 }

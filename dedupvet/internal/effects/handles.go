@@ -76,6 +76,9 @@ func (r *Region) source(v ssa.Value, seen map[ssa.Value]bool) (s Source, ok bool
 			return s, false
 		}
 	case *ssa.Call:
+		if api.IsDoorTx(code.Callee(&v.Call)) {
+			return Source{Name: code.Name(v)}, true
+		}
 		from, begins = append([]ssa.Value{code.Receiver(&v.Call)}, code.Args(&v.Call)...), isNamed(v, "Begin")
 	case *ssa.Alloc:
 		from = append(from, fields(v)...)

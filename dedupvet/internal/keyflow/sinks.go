@@ -26,6 +26,9 @@ type Sink struct {
 // Header is what the header that carries a key to an HTTP server is called.
 const Header = "Idempotency-Key"
 
+// Args is what a call's arguments are called. They are no key, but are to be the same as well.
+const Args = "Call.Args"
+
 // Sinks returns those of a package: first where keys are used, and then what the
 // package's own functions are given for them.
 func (t *Tracer) Sinks() []Sink {
@@ -34,7 +37,13 @@ func (t *Tracer) Sinks() []Sink {
 		for in := range code.Instructions(fn) {
 			switch in := in.(type) {
 			case *ssa.Store:
-				if what := fieldOfKey(in.Addr); what != "" {
+				switch what := fieldOfKey(in.Addr); what {
+				case "":
+				case Args:
+					for _, value := range parts(in.Val) {
+						found = append(found, Sink{Value: value, What: what, At: in, Pos: t.code.Pos(in)})
+					}
+				default:
 					found = append(found, Sink{Value: in.Val, What: what, At: in, Pos: t.code.Pos(in)})
 				}
 			case ssa.CallInstruction:
@@ -45,6 +54,9 @@ func (t *Tracer) Sinks() []Sink {
 	known := make(map[*ssa.Parameter]bool)
 	for i := 0; i < len(found); i++ { // which grows
 		sink := found[i]
+		if sink.What == Args { // who calls may draw them once
+			continue
+		}
 		_, params := t.From(sink.Value, func(ssa.Value) bool { return false })
 		for _, param := range params {
 			if known[param] {
@@ -70,10 +82,39 @@ func fieldOfKey(addr ssa.Value) string {
 	case field == nil:
 	case api.IsNamed(owner, api.Dedup, "Call") && field.Name() == "Key":
 		return "Call.Key"
+	case api.IsNamed(owner, api.Dedup, "Call") && field.Name() == "Args":
+		return Args
 	case api.IsNamed(owner, api.Tool, "Invocation") && slices.Contains([]string{"Key", "Session", "CallID"}, field.Name()):
 		return "Invocation." + field.Name()
 	}
 	return ""
+}
+
+// parts are a value, and what a literal of a struct or map is made of.
+func parts(v ssa.Value) []ssa.Value {
+	all := []ssa.Value{v}
+	if boxed, ok := v.(*ssa.MakeInterface); ok {
+		v = boxed.X
+	}
+	if load, ok := v.(*ssa.UnOp); ok {
+		v = load.X
+	}
+	for _, use := range code.Uses(v) {
+		switch use := use.(type) {
+		case *ssa.MapUpdate:
+			all = append(all, use.Value)
+		case *ssa.FieldAddr:
+			if _, isVariable := v.(*ssa.Alloc); !isVariable {
+				continue
+			}
+			for _, use := range code.Uses(use) {
+				if store, ok := use.(*ssa.Store); ok {
+					all = append(all, store.Val)
+				}
+			}
+		}
+	}
+	return all
 }
 
 // arguments are those of a call that keys are made of, or that make a header.
@@ -82,10 +123,13 @@ func (t *Tracer) arguments(in ssa.CallInstruction) (found []Sink) {
 	fn, args := code.Callee(call), code.Args(call)
 	what, from, to := "", 0, len(args)
 	switch {
-	case api.IsFunc(fn, api.Dedup, "KeyFromIntent", "KeyFromToolCall", "TimedKey"):
+	case api.IsFunc(fn, api.Dedup, "KeyFromIntent", "KeyFromToolCall", "KeyFromToolCallArgs", "TimedKey"):
 		what = "a part of " + fn.Name()
 	case api.IsFunc(fn, api.Dedup, "KeyFromArgsMergingRepeats"):
 		what, to = "the session of "+fn.Name(), 1
+		for _, value := range parts(args[1]) {
+			found = append(found, Sink{Value: value, What: "the arguments of " + fn.Name(), At: in, Pos: t.code.Pos(in, 1)})
+		}
 	case api.IsMethod(fn, "net/http", "Header", "Set", "Add"):
 		name, ok := args[0].(*ssa.Const)
 		if ok && strings.EqualFold(constant.StringVal(name.Value), Header) {

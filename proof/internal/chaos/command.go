@@ -17,6 +17,7 @@ import (
 	"github.com/tooldedup/dedup/proof/internal/chaos/kill"
 	"github.com/tooldedup/dedup/proof/internal/chaos/lab"
 	"github.com/tooldedup/dedup/proof/internal/chaos/outside"
+	"github.com/tooldedup/dedup/proof/internal/chaos/reissue"
 )
 
 const long = `Try to break the promise, in one of these ways or in all of them:
@@ -55,7 +56,7 @@ func Command() *cobra.Command {
 
 // WorkerCommands returns the hidden commands that are worker processes.
 func WorkerCommands() []*cobra.Command {
-	return []*cobra.Command{workerCommand(kill.WorkerCommand, kill.Work), workerCommand(outside.WorkerCommand, outside.Work)}
+	return []*cobra.Command{workerCommand(kill.WorkerCommand, kill.Work), workerCommand(outside.WorkerCommand, outside.Work), workerCommand(reissue.ServerCommand, reissue.Serve)}
 }
 
 func workerCommand(name string, work func(context.Context, io.Reader, io.Writer) error) *cobra.Command {

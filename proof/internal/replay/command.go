@@ -31,6 +31,10 @@ are cancelled, changed or paid otherwise) act outside of the database. The provi
 it loses requests and answers, acts late, and kills workers that ask it. What is
 parked is resolved by its book.
 
+--metrics has the workers report to OpenTelemetry and export it to Prometheus. What they export
+at the end must be what they have answered, by tool; of a process that was killed its part is
+missing. --attempts 1 leaves retrying to the orchestrator, so that callers learn of what is unknown.
+
 Postgres is the server of --database-url, or of DEDUP_DATABASE_URL, or one that
 is found or started for the run. The replay works in a database of its own there
 and drops it at the end.
@@ -57,6 +61,8 @@ func Command() *cobra.Command {
 	set.StringVar(&f.faults, "faults", "all", "`list` of faults, separated by commas: all, none, "+plan.Names())
 	set.StringVar(&f.through, "through", string(worker.Registry), "`way` of a delivery to the tools: "+worker.WayNames())
 	set.StringVar(&f.external, "external", "", "pay outside of the database, by a provider of a `kind`: "+payment.KindNames())
+	set.BoolVar(&f.metrics, "metrics", false, "compare the workers' metrics with their answers")
+	set.IntVar(&f.attempts, "attempts", 0, "`number` of attempts of a call (default the library's)")
 	set.BoolVar(&f.naive, "naive", false, "deliver without dedup, as an ordinary retry wrapper does")
 	set.BoolVar(&f.compare, "compare", false, "do both, naive first, and print them beside each other")
 	set.BoolVar(&f.json, "json", false, "print one JSON object instead of the table")

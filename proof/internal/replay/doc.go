@@ -17,6 +17,7 @@
 //	fleet     the driver's hold on the workers
 //	wire      connections to workers that can be cut
 //	inject    the faults
+//	metrics   what is counted of calls, and what is exported of it
 //	stage     server and database
 //	arm       one run through the recording, and its checks
 //	report    table, JSON, page

@@ -21,6 +21,8 @@ type flags struct {
 	external                             string
 	pays                                 payment.Kind // of external
 	naive, compare, json, verbose        bool
+	metrics                              bool
+	attempts                             int
 	seed                                 uint64
 	seedGiven                            bool
 	kinds                                plan.Set // of faults
@@ -49,6 +51,12 @@ func (f *flags) settle() (err error) {
 	}
 	if f.pays != payment.Off && (f.way.Networked() || f.naive || f.compare || f.html != "") {
 		return exit.Usage("--external: it is delivered through the registry, with dedup, and not compared")
+	}
+	if f.metrics && (f.way.Networked() || f.naive || f.compare || f.html != "" || f.pays != payment.Off) {
+		return exit.Usage("--metrics: of what is delivered through the registry, with dedup, and neither compared nor paid outside")
+	}
+	if f.attempts < 0 {
+		return exit.Usage("--attempts: must not be negative")
 	}
 	if f.html != "" {
 		f.compare = true

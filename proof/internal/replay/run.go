@@ -84,7 +84,7 @@ func replayAll(ctx context.Context, f *flags, rec *recording.Recording, display 
 
 	one := func(mode worker.Mode) (*report.Result, error) {
 		return arm.Run(ctx, arm.Config{
-			Recording: rec, Mode: mode, Way: f.way, Pays: f.pays, Seed: f.seed, Kinds: f.kinds,
+			Recording: rec, Mode: mode, Way: f.way, Pays: f.pays, Metrics: f.metrics, Attempts: f.attempts, Seed: f.seed, Kinds: f.kinds,
 			Program: program, Args: []string{workerName},
 			Display: display, Verbose: f.verbose,
 		}, server)

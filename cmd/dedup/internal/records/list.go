@@ -21,7 +21,7 @@ begin with their time, so that the newest come first. Keys that were derived hav
 that means anything.
 
 A page is read by the primary key, in a read-only transaction, and nothing is counted. With
---outcome at most 100,000 records are looked at for a page. Where there is more, the command
+--outcome at most 20,000 records are looked at for a page. Where there is more, the command
 that lists it is written to stderr. Results are not read.
 
 The exit code is 0 also where nothing is listed, 1 when the list cannot be read, and 2 when

@@ -82,7 +82,7 @@ func TestListSearchesInPages(t *testing.T) {
 	t.Parallel()
 
 	b := setup(t, nil)
-	b.exec(t, `INSERT INTO tool_dedup SELECT 'acme', 'refund', 'k' || lpad(n::text, 8, '0'), ''::bytea, NULL, CASE WHEN n = 1 THEN 'refused' ELSE 'done' END, '1', now(), now() + interval '1 day', now() + interval '2 days' FROM generate_series(1, 100001) n`)
+	b.exec(t, `INSERT INTO tool_dedup SELECT 'acme', 'refund', 'k' || lpad(n::text, 8, '0'), ''::bytea, NULL, CASE WHEN n = 1 THEN 'refused' ELSE 'done' END, '1', now(), now() + interval '1 day', now() + interval '2 days' FROM generate_series(1, 20001) n`)
 	args := []string{"list", "--scope", "acme", "--tool", "refund", "--outcome", "refused", "--timeout", "60s"}
 	got := b.dedup(t, args...)
 	require.Equal(t, exit.OK, got.code, got.errOut)

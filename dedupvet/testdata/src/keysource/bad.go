@@ -62,6 +62,7 @@ func parts(session string) {
 	dedup.KeyFromIntent([]string{"invoice", uuid.NewString()}...)    // want `a part of KeyFromIntent comes from uuid.NewString`
 	dedup.KeyFromToolCall(session, 4, uuid.NewString())              // want `a part of KeyFromToolCall comes from uuid.NewString`
 	dedup.KeyFromToolCall(session, rand.Intn(10), "call_0")          // want `a part of KeyFromToolCall comes from rand.Intn`
+	dedup.KeyFromToolCallArgs(uuid.NewString(), 4, "book", nil, 0)   // want `a part of KeyFromToolCallArgs comes from uuid.NewString`
 	dedup.KeyFromArgsMergingRepeats(uuid.NewString(), "printer")     // want `the session of KeyFromArgsMergingRepeats comes from uuid.NewString`
 	dedup.TimedKey(time.Now(), "key")                                // want `a part of TimedKey comes from time.Now`
 	dedup.TimedKey(time.Now().Truncate(time.Hour), "key")            // want `a part of TimedKey comes from time.Now`
@@ -103,3 +104,44 @@ func rebook(key string) { book("rebooked", key) }
 func book(id, key string) dedup.Call { return dedup.Call{Args: id, Key: "book-" + key} }
 
 func timed(at time.Time, id string) { dedup.TimedKey(at, id) }
+
+// Arguments are compared with those of the first try.
+type order struct {
+	ID string
+	At time.Time
+}
+
+func arguments(key string) []dedup.Call {
+	at := order{ID: "a"}
+	at.At = time.Now()
+	return []dedup.Call{
+		{Key: key, Args: time.Now()},                                  // want `Call.Args hold what comes from time.Now, which is another value on every try, so that a retry is refused with ErrKeyReused`
+		{Key: key, Args: map[string]any{"id": key, "at": time.Now()}}, // want `Call.Args hold what comes from time.Now`
+		{Key: key, Args: order{ID: uuid.NewString()}},                 // want `Call.Args hold what comes from uuid.NewString`
+		{Key: key, Args: &order{At: time.Now()}},                      // want `Call.Args hold what comes from time.Now`
+		{Key: key, Args: at},                                          // want `Call.Args hold what comes from time.Now`
+	}
+}
+
+func merged(session string) {
+	dedup.KeyFromArgsMergingRepeats(session, order{At: time.Now()}) // want `the arguments of KeyFromArgsMergingRepeats comes from time.Now`
+}
+
+// A time that comes by way of parameters.
+func daily(at time.Time) string { return "report-" + at.Format(time.DateOnly) }
+
+func report(key string) dedup.Call { return dedup.Call{Key: key} }
+
+func timesThroughParameters() {
+	_ = dedup.Call{Key: daily(time.Now())} // want `Call.Key comes from time.Now`
+	report(daily(time.Now()))              // want `Call.Key comes from time.Now`
+	report(time.Now().String())            // want `Call.Key comes from time.Now`
+	nested("x", time.Now())                // want `Call.Key comes from time.Now`
+}
+
+func nested(name string, at time.Time) dedup.Call {
+	if name == "" {
+		name = "report"
+	}
+	return report(name + at.String())
+}

@@ -32,16 +32,21 @@ func minted() dedup.Call {
 	return dedup.Call{Key: key}
 }
 
-// Times and random values elsewhere in a call.
+// Times and random values that are not compared.
 func besides(j job) dedup.Call {
-	return dedup.Call{Scope: "acme", Key: j.Key, Args: map[string]any{"at": time.Now(), "nonce": uuid.NewString()}}
+	j.StartedAt = time.Now()
+	return dedup.Call{Scope: "acme", Key: j.Key, Args: map[string]any{"at": j.StartedAt, "id": j.ID}}
+}
+
+func given(j job, in map[string]any) dedup.Call {
+	return dedup.Call{Scope: "acme", Key: j.Key, Args: in}
 }
 
 func derived(j job) {
 	dedup.KeyFromIntent("invoice", j.ID, j.StartedAt.Format(time.DateOnly))
 	dedup.KeyFromToolCall(j.ID, 4, "call_0")
 	dedup.TimedKey(j.StartedAt, j.Key)
-	dedup.KeyFromArgsMergingRepeats(j.ID, map[string]any{"at": time.Now()})
+	dedup.KeyFromArgsMergingRepeats(j.ID, map[string]any{"at": j.StartedAt})
 }
 
 // A key that a function loads or makes and saves: what else it is given is none

@@ -27,7 +27,12 @@ type Config struct {
 	Mode      worker.Mode
 	Way       worker.Way
 	// Pays is the kind of provider of the calls that pay, payment.Off for none.
-	Pays  payment.Kind
+	Pays payment.Kind
+	// Metrics has the workers export theirs, which are compared with their answers.
+	Metrics bool
+	// Attempts bounds those of a call, 0 as the library does.
+	Attempts int
+
 	Seed  uint64
 	Kinds plan.Set
 	// Program and Args start a worker process.
@@ -68,6 +73,7 @@ func Run(ctx context.Context, cfg Config, server *stage.Server) (result *report.
 	starting := fleet.Config{
 		Program: cfg.Program, Args: cfg.Args, Size: plan.Workers,
 		DatabaseURL: db.URL, Mode: cfg.Mode, Way: cfg.Way, Stderr: cfg.Display,
+		Metrics: cfg.Metrics, Attempts: cfg.Attempts,
 	}
 	if cfg.Pays != payment.Off {
 		if r.pays, err = r.startPaying(ctx); err != nil {
@@ -99,6 +105,11 @@ func Run(ctx context.Context, cfg Config, server *stage.Server) (result *report.
 	}
 	if r.pays != nil {
 		result.External = r.pays.result()
+	}
+	if cfg.Metrics {
+		if result.Metrics, err = r.metrics(ctx); err != nil {
+			return nil, err
+		}
 	}
 	return result, checkComplete(cfg.Recording, result)
 }

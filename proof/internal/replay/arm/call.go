@@ -121,6 +121,9 @@ func (s *sessionRun) deliver(ctx context.Context, w *written, call *recording.Ca
 	for {
 		delivery.ID = s.tally.delivery(write)
 		answer, err := s.fleet.Deliver(ctx, at, delivery)
+		if write {
+			s.tally.saw(call.Tool, answer)
+		}
 		if err == nil && answer.Parked {
 			if parked++; parked > maxDeliveries {
 				return "", fmt.Errorf("parked by %d deliveries, however often it is resolved", parked)

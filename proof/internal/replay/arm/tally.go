@@ -4,9 +4,11 @@ import (
 	"maps"
 	"sync"
 
+	"github.com/tooldedup/dedup/proof/internal/replay/metrics"
 	"github.com/tooldedup/dedup/proof/internal/replay/plan"
 	"github.com/tooldedup/dedup/proof/internal/replay/progress"
 	"github.com/tooldedup/dedup/proof/internal/replay/report"
+	"github.com/tooldedup/dedup/proof/internal/replay/worker"
 )
 
 // tally is the figures of an arm as they grow. Deliveries of one round count at
@@ -23,6 +25,7 @@ type tally struct {
 	mu                               sync.Mutex
 	nextID                           int
 	deliveries, answers, wrong, kept int
+	seen                             metrics.ByTool // what the workers have answered
 }
 
 // delivery counts a delivery and numbers it.
@@ -34,6 +37,16 @@ func (t *tally) delivery(write bool) int {
 		t.deliveries++
 	}
 	return t.nextID
+}
+
+// saw counts what a worker has answered, an error included.
+func (t *tally) saw(tool string, answer worker.Answer) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.seen == nil {
+		t.seen = metrics.ByTool{}
+	}
+	t.seen.Add(tool, callOf(answer))
 }
 
 func (t *tally) answer(write, replayed, right bool) {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"time"
 
 	"github.com/tooldedup/dedup/proof/internal/replay/worker"
@@ -38,10 +40,15 @@ func (p *process) deliver(ctx context.Context, d worker.Delivery) (answer worker
 	if errors.As(err, &network) && network.Op == "dial" {
 		p.kill() // a process that does not listen is of no use
 	}
-	return worker.Answer{}, fmt.Errorf("%w: %w", ErrNoAnswer, err)
+	return answer, fmt.Errorf("%w: %w", ErrNoAnswer, err)
 }
 
 func (p *process) deliverByLine(ctx context.Context, d worker.Delivery) (worker.Answer, error) {
+	if p.metrics {
+		if _, err := p.announced(ctx); err != nil {
+			return worker.Answer{}, err
+		}
+	}
 	if err := p.write(d); err != nil {
 		p.kill() // a process that does not listen is of no use
 		return worker.Answer{}, err
@@ -53,7 +60,7 @@ func (p *process) deliverByLine(ctx context.Context, d worker.Delivery) (worker.
 			return worker.Answer{}, err
 		case answer.ID != d.ID:
 		case answer.Error != "":
-			return worker.Answer{}, errors.New(answer.Error)
+			return answer, errors.New(answer.Error)
 		default:
 			return answer, nil
 		}
@@ -70,17 +77,53 @@ func (p *process) deliverByNetwork(ctx context.Context, d worker.Delivery) (work
 
 // dialed returns the client of the process. The first call waits for the address.
 func (p *process) dialed(ctx context.Context) (worker.Client, error) {
-	p.dialing.Lock()
-	defer p.dialing.Unlock()
-	if p.client != nil {
-		return p.client, nil
-	}
-	first, err := p.next(ctx)
+	address, err := p.announced(ctx)
 	if err != nil {
 		return nil, err
 	}
-	p.client, err = p.way.Dial(first.Address, p.wire)
+	p.dialing.Lock()
+	defer p.dialing.Unlock()
+	if p.client == nil {
+		p.client, err = p.way.Dial(address, p.wire)
+	}
 	return p.client, err
+}
+
+// announced returns the address in the first line of the process. The first call waits for it.
+func (p *process) announced(ctx context.Context) (string, error) {
+	p.dialing.Lock()
+	defer p.dialing.Unlock()
+	if p.address == "" {
+		first, err := p.next(ctx)
+		if err != nil {
+			return "", err
+		}
+		p.address = first.Address
+	}
+	return p.address, nil
+}
+
+// scrape returns the page of metrics.
+func (p *process) scrape(ctx context.Context) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerWait)
+	defer cancel()
+	address, err := p.announced(ctx)
+	if err != nil {
+		return nil, err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/metrics", nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != http.StatusOK {
+		return nil, errors.New(response.Status)
+	}
+	return io.ReadAll(response.Body)
 }
 
 // next returns the next line of the process.

@@ -34,6 +34,9 @@ type Config struct {
 	// Pays and Provider are as in worker.Hello.
 	Pays     payment.Kind
 	Provider string
+	// Metrics and Attempts are as in worker.Hello.
+	Metrics  bool
+	Attempts int
 	// Stderr takes what workers write there.
 	Stderr io.Writer
 }
@@ -59,13 +62,31 @@ func Start(cfg Config) (*Fleet, error) {
 }
 
 // Deliver sends a delivery to the process of a place, starting one where there
-// is none, and waits for its answer. An error is ctx's or wraps ErrNoAnswer.
+// is none, and waits for its answer. An error is ctx's or wraps ErrNoAnswer; the answer beside
+// it is empty where the process has not said why.
 func (f *Fleet) Deliver(ctx context.Context, at int, d worker.Delivery) (worker.Answer, error) {
 	process, err := f.places[at].alive()
 	if err != nil {
 		return worker.Answer{}, fmt.Errorf("%w: %w", ErrNoAnswer, err)
 	}
 	return process.deliver(ctx, d)
+}
+
+// Scrape returns the page of metrics of every process that runs. What a process counted that
+// was killed is gone with it.
+func (f *Fleet) Scrape(ctx context.Context) (pages [][]byte, err error) {
+	for _, p := range f.places {
+		process := p.present()
+		if process == nil {
+			continue
+		}
+		page, err := process.scrape(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("scraping %s: %w", p.hello.Name, err)
+		}
+		pages = append(pages, page)
+	}
+	return pages, nil
 }
 
 // Wire returns the driver's end of the connections to the processes of a place.

@@ -32,7 +32,7 @@ func newPlace(cfg *Config, name string) (*place, error) {
 	}
 	p := &place{
 		cfg: cfg, proxy: proxy, wire: wire.New(),
-		hello: worker.Hello{DatabaseURL: proxy.URL(), Name: name, Mode: cfg.Mode, Way: cfg.Way, Pays: cfg.Pays, Provider: cfg.Provider},
+		hello: worker.Hello{DatabaseURL: proxy.URL(), Name: name, Mode: cfg.Mode, Way: cfg.Way, Pays: cfg.Pays, Provider: cfg.Provider, Metrics: cfg.Metrics, Attempts: cfg.Attempts},
 	}
 	if _, err := p.alive(); err != nil {
 		proxy.Close()
@@ -63,13 +63,22 @@ func (p *place) alive() (*process, error) {
 	return started, nil
 }
 
-func (p *place) kill() bool {
+// present returns the process that runs, nil where none does.
+func (p *place) present() *process {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.process == nil || p.process.ended() {
+		return nil
+	}
+	return p.process
+}
+
+func (p *place) kill() bool {
+	process := p.present()
+	if process == nil {
 		return false
 	}
-	p.process.kill()
+	process.kill()
 	return true
 }
 

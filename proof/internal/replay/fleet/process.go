@@ -22,12 +22,14 @@ type process struct {
 	answers chan worker.Answer
 	done    chan struct{} // closed when the process has been waited for
 
-	way  worker.Way
-	wire *wire.Transport
+	way     worker.Way
+	wire    *wire.Transport
+	metrics bool
 
 	writing sync.Mutex // guards in
-	dialing sync.Mutex // guards client
+	dialing sync.Mutex // guards client and address
 	client  worker.Client
+	address string
 }
 
 func startProcess(cfg *Config, hello worker.Hello, wire *wire.Transport) (*process, error) {
@@ -46,7 +48,7 @@ func startProcess(cfg *Config, hello worker.Hello, wire *wire.Transport) (*proce
 	}
 	p := &process{
 		cmd: cmd, in: in, answers: make(chan worker.Answer, 1), done: make(chan struct{}),
-		way: hello.Way, wire: wire,
+		way: hello.Way, wire: wire, metrics: hello.Metrics,
 	}
 	go p.read(out)
 	if err := p.write(hello); err != nil {

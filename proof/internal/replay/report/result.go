@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/tooldedup/dedup/proof/internal/replay/metrics"
 	"github.com/tooldedup/dedup/proof/internal/replay/payment"
 	"github.com/tooldedup/dedup/proof/internal/replay/plan"
 )
@@ -62,10 +63,23 @@ type Result struct {
 	// External is there where calls paid outside of the database.
 	External *External `json:"external,omitempty"`
 
+	// Metrics is there where the workers exported theirs.
+	Metrics *Metrics `json:"metrics,omitempty"`
+
 	Seconds float64 `json:"seconds"`
 
 	// Naive is the other arm of a comparison.
 	Naive *Result `json:"naive,omitempty"`
+}
+
+// Metrics compares what workers export to Prometheus with what they answered.
+type Metrics struct {
+	Seen     metrics.Calls `json:"seen"`
+	Exported metrics.Calls `json:"exported"`
+	// Disagree counts the tools whose exported counts are others than those that were seen. With
+	// a process that is killed its counts are lost: then only those are counted of which
+	// more is exported.
+	Disagree int `json:"disagree"`
 }
 
 // External is what became of the calls that paid outside of the database.
@@ -126,6 +140,9 @@ func (r *Result) Failure() string {
 	figures := r.figures()
 	if r.External != nil {
 		figures = append(figures, r.External.figures()...)
+	}
+	if r.Metrics != nil {
+		figures = append(figures, figure{"tools whose metrics do not agree", r.Metrics.Disagree})
 	}
 	for _, figure := range figures {
 		if figure.value != 0 {

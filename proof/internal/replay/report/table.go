@@ -26,6 +26,9 @@ func Table(out io.Writer, r *Result) error {
 	if r.External != nil {
 		rows = append(rows, externalRows(r.External)...)
 	}
+	if r.Metrics != nil {
+		rows = append(rows, metricsRows(r.Metrics)...)
+	}
 	width := 0
 	for _, row := range rows {
 		width = max(width, len(row.label))
@@ -98,6 +101,25 @@ func externalRows(e *External) []row {
 		rows = append(rows, row{figure.name, count(figure.value)})
 	}
 	return rows
+}
+
+// metricsRows are those of what the workers export.
+func metricsRows(m *Metrics) []row {
+	of := func(exported, seen int) func(*Result) string {
+		return func(*Result) string { return thousands(exported) + " of " + thousands(seen) }
+	}
+	return []row{
+		{},
+		{"calls, exported", of(m.Exported.Calls, m.Seen.Calls)},
+		{"  replayed", of(m.Exported.Replayed, m.Seen.Replayed)},
+		{"  recovered", of(m.Exported.Recovered, m.Seen.Recovered)},
+		{"  unknown", of(m.Exported.Unknown, m.Seen.Unknown)},
+		{"waits, exported", of(m.Exported.Waits, m.Seen.Waits)},
+		{"duplicate rate", func(*Result) string {
+			return fmt.Sprintf("%.2f %% of %.2f %%", 100*m.Exported.DuplicateRate(), 100*m.Seen.DuplicateRate())
+		}},
+		{"tools whose metrics do not agree", func(*Result) string { return thousands(m.Disagree) }},
+	}
 }
 
 // thousands writes 12345 as 12,345.

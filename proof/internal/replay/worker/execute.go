@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -31,6 +32,8 @@ type executor struct {
 	// These are there in mode Dedup.
 	deduper    *dedup.Deduper
 	registries map[string]*tool.Registry // by domain
+	waits      waits
+	metrics    http.Handler // nil where none are wanted
 
 	// These are there where some tools pay outside of the database.
 	outside *external.Tools
@@ -49,7 +52,15 @@ func newExecutor(pool *pgxpool.Pool, hello Hello) (e *executor, err error) {
 	case Naive:
 		return e, nil
 	case Dedup:
-		if e.deduper, err = dedup.New(pool, &dedup.Options{IdleTimeout: idleTimeout}); err != nil {
+		opts := dedup.Options{IdleTimeout: idleTimeout, Tracer: &e.waits, Retry: dedup.RetryPolicy{MaxAttempts: hello.Attempts}}
+		if hello.Metrics {
+			var tracer dedup.Tracer
+			if tracer, e.metrics, err = newMetrics(); err != nil {
+				return nil, err
+			}
+			opts.Tracer = dedup.MultiTracer(tracer, &e.waits)
+		}
+		if e.deduper, err = dedup.New(pool, &opts); err != nil {
 			return nil, err
 		}
 		if e.registries, err = world.Registries(e.deduper); err != nil {

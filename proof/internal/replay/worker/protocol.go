@@ -5,8 +5,8 @@
 // It is told what to do on standard input, one JSON object a line, and answers on
 // standard output. The first line is a Hello. What follows depends on its Way: by
 // way of the registry one Answer for each Delivery, in order; else one Answer
-// with the address of a server, which a Client delivers to. The end of its input
-// ends it.
+// with the address of a server, which a Client delivers to. With metrics such an Answer
+// comes before those of the registry. The end of its input ends it.
 package worker
 
 import (
@@ -37,6 +37,10 @@ type Hello struct {
 	// Pays says which kind of provider the tools that pay have, and Provider is its URL.
 	Pays     payment.Kind `json:"pays,omitempty"`
 	Provider string       `json:"provider,omitempty"`
+	// Metrics says that the worker's first answer is the address of a page for Prometheus.
+	Metrics bool `json:"metrics,omitempty"`
+	// Attempts bounds those of a call, 0 as the library does.
+	Attempts int `json:"attempts,omitempty"`
 }
 
 // Delivery is one tool call, as a model's runtime would deliver it.
@@ -57,12 +61,19 @@ type Delivery struct {
 type Answer struct {
 	ID   int    `json:"id"`
 	Text string `json:"text"`
-	// Replayed says that the answer came from a record.
-	Replayed bool `json:"replayed,omitempty"`
+	// Replayed says that the answer came from a record, and Recovered that it was this
+	// call's own.
+	Replayed  bool `json:"replayed,omitempty"`
+	Recovered bool `json:"recovered,omitempty"`
 	// Parked says that there is no answer until somebody has found out what became of it.
 	Parked bool `json:"parked,omitempty"`
 	// Error says that there is no answer; the delivery must be sent again.
 	Error string `json:"error,omitempty"`
-	// Address is the worker's server, in its first answer by way of a network.
+	// Unknown says of an Error that the delivery may have had its effect.
+	Unknown bool `json:"unknown,omitempty"`
+	// Waits counts how often it waited for a twin.
+	Waits int64 `json:"waits,omitempty"`
+	// Address is the worker's server, in its first answer by way of a network or with
+	// Metrics.
 	Address string `json:"address,omitempty"`
 }

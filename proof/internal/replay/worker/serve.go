@@ -41,10 +41,26 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 		return err
 	}
 	defer e.close()
-	if hello.Way.Networked() {
+	switch {
+	case hello.Way.Networked():
 		return serveNetwork(ctx, hello.Way, e, lines, answers)
+	case hello.Metrics:
+		return serveMetered(ctx, e, lines, answers)
+	default:
+		return serveLines(ctx, e, lines, answers)
 	}
-	return serveLines(ctx, e, lines, answers)
+}
+
+// serveMetered is serveLines beside a page of metrics.
+func serveMetered(ctx context.Context, e *executor, in *json.Decoder, out *json.Encoder) error {
+	address, end, err := listen(ctx, e.metrics)
+	if err != nil {
+		return err
+	}
+	if err = out.Encode(Answer{Address: address}); err == nil {
+		err = serveLines(ctx, e, in, out)
+	}
+	return errors.Join(err, end())
 }
 
 // serveNetwork serves a way's handler until in ends, at an address that it
@@ -56,20 +72,31 @@ func serveNetwork(ctx context.Context, way Way, e *executor, in *json.Decoder, o
 	if err != nil {
 		return err
 	}
+	address, end, err := listen(ctx, handler)
+	if err != nil {
+		return err
+	}
+	err = announce(address, in, out)
+	cancel()
+	return errors.Join(err, end())
+}
+
+// listen serves a handler at an address until end is called.
+func listen(ctx context.Context, handler http.Handler) (address string, end func() error, err error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return fmt.Errorf("listening: %w", err)
+		return "", nil, fmt.Errorf("listening: %w", err)
 	}
 	server := &http.Server{Handler: handler, BaseContext: func(net.Listener) context.Context { return ctx }}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
-	err = announce(listener.Addr().String(), in, out)
-	cancel()
-	_ = server.Close()
-	if serveErr := <-served; !errors.Is(serveErr, http.ErrServerClosed) {
-		err = errors.Join(err, fmt.Errorf("serving: %w", serveErr))
-	}
-	return err
+	return listener.Addr().String(), func() error {
+		_ = server.Close()
+		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+			return fmt.Errorf("serving: %w", err)
+		}
+		return nil
+	}, nil
 }
 
 // announce tells the driver an address and waits until in ends. There is nothing

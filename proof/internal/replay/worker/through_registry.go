@@ -30,10 +30,11 @@ func serveLines(ctx context.Context, e *executor, in *json.Decoder, out *json.En
 		ended <- readLines(ctx, in, deliveries)
 	}()
 	for delivery := range deliveries {
+		before := e.waits.Load()
 		answer, err := e.deliver(ctx, delivery)
-		answer.ID = delivery.ID
+		answer.ID, answer.Waits = delivery.ID, e.waits.Load()-before
 		if err != nil {
-			answer.Error = err.Error()
+			answer.Error, answer.Unknown = err.Error(), errors.Is(err, dedup.ErrOutcomeUnknown)
 		}
 		if err := out.Encode(answer); err != nil {
 			return fmt.Errorf("answering: %w", err)
@@ -75,18 +76,18 @@ func (e *executor) deliver(ctx context.Context, d Delivery) (Answer, error) {
 		Scope: d.Scope, Session: d.Session, Turn: d.Turn, CallID: d.ToolCallID,
 		Tool: d.Tool, Args: d.Args,
 	})
-	return answerOfRecord(answer.JSON, answer.Replayed, err)
+	return answerOfRecord(answer.JSON, answer.Replayed, answer.Recovered, err)
 }
 
 // answerOfRecord is answerOf where the result or the refusal is recorded.
-func answerOfRecord(result json.RawMessage, replayed bool, err error) (Answer, error) {
+func answerOfRecord(result json.RawMessage, replayed, recovered bool, err error) (Answer, error) {
 	var refused *dedup.RefusedError
 	if errors.As(err, &refused) {
 		refusal := kit.Refusal{Message: refused.Message}
-		return Answer{Text: refusal.Answer(), Replayed: refused.Replayed}, nil
+		return Answer{Text: refusal.Answer(), Replayed: refused.Replayed, Recovered: refused.Recovered}, nil
 	}
 	told, err := answerOf(result, err)
-	told.Replayed = replayed
+	told.Replayed, told.Recovered = replayed, recovered
 	return told, err
 }
 
@@ -100,7 +101,7 @@ func pay(ctx context.Context, handle *payment.Handle, d Delivery) (Answer, error
 	if _, parked := errors.AsType[*external.ParkedError](err); parked {
 		return Answer{Parked: true}, nil
 	}
-	return answerOfRecord(result.Value.Answer, result.Replayed, err)
+	return answerOfRecord(result.Value.Answer, result.Replayed, result.Recovered, err)
 }
 
 // answerOf is what an agent is told of a tool's result. A refusal is an answer.

@@ -20,7 +20,10 @@ type Call struct {
 	Args             any
 }
 
-type Result[R any] struct{ Value R }
+type Result[R any] struct {
+	Value    R
+	Replayed bool
+}
 
 type Effect[R any] func(ctx context.Context, tx pgx.Tx) (R, error)
 
@@ -52,9 +55,12 @@ func DoTogether[R any](ctx context.Context, d *Deduper, calls []StatementCall) (
 func NewKey() string                                                          { return "" }
 func KeyFromIntent(parts ...string) (string, error)                           { return "", nil }
 func KeyFromToolCall(session string, turn int, callID string) (string, error) { return "", nil }
-func KeyFromArgsMergingRepeats(session string, args any) (string, error)      { return "", nil }
-func TimedKey(at time.Time, key string) (string, error)                       { return "", nil }
-func Final(err error) error                                                   { return err }
+func KeyFromToolCallArgs(session string, turn int, tool string, args any, repeat int) (string, error) {
+	return "", nil
+}
+func KeyFromArgsMergingRepeats(session string, args any) (string, error) { return "", nil }
+func TimedKey(at time.Time, key string) (string, error)                  { return "", nil }
+func Final(err error) error                                              { return err }
 
 type Fingerprint [32]byte
 

@@ -1,0 +1,88 @@
+package effectwrites
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/httpdedup"
+	"github.com/tooldedup/dedup/mcpdedup"
+)
+
+func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	tx, ok := httpdedup.Tx(r.Context())
+	if !ok {
+		_, _ = s.pool.Exec(r.Context(), insert) // not behind the door
+		return
+	}
+	if _, err := s.pool.Exec(r.Context(), insert); err != nil { // want `Exec on a \*pgxpool.Pool in an effect`
+		http.Error(w, "", http.StatusInternalServerError)
+	}
+	_, _ = tx.Exec(r.Context(), insert)
+	defer tx.Rollback(r.Context()) // want `Rollback of the transaction in an effect: dedup ends it`
+	_ = tx.Commit(r.Context())     // want `Commit of the transaction in an effect`
+	s.audit(r.Context(), "")
+}
+
+func (s *service) callTool(ctx context.Context, in string) (int, error) {
+	tx, _ := mcpdedup.Tx(ctx)
+	if _, err := s.tx.Exec(ctx, insert); err != nil { // want `Exec on a pgx.Tx in an effect`
+		return 0, err
+	}
+	savepoint, err := tx.Begin(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer savepoint.Rollback(ctx)
+	return 1, savepoint.Commit(ctx)
+}
+
+func (s *service) endsIt(ctx context.Context, call dedup.Call) {
+	dedup.Do(ctx, s.d, call, func(ctx context.Context, tx pgx.Tx) (int, error) {
+		defer func() {
+			_ = tx.Rollback(ctx) // want `Rollback of the transaction in an effect`
+		}()
+		if _, err := tx.Exec(ctx, insert); err != nil {
+			return 0, err
+		}
+		return 1, tx.Commit(ctx) // want `Commit of the transaction in an effect`
+	})
+}
+
+// What stands behind a call is done again with every repeat of it.
+func (s *service) after(ctx context.Context, call dedup.Call) error {
+	_, _ = s.pool.Exec(ctx, insert) // before
+	_, err := dedup.Do(ctx, s.d, call, s.booking("seat"))
+	if err != nil {
+		_, _ = s.pool.Exec(ctx, "INSERT INTO failures VALUES ($1)", err.Error()) // want `an INSERT behind Do is made again with every repeat of the call; make it in the effect`
+		return err
+	}
+	if _, err := s.pool.Exec(ctx, "UPDATE jobs SET done = true"); err != nil {
+		return err
+	}
+	if _, err := s.pool.Exec(ctx, "INSERT INTO seen VALUES ($1) ON CONFLICT DO NOTHING", call.Key); err != nil {
+		return err
+	}
+	_, err = s.db.ExecContext(ctx, "\n insert INTO mails VALUES ($1)", call.Key) // want `an INSERT behind Do`
+	return err
+}
+
+func (s *service) afterAFirstTime(ctx context.Context, call dedup.Call) error {
+	result, err := dedup.Do(ctx, s.d, call, s.booking("seat"))
+	if err != nil || result.Replayed {
+		return err
+	}
+	_, err = s.pool.Exec(ctx, insert)
+	return err
+}
+
+func (s *service) besides(ctx context.Context, call dedup.Call, guarded bool) error {
+	if guarded {
+		_, err := dedup.Do(ctx, s.d, call, s.booking("seat"))
+		return err
+	}
+	_, err := s.pool.Exec(ctx, insert)
+	return err
+}

@@ -1,0 +1,133 @@
+package browsertest
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/external"
+)
+
+// withAndWithout runs a test with the page's script and without any.
+func withAndWithout(t *testing.T, b *browser, test func(*testing.T, *tab)) {
+	for name, off := range map[string]bool{"Script": false, "NoScript": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v := b.tab(t, "ada")
+			must(t, v, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: off})
+			test(t, v)
+		})
+	}
+}
+
+// The pages are there without script, and are found by their links and the form for a search.
+func testNoScript(t *testing.T, b *browser) {
+	c := newShop(t)
+	v := b.tab(t, "ada")
+	must(t, v, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+	require.EqualValues(t, http.StatusOK, v.open(t, c.url))
+	require.Contains(t, v.text(t), "create_ticket")
+	for _, page := range []struct{ link, shows string }{
+		{"7 days", "last 7 days"}, {"Attention", "import-2026-11-22"}, {"In flight", "report-2026-q3"}, {"Audit", "sent again by hand"}, {"Parked", "connection reset"}, {"Records", "Search"},
+	} {
+		require.EqualValues(t, http.StatusOK, v.click(t, `//a[text()="`+page.link+`"]`), page.link)
+		require.Contains(t, v.text(t), page.shows)
+	}
+	v.fill(t, `[name=scope]`, done.Scope)
+	v.fill(t, `[name=tool]`, done.Tool)
+	v.click(t, `//button`)
+	require.Contains(t, v.text(t), done.Key)
+	v.fill(t, `[name=key]`, done.Key)
+	v.click(t, `//button`)
+	require.Contains(t, v.text(t), "Refund does not arrive")
+	require.Empty(t, v.reported())
+}
+
+// Who may act frees a record through its page, and says why.
+func testReset(t *testing.T, b *browser) {
+	withAndWithout(t, b, func(t *testing.T, v *tab) {
+		c := newConsole(t)
+		c.do(t, done, "a result")
+		require.EqualValues(t, http.StatusOK, v.open(t, c.url+done.page()))
+		const summary, button = `//summary`, `//button[text()="Free the record"]`
+		v.press(t, summary)
+		v.press(t, button) // and no reason
+		require.Equal(t, dedup.StateDone, c.state(t, done))
+
+		v.fill(t, `[name=reason]`, "the ticket was closed by mistake")
+		require.EqualValues(t, http.StatusOK, v.click(t, button))
+		require.Equal(t, c.url+done.page(), v.address(t))
+		require.Contains(t, v.text(t), "not found")
+		require.Contains(t, v.text(t), "reset by ada: the ticket was closed by mistake")
+		require.Equal(t, dedup.StateNotFound, c.state(t, done))
+		v.open(t, c.url+"audit")
+		require.Contains(t, v.text(t), "the ticket was closed by mistake")
+		require.Empty(t, v.reported())
+	})
+}
+
+// Who may act says through its page what became of a parked effect.
+func testResolve(t *testing.T, b *browser) {
+	withAndWithout(t, b, func(t *testing.T, v *tab) {
+		c := newConsole(t)
+		c.park(t, parked)
+		require.EqualValues(t, http.StatusOK, v.open(t, c.url+"parked"))
+		v.press(t, `//summary`)
+		require.NotContains(t, v.text(t), "Result")
+		v.press(t, `//input[@value="happened"]`)
+		v.fill(t, `[name=result]`, `{"id":"ch_1"}`)
+		const button = `//button[text()="Store the verdict"]`
+		v.press(t, button) // and no reason
+		require.Equal(t, external.Parked, c.operation(t, parked).State)
+
+		v.fill(t, `[name=reason]`, "it is in the provider's list")
+		require.EqualValues(t, http.StatusOK, v.click(t, button))
+		require.Equal(t, c.url+parked.page(), v.address(t))
+		require.Contains(t, v.text(t), `{"id":"ch_1"}`)
+		require.Contains(t, v.text(t), "happened by ada: it is in the provider's list")
+		require.Equal(t, external.Done, c.operation(t, parked).State)
+		require.Equal(t, dedup.StateDone, c.state(t, parked))
+		v.open(t, c.url+"parked")
+		require.Contains(t, v.text(t), "Nothing is parked")
+		require.Empty(t, v.reported())
+	})
+}
+
+// text is what the page shows.
+func (b *tab) text(t *testing.T) string {
+	t.Helper()
+	return eval[string](t, b, "document.body.innerText")
+}
+
+// address is where the tab is.
+func (b *tab) address(t *testing.T) string {
+	t.Helper()
+	return eval[string](t, b, "location.href")
+}
+
+// fill types into an empty field.
+func (b *tab) fill(t *testing.T, field, text string) {
+	t.Helper()
+	require.NoError(t, chromedp.Do(b.ctx, chromedp.SendKeys(chromedp.CSS(field), text)))
+}
+
+// press clicks on what an XPath finds, and stays on the page.
+func (b *tab) press(t *testing.T, what string) {
+	t.Helper()
+	require.NoError(t, chromedp.Do(b.ctx, chromedp.Click(chromedp.Search(what))))
+}
+
+// click clicks on what leads to another page, and returns the status of the answer.
+func (b *tab) click(t *testing.T, what string) int64 {
+	t.Helper()
+	response, err := chromedp.RunResponse(b.ctx, chromedp.Click(chromedp.Search(what)))
+	require.NoError(t, err, what)
+	if response.Status == http.StatusInternalServerError {
+		return b.open(t, b.address(t))
+	}
+	return response.Status
+}

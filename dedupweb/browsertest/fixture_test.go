@@ -1,0 +1,166 @@
+package browsertest
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/dedupweb"
+	"github.com/tooldedup/dedup/external"
+	"github.com/tooldedup/dedup/internal/pgtest"
+)
+
+// asking is the header that says in tests who asks.
+const asking = "X-Asking"
+
+// visitors are who may see and do what.
+var visitors = map[string]dedupweb.Access{
+	"ada":    {Name: "ada", Keys: true, Results: true, Act: true},
+	"reader": {Name: "reader", Keys: true},
+	"blind":  {Name: "blind"},
+	"globex": {Name: "globex", Scopes: []string{"globex"}, Act: true},
+}
+
+// console is a console mounted at /console/, and a process that calls tools.
+type console struct {
+	pool  *pgxpool.Pool
+	d     *dedup.Deduper
+	tools *external.Tools
+	pay   *external.Handle[payment, receipt]
+	url   string
+	// counted is how often counts were read.
+	counted atomic.Int64
+	// site is what the browser said of the site that sent the last form.
+	site atomic.Value
+}
+
+type payment struct {
+	Order int `json:"order"`
+}
+
+type receipt struct {
+	ID string `json:"id"`
+}
+
+// TraceQueryStart implements [pgx.QueryTracer].
+func (c *console) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
+	if strings.Contains(data.SQL, "tool_dedup_stat") {
+		c.counted.Add(1)
+	}
+	return ctx
+}
+
+// TraceQueryEnd implements [pgx.QueryTracer].
+func (c *console) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+func newConsole(t *testing.T) *console {
+	t.Helper()
+	c := &console{}
+	c.pool = pgtest.New(t).Pool(t, func(config *pgxpool.Config) { config.ConnConfig.Tracer = c })
+	var err error
+	c.d, err = dedup.New(c.pool, &dedup.Options{IdleTimeout: 10 * time.Minute})
+	require.NoError(t, err)
+	c.tools, err = external.New(c.d, nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.tools.Close(context.WithoutCancel(t.Context())) })
+	c.pay, err = external.Add(c.tools, external.Tool[payment, receipt]{
+		Name: "charge_card",
+		Perform: func(context.Context, external.Attempt, payment) (receipt, error) {
+			return receipt{}, errors.New("reading the answer: connection reset by peer")
+		},
+	})
+	require.NoError(t, err)
+	handler, err := dedupweb.New(c.d, dedupweb.Options{Tools: c.tools, Access: func(r *http.Request) dedupweb.Access {
+		return visitors[r.Header.Get(asking)]
+	}})
+	require.NoError(t, err)
+	mux := http.NewServeMux()
+	mux.Handle("/console/", http.StripPrefix("/console", handler))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			c.site.Store(r.Header.Get("Sec-Fetch-Site"))
+		}
+		mux.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	c.url = server.URL + "/console/"
+	return c
+}
+
+// do makes a call.
+func (c *console) do(t *testing.T, of call, result any) {
+	t.Helper()
+	_, err := dedup.Do(t.Context(), c.d, dedup.Call(of), func(context.Context, pgx.Tx) (any, error) {
+		if refusal, ok := result.(error); ok {
+			return nil, refusal
+		}
+		return result, nil
+	})
+	if _, ok := result.(error); !ok {
+		require.NoError(t, err)
+	}
+}
+
+// breaks makes a call whose effect ends its own transaction.
+func (c *console) breaks(t *testing.T, of call) {
+	t.Helper()
+	_, err := dedup.Do(t.Context(), c.d, dedup.Call(of), func(ctx context.Context, tx pgx.Tx) (string, error) {
+		_, err := tx.Conn().Exec(ctx, "COMMIT")
+		return "", err
+	})
+	require.ErrorIs(t, err, dedup.ErrBroken)
+}
+
+// park makes a call whose answer is lost.
+func (c *console) park(t *testing.T, of call) {
+	t.Helper()
+	_, err := c.pay.Do(t.Context(), dedup.Call{Scope: of.Scope, Key: of.Key}, payment{7})
+	require.Error(t, err)
+	require.Equal(t, external.Parked, c.operation(t, of).State)
+}
+
+// operation is what is known of a call's effect outside of the database.
+func (c *console) operation(t *testing.T, of call) external.Operation {
+	t.Helper()
+	op, err := c.tools.Lookup(t.Context(), of.Scope, of.Tool, of.Key)
+	require.NoError(t, err)
+	return op
+}
+
+// state is what became of a call.
+func (c *console) state(t *testing.T, of call) dedup.State {
+	t.Helper()
+	status, err := c.d.Lookup(t.Context(), of.Scope, of.Tool, of.Key)
+	require.NoError(t, err)
+	return status.State
+}
+
+// hold begins a call and returns when it is in its effect. The call ends with the test.
+func (c *console) hold(t *testing.T, of call) {
+	t.Helper()
+	entered, leave, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	ctx := context.WithoutCancel(t.Context())
+	go func() {
+		_, err := dedup.Do(ctx, c.d, dedup.Call(of), func(context.Context, pgx.Tx) (string, error) {
+			close(entered)
+			<-leave
+			return "late", nil
+		})
+		ended <- err
+	}()
+	<-entered
+	t.Cleanup(func() {
+		close(leave)
+		require.NoError(t, <-ended)
+	})
+}

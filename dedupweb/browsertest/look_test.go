@@ -1,0 +1,121 @@
+package browsertest
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+)
+
+// themes and widths are how a page is looked at.
+var (
+	themes = []string{"light", "dark"}
+	widths = []int64{1200, 390}
+)
+
+// faults are what is wrong with the page that the tab shows, in each theme and width.
+func (b *tab) faults(t *testing.T) []string {
+	t.Helper()
+	eval[any](t, b, `document.querySelectorAll("details").forEach(d => { d.open = true })`)
+	var found []string
+	for _, theme := range themes {
+		for _, width := range widths {
+			b.look(t, theme, width)
+			faults := eval[[]string](t, b, `(() => {
+				const wide = document.documentElement.scrollWidth - innerWidth;
+				return wide > 0 ? ["wide: by " + wide + " pixels"] : [];
+			})()`)
+			if b.axe != "" {
+				faults = append(faults, b.violations(t)...)
+			}
+			for _, fault := range faults {
+				found = append(found, fmt.Sprintf("%s %d %s", theme, width, fault))
+			}
+		}
+	}
+	return append(found, b.reported()...)
+}
+
+// violations are what axe-core finds. It runs beside the page's own script, in a world that the
+// page's policy is not for.
+func (b *tab) violations(t *testing.T) []string {
+	t.Helper()
+	tree := must(t, b, page.GetFrameTree, cdp.Empty{})
+	world := must(t, b, page.CreateIsolatedWorld, page.CreateIsolatedWorldParams{FrameID: tree.FrameTree.Frame.ID, WorldName: "axe"})
+	inWorld := func(p *runtime.EvaluateParams) { p.ContextID = world.ExecutionContextID }
+	found, err := chromedp.Run(b.ctx, chromedp.Evaluate[[]string](`typeof axe === "undefined" && (() => { `+b.axe+` })();
+		axe.run(document, {resultTypes: ["violations"]}).then(result => result.violations.flatMap(v =>
+			v.nodes.map(node => "axe: " + v.id + ": " + node.target.join(" ") + ": " + node.failureSummary)))`,
+		chromedp.EvalAsValue, chromedp.EvalAwaitPromise, inWorld))
+	require.NoError(t, err)
+	return found
+}
+
+// installAxe returns the text of axe-core, or why it cannot be had.
+func installAxe(t *testing.T) (text, missing string) {
+	t.Helper()
+	const folder = "../../.cache/axe"
+	install := exec.Command("../../scripts/npm-install", "axe", folder)
+	install.Stderr = os.Stderr
+	why, err := install.Output()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() == 3 {
+		return "", string(why)
+	}
+	require.NoError(t, err, string(why))
+	read, err := os.ReadFile(filepath.Join(folder, "node_modules", "axe-core", "axe.min.js"))
+	require.NoError(t, err)
+	return string(read), ""
+}
+
+// What the tests of pages look for is found where it is there.
+func testFaults(t *testing.T, b *browser) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Security-Policy", "default-src 'self'; style-src 'unsafe-inline'; script-src 'nonce-given'")
+		if r.URL.Path != "/" {
+			http.NotFound(w, r)
+			return
+		}
+		fmt.Fprint(w, `<!doctype html><html lang="en"><title>Faults</title>
+			<style>@media (prefers-color-scheme: dark) { p { color: #777; background: #555 } }</style>
+			<main><h1>Faults</h1><p>Text</p><details><summary>More</summary><input></details><div style="width: 800px">wide</div><img src="none.png" alt="">
+			<script>alert(1)</script><script nonce="given">console.error("said"); nothing()</script></main>`)
+	}))
+	defer server.Close()
+	v := b.tab(t, "ada")
+	require.EqualValues(t, http.StatusOK, v.open(t, server.URL))
+	faults := v.faults(t)
+	for _, fault := range []string{
+		`^light 390 wide: by \d+ pixels$`, `^dark 390 wide: `, `^issue: ContentSecurityPolicyIssue script-src-elem$`,
+		`^log: security: `, `^console: error "said"$`, `^exception: Uncaught`, `^log: network: .*404 .*none.png$`,
+	} {
+		require.NotEmpty(t, matching(faults, fault), "%s in %q", fault, faults)
+	}
+	require.Empty(t, matching(faults, `1200 wide`))
+	if b.axe != "" {
+		require.Len(t, matching(faults, `axe: label: input: `), 4)
+		require.Len(t, matching(faults, `^dark \d+ axe: color-contrast: p: `), 2)
+		require.Empty(t, matching(faults, `^light \d+ axe: color-contrast`))
+	}
+	require.Empty(t, v.reported())
+}
+
+func matching(texts []string, pattern string) []string {
+	var found []string
+	for _, text := range texts {
+		if regexp.MustCompile(pattern).MatchString(text) {
+			found = append(found, text)
+		}
+	}
+	return found
+}

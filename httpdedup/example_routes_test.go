@@ -1,0 +1,89 @@
+package httpdedup_test
+
+import (
+	"fmt"
+	"net/http"
+
+	"github.com/go-chi/chi/v5"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/httpdedup"
+)
+
+// Behind chi the middleware stands inside of the router, where the route is known, and
+// inside of the authentication.
+func ExampleMiddleware_For() {
+	pool, done := exampleDatabase()
+	defer done()
+	d, err := dedup.New(pool, nil)
+	must(err)
+	m, err := httpdedup.New(d, httpdedup.Options{Scope: account})
+	must(err)
+
+	router := chi.NewRouter()
+	router.Use(authenticatedByPassword)
+	router.With(m.For("cancel_order")).Post("/orders/{id}/cancel", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Location", "/orders/"+chi.URLParam(r, "id"))
+	})
+	router.Get("/operations/{tool}/{key}", m.Operations().ServeHTTP)
+
+	for _, path := range []string{"/orders/7/cancel", "/orders/7/cancel", "/orders/8/cancel"} {
+		fmt.Println(send(router, "POST", path, `"k1"`, ""))
+	}
+
+	// Output:
+	// 200 /orders/7 replayed:
+	// 200 /orders/7 replayed: true
+	// 422 The Idempotency-Key was used for another request: Path
+}
+
+// An endpoint of the Agentic Commerce Protocol.
+func ExampleACPOptions() {
+	pool, done := exampleDatabase()
+	defer done()
+	d, err := dedup.New(pool, nil)
+	must(err)
+	opts := httpdedup.ACPOptions()
+	opts.Scope = account
+	m, err := httpdedup.New(d, opts)
+	must(err)
+
+	mux := http.NewServeMux()
+	mux.Handle("POST /checkout_sessions", authenticatedByPassword(m.Wrap("create_checkout", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusCreated)
+	}))))
+	for range 2 {
+		res := answer(mux, "POST", "/checkout_sessions", "8e03978e", `{"items": []}`)
+		fmt.Println(res.StatusCode, res.Header.Get("Idempotency-Key"), "replayed:", res.Header.Get("Idempotent-Replayed") == "true")
+	}
+	fmt.Println(answer(mux, "POST", "/checkout_sessions", "", `{}`).StatusCode, answer(mux, "POST", "/checkout_sessions", "8e03978e", `{}`).StatusCode)
+
+	// Output:
+	// 201 8e03978e replayed: false
+	// 201 8e03978e replayed: true
+	// 400 422
+}
+
+// An endpoint for clients that know Stripe's rules.
+func ExampleStripeOptions() {
+	pool, done := exampleDatabase()
+	defer done()
+	d, err := dedup.New(pool, nil)
+	must(err)
+	opts := httpdedup.StripeOptions()
+	opts.Scope = account
+	m, err := httpdedup.New(d, opts)
+	must(err)
+
+	mux := http.NewServeMux()
+	mux.Handle("POST /v1/charges", authenticatedByPassword(m.Wrap("charge", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))))
+	for _, body := range []string{`{"amount": 500}`, `{"amount": 500}`, `{"amount": 700}`} {
+		res := answer(mux, "POST", "/v1/charges", "8e03978e", body)
+		fmt.Println(res.StatusCode, "replayed:", res.Header.Get("Idempotent-Replayed") == "true")
+	}
+
+	// Output:
+	// 200 replayed: false
+	// 200 replayed: true
+	// 400 replayed: false
+}

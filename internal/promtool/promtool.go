@@ -1,0 +1,29 @@
+// Package promtool runs Prometheus's promtool in tests of the rules for alerts.
+package promtool
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Run runs promtool in a folder. It is looked for in the folder named by DEDUP_PROMTOOL, into
+// which its package may have been unpacked, and in PATH. Where it is missing, the test is
+// skipped.
+func Run(t *testing.T, dir string, args ...string) {
+	t.Helper()
+	program := filepath.Join(os.Getenv("DEDUP_PROMTOOL"), "usr/bin/promtool")
+	if _, err := os.Stat(program); os.Getenv("DEDUP_PROMTOOL") == "" || err != nil {
+		if program, err = exec.LookPath("promtool"); err != nil {
+			t.Skip("SKIPPED, NOTHING WAS TESTED: promtool is not found in DEDUP_PROMTOOL or PATH; run `apt-get install prometheus`")
+		}
+	}
+	run := exec.CommandContext(t.Context(), program, args...)
+	run.Dir = dir
+	out, err := run.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.Contains(t, string(out), "SUCCESS")
+}

@@ -1,0 +1,219 @@
+package mcpdedup_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup/deduptest"
+	"github.com/tooldedup/dedup/mcpdedup"
+)
+
+// TestClosedStream: a client ends its call while the server stands before or behind a
+// step of it, around COMMIT too, in each way in which that can be done. It issues the
+// call again, as a new request, and gets the answer. There is one booking each.
+func TestClosedStream(t *testing.T) {
+	t.Parallel()
+	for name, open := range map[string]func(*testing.T, *mcp.Server) closing{
+		"HTTP":            closingHTTP(true),
+		"HTTPGoesOn":      closingHTTP(false),
+		"HTTPWithSession": closingSession,
+		"Stdio":           closingStdio(false),
+		"StdioEnds":       closingStdio(true),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDesk(t, nil)
+			proxy, err := deduptest.NewProxy(d.db.URL)
+			require.NoError(t, err)
+			t.Cleanup(proxy.Close)
+			pool, err := pgxpool.New(t.Context(), proxy.URL())
+			require.NoError(t, err)
+			t.Cleanup(pool.Close)
+			tools, err := deskTools(pool, nil)
+			require.NoError(t, err)
+			server := newServer()
+			require.NoError(t, mcpdedup.AddTools(server, tools, oneUser()))
+			calls := watchCalls(server)
+			c := open(t, server)
+			_, err = c.call(t.Context(), "warm") // the table is checked, and statements are prepared
+			require.NoError(t, err)
+			<-calls.ended
+
+			for step, at := range map[string]func(deduptest.Unit) bool{
+				"begin":  deduptest.AtSQL("pg_try_advisory"),
+				"effect": deduptest.AtSQL("INSERT INTO bookings"),
+				"commit": deduptest.AtCommit,
+			} {
+				for _, kind := range []deduptest.Kind{deduptest.HoldRequest, deduptest.HoldAnswer} {
+					key := fmt.Sprint(step, " ", kind)
+					held := proxy.Inject(deduptest.Fault{Kind: kind, At: at})
+					ctx, end := context.WithCancel(t.Context())
+					failed := make(chan error, 1)
+					go func() {
+						_, err := c.call(ctx, key)
+						failed <- err
+					}()
+					require.NoError(t, held.Wait(t.Context()), key)
+					end()
+					require.Error(t, <-failed, key)
+					if c.cancels {
+						<-calls.cancelled // also where the database keeps the call waiting
+					}
+					held.Release()
+					<-calls.ended
+
+					var again *mcp.CallToolResult
+					for again == nil || code(again) == "in_flight" { // as long as Postgres has not seen the end
+						again, err = c.call(t.Context(), key)
+						require.NoError(t, err, key)
+						<-calls.ended
+					}
+					require.False(t, again.IsError, "%s: %s", key, text(again))
+					committed := step == "commit" || !c.cancels // what was sent goes on
+					require.Equal(t, committed, again.Meta[mcpdedup.MetaDuplicate], key)
+					var bookings int
+					var id int64
+					require.NoError(t, d.pool.QueryRow(t.Context(), `SELECT count(*), min(id) FROM bookings WHERE guest = $1`, key).Scan(&bookings, &id))
+					require.Equal(t, 1, bookings, key)
+					require.JSONEq(t, fmt.Sprintf(`{"id":%d,"guest":%q}`, id, key), text(again))
+				}
+			}
+			require.Equal(t, 7, d.count(t, "tool_dedup"))
+		})
+	}
+}
+
+// closing is a client that ends calls with their context.
+type closing struct {
+	// call books a room for a guest whose name is the key.
+	call func(ctx context.Context, key string) (*mcp.CallToolResult, error)
+	// cancels says that the end of a call reaches the tool.
+	cancels bool
+}
+
+// closingHTTP closes the stream of a request of MCP 2026-07-28, which is a call's
+// cancellation. The server of the SDK has to be told to take it for one; otherwise the
+// call goes on.
+func closingHTTP(propagates bool) func(*testing.T, *mcp.Server) closing {
+	return func(t *testing.T, server *mcp.Server) closing {
+		web := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server },
+			&mcp.StreamableHTTPOptions{Stateless: true, PropagateRequestCancellation: propagates}))
+		t.Cleanup(web.Close)
+		id := 0
+		return closing{cancels: propagates, call: func(ctx context.Context, key string) (*mcp.CallToolResult, error) {
+			id++
+			return postCall(ctx, web.Client(), web.URL, id, key)
+		}}
+	}
+}
+
+// postCall makes a call as MCP 2026-07-28 has it: all that the server has to know stands
+// in the request.
+func postCall(ctx context.Context, client *http.Client, url string, id int, key string) (*mcp.CallToolResult, error) {
+	body, err := json.Marshal(args{"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": args{
+		"name": "book", "arguments": args{"guest": key}, "_meta": args{
+			"io.modelcontextprotocol/protocolVersion":    withoutSession,
+			"io.modelcontextprotocol/clientCapabilities": args{},
+			mcpdedup.MetaKey: key,
+		},
+	}})
+	if err != nil {
+		return nil, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	for name, value := range map[string]string{
+		"Content-Type": "application/json", "Accept": "application/json, text/event-stream",
+		"Mcp-Protocol-Version": withoutSession, "Mcp-Method": "tools/call", "Mcp-Name": "book",
+	} {
+		req.Header.Set(name, value)
+	}
+	res, err := client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	answer, err := io.ReadAll(res.Body)
+	if err != nil {
+		return nil, err
+	}
+	for line := range strings.Lines(string(answer)) {
+		var message struct{ Result *mcp.CallToolResult }
+		if json.Unmarshal([]byte(strings.TrimPrefix(line, "data: ")), &message) == nil && message.Result != nil {
+			return message.Result, nil
+		}
+	}
+	return nil, fmt.Errorf("no result: %d %s", res.StatusCode, answer)
+}
+
+// closingSession cancels a call by a message, as the versions with sessions have it,
+// and calls again in a new session.
+func closingSession(t *testing.T, server *mcp.Server) closing {
+	url := serve(t, server)
+	return closing{cancels: true, call: func(ctx context.Context, key string) (*mcp.CallToolResult, error) {
+		return callKeyed(ctx, connectHTTP(t, url, "alice", withSession), key)
+	}}
+}
+
+// closingStdio cancels a call by a message, or closes the server's input.
+func closingStdio(closes bool) func(*testing.T, *mcp.Server) closing {
+	return func(t *testing.T, server *mcp.Server) closing {
+		return closing{cancels: true, call: func(ctx context.Context, key string) (*mcp.CallToolResult, error) {
+			fromClient, toServer := io.Pipe()
+			fromServer, toClient := io.Pipe()
+			ended := make(chan error, 1)
+			go func() {
+				ended <- server.Run(context.WithoutCancel(ctx), &mcp.IOTransport{Reader: fromClient, Writer: toClient})
+			}()
+			t.Cleanup(func() { toServer.Close(); <-ended })
+			cs := connectOver(t, &mcp.IOTransport{Reader: fromServer, Writer: toServer})
+			if !closes {
+				return callKeyed(ctx, cs, key)
+			}
+			stop := context.AfterFunc(ctx, func() {
+				toServer.CloseWithError(errors.New("the client has gone"))
+				fromServer.CloseWithError(errors.New("the client has gone"))
+			})
+			defer stop()
+			return callKeyed(context.WithoutCancel(ctx), cs, key)
+		}}
+	}
+}
+
+func callKeyed(ctx context.Context, cs *mcp.ClientSession, key string) (*mcp.CallToolResult, error) {
+	return cs.CallTool(ctx, &mcp.CallToolParams{Meta: mcp.Meta{mcpdedup.MetaKey: key}, Name: "book", Arguments: args{"guest": key}})
+}
+
+// watched tells of the calls that a server handles.
+type watched struct {
+	cancelled, ended chan struct{}
+}
+
+func watchCalls(server *mcp.Server) watched {
+	w := watched{make(chan struct{}, 1), make(chan struct{}, 1)}
+	server.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
+		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+			if method != "tools/call" {
+				return next(ctx, method, req)
+			}
+			stop := context.AfterFunc(ctx, func() { w.cancelled <- struct{}{} })
+			defer func() { stop(); w.ended <- struct{}{} }()
+			return next(ctx, method, req)
+		}
+	})
+	return w
+}

@@ -1,0 +1,93 @@
+// This file is built together with the everything server of the Go SDK's conformance
+// tests: it serves that server, alone or with dedup in front.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log"
+	"net"
+	"net/http"
+	"os"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/mcpdedup"
+	"github.com/tooldedup/dedup/tool"
+)
+
+// guard puts dedup in front of all tools, if DEDUP_CONFORMANCE says of which database.
+func guard(server *mcp.Server) {
+	text := os.Getenv("DEDUP_CONFORMANCE")
+	if text == "" {
+		return
+	}
+	var settings struct {
+		URL   string
+		Keyed bool // clients send keys
+	}
+	must(json.Unmarshal([]byte(text), &settings))
+	ctx := context.Background()
+	pool, err := pgxpool.New(ctx, settings.URL)
+	must(err)
+	d, err := dedup.New(pool, nil)
+	must(err)
+	class := tool.Idempotent
+	if settings.Keyed {
+		class = tool.Write
+	}
+	policies := map[string]mcpdedup.Policy{}
+	for _, name := range toolNames(ctx, server) {
+		policies[name] = mcpdedup.Policy{Class: class}
+	}
+	before, err := mcpdedup.Middleware(d, policies, &mcpdedup.Options{Scope: mcpdedup.SingleUser("suite"), KeysInMeta: settings.Keyed})
+	must(err)
+	server.AddReceivingMiddleware(before, writeEffect)
+}
+
+// writeEffect gives every call of a tool an effect in its transaction.
+func writeEffect(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		if tx, ok := mcpdedup.Tx(ctx); ok && method == "tools/call" {
+			if _, err := tx.Exec(ctx, `INSERT INTO effects (what) VALUES ($1)`, req.(*mcp.CallToolRequest).Params.Name); err != nil {
+				return nil, err
+			}
+		}
+		return next(ctx, method, req)
+	}
+}
+
+func toolNames(ctx context.Context, server *mcp.Server) (names []string) {
+	there, here := mcp.NewInMemoryTransports()
+	_, err := server.Connect(ctx, there, nil)
+	must(err)
+	client, err := mcp.NewClient(&mcp.Implementation{Name: "names"}, nil).Connect(ctx, here, nil)
+	must(err)
+	defer client.Close()
+	for t, err := range client.Tools(ctx, nil) {
+		must(err)
+		names = append(names, t.Name)
+	}
+	return names
+}
+
+// serve listens on a free port, writes its URL to stdout and ends with stdin.
+func serve(handler http.Handler) error {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(err)
+	fmt.Printf("http://%s\n", l.Addr())
+	go func() {
+		_, _ = os.Stdin.Read(make([]byte, 1))
+		os.Exit(0)
+	}()
+	return http.Serve(l, handler)
+}
+
+func must(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}

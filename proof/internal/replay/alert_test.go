@@ -1,0 +1,169 @@
+package replay_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup/internal/faultproxy"
+	"github.com/tooldedup/dedup/internal/pgtest"
+	"github.com/tooldedup/dedup/internal/promtool"
+	"github.com/tooldedup/dedup/internal/recording"
+	"github.com/tooldedup/dedup/proof/internal/replay/fleet"
+	"github.com/tooldedup/dedup/proof/internal/replay/worker"
+	"github.com/tooldedup/dedup/proof/internal/world"
+)
+
+// Of the recorded writes one of each tool is delivered again and again, as another session's,
+// to two workers that are scraped. Each round is a minute of the series that promtool is
+// given, and one tool's deliveries are repeated as a storm would. Repeats of the other tools
+// stay below a twentieth, and a fifth of all calls loses the answer to its COMMIT.
+const (
+	minutes    = 37
+	stormSince = 4
+	perMinute  = 2  // calls of a tool: an alert takes 20 in a quarter of an hour
+	usual      = 26 // one in so many calls is repeated without a storm
+)
+
+// TestAlertOfTheStormedTool requires of what workers export that the alert on the duplicate
+// rate fires for the tool that is stormed, and nothing else does.
+func TestAlertOfTheStormedTool(t *testing.T) {
+	t.Parallel()
+	rec, err := recording.Open(smallDir)
+	require.NoError(t, err)
+	db := pgtest.New(t)
+	pool := db.Pool(t)
+	require.NoError(t, world.Create(t.Context(), pool))
+	require.NoError(t, world.Load(t.Context(), pool, rec))
+	self, err := os.Executable()
+	require.NoError(t, err)
+	workers, err := fleet.Start(fleet.Config{
+		Program: self, Args: []string{"replay-worker"}, Size: 2, Stderr: t.Output(),
+		DatabaseURL: db.URL, Mode: worker.Dedup, Way: worker.Registry, Metrics: true,
+	})
+	require.NoError(t, err)
+	t.Cleanup(workers.Close)
+
+	writes := map[string]*recording.Call{} // by tool
+	for _, session := range rec.Sessions {
+		for i := range session.Calls {
+			if call := &session.Calls[i]; call.Class == recording.Write {
+				writes[call.Tool] = call
+			}
+		}
+	}
+	tools := slices.Sorted(maps.Keys(writes))
+	require.Greater(t, len(tools), 3)
+	stormed := tools[1]
+
+	delivered, recovered := 0, 0
+	deliver := func(at int, call *recording.Call, session string, lost bool) {
+		delivered++
+		if lost {
+			workers.Proxy(at).Arm(faultproxy.Fault{Kind: faultproxy.ReplyReset, Where: faultproxy.AtCommit})
+		}
+		answer, err := workers.Deliver(t.Context(), at, worker.Delivery{
+			ID: delivered, Session: session, Turn: call.Turn, ToolCallID: call.ToolCallID, Scope: "demo",
+			Domain: call.Domain, Tool: call.Tool, Args: call.Arguments, Ref: session,
+		})
+		require.NoError(t, err)
+		if answer.Recovered {
+			recovered++
+		}
+		workers.Proxy(at).Reset()
+	}
+	made := map[string]int{}
+	series := map[string][]string{}
+	for minute := range minutes {
+		require.NoError(t, world.Reset(t.Context(), pool)) // some answers grow with each call
+		for _, tool := range tools {
+			for range perMinute {
+				made[tool]++
+				session := fmt.Sprintf("%s %d", tool, made[tool])
+				deliver(0, writes[tool], session, made[tool]%5 == 0)
+				if tool == stormed && minute >= stormSince || made[tool]%usual == 0 {
+					deliver(1, writes[tool], session, false)
+				}
+			}
+		}
+		pages, err := workers.Scrape(t.Context())
+		require.NoError(t, err)
+		for i, page := range pages {
+			sample(t, series, minute, page, fmt.Sprintf(`job="replay",instance="%d"`, i))
+		}
+	}
+	require.Greater(t, recovered, len(tools)*perMinute*minutes/10)
+
+	test, err := json.Marshal(ruleTest(t, series, []expected{
+		{"16m", ""}, // it is pending
+		{fmt.Sprintf("%dm", minutes-1), fmt.Sprintf(`ALERTS{alertname="DedupDuplicateRateHigh",alertstate="firing",gen_ai_tool_name=%q,job="replay",severity="warning"}`, stormed)},
+	}))
+	require.NoError(t, err)
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "storm.test.yml"), test, 0o600))
+	promtool.Run(t, dir, "test", "rules", "storm.test.yml")
+}
+
+// sample appends what a page has of counters and gauges to their series.
+func sample(t *testing.T, series map[string][]string, minute int, page []byte, labels string) {
+	t.Helper()
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(bytes.NewReader(page))
+	require.NoError(t, err)
+	for name, family := range families {
+		for _, m := range family.Metric {
+			full := labels
+			for _, pair := range m.Label {
+				full += fmt.Sprintf(",%s=%q", pair.GetName(), pair.GetValue())
+			}
+			full = name + "{" + full + "}"
+			for len(series[full]) < minute { // it was not there yet
+				series[full] = append(series[full], "_")
+			}
+			switch {
+			case m.Counter != nil:
+				series[full] = append(series[full], fmt.Sprint(m.Counter.GetValue()))
+			case m.Gauge != nil:
+				series[full] = append(series[full], fmt.Sprint(m.Gauge.GetValue()))
+			}
+		}
+	}
+}
+
+// expected is which series of alerts fires at a time, empty for none.
+type expected struct{ at, fires string }
+
+// ruleTest is a file for `promtool test rules`.
+func ruleTest(t *testing.T, series map[string][]string, all []expected) any {
+	t.Helper()
+	rules, err := filepath.Abs("../../../deploy/prometheus/dedup.rules.yml")
+	require.NoError(t, err)
+	type object = map[string]any
+	var input, queries []object
+	for _, name := range slices.Sorted(maps.Keys(series)) {
+		if values := series[name]; len(values) > 0 {
+			input = append(input, object{"series": name, "values": strings.Join(values, " ")})
+		}
+	}
+	for _, e := range all {
+		samples := []object{}
+		if e.fires != "" {
+			samples = append(samples, object{"labels": e.fires, "value": 1})
+		}
+		queries = append(queries, object{"expr": `ALERTS{alertstate="firing"}`, "eval_time": e.at, "exp_samples": samples})
+	}
+	return object{
+		"rule_files": []string{rules}, "evaluation_interval": "1m",
+		"tests": []object{{"interval": "1m", "input_series": input, "promql_expr_test": queries}},
+	}
+}

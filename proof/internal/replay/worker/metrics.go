@@ -1,0 +1,33 @@
+package worker
+
+import (
+	"context"
+	"net/http"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	otelprometheus "go.opentelemetry.io/otel/exporters/prometheus"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/oteldedup"
+)
+
+// newMetrics returns a tracer by which calls are counted, and the page that Prometheus scrapes.
+func newMetrics() (dedup.Tracer, http.Handler, error) {
+	registry := prometheus.NewRegistry()
+	exporter, err := otelprometheus.New(otelprometheus.WithRegisterer(registry))
+	if err != nil {
+		return nil, nil, err
+	}
+	meters := sdkmetric.NewMeterProvider(sdkmetric.WithReader(exporter))
+	tracer, err := oteldedup.New(&oteldedup.Options{MeterProvider: meters})
+	return tracer, promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), err
+}
+
+// waits counts the waits for twins that have begun.
+type waits struct{ atomic.Int64 }
+
+// TraceWaitStart implements [dedup.WaitTracer].
+func (w *waits) TraceWaitStart(context.Context, dedup.WaitStartData) { w.Add(1) }

@@ -1,0 +1,323 @@
+package tool_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/external"
+	"github.com/tooldedup/dedup/tool"
+)
+
+// ids are the ways in which providers are known to identify the calls of a message.
+var ids = map[string]func(i int, name string) string{
+	"Unique":          func(i int, _ string) string { return fmt.Sprintf("call_x%dy", i) },
+	"Position":        func(i int, _ string) string { return fmt.Sprintf("call_%d", i) },
+	"Tool's position": func(i int, name string) string { return fmt.Sprintf("%s_%d", name, i) },
+	"Empty":           func(int, string) string { return "" },
+	"null":            func(int, string) string { return "null" },
+	"None":            func(int, string) string { return "None" },
+	"Tool's name":     func(_ int, name string) string { return name },
+	"One for all":     func(int, string) string { return "call_same" },
+	"One for two":     func(i int, _ string) string { return fmt.Sprintf("call_%d", i/2) },
+	"Some":            func(i int, _ string) string { return []string{"", "call_a"}[i%2] },
+}
+
+// message is the calls of one message of a model, with four parallel calls of two tools.
+func message(turn int, id func(int, string) string) (calls []tool.Invocation) {
+	for i, c := range []struct{ tool, title string }{{"open", "a"}, {"open", "b"}, {"close", "a"}, {"open", "c"}} {
+		calls = append(calls, tool.Invocation{
+			Scope: "acme", Session: "s", Turn: turn, CallID: id(i, c.tool),
+			Tool: c.tool, Args: json.RawMessage(`{"title":"` + c.title + `"}`),
+		})
+	}
+	return calls
+}
+
+func openAndClose(t *testing.T) *bundle {
+	t.Helper()
+	b := setup(t, nil, nil)
+	b.add(t, "open", tool.Write)
+	b.add(t, "close", tool.Destructive)
+	return b
+}
+
+// all makes the calls of a message, which must all succeed.
+func (b *bundle) all(t *testing.T, calls []tool.Invocation) (answers []tool.Answer) {
+	t.Helper()
+	outcomes := b.tools.InvokeAll(t.Context(), calls)
+	require.Len(t, outcomes, len(calls))
+	for i, o := range outcomes {
+		require.NoErrorf(t, o.Err, "call %d", i)
+		answers = append(answers, o.Answer)
+	}
+	return answers
+}
+
+// again makes calls that were made before, which get the answers of then.
+func (b *bundle) again(t *testing.T, calls []tool.Invocation, answers []tool.Answer) {
+	t.Helper()
+	for i, a := range b.all(t, calls) {
+		requireReplay(t, answers[i], a)
+	}
+}
+
+func requireReplay(t *testing.T, first, a tool.Answer) {
+	t.Helper()
+	require.True(t, a.Replayed)
+	require.Equal(t, string(first.JSON), string(a.JSON))
+	require.Equal(t, first.Key, a.Key)
+}
+
+// However a provider identifies the calls of a message, each takes effect once, and
+// whatever part of the message is delivered again is answered from the records.
+func TestEveryIDMakesAKey(t *testing.T) {
+	t.Parallel()
+	for name, id := range ids {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := openAndClose(t)
+			effects := 0
+			for turn := range 3 {
+				calls := message(turn, id)
+				answers := b.all(t, calls)
+				for _, a := range answers {
+					require.False(t, a.Replayed)
+				}
+				effects += len(calls)
+				require.Equal(t, effects, b.count(t, "tickets"))
+
+				b.again(t, calls, answers)
+				b.again(t, calls[:2], answers[:2])
+				b.again(t, calls[2:], answers[2:])
+				for i := range calls {
+					b.again(t, calls[i:i+1], answers[i:i+1])
+					if turn > 0 {
+						requireReplay(t, answers[i], b.invoke(t, calls[i]))
+					}
+				}
+				slices.Reverse(calls)
+				slices.Reverse(answers)
+				b.again(t, calls, answers)
+				require.Equal(t, effects, b.count(t, "tickets"))
+			}
+		})
+	}
+}
+
+// Calls that are delivered as they arrive, with those before them each time.
+func TestCumulativeDelivery(t *testing.T) {
+	t.Parallel()
+	for name, id := range ids {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := openAndClose(t)
+			calls := message(7, id)
+			var answers []tool.Answer
+			for i := range calls {
+				now := b.all(t, calls[:i+1])
+				for j, a := range answers {
+					requireReplay(t, a, now[j])
+				}
+				require.False(t, now[i].Replayed)
+				answers = append(answers, now[i])
+				require.Equal(t, i+1, b.count(t, "tickets"))
+			}
+			b.again(t, calls, answers)
+		})
+	}
+}
+
+// The same message is delivered several times at once.
+func TestDeliveriesAtOnce(t *testing.T) {
+	t.Parallel()
+	for name, id := range ids {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := openAndClose(t)
+			calls := message(1, id)
+			reversed := slices.Clone(calls)
+			slices.Reverse(reversed)
+			var all sync.WaitGroup
+			outcomes := make([][]tool.Outcome, 6)
+			for i := range outcomes {
+				all.Go(func() { outcomes[i] = b.tools.InvokeAll(t.Context(), [][]tool.Invocation{calls, reversed}[i%2]) })
+			}
+			all.Wait()
+			ran := 0
+			for _, list := range outcomes {
+				for _, o := range list {
+					require.NoError(t, o.Err)
+					if !o.Answer.Replayed || o.Answer.Recovered {
+						ran++
+					}
+				}
+			}
+			require.Equal(t, len(calls), ran)
+			require.Equal(t, len(calls), b.count(t, "tickets"))
+		})
+	}
+}
+
+// Of the calls that share an id, one that failed runs when it comes again, whichever has
+// taken the id meanwhile.
+func TestSharedIDOfACallThatFailed(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil, nil)
+	fault := errors.New("no such room")
+	fails := true
+	b.add(t, "open", tool.Write, func(d *tool.Tool[ticketIn, ticket]) {
+		d.Run = func(ctx context.Context, tx pgx.Tx, in ticketIn) (ticket, error) {
+			out, err := b.createTicket(ctx, tx, in)
+			if err == nil && fails && in.Title == "a" {
+				err = fault
+			}
+			return out, err
+		}
+	})
+	b.add(t, "close", tool.Write)
+	calls := message(1, ids["One for all"])
+	first := b.tools.InvokeAll(t.Context(), calls)
+	require.ErrorIs(t, first[0].Err, fault)
+	for _, o := range first[1:] {
+		require.NoError(t, o.Err, "one failure keeps no other call from being made")
+	}
+	fails = false
+	second := b.all(t, calls)
+	require.False(t, second[0].Replayed)
+	for i := 1; i < len(calls); i++ {
+		requireReplay(t, first[i].Answer, second[i])
+	}
+	require.Equal(t, len(calls), b.count(t, "tickets"))
+	for i := range calls {
+		b.again(t, calls[i:i+1], second[i:i+1])
+	}
+}
+
+// Equal calls of one message are counted, and none is taken for another.
+func TestEqualCallsOfAMessage(t *testing.T) {
+	t.Parallel()
+	for name, id := range ids {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := openAndClose(t)
+			one := message(1, id)[:1]
+			calls := []tool.Invocation{one[0], one[0], one[0]}
+			for i := range calls {
+				calls[i].CallID = id(i, "open")
+			}
+			answers := b.all(t, calls)
+			require.Equal(t, 3, b.count(t, "tickets"))
+			b.again(t, calls, answers)
+			b.again(t, calls[:2], answers[:2])
+			require.Equal(t, 3, b.count(t, "tickets"))
+		})
+	}
+}
+
+// Arguments that have changed under an id that no other call of the message has are
+// refused, as ever, handed over or not.
+func TestChangedArgumentsStayRefused(t *testing.T) {
+	t.Parallel()
+	b := openAndClose(t)
+	calls := message(1, ids["Unique"])
+	b.all(t, calls)
+	calls[1].Args = json.RawMessage(`{"title":"changed"}`)
+	outcomes := b.tools.InvokeAll(t.Context(), calls)
+	require.ErrorIs(t, outcomes[1].Err, dedup.ErrKeyReused)
+	require.NoError(t, outcomes[0].Err)
+	require.ErrorIs(t, b.fails(t, calls[1]), dedup.ErrKeyReused)
+	require.Equal(t, len(calls), b.count(t, "tickets"))
+}
+
+// What Invoke cannot know it does not guess.
+func TestSingleCallsOfAMessage(t *testing.T) {
+	t.Parallel()
+	b := openAndClose(t)
+	calls := message(1, ids["One for all"])
+	b.invoke(t, calls[0])
+	require.ErrorIs(t, b.fails(t, calls[1]), dedup.ErrKeyReused, "nothing shows that the id is shared")
+
+	for _, name := range []string{"Empty", "null", "None", "Tool's name"} {
+		calls := message(2, ids[name])
+		if name == "Empty" {
+			calls[0].Turn = 0
+			require.ErrorIs(t, b.fails(t, calls[0]), dedup.ErrInvalid, "nobody has said which message it is")
+			calls[0].Turn = 2
+		}
+		answer := b.invoke(t, calls[0])
+		key, err := dedup.KeyFromToolCallArgs("s", 2, "open", json.RawMessage(`{"title":"a"}`), 0)
+		require.NoError(t, err)
+		require.Equal(t, key, answer.Key, "all of them make one key")
+		require.Equal(t, name != "Empty", answer.Replayed)
+	}
+	calls[0].CallID, calls[0].Turn = "null", -1
+	var invalid *dedup.InvalidError
+	require.ErrorAs(t, b.fails(t, calls[0]), &invalid)
+	require.Equal(t, "Turn", invalid.Field)
+}
+
+// Arguments that are not compared make no other key, and a call that cannot be made
+// leaves the others alone.
+func TestInvokeAllAnswersEach(t *testing.T) {
+	t.Parallel()
+	b := openAndClose(t)
+	require.NoError(t, b.tools.Add(tool.Tool[ticketIn, int]{
+		Name: "count", Class: tool.ReadOnly,
+		Run: func(ctx context.Context, tx pgx.Tx, _ ticketIn) (n int, err error) {
+			return n, tx.QueryRow(ctx, `SELECT count(*) FROM tickets`).Scan(&n)
+		},
+	}))
+	calls := []tool.Invocation{
+		{Scope: "acme", Session: "s", Turn: 3, Tool: "open", Args: json.RawMessage(`{"title":"a","note":"x"}`)},
+		{Tool: "unknown"},
+		{Scope: "acme", Session: "s", Turn: 3, Tool: "open", Args: json.RawMessage(`{"title":`)},
+		{Tool: "count", Args: json.RawMessage(`{"title":"a"}`)},
+		{Scope: "acme", Session: "s", Turn: 3, Tool: "open", Key: "mine", Args: json.RawMessage(`{"title":"a"}`)},
+		{Scope: "acme", Session: "s", Turn: 3, Tool: "open", Args: json.RawMessage(`{"title":"z"}`)},
+	}
+	first := b.tools.InvokeAll(t.Context(), calls)
+	require.NoError(t, first[0].Err)
+	var unknown *tool.UnknownToolError
+	require.ErrorAs(t, first[1].Err, &unknown)
+	var bad *tool.ArgumentError
+	require.ErrorAs(t, first[2].Err, &bad)
+	require.Equal(t, "1", string(first[3].Answer.JSON), "in their order")
+	require.Equal(t, "mine", first[4].Answer.Key)
+	require.Equal(t, 3, b.count(t, "tickets"))
+
+	calls[0].Args = json.RawMessage(`{"note":"y","title":"a"}`)
+	requireReplay(t, first[0].Answer, b.tools.InvokeAll(t.Context(), calls)[0].Answer)
+	require.Empty(t, b.tools.InvokeAll(t.Context(), nil))
+}
+
+// External tools share ids as others do.
+func TestSharedIDOfExternalTools(t *testing.T) {
+	t.Parallel()
+	b, _ := withExternal(t)
+	require.NoError(t, b.tools.Add(charging(func(ctx context.Context, a external.Attempt, in chargeIn) (charge, error) {
+		b.runs.Add(1)
+		return charged(ctx, a, in)
+	})))
+	var calls []tool.Invocation
+	for i := range 3 {
+		calls = append(calls, tool.Invocation{Scope: "acme", Session: "s", Turn: 1, CallID: "x", Tool: "charge", Args: json.RawMessage(fmt.Sprintf(`{"order":"o%d","amount":%d}`, i, i+1))})
+	}
+	answers := b.all(t, calls)
+	require.EqualValues(t, 3, b.runs.Load())
+	b.again(t, calls, answers)
+	for i := range calls {
+		b.again(t, calls[i:i+1], answers[i:i+1])
+	}
+	require.EqualValues(t, 3, b.runs.Load())
+	calls[2].Args = json.RawMessage(`{"order":"other","amount":1}`)
+	require.ErrorIs(t, b.fails(t, calls[2]), dedup.ErrKeyReused)
+}

@@ -1,0 +1,167 @@
+package tool_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/pgtest"
+	"github.com/tooldedup/dedup/internal/recording"
+	"github.com/tooldedup/dedup/tool"
+)
+
+// TestRecordedIDs makes every call of recorded sessions, up to four to a message, with the
+// ids that providers are known to send. Each message is delivered in whole, in part and as
+// it arrives: every call takes effect once, and none is refused.
+func TestRecordedIDs(t *testing.T) {
+	t.Parallel()
+	small, err := recording.Small()
+	require.NoError(t, err)
+	replayIDs(t, small)
+}
+
+// TestLongRecordedIDs is TestRecordedIDs with the large recording. docs/tools.md has its
+// figures.
+func TestLongRecordedIDs(t *testing.T) {
+	t.Parallel()
+	dir := os.Getenv("TAUBENCH_DIR")
+	if dir == "" {
+		dir = filepath.Join("..", "..", "shared", "taubench")
+		if _, err := os.Stat(dir); err != nil {
+			t.Skip("no large recording: TAUBENCH_DIR is not set and ../shared/taubench is not there; the small recording was replayed")
+		}
+	}
+	large, err := recording.Open(dir)
+	require.NoError(t, err)
+	replayIDs(t, large)
+}
+
+// recorded is a recorded call as the tools here take it. Seq is not compared: it says
+// which call it was whose effect is counted.
+type recorded struct {
+	Arguments json.RawMessage `json:"arguments"`
+	Session   string          `json:"session" dedup:"ignore"`
+	Seq       int             `json:"seq" dedup:"ignore"`
+}
+
+func replayIDs(t *testing.T, rec *recording.Recording) {
+	t.Helper()
+	for name, id := range ids {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			messages := messagesOf(t, rec)
+			r := newReplay(t, rec)
+			byID, byArgs := map[string]bool{}, map[string]bool{}
+			calls, taken, equal := 0, 0, 0
+			for _, m := range messages {
+				for i := range m {
+					m := &m[i]
+					m.CallID = id(i, m.Tool)
+					key := fmt.Sprintf("%s\x00%d\x00%s\x00%s", m.Session, m.Turn, m.Tool, m.CallID)
+					if byID[key] {
+						taken++
+					}
+					byID[key] = true
+					var in recorded
+					require.NoError(t, json.Unmarshal(m.Args, &in))
+					key, err := dedup.KeyFromToolCallArgs(m.Session, m.Turn, m.Tool, in.Arguments, 0)
+					require.NoError(t, err)
+					if byArgs[key] {
+						equal++
+					}
+					byArgs[key] = true
+				}
+				calls += len(m)
+				for _, part := range [][]tool.Invocation{m[:1], m[:len(m)/2+1], m, m, m[len(m)/2:], m[:(len(m)+1)/2]} {
+					r.deliver(t, part)
+				}
+			}
+			var effects, distinct int
+			require.NoError(t, r.pool.QueryRow(t.Context(), `SELECT count(*), count(DISTINCT (session, seq)) FROM effects`).Scan(&effects, &distinct))
+			t.Logf("%d calls in %d messages, %d deliveries of a call: swallowed %d, repeated %d, refused %d; session, turn and id alone name %d calls like an earlier one, session, turn and arguments %d",
+				calls, len(messages), r.deliveries, calls-distinct, effects-distinct, r.refused, taken, equal)
+			require.Equal(t, calls, distinct, "swallowed")
+			require.Equal(t, calls, effects, "repeated")
+			require.Zero(t, r.refused)
+		})
+	}
+}
+
+// messagesOf puts the calls of each session into messages of one to four.
+func messagesOf(t *testing.T, rec *recording.Recording) (messages [][]tool.Invocation) {
+	t.Helper()
+	for _, s := range rec.Sessions {
+		size := 0
+		for _, c := range s.Calls {
+			if c.InjectedByHarness {
+				continue
+			}
+			args, err := json.Marshal(recorded{c.Arguments, s.ID, c.Seq})
+			require.NoError(t, err)
+			inv := tool.Invocation{Scope: "acme", Session: s.ID, Turn: c.Turn, Tool: c.Tool, Args: args}
+			if size == 0 {
+				messages = append(messages, nil)
+				size = 1 + len(messages)%4
+			}
+			last := &messages[len(messages)-1]
+			if len(*last) > 0 {
+				inv.Turn = (*last)[0].Turn
+			}
+			*last = append(*last, inv)
+			size--
+		}
+	}
+	require.NotEmpty(t, messages)
+	return messages
+}
+
+// idReplay is a registry of all recorded tools, each of which writes down its call.
+type idReplay struct {
+	pool                *pgxpool.Pool
+	tools               *tool.Registry
+	deliveries, refused int
+}
+
+func newReplay(t *testing.T, rec *recording.Recording) *idReplay {
+	t.Helper()
+	r := &idReplay{pool: pgtest.New(t).Pool(t)}
+	_, err := r.pool.Exec(t.Context(), `CREATE TABLE effects (session text, seq int)`)
+	require.NoError(t, err)
+	d, err := dedup.New(r.pool, nil)
+	require.NoError(t, err)
+	r.tools = tool.NewRegistry(d, nil)
+	for _, s := range rec.Sessions {
+		for _, c := range s.Calls {
+			if _, there := r.tools.Lookup(c.Tool); there {
+				continue
+			}
+			require.NoError(t, r.tools.Add(tool.Tool[recorded, int]{
+				Name: c.Tool, Class: tool.Write,
+				Run: func(ctx context.Context, tx pgx.Tx, in recorded) (int, error) {
+					_, err := tx.Exec(ctx, `INSERT INTO effects VALUES ($1, $2)`, in.Session, in.Seq)
+					return in.Seq, err
+				},
+			}))
+		}
+	}
+	return r
+}
+
+func (r *idReplay) deliver(t *testing.T, calls []tool.Invocation) {
+	t.Helper()
+	for _, o := range r.tools.InvokeAll(t.Context(), calls) {
+		r.deliveries++
+		if o.Err != nil {
+			r.refused++
+			t.Log(o.Err)
+		}
+	}
+}
