@@ -196,10 +196,9 @@ func (d *Deduper) sweepBatch(ctx context.Context, o SweepOptions, due *dueSpans)
 		return batch, err
 	}
 	span := due.spans[0]
-	switch {
-	case o.Archive == nil:
+	if o.Archive == nil {
 		batch.Forgotten, batch.Expired, err = t.Drop(ctx, conn.Conn(), span)
-	default:
+	} else {
 		err = pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite}, func(tx pgx.Tx) error {
 			return d.archiveBatch(ctx, tx, span, o, &batch)
 		})

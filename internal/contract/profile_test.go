@@ -24,14 +24,13 @@ type profile struct {
 	way       callWay
 }
 
-// engine is what the contract runs on.
+// engine is what the contract runs on; the zero value is PostgreSQL.
 type engine int
 
 const (
-	onPostgres engine = iota
 	// onPlayedCitus is a PostgreSQL that says that it is Citus: the library sends it what it
 	// sends to Citus.
-	onPlayedCitus
+	onPlayedCitus engine = iota + 1
 	// onCitus is a cluster of several nodes.
 	onCitus
 )

@@ -33,6 +33,8 @@ const (
 	callWait     = 20 * time.Second
 	patience     = 3 * time.Minute
 	restartEvery = 15 * time.Second
+	// endEvery is how often a backend of each node is ended, on average.
+	endEvery     = 200 * time.Millisecond
 	controlShare = 10
 )
 
@@ -90,7 +92,7 @@ func (a *arm) run(ctx context.Context, urls []string, calls int) error {
 	c.arm(a.p.Seed)
 	disturbed, stop := context.WithCancel(ctx)
 	var around sync.WaitGroup
-	ended, restarts := c.disturb(disturbed, &around, a.p.Seed, restartEvery)
+	ended, restarts := c.disturb(disturbed, &around, restartEvery)
 	defer func() { stop(); around.Wait() }()
 
 	rng := rand.New(rand.NewPCG(a.p.Seed, 1))
@@ -115,17 +117,12 @@ func (a *arm) run(ctx context.Context, urls []string, calls int) error {
 			a.s.FaultsByKind[kind] += n
 		}
 	}
-	for _, n := range ended {
-		total += int(n.Load())
-		if a.dedup {
-			a.s.FaultsByKind["backends ended"] += int(n.Load())
-		}
-	}
-	total += int(restarts.Load())
+	total += int(ended.Load() + restarts.Load())
 	if !a.dedup {
 		a.s.ControlCalls, a.s.ControlFaults, a.s.Control = int(a.calls.Load()), total, tally
 		return nil
 	}
+	a.s.FaultsByKind["backends ended"] += int(ended.Load())
 	a.s.FaultsByKind["nodes restarted"] += int(restarts.Load())
 	a.s.Calls += int(a.calls.Load())
 	a.s.Faults += total
@@ -199,8 +196,8 @@ func (a *arm) connect(ctx context.Context, c *cluster) error {
 // settle compares the answers with the effects, while all is calm: what it removes must not
 // be in doubt.
 func (a *arm) settle(ctx context.Context, c *cluster) (tally score.Tally, err error) {
-	c.restarting.Lock()
-	defer c.restarting.Unlock()
+	c.disturbing.Lock()
+	defer c.disturbing.Unlock()
 	c.calm.Store(true)
 	defer c.calm.Store(false)
 	ctx, cancel := context.WithTimeout(ctx, patience)
@@ -227,7 +224,7 @@ func works(ctx context.Context, pool *pgxpool.Pool) error {
 			return err
 		}
 		pool.Reset()
-		time.Sleep(100 * time.Millisecond)
+		pause(ctx, 100*time.Millisecond)
 	}
 }
 
@@ -284,7 +281,7 @@ func (a *arm) deliver(ctx context.Context, d *delivery) {
 		case ctx.Err() != nil:
 			return
 		case time.Now().Before(deadline):
-			time.Sleep(time.Duration(min(tries, 20)) * 5 * time.Millisecond)
+			pause(ctx, time.Duration(min(tries, 20))*5*time.Millisecond)
 			continue
 		}
 		a.p.Sayf("%s without an answer: %v", ways[d.way].name, err)
@@ -305,3 +302,11 @@ func (a *arm) try(ctx context.Context, d *delivery) error {
 }
 
 func (a *arm) ledger(k key) *lab.Ledger { return a.ledgers[k.tenant%len(a.ledgers)] }
+
+// pause waits so long, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}

@@ -2,7 +2,6 @@ package citus
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -72,32 +71,47 @@ func (c *cluster) faults() map[string]int {
 }
 
 // disturb ends backends on every node and restarts a node now and then, until ctx ends.
-func (c *cluster) disturb(ctx context.Context, around *sync.WaitGroup, seed uint64, every time.Duration) (ended []*atomic.Int64, restarts *atomic.Int64) {
-	for i, node := range c.own {
-		ended = append(ended, lab.Terminate(ctx, around, &lab.Database{Pool: node}, 400*time.Millisecond, seed+uint64(i)))
+func (c *cluster) disturb(ctx context.Context, around *sync.WaitGroup, every time.Duration) (ended, restarts *atomic.Int64) {
+	ended, restarts = &atomic.Int64{}, &atomic.Int64{}
+	for _, node := range c.own {
+		c.repeat(ctx, around, func() time.Duration { return rand.N(2 * endEvery) }, func(int) error {
+			var any bool
+			err := node.QueryRow(ctx, `SELECT COALESCE(bool_or(pg_terminate_backend(pid)), false) FROM (
+				SELECT pid FROM pg_stat_activity
+				 WHERE datname = current_database() AND application_name <> $1 AND state <> 'idle' AND backend_type = 'client backend'
+				 ORDER BY random() LIMIT 1) AS victim`, lab.OwnName).Scan(&any)
+			if any {
+				ended.Add(1)
+			}
+			return err
+		})
 	}
-	restarts = &atomic.Int64{}
-	command := os.Getenv(RestartVariable)
-	if command == "" {
-		return ended, restarts
+	if command := os.Getenv(RestartVariable); command != "" {
+		c.repeat(ctx, around, func() time.Duration { return every }, func(n int) error {
+			// Not cancelled: a node that is down stays down.
+			err := exec.CommandContext(context.WithoutCancel(ctx), "sh", "-c", command+" "+strconv.Itoa(n%len(c.own))).Run()
+			if err == nil {
+				restarts.Add(1)
+			}
+			return err
+		})
 	}
+	return ended, restarts
+}
+
+// repeat does something again and again while nobody settles the books. An error is that of a
+// node that is being restarted.
+func (c *cluster) repeat(ctx context.Context, around *sync.WaitGroup, pause func() time.Duration, do func(n int) error) {
 	around.Go(func() {
 		for n := 0; ; n++ {
 			select {
-			case <-time.After(every):
+			case <-time.After(pause()):
 			case <-ctx.Done():
 				return
 			}
-			c.restarting.Lock()
-			// Not cancelled: a node that is down stays down.
-			err := exec.CommandContext(context.WithoutCancel(ctx), "sh", "-c", command+" "+strconv.Itoa(n%len(c.own))).Run()
-			c.restarting.Unlock()
-			if err == nil {
-				restarts.Add(1)
-			} else {
-				fmt.Fprintln(os.Stderr, "restarting a node:", err)
-			}
+			c.disturbing.RLock()
+			_ = do(n)
+			c.disturbing.RUnlock()
 		}
 	})
-	return ended, restarts
 }

@@ -53,10 +53,10 @@ type cluster struct {
 	clients []*faultproxy.Proxy // before each node
 	workers []*faultproxy.Proxy // before each worker
 	version string
-	// calm holds the faults between the nodes back, and restarting the restarts, while the books
-	// are settled.
+	// calm holds the faults between the nodes back while the books are settled, and disturbing,
+	// which is held for reading by whoever ends backends or restarts a node, those.
 	calm       atomic.Bool
-	restarting sync.Mutex
+	disturbing sync.RWMutex
 }
 
 // tenants are how many there are in both layouts.
