@@ -223,6 +223,47 @@ func TestEqualCallsOfAMessage(t *testing.T) {
 	}
 }
 
+// Equal calls of a message that are identified in different ways are told apart in every
+// part of it: none is counted with one that has another id, or a key.
+func TestEqualCallsWithOtherIDs(t *testing.T) {
+	t.Parallel()
+	type called struct{ id, key, title string }
+	for name, message := range map[string][]called{
+		"One without an id":        {{"x", "", "a"}, {"", "", "a"}},
+		"One with a key":           {{"", "mine", "a"}, {"", "", "a"}},
+		"An id and a key":          {{"x", "mine", "a"}, {"x", "", "a"}},
+		"Two shared ids":           {{"y", "", "z"}, {"x", "", "a"}, {"y", "", "a"}},
+		"One without, one shared":  {{"x", "", "z"}, {"x", "", "a"}, {"", "", "a"}},
+		"Equal under two shared":   {{"x", "", "y"}, {"y", "", "z"}, {"x", "", "a"}, {"y", "", "a"}},
+		"An id that was not given": {{"null", "", "a"}, {"x", "", "a"}, {"y", "", "b"}, {"open", "", "b"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := openAndClose(t)
+			var calls []tool.Invocation
+			for _, c := range message {
+				calls = append(calls, tool.Invocation{
+					Scope: "acme", Session: "s", Turn: 1, CallID: c.id, Key: c.key,
+					Tool: "open", Args: json.RawMessage(`{"title":"` + c.title + `"}`),
+				})
+			}
+			answers := b.all(t, calls)
+			require.Equal(t, len(calls), b.count(t, "tickets"))
+			for parts := 1; parts < 1<<len(calls); parts++ {
+				var part []tool.Invocation
+				var of []tool.Answer
+				for i := range calls {
+					if parts&(1<<i) != 0 {
+						part, of = append(part, calls[i]), append(of, answers[i])
+					}
+				}
+				b.again(t, part, of)
+			}
+			require.Equal(t, len(calls), b.count(t, "tickets"))
+		})
+	}
+}
+
 // Arguments that have changed under an id that no other call of the message has are
 // refused, as ever, handed over or not.
 func TestChangedArgumentsStayRefused(t *testing.T) {
