@@ -48,8 +48,8 @@ func KeyFromToolCall(session string, turn int, toolCallID string) (string, error
 // empty or the like ([UsableToolCallID]), or another call of the message carries it
 // too. session and turn are those of [KeyFromToolCall]; tool is the tool's name and
 // args are the call's arguments, compared as [FingerprintOf] does; repeat counts the
-// calls of the same message before this one that have the same tool and arguments,
-// nearly always 0.
+// calls of the same message before this one that have the same tool and arguments and
+// go by them too, nearly always 0.
 //
 // The position of the call in its message does not count, since it changes when a
 // part of the message is delivered again, or when calls are delivered as they arrive.

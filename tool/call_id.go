@@ -12,14 +12,14 @@ import (
 // arguments.
 //
 // An id that two calls of a message share is the key of the one that comes first to be
-// recorded; the arguments are that of any other. Whether an id is shared cannot be
+// recorded; the id and the arguments are that of any other. Whether an id is shared cannot be
 // decided by the message alone, since a part of it may be delivered again, in which the
 // id occurs once. So every call with a usable id tries that first. Where its record is
 // another call's, the call goes by its arguments if the message shows that the id is
 // shared, or if it has gone by them before. Otherwise it stays refused: arguments that
 // have changed on the way must not run again.
 func (r *Registry) runByID(ctx context.Context, c *call) (_ Answer, err error) {
-	if c.again || !dedup.UsableToolCallID(c.inv.CallID, c.inv.Tool) {
+	if c.repeat > 0 || c.id() == "" {
 		if c.inv.Turn == 0 && c.inv.CallID == "" && !c.inMessage {
 			return r.run(ctx, c) // without a key, if its class lets it
 		}
@@ -52,8 +52,22 @@ func (r *Registry) runByID(ctx context.Context, c *call) (_ Answer, err error) {
 	return r.run(ctx, &byArgs)
 }
 
+// id is the call's id where that can name it, else empty.
+func (c *call) id() string {
+	if dedup.UsableToolCallID(c.inv.CallID, c.inv.Tool) {
+		return c.inv.CallID
+	}
+	return ""
+}
+
+// keyFromArgs returns the key of the call's arguments, together with the id that it
+// shares: so no equal call with another id has it, whichever of them are delivered.
 func (c *call) keyFromArgs() (string, error) {
-	return dedup.KeyFromToolCallArgs(c.inv.Session, c.inv.Turn, c.inv.Tool, c.Args, c.repeat)
+	var args any = c.Args
+	if id := c.id(); id != "" {
+		args = []any{id, c.Args} // no other call's arguments, which are an object
+	}
+	return dedup.KeyFromToolCallArgs(c.inv.Session, c.inv.Turn, c.inv.Tool, args, c.repeat)
 }
 
 // isReused reports whether err says that the call's own key has another call's record. A

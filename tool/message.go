@@ -42,10 +42,8 @@ type siblings struct {
 	inMessage bool
 	// shared: another call of the tool in the message has the same id.
 	shared bool
-	// repeat counts the equal calls before it in the message, whatever their ids;
-	// again says that one of them has the same id.
+	// repeat counts the equal calls with the same id before it in the message.
 	repeat int
-	again  bool
 }
 
 // kind is what calls of one message have in common.
@@ -57,34 +55,32 @@ type kind struct {
 }
 
 // compare tells calls that were handed over together about each other. Some may be
-// nil. A call without a fingerprint is equal to none: it is refused when it is made.
+// nil. Those with a key of their own are left out, since no other call can take it. A
+// call without a fingerprint is equal to none: it is refused when it is made.
+//
+// Calls with another id do not count, however equal: they may be missing where a part of
+// the message is delivered again. All ids that name no call are one.
 func compare(calls []*call) {
 	kindOf := func(c *call) kind {
-		return kind{scope: c.Scope, session: c.inv.Session, turn: c.inv.Turn, tool: c.inv.Tool}
+		return kind{scope: c.Scope, session: c.inv.Session, turn: c.inv.Turn, tool: c.inv.Tool, id: c.id()}
 	}
-	ids, equal, same := map[kind]int{}, map[kind]int{}, map[kind]int{}
+	ids, equal := map[kind]int{}, map[kind]int{}
 	for _, c := range calls {
-		if c != nil {
-			k := kindOf(c)
-			k.id = c.inv.CallID
-			ids[k]++
+		if c != nil && c.Key == "" {
+			ids[kindOf(c)]++
 		}
 	}
 	for _, c := range calls {
-		if c == nil {
+		if c == nil || c.Key != "" {
 			continue
 		}
-		byID := kindOf(c)
-		byID.id = c.inv.CallID
-		c.siblings = siblings{inMessage: true, shared: ids[byID] > 1}
-		args, err := dedup.FingerprintOf(c.Args)
-		if err != nil {
+		k := kindOf(c)
+		c.siblings = siblings{inMessage: true, shared: ids[k] > 1}
+		var err error
+		if k.args, err = dedup.FingerprintOf(c.Args); err != nil {
 			continue
 		}
-		byArgs, byBoth := kindOf(c), byID
-		byArgs.args, byBoth.args = args, args
-		c.repeat, c.again = equal[byArgs], same[byBoth] > 0
-		equal[byArgs]++
-		same[byBoth]++
+		c.repeat = equal[k]
+		equal[k]++
 	}
 }
