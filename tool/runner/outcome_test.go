@@ -36,6 +36,8 @@ func TestOutcomeUnknown(t *testing.T) {
 		"DNS":                  {class: tool.Write, errs: []error{opError("dial", &net.DNSError{IsTemporary: true}), unreached, unreached}},
 		"TooMany":              {class: tool.Write, errs: []error{&runner.StatusError{Code: 429}, &runner.StatusError{Code: 425}, unreached}},
 		"NothingCommitted":     {class: tool.Write, errs: []error{&dedup.Error{Answer: dedup.ErrAttemptsExhausted}, &dedup.Error{Answer: dedup.ErrRestartTx}, unreached}},
+		"GRPCExhausted":        {class: tool.Write, errs: []error{runner.GRPCError(8, 0, io.EOF), unreached, unreached}, unknown: true},
+		"ProxyTimeout":         {class: tool.Write, errs: []error{&runner.StatusError{Code: 524}, unreached, unreached}, unknown: true},
 		"CommittedOrNot":       {class: tool.Write, errs: []error{&dedup.Error{Answer: dedup.ErrOutcomeUnknown}, unreached, unreached}, unknown: true},
 		"InFlight":             {class: tool.Write, errs: []error{&runner.StatusError{Code: 409, RetryAfter: 1}, unreached, unreached}, unknown: true},
 		"TwinInFlight":         {class: tool.Write, errs: []error{dedup.ErrInFlight, unreached, unreached}, unknown: true},

@@ -118,7 +118,13 @@ func TestIsRetryable(t *testing.T) {
 func TestIsRetryableByStatus(t *testing.T) {
 	t.Parallel()
 	retryable := map[int]bool{408: true, 425: true, 429: true, 500: true, 502: true, 503: true, 504: true}
+	for _, registered := range []int{501, 505, 506, 507, 508, 510, 511} {
+		retryable[registered] = false
+	}
 	for code := 100; code < 600; code++ {
+		if _, known := retryable[code]; !known && code >= 500 {
+			retryable[code] = true // such as a proxy's 524, behind which the call may go on
+		}
 		err := get(&runner.StatusError{Code: code, Err: io.EOF})
 		require.Equal(t, retryable[code], runner.IsRetryable(err), code)
 	}
