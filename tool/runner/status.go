@@ -59,7 +59,8 @@ func (e *StatusError) Error() string {
 func (e *StatusError) Unwrap() error { return e.Err }
 
 // Retryable reports whether the status is one that may pass: 408, 425, 429, 500,
-// 502, 503 and 504; and 202 and 409 where Retry-After is given, which says that the
+// 502, 503 and 504; any other of 500 to 599 that is not registered, such as a proxy's 524,
+// which counts as 500 (RFC 9110, section 15); and 202 and 409 where Retry-After is given, which says that the
 // call, or a twin with the same key, is in flight. Any other 409 is a conflict that stays.
 func (e *StatusError) Retryable() bool {
 	switch e.Code {
@@ -69,5 +70,5 @@ func (e *StatusError) Retryable() bool {
 	case http.StatusAccepted, http.StatusConflict:
 		return e.RetryAfter > 0
 	}
-	return false
+	return e.Code >= 500 && e.Code < 600 && http.StatusText(e.Code) == ""
 }
