@@ -45,6 +45,9 @@ for (const [what, first, wanted] of [
   ["the SDK's closed connection", thrown({ code: -32000 }), 2],
   ["HTTP 502 of the first SDK", thrown({ code: 502 }), 2],
   ["HTTP 502 of the second SDK", thrown({ code: "CLIENT_HTTP_ERROR", status: 502 }), 2],
+  ["HTTP 524 of a proxy", thrown({ code: 524 }), 2],
+  ["HTTP 501", thrown({ code: 501 }), 1],
+  ["an answer that the SDK cannot read", thrown({ code: -1 }), 2],
   ["HTTP 403", thrown({ code: 403 }), 1],
   ["a session that is gone", thrown({ code: 404 }), 2],
 ] as const) {
@@ -65,7 +68,7 @@ test("HTTP statuses", async () => {
   const past = { "Retry-After": "Thu, 01 Jan 2026 00:00:00 GMT" };
   for (const [status, headers, wanted] of [
     [200, {}, 1], [204, {}, 1], [202, {}, 1], [202, now, 2], [400, {}, 1], [404, {}, 1], [409, {}, 1], [409, now, 2], [410, {}, 1], [422, now, 1],
-    [408, {}, 2], [425, {}, 2], [429, past, 2], [500, {}, 2], [502, {}, 2], [503, now, 2], [504, {}, 2],
+    [408, {}, 2], [425, {}, 2], [429, past, 2], [500, {}, 2], [502, {}, 2], [503, now, 2], [504, {}, 2], [501, {}, 1], [520, {}, 2], [524, {}, 2],
   ] as const) {
     answer = { status, headers };
     seen.length = 0;
@@ -76,6 +79,34 @@ test("HTTP statuses", async () => {
     assert.match(String(seen[0]), /^"[0-9a-f-]{36}"$/);
   }
   server.close();
+});
+
+test("a form has the same bytes with every try", async () => {
+  const seen: string[] = [];
+  const server = createServer((req, res) => {
+    const chunks: Buffer[] = [];
+    req.on("data", (chunk) => chunks.push(chunk)).on("end", () => {
+      seen.push(`${req.headers["content-type"]}\n${Buffer.concat(chunks)}`);
+      res.writeHead(seen.length > 1 ? 200 : 502).end();
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const body = new FormData();
+  body.set("guest", "Ada");
+  await new Once(fast).fetch("intent", `http://127.0.0.1:${(server.address() as AddressInfo).port}`, { method: "POST", body });
+  server.close();
+  assert.equal(seen.length, 2);
+  assert.equal(seen[0], seen[1]);
+  assert.match(String(seen[0]), /^multipart\/form-data; boundary=(.+)\n--\1\r\n[^]*Ada/);
+});
+
+test("a pause may be longer than a timer can be", async () => {
+  const stop = new AbortController();
+  const send = async () => {
+    setTimeout(() => stop.abort("enough"), 20);
+    return toolError("in_flight", { "io.github.tooldedup/retry-after": 3e6 });
+  };
+  await assert.rejects(new Once(fast).callTool("intent", { name: "book" }, send, stop.signal), (error) => error instanceof GaveUpError && error.tries === 1);
 });
 
 test("the tries are used up", async () => {
