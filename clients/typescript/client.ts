@@ -109,18 +109,24 @@ export class Once {
   /**
    * Sends a request over HTTP as fetch does. The whole answer is read before it is
    * returned, so that one that breaks off is tried again. The body must be one that can
-   * be sent twice: no stream.
+   * be sent twice: no stream. A form is encoded once, for its encoding is another one each
+   * time. So a later call with its intent sends other bytes, which a server that compares
+   * bytes refuses.
    */
   fetch(intent: string, url: string | URL, init: RequestInit = {}): Promise<Response> {
     if (init.body instanceof ReadableStream) throw new TypeError("a stream cannot be sent twice: read it first");
+    const form = init.body instanceof FormData ? new Response(init.body) : undefined;
+    const encoded = form?.arrayBuffer();
     return this.run(intent, init.signal ?? undefined, async (key, signal) => {
       const headers = new Headers(init.headers);
+      if (form) headers.set("Content-Type", form.headers.get("Content-Type") ?? "");
       if (headers.has(this.options.header)) throw new KeyError("the request has a key already");
       headers.set(this.options.header, headerText(key));
-      const response = await fetch(url, { ...init, headers, signal: signal ?? null });
-      const body = await response.arrayBuffer();
+      const body = (await encoded) ?? init.body ?? null;
+      const response = await fetch(url, { ...init, body, headers, signal: signal ?? null });
+      const answer = await response.arrayBuffer();
       const { status, statusText } = response;
-      const value = new Response([204, 205, 304].includes(status) ? null : body, { status, statusText, headers: response.headers });
+      const value = new Response([204, 205, 304].includes(status) ? null : answer, { status, statusText, headers: response.headers });
       return { value, again: statusAgain(status, retryAfter(response.headers)) };
     });
   }
@@ -181,9 +187,10 @@ function toolAgain(result: unknown): Again {
   return typeof seconds === "number" ? seconds * 1000 : 0;
 }
 
-/** 202 and 409 are tried again where the server says when. */
+/** 202 and 409 are tried again where the server says when. From 512 on no status has a meaning
+ * of its own: those count as 500, such as a proxy's 524. */
 function statusAgain(status: number, after: Again): Again {
-  const again = [408, 425, 429, 500, 502, 503, 504].includes(status) || ([202, 409].includes(status) && after !== undefined);
+  const again = [408, 425, 429, 500, 502, 503, 504, 509].includes(status) || status >= 512 || ([202, 409].includes(status) && after !== undefined);
   return again ? after ?? 0 : undefined;
 }
 
@@ -198,7 +205,7 @@ function isAnswer(error: unknown): boolean {
   if (typeof number !== "number") return false;
   if (number === 404) return false; // the session is gone: send opens another
   if (number >= 400 && number < 600) return statusAgain(number, undefined) === undefined;
-  return number < 0 && ![-32603, -32001, -32000].includes(number); // internal error, and the SDK's own timeout and closed connection
+  return number < 0 && ![-32603, -32001, -32000, -1].includes(number); // internal error, and the SDK's own timeout, closed connection and unreadable answer
 }
 
 function retryAfter(headers: Headers): Again {
@@ -222,7 +229,7 @@ function bounded(signal: AbortSignal | undefined, timeout: number | undefined): 
   return signal ? AbortSignal.any([signal, limit]) : limit;
 }
 
-/** Ends early with the signal. */
+/** Ends early with the signal, and after 24 days: a timer that is set for longer ends at once. */
 function pause(milliseconds: number, signal: AbortSignal | undefined): Promise<void> {
   return new Promise((resolve) => {
     const end = () => {
@@ -230,7 +237,7 @@ function pause(milliseconds: number, signal: AbortSignal | undefined): Promise<v
       signal?.removeEventListener("abort", end);
       resolve();
     };
-    const timer = setTimeout(end, milliseconds);
+    const timer = setTimeout(end, Math.min(milliseconds, 2 ** 31 - 1));
     signal?.addEventListener("abort", end);
     if (signal?.aborted) end();
   });
