@@ -2,6 +2,7 @@ package mcpdedup_test
 
 import (
 	"fmt"
+	"maps"
 	"sync"
 	"testing"
 
@@ -108,4 +109,38 @@ func TestTurnsAndKeys(t *testing.T) {
 		}
 	}
 	require.Zero(t, d.count(t, "bookings"))
+}
+
+// A key in an argument goes before the turn also where the client's _meta has none, and what
+// stands in place of a key is no part of the one that the turn makes.
+func TestTurnAndTheArgumentForTheKey(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, nil)
+	own := maps.Clone(policies)
+	book := own["book"]
+	book.KeyArgument, book.Ignored = "note", nil
+	own["book"] = book
+	for name, test := range map[string]struct {
+		server *mcp.Server
+		key    string
+	}{
+		"AddTools":    {d.server(t, oneUser()), mcpdedup.KeyArgument},
+		"Middleware":  {guardedServer(t, d, oneUser(), policies), mcpdedup.KeyArgument},
+		"KeyArgument": {guardedServer(t, d, oneUser(), own), "note"},
+	} {
+		cs := connect(t, test.server)
+		send := func(turn int, key, meta any) *mcp.CallToolResult {
+			params := &mcp.CallToolParams{Name: "book", Arguments: args{"guest": name, test.key: key}, Meta: turnMeta(name, turn)}
+			params.Meta[mcpdedup.MetaKey] = meta
+			res, err := cs.CallTool(t.Context(), params)
+			require.NoError(t, err)
+			require.False(t, res.IsError, "%s: %v", name, res.Content)
+			return res
+		}
+		before := d.count(t, "bookings")
+		requireSame(t, send(1, "mine "+name, nil), send(2, "mine "+name, "null"))
+		require.Equal(t, before+1, d.count(t, "bookings"), name)
+		requireSame(t, send(3, "null", nil), send(3, "None", nil))
+		require.Equal(t, before+2, d.count(t, "bookings"), name)
+	}
 }

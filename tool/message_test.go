@@ -289,11 +289,9 @@ func TestSingleCallsOfAMessage(t *testing.T) {
 
 	for _, name := range []string{"Empty", "null", "None", "Tool's name"} {
 		calls := message(2, ids[name])
-		if name == "Empty" {
-			calls[0].Turn = 0
-			require.ErrorIs(t, b.fails(t, calls[0]), dedup.ErrInvalid, "nobody has said which message it is")
-			calls[0].Turn = 2
-		}
+		calls[0].Turn = 0
+		require.ErrorIs(t, b.fails(t, calls[0]), dedup.ErrInvalid, "nobody has said which message it is")
+		calls[0].Turn = 2
 		answer := b.invoke(t, calls[0])
 		key, err := dedup.KeyFromToolCallArgs("s", 2, "open", json.RawMessage(`{"title":"a"}`), 0)
 		require.NoError(t, err)
