@@ -20,7 +20,7 @@ import (
 // have changed on the way must not run again.
 func (r *Registry) runByID(ctx context.Context, c *call) (_ Answer, err error) {
 	if c.repeat > 0 || c.id() == "" {
-		if c.inv.Turn == 0 && c.inv.CallID == "" && !c.inMessage {
+		if c.inv.Turn == 0 && !c.inMessage {
 			return r.run(ctx, c) // without a key, if its class lets it
 		}
 		if c.Key, err = c.keyFromArgs(); err != nil {

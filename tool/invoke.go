@@ -21,9 +21,9 @@ type Invocation struct {
 	Scope string
 	// Session, Turn and CallID say where in a conversation the call was made:
 	// see [dedup.KeyFromToolCall]. They make the key where there is no other. CallID
-	// is the id as the provider sent it. Where that is none, Turn counts from 1, or
-	// the message is handed over with InvokeAll: a Turn of 0 beside an empty CallID
-	// says nothing, and makes no key.
+	// is the id as the provider sent it. Where that names no call
+	// ([dedup.UsableToolCallID]), Turn counts from 1, or the message is handed over with
+	// InvokeAll: a Turn of 0 beside it says nothing, and makes no key.
 	Session string
 	Turn    int
 	CallID  string
