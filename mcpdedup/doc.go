@@ -26,7 +26,7 @@
 //
 // A client, or the program around a model, does better than a model: it mints
 // the key with the plan and sends it in the request's _meta as [MetaKey]. That
-// wins over the argument. Where all clients do so, Options.KeysInMeta leaves the
+// wins over the argument, unless it is null or the like (below). Where all clients do so, Options.KeysInMeta leaves the
 // argument out. Options.MetaKey and Options.KeyArgument give both other names.
 //
 // Protocols above MCP may have a key among a tool's own arguments: AdCP has

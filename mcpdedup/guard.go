@@ -82,16 +82,9 @@ func (g *guard) run(ctx context.Context, scope string, t taken, effect dedup.Eff
 		}
 		return replay(text, nil)
 	}
-	ignored := g.policy.Ignored
-	if g.ownKey {
-		ignored = append(slices.Clip(ignored), g.keyArgument)
-	}
-	compared, _, err := takeMembers(t.args, ignored...)
+	compared, err := g.compared(t.args)
 	if err != nil {
 		return nil, err
-	}
-	if len(compared) == 0 {
-		compared = json.RawMessage("{}")
 	}
 	result, err := dedup.Do(ctx, g.d, dedup.Call{
 		Scope: scope, Tool: g.info.Name, Key: t.key, Args: compared,
@@ -105,4 +98,18 @@ func (g *guard) run(ctx context.Context, scope string, t taken, effect dedup.Eff
 		mark(res)
 	}
 	return res, err
+}
+
+// compared returns the arguments by which calls are told from each other: without the key,
+// and without what is ignored.
+func (g *guard) compared(args json.RawMessage) (json.RawMessage, error) {
+	ignored := g.policy.Ignored
+	if g.ownKey {
+		ignored = append(slices.Clip(ignored), g.keyArgument)
+	}
+	compared, _, err := takeMembers(args, ignored...)
+	if err == nil && len(compared) == 0 {
+		compared = json.RawMessage("{}")
+	}
+	return compared, err
 }

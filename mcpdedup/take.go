@@ -48,9 +48,12 @@ func (s spliced) take(params *mcp.CallToolParamsRaw, metaKey string) (t taken, e
 	if t.turn, err = turnOf(params.Meta); err != nil {
 		return t, err
 	}
-	if value, ok := params.Meta[metaKey]; ok {
+	value, inMeta := params.Meta[metaKey]
+	raw, inArgument := members[s.keyArgument]
+	switch {
+	case inMeta && !(inArgument && namesNoCall(value, params.Name)):
 		t.key, err = t.turn.clientKey(`in _meta["`+metaKey+`"]`, params.Name, value)
-	} else if raw, ok := members[s.keyArgument]; ok {
+	case inArgument:
 		t.key, err = t.turn.clientKey("in the argument "+s.keyArgument, params.Name, decoded(raw))
 	}
 	if err != nil {

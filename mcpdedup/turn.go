@@ -60,12 +60,9 @@ func (g *guard) keyByTurn(t *taken) error {
 	if t.key != "" || t.turn == nil {
 		return nil
 	}
-	compared, _, err := takeMembers(t.args, g.policy.Ignored...)
+	compared, err := g.compared(t.args)
 	if err != nil {
 		return err
-	}
-	if len(compared) == 0 {
-		compared = []byte("{}")
 	}
 	t.key, err = dedup.KeyFromToolCallArgs(t.turn.session, t.turn.number, g.info.Name, compared, 0)
 	return err
