@@ -141,3 +141,23 @@ func TestTurnsOfExternalTools(t *testing.T) {
 	require.Equal(t, http.StatusAccepted, parked.status)
 	require.Contains(t, s.do(t, http.MethodGet, parked.header.Get("Location"), "", "").body, "parked")
 }
+
+// A call without a key that comes again under another host is another request with the
+// same key, as one with a key is: it is not run again.
+func TestTurnUnderAnotherHost(t *testing.T) {
+	t.Parallel()
+	s := open(t, httpdedup.Options{})
+	s.handle("POST /create_order", "create_order", order)
+	send := func(host string) reply {
+		r, err := s.send(s.request(t, http.MethodPost, "/create_order", "", `{"item":"1"}`, func(r *http.Request) {
+			r.Header.Set("Agent-Turn", `"conversation 17"; turn=1`)
+			r.Host = host
+		}))
+		require.NoError(t, err)
+		return r
+	}
+	require.Equal(t, http.StatusCreated, send("a.example").status)
+	require.Equal(t, http.StatusUnprocessableEntity, send("b.example").status)
+	require.True(t, send("a.example:443").replayed())
+	require.Equal(t, 1, s.count(t, "orders"))
+}
