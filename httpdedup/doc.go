@@ -53,7 +53,8 @@
 //
 // The session comes first, and the turn counts the model's messages in it, from 1. Then a
 // request without an Idempotency-Key has the key of its session, turn, tool and of what it
-// asks for: [dedup.KeyFromToolCallArgs]. So do requests whose key is empty, null, None or the
+// asks for: [dedup.KeyFromToolCallArgs]. The host is no part of it: under another one the
+// request is refused, see Options.AnyHost. So do requests whose key is empty, null, None or the
 // tool's name, as it becomes of ids that a model's provider never gave. Without Agent-Turn
 // those are refused. Any other key goes before the turn.
 //

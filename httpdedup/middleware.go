@@ -167,7 +167,7 @@ func (m *Middleware) admit(w http.ResponseWriter, r *http.Request, tool string) 
 	}
 	args, err := requestArgs(r, body, !m.opts.AnyHost)
 	if err == nil && from != nil {
-		key, err = from.key(tool, args)
+		key, err = from.key(tool, r, body)
 	}
 	return m.call(scope, tool, key, args), body, err
 }

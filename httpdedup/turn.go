@@ -1,7 +1,7 @@
 package httpdedup
 
 import (
-	"encoding/json"
+	"net/http"
 	"strconv"
 
 	"github.com/tooldedup/dedup"
@@ -40,7 +40,12 @@ func parseTurn(lines []string) (*turn, error) {
 	return t, nil
 }
 
-// key is that of the request, by what it asks for.
-func (t *turn) key(tool string, args json.RawMessage) (string, error) {
+// key is that of the request, by what it asks for. The host is only compared, so that a
+// retry under another name of the service meets the record.
+func (t *turn) key(tool string, r *http.Request, body []byte) (string, error) {
+	args, err := requestArgs(r, body, false)
+	if err != nil {
+		return "", err
+	}
 	return dedup.KeyFromToolCallArgs(t.session, t.number, tool, args, 0)
 }
