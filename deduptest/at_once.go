@@ -18,6 +18,36 @@ func (sc *scene) atOnce(n int) {
 	}
 	sc.behindOne(n, here, there)
 	sc.together(n, here, there)
+	if n == 2 {
+		sc.inFlight(here)
+	}
+}
+
+// inFlight is a case in which the other call comes by a Deduper that does not wait, so that code of
+// the tool that handles dedup.ErrInFlight is run.
+func (sc *scene) inFlight(here *stage) {
+	there := sc.openFor(sc.v.tool.impatient(), nil)
+	if there == nil {
+		return
+	}
+	tr := sc.begin("another comes, by a Deduper that does not wait, when the first has done all but commit")
+	defer tr.end()
+	held := here.proxy.Inject(Fault{Kind: HoldRequest, At: AtStatement, Skip: sc.v.plan.deciding - 1})
+	defer held.Release()
+	first := tr.start(sc.ctx, here, 0)
+	if !tr.reached(held, first) {
+		return
+	}
+	twin := tr.start(sc.ctx, there, 0)
+	select {
+	case r := <-twin:
+		twin = replied(r)
+	case <-time.After(overlap): // a tool may wait by itself
+	}
+	held.Release()
+	tr.tookAll([]<-chan reply{first, twin})
+	tr.applied(held)
+	tr.insist(there)
 }
 
 // behindOne is a case in which one call is held where it would commit, so that all
@@ -34,10 +64,9 @@ func (sc *scene) behindOne(n int, here, there *stage) {
 		return
 	}
 	twins := tr.startMany(n-1, there, here)
+	// Where none sends anything, the tool itself keeps them waiting: their answers tell.
 	if tr.met(seen.one) {
 		tr.getFar(there, seen, twins)
-	} else {
-		tr.problemf("nothing was tested: no twin sent anything while the first was held")
 	}
 	held.Release()
 	tr.tookAll(append(twins, first))
@@ -85,6 +114,13 @@ func (tr *trial) getFar(s *stage, seen *twins, replies []<-chan reply) {
 			return
 		}
 	}
+}
+
+// replied gives a reply again that was taken.
+func replied(r reply) <-chan reply {
+	again := make(chan reply, 1)
+	again <- r
+	return again
 }
 
 // startMany makes n calls, by turns on the stages.

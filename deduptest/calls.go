@@ -2,6 +2,9 @@ package deduptest
 
 import (
 	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/tooldedup/dedup"
 )
@@ -17,7 +20,27 @@ func (sc *scene) repeated() {
 		tr.insist(s)
 		sc.out.Faults++
 	}
+	tr.checkKept()
 	tr.end()
+}
+
+// minKept is less than any caller takes for its retries.
+const minKept = time.Minute
+
+// checkKept looks how long the records are kept that there are.
+func (tr *trial) checkKept() {
+	table := pgx.Identifier{"public", "tool_dedup"}
+	if o := tr.v.tool.Options; o != nil && o.Schema != "" {
+		table[0] = o.Schema
+	}
+	var kept *time.Duration
+	err := tr.v.direct.QueryRow(tr.ctx, `SELECT min(forget_at - created_at) FROM `+table.Sanitize()).Scan(&kept)
+	switch {
+	case err != nil:
+		tr.problemf("reading the records: %v", err)
+	case kept != nil && *kept < minKept:
+		tr.problemf("a record is forgotten after %s, and a retry that comes later has a second effect; keep it at least as long as callers try, by Call.Retention", *kept)
+	}
 }
 
 func (sc *scene) restarted() {

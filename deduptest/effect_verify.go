@@ -48,9 +48,12 @@ func VerifyEffect[In, Out any](t TB, databaseURL string, e Effect[In, Out]) *Rep
 		if play.tried != nil && !play.tried(v.tool) {
 			continue
 		}
-		outcome := v.perform(t.Context(), play)
+		outcome := Outcome{Scenario: play.scenario, Off: true}
+		subtest(t, string(play.scenario), func(t TB) {
+			outcome = v.perform(t.Context(), play)
+			outcome.tell(t, report)
+		})
 		report.Outcomes = append(report.Outcomes, outcome)
-		outcome.tell(t, report)
 	}
 	return report
 }

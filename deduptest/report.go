@@ -31,7 +31,7 @@ func (r *Report) Failed() []Scenario {
 // Outcome says what became of one scenario.
 type Outcome struct {
 	Scenario Scenario
-	// Off says that Options.Without turned it off.
+	// Off says that Options.Without turned it off, or that go test was run without it.
 	Off bool
 	// Cases counts keys that were tried, Calls the calls of the tool, Faults what
 	// really happened to them: faults, repeats, races.

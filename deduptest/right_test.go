@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -100,6 +101,16 @@ func doSteps(ctx context.Context, try deduptest.Try) (any, error) {
 	return result.Value, err
 }
 
+// keyLocks let one call of a key through at a time, in this process.
+var keyLocks sync.Map
+
+func doLocked(ctx context.Context, try deduptest.Try) (any, error) {
+	lock, _ := keyLocks.LoadOrStore(try.Key, &sync.Mutex{})
+	lock.(*sync.Mutex).Lock()
+	defer lock.(*sync.Mutex).Unlock()
+	return do(ctx, try)
+}
+
 func rightTools() []deduptest.Tool {
 	tool := func(name string, call func(context.Context, deduptest.Try) (any, error)) deduptest.Tool {
 		return deduptest.Tool{Name: name, Call: call, Count: countTickets}
@@ -116,7 +127,7 @@ func rightTools() []deduptest.Tool {
 	}
 	return []deduptest.Tool{
 		tool("do", do), tool("do_tx", doTx), tool("do_statement", doStatement), tool("do_steps", doSteps),
-		tool("do_again", doAgain), impatient, claiming, strict, simple,
+		tool("do_again", doAgain), tool("lock_per_key", doLocked), impatient, claiming, strict, simple,
 	}
 }
 

@@ -6,7 +6,8 @@ type Scenario string
 // The scenarios, in the order in which Verify runs them. "Statement" is here what
 // travels to the server as one: a simple query, or all messages up to a Sync.
 const (
-	// Repeated calls three times on one Deduper.
+	// Repeated calls three times on one Deduper, and looks how long the records are kept: a
+	// retry that comes when one is forgotten has a second effect.
 	Repeated Scenario = "repeated"
 	// Restarted calls, closes pool and Deduper, and calls twice on new ones.
 	Restarted Scenario = "restarted"
@@ -36,7 +37,8 @@ const (
 	Panicked Scenario = "panic in the effect"
 	// TwoAtOnce, EightAtOnce and ManyAtOnce (200) call at the same time on two
 	// Dedupers: while the first call is held at the statement that commits, and all
-	// together.
+	// together. TwoAtOnce does it also with a Deduper that does not wait, for code of the tool
+	// that handles dedup.ErrInFlight.
 	TwoAtOnce   Scenario = "two at once"
 	EightAtOnce Scenario = "eight at once"
 	ManyAtOnce  Scenario = "200 at once"

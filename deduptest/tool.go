@@ -67,6 +67,17 @@ func (t Tool) once() Tool {
 	return t
 }
 
+// impatient returns the tool with a Deduper that answers dedup.ErrInFlight at once.
+func (t Tool) impatient() Tool {
+	var options dedup.Options
+	if t.Options != nil {
+		options = *t.Options
+	}
+	options.MaxWait = -1
+	t.Options = &options
+	return t
+}
+
 // check says what is missing.
 func (t Tool) check() error {
 	switch {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -34,7 +35,8 @@ const defaultPatience = 15 * time.Second
 // directly, without TLS, and the role may terminate its own sessions, as every
 // role may.
 //
-// A scenario that fails is an error of t: it says which call of which case had
+// Each scenario is a subtest of its name where t is a *testing.T, so that -run chooses among them.
+// One that fails is an error: it says which call of which case had
 // what effects and answers, and the seed to repeat it. What cannot be tried at all
 // is fatal: a tool without a function, a database that cannot be reached, a tool
 // whose plain call fails. The report tells the same as values; it is nil after
@@ -49,11 +51,26 @@ func Verify(t TB, databaseURL string, tool Tool, opts *Options) *Report {
 	defer v.direct.Close()
 	report := &Report{Tool: tool.Name, Seed: v.seed}
 	for _, play := range plays() {
-		outcome := v.perform(t.Context(), play)
+		outcome := Outcome{Scenario: play.scenario, Off: true}
+		subtest(t, string(play.scenario), func(t TB) {
+			outcome = v.perform(t.Context(), play)
+			outcome.tell(t, report)
+		})
 		report.Outcomes = append(report.Outcomes, outcome)
-		outcome.tell(t, report)
 	}
 	return report
+}
+
+// subtest runs a scenario as a test of its own, where t has such.
+func subtest(t TB, name string, run func(TB)) {
+	parent, ok := t.(interface {
+		Run(name string, run func(*testing.T)) bool
+	})
+	if !ok {
+		run(t)
+		return
+	}
+	parent.Run(name, func(t *testing.T) { run(t) })
 }
 
 // verification is one Verify on its way through the scenarios.

@@ -62,6 +62,32 @@ func TestWhatCannotBeTriedIsFatal(t *testing.T) {
 	}
 }
 
+// selective is a test that -run leaves all subtests out of.
+type selective struct {
+	recorder
+	names []string
+}
+
+func (s *selective) Run(name string, _ func(*testing.T)) bool {
+	s.names = append(s.names, name)
+	return true
+}
+
+// TestScenariosAreSubtests: one that go test does not run is not tried.
+func TestScenariosAreSubtests(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	tb := &selective{recorder: recorder{t: t}}
+	report := deduptest.Verify(tb, b.url, deduptest.Tool{Name: "right", Call: do, Count: countTickets}, nil)
+	require.Empty(t, tb.fatal)
+	require.Len(t, report.Outcomes, len(deduptest.Scenarios()))
+	for i, o := range report.Outcomes {
+		require.Equal(t, string(o.Scenario), tb.names[i])
+		require.True(t, o.Off)
+		require.Zero(t, o.Cases)
+	}
+}
+
 // TestFaultsThatDoNotComeAboutFail is about a tool that sends less than it did in
 // the rehearsal, so that the last faults meet nothing.
 func TestFaultsThatDoNotComeAboutFail(t *testing.T) {

@@ -72,9 +72,9 @@ func wrongs() []wrongTool {
 				return answer, nil
 			},
 			finds: []deduptest.Scenario{
-				deduptest.Cancelled, deduptest.OtherArguments, deduptest.NotExecuted, deduptest.AnswerLost,
+				deduptest.Cancelled, deduptest.OtherArguments, deduptest.NotExecuted, deduptest.AnswerLost, deduptest.TwoAtOnce,
 			},
-			passes: and(sequential, deduptest.TwoAtOnce),
+			passes: sequential,
 			says:   "answered without an error, and has no effect",
 		},
 		{
@@ -85,6 +85,34 @@ func wrongs() []wrongTool {
 			},
 			passes: and(sequential, deduptest.OtherArguments),
 			says:   "answered without an error, and has no effect",
+		},
+		{
+			name: "new key while in flight",
+			call: func(ctx context.Context, try deduptest.Try) (any, error) {
+				answer, err := do(ctx, try)
+				if errors.Is(err, dedup.ErrInFlight) {
+					try.Key = dedup.NewKey()
+					return do(ctx, try)
+				}
+				return answer, err
+			},
+			finds:  []deduptest.Scenario{deduptest.TwoAtOnce},
+			passes: sequential,
+			says:   "another comes, by a Deduper that does not wait",
+		},
+		{
+			name: "kept for seconds",
+			call: func(ctx context.Context, try deduptest.Try) (any, error) {
+				call := callOf(try)
+				call.Retention = dedup.Retention{Result: 20 * time.Second, Tombstone: -1}
+				result, err := dedup.Do(ctx, try.Deduper, call, func(ctx context.Context, tx pgx.Tx) (ticket, error) {
+					return insertTicket(ctx, tx, try)
+				})
+				return result.Value, err
+			},
+			finds:  []deduptest.Scenario{deduptest.Repeated},
+			passes: []deduptest.Scenario{deduptest.TwoAtOnce},
+			says:   "a record is forgotten after 20s",
 		},
 		{
 			name: "random result",
@@ -195,8 +223,8 @@ func wrongs() []wrongTool {
 		{
 			name:   "key minted per retry",
 			call:   retriedWithNewKey,
-			finds:  gaveUp,
-			passes: undisturbed,
+			finds:  and(gaveUp, deduptest.TwoAtOnce),
+			passes: undisturbed[:len(undisturbed)-1],
 			says:   "with a Deduper that makes one attempt: two callers get different answers; 2 effects instead of 1",
 		},
 		{

@@ -150,8 +150,8 @@ func (r *Registry) externalProblems(t *definition, known []Problem) (found []Pro
 
 // runExternal makes a call of an ExternalTool. What is stored is all arguments, as encoding/json
 // reads them.
-func (r *Registry) runExternal(ctx context.Context, t *definition, c *call) (Answer, error) {
-	all, err := t.plan.decode(t.Name, c.args, reflect.New(t.In).Elem(), true)
+func (r *Registry) runExternal(ctx context.Context, c *call) (Answer, error) {
+	all, err := c.of.plan.decode(c.Tool, c.args, reflect.New(c.of.In).Elem(), true)
 	if err != nil {
 		return Answer{}, err
 	}

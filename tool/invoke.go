@@ -140,7 +140,7 @@ func (r *Registry) make(ctx context.Context, c *call) (Answer, error) {
 func (r *Registry) run(ctx context.Context, c *call) (Answer, error) {
 	switch t := c.of; {
 	case t.external != nil:
-		return r.runExternal(ctx, t, c)
+		return r.runExternal(ctx, c)
 	case t.Class == ReadOnly:
 		return r.runReading(ctx, t, c)
 	case c.Key == "" && !t.Class.NeedsKey():

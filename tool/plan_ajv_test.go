@@ -204,14 +204,13 @@ func (a *ajv) validate(t *testing.T, typ reflect.Type, schema json.RawMessage, t
 // startAJV says so where there is no node or no way to npm's packages.
 func startAJV(t *testing.T) *ajv {
 	t.Helper()
-	folder := filepath.Join("..", ".cache", "ajv")
-	why, err := installAJV(folder)
+	why, err := installAJV()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && exit.ExitCode() == 3 {
 		t.Skipf("ajv is not run: %s", why)
 	}
 	require.NoError(t, err, string(why))
-	node := exec.CommandContext(t.Context(), "node", filepath.Join(folder, "validate.mjs"))
+	node := exec.CommandContext(t.Context(), "node", filepath.Join(ajvFolder, "validate.mjs"))
 	node.Stderr = os.Stderr
 	in, err := node.StdinPipe()
 	require.NoError(t, err)
@@ -222,18 +221,13 @@ func startAJV(t *testing.T) *ajv {
 	return &ajv{in: in, answers: bufio.NewReader(out)}
 }
 
-var installAJV = func() func(folder string) ([]byte, error) {
-	var once sync.Once
-	var why []byte
-	var err error
-	return func(folder string) ([]byte, error) {
-		once.Do(func() {
-			cmd := exec.Command(filepath.Join("..", "scripts", "npm-install"), "ajv", folder)
-			cmd.Stderr = os.Stderr
-			why, err = cmd.Output()
-		})
-		return why, err
-	}
-}()
+var ajvFolder = filepath.Join("..", ".cache", "ajv")
+
+// installAJV installs it once: two at the same time would break each other.
+var installAJV = sync.OnceValues(func() (why []byte, err error) {
+	cmd := exec.Command(filepath.Join("..", "scripts", "npm-install"), "ajv", ajvFolder)
+	cmd.Stderr = os.Stderr
+	return cmd.Output()
+})
 
 func pick[T any](rng *rand.Rand, of []T) T { return of[rng.IntN(len(of))] }

@@ -49,9 +49,9 @@ type (
 		nastyHidden
 		Own  bool      `json:"own"`
 		Name nastyText `json:"a b!#$%&()*+-./:;<=>?@[]^_{|}~é"`
-		Dash int8      `json:"-,"`
+		Dash int8      `json:"-,"` //nolint:staticcheck // its name is "-"
 		Not  chan int  `json:"-"`
-		skip chan int
+		_    chan int
 	}
 	NastyPointed struct{ P uint8 }
 	nastyHidden  struct{ H string }
@@ -64,8 +64,8 @@ type (
 		B    bool        `json:"b,omitempty,string"`
 		N    json.Number `json:"n,string"`
 		Up   uintptr     `json:"up,string"`
-		List []int       `json:"list,string"`
-		PP   **int       `json:"pp,string"`
+		List []int       `json:"list,string"` //nolint:staticcheck // means nothing
+		PP   **int       `json:"pp,string"`   //nolint:staticcheck // means nothing
 	}
 	nastyShadows struct {
 		NastyPlain

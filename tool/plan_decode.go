@@ -3,6 +3,7 @@ package tool
 import (
 	"bytes"
 	"cmp"
+	"encoding"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -40,12 +41,13 @@ func (p *plan) decode(tool string, args json.RawMessage, in reflect.Value, all b
 
 // textFault says what is wrong with a text that is to be a JSON object, and does not quote it.
 func textFault(text []byte) string {
+	if len(text) > dedup.MaxArgsSize {
+		return fmt.Sprintf("are %d bytes, and %d is the most", len(text), dedup.MaxArgsSize)
+	}
 	var syntax *json.SyntaxError
 	var valid json.RawMessage
 	err := json.Unmarshal(text, &valid)
 	switch {
-	case len(text) > dedup.MaxArgsSize:
-		return fmt.Sprintf("are %d bytes, and %d is the most", len(text), dedup.MaxArgsSize)
 	case !utf8.Valid(text):
 		return "are not valid UTF-8"
 	case errors.As(err, &syntax) && strings.Contains(syntax.Error(), "max depth"):
@@ -190,12 +192,18 @@ func (d *decoder) dictionary(s *shape, v reflect.Value) (any, *ArgumentError) {
 	for d.json.More() {
 		token, _ := d.json.Token()
 		name := token.(string)
-		names := reflect.New(reflect.MapOf(s.typ.Key(), reflect.TypeFor[struct{}]())) // encoding/json reads keys of maps only
-		err := json.Unmarshal([]byte(`{`+quote(name)+`:{}}`), names.Interface())
+		key, elem, err := reflect.New(s.typ.Key()).Elem(), reflect.New(s.typ.Elem()).Elem(), error(nil)
+		switch own, ok := key.Addr().Interface().(encoding.TextUnmarshaler); {
+		case ok:
+			err = own.UnmarshalText([]byte(name))
+		case s.keys.elem != nil: // a number
+			err = json.Unmarshal([]byte(name), key.Addr().Interface())
+		default:
+			key.SetString(name)
+		}
 		if err != nil || s.keys.fits != nil && !s.keys.fits(name) {
 			return nil, &ArgumentError{Reason: "names a member that cannot be read as " + s.typ.Key().String(), Err: err}
 		}
-		key, elem := names.Elem().MapKeys()[0], reflect.New(s.typ.Elem()).Elem()
 		if v.MapIndex(key).IsValid() {
 			return nil, misfit("", "names a member twice")
 		}
