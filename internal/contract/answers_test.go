@@ -462,7 +462,7 @@ func TestErrorsDoNotTellTheKey(t *testing.T) {
 		short, cancel := context.WithCancel(ctx)
 		defer cancel()
 		late := start(short, f.d, call(secret), effect("k"))
-		f.eventually(t, waitingInside, 1)
+		f.untilWaitingInside(t, 1)
 		cancel()
 		held.release()
 		receive(t, ctx, first).require(t)

@@ -229,7 +229,8 @@ func (b *bundle) rival(ctx context.Context, c dedup.Call, ref string, value tick
 		return err
 	}
 	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-		for _, sql := range append(more, `SET LOCAL lock_timeout = '100ms'`) {
+		// Citus passes the limit on to the worker that has the claim.
+		for _, sql := range append(more, `SET LOCAL citus.propagate_set_commands = 'local'`, `SET LOCAL lock_timeout = '100ms'`) {
 			if _, err := tx.Exec(ctx, sql); err != nil {
 				return err
 			}

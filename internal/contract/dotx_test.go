@@ -183,7 +183,7 @@ func caseTxTwin(t *testing.T, p profile) {
 		a.Result, a.err = dedup.DoTx(ctx, f.d, second, call("k"), e.run)
 		waiting <- a
 	}()
-	f.eventually(t, waitingInside, 1)
+	f.untilWaitingInside(t, 1)
 	require.NoError(t, first.Commit(ctx))
 
 	a := receive(t, ctx, waiting)
@@ -209,7 +209,7 @@ func caseTxTwin(t *testing.T, p profile) {
 		a.Result, a.err = dedup.DoTx(ctx, f.d, second, call("other"), e.run)
 		waiting <- a
 	}()
-	f.eventually(t, waitingInside, 1)
+	f.untilWaitingInside(t, 1)
 	require.NoError(t, first.Rollback(ctx))
 	require.False(t, receive(t, ctx, waiting).require(t).Replayed)
 	require.NoError(t, second.Commit(ctx))
@@ -398,7 +398,7 @@ func TestDoTxManyCalls(t *testing.T) {
 
 	// A twin of a call without a lock runs, and loses at the key.
 	twin := start(ctx, f.d, call(fmt.Sprint(calls-1)), (&tool{ref: "k"}).run)
-	f.eventually(t, waitingInside, 1)
+	f.untilWaitingInside(t, 1)
 	require.NoError(t, tx.Commit(ctx))
 	require.True(t, receive(t, ctx, twin).require(t).Replayed)
 	require.Equal(t, calls, f.effects(t, "k"))

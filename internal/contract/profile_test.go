@@ -155,3 +155,14 @@ func (f *fixture) peer(t *testing.T, change ...func(*dedup.Options)) *dedup.Dedu
 	}
 	return newDeduper(t, f.db.Pool(t, f.conf...), &opts)
 }
+
+// untilWaitingInside waits until so many backends wait for a lock. For a claim they wait on the
+// worker that has the row.
+func (f *fixture) untilWaitingInside(t *testing.T, n int) {
+	t.Helper()
+	if f.profile.engine == onCitus && !f.profile.locks() {
+		f.eventually(t, `SELECT count(*) >= $1::int FROM citus_lock_waits`, n)
+		return
+	}
+	f.eventually(t, waitingInside, n)
+}

@@ -364,7 +364,7 @@ func TestStatementLosesItsRace(t *testing.T) {
 			dedup.SQL(`WITH held AS MATERIALIZED (SELECT pg_advisory_xact_lock(42)) INSERT INTO effects (ref) SELECT $1::text FROM held RETURNING 1 AS id, ref AS title`, "k"))
 		done <- answer{result, err}
 	}()
-	f.eventually(t, waitingInside, 1)
+	f.untilWaitingInside(t, 1)
 	require.NoError(t, f.rival(ctx, call("k"), "k", ticket{ID: 99, Title: "rival"}))
 	require.NoError(t, holder.Rollback(ctx))
 	got := receive(t, ctx, done)
