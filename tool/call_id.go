@@ -63,7 +63,7 @@ func (c *call) id() string {
 // keyFromArgs returns the key of the call's arguments, together with the id that it
 // shares: so no equal call with another id has it, whichever of them are delivered.
 func (c *call) keyFromArgs() (string, error) {
-	var args any = c.Args
+	args := c.Args
 	if id := c.id(); id != "" {
 		args = []any{id, c.Args} // no other call's arguments, which are an object
 	}
