@@ -62,7 +62,8 @@ server. The full form needs 8 GB of disk, in the folder that TMPDIR names.`,
 	})
 }
 
-func operate(ctx context.Context, s stand, o OperateOptions) ([]asked, error) {
+func operate(ctx context.Context, s stand, o OperateOptions) (_ []asked, err error) {
+	counting := s.url
 	if o.Program == "" {
 		dir, err := os.MkdirTemp("", "dedup-operate-")
 		if err != nil {
@@ -75,12 +76,15 @@ func operate(ctx context.Context, s stand, o OperateOptions) ([]asked, error) {
 			return nil, fmt.Errorf("building the command: %w: %s", err, out)
 		}
 	}
-	pool, err := server.Pool(ctx, s.url, 2)
+	if s.url, err = asker(s.url); err != nil {
+		return nil, err
+	}
+	filling, err := server.Pool(ctx, s.url, 2)
 	if err != nil {
 		return nil, err
 	}
-	defer pool.Close()
-	t, err := filled(ctx, pool, operatedSchema, OrderedKeys, o.Records)
+	defer filling.Close()
+	t, err := filled(ctx, filling, operatedSchema, OrderedKeys, o.Records)
 	if err != nil {
 		return nil, err
 	}
@@ -88,6 +92,12 @@ func operate(ctx context.Context, s stand, o OperateOptions) ([]asked, error) {
 	if err != nil {
 		return nil, fmt.Errorf("writing what stands beside the records: %w", err)
 	}
+	// What was scanned to fill the tables is counted when its sessions have ended.
+	filling.Close()
+	if t.pool, err = server.Pool(ctx, counting, 1); err != nil {
+		return nil, err
+	}
+	defer t.pool.Close()
 	s.say("%s records and what stands beside them", figure.Thousands(o.Records))
 	return t.ask(ctx, s, o, questions(o, keys))
 }

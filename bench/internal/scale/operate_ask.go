@@ -31,7 +31,7 @@ type question struct {
 	found int
 }
 
-// asking is the application_name of what asks.
+// asking is the application_name of what fills the tables and asks.
 const asking = "operate"
 
 func questions(o OperateOptions, keys []string) []question {
@@ -71,22 +71,26 @@ func cursor(key string) string {
 	return base64.RawURLEncoding.EncodeToString(text)
 }
 
-func (t *tool) ask(ctx context.Context, s stand, o OperateOptions, all []question) ([]asked, error) {
-	named, err := url.Parse(s.url)
+// asker is a URL with the name of what asks.
+func asker(of string) (string, error) {
+	named, err := url.Parse(of)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	query := named.Query()
 	query.Set("application_name", asking)
 	named.RawQuery = query.Encode()
+	return named.String(), nil
+}
 
+func (t *tool) ask(ctx context.Context, s stand, o OperateOptions, all []question) ([]asked, error) {
 	var answers []asked
 	for _, q := range all {
 		before, err := t.scanned(ctx)
 		if err != nil {
 			return nil, err
 		}
-		took, err := q.ask(ctx, named.String(), o)
+		took, err := q.ask(ctx, s.url, o)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", q.what, err)
 		}
