@@ -29,6 +29,8 @@ var faultOdds = []string{cutBefore, cutBehind, cutBehind, cutAnswer, cutAnswer, 
 type balancer struct {
 	fleet *fleet
 	wire  *http.Transport
+	// second are deliveries that nobody waits for.
+	second sync.WaitGroup
 
 	mu     sync.Mutex
 	rng    *rand.Rand
@@ -44,7 +46,11 @@ func serveBalancer(ctx context.Context, f *fleet, seed uint64) (b *balancer, url
 	b = &balancer{fleet: f, wire: &http.Transport{}, rng: rand.New(rand.NewPCG(seed, 3)), faults: map[string]int{}}
 	web := &http.Server{Handler: b, ReadHeaderTimeout: time.Minute}
 	go func() { _ = web.Serve(l) }()
-	return b, "http://" + l.Addr().String(), func() { _ = web.Close(); b.wire.CloseIdleConnections() }, nil
+	return b, "http://" + l.Addr().String(), func() {
+		_ = web.Close()
+		b.second.Wait()
+		b.wire.CloseIdleConnections()
+	}, nil
 }
 
 // draw chooses a server and what goes wrong.
@@ -84,7 +90,8 @@ func (b *balancer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		defer cancel()
 	case sentTwice:
 		b.applied(fault)
-		go func() { _, _, _ = b.pass(context.WithoutCancel(ctx), 1-to, r, body) }()
+		again := r.Clone(context.WithoutCancel(ctx))
+		b.second.Go(func() { _, _, _ = b.pass(again.Context(), 1-to, again, body) }) // nobody reads its answer
 	}
 	res, answer, err := b.pass(ctx, to, r, body)
 	switch {
