@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -32,12 +30,9 @@ func TestRecordedIDs(t *testing.T) {
 // figures.
 func TestLongRecordedIDs(t *testing.T) {
 	t.Parallel()
-	dir := os.Getenv("TAUBENCH_DIR")
+	dir := recording.LargeDir()
 	if dir == "" {
-		dir = filepath.Join("..", "..", "shared", "taubench")
-		if _, err := os.Stat(dir); err != nil {
-			t.Skip("no large recording: TAUBENCH_DIR is not set and ../shared/taubench is not there; the small recording was replayed")
-		}
+		t.Skip("no large recording: TAUBENCH_DIR is not set and ../shared/taubench is not there; TestRecordedIDs has the small one")
 	}
 	large, err := recording.Open(dir)
 	require.NoError(t, err)

@@ -13,7 +13,7 @@ import (
 // BenchmarkReset measures a reset of the large world after a session that
 // changed three rows.
 func BenchmarkReset(b *testing.B) {
-	rec, err := recording.Open(taubenchDir(b))
+	rec, err := recording.Open(largeDir(b))
 	require.NoError(b, err)
 	pool := pgtest.NewEmpty(b).Pool(b)
 	require.NoError(b, world.Create(b.Context(), pool))
@@ -32,7 +32,7 @@ func BenchmarkReset(b *testing.B) {
 
 // BenchmarkLoad measures a world's start: its tables and their data.
 func BenchmarkLoad(b *testing.B) {
-	rec, err := recording.Open(taubenchDir(b))
+	rec, err := recording.Open(largeDir(b))
 	require.NoError(b, err)
 	for b.Loop() {
 		b.StopTimer()

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -37,7 +35,7 @@ func TestReplaySmall(t *testing.T) {
 
 func TestReplayTaubench(t *testing.T) {
 	t.Parallel()
-	rec, err := recording.Open(taubenchDir(t))
+	rec, err := recording.Open(largeDir(t))
 	require.NoError(t, err)
 
 	got := newReplayer(t, rec).all(t)
@@ -49,26 +47,14 @@ func TestReplayTaubench(t *testing.T) {
 	}, got)
 }
 
-// taubenchDir is the folder of the large recording, which lives beside the
-// project and not in it.
-func taubenchDir(t testing.TB) string {
+// largeDir is the folder of the large recording.
+func largeDir(t testing.TB) string {
 	t.Helper()
-	if dir := os.Getenv("TAUBENCH_DIR"); dir != "" {
-		return dir
+	dir := recording.LargeDir()
+	if dir == "" {
+		t.Skip("no large recording: TAUBENCH_DIR is not set and ../shared/taubench is not there; the small recording was replayed")
 	}
-	dir, err := os.Getwd()
-	require.NoError(t, err)
-	for ; filepath.Dir(dir) != dir; dir = filepath.Dir(dir) {
-		if _, err := os.Stat(filepath.Join(dir, "go.work")); err != nil {
-			continue
-		}
-		found := filepath.Join(dir, "..", "shared", "taubench")
-		if _, err := os.Stat(found); err == nil {
-			return found
-		}
-	}
-	t.Skip("no large recording: TAUBENCH_DIR is not set and ../shared/taubench is not there; the small recording was replayed")
-	return ""
+	return dir
 }
 
 // tally counts what a replay compared; injected calls are in none.

@@ -33,7 +33,7 @@ func TestRegistries(t *testing.T) {
 // list names is there, those included that no recorded session calls.
 func TestToolsAreTheRecordings(t *testing.T) {
 	t.Parallel()
-	rec, err := recording.Open(taubenchDir(t))
+	rec, err := recording.Open(largeDir(t))
 	require.NoError(t, err)
 	require.NotEmpty(t, rec.Tools)
 	tools := world.Tools()
