@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tooldedup/dedup/httpdedup"
+	"github.com/tooldedup/dedup/internal/npm"
 	"github.com/tooldedup/dedup/mcpdedup"
 )
 
@@ -74,7 +75,7 @@ type driven struct {
 // the program that drives it. It returns where they are.
 func compileClient(t *testing.T) (folder string) {
 	t.Helper()
-	folder = npmInstall(t, "typescript")
+	folder = npm.Install(t, "typescript")
 	tsc := filepath.Join(folder, "node_modules/.bin/tsc")
 	for _, arguments := range [][]string{{"--project", "../clients/typescript", "--outDir", folder}, {"--project", folder}} {
 		out, err := exec.Command(tsc, arguments...).CombinedOutput()

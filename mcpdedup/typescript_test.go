@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tooldedup/dedup/internal/npm"
 	"github.com/tooldedup/dedup/mcpdedup"
 )
 
@@ -165,5 +166,5 @@ func requireTypeScript(t *testing.T, d *desk, script string, plan args) {
 // installTypeScript returns the client's script.
 func installTypeScript(t *testing.T) (script string) {
 	t.Helper()
-	return filepath.Join(npmInstall(t, "typescript"), "call.mjs")
+	return filepath.Join(npm.Install(t, "typescript"), "call.mjs")
 }

@@ -3,7 +3,6 @@ package tool
 import (
 	"bufio"
 	"encoding/json"
-	"errors"
 	"io"
 	"math/rand/v2"
 	"os"
@@ -13,10 +12,11 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup/internal/npm"
 )
 
 func TestSchemasSayWhatIsReadAndWritten(t *testing.T) {
@@ -204,13 +204,8 @@ func (a *ajv) validate(t *testing.T, typ reflect.Type, schema json.RawMessage, t
 // startAJV says so where there is no node or no way to npm's packages.
 func startAJV(t *testing.T) *ajv {
 	t.Helper()
-	why, err := installAJV()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) && exit.ExitCode() == 3 {
-		t.Skipf("ajv is not run: %s", why)
-	}
-	require.NoError(t, err, string(why))
-	node := exec.CommandContext(t.Context(), "node", filepath.Join(ajvFolder, "validate.mjs"))
+	folder := npm.Install(t, "ajv")
+	node := exec.CommandContext(t.Context(), "node", filepath.Join(folder, "validate.mjs"))
 	node.Stderr = os.Stderr
 	in, err := node.StdinPipe()
 	require.NoError(t, err)
@@ -220,14 +215,5 @@ func startAJV(t *testing.T) *ajv {
 	t.Cleanup(func() { in.Close(); _ = node.Wait() })
 	return &ajv{in: in, answers: bufio.NewReader(out)}
 }
-
-var ajvFolder = filepath.Join("..", ".cache", "ajv")
-
-// installAJV installs it once: two at the same time would break each other.
-var installAJV = sync.OnceValues(func() (why []byte, err error) {
-	cmd := exec.Command(filepath.Join("..", "scripts", "npm-install"), "ajv", ajvFolder)
-	cmd.Stderr = os.Stderr
-	return cmd.Output()
-})
 
 func pick[T any](rng *rand.Rand, of []T) T { return of[rng.IntN(len(of))] }

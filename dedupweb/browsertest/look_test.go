@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"testing"
@@ -16,6 +15,8 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup/internal/npm"
 )
 
 // themes and widths are how a page is looked at.
@@ -65,14 +66,11 @@ func (b *tab) violations(t *testing.T) []string {
 // installAxe returns the text of axe-core, or why it cannot be had.
 func installAxe(t *testing.T) (text, missing string) {
 	t.Helper()
-	const folder = "../../.cache/axe"
-	install := exec.Command("../../scripts/npm-install", "axe", folder)
-	install.Stderr = os.Stderr
-	why, err := install.Output()
-	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() == 3 {
-		return "", string(why)
+	folder, err := npm.Find("axe")
+	if errors.Is(err, npm.ErrMissing) {
+		return "", err.Error()
 	}
-	require.NoError(t, err, string(why))
+	require.NoError(t, err)
 	read, err := os.ReadFile(filepath.Join(folder, "node_modules", "axe-core", "axe.min.js"))
 	require.NoError(t, err)
 	return string(read), ""

@@ -1,0 +1,73 @@
+// Package npm installs packages of npm for tests.
+package npm
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// ErrMissing says that there is no Node.js, or no way to npm's packages.
+var ErrMissing = errors.New("npm: missing")
+
+// Install installs what scripts/NAME names into .cache/NAME, and returns that folder. It
+// skips the test, and says why, where [Find] finds it missing.
+func Install(t *testing.T, name string) (folder string) {
+	t.Helper()
+	folder, err := Find(name)
+	if errors.Is(err, ErrMissing) {
+		t.Skipf("SKIPPED, NOTHING WAS TESTED: %s", err)
+	}
+	require.NoError(t, err)
+	return folder
+}
+
+// Find is [Install] for a test of which a part runs without the packages. The error is
+// [ErrMissing] where they cannot be had.
+func Find(name string) (folder string, err error) {
+	installing.Lock() // two at the same time would break each other
+	defer installing.Unlock()
+	root, err := checkout()
+	if err != nil {
+		return "", err
+	}
+	folder = filepath.Join(root, ".cache", name)
+	install := exec.Command(filepath.Join(root, "scripts", "npm-install"), name, folder)
+	install.Stderr = os.Stderr
+	why, err := install.Output()
+	var exit *exec.ExitError
+	switch {
+	case errors.As(err, &exit) && exit.ExitCode() == missing:
+		return "", fmt.Errorf("%w: %s", ErrMissing, why)
+	case err != nil:
+		return "", fmt.Errorf("npm: installing %s: %w: %s", name, err, why)
+	}
+	return folder, nil
+}
+
+// missing is the exit code of scripts/npm-install where a test is to be skipped.
+const missing = 3
+
+var installing sync.Mutex
+
+// checkout is the folder with go.work that the test runs in.
+func checkout() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for ; ; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.work")); err == nil {
+			return dir, nil
+		}
+		if dir == filepath.Dir(dir) {
+			return "", errors.New("npm: the test does not run in a checkout")
+		}
+	}
+}
