@@ -12,7 +12,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
@@ -35,19 +34,12 @@ func TestClosedStream(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := newDesk(t, nil)
-			proxy, err := deduptest.NewProxy(d.db.URL)
-			require.NoError(t, err)
-			t.Cleanup(proxy.Close)
-			pool, err := pgxpool.New(t.Context(), proxy.URL())
-			require.NoError(t, err)
-			t.Cleanup(pool.Close)
-			tools, err := deskTools(pool, nil)
-			require.NoError(t, err)
+			tools, proxy := d.proxied(t)
 			server := newServer()
 			require.NoError(t, mcpdedup.AddTools(server, tools, oneUser()))
 			calls := watchCalls(server)
 			c := open(t, server)
-			_, err = c.call(t.Context(), "warm") // the table is checked, and statements are prepared
+			_, err := c.call(t.Context(), "warm") // the table is checked, and statements are prepared
 			require.NoError(t, err)
 			<-calls.ended
 

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/deduptest"
 	"github.com/tooldedup/dedup/internal/pgtest"
 	"github.com/tooldedup/dedup/mcpdedup"
 	"github.com/tooldedup/dedup/tool"
@@ -130,6 +131,20 @@ func newDesk(t testing.TB, pause func(guest string)) *desk {
 	tools, err := deskTools(pool, pause)
 	require.NoError(t, err)
 	return &desk{db: db, pool: pool, tools: tools}
+}
+
+// proxied returns the desk's tools on connections through a proxy.
+func (d *desk) proxied(t testing.TB) (*tool.Registry, *deduptest.Proxy) {
+	t.Helper()
+	proxy, err := deduptest.NewProxy(d.db.URL)
+	require.NoError(t, err)
+	t.Cleanup(proxy.Close)
+	pool, err := pgxpool.New(t.Context(), proxy.URL())
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	tools, err := deskTools(pool, nil)
+	require.NoError(t, err)
+	return tools, proxy
 }
 
 // count counts what calls have left behind.

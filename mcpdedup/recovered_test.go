@@ -6,7 +6,6 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
@@ -41,14 +40,7 @@ func TestRecoveredIsNoDuplicate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := newDesk(t, nil)
-			proxy, err := deduptest.NewProxy(d.db.URL)
-			require.NoError(t, err)
-			t.Cleanup(proxy.Close)
-			pool, err := pgxpool.New(t.Context(), proxy.URL())
-			require.NoError(t, err)
-			t.Cleanup(pool.Close)
-			tools, err := deskTools(pool, nil)
-			require.NoError(t, err)
+			tools, proxy := d.proxied(t)
 			server := newServer()
 			c.serve(t, server, tools)
 			cs := connect(t, server)

@@ -64,51 +64,50 @@ func contract() []contractCase {
 	return cases
 }
 
-func runContract(t *testing.T, p profile) {
-	t.Run(p.String(), func(t *testing.T) {
-		t.Parallel()
-		for _, c := range contract() {
-			if c.locksOnly && !p.locks() || c.goOnly && p.way != viaDo {
-				continue
-			}
-			t.Run(c.name, func(t *testing.T) {
-				t.Parallel()
-				if p.engine == onCitus && c.notOnCitus != "" {
-					t.Skip(c.notOnCitus)
+func runContract(t *testing.T, profiles ...profile) {
+	t.Helper()
+	for _, p := range profiles {
+		t.Run(p.String(), func(t *testing.T) {
+			t.Parallel()
+			for _, c := range contract() {
+				if c.locksOnly && !p.locks() || c.goOnly && p.way != viaDo {
+					continue
 				}
-				c.run(t, p)
-			})
-		}
-	})
+				t.Run(c.name, func(t *testing.T) {
+					t.Parallel()
+					if p.engine == onCitus && c.notOnCitus != "" {
+						t.Skip(c.notOnCitus)
+					}
+					c.run(t, p)
+				})
+			}
+		})
+	}
 }
 
 func TestContract(t *testing.T) {
 	t.Parallel()
 
-	for _, p := range []profile{
-		{order: dedup.LockFirst, isolation: pgx.ReadCommitted},
-		{order: dedup.LockFirst, isolation: pgx.RepeatableRead},
-		{order: dedup.LockFirst, isolation: pgx.Serializable},
-		{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeSimpleProtocol},
-		{order: dedup.ClaimFirst, isolation: pgx.ReadCommitted},
-		{order: dedup.ClaimFirst, isolation: pgx.Serializable},
-	} {
-		runContract(t, p)
-	}
+	runContract(t,
+		profile{order: dedup.LockFirst, isolation: pgx.ReadCommitted},
+		profile{order: dedup.LockFirst, isolation: pgx.RepeatableRead},
+		profile{order: dedup.LockFirst, isolation: pgx.Serializable},
+		profile{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeSimpleProtocol},
+		profile{order: dedup.ClaimFirst, isolation: pgx.ReadCommitted},
+		profile{order: dedup.ClaimFirst, isolation: pgx.Serializable},
+	)
 }
 
 // TestLongContract is TestContract in the profiles that differ least from its own.
 func TestLongContract(t *testing.T) {
 	t.Parallel()
 
-	for _, p := range []profile{
-		{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeCacheDescribe},
-		{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeDescribeExec},
-		{order: dedup.ClaimFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeExec},
-		{order: dedup.ClaimFirst, isolation: pgx.RepeatableRead},
-	} {
-		runContract(t, p)
-	}
+	runContract(t,
+		profile{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeCacheDescribe},
+		profile{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeDescribeExec},
+		profile{order: dedup.ClaimFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeExec},
+		profile{order: dedup.ClaimFirst, isolation: pgx.RepeatableRead},
+	)
 }
 
 func caseFirstThenReplay(t *testing.T, p profile) {

@@ -42,10 +42,10 @@ func TestLongContractThroughPgBouncer(t *testing.T) {
 func runThroughPgBouncer(t *testing.T, profiles ...profile) {
 	t.Helper()
 	bouncer := pgbouncer.New(t, pgtest.NewEmpty(t).URL)
-	for _, p := range profiles {
-		p.bouncer = bouncer
-		runContract(t, p)
+	for i := range profiles {
+		profiles[i].bouncer = bouncer
 	}
+	runContract(t, profiles...)
 }
 
 // TestNoLocksStayBehindThePooler looks at the server's connections, which live on

@@ -379,32 +379,26 @@ func TestStatementLosesItsRace(t *testing.T) {
 func TestContractStatements(t *testing.T) {
 	t.Parallel()
 
-	for _, p := range []profile{
-		{way: viaStatement, mode: pgx.QueryExecModeCacheStatement},
-		{way: viaStatement, mode: pgx.QueryExecModeSimpleProtocol},
-		{way: viaSeparate, mode: pgx.QueryExecModeCacheStatement},
-	} {
-		p.isolation = pgx.ReadCommitted
-		runContract(t, p)
-	}
+	runContract(t,
+		profile{isolation: pgx.ReadCommitted, way: viaStatement, mode: pgx.QueryExecModeCacheStatement},
+		profile{isolation: pgx.ReadCommitted, way: viaStatement, mode: pgx.QueryExecModeSimpleProtocol},
+		profile{isolation: pgx.ReadCommitted, way: viaSeparate, mode: pgx.QueryExecModeCacheStatement},
+	)
 }
 
 // TestLongContractStatements is TestContractStatements in the other exec modes.
 func TestLongContractStatements(t *testing.T) {
 	t.Parallel()
 
-	for _, p := range []profile{
-		{way: viaStatement, mode: pgx.QueryExecModeCacheDescribe},
-		{way: viaStatement, mode: pgx.QueryExecModeDescribeExec},
-		{way: viaStatement, mode: pgx.QueryExecModeExec},
-		{way: viaSeparate, mode: pgx.QueryExecModeCacheDescribe},
-		{way: viaSeparate, mode: pgx.QueryExecModeDescribeExec},
-		{way: viaSeparate, mode: pgx.QueryExecModeExec},
-		{way: viaSeparate, mode: pgx.QueryExecModeSimpleProtocol},
-	} {
-		p.isolation = pgx.ReadCommitted
-		runContract(t, p)
-	}
+	runContract(t,
+		profile{isolation: pgx.ReadCommitted, way: viaStatement, mode: pgx.QueryExecModeCacheDescribe},
+		profile{isolation: pgx.ReadCommitted, way: viaStatement, mode: pgx.QueryExecModeDescribeExec},
+		profile{isolation: pgx.ReadCommitted, way: viaStatement, mode: pgx.QueryExecModeExec},
+		profile{isolation: pgx.ReadCommitted, way: viaSeparate, mode: pgx.QueryExecModeCacheDescribe},
+		profile{isolation: pgx.ReadCommitted, way: viaSeparate, mode: pgx.QueryExecModeDescribeExec},
+		profile{isolation: pgx.ReadCommitted, way: viaSeparate, mode: pgx.QueryExecModeExec},
+		profile{isolation: pgx.ReadCommitted, way: viaSeparate, mode: pgx.QueryExecModeSimpleProtocol},
+	)
 }
 
 // TestPuppetIsOneStatement makes sure that the contract does try what it says.

@@ -90,7 +90,9 @@ func (c *citusNodes) open(ctx context.Context) error {
 		if c.template, c.err = templateName(migrations.FS); c.err == nil {
 			sum := sha256.Sum256([]byte(strings.Join(c.urls, " ") + migrations.CitusSQL("public", "")))
 			c.template += fmt.Sprintf("_citus_%x", sum[:4])
-			c.err = c.makeTemplate(ctx)
+			if c.err = makeTemplate(ctx, c.nodes[0].admin, c.template, c.buildTemplate); c.err != nil {
+				c.err = fmt.Errorf("making the template on the Citus cluster: %w", c.err)
+			}
 		}
 	})
 	return c.err
@@ -102,35 +104,9 @@ func (c *citusNodes) close() {
 	}
 }
 
-// makeTemplate makes the template on every node, unless it is complete on the coordinator,
-// where it is completed last.
-func (c *citusNodes) makeTemplate(ctx context.Context) error {
-	conn, err := c.nodes[0].admin.Acquire(ctx)
-	if err != nil {
-		return err
-	}
-	defer conn.Release()
-	if _, err := conn.Exec(ctx, "SELECT pg_advisory_lock($1)", int64(templateLock)); err != nil {
-		return fmt.Errorf("waiting for the lock: %w", err)
-	}
-	defer func() {
-		if _, err := conn.Exec(context.WithoutCancel(ctx), "SELECT pg_advisory_unlock($1)", int64(templateLock)); err != nil {
-			_ = conn.Conn().Close(context.WithoutCancel(ctx)) // which unlocks, too
-		}
-	}()
-	var complete bool
-	err = conn.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1 AND datistemplate)`, c.template).Scan(&complete)
-	if err != nil || complete {
-		return err
-	}
-	if err := c.buildTemplate(ctx); err != nil {
-		return fmt.Errorf("making the template on the Citus cluster: %w", err)
-	}
-	return nil
-}
-
-func (c *citusNodes) buildTemplate(ctx context.Context) error {
-	quoted := pgx.Identifier{c.template}.Sanitize()
+// buildTemplate makes the template on every node. On the coordinator it is completed last.
+func (c *citusNodes) buildTemplate(ctx context.Context, _ *pgx.Conn, name string) error {
+	quoted := pgx.Identifier{name}.Sanitize()
 	var join strings.Builder
 	for i, node := range c.nodes {
 		config := node.admin.Config().ConnConfig

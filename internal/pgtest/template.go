@@ -38,7 +38,7 @@ func (t *template) ensure(ctx context.Context, admin *pgxpool.Pool) (string, err
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startWait)
 		defer cancel()
 		if t.name, t.err = templateName(migrations.FS); t.err == nil {
-			t.err = makeTemplate(ctx, admin, t.name)
+			t.err = makeTemplate(ctx, admin, t.name, buildTemplate)
 		}
 		if t.err != nil {
 			t.err = fmt.Errorf("making the template: %w", t.err)
@@ -75,9 +75,9 @@ func templateName(files fs.FS) (string, error) {
 	return fmt.Sprintf("dedup_template_%x", hash.Sum(nil)[:8]), nil
 }
 
-// makeTemplate makes the template unless it is complete. Half of one, left by a
+// makeTemplate has build make the template unless it is complete. Half of one, left by a
 // process that was killed, is thrown away.
-func makeTemplate(ctx context.Context, admin *pgxpool.Pool, name string) error {
+func makeTemplate(ctx context.Context, admin *pgxpool.Pool, name string, build func(context.Context, *pgx.Conn, string) error) error {
 	conn, err := admin.Acquire(ctx)
 	if err != nil {
 		return err
@@ -105,7 +105,7 @@ func makeTemplate(ctx context.Context, admin *pgxpool.Pool, name string) error {
 	if complete {
 		return nil
 	}
-	return buildTemplate(ctx, conn.Conn(), name)
+	return build(ctx, conn.Conn(), name)
 }
 
 // buildTemplate creates the database, migrates it, and marks it as complete.

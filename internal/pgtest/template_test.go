@@ -52,7 +52,7 @@ func TestTemplateIsMadeOnce(t *testing.T) {
 	var makers sync.WaitGroup
 	errs := make([]error, adminConns)
 	for i := range errs {
-		makers.Go(func() { errs[i] = makeTemplate(t.Context(), admin, name) })
+		makers.Go(func() { errs[i] = makeTemplate(t.Context(), admin, name, buildTemplate) })
 	}
 	makers.Wait()
 	for _, err := range errs {
