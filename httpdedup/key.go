@@ -53,8 +53,8 @@ func noKey(lines []string, key string) error {
 	}
 }
 
-// parseItem reads a string, in quotes or bare, and tells param of each parameter behind
-// it that is no string of its own.
+// parseItem reads a string, in quotes or bare. It calls param for each parameter behind it
+// whose value is not a string in quotes.
 func parseItem(line string, param func(name, value string)) (text, problem string) {
 	line = strings.Trim(line, " \t")
 	if line == "" {

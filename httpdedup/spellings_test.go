@@ -48,7 +48,7 @@ var spellings = []spelling{
 	{what: "the name in capitals", name: "IDEMPOTENCY-KEY", lines: []string{"k10"}, key: "k10", why: "names of headers have no case"},
 	{what: "255 bytes", lines: []string{strings.Repeat("k", 255)}, key: strings.Repeat("k", 255), why: "the most"},
 	{what: "256 bytes", lines: []string{strings.Repeat("k", 256)}, problem: "invalid-key", why: "it is not cut: two would become one"},
-	{what: "no header", lines: nil, problem: "missing-key", why: "nothing tells a retry from a new request"},
+	{what: "no header", lines: nil, problem: "missing-key", why: "a retry looks like a new request"},
 	{what: "another name", name: "X-Idempotency-Key", lines: []string{"k11"}, problem: "missing-key", why: "it is another header"},
 	{what: "empty", lines: []string{""}, problem: "invalid-key", why: "a variable that nobody filled"},
 	{what: "an empty string", lines: []string{`""`}, problem: "invalid-key", why: "a variable that nobody filled"},
