@@ -18,6 +18,7 @@ import (
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/proof/internal/chaos/lab"
 	"github.com/tooldedup/dedup/proof/internal/chaos/score"
+	"github.com/tooldedup/dedup/proof/internal/citusdb"
 )
 
 const (
@@ -41,8 +42,8 @@ const (
 // Run runs the campaign in both layouts, one half of the calls each.
 func Run(ctx context.Context, _ *lab.Lab, p lab.Params) (*score.Score, error) {
 	s := &score.Score{Campaign: "citus", Seed: p.Seed, FaultsByKind: map[string]int{}, Details: map[string]any{}}
-	urls := URLs()
-	if missing := Missing(); missing != "" {
+	urls := citusdb.URLs()
+	if missing := citusdb.Missing(); missing != "" {
 		return s, errors.New(missing)
 	}
 	for _, bySchema := range []bool{false, true} {

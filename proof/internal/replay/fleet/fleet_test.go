@@ -78,7 +78,7 @@ func start(t *testing.T, way worker.Way) *fleet.Fleet {
 	require.NoError(t, err)
 	f, err := fleet.Start(fleet.Config{
 		Program: self, Args: []string{"fake-worker"}, Size: 2,
-		DatabaseURL: "postgres://u:secret@127.0.0.1:1/d", Mode: worker.Naive, Way: way,
+		DatabaseURLs: []string{"postgres://u:secret@127.0.0.1:1/d"}, Mode: worker.Naive, Way: way,
 	})
 	require.NoError(t, err)
 	t.Cleanup(f.Close)
@@ -190,8 +190,8 @@ func TestDeliverFails(t *testing.T) {
 
 func TestStartFails(t *testing.T) {
 	t.Parallel()
-	_, err := fleet.Start(fleet.Config{Program: "/no/such/program", Size: 1, DatabaseURL: "postgres://127.0.0.1:1/d"})
+	_, err := fleet.Start(fleet.Config{Program: "/no/such/program", Size: 1, DatabaseURLs: []string{"postgres://127.0.0.1:1/d"}})
 	require.ErrorIs(t, err, os.ErrNotExist)
-	_, err = fleet.Start(fleet.Config{Program: "/no/such/program", Size: 1, DatabaseURL: "mysql://"})
+	_, err = fleet.Start(fleet.Config{Program: "/no/such/program", Size: 1, DatabaseURLs: []string{"mysql://"}})
 	require.ErrorContains(t, err, "postgres://")
 }

@@ -25,68 +25,103 @@ const idleTimeout = 2 * time.Second
 
 // executor is the tools of both domains, and how they are run.
 type executor struct {
-	mode  Mode
-	pool  *pgxpool.Pool
-	tools map[string]map[string]kit.Tool // by domain and name
-
-	// These are there in mode Dedup.
-	deduper    *dedup.Deduper
-	registries map[string]*tool.Registry // by domain
-	waits      waits
-	metrics    http.Handler // nil where none are wanted
+	mode    Mode
+	domains map[string]*domain // by name
+	waits   waits
+	metrics http.Handler // nil where none are wanted
 
 	// These are there where some tools pay outside of the database.
 	outside *external.Tools
 	paying  map[string]*payment.Handle // by name
 }
 
-func newExecutor(pool *pgxpool.Pool, hello Hello) (e *executor, err error) {
-	e = &executor{mode: hello.Mode, pool: pool, tools: map[string]map[string]kit.Tool{}}
-	for domain, tools := range world.Tools() {
-		e.tools[domain] = map[string]kit.Tool{}
-		for _, t := range tools {
-			e.tools[domain][t.Name] = t
-		}
-	}
-	switch hello.Mode {
-	case Naive:
-		return e, nil
-	case Dedup:
-		opts := dedup.Options{IdleTimeout: idleTimeout, Tracer: &e.waits, Retry: dedup.RetryPolicy{MaxAttempts: hello.Attempts}}
-		if hello.Metrics {
-			var tracer dedup.Tracer
-			if tracer, e.metrics, err = newMetrics(); err != nil {
-				return nil, err
-			}
-			opts.Tracer = dedup.MultiTracer(tracer, &e.waits)
-		}
-		if e.deduper, err = dedup.New(pool, &opts); err != nil {
-			return nil, err
-		}
-		if e.registries, err = world.Registries(e.deduper); err != nil {
-			return nil, err
-		}
-		return e, e.pay(hello)
-	default:
-		return nil, fmt.Errorf("unknown mode %q", hello.Mode)
-	}
+// domain is the tools of a domain, and where they run.
+type domain struct {
+	*home
+	tools    map[string]kit.Tool // by name
+	registry *tool.Registry      // nil in mode Naive
 }
 
-// pay has the tools that pay run outside of the database.
+// home is a schema, of one domain or of both.
+type home struct {
+	pool    *pgxpool.Pool
+	deduper *dedup.Deduper // nil in mode Naive
+}
+
+func newExecutor(ctx context.Context, hello Hello) (e *executor, err error) {
+	if hello.Mode != Naive && hello.Mode != Dedup {
+		return nil, fmt.Errorf("unknown mode %q", hello.Mode)
+	}
+	e = &executor{mode: hello.Mode, domains: map[string]*domain{}}
+	defer func() {
+		if err != nil {
+			e.close()
+		}
+	}()
+	opts := dedup.Options{IdleTimeout: idleTimeout, Tracer: &e.waits, Retry: dedup.RetryPolicy{MaxAttempts: hello.Attempts}}
+	if hello.Metrics {
+		var tracer dedup.Tracer
+		if tracer, e.metrics, err = newMetrics(); err != nil {
+			return nil, err
+		}
+		opts.Tracer = dedup.MultiTracer(tracer, &e.waits)
+	}
+	homes := map[string]*home{} // by schema
+	for name, tools := range world.Tools() {
+		d := &domain{tools: map[string]kit.Tool{}}
+		for _, t := range tools {
+			d.tools[t.Name] = t
+		}
+		if hello.Schemas {
+			opts.Schema = name
+		}
+		if homes[opts.Schema] == nil {
+			if homes[opts.Schema], err = open(ctx, hello, opts); err != nil {
+				return nil, err
+			}
+		}
+		d.home = homes[opts.Schema]
+		e.domains[name] = d
+		if d.deduper == nil {
+			continue
+		}
+		if d.registry, err = world.Registry(d.deduper, name); err != nil {
+			return nil, err
+		}
+	}
+	return e, e.pay(hello)
+}
+
+// open connects to the schema of the options, the role's own where they name none.
+func open(ctx context.Context, hello Hello, opts dedup.Options) (*home, error) {
+	pool, err := connect(ctx, hello, opts.Schema)
+	if err != nil || hello.Mode == Naive {
+		return &home{pool: pool}, err
+	}
+	deduper, err := dedup.New(pool, &opts)
+	if err != nil {
+		pool.Close()
+	}
+	return &home{pool, deduper}, err
+}
+
+// pay has the tools that pay run outside of the database. All domains have one home then.
 func (e *executor) pay(hello Hello) (err error) {
 	if hello.Pays == payment.Off {
 		return nil
 	}
-	if e.outside, err = external.New(e.deduper, &external.Options{Lease: payment.Lease}); err != nil {
-		return err
-	}
 	e.paying = map[string]*payment.Handle{}
-	for _, tools := range e.tools {
-		for name, t := range tools {
+	for _, d := range e.domains {
+		if e.outside == nil {
+			if e.outside, err = external.New(d.deduper, &external.Options{Lease: payment.Lease}); err != nil {
+				return err
+			}
+		}
+		for name, t := range d.tools {
 			if !hello.Pays.Pays(name) {
 				continue
 			}
-			if e.paying[name], err = hello.Pays.Add(e.outside, e.pool, hello.Provider, hello.Name, t); err != nil {
+			if e.paying[name], err = hello.Pays.Add(e.outside, d.pool, hello.Provider, hello.Name, t); err != nil {
 				return err
 			}
 		}
@@ -94,22 +129,25 @@ func (e *executor) pay(hello Hello) (err error) {
 	return nil
 }
 
-// close waits for what is still being paid.
+// close waits for what is still being paid, and closes the pools.
 func (e *executor) close() {
 	if e.outside != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), payment.Lease)
 		defer cancel()
 		_ = e.outside.Close(ctx) // another worker goes on with it
 	}
+	for _, d := range e.domains {
+		d.pool.Close()
+	}
 }
 
 // plain runs a tool in a transaction of its own, once. A refusal rolls it back.
-func (e *executor) plain(ctx context.Context, t kit.Tool, args json.RawMessage) (result json.RawMessage, err error) {
+func (d *domain) plain(ctx context.Context, t kit.Tool, args json.RawMessage) (result json.RawMessage, err error) {
 	options := pgx.TxOptions{}
 	if t.Class == tool.ReadOnly {
 		options.AccessMode = pgx.ReadOnly
 	}
-	err = pgx.BeginTxFunc(ctx, e.pool, options, func(tx pgx.Tx) (err error) {
+	err = pgx.BeginTxFunc(ctx, d.pool, options, func(tx pgx.Tx) (err error) {
 		result, err = t.Run(ctx, tx, args)
 		return err
 	})
