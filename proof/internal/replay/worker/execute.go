@@ -26,6 +26,7 @@ const idleTimeout = 2 * time.Second
 // executor is the tools of both domains, and how they are run.
 type executor struct {
 	mode    Mode
+	homes   map[string]*home   // by schema
 	domains map[string]*domain // by name
 	waits   waits
 	metrics http.Handler // nil where none are wanted
@@ -48,61 +49,64 @@ type home struct {
 	deduper *dedup.Deduper // nil in mode Naive
 }
 
-func newExecutor(ctx context.Context, hello Hello) (e *executor, err error) {
+func newExecutor(ctx context.Context, hello Hello) (*executor, error) {
 	if hello.Mode != Naive && hello.Mode != Dedup {
 		return nil, fmt.Errorf("unknown mode %q", hello.Mode)
 	}
-	e = &executor{mode: hello.Mode, domains: map[string]*domain{}}
-	defer func() {
-		if err != nil {
-			e.close()
-		}
-	}()
+	e := &executor{mode: hello.Mode, homes: map[string]*home{}, domains: map[string]*domain{}}
+	if err := e.open(ctx, hello); err != nil {
+		e.close()
+		return nil, err
+	}
+	return e, nil
+}
+
+func (e *executor) open(ctx context.Context, hello Hello) (err error) {
 	opts := dedup.Options{IdleTimeout: idleTimeout, Tracer: &e.waits, Retry: dedup.RetryPolicy{MaxAttempts: hello.Attempts}}
 	if hello.Metrics {
 		var tracer dedup.Tracer
 		if tracer, e.metrics, err = newMetrics(); err != nil {
-			return nil, err
+			return err
 		}
 		opts.Tracer = dedup.MultiTracer(tracer, &e.waits)
 	}
-	homes := map[string]*home{} // by schema
 	for name, tools := range world.Tools() {
-		d := &domain{tools: map[string]kit.Tool{}}
-		for _, t := range tools {
-			d.tools[t.Name] = t
-		}
 		if hello.Schemas {
 			opts.Schema = name
 		}
-		if homes[opts.Schema] == nil {
-			if homes[opts.Schema], err = open(ctx, hello, opts); err != nil {
-				return nil, err
+		d := &domain{tools: map[string]kit.Tool{}}
+		if d.home, err = e.home(ctx, hello, opts); err != nil {
+			return err
+		}
+		for _, t := range tools {
+			d.tools[t.Name] = t
+		}
+		if e.mode == Dedup {
+			if d.registry, err = world.Registry(d.deduper, name); err != nil {
+				return err
 			}
 		}
-		d.home = homes[opts.Schema]
 		e.domains[name] = d
-		if d.deduper == nil {
-			continue
-		}
-		if d.registry, err = world.Registry(d.deduper, name); err != nil {
-			return nil, err
-		}
 	}
-	return e, e.pay(hello)
+	return e.pay(hello)
 }
 
-// open connects to the schema of the options, the role's own where they name none.
-func open(ctx context.Context, hello Hello, opts dedup.Options) (*home, error) {
+// home is that of the schema of the options, or of the role's own where they name none. It
+// connects where that has not been done.
+func (e *executor) home(ctx context.Context, hello Hello, opts dedup.Options) (*home, error) {
+	if h := e.homes[opts.Schema]; h != nil {
+		return h, nil
+	}
 	pool, err := connect(ctx, hello, opts.Schema)
-	if err != nil || hello.Mode == Naive {
-		return &home{pool: pool}, err
-	}
-	deduper, err := dedup.New(pool, &opts)
 	if err != nil {
-		pool.Close()
+		return nil, err
 	}
-	return &home{pool, deduper}, err
+	h := &home{pool: pool}
+	e.homes[opts.Schema] = h
+	if e.mode == Dedup {
+		h.deduper, err = dedup.New(pool, &opts)
+	}
+	return h, err
 }
 
 // pay has the tools that pay run outside of the database. All domains have one home then.
@@ -136,8 +140,8 @@ func (e *executor) close() {
 		defer cancel()
 		_ = e.outside.Close(ctx) // another worker goes on with it
 	}
-	for _, d := range e.domains {
-		d.pool.Close()
+	for _, h := range e.homes {
+		h.pool.Close()
 	}
 }
 
