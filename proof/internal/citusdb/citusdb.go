@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/tooldedup/dedup/internal/faultproxy"
 )
 
 // URLsVariable names the nodes, the coordinator first, as for the tests. Their user is a superuser.
@@ -33,6 +35,11 @@ func Missing() string {
 	return ""
 }
 
+// joinLock is an advisory lock on the coordinator. Nodes that join send their roles to each other,
+// and where those of two databases do so at once one of them fails. Tests join under the same
+// lock: it is templateLock of package pgtest.
+const joinLock = 0x64656475705f7467
+
 // Version says which versions of Citus and PostgreSQL a node runs.
 func Version(ctx context.Context, server string) (version string, err error) {
 	err = on(ctx, server, func(conn *pgx.Conn) error {
@@ -49,6 +56,7 @@ type Database struct {
 	URLs []string
 
 	servers []string
+	between []*faultproxy.Proxy
 }
 
 // Create makes a database on the servers of all nodes, the coordinator's first. Its name begins
@@ -86,12 +94,48 @@ func (db *Database) create(ctx context.Context) error {
 		}
 		fmt.Fprintf(&join, "SELECT %s('%s', %d);", add, config.Host, config.Port)
 	}
-	return exec(ctx, db.URLs[0], join.String())
+	// Unlocked where the connection ends.
+	return on(ctx, db.servers[0], func(conn *pgx.Conn) error {
+		if _, err := conn.Exec(ctx, "SELECT pg_advisory_lock($1)", int64(joinLock)); err != nil {
+			return err
+		}
+		return exec(ctx, db.URLs[0], join.String())
+	})
+}
+
+// Between starts a fault proxy before each worker, through which the nodes reach it from then on.
+// [Database.Drop] ends them.
+func (db *Database) Between(ctx context.Context) ([]*faultproxy.Proxy, error) {
+	for _, worker := range db.URLs[1:] {
+		proxy, err := faultproxy.New(worker)
+		if err != nil {
+			return nil, err
+		}
+		db.between = append(db.between, proxy)
+		via, err := pgx.ParseConfig(proxy.URL())
+		if err != nil {
+			return nil, err
+		}
+		own, err := pgx.ParseConfig(worker)
+		if err != nil {
+			return nil, err
+		}
+		sql := fmt.Sprintf("UPDATE pg_dist_node SET nodename = '%s', nodeport = %d WHERE nodename = '%s' AND nodeport = %d", via.Host, via.Port, own.Host, own.Port)
+		for _, node := range db.URLs {
+			if err := exec(ctx, node, sql); err != nil {
+				return nil, fmt.Errorf("placing a proxy between the nodes: %w", err)
+			}
+		}
+	}
+	return db.between, nil
 }
 
 // Drop removes the database from every node, with two-phase commits that are half done: a
 // database that has one cannot be dropped.
 func (db *Database) Drop(ctx context.Context) error {
+	for _, proxy := range db.between {
+		proxy.Close()
+	}
 	var errs error
 	for i, at := range db.URLs {
 		err := on(ctx, at, func(conn *pgx.Conn) error { return rollBackPrepared(ctx, conn) })

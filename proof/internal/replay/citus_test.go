@@ -31,6 +31,7 @@ func TestCitusReplay(t *testing.T) {
 			require.Equal(t, report.Checked{Answers: got.Checked.Answers, Effects: 16, States: 6, Records: 20}, got.Checked)
 			require.Equal(t, []int{1, 1}, []int{got.RepeatedWrites, got.RepeatedWritesRan})
 			require.Positive(t, got.Faults[plan.Terminate])
+			require.Positive(t, got.Faults[plan.BetweenNodes])
 			require.Positive(t, got.Naive.Doubled)
 			require.Positive(t, got.Naive.StatesWrong)
 			for _, node := range citusdb.URLs() {

@@ -38,6 +38,7 @@ missing. --attempts 1 leaves retrying to the orchestrator, so that callers learn
 
 --citus plays on the Citus cluster whose nodes ` + citusdb.URLsVariable + ` names, the coordinator's first. Each
 domain is a tenant in a distributed schema of its own, and the workers connect to all nodes.
+Connections between the nodes are cut before a COMMIT or in its answer.
 
 Postgres is the server of --database-url, or of DEDUP_DATABASE_URL, or one that
 is found or started for the run. The replay works in a database of its own there

@@ -48,6 +48,12 @@ func (f *flags) settle() (err error) {
 		}
 		delete(f.kinds, plan.CutConnection) // which "all" has
 	}
+	if !f.citus {
+		if strings.Contains(f.faults, string(plan.BetweenNodes)) {
+			return exit.Usage("--faults %s: without --citus there is nothing between nodes", f.faults)
+		}
+		delete(f.kinds, plan.BetweenNodes)
+	}
 	if f.pays, err = payment.ParseKind(f.external); err != nil {
 		return exit.Usage("--external: %w", err)
 	}

@@ -30,6 +30,7 @@ func TestUsageErrors(t *testing.T) {
 		"CitusExternal":   {[]string{"--citus", "--external", "keys"}, "--citus: "},
 		"NoAttempts":      {[]string{"--attempts", "-1"}, "must not be negative"},
 		"NothingToCut":    {[]string{"--faults", "kill,cut-connection"}, "no connection to cut"},
+		"NoNodes":         {[]string{"--faults", "kill,between-nodes"}, "nothing between nodes"},
 		"NegativeSeed":    {[]string{"--seed", "-1"}, "invalid argument"},
 		"NaiveAndCompare": {[]string{"--naive", "--compare"}, "choose one"},
 		"NaiveAndHTML":    {[]string{"--naive", "--html", "page.html"}, "choose one"},

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"sync"
 	"sync/atomic"
 
@@ -57,7 +56,7 @@ func create(ctx context.Context, urls []string, bySchema bool) (*cluster, error)
 }
 
 func (c *cluster) prepare(ctx context.Context, bySchema bool) error {
-	for i, at := range c.db.URLs {
+	for _, at := range c.db.URLs {
 		config, err := pgxpool.ParseConfig(at)
 		if err != nil {
 			return err
@@ -73,14 +72,6 @@ func (c *cluster) prepare(ctx context.Context, bySchema bool) error {
 			return err
 		}
 		c.clients = append(c.clients, client)
-		if i == 0 {
-			continue
-		}
-		worker, err := faultproxy.New(at)
-		if err != nil {
-			return err
-		}
-		c.workers = append(c.workers, worker)
 	}
 	for _, sql := range layout(bySchema) {
 		if _, err := c.own[0].Exec(ctx, sql, pgx.QueryExecModeSimpleProtocol); err != nil {
@@ -88,7 +79,9 @@ func (c *cluster) prepare(ctx context.Context, bySchema bool) error {
 		}
 	}
 	c.own[0].Reset() // which has a search_path
-	return c.reachWorkersThroughProxies(ctx)
+	var err error
+	c.workers, err = c.db.Between(ctx)
+	return err
 }
 
 // layout makes the tables, and places them.
@@ -114,29 +107,9 @@ func layout(bySchema bool) []string {
 
 func tenant(n int) string { return fmt.Sprint("tenant", n) }
 
-func (c *cluster) reachWorkersThroughProxies(ctx context.Context) error {
-	for i, proxy := range c.workers {
-		via, err := url.Parse(proxy.URL())
-		if err != nil {
-			return err
-		}
-		own, err := url.Parse(c.db.URLs[i+1])
-		if err != nil {
-			return err
-		}
-		for _, node := range c.own {
-			_, err := node.Exec(ctx, `UPDATE pg_dist_node SET nodename = $1, nodeport = $2::int WHERE nodeport = $3::int`, via.Hostname(), via.Port(), own.Port())
-			if err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
 // drop removes the database from every node.
 func (c *cluster) drop(ctx context.Context) error {
-	for _, proxy := range append(c.clients, c.workers...) {
+	for _, proxy := range c.clients {
 		proxy.Close()
 	}
 	for _, pool := range c.own {

@@ -142,6 +142,7 @@ type targets struct{ *run }
 
 func (t targets) Proxy(at int) *faultproxy.Proxy { return t.fleet.Proxy(at) }
 func (t targets) Wire(at int) *wire.Transport    { return t.fleet.Wire(at) }
+func (t targets) Between() []*faultproxy.Proxy   { return t.db.Between }
 func (t targets) Kill(at int) bool               { return t.fleet.Kill(at) }
 func (t targets) Terminate(ctx context.Context, at int) (bool, error) {
 	return t.db.TerminateBackend(ctx, t.fleet.Name(at))

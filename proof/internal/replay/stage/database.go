@@ -3,6 +3,7 @@ package stage
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"net/url"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 
+	"github.com/tooldedup/dedup/internal/faultproxy"
 	"github.com/tooldedup/dedup/internal/recording"
 	"github.com/tooldedup/dedup/migrations"
 	"github.com/tooldedup/dedup/proof/internal/citusdb"
@@ -28,6 +30,8 @@ type Database struct {
 	// URLs are those of the database on each node; one where there is no cluster.
 	URLs []string
 	Pool *pgxpool.Pool // the driver's own way in, without a proxy
+	// Between are the proxies through which the nodes of a cluster reach each other.
+	Between []*faultproxy.Proxy
 
 	nodes   []*pgxpool.Pool          // the ways in to each node; Pool is the first
 	domains map[string]*pgxpool.Pool // the ways in to the schema of each domain; nil where there is no cluster
@@ -56,7 +60,11 @@ func (s *Server) createEmpty(ctx context.Context) (*Database, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &Database{Name: made.Name, URLs: made.URLs, domains: map[string]*pgxpool.Pool{}, drop: made.Drop}, nil
+		between, err := made.Between(ctx)
+		if err != nil {
+			return nil, errors.Join(err, made.Drop(context.WithoutCancel(ctx)))
+		}
+		return &Database{Name: made.Name, URLs: made.URLs, Between: between, domains: map[string]*pgxpool.Pool{}, drop: made.Drop}, nil
 	}
 	u, err := url.Parse(s.url)
 	if err != nil {
@@ -168,38 +176,4 @@ func (db *Database) Drop(ctx context.Context) error {
 		return fmt.Errorf("dropping database %s: %w", db.Name, err)
 	}
 	return nil
-}
-
-// TerminateBackend ends the backend of the application name that is inside a
-// transaction and waits for its client, the latest to do so where there are
-// several. It reports false where there is none on any node.
-func (db *Database) TerminateBackend(ctx context.Context, applicationName string) (bool, error) {
-	for _, node := range db.nodes {
-		done, err := terminateBackend(ctx, node, applicationName)
-		if err != nil {
-			return false, fmt.Errorf("terminating a backend: %w", err)
-		}
-		if done {
-			return true, nil
-		}
-	}
-	return false, nil
-}
-
-func terminateBackend(ctx context.Context, node *pgxpool.Pool, applicationName string) (bool, error) {
-	rows, err := node.Query(ctx, `
-		SELECT pg_terminate_backend(pid)
-		FROM (
-			SELECT pid
-			FROM pg_stat_activity
-			WHERE datname = current_database()
-			  AND application_name = $1
-			  AND state LIKE 'idle in transaction%'
-			ORDER BY state_change DESC
-			LIMIT 1) held`, applicationName)
-	if err != nil {
-		return false, err
-	}
-	signaled, err := pgx.CollectRows(rows, pgx.RowTo[bool])
-	return len(signaled) == 1 && signaled[0], err
 }
