@@ -203,6 +203,9 @@ func (a *arm) settle(ctx context.Context, c *cluster) (tally score.Tally, err er
 	defer c.calm.Store(false)
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
+	if err := c.complete(ctx); err != nil {
+		return tally, fmt.Errorf("before settling the books: %w", err)
+	}
 	for i, ledger := range a.ledgers {
 		if err := works(ctx, a.books[i]); err != nil {
 			return tally, fmt.Errorf("before settling the books: %w", err)
@@ -216,8 +219,8 @@ func (a *arm) settle(ctx context.Context, c *cluster) (tally score.Tally, err er
 	return tally, nil
 }
 
-// works waits until connections between the nodes that were cut are replaced, and transactions
-// that were cut are undone: until all of the table can be locked.
+// works waits until connections between the nodes that were cut are replaced: until all of the
+// table can be locked.
 func works(ctx context.Context, pool *pgxpool.Pool) error {
 	for {
 		_, err := pool.Exec(ctx, `BEGIN; SET LOCAL lock_timeout = '5s'; LOCK TABLE effects IN ACCESS EXCLUSIVE MODE; COMMIT`, pgx.QueryExecModeSimpleProtocol)

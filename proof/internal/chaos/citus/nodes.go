@@ -1,11 +1,13 @@
 package citus
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -116,6 +118,27 @@ func (c *cluster) drop(ctx context.Context) error {
 		pool.Close()
 	}
 	return c.db.Drop(context.WithoutCancel(ctx))
+}
+
+// complete has every node complete the two-phase commits that it began and that were cut, and
+// waits until none is half done. A call whose COMMIT was cut between two nodes is answered, and
+// nobody sees what it wrote before that.
+func (c *cluster) complete(ctx context.Context) error {
+	for {
+		var errs error
+		for _, node := range c.own {
+			_, err := node.Exec(ctx, "SELECT recover_prepared_transactions()")
+			errs = errors.Join(errs, err)
+		}
+		left, err := c.prepared(ctx)
+		switch errs = errors.Join(errs, err); {
+		case errs == nil && left == 0:
+			return nil
+		case ctx.Err() != nil:
+			return fmt.Errorf("%d two-phase commits are half done: %w", left, cmp.Or(errs, ctx.Err()))
+		}
+		pause(ctx, 100*time.Millisecond)
+	}
 }
 
 // prepared counts the two-phase commits that are half done.
