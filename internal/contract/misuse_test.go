@@ -173,7 +173,7 @@ func (row badRow) try(t *testing.T, w *badWorld) {
 
 func newBadGround(t *testing.T, db *pgtest.DB) *badGround {
 	t.Helper()
-	g := &badGround{bundle: &bundle{db: db}, traced: &acquireTracer{}}
+	g := &badGround{bundle: &bundle{db: db, observer: newObserver(t, db)}, traced: &acquireTracer{}}
 	g.pool = db.Pool(t, func(c *pgxpool.Config) { c.ConnConfig.Tracer = g.traced })
 	g.exec(t, `CREATE TABLE effects (ref text NOT NULL)`)
 	return g
@@ -248,12 +248,9 @@ func (w *badWorld) requireNoLeak() {
 	stat := w.pool.Stat()
 	require.Equal(t, stat.TotalConns(), stat.IdleConns())
 
-	observer, err := pgx.Connect(ctx, w.db.URL)
-	require.NoError(t, err)
-	defer observer.Close(context.WithoutCancel(ctx))
 	for {
 		var transactions, locks int
-		err := observer.QueryRow(ctx, `
+		err := w.observer.QueryRow(ctx, `
 			SELECT (SELECT count(*) FROM pg_stat_activity
 			         WHERE datname = current_database() AND pid <> pg_backend_pid()
 			           AND backend_type = 'client backend' AND xact_start IS NOT NULL),
