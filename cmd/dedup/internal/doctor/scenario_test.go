@@ -52,10 +52,11 @@ func scenarios() []scenario {
 func TestBroken(t *testing.T) {
 	t.Parallel()
 
+	sound := examine(t, pgtest.New(t).URL)
 	for _, sc := range scenarios() {
 		t.Run(sc.name, func(t *testing.T) {
 			t.Parallel()
-			p := sc.prepare(t)
+			p := sc.prepare(t, sound)
 			after, before := examine(t, p.url), p.before
 			require.ElementsMatch(t, sc.errors, without(after.with(doctor.SeverityError), before.with(doctor.SeverityError)))
 			require.ElementsMatch(t, sc.warnings, without(after.with(doctor.SeverityWarning), before.with(doctor.SeverityWarning)))
@@ -83,21 +84,21 @@ func TestBroken(t *testing.T) {
 	}
 }
 
-// prepare breaks what is to be looked at.
-func (sc scenario) prepare(t *testing.T) place {
+// prepare breaks what is to be looked at. sound is what is found in a database that is not broken.
+func (sc scenario) prepare(t *testing.T, sound report) place {
 	t.Helper()
 	if sc.place != nil {
 		return sc.place(t)
 	}
 	db := pgtest.New(t)
-	p := place{url: db.URL, owner: db.URL}
+	p := place{url: db.URL, owner: db.URL, before: sound}
 	if strings.Contains(sc.sql, "%role%") || sc.asRole {
 		role := asRole(t, db.URL, db.Name)
 		if sc.asRole {
 			p.url = role
+			p.before = examine(t, p.url)
 		}
 	}
-	p.before = examine(t, p.url)
 	// Roles and databases are both named for the test.
 	name := pgx.Identifier{db.Name}.Sanitize()
 	exec(t, db.URL, strings.NewReplacer("%role%", name, "%database%", name).Replace(sc.sql))
