@@ -79,8 +79,9 @@ func TestRegistrationProblems(t *testing.T) {
 		"Chan":          {of[struct{ C chan int }](), "In.C", "no JSON"},
 		"FuncInList":    {of[struct{ L []struct{ F func() } }](), "In.L[].F", "no JSON"},
 		"Complex":       {of[struct{ C complex128 }](), "In.C", "no JSON"},
-		"Interface":     {of[struct{ I error }](), "In.I", "is the interface"},
-		"MapKey":        {of[struct{ M map[float64]int }](), "In.M", "keys of which"},
+		"Interface":     {of[struct{ I error }](), "In.I", "no JSON"},
+		"MapKey":        {of[struct{ M map[float64]int }](), "In.M", "strings or integers"},
+		"TextKey":       {of[struct{ M map[time.Time]int }](), "In.M", "strings or integers"},
 		"TwoFields": {of[struct {
 			base
 			A int
@@ -180,7 +181,7 @@ func TestSoundTypesAreRegistered(t *testing.T) {
 		Any   any
 		Bytes []byte
 		Tree  tree
-		By    map[int]map[time.Time]string
+		By    map[int]map[string]time.Time
 		Count int64 `json:"count,string"`
 		skip  int
 		Ptr   **int
