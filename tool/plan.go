@@ -108,9 +108,6 @@ func (p *planner) shape(t reflect.Type, at place) *shape {
 		return s
 	}
 	kind := t.Kind()
-	if p.given[t] != nil {
-		return &shape{typ: t}
-	}
 	s := &shape{typ: t, open: true, nullable: kind == reflect.Pointer || kind == reflect.Slice || kind == reflect.Map}
 	if at.index == nil && kind != reflect.Pointer {
 		p.known[t] = s
@@ -124,14 +121,12 @@ func (p *planner) shape(t reflect.Type, at place) *shape {
 		s.json = "number"
 	case t == reflect.TypeFor[time.Time]():
 		s.json, s.rest, s.form = "string", `,"format":"date-time"`, rfc3339
-	case text:
+	case text, kind == reflect.String && !own:
 		s.json = "string"
 	case own, kind == reflect.Interface && (t.NumMethod() == 0 || !p.reads):
 		s.nullable = true
 	case kind == reflect.Float32: // up to what is rounded to infinity
 		s.json, s.rest = "number", `,"minimum":-3.4028235677973366e+38,"maximum":3.4028235677973366e+38`
-	case kind == reflect.String:
-		s.json = "string"
 	case kind == reflect.Bool:
 		s.json = "boolean"
 	case kind >= reflect.Int && kind <= reflect.Int64:
@@ -139,16 +134,16 @@ func (p *planner) shape(t reflect.Type, at place) *shape {
 		s.json, s.rest = "integer", fmt.Sprintf(`,"minimum":%d,"maximum":%d`, -most-1, most)
 	case kind >= reflect.Uint && kind <= reflect.Uintptr:
 		s.json, s.rest = "integer", fmt.Sprintf(`,"minimum":0,"maximum":%d`, ^uint64(0)>>(64-t.Bits()))
-	case kind == reflect.Pointer:
+	case kind == reflect.Pointer && t.Elem() != t:
 		s.elem = p.shape(t.Elem(), at.inside(""))
 	case kind == reflect.Slice && p.isBytes(t):
 		s.json, s.rest = "string", `,"contentEncoding":"base64"`
-	case kind == reflect.Slice:
+	case kind == reflect.Slice, kind == reflect.Array:
 		s.json, s.elem = "array", p.shape(t.Elem(), at.inside("[]"))
 		s.rest = `,"items":` + p.describe(s.elem, "")
-	case kind == reflect.Array:
-		s.json, s.elem = "array", p.shape(t.Elem(), at.inside("[]"))
-		s.rest = fmt.Sprintf(`,"items":%s,"minItems":%d,"maxItems":%[2]d`, p.describe(s.elem, ""), t.Len())
+		if kind == reflect.Array {
+			s.rest += fmt.Sprintf(`,"minItems":%d,"maxItems":%[1]d`, t.Len())
+		}
 	case kind == reflect.Map:
 		s.json, s.elem, s.key = "object", p.shape(t.Elem(), at.inside("[]")), p.key(t, at)
 		s.rest = `,"additionalProperties":` + p.describe(s.elem, "")
@@ -194,30 +189,23 @@ func (p *planner) isBytes(t reflect.Type) bool {
 // knows whether two names are one.
 func (p *planner) key(of reflect.Type, at place) *shape {
 	t := of.Key()
-	writes, reads := t.Implements(textMarshaler), reflect.PointerTo(t).Implements(textUnmarshaler)
-	switch {
-	case writes && !p.reads, t.Kind() == reflect.String && !(reads && p.reads):
+	switch own, _ := p.own(t); {
+	case own && !p.reads, t.Kind() == reflect.String && !own:
 		return nil
-	case t.Kind() >= reflect.Int && t.Kind() <= reflect.Uintptr && !(reads && p.reads):
-		return p.inString(&shape{typ: t, json: "integer"})
+	case t.Kind() >= reflect.Int && t.Kind() <= reflect.Uintptr && !own:
+		return inString(&shape{typ: t, json: "integer"})
 	}
 	p.report(at.path, fmt.Sprintf("is %s, and the keys of a map must be strings or integers", of))
 	return nil
 }
 
-// inString returns the shape of a scalar, or of a pointer to one, that stands in a string. Of any
-// other type the option string means nothing, but that one that reads its own JSON is not read at all.
-func (p *planner) inString(s *shape) *shape {
-	t, kind := s.typ, s.typ.Kind()
-	own, _ := p.own(t)
-	switch {
-	case kind == reflect.Pointer && s.elem.typ.Kind() != reflect.Pointer:
-		return &shape{typ: t, nullable: true, elem: p.inString(s.elem)}
-	case own || kind > reflect.Float64 && kind != reflect.String:
-		return s
+// inString returns the shape of a scalar, or of a pointer to one, that stands in a string.
+func inString(s *shape) *shape {
+	if s.elem != nil {
+		return &shape{typ: s.typ, nullable: true, elem: inString(s.elem)}
 	}
 	form := forms[s.json]
-	return &shape{typ: t, json: "string", rest: `,"pattern":` + quote(form.String()), form: form, quoted: true}
+	return &shape{typ: s.typ, json: "string", rest: `,"pattern":` + quote(form.String()), form: form, quoted: true}
 }
 
 // rfc3339 is the form of a time. Go reads more, and writes some of that never again.

@@ -43,8 +43,7 @@ func textFault(text []byte) string {
 		return fmt.Sprintf("are %d bytes, and %d is the most", len(text), dedup.MaxArgsSize)
 	}
 	var syntax *json.SyntaxError
-	var valid json.RawMessage
-	err := json.Unmarshal(text, &valid)
+	err := json.Unmarshal(text, new(json.RawMessage))
 	switch {
 	case !utf8.Valid(text):
 		return "are not valid UTF-8"
@@ -196,20 +195,16 @@ func (c *checker) list(s *shape) *ArgumentError {
 
 // scalar checks what is neither a list nor an object.
 func (c *checker) scalar(s *shape, raw []byte) *ArgumentError {
-	misformed := false
-	if s.form != nil {
-		var text string
-		_ = json.Unmarshal(raw, &text)
-		misformed = !s.form.MatchString(text)
-		if s.quoted {
-			raw = []byte(text)
-		}
+	if s.form == nil && !c.reads {
+		return nil
 	}
-	var err error
-	if misformed || c.reads {
-		err = json.Unmarshal(raw, reflect.New(s.typ).Interface())
+	text := ""
+	_ = json.Unmarshal(raw, &text)
+	if s.quoted {
+		raw = []byte(text)
 	}
-	if misformed && err == nil {
+	err := json.Unmarshal(raw, reflect.New(s.typ).Interface())
+	if err == nil && s.form != nil && !s.form.MatchString(text) {
 		err = errors.New("tool: it has another form")
 	}
 	switch {

@@ -19,12 +19,13 @@ func (p *planner) members(s *shape, at place, within ...reflect.Type) {
 		if behind.Kind() == reflect.Pointer {
 			behind = behind.Elem()
 		}
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		tagged, hidden, misnamed := f.Tag.Get("dedup") != "", f.Tag.Get("json") == "-", !memberName.MatchString(name)
 		isStruct := f.Anonymous && behind.Kind() == reflect.Struct
 		embeds := isStruct && (name == "" || misnamed)
 		itself := embeds && slices.Contains(within, behind)
 		own, _ := p.own(behind)
+		quoted := isScalar(behind.Kind()) && slices.Contains(strings.Split(options, ","), "string")
 		flaw := ""
 		switch {
 		case hidden && tagged:
@@ -40,6 +41,8 @@ func (p *planner) members(s *shape, at place, within ...reflect.Type) {
 			flaw = "is embedded and reads its own JSON; give it a name in JSON"
 		case itself:
 			flaw = "embeds itself"
+		case quoted && own:
+			flaw = "reads its own JSON, and so not what stands in a string; take that option out of its json tag"
 		}
 		here := place{at.path, nil, at.optional, at.dropped}
 		if at.index != nil && !(embeds && f.Type != behind) {
@@ -52,7 +55,7 @@ func (p *planner) members(s *shape, at place, within ...reflect.Type) {
 		case embeds:
 			p.members(s, here, append(within, behind)...)
 		default:
-			p.member(s, here, f, cmp.Or(name, f.Name))
+			p.member(s, here, f, cmp.Or(name, f.Name), quoted && !own)
 		}
 	}
 }
@@ -60,8 +63,13 @@ func (p *planner) members(s *shape, at place, within ...reflect.Type) {
 // memberName matches the names that encoding/json takes from a tag. For any other it has the field's.
 var memberName = regexp.MustCompile(`^[\pL\p{Nd}!#$%&()*+\-./:;<=>?@\[\]^_{|}~ ]*$`)
 
+// isScalar reports whether the option string of a json tag means anything for a kind of types.
+func isScalar(kind reflect.Kind) bool {
+	return kind >= reflect.Bool && kind <= reflect.Float64 || kind == reflect.String
+}
+
 // member plans a field that stands in JSON by a name.
-func (p *planner) member(s *shape, at place, f reflect.StructField, name string) {
+func (p *planner) member(s *shape, at place, f reflect.StructField, name string, quoted bool) {
 	_, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 	m := &member{name: name, tag: f.Tag, optional: strings.Contains(options, "omitempty") || strings.Contains(options, "omitzero")}
 	at.path, at.optional = at.path+"."+name, at.optional || m.optional
@@ -70,8 +78,8 @@ func (p *planner) member(s *shape, at place, f reflect.StructField, name string)
 	}
 	at.dropped = at.dropped || m.dropped
 	m.value = p.shape(f.Type, at)
-	if slices.Contains(strings.Split(options, ","), "string") {
-		m.value = p.inString(m.value)
+	if quoted {
+		m.value = inString(m.value)
 	}
 	if p.reads && f.Tag.Get("dedup") == "key" {
 		m.value.nullable = false // it would be a zero like any other

@@ -30,7 +30,7 @@ func (p *planner) schema(path string, t reflect.Type) (json.RawMessage, error) {
 	for _, s := range p.recursive {
 		defs = append(defs, quote(s.reference)+":"+s.text(false, ""))
 	}
-	if len(defs) > 0 {
+	if len(defs) > 0 && p.given[t] == nil {
 		text = strings.TrimSuffix(text, "}") + `,"$defs":{` + strings.Join(defs, ",") + "}}"
 	}
 	return json.RawMessage(text), p.undescribed
@@ -48,9 +48,10 @@ func (p *planner) describe(s *shape, doc string) string {
 	}
 	text := string(p.given[s.typ])
 	switch {
+	case text != "":
 	case s.reference != "":
 		text = `{"$ref":"#/$defs/` + s.reference + `"}`
-	case text == "":
+	default:
 		return s.text(null != "", doc)
 	}
 	if null+doc != "" {

@@ -30,11 +30,12 @@ func out[Out any]() tool.Definition {
 }
 
 type (
-	base    struct{ A, B int }
-	self    struct{ *Self }
-	Self    struct{ *Self }
-	pointee struct{ X int }
-	withKey struct {
+	shadeNumber uint8
+	base        struct{ A, B int }
+	self        struct{ *Self }
+	Self        struct{ *Self }
+	pointee     struct{ X int }
+	withKey     struct {
 		ID string `json:"id" dedup:"key"`
 	}
 	node struct {
@@ -42,6 +43,8 @@ type (
 		Kids []*node `json:"kids"`
 	}
 )
+
+func (*shadeNumber) UnmarshalText([]byte) error { return nil }
 
 func TestRegistrationProblems(t *testing.T) {
 	t.Parallel()
@@ -82,6 +85,9 @@ func TestRegistrationProblems(t *testing.T) {
 		"Interface":     {of[struct{ I error }](), "In.I", "no JSON"},
 		"MapKey":        {of[struct{ M map[float64]int }](), "In.M", "strings or integers"},
 		"TextKey":       {of[struct{ M map[time.Time]int }](), "In.M", "strings or integers"},
+		"QuotedText": {of[struct {
+			S shadeNumber `json:"s,string"`
+		}](), "In.S", "reads its own JSON"},
 		"TwoFields": {of[struct {
 			base
 			A int
