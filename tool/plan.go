@@ -185,8 +185,8 @@ func (p *planner) isBytes(t reflect.Type) bool {
 	return t.Elem().Kind() == reflect.Uint8 && !own
 }
 
-// key plans the keys of a map, nil where any string is one. Of keys that read their own text nobody
-// knows whether two names are one.
+// key plans the keys of a map, nil where any string is one. Keys that read their own text are refused:
+// two names may be the same key.
 func (p *planner) key(of reflect.Type, at place) *shape {
 	t := of.Key()
 	switch own, _ := p.own(t); {
@@ -208,10 +208,10 @@ func inString(s *shape) *shape {
 	return &shape{typ: s.typ, json: "string", rest: `,"pattern":` + quote(form.String()), form: form, quoted: true}
 }
 
-// rfc3339 is the form of a time. Go reads more, and writes some of that never again.
+// rfc3339 is the form of a time. Go reads more, such as an offset of 24 hours, which it then cannot write.
 var rfc3339 = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$`)
 
-// forms keep null out, which encoding/json takes in a string, and would take for nothing.
+// forms are those of scalars in a string. None matches null, which encoding/json takes as no value at all.
 var forms = map[string]*regexp.Regexp{
 	"string":  regexp.MustCompile(`^"`),
 	"boolean": regexp.MustCompile(`^(true|false)$`),

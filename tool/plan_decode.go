@@ -74,6 +74,7 @@ type checker struct {
 
 func (p *plan) check(args []byte, reads bool) (*checker, *ArgumentError) {
 	c := &checker{src: args, json: json.NewDecoder(bytes.NewReader(args)), reads: reads}
+	c.all, c.compared = make([]byte, 0, len(args)), make([]byte, 0, len(args))
 	return c, c.value(p.args)
 }
 
