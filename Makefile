@@ -14,6 +14,11 @@ BENCHFLAGS ?=
 # dedupvet type-checks programs, with no goroutine of its own: the race detector
 # would find nothing and cost it most of its time.
 SEQUENTIAL := ./dedupvet/...
+# A binary of tests is linked anew each time. Without debugging information that takes two thirds
+# of the time; stack traces do not need it.
+LINK := -ldflags='-s -w'
+# The race detector waits a second at the end of a process for reports of others.
+export GORACE ?= atexit_sleep_ms=0
 # The race detector needs a C compiler.
 RACE := $(if $(shell command -v $${CC:-cc} 2>/dev/null),-race)
 
@@ -59,20 +64,20 @@ model: ## Check the protocol of package external with spin: every order of its s
 test: pgbouncer redis promtool ## Run the tests of all modules on a real Postgres
 	$(if $(RACE),,@echo "no C compiler: running without the race detector")
 	@$(GO) run ./internal/pgserver/which
-	$(GO) test $(SEQUENTIAL)
-	DEDUP_PGBOUNCER="$${DEDUP_PGBOUNCER:-$(PGBOUNCER)}" DEDUP_PROMTOOL="$${DEDUP_PROMTOOL:-$(PROMTOOL)}" $(GO) test $(RACE) -parallel 8 -timeout 25m -skip '^TestLong' $(filter-out $(SEQUENTIAL),$(PACKAGES))
+	$(GO) test $(LINK) $(SEQUENTIAL)
+	DEDUP_PGBOUNCER="$${DEDUP_PGBOUNCER:-$(PGBOUNCER)}" DEDUP_PROMTOOL="$${DEDUP_PROMTOOL:-$(PROMTOOL)}" $(GO) test $(LINK) $(RACE) -parallel 8 -timeout 25m -skip '^TestLong' $(filter-out $(SEQUENTIAL),$(PACKAGES))
 
 # Tests that take long are named TestLong…. Those of external/model read nothing but the
 # model, which seldom changes, and take four minutes: `make model` runs them.
 LONG = $(filter-out ./external/model,$(shell grep -rl --include=*_test.go '^func TestLong' . | xargs -n 1 dirname | sort -u))
 .PHONY: test-long
 test-long: pgbouncer ## Run the tests that `make test` leaves out because they take long, and name what is skipped
-	DEDUP_PGBOUNCER="$${DEDUP_PGBOUNCER:-$(PGBOUNCER)}" $(GO) test $(RACE) -parallel 8 -v -timeout 25m -run '^TestLong' $(LONG)
+	DEDUP_PGBOUNCER="$${DEDUP_PGBOUNCER:-$(PGBOUNCER)}" $(GO) test $(LINK) $(RACE) -parallel 8 -v -timeout 25m -run '^TestLong' $(LONG)
 
 .PHONY: test-citus
 test-citus: ## Run the tests of Citus on the cluster whose nodes DEDUP_CITUS_URLS names
 	@test -n "$$DEDUP_CITUS_URLS" || { echo "DEDUP_CITUS_URLS names no Citus cluster; docs/sharded.md says what it is to be"; exit 1; }
-	$(GO) test $(RACE) -count 1 -parallel 4 -timeout 25m -run '^TestCitus' ./internal/contract ./cmd/dedup/internal/doctor
+	$(GO) test $(LINK) $(RACE) -count 1 -parallel 4 -timeout 25m -run '^TestCitus' ./internal/contract ./cmd/dedup/internal/doctor ./proof/internal/replay
 
 # Some tests run through PgBouncer. Where it is not installed, Debian's package
 # is unpacked into .cache, which needs no rights; where that does not work
@@ -96,7 +101,7 @@ promtool:
 
 .PHONY: screenshots
 screenshots: ## Take the pictures of the console in docs/ anew
-	DEDUP_SCREENSHOTS="$(CURDIR)/docs" $(GO) test -count 1 -v -run TestConsole/Screenshots ./dedupweb/browsertest
+	DEDUP_SCREENSHOTS="$(CURDIR)/docs" $(GO) test -count 1 -v -run TestLongConsole/Screenshots ./dedupweb/browsertest
 
 .PHONY: figures
 figures: ## Count the code and the way of a call, and compare with the goals

@@ -211,7 +211,8 @@ func TestContextEnds(t *testing.T) {
 }
 
 // JSON just below dedup's limit is beyond it once its members are arguments.
-func TestBodyAtTheLimit(t *testing.T) {
+// TestLongBodyAtTheLimit sends bodies of as many bytes as are taken.
+func TestLongBodyAtTheLimit(t *testing.T) {
 	t.Parallel()
 	s := open(t, httpdedup.Options{MaxBody: 2 * dedup.MaxArgsSize})
 	s.handle("POST /orders", "create_order", func(http.ResponseWriter, *http.Request) {})

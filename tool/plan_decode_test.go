@@ -183,7 +183,8 @@ func TestCauseOfATypesOwn(t *testing.T) {
 	require.ErrorAs(t, err, &parse)
 }
 
-func TestHostileArguments(t *testing.T) {
+// TestLongHostileArguments decodes arguments of all sizes up to the largest.
+func TestLongHostileArguments(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil, nil)
 	type tree struct {

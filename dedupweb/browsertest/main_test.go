@@ -8,23 +8,35 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// TestConsole looks at the console in one browser, which all of its tests share.
+// TestConsole acts in the console as people do.
 func TestConsole(t *testing.T) {
 	t.Parallel()
+	inOneBrowser(t, map[string]func(*testing.T, *browser){
+		"Faults":     testFaults,
+		"Hidden":     testHidden,
+		"Live":       testLive,
+		"NoScript":   testNoScript,
+		"Reset":      testReset,
+		"Resolve":    testResolve,
+		"OtherSites": testOtherSites,
+		"NoAccess":   testNoAccess,
+	})
+}
 
+// TestLongConsole looks at every page.
+func TestLongConsole(t *testing.T) {
+	t.Parallel()
+	inOneBrowser(t, map[string]func(*testing.T, *browser){
+		"Pages":         testPages,
+		"OtherVisitors": testOtherVisitors,
+		"Screenshots":   testScreenshots,
+	})
+}
+
+func inOneBrowser(t *testing.T, tests map[string]func(*testing.T, *browser)) {
+	t.Helper()
 	b := start(t)
-	for name, test := range map[string]func(*testing.T, *browser){
-		"Faults":      testFaults,
-		"Hidden":      testHidden,
-		"Live":        testLive,
-		"NoScript":    testNoScript,
-		"Reset":       testReset,
-		"Resolve":     testResolve,
-		"OtherSites":  testOtherSites,
-		"NoAccess":    testNoAccess,
-		"Pages":       testPages,
-		"Screenshots": testScreenshots,
-	} {
+	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			test(t, b)

@@ -35,12 +35,9 @@ func testPages(t *testing.T, b *browser) {
 	}
 }
 
-// TestLongPages looks at the pages as visitors see them who may see less, and where there
+// testOtherVisitors looks at the pages as visitors see them who may see less, and where there
 // is more and less to see.
-func TestLongPages(t *testing.T) {
-	t.Parallel()
-
-	b := start(t)
+func testOtherVisitors(t *testing.T, b *browser) {
 	noteAxe(t, b)
 	shop := newShop(t)
 	for name, v := range map[string]visit{

@@ -26,6 +26,8 @@ type bundle struct {
 	db   *pgtest.DB
 	pool *pgxpool.Pool
 	d    *dedup.Deduper
+	// observer is for what the test reads, beside whatever pool does.
+	observer *pgxpool.Pool
 }
 
 // limit ends a test that hangs before `go test -timeout` ends them all. The time that
@@ -41,7 +43,7 @@ func setupOn(t *testing.T, db *pgtest.DB, opts *dedup.Options, conf ...func(*pgx
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	t.Cleanup(cancel)
-	b := &bundle{db: db, pool: db.Pool(t, conf...)}
+	b := &bundle{db: db, pool: db.Pool(t, conf...), observer: newObserver(t, db)}
 	b.exec(t, `CREATE TABLE effects (ref text NOT NULL)`)
 	b.d = newDeduper(t, b.pool, opts)
 	return ctx, b
@@ -60,14 +62,20 @@ func (b *bundle) exec(t *testing.T, sql string, args ...any) {
 	require.NoError(t, err)
 }
 
-// scalar reads one value over a connection of its own.
+// newObserver makes a pool that connects when it is used. It prepares nothing: tests change tables.
+func newObserver(t *testing.T, db *pgtest.DB) *pgxpool.Pool {
+	t.Helper()
+	return db.Pool(t, func(c *pgxpool.Config) {
+		c.MaxConns = 1
+		c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
+	})
+}
+
+// scalar reads one value over the observer's connection.
 func scalar[T any](t *testing.T, b *bundle, sql string, args ...any) T {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), b.db.URL)
-	require.NoError(t, err)
-	defer conn.Close(context.WithoutCancel(t.Context()))
 	var v T
-	require.NoError(t, conn.QueryRow(t.Context(), sql, args...).Scan(&v))
+	require.NoError(t, b.observer.QueryRow(t.Context(), sql, args...).Scan(&v))
 	return v
 }
 
@@ -259,12 +267,9 @@ func (b *bundle) age(t *testing.T, key, by string) {
 // eventually waits until a query answers true.
 func (b *bundle) eventually(t *testing.T, sql string, args ...any) {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), b.db.URL)
-	require.NoError(t, err)
-	defer func() { _ = conn.Close(context.WithoutCancel(t.Context())) }()
 	require.Eventually(t, func() bool {
 		var yes bool
-		err := conn.QueryRow(t.Context(), sql, args...).Scan(&yes)
+		err := b.observer.QueryRow(t.Context(), sql, args...).Scan(&yes)
 		return err == nil && yes
 	}, limit, 2*time.Millisecond, sql)
 }

@@ -90,23 +90,23 @@ func TestContract(t *testing.T) {
 
 	runContract(t,
 		profile{order: dedup.LockFirst, isolation: pgx.ReadCommitted},
-		profile{order: dedup.LockFirst, isolation: pgx.RepeatableRead},
 		profile{order: dedup.LockFirst, isolation: pgx.Serializable},
-		profile{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeSimpleProtocol},
 		profile{order: dedup.ClaimFirst, isolation: pgx.ReadCommitted},
-		profile{order: dedup.ClaimFirst, isolation: pgx.Serializable},
 	)
 }
 
-// TestLongContract is TestContract in the profiles that differ least from its own.
+// TestLongContract is TestContract at the other isolation levels and in the other exec modes.
 func TestLongContract(t *testing.T) {
 	t.Parallel()
 
 	runContract(t,
+		profile{order: dedup.LockFirst, isolation: pgx.RepeatableRead},
+		profile{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeSimpleProtocol},
 		profile{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeCacheDescribe},
 		profile{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeDescribeExec},
 		profile{order: dedup.ClaimFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeExec},
 		profile{order: dedup.ClaimFirst, isolation: pgx.RepeatableRead},
+		profile{order: dedup.ClaimFirst, isolation: pgx.Serializable},
 	)
 }
 

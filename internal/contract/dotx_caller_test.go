@@ -11,7 +11,6 @@ import (
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/internal/guard"
-	"github.com/tooldedup/dedup/internal/pgtest"
 )
 
 // bothOrders runs a test with each order, at the default isolation.
@@ -342,9 +341,7 @@ func TestDoTxLooksAtTheTransactionsDatabase(t *testing.T) {
 	ctx, b := setup(t, nil)
 	_, err := dedup.Do(ctx, b.d, call("k"), effect("k"))
 	require.NoError(t, err)
-	other := &bundle{db: pgtest.New(t)}
-	other.pool = other.db.Pool(t)
-	other.exec(t, `CREATE TABLE effects (ref text NOT NULL)`)
+	_, other := setup(t, nil)
 	other.exec(t, `ALTER TABLE tool_dedup DROP CONSTRAINT tool_dedup_pkey`)
 	in := func() error {
 		return pgx.BeginFunc(ctx, other.pool, func(tx pgx.Tx) error {

@@ -26,6 +26,7 @@ type badRow struct {
 	want func(t *testing.T, err error)
 
 	opts    dedup.Options
+	alone   bool // it changes more of the database than rows
 	proxied bool // w.proxy stands between pool and server
 	records int  // left in tool_dedup, one at most
 	effects int  // left in effects
@@ -35,10 +36,15 @@ type badRow struct {
 
 // badWorld is what a row works in.
 type badWorld struct {
+	*badGround
+	t     *testing.T
+	ctx   context.Context
+	proxy *faultproxy.Proxy
+}
+
+// badGround is a database with its connections. One row after the other uses it.
+type badGround struct {
 	*bundle
-	t      *testing.T
-	ctx    context.Context
-	proxy  *faultproxy.Proxy
 	traced *acquireTracer
 }
 
@@ -134,35 +140,68 @@ func TestBadInput(t *testing.T) {
 	}
 	require.GreaterOrEqual(t, len(rows), 60)
 	seen := map[string]bool{}
+	free := make(chan *badGround, len(rows))
+	all := t // which outlives its rows
 	for _, row := range rows {
 		require.False(t, seen[row.name], row.name)
 		seen[row.name] = true
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
-			w := newBadWorld(t, row)
-			err := caught(func() error { return row.run(w) })
-			row.want(t, err)
-			w.requireClean(row)
+			if row.alone || row.proxied {
+				row.try(t, newBadWorld(t, row))
+				return
+			}
+			var ground *badGround
+			select {
+			case ground = <-free:
+			default:
+				ground = newBadGround(all, pgtest.New(all))
+			}
+			row.try(t, ground.world(t, row))
+			ground.exec(t, `DELETE FROM tool_dedup; DELETE FROM effects`)
+			free <- ground // after a failure nobody uses it again
 		})
 	}
 }
 
-func newBadWorld(t *testing.T, row badRow) *badWorld {
+func (row badRow) try(t *testing.T, w *badWorld) {
+	t.Helper()
+	err := caught(func() error { return row.run(w) })
+	row.want(t, err)
+	w.requireClean(row)
+}
+
+func newBadGround(t *testing.T, db *pgtest.DB) *badGround {
+	t.Helper()
+	g := &badGround{bundle: &bundle{db: db, observer: newObserver(t, db)}, traced: &acquireTracer{}}
+	g.pool = db.Pool(t, func(c *pgxpool.Config) { c.ConnConfig.Tracer = g.traced })
+	g.exec(t, `CREATE TABLE effects (ref text NOT NULL)`)
+	return g
+}
+
+func (g *badGround) world(t *testing.T, row badRow) *badWorld {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	t.Cleanup(cancel)
-	w := &badWorld{bundle: &bundle{db: pgtest.New(t)}, t: t, ctx: ctx, traced: &acquireTracer{}}
-	via := *w.db
-	if row.proxied {
-		var err error
-		w.proxy, err = faultproxy.New(w.db.URL)
-		require.NoError(t, err)
-		t.Cleanup(w.proxy.Close)
-		via.URL = w.proxy.URL()
+	g.traced.waiting = nil
+	g.d = newDeduper(t, g.pool, &row.opts)
+	return &badWorld{badGround: g, t: t, ctx: ctx}
+}
+
+// newBadWorld makes a world on a ground of its own.
+func newBadWorld(t *testing.T, row badRow) *badWorld {
+	t.Helper()
+	db := pgtest.New(t)
+	if !row.proxied {
+		return newBadGround(t, db).world(t, row)
 	}
-	w.pool = via.Pool(t, func(c *pgxpool.Config) { c.ConnConfig.Tracer = w.traced })
-	w.exec(t, `CREATE TABLE effects (ref text NOT NULL)`)
-	w.d = newDeduper(t, w.pool, &row.opts)
+	proxy, err := faultproxy.New(db.URL)
+	require.NoError(t, err)
+	t.Cleanup(proxy.Close)
+	via := *db
+	via.URL = proxy.URL()
+	w := newBadGround(t, &via).world(t, row)
+	w.db, w.proxy = db, proxy
 	return w
 }
 
@@ -209,12 +248,9 @@ func (w *badWorld) requireNoLeak() {
 	stat := w.pool.Stat()
 	require.Equal(t, stat.TotalConns(), stat.IdleConns())
 
-	observer, err := pgx.Connect(ctx, w.db.URL)
-	require.NoError(t, err)
-	defer observer.Close(context.WithoutCancel(ctx))
 	for {
 		var transactions, locks int
-		err := observer.QueryRow(ctx, `
+		err := w.observer.QueryRow(ctx, `
 			SELECT (SELECT count(*) FROM pg_stat_activity
 			         WHERE datname = current_database() AND pid <> pg_backend_pid()
 			           AND backend_type = 'client backend' AND xact_start IS NOT NULL),

@@ -396,6 +396,7 @@ func (w *badWorld) beside(f func() error) error {
 // badSessions do to the session or the schema what an effect should not.
 func badSessions() (rows []badRow) {
 	add := func(row badRow, s step) {
+		row.alone = true
 		row.run = func(w *badWorld) error { return w.do(s) }
 		rows = append(rows, row)
 	}

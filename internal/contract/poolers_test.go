@@ -18,19 +18,17 @@ import (
 func TestContractThroughPgBouncer(t *testing.T) {
 	t.Parallel()
 
-	runThroughPgBouncer(t,
-		profile{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeExec},
-		profile{order: dedup.ClaimFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeExec},
-		profile{way: viaStatement, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeExec},
-	)
+	runThroughPgBouncer(t, profile{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeExec})
 }
 
-// TestLongContractThroughPgBouncer adds a stricter isolation level, and the other exec
-// modes that work there with a PgBouncer before 1.21.
+// TestLongContractThroughPgBouncer adds the other order, statements, a stricter isolation
+// level, and the other exec modes that work there with a PgBouncer before 1.21.
 func TestLongContractThroughPgBouncer(t *testing.T) {
 	t.Parallel()
 
 	runThroughPgBouncer(t,
+		profile{order: dedup.ClaimFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeExec},
+		profile{way: viaStatement, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeExec},
 		profile{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeCacheDescribe},
 		profile{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeSimpleProtocol},
 		profile{order: dedup.LockFirst, isolation: pgx.Serializable, mode: pgx.QueryExecModeExec},

@@ -379,14 +379,11 @@ func TestStatementLosesItsRace(t *testing.T) {
 func TestContractStatements(t *testing.T) {
 	t.Parallel()
 
-	runContract(t,
-		profile{isolation: pgx.ReadCommitted, way: viaStatement, mode: pgx.QueryExecModeCacheStatement},
-		profile{isolation: pgx.ReadCommitted, way: viaStatement, mode: pgx.QueryExecModeSimpleProtocol},
-		profile{isolation: pgx.ReadCommitted, way: viaSeparate, mode: pgx.QueryExecModeCacheStatement},
-	)
+	runContract(t, profile{isolation: pgx.ReadCommitted, way: viaStatement, mode: pgx.QueryExecModeCacheStatement})
 }
 
-// TestLongContractStatements is TestContractStatements in the other exec modes.
+// TestLongContractStatements is TestContractStatements in the other exec modes, and with
+// effect and record sent separately.
 func TestLongContractStatements(t *testing.T) {
 	t.Parallel()
 
@@ -394,6 +391,8 @@ func TestLongContractStatements(t *testing.T) {
 		profile{isolation: pgx.ReadCommitted, way: viaStatement, mode: pgx.QueryExecModeCacheDescribe},
 		profile{isolation: pgx.ReadCommitted, way: viaStatement, mode: pgx.QueryExecModeDescribeExec},
 		profile{isolation: pgx.ReadCommitted, way: viaStatement, mode: pgx.QueryExecModeExec},
+		profile{isolation: pgx.ReadCommitted, way: viaStatement, mode: pgx.QueryExecModeSimpleProtocol},
+		profile{isolation: pgx.ReadCommitted, way: viaSeparate, mode: pgx.QueryExecModeCacheStatement},
 		profile{isolation: pgx.ReadCommitted, way: viaSeparate, mode: pgx.QueryExecModeCacheDescribe},
 		profile{isolation: pgx.ReadCommitted, way: viaSeparate, mode: pgx.QueryExecModeDescribeExec},
 		profile{isolation: pgx.ReadCommitted, way: viaSeparate, mode: pgx.QueryExecModeExec},

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // dropWait bounds dropping a database.
@@ -52,11 +53,35 @@ func (db *DB) Drop(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := db.disconnect(ctx, admin); err != nil {
+		return fmt.Errorf("ending the connections to database %s: %w", db.Name, err)
+	}
 	db.cluster.copying.Lock()
 	defer db.cluster.copying.Unlock()
 	_, err = admin.Exec(ctx, "DROP DATABASE IF EXISTS "+pgx.Identifier{db.Name}.Sanitize()+" WITH (FORCE)")
 	if err != nil {
 		return fmt.Errorf("dropping database %s: %w", db.Name, err)
+	}
+	return nil
+}
+
+// disconnect ends the connections to the database and waits a moment until they are gone. A
+// DROP DATABASE that finds one sleeps for a tenth of a second, and all tests wait for it.
+func (db *DB) disconnect(ctx context.Context, admin *pgxpool.Pool) error {
+	for pause := time.Millisecond; pause < time.Second; pause *= 2 {
+		var left int
+		err := admin.QueryRow(ctx, `
+			SELECT count(pg_terminate_backend(pid))
+			FROM pg_stat_activity
+			WHERE datname = $1 AND backend_type = 'client backend'`, db.Name).Scan(&left)
+		if err != nil || left == 0 {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pause):
+		}
 	}
 	return nil
 }

@@ -19,7 +19,7 @@ import (
 
 // templateLock is the advisory lock under which a template is made. Advisory
 // locks belong to a database: all processes take it in the one that the server's
-// URL names.
+// URL names. The databases of proof/internal/citusdb are made under it too.
 const templateLock = 0x64656475705f7467 // "dedup_tg"
 
 // A template is a database with the migrations that test databases are copied

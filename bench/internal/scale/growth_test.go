@@ -9,7 +9,7 @@ import (
 	"github.com/tooldedup/dedup/bench/internal/measure"
 )
 
-func TestGrowth(t *testing.T) {
+func TestLongGrowth(t *testing.T) {
 	t.Parallel()
 	o := GrowthOptions{
 		Sizes: []int{200, 1000}, Clients: []int{1, 4},

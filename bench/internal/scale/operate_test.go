@@ -9,7 +9,7 @@ import (
 
 // What is asked of the table, large or small, is found by an index, and statistics read no
 // record.
-func TestOperate(t *testing.T) {
+func TestLongOperate(t *testing.T) {
 	t.Parallel()
 	s, o := setup(t), OperateOptions{Records: 50_000, Runs: 20}
 	all, err := operate(t.Context(), s, o)

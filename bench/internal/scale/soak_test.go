@@ -15,7 +15,7 @@ import (
 	"github.com/tooldedup/dedup/bench/internal/server"
 )
 
-func TestSoak(t *testing.T) {
+func TestLongSoak(t *testing.T) {
 	t.Parallel()
 	o := SoakOptions{
 		Duration: 3 * time.Second, Rate: 100, Clients: 4, Replays: 0.5,

@@ -10,7 +10,7 @@ import (
 	"github.com/tooldedup/dedup"
 )
 
-func TestStorm(t *testing.T) {
+func TestLongStorm(t *testing.T) {
 	t.Parallel()
 	o := StormOptions{Twins: 40, Conns: 4, Effect: 200 * time.Millisecond, Storms: 2, Rate: 50, Quiet: 200 * time.Millisecond}
 	var out bytes.Buffer

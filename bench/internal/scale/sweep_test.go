@@ -10,7 +10,7 @@ import (
 	"github.com/tooldedup/dedup/bench/internal/server"
 )
 
-func TestSweep(t *testing.T) {
+func TestLongSweep(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	s, ctx := setup(t), t.Context()

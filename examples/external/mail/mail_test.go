@@ -120,6 +120,7 @@ func TestNotConnected(t *testing.T) {
 	s := newSender(t, Tool(closed.Addr().String()))
 	_, err = s.mail.Do(t.Context(), dedup.Call{Scope: "acme", Key: "k", MaxWait: -1}, Mail{From: "a@b.example", To: "c@d.example"})
 	require.ErrorIs(t, err, dedup.ErrInFlight)
+	require.NoError(t, s.tools.Close(t.Context())) // so that nothing is being attempted
 	op, err := s.tools.Lookup(t.Context(), "acme", "send_mail", "k")
 	require.NoError(t, err)
 	require.Equal(t, external.Pending, op.State)

@@ -17,6 +17,7 @@ import (
 	"github.com/tooldedup/dedup/proof/internal/chaos/score"
 	"github.com/tooldedup/dedup/proof/internal/chaos/secrets"
 	"github.com/tooldedup/dedup/proof/internal/chaos/storm"
+	"github.com/tooldedup/dedup/proof/internal/citusdb"
 )
 
 // campaign is one way to try to break the promise.
@@ -46,7 +47,7 @@ var campaigns = []campaign{
 	{"mixed-storm", "five ways to call, both orders, every isolation level and three exec modes on a few keys with short retentions, beside Sweep and Reset", 0, 0, false, nil, mixed.Run},
 	{"external", "tools that act outside of the database: worker processes killed and halted at every step, the server restarted, a provider that loses, delays and denies; seven kinds of provider, five planted mistakes", 20_000, 300, true, nil, outside.Run},
 	{"mcp", "an MCP client that cancels, drops and issues again, over two servers behind a balancer that cuts connections and delivers twice; servers killed", 10_000, 400, false, nil, reissue.Run},
-	{"citus", "five ways to call through all nodes of a Citus cluster, by scope and by schema: COMMITs lost before and between the nodes, backends ended, nodes restarted", 200_000, 3_000, false, citus.Missing, citus.Run},
+	{"citus", "five ways to call through all nodes of a Citus cluster, by scope and by schema: COMMITs lost before and between the nodes, backends ended, nodes restarted", 200_000, 3_000, false, citusdb.Missing, citus.Run},
 	{"mcp", "an MCP client that cancels, drops and issues again, over two servers behind a balancer that cuts connections and delivers twice; servers killed", 10_000, 400, false, nil, reissue.Run},
 	{"secrets", "canaries in keys, arguments and results, looked for in errors, events and the server's log", 0, 0, true, nil, secrets.Run},
 }

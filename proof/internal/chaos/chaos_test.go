@@ -9,8 +9,8 @@ import (
 
 	"github.com/tooldedup/dedup/internal/exit"
 	"github.com/tooldedup/dedup/proof/internal/chaos"
-	"github.com/tooldedup/dedup/proof/internal/chaos/citus"
 	"github.com/tooldedup/dedup/proof/internal/chaos/score"
+	"github.com/tooldedup/dedup/proof/internal/citusdb"
 	"github.com/tooldedup/dedup/proof/internal/cli"
 )
 
@@ -28,8 +28,8 @@ func TestLongCampaigns(t *testing.T) {
 	for _, name := range chaos.Names() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if name == "citus" && citus.Missing() != "" {
-				t.Skip(citus.Missing())
+			if name == "citus" && citusdb.Missing() != "" {
+				t.Skip(citusdb.Missing())
 			}
 			code, out, errs := run(t, name, "--short")
 			require.Zero(t, code, "%s\n%s", out, errs)

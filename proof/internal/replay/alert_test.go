@@ -49,7 +49,7 @@ func TestAlertOfTheStormedTool(t *testing.T) {
 	require.NoError(t, err)
 	workers, err := fleet.Start(fleet.Config{
 		Program: self, Args: []string{"replay-worker"}, Size: 2, Stderr: t.Output(),
-		DatabaseURL: db.URL, Mode: worker.Dedup, Way: worker.Registry, Metrics: true,
+		DatabaseURLs: []string{db.URL}, Mode: worker.Dedup, Way: worker.Registry, Metrics: true,
 	})
 	require.NoError(t, err)
 	t.Cleanup(workers.Close)

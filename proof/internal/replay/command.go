@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tooldedup/dedup/proof/internal/citusdb"
 	"github.com/tooldedup/dedup/proof/internal/replay/payment"
 	"github.com/tooldedup/dedup/proof/internal/replay/plan"
 	"github.com/tooldedup/dedup/proof/internal/replay/worker"
@@ -34,6 +35,10 @@ parked is resolved by its book.
 --metrics has the workers report to OpenTelemetry and export it to Prometheus. What they export
 at the end must be what they have answered, by tool; of a process that was killed its part is
 missing. --attempts 1 leaves retrying to the orchestrator, so that callers learn of what is unknown.
+
+--citus plays on the Citus cluster whose nodes ` + citusdb.URLsVariable + ` names, the coordinator's first. Each
+domain is a tenant in a distributed schema of its own, and the workers connect to all nodes.
+Connections between the nodes are cut before a COMMIT or in its answer.
 
 Postgres is the server of --database-url, or of DEDUP_DATABASE_URL, or one that
 is found or started for the run. The replay works in a database of its own there
@@ -69,6 +74,7 @@ func Command() *cobra.Command {
 	set.StringVar(&f.html, "html", "", "write a page that shows both to `file`; implies --compare")
 	set.Uint64Var(&f.seed, "seed", 0, "`number` that the plan is drawn from (default random, and printed)")
 	set.StringVar(&f.databaseURL, "database-url", "", "postgres:// `URL` of a server, whose user may create databases")
+	set.BoolVar(&f.citus, "citus", false, "play on the Citus cluster of $"+citusdb.URLsVariable+", a schema for each tenant")
 	set.BoolVar(&f.verbose, "verbose", false, "list what differs and what is delivered again")
 	return cmd
 }

@@ -9,6 +9,9 @@
 // are cut, backends terminated and processes killed. An orchestrator's rules
 // hold: what was not answered is delivered again.
 //
+// On a Citus cluster each domain is a tenant in a distributed schema of its own, the workers
+// connect to all nodes, and connections between nodes are cut too.
+//
 // A delivery reaches the tools of a worker through the registry in its process, or
 // through its HTTP or MCP server, over a connection that may be cut.
 //

@@ -19,8 +19,18 @@ import (
 // that it may be, depends on the kind of provider.
 func TestReplayExternal(t *testing.T) {
 	t.Parallel()
+	testReplayExternal(t, payment.LookUp)
+}
+
+func TestLongReplayExternal(t *testing.T) {
+	t.Parallel()
+	testReplayExternal(t, payment.Keys, payment.LookUpSettles, payment.Neither)
+}
+
+func testReplayExternal(t *testing.T, kinds ...payment.Kind) {
+	t.Helper()
 	dir := sessionsOf(t, "airline/small/change", "retail/small/modify")
-	for _, kind := range []payment.Kind{payment.Keys, payment.LookUpSettles, payment.LookUp, payment.Neither} {
+	for _, kind := range kinds {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
 			db := pgtest.NewEmpty(t)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/tooldedup/dedup/internal/exit"
+	"github.com/tooldedup/dedup/proof/internal/citusdb"
 	"github.com/tooldedup/dedup/proof/internal/replay/payment"
 	"github.com/tooldedup/dedup/proof/internal/replay/plan"
 	"github.com/tooldedup/dedup/proof/internal/replay/worker"
@@ -20,6 +21,7 @@ type flags struct {
 	way                                  worker.Way // of through
 	external                             string
 	pays                                 payment.Kind // of external
+	citus                                bool
 	naive, compare, json, verbose        bool
 	metrics                              bool
 	attempts                             int
@@ -46,6 +48,12 @@ func (f *flags) settle() (err error) {
 		}
 		delete(f.kinds, plan.CutConnection) // which "all" has
 	}
+	if !f.citus {
+		if strings.Contains(f.faults, string(plan.BetweenNodes)) {
+			return exit.Usage("--faults %s: without --citus there is nothing between nodes", f.faults)
+		}
+		delete(f.kinds, plan.BetweenNodes)
+	}
 	if f.pays, err = payment.ParseKind(f.external); err != nil {
 		return exit.Usage("--external: %w", err)
 	}
@@ -54,6 +62,14 @@ func (f *flags) settle() (err error) {
 	}
 	if f.metrics && (f.way.Networked() || f.naive || f.compare || f.html != "" || f.pays != payment.Off) {
 		return exit.Usage("--metrics: of what is delivered through the registry, with dedup, and neither compared nor paid outside")
+	}
+	if f.citus {
+		if f.databaseURL != "" || f.pays != payment.Off {
+			return exit.Usage("--citus: on the cluster of %s, and nothing is paid outside", citusdb.URLsVariable)
+		}
+		if missing := citusdb.Missing(); missing != "" {
+			return exit.Usage("--citus: %s", missing)
+		}
 	}
 	if f.attempts < 0 {
 		return exit.Usage("--attempts: must not be negative")

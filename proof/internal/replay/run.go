@@ -8,6 +8,7 @@ import (
 
 	"github.com/tooldedup/dedup/internal/exit"
 	"github.com/tooldedup/dedup/internal/recording"
+	"github.com/tooldedup/dedup/proof/internal/citusdb"
 	"github.com/tooldedup/dedup/proof/internal/replay/arm"
 	"github.com/tooldedup/dedup/proof/internal/replay/progress"
 	"github.com/tooldedup/dedup/proof/internal/replay/report"
@@ -65,7 +66,7 @@ func replayAll(ctx context.Context, f *flags, rec *recording.Recording, display 
 	if err != nil {
 		return nil, fmt.Errorf("finding this program: %w", err)
 	}
-	server, err := stage.OpenServer(ctx, f.databaseURL)
+	server, err := openServer(ctx, f)
 	if errors.Is(err, stage.ErrURL) {
 		return nil, exit.Usage("--database-url: %w", err)
 	}
@@ -102,6 +103,13 @@ func replayAll(ctx context.Context, f *flags, rec *recording.Recording, display 
 		result.Naive = naive
 	}
 	return result, err
+}
+
+func openServer(ctx context.Context, f *flags) (*stage.Server, error) {
+	if f.citus {
+		return stage.OpenCluster(ctx, citusdb.URLs())
+	}
+	return stage.OpenServer(ctx, f.databaseURL)
 }
 
 // write writes the figures in the forms that are wanted.

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup/internal/pgtest"
 )
 
 func TestUsageErrors(t *testing.T) {
@@ -24,8 +26,11 @@ func TestUsageErrors(t *testing.T) {
 		"ExternalNaive":   {[]string{"--external", "keys", "--naive"}, "with dedup"},
 		"MetricsByHTTP":   {[]string{"--metrics", "--through", "http"}, "through the registry"},
 		"MetricsOfNaive":  {[]string{"--metrics", "--compare"}, "neither compared"},
+		"CitusAndURL":     {[]string{"--citus", "--database-url", "postgres://h/d"}, "--citus: "},
+		"CitusExternal":   {[]string{"--citus", "--external", "keys"}, "--citus: "},
 		"NoAttempts":      {[]string{"--attempts", "-1"}, "must not be negative"},
 		"NothingToCut":    {[]string{"--faults", "kill,cut-connection"}, "no connection to cut"},
+		"NoNodes":         {[]string{"--faults", "kill,between-nodes"}, "nothing between nodes"},
 		"NegativeSeed":    {[]string{"--seed", "-1"}, "invalid argument"},
 		"NaiveAndCompare": {[]string{"--naive", "--compare"}, "choose one"},
 		"NaiveAndHTML":    {[]string{"--naive", "--html", "page.html"}, "choose one"},
@@ -43,6 +48,15 @@ func TestUsageErrors(t *testing.T) {
 			require.Empty(t, o.out)
 		})
 	}
+}
+
+// TestCitusWithoutCluster changes the process's environment, so it is not parallel.
+func TestCitusWithoutCluster(t *testing.T) {
+	t.Setenv(pgtest.CitusVariable, "postgres://u:secret@h/alone")
+	o := execute(t.Context(), "--citus")
+	require.Equal(t, 2, o.code)
+	require.Contains(t, o.stderr, "names no Citus cluster")
+	require.NotContains(t, o.stderr, "secret")
 }
 
 func TestFailures(t *testing.T) {

@@ -21,19 +21,16 @@ func Tools() map[string][]kit.Tool {
 	}
 }
 
-// Registries returns a registry of the tools of each domain that run with d.
-func Registries(d *dedup.Deduper) (map[string]*tool.Registry, error) {
-	registries := map[string]*tool.Registry{}
-	for domain, tools := range Tools() {
-		definitions := make([]tool.Definition, len(tools))
-		for i, t := range tools {
-			definitions[i] = t.Definition
-		}
-		registry := tool.NewRegistry(d, nil)
-		if err := registry.Add(definitions...); err != nil {
-			return nil, fmt.Errorf("%s tools: %w", domain, err)
-		}
-		registries[domain] = registry
+// Registry returns a registry of the tools of a domain that run with d.
+func Registry(d *dedup.Deduper, domain string) (*tool.Registry, error) {
+	tools := Tools()[domain]
+	definitions := make([]tool.Definition, len(tools))
+	for i, t := range tools {
+		definitions[i] = t.Definition
 	}
-	return registries, nil
+	registry := tool.NewRegistry(d, nil)
+	if err := registry.Add(definitions...); err != nil {
+		return nil, fmt.Errorf("%s tools: %w", domain, err)
+	}
+	return registry, nil
 }

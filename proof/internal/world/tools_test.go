@@ -13,15 +13,15 @@ import (
 	"github.com/tooldedup/dedup/tool"
 )
 
-func TestRegistries(t *testing.T) {
+func TestRegistry(t *testing.T) {
 	t.Parallel()
 	deduper, err := dedup.New(setup(t), nil)
 	require.NoError(t, err)
-	registries, err := world.Registries(deduper)
-	require.NoError(t, err)
 
 	classes := map[tool.Class]int{}
-	for _, registry := range registries {
+	for domain := range world.Tools() {
+		registry, err := world.Registry(deduper, domain)
+		require.NoError(t, err)
 		for _, info := range registry.Tools() {
 			classes[info.Class]++
 		}

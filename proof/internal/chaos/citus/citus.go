@@ -18,6 +18,7 @@ import (
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/proof/internal/chaos/lab"
 	"github.com/tooldedup/dedup/proof/internal/chaos/score"
+	"github.com/tooldedup/dedup/proof/internal/citusdb"
 )
 
 const (
@@ -41,8 +42,8 @@ const (
 // Run runs the campaign in both layouts, one half of the calls each.
 func Run(ctx context.Context, _ *lab.Lab, p lab.Params) (*score.Score, error) {
 	s := &score.Score{Campaign: "citus", Seed: p.Seed, FaultsByKind: map[string]int{}, Details: map[string]any{}}
-	urls := URLs()
-	if missing := Missing(); missing != "" {
+	urls := citusdb.URLs()
+	if missing := citusdb.Missing(); missing != "" {
 		return s, errors.New(missing)
 	}
 	for _, bySchema := range []bool{false, true} {
@@ -202,6 +203,9 @@ func (a *arm) settle(ctx context.Context, c *cluster) (tally score.Tally, err er
 	defer c.calm.Store(false)
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
+	if err := c.complete(ctx); err != nil {
+		return tally, fmt.Errorf("before settling the books: %w", err)
+	}
 	for i, ledger := range a.ledgers {
 		if err := works(ctx, a.books[i]); err != nil {
 			return tally, fmt.Errorf("before settling the books: %w", err)
@@ -215,8 +219,8 @@ func (a *arm) settle(ctx context.Context, c *cluster) (tally score.Tally, err er
 	return tally, nil
 }
 
-// works waits until connections between the nodes that were cut are replaced, and transactions
-// that were cut are undone: until all of the table can be locked.
+// works waits until connections between the nodes that were cut are replaced: until all of the
+// table can be locked.
 func works(ctx context.Context, pool *pgxpool.Pool) error {
 	for {
 		_, err := pool.Exec(ctx, `BEGIN; SET LOCAL lock_timeout = '5s'; LOCK TABLE effects IN ACCESS EXCLUSIVE MODE; COMMIT`, pgx.QueryExecModeSimpleProtocol)

@@ -18,7 +18,6 @@ import (
 	"github.com/tooldedup/dedup/proof/internal/replay/stage"
 	"github.com/tooldedup/dedup/proof/internal/replay/wire"
 	"github.com/tooldedup/dedup/proof/internal/replay/worker"
-	"github.com/tooldedup/dedup/proof/internal/world"
 )
 
 // Config says what is replayed, where and how.
@@ -72,7 +71,7 @@ func Run(ctx context.Context, cfg Config, server *stage.Server) (result *report.
 	r := &run{Config: cfg, db: db, seen: newHistory()}
 	starting := fleet.Config{
 		Program: cfg.Program, Args: cfg.Args, Size: plan.Workers,
-		DatabaseURL: db.URL, Mode: cfg.Mode, Way: cfg.Way, Stderr: cfg.Display,
+		DatabaseURLs: db.URLs, Schemas: db.Schemas(), Mode: cfg.Mode, Way: cfg.Way, Stderr: cfg.Display,
 		Metrics: cfg.Metrics, Attempts: cfg.Attempts,
 	}
 	if cfg.Pays != payment.Off {
@@ -116,7 +115,7 @@ func Run(ctx context.Context, cfg Config, server *stage.Server) (result *report.
 
 // session replays one session from the pristine world and checks what it left.
 func (r *run) session(ctx context.Context, session *recording.Session) error {
-	if err := world.Reset(ctx, r.db.Pool); err != nil {
+	if err := r.db.Reset(ctx, session.Domain); err != nil {
 		return err
 	}
 	s := &sessionRun{run: r, session: session}
@@ -143,6 +142,7 @@ type targets struct{ *run }
 
 func (t targets) Proxy(at int) *faultproxy.Proxy { return t.fleet.Proxy(at) }
 func (t targets) Wire(at int) *wire.Transport    { return t.fleet.Wire(at) }
+func (t targets) Between() []*faultproxy.Proxy   { return t.db.Between }
 func (t targets) Kill(at int) bool               { return t.fleet.Kill(at) }
 func (t targets) Terminate(ctx context.Context, at int) (bool, error) {
 	return t.db.TerminateBackend(ctx, t.fleet.Name(at))

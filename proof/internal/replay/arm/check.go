@@ -14,7 +14,7 @@ import (
 
 // check compares what the session left with what it should have left.
 func (s *sessionRun) check(ctx context.Context) error {
-	counts, err := effect.Counts(ctx, s.db.Pool)
+	counts, err := effect.Counts(ctx, s.db.Of(s.session.Domain))
 	if err != nil {
 		return err
 	}
@@ -31,7 +31,7 @@ func (s *sessionRun) check(ctx context.Context) error {
 		}
 	}
 
-	state, err := world.Changed(ctx, s.db.Pool, s.session.Domain)
+	state, err := s.db.Changed(ctx, s.session.Domain)
 	if err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func (s *sessionRun) repeats(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			if ran, err = s.db.HasRecord(ctx, scope(w.call), w.call.Tool, key); err != nil {
+			if ran, err = s.db.HasRecord(ctx, w.call.Domain, scope(w.call), w.call.Tool, key); err != nil {
 				return err
 			}
 		}

@@ -27,10 +27,12 @@ type Config struct {
 	Args    []string
 	// Size is the number of workers.
 	Size int
-	// DatabaseURL is the server's own; the workers get their proxy's.
-	DatabaseURL string
-	Mode        worker.Mode
-	Way         worker.Way
+	// DatabaseURLs are the servers' own; the workers take them in turn, and get their proxy's.
+	DatabaseURLs []string
+	// Schemas is as in worker.Hello.
+	Schemas bool
+	Mode    worker.Mode
+	Way     worker.Way
 	// Pays and Provider are as in worker.Hello.
 	Pays     payment.Kind
 	Provider string
@@ -51,7 +53,7 @@ type Fleet struct {
 func Start(cfg Config) (*Fleet, error) {
 	f := &Fleet{}
 	for i := range cfg.Size {
-		p, err := newPlace(&cfg, fmt.Sprintf("dedup-replay-%d", i+1))
+		p, err := newPlace(&cfg, cfg.DatabaseURLs[i%len(cfg.DatabaseURLs)], fmt.Sprintf("dedup-replay-%d", i+1))
 		if err != nil {
 			f.Close()
 			return nil, err

@@ -77,8 +77,8 @@ func start(t *testing.T, way worker.Way) *fleet.Fleet {
 	self, err := os.Executable()
 	require.NoError(t, err)
 	f, err := fleet.Start(fleet.Config{
-		Program: self, Args: []string{"fake-worker"}, Size: 2,
-		DatabaseURL: "postgres://u:secret@127.0.0.1:1/d", Mode: worker.Naive, Way: way,
+		Program: self, Args: []string{"fake-worker"}, Size: 3,
+		DatabaseURLs: []string{"postgres://u:secret@127.0.0.1:1/d", "postgres://u:secret@127.0.0.1:1/e"}, Mode: worker.Naive, Way: way,
 	})
 	require.NoError(t, err)
 	t.Cleanup(f.Close)
@@ -101,7 +101,10 @@ func TestDeliver(t *testing.T) {
 	var hello worker.Hello
 	require.NoError(t, json.Unmarshal([]byte(answer.Text), &hello))
 	require.Equal(t, worker.Hello{DatabaseURL: f.Proxy(1).URL(), Name: f.Name(1), Mode: worker.Naive, Way: worker.Registry}, hello)
-	require.Equal(t, 2, f.Processes())
+	require.Regexp(t, "/d[?]", f.Proxy(0).URL(), "the servers are taken in turn")
+	require.Regexp(t, "/e[?]", f.Proxy(1).URL())
+	require.Regexp(t, "/d[?]", f.Proxy(2).URL())
+	require.Equal(t, 3, f.Processes())
 }
 
 func TestProcessIsReplaced(t *testing.T) {
@@ -127,7 +130,7 @@ func TestProcessIsReplaced(t *testing.T) {
 			answer, err := f.Deliver(t.Context(), 0, worker.Delivery{ID: 2, Ref: "again"})
 			require.NoError(t, err)
 			require.Equal(t, "again", answer.Text)
-			require.Equal(t, 3, f.Processes())
+			require.Equal(t, 4, f.Processes())
 		})
 	}
 }
@@ -144,11 +147,11 @@ func TestDeliverByNetwork(t *testing.T) {
 	require.ErrorIs(t, err, fleet.ErrNoAnswer)
 	require.True(t, cut.Applied())
 	require.Equal(t, "r", delivered(t, f, call).Text)
-	require.Equal(t, 2, f.Processes())
+	require.Equal(t, 3, f.Processes())
 
 	require.True(t, f.Kill(0))
 	require.Equal(t, "r", delivered(t, f, call).Text, "the next process has another address")
-	require.Equal(t, 3, f.Processes())
+	require.Equal(t, 4, f.Processes())
 
 	call.Tool = "die"
 	_, err = f.Deliver(t.Context(), 0, call)
@@ -160,7 +163,7 @@ func TestDeliverByNetwork(t *testing.T) {
 		}
 	}
 	require.NoError(t, err)
-	require.Equal(t, 4, f.Processes())
+	require.Equal(t, 5, f.Processes())
 }
 
 func delivered(t *testing.T, f *fleet.Fleet, d worker.Delivery) worker.Answer {
@@ -190,8 +193,8 @@ func TestDeliverFails(t *testing.T) {
 
 func TestStartFails(t *testing.T) {
 	t.Parallel()
-	_, err := fleet.Start(fleet.Config{Program: "/no/such/program", Size: 1, DatabaseURL: "postgres://127.0.0.1:1/d"})
+	_, err := fleet.Start(fleet.Config{Program: "/no/such/program", Size: 1, DatabaseURLs: []string{"postgres://127.0.0.1:1/d"}})
 	require.ErrorIs(t, err, os.ErrNotExist)
-	_, err = fleet.Start(fleet.Config{Program: "/no/such/program", Size: 1, DatabaseURL: "mysql://"})
+	_, err = fleet.Start(fleet.Config{Program: "/no/such/program", Size: 1, DatabaseURLs: []string{"mysql://"}})
 	require.ErrorContains(t, err, "postgres://")
 }

@@ -25,14 +25,17 @@ type place struct {
 	closed  bool
 }
 
-func newPlace(cfg *Config, name string) (*place, error) {
-	proxy, err := faultproxy.New(cfg.DatabaseURL)
+func newPlace(cfg *Config, databaseURL, name string) (*place, error) {
+	proxy, err := faultproxy.New(databaseURL)
 	if err != nil {
 		return nil, fmt.Errorf("starting the proxy of %s: %w", name, err)
 	}
 	p := &place{
 		cfg: cfg, proxy: proxy, wire: wire.New(),
-		hello: worker.Hello{DatabaseURL: proxy.URL(), Name: name, Mode: cfg.Mode, Way: cfg.Way, Pays: cfg.Pays, Provider: cfg.Provider, Metrics: cfg.Metrics, Attempts: cfg.Attempts},
+		hello: worker.Hello{
+			DatabaseURL: proxy.URL(), Name: name, Mode: cfg.Mode, Way: cfg.Way, Schemas: cfg.Schemas,
+			Pays: cfg.Pays, Provider: cfg.Provider, Metrics: cfg.Metrics, Attempts: cfg.Attempts,
+		},
 	}
 	if _, err := p.alive(); err != nil {
 		proxy.Close()

@@ -14,7 +14,10 @@ func wireKind(f plan.Fault) faultproxy.Kind {
 		return faultproxy.Dropped
 	case plan.DelayedCommit:
 		return faultproxy.Delayed
-	case plan.LostAnswer, plan.LostReply:
+	case plan.LostAnswer, plan.LostReply, plan.BetweenNodes:
+		if f.How == plan.CommitUnsent {
+			return faultproxy.Dropped
+		}
 		return map[plan.How]faultproxy.Kind{
 			plan.Reset: faultproxy.ReplyReset, plan.Close: faultproxy.ReplyClosed, plan.Cut: faultproxy.ReplyCut,
 		}[f.How]

@@ -35,6 +35,7 @@ func TestTarget(t *testing.T) {
 		{plan.Fault{Kind: plan.LostAnswer, How: plan.Reset}, []string{"commit"}},
 		{plan.Fault{Kind: plan.CutBeforeCommit}, []string{"commit"}},
 		{plan.Fault{Kind: plan.DelayedCommit}, []string{"commit"}},
+		{plan.Fault{Kind: plan.BetweenNodes, How: plan.CommitUnsent}, []string{"commit"}},
 	} {
 		var hits []string
 		for name, unit := range units {

@@ -22,6 +22,8 @@ const settleWait = 20 * time.Second
 type Targets interface {
 	// Proxy is the one between a worker and the server.
 	Proxy(at int) *faultproxy.Proxy
+	// Between are the proxies between the nodes of a cluster, none where there is no cluster.
+	Between() []*faultproxy.Proxy
 	// Wire is the driver's end of the connections to a worker.
 	Wire(at int) *wire.Transport
 	// Kill ends a worker's process and returns when it is gone.
@@ -70,6 +72,12 @@ func Arm(ctx context.Context, targets Targets, planned plan.Round) *Round {
 			continue
 		}
 		armed.aim.match = target(f)
+		if f.Kind == plan.BetweenNodes {
+			for i, proxy := range targets.Between() {
+				armed.armed = append(armed.armed, proxy.Arm(faultproxy.Fault{Kind: wireKind(f), Where: armed.aim.where(i)}))
+			}
+			continue
+		}
 		for _, at := range planned.Workers {
 			r.arm(ctx, armed, at)
 		}

@@ -20,6 +20,9 @@ const (
 
 	// Every round may lose a connection to a worker.
 	cutConnectionShare = 0.4
+
+	// The first round, which commits, may lose a connection between nodes.
+	betweenNodesShare = 0.6
 )
 
 // choice is one of several, drawn as often as its weight says.
@@ -65,6 +68,7 @@ func Draw(seed uint64, ref string, refused bool, set Set) Write {
 	for i := range rounds { // after all else, so that the rest of a plan does not depend on it
 		rounds[i].Faults = append(rounds[i].Faults, d.cut()...)
 	}
+	rounds[0].Faults = append(rounds[0].Faults, d.betweenNodes()...)
 	return Write{Rounds: rounds, Last: last}
 }
 
@@ -132,6 +136,14 @@ func (d *drawer) cut() []Fault {
 	}
 	how, _ := pick(d.rng, []choice[How]{{1, RequestSent}, {1, AnswerLost}, {1, AnswerBroken}})
 	return []Fault{{CutConnection, how}}
+}
+
+func (d *drawer) betweenNodes() []Fault {
+	if !d.set[BetweenNodes] || d.rng.Float64() >= betweenNodesShare {
+		return nil
+	}
+	how, _ := pick(d.rng, []choice[How]{{2, CommitUnsent}, {1, Reset}, {1, Close}, {1, Cut}})
+	return []Fault{{BetweenNodes, how}}
 }
 
 // undone is how a fault leaves nothing behind.

@@ -31,6 +31,10 @@ const (
 	// has been sent. By way of the registry there is none.
 	CutConnection Kind = "cut-connection"
 
+	// BetweenNodes cuts the connection from one node of a cluster to another before a COMMIT or in
+	// its answer. On a single server there is none.
+	BetweenNodes Kind = "between-nodes"
+
 	// Twins2 and Twins8 are rounds of 2 and of 8 deliveries at once. They are
 	// counted as rounds, not as faults.
 	Twins2 Kind = "twins2"
@@ -38,7 +42,7 @@ const (
 )
 
 // kinds are all kinds, the ways to deliver last.
-var kinds = [...]Kind{LostAnswer, CutBeforeCommit, Terminate, Kill, DelayedCommit, LostReply, CutConnection, Twins2, Twins8}
+var kinds = [...]Kind{LostAnswer, CutBeforeCommit, Terminate, Kill, DelayedCommit, LostReply, CutConnection, BetweenNodes, Twins2, Twins8}
 
 // All returns every kind in the order of every report.
 func All() []Kind { return slices.Clone(kinds[:]) }

@@ -29,7 +29,7 @@ type Fault struct {
 type How string
 
 const (
-	// LostAnswer and LostReply.
+	// LostAnswer, LostReply and BetweenNodes.
 	Reset How = "reset" // the connection breaks with a RST
 	Close How = "close" // the connection ends with a FIN
 	Cut   How = "cut"   // the answer ends in its middle
@@ -38,7 +38,7 @@ const (
 	EffectBegins How = "effect-begins" // none of its statements has run
 	EffectEnds   How = "effect-ends"   // all but the last have run
 
-	// Kill: where the COMMIT stands when it happens.
+	// Kill and BetweenNodes: where the COMMIT stands when it happens.
 	CommitUnsent How = "commit-unsent" // it never reaches the server
 	CommitSent   How = "commit-sent"   // it is on its way and arrives
 	Committed    How = "committed"     // it was executed, the answer is on its way

@@ -39,7 +39,7 @@ func TestDrawIsFrozen(t *testing.T) {
 			{Workers: []int{2, 6}, Faults: []Fault{{Kill, EffectEnds}, {CutBeforeCommit, ""}}},
 		},
 		Last: 7,
-	}, Draw(1, "session/2/call", false, without(everything(t), CutConnection)))
+	}, Draw(1, "session/2/call", false, without(everything(t), CutConnection, BetweenNodes)))
 
 	require.Equal(t, Write{
 		Rounds: []Round{
@@ -48,29 +48,39 @@ func TestDrawIsFrozen(t *testing.T) {
 			{Workers: []int{4}, Faults: []Fault{{CutConnection, AnswerLost}}},
 		},
 		Last: 0,
-	}, Draw(1, "session/8/call", false, everything(t)))
+	}, Draw(1, "session/8/call", false, without(everything(t), BetweenNodes)))
 }
 
 // TestCutsAddToAPlan shows that all else of a plan is the same with cuts and
-// without.
+// without, whether they are between client and worker or between nodes.
 func TestCutsAddToAPlan(t *testing.T) {
 	t.Parallel()
 	set := everything(t)
 	for i := range 200 {
 		ref := fmt.Sprintf("session/%d/call", i)
-		with, without := Draw(1, ref, false, set), Draw(1, ref, false, without(set, CutConnection))
-		require.Equal(t, without.Last, with.Last)
-		for at := range without.Rounds {
-			require.Equal(t, without.Rounds[at].Workers, with.Rounds[at].Workers)
-			faults := len(without.Rounds[at].Faults)
-			require.ElementsMatch(t, without.Rounds[at].Faults, with.Rounds[at].Faults[:faults])
-		}
+		plain := Draw(1, ref, false, without(set, CutConnection, BetweenNodes))
+		cut := Draw(1, ref, false, without(set, BetweenNodes))
+		requireAdded(t, plain, cut)
+		requireAdded(t, cut, Draw(1, ref, false, set))
 	}
 }
 
-func without(set Set, kind Kind) Set {
+// requireAdded requires that a plan is another one with further faults.
+func requireAdded(t *testing.T, less, more Write) {
+	t.Helper()
+	require.Equal(t, less.Last, more.Last)
+	for at := range less.Rounds {
+		require.Equal(t, less.Rounds[at].Workers, more.Rounds[at].Workers)
+		faults := len(less.Rounds[at].Faults)
+		require.ElementsMatch(t, less.Rounds[at].Faults, more.Rounds[at].Faults[:faults])
+	}
+}
+
+func without(set Set, kinds ...Kind) Set {
 	less := maps.Clone(set)
-	delete(less, kind)
+	for _, kind := range kinds {
+		delete(less, kind)
+	}
 	return less
 }
 
@@ -78,7 +88,7 @@ func TestDrawIsSound(t *testing.T) {
 	t.Parallel()
 	set := everything(t)
 	seen := map[Kind]int{}
-	deliveries, faults, cuts := 0, 0, 0
+	deliveries, faults, cuts, between := 0, 0, 0, 0
 	const writes = 2000
 	for i := range writes {
 		refused := i%6 == 0
@@ -101,6 +111,12 @@ func TestDrawIsSound(t *testing.T) {
 					require.Contains(t, []How{RequestSent, AnswerLost, AnswerBroken}, fault.How)
 					continue
 				}
+				if fault.Kind == BetweenNodes {
+					between++
+					require.Zero(t, at)
+					require.Contains(t, []How{CommitUnsent, Reset, Close, Cut}, fault.How)
+					continue
+				}
 				faults++
 				require.Equal(t, at > 0, fault.Kind == LostReply, "what needs a COMMIT comes first")
 				require.False(t, refused && fault.How == EffectEnds)
@@ -113,6 +129,7 @@ func TestDrawIsSound(t *testing.T) {
 	require.InDelta(t, 11.3, float64(deliveries)/writes, 1)
 	require.InDelta(t, 3, float64(faults)/writes, 0.5)
 	require.InDelta(t, 1.2, float64(cuts)/writes, 0.1)
+	require.InDelta(t, 0.6, float64(between)/writes, 0.05)
 }
 
 func TestDrawKeepsToTheSet(t *testing.T) {

@@ -26,6 +26,7 @@ var faultWords = map[plan.Kind]string{
 	plan.DelayedCommit:   "COMMIT arrives late, when a retry already runs.",
 	plan.LostReply:       "The first answer to a later delivery is lost.",
 	plan.CutConnection:   "The connection to the worker is cut after the request, or in its answer.",
+	plan.BetweenNodes:    "The connection between two nodes of a cluster is cut before a COMMIT, or in its answer.",
 }
 
 // page is what the template is given.

@@ -3,6 +3,7 @@ package stage
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"net/url"
 	"strings"
@@ -12,35 +13,38 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 
+	"github.com/tooldedup/dedup/internal/faultproxy"
 	"github.com/tooldedup/dedup/internal/recording"
 	"github.com/tooldedup/dedup/migrations"
+	"github.com/tooldedup/dedup/proof/internal/citusdb"
 	"github.com/tooldedup/dedup/proof/internal/world"
 )
 
 // Prefix begins the name of every database that a replay makes.
 const Prefix = "dedup_replay_"
 
-// Database is the database of one arm.
+// Database is the database of one arm. On a cluster each domain has a schema of its own, of its
+// name, which is distributed.
 type Database struct {
 	Name string
-	URL  string
+	// URLs are those of the database on each node; one where there is no cluster.
+	URLs []string
 	Pool *pgxpool.Pool // the driver's own way in, without a proxy
+	// Between are the proxies through which the nodes of a cluster reach each other.
+	Between []*faultproxy.Proxy
 
-	server *Server
+	nodes   []*pgxpool.Pool          // the ways in to each node; Pool is the first
+	domains map[string]*pgxpool.Pool // the ways in to the schema of each domain; nil where there is no cluster
+	drop    func(context.Context) error
 }
 
 // CreateDatabase makes a database with the migrations, the application and the
 // data of rec. It is dropped by Drop, or at once where something fails.
 func (s *Server) CreateDatabase(ctx context.Context, rec *recording.Recording) (*Database, error) {
-	name := Prefix + strings.ToLower(rand.Text()[:12])
-	err := withConn(ctx, s.URL, func(conn *pgx.Conn) error {
-		_, err := conn.Exec(ctx, "CREATE DATABASE "+pgx.Identifier{name}.Sanitize()+" TEMPLATE template0")
-		return err
-	})
+	db, err := s.createEmpty(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("creating database %s: %w", name, err)
+		return nil, err
 	}
-	db := &Database{Name: name, server: s}
 	if err := db.fill(ctx, rec); err != nil {
 		if dropErr := db.Drop(ctx); dropErr != nil {
 			err = fmt.Errorf("%w (and %w)", err, dropErr)
@@ -50,23 +54,86 @@ func (s *Server) CreateDatabase(ctx context.Context, rec *recording.Recording) (
 	return db, nil
 }
 
-func (db *Database) fill(ctx context.Context, rec *recording.Recording) error {
-	u, err := url.Parse(db.server.URL)
-	if err != nil {
-		return ErrURL
+func (s *Server) createEmpty(ctx context.Context) (*Database, error) {
+	if s.nodes != nil {
+		made, err := citusdb.Create(ctx, s.nodes, Prefix)
+		if err != nil {
+			return nil, err
+		}
+		between, err := made.Between(ctx)
+		if err != nil {
+			return nil, errors.Join(err, made.Drop(context.WithoutCancel(ctx)))
+		}
+		return &Database{Name: made.Name, URLs: made.URLs, Between: between, domains: map[string]*pgxpool.Pool{}, drop: made.Drop}, nil
 	}
-	u.Path = "/" + db.Name
-	db.URL = u.String()
-	if db.Pool, err = pgxpool.New(ctx, db.URL); err != nil {
+	u, err := url.Parse(s.url)
+	if err != nil {
+		return nil, ErrURL
+	}
+	name := Prefix + strings.ToLower(rand.Text()[:12])
+	u.Path = "/" + name
+	quoted := pgx.Identifier{name}.Sanitize()
+	if err := execOn(ctx, s.url, "CREATE DATABASE "+quoted+" TEMPLATE template0"); err != nil {
+		return nil, fmt.Errorf("creating database %s: %w", name, err)
+	}
+	return &Database{Name: name, URLs: []string{u.String()}, drop: func(ctx context.Context) error {
+		return execOn(ctx, s.url, "DROP DATABASE IF EXISTS "+quoted+" WITH (FORCE)")
+	}}, nil
+}
+
+func (db *Database) fill(ctx context.Context, rec *recording.Recording) error {
+	for _, at := range db.URLs {
+		pool, err := pgxpool.New(ctx, at)
+		if err != nil {
+			return fmt.Errorf("connecting to database %s: %w", db.Name, err)
+		}
+		db.nodes = append(db.nodes, pool)
+	}
+	db.Pool = db.nodes[0]
+	if !db.Schemas() {
+		return furnish(ctx, db.Pool, rec)
+	}
+	for domain := range world.Tools() {
+		if err := db.distribute(ctx, domain, rec); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// distribute makes the schema of a domain and lets Citus place it.
+func (db *Database) distribute(ctx context.Context, domain string, rec *recording.Recording) error {
+	config := db.Pool.Config()
+	config.ConnConfig.RuntimeParams["search_path"] = domain
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
 		return fmt.Errorf("connecting to database %s: %w", db.Name, err)
 	}
-	if err := migrate(ctx, db.Pool); err != nil {
+	db.domains[domain] = pool
+	if _, err := pool.Exec(ctx, "CREATE SCHEMA "+pgx.Identifier{domain}.Sanitize()); err != nil {
+		return fmt.Errorf("creating schema %s: %w", domain, err)
+	}
+	if err := furnish(ctx, pool, rec); err != nil {
 		return err
 	}
-	if err := world.Create(ctx, db.Pool); err != nil {
+	if err := world.Untrack(ctx, pool); err != nil {
 		return err
 	}
-	return world.Load(ctx, db.Pool, rec)
+	if _, err := pool.Exec(ctx, `SELECT citus_schema_distribute(current_schema()::regnamespace)`); err != nil {
+		return fmt.Errorf("distributing schema %s: %w", domain, err)
+	}
+	return nil
+}
+
+// furnish makes all tables where a pool leads, with the data of rec.
+func furnish(ctx context.Context, pool *pgxpool.Pool, rec *recording.Recording) error {
+	if err := migrate(ctx, pool); err != nil {
+		return err
+	}
+	if err := world.Create(ctx, pool); err != nil {
+		return err
+	}
+	return world.Load(ctx, pool, rec)
 }
 
 func migrate(ctx context.Context, pool *pgxpool.Pool) error {
@@ -83,44 +150,30 @@ func migrate(ctx context.Context, pool *pgxpool.Pool) error {
 	return nil
 }
 
+// Schemas reports whether each domain has a schema of its own.
+func (db *Database) Schemas() bool { return db.domains != nil }
+
+// Of is the driver's own way in to the tables of a domain.
+func (db *Database) Of(domain string) *pgxpool.Pool {
+	if pool := db.domains[domain]; pool != nil {
+		return pool
+	}
+	return db.Pool
+}
+
 // Drop drops the database, together with any connections to it. It goes on
 // after ctx has ended.
 func (db *Database) Drop(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWait)
 	defer cancel()
-	if db.Pool != nil {
-		db.Pool.Close()
+	for _, pool := range db.nodes {
+		pool.Close()
 	}
-	err := withConn(ctx, db.server.URL, func(conn *pgx.Conn) error {
-		_, err := conn.Exec(ctx, "DROP DATABASE IF EXISTS "+pgx.Identifier{db.Name}.Sanitize()+" WITH (FORCE)")
-		return err
-	})
-	if err != nil {
+	for _, pool := range db.domains {
+		pool.Close()
+	}
+	if err := db.drop(ctx); err != nil {
 		return fmt.Errorf("dropping database %s: %w", db.Name, err)
 	}
 	return nil
-}
-
-// TerminateBackend ends the backend of the application name that is inside a
-// transaction and waits for its client, the latest to do so where there are
-// several. It reports false where there is none.
-func (db *Database) TerminateBackend(ctx context.Context, applicationName string) (bool, error) {
-	rows, err := db.Pool.Query(ctx, `
-		SELECT pg_terminate_backend(pid)
-		FROM (
-			SELECT pid
-			FROM pg_stat_activity
-			WHERE datname = current_database()
-			  AND application_name = $1
-			  AND state LIKE 'idle in transaction%'
-			ORDER BY state_change DESC
-			LIMIT 1) held`, applicationName)
-	if err != nil {
-		return false, fmt.Errorf("terminating a backend: %w", err)
-	}
-	signaled, err := pgx.CollectRows(rows, pgx.RowTo[bool])
-	if err != nil {
-		return false, fmt.Errorf("terminating a backend: %w", err)
-	}
-	return len(signaled) == 1 && signaled[0], nil
 }

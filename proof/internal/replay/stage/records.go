@@ -3,11 +3,15 @@ package stage
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// HasRecord reports whether a call has a record of its own.
-func (db *Database) HasRecord(ctx context.Context, scope, tool, key string) (found bool, err error) {
-	err = db.Pool.QueryRow(ctx, `
+// HasRecord reports whether a call of a domain has a record of its own.
+func (db *Database) HasRecord(ctx context.Context, domain, scope, tool, key string) (found bool, err error) {
+	err = db.Of(domain).QueryRow(ctx, `
 		SELECT EXISTS (
 			SELECT FROM tool_dedup
 			WHERE scope = $1 AND tool = $2 AND key = $3)`, scope, tool, key).Scan(&found)
@@ -17,11 +21,18 @@ func (db *Database) HasRecord(ctx context.Context, scope, tool, key string) (fou
 	return found, nil
 }
 
-// CountRecords returns the number of records.
-func (db *Database) CountRecords(ctx context.Context) (count int, err error) {
-	err = db.Pool.QueryRow(ctx, `SELECT count(*) FROM tool_dedup`).Scan(&count)
-	if err != nil {
-		return 0, fmt.Errorf("counting records: %w", err)
+// CountRecords returns the number of records, of all domains.
+func (db *Database) CountRecords(ctx context.Context) (all int, err error) {
+	places := slices.Collect(maps.Values(db.domains))
+	if !db.Schemas() {
+		places = []*pgxpool.Pool{db.Pool}
 	}
-	return count, nil
+	for _, place := range places {
+		var count int
+		if err := place.QueryRow(ctx, `SELECT count(*) FROM tool_dedup`).Scan(&count); err != nil {
+			return 0, fmt.Errorf("counting records: %w", err)
+		}
+		all += count
+	}
+	return all, nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tooldedup/dedup/internal/pgserver"
+	"github.com/tooldedup/dedup/proof/internal/citusdb"
 )
 
 // stopWait bounds stopping a server and dropping a database.
@@ -22,12 +23,13 @@ const stopWait = 20 * time.Second
 // is no use to try again with the same.
 var ErrURL = errors.New("the database URL must begin with postgres://")
 
-// Server is a Postgres server, given or started.
+// Server is a Postgres server, given or started, or the nodes of a Citus cluster.
 type Server struct {
-	URL string
 	// Source says on one line which server it is.
 	Source string
 
+	url     string           // "" for a cluster
+	nodes   []string         // URLs, the coordinator's first; none for a server
 	started *pgserver.Server // nil for one that was given
 }
 
@@ -40,7 +42,7 @@ func OpenServer(ctx context.Context, databaseURL string) (*Server, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &Server{URL: started.URL, Source: started.Source, started: started}, nil
+		return &Server{url: started.URL, Source: started.Source, started: started}, nil
 	}
 	u, err := url.Parse(databaseURL)
 	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" {
@@ -50,7 +52,16 @@ func OpenServer(ctx context.Context, databaseURL string) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connecting to %s: %w", u.Redacted(), err)
 	}
-	return &Server{URL: databaseURL, Source: fmt.Sprintf("PostgreSQL %s at %s", version, u.Redacted())}, nil
+	return &Server{url: databaseURL, Source: fmt.Sprintf("PostgreSQL %s at %s", version, u.Redacted())}, nil
+}
+
+// OpenCluster takes a Citus cluster whose nodes have these URLs, the coordinator's first.
+func OpenCluster(ctx context.Context, nodes []string) (*Server, error) {
+	version, err := citusdb.Version(ctx, nodes[0])
+	if err != nil {
+		return nil, fmt.Errorf("connecting to the coordinator: %w", err)
+	}
+	return &Server{nodes: nodes, Source: fmt.Sprintf("%s, a coordinator and %d workers", version, len(nodes)-1)}, nil
 }
 
 // Stop stops the server if OpenServer started it. It goes on after ctx has
@@ -85,4 +96,11 @@ func withConn(ctx context.Context, databaseURL string, use func(*pgx.Conn) error
 	defer cancel()
 	_ = conn.Close(closing)
 	return err
+}
+
+func execOn(ctx context.Context, databaseURL, sql string) error {
+	return withConn(ctx, databaseURL, func(conn *pgx.Conn) error {
+		_, err := conn.Exec(ctx, sql)
+		return err
+	})
 }

@@ -20,13 +20,13 @@ const (
 
 // naive runs a tool as an ordinary wrapper does: a transaction, and after any
 // error another one, until there is an answer. A read is run once.
-func (e *executor) naive(ctx context.Context, t kit.Tool, args json.RawMessage) (result json.RawMessage, err error) {
+func (d *domain) naive(ctx context.Context, t kit.Tool, args json.RawMessage) (result json.RawMessage, err error) {
 	if t.Class == tool.ReadOnly {
-		return e.plain(ctx, t, args)
+		return d.plain(ctx, t, args)
 	}
 	var refusal *kit.Refusal
 	for range naiveAttempts {
-		if result, err = e.plain(ctx, t, args); err == nil || errors.As(err, &refusal) {
+		if result, err = d.plain(ctx, t, args); err == nil || errors.As(err, &refusal) {
 			return result, err
 		}
 		timer := time.NewTimer(rand.N(naivePause))

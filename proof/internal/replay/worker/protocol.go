@@ -34,6 +34,8 @@ type Hello struct {
 	Name string `json:"name"`
 	Mode Mode   `json:"mode"`
 	Way  Way    `json:"way"`
+	// Schemas says that each domain has a schema of its own, of its name.
+	Schemas bool `json:"schemas,omitempty"`
 	// Pays says which kind of provider the tools that pay have, and Provider is its URL.
 	Pays     payment.Kind `json:"pays,omitempty"`
 	Provider string       `json:"provider,omitempty"`

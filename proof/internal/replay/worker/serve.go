@@ -31,12 +31,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	if _, err := ParseWay(string(hello.Way)); err != nil {
 		return err
 	}
-	pool, err := connect(ctx, hello)
-	if err != nil {
-		return err
-	}
-	defer pool.Close()
-	e, err := newExecutor(pool, hello)
+	e, err := newExecutor(ctx, hello)
 	if err != nil {
 		return err
 	}
@@ -112,12 +107,16 @@ func announce(address string, in *json.Decoder, out *json.Encoder) error {
 	return nil
 }
 
-func connect(ctx context.Context, hello Hello) (*pgxpool.Pool, error) {
+// connect makes a pool, of which a schema comes first on the search path, "" for the role's own.
+func connect(ctx context.Context, hello Hello, schema string) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(hello.DatabaseURL)
 	if err != nil {
 		return nil, fmt.Errorf("reading the database URL: %w", err)
 	}
 	config.ConnConfig.RuntimeParams["application_name"] = hello.Name
+	if schema != "" {
+		config.ConnConfig.RuntimeParams["search_path"] = schema
+	}
 	config.MaxConns = maxConns
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {

@@ -35,7 +35,13 @@ func setup(t *testing.T, way worker.Way, mode worker.Mode) *bundle {
 	pool := db.Pool(t)
 	require.NoError(t, world.Create(t.Context(), pool))
 	require.NoError(t, world.Load(t.Context(), pool, rec))
+	b := serve(t, worker.Hello{DatabaseURL: db.URL, Name: "worker-test", Mode: mode, Way: way})
+	b.pool = pool
+	return b
+}
 
+func serve(t *testing.T, hello worker.Hello) *bundle {
+	t.Helper()
 	inReader, inWriter := io.Pipe()
 	outReader, outWriter := io.Pipe()
 	served := make(chan error, 1)
@@ -45,7 +51,7 @@ func setup(t *testing.T, way worker.Way, mode worker.Mode) *bundle {
 		_ = outWriter.Close()
 		served <- err
 	}()
-	b := &bundle{pool: pool, in: json.NewEncoder(inWriter), out: json.NewDecoder(outReader)}
+	b := &bundle{in: json.NewEncoder(inWriter), out: json.NewDecoder(outReader)}
 	b.end = func() error {
 		if b.client != nil {
 			b.client.Close()
@@ -53,9 +59,9 @@ func setup(t *testing.T, way worker.Way, mode worker.Mode) *bundle {
 		_ = inWriter.Close()
 		return <-served
 	}
-	require.NoError(t, b.in.Encode(worker.Hello{DatabaseURL: db.URL, Name: "worker-test", Mode: mode, Way: way}))
-	if way.Networked() {
-		b.dial(t, way)
+	require.NoError(t, b.in.Encode(hello))
+	if hello.Way.Networked() {
+		b.dial(t, hello.Way)
 	}
 	return b
 }

@@ -30,19 +30,19 @@ const (
 // httpHandler serves each tool at POST /{domain}/tools/{name}. In mode Dedup the
 // routes of those that write are guarded by httpdedup.
 func httpHandler(e *executor) (http.Handler, error) {
-	guard := func(_ string, h http.Handler) http.Handler { return h }
-	if e.mode == Dedup {
-		// A retry may go to another worker, at another address.
-		middleware, err := httpdedup.New(e.deduper, httpdedup.Options{Scope: bearerScope, AnyHost: true})
-		if err != nil {
-			return nil, err
-		}
-		guard = middleware.Wrap
-	}
 	mux := http.NewServeMux()
-	for domain, tools := range e.tools {
-		for name, t := range tools {
-			h := http.Handler(e.toolHandler(t))
+	for domain, d := range e.domains {
+		guard := func(_ string, h http.Handler) http.Handler { return h }
+		if e.mode == Dedup {
+			// A retry may go to another worker, at another address.
+			middleware, err := httpdedup.New(d.deduper, httpdedup.Options{Scope: bearerScope, AnyHost: true})
+			if err != nil {
+				return nil, err
+			}
+			guard = middleware.Wrap
+		}
+		for name, t := range d.tools {
+			h := http.Handler(d.toolHandler(t))
 			if t.Class != tool.ReadOnly {
 				h = guard(name, h)
 			}
@@ -63,7 +63,7 @@ func bearerScope(r *http.Request) (string, error) {
 // toolHandler runs a tool: in the transaction that httpdedup has opened, or in one
 // of its own. It answers 200 with the result, or 422 with a refusal, which is
 // final.
-func (e *executor) toolHandler(t kit.Tool) http.HandlerFunc {
+func (d *domain) toolHandler(t kit.Tool) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		args, err := io.ReadAll(r.Body)
 		if err != nil {
@@ -71,7 +71,7 @@ func (e *executor) toolHandler(t kit.Tool) http.HandlerFunc {
 			return
 		}
 		ctx := effect.WithCallRef(r.Context(), r.Header.Get(refHeader))
-		result, err := e.runHTTP(ctx, t, args)
+		result, err := d.runHTTP(ctx, t, args)
 		var refusal *kit.Refusal
 		switch {
 		case errors.As(err, &refusal):
@@ -87,11 +87,11 @@ func (e *executor) toolHandler(t kit.Tool) http.HandlerFunc {
 
 // runHTTP runs a tool in the transaction of the request. Where there is none the
 // tool only reads, or the mode is Naive.
-func (e *executor) runHTTP(ctx context.Context, t kit.Tool, args json.RawMessage) (json.RawMessage, error) {
+func (d *domain) runHTTP(ctx context.Context, t kit.Tool, args json.RawMessage) (json.RawMessage, error) {
 	if tx, ok := httpdedup.Tx(ctx); ok {
 		return t.Run(ctx, tx, args)
 	}
-	return e.naive(ctx, t, args)
+	return d.naive(ctx, t, args)
 }
 
 func writeJSON(w http.ResponseWriter, status int, value any) {

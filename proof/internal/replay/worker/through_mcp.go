@@ -28,14 +28,14 @@ const metaRef = "call-ref"
 // Dedup mcpdedup exposes them, else nothing stands before them.
 func mcpHandler(e *executor) (http.Handler, error) {
 	mux := http.NewServeMux()
-	for domain := range e.tools {
-		server := mcp.NewServer(&mcp.Implementation{Name: domain}, nil)
+	for name, d := range e.domains {
+		server := mcp.NewServer(&mcp.Implementation{Name: name}, nil)
 		server.AddReceivingMiddleware(withRef)
-		if err := e.expose(server, domain); err != nil {
+		if err := e.expose(server, d); err != nil {
 			return nil, err
 		}
 		streamable := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil)
-		mux.Handle("/"+domain, auth.RequireBearerToken(verifyToken, nil)(streamable))
+		mux.Handle("/"+name, auth.RequireBearerToken(verifyToken, nil)(streamable))
 	}
 	return mux, nil
 }
@@ -55,15 +55,15 @@ func withRef(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-func (e *executor) expose(server *mcp.Server, domain string) error {
+func (e *executor) expose(server *mcp.Server, d *domain) error {
 	if e.mode == Dedup {
-		return mcpdedup.AddTools(server, e.registries[domain], &mcpdedup.Options{
+		return mcpdedup.AddTools(server, d.registry, &mcpdedup.Options{
 			Scope: mcpdedup.TokenUser, KeysInMeta: true, Explain: explainRefusal,
 		})
 	}
-	for _, t := range e.tools[domain] {
+	for _, t := range d.tools {
 		open := json.RawMessage(`{"type":"object"}`)
-		server.AddTool(&mcp.Tool{Name: t.Name, InputSchema: open}, e.naiveMCP(t))
+		server.AddTool(&mcp.Tool{Name: t.Name, InputSchema: open}, d.naiveMCP(t))
 	}
 	return nil
 }
@@ -78,9 +78,9 @@ func explainRefusal(_ context.Context, err error) (string, bool) {
 	return refusal.Answer(), true
 }
 
-func (e *executor) naiveMCP(t kit.Tool) mcp.ToolHandler {
+func (d *domain) naiveMCP(t kit.Tool) mcp.ToolHandler {
 	return func(ctx context.Context, request *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		result, err := e.naive(ctx, t, request.Params.Arguments)
+		result, err := d.naive(ctx, t, request.Params.Arguments)
 		told, refused := explainRefusal(ctx, err)
 		switch {
 		case refused:

@@ -61,18 +61,22 @@ func readLines(ctx context.Context, in *json.Decoder, deliveries chan<- Delivery
 
 // deliver executes a delivery in this process.
 func (e *executor) deliver(ctx context.Context, d Delivery) (Answer, error) {
-	t, ok := e.tools[d.Domain][d.Tool]
+	domain := e.domains[d.Domain]
+	if domain == nil {
+		return Answer{}, fmt.Errorf("no domain %s", d.Domain)
+	}
+	t, ok := domain.tools[d.Tool]
 	if !ok {
 		return Answer{}, fmt.Errorf("no tool %s in domain %s", d.Tool, d.Domain)
 	}
 	ctx = effect.WithCallRef(ctx, d.Ref)
 	if e.mode == Naive {
-		return answerOf(e.naive(ctx, t, d.Args))
+		return answerOf(domain.naive(ctx, t, d.Args))
 	}
 	if handle, pays := e.paying[d.Tool]; pays {
 		return pay(ctx, handle, d)
 	}
-	answer, err := e.registries[d.Domain].Invoke(ctx, tool.Invocation{
+	answer, err := domain.registry.Invoke(ctx, tool.Invocation{
 		Scope: d.Scope, Session: d.Session, Turn: d.Turn, CallID: d.ToolCallID,
 		Tool: d.Tool, Args: d.Args,
 	})
