@@ -25,7 +25,6 @@ type operations struct {
 }
 
 func (o *operations) tool() *mcp.Tool {
-	out, _ := enveloped(operationSchema(), json.RawMessage(`{}`)) // both are schemas
 	return &mcp.Tool{
 		Name: getOperation,
 		Description: "Ask what became of a call that was answered with a status and an operation. " +
@@ -39,7 +38,7 @@ func (o *operations) tool() *mcp.Tool {
 			Required:             []string{"operation"},
 			AdditionalProperties: &jsonschema.Schema{Not: &jsonschema.Schema{}},
 		},
-		OutputSchema: out,
+		OutputSchema: enveloped(operationSchema(), json.RawMessage(`{}`)),
 	}
 }
 

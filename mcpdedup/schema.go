@@ -32,9 +32,9 @@ func (e *exposed) schemas(report func(field, reason string)) (in, out json.RawMe
 	switch {
 	case err != nil:
 	case e.info.External:
-		out, err = enveloped(operationSchema(), out)
+		out = enveloped(operationSchema(), out)
 	case e.opts.Envelope:
-		out, err = enveloped(envelopeSchema(), out)
+		out = enveloped(envelopeSchema(), out)
 	case e.info.Out.Kind() != reflect.Struct || !isObjectSchema(out):
 		out = nil
 	}
@@ -45,24 +45,15 @@ func (e *exposed) schemas(report func(field, reason string)) (in, out json.RawMe
 }
 
 // enveloped returns the schema of results in an envelope, without which envelope is.
-func enveloped(envelope *jsonschema.Schema, result json.RawMessage) (json.RawMessage, error) {
-	text, err := schemaText(envelope)
-	if err != nil {
-		return nil, err
-	}
-	result, defs, err := takeMembers(result, "$defs") // they are found from the root
-	if err != nil {
-		return nil, err
-	}
-	properties, err := container(text, "properties", "{}")
-	if err != nil {
-		return nil, err
-	}
+func enveloped(envelope *jsonschema.Schema, result json.RawMessage) json.RawMessage {
+	text, _ := schemaText(envelope) // no step can fail, as both are schemas
+	result, taken, _ := takeMembers(result, "$defs")
+	properties, _ := container(text, "properties", "{}")
 	text = setMember(text, "properties", appendItem(properties, named("result", result)))
-	if len(defs) > 0 {
-		text = setMember(text, "$defs", defs["$defs"])
+	if defs, found := taken["$defs"]; found { // they are found from the root
+		text = setMember(text, "$defs", defs)
 	}
-	return text, nil
+	return text
 }
 
 func isObjectSchema(schema json.RawMessage) bool {

@@ -22,8 +22,8 @@
 // In is a struct, and a call's arguments are a JSON object of its fields: every
 // name spelled exactly, none unknown, none twice, and none missing that has
 // neither omitempty nor omitzero. A number without a fraction, such as 1.0 or 1e2,
-// is an integer. [Info.InputSchema] says the same as a JSON Schema. Tags say what a
-// field means for repeats:
+// is an integer. The keys of a map are strings or integers. [Info.InputSchema] says
+// the same as a JSON Schema. Tags say what a field means for repeats:
 //
 //	OrderID string `json:"order_id" dedup:"key"`              // names the intent
 //	Note    string `json:"note,omitempty" dedup:"ignore"`     // may differ between tries

@@ -61,7 +61,7 @@ func (t ExternalTool[In, Out]) define() (*definition, []Problem) {
 		maxWait: t.MaxWait, external: t,
 		bind: func(args json.RawMessage) (reflect.Value, json.RawMessage, dedup.Effect[json.RawMessage], error) {
 			var in In
-			compared, err := plan.decode(t.Name, args, reflect.ValueOf(&in).Elem(), false)
+			_, compared, err := plan.decode(t.Name, args, &in)
 			return reflect.ValueOf(in), compared, nil, err
 		},
 	}
@@ -151,7 +151,7 @@ func (r *Registry) externalProblems(t *definition, known []Problem) (found []Pro
 // runExternal makes a call of an ExternalTool. What is stored is all arguments, as encoding/json
 // reads them.
 func (r *Registry) runExternal(ctx context.Context, c *call) (Answer, error) {
-	all, err := c.of.plan.decode(c.Tool, c.args, reflect.New(c.of.In).Elem(), true)
+	all, _, err := c.of.plan.decode(c.Tool, c.args, reflect.New(c.of.In).Interface())
 	if err != nil {
 		return Answer{}, err
 	}

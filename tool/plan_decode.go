@@ -3,13 +3,11 @@ package tool
 import (
 	"bytes"
 	"cmp"
-	"encoding"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math/big"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -17,26 +15,26 @@ import (
 	"github.com/tooldedup/dedup"
 )
 
-// decode reads arguments into in. It refuses more than encoding/json does: arguments that are
-// unknown, missing, null or given twice, names in other capitals, lists that do not fit an array.
-// It returns the arguments as encoding/json reads them, all of them or only what is compared.
-func (p *plan) decode(tool string, args json.RawMessage, in reflect.Value, all bool) (json.RawMessage, error) {
+// decode checks arguments, and has encoding/json read them into in, a pointer. It refuses more than
+// encoding/json does: arguments that are unknown, missing, null or given twice, names in other
+// capitals, lists that do not fit an array. It returns the text that encoding/json has read, and what
+// of it is compared.
+func (p *plan) decode(tool string, args json.RawMessage, in any) (all, compared json.RawMessage, err error) {
 	if fault := textFault(args); fault != "" {
-		return nil, &ArgumentError{Tool: tool, Reason: fault}
+		return nil, nil, &ArgumentError{Tool: tool, Reason: fault}
 	}
-	d := &decoder{src: args, json: json.NewDecoder(bytes.NewReader(args)), all: all}
-	read, bad := d.value(p.args, in)
-	if bad == nil && !d.changed {
-		return args, nil
-	}
+	c, bad := p.check(args, false)
 	if bad == nil {
-		return encode(read)
+		if err = json.Unmarshal(c.all, in); err == nil {
+			return c.all, c.compared, nil
+		}
+		_, where := p.check(args, true)
+		bad = cmp.Or(where, &ArgumentError{Reason: "cannot be read", Err: err})
 	}
-	bad.Tool, bad.Field = tool, cut(bad.Field, maxShownPath)
-	if len(p.redacted) > 0 {
+	if bad.Tool = tool; len(p.redacted) > 0 {
 		bad.Err = nil
 	}
-	return nil, bad
+	return nil, nil, bad
 }
 
 // textFault says what is wrong with a text that is to be a JSON object, and does not quote it.
@@ -45,8 +43,7 @@ func textFault(text []byte) string {
 		return fmt.Sprintf("are %d bytes, and %d is the most", len(text), dedup.MaxArgsSize)
 	}
 	var syntax *json.SyntaxError
-	var valid json.RawMessage
-	err := json.Unmarshal(text, &valid)
+	err := json.Unmarshal(text, new(json.RawMessage))
 	switch {
 	case !utf8.Valid(text):
 		return "are not valid UTF-8"
@@ -66,68 +63,149 @@ func typeAt(text []byte) string {
 	return cmp.Or(map[byte]string{'"': "string", 't': "boolean", 'f': "boolean", '[': "array", '{': "object", 'n': "null"}[begin], "number")
 }
 
-// decoder walks once over a valid JSON text. Its methods return what they have read, and what does
-// not fit, with the way there from where they began.
-type decoder struct {
-	src     []byte
-	json    *json.Decoder
-	all     bool // nothing is dropped
-	changed bool // what is read is not as it was given
+// checker walks once over a valid JSON text, and writes it as encoding/json is to read it and as it is
+// compared. Its methods return what does not fit, with the way there from where they began.
+type checker struct {
+	src           []byte
+	json          *json.Decoder
+	reads         bool // every value by itself, to find the one that its type refuses
+	all, compared []byte
 }
 
-func misfit(step, reason string) *ArgumentError { return &ArgumentError{Field: step, Reason: reason} }
+func (p *plan) check(args []byte, reads bool) (*checker, *ArgumentError) {
+	c := &checker{src: args, json: json.NewDecoder(bytes.NewReader(args)), reads: reads}
+	c.all, c.compared = make([]byte, 0, len(args)), make([]byte, 0, len(args))
+	return c, c.value(p.args)
+}
 
-func (e *ArgumentError) within(step string) *ArgumentError {
-	if e.Field != "" && e.Field[0] != '[' {
-		step += "."
+// token reads a bracket or a name, and returns its text.
+func (c *checker) token() []byte {
+	from := c.json.InputOffset()
+	_, _ = c.json.Token()
+	return bytes.TrimLeft(c.src[from:c.json.InputOffset()], " \t\r\n,:")
+}
+
+// write writes a bracket, a name, its colon or a value, and before it a comma where one belongs.
+func (c *checker) write(text []byte) {
+	c.all, c.compared = appendJSON(c.all, text), appendJSON(c.compared, text)
+}
+
+func appendJSON(to, text []byte) []byte {
+	begins := len(to) == 0 || strings.IndexByte("{[:", to[len(to)-1]) >= 0
+	if !begins && strings.IndexByte("}]:", text[0]) < 0 {
+		to = append(to, ',')
 	}
-	e.Field = step + cut(e.Field, maxShownPath)
-	return e
+	return append(to, text...)
 }
 
-func (d *decoder) value(s *shape, v reflect.Value) (any, *ArgumentError) {
-	switch given := typeAt(d.src[d.json.InputOffset():]); {
+func (c *checker) value(s *shape) *ArgumentError {
+	given := typeAt(c.src[c.json.InputOffset():])
+	switch {
 	case given == "null" && !s.nullable:
-		return nil, misfit("", "is null")
-	case given == "null" && (s.json != "" || s.elem != nil):
-		_, _ = d.json.Token()
-		return nil, nil
-	case s.json == "" && s.elem != nil:
-		v.Set(reflect.New(s.typ.Elem()))
-		return d.value(s.elem, v.Elem())
-	case s.json != "" && s.json != given && !(s.json == "integer" && given == "number"):
-		return nil, misfit("", fmt.Sprintf("must be of type %s and is of type %s", s.json, given))
-	}
-	if s.json == "object" || s.json == "array" {
-		_, _ = d.json.Token() // the bracket
-		read, bad := map[reflect.Kind]func(*shape, reflect.Value) (any, *ArgumentError){
-			reflect.Struct: d.object, reflect.Map: d.dictionary, reflect.Slice: d.list, reflect.Array: d.list,
-		}[v.Kind()](s, v)
-		if bad == nil {
-			_, _ = d.json.Token()
-		}
-		return read, bad
+		return misfit("", "is null")
+	case given != "null" && s.typ.Kind() == reflect.Pointer:
+		return c.value(s.elem)
+	case given != "null" && s.json != "" && s.json != given && !(s.json == "integer" && given == "number"):
+		return misfit("", fmt.Sprintf("must be of type %s and is of type %s", s.json, given))
+	case given == "array" && s.json == given:
+		return c.list(s)
+	case given == "object" && s.json == given:
+		return c.object(s)
 	}
 	var raw json.RawMessage
-	_ = d.json.Decode(&raw)
+	_ = c.json.Decode(&raw)
 	if s.json == "integer" {
-		plain := integerText(raw)
-		d.changed, raw = d.changed || !bytes.Equal(plain, raw), plain
+		raw = integerText(raw)
 	}
-	return raw, s.scalar(raw, v)
+	c.write(raw)
+	if given == "null" {
+		return nil
+	}
+	return c.scalar(s, raw)
 }
 
-// scalar sets v to a value that is neither a list nor an object to its type.
-func (s *shape) scalar(raw []byte, v reflect.Value) *ArgumentError {
-	var text string
-	if s.fits != nil {
-		_ = json.Unmarshal(raw, &text)
+func (c *checker) object(s *shape) *ArgumentError {
+	c.write(c.token())
+	given := make(map[string]bool, len(s.members))
+	for c.json.More() {
+		text, before, name := c.token(), len(c.compared), ""
+		_ = json.Unmarshal(text, &name)
+		m := s.member(name)
+		switch {
+		case m == nil:
+			return misfit(shown(name), "is unknown")
+		case given[name]:
+			return misfit(m.name, "is given twice")
+		case s.key != nil:
+			if bad := c.scalar(s.key, text); bad != nil {
+				bad.Reason = "has a name that " + bad.Reason
+				return bad.within(m.name)
+			}
+		}
+		given[name] = true
+		c.write(text)
+		c.write([]byte(":"))
+		from := len(c.compared)
+		if bad := c.value(m.value); bad != nil {
+			return bad.within(m.name)
+		}
+		switch {
+		case m.dropped:
+			c.compared = c.compared[:before]
+		case m.respelled:
+			c.compared = append(c.compared[:from], keyText(m.value.typ, c.compared[from:])...)
+		}
 	}
-	if s.elem != nil && s.fits(text) {
+	c.write(c.token())
+	for _, m := range s.members {
+		if !given[m.name] && !m.optional {
+			return misfit(m.name, "is missing")
+		}
+	}
+	return nil
+}
+
+// member returns what a name stands for, nil where it is unknown. The names of a map are values, which
+// no path shows.
+func (s *shape) member(name string) *member {
+	if s.typ.Kind() == reflect.Map {
+		return &member{name: "[…]", value: s.elem}
+	}
+	for _, m := range s.members {
+		if m.name == name {
+			return m
+		}
+	}
+	return nil
+}
+
+func (c *checker) list(s *shape) *ArgumentError {
+	c.write(c.token())
+	n := 0
+	for ; c.json.More(); n++ {
+		if bad := c.value(s.elem); bad != nil {
+			return bad.within("[" + strconv.Itoa(n) + "]")
+		}
+	}
+	c.write(c.token())
+	if s.typ.Kind() == reflect.Array && n != s.typ.Len() {
+		return misfit("", fmt.Sprintf("must have %d elements and has %d", s.typ.Len(), n))
+	}
+	return nil
+}
+
+// scalar checks what is neither a list nor an object.
+func (c *checker) scalar(s *shape, raw []byte) *ArgumentError {
+	if s.form == nil && !c.reads {
+		return nil
+	}
+	text := ""
+	_ = json.Unmarshal(raw, &text)
+	if s.quoted {
 		raw = []byte(text)
 	}
-	err := json.Unmarshal(raw, v.Addr().Interface())
-	if err == nil && s.fits != nil && !s.fits(text) {
+	err := json.Unmarshal(raw, reflect.New(s.typ).Interface())
+	if err == nil && s.form != nil && !s.form.MatchString(text) {
 		err = errors.New("tool: it has another form")
 	}
 	switch {
@@ -140,99 +218,14 @@ func (s *shape) scalar(raw []byte, v reflect.Value) *ArgumentError {
 	}
 }
 
-func (d *decoder) object(s *shape, v reflect.Value) (any, *ArgumentError) {
-	read := make(map[string]any, len(s.members))
-	for d.json.More() {
-		token, _ := d.json.Token()
-		name := token.(string)
-		i := slices.IndexFunc(s.members, func(m *member) bool { return m.name == name })
-		if i < 0 {
-			return nil, misfit(shown(name), "is unknown")
-		}
-		if _, twice := read[name]; twice {
-			return nil, misfit(name, "is given twice")
-		}
-		value, bad := d.value(s.members[i].value, fieldOf(v, s.members[i].way))
-		if bad != nil {
-			return nil, bad.within(name)
-		}
-		read[name] = value
-	}
-	for _, m := range s.members {
-		value, given := read[m.name]
-		switch {
-		case !given && !m.optional:
-			return nil, misfit(m.name, "is missing")
-		case d.all || !given:
-		case m.dropped:
-			delete(read, m.name)
-			d.changed = true
-		case m.respelled:
-			d.changed = true
-			read[m.name] = json.RawMessage(keyText(m.value.typ, value.(json.RawMessage)))
-		}
-	}
-	return read, nil
-}
+func misfit(step, reason string) *ArgumentError { return &ArgumentError{Field: step, Reason: reason} }
 
-// fieldOf returns a field, and makes the embedded structs on the way to it.
-func fieldOf(v reflect.Value, way []int) reflect.Value {
-	for _, i := range way {
-		if v.Kind() == reflect.Pointer && v.IsNil() {
-			v.Set(reflect.New(v.Type().Elem()))
-		}
-		v = reflect.Indirect(v).Field(i)
+func (e *ArgumentError) within(step string) *ArgumentError {
+	if e.Field != "" && e.Field[0] != '[' {
+		step += "."
 	}
-	return v
-}
-
-func (d *decoder) dictionary(s *shape, v reflect.Value) (any, *ArgumentError) {
-	read := map[string]any{}
-	v.Set(reflect.MakeMap(s.typ))
-	for d.json.More() {
-		token, _ := d.json.Token()
-		name := token.(string)
-		key, elem, err := reflect.New(s.typ.Key()).Elem(), reflect.New(s.typ.Elem()).Elem(), error(nil)
-		switch own, ok := key.Addr().Interface().(encoding.TextUnmarshaler); {
-		case ok:
-			err = own.UnmarshalText([]byte(name))
-		case s.keys.elem != nil: // a number
-			err = json.Unmarshal([]byte(name), key.Addr().Interface())
-		default:
-			key.SetString(name)
-		}
-		if err != nil || s.keys.fits != nil && !s.keys.fits(name) {
-			return nil, &ArgumentError{Reason: "names a member that cannot be read as " + s.typ.Key().String(), Err: err}
-		}
-		if v.MapIndex(key).IsValid() {
-			return nil, misfit("", "names a member twice")
-		}
-		value, bad := d.value(s.elem, elem)
-		if bad != nil {
-			return nil, bad.within("[…]") // the name is a value
-		}
-		read[name] = value
-		v.SetMapIndex(key, elem)
-	}
-	return read, nil
-}
-
-func (d *decoder) list(s *shape, v reflect.Value) (any, *ArgumentError) {
-	read, list := []any{}, reflect.MakeSlice(reflect.SliceOf(s.typ.Elem()), 0, 0)
-	for d.json.More() {
-		elem := reflect.New(s.typ.Elem()).Elem()
-		value, bad := d.value(s.elem, elem)
-		if bad != nil {
-			return nil, bad.within("[" + strconv.Itoa(len(read)) + "]")
-		}
-		read, list = append(read, value), reflect.Append(list, elem)
-	}
-	if v.Kind() == reflect.Slice {
-		v.Set(list.Convert(s.typ))
-	} else if reflect.Copy(v, list); len(read) != v.Len() {
-		return nil, misfit("", fmt.Sprintf("must have %d elements and has %d", v.Len(), len(read)))
-	}
-	return read, nil
+	e.Field = cut(step+e.Field, maxShownPath)
+	return e
 }
 
 // integerText returns the plain text of a number that is an integer. To JSON Schema, and to most
@@ -267,8 +260,5 @@ func cut(text string, most int) string {
 	if len(text) <= most {
 		return text
 	}
-	for !utf8.RuneStart(text[most]) {
-		most--
-	}
-	return text[:most] + "…"
+	return strings.ToValidUTF8(text[:most], "") + "…"
 }

@@ -94,7 +94,7 @@ func TestMalformedArguments(t *testing.T) {
 		{`{"order":"a","note":"canary","note":"canary"}`, "note", "is given twice"},
 		{`{"order":"a","lines":[{"sku":"canary","n":1,"extra":2}]}`, "lines[0].extra", "is unknown"},
 		{`{"order":"a","lines":[{"sku":"a","n":1},{"sku":"canary"}]}`, "lines[1].n", "is missing"},
-		{`{"order":"a","by":{"canary":1,"canary":2}}`, "by", "names a member twice"},
+		{`{"order":"a","by":{"canary":1,"canary":2}}`, "by[…]", "is given twice"},
 		{`{"order":"a","card":{"number":"canary","pin":1}}`, "card.pin", "is unknown"},
 		{`{"order":"a","card":{}}`, "card.number", "is missing"},
 		// Types.

@@ -1,169 +1,140 @@
 package tool
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
-	"unicode"
 )
 
-// field is one that encoding/json sees of a struct: its own, or one of a struct that it embeds.
-type field struct {
-	reflect.StructField
-	at               place
-	way              []int // from the struct
-	name             string
-	named            bool // by its tag
-	quoted, optional bool
-}
-
-// hides reports whether another field of the same name is none because of f.
-func (f *field) hides(other *field) bool {
-	return len(f.way) < len(other.way) || len(f.way) == len(other.way) && f.named && !other.named
-}
-
-// members plans the members of a struct.
-func (p *planner) members(s *shape, at place) {
-	all := p.fields(s.typ, at, nil, nil)
-	for _, f := range all {
-		hidden := slices.ContainsFunc(all, func(o *field) bool { return o != f && o.name == f.name && !f.hides(o) })
-		if hidden && p.reads {
-			p.report(f.at.path, "is the name of two fields")
-		}
-		if hidden {
-			continue
-		}
-		m := &member{field: f}
-		if p.reads {
-			p.mark(m)
-		}
-		m.value = p.shape(f.Type, place{f.at.path, f.at.index, f.at.optional || f.optional, f.at.dropped || m.dropped})
-		if f.quoted {
-			m.value = inText(m.value)
-		}
-		if p.reads && f.Tag.Get("dedup") == "key" {
-			m.value.nullable = false // it would be a zero like any other
-		}
-		s.members = append(s.members, m)
-	}
-}
-
-// fields lists the fields of a struct, also those that hide each other.
-func (p *planner) fields(t reflect.Type, at place, way []int, within []reflect.Type) (all []*field) {
+// members plans the fields that encoding/json sees of a struct, the last of within: its own, and those
+// of structs that it embeds.
+func (p *planner) members(s *shape, at place, within ...reflect.Type) {
+	t := within[len(within)-1]
 	for i := range t.NumField() {
-		f := &field{StructField: t.Field(i), at: at, way: append(slices.Clone(way), i)}
-		if at.index != nil {
-			f.at.index = append(slices.Clone(at.index), i)
-		}
-		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-		valid := !strings.ContainsFunc(name, isNoMemberName)
+		f := t.Field(i)
 		behind := f.Type
 		if behind.Kind() == reflect.Pointer {
 			behind = behind.Elem()
 		}
-		flaw, embeds := "", f.Anonymous && behind.Kind() == reflect.Struct
-		switch tagged := f.Tag.Get("dedup") != ""; {
-		case f.Tag.Get("json") == "-" && tagged:
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		tagged, hidden, misnamed := f.Tag.Get("dedup") != "", f.Tag.Get("json") == "-", !memberName.MatchString(name)
+		isStruct := f.Anonymous && behind.Kind() == reflect.Struct
+		embeds := isStruct && (name == "" || misnamed)
+		itself := embeds && slices.Contains(within, behind)
+		own, _ := p.own(behind)
+		quoted := isScalar(behind.Kind()) && slices.Contains(strings.Split(options, ","), "string")
+		flaw := ""
+		switch {
+		case hidden && tagged:
 			flaw = "has a dedup tag and is no argument"
-		case f.Tag.Get("json") == "-":
-		case !f.IsExported() && !(embeds && (name == "" || !p.reads)):
-			if tagged || f.Anonymous {
-				flaw = "is not exported, and encoding/json does not see it"
-			}
-		case p.reads && !valid:
-			flaw = "has a name in its json tag that encoding/json does not take"
-		case embeds && (name == "" || !valid):
-			if flaw = p.unfit(f, behind); slices.Contains(within, behind) {
-				flaw = "embeds itself"
-			} else if flaw == "" || !p.reads {
-				if f.Type.Kind() == reflect.Pointer {
-					f.at.index = nil
-				}
-				all = append(all, p.fields(behind, f.at, f.way, append(slices.Clone(within), behind))...)
-			}
-		default:
-			f.name, f.named = name, name != "" && valid
-			if !f.named {
-				f.name = f.Name
-			}
-			f.at.path += "." + f.name
-			f.quoted = slices.Contains(strings.Split(options, ","), "string")
-			f.optional = strings.Contains(options, "omitempty") || strings.Contains(options, "omitzero")
-			all = append(all, f)
+		case hidden:
+		case embeds && tagged:
+			flaw = "has a dedup tag and is embedded; tag its fields, or give it a name in JSON"
+		case !f.IsExported() && (tagged || f.Anonymous && (!embeds || f.Type != behind)):
+			flaw = "is not exported, so that encoding/json cannot fill it"
+		case misnamed:
+			flaw, name = "has a name in its json tag that encoding/json does not take", ""
+		case embeds && own:
+			flaw = "is embedded and reads its own JSON; give it a name in JSON"
+		case itself:
+			flaw = "embeds itself"
+		case quoted && own:
+			flaw = "reads its own JSON, and so not what stands in a string; take that option out of its json tag"
 		}
-		if flaw != "" && p.reads {
+		here := place{at.path, nil, at.optional, at.dropped}
+		if at.index != nil && !(embeds && f.Type != behind) {
+			here.index = append(slices.Clone(at.index), i)
+		}
+		switch {
+		case flaw != "" && p.reads:
 			p.report(at.path+"."+f.Name, flaw)
-		}
-	}
-	return all
-}
-
-// unfit says why the fields of an embedded struct cannot be arguments.
-func (p *planner) unfit(f *field, t reflect.Type) string {
-	own, _ := p.own(t)
-	switch {
-	case f.Tag.Get("dedup") != "":
-		return "has a dedup tag and is embedded; tag its fields, or give it a name in JSON"
-	case own:
-		return "is embedded and reads its own JSON; give it a name in JSON"
-	case f.Type.Kind() == reflect.Pointer && !f.IsExported():
-		return "is an embedded pointer to a type that is not exported, which encoding/json cannot fill"
-	}
-	return ""
-}
-
-// unread reports the dedup tags of a type that reads its own JSON: nobody would obey them.
-func (p *planner) unread(t reflect.Type, at place) {
-	own, _ := p.own(t)
-	for i := 0; own && t.Kind() == reflect.Struct && i < t.NumField(); i++ {
-		if f := t.Field(i); f.Tag.Get("dedup") != "" {
-			p.report(at.path+"."+f.Name, fmt.Sprintf("has a dedup tag and stands in %s, which reads its own JSON; tag the whole", t))
+		case hidden, itself, !f.IsExported() && !isStruct:
+		case embeds:
+			p.members(s, here, append(within, behind)...)
+		default:
+			p.member(s, here, f, cmp.Or(name, f.Name), quoted && !own)
 		}
 	}
 }
 
-// isNoMemberName reports whether encoding/json, for a character in it, uses the field's own name
-// instead of the tag's.
-func isNoMemberName(c rune) bool {
-	return !strings.ContainsRune("!#$%&()*+-./:;<=>?@[]^_{|}~ ", c) && !unicode.IsLetter(c) && !unicode.IsDigit(c)
+// memberName matches the names that encoding/json takes from a tag. For any other it has the field's.
+var memberName = regexp.MustCompile(`^[\pL\p{Nd}!#$%&()*+\-./:;<=>?@\[\]^_{|}~ ]*$`)
+
+// isScalar reports whether the option string of a json tag means anything for a kind of types.
+func isScalar(kind reflect.Kind) bool {
+	return kind >= reflect.Bool && kind <= reflect.Float64 || kind == reflect.String
 }
 
-// mark notes what the field's dedup tag says.
-func (p *planner) mark(m *member) {
-	path := strings.TrimPrefix(m.at.path, "In.")
-	switch tag := m.Tag.Get("dedup"); tag {
+// member plans a field that stands in JSON by a name.
+func (p *planner) member(s *shape, at place, f reflect.StructField, name string, quoted bool) {
+	_, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+	m := &member{name: name, tag: f.Tag, optional: strings.Contains(options, "omitempty") || strings.Contains(options, "omitzero")}
+	at.path, at.optional = at.path+"."+name, at.optional || m.optional
+	if p.reads {
+		p.mark(m, f, at)
+	}
+	at.dropped = at.dropped || m.dropped
+	m.value = p.shape(f.Type, at)
+	if quoted {
+		m.value = inString(m.value)
+	}
+	if p.reads && f.Tag.Get("dedup") == "key" {
+		m.value.nullable = false // it would be a zero like any other
+	}
+	if twin := s.member(name); twin == nil {
+		s.members = append(s.members, m)
+	} else if twin.value = p.shape(reflect.TypeFor[any](), place{}); p.reads { // either may be written
+		p.report(at.path, "is the name of two fields")
+	}
+}
+
+// mark notes what a field's dedup tag says.
+func (p *planner) mark(m *member, f reflect.StructField, at place) {
+	path := strings.TrimPrefix(at.path, "In.")
+	switch tag := f.Tag.Get("dedup"); tag {
 	case "":
 	case "ignore":
 		m.dropped, p.plan.ignored = true, append(p.plan.ignored, path)
 	case "redact":
 		m.dropped, p.plan.redacted = true, append(p.plan.redacted, path)
 	case "key":
-		m.respelled = m.Type.Implements(textMarshaler)
-		verbatim := m.Type.Kind() == reflect.String && !m.respelled
-		p.plan.keys = append(p.plan.keys, keyField{path, m.at.index, verbatim})
-		if reason := p.noKey(m, verbatim); reason != "" {
-			p.report(m.at.path, "is tagged key and "+reason)
+		m.respelled = f.Type.Implements(textMarshaler)
+		verbatim := f.Type.Kind() == reflect.String && !m.respelled
+		p.plan.keys = append(p.plan.keys, keyField{path, at.index, verbatim})
+		if reason := p.noKey(f.Type, at, verbatim); reason != "" {
+			p.report(at.path, "is tagged key and "+reason)
 		}
 	default:
-		p.report(m.at.path, fmt.Sprintf("is tagged dedup:%q; the tags are key, ignore and redact", tag))
+		p.report(at.path, fmt.Sprintf("is tagged dedup:%q; the tags are key, ignore and redact", tag))
 	}
 }
 
 // noKey says why a field cannot be part of the key.
-func (p *planner) noKey(m *member, verbatim bool) string {
+func (p *planner) noKey(t reflect.Type, at place, verbatim bool) string {
 	switch {
 	case p.class == ReadOnly:
 		return "a ReadOnly tool has none"
-	case m.at.index == nil:
+	case at.index == nil:
 		return "stands in a list, a map or behind a pointer; a key's fields are there in every call"
-	case m.at.dropped:
+	case at.dropped:
 		return "stands in a field that is not compared; a key is stored in the clear"
-	case !isKeyType(m.Type):
-		return fmt.Sprintf("is %s; a key is made of strings, integers, booleans and types with a MarshalText", m.Type)
-	case (m.at.optional || m.optional) && !verbatim:
+	case !isKeyType(t):
+		return fmt.Sprintf("is %s; a key is made of strings, integers, booleans and types with a MarshalText", t)
+	case at.optional && !verbatim:
 		// Left out it would be a zero like any other, and so one key for all calls that leave it out.
 		return "may be left out; only a string may, which is no key where it is empty"
 	}
 	return ""
+}
+
+// unread reports the dedup tags of a type that reads its own JSON: nobody would obey them.
+func (p *planner) unread(t reflect.Type, at place) {
+	for i := 0; t.Kind() == reflect.Struct && i < t.NumField(); i++ {
+		if f := t.Field(i); f.Tag.Get("dedup") != "" {
+			p.report(at.path+"."+f.Name, fmt.Sprintf("has a dedup tag and stands in %s, which reads its own JSON; tag the whole", t))
+		}
+	}
 }

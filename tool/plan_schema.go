@@ -3,128 +3,104 @@ package tool
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"reflect"
-	"slices"
+	"regexp"
 	"strings"
 )
 
 // InputSchema returns the JSON Schema, of draft 2020-12, of the tool's arguments. What fits it is
-// taken, and nothing else; but a type that reads its own JSON or text may refuse more. In the place
-// of such a type's schema, a string or anything at all, stands what types have for it. The error
-// names a field whose jsonschema tag is not a description.
+// taken, and nothing else; but what stands in a string (a time, bytes, a number with the option
+// string), an integer of 64 bits and a type that reads its own JSON or text may be refused for more.
+// In the place of a type's schema stands what types have for it. The error names a field whose
+// jsonschema tag is not a description.
 func (i Info) InputSchema(types map[reflect.Type]json.RawMessage) (json.RawMessage, error) {
-	return (&describer{types: types, closed: true}).root(i.plan.args)
+	return (&planner{reads: true, given: types}).schema("In", i.In)
 }
 
 // OutputSchema returns the schema of the tool's results, like InputSchema. Every result fits it,
 // also one that another version of the type has recorded: objects are open, and no member of them
 // is required.
 func (i Info) OutputSchema(types map[reflect.Type]json.RawMessage) (json.RawMessage, error) {
-	return (&describer{types: types}).root(i.plan.result)
+	return (&planner{given: types}).schema("Out", i.Out)
 }
 
-type describer struct {
-	types  map[reflect.Type]json.RawMessage
-	closed bool
-	within []*shape          // those that are being described
-	names  map[*shape]string // of those that hold themselves
-	defs   map[string]string
-	err    error
-}
-
-func (w *describer) root(s *shape) (json.RawMessage, error) {
-	w.names, w.defs = map[*shape]string{}, map[string]string{}
-	text := w.of(s, false, "")
-	if len(w.defs) > 0 {
-		text = strings.TrimSuffix(text, "}") + `,"$defs":{`
-		for _, name := range slices.Sorted(maps.Keys(w.defs)) {
-			text += quote(name) + ":" + w.defs[name] + ","
-		}
-		text = strings.TrimSuffix(text, ",") + "}}"
+func (p *planner) schema(path string, t reflect.Type) (json.RawMessage, error) {
+	text := p.describe(p.root(path, t), "")
+	var defs []string
+	for _, s := range p.recursive {
+		defs = append(defs, quote(s.reference)+":"+s.text(false, ""))
 	}
-	return json.RawMessage(text), w.err
+	if len(defs) > 0 && p.given[t] == nil {
+		text = strings.TrimSuffix(text, "}") + `,"$defs":{` + strings.Join(defs, ",") + "}}"
+	}
+	return json.RawMessage(text), p.undescribed
 }
 
-// of describes a shape, and allows null beside it. doc is a description.
-func (w *describer) of(s *shape, null bool, doc string) string {
-	text := string(w.types[s.typ])
+// describe returns the schema by which a shape stands in that of another. doc is its description.
+func (p *planner) describe(s *shape, doc string) string {
+	null := ""
+	for s.elem != nil && s.json == "" {
+		s, null = s.elem, `{"type":"null"},`
+	}
+	if s.open && s.reference == "" {
+		p.recursive = append(p.recursive, s)
+		s.reference = fmt.Sprintf("type%d", len(p.recursive))
+	}
+	text := string(p.given[s.typ])
 	switch {
 	case text != "":
-	case s.json == "" && s.elem != nil:
-		return w.of(s.elem, true, doc)
-	case slices.Contains(w.within, s):
-		if w.names[s] == "" {
-			w.names[s] = fmt.Sprintf("type%d", len(w.names)+1)
-		}
-		text = `{"$ref":"#/$defs/` + w.names[s] + `"}`
+	case s.reference != "":
+		text = `{"$ref":"#/$defs/` + s.reference + `"}`
 	default:
-		w.within = append(w.within, s)
-		own := w.describe(s, null, doc)
-		if w.names[s] != "" {
-			w.defs[w.names[s]] = w.describe(s, false, "")
-		}
-		w.within = w.within[:len(w.within)-1]
-		return own
+		return s.text(null != "", doc)
 	}
-	switch {
-	case null:
-		return `{"anyOf":[{"type":"null"},` + text + `]` + doc + `}`
-	case doc != "":
-		return `{"allOf":[` + text + `]` + doc + `}`
+	if null+doc != "" {
+		text = `{"anyOf":[` + null + text + `]` + doc + `}`
 	}
 	return text
 }
 
-func (w *describer) describe(s *shape, null bool, doc string) string {
-	text := `,"type":` + quote(s.json)
+// text returns a shape's own schema, which may allow null beside.
+func (s *shape) text(null bool, doc string) string {
+	text := doc + s.rest
 	switch {
-	case s.json == "" && s.nullable:
-		text = ""
 	case s.json == "":
-		text = `,"not":{"type":"null"}`
 	case s.nullable || null:
-		text = `,"type":["null",` + quote(s.json) + `]`
-	}
-	text += doc + s.rest
-	switch {
-	case s.json == "array":
-		text += `,"items":` + w.of(s.elem, false, "")
-	case s.keys != nil:
-		if s.keys.rest != "" {
-			text += `,"propertyNames":` + w.of(s.keys, false, "")
-		}
-		text += `,"additionalProperties":` + w.of(s.elem, false, "")
-	case s.json == "object":
-		text += w.members(s)
+		text = `,"type":["null",` + quote(s.json) + `]` + text
+	default:
+		text = `,"type":` + quote(s.json) + text
 	}
 	return "{" + strings.TrimPrefix(text, ",") + "}"
 }
 
-func (w *describer) members(s *shape) string {
+// object returns what the schema of a struct says of its members.
+func (p *planner) object(members []*member) string {
 	var properties, required []string
-	for _, m := range s.members {
-		doc, documented := m.Tag.Lookup("jsonschema")
-		if word, _, assigned := strings.Cut(doc, "="); documented && (doc == "" || assigned && !strings.ContainsAny(word, " \t\n")) {
-			w.err = fmt.Errorf("has the field %s with a jsonschema tag that is not a description", m.name)
+	for _, m := range members {
+		doc := ""
+		if tag, documented := m.tag.Lookup("jsonschema"); documented {
+			doc = `,"description":` + quote(tag)
+			if keyword.MatchString(tag) {
+				p.undescribed = fmt.Errorf("has the field %s with a jsonschema tag that is not a description", m.name)
+			}
 		}
-		if documented {
-			doc = `,"description":` + quote(doc)
-		}
-		properties = append(properties, quote(m.name)+":"+w.of(m.value, false, doc))
+		properties = append(properties, quote(m.name)+":"+p.describe(m.value, doc))
 		if !m.optional {
 			required = append(required, quote(m.name))
 		}
 	}
 	text := `,"properties":{` + strings.Join(properties, ",") + "}"
-	if w.closed && len(required) > 0 {
+	switch {
+	case !p.reads:
+		return text
+	case len(required) > 0:
 		text += `,"required":[` + strings.Join(required, ",") + "]"
 	}
-	if w.closed {
-		text += `,"additionalProperties":false`
-	}
-	return text
+	return text + `,"additionalProperties":false`
 }
+
+// keyword matches what is no description to all who read jsonschema tags.
+var keyword = regexp.MustCompile("^$|^[^ \t\n]*=")
 
 // quote returns the JSON text of a string, with <, > and & as they are.
 func quote(text string) string {

@@ -30,11 +30,12 @@ func out[Out any]() tool.Definition {
 }
 
 type (
-	base    struct{ A, B int }
-	self    struct{ *Self }
-	Self    struct{ *Self }
-	pointee struct{ X int }
-	withKey struct {
+	shadeNumber uint8
+	base        struct{ A, B int }
+	self        struct{ *Self }
+	Self        struct{ *Self }
+	pointee     struct{ X int }
+	withKey     struct {
 		ID string `json:"id" dedup:"key"`
 	}
 	node struct {
@@ -42,6 +43,8 @@ type (
 		Kids []*node `json:"kids"`
 	}
 )
+
+func (*shadeNumber) UnmarshalText([]byte) error { return nil }
 
 func TestRegistrationProblems(t *testing.T) {
 	t.Parallel()
@@ -79,8 +82,12 @@ func TestRegistrationProblems(t *testing.T) {
 		"Chan":          {of[struct{ C chan int }](), "In.C", "no JSON"},
 		"FuncInList":    {of[struct{ L []struct{ F func() } }](), "In.L[].F", "no JSON"},
 		"Complex":       {of[struct{ C complex128 }](), "In.C", "no JSON"},
-		"Interface":     {of[struct{ I error }](), "In.I", "is the interface"},
-		"MapKey":        {of[struct{ M map[float64]int }](), "In.M", "keys of which"},
+		"Interface":     {of[struct{ I error }](), "In.I", "no JSON"},
+		"MapKey":        {of[struct{ M map[float64]int }](), "In.M", "strings or integers"},
+		"TextKey":       {of[struct{ M map[time.Time]int }](), "In.M", "strings or integers"},
+		"QuotedText": {of[struct {
+			S shadeNumber `json:"s,string"`
+		}](), "In.S", "reads its own JSON"},
 		"TwoFields": {of[struct {
 			base
 			A int
@@ -180,7 +187,7 @@ func TestSoundTypesAreRegistered(t *testing.T) {
 		Any   any
 		Bytes []byte
 		Tree  tree
-		By    map[int]map[time.Time]string
+		By    map[int]map[string]time.Time
 		Count int64 `json:"count,string"`
 		skip  int
 		Ptr   **int

@@ -204,17 +204,16 @@ func TestEmbeddedTypeHoldsItsOwner(t *testing.T) {
 	b.invoke(t, call("t", "k", `{"kids":[{"kids":[{}]}]}`))
 }
 
-// Two spellings of a map's key are one member for the tool.
+// Two spellings of a map's key would be one member for the tool.
 func TestMapKeysGivenTwice(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil, nil)
 	require.NoError(t, b.tools.Add(of[struct {
-		By   map[int]string        `json:"by,omitempty"`
-		Addr map[netip.Addr]string `json:"addr,omitempty"`
+		By map[int]string `json:"by,omitempty"`
 	}]()))
-	require.ErrorContains(t, b.fails(t, call("t", "k", `{"by":{"1":"a","1":"b"}}`)), "names a member twice")
+	require.ErrorContains(t, b.fails(t, call("t", "k", `{"by":{"1":"a","1":"b"}}`)), "is given twice")
 	require.ErrorContains(t, b.fails(t, call("t", "k", `{"by":{"1":"a","01":"b"}}`)), "cannot be read as int")
-	require.ErrorContains(t, b.fails(t, call("t", "k", `{"addr":{"::1":"a","0::1":"b"}}`)), "names a member twice")
+	require.ErrorContains(t, b.tools.Add(of[struct{ By map[netip.Addr]string }]()), "the keys of a map must be strings or integers")
 }
 
 // The answer of a call that has run is not lost with its mark: it can be asked

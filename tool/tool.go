@@ -93,7 +93,7 @@ func (t *definition) describeArgs() {
 
 func (t Tool[In, Out]) bind(plan *plan, args json.RawMessage) (reflect.Value, json.RawMessage, dedup.Effect[json.RawMessage], error) {
 	var in In
-	compared, err := plan.decode(t.Name, args, reflect.ValueOf(&in).Elem(), false)
+	_, compared, err := plan.decode(t.Name, args, &in)
 	if err != nil {
 		return reflect.Value{}, nil, nil, err
 	}

@@ -4,9 +4,11 @@ import { createInterface } from "node:readline";
 import Ajv from "ajv/dist/2020.js";
 import addFormats from "ajv-formats";
 
-const ajv = addFormats(new Ajv({ strict: true, addUsedSchema: false }));
+// Of results formats are checked. Of arguments they are notes, as they are to most readers.
+const validators = [false, true].map((validateFormats) => addFormats(new Ajv({ strict: true, addUsedSchema: false, validateFormats })));
 for await (const line of createInterface({ input: process.stdin })) {
-  const { schema, texts } = JSON.parse(line);
+  const { schema, texts, formats } = JSON.parse(line);
+  const ajv = validators[Number(formats)];
   let answer;
   try {
     const validate = ajv.compile(schema);
