@@ -134,7 +134,7 @@ func (p *planner) shape(t reflect.Type, at place) *shape {
 		s.json, s.rest = "integer", fmt.Sprintf(`,"minimum":%d,"maximum":%d`, -most-1, most)
 	case kind >= reflect.Uint && kind <= reflect.Uintptr:
 		s.json, s.rest = "integer", fmt.Sprintf(`,"minimum":0,"maximum":%d`, ^uint64(0)>>(64-t.Bits()))
-	case kind == reflect.Pointer && t.Elem() != t:
+	case kind == reflect.Pointer && !endless(t):
 		s.elem = p.shape(t.Elem(), at.inside(""))
 	case kind == reflect.Slice && p.isBytes(t):
 		s.json, s.rest = "string", `,"contentEncoding":"base64"`
@@ -175,6 +175,14 @@ func (p *planner) own(t reflect.Type) (own, text bool) {
 	}
 	inJSON := pointer.Implements(reflect.TypeFor[json.Marshaler]())
 	return inJSON || pointer.Implements(textMarshaler), !inJSON && t.Implements(textMarshaler)
+}
+
+// endless reports whether a type points to nothing but pointers.
+func endless(t reflect.Type) bool {
+	for n := 0; n < 100 && t.Kind() == reflect.Pointer; n++ {
+		t = t.Elem()
+	}
+	return t.Kind() == reflect.Pointer
 }
 
 var textUnmarshaler = reflect.TypeFor[encoding.TextUnmarshaler]()

@@ -83,6 +83,8 @@ func TestRegistrationProblems(t *testing.T) {
 		"FuncInList":    {of[struct{ L []struct{ F func() } }](), "In.L[].F", "no JSON"},
 		"Complex":       {of[struct{ C complex128 }](), "In.C", "no JSON"},
 		"Interface":     {of[struct{ I error }](), "In.I", "no JSON"},
+		"Endless":       {of[struct{ P endless }](), "In.P", "no JSON"},
+		"EndlessTwo":    {of[struct{ P there }](), "In.P", "no JSON"},
 		"MapKey":        {of[struct{ M map[float64]int }](), "In.M", "strings or integers"},
 		"TextKey":       {of[struct{ M map[time.Time]int }](), "In.M", "strings or integers"},
 		"QuotedText": {of[struct {
@@ -200,6 +202,13 @@ func TestSoundTypesAreRegistered(t *testing.T) {
 	require.PanicsWithValue(t, "tool: NewRegistry: the Deduper is nil", func() { tool.NewRegistry(nil, nil) })
 	_ = in{}.skip
 }
+
+// endless and there point to nothing but pointers.
+type (
+	endless *endless
+	there   *back
+	back    *there
+)
 
 // Outer is embedded by a pointer.
 type Outer struct{ Inner string }
