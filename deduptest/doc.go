@@ -43,6 +43,10 @@
 // # What it does not try
 //
 // A server that crashes or fails over, answers that never come at all (those take
-// Options.CommitTimeout each), and poolers between tool and server. Of a tool of package
-// external it kills no real process, and tries none of the verdicts of a person.
+// Options.CommitTimeout each), and poolers between tool and server. All calls of a case come
+// within seconds: a key that has the minute in it passes here, and dedupvet names it. Only
+// connections of Try.Pool are counted as given back. A statement that fails in a savepoint may
+// be passed over, as Postgres has it; what the effect then lacks is seen where Count counts it,
+// in every table that the tool writes to. Of a tool of package external it kills no real
+// process, and tries none of the verdicts of a person.
 package deduptest
