@@ -60,6 +60,10 @@ func (r *Registry) runGuarded(ctx context.Context, t *definition, c *call) (Answ
 	if err != nil && !refused {
 		return answer, err
 	}
+	if g.cleansAfter && !answer.Replayed {
+		// An error is no matter of this call: what it leaves is deleted by a later one.
+		_, _ = r.d.Pool().Exec(ctx, g.tables.cleanSQL())
+	}
 	if answer.Replayed {
 		if earlier, err = g.recall(ctx, r.d); err != nil {
 			return Answer{Key: c.Key, Scope: c.Scope}, err
@@ -89,6 +93,9 @@ type lookalikeGuard struct {
 	// kept is for how long the call's row is: as long as it may be the earlier
 	// call of another, and as long as its own answer is replayed with its mark.
 	kept time.Duration
+	// cleansAfter is true where a transaction keeps its snapshot: there it fails when another
+	// call has deleted a row meanwhile that it wants to delete.
+	cleansAfter bool
 }
 
 // guardTables are the quoted names of the tables.
@@ -102,7 +109,8 @@ func (r *Registry) guard(t *definition, c *call, like likeness) *lookalikeGuard 
 			records: pgx.Identifier{opts.Schema, "tool_dedup"}.Sanitize(),
 		},
 		call: c, like: like, window: t.Lookalikes.window(),
-		kept: max(t.Lookalikes.window(), t.Retention.Or(opts.Retention).Result),
+		kept:        max(t.Lookalikes.window(), t.Retention.Or(opts.Retention).Result),
+		cleansAfter: opts.Isolation != pgx.ReadCommitted,
 	}
 }
 
@@ -114,7 +122,9 @@ func (g *lookalikeGuard) enter(ctx context.Context, tx pgx.Tx) (*Lookalike, erro
 	b := &pgx.Batch{}
 	b.Queue(`SELECT pg_catalog.pg_advisory_xact_lock($1::bigint)`, g.like.lock())
 	b.Queue(g.tables.enterSQL(), g.like[:], g.call.Key, g.window.Microseconds(), g.kept.Microseconds(), g.call.Scope, g.call.Tool)
-	b.Queue(g.tables.cleanSQL())
+	if !g.cleansAfter {
+		b.Queue(g.tables.cleanSQL())
+	}
 	results := tx.SendBatch(ctx, b)
 	_, err := results.Exec()
 	var seen *Lookalike

@@ -19,12 +19,17 @@ import (
 
 func TestReplayThrough(t *testing.T) {
 	t.Parallel()
-	for _, way := range []worker.Way{worker.Registry, worker.HTTP, worker.MCP} {
+	for _, way := range []worker.Way{worker.Registry, worker.MCP} {
 		t.Run(string(way), func(t *testing.T) {
 			t.Parallel()
 			replayThrough(t, way)
 		})
 	}
+}
+
+func TestLongReplayThroughHTTP(t *testing.T) {
+	t.Parallel()
+	replayThrough(t, worker.HTTP)
 }
 
 // replayThrough replays by one way and requires that nothing goes wrong. The naive
