@@ -131,9 +131,25 @@ func rightTools() []deduptest.Tool {
 	}
 }
 
+// usual are the right tools of which each ends its transaction in another way.
+var usual = []string{"do", "do_tx", "do_statement"}
+
 func TestRightToolsPass(t *testing.T) {
 	t.Parallel()
+	testRightTools(t, true)
+}
+
+func TestLongRightToolsPass(t *testing.T) {
+	t.Parallel()
+	testRightTools(t, false)
+}
+
+func testRightTools(t *testing.T, inUse bool) {
+	t.Helper()
 	for _, tool := range rightTools() {
+		if slices.Contains(usual, tool.Name) != inUse {
+			continue
+		}
 		var without []deduptest.Scenario
 		if tool.Name == "do_statement" { // its effect is no Go code
 			without = append(without, deduptest.Panicked)
@@ -145,11 +161,11 @@ func TestRightToolsPass(t *testing.T) {
 	}
 }
 
-// TestLongRightToolsAreKilled kills the process of those that end their transaction in another way.
+// TestLongRightToolsAreKilled kills the process of the other usual tools.
 func TestLongRightToolsAreKilled(t *testing.T) {
 	t.Parallel()
 	for _, tool := range rightTools() {
-		if slices.Contains([]string{"do_tx", "do_statement"}, tool.Name) {
+		if slices.Contains(usual, tool.Name) && tool.Name != "do" {
 			testRightTool(t, tool, allBut(deduptest.ProcessKilled))
 		}
 	}
