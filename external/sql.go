@@ -10,7 +10,8 @@ import (
 )
 
 // statements are the SQL of tool_effect. All times are clock_timestamp(), which is read
-// again after an UPDATE has waited for a row.
+// again after an UPDATE has waited for a row. Where rows are spread it is read before the
+// wait: a lease that begins early ends early, and what is due a moment ago is due still.
 type statements struct {
 	sequence                                                                   string
 	claim, read, parked, due, take, hold, release, postpone, settleLater, park string
@@ -98,10 +99,12 @@ func newStatements(schema string, asyncCommit bool, profile table.Profile) *stat
 	}
 	// look reads record and row, and inserts a row where neither is there. One that is
 	// inserted by somebody else meanwhile is seen by nobody here: then the answer has no row.
+	// The row is read first. Where the two are not read at once, as on Citus, one that is done
+	// has its record all the same.
 	look := func(insert string) string {
 		return fmt.Sprintf(`WITH clock AS MATERIALIZED (SELECT %[1]s AS t),
-rec AS (SELECT fingerprint, arg_digests, outcome, result, created_at, expires_at, forget_at FROM %[2]s WHERE scope = $1::text AND tool = $2::text AND key = $3::text),
 old AS (SELECT %[3]s FROM %[4]s AS e WHERE %[5]s),
+rec AS (SELECT fingerprint, arg_digests, outcome, result, created_at, expires_at, forget_at FROM %[2]s WHERE scope = $1::text AND tool = $2::text AND key = $3::text),
 new AS (%[6]s)
 SELECT rec.fingerprint, rec.arg_digests, rec.outcome, rec.result, rec.created_at, rec.expires_at, rec.forget_at, clock.t,
        e.mine, %[3]s
