@@ -141,6 +141,11 @@ func (x *Tools) sendAccept(ctx context.Context, conn *pgx.Conn, o *ask, releases
 		return seen, false, err
 	}
 	sql, b := x.sql(), &pgx.Batch{}
+	if sql.block {
+		if err := takesLimits(conn.Config()); err != nil {
+			return seen, false, err
+		}
+	}
 	b.Queue("SAVEPOINT tool_effect")
 	queue(b, sql.limit)
 	b.Queue(sql.accept, o.Scope, o.Tool, o.Key, o.fingerprint[:], o.argDigests, o.input)

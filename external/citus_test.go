@@ -86,7 +86,7 @@ func throughNodes(t *testing.T, cluster bool) {
 	for name, test := range map[string]func(*testing.T, bool){
 		"Twins": nodesTwins, "Killed": nodesKilled, "LostCommits": nodesLostCommits, "Resolved": nodesResolved,
 		"Accepted": nodesAccepted, "InFlight": nodesInFlight, "Forgotten": nodesForgotten, "Refused": nodesRefused,
-		"FenceGrows": nodesFenceGrows,
+		"FenceGrows": nodesFenceGrows, "SimpleProtocol": nodesSimpleProtocol,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -467,4 +467,27 @@ func nodesFenceGrows(t *testing.T, cluster bool) {
 	}
 	require.Len(t, fences, 4)
 	require.IsIncreasing(t, fences)
+}
+
+// nodesSimpleProtocol is refused before anything is sent: Citus would pass the claim on
+// together with its limit.
+func nodesSimpleProtocol(t *testing.T, cluster bool) {
+	on, p := onNodes(t, cluster), newProvider()
+	config, err := pgxpool.ParseConfig(on[0])
+	require.NoError(t, err)
+	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	f := process(t, pool)
+	h := add(f, external.Tool[in, out]{Perform: func(_ context.Context, _ external.Attempt, i in) (out, error) { return p.act("", i.Order), nil }})
+	_, err = h.Do(f.ctx, call("k"), in{1})
+	require.ErrorIs(t, err, dedup.ErrInvalid)
+	require.NoError(t, pgx.BeginFunc(f.ctx, pool, func(tx pgx.Tx) error {
+		_, err := h.Accept(f.ctx, tx, call("k"), in{1})
+		require.ErrorIs(t, err, dedup.ErrInvalid)
+		return nil
+	}))
+	require.Zero(t, p.effects())
+	require.Equal(t, external.None, f.lookup("k").State)
 }

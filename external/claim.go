@@ -76,6 +76,11 @@ func (x *Tools) tryClaim(ctx context.Context, t *definition, o *ask) (seen sight
 		return seen, err
 	}
 	sql, b := x.sql(), &pgx.Batch{}
+	if sql.block {
+		if err := takesLimits(x.pool.Config().ConnConfig); err != nil {
+			return seen, err
+		}
+	}
 	inBlock := sql.block || t.begin != nil
 	if inBlock {
 		b.BeginTx(pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
@@ -87,6 +92,16 @@ func (x *Tools) tryClaim(ctx context.Context, t *definition, o *ask) (seen sight
 	}
 	queue(b, sql.unlimit)
 	return x.claimInTx(ctx, t, o, b)
+}
+
+// takesLimits refuses the simple protocol where a wait is limited by SET LOCAL on other nodes:
+// there the statements of a trip are one text, and Citus passes the whole text on, the claim
+// included.
+func takesLimits(config *pgx.ConnConfig) error {
+	if config.DefaultQueryExecMode != pgx.QueryExecModeSimpleProtocol {
+		return nil
+	}
+	return &dedup.InvalidError{What: "option", Field: "pool", Reason: "has QueryExecModeSimpleProtocol, which package external cannot use on Citus; QueryExecModeExec prepares nothing either"}
 }
 
 func queue(b *pgx.Batch, statements []string) {
