@@ -77,7 +77,7 @@ test-long: pgbouncer ## Run the tests that `make test` leaves out because they t
 .PHONY: test-citus
 test-citus: ## Run the tests of Citus on the cluster whose nodes DEDUP_CITUS_URLS names
 	@test -n "$$DEDUP_CITUS_URLS" || { echo "DEDUP_CITUS_URLS names no Citus cluster; docs/sharded.md says what it is to be"; exit 1; }
-	$(GO) test $(LINK) $(RACE) -count 1 -parallel 4 -timeout 25m -run '^TestCitus' ./internal/contract ./cmd/dedup/internal/doctor ./proof/internal/replay
+	$(GO) test $(LINK) $(RACE) -count 1 -parallel 4 -timeout 25m -run '^TestCitus' ./internal/contract ./external ./cmd/dedup/internal/doctor ./proof/internal/replay
 
 # Some tests run through PgBouncer. Where it is not installed, Debian's package
 # is unpacked into .cache, which needs no rights; where that does not work

@@ -40,7 +40,7 @@ func (h *Handle[In, Out]) Accept(ctx context.Context, tx pgx.Tx, call dedup.Call
 	seen, err := h.tryAccept(ctx, conn, o)
 	if err == nil && seen.row != nil && seen.row.state == Done && (seen.rec == nil || seen.rec.Forgotten()) {
 		var tag pgconn.CommandTag
-		if tag, err = conn.Exec(ctx, h.x.sql.forgetOne, mine(seen.row)...); err == nil && tag.RowsAffected() > 0 {
+		if tag, err = conn.Exec(ctx, h.x.sql().forgetOne, mine(seen.row)...); err == nil && tag.RowsAffected() > 0 {
 			seen, err = h.tryAccept(ctx, conn, o)
 		}
 	}
@@ -137,11 +137,19 @@ func (h *Handle[In, Out]) tryAccept(ctx context.Context, conn *pgx.Conn, o *ask)
 
 // sendAccept reports whether the savepoint was made.
 func (x *Tools) sendAccept(ctx context.Context, conn *pgx.Conn, o *ask, releases bool) (seen sight, marked bool, err error) {
-	b := &pgx.Batch{}
+	if err := x.know(ctx, conn); err != nil {
+		return seen, false, err
+	}
+	sql, b := x.sql(), &pgx.Batch{}
+	if sql.block {
+		if err := takesLimits(conn.Config()); err != nil {
+			return seen, false, err
+		}
+	}
 	b.Queue("SAVEPOINT tool_effect")
-	b.Queue(x.sql.limit)
-	b.Queue(x.sql.accept, o.Scope, o.Tool, o.Key, o.fingerprint[:], o.argDigests, o.input)
-	b.Queue(x.sql.unlimit)
+	queue(b, sql.limit)
+	b.Queue(sql.accept, o.Scope, o.Tool, o.Key, o.fingerprint[:], o.argDigests, o.input)
+	queue(b, sql.unlimit)
 	if releases {
 		b.Queue(release)
 	}
@@ -150,8 +158,10 @@ func (x *Tools) sendAccept(ctx context.Context, conn *pgx.Conn, o *ask, releases
 	if _, err = results.Exec(); err != nil {
 		return seen, false, err
 	}
-	if _, err = results.Exec(); err != nil {
-		return seen, true, err
+	for range sql.limit {
+		if _, err = results.Exec(); err != nil {
+			return seen, true, err
+		}
 	}
 	return seen, true, seen.scan(results.QueryRow())
 }

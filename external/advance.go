@@ -44,6 +44,9 @@ func (x *Tools) Advance(ctx context.Context, scope, tool, key string) (Operation
 	if t == nil {
 		return Operation{}, unregistered()
 	}
+	if err := x.know(ctx, x.pool); err != nil {
+		return Operation{}, failed("looking up", err)
+	}
 	began := time.Now()
 	r, err := x.read(ctx, id)
 	if err != nil || r == nil || !r.due() {
@@ -129,7 +132,7 @@ var (
 // take makes this process the one that acts for an operation, if nobody was faster.
 func (x *Tools) take(ctx context.Context, at *attempt, p purpose) error {
 	began := time.Now()
-	taken, err := one(x.rows(ctx, x.sql.take, append(mine(at.row), p.sends, x.opts.Lease, p.goesOn, p.before)...))
+	taken, err := one(x.rows(ctx, x.sql().take, append(mine(at.row), p.sends, x.opts.Lease, p.goesOn, p.before)...))
 	if err != nil {
 		return failed("taking an operation", err)
 	}
@@ -147,7 +150,7 @@ func (x *Tools) take(ctx context.Context, at *attempt, p purpose) error {
 // been written past it, it is done.
 func (x *Tools) stale(ctx context.Context, at *attempt) error {
 	x.event(ctx, dedup.ExternalFenced, at.row, "", "")
-	_, err := one(x.rows(ctx, x.sql.orphaned, append(mine(at.row), x.remembered(at.t))...))
+	_, err := one(x.rows(ctx, x.sql().orphaned, append(mine(at.row), x.remembered(at.t))...))
 	return errors.Join(errStale, failed("ending an operation", err))
 }
 

@@ -86,7 +86,7 @@ func safely[T any](f func() (T, error)) (value T, err error) {
 func (x *Tools) release(ctx context.Context, at *attempt, why string) error {
 	x.event(ctx, dedup.ExternalReleased, at.row, "", why)
 	if at.earlier == nil {
-		return x.change(ctx, at, x.sql.release, x.backoff(at.row), why)
+		return x.change(ctx, at, x.sql().release, x.backoff(at.row), why)
 	}
 	return x.postpone(ctx, at, why, false)
 }
@@ -94,7 +94,7 @@ func (x *Tools) release(ctx context.Context, at *attempt, why string) error {
 // postpone leaves the operation to whoever comes first after a pause. ended is true where
 // an attempt has ended just now, and may still take effect.
 func (x *Tools) postpone(ctx context.Context, at *attempt, why string, ended bool) error {
-	return x.change(ctx, at, x.sql.postpone, x.backoff(at.row), why, ended)
+	return x.change(ctx, at, x.sql().postpone, x.backoff(at.row), why, ended)
 }
 
 // park leaves the operation to a person. Where it can be looked up, it is, a few times more.
@@ -103,7 +103,7 @@ func (x *Tools) park(ctx context.Context, at *attempt, why string) error {
 	if at.t.find != nil {
 		until = x.parkedPause(0)
 	}
-	err := x.change(ctx, at, x.sql.park, until, why, nil, nil, nil, 0)
+	err := x.change(ctx, at, x.sql().park, until, why, nil, nil, nil, 0)
 	x.parkedEvent(ctx, at, "", why) // also where the answer was lost: somebody has to look
 	return err
 }
@@ -130,7 +130,7 @@ func (x *Tools) parkUnrecorded(ctx context.Context, at *attempt, ref string, v v
 	if v.name != "" {
 		until = x.parkedPause(tries)
 	}
-	err := x.tryChange(ctx, at, x.sql.park, until, text, optional(ref), optional(v.name), optional(v.value), tries)
+	err := x.tryChange(ctx, at, x.sql().park, until, text, optional(ref), optional(v.name), optional(v.value), tries)
 	if err == nil {
 		x.parkedEvent(ctx, at, ref, text)
 	}

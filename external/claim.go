@@ -72,17 +72,42 @@ func (e *beginError) Error() string { return e.err.Error() }
 const pgLockNotAvailable = "55P03"
 
 func (x *Tools) tryClaim(ctx context.Context, t *definition, o *ask) (seen sight, err error) {
-	b := &pgx.Batch{}
-	if t.begin != nil {
+	if err := x.know(ctx, x.pool); err != nil {
+		return seen, err
+	}
+	sql, b := x.sql(), &pgx.Batch{}
+	if sql.block {
+		if err := takesLimits(x.pool.Config().ConnConfig); err != nil {
+			return seen, err
+		}
+	}
+	inBlock := sql.block || t.begin != nil
+	if inBlock {
 		b.BeginTx(pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
 	}
-	b.Queue(x.sql.settings)
-	b.Queue(x.sql.claim, o.Scope, o.Tool, o.Key, o.fingerprint[:], o.argDigests, o.input, x.opts.Lease)
-	if t.begin == nil {
-		return send(ctx, x.pool, b)
+	queue(b, sql.settings)
+	b.Queue(sql.claim, o.Scope, o.Tool, o.Key, o.fingerprint[:], o.argDigests, o.input, x.opts.Lease)
+	if !inBlock {
+		return send(ctx, x.pool, b, len(sql.settings))
 	}
-	b.Queue(x.sql.unlimit)
+	queue(b, sql.unlimit)
 	return x.claimInTx(ctx, t, o, b)
+}
+
+// takesLimits refuses the simple protocol where a wait is limited by SET LOCAL on other nodes:
+// there the statements of a trip are one text, and Citus passes the whole text on, the claim
+// included.
+func takesLimits(config *pgx.ConnConfig) error {
+	if config.DefaultQueryExecMode != pgx.QueryExecModeSimpleProtocol {
+		return nil
+	}
+	return &dedup.InvalidError{What: "option", Field: "pool", Reason: "has QueryExecModeSimpleProtocol, which package external cannot use on Citus; QueryExecModeExec prepares nothing either"}
+}
+
+func queue(b *pgx.Batch, statements []string) {
+	for _, sql := range statements {
+		b.Queue(sql)
+	}
 }
 
 // claimInTx claims in a transaction in which the tool may write.
@@ -92,7 +117,7 @@ func (x *Tools) claimInTx(ctx context.Context, t *definition, o *ask, b *pgx.Bat
 		return seen, err
 	}
 	defer conn.Release()
-	seen, tx, err := sendBegin(ctx, conn.Conn(), b)
+	seen, tx, err := sendBegin(ctx, conn.Conn(), b, len(x.sql().settings))
 	if err != nil {
 		wire.Rollback(ctx, conn.Conn())
 		return seen, err
@@ -101,8 +126,10 @@ func (x *Tools) claimInTx(ctx context.Context, t *definition, o *ask, b *pgx.Bat
 	if !seen.mine {
 		return seen, nil
 	}
-	if err := t.begin(ctx, tx, []byte(o.input)); err != nil {
-		return seen, &beginError{err}
+	if t.begin != nil {
+		if err := t.begin(ctx, tx, []byte(o.input)); err != nil {
+			return seen, &beginError{err}
+		}
 	}
 	x.event(ctx, dedup.ExternalClaiming, seen.row, "", "")
 	return seen, tx.Commit(ctx)
@@ -113,23 +140,25 @@ type sender interface {
 	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 }
 
-// send sends settings and a look in one trip.
-func send(ctx context.Context, on sender, b *pgx.Batch) (seen sight, err error) {
+// send sends so many settings and a look in one trip.
+func send(ctx context.Context, on sender, b *pgx.Batch, settings int) (seen sight, err error) {
 	seen.began = time.Now()
 	results := on.SendBatch(ctx, b)
 	defer func() { err = errors.Join(err, results.Close()) }()
-	if _, err = results.Exec(); err != nil {
-		return seen, err
+	for range settings {
+		if _, err = results.Exec(); err != nil {
+			return seen, err
+		}
 	}
 	return seen, seen.scan(results.QueryRow())
 }
 
 // sendBegin is send behind a BEGIN in the same trip.
-func sendBegin(ctx context.Context, conn *pgx.Conn, b *pgx.Batch) (seen sight, tx pgx.Tx, err error) {
+func sendBegin(ctx context.Context, conn *pgx.Conn, b *pgx.Batch, settings int) (seen sight, tx pgx.Tx, err error) {
 	seen.began = time.Now()
 	results := conn.SendBatch(ctx, b)
 	defer func() { err = errors.Join(err, results.Close()) }()
-	for range 2 { // BEGIN and settings
+	for range 1 + settings {
 		if _, err = results.Exec(); err != nil {
 			return seen, nil, err
 		}
@@ -175,6 +204,6 @@ func (s *sight) scan(from pgx.Row) error {
 
 // forget deletes the row of an identity that may be used anew, and reports whether it has.
 func (x *Tools) forget(ctx context.Context, r *row) (bool, error) {
-	tag, err := x.pool.Exec(ctx, x.sql.forgetOne, r.Scope, r.Tool, r.Key, r.fence)
+	tag, err := x.pool.Exec(ctx, x.sql().forgetOne, r.Scope, r.Tool, r.Key, r.fence)
 	return tag.RowsAffected() > 0, failed("forgetting", err)
 }

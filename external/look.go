@@ -41,7 +41,7 @@ func (x *Tools) look(ctx context.Context, a *act, at *attempt) {
 	case x.keyHolds(at.row, at.t):
 		x.resend(ctx, a, at, x.keyUntil(at.row, at.t))
 	case at.t.settles > 0:
-		a.err = x.change(ctx, at, x.sql.settleLater, at.t.settles, at.earlier)
+		a.err = x.change(ctx, at, x.sql().settleLater, at.t.settles, at.earlier)
 	default:
 		a.err = x.park(ctx, at, "not found, and it may still be on its way")
 	}
@@ -71,7 +71,7 @@ func (x *Tools) found(ctx context.Context, a *act, at *attempt, outs []json.RawM
 
 // lookAgain leaves a parked operation parked until the next look for it, after so many.
 func (x *Tools) lookAgain(ctx context.Context, at *attempt, looks int) error {
-	return x.change(ctx, at, x.sql.park, x.parkedPause(looks), value(at.row.note), nil, nil, nil, looks)
+	return x.change(ctx, at, x.sql().park, x.parkedPause(looks), value(at.row.note), nil, nil, nil, looks)
 }
 
 // maxUnseen is how often something that the provider says exists is looked for before the
@@ -90,26 +90,26 @@ func (x *Tools) notFoundYet(ctx context.Context, at *attempt) error {
 // was wrong, there are two effects by now, or one beside a refusal.
 func (x *Tools) audit(ctx context.Context, at *attempt) error {
 	if at.t.find == nil { // a person said that it never happened
-		return x.change(ctx, at, x.sql.audited, nil)
+		return x.change(ctx, at, x.sql().audited, nil)
 	}
 	outs, err := x.find(ctx, at)
 	if err != nil {
 		pause := x.backoff(at.row)
-		return x.change(ctx, at, x.sql.audited, &pause)
+		return x.change(ctx, at, x.sql().audited, &pause)
 	}
 	for _, out := range outs {
 		if err := x.twice(ctx, at, at.t.ref(out)); err != nil {
 			return err
 		}
 	}
-	return x.change(ctx, at, x.sql.audited, nil)
+	return x.change(ctx, at, x.sql().audited, nil)
 }
 
 // twice marks an operation as one that happened more than once, unless ref is known.
 func (x *Tools) twice(ctx context.Context, at *attempt, ref string) error {
 	var marked *row
 	err := x.insist(ctx, forever, func() (err error) {
-		marked, err = one(x.rows(ctx, x.sql.twice, append(life(at.row), named(ref))...))
+		marked, err = one(x.rows(ctx, x.sql().twice, append(life(at.row), named(ref))...))
 		return err
 	})
 	if marked != nil && marked.twice != nil {

@@ -104,7 +104,7 @@ func (x *Tools) ParkedTx(ctx context.Context, tx pgx.Tx, after Operation, limit 
 }
 
 func (x *Tools) parked(ctx context.Context, on querier, after Operation, limit int) ([]Operation, error) {
-	rows, err := collect(on.Query(ctx, x.sql.parked, after.ChangedAt, after.Scope, after.Tool, after.Key, int64(limit)))
+	rows, err := collect(on.Query(ctx, x.sql().parked, after.ChangedAt, after.Scope, after.Tool, after.Key, int64(limit)))
 	if err != nil {
 		return nil, failed("listing", err)
 	}
@@ -187,7 +187,7 @@ func value[T any](p *T) (v T) {
 
 // read returns the row of an identity, nil where there is none.
 func (x *Tools) read(ctx context.Context, id table.Identity) (*row, error) {
-	return one(x.rows(ctx, x.sql.read, id.Scope, id.Tool, id.Key))
+	return one(x.rows(ctx, x.sql().read, id.Scope, id.Tool, id.Key))
 }
 
 func one(rows []*row, err error) (*row, error) {

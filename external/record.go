@@ -65,7 +65,7 @@ func (x *Tools) tryRecord(ctx context.Context, a *act, at *attempt, ref string, 
 	a.err = x.insist(ctx, x.opts.Lease/2, func() error {
 		x.event(ctx, dedup.ExternalRecording, r, ref, "")
 		result, err := dedup.Do(ctx, x.d, r.call(at.t), func(ctx context.Context, tx pgx.Tx) (_ json.RawMessage, err error) {
-			done, err = one(collect(tx.Query(ctx, x.sql.done, append(life(r), ref, x.untilAudit(at.t), x.remembered(at.t))...)))
+			done, err = one(collect(tx.Query(ctx, x.sql().done, append(life(r), ref, x.untilAudit(at.t), x.remembered(at.t))...)))
 			if err != nil {
 				return nil, err
 			}
@@ -73,7 +73,7 @@ func (x *Tools) tryRecord(ctx context.Context, a *act, at *attempt, ref string, 
 				return nil, errOtherLife
 			}
 			for _, out := range outs[1:] {
-				marked, err := one(collect(tx.Query(ctx, x.sql.twice, append(life(r), named(at.t.ref(out)))...)))
+				marked, err := one(collect(tx.Query(ctx, x.sql().twice, append(life(r), named(at.t.ref(out)))...)))
 				if err != nil {
 					return nil, err
 				}
@@ -125,7 +125,7 @@ func (x *Tools) refuse(ctx context.Context, a *act, at *attempt, why error) {
 		audit = &pause
 	}
 	if at.t.settles > 0 && !at.settled(at.t.settles) {
-		a.err = x.change(ctx, at, x.sql.settleLater, at.t.settles, at.earlier)
+		a.err = x.change(ctx, at, x.sql().settleLater, at.t.settles, at.earlier)
 		return
 	}
 	x.recordRefusal(ctx, a, at, why, audit)
@@ -141,7 +141,7 @@ func (x *Tools) recordRefusal(ctx context.Context, a *act, at *attempt, why erro
 	err := x.insist(ctx, x.opts.Lease/2, func() error {
 		x.event(ctx, dedup.ExternalRecording, r, "", note(why))
 		return pgx.BeginTxFunc(ctx, x.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) (err error) {
-			if _, err := tx.Exec(ctx, x.sql.durable); err != nil {
+			if _, err := tx.Exec(ctx, x.sql().durable); err != nil {
 				return err
 			}
 			if refused, before, err = x.refuseIn(ctx, tx, at, why); err != nil {
@@ -203,7 +203,7 @@ func (x *Tools) endRefused(ctx context.Context, tx pgx.Tx, at *attempt, why *ded
 			return nil, err
 		}
 	}
-	done, err := one(collect(tx.Query(ctx, x.sql.refused, append(mine(r), audit, x.remembered(at.t))...)))
+	done, err := one(collect(tx.Query(ctx, x.sql().refused, append(mine(r), audit, x.remembered(at.t))...)))
 	if err == nil && done == nil {
 		err = errStale
 	}

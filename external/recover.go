@@ -2,8 +2,11 @@ package external
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/tooldedup/dedup/internal/guard"
 )
@@ -37,11 +40,15 @@ func (x *Tools) Recover(ctx context.Context) error {
 	var swept time.Time
 	for ctx.Err() == nil {
 		began := time.Now()
-		if began.Sub(swept) >= forgetEvery {
+		err := x.know(ctx, x.pool)
+		if err == nil && began.Sub(swept) >= forgetEvery {
 			swept = began
 			_ = x.sweep(ctx) // the next time will do
 		}
-		due, err := x.due(ctx)
+		var due []*row
+		if err == nil {
+			due, err = x.due(ctx)
+		}
 		for _, r := range due {
 			if !x.recover(ctx, slots, r, began) {
 				return nil
@@ -81,13 +88,29 @@ func (x *Tools) due(ctx context.Context) ([]*row, error) {
 		names = append(names, name)
 	}
 	x.mu.Unlock()
-	return x.rows(ctx, x.sql.due, names, page)
+	return x.rows(ctx, x.sql().due, names, page)
 }
 
 // sweep deletes operations that may be forgotten.
 func (x *Tools) sweep(ctx context.Context) error {
+	sql := x.sql()
+	if sql.forgetIn == "" {
+		return x.forgetAll(ctx, sql.forget)
+	}
+	rows, err := x.pool.Query(ctx, sql.forgetIn)
+	if err != nil {
+		return err
+	}
+	scopes, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	for _, scope := range scopes {
+		err = errors.Join(err, x.forgetAll(ctx, sql.forget, scope))
+	}
+	return err
+}
+
+func (x *Tools) forgetAll(ctx context.Context, sql string, args ...any) error {
 	for {
-		tag, err := x.pool.Exec(ctx, x.sql.forget)
+		tag, err := x.pool.Exec(ctx, sql, args...)
 		if err != nil || tag.RowsAffected() < 1000 {
 			return err
 		}

@@ -122,9 +122,12 @@ func (x *Tools) store(ctx context.Context, r *row, before State, v Verdict) (*ro
 		}
 		said = string(text)
 	}
-	sql, args := x.sql.verdict, append(mine(r), v.reason, v.kind, said)
+	if err := x.know(ctx, x.pool); err != nil {
+		return nil, err
+	}
+	sql, args := x.sql().verdict, append(mine(r), v.reason, v.kind, said)
 	if v.kind == verdictNever {
-		sql, args = x.sql.never, append(mine(r), v.reason)
+		sql, args = x.sql().never, append(mine(r), v.reason)
 	}
 	audited := append(slices.Clip(args), v.actor, string(before))
 	changed, err := one(x.rows(ctx, sql.audited, audited...))

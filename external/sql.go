@@ -1,6 +1,7 @@
 package external
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
@@ -9,14 +10,22 @@ import (
 )
 
 // statements are the SQL of tool_effect. All times are clock_timestamp(), which is read
-// again after an UPDATE has waited for a row.
+// again after an UPDATE has waited for a row. Where rows are spread it is read before the
+// wait: a lease that begins early ends early, and what is due a moment ago is due still.
 type statements struct {
 	sequence                                                                   string
 	claim, read, parked, due, take, hold, release, postpone, settleLater, park string
 	done, refused, orphaned, audited, twice, forget, forgetOne                 string
 	// settings are those of a transaction of our own that may wait for a claim, limit those
 	// of a caller's; unlimit gives back the session's own lock_timeout.
-	durable, settings, limit, unlimit, accept string
+	durable, accept          string
+	settings, limit, unlimit []string
+	// block: a claim needs a transaction block. forgetIn: what may be forgotten is deleted
+	// scope by scope, of those that it lists.
+	block    bool
+	forgetIn string
+	// known: the server has been asked what it is.
+	known bool
 	// verdict and never store what a person says.
 	verdict, never said
 }
@@ -30,26 +39,43 @@ const columns = `e.scope, e.tool, e.key, e.state, e.fence, e.due_at, e.sent_at, 
        e.created_at, e.changed_at, e.forget_at`
 
 const (
-	clock = "pg_catalog.clock_timestamp()"
-	isID  = "e.scope = $1::text AND e.tool = $2::text AND e.key = $3::text"
+	now  = "pg_catalog.clock_timestamp()"
+	isID = "e.scope = $1::text AND e.tool = $2::text AND e.key = $3::text"
 	// isMine holds as long as nobody has acted since the row was read.
 	isMine = isID + " AND e.fence = $4::bigint"
 	// rowTimeout is how long a claim waits for one that is not committed. It is in flight
 	// then, as a twin is.
-	rowTimeout = "5ms"
+	rowTimeout = table.RowTimeout
 )
 
-func newStatements(schema string, asyncCommit bool) *statements {
+func newStatements(schema string, asyncCommit bool, profile table.Profile) *statements {
 	effect := pgx.Identifier{schema, "tool_effect"}.Sanitize()
 	record := pgx.Identifier{schema, "tool_dedup"}.Sanitize()
-	next := fmt.Sprintf("pg_catalog.nextval('%s')", quote(pgx.Identifier{schema, "tool_effect_fence"}.Sanitize()))
+	sequence := fmt.Sprintf("pg_catalog.nextval('%s')", quote(pgx.Identifier{schema, "tool_effect_fence"}.Sanitize()))
 	// A server that crashes must not forget what keeps an attempt from being made again.
 	lasts := ""
 	if !asyncCommit {
-		lasts = " AND (pg_catalog.current_setting('synchronous_commit') <> 'off' OR pg_catalog.set_config('synchronous_commit', 'on', true) = 'on')"
+		lasts = "(pg_catalog.current_setting('synchronous_commit') <> 'off' OR pg_catalog.set_config('synchronous_commit', 'on', true) = 'on')"
+	}
+	clock, next, with, from, using := now, sequence, "", "", ""
+	if profile.Spread {
+		// A change of a distributed row may call no volatile function: what they say is read
+		// before it. Each node's sequence has a range of its own; a row's fence grows all the same.
+		with = fmt.Sprintf("WITH clock AS MATERIALIZED (SELECT %s AS t, %s AS next, %s AS lasts) ", now, sequence, cmp.Or(lasts, "true"))
+		clock, next, from, using = "clock.t", "GREATEST(clock.next, e.fence + 1)", " FROM clock", " USING clock"
+		lasts = "clock.lasts"
+	}
+	if lasts != "" {
+		lasts = " AND " + lasts
+	}
+	after := func(at, interval string) string {
+		if profile.Spread { // nor a stable one of a column
+			return "(" + at + " AT TIME ZONE 'UTC' + " + interval + ") AT TIME ZONE 'UTC'"
+		}
+		return at + " + " + interval
 	}
 	change := func(at, set, where string) string {
-		return fmt.Sprintf("UPDATE %s AS e SET changed_at = %s, %s WHERE %s%s RETURNING %s, %s", effect, at, set, where, lasts, columns, clock)
+		return fmt.Sprintf("%sUPDATE %s AS e SET changed_at = %s, %s%s WHERE %s%s RETURNING %s, %s", with, effect, at, set, from, where, lasts, columns, clock)
 	}
 	update := func(set, where string) string { return change(clock, set, where) }
 	// sinceParked keeps the time at which a parked row was parked.
@@ -69,71 +95,73 @@ func newStatements(schema string, asyncCommit bool) *statements {
       FROM clock
      WHERE %s
     ON CONFLICT DO NOTHING
-    RETURNING %s`, effect, state, next, due, sent, until, tries, from, columns)
+    RETURNING %s`, effect, state, sequence, due, sent, until, tries, from, columns)
 	}
 	// look reads record and row, and inserts a row where neither is there. One that is
 	// inserted by somebody else meanwhile is seen by nobody here: then the answer has no row.
+	// The row is read first. Where the two are not read at once, as on Citus, one that is done
+	// has its record all the same.
 	look := func(insert string) string {
 		return fmt.Sprintf(`WITH clock AS MATERIALIZED (SELECT %[1]s AS t),
-rec AS (SELECT fingerprint, arg_digests, outcome, result, created_at, expires_at, forget_at FROM %[2]s WHERE scope = $1::text AND tool = $2::text AND key = $3::text),
 old AS (SELECT %[3]s FROM %[4]s AS e WHERE %[5]s),
+rec AS (SELECT fingerprint, arg_digests, outcome, result, created_at, expires_at, forget_at FROM %[2]s WHERE scope = $1::text AND tool = $2::text AND key = $3::text),
 new AS (%[6]s)
 SELECT rec.fingerprint, rec.arg_digests, rec.outcome, rec.result, rec.created_at, rec.expires_at, rec.forget_at, clock.t,
        e.mine, %[3]s
   FROM clock
   LEFT JOIN rec ON true
-  LEFT JOIN (SELECT *, false AS mine FROM old UNION ALL SELECT *, true FROM new) AS e ON true`, clock, record, columns, effect, isID, insert)
+  LEFT JOIN (SELECT *, false AS mine FROM old UNION ALL SELECT *, true FROM new) AS e ON true`, now, record, columns, effect, isID, insert)
 	}
 	const free = "NOT EXISTS (SELECT FROM old) AND NOT EXISTS (SELECT FROM rec WHERE rec.forget_at > clock.t)"
 	durable := "NULL"
 	if !asyncCommit {
 		durable = "CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off' THEN pg_catalog.set_config('synchronous_commit', 'on', true) END"
 	}
-	const limited = "pg_catalog.set_config('tool_dedup.lock_timeout', pg_catalog.current_setting('lock_timeout'), true), pg_catalog.set_config('lock_timeout', '" + rowTimeout + "', true)"
-	return &statements{
+	limited := fmt.Sprintf("pg_catalog.set_config('tool_dedup.lock_timeout', pg_catalog.current_setting('lock_timeout'), true), pg_catalog.set_config('lock_timeout', '%s', true)", rowTimeout)
+	s := &statements{
 		sequence: pgx.Identifier{schema, "tool_effect_fence"}.Sanitize(),
 
 		durable:  "SELECT " + durable,
-		settings: "SELECT " + limited + ", " + durable,
-		limit:    "SELECT " + limited,
-		unlimit:  "SELECT pg_catalog.set_config('lock_timeout', pg_catalog.current_setting('tool_dedup.lock_timeout'), true)",
+		settings: []string{"SELECT " + limited + ", " + durable},
+		limit:    []string{"SELECT " + limited},
+		unlimit:  []string{"SELECT pg_catalog.set_config('lock_timeout', pg_catalog.current_setting('tool_dedup.lock_timeout'), true)"},
 		claim:    look(insert("running", "clock.t + $7::interval", "clock.t", "clock.t + $7::interval", "1", free)),
 		accept:   look(insert("pending", "clock.t", "NULL", "NULL", "0", free)),
-		read:     fmt.Sprintf("SELECT %s, %s FROM %s AS e WHERE %s", columns, clock, effect, isID),
+		read:     fmt.Sprintf("SELECT %s, %s FROM %s AS e WHERE %s", columns, now, effect, isID),
 		parked: fmt.Sprintf(`SELECT %s, %s FROM %s AS e
  WHERE (e.state = 'parked' OR e.twice IS NOT NULL) AND (e.changed_at, e.scope, e.tool, e.key) > ($1::timestamptz, $2::text, $3::text, $4::text)
- ORDER BY e.changed_at, e.scope, e.tool, e.key LIMIT $5::bigint`, columns, clock, effect),
-		due: fmt.Sprintf(`SELECT %s, %s FROM %s AS e WHERE e.due_at <= %s AND e.tool = ANY ($1::text[]) ORDER BY e.due_at LIMIT $2::bigint`, columns, clock, effect, clock),
+ ORDER BY e.changed_at, e.scope, e.tool, e.key LIMIT $5::bigint`, columns, now, effect),
+		due: fmt.Sprintf(`SELECT %s, %s FROM %s AS e WHERE e.due_at <= %s AND e.tool = ANY ($1::text[]) ORDER BY e.due_at LIMIT $2::bigint`, columns, now, effect, now),
 
 		// $5: an attempt follows, and no look. One at a parked operation is counted when it
 		// has been made. $6: the lease. $7: the act goes on from a
 		// look that found nothing, which holds the row. $8: until when it may be taken, NULL
 		// where that is always.
-		take: sinceParked(fmt.Sprintf(`state = CASE WHEN $5::bool THEN 'running' ELSE e.state END, fence = %[1]s, due_at = %[2]s + $6::interval, tries = CASE WHEN e.state = 'parked' AND NOT $5::bool THEN e.tries ELSE e.tries + 1 END,
+		take: sinceParked(fmt.Sprintf(`state = CASE WHEN $5::bool THEN 'running' ELSE e.state END, fence = %[1]s, due_at = %[3]s, tries = CASE WHEN e.state = 'parked' AND NOT $5::bool THEN e.tries ELSE e.tries + 1 END,
   sent_at = CASE WHEN $5::bool THEN COALESCE(e.sent_at, %[2]s) ELSE e.sent_at END,
-  sent_until = CASE WHEN $5::bool THEN %[2]s + $6::interval ELSE e.sent_until END, looked = e.looked OR $7::bool`, next, clock),
+  sent_until = CASE WHEN $5::bool THEN %[3]s ELSE e.sent_until END, looked = e.looked OR $7::bool`, next, clock, after(clock, "$6::interval")),
 			isMine+` AND e.state <> 'done' AND ($7::bool OR e.due_at <= `+clock+`) AND ($8::timestamptz IS NULL OR `+clock+` < $8::timestamptz) AND NOT `+recorded),
 		// $5: the lease, of an attempt that is on its way.
-		hold: update("due_at = "+clock+" + $5::interval, sent_until = "+clock+" + $5::interval", isMine+" AND e.state = 'running'"),
+		hold: update("due_at = "+after(clock, "$5::interval")+", sent_until = "+after(clock, "$5::interval")+"", isMine+" AND e.state = 'running'"),
 		// $5: the pause, $6: the note.
-		release: update("state = 'pending', fence = "+next+", sent_at = NULL, sent_until = NULL, due_at = "+clock+" + $5::interval, note = $6::text", isMine+" AND e.state = 'running'"),
+		release: update("state = 'pending', fence = "+next+", sent_at = NULL, sent_until = NULL, due_at = "+after(clock, "$5::interval")+", note = $6::text", isMine+" AND e.state = 'running'"),
 		// $7: the attempt has ended, and its outcome is not known.
-		postpone: update("fence = "+next+", due_at = "+clock+" + $5::interval, note = $6::text, sent_until = CASE WHEN $7::bool THEN "+clock+" ELSE e.sent_until END", isMine),
+		postpone: update("fence = "+next+", due_at = "+after(clock, "$5::interval")+", note = $6::text, sent_until = CASE WHEN $7::bool THEN "+clock+" ELSE e.sent_until END", isMine),
 		// $5: how long it takes to settle, since $6, or since the last attempt has ended.
-		settleLater: update("fence = "+next+", due_at = COALESCE($6::timestamptz, e.sent_until) + $5::interval, sent_until = COALESCE($6::timestamptz, e.sent_until)", isMine+" AND e.state = 'running'"),
+		settleLater: update("fence = "+next+", due_at = "+after("COALESCE($6::timestamptz, e.sent_until)", "$5::interval")+", sent_until = COALESCE($6::timestamptz, e.sent_until)", isMine+" AND e.state = 'running'"),
 		// $5: until the next look, $6: the note, $7: the ref, $8 and $9: a verdict to be carried out then, $10: the tries.
-		park: sinceParked("state = 'parked', fence = "+next+", due_at = "+clock+" + $5::interval, note = $6::text, ref = COALESCE(e.ref, $7::text), twice = "+further("$7::text")+", verdict = $8::text, verdict_value = $9::text, tries = $10::int",
+		park: sinceParked("state = 'parked', fence = "+next+", due_at = "+after(clock, "$5::interval")+", note = $6::text, ref = COALESCE(e.ref, $7::text), twice = "+further("$7::text")+", verdict = $8::text, verdict_value = $9::text, tries = $10::int",
 			isMine+" AND e.state <> 'done'"),
 
 		// $4: the row's life, $5: the ref, $6: until the audit, $7: how long the record is remembered.
-		done: update("state = 'done', fence = "+next+", ref = $5::text, twice = CASE WHEN e.ref <> $5::text THEN "+and("e.ref")+" ELSE e.twice END, due_at = CASE WHEN e.looked THEN "+clock+" + $6::interval END, input = CASE WHEN e.looked THEN e.input END, verdict = NULL, verdict_value = NULL, tries = 0, forget_at = "+clock+" + $7::interval + interval '1 day'",
+		done: update("state = 'done', fence = "+next+", ref = $5::text, twice = CASE WHEN e.ref <> $5::text THEN "+and("e.ref")+" ELSE e.twice END, due_at = CASE WHEN e.looked THEN "+after(clock, "$6::interval")+" END, input = CASE WHEN e.looked THEN e.input END, verdict = NULL, verdict_value = NULL, tries = 0, forget_at = "+after(clock, "$7::interval + interval '1 day'")+"",
 			isID+" AND e.created_at = $4::timestamptz AND e.state <> 'done'"),
 		// $5: until the audit; NULL where there is none. $6: how long the record is remembered.
-		refused: update("state = 'done', ref = NULL, twice = CASE WHEN e.ref IS NOT NULL THEN "+and("e.ref")+" ELSE e.twice END, due_at = "+clock+" + $5::interval, input = CASE WHEN $5::interval IS NOT NULL THEN e.input END, verdict = NULL, verdict_value = NULL, tries = 0, forget_at = "+clock+" + $6::interval + interval '1 day'",
+		refused: update("state = 'done', ref = NULL, twice = CASE WHEN e.ref IS NOT NULL THEN "+and("e.ref")+" ELSE e.twice END, due_at = "+after(clock, "$5::interval")+", input = CASE WHEN $5::interval IS NOT NULL THEN e.input END, verdict = NULL, verdict_value = NULL, tries = 0, forget_at = "+after(clock, "$6::interval + interval '1 day'")+"",
 			isMine+" AND e.state <> 'done'"),
 		// A record that somebody else has written is the answer all the same.
-		orphaned: update("state = 'done', due_at = NULL, input = NULL, forget_at = "+clock+" + $5::interval + interval '1 day'", isMine+" AND e.state <> 'done' AND "+recorded),
-		audited:  update("due_at = "+clock+" + $5::interval, tries = e.tries + 1, input = CASE WHEN $5::interval IS NOT NULL THEN e.input END", isMine+" AND e.state = 'done'"),
+		orphaned: update("state = 'done', due_at = NULL, input = NULL, forget_at = "+after(clock, "$5::interval + interval '1 day'")+"", isMine+" AND e.state <> 'done' AND "+recorded),
+		audited:  update("due_at = "+after(clock, "$5::interval")+", tries = e.tries + 1, input = CASE WHEN $5::interval IS NOT NULL THEN e.input END", isMine+" AND e.state = 'done'"),
 		// $5: the ref of an effect beside the answer, or before there is one.
 		twice: update("ref = CASE WHEN e.state = 'done' THEN e.ref ELSE COALESCE(e.ref, $5::text) END, twice = CASE WHEN e.state = 'done' THEN "+and("$5::text")+" ELSE "+further("$5::text")+" END",
 			isID+" AND e.created_at = $4::timestamptz AND e.ref IS DISTINCT FROM $5::text AND "+isNew("$5::text")),
@@ -143,18 +171,27 @@ SELECT rec.fingerprint, rec.arg_digests, rec.outcome, rec.result, rec.created_at
 		// $5: the reason.
 		never: say("state = 'pending', sent_at = NULL, sent_until = NULL, looked = true, verdict = NULL, verdict_value = NULL, tries = 0, due_at = "+clock+", fence = "+next+", note = $5::text", "'never'", "$6::text", "$7::text"),
 
-		forget:    fmt.Sprintf(`DELETE FROM %[1]s WHERE ctid = ANY (ARRAY(SELECT ctid FROM %[1]s WHERE forget_at <= %[2]s AND due_at IS NULL LIMIT 1000 FOR UPDATE SKIP LOCKED))`, effect, clock),
-		forgetOne: fmt.Sprintf(`DELETE FROM %s AS e WHERE %s AND e.state = 'done' AND e.due_at IS NULL AND e.forget_at <= %s + interval '1 day' AND NOT %s`, effect, isMine, clock, recorded),
+		forget:    fmt.Sprintf(`DELETE FROM %[1]s WHERE ctid = ANY (ARRAY(SELECT ctid FROM %[1]s WHERE forget_at <= %[2]s AND due_at IS NULL LIMIT 1000 FOR UPDATE SKIP LOCKED))`, effect, now),
+		forgetOne: fmt.Sprintf(`%sDELETE FROM %s AS e%s WHERE %s AND e.state = 'done' AND e.due_at IS NULL AND e.forget_at <= %s AND NOT %s`, with, effect, using, isMine, after(clock, "interval '1 day'"), recorded),
 	}
+	if profile.Spread {
+		s.block = true
+		s.limit, s.unlimit = table.LimitSpread(rowTimeout)
+		s.settings = append([]string{s.durable}, s.limit...)
+		const due = "forget_at <= pg_catalog.statement_timestamp() AND due_at IS NULL LIMIT 1000"
+		s.forgetIn = fmt.Sprintf(`SELECT DISTINCT scope FROM %s WHERE %s`, effect, due)
+		s.forget = fmt.Sprintf(`DELETE FROM %[1]s WHERE scope = $1::text AND ctid = ANY (ARRAY(SELECT ctid FROM %[1]s WHERE scope = $1::text AND %[2]s FOR UPDATE SKIP LOCKED))`, effect, due)
+	}
+	return s
 }
 
 // isNew holds where a ref is not among those of further effects.
 func isNew(ref string) string {
-	return "position(' ' || " + ref + " || ' ' IN concat(' ', e.twice, ' ')) = 0"
+	return "position(' ' || " + ref + " || ' ' IN ' ' || COALESCE(e.twice, '') || ' ') = 0"
 }
 
 // and are the refs of further effects with one more.
-func and(ref string) string { return "concat_ws(' ', e.twice, " + ref + ")" }
+func and(ref string) string { return "COALESCE(e.twice || ' ' || " + ref + ", " + ref + ")" }
 
 // further are the refs of further effects, when one may be another than the row's.
 func further(ref string) string {

@@ -76,7 +76,7 @@ var events = map[string]struct {
 	},
 	"not settled": {
 		do: func(ctx context.Context, x *Tools, at *attempt) error {
-			return x.change(ctx, at, x.sql.settleLater, time.Second, at.row.sentUntil)
+			return x.change(ctx, at, x.sql().settleLater, time.Second, at.row.sentUntil)
 		},
 		to: map[string]State{"running": Running, "running due": Running},
 	},
@@ -122,7 +122,7 @@ var events = map[string]struct {
 		to: map[string]State{"pending": Pending, "pending off": Pending, "parked": Pending, "parked due": Pending},
 	},
 	"audited": {
-		do: func(ctx context.Context, x *Tools, at *attempt) error { return x.change(ctx, at, x.sql.audited, nil) },
+		do: func(ctx context.Context, x *Tools, at *attempt) error { return x.change(ctx, at, x.sql().audited, nil) },
 		to: map[string]State{"done": Done},
 	},
 }

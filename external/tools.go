@@ -7,12 +7,14 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/examiner"
 	"github.com/tooldedup/dedup/internal/table"
 )
 
@@ -24,7 +26,7 @@ type Tools struct {
 	d     *dedup.Deduper
 	pool  *pgxpool.Pool
 	opts  Options
-	sql   *statements
+	of    atomic.Pointer[statements]
 	trace dedup.ExternalTracer // nil where nobody listens
 
 	// acts has what this process is doing for an operation, running all acts, those
@@ -86,12 +88,33 @@ func New(d *dedup.Deduper, opts *Options) (*Tools, error) {
 	}
 	of := d.Options()
 	x := &Tools{
-		d: d, pool: d.Pool(), opts: resolved, sql: newStatements(of.Schema, of.AsyncCommit),
+		d: d, pool: d.Pool(), opts: resolved,
 		tools: map[string]*definition{}, acts: map[table.Identity]*act{}, running: map[*act]struct{}{},
 	}
+	x.of.Store(newStatements(of.Schema, of.AsyncCommit, table.Profile{}))
 	x.trace, _ = of.Tracer.(dedup.ExternalTracer)
 	x.base, x.stop = context.WithCancel(context.Background())
 	return x, nil
+}
+
+// sql are the statements for the engine of the pool's database.
+func (x *Tools) sql() *statements { return x.of.Load() }
+
+// know finds out which engine that is, once in the life of x, before the first statement
+// that depends on it.
+func (x *Tools) know(ctx context.Context, on examiner.Querier) error {
+	if x.sql().known {
+		return nil
+	}
+	engine, err := examiner.FindEngine(ctx, on)
+	if err != nil {
+		return err
+	}
+	of := x.d.Options()
+	s := newStatements(of.Schema, of.AsyncCommit, table.ProfileOf(engine))
+	s.known = true
+	x.of.Store(s)
+	return nil
 }
 
 // Handle makes calls of one tool. [Add] returns it.

@@ -12,6 +12,13 @@ import (
 // inside Postgres for whoever holds the row before the connection is given back.
 const RowTimeout = 5 * time.Millisecond
 
+// LimitSpread are the statements that limit how long those wait that come between set and
+// reset, where rows are spread. They are for a transaction block.
+func LimitSpread(limit time.Duration) (set, reset []string) {
+	l := newLockTimeoutSQL(Profile{Spread: true})
+	return []string{l.keep.Text, "set local lock_timeout = " + lockTimeout(limit)}, []string{l.release.Text, l.reset.Text}
+}
+
 // lockTimeoutSQL limits how long statements wait for rows and locks.
 type lockTimeoutSQL struct {
 	// set keeps the session's own limit and sets another one, unless its own is shorter;
@@ -31,7 +38,7 @@ func newLockTimeoutSQL(p Profile) lockTimeoutSQL {
 		pass   = `'citus.propagate_set_commands'`
 		passed = `'tool_dedup.propagate'`
 	)
-	if !p.spread {
+	if !p.Spread {
 		return lockTimeoutSQL{
 			set: wire.NewQuery(`SELECT ` + save + `,
        pg_catalog.set_config('lock_timeout', ` + shorterTimeout("$1::bigint", "own.max") + `, true)

@@ -10,18 +10,19 @@ type Profile struct {
 	// It is false where a COMMIT is passed on to other servers: those may commit after the
 	// server that held the lock has ended.
 	LockProves bool
-	// spread is true where rows lie on several servers. Waits for rows then happen on
+	// Spread is true where rows lie on several servers. Waits for rows then happen on
 	// another server than the one that holds the settings and the locks; and a statement
 	// that does not say which scopes it is about goes to all servers.
-	spread bool
+	Spread bool
 }
 
-func profileOf(engine examiner.Engine) Profile {
+// ProfileOf returns what an engine is known for.
+func ProfileOf(engine examiner.Engine) Profile {
 	switch engine {
 	case examiner.Postgres:
 		return Profile{Combines: true, LockProves: true}
 	case examiner.Citus:
-		return Profile{spread: true}
+		return Profile{Spread: true}
 	default:
 		return Profile{}
 	}
@@ -33,7 +34,7 @@ func (t *Table) Engine() examiner.Engine { return t.opts.Engine }
 // ofScopes is a condition that holds for every row that a statement is about, and says so in
 // a form by which the server finds the rows' places.
 func (p *Profile) ofScopes(row, scopes string) string {
-	if !p.spread {
+	if !p.Spread {
 		return ""
 	}
 	return "\n   AND " + row + "scope = ANY (" + scopes + "::text[])"

@@ -79,7 +79,7 @@ func (t *Table) RecordCounts(ctx context.Context, conn *pgx.Conn, instance strin
 // MergeCounts adds up some of the counts that are no longer young. Where rows lie on several
 // servers they stay as they are: no node takes such a statement for a table of another.
 func (t *Table) MergeCounts(ctx context.Context, conn *pgx.Conn) error {
-	if t.Profile.spread {
+	if t.Profile.Spread {
 		return nil
 	}
 	_, err := conn.Exec(ctx, t.stat.merge)

@@ -64,7 +64,7 @@ func newSweepSQL(table string, opts *Options, profile Profile) sweepSQL {
 	// A batch that a crash of the server takes back is swept again.
 	asynchronous, limit, timeout := setLocal("synchronous_commit", "off"), setLocal("lock_timeout", millis(RowTimeout)), setLocal("statement_timeout", millis(dropTimeout))
 	prepared := []string{prepare(asynchronous, limit, timeout)}
-	if profile.spread {
+	if profile.Spread {
 		// What is set by SET LOCAL holds for the shard's server too.
 		prepared = []string{
 			prepare(setLocal("citus.propagate_set_commands", "local"), timeout),
@@ -102,7 +102,7 @@ func span(table string, profile Profile) string {
         WHERE %[2]s > $1::timestamptz AND %[2]s <= pg_catalog.now()
         ORDER BY 1
         LIMIT $2::bigint`, table, examiner.DueExpression)
-	if !profile.spread {
+	if !profile.Spread {
 		return `SELECT min(due), max(due), count(*), NULL::text[] FROM (` + next + `) batch`
 	}
 	return fmt.Sprintf(`WITH batch AS (
@@ -122,7 +122,7 @@ SELECT min(first), max(last), sum(records)::bigint, array_agg(scope)
 // one span, or one for each shard where rows are spread. There are none where nothing is due.
 // last is true when nothing is due behind them.
 func (t *Table) Due(ctx context.Context, conn *pgx.Conn, after pgtype.Timestamptz, size int) (spans []Span, last bool, err error) {
-	if t.Profile.spread {
+	if t.Profile.Spread {
 		size *= shardsAtOnce
 	}
 	rows, err := conn.Query(ctx, t.sweep.span, after, size)

@@ -83,7 +83,7 @@ const insertColumns = `(scope, tool, key, fingerprint, arg_digests, outcome, res
 func New(opts Options) *Table {
 	name := pgx.Identifier{opts.Schema, "tool_dedup"}.Sanitize()
 	settings := opts.settings()
-	profile := profileOf(opts.Engine)
+	profile := ProfileOf(opts.Engine)
 	t := &Table{
 		Name: name, Profile: profile, opts: opts,
 
