@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	// objectInUse is the SQLSTATE of CREATE DATABASE while someone is
-	// connected to its source.
+	// objectInUse is the SQLSTATE of CREATE DATABASE while someone is connected to its
+	// source, and of DROP DATABASE while a node of a cluster connects again.
 	objectInUse = "55006"
 
-	// busyWait is how long a clone waits for such a one to leave, beyond the
+	// busyWait is how long is waited for such a one to leave, beyond the
 	// five seconds that the server waits by itself.
 	busyWait = 30 * time.Second
 
@@ -30,23 +30,27 @@ const (
 // is copied in under ten milliseconds by either, and on disk the default since
 // version 15, WAL_LOG, spares the checkpoints of FILE_COPY; see BenchmarkClone.
 func (c *cluster) clone(ctx context.Context, admin *pgxpool.Pool, name, template string) error {
-	c.copying.Lock()
-	defer c.copying.Unlock()
-
 	statement := fmt.Sprintf("CREATE DATABASE %s TEMPLATE %s",
 		pgx.Identifier{name}.Sanitize(), pgx.Identifier{template}.Sanitize())
+	if err := c.execAlone(ctx, admin, statement); err != nil {
+		return fmt.Errorf("creating database %s: %w", name, err)
+	}
+	return nil
+}
+
+// execAlone runs a CREATE or DROP DATABASE, again while somebody is connected.
+func (c *cluster) execAlone(ctx context.Context, admin *pgxpool.Pool, statement string) error {
+	c.copying.Lock()
+	defer c.copying.Unlock()
 	for deadline := time.Now().Add(busyWait); ; {
 		_, err := admin.Exec(ctx, statement)
-		if err == nil {
-			return nil
-		}
 		var pgErr *pgconn.PgError
-		if !errors.As(err, &pgErr) || pgErr.Code != objectInUse || time.Now().After(deadline) {
-			return fmt.Errorf("creating database %s: %w", name, err)
+		if err == nil || !errors.As(err, &pgErr) || pgErr.Code != objectInUse || time.Now().After(deadline) {
+			return err
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("creating database %s: %w", name, errors.Join(ctx.Err(), err))
+			return errors.Join(ctx.Err(), err)
 		case <-time.After(busyPause):
 		}
 	}

@@ -56,9 +56,7 @@ func (db *DB) Drop(ctx context.Context) error {
 	if err := db.disconnect(ctx, admin); err != nil {
 		return fmt.Errorf("ending the connections to database %s: %w", db.Name, err)
 	}
-	db.cluster.copying.Lock()
-	defer db.cluster.copying.Unlock()
-	_, err = admin.Exec(ctx, "DROP DATABASE IF EXISTS "+pgx.Identifier{db.Name}.Sanitize()+" WITH (FORCE)")
+	err = db.cluster.execAlone(ctx, admin, "DROP DATABASE IF EXISTS "+pgx.Identifier{db.Name}.Sanitize()+" WITH (FORCE)")
 	if err != nil {
 		return fmt.Errorf("dropping database %s: %w", db.Name, err)
 	}
