@@ -14,12 +14,12 @@ import (
 	"github.com/tooldedup/dedup"
 )
 
-// TestLongCitusSweep sweeps 200,000 records on 32 shards beside 200 calls a second. It logs
+// TestLongCitusSweep sweeps 1,000,000 records on 32 shards beside 200 calls a second. It logs
 // how long calls take, and holds the sweep to what it leaves.
 func TestLongCitusSweep(t *testing.T) {
 	t.Parallel()
 
-	const records = 200_000
+	const records = 1_000_000
 	ctx, f := onCluster(t, dedup.LockFirst, nil)
 	n := 0
 	// calls makes 200 calls a second until done, at most 32 at once.
@@ -68,7 +68,7 @@ func TestLongCitusSweep(t *testing.T) {
 	sweeper := f.on(t, 0)
 	go func() {
 		defer close(swept)
-		result, err = sweeper.Sweep(ctx, nil)
+		result, err = sweeper.Sweep(ctx, &dedup.SweepOptions{Rest: 1})
 	}()
 	log("beside the sweep", calls(swept))
 	require.NoError(t, err)

@@ -46,6 +46,7 @@ const dropTimeout = time.Second
 type sweepSQL struct {
 	span, selectDue                string
 	prepare                        []string // the transaction
+	prepareSpan                    []string
 	prepareArchive                 string
 	forget, expire                 string // what falls due in a span
 	forgetArchived, expireArchived string // those that were archived
@@ -64,7 +65,10 @@ func newSweepSQL(table string, opts *Options, profile Profile) sweepSQL {
 	// A batch that a crash of the server takes back is swept again.
 	asynchronous, limit, timeout := setLocal("synchronous_commit", "off"), setLocal("lock_timeout", millis(RowTimeout)), setLocal("statement_timeout", millis(dropTimeout))
 	prepared := []string{prepare(asynchronous, limit, timeout)}
+	var prepareSpan []string
 	if profile.Spread {
+		// Shard by shard: all of them at once would take the workers from the calls.
+		prepareSpan = []string{"SELECT " + setLocal("citus.max_adaptive_executor_pool_size", "1")}
 		// What is set by SET LOCAL holds for the shard's server too.
 		prepared = []string{
 			prepare(setLocal("citus.propagate_set_commands", "local"), timeout),
@@ -80,6 +84,7 @@ func newSweepSQL(table string, opts *Options, profile Profile) sweepSQL {
   FROM %s
  WHERE %s FOR UPDATE SKIP LOCKED`, table, inSpan),
 		prepare:        prepared,
+		prepareSpan:    prepareSpan,
 		prepareArchive: prepare(opts.idleTimeout()...),
 		forgetArchived: fmt.Sprintf(`DELETE FROM %s t USING %s
  WHERE %s AND t.forget_at <= pg_catalog.now()%s`, table, archivedKeys, archivedMatch, profile.ofScopes("t.", "$1")),
@@ -125,7 +130,19 @@ func (t *Table) Due(ctx context.Context, conn *pgx.Conn, after pgtype.Timestampt
 	if t.Profile.Spread {
 		size *= shardsAtOnce
 	}
-	rows, err := conn.Query(ctx, t.sweep.span, after, size)
+	b := &pgx.Batch{}
+	for _, sql := range t.sweep.prepareSpan {
+		b.Queue(sql)
+	}
+	b.Queue(t.sweep.span, after, size)
+	results := conn.SendBatch(ctx, b)
+	defer func() { err = errors.Join(err, results.Close()) }()
+	for range t.sweep.prepareSpan {
+		if _, err := results.Exec(); err != nil {
+			return nil, false, err
+		}
+	}
+	rows, err := results.Query()
 	if err != nil {
 		return nil, false, err
 	}
