@@ -144,10 +144,10 @@ func TestLongRightToolsPass(t *testing.T) {
 	testRightTools(t, false)
 }
 
-func testRightTools(t *testing.T, inUse bool) {
+func testRightTools(t *testing.T, areUsual bool) {
 	t.Helper()
 	for _, tool := range rightTools() {
-		if slices.Contains(usual, tool.Name) != inUse {
+		if slices.Contains(usual, tool.Name) != areUsual {
 			continue
 		}
 		var without []deduptest.Scenario

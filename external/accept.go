@@ -137,12 +137,12 @@ func (h *Handle[In, Out]) tryAccept(ctx context.Context, conn *pgx.Conn, o *ask)
 
 // sendAccept reports whether the savepoint was made.
 func (x *Tools) sendAccept(ctx context.Context, conn *pgx.Conn, o *ask, releases bool) (seen sight, marked bool, err error) {
-	if err := x.know(ctx, conn); err != nil {
+	if err := x.findEngine(ctx, conn); err != nil {
 		return seen, false, err
 	}
 	sql, b := x.sql(), &pgx.Batch{}
 	if sql.block {
-		if err := takesLimits(conn.Config()); err != nil {
+		if err := refuseSimpleProtocol(conn.Config()); err != nil {
 			return seen, false, err
 		}
 	}

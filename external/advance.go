@@ -44,7 +44,7 @@ func (x *Tools) Advance(ctx context.Context, scope, tool, key string) (Operation
 	if t == nil {
 		return Operation{}, unregistered()
 	}
-	if err := x.know(ctx, x.pool); err != nil {
+	if err := x.findEngine(ctx, x.pool); err != nil {
 		return Operation{}, failed("looking up", err)
 	}
 	began := time.Now()

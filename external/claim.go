@@ -72,12 +72,12 @@ func (e *beginError) Error() string { return e.err.Error() }
 const pgLockNotAvailable = "55P03"
 
 func (x *Tools) tryClaim(ctx context.Context, t *definition, o *ask) (seen sight, err error) {
-	if err := x.know(ctx, x.pool); err != nil {
+	if err := x.findEngine(ctx, x.pool); err != nil {
 		return seen, err
 	}
 	sql, b := x.sql(), &pgx.Batch{}
 	if sql.block {
-		if err := takesLimits(x.pool.Config().ConnConfig); err != nil {
+		if err := refuseSimpleProtocol(x.pool.Config().ConnConfig); err != nil {
 			return seen, err
 		}
 	}
@@ -94,10 +94,10 @@ func (x *Tools) tryClaim(ctx context.Context, t *definition, o *ask) (seen sight
 	return x.claimInTx(ctx, t, o, b)
 }
 
-// takesLimits refuses the simple protocol where a wait is limited by SET LOCAL on other nodes:
+// refuseSimpleProtocol refuses the simple protocol where a wait is limited by SET LOCAL on other nodes:
 // there the statements of a trip are one text, and Citus passes the whole text on, the claim
 // included.
-func takesLimits(config *pgx.ConnConfig) error {
+func refuseSimpleProtocol(config *pgx.ConnConfig) error {
 	if config.DefaultQueryExecMode != pgx.QueryExecModeSimpleProtocol {
 		return nil
 	}

@@ -40,7 +40,7 @@ func (x *Tools) Recover(ctx context.Context) error {
 	var swept time.Time
 	for ctx.Err() == nil {
 		began := time.Now()
-		err := x.know(ctx, x.pool)
+		err := x.findEngine(ctx, x.pool)
 		if err == nil && began.Sub(swept) >= forgetEvery {
 			swept = began
 			_ = x.sweep(ctx) // the next time will do

@@ -122,7 +122,7 @@ func (x *Tools) store(ctx context.Context, r *row, before State, v Verdict) (*ro
 		}
 		said = string(text)
 	}
-	if err := x.know(ctx, x.pool); err != nil {
+	if err := x.findEngine(ctx, x.pool); err != nil {
 		return nil, err
 	}
 	sql, args := x.sql().verdict, append(mine(r), v.reason, v.kind, said)

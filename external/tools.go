@@ -23,11 +23,12 @@ import (
 // [dedup.Deduper], [Add] the tools, run [Tools.Recover] in every process, and [Tools.Close]
 // it when the process ends.
 type Tools struct {
-	d     *dedup.Deduper
-	pool  *pgxpool.Pool
-	opts  Options
-	of    atomic.Pointer[statements]
-	trace dedup.ExternalTracer // nil where nobody listens
+	d    *dedup.Deduper
+	pool *pgxpool.Pool
+	opts Options
+	// statements are for the engine of the pool's database, once it is known.
+	statements atomic.Pointer[statements]
+	trace      dedup.ExternalTracer // nil where nobody listens
 
 	// acts has what this process is doing for an operation, running all acts, those
 	// included that have outlived their lease. base is the context of them, which outlive
@@ -91,18 +92,18 @@ func New(d *dedup.Deduper, opts *Options) (*Tools, error) {
 		d: d, pool: d.Pool(), opts: resolved,
 		tools: map[string]*definition{}, acts: map[table.Identity]*act{}, running: map[*act]struct{}{},
 	}
-	x.of.Store(newStatements(of.Schema, of.AsyncCommit, table.Profile{}))
+	x.statements.Store(newStatements(of.Schema, of.AsyncCommit, table.Profile{}))
 	x.trace, _ = of.Tracer.(dedup.ExternalTracer)
 	x.base, x.stop = context.WithCancel(context.Background())
 	return x, nil
 }
 
 // sql are the statements for the engine of the pool's database.
-func (x *Tools) sql() *statements { return x.of.Load() }
+func (x *Tools) sql() *statements { return x.statements.Load() }
 
-// know finds out which engine that is, once in the life of x, before the first statement
-// that depends on it.
-func (x *Tools) know(ctx context.Context, on examiner.Querier) error {
+// findEngine asks which engine that is, once in the life of x, before the first statement that
+// depends on it.
+func (x *Tools) findEngine(ctx context.Context, on examiner.Querier) error {
 	if x.sql().known {
 		return nil
 	}
@@ -113,7 +114,7 @@ func (x *Tools) know(ctx context.Context, on examiner.Querier) error {
 	of := x.d.Options()
 	s := newStatements(of.Schema, of.AsyncCommit, table.ProfileOf(engine))
 	s.known = true
-	x.of.Store(s)
+	x.statements.Store(s)
 	return nil
 }
 

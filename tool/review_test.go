@@ -116,6 +116,9 @@ func TestStrangersDoNotDisturbEachOther(t *testing.T) {
 			for _, err := range errs {
 				require.NoError(t, err)
 			}
+			var left int
+			require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT count(*) FROM tool_lookalike WHERE until <= now()`).Scan(&left))
+			require.Less(t, left, 4_800, "200 calls delete more than one row each")
 		})
 	}
 }

@@ -134,28 +134,20 @@ func (t *Table) Due(ctx context.Context, conn *pgx.Conn, after pgtype.Timestampt
 	for _, sql := range t.sweep.prepareSpan {
 		b.Queue(sql)
 	}
-	b.Queue(t.sweep.span, after, size)
-	results := conn.SendBatch(ctx, b)
-	defer func() { err = errors.Join(err, results.Close()) }()
-	for range t.sweep.prepareSpan {
-		if _, err := results.Exec(); err != nil {
-			return nil, false, err
-		}
-	}
-	rows, err := results.Query()
-	if err != nil {
-		return nil, false, err
-	}
 	var s Span
 	records := 0
-	_, err = pgx.ForEachRow(rows, []any{&s.First, &s.Last, &s.Records, &s.Scopes}, func() error {
-		if s.Records > 0 {
-			spans = append(spans, s)
-			records += s.Records
-		}
-		s.Scopes = nil
-		return nil
+	b.Queue(t.sweep.span, after, size).Query(func(rows pgx.Rows) error {
+		_, err := pgx.ForEachRow(rows, []any{&s.First, &s.Last, &s.Records, &s.Scopes}, func() error {
+			if s.Records > 0 {
+				spans = append(spans, s)
+				records += s.Records
+			}
+			s.Scopes = nil
+			return nil
+		})
+		return err
 	})
+	err = conn.SendBatch(ctx, b).Close()
 	return spans, records < size, err
 }
 

@@ -10,28 +10,16 @@ import (
 )
 
 // documents are the tables of (id, doc), by the name of their file. Those that
-// tools write to are copied for Reset.
+// tools write to are kept in pristine, for Reset.
 var documents = []struct {
 	table, id string
-	keep      string // statement that copies the table into pristine
+	kept      bool
 }{
-	{table: "airline_users", id: "user_id", keep: `
-		INSERT INTO pristine
-		SELECT 'airline_users', user_id, doc
-		FROM airline_users`},
-	{table: "airline_reservations", id: "reservation_id", keep: `
-		INSERT INTO pristine
-		SELECT 'airline_reservations', reservation_id, doc
-		FROM airline_reservations`},
-	{table: "retail_users", id: "user_id", keep: `
-		INSERT INTO pristine
-		SELECT 'retail_users', user_id, doc
-		FROM retail_users`},
-	{table: "retail_orders", id: "order_id", keep: `
-		INSERT INTO pristine
-		SELECT 'retail_orders', order_id, doc
-		FROM retail_orders`},
-	{table: "retail_products", id: "product_id"},
+	{"airline_users", "user_id", true},
+	{"airline_reservations", "reservation_id", true},
+	{"retail_users", "user_id", true},
+	{"retail_orders", "order_id", true},
+	{"retail_products", "product_id", false},
 }
 
 // Load fills the tables that Create made with the database at the start of
@@ -60,10 +48,10 @@ func load(ctx context.Context, tx pgx.Tx, rec *recording.Recording) error {
 		if err != nil {
 			return err
 		}
-		if target.keep == "" {
+		if !target.kept {
 			continue
 		}
-		if _, err := tx.Exec(ctx, target.keep); err != nil {
+		if _, err := tx.Exec(ctx, fmt.Sprintf("INSERT INTO pristine SELECT '%[1]s', %[2]s, doc FROM %[1]s", target.table, target.id)); err != nil {
 			return err
 		}
 	}
