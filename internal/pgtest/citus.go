@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -13,12 +12,9 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tooldedup/dedup/internal/citusdb"
 	"github.com/tooldedup/dedup/migrations"
 )
-
-// CitusVariable names the nodes of a Citus cluster that tests may use: their URLs, the
-// coordinator's first, separated by spaces or commas. Their user is a superuser.
-const CitusVariable = "DEDUP_CITUS_URLS"
 
 // Citus is a database of a test that all nodes of a Citus cluster have, with the project's
 // migrations, distributed.
@@ -34,8 +30,8 @@ func (c *Citus) Coordinator() *DB { return c.Nodes[0] }
 // variable is not set.
 func NewCitus(tb testing.TB) *Citus {
 	tb.Helper()
-	if !citus.named() {
-		tb.Skip("set " + CitusVariable + " to the URLs of a Citus cluster's nodes, the coordinator's first; see docs/sharded.md")
+	if missing := citusdb.Missing(); missing != "" {
+		tb.Skip(missing + "; see docs/sharded.md")
 	}
 	db, err := citus.create(tb.Context(), tb.Name())
 	if err != nil {
@@ -52,7 +48,7 @@ func NewCitus(tb testing.TB) *Citus {
 }
 
 // citus are the nodes that the tests of this process share.
-var citus = &citusNodes{urls: strings.FieldsFunc(os.Getenv(CitusVariable), func(r rune) bool { return r == ' ' || r == ',' })}
+var citus = &citusNodes{urls: citusdb.URLs()}
 
 // citusNodes make databases on all nodes, as copies of a template that each of them has. A
 // copy has the OIDs of its template, and no node's name of a database: so the copies on all
@@ -65,8 +61,6 @@ type citusNodes struct {
 	template string
 	err      error
 }
-
-func (c *citusNodes) named() bool { return len(c.urls) > 1 }
 
 // open connects to the nodes and makes the template.
 func (c *citusNodes) open(ctx context.Context) error {
@@ -83,7 +77,7 @@ func (c *citusNodes) open(ctx context.Context) error {
 				}
 			}
 			if err != nil {
-				c.err = fmt.Errorf("reading a URL in %s: %w", CitusVariable, err)
+				c.err = fmt.Errorf("reading a URL in %s: %w", citusdb.URLsVariable, err)
 				return
 			}
 		}
@@ -107,24 +101,20 @@ func (c *citusNodes) close() {
 // buildTemplate makes the template on every node. On the coordinator it is completed last.
 func (c *citusNodes) buildTemplate(ctx context.Context, _ *pgx.Conn, name string) error {
 	quoted := pgx.Identifier{name}.Sanitize()
-	var join strings.Builder
+	var urls []string
 	for i, node := range c.nodes {
-		config := node.admin.Config().ConnConfig
 		for _, sql := range []string{"DROP DATABASE IF EXISTS " + quoted + " WITH (FORCE)", "CREATE DATABASE " + quoted + " TEMPLATE template0"} {
 			if _, err := node.admin.Exec(ctx, sql); err != nil {
 				return err
 			}
 		}
-		if err := c.inTemplate(ctx, node, "CREATE EXTENSION citus"); err != nil {
+		at, err := databaseURL(c.urls[i], name)
+		if err != nil {
 			return err
 		}
-		add := "citus_add_node"
-		if i == 0 {
-			add = "citus_set_coordinator_host"
-		}
-		fmt.Fprintf(&join, "SELECT %s('%s', %d);", add, config.Host, config.Port)
+		urls = append(urls, at)
 	}
-	if err := c.inTemplate(ctx, c.nodes[0], join.String()); err != nil {
+	if err := citusdb.Join(ctx, urls); err != nil {
 		return err
 	}
 	config := c.nodes[0].admin.Config().ConnConfig.Copy()
@@ -185,32 +175,11 @@ func (c *citusNodes) create(ctx context.Context, test string) (*Citus, error) {
 // database that has one cannot be dropped.
 func (c *Citus) drop(ctx context.Context) error {
 	return onAll(c.Nodes, func(db *DB) error {
-		if err := db.rollBackPrepared(ctx); err != nil {
+		if err := citusdb.RollBackPrepared(ctx, db.URL); err != nil {
 			return fmt.Errorf("rolling back what is prepared in %s: %w", db.Name, err)
 		}
 		return db.Drop(ctx)
 	})
-}
-
-func (db *DB) rollBackPrepared(ctx context.Context) error {
-	rows, err := db.cluster.admin.Query(ctx, `SELECT gid FROM pg_prepared_xacts WHERE database = $1`, db.Name)
-	if err != nil {
-		return err
-	}
-	gids, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil || len(gids) == 0 {
-		return err
-	}
-	conn, err := pgx.Connect(ctx, db.URL)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
-	for _, gid := range gids {
-		// It may have been completed meanwhile.
-		_, _ = conn.Exec(ctx, "ROLLBACK PREPARED '"+strings.ReplaceAll(gid, "'", "''")+"'")
-	}
-	return nil
 }
 
 // onAll does something on all nodes at once.

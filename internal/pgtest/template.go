@@ -14,13 +14,14 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 
+	"github.com/tooldedup/dedup/internal/citusdb"
 	"github.com/tooldedup/dedup/migrations"
 )
 
 // templateLock is the advisory lock under which a template is made. Advisory
 // locks belong to a database: all processes take it in the one that the server's
-// URL names. The databases of proof/internal/citusdb are made under it too.
-const templateLock = 0x64656475705f7467 // "dedup_tg"
+// URL names. The nodes of a cluster join each other under it too.
+const templateLock = citusdb.JoinLock
 
 // A template is a database with the migrations that test databases are copied
 // from. Its name tells its migrations, so that processes of different revisions

@@ -3,6 +3,7 @@ package chaos
 import (
 	"context"
 
+	"github.com/tooldedup/dedup/internal/citusdb"
 	"github.com/tooldedup/dedup/proof/internal/chaos/abuse"
 	"github.com/tooldedup/dedup/proof/internal/chaos/citus"
 	"github.com/tooldedup/dedup/proof/internal/chaos/everybyte"
@@ -17,7 +18,6 @@ import (
 	"github.com/tooldedup/dedup/proof/internal/chaos/score"
 	"github.com/tooldedup/dedup/proof/internal/chaos/secrets"
 	"github.com/tooldedup/dedup/proof/internal/chaos/storm"
-	"github.com/tooldedup/dedup/proof/internal/citusdb"
 )
 
 // campaign is one way to try to break the promise.

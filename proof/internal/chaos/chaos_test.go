@@ -7,10 +7,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tooldedup/dedup/internal/citusdb"
 	"github.com/tooldedup/dedup/internal/exit"
 	"github.com/tooldedup/dedup/proof/internal/chaos"
 	"github.com/tooldedup/dedup/proof/internal/chaos/score"
-	"github.com/tooldedup/dedup/proof/internal/citusdb"
 	"github.com/tooldedup/dedup/proof/internal/cli"
 )
 

@@ -6,8 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tooldedup/dedup/internal/citusdb"
 	"github.com/tooldedup/dedup/internal/pgtest"
-	"github.com/tooldedup/dedup/proof/internal/citusdb"
 	"github.com/tooldedup/dedup/proof/internal/replay/plan"
 	"github.com/tooldedup/dedup/proof/internal/replay/report"
 	"github.com/tooldedup/dedup/proof/internal/replay/worker"

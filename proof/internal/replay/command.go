@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tooldedup/dedup/proof/internal/citusdb"
+	"github.com/tooldedup/dedup/internal/citusdb"
 	"github.com/tooldedup/dedup/proof/internal/replay/payment"
 	"github.com/tooldedup/dedup/proof/internal/replay/plan"
 	"github.com/tooldedup/dedup/proof/internal/replay/worker"

@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/tooldedup/dedup/internal/citusdb"
 	"github.com/tooldedup/dedup/internal/exit"
-	"github.com/tooldedup/dedup/proof/internal/citusdb"
 	"github.com/tooldedup/dedup/proof/internal/replay/payment"
 	"github.com/tooldedup/dedup/proof/internal/replay/plan"
 	"github.com/tooldedup/dedup/proof/internal/replay/worker"

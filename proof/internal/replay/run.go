@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/tooldedup/dedup/internal/citusdb"
 	"github.com/tooldedup/dedup/internal/exit"
 	"github.com/tooldedup/dedup/internal/recording"
-	"github.com/tooldedup/dedup/proof/internal/citusdb"
 	"github.com/tooldedup/dedup/proof/internal/replay/arm"
 	"github.com/tooldedup/dedup/proof/internal/replay/progress"
 	"github.com/tooldedup/dedup/proof/internal/replay/report"

@@ -6,8 +6,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/tooldedup/dedup/internal/pgtest"
+	"github.com/tooldedup/dedup/internal/citusdb"
 )
 
 func TestUsageErrors(t *testing.T) {
@@ -52,7 +51,7 @@ func TestUsageErrors(t *testing.T) {
 
 // TestCitusWithoutCluster changes the process's environment, so it is not parallel.
 func TestCitusWithoutCluster(t *testing.T) {
-	t.Setenv(pgtest.CitusVariable, "postgres://u:secret@h/alone")
+	t.Setenv(citusdb.URLsVariable, "postgres://u:secret@h/alone")
 	o := execute(t.Context(), "--citus")
 	require.Equal(t, 2, o.code)
 	require.Contains(t, o.stderr, "names no Citus cluster")

@@ -16,9 +16,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/citusdb"
 	"github.com/tooldedup/dedup/proof/internal/chaos/lab"
 	"github.com/tooldedup/dedup/proof/internal/chaos/score"
-	"github.com/tooldedup/dedup/proof/internal/citusdb"
 )
 
 const (

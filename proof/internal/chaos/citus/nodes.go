@@ -12,10 +12,10 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tooldedup/dedup/internal/citusdb"
 	"github.com/tooldedup/dedup/internal/faultproxy"
 	"github.com/tooldedup/dedup/migrations"
 	"github.com/tooldedup/dedup/proof/internal/chaos/lab"
-	"github.com/tooldedup/dedup/proof/internal/citusdb"
 )
 
 // RestartVariable is a command that restarts the node whose number follows, from 0. Without

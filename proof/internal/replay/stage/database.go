@@ -13,10 +13,10 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 
+	"github.com/tooldedup/dedup/internal/citusdb"
 	"github.com/tooldedup/dedup/internal/faultproxy"
 	"github.com/tooldedup/dedup/internal/recording"
 	"github.com/tooldedup/dedup/migrations"
-	"github.com/tooldedup/dedup/proof/internal/citusdb"
 	"github.com/tooldedup/dedup/proof/internal/world"
 )
 

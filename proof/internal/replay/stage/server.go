@@ -12,8 +12,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tooldedup/dedup/internal/citusdb"
 	"github.com/tooldedup/dedup/internal/pgserver"
-	"github.com/tooldedup/dedup/proof/internal/citusdb"
 )
 
 // stopWait bounds stopping a server and dropping a database.

@@ -35,10 +35,9 @@ func Missing() string {
 	return ""
 }
 
-// joinLock is an advisory lock on the coordinator. Nodes that join send their roles to each other,
-// and where those of two databases do so at once one of them fails. Tests join under the same
-// lock: it is templateLock of package pgtest.
-const joinLock = 0x64656475705f7467
+// JoinLock is the advisory lock on the coordinator under which nodes join. They send their roles to
+// each other, and where those of two databases do so at once one of them fails.
+const JoinLock = 0x64656475705f7467 // "dedup_tg"
 
 // Version says which versions of Citus and PostgreSQL a node runs.
 func Version(ctx context.Context, server string) (version string, err error) {
@@ -70,8 +69,7 @@ func Create(ctx context.Context, servers []string, prefix string) (*Database, er
 }
 
 func (db *Database) create(ctx context.Context) error {
-	var join strings.Builder
-	for i, server := range db.servers {
+	for _, server := range db.servers {
 		u, err := url.Parse(server)
 		if err != nil {
 			return fmt.Errorf("a URL in %s cannot be read", URLsVariable) // the parser's error would show the password
@@ -81,26 +79,35 @@ func (db *Database) create(ctx context.Context) error {
 		}
 		u.Path = "/" + db.Name
 		db.URLs = append(db.URLs, u.String())
-		if err := exec(ctx, u.String(), "CREATE EXTENSION citus"); err != nil {
+	}
+	// Unlocked where the connection ends.
+	return on(ctx, db.servers[0], func(conn *pgx.Conn) error {
+		if _, err := conn.Exec(ctx, "SELECT pg_advisory_lock($1)", int64(JoinLock)); err != nil {
+			return err
+		}
+		return Join(ctx, db.URLs)
+	})
+}
+
+// Join makes a database that is on all nodes, the coordinator's first, one of Citus. The caller
+// holds JoinLock.
+func Join(ctx context.Context, urls []string) error {
+	var join strings.Builder
+	for i, at := range urls {
+		if err := exec(ctx, at, "CREATE EXTENSION citus"); err != nil {
+			return err
+		}
+		config, err := pgx.ParseConfig(at)
+		if err != nil {
 			return err
 		}
 		add := "citus_add_node"
 		if i == 0 {
 			add = "citus_set_coordinator_host"
 		}
-		config, err := pgx.ParseConfig(server)
-		if err != nil {
-			return err
-		}
 		fmt.Fprintf(&join, "SELECT %s('%s', %d);", add, config.Host, config.Port)
 	}
-	// Unlocked where the connection ends.
-	return on(ctx, db.servers[0], func(conn *pgx.Conn) error {
-		if _, err := conn.Exec(ctx, "SELECT pg_advisory_lock($1)", int64(joinLock)); err != nil {
-			return err
-		}
-		return exec(ctx, db.URLs[0], join.String())
-	})
+	return exec(ctx, urls[0], join.String())
 }
 
 // Between starts a fault proxy before each worker, through which the nodes reach it from then on.
@@ -138,22 +145,24 @@ func (db *Database) Drop(ctx context.Context) error {
 	}
 	var errs error
 	for i, at := range db.URLs {
-		err := on(ctx, at, func(conn *pgx.Conn) error { return rollBackPrepared(ctx, conn) })
-		errs = errors.Join(errs, err, exec(ctx, db.servers[i], "DROP DATABASE IF EXISTS "+db.Name+" WITH (FORCE)"))
+		errs = errors.Join(errs, RollBackPrepared(ctx, at), exec(ctx, db.servers[i], "DROP DATABASE IF EXISTS "+db.Name+" WITH (FORCE)"))
 	}
 	return errs
 }
 
-func rollBackPrepared(ctx context.Context, conn *pgx.Conn) error {
-	rows, err := conn.Query(ctx, `SELECT gid FROM pg_prepared_xacts WHERE database = current_database()`)
-	if err != nil {
+// RollBackPrepared ends the two-phase commits of a node's database that are half done.
+func RollBackPrepared(ctx context.Context, at string) error {
+	return on(ctx, at, func(conn *pgx.Conn) error {
+		rows, err := conn.Query(ctx, `SELECT gid FROM pg_prepared_xacts WHERE database = current_database()`)
+		if err != nil {
+			return err
+		}
+		gids, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		for _, gid := range gids {
+			_, _ = conn.Exec(ctx, "ROLLBACK PREPARED '"+strings.ReplaceAll(gid, "'", "''")+"'", pgx.QueryExecModeSimpleProtocol) // or somebody else has
+		}
 		return err
-	}
-	gids, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	for _, gid := range gids {
-		_, _ = conn.Exec(ctx, "ROLLBACK PREPARED '"+gid+"'", pgx.QueryExecModeSimpleProtocol) // or somebody else has
-	}
-	return err
+	})
 }
 
 func exec(ctx context.Context, at, sql string) error {
