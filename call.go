@@ -34,7 +34,7 @@ type Call struct {
 	Retention Retention
 	// MaxWait overrides Options.MaxWait where it is not zero; negative means
 	// that a twin in flight is answered with ErrInFlight at once. For no limit
-	// where Options.MaxWait sets one, take a duration that is longer than any.
+	// where Options.MaxWait sets one, take [math.MaxInt64].
 	MaxWait time.Duration
 	// Errors overrides Options.Errors.
 	Errors ErrorPolicy
@@ -134,20 +134,19 @@ func invalidArgs(err error) error {
 }
 
 // errorOf returns an error as the call answers it: with the call's names, where it is the
-// library's own. The effect's own errors stay as they are, and so do refusals.
+// library's. The effect's errors stay as they are, and so do refusals.
 func errorOf(asked *Call, err error) error {
 	switch own := err.(type) {
 	case nil, *BatchError, *toolError, *RefusedError:
 		return err
+	case *effectError:
+		return withoutAnswers(own.err)
 	case *Error:
 		if own.Tool == "" && validateName("Tool", asked.Tool) == nil {
 			named := *own // it may be the answer of several calls
 			named.Scope, named.Tool, named.KeyHash = asked.Scope, asked.Tool, KeyHash(asked.Key)
 			return &named
 		}
-		return err
-	}
-	if !strings.HasPrefix(err.Error(), errorPrefix) {
 		return err
 	}
 	if _, typed := errors.AsType[*InvalidError](err); !typed && errors.Is(err, ErrInvalid) && !wire.IsContextError(err) && !IsTransient(err) {

@@ -27,6 +27,8 @@ var errTxEnded = guard.ErrTxEnded
 // looked up in a new statement, which sees all that has been committed:
 //
 //   - a record: it is the answer, whatever the failure was.
+//   - none, the record's own statement waited for a lock, and a claim shows that a twin
+//     has the row: it is waited for.
 //   - none, and the fault is transient: a fresh attempt.
 //   - none, and the record's own statement violated a unique constraint: a few
 //     more attempts, then an ErrSchema.
@@ -55,16 +57,24 @@ func (g *group) explain(ctx context.Context, v verdict) verdict {
 	}
 	raised := wire.IsRaised(v.err)
 	v.onError()
-	seen, err := g.d.look(ctx, c, (*table.Table).Peek)
+	look := (*table.Table).Peek
+	if v.blocked > 0 {
+		look = (*table.Table).TryClaim
+	}
+	seen, err := g.d.look(ctx, c, look)
 	switch {
 	case err == nil && seen.Found:
+		c.waiter.waited += v.blocked
 		v.rec = seen.Record
 		return end(found, nil)
+	case err == nil && seen.Busy && v.blocked > 0:
+		c.waiter.waited += v.blocked
+		return end(held, v.err)
 	case err != nil && mayRetry(ctx, err):
 		// It may be a lost race. A fresh attempt finds out.
 		return end(retry, errors.Join(v.err, err))
 	case err != nil:
-		return end(failed, fmt.Errorf("%w (and looking up the record: %w)", v.err, err))
+		return end(failed, alongside(v.err, fmt.Errorf("looking up the record: %w", err)))
 	}
 	if g.together == nil { // else other identities may not be free
 		v.free = true
@@ -98,7 +108,7 @@ func (v *verdict) clean() {
 // onError has the statement's author say what its error means.
 func (v *verdict) onError() {
 	if v.raised {
-		v.err = v.bad.stmt.explain(v.err)
+		v.err = byEffect(v.bad.stmt.explain(v.err))
 	}
 }
 
@@ -115,7 +125,9 @@ func (v *verdict) own() (state, error) {
 	switch {
 	case v.atRecord && table.IsConflict(err):
 		return conflicted, err
-	case wire.IsTransient(err), errors.Is(err, ErrRestartTx), v.lost && wire.IsConnLost(err):
+	case v.readOnly:
+		return failed, readOnlyTx(err)
+	case wire.IsTransient(err), errors.Is(effectsOwn(err), ErrRestartTx), v.lost && wire.IsConnLost(err):
 		return retry, err
 	case wire.IsTxTimeout(err):
 		return failed, invalidEffect(err, "sent nothing for longer than Options.IdleTimeout, or took longer than the server's transaction_timeout; keep slow calls out of it, or raise the limit")
@@ -127,8 +139,10 @@ func (v *verdict) own() (state, error) {
 		return failed, misused(err)
 	case errors.As(err, &final):
 		return refused, final.err
-	case v.bad != nil && v.bad.storeErrors && recordable(err):
-		return refused, err
+	case v.bad != nil && v.bad.storeErrors && recordable(effectsOwn(err)):
+		return refused, effectsOwn(err)
+	case wire.SQLState(err) != "": // of a constraint that COMMIT has checked
+		return failed, byEffect(err)
 	default:
 		return failed, err
 	}

@@ -18,6 +18,13 @@ import (
 // back. So everything that it does must go through tx, and it must not keep tx,
 // or anything got from it, after it has returned. It ends the transaction by
 // returning: nil commits, an error rolls back and is returned to the caller.
+//
+// An error that is, or wraps, the answer of another call, such as the ErrRefused of a
+// DoTx inside the effect, is an error like any other: it is rolled back and not recorded.
+// [errors.Is] and [errors.As] do not find the other call's answer in what the caller gets,
+// so that ErrRefused, ErrKeyReused and the others always speak of the caller's own call;
+// ErrInvalid they do find. [IsRetryable] looks at the other call's answer too. Wrap it
+// in [Final] to refuse with it.
 type Effect[R any] func(ctx context.Context, tx pgx.Tx) (R, error)
 
 // Do runs effect once for call's identity, in a transaction that it opens and
@@ -58,14 +65,16 @@ func Do[R any](ctx context.Context, d *Deduper, call Call, effect Effect[R]) (re
 // is waited for inside Postgres, which finds deadlocks, for at most MaxWait or
 // the session's lock_timeout, whichever is shorter; then the answer is ErrInFlight and
 // tx stays healthy. Whoever holds a record that may be forgotten is waited for as long
-// again; then the answer is [ErrRestartTx], and ErrInFlight with ClaimFirst. A negative MaxWait is 5 ms here, so that somebody who only looks is not
+// again; then the answer is [ErrRestartTx], and ErrInFlight with ClaimFirst. A lock on the
+// table itself, such as that of CREATE INDEX, is ErrRestartTx when the record is written. A negative MaxWait is 5 ms here, so that somebody who only looks is not
 // taken for a twin. [ErrRestartTx] means that the whole transaction must be rolled back
 // and run again. Use READ COMMITTED, and the same order of keys in every
 // transaction.
 //
 // A refusal ([ErrRefused]) is an error and an answer: its record is in tx, and
 // is only kept if the caller commits on it. Rolled back, the next call runs
-// again.
+// again. [Deduper.BeginFunc] makes transactions that commit on it and restart where
+// ErrRestartTx asks for that.
 //
 // Do not call Do for the same identity before the transaction has
 // ended: it would wait for itself, and nobody could see that.
@@ -83,6 +92,9 @@ func DoTx[R any](ctx context.Context, d *Deduper, tx pgx.Tx, call Call, effect E
 		s.call.effect = recordedEffect(d, effect, &value)
 		err = s.doTx(ctx, tx)
 		result, err = answer(&s.call, value, err)
+		if refused, ok := err.(*RefusedError); ok {
+			refused.in = guard.ConnOf(tx)
+		}
 	}
 	return result, s.end(&call, err)
 }
@@ -122,6 +134,7 @@ func (d *Deduper) check(ctx context.Context, function string, asked Call, noEffe
 	c.lookFirst = asked.LookFirst
 	c.waiter.max = asked.MaxWait
 	setDefault(&c.waiter.max, d.opts.MaxWait)
+	c.waiter.max = min(c.waiter.max, maxWait)
 	policy := asked.Errors
 	setDefault(&policy, d.opts.Errors)
 	if !policy.known() {
@@ -148,7 +161,7 @@ func recordedEffect[R any](d *Deduper, effect Effect[R], value *R) effectFunc {
 	return func(ctx context.Context, tx pgx.Tx) (string, error) {
 		got, err := effect(ctx, tx)
 		if err != nil {
-			return "", err
+			return "", byEffect(err)
 		}
 		text, err := encodeResult(got, d.opts.MaxResultBytes)
 		if err != nil {

@@ -189,16 +189,21 @@ func (d *Deduper) examine(ctx context.Context, conn *pgx.Conn) (examiner.Examina
 
 // schemaError is the error of a table that cannot decide races.
 func schemaError(problems ...string) error {
-	return &Error{Answer: ErrSchema, Err: fmt.Errorf("%s; see migrations.Check", strings.Join(problems, "; "))}
+	return &Error{Answer: ErrSchema, Err: fmt.Errorf("%s; migrations.Check and `dedup migrate check` say what to do", strings.Join(problems, "; "))}
 }
 
-// explained is err as cleaned returns it, and says of a missing table or privilege what to do.
+// explained is err as cleaned returns it, and says more of a missing table or privilege, and of
+// a standby.
 func (d *Deduper) explained(err error) error {
 	switch wire.SQLState(err) {
 	case wire.CodeUndefinedTable:
-		return schemaError(examiner.Missing(d.table().Name))
+		return &Error{Answer: ErrSchema, Err: errors.New(examiner.Missing(d.table().Name) + "; `dedup migrate up` makes it")}
+	case wire.CodeReadOnly:
+		if !wire.IsReadOnlyTx(err) {
+			return fmt.Errorf("%w (the server is a standby, whose records may be out of date)", cleaned(err))
+		}
 	case wire.CodeInsufficientPrivilege:
-		return fmt.Errorf("%w (migrations.Check says which privileges are missing)", cleaned(err))
+		return fmt.Errorf("%w; GRANT SELECT, INSERT, UPDATE, DELETE ON %s TO the role (migrations.Check and `dedup migrate check` say what is missing)", cleaned(err), d.table().Name)
 	}
 	return cleaned(err)
 }

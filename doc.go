@@ -38,14 +38,16 @@
 // unless it is wrapped by [Final]. Only transient database errors do not: they
 // are retried, and end as an ErrAttemptsExhausted when no retry helped. The library's
 // own errors begin with its name and the tool's; find them with [errors.Is] and
-// [errors.As], because the name is wrapped around them. Beside it:
+// [errors.As], because the name is wrapped around them. They are always the answers of this
+// call: where an effect returns the answer of a call inside it, neither finds that one (see
+// [Effect]). Beside it:
 //
 //	error                  typed as         returned by           call again with the same key?
 //	ErrRefused             *RefusedError    all that run effects  no: this is the answer; DoTx: commit it
 //	ErrKeyReused           *Error           all that run effects  no: first arguments, or a new key
 //	ErrExpired             *Error           all that run effects  no: it ran
 //	ErrInFlight            -                all but Lookup        yes
-//	ErrOutcomeUnknown      *Error           these but DoTx        yes: it may have happened
+//	ErrOutcomeUnknown      *Error           these but DoTx        yes: it may have happened; BeginFunc: see there
 //	ErrAttemptsExhausted   *Error           these but DoTx        yes: nothing happened
 //	ErrRestartTx           *Error           DoTx                  yes, the whole transaction
 //	ErrBroken              *Error           all that run effects  no: repair, then Reset

@@ -71,7 +71,7 @@ func (sp *savepoint) run(ctx context.Context) error {
 	case found:
 		c.rec = v.rec
 		return sp.backOut(ctx)
-	case busy, held:
+	case busy:
 		return alongside(ErrInFlight, sp.backOut(ctx))
 	case conflicted:
 		return sp.conflict(ctx, sp.backOut(ctx), nil)
@@ -134,13 +134,18 @@ func (sp *savepoint) explain(ctx context.Context, v verdict) error {
 	case err != nil:
 		return alongside(v.err, err)
 	case seen.Found:
+		c.waiter.waited += v.blocked
 		c.rec = seen.Record
 		return nil
+	case v.blocked > 0:
+		return sp.unblocked(ctx, &v)
 	}
 
 	fresh := isolation == string(pgx.ReadCommitted)
 	state, err := v.own()
 	switch {
+	case v.readOnly:
+		return err
 	case state == refused:
 		return sp.refuse(ctx, err)
 	case state == conflicted && fresh:
@@ -173,20 +178,35 @@ func (sp *savepoint) lookBehind(ctx context.Context) (seen table.Lookup, isolati
 // behind cause, an error that the server raised in the effect. It claims the identity
 // and backs out: a claim meets whatever is committed.
 func (sp *savepoint) lookPast(ctx context.Context, cause error) error {
-	marked, free, err := sp.table.TryClaimIn(ctx, wire.In(sp.tx), sp.name, &sp.c.Entry)
-	var left error
-	if marked {
-		left = sp.backOut(ctx)
-	}
+	seen, err := sp.tryClaim(ctx)
 	switch {
-	case err == nil && free && left == nil:
+	case err == nil && !seen.Busy && !seen.Hidden && !seen.Found:
 		return cause
 	case err == nil || wire.IsTransient(err) || wire.IsConnLost(err):
-		return restartTx(alongside(cleaned(cause), alongside(cleaned(err), left)))
+		return restartTx(alongside(cleaned(cause), err))
 	default:
-		err = fmt.Errorf("dedup: looking for a newer record: %w", cleaned(err))
-		return alongside(cause, alongside(err, left))
+		return alongside(cause, fmt.Errorf("dedup: looking for a newer record: %w", err))
 	}
+}
+
+// unblocked says what the record has waited for: a twin that has no lock, or somebody else.
+func (sp *savepoint) unblocked(ctx context.Context, v *verdict) error {
+	seen, err := sp.tryClaim(ctx)
+	if err == nil && seen.Busy {
+		sp.c.waiter.waited += v.blocked
+		return ErrInFlight
+	}
+	return restartTx(alongside(v.err, err))
+}
+
+// tryClaim claims the identity behind the savepoint, and leaves it.
+func (sp *savepoint) tryClaim(ctx context.Context) (table.Lookup, error) {
+	marked, seen, err := sp.table.TryClaimIn(ctx, wire.In(sp.tx), sp.name, &sp.c.Entry)
+	err = cleaned(err)
+	if marked {
+		err = alongside(err, sp.backOut(ctx))
+	}
+	return seen, err
 }
 
 // refuse records a refusal in an attempt of its own, as Do does: the effect's
@@ -248,9 +268,11 @@ func alongside(err, other error) error {
 		return other
 	case other == nil:
 		return err
-	default:
-		return fmt.Errorf("%w (and %w)", err, other)
 	}
+	if _, effects := err.(*effectError); effects {
+		return byEffect(fmt.Errorf("%w (and %w)", effectsOwn(err), other))
+	}
+	return fmt.Errorf("%w (and %w)", err, other)
 }
 
 // inTx makes of a fault that a fresh transaction would not meet the error that

@@ -200,6 +200,11 @@ func invalidEffect(err error, format string, args ...any) *InvalidError {
 	return &InvalidError{What: "effect", Reason: fmt.Sprintf(format, args...), Err: err}
 }
 
+// readOnlyTx is the error of a transaction that may not write, on a server that may.
+func readOnlyTx(err error) *InvalidError {
+	return invalidEffect(err, "cannot be recorded: its transaction is read-only, by default_transaction_read_only or because it was set so")
+}
+
 // BatchError names the call because of which nothing of a [DoTogether] was committed.
 type BatchError struct {
 	// Index is the call's number in the slice, from 0.
@@ -247,6 +252,8 @@ func IsRetryable(err error) bool {
 // that Do has given up on.
 func weigh(err error) (answered, open bool) {
 	switch own := err.(type) {
+	case *effectError:
+		return weigh(own.err)
 	case *Error:
 		open = retryable(own.Answer)
 		return !open, open
@@ -295,9 +302,9 @@ func is(err, target error) bool {
 // transaction may not meet: serialization failures and deadlocks (40001,
 // 40P01), locks not available (55P03), too few resources (class 53), a server
 // that shuts down, starts or fails over (57P01 to 57P05, 25006), connection
-// faults (class 08, and failures to connect that no server refused), and a
-// cached plan that no longer fits after a schema change. It says nothing about whether
-// a COMMIT happened; Do answers [ErrOutcomeUnknown] for that.
+// faults (class 08, and failures to connect that no server refused), nodes of Citus that
+// lost each other (XX000), and a cached plan that no longer fits after a schema change. It says
+// nothing about whether a COMMIT happened; Do answers [ErrOutcomeUnknown] for that.
 //
 // A statement timeout (57014) and the end of a transaction that was idle or took
 // too long (25P03, 25P04) are limits that somebody set, and not transient.

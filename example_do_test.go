@@ -167,7 +167,7 @@ func ExampleCall_maxWait() {
 // pauses. Each try has its own time limit; what must not change is the call.
 func callAgain(ctx context.Context, d *dedup.Deduper, call dedup.Call, effect dedup.Effect[string]) (dedup.Result[string], error) {
 	for pause := 5 * time.Millisecond; ; pause *= 2 {
-		try, cancel := context.WithTimeout(ctx, 2*time.Second)
+		try, cancel := context.WithTimeout(ctx, 10*time.Second)
 		result, err := dedup.Do(try, d, call, effect)
 		cancel()
 		if !dedup.IsRetryable(err) {

@@ -204,6 +204,7 @@ func ExampleNewSlogTracer() {
 		log.Fatal(err)
 	}
 
+	ctx = dedup.WithAttrs(ctx, slog.String("agent", "billing")) // on every line of its calls
 	for _, cents := range []int{500, 500, 700} {
 		_, _ = dedup.Do(ctx, d, dedup.Call{
 			Scope: "acme", Tool: "refund", Key: "order-117", Args: map[string]int{"cents": cents},
@@ -214,10 +215,10 @@ func ExampleNewSlogTracer() {
 	}
 
 	// Output:
-	// level=DEBUG msg=tool_call_executed tool=refund scope=acme key_hash=d860c2f71020f5e9 attempts=1 refused=false
-	// level=INFO msg=tool_call_deduplicated tool=refund scope=acme key_hash=d860c2f71020f5e9 recovered=false refused=false
-	// level=WARN msg=tool_call_key_reused tool=refund scope=acme key_hash=d860c2f71020f5e9 changed=[cents]
-	// level=WARN msg=tool_call_reset tool=refund scope=acme key_hash=d860c2f71020f5e9 reason="refunded by hand" actor="" freed=true audited=true
+	// level=DEBUG msg=tool_call_executed tool=refund scope=acme key_hash=d860c2f71020f5e9 agent=billing attempts=1 refused=false
+	// level=INFO msg=tool_call_deduplicated tool=refund scope=acme key_hash=d860c2f71020f5e9 agent=billing recovered=false refused=false
+	// level=WARN msg=tool_call_key_reused tool=refund scope=acme key_hash=d860c2f71020f5e9 agent=billing changed=[cents]
+	// level=WARN msg=tool_call_reset tool=refund scope=acme key_hash=d860c2f71020f5e9 agent=billing reason="refunded by hand" actor="" freed=true audited=true
 }
 
 // metrics is a tracer: it implements those of the interfaces that it needs.

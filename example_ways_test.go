@@ -9,7 +9,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tooldedup/dedup"
 )
@@ -17,7 +16,7 @@ import (
 // checkout makes two calls in one transaction of its own: both are committed, or
 // neither. Every transaction makes them in the same order, so that two of them
 // cannot deadlock.
-func checkout(ctx context.Context, pool *pgxpool.Pool, d *dedup.Deduper, order string) error {
+func checkout(ctx context.Context, d *dedup.Deduper, order string) error {
 	step := func(tx pgx.Tx, tool, sql string) error {
 		key, err := dedup.KeyFromIntent("order", order, tool)
 		if err != nil {
@@ -33,19 +32,12 @@ func checkout(ctx context.Context, pool *pgxpool.Pool, d *dedup.Deduper, order s
 		}
 		return err
 	}
-	var err error
-	for range 10 {
-		err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-			if err := step(tx, "reserve_stock", `INSERT INTO reservations VALUES ($1)`); err != nil {
-				return err
-			}
-			return step(tx, "send_parcel", `INSERT INTO parcels VALUES ($1)`)
-		})
-		if !errors.Is(err, dedup.ErrRestartTx) {
-			break
+	return d.BeginFunc(ctx, func(tx pgx.Tx) error {
+		if err := step(tx, "reserve_stock", `INSERT INTO reservations VALUES ($1)`); err != nil {
+			return err
 		}
-	}
-	return err
+		return step(tx, "send_parcel", `INSERT INTO parcels VALUES ($1)`)
+	})
 }
 
 // Two calls share one transaction of the caller. The second checkout is a
@@ -62,7 +54,7 @@ func ExampleDoTx() {
 	}
 
 	for range 2 {
-		if err := checkout(ctx, pool, d, "A-117"); err != nil {
+		if err := checkout(ctx, d, "A-117"); err != nil {
 			log.Fatal(err)
 		}
 	}
@@ -111,37 +103,51 @@ func ExampleDoTx_failure() {
 	// notes: 1 records: 0
 }
 
-// A refusal is an answer: commit on it, or it is forgotten.
-func ExampleDoTx_refusal() {
+// A refusal is an answer: BeginFunc commits on it, and returns it.
+func ExampleDeduper_BeginFunc() {
 	ctx := context.Background()
-	pool, done := exampleDatabase()
+	pool, done := exampleDatabase(`CREATE TABLE payments (amount int)`)
 	defer done()
 	d, err := dedup.New(pool, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
 
-	for range 2 {
-		var refused *dedup.RefusedError
-		err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-			_, err := dedup.DoTx(ctx, d, tx, dedup.Call{Scope: "acme", Tool: "pay", Key: "k1"},
-				func(context.Context, pgx.Tx) (any, error) {
-					return nil, dedup.Final(errors.New("balance too low"))
+	pay := func(key string, balance, amount int) error {
+		return d.BeginFunc(ctx, func(tx pgx.Tx) error {
+			result, err := dedup.DoTx(ctx, d, tx, dedup.Call{Scope: "acme", Tool: "pay", Key: key, Args: amount},
+				func(ctx context.Context, tx pgx.Tx) (int, error) {
+					if balance < amount {
+						return 0, dedup.Final(errors.New("balance too low"))
+					}
+					_, err := tx.Exec(ctx, `INSERT INTO payments VALUES ($1)`, amount)
+					return balance - amount, err
 				})
-			if errors.As(err, &refused) {
-				return nil // commit
+			if err == nil {
+				fmt.Println("left:", result.Value, "replayed:", result.Replayed)
 			}
 			return err
 		})
-		if err != nil {
+	}
+	for _, balance := range []int{10, 100} { // the second try gets the first one's answer
+		var refused *dedup.RefusedError
+		if err := pay("k1", balance, 30); errors.As(err, &refused) {
+			fmt.Println(refused.Message, refused.Replayed)
+		}
+	}
+	for range 2 {
+		if err := pay("k2", 100, 30); err != nil {
 			log.Fatal(err)
 		}
-		fmt.Println(refused.Message, refused.Replayed)
 	}
+	fmt.Println("payments:", exampleCount(pool, "payments"))
 
 	// Output:
 	// balance too low false
 	// balance too low true
+	// left: 70 replayed: false
+	// left: 70 replayed: true
+	// payments: 1
 }
 
 // DBTX, Queries, WithTx and CreateBooking are what sqlc generates for pgx/v5.

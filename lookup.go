@@ -84,7 +84,8 @@ type Status struct {
 // StateNotFound says only that nothing is there yet. The Deduper that looks
 // needs the call's Schema and Order.
 //
-// The error is an [ErrInvalid] or the database's.
+// The error is an [ErrInvalid] or the database's: 25006 on a standby, which may not have
+// the record, or have one that is gone.
 func (d *Deduper) Lookup(ctx context.Context, scope, tool, key string) (Status, error) {
 	if err := d.usable(ctx); err != nil {
 		return Status{}, err

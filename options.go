@@ -54,8 +54,10 @@ type Options struct {
 	// IdleTimeout is set as idle_in_transaction_session_timeout for the
 	// library's own transactions, so that the server frees an identity whose
 	// client has vanished. It also bounds how long an effect may go without
-	// talking to the server. Default 1 minute, at least 1 ms; negative leaves
-	// the session's own setting.
+	// talking to the server. Where client_connection_check_interval is off, it is
+	// set to the same, on Linux servers since PostgreSQL 14: they find out while a
+	// statement runs that its client has closed the connection. Default 1 minute,
+	// at least 1 ms, at most 24 days; negative leaves the session's own settings.
 	IdleTimeout time.Duration
 
 	// AsyncCommit leaves synchronous_commit alone. By default Do turns it on

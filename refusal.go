@@ -3,8 +3,11 @@ package dedup
 import (
 	"encoding/json"
 	"errors"
+	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // Final marks an effect's error as the call's answer: the effect is rolled
@@ -15,7 +18,8 @@ import (
 //
 // Of err the record keeps: its message; its code, when it or an error that it
 // wraps has a method `Code() string`; and its details, when one of them
-// implements [json.Marshaler]. Errors around Final(err) are not kept. An err
+// implements [json.Marshaler]. In message and code U+FFFD takes the place of bytes that
+// are not valid UTF-8. Errors around Final(err) are not kept. An err
 // that is a transient database error is retried and not recorded: it is no
 // answer. Final(nil) is nil.
 func Final(err error) error {
@@ -51,7 +55,7 @@ func firstRefusal(text string, createdAt time.Time, cause error) error {
 	err := decodeRefusal(text, createdAt)
 	var refused *RefusedError
 	if errors.As(err, &refused) {
-		refused.Replayed, refused.err = false, cause
+		refused.Replayed, refused.err = false, withoutAnswers(cause)
 	}
 	return err
 }
@@ -75,6 +79,7 @@ type RefusedError struct {
 	CreatedAt time.Time
 
 	err error
+	in  *pgx.Conn // in whose transaction DoTx has found or left the record; nil elsewhere
 }
 
 // Error implements error.
@@ -97,12 +102,12 @@ type refusalJSON struct {
 // encodeRefusal returns the text that records err as a refusal. A message is
 // cut, not refused, when it is longer than max: it is the answer all the same.
 func encodeRefusal(err error, max int) (string, error) {
-	refusal := refusalJSON{Message: err.Error()}
+	refusal := refusalJSON{Message: validText(err.Error())}
 	if coder := (interface {
 		error
 		Code() string
 	})(nil); errors.As(err, &coder) {
-		refusal.Code = coder.Code()
+		refusal.Code = validText(coder.Code())
 	}
 	if marshaler := (interface {
 		error
@@ -125,6 +130,9 @@ func encodeRefusal(err error, max int) (string, error) {
 // maxRefusalMessage is how much of a message is kept when the whole does not
 // fit the limit of a result.
 const maxRefusalMessage = 1024
+
+// validText is a text of a refusal: the answer all the same, whatever bytes it has.
+func validText(s string) string { return strings.ToValidUTF8(s, "\ufffd") }
 
 func cutText(s string, n int) string {
 	for n > 0 && !utf8.RuneStart(s[n]) {

@@ -29,8 +29,9 @@ type ResetOptions struct {
 // missing the identity is freed all the same, and [ResetData] says so; where the role may
 // not write to it, nothing is freed.
 //
-// A call in flight is not touched: the answer is ErrInFlight. Other errors are
-// ErrInvalid and the database's.
+// A call in flight is not touched: the answer is ErrInFlight. A call of package external is
+// not freed, because what happened at its provider stays: the error is an ErrInvalid with the
+// Field "Tool". Other errors are ErrInvalid and the database's.
 func (d *Deduper) Reset(ctx context.Context, scope, tool, key string, opts ResetOptions) (freed bool, err error) {
 	if err := d.usable(ctx); err != nil {
 		return false, err
@@ -46,7 +47,7 @@ func (d *Deduper) Reset(ctx context.Context, scope, tool, key string, opts Reset
 	if err != nil {
 		return false, errorOf(&Call{Scope: scope, Tool: tool, Key: key}, err)
 	}
-	data := ResetData{CallData: callData("Reset", id), Reason: opts.Reason, Actor: opts.Actor, Freed: freed, Audited: audited}
+	data := ResetData{CallData: callData(ctx, "Reset", id), Reason: opts.Reason, Actor: opts.Actor, Freed: freed, Audited: audited}
 	for _, t := range d.trace.reset {
 		t.TraceReset(ctx, data)
 	}
@@ -68,6 +69,8 @@ func (d *Deduper) reset(ctx context.Context, id table.Identity, opts ResetOption
 		freed, audited, err = d.resetSeen(ctx, id, at, table.Said{Actor: table.Storable(opts.Actor), Reason: table.Storable(opts.Reason)})
 	}
 	switch {
+	case errors.Is(err, ErrInvalid):
+		return false, false, err
 	case errors.Is(err, table.ErrMayNotAudit):
 		return false, false, fmt.Errorf("dedup: resetting: %w", cleaned(err))
 	case err != nil:
@@ -82,5 +85,12 @@ func (d *Deduper) resetSeen(ctx context.Context, id table.Identity, createdAt ti
 		return false, false, err
 	}
 	defer conn.Release()
+	is, err := d.table().IsOperation(ctx, conn.Conn(), id)
+	if is {
+		err = invalid("Tool", "acts outside of the database (package external): its answer cannot be freed, because the provider keeps what happened; for a second effect make a new call with a new key")
+	}
+	if err != nil {
+		return false, false, err
+	}
 	return d.table().Reset(ctx, conn.Conn(), id, createdAt, by)
 }

@@ -17,7 +17,9 @@ type Result[R any] struct {
 	// recorded JSON text: the caller that ran the effect and every later one
 	// get equal values, without unexported fields. As encoding/json has it,
 	// numbers in an R of any become float64; use a type, or json.RawMessage, where
-	// that loses digits. A type of which nothing is encoded is an ErrInvalid.
+	// that loses digits. ErrInvalid, with the effect rolled back, is the answer to a type of
+	// which nothing is encoded, a value that refers to itself, and a string or a map's name
+	// that is not valid UTF-8.
 	Value R
 	// Replayed is true when the value came from the record and the effect of
 	// this call was not run, or was run and rolled back.
@@ -46,7 +48,7 @@ type Result[R any] struct {
 // unexported fields beside exported ones: no caller gets them, the first neither.
 // Postgres takes what encoding/json takes with two exceptions, and
 // both are found here, before COMMIT: text that is not UTF-8 and text that is
-// too long.
+// too long. A string that is not UTF-8 is refused, because encoding/json would change it.
 func encodeResult[R any](value R, max int) ([]byte, error) {
 	if raw, ok := any(value).(json.RawMessage); ok {
 		if raw == nil {
@@ -58,12 +60,11 @@ func encodeResult[R any](value R, max int) ([]byte, error) {
 }
 
 func storable(value any, max int) ([]byte, error) {
-	value, err := canon.Encodable(value)
-	if err != nil {
-		return nil, invalidResult(err, "cannot be encoded")
-	}
-	text, err := json.Marshal(value)
-	if err != nil {
+	text, err := canon.Encode(value, max, true)
+	switch {
+	case canon.IsTooLarge(err):
+		return nil, invalidResult(nil, "has more bytes than Options.MaxResultBytes allows, which are %d; return a reference in its place, or raise the limit", max)
+	case err != nil:
 		return nil, invalidResult(err, "cannot be encoded")
 	}
 	return text, checkStorable(text, max)

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"log/slog"
 	"time"
+
+	"github.com/tooldedup/dedup/internal/wire"
 )
 
 // SlogOptions configure [NewSlogTracer].
@@ -30,7 +32,10 @@ type SlogOptions struct {
 // It samples nothing. Where a line for each replay is too many, raise the logger's
 // level, or give the logger a handler that samples the message.
 //
-// Arguments and results are never logged.
+// Every line of a call has the attributes of [WithAttrs] as well. Arguments and results are
+// never logged. Of a server's error a line has the SQLSTATE, the routine and the constraint, and
+// not the message, which may quote values. Other errors of an effect are logged with their text:
+// keep values out of it.
 type SlogTracer struct {
 	logger *slog.Logger
 	opts   SlogOptions
@@ -53,11 +58,12 @@ func (t *SlogTracer) log(ctx context.Context, level slog.Level, msg string, call
 	if !t.logger.Enabled(ctx, level) {
 		return
 	}
-	all := make([]slog.Attr, 0, len(attrs)+4)
+	all := make([]slog.Attr, 0, 4+len(call.Attrs)+len(attrs))
 	all = append(all, slog.String("tool", call.Tool), slog.String("scope", call.Scope), slog.String("key_hash", call.KeyHash))
 	if t.opts.ShowKeys {
 		all = append(all, slog.String("key", call.Key))
 	}
+	all = append(all, call.Attrs...)
 	t.logger.LogAttrs(ctx, level, msg, append(all, attrs...)...)
 }
 
@@ -71,7 +77,7 @@ func (t *SlogTracer) TraceCallEnd(ctx context.Context, data CallEndData) {
 		t.log(ctx, level, msg, data.CallData, attrs...)
 	}
 	firstAt, age, waited := slog.Time("first_at", data.CreatedAt), seconds("age", data.Age), seconds("waited", data.Waited)
-	text := slog.String("error", errorText(data.Err))
+	text := slog.String("error", wire.LogText(data.Err))
 	switch data.Outcome {
 	case OutcomeExecuted, OutcomeRefused:
 		write(slog.LevelDebug, "tool_call_executed", slog.Time("created_at", data.CreatedAt), seconds("duration", data.Duration), waited,
@@ -114,6 +120,7 @@ func (t *SlogTracer) traceBatch(ctx context.Context, tally batchTally, took time
 	if tally.scope != "" {
 		of = append(of, slog.String("scope", tally.scope))
 	}
+	of = append(of, AttrsOf(ctx)...)
 	t.logger.LogAttrs(ctx, level, msg, append(of,
 		slog.Int64("calls", tally.Calls), slog.Int64("executed", tally.Executed), slog.Int64("replayed", tally.Replayed),
 		slog.Int64("failed", tally.Failed), seconds("duration", took))...)
@@ -123,7 +130,7 @@ func (t *SlogTracer) traceBatch(ctx context.Context, tally batchTally, took time
 func (t *SlogTracer) TraceRetried(ctx context.Context, data RetriedData) {
 	t.log(ctx, slog.LevelInfo, "tool_call_retried", data.CallData,
 		slog.Int("attempt", data.Attempt), slog.Bool("outcome_unknown", data.Unknown),
-		seconds("delay", data.Delay), slog.String("error", errorText(data.Err)))
+		seconds("delay", data.Delay), slog.String("error", wire.LogText(data.Err)))
 }
 
 // TraceReset logs tool_call_reset at Warn, with the operator's reason.
@@ -142,7 +149,7 @@ func (t *SlogTracer) TraceSwept(ctx context.Context, data SweptData) {
 	}
 	t.logger.LogAttrs(ctx, level, "tool_dedup_swept",
 		slog.Int64("expired", data.Expired), slog.Int64("forgotten", data.Forgotten), slog.Int("batches", data.Batches),
-		seconds("duration", data.Duration), slog.String("error", errorText(failed)))
+		seconds("duration", data.Duration), slog.String("error", wire.LogText(failed)))
 }
 
 // TraceExternal logs tool_effect_parked at Warn, tool_effect_twice at Error, and
@@ -166,11 +173,4 @@ func (t *SlogTracer) TraceExternal(ctx context.Context, data ExternalData) {
 // JSON writes a time.Duration as a bare number of nanoseconds.
 func seconds(name string, d time.Duration) slog.Attr {
 	return slog.Float64(name+"_seconds", d.Round(time.Microsecond).Seconds())
-}
-
-func errorText(err error) string {
-	if err == nil {
-		return ""
-	}
-	return err.Error()
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/tooldedup/dedup/internal/wire"
@@ -30,7 +29,7 @@ func (d *Deduper) startCall(ctx context.Context, function string, asked *Call) (
 		return ctx, s
 	}
 	s.span.d, s.span.began = d, time.Now()
-	s.span.data = CallData{Func: function, Scope: asked.Scope, Tool: asked.Tool, Key: asked.Key}
+	s.span.data = CallData{Func: function, Scope: asked.Scope, Tool: asked.Tool, Key: asked.Key, Attrs: AttrsOf(ctx)}
 	if len(d.trace.call) > 0 {
 		s.span.data.KeyHash = KeyHash(asked.Key)
 		for _, t := range d.trace.call {
@@ -89,7 +88,7 @@ func (s *span) outcome(c *call, err error) Outcome {
 	case *RefusedError:
 		return answered(c, OutcomeRefused, OutcomeRefusalReplayed)
 	case *Error:
-		return s.answer(own)
+		return cmp.Or(outcomes[own.Answer], OutcomeError)
 	case *InvalidError:
 		return OutcomeInvalid
 	case *BatchError: // of another call
@@ -99,35 +98,24 @@ func (s *span) outcome(c *call, err error) Outcome {
 		}
 		return OutcomeError
 	}
-	switch {
-	case wire.IsContextError(err):
+	if wire.IsContextError(err) {
 		return OutcomeCancelled
-	case err != errPanicked && strings.HasPrefix(err.Error(), errorPrefix): // the library's own
-		if own, ok := errors.AsType[*Error](err); ok {
-			return s.answer(own)
-		}
-		if errors.Is(err, ErrInFlight) {
-			return OutcomeInFlight
-		}
-		if _, ok := errors.AsType[*InvalidError](err); ok {
-			return OutcomeInvalid
-		}
+	}
+	if own, ok := errors.AsType[*Error](err); ok {
+		return cmp.Or(outcomes[own.Answer], OutcomeError)
+	}
+	if _, ok := errors.AsType[*InvalidError](err); ok {
+		return OutcomeInvalid
+	}
+	if errors.Is(err, ErrInFlight) {
+		return OutcomeInFlight
 	}
 	return OutcomeError
 }
 
-// answer is the outcome of an answer to this call, and not to another that its effect has
-// made.
-func (s *span) answer(own *Error) Outcome {
-	if own.Tool != "" && (own.Scope != s.data.Scope || own.Tool != s.data.Tool || own.KeyHash != KeyHash(s.data.Key)) {
-		return OutcomeError
-	}
-	return cmp.Or(outcomes[own.Answer], OutcomeError)
-}
-
 func answered(c *call, executed, replayed Outcome) Outcome {
 	switch {
-	case c == nil || c.rec.Outcome == "": // what its effect has returned of another call
+	case c == nil || c.rec.Outcome == "": // of a DoTogether, whose refusals are not recorded
 		return OutcomeError
 	case c.executed:
 		return executed
@@ -150,13 +138,13 @@ func (c *call) traceWaitStart(ctx context.Context, known *bool, inProcess bool) 
 	}
 	*known = true
 	for _, t := range c.d.trace.wait {
-		t.TraceWaitStart(ctx, WaitStartData{CallData: callData(c.function, c.Identity), InProcess: inProcess})
+		t.TraceWaitStart(ctx, WaitStartData{CallData: callData(ctx, c.function, c.Identity), InProcess: inProcess})
 	}
 }
 
 func (c *call) traceRetried(ctx context.Context, attempt int, delay time.Duration, err error, unknown bool) {
 	for _, t := range c.d.trace.retried {
-		t.TraceRetried(ctx, RetriedData{CallData: callData(c.function, c.Identity), Attempt: attempt, Err: err, Unknown: unknown, Delay: delay})
+		t.TraceRetried(ctx, RetriedData{CallData: callData(ctx, c.function, c.Identity), Attempt: attempt, Err: err, Unknown: unknown, Delay: delay})
 	}
 }
 

@@ -91,7 +91,7 @@ func DoTogether[R any](ctx context.Context, d *Deduper, calls []StatementCall) (
 }
 
 func batchError(index int, call Call, err error) *BatchError {
-	return &BatchError{Index: index, Scope: call.Scope, Tool: call.Tool, KeyHash: KeyHash(call.Key), Err: err}
+	return &BatchError{Index: index, Scope: call.Scope, Tool: call.Tool, KeyHash: KeyHash(call.Key), Err: effectsOwn(err)}
 }
 
 // failed ends the spans of calls of which nothing is committed, because of err.

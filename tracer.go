@@ -2,6 +2,7 @@ package dedup
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	"github.com/tooldedup/dedup/internal/table"
@@ -26,6 +27,8 @@ type CallData struct {
 	Key string
 	// KeyHash is [KeyHash] of Key.
 	KeyHash string
+	// Attrs are those of the caller's context; see [WithAttrs].
+	Attrs []slog.Attr
 }
 
 // CallTracer is called for every call of every function, whatever comes of it. A span is
@@ -275,8 +278,8 @@ func collect[T any](list *[]T, t Tracer) bool {
 	return ok
 }
 
-func callData(function string, id table.Identity) CallData {
-	return CallData{Func: function, Scope: id.Scope, Tool: id.Tool, Key: id.Key, KeyHash: KeyHash(id.Key)}
+func callData(ctx context.Context, function string, id table.Identity) CallData {
+	return CallData{Func: function, Scope: id.Scope, Tool: id.Tool, Key: id.Key, KeyHash: KeyHash(id.Key), Attrs: AttrsOf(ctx)}
 }
 
 // batchTracer is called after every DoBatch and DoTogether that has ended with answers.

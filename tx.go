@@ -49,6 +49,12 @@ type verdict struct {
 	// atRecord is true when writing the record raised err, raised when bad's statement did,
 	// lost when the connection was closed by then.
 	atRecord, raised, lost bool
+	// blocked is how long bad's record waited for a lock before it gave up, 0 where it did
+	// not. It may have met a twin, or a lock on the whole table.
+	blocked time.Duration
+	// readOnly is true when the server has refused to write, which is no standby: those are
+	// met when the transaction is opened.
+	readOnly bool
 	// stale is true when bad's statement had been prepared by an earlier attempt.
 	stale bool
 
@@ -198,6 +204,7 @@ func (t *transaction) run(ctx context.Context, end wire.Query) verdict {
 		v = t.record(ctx, end)
 	}
 	v.calls, v.started = t.calls, t.started
+	v.readOnly = wire.IsReadOnlyTx(v.err) && t.conn.PgConn().TxStatus() == 'E'
 	if v.bad == nil && len(t.calls) == 1 {
 		v.bad = t.calls[0]
 	}
@@ -326,6 +333,8 @@ func (g *group) unstarted(ctx context.Context, calls []*call, err error) verdict
 		v.bad = calls[0]
 	}
 	switch {
+	case wire.IsReadOnlyTx(err): // behind a statement that a standby refuses
+		v.err = readOnlyTx(err)
 	case mayRetry(ctx, err):
 		v.state, v.outage = retry, isOutage(err)
 	case errors.Is(err, ErrSchema):

@@ -21,7 +21,7 @@ func (t *transaction) record(ctx context.Context, end wire.Query) verdict {
 		results := p.Send(ctx)
 		bad, err := t.readRecords(results, from, to)
 		if err = results.Close(err); err != nil {
-			return t.recordFailed(bad, err)
+			return recordFailed(bad, err, results.SentAt)
 		}
 		from = to
 	}
@@ -46,7 +46,7 @@ func (t *transaction) recordLast(ctx context.Context, from int, end wire.Query) 
 	bad, err := t.readRecords(results, from, len(t.calls))
 	if !commits {
 		if err = results.Close(err); err != nil {
-			return t.recordFailed(bad, err)
+			return recordFailed(bad, err, results.SentAt)
 		}
 		return verdict{state: committed}
 	}
@@ -54,19 +54,18 @@ func (t *transaction) recordLast(ctx context.Context, from int, end wire.Query) 
 	case wire.Committed:
 		return verdict{state: committed}
 	case wire.Unknown:
-		return verdict{state: unknown, err: err, until: t.doubtAtCommit(err)}
+		return verdict{state: unknown, err: err, until: t.g.d.doubtAtCommit(t.table, err)}
 	default:
-		return t.recordFailed(bad, err)
+		return recordFailed(bad, err, results.SentAt)
 	}
 }
 
-// recordFailed is the verdict on a transaction whose records could not be written. bad is
-// nil where the end raised err.
-func (t *transaction) recordFailed(bad *call, err error) verdict {
+// recordFailed is the verdict on a transaction whose records, sent then, could not be
+// written. bad is nil where the end raised err.
+func recordFailed(bad *call, err error, sent time.Time) verdict {
 	v := verdict{state: undecided, bad: bad, err: err, atRecord: bad != nil}
-	if bad != nil && t.limit != 0 && wire.SQLState(err) == wire.CodeLockNotAvailable {
-		bad.waiter.waited += t.limit
-		v.state = held
+	if v.atRecord && wire.SQLState(err) == wire.CodeLockNotAvailable {
+		v.blocked = time.Since(sent)
 	}
 	return v
 }
@@ -129,8 +128,8 @@ func (t *transaction) readRecords(results *wire.Results, from, to int) (bad *cal
 // doubtAtCommit is when a doubt ends that err left at COMMIT. A lock proves nothing
 // where the COMMIT was passed on: it is not held where the record is written, and is
 // free while another server may commit yet. A claim is held there.
-func (t *transaction) doubtAtCommit(err error) (until time.Time) {
-	if t.g.d.opts.Order == LockFirst && (wire.IsRaised(err) || !t.table.Profile.LockProves) {
+func (d *Deduper) doubtAtCommit(t *table.Table, err error) (until time.Time) {
+	if d.opts.Order == LockFirst && (wire.IsRaised(err) || !t.Profile.LockProves) {
 		return never
 	}
 	return time.Time{}

@@ -10,9 +10,12 @@ import (
 	"github.com/tooldedup/dedup/internal/table"
 )
 
+// maxWait is longer than any wait, and so short that a little can be added to it.
+const maxWait = 100 * 365 * 24 * time.Hour
+
 // waiter is how long one call may still wait for its twins, all in all.
 type waiter struct {
-	max    time.Duration // 0: until the context ends; negative: not at all
+	max    time.Duration // at most maxWait; 0: until the context ends; negative: not at all
 	waited time.Duration
 	pause  time.Duration // the last pause between looks
 	// followed and looked are true when the tracer knows of the two kinds of waits.

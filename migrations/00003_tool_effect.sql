@@ -44,26 +44,26 @@ ALTER SEQUENCE tool_effect_fence OWNED BY tool_effect.fence;
 
 COMMENT ON TABLE tool_effect IS 'Calls of write tools that act outside of the database: one row per call, from before it is sent (github.com/tooldedup/dedup/external).';
 COMMENT ON COLUMN tool_effect.scope IS 'Scope, tool and key are those of the call''s record in tool_dedup.';
-COMMENT ON COLUMN tool_effect.state IS 'pending: nothing was sent. running: an attempt may be out. parked: it may have happened, and only a person can say. done: the record has the answer.';
+COMMENT ON COLUMN tool_effect.state IS 'pending: nothing that was sent has an effect or will have one. running: an attempt may be out. parked: it may have happened, and only a person can say. done: the record has the answer.';
 COMMENT ON COLUMN tool_effect.fence IS 'Number of the act that may change the row. From a sequence, so that none comes twice.';
 COMMENT ON COLUMN tool_effect.due_at IS 'From here on any process may act; of a running row the end of its lease. NULL: nothing is to be done.';
 COMMENT ON COLUMN tool_effect.sent_at IS 'When the first attempt began. NULL: certainly nothing was sent.';
-COMMENT ON COLUMN tool_effect.sent_until IS 'No attempt sends anything after this.';
+COMMENT ON COLUMN tool_effect.sent_until IS 'No attempt sends anything after this. NULL: nothing that was sent may still take effect.';
 COMMENT ON COLUMN tool_effect.tries IS 'Attempts and looks since the state last changed: sets the pause before the next.';
 COMMENT ON COLUMN tool_effect.looked IS 'Whether a look-up that found nothing was relied on; a later one checks it.';
 COMMENT ON COLUMN tool_effect.fingerprint IS 'That of the record, which is written from here: the arguments may be encoded in another way by then.';
 COMMENT ON COLUMN tool_effect.arg_digests IS 'Those of the record.';
 COMMENT ON COLUMN tool_effect.input IS 'The tool''s input as JSON; NULL once it is of no more use.';
 COMMENT ON COLUMN tool_effect.ref IS 'The provider''s id of what happened.';
-COMMENT ON COLUMN tool_effect.note IS 'Why the row was last parked or put off.';
+COMMENT ON COLUMN tool_effect.note IS 'Why the row was last parked or put off; of a verdict who has given it, and why.';
 COMMENT ON COLUMN tool_effect.twice IS 'The provider''s ids of further effects. Not NULL: somebody has to look.';
-COMMENT ON COLUMN tool_effect.verdict IS 'What a person has said of a parked row, until a process has carried it out: happened or refuse.';
+COMMENT ON COLUMN tool_effect.verdict IS 'What a person has said, or an attempt has found out and could not record, until a process has carried it out: happened, never or refuse.';
 COMMENT ON COLUMN tool_effect.verdict_value IS 'The verdict''s result or reason.';
 COMMENT ON COLUMN tool_effect.created_at IS 'When the row was written, by the database''s clock.';
-COMMENT ON COLUMN tool_effect.changed_at IS 'When it last changed; of a parked row, when it was parked.';
+COMMENT ON COLUMN tool_effect.changed_at IS 'When it last changed; of a parked row, when it was parked or got its verdict.';
 COMMENT ON COLUMN tool_effect.forget_at IS 'A day after the record''s. From here on the row may be deleted. NULL until it is done.';
 
-CREATE INDEX tool_effect_due ON tool_effect (due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX tool_effect_due ON tool_effect (tool, due_at) WHERE due_at IS NOT NULL;
 
 CREATE INDEX tool_effect_attention ON tool_effect (changed_at) WHERE state = 'parked' OR twice IS NOT NULL;
 

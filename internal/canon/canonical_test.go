@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
@@ -171,9 +170,7 @@ func TestCanonicalHostile(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			began := time.Now()
 			canonical := requireCanonical(t, text)
-			require.Less(t, time.Since(began), 20*time.Second)
 			require.Equal(t, canonical, requireCanonical(t, canonical))
 		})
 	}

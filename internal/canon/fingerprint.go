@@ -1,7 +1,6 @@
 package canon
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -64,21 +63,22 @@ func jsonText(args any) ([]byte, error) {
 	case []byte:
 		return nil, refuse("are a []byte; convert JSON text to json.RawMessage, and other bytes to string")
 	}
-	args, lost := argLosses.lossless(args)
-	if lost != nil {
-		return nil, refuse("lose a part of what they hold as JSON: %s", lost)
+	text, err := argLosses.encode(args, MaxSize, true)
+	switch err := err.(type) {
+	case nil:
+		return text, nil
+	case *loss:
+		return nil, refuse("lose a part of what they hold as JSON: %s", err)
 	}
-	text, err := json.Marshal(args)
-	if err != nil {
+	switch err {
+	case errTooLarge:
+		return nil, refuse("are more than %d bytes of JSON, which is the most; store the large part elsewhere and send its hash", MaxSize)
+	case errTooDeep:
+		return nil, refuse("nest deeper than %d", MaxDepth)
+	case errNoUTF8:
+		return nil, refuse("have a string that is not valid UTF-8; encode binary data as []byte or base64")
+	default:
 		reason := fmt.Sprintf("cannot be encoded as JSON (%T); unwrap this error for the cause", err)
 		return nil, &Error{Reason: reason, Err: err}
 	}
-	// Marshal replaces bytes that are no UTF-8 by U+FFFD: as an escape with
-	// encoding/json as it always was, raw with the one built on version 2. The
-	// value may also hold that character by right, so it has the last word.
-	replaced := bytes.Contains(text, []byte(`\ufffd`)) || bytes.Contains(text, []byte("\ufffd"))
-	if replaced && hasInvalidString(args) {
-		return nil, refuse("have a string that is not valid UTF-8; encode binary data as []byte or base64")
-	}
-	return text, nil
 }

@@ -9,9 +9,8 @@ import (
 )
 
 // lossChecker finds what encoding/json leaves out of a value without an error:
-// two values that differ only there have one text. What a type can lose is found
-// out once; values are looked at only where the type leaves it open, behind
-// pointers and in slices, maps and interfaces.
+// two values that differ only there have one text. It is one walk through the
+// value, which skips the types that cannot lose anything.
 //
 // A MarshalJSON or MarshalText that a type declares itself is trusted, and so are
 // a tag `json:"-"`, omitempty and an embedded field's name that the outer type
@@ -19,9 +18,9 @@ import (
 type lossChecker struct {
 	// strict says that unexported fields beside exported ones count as lost too.
 	strict bool
-	// shapes are the *shape of each reflect.Type: of its values that cannot be
+	// types are the *typeLosses of each reflect.Type: of its values that cannot be
 	// addressed, and of those that can.
-	shapes [2]sync.Map
+	types [2]sync.Map
 }
 
 var (
@@ -46,124 +45,195 @@ func (l *loss) Error() string {
 	return l.path + ", " + l.what
 }
 
-// within returns the loss as seen from around it.
-func (l *loss) within(step string) *loss {
-	if l != nil {
-		l.path = step + l.path
+// within returns an error as seen from around it.
+func within(step string, err error) error {
+	if lost, ok := err.(*loss); ok {
+		lost.path = step + lost.path
 	}
-	return l
+	return err
 }
 
 // lossless returns what is to be encoded for value: value itself, or a pointer to
 // a copy of it where MarshalJSON and MarshalText have pointer receivers and
-// encoding/json would leave them out otherwise.
-func (c *lossChecker) lossless(value any) (any, *loss) {
-	lost := c.inAny(value, 0)
-	if lost == nil || reflect.TypeOf(value).Kind() == reflect.Pointer {
-		return value, lost
+// encoding/json would leave them out otherwise. It refuses a value that refers to
+// itself, and one that must have more than limit bytes as JSON: pointers that are
+// shared can stand for more than any memory holds.
+func (c *lossChecker) lossless(value any, limit int) (any, error) {
+	err := (&lossWalk{lossChecker: c, left: limit}).any(value)
+	if _, lost := err.(*loss); !lost || reflect.TypeOf(value).Kind() == reflect.Pointer {
+		return value, err
 	}
 	pointer := reflect.New(reflect.TypeOf(value))
 	pointer.Elem().Set(reflect.ValueOf(value))
 	value = pointer.Interface()
-	return value, c.inAny(value, 0)
+	return value, (&lossWalk{lossChecker: c, left: limit}).any(value)
 }
 
-// maxLossDepth ends the walk through a value that refers to itself, which
-// encoding/json refuses. Everything as deep as this is refused anyway.
-const maxLossDepth = 100_000
+// lossWalk is one walk through a value.
+type lossWalk struct {
+	*lossChecker
+	left  int            // how many more bytes the text may have
+	depth int            // how many pointers, arrays and objects the walk is in
+	path  map[visit]bool // those of them that can close a circle, beyond maxUnseen
+}
 
-// inAny looks at a value that cannot be addressed. The types of decoded JSON take
+const (
+	// maxUnseen is how deep the walk is before it remembers where it has been, as in
+	// encoding/json: circles are rare.
+	maxUnseen = 1000
+	// maxWalkDepth ends the walk before the stack does. encoding/json reads no text of
+	// half this depth: each array or object counts with the pointer to it.
+	maxWalkDepth = 20_000
+)
+
+// any walks through a value that cannot be addressed. The types of decoded JSON take
 // no detour.
-func (c *lossChecker) inAny(value any, depth int) *loss {
-	if depth > maxLossDepth {
-		return nil
-	}
-	switch value := value.(type) {
+func (w *lossWalk) any(value any) error {
+	switch known := value.(type) {
 	case nil, string, bool, float64, int, int64, json.Number, json.RawMessage, time.Time:
 		return nil
 	case map[string]any:
-		for _, member := range value {
-			if lost := c.inAny(member, depth+1); lost != nil {
-				return lost.within("[...]") // a key may be personal
+		if err := w.enter(reflect.ValueOf(value)); err != nil {
+			return err
+		}
+		for _, member := range known {
+			if err := w.any(member); err != nil {
+				return within("[...]", err) // a key may be personal
 			}
 		}
+		w.leave(reflect.ValueOf(value))
 		return nil
 	case []any:
-		for i, element := range value {
-			if lost := c.inAny(element, depth+1); lost != nil {
-				return lost.within(fmt.Sprintf("[%d]", i))
+		if err := w.enter(reflect.ValueOf(value)); err != nil {
+			return err
+		}
+		for i, element := range known {
+			if err := w.any(element); err != nil {
+				return within(fmt.Sprintf("[%d]", i), err)
 			}
 		}
+		w.leave(reflect.ValueOf(value))
 		return nil
 	}
-	return c.in(reflect.ValueOf(value), c.shape(reflect.TypeOf(value), false), depth)
+	return w.value(reflect.ValueOf(value))
 }
 
-func (c *lossChecker) in(v reflect.Value, s *shape, depth int) *loss {
+func (w *lossWalk) value(v reflect.Value) error {
+	losses := w.of(v.Type(), v.CanAddr())
 	switch {
-	case s == nil || depth > maxLossDepth:
+	case losses == nil:
 		return nil
-	case s.lost != nil:
-		lost := *s.lost
+	case losses.every != nil:
+		lost := *losses.every
 		return &lost
+	case v.Kind() == reflect.Interface && v.CanInterface():
+		return w.any(v.Interface())
+	case v.Kind() == reflect.Interface: // embedded, of a type that is not exported
+		if v.IsNil() {
+			return nil
+		}
+		return w.value(v.Elem())
+	}
+	if err := w.enter(v); err != nil {
+		return err
 	}
 	switch v.Kind() {
-	case reflect.Interface:
-		return c.inAny(v.Interface(), depth+1)
 	case reflect.Pointer:
 		if !v.IsNil() {
-			return c.in(v.Elem(), s.elem, depth+1)
+			if err := w.value(v.Elem()); err != nil {
+				return err
+			}
 		}
 	case reflect.Slice, reflect.Array:
 		for i := range v.Len() {
-			if lost := c.in(v.Index(i), s.elem, depth+1); lost != nil {
-				return lost.within(fmt.Sprintf("[%d]", i))
+			if err := w.value(v.Index(i)); err != nil {
+				return within(fmt.Sprintf("[%d]", i), err)
 			}
 		}
 	case reflect.Map:
 		for entries := v.MapRange(); entries.Next(); {
-			if lost := c.in(entries.Value(), s.elem, depth+1); lost != nil {
-				return lost.within("[...]")
+			if err := w.value(entries.Value()); err != nil {
+				return within("[...]", err)
 			}
 		}
 	case reflect.Struct:
-		for i := range s.fields {
-			f := &s.fields[i]
+		for i := range losses.fields {
+			f := &losses.fields[i]
 			field, err := v.FieldByIndexErr(f.index)
 			if err != nil { // behind an embedded pointer that is nil
 				continue
 			}
-			if lost := c.in(field, f.shape, depth+1); lost != nil {
-				return lost.within(f.path)
+			if err := w.value(field); err != nil {
+				return within(f.path, err)
 			}
 		}
 	}
+	w.leave(v)
 	return nil
 }
 
-// shape returns where values of a type lose something, nil for nowhere.
-func (c *lossChecker) shape(t reflect.Type, addressable bool) *shape {
-	shapes := &c.shapes[0]
+// enter counts what is about to be looked into: brackets and each element take a byte at
+// the least.
+func (w *lossWalk) enter(v reflect.Value) error {
+	w.depth++
+	switch v.Kind() {
+	case reflect.Map, reflect.Slice, reflect.Array:
+		w.left -= 1 + v.Len()
+	case reflect.Struct:
+		w.left--
+	}
+	switch {
+	case w.left < 0:
+		return errTooLarge
+	case w.depth > maxWalkDepth:
+		return errTooDeep
+	case w.depth <= maxUnseen || !closesCircles(v):
+		return nil
+	case w.path[visitOf(v)]:
+		return &json.UnsupportedValueError{Value: v, Str: fmt.Sprintf("encountered a cycle via %s", v.Type())}
+	case w.path == nil:
+		w.path = make(map[visit]bool)
+	}
+	w.path[visitOf(v)] = true
+	return nil
+}
+
+func (w *lossWalk) leave(v reflect.Value) {
+	if w.depth > maxUnseen && closesCircles(v) {
+		delete(w.path, visitOf(v))
+	}
+	w.depth--
+}
+
+// closesCircles reports whether a value can lie within itself.
+func closesCircles(v reflect.Value) bool {
+	switch v.Kind() {
+	case reflect.Pointer, reflect.Map, reflect.Slice:
+		return !v.IsNil()
+	default:
+		return false
+	}
+}
+
+// visitOf names a pointer, a map or a slice.
+func visitOf(v reflect.Value) visit {
+	at := visit{pointer: v.Pointer(), kind: v.Type()}
+	if v.Kind() == reflect.Slice {
+		at.length = v.Len()
+	}
+	return at
+}
+
+// of returns what the values of a type lose.
+func (c *lossChecker) of(t reflect.Type, addressable bool) *typeLosses {
+	types := &c.types[0]
 	if addressable {
-		shapes = &c.shapes[1]
+		types = &c.types[1]
 	}
-	if known, ok := shapes.Load(t); ok {
-		return known.(*shape)
+	known, ok := types.Load(t)
+	if !ok {
+		w := typeWalk{strict: c.strict, known: map[place]bool{{t, addressable}: true}}
+		known, _ = types.LoadOrStore(t, w.losses(place{t, addressable}))
 	}
-	known, _ := shapes.LoadOrStore(t, newShape(t, addressable, c.strict))
-	return known.(*shape)
+	return known.(*typeLosses)
 }
-
-// Encodable returns what is to be encoded for a result, and an error where encoding/json
-// would leave a part of it out without one.
-func Encodable(result any) (any, error) {
-	result, lost := resultLosses.lossless(result)
-	if lost != nil {
-		return nil, lost
-	}
-	return result, nil
-}
-
-// Encodes reports whether encoding/json encodes a field of a struct, or there is nothing in
-// it to encode.
-func Encodes(t reflect.Type) bool { return len(fieldsOf(t).encoded) > 0 || holdsNothing(t) }

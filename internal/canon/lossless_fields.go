@@ -21,11 +21,10 @@ type structFields struct {
 }
 
 type jsonField struct {
-	name   string // in JSON
-	path   string // in Go, with a dot before each name
-	index  []int
-	tagged bool
-	t      reflect.Type
+	name  string // in JSON
+	path  string // in Go, with a dot before each name
+	index []int
+	t     reflect.Type
 	// behindPointer says that it is reached through an embedded pointer, so that
 	// it can be addressed.
 	behindPointer bool
@@ -36,12 +35,6 @@ type hiddenField struct {
 	owner reflect.Type
 }
 
-// embeddedStruct is one whose fields are encoded as if they were the outer one's.
-type embeddedStruct struct {
-	jsonField
-	twice bool // embedded more than once at this depth: all of its names clash
-}
-
 // knownFields are the *structFields of each reflect.Type that was looked at.
 var knownFields sync.Map
 
@@ -50,89 +43,64 @@ func fieldsOf(t reflect.Type) *structFields {
 	if known, ok := knownFields.Load(t); ok {
 		return known.(*structFields)
 	}
-	known, _ := knownFields.LoadOrStore(t, newStructFields(t))
-	return known.(*structFields)
-}
-
-// newStructFields follows encoding/json: breadth first, a struct type once.
-func newStructFields(t reflect.Type) *structFields {
 	s := &structFields{}
-	visited := make(map[reflect.Type]bool)
-	for level := []embeddedStruct{{jsonField: jsonField{t: t}}}; len(level) > 0; {
-		var next []embeddedStruct
-		for i := range level {
-			if e := &level[i]; !visited[e.t] {
-				visited[e.t] = true
-				next = s.add(e, next)
-			}
-		}
-		level = next
-	}
+	s.add(jsonField{t: t}, nil)
 	s.settleNames()
 	if reflect.PointerTo(t).Implements(protoMessageType) {
 		s.hidden = nil
 	}
-	return s
+	known, _ := knownFields.LoadOrStore(t, s)
+	return known.(*structFields)
 }
 
 // protoMessageType is implemented by what protoc generates: its unexported fields
 // are bookkeeping beside exported ones.
 var protoMessageType = reflect.TypeFor[interface{ ProtoMessage() }]()
 
-func (s *structFields) add(e *embeddedStruct, next []embeddedStruct) []embeddedStruct {
+// add adds the fields of a struct, which is the whole value or embedded in it. Around are
+// the structs that it is embedded in.
+func (s *structFields) add(e jsonField, around []reflect.Type) {
+	if slices.Contains(around, e.t) { // all of its names are taken
+		return
+	}
+	var embedded []jsonField
 	var hidden *hiddenField
-	before := len(s.encoded) + len(next)
+	before := len(s.encoded)
 	for i := range e.t.NumField() {
 		f := e.t.Field(i)
+		if leftOut(&f) {
+			continue
+		}
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		field := jsonField{
+			name: cmp.Or(name, f.Name), path: e.path + "." + f.Name, index: append(slices.Clone(e.index), i), t: f.Type,
+			behindPointer: e.behindPointer,
+		}
 		t := f.Type
 		if t.Name() == "" && t.Kind() == reflect.Pointer {
 			t = t.Elem()
 		}
 		structure := f.Anonymous && t.Kind() == reflect.Struct
-		if leftOut(&f) {
-			continue
-		}
-		path := e.path + "." + f.Name
-		if !f.IsExported() && !structure {
-			if hidden == nil {
-				hidden = &hiddenField{path: path, owner: e.t}
-			}
-			continue
-		}
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		field := jsonField{
-			name: name, path: path, index: append(slices.Clone(e.index), i), tagged: name != "", t: f.Type,
-			behindPointer: e.behindPointer,
-		}
-		if structure && !field.tagged {
+		switch {
+		case structure && name == "":
 			field.behindPointer = e.behindPointer || f.Type.Kind() == reflect.Pointer
 			field.t = t
-			next = embed(next, field, e.twice)
-			continue
-		}
-		field.name = cmp.Or(name, f.Name)
-		s.encoded = append(s.encoded, field)
-		if e.twice {
+			embedded = append(embedded, field)
+		case structure || f.IsExported():
 			s.encoded = append(s.encoded, field)
+		case hidden == nil:
+			hidden = &hiddenField{path: field.path, owner: e.t}
 		}
 	}
 	if hidden != nil {
 		s.hidden = cmp.Or(s.hidden, hidden)
-		if len(s.encoded)+len(next) == before {
+		if len(s.encoded) == before && len(embedded) == 0 {
 			s.hollow = cmp.Or(s.hollow, hidden)
 		}
 	}
-	return next
-}
-
-func embed(next []embeddedStruct, f jsonField, twice bool) []embeddedStruct {
-	for i := range next {
-		if next[i].t == f.t {
-			next[i].twice = true
-			return next
-		}
+	for _, field := range embedded {
+		s.add(field, append(around, e.t))
 	}
-	return append(next, embeddedStruct{f, twice})
 }
 
 // settleNames keeps of each name the field that encoding/json writes. A deeper one

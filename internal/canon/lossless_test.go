@@ -246,7 +246,7 @@ func TestLossyIsRefused(t *testing.T) {
 				requireInvalid(t, err, "lose a part of what they hold as JSON: ")
 				requireInvalid(t, err, tc.lost)
 
-				_, err = Encodable(tc.args)
+				_, err = encodeResult(tc.args)
 				if tc.resultsKeep {
 					require.NoError(t, err)
 					continue
@@ -344,17 +344,127 @@ func TestLosslessByPointer(t *testing.T) {
 	require.NotEqual(t, five, more)
 }
 
-// A value that refers to itself is encoding/json's to refuse.
+// A value that refers to itself is refused as encoding/json does it, and at once: also one
+// with several ways around, of which no walk sees all.
 func TestLosslessEndsOnACircle(t *testing.T) {
 	t.Parallel()
 	m := map[string]any{}
 	m["m"] = m
+	for i := range 100 {
+		m[string(rune('a'+i))] = m
+	}
 	ring := &recursive{}
 	ring.Next = ring
-	for _, args := range []any{m, ring} {
-		_, err := FingerprintOf(args)
-		requireInvalid(t, err, "cannot be encoded as JSON (*json.UnsupportedValueError)")
+	list := make([]any, 3)
+	list[0], list[1], list[2] = list, list[:2], list
+	var self any
+	self = &self
+	root := &tree{Name: "root"}
+	for range 3 {
+		root.Children = append(root.Children, &tree{Parent: root, Children: []any{root, root}})
 	}
+	both := &pair{}
+	both.Left, both.Right = both, both
+	for name, args := range map[string]any{"Map": m, "Ring": ring, "List": list, "Self": self, "Tree": root, "Pair": both, "PairByValue": *both} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := FingerprintOf(args)
+			requireInvalid(t, err, "cannot be encoded as JSON (*json.UnsupportedValueError)")
+			_, err = encodeResult(args)
+			var circle *json.UnsupportedValueError
+			require.ErrorAs(t, err, &circle)
+			require.ErrorContains(t, err, "encountered a cycle via ")
+		})
+	}
+}
+
+type tree struct {
+	Name     string
+	Parent   any
+	Children []any
+}
+
+type pair struct{ Left, Right *pair }
+
+// Pointers that are shared can stand for more text than any memory holds.
+func TestLosslessBoundsWhatIsShared(t *testing.T) {
+	t.Parallel()
+	both, anything := &pair{}, any(map[string]any{"a": nil})
+	slices := []any{1, 2, 3}
+	for range 200 {
+		both = &pair{Left: both, Right: both}
+		anything = map[string]any{"a": anything, "b": &tree{Parent: anything, Children: []any{anything}}}
+		slices = []any{slices, slices, slices}
+	}
+	for name, value := range map[string]any{"Pointers": both, "Anything": anything, "Slices": slices} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := Encode(value, 1<<16, true)
+			require.True(t, IsTooLarge(err), err)
+			_, err = Encode(value, 1<<16, false)
+			require.True(t, IsTooLarge(err), err)
+		})
+	}
+	_, err := FingerprintOf(slices)
+	requireInvalid(t, err, "are more than 16777216 bytes of JSON")
+
+	shared := &pair{}
+	text, err := Encode([]*pair{shared, shared, {shared, shared}}, 1<<16, true)
+	require.NoError(t, err)
+	require.Equal(t, `[{"Left":null,"Right":null},{"Left":null,"Right":null},{"Left":{"Left":null,"Right":null},"Right":{"Left":null,"Right":null}}]`, string(text))
+}
+
+// What must have more bytes than the limit is refused, and nothing that has fewer.
+func TestLosslessRefusesNothingThatFits(t *testing.T) {
+	t.Parallel()
+	for _, value := range []any{
+		[]any{}, []any{1, 2, 3}, []any{[]any{}, []any{}}, map[string]any{}, map[string]any{"": 1}, pair{}, []pair{}, []*pair{nil, nil, {}},
+		[]any{box[any]{}, box[any]{1}, &box[any]{[]any{}}}, [3]any{}, map[int]any{1: 1, 2: [0]any{}}, (*pair)(nil), []struct {
+			A any `json:",omitempty"`
+		}{{}, {}},
+	} {
+		text, err := json.Marshal(value)
+		require.NoError(t, err)
+		_, err = Encode(value, len(text), true)
+		require.NoError(t, err, string(text))
+	}
+}
+
+func TestLosslessEndsBeforeTheStack(t *testing.T) {
+	t.Parallel()
+	list := &recursive{}
+	for range 1_000_000 {
+		list = &recursive{Next: list}
+	}
+	_, err := FingerprintOf(list)
+	requireInvalid(t, err, "nest deeper than 1000")
+	_, err = encodeResult(list)
+	require.ErrorContains(t, err, "it nests too deep")
+}
+
+func TestEncodeRefusesInvalidStrings(t *testing.T) {
+	t.Parallel()
+	const bad = "a\xffb"
+	for name, value := range map[string]any{
+		"String":  bad,
+		"MapKey":  map[string]int{"a\xff": 1, "a\xfe": 2},
+		"Struct":  box[string]{bad},
+		"Slice":   []any{1, []string{bad}},
+		"Text":    box[badText]{},
+		"Pointer": new(bad),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, escape := range []bool{true, false} {
+				_, err := Encode(value, MaxSize, escape)
+				require.ErrorContains(t, err, "a string that is not valid UTF-8")
+				require.NotContains(t, err.Error(), bad)
+			}
+		})
+	}
+	text, err := encodeResult([]string{"\ufffd"})
+	require.NoError(t, err)
+	require.True(t, json.Valid(text))
 }
 
 func TestLosslessNamesNoValue(t *testing.T) {
@@ -370,7 +480,7 @@ func TestLosslessAllocatesNothing(t *testing.T) {
 		booking{To: "x", Amount: 1}, &booking{To: "x"}, map[string]any{"a": []any{1.5, "x", nil, map[string]any{"b": true}}}, box[time.Time]{},
 	} {
 		require.Zero(t, testing.AllocsPerRun(100, func() {
-			if _, lost := argLosses.lossless(args); lost != nil {
+			if _, lost := argLosses.lossless(args, MaxSize); lost != nil {
 				panic(lost)
 			}
 		}))
@@ -378,10 +488,19 @@ func TestLosslessAllocatesNothing(t *testing.T) {
 }
 
 // encodeResult encodes a result as the library does.
-func encodeResult(value any) ([]byte, error) {
-	value, err := Encodable(value)
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(value)
+func encodeResult(value any) ([]byte, error) { return Encode(value, MaxSize, true) }
+
+// marshals is an interface that only this package can name.
+type marshals interface{ MarshalJSON() ([]byte, error) }
+
+// TestLosslessEmbeddedInterface encodes a struct by the method of an embedded interface whose
+// type is not exported, which reflection does not hand out.
+func TestLosslessEmbeddedInterface(t *testing.T) {
+	t.Parallel()
+	type holder struct{ marshals }
+	text, err := Encode(holder{json.RawMessage(`[1]`)}, 1000, true)
+	require.NoError(t, err)
+	require.Equal(t, `[1]`, string(text))
+	_, err = FingerprintOf(holder{&struct{ json.RawMessage }{json.RawMessage(`{"a":1}`)}})
+	require.NoError(t, err)
 }

@@ -354,6 +354,7 @@ func TestIsTransient(t *testing.T) {
 		require.Equal(t, want, dedup.IsTransient(fmt.Errorf("wrapped: %w", &pgconn.PgError{Code: code})), code)
 	}
 	require.True(t, dedup.IsTransient(&pgconn.PgError{Code: "0A000", Routine: "RevalidateCachedQuery"}))
+	require.True(t, dedup.IsTransient(&pgconn.PgError{Code: "XX000", File: "remote_commands.c"}), "Citus has lost a node")
 	require.False(t, dedup.IsTransient(errors.New("no seat left")))
 	require.False(t, dedup.IsTransient(nil))
 
@@ -417,11 +418,7 @@ func TestSilentEffect(t *testing.T) {
 				runs := 0
 				_, err := dedup.Do(ctx, d, call("k"), func(ctx context.Context, tx pgx.Tx) (int, error) {
 					runs++
-					var pid int32
-					if err := tx.QueryRow(ctx, `SELECT pg_backend_pid()`).Scan(&pid); err != nil {
-						return 0, err
-					}
-					b.eventually(t, `SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $1)`, pid)
+					b.eventually(t, `SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $1)`, tx.Conn().PgConn().PID())
 					return 1, nil
 				})
 				require.ErrorContains(t, err, "IdleTimeout")

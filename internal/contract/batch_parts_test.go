@@ -324,9 +324,20 @@ func TestEdgeLateStatementOfABatch(t *testing.T) {
 	slow := dedup.SQL(`WITH run AS (SELECT nextval('runs')::int AS n, pg_sleep(4))
 INSERT INTO effects (ref) SELECT $1::text FROM run RETURNING (SELECT n FROM run) AS id, ref AS title`, "j")
 	proxy.Refuse(true)
-	short, cancel := context.WithTimeout(ctx, 600*time.Millisecond)
+	calling, cancel := context.WithCancel(ctx)
 	defer cancel()
-	out := outcomes(short, f.d, dedup.StatementCall{Call: call("j"), Statement: slow}, dedup.StatementCall{Call: call("k"), Statement: leave("k")})
+	watch := f.db.Pool(t)
+	go func() {
+		for err := error(nil); err == nil && calling.Err() == nil; { // until the first of the two is run
+			var running bool
+			err = watch.QueryRow(calling, `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep')`).Scan(&running)
+			if running {
+				break
+			}
+		}
+		cancel()
+	}()
+	out := outcomes(calling, f.d, dedup.StatementCall{Call: call("j"), Statement: slow}, dedup.StatementCall{Call: call("k"), Statement: leave("k")})
 	var unknown *dedup.Error
 	require.ErrorAs(t, out[1].Err, &unknown)
 	require.Equal(t, out[1].Result.Attempts, unknown.Attempts)

@@ -374,36 +374,39 @@ func TestBatchFaults(t *testing.T) {
 	for _, w := range batchWays() {
 		t.Run(w.String(), func(t *testing.T) {
 			t.Parallel()
-			ctx, f, proxy := proxied(t, w.profile, &dedup.Options{
-				SeparateStatements: w.separate, CommitTimeout: 300 * time.Millisecond, Retry: quickRetry,
-			})
+			ctx, f, proxy := proxied(t, w.profile, &dedup.Options{SeparateStatements: w.separate, Retry: quickRetry})
+			hasty := f.hasty(t)
 			f.exec(t, fixtureSQL)
-			run := func(prefix string, seen func(dedup.BatchOutcome[ticket])) {
-				// A combined statement has no limit of its own: the caller's ends it.
-				calling, cancel := context.WithTimeout(ctx, time.Second)
-				defer cancel()
-				for out := range dedup.DoBatch[ticket](calling, f.d, slices.Values(singles(prefix, 5)), nil) {
+			run := func(ctx context.Context, d *dedup.Deduper, prefix string, seen func(dedup.BatchOutcome[ticket])) {
+				for out := range dedup.DoBatch[ticket](ctx, d, slices.Values(singles(prefix, 5)), nil) {
 					seen(out)
 				}
 			}
-			run("warm", func(out dedup.BatchOutcome[ticket]) { require.NoError(t, out.Err) })
+			run(ctx, f.d, "warm", func(out dedup.BatchOutcome[ticket]) { require.NoError(t, out.Err) })
 			keys := 5
 			for i, fault := range everyFault() {
 				name := fmt.Sprintf("%d %s", i, fault.Kind)
 				fault.Where = atChunk
 				armed := proxy.Arm(fault)
 				answers := map[string]dedup.BatchOutcome[ticket]{}
-				run(name, func(out dedup.BatchOutcome[ticket]) {
+				calling, cancel, d := ctx, context.CancelFunc(func() {}), f.d
+				if fault.Kind == faultproxy.Blackhole {
+					// A combined statement has no limit of its own: the caller ends it.
+					calling, cancel = cancelledAt(ctx, armed)
+					d = hasty
+				}
+				run(calling, d, name, func(out dedup.BatchOutcome[ticket]) {
 					if out.Err != nil {
 						require.True(t, dedup.IsRetryable(out.Err), "%s: %v", name, out.Err)
 					}
 					answers[out.Call.Key] = out
 				})
+				cancel()
 				require.Equal(t, 1, armed.Count(), name)
 				require.NoError(t, armed.WaitSettled(ctx))
 				armed.Release()
 				keys += 5
-				run(name, func(out dedup.BatchOutcome[ticket]) {
+				run(ctx, f.d, name, func(out dedup.BatchOutcome[ticket]) {
 					require.NoError(t, out.Err, name)
 					if before := answers[out.Call.Key]; before.Err == nil {
 						require.True(t, out.Result.Replayed, name)

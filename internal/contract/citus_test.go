@@ -2,6 +2,7 @@ package contract_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,9 +10,11 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgproto3"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/faultproxy"
 )
 
 // TestCitusContract runs the contract on a Citus cluster.
@@ -23,16 +26,13 @@ func TestCitusContract(t *testing.T) {
 	}
 }
 
-// TestPlayedCitusContract runs what is sent to Citus on PostgreSQL.
-func TestPlayedCitusContract(t *testing.T) {
-	t.Parallel()
-	runContract(t, profile{engine: onPlayedCitus, order: dedup.LockFirst, isolation: pgx.ReadCommitted})
-}
-
-// TestLongPlayedCitusContract does so in the other order.
+// TestLongPlayedCitusContract runs what is sent to Citus on PostgreSQL.
 func TestLongPlayedCitusContract(t *testing.T) {
 	t.Parallel()
-	runContract(t, profile{engine: onPlayedCitus, order: dedup.ClaimFirst, isolation: pgx.ReadCommitted})
+	runContract(t,
+		profile{engine: onPlayedCitus, order: dedup.LockFirst, isolation: pgx.ReadCommitted},
+		profile{engine: onPlayedCitus, order: dedup.ClaimFirst, isolation: pgx.ReadCommitted},
+	)
 }
 
 // What limits a wait on another node is sent by SET LOCAL, which Citus passes on when it is
@@ -129,4 +129,54 @@ func TestPlayedCitusLooksUpByScope(t *testing.T) {
 		}
 	}
 	require.Equal(t, 1, looked)
+}
+
+// A node that cannot be reached when the transaction is opened is a passing fault: nothing was
+// sent. Whoever else raises that state has no such excuse.
+func TestPlayedCitusLosesANode(t *testing.T) {
+	t.Parallel()
+
+	for _, order := range []dedup.Order{dedup.LockFirst, dedup.ClaimFirst} {
+		for _, file := range []string{"remote_transaction.c", "heapam.c"} {
+			t.Run(order.String()+"/"+file, func(t *testing.T) {
+				t.Parallel()
+				lost := func(status byte, before ...pgproto3.BackendMessage) []byte {
+					return wireAnswer(t, append(before,
+						&pgproto3.ErrorResponse{Severity: "ERROR", SeverityUnlocalized: "ERROR", Code: "XX000", Message: "failure on connection marked as essential: worker-1:5432", File: file},
+						&pgproto3.ReadyForQuery{TxStatus: status})...)
+				}
+				p := profile{engine: onPlayedCitus, order: order, isolation: pgx.ReadCommitted}
+				ctx, f, proxy := proxied(t, p, &dedup.Options{Retry: quickRetry})
+				f.warm(t)
+				fault := proxy.Arm(faultproxy.Fault{Kind: faultproxy.Dropped, Where: faultproxy.AtSQL("begin isolation level"), Answer: lost('I')})
+				e := &tool{ref: "k"}
+				result, err := dedup.Do(ctx, f.d, call("k"), e.run)
+				require.Equal(t, 1, fault.Count())
+				passes := file == "remote_transaction.c"
+				if passes {
+					require.NoError(t, err)
+					require.GreaterOrEqual(t, result.Attempts, 2)
+					e.requireRuns(t, 1)
+					require.Equal(t, 1, f.effects(t, "k"))
+					always := proxy.Arm(faultproxy.Fault{Kind: faultproxy.Dropped, Where: faultproxy.AtSQL("begin isolation level"), Times: -1, Answer: lost('I')})
+					_, err = dedup.Do(ctx, f.d, call("other"), e.run)
+					require.ErrorIs(t, err, dedup.ErrAttemptsExhausted)
+					always.Disarm()
+				} else {
+					requireState(t, err, "XX000")
+					require.False(t, dedup.IsRetryable(err))
+				}
+
+				f.pool.Reset() // of those that the proxy has ended
+				tx := f.begin(t, ctx)
+				fault = proxy.Arm(faultproxy.Fault{Kind: faultproxy.Dropped, Where: faultproxy.AtSQL("savepoint tool_dedup"), Answer: lost('E')})
+				_, err = dedup.DoTx(ctx, f.d, tx, call("tx"), (&tool{ref: "tx"}).run)
+				require.Equal(t, 1, fault.Count())
+				requireState(t, err, "XX000")
+				require.Equal(t, passes, errors.Is(err, dedup.ErrRestartTx), err)
+				require.Equal(t, passes, dedup.IsRetryable(err))
+				require.Zero(t, f.effects(t, "tx"))
+			})
+		}
+	}
 }

@@ -21,6 +21,26 @@ func (f *fixture) direct(t *testing.T) *dedup.Deduper {
 	return newDeduper(t, f.db.Pool(t), &dedup.Options{Order: f.profile.order, Isolation: f.profile.isolation})
 }
 
+// hasty returns a Deduper for a COMMIT that is never answered: only there may its CommitTimeout
+// pass, for a machine may be slow.
+func (f *fixture) hasty(t *testing.T) *dedup.Deduper {
+	t.Helper()
+	opts := f.opts
+	opts.CommitTimeout = 300 * time.Millisecond
+	return newDeduper(t, f.pool, &opts)
+}
+
+// cancelledAt returns a context that is cancelled when a fault has been applied.
+func cancelledAt(ctx context.Context, armed *faultproxy.Armed) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		if armed.Wait(ctx) == nil {
+			cancel()
+		}
+	}()
+	return ctx, cancel
+}
+
 // TestCommitFaults lets every fault hit the unit that carries the COMMIT.
 func TestCommitFaults(t *testing.T) {
 	t.Parallel()
@@ -56,14 +76,18 @@ func TestCommitFaults(t *testing.T) {
 			p := profile{order: order, isolation: pgx.ReadCommitted, mode: mode}
 			t.Run(p.String(), func(t *testing.T) {
 				t.Parallel()
-				ctx, f, proxy := proxied(t, p, &dedup.Options{CommitTimeout: 300 * time.Millisecond, Retry: quickRetry})
-				direct := f.direct(t)
+				ctx, f, proxy := proxied(t, p, &dedup.Options{Retry: quickRetry})
+				direct, hasty := f.direct(t), f.hasty(t)
 				for i, fault := range faults {
 					name := fmt.Sprintf("%d %s", i, fault.Kind)
 					fault.Where = faultproxy.AtCommit
 					armed := proxy.Arm(fault.Fault)
 					e := &tool{ref: name}
-					result, err := dedup.Do(ctx, f.d, call(name), e.run)
+					d := f.d
+					if fault.Kind == faultproxy.Blackhole {
+						d = hasty
+					}
+					result, err := dedup.Do(ctx, d, call(name), e.run)
 					require.NoError(t, err, name)
 					require.Equal(t, 1, armed.Count(), "%s was applied", name)
 					require.NoError(t, armed.WaitSettled(ctx))

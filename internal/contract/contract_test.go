@@ -45,6 +45,9 @@ func contract() []contractCase {
 		{name: "TransientForEver", run: caseTransientForEver},
 		{name: "MaxWaitNone", run: caseMaxWaitNone},
 		{name: "MaxWaitBounded", run: caseMaxWaitBounded},
+		{name: "TableLocked", run: caseTableLocked, locksOnly: true, goOnly: true, notOnCitus: "LOCK TABLE there locks more"},
+		{name: "TableStaysLocked", run: caseTableStaysLocked, locksOnly: true, goOnly: true, notOnCitus: "LOCK TABLE there locks more"},
+		{name: "TwinPastTheLock", run: caseTwinPastTheLock, locksOnly: true, goOnly: true},
 		{name: "WaitingTwinCancelled", run: caseWaitCancelled},
 		{name: "LeaderCancelled", run: caseLeaderCancelled},
 		{name: "LeaderPanics", run: caseLeaderPanics, goOnly: true},
@@ -70,7 +73,7 @@ func runContract(t *testing.T, profiles ...profile) {
 		t.Run(p.String(), func(t *testing.T) {
 			t.Parallel()
 			for _, c := range contract() {
-				if c.locksOnly && !p.locks() || c.goOnly && p.way != viaDo {
+				if c.locksOnly && !p.locks() || c.goOnly && !p.way.functions() {
 					continue
 				}
 				t.Run(c.name, func(t *testing.T) {
@@ -90,8 +93,8 @@ func TestContract(t *testing.T) {
 
 	runContract(t,
 		profile{order: dedup.LockFirst, isolation: pgx.ReadCommitted},
-		profile{order: dedup.LockFirst, isolation: pgx.Serializable},
 		profile{order: dedup.ClaimFirst, isolation: pgx.ReadCommitted},
+		profile{order: dedup.LockFirst, isolation: pgx.ReadCommitted, way: viaSQL},
 	)
 }
 
@@ -101,12 +104,14 @@ func TestLongContract(t *testing.T) {
 
 	runContract(t,
 		profile{order: dedup.LockFirst, isolation: pgx.RepeatableRead},
+		profile{order: dedup.LockFirst, isolation: pgx.Serializable},
 		profile{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeSimpleProtocol},
 		profile{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeCacheDescribe},
 		profile{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeDescribeExec},
 		profile{order: dedup.ClaimFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeExec},
 		profile{order: dedup.ClaimFirst, isolation: pgx.RepeatableRead},
 		profile{order: dedup.ClaimFirst, isolation: pgx.Serializable},
+		profile{order: dedup.ClaimFirst, isolation: pgx.ReadCommitted, way: viaSQL},
 	)
 }
 

@@ -192,7 +192,7 @@ func TestDoTxBroken(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			bothOrders(t, func(t *testing.T, p profile) {
-				ctx, f := p.setup(t, &dedup.Options{CommitTimeout: 500 * time.Millisecond}, poolOfOne)
+				ctx, f := p.setup(t, nil, poolOfOne)
 				f.warm(t)
 				tx := f.begin(t, ctx)
 				e := &tool{ref: "k", then: func(ctx context.Context, inner pgx.Tx, _ int) error { return commit(ctx, tx, inner) }}
@@ -259,7 +259,7 @@ func TestDoTxLost(t *testing.T) {
 
 func TestBrokenInTxClaimFirst(t *testing.T) {
 	t.Parallel()
-	ctx, f := profile{order: dedup.ClaimFirst, isolation: pgx.ReadCommitted}.setup(t, &dedup.Options{CommitTimeout: time.Second}, poolOfOne)
+	ctx, f := profile{order: dedup.ClaimFirst, isolation: pgx.ReadCommitted}.setup(t, nil, poolOfOne)
 	f.warm(t)
 	_, err := dedup.DoTx(ctx, f.d, f.begin(t, ctx), call("k"), func(ctx context.Context, tx pgx.Tx) (ticket, error) {
 		_, err := tx.Conn().Exec(ctx, "commit")

@@ -36,6 +36,9 @@ func contractDoTx() []contractCase {
 // rolled back when the test ends, at the latest.
 func (f *fixture) begin(t *testing.T, ctx context.Context) pgx.Tx {
 	t.Helper()
+	if f.profile.way == viaSQL {
+		return f.beginSQL(t, ctx)
+	}
 	tx, err := f.pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: f.profile.isolation})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = tx.Rollback(context.WithoutCancel(ctx)) })
@@ -53,7 +56,7 @@ func caseTxSeveral(t *testing.T, p profile) {
 	tx := f.begin(t, ctx)
 	a, b := &tool{ref: "a"}, &tool{ref: "b"}
 	for i, e := range []*tool{a, b, a} {
-		result, err := dedup.DoTx(ctx, f.d, tx, call(e.ref), e.run)
+		result, err := f.doTx(ctx, f.d, tx, call(e.ref), e.run)
 		require.NoError(t, err)
 		require.Equal(t, i == 2, result.Replayed)
 		require.Equal(t, ticket{ID: 1, Title: e.ref}, result.Value)
@@ -77,7 +80,7 @@ func caseTxRolledBack(t *testing.T, p profile) {
 	ctx, f := p.setup(t, nil)
 	e := &tool{ref: "k"}
 	tx := f.begin(t, ctx)
-	_, err := dedup.DoTx(ctx, f.d, tx, call("k"), e.run)
+	_, err := f.doTx(ctx, f.d, tx, call("k"), e.run)
 	require.NoError(t, err)
 	require.NoError(t, tx.Rollback(ctx))
 	require.Zero(t, f.effects(t, "k"))
@@ -92,14 +95,14 @@ func caseTxRolledBack(t *testing.T, p profile) {
 func caseTxEffectError(t *testing.T, p profile) {
 	ctx, f := p.setup(t, nil)
 	tx := f.begin(t, ctx)
-	_, err := dedup.DoTx(ctx, f.d, tx, call("own"), (&tool{ref: "k", then: func(context.Context, pgx.Tx, int) error { return errPaper }}).run)
+	_, err := f.doTx(ctx, f.d, tx, call("own"), (&tool{ref: "k", then: func(context.Context, pgx.Tx, int) error { return errPaper }}).run)
 	require.ErrorIs(t, err, errPaper)
-	_, err = dedup.DoTx(ctx, f.d, tx, call("server's"), (&tool{ref: "k", then: func(ctx context.Context, tx pgx.Tx, _ int) error {
+	_, err = f.doTx(ctx, f.d, tx, call("server's"), (&tool{ref: "k", then: func(ctx context.Context, tx pgx.Tx, _ int) error {
 		_, err := tx.Exec(ctx, `SELECT 1/0`)
 		return err
 	}}).run)
 	requireState(t, err, "22012")
-	_, err = dedup.DoTx(ctx, f.d, tx, call("swallowed"), (&tool{ref: "k", then: func(ctx context.Context, tx pgx.Tx, _ int) error {
+	_, err = f.doTx(ctx, f.d, tx, call("swallowed"), (&tool{ref: "k", then: func(ctx context.Context, tx pgx.Tx, _ int) error {
 		_, _ = tx.Exec(ctx, `SELECT 1/0`)
 		return nil
 	}}).run)
@@ -118,26 +121,26 @@ func caseTxReplay(t *testing.T, p profile) {
 	require.NoError(t, err)
 
 	tx := f.begin(t, ctx)
-	replay, err := dedup.DoTx(ctx, f.d, tx, call("k"), e.run)
+	replay, err := f.doTx(ctx, f.d, tx, call("k"), e.run)
 	require.NoError(t, err)
 	require.True(t, replay.Replayed)
 	require.Equal(t, first.Value, replay.Value)
 	other := call("k")
 	other.Args = "other"
-	_, err = dedup.DoTx(ctx, f.d, tx, other, e.run)
+	_, err = f.doTx(ctx, f.d, tx, other, e.run)
 	require.ErrorIs(t, err, dedup.ErrKeyReused)
 	requireUsable(t, ctx, tx)
 	require.NoError(t, tx.Commit(ctx))
 
 	f.age(t, "k", "2 days")
 	tx = f.begin(t, ctx)
-	_, err = dedup.DoTx(ctx, f.d, tx, call("k"), e.run)
+	_, err = f.doTx(ctx, f.d, tx, call("k"), e.run)
 	require.ErrorIs(t, err, dedup.ErrExpired)
 	require.NoError(t, tx.Rollback(ctx))
 
 	f.age(t, "k", "40 days")
 	tx = f.begin(t, ctx)
-	again, err := dedup.DoTx(ctx, f.d, tx, call("k"), e.run)
+	again, err := f.doTx(ctx, f.d, tx, call("k"), e.run)
 	require.NoError(t, err)
 	require.False(t, again.Replayed)
 	require.NoError(t, tx.Commit(ctx))
@@ -154,7 +157,7 @@ func caseTxRecordError(t *testing.T, p profile) {
 		f.trigger(t, "BEFORE", body)
 		tx := f.begin(t, ctx)
 		e := &tool{ref: "k"}
-		_, err := dedup.DoTx(ctx, f.d, tx, call("k"), e.run)
+		_, err := f.doTx(ctx, f.d, tx, call("k"), e.run)
 		require.Error(t, err)
 		if p.fresh() { // else it could be a lost race
 			require.ErrorIs(t, err, dedup.ErrSchema, body)
@@ -174,13 +177,13 @@ func caseTxTwin(t *testing.T, p profile) {
 	ctx, f := p.setup(t, nil)
 	e := &tool{ref: "k"}
 	first, second := f.begin(t, ctx), f.begin(t, ctx)
-	_, err := dedup.DoTx(ctx, f.d, first, call("k"), e.run)
+	_, err := f.doTx(ctx, f.d, first, call("k"), e.run)
 	require.NoError(t, err)
 
 	waiting := make(chan answered, 1)
 	go func() {
 		var a answered
-		a.Result, a.err = dedup.DoTx(ctx, f.d, second, call("k"), e.run)
+		a.Result, a.err = f.doTx(ctx, f.d, second, call("k"), e.run)
 		waiting <- a
 	}()
 	f.untilWaitingInside(t, 1)
@@ -194,7 +197,7 @@ func caseTxTwin(t *testing.T, p profile) {
 		require.ErrorIs(t, a.err, dedup.ErrRestartTx)
 		require.True(t, dedup.IsRetryable(a.err))
 		require.NoError(t, second.Rollback(ctx))
-		again, err := dedup.DoTx(ctx, f.d, f.begin(t, ctx), call("k"), e.run)
+		again, err := f.doTx(ctx, f.d, f.begin(t, ctx), call("k"), e.run)
 		require.NoError(t, err)
 		require.True(t, again.Replayed)
 	}
@@ -202,11 +205,11 @@ func caseTxTwin(t *testing.T, p profile) {
 
 	// A twin that rolls back leaves the call to the one that waits.
 	first, second = f.begin(t, ctx), f.begin(t, ctx)
-	_, err = dedup.DoTx(ctx, f.d, first, call("other"), e.run)
+	_, err = f.doTx(ctx, f.d, first, call("other"), e.run)
 	require.NoError(t, err)
 	go func() {
 		var a answered
-		a.Result, a.err = dedup.DoTx(ctx, f.d, second, call("other"), e.run)
+		a.Result, a.err = f.doTx(ctx, f.d, second, call("other"), e.run)
 		waiting <- a
 	}()
 	f.untilWaitingInside(t, 1)
@@ -220,12 +223,12 @@ func caseTxNoWait(t *testing.T, p profile) {
 	ctx, f := p.setup(t, nil)
 	e := &tool{ref: "k"}
 	first, second := f.begin(t, ctx), f.begin(t, ctx)
-	_, err := dedup.DoTx(ctx, f.d, first, call("k"), e.run)
+	_, err := f.doTx(ctx, f.d, first, call("k"), e.run)
 	require.NoError(t, err)
 	for _, wait := range []time.Duration{-1, 5 * time.Millisecond} {
 		c := call("k")
 		c.MaxWait = wait
-		_, err = dedup.DoTx(ctx, f.d, second, c, e.run)
+		_, err = f.doTx(ctx, f.d, second, c, e.run)
 		require.ErrorIs(t, err, dedup.ErrInFlight)
 	}
 	var timeout string
@@ -248,7 +251,7 @@ func caseTxOldSnapshot(t *testing.T, p profile) {
 	_, err := dedup.Do(ctx, f.peer(t), call("k"), e.run)
 	require.NoError(t, err)
 
-	result, err := dedup.DoTx(ctx, f.d, tx, call("k"), e.run)
+	result, err := f.doTx(ctx, f.d, tx, call("k"), e.run)
 	if p.fresh() {
 		require.NoError(t, err)
 		require.True(t, result.Replayed)
@@ -266,7 +269,7 @@ func caseTxRival(t *testing.T, p profile) {
 		return f.rival(ctx, call("k"), "k", ticket{ID: 99})
 	}}
 	tx := f.begin(t, ctx)
-	result, err := dedup.DoTx(ctx, f.d, tx, call("k"), e.run)
+	result, err := f.doTx(ctx, f.d, tx, call("k"), e.run)
 	if p.fresh() {
 		require.NoError(t, err)
 		require.True(t, result.Replayed)
@@ -289,7 +292,7 @@ func caseTxTransient(t *testing.T, p profile) {
 			_, err := tx.Exec(ctx, raise(code))
 			return err
 		}}
-		_, err := dedup.DoTx(ctx, f.d, tx, call("k"), e.run)
+		_, err := f.doTx(ctx, f.d, tx, call("k"), e.run)
 		require.ErrorIs(t, err, dedup.ErrRestartTx)
 		requireState(t, err, code)
 		e.requireRuns(t, 1)
@@ -302,11 +305,11 @@ func caseTxInDo(t *testing.T, p profile) {
 	ctx, f := p.setup(t, nil)
 	inner := &tool{ref: "inner"}
 	outer := &tool{ref: "outer", then: func(ctx context.Context, tx pgx.Tx, run int) error {
-		result, err := dedup.DoTx(ctx, f.d, tx, call("inner"), inner.run)
+		result, err := f.doTx(ctx, f.d, tx, call("inner"), inner.run)
 		if err != nil || result.Value.Title != "inner" {
 			return fmt.Errorf("inner: %+v: %w", result, err)
 		}
-		if _, err := dedup.DoTx(ctx, f.d, tx, call("outer"), inner.run); err != nil {
+		if _, err := f.doTx(ctx, f.d, tx, call("outer"), inner.run); err != nil {
 			require.ErrorIs(t, err, dedup.ErrInvalid)
 		}
 		if run == 1 {
@@ -331,10 +334,10 @@ func caseTxPanics(t *testing.T, p profile) {
 	ctx, f := p.setup(t, nil)
 	tx := f.begin(t, ctx)
 	require.PanicsWithValue(t, "out of paper", func() {
-		_, _ = dedup.DoTx(ctx, f.d, tx, call("k"), (&tool{ref: "k", then: func(context.Context, pgx.Tx, int) error { panic("out of paper") }}).run)
+		_, _ = f.doTx(ctx, f.d, tx, call("k"), (&tool{ref: "k", then: func(context.Context, pgx.Tx, int) error { panic("out of paper") }}).run)
 	})
 	requireUsable(t, ctx, tx)
-	result, err := dedup.DoTx(ctx, f.d, tx, call("k"), (&tool{ref: "k"}).run)
+	result, err := f.doTx(ctx, f.d, tx, call("k"), (&tool{ref: "k"}).run)
 	require.NoError(t, err)
 	require.False(t, result.Replayed)
 	require.NoError(t, tx.Commit(ctx))
@@ -346,7 +349,7 @@ func caseTxFinal(t *testing.T, p profile) {
 	e := &tool{ref: "k", then: func(context.Context, pgx.Tx, int) error { return dedup.Final(declined{Balance: 3}) }}
 	tx := f.begin(t, ctx)
 	for _, replayed := range []bool{false, true} {
-		_, err := dedup.DoTx(ctx, f.d, tx, call("k"), e.run)
+		_, err := f.doTx(ctx, f.d, tx, call("k"), e.run)
 		var refused *dedup.RefusedError
 		require.ErrorAs(t, err, &refused)
 		require.Equal(t, replayed, refused.Replayed)
@@ -366,7 +369,7 @@ func caseTxAndDo(t *testing.T, p profile) {
 	ctx, f := p.setup(t, nil)
 	e := &tool{ref: "k"}
 	tx := f.begin(t, ctx)
-	_, err := dedup.DoTx(ctx, f.d, tx, call("k"), e.run)
+	_, err := f.doTx(ctx, f.d, tx, call("k"), e.run)
 	require.NoError(t, err)
 
 	c := call("k")
@@ -390,7 +393,7 @@ func TestDoTxManyCalls(t *testing.T) {
 	ctx, f := plain.setup(t, nil)
 	tx := f.begin(t, ctx)
 	for i := range calls {
-		_, err := dedup.DoTx(ctx, f.d, tx, call(fmt.Sprint(i)), (&tool{ref: "k"}).run)
+		_, err := f.doTx(ctx, f.d, tx, call(fmt.Sprint(i)), (&tool{ref: "k"}).run)
 		require.NoError(t, err)
 	}
 	require.Equal(t, 256, scalar[int](t, f.bundle, `SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database
@@ -413,7 +416,7 @@ func TestDoTxOfWhat(t *testing.T) {
 	refused := func(tx pgx.Tx) {
 		t.Helper()
 		var invalid *dedup.InvalidError
-		_, err := dedup.DoTx(ctx, f.d, tx, call("k"), e.run)
+		_, err := f.doTx(ctx, f.d, tx, call("k"), e.run)
 		require.ErrorAs(t, err, &invalid)
 		require.Equal(t, "tx", invalid.Field)
 	}

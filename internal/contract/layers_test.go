@@ -32,7 +32,8 @@ var layers = map[string][]string{
 	"external":    {".", "internal/canon", "internal/examiner", "internal/guard", "internal/table", "internal/wire"},
 	"tool":        {".", "external"},
 	"tool/runner": {".", "external", "tool"},
-	"httpdedup":   {".", "external", "internal/guard"},
+	"httpdedup":   {".", "external", "internal/guard", "internal/table", "internal/wire"},
+	"sqldedup":    {".", "internal/guard", "internal/wire"},
 	"deduptest":   {".", "external", "internal/faultproxy"},
 
 	"internal/faultproxy": {"internal/sqllex"},

@@ -118,11 +118,11 @@ func (p panicking) MarshalJSON() ([]byte, error) { panic(p.value) }
 var errOwn = errors.New("the tool's own error")
 
 func badArgs() (rows []badRow) {
-	type node struct {
-		Next *node `json:"next"`
+	type ring struct {
+		Next *ring `json:"next"`
 		To   any   `json:"to"`
 	}
-	circle := &node{}
+	circle := &ring{}
 	circle.Next = circle
 	loop := map[string]any{}
 	loop["self"] = loop
@@ -154,6 +154,8 @@ func badArgs() (rows []badRow) {
 	bad("InvalidUTF8Raw", raw("\"\xff\""))
 	bad("LoneSurrogate", raw(`"\ud800"`))
 	bad("LoneLowSurrogate", raw(`{"a":"\udc00x"}`))
+	bad("Circular", wideCircle())
+	bad("SharedBeyondMeasure", sharedBeyondMeasure())
 	bad("TooDeep", raw(strings.Repeat("[", dedup.MaxArgsDepth+1)+strings.Repeat("]", dedup.MaxArgsDepth+1)))
 	bad("TooLarge", strings.Repeat("x", dedup.MaxArgsSize))
 	bad("TooLargeRaw", raw(strings.Repeat(" ", dedup.MaxArgsSize)+"1"))
@@ -225,6 +227,31 @@ func badOptions() (rows []badRow) {
 	)
 }
 
+// node is part of a graph.
+type node struct {
+	Name     string
+	Parent   any
+	Children []any
+}
+
+// wideCircle is a graph with so many ways around that no walk sees them all.
+func wideCircle() *node {
+	root := &node{Name: "root"}
+	for _, name := range []string{"a", "b", "c"} {
+		root.Children = append(root.Children, &node{Name: name, Parent: root, Children: []any{root, root}})
+	}
+	return root
+}
+
+// sharedBeyondMeasure is a graph without a circle whose text has 2^100 nodes.
+func sharedBeyondMeasure() *node {
+	root := &node{}
+	for range 100 {
+		root = &node{Parent: root, Children: []any{root}}
+	}
+	return root
+}
+
 // oneWay encodes and does not decode.
 type oneWay struct{}
 
@@ -247,6 +274,10 @@ func badResults() (rows []badRow) {
 		returns("RawNUL", json.RawMessage("\"a\x00b\""), badResult("is not valid")),
 		returns("RawInStruct", struct{ A json.RawMessage }{json.RawMessage(`{`)}, badResult("cannot be encoded")),
 		returns("OneWay", oneWay{}, badResult("cannot be decoded", errOwn)),
+		returns("Circular", wideCircle(), badResult("cannot be encoded")),
+		returns("SharedBeyondMeasure", sharedBeyondMeasure(), badResult("Options.MaxResultBytes")),
+		returns("NotUTF8", []string{"a\xffb"}, badResult("cannot be encoded")),
+		returns("NamesNotUTF8", map[string]any{"a\xff": 1, "a\xfe": 2}, badResult("cannot be encoded")),
 		returns("Interface", fmt.Stringer(time.Second), badResult("cannot be decoded")),
 		returns("MapOfInterfaces", map[string]error{"a": errOwn}, badResult("cannot be encoded")),
 		returns("OutOfRangeInJSON", struct{ A *wide }{new(wide)}, badResult("cannot be decoded")),

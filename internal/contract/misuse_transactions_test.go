@@ -431,7 +431,7 @@ func badSessions() (rows []badRow) {
 
 	twice := dedup.Options{Retry: dedup.RetryPolicy{MaxAttempts: 2}}
 	gaveUp := is(dedup.ErrAttemptsExhausted)
-	add(badRow{name: "ReadOnly", opts: twice, want: gaveUp}, sql("SET TRANSACTION READ ONLY"))
+	add(badRow{name: "ReadOnly", want: is(dedup.ErrInvalid)}, sql("SET TRANSACTION READ ONLY"))
 	add(badRow{name: "BackendTerminated", opts: twice, want: gaveUp}, sql("SELECT pg_terminate_backend(pg_backend_pid())"))
 	add(badRow{name: "BackendTerminatedSwallowed", opts: twice, want: gaveUp}, func(ctx context.Context, tx pgx.Tx) error {
 		_, _ = tx.Exec(ctx, "SELECT pg_terminate_backend(pg_backend_pid())")

@@ -14,19 +14,13 @@ import (
 	"github.com/tooldedup/dedup/internal/pgtest"
 )
 
-// TestContractThroughPgBouncer runs the contract in transaction pooling mode.
-func TestContractThroughPgBouncer(t *testing.T) {
-	t.Parallel()
-
-	runThroughPgBouncer(t, profile{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeExec})
-}
-
-// TestLongContractThroughPgBouncer adds the other order, statements, a stricter isolation
-// level, and the other exec modes that work there with a PgBouncer before 1.21.
+// TestLongContractThroughPgBouncer runs the contract in transaction pooling mode: both orders,
+// statements, a stricter isolation level, and the exec modes that work there with a PgBouncer before 1.21.
 func TestLongContractThroughPgBouncer(t *testing.T) {
 	t.Parallel()
 
 	runThroughPgBouncer(t,
+		profile{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeExec},
 		profile{order: dedup.ClaimFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeExec},
 		profile{way: viaStatement, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeExec},
 		profile{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeCacheDescribe},

@@ -49,7 +49,11 @@ const (
 	viaDo        callWay = iota
 	viaStatement         // DoStatement
 	viaSeparate          // DoStatement with Options.SeparateStatements
+	viaSQL               // Do, with effects that write through a *sql.Tx
 )
+
+// functions is true where effects are functions of Go.
+func (w callWay) functions() bool { return w == viaDo || w == viaSQL }
 
 // combined is true where effect and record are one statement at first.
 func (p profile) combined() bool { return p.way == viaStatement }
@@ -68,7 +72,7 @@ func (p profile) String() string {
 	if p.mode != 0 {
 		name += "-" + p.mode.String()
 	}
-	return name + [...]string{"", "-statement", "-separate"}[p.way] + [...]string{"", "-playedcitus", "-citus"}[p.engine]
+	return name + [...]string{"", "-statement", "-separate", "-databasesql"}[p.way] + [...]string{"", "-playedcitus", "-citus"}[p.engine]
 }
 
 // locks is true where attempts take the identity's lock and insert at the end.
@@ -118,7 +122,7 @@ func (p profile) setup(t *testing.T, opts *dedup.Options, conf ...func(*pgxpool.
 	if f.opts.Tracer == nil {
 		f.opts.Tracer = f.events
 	}
-	if p.way != viaDo {
+	if !p.way.functions() {
 		f.conf = append(f.conf, func(config *pgxpool.Config) {
 			config.ConnConfig.OnNotice = func(conn *pgconn.PgConn, n *pgconn.Notice) { f.puppets.notice(conn, n) }
 		})
@@ -131,7 +135,7 @@ func (p profile) setup(t *testing.T, opts *dedup.Options, conf ...func(*pgxpool.
 	case onPlayedCitus:
 		b.exec(t, playCitus, pgx.QueryExecModeSimpleProtocol)
 	}
-	if p.way != viaDo {
+	if !p.way.functions() {
 		f.puppets = newPuppeteer(t, b)
 	}
 	return ctx, f

@@ -209,7 +209,7 @@ func (r puppetRow) Scan(dest ...any) error {
 // do makes a call in the profile's way.
 func (f *fixture) do(ctx context.Context, d *dedup.Deduper, c dedup.Call, effect dedup.Effect[ticket]) (dedup.Result[ticket], error) {
 	if f.puppets == nil {
-		return dedup.Do(ctx, d, c, effect)
+		return dedup.Do(ctx, d, c, f.profile.through(effect))
 	}
 	return f.puppets.do(ctx, d, c, effect)
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -164,6 +165,39 @@ func TestShadowedClock(t *testing.T) {
 			require.Equal(t, replayed, got.Replayed)
 		}
 	})
+}
+
+// Programs may send a time.Time as another type, with the offset of its zone left out.
+func TestTimeSentAsTimestamp(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol} {
+		t.Run(mode.String(), func(t *testing.T) {
+			t.Parallel()
+			bothOrders(t, func(t *testing.T, p profile) {
+				p.mode = mode
+				ctx, f := p.setup(t, nil, func(config *pgxpool.Config) {
+					config.ConnConfig.RuntimeParams["timezone"] = "Asia/Kolkata"
+					config.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
+						conn.TypeMap().RegisterDefaultPgType(time.Time{}, "timestamp")
+						return nil
+					}
+				})
+				for _, replayed := range []bool{false, true} {
+					got, err := dedup.Do(ctx, f.d, call("do"), effect("do"))
+					require.NoError(t, err)
+					require.Equal(t, replayed, got.Replayed)
+					require.NoError(t, pgx.BeginFunc(ctx, f.pool, func(tx pgx.Tx) error {
+						got, err := dedup.DoTx(ctx, f.d, tx, call("tx"), effect("tx"))
+						require.Equal(t, replayed, got.Replayed)
+						return err
+					}))
+					got, err = dedup.DoStatement[ticket](ctx, f.d, call("statement"), dedup.SQL(`INSERT INTO effects VALUES ('statement') RETURNING 1 AS id, ref AS title`))
+					require.NoError(t, err)
+					require.Equal(t, replayed, got.Replayed)
+				}
+			})
+		})
+	}
 }
 
 // spoiled is a pool of one whose connection is given back with LATIN1.

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -69,6 +71,96 @@ func TestSlogTracer(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, show, bytes.Contains(log.Bytes(), []byte(`"key":"k`+secret)))
 		})
+	}
+}
+
+// Every line of a call has what its caller's context says, and a replay what its own does: the
+// identity has no part of it.
+func TestSlogAttrs(t *testing.T) {
+	t.Parallel()
+	var log logged
+	ctx, f := plain.setup(t, &dedup.Options{Tracer: log.tracer()})
+	agent := func(name string) context.Context {
+		return dedup.WithAttrs(dedup.WithAttrs(ctx, slog.String("agent", "nobody"), slog.String("session", "17")), slog.String("agent", name))
+	}
+	scenario(t, agent("ada"), f)
+	messages := map[any]bool{}
+	for _, line := range log.take(t, slog.LevelDebug, slog.LevelInfo, slog.LevelWarn, slog.LevelError) {
+		if line["msg"] == "tool_dedup_swept" { // no call's
+			require.NotContains(t, line, "agent")
+			continue
+		}
+		messages[line["msg"]] = true
+		require.Equal(t, "ada 17", fmt.Sprint(line["agent"], " ", line["session"]), line)
+	}
+	require.Len(t, messages, 7)
+
+	effect := func(context.Context, pgx.Tx) (int, error) { return 1, nil }
+	for _, name := range []string{"ada", "bob"} {
+		result, err := dedup.Do(agent(name), f.d, call("whose"), effect)
+		require.NoError(t, err)
+		require.Equal(t, name == "bob", result.Replayed)
+		line := log.take(t, slog.LevelDebug, slog.LevelInfo)
+		require.Len(t, line, 1)
+		require.Equal(t, name, line[0]["agent"])
+	}
+
+	f.exec(t, fixtureSQL)
+	for range 2 {
+		for out := range dedup.DoBatch[ticket](agent("bob"), f.d, slices.Values(singles("k", 2)), nil) {
+			require.NoError(t, out.Err)
+		}
+	}
+	lines := log.take(t, slog.LevelDebug, slog.LevelInfo)
+	require.Equal(t, 1, countMessages(lines, "tool_batch_deduplicated"))
+	for _, line := range lines {
+		require.Equal(t, "bob", line["agent"], line)
+	}
+	require.Empty(t, dedup.AttrsOf(ctx))
+}
+
+// What a server says quotes values. None of it is logged, at no level.
+func TestSlogTracerLogsNoServerMessage(t *testing.T) {
+	t.Parallel()
+	const value = "4111-SECRET"
+	var log logged
+	ctx, f := plain.setup(t, &dedup.Options{Tracer: log.tracer(), Retry: dedup.RetryPolicy{MaxAttempts: 2, BaseDelay: time.Microsecond, MaxDelay: time.Microsecond}})
+	f.exec(t, `CREATE TABLE cards (number text PRIMARY KEY CHECK (number <> 'x'), n int)`)
+	raise := func(state string) string {
+		return `DO $$ BEGIN RAISE EXCEPTION 'card ` + value + `' USING ERRCODE = '` + state + `', HINT = '` + value + `'; END $$`
+	}
+	for name, effect := range map[string]func(ctx context.Context, tx pgx.Tx) error{
+		"cast": func(ctx context.Context, tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, `SELECT $1::text::int`, value)
+			return fmt.Errorf("booking: %w", err)
+		},
+		"encode": func(ctx context.Context, tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, `INSERT INTO cards (n) VALUES ($1)`, struct{ Number string }{value})
+			return err
+		},
+		"check": func(ctx context.Context, tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, `INSERT INTO cards VALUES ($1), ($1)`, value)
+			return errors.Join(errOwn, err)
+		},
+		"transient": func(ctx context.Context, tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, raise("40001"))
+			return err
+		},
+		"ignored": func(ctx context.Context, tx pgx.Tx) error {
+			_, _ = tx.Exec(ctx, raise("P0001"))
+			return nil
+		},
+	} {
+		_, err := dedup.Do(ctx, f.d, call(name), func(ctx context.Context, tx pgx.Tx) (ticket, error) { return ticket{}, effect(ctx, tx) })
+		require.Error(t, err, name)
+	}
+	_, err := dedup.DoStatement[ticket](ctx, f.d, call("statement"), dedup.SQL(`SELECT $1::text::int AS id`, value))
+	require.ErrorContains(t, err, value)
+
+	text := log.String()
+	require.NotContains(t, text, value)
+	for _, want := range []string{"booking: SQLSTATE 22P02 in pg_", "SQLSTATE 23505 in _bt_check_unique, constraint \\\"cards_pkey\\\"", "SQLSTATE 40001", "SQLSTATE P0001", "unable to encode an argument", errOwn.Error()} {
+		require.Contains(t, text, want)
 	}
 }
 
@@ -178,6 +270,23 @@ func TestSlogTracerNamesUnits(t *testing.T) {
 	require.Contains(t, replay[0], "waited_seconds")
 }
 
+// overdue is a context whose deadline passes when done is closed.
+type overdue struct {
+	context.Context
+	done chan struct{}
+}
+
+func (o overdue) Done() <-chan struct{} { return o.done }
+
+func (o overdue) Err() error {
+	select {
+	case <-o.done:
+		return context.DeadlineExceeded
+	default:
+		return o.Context.Err()
+	}
+}
+
 // A process that shuts down cancels its Sweeper's context. That is nothing to look
 // into. A sweep that runs out of time is.
 func TestSlogTracerIsCalmOnShutdown(t *testing.T) {
@@ -189,8 +298,8 @@ func TestSlogTracerIsCalmOnShutdown(t *testing.T) {
 	}{
 		"Cancelled": {context.WithCancel, slog.LevelDebug},
 		"Deadline": {func(ctx context.Context) (context.Context, context.CancelFunc) {
-			ctx, cancel := context.WithDeadline(ctx, time.Now().Add(time.Second))
-			return ctx, func() { <-ctx.Done(); cancel() }
+			late := overdue{ctx, make(chan struct{})}
+			return late, sync.OnceFunc(func() { close(late.done) })
 		}, slog.LevelWarn},
 	} {
 		t.Run(name, func(t *testing.T) {

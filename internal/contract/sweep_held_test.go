@@ -147,12 +147,12 @@ func TestFrozenArchive(t *testing.T) {
 	t.Parallel()
 
 	sweepProfiles(t, func(t *testing.T, p profile) {
-		ctx, f := p.setup(t, &dedup.Options{IdleTimeout: 100 * time.Millisecond})
+		ctx, f := p.setup(t, &dedup.Options{Retry: dedup.RetryPolicy{MaxAttempts: 10_000, BaseDelay: time.Millisecond, MaxDelay: 20 * time.Millisecond}})
 		f.fill(t, 10)
 		f.forgetAll(t)
 		entered, leave := make(chan struct{}), make(chan struct{})
 		swept := make(chan error, 1)
-		sweeper := f.peer(t)
+		sweeper := f.peer(t, func(o *dedup.Options) { o.IdleTimeout = 100 * time.Millisecond })
 		go func() {
 			_, err := sweeper.Sweep(ctx, &dedup.SweepOptions{Archive: func(context.Context, pgx.Tx, []dedup.SweptRecord) error {
 				close(entered)

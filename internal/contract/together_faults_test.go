@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -22,16 +21,20 @@ func TestTogetherCommitFaults(t *testing.T) {
 	for _, w := range togetherWays() {
 		t.Run(w.String(), func(t *testing.T) {
 			t.Parallel()
-			ctx, f, proxy := proxied(t, w.profile, &dedup.Options{CommitTimeout: 300 * time.Millisecond, Retry: quickRetry})
+			ctx, f, proxy := proxied(t, w.profile, &dedup.Options{Retry: quickRetry})
 			f.exec(t, fixtureSQL)
-			direct := f.direct(t)
+			direct, hasty := f.direct(t), f.hasty(t)
 			keys := 0
 			for i, fault := range everyFault() {
 				name := fmt.Sprintf("%d %s", i, fault.Kind)
 				fault.Where = faultproxy.AtCommit
 				armed := proxy.Arm(fault)
 				calls := singles(name, 5)
-				results, err := dedup.DoTogether[ticket](ctx, f.d, calls)
+				d := f.d
+				if fault.Kind == faultproxy.Blackhole {
+					d = hasty
+				}
+				results, err := dedup.DoTogether[ticket](ctx, d, calls)
 				require.NoError(t, err, name)
 				require.Equal(t, 1, armed.Count(), name)
 				require.NoError(t, armed.WaitSettled(ctx))

@@ -284,7 +284,7 @@ func TestOwnConflictIsNoTwin(t *testing.T) {
 // what the next attempt meets is the call's own error, and no unknown outcome.
 func TestFreeIdentityEndsTheDoubt(t *testing.T) {
 	t.Parallel()
-	ctx, f, proxy := proxied(t, plain, &dedup.Options{CommitTimeout: time.Second, Retry: quickRetry})
+	ctx, f, proxy := proxied(t, plain, &dedup.Options{Retry: quickRetry})
 	f.warm(t)
 	dropped := proxy.Arm(faultproxy.Fault{Kind: faultproxy.Dropped, Where: faultproxy.AtCommit})
 	e := &tool{ref: "k", then: func(_ context.Context, _ pgx.Tx, run int) error {

@@ -15,8 +15,27 @@ var Outcomes = []string{"done", "refused", "broken", "claimed"}
 // searched is how many records are looked at for a page of one outcome.
 const searched = 20_000
 
-// Listing is which records are listed, the greatest key first. Outcome is empty for all.
-type Listing struct{ Scope, Tool, Outcome string }
+// Listing is which records are listed, the greatest key first. Outcome is empty for all, and so
+// is KeyHash, which is that of package dedup.
+type Listing struct{ Scope, Tool, Outcome, KeyHash string }
+
+// searches reports whether records are looked at that are not listed.
+func (l *Listing) searches() bool { return l.Outcome != "" || l.KeyHash != "" }
+
+// keyHashSQL is dedup.KeyHash of a record's key.
+const keyHashSQL = `left(encode(sha256('dedup/key-hash/v1'::bytea || int8send(octet_length(convert_to(key, 'UTF8'))) || convert_to(key, 'UTF8')), 'hex'), 16)`
+
+// filter is the condition of what is listed beyond scope and tool, with its parameters from
+// $next on.
+func (l *Listing) filter(next int) (where string, args []any) {
+	for _, f := range []struct{ expression, value string }{{"outcome", l.Outcome}, {keyHashSQL, l.KeyHash}} {
+		if f.value != "" {
+			where += fmt.Sprintf(" AND %s = $%d::text", f.expression, next+len(args))
+			args = append(args, f.value)
+		}
+	}
+	return where, args
+}
 
 // Record is a record without its result.
 type Record struct {
@@ -38,7 +57,7 @@ type Record struct {
 // there may be more, next is the key to go on from.
 func (l *Listing) Page(ctx context.Context, tx pgx.Tx, schema, after string, limit int) (found []Record, next string, err error) {
 	var last *string
-	if l.Outcome != "" {
+	if l.searches() {
 		if last, err = l.lastSearched(ctx, tx, schema, after); err != nil {
 			return nil, "", err
 		}
@@ -93,34 +112,23 @@ func (l *Listing) lastSearched(ctx context.Context, tx pgx.Tx, schema, after str
 // read without it.
 const recordColumns = `scope, tool, key, outcome, octet_length(result), encode(fingerprint, 'hex'), created_at, expires_at, forget_at, clock_timestamp()`
 
-// listSQL reads a page. The next parameters are the outcome and the last key, where there
-// are any.
-func listSQL(table, after string, outcome, bounded bool, limit int) string {
-	where, next := below(after), 3
-	if after != "" {
-		next++
-	}
-	if outcome {
-		where += fmt.Sprintf(" AND outcome = $%d::text", next)
-		next++
-	}
-	if bounded {
-		where += fmt.Sprintf(" AND key >= $%d::text", next)
+// listSQL reads a page, down to a key where last is not nil.
+func (l *Listing) listSQL(table, after string, last *string, limit int) (sql string, args []any) {
+	args = l.args(after)
+	filter, values := l.filter(len(args) + 1)
+	args, where := append(args, values...), below(after)+filter
+	if last != nil {
+		args = append(args, *last)
+		where += fmt.Sprintf(" AND key >= $%d::text", len(args))
 	}
 	return fmt.Sprintf(`SELECT %s FROM %s
  WHERE scope = $1::text AND tool = $2::text%s
- ORDER BY key DESC LIMIT %d`, recordColumns, table, where, limit)
+ ORDER BY key DESC LIMIT %d`, recordColumns, table, where, limit), args
 }
 
 func (l *Listing) read(ctx context.Context, tx pgx.Tx, schema, after string, last *string, limit int) ([]Record, error) {
-	args := l.args(after)
-	if l.Outcome != "" {
-		args = append(args, l.Outcome)
-	}
-	if last != nil {
-		args = append(args, *last)
-	}
-	rows, err := tx.Query(ctx, listSQL(tableIn(schema, "tool_dedup"), after, l.Outcome != "", last != nil, limit), args...)
+	sql, args := l.listSQL(tableIn(schema, "tool_dedup"), after, last, limit)
+	rows, err := tx.Query(ctx, sql, args...)
 	if err != nil {
 		return nil, err
 	}

@@ -4,10 +4,12 @@ import (
 	"regexp"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/internal/pgtest"
 )
 
@@ -24,7 +26,7 @@ func TestPlans(t *testing.T) {
 	}
 	exec(`ALTER TABLE tool_dedup SET (autovacuum_enabled = false);
 		INSERT INTO tool_dedup SELECT 's' || n % 2, 't' || n % 3, 'k' || lpad(n::text, 8, '0'), ''::bytea, NULL,
-			CASE WHEN n % 10000 = 0 THEN 'broken' ELSE 'done' END, repeat('x', 100), timestamptz '2026-01-01', now() + interval '1 day', now() + interval '2 days'
+			CASE WHEN n % 10000 = 0 THEN 'broken' ELSE 'done' END, repeat('x', 100), timestamptz '2026-01-01', now() + interval '1 day' + n * interval '1 millisecond', now() + interval '2 days'
 		  FROM generate_series(1, 60000) n;
 		INSERT INTO tool_dedup_audit (at, actor, role, action, scope, tool, key, outcome, created_at, reason)
 		SELECT now(), 'ada', 'app', CASE WHEN n % 2 = 0 THEN 'reset' ELSE 'broken' END, 's' || n % 2, 't' || n % 3, 'k' || lpad(n::text, 8, '0'), 'done', timestamptz '2026-01-01', 'r'
@@ -46,16 +48,45 @@ func TestPlans(t *testing.T) {
 		}
 		return plan{sql, args, index, 2000}
 	}
+	of := func(l Listing, after string, last *string, buffers int) plan {
+		l.Scope, l.Tool = "s0", "t0"
+		sql, args := l.listSQL(table, after, last, 101)
+		return plan{sql, args, "tool_dedup_pkey", buffers}
+	}
+	last, hash := "k00038000", Listing{KeyHash: dedup.KeyHash("k00038400")}
+	var end time.Time
+	require.NoError(t, pool.QueryRow(t.Context(), `SELECT max(expires_at) FROM tool_dedup`).Scan(&end))
+	window := func(l Listing, after *Moment) plan {
+		l.Scope, l.Tool = "s0", "t0"
+		sql, args := dueWindow{24 * time.Hour, "IS NOT NULL"}.sql(table, &l, end.Add(-2*time.Second), end, after, 101)
+		return plan{sql, args, "tool_dedup_due", 4000}
+	}
+	stepTo := func(only, at ScopedTool) plan {
+		where, args := toolsAfter(only, at)
+		return plan{toolSQL(table, where), args, "tool_dedup_pkey", 20}
+	}
 	plans := map[string]plan{
-		"List":             {listSQL(table, "", false, false, 101), []any{"s0", "t0"}, "tool_dedup_pkey", 400},
-		"ListAfter":        {listSQL(table, after, false, false, 101), []any{"s0", "t0", after}, "tool_dedup_pkey", 400},
-		"ListOutcome":      {listSQL(table, after, true, true, 101), []any{"s0", "t0", after, "broken", "k00038000"}, "tool_dedup_pkey", 900},
-		"ListOutcomeFirst": {listSQL(table, "", true, false, 101), []any{"s0", "t0", "done"}, "tool_dedup_pkey", 400},
+		"List":             of(Listing{}, "", nil, 400),
+		"ListAfter":        of(Listing{}, after, nil, 400),
+		"ListOutcome":      of(Listing{Outcome: "broken"}, after, &last, 900),
+		"ListOutcomeFirst": of(Listing{Outcome: "done"}, "", nil, 400),
+		"ListHash":         of(hash, after, &last, 900),
+		"Since":            window(Listing{}, nil),
+		"SinceAfter":       window(hash, &Moment{end.Add(-24 * time.Hour), after}),
+		"SinceSearched":    {dueSearchedSQL(table, 1000), []any{end.Add(-3 * time.Second), end}, "tool_dedup_due", 1500},
+		"Tools":            stepTo(ScopedTool{}, ScopedTool{}),
+		"ToolsAfter":       stepTo(ScopedTool{}, ScopedTool{"s0", "t1"}),
+		"ToolsOfScope":     stepTo(ScopedTool{Scope: "s1"}, ScopedTool{}),
+		"ToolOfScope":      stepTo(ScopedTool{"s1", "t1"}, ScopedTool{}),
+		"ScopesOfTool":     stepTo(ScopedTool{Tool: "t1"}, ScopedTool{"s0", "t1"}),
 		"Searched":         {searchedSQL(table, "", 1000), []any{"s0", "t0"}, "tool_dedup_pkey", 2500},
 		"SearchedAfter":    {searchedSQL(table, after, 1000), []any{"s0", "t0", after}, "tool_dedup_pkey", 2500},
 		"Due":              {dueSQL(table), nil, "tool_dedup_due", 50},
 		"Broken":           {brokenSQL(audit, table, false, 101), nil, "tool_dedup_pkey", 8000},
 		"BrokenOfScope":    {brokenSQL(audit, table, true, 101), []any{[]string{"s1"}}, "tool_dedup_pkey", 8000},
+		"Latest":           {latestSQL(table, 26), []any{24 * time.Hour, "", "", nil}, "tool_dedup_due", 3000},
+		"LatestOfTool":     {latestSQL(table, 26), []any{24 * time.Hour, "t1", "done", []string{"s0"}}, "tool_dedup_due", 3000},
+		"InFlight":         {inFlightSQL(101), []any{time.Duration(0), table}, "pg_lock_status", 50},
 		"Audit":            auditOf(Search{}, 0),
 
 		"AuditAfter":      auditOf(Search{}, 10000),
@@ -65,7 +96,7 @@ func TestPlans(t *testing.T) {
 	ofScopes := auditOf(Search{Scopes: []string{"s0"}}, 0)
 	ofScopes.index = "tool_dedup_audit_" // either, by the share that these scopes have
 	plans["AuditOfScopes"] = ofScopes
-	scanned, touched := regexp.MustCompile(`Seq Scan on tool_dedup(_audit)?\b`), regexp.MustCompile(`shared (?:hit=(\d+))?(?: ?read=(\d+))?`)
+	scanned, touched := regexp.MustCompile(`Seq Scan on tool_(dedup|dedup_audit)\b`), regexp.MustCompile(`shared (?:hit=(\d+))?(?: ?read=(\d+))?`)
 	for _, statistics := range []string{"no statistics", "ANALYZE"} {
 		if statistics == "ANALYZE" {
 			exec(`ANALYZE tool_dedup; ANALYZE tool_dedup_audit`)

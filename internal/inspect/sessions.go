@@ -3,6 +3,8 @@ package inspect
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -10,7 +12,7 @@ import (
 	"github.com/tooldedup/dedup/internal/table"
 )
 
-// Session is a process of the server that holds a call's lock, or waits for it.
+// Session is a process of the server that is at a call, or waits for one.
 type Session struct {
 	PID int32 `json:"pid"`
 	// Waits is true where it waits for the lock, as DoTx does; Do waits without one.
@@ -20,60 +22,92 @@ type Session struct {
 	State       string    `json:"state,omitempty"`
 	Application string    `json:"application,omitempty"`
 	Client      string    `json:"client,omitempty"`
+	// Statement is the effect's last one, cut off. It is empty where there is none yet, or this
+	// role may not see it. It may have values in it.
+	Statement string `json:"statement,omitempty"`
 
-	// Locks is how many advisory locks one of [Held] has.
-	Locks int64     `json:"-"`
-	Now   time.Time `json:"-"`
+	// Locks are the advisory locks that one of [InFlight] has, and Sweeps says that one of them
+	// is a Sweeper's.
+	Locks  []int64   `json:"-"`
+	Sweeps bool      `json:"-"`
+	Now    time.Time `json:"-"`
 }
 
-// sessionColumns are those of a session, in the order of its fields, of pg_locks l and
-// pg_stat_activity a.
-const sessionColumns = `l.pid, NOT l.granted, a.xact_start, COALESCE(a.state, ''), COALESCE(a.application_name, ''), COALESCE(host(a.client_addr), ''), clock_timestamp()`
+// statementLength is how much of a statement is read.
+const statementLength = 300
 
-// advisorySQL joins what the server knows of advisory locks of this database with their
-// sessions. Those of look-ups are shared, and last for a moment.
-const advisorySQL = `pg_catalog.pg_locks l
+// sessionColumns are those of a session, in the order of its fields, of a transaction's locks
+// in pg_locks l, and of pg_stat_activity a.
+var sessionColumns = fmt.Sprintf(`l.pid, NOT bool_or(l.granted), a.xact_start, COALESCE(max(a.state), ''), COALESCE(max(a.application_name), ''), COALESCE(max(host(a.client_addr)), ''),
+       COALESCE(left(max(a.query), %d), ''), (array_agg(%s) FILTER (WHERE l.locktype = 'advisory'))[1:%d], clock_timestamp()`, statementLength, lockKey, table.MaxLocks)
+
+// lockKey is the key of an advisory lock.
+const lockKey = `((l.classid::bigint << 32) | l.objid::bigint)`
+
+// locksSQL joins what the server knows of this database's locks with their sessions.
+const locksSQL = `pg_catalog.pg_locks l
   LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid
- WHERE l.locktype = 'advisory' AND l.mode = 'ExclusiveLock' AND l.objsubid = 1
-   AND l.database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database())`
+ WHERE l.database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database())`
+
+// isLock is the condition of a call's lock. Those of look-ups are shared, and last for a moment.
+const isLock = `l.locktype = 'advisory' AND l.mode = 'ExclusiveLock' AND l.objsubid = 1`
 
 // Sessions reads which sessions hold a call's lock, or wait for it.
 func Sessions(ctx context.Context, tx pgx.Tx, schema, scope, tool, key string) ([]Session, error) {
 	lock := table.Identity{Scope: scope, Tool: tool, Key: key}.LockKey(schema)
-	rows, err := tx.Query(ctx, `SELECT `+sessionColumns+` FROM `+advisorySQL+`
-   AND l.classid::bigint = ($1::bigint >> 32) & 4294967295 AND l.objid::bigint = $1::bigint & 4294967295
- ORDER BY l.granted DESC, a.xact_start, l.pid LIMIT 1000`, lock)
+	return sessions(ctx, tx, schema, `SELECT `+sessionColumns+` FROM `+locksSQL+` AND `+isLock+` AND `+lockKey+` = $1::bigint
+ GROUP BY l.pid, a.xact_start
+ ORDER BY bool_or(l.granted) DESC, a.xact_start, l.pid LIMIT 1000`, lock)
+}
+
+// inFlightSQL finds the transactions that hold advisory locks, or have written to the table $2.
+// Where this role may not see when one began it has no state either. A session's own locks
+// outside of a transaction are no call's.
+func inFlightSQL(limit int) string {
+	return fmt.Sprintf(`SELECT %s FROM %s AND l.granted AND l.pid <> pg_catalog.pg_backend_pid()
+   AND (%s OR l.locktype = 'relation' AND l.mode = 'RowExclusiveLock' AND l.relation = pg_catalog.to_regclass($2::text))
+   AND (a.xact_start <= clock_timestamp() - $1::interval OR $1::interval = interval '0' AND a.state IS NULL)
+ GROUP BY l.pid, a.xact_start
+ ORDER BY a.xact_start, l.pid LIMIT %d`, sessionColumns, locksSQL, isLock, limit)
+}
+
+// InFlight reads which sessions are at calls of any process, in a transaction that is at least
+// as old as a duration: they hold an advisory lock, or have written to tool_dedup, as claims do.
+// The oldest come first.
+func InFlight(ctx context.Context, tx pgx.Tx, schema string, olderThan time.Duration, limit int) ([]Session, error) {
+	return sessions(ctx, tx, schema, inFlightSQL(limit), olderThan, tableIn(schema, "tool_dedup"))
+}
+
+func sessions(ctx context.Context, tx pgx.Tx, schema, sql string, args ...any) ([]Session, error) {
+	rows, err := tx.Query(ctx, sql, args...)
 	if err != nil {
 		return nil, err
 	}
+	sweep := table.SweepLock(schema)
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (s Session, err error) {
 		var since *time.Time
-		err = row.Scan(&s.PID, &s.Waits, &since, &s.State, &s.Application, &s.Client, &s.Now)
+		err = row.Scan(&s.PID, &s.Waits, &since, &s.State, &s.Application, &s.Client, &s.Statement, &s.Locks, &s.Now)
 		if since != nil {
 			s.Since = since.UTC()
 		}
+		if strings.Contains(s.Statement, "tool_dedup") || strings.HasPrefix(s.Statement, "<") { // the library's, or one that is not shown
+			s.Statement = ""
+		}
+		s.Sweeps = slices.Contains(s.Locks, sweep)
 		return s, err
 	})
 }
 
-// heldSQL finds the sessions that hold advisory locks for long.
-func heldSQL(limit int) string {
-	return fmt.Sprintf(`SELECT l.pid, a.xact_start, count(*), COALESCE(max(a.state), ''), COALESCE(max(a.application_name), ''), COALESCE(max(host(a.client_addr)), ''), clock_timestamp()
-  FROM %s AND l.granted AND a.xact_start < clock_timestamp() - $1::interval
- GROUP BY l.pid, a.xact_start
- ORDER BY a.xact_start LIMIT %d`, advisorySQL, limit)
+// Action says what somebody may do about it.
+func (s *Session) Action() string {
+	return fmt.Sprintf("see what it does; to roll it back: SELECT pg_terminate_backend(%d)", s.PID)
 }
 
-// Held reads which sessions hold an advisory lock, as calls do, in a transaction that is older
-// than a duration. The oldest come first.
-func Held(ctx context.Context, tx pgx.Tx, olderThan time.Duration, limit int) ([]Session, error) {
-	rows, err := tx.Query(ctx, heldSQL(limit), olderThan)
-	if err != nil {
-		return nil, err
+// AttemptAction says what somebody may do about an attempt outside of the database, with which
+// others may go on when it is due.
+func AttemptAction(due, now time.Time) string {
+	if due.After(now) {
+		return fmt.Sprintf("wait: from %s on another process goes on with it, if this one does not", due.UTC().Format("15:04:05Z"))
 	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (s Session, err error) {
-		err = row.Scan(&s.PID, &s.Since, &s.Locks, &s.State, &s.Application, &s.Client, &s.Now)
-		s.Since = s.Since.UTC()
-		return s, err
-	})
+	return "its process is gone: run one that has the tool, with Recover"
 }

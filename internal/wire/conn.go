@@ -71,7 +71,8 @@ func In(tx pgx.Tx) *Conn { return &Conn{via: tx, viaBatch: true} }
 // the library's own pipeline does. pgx makes one for every batch that would begin
 // it, also for this one, which it refuses before anything is sent. It is used
 // for one transaction after the other: only Commit and Rollback would end it, and
-// neither reaches it through the guard.
+// neither reaches it through the guard. docs/upstream/pgx-tx-of-a-connection.md says what it
+// relies on, and its test holds that.
 func txOf(conn *pgx.Conn) pgx.Tx {
 	b := &pgx.Batch{}
 	b.BeginTx(pgx.TxOptions{})

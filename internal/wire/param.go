@@ -67,7 +67,7 @@ func (p Param) value() any {
 	case paramInt:
 		return p.n
 	case paramTime:
-		return time.UnixMicro(p.n)
+		return pgtype.Timestamptz{Time: time.UnixMicro(p.n), Valid: true} // programs may send a time.Time as another type
 	case paramAge:
 		return pgtype.Interval{Microseconds: p.n, Valid: true}
 	case paramTexts:

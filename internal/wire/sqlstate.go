@@ -28,6 +28,7 @@ const (
 	CodeLockNotAvailable      = "55P03"
 	CodeQueryCanceled         = "57014"
 	CodeFeatureNotSupported   = "0A000"
+	codeInternal              = "XX000"
 )
 
 // SQLState returns the SQLSTATE of err, "" when no server sent it.
@@ -60,6 +61,8 @@ func transientState(err *pgconn.PgError) bool {
 		return true
 	case CodeFeatureNotSupported:
 		return isStalePlan(err)
+	case codeInternal:
+		return isLostNode(err)
 	}
 	switch err.Code[:min(2, len(err.Code))] {
 	case "08", "53":
@@ -74,6 +77,23 @@ func transientState(err *pgconn.PgError) bool {
 // is translated; the function that raised it is not.
 func isStalePlan(err *pgconn.PgError) bool {
 	return err.Code == CodeFeatureNotSupported && err.Routine == "RevalidateCachedQuery"
+}
+
+// isLostNode reports whether a node of Citus has lost another one. Its message is the system's,
+// and the state that of any broken server; the file that raised it is one of Citus alone.
+func isLostNode(err *pgconn.PgError) bool {
+	switch err.File {
+	case "remote_commands.c", "remote_transaction.c", "placement_connection.c", "multi_copy.c":
+		return true
+	}
+	return false
+}
+
+// IsReadOnlyTx reports whether a statement was refused because its transaction may not
+// write. A transaction on a standby may not either.
+func IsReadOnlyTx(err error) bool {
+	var server *pgconn.PgError
+	return errors.As(err, &server) && server.Code == CodeReadOnly && server.Routine == "PreventCommandIfReadOnly"
 }
 
 // IsTxTimeout reports whether the server has ended the session because its transaction
