@@ -19,8 +19,8 @@ type Effect[In, Out any] struct {
 	// Provider says what the real provider offers, and carries the tool's effects out. It
 	// serves nobody else meanwhile.
 	Provider *Provider
-	// In returns an input: the same for the same n, and another for another one. What the fake
-	// gives Act and Find as "about" follows from it.
+	// In returns an input: the same for the same n, and another for another one. Two calls may have
+	// equal inputs, so that what the fake gives Act and Find as "about" follows from the attempt's Key.
 	In func(n int) In
 
 	// Options are those that the tool's Deduper has in production. Default nil.

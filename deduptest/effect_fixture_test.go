@@ -28,23 +28,18 @@ type refunded struct {
 func refundAPI(p *deduptest.Provider) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /refunds", func(w http.ResponseWriter, r *http.Request) {
-		var in refund
+		var in request
 		if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		id, err := p.Act(r.Header.Get("Idempotency-Key"), in.Order)
-		switch {
-		case errors.Is(err, deduptest.ErrRefused):
-			http.Error(w, "declined", http.StatusPaymentRequired)
-		case err != nil:
-			panic(http.ErrAbortHandler)
-		default:
-			_ = json.NewEncoder(w).Encode(refunded{id})
-		}
+		act(w, p, r.Header.Get("Idempotency-Key"), in.Reference)
+	})
+	mux.HandleFunc("POST /refunds/{reference}/confirm", func(w http.ResponseWriter, r *http.Request) {
+		act(w, p, r.Header.Get("Idempotency-Key"), r.PathValue("reference"))
 	})
 	mux.HandleFunc("GET /refunds", func(w http.ResponseWriter, r *http.Request) {
-		ids, err := p.Find(r.URL.Query().Get("order"))
+		ids, err := p.Find(r.URL.Query().Get("reference"))
 		if err != nil {
 			panic(http.ErrAbortHandler)
 		}
@@ -57,20 +52,56 @@ func refundAPI(p *deduptest.Provider) http.Handler {
 	return mux
 }
 
+// act answers as many providers do.
+func act(w http.ResponseWriter, p *deduptest.Provider, key, reference string) {
+	id, err := p.Act(key, reference)
+	for is, status := range map[error]int{
+		deduptest.ErrRefused: http.StatusPaymentRequired, deduptest.ErrConflict: http.StatusConflict,
+		deduptest.ErrBusy: http.StatusTooManyRequests, deduptest.ErrFault: http.StatusInternalServerError,
+	} {
+		if errors.Is(err, is) {
+			http.Error(w, is.Error(), status)
+			return
+		}
+	}
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	_ = json.NewEncoder(w).Encode(refunded{id})
+}
+
+type request struct {
+	refund
+	Reference string `json:"reference"`
+}
+
 // refunds is a client of that API, as a tool's author would write it.
 type refunds struct {
 	url  string
 	http *http.Client
+	// reference is what a refund is looked up by. Default the attempt's key.
+	reference func(key string, in refund) string
+	bodyless  bool // it confirms what is there, and sends no body
+}
+
+func (c *refunds) marker(key string, in refund) string {
+	if c.reference != nil {
+		return c.reference(key, in)
+	}
+	return key
 }
 
 var errDeclined = errors.New("the refund was declined")
 
 func (c *refunds) send(ctx context.Context, key string, in refund) (out refunded, err error) {
-	body, err := json.Marshal(in)
+	body, err := json.Marshal(request{in, c.marker(key, in)})
 	if err != nil {
 		return out, external.NotDone(err)
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url+"/refunds", bytes.NewReader(body))
+	if c.bodyless {
+		req, err = http.NewRequestWithContext(ctx, http.MethodPost, c.url+"/refunds/"+c.marker(key, in)+"/confirm", nil)
+	}
 	if err != nil {
 		return out, external.NotDone(err)
 	}
@@ -85,12 +116,14 @@ func (c *refunds) send(ctx context.Context, key string, in refund) (out refunded
 		return out, json.NewDecoder(res.Body).Decode(&out)
 	case http.StatusPaymentRequired:
 		return out, dedup.Final(errDeclined)
+	case http.StatusTooManyRequests:
+		return out, external.NotDone(errors.New(res.Status))
 	}
 	return out, errors.New(res.Status)
 }
 
-func (c *refunds) find(ctx context.Context, in refund) (all []refunded, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.url+"/refunds?order="+in.Order, nil)
+func (c *refunds) find(ctx context.Context, key string, in refund) (all []refunded, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.url+"/refunds?reference="+c.marker(key, in), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +140,7 @@ func refundEffect(t *testing.T, name string, p *deduptest.Provider) (*refunds, d
 	t.Helper()
 	server := httptest.NewServer(refundAPI(p))
 	t.Cleanup(server.Close)
-	c := &refunds{server.URL, &http.Client{Transport: &external.Transport{}}}
+	c := &refunds{url: server.URL, http: &http.Client{Transport: &external.Transport{Base: &http.Transport{}}}}
 	return c, deduptest.Effect[refund, refunded]{
 		Provider: p, In: func(n int) refund { return refund{fmt.Sprint("order-", n)} },
 		Tool: external.Tool[refund, refunded]{
@@ -122,5 +155,7 @@ func refundEffect(t *testing.T, name string, p *deduptest.Provider) (*refunds, d
 // finding has the tool look up.
 func finding(c *refunds, e *deduptest.Effect[refund, refunded], settles time.Duration) {
 	e.Tool.Settles = settles
-	e.Tool.Find = func(ctx context.Context, _ external.Attempt, in refund) ([]refunded, error) { return c.find(ctx, in) }
+	e.Tool.Find = func(ctx context.Context, a external.Attempt, in refund) ([]refunded, error) {
+		return c.find(ctx, a.Key, in)
+	}
 }

@@ -31,6 +31,10 @@ func TestRightEffectsPass(t *testing.T) {
 			&deduptest.Provider{KeyKept: external.Forever},
 			func(_ *refunds, e *effectOf) { e.Tool.KeyKept = external.Forever },
 		},
+		"WithoutBody": {
+			&deduptest.Provider{KeyKept: 24 * time.Hour, Refuses: true},
+			func(c *refunds, e *effectOf) { c.bodyless, e.Tool.KeyKept = true, 24*time.Hour },
+		},
 		"KeyAndLate": {
 			&deduptest.Provider{KeyKept: time.Hour, ActsLate: 10 * time.Minute},
 			func(_ *refunds, e *effectOf) { e.Tool.KeyKept, e.Tool.Settles = time.Hour, 10*time.Minute },

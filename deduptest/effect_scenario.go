@@ -24,6 +24,8 @@ func effectPlays() []effectPlay {
 		{"late effect", func(o *outside) bool { return o.provider.ActsLate > 0 }, func(sc *effectScene) {
 			sc.lost("the effect comes late, and no answer", lateAndLost)
 		}},
+		{"error answered", nil, (*effectScene).answered},
+		{"equal inputs", func(o *outside) bool { return o.finds }, (*effectScene).equal},
 		{"refused", func(o *outside) bool { return o.provider.Refuses }, (*effectScene).refused},
 		{"process killed", nil, (*effectScene).killed},
 		{"process halted", nil, (*effectScene).halted},
@@ -68,6 +70,36 @@ func (sc *effectScene) lost(what string, m mishap) {
 	sc.upset(upset{requests: []mishap{m, answerLost}}, "%s, and the next answer", what)
 	if sc.v.tool.finds {
 		sc.upset(upset{requests: []mishap{m}, lookups: 2}, "%s, and two look-ups fail", what)
+	}
+}
+
+// answered has requests answered with errors that say nothing of the effect.
+func (sc *effectScene) answered() {
+	sc.upset(upset{requests: []mishap{faultBefore}}, "it fails with 500 before it happened")
+	sc.upset(upset{requests: []mishap{faultAfter}}, "it fails with 500 after it happened")
+	sc.upset(upset{requests: []mishap{conflictAfter}}, "it is answered with 409 after it happened")
+	sc.upset(upset{requests: []mishap{busyBefore}}, "it is answered with 429 before it happened")
+	if sc.v.tool.keyKept > 0 && sc.v.tool.provider.KeyKept > 0 { // else the tool may take a 429 at its word
+		sc.upset(upset{requests: []mishap{busyAfter}}, "it is answered with 429 after it happened")
+	}
+}
+
+// equal makes a second call with the input of one that has happened.
+func (sc *effectScene) equal() {
+	for what, m := range map[string]mishap{"request": requestLost, "answer": answerLost} {
+		first := sc.begin(upset{}, "the first of two calls with equal inputs")
+		first.certain = true
+		first.on(sc.v.one)
+		first.end()
+		tr := sc.begin(upset{requests: []mishap{m}}, "the %s of the second of two calls with equal inputs is lost", what)
+		tr.n = first.n
+		tr.on(sc.v.one)
+		sc.out.Faults++
+		if tr.operation().State == external.None { // Begin takes no second one
+			tr.report()
+			continue
+		}
+		tr.end()
 	}
 }
 

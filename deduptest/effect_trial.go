@@ -189,6 +189,9 @@ func (tr *effectTrial) judge(op external.Operation, last ...told) {
 		}
 		tr.problemf("it happened %d times%s", n, silently)
 	}
+	if len(happened) == 1 && op.Twice != "" {
+		tr.problemf("it is reported as twice, by %s, and happened once; does Find go by the attempt's Key?", op.Twice)
+	}
 	asked, _ := tool.provider.requests()
 	if requests, attempts := asked-tr.asked, tr.v.attempts()-tr.sent; requests > attempts {
 		tr.problemf("%d requests came of %d attempts; Perform must not retry, nor its client: give that an external.Transport", requests, attempts)
@@ -198,7 +201,7 @@ func (tr *effectTrial) judge(op external.Operation, last ...told) {
 		switch {
 		case r.err == nil:
 			if !slices.ContainsFunc(happened, func(e effect) bool { return e.id == r.ref }) {
-				tr.problemf("it is recorded as %q, and the provider's book has %s", r.ref, ids(happened))
+				tr.problemf("it is recorded as %q, and the provider's book has %s of it", r.ref, ids(happened))
 			}
 		case errors.Is(r.err, dedup.ErrRefused):
 			if len(happened) > 0 {

@@ -26,7 +26,7 @@ import (
 //   - An attempt has made one request at most.
 //
 // What is tried: calls again, at once and with another input; requests and answers that are
-// lost; look-ups that fail; effects that come late; processes that die, and processes
+// lost; errors that are answered before and after it happened; equal inputs; look-ups that fail; effects that come late; processes that die, and processes
 // that stand still while another one takes over, at each step of a call; a process that
 // comes back when the key is about to be forgotten, and when it is; refusals; every round trip to the
 // database before it, among them the COMMIT of claim and record, lost on its way and on its

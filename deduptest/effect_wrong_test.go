@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -53,14 +54,28 @@ func TestWrongEffectsFail(t *testing.T) {
 				return c.send(ctx, a.Key+time.Now().String(), in)
 			}
 		}, []deduptest.Scenario{"answer lost", "process killed", "process halted"}, "it happened 2 times"},
+		"FindByInput": {none(), func(c *refunds, e *effectOf) {
+			c.reference = func(_ string, in refund) string { return in.Order }
+			finding(c, e, time.Minute)
+		}, []deduptest.Scenario{"equal inputs"}, "and the provider's book has no such effect of it"},
+		"EveryOtherStatusRefuses": {keys(), func(c *refunds, e *effectOf) {
+			e.Tool.KeyKept = time.Hour
+			e.Tool.Perform = func(ctx context.Context, a external.Attempt, in refund) (refunded, error) {
+				out, err := c.send(ctx, a.Key, in)
+				if err != nil && !errors.As(err, new(*url.Error)) {
+					return out, dedup.Final(err)
+				}
+				return out, err
+			}
+		}, []deduptest.Scenario{"error answered"}, "it fails with 500 after it happened: it is recorded as refused, and it happened"},
 		"FindLies": {none(), func(c *refunds, e *effectOf) {
 			finding(c, e, time.Minute)
 			e.Tool.Find = func(context.Context, external.Attempt, refund) ([]refunded, error) { return nil, nil }
 		}, []deduptest.Scenario{"answer lost", "process killed"}, "it happened 2 times, and nothing reports it"},
 		"FindLiesWhenItFails": {none(), func(c *refunds, e *effectOf) {
 			finding(c, e, time.Minute)
-			e.Tool.Find = func(ctx context.Context, _ external.Attempt, in refund) ([]refunded, error) {
-				found, err := c.find(ctx, in)
+			e.Tool.Find = func(ctx context.Context, a external.Attempt, in refund) ([]refunded, error) {
+				found, err := c.find(ctx, a.Key, in)
 				if err != nil {
 					return nil, nil //nolint:nilerr // that is what is wrong
 				}

@@ -20,12 +20,18 @@ import (
 func ExampleVerifyEffect() {
 	provider := &deduptest.Provider{KeyKept: 24 * time.Hour, Refuses: true}
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		id, err := provider.Act(r.Header.Get("Idempotency-Key"), r.FormValue("to"))
+		id, err := provider.Act(r.Header.Get("Idempotency-Key"), r.FormValue("ref"))
 		switch {
 		case errors.Is(err, deduptest.ErrNoAnswer):
 			panic(http.ErrAbortHandler)
 		case errors.Is(err, deduptest.ErrRefused):
 			http.Error(w, "no such address", http.StatusUnprocessableEntity)
+		case errors.Is(err, deduptest.ErrConflict):
+			http.Error(w, "in progress", http.StatusConflict)
+		case errors.Is(err, deduptest.ErrBusy):
+			http.Error(w, "too many requests", http.StatusTooManyRequests)
+		case errors.Is(err, deduptest.ErrFault):
+			http.Error(w, "try later", http.StatusInternalServerError)
 		default:
 			fmt.Fprint(w, id)
 		}
@@ -42,7 +48,7 @@ func ExampleVerifyEffect() {
 	fmt.Println(len(report.Outcomes), "scenarios, failed:", report.Failed())
 
 	// Output:
-	// 8 scenarios, failed: []
+	// 9 scenarios, failed: []
 }
 
 // mailTool sends a mail over an API that keeps keys for a day. The answer is the mail's id.
@@ -51,7 +57,7 @@ func mailTool(api string) external.Tool[string, string] {
 	return external.Tool[string, string]{
 		Name: "send_mail", KeyKept: 24 * time.Hour, Ref: func(id string) string { return id },
 		Perform: func(ctx context.Context, a external.Attempt, to string) (string, error) {
-			req, err := http.NewRequestWithContext(ctx, http.MethodPost, api+"/mails", strings.NewReader("to="+to))
+			req, err := http.NewRequestWithContext(ctx, http.MethodPost, api+"/mails", strings.NewReader("to="+to+"&ref="+a.Key))
 			if err != nil {
 				return "", external.NotDone(err)
 			}

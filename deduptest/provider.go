@@ -44,6 +44,12 @@ var (
 	// ErrRefused is what Act returns where the provider refuses. The fake answers as the real
 	// one does then, with 402 for instance.
 	ErrRefused = errors.New("deduptest: the provider refuses")
+	// ErrConflict, ErrBusy and ErrFault are what Act returns where the answer says nothing of the
+	// effect: it may have happened. The fake answers as the real one does then, mostly with 409, 429
+	// and 500. [VerifyEffect] has ErrBusy without an effect; where keys are kept, with one too.
+	ErrConflict = errors.New("deduptest: another request is at it")
+	ErrBusy     = errors.New("deduptest: too many requests")
+	ErrFault    = errors.New("deduptest: the provider has failed")
 )
 
 // effect is what happened once.
@@ -65,18 +71,29 @@ type upset struct {
 	refusing bool     // every request is refused
 }
 
-// mishap is what becomes of a request that gets no answer.
+// mishap names how a request fails: it gets no answer, or one that leaves its outcome open.
 type mishap int
 
 const (
 	requestLost mishap = 1 + iota
 	answerLost
 	lateAndLost // it takes effect late
+	// These are answered: with an error, and before or after it happened.
+	conflictAfter
+	busyBefore
+	busyAfter
+	faultBefore
+	faultAfter
 )
+
+// answers are the errors of those that are answered.
+var answers = map[mishap]error{
+	conflictAfter: ErrConflict, busyBefore: ErrBusy, busyAfter: ErrBusy, faultBefore: ErrFault, faultAfter: ErrFault,
+}
 
 // Act asks for an effect: for an id that names it, or for an error. key is the key of the
 // request, "" where it has none; a key that is kept gets its first answer. about is what
-// Find goes by: an order's number, a marker in a text.
+// Find goes by: the key, or a marker made of it, such as a reference or a line in a text.
 func (p *Provider) Act(key, about string) (id string, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -85,11 +102,16 @@ func (p *Provider) Act(key, about string) (id string, err error) {
 	if len(p.upset.requests) > 0 {
 		met, p.upset.requests = p.upset.requests[0], p.upset.requests[1:]
 	}
-	if met == requestLost {
+	switch met {
+	case requestLost:
 		return "", ErrNoAnswer
+	case busyBefore, faultBefore:
+		return "", answers[met]
 	}
 	id = p.act(key, about, met == lateAndLost)
 	switch {
+	case answers[met] != nil:
+		return "", answers[met]
 	case met != 0:
 		return "", ErrNoAnswer
 	case id == "":

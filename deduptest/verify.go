@@ -23,7 +23,7 @@ type Options struct {
 	Without []Scenario
 	// Patience bounds a single call, with all that it retries by itself. A call that
 	// takes twice as long fails as stuck. Default 15 s, which is more than
-	// dedup.Options.CommitTimeout.
+	// dedup.Options.CommitTimeout; at most 1 h.
 	Patience time.Duration
 }
 
@@ -104,8 +104,8 @@ func newVerification(ctx context.Context, databaseURL string, tool Tool, opts *O
 	}
 	if opts != nil {
 		v.without = opts.Without
-		if opts.Patience < 0 {
-			return nil, errors.New("Options.Patience must not be negative")
+		if opts.Patience < 0 || opts.Patience > time.Hour {
+			return nil, errors.New("Options.Patience must not be negative, and be at most 1h")
 		}
 		if opts.Patience > 0 {
 			v.patience = opts.Patience

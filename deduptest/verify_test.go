@@ -150,7 +150,7 @@ func TestEffectsOfOthersAreNoticed(t *testing.T) {
 	require.Contains(t, strings.Join(tb.errors, "\n"), "something else writes to the database")
 }
 
-func TestCallsThatDoNotReturnAreStuck(t *testing.T) {
+func TestLongCallsThatDoNotReturnAreStuck(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	tool := rightTools()[0]
@@ -163,7 +163,7 @@ func TestCallsThatDoNotReturnAreStuck(t *testing.T) {
 		return answer, err
 	}
 	tb := &recorder{t: t}
-	report := deduptest.Verify(tb, b.url, tool, &deduptest.Options{Patience: time.Second, Without: allBut(deduptest.OtherArguments)})
+	report := deduptest.Verify(tb, b.url, tool, &deduptest.Options{Patience: 10 * time.Second, Without: allBut(deduptest.OtherArguments)})
 	close(release)
 	require.Contains(t, failureOf(report, deduptest.OtherArguments), "does not return after its context has ended")
 }

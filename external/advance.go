@@ -21,6 +21,8 @@ type attempt struct {
 	earlier *time.Time
 	// exists is true when the provider says that it has an effect of this key.
 	exists bool
+	// told is the fence of what a person has said, nil where the act knows it by itself.
+	told *int64
 	// changed is the row as this attempt has written it last.
 	changed *row
 }
@@ -82,17 +84,20 @@ func unlessStale(err error) error {
 }
 
 // advance does what is due for r. docs/external.md has it as a table.
+//
+// In the model: "Due: look, send, or park" in worker.pml.
 func (x *Tools) advance(ctx context.Context, a *act, t *definition, r *row, began time.Time) {
-	at := &attempt{row: r, t: t, began: began}
-	if r.sentAt != nil {
-		at.earlier = r.sentUntil
-	}
+	at := &attempt{row: r, t: t, began: began, earlier: r.sentUntil}
 	switch {
 	case r.state == Done:
 		a.err = x.audit(ctx, at)
-	case r.verdict != nil:
+	case r.verdict != nil && *r.verdict != verdictNever:
 		if a.err = x.take(ctx, at, looking); a.err == nil {
 			x.carryOut(ctx, a, at)
+		}
+	case t.takes(r.in()) != nil:
+		if a.err = x.take(ctx, at, looking); a.err == nil {
+			a.err = x.unreadable(ctx, at)
 		}
 	case r.state == Pending:
 		if a.err = x.take(ctx, at, sending); a.err == nil {
@@ -130,8 +135,10 @@ var (
 )
 
 // take makes this process the one that acts for an operation, if nobody was faster.
+//
+// In the model: begin, where it sends, and take, where it does not, in row.pml.
 func (x *Tools) take(ctx context.Context, at *attempt, p purpose) error {
-	began := time.Now()
+	began := x.now()
 	taken, err := one(x.rows(ctx, x.sql().take, append(mine(at.row), p.sends, x.opts.Lease, p.goesOn, p.before)...))
 	if err != nil {
 		return failed("taking an operation", err)
@@ -140,7 +147,7 @@ func (x *Tools) take(ctx context.Context, at *attempt, p purpose) error {
 		return x.stale(ctx, at)
 	}
 	at.row, at.began = taken, began
-	if !p.sends && taken.sentAt != nil { // an earlier attempt may have ended since the row was read
+	if !p.sends { // an earlier attempt may have ended since the row was read
 		at.earlier = taken.sentUntil
 	}
 	return nil
@@ -181,13 +188,39 @@ func (x *Tools) keyHolds(r *row, t *definition) bool {
 }
 
 // keyUntil is until when an attempt has to begin, so that the provider still knows its key
-// when the attempt can take effect no more; nil where that is always.
+// when the attempt can take effect no more; nil where that is always. The provider may count
+// from the key's first use, whatever became of that: so does this.
+//
+// In the model: KEY_HOLDS in row.pml.
 func (x *Tools) keyUntil(r *row, t *definition) *time.Time {
 	if t.keyKept == Forever || r.sentAt == nil {
 		return nil
 	}
-	until := r.sentAt.Add(t.keyKept - t.settles - max(2*x.opts.Lease, t.timeout+x.opts.Lease))
+	until := r.sentAt.Add(t.keyKept - x.keyNeeds(t.settles, t.timeout))
 	return &until
+}
+
+// keyNeeds is how long before a key is forgotten the last attempt with it has to begin.
+func (x *Tools) keyNeeds(settles, timeout time.Duration) time.Duration {
+	return settles + x.window(timeout)
+}
+
+// maxUnread is how often an input that cannot be read is left to another process before the operation
+// is parked: while a release is rolled out there are such that can read it.
+const maxUnread = 10
+
+func (x *Tools) unreadable(ctx context.Context, at *attempt) error {
+	why := "its input cannot be read"
+	if unread, ok := errors.AsType[*dedup.InvalidError](at.t.takes(at.row.in())); ok { // the rest of its text may have values
+		why = "its input " + unread.Reason
+	}
+	switch {
+	case at.row.state == Parked:
+		return x.lookAgain(ctx, at, at.row.tries+1)
+	case at.row.tries > maxUnread:
+		return x.park(ctx, at, why)
+	}
+	return x.postpone(ctx, at, why, false)
 }
 
 // remembered is how long a record of the tool is.
@@ -213,9 +246,20 @@ func (x *Tools) parkedPause(tries int) *time.Duration {
 	return &pause
 }
 
-// untilAudit is how long after an answer the provider is looked at once more.
+// untilAudit is how long after an answer the provider is looked at once more: when what was
+// sent has settled, or with a key alone when no request of it can arrive any more.
+//
+// In the model: AUDIT in rules.pml.
 func (x *Tools) untilAudit(t *definition) time.Duration {
+	if t.settles == 0 && t.keyKept > 0 {
+		return x.window(t.timeout)
+	}
 	return max(10*t.settles, x.opts.Lease/6)
+}
+
+// window is how long after its beginning an attempt with a key may have its request arrive.
+func (x *Tools) window(timeout time.Duration) time.Duration {
+	return max(2*x.opts.Lease, timeout+x.opts.Lease)
 }
 
 // jitter is a pause that is bounded by base, doubled for every earlier try, up to most. At

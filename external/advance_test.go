@@ -8,49 +8,49 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/external"
 	"github.com/tooldedup/dedup/internal/pgtest"
 )
 
-// TestKeyExpiresInTheQueue is a call whose key holds when Recover reads that it is due, and
-// no longer when its turn comes. It is not sent again.
-func TestKeyExpiresInTheQueue(t *testing.T) {
+// TestKeyExpiresWhileItIsTaken is a call whose key holds when it is read that the call is due, and no
+// longer when it can be taken. It is not sent again.
+func TestKeyExpiresWhileItIsTaken(t *testing.T) {
 	t.Parallel()
-	// So long that a crowded machine extends it in time: else the slow one gives way too early.
-	const lease, kept = time.Second, 5 * time.Second
-	f := processWith(t, pgtest.New(t).Pool(t), &external.Options{Lease: lease, Workers: 1})
+	const kept = 5 * lease
+	f := newFixture(t)
 	attempts := 0
 	h := add(f, external.Tool[in, out]{KeyKept: kept, Timeout: lease, Perform: func(context.Context, external.Attempt, in) (out, error) {
 		attempts++
 		return out{}, errLost
 	}})
-	// The call before it in the queue takes until the provider has forgotten the key.
-	slow := add(f, external.Tool[in, out]{Name: "slow", Perform: func(ctx context.Context, _ external.Attempt, _ in) (out, error) {
-		_, err := f.pool.Exec(ctx, `SELECT pg_sleep_until(sent_at + $1::interval) FROM tool_effect WHERE tool = 'charge'`, kept)
-		return out{"slow"}, err
-	}})
-	for _, h := range []*external.Handle[in, out]{h, slow} {
-		require.NoError(t, pgx.BeginFunc(f.ctx, f.pool, func(tx pgx.Tx) error {
-			_, err := h.Accept(f.ctx, tx, call("k"), in{1})
-			return err
-		}))
-	}
+	require.NoError(t, pgx.BeginFunc(f.ctx, f.pool, func(tx pgx.Tx) error {
+		_, err := h.Accept(f.ctx, tx, call("k"), in{1})
+		return err
+	}))
 	_, err := f.tools.Advance(f.ctx, "acme", "charge", "k")
 	require.NoError(t, err)
 	require.Equal(t, 1, attempts)
-	_, err = f.pool.Exec(f.ctx, `UPDATE tool_effect SET due_at = clock_timestamp() - CASE tool WHEN 'slow' THEN interval '1 s' ELSE interval '0' END`)
+	_, err = f.pool.Exec(f.ctx, `UPDATE tool_effect SET due_at = clock_timestamp()`)
 	require.NoError(t, err)
 
-	ctx, stop := context.WithCancel(f.ctx)
-	f.steps.stopAt(func(data dedup.ExternalData) {
-		if data.Tool == "charge" && (data.Step == dedup.ExternalParked || data.Step == dedup.ExternalSending) {
-			stop()
+	advanced := make(chan error, 1)
+	require.NoError(t, pgx.BeginFunc(f.ctx, f.pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(f.ctx, `SELECT FROM tool_effect FOR UPDATE`); err != nil {
+			return err
 		}
-	})
-	require.NoError(t, f.tools.Recover(ctx))
+		go func() {
+			_, err := f.tools.Advance(f.ctx, "acme", "charge", "k")
+			advanced <- err
+		}()
+		f.untilWaiting()
+		f.ahead.Add(int64(kept))
+		return nil
+	}))
+	require.NoError(t, <-advanced)
+	f.elapse(kept)
 	require.Equal(t, 1, attempts)
-	require.Equal(t, external.Parked, f.lookup("k").State)
+	f.until("k", external.Parked)
+	require.Equal(t, 1, attempts)
 }
 
 // TestKeyIsForgottenBeforeItSettles is a call whose second attempt might take effect when
@@ -59,7 +59,7 @@ func TestKeyIsForgottenBeforeItSettles(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	attempts := 0
-	h := add(f, external.Tool[in, out]{KeyKept: time.Minute, Settles: time.Minute, Timeout: time.Second, Perform: func(context.Context, external.Attempt, in) (out, error) {
+	h := add(f, external.Tool[in, out]{KeyKept: time.Minute, Settles: time.Minute - 2*lease - 1, Timeout: time.Second, Perform: func(context.Context, external.Attempt, in) (out, error) {
 		if attempts++; attempts > 1 {
 			return out{"late"}, nil
 		}
@@ -68,4 +68,48 @@ func TestKeyIsForgottenBeforeItSettles(t *testing.T) {
 	_, err := h.Do(f.ctx, call("k"), in{1})
 	require.ErrorAs(t, err, new(*external.ParkedError))
 	require.Equal(t, 1, attempts)
+}
+
+// TestRecoverToolsApart has a tool whose provider does not answer take all of its slots. Another tool's
+// operations go on.
+func TestRecoverToolsApart(t *testing.T) {
+	t.Parallel()
+	f := processWith(t, pgtest.New(t).Pool(t), &external.Options{Lease: lease, Workers: 1})
+	hanging, healthy := make(chan struct{}, 10), make(chan struct{}, 10)
+	dead := add(f, external.Tool[in, out]{Name: "dead", Perform: func(ctx context.Context, _ external.Attempt, _ in) (out, error) {
+		hanging <- struct{}{}
+		<-ctx.Done()
+		return out{}, ctx.Err()
+	}})
+	alive := add(f, external.Tool[in, out]{Name: "alive", Perform: func(context.Context, external.Attempt, in) (out, error) {
+		healthy <- struct{}{}
+		return out{"ch_1"}, nil
+	}})
+	accept := func(h *external.Handle[in, out], key string) {
+		require.NoError(t, pgx.BeginFunc(f.ctx, f.pool, func(tx pgx.Tx) error {
+			_, err := h.Accept(f.ctx, tx, call(key), in{1})
+			return err
+		}))
+	}
+	accept(dead, "1")
+	accept(dead, "2")
+	ctx, stop := context.WithCancel(f.ctx)
+	recovered := make(chan error, 1)
+	go func() { recovered <- f.tools.Recover(ctx) }()
+	<-hanging
+	for _, key := range []string{"1", "2", "3"} {
+		accept(alive, key)
+	}
+	for range 3 {
+		select {
+		case <-healthy:
+		case <-time.After(15 * time.Second):
+			require.Fail(t, "a tool waits for another one")
+		}
+	}
+	stop()
+	ended, cancel := context.WithCancel(f.ctx) // which ends the attempts
+	cancel()
+	require.Error(t, f.tools.Close(ended))
+	require.NoError(t, <-recovered)
 }

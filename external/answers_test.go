@@ -11,22 +11,22 @@ import (
 	"github.com/tooldedup/dedup/external"
 )
 
-// TestPending is a provider that works for a while: it is looked up until it is done, and
-// not asked a second time.
-func TestPending(t *testing.T) {
+// TestStillWorking is a provider that has accepted a job and works for a while: as long as its
+// look-up says so by an error, nothing is sent a second time, though Settles has passed.
+func TestStillWorking(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	p := newProvider()
 	attempts, looks := 0, 0
 	h := add(f, external.Tool[in, out]{
-		Settles: lease,
+		Settles: 1,
 		Perform: func(context.Context, external.Attempt, in) (out, error) {
 			attempts++
-			return out{}, external.ErrPending
+			return out{}, errWorking
 		},
 		Find: func(_ context.Context, _ external.Attempt, i in) ([]out, error) {
 			if looks++; looks < 3 {
-				return nil, external.ErrPending
+				return nil, errWorking
 			}
 			return []out{p.act("", i.Order)}, nil
 		},
@@ -38,14 +38,16 @@ func TestPending(t *testing.T) {
 	require.Equal(t, 3, looks)
 }
 
-// TestPendingByKey is such a provider that cannot be looked up: the same key asks again.
-func TestPendingByKey(t *testing.T) {
+var errWorking = errors.New("409: the first request still runs")
+
+// TestStillWorkingByKey is such a provider that cannot be looked up: the same key asks again.
+func TestStillWorkingByKey(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	attempts := 0
 	h := add(f, external.Tool[in, out]{KeyKept: external.Forever, Perform: func(context.Context, external.Attempt, in) (out, error) {
 		if attempts++; attempts < 3 {
-			return out{}, external.ErrPending
+			return out{}, errWorking
 		}
 		return out{"ch_1"}, nil
 	}})

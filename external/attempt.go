@@ -12,6 +12,9 @@ import (
 )
 
 // perform makes one attempt and deals with what comes of it.
+//
+// In the model: the attempt and its answer in worker.pml, what the provider does in
+// provider.pml.
 func (x *Tools) perform(ctx context.Context, a *act, at *attempt) {
 	x.event(ctx, dedup.ExternalClaimed, at.row, "", "")
 	l := newLease(x, at)
@@ -83,21 +86,36 @@ func safely[T any](f func() (T, error)) (value T, err error) {
 
 // release ends an attempt that certainly had no effect. It speaks for itself only: where
 // others came before it, they may still be out.
+//
+// In the model: release in row.pml.
 func (x *Tools) release(ctx context.Context, at *attempt, why string) error {
 	x.event(ctx, dedup.ExternalReleased, at.row, "", why)
-	if at.earlier == nil {
+	if at.earlier == nil && at.row.tries < maxTries {
 		return x.change(ctx, at, x.sql().release, x.backoff(at.row), why)
 	}
 	return x.postpone(ctx, at, why, false)
 }
 
+// maxTries is how often an operation is attempted and looked up before it is parked: about a
+// week with the default lease, after which only a person gets it further.
+//
+// In the model: GIVES_UP in worker.pml.
+const maxTries = 2700
+
 // postpone leaves the operation to whoever comes first after a pause. ended is true where
 // an attempt has ended just now, and may still take effect.
+//
+// In the model: postpone in row.pml.
 func (x *Tools) postpone(ctx context.Context, at *attempt, why string, ended bool) error {
+	if at.row.tries >= maxTries {
+		return x.park(ctx, at, fmt.Sprintf("given up after %d tries: %s", at.row.tries, why))
+	}
 	return x.change(ctx, at, x.sql().postpone, x.backoff(at.row), why, ended)
 }
 
 // park leaves the operation to a person. Where it can be looked up, it is, a few times more.
+//
+// In the model: park in row.pml.
 func (x *Tools) park(ctx context.Context, at *attempt, why string) error {
 	var until *time.Duration
 	if at.t.find != nil {
@@ -121,7 +139,13 @@ func (x *Tools) parkedEvent(ctx context.Context, at *attempt, ref, why string) {
 // result or of what the tool writes then. What is to be recorded is kept as a verdict and
 // tried again, when a parked operation would be looked up.
 func (x *Tools) parkUnrecorded(ctx context.Context, at *attempt, ref string, v verdict, why error) error {
-	text := "it is decided, and cannot be recorded: " + note(why)
+	text := unrecorded + note(why)
+	if at.row.verdict != nil { // who has said so is kept
+		said, _, _ := strings.Cut(value(at.row.note), unrecorded)
+		if said = strings.TrimSuffix(said, "; "); said != "" {
+			text = said + "; " + text
+		}
+	}
 	tries := 0
 	if at.row.state == Parked {
 		tries = at.row.tries + 1
@@ -139,6 +163,8 @@ func (x *Tools) parkUnrecorded(ctx context.Context, at *attempt, ref string, v v
 	}
 	return err
 }
+
+const unrecorded = "it is decided, and cannot be recorded: "
 
 func optional(s string) *string {
 	if s == "" {

@@ -64,7 +64,7 @@ func TestFinalFaultIsUnknown(t *testing.T) {
 	h := add(f, external.Tool[in, out]{Perform: func(context.Context, external.Attempt, in) (out, error) {
 		return out{}, dedup.Final(&pgconn.PgError{Code: "40001"})
 	}})
-	ctx, cancel := context.WithTimeout(f.ctx, 5*lease)
+	ctx, cancel := context.WithTimeout(f.ctx, time.Minute)
 	defer cancel()
 	_, err := h.Do(ctx, call("k"), in{1})
 	require.ErrorAs(t, err, new(*external.ParkedError))
@@ -81,7 +81,7 @@ func TestBeginIsLockedOut(t *testing.T) {
 			return &pgconn.PgError{Code: "55P03", Message: "stock is locked"}
 		},
 	})
-	ctx, cancel := context.WithTimeout(f.ctx, 10*lease)
+	ctx, cancel := context.WithTimeout(f.ctx, time.Minute)
 	defer cancel()
 	_, err := h.Do(ctx, call("k"), in{1})
 	require.NotErrorIs(t, err, dedup.ErrInFlight)
@@ -153,7 +153,7 @@ func TestAdvanceInsideAnEffect(t *testing.T) {
 		_, err := f.tools.Advance(ctx, "acme", "charge", "k")
 		require.ErrorIs(t, err, dedup.ErrInvalid)
 		require.ErrorIs(t, f.tools.Resolve(ctx, op, external.Refuse("no")), dedup.ErrInvalid)
-		ctx, cancel := context.WithTimeout(ctx, time.Second)
+		ctx, cancel := context.WithTimeout(ctx, time.Minute)
 		defer cancel()
 		require.ErrorIs(t, f.tools.Recover(ctx), dedup.ErrInvalid)
 		return 1, nil

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"regexp"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -84,7 +86,7 @@ func TestPlayedCitus(t *testing.T) {
 func throughNodes(t *testing.T, cluster bool) {
 	t.Helper()
 	for name, test := range map[string]func(*testing.T, bool){
-		"Twins": nodesTwins, "Killed": nodesKilled, "LostCommits": nodesLostCommits, "Resolved": nodesResolved,
+		"Twins": nodesTwins, "Killed": nodesKilled, "LostCommits": nodesLostCommits, "LostNodes": nodesLostNodes, "Resolved": nodesResolved,
 		"Accepted": nodesAccepted, "InFlight": nodesInFlight, "Forgotten": nodesForgotten, "Refused": nodesRefused,
 		"FenceGrows": nodesFenceGrows, "SimpleProtocol": nodesSimpleProtocol,
 	} {
@@ -150,10 +152,11 @@ func nodesKilled(t *testing.T, cluster bool) {
 				ended, cancel := context.WithCancel(t.Context())
 				cancel()
 				_ = dead.tools.Close(ended)
-				f, other := on.process(t, 1, shortLease), on.process(t, 2, shortLease)
+				f, other := on.process(t, 1, lease), on.process(t, 2, lease)
 				killer := connect(t, on[0])
 				_, err := killer.Exec(t.Context(), `SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name = 'stopped'`)
 				require.NoError(t, err)
+				dead.outlive(f)
 
 				ctx, cancel := context.WithCancel(context.WithValue(t.Context(), providerKey{}, p))
 				defer cancel()
@@ -211,7 +214,7 @@ func nodesLostCommits(t *testing.T, cluster bool) {
 				if !between {
 					at = proxies[0].URL()
 				}
-				f := processWith(t, connect(t, at), &external.Options{Lease: shortLease})
+				f := process(t, connect(t, at))
 				tool := external.Tool[in, out]{
 					KeyKept: external.Forever, Begin: func(context.Context, pgx.Tx, in) error { return nil },
 					Perform: func(_ context.Context, a external.Attempt, i in) (out, error) { return p.act(a.Key, i.Order), nil },
@@ -236,7 +239,7 @@ func nodesLostCommits(t *testing.T, cluster bool) {
 				result, err := h.Do(f.ctx, call("k"), in{1})
 				require.NoError(t, err)
 				require.Equal(t, out{"ch_2"}, result.Value)
-				again, err := add(on.process(t, 1, shortLease), tool).Do(f.ctx, call("k"), in{1})
+				again, err := add(on.process(t, 1, lease), tool).Do(f.ctx, call("k"), in{1})
 				require.NoError(t, err)
 				require.True(t, again.Replayed)
 				require.Equal(t, 2, p.effects())
@@ -244,6 +247,53 @@ func nodesLostCommits(t *testing.T, cluster bool) {
 		}
 	}
 }
+
+// nodesLostNodes cuts the connection at one statement after the other, between the nodes on a
+// cluster: no call fails, and each acts once.
+func nodesLostNodes(t *testing.T, cluster bool) {
+	on, p := onNodes(t, cluster), newProvider()
+	proxies := on.proxied(t, cluster)
+	at := on[0]
+	if !cluster {
+		at = proxies[0].URL()
+	}
+	for _, refuses := range []bool{false, true} {
+		f := processWith(t, connect(t, at), &external.Options{Lease: lease})
+		h := add(f, external.Tool[in, out]{KeyKept: external.Forever, Perform: func(_ context.Context, a external.Attempt, i in) (out, error) {
+			o := p.act(a.Key, i.Order)
+			if refuses {
+				return out{}, dedup.Final(errors.New("declined"))
+			}
+			return o, nil
+		}})
+		for n, done := 0, false; !done; n++ {
+			var passed atomic.Int64
+			var armed []*faultproxy.Armed
+			for _, proxy := range proxies {
+				armed = append(armed, proxy.Arm(faultproxy.Fault{Kind: faultproxy.Dropped, Where: func(u faultproxy.Unit) bool {
+					return u.Index > 0 && len(u.Executes) > 0 && !citusOwn.MatchString(u.Executes[0]) && passed.Add(1) == int64(n)+1
+				}}))
+			}
+			acted := p.effects()
+			_, err := h.Do(f.ctx, call(fmt.Sprint(refuses, n)), in{n})
+			if refuses {
+				require.ErrorIs(t, err, dedup.ErrRefused, n)
+			} else {
+				require.NoError(t, err, n)
+			}
+			require.Equal(t, acted+1, p.effects(), n)
+			done = true
+			for _, a := range armed {
+				done = done && a.Count() == 0
+				a.Disarm()
+			}
+		}
+	}
+}
+
+// citusOwn is what Citus's own processes send, and what they send again within a minute where a
+// node is lost: the second half of a two-phase commit.
+var citusOwn = regexp.MustCompile(`dump_local_wait_edges|pg_prepared_xacts|application_name|^COMMIT PREPARED`)
 
 // proxied puts fault proxies before the coordinator, or between the nodes and the workers.
 func (n nodes) proxied(t *testing.T, between bool) (proxies []*faultproxy.Proxy) {
@@ -453,7 +503,7 @@ func nodesFenceGrows(t *testing.T, cluster bool) {
 		return out{"ch_1"}, nil
 	}}
 	for attempt, node := range []int{2, 0, 1, 0} {
-		f := on.process(t, node, shortLease)
+		f := on.process(t, node, lease)
 		h := add(f, tool)
 		if attempt == 0 {
 			require.NoError(t, pgx.BeginFunc(f.ctx, f.pool, func(tx pgx.Tx) error {

@@ -2,7 +2,9 @@ package external
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -18,6 +20,8 @@ type sight struct {
 	rec  *table.Record // nil where there is none
 	row  *row          // nil where somebody has inserted it since the statement began
 	mine bool          // the row is this claim's
+	// unsure: the claim's COMMIT has failed, and may have taken place.
+	unsure bool
 	// began is this machine's clock before the claim was sent, and so before the server's
 	// clock was read: the client's idea of its lease ends first.
 	began time.Time
@@ -25,13 +29,17 @@ type sight struct {
 
 // claim looks for the identity's record and row, and inserts the row where neither is
 // there, together with what the tool writes in Begin. It retries transient faults within
-// the Deduper's RetryPolicy.
+// the Deduper's RetryPolicy. A claim whose answer was lost is known again by its nonce, which
+// the row has as its note until somebody acts on it: by a later claim of the same call too, since it
+// may be committed late.
+//
+// In the model: the claim in worker.pml.
 func (x *Tools) claim(ctx context.Context, t *definition, o *ask) (seen sight, err error) {
 	retry := x.d.Options().Retry
-	unsure := false // a claim may be committed, and its lease has to end
 	n := 1
+	began := x.now()
 	ended := func(answer, err error) (sight, error) {
-		if unsure {
+		if !o.lostSince.IsZero() { // a claim may be committed, and its lease has to end
 			answer = dedup.ErrOutcomeUnknown
 		}
 		if answer == nil {
@@ -40,15 +48,23 @@ func (x *Tools) claim(ctx context.Context, t *definition, o *ask) (seen sight, e
 		return sight{}, &dedup.Error{Answer: answer, Scope: o.Scope, Tool: o.Tool, KeyHash: dedup.KeyHash(o.Key), Attempts: n, Err: err}
 	}
 	for ; ; n++ {
+		tried := x.now()
 		seen, err = x.tryClaim(ctx, t, o)
 		if err == nil {
+			seen.began = tried
+			if r := seen.row; !o.lostSince.IsZero() && r != nil && r.state == Running && r.tries == 1 && value(r.note) == o.nonce {
+				seen.mine, seen.began = true, o.lostSince // its answer was lost, and nothing has been sent
+			}
+			if seen.mine { // an attempt follows: from here on the nonce says nothing any more
+				o.nonce, o.lostSince = newNonce(), time.Time{}
+			}
 			return seen, nil
 		}
 		own, begins := errors.AsType[*beginError](err)
 		if begins {
 			err = own.err
-		} else {
-			unsure = unsure || !wire.IsRaised(err) && !wire.IsUnsent(err) && !errors.As(err, new(*pgconn.ConnectError))
+		} else if o.lostSince.IsZero() && (seen.unsure || !wire.IsRaised(err) && !wire.IsUnsent(err) && !errors.As(err, new(*pgconn.ConnectError))) {
+			o.lostSince = began
 		}
 		switch {
 		case !begins && wire.SQLState(err) == pgLockNotAvailable: // by a claim that is not committed yet
@@ -62,6 +78,16 @@ func (x *Tools) claim(ctx context.Context, t *definition, o *ask) (seen sight, e
 			return ended(nil, err)
 		}
 	}
+}
+
+// nonceNote is the beginning of a row's note which is its claim's nonce.
+const nonceNote = "claim "
+
+func newNonce() string { return nonceNote + rand.Text() }
+
+func isNonce(note string) bool {
+	text, ok := strings.CutPrefix(note, nonceNote)
+	return ok && len(text) == len(rand.Text())
 }
 
 // beginError is an error of a tool's Begin, which speaks of no claim.
@@ -86,7 +112,7 @@ func (x *Tools) tryClaim(ctx context.Context, t *definition, o *ask) (seen sight
 		b.BeginTx(pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
 	}
 	queue(b, sql.settings)
-	b.Queue(sql.claim, o.Scope, o.Tool, o.Key, o.fingerprint[:], o.argDigests, o.input, x.opts.Lease)
+	b.Queue(sql.claim, o.Scope, o.Tool, o.Key, o.fingerprint[:], o.argDigests, o.input, x.opts.Lease, o.nonce)
 	if !inBlock {
 		return send(ctx, x.pool, b, len(sql.settings))
 	}
@@ -132,7 +158,9 @@ func (x *Tools) claimInTx(ctx context.Context, t *definition, o *ask, b *pgx.Bat
 		}
 	}
 	x.event(ctx, dedup.ExternalClaiming, seen.row, "", "")
-	return seen, tx.Commit(ctx)
+	err = tx.Commit(ctx)
+	seen.unsure = err != nil && wire.OutcomeOfCommit(conn.Conn().PgConn(), pgconn.CommandTag{}, err, false) == wire.Unknown
+	return seen, err
 }
 
 // sender is a pool or a transaction.

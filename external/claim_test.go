@@ -2,7 +2,9 @@ package external_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
@@ -40,9 +42,9 @@ func TestClaimIsLost(t *testing.T) {
 			pool, err := pgxpool.New(t.Context(), proxy.URL())
 			require.NoError(t, err)
 			t.Cleanup(pool.Close)
-			f := processWith(t, pool, &external.Options{Lease: shortLease})
+			f := process(t, pool)
 			p := newProvider()
-			tool := external.Tool[in, out]{KeyKept: external.Forever, Perform: func(_ context.Context, a external.Attempt, i in) (out, error) {
+			tool := external.Tool[in, out]{Perform: func(_ context.Context, a external.Attempt, i in) (out, error) {
 				return p.act(a.Key, i.Order), nil
 			}}
 			where := faultproxy.AtSQL(`INSERT INTO "public"."tool_effect"`)
@@ -70,4 +72,74 @@ func TestClaimIsLost(t *testing.T) {
 			}
 		})
 	}
+}
+
+// claimsThrough is a process behind a proxy, and the claims that it sends.
+func claimsThrough(t *testing.T) (*fixture, *faultproxy.Proxy, <-chan struct{}) {
+	t.Helper()
+	proxy, err := faultproxy.New(pgtest.New(t).URL)
+	require.NoError(t, err)
+	t.Cleanup(proxy.Close)
+	pool, err := pgxpool.New(t.Context(), proxy.URL())
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	claims := make(chan struct{}, 1000)
+	proxy.Arm(faultproxy.Fault{Kind: faultproxy.Hold, Where: func(u faultproxy.Unit) bool {
+		if faultproxy.AtSQL(`INSERT INTO "public"."tool_effect"`)(u) {
+			claims <- struct{}{}
+		}
+		return false
+	}})
+	return processWith(t, pool, &external.Options{Lease: lease}), proxy, claims
+}
+
+// TestClaimIsCommittedLate loses the answer to a claim that is committed only when the call has tried
+// again, and has met it as somebody's.
+func TestClaimIsCommittedLate(t *testing.T) {
+	t.Parallel()
+	f, proxy, claims := claimsThrough(t)
+	p := newProvider()
+	h := add(f, ledger(f, external.Tool[in, out]{Perform: func(_ context.Context, a external.Attempt, i in) (out, error) {
+		return p.act(a.Key, i.Order), nil
+	}}))
+	late := proxy.Arm(faultproxy.Fault{Kind: faultproxy.Delayed, Where: faultproxy.AtCommit})
+	go func() {
+		for range 4 { // the second and the third have met the first one
+			<-claims
+		}
+		late.Release()
+	}()
+	result, err := h.Do(f.ctx, call("k"), in{1})
+	require.NoError(t, err)
+	require.Equal(t, out{"ch_1"}, result.Value)
+	require.Equal(t, 1, p.effects())
+	require.Equal(t, []string{"begin 1", "finish ch_1"}, f.ledger())
+}
+
+// TestClaimIsKnownOnce loses the answers to the claims around an attempt which outlives its time: what
+// tells a claim says nothing of it once it is attempted.
+func TestClaimIsKnownOnce(t *testing.T) {
+	t.Parallel()
+	f, proxy, claims := claimsThrough(t)
+	var attempts atomic.Int32
+	goOn := make(chan struct{})
+	h := add(f, external.Tool[in, out]{Timeout: time.Millisecond, Perform: func(context.Context, external.Attempt, in) (out, error) {
+		if attempts.Add(1) == 1 {
+			proxy.Arm(faultproxy.Fault{Kind: faultproxy.ReplyReset, Where: faultproxy.AtSQL(`INSERT INTO "public"."tool_effect"`)})
+		}
+		<-goOn
+		return out{"ch_1"}, nil
+	}})
+	proxy.Arm(faultproxy.Fault{Kind: faultproxy.ReplyReset, Where: faultproxy.AtSQL(`INSERT INTO "public"."tool_effect"`)})
+	go func() {
+		for range 5 { // one is lost, known, lost again, and no more known
+			<-claims
+		}
+		close(goOn)
+	}()
+	_, err := h.Do(f.ctx, call("k"), in{1})
+	if err != nil { // parked before the attempt has come back
+		require.ErrorAs(t, err, new(*external.ParkedError))
+	}
+	require.EqualValues(t, 1, attempts.Load())
 }

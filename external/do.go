@@ -22,6 +22,10 @@ type ask struct {
 	argDigests  []byte
 	input       string
 	retention   dedup.Retention
+	// nonce tells the claims of this call from others. lostSince is before the first of them was sent
+	// whose answer was lost, zero where none was.
+	nonce     string
+	lostSince time.Time
 }
 
 // ask checks a call.
@@ -37,7 +41,7 @@ func (h *Handle[In, Out]) ask(call dedup.Call, in In) (*ask, error) {
 	if compared == nil {
 		compared = in
 	}
-	o := &ask{Identity: id, retention: h.t.retention}
+	o := &ask{Identity: id, retention: h.t.retention, nonce: newNonce()}
 	fingerprint, digests, err := canon.Digest(id.Scope, id.Tool, id.Key, compared)
 	o.fingerprint, o.argDigests = fingerprint, digests
 	if err == nil {

@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -145,15 +148,15 @@ func TestUnknown(t *testing.T) {
 	}{
 		"Key/Happened":          {external.Tool[in, out]{KeyKept: external.Forever}, true, external.Done, 1},
 		"Key/DidNot":            {external.Tool[in, out]{KeyKept: external.Forever}, false, external.Done, 1},
-		"FindSettles/Happened":  {external.Tool[in, out]{Find: lookUp, Settles: shortLease}, true, external.Done, 1},
-		"FindSettles/DidNot":    {external.Tool[in, out]{Find: lookUp, Settles: shortLease}, false, external.Done, 1},
+		"FindSettles/Happened":  {external.Tool[in, out]{Find: lookUp, Settles: time.Millisecond}, true, external.Done, 1},
+		"FindSettles/DidNot":    {external.Tool[in, out]{Find: lookUp, Settles: time.Millisecond}, false, external.Done, 1},
 		"Find/Happened":         {external.Tool[in, out]{Find: lookUp}, true, external.Done, 1},
 		"Find/DidNot":           {external.Tool[in, out]{Find: lookUp}, false, external.Parked, 0},
 		"Neither/Happened":      {external.Tool[in, out]{}, true, external.Parked, 1},
 		"Neither/DidNot":        {external.Tool[in, out]{}, false, external.Parked, 0},
 		"KeyAndFind/Happened":   {external.Tool[in, out]{KeyKept: external.Forever, Find: lookUp}, true, external.Done, 1},
 		"KeyAndFind/DidNot":     {external.Tool[in, out]{KeyKept: external.Forever, Find: lookUp}, false, external.Done, 1},
-		"KeyForgotten/Happened": {external.Tool[in, out]{KeyKept: 4 * time.Millisecond, Timeout: time.Millisecond}, true, external.Parked, 1},
+		"KeyForgotten/Happened": {external.Tool[in, out]{KeyKept: 2*lease + 1, Timeout: time.Millisecond}, true, external.Parked, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -265,25 +268,31 @@ func TestCallerLeaves(t *testing.T) {
 	require.Equal(t, out{"ch_1"}, result.Value)
 }
 
-// TestLeaseIsExtended lets an attempt run for three leases: nobody takes over.
+// TestLeaseIsExtended is an attempt whose lease is extended while it runs: nobody takes over
+// when the lease that it began with would be over.
 func TestLeaseIsExtended(t *testing.T) {
 	t.Parallel()
-	opts := &external.Options{Lease: lease / 2}
-	f := processWith(t, pgtest.New(t).Pool(t), opts)
-	other := processWith(t, f.pool, opts)
+	f := newFixture(t)
+	other := process(t, f.pool)
 	p := newProvider()
 	tool := external.Tool[in, out]{Perform: func(ctx context.Context, _ external.Attempt, i in) (out, error) {
-		_, err := f.pool.Exec(ctx, `SELECT pg_sleep($1)`, (3 * opts.Lease).Seconds())
-		return p.act("", i.Order), err
+		first := f.lookup("k")
+		now := first
+		for now.Due.Equal(first.Due) { // a third of the lease
+			_, err := f.pool.Exec(ctx, `SELECT pg_sleep(0.1)`)
+			require.NoError(t, err)
+			now = f.lookup("k")
+		}
+		require.Equal(t, first.Fence, now.Fence)
+		other.elapse(first.Due.Sub(now.Now))
+		op, err := other.tools.Advance(ctx, "acme", "charge", "k")
+		require.NoError(t, err)
+		require.Equal(t, first.Fence, op.Fence)
+		return p.act("", i.Order), nil
 	}}
 	h := add(f, tool)
 	add(other, tool)
-	ctx, stop := context.WithCancel(f.ctx)
-	var recovering sync.WaitGroup
-	recovering.Go(func() { require.NoError(t, other.tools.Recover(ctx)) })
 	_, err := h.Do(f.ctx, call("k"), in{1})
-	stop()
-	recovering.Wait()
 	require.NoError(t, err)
 	require.Equal(t, 1, p.effects())
 }
@@ -291,7 +300,7 @@ func TestLeaseIsExtended(t *testing.T) {
 func TestTimeout(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	h := add(f, external.Tool[in, out]{Timeout: 10 * time.Millisecond, Perform: func(ctx context.Context, _ external.Attempt, _ in) (out, error) {
+	h := add(f, external.Tool[in, out]{Timeout: time.Nanosecond, Perform: func(ctx context.Context, _ external.Attempt, _ in) (out, error) {
 		<-ctx.Done()
 		return out{}, context.Cause(ctx)
 	}})
@@ -383,4 +392,22 @@ func TestCloseAfterTheLastAnswer(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, f.tools.Close(ended))
 	}
+}
+
+// Every step of an operation says who has called.
+func TestStepsHaveAttrs(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	charge := add(f, external.Tool[in, out]{Perform: func(context.Context, external.Attempt, in) (out, error) { return out{ID: "ch_1"}, nil }})
+	agent := []slog.Attr{slog.String("agent", "ada")}
+	var others atomic.Int64
+	f.steps.stopAt(func(data dedup.ExternalData) {
+		if !slices.EqualFunc(data.Attrs, agent, slog.Attr.Equal) {
+			others.Add(1)
+		}
+	})
+	_, err := charge.Do(dedup.WithAttrs(f.ctx, agent...), call("k"), in{})
+	require.NoError(t, err)
+	require.Equal(t, 1, f.steps.count(dedup.ExternalRecorded))
+	require.Zero(t, others.Load())
 }

@@ -5,18 +5,11 @@ import (
 	"fmt"
 )
 
-var (
-	// ErrPending is what Perform and Find return when the provider has accepted the effect
-	// and is working: it is looked up until it is there. Without Find, and with a key, it
-	// is sent again.
-	ErrPending = errors.New("dedup: the provider is still working")
-
-	// ErrExists is what Perform returns when the provider says that it has happened under
-	// this key or id before, or that the key was used with other parameters, and the answer
-	// is not here: it is looked up. It is no refusal, because the first attempt may have
-	// been this call's.
-	ErrExists = errors.New("dedup: the provider has an effect of this key already")
-)
+// ErrExists is what Perform returns when the provider says that it has happened under
+// this key or id before, or that the key was used with other parameters, and the answer
+// is not here: it is looked up. It is no refusal, because the first attempt may have
+// been this call's.
+var ErrExists = errors.New("dedup: the provider has an effect of this key already")
 
 // NotDone marks an error of Perform: this attempt had no effect and will have none, as
 // where no connection was made, or where the provider answered 429. The operation is

@@ -27,7 +27,7 @@ func TestForgettingFails(t *testing.T) {
 	_, err = f.pool.Exec(f.ctx, `DELETE FROM tool_dedup; UPDATE tool_effect SET forget_at = now()`)
 	require.NoError(t, err)
 	on(f, "DELETE", "", "42501")
-	ctx, cancel := context.WithTimeout(f.ctx, lease)
+	ctx, cancel := context.WithTimeout(f.ctx, time.Minute)
 	defer cancel()
 	_, err = h.Do(ctx, call("k"), in{1})
 	require.Error(t, err)
@@ -44,7 +44,7 @@ func TestClaimIsSwallowed(t *testing.T) {
 	on(f, "INSERT", "", "")
 	c := call("k")
 	c.MaxWait = lease / 4
-	ctx, cancel := context.WithTimeout(f.ctx, 2*lease)
+	ctx, cancel := context.WithTimeout(f.ctx, time.Minute)
 	defer cancel()
 	_, err := h.Do(ctx, c, in{1})
 	require.ErrorIs(t, err, dedup.ErrInFlight)
@@ -99,7 +99,7 @@ func TestCloseBehindAClaim(t *testing.T) {
 // has workers: others are advanced all the same.
 func TestRecoverGoesOn(t *testing.T) {
 	t.Parallel()
-	f := processWith(t, pgtest.New(t).Pool(t), &external.Options{Lease: shortLease, Workers: 1})
+	f := processWith(t, pgtest.New(t).Pool(t), &external.Options{Lease: lease, Workers: 1})
 	stuck := add(f, external.Tool[in, out]{
 		Name: "stuck", Perform: answering("ch_1"),
 		Finish: func(context.Context, pgx.Tx, in, out) error { return context.DeadlineExceeded },
@@ -139,7 +139,7 @@ func TestClaimLosesItsAnswer(t *testing.T) {
 	pool, err := pgxpool.NewWithConfig(t.Context(), config)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
-	f := processWith(t, pool, &external.Options{Lease: shortLease})
+	f := process(t, pool)
 	h := add(f, external.Tool[in, out]{KeyKept: external.Forever, Perform: answering("ch_1")})
 	proxy.Arm(faultproxy.Fault{Kind: faultproxy.ReplyReset, Where: faultproxy.AtSQL("insert into")})
 	result, err := h.Do(f.ctx, call("k"), in{1})

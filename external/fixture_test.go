@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -35,14 +36,13 @@ type fixture struct {
 	d     *dedup.Deduper
 	tools *external.Tools
 	steps *steps
+	noRef bool         // the tools have no Ref
+	ahead atomic.Int64 // how far the process's clock is ahead, as if it had been paused
 }
 
-const (
-	// lease is long enough for a busy machine, where nothing waits for its end.
-	lease = 2 * time.Second
-	// shortLease is for tests that wait for what comes after it.
-	shortLease = 200 * time.Millisecond
-)
+// lease is long enough for a busy machine, where nothing waits for its end: elapse moves the
+// operations past it.
+const lease = 15 * time.Second
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
@@ -63,6 +63,7 @@ func processWith(t *testing.T, pool *pgxpool.Pool, opts *external.Options) *fixt
 	require.NoError(t, err)
 	f.tools, err = external.New(f.d, opts)
 	require.NoError(t, err)
+	external.SetClock(f.tools, func() time.Time { return time.Now().Add(time.Duration(f.ahead.Load())) })
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 10*time.Second)
 		defer cancel()
@@ -76,7 +77,7 @@ func add(f *fixture, t external.Tool[in, out]) *external.Handle[in, out] {
 	if t.Name == "" {
 		t.Name = "charge"
 	}
-	if t.Ref == nil {
+	if t.Ref == nil && !f.noRef {
 		t.Ref = refOf
 	}
 	h, err := external.Add(f.tools, t)
@@ -107,12 +108,39 @@ func (f *fixture) until(key string, want external.State) external.Operation {
 	}
 }
 
-// untilDue waits until the database's clock has reached an operation's time.
+// untilDue lets time pass until an operation is due.
 func (f *fixture) untilDue(op external.Operation) {
 	f.t.Helper()
 	require.False(f.t, op.Due.IsZero(), "nothing is due: %+v", op)
-	_, err := f.pool.Exec(f.ctx, `SELECT pg_sleep_until($1)`, op.Due)
-	require.NoError(f.t, err)
+	f.elapse(op.Due.Sub(op.Now))
+}
+
+// elapse lets time pass for this process and for the operations, without waiting: their times
+// are moved into the past.
+func (f *fixture) elapse(d time.Duration) {
+	f.t.Helper()
+	require.NoError(f.t, elapse(f.ctx, f.pool, pgx.Identifier{f.d.Options().Schema, "tool_effect"}.Sanitize(), "", d))
+	f.ahead.Add(int64(d)) // last: whose lease has ended gives up, and then others lock the row
+}
+
+// elapse does it for the operations with a key, or for all, as Citus allows: with functions that are
+// immutable.
+func elapse(ctx context.Context, pool *pgxpool.Pool, table, key string, d time.Duration) error {
+	earlier := func(column string) string {
+		return column + ` = (` + column + ` AT TIME ZONE 'UTC' - $1::interval) AT TIME ZONE 'UTC'`
+	}
+	_, err := pool.Exec(ctx, `UPDATE `+table+` SET `+earlier("due_at")+`, `+earlier("sent_at")+`, `+earlier("sent_until")+` WHERE $2 IN ('', key)`, d, key)
+	return err
+}
+
+const anyWaits = `SELECT count(*) > 0 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`
+
+// untilWaiting returns when somebody waits for a lock in the database.
+func (f *fixture) untilWaiting() {
+	f.t.Helper()
+	for waits := false; !waits; {
+		require.NoError(f.t, f.pool.QueryRow(f.ctx, anyWaits).Scan(&waits))
+	}
 }
 
 // steps notes the steps that operations take, and stops at one when it is asked to.
@@ -120,6 +148,15 @@ type steps struct {
 	mu      sync.Mutex
 	reached map[dedup.ExternalStep]int
 	at      func(dedup.ExternalData)
+	retry   func()
+}
+
+func (s *steps) onRetry(retry func()) { s.retry = retry }
+
+func (s *steps) TraceRetried(context.Context, dedup.RetriedData) {
+	if s.retry != nil {
+		s.retry()
+	}
 }
 
 func (s *steps) TraceExternal(_ context.Context, data dedup.ExternalData) {

@@ -45,7 +45,9 @@ func FuzzOperations(f *testing.F) {
 	})
 }
 
-const fuzzLease = 100 * time.Millisecond
+// fuzzTimeout is when an attempt is left behind that does not heed its context, and a look that
+// comes late. No lease ends by itself.
+const fuzzTimeout = 100 * time.Millisecond
 
 // fuzzKinds are what a provider offers. Its settling is honest.
 var fuzzKinds = []struct {
@@ -55,7 +57,7 @@ var fuzzKinds = []struct {
 }{
 	{"key", true, false, 0},
 	{"key+find", true, true, 0},
-	{"find+settle", false, true, fuzzLease},
+	{"find+settle", false, true, lease},
 	{"find", false, true, 0},
 	{"neither", false, false, 0},
 }
@@ -79,6 +81,7 @@ type market struct {
 	never    bool // a person has said so
 	late     []request
 	zombies  []chan struct{}
+	ahead    atomic.Int64 // how far the clock of all is ahead
 }
 
 // request is one that is on its way when its attempt has ended.
@@ -110,14 +113,15 @@ func (m *market) start() *trader {
 	var err error
 	p.d, err = dedup.New(m.pool, nil)
 	require.NoError(m.t, err)
-	p.tools, err = external.New(p.d, &external.Options{Lease: fuzzLease})
+	p.tools, err = external.New(p.d, &external.Options{Lease: lease})
 	require.NoError(m.t, err)
+	external.SetClock(p.tools, m.now)
 	write := func(ctx context.Context, tx pgx.Tx, kind, ref string) error {
 		_, err := tx.Exec(ctx, `INSERT INTO ledger VALUES ($1, $2, $3)`, m.order, kind, ref)
 		return err
 	}
 	tool := external.Tool[in, out]{
-		Name: "charge", Ref: refOf, Timeout: time.Second, Settles: fuzzKinds[m.kind].settles, Perform: p.perform,
+		Name: "charge", Ref: refOf, Timeout: fuzzTimeout, Settles: fuzzKinds[m.kind].settles, Perform: p.perform,
 		Begin:   func(ctx context.Context, tx pgx.Tx, _ in) error { return write(ctx, tx, "begin", "") },
 		Finish:  func(ctx context.Context, tx pgx.Tx, _ in, o out) error { return write(ctx, tx, "finish", o.ID) },
 		Refused: func(ctx context.Context, tx pgx.Tx, _ in, _ error) error { return write(ctx, tx, "refused", "") },
@@ -131,6 +135,16 @@ func (m *market) start() *trader {
 	p.handle, err = external.Add(p.tools, tool)
 	require.NoError(m.t, err)
 	return p
+}
+
+// now is the clock of the processes and of the provider.
+func (m *market) now() time.Time { return time.Now().Add(time.Duration(m.ahead.Load())) }
+
+// untilDue lets time pass, for all, until the operation is due.
+func (m *market) untilDue(op external.Operation) {
+	until := max(op.Due.Sub(op.Now), 0)
+	m.ahead.Add(int64(until))
+	require.NoError(m.t, elapse(m.t.Context(), m.pool, "tool_effect", m.call().Key, until))
 }
 
 // next is the next byte, zero after the last one.
@@ -187,7 +201,7 @@ func (p *trader) perform(ctx context.Context, a external.Attempt, _ in) (out, er
 	case 3: // it may happen later
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		m.late = append(m.late, request{a.Key, time.Now()})
+		m.late = append(m.late, request{a.Key, m.now()})
 		return out{}, errLost
 	case 4:
 		return out{}, external.NotDone(errors.New("429"))
@@ -230,7 +244,7 @@ func (m *market) land() {
 	}
 	r := m.late[0]
 	m.late = m.late[1:]
-	if settles := fuzzKinds[m.kind].settles; settles == 0 || time.Since(r.ended) < settles/2 {
+	if settles := fuzzKinds[m.kind].settles; settles == 0 || m.now().Sub(r.ended) < settles/2 {
 		_, _ = m.actLocked(r.key)
 	}
 }
@@ -253,7 +267,7 @@ func (m *market) quiet() bool {
 }
 
 func (m *market) call() dedup.Call {
-	return dedup.Call{Scope: "acme", Key: fmt.Sprint(m.order), MaxWait: fuzzLease / 4}
+	return dedup.Call{Scope: "acme", Key: fmt.Sprint(m.order), MaxWait: fuzzTimeout / 4}
 }
 
 func (m *market) lookup() external.Operation {
@@ -313,9 +327,8 @@ func (m *market) step(p *trader, b byte) {
 
 // advance does what is due when it is.
 func (m *market) advance(p *trader) {
-	if op := m.lookup(); !op.Due.IsZero() && op.Due.Sub(op.Now) < 3*fuzzLease {
-		_, err := m.pool.Exec(m.t.Context(), `SELECT pg_sleep_until($1)`, op.Due)
-		require.NoError(m.t, err)
+	if op := m.lookup(); !op.Due.IsZero() && op.Due.Sub(op.Now) < 3*lease {
+		m.untilDue(op)
 	}
 	_, err := p.tools.Advance(m.t.Context(), "acme", "charge", m.call().Key)
 	require.NoError(m.t, err)
@@ -359,11 +372,10 @@ func (m *market) resolve(p *trader, b byte) {
 func (m *market) end() {
 	for range 100 {
 		op := m.lookup()
-		if op.Due.IsZero() || op.State == external.Parked && op.Verdict == "" && op.Due.Sub(op.Now) > 3*fuzzLease {
+		if op.Due.IsZero() || op.State == external.Parked && op.Verdict == "" && op.Due.Sub(op.Now) > 3*lease {
 			return
 		}
-		_, err := m.pool.Exec(m.t.Context(), `SELECT pg_sleep_until($1)`, op.Due)
-		require.NoError(m.t, err)
+		m.untilDue(op)
 		m.advance(m.processes[0])
 	}
 	require.Fail(m.t, "it goes on for ever", "%+v", m.lookup())

@@ -25,7 +25,7 @@ func newLease(x *Tools, at *attempt) *lease {
 func (l *lease) over() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	now := time.Now()
+	now := l.x.now()
 	return !now.Before(l.end) || !now.Round(0).Before(l.end.Round(0))
 }
 
@@ -65,7 +65,7 @@ func (l *lease) run(ctx context.Context, cancel context.CancelCauseFunc) {
 
 // renew moves the lease's end. It reports whether it makes sense to go on.
 func (l *lease) renew(ctx context.Context) bool {
-	began := time.Now()
+	began := l.x.now()
 	l.mu.Lock()
 	end := l.end
 	l.mu.Unlock()

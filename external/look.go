@@ -9,17 +9,35 @@ import (
 	"github.com/tooldedup/dedup"
 )
 
-// find asks the provider, within the lease and the tool's Timeout.
+// find asks the provider, within the lease and the tool's Timeout. One that does not heed its context
+// is left behind: it holds up nobody, and what it would still find is found by the next look.
 func (x *Tools) find(ctx context.Context, at *attempt) ([]json.RawMessage, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, min(at.t.timeout, x.opts.Lease*3/4), errTimeout)
 	defer cancel()
-	outs, err := safely(func() ([]json.RawMessage, error) { return at.t.find(ctx, at.row.attempt(), at.row.in()) })
-	x.event(ctx, dedup.ExternalLooked, at.row, "", note(err))
-	return outs, err
+	type found struct {
+		outs []json.RawMessage
+		err  error
+	}
+	answer := make(chan found, 1)
+	a, in := at.row.attempt(), at.row.in()
+	go func() {
+		outs, err := safely(func() ([]json.RawMessage, error) { return at.t.find(ctx, a, in) })
+		answer <- found{outs, err}
+	}()
+	var f found
+	select {
+	case f = <-answer:
+	case <-ctx.Done():
+		f.err = context.Cause(ctx)
+	}
+	x.event(ctx, dedup.ExternalLooked, at.row, "", note(f.err))
+	return f.outs, f.err
 }
 
 // look finds out what became of earlier attempts, and makes another one only where none of
 // them can take effect any more, or where the provider keeps it from being a second one.
+//
+// In the model: LOOKING and LOOKED in worker.pml.
 func (x *Tools) look(ctx context.Context, a *act, at *attempt) {
 	outs, err := x.find(ctx, at)
 	var unrecorded *unrecordable
@@ -28,7 +46,7 @@ func (x *Tools) look(ctx context.Context, a *act, at *attempt) {
 		a.err = x.insist(ctx, forever, func() error { return x.parkUnrecorded(ctx, at, unrecorded.ref, verdict{}, err) })
 	case err != nil && at.row.state == Parked: // it does not count
 		a.err = x.lookAgain(ctx, at, at.row.tries)
-	case err != nil: // ErrPending included
+	case err != nil:
 		a.err = x.postpone(ctx, at, note(err), false)
 	case len(outs) > 0:
 		x.found(ctx, a, at, outs)
@@ -88,12 +106,14 @@ func (x *Tools) notFoundYet(ctx context.Context, at *attempt) error {
 
 // audit looks once more after an answer that relied on a look which found nothing: if that
 // was wrong, there are two effects by now, or one beside a refusal.
+//
+// In the model: the audit in worker.pml.
 func (x *Tools) audit(ctx context.Context, at *attempt) error {
 	if at.t.find == nil { // a person said that it never happened
 		return x.change(ctx, at, x.sql().audited, nil)
 	}
 	outs, err := x.find(ctx, at)
-	if err != nil {
+	if err != nil && at.row.tries < maxTries {
 		pause := x.backoff(at.row)
 		return x.change(ctx, at, x.sql().audited, &pause)
 	}

@@ -2,20 +2,21 @@ package external_test
 
 import (
 	"context"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/external"
-	"github.com/tooldedup/dedup/internal/pgtest"
 )
 
 // TestLookThatFailsDoesNotCount is a parked call that the provider cannot be asked for a
 // while: it is looked up until a look succeeds, and still says why it is parked.
 func TestLookThatFailsDoesNotCount(t *testing.T) {
 	t.Parallel()
-	f := processWith(t, pgtest.New(t).Pool(t), &external.Options{Lease: shortLease / 2})
+	f := newFixture(t)
 	p := newProvider()
 	looks := 0
 	h := add(f, external.Tool[in, out]{
@@ -37,7 +38,7 @@ func TestLookThatFailsDoesNotCount(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, external.Parked, op.State)
 		require.Equal(t, parked.Operation.Note, op.Note)
-		require.Less(t, op.Due.Sub(op.Now), 10*shortLease/2, "the next look comes as soon as this one did")
+		require.Less(t, op.Due.Sub(op.Now), 10*lease, "the next look comes as soon as this one did")
 	}
 	f.until("k", external.Done)
 	require.Equal(t, 7, looks)
@@ -48,7 +49,7 @@ func TestLookThatFailsDoesNotCount(t *testing.T) {
 // where its process dies: the next one comes as if it had not been begun.
 func TestLookThatIsCutOffDoesNotCount(t *testing.T) {
 	t.Parallel()
-	f := processWith(t, pgtest.New(t).Pool(t), &external.Options{Lease: shortLease / 2})
+	f := newFixture(t)
 	var cutOff bool
 	h := add(f, external.Tool[in, out]{
 		Perform: func(context.Context, external.Attempt, in) (out, error) { return out{}, errLost },
@@ -68,7 +69,40 @@ func TestLookThatIsCutOffDoesNotCount(t *testing.T) {
 		require.NoError(t, err)
 	}
 	op := f.lookup("k")
-	leases := float64(op.Due.Sub(op.Now)) / float64(shortLease/2)
+	leases := float64(op.Due.Sub(op.Now)) / float64(lease)
 	require.LessOrEqual(t, leases, 20.0, "leases until the second look")
 	require.Greater(t, leases, 2.0)
+}
+
+// TestLookThatHangs is a Find that heeds no context. It is left behind, as one that has failed, and the
+// next one finds what happened.
+func TestLookThatHangs(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	hold := make(chan struct{})
+	t.Cleanup(func() { close(hold) })
+	looks := 0
+	h := add(f, external.Tool[in, out]{
+		Timeout: time.Nanosecond, // it is over before a look begins
+		Perform: func(context.Context, external.Attempt, in) (out, error) { return out{}, errLost },
+		Find: func(context.Context, external.Attempt, in) ([]out, error) {
+			if looks++; looks == 1 {
+				<-hold
+			}
+			return []out{{"ch_1"}}, nil
+		},
+	})
+	ctx, cancel := context.WithTimeout(f.ctx, 20*time.Second)
+	defer cancel()
+	impatient := call("k")
+	impatient.MaxWait = -1
+	_, err := h.Do(ctx, impatient, in{1})
+	require.ErrorIs(t, err, dedup.ErrInFlight)
+	op := f.lookup("k")
+	for !strings.Contains(op.Note, "Timeout has passed") { // the call may be at it still
+		require.Equal(t, external.Running, op.State)
+		f.untilDue(op)
+		op, err = f.tools.Advance(ctx, "acme", "charge", "k")
+		require.NoError(t, err)
+	}
 }

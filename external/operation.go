@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -19,7 +18,7 @@ type State string
 
 const (
 	None    State = ""        // there is no such operation, or it is forgotten
-	Pending State = "pending" // nothing was sent
+	Pending State = "pending" // nothing that was sent has an effect or will have one
 	Running State = "running" // an attempt may be out
 	Parked  State = "parked"  // it may have happened, and only a person can say
 	Done    State = "done"    // the record in tool_dedup has the answer, also where it is a refusal
@@ -44,12 +43,14 @@ type Operation struct {
 	// Ref is the provider's id of what happened, and Twice has the ids of further effects,
 	// "(none)" for one of a tool without Ref.
 	Ref, Twice string
-	// Note says why the operation was last parked or put off.
+	// Note says why the operation was last parked or put off. As long as there is a Verdict, it
+	// says who has given it, and the reason.
 	Note string
-	// Verdict is what a person has said, until a process has carried it out.
+	// Verdict is what a person has said, "happened", "never" or "refuse", until a process has
+	// carried it out. It is also what an attempt has found out and could not record.
 	Verdict string
 	// CreatedAt is when it came to be, ChangedAt when somebody last acted on it, of a parked one when it
-	// was parked, and Now when it was read, all by the database's clock.
+	// was parked or got its verdict, and Now when it was read, all by the database's clock.
 	CreatedAt, ChangedAt, Now time.Time
 }
 
@@ -69,50 +70,6 @@ func (x *Tools) Lookup(ctx context.Context, scope, tool, key string) (Operation,
 		return Operation{Scope: scope, Tool: tool, Key: key, ProviderKey: providerKey(scope, tool, key)}, nil
 	}
 	return r.operation(), nil
-}
-
-// Parked yields the operations that are parked, and those that happened twice, the oldest
-// first. A page of 100 is read at a time. After an error, which is the database's, it ends.
-func (x *Tools) Parked(ctx context.Context) iter.Seq2[Operation, error] {
-	return func(yield func(Operation, error) bool) {
-		var last Operation
-		for {
-			ops, err := x.parked(ctx, x.pool, last, 100)
-			if err != nil {
-				yield(Operation{}, err)
-				return
-			}
-			for _, op := range ops {
-				if !yield(op, nil) {
-					return
-				}
-				last = op
-			}
-			if len(ops) == 0 {
-				return
-			}
-		}
-	}
-}
-
-// ParkedTx returns a page of what [Tools.Parked] yields, for those who list it in their own
-// transaction, with limits of their own: at most limit operations, which come after one that
-// has the ChangedAt, Scope, Tool and Key of after. The zero Operation comes before all. The
-// error is the database's.
-func (x *Tools) ParkedTx(ctx context.Context, tx pgx.Tx, after Operation, limit int) ([]Operation, error) {
-	return x.parked(ctx, tx, after, limit)
-}
-
-func (x *Tools) parked(ctx context.Context, on querier, after Operation, limit int) ([]Operation, error) {
-	rows, err := collect(on.Query(ctx, x.sql().parked, after.ChangedAt, after.Scope, after.Tool, after.Key, int64(limit)))
-	if err != nil {
-		return nil, failed("listing", err)
-	}
-	ops := make([]Operation, len(rows))
-	for i, r := range rows {
-		ops[i] = r.operation()
-	}
-	return ops, nil
 }
 
 // querier is a pool or a transaction.
@@ -171,11 +128,15 @@ func (r *row) call(t *definition) dedup.Call {
 const forever = time.Duration(1<<63 - 1)
 
 func (r *row) operation() Operation {
-	return Operation{
+	op := Operation{
 		Scope: r.Scope, Tool: r.Tool, Key: r.Key, State: r.state, Fence: r.fence, ProviderKey: providerKey(r.Scope, r.Tool, r.Key),
 		Due: value(r.dueAt), SentAt: value(r.sentAt), Ref: value(r.ref), Twice: value(r.twice), Note: value(r.note), Verdict: value(r.verdict),
 		CreatedAt: r.createdAt, ChangedAt: r.changedAt, Now: r.now,
 	}
+	if isNonce(op.Note) {
+		op.Note = ""
+	}
+	return op
 }
 
 func value[T any](p *T) (v T) {
@@ -185,9 +146,22 @@ func value[T any](p *T) (v T) {
 	return v
 }
 
-// read returns the row of an identity, nil where there is none.
-func (x *Tools) read(ctx context.Context, id table.Identity) (*row, error) {
-	return one(x.rows(ctx, x.sql().read, id.Scope, id.Tool, id.Key))
+// read returns the row of an identity, nil where there is none. It raises 25006 on a standby,
+// whose rows may be missing or out of date.
+func (x *Tools) read(ctx context.Context, id table.Identity) (r *row, err error) {
+	b := &pgx.Batch{}
+	b.Queue(table.Primary)
+	b.Queue(x.sql().read, id.Scope, id.Tool, id.Key)
+	results := x.pool.SendBatch(ctx, b)
+	defer func() {
+		if closed := results.Close(); err == nil {
+			err = closed
+		}
+	}()
+	if _, err = results.Exec(); err != nil {
+		return nil, err
+	}
+	return one(collect(results.Query()))
 }
 
 func one(rows []*row, err error) (*row, error) {

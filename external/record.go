@@ -18,7 +18,10 @@ var errOtherLife = errors.New("dedup: the operation is forgotten")
 
 // record stores a success, whoever holds the operation by now: it is a fact, and who comes
 // back with it knows more than anybody. The record's primary key decides between two. Of
-// more than one effect the first is the answer, and the others are reported with it.
+// more than one effect the first is the answer, and the others are reported with it. What a
+// person has said is recorded only by who holds the operation: it may be overruled.
+//
+// In the model: succeed in row.pml.
 func (x *Tools) record(ctx context.Context, a *act, at *attempt, outs ...json.RawMessage) {
 	r, ref, wrote := at.row, at.t.ref(outs[0]), false
 	for {
@@ -42,6 +45,8 @@ func (x *Tools) record(ctx context.Context, a *act, at *attempt, outs ...json.Ra
 			x.beside(ctx, a, at, outs, wrote)
 		case errors.Is(a.err, errOtherLife):
 			x.event(ctx, dedup.ExternalFenced, r, ref, "it happened, and its operation is forgotten")
+		case errors.Is(a.err, errStale): // what a person has said is overruled, or carried out
+			x.event(ctx, dedup.ExternalFenced, r, ref, "")
 		case ctx.Err() != nil:
 		default:
 			err := x.parkUnrecorded(ctx, at, ref, verdict{verdictHappened, string(outs[0])}, a.err)
@@ -65,9 +70,12 @@ func (x *Tools) tryRecord(ctx context.Context, a *act, at *attempt, ref string, 
 	a.err = x.insist(ctx, x.opts.Lease/2, func() error {
 		x.event(ctx, dedup.ExternalRecording, r, ref, "")
 		result, err := dedup.Do(ctx, x.d, r.call(at.t), func(ctx context.Context, tx pgx.Tx) (_ json.RawMessage, err error) {
-			done, err = one(collect(tx.Query(ctx, x.sql().done, append(life(r), ref, x.untilAudit(at.t), x.remembered(at.t))...)))
+			done, err = one(collect(tx.Query(ctx, x.sql().done, append(life(r), ref, x.untilAudit(at.t), x.remembered(at.t), at.told)...)))
 			if err != nil {
 				return nil, err
+			}
+			if done == nil && at.told != nil {
+				return nil, errStale
 			}
 			if done == nil {
 				return nil, errOtherLife
@@ -108,9 +116,13 @@ func (x *Tools) beside(ctx context.Context, a *act, at *attempt, outs []json.Raw
 }
 
 // refuse deals with a refusal of Perform. It counts for this attempt. Where earlier ones may be out,
-// they are looked for, or have to settle, before it is the call's answer.
+// they are looked for, or have to settle, before it is the call's answer. Where the tool does
+// not declare Settles, a look that finds nothing makes it the answer: a late success is possible
+// then, and the audit reports it.
+//
+// In the model: the answer REFUSED in worker.pml, refuse in row.pml.
 func (x *Tools) refuse(ctx context.Context, a *act, at *attempt, why error) {
-	var audit *time.Duration
+	looked := false
 	if at.earlier != nil && at.t.find != nil {
 		outs, err := x.find(ctx, at)
 		if err != nil {
@@ -121,20 +133,19 @@ func (x *Tools) refuse(ctx context.Context, a *act, at *attempt, why error) {
 			x.found(ctx, a, at, outs)
 			return
 		}
-		pause := x.untilAudit(at.t)
-		audit = &pause
+		looked = true
 	}
 	if at.t.settles > 0 && !at.settled(at.t.settles) {
 		a.err = x.change(ctx, at, x.sql().settleLater, at.t.settles, at.earlier)
 		return
 	}
-	x.recordRefusal(ctx, a, at, why, audit)
+	x.recordRefusal(ctx, a, at, why, looked)
 }
 
 // recordRefusal stores a refusal, if this act still holds the operation: an opinion, where
 // a success is a fact. The record is written before the row, as in record, so that the two
-// cannot deadlock.
-func (x *Tools) recordRefusal(ctx context.Context, a *act, at *attempt, why error, audit *time.Duration) {
+// cannot deadlock. It is audited where it relies on a look, or on a person, who found nothing.
+func (x *Tools) recordRefusal(ctx context.Context, a *act, at *attempt, why error, looked bool) {
 	r := at.row
 	var refused, before *dedup.RefusedError
 	var done *row
@@ -150,7 +161,7 @@ func (x *Tools) recordRefusal(ctx context.Context, a *act, at *attempt, why erro
 			if before != nil {
 				return errStale
 			}
-			done, err = x.endRefused(ctx, tx, at, refused, audit)
+			done, err = x.endRefused(ctx, tx, at, refused, looked)
 			return err
 		})
 	})
@@ -171,7 +182,7 @@ func (x *Tools) recordRefusal(ctx context.Context, a *act, at *attempt, why erro
 	default:
 		parked := x.parkUnrecorded(ctx, at, "", verdict{verdictRefuse, note(why)}, err)
 		if passes(err) && passes(parked) {
-			x.recordRefusal(ctx, a, at, why, audit)
+			x.recordRefusal(ctx, a, at, why, looked)
 			return
 		}
 		a.err = errors.Join(err, parked)
@@ -196,14 +207,14 @@ func (x *Tools) refuseIn(ctx context.Context, tx pgx.Tx, at *attempt, why error)
 }
 
 // endRefused writes the rest of a refusal.
-func (x *Tools) endRefused(ctx context.Context, tx pgx.Tx, at *attempt, why *dedup.RefusedError, audit *time.Duration) (*row, error) {
+func (x *Tools) endRefused(ctx context.Context, tx pgx.Tx, at *attempt, why *dedup.RefusedError, looked bool) (*row, error) {
 	r := at.row
 	if at.t.refused != nil {
 		if err := at.t.refused(ctx, tx, r.in(), why); err != nil {
 			return nil, err
 		}
 	}
-	done, err := one(collect(tx.Query(ctx, x.sql().refused, append(mine(r), audit, x.remembered(at.t))...)))
+	done, err := one(collect(tx.Query(ctx, x.sql().refused, append(mine(r), x.untilAudit(at.t), x.remembered(at.t), looked)...)))
 	if err == nil && done == nil {
 		err = errStale
 	}
@@ -230,6 +241,8 @@ func (x *Tools) insist(ctx context.Context, most time.Duration, do func() error)
 // again.
 func passes(err error) bool {
 	switch {
+	case wire.IsReadOnlyTx(err): // somebody has stopped all writes for a while
+		return true
 	case errors.Is(err, dedup.ErrRefused), errors.Is(err, dedup.ErrInvalid), errors.Is(err, dedup.ErrBroken), errors.Is(err, errStale):
 		return false
 	}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/external"
-	"github.com/tooldedup/dedup/internal/pgtest"
 )
 
 // TestBeginFails is a claim whose local writes fail: nothing is left, and nothing is sent.
@@ -43,7 +42,7 @@ func TestBeginFails(t *testing.T) {
 // ref, and recorded when they succeed.
 func TestFinishFails(t *testing.T) {
 	t.Parallel()
-	f := processWith(t, pgtest.New(t).Pool(t), &external.Options{Lease: shortLease})
+	f := newFixture(t)
 	p := newProvider()
 	tool := ledger(f, external.Tool[in, out]{Perform: func(_ context.Context, a external.Attempt, i in) (out, error) { return p.act("", i.Order), nil }})
 	finish := tool.Finish
@@ -96,6 +95,43 @@ func TestResultCannotBeRecorded(t *testing.T) {
 	require.Contains(t, parked.Operation.Note, "result")
 }
 
+// TestResultWithoutRef is an answer that the client did not understand, such as one of a body without
+// an id: it is no success. With a key it is sent again, and a look that returns it is one that failed.
+func TestResultWithoutRef(t *testing.T) {
+	t.Parallel()
+	for name, tool := range map[string]external.Tool[in, out]{"Neither": {}, "Key": {KeyKept: external.Forever}, "Find": {}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			asked, looks := 0, 0
+			tool.Perform = func(context.Context, external.Attempt, in) (out, error) {
+				if asked++; asked > 1 {
+					return out{"ch_1"}, nil
+				}
+				return out{}, nil
+			}
+			if name == "Find" {
+				tool.Find = func(context.Context, external.Attempt, in) ([]out, error) {
+					if looks++; looks > 1 {
+						return []out{{"ch_1"}}, nil
+					}
+					return []out{{}}, nil
+				}
+			}
+			result, err := add(f, tool).Do(f.ctx, call("k"), in{1})
+			if name == "Neither" {
+				var parked *external.ParkedError
+				require.ErrorAs(t, err, &parked)
+				require.Contains(t, parked.Operation.Note, "lacks the provider's id")
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, out{"ch_1"}, result.Value)
+			require.Equal(t, 2, max(asked, looks))
+		})
+	}
+}
+
 // TestFinishPanics is parked as a Finish that fails is: a panic must not end the process.
 func TestFinishPanics(t *testing.T) {
 	t.Parallel()
@@ -119,11 +155,39 @@ func TestRecordDeleted(t *testing.T) {
 	h := add(f, external.Tool[in, out]{Perform: func(_ context.Context, _ external.Attempt, i in) (out, error) { return p.act("", i.Order), nil }})
 	_, err := h.Do(f.ctx, call("k"), in{1})
 	require.NoError(t, err)
-	_, err = f.d.Reset(f.ctx, "acme", "charge", "k", dedup.ResetOptions{Reason: "a test"})
+	_, err = f.pool.Exec(f.ctx, `DELETE FROM tool_dedup`)
 	require.NoError(t, err)
 	_, err = h.Do(f.ctx, call("k"), in{1})
 	require.ErrorAs(t, err, new(*external.ParkedError))
 	require.Equal(t, 1, p.effects())
+}
+
+// TestResetIsRefused is a record that is not freed: what happened at the provider stays. Where there is no
+// table of operations, records are freed as before.
+func TestResetIsRefused(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	p := newProvider()
+	h := add(f, external.Tool[in, out]{Perform: func(_ context.Context, _ external.Attempt, i in) (out, error) { return p.act("", i.Order), nil }})
+	_, err := h.Do(f.ctx, call("k"), in{1})
+	require.NoError(t, err)
+	freed, err := f.d.Reset(f.ctx, "acme", "charge", "k", dedup.ResetOptions{Reason: "a test"})
+	var invalid *dedup.InvalidError
+	require.ErrorAs(t, err, &invalid)
+	require.Equal(t, "Tool", invalid.Field)
+	require.False(t, freed)
+	again, err := h.Do(f.ctx, call("k"), in{1})
+	require.NoError(t, err)
+	require.True(t, again.Replayed)
+	require.Equal(t, 1, p.effects())
+
+	_, err = dedup.Do(f.ctx, f.d, dedup.Call{Scope: "acme", Tool: "note", Key: "k"}, func(context.Context, pgx.Tx) (string, error) { return "", nil })
+	require.NoError(t, err)
+	_, err = f.pool.Exec(f.ctx, `DROP TABLE tool_effect`)
+	require.NoError(t, err)
+	freed, err = f.d.Reset(f.ctx, "acme", "note", "k", dedup.ResetOptions{Reason: "a test"})
+	require.NoError(t, err)
+	require.True(t, freed)
 }
 
 // TestForgotten is an identity whose record may be forgotten: it is used anew, and a fence

@@ -14,8 +14,8 @@ import (
 const (
 	// pollEvery is how often Recover asks what is due, where nothing was.
 	pollEvery = time.Second
-	// page is how many operations it takes at a time.
-	page = 100
+	// refillAfter is how long it lets free slots of a busy tool gather before it asks again.
+	refillAfter = 10 * time.Millisecond
 	// forgetEvery is how often it deletes operations that may be forgotten.
 	forgetEvery = time.Minute
 )
@@ -23,7 +23,8 @@ const (
 // Recover does what is due for the tools that are registered, and deletes operations that
 // may be forgotten, until ctx ends; then it returns nil, when what it was doing is done.
 // Run it in every process: any number may, and each operation is acted on by one at a
-// time. It rides out faults of the database. The error is an [dedup.ErrInvalid].
+// time. Each tool has [Options.Workers] of its own. It rides out faults of the database. The error is
+// an [dedup.ErrInvalid].
 func (x *Tools) Recover(ctx context.Context) error {
 	if err := x.open(); err != nil {
 		return err
@@ -31,12 +32,8 @@ func (x *Tools) Recover(ctx context.Context) error {
 	if guard.Inside(ctx) {
 		return errInside
 	}
-	slots := make(chan struct{}, x.opts.Workers)
-	defer func() { // wait for all
-		for range cap(slots) {
-			slots <- struct{}{}
-		}
-	}()
+	s := newSlots(x.opts.Workers)
+	defer s.taken.Wait()
 	var swept time.Time
 	for ctx.Err() == nil {
 		began := time.Now()
@@ -47,48 +44,55 @@ func (x *Tools) Recover(ctx context.Context) error {
 		}
 		var due []*row
 		if err == nil {
-			due, err = x.due(ctx)
+			due, _ = x.due(ctx, s) // the next time will do
 		}
 		for _, r := range due {
-			if !x.recover(ctx, slots, r, began) {
+			if !x.recover(ctx, s, r, began) {
 				return nil
 			}
 		}
-		if err != nil || len(due) < page {
-			_ = pause(ctx, min(pollEvery, x.opts.Lease/10)/2+rand.N(min(pollEvery, x.opts.Lease/10)))
-		}
+		poll := min(pollEvery, x.opts.Lease/10)
+		s.wait(ctx, poll/2+rand.N(poll))
 	}
 	return nil
 }
 
-// recover advances an operation on a free slot. It reports whether to go on.
-func (x *Tools) recover(ctx context.Context, slots chan struct{}, r *row, began time.Time) bool {
-	select {
-	case slots <- struct{}{}:
-	case <-ctx.Done():
-		return false
-	}
+// recover advances an operation on a slot of its tool. It reports whether to go on.
+func (x *Tools) recover(ctx context.Context, s *slots, r *row, began time.Time) bool {
+	s.take(r.Tool)
 	a, started, err := x.start(ctx, r.Identity, false, func(ctx context.Context, a *act) { x.advance(ctx, a, x.tool(r.Tool), r, began) })
 	if err != nil || !started { // this process is at it already
-		<-slots
+		s.free(r.Tool)
 		return err == nil
 	}
 	go func() {
 		<-a.over
-		<-slots
+		s.free(r.Tool)
 	}()
 	return true
 }
 
-// due returns the operations of the registered tools that are due.
-func (x *Tools) due(ctx context.Context) ([]*row, error) {
+// due returns operations that are due, of each tool at most as many as it has free slots, in one round
+// trip.
+func (x *Tools) due(ctx context.Context, s *slots) (all []*row, err error) {
+	b := &pgx.Batch{}
 	x.mu.Lock()
-	names := make([]string, 0, len(x.tools))
 	for name := range x.tools {
-		names = append(names, name)
+		if free := s.left(name); free > 0 {
+			b.Queue(x.sql().due, name, int64(free)).Query(func(rows pgx.Rows) error {
+				due, err := collect(rows, nil)
+				s.hasMore(name, len(due) == free)
+				all = append(all, due...)
+				return err
+			})
+		}
 	}
 	x.mu.Unlock()
-	return x.rows(ctx, x.sql().due, names, page)
+	if b.Len() == 0 {
+		return nil, nil
+	}
+	err = x.pool.SendBatch(ctx, b).Close()
+	return all, err
 }
 
 // sweep deletes operations that may be forgotten.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -170,6 +171,7 @@ func zombie(f *fixture, tool external.Tool[in, out], answer func(try int) (out, 
 	// The process of the zombie cannot reach the database to extend its lease.
 	h := add(f, tool)
 	other := process(f.t, f.pool)
+	other.noRef = f.noRef
 	second := add(other, tool)
 	var calls sync.WaitGroup
 	calls.Go(func() { _, _ = h.Do(f.ctx, call("k"), in{1}) })
@@ -261,7 +263,7 @@ func TestRefusalBesideALateSuccess(t *testing.T) {
 	f := newFixture(t)
 	p := newProvider()
 	tries := 0
-	h := add(f, external.Tool[in, out]{KeyKept: external.Forever, Settles: shortLease, Find: lookUp, Perform: func(_ context.Context, _ external.Attempt, i in) (out, error) {
+	h := add(f, external.Tool[in, out]{KeyKept: external.Forever, Settles: time.Hour, Find: lookUp, Perform: func(_ context.Context, _ external.Attempt, i in) (out, error) {
 		if tries++; tries == 1 {
 			return out{}, errLost // and takes effect later
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/tooldedup/dedup"
 )
@@ -36,29 +37,43 @@ func (e *UndoneError) Unwrap() error { return e.Refusal }
 // back, the last one first, and the answer is an *[UndoneError].
 //
 // Any other error means that the saga has to be called again, and nothing was taken back:
-// what may still happen is never compensated. That includes a *[ParkedError].
+// what may still happen is never compensated. That includes a *[ParkedError]. An Undo that is
+// refused stays refused: the steps before it are taken back all the same, and the error, no
+// *[UndoneError] and no [dedup.ErrRefused], names it whenever the saga is called. A person has to take
+// that step back, or its Undo another way.
+//
+// Nothing calls it again when its caller has died. A saga goes on by itself where it is run in the
+// Perform of a [Tool] with KeyKept: [Forever], which may be repeated as the saga may be.
 func Saga(ctx context.Context, steps ...Step) error {
 	for i, s := range steps {
 		err := s.Do(ctx)
-		refused, ok := errors.AsType[*dedup.RefusedError](err)
-		if !ok && err != nil {
+		if refused, ok := errors.AsType[*dedup.RefusedError](err); ok {
+			if err := undoAll(ctx, steps[:i]); err != nil {
+				return err
+			}
+			return &UndoneError{s.Name, refused}
+		}
+		if err != nil {
 			return fmt.Errorf("dedup: step %q: %w", s.Name, err)
 		}
-		if !ok {
-			continue
-		}
-		for j := i - 1; j >= 0; j-- {
-			if steps[j].Undo == nil {
-				continue
-			}
-			if err := steps[j].Undo(ctx); err != nil {
-				if errors.Is(err, dedup.ErrRefused) { // it is no refusal of the saga
-					return fmt.Errorf("dedup: taking back step %q: %s", steps[j].Name, err.Error())
-				}
-				return fmt.Errorf("dedup: taking back step %q: %w", steps[j].Name, err)
-			}
-		}
-		return &UndoneError{s.Name, refused}
 	}
 	return nil
+}
+
+// undoAll takes steps back, the last one first. What is refused is told when the others are done.
+func undoAll(ctx context.Context, steps []Step) error {
+	var kept []error
+	for _, s := range slices.Backward(steps) {
+		if s.Undo == nil {
+			continue
+		}
+		err := s.Undo(ctx)
+		switch {
+		case errors.Is(err, dedup.ErrRefused): // it is no refusal of the saga
+			kept = append(kept, fmt.Errorf("dedup: taking back step %q: %s", s.Name, err.Error()))
+		case err != nil:
+			return errors.Join(append(kept, fmt.Errorf("dedup: taking back step %q: %w", s.Name, err))...)
+		}
+	}
+	return errors.Join(kept...)
 }

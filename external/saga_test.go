@@ -76,3 +76,74 @@ func TestSagaSaysWhyItIsNotTakenBack(t *testing.T) {
 		require.Equal(t, name != "refused", errors.Is(err, why), name)
 	}
 }
+
+// TestSagaTakesBackTheRest has an Undo refused. The steps before it are taken back, and every call names it.
+func TestSagaTakesBackTheRest(t *testing.T) {
+	t.Parallel()
+	var undone []string
+	step := func(name string, undo error) external.Step {
+		return external.Step{Name: name, Do: func(context.Context) error { return nil }, Undo: func(context.Context) error {
+			undone = append(undone, name)
+			return undo
+		}}
+	}
+	steps := []external.Step{
+		step("reserve", nil), step("charge", &dedup.RefusedError{Message: "the card has expired"}), step("pack", nil),
+		{Name: "ship", Do: func(context.Context) error { return &dedup.RefusedError{Message: "no"} }},
+	}
+	for range 2 {
+		undone = nil
+		err := external.Saga(t.Context(), steps...)
+		require.ErrorContains(t, err, `taking back step "charge": `)
+		require.ErrorContains(t, err, "the card has expired")
+		require.NotErrorIs(t, err, dedup.ErrRefused)
+		require.NotErrorAs(t, err, new(*external.UndoneError))
+		require.Equal(t, []string{"pack", "charge", "reserve"}, undone)
+	}
+}
+
+// TestSagaGoesOn has the caller of a saga die. The saga is a tool, which Advance goes on with.
+func TestSagaGoesOn(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	dies := true
+	var log []string
+	step := func(f *fixture, name string, err error) func(context.Context) error {
+		h := add(f, external.Tool[in, out]{Name: name, Perform: func(context.Context, external.Attempt, in) (out, error) {
+			log = append(log, name)
+			return out{name}, err
+		}})
+		return func(ctx context.Context) error {
+			_, err := h.Do(ctx, call("order-1"), in{1})
+			return err
+		}
+	}
+	saga := func(f *fixture) *external.Handle[in, out] {
+		steps := []external.Step{
+			{Name: "charge", Do: step(f, "pay", nil), Undo: step(f, "refund", nil)},
+			{Name: "ship", Do: step(f, "ship", dedup.Final(errors.New("the truck is full")))},
+		}
+		return add(f, external.Tool[in, out]{KeyKept: external.Forever, Perform: func(ctx context.Context, a external.Attempt, i in) (out, error) {
+			err := external.Saga(ctx, steps...)
+			if dies {
+				panic("the process dies")
+			}
+			if errors.As(err, new(*external.UndoneError)) {
+				err = dedup.Final(err)
+			}
+			return out{a.Key}, err
+		}})
+	}
+	impatient := call("order-1")
+	impatient.MaxWait = -1
+	_, err := saga(f).Do(f.ctx, impatient, in{1})
+	require.ErrorIs(t, err, dedup.ErrInFlight)
+	dies = false
+	later := process(t, f.pool)
+	saga(later)
+	later.until("order-1", external.Done)
+	_, err = saga(process(t, f.pool)).Do(f.ctx, call("order-1"), in{1})
+	require.ErrorIs(t, err, dedup.ErrRefused)
+	require.ErrorContains(t, err, "the truck is full")
+	require.Equal(t, []string{"pay", "ship", "refund"}, log)
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -43,7 +44,7 @@ func TestSessions(t *testing.T) {
 			var err error
 			f.d, err = dedup.New(pool, &dedup.Options{Schema: odd, Tracer: f.steps})
 			require.NoError(t, err)
-			f.tools, err = external.New(f.d, &external.Options{Lease: shortLease})
+			f.tools, err = external.New(f.d, &external.Options{Lease: lease})
 			require.NoError(t, err)
 			require.NoError(t, f.tools.Check(f.ctx))
 			everyState(f)
@@ -56,7 +57,7 @@ func everyState(f *fixture) {
 	t, p := f.t, newProvider()
 	ctx := context.WithValue(f.ctx, providerKey{}, p)
 	tries := map[int]int{}
-	h := add(f, external.Tool[in, out]{Find: lookUp, Settles: shortLease, Perform: func(_ context.Context, _ external.Attempt, i in) (out, error) {
+	h := add(f, external.Tool[in, out]{Find: lookUp, Settles: time.Millisecond, Perform: func(_ context.Context, _ external.Attempt, i in) (out, error) {
 		tries[i.Order]++
 		switch {
 		case i.Order == 1 && tries[1] == 1:

@@ -99,7 +99,7 @@ var events = map[string]struct {
 	"refusal": {
 		do: func(ctx context.Context, x *Tools, at *attempt) error {
 			a := &act{}
-			x.recordRefusal(ctx, a, at, dedup.Final(errors.New("declined")), nil)
+			x.recordRefusal(ctx, a, at, dedup.Final(errors.New("declined")), false)
 			if errors.Is(a.err, dedup.ErrRefused) {
 				return nil
 			}
@@ -109,17 +109,17 @@ var events = map[string]struct {
 	},
 	"verdict": {
 		do: func(ctx context.Context, x *Tools, at *attempt) error {
-			_, err := x.store(ctx, at.row, Parked, Happened(map[string]string{"id": "x"}, "seen"))
+			_, err := x.store(ctx, at.row.operation(), Happened(map[string]string{"id": "x"}, "seen"))
 			return err
 		},
-		to: map[string]State{"pending": Pending, "pending off": Pending, "parked": Parked, "parked due": Parked},
+		to: map[string]State{"pending": Pending, "pending off": Pending, "running due": Parked, "parked": Parked, "parked due": Parked},
 	},
 	"verdict never": {
 		do: func(ctx context.Context, x *Tools, at *attempt) error {
-			_, err := x.store(ctx, at.row, Parked, Never("not seen"))
+			_, err := x.store(ctx, at.row.operation(), Never("not seen"))
 			return err
 		},
-		to: map[string]State{"pending": Pending, "pending off": Pending, "parked": Pending, "parked due": Pending},
+		to: map[string]State{"pending": Pending, "pending off": Pending, "running due": Pending, "parked": Pending, "parked due": Pending},
 	},
 	"audited": {
 		do: func(ctx context.Context, x *Tools, at *attempt) error { return x.change(ctx, at, x.sql().audited, nil) },
@@ -191,7 +191,7 @@ func TestKeyEndsWhileReading(t *testing.T) {
 	pool := pgtest.New(t).Pool(t)
 	d, err := dedup.New(pool, nil)
 	require.NoError(t, err)
-	x, err := New(d, &Options{Lease: 200 * time.Millisecond})
+	x, err := New(d, &Options{Lease: 15 * time.Second})
 	require.NoError(t, err)
 	attempts := 0
 	h, err := Add(x, Tool[string, string]{
@@ -230,6 +230,8 @@ func TestKeyEndsWhileReading(t *testing.T) {
 			break
 		}
 		require.Equal(t, Running, after.state)
+		_, err = pool.Exec(ctx, `UPDATE tool_effect SET due_at = now()`)
+		require.NoError(t, err)
 		if after.due() {
 			x.advance(ctx, &act{}, x.tool("charge"), after, time.Now())
 		}

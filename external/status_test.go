@@ -93,7 +93,7 @@ func TestStatus(t *testing.T) {
 // TestParkedSince: looks for a parked operation do not change since when it is parked.
 func TestParkedSince(t *testing.T) {
 	t.Parallel()
-	f := processWith(t, pgtest.New(t).Pool(t), &external.Options{Lease: shortLease})
+	f := newFixture(t)
 	h := add(f, external.Tool[in, out]{
 		Perform: func(context.Context, external.Attempt, in) (out, error) { return out{}, errLost },
 		Find:    func(context.Context, external.Attempt, in) ([]out, error) { return nil, nil },
@@ -131,6 +131,7 @@ func TestDoByName(t *testing.T) {
 	for text, reason := range map[string]string{
 		`{"order": "seven"}`: `invalid call: in does not fit the tool's input at "order"`,
 		`{"order": 1.5}`:     `invalid call: in does not fit the tool's input at "order"`,
+		`{"oder": 1}`:        `invalid call: in has a member that the tool's input lacks: unknown field "oder"`,
 		`[]`:                 "invalid call: in cannot be read as the tool's input",
 	} {
 		_, err = f.tools.Do(f.ctx, named, json.RawMessage(text))
@@ -167,4 +168,37 @@ func TestProblems(t *testing.T) {
 	}
 	require.Equal(t, []string{"Tool.Ref", "Retention", "Tool.Name"}, fields(f.tools))
 	require.Equal(t, []string{"Tool.Ref"}, fields(nil))
+}
+
+// TestProblemsOfTimes has times that contradict each other, or those of the Tools.
+func TestProblemsOfTimes(t *testing.T) {
+	t.Parallel()
+	f := process(t, pgtest.New(t).Pool(t)) // whose answers are kept for 31 days
+	for name, c := range map[string]struct {
+		keyKept, settles, timeout time.Duration
+		retention                 dedup.Retention
+		field, says               string // none where it is taken
+	}{
+		"Day":            {keyKept: 24 * time.Hour},
+		"Forever":        {keyKept: external.Forever, retention: dedup.Retention{Result: time.Hour, Tombstone: -1}},
+		"LeasesTooLong":  {keyKept: 2 * lease, timeout: time.Millisecond, field: "Tool.KeyKept", says: "it never would be"},
+		"JustLongEnough": {keyKept: 2*lease + 1, timeout: time.Millisecond},
+		"TimeoutAdded":   {keyKept: 8 * lease, timeout: 2 * lease, settles: 5 * lease, field: "Tool.KeyKept", says: "it never would be"},
+		"SettlesTooLong": {keyKept: time.Hour, settles: time.Hour, field: "Tool.Settles", says: "as long as KeyKept"},
+		"Remembered":     {keyKept: 31 * 24 * time.Hour},
+		"Outlived":       {keyKept: 31*24*time.Hour + 1, field: "Tool.KeyKept", says: "the old effect"},
+		"OutlivedItself": {keyKept: time.Hour, retention: dedup.Retention{Result: time.Minute, Tombstone: -1}, field: "Tool.KeyKept", says: "is remembered for 1m0s"},
+	} {
+		all := external.Problems(f.tools, external.Tool[in, out]{
+			Name: "charge", Perform: answering("ch_1"), Ref: refOf,
+			KeyKept: c.keyKept, Settles: c.settles, Timeout: c.timeout, Retention: c.retention,
+		})
+		if c.field == "" {
+			require.Empty(t, all, name)
+			continue
+		}
+		require.NotEmpty(t, all, name)
+		require.Equal(t, c.field, all[0].Field, name)
+		require.Contains(t, all[0].Reason, c.says, name)
+	}
 }

@@ -21,7 +21,7 @@ import (
 var kinds = map[string]external.Tool[in, out]{
 	"key":         {KeyKept: external.Forever},
 	"key+find":    {KeyKept: external.Forever, Find: lookUp},
-	"find+settle": {Find: lookUp, Settles: shortLease},
+	"find+settle": {Find: lookUp, Settles: lease},
 	"find":        {Find: lookUp},
 	"neither":     {},
 }
@@ -63,11 +63,14 @@ func stop(t *testing.T, url string, tool external.Tool[in, out], step dedup.Exte
 	pool, err := pgxpool.NewWithConfig(t.Context(), config)
 	require.NoError(t, err)
 	s := &stopped{
-		fixture: processWith(t, pool, &external.Options{Lease: shortLease}),
+		fixture: process(t, pool),
 		reached: make(chan struct{}), goOn: make(chan struct{}),
 	}
-	var first sync.Once
+	var first, past sync.Once
 	s.steps.stopAt(func(data dedup.ExternalData) {
+		if data.Step == dedup.ExternalAnswered && step == dedup.ExternalEnding { // there the row is locked
+			past.Do(func() { s.elapse(3 * lease) })
+		}
 		if data.Step == step {
 			first.Do(func() {
 				close(s.reached)
@@ -83,6 +86,12 @@ func stop(t *testing.T, url string, tool external.Tool[in, out], step dedup.Exte
 	})
 	<-s.reached
 	return s
+}
+
+// outlive lets the lease of the process end, and what it has sent settle, for it and for another one.
+func (s *stopped) outlive(other *fixture) {
+	s.ahead.Add(int64(3 * lease))
+	other.elapse(3 * lease)
 }
 
 // performing returns the tool with a Perform that acts at once.
@@ -117,9 +126,10 @@ func TestKillAtEveryStep(t *testing.T) {
 				ended, cancel := context.WithCancel(t.Context())
 				cancel()
 				_ = dead.tools.Close(ended)
-				f := processWith(t, db.Pool(t), &external.Options{Lease: shortLease})
+				f := process(t, db.Pool(t))
 				_, err := f.pool.Exec(f.ctx, `SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name = 'stopped'`)
 				require.NoError(t, err)
+				dead.outlive(f)
 
 				h := add(f, performing(kind, p))
 				_, err = h.Do(context.WithValue(f.ctx, providerKey{}, p), call("k"), in{1})
@@ -162,14 +172,18 @@ func TestPauseAtEveryStep(t *testing.T) {
 				db := pgtest.New(t)
 				p := newProvider()
 				paused := stop(t, db.URL, performing(kind, p), step, p)
-				f := processWith(t, db.Pool(t), &external.Options{Lease: shortLease})
+				f := process(t, db.Pool(t))
 				h := add(f, performing(kind, p))
-				ctx, cancel := context.WithTimeout(context.WithValue(f.ctx, providerKey{}, p), 5*shortLease)
-				defer cancel()
-				_, err := h.Do(ctx, call("k"), in{1})
-				if err != nil && !errors.As(err, new(*external.ParkedError)) && ctx.Err() == nil {
-					require.NoError(t, err)
+				if step != dedup.ExternalEnding {
+					paused.outlive(f)
 				}
+				impatient := call("k")
+				impatient.MaxWait = -1
+				_, err := h.Do(context.WithValue(f.ctx, providerKey{}, p), impatient, in{1})
+				if err != nil && !errors.As(err, new(*external.ParkedError)) {
+					require.ErrorIs(t, err, dedup.ErrInFlight)
+				}
+				f.untilActedOrWaiting("k")
 				close(paused.goOn)
 				paused.calls.Wait()
 				require.NoError(t, paused.tools.Close(t.Context()))
@@ -177,6 +191,22 @@ func TestPauseAtEveryStep(t *testing.T) {
 				require.NoError(t, f.tools.Close(t.Context()))
 				expect(t, f, p, want)
 			})
+		}
+	}
+}
+
+// untilActedOrWaiting returns when the process has done what is due, or waits for a lock.
+func (f *fixture) untilActedOrWaiting(key string) {
+	f.t.Helper()
+	for {
+		op := f.lookup(key)
+		if op.State != external.Running && op.State != external.Pending {
+			return
+		}
+		var waits bool
+		require.NoError(f.t, f.pool.QueryRow(f.ctx, anyWaits).Scan(&waits))
+		if waits {
+			return
 		}
 	}
 }

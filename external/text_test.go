@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tooldedup/dedup"
@@ -82,40 +83,84 @@ func TestInputIsStoredWhole(t *testing.T) {
 	require.Equal(t, "7", result.Value.N.String())
 }
 
-// TestInputStaysOutOfErrors is an operation whose input a later deploy cannot read: what is
-// said of that names no value.
-func TestInputStaysOutOfErrors(t *testing.T) {
+// TestInputOfAnotherRelease is an operation whose input a later release cannot read, or reads without
+// one of its members. It is not performed, what is said of it names no value, and the release that can
+// read it performs it when a person has said that nothing has happened.
+func TestInputOfAnotherRelease(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
 	const card = 4111111111111111
-	old := process(t, f.pool)
-	before, err := external.Add(old.tools, external.Tool[map[string]int, out]{
-		Name: "charge", Perform: func(context.Context, external.Attempt, map[string]int) (out, error) {
-			return out{}, external.NotDone(errLost)
-		},
-	})
-	require.NoError(t, err)
-	c := call("k")
-	c.MaxWait = lease / 4
-	_, err = before.Do(f.ctx, c, map[string]int{"card": card})
-	require.ErrorIs(t, err, dedup.ErrInFlight)
-	require.NoError(t, old.tools.Close(f.ctx))
-	type changed struct {
-		Card string `json:"card"`
+	type written struct {
+		Card int `json:"card"`
 	}
-	_, err = external.Add(f.tools, external.Tool[changed, out]{
-		Name: "charge", Perform: func(context.Context, external.Attempt, changed) (out, error) {
-			t.Error("was called with an input that does not fit")
-			return out{}, nil
-		},
-	})
-	require.NoError(t, err)
-	for f.steps.count(dedup.ExternalReleased) == 0 {
-		op, err := f.tools.Advance(f.ctx, "acme", "charge", "k")
+	perform := func(cards *[]int) func(context.Context, external.Attempt, written) (out, error) {
+		return func(_ context.Context, _ external.Attempt, i written) (out, error) {
+			*cards = append(*cards, i.Card)
+			return out{"ch_1"}, nil
+		}
+	}
+	for name, c := range map[string]struct {
+		add  func(t *testing.T, x *external.Tools) error
+		says string
+	}{
+		"Renamed": {addRelease[struct {
+			CardNumber int `json:"card_number"`
+		}], `unknown field "card"`},
+		"Retyped": {addRelease[struct {
+			Card string `json:"card"`
+		}], `does not fit the tool's input at "card"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			old := newFixture(t)
+			var cards []int
+			h, err := external.Add(old.tools, external.Tool[written, out]{Name: "charge", Perform: perform(&cards)})
+			require.NoError(t, err)
+			require.NoError(t, pgx.BeginFunc(old.ctx, old.pool, func(tx pgx.Tx) error {
+				_, err := h.Accept(old.ctx, tx, call("k"), written{card})
+				return err
+			}))
+			later := process(t, old.pool)
+			require.NoError(t, c.add(t, later.tools))
+			op := later.lookup("k")
+			for acts := 0; op.State != external.Parked; acts++ {
+				require.Less(t, acts, 20)
+				require.Equal(t, external.Pending, op.State)
+				_, err := later.pool.Exec(later.ctx, `UPDATE tool_effect SET due_at = clock_timestamp()`)
+				require.NoError(t, err)
+				op, err = later.tools.Advance(later.ctx, "acme", "charge", "k")
+				require.NoError(t, err)
+			}
+			require.Contains(t, op.Note, c.says)
+			require.NotContains(t, op.Note, "4111")
+			require.Zero(t, op.SentAt)
+			require.NoError(t, old.tools.Resolve(old.ctx, op, external.Never("nothing was sent")))
+			require.Equal(t, []int{card}, cards)
+			require.Equal(t, external.Done, old.lookup("k").State)
+		})
+	}
+	t.Run("Added", func(t *testing.T) {
+		t.Parallel()
+		f := newFixture(t)
+		old, err := external.Add(f.tools, external.Tool[struct{}, out]{Name: "charge", Perform: func(context.Context, external.Attempt, struct{}) (out, error) { return out{}, errLost }})
 		require.NoError(t, err)
-		f.untilDue(op)
-	}
-	note := f.lookup("k").Note
-	require.Contains(t, note, "no longer fits")
-	require.NotContains(t, note, "4111")
+		require.NoError(t, pgx.BeginFunc(f.ctx, f.pool, func(tx pgx.Tx) error {
+			_, err := old.Accept(f.ctx, tx, call("k"), struct{}{})
+			return err
+		}))
+		later := process(t, f.pool)
+		var cards []int
+		_, err = external.Add(later.tools, external.Tool[written, out]{Name: "charge", Perform: perform(&cards)})
+		require.NoError(t, err)
+		later.until("k", external.Done)
+		require.Equal(t, []int{0}, cards)
+	})
+}
+
+func addRelease[In any](t *testing.T, x *external.Tools) error {
+	t.Helper()
+	_, err := external.Add(x, external.Tool[In, out]{Name: "charge", Perform: func(context.Context, external.Attempt, In) (out, error) {
+		t.Error("was called with an input that does not fit")
+		return out{}, nil
+	}})
+	return err
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -24,7 +25,9 @@ const Forever time.Duration = math.MaxInt64
 
 // Tool is a write tool whose effect is outside of the database. What the provider offers
 // decides what is guaranteed; the package documentation has the table. In and Out are
-// encoded as JSON. In is stored until the answer is certain: it must hold no secrets.
+// encoded as JSON. In is stored until the answer is certain: it must hold no secrets. A stored input
+// is read strictly, by whatever release of the program: one that has a member which In lacks is parked
+// after a few tries.
 type Tool[In, Out any] struct {
 	// Name is the tool's stable name, as in [dedup.Call].
 	Name string
@@ -34,13 +37,15 @@ type Tool[In, Out any] struct {
 	// ctx does not end with the caller's. It ends after Timeout, or when another process may take over.
 	//
 	// An error wrapped by [dedup.Final] is a refusal: it did not happen, never will, and is
-	// recorded. [NotDone] means that this attempt had no effect. [ErrPending] and
-	// [ErrExists] are answers of a provider. Any other error, a panic, and the end of ctx
-	// mean that the outcome is not known.
+	// recorded. [NotDone] means that this attempt had no effect, and [ErrExists] that the
+	// provider knows the key. Any other error, a panic, and the end of ctx mean that the outcome
+	// is not known: so does that the provider is still working.
 	Perform func(ctx context.Context, a Attempt, in In) (Out, error)
-	// Find returns every effect that the provider has for a.Key or in; none is no error.
-	// It changes nothing. [ErrPending] means that the provider is still working. Default
-	// none.
+	// Find returns every effect that the provider has for a.Key, or for a marker made of it that
+	// Perform sends; none is no error. Two calls may have equal inputs: what is found by in alone may
+	// be another call's effect, and would be recorded as this one's. It changes nothing. What the
+	// provider has accepted and not ended is an effect, or else an error: an error is no answer, and
+	// another look follows. Default none.
 	Find func(ctx context.Context, a Attempt, in In) ([]Out, error)
 
 	// Begin writes in the transaction that claims the operation, before anything is sent;
@@ -52,17 +57,20 @@ type Tool[In, Out any] struct {
 	Refused func(ctx context.Context, tx pgx.Tx, in In, why error) error
 
 	// Ref returns the provider's id of what happened. It is required with KeyKept and with
-	// Find: two effects of one call are told apart by it.
+	// Find: two effects of one call are told apart by it. A result for which it returns nothing is no
+	// success: the outcome is not known then.
 	Ref func(out Out) string
 	// KeyKept is how long the provider keeps a.Key after its first use. No attempt is made
-	// that may take effect when the key is forgotten: Timeout and Settles are counted. Zero,
-	// the default, means that it takes none; see [Forever].
+	// that may take effect when the key is forgotten: Timeout and Settles are counted. It is at
+	// least four times Timeout, more than Settles and Options.Lease leave no time for, and at most
+	// Retention's Result and Tombstone together, or [Forever]. Zero, the default, means that it
+	// takes none.
 	KeyKept time.Duration
 	// Settles is how long after an attempt has ended it may still take effect, or become
 	// visible to Find. Zero, the default, means that this is not known: then nothing is
-	// made of a Find that finds nothing.
+	// made of a Find that finds nothing. At most a year.
 	Settles time.Duration
-	// Timeout bounds one attempt. Default 20 s.
+	// Timeout bounds one attempt. Default 20 s, at most a year.
 	Timeout time.Duration
 
 	// Retention says how long the answer is replayed, as in [dedup.Call].
@@ -107,9 +115,19 @@ func Problems[In, Out any](x *Tools, t Tool[In, Out]) []*dedup.InvalidError {
 	if x == nil {
 		return all
 	}
-	_, err := dedup.New(x.pool, &dedup.Options{Retention: t.Retention.Or(x.d.Options().Retention)})
-	if bad, ok := errors.AsType[*dedup.InvalidError](err); ok {
+	retention := t.Retention.Or(x.d.Options().Retention)
+	_, err := dedup.New(x.pool, &dedup.Options{Retention: retention})
+	bad, ok := errors.AsType[*dedup.InvalidError](err)
+	if ok {
 		all = append(all, bad)
+	}
+	if t.KeyKept > 0 && t.KeyKept != Forever {
+		if least := x.keyNeeds(t.Settles, t.timeout()); t.KeyKept <= least {
+			all = append(all, badOption("KeyKept", "is %s, and a key is sent again only within KeyKept less %s, by Settles, Timeout and Options.Lease: it never would be", t.KeyKept, least))
+		}
+		if kept := retention.Result + max(retention.Tombstone, 0); !ok && t.KeyKept > kept {
+			all = append(all, badOption("KeyKept", "is %s, and the answer is remembered for %s: a later call of the same identity would be given the old effect", t.KeyKept, kept))
+		}
 	}
 	if x.Has(t.Name) {
 		all = append(all, taken(t.Name))
@@ -118,14 +136,16 @@ func Problems[In, Out any](x *Tools, t Tool[In, Out]) []*dedup.InvalidError {
 }
 
 func taken(name string) *dedup.InvalidError {
-	return &dedup.InvalidError{What: "option", Field: "Tool.Name", Reason: fmt.Sprintf("%q is taken by another tool", name)}
+	return badOption("Name", "%q is taken by another tool", name)
+}
+
+func badOption(field, format string, args ...any) *dedup.InvalidError {
+	return &dedup.InvalidError{What: "option", Field: "Tool." + field, Reason: fmt.Sprintf(format, args...)}
 }
 
 // problems says all that is wrong with the tool by itself.
 func (t *Tool[In, Out]) problems() (all []*dedup.InvalidError) {
-	report := func(field, format string, args ...any) {
-		all = append(all, &dedup.InvalidError{What: "option", Field: "Tool." + field, Reason: fmt.Sprintf(format, args...)})
-	}
+	report := func(field, format string, args ...any) { all = append(all, badOption(field, format, args...)) }
 	if problem := table.NameProblem("Tool", t.Name); problem != "" {
 		report("Name", "%s", problem)
 	}
@@ -135,11 +155,17 @@ func (t *Tool[In, Out]) problems() (all []*dedup.InvalidError) {
 	if t.KeyKept < 0 || t.Settles < 0 || t.Timeout < 0 {
 		report("Timeout", "is negative, or KeyKept or Settles is")
 	}
+	if t.Settles > maxSpan || t.Timeout > maxSpan {
+		report("Timeout", "is longer than a year, or Settles is")
+	}
 	if t.Ref == nil && (t.Find != nil || t.KeyKept > 0) {
 		report("Ref", "is nil: with Find or KeyKept an effect may happen twice, and only its ref shows that")
 	}
 	if t.Settles > 0 && t.Find == nil && t.KeyKept == 0 {
 		report("Settles", "is of no use without Find or KeyKept")
+	}
+	if t.KeyKept > 0 && t.Settles >= t.KeyKept {
+		report("Settles", "is %s, as long as KeyKept or longer: the key would be forgotten before an attempt can no longer take effect", t.Settles)
 	}
 	if timeout := t.timeout(); t.KeyKept > 0 && timeout > t.KeyKept/4 {
 		report("Timeout", "is %s, and at most a quarter of KeyKept leaves time to send the key again", timeout)
@@ -159,7 +185,7 @@ func (t *Tool[In, Out]) erase() *definition {
 	d := &definition{
 		name: t.Name, takes: takes[In], keyKept: t.KeyKept, settles: t.Settles, timeout: t.timeout(), retention: t.Retention,
 		perform: func(ctx context.Context, a Attempt, raw json.RawMessage) (json.RawMessage, error) {
-			in, err := decode[In](raw)
+			in, err := decodeInput[In](raw)
 			if err != nil {
 				return nil, NotDone(err)
 			}
@@ -167,7 +193,7 @@ func (t *Tool[In, Out]) erase() *definition {
 			if err != nil {
 				return nil, err
 			}
-			return encode(out, t.Ref)
+			return t.happened(out)
 		},
 		ref: func(raw json.RawMessage) string {
 			out, err := decode[Out](raw)
@@ -180,13 +206,13 @@ func (t *Tool[In, Out]) erase() *definition {
 	}
 	if t.Find != nil {
 		d.find = func(ctx context.Context, a Attempt, raw json.RawMessage) (all []json.RawMessage, err error) {
-			in, err := decode[In](raw)
+			in, err := decodeInput[In](raw)
 			if err != nil {
 				return nil, err
 			}
 			outs, err := t.Find(ctx, a, in)
 			for _, out := range outs {
-				text, err := encode(out, t.Ref)
+				text, err := t.happened(out)
 				if err != nil {
 					return nil, err
 				}
@@ -197,7 +223,7 @@ func (t *Tool[In, Out]) erase() *definition {
 	}
 	if t.Begin != nil {
 		d.begin = func(ctx context.Context, tx pgx.Tx, raw json.RawMessage) error {
-			in, err := decode[In](raw)
+			in, err := decodeInput[In](raw)
 			if err != nil {
 				return err
 			}
@@ -206,7 +232,7 @@ func (t *Tool[In, Out]) erase() *definition {
 	}
 	if t.Finish != nil {
 		d.finish = func(ctx context.Context, tx pgx.Tx, rawIn, rawOut json.RawMessage) error {
-			in, err := decode[In](rawIn)
+			in, err := decodeInput[In](rawIn)
 			out, outErr := decode[Out](rawOut)
 			if err := errors.Join(err, outErr); err != nil {
 				return err
@@ -216,7 +242,7 @@ func (t *Tool[In, Out]) erase() *definition {
 	}
 	if t.Refused != nil {
 		d.refused = func(ctx context.Context, tx pgx.Tx, raw json.RawMessage, why error) error {
-			in, err := decode[In](raw)
+			in, err := decodeInput[In](raw)
 			if err != nil {
 				return err
 			}
@@ -224,6 +250,15 @@ func (t *Tool[In, Out]) erase() *definition {
 		}
 	}
 	return d
+}
+
+// happened is the text of a result. One without a ref, such as that of a body which the client did not
+// understand, is not known to be an effect.
+func (t *Tool[In, Out]) happened(out Out) (json.RawMessage, error) {
+	if t.Ref != nil && refOf(out, t.Ref) == "" {
+		return nil, errors.New("dedup: the result lacks the provider's id, which the tool's Ref returns")
+	}
+	return encode(out, t.Ref)
 }
 
 // verdict reads a result that a person has written, who may not know the names of the
@@ -242,9 +277,7 @@ func (t *Tool[In, Out]) verdict(raw json.RawMessage) (json.RawMessage, error) {
 	if bytes.Equal(bytes.TrimSpace(raw), []byte("null")) {
 		return nil, errors.New("dedup: null is no result of the tool")
 	}
-	strict := json.NewDecoder(bytes.NewReader(raw))
-	strict.DisallowUnknownFields()
-	if err := guarded(func() error { return strict.Decode(new(Out)) }); err != nil {
+	if err := guarded(func() error { return strictly(raw, new(Out)) }); err != nil {
 		return nil, fmt.Errorf("dedup: it is no result of the tool: %w", err)
 	}
 	if t.Ref != nil && refOf(out, t.Ref) == "" {
@@ -267,18 +300,37 @@ func decode[T any](raw json.RawMessage) (value T, err error) {
 	return value, nil
 }
 
-// takes reports whether an input can be read. It names the member at fault, and no value.
+// decodeInput reads a stored input. A member that In lacks is one that another release has written, and
+// without it the effect would be another.
+func decodeInput[In any](raw json.RawMessage) (in In, err error) {
+	if in, err = decode[In](raw); err == nil {
+		err = takes[In](raw)
+	}
+	return in, err
+}
+
+// takes reports whether an input can be read, as a whole. It names the member at fault, and no value.
 func takes[In any](raw json.RawMessage) error {
 	var in In
-	err := json.Unmarshal(raw, &in)
-	if err == nil {
-		return nil
-	}
+	err := guarded(func() error { return json.Unmarshal(raw, &in) })
 	reason := "cannot be read as the tool's input"
+	if err == nil {
+		if err = guarded(func() error { return strictly(raw, new(In)) }); err == nil {
+			return nil
+		}
+		return &dedup.InvalidError{What: "call", Field: "in", Reason: "has a member that the tool's input lacks: " + strings.TrimPrefix(err.Error(), "json: ")}
+	}
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
 		reason = fmt.Sprintf("does not fit the tool's input at %q", wrong.Field)
 	}
 	return &dedup.InvalidError{What: "call", Field: "in", Reason: reason, Err: err}
+}
+
+// strictly reads a valid text, and refuses members that the value has no field for.
+func strictly(raw json.RawMessage, value any) error {
+	strict := json.NewDecoder(bytes.NewReader(raw))
+	strict.DisallowUnknownFields()
+	return strict.Decode(value)
 }
 
 // encode makes the text of a result. A result that has none is an effect all the same.
@@ -299,19 +351,10 @@ func encode[T any](out T, ref func(T) string) (json.RawMessage, error) {
 
 // marshal is json.Marshal that leaves out nothing silently, as package dedup does it, and
 // leaves <, > and & as they are: models read results.
-func marshal(value any) ([]byte, error) {
-	value, err := canon.Encodable(value)
-	if err != nil {
-		return nil, err
-	}
-	var text bytes.Buffer
-	encoder := json.NewEncoder(&text)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(value); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), nil
-}
+func marshal(value any) ([]byte, error) { return canon.Encode(value, maxText, false) }
+
+// maxText is more than any input or result may have.
+const maxText = 256 << 20
 
 // refOf is the ref of a result; none where Ref panics.
 func refOf[T any](out T, ref func(T) string) string {

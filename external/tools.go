@@ -29,6 +29,7 @@ type Tools struct {
 	// statements are for the engine of the pool's database, once it is known.
 	statements atomic.Pointer[statements]
 	trace      dedup.ExternalTracer // nil where nobody listens
+	now        func() time.Time     // what leases end by
 
 	// acts has what this process is doing for an operation, running all acts, those
 	// included that have outlived their lease. base is the context of them, which outlive
@@ -46,15 +47,22 @@ type Tools struct {
 type Options struct {
 	// Lease is how long an attempt keeps others from acting, by the database's clock. It is
 	// extended while Perform runs. A process that has died is succeeded after it. Default
-	// 30 s, at least 100 ms.
+	// 30 s, at least 100 ms, at most 24 hours.
 	Lease time.Duration
-	// Workers is how many operations [Tools.Recover] advances at a time. Default 4.
+	// Workers is how many operations of each tool [Tools.Recover] advances at a time: a tool whose
+	// provider does not answer delays no other. Default 32.
 	Workers int
 	// Enqueue is called by [Handle.Accept] for an operation that is new, in the caller's
 	// transaction, to put a job beside it that calls [Tools.Advance]. Default none: then
 	// Recover finds it.
 	Enqueue func(ctx context.Context, tx pgx.Tx, op Operation) error
 }
+
+// maxLease and maxSpan can be multiplied and added up: the longest pause is 2,880 leases.
+const (
+	maxLease = 24 * time.Hour
+	maxSpan  = 365 * 24 * time.Hour
+)
 
 func (o *Options) resolve() (Options, error) {
 	r := Options{}
@@ -65,11 +73,11 @@ func (o *Options) resolve() (Options, error) {
 		r.Lease = 30 * time.Second
 	}
 	if r.Workers == 0 {
-		r.Workers = 4
+		r.Workers = 32
 	}
 	switch {
-	case r.Lease < 100*time.Millisecond:
-		return r, &dedup.InvalidError{What: "option", Field: "Lease", Reason: "must be at least 100ms"}
+	case r.Lease < 100*time.Millisecond || r.Lease > maxLease:
+		return r, &dedup.InvalidError{What: "option", Field: "Lease", Reason: "must be between 100ms and 24h"}
 	case r.Workers < 0:
 		return r, &dedup.InvalidError{What: "option", Field: "Workers", Reason: "must not be negative"}
 	}
@@ -89,7 +97,7 @@ func New(d *dedup.Deduper, opts *Options) (*Tools, error) {
 	}
 	of := d.Options()
 	x := &Tools{
-		d: d, pool: d.Pool(), opts: resolved,
+		d: d, pool: d.Pool(), opts: resolved, now: time.Now,
 		tools: map[string]*definition{}, acts: map[table.Identity]*act{}, running: map[*act]struct{}{},
 	}
 	x.statements.Store(newStatements(of.Schema, of.AsyncCommit, table.Profile{}))
@@ -274,7 +282,7 @@ func (x *Tools) event(ctx context.Context, step dedup.ExternalStep, r *row, ref,
 		return
 	}
 	x.trace.TraceExternal(ctx, dedup.ExternalData{
-		CallData: dedup.CallData{Func: "external.Do", Scope: r.Scope, Tool: r.Tool, Key: r.Key, KeyHash: dedup.KeyHash(r.Key)},
+		CallData: dedup.CallData{Func: "external.Do", Scope: r.Scope, Tool: r.Tool, Key: r.Key, KeyHash: dedup.KeyHash(r.Key), Attrs: dedup.AttrsOf(ctx)},
 		Step:     step, Fence: r.fence, Ref: ref, Note: note,
 	})
 }

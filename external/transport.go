@@ -4,14 +4,16 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptrace"
+	"strings"
 	"sync"
 )
 
 // Transport is an [http.RoundTripper] for the client that Perform uses. It marks as
-// [NotDone] what failed before anything was written, it keeps net/http from sending a
-// request a second time, and it remembers what an attempt has sent: a client that retries
-// by itself inside Perform, and fails to connect the second time, is not taken for one that
-// has sent nothing.
+// [NotDone] what certainly failed before anything was written: of a Base that is no [http.Transport],
+// what failed before it had a connection, as its [httptrace] says. It keeps an [http.Transport] from sending a
+// request a second time. It counts what an attempt has sent: where a client inside Perform or a Base
+// sends a write more than once, a refusal and a [NotDone] say nothing of the sending before, and the
+// outcome is not known.
 type Transport struct {
 	// Base sends the requests. Default http.DefaultTransport.
 	Base http.RoundTripper
@@ -23,23 +25,40 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if base == nil {
 		base = http.DefaultTransport
 	}
+	_, native := base.(*http.Transport)
 	one := &request{reads: req.Method == http.MethodGet || req.Method == http.MethodHead || req.Method == http.MethodOptions}
 	attempt, _ := req.Context().Value(sentKey{}).(*sent)
 	attempt.begin(one)
-	ctx := httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{WroteHeaders: func() { one.set(written, 0) }})
+	ctx := httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{
+		GetConn: func(string) { one.reach(connecting) }, GotConn: func(httptrace.GotConnInfo) { one.reach(connected) }, WroteHeaders: one.wrote,
+	})
 	req = req.Clone(ctx)
-	// Without it, net/http sends no body twice. A write without a body it sends again only
-	// where that has an Idempotency-Key, and then it does no harm.
-	req.GetBody = nil
+	req.GetBody = nil // without it, net/http sends no body twice
+	if native {
+		hideKeys(req.Header)
+	}
 	res, err := base.RoundTrip(req)
 	if err != nil {
-		if !one.is(written) {
+		// HTTP/2 does not wait for what it is writing when ctx ends, and tells afterwards that it was written.
+		if one.unsent(native, native && ctx.Err() == nil && req.Cancel == nil) { //nolint:staticcheck // its caller may set it all the same
 			return nil, NotDone(err)
 		}
+		one.answer(0)
 		return nil, err
 	}
-	one.set(answered, res.StatusCode)
+	one.answer(res.StatusCode)
 	return res, nil
+}
+
+// hideKeys spells headers by which net/http takes a write without a body for one that it may send
+// again, when a connection is lost, in a way that only servers know.
+func hideKeys(h http.Header) {
+	for _, name := range [...]string{"Idempotency-Key", "X-Idempotency-Key"} {
+		if values, ok := h[name]; ok {
+			delete(h, name)
+			h[strings.ToLower(name)] = values
+		}
+	}
 }
 
 // sent is what Transport knows of the requests of one attempt.
@@ -65,7 +84,8 @@ func (s *sent) begin(r *request) {
 }
 
 // doubtful reports whether a request may have taken effect that an error of Perform does
-// not speak of: one before the last, or one that was sent and has no answer.
+// not speak of: one before the last, one that was sent and has no answer, or one that was sent more
+// than once.
 func (s *sent) doubtful() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,35 +103,55 @@ type request struct {
 
 	mu     sync.Mutex
 	stage  stage
-	status int
+	sent   int // how often its header was written, at least
+	status int // 0 where there is no answer
 }
 
+// stage is what httptrace has told of a request before it was written.
 type stage int
 
 const (
-	written stage = 1 + iota // its header at least
-	answered
+	connecting stage = 1 + iota
+	connected
 )
 
-func (r *request) set(s stage, status int) {
+func (r *request) reach(s stage) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.stage, r.status = max(r.stage, s), status
+	r.stage = max(r.stage, s)
 }
 
-func (r *request) is(s stage) bool {
+func (r *request) wrote() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.stage >= s
+	r.sent++
+}
+
+// answer notes an answer, also of a Base that has no httptrace; 0 is that there may be one.
+func (r *request) answer(status int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.sent, r.status = max(r.sent, 1), status
+}
+
+// unsent reports whether nothing was written of a request that has failed. A Base that is not
+// traced says nothing. tells is true when what is written on a connection was told by now.
+func (r *request) unsent(traced, tells bool) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.sent > 0 || r.stage == connected {
+		return r.sent == 0 && tells
+	}
+	return traced || r.stage == connecting
 }
 
 func (r *request) doubtful(last bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
-	case r.reads || r.stage < written:
+	case r.reads || r.sent == 0:
 		return false
-	case r.stage < answered:
+	case r.status == 0 || r.sent > 1:
 		return true
 	case last: // Perform has its answer, and judges it
 		return false

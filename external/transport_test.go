@@ -7,10 +7,12 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strings"
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tooldedup/dedup/external"
@@ -40,7 +42,7 @@ func TestTransport(t *testing.T) {
 		}
 	}))
 	t.Cleanup(server.Close)
-	client := &http.Client{Transport: &external.Transport{Base: &http.Transport{}}}
+	client := &http.Client{Transport: &external.Transport{Base: again{&http.Transport{}}}}
 	t.Cleanup(client.CloseIdleConnections)
 	// send is what an SDK does inside Perform: it returns the error of its last request.
 	send := func(ctx context.Context, method string, urls ...string) (err error) {
@@ -77,6 +79,7 @@ func TestTransport(t *testing.T) {
 		"BrokenThenBusy":      {http.MethodPost, []string{server.URL + "/broken", server.URL + "/busy"}, false},
 		"ConflictThenBusy":    {http.MethodPost, []string{server.URL + "/conflict", server.URL + "/busy"}, false},
 		"DoneThenRefused":     {http.MethodPost, []string{server.URL + "/done", closed.URL}, false},
+		"SentAgainThenBusy":   {http.MethodPost, []string{server.URL + "/busy?again"}, false},
 		"ReadLostThenRefused": {http.MethodGet, []string{server.URL + "/lost", closed.URL}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -101,15 +104,44 @@ func TestTransport(t *testing.T) {
 	}
 }
 
+// again is a Base that sends some requests a second time within one RoundTrip, and answers with what
+// came of that, as one that retries.
+type again struct{ *http.Transport }
+
+func (a again) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.RawQuery == "again" {
+		first := r.Clone(r.Context())
+		first.URL.Path, first.Body, first.ContentLength = "/lost", nil, 0
+		if res, err := a.Transport.RoundTrip(first); err == nil {
+			_ = res.Body.Close()
+		}
+	}
+	return a.Transport.RoundTrip(r)
+}
+
 // TestTransportSendsNothingTwice closes a connection that is kept open: net/http would send
-// a request that has a GetBody again.
+// a request again that has a GetBody, or no body and a key.
 func TestTransportSendsNothingTwice(t *testing.T) {
 	t.Parallel()
+	for name, body := range map[string]func() io.Reader{
+		"Body":   func() io.Reader { return strings.NewReader("{}") },
+		"NoBody": func() io.Reader { return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			sendsNothingTwice(t, body)
+		})
+	}
+}
+
+func sendsNothingTwice(t *testing.T, body func() io.Reader) {
+	t.Helper()
 	var received atomic.Int32
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		assert.Equal(t, "k", r.Header.Get("Idempotency-Key"))
 		if received.Add(1) == 2 {
 			conn, _, err := w.(http.Hijacker).Hijack()
 			if err == nil {
@@ -122,9 +154,10 @@ func TestTransportSendsNothingTwice(t *testing.T) {
 	client := &http.Client{Transport: &external.Transport{Base: &http.Transport{}}}
 	t.Cleanup(client.CloseIdleConnections)
 	post := func() error {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+l.Addr().String(), strings.NewReader("{}"))
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+l.Addr().String(), body())
 		require.NoError(t, err)
 		req.Header.Set("Idempotency-Key", "k")
+		req.Header.Set("X-Idempotency-Key", "k")
 		res, err := client.Do(req)
 		if err == nil {
 			_ = res.Body.Close()
@@ -135,3 +168,84 @@ func TestTransportSendsNothingTwice(t *testing.T) {
 	require.Error(t, post())
 	require.EqualValues(t, 2, received.Load())
 }
+
+// TestTransportSaysUnsent fails requests of which a Base cannot say, or says too late, that they
+// were written.
+func TestTransportSaysUnsent(t *testing.T) {
+	t.Parallel()
+	post := func(ctx context.Context, base http.RoundTripper, url string) error {
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, nil)
+		require.NoError(t, err)
+		res, err := (&external.Transport{Base: base}).RoundTrip(req)
+		if err == nil {
+			_ = res.Body.Close()
+		}
+		return err
+	}
+	isNotDone := func(err error) bool { return reflect.TypeOf(err) == reflect.TypeOf(external.NotDone(errLost)) }
+
+	t.Run("WrittenAfterCancel", func(t *testing.T) { // by HTTP/2, which leaves its writer behind
+		t.Parallel()
+		received := make(chan struct{})
+		protocols := &http.Protocols{}
+		protocols.SetUnencryptedHTTP2(true)
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		server := &http.Server{Protocols: protocols, Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/stalled" {
+				close(received)
+			}
+		})}
+		go func() { _ = server.Serve(l) }()
+		t.Cleanup(func() { _ = server.Close() })
+		conn := &stalled{writing: make(chan struct{}), goOn: make(chan struct{})}
+		base := &http.Transport{Protocols: protocols, DialContext: func(ctx context.Context, network, addr string) (_ net.Conn, err error) {
+			conn.Conn, err = (&net.Dialer{}).DialContext(ctx, network, addr)
+			return conn, err
+		}}
+		t.Cleanup(base.CloseIdleConnections)
+		url := "http://" + l.Addr().String()
+		require.NoError(t, post(t.Context(), base, url))
+		conn.stalls.Store(true)
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			<-conn.writing
+			cancel()
+		}()
+		err = post(ctx, base, url+"/stalled")
+		require.ErrorIs(t, err, context.Canceled)
+		conn.stalls.Store(false)
+		close(conn.goOn)
+		<-received
+		require.False(t, isNotDone(err), "the provider has received it")
+	})
+	t.Run("NotTraced", func(t *testing.T) {
+		t.Parallel()
+		require.False(t, isNotDone(post(t.Context(), failing{}, "http://provider.example")))
+	})
+	t.Run("NotConnected", func(t *testing.T) { // through a Base around net/http's
+		t.Parallel()
+		base := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return nil, errLost }}
+		require.True(t, isNotDone(post(t.Context(), again{base}, "http://provider.example")))
+	})
+}
+
+// stalled is a connection whose writes wait, when it is told to, and are carried out then.
+type stalled struct {
+	net.Conn
+	stalls        atomic.Bool
+	writing, goOn chan struct{}
+}
+
+func (c *stalled) Write(b []byte) (int, error) {
+	if c.stalls.Load() {
+		close(c.writing)
+		<-c.goOn
+	}
+	return c.Conn.Write(b)
+}
+
+// failing is a Base that knows nothing of httptrace, and has lost an answer.
+type failing struct{}
+
+func (failing) RoundTrip(*http.Request) (*http.Response, error) { return nil, errLost }

@@ -64,7 +64,8 @@ func TestTwiceWithoutARef(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t)
-			h := zombie(f, external.Tool[in, out]{Ref: func(out) string { return "" }}, func(try int) (out, error) { return out{fmt.Sprint("z", try)}, nil }, func(h *external.Handle[in, out]) {
+			f.noRef = true
+			h := zombie(f, external.Tool[in, out]{}, func(try int) (out, error) { return out{fmt.Sprint("z", try)}, nil }, func(h *external.Handle[in, out]) {
 				require.NoError(t, f.tools.Resolve(f.ctx, f.lookup("k"), verdict))
 				for f.lookup("k").State != external.Done {
 					_, _ = h.Do(f.ctx, call("k"), in{1})
@@ -103,7 +104,10 @@ func TestKnownRefIsKept(t *testing.T) {
 			_, err := h.Do(f.ctx, call("k"), in{1})
 			require.ErrorAs(t, err, new(*external.ParkedError))
 			bad = false
-			require.NoError(t, f.tools.Resolve(f.ctx, f.lookup("k"), verdict))
+			var decided *external.VerdictError
+			require.ErrorAs(t, f.tools.Resolve(f.ctx, f.lookup("k"), verdict), &decided)
+			require.Equal(t, "happened", decided.Operation.Verdict)
+			require.NoError(t, f.tools.Resolve(f.ctx, f.lookup("k"), verdict.Overruling()))
 			for f.lookup("k").State != external.Done {
 				_, _ = h.Do(f.ctx, call("k"), in{1})
 			}
@@ -152,4 +156,37 @@ func TestRefuseIsAudited(t *testing.T) {
 	op, err := f.tools.Advance(f.ctx, "acme", "charge", "k")
 	require.NoError(t, err)
 	require.Equal(t, "ch_1", op.Twice)
+}
+
+// TestTwiceIsCleared takes what happened twice off the list, when a person has taken one of them back.
+func TestTwiceIsCleared(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	p := newProvider()
+	h := add(f, external.Tool[in, out]{Find: lookUp, Perform: func(_ context.Context, _ external.Attempt, i in) (out, error) {
+		p.act("", i.Order)
+		p.act("", i.Order)
+		return out{}, errLost
+	}})
+	result, err := h.Do(context.WithValue(f.ctx, providerKey{}, p), call("k"), in{1})
+	require.NoError(t, err)
+	op := f.lookup("k")
+	require.Equal(t, "ch_2", op.Twice)
+	require.ErrorIs(t, f.tools.Resolve(f.ctx, op, external.Never("no")), dedup.ErrInvalid)
+	stale := op
+	stale.Twice = "ch_2 ch_3"
+	require.ErrorIs(t, f.tools.Resolve(f.ctx, stale, external.Cleared("both are refunded")), dedup.ErrInFlight)
+	require.NoError(t, f.tools.Resolve(f.ctx, op, external.Cleared("ch_2 is refunded").By("ada")))
+	for op, err := range f.tools.Parked(f.ctx) {
+		require.NoError(t, err)
+		require.Fail(t, "it is still listed", op.Key)
+	}
+	op = f.lookup("k")
+	require.ErrorIs(t, f.tools.Resolve(f.ctx, op, external.Cleared("again")), dedup.ErrInvalid)
+	again, err := h.Do(f.ctx, call("k"), in{1})
+	require.NoError(t, err)
+	require.Equal(t, result.Value, again.Value)
+	var said string
+	require.NoError(t, f.pool.QueryRow(f.ctx, `SELECT concat_ws(' ', actor, action, outcome, reason) FROM tool_dedup_audit`).Scan(&said))
+	require.Equal(t, "ada cleared done ch_2 is refunded", said)
 }

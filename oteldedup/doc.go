@@ -12,7 +12,7 @@
 // below it. [ExtractMeta] takes the parent from a request of MCP.
 //
 // Spans and metrics never have arguments, results or texts of errors. A span has the hash
-// of the call's key. Metrics have neither scope nor key: their attributes are the tool, of
+// of the call's key, and the attributes that [dedup.WithAttrs] gave the caller's context. Metrics have neither scope nor key: their attributes are the tool, of
 // which 200 are named, and short lists of fixed values.
 //
 //	dedup.calls                         counter    tool, dedup.outcome
@@ -27,6 +27,7 @@
 //	dedup.result.size                   bytes      tool
 //	dedup.resets                        counter    tool
 //	dedup.external.steps                counter    tool, dedup.external.step
+//	dedup.external.open.age.max         seconds    dedup.external.state
 //	dedup.sweep.duration                seconds
 //	dedup.sweep.records                 counter    dedup.sweep.kind
 //	dedup.sweep.errors                  counter

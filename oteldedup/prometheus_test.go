@@ -137,6 +137,7 @@ func exportedRun(t *testing.T) (registry *prometheus.Registry, traceID string) {
 	_, err = charge.Do(ctx, dedup.Call{Scope: "acme", Key: "k"}, 990)
 	require.NoError(t, err)
 	require.NoError(t, tools.Close(ctx))
+	require.NoError(t, tracer.ObserveExternal(tools))
 
 	_, err = d.Reset(ctx, "acme", "add_note", "replayed", dedup.ResetOptions{Reason: "a test"})
 	require.NoError(t, err)

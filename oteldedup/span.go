@@ -3,6 +3,7 @@ package oteldedup
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -31,7 +32,7 @@ func endSpan(c *call, data *dedup.CallEndData) {
 	if !c.span.IsRecording() {
 		return
 	}
-	with := append(make([]attribute.KeyValue, 0, 7),
+	with := append(make([]attribute.KeyValue, 0, 7+len(data.Attrs)),
 		functionKey.String(data.Func), keyHashKey.String(data.KeyHash), outcomeKey.String(string(data.Outcome)))
 	switch data.Outcome {
 	case dedup.OutcomeReplayed, dedup.OutcomeRefusalReplayed:
@@ -52,7 +53,30 @@ func endSpan(c *call, data *dedup.CallEndData) {
 		with = append(with, errorTypeKey.String(failedFor(data)))
 		c.span.SetStatus(codes.Error, "")
 	}
+	for _, a := range data.Attrs {
+		with = appendAttr(with, a.Key, a.Value.Resolve())
+	}
 	c.span.SetAttributes(with...)
+}
+
+// appendAttr appends an attribute of the caller's. The members of a group have the group's
+// name before theirs, and times and durations are text.
+func appendAttr(with []attribute.KeyValue, key string, value slog.Value) []attribute.KeyValue {
+	switch value.Kind() {
+	case slog.KindGroup:
+		for _, a := range value.Group() {
+			with = appendAttr(with, key+"."+a.Key, a.Value.Resolve())
+		}
+		return with
+	case slog.KindBool:
+		return append(with, attribute.Bool(key, value.Bool()))
+	case slog.KindInt64:
+		return append(with, attribute.Int64(key, value.Int64()))
+	case slog.KindFloat64:
+		return append(with, attribute.Float64(key, value.Float64()))
+	default:
+		return append(with, attribute.String(key, value.String()))
+	}
 }
 
 // failed reports whether the call has no answer. A refusal is one, as recorded as a result.

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 
@@ -46,6 +49,24 @@ func TestSpans(t *testing.T) {
 	require.Equal(t, "replayed", with["dedup.outcome"])
 	require.Equal(t, "true", with["dedup.replayed"])
 	require.Equal(t, first.CreatedAt.UTC().Format("2006-01-02T15:04:05.999999999Z07:00"), with["dedup.first_at"])
+}
+
+// A span has what its caller's context says, each as its type.
+func TestSpanAttrs(t *testing.T) {
+	t.Parallel()
+	o := newObserved(t)
+	ctx := dedup.WithAttrs(t.Context(), slog.String("agent", "ada"), slog.Int("turn", 4), slog.Bool("test", true),
+		slog.Float64("share", 0.5), slog.Duration("budget", time.Minute), slog.Group("user", "id", "u7"))
+	_, err := dedup.Do(ctx, o.d, callOf("k"), note("hello"))
+	require.NoError(t, err)
+	span := o.span(t, "execute_tool add_note")
+	for _, want := range []attribute.KeyValue{
+		attribute.String("agent", "ada"), attribute.Int("turn", 4), attribute.Bool("test", true),
+		attribute.Float64("share", 0.5), attribute.String("budget", "1m0s"), attribute.String("user.id", "u7"),
+	} {
+		require.Contains(t, span.Attributes(), want)
+	}
+	require.NotContains(t, o.dump(t), "ada", "a metric has none of it")
 }
 
 // The status of a span and its error.type say what came of the call.

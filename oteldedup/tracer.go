@@ -24,6 +24,7 @@ type Options struct {
 // Tracer is a [dedup.Tracer] that reports to OpenTelemetry. Several Dedupers may share it.
 type Tracer struct {
 	spans       trace.Tracer
+	meter       metric.Meter
 	instruments instruments
 	calls       calls
 }
@@ -54,12 +55,12 @@ func New(opts *Options) (*Tracer, error) {
 		o.MeterProvider = otel.GetMeterProvider()
 	}
 	t := &Tracer{spans: o.TracerProvider.Tracer(instrumentationName, trace.WithSchemaURL(schemaURL))}
-	meter := o.MeterProvider.Meter(instrumentationName, metric.WithSchemaURL(schemaURL))
+	t.meter = o.MeterProvider.Meter(instrumentationName, metric.WithSchemaURL(schemaURL))
 	var err error
-	if t.instruments, err = newInstruments(meter); err != nil {
+	if t.instruments, err = newInstruments(t.meter); err != nil {
 		return nil, err
 	}
-	return t, t.calls.observe(meter)
+	return t, t.calls.observe(t.meter)
 }
 
 // TraceCallStart begins the call's span.

@@ -21,11 +21,12 @@
  *   lost is that step, after which the process dies or sleeps.
  *   The provider. A request arrives late or never. When it arrives it takes effect, is
  *   declined or fails; with KEY it may also be accepted, and takes effect later. The key is
- *   known from the arrival on, for KEPT ticks. Answers are lost; a process gives up waiting at
+ *   known for KEPT ticks from the first request that has it, whatever becomes of that. Answers are lost; a process gives up waiting at
  *   any time, and its request may arrive after that. A decline is kept under the key only
  *   with DECLINES_KEPT.
- *   The person, with HUMAN. Says of a parked operation what is true when nothing is under way
- *   any more, and cancels a pending one.
+ *   The person, with HUMAN. Says of an operation that is parked, or whose attempts have ended,
+ *   what is true when nothing is under way any more, and cancels a pending one. The database
+ *   keeps a second person from overturning that: who overrules is not modelled.
  *   The sweep, with REUSE. The record is forgotten, then the row, and the identity is used
  *   anew, while processes of the life before stand where they stood.
  *

@@ -2,7 +2,7 @@
 
 byte effects = 0;       /* of this life */
 byte keyed = NONE;      /* what is known under the key: NONE, a ref, REFUSED, WORKING */
-byte key_left = 0;      /* ticks until that is forgotten */
+byte key_left = 0;      /* ticks until the key is forgotten, from its first use on */
 bit accepted = 0;       /* a request is accepted and has not taken effect */
 byte accepted_left = 0; /* the ticks that it has */
 byte late[8] = 0;       /* requests that nobody waits for, by the ticks that they have; at 0 any number */
@@ -29,8 +29,13 @@ inline happen(ref) {
 	assert(REPORTED || REFUSED_IS_TRUE)
 }
 
+/* The provider counts from the first request that has the key, whatever becomes of that. */
+inline use_key() {
+	key_left = (KEY && key_left == 0 -> KEPT : key_left)
+}
+
 inline decline() {
-	key_left = (DECLINES_KEPT && keyed == NONE -> KEPT : key_left);
+	use_key();
 	keyed = (DECLINES_KEPT -> REFUSED : keyed)
 }
 
@@ -42,8 +47,8 @@ inline arrive(result, ticks) {
 	:: IS_REF(keyed) -> result = keyed
 	:: keyed == NONE && effects < 2 ->
 		happen(result);
-		keyed = (KEY -> result : NONE);
-		key_left = (KEY -> KEPT : 0)
+		use_key();
+		keyed = (KEY -> result : NONE)
 	:: keyed == NONE && effects == 2 -> result = UNKNOWN
 	:: keyed == NONE && FAULT ->
 		SPEND;
@@ -51,12 +56,13 @@ inline arrive(result, ticks) {
 		decline()
 	:: keyed == NONE && FAULT -> /* failed */
 		SPEND;
+		use_key();
 		result = UNKNOWN
 	:: KEY && keyed == NONE && FAULT && !accepted ->
 		SPEND;
+		use_key();
 		result = UNKNOWN;
 		keyed = WORKING;
-		key_left = KEPT;
 		accepted = 1;
 		accepted_left = (SETTLES -> GRACE(ticks) : 0)
 	fi
@@ -73,7 +79,6 @@ inline complete(ref) {
 	:: effects == 2
 	:: FAULT ->
 		SPEND;
-		key_left = (keyed == WORKING -> 0 : key_left);
 		keyed = (keyed == WORKING -> NONE : keyed)
 	fi;
 	ref = NONE

@@ -27,6 +27,7 @@ byte record = NONE;
 byte state = ABSENT;
 byte due = NEVER;     /* ticks until due_at */
 byte age = UNSENT;    /* ticks since sent_at, at most KEPT; UNSENT where it is NULL */
+bit sent = 0;         /* sent_until is not NULL: something that was sent may have an effect */
 byte settle = 0;      /* ticks until sent_until + Settles */
 byte holder = NOBODY; /* the worker whose act has the row's fence */
 byte verdict = NONE;
@@ -96,6 +97,7 @@ inline begin(i) {
 	state = RUNNING;
 	due = LEASE;
 	settle = TO_SETTLE;
+	sent = 1;
 	age = (age == UNSENT -> 0 : age)
 }
 
@@ -111,9 +113,11 @@ inline postpone(ticks) {
 	due = ticks
 }
 
+/* The attempt had no effect. Its key was used all the same: age goes on. */
 inline release() {
 	state = PENDING;
-	age = UNSENT;
+	age = (WINDOW_ANEW -> UNSENT : age);
+	sent = 0;
 	settle = 0;
 	due = BACKOFF
 }
@@ -121,7 +125,7 @@ inline release() {
 #define MAY_PARK (FINISH_FAILS || !(FIND && SETTLES) && !KEY_HOLDS)
 inline park(until) {
 	assert(MAY_PARK);      /* neither a key nor a settled look could tell */
-	assert(age != UNSENT); /* something was sent */
+	assert(sent);          /* something was sent */
 	state = PARKED;
 	due = until
 }
@@ -133,6 +137,7 @@ inline conclude(what) {
 	verdict = NONE;
 	next_fence(NOBODY);
 	age = UNSENT;
+	sent = 0;
 	settle = 0;
 	due = (looked && !NO_AUDIT && !(NO_REFUSAL_AUDIT && what == REFUSED) -> AUDIT : NEVER)
 }
@@ -153,9 +158,10 @@ inline succeed(i, what) {
 	fi
 }
 
-/* A refusal is recorded by who holds the fence: in one transaction with the row's change. */
+/* A refusal is recorded by who holds the fence: in one transaction with the row's change.
+ * Beside earlier attempts they are looked for first, where there is Find. */
 #define CAN_SETTLE(i) (SETTLES && (w[i].settled || SETTLED_AT_DECLINE && w[i].earlier == 0))
-#define REFUSAL_COUNTS(i) (w[i].only || CAN_SETTLE(i) || !FIND && !SETTLES || NO_LOOK_BEFORE_REFUSAL)
+#define REFUSAL_COUNTS(i) (w[i].only || CAN_SETTLE(i) && !FIND || !FIND && !SETTLES || NO_LOOK_BEFORE_REFUSAL)
 inline refuse() {
 	conclude(REFUSED)
 }

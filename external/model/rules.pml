@@ -28,6 +28,9 @@
 #ifndef REUSE
 #define REUSE 0
 #endif
+#ifndef GIVES_UP
+#define GIVES_UP 0      /* what has been tried for long is parked, whatever could tell */
+#endif
 #ifndef FINISH_FAILS
 #define FINISH_FAILS 0  /* always */
 #endif
@@ -116,6 +119,10 @@
 #ifndef WINDOW_WITHOUT_SETTLES
 #define WINDOW_WITHOUT_SETTLES 0
 #endif
+/* KeyKept counts from the first attempt: not anew after one that had no effect, or after Never. */
+#ifndef WINDOW_ANEW
+#define WINDOW_ANEW 0
+#endif
 /* It is judged by the statement that begins the attempt, not by what was read before that. */
 #ifndef JUDGED_BEFORE_TAKE
 #define JUDGED_BEFORE_TAKE 0
@@ -136,7 +143,7 @@
 #ifndef NO_NOTDONE_MEMORY
 #define NO_NOTDONE_MEMORY 0
 #endif
-/* Nor a refusal, unless the provider keeps refusals under the key. */
+/* Nor a refusal: the provider may be about to forget the key under which it keeps refusals. */
 #ifndef NO_REFUSAL_MEMORY
 #define NO_REFUSAL_MEMORY 0
 #endif
@@ -144,19 +151,13 @@
 #ifndef NO_LOOK_BEFORE_REFUSAL
 #define NO_LOOK_BEFORE_REFUSAL 0
 #endif
-/* They must have when the refused attempt began, or when the look after it began: not when it
- * was refused. */
+/* They must have when the refused attempt began: not when it was refused. */
 #ifndef SETTLED_AT_DECLINE
 #define SETTLED_AT_DECLINE 0
 #endif
 /* Nor when the attempt's lease was extended. */
 #ifndef SETTLED_AT_EXTENSION
 #define SETTLED_AT_EXTENSION 0
-#endif
-/* With Find and without Settles a refusal beside earlier attempts is unknown: a look that
- * finds nothing does not make it the answer. */
-#ifndef LOOKED_IS_REFUSED
-#define LOOKED_IS_REFUSED 0
 #endif
 /* An answer that relies on a look which found nothing is looked at once more. */
 #ifndef NO_AUDIT

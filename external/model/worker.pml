@@ -66,6 +66,13 @@ end:
 		idle(i)
 	}
 
+	:: d_step { GIVES_UP && (TAKES(i, RUNNING) || TAKES(i, PENDING) && age != UNSENT) && verdict == NONE ->
+		next_fence(NOBODY);
+		state = PARKED;
+		due = (FIND -> BACKOFF : NEVER);
+		idle(i)
+	}
+
 	/* The attempt: the check of the lease, and what becomes of the request. */
 	:: d_step { w[i].at == BEGUN && (w[i].fresh > 0 || NO_LEASE_CHECK) ->
 		w[i].left = (REACH == FOREVER -> FOREVER : REACH - (LEASE - w[i].fresh));
@@ -96,6 +103,7 @@ end:
 	}
 	:: d_step { w[i].at == SENDING && FAULT -> /* 429, or no connection */
 		SPEND;
+		use_key();
 		answered(i, NOTDONE)
 	}
 	/* The provider's client has sent it and has no answer, sends it again, and has one. */
@@ -157,7 +165,6 @@ end:
 			idle(i)
 		:: !REFUSAL_COUNTS(i) && FIND ->
 			w[i].declined = 1;
-			w[i].settled = (SETTLES && w[i].earlier == 0);
 			w[i].answer = NONE;
 			w[i].at = LOOKING
 		:: !REFUSAL_COUNTS(i) && !FIND ->
@@ -199,14 +206,12 @@ end:
 	}
 	:: d_step { w[i].at == LOOKED && w[i].answer == NOTFOUND && MINE(i) && state == RUNNING && w[i].declined ->
 		if
-		:: w[i].settled || !SETTLES && LOOKED_IS_REFUSED ->
+		:: w[i].settled || !SETTLES ->
 			looked = 1;
 			refuse()
 		:: !w[i].settled && SETTLES ->
 			settle = w[i].earlier;
 			postpone(settle)
-		:: !SETTLES && !LOOKED_IS_REFUSED ->
-			postpone(BACKOFF)
 		fi;
 		idle(i)
 	}

@@ -46,7 +46,11 @@ inline tick(i) {
 
 #define LATE_ONE(ticks) :: atomic { late[ticks] > 0 -> late[ticks]--; arrive(ref, ticks); ref = NONE }
 
-#define NOTHING_KNOWN (!UNDER_WAY && keyed == NONE)
+/* sent_until has passed. A later verdict does not replace one that is not carried out. */
+#define ENDED (w[0].fresh == 0 && w[1].fresh == 0 && w[2].fresh == 0 && w[3].fresh == 0)
+#define MAY_BE_RESOLVED ((state == PARKED || state == RUNNING && ENDED) && verdict == NONE && !UNDER_WAY)
+
+#define NOTHING_KNOWN (!UNDER_WAY && key_left == 0)
 #define MAY_FORGET (REUSE && life == 0 && state == DONE && (due == NEVER || FORGET_BEFORE_AUDIT) && NOTHING_KNOWN)
 
 active proctype world() {
@@ -72,18 +76,22 @@ end:
 	LATE_ONE(7)
 	:: atomic { accepted -> complete(ref) }
 
-	/* The person: Never, Refuse and Happened of a parked operation, Refuse of a pending one. */
-	:: d_step { HUMAN && state == PARKED && verdict == NONE && !UNDER_WAY && effects == 0 ->
+	/* The person: Never, Refuse and Happened of a parked operation, or of a running one whose
+	 * attempts have ended; Refuse of a pending one. */
+	:: d_step { HUMAN && MAY_BE_RESOLVED && effects == 0 ->
 		next_fence(NOBODY);
 		state = PENDING;
-		age = UNSENT;
+		age = (WINDOW_ANEW -> UNSENT : age);
+		sent = 0;
 		settle = 0;
 		looked = 1;
 		due = 0
 	}
-	:: d_step { HUMAN && state == PARKED && verdict == NONE && !UNDER_WAY ->
+	:: d_step { HUMAN && MAY_BE_RESOLVED ->
 		next_fence(NOBODY);
+		state = PARKED;
 		verdict = (effects == 0 -> REFUSE : HAPPENED);
+		looked = (effects == 0 && sent -> 1 : looked);
 		due = 0
 	}
 	:: d_step { HUMAN && state == PENDING && verdict == NONE ->
