@@ -24,10 +24,6 @@
 //     of an external.Tool sends
 //   - keyloop: a key minted inside a retry loop
 //
-// Or at what calls compare and answer:
-//
-//   - lossy: arguments and results of which JSON keeps only a part
-//
 // A comment `//dedupvet:ignore reason` silences the findings on its line, or on
 // the next one if it stands alone. Without a reason they stay.
 //

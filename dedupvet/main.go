@@ -9,7 +9,6 @@ import (
 	"github.com/tooldedup/dedup/dedupvet/effectwrites"
 	"github.com/tooldedup/dedup/dedupvet/keyloop"
 	"github.com/tooldedup/dedup/dedupvet/keysource"
-	"github.com/tooldedup/dedup/dedupvet/lossy"
 )
 
 // multichecker serves `go vet -vettool` too.
@@ -21,6 +20,5 @@ func main() {
 		keysource.Analyzer,
 		keyloop.Analyzer,
 		droppederror.Analyzer,
-		lossy.Analyzer,
 	)
 }

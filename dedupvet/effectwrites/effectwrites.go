@@ -4,6 +4,7 @@ package effectwrites
 
 import (
 	"go/types"
+	"slices"
 
 	"golang.org/x/tools/go/analysis"
 	"golang.org/x/tools/go/ssa"
@@ -53,13 +54,17 @@ func (c *checker) check(in ssa.CallInstruction) {
 		switch {
 		case api.IsTx(x.Type()) && (fn.Name() == "Commit" || fn.Name() == "Rollback"):
 			if source, ok := c.region.Source(x); ok && !source.Savepoint {
-				c.pass.Reportf(c.code.Pos(in), "%s of the transaction %s: dedup ends it, with the record of the answer; return an error to roll back", fn.Name(), c.region.Where())
+				c.reportEnd(in, fn)
+			}
+		case api.IsSQLTx(x.Type()) && (fn.Name() == "Commit" || fn.Name() == "Rollback"):
+			if ok, savepoint := c.region.Bound(x); ok && !savepoint {
+				c.reportEnd(in, fn)
 			}
 		case api.IsStatement(fn) && c.bypasses(x):
 			c.pass.Reportf(c.code.Pos(in), "%s on a %s %s: this is not part of its transaction and is repeated with each run; use the tx that the effect is handed",
 				fn.Name(), api.Short(x.Type()), c.region.Where())
 			return
-		case api.IsQueries(x.Type()) && takesContext(fn) && c.region.Outside(x):
+		case api.IsQueries(x.Type()) && api.TakesContext(fn) && c.isOutside(x):
 			c.pass.Reportf(c.code.Pos(in), "%s of queries that are not bound to the transaction %s: this is not part of it and is repeated with each run; call it on WithTx(tx)",
 				fn.Name(), c.region.Where())
 			return
@@ -76,7 +81,32 @@ func (c *checker) check(in ssa.CallInstruction) {
 // bypasses reports whether x, which runs statements, works on something else than
 // the transaction of the region. A connection must be got from that.
 func (c *checker) bypasses(x ssa.Value) bool {
-	return api.IsForeign(x.Type()) || c.region.Outside(x) || api.IsConn(x.Type()) && !c.region.Handle(x)
+	if api.IsForeign(x.Type()) {
+		return c.isForeign(x)
+	}
+	return c.isOutside(x) || api.IsConn(x.Type()) && !c.region.Handle(x)
+}
+
+// isForeign reports whether x is a database or a transaction of its own.
+func (c *checker) isForeign(x ssa.Value) bool {
+	if !api.IsForeign(x.Type()) || api.IsPool(x.Type()) {
+		return api.IsForeign(x.Type())
+	}
+	bound, _ := c.region.Bound(x)
+	return !bound
+}
+
+// isOutside reports whether x was there before, and is not of the caller's transaction.
+func (c *checker) isOutside(x ssa.Value) bool {
+	if !c.region.Outside(x) {
+		return false
+	}
+	bound, _ := c.region.Bound(x)
+	return !bound
+}
+
+func (c *checker) reportEnd(in ssa.CallInstruction, fn *types.Func) {
+	c.pass.Reportf(c.code.Pos(in), "%s of the transaction %s: dedup ends it, with the record of the answer; return an error to roll back", fn.Name(), c.region.Where())
 }
 
 // handsOver is the type of the i-th argument if that gives a function that is not
@@ -87,18 +117,13 @@ func (c *checker) handsOver(call *ssa.CallCommon, i int) types.Type {
 	}
 	arg, param := code.Args(call)[i], call.Signature().Params().At(i).Type()
 	isInterface := types.IsInterface(param)
-	switch converted := arg.(type) {
-	case *ssa.MakeInterface:
-		arg = converted.X
-	case *ssa.ChangeInterface:
-		arg = converted.X
-	}
+	arg = unconverted(arg)
 	switch t := arg.Type(); {
 	case isInterface && param.Underlying().(*types.Interface).Empty():
-	case api.IsForeign(t):
+	case c.isForeign(arg):
 		lookedInto := len(c.code.Functions(call.Value)) > 0 && !isInterface
 		keeps := api.IsFunc(code.Callee(call), api.Dedup, "New") // which sends nothing
-		if !lookedInto && !keeps {
+		if !lookedInto && !keeps && !c.handsOverTx(call) {
 			return t
 		}
 	case api.IsTx(t) && c.region.Outside(arg):
@@ -107,7 +132,22 @@ func (c *checker) handsOver(call *ssa.CallCommon, i int) types.Type {
 	return nil
 }
 
-func takesContext(fn *types.Func) bool {
-	params := fn.Signature().Params()
-	return params.Len() > 0 && api.IsNamed(params.At(0).Type(), "context", "Context")
+// handsOverTx reports whether a call gets the effect's transaction too, on which it may put what
+// it is given.
+func (c *checker) handsOverTx(call *ssa.CallCommon) bool {
+	return slices.ContainsFunc(code.Args(call), func(arg ssa.Value) bool {
+		arg = unconverted(arg)
+		return api.IsForeign(arg.Type()) && !c.isForeign(arg)
+	})
+}
+
+// unconverted is a value before it was made an interface, or another one.
+func unconverted(v ssa.Value) ssa.Value {
+	switch converted := v.(type) {
+	case *ssa.MakeInterface:
+		return converted.X
+	case *ssa.ChangeInterface:
+		return converted.X
+	}
+	return v
 }

@@ -1,6 +1,6 @@
 // Package api names what the analyzers look for in the code of others: the
-// packages of dedup and pgx, and the types that run statements. All of it is
-// matched by path and name, so that dedupvet depends on neither.
+// packages of dedup, pgx and the ORMs, and the types that run statements. All of it is
+// matched by path and name, so that dedupvet depends on none of them.
 package api
 
 import (
@@ -16,6 +16,7 @@ const (
 	Dedup    = "github.com/tooldedup/dedup"
 	Tool     = Dedup + "/tool"
 	External = Dedup + "/external"
+	SQLDedup = Dedup + "/sqldedup"
 	HTTP     = Dedup + "/httpdedup"
 	MCP      = Dedup + "/mcpdedup"
 	PGX      = "github.com/jackc/pgx/v5"

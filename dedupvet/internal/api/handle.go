@@ -10,10 +10,14 @@ func IsTx(t types.Type) bool { return IsNamed(t, PGX, "Tx") || IsNamed(t, Pool, 
 // IsConn reports whether t is one connection of pgx.
 func IsConn(t types.Type) bool { return IsNamed(t, PGX, "Conn") || IsNamed(t, Conn, "PgConn") }
 
-// IsForeign reports whether t runs statements that are never part of the
-// transaction that an effect is handed.
+// IsPool reports whether t runs statements that are never part of the transaction that an
+// effect is handed.
+func IsPool(t types.Type) bool { return IsNamed(t, Pool, "Pool", "Conn") }
+
+// IsForeign reports whether t runs statements that are part of that transaction only where it
+// is made of what package sqldedup hands out.
 func IsForeign(t types.Type) bool {
-	return IsNamed(t, Pool, "Pool", "Conn") || IsNamed(t, SQL, "DB", "Tx", "Conn", "Stmt")
+	return IsPool(t) || IsNamed(t, SQL, "DB", "Tx", "Conn", "Stmt") || isORM(t)
 }
 
 // IsQueries reports whether t is made by sqlc or in its way: a set of queries
@@ -24,14 +28,17 @@ func IsQueries(t types.Type) bool {
 		return false
 	}
 	sig := fn.Signature()
-	return sig.Params().Len() == 1 && IsTx(sig.Params().At(0).Type()) &&
+	return sig.Params().Len() == 1 && (IsTx(sig.Params().At(0).Type()) || IsSQLTx(sig.Params().At(0).Type())) &&
 		sig.Results().Len() == 1 && types.Identical(elem(sig.Results().At(0).Type()), elem(t))
 }
 
 // IsStatement reports whether fn, a method, runs a statement or begins a
-// transaction, as those of pgx and database/sql do. Methods of other types
-// count if they answer with types of theirs.
+// transaction, as those of pgx, database/sql and the ORMs do. Methods of other types
+// count if they answer with types of pgx and database/sql.
 func IsStatement(fn *types.Func) bool {
+	if isORM(fn.Signature().Recv().Type()) {
+		return isORMStatement(fn)
+	}
 	switch fn.Name() {
 	case "CopyFrom":
 		params := fn.Signature().Params()

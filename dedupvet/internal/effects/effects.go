@@ -46,6 +46,10 @@ type Region struct {
 	// ReadOnly says that only tools of class tool.ReadOnly run it.
 	ReadOnly bool
 
+	// callers is where the transaction comes from that sqldedup.DoTx is given, nil for other
+	// effects.
+	callers map[any]bool
+
 	code    *code.Code
 	effects map[*ssa.Function]*Region // of the package
 }

@@ -19,9 +19,10 @@ type finder struct {
 	queue   []*Region // of which the calls are to be followed
 }
 
-// findEffects looks at every conversion to dedup.Effect, and at what packages dedup,
+// findEffects looks at every conversion to dedup.Effect, at what packages dedup,
 // tool and external are given to call with a transaction, as the Run of a tool, the
-// Archive of a sweep, and the Begin of an external tool. What makes attempts outside of
+// Archive of a sweep, and the Begin of an external tool, and at what package sqldedup is given
+// to call. What makes attempts outside of
 // the database has no transaction, and is none. A handler behind httpdedup or mcpdedup is one
 // that asks for its transaction.
 func (f *finder) findEffects(fn *ssa.Function) {
@@ -37,9 +38,12 @@ func (f *finder) findEffects(fn *ssa.Function) {
 			}
 			if callee := code.Callee(in.Common()); callee != nil && f.isDedup(callee.Pkg()) {
 				for _, arg := range code.Args(in.Common()) {
-					if takesTx(arg.Type()) {
+					if takesTx(arg.Type()) || callee.Pkg().Path() == api.SQLDedup && code.IsFunction(arg.Type()) {
 						f.addAll(arg, true, false)
 					}
+				}
+				if api.IsFunc(callee, api.SQLDedup, "DoTx") {
+					f.addCallersTx(in.Common())
 				}
 			}
 		case *ssa.Store:
@@ -68,7 +72,7 @@ func (f *finder) addHandler(fn *ssa.Function) {
 }
 
 func (f *finder) isDedup(p *types.Package) bool {
-	return p != nil && p != f.pkg && (p.Path() == api.Dedup || p.Path() == api.Tool || p.Path() == api.External)
+	return p != nil && p != f.pkg && (p.Path() == api.Dedup || p.Path() == api.Tool || p.Path() == api.External || p.Path() == api.SQLDedup)
 }
 
 // isReadOnly reports whether a function is put into a tool that says that it changes
@@ -116,6 +120,9 @@ func (f *finder) findHelpers() {
 				for _, fn := range f.code.Functions(value) {
 					if !r.holds(fn) {
 						f.add(fn, false, r.ReadOnly)
+						if helper := f.regions[fn]; helper.callers == nil {
+							helper.callers = r.callers
+						}
 					}
 				}
 			}

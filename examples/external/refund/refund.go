@@ -101,13 +101,12 @@ func meaning(status int, e *apiError) error {
 		return fmt.Errorf("%w: %w", external.ErrExists, e)
 	}
 	switch status {
-	case http.StatusConflict: // the first request with the key still runs
-		return fmt.Errorf("%w: %w", external.ErrPending, e)
 	case http.StatusTooManyRequests, http.StatusUnauthorized, http.StatusForbidden: // turned away before anything ran
 		return external.NotDone(e)
 	case http.StatusBadRequest, http.StatusPaymentRequired, http.StatusNotFound: // and so it stays
 		return dedup.Final(e)
 	}
-	// Nobody knows. A 500 is replayed as well, so that the key may be of no help.
+	// Nobody knows. With a 409 the first request with the key still runs. A 500 is replayed, so
+	// that the key may be of no help.
 	return e
 }

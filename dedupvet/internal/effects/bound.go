@@ -1,0 +1,183 @@
+package effects
+
+import (
+	"go/types"
+	"slices"
+	"strings"
+
+	"golang.org/x/tools/go/ssa"
+
+	"github.com/tooldedup/dedup/dedupvet/internal/api"
+	"github.com/tooldedup/dedup/dedupvet/internal/code"
+)
+
+// Bound reports whether a value of database/sql or of an ORM works on the effect's transaction:
+// it is what package sqldedup has handed out, or made of it. In an effect of sqldedup.DoTx it is
+// what that was given, or made of the same. What is made of something that is reported where
+// that is used counts too. Savepoint says that it is a transaction that the effect has begun.
+func (r *Region) Bound(v ssa.Value) (ok, savepoint bool) {
+	return r.bound(v, make(map[ssa.Value]bool))
+}
+
+func (r *Region) bound(v ssa.Value, seen map[ssa.Value]bool) (ok, savepoint bool) {
+	if v == nil || seen[v] || api.IsNamed(v.Type(), "context", "Context") {
+		return false, false
+	}
+	seen[v] = true
+	if r.callers[v] {
+		return true, false
+	}
+	from := r.code.From(v)
+	switch v := v.(type) {
+	case *ssa.Parameter:
+		switch {
+		case !r.holds(v.Parent()): // around an effect of DoTx
+			return false, false
+		case r.Effect && v.Parent() == r.Func && isReceiver(v):
+			return r.callers != nil, false // it may have the caller's transaction
+		case api.IsPool(v.Type()):
+			return false, false
+		case api.IsForeign(v.Type()) || isReceiver(v):
+			return r.isGiven(v, seen), false
+		default:
+			return api.IsHandle(v.Type()), false
+		}
+	case *ssa.FreeVar:
+		if v.Parent() == r.Func && r.callers == nil {
+			return r.around(func(around *Region) bool { ok, _ := around.bound(from[0], seen); return ok }), false
+		}
+	case *ssa.FieldAddr:
+		_, field, _ := code.Field(v)
+		if r.callers[field] {
+			return true, false
+		}
+		if isDatabase(field.Type()) && ofReceiver(v.X) {
+			return false, false
+		}
+	case *ssa.Alloc:
+		from = append(from, fields(v)...)
+	case *ssa.Call:
+		fn, on := code.Callee(&v.Call), code.Receiver(&v.Call)
+		from = append(slices.Clone(v.Call.Args), v.Call.Value)
+		if !r.holds(v.Parent()) {
+			break
+		}
+		if v.Call.StaticCallee() == nil && !v.Call.IsInvoke() {
+			return true, true // nobody knows
+		}
+		savepoint = fn != nil && (strings.Contains(fn.Name(), "Begin") || fn.Name() == "Tx")
+		if on != nil && api.IsForeign(on.Type()) && api.IsStatement(fn) || slices.ContainsFunc(code.Args(&v.Call), func(arg ssa.Value) bool { return api.IsForeign(arg.Type()) }) {
+			return true, savepoint // it is, or that is reported
+		}
+	}
+	for _, f := range append(from, connPools(v)...) {
+		if ok, begun := r.bound(f, seen); ok {
+			return true, savepoint || begun
+		}
+	}
+	return false, false
+}
+
+// isGiven reports whether a parameter is the handle of an effect: all that call the function in
+// effects give it what is bound.
+func (r *Region) isGiven(v *ssa.Parameter, seen map[ssa.Value]bool) bool {
+	i, known := slices.Index(v.Parent().Params, v), false
+	for _, call := range r.code.Callers(v.Parent()) {
+		for _, caller := range r.effects {
+			if args := call.Common().Args; caller.holds(call.Parent()) && i < len(args) && !seen[args[i]] {
+				if ok, _ := caller.bound(args[i], seen); !ok {
+					return false
+				}
+				known = true
+			}
+		}
+	}
+	return known || !isReceiver(v) || holdsTx(v.Type())
+}
+
+// around reports whether something holds of a region that a literal which an effect calls stands
+// in.
+func (r *Region) around(holds func(*Region) bool) bool {
+	for _, other := range r.effects {
+		if !r.Effect && other.holds(r.Func.Parent()) && holds(other) {
+			return true
+		}
+	}
+	return false
+}
+
+// isDatabase reports whether t begins transactions and is none.
+func isDatabase(t types.Type) bool {
+	return api.IsForeign(t) && !api.IsSQLTx(t)
+}
+
+func ofReceiver(v ssa.Value) bool {
+	if load, ok := v.(*ssa.UnOp); ok {
+		v = load.X
+	}
+	param, ok := v.(*ssa.Parameter)
+	return ok && isReceiver(param)
+}
+
+// connPools are what a session of gorm is put on: the values of session.Statement.ConnPool.
+func connPools(session ssa.Value) (pools []ssa.Value) {
+	for _, use := range code.Uses(session) {
+		switch use := use.(type) {
+		case *ssa.FieldAddr:
+			_, field, _ := code.Field(use)
+			if name := field.Name(); name != "Statement" && name != "ConnPool" {
+				continue
+			}
+			for _, use := range code.Uses(use) {
+				switch use := use.(type) {
+				case *ssa.UnOp:
+					pools = append(pools, connPools(use)...)
+				case *ssa.Store:
+					pools = append(pools, use.Val)
+				}
+			}
+		}
+	}
+	return pools
+}
+
+// addCallersTx notes of the effects of a sqldedup.DoTx where its transaction comes from: the
+// values and fields that hold it, in whatever form.
+func (f *finder) addCallersTx(call *ssa.CallCommon) {
+	args := code.Args(call)
+	const tx, effect = 2, 4
+	found, seen := make(map[any]bool), make(map[ssa.Value]bool)
+	var follow func(v ssa.Value)
+	follow = func(v ssa.Value) {
+		if v == nil || seen[v] {
+			return
+		}
+		seen[v] = true
+		if param, ok := v.(*ssa.Parameter); ok {
+			for _, given := range f.code.Given(param) {
+				follow(given)
+			}
+		}
+		holds := func(t types.Type) bool { return api.IsForeign(t) || api.IsHandle(t) }
+		if holds(v.Type()) || holds(pointed(v.Type())) {
+			found[v] = true
+		}
+		known := len(found)
+		for _, from := range f.code.From(v) {
+			follow(from)
+		}
+		if _, field, _ := code.Field(v); field != nil && holds(field.Type()) && len(found) == known {
+			found[field] = true // of something that is no handle
+		}
+	}
+	follow(args[tx])
+	for _, fn := range f.code.Functions(args[effect]) {
+		r := f.regions[fn]
+		if r.callers == nil {
+			r.callers = make(map[any]bool)
+		}
+		for origin := range found {
+			r.callers[origin] = true
+		}
+	}
+}

@@ -1,0 +1,4 @@
+// Package ent is the client that ent generates from the schema.
+package ent
+
+//go:generate go run -mod=mod entgo.io/ent/cmd/ent@v0.14.5 generate --feature sql/execquery ./schema

@@ -1,0 +1,71 @@
+package orm_test
+
+import (
+	"context"
+	"database/sql"
+	_ "embed"
+	"log"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+	"go.uber.org/goleak"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/pgtest"
+)
+
+// TestMain overlooks a goroutine that gorm starts for each gorm.Open with PrepareStmt and never ends.
+func TestMain(m *testing.M) {
+	pgtest.Main(m, goleak.IgnoreTopFunction("gorm.io/gorm/internal/lru.NewLRU[...].func1"))
+}
+
+//go:embed schema.sql
+var schema string
+
+// Note is a row of notes, for gorm, bun and sqlx.
+type Note struct {
+	ID   int64  `json:"id" gorm:"primaryKey" bun:"id,pk,autoincrement" db:"id"`
+	Text string `json:"text" db:"text"`
+}
+
+// service is what a service has: one pool for everything.
+type service struct {
+	pool *pgxpool.Pool
+	db   *sql.DB // of the same pool
+	d    *dedup.Deduper
+}
+
+func newService(ctx context.Context, pool *pgxpool.Pool) (*service, error) {
+	if _, err := pool.Exec(ctx, schema); err != nil {
+		return nil, err
+	}
+	d, err := dedup.New(pool, nil)
+	return &service{pool: pool, db: stdlib.OpenDBFromPool(pool), d: d}, err
+}
+
+// exampleService is a service with a database of its own.
+func exampleService() (s *service, done func()) {
+	ctx := context.Background()
+	database, err := pgtest.Create(ctx)
+	must(err)
+	pool, err := pgxpool.New(ctx, database.URL)
+	must(err)
+	s, err = newService(ctx, pool)
+	must(err)
+	return s, func() {
+		must(s.db.Close())
+		pool.Close()
+		must(database.Drop(ctx))
+	}
+}
+
+func must(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+func call(key string) dedup.Call {
+	return dedup.Call{Scope: "acme", Tool: "add_note", Key: key, Args: key}
+}

@@ -1,0 +1,459 @@
+package orm_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"testing"
+
+	"entgo.io/ent/dialect"
+	entsql "entgo.io/ent/dialect/sql"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jmoiron/sqlx"
+	"github.com/stretchr/testify/require"
+	"github.com/uptrace/bun"
+	"github.com/uptrace/bun/dialect/pgdialect"
+	"gorm.io/driver/postgres"
+	"gorm.io/gorm"
+	"gorm.io/gorm/logger"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/examples/orm/db"
+	"github.com/tooldedup/dedup/examples/orm/ent"
+	"github.com/tooldedup/dedup/internal/pgtest"
+	"github.com/tooldedup/dedup/sqldedup"
+)
+
+// handle is an ORM on a transaction: that of an effect, or its own.
+type handle struct {
+	create func(ctx context.Context, text string) (id int64, err error)
+	find   func(ctx context.Context, id int64) (text string, err error)
+	exec   func(ctx context.Context, query string) error
+	// rows reads the first of many rows and leaves the others.
+	rows func(ctx context.Context) error
+	// nested creates text in a transaction inside this one, which ends with end.
+	nested func(ctx context.Context, text string, end error) error
+}
+
+// orm is one of them. do makes a call through dedup.Do, and doTx one inside a transaction that
+// the ORM has begun and commits where the call succeeds.
+type orm struct {
+	name string
+	do   func(ctx context.Context, s *service, key string, effect func(ctx context.Context, h handle) (int64, error)) (dedup.Result[int64], error)
+	doTx func(ctx context.Context, s *service, key string, effect func(ctx context.Context, h handle) (int64, error)) (dedup.Result[int64], error)
+}
+
+// over is a do that opens an ORM on an effect's handle.
+func over[H sqldedup.Handle](open func(ctx context.Context, s *service, on H) (handle, error)) func(context.Context, *service, string, func(context.Context, handle) (int64, error)) (dedup.Result[int64], error) {
+	return func(ctx context.Context, s *service, key string, effect func(context.Context, handle) (int64, error)) (dedup.Result[int64], error) {
+		return dedup.Do(ctx, s.d, call(key), sqldedup.Effect(func(ctx context.Context, on H) (int64, error) {
+			h, err := open(ctx, s, on)
+			if err != nil {
+				return 0, err
+			}
+			return effect(ctx, h)
+		}))
+	}
+}
+
+// within is a doTx in a transaction that begin begins.
+func within[T interface {
+	Commit() error
+	Rollback() error
+}](begin func(ctx context.Context, s *service) (tx T, below sqldedup.Tx, h handle, err error)) func(context.Context, *service, string, func(context.Context, handle) (int64, error)) (dedup.Result[int64], error) {
+	return func(ctx context.Context, s *service, key string, effect func(context.Context, handle) (int64, error)) (dedup.Result[int64], error) {
+		tx, below, h, err := begin(context.WithoutCancel(ctx), s)
+		if err != nil {
+			return dedup.Result[int64]{}, err
+		}
+		defer func() { _ = tx.Rollback() }()
+		result, err := sqldedup.DoTx(ctx, s.d, below, call(key), func(ctx context.Context) (int64, error) { return effect(ctx, h) })
+		if err == nil {
+			err = tx.Commit()
+		}
+		return result, err
+	}
+}
+
+func orms() []orm {
+	return []orm{
+		{
+			name: "gorm",
+			do: over(func(ctx context.Context, s *service, tx *sql.Tx) (handle, error) {
+				g, err := openGorm(s.db, false)
+				return gormHandle(inTx(ctx, g, tx)), err
+			}),
+			doTx: within(func(ctx context.Context, s *service) (gormTx, sqldedup.Tx, handle, error) {
+				g, err := openGorm(s.db, false)
+				tx := g.WithContext(ctx).Begin()
+				return gormTx{tx}, tx.Statement.ConnPool, gormHandle(tx), errors.Join(err, tx.Error)
+			}),
+		},
+		{
+			name: "gormPrepared",
+			do: over(func(ctx context.Context, s *service, on *sql.DB) (handle, error) {
+				g, err := openGorm(on, true)
+				return gormHandle(g), err
+			}),
+			doTx: within(func(ctx context.Context, s *service) (gormTx, sqldedup.Tx, handle, error) {
+				g, err := openGorm(s.db, true)
+				tx := g.WithContext(ctx).Begin()
+				return gormTx{tx}, tx.Statement.ConnPool.(*gorm.PreparedStmtTX).Tx, gormHandle(tx), errors.Join(err, tx.Error)
+			}),
+		},
+		{
+			name: "bun",
+			do: over(func(_ context.Context, _ *service, on *sql.DB) (handle, error) {
+				return bunHandle(bun.NewDB(on, pgdialect.New())), nil
+			}),
+			doTx: within(func(ctx context.Context, s *service) (bun.Tx, sqldedup.Tx, handle, error) {
+				tx, err := bun.NewDB(s.db, pgdialect.New()).BeginTx(ctx, nil)
+				return tx, tx.Tx, bunHandle(tx), err
+			}),
+		},
+		{
+			name: "sqlx",
+			do: over(func(_ context.Context, _ *service, on *sql.DB) (handle, error) {
+				x := sqlx.NewDb(on, "pgx")
+				return sqlxHandle(x, func(ctx context.Context) (*sqlx.Tx, error) { return x.BeginTxx(ctx, nil) }), nil
+			}),
+			doTx: within(func(ctx context.Context, s *service) (*sqlx.Tx, sqldedup.Tx, handle, error) {
+				tx, err := sqlx.NewDb(s.db, "pgx").BeginTxx(ctx, nil)
+				return tx, tx, sqlxHandle(tx, nil), err
+			}),
+		},
+		{
+			name: "ent",
+			do: over(func(_ context.Context, _ *service, on *sql.DB) (handle, error) {
+				client := ent.NewClient(ent.Driver(entsql.OpenDB(dialect.Postgres, on)))
+				return entHandle(client, client), nil
+			}),
+			doTx: within(func(ctx context.Context, s *service) (*ent.Tx, sqldedup.Tx, handle, error) {
+				tx, err := ent.NewClient(ent.Driver(entsql.OpenDB(dialect.Postgres, s.db))).Tx(ctx)
+				if err != nil {
+					return nil, nil, handle{}, err
+				}
+				h := entHandle(tx.Client(), tx)
+				h.nested = nil // ent refuses a transaction in a transaction
+				return tx, tx, h, nil
+			}),
+		},
+		{
+			name: "sqlc",
+			do:   over(func(_ context.Context, _ *service, tx *sql.Tx) (handle, error) { return sqlcHandle(tx), nil }),
+			doTx: within(func(ctx context.Context, s *service) (*sql.Tx, sqldedup.Tx, handle, error) {
+				tx, err := s.db.BeginTx(ctx, nil)
+				return tx, tx, sqlcHandle(tx), err
+			}),
+		},
+	}
+}
+
+// openGorm opens gorm, which prepares each statement or none.
+func openGorm(on *sql.DB, prepare bool) (*gorm.DB, error) {
+	return gorm.Open(postgres.New(postgres.Config{Conn: on}), &gorm.Config{PrepareStmt: prepare, Logger: logger.Discard})
+}
+
+// gormTx ends a transaction of gorm's.
+type gormTx struct{ tx *gorm.DB }
+
+func (t gormTx) Commit() error   { return t.tx.Commit().Error }
+func (t gormTx) Rollback() error { return t.tx.Rollback().Error }
+
+func gormHandle(g *gorm.DB) handle {
+	create := func(g *gorm.DB, text string) (int64, error) {
+		note := Note{Text: text}
+		err := g.Create(&note).Error
+		return note.ID, err
+	}
+	return handle{
+		create: func(ctx context.Context, text string) (int64, error) { return create(g.WithContext(ctx), text) },
+		find: func(ctx context.Context, id int64) (string, error) {
+			var note Note
+			err := g.WithContext(ctx).First(&note, id).Error
+			return note.Text, err
+		},
+		exec: func(ctx context.Context, query string) error { return g.WithContext(ctx).Exec(query).Error },
+		rows: func(ctx context.Context) error { return first(g.WithContext(ctx).Raw(many).Rows()) },
+		nested: func(ctx context.Context, text string, end error) error {
+			return g.WithContext(ctx).Transaction(func(g *gorm.DB) error {
+				_, err := create(g, text)
+				return errors.Join(err, end)
+			})
+		},
+	}
+}
+
+func bunHandle(b bun.IDB) handle {
+	create := func(ctx context.Context, b bun.IDB, text string) (int64, error) {
+		note := Note{Text: text}
+		_, err := b.NewInsert().Model(&note).Returning("id").Exec(ctx)
+		return note.ID, err
+	}
+	return handle{
+		create: func(ctx context.Context, text string) (int64, error) { return create(ctx, b, text) },
+		find: func(ctx context.Context, id int64) (string, error) {
+			var note Note
+			err := b.NewSelect().Model(&note).Where("id = ?", id).Scan(ctx)
+			return note.Text, err
+		},
+		exec: func(ctx context.Context, query string) error { _, err := b.ExecContext(ctx, query); return err },
+		rows: func(ctx context.Context) error { return first(b.QueryContext(ctx, many)) },
+		nested: func(ctx context.Context, text string, end error) error {
+			return b.RunInTx(ctx, nil, func(ctx context.Context, tx bun.Tx) error {
+				_, err := create(ctx, tx, text)
+				return errors.Join(err, end)
+			})
+		},
+	}
+}
+
+// sqlxHandle has nested transactions where begin begins them.
+func sqlxHandle(x sqlx.ExtContext, begin func(ctx context.Context) (*sqlx.Tx, error)) handle {
+	create := func(ctx context.Context, x sqlx.ExtContext, text string) (id int64, err error) {
+		rows, err := sqlx.NamedQueryContext(ctx, x, `INSERT INTO notes (text) VALUES (:text) RETURNING id`, Note{Text: text})
+		if err != nil {
+			return 0, err
+		}
+		defer func() { _ = rows.Close() }()
+		if !rows.Next() {
+			return 0, rows.Err()
+		}
+		return id, rows.Scan(&id)
+	}
+	h := handle{
+		create: func(ctx context.Context, text string) (int64, error) { return create(ctx, x, text) },
+		find: func(ctx context.Context, id int64) (string, error) {
+			var note Note
+			err := sqlx.GetContext(ctx, x, &note, `SELECT * FROM notes WHERE id = $1`, id)
+			return note.Text, err
+		},
+		exec: func(ctx context.Context, query string) error { _, err := x.ExecContext(ctx, query); return err },
+		rows: func(ctx context.Context) error { return first(x.QueryContext(ctx, many)) },
+	}
+	if begin != nil {
+		h.nested = func(ctx context.Context, text string, end error) error {
+			tx, err := begin(ctx)
+			if err != nil {
+				return err
+			}
+			defer func() { _ = tx.Rollback() }()
+			if _, err := create(ctx, tx, text); err != nil || end != nil {
+				return errors.Join(err, end)
+			}
+			return tx.Commit()
+		}
+	}
+	return h
+}
+
+func entHandle(client *ent.Client, raw interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}) handle {
+	return handle{
+		create: func(ctx context.Context, text string) (int64, error) {
+			note, err := client.Note.Create().SetText(text).Save(ctx)
+			if err != nil {
+				return 0, err
+			}
+			return int64(note.ID), nil
+		},
+		find: func(ctx context.Context, id int64) (string, error) {
+			note, err := client.Note.Get(ctx, int(id))
+			if err != nil {
+				return "", err
+			}
+			return note.Text, nil
+		},
+		exec: func(ctx context.Context, query string) error { _, err := raw.ExecContext(ctx, query); return err },
+		rows: func(ctx context.Context) error { return first(raw.QueryContext(ctx, many)) },
+		nested: func(ctx context.Context, text string, end error) error {
+			tx, err := client.Tx(ctx)
+			if err != nil {
+				return err
+			}
+			defer func() { _ = tx.Rollback() }()
+			if _, err := tx.Note.Create().SetText(text).Save(ctx); err != nil || end != nil {
+				return errors.Join(err, end)
+			}
+			return tx.Commit()
+		},
+	}
+}
+
+func sqlcHandle(tx *sql.Tx) handle {
+	queries := db.New(tx)
+	return handle{
+		create: func(ctx context.Context, text string) (int64, error) {
+			note, err := queries.AddNote(ctx, text)
+			return note.ID, err
+		},
+		find: func(ctx context.Context, id int64) (string, error) {
+			note, err := queries.GetNote(ctx, id)
+			return note.Text, err
+		},
+		exec: func(ctx context.Context, query string) error { _, err := tx.ExecContext(ctx, query); return err },
+		rows: func(ctx context.Context) error { return first(tx.QueryContext(ctx, many)) },
+	}
+}
+
+// many has more rows than a connection buffers.
+const many = `SELECT generate_series(1, 100000)`
+
+// first reads one row and leaves the result set open.
+func first(rows *sql.Rows, err error) error {
+	if err != nil {
+		return err
+	}
+	if !rows.Next() {
+		return errors.New("no row")
+	}
+	return nil
+}
+
+var errOwn = errors.New("the effect's own")
+
+// cases are effects. An effect with want fails with it and leaves nothing.
+var cases = []struct {
+	name   string
+	effect func(ctx context.Context, t *testing.T, h handle) error
+	want   error
+	// wantTx is what DoTx answers where that differs from want: nothing is between the effect and
+	// the connection there.
+	wantTx error
+	notes  []string
+}{
+	{name: "Creates", effect: func(context.Context, *testing.T, handle) error { return nil }, notes: []string{"first"}},
+	{name: "Finds", notes: []string{"first", "second"}, effect: func(ctx context.Context, t *testing.T, h handle) error {
+		id, err := h.create(ctx, "second")
+		require.NoError(t, err)
+		text, err := h.find(ctx, id)
+		require.Equal(t, "second", text)
+		return err
+	}},
+	{name: "Fails", want: errOwn, effect: func(context.Context, *testing.T, handle) error { return errOwn }},
+	{name: "Nests", notes: []string{"first", "kept", "last"}, effect: func(ctx context.Context, t *testing.T, h handle) error {
+		if h.nested == nil {
+			for _, text := range []string{"kept", "last"} {
+				_, err := h.create(ctx, text)
+				require.NoError(t, err)
+			}
+			return nil
+		}
+		require.NoError(t, h.nested(ctx, "kept", nil))
+		require.ErrorIs(t, h.nested(ctx, "undone", errOwn), errOwn)
+		require.Error(t, h.nested(ctx, "first", nil), "its text is taken")
+		_, err := h.create(ctx, "last")
+		return err
+	}},
+	{name: "SwallowsAFailure", want: dedup.ErrInvalid, effect: func(ctx context.Context, t *testing.T, h handle) error {
+		require.Error(t, h.exec(ctx, `SELECT 1/0`))
+		return nil
+	}},
+	{name: "LeavesRowsOpen", notes: []string{"first"}, wantTx: dedup.ErrInvalid, effect: func(ctx context.Context, t *testing.T, h handle) error {
+		return h.rows(ctx)
+	}},
+	{name: "Commits", want: dedup.ErrInvalid, wantTx: dedup.ErrBroken, effect: func(ctx context.Context, t *testing.T, h handle) error {
+		return h.exec(ctx, `COMMIT`)
+	}},
+	{name: "MeetsItsDeadline", want: context.Canceled, effect: func(ctx context.Context, t *testing.T, h handle) error {
+		ctx, cancel := context.WithCancel(ctx)
+		cancel()
+		return h.exec(ctx, `SELECT 1`)
+	}},
+	{name: "MeetsAConstraint", want: &pgconn.PgError{}, effect: func(ctx context.Context, t *testing.T, h handle) error {
+		_, err := h.create(ctx, "first")
+		return err
+	}},
+}
+
+// TestORMs runs the effects through each ORM, on the handle of an effect and in a transaction
+// of its own.
+func TestORMs(t *testing.T) {
+	t.Parallel()
+	for _, o := range orms() {
+		for _, c := range cases {
+			t.Run(o.name+"/"+c.name, func(t *testing.T) {
+				t.Parallel()
+				for way, do := range map[string]func(context.Context, *service, string, func(context.Context, handle) (int64, error)) (dedup.Result[int64], error){"Do": o.do, "DoTx": o.doTx} {
+					want := c.want
+					if way == "DoTx" && c.wantTx != nil {
+						want = c.wantTx
+					}
+					t.Run(way, func(t *testing.T) { try(t, do, want, c.notes, c.effect) })
+				}
+			})
+		}
+	}
+}
+
+func try(t *testing.T, do func(context.Context, *service, string, func(context.Context, handle) (int64, error)) (dedup.Result[int64], error), want error, notes []string, then func(context.Context, *testing.T, handle) error) {
+	s := testService(t)
+	effect := func(ctx context.Context, h handle) (int64, error) {
+		id, err := h.create(ctx, "first")
+		if err != nil {
+			return 0, err
+		}
+		return id, then(ctx, t, h)
+	}
+	result, err := do(t.Context(), s, "k", effect)
+	if want != nil {
+		var failed *pgconn.PgError
+		if errors.As(want, &failed) {
+			require.ErrorAs(t, err, &failed)
+		} else {
+			require.ErrorIs(t, err, want)
+		}
+		if !errors.Is(want, dedup.ErrBroken) {
+			require.Empty(t, s.notes(t))
+		}
+		return
+	}
+	require.NoError(t, err)
+	require.Equal(t, notes, s.notes(t))
+	again, err := do(t.Context(), s, "k", effect)
+	require.NoError(t, err)
+	require.True(t, again.Replayed)
+	require.Equal(t, result.Value, again.Value)
+	require.Equal(t, notes, s.notes(t))
+}
+
+// TestTwins makes one call sixteen times at once through each ORM.
+func TestTwins(t *testing.T) {
+	t.Parallel()
+	for _, o := range orms() {
+		t.Run(o.name, func(t *testing.T) {
+			t.Parallel()
+			s := testService(t)
+			answers := make(chan error, 16)
+			for range cap(answers) {
+				go func() {
+					result, err := o.do(t.Context(), s, "k", func(ctx context.Context, h handle) (int64, error) { return h.create(ctx, "only") })
+					if err == nil && result.Value == 0 {
+						err = errors.New("no id")
+					}
+					answers <- err
+				}()
+			}
+			for range cap(answers) {
+				require.NoError(t, <-answers)
+			}
+			require.Equal(t, []string{"only"}, s.notes(t))
+		})
+	}
+}
+
+func testService(t *testing.T) *service {
+	t.Helper()
+	s, err := newService(t.Context(), pgtest.New(t).Pool(t))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = s.db.Close() })
+	return s
+}
+
+func (s *service) notes(t *testing.T) (notes []string) {
+	t.Helper()
+	require.NoError(t, s.pool.QueryRow(t.Context(), `SELECT coalesce(array_agg(text ORDER BY id), '{}') FROM notes`).Scan(&notes))
+	return notes
+}

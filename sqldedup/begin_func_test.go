@@ -1,0 +1,102 @@
+package sqldedup_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/sqldedup"
+)
+
+func TestBeginFunc(t *testing.T) {
+	t.Parallel()
+	own := errors.New("the caller's own")
+
+	for name, c := range map[string]struct {
+		// ends says how fn ends after its call, in its nth run.
+		ends  func(tx *sql.Tx, run int) error
+		runs  int
+		want  error
+		notes []string
+	}{
+		"Commits":   {ends: func(*sql.Tx, int) error { return nil }, runs: 1, notes: []string{"k"}},
+		"RollsBack": {ends: func(*sql.Tx, int) error { return own }, runs: 1, want: own},
+		"Restarts": {runs: 3, notes: []string{"k"}, ends: func(_ *sql.Tx, run int) error {
+			if run < 3 {
+				return dedup.ErrRestartTx
+			}
+			return nil
+		}},
+		"MeetsATransientFault": {runs: 2, notes: []string{"k"}, ends: func(tx *sql.Tx, run int) error {
+			if run > 1 {
+				return nil
+			}
+			_, err := tx.Exec(`DO $$ BEGIN RAISE EXCEPTION 'again' USING ERRCODE = '40001'; END $$`)
+			var failed *pgconn.PgError
+			require.ErrorAs(t, err, &failed)
+			return err
+		}},
+		"EndsItByItself": {ends: func(tx *sql.Tx, _ int) error { return tx.Commit() }, runs: 1, want: dedup.ErrInvalid},
+		"SaysNothing":    {ends: func(tx *sql.Tx, _ int) error { _ = tx.Commit(); return nil }, runs: 1, want: dedup.ErrInvalid},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			runs := 0
+			err := sqldedup.BeginFunc(b.ctx, b.d, func(tx *sql.Tx) error {
+				runs++
+				if _, err := b.add(tx, "k", nil); err != nil {
+					return err
+				}
+				return c.ends(tx, runs)
+			})
+			require.Equal(t, c.runs, runs)
+			if c.want == nil {
+				require.NoError(t, err)
+				require.Equal(t, c.notes, b.notes(t))
+				return
+			}
+			require.ErrorIs(t, err, c.want)
+			require.Empty(t, b.notes(t))
+			require.Equal(t, dedup.StateNotFound, b.state(t, "k"))
+		})
+	}
+
+	t.Run("CommitsARefusal", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		err := sqldedup.BeginFunc(b.ctx, b.d, func(tx *sql.Tx) error {
+			_, err := tx.Exec(insert, "beside")
+			require.NoError(t, err)
+			_, err = b.add(tx, "k", func(context.Context) error { return dedup.Final(own) })
+			return err
+		})
+		require.ErrorIs(t, err, dedup.ErrRefused)
+		require.Equal(t, []string{"beside"}, b.notes(t))
+		require.Equal(t, dedup.StateRefused, b.state(t, "k"))
+	})
+
+	t.Run("WithADatabase", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		require.NoError(t, sqldedup.BeginFunc(b.ctx, b.d, func(db *sql.DB) error {
+			_, err := sqldedup.DoTx(b.ctx, b.d, db, call("k"), func(ctx context.Context) (int, error) {
+				_, err := db.ExecContext(ctx, insert, "k")
+				return 0, err
+			})
+			return err
+		}))
+		require.Equal(t, []string{"k"}, b.notes(t))
+	})
+
+	t.Run("WithoutAFunction", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		require.ErrorIs(t, sqldedup.BeginFunc[*sql.Tx](b.ctx, b.d, nil), dedup.ErrInvalid)
+	})
+}

@@ -1,0 +1,208 @@
+package sqldedup
+
+import (
+	"database/sql/driver"
+	"fmt"
+	"io"
+	"math"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
+)
+
+// rows is a result set. Its values are those of pgx's own driver for database/sql, type by
+// type: a test compares the two.
+type rows struct {
+	s      *session
+	from   pgx.Rows
+	fields []pgconn.FieldDescription
+	// values make a column's value; nil before the first row.
+	values []valueOf
+	// peeked: the first row has been read, and more says whether there is one.
+	peeked, more bool
+}
+
+var (
+	_ driver.RowsColumnTypeDatabaseTypeName = (*rows)(nil)
+	_ driver.RowsColumnTypeLength           = (*rows)(nil)
+	_ driver.RowsColumnTypePrecisionScale   = (*rows)(nil)
+	_ driver.RowsColumnTypeScanType         = (*rows)(nil)
+)
+
+func (r *rows) Columns() []string {
+	names := make([]string, len(r.fields))
+	for i, field := range r.fields {
+		names[i] = field.Name
+	}
+	return names
+}
+
+func (r *rows) Next(dest []driver.Value) error {
+	if err := r.s.enter(); err != nil {
+		return err
+	}
+	defer r.s.mu.Unlock()
+	more := r.more
+	if !r.peeked {
+		more = r.from.Next()
+	}
+	r.peeked = false
+	if !more {
+		if err := r.from.Err(); err != nil {
+			return err
+		}
+		return io.EOF
+	}
+	if r.values == nil {
+		types := r.from.TypeMap()
+		for _, field := range r.fields {
+			r.values = append(r.values, scannerOf(types, field))
+		}
+	}
+	for i, raw := range r.from.RawValues() {
+		dest[i] = nil
+		if raw == nil {
+			continue
+		}
+		value, err := r.values[i](raw)
+		if err != nil {
+			return fmt.Errorf("sqldedup: reading column %q: %w", r.fields[i].Name, err)
+		}
+		dest[i] = value
+	}
+	return nil
+}
+
+func (r *rows) Close() error {
+	if r.s.enter() != nil {
+		return nil // leave has closed it
+	}
+	defer r.s.mu.Unlock()
+	return r.end()
+}
+
+// end reads what is left, which is where an error of the statement shows.
+func (r *rows) end() error {
+	if r.s.reading == r {
+		r.s.reading = nil
+	}
+	r.from.Close()
+	return r.from.Err()
+}
+
+// binaries are the types that are asked for in binary, as pgx's driver does. All others come as
+// text, which is what a *string or []byte shall get.
+var binaries = []uint32{
+	pgtype.BoolOID, pgtype.ByteaOID, pgtype.CIDOID, pgtype.DateOID, pgtype.Float4OID, pgtype.Float8OID, pgtype.Int2OID,
+	pgtype.Int4OID, pgtype.Int8OID, pgtype.OIDOID, pgtype.TimestampOID, pgtype.TimestamptzOID, pgtype.XIDOID,
+}
+
+// resultFormats is what a query begins with.
+var resultFormats = func() pgx.QueryResultFormatsByOID {
+	formats := pgx.QueryResultFormatsByOID{}
+	for _, oid := range binaries {
+		formats[oid] = pgx.BinaryFormatCode
+	}
+	return formats
+}()
+
+// valueOf makes a value of database/sql from what the server sent.
+type valueOf func(raw []byte) (driver.Value, error)
+
+func scannerOf(types *pgtype.Map, field pgconn.FieldDescription) valueOf {
+	switch field.DataTypeOID {
+	case pgtype.BoolOID:
+		return scan(types, field, func(v bool) (driver.Value, error) { return v, nil })
+	case pgtype.Int2OID, pgtype.Int4OID, pgtype.Int8OID:
+		return scan(types, field, func(v int64) (driver.Value, error) { return v, nil })
+	case pgtype.CIDOID, pgtype.OIDOID, pgtype.XIDOID:
+		return scan(types, field, pgtype.Uint32.Value)
+	case pgtype.Float4OID:
+		return scan(types, field, func(v float32) (driver.Value, error) { return float64(v), nil })
+	case pgtype.Float8OID:
+		return scan(types, field, func(v float64) (driver.Value, error) { return v, nil })
+	case pgtype.DateOID:
+		return scan(types, field, pgtype.Date.Value)
+	case pgtype.TimestampOID:
+		return scan(types, field, pgtype.Timestamp.Value)
+	case pgtype.TimestamptzOID:
+		return scan(types, field, pgtype.Timestamptz.Value)
+	case pgtype.ByteaOID, pgtype.JSONOID, pgtype.JSONBOID, pgtype.XMLOID:
+		return scan(types, field, func(v []byte) (driver.Value, error) { return v, nil })
+	default:
+		return scan(types, field, func(v string) (driver.Value, error) { return v, nil })
+	}
+}
+
+// scan reads a column as a T.
+func scan[T any](types *pgtype.Map, field pgconn.FieldDescription, value func(T) (driver.Value, error)) valueOf {
+	var shape T
+	plan := types.PlanScan(field.DataTypeOID, field.Format, &shape)
+	return func(raw []byte) (driver.Value, error) {
+		var v T
+		if err := plan.Scan(raw, &v); err != nil {
+			return nil, err
+		}
+		return value(v)
+	}
+}
+
+func (r *rows) ColumnTypeDatabaseTypeName(i int) string {
+	if known, ok := r.from.TypeMap().TypeForOID(r.fields[i].DataTypeOID); ok {
+		return strings.ToUpper(known.Name)
+	}
+	return strconv.FormatInt(int64(r.fields[i].DataTypeOID), 10)
+}
+
+// header is what a type's modifier counts beside the length.
+const header = 4
+
+func (r *rows) ColumnTypeLength(i int) (length int64, ok bool) {
+	field := r.fields[i]
+	switch field.DataTypeOID {
+	case pgtype.TextOID, pgtype.ByteaOID:
+		return math.MaxInt64, true
+	case pgtype.VarcharOID, pgtype.BPCharOID:
+		return int64(field.TypeModifier - header), true
+	case pgtype.VarbitOID:
+		return int64(field.TypeModifier), true
+	}
+	return 0, false
+}
+
+func (r *rows) ColumnTypePrecisionScale(i int) (precision, scale int64, ok bool) {
+	field := r.fields[i]
+	if field.DataTypeOID != pgtype.NumericOID {
+		return 0, 0, false
+	}
+	modifier := field.TypeModifier - header
+	return int64(modifier >> 16 & 0xffff), int64(modifier & 0xffff), true
+}
+
+func (r *rows) ColumnTypeScanType(i int) reflect.Type {
+	switch r.fields[i].DataTypeOID {
+	case pgtype.BoolOID:
+		return reflect.TypeFor[bool]()
+	case pgtype.Int2OID:
+		return reflect.TypeFor[int16]()
+	case pgtype.Int4OID:
+		return reflect.TypeFor[int32]()
+	case pgtype.Int8OID:
+		return reflect.TypeFor[int64]()
+	case pgtype.Float4OID:
+		return reflect.TypeFor[float32]()
+	case pgtype.Float8OID, pgtype.NumericOID:
+		return reflect.TypeFor[float64]()
+	case pgtype.DateOID, pgtype.TimestampOID, pgtype.TimestamptzOID:
+		return reflect.TypeFor[time.Time]()
+	case pgtype.ByteaOID:
+		return reflect.TypeFor[[]byte]()
+	default:
+		return reflect.TypeFor[string]()
+	}
+}
