@@ -47,10 +47,13 @@ func (c *console) reset(v *visit) error {
 	if err != nil || createdAt.IsZero() {
 		return fail(http.StatusBadRequest, "The form does not say which record it is.")
 	}
+	var invalid *dedup.InvalidError
 	freed, err := c.d.Reset(v.r.Context(), id.Scope, id.Tool, id.Key, dedup.ResetOptions{Reason: reason, Actor: v.Name, CreatedAt: createdAt})
 	switch {
 	case errors.Is(err, dedup.ErrInFlight):
 		return fail(http.StatusConflict, "The call is in flight, and nothing is freed.")
+	case errors.As(err, &invalid) && invalid.Field != "CreatedAt":
+		return fail(http.StatusConflict, "%s %s.", invalid.Field, invalid.Reason)
 	case errors.Is(err, dedup.ErrInvalid), err == nil && !freed:
 		return fail(http.StatusConflict, changed)
 	case err != nil:
@@ -77,18 +80,34 @@ func (c *console) resolve(v *visit) error {
 	switch {
 	case err != nil:
 		return err
-	case op.Fence != fence || op.State != external.Parked && op.State != external.Pending:
+	case op.State == external.None || op.State == external.Done:
+		return fail(http.StatusConflict, changed)
+	case v.r.FormValue("overrule") != "":
+		verdict = verdict.Overruling()
+	case op.Verdict != "":
+		return decided(op)
+	}
+	if op.Fence != fence {
 		return fail(http.StatusConflict, changed)
 	}
 	err = c.tools.Resolve(v.r.Context(), op, verdict.By(v.Name))
 	problem, invalid := errors.AsType[*dedup.InvalidError](err)
+	first, isDecided := errors.AsType[*external.VerdictError](err)
 	switch {
+	case isDecided:
+		return decided(first.Operation)
+	case errors.Is(err, dedup.ErrInFlight):
+		return fail(http.StatusConflict, "An attempt is under way, or somebody has acted since you looked. Look at it again.")
 	case invalid:
 		return fail(http.StatusBadRequest, "%s %s.", problem.Field, problem.Reason)
 	case err != nil: // the verdict may be stored, and a tool that is here have failed
 		return fail(http.StatusConflict, "The verdict was not carried out. %s", notSure)
 	}
 	return v.goTo(id.Link())
+}
+
+func decided(op external.Operation) error {
+	return fail(http.StatusConflict, "It has a verdict: %s. Yours is not stored.", op.Decision())
 }
 
 func (v *visit) verdict(reason string) (external.Verdict, error) {

@@ -32,7 +32,7 @@ func (c *console) showAudit(v *visit) error {
 	}
 	a := &audited{}
 	var err error
-	a.Missing, err = c.read(v, func(tx pgx.Tx) error {
+	a.Missing, err = c.read(v.r.Context(), func(tx pgx.Tx) error {
 		of := inspect.Search{Scopes: v.Scopes}
 		lines, err := of.Audit(v.r.Context(), tx, c.db.Schema, before, listed+1)
 		for _, l := range lines[:min(len(lines), listed)] {

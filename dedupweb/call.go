@@ -53,8 +53,8 @@ func (c *console) showCall(v *visit) error {
 	case err != nil:
 		return err
 	default:
-		shown := v.operation(op, true)
-		k.Operation = &shown
+		k.Operation = &operation{id, op, v.Act && op.State != external.Done}
+		k.Act = false // it is resolved, and never freed
 	}
 	if err := c.readBeside(v, k); err != nil {
 		return err
@@ -66,12 +66,13 @@ func (c *console) showCall(v *visit) error {
 func (c *console) readBeside(v *visit, k *known) error {
 	err := c.db.ReadOnly(v.r.Context(), func(tx pgx.Tx) (err error) {
 		k.Sessions, err = inspect.Sessions(v.r.Context(), tx, c.db.Schema, k.Scope, k.Tool, k.Key)
+		v.hide(k.Sessions)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	_, err = c.read(v, func(tx pgx.Tx) (err error) {
+	_, err = c.read(v.r.Context(), func(tx pgx.Tx) (err error) {
 		of := inspect.Search{Scope: k.Scope, Tool: k.Tool, Key: k.Key}
 		k.Audit, err = of.Audit(v.r.Context(), tx, c.db.Schema, 0, callLines)
 		return err

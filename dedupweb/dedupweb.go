@@ -16,7 +16,7 @@ import (
 const (
 	// statementTimeout bounds each statement that reads for a page.
 	statementTimeout = 5 * time.Second
-	// every is a tick: how often the overview is read while somebody looks at it.
+	// every is a tick: how often counts are read at most, however many look at them.
 	every = 5 * time.Second
 	// maxForm bounds what is posted.
 	maxForm = 4 << 20
@@ -44,7 +44,7 @@ type Access struct {
 	// Keys says whether lists show keys, and not their hashes. Without it a call is found by
 	// those who know its key.
 	Keys bool
-	// Results says whether results and refusals are shown.
+	// Results says whether results, refusals and the statements of effects are shown.
 	Results bool
 	// Act says whether records may be freed and effects resolved.
 	Act bool
@@ -58,7 +58,9 @@ type console struct {
 	tools  *external.Tools
 	access func(*http.Request) Access
 	db     inspect.Database
-	live   map[string]*live // by the name of the window
+	// counts are read by the name of the window, and needs for those who see all scopes.
+	counts map[string]*cached[*overview]
+	needs  *cached[*attention]
 }
 
 // New returns the console of d. Mount it behind [http.StripPrefix], at a path that ends with a
@@ -66,7 +68,7 @@ type console struct {
 //
 //	mux.Handle("/console/", http.StripPrefix("/console", handler))
 //
-// It sends nothing, and starts no goroutine before somebody looks. The error is an
+// It sends nothing, and starts no goroutine. The error is an
 // [dedup.ErrInvalid].
 func New(d *dedup.Deduper, opts Options) (http.Handler, error) { return newHandler(d, opts, every) }
 
@@ -91,12 +93,13 @@ func newHandler(d *dedup.Deduper, opts Options, every time.Duration) (http.Handl
 	}
 	c := &console{
 		d: d, tools: tools, access: opts.Access,
-		live: map[string]*live{},
-		db:   inspect.Database{Pool: d.Pool(), Schema: d.Options().Schema, Timeout: statementTimeout},
+		counts: map[string]*cached[*overview]{},
+		db:     inspect.Database{Pool: d.Pool(), Schema: d.Options().Schema, Timeout: statementTimeout},
 	}
 	for _, w := range windows {
-		c.live[w.Name] = newLive(w.ticks*every, func(ctx context.Context) (*overview, error) { return c.readOverview(ctx, w) })
+		c.counts[w.Name] = newCached(w.ticks*every, func(ctx context.Context) (*overview, error) { return c.readOverview(ctx, w) })
 	}
+	c.needs = newCached(every, func(ctx context.Context) (*attention, error) { return c.readAttention(ctx, &Access{}) })
 	return c.handler(), nil
 }
 
@@ -104,10 +107,8 @@ func (c *console) handler() http.Handler {
 	mux := http.NewServeMux()
 	for pattern, show := range map[string]func(*visit) error{
 		"GET /{$}":       c.showOverview,
-		"GET /live":      c.stream,
 		"GET /inflight":  c.showInFlight,
 		"GET /attention": c.showAttention,
-		"GET /parked":    c.showParked,
 		"GET /records":   c.showRecords,
 		"GET /call":      c.showCall,
 		"GET /audit":     c.showAudit,

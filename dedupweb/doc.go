@@ -6,7 +6,8 @@
 // that lets anybody in. Nothing can be changed without [Access.Act]. Keys and results are shown
 // to those who may see them.
 //
-// Pages are made on the server and work without JavaScript, which only renews the overview.
+// Each page says whether something needs somebody. Pages are made on the server and work
+// without JavaScript, which only renews them.
 // No record is counted: figures are those that Sweepers with RecordStats have written, else
 // those of this process.
 package dedupweb

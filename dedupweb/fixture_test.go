@@ -26,6 +26,7 @@ import (
 
 // bundle is a console mounted at /console/, and a process that calls tools.
 type bundle struct {
+	db    *pgtest.DB
 	pool  *pgxpool.Pool
 	d     *dedup.Deduper
 	tools *external.Tools
@@ -70,7 +71,7 @@ func (b *bundle) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData
 
 func setup(t *testing.T, db *pgtest.DB, every time.Duration) *bundle {
 	t.Helper()
-	b := &bundle{}
+	b := &bundle{db: db}
 	b.pool = db.Pool(t, func(config *pgxpool.Config) { config.ConnConfig.Tracer = b })
 	var err error
 	b.d, err = dedup.New(b.pool, nil)
@@ -140,13 +141,27 @@ func (b *bundle) park(t *testing.T, scope, key string) external.Operation {
 // hold begins a call and returns when it is in its effect. The call ends with the test.
 func (b *bundle) hold(t *testing.T, scope, key string) {
 	t.Helper()
+	holdOf(t, b.d, scope, key)
+}
+
+// holdElsewhere begins a call of another process.
+func (b *bundle) holdElsewhere(t *testing.T, opts *dedup.Options, scope, key string) {
+	t.Helper()
+	d, err := dedup.New(b.db.Pool(t, func(config *pgxpool.Config) { config.ConnConfig.RuntimeParams["application_name"] = "elsewhere" }), opts)
+	require.NoError(t, err)
+	holdOf(t, d, scope, key)
+}
+
+func holdOf(t *testing.T, d *dedup.Deduper, scope, key string) {
+	t.Helper()
 	entered, leave, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	ctx := context.WithoutCancel(t.Context())
 	go func() {
-		_, err := dedup.Do(ctx, b.d, dedup.Call{Scope: scope, Tool: "refund", Key: key}, func(context.Context, pgx.Tx) (string, error) {
+		_, err := dedup.Do(ctx, d, dedup.Call{Scope: scope, Tool: "refund", Key: key}, func(ctx context.Context, tx pgx.Tx) (string, error) {
+			_, err := tx.Exec(ctx, "SELECT 'account-4711'")
 			close(entered)
 			<-leave
-			return "late", nil
+			return "late", err
 		})
 		ended <- err
 	}()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/internal/inspect"
 )
 
@@ -25,9 +26,8 @@ type overview struct {
 	Total    toolCounts
 	Tools    []toolCounts
 	Chart    *chart // nil where there is none
-	InFlight int
-	// Problem says why it could not be read.
-	Problem string
+	// Hidden is true where the visitor may not see counts.
+	Hidden bool
 }
 
 // toolCounts are the calls of a tool, of which Executed ran their effect, Duplicates were
@@ -39,9 +39,10 @@ type toolCounts struct {
 	Outcomes                    []outcomeCount
 }
 
+// outcomeCount counts one outcome. Link leads to the calls that had it, where there is a way.
 type outcomeCount struct {
-	Outcome string
-	Calls   int64
+	Outcome, Link string
+	Calls         int64
 }
 
 // Rate is the part of the calls that were duplicates.
@@ -53,27 +54,15 @@ func (t *toolCounts) Others() int64 { return t.Calls - t.Executed - t.Duplicates
 // Average is what a call took.
 func (t *toolCounts) Average() time.Duration { return t.Took / time.Duration(max(t.Calls, 1)) }
 
-// overviews is what reads the window that a request names.
-func (c *console) overviews(v *visit) (*live, error) {
-	if !v.seesAll() {
-		return nil, fail(http.StatusForbidden, "Counts are of all scopes, and you see some.")
-	}
-	name := cmp.Or(v.r.FormValue("last"), usual)
-	if c.live[name] == nil {
-		return nil, fail(http.StatusBadRequest, "There is no such time to show.")
-	}
-	return c.live[name], nil
-}
-
 func (c *console) showOverview(v *visit) error {
 	if !v.seesAll() {
-		return v.page("overview", &overview{Problem: "Counts are of all scopes, and you see some."})
+		return v.page("overview", &overview{Hidden: true})
 	}
-	l, err := c.overviews(v)
-	if err != nil {
-		return err
+	counts := c.counts[cmp.Or(v.r.FormValue("last"), usual)]
+	if counts == nil {
+		return fail(http.StatusBadRequest, "There is no such time to show.")
 	}
-	o, err := l.latest(v.r.Context(), l.every)
+	o, err := counts.latest(v.r.Context())
 	if err != nil {
 		return err
 	}
@@ -90,7 +79,7 @@ func (c *console) readOverview(ctx context.Context, w window) (*overview, error)
 		return nil, err
 	}
 	stats := c.d.Stats()
-	o := &overview{Window: w, Read: time.Now(), Recorded: len(recorded) > 0, Since: stats.Since, InFlight: len(stats.InFlight)}
+	o := &overview{Window: w, Read: time.Now(), Recorded: len(recorded) > 0, Since: stats.Since}
 	sums := sums{}
 	for _, s := range recorded {
 		sums.add(s.Tool, s.Outcome, s.Calls, time.Duration(s.Seconds*float64(time.Second)))
@@ -130,9 +119,25 @@ func (s sums) add(tool, outcome string, calls int64, took time.Duration) {
 	}
 	i := slices.IndexFunc(t.Outcomes, func(o outcomeCount) bool { return o.Outcome == outcome })
 	if i < 0 {
-		i, t.Outcomes = len(t.Outcomes), append(t.Outcomes, outcomeCount{Outcome: outcome})
+		i, t.Outcomes = len(t.Outcomes), append(t.Outcomes, outcomeCount{Outcome: outcome, Link: linkOf(tool, outcome)})
 	}
 	t.Outcomes[i].Calls += calls
+}
+
+// linkOf leads to the calls of a tool that had an outcome, as far as something is stored of them.
+func linkOf(tool, outcome string) string {
+	switch dedup.Outcome(outcome) {
+	case dedup.OutcomeExecuted, dedup.OutcomeReplayed, dedup.OutcomeRecovered:
+		return link("records", "tool", tool, "outcome", "done")
+	case dedup.OutcomeRefused, dedup.OutcomeRefusalReplayed:
+		return link("records", "tool", tool, "outcome", "refused")
+	case dedup.OutcomeBroken:
+		return "attention"
+	case dedup.OutcomeInFlight:
+		return "inflight"
+	default:
+		return ""
+	}
 }
 
 // sorted has the tools with the most calls first.

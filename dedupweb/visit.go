@@ -23,6 +23,7 @@ import (
 // visit is one request of somebody who is let in.
 type visit struct {
 	Access
+	c *console
 	w http.ResponseWriter
 	r *http.Request
 }
@@ -30,7 +31,7 @@ type visit struct {
 // visited lets those in who have an Access, and answers what a page returns as an error.
 func (c *console) visited(show func(*visit) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v := &visit{Access: c.access(r), w: w, r: r}
+		v := &visit{Access: c.access(r), c: c, w: w, r: r}
 		if v.Name == "" {
 			http.Error(w, "You have no access to this console.", http.StatusForbidden)
 			return
@@ -43,16 +44,16 @@ func (c *console) visited(show func(*visit) error) http.Handler {
 		if !ok {
 			failed = &failure{http.StatusInternalServerError, explained(err)}
 		}
-		if err := v.render(failed.code, "failure", failed.text); err != nil {
+		if err := v.render(failed.code, "failure", failed.text, nil); err != nil {
 			http.Error(w, failed.text, failed.code)
 		}
 	})
 }
 
 // sees reports whether calls of a scope may be seen.
-func (v *visit) sees(scope string) bool { return v.Scopes == nil || slices.Contains(v.Scopes, scope) }
+func (a *Access) sees(scope string) bool { return a.seesAll() || slices.Contains(a.Scopes, scope) }
 
-func (v *visit) seesAll() bool { return v.Scopes == nil }
+func (a *Access) seesAll() bool { return a.Scopes == nil }
 
 // identity is the call that a request names, which the visitor may see.
 func (v *visit) identity() (call, error) {
@@ -79,8 +80,17 @@ type call struct {
 func (c call) Hash() string { return dedup.KeyHash(c.Key) }
 
 // Link is the address of the call's page.
-func (c call) Link() string {
-	return "call?" + url.Values{"scope": {c.Scope}, "tool": {c.Tool}, "key": {c.Key}}.Encode()
+func (c call) Link() string { return link("call", "scope", c.Scope, "tool", c.Tool, "key", c.Key) }
+
+// link is the address of a page, with fields that have a value.
+func link(page string, fields ...string) string {
+	values := url.Values{}
+	for i := 0; i < len(fields); i += 2 {
+		if fields[i+1] != "" {
+			values.Set(fields[i], fields[i+1])
+		}
+	}
+	return page + "?" + values.Encode()
 }
 
 // failure is an answer other than a page.
@@ -112,8 +122,8 @@ func explained(err error) string {
 
 // read reads within a transaction that can change nothing. missing is true where a table is
 // not there.
-func (c *console) read(v *visit, fn func(tx pgx.Tx) error) (missing bool, err error) {
-	err = c.db.ReadOnly(v.r.Context(), fn)
+func (c *console) read(ctx context.Context, fn func(tx pgx.Tx) error) (missing bool, err error) {
+	err = c.db.ReadOnly(ctx, fn)
 	if inspect.IsMissing(err) {
 		return true, nil
 	}
@@ -124,7 +134,9 @@ func (c *console) read(v *visit, fn func(tx pgx.Tx) error) (missing bool, err er
 type view struct {
 	Page string
 	Access
-	Body any
+	// Needs is what needs somebody, nil where that is not known.
+	Needs *attention
+	Body  any
 }
 
 //go:embed templates
@@ -137,13 +149,14 @@ var pages = template.Must(template.New("").Funcs(template.FuncMap{
 	"ago":     ago,
 	"lasting": lasting,
 	"count":   count,
+	"link":    link,
 	"tone":    tone,
 }).ParseFS(texts, "templates/*.html"))
 
 // render writes a page.
-func (v *visit) render(code int, page string, body any) error {
+func (v *visit) render(code int, page string, body any, needs *attention) error {
 	var text bytes.Buffer
-	data := view{page, v.Access, body}
+	data := view{page, v.Access, needs, body}
 	for _, part := range []string{"top", page, "bottom"} {
 		if err := pages.ExecuteTemplate(&text, part, data); err != nil {
 			return err
@@ -155,7 +168,22 @@ func (v *visit) render(code int, page string, body any) error {
 	return nil
 }
 
-func (v *visit) page(page string, body any) error { return v.render(http.StatusOK, page, body) }
+// page writes a page, with what needs somebody beside the link to that.
+func (v *visit) page(page string, body any) error {
+	needs, ok := body.(*attention)
+	var err error
+	switch {
+	case ok:
+	case v.seesAll():
+		needs, err = v.c.needs.latest(v.r.Context())
+	default:
+		needs, err = v.c.readAttention(v.r.Context(), &v.Access)
+	}
+	if err != nil {
+		needs = nil
+	}
+	return v.render(http.StatusOK, page, body, needs)
+}
 
 // goTo sends the visitor on to a page of the console, wherever that is mounted.
 func (v *visit) goTo(link string) error {

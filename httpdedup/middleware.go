@@ -1,7 +1,6 @@
 package httpdedup
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,9 +9,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/table"
 )
 
 // Middleware guards handlers. It is safe for concurrent use; make one and wrap
@@ -22,21 +20,20 @@ type Middleware struct {
 	opts Options
 }
 
-// New returns a Middleware that keeps its answers with d. The error is a
-// *dedup.InvalidError, or a *dedup.InvalidError that names d or Retention.
+// New returns a Middleware that keeps its answers with d. It sends nothing. The error is a
+// *dedup.InvalidError, whose Field is the option, or "d".
 func New(d *dedup.Deduper, opts Options) (*Middleware, error) {
 	resolved, err := opts.resolve()
 	if err != nil {
 		return nil, err
 	}
-	m := &Middleware{d: d, opts: resolved}
-	if err := m.takes("tool"); err != nil {
+	if err := checkDeduper(d, resolved.Retention); err != nil {
 		return nil, fmt.Errorf("httpdedup: %w", err)
 	}
 	if x := resolved.External; x != nil && x.Deduper() != d {
 		return nil, &dedup.InvalidError{What: "option", Field: "External", Reason: "has another Deduper; make both with one"}
 	}
-	return m, nil
+	return &Middleware{d: d, opts: resolved}, nil
 }
 
 // Wrap returns a handler that runs h once for each Idempotency-Key, in a
@@ -58,10 +55,8 @@ func (m *Middleware) Wrap(tool string, h http.Handler) http.Handler {
 	if h == nil {
 		panic("httpdedup: Wrap of a nil handler")
 	}
-	if tool != "" {
-		if err := m.takes(tool); err != nil {
-			panic(fmt.Errorf("httpdedup: Wrap: %w", err))
-		}
+	if problem := table.NameProblem("Tool", tool); tool != "" && problem != "" {
+		panic(fmt.Errorf("httpdedup: Wrap: %w", &dedup.InvalidError{What: "call", Field: "Tool", Reason: problem}))
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { m.serve(w, r, tool, h) })
 }
@@ -78,16 +73,15 @@ func (m *Middleware) For(tool string) func(http.Handler) http.Handler {
 	return func(h http.Handler) http.Handler { return m.Wrap(tool, h) }
 }
 
-// takes reports whether dedup would take calls of a tool, so that what is wrong with
-// names and retention is known before the first request. Without a transaction
-// DoTx gets as far as saying so.
-func (m *Middleware) takes(tool string) error {
-	_, err := dedup.DoTx(context.Background(), m.d, nil, m.call("scope", tool, "key", nil),
-		func(context.Context, pgx.Tx) (json.RawMessage, error) { return nil, nil })
-	var invalid *dedup.InvalidError
-	if errors.As(err, &invalid) && invalid.Field == "tx" {
-		return nil
+// checkDeduper finds what is wrong with the Deduper, and with the retention on it, before the
+// first request. It makes no call, so that none is counted or traced.
+func checkDeduper(d *dedup.Deduper, retention dedup.Retention) error {
+	if d == nil || d.Pool() == nil {
+		return &dedup.InvalidError{What: "option", Field: "d", Reason: "must come from dedup.New"}
 	}
+	opts := d.Options()
+	opts.Retention = retention.Or(opts.Retention)
+	_, err := dedup.New(d.Pool(), &opts)
 	return err
 }
 

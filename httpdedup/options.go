@@ -13,6 +13,7 @@ import (
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/external"
+	"github.com/tooldedup/dedup/internal/wire"
 )
 
 // Options configure a [Middleware]. Scope is required; every other zero field
@@ -118,7 +119,7 @@ type Options struct {
 	// the 500 to 599 of a [ScopeError], which the client is not. It is called before the answer is sent, by the goroutine of
 	// the request. A handler's own answers of 500 are its own to report. What the
 	// database said, and err may quote, can hold values. Default: a line at level
-	// Error to slog.Default().
+	// Error to slog.Default(), without what the database said but its SQLSTATE.
 	OnError func(r *http.Request, err error)
 }
 
@@ -181,7 +182,7 @@ func (o Options) resolve() (Options, error) {
 	}
 	if o.OnError == nil {
 		o.OnError = func(r *http.Request, err error) {
-			slog.ErrorContext(r.Context(), "httpdedup: answered 500", "method", r.Method, "pattern", r.Pattern, "error", err)
+			slog.ErrorContext(r.Context(), "httpdedup: answered 500", "method", r.Method, "pattern", r.Pattern, "error", wire.LogText(err))
 		}
 	}
 	return o, nil

@@ -58,6 +58,30 @@ func TestOptions(t *testing.T) {
 	require.Equal(t, "d", invalid.Field)
 }
 
+// What New, Wrap and For check makes no call: nothing is counted, and no tracer is told.
+func TestSetUpMakesNoCall(t *testing.T) {
+	t.Parallel()
+	seen := &starts{}
+	d, err := dedup.New(pgtest.New(t).Pool(t), &dedup.Options{Tracer: seen})
+	require.NoError(t, err)
+	m, err := httpdedup.New(d, httpdedup.Options{Scope: tenant, Retention: dedup.FinancialRetention()})
+	require.NoError(t, err)
+	m.Wrap("create_order", http.NotFoundHandler())
+	m.For("")(http.NotFoundHandler())
+	require.Panics(t, func() { m.Wrap("a\nb", http.NotFoundHandler()) })
+	require.Empty(t, d.Stats().Calls)
+	require.Empty(t, seen.calls)
+}
+
+// starts are the calls that a tracer sees begin.
+type starts struct{ calls []dedup.CallData }
+
+func (s *starts) TraceCallStart(ctx context.Context, data dedup.CallStartData) context.Context {
+	s.calls = append(s.calls, data.CallData)
+	return ctx
+}
+func (*starts) TraceCallEnd(context.Context, dedup.CallEndData) {}
+
 // Who gives no hook finds the error in the log, without anything of the request but
 // its method and pattern.
 func TestDefaultOnErrorLogs(t *testing.T) { //nolint:paralleltest // it replaces the process's logger

@@ -3,6 +3,7 @@ package mcpdedup_test
 import (
 	"context"
 	"encoding/json"
+	"math"
 	"reflect"
 	"testing"
 
@@ -26,7 +27,8 @@ func TestToolsAreShown(t *testing.T) {
 func TestOptionsAreRefused(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, nil)
-	for _, opts := range []*mcpdedup.Options{nil, {}, {Scope: mcpdedup.SingleUser("a"), RetryAfter: 1}} {
+	for _, opts := range []*mcpdedup.Options{nil, {}, {Scope: mcpdedup.SingleUser("a"), RetryAfter: 1},
+		{Scope: mcpdedup.SingleUser("a"), RetryAfter: math.MinInt64}, {Scope: mcpdedup.SingleUser("a"), RetryAfter: math.MaxInt64}} {
 		var refused *mcpdedup.OptionsError
 		require.ErrorAs(t, mcpdedup.AddTools(newServer(), d.tools, opts), &refused)
 		err := mcpdedup.AddTool(newServer(), d.tools, opts, tool.Tool[findIn, booking]{Name: "later", Class: tool.Write,

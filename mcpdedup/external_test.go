@@ -214,9 +214,9 @@ func TestExternalToolsAreRefused(t *testing.T) {
 	require.EqualError(t, err, "mcpdedup: not exposed:\n\tpay: Class is none that a transaction holds; make it a tool.ExternalTool of a registry, and use AddTools")
 }
 
-// TestTypeScriptClientTakesOperations: a client that holds results to their schemas takes what
+// TestLongTypeScriptClientTakesOperations: a client that holds results to their schemas takes what
 // is done, parked and refused, and what is looked up.
-func TestTypeScriptClientTakesOperations(t *testing.T) {
+func TestLongTypeScriptClientTakesOperations(t *testing.T) {
 	t.Parallel()
 	script := installTypeScript(t)
 	d := newTill(t)

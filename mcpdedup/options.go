@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/tooldedup/dedup/internal/wire"
 )
 
 // Options say what cannot be known from the tools. Scope is required; nil and
@@ -50,7 +51,7 @@ type Options struct {
 	Envelope bool
 
 	// RetryAfter is what a client is told to wait for a call that is in flight, or running.
-	// Default 5 seconds, at least 1; rounded up to whole ones.
+	// Default 5 seconds, at least 1, at most 1 hour; rounded up to whole ones.
 	RetryAfter time.Duration
 
 	// TypeSchemas are the JSON schemas of types that write their own JSON. They are
@@ -69,7 +70,7 @@ type Options struct {
 
 	// OnError is told of every error that clients are not told in full, and not of
 	// calls that their clients cancelled. It must not block. Default: a line at level
-	// Error to slog.Default().
+	// Error to slog.Default(), without what the database said but its SQLSTATE.
 	OnError func(ctx context.Context, f Failure)
 }
 
@@ -108,8 +109,8 @@ func (o *Options) checked() (Options, error) {
 	if opts.RetryAfter == 0 {
 		opts.RetryAfter = defaultRetryAfter
 	}
-	if opts.RetryAfter < time.Second {
-		return Options{}, &OptionsError{"RetryAfter", "must be at least 1 second"}
+	if opts.RetryAfter < time.Second || opts.RetryAfter > time.Hour {
+		return Options{}, &OptionsError{"RetryAfter", "must be between 1 second and 1 hour"}
 	}
 	opts.MetaKey = cmp.Or(opts.MetaKey, MetaKey)
 	if slices.Contains([]string{MetaDuplicate, MetaFirstAt, MetaError, MetaRetryAfter, MetaLookalike, MetaRefusal}, opts.MetaKey) {
@@ -141,5 +142,5 @@ func (o *Options) report(ctx context.Context, f Failure) {
 		o.OnError(ctx, f)
 		return
 	}
-	slog.ErrorContext(ctx, "mcpdedup: answered an error that clients are not told in full", "tool", f.Tool, "code", string(f.Code), "key_hash", f.KeyHash, "error", f.Err)
+	slog.ErrorContext(ctx, "mcpdedup: answered an error that clients are not told in full", "tool", f.Tool, "code", string(f.Code), "key_hash", f.KeyHash, "error", wire.LogText(f.Err))
 }

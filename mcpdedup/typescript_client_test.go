@@ -22,10 +22,10 @@ import (
 	"github.com/tooldedup/dedup/mcpdedup"
 )
 
-// TestTypeScriptClientModule: clients/typescript passes the compiler, and what it calls
+// TestLongTypeScriptClientModule: clients/typescript passes the compiler, and what it calls
 // over either door takes effect once, whatever becomes of the connections. A second
 // process with the kept keys gets the same answers.
-func TestTypeScriptClientModule(t *testing.T) {
+func TestLongTypeScriptClientModule(t *testing.T) {
 	t.Parallel()
 	folder := compileClient(t)
 	t.Run("Classes", func(t *testing.T) {

@@ -17,11 +17,11 @@ import (
 	"github.com/tooldedup/dedup/mcpdedup"
 )
 
-// TestTypeScriptClient drives servers in processes of their own with a client
+// TestLongTypeScriptClient drives servers in processes of their own with a client
 // that none of us wrote, over stdio and over streamable HTTP. Both times the
 // answer to a call is cut off after the server has committed, and the client
 // calls again in a new session with the same key.
-func TestTypeScriptClient(t *testing.T) {
+func TestLongTypeScriptClient(t *testing.T) {
 	t.Parallel()
 	script := installTypeScript(t)
 
@@ -62,9 +62,9 @@ func TestTypeScriptClient(t *testing.T) {
 // typeScriptSDKs are the SDK's versions, of which the second speaks MCP 2026-07-28.
 var typeScriptSDKs = map[string]int{"SDK1": 1, "SDK2": 2}
 
-// TestTypeScriptClientTakesSchemas: the client lists tools whose schemas are odd, and
+// TestLongTypeScriptClientTakesSchemas: the client lists tools whose schemas are odd, and
 // takes results of every kind, when they are first given and when they are replayed.
-func TestTypeScriptClientTakesSchemas(t *testing.T) {
+func TestLongTypeScriptClientTakesSchemas(t *testing.T) {
 	t.Parallel()
 	script := installTypeScript(t)
 

@@ -22,7 +22,7 @@ import (
 )
 
 // lease is long enough for a busy machine, where nothing waits for its end.
-const lease = 2 * time.Second
+const lease = 10 * time.Second
 
 // process is a client of River with Tools that send mails.
 type process struct {

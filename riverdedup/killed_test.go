@@ -49,9 +49,9 @@ func runChild(settings string) error {
 	select {}
 }
 
-// rescuing is a configuration in which River soon takes a running job for stuck.
+// rescuing is a configuration in which River takes a job for stuck that has run for an hour.
 func rescuing() *river.Config {
-	return &river.Config{JobTimeout: 2 * time.Second, RescueStuckJobsAfter: 3 * time.Second}
+	return &river.Config{JobTimeout: time.Minute, RescueStuckJobsAfter: time.Hour}
 }
 
 // mortal is a process that dies at one step in so many.
@@ -108,10 +108,12 @@ func TestKilled(t *testing.T) {
 	require.Equal(t, external.Running, inserting.lookup(t, 1).State)
 
 	// River's rescuer begins with its leader, which follows a dead one after 15 seconds, and
-	// looks for jobs that are old enough.
+	// looks for jobs that are old enough. The worker's lease has ended by then.
 	_, err = pool.Exec(t.Context(), `DELETE FROM river_leader`)
 	require.NoError(t, err)
-	_, err = pool.Exec(t.Context(), `SELECT pg_sleep_until(attempted_at + interval '3.1 seconds') FROM river_job`)
+	_, err = pool.Exec(t.Context(), `UPDATE river_job SET attempted_at = attempted_at - interval '2 hours'`)
+	require.NoError(t, err)
+	_, err = pool.Exec(t.Context(), `UPDATE tool_effect SET due_at = now(), sent_until = now()`)
 	require.NoError(t, err)
 	p, events := start(t, pool, mailTool(smtp.URL, true), rescuing())
 	job := events.until(river.EventKindJobCompleted)

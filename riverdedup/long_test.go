@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/riverqueue/river"
 	"github.com/stretchr/testify/require"
@@ -27,6 +28,7 @@ func TestLongOutbox(t *testing.T) {
 	// This process takes the orders. Its client works nothing and never dies: it is River's
 	// leader, which rescues jobs.
 	config := rescuing()
+	config.JobTimeout, config.RescueStuckJobsAfter = 2*time.Second, 3*time.Second // while the test goes on
 	config.Queues = map[string]river.QueueConfig{"idle": {MaxWorkers: 1}}
 	p, _ := start(t, pool, mailTool(smtp.URL, true), config)
 

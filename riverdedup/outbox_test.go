@@ -126,9 +126,9 @@ func TestSnooze(t *testing.T) {
 	require.Equal(t, 1, smtp.sentFor(1))
 }
 
-// TestTimeout lets River's timeout end a job while the attempt goes on: nothing is sent
+// TestLongTimeout lets River's timeout end a job while the attempt goes on: nothing is sent
 // again, and no attempt of the job is used up.
-func TestTimeout(t *testing.T) {
+func TestLongTimeout(t *testing.T) {
 	t.Parallel()
 	pool := newDatabase(t)
 	smtp := newProvider(t)
@@ -139,7 +139,7 @@ func TestTimeout(t *testing.T) {
 		<-release
 		return 0
 	}
-	p, events := start(t, pool, mailTool(smtp.URL, true), &river.Config{MaxAttempts: 1, JobTimeout: 50 * time.Millisecond})
+	p, events := start(t, pool, mailTool(smtp.URL, true), &river.Config{MaxAttempts: 1, JobTimeout: 10 * time.Second})
 	_, err := p.order(t.Context(), 1, nil)
 	require.NoError(t, err)
 	require.Equal(t, river.EventKindJobSnoozed, events.next().Kind)

@@ -167,7 +167,7 @@ func (r *Registry) Status(ctx context.Context, inv Invocation) (external.Status,
 	if t == nil || t.external == nil {
 		return external.Status{}, &UnknownToolError{Tool: inv.Tool}
 	}
-	scope, err := t.Scope.apply(inv.Scope, inv.Session)
+	scope, err := t.Scope.Scope(inv.Scope, inv.Session)
 	if err != nil {
 		return external.Status{}, err
 	}

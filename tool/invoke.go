@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -121,15 +122,27 @@ func (t *definition) call(inv Invocation) (*call, error) {
 		Tool: t.Name, Args: compared, Retention: t.Retention, MaxWait: t.maxWait, Errors: t.errors,
 		LookFirst: inv.LookFirst,
 	}
-	if c.Scope, err = t.Scope.apply(inv.Scope, inv.Session); err != nil {
+	if c.Scope, err = t.Scope.Scope(inv.Scope, inv.Session); err != nil {
 		return nil, err
 	}
 	c.Key, err = t.key(inv, in)
 	return c, err
 }
 
+// withAttrs says in the events of a call where in its conversation it was made.
+func (inv *Invocation) withAttrs(ctx context.Context) context.Context {
+	switch {
+	case inv.Session == "":
+		return ctx
+	case inv.Turn == 0:
+		return dedup.WithAttrs(ctx, slog.String("session", inv.Session))
+	}
+	return dedup.WithAttrs(ctx, slog.String("session", inv.Session), slog.Int("turn", inv.Turn))
+}
+
 // make makes a call, with the key that its id gives where it has no other.
 func (r *Registry) make(ctx context.Context, c *call) (Answer, error) {
+	ctx = c.inv.withAttrs(ctx)
 	if c.Key != "" || c.of.Class == ReadOnly || c.inv.Session == "" {
 		return r.run(ctx, c)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -12,6 +13,35 @@ import (
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/tool"
 )
+
+// starts are the calls that a tracer sees begin.
+type starts struct{ calls []dedup.CallData }
+
+func (s *starts) TraceCallStart(ctx context.Context, data dedup.CallStartData) context.Context {
+	s.calls = append(s.calls, data.CallData)
+	return ctx
+}
+func (*starts) TraceCallEnd(context.Context, dedup.CallEndData) {}
+
+// Events of a call say where in its conversation it was made.
+func TestSessionAndTurnAreAttrs(t *testing.T) {
+	t.Parallel()
+	seen := &starts{}
+	b := setup(t, &dedup.Options{Tracer: seen}, nil)
+	b.add(t, "create", tool.Write)
+	inv := call("create", "", `{"title":"a"}`)
+	inv.Turn, inv.CallID = 4, "call_0"
+	b.invoke(t, inv)
+	b.invoke(t, call("create", "k", `{"title":"a"}`))
+	inv.Session, inv.Key = "", "k2"
+	b.invoke(t, inv)
+
+	session := slog.String("session", "s")
+	require.Len(t, seen.calls, 3)
+	require.Equal(t, []slog.Attr{session, slog.Int("turn", 4)}, seen.calls[0].Attrs)
+	require.Equal(t, []slog.Attr{session}, seen.calls[1].Attrs)
+	require.Empty(t, seen.calls[2].Attrs)
+}
 
 func TestReadOnlyCannotWrite(t *testing.T) {
 	t.Parallel()

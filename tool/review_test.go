@@ -82,7 +82,7 @@ func TestInvokeInsideATool(t *testing.T) {
 				if outer == tool.Write {
 					inv.Key = "outer"
 				}
-				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				_, err = tools.Invoke(ctx, inv)
 				require.ErrorIs(t, err, dedup.ErrInvalid)
@@ -97,7 +97,7 @@ func TestStrangersDoNotDisturbEachOther(t *testing.T) {
 	for _, level := range []pgx.TxIsoLevel{pgx.ReadCommitted, pgx.RepeatableRead, pgx.Serializable} {
 		t.Run(string(level), func(t *testing.T) {
 			t.Parallel()
-			b, _ := guarded(t, &dedup.Options{Isolation: level}, tool.LookalikeGuard{Action: tool.Report})
+			b, _ := guarded(t, &dedup.Options{Isolation: level, Retry: dedup.RetryPolicy{MaxAttempts: 100}}, tool.LookalikeGuard{Action: tool.Report})
 			b.exec(t, `INSERT INTO tool_lookalike (likeness, key, at, until)
 				SELECT sha256(n::text::bytea), n::text, now() - interval '2 days', now() - interval '1 day' FROM generate_series(1, 5000) AS n`)
 			var all sync.WaitGroup

@@ -37,8 +37,9 @@ func (r ScopeRule) String() string {
 // MarshalText implements encoding.TextMarshaler with the rule's name.
 func (r ScopeRule) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
-// apply returns the scope of a call in the sense of package dedup.
-func (r ScopeRule) apply(scope, session string) (string, error) {
+// Scope returns the scope in which the record of a call stands, of a principal in a session. The
+// error is an *[dedup.InvalidError].
+func (r ScopeRule) Scope(scope, session string) (string, error) {
 	if scope == "" {
 		return "", &dedup.InvalidError{What: "call", Field: "Scope", Reason: "is empty; give the authenticated principal that the call belongs to"}
 	}

@@ -5,6 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -80,6 +84,45 @@ func (i *incident) do(tool, key string, args any, effect dedup.Effect[string]) (
 }
 
 func fine(context.Context, pgx.Tx) (string, error) { return "done", nil }
+
+// From a line of the log, a metric or a row of an import to the record: the commands of that
+// section of the runbook, as they stand there.
+func TestRunbookFindsTheRecord(t *testing.T) {
+	t.Parallel()
+	i := newIncident(t)
+	imported, err := dedup.KeyFromIntent("import", "m", "17")
+	require.NoError(t, err)
+	called, err := dedup.KeyFromToolCall("conversation 17", 4, "call_0")
+	require.NoError(t, err)
+	for _, call := range [][2]string{{"refund", "order-117"}, {"refund", "order-118"}, {"import_row", imported}, {"add_note", called}} {
+		_, err := i.do(call[0], call[1], nil, fine)
+		require.NoError(t, err)
+	}
+
+	text, err := os.ReadFile("../../docs/operations.md")
+	require.NoError(t, err)
+	_, section, found := strings.Cut(string(text), "\n### From a log line, a metric or an import to the record\n")
+	require.True(t, found)
+	section, _, _ = strings.Cut(section, "\n#")
+	binary, err := os.Executable()
+	require.NoError(t, err)
+	bin := t.TempDir()
+	require.NoError(t, os.Symlink(binary, filepath.Join(bin, "dedup")))
+
+	var wrote []string
+	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(section, -1) {
+		cmd := exec.CommandContext(t.Context(), "sh", "-ec", block[1])
+		cmd.Env = append(os.Environ(), asProgram+"=1", "DATABASE_URL="+i.db.URL, "PATH="+bin+":"+os.Getenv("PATH"))
+		out, err := cmd.Output()
+		require.NoError(t, err, block[1])
+		wrote = append(wrote, string(out))
+	}
+	require.Len(t, wrote, 3)
+	require.Regexp(t, `^acme refund order-117\n  state         done\n[^#]+$`, wrote[0])
+	require.NotContains(t, wrote[0], "order-118")
+	require.Regexp(t, `^acme refund\nacme refund order-118\n(?s:.+)\nacme refund order-117\n`, wrote[1])
+	require.Regexp(t, "^acme import_row "+imported+"\n  state         done\n(?s:.+)\nacme add_note "+called+"\n  state         done\n", wrote[2])
+}
 
 // An effect has committed by itself.
 func TestIncidentBrokenRecord(t *testing.T) {

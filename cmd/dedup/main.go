@@ -14,6 +14,7 @@ import (
 	"github.com/tooldedup/dedup/cmd/dedup/internal/counts"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/doctor"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/effects"
+	"github.com/tooldedup/dedup/cmd/dedup/internal/keys"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/lookalikes"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/migrate"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/records"
@@ -30,6 +31,7 @@ func main() {
 		records.AttentionCommand(),
 		records.ListCommand(),
 		records.ShowCommand(),
+		keys.Command(),
 		records.ResetCommand(),
 		records.AuditCommand(),
 		counts.Command(),

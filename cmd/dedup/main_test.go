@@ -61,7 +61,7 @@ func TestExitCodes(t *testing.T) {
 		{"NothingNeedsAttention", []string{"attention", "--database-url", db.URL}, 0},
 		{"AttentionWithoutTable", []string{"attention", "--database-url", empty.URL}, 1},
 		{"NothingListed", []string{"list", "--scope", "acme", "--tool", "pay", "--database-url", db.URL}, 0},
-		{"ListOfWhat", []string{"list", "--database-url", db.URL}, 2},
+		{"ListOfWhat", []string{"list", "--since", "1h", "--database-url", db.URL}, 2},
 		{"ShowUnknown", []string{"show", "acme", "pay", "k", "--database-url", db.URL}, 0},
 		{"ResetUnknown", []string{"reset", "acme", "pay", "k", "--reason", "r", "--database-url", db.URL}, 1},
 		{"ResetWithoutReason", []string{"reset", "acme", "pay", "k", "--database-url", db.URL}, 2},

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -38,8 +37,6 @@ type console struct {
 	tools *external.Tools
 	pay   *external.Handle[payment, receipt]
 	url   string
-	// counted is how often counts were read.
-	counted atomic.Int64
 	// site is what the browser said of the site that sent the last form.
 	site atomic.Value
 }
@@ -52,21 +49,10 @@ type receipt struct {
 	ID string `json:"id"`
 }
 
-// TraceQueryStart implements [pgx.QueryTracer].
-func (c *console) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
-	if strings.Contains(data.SQL, "tool_dedup_stat") {
-		c.counted.Add(1)
-	}
-	return ctx
-}
-
-// TraceQueryEnd implements [pgx.QueryTracer].
-func (c *console) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
-
 func newConsole(t *testing.T) *console {
 	t.Helper()
 	c := &console{}
-	c.pool = pgtest.New(t).Pool(t, func(config *pgxpool.Config) { config.ConnConfig.Tracer = c })
+	c.pool = pgtest.New(t).Pool(t)
 	var err error
 	c.d, err = dedup.New(c.pool, &dedup.Options{IdleTimeout: 10 * time.Minute})
 	require.NoError(t, err)

@@ -1,127 +1,71 @@
 package browsertest
 
 import (
-	"bufio"
-	"context"
 	"fmt"
 	"net/http"
-	"sync"
 	"testing"
-	"time"
 
-	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup"
 )
 
-// Fifty viewers of the overview, some of them browsers, cost the database one query in a tick.
-// A page that its reader is in is left alone.
+// ticking has the pages of the tab tick when the test says so, and count what they fetch.
+const ticking = `
+	setInterval = (tick) => { window.tick = tick };
+	const fetches = fetch;
+	window.fetched = 0;
+	fetch = (...args) => { fetched++; return fetches(...args) }`
+
+// A page is renewed, with its tabs, while it is shown and its reader is not in it.
 func testLive(t *testing.T, b *browser) {
-	const (
-		viewers, tabs, renewals = 50, 4, 2
-		tick                    = 5 * time.Second
-		// watch ends when the page has been renewed so often.
-		watch = `new Promise(done => {
-			window.renewed = 0;
-			new MutationObserver(() => { if (++renewed == 2) done(document.body.innerText); }).observe(document.getElementById("live"), {childList: true});
-		})`
-	)
-	c := newConsole(t)
-	c.count(t, 41)
-	var looking []*tab
-	for range tabs {
-		v := b.tab(t, "ada")
-		require.EqualValues(t, http.StatusOK, v.open(t, c.url))
-		require.Contains(t, v.text(t), "41")
-		looking = append(looking, v)
-	}
-	reading := b.tab(t, "ada")
-	reading.open(t, c.url)
-	eval[any](t, reading, `document.querySelector("#live a").focus()`)
-	eval[any](t, reading, `void `+watch)
-	c.count(t, 1)
-
-	began, before := time.Now(), c.counted.Load() // no page is opened from here on
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	var all sync.WaitGroup
-	ended := make(chan int, viewers)
-	for range viewers - tabs - 1 {
-		all.Go(func() { ended <- c.stream(ctx, renewals) })
-	}
-	for _, v := range looking {
-		all.Go(func() {
-			text, err := chromedp.Run(v.ctx, chromedp.Evaluate[string](watch, chromedp.EvalAsValue, chromedp.EvalAwaitPromise))
-			if err == nil && text != "" {
-				ended <- renewals
-			}
-		})
-	}
-	all.Wait()
-	queries, took := c.counted.Load()-before, time.Since(began)
-	require.Len(t, ended, viewers-1)
-	for range viewers - 1 {
-		require.Equal(t, renewals, <-ended)
-	}
-	require.GreaterOrEqual(t, queries, int64(renewals-1))
-	require.LessOrEqual(t, queries, int64(took/tick)+1)
-	for _, v := range looking {
-		require.Contains(t, v.text(t), "42")
-		require.Empty(t, v.reported())
-	}
-	require.Contains(t, reading.text(t), "41")
-	require.Zero(t, eval[int](t, reading, "renewed"))
-	t.Logf("%d viewers, %d queries in %s", viewers, queries, took)
-}
-
-// A page that is hidden has no stream, and has one again when it is shown.
-func testHidden(t *testing.T, b *browser) {
 	c := newConsole(t)
 	v := b.tab(t, "ada")
-	streams := func(e network.EventRequestWillBeSent) bool { return e.Type == network.ResourceTypeEventSource }
-	turn := func(hidden bool) chromedp.Action[any] {
-		return chromedp.Evaluate[any](fmt.Sprintf(`Object.defineProperty(document, "hidden", {value: %t, configurable: true});
-			void document.dispatchEvent(new Event("visibilitychange"))`, hidden), chromedp.EvalAsValue)
+	must(t, v, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: ticking})
+	tick := func() (fetched int) {
+		t.Helper()
+		fetched, err := chromedp.Run(v.ctx, chromedp.Evaluate[int](`tick().then(() => fetched)`, chromedp.EvalAsValue, chromedp.EvalAwaitPromise))
+		require.NoError(t, err)
+		return fetched
 	}
-	stream, err := chromedp.Run(v.ctx, chromedp.WaitEvent(network.RequestWillBeSent, streams, chromedp.Navigate(c.url+"?last=7d")))
+	require.EqualValues(t, http.StatusOK, v.open(t, c.url+"attention"))
+	require.Contains(t, v.text(t), "Nothing needs attention")
+	c.breaks(t, broken)
+	require.Equal(t, 1, tick())
+	require.Contains(t, v.text(t), broken.Key)
+	require.Contains(t, v.text(t), "Attention 1")
+
+	// Somebody is in it: in the list, and then in the tabs.
+	focus := func(on string) { eval[any](t, v, fmt.Sprintf(`document.querySelector(%q).focus()`, on)) }
+	focus("#live a")
+	_, err := c.d.Reset(t.Context(), broken.Scope, broken.Tool, broken.Key, dedup.ResetOptions{Actor: "ada", Reason: "repaired"})
 	require.NoError(t, err)
-	require.Equal(t, c.url+"live?last=7d", stream.Request.URL)
-	_, err = chromedp.Run(v.ctx, chromedp.WaitEvent(network.LoadingFailed, func(e network.EventLoadingFailed) bool { return e.RequestID == stream.RequestID }, turn(true)))
-	require.NoError(t, err)
-	_, err = chromedp.Run(v.ctx, chromedp.WaitEvent(network.RequestWillBeSent, streams, turn(false)))
-	require.NoError(t, err)
+	tick()
+	require.Contains(t, v.text(t), broken.Key)
+	require.NotContains(t, v.text(t), "Attention 1")
+	focus("#tabs a")
+	c.park(t, parked)
+	tick()
+	require.Contains(t, v.text(t), parked.Key)
+	require.NotContains(t, v.text(t), broken.Key)
+	require.NotContains(t, v.text(t), "Attention 1")
+
+	before := tick()
+	hide := func(hidden bool) {
+		eval[any](t, v, fmt.Sprintf(`Object.defineProperty(document, "hidden", {value: %t, configurable: true})`, hidden))
+	}
+	hide(true)
+	require.Equal(t, before, tick())
+	hide(false)
+	require.Equal(t, before+1, tick())
 	require.Empty(t, v.reported())
-}
 
-// count adds calls to what Sweepers have counted.
-func (c *console) count(t *testing.T, calls int) {
-	t.Helper()
-	_, err := c.pool.Exec(t.Context(), `INSERT INTO tool_dedup_stat (at, instance, tool, outcome, calls, seconds, waited)
-		VALUES (clock_timestamp() - interval '1 minute', 'shop-1', 'create_ticket', 'executed', $1, 1, 0)`, calls)
-	require.NoError(t, err)
-}
-
-// stream reads so many events of the overview's stream, and returns how many came.
-func (c *console) stream(ctx context.Context, events int) (came int) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, c.url+"live", nil)
-	if err != nil {
-		return 0
-	}
-	r.Header.Set(asking, "ada")
-	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return 0
-	}
-	defer answer.Body.Close()
-	lines, data := bufio.NewScanner(answer.Body), false
-	for came < events && lines.Scan() {
-		switch text := lines.Text(); {
-		case text == "" && data:
-			came++
-			data = false
-		case len(text) > 5 && text[:5] == "data:":
-			data = true
-		}
-	}
-	return came
+	// What is old says so.
+	require.NotContains(t, eval[string](t, v, `getComputedStyle(document.getElementById("live"), "::before").content`), "Not renewed")
+	eval[any](t, v, `void (fetch = () => Promise.reject(new Error("down")))`)
+	tick()
+	require.Contains(t, eval[string](t, v, `getComputedStyle(document.getElementById("live"), "::before").content`), "Not renewed")
+	require.Empty(t, v.reported())
 }

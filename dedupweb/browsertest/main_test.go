@@ -13,7 +13,6 @@ func TestConsole(t *testing.T) {
 	t.Parallel()
 	inOneBrowser(t, map[string]func(*testing.T, *browser){
 		"Faults":     testFaults,
-		"Hidden":     testHidden,
 		"Live":       testLive,
 		"NoScript":   testNoScript,
 		"Reset":      testReset,

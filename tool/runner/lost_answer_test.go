@@ -171,7 +171,9 @@ func TestTransportTypesLostAnswers(t *testing.T) {
 // What failed before a request was on a connection stays what it is.
 func TestTransportLeavesOtherErrors(t *testing.T) {
 	t.Parallel()
-	client := &http.Client{Transport: &runner.Transport{}}
+	base := &http.Transport{} // without the default's limit on a handshake
+	defer base.CloseIdleConnections()
+	client := &http.Client{Transport: &runner.Transport{Base: base}}
 	_, err := book(t.Context(), client, "gopher://x")
 	var lost *runner.LostAnswerError
 	require.NotErrorAs(t, err, &lost)

@@ -24,7 +24,8 @@ What became of calls, and what somebody has to look at:
 
   dedup attention       lists what needs somebody, and what to do
   dedup show            shows one call: its record, who is at it, its audit
-  dedup list            lists the records of a tool, the newest first
+  dedup list            lists the records of a tool, or which tools have records
+  dedup key             writes the key of a call, as the library derives it
   dedup reset           frees a record, so that its call runs again
   dedup audit           lists who did what to which call, and why
   dedup stats           says how many calls were duplicates

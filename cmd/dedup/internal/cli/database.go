@@ -2,10 +2,12 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
@@ -98,16 +100,39 @@ func (db *Database) prepare(ctx context.Context, opts *dedup.Options) error {
 // Close closes the connections.
 func (db *Database) Close() { db.Pool.Close() }
 
-// ReadOnly is that of package inspect, and says what to do about a table that is not there.
+// ReadOnly is that of package inspect, with the errors of [Database.Explained].
 func (db *Database) ReadOnly(ctx context.Context, fn func(tx pgx.Tx) error) error {
 	read := inspect.Database{Pool: db.Pool, Schema: db.Schema, Timeout: db.Timeout}
-	return Explained(read.ReadOnly(ctx, fn))
+	return db.Explained(read.ReadOnly(ctx, fn))
 }
 
-// Explained says what to do about a table that is not there.
-func Explained(err error) error {
-	if inspect.IsMissing(err) {
-		return fmt.Errorf("%w; `dedup migrate check` says what is missing", err)
+// Explained says what to do about a table that is not there, or may not be read.
+func (db *Database) Explained(err error) error {
+	const insufficientPrivilege = "42501"
+	server, ok := errors.AsType[*pgconn.PgError](err)
+	switch {
+	case !ok:
+		return err
+	case inspect.IsMissing(err):
+		return fmt.Errorf("%w; `dedup migrate up` makes what is missing, and `dedup migrate check` names it", err)
+	case server.Code == insufficientPrivilege:
+		schema, role := pgx.Identifier{db.Schema}.Sanitize(), pgx.Identifier{db.Pool.Config().ConnConfig.User}.Sanitize()
+		return &unreadable{server, fmt.Sprintf("GRANT USAGE ON SCHEMA %[1]s TO %[2]s; GRANT SELECT ON ALL TABLES IN SCHEMA %[1]s TO %[2]s", schema, role)}
 	}
 	return err
 }
+
+// unreadable is an error of a role that may not read a table.
+type unreadable struct {
+	err   *pgconn.PgError
+	grant string
+}
+
+// Error implements error. What the library says of its own privileges is left out: to read
+// takes fewer.
+func (e *unreadable) Error() string {
+	return fmt.Sprintf("%s (SQLSTATE %s); the owner of the tables may let it be read, or grant SELECT on single tables: %s", e.err.Message, e.err.Code, e.grant)
+}
+
+// Unwrap returns the server's error.
+func (e *unreadable) Unwrap() error { return e.err }

@@ -110,13 +110,13 @@ func Cursor(position any) (string, error) {
 
 // AddTimeout adds the flag that bounds each statement.
 func AddTimeout(cmd *cobra.Command, timeout *time.Duration) {
-	cmd.Flags().DurationVar(timeout, "timeout", 5*time.Second, "how long one statement may take")
+	AddDuration(cmd, timeout, "timeout", 5*time.Second, "how long one statement may take")
 }
 
 // CheckTimeout returns an [*exit.UsageError] for a timeout that the server does not take.
 func CheckTimeout(timeout time.Duration) error {
 	if timeout < time.Millisecond || timeout > maxTimeout {
-		return exit.Usage("--timeout must be 1ms to 596h")
+		return exit.Usage("--timeout must be 1ms to 24 days")
 	}
 	return nil
 }

@@ -45,7 +45,7 @@ func Command() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return r.run(cmd, &q) },
 	}
 	q.AddFlags(cmd, "row")
-	cmd.Flags().DurationVar(&r.since, "since", 24*time.Hour, "how far back, up to 336h")
+	cli.AddDuration(cmd, &r.since, "since", 24*time.Hour, "how far back, up to 14d")
 	cmd.Flags().StringVar(&r.by, "by", "tool", "one row for each `what`: tool, or outcome of each tool")
 	_ = cmd.RegisterFlagCompletionFunc("by", cobra.FixedCompletions([]string{"tool", "outcome"}, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	return cmd
@@ -54,7 +54,7 @@ func Command() *cobra.Command {
 func (r *request) run(cmd *cobra.Command, q *cli.Query) error {
 	switch {
 	case r.since <= 0 || r.since > inspect.Kept:
-		return exit.Usage("--since must be more than 0 and at most 336h")
+		return exit.Usage("--since must be more than 0 and at most 14d")
 	case r.by != "tool" && r.by != "outcome":
 		return exit.Usage("--by must be tool or outcome")
 	}
@@ -85,10 +85,10 @@ func (r *request) run(cmd *cobra.Command, q *cli.Query) error {
 	case err != nil:
 		return err
 	case len(estimates) == 0:
-		cmd.PrintErrf("Nothing was recorded in the last %s, and there is no estimate: no ANALYZE of tool_dedup has run.\n", r.since)
+		cmd.PrintErrf("Nothing was recorded in the last %s, and there is no estimate: no ANALYZE of tool_dedup has run.\n", cli.Lasting(r.since))
 		return nil
 	}
-	cmd.PrintErrf("Nothing was recorded in the last %s. These are estimates of the records that are kept.\n", r.since)
+	cmd.PrintErrf("Nothing was recorded in the last %s. These are estimates of the records that are kept.\n", cli.Lasting(r.since))
 	return cli.WriteAll(q, cmd.OutOrStdout(), estimates)
 }
 

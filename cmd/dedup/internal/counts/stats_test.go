@@ -98,7 +98,7 @@ func TestStats(t *testing.T) {
 	require.Equal(t, []any{"refund", "executed", int64(60)}, []any{all[0].Tool, all[0].Outcome, all[0].Calls})
 	require.Contains(t, stats(t.Context(), db.URL, "--by", "outcome").out, "refund: unknown\n  calls         5\n")
 
-	require.Contains(t, stats(t.Context(), db.URL, "--since", "10m").errOut, "Nothing was recorded in the last 10m0s")
+	require.Contains(t, stats(t.Context(), db.URL, "--since", "10m").errOut, "Nothing was recorded in the last 10m,")
 	for _, args := range [][]string{{"x"}, {"--since", "0s"}, {"--since", "337h"}, {"--by", "scope"}, {"--timeout", "0s"}} {
 		got := stats(t.Context(), db.URL, args...)
 		require.Equal(t, exit.Misused, got.code, args)
@@ -144,5 +144,5 @@ func TestEstimates(t *testing.T) {
 
 	empty := stats(t.Context(), pgtest.NewEmpty(t).URL)
 	require.Equal(t, exit.Failed, empty.code)
-	require.Contains(t, empty.errOut, "`dedup migrate check` says what is missing")
+	require.Contains(t, empty.errOut, "`dedup migrate up` makes what is missing")
 }

@@ -28,6 +28,10 @@ func effectScenarios() []scenario {
 			warnings: []string{doctor.IDEffectsDue}, evidence: `, of the tools ["pay"]`,
 		},
 		{
+			name: "EffectsOpen", sql: insert + `'running', n, 0, false, '', now() - interval '25 hours', now(), now() + interval '2 minutes', NULL, NULL FROM generate_series(1, 2) n`,
+			warnings: []string{doctor.IDEffectsOpen}, evidence: "2 open, the oldest since ",
+		},
+		{
 			name: "EffectsDueForMinutesAreFine", sql: insert + `'running', n, 0, false, '', now(), now(), now() - interval '2 minutes', NULL, NULL FROM generate_series(1, 2) n`,
 			evidence: "0 parked, 2 due, 0 to be forgotten",
 		},

@@ -63,7 +63,7 @@ func upkeepScenarios() []scenario {
 		{name: "SweepOnTimeIsFine", sql: due("2 minutes"), evidence: "3 records are due, the oldest since "},
 		{
 			name: "SweepOfTombstonesBehind", sql: due("2 hours") + `; UPDATE tool_dedup SET result = NULL, forget_at = now() - interval '3 hours'`,
-			warnings: []string{doctor.IDSweepBehind}, evidence: "(3h0m",
+			warnings: []string{doctor.IDSweepBehind}, evidence: "(3h",
 		},
 		{name: "TombstonesThatWaitAreFine", sql: due("2 hours") + `; UPDATE tool_dedup SET result = NULL`, evidence: "nothing is due"},
 		{

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/tooldedup/dedup/cmd/dedup/internal/cli"
 )
 
 const (
@@ -37,6 +39,11 @@ WITH attention AS (
      WHERE due_at IS NOT NULL AND due_at <= now()
      ORDER BY due_at
      LIMIT $1::bigint
+), open AS (
+    SELECT created_at
+      FROM %[1]s
+     WHERE due_at IS NOT NULL AND state IN ('pending', 'running') AND created_at <= now() - interval '1 day'
+     LIMIT $1::bigint
 ), forget AS (
     SELECT forget_at
       FROM %[1]s
@@ -48,6 +55,7 @@ SELECT json_build_object(
     'now', now(),
     'parked', (SELECT json_build_object('count', count(*), 'since', min(changed_at)) FROM attention WHERE parked),
     'twice', (SELECT json_build_object('count', count(*), 'since', min(changed_at)) FROM attention WHERE twice),
+    'open', (SELECT json_build_object('count', count(*), 'since', min(created_at)) FROM open),
     'due', (SELECT json_build_object('count', count(*), 'since', min(due_at)) FROM due),
     'tools', (SELECT json_agg(DISTINCT tool) FROM (SELECT tool FROM due LIMIT 10) AS first),
     'forget', (SELECT json_build_object('count', count(*), 'since', min(forget_at)) FROM forget))`
@@ -57,6 +65,7 @@ type effectsState struct {
 	Now    time.Time  `json:"now"`
 	Parked effectsSum `json:"parked"`
 	Twice  effectsSum `json:"twice"`
+	Open   effectsSum `json:"open"` // for more than a day
 	Due    effectsSum `json:"due"`
 	Tools  []string   `json:"tools"` // some that are due
 	Forget effectsSum `json:"forget"`
@@ -99,12 +108,20 @@ func (e *effectsState) problems(overdue time.Duration) (found []Finding) {
 			Fix:      "list them with `dedup parked`, look at the provider's books, and say what you found with `dedup resolve`",
 		})
 	}
+	if e.Open.Count > 0 {
+		found = append(found, Finding{
+			ID: IDEffectsOpen, Severity: SeverityWarning,
+			What:     "operations outside of the database have been open for more than a day: they are tried again and again, and get no answer",
+			Evidence: e.Open.evidence("open", e.Now),
+			Fix:      "list them with `dedup parked --open`, and see in their notes what fails: a look-up that may not ask, a provider that answers 500 for ever. Repair that, or say what you found in the provider's books with `dedup resolve`",
+		})
+	}
 	if e.Twice.Count > 0 {
 		found = append(found, Finding{
 			ID: IDEffectsTwice, Severity: SeverityWarning,
 			What:     "operations outside of the database happened twice: the provider has further effects beside the one that is recorded",
 			Evidence: e.Twice.evidence("listed as twice", e.Now),
-			Fix:      "list them with `dedup parked` and undo what is too much at the provider; then look for a Settles that is too short, a KeyKept that is longer than the provider's, or a verdict that was wrong",
+			Fix:      "list them with `dedup parked` and undo what is too much at the provider, say so with `dedup resolve --cleared`, and look for a Settles that is too short, a KeyKept that is longer than the provider's, or a verdict that was wrong",
 		})
 	}
 	if e.Due.longerThan(overdue, e.Now) {
@@ -135,5 +152,5 @@ func (s effectsSum) evidence(what string, now time.Time) string {
 	if s.Count == mostEffects {
 		many += " or more"
 	}
-	return fmt.Sprintf("%s %s, the oldest since %s (%s)", many, what, s.Since.UTC().Format(time.RFC3339), now.Sub(*s.Since).Round(time.Second))
+	return fmt.Sprintf("%s %s, the oldest since %s (%s)", many, what, s.Since.UTC().Format(time.RFC3339), cli.Lasting(now.Sub(*s.Since)))
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tooldedup/dedup/cmd/dedup/internal/cli"
 	"github.com/tooldedup/dedup/internal/examiner"
 )
 
@@ -32,12 +33,12 @@ func checkSweep(ctx context.Context, s *session) ([]Finding, error) {
 	if oldest == nil {
 		return []Finding{sound("sweep", "nothing is due")}, nil
 	}
-	behind := now.Sub(*oldest).Round(time.Second)
+	behind := now.Sub(*oldest)
 	many := fmt.Sprint(count)
 	if count == mostCounted {
 		many += " or more"
 	}
-	evidence := fmt.Sprintf("%s records are due, the oldest since %s (%s)", many, oldest.UTC().Format(time.RFC3339), behind)
+	evidence := fmt.Sprintf("%s records are due, the oldest since %s (%s)", many, oldest.UTC().Format(time.RFC3339), cli.Lasting(behind))
 	if behind <= s.overdue {
 		return []Finding{sound("sweep", evidence)}, nil
 	}

@@ -52,7 +52,7 @@ func Command() *cobra.Command {
 	set.BoolVar(&o.json, "json", false, "write the findings as JSON")
 	set.BoolVar(&o.strict, "strict", false, "let warnings, and what could not be read, fail as well")
 	cli.AddTimeout(cmd, &o.timeout)
-	set.DurationVar(&o.overdue, "overdue", time.Hour, "how long records and effects may be due before it is a warning")
+	cli.AddDuration(cmd, &o.overdue, "overdue", time.Hour, "how long records and effects may be due before it is a warning")
 	return cmd
 }
 

@@ -83,6 +83,9 @@ const (
 	// IDEffectsParked: operations outside of the database have been parked for
 	// long.
 	IDEffectsParked = "effects_parked"
+	// IDEffectsOpen: operations outside of the database have had no answer for more than a day,
+	// and are not parked.
+	IDEffectsOpen = "effects_open"
 	// IDEffectsTwice: operations outside of the database happened twice.
 	IDEffectsTwice = "effects_twice"
 	// IDEffectsDue: operations outside of the database have been due for long.

@@ -20,24 +20,27 @@ type Entry struct {
 	State       external.State `json:"state"`
 	Fence       int64          `json:"fence"`
 	ProviderKey string         `json:"provider_key"`
-	// Since is when it was parked, of an operation that is not parked when it last changed.
-	Since   time.Time `json:"since"`
-	SentAt  time.Time `json:"sent_at,omitzero"`
-	Ref     string    `json:"ref,omitempty"`
-	Twice   string    `json:"twice,omitempty"`
-	Note    string    `json:"note,omitempty"`
-	Verdict string    `json:"verdict,omitempty"`
+	// Since is when it was parked or got its verdict, of an operation that is not parked when it
+	// last changed.
+	Since     time.Time `json:"since"`
+	CreatedAt time.Time `json:"created_at"`
+	SentAt    time.Time `json:"sent_at,omitzero"`
+	Ref       string    `json:"ref,omitempty"`
+	Twice     string    `json:"twice,omitempty"`
+	Note      string    `json:"note,omitempty"`
+	Verdict   string    `json:"verdict,omitempty"`
 	// Cursor is what `dedup parked --after` goes on from.
 	Cursor string `json:"cursor,omitempty"`
 
-	now time.Time
+	now      time.Time
+	decision string
 }
 
 // NewEntry is the entry of an operation.
 func NewEntry(op external.Operation) Entry {
 	e := Entry{
 		Scope: op.Scope, Tool: op.Tool, Key: op.Key, KeyHash: dedup.KeyHash(op.Key), State: op.State, Fence: op.Fence, ProviderKey: op.ProviderKey,
-		Since: op.ChangedAt.UTC(), Ref: op.Ref, Twice: op.Twice, Note: op.Note, Verdict: op.Verdict, now: op.Now,
+		Since: op.ChangedAt.UTC(), CreatedAt: op.CreatedAt.UTC(), Ref: op.Ref, Twice: op.Twice, Note: op.Note, Verdict: op.Verdict, now: op.Now, decision: op.Decision(),
 	}
 	if !op.SentAt.IsZero() {
 		e.SentAt = op.SentAt.UTC()
@@ -52,12 +55,12 @@ type position struct {
 }
 
 func (p position) operation() external.Operation {
-	return external.Operation{Scope: p.Scope, Tool: p.Tool, Key: p.Key, ChangedAt: p.Since}
+	return external.Operation{Scope: p.Scope, Tool: p.Tool, Key: p.Key, ChangedAt: p.Since, CreatedAt: p.Since}
 }
 
-// withCursor is an entry of the list.
-func (e Entry) withCursor() (Entry, error) {
-	cursor, err := cli.Cursor(position{e.Since, e.Scope, e.Tool, e.Key})
+// withCursor is an entry of a list that is in the order of a time.
+func (e Entry) withCursor(by time.Time) (Entry, error) {
+	cursor, err := cli.Cursor(position{by, e.Scope, e.Tool, e.Key})
 	e.Cursor = cursor
 	return e, err
 }
@@ -65,13 +68,13 @@ func (e Entry) withCursor() (Entry, error) {
 // WriteText writes what names the operation as words of a shell, and below it what is known.
 func (e Entry) WriteText(out io.Writer) error {
 	return cli.WriteText(out, e.name(),
-		cli.Field{Label: "state", Text: fmt.Sprintf("%s since %s (%s), fence %d", e.State, e.Since.Format(time.RFC3339), e.now.Sub(e.Since).Round(time.Second), e.Fence)},
+		cli.Field{Label: "state", Text: fmt.Sprintf("%s since %s (%s), fence %d", e.State, e.Since.Format(time.RFC3339), cli.Lasting(e.now.Sub(e.Since)), e.Fence)},
 		cli.Field{Label: "key hash", Text: e.KeyHash},
 		cli.Field{Label: "provider key", Text: e.ProviderKey},
 		cli.Field{Label: "ref", Text: e.Ref},
 		cli.Field{Label: "twice", Text: e.Twice},
 		cli.Field{Label: "note", Text: e.Note},
-		cli.Field{Label: "verdict", Text: e.Verdict},
+		cli.Field{Label: "verdict", Text: e.decision},
 	)
 }
 

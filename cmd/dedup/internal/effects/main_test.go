@@ -47,6 +47,7 @@ type operation struct {
 	ProviderKey string    `json:"provider_key"`
 	KeyHash     string    `json:"key_hash"`
 	Since       time.Time `json:"since"`
+	CreatedAt   time.Time `json:"created_at"`
 	SentAt      time.Time `json:"sent_at"`
 	Ref         string    `json:"ref"`
 	Twice       string    `json:"twice"`

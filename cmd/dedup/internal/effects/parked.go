@@ -2,20 +2,30 @@ package effects
 
 import (
 	"context"
+	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/spf13/cobra"
 
 	"github.com/tooldedup/dedup/cmd/dedup/internal/cli"
+	"github.com/tooldedup/dedup/external"
+	"github.com/tooldedup/dedup/internal/exit"
 )
 
 const parkedLong = `List the operations outside of the database that somebody has to look at, the oldest
 first: those that are parked, because they may have happened and only a person can say,
 and those that happened twice. Each is named by its scope, tool and key, as
 ` + "`dedup resolve`" + ` takes them. The provider's key and its id, the ref, are what to search its
-books for. Nothing of the input is listed; the note may have the provider's words.
+books for. Nothing of the input is listed; the note may have the provider's words. One that
+has a verdict, which no process has carried out yet, says so.
 
-A page is read by an index, in a read-only transaction, and nothing is counted. Where
+With --open those are listed that have no answer and are not parked, of the age of
+--older-than, the oldest first: what is accepted and not done, and what is tried without an
+answer. ` + "`dedup resolve`" + ` takes these too, while no attempt is under way.
+
+A page is read by an index, in a read-only transaction, and nothing is counted; what is open
+is sorted. Where
 there is more, the command that lists it is written to stderr.
 
 The exit code is 0 also where nothing is listed, 1 when the list cannot be read, and 2
@@ -25,30 +35,59 @@ when the command line cannot be carried out.`
 func ParkedCommand() *cobra.Command {
 	var q cli.Query
 	var page cli.Page
+	var of openOnes
 	cmd := &cobra.Command{
 		Use:   "parked",
 		Short: "List the effects outside of the database that somebody has to look at",
 		Long:  parkedLong,
 		Example: `  dedup parked --database-url postgres://app:password@localhost:5432/mydb
+  dedup parked --open --older-than 1h
   dedup parked --json | jq -r 'select(.state == "parked") | .provider_key'`,
 		Args: cli.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return listParked(cmd, &q, &page) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return listParked(cmd, &q, &page, of) },
 	}
 	q.AddFlags(cmd, "operation")
 	page.AddFlags(cmd)
+	cmd.Flags().BoolVar(&of.open, "open", false, "list what has no answer and is not parked")
+	cmd.Flags().DurationVar(&of.olderThan, "older-than", 0, "with --open: how old it is at least")
 	return cmd
 }
 
-func listParked(cmd *cobra.Command, q *cli.Query, page *cli.Page) error {
+// openOnes selects the operations without an answer, by their age.
+type openOnes struct {
+	open      bool
+	olderThan time.Duration
+}
+
+// page reads a page, in the order of the time that is returned for each.
+func (o openOnes) page(ctx context.Context, tx pgx.Tx, tools *external.Tools, after external.Operation, limit int) ([]external.Operation, func(external.Operation) time.Time, error) {
+	if o.open {
+		ops, err := tools.OpenTx(ctx, tx, after, o.olderThan, limit)
+		return ops, func(op external.Operation) time.Time { return op.CreatedAt.UTC() }, err
+	}
+	ops, err := tools.ParkedTx(ctx, tx, after, limit)
+	return ops, func(op external.Operation) time.Time { return op.ChangedAt.UTC() }, err
+}
+
+func listParked(cmd *cobra.Command, q *cli.Query, page *cli.Page, of openOnes) error {
+	switch {
+	case of.olderThan < 0:
+		return exit.Usage("--older-than must not be negative")
+	case of.olderThan > 0 && !of.open:
+		return exit.Usage("--older-than goes with --open")
+	}
 	var after position
 	if err := page.Position(&after); err != nil {
 		return err
 	}
-	const nothing = "Nothing is parked, and nothing has happened twice."
-	return page.List(cmd, q, "dedup parked", nothing, func(ctx context.Context, tx pgx.Tx, db *cli.Database) (found []cli.Entry, next string, err error) {
-		ops, err := db.Tools.ParkedTx(ctx, tx, after.operation(), page.Limit+1) // the last one says that there is more
+	command, nothing := "dedup parked", "Nothing is parked, and nothing has happened twice."
+	if of.open {
+		command, nothing = fmt.Sprintf("dedup parked --open --older-than %s", of.olderThan), "Nothing is open."
+	}
+	return page.List(cmd, q, command, nothing, func(ctx context.Context, tx pgx.Tx, db *cli.Database) (found []cli.Entry, next string, err error) {
+		ops, by, err := of.page(ctx, tx, db.Tools, after.operation(), page.Limit+1) // the last one says that there is more
 		for _, op := range ops[:min(len(ops), page.Limit)] {
-			e, err := NewEntry(op).withCursor()
+			e, err := NewEntry(op).withCursor(by(op))
 			if err != nil {
 				return nil, "", err
 			}

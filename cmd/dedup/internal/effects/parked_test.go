@@ -51,8 +51,9 @@ func TestParkedTwice(t *testing.T) {
 	require.Contains(t, b.dedup(t, "parked").out, "\n  twice         ch_2 ch_3\n")
 
 	// docs/external.md says how to take it off the list.
-	b.exec(t, `UPDATE tool_effect SET twice = NULL
-		WHERE scope = 'acme' AND tool = 'pay' AND key = 't' AND state = 'done' AND twice = 'ch_2 ch_3'`)
+	got := b.dedup(t, "resolve", "acme", "pay", "t", "--fence", "1", "--cleared", "--reason", "both are refunded")
+	require.Equal(t, exit.OK, got.code, got.errOut)
+	require.Equal(t, "stored: it is listed no longer\n", got.out)
 	require.Empty(t, b.parked(t))
 }
 
@@ -115,7 +116,7 @@ func TestParkedFailures(t *testing.T) {
 
 	empty := run(t.Context(), "parked", "--database-url", pgtest.NewEmpty(t).URL)
 	require.Equal(t, exit.Failed, empty.code)
-	require.Contains(t, empty.errOut, "`dedup migrate check` says what is missing")
+	require.Contains(t, empty.errOut, "`dedup migrate up` makes what is missing")
 
 	b := setup(t)
 	b.exec(t, `ALTER TABLE tool_effect RENAME TO effects; CREATE SCHEMA "My app"; ALTER TABLE effects SET SCHEMA "My app"; ALTER TABLE "My app".effects RENAME TO tool_effect`)

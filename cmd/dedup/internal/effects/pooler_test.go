@@ -1,6 +1,7 @@
 package effects_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -23,7 +24,7 @@ func TestThroughPooler(t *testing.T) {
 		listed := run(t.Context(), "parked", "--json", "--database-url", through)
 		require.Equal(t, exit.OK, listed.code, listed.errOut)
 		op := operations(t, listed.out)[0]
-		got := run(t.Context(), "resolve", "acme", "pay", op.Key, "--refuse", "--reason", "r", "--json", "--database-url", through)
+		got := run(t.Context(), "resolve", "acme", "pay", op.Key, "--fence", fmt.Sprint(op.Fence), "--refuse", "--overrule", "--reason", "r", "--json", "--database-url", through)
 		require.Equal(t, exit.OK, got.code, got.errOut)
 		require.Greater(t, operations(t, got.out)[0].Fence, op.Fence)
 	}

@@ -15,7 +15,8 @@ import (
 	"github.com/tooldedup/dedup/internal/exit"
 )
 
-const resolveLong = `Store what a person found out about a parked operation, or cancel a pending one. A
+const resolveLong = `Store what a person found out about a parked operation, or about one that goes on without
+an answer, or cancel a pending one, or say that one which happened twice is put right. A
 process that has the tool carries it out: at once where it runs Tools.Recover, else at the
 next call.
 
@@ -23,23 +24,30 @@ next call.
   --never           it certainly did not happen: it is attempted again, with the same
                     provider's key
   --refuse          it did not happen and shall not: the reason is recorded as a refusal
+  --cleared         it happened twice, and the effects beside the recorded one, those under
+                    "twice", were taken back at the provider: it is listed no longer
 
 Look at the provider's books first. A verdict that is wrong cannot be taken back: what
 --never or --refuse got wrong may happen twice.
 
 --fence is the number that ` + "`dedup parked`" + ` lists: nothing is stored where somebody has acted
-since. Without it, the operation is read, shown on stderr, and resolved as it was read. Who
-said so is written to the audit, which ` + "`dedup audit`" + ` lists.
+since. Without it, the operation is shown on stderr, and nothing is stored. Who said so is
+written to the audit, which ` + "`dedup audit`" + ` lists.
 
-The exit code is 0 when the verdict is stored, 1 when there is no such operation, when it is
-running or answered, has changed, or the database fails, and 2 when the command line cannot
-be carried out.`
+A verdict that is stored stays: a second one is refused, and told who has decided and when.
+--overrule replaces it as long as it is not carried out; the audit says so.
+
+The exit code is 0 when the verdict is stored, 1 when there is no such operation, when an
+attempt is under way, when it is answered, has a verdict, or has changed, or the database
+fails, and 2 when the command line cannot be carried out.`
 
 // resolution is what the command line says.
 type resolution struct {
 	scope, tool, key string
 	happened         string
 	never, refuse    bool
+	overrules        bool
+	cleared          bool
 	reason, actor    string
 	fence            int64 // zero where none is given
 }
@@ -49,11 +57,11 @@ func ResolveCommand() *cobra.Command {
 	var q cli.Query
 	var r resolution
 	cmd := &cobra.Command{
-		Use:   "resolve SCOPE TOOL KEY (--happened JSON | --never | --refuse) --reason TEXT",
+		Use:   "resolve SCOPE TOOL KEY --fence N (--happened JSON | --never | --refuse | --cleared) --reason TEXT",
 		Short: "Say what became of a parked effect",
 		Long:  resolveLong,
 		Example: `  dedup resolve acme refund order-7 --fence 42 --happened '{"id":"re_1"}' --reason 'seen in the dashboard'
-  dedup resolve acme refund order-8 --never --reason 'no charge of this key in the export of May'`,
+  dedup resolve acme refund order-8 --fence 47 --never --reason 'no charge of this key in the export of May'`,
 		Args: cli.IdentityArgs("operation"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r.scope, r.tool, r.key = args[0], args[1], args[2]
@@ -65,6 +73,8 @@ func ResolveCommand() *cobra.Command {
 	set.StringVar(&r.happened, "happened", "", "it happened, with this `JSON` as the tool's result")
 	set.BoolVar(&r.never, "never", false, "it did not happen, and is attempted again")
 	set.BoolVar(&r.refuse, "refuse", false, "it did not happen, and shall not")
+	set.BoolVar(&r.overrules, "overrule", false, "replace a verdict that is not carried out")
+	set.BoolVar(&r.cleared, "cleared", false, "the effects under \"twice\" were taken back")
 	set.StringVar(&r.reason, "reason", "", "`text` that says how this is known; kept in the note, and by --refuse told to callers")
 	cli.AddActor(cmd, &r.actor)
 	set.Int64Var(&r.fence, "fence", 0, "the operation's fence `number`, as dedup parked lists it")
@@ -91,9 +101,13 @@ func (r *resolution) run(cmd *cobra.Command, q *cli.Query) error {
 		if err := NewEntry(op).WriteText(cmd.ErrOrStderr()); err != nil {
 			return fmt.Errorf("writing: %w", err)
 		}
+		return exit.Usage("which one did you look at? Compare the operation above with the provider's books, then give --fence %d", op.Fence)
 	}
-	if err := r.acceptable(op, cmd.Flags().Changed("fence")); err != nil {
+	if err := r.acceptable(op); err != nil {
 		return err
+	}
+	if r.overrules {
+		verdict = verdict.Overruling()
 	}
 	if err := store(ctx, db, op, verdict.By(r.actor)); err != nil {
 		return err
@@ -113,14 +127,14 @@ func (r *resolution) run(cmd *cobra.Command, q *cli.Query) error {
 func (r *resolution) verdict(cmd *cobra.Command) (external.Verdict, error) {
 	happened := cmd.Flags().Changed("happened")
 	said := 0
-	for _, one := range []bool{happened, r.never, r.refuse} {
+	for _, one := range []bool{happened, r.never, r.refuse, r.cleared} {
 		if one {
 			said++
 		}
 	}
 	switch {
 	case said != 1:
-		return external.Verdict{}, exit.Usage("what became of it? Give one of --happened, --never and --refuse")
+		return external.Verdict{}, exit.Usage("what became of it? Give one of --happened, --never, --refuse and --cleared")
 	case r.reason == "":
 		return external.Verdict{}, exit.Usage("how is this known? Give a --reason")
 	case happened && (!utf8.ValidString(r.happened) || !json.Valid([]byte(r.happened))):
@@ -129,6 +143,8 @@ func (r *resolution) verdict(cmd *cobra.Command) (external.Verdict, error) {
 		return external.Happened(json.RawMessage(r.happened), r.reason), nil
 	case r.never:
 		return external.Never(r.reason), nil
+	case r.cleared:
+		return external.Cleared(r.reason), nil
 	default:
 		return external.Refuse(r.reason), nil
 	}
@@ -143,7 +159,7 @@ func (r *resolution) read(ctx context.Context, db *cli.Database) (external.Opera
 	case errors.Is(err, dedup.ErrInvalid):
 		return op, exit.Usage("%w", err)
 	case err != nil:
-		return op, cli.Explained(err)
+		return op, db.Explained(err)
 	case op.State == external.None:
 		return op, fmt.Errorf("there is no operation %s: nothing was sent under this name, or it is forgotten", NewEntry(op).name())
 	}
@@ -151,24 +167,35 @@ func (r *resolution) read(ctx context.Context, db *cli.Database) (external.Opera
 }
 
 // acceptable says why an operation is not resolved.
-func (r *resolution) acceptable(op external.Operation, fenced bool) error {
+func (r *resolution) acceptable(op external.Operation) error {
 	name := NewEntry(op).name()
 	switch {
-	case op.State == external.Done:
+	case r.cleared && (op.State != external.Done || op.Twice == ""):
+		return fmt.Errorf("%s has not happened twice, or has no answer yet", name)
+	case op.State == external.Done && !r.cleared:
 		return fmt.Errorf("%s is answered already, and an answer is not changed", name)
-	case fenced && op.Fence != r.fence:
+	case op.Verdict != "" && !r.overrules:
+		return decided(op)
+	case op.Fence != r.fence:
 		return fmt.Errorf("%s has changed: its fence is %d by now, and not %d; look at it again with `dedup parked`", name, op.Fence, r.fence)
-	case op.State == external.Running:
-		return fmt.Errorf("%s is running: an attempt may be under way; wait until it is parked or answered", name)
 	}
 	return nil
+}
+
+func decided(op external.Operation) error {
+	return fmt.Errorf("%s has a verdict: %s; nothing is stored. --overrule with --fence %d replaces it", NewEntry(op).name(), op.Decision(), op.Fence)
 }
 
 func store(ctx context.Context, db *cli.Database, op external.Operation, v external.Verdict) error {
 	ctx, cancel := context.WithTimeout(ctx, db.Timeout)
 	defer cancel()
 	err := db.Tools.Resolve(ctx, op, v)
+	first, ok := errors.AsType[*external.VerdictError](err)
 	switch {
+	case ok:
+		return decided(first.Operation)
+	case errors.Is(err, dedup.ErrInFlight) && op.State == external.Running:
+		return fmt.Errorf("%s is running: an attempt may be under way; wait until it has ended, and look at it again", NewEntry(op).name())
 	case errors.Is(err, dedup.ErrInFlight):
 		return fmt.Errorf("%s has changed in this moment, and nothing is stored; look at it again with `dedup parked`", NewEntry(op).name())
 	case errors.Is(err, dedup.ErrInvalid):
@@ -181,6 +208,9 @@ func store(ctx context.Context, db *cli.Database, op external.Operation, v exter
 
 // outcome says what follows.
 func (r *resolution) outcome() string {
+	if r.cleared {
+		return "stored: it is listed no longer"
+	}
 	if r.never {
 		return "stored: it is pending, and a process that has the tool attempts it again"
 	}

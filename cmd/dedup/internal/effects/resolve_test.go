@@ -2,6 +2,7 @@ package effects_test
 
 import (
 	"context"
+	"fmt"
 	"os/user"
 	"testing"
 
@@ -21,6 +22,14 @@ func (b *bundle) advance(t *testing.T, key string) external.Operation {
 	return op
 }
 
+// by is how a note begins that has a reason of the user who runs the tests.
+func by(t *testing.T) string {
+	t.Helper()
+	who, err := user.Current()
+	require.NoError(t, err)
+	return who.Username + ": "
+}
+
 func (b *bundle) call(t *testing.T, key string) (dedup.Result[receipt], error) {
 	t.Helper()
 	return b.pay.Do(t.Context(), dedup.Call{Scope: "acme", Key: key}, payment{"hunter2"})
@@ -35,7 +44,7 @@ func TestResolveHappened(t *testing.T) {
 	require.Equal(t, outcome{exit.OK, "stored: a process that has the tool records it\n", ""}, got)
 	stored := b.parked(t)
 	require.Len(t, stored, 1)
-	require.Equal(t, []string{"parked", "happened", "seen in the books"}, []string{stored[0].State, stored[0].Verdict, stored[0].Note})
+	require.Equal(t, []string{"parked", "happened", by(t) + "seen in the books"}, []string{stored[0].State, stored[0].Verdict, stored[0].Note})
 	require.Greater(t, stored[0].Fence, op.Fence)
 
 	require.Equal(t, external.Done, b.advance(t, "order-7").State)
@@ -71,7 +80,7 @@ func TestResolveNever(t *testing.T) {
 	require.Equal(t, exit.OK, got.code, got.errOut)
 	require.Empty(t, got.errOut)
 	after := operations(t, got.out)[0]
-	require.Equal(t, []string{"pending", "seen in the books", op.ProviderKey, ""}, []string{after.State, after.Note, after.ProviderKey, after.Cursor})
+	require.Equal(t, []string{"pending", by(t) + "seen in the books", op.ProviderKey, ""}, []string{after.State, after.Note, after.ProviderKey, after.Cursor})
 
 	require.Equal(t, external.Done, b.advance(t, "order-7").State)
 	result, err := b.call(t, "order-7")
@@ -110,17 +119,71 @@ func TestResolveIsAudited(t *testing.T) {
 	}
 }
 
-// Without --fence the operation is shown, and resolved as it was read.
+// Without --fence the operation is shown, and nothing is stored.
 func TestResolveWithoutFence(t *testing.T) {
 	t.Parallel()
 
 	b := setup(t)
 	op := b.park(t, "order-7")
 	got := b.dedup(t, "resolve", "acme", "pay", "order-7", "--refuse", "--reason", "no")
-	require.Equal(t, exit.OK, got.code, got.errOut)
-	require.Equal(t, "stored: a process that has the tool records it\n", got.out)
+	require.Equal(t, exit.Misused, got.code, got.errOut)
+	require.Empty(t, got.out)
 	require.Contains(t, got.errOut, "acme pay order-7\n  state         parked since ")
 	require.Contains(t, got.errOut, "  provider key  "+op.ProviderKey+"\n")
+	require.Contains(t, got.errOut, fmt.Sprint("then give --fence ", op.Fence))
+	require.Equal(t, []operation{op}, b.parked(t))
+}
+
+// A verdict that is stored stays: the second person is told who has decided, and the lists say
+// so. It is replaced by --overrule alone.
+func TestResolveTwice(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t)
+	op := b.park(t, "order-7")
+	require.Equal(t, exit.OK, b.resolve(t, op, "--happened", `{"id":"re_1"}`, "--actor", "ada").code)
+	stored := b.parked(t)[0]
+	const verdict = `happened \(ada: seen in the books, at \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ\), not carried out yet`
+	require.Regexp(t, "\n  verdict       "+verdict+"\n", b.dedup(t, "parked").out)
+	for _, as := range []operation{op, stored} {
+		got := b.resolve(t, as, "--never", "--actor", "bob")
+		require.Equal(t, exit.Failed, got.code)
+		require.Empty(t, got.out)
+		require.Regexp(t, "^dedup: acme pay order-7 has a verdict: "+verdict, got.errOut)
+	}
+	require.Equal(t, stored.Fence, b.parked(t)[0].Fence, "nothing is stored")
+	require.Equal(t, exit.Failed, b.resolve(t, op, "--never", "--overrule").code, "as it was before the verdict")
+	require.Equal(t, exit.OK, b.resolve(t, stored, "--refuse", "--overrule", "--actor", "bob").code)
+	require.Equal(t, external.Done, b.advance(t, "order-7").State)
+	_, err := b.call(t, "order-7")
+	require.ErrorIs(t, err, dedup.ErrRefused)
+}
+
+// What is open is listed, by age and by pages, and can be resolved.
+func TestOpen(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t)
+	require.Equal(t, outcome{exit.OK, "", "Nothing is open.\n"}, b.dedup(t, "parked", "--open"))
+	b.exec(t, `INSERT INTO tool_effect (scope, tool, key, state, fence, tries, looked, fingerprint, created_at, changed_at, due_at, sent_until, note)
+		SELECT 'acme', 'pay', 'k' || n, 'running', n, 9, false, decode(repeat('07', 32), 'hex'), now() - n * interval '1 minute', now(), now(), now() - interval '1 minute', '403' FROM generate_series(1, 25) n`)
+	seen, after := []string{}, ""
+	for range 3 {
+		got := b.dedup(t, "parked", "--open", "--json", "--limit", "10", "--after", after)
+		require.Equal(t, exit.OK, got.code, got.errOut)
+		for _, op := range operations(t, got.out) {
+			seen, after = append(seen, op.Key), op.Cursor
+		}
+	}
+	require.Len(t, seen, 25)
+	require.Equal(t, []string{"k25", "k1"}, []string{seen[0], seen[24]}, "the oldest first")
+	require.Len(t, b.parked(t, "--open", "--older-than", "20m30s"), 5)
+	require.Empty(t, b.parked(t))
+	require.Equal(t, exit.Misused, b.dedup(t, "parked", "--older-than", "1h").code)
+	require.Equal(t, exit.Misused, b.dedup(t, "parked", "--open", "--older-than", "-1h").code)
+
+	require.Equal(t, exit.OK, b.resolve(t, b.parked(t, "--open")[0], "--refuse").code)
+	require.Equal(t, external.Done, b.advance(t, "k25").State)
 }
 
 // A verdict goes to the row that was looked at, and to no other.
@@ -142,12 +205,12 @@ func TestResolveRefused(t *testing.T) {
 	fails(stale, "dedup: acme pay order-7 has changed: its fence is ", "--never")
 	require.Equal(t, []operation{op}, b.parked(t), "nothing is stored")
 
-	b.exec(t, `UPDATE tool_effect SET state = 'running'`)
+	b.exec(t, `UPDATE tool_effect SET state = 'running', sent_until = now() + interval '1 hour'`)
 	fails(op, "dedup: acme pay order-7 is running", "--never")
 	b.exec(t, `UPDATE tool_effect SET state = 'parked'`)
 
 	require.Equal(t, exit.OK, b.resolve(t, op, "--refuse").code)
-	fails(op, "has changed", "--never")
+	fails(op, "has a verdict", "--never")
 	b.advance(t, "order-7")
 	fails(op, "dedup: acme pay order-7 is answered already", "--never")
 
@@ -156,7 +219,7 @@ func TestResolveRefused(t *testing.T) {
 
 	got := run(t.Context(), "resolve", "acme", "pay", "k", "--never", "--reason", "r", "--database-url", pgtest.NewEmpty(t).URL)
 	require.Equal(t, exit.Failed, got.code)
-	require.Contains(t, got.errOut, "`dedup migrate check` says what is missing")
+	require.Contains(t, got.errOut, "`dedup migrate up` makes what is missing")
 }
 
 // A pending operation is cancelled.
@@ -169,7 +232,7 @@ func TestResolvePending(t *testing.T) {
 	_, err = b.pay.Accept(t.Context(), tx, dedup.Call{Scope: "acme", Key: "order-7"}, payment{"hunter2"})
 	require.NoError(t, err)
 	require.NoError(t, tx.Commit(t.Context()))
-	got := b.dedup(t, "resolve", "acme", "pay", "order-7", "--refuse", "--reason", "cancelled")
+	got := b.resolve(t, b.parked(t, "--open")[0], "--refuse")
 	require.Equal(t, exit.OK, got.code, got.errOut)
 	_, err = b.call(t, "order-7")
 	require.ErrorIs(t, err, dedup.ErrRefused)

@@ -1,6 +1,7 @@
 package records
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,19 +22,26 @@ const attentionLong = `List what somebody has to look at, each with what to do:
   broken     a record whose effect ended its own transaction
   parked     an effect outside of the database that may have happened
   twice      an effect outside of the database that happened more than once
-  in_flight  a session that holds an advisory lock, as calls do, for longer than
-             --older-than
+  open       an effect outside of the database without an answer for more than an hour
+  in_flight  an attempt at a younger one that takes longer than --older-than, or a
+             session at a call for as long: it holds an advisory lock, or has written
+             to tool_dedup
   sweep      records that have been due for more than an hour
 
 Every list is read by an index, --limit entries of it at most, in a read-only transaction.
 Broken records are found by the audit, among its latest 1,000 of them; where that table is
-missing they are not found. What is in flight with Options.Order ClaimFirst has no lock.
+missing they are not found. Attempts are found among the 2,000 oldest effects without an
+answer. Of a call in flight the server knows the session and the effect's last statement,
+and not the tool.
 
 The exit code is 0 when nothing is listed, 1 when something is or the database cannot be
 read, and 2 when the command line cannot be carried out.`
 
-// overdue is how long records may be due.
+// overdue is how long records may be due, and effects outside of the database be open.
 const overdue = time.Hour
+
+// searched is how many effects outside of the database are looked at for attempts.
+const searched = 2000
 
 // attention is what the command line says.
 type attention struct {
@@ -55,7 +63,7 @@ func AttentionCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.run(cmd, &q) },
 	}
 	q.AddFlags(cmd, "entry")
-	cmd.Flags().DurationVar(&a.olderThan, "older-than", time.Minute, "how long a call may be in flight")
+	cli.AddDuration(cmd, &a.olderThan, "older-than", time.Minute, "how long a call may be in flight")
 	cmd.Flags().IntVar(&a.limit, "limit", 100, "how many of each kind are listed at most, 1 to 1000")
 	return cmd
 }
@@ -82,6 +90,7 @@ func (a *attention) run(cmd *cobra.Command, q *cli.Query) error {
 	}{
 		{"broken records", true, a.broken},
 		{"effects outside of the database", true, a.effects},
+		{"effects that are open", true, a.open},
 		{"calls in flight", false, a.inFlight},
 		{"the sweep", false, a.due},
 	} {
@@ -164,22 +173,44 @@ func (a *attention) effects(ctx context.Context, tx pgx.Tx, db *cli.Database) ([
 	for _, op := range ops {
 		n := needed{Kind: "parked", Scope: op.Scope, Tool: op.Tool, Key: op.Key, Since: op.ChangedAt.UTC(), Note: op.Note, now: op.Now}
 		n.Do = fmt.Sprintf("look in the provider's books for %s, then: dedup resolve %s --fence %d …", op.ProviderKey, cli.Name(op.Scope, op.Tool, op.Key), op.Fence)
+		if op.Verdict != "" {
+			n.Note = "verdict: " + op.Decision()
+			n.Do = fmt.Sprintf("nothing, where a process that has the tool runs Tools.Recover; to replace the verdict: dedup resolve %s --fence %d --overrule …", cli.Name(op.Scope, op.Tool, op.Key), op.Fence)
+		}
 		if op.Twice != "" {
 			n.Kind, n.Note = "twice", op.Ref+" and "+op.Twice
-			n.Do = "take one back at the provider, then take it off the list as docs/external.md says"
+			n.Do = fmt.Sprintf("take %s back at the provider, then: dedup resolve %s --fence %d --cleared …", op.Twice, cli.Name(op.Scope, op.Tool, op.Key), op.Fence)
 		}
 		all = append(all, n)
 	}
 	return all, err
 }
 
-func (a *attention) inFlight(ctx context.Context, tx pgx.Tx, _ *cli.Database) (all []needed, err error) {
-	found, err := inspect.Held(ctx, tx, a.olderThan, a.limit+1)
+// open lists what has no answer: all that is overdue, and of the rest the attempts.
+func (a *attention) open(ctx context.Context, tx pgx.Tx, db *cli.Database) ([]needed, error) {
+	ops, err := db.Tools.OpenTx(ctx, tx, external.Operation{}, min(a.olderThan, overdue), searched)
+	var all []needed
+	for _, op := range ops {
+		if op.Now.Sub(op.CreatedAt) < overdue {
+			if since := cmp.Or(op.SentAt, op.CreatedAt); op.State == external.Running && op.Now.Sub(since) >= a.olderThan {
+				all = append(all, needed{Kind: "in_flight", Scope: op.Scope, Tool: op.Tool, Key: op.Key, Since: since.UTC(), now: op.Now, Note: "an attempt outside of the database", Do: inspect.AttemptAction(op.Due, op.Now)})
+			}
+			continue
+		}
+		n := needed{Kind: "open", Scope: op.Scope, Tool: op.Tool, Key: op.Key, Since: op.CreatedAt.UTC(), Note: op.Note, now: op.Now}
+		n.Do = fmt.Sprintf("see that a process with the tool runs Tools.Recover, and what the note says; look in the provider's books for %s, then: dedup resolve %s --fence %d …", op.ProviderKey, cli.Name(op.Scope, op.Tool, op.Key), op.Fence)
+		if op.Verdict != "" {
+			n.Note, n.Do = "verdict: "+op.Decision(), "see that a process with the tool runs Tools.Recover"
+		}
+		all = append(all, n)
+	}
+	return all, err
+}
+
+func (a *attention) inFlight(ctx context.Context, tx pgx.Tx, db *cli.Database) (all []needed, err error) {
+	found, err := inspect.InFlight(ctx, tx, db.Schema, a.olderThan, a.limit+1)
 	for _, s := range found {
-		all = append(all, needed{
-			Kind: "in_flight", PID: s.PID, Since: s.Since, now: s.Now, Note: fmt.Sprintf("%d locks, %s", s.Locks, sessionText(&s)),
-			Do: fmt.Sprintf("see what it does; to roll it back: SELECT pg_terminate_backend(%d)", s.PID),
-		})
+		all = append(all, needed{Kind: "in_flight", PID: s.PID, Since: s.Since, now: s.Now, Note: sessionText(&s), Do: s.Action()})
 	}
 	return all, err
 }

@@ -49,8 +49,10 @@ func TestAttention(t *testing.T) {
 	require.Equal(t, []string{"broken broken", "parked p", "twice t", "in_flight ", "sweep "}, kinds(all))
 	require.Contains(t, all[1].Do, "dedup resolve acme pay p --fence 7")
 	require.Equal(t, "ch_1 and ch_2", all[2].Note)
+	require.Contains(t, all[2].Do, "dedup resolve acme pay t --fence 8 --cleared")
 	require.Positive(t, all[3].PID)
-	require.Contains(t, all[3].Note, "1 locks")
+	require.Contains(t, all[3].Note, "idle in transaction")
+	require.Contains(t, all[3].Do, "pg_terminate_backend")
 	require.Greater(t, time.Since(all[4].Since), time.Hour)
 	require.NotContains(t, kinds(fine[needed](t, b, exit.Failed, "attention", "--older-than", "1h")), "in_flight ")
 	release()
@@ -61,6 +63,37 @@ func TestAttention(t *testing.T) {
 	require.Equal(t, exit.OK, b.dedup(t, "attention").code)
 	b.do(t, "broken")
 	require.Equal(t, exit.OK, b.dedup(t, "attention").code, "another record")
+}
+
+// What is in flight is found in either order, and an attempt outside of the database with its name.
+func TestAttentionInFlight(t *testing.T) {
+	t.Parallel()
+
+	for name, opts := range map[string]*dedup.Options{"LockFirst": nil, "ClaimFirst": {Order: dedup.ClaimFirst}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t, opts)
+			defer b.hold(t, "held")()
+			b.exec(t, `INSERT INTO tool_effect (scope, tool, key, state, fence, due_at, sent_at, tries, looked, fingerprint, created_at, changed_at)
+				VALUES ('acme', 'pay', 'p', 'running', 7, now() + interval '1 hour', now() - interval '2 minutes', 1, false, '', now() - interval '3 minutes', now())`)
+			all := fine[needed](t, b, exit.Failed, "attention", "--older-than", "0s")
+			require.Equal(t, []string{"in_flight p", "in_flight "}, kinds(all))
+			require.Equal(t, "pay", all[0].Tool)
+			require.Contains(t, all[0].Do, "wait")
+			require.Contains(t, all[1].Note, "SELECT 'account-4711'")
+			require.Contains(t, all[1].Do, "pg_terminate_backend")
+			require.Equal(t, []string{"in_flight p"}, kinds(fine[needed](t, b, exit.Failed, "attention")))
+			b.exec(t, `UPDATE tool_effect SET due_at = now() - interval '1 second'`)
+			require.Contains(t, fine[needed](t, b, exit.Failed, "attention")[0].Do, "Recover")
+
+			// It is told once, however old it is.
+			b.exec(t, `UPDATE tool_effect SET created_at = now() - interval '2 hours'`)
+			require.Equal(t, []string{"open p"}, kinds(fine[needed](t, b, exit.Failed, "attention")))
+			require.Equal(t, []string{"open p"}, kinds(fine[needed](t, b, exit.Failed, "attention", "--older-than", "3h")))
+			b.exec(t, `UPDATE tool_effect SET state = 'pending', created_at = now() - interval '2 minutes'`)
+			require.Equal(t, exit.OK, b.dedup(t, "attention").code, "it may wait for its turn")
+		})
+	}
 }
 
 // A claim that an effect committed is broken, and is found.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -20,15 +21,28 @@ const listLong = `List the records of one tool in one scope, the greatest key fi
 begin with their time, so that the newest come first. Keys that were derived have no order
 that means anything.
 
-A page is read by the primary key, in a read-only transaction, and nothing is counted. With
---outcome at most 20,000 records are looked at for a page. Where there is more, the command
-that lists it is written to stderr. Results are not read.
+With --since they are listed by time, the newest first. No index has that time: how long the
+tool keeps its records is read from 100 of them, and records with another retention are not
+listed. With --key-hash the record is listed whose key has the hash of a log line, a span or
+an error.
+
+With a --scope alone its tools are listed that have records, with a --tool alone its scopes,
+and with neither all scopes and tools. What the table has no record of is not listed, such as
+a call in flight.
+
+A page is read by an index, in a read-only transaction, and nothing is counted. With
+--outcome, --key-hash or --since at most 20,000 records are looked at for a page, and 1,000
+scopes with a --tool alone. Where there is more, the command that lists it is written to
+stderr. Results are not read.
 
 The exit code is 0 also where nothing is listed, 1 when the list cannot be read, and 2 when
 the command line cannot be carried out.`
 
 // listing is what the command line says.
-type listing struct{ inspect.Listing }
+type listing struct {
+	inspect.Listing
+	since time.Duration
+}
 
 // ListCommand returns the command `dedup list`.
 func ListCommand() *cobra.Command {
@@ -36,11 +50,13 @@ func ListCommand() *cobra.Command {
 	var page cli.Page
 	var l listing
 	cmd := &cobra.Command{
-		Use:   "list --scope SCOPE --tool TOOL",
-		Short: "List the records of a tool, the newest first",
+		Use:   "list [--scope SCOPE] [--tool TOOL]",
+		Short: "List the records of a tool, or which scopes and tools have records",
 		Long:  listLong,
-		Example: `  dedup list --scope acme --tool refund
-  dedup list --scope acme --tool refund --outcome refused --json | jq -r .key`,
+		Example: `  dedup list --scope acme --tool refund --since 10m
+  dedup list --scope acme --tool refund --key-hash d860c2f71020f5e9
+  dedup list --scope acme --tool refund --outcome refused --json | jq -r .key
+  dedup list --tool refund`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return l.run(cmd, &q, &page) },
 	}
@@ -49,21 +65,40 @@ func ListCommand() *cobra.Command {
 	cmd.Flags().StringVar(&l.Scope, "scope", "", "`name` of the scope")
 	cmd.Flags().StringVar(&l.Tool, "tool", "", "`name` of the tool")
 	cmd.Flags().StringVar(&l.Outcome, "outcome", "", "list only records with this `outcome`: "+strings.Join(inspect.Outcomes, ", "))
+	cmd.Flags().StringVar(&l.KeyHash, "key-hash", "", "list only records whose key has this `hash`")
+	cli.AddDuration(cmd, &l.since, "since", 0, "list by time, and only what was created so long ago or later")
 	_ = cmd.RegisterFlagCompletionFunc("outcome", cobra.FixedCompletions(inspect.Outcomes, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	return cmd
+}
+
+var keyHash = regexp.MustCompile(`^[0-9a-f]{16}$`)
+
+func (l *listing) run(cmd *cobra.Command, q *cli.Query, page *cli.Page) error {
+	since := cmd.Flags().Changed("since")
+	switch {
+	case l.Outcome != "" && !slices.Contains(inspect.Outcomes, l.Outcome):
+		return exit.Usage("--outcome must be one of: %s", strings.Join(inspect.Outcomes, ", "))
+	case l.KeyHash != "" && !keyHash.MatchString(l.KeyHash):
+		return exit.Usage("--key-hash must be 16 hex digits, as the log has them")
+	case since && l.since <= 0:
+		return exit.Usage("--since must be more than 0")
+	case l.Scope != "" && l.Tool != "":
+	case l.Outcome != "" || l.KeyHash != "" || since:
+		return exit.Usage("which records? Give --scope and --tool")
+	default:
+		return l.listTools(cmd, q, page)
+	}
+	if since {
+		return l.listSince(cmd, q, page)
+	}
+	return l.listByKey(cmd, q, page)
 }
 
 // position is where a record stands in the list.
 type position struct{ Key string }
 
-func (l *listing) run(cmd *cobra.Command, q *cli.Query, page *cli.Page) error {
+func (l *listing) listByKey(cmd *cobra.Command, q *cli.Query, page *cli.Page) error {
 	var after position
-	switch {
-	case l.Scope == "" || l.Tool == "":
-		return exit.Usage("which records? Give --scope and --tool")
-	case l.Outcome != "" && !slices.Contains(inspect.Outcomes, l.Outcome):
-		return exit.Usage("--outcome must be one of: %s", strings.Join(inspect.Outcomes, ", "))
-	}
 	if err := page.Position(&after); err != nil {
 		return err
 	}
@@ -91,6 +126,9 @@ func (l *listing) command() string {
 	if l.Outcome != "" {
 		command += " --outcome " + l.Outcome
 	}
+	if l.KeyHash != "" {
+		command += " --key-hash " + l.KeyHash
+	}
 	return command
 }
 
@@ -115,9 +153,9 @@ func (r *record) WriteText(out io.Writer) error {
 func moment(at, now time.Time) string {
 	text := at.UTC().Format(time.RFC3339Nano)
 	if age := now.Sub(at).Round(time.Second); age >= 0 {
-		return fmt.Sprintf("%s (%s ago)", text, age)
+		return fmt.Sprintf("%s (%s ago)", text, cli.Lasting(age))
 	}
-	return fmt.Sprintf("%s (in %s)", text, at.Sub(now).Round(time.Second))
+	return fmt.Sprintf("%s (in %s)", text, cli.Lasting(at.Sub(now)))
 }
 
 func size(bytes *int64) string {

@@ -111,10 +111,11 @@ func (b *bundle) hold(t *testing.T, key string) (release func()) {
 	t.Helper()
 	entered, leave, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	go func() {
-		_, err := dedup.Do(t.Context(), b.d, dedup.Call{Scope: "acme", Tool: "refund", Key: key}, func(context.Context, pgx.Tx) (string, error) {
+		_, err := dedup.Do(t.Context(), b.d, dedup.Call{Scope: "acme", Tool: "refund", Key: key}, func(ctx context.Context, tx pgx.Tx) (string, error) {
+			_, err := tx.Exec(ctx, "SELECT 'account-4711'")
 			close(entered)
 			<-leave
-			return "late", nil
+			return "late", err
 		})
 		ended <- err
 	}()

@@ -103,7 +103,7 @@ func TestAudit(t *testing.T) {
 	b.exec(t, `DROP TABLE tool_dedup_audit`)
 	got = b.dedup(t, "audit")
 	require.Equal(t, exit.Failed, got.code)
-	require.Contains(t, got.errOut, "`dedup migrate check` says what is missing")
+	require.Contains(t, got.errOut, "`dedup migrate up` makes what is missing")
 }
 
 // A pooler that gives each transaction another server connection, and tracks no prepared

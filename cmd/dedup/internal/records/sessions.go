@@ -18,7 +18,10 @@ func sessionText(s *inspect.Session) string {
 	if !s.Since.IsZero() {
 		text += ", transaction since " + moment(s.Since, s.Now)
 	}
-	for _, more := range []string{s.State, s.Application, s.Client} {
+	if s.Sweeps {
+		text += ", a sweep"
+	}
+	for _, more := range []string{s.State, s.Application, s.Client, s.Statement} {
 		if more != "" {
 			text += ", " + more
 		}

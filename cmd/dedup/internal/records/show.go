@@ -30,7 +30,7 @@ With --claim-first the call is looked for as a process with Options.Order ClaimF
 a claim that is rolled back; else nothing is written.
 
 The exit code is 0 also where there is no record, 1 when the database cannot be read, and 2
-when the command line cannot be carried out. A key's hash cannot be looked up.`
+when the command line cannot be carried out. ` + "`dedup list --key-hash`" + ` finds a call by its key's hash.`
 
 // shownLines is how many lines of the audit are shown.
 const shownLines = 20
@@ -141,7 +141,7 @@ func (k *known) lookUp(ctx context.Context, db *cli.Database) error {
 	case errors.Is(err, dedup.ErrInvalid):
 		return exit.Usage("%w", err)
 	case err != nil:
-		return cli.Explained(err)
+		return db.Explained(err)
 	}
 	k.State, k.now = status.State.String(), status.Now
 	k.CreatedAt, k.ExpiresAt, k.ForgetAt = status.CreatedAt.UTC(), status.ExpiresAt.UTC(), status.ForgetAt.UTC()
@@ -156,7 +156,7 @@ func (k *known) lookUp(ctx context.Context, db *cli.Database) error {
 	switch {
 	case inspect.IsMissing(err) || err == nil && op.State == external.None:
 	case err != nil:
-		return cli.Explained(err)
+		return db.Explained(err)
 	default:
 		entry := effects.NewEntry(op)
 		k.Operation = &entry

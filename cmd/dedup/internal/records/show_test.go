@@ -1,10 +1,13 @@
 package records_test
 
 import (
+	"context"
 	"encoding/json"
+	"net/url"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tooldedup/dedup"
@@ -100,8 +103,22 @@ func TestShowFailures(t *testing.T) {
 
 	got := run(t.Context(), "show", "acme", "refund", "k", "--database-url", pgtest.NewEmpty(t).URL)
 	require.Equal(t, exit.Failed, got.code)
-	require.Contains(t, got.errOut, "tool_dedup")
+	require.Contains(t, got.errOut, "there is no table \"public\".\"tool_dedup\"; `dedup migrate up` makes it")
+	require.NotContains(t, got.errOut, "migrations.Check")
 	b := setup(t, nil)
+	role := pgx.Identifier{b.db.Name}.Sanitize()
+	b.exec(t, "CREATE ROLE "+role+" LOGIN PASSWORD 'of a test'")
+	t.Cleanup(func() { _, _ = b.pool.Exec(context.WithoutCancel(t.Context()), "DROP ROLE "+role) })
+	for _, args := range [][]string{{"show", "acme", "refund", "k"}, {"list", "--scope", "acme", "--tool", "refund"}} {
+		u, err := url.Parse(b.db.URL)
+		require.NoError(t, err)
+		u.User = url.UserPassword(b.db.Name, "of a test")
+		got := run(t.Context(), append(args, "--database-url", u.String())...)
+		require.Equal(t, exit.Failed, got.code)
+		require.Contains(t, got.errOut, "permission denied for table tool_dedup (SQLSTATE 42501)")
+		require.Contains(t, got.errOut, `GRANT SELECT ON ALL TABLES IN SCHEMA "public" TO `+role)
+		require.NotContains(t, got.errOut, "migrations.Check")
+	}
 	require.Equal(t, exit.Misused, b.dedup(t, "show", "acme", "refund", "").code)
 	requireMisused(t, []string{"show"}, []string{"show", "acme", "refund"}, []string{"show", "a", "b", "c", "d"}, []string{"show", "a", "b", "c", "--timeout", "0s"})
 }

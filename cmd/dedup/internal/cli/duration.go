@@ -1,0 +1,70 @@
+package cli
+
+import (
+	"errors"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+const day = 24 * time.Hour
+
+// AddDuration adds a flag of a duration, which may begin with days: 7d, 1d12h, 30s.
+func AddDuration(cmd *cobra.Command, d *time.Duration, name string, value time.Duration, usage string) {
+	*d = value
+	cmd.Flags().Var((*duration)(d), name, usage+"; 30s, 5m, 2h, 7d")
+}
+
+// duration implements pflag.Value.
+type duration time.Duration
+
+// String implements pflag.Value. [duration.Set] reads it.
+func (d *duration) String() string {
+	if of := time.Duration(*d); of >= 2*day && of%day == 0 {
+		return strconv.FormatInt(int64(of/day), 10) + "d"
+	}
+	return short(time.Duration(*d))
+}
+
+// Type implements pflag.Value.
+func (*duration) Type() string { return "duration" }
+
+// Set implements pflag.Value.
+func (d *duration) Set(text string) error {
+	days, rest, found := strings.Cut(text, "d")
+	if !found {
+		days, rest = "0", text
+	}
+	n, err := strconv.ParseUint(days, 10, 32)
+	var more time.Duration
+	if err == nil && (rest != "" || !found) {
+		more, err = time.ParseDuration(rest)
+	}
+	if err != nil || n > uint64(math.MaxInt64/day) || found && (more < 0 || time.Duration(n)*day > math.MaxInt64-more) {
+		return errors.New("it is no duration such as 30s, 5m, 2h or 7d")
+	}
+	*d = duration(time.Duration(n)*day + more)
+	return nil
+}
+
+// Lasting is how long something lasts, for people: to the second, and from two days on in days.
+func Lasting(d time.Duration) string {
+	if d.Round(time.Hour) >= 2*day {
+		return strconv.FormatInt(int64(d.Round(day)/day), 10) + " days"
+	}
+	return short(d.Round(time.Second))
+}
+
+// short is a duration without what is zero at its end.
+func short(d time.Duration) string {
+	text := d.String()
+	for _, zero := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(text, zero) {
+			text = text[:len(text)-len("0s")]
+		}
+	}
+	return text
+}

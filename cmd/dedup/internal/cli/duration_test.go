@@ -1,0 +1,51 @@
+package cli_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup/cmd/dedup/internal/cli"
+)
+
+func TestDurations(t *testing.T) {
+	t.Parallel()
+
+	var d time.Duration
+	cmd := &cobra.Command{Use: "since"}
+	cli.AddDuration(cmd, &d, "since", 36*time.Hour, "how far back")
+	require.Equal(t, 36*time.Hour, d)
+	require.Equal(t, "36h", cmd.Flag("since").DefValue)
+	for text, want := range map[string]time.Duration{
+		"7d": 7 * 24 * time.Hour, "1d12h": 36 * time.Hour, "90m": 90 * time.Minute, "0d30s": 30 * time.Second, "-5s": -5 * time.Second, "0": 0,
+	} {
+		require.NoError(t, cmd.Flags().Set("since", text), text)
+		require.Equal(t, want, d, text)
+		require.NoError(t, cmd.Flags().Set("since", cmd.Flag("since").Value.String()), "it reads what it writes")
+		require.Equal(t, want, d, text)
+	}
+	for _, text := range []string{"", "d", "7", "7days", "d7", "1d-1h", "-1d", "1.5d", "106752d", "106751d24h", "x"} {
+		require.ErrorContains(t, cmd.Flags().Set("since", text), "7d", text)
+	}
+}
+
+func TestLasting(t *testing.T) {
+	t.Parallel()
+
+	for d, want := range map[time.Duration]string{
+		743*time.Hour + 59*time.Minute + 39*time.Second: "31 days",
+		336 * time.Hour:                  "14 days",
+		24 * time.Hour:                   "24h",
+		47*time.Hour + time.Minute:       "47h1m",
+		20*time.Hour + 3*time.Second:     "20h0m3s",
+		10 * time.Minute:                 "10m",
+		90*time.Second + 1:               "1m30s",
+		0:                                "0s",
+		1500 * time.Millisecond:          "2s",
+		-3*time.Second - time.Nanosecond: "-3s",
+	} {
+		require.Equal(t, want, cli.Lasting(d))
+	}
+}
