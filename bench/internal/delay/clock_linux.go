@@ -8,11 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Precise is true where a wait ends within microseconds of its time. Go's
-// own time.Sleep(500 µs) takes 1.1 ms in an idle process (measured).
-const Precise = true
-
-// sleepUntil blocks the thread. A signal, of which the Go runtime sends itself many,
+// sleepUntil ends within microseconds of its time, where Go's own time.Sleep(500 µs) takes
+// 1.1 ms in an idle process (measured). It blocks the thread. A signal, of which the Go runtime sends itself many,
 // interrupts the wait, which then goes on with what is left.
 //
 // By default the kernel may wake a thread 50 µs late, to wake several at once.

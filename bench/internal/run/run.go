@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"runtime"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -32,7 +34,7 @@ func measureAll(ctx context.Context, o Options, logf func(format string, args ..
 	if err != nil {
 		return nil, err
 	}
-	b, err := bed.Start(ctx, bed.Options{RedisFolder: o.RedisFolder})
+	b, err := bed.Start(ctx, bed.Options{RedisFolder: o.RedisFolder, MaxConnections: connections(ways, slices.Max(o.Clients))})
 	if err != nil {
 		return nil, err
 	}
@@ -66,6 +68,20 @@ func measureAll(ctx context.Context, o Options, logf func(format string, args ..
 		}
 	}
 	return r.found, nil
+}
+
+// connections is how many the server must take: the sessions of all ways are open side by
+// side, and each site has a small pool beside. DBOS opens a few that are in no pool.
+func connections(ways []way.Way, clients int) int {
+	all := 50
+	for _, w := range ways {
+		databases := 1
+		if w.NeedsSecondDatabase {
+			databases = 2
+		}
+		all += databases * (clients + 2 + max(4, runtime.NumCPU()) + 4)
+	}
+	return all
 }
 
 // prepare seeds a site for the way, and counts what a call of it costs.

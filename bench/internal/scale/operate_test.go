@@ -14,16 +14,16 @@ func TestLongOperate(t *testing.T) {
 	s, o := setup(t), OperateOptions{Records: 50_000, Runs: 20}
 	all, err := operate(t.Context(), s, o)
 	require.NoError(t, err)
-	require.Len(t, all, 19)
+	require.Len(t, all, 20)
 	for _, a := range all {
 		require.Equal(t, o.Runs, a.took.Calls, a.what)
 		require.Positive(t, a.took.P50, a.what)
 		switch a.what {
 		case "dedup list --outcome broken", "page records, broken": // a search goes through more records than there are here
 			continue
-		case "dedup show", "dedup list", "dedup attention", "page call", "page records", "page attention":
+		case "dedup show", "dedup list", "dedup attention", "page call", "page records", "page attention", "page overview", "page inflight", "page audit": // each page counts what needs somebody
 			require.GreaterOrEqual(t, a.scans.index, int64(o.Runs), a.what)
-		case "dedup version", "dedup stats", "page overview", "page inflight":
+		case "dedup version", "dedup stats":
 			require.Zero(t, a.scans.index, a.what)
 			require.Zero(t, a.scans.rows, a.what)
 		}

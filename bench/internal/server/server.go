@@ -37,6 +37,8 @@ type Server struct {
 type Options struct {
 	// Settings are settings of Postgres beside production's.
 	Settings map[string]string
+	// MaxConnections is how many connections Postgres takes; 0 means pgserver's default.
+	MaxConnections int
 	// RedisFolder is where Redis may have been unpacked. Without it none is started.
 	RedisFolder string
 	// Fast leaves production's settings away, for tests of what runs on it.
@@ -46,7 +48,7 @@ type Options struct {
 // Start starts the servers. They are always our own: another one's settings, data and
 // neighbours would be measured too.
 func Start(ctx context.Context, opts Options) (_ *Server, err error) {
-	options := &pgserver.Options{Private: true, Durable: !opts.Fast, Settings: map[string]string{}}
+	options := &pgserver.Options{Private: true, Durable: !opts.Fast, MaxConnections: opts.MaxConnections, Settings: map[string]string{}}
 	maps.Copy(options.Settings, opts.Settings)
 	for _, name := range production {
 		if !opts.Fast {

@@ -36,6 +36,7 @@ type campaign struct {
 // campaigns are all of them, in the order in which `proof chaos all` runs them.
 var campaigns = []campaign{
 	{"lost-commit", "faults on COMMIT: its answer reset, closed, cut, held or swallowed, COMMIT itself dropped or late", 1_000_000, 3_000, false, nil, lostcommit.Run},
+	{"lost-commit-gorm", "lost-commit with effects that write through gorm on database/sql", 100_000, 1_000, false, nil, lostcommit.RunGorm},
 	{"every-byte", "the connection cut behind every byte of a call, in each direction, exec mode and way to call", 0, 0, false, nil, everybyte.Run},
 	{"kill-process", "processes killed at random moments of their calls", 2_000, 30, false, nil, kill.Processes},
 	{"kill-server", "the server killed under load, and recovered", 100, 2, true, nil, kill.Servers},
@@ -45,10 +46,9 @@ var campaigns = []campaign{
 	{"abuse", "effects that break their own transaction, in every exec mode", 0, 0, false, nil, abuse.Run},
 	{"storm", "storms of twins, many tools and nested calls on pools of 2 to 8", 0, 0, false, nil, storm.Run},
 	{"mixed-storm", "five ways to call, both orders, every isolation level and three exec modes on a few keys with short retentions, beside Sweep and Reset", 0, 0, false, nil, mixed.Run},
-	{"external", "tools that act outside of the database: worker processes killed and halted at every step, the server restarted, a provider that loses, delays and denies; seven kinds of provider, five planted mistakes", 20_000, 300, true, nil, outside.Run},
+	{"external", "tools that act outside of the database: worker processes killed and halted at every step, the server restarted, a provider that loses, delays and denies; eleven kinds of provider, nine planted mistakes", 20_000, 300, true, nil, outside.Run},
 	{"mcp", "an MCP client that cancels, drops and issues again, over two servers behind a balancer that cuts connections and delivers twice; servers killed", 10_000, 400, false, nil, reissue.Run},
 	{"citus", "five ways to call through all nodes of a Citus cluster, by scope and by schema: COMMITs lost before and between the nodes, backends ended, nodes restarted", 200_000, 3_000, false, citusdb.Missing, citus.Run},
-	{"mcp", "an MCP client that cancels, drops and issues again, over two servers behind a balancer that cuts connections and delivers twice; servers killed", 10_000, 400, false, nil, reissue.Run},
 	{"secrets", "canaries in keys, arguments and results, looked for in errors, events and the server's log", 0, 0, true, nil, secrets.Run},
 }
 

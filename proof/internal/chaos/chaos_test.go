@@ -3,6 +3,7 @@ package chaos_test
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -45,6 +46,14 @@ func TestLongCampaigns(t *testing.T) {
 	}
 }
 
+// A name stands for one campaign, or `chaos all` runs it twice.
+func TestNames(t *testing.T) {
+	t.Parallel()
+	sorted := slices.Sorted(slices.Values(chaos.Names()))
+	require.NotEmpty(t, sorted)
+	require.Equal(t, slices.Compact(slices.Clone(sorted)), sorted)
+}
+
 func TestUsage(t *testing.T) {
 	t.Parallel()
 	for name, args := range map[string][]string{
@@ -52,6 +61,7 @@ func TestUsage(t *testing.T) {
 		"Two":      {"abuse", "storm"},
 		"Unknown":  {"boredom"},
 		"Negative": {"abuse", "--calls", "-1"},
+		"NoArm":    {"external", "--arm", "boredom"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -13,6 +13,8 @@ type Params struct {
 	Short bool
 	// BinDirs are folders with the programs of further servers.
 	BinDirs []string
+	// Arms are those to run of the campaign external; empty is all.
+	Arms []string
 	// Say is told how it goes, a line at a time.
 	Say func(line string)
 }

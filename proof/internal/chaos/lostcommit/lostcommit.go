@@ -5,6 +5,7 @@ package lostcommit
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/internal/faultproxy"
@@ -38,10 +40,19 @@ const (
 	controlShare = 20
 )
 
-// Run runs the campaign.
+// Run runs the campaign with effects that write through pgx.
 func Run(ctx context.Context, l *lab.Lab, p lab.Params) (*score.Score, error) {
-	s := &score.Score{Campaign: "lost-commit", Seed: p.Seed, Server: l.Version, FaultsByKind: map[string]int{}}
-	calls, faults, tally, err := arms(ctx, l, p, p.Calls, withDedup)
+	return run(ctx, l, p, "lost-commit", withDedup, withoutDedup)
+}
+
+// RunGorm runs it with effects that write through gorm.
+func RunGorm(ctx context.Context, l *lab.Lab, p lab.Params) (*score.Score, error) {
+	return run(ctx, l, p, "lost-commit-gorm", withGorm, withoutGorm)
+}
+
+func run(ctx context.Context, l *lab.Lab, p lab.Params, name string, with, without func(*pgxpool.Pool, *sql.DB) (caller, error)) (*score.Score, error) {
+	s := &score.Score{Campaign: name, Seed: p.Seed, Server: l.Version, FaultsByKind: map[string]int{}}
+	calls, faults, tally, err := arms(ctx, l, p, p.Calls, with)
 	s.Calls, s.Tally = calls, tally
 	for kind, n := range faults {
 		s.FaultsByKind[string(kind)] = n
@@ -50,7 +61,7 @@ func Run(ctx context.Context, l *lab.Lab, p lab.Params) (*score.Score, error) {
 	if err != nil {
 		return s, err
 	}
-	calls, faults, tally, err = arms(ctx, l, p, max(p.Calls/controlShare, 200), withoutDedup)
+	calls, faults, tally, err = arms(ctx, l, p, max(p.Calls/controlShare, 200), without)
 	s.ControlCalls, s.Control = calls, tally
 	for _, n := range faults {
 		s.ControlFaults += n
@@ -62,7 +73,10 @@ func Run(ctx context.Context, l *lab.Lab, p lab.Params) (*score.Score, error) {
 type caller func(ctx context.Context, key string) (int64, error)
 
 // withDedup is the library as its users have it.
-func withDedup(pool *pgxpool.Pool) (caller, error) {
+func withDedup(pool *pgxpool.Pool, _ *sql.DB) (caller, error) { return do(pool, lab.Run) }
+
+// do makes calls whose effects are those of effect.
+func do(pool *pgxpool.Pool, effect func(key string) dedup.Effect[int64]) (caller, error) {
 	d, err := dedup.New(pool, &dedup.Options{
 		CommitTimeout: answerWait,
 		Retry:         dedup.RetryPolicy{BaseDelay: time.Millisecond, MaxDelay: 50 * time.Millisecond},
@@ -71,20 +85,20 @@ func withDedup(pool *pgxpool.Pool) (caller, error) {
 		return nil, err
 	}
 	return func(ctx context.Context, key string) (int64, error) {
-		result, err := dedup.Do(ctx, d, dedup.Call{Scope: "chaos", Tool: "effect", Key: key, Args: key}, lab.Run(key))
+		result, err := dedup.Do(ctx, d, dedup.Call{Scope: "chaos", Tool: "effect", Key: key, Args: key}, effect(key))
 		return result.Value, err
 	}, nil
 }
 
 // withoutDedup is a transaction that is repeated after any error.
-func withoutDedup(pool *pgxpool.Pool) (caller, error) {
+func withoutDedup(pool *pgxpool.Pool, _ *sql.DB) (caller, error) {
 	return func(ctx context.Context, key string) (int64, error) {
 		return lab.RunNaivelyWithin(ctx, pool, answerWait, key)
 	}, nil
 }
 
 // arms delivers calls to one arm and settles its books.
-func arms(ctx context.Context, l *lab.Lab, p lab.Params, calls int, wrap func(*pgxpool.Pool) (caller, error)) (made int, faults map[faultproxy.Kind]int, tally score.Tally, err error) {
+func arms(ctx context.Context, l *lab.Lab, p lab.Params, calls int, wrap func(*pgxpool.Pool, *sql.DB) (caller, error)) (made int, faults map[faultproxy.Kind]int, tally score.Tally, err error) {
 	db, err := l.Create(ctx)
 	if err != nil {
 		return 0, nil, tally, err
@@ -103,7 +117,9 @@ func arms(ctx context.Context, l *lab.Lab, p lab.Params, calls int, wrap func(*p
 			return 0, nil, tally, err
 		}
 		defer pool.Close()
-		call, err := wrap(pool)
+		handle := stdlib.OpenDBFromPool(pool)
+		defer func() { _ = handle.Close() }()
+		call, err := wrap(pool, handle)
 		if err != nil {
 			return 0, nil, tally, err
 		}

@@ -19,6 +19,10 @@ type arm struct {
 	forgets       float64
 	keepsRefusals bool
 	outages       bool
+	// firstUse: a key's time begins with its first request, whatever became of that. after: it
+	// answers with 409, 429 and 500 when it has acted. jobs: it answers 202, and a look-up lists what
+	// is finished. keeps500: a 500 is kept under its key for ever.
+	firstUse, after, jobs, keeps500 bool
 
 	durable bool // on a server with fsync, in the long form
 	saga    bool
@@ -35,6 +39,7 @@ const (
 	keyPerAttempt          // a new key with every attempt
 	keyForgotten           // KeyKept is longer than the provider keeps it
 	settlesEarly           // Settles is shorter than it takes
+	statusRefuses          // every status but 200 is taken for a refusal
 )
 
 const (
@@ -48,6 +53,9 @@ const (
 	// early is the Settles of the arm where requests are veryLate, and many of them. The audit,
 	// after ten times as long, still comes in time.
 	early, veryLate, manyLate = 0.6, 5, 8
+	// answeredAfter is how many per cent of the requests are answered with an error when they were
+	// acted on, where the provider does that.
+	answeredAfter = 6
 	// shortestPause and longestPause bound how long a process is halted.
 	shortestPause, longestPause = 0.3, 3
 	// patience is how long a caller waits for an answer.
@@ -62,12 +70,20 @@ var arms = []arm{
 	{name: "look-up", find: true},
 	{name: "neither"},
 	{name: "keys-6", keyKept: shortKept, forgets: shortKept, settles: true, outages: true},
+	{name: "keys-first-use", keyKept: shortKept, forgets: shortKept, settles: true, outages: true, firstUse: true},
+	{name: "keys-answered-after", keyKept: forever, keepsRefusals: true, after: true},
+	{name: "look-up-jobs", find: true, settles: true, jobs: true},
+	{name: "keys-kept-500", keyKept: forever, keepsRefusals: true, keeps500: true},
 	{name: "saga", keyKept: forever, settles: true, saga: true},
 	{name: "control-lease", control: leaseThenAgain},
 	{name: "control-tries", control: triesInside},
 	{name: "control-key-per-attempt", keyKept: forever, control: keyPerAttempt},
 	{name: "control-forgotten-keys", keyKept: forever, forgets: shortKept, outages: true, control: keyForgotten},
 	{name: "control-settles", find: true, settles: true, control: settlesEarly},
+	{name: "control-first-use", keyKept: forever, forgets: shortKept, outages: true, firstUse: true, control: keyForgotten},
+	{name: "control-answered-after", keyKept: forever, keepsRefusals: true, after: true, control: statusRefuses},
+	{name: "control-jobs", find: true, settles: true, jobs: true, control: settlesEarly},
+	{name: "control-kept-500", keyKept: forever, keepsRefusals: true, keeps500: true, control: statusRefuses},
 }
 
 func armOf(name string) *arm {
@@ -132,7 +148,7 @@ type form struct {
 	restartEvery time.Duration
 	// limit is the longest that an arm's calls may take.
 	limit time.Duration
-	// short: all arms at once, none with fsync, and what is parked is not waited for.
+	// short: several arms at once, none with fsync, and what is parked is not waited for.
 	short bool
 }
 

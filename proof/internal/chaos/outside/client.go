@@ -58,10 +58,8 @@ func (c *client) charge(ctx context.Context, tool, key string, claimed time.Time
 		return out, dedup.Final(errDeclined)
 	case http.StatusTooManyRequests:
 		return out, external.NotDone(errors.New(res.Status))
-	case http.StatusConflict:
-		return out, external.ErrPending
 	}
-	return out, errors.New(res.Status)
+	return out, errors.New(res.Status) // that of a 409 too: the first request still runs
 }
 
 func (c *client) find(ctx context.Context, tool string, in Charge) (out []Charged, err error) {

@@ -18,6 +18,10 @@ const (
 	inFlight      fault = "409"
 	tooLate       fault = "too late, lost"
 	notFound      fault = "look-up failed"
+	keptFailure   fault = "kept 500"
+	conflictAfter fault = "409 after"
+	busyAfter     fault = "429 after"
+	brokenAfter   fault = "500 after"
 )
 
 // faults are in per cent of the requests.
@@ -53,12 +57,20 @@ func (p *provider) draw(tool, key string, op int) (f fault, late time.Duration) 
 
 func (p *provider) drawFault() fault {
 	if time.Now().Before(p.down) {
+		if p.arm.firstUse && p.rng.IntN(4) > 0 {
+			return busy
+		}
 		if p.rng.IntN(2) == 0 {
 			return lostRequest
 		}
 		return lostAnswer
 	}
 	at := p.rng.Float64() * 100 / p.form.rate
+	if p.arm.after {
+		if at -= answeredAfter; at < 0 {
+			return [...]fault{conflictAfter, busyAfter, brokenAfter}[p.rng.IntN(3)]
+		}
+	}
 	for _, f := range faults {
 		if f.fault == lateAndCut && p.arm.control == settlesEarly {
 			f.percent *= manyLate

@@ -37,8 +37,8 @@ func (t *trial) enter(s *score.Score) {
 		Calling: t.calling.Seconds(), Seconds: t.took.Seconds(), Said: v.said,
 	}
 	s.Details[t.arm.name] = g
-	t.say("%s: %d operations in %.0f s, %d kills, %d pauses, %d restarts: %d twice (%d silent), %d lost, %d ghosts, %d local writes off, %d differing, parked %d that happened and %d that did not, %d wrongly, %d open, %d broken sagas",
-		t.arm.name, t.ops, g.Seconds, g.Kills, g.Pauses, g.Restarts, v.Twice, v.Silent, v.Lost, v.Ghosts, v.Local, v.Differing, v.ParkedHappened, v.ParkedNot, v.Parked, v.Open, v.Sagas)
+	t.say("%s: %d operations in %.0f s, %d kills, %d pauses, %d restarts: %d twice (%d silent), %d lost, %d ghosts, %d local writes off, %d differing, parked %d that happened and %d that did not, %d wrongly, %d resolved, %d open, %d broken sagas",
+		t.arm.name, t.ops, g.Seconds, g.Kills, g.Pauses, g.Restarts, v.Twice, v.Silent, v.Lost, v.Ghosts, v.Local, v.Differing, v.ParkedHappened, v.ParkedNot, v.Parked, v.Resolved, v.Open, v.Sagas)
 	tally := score.Tally{
 		Identities: v.Operations, Duplicates: v.Twice, Lost: v.Lost, Differing: v.Ghosts + v.Local + v.Differing + v.Sagas, Unanswered: v.Parked + v.Open,
 	}
@@ -73,10 +73,10 @@ func (t *trial) check() error {
 	switch {
 	case t.arm.control == right || !t.judged:
 		return nil
-	case t.verdict.Twice == 0:
+	case t.verdict.Twice+t.verdict.Ghosts == 0:
 		return fmt.Errorf("%s: %w", t.arm.name, errTame)
 	case t.arm.control == settlesEarly && t.verdict.Silent > 0:
-		return fmt.Errorf("%s: %d operations happened twice and were not reported", t.arm.name, t.verdict.Silent)
+		return fmt.Errorf("%s: %d operations happened twice, or beside a refusal, and were not reported", t.arm.name, t.verdict.Silent)
 	}
 	return nil
 }

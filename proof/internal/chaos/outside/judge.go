@@ -52,8 +52,8 @@ type written struct {
 
 // verdict is what became of an arm. All of the first block must be 0.
 type verdict struct {
-	// Twice counts the operations that happened more than once, and Silent those of them
-	// that the library does not report.
+	// Twice counts the operations that happened more than once, and Silent those of them, and
+	// of the refused ones that happened, that the library does not report.
 	Twice  int `json:"twice"`
 	Silent int `json:"silent"`
 	// Lost counts the recorded answers without an effect, Ghosts the effects without an
@@ -76,8 +76,10 @@ type verdict struct {
 	Refused        int `json:"refused"`
 	ParkedHappened int `json:"parked_happened"`
 	ParkedNot      int `json:"parked_did_not"`
-	// Extra counts the effects beyond the first.
-	Extra int `json:"extra_effects"`
+	// Extra counts the effects beyond the first, and Resolved the operations that a person has
+	// resolved, since the provider never answers them.
+	Extra    int `json:"extra_effects"`
+	Resolved int `json:"resolved"`
 
 	said []string
 }
@@ -137,6 +139,9 @@ func (v *verdict) operation(a *arm, form form, op int, f facts) {
 		want.Declined = 1
 		if len(effects) > 0 {
 			v.Ghosts++
+			if len(effects) == 1 && !r.Twice { // of more it is counted as twice
+				v.Silent++
+			}
 			v.say("ghost: operation %d is refused and happened: %v; its row is %v", op, effects, r)
 		}
 		v.compare(op, f, told{outcome: refused})

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tooldedup/dedup/internal/exit"
 	"github.com/tooldedup/dedup/internal/pgserver"
 	"github.com/tooldedup/dedup/proof/internal/chaos/lab"
 	"github.com/tooldedup/dedup/proof/internal/chaos/score"
@@ -17,6 +18,8 @@ const (
 	// controlShare is a control arm's share of the operations, and controlLeast how many
 	// they are at least, where the other arms have that many.
 	controlShare, controlLeast = 5, 120
+	// atOnce is how many arms are tried at the same time in the short form.
+	atOnce = 10
 	// controlRate multiplies the provider's faults there.
 	controlRate = 3
 )
@@ -24,6 +27,11 @@ const (
 // Run calls Params.Calls operations in each arm.
 func Run(ctx context.Context, l *lab.Lab, p lab.Params) (*score.Score, error) {
 	s := &score.Score{Campaign: "external", Seed: p.Seed, Server: l.Version, FaultsByKind: map[string]int{}, Details: map[string]any{}}
+	for _, name := range p.Arms {
+		if armOf(name) == nil {
+			return nil, exit.Usage("there is no arm %q", name)
+		}
+	}
 	f := longForm
 	if p.Short {
 		f = shortForm
@@ -38,6 +46,9 @@ func Run(ctx context.Context, l *lab.Lab, p lab.Params) (*score.Score, error) {
 	}
 	var trials []*trial
 	for i := range arms {
+		if len(p.Arms) > 0 && !slices.Contains(p.Arms, arms[i].name) {
+			continue
+		}
 		t := &trial{arm: &arms[i], form: f, ops: p.Calls, seed: p.Seed + uint64(i)*1000, lab: l, say: p.Sayf}
 		if t.arm.durable {
 			t.lab = durable
@@ -50,7 +61,7 @@ func Run(ctx context.Context, l *lab.Lab, p lab.Params) (*score.Score, error) {
 	}
 	groups := slices.Collect(slices.Chunk(trials, 1))
 	if f.short {
-		groups = [][]*trial{trials}
+		groups = slices.Collect(slices.Chunk(trials, atOnce))
 	}
 	var problems []error
 	for _, group := range groups {

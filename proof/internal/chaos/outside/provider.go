@@ -27,6 +27,8 @@ type provider struct {
 	last   int
 	books  map[string]map[int][]effect // by tool and operation
 	kept   map[string]kept             // by key
+	first  map[string]time.Time        // when a key was first used, where that counts
+	stuck  map[int]bool                // operations whose key has a 500
 	counts map[string]int              // faults that were applied
 }
 
@@ -49,7 +51,7 @@ func startProvider(a *arm, f form, seed uint64) (*provider, error) {
 	}
 	p := &provider{
 		arm: a, form: f, URL: "http://" + l.Addr().String(), rng: rand.New(rand.NewPCG(seed, 6)),
-		books: map[string]map[int][]effect{}, kept: map[string]kept{}, counts: map[string]int{},
+		books: map[string]map[int][]effect{}, kept: map[string]kept{}, first: map[string]time.Time{}, stuck: map[int]bool{}, counts: map[string]int{},
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /{tool}", p.charge)
@@ -71,6 +73,16 @@ func (p *provider) charge(w http.ResponseWriter, r *http.Request) {
 	until := p.until(time.Unix(0, claimed))
 	tool, key := r.PathValue("tool"), r.Header.Get(keyHeader)
 	f, late := p.draw(tool, key, asked.Op)
+	if f != lostRequest {
+		p.use(key)
+	}
+	if f != lostRequest && p.keeps(f, asked.Op) {
+		w.WriteHeader(http.StatusInternalServerError)
+		if f == failsAfter {
+			_, _, _ = p.act(tool, key, asked.Op, f, until)
+		}
+		return
+	}
 	switch f {
 	case lostRequest:
 		cut(w)
@@ -97,6 +109,12 @@ func (p *provider) charge(w http.ResponseWriter, r *http.Request) {
 		cut(w)
 	case f == failsAfter:
 		w.WriteHeader(http.StatusBadGateway)
+	case f == conflictAfter:
+		w.WriteHeader(http.StatusConflict)
+	case f == busyAfter:
+		w.WriteHeader(http.StatusTooManyRequests)
+	case f == brokenAfter:
+		w.WriteHeader(http.StatusInternalServerError)
 	default:
 		if f == lateAnswer {
 			<-time.After(late)
@@ -105,8 +123,37 @@ func (p *provider) charge(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(http.StatusPaymentRequired)
 			return
 		}
+		if p.arm.jobs {
+			w.WriteHeader(http.StatusAccepted)
+			return
+		}
 		_ = json.NewEncoder(w).Encode(Charged{id}) // it may have been killed
 	}
+}
+
+// use notes the first use of a key, which is forgotten with it.
+func (p *provider) use(key string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if at, used := p.first[key]; p.arm.firstUse && (!used || time.Since(at) >= leases(p.arm.forgets, p.form.lease)) {
+		p.first[key] = time.Now()
+		delete(p.kept, key)
+	}
+}
+
+// keeps reports whether a request is answered with a 500 that is kept, from now on or since before.
+func (p *provider) keeps(f fault, op int) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.arm.keeps500 {
+		return false
+	}
+	if p.stuck[op] {
+		p.counts[string(keptFailure)]++
+		return true
+	}
+	p.stuck[op] = f == failsBefore || f == failsAfter
+	return p.stuck[op]
 }
 
 // until is when a request must have taken effect whose attempt was claimed then; zero
@@ -150,7 +197,11 @@ func (p *provider) act(tool, key string, op int, f fault, until time.Time) (id s
 	if !refused {
 		id = p.book(tool, op, now, until)
 	}
-	p.kept[key] = kept{id, now}
+	at := now
+	if first, ok := p.first[key]; ok {
+		at = first
+	}
+	p.kept[key] = kept{id, at}
 	return id, refused, true
 }
 
@@ -158,7 +209,7 @@ func (p *provider) act(tool, key string, op int, f fault, until time.Time) (id s
 func (p *provider) book(tool string, op int, now, until time.Time) string {
 	p.last++
 	e := effect{ID: fmt.Sprint("ch_", p.last), at: now, visible: now}
-	if !until.IsZero() && p.rng.IntN(20) == 0 {
+	if !until.IsZero() && (p.arm.jobs || p.rng.IntN(20) == 0) {
 		e.visible = now.Add(time.Duration(p.rng.Float64() * float64(until.Sub(now))))
 	}
 	if p.books[tool] == nil {
@@ -219,6 +270,13 @@ func (p *provider) effects(tool string) map[int][]effect {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return maps.Clone(p.books[tool])
+}
+
+// unanswerable are the operations whose key has a 500 for ever.
+func (p *provider) unanswerable() map[int]bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return maps.Clone(p.stuck)
 }
 
 // applied are the faults, by kind.

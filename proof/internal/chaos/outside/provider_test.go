@@ -1,6 +1,8 @@
 package outside
 
 import (
+	"errors"
+	"net/url"
 	"testing"
 	"time"
 
@@ -99,5 +101,76 @@ func TestProviderFaults(t *testing.T) {
 			require.Equal(t, effects[0].ID, out.ID)
 		}
 		require.LessOrEqual(t, len(effects), 1)
+	}
+}
+
+// TestProviderCountsFromFirstUse has a key's first request turned away: its time has begun.
+func TestProviderCountsFromFirstUse(t *testing.T) {
+	t.Parallel()
+	p, c := start(t, arm{name: "charge", forgets: 1, firstUse: true}, time.Hour)
+	p.use("k")
+	p.mu.Lock()
+	p.first["k"] = p.first["k"].Add(-time.Hour / 2)
+	p.mu.Unlock()
+	charge := func() {
+		_, err := c.charge(t.Context(), "charge", "k", time.Now(), Charge{1})
+		require.NoError(t, err)
+	}
+	charge()
+	charge()
+	require.Len(t, p.effects("charge")[1], 1)
+	p.mu.Lock()
+	p.first["k"] = p.first["k"].Add(-time.Hour / 2)
+	p.mu.Unlock()
+	charge()
+	require.Len(t, p.effects("charge")[1], 2)
+}
+
+// TestProviderListsFinishedJobs accepts a job, and does not list it yet.
+func TestProviderListsFinishedJobs(t *testing.T) {
+	t.Parallel()
+	p, c := start(t, arm{name: "charge", settles: true, jobs: true}, time.Hour)
+	_, err := c.charge(t.Context(), "charge", "", time.Now(), Charge{1})
+	require.ErrorContains(t, err, "202")
+	require.Len(t, p.effects("charge")[1], 1)
+	found, err := c.find(t.Context(), "charge", Charge{1})
+	require.NoError(t, err)
+	require.Empty(t, found)
+}
+
+// TestProviderKeeps500 answers with what it has answered once, whether it has acted or not.
+func TestProviderKeeps500(t *testing.T) {
+	t.Parallel()
+	p, c := start(t, arm{name: "charge", keeps500: true}, time.Second)
+	require.True(t, p.keeps(failsAfter, 1))
+	for range 2 {
+		_, err := c.charge(t.Context(), "charge", "k", time.Now(), Charge{1})
+		require.ErrorContains(t, err, "500")
+	}
+	require.Empty(t, p.effects("charge"))
+	require.Equal(t, map[int]bool{1: true}, p.unanswerable())
+}
+
+// TestProviderAnswersAfter has acted on what it answers with an error.
+func TestProviderAnswersAfter(t *testing.T) {
+	t.Parallel()
+	p, c := start(t, arm{name: "charge", after: true}, time.Millisecond)
+	p.mu.Lock()
+	p.calm, p.form.rate = false, 100/answeredAfter
+	p.mu.Unlock()
+	after := func() (n int) {
+		counts := p.applied()
+		for _, f := range [...]fault{conflictAfter, busyAfter, brokenAfter} {
+			if n++; counts[string(f)] == 0 {
+				return 0
+			}
+		}
+		return n
+	}
+	for op := 1; after() == 0; op++ {
+		_, err := c.charge(t.Context(), "charge", "k"+time.Now().String(), time.Now(), Charge{op})
+		if err != nil && op%50 != 0 && !errors.As(err, new(*url.Error)) {
+			require.Len(t, p.effects("charge")[op], 1, err)
+		}
 	}
 }

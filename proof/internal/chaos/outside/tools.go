@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -56,6 +57,12 @@ func (p *process) perform(ctx context.Context, tool string, at external.Attempt,
 		return p.tryThrice(ctx, tool, claimed, in)
 	case p.arm.control == keyPerAttempt:
 		return p.provider.charge(ctx, tool, fmt.Sprint(at.Key, at.Fence), claimed, in)
+	case p.arm.control == statusRefuses:
+		out, err = p.provider.charge(ctx, tool, at.Key, claimed, in)
+		if err != nil && !errors.As(err, new(*url.Error)) {
+			err = dedup.Final(err)
+		}
+		return out, err
 	case p.arm.keyKept != 0:
 		return p.provider.charge(ctx, tool, at.Key, claimed, in)
 	}

@@ -2,7 +2,6 @@ package outside
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -119,41 +118,4 @@ func (t *trial) settle(ctx context.Context) error {
 		return err
 	}
 	return t.judge(ctx)
-}
-
-const (
-	// drainLimit is how long it may take until nothing is due, in leases.
-	drainLimit = 120
-	// lastTries is how often the last call of an operation is made that gets no answer.
-	lastTries = 10
-	// looks is how many looks that found nothing must have been made for a parked operation,
-	// in the long form: the second one is 20 leases after the first.
-	looks = 2
-)
-
-// drain waits until nothing is due: no operation is open, no audit, and for what is parked
-// a look was made after all that may have happened.
-func (t *trial) drain(ctx context.Context) error {
-	limit, parked := leases(drainLimit, t.form.lease), looks
-	if t.form.short {
-		parked = 0
-	}
-	for began := time.Now(); ; {
-		var open int
-		err := t.db.Pool.QueryRow(ctx, `SELECT count(*) FROM tool_effect
-			WHERE state IN ('pending', 'running')
-			   OR due_at IS NOT NULL AND (state = 'done' OR tries < $1::int)`, parked).Scan(&open)
-		if err != nil {
-			return fmt.Errorf("waiting for what is due: %w", err)
-		}
-		if open == 0 {
-			return nil
-		}
-		if time.Since(began) > limit {
-			return fmt.Errorf("%d operations are still due after %v of calm", open, limit)
-		}
-		if err := wait(ctx, t.form.lease/4); err != nil {
-			return err
-		}
-	}
 }
