@@ -1,10 +1,14 @@
-# Two commands do everything: `make demo` and `make test`. Both find or start a
+# Three commands do everything: `make demo`, `make test` and `make test-all`. They find or start a
 # Postgres by themselves and say which; see internal/pgserver. So does `make bench`.
 
 GO ?= go
-# Every module of the workspace.
-MODULES := . ./bench ./cmd/dedup ./dedupvet ./dedupweb ./dedupweb/browsertest ./examples/external ./examples/failsafe ./examples/helpdesk ./examples/metrics ./mcpdedup ./oteldedup ./proof ./riverdedup
+# The library and the doors to it, which `make test` tests, and the other modules of the workspace.
+LIBRARY := . ./mcpdedup ./oteldedup ./riverdedup
+OTHERS := ./bench ./cmd/dedup ./dedupvet ./dedupweb ./dedupweb/browsertest ./examples/external ./examples/failsafe ./examples/helpdesk ./examples/metrics ./examples/orm ./proof
+MODULES := $(LIBRARY) $(OTHERS)
 PACKAGES := $(MODULES:%=%/...)
+# Packages of the root module that test what tests and documents are made of.
+WORKSHOP := ./docs ./external/model ./internal/citusdb ./internal/fleet ./internal/npm ./internal/pgbouncer ./internal/pgserver ./internal/promtool ./internal/recording
 GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 FUZZTIME ?= 30s
 # More flags for `make chaos`, such as --seed 7 or --short.
@@ -60,19 +64,23 @@ chaos: pgbouncer ## Try to break the promise: the long form of every campaign
 model: ## Check the protocol of package external with spin: every order of its steps
 	$(GO) test -count 1 -v -timeout 60m ./external/model
 
+GOTEST = DEDUP_PGBOUNCER="$${DEDUP_PGBOUNCER:-$(PGBOUNCER)}" DEDUP_PROMTOOL="$${DEDUP_PROMTOOL:-$(PROMTOOL)}" $(GO) test $(LINK) $(RACE) -parallel 8 -timeout 25m
+
 .PHONY: test
-test: pgbouncer redis promtool ## Run the tests of all modules on a real Postgres
+test: pgbouncer promtool ## Run the tests of the library and its doors on a real Postgres
 	$(if $(RACE),,@echo "no C compiler: running without the race detector")
 	@$(GO) run ./internal/pgserver/which
-	$(GO) test $(LINK) $(SEQUENTIAL)
-	DEDUP_PGBOUNCER="$${DEDUP_PGBOUNCER:-$(PGBOUNCER)}" DEDUP_PROMTOOL="$${DEDUP_PROMTOOL:-$(PROMTOOL)}" $(GO) test $(LINK) $(RACE) -parallel 8 -timeout 25m -skip '^TestLong' $(filter-out $(SEQUENTIAL),$(PACKAGES))
+	@$(GOTEST) -skip '^TestLong' $$($(GO) list $(LIBRARY:%=%/...) | grep -vxF "$$($(GO) list $(WORKSHOP:%=%/...))")
 
 # Tests that take long are named TestLong…. Those of external/model read nothing but the
 # model, which seldom changes, and take four minutes: `make model` runs them.
-LONG = $(filter-out ./external/model,$(shell grep -rl --include=*_test.go '^func TestLong' . | xargs -n 1 dirname | sort -u))
-.PHONY: test-long
-test-long: pgbouncer ## Run the tests that `make test` leaves out because they take long, and name what is skipped
-	DEDUP_PGBOUNCER="$${DEDUP_PGBOUNCER:-$(PGBOUNCER)}" $(GO) test $(LINK) $(RACE) -parallel 8 -v -timeout 25m -run '^TestLong' $(LONG)
+LONG = $(filter-out $(OTHERS:%=%%) $(WORKSHOP:%=%%),$(shell grep -rl --include=*_test.go '^func TestLong' . | xargs -n 1 dirname | sort -u))
+.PHONY: test-all
+test-all: test redis bench-once ## Run all tests, those that take long too, and name what is skipped
+	$(GO) test $(LINK) $(SEQUENTIAL)
+	$(GOTEST) -v -run '^TestLong' $(LONG)
+	$(GOTEST) -skip '^TestLong' ./external/model
+	$(GOTEST) $(filter-out $(SEQUENTIAL),$(OTHERS:%=%/...)) $(filter-out ./external/model/...,$(WORKSHOP:%=%/...))
 
 .PHONY: test-citus
 test-citus: ## Run the tests of Citus on the cluster whose nodes DEDUP_CITUS_URLS names

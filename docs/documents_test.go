@@ -59,6 +59,7 @@ import (
 	"github.com/tooldedup/dedup/mcpdedup"
 	"github.com/tooldedup/dedup/migrations"
 	"github.com/tooldedup/dedup/oteldedup"
+	"github.com/tooldedup/dedup/sqldedup"
 	"github.com/tooldedup/dedup/tool"
 )
 
