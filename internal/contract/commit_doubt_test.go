@@ -230,15 +230,6 @@ func TestCommitOfAWorkerInDoubt(t *testing.T) {
 		require.Equal(t, 3, unknown.Attempts)
 	})
 
-	t.Run("Together", func(t *testing.T) {
-		t.Parallel()
-		ctx, f, proxy := proxied(t, plain, &dedup.Options{Retry: quickRetry})
-		f.countRuns(t)
-		proxy.Arm(faultproxy.Fault{Kind: faultproxy.Dropped, Where: faultproxy.AtCommit, Answer: workerLost(t, "XX000")})
-		_, err := dedup.DoTogether[ticket](ctx, f.d, []dedup.StatementCall{{Call: call("k"), Statement: dedup.SQL(`SELECT 1 / (CASE nextval('runs') WHEN 1 THEN 1 ELSE 0 END) AS id`)}})
-		require.ErrorIs(t, err, dedup.ErrOutcomeUnknown)
-		requireState(t, err, "XX000")
-	})
 }
 
 // TestTripwireWithoutItsColumn: Citus names no column when it passes the error of a
@@ -318,16 +309,6 @@ func TestTransactionTimeout(t *testing.T) {
 			requireState(t, err, "25P04")
 			require.Equal(t, 1, runs)
 		}
-	})
-
-	t.Run("Together", func(t *testing.T) {
-		t.Parallel()
-		ctx, f, proxy := proxied(t, plain, &dedup.Options{Retry: quickRetry})
-		f.countRuns(t)
-		proxy.Arm(faultproxy.Fault{Kind: faultproxy.Dropped, Where: faultproxy.AtCommit, Times: -1, Answer: wireAnswer(t, timeout)})
-		_, err := dedup.DoTogether[ticket](ctx, f.d, []dedup.StatementCall{{Call: call("k"), Statement: leave("k")}})
-		require.ErrorIs(t, err, dedup.ErrInvalid)
-		require.Equal(t, 1, f.runs(t))
 	})
 
 	// Where the server has the setting, it is the server's own answer.
