@@ -143,10 +143,10 @@ type batch[R any] struct {
 
 // take takes one call, and reports whether to go on.
 func (b *batch[R]) take(asked StatementCall) bool {
-	ctx, c := startCall(b.ctx, b.d, "DoBatch", &asked.Call)
-	taken := &batchCall{call: c}
-	b.asked, b.calls = append(b.asked, asked.Call), append(b.calls, taken)
-	if taken.err = admitStatement[R](ctx, c, b.d, asked.Call, asked.Statement); taken.err == nil {
+	c := &batchCall{}
+	ctx := c.start(b.ctx, b.d, "DoBatch", &asked.Call)
+	b.asked, b.calls = append(b.asked, asked.Call), append(b.calls, c)
+	if c.err = admitStatement[R](ctx, &c.call, b.d, asked.Call, asked.Statement); c.err == nil {
 		c.stmt.args = keptArgs(c.stmt.args)
 	}
 	if b.taken++; len(b.calls) < b.opts.Size && b.ctx.Err() == nil {
@@ -172,7 +172,7 @@ func (b *batch[R]) flush() bool {
 	outcomes := make([]BatchOutcome[R], len(b.calls))
 	for i, c := range b.calls {
 		out := BatchOutcome[R]{Index: first + i, Call: b.asked[i]}
-		out.Result, out.Err = answerStatement[R](c.call, c.err)
+		out.Result, out.Err = answerStatement[R](&c.call, c.err)
 		out.Err = c.end(&out.Call, out.Err)
 		b.tally.count(out.Call.Scope, out.Call.Tool, &c.answered, out.Err)
 		outcomes[i] = out

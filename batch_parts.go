@@ -28,7 +28,7 @@ type parts struct {
 
 // batchCall is a call of a batch.
 type batchCall struct {
-	*call
+	call
 	first *batchCall // an earlier one with the same identity
 	err   error      // its error, where it has no record
 }
@@ -179,7 +179,7 @@ func (b *parts) attempt(part []*batchCall) (v verdict, culprit int, sent bool) {
 	for i, c := range part {
 		c.attempts++
 		c.tried = now
-		calls[i] = c.call
+		calls[i] = &c.call
 	}
 	v, culprit = b.d.sendCombined(b.ctx, conn, calls)
 	return v, culprit, true

@@ -59,20 +59,18 @@ func (d *Deduper) sendCombined(ctx context.Context, conn *pgx.Conn, calls []*cal
 		wire.DropUnusable(ctx, conn, err)
 		return verdict{kind: failed, err: err}, culprit
 	}
-	if err := d.prepareCombined(ctx, on, calls); err != nil {
-		if !wire.IsRaised(err) {
-			return fail(-1, err)
-		}
-		return fail(slices.IndexFunc(calls, func(c *call) bool { return !on.Knows(c.stmt.combined) }), err)
+	if culprit, err := d.prepareCombined(ctx, on, calls); err != nil {
+		return fail(culprit, err)
 	}
-	v.until = d.clock.in(d.opts.CommitTimeout)
+	latest := &calls[0].tx.latest
+	*latest = d.clock.in(d.opts.CommitTimeout)
 	p := on.CallersPipeline()
 	if len(calls) > 1 {
-		d.table().QueueArrival(p, entries(calls), &v.until)
+		d.table().QueueArrival(p, entries(calls), latest)
 	}
 	for i, c := range calls {
-		if err := table.QueueCombined(p, c.stmt.combined, c.stmt.args, &c.Entry, &v.until, c.inPostgres()); err != nil {
-			on.Stale(c.stmt.combined)
+		if err := table.QueueCombined(p, c.combinedText(calls), c.stmt.args, &c.Entry, latest, c.inPostgres()); err != nil {
+			on.Stale(c.combinedText(calls))
 			return fail(i, err) // nothing was sent
 		}
 	}
@@ -80,19 +78,17 @@ func (d *Deduper) sendCombined(ctx context.Context, conn *pgx.Conn, calls []*cal
 	culprit = readCombined(p, calls)
 	switch outcome, err := p.End(conn.PgConn()); {
 	case outcome == wire.Unknown:
-		v.kind, v.err = unknown, cmp.Or(err, errNotSaid)
-		return v, -1
+		return verdict{kind: unknown, err: cmp.Or(err, errNotSaid), until: *latest}, -1
 	case outcome == wire.Committed:
-		if v.err = wire.CheckSession(conn.PgConn()); v.err != nil { // a statement's doing: the rows came in that encoding
-			v.kind = unknown
-			return v, -1
+		if err := wire.CheckSession(conn.PgConn()); err != nil { // a statement's doing: the rows came in that encoding
+			return verdict{kind: unknown, err: err, until: *latest}, -1
 		}
 		d.clock.seen(calls[len(calls)-1].written.SeenAt)
-		return v, -1
+		return verdict{kind: done}, -1
 	case wire.IsUnsent(err) && len(calls) > 1: // by pgx, which does not say whose it is
 		return fail(-1, err)
 	case culprit >= 0 && table.MayBeStale(err):
-		on.Stale(calls[culprit].stmt.combined)
+		on.Stale(calls[culprit].combinedText(calls))
 		return fail(culprit, err)
 	default:
 		return fail(culprit, err)
@@ -102,15 +98,28 @@ func (d *Deduper) sendCombined(ctx context.Context, conn *pgx.Conn, calls []*cal
 // errNotSaid is a commit that the server has neither confirmed nor refused.
 var errNotSaid = errors.New("dedup: the server has not said that it has committed")
 
-func (d *Deduper) prepareCombined(ctx context.Context, on *wire.Conn, calls []*call) error {
+// prepareCombined prepares the statements. culprit is the number of the call whose text the
+// server refuses, -1 where it is none of theirs.
+func (d *Deduper) prepareCombined(ctx context.Context, on *wire.Conn, calls []*call) (culprit int, err error) {
 	if len(calls) == 1 {
-		return on.Prepare(ctx, calls[0].stmt.combined)
+		return 0, on.Prepare(ctx, calls[0].stmt.alone)
 	}
 	queries := []wire.Query{d.table().Arrival}
 	for _, c := range calls {
-		queries = append(queries, c.stmt.combined)
+		queries = append(queries, c.stmt.among)
 	}
-	return on.Prepare(ctx, wire.Distinct(queries)...)
+	if err = on.Prepare(ctx, wire.Distinct(queries)...); !wire.IsRaised(err) {
+		return -1, err
+	}
+	return slices.IndexFunc(calls, func(c *call) bool { return !on.Knows(c.stmt.among) }), err
+}
+
+// combinedText is the text that a call's statement is combined in, alone or among others.
+func (c *call) combinedText(calls []*call) wire.Query {
+	if len(calls) > 1 {
+		return c.stmt.among
+	}
+	return c.stmt.alone
 }
 
 // readCombined reads the records that were written. It returns the number of the call whose

@@ -61,13 +61,18 @@ type call struct {
 
 // startCall makes a call and begins its span. The context that it returns is the call's.
 func startCall(ctx context.Context, d *Deduper, function string, asked *Call) (context.Context, *call) {
-	c := &call{outcome: table.Done}
-	c.function = function
+	c := &call{}
+	return c.start(ctx, d, function, asked), c
+}
+
+// start begins the call's span, and returns the call's context.
+func (c *call) start(ctx context.Context, d *Deduper, function string, asked *Call) context.Context {
+	c.function, c.outcome = function, table.Done
 	if ctx == nil || d == nil || d.pool == nil {
-		return ctx, c
+		return ctx
 	}
 	data := CallData{Func: function, Scope: asked.Scope, Tool: asked.Tool, Key: asked.Key, Attrs: AttrsOf(ctx)}
-	return c.span.start(ctx, &d.trace, &d.stats, data), c
+	return c.span.start(ctx, &d.trace, &d.stats, data)
 }
 
 // kind is what an attempt came to. docs/design.md has it as a table.

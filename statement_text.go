@@ -18,8 +18,9 @@ import (
 type statementText struct {
 	// params is how many parameters it has.
 	params int
-	// effect runs the statement, combined runs it and writes its record; see table.Combined.
-	effect, combined wire.Query
+	// effect runs the statement. alone and among run it and write its record; see
+	// table.Combined.
+	effect, alone, among wire.Query
 }
 
 // statementTexts remember what was made of the texts that were used.
@@ -82,7 +83,9 @@ func (t *statementTexts) newText(sql string) (*statementText, error) {
 	if params+table.CombinedParams > sqllex.MaxParams {
 		return nil, invalid("Statement", "has %d parameters; at most %d are possible", params, sqllex.MaxParams-table.CombinedParams)
 	}
-	return &statementText{params: params, effect: t.table.Effect(with), combined: t.table.Combined(with, params)}, nil
+	text := &statementText{params: params, effect: t.table.Effect(with)}
+	text.alone, text.among = t.table.Combined(with, params)
+	return text, nil
 }
 
 // keptArgs returns arguments that outlive what their caller does with its own: a

@@ -29,6 +29,8 @@ type attempt struct {
 	// started is now() in the transaction, which names it: the record is only written in a
 	// transaction with the same.
 	started time.Time
+	// latest is when a combined statement may arrive.
+	latest time.Time
 	// limit is how long the record's statement waits for a twin that does not hold the
 	// identity's lock; 0 is as long as the session allows.
 	limit time.Duration

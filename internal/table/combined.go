@@ -2,6 +2,7 @@ package table
 
 import (
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -27,8 +28,9 @@ func (t *Table) Effect(with string) wire.Query {
 SELECT count(*), max(row_to_json(effect.*)::text) FROM ` + EffectName + ` AS effect`)
 }
 
-// Combined is the text that runs a statement, which stands in a WITH clause as EffectName,
-// and writes its record. It has the statement's parameters, and then those of QueueCombined.
+// Combined are the texts that run a statement, which stands in a WITH clause as
+// EffectName, and write its record. They have the statement's parameters, and then those
+// of QueueCombined. The first stands alone, the second among others behind QueueArrival.
 //
 // What must be known before the effect comes first and raises (no text but 'true' is a
 // boolean): that there is no record, and that no twin is in flight, which the primary key
@@ -38,35 +40,39 @@ SELECT count(*), max(row_to_json(effect.*)::text) FROM ` + EffectName + ` AS eff
 //
 // A statement that arrives too late raises, so that there is an end to the doubt about one
 // whose answer was lost. The time is looked at after the lock is taken: whoever finds the
-// lock free later than that time knows that nothing comes. For the statements of a part of a
-// batch, whose last may be run much later than they arrive, QueueArrival has found all this
-// out already, but for those whose lock was not free.
+// lock free later than that time knows that nothing comes.
 //
 // An outcome of NULL raises as well: the effect returned no row, or too long a one, or has
 // changed the encoding in which texts are sent and read. Then the next statement of its
 // transaction would store its key as other characters, and the key's next call would be a
 // stranger. Several rows raise by themselves.
-func (t *Table) Combined(with string, params int) wire.Query {
+func (t *Table) Combined(with string, params int) (alone, among wire.Query) {
 	// p is the text of the library's nth parameter.
 	p := func(n int) string { return "$" + strconv.Itoa(params+n) }
 	durable := ""
 	if !t.opts.AsyncCommit {
-		durable = `WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
-                              AND pg_catalog.set_config('synchronous_commit', 'on', true) <> 'on' THEN '` + gateMark + `synchronous_commit could not be turned on'
-                         `
+		durable = `
+                         WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
+                              AND pg_catalog.set_config('synchronous_commit', 'on', true) <> 'on' THEN '` + gateMark + `synchronous_commit could not be turned on'`
 	}
-	return wire.NewQuery(with + `
+	text := func(lookUp, late string) wire.Query {
+		return wire.NewQuery(with + `
 INSERT INTO ` + t.Name + ` ` + insertColumns + `
 SELECT ` + p(1) + `::text, ` + p(2) + `::text, ` + p(3) + `::text, ` + p(4) + `::bytea, ` + p(5) + `::bytea,
        CASE WHEN octet_length(effect.result) <= ` + strconv.Itoa(t.opts.MaxResultBytes) + ` AND pg_catalog.pg_client_encoding() = 'UTF8'` + limited(p(10)) + ` THEN 'done' END, effect.result,
        effect.ended, effect.ended + ` + p(6) + `::interval, effect.ended + ` + p(7) + `::interval
-  FROM (SELECT CASE WHEN (CASE ` + durable + `WHEN ` + p(8) + `::bigint::text = ANY (string_to_array(pg_catalog.current_setting('tool_dedup.arrived', true), ',')) THEN 'true'
-                         WHEN EXISTS (SELECT FROM ` + t.Name + ` WHERE scope = ` + p(1) + `::text AND tool = ` + p(2) + `::text AND key = ` + p(3) + `::text) THEN '` + gateMark + `this call has a record'
+  FROM (SELECT CASE WHEN (CASE` + lookUp + `
                          WHEN NOT pg_catalog.pg_try_advisory_xact_lock(` + p(8) + `::bigint) THEN '` + gateMark + `a twin of this call is in flight'
-                         WHEN pg_catalog.clock_timestamp() > ` + p(9) + `::timestamptz THEN '` + gateMark + `this call arrived too late'
+                         WHEN pg_catalog.clock_timestamp() > ` + p(9) + `::timestamptz` + late + ` THEN '` + gateMark + `this call arrived too late'` + durable + `
                          ELSE 'true' END)::boolean
                THEN (SELECT row_to_json(effect.*)::text FROM ` + EffectName + ` AS effect) END AS result, pg_catalog.clock_timestamp() AS ended OFFSET 0) AS effect
 RETURNING result, CASE WHEN ` + p(10) + `::text IS NULL OR pg_catalog.set_config('lock_timeout', pg_catalog.current_setting('tool_dedup.lock_timeout'), true) IS NOT NULL THEN created_at END`)
+	}
+	alone = text(fmt.Sprintf(`
+                         WHEN EXISTS (SELECT FROM %s WHERE scope = %s::text AND tool = %s::text AND key = %s::text) THEN '%sthis call has a record'`,
+		t.Name, p(1), p(2), p(3), gateMark), "")
+	return alone, text("", fmt.Sprintf(`
+                              AND %s::bigint::text = ANY (string_to_array(pg_catalog.current_setting('tool_dedup.missed', true), ','))`, p(8)))
 }
 
 // limited is a condition that always holds, and limits how long the INSERT waits for
@@ -79,9 +85,9 @@ func limited(limit string) string {
                    AND pg_catalog.set_config('lock_timeout', ` + shorterTimeout(limit+"::bigint", `pg_catalog.current_setting('lock_timeout')`) + `, true) IS NOT NULL)`
 }
 
-// QueueCombined queues a combined statement. It raises where it arrives after latest, and
-// waits no longer than wait for a twin that does not hold the identity's lock; zero is no
-// limit.
+// QueueCombined queues a combined statement. It raises where it arrives after latest, among
+// others only if its lock was not free when they arrived, and waits no longer than wait for a
+// twin that does not hold the identity's lock; zero is no limit.
 func QueueCombined(p *wire.Pipeline, q wire.Query, args []any, e *Entry, latest *time.Time, wait time.Duration) error {
 	var limit any
 	if wait != 0 {
@@ -99,9 +105,11 @@ func ReadCombined(p *wire.Pipeline, e *Entry, r *Record) {
 	}
 }
 
-// QueueArrival queues what comes before the combined statements of a part of a batch. It takes
-// the locks of all the entries that are free, and notes those that it has taken. It raises where
-// an entry has a record, before any effect is run, and where it arrives after latest.
+// QueueArrival queues what comes before the combined statements of many entries. It raises
+// where one of them has a record, and where it arrives after latest: the last of the
+// statements may be run much later. It takes the locks of all of them that are free, and
+// notes those that are not: whoever finds one of these free later than latest must be
+// right that nothing comes.
 func (t *Table) QueueArrival(p *wire.Pipeline, entries []*Entry, latest *time.Time) {
 	locks := make([]int64, len(entries))
 	for i, e := range entries {
@@ -116,9 +124,9 @@ func arrival(table string) string {
 	return `SELECT (CASE WHEN EXISTS (SELECT FROM unnest($1::text[], $2::text[], $3::text[]) AS wanted (scope, tool, key)
                            JOIN ` + table + ` AS r ON r.scope = wanted.scope AND r.tool = wanted.tool AND r.key = wanted.key) THEN '` + gateMark + `a call of these has a record'
              WHEN tried.n > 0 AND pg_catalog.clock_timestamp() > $5::timestamptz THEN '` + gateMark + `these calls arrived too late'
-             WHEN pg_catalog.set_config('tool_dedup.arrived', tried.taken, true) IS NULL THEN ''
+             WHEN pg_catalog.set_config('tool_dedup.missed', tried.missed, true) IS NULL THEN ''
              ELSE 'true' END)::boolean
-  FROM (SELECT count(*) AS n, COALESCE(string_agg(took.lock::text, ',') FILTER (WHERE took.got), '') AS taken
+  FROM (SELECT count(*) AS n, COALESCE(string_agg(took.lock::text, ',') FILTER (WHERE NOT took.got), '') AS missed
           FROM (SELECT wanted.lock, pg_catalog.pg_try_advisory_xact_lock(wanted.lock) AS got FROM unnest($4::bigint[]) AS wanted (lock) OFFSET 0) AS took OFFSET 0) AS tried`
 }
 
