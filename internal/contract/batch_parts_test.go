@@ -387,13 +387,49 @@ func errs(out []dedup.BatchOutcome[ticket]) (all []error) {
 	return all
 }
 
+// A part that takes longer than CommitTimeout has arrived in time, and so none of its statements
+// is late.
+func TestSlowPartIsNotLate(t *testing.T) {
+	t.Parallel()
+	ctx, f, _ := proxied(t, plain, &dedup.Options{CommitTimeout: 3 * time.Second})
+	f.countRuns(t)
+	f.warm(t)
+	beside := f.beside(t)
+	_, err := beside.Exec(ctx, `SELECT pg_advisory_xact_lock(4711)`)
+	require.NoError(t, err)
+	waiting := dedup.SQL(`WITH run AS (SELECT nextval('runs')::int AS n, pg_advisory_xact_lock(4711))
+		INSERT INTO effects (ref) SELECT $1::text FROM run RETURNING (SELECT n FROM run) AS id, ref AS title`, "slow")
+	done := make(chan []dedup.BatchOutcome[ticket], 1)
+	go func() {
+		done <- outcomes(ctx, f.d, dedup.StatementCall{Call: call("a"), Statement: waiting}, dedup.StatementCall{Call: call("b"), Statement: leave("b")})
+	}()
+	f.untilWaitingInside(t, 1)
+	f.eventually(t, `SELECT clock_timestamp() > $1::timestamptz + interval '3 s'`, scalar[time.Time](t, f.bundle, `SELECT clock_timestamp()`))
+	require.NoError(t, beside.Rollback(ctx))
+	for _, out := range receive(t, ctx, done) {
+		require.NoError(t, out.Err)
+		require.Equal(t, 1, out.Result.Attempts)
+	}
+	require.Equal(t, 1, f.effects(t, "slow"))
+	require.Equal(t, 1, f.effects(t, "b"))
+}
+
 // How many round trips sixty calls take.
 func TestEdgeBatchTrips(t *testing.T) {
 	t.Parallel()
-	most := map[string]int{"Plain": 1, "OneForgotten": 15, "Discarded": 5, "OneShortRetention": 10}
+	most := map[string]int{"Plain": 1, "OneForgotten": 15, "Discarded": 5, "OneShortRetention": 10, "HalfMadeBefore": 4}
 	for name, change := range map[string]func(t *testing.T) func(f *fixture, calls []dedup.StatementCall){
 		"Plain": func(t *testing.T) func(*fixture, []dedup.StatementCall) {
 			return func(*fixture, []dedup.StatementCall) {}
+		},
+		// The arrival raises, one look finds the records (and is prepared), and the others are sent again.
+		"HalfMadeBefore": func(t *testing.T) func(*fixture, []dedup.StatementCall) {
+			return func(f *fixture, calls []dedup.StatementCall) {
+				for _, c := range calls[:30] {
+					_, err := dedup.DoStatement[ticket](t.Context(), f.d, c.Call, c.Statement)
+					require.NoError(t, err)
+				}
+			}
 		},
 		"OneForgotten": func(t *testing.T) func(*fixture, []dedup.StatementCall) {
 			return func(f *fixture, calls []dedup.StatementCall) {

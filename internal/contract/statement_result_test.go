@@ -319,6 +319,22 @@ func TestEncodingChangedByTheStatement(t *testing.T) {
 	require.Zero(t, f.records(t))
 }
 
+// A changed type makes a prepared statement wrong, and not for good.
+func TestSeparateStatementAfterATypeChanged(t *testing.T) {
+	t.Parallel()
+
+	ctx, f := readCommitted.setup(t, &dedup.Options{SeparateStatements: true}, poolOfOne)
+	f.exec(t, `CREATE TABLE z (v int)`)
+	do := func(key string, arg any) error {
+		_, err := dedup.DoStatement[map[string]any](ctx, f.d, call(key), dedup.SQL(`INSERT INTO z (v) VALUES ($1) RETURNING v`, arg))
+		return err
+	}
+	require.NoError(t, do("k1", 1))
+	f.exec(t, `ALTER TABLE z ALTER v TYPE text`)
+	require.NoError(t, do("k2", "x"))
+	require.NoError(t, do("k3", "y"))
+}
+
 // A batch whose answer is lost with its context says that it does not know.
 func TestBatchUnknownAtTheEndOfTheContext(t *testing.T) {
 	t.Parallel()
