@@ -206,3 +206,19 @@ func containsNUL(s string) bool {
 	}
 	return false
 }
+
+// ErrorPolicy says what becomes of an effect's errors.
+type ErrorPolicy int
+
+const (
+	// ErrorsDefault does what Options.Errors says, and there it is ErrorsRollBack.
+	ErrorsDefault ErrorPolicy = iota
+	// ErrorsRollBack stores only errors that are wrapped by [Final].
+	ErrorsRollBack
+	// ErrorsStored stores every error as if it were wrapped by [Final], but for
+	// transient database errors, context errors and what the library itself objects to:
+	// the effect's use of its transaction, an unusable result.
+	ErrorsStored
+)
+
+func (p ErrorPolicy) known() bool { return p >= ErrorsDefault && p <= ErrorsStored }
