@@ -41,7 +41,7 @@ type Options struct {
 	// 8 KiB, at most 256 MiB. A longer one is an [ErrInvalid] before COMMIT and the effect is rolled back.
 	MaxResultBytes int
 
-	// Errors says what becomes of an effect's errors where a call does not choose.
+	// Errors says which of an effect's errors are stored where a call does not choose.
 	// Default ErrorsRollBack: errors roll back, nothing is stored and the next try runs.
 	Errors ErrorPolicy
 
@@ -207,7 +207,7 @@ func containsNUL(s string) bool {
 	return false
 }
 
-// ErrorPolicy says what becomes of an effect's errors.
+// ErrorPolicy says which of an effect's errors are stored.
 type ErrorPolicy int
 
 const (

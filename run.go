@@ -75,7 +75,7 @@ func (c *call) start(ctx context.Context, d *Deduper, function string, asked *Ca
 	return c.span.start(ctx, &d.trace, &d.stats, data)
 }
 
-// kind is what an attempt came to. docs/design.md has it as a table.
+// kind is the outcome of an attempt. docs/design.md has them as a table.
 type kind int
 
 const (
@@ -87,13 +87,13 @@ const (
 	failed              // nothing was committed, and err is the answer
 )
 
-// verdict is what an attempt came to, and why.
+// verdict is the outcome of an attempt, and why.
 type verdict struct {
 	kind kind
 	err  error
 	// pause is true when the next attempt comes after a pause, within Options.Retry.
 	pause bool
-	// met is how far a busy attempt had come when it met the twin.
+	// met is how far a busy attempt was when it met the twin.
 	met stage
 	// conflict is true when the record's statement met a row that nobody can see.
 	conflict bool
@@ -104,7 +104,7 @@ type verdict struct {
 	until time.Time
 }
 
-// stage is how far an attempt came.
+// stage is how far an attempt was.
 type stage int
 
 const (
