@@ -15,7 +15,7 @@ type attrsKey struct{}
 //
 // They are no part of a call's identity or arguments, and are not stored: a replay has those
 // of its own caller, and what external.Tools.Recover does later has none. They are no labels of
-// metrics. Calls of one DoBatch or DoTogether share those of its context.
+// metrics. Calls of one DoBatch share those of its context.
 //
 // Package tool sets "session" and "turn" for every call that comes with a session.
 func WithAttrs(ctx context.Context, attrs ...slog.Attr) context.Context {

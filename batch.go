@@ -52,8 +52,8 @@ const (
 // turn. Size calls at a time share one round trip and one commit, in which they
 // are sorted by identity. Each is on its own for all that: a call that fails, was
 // made before or is in flight elsewhere is set apart, the others go without it,
-// and every one gets the answer that DoStatement would give it. See [DoTogether]
-// for all or nothing.
+// and every one gets the answer that DoStatement would give it. For all or nothing call
+// [DoTx] in a loop inside [Deduper.BeginFunc].
 //
 // A part of calls is looked up in the trip that runs it: the statement of a call that was
 // made before does not run, unless it races with the first. Where a call fails, others that
@@ -102,7 +102,7 @@ func DoBatch[R any](ctx context.Context, d *Deduper, calls iter.Seq[StatementCal
 		b := &batch[R]{ctx: ctx, d: d, opts: o, yield: yield}
 		defer b.abandon()
 		began := time.Now()
-		defer func() { d.traceBatch(ctx, b.tally, time.Since(began)) }()
+		defer func() { d.trace.endBatch(ctx, b.tally, time.Since(began)) }()
 		for call := range calls {
 			if !b.take(call) {
 				return
@@ -136,19 +136,17 @@ type batch[R any] struct {
 
 	parts parts
 	asked []Call
-	calls []*call // of asked; one that cannot be taken has an err
+	calls []*batchCall // of asked; one that cannot be taken has an err
 	taken int
 	tally batchTally
 }
 
 // take takes one call, and reports whether to go on.
 func (b *batch[R]) take(asked StatementCall) bool {
-	ctx, s := b.d.startCall(b.ctx, "DoBatch", &asked.Call)
-	c := s.member()
+	c := &batchCall{}
+	ctx := c.start(b.ctx, b.d, "DoBatch", &asked.Call)
 	b.asked, b.calls = append(b.asked, asked.Call), append(b.calls, c)
-	if err := admitStatement[R](ctx, s, b.d, "DoBatch", asked.Call, asked.Statement); err != nil {
-		c.own, c.err = nil, err
-	} else {
+	if c.err = admitStatement[R](ctx, &c.call, b.d, asked.Call, asked.Statement); c.err == nil {
 		c.stmt.args = keptArgs(c.stmt.args)
 	}
 	if b.taken++; len(b.calls) < b.opts.Size && b.ctx.Err() == nil {
@@ -173,13 +171,10 @@ func (b *batch[R]) flush() bool {
 	first := b.taken - len(b.calls)
 	outcomes := make([]BatchOutcome[R], len(b.calls))
 	for i, c := range b.calls {
-		out := BatchOutcome[R]{Index: first + i, Call: b.asked[i], Err: c.err}
-		if c.own != nil {
-			out.Result, out.Err = answerStatement[R](c, c.err)
-		}
-		out.Err = errorOf(&out.Call, out.Err)
-		c.span.end(c, out.Err)
-		b.tally.count(out.Call, c, out.Err)
+		out := BatchOutcome[R]{Index: first + i, Call: b.asked[i]}
+		out.Result, out.Err = answerStatement[R](&c.call, c.err)
+		out.Err = c.end(&out.Call, out.Err)
+		b.tally.count(out.Call.Scope, out.Call.Tool, &c.answered, out.Err)
 		outcomes[i] = out
 	}
 	b.asked, b.calls = b.asked[:0], b.calls[:0]

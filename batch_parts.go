@@ -9,32 +9,68 @@ import (
 	"github.com/tooldedup/dedup/internal/wire"
 )
 
-// parts settles the calls of a batch that were taken together.
+// parts answers the calls of a batch that were taken together. They share transactions for
+// as long as that goes well; each call that cannot goes alone, as DoStatement does.
 type parts struct {
-	// replays is true when the calls before held some that had been made before: then it
-	// is worth to look before anything is sent.
+	ctx context.Context
+	d   *Deduper
+	// replays is true when the calls before held some that had been made before: then it is
+	// worth to look before anything is sent.
 	replays bool
+	// alone are the calls to go alone. splits is how many more calls may make a part fail
+	// before all that is left goes alone.
+	alone  []*batchCall
+	splits int
+	// renewed counts the connections that were given up because their prepared statements
+	// were gone.
+	renewed int32
 }
 
-// run settles every call: most of them in transactions that they share, and one by one
-// those that cannot be.
-func (p *parts) run(ctx context.Context, d *Deduper, calls []*call) {
+// batchCall is a call of a batch.
+type batchCall struct {
+	call
+	first *batchCall // an earlier one with the same identity
+	err   error      // its error, where it has no record
+}
+
+// run answers every call. Those whose identity has come before in the same batch follow the
+// first.
+func (b *parts) run(ctx context.Context, d *Deduper, calls []*batchCall) {
+	b.ctx, b.d, b.alone, b.renewed = ctx, d, nil, 0
 	once, twins := split(calls)
-	if p.replays || slices.ContainsFunc(once, func(c *call) bool { return c.lookFirst }) {
-		p.replays = false
-		once = p.lookUp(ctx, d, once)
+	if b.replays || slices.ContainsFunc(once, func(c *batchCall) bool { return c.lookFirst }) {
+		b.replays = false
+		once = b.lookUp(once)
+	}
+	b.splits = max(minSplits, len(once)/4)
+	for part := range slices.Chunk(once, table.MaxLocks) { // each call has its lock
+		b.send(part)
 	}
 	var outage *exhaustion
-	for _, c := range append(p.share(ctx, d, once), twins...) {
-		outage = c.runAlone(ctx, outage)
+	for _, c := range append(b.alone, twins...) {
+		switch {
+		case c.first != nil && c.first.err == nil:
+			c.rec = c.first.rec
+		case outage != nil && ctx.Err() == nil: // all would wait as long, one after the other
+			c.err = c.exhaust(outage)
+		default:
+			c.err = c.do(c.span.context(ctx))
+			if c.exhausted != nil && c.exhausted.outage {
+				outage = c.exhausted
+			}
+		}
 	}
 }
 
-// split returns the calls that may go together, sorted by identity so that two groups do
-// not wait for each other crosswise, and those whose identity has come before, which
-// follow their first. It leaves out what cannot be taken.
-func split(calls []*call) (once, twins []*call) {
-	firsts := make(map[table.Identity]*call, len(calls))
+// minSplits is how many calls may make a part fail before all that is left goes alone. Of many
+// calls it may be a quarter.
+const minSplits = 3
+
+// split returns the calls that may go together, sorted by identity so that two batches do not
+// wait for each other crosswise, and those whose identity has come before. It leaves out those
+// that could not be taken.
+func split(calls []*batchCall) (once, twins []*batchCall) {
+	firsts := make(map[table.Identity]*batchCall, len(calls))
 	for _, c := range calls {
 		switch first := firsts[c.Identity]; {
 		case c.err != nil:
@@ -46,150 +82,129 @@ func split(calls []*call) (once, twins []*call) {
 			once = append(once, c)
 		}
 	}
-	slices.SortFunc(once, func(a, b *call) int { return a.Compare(b.Identity) })
+	slices.SortFunc(once, func(a, b *batchCall) int { return a.Compare(b.Identity) })
 	return once, twins
 }
 
-// minSplits is how many calls may make an attempt fail before what is left goes one by
-// one. Of many calls it may be a quarter.
-const minSplits = 3
-
-// share settles calls in as few transactions as it takes, and returns those that are to
-// go alone. Where a call makes a transaction fail, those before it have proved to go
-// through, and those behind it have not been tried: each is a transaction of its own, so
-// that all in all no statement runs more than twice here, but for races.
-func (p *parts) share(ctx context.Context, d *Deduper, calls []*call) (alone []*call) {
-	splits := max(minSplits, len(calls)/4)
-	// Each has its lock: without, a twin would be waited for inside Postgres, for
-	// as long as its transaction goes on.
-	renewed := int32(0)
-	for todo := slices.Collect(slices.Chunk(calls, table.MaxLocks)); len(todo) > 0; {
-		part, apart := sortOut(todo[len(todo)-1])
-		todo, alone = todo[:len(todo)-1], append(alone, apart...)
-		if len(part) < 2 || splits < 0 {
-			alone = append(alone, part...)
-			continue
-		}
-		g := &group{d: d, calls: part, part: true}
-		v := g.attemptPart(ctx)
-		switch {
-		case v.state == committed:
-			renewed = 0
-			continue
-		case v.state == unknown:
-			for _, c := range part {
-				c.own.doubt.add(v.err, g.tried, v.until)
-			}
-			alone = append(alone, part...)
-			continue
-		case wire.SQLState(v.err) == wire.CodePreparedMissing && renewed < d.pool.Stat().MaxConns():
-			renewed++ // somebody has discarded what was prepared
-			if v.bad != nil {
-				v.bad.separate = false
-			}
-			todo = append(todo, part)
-			continue
-		case v.state == again: // the calls cannot be combined
-			alone = append(alone, p.lookUp(ctx, d, part)...)
-			continue
-		case v.state != undone: // nobody's fault: each call finds out for itself
-			alone = append(alone, part...)
-			continue
-		}
-		splits--
-		rest := part
-		if table.IsRecordInTheWay(v.err) { // and then others were most likely made before as well
-			rest = p.lookUp(ctx, d, part)
-		}
-		at := slices.Index(part, v.bad)
-		switch {
-		case at < 0 && (len(rest) < len(part) || slices.ContainsFunc(rest, (*call).apart)):
-			todo = append(todo, rest)
-		case at < 0 && !v.unplaced:
-			alone = append(alone, part...)
-		case at < 0:
-			todo = append(todo, part[len(part)/2:], part[:len(part)/2])
-		default:
-			if !v.bad.settled() {
-				alone = append(alone, v.bad)
-			}
-			todo = append(todo, unsettled(part[at+1:]), unsettled(part[:at]))
-		}
+// send sends a part in one transaction. Where a call makes it fail, that call goes alone;
+// those before it have proved to go through, and those behind it have not been tried: each
+// is a part of its own, so that no statement runs more than twice here, but for races.
+func (b *parts) send(part []*batchCall) {
+	part = b.sendable(part)
+	if len(part) < 2 || b.splits < 0 {
+		b.alone = append(b.alone, part...)
+		return
 	}
-	return alone
-}
-
-// sortOut returns the calls that can be combined, and the others.
-func sortOut(calls []*call) (part, apart []*call) {
-	if !slices.ContainsFunc(calls, (*call).apart) {
-		return calls, nil
-	}
-	for _, c := range calls {
-		if c.apart() {
-			apart = append(apart, c)
-		} else {
-			part = append(part, c)
-		}
-	}
-	return part, apart
-}
-
-// lookUp settles the calls that have a record and returns the others.
-func (p *parts) lookUp(ctx context.Context, d *Deduper, calls []*call) []*call {
-	if len(calls) == 0 {
-		return nil
-	}
-	g := &group{d: d, calls: calls}
-	rest := g.lookUp(ctx, calls)
-	p.replays = p.replays || len(rest) < len(calls)
-	return rest
-}
-
-// attemptPart makes one transaction of a part of a batch, if its calls can be combined.
-func (g *group) attemptPart(ctx context.Context) verdict {
-	g.tried = time.Now()
-	v := g.attempt(ctx, g.calls)
-	if v.state == committed || v.state == unknown || v.state == undone {
-		g.count(g.calls, 1)
-		for _, c := range g.calls {
-			c.own.attempts++
-		}
-	}
-	if v.state == committed {
-		for _, c := range g.calls {
-			g.settle(ctx, c)
-		}
-	}
-	return v
-}
-
-// member makes s one call of several.
-func (s *solo) member() *call {
-	s.call.own = s
-	return &s.call
-}
-
-// runAlone settles a call the way that DoStatement does. Where a call before it
-// has used up its attempts in an outage, it makes none: all would wait as long, one
-// after the other. It returns the outage that there is by then.
-func (c *call) runAlone(ctx context.Context, outage *exhaustion) *exhaustion {
+	v, culprit, sent := b.attempt(part)
 	switch {
-	case c.first != nil && c.first.err == nil:
-		c.follow()
-	case outage != nil && ctx.Err() == nil:
-		c.err = c.own.alone().exhaust(outage)
-	default:
-		c.err = c.own.do(c.span.context(ctx))
-		if x := c.own.exhausted; x != nil && x.outage {
-			return x
+	case v.kind == done:
+		b.renewed = 0
+		for _, c := range part {
+			c.err = c.settle(b.ctx)
 		}
+	case wire.SQLState(v.err) == wire.CodePreparedMissing && b.renewed < b.d.pool.Stat().MaxConns():
+		b.renewed++ // somebody has discarded what was prepared
+		b.send(part)
+	case v.kind == unknown:
+		for _, c := range part {
+			c.doubt.add(v.err, c.tried, v.until)
+		}
+		b.alone = append(b.alone, part...)
+	case !sent && v.err == nil: // they cannot be combined
+		b.alone = append(b.alone, b.lookUp(part)...)
+	case !sent: // each finds out for itself
+		b.alone = append(b.alone, part...)
+	default:
+		b.splits--
+		b.split(part, culprit, v.err)
 	}
-	return outage
 }
 
-// follow settles a call whose first has come to an end.
-func (c *call) follow() {
-	if c.err = c.first.err; c.err == nil {
-		c.rec = c.first.rec
+// split sends the calls of a part that failed because of culprit, or because of nobody knows
+// which where that is -1.
+func (b *parts) split(part []*batchCall, culprit int, err error) {
+	rest := part
+	if table.IsRecordInTheWay(err) { // and then others were most likely made before as well
+		rest = b.lookUp(part)
 	}
+	switch {
+	case culprit >= 0:
+		part[culprit].separate = true
+		b.send(part[:culprit])
+		b.send(part[culprit : culprit+1])
+		b.send(part[culprit+1:])
+	case len(rest) < len(part) || slices.ContainsFunc(rest, func(c *batchCall) bool { return !c.combines() }):
+		b.send(rest)
+	case wire.IsUnsent(err): // by pgx, which does not say whose arguments it cannot encode
+		b.send(part[:len(part)/2])
+		b.send(part[len(part)/2:])
+	default:
+		b.alone = append(b.alone, part...)
+	}
+}
+
+// sendable returns the calls that can be combined; others without a record go alone.
+func (b *parts) sendable(calls []*batchCall) (part []*batchCall) {
+	for _, c := range calls {
+		switch {
+		case c.rec != nil:
+		case c.combines():
+			part = append(part, c)
+		default:
+			b.alone = append(b.alone, c)
+		}
+	}
+	return part
+}
+
+// attempt makes one transaction of a part. sent is false where it was not tried, because the
+// calls cannot be combined or there is no connection to be had.
+func (b *parts) attempt(part []*batchCall) (v verdict, culprit int, sent bool) {
+	pooled, err := b.d.acquire(b.ctx)
+	if err != nil {
+		return verdict{kind: failed, err: err}, -1, false
+	}
+	defer b.d.release(b.ctx, pooled)
+	conn := pooled.Conn()
+	err = b.d.checkTable(b.ctx, conn)
+	if err != nil {
+		wire.DropUnusable(b.ctx, conn, err)
+	} else {
+		err = b.ctx.Err()
+	}
+	if err != nil || !b.d.canCombine(conn) {
+		return verdict{kind: failed, err: err}, -1, false
+	}
+	now, calls := time.Now(), make([]*call, len(part))
+	for i, c := range part {
+		c.attempts++
+		c.tried = now
+		calls[i] = &c.call
+	}
+	v, culprit = b.d.sendCombined(b.ctx, conn, calls)
+	return v, culprit, true
+}
+
+// lookUp looks calls up in one round trip and returns those that have no record. Where it
+// fails, whatever comes next meets the same fault and says so.
+func (b *parts) lookUp(part []*batchCall) (rest []*batchCall) {
+	if len(part) > 0 {
+		entries := make([]*table.Entry, len(part))
+		for i, c := range part {
+			entries[i] = &c.Entry
+		}
+		_ = b.d.onConn(b.ctx, func(on *wire.Conn) error {
+			return b.d.table().LookUpAll(b.ctx, on, entries, func(n int, s table.Seen) {
+				part[n].seen = s
+				part[n].lookedUp()
+			})
+		})
+	}
+	for _, c := range part {
+		if c.rec == nil {
+			rest = append(rest, c)
+		}
+	}
+	b.replays = b.replays || len(rest) < len(part)
+	return rest
 }

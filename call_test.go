@@ -24,7 +24,7 @@ func TestJudge(t *testing.T) {
 	t.Parallel()
 
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	c := &call{Entry: table.Entry{Identity: table.Identity{Scope: "acme", Tool: "book", Key: "k"}}}
+	c := &asked{Entry: table.Entry{Identity: table.Identity{Scope: "acme", Tool: "book", Key: "k"}}}
 	sound := table.Record{Outcome: table.Done, CreatedAt: at, ExpiresAt: at.Add(time.Hour), ForgetAt: at.Add(2 * time.Hour), SeenAt: at}
 	with := func(change func(*table.Record)) table.Record {
 		r := sound
@@ -57,11 +57,11 @@ func TestJudge(t *testing.T) {
 	reused := with(func(r *table.Record) {
 		r.Fingerprint, r.ArgDigests = Fingerprint{7}, argDigestsOf(t, map[string]int{"seat": 1})
 	})
-	asked := &call{Entry: table.Entry{Identity: c.Identity, Fingerprint: Fingerprint{8}, ArgDigests: argDigestsOf(t, map[string]int{"seat": 2})}}
+	changed := &asked{Entry: table.Entry{Identity: c.Identity, Fingerprint: Fingerprint{8}, ArgDigests: argDigestsOf(t, map[string]int{"seat": 2})}}
 	require.Equal(t, &Error{
 		Answer: ErrKeyReused, Scope: "acme", Tool: "book", KeyHash: KeyHash("k"),
 		FirstAt: at, Changed: []string{"seat"}, Complete: true,
-	}, asked.judge(&reused))
+	}, changed.judge(&reused))
 	expired := with(old)
 	require.Equal(t, &Error{
 		Answer: ErrExpired,

@@ -13,144 +13,173 @@ import (
 	"github.com/tooldedup/dedup/internal/wire"
 )
 
-// errTxEnded is the verdict of the guard on an effect that ended its transaction.
-var errTxEnded = guard.ErrTxEnded
-
-// explain turns a conflict into a read of the winning row, and keeps it apart from
-// every other failure. The verdict is definite: nothing is committed, and the
-// transaction has been rolled back.
+// explain says what a failed attempt means. Nothing of it is committed, the transaction has
+// been rolled back, and its connection is the pool's again.
 //
-// What failed first is no evidence. A lost race may show as a violation of
-// tool_dedup's key, of a unique index of the application's own table, as a
-// serialization failure, as a deadlock, or as whatever the effect made of one of
-// them; and a trigger can raise what looks like a lost race. So the identity is
-// looked up in a new statement, which sees all that has been committed:
+// What failed first is no evidence. A lost race may show as a violation of tool_dedup's key,
+// of a unique index of the application's own table, as a serialization failure, as a
+// deadlock, or as whatever the effect made of one of them; and a trigger can raise what
+// looks like a lost race. So the identity is looked up in a new statement, which sees all
+// that has been committed:
 //
 //   - a record: it is the answer, whatever the failure was.
 //   - none, the record's own statement waited for a lock, and a claim shows that a twin
 //     has the row: it is waited for.
 //   - none, and the fault is transient: a fresh attempt.
-//   - none, and the record's own statement violated a unique constraint: a few
-//     more attempts, then an ErrSchema.
-//   - none: the failure is the call's own. It may be returned, because this
-//     attempt held the identity throughout, so that no twin can have done
-//     meanwhile what it could not.
-func (g *group) explain(ctx context.Context, v verdict) verdict {
-	v.clean()
-	end := func(state state, err error) verdict {
-		v.state, v.err = state, err
+//   - none, and the record's own statement violated a unique constraint: a few more
+//     attempts, then an ErrSchema.
+//   - none: the failure is the call's answer. It may be returned, because this attempt held
+//     the identity throughout, so that no twin can have done meanwhile what it could not.
+func (c *call) explain(ctx context.Context, err error) verdict {
+	a := &c.tx
+	if a.failedAt == atStatement {
+		return c.explainCombined(ctx, err)
+	}
+	if v, ok := c.explainedAlready(ctx, err, nil); ok {
 		return v
 	}
-	c := v.bad
-	switch {
-	case v.brokeTx():
-		return end(broken, v.err)
-	case ctx.Err() != nil:
-		return end(failed, withContext(ctx, v.err))
-	case c == nil:
-		return g.explainAll(ctx, v)
-	case v.raised && v.stale && !c.reprepared && !v.lost && mayBeStale(v.err):
+	if a.raised && a.prepared && !c.reprepared && !a.connLost && mayBeStale(err) {
 		// Its statement may have been prepared before somebody changed a type, and is
 		// prepared anew now. Sent once more, what it raises is its own.
 		c.reprepared = true
-		return end(again, v.err)
+		return verdict{kind: again}
 	}
-	raised := wire.IsRaised(v.err)
-	v.onError()
+	if err = a.clean(err); a.raised {
+		err = byEffect(c.stmt.explain(err))
+	}
 	look := (*table.Table).Peek
-	if v.blocked > 0 {
+	if a.blocked > 0 {
 		look = (*table.Table).TryClaim
 	}
-	seen, err := g.d.look(ctx, c, look)
-	switch {
-	case err == nil && seen.Found:
-		c.waiter.waited += v.blocked
-		v.rec = seen.Record
-		return end(found, nil)
-	case err == nil && seen.Busy && v.blocked > 0:
-		c.waiter.waited += v.blocked
-		return end(held, v.err)
-	case err != nil && mayRetry(ctx, err):
-		// It may be a lost race. A fresh attempt finds out.
-		return end(retry, errors.Join(v.err, err))
-	case err != nil:
-		return end(failed, alongside(v.err, fmt.Errorf("looking up the record: %w", err)))
+	switch unseen := c.d.look(ctx, &c.Entry, &c.seen, look); {
+	case unseen != nil && mayRetry(ctx, unseen): // it may be a lost race; a fresh attempt finds out
+		return verdict{kind: again, pause: true, err: errors.Join(err, unseen)}
+	case unseen != nil:
+		return verdict{kind: failed, err: alongside(err, fmt.Errorf("looking up the record: %w", unseen))}
+	case c.seen.Found:
+		c.waits.all += a.blocked
+		return verdict{kind: found}
+	case c.seen.Busy && a.blocked > 0:
+		c.waits.all += a.blocked
+		return verdict{kind: busy, met: atRecord}
 	}
-	if g.together == nil { // else other identities may not be free
-		v.free = true
-	}
-	v = end(v.own())
-	if v.state == retry && !raised && g.together != nil {
-		v.bad = nil // a connection that broke, say
-	}
-	return v
+	a.free = true
+	return c.classify(err)
 }
 
-// explainAll is explain for a failure of nobody's, such as one of COMMIT: it may be a lost
-// race of any.
-func (g *group) explainAll(ctx context.Context, v verdict) verdict {
-	rest := unsettled(g.calls)
-	if len(g.lookUp(ctx, rest)) < len(rest) {
-		v.state = found
-		return v
+// explainCombined is explain for effect and record that were one statement. What its error
+// means is found out by a separate attempt. A record or a twin that may be in the way is
+// looked for first.
+func (c *call) explainCombined(ctx context.Context, err error) verdict {
+	switch {
+	case !table.IsRecordInTheWay(err), c.d.look(ctx, &c.Entry, &c.seen, (*table.Table).Peek) != nil:
+		return verdict{kind: again} // it meets the same, if that lasts
+	case c.seen.Found:
+		return verdict{kind: found}
+	case c.seen.Busy:
+		return verdict{kind: busy, met: atStatement}
+	default:
+		return verdict{kind: again}
 	}
-	v.state, v.err = v.own()
-	return v
+}
+
+// explainedAlready is explain for what needs no look: the effect has ended the transaction,
+// or the context has ended. conn is where the first can be recorded, nil for the pool.
+func (c *call) explainedAlready(ctx context.Context, err error, conn *pgx.Conn) (verdict, bool) {
+	switch atRecord := c.tx.failedAt == atRecord; {
+	case err == errTxEnded, atRecord && table.Tripped(err):
+		if c.outcome != table.Broken { // else not even that can be recorded
+			err = c.recordBroken(ctx, err, conn)
+		}
+		return verdict{kind: failed, err: err}, true
+	case ctx.Err() != nil:
+		return verdict{kind: failed, err: withContext(ctx, c.tx.clean(err))}, true
+	}
+	return verdict{}, false
 }
 
 // clean takes the row's values out of an error of the record's own statement.
-func (v *verdict) clean() {
-	if v.atRecord {
-		v.err = cleaned(v.err)
+func (a *attempt) clean(err error) error {
+	if a.failedAt == atRecord {
+		return cleaned(err)
 	}
+	return err
 }
 
-// onError has the statement's author say what its error means.
-func (v *verdict) onError() {
-	if v.raised {
-		v.err = byEffect(v.bad.stmt.explain(v.err))
-	}
-}
-
-// brokeTx reports whether the effect had ended the transaction.
-func (v *verdict) brokeTx() bool {
-	return v.err == errTxEnded || v.atRecord && table.Tripped(v.err)
-}
-
-// own says what a failure means when no record explains it.
-func (v *verdict) own() (state, error) {
+// classify says what a failure means when no record explains it, by the facts of the attempt.
+// It is the only place that does.
+func (c *call) classify(err error) verdict {
+	a := &c.tx
 	var final *finalError
 	var notFinal *notFinalError
-	err := v.err
+	fail := func(err error) verdict { return verdict{kind: failed, err: err} }
 	switch {
-	case v.atRecord && table.IsConflict(err):
-		return conflicted, err
-	case v.readOnly:
-		return failed, readOnlyTx(err)
-	case wire.IsTransient(err), errors.Is(effectsOwn(err), ErrRestartTx), v.lost && wire.IsConnLost(err):
-		return retry, err
+	case a.failedAt == atRecord && table.IsConflict(err):
+		return c.conflict(err)
+	case a.readOnly:
+		return fail(readOnlyTx(err))
+	case wire.IsTransient(err), errors.Is(effectsOwn(err), ErrRestartTx), a.connLost && wire.IsConnLost(err):
+		return verdict{kind: again, pause: true, err: err}
 	case wire.IsTxTimeout(err):
-		return failed, invalidEffect(err, "sent nothing for longer than Options.IdleTimeout, or took longer than the server's transaction_timeout; keep slow calls out of it, or raise the limit")
-	case v.atRecord:
-		return failed, fmt.Errorf("dedup: writing the record: %w", cleaned(err))
+		return fail(invalidEffect(err, "sent nothing for longer than Options.IdleTimeout, or took longer than the server's transaction_timeout; keep slow calls out of it, or raise the limit"))
+	case a.failedAt == atRecord:
+		return fail(fmt.Errorf("dedup: writing the record: %w", cleaned(err)))
 	case errors.As(err, &notFinal):
-		return failed, err
+		return fail(err)
 	case errors.Is(err, guard.ErrTxControl):
-		return failed, misused(err)
+		return fail(misused(err))
 	case errors.As(err, &final):
-		return refused, final.err
-	case v.bad != nil && v.bad.storeErrors && recordable(effectsOwn(err)):
-		return refused, effectsOwn(err)
+		return c.refuse(final.err)
+	case c.storeErrors && recordable(effectsOwn(err)):
+		return c.refuse(effectsOwn(err))
 	case wire.SQLState(err) != "": // of a constraint that COMMIT has checked
-		return failed, byEffect(err)
+		return fail(byEffect(err))
 	default:
-		return failed, err
+		return fail(err)
 	}
 }
 
-// recordable reports whether an effect's error may be stored as its answer where
-// the call asks for that. What the library itself objected to, what a context or
-// an operator ended, and the server's own faults may not.
+// refuse makes recording a refusal the work of the attempts to come: the record must not
+// share a transaction with the effect's writes.
+func (c *call) refuse(cause error) verdict {
+	text, err := encodeRefusal(cause, c.d.opts.MaxResultBytes)
+	if err != nil {
+		return verdict{kind: failed, err: fmt.Errorf("%w (the refusal: %w)", err, cause)}
+	}
+	c.outcome, c.text, c.cause = table.Refused, text, cause
+	return verdict{kind: again}
+}
+
+// errHidden is the conflict of a claim with a row that no look-up finds.
+var errHidden = errors.New("dedup: a row is in the way that cannot be seen")
+
+// maxConflicts bounds the attempts after a unique violation without a record. A lost race
+// has a record, or a winner that was swept within the moment; a trigger or a foreign unique
+// index has neither, and unbounded it ran an effect 4,104 times in 2 s (measured).
+const maxConflicts = 2
+
+// conflict is a unique violation without a record: the winner's may have been deleted since,
+// so that a few more attempts are made.
+func (c *call) conflict(err error) verdict {
+	c.conflicts++
+	if c.conflicts > maxConflicts || c.tx.savepoint == "" && c.conflicts >= c.d.opts.Retry.MaxAttempts {
+		return verdict{kind: failed, err: c.conflictError(err), conflict: true}
+	}
+	return verdict{kind: again, pause: true, err: err, conflict: true}
+}
+
+// conflictError names what cannot be explained.
+func (c *call) conflictError(err error) *Error {
+	const why = "writing the record conflicts, although there is no record of this identity: a trigger, a rule, row security or another unique index on tool_dedup"
+	if server, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return c.named(Error{Answer: ErrSchema, Err: fmt.Errorf(why+" (table %q, constraint %q): %w", server.TableName, server.ConstraintName, redacted(server))})
+	}
+	return c.named(Error{Answer: ErrSchema, Err: errors.New(why)})
+}
+
+// recordable reports whether an effect's error may be stored as its answer where the call
+// asks for that. What the library itself objected to, what a context or an operator ended,
+// and the server's own faults may not.
 func recordable(err error) bool {
 	for _, own := range [...]error{
 		ErrInvalid, ErrInFlight, ErrRestartTx, ErrSchema, ErrBroken, ErrOutcomeUnknown, ErrAttemptsExhausted, pgx.ErrTxClosed,
@@ -169,15 +198,22 @@ func recordable(err error) bool {
 	return true
 }
 
-// conflictError names what cannot be explained. A nil err is a row that nobody
-// can see.
-func conflictError(c *call, err error) *Error {
-	const why = "writing the record conflicts, although there is no record of this identity: a trigger, a rule, row security or another unique index on tool_dedup"
-	if server, ok := errors.AsType[*pgconn.PgError](err); ok {
-		return c.answer(Error{Answer: ErrSchema, Err: fmt.Errorf(why+" (table %q, constraint %q): %w", server.TableName, server.ConstraintName, redacted(server))})
+// mayRetry reports whether an error of the library's own statements, before anything was
+// written, is worth a fresh attempt: a transient one, or a connection that broke without the
+// server saying why.
+func mayRetry(ctx context.Context, err error) bool {
+	if ctx.Err() != nil || errors.Is(err, ErrInFlight) {
+		return false
 	}
-	return c.answer(Error{Answer: ErrSchema, Err: errors.New(why)})
+	return wire.IsTransient(err) || wire.IsConnLost(err)
 }
 
-// noEffect is for records without a result.
-func noEffect(context.Context, pgx.Tx) (string, error) { return "", nil }
+// isOutage reports whether an error that mayRetry is about comes from the state that the
+// server is in, and not from other transactions.
+func isOutage(err error) bool {
+	switch wire.SQLState(err) {
+	case wire.CodeSerialization, wire.CodeDeadlock, wire.CodeLockNotAvailable:
+		return false
+	}
+	return true
+}

@@ -28,68 +28,116 @@ import (
 // sqlError is an error of the server's, wrapped as an effect may wrap it.
 func sqlError(code string) error { return fmt.Errorf("wrapped: %w", &pgconn.PgError{Code: code}) }
 
-// TestOwnState: what a failure means where no record explains it.
-func TestOwnState(t *testing.T) {
+// TestClassify: what a failure means where no record explains it.
+func TestClassify(t *testing.T) {
 	t.Parallel()
 
+	const (
+		conflicts = "conflicts"
+		retries   = "retries"
+		refuses   = "refuses"
+		fails     = "fails"
+	)
 	paper := errors.New("no paper")
-	storing := &call{storeErrors: true}
+	early, late := attempt{failedAt: atEffect}, attempt{failedAt: atRecord}
+	lost := attempt{failedAt: atEffect, connLost: true}
 	for name, c := range map[string]struct {
-		v    verdict
-		bad  *call
-		want state
-		err  error // that it comes with; nil: its own
+		tx    attempt
+		cause error
+		store bool
+		want  string
+		err   error // that it comes with; nil: its cause
 	}{
-		"ConflictAtRecord":        {verdict{err: sqlError("23505"), atRecord: true}, storing, conflicted, nil},
-		"NothingWrittenAtRecord":  {verdict{err: sqlError("22012"), atRecord: true}, storing, conflicted, nil},
-		"ConflictInEffect":        {verdict{err: sqlError("23505")}, &call{}, failed, nil},
-		"ConflictInStoringEffect": {verdict{err: sqlError("23505")}, storing, refused, nil},
-		"Transient":               {verdict{err: sqlError("40001")}, storing, retry, nil},
-		"TransientAtRecord":       {verdict{err: sqlError("40001"), atRecord: true}, storing, retry, nil},
-		"TransientThoughFinal":    {verdict{err: Final(sqlError("40001"))}, storing, retry, nil},
-		"ConnectionLost":          {verdict{err: io.EOF, lost: true}, storing, retry, nil},
-		"SomebodyElsesEOF":        {verdict{err: io.EOF}, &call{}, failed, nil},
-		"LostButForAnotherReason": {verdict{err: paper, lost: true}, &call{}, failed, nil},
-		"Idle":                    {verdict{err: sqlError("25P03")}, storing, failed, ErrInvalid},
-		"IdleAtRecord":            {verdict{err: sqlError("25P03"), atRecord: true}, storing, failed, ErrInvalid},
-		"OtherAtRecord":           {verdict{err: sqlError("42501"), atRecord: true}, storing, failed, nil},
-		"Final":                   {verdict{err: Final(paper)}, &call{}, refused, paper},
-		"Own":                     {verdict{err: paper}, &call{}, failed, nil},
-		"Stored":                  {verdict{err: paper}, storing, refused, nil},
-		"NotToBeStored":           {verdict{err: NotFinal(paper)}, storing, failed, nil},
+		"ConflictAtRecord":        {late, sqlError("23505"), true, conflicts, nil},
+		"NothingWrittenAtRecord":  {late, sqlError("22012"), true, conflicts, nil},
+		"ConflictInEffect":        {early, sqlError("23505"), false, fails, nil},
+		"ConflictInStoringEffect": {early, sqlError("23505"), true, refuses, nil},
+		"Transient":               {early, sqlError("40001"), true, retries, nil},
+		"TransientAtRecord":       {late, sqlError("40001"), true, retries, nil},
+		"TransientThoughFinal":    {early, Final(sqlError("40001")), true, retries, nil},
+		"ConnectionLost":          {lost, io.EOF, true, retries, nil},
+		"SomebodyElsesEOF":        {early, io.EOF, false, fails, nil},
+		"LostButForAnotherReason": {lost, paper, false, fails, nil},
+		"Restart":                 {early, byEffect(restartTx(paper)), true, retries, nil},
+		"ReadOnly":                {attempt{failedAt: atEffect, readOnly: true}, sqlError("25006"), true, fails, ErrInvalid},
+		"Idle":                    {early, sqlError("25P03"), true, fails, ErrInvalid},
+		"IdleAtRecord":            {late, sqlError("25P03"), true, fails, ErrInvalid},
+		"OtherAtRecord":           {late, sqlError("42501"), true, fails, nil},
+		"AtCommit":                {attempt{failedAt: atCommit}, sqlError("23503"), false, fails, nil},
+		"Control":                 {early, guard.ErrTxControl, true, fails, ErrInvalid},
+		"Final":                   {early, Final(paper), false, refuses, paper},
+		"Own":                     {early, paper, false, fails, nil},
+		"Stored":                  {early, paper, true, refuses, nil},
+		"NotToBeStored":           {early, NotFinal(paper), true, fails, nil},
 	} {
-		c.v.bad = c.bad
-		got, err := c.v.own()
+		asked := newCall(c.store)
+		asked.tx = c.tx
+		v := asked.classify(c.cause)
+		got, err := fails, v.err
+		switch {
+		case v.conflict:
+			got = conflicts
+		case asked.outcome == table.Refused:
+			got, err = refuses, asked.cause
+			require.False(t, v.pause, name)
+		case v.kind == again:
+			got = retries
+			require.True(t, v.pause, name)
+		default:
+			require.Equal(t, failed, v.kind, name)
+		}
 		require.Equal(t, c.want, got, name)
 		if c.err == nil {
-			c.err = c.v.err
+			c.err = effectsOwn(c.cause)
 		}
-		require.ErrorIs(t, err, c.err, name)
+		require.ErrorIs(t, effectsOwn(err), c.err, name)
 	}
 
 	// Errors around Final(err) are not kept, whether others are stored or not.
-	for _, bad := range []*call{storing, {}} {
-		_, err := (&verdict{err: fmt.Errorf("around: %w", Final(paper)), bad: bad}).own()
-		require.Equal(t, paper, err)
+	for _, store := range []bool{true, false} {
+		asked := newCall(store)
+		asked.classify(fmt.Errorf("around: %w", Final(paper)))
+		require.Equal(t, paper, asked.cause)
 	}
-	_, err := (&verdict{err: sqlError("42501"), atRecord: true, bad: storing}).own()
-	require.ErrorContains(t, err, "writing the record")
+	asked := newCall(true)
+	asked.tx = late
+	require.ErrorContains(t, asked.classify(sqlError("42501")).err, "writing the record")
 }
 
-// TestBrokeTx: only the tripwire of the record's own statement shows that the
-// effect had ended the transaction.
-func TestBrokeTx(t *testing.T) {
+func newCall(store bool) *call {
+	c := &call{outcome: table.Done}
+	c.d, c.storeErrors = &Deduper{opts: Options{MaxResultBytes: 1 << 20, Retry: RetryPolicy{MaxAttempts: 9}}}, store
+	return c
+}
+
+// TestTripwire: only the tripwire of the record's own statement shows that the effect had ended
+// the transaction.
+func TestTripwire(t *testing.T) {
 	t.Parallel()
 
 	tripwire := func(code, column string) error {
 		return fmt.Errorf("wrapped: %w", &pgconn.PgError{Code: code, ColumnName: column})
 	}
-	require.True(t, (&verdict{err: errTxEnded}).brokeTx())
-	require.True(t, (&verdict{err: tripwire("23502", "outcome"), atRecord: true}).brokeTx())
-	require.False(t, (&verdict{err: tripwire("23502", "outcome")}).brokeTx(), "a table of the tool's own")
-	require.False(t, (&verdict{err: tripwire("23502", "result"), atRecord: true}).brokeTx())
-	require.False(t, (&verdict{err: tripwire("23514", "outcome"), atRecord: true}).brokeTx())
-	require.False(t, (&verdict{err: errors.New("no paper"), atRecord: true}).brokeTx())
+	for name, c := range map[string]struct {
+		at     stage
+		err    error
+		broken bool
+	}{
+		"Ended":        {atEffect, errTxEnded, true},
+		"Tripped":      {atRecord, tripwire("23502", "outcome"), true},
+		"TableOfTools": {atEffect, tripwire("23502", "outcome"), false},
+		"OtherColumn":  {atRecord, tripwire("23502", "result"), false},
+		"OtherCode":    {atRecord, tripwire("23514", "outcome"), false},
+		"OtherError":   {atRecord, errors.New("no paper"), false},
+	} {
+		asked := newCall(false)
+		asked.tx.failedAt, asked.outcome = c.at, table.Broken // and not even that can be recorded
+		v, ok := asked.explainedAlready(t.Context(), c.err, nil)
+		require.Equal(t, c.broken, ok, name)
+		if ok {
+			require.Equal(t, verdict{kind: failed, err: c.err}, v, name)
+		}
+	}
 }
 
 // TestRecordable: what is no answer of the tool's is not stored as one.
@@ -115,14 +163,15 @@ func TestRecordable(t *testing.T) {
 func TestConflictErrorNames(t *testing.T) {
 	t.Parallel()
 
-	c := &call{Entry: table.Entry{Identity: table.Identity{Scope: "acme", Tool: "book", Key: "k"}}}
+	c := &call{}
+	c.Identity = table.Identity{Scope: "acme", Tool: "book", Key: "k"}
 	server := &pgconn.PgError{Code: "23505", TableName: "seats", ConstraintName: "one_each", Detail: "Key (name)=(Miller) already exists."}
-	for _, cause := range []error{nil, fmt.Errorf("wrapped: %w", server)} {
-		err := conflictError(c, cause)
+	for _, cause := range []error{errHidden, fmt.Errorf("wrapped: %w", server)} {
+		err := c.conflictError(cause)
 		require.ErrorIs(t, err, ErrSchema)
 		require.Equal(t, []string{"acme", "book", KeyHash("k")}, []string{err.Scope, err.Tool, err.KeyHash})
 		require.NotContains(t, err.Error(), "Miller")
-		if cause != nil {
+		if cause != errHidden {
 			requireCode(t, err, "23505")
 			require.ErrorContains(t, err, `table "seats", constraint "one_each"`)
 		}
@@ -151,12 +200,8 @@ func TestExplained(t *testing.T) {
 	paper := errors.New("no paper")
 	require.Equal(t, paper, d.explained(paper))
 
-	v := verdict{err: detailed}
-	v.clean()
-	require.Equal(t, detailed, v.err, "the effect's own error is its own")
-	v.atRecord = true
-	v.clean()
-	require.Equal(t, &pgconn.PgError{Code: "23514", Message: "no"}, v.err)
+	require.Equal(t, detailed, (&attempt{failedAt: atEffect}).clean(detailed), "the effect's own error is its own")
+	require.Equal(t, &pgconn.PgError{Code: "23514", Message: "no"}, (&attempt{failedAt: atRecord}).clean(detailed))
 }
 
 func requireCode(t *testing.T, err error, code string) {
@@ -237,7 +282,7 @@ func (s *fakeServer) serve(b *pgproto3.Backend) {
 			status = 0
 		case strings.HasPrefix(sql, "begin"):
 			b.Send(&pgproto3.CommandComplete{CommandTag: []byte("BEGIN")})
-			row(b, "t", fakeNow, "", "1")
+			row(b, "t", fakeNow, "", "1", "t")
 			row(b)
 			status = 'T'
 		case strings.HasPrefix(sql, "rollback"):
@@ -301,10 +346,10 @@ func TestClassifyCommit(t *testing.T) {
 		name   string
 		record bool // the record's row is answered first
 		answer []pgproto3.BackendMessage
-		state  state
+		kind   kind
 		err    error // of Do, nil: any definite one
 	}{
-		{"Committed", true, []pgproto3.BackendMessage{tag("COMMIT"), ready('I')}, committed, nil},
+		{"Committed", true, []pgproto3.BackendMessage{tag("COMMIT"), ready('I')}, done, nil},
 		{"Closed", false, nil, unknown, ErrOutcomeUnknown},
 		{"RecordThenClosed", true, nil, unknown, ErrOutcomeUnknown},
 		{"CommitThenClosed", true, []pgproto3.BackendMessage{tag("COMMIT")}, unknown, ErrOutcomeUnknown},
@@ -313,9 +358,9 @@ func TestClassifyCommit(t *testing.T) {
 		{"FatalAfterCommit", true, []pgproto3.BackendMessage{tag("COMMIT"), fault("FATAL", "08P01")}, unknown, ErrOutcomeUnknown},
 		{"PanicAtCommit", true, []pgproto3.BackendMessage{fault("PANIC", "XX000")}, unknown, ErrOutcomeUnknown},
 		{"StrangeTag", true, []pgproto3.BackendMessage{tag("DONE"), ready('I')}, unknown, ErrOutcomeUnknown},
-		{"TagRollback", true, []pgproto3.BackendMessage{tag("ROLLBACK"), ready('I')}, undecided, nil},
-		{"ErrorAtCommit", true, []pgproto3.BackendMessage{fault("ERROR", "23514"), ready('I')}, undecided, nil},
-		{"ErrorAtRecord", false, []pgproto3.BackendMessage{fault("ERROR", "23514"), ready('E')}, undecided, nil},
+		{"TagRollback", true, []pgproto3.BackendMessage{tag("ROLLBACK"), ready('I')}, failed, nil},
+		{"ErrorAtCommit", true, []pgproto3.BackendMessage{fault("ERROR", "23514"), ready('I')}, failed, nil},
+		{"ErrorAtRecord", false, []pgproto3.BackendMessage{fault("ERROR", "23514"), ready('E')}, failed, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -345,16 +390,16 @@ func TestClassifyCommit(t *testing.T) {
 			call := Call{Scope: "s", Tool: "t", Key: "k"}
 			effect := func(context.Context, pgx.Tx) (int, error) { return 1, nil }
 
-			_, made := d.startCall(ctx, "Do", &call)
-			require.NoError(t, made.admit(ctx, d, "Do", call, false))
-			made.call.effect = func(context.Context, pgx.Tx) (string, error) { return "1", nil }
-			g := made.alone()
-			got := g.attempt(ctx, g.calls)
-			require.Equal(t, c.state, got.state, "%v", got.err)
+			_, made := startCall(ctx, d, "Do", &call)
+			require.NoError(t, made.admit(ctx, d, call))
+			made.effect = func(context.Context, pgx.Tx) (string, error) { return "1", nil }
+			got := made.attempt(ctx)
+			require.Equal(t, c.kind, got.kind, "%v", got.err)
+			require.Equal(t, c.kind == failed, made.tx.failedAt != atOpen, "and is to be explained")
 
 			result, err := Do(ctx, d, call, effect)
 			switch {
-			case c.state == committed:
+			case c.kind == done:
 				require.NoError(t, err)
 				require.Equal(t, 1, result.Value)
 			case c.err != nil:

@@ -3,13 +3,13 @@ package dedup
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/tooldedup/dedup/internal/canon"
-	"github.com/tooldedup/dedup/internal/guard"
-	"github.com/tooldedup/dedup/internal/table"
+	"github.com/tooldedup/dedup/internal/wire"
 )
 
 // Effect is what a tool does: its writes on the transaction that it is handed.
@@ -44,115 +44,21 @@ type Effect[R any] func(ctx context.Context, tx pgx.Tx) (R, error)
 // [ErrInvalid] then. With another context nobody can see that the call is its own
 // twin, and it waits for itself for as long as that context and MaxWait allow.
 func Do[R any](ctx context.Context, d *Deduper, call Call, effect Effect[R]) (result Result[R], err error) {
-	ctx, s := d.startCall(ctx, "Do", &call)
-	defer s.span.abandon()
-	if err = s.admit(ctx, d, "Do", call, effect == nil); err == nil {
-		var value R
-		s.call.effect = recordedEffect(d, effect, &value)
-		err = s.do(ctx)
-		result, err = answer(&s.call, value, err)
-	}
-	return result, s.end(&call, err)
-}
-
-// DoTx is Do inside the caller's transaction: effect and record are committed
-// or rolled back with whatever else is in tx, and several calls can share one
-// transaction. What it answers is only true once the caller has committed.
-//
-// It works behind a savepoint, so that an effect that fails leaves tx as it was
-// before: the transaction stays usable. It makes one attempt, another one to record
-// a refusal, and at most two after a conflict without a record. A twin in flight
-// is waited for inside Postgres, which finds deadlocks, for at most MaxWait or
-// the session's lock_timeout, whichever is shorter; then the answer is ErrInFlight and
-// tx stays healthy. Whoever holds a record that may be forgotten is waited for as long
-// again; then the answer is [ErrRestartTx], and ErrInFlight with ClaimFirst. A lock on the
-// table itself, such as that of CREATE INDEX, is ErrRestartTx when the record is written. A negative MaxWait is 5 ms here, so that somebody who only looks is not
-// taken for a twin. [ErrRestartTx] means that the whole transaction must be rolled back
-// and run again. Use READ COMMITTED, and the same order of keys in every
-// transaction.
-//
-// A refusal ([ErrRefused]) is an error and an answer: its record is in tx, and
-// is only kept if the caller commits on it. Rolled back, the next call runs
-// again. [Deduper.BeginFunc] makes transactions that commit on it and restart where
-// ErrRestartTx asks for that.
-//
-// Do not call Do for the same identity before the transaction has
-// ended: it would wait for itself, and nobody could see that.
-func DoTx[R any](ctx context.Context, d *Deduper, tx pgx.Tx, call Call, effect Effect[R]) (result Result[R], err error) {
-	ctx, s := d.startCall(ctx, "DoTx", &call)
-	defer s.span.abandon()
-	if err = d.check(ctx, "DoTx", call, effect == nil, &s.call); err == nil {
-		err = checkTx(tx)
-	}
-	if err == nil && guard.InsideOwn(ctx, s.call.owner()) {
-		err = errReentrant
+	ctx, c := startCall(ctx, d, "Do", &call)
+	defer c.span.abandon()
+	if err = c.admit(ctx, d, call); err == nil && effect == nil {
+		err = errNoEffect
 	}
 	if err == nil {
 		var value R
-		s.call.effect = recordedEffect(d, effect, &value)
-		err = s.doTx(ctx, tx)
-		result, err = answer(&s.call, value, err)
-		if refused, ok := err.(*RefusedError); ok {
-			refused.in = guard.ConnOf(tx)
-		}
+		c.effect = recordedEffect(d, effect, &value)
+		err = c.do(ctx)
+		result, err = answer(c, value, err)
 	}
-	return result, s.end(&call, err)
+	return result, c.end(&call, err)
 }
 
-// admit checks what Do and DoStatement are called with, and makes the call of it, which
-// lacks its effect.
-func (s *solo) admit(ctx context.Context, d *Deduper, function string, call Call, noEffect bool) error {
-	if err := d.check(ctx, function, call, noEffect, &s.call); err != nil {
-		return err
-	}
-	if guard.Inside(ctx) {
-		return errNested
-	}
-	return nil
-}
-
-// check makes of a Call the call c, or says what is wrong with it. Nothing is sent to the
-// database before this has passed.
-func (d *Deduper) check(ctx context.Context, function string, asked Call, noEffect bool, c *call) error {
-	if err := d.usable(ctx); err != nil {
-		return err
-	}
-	if noEffect {
-		return invalid("effect", "must not be nil")
-	}
-	id, err := checkIdentity(asked.Scope, asked.Tool, asked.Key)
-	if err != nil {
-		return err
-	}
-	retention, problem := asked.Retention.resolve(d.opts.Retention)
-	if problem != "" {
-		return invalid("Retention", "cannot be used: %s", problem)
-	}
-	c.d, c.function, c.began, c.out = d, function, time.Now(), table.Done
-	c.Identity, c.Lock = id, id.LockKey(d.opts.Schema)
-	c.Keep, c.Forget = retention.keep(), retention.forget()
-	c.lookFirst = asked.LookFirst
-	c.waiter.max = asked.MaxWait
-	setDefault(&c.waiter.max, d.opts.MaxWait)
-	c.waiter.max = min(c.waiter.max, maxWait)
-	policy := asked.Errors
-	setDefault(&policy, d.opts.Errors)
-	if !policy.known() {
-		return invalid("Errors", "has an unknown policy; use ErrorsDefault, ErrorsRollBack or ErrorsStored")
-	}
-	c.storeErrors = policy == ErrorsStored
-	if known, ok := asked.Args.(table.Known); ok {
-		c.Fingerprint, c.ArgDigests, c.known = known.Fingerprint, known.ArgDigests, known.Record
-		return nil
-	}
-	c.Fingerprint, c.ArgDigests, err = canon.Digest(id.Scope, id.Tool, id.Key, asked.Args)
-	return invalidArgs(err)
-}
-
-var (
-	errNested    = &InvalidError{What: "call", Field: "ctx", Reason: "is an effect's; inside an effect use DoTx with its transaction"}
-	errReentrant = &InvalidError{What: "call", Field: "ctx", Reason: "is that of this very call's effect; a call cannot make itself"}
-)
+var errNoEffect error = &InvalidError{What: "call", Field: "effect", Reason: "must not be nil"}
 
 // recordedEffect makes of an effect what an attempt runs: it turns the result into the
 // text to record. The text is read back at once: that proves, before COMMIT, that it can
@@ -173,15 +79,15 @@ func recordedEffect[R any](d *Deduper, effect Effect[R], value *R) effectFunc {
 }
 
 // end ends the call's span and returns the answer as its caller gets it.
-func (s *solo) end(asked *Call, err error) error {
+func (c *call) end(asked *Call, err error) error {
 	err = errorOf(asked, err)
-	s.span.end(&s.call, err)
+	c.span.end(&c.answered, c.attempts, c.waits.all, err)
 	return err
 }
 
 // answer turns what became of a call into what its caller gets.
 func answer[R any](c *call, value R, err error) (Result[R], error) {
-	result := Result[R]{Waited: c.waiter.waited, Attempts: c.attempts, Recovered: c.recovered}
+	result := Result[R]{Waited: c.waits.all, Attempts: c.attempts, Recovered: c.recovered}
 	if err != nil {
 		return result, err
 	}
@@ -195,7 +101,7 @@ func answer[R any](c *call, value R, err error) (Result[R], error) {
 	}
 
 	result.Replayed = true
-	if err := c.judge(&c.rec); err != nil {
+	if err := c.judge(c.rec); err != nil {
 		if refused, ok := err.(*RefusedError); ok {
 			refused.Recovered = c.recovered
 		}
@@ -204,6 +110,45 @@ func answer[R any](c *call, value R, err error) (Result[R], error) {
 	result.Value, err = decodeStored[R](c.rec.Result)
 	return result, err
 }
+
+// errorOf returns an error as the call answers it: with the call's names, where it is the
+// library's. The effect's errors stay as they are, and so do refusals.
+func errorOf(asked *Call, err error) error {
+	switch own := err.(type) {
+	case nil, *toolError, *RefusedError:
+		return err
+	case *effectError:
+		return withoutAnswers(own.err)
+	case *Error:
+		if own.Tool == "" && validateName("Tool", asked.Tool) == nil {
+			named := *own // it may be the answer of several calls
+			named.Scope, named.Tool, named.KeyHash = asked.Scope, asked.Tool, KeyHash(asked.Key)
+			return &named
+		}
+		return err
+	}
+	if _, typed := errors.AsType[*InvalidError](err); !typed && errors.Is(err, ErrInvalid) && !wire.IsContextError(err) && !IsTransient(err) {
+		err = misused(err)
+	}
+	if named, ok := errors.AsType[*Error](err); ok && named.Tool != "" || validateName("Tool", asked.Tool) != nil {
+		return err
+	}
+	return &toolError{asked.Tool, err}
+}
+
+// toolError adds the tool's name to an error of the library.
+type toolError struct {
+	tool string
+	err  error
+}
+
+// Error implements error.
+func (e *toolError) Error() string {
+	return fmt.Sprintf("%stool %q: %s", errorPrefix, e.tool, strings.TrimPrefix(e.err.Error(), errorPrefix))
+}
+
+// Unwrap returns the error without the name.
+func (e *toolError) Unwrap() error { return e.err }
 
 // Refusal returns the refusal that err makes where it is wrapped by [Final], as
 // Do would answer it but for a record: not recorded, and CreatedAt is zero. It is

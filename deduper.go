@@ -13,7 +13,6 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/tooldedup/dedup/internal/examiner"
-	"github.com/tooldedup/dedup/internal/flight"
 	"github.com/tooldedup/dedup/internal/guard"
 	"github.com/tooldedup/dedup/internal/table"
 	"github.com/tooldedup/dedup/internal/wire"
@@ -24,13 +23,13 @@ import (
 type Deduper struct {
 	pool    *pgxpool.Pool
 	opts    Options
-	flights flight.Group[table.Identity, shared]
+	flights flights
 	trace   tracers
 	stats   stats
 	texts   statementTexts
 	clock   serverClock
 	// combines is true when the options let effect and record be one statement: see
-	// group.combines.
+	// call.combines.
 	combines bool
 	// tables are for the engine that was found; of one that is not known yet before.
 	tables   atomic.Pointer[table.Table]
@@ -39,23 +38,6 @@ type Deduper struct {
 	// transactions are in, and whose table was examined, with its *table.Table.
 	home              string
 	examinedElsewhere sync.Map
-}
-
-// shared is what the leader of a flight shares with its followers: a record, or how its
-// attempts were used up.
-type shared struct {
-	rec       *table.Record // the leader's, which nobody changes any more
-	exhausted *exhaustion
-}
-
-// exhaustion is how a call's attempts were used up.
-type exhaustion struct {
-	attempts int
-	// err is the fault of the last attempt, tried when that began.
-	err   error
-	tried time.Time
-	// outage is true when any other call would have met the fault.
-	outage bool
 }
 
 // New returns a Deduper that keeps its records in the tool_dedup table of
@@ -247,6 +229,15 @@ func (d *Deduper) onConn(ctx context.Context, do func(*wire.Conn) error) error {
 			return err
 		}
 	}
+}
+
+// lookFunc is one of the table's ways to look outside a transaction.
+type lookFunc func(*table.Table, context.Context, *wire.Conn, *table.Entry, *table.Seen) error
+
+// look takes a connection for one look and gives it back. An error says why the context has
+// ended, where it has.
+func (d *Deduper) look(ctx context.Context, e *table.Entry, seen *table.Seen, look lookFunc) error {
+	return d.onConn(ctx, func(on *wire.Conn) error { return look(d.table(), ctx, on, e, seen) })
 }
 
 // acquire takes a connection whose session can be relied on. Those that somebody

@@ -53,7 +53,6 @@
 //	ErrBroken              *Error           all that run effects  no: repair, then Reset
 //	ErrSchema              *Error           all                   no: fix the schema
 //	ErrInvalid             *InvalidError    all, and New          no: fix the call, the option or the tool
-//	the call's own error   *BatchError      DoTogether            as the error in it
 //	context's errors       -                all but New           yes
 //
 // [IsRetryable] answers the last column, [IsTransient] whether a fault of the

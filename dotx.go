@@ -14,171 +14,230 @@ import (
 	"github.com/tooldedup/dedup/internal/wire"
 )
 
-// savepoint is where a DoTx works: one attempt behind a savepoint of the caller's
-// transaction, another one where a refusal is to be recorded, and at most
-// maxConflicts after a conflict without a record. It takes no part in the
-// process's flights: its record is not committed when it returns.
-type savepoint struct {
-	g  *group
-	c  *call
-	tx pgx.Tx
-	// table is that of tx's database.
-	table *table.Table
-	// name says how deep the call is nested in others' effects, so that no call can take
-	// another's savepoint for its own.
-	name string
+// DoTx is Do inside the caller's transaction: effect and record are committed
+// or rolled back with whatever else is in tx, and several calls can share one
+// transaction. What it answers is only true once the caller has committed.
+//
+// It works behind a savepoint, so that an effect that fails leaves tx as it was
+// before: the transaction stays usable. It makes one attempt, another one to record
+// a refusal, and at most two after a conflict without a record. A twin in flight
+// is waited for inside Postgres, which finds deadlocks, for at most MaxWait or
+// the session's lock_timeout, whichever is shorter; then the answer is ErrInFlight and
+// tx stays healthy. Whoever holds a record that may be forgotten is waited for as long
+// again; then the answer is [ErrRestartTx], and ErrInFlight with ClaimFirst. A lock on the
+// table itself, such as that of CREATE INDEX, is ErrRestartTx when the record is written. A negative MaxWait is 5 ms here, so that somebody who only looks is not
+// taken for a twin. [ErrRestartTx] means that the whole transaction must be rolled back
+// and run again. Use READ COMMITTED, and the same order of keys in every
+// transaction.
+//
+// A refusal ([ErrRefused]) is an error and an answer: its record is in tx, and
+// is only kept if the caller commits on it. Rolled back, the next call runs
+// again. [Deduper.BeginFunc] makes transactions that commit on it and restart where
+// ErrRestartTx asks for that.
+//
+// Do not call Do for the same identity before the transaction has
+// ended: it would wait for itself, and nobody could see that.
+func DoTx[R any](ctx context.Context, d *Deduper, tx pgx.Tx, call Call, effect Effect[R]) (result Result[R], err error) {
+	ctx, c := startCall(ctx, d, "DoTx", &call)
+	defer c.span.abandon()
+	if err = c.check(ctx, d, call); err == nil && effect == nil {
+		err = errNoEffect
+	}
+	if err == nil {
+		err = checkTx(tx)
+	}
+	if err == nil && guard.InsideOwn(ctx, c.owner()) {
+		err = errReentrant
+	}
+	if err == nil {
+		var value R
+		c.effect = recordedEffect(d, effect, &value)
+		err = c.doTx(ctx, tx)
+		result, err = answer(c, value, err)
+		if refused, ok := err.(*RefusedError); ok {
+			refused.in = guard.ConnOf(tx)
+		}
+	}
+	return result, c.end(&call, err)
 }
 
-func (s *solo) doTx(ctx context.Context, tx pgx.Tx) error {
-	sp := &savepoint{g: s.alone(), c: &s.call, tx: tx, name: "tool_dedup_" + strconv.Itoa(guard.Depth(tx)+1)}
-	return sp.run(ctx)
-}
-
-// run makes one attempt and leaves the transaction as it was before, but for
-// what the attempt is to leave in it.
-func (sp *savepoint) run(ctx context.Context) error {
+// doTx makes an attempt behind a savepoint of the caller's transaction, another one where a
+// refusal is to be recorded, and at most maxConflicts after a conflict without a record. It
+// takes no part in the process's flights: its record is not committed when it returns.
+//
+// It leaves the transaction as it was before, but for what the attempt is to leave in it.
+func (c *call) doTx(ctx context.Context, tx pgx.Tx) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("dedup: %w", contextError(ctx))
 	}
-	d, c := sp.g.d, sp.c
-	var err error
-	if sp.table, err = d.checkTableOf(ctx, sp.tx); err != nil {
+	there, err := c.d.checkTableOf(ctx, tx)
+	if err != nil {
 		return inTx(err)
 	}
-	c.attempts++
-	t := &transaction{g: sp.g, table: sp.table, on: wire.In(sp.tx), conn: guard.ConnOf(sp.tx), tx: sp.tx, calls: sp.g.calls, width: 1, limit: c.waiter.inPostgres()}
-	open, err := sp.table.OpenIn(ctx, t.on, sp.name, &c.Entry, t.limit)
-	switch {
-	case err != nil && !open.Marked: // and nothing to back out of
-		err = inTx(d.explained(hintPooler(err)))
-		if t.conn.PgConn().TxStatus() == 'E' {
-			err = fmt.Errorf("%w (the transaction is aborted; roll it back)", err)
+	conn := guard.ConnOf(tx)
+	for {
+		c.attempts++
+		c.tx = attempt{
+			c: c, table: there, on: wire.On(conn), conn: conn, tx: tx,
+			savepoint: savepointOf(tx), limit: c.inPostgres(),
 		}
-		return err
-	case wire.SQLState(err) == wire.CodeUniqueViolation: // of a claim
-		return sp.conflict(ctx, sp.backOut(ctx), err)
-	case err != nil:
-		return alongside(inTx(d.explained(hintPooler(err))), sp.backOut(ctx))
-	}
-	t.started, t.locked = open.Started, open.Locked
-	v, ok := t.opened(&open)
-	if ok {
-		v = sp.perform(ctx, t)
-	}
-	switch v.state {
-	case committed:
-		return sp.settle(ctx)
-	case found:
-		c.rec = v.rec
-		return sp.backOut(ctx)
-	case busy:
-		return alongside(ErrInFlight, sp.backOut(ctx))
-	case conflicted:
-		return sp.conflict(ctx, sp.backOut(ctx), nil)
-	case failed:
-		return alongside(v.err, sp.backOut(ctx))
-	default:
-		return sp.explain(ctx, v)
+		switch v := c.attemptIn(ctx); v.kind {
+		case again:
+			continue
+		case done:
+			return c.settleIn()
+		case found:
+			c.rec = &c.seen.Record
+			return nil
+		default:
+			return v.err
+		}
 	}
 }
 
-// perform runs the effect, writes its record and releases the savepoint. A panic passes
-// through here with the transaction as it was before.
-func (sp *savepoint) perform(ctx context.Context, t *transaction) (v verdict) {
+// savepointOf names the savepoint of a call in tx. The name says how deep the call is nested in
+// others' effects, so that no call can take another's savepoint for its own.
+func savepointOf(tx pgx.Tx) string { return "tool_dedup_" + strconv.Itoa(guard.Depth(tx)+1) }
+
+// attemptIn makes one attempt behind the savepoint. It rolls back to it, and leaves it,
+// unless the record is written.
+func (c *call) attemptIn(ctx context.Context) verdict {
+	a := &c.tx
+	c.seen = table.Seen{}
+	err := a.table.OpenIn(ctx, a.on, a.savepoint, &c.Entry, a.limit, &c.seen)
+	a.started = c.seen.At
+	var v verdict
+	switch {
+	case err != nil && !c.seen.Marked: // and nothing to back out of
+		return verdict{kind: failed, err: a.unopenedIn(err)}
+	case wire.SQLState(err) == wire.CodeUniqueViolation: // of a claim
+		v = c.conflict(err)
+	case err != nil:
+		v = verdict{kind: failed, err: a.unopenedIn(err)}
+	default:
+		var ok bool
+		if v, ok = c.opened(); ok {
+			v = a.performIn(ctx)
+		}
+	}
+	switch {
+	case v.kind == done:
+		return v
+	case v.kind == failed && a.failedAt != atOpen:
+		return c.explainIn(ctx, v.err)
+	case v.kind == busy: // it has waited inside Postgres
+		v = verdict{kind: failed, err: ErrInFlight}
+	}
+	if left := a.backOut(ctx); left != nil {
+		return verdict{kind: failed, err: alongside(v.err, left)}
+	}
+	return v
+}
+
+// unopenedIn is the error of an attempt that could not look at the identity.
+func (a *attempt) unopenedIn(err error) error {
+	a.on.Renew(err)
+	if wire.SQLState(err) == wire.CodePreparedMissing {
+		return restartTx(err) // a fresh transaction meets what is prepared anew
+	}
+	err = inTx(a.c.d.explained(hintPooler(err)))
+	if !a.c.seen.Marked && a.conn.PgConn().TxStatus() == 'E' {
+		err = fmt.Errorf("%w (the transaction is aborted; roll it back)", err)
+	}
+	return err
+}
+
+// performIn is perform behind the savepoint. A panic passes through here with the transaction
+// as it was before.
+func (a *attempt) performIn(ctx context.Context) verdict {
 	returned := false
 	defer func() {
 		switch {
 		case returned:
-		case sp.c.endedTx:
-			_ = sp.broken(ctx, errTxEnded) // the panic is what is raised
+		case a.c.endedTx:
+			_ = a.c.recordBroken(ctx, errTxEnded, a.freeConn()) // the panic is what is raised
 		default:
-			_ = sp.backOut(ctx) // likewise
+			_ = a.backOut(ctx) // likewise
 		}
 	}()
-	v = t.run(ctx, wire.Query{Text: "release savepoint " + sp.name})
-	v.lost = t.conn.IsClosed()
+	v := a.perform(ctx)
 	returned = true
 	return v
 }
 
-// settle settles the call, whose record is in the transaction.
-func (sp *savepoint) settle(ctx context.Context) error {
-	if sp.c.written.CreatedAt.IsZero() { // the savepoint was released in the same pipeline
-		sp.g.d.reexamine()
-		conflict := conflictError(sp.c, nil)
+// settleIn makes the record the answer that is in the transaction.
+func (c *call) settleIn() error {
+	if c.written.CreatedAt.IsZero() { // the savepoint was released in the same pipeline
+		c.d.reexamine()
+		conflict := c.conflictError(nil)
 		conflict.Err = fmt.Errorf("%w; roll the transaction back: %w", conflict.Err, table.ErrSwallowed)
 		return conflict
 	}
-	sp.c.rec, sp.c.executed = sp.c.written, true
+	c.rec, c.executed = &c.written, true
 	return nil
 }
 
-// explain is group.explain inside the caller's transaction.
-func (sp *savepoint) explain(ctx context.Context, v verdict) error {
-	v.clean()
-	c := sp.c
-	switch {
-	case v.brokeTx():
-		return sp.broken(ctx, v.err)
-	case ctx.Err() != nil:
-		return alongside(withContext(ctx, v.err), sp.backOut(ctx))
-	case v.lost && (wire.IsConnLost(v.err) || wire.IsTransient(v.err)):
-		return restartTx(v.err)
+// explainIn is explain inside the caller's transaction.
+func (c *call) explainIn(ctx context.Context, err error) verdict {
+	a := &c.tx
+	fail := func(err error) verdict { return verdict{kind: failed, err: err} }
+	a.on.Renew(err)
+	if v, ok := c.explainedAlready(ctx, err, a.freeConn()); ok {
+		if !errors.Is(v.err, ErrBroken) { // else there is no savepoint any more
+			v.err = alongside(v.err, a.backOut(ctx))
+		}
+		return v
 	}
-	leftOpen := guard.ConnOf(sp.tx).PgConn().IsBusy()
-	seen, isolation, err := sp.lookBehind(ctx)
-	switch {
-	case err != nil && wire.SQLState(v.err) != "" && !leftOpen && (wire.IsConnLost(err) || wire.IsTransient(err)):
+	if err = a.clean(err); a.connLost && (wire.IsConnLost(err) || wire.IsTransient(err)) {
+		return fail(restartTx(err))
+	}
+	leftOpen, fresh := a.conn.PgConn().IsBusy(), c.seen.Fresh
+	switch unseen := a.lookBehind(ctx); {
+	case unseen != nil && wire.SQLState(err) != "" && !leftOpen && (wire.IsConnLost(unseen) || wire.IsTransient(unseen)):
 		// Perhaps a lost race: another run of the transaction will see.
-		return restartTx(alongside(v.err, err))
-	case err != nil:
-		return alongside(v.err, err)
-	case seen.Found:
-		c.waiter.waited += v.blocked
-		c.rec = seen.Record
-		return nil
-	case v.blocked > 0:
-		return sp.unblocked(ctx, &v)
+		return fail(restartTx(alongside(err, unseen)))
+	case unseen != nil:
+		return fail(alongside(err, unseen))
+	case c.seen.Found:
+		c.waits.all += a.blocked
+		return verdict{kind: found}
+	case a.blocked > 0:
+		return fail(a.unblocked(ctx, err))
 	}
-
-	fresh := isolation == string(pgx.ReadCommitted)
-	state, err := v.own()
+	v := c.classify(err)
 	switch {
-	case v.readOnly:
-		return err
-	case state == refused:
-		return sp.refuse(ctx, err)
-	case state == conflicted && fresh:
-		return sp.conflict(ctx, nil, err)
-	case state == retry && wire.SQLState(err) == wire.CodeReadOnly:
-		return inTx(err)
-	case state == retry, state == conflicted:
-		return restartTx(cleaned(err))
-	case !fresh && wire.SQLState(err) != "":
-		return sp.lookPast(ctx, err)
-	default:
-		return err
+	case v.conflict && fresh, v.kind == again && !v.pause:
+		return v
+	case v.conflict:
+		return fail(restartTx(err))
+	case v.kind == again && wire.SQLState(err) == wire.CodeReadOnly:
+		return fail(inTx(err))
+	case v.kind == again:
+		return fail(restartTx(cleaned(err)))
+	case !fresh && !a.readOnly && wire.SQLState(v.err) != "":
+		return fail(a.lookPast(ctx, v.err))
 	}
+	return v
 }
 
-// lookBehind rolls back to the savepoint, looks the record up, and leaves the
-// savepoint. It reads the transaction's isolation level as well.
-func (sp *savepoint) lookBehind(ctx context.Context) (seen table.Lookup, isolation string, err error) {
-	if err := sp.exec(ctx, "rollback to savepoint "+sp.name); err != nil {
-		return seen, "", fmt.Errorf("dedup: rolling back to the savepoint: %w", cleaned(err))
+// lookBehind rolls back to the savepoint, looks the record up, and leaves the savepoint.
+func (a *attempt) lookBehind(ctx context.Context) error {
+	if err := a.exec(ctx, "rollback to savepoint "+a.savepoint); err != nil {
+		return fmt.Errorf("dedup: rolling back to the savepoint: %w", cleaned(err))
 	}
-	seen, isolation, err = sp.table.LookUpIn(ctx, wire.In(sp.tx), &sp.c.Identity)
+	err := a.table.LookUp(ctx, a.on, &a.c.Entry, &a.c.seen)
 	if err != nil {
+		a.on.Renew(err)
 		err = fmt.Errorf("dedup: looking up the record: %w", cleaned(err))
 	}
-	return seen, isolation, alongside(err, sp.backOut(ctx))
+	return alongside(err, a.backOut(ctx))
 }
 
 // lookPast finds out whether a record that the transaction's snapshot is too old for is
-// behind cause, an error that the server raised in the effect. It claims the identity
-// and backs out: a claim meets whatever is committed.
-func (sp *savepoint) lookPast(ctx context.Context, cause error) error {
-	seen, err := sp.tryClaim(ctx)
+// behind cause, an error that the server raised in the effect. It claims the identity and
+// backs out: a claim meets whatever is committed.
+func (a *attempt) lookPast(ctx context.Context, cause error) error {
+	seen, err := a.tryClaim(ctx)
 	switch {
 	case err == nil && !seen.Busy && !seen.Hidden && !seen.Found:
 		return cause
@@ -190,74 +249,53 @@ func (sp *savepoint) lookPast(ctx context.Context, cause error) error {
 }
 
 // unblocked says what the record has waited for: a twin that has no lock, or somebody else.
-func (sp *savepoint) unblocked(ctx context.Context, v *verdict) error {
-	seen, err := sp.tryClaim(ctx)
+func (a *attempt) unblocked(ctx context.Context, cause error) error {
+	seen, err := a.tryClaim(ctx)
 	if err == nil && seen.Busy {
-		sp.c.waiter.waited += v.blocked
+		a.c.waits.all += a.blocked
 		return ErrInFlight
 	}
-	return restartTx(alongside(v.err, err))
+	return restartTx(alongside(cause, err))
 }
 
 // tryClaim claims the identity behind the savepoint, and leaves it.
-func (sp *savepoint) tryClaim(ctx context.Context) (table.Lookup, error) {
-	marked, seen, err := sp.table.TryClaimIn(ctx, wire.In(sp.tx), sp.name, &sp.c.Entry)
-	err = cleaned(err)
-	if marked {
-		err = alongside(err, sp.backOut(ctx))
+func (a *attempt) tryClaim(ctx context.Context) (seen table.Seen, err error) {
+	err = cleaned(a.table.TryClaimIn(ctx, a.on, a.savepoint, &a.c.Entry, &seen))
+	if seen.Marked {
+		err = alongside(err, a.backOut(ctx))
 	}
 	return seen, err
 }
 
-// refuse records a refusal in an attempt of its own, as Do does: the effect's
-// savepoint is gone, and its lock or claim with it.
-func (sp *savepoint) refuse(ctx context.Context, cause error) error {
-	if _, _, err := sp.g.refuse(sp.c, cause); err != nil {
-		return err
+// freeConn is the caller's connection where its transaction has been ended, and so it is
+// free: the caller may hold the only one of the pool. Else it is nil.
+func (a *attempt) freeConn() *pgx.Conn {
+	if pg := a.conn.PgConn(); pg.IsClosed() || pg.IsBusy() || pg.TxStatus() != 'I' {
+		return nil
 	}
-	return sp.run(ctx)
+	return a.conn
 }
 
-// conflict is a unique violation without a record: the winner's may have been deleted
-// since, so that a few more attempts are made.
-func (sp *savepoint) conflict(ctx context.Context, left, err error) error {
-	if sp.c.conflicts++; sp.c.conflicts <= maxConflicts && left == nil {
-		return sp.run(ctx)
-	}
-	return alongside(conflictError(sp.c, err), left)
-}
-
-// broken records that the effect ended the caller's transaction. The caller may
-// hold the only connection of the pool, so its own is used where it is free.
-func (sp *savepoint) broken(ctx context.Context, cause error) error {
-	conn := guard.ConnOf(sp.tx)
-	if pg := conn.PgConn(); pg.IsClosed() || pg.IsBusy() || pg.TxStatus() != 'I' {
-		conn = nil
-	}
-	return sp.g.d.recordBroken(ctx, sp.c, cause, conn)
-}
-
-// backOut rolls back to the savepoint and leaves it. It is one text without
-// arguments, which pgx sends in the simple protocol: in an aborted transaction
-// nothing can be prepared.
-func (sp *savepoint) backOut(ctx context.Context) error {
-	err := sp.exec(ctx, "rollback to savepoint "+sp.name+"; release savepoint "+sp.name)
+// backOut rolls back to the savepoint and leaves it. It is one text without arguments, which
+// pgx sends in the simple protocol: in an aborted transaction nothing can be prepared.
+func (a *attempt) backOut(ctx context.Context) error {
+	err := a.exec(ctx, "rollback to savepoint "+a.savepoint+"; release savepoint "+a.savepoint)
 	if err != nil {
 		return fmt.Errorf("dedup: leaving the savepoint: %w", cleaned(err))
 	}
 	return nil
 }
 
-// exec goes on after the caller's context has ended. A connection that is still
-// busy with a result set cannot be rolled back: it is closed, so that nothing of
-// the transaction can be committed.
-func (sp *savepoint) exec(ctx context.Context, sql string) error {
+// exec goes on after the caller's context has ended. A connection that is still busy with a
+// result set cannot be rolled back: it is closed, so that nothing of the transaction can be
+// committed.
+func (a *attempt) exec(ctx context.Context, sql string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), wire.RollbackTimeout)
 	defer cancel()
-	if conn := guard.ConnOf(sp.tx); conn.PgConn().IsBusy() {
-		_ = conn.Close(ctx)
+	if a.conn.PgConn().IsBusy() {
+		_ = a.conn.Close(ctx)
 	}
-	_, err := sp.tx.Exec(ctx, sql)
+	_, err := a.conn.Exec(ctx, sql)
 	return err
 }
 
@@ -310,6 +348,10 @@ func checkTx(tx pgx.Tx) error {
 		return invalid("has ended")
 	case pg.TxStatus() == 'E':
 		return invalid("is aborted, because an earlier statement failed; roll it back")
+	}
+	if err := tx.SendBatch(context.Background(), &pgx.Batch{}).Close(); err != nil { // nothing is sent
+		// Its connection may be in another's transaction by now.
+		return &InvalidError{What: "call", Field: "tx", Reason: "has ended", Err: err}
 	}
 	if err := wire.CheckSession(pg); err != nil {
 		return &InvalidError{What: "call", Field: "tx", Reason: "has a session with a client_encoding other than UTF8", Err: err}

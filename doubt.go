@@ -22,20 +22,20 @@ type doubt struct {
 // never is the end of a doubt that only a record ends.
 var never = time.Date(9999, time.December, 31, 0, 0, 0, 0, time.UTC)
 
-func (u *doubt) add(err error, sent, until time.Time) {
-	if u.err == nil {
-		u.sent = sent
+func (d *doubt) add(err error, sent, until time.Time) {
+	if d.err == nil {
+		d.sent = sent
 	}
-	u.err = err
-	if until.After(u.until) {
-		u.until = until
+	d.err = err
+	if until.After(d.until) {
+		d.until = until
 	}
 }
 
 // resolvedBy removes the doubt where an attempt has proved that nothing was committed.
-func (u *doubt) resolvedBy(free bool, started time.Time) {
-	if free && started.After(u.until) {
-		*u = doubt{}
+func (d *doubt) resolvedBy(free bool, started time.Time) {
+	if free && started.After(d.until) {
+		*d = doubt{}
 	}
 }
 
@@ -44,20 +44,20 @@ func (u *doubt) resolvedBy(free bool, started time.Time) {
 // could then repeat the effect. Half of the time that the record is remembered is left for
 // clocks that differ, this machine's from the server's and those of two servers in a
 // failover.
-func (u *doubt) provable(remembered time.Duration) bool {
-	return u.err == nil || time.Since(u.sent) < remembered/2
+func (d *doubt) provable(remembered time.Duration) bool {
+	return d.err == nil || time.Since(d.sent) < remembered/2
 }
 
 // errForgotten is why a call with a lost COMMIT makes no further attempt.
 var errForgotten = errors.New("dedup: too late to find out: the record is remembered for a shorter time than that took; see Retention")
 
 // unknown is the caller's error where cause has ended the attempts.
-func (u *doubt) unknown(attempts int, cause error) *Error {
-	err := u.err
-	if cause != nil && cause != u.err {
-		err = fmt.Errorf("%w (%w)", u.err, cause)
+func (d *doubt) unknown(attempts int, cause error) *Error {
+	err := d.err
+	if cause != nil && cause != d.err {
+		err = fmt.Errorf("%w (%w)", d.err, cause)
 	}
-	return &Error{Answer: ErrOutcomeUnknown, Attempts: attempts, Until: u.until, Err: err}
+	return &Error{Answer: ErrOutcomeUnknown, Attempts: attempts, Until: d.until, Err: err}
 }
 
 // serverClock estimates the database's clock from the times in its answers. It is

@@ -22,8 +22,9 @@ func FuzzDurations(f *testing.F) {
 		opts, err := (&Options{MaxWait: first, CommitTimeout: second}).resolve()
 		if err == nil {
 			d := &Deduper{opts: opts}
-			c := &call{waiter: waiter{max: min(first, maxWait), waited: max(min(second, maxWait), 0)}}
-			limit := (&transaction{g: &group{d: d}, locked: true, calls: []*call{c}}).recordLimit()
+			c := waited(min(first, longestWait), max(min(second, longestWait), 0))
+			c.d, c.seen.Locked = d, true
+			limit := c.recordLimit()
 			if first == 0 {
 				require.Zero(t, limit)
 			} else {

@@ -205,24 +205,6 @@ func readOnlyTx(err error) *InvalidError {
 	return invalidEffect(err, "cannot be recorded: its transaction is read-only, by default_transaction_read_only or because it was set so")
 }
 
-// BatchError names the call because of which nothing of a [DoTogether] was committed.
-type BatchError struct {
-	// Index is the call's number in the slice, from 0.
-	Index                int
-	Scope, Tool, KeyHash string
-	// Err is what DoStatement would have answered, but for a refusal: nothing is
-	// recorded, so it is the error that was to be refused with.
-	Err error
-}
-
-// Error implements error.
-func (e *BatchError) Error() string {
-	return fmt.Sprintf("dedup: call %d, tool %q, key %s: %v", e.Index, e.Tool, e.KeyHash, e.Err)
-}
-
-// Unwrap returns the call's own error.
-func (e *BatchError) Unwrap() error { return e.Err }
-
 const errorPrefix = "dedup: "
 
 // redacts reports whether redacted takes anything away.

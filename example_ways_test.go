@@ -346,8 +346,9 @@ func ExampleDoBatch() {
 	// rows: 3
 }
 
-// All the calls of one turn are to happen, or none of them.
-func ExampleDoTogether() {
+// All the calls of one turn are to happen, or none of them: DoTx in a loop inside one
+// transaction.
+func ExampleDeduper_BeginFunc_allOrNone() {
 	ctx := context.Background()
 	pool, done := exampleDatabase(`CREATE TABLE tickets (id int GENERATED ALWAYS AS IDENTITY, title text CHECK (title <> ''))`)
 	defer done()
@@ -356,22 +357,40 @@ func ExampleDoTogether() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	_, err = dedup.DoTogether[Ticket](ctx, d, openTickets("printer on fire", ""))
-	var named *dedup.BatchError
-	if errors.As(err, &named) {
-		fmt.Println("call", named.Index, "failed; rows:", exampleCount(pool, "tickets"))
+	openAll := func(titles ...string) error {
+		var opened []dedup.Result[Ticket]
+		err := d.BeginFunc(ctx, func(tx pgx.Tx) error {
+			opened = nil // it may be called again
+			for i, title := range titles {
+				call := dedup.Call{Scope: "acme", Tool: "open_ticket", Key: fmt.Sprint("turn 7, call ", i), Args: OpenTicket{Title: title}}
+				result, err := dedup.DoTx(ctx, d, tx, call, func(ctx context.Context, tx pgx.Tx) (t Ticket, err error) {
+					err = tx.QueryRow(ctx, `INSERT INTO tickets (title) VALUES ($1) RETURNING id, title`, title).Scan(&t.ID, &t.Title)
+					return t, err
+				})
+				if err != nil {
+					return fmt.Errorf("call %d: %w", i, err)
+				}
+				opened = append(opened, result)
+			}
+			return nil
+		})
+		for _, result := range opened {
+			if err == nil {
+				fmt.Println(result.Value.Title, "replayed:", result.Replayed)
+			}
+		}
+		return err
 	}
-	results, err := dedup.DoTogether[Ticket](ctx, d, openTickets("printer on fire", "paper jam"))
-	if err != nil {
+	if err := openAll("printer on fire", ""); err != nil {
+		fmt.Println("failed; rows:", exampleCount(pool, "tickets"))
+	}
+	if err := openAll("printer on fire", "paper jam"); err != nil {
 		log.Fatal(err)
-	}
-	for _, result := range results {
-		fmt.Println(result.Value.Title, "replayed:", result.Replayed)
 	}
 	fmt.Println("rows:", exampleCount(pool, "tickets"))
 
 	// Output:
-	// call 1 failed; rows: 0
+	// failed; rows: 0
 	// printer on fire replayed: false
 	// paper jam replayed: false
 	// rows: 2

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/tooldedup/dedup/internal/table"
-	"github.com/tooldedup/dedup/internal/wire"
 )
 
 // State is what [Deduper.Lookup] finds of an identity.
@@ -73,9 +72,8 @@ type Status struct {
 // made and rolled back.
 //
 // StateNotFound is certain where the call is neither committed nor will be. At
-// once it is so for a call of Do, and for each of the first 256 of a DoTx or
-// DoTogether transaction, because it holds its lock or claim until its commit
-// has ended. A call of DoStatement or DoBatch holds none while it is on its
+// once it is so for a call of Do, and for each of the first 256 DoTx of a
+// transaction, because it holds its lock or claim until its commit has ended. A call of DoStatement or DoBatch holds none while it is on its
 // way, and the server refuses it if it arrives too late: StateNotFound is
 // certain once Status.Now is later than the Until of the call's
 // ErrOutcomeUnknown, or twice CommitTimeout after the call has ended. All
@@ -94,8 +92,8 @@ func (d *Deduper) Lookup(ctx context.Context, scope, tool, key string) (Status, 
 	if err != nil {
 		return Status{}, errorOf(&Call{Scope: scope, Tool: tool, Key: key}, err)
 	}
-	seen, err := d.look(ctx, d.stranger(id), (*table.Table).Probe)
-	if err != nil {
+	var seen table.Seen
+	if err := d.look(ctx, d.observer(id), &seen, (*table.Table).Probe); err != nil {
 		return Status{}, errorOf(&Call{Scope: scope, Tool: tool, Key: key}, fmt.Errorf("dedup: looking up: %w", d.explained(err)))
 	}
 	switch {
@@ -108,9 +106,9 @@ func (d *Deduper) Lookup(ctx context.Context, scope, tool, key string) (Status, 
 	}
 }
 
-// stranger is a call of the identity by somebody who is not going to run it.
-func (d *Deduper) stranger(id table.Identity) *call {
-	return &call{d: d, Entry: table.Entry{Identity: id, Lock: id.LockKey(d.opts.Schema), Keep: d.opts.Retention.keep(), Forget: d.opts.Retention.forget()}}
+// observer is the entry of somebody who is not going to make the call.
+func (d *Deduper) observer(id table.Identity) *table.Entry {
+	return &table.Entry{Identity: id, Lock: id.LockKey(d.opts.Schema), Keep: d.opts.Retention.keep(), Forget: d.opts.Retention.forget()}
 }
 
 func status(r *table.Record) (Status, error) {
@@ -133,43 +131,4 @@ func status(r *table.Record) (Status, error) {
 		s.Result = json.RawMessage(r.Result)
 	}
 	return s, nil
-}
-
-// lookFunc is one of the table's ways to look outside a transaction.
-type lookFunc func(*table.Table, context.Context, *wire.Conn, *table.Entry) (table.Lookup, error)
-
-// look takes a connection for one look and gives it back. An error says why the context
-// has ended, where it has.
-func (d *Deduper) look(ctx context.Context, c *call, look lookFunc) (seen table.Lookup, err error) {
-	err = d.onConn(ctx, func(on *wire.Conn) error {
-		seen, err = look(d.table(), ctx, on, &c.Entry)
-		return err
-	})
-	return seen, err
-}
-
-// lookUp settles the calls that have a record, in one round trip, and returns the others.
-// Where it fails, whatever comes next meets the same fault and says so.
-func (g *group) lookUp(ctx context.Context, calls []*call) []*call {
-	_ = g.d.onConn(ctx, func(on *wire.Conn) error {
-		if len(calls) > 1 {
-			forgotten, err := g.d.table().LookUpAll(ctx, on, entries(calls), func(n int, rec table.Record) { g.find(calls[n], rec) })
-			for _, n := range forgotten {
-				calls[n].separate = true // it would: the record is in its way
-			}
-			return err
-		}
-		for _, c := range calls {
-			seen, err := g.d.table().LookUp(ctx, on, &c.Identity)
-			if err != nil {
-				return err
-			}
-			if seen.Found {
-				g.find(c, seen.Record)
-			}
-			c.separate = c.separate || seen.Forgotten
-		}
-		return nil
-	})
-	return unsettled(calls)
 }

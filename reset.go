@@ -55,7 +55,8 @@ func (d *Deduper) Reset(ctx context.Context, scope, tool, key string, opts Reset
 }
 
 func (d *Deduper) reset(ctx context.Context, id table.Identity, opts ResetOptions) (freed, audited bool, err error) {
-	seen, err := d.look(ctx, d.stranger(id), (*table.Table).Probe)
+	var seen table.Seen
+	err = d.look(ctx, d.observer(id), &seen, (*table.Table).Probe)
 	at := seen.Record.CreatedAt
 	switch {
 	case err != nil:

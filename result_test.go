@@ -339,7 +339,7 @@ func TestErrorOf(t *testing.T) {
 	}
 	require.NotErrorIs(t, errorOf(book, byEffect(fmt.Errorf("booking: %w", ErrInFlight))), ErrInFlight)
 	shared := &Error{Answer: ErrAttemptsExhausted, Attempts: 3, Err: own}
-	for _, err := range []error{errorOf(book, shared), &BatchError{Tool: "book", Err: own}} {
+	for _, err := range []error{errorOf(book, shared)} {
 		require.Same(t, err, errorOf(outer, err))
 		require.Contains(t, err.Error(), `tool "book"`)
 	}

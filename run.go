@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"math/rand/v2"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/tooldedup/dedup/internal/table"
 	"github.com/tooldedup/dedup/internal/wire"
@@ -15,352 +13,250 @@ import (
 
 // The way of a call, top down:
 //
-//	do, lead  one leader per identity and process (here)
-//	run       the loop: as many attempts as Options.Retry allows, pauses (here)
-//	step      one attempt, and what comes of it (here)
-//	attempt   one transaction: {BEGIN; lock; look-up} and effects in tx.go,
-//	          {INSERT; COMMIT} in tx_record.go; all in one pipeline in combined.go
-//	explain   what a failed transaction means: reads the winning row (constraint.go)
-//	next      what comes after: an answer, another attempt, a wait (here)
+//	do        one leader per identity and process; the others wait for it (wait.go)
+//	run       the loop: attempts, pauses between them, waits for twins (here)
+//	attempt   one transaction (tx.go), or one statement that is one (combined.go)
+//	explain   what a failed attempt means: reads the winning row (constraint.go)
 
-// do leads or follows the identity's flight. A call that may not wait does not
-// follow: it is answered at once where its leader is in the effect, and else
-// finds out for itself.
-//
-// What is shared is no older than the call that gets it: the record was read, or
-// committed, by a statement that was sent after the call had begun. Somebody else may
-// free the identity while the server's answer is on its way to the leader, and a call
-// that begins then must not get what was deleted before.
-func (s *solo) do(ctx context.Context) error {
-	g, c := s.alone(), &s.call
-	if c.known != nil {
-		g.find(c, *c.known)
-		return nil
-	}
-	for {
-		if err := ctx.Err(); err != nil {
-			return g.ended(fmt.Errorf("dedup: %w", contextError(ctx)))
-		}
-		f, leads := s.d.flights.Join(c.Identity, &s.flight)
-		if leads {
-			return s.lead(ctx)
-		}
-		if c.waiter.spent() {
-			if f.Busy() {
-				return g.ended(ErrInFlight)
-			}
-			return g.runOne(ctx)
-		}
-		c.traceWaitStart(ctx, &c.waiter.followed, true)
-		if err := c.waiter.wait(ctx, f.Done(), 0); err != nil {
-			return g.ended(err)
-		}
-		if !f.Landed() {
-			continue
-		}
-		answer, ok := f.Answer(c.began)
-		switch {
-		case ok && answer.exhausted != nil:
-			return g.exhaust(answer.exhausted)
-		case ok:
-			g.find(c, *answer.rec)
-			return nil
-		case f.Stale(c.began) && answer.exhausted == nil: // most likely the record is there still
-			c.lookFirst = true
-		}
-	}
+// call is a Call on its way: what was asked, how it went so far, and its answer. One
+// goroutine at a time has it.
+type call struct {
+	asked
+	answered
+	span span // what is counted of the call, and what tracers see of it
+
+	// tx is the attempt at hand, tried when it began, seen what it has seen of the identity,
+	// written the record that it sent, which counts once it is committed.
+	tx      attempt
+	tried   time.Time
+	seen    table.Seen
+	written table.Record
+
+	flight   flight // what its followers see of it
+	waits    waits
+	doubt    doubt
+	attempts int
+	// exhausted is not nil when the attempts are used up.
+	exhausted *exhaustion
+
+	// outcome is what the next attempt records: Done for what the effect returns, or Refused
+	// or Broken, and then it runs no effect and records text.
+	outcome table.Outcome
+	text    string
+	// separate is true when effect and record are to be sent separately: they were sent as
+	// one statement that did not commit, or a record that may be forgotten is in their way.
+	separate bool
+	// conflicts counts unique violations without a record, looks how often a call that may
+	// not wait has looked again. renewed counts the connections that were given up, one after
+	// the other, because their prepared statements were gone: when it comes to all of the
+	// pool's, a pooler loses them.
+	conflicts, looks int
+	renewed          int32
+	// reprepared is true when its statement failed once already when it may have been
+	// prepared for types that have changed.
+	reprepared bool
+	// endedTx is true when the effect ended its transaction and then panicked.
+	endedTx bool
 }
 
-// lead runs the call and lands its flight however it ends, panics included.
-func (s *solo) lead(ctx context.Context) error {
-	defer s.d.flights.Land(s.call.Identity, &s.flight)
-	s.leads = &s.flight
-	err := s.runOne(ctx)
-	switch {
-	case err == nil:
-		s.flight.Share(shared{rec: &s.call.rec}, s.call.rec.SentAt)
-	case s.doubt.err == nil && s.exhausted != nil:
-		s.flight.Share(shared{exhausted: s.exhausted}, s.exhausted.tried)
-	}
-	return err
+// startCall makes a call and begins its span. The context that it returns is the call's.
+func startCall(ctx context.Context, d *Deduper, function string, asked *Call) (context.Context, *call) {
+	c := &call{}
+	return c.start(ctx, d, function, asked), c
 }
 
-// runOne is run for a group of one call.
-func (g *group) runOne(ctx context.Context) error {
-	_, err := g.run(ctx)
-	if err == nil {
-		err = g.calls[0].err
+// start begins the call's span, and returns the call's context.
+func (c *call) start(ctx context.Context, d *Deduper, function string, asked *Call) context.Context {
+	c.function, c.outcome = function, table.Done
+	if ctx == nil || d == nil || d.pool == nil {
+		return ctx
 	}
-	return err
+	data := CallData{Func: function, Scope: asked.Scope, Tool: asked.Tool, Key: asked.Key, Attrs: AttrsOf(ctx)}
+	return c.span.start(ctx, &d.trace, &d.stats, data)
 }
 
-// maxConflicts bounds the attempts after a unique violation without a record. A
-// lost race has a record, or a winner that was swept within the moment; a
-// trigger or a foreign unique index has neither, and unbounded it ran an effect
-// 4,104 times in 2 s (measured).
-const maxConflicts = 2
-
-// step is what comes after an attempt.
-type step int
+// kind is what an attempt came to. docs/design.md has it as a table.
+type kind int
 
 const (
-	stepSettled step = iota // every call has come to an end
-	stepFailed              // there is an error to return, or a record that answers with one
-	stepAgain               // another attempt at once; what causes it bounds how often
-	stepFault               // another attempt after a pause, within Options.Retry
+	done    kind = iota // effect and record are committed
+	found               // nothing was committed; a record is the answer
+	busy                // nothing was committed; a twin is in flight, and is waited for
+	again               // nothing was committed, and another attempt may go through
+	unknown             // the answer to COMMIT was lost
+	failed              // nothing was committed, and err is the answer
 )
 
-// run makes attempts until one settles the calls, within Options.Retry. What it returns
-// with bad is the error of that call, or nil where bad has a record that answers with
-// one.
-func (g *group) run(ctx context.Context) (bad *call, err error) {
-	if slices.ContainsFunc(g.calls, func(c *call) bool { return c.lookFirst }) {
-		g.lookUp(ctx, g.calls)
+// verdict is what an attempt came to, and why.
+type verdict struct {
+	kind kind
+	err  error
+	// pause is true when the next attempt comes after a pause, within Options.Retry.
+	pause bool
+	// met is how far a busy attempt had come when it met the twin.
+	met stage
+	// conflict is true when the record's statement met a row that nobody can see.
+	conflict bool
+	// outage is true when the transaction could not be opened because of the state that the
+	// server is in: any other call would have met the same.
+	outage bool
+	// until is when the doubt ends that this attempt left.
+	until time.Time
+}
+
+// stage is how far an attempt came.
+type stage int
+
+const (
+	atOpen stage = iota // nothing was run
+	atEffect
+	atRecord
+	atCommit
+	atStatement // effect and record, in one statement
+)
+
+// run makes attempts until there is an answer, within Options.Retry: a record, or the error
+// that it returns.
+func (c *call) run(ctx context.Context) error {
+	if c.lookFirst {
+		c.lookUp(ctx)
 	}
 	defer func() {
-		for _, c := range g.calls {
-			if c.endedTx { // a panic passes by; its connection has been given back
-				_ = g.d.recordBroken(ctx, c, errTxEnded, nil) // the panic is what is raised
-			}
+		if c.endedTx { // a panic passes by; its connection has been given back
+			_ = c.recordBroken(ctx, errTxEnded, nil) // the panic is what is raised
 		}
 	}()
-	for faults := 0; ; {
-		next, bad, err := g.step(ctx)
-		switch next {
-		case stepSettled:
-			return nil, nil
-		case stepFailed:
-			return g.blame(ctx, bad, err)
-		case stepAgain:
+	for faults := 0; c.rec == nil; {
+		v := c.attempt(ctx)
+		if v.kind == failed && c.tx.failedAt != atOpen {
+			v = c.explain(ctx, v.err)
+		}
+		c.doubt.resolvedBy(c.tx.free, c.tx.started)
+		if v.kind == busy {
+			v = c.wait(ctx, v)
+		}
+		goOn, err := c.next(ctx, v)
+		switch {
+		case !goOn:
+			return err
+		case err == nil:
 			continue
 		}
-		if faults++; faults >= g.d.opts.Retry.MaxAttempts {
-			return g.blame(ctx, bad, g.exhaust(&exhaustion{attempts: g.attempts, err: err, tried: g.tried, outage: g.outage}))
+		if faults++; faults >= c.d.opts.Retry.MaxAttempts {
+			return c.exhaust(&exhaustion{attempts: c.attempts, err: err, tried: c.tried, outage: v.outage})
 		}
-		if err := g.pause(ctx, bad, faults, err); err != nil {
-			return g.blame(ctx, bad, err)
+		if err := c.pause(ctx, faults, err); err != nil {
+			return c.ended(err)
 		}
-	}
-}
-
-// step makes one attempt and says what comes next.
-func (g *group) step(ctx context.Context) (step, *call, error) {
-	if bad := g.together.misjudged(time.Time{}); bad != nil {
-		return stepFailed, bad, nil
-	}
-	rest := unsettled(g.calls)
-	if len(rest) == 0 {
-		return stepSettled, nil, nil
-	}
-	g.count(rest, 1)
-	g.tried = time.Now()
-	v := g.attempt(ctx, rest)
-	if v.state == undecided {
-		v = g.explain(ctx, v)
-	}
-	g.doubt.resolvedBy(v.free, v.started)
-	g.outage = v.outage
-	return g.next(ctx, rest, v)
-}
-
-// attempt makes one transaction of calls: three round trips when the identities are free,
-// two when there is a record or a twin, and one where effects and records are combined.
-func (g *group) attempt(ctx context.Context, calls []*call) verdict {
-	pooled, err := g.d.acquire(ctx)
-	if err != nil {
-		return g.unstarted(ctx, calls, err)
-	}
-	defer g.d.release(ctx, pooled) // rolls back, after a panic too
-	conn := pooled.Conn()
-	if err := g.d.checkTable(ctx, conn); err != nil {
-		return g.unopened(ctx, conn, calls, err)
-	}
-	if g.combines(conn, calls) {
-		return g.attemptCombined(ctx, conn, calls)
-	}
-	if g.part {
-		return verdict{state: again}
-	}
-	return g.attemptOn(ctx, conn, calls)
-}
-
-// next says what comes after the verdict on an attempt of these calls. docs/design.md has
-// it as a table.
-func (g *group) next(ctx context.Context, rest []*call, v verdict) (step, *call, error) {
-	switch v.state {
-	case committed:
-		for _, c := range v.calls {
-			g.settle(ctx, c)
-		}
-		return stepSettled, nil, nil
-	case found:
-		if v.bad != nil {
-			g.find(v.bad, v.rec)
-		}
-		return stepAgain, nil, nil
-	case busy:
-		g.count(rest, -1) // it came to nothing but a look
-		next, bad, err := g.wait(ctx, v.bad)
-		if v.err != nil && errors.Is(err, ErrInFlight) { // somebody else has the row: there is no twin
-			g.count(rest, 1)
-			return stepFault, bad, v.err
-		}
-		return next, bad, err
-	case held:
-		if v.bad.waiter.spent() {
-			return stepFailed, v.bad, ErrInFlight
-		}
-		return g.wait(ctx, v.bad)
-	case again:
-		return stepAgain, nil, nil
-	case undone:
-		return g.afterUndone(ctx, v)
-	case refused:
-		return g.refuse(v.bad, v.err)
-	case broken:
-		if v.bad.out != table.Broken { // else not even that can be recorded
-			v.err = g.d.recordBroken(ctx, v.bad, v.err, nil)
-		}
-		return stepFailed, v.bad, v.err
-	case conflicted:
-		c := v.bad
-		if c.conflicts++; c.conflicts > maxConflicts || c.conflicts >= g.d.opts.Retry.MaxAttempts {
-			return stepFailed, c, conflictError(c, v.err)
-		}
-	case unknown:
-		g.doubt.add(v.err, g.tried, v.until)
-	case failed:
-		return stepFailed, v.bad, v.err
-	case retry: // transient
-	}
-	return stepFault, v.bad, v.err
-}
-
-func (g *group) count(calls []*call, n int) {
-	g.attempts += n
-	for _, c := range calls {
-		c.attempts += n
-	}
-}
-
-// settle settles a call whose effect is committed.
-func (g *group) settle(ctx context.Context, c *call) {
-	if c.written.CreatedAt.IsZero() {
-		g.d.reexamine() // and let the next call say what is wrong
-		c.err = table.ErrSwallowed
-		if c.out != table.Broken {
-			c.err = g.d.recordBroken(ctx, c, c.err, nil)
-		}
-		return
-	}
-	c.rec, c.executed = c.written, true
-}
-
-// recordBroken blocks an identity whose effect ended its own transaction, so
-// that a retry cannot repeat whatever of it is committed. It goes on after the
-// caller's context has ended.
-//
-// With LockFirst the identity was free from the moment that the effect ended the
-// transaction, and a twin may have run since; then the error says so.
-func (d *Deduper) recordBroken(ctx context.Context, of *call, cause error, conn *pgx.Conn) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.opts.CommitTimeout)
-	defer cancel()
-	err := of.answer(Error{Answer: ErrBroken, Err: cleaned(cause)})
-	s := &solo{call: call{d: d, function: of.function, Entry: of.Entry, began: of.began, out: table.Broken, effect: noEffect, waiter: waiter{max: of.waiter.max}}}
-	g := s.alone()
-	if conn != nil { // free, and perhaps the only one
-		v := g.attemptOn(ctx, conn, g.calls)
-		wire.Rollback(ctx, conn)
-		if v.state == committed && !s.call.written.CreatedAt.IsZero() || v.state == found && v.rec.IsBroken() {
-			err.Err = alongside(err.Err, d.auditBroken(ctx, conn, &of.Identity, cause))
-			return err
-		}
-	}
-	failed := g.runOne(ctx)
-	switch {
-	case failed != nil:
-		err.Err = fmt.Errorf("%w (and it could not be recorded: %w)", err.Err, failed)
-	case !s.call.executed && !s.call.rec.IsBroken():
-		err.Err = fmt.Errorf("%w (and a twin has run and recorded the call since)", err.Err)
-	default:
-		err.Err = alongside(err.Err, d.auditBroken(ctx, nil, &of.Identity, cause))
-	}
-	return err
-}
-
-// auditBroken writes down that a record is broken, so that it can be found without an index
-// on the records: claims and records would pay for that one. The record counts without it.
-func (d *Deduper) auditBroken(ctx context.Context, conn *pgx.Conn, id *table.Identity, cause error) error {
-	if conn == nil {
-		pooled, err := d.acquire(ctx)
-		if err != nil {
-			return fmt.Errorf("dedup: writing the audit: %w", err)
-		}
-		defer d.release(ctx, pooled)
-		conn = pooled.Conn()
-	}
-	if err := d.table().AuditBroken(ctx, conn, id, cleaned(cause).Error()); err != nil {
-		return fmt.Errorf("dedup: writing the audit: %w", cleaned(err))
 	}
 	return nil
 }
 
-// refuse makes recording a refusal the work of the attempts to come. Of calls that are
-// answered together nothing is recorded.
-func (g *group) refuse(c *call, cause error) (step, *call, error) {
-	if g.together != nil {
-		return stepFailed, c, cause
+// next says whether another attempt is to be made: at once where err is nil, else after a pause
+// because of err. If not, the call has ended, with an error or with a record. docs/design.md has
+// it as a table.
+func (c *call) next(ctx context.Context, v verdict) (goOn bool, err error) {
+	switch v.kind {
+	case done:
+		return false, c.settle(ctx)
+	case found:
+		c.found(&c.seen.Record, c.began, c.doubt.err != nil)
+		return false, nil
+	case unknown:
+		c.doubt.add(v.err, c.tried, v.until)
+		return true, v.err
+	case again:
+		if v.pause {
+			return true, v.err
+		}
+		return true, nil
+	default:
+		return false, c.ended(v.err)
 	}
-	text, err := encodeRefusal(cause, g.d.opts.MaxResultBytes)
-	if err != nil {
-		return stepFailed, c, fmt.Errorf("%w (the refusal: %w)", err, cause)
-	}
-	c.out, c.cause, c.stmt = table.Refused, cause, nil
-	c.effect = func(context.Context, pgx.Tx) (string, error) { return text, nil }
-	return stepAgain, nil, nil
 }
 
-// blame says whose the error is that ended the attempts. Of a lost COMMIT it says first
-// that its outcome is still open.
-func (g *group) blame(ctx context.Context, bad *call, err error) (*call, error) {
-	switch {
-	case err == nil: // a record is the answer
-		return bad, nil
-	case g.doubt.err != nil:
-		return nil, g.ended(err)
-	case ctx.Err() != nil:
-		return nil, err
-	default:
-		return bad, err
+// attempt makes one transaction: three round trips when the identity is free, two when there
+// is a record or a twin, and one where effect and record are one statement.
+func (c *call) attempt(ctx context.Context) verdict {
+	c.attempts++
+	c.tried = time.Now()
+	c.tx = attempt{c: c}
+	pooled, err := c.d.acquire(ctx)
+	if err != nil {
+		return c.unopened(ctx, err)
 	}
+	defer c.d.release(ctx, pooled) // rolls back, after a panic too
+	conn := pooled.Conn()
+	if err := c.d.checkTable(ctx, conn); err != nil {
+		wire.DropUnusable(ctx, conn, err)
+		return c.unopened(ctx, err)
+	}
+	if c.combines() && c.doubt.err == nil && c.d.canCombine(conn) {
+		return c.attemptCombined(ctx, conn)
+	}
+	return c.attemptOn(ctx, conn)
+}
+
+// settle makes the record the answer that this call has written.
+func (c *call) settle(ctx context.Context) error {
+	if c.written.CreatedAt.IsZero() {
+		c.d.reexamine() // and let the next call say what is wrong
+		if c.outcome == table.Broken {
+			return table.ErrSwallowed
+		}
+		return c.recordBroken(ctx, table.ErrSwallowed, nil)
+	}
+	c.rec, c.executed = &c.written, true
+	return nil
+}
+
+// lookUp looks the record up before the first attempt, in one round trip. Where it fails,
+// whatever comes next meets the same fault and says so.
+func (c *call) lookUp(ctx context.Context) {
+	if c.d.look(ctx, &c.Entry, &c.seen, (*table.Table).LookUp) == nil {
+		c.lookedUp()
+	}
+}
+
+// lookedUp takes over what a look-up has seen.
+func (c *call) lookedUp() {
+	if c.seen.Found {
+		c.found(&c.seen.Record, c.began, c.doubt.err != nil)
+	}
+	c.separate = c.separate || c.seen.Forgotten // the record is in its way
 }
 
 // ended is the error of a call whose attempts err has ended: after a lost COMMIT its
 // outcome is still open.
-func (g *group) ended(err error) error {
-	if own, ok := errors.AsType[*Error](err); g.doubt.err == nil || ok && own.Answer == ErrOutcomeUnknown {
+func (c *call) ended(err error) error {
+	if own, ok := errors.AsType[*Error](err); c.doubt.err == nil || ok && own.Answer == ErrOutcomeUnknown {
 		return err
 	}
-	return g.doubt.unknown(g.attempts, err)
+	return c.doubt.unknown(c.attempts, err)
 }
 
-// exhaust ends a call whose attempts, or those of a call that it shares them with, are
-// used up.
-func (g *group) exhaust(x *exhaustion) error {
-	g.exhausted = x
-	if g.doubt.err != nil {
-		return g.ended(x.err)
+// exhaustion is how attempts were used up: the call's, or those of a call that it shares
+// them with.
+type exhaustion struct {
+	attempts int
+	// err is the fault of the last attempt, tried when that began.
+	err    error
+	tried  time.Time
+	outage bool
+}
+
+func (c *call) exhaust(x *exhaustion) error {
+	c.exhausted = x
+	if c.doubt.err != nil {
+		return c.ended(x.err)
 	}
 	return &Error{Answer: ErrAttemptsExhausted, Attempts: x.attempts, Err: x.err}
 }
 
 // pause waits before the next attempt: full jitter, within the context.
-func (g *group) pause(ctx context.Context, bad *call, faults int, err error) error {
-	if bad == nil {
-		bad = g.calls[0]
-	}
-	delay := fullJitter(g.d.opts.Retry.longestPause(faults))
-	bad.traceRetried(ctx, faults, delay, err, g.doubt.err != nil)
+func (c *call) pause(ctx context.Context, faults int, err error) error {
+	delay := fullJitter(c.d.opts.Retry.longestPause(faults))
+	c.traceRetried(ctx, faults, delay, err)
 	timer := time.NewTimer(delay)
 	defer timer.Stop()
 	select {
@@ -368,6 +264,12 @@ func (g *group) pause(ctx context.Context, bad *call, faults int, err error) err
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("dedup: before another attempt: %w: %w", contextError(ctx), err)
+	}
+}
+
+func (c *call) traceRetried(ctx context.Context, attempt int, delay time.Duration, err error) {
+	for _, t := range c.d.trace.retried {
+		t.TraceRetried(ctx, RetriedData{CallData: callData(ctx, c.function, c.Identity), Attempt: attempt, Err: err, Unknown: c.doubt.err != nil, Delay: delay})
 	}
 }
 
@@ -382,48 +284,23 @@ func (p RetryPolicy) longestPause(attempt int) time.Duration {
 	return d
 }
 
-// wait waits until no twin of c is in flight. A call that may not wait looks again, so
-// that it is not sent away because of a neighbour who only looked.
-func (g *group) wait(ctx context.Context, c *call) (step, *call, error) {
-	look := (*table.Table).Peek
-	if g.together != nil {
-		// A claim can only be seen by claiming, and here that is cheaper than to run
-		// all the effects and roll them back.
-		look = (*table.Table).Probe
+// fullJitter draws evenly from zero to d, so that callers that failed together do not come
+// back together.
+func fullJitter(d time.Duration) time.Duration { return rand.N(d + 1) }
+
+// contextError joins a context's cause to its error, so that both are found.
+func contextError(ctx context.Context) error {
+	err, cause := ctx.Err(), context.Cause(ctx)
+	if cause == nil || cause == err {
+		return err
 	}
-	var seen table.Lookup
-	var err error
-	if c.waiter.max < 0 && g.looks < g.maxLooks() {
-		g.looks++
-		if seen, err = g.d.look(ctx, c, look); err == nil && seen.Busy {
-			err = ErrInFlight
-		}
-		g.metForgotten = seen.Forgotten
-	} else {
-		seen, err = g.d.await(ctx, c, look)
-	}
-	switch {
-	case err == nil && seen.Found:
-		g.find(c, seen.Record)
-		return stepAgain, nil, nil
-	case err == nil:
-		return stepAgain, nil, nil
-	case mayRetry(ctx, err):
-		g.outage = isOutage(err)
-		return stepFault, c, err
-	default:
-		return stepFailed, c, err
-	}
+	return fmt.Errorf("%w: %w", err, cause)
 }
 
-// maxLooks bounds how often a call that may not wait looks again after it has met
-// somebody. With LockFirst a look shows whether that was a twin or a neighbour who
-// only looked. With ClaimFirst it does not, and the next attempt has to: that is a
-// twin, but where a record that may be forgotten is in the way, which a sweep may
-// hold for a moment.
-func (g *group) maxLooks() int {
-	if g.d.table().PeekSeesTwins() || g.metForgotten {
-		return 50
+// withContext adds the end of ctx to err where err does not hold it already.
+func withContext(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); errors.Is(err, ctx.Err()) && errors.Is(err, cause) {
+		return err
 	}
-	return 1
+	return fmt.Errorf("dedup: %w: %w", contextError(ctx), err)
 }

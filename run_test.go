@@ -7,6 +7,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"net"
 	"os"
 	"regexp"
@@ -16,13 +17,11 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tooldedup/dedup/internal/pgtest"
 	"github.com/tooldedup/dedup/internal/table"
-	"github.com/tooldedup/dedup/internal/wire"
 )
 
 // TestRetryBound: the longest pause doubles with each attempt, up to MaxDelay.
@@ -44,185 +43,146 @@ func TestEnded(t *testing.T) {
 	t.Parallel()
 
 	lost, later := errors.New("connection reset"), errors.New("no connection left")
-	require.Equal(t, later, new(group).ended(later))
+	require.Equal(t, later, new(call).ended(later))
 
-	g := &group{doubt: doubt{err: lost}, attempts: 3}
+	g := &call{doubt: doubt{err: lost}, attempts: 3}
 	require.Equal(t, &Error{Answer: ErrOutcomeUnknown, Attempts: 3, Err: fmt.Errorf("%w (%w)", lost, later)}, g.ended(later))
 	require.Equal(t, &Error{Answer: ErrOutcomeUnknown, Attempts: 3, Err: lost}, g.ended(lost))
 }
 
-// TestStates holds the table of states in docs/design.md to the code: every state has one
-// row, no row is left over, and each row names exactly the steps that verdicts in this
-// state lead to.
-func TestStates(t *testing.T) {
+// TestOutcomes holds the table of an attempt's outcomes in docs/design.md to the code: every
+// kind has one row, no row is left over, and each row names exactly what comes after verdicts
+// of this kind.
+func TestOutcomes(t *testing.T) {
 	t.Parallel()
-	names, steps := constants(t, "tx.go", "state"), constants(t, "run.go", "step")
-	rows := designStates(t)
+	names := constants(t, "run.go", "kind")
+	rows := designRows(t)
 	taken := map[string]map[string]bool{}
 	for _, name := range names {
-		require.Contains(t, rows, name, "docs/design.md has no row for this state")
+		require.Contains(t, rows, name, "docs/design.md has no row for this outcome")
 		taken[name] = map[string]bool{}
 	}
 	for name := range rows {
-		require.Contains(t, names, name, "docs/design.md has a row for a state that there is not")
+		require.Contains(t, names, name, "docs/design.md has a row for an outcome that there is not")
 	}
 
 	pool := pgtest.New(t).Pool(t)
 	for name, c := range nextCases() {
 		from, _, _ := strings.Cut(name, "/")
 		require.Contains(t, names, from)
-		f := newStateFixture(t, pool, name)
+		f := newCallFixture(t, pool, name)
 		if c.given != nil {
 			c.given(t, f)
 		}
-		v := verdict{state: state(slices.Index(names, from)), bad: f.c, calls: f.g.calls, err: c.err}
-		next, bad, err := f.g.next(f.ctx, f.g.calls, v)
-		require.Equal(t, "step"+c.next, steps[next], "%s: %v", name, err)
+		v := c.verdict
+		v.kind = kind(slices.Index(names, from))
+		if v.kind == busy {
+			v = f.c.wait(f.ctx, v)
+		}
+		goOn, err := f.c.next(f.ctx, v)
+		next := map[[2]bool]string{
+			{false, false}: "answered", {false, true}: "failed", {true, false}: "again", {true, true}: "pause",
+		}[[2]bool{goOn, err != nil}]
+		require.Equal(t, c.next, next, "%s: %v", name, err)
 		if c.is != nil {
 			require.ErrorIs(t, err, c.is, name)
-		} else {
-			require.NoError(t, err, name)
-		}
-		if next == stepFailed {
-			require.Same(t, f.c, bad, "%s: the failure is the call's", name)
 		}
 		if c.then != nil {
 			c.then(t, f)
 		}
-		taken[from][strings.ToLower(c.next)] = true
+		taken[from][next] = true
 	}
 	for name, want := range rows {
-		var got []string
-		for step := range taken[name] {
-			got = append(got, step)
-		}
-		require.ElementsMatch(t, want, got, "the row of %s names other steps than the code takes", name)
+		require.ElementsMatch(t, want, slices.Collect(maps.Keys(taken[name])), "the row of %s says otherwise than the code does", name)
 	}
 }
 
 // nextCase is one verdict, and what comes after it.
 type nextCase struct {
-	given func(*testing.T, *stateFixture)
-	err   error
-	next  string // a step's name, without its prefix
-	is    error
-	then  func(*testing.T, *stateFixture)
+	given   func(*testing.T, *callFixture)
+	verdict verdict
+	next    string
+	is      error
+	then    func(*testing.T, *callFixture)
 }
 
-// nextCases are verdicts by their state, with a name behind it where there are several.
+// nextCases are verdicts by their kind, with a name behind it where there are several.
 func nextCases() map[string]nextCase {
 	fault := errors.New("a fault")
-	inTheWay := &pgconn.PgError{Code: wire.CodeUniqueViolation}
-	settled := func(t *testing.T, f *stateFixture) {
+	answered := func(t *testing.T, f *callFixture) {
 		t.Helper()
-		require.NoError(t, f.c.err)
-		require.True(t, f.c.settled())
+		require.NotNil(t, f.c.rec)
 		require.False(t, f.c.executed)
 	}
-	open := func(t *testing.T, f *stateFixture) { t.Helper(); require.False(t, f.c.settled()) }
+	open := func(t *testing.T, f *callFixture) { t.Helper(); require.Nil(t, f.c.rec) }
 	return map[string]nextCase{
-		"committed": {
-			given: func(_ *testing.T, f *stateFixture) {
+		"done": {
+			given: func(_ *testing.T, f *callFixture) {
 				f.c.written = table.NewRecord(&f.c.Entry, table.Done, "1")
 				f.c.written.CreatedAt = time.Now()
 			},
-			next: "Settled",
-			then: func(t *testing.T, f *stateFixture) {
-				t.Helper()
-				require.NoError(t, f.c.err)
-				require.True(t, f.c.executed)
-			},
+			next: "answered",
+			then: func(t *testing.T, f *callFixture) { t.Helper(); require.True(t, f.c.executed) },
 		},
-		"committed/without a record": {next: "Settled", then: func(t *testing.T, f *stateFixture) {
+		"done/without a record": {next: "failed", is: ErrBroken, then: func(t *testing.T, f *callFixture) {
 			t.Helper()
-			require.ErrorIs(t, f.c.err, ErrBroken)
 			require.Equal(t, StateBroken, f.stored(t))
 		}},
-		"found": {next: "Again"},
-		"busy":  {next: "Again", then: open},
+		"found": {next: "answered", then: answered},
+		"busy":  {next: "again", then: open},
 		"busy/answered meanwhile": {
-			given: func(t *testing.T, f *stateFixture) { t.Helper(); f.record(t) },
-			next:  "Again", then: settled,
+			given: func(t *testing.T, f *callFixture) { t.Helper(); f.record(t) },
+			next:  "answered", then: answered,
 		},
-		"busy/waited long enough": {given: spend, next: "Failed", is: ErrInFlight},
-		"busy/the look fails":     {given: cutOff, next: "Fault", is: errUnreachable},
+		"busy/waited long enough": {given: spend, next: "failed", is: ErrInFlight},
+		"busy/the look fails":     {given: cutOff, next: "pause", is: errUnreachable},
 		"busy/somebody who is no twin has the row": {
-			given: spend, err: fault, next: "Fault", is: fault,
+			given: func(t *testing.T, f *callFixture) { t.Helper(); f.lock(t); spend(t, f) }, verdict: verdict{err: fault}, next: "pause", is: fault,
 		},
-		"held":                    {next: "Again", then: open},
-		"held/waited long enough": {given: spend, next: "Failed", is: ErrInFlight},
-		"held/the look fails":     {given: cutOff, next: "Fault", is: errUnreachable},
-		"retry":                   {err: fault, next: "Fault", is: fault},
-		"conflicted":              {err: fault, next: "Fault", is: fault},
-		"conflicted/too often": {
-			given: func(_ *testing.T, f *stateFixture) { f.c.conflicts = maxConflicts },
-			err:   fault, next: "Failed", is: ErrSchema,
-		},
-		"unknown": {err: fault, next: "Fault", is: fault, then: func(t *testing.T, f *stateFixture) {
+		"busy/behind the effect":                      {verdict: verdict{met: atRecord}, next: "again", then: open},
+		"busy/behind the effect, waited long enough":  {given: spend, verdict: verdict{met: atRecord}, next: "failed", is: ErrInFlight},
+		"busy/behind the effect, and the look fails":  {given: cutOff, verdict: verdict{met: atRecord}, next: "pause", is: errUnreachable},
+		"busy/met by a statement, waited long enough": {given: spend, verdict: verdict{met: atStatement}, next: "failed", is: ErrInFlight},
+		"again":               {next: "again", then: open},
+		"again/after a fault": {verdict: verdict{err: fault, pause: true}, next: "pause", is: fault, then: open},
+		"unknown": {verdict: verdict{err: fault}, next: "pause", is: fault, then: func(t *testing.T, f *callFixture) {
 			t.Helper()
-			require.ErrorIs(t, f.g.exhaust(&exhaustion{err: fault}), ErrOutcomeUnknown)
+			require.ErrorIs(t, f.c.exhaust(&exhaustion{err: fault}), ErrOutcomeUnknown)
 		}},
-		"refused": {err: fault, next: "Again", then: func(t *testing.T, f *stateFixture) {
-			t.Helper()
-			require.Equal(t, table.Refused, f.c.out, "the next attempt records the refusal")
-			open(t, f)
-		}},
-		"refused/together": {
-			given: func(_ *testing.T, f *stateFixture) { f.g.together = &together{calls: f.g.calls} },
-			err:   fault, next: "Failed", is: fault,
+		"failed": {verdict: verdict{err: fault}, next: "failed", is: fault},
+		"failed/in doubt": {
+			given:   func(_ *testing.T, f *callFixture) { f.c.doubt.add(fault, time.Now(), time.Time{}) },
+			verdict: verdict{err: fault}, next: "failed", is: ErrOutcomeUnknown,
 		},
-		"broken": {err: errTxEnded, next: "Failed", is: ErrBroken, then: func(t *testing.T, f *stateFixture) {
-			t.Helper()
-			require.Equal(t, StateBroken, f.stored(t))
-		}},
-		"broken/the record itself": {
-			given: func(_ *testing.T, f *stateFixture) { f.c.out = table.Broken },
-			err:   errTxEnded, next: "Failed", is: errTxEnded,
-			then: func(t *testing.T, f *stateFixture) { t.Helper(); require.Equal(t, StateNotFound, f.stored(t)) },
-		},
-		"failed": {err: fault, next: "Failed", is: fault},
-		"undone": {err: fault, next: "Again", then: open},
-		"undone/by a record": {
-			given: func(t *testing.T, f *stateFixture) { t.Helper(); f.record(t) },
-			err:   inTheWay, next: "Again", then: settled,
-		},
-		"undone/by nobody who is still there": {err: inTheWay, next: "Again", then: open},
-		"undone/by a twin in flight": {
-			given: func(t *testing.T, f *stateFixture) { t.Helper(); f.lock(t); spend(t, f) },
-			err:   inTheWay, next: "Failed", is: ErrInFlight,
-		},
-		"again": {next: "Again", then: open},
 	}
 }
 
 // errUnreachable is the error of whoever dials after cutOff.
 var errUnreachable = errors.New("the server is unreachable")
 
-// stateFixture is a group of one call that has had an attempt.
-type stateFixture struct {
+// callFixture is a call that has had an attempt.
+type callFixture struct {
 	ctx  context.Context
 	pool *pgxpool.Pool
-	g    *group
 	c    *call
 }
 
-func newStateFixture(t *testing.T, pool *pgxpool.Pool, key string) *stateFixture {
+func newCallFixture(t *testing.T, pool *pgxpool.Pool, key string) *callFixture {
 	t.Helper()
 	d, err := New(pool, nil)
 	require.NoError(t, err)
 	ctx := t.Context()
 	call := Call{Scope: "acme", Tool: "create_ticket", Key: key}
-	_, s := d.startCall(ctx, "Do", &call)
-	require.NoError(t, s.admit(ctx, d, "Do", call, false))
-	s.call.effect = noEffect
-	return &stateFixture{ctx: ctx, pool: pool, g: s.alone(), c: &s.call}
+	_, c := startCall(ctx, d, "Do", &call)
+	require.NoError(t, c.admit(ctx, d, call))
+	return &callFixture{ctx: ctx, pool: pool, c: c}
 }
 
 // spend uses up what the call may wait.
-func spend(_ *testing.T, f *stateFixture) { f.c.waiter.max, f.c.waiter.waited = 1, 1 }
+func spend(_ *testing.T, f *callFixture) { f.c.maxWait, f.c.waits.all = 1, 1 }
 
 // cutOff leaves the Deduper with a pool that reaches no server.
-func cutOff(t *testing.T, f *stateFixture) {
+func cutOff(t *testing.T, f *callFixture) {
 	t.Helper()
 	config := f.pool.Config()
 	config.ConnConfig.DialFunc = func(context.Context, string, string) (net.Conn, error) { return nil, errUnreachable }
@@ -234,7 +194,7 @@ func cutOff(t *testing.T, f *stateFixture) {
 }
 
 // record has a twin make the call.
-func (f *stateFixture) record(t *testing.T) {
+func (f *callFixture) record(t *testing.T) {
 	t.Helper()
 	d, err := New(f.pool, nil)
 	require.NoError(t, err)
@@ -243,7 +203,7 @@ func (f *stateFixture) record(t *testing.T) {
 }
 
 // lock has a twin be in flight until the test ends.
-func (f *stateFixture) lock(t *testing.T) {
+func (f *callFixture) lock(t *testing.T) {
 	t.Helper()
 	tx, err := f.pool.Begin(f.ctx)
 	require.NoError(t, err)
@@ -253,7 +213,7 @@ func (f *stateFixture) lock(t *testing.T) {
 }
 
 // stored is what an operator sees of the call.
-func (f *stateFixture) stored(t *testing.T) State {
+func (f *callFixture) stored(t *testing.T) State {
 	t.Helper()
 	status, err := f.c.d.Lookup(f.ctx, f.c.Scope, f.c.Tool, f.c.Key)
 	require.NoError(t, err)
@@ -283,31 +243,31 @@ func constants(t *testing.T, file, typ string) (names []string) {
 }
 
 var (
-	stateRow = regexp.MustCompile("(?m)^\\| `([a-z]+)` \\|[^|]*\\|([^|]*)\\|")
-	stepName = regexp.MustCompile(`\*\*([a-z]+)\*\*`)
+	outcomeRow = regexp.MustCompile("(?m)^\\| `([a-z]+)` \\|[^|]*\\|([^|]*)\\|")
+	nextName   = regexp.MustCompile(`\*\*([a-z]+)\*\*`)
 )
 
-// designStates reads the table of states in docs/design.md: the steps that are named in
-// bold, by the state.
-func designStates(t *testing.T) map[string][]string {
+// designRows reads the table of outcomes in docs/design.md: what is named in bold, by the
+// outcome.
+func designRows(t *testing.T) map[string][]string {
 	t.Helper()
 	text, err := os.ReadFile("docs/design.md")
 	require.NoError(t, err)
-	_, section, ok := strings.Cut(string(text), "\n## The states of an attempt\n")
-	require.True(t, ok, "docs/design.md has no section for the states")
+	_, section, ok := strings.Cut(string(text), "\n## The outcomes of an attempt\n")
+	require.True(t, ok, "docs/design.md has no section for the outcomes")
 	section, _, _ = strings.Cut(section, "\n## ")
 	rows := map[string][]string{}
-	for _, row := range stateRow.FindAllStringSubmatch(section, -1) {
-		require.NotContains(t, rows, row[1], "docs/design.md has two rows for a state")
+	for _, row := range outcomeRow.FindAllStringSubmatch(section, -1) {
+		require.NotContains(t, rows, row[1], "docs/design.md has two rows for an outcome")
 		rows[row[1]] = []string{}
-		for _, step := range stepName.FindAllStringSubmatch(row[2], -1) {
-			rows[row[1]] = append(rows[row[1]], step[1])
+		for _, next := range nextName.FindAllStringSubmatch(row[2], -1) {
+			rows[row[1]] = append(rows[row[1]], next[1])
 		}
 	}
 	return rows
 }
 
-func TestWaiterSpent(t *testing.T) {
+func TestSpent(t *testing.T) {
 	t.Parallel()
 
 	for _, c := range []struct {
@@ -321,58 +281,65 @@ func TestWaiterSpent(t *testing.T) {
 		{max: 10, waited: 11, spent: true},
 		{max: 1, waited: 0},
 	} {
-		p := waiter{max: c.max, waited: c.waited}
-		require.Equal(t, c.spent, p.spent(), "%+v", c)
+		require.Equal(t, c.spent, waited(c.max, c.waited).spent(), "%+v", c)
 	}
 }
 
-// TestWaiterWait: the shortest of what bounds a wait ends it.
-func TestWaiterWait(t *testing.T) {
+// TestSit: the shortest of what bounds a wait ends it.
+func TestSit(t *testing.T) {
 	t.Parallel()
 
 	done := make(chan struct{})
 	close(done)
 	never := make(chan struct{})
 	for name, c := range map[string]struct {
-		p     waiter
-		done  <-chan struct{}
-		limit time.Duration
+		max    time.Duration
+		before time.Duration
+		done   <-chan struct{}
+		limit  time.Duration
 	}{
 		"Done":                   {done: done},
 		"Limit":                  {done: never, limit: time.Millisecond},
-		"LimitBeforeWaiter":      {p: waiter{max: time.Hour}, done: never, limit: time.Millisecond},
-		"WaiterBeforeLimit":      {p: waiter{max: time.Millisecond}, done: never, limit: time.Hour},
-		"WaiterAlone":            {p: waiter{max: time.Millisecond}, done: never},
-		"WhatIsLeftOfWaiter":     {p: waiter{max: time.Hour, waited: time.Hour - time.Millisecond}, done: never},
-		"LimitAfterLongWaiting":  {p: waiter{waited: time.Hour}, done: never, limit: time.Millisecond},
-		"DoneThoughThereIsLimit": {p: waiter{max: time.Hour}, done: done, limit: time.Hour},
+		"LimitBeforeWaiter":      {max: time.Hour, done: never, limit: time.Millisecond},
+		"WaiterBeforeLimit":      {max: time.Millisecond, done: never, limit: time.Hour},
+		"WaiterAlone":            {max: time.Millisecond, done: never},
+		"WhatIsLeftOfWaiter":     {max: time.Hour, before: time.Hour - time.Millisecond, done: never},
+		"LimitAfterLongWaiting":  {before: time.Hour, done: never, limit: time.Millisecond},
+		"DoneThoughThereIsLimit": {max: time.Hour, done: done, limit: time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			before := c.p.waited
-			require.NoError(t, c.p.wait(ctx, c.done, c.limit))
-			require.Greater(t, c.p.waited, before, "what was waited counts")
+			p := waited(c.max, c.before)
+			require.NoError(t, p.sit(ctx, c.done, c.limit))
+			require.Greater(t, p.waits.all, c.before, "what was waited counts")
 		})
 	}
 
 	t.Run("Spent", func(t *testing.T) {
 		t.Parallel()
-		p := waiter{max: -1}
-		require.Equal(t, ErrInFlight, p.wait(t.Context(), done, 0))
-		require.Zero(t, p.waited)
+		p := waited(-1, 0)
+		require.Equal(t, ErrInFlight, p.sit(t.Context(), done, 0))
+		require.Zero(t, p.waits.all)
 	})
 	t.Run("ContextEnds", func(t *testing.T) {
 		t.Parallel()
 		cause := errors.New("the user left")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(cause)
-		err := new(waiter).wait(ctx, never, time.Hour)
+		err := new(call).sit(ctx, never, time.Hour)
 		require.ErrorIs(t, err, context.Canceled)
 		require.ErrorIs(t, err, cause)
 		require.ErrorContains(t, err, "waiting for a twin")
 	})
+}
+
+// waited is a call that may wait for max, and has waited for some of it.
+func waited(max, before time.Duration) *call {
+	c := &call{waits: waits{all: before}}
+	c.maxWait = max
+	return c
 }
 
 // TestNextPause: pauses grow from 2 ms to 50 ms by a quarter each, and no wait is
@@ -380,7 +347,7 @@ func TestWaiterWait(t *testing.T) {
 func TestNextPause(t *testing.T) {
 	t.Parallel()
 
-	var p waiter
+	var p waits
 	want := 2 * time.Millisecond
 	for range 30 {
 		drawn := p.nextPause()
@@ -435,9 +402,9 @@ func TestEdgeRecordLimit(t *testing.T) {
 	t.Parallel()
 	d := &Deduper{opts: Options{CommitTimeout: 10 * time.Second}}
 	for _, over := range []time.Duration{0, 4 * time.Millisecond, 5 * time.Millisecond, 8 * time.Millisecond} {
-		c := &call{waiter: waiter{max: 100 * time.Millisecond, waited: 100*time.Millisecond + over}}
-		tx := &transaction{g: &group{d: d}, locked: true, calls: []*call{c}}
-		if limit := tx.recordLimit(); limit <= 0 {
+		c := waited(100*time.Millisecond, 100*time.Millisecond+over)
+		c.d, c.seen.Locked = d, true
+		if limit := c.recordLimit(); limit <= 0 {
 			t.Errorf("over by %s: limit %s, which is none", over, limit)
 		}
 	}

@@ -18,7 +18,7 @@ type SlogOptions struct {
 // SlogTracer writes events to a [slog.Logger]. Each replay is one line with the
 // message "tool_call_deduplicated" and the attributes tool, scope, key_hash,
 // first_at, age_seconds, waited_seconds, recovered and refused: alert on its rate.
-// The replays of a [DoBatch] or [DoTogether] are one line "tool_batch_deduplicated"
+// The replays of a [DoBatch] are one line "tool_batch_deduplicated"
 // together, with the attributes tool and scope where all its calls share them, calls,
 // executed, replayed, failed and duration_seconds; their own lines are at Debug. Times
 // are in seconds.
@@ -84,7 +84,7 @@ func (t *SlogTracer) TraceCallEnd(ctx context.Context, data CallEndData) {
 			slog.Int("attempts", data.Attempts), slog.Bool("refused", data.Outcome == OutcomeRefused))
 	case OutcomeReplayed, OutcomeRefusalReplayed, OutcomeRecovered:
 		level := slog.LevelInfo
-		if data.Func == "DoBatch" || data.Func == "DoTogether" {
+		if data.Func == "DoBatch" {
 			level = slog.LevelDebug
 		}
 		write(level, "tool_call_deduplicated", firstAt, age, waited,

@@ -12,7 +12,8 @@ import (
 // span is a call from its start to its end, as it is counted and as tracers see it. The
 // zero span is that of a call without a Deduper or a context.
 type span struct {
-	d     *Deduper
+	trace *tracers
+	stats *stats
 	ctx   context.Context // the call's, nil where no tracer has seen it start
 	data  CallData
 	began time.Time
@@ -21,24 +22,18 @@ type span struct {
 	earlier, later *span
 }
 
-// startCall begins the span of a call, and returns the call's context.
-func (d *Deduper) startCall(ctx context.Context, function string, asked *Call) (context.Context, *solo) {
-	s := &solo{}
-	s.call.span = &s.span
-	if ctx == nil || d == nil || d.pool == nil {
-		return ctx, s
-	}
-	s.span.d, s.span.began = d, time.Now()
-	s.span.data = CallData{Func: function, Scope: asked.Scope, Tool: asked.Tool, Key: asked.Key, Attrs: AttrsOf(ctx)}
-	if len(d.trace.call) > 0 {
-		s.span.data.KeyHash = KeyHash(asked.Key)
-		for _, t := range d.trace.call {
-			ctx = t.TraceCallStart(ctx, CallStartData{s.span.data})
+// start begins the span, and returns the call's context.
+func (s *span) start(ctx context.Context, trace *tracers, stats *stats, data CallData) context.Context {
+	s.trace, s.stats, s.data, s.began = trace, stats, data, time.Now()
+	if len(trace.call) > 0 {
+		s.data.KeyHash = KeyHash(data.Key)
+		for _, t := range trace.call {
+			ctx = t.TraceCallStart(ctx, CallStartData{s.data})
 		}
-		s.span.ctx = ctx
+		s.ctx = ctx
 	}
-	d.stats.start(&s.span)
-	return ctx, s
+	stats.start(s)
+	return ctx
 }
 
 // context is the call's, where tracers see it, else ctx.
@@ -49,27 +44,24 @@ func (s *span) context(ctx context.Context) context.Context {
 	return s.ctx
 }
 
-// end ends the span of a call that err is the answer of. c is nil where it has panicked.
-func (s *span) end(c *call, err error) {
-	if s.d == nil || s.ended {
+// end ends the span of a call that err is the answer of. a is nil where it has panicked.
+func (s *span) end(a *answered, attempts int, waited time.Duration, err error) {
+	if s.stats == nil || s.ended {
 		return
 	}
 	s.ended = true
-	data := CallEndData{CallData: s.data, Outcome: s.outcome(c, err), Err: err, Duration: time.Since(s.began)}
-	if c != nil {
-		data.Attempts, data.Waited = c.attempts, c.waiter.waited
-	}
-	s.d.stats.end(s, &data)
+	data := CallEndData{CallData: s.data, Outcome: outcomeOf(a, err), Err: err, Duration: time.Since(s.began), Attempts: attempts, Waited: waited}
+	s.stats.end(s, &data)
 	if s.ctx == nil {
 		return
 	}
-	if c != nil && c.rec.Outcome != "" {
-		data.CreatedAt, data.ResultBytes = c.rec.CreatedAt, len(c.rec.Result)
-		if !c.executed {
-			data.Age = c.rec.Age()
+	if a != nil && a.rec != nil {
+		data.CreatedAt, data.ResultBytes = a.rec.CreatedAt, len(a.rec.Result)
+		if !a.executed {
+			data.Age = a.rec.Age()
 		}
 	}
-	for _, t := range s.d.trace.call {
+	for _, t := range s.trace.call {
 		t.TraceCallEnd(s.ctx, data)
 	}
 }
@@ -77,26 +69,20 @@ func (s *span) end(c *call, err error) {
 var errPanicked = errors.New("dedup: the call panicked")
 
 // abandon ends the span of a call that has panicked.
-func (s *span) abandon() { s.end(nil, errPanicked) }
+func (s *span) abandon() { s.end(nil, 0, 0, errPanicked) }
 
-// outcome says what came of a call, by the answer that its caller gets. c is nil where the
-// call could not be taken.
-func (s *span) outcome(c *call, err error) Outcome {
+// outcomeOf says how a call ended, by the answer that its caller gets. a is nil where the call
+// has panicked.
+func outcomeOf(a *answered, err error) Outcome {
 	switch own := err.(type) {
 	case nil:
-		return answered(c, OutcomeExecuted, OutcomeReplayed)
+		return recorded(a, OutcomeExecuted, OutcomeReplayed)
 	case *RefusedError:
-		return answered(c, OutcomeRefused, OutcomeRefusalReplayed)
+		return recorded(a, OutcomeRefused, OutcomeRefusalReplayed)
 	case *Error:
 		return cmp.Or(outcomes[own.Answer], OutcomeError)
 	case *InvalidError:
 		return OutcomeInvalid
-	case *BatchError: // of another call
-		switch all := s.outcome(nil, own.Err); all {
-		case OutcomeInFlight, OutcomeExhausted, OutcomeUnknown, OutcomeCancelled:
-			return all
-		}
-		return OutcomeError
 	}
 	if wire.IsContextError(err) {
 		return OutcomeCancelled
@@ -113,13 +99,14 @@ func (s *span) outcome(c *call, err error) Outcome {
 	return OutcomeError
 }
 
-func answered(c *call, executed, replayed Outcome) Outcome {
+// recorded is the outcome of a call that was answered by a record.
+func recorded(a *answered, executed, replayed Outcome) Outcome {
 	switch {
-	case c == nil || c.rec.Outcome == "": // of a DoTogether, whose refusals are not recorded
+	case a == nil || a.rec == nil: // what its effect has returned of another call
 		return OutcomeError
-	case c.executed:
+	case a.executed:
 		return executed
-	case c.recovered:
+	case a.recovered:
 		return OutcomeRecovered
 	default:
 		return replayed
@@ -131,32 +118,15 @@ var outcomes = map[error]Outcome{
 	ErrExpired: OutcomeExpired, ErrKeyReused: OutcomeKeyReused, ErrBroken: OutcomeBroken, ErrSchema: OutcomeSchema,
 }
 
-// traceWaitStart reports each kind of wait once: known is whether it has.
-func (c *call) traceWaitStart(ctx context.Context, known *bool, inProcess bool) {
-	if *known {
-		return
-	}
-	*known = true
-	for _, t := range c.d.trace.wait {
-		t.TraceWaitStart(ctx, WaitStartData{CallData: callData(ctx, c.function, c.Identity), InProcess: inProcess})
-	}
-}
-
-func (c *call) traceRetried(ctx context.Context, attempt int, delay time.Duration, err error, unknown bool) {
-	for _, t := range c.d.trace.retried {
-		t.TraceRetried(ctx, RetriedData{CallData: callData(ctx, c.function, c.Identity), Attempt: attempt, Err: err, Unknown: unknown, Delay: delay})
-	}
-}
-
 // count adds a call that has come to its end.
-func (b *batchTally) count(asked Call, c *call, err error) {
+func (b *batchTally) count(scope, tool string, a *answered, err error) {
 	if b.Calls == 0 {
-		b.scope, b.tool = asked.Scope, asked.Tool
+		b.scope, b.tool = scope, tool
 	}
-	if b.scope != asked.Scope {
+	if b.scope != scope {
 		b.scope = ""
 	}
-	if b.tool != asked.Tool {
+	if b.tool != tool {
 		b.tool = ""
 	}
 	b.Calls++
@@ -164,18 +134,18 @@ func (b *batchTally) count(asked Call, c *call, err error) {
 		b.Failed++
 	}
 	switch {
-	case c.executed:
+	case a.executed:
 		b.Executed++
-	case c.rec.Outcome != "" && (err == nil || errors.Is(err, ErrRefused)):
+	case a.rec != nil && (err == nil || errors.Is(err, ErrRefused)):
 		b.Replayed++
 	}
 }
 
-func (d *Deduper) traceBatch(ctx context.Context, tally batchTally, took time.Duration) {
+func (t *tracers) endBatch(ctx context.Context, tally batchTally, took time.Duration) {
 	if tally.Calls == 0 {
 		return
 	}
-	for _, t := range d.trace.batch {
-		t.traceBatch(ctx, tally, took)
+	for _, one := range t.batch {
+		one.traceBatch(ctx, tally, took)
 	}
 }

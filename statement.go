@@ -72,24 +72,24 @@ func SQL(sql string, args ...any) Statement { return Statement{SQL: sql, Args: a
 // than READ COMMITTED), they go as two in the transaction of Do, with the same
 // answers. Errors are those of Do.
 func DoStatement[R any](ctx context.Context, d *Deduper, call Call, stmt Statement) (result Result[R], err error) {
-	ctx, s := d.startCall(ctx, "DoStatement", &call)
-	defer s.span.abandon()
-	if err = admitStatement[R](ctx, s, d, "DoStatement", call, stmt); err == nil {
-		err = s.do(ctx)
-		result, err = answerStatement[R](&s.call, err)
+	ctx, c := startCall(ctx, d, "DoStatement", &call)
+	defer c.span.abandon()
+	if err = admitStatement[R](ctx, c, d, call, stmt); err == nil {
+		err = c.do(ctx)
+		result, err = answerStatement[R](c, err)
 	}
-	return result, s.end(&call, err)
+	return result, c.end(&call, err)
 }
 
-// admitStatement checks what DoStatement and its kin are called with.
-func admitStatement[R any](ctx context.Context, s *solo, d *Deduper, function string, call Call, stmt Statement) (err error) {
-	if err := s.admit(ctx, d, function, call, false); err != nil {
+// admitStatement checks what DoStatement and DoBatch are called with.
+func admitStatement[R any](ctx context.Context, c *call, d *Deduper, call Call, stmt Statement) (err error) {
+	if err := c.admit(ctx, d, call); err != nil {
 		return err
 	}
-	if err := checkRow[R](); err != nil {
-		return err
+	if t := reflect.TypeFor[R](); !takesObject(t) {
+		return invalid("R", "is %s, which takes no JSON object; use a struct with an exported field for each column", t)
 	}
-	s.call.stmt, err = d.texts.bind(ctx, stmt.SQL, stmt.Args, stmt.OnError)
+	c.stmt, err = d.texts.bind(ctx, stmt.SQL, stmt.Args, stmt.OnError)
 	return err
 }
 
@@ -102,14 +102,6 @@ func answerStatement[R any](c *call, err error) (Result[R], error) {
 	}
 	result, err := answer(c, value, err)
 	return result, cmp.Or(err, unfit)
-}
-
-// checkRow checks that an R can take a row.
-func checkRow[R any]() error {
-	if t := reflect.TypeFor[R](); !takesObject(t) {
-		return invalid("R", "is %s, which takes no JSON object; use a struct with an exported field for each column", t)
-	}
-	return nil
 }
 
 // takesObject reports whether encoding/json can read an object into a t.

@@ -17,8 +17,8 @@ type Tracer any
 // CallData says which call an event is about. Arguments and results are never
 // part of an event.
 type CallData struct {
-	// Func is the function that was called: "Do", "DoTx", "DoStatement", "DoBatch",
-	// "DoTogether" or "Reset".
+	// Func is the function that was called: "Do", "DoTx", "DoStatement", "DoBatch"
+	// or "Reset".
 	Func string
 	// Scope and Tool are as the caller gave them, also those of an invalid call.
 	Scope, Tool string
@@ -32,12 +32,12 @@ type CallData struct {
 }
 
 // CallTracer is called for every call of every function, whatever comes of it. A span is
-// begun and ended here, and calls are counted. A DoBatch or DoTogether that cannot begin
+// begun and ended here, and calls are counted. A DoBatch that cannot begin
 // makes no calls.
 type CallTracer interface {
 	// TraceCallStart is called when a call begins, before it is checked. The context that
 	// it returns is the call's from then on: it reaches the effect and its statements, and
-	// so pgx's own tracers. Calls of DoBatch and DoTogether that share statements send
+	// so pgx's own tracers. Calls of DoBatch that share statements send
 	// them with the context that their function was given.
 	TraceCallStart(ctx context.Context, data CallStartData) context.Context
 
@@ -56,8 +56,7 @@ type CallStartData struct {
 type CallEndData struct {
 	CallData
 	Outcome Outcome
-	// Err is what the caller gets, of the call of a DoTogether that is to blame without the
-	// *BatchError around it; nil where the outcome is executed, replayed, or
+	// Err is what the caller gets, nil where the outcome is executed, replayed, or
 	// recovered with a result.
 	Err error
 	// Attempts counts the call's transactions.
@@ -282,7 +281,7 @@ func callData(ctx context.Context, function string, id table.Identity) CallData 
 	return CallData{Func: function, Scope: id.Scope, Tool: id.Tool, Key: id.Key, KeyHash: KeyHash(id.Key), Attrs: AttrsOf(ctx)}
 }
 
-// batchTracer is called after every DoBatch and DoTogether that has ended with answers.
+// batchTracer is called after every DoBatch that has ended with answers.
 // SlogTracer is one, to write one line for all the replays of a batch.
 type batchTracer interface {
 	traceBatch(ctx context.Context, tally batchTally, took time.Duration)

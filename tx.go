@@ -1,373 +1,191 @@
 package dedup
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/tooldedup/dedup/internal/guard"
 	"github.com/tooldedup/dedup/internal/table"
 	"github.com/tooldedup/dedup/internal/wire"
 )
 
-// state is what one attempt came to. docs/design.md has the table: what is certain in
-// each, and what comes next.
-type state int
+// attempt is a transaction of the library's own, or the part of a caller's that lies behind
+// a savepoint: look-up, effect, record.
+type attempt struct {
+	c     *call
+	table *table.Table
+	on    *wire.Conn
+	conn  *pgx.Conn
+	// tx is what the effect gets, guarded.
+	tx pgx.Tx
+	// savepoint is the name of the caller's savepoint, empty in a transaction of the
+	// library's own.
+	savepoint string
+	// started is now() in the transaction, which names it: the record is only written in a
+	// transaction with the same.
+	started time.Time
+	// latest is when a combined statement may arrive.
+	latest time.Time
+	// limit is how long the record's statement waits for a twin that does not hold the
+	// identity's lock; 0 is as long as the session allows.
+	limit time.Duration
 
-const (
-	committed  state = iota // effects and records of the verdict's calls
-	found                   // a record is there
-	busy                    // a twin is in flight; with err somebody else has the row
-	held                    // rolled back; a twin without the lock was in the record's way
-	retry                   // transient; certainly not committed
-	conflicted              // a unique violation without a record; not committed
-	unknown                 // the answer to COMMIT was lost
-	refused                 // rolled back; err is to be recorded
-	broken                  // the effect ended its transaction
-	failed                  // err is the call's own; not committed
-	undecided               // with err: rolled back, and explain finds out what it means; without: nothing has failed so far
-	undone                  // effect and record were sent as one statement, which did not commit
-	again                   // nothing is known and nothing is wrong; another attempt at once
-)
+	// What follows is for those who find out what a failure means.
 
-// verdict is what one attempt came to.
-type verdict struct {
-	state state
-	err   error
-	// bad is the call that decided it, nil where it is nobody's.
-	bad *call
-	// calls are those whose effects were run.
-	calls []*call
-	// rec is bad's record, where it is found.
-	rec table.Record
-
-	// atRecord is true when writing the record raised err, raised when bad's statement did,
-	// lost when the connection was closed by then.
-	atRecord, raised, lost bool
-	// blocked is how long bad's record waited for a lock before it gave up, 0 where it did
-	// not. It may have met a twin, or a lock on the whole table.
+	// failedAt is not atOpen where the attempt failed and explain is to find out why.
+	failedAt stage
+	// raised is true when the effect is a statement and the server refused it; prepared, when
+	// it had been prepared by an earlier attempt.
+	raised, prepared bool
+	// connLost is true when the connection was closed by then.
+	connLost bool
+	// blocked is how long the record waited for a lock before it gave up, 0 where it did not.
+	// It may have met a twin, or a lock on the whole table.
 	blocked time.Duration
 	// readOnly is true when the server has refused to write, which is no standby: those are
 	// met when the transaction is opened.
 	readOnly bool
-	// stale is true when bad's statement had been prepared by an earlier attempt.
-	stale bool
-
-	// unplaced is true when err is some call's own, and pgx does not say whose.
-	unplaced bool
-
-	// free is true when an identity was free and this attempt had it: whatever
-	// an earlier attempt left in doubt has ended without a record. That is so for
-	// doubts that end before started, which is now() in the transaction.
-	free    bool
-	started time.Time
-	// until is when a doubt ends that this attempt left.
-	until time.Time
-	// outage is true when the attempt ended before its transaction was open, because of
-	// the state that the server is in.
-	outage bool
+	// free is true when the identity was free while this attempt had it: whatever an earlier
+	// attempt left in doubt has ended without a record.
+	free bool
 }
 
-// attemptOn is attempt on a connection that is in no transaction. It may leave one open.
-func (g *group) attemptOn(ctx context.Context, conn *pgx.Conn, calls []*call) verdict {
-	t := &transaction{g: g, table: g.d.table(), on: wire.On(conn), conn: conn, calls: calls, width: pipelineWidth}
-	if g.narrow {
-		t.width = 1
+// attemptOn makes an attempt in a transaction of its own. It may leave one open.
+func (c *call) attemptOn(ctx context.Context, conn *pgx.Conn) verdict {
+	a := &c.tx
+	*a = attempt{c: c, table: c.d.table(), on: wire.On(conn), conn: conn}
+	c.seen = table.Seen{}
+	if err := a.table.Open(ctx, a.on, &c.Entry, &c.seen); err != nil {
+		wire.DropUnusable(ctx, conn, err)
+		if wire.SQLState(err) == wire.CodeUniqueViolation { // of a claim
+			return c.conflict(err)
+		}
+		return c.unopened(ctx, err)
 	}
-	v, ok := t.open(ctx)
-	if !ok {
+	c.renewed = 0
+	c.d.clock.seen(c.seen.At)
+	a.tx, a.started = c.seen.Tx, c.seen.At
+	if v, ok := c.opened(); !ok {
 		return v
 	}
-	t.limit = t.recordLimit()
-	v = t.run(ctx, t.table.Commit)
-	if v.state != committed && v.state != unknown {
-		v.free, v.lost = t.proves && t.table.FreeIsProof(), conn.IsClosed()
+	a.limit = c.recordLimit()
+	v := a.perform(ctx)
+	if v.kind != done && v.kind != unknown {
+		a.free = a.table.FreeIsProof()
 		wire.DropUnusable(ctx, conn, v.err)
 	}
 	return v
 }
 
-// pipelineWidth is how many statements share a pipeline. It bounds what is kept in memory
-// for one.
-const pipelineWidth = 500
-
-// transaction is one attempt's way through a transaction: open, effects, records. All of
-// it is one transaction, or lies behind one savepoint of a caller's.
-type transaction struct {
-	g     *group
-	table *table.Table
-	on    *wire.Conn
-	conn  *pgx.Conn
-	// tx is what an effect gets, guarded.
-	tx pgx.Tx
-	// calls are those to run.
-	calls []*call
-	// locked is true when the calls have their locks, or claims: all but those beyond
-	// table.MaxLocks, and with ClaimFirst several together have none.
-	locked bool
-	// proves is true when one of them has: an earlier attempt, which had it too, has ended.
-	proves bool
-	// started is now() in the transaction, which names it.
-	started time.Time
-	// texts are what to record, in the order of calls; room is for one.
-	texts []string
-	room  [1]string
-	// width is how many statements share a pipeline.
-	width int
-	// limit is how long a record waits for a twin's that is not committed yet, and whose
-	// call does not hold the lock; 0 is as long as the session allows.
-	limit time.Duration
-}
-
-// open begins and looks, in one round trip. It is not ok where nothing is to be run.
-func (t *transaction) open(ctx context.Context) (v verdict, ok bool) {
-	if len(t.calls) > 1 {
-		return t.openAll(ctx)
-	}
-	c := t.calls[0]
-	open, err := t.table.Open(ctx, t.on, &c.Entry)
-	if wire.SQLState(err) == wire.CodeUniqueViolation { // of a claim
-		return verdict{state: conflicted, bad: c, err: err}, false
-	}
-	if err != nil {
-		return t.g.unopened(ctx, t.conn, t.calls, err), false
-	}
-	t.g.opened(open.Started)
-	t.tx, t.started, t.locked, t.proves = open.Tx, open.Started, open.Locked, true
-	return t.opened(&open)
-}
-
-// opened says whether to go on after one call's identity was looked at.
-func (t *transaction) opened(open *table.Opening) (v verdict, ok bool) {
-	c := t.calls[0]
-	switch {
-	case open.Found:
-		return verdict{state: found, bad: c, rec: open.Record}, false
-	case open.Busy:
-		return verdict{state: busy, bad: c, err: open.Held}, false
-	case open.Hidden:
-		return verdict{state: conflicted, bad: c}, false
-	case !t.g.doubt.provable(c.Forget):
-		return verdict{state: failed, bad: c, err: errForgotten}, false
+// opened says whether to go on after the identity was looked at.
+func (c *call) opened() (v verdict, ok bool) {
+	switch s := &c.seen; {
+	case s.Found:
+		return verdict{kind: found}, false
+	case s.Busy:
+		return verdict{kind: busy, err: s.Held}, false
+	case s.Hidden:
+		return c.conflict(errHidden), false
+	case !c.doubt.provable(c.Forget):
+		return verdict{kind: failed, err: errForgotten}, false
 	}
 	return verdict{}, true
 }
 
-// openAll is open for several calls. Those that have a record are settled.
-func (t *transaction) openAll(ctx context.Context) (v verdict, ok bool) {
-	g, asked := t.g, t.calls
-	open, err := t.table.OpenAll(ctx, t.on, entries(asked), func(n int, rec table.Record) { g.find(asked[n], rec) })
-	if err != nil {
-		return g.unopened(ctx, t.conn, asked, err), false
-	}
-	g.opened(open.Started)
-	if bad := g.together.misjudged(open.Started); bad != nil {
-		return verdict{state: failed, bad: bad}, false
-	}
-	t.calls, t.started = unsettled(asked), open.Started
-	t.locked, t.proves = open.Locked == len(asked), len(unsettled(asked[:open.Locked])) > 0
+// perform runs the effect, writes the record, and ends the transaction or the savepoint.
+func (a *attempt) perform(ctx context.Context) verdict {
+	text, err := a.runEffect(ctx)
 	switch {
-	case open.Taken >= 0 && !asked[open.Taken].settled():
-		return verdict{state: busy, bad: asked[open.Taken]}, false
-	case open.Taken >= 0, len(t.calls) == 0: // a record that is found wins over a lock that is not
-		return verdict{state: found}, false
-	case slices.ContainsFunc(t.calls, func(c *call) bool { return !g.doubt.provable(c.Forget) }):
-		return verdict{state: failed, err: errForgotten}, false
-	}
-	if len(open.Forgotten) > 0 {
-		var old []*table.Entry
-		for _, n := range open.Forgotten {
-			old = append(old, &asked[n].Entry)
-		}
-		if err := t.table.ForgetAll(ctx, t.on, old); err != nil {
-			return g.unopened(ctx, t.conn, asked, err), false
-		}
-	}
-	return verdict{}, true
-}
-
-// run runs the effects, writes the records, and ends the transaction, or the savepoint,
-// with end.
-func (t *transaction) run(ctx context.Context, end wire.Query) verdict {
-	t.texts = t.room[:0]
-	v := t.perform(ctx)
-	switch {
-	case v.err != nil:
+	case err != nil:
+		return a.failed(atEffect, err)
 	case ctx.Err() != nil: // nothing of the end was sent: it is definite
-		v = verdict{state: failed, err: fmt.Errorf("dedup: before commit: %w", contextError(ctx))}
-	default:
-		v = t.record(ctx, end)
+		return verdict{kind: failed, err: fmt.Errorf("dedup: before commit: %w", contextError(ctx))}
 	}
-	v.calls, v.started = t.calls, t.started
-	v.readOnly = wire.IsReadOnlyTx(v.err) && t.conn.PgConn().TxStatus() == 'E'
-	if v.bad == nil && len(t.calls) == 1 {
-		v.bad = t.calls[0]
+	c := a.c
+	c.written = table.NewRecord(&c.Entry, c.outcome, text)
+	p := a.on.Pipeline()
+	a.table.QueueRecord(p, &c.Entry, &c.written, &a.started, a.limit)
+	if a.savepoint != "" {
+		return a.release(ctx, p)
 	}
-	return v
+	return a.commit(ctx, p)
 }
 
-// perform runs the effects.
-func (t *transaction) perform(ctx context.Context) verdict {
-	if c := t.calls[0]; c.stmt == nil {
-		text, err := t.runEffect(ctx, c)
-		t.texts = append(t.texts, text)
-		return verdict{state: undecided, bad: c, err: err}
+// runEffect runs the effect and returns the text to record. A function runs on a guarded
+// transaction, and it is checked in what state it left that. After a panic nobody reads its
+// error any more, so the call notes whether it had ended its transaction.
+func (a *attempt) runEffect(ctx context.Context) (text string, err error) {
+	c := a.c
+	switch {
+	case c.outcome != table.Done:
+		return c.text, nil
+	case c.stmt != nil:
+		return a.runStatement(ctx)
 	}
-	for part := range slices.Chunk(t.calls, t.width) {
-		if v := t.runStatements(ctx, part); v.err != nil {
-			return v
-		}
-	}
-	return verdict{state: undecided, err: wire.CheckSession(t.conn.PgConn())}
-}
-
-// runEffect runs an effect on a guarded transaction and checks in what state it left
-// it. After a panic nobody reads its error any more, so the call notes whether it had
-// ended its transaction.
-func (t *transaction) runEffect(ctx context.Context, c *call) (string, error) {
-	inner := guard.Enter(ctx, c.owner(), t.tx)
+	inner := guard.Enter(ctx, c.owner(), a.tx)
 	defer inner.Leave()
 	returned := false
 	defer func() {
 		if !returned {
-			c.endedTx = inner.EndedTx(ctx, t.started)
+			c.endedTx = inner.EndedTx(ctx, a.started)
 		}
 	}()
-	if f := t.g.leads; f != nil {
-		f.SetBusy(true)
-		defer f.SetBusy(false)
-	}
-	text, err := c.effect(inner, inner.Tx())
+	c.flight.busy.Store(true)
+	defer c.flight.busy.Store(false)
+	text, err = c.effect(inner, inner.Tx())
 	returned = true
-	return text, inner.Verdict(ctx, t.started, err)
+	return text, inner.Verdict(ctx, a.started, err)
 }
 
-// runStatements runs the statements of some calls, in one round trip.
-func (t *transaction) runStatements(ctx context.Context, part []*call) verdict {
-	nobodys := func(err error) verdict { return verdict{state: undecided, err: err} }
-	queries := make([]wire.Query, len(part))
-	known := make([]bool, len(part))
-	for i, c := range part {
-		queries[i], known[i] = c.stmt.effect, t.on.Prepared(c.stmt.effect)
-	}
-	raisedBy := func(i int, err error) verdict {
+// runStatement runs an effect that is one statement.
+func (a *attempt) runStatement(ctx context.Context) (string, error) {
+	c, q := a.c, a.c.stmt.effect
+	a.prepared = a.on.Prepared(q)
+	refused := func(err error) (string, error) {
+		a.raised = true
 		if mayBeStale(err) {
-			t.on.Stale(queries[i])
+			a.on.Stale(q)
 		}
-		return verdict{state: undecided, bad: part[i], err: err, raised: true, stale: known[i]}
+		return "", err
 	}
-	if err := t.on.Prepare(ctx, wire.Distinct(queries)...); err != nil {
-		bad := slices.IndexFunc(part, func(c *call) bool { return !t.on.Knows(c.stmt.effect) })
-		if bad < 0 || !wire.IsRaised(err) {
-			return nobodys(err)
-		}
-		return verdict{state: undecided, bad: part[bad], err: err, raised: true}
+	if err := a.on.Prepare(ctx, q); err != nil {
+		a.raised = wire.IsRaised(err) && !a.on.Knows(q)
+		return "", err
 	}
-	p := t.on.CallersPipeline()
-	for i, c := range part {
-		if err := p.QueueArgs(c.stmt.effect, c.stmt.args); err != nil {
-			return raisedBy(i, err)
-		}
+	p := a.on.CallersPipeline()
+	if err := p.QueueArgs(q, c.stmt.args); err != nil {
+		return refused(err)
 	}
-	if f := t.g.leads; f != nil {
-		f.SetBusy(true)
-		defer f.SetBusy(false)
+	c.flight.busy.Store(true)
+	defer c.flight.busy.Store(false)
+	p.Send(ctx)
+	var rows int64
+	var row pgtype.Text
+	p.Scan(&rows, &row)
+	failed := p.Failed()
+	switch err := p.Close(); {
+	case failed:
+		return refused(err)
+	case err != nil:
+		return "", err
+	case rows == 0:
+		return refused(pgx.ErrNoRows)
+	case rows > 1:
+		return refused(pgx.ErrTooManyRows)
 	}
-	results := p.Send(ctx)
-	for i, c := range part {
-		room := &results.Room
-		err := results.Scan(&room.Int, &room.Maybe)
-		if err = cmp.Or(err, oneRow(room.Int)); err != nil {
-			if err = results.Close(err); wire.IsUnsent(err) && len(part) > 1 { // by pgx, which does not say whose it is
-				t.g.narrow = true
-				return verdict{state: again, err: err}
-			}
-			return raisedBy(i, err)
-		}
-		if err := checkStorable([]byte(*room.Maybe), t.g.d.opts.MaxResultBytes); err != nil {
-			return verdict{state: undecided, bad: c, err: results.Close(err)}
-		}
-		t.texts = append(t.texts, *room.Maybe)
+	if err := checkStorable([]byte(row.String), c.d.opts.MaxResultBytes); err != nil {
+		return "", err
 	}
-	return nobodys(results.Close(nil))
+	return row.String, wire.CheckSession(a.conn.PgConn())
 }
 
-// oneRow is the error of a statement that returned so many rows.
-func oneRow(rows int64) error {
-	switch rows {
-	case 0:
-		return pgx.ErrNoRows
-	case 1:
-		return nil
-	default:
-		return pgx.ErrTooManyRows
-	}
-}
-
-// opened notes that a transaction could be opened.
-func (g *group) opened(started time.Time) {
-	g.renewed = 0
-	g.d.clock.seen(started)
-}
-
-// unopened is the verdict on an attempt that failed before its transaction was open.
-func (g *group) unopened(ctx context.Context, conn *pgx.Conn, calls []*call, err error) verdict {
-	wire.DropUnusable(ctx, conn, err)
-	if wire.SQLState(err) == wire.CodePreparedMissing && g.renewed < g.d.pool.Stat().MaxConns() {
-		g.renewed++ // somebody has discarded what was prepared
-		return verdict{state: again, err: err}
-	}
-	return g.unstarted(ctx, calls, hintPooler(err))
-}
-
-// unstarted is the verdict on an error before anything was written.
-func (g *group) unstarted(ctx context.Context, calls []*call, err error) verdict {
-	err = g.d.explained(err)
-	v := verdict{state: failed, err: err}
-	if len(calls) == 1 && g.together == nil { // else it is nobody's
-		v.bad = calls[0]
-	}
-	switch {
-	case wire.IsReadOnlyTx(err): // behind a statement that a standby refuses
-		v.err = readOnlyTx(err)
-	case mayRetry(ctx, err):
-		v.state, v.outage = retry, isOutage(err)
-	case errors.Is(err, ErrSchema):
-	case ctx.Err() != nil:
-		v.err = fmt.Errorf("dedup: opening the transaction: %w: %w", contextError(ctx), err)
-	default:
-		v.err = fmt.Errorf("dedup: opening the transaction: %w", err)
-	}
-	return v
-}
-
-// mayRetry reports whether an error of the library's own statements, before
-// anything was written, is worth a fresh attempt: a transient one, or a
-// connection that broke without the server saying why.
-func mayRetry(ctx context.Context, err error) bool {
-	if ctx.Err() != nil || errors.Is(err, ErrInFlight) {
-		return false
-	}
-	return wire.IsTransient(err) || wire.IsConnLost(err)
-}
-
-// isOutage reports whether an error that mayRetry is about comes from the state that
-// the server is in, and not from other transactions.
-func isOutage(err error) bool {
-	switch wire.SQLState(err) {
-	case wire.CodeSerialization, wire.CodeDeadlock, wire.CodeLockNotAvailable:
-		return false
-	}
-	return true
-}
-
-// mayBeStale reports whether types that have changed may be behind a statement's error:
-// not where it says how many rows there were, that a constraint does not hold, or what a
+// mayBeStale reports whether types that have changed may be behind a statement's error: not
+// where it says how many rows there were, that a constraint does not hold, or what a
 // function raised.
 func mayBeStale(err error) bool {
 	if errors.Is(err, pgx.ErrNoRows) || errors.Is(err, pgx.ErrTooManyRows) || wire.IsTransient(err) {
@@ -376,4 +194,104 @@ func mayBeStale(err error) bool {
 	state := wire.SQLState(err)
 	class := state[:min(2, len(state))]
 	return class != "23" && class != "P0"
+}
+
+// commit sends the record and COMMIT. It runs on a context of its own: cancelling it would
+// turn the outcome into a guess, and make pgx cancel a wait for a synchronous standby, which
+// shows a commit that is not replicated (measured).
+func (a *attempt) commit(ctx context.Context, p *wire.Pipeline) verdict {
+	p.Queue(a.table.Commit)
+	wire.LimitIO(a.conn, a.c.d.opts.CommitTimeout)
+	defer wire.UnlimitIO(a.conn)
+	p.SendUncancelled(ctx)
+	at := a.readRecord(p)
+	switch outcome, err := p.Commit(a.conn.PgConn()); outcome {
+	case wire.Committed:
+		return verdict{kind: done}
+	case wire.Unknown:
+		return verdict{kind: unknown, err: err, until: a.c.d.doubtAtCommit(a.table, err)}
+	default:
+		return a.failed(at, err)
+	}
+}
+
+// release sends the record and the savepoint's RELEASE.
+func (a *attempt) release(ctx context.Context, p *wire.Pipeline) verdict {
+	p.Ignore(wire.Query{Text: "release savepoint " + a.savepoint})
+	p.Send(ctx)
+	at := a.readRecord(p)
+	if err := p.Close(); err != nil {
+		return a.failed(at, err)
+	}
+	return verdict{kind: done}
+}
+
+// readRecord reads the answer to the record's statement, and returns where an error belongs
+// that comes by the end of the pipeline.
+func (a *attempt) readRecord(p *wire.Pipeline) stage {
+	sent := p.SentAt
+	table.ReadRecord(p, &a.c.Entry, &a.c.written)
+	if !p.Failed() {
+		return atCommit
+	}
+	a.blocked = time.Since(sent)
+	return atRecord
+}
+
+// failed is the verdict on an attempt that failed behind the look-up. It keeps what is known
+// only now.
+func (a *attempt) failed(at stage, err error) verdict {
+	a.failedAt = at
+	if at != atRecord || wire.SQLState(err) != wire.CodeLockNotAvailable {
+		a.blocked = 0
+	}
+	a.connLost = a.conn.IsClosed()
+	a.readOnly = wire.IsReadOnlyTx(err) && a.conn.PgConn().TxStatus() == 'E'
+	return verdict{kind: failed, err: err}
+}
+
+// doubtAtCommit is when a doubt ends that err left at COMMIT. A lock proves nothing where
+// the COMMIT was passed on: it is not held where the record is written, and is free while
+// another server may commit yet. A claim is held there.
+func (d *Deduper) doubtAtCommit(t *table.Table, err error) (until time.Time) {
+	if d.opts.Order == LockFirst && (wire.IsRaised(err) || !t.Profile.LockProves) {
+		return never
+	}
+	return time.Time{}
+}
+
+// recordLimit is how long writing the record may wait for a twin that does not hold the
+// identity's lock: as long as the call waits, which CommitTimeout bounds, and hardly at all
+// for a call without its own lock, which may well have a twin.
+func (c *call) recordLimit() time.Duration {
+	switch limit := c.inPostgres(); {
+	case !c.seen.Locked:
+		return table.RowTimeout
+	case c.maxWait > 0:
+		return min(max(limit-c.waits.all, 0)+table.RowTimeout, c.d.opts.CommitTimeout/2)
+	default:
+		return limit
+	}
+}
+
+// unopened is the verdict on an error before anything was written.
+func (c *call) unopened(ctx context.Context, err error) verdict {
+	if wire.SQLState(err) == wire.CodePreparedMissing && c.renewed < c.d.pool.Stat().MaxConns() {
+		c.renewed++ // somebody has discarded what was prepared
+		return verdict{kind: again, err: err}
+	}
+	err = c.d.explained(hintPooler(err))
+	fail := func(err error) verdict { return verdict{kind: failed, err: err} }
+	switch {
+	case wire.IsReadOnlyTx(err): // behind a statement that a standby refuses
+		return fail(readOnlyTx(err))
+	case mayRetry(ctx, err):
+		return verdict{kind: again, err: err, pause: true, outage: isOutage(err)}
+	case errors.Is(err, ErrSchema):
+		return fail(err)
+	case ctx.Err() != nil:
+		return fail(fmt.Errorf("dedup: opening the transaction: %w: %w", contextError(ctx), err))
+	default:
+		return fail(fmt.Errorf("dedup: opening the transaction: %w", err))
+	}
 }

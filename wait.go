@@ -5,44 +5,221 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tooldedup/dedup/internal/table"
 )
 
-// maxWait is longer than any wait, and so short that a little can be added to it.
-const maxWait = 100 * 365 * 24 * time.Hour
+// A call waits for its twins here: in do for those of this process, in memory, and in poll for
+// those of other processes. Inside Postgres it waits in two places: DoTx for the lock
+// (table.OpenIn), and the record's own statement for as long as recordLimit allows.
 
-// waiter is how long one call may still wait for its twins, all in all.
-type waiter struct {
-	max    time.Duration // at most maxWait; 0: until the context ends; negative: not at all
-	waited time.Duration
-	pause  time.Duration // the last pause between looks
-	// followed and looked are true when the tracer knows of the two kinds of waits.
-	followed, looked bool
+// flights are the calls of this process that are on their way: of those with one identity one
+// leads, and the others wait for its answer in memory.
+type flights struct {
+	mu sync.Mutex
+	m  map[table.Identity]*flight
+}
+
+// flight is what the followers of a leader see of it.
+type flight struct {
+	// landed is closed when the leader has ended. The first follower makes it.
+	landed chan struct{}
+	// busy is true while the leader's effect runs.
+	busy atomic.Bool
+	// rec or exhausted is the leader's answer, which was true at asOf. The leader writes them
+	// before landed is closed, and followers read them after.
+	rec       *table.Record
+	exhausted *exhaustion
+	asOf      time.Time
+}
+
+// join returns the flight that leads: f itself where there is none, and then f must land.
+func (all *flights) join(id table.Identity, f *flight) (leader *flight) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if leader = all.m[id]; leader != nil {
+		if leader.landed == nil {
+			leader.landed = make(chan struct{})
+		}
+		return leader
+	}
+	if all.m == nil {
+		all.m = make(map[table.Identity]*flight)
+	}
+	all.m[id] = f
+	return f
+}
+
+// land ends the flight that leads, and wakes whoever waits for it. A follower of a leader
+// without an answer may lead the next time.
+func (all *flights) land(id table.Identity, f *flight) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	delete(all.m, id)
+	if f.landed != nil {
+		close(f.landed)
+	}
+}
+
+// do leads or follows the calls of its identity. A call that may not wait does not follow: it
+// is answered at once where its leader is in the effect, and else finds out for itself.
+//
+// What is shared is no older than the call that gets it: the record was read, or committed,
+// by a statement that was sent after the call had begun. Somebody else may free the identity
+// while the server's answer is on its way to the leader, and a call that begins then must
+// not get what was deleted before.
+func (c *call) do(ctx context.Context) error {
+	c.rec = c.known
+	for c.rec == nil {
+		if ctx.Err() != nil {
+			return c.ended(fmt.Errorf("dedup: %w", contextError(ctx)))
+		}
+		leader := c.d.flights.join(c.Identity, &c.flight)
+		switch {
+		case leader == &c.flight:
+			return c.lead(ctx)
+		case c.spent() && leader.busy.Load():
+			return c.ended(ErrInFlight)
+		case c.spent():
+			return c.run(ctx)
+		}
+		c.traceWaitStart(ctx, &c.waits.followed, true)
+		if err := c.sit(ctx, leader.landed, 0); err != nil {
+			return c.ended(err)
+		}
+		select {
+		case <-leader.landed:
+		default:
+			continue // it has waited as long as it may
+		}
+		switch inTime := c.began.Before(leader.asOf); {
+		case inTime && leader.exhausted != nil:
+			return c.exhaust(leader.exhausted)
+		case inTime:
+			c.found(leader.rec, c.began, c.doubt.err != nil)
+		case leader.rec != nil: // older than this call, and most likely there still
+			c.lookFirst = true
+		}
+	}
+	return nil
+}
+
+// lead runs the call and lands however it ends, panics included.
+func (c *call) lead(ctx context.Context) error {
+	defer c.d.flights.land(c.Identity, &c.flight)
+	err := c.run(ctx)
+	switch {
+	case err == nil:
+		c.flight.rec, c.flight.asOf = c.rec, c.rec.SentAt
+	case c.doubt.err == nil && c.exhausted != nil:
+		c.flight.exhausted, c.flight.asOf = c.exhausted, c.exhausted.tried
+	}
+	return err
+}
+
+// wait waits until no twin is in flight. A call that may not wait looks again, so that it is
+// not sent away because of a neighbour who only looked.
+func (c *call) wait(ctx context.Context, v verdict) verdict {
+	switch {
+	case v.met == atOpen:
+		c.attempts-- // it came to nothing but a look
+	case v.met == atRecord && c.spent():
+		return verdict{kind: failed, err: ErrInFlight}
+	}
+	var err error
+	if c.maxWait < 0 && c.looks < c.maxLooks() {
+		c.looks++
+		if err = c.d.look(ctx, &c.Entry, &c.seen, (*table.Table).Peek); err == nil && c.seen.Busy {
+			err = ErrInFlight
+		}
+	} else {
+		err = c.poll(ctx)
+	}
+	switch {
+	case err == nil && c.seen.Found:
+		return verdict{kind: found}
+	case err == nil:
+		return verdict{kind: again}
+	case v.err != nil && errors.Is(err, ErrInFlight): // somebody else has the row: there is no twin
+		c.attempts++
+		return verdict{kind: again, pause: true, err: v.err}
+	case mayRetry(ctx, err):
+		return verdict{kind: again, pause: true, err: err, outage: isOutage(err)}
+	default:
+		return verdict{kind: failed, err: err}
+	}
+}
+
+// maxLooks bounds how often a call that may not wait looks again after it has met somebody.
+// With LockFirst a look shows whether that was a twin or a neighbour who only looked. With
+// ClaimFirst it does not, and the next attempt has to: that is a twin, but where a record
+// that may be forgotten is in the way, which a sweep may hold for a moment.
+func (c *call) maxLooks() int {
+	if c.d.table().PeekSeesTwins() || c.seen.Forgotten {
+		return 50
+	}
+	return 1
+}
+
+// poll looks at an identity that a twin in another process holds, again and again and
+// without holding a connection in between, until there is a record or the identity looks
+// free. It returns ErrInFlight when the call may wait no longer.
+func (c *call) poll(ctx context.Context) error {
+	if !c.spent() {
+		c.traceWaitStart(ctx, &c.waits.polled, false)
+	}
+	for {
+		if err := c.sit(ctx, nil, c.waits.nextPause()); err != nil {
+			return err
+		}
+		if err := c.d.look(ctx, &c.Entry, &c.seen, (*table.Table).Peek); err != nil || !c.seen.Busy {
+			return err
+		}
+	}
+}
+
+// traceWaitStart reports each kind of wait once: known is whether it has.
+func (c *call) traceWaitStart(ctx context.Context, known *bool, inProcess bool) {
+	if *known {
+		return
+	}
+	*known = true
+	for _, t := range c.d.trace.wait {
+		t.TraceWaitStart(ctx, WaitStartData{CallData: callData(ctx, c.function, c.Identity), InProcess: inProcess})
+	}
+}
+
+// waits is how a call has waited for its twins.
+type waits struct {
+	all   time.Duration
+	pause time.Duration // the last one between looks
+	// followed and polled are true when the tracer knows of the two kinds of waits.
+	followed, polled bool
 }
 
 // spent reports whether no more waiting is allowed.
-func (w *waiter) spent() bool { return w.max < 0 || w.max > 0 && w.waited >= w.max }
+func (c *call) spent() bool { return c.maxWait < 0 || c.maxWait > 0 && c.waits.all >= c.maxWait }
 
-// inPostgres is how long a call may wait inside Postgres for somebody; 0 is as long as
-// the session allows.
-func (w *waiter) inPostgres() time.Duration {
-	if w.max < 0 {
+// inPostgres is how long a call may wait inside Postgres for somebody; 0 is as long as the
+// session allows.
+func (c *asked) inPostgres() time.Duration {
+	if c.maxWait < 0 {
 		return table.RowTimeout
 	}
-	return w.max
+	return c.maxWait
 }
 
-// wait waits for done, for at most limit where that is not 0, and for no longer
-// than the call may. It returns ErrInFlight when that has run out and
-// the context's error when it ended.
-func (w *waiter) wait(ctx context.Context, done <-chan struct{}, limit time.Duration) error {
-	if w.spent() {
+// sit waits for done, for at most limit where that is not 0, and for no longer than the call
+// may. It returns ErrInFlight when that has run out and the context's error when it ended.
+func (c *call) sit(ctx context.Context, done <-chan struct{}, limit time.Duration) error {
+	if c.spent() {
 		return ErrInFlight
 	}
-	if w.max > 0 {
-		if left := w.max - w.waited; limit == 0 || left < limit {
+	if c.maxWait > 0 {
+		if left := c.maxWait - c.waits.all; limit == 0 || left < limit {
 			limit = left
 		}
 	}
@@ -53,7 +230,7 @@ func (w *waiter) wait(ctx context.Context, done <-chan struct{}, limit time.Dura
 		timeout = timer.C
 	}
 	start := time.Now()
-	defer func() { w.waited += time.Since(start) }()
+	defer func() { c.waits.all += time.Since(start) }()
 	select {
 	case <-done:
 		return nil
@@ -64,59 +241,19 @@ func (w *waiter) wait(ctx context.Context, done <-chan struct{}, limit time.Dura
 	}
 }
 
-// contextError joins a context's cause to its error, so that both are found.
-func contextError(ctx context.Context) error {
-	err, cause := ctx.Err(), context.Cause(ctx)
-	if cause == nil || cause == err {
-		return err
-	}
-	return fmt.Errorf("%w: %w", err, cause)
-}
-
-// withContext adds the end of ctx to err where err does not hold it already.
-func withContext(ctx context.Context, err error) error {
-	if cause := context.Cause(ctx); errors.Is(err, ctx.Err()) && errors.Is(err, cause) {
-		return err
-	}
-	return fmt.Errorf("dedup: %w: %w", contextError(ctx), err)
-}
-
-// Pauses between looks at a twin in another process: measured as adding a tenth
-// to a fifth of the effect's own time, with at most some 30 looks a second.
+// Pauses between looks at a twin in another process: measured as adding a tenth to a fifth
+// of the effect's own time, with at most some 30 looks a second.
 const (
 	firstPause  = 2 * time.Millisecond
 	longPause   = 50 * time.Millisecond
 	pauseGrowth = 1.25
 )
 
-// jitter draws evenly from the upper half of d, so that waiting twins do not
-// look in step.
-func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }
-
-// fullJitter draws evenly from zero to d, so that callers that failed together
-// do not come back together.
-func fullJitter(d time.Duration) time.Duration { return rand.N(d + 1) }
-
 // nextPause is the pause before the next look.
-func (w *waiter) nextPause() time.Duration {
+func (w *waits) nextPause() time.Duration {
 	w.pause = min(max(time.Duration(float64(w.pause)*pauseGrowth), firstPause), longPause)
 	return jitter(w.pause)
 }
 
-// await looks at an identity that a twin in another process holds, again and
-// again and without holding a connection in between, until there is a record or
-// the identity looks free. It returns ErrInFlight when the call may wait no longer.
-func (d *Deduper) await(ctx context.Context, c *call, look lookFunc) (table.Lookup, error) {
-	if !c.waiter.spent() {
-		c.traceWaitStart(ctx, &c.waiter.looked, false)
-	}
-	for {
-		if err := c.waiter.wait(ctx, nil, c.waiter.nextPause()); err != nil {
-			return table.Lookup{}, err
-		}
-		seen, err := d.look(ctx, c, look)
-		if err != nil || !seen.Busy {
-			return seen, err
-		}
-	}
-}
+// jitter draws evenly from the upper half of d, so that waiting twins do not look in step.
+func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }

@@ -3,6 +3,7 @@ package oteldedup_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 
@@ -29,19 +30,20 @@ func TestDoTx(t *testing.T) {
 }
 
 // Every call of those that share a transaction is a span, and is counted.
-func TestDoTogether(t *testing.T) {
+func TestDoBatch(t *testing.T) {
 	t.Parallel()
 	o := newObserved(t)
-	together := func(keys ...string) error {
+	batch := func(keys ...string) {
 		calls := make([]dedup.StatementCall, len(keys))
 		for i, key := range keys {
 			calls[i] = dedup.StatementCall{Call: callOf(key), Statement: dedup.Statement{SQL: `INSERT INTO notes VALUES ($1) RETURNING text`, Args: []any{key}}}
 		}
-		_, err := dedup.DoTogether[struct{ Text string }](t.Context(), o.d, calls)
-		return err
+		for out := range dedup.DoBatch[struct{ Text string }](t.Context(), o.d, slices.Values(calls), nil) {
+			require.NoError(t, out.Err)
+		}
 	}
-	require.NoError(t, together("a", "b"))
-	require.NoError(t, together("b", "c"))
+	batch("a", "b")
+	batch("b", "c")
 	require.Equal(t, map[string]float64{
 		"dedup.outcome=executed,gen_ai.tool.name=add_note": 3,
 		"dedup.outcome=replayed,gen_ai.tool.name=add_note": 1,

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"unicode/utf8"
 )
 
 // fingerprintDomain separates this hash from every other, and names its
@@ -82,3 +83,170 @@ func jsonText(args any) ([]byte, error) {
 		return nil, &Error{Reason: reason, Err: err}
 	}
 }
+
+// The argument digests of a record let a later misuse of its key be explained:
+// WHICH top-level arguments differ, not how. The format is
+//
+//	version (1 byte)
+//	for each member, in the order of their names: length of the name (uvarint), name, tag (4 bytes)
+//	end (1 byte): whether members were left out
+//
+// A tag is the beginning of a SHA-256 over the record's identity, the name and
+// the canonical value. The identity makes tags of two records incomparable, so
+// a table of them does not show which customers share a value. Names longer
+// than argNameMax are left out, and so are members after the first
+// argDigestsMax: those of one record stay below 4.5 kB.
+const (
+	argDigestDomain   = "dedup/part/v1"
+	argDigestsVersion = 1
+	argDigestsMax     = 64
+	argNameMax        = 64
+	argTagLen         = 4
+
+	// What ends the digests. None can begin a member, because the uvarint of a
+	// length up to argNameMax is one byte below 0x80.
+	argDigestsComplete = 0xff
+	argDigestsLongName = 0xfe // a name was too long
+	argDigestsCapped   = 0xfd // members after the last one are unknown
+)
+
+// Digest returns the fingerprint of args and the argument digests that
+// [ChangedArgs] compares; digests is nil if args are no object.
+func Digest(scope, tool, key string, args any) (fp Fingerprint, digests []byte, err error) {
+	c, fp, err := fingerprint(args)
+	if err != nil {
+		return Fingerprint{}, nil, err
+	}
+	digests = c.argDigests(scope, tool, key)
+	c.free()
+	return fp, digests, nil
+}
+
+// argDigests sketches the object that c has read; nil if it was something else.
+func (c *canonicalizer) argDigests(scope, tool, key string) []byte {
+	if c.out[canonicalStart] != '{' {
+		return nil
+	}
+	size := 2
+	for i := range c.members[:min(len(c.members), argDigestsMax)] {
+		size += 1 + len(c.name(&c.members[i])) + argTagLen
+	}
+	digests := append(make([]byte, 0, min(size, 2+argDigestsMax*(1+argNameMax+argTagLen))), argDigestsVersion)
+
+	var room [HashRoom]byte
+	b := AppendPart(AppendPart(AppendPart(append(room[:0], argDigestDomain...), scope), tool), key)
+	identity := len(b)
+
+	end, count := byte(argDigestsComplete), 0
+	start := int32(canonicalStart + len("{"))
+	for i := range c.members {
+		m := &c.members[i]
+		name := c.name(m)
+		value := c.out[start+m.value-m.start : start+m.end-m.start]
+		start += m.end - m.start + int32(len(","))
+		if len(name) > argNameMax {
+			end = argDigestsLongName
+			continue
+		}
+		if count == argDigestsMax {
+			end = argDigestsCapped
+			break
+		}
+		count++
+		b = AppendPart(AppendPart(b[:identity], name), value)
+		tag := sha256.Sum256(b)
+		digests = binary.AppendUvarint(digests, uint64(len(name)))
+		digests = append(digests, name...)
+		digests = append(digests, tag[:argTagLen]...)
+	}
+	return append(digests, end)
+}
+
+// ChangedArgs names the top-level arguments that were added, removed or changed
+// between two calls of one identity whose fingerprints differ, sorted. It is
+// complete if there can be no others. stored comes from the database, where
+// others may write: bytes that are no digests of this version give no names.
+func ChangedArgs(stored, now []byte) (names []string, complete bool) {
+	var was, is sketch
+	if !was.decode(stored) || !is.decode(now) {
+		return nil, false
+	}
+	for a, b := was.members, is.members; len(a)+len(b) > 0; {
+		switch {
+		case len(b) == 0 || len(a) > 0 && a[0].name < b[0].name:
+			if is.covers(a[0].name) {
+				names = append(names, a[0].name)
+			}
+			a = a[1:]
+		case len(a) == 0 || b[0].name < a[0].name:
+			if was.covers(b[0].name) {
+				names = append(names, b[0].name)
+			}
+			b = b[1:]
+		default:
+			if a[0].tag != b[0].tag {
+				names = append(names, a[0].name)
+			}
+			a, b = a[1:], b[1:]
+		}
+	}
+	// No name at all, though the fingerprints differ: two tags agree by chance.
+	return names, len(names) > 0 && was.end == argDigestsComplete && is.end == argDigestsComplete
+}
+
+// sketch is decoded argument digests.
+type sketch struct {
+	members []taggedName
+	end     byte
+}
+
+type taggedName struct {
+	name string
+	tag  [argTagLen]byte
+}
+
+// decode accepts exactly what argDigests writes.
+func (s *sketch) decode(digests []byte) bool {
+	if len(digests) < 2 || digests[0] != argDigestsVersion {
+		return false
+	}
+	s.end = digests[len(digests)-1]
+	if s.end < argDigestsCapped {
+		return false
+	}
+	for rest := digests[1 : len(digests)-1]; len(rest) > 0; {
+		size := int(rest[0])
+		if size > argNameMax || len(rest) < 1+size+argTagLen || len(s.members) == argDigestsMax {
+			return false
+		}
+		m := taggedName{name: string(rest[1 : 1+size]), tag: [argTagLen]byte(rest[1+size:])}
+		if !utf8.ValidString(m.name) || len(s.members) > 0 && m.name <= s.members[len(s.members)-1].name {
+			return false
+		}
+		s.members = append(s.members, m)
+		rest = rest[1+size+argTagLen:]
+	}
+	return s.end != argDigestsCapped || len(s.members) == argDigestsMax
+}
+
+// covers says whether the sketch would hold this name if its object had it.
+func (s *sketch) covers(name string) bool {
+	return s.end != argDigestsCapped || name <= s.members[len(s.members)-1].name
+}
+
+// Error says why arguments have no canonical form, and so no fingerprint.
+type Error struct {
+	// Reason says what is wrong and what to do about it. It gives byte positions and
+	// lengths, never a value.
+	Reason string
+	// Err is the error of a method of the arguments, such as MarshalJSON; mostly nil.
+	Err error
+}
+
+// Error implements error. It leaves Err out, which may quote a value.
+func (e *Error) Error() string { return e.Reason }
+
+// Unwrap returns Err.
+func (e *Error) Unwrap() error { return e.Err }
+
+func refuse(format string, args ...any) *Error { return &Error{Reason: fmt.Sprintf(format, args...)} }

@@ -369,10 +369,6 @@ func TestForgottenBeforeItIsFound(t *testing.T) {
 			other.Key = "other"
 			return outcomes(ctx, d, dedup.StatementCall{Call: c, Statement: leave(c.Key)}, dedup.StatementCall{Call: other, Statement: leave("other")})[0].Err
 		}},
-		"DoTogether": {call: func(ctx context.Context, d *dedup.Deduper, c dedup.Call) error {
-			_, err := dedup.DoTogether[ticket](ctx, d, []dedup.StatementCall{{Call: c, Statement: leave(c.Key)}})
-			return err
-		}},
 	}
 	for name, way := range ways {
 		for _, swept := range []bool{false, true} {

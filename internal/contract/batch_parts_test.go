@@ -28,14 +28,6 @@ func byBatch(ctx context.Context, d *dedup.Deduper, calls []dedup.StatementCall)
 	return all, err
 }
 
-func byTogether(ctx context.Context, d *dedup.Deduper, calls []dedup.StatementCall) (all []ticket, err error) {
-	results, err := dedup.DoTogether[ticket](ctx, d, calls)
-	for _, r := range results {
-		all = append(all, r.Value)
-	}
-	return all, err
-}
-
 // bySingles makes every call by itself, in turn by each of the other functions.
 func bySingles(pool *pgxpool.Pool) answersOf {
 	return func(ctx context.Context, d *dedup.Deduper, calls []dedup.StatementCall) (all []ticket, err error) {
@@ -77,9 +69,9 @@ func TestBatchRaces(t *testing.T) {
 		{profile: profile{order: dedup.ClaimFirst, isolation: pgx.ReadCommitted}},
 	}
 	for _, w := range ways {
-		for _, pair := range []string{"batch-batch", "together-together", "batch-together", "batch-singles", "together-singles"} {
+		for _, pair := range []string{"batch-batch", "batch-singles"} {
 			for _, terminate := range []bool{false, true} {
-				if terminate && pair != "batch-together" {
+				if terminate && pair != "batch-batch" {
 					continue
 				}
 				t.Run(fmt.Sprint(w, "-", pair, "-", terminate), func(t *testing.T) {
@@ -92,8 +84,8 @@ func TestBatchRaces(t *testing.T) {
 					opts := f.opts
 					peer := newDeduper(t, pool, &opts)
 					sides := map[string][2]answersOf{
-						"batch-batch": {byBatch, byBatch}, "together-together": {byTogether, byTogether}, "batch-together": {byBatch, byTogether},
-						"batch-singles": {byBatch, bySingles(pool)}, "together-singles": {byTogether, bySingles(pool)},
+						"batch-batch":   {byBatch, byBatch},
+						"batch-singles": {byBatch, bySingles(pool)},
 					}[pair]
 
 					calls := singles("k", n)
@@ -160,7 +152,7 @@ func TestLongBatchCuts(t *testing.T) {
 func cutBatches(t *testing.T, modes []pgx.QueryExecMode, step func(bytes int64) int64) {
 	t.Helper()
 	for _, mode := range modes {
-		for name, way := range map[string]answersOf{"Batch": byBatch, "Together": byTogether} {
+		for name, way := range map[string]answersOf{"Batch": byBatch} {
 			for _, direction := range []faultproxy.Direction{faultproxy.ToServer, faultproxy.ToClient} {
 				t.Run(fmt.Sprintf("%s-%s-%d", name, mode, direction), func(t *testing.T) {
 					t.Parallel()
@@ -275,7 +267,7 @@ func TestChunkDoesNotWaitInsidePostgres(t *testing.T) {
 	t.Parallel()
 
 	for _, w := range []batchWay{{profile: plain}, {profile: plain, separate: true}, {profile: profile{order: dedup.ClaimFirst, isolation: pgx.ReadCommitted}}} {
-		for name, way := range map[string]answersOf{"Batch": byBatch, "Together": byTogether} {
+		for name, way := range map[string]answersOf{"Batch": byBatch} {
 			t.Run(fmt.Sprint(w, "-", name), func(t *testing.T) {
 				t.Parallel()
 				ctx, f := w.setup(t, nil)
@@ -395,13 +387,49 @@ func errs(out []dedup.BatchOutcome[ticket]) (all []error) {
 	return all
 }
 
+// A part that takes longer than CommitTimeout has arrived in time, and so none of its statements
+// is late.
+func TestSlowPartIsNotLate(t *testing.T) {
+	t.Parallel()
+	ctx, f, _ := proxied(t, plain, &dedup.Options{CommitTimeout: 3 * time.Second})
+	f.countRuns(t)
+	f.warm(t)
+	beside := f.beside(t)
+	_, err := beside.Exec(ctx, `SELECT pg_advisory_xact_lock(4711)`)
+	require.NoError(t, err)
+	waiting := dedup.SQL(`WITH run AS (SELECT nextval('runs')::int AS n, pg_advisory_xact_lock(4711))
+		INSERT INTO effects (ref) SELECT $1::text FROM run RETURNING (SELECT n FROM run) AS id, ref AS title`, "slow")
+	done := make(chan []dedup.BatchOutcome[ticket], 1)
+	go func() {
+		done <- outcomes(ctx, f.d, dedup.StatementCall{Call: call("a"), Statement: waiting}, dedup.StatementCall{Call: call("b"), Statement: leave("b")})
+	}()
+	f.untilWaitingInside(t, 1)
+	f.eventually(t, `SELECT clock_timestamp() > $1::timestamptz + interval '3 s'`, scalar[time.Time](t, f.bundle, `SELECT clock_timestamp()`))
+	require.NoError(t, beside.Rollback(ctx))
+	for _, out := range receive(t, ctx, done) {
+		require.NoError(t, out.Err)
+		require.Equal(t, 1, out.Result.Attempts)
+	}
+	require.Equal(t, 1, f.effects(t, "slow"))
+	require.Equal(t, 1, f.effects(t, "b"))
+}
+
 // How many round trips sixty calls take.
 func TestEdgeBatchTrips(t *testing.T) {
 	t.Parallel()
-	most := map[string]int{"Plain": 1, "OneForgotten": 15, "Discarded": 5, "OneShortRetention": 10}
+	most := map[string]int{"Plain": 1, "OneForgotten": 15, "Discarded": 5, "OneShortRetention": 10, "HalfMadeBefore": 4}
 	for name, change := range map[string]func(t *testing.T) func(f *fixture, calls []dedup.StatementCall){
 		"Plain": func(t *testing.T) func(*fixture, []dedup.StatementCall) {
 			return func(*fixture, []dedup.StatementCall) {}
+		},
+		// The arrival raises, one look finds the records (and is prepared), and the others are sent again.
+		"HalfMadeBefore": func(t *testing.T) func(*fixture, []dedup.StatementCall) {
+			return func(f *fixture, calls []dedup.StatementCall) {
+				for _, c := range calls[:30] {
+					_, err := dedup.DoStatement[ticket](t.Context(), f.d, c.Call, c.Statement)
+					require.NoError(t, err)
+				}
+			}
 		},
 		"OneForgotten": func(t *testing.T) func(*fixture, []dedup.StatementCall) {
 			return func(f *fixture, calls []dedup.StatementCall) {
@@ -422,21 +450,6 @@ func TestEdgeBatchTrips(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			require.LessOrEqual(t, batchTrips(t, change(t)), most[name])
 		})
-	}
-}
-
-// In an outage the error names no call, not even where there is only one.
-func TestEdgeTogetherOfOneInAnOutage(t *testing.T) {
-	t.Parallel()
-	for n := 1; n <= 2; n++ {
-		ctx, f, proxy := proxied(t, plain, &dedup.Options{Retry: quickRetry})
-		f.exec(t, fixtureSQL)
-		proxy.Refuse(true)
-		proxy.CutAll()
-		_, err := dedup.DoTogether[ticket](ctx, f.d, singles("k", n))
-		require.ErrorIs(t, err, dedup.ErrAttemptsExhausted)
-		var batch *dedup.BatchError
-		require.NotErrorAsf(t, err, &batch, "of %d", n)
 	}
 }
 

@@ -128,6 +128,75 @@ func TestDoubtEnds(t *testing.T) {
 	require.Equal(t, 1, f.records(t))
 }
 
+// TestDoubtOutlivesTheRecord: when the record of a lost COMMIT may be forgotten, finding none
+// proves nothing, and the effect must not run again.
+func TestDoubtOutlivesTheRecord(t *testing.T) {
+	t.Parallel()
+
+	for _, order := range []dedup.Order{dedup.LockFirst, dedup.ClaimFirst} {
+		for _, swept := range []bool{false, true} {
+			t.Run(fmt.Sprint(order, swept), func(t *testing.T) {
+				t.Parallel()
+				p := profile{order: order, isolation: pgx.ReadCommitted}
+				ctx, f, proxy := proxied(t, p, &dedup.Options{Retry: quickRetry})
+				f.warm(t)
+				lost := proxy.Arm(faultproxy.Fault{Kind: faultproxy.ReplyReset, Where: faultproxy.AtCommit})
+				next := proxy.Arm(faultproxy.Fault{Kind: faultproxy.Hold, Where: func(u faultproxy.Unit) bool {
+					return lost.Count() > 0 && faultproxy.AtSQL("client_connection_check_interval")(u) // an attempt begins
+				}})
+				c := call("k")
+				c.Retention = dedup.Retention{Result: 500 * time.Millisecond, Tombstone: -1}
+				e := &tool{ref: "k"}
+				pending := start(ctx, f.d, c, e.run)
+				require.NoError(t, next.Wait(ctx))
+				f.eventually(t, `SELECT clock_timestamp() > max(forget_at) FROM tool_dedup WHERE key = 'k'`)
+				if swept {
+					_, err := f.direct(t).Sweep(ctx, nil)
+					require.NoError(t, err)
+				}
+				next.Release()
+				a := receive(t, ctx, pending)
+				require.ErrorIs(t, a.err, dedup.ErrOutcomeUnknown)
+				require.Equal(t, 1, f.effects(t, "k"))
+				e.requireRuns(t, 1)
+			})
+		}
+	}
+}
+
+// TestFreeInAnOldSnapshot: at stricter levels lock and look-up share one snapshot, which may be
+// older than the COMMIT that was lost. So an attempt that found the identity free, and is not
+// explained by a look, leaves the doubt as it is.
+func TestFreeInAnOldSnapshot(t *testing.T) {
+	t.Parallel()
+
+	for _, isolation := range []pgx.TxIsoLevel{pgx.ReadCommitted, pgx.RepeatableRead, pgx.Serializable} {
+		t.Run(string(isolation), func(t *testing.T) {
+			t.Parallel()
+			ctx, f, proxy := proxied(t, profile{isolation: isolation}, &dedup.Options{Retry: quickRetry})
+			f.warm(t)
+			calling, cancel := context.WithCancel(ctx)
+			defer cancel()
+			proxy.Arm(faultproxy.Fault{Kind: faultproxy.Dropped, Where: faultproxy.AtCommit})
+			e := &tool{ref: "k", then: func(ctx context.Context, _ pgx.Tx, run int) error {
+				if run == 1 {
+					return nil
+				}
+				cancel()
+				return ctx.Err()
+			}}
+			_, err := dedup.Do(calling, f.d, call("k"), e.run)
+			require.ErrorIs(t, err, context.Canceled)
+			e.requireRuns(t, 2)
+			if isolation == pgx.ReadCommitted {
+				require.NotErrorIs(t, err, dedup.ErrOutcomeUnknown)
+			} else {
+				require.ErrorIs(t, err, dedup.ErrOutcomeUnknown)
+			}
+		})
+	}
+}
+
 // wireAnswer encodes what a server sends.
 func wireAnswer(t *testing.T, messages ...pgproto3.BackendMessage) []byte {
 	t.Helper()
@@ -230,15 +299,6 @@ func TestCommitOfAWorkerInDoubt(t *testing.T) {
 		require.Equal(t, 3, unknown.Attempts)
 	})
 
-	t.Run("Together", func(t *testing.T) {
-		t.Parallel()
-		ctx, f, proxy := proxied(t, plain, &dedup.Options{Retry: quickRetry})
-		f.countRuns(t)
-		proxy.Arm(faultproxy.Fault{Kind: faultproxy.Dropped, Where: faultproxy.AtCommit, Answer: workerLost(t, "XX000")})
-		_, err := dedup.DoTogether[ticket](ctx, f.d, []dedup.StatementCall{{Call: call("k"), Statement: dedup.SQL(`SELECT 1 / (CASE nextval('runs') WHEN 1 THEN 1 ELSE 0 END) AS id`)}})
-		require.ErrorIs(t, err, dedup.ErrOutcomeUnknown)
-		requireState(t, err, "XX000")
-	})
 }
 
 // TestTripwireWithoutItsColumn: Citus names no column when it passes the error of a
@@ -318,16 +378,6 @@ func TestTransactionTimeout(t *testing.T) {
 			requireState(t, err, "25P04")
 			require.Equal(t, 1, runs)
 		}
-	})
-
-	t.Run("Together", func(t *testing.T) {
-		t.Parallel()
-		ctx, f, proxy := proxied(t, plain, &dedup.Options{Retry: quickRetry})
-		f.countRuns(t)
-		proxy.Arm(faultproxy.Fault{Kind: faultproxy.Dropped, Where: faultproxy.AtCommit, Times: -1, Answer: wireAnswer(t, timeout)})
-		_, err := dedup.DoTogether[ticket](ctx, f.d, []dedup.StatementCall{{Call: call("k"), Statement: leave("k")}})
-		require.ErrorIs(t, err, dedup.ErrInvalid)
-		require.Equal(t, 1, f.runs(t))
 	})
 
 	// Where the server has the setting, it is the server's own answer.

@@ -251,10 +251,6 @@ func TestTwinWithoutItsLock(t *testing.T) {
 			require.NoError(t, out[1].Err)
 			return out[0].Err
 		},
-		"DoTogether": func(ctx context.Context, f *fixture, _ *testing.T, c dedup.Call) error {
-			_, err := dedup.DoTogether[ticket](ctx, f.d, []dedup.StatementCall{{Call: c, Statement: leave("twin")}})
-			return err
-		},
 	}
 	for name, way := range ways {
 		t.Run(name, func(t *testing.T) {

@@ -101,11 +101,6 @@ func everyWay(t *testing.T, ctx context.Context, pool *pgxpool.Pool, d *dedup.De
 		for out := range dedup.DoBatch[ticket](ctx, d, slices.Values(both), nil) {
 			requireSane(t, ctx, name, out.Result, out.Err)
 		}
-		results, err := dedup.DoTogether[ticket](ctx, d, []dedup.StatementCall{{Call: of("c"), Statement: insert}, {Call: of("d"), Statement: insert}})
-		requireSane(t, ctx, name, dedup.Result[ticket]{}, err)
-		for _, result := range results {
-			requireSane(t, ctx, name, result, nil)
-		}
 		_, err = d.Lookup(ctx, "acme", "create_ticket", of("do").Key)
 		require.NoError(t, err, name)
 	}

@@ -18,14 +18,13 @@ var layers = map[string][]string{
 	"internal/canon":    {},
 	"internal/sqllex":   {},
 	"internal/wire":     {},
-	"internal/flight":   {},
 	"internal/examiner": {},
 	// The promise from outside, and a model of a protocol: tests, and no code.
 	"internal/contract": {},
 	"external/model":    {},
 	"internal/guard":    {"internal/sqllex", "internal/wire"},
 	"internal/table":    {"internal/examiner", "internal/wire"},
-	".":                 {"internal/canon", "internal/examiner", "internal/flight", "internal/guard", "internal/sqllex", "internal/table", "internal/wire"},
+	".":                 {"internal/canon", "internal/examiner", "internal/guard", "internal/sqllex", "internal/table", "internal/wire"},
 	"migrations":        {"internal/examiner"},
 
 	// What acts outside of the database. The engine knows nothing of it.

@@ -129,8 +129,7 @@ func TestFirstCallAfterDiscard(t *testing.T) {
 		func(d *dedup.Deduper, key string) error {
 			f.exec(t, fixtureSQL)
 			f.exec(t, `DISCARD ALL`)
-			_, err := dedup.DoTogether[ticket](ctx, d, singles(key, 2))
-			return err
+			return outcomes(ctx, d, singles(key, 2)...)[0].Err
 		},
 	} {
 		f.exec(t, `DISCARD ALL`)

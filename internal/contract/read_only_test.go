@@ -39,8 +39,6 @@ func TestReadOnlyTransaction(t *testing.T) {
 			require.LessOrEqual(t, reads, 1)
 			result, err = dedup.DoStatement[ticket](ctx, d, call("statement"), insert)
 			requireAtOnce(t, err, result.Attempts)
-			_, err = dedup.DoTogether[ticket](ctx, d, []dedup.StatementCall{{Call: call("a"), Statement: insert}, {Call: call("b"), Statement: insert}})
-			requireAtOnce(t, err, 1)
 			require.Empty(t, events[dedup.RetriedData](f.events))
 
 			// What is recorded can be read.

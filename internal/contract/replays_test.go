@@ -51,10 +51,6 @@ func TestLongReplaysWriteNothing(t *testing.T) {
 			}
 			return nil
 		},
-		"DoTogether": func(ctx context.Context, _ *fixture, d *dedup.Deduper, calls []dedup.StatementCall) error {
-			_, err := dedup.DoTogether[ticket](ctx, d, calls)
-			return err
-		},
 	}
 	// What the Deduper has done before, as how many first calls and then replays.
 	warmUps := map[string][2]int{"Fresh": {}, "AfterFirstCalls": {200, 0}, "AfterReplays": {0, 200}}

@@ -206,10 +206,6 @@ func TestSlogTracerWritesALineForABatch(t *testing.T) {
 			}
 			return nil
 		},
-		"DoTogether": func(ctx context.Context, d *dedup.Deduper, calls []dedup.StatementCall) error {
-			_, err := dedup.DoTogether[ticket](ctx, d, calls)
-			return err
-		},
 	}
 	for name, run := range ways {
 		t.Run(name, func(t *testing.T) {

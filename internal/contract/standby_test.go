@@ -111,11 +111,7 @@ func refusesAll(t *testing.T, standby *pgxpool.Pool) {
 					_, err = dedup.DoTx(ctx, d, tx, call(key), e.run)
 					return err
 				},
-				"DoStatement": func() error { _, err := dedup.DoStatement[ticket](ctx, d, call(key), insert); return err },
-				"DoTogether": func() error {
-					_, err := dedup.DoTogether[ticket](ctx, d, []dedup.StatementCall{{Call: call(key), Statement: insert}, {Call: call("third"), Statement: insert}})
-					return err
-				},
+				"DoStatement":    func() error { _, err := dedup.DoStatement[ticket](ctx, d, call(key), insert); return err },
 				"DoBatch":        func() error { return batch(call(key), call("third")) },
 				"DoBatchLooking": func() error { return batch(looking, call("third")) },
 				"Lookup":         func() error { _, err := d.Lookup(ctx, "acme", "create_ticket", key); return err },

@@ -320,15 +320,13 @@ func TestEncodingChangedByTheStatement(t *testing.T) {
 }
 
 // A changed type makes a prepared statement wrong, and not for good.
-func TestTogetherAfterATypeChanged(t *testing.T) {
+func TestSeparateStatementAfterATypeChanged(t *testing.T) {
 	t.Parallel()
 
-	ctx, f := readCommitted.setup(t, nil, func(c *pgxpool.Config) { c.MaxConns = 1 })
+	ctx, f := readCommitted.setup(t, &dedup.Options{SeparateStatements: true}, poolOfOne)
 	f.exec(t, `CREATE TABLE z (v int)`)
 	do := func(key string, arg any) error {
-		_, err := dedup.DoTogether[map[string]any](ctx, f.d, []dedup.StatementCall{
-			{Call: call(key), Statement: dedup.SQL(`INSERT INTO z (v) VALUES ($1) RETURNING v`, arg)},
-		})
+		_, err := dedup.DoStatement[map[string]any](ctx, f.d, call(key), dedup.SQL(`INSERT INTO z (v) VALUES ($1) RETURNING v`, arg))
 		return err
 	}
 	require.NoError(t, do("k1", 1))
@@ -400,12 +398,8 @@ func TestDiscardAllBetweenCalls(t *testing.T) {
 			dedup.StatementCall{Call: key("b"), Statement: leave("batch")}) {
 			require.NoError(t, out.Err)
 		}
-		_, err = dedup.DoTogether[ticket](ctx, f.d, []dedup.StatementCall{
-			{Call: key("c"), Statement: leave("together")}, {Call: key("d"), Statement: leave("together")},
-		})
-		require.NoError(t, err)
 	}
-	for ref, want := range map[string]int{"do": 3, "statement": 3, "batch": 6, "together": 6} {
+	for ref, want := range map[string]int{"do": 3, "statement": 3, "batch": 6} {
 		require.Equal(t, want, f.effects(t, ref), ref)
 	}
 }

@@ -243,7 +243,6 @@ func TestCallsAreSpans(t *testing.T) {
 		for range dedup.DoBatch[ticket](ctx, f.d, slices.Values([]dedup.StatementCall{marshals}), nil) {
 		}
 	})
-	require.Panics(t, func() { _, _ = dedup.DoTogether[ticket](ctx, f.d, []dedup.StatementCall{marshals}) })
 	cancelled, cancel := context.WithCancel(ctx)
 	cancel()
 	_, err := dedup.Do(cancelled, f.d, call("cancelled"), fine)
@@ -253,26 +252,14 @@ func TestCallsAreSpans(t *testing.T) {
 	bad := dedup.StatementCall{Call: call("bad"), Statement: dedup.SQL("DELETE FROM nowhere")}
 	for range dedup.DoBatch[ticket](ctx, f.d, slices.Values([]dedup.StatementCall{single("b1"), single("b2"), bad}), nil) {
 	}
-	_, err = dedup.DoTogether[ticket](ctx, f.d, []dedup.StatementCall{single("t1"), single("t2")})
-	require.NoError(t, err)
-	_, err = dedup.DoTogether[ticket](ctx, f.d, []dedup.StatementCall{single("t3"), bad})
-	require.Error(t, err)
-	reused := single("statement")
-	reused.Call.Args = map[string]int{"other": 1}
-	_, err = dedup.DoTogether[ticket](ctx, f.d, []dedup.StatementCall{single("t4"), reused})
-	require.ErrorIs(t, err, dedup.ErrKeyReused)
-
 	want := map[string]dedup.Outcome{
 		"Do outer": dedup.OutcomeExecuted, "DoTx inner": dedup.OutcomeExecuted, "Do fails": dedup.OutcomeError,
 		"Do refuses": dedup.OutcomeRefused, "Do ": dedup.OutcomeInvalid, "Do panics": dedup.OutcomeError,
 		"Do nested": dedup.OutcomeInvalid, "Do within": dedup.OutcomeInvalid, // whose error it returns
 		"Do passes on": dedup.OutcomeError, "DoTx refused inside": dedup.OutcomeRefused,
-		"DoBatch marshals": dedup.OutcomeError, "DoTogether marshals": dedup.OutcomeError,
-		"Do cancelled": dedup.OutcomeCancelled, "DoStatement statement": dedup.OutcomeExecuted,
+		"DoBatch marshals": dedup.OutcomeError,
+		"Do cancelled":     dedup.OutcomeCancelled, "DoStatement statement": dedup.OutcomeExecuted,
 		"DoBatch b1": dedup.OutcomeExecuted, "DoBatch b2": dedup.OutcomeExecuted, "DoBatch bad": dedup.OutcomeInvalid,
-		"DoTogether t1": dedup.OutcomeExecuted, "DoTogether t2": dedup.OutcomeExecuted,
-		"DoTogether t3": dedup.OutcomeError, "DoTogether bad": dedup.OutcomeInvalid,
-		"DoTogether t4": dedup.OutcomeError, "DoTogether statement": dedup.OutcomeKeyReused,
 	}
 	require.Equal(t, want, s.ended)
 	require.Len(t, s.open, len(want))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -126,6 +127,30 @@ func byStatement(ctx context.Context, d *dedup.Deduper, c dedup.Call, _ dedup.Ef
 // TestFlightAnswersAreNotOlder: while the server's answer is on its way to the call
 // that leads, the record is deleted or expires. A call that begins then does not get
 // what was true before it began.
+// TestFlightOfAnOlderAnswer: a call that began when the leader's COMMIT was on its way must not
+// take its answer. The record is most likely there still, so that it looks before it begins a
+// transaction.
+func TestFlightOfAnOlderAnswer(t *testing.T) {
+	t.Parallel()
+	ctx, f, proxy := proxied(t, plain, nil)
+	f.exec(t, fixtureSQL)
+	f.warm(t)
+	late := proxy.Arm(faultproxy.Fault{Kind: faultproxy.ReplyDelayed, Where: faultproxy.AtCommit})
+	leader := start(ctx, f.d, call("k"), effect("k"))
+	require.NoError(t, late.Wait(ctx))
+	follower := start(ctx, f.d, call("k"), effect("k"))
+	require.NoError(t, f.events.untilWaiting(ctx, 1, 0))
+	proxy.Reset()
+	late.Release()
+	require.False(t, receive(t, ctx, leader).require(t).Replayed)
+	got := receive(t, ctx, follower).require(t)
+	require.True(t, got.Replayed)
+	require.Zero(t, got.Attempts)
+	for _, sql := range proxy.Snapshot().Statements {
+		require.NotContains(t, strings.ToLower(sql), "begin")
+	}
+}
+
 func TestFlightAnswersAreNotOlder(t *testing.T) {
 	t.Parallel()
 

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tooldedup/dedup/internal/wire"
@@ -87,37 +86,23 @@ func limited(limit string) string {
 }
 
 // QueueCombined queues a combined statement. It raises where it arrives after latest, among
-// others only if its lock was not free when they arrived, and
-// waits no longer than wait for a twin that does not hold the identity's lock; zero is no
-// limit for both.
-func QueueCombined(p *wire.Pipeline, q wire.Query, args []any, e *Entry, latest time.Time, wait time.Duration) error {
-	var limit, waits wire.Param
-	if !latest.IsZero() {
-		limit = wire.Time(latest)
-	}
+// others only if its lock was not free when they arrived, and waits no longer than wait for a
+// twin that does not hold the identity's lock; zero is no limit.
+func QueueCombined(p *wire.Pipeline, q wire.Query, args []any, e *Entry, latest *time.Time, wait time.Duration) error {
+	var limit any
 	if wait != 0 {
-		waits = wire.Text(lockTimeout(wait))
+		ms := lockTimeout(wait)
+		limit = &ms
 	}
-	return p.QueueArgs(q, args, wire.Text(e.Scope), wire.Text(e.Tool), wire.Text(e.Key),
-		wire.Bytes(e.Fingerprint[:]), wire.Bytes(e.ArgDigests), wire.Age(e.Keep), wire.Age(e.Forget), wire.Int(e.Lock), limit, waits)
+	return p.QueueArgs(q, args, &e.Scope, &e.Tool, &e.Key, &e.Fingerprint, &e.ArgDigests, &e.Keep, &e.Forget, &e.Lock, latest, limit)
 }
 
-// ReadCombined reads the record that a combined statement wrote. ErrSwallowed means that
-// nothing was written.
-func ReadCombined(results *wire.Results, e *Entry) (Record, error) {
-	room := &results.Room
-	r := NewRecord(e, Done, "")
-	err := results.Scan(&room.Maybe, &room.Times[0])
-	switch {
-	case errors.Is(err, pgx.ErrNoRows):
-		return r, ErrSwallowed
-	case err != nil:
-		return r, err
+// ReadCombined reads the result and the time of the record that a combined statement wrote.
+// Without a time the record was swallowed.
+func ReadCombined(p *wire.Pipeline, e *Entry, r *Record) {
+	if p.Scan(&r.Result, &r.CreatedAt) {
+		r.written(p, e)
 	}
-	r.Result = *room.Maybe
-	r.SetTimes(room.Times[0], e)
-	r.SentAt = results.SentAt
-	return r, nil
 }
 
 // QueueArrival queues what comes before the combined statements of many entries. It raises
@@ -125,12 +110,13 @@ func ReadCombined(results *wire.Results, e *Entry) (Record, error) {
 // statements may be run much later. It takes the locks of all of them that are free, and
 // notes those that are not: whoever finds one of these free later than latest must be
 // right that nothing comes.
-func (t *Table) QueueArrival(p *wire.Pipeline, entries []*Entry, latest time.Time) {
+func (t *Table) QueueArrival(p *wire.Pipeline, entries []*Entry, latest *time.Time) {
 	locks := make([]int64, len(entries))
 	for i, e := range entries {
 		locks[i] = e.Lock
 	}
-	p.Queue(t.Arrival, append(ids(entries), wire.Ints(locks), wire.Time(latest))...)
+	scopes, tools, keys := names(entries)
+	p.Ignore(t.Arrival, scopes, tools, keys, locks, latest)
 }
 
 // arrival is the text of Table.Arrival.

@@ -66,72 +66,31 @@ func (l *lockTimeoutSQL) usual() []wire.Query {
 	return []wire.Query{l.set, l.reset}
 }
 
-// QueueSetLockTimeout limits how long the statements wait that follow, until
-// QueueResetLockTimeout.
-func (t *Table) QueueSetLockTimeout(p *wire.Pipeline, limit time.Duration) {
+// startLimit limits how long the statements wait for rows and locks that are queued until
+// endLimit. A limit of 0 is as long as the session allows.
+func (t *Table) startLimit(p *wire.Pipeline, limit time.Duration) {
+	if limit == 0 {
+		return
+	}
 	l := &t.lockTimeout
 	if l.spread {
 		limit = coarse(limit)
-		p.Queue(l.keep)
-		p.Queue(wire.Query{Text: "set local lock_timeout = " + lockTimeout(limit)})
+		p.Ignore(l.keep)
+		p.Ignore(wire.Query{Text: "set local lock_timeout = " + lockTimeout(limit)})
 	}
-	p.Queue(l.set, wire.Text(lockTimeout(limit)))
+	text := lockTimeout(limit)
+	p.Ignore(l.set, &text)
 }
 
-// ReadSetLockTimeout reads the answers of what QueueSetLockTimeout queued.
-func (t *Table) ReadSetLockTimeout(results *wire.Results) error {
-	if t.lockTimeout.spread {
-		return execAll(results, 3)
-	}
-	return execAll(results, 1)
-}
-
-// QueueResetLockTimeout gives back the session's own limit.
-func (t *Table) QueueResetLockTimeout(p *wire.Pipeline) {
-	if t.lockTimeout.spread {
-		p.Queue(t.lockTimeout.release)
-	}
-	p.Queue(t.lockTimeout.reset)
-}
-
-// ReadResetLockTimeout reads the answers of what QueueResetLockTimeout queued.
-func (t *Table) ReadResetLockTimeout(results *wire.Results) error {
-	if t.lockTimeout.spread {
-		return execAll(results, 2)
-	}
-	return execAll(results, 1)
-}
-
-// execAll reads the answers of so many statements.
-func execAll(results *wire.Results, n int) error {
-	for range n {
-		if _, err := results.Exec(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// queueLimited queues a statement that may wait for a twin, for no longer than limit; 0
-// means for as long as the session allows. It returns how to read what it queued, given
-// how to read the statement itself.
-func (t *Table) queueLimited(p *wire.Pipeline, limit time.Duration, q wire.Query, params ...wire.Param) func(results *wire.Results, read func() error) error {
+// endLimit gives back the session's own limit.
+func (t *Table) endLimit(p *wire.Pipeline, limit time.Duration) {
 	if limit == 0 {
-		p.Queue(q, params...)
-		return func(_ *wire.Results, read func() error) error { return read() }
+		return
 	}
-	t.QueueSetLockTimeout(p, limit)
-	p.Queue(q, params...)
-	t.QueueResetLockTimeout(p)
-	return func(results *wire.Results, read func() error) error {
-		if err := t.ReadSetLockTimeout(results); err != nil {
-			return err
-		}
-		if err := read(); err != nil {
-			return err
-		}
-		return t.ReadResetLockTimeout(results)
+	if t.lockTimeout.spread {
+		p.Ignore(t.lockTimeout.release)
 	}
+	p.Ignore(t.lockTimeout.reset)
 }
 
 // coarse rounds a limit up to two digits of milliseconds, so that the texts that hold one

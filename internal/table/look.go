@@ -2,61 +2,148 @@ package table
 
 import (
 	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/tooldedup/dedup/internal/wire"
 )
 
-// LookUp reads the record and nothing else, outside a transaction.
-func (t *Table) LookUp(ctx context.Context, on *wire.Conn, id *Identity) (Lookup, error) {
-	var l Lookup
-	if err := on.Prepare(ctx, t.usual...); err != nil {
-		return l, err
-	}
-	p := on.Pipeline()
-	p.Queue(t.primary)
-	p.Queue(t.lookUp, id.params()...)
-	results := p.Send(ctx)
-	_, err := results.Exec()
-	if err == nil {
-		err = l.see(results)
-	}
-	return l, results.Close(err)
+// Seen is what was seen of an identity.
+type Seen struct {
+	// Found is true when Record counts. Forgotten is true when there is a record that may be
+	// forgotten: it does not count, and stands in the way until it is deleted.
+	Found, Forgotten bool
+	Record           Record
+	// Busy is true when there is no record and a twin is in flight; or, with Held, when
+	// somebody else holds a record that may be forgotten, and Held is the error of its DELETE.
+	Busy bool
+	Held error
+	// Hidden is true when a claim met a row that no look-up finds: it was deleted in
+	// between, or it cannot be seen at all.
+	Hidden bool
+	// At is now() in the transaction that looked, and names it. Zero outside of one.
+	At time.Time
+
+	// What follows is of Open and OpenIn.
+
+	// Tx is the transaction that Open began.
+	Tx pgx.Tx
+	// Marked is true when OpenIn has set its savepoint.
+	Marked bool
+	// Locked is true when the lock is held, or the claim made. Without, a twin may have
+	// inserted its record and not committed it yet.
+	Locked bool
+	// Fresh is true where every statement of the transaction sees all that is committed.
+	Fresh bool
+
+	// Room for columns.
+	locked bool
+	locks  int64
+	result pgtype.Text
 }
 
-// Peek looks outside a transaction, in one round trip. What it says of a record is final;
-// that the identity is free is a hint. With ClaimFirst a claim cannot be seen: a twin in
-// flight looks free, and the attempt that follows finds it busy.
+// columns are where the columns of a look-up go.
+func (s *Seen) columns() [8]any {
+	r := &s.Record
+	return [...]any{&r.Fingerprint, &r.ArgDigests, (*string)(&r.Outcome), &s.result, &r.CreatedAt, &r.ExpiresAt, &r.ForgetAt, &r.SeenAt}
+}
+
+// read reads the answer of a look-up.
+func (s *Seen) read(p *wire.Pipeline) {
+	columns := s.columns()
+	s.Found, s.Forgotten, s.Busy = false, false, false
+	if p.Scan(columns[:]...) {
+		s.fill(p)
+	}
+}
+
+// fill takes over the columns of a record.
+func (s *Seen) fill(p *wire.Pipeline) {
+	s.Record.Result, s.Record.Tombstone, s.Record.SentAt = s.result.String, !s.result.Valid, p.SentAt
+	s.Forgotten = s.Record.Forgotten()
+	s.Found = !s.Forgotten
+}
+
+// check refuses what no version has written.
+func (s *Seen) check(err error) error {
+	switch s.Record.Outcome {
+	case Done, Refused, Broken, claimed:
+		return err
+	}
+	if err == nil && (s.Found || s.Forgotten) {
+		return fmt.Errorf("dedup: a record has outcome %q, which this version of the library has not written", s.Record.Outcome)
+	}
+	return err
+}
+
+// LookUp reads the record and nothing else.
+func (t *Table) LookUp(ctx context.Context, on *wire.Conn, e *Entry, s *Seen) error {
+	if err := on.Prepare(ctx, t.primary, t.lookUp); err != nil {
+		return err
+	}
+	p := on.Pipeline()
+	p.Ignore(t.primary)
+	p.Queue(t.lookUp, &e.Scope, &e.Tool, &e.Key)
+	p.Send(ctx)
+	s.read(p)
+	return s.check(p.Close())
+}
+
+// LookUpAll is LookUp of many entries in one statement. It calls see for every entry that
+// has a record.
+func (t *Table) LookUpAll(ctx context.Context, on *wire.Conn, entries []*Entry, see func(n int, s Seen)) error {
+	if err := on.Prepare(ctx, t.primary, t.lookUpAll); err != nil {
+		return err
+	}
+	scopes, tools, keys := names(entries)
+	p := on.Pipeline()
+	p.Ignore(t.primary)
+	p.Queue(t.lookUpAll, scopes, tools, keys)
+	p.Send(ctx)
+	s := &Seen{}
+	columns := s.columns()
+	p.Each(append([]any{&s.locks}, columns[:]...), func() error {
+		s.fill(p)
+		see(int(s.locks)-1, *s)
+		return s.check(nil)
+	})
+	return p.Close()
+}
+
+// names are the parts of the entries' identities.
+func names(entries []*Entry) (scopes, tools, keys []string) {
+	for _, e := range entries {
+		scopes, tools, keys = append(scopes, e.Scope), append(tools, e.Tool), append(keys, e.Key)
+	}
+	return scopes, tools, keys
+}
+
+// Peek looks outside a transaction of the caller's, in one round trip. What it says of a
+// record is final; that the identity is free is a hint. With ClaimFirst a claim cannot be
+// seen: a twin in flight looks free, and the attempt that follows finds it busy.
 //
 // The look-up's snapshot is younger than the lock, whatever isolation level is the
 // session's default.
-func (t *Table) Peek(ctx context.Context, on *wire.Conn, e *Entry) (Lookup, error) {
+func (t *Table) Peek(ctx context.Context, on *wire.Conn, e *Entry, s *Seen) error {
 	if t.opts.ClaimFirst {
-		return t.LookUp(ctx, on, &e.Identity)
+		return t.LookUp(ctx, on, e, s)
 	}
-	var l Lookup
 	if err := on.Prepare(ctx, t.usual...); err != nil {
-		return l, err
+		return err
 	}
 	p := on.Pipeline()
-	p.QueueBegin(&t.lookBegin)
-	p.Queue(t.lockLook, wire.Int(e.Lock))
-	p.Queue(t.lookUp, e.params()...)
-	p.Queue(t.rollback)
-	results := p.Send(ctx)
-	_, err := results.Exec()
-	if err == nil {
-		err = results.Scan(&results.Room.Bool, &results.Room.Times[0])
-		l.At = results.Room.Times[0]
-	}
-	locked := results.Room.Bool
-	if err == nil {
-		err = l.see(results)
-	}
-	if err == nil {
-		_, err = results.Exec()
-	}
-	l.Busy = !locked && !l.Found
-	return l, results.Close(err)
+	p.Begin(&t.lookBegin)
+	p.Queue(t.lockLook, &e.Lock)
+	p.Queue(t.lookUp, &e.Scope, &e.Tool, &e.Key)
+	p.Ignore(t.rollback)
+	p.Send(ctx)
+	p.Scan(&s.locked, &s.At)
+	s.read(p)
+	s.Busy = !s.locked && !s.Found
+	return s.check(p.Close())
 }
 
 // PeekSeesTwins reports whether Peek sees a twin in flight.
@@ -64,72 +151,53 @@ func (t *Table) PeekSeesTwins() bool { return !t.opts.ClaimFirst }
 
 // Probe is Peek for those who must see a twin in flight even where that costs more: with
 // ClaimFirst it claims, and leaves the transaction to be rolled back.
-func (t *Table) Probe(ctx context.Context, on *wire.Conn, e *Entry) (Lookup, error) {
+func (t *Table) Probe(ctx context.Context, on *wire.Conn, e *Entry, s *Seen) error {
 	if !t.opts.ClaimFirst {
-		return t.Peek(ctx, on, e)
+		return t.Peek(ctx, on, e, s)
 	}
 	if err := on.Prepare(ctx, t.usual...); err != nil {
-		return Lookup{}, err
+		return err
 	}
-	open, err := t.openClaim(ctx, on, &t.lookBegin, e)
-	open.At = open.Started
-	return open.Lookup, err
-}
-
-// LookUpIn is LookUp inside a caller's transaction. It reads the transaction's isolation
-// level as well.
-func (t *Table) LookUpIn(ctx context.Context, on *wire.Conn, id *Identity) (l Lookup, isolation string, err error) {
 	p := on.Pipeline()
-	p.Queue(wire.Query{Text: `SELECT pg_catalog.current_setting('transaction_isolation')`})
-	p.Queue(t.lookUp, id.params()...)
-	results := p.Send(ctx)
-	if err = results.Scan(&isolation); err == nil {
-		err = l.see(results)
-	}
-	return l, isolation, results.Close(err)
+	p.Begin(&t.lookBegin)
+	return t.openClaim(ctx, on, p, t.setUp, e, RowTimeout, s)
 }
 
-// TryClaim finds out whether a twin has the identity's row that need not have its lock. It
+// TryClaim finds out whether a twin has the identity's row without having its lock. It
 // claims the identity, and leaves the transaction to be rolled back. Busy is a twin. Whoever
 // has locked the table, or a record that may be forgotten, is an error: a DELETE in front of
 // the claim meets those, and no twin.
-func (t *Table) TryClaim(ctx context.Context, on *wire.Conn, e *Entry) (Lookup, error) {
+func (t *Table) TryClaim(ctx context.Context, on *wire.Conn, e *Entry, s *Seen) error {
 	p := on.Pipeline()
-	p.QueueBegin(&t.lookBegin)
-	_, seen, err := t.tryClaim(ctx, on, p, e)
-	return seen, err
+	p.Begin(&t.lookBegin)
+	return t.tryClaim(ctx, on, p, e, s)
 }
 
 // TryClaimIn is TryClaim behind a savepoint in a caller's transaction, however old that one's
-// snapshot is. The caller rolls back where marked says that the savepoint is set.
-func (t *Table) TryClaimIn(ctx context.Context, on *wire.Conn, savepoint string, e *Entry) (marked bool, seen Lookup, err error) {
+// snapshot is. The caller rolls back where Marked says that the savepoint is set.
+func (t *Table) TryClaimIn(ctx context.Context, on *wire.Conn, savepoint string, e *Entry, s *Seen) error {
 	p := on.Pipeline()
-	p.Queue(wire.Query{Text: "savepoint " + savepoint})
-	return t.tryClaim(ctx, on, p, e)
+	p.Ignore(wire.Query{Text: "savepoint " + savepoint})
+	return t.tryClaim(ctx, on, p, e, s)
 }
 
-// tryClaim takes two round trips, because pgx may prepare what it sends, and to prepare a
-// statement waits for a lock on its table. begin has the statement that begins.
-func (t *Table) tryClaim(ctx context.Context, on *wire.Conn, begin *wire.Pipeline, e *Entry) (begun bool, seen Lookup, err error) {
-	t.QueueSetLockTimeout(begin, RowTimeout)
-	results := begin.Send(ctx)
-	_, err = results.Exec()
-	begun = err == nil
-	if err == nil {
-		err = t.ReadSetLockTimeout(results)
-	}
-	if err = results.Close(err); err != nil {
-		return begun, seen, err
+// tryClaim takes two round trips, because a statement may have to be prepared, and to prepare
+// one waits for a lock on its table. begin has the statement that begins.
+func (t *Table) tryClaim(ctx context.Context, on *wire.Conn, begin *wire.Pipeline, e *Entry, s *Seen) error {
+	t.startLimit(begin, RowTimeout)
+	begin.Send(ctx)
+	err := begin.Close()
+	s.Marked = begin.Answered() > 0
+	if err != nil {
+		return err
 	}
 	p := on.Pipeline()
-	p.Queue(t.forget, e.params()...)
-	readClaim := t.queueClaim(p, e, 0)
-	results = p.Send(ctx)
-	if _, err = results.Exec(); err != nil {
-		return begun, seen, results.Close(err)
+	p.Queue(t.forget, &e.Scope, &e.Tool, &e.Key)
+	t.queueClaim(p, e, 0)
+	p.Send(ctx)
+	p.Exec()
+	if p.Failed() {
+		return p.Close()
 	}
-	var open Opening
-	err = readClaim(results, &open)
-	open, err = busyIfLocked(open, results.Close(err))
-	return begun, open.Lookup, err
+	return s.busyIfLocked(s.readClaim(p))
 }

@@ -9,73 +9,46 @@ import (
 	"github.com/tooldedup/dedup/internal/wire"
 )
 
-// Lookup is what was seen of an identity.
-type Lookup struct {
-	// Found is true when Record counts.
-	Found  bool
-	Record Record
-	// Forgotten is true when there is a record that may be forgotten. It does not count,
-	// and stands in the way until it is deleted.
-	Forgotten bool
-	// Busy is true when there is no record and a twin is in flight.
-	Busy bool
-	// At is a time, by the database's clock, at which that was not yet known. It is
-	// of Peek with LockFirst, and of Probe.
-	At time.Time
-	// Hidden is true when a claim met a row that no look-up finds: it was
-	// deleted in between, or it cannot be seen at all.
-	Hidden bool
-}
-
-// see reads a look-up.
-func (l *Lookup) see(results *wire.Results) error {
-	exists, err := l.Record.read(results)
-	l.Forgotten = exists && l.Record.Forgotten()
-	l.Found = exists && !l.Forgotten
+// Open begins a transaction on a connection and looks, in one round trip. Whatever it
+// returns, the caller rolls the connection back unless it commits.
+func (t *Table) Open(ctx context.Context, on *wire.Conn, e *Entry, s *Seen) error {
+	if err := on.Prepare(ctx, t.usual...); err != nil {
+		return err
+	}
+	p := on.Pipeline()
+	p.Begin(&t.begin)
+	if t.opts.ClaimFirst {
+		return t.openClaim(ctx, on, p, t.setUp, e, RowTimeout, s)
+	}
+	err := t.openLock(ctx, p, t.lock, e, s)
+	if err == nil && s.Forgotten && !s.Busy {
+		if err = t.forgetRecord(ctx, on, e, RowTimeout); wire.SQLState(err) == wire.CodeLockNotAvailable {
+			s.Busy, s.Held, err = true, err, nil
+		}
+	}
 	return err
 }
 
-// Opening is what an attempt found when it began.
-type Opening struct {
-	Lookup
-	// Tx is the transaction that Open began; nil from OpenIn.
-	Tx pgx.Tx
-	// Started is now() in the transaction, which names it: the record is only
-	// written in a transaction with the same.
-	Started time.Time
-	// Locked is true when the lock is held, or the claim made. Without, a twin may have
-	// inserted its record and not committed it yet.
-	Locked bool
-	// Held is why a record that may be forgotten could not be deleted. Then Busy is
-	// true, although no twin is in flight: that would hold the lock.
-	Held error
-	// Marked is true when OpenIn has set its savepoint.
-	Marked bool
-}
-
-// Open begins a transaction on a connection and looks, in one pipeline. It returns
-// as soon as it is known whether the identity is free; whatever it returns,
-// the caller rolls the connection back unless it commits.
-func (t *Table) Open(ctx context.Context, on *wire.Conn, e *Entry) (Opening, error) {
-	if err := on.Prepare(ctx, t.usual...); err != nil {
-		return Opening{}, err
-	}
-	if t.opts.ClaimFirst {
-		return t.openClaim(ctx, on, &t.begin, e)
-	}
-	return t.openLock(ctx, on, e)
-}
-
 // OpenIn is Open inside the caller's transaction, behind a savepoint. It blocks inside
-// Postgres until twins are done, for at most limit where that is not 0; there the
-// deadlock detector sees it. Busy leaves the transaction to be rolled back to the
-// savepoint.
-func (t *Table) OpenIn(ctx context.Context, on *wire.Conn, savepoint string, e *Entry, limit time.Duration) (Opening, error) {
-	begin := wire.Query{Text: "savepoint " + savepoint}
-	if t.opts.ClaimFirst {
-		return t.openClaimIn(ctx, on, begin, e, limit)
+// Postgres until twins are done, for at most limit where that is not 0; there the deadlock
+// detector sees it. Busy leaves the transaction to be rolled back to the savepoint.
+func (t *Table) OpenIn(ctx context.Context, on *wire.Conn, savepoint string, e *Entry, limit time.Duration, s *Seen) error {
+	if err := on.Prepare(ctx, t.usualIn...); err != nil {
+		return err
 	}
-	return t.openLockIn(ctx, on, begin, e, limit)
+	p := on.Pipeline()
+	p.Ignore(wire.Query{Text: "savepoint " + savepoint})
+	if t.opts.ClaimFirst {
+		return t.openClaim(ctx, on, p, t.join, e, limit, s)
+	}
+	err := t.openLock(ctx, p, t.lockCapped, e, s)
+	if err == nil && s.Busy {
+		err = t.waitForLock(ctx, on, e, limit, s)
+	}
+	if err == nil && s.Forgotten && !s.Busy {
+		err = t.forgetRecord(ctx, on, e, limit)
+	}
+	return err
 }
 
 // FreeIsProof reports whether finding an identity free proves that earlier attempts have
@@ -83,4 +56,118 @@ func (t *Table) OpenIn(ctx context.Context, on *wire.Conn, savepoint string, e *
 // levels both share one snapshot, which is older.
 func (t *Table) FreeIsProof() bool {
 	return t.opts.Isolation == pgx.ReadCommitted || t.opts.ClaimFirst
+}
+
+// openLock takes the identity's advisory lock and looks up. The lock spares a twin an effect
+// that would be rolled back, and shows that a twin is in flight; the primary key is what
+// decides. A record that is found wins over a lock that is not: its transaction has ended.
+func (t *Table) openLock(ctx context.Context, p *wire.Pipeline, lock wire.Query, e *Entry, s *Seen) error {
+	p.Queue(lock, &e.Lock)
+	p.Queue(t.lookUp, &e.Scope, &e.Tool, &e.Key)
+	s.send(ctx, p)
+	p.Scan(&s.locked, &s.At, nil, &s.locks, &s.Fresh)
+	s.Marked = p.Answered() > 0
+	s.read(p)
+	s.Locked = s.locked && s.locks <= MaxLocks
+	s.Busy = !s.locked && !s.Found
+	return s.check(p.Close())
+}
+
+// send sends the pipeline that begins the transaction.
+func (s *Seen) send(ctx context.Context, p *wire.Pipeline) {
+	p.Send(ctx)
+	s.Tx = p.Tx()
+}
+
+// waitForLock waits for the lock inside Postgres. The look-up is a statement of its own: its
+// snapshot must be younger than the lock.
+func (t *Table) waitForLock(ctx context.Context, on *wire.Conn, e *Entry, limit time.Duration, s *Seen) error {
+	p := on.Pipeline()
+	t.startLimit(p, limit)
+	p.Ignore(t.lockWait, &e.Lock)
+	t.endLimit(p, limit)
+	p.Queue(t.lookUp, &e.Scope, &e.Tool, &e.Key)
+	p.Send(ctx)
+	s.read(p)
+	switch err := s.check(p.Close()); {
+	case wire.SQLState(err) == wire.CodeLockNotAvailable:
+		s.Busy = true // still
+		return nil
+	case err != nil:
+		return err
+	}
+	s.Locked = true
+	return nil
+}
+
+// forgetRecord makes room for a new record before the effect is run, so that somebody who
+// holds the old row is met before it and not after. That is no twin, which would hold the
+// lock, but a sweep or a reset.
+func (t *Table) forgetRecord(ctx context.Context, on *wire.Conn, e *Entry, limit time.Duration) error {
+	p := on.Pipeline()
+	t.startLimit(p, limit)
+	p.Ignore(t.forget, &e.Scope, &e.Tool, &e.Key)
+	t.endLimit(p, limit)
+	p.Send(ctx)
+	return p.Close()
+}
+
+// openClaim inserts the identity before the effect; the row is completed with the COMMIT. A
+// twin's claim makes the insert wait inside Postgres, so it is sent with a lock_timeout and
+// given up as busy.
+//
+// The claim is ON CONFLICT DO NOTHING, which looks before it writes: a twin leaves no dead
+// row behind. That is safe here, and only here, because no COMMIT travels with it.
+func (t *Table) openClaim(ctx context.Context, on *wire.Conn, p *wire.Pipeline, setUp wire.Query, e *Entry, limit time.Duration, s *Seen) error {
+	p.Queue(setUp)
+	t.queueClaim(p, e, limit)
+	s.send(ctx, p)
+	p.Scan(nil, &s.At, nil, nil, &s.Fresh)
+	s.Marked = p.Answered() > 0
+	err := s.readClaim(p)
+	forgotten := s.Forgotten
+	if err == nil && s.Forgotten {
+		old := s.Record
+		p = on.Pipeline()
+		t.startLimit(p, limit)
+		p.Ignore(t.forget, &e.Scope, &e.Tool, &e.Key)
+		t.endLimit(p, limit)
+		t.queueClaim(p, e, limit)
+		p.Send(ctx)
+		if err = s.readClaim(p); !s.Found { // what was there is still what was seen
+			s.Record, s.Forgotten = old, true
+		}
+	}
+	if err = s.busyIfLocked(err); s.Busy {
+		s.Forgotten = forgotten
+	}
+	s.Locked = err == nil && !s.Busy
+	return err
+}
+
+// busyIfLocked makes of a claim that gave up waiting a twin in flight.
+func (s *Seen) busyIfLocked(err error) error {
+	if wire.SQLState(err) != wire.CodeLockNotAvailable {
+		return err
+	}
+	s.Found, s.Hidden, s.Forgotten, s.Busy = false, false, false, true
+	return nil
+}
+
+// queueClaim queues the claim and a look-up that sees whatever stood in its way.
+func (t *Table) queueClaim(p *wire.Pipeline, e *Entry, limit time.Duration) {
+	t.startLimit(p, limit)
+	p.Queue(t.claim, &e.Scope, &e.Tool, &e.Key, &e.Fingerprint, &e.ArgDigests, &e.Keep, &e.Forget)
+	t.endLimit(p, limit)
+	p.Queue(t.lookUp, &e.Scope, &e.Tool, &e.Key)
+}
+
+func (s *Seen) readClaim(p *wire.Pipeline) error {
+	claimed := p.Exec().RowsAffected() == 1
+	s.read(p)
+	if claimed { // and what the look-up saw is the claim itself
+		s.Found, s.Forgotten = false, false
+	}
+	s.Hidden = !claimed && !s.Found
+	return s.check(p.Close())
 }

@@ -1,15 +1,102 @@
 package table
 
 import (
+	"cmp"
 	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
-	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tooldedup/dedup/internal/wire"
 )
+
+// Identity is the primary key of tool_dedup.
+type Identity struct {
+	Scope, Tool, Key string
+}
+
+// LockKey is the advisory lock of the identity. A collision with another identity or with
+// a lock of the application makes twins of strangers: they wait for each other, and their
+// answers stay their own.
+func (id Identity) LockKey(schema string) int64 {
+	var buf [512]byte
+	b := append(buf[:0], "dedup/lock/v1"...)
+	for _, part := range [...]string{schema, id.Scope, id.Tool, id.Key} {
+		b = binary.BigEndian.AppendUint64(b, uint64(len(part)))
+		b = append(b, part...)
+	}
+	sum := sha256.Sum256(b)
+	return int64(binary.BigEndian.Uint64(sum[:8]))
+}
+
+// Compare orders identities, so that those who need several take them in one order.
+func (id Identity) Compare(other Identity) int {
+	return cmp.Or(strings.Compare(id.Scope, other.Scope), strings.Compare(id.Tool, other.Tool), strings.Compare(id.Key, other.Key))
+}
+
+// maxNameLen is the most bytes that a scope, a tool or a key may have. Three of them at
+// their limit still fit an entry of a Postgres B-tree (2,704 bytes on a page of 8 kB), so no
+// name that passes here can fail there.
+const maxNameLen = 255
+
+// NameProblem says why a name cannot be a Scope, Tool or Key; it is empty where it can. It
+// accepts 1 to maxNameLen bytes of valid UTF-8 without control characters, which is less
+// than what Postgres can store and compare as text COLLATE "C". Bytes are the identity:
+// nothing is trimmed, folded or normalised, so "é" as one code point and as two are two
+// names. Normalising would merge keys that their makers hold to be different, and would
+// change with each version of Unicode.
+func NameProblem(field, name string) string {
+	switch {
+	case name == "" && field == "Scope":
+		return "is empty; give the tenant, client or account that the call belongs to"
+	case name == "" && field == "Tool":
+		return "is empty; give the tool a stable name of its own"
+	case name == "":
+		return "is empty; make one where the intent is formed (NewKey, KeyFromToolCall) and send it with every retry"
+	case len(name) > maxNameLen:
+		return fmt.Sprintf("is %d bytes long, and %d is the most; hash it (KeyFromIntent does)", len(name), maxNameLen)
+	}
+	for i := 0; i < len(name); {
+		r, size := rune(name[i]), 1
+		if r >= utf8.RuneSelf {
+			r, size = utf8.DecodeRuneInString(name[i:])
+		}
+		if r == utf8.RuneError && size == 1 {
+			return fmt.Sprintf("is not valid UTF-8 at byte %d; encode binary names as hex or base64url", i)
+		}
+		if unicode.IsControl(r) {
+			return fmt.Sprintf("has a control character at byte %d; remove it", i)
+		}
+		i += size
+	}
+	return ""
+}
+
+// Entry is what a call brings to the table: its identity, and what its record says of it.
+type Entry struct {
+	Identity
+	Lock        int64
+	Fingerprint [sha256.Size]byte
+	ArgDigests  []byte
+	// Keep is how long the result is replayed, Forget how long the identity is remembered,
+	// both from the moment that the record is written.
+	Keep, Forget time.Duration
+}
+
+// Known is what package external gives as a call's arguments: the digests that stand in
+// its own table, because the arguments themselves may be encoded in another way by now,
+// and the record where one statement has read both tables.
+type Known struct {
+	Fingerprint [sha256.Size]byte
+	ArgDigests  []byte
+	Record      *Record // nil where there is none
+}
 
 // Outcome is how a call ended, as it stands in the table.
 type Outcome string
@@ -21,14 +108,6 @@ const (
 	claimed Outcome = "claimed" // the claim of ClaimFirst, before its COMMIT
 )
 
-func (o Outcome) known() bool {
-	switch o {
-	case Done, Refused, Broken, claimed:
-		return true
-	}
-	return false
-}
-
 // Record is a row of tool_dedup without its identity.
 type Record struct {
 	Fingerprint [sha256.Size]byte
@@ -39,11 +118,11 @@ type Record struct {
 	CreatedAt   time.Time
 	ExpiresAt   time.Time
 	ForgetAt    time.Time
-	// SeenAt is the database's clock when the row was read or written. All judgements
-	// of age compare times of this one clock.
+	// SeenAt is the database's clock when the row was read or written. All judgements of
+	// age compare times of this one clock.
 	SeenAt time.Time
-	// SentAt is this machine's clock when the statement was sent that read or wrote
-	// the row: for a call that began before, the record is no older than the call.
+	// SentAt is this machine's clock when the statement was sent that read or wrote the
+	// row: for a call that began before, the record is no older than the call.
 	SentAt time.Time
 }
 
@@ -53,8 +132,8 @@ func (r *Record) Forgotten() bool { return !r.SeenAt.Before(r.ForgetAt) }
 // Expired reports whether the result may no longer be replayed.
 func (r *Record) Expired() bool { return r.Tombstone || !r.SeenAt.Before(r.ExpiresAt) }
 
-// IsBroken reports whether the effect ended its own transaction. A claim that can
-// be seen was committed by its own effect.
+// IsBroken reports whether the effect ended its own transaction. A claim that can be seen
+// was committed by its own effect.
 func (r *Record) IsBroken() bool { return r.Outcome == Broken || r.Outcome == claimed }
 
 // Age is the time since the first call.
@@ -65,48 +144,51 @@ func NewRecord(e *Entry, outcome Outcome, result string) Record {
 	return Record{Fingerprint: e.Fingerprint, ArgDigests: e.ArgDigests, Outcome: outcome, Result: result, Tombstone: outcome == Broken}
 }
 
-// SetTimes gives a record that has just been written its times. Postgres has added the
-// same ages to the same moment.
-func (r *Record) SetTimes(at time.Time, e *Entry) {
-	r.CreatedAt, r.SeenAt = at, at
-	r.ExpiresAt, r.ForgetAt = at.Add(e.Keep), at.Add(e.Forget)
+// written gives a record that has just been written its other times. Postgres has added
+// the same ages to the same moment.
+func (r *Record) written(p *wire.Pipeline, e *Entry) {
+	r.SeenAt, r.SentAt = r.CreatedAt, p.SentAt
+	r.ExpiresAt, r.ForgetAt = r.CreatedAt.Add(e.Keep), r.CreatedAt.Add(e.Forget)
 }
 
-// columns are where the columns of a look-up go.
-func columns(room *wire.Room) []any {
-	dest := append(room.Dest[:0], &room.Bytes[0], &room.Bytes[1], &room.Text, &room.Maybe)
-	for i := range room.Times {
-		dest = append(dest, &room.Times[i])
+// ErrSwallowed: the statement of the record raised nothing and wrote nothing. A trigger or
+// rule that does that was added after the table was examined.
+var ErrSwallowed = errors.New("dedup: a trigger or rule on tool_dedup swallowed the record")
+
+// QueueRecord queues the statement that writes the record in the transaction that began at
+// started, to travel with the COMMIT. It raises when the record cannot be written, for then
+// the server skips the COMMIT. It waits no longer than limit for a twin.
+func (t *Table) QueueRecord(p *wire.Pipeline, e *Entry, r *Record, started *time.Time, limit time.Duration) {
+	var result any
+	if !r.Tombstone {
+		result = &r.Result
 	}
-	return dest
+	t.startLimit(p, limit)
+	p.Queue(t.insert, &e.Scope, &e.Tool, &e.Key, started, &e.Fingerprint, &e.ArgDigests, (*string)(&r.Outcome), result, &e.Keep, &e.Forget)
+	t.endLimit(p, limit)
 }
 
-// read reads the answer of a look-up. It reports whether there was a row.
-func (r *Record) read(results *wire.Results) (bool, error) {
-	room := &results.Room
-	room.Bytes[0], room.Bytes[1] = r.Fingerprint[:0], nil
-	err := results.Scan(columns(room)...)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return false, nil
+// ReadRecord reads the answer of the statement that QueueRecord queued. Without a time the
+// record was swallowed.
+func ReadRecord(p *wire.Pipeline, e *Entry, r *Record) {
+	if p.Scan(&r.CreatedAt) {
+		r.written(p, e)
 	}
-	if err != nil {
-		return false, err
-	}
-	return true, r.fill(results)
 }
 
-// fill takes over what was read, and refuses what no version has written.
-func (r *Record) fill(results *wire.Results) error {
-	room := &results.Room
-	r.ArgDigests, r.Outcome = room.Bytes[1], Outcome(room.Text)
-	if len(room.Bytes[0]) != len(r.Fingerprint) || !r.Outcome.known() {
-		return fmt.Errorf("dedup: a record has outcome %q and a fingerprint of %d bytes, which this version of the library has not written", room.Text, len(room.Bytes[0]))
-	}
-	copy(r.Fingerprint[:], room.Bytes[0])
-	if r.Tombstone = room.Maybe == nil; !r.Tombstone {
-		r.Result = *room.Maybe
-	}
-	r.CreatedAt, r.ExpiresAt, r.ForgetAt, r.SeenAt = room.Times[0], room.Times[1], room.Times[2], room.Times[3]
-	r.SentAt = results.SentAt
-	return nil
+// IsConflict reports whether an error of the record's own statement says that a row stood
+// in its way, or that it came to nothing.
+func IsConflict(err error) bool {
+	state := wire.SQLState(err)
+	return state == wire.CodeUniqueViolation || state == wire.CodeDivisionByZero
+}
+
+// Tripped reports whether the tripwire in the record's statement was touched: it ran in
+// another transaction than the one that was begun. The outcome is never NULL otherwise. The
+// table is not asked for: it may be a partition. Citus leaves the column out when it passes
+// a worker's error on; the message names it in every language.
+func Tripped(err error) bool {
+	var server *pgconn.PgError
+	return errors.As(err, &server) && server.Code == wire.CodeNotNullViolation &&
+		(server.ColumnName == "outcome" || server.ColumnName == "" && strings.Contains(server.Message, "outcome"))
 }

@@ -1,10 +1,10 @@
 package table
 
 import (
-	"bytes"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tooldedup/dedup/internal/wire"
@@ -28,36 +28,38 @@ func TestRecordAges(t *testing.T) {
 	}
 }
 
-// TestFill: a row is taken over as it was read, and one that no version has
-// written is no answer.
+// TestFill: a row is taken over as it was read, and one that no version has written is no
+// answer.
 func TestFill(t *testing.T) {
 	t.Parallel()
 
-	result, at := `{"id":7}`, time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	var results wire.Results
-	room := &results.Room
-	room.Bytes = [2][]byte{bytes.Repeat([]byte{7}, 32), {1, 255}}
-	room.Maybe = &result
-	for i := range room.Times {
-		room.Times[i] = at.Add(time.Duration(i))
-	}
+	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	sent := at.Add(time.Minute)
+	row := Record{CreatedAt: at, ExpiresAt: at.Add(1), ForgetAt: at.Add(3), SeenAt: at.Add(2)}
 	for _, known := range []Outcome{Done, Refused, Broken, claimed} {
-		var r Record
-		room.Text = string(known)
-		require.NoError(t, r.fill(&results))
-		require.Equal(t, Record{
-			Fingerprint: [32]byte(room.Bytes[0]), ArgDigests: room.Bytes[1], Outcome: known, Result: result,
-			CreatedAt: at, ExpiresAt: at.Add(1), ForgetAt: at.Add(2), SeenAt: at.Add(3),
-		}, r)
+		s := Seen{Record: row, result: pgtype.Text{String: `{"id":7}`, Valid: true}}
+		s.Record.Outcome = known
+		s.fill(&wire.Pipeline{SentAt: sent})
+		require.NoError(t, s.check(nil))
+		require.True(t, s.Found)
+		require.False(t, s.Forgotten)
+		want := row
+		want.Outcome, want.Result, want.SentAt = known, `{"id":7}`, sent
+		require.Equal(t, want, s.Record)
 	}
 
-	room.Text, room.Maybe = "done", nil
-	var tombstone Record
-	require.NoError(t, tombstone.fill(&results))
-	require.True(t, tombstone.Tombstone)
+	tombstone := Seen{Record: row}
+	tombstone.fill(&wire.Pipeline{})
+	require.True(t, tombstone.Record.Tombstone)
 
-	room.Text = "settled"
-	require.ErrorContains(t, new(Record).fill(&results), `outcome "settled"`)
-	room.Text, room.Bytes[0] = "done", room.Bytes[0][1:]
-	require.ErrorContains(t, new(Record).fill(&results), "31 bytes")
+	forgotten := Seen{Record: row}
+	forgotten.Record.SeenAt = row.ForgetAt
+	forgotten.fill(&wire.Pipeline{})
+	require.True(t, forgotten.Forgotten)
+	require.False(t, forgotten.Found)
+
+	settled := Seen{Record: row}
+	settled.Record.Outcome = "settled"
+	settled.fill(&wire.Pipeline{})
+	require.ErrorContains(t, settled.check(nil), `outcome "settled"`)
 }

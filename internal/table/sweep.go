@@ -158,30 +158,26 @@ func (t *Table) Due(ctx context.Context, conn *pgx.Conn, after pgtype.Timestampt
 // becomes of this process. Its statements are not prepared: that would wait for a lock on
 // the table without a limit, and choose a plan that knows of no span.
 func (t *Table) Drop(ctx context.Context, conn *pgx.Conn, s Span) (forgotten, expired int64, err error) {
-	span := []wire.Param{wire.Time(s.First.Time), wire.Time(s.Last.Time)}
+	span := []any{&s.First.Time, &s.Last.Time}
 	if s.Scopes != nil {
-		span = append(span, wire.Texts(s.Scopes))
+		span = append(span, s.Scopes)
 	}
 	p := wire.On(conn).Pipeline()
-	p.Queue(wire.Query{Text: "begin isolation level read committed read write"})
+	p.Ignore(wire.Query{Text: "begin isolation level read committed read write"})
 	for _, sql := range t.sweep.prepare {
-		p.Queue(wire.Query{Text: sql})
+		p.Ignore(wire.Query{Text: sql})
 	}
 	p.Queue(wire.Query{Text: t.sweep.forget}, span...)
 	p.Queue(wire.Query{Text: t.sweep.expire}, span...)
-	p.Queue(t.Commit)
-	results := p.Send(ctx)
-	if _, err = results.Exec(); err == nil {
-		err = asSweeping(execAll(results, len(t.sweep.prepare)))
-	}
-	for _, rows := range []*int64{&forgotten, &expired} {
-		if err == nil {
-			var tag pgconn.CommandTag
-			tag, err = results.Exec()
-			*rows = tag.RowsAffected()
-		}
-	}
-	if err = results.Close(err); err != nil {
+	p.Ignore(t.Commit)
+	p.Send(ctx)
+	forgotten = p.Exec().RowsAffected()
+	sweeping := p.Failed() && p.Answered() <= len(t.sweep.prepare)
+	expired = p.Exec().RowsAffected()
+	switch err := p.Close(); {
+	case err != nil && sweeping:
+		return 0, 0, asSweeping(err)
+	case err != nil:
 		return 0, 0, err
 	}
 	return forgotten, expired, nil

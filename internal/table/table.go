@@ -37,8 +37,9 @@ type Table struct {
 	Profile Profile
 	opts    Options
 
-	// usual are the statements that a call may need.
-	usual []wire.Query
+	// usual are the statements that a call may need, and usualIn those that it may need in a
+	// caller's transaction.
+	usual, usualIn []wire.Query
 
 	begin, lookBegin wire.Begin
 	rollback         wire.Query
@@ -47,25 +48,23 @@ type Table struct {
 
 	// lock tries the identity's lock and sets the transaction up; lockWait waits for
 	// the lock, and lockCapped gives up locking after MaxLocks. lockLook tries it for a
-	// look, which gives it back at once. tryLocks tries those of many identities one
-	// after the other, and returns the number of the first that is taken.
-	lock, lockWait, lockCapped, lockLook, tryLocks wire.Query
+	// look, which gives it back at once.
+	lock, lockWait, lockCapped, lockLook wire.Query
 	// setUp is lock without a lock, and join the same for a caller's transaction.
 	setUp, join wire.Query
 	lockTimeout lockTimeoutSQL
 	// primary raises on a standby, whose records may be missing or out of date. It comes
-	// before a look-up that comes alone. All statements above it but lockWait and tryLocks do the same.
+	// before a look-up that comes alone. All statements above it but lockWait do the same.
 	primary wire.Query
 
 	// lookUp and lookUpAll read records. Their clock and that of forget is the
 	// statement's: now() is as old as the transaction, and a caller's may be old.
-	lookUp, lookUpAll       wire.Query
-	insert, claim, complete wire.Query
-	// forget deletes the record if it may be forgotten, forgetAll those of many
-	// identities.
-	forget, forgetAll wire.Query
-
-	// Arrival is what comes before the combined statements of many entries.
+	lookUp, lookUpAll wire.Query
+	// insert writes the record; with ClaimFirst it completes the claim.
+	insert, claim wire.Query
+	// forget deletes the record if it may be forgotten.
+	forget wire.Query
+	// Arrival comes before the combined statements of a part of a batch.
 	Arrival wire.Query
 
 	reset       resetSQL
@@ -94,6 +93,7 @@ const Primary = "SELECT 1" + onPrimary
 func New(opts Options) *Table {
 	name := pgx.Identifier{opts.Schema, "tool_dedup"}.Sanitize()
 	settings := opts.settings()
+	const fresh = `pg_catalog.current_setting('transaction_isolation') = 'read committed'`
 	profile := ProfileOf(opts.Engine)
 	t := &Table{
 		Name: name, Profile: profile, opts: opts,
@@ -101,21 +101,15 @@ func New(opts Options) *Table {
 		begin: wire.NewBegin(opts.Isolation), lookBegin: wire.NewBegin(pgx.ReadCommitted),
 		rollback: wire.NewQuery("rollback"), Commit: wire.NewQuery("commit"),
 
-		lock:     wire.NewQuery(`SELECT pg_catalog.pg_try_advisory_xact_lock($1::bigint), pg_catalog.now(), ` + settings + `, 1::bigint` + onPrimary),
+		lock:     wire.NewQuery(`SELECT pg_catalog.pg_try_advisory_xact_lock($1::bigint), pg_catalog.now(), ` + settings + `, 1::bigint, true` + onPrimary),
 		lockWait: wire.NewQuery(`SELECT pg_catalog.pg_advisory_xact_lock($1::bigint)`),
 		lockCapped: wire.NewQuery(fmt.Sprintf(`SELECT CASE WHEN held.n < %d THEN pg_catalog.pg_try_advisory_xact_lock($1::bigint) ELSE true END, pg_catalog.now(),
-       pg_catalog.set_config('tool_dedup.locks', (held.n + 1)::text, true), held.n + 1
+       pg_catalog.set_config('tool_dedup.locks', (held.n + 1)::text, true), held.n + 1, `+fresh+`
   FROM (SELECT COALESCE(NULLIF(pg_catalog.current_setting('tool_dedup.locks', true), ''), '0')::bigint AS n) held`+onPrimary, MaxLocks)),
 		// Shared: those who only look must not take each other for a twin.
-		lockLook: wire.NewQuery(`SELECT pg_catalog.pg_try_advisory_xact_lock_shared($1::bigint), pg_catalog.now()` + onPrimary),
-		// The scan goes by the array's order, and the filter is volatile: so the
-		// LIMIT leaves those untried that come behind the first that is taken.
-		tryLocks: wire.NewQuery(`SELECT wanted.n
-  FROM unnest($1::bigint[]) WITH ORDINALITY AS wanted (lock, n)
- WHERE NOT pg_catalog.pg_try_advisory_xact_lock(wanted.lock)
- LIMIT 1`),
-		setUp:       wire.NewQuery(`SELECT true, pg_catalog.now(), ` + settings + onPrimary),
-		join:        wire.NewQuery(`SELECT true, pg_catalog.now(), ''` + onPrimary),
+		lockLook:    wire.NewQuery(`SELECT pg_catalog.pg_try_advisory_xact_lock_shared($1::bigint), pg_catalog.now()` + onPrimary),
+		setUp:       wire.NewQuery(`SELECT true, pg_catalog.now(), ` + settings + `, 1::bigint, true` + onPrimary),
+		join:        wire.NewQuery(`SELECT true, pg_catalog.now(), '', 1::bigint, ` + fresh + onPrimary),
 		primary:     wire.NewQuery(Primary),
 		lockTimeout: newLockTimeoutSQL(profile),
 
@@ -130,21 +124,8 @@ func New(opts Options) *Table {
 		claim: wire.NewQuery(fmt.Sprintf(`INSERT INTO %s %s
 VALUES ($1::text, $2::text, $3::text, $4::bytea, $5::bytea, 'claimed', NULL, %s)
 ON CONFLICT DO NOTHING`, name, insertColumns, times("$6", "$7"))),
-		// Never an UPDATE: one that finds no claim would raise nothing, and the
-		// COMMIT behind it would commit an effect without its record. And never
-		// over another outcome, should the claim have been lost to somebody's
-		// DELETE: then the division raises, for the same reason.
-		complete: wire.NewQuery(writes(name, `
-ON CONFLICT (scope, tool, key) DO UPDATE
-   SET outcome = EXCLUDED.outcome, result = EXCLUDED.result,
-       created_at = EXCLUDED.created_at, expires_at = EXCLUDED.expires_at, forget_at = EXCLUDED.forget_at
- WHERE held.outcome = 'claimed' OR 1 / (held.outcome = 'claimed')::int = 0`)),
-
 		forget: wire.NewQuery(fmt.Sprintf(`DELETE FROM %s
  WHERE scope = $1::text AND tool = $2::text AND key = $3::text AND forget_at <= pg_catalog.statement_timestamp()`, name)),
-		forgetAll: wire.NewQuery(fmt.Sprintf(`DELETE FROM %s AS r
- USING unnest($1::text[], $2::text[], $3::text[]) AS old (scope, tool, key)
- WHERE r.scope = old.scope AND r.tool = old.tool AND r.key = old.key AND r.forget_at <= pg_catalog.statement_timestamp()%s`, name, profile.ofScopes("r.", "$1"))),
 		Arrival:     wire.NewQuery(arrival(name)),
 		reset:       newResetSQL(opts.Schema, name),
 		auditBroken: auditBroken(opts.Schema, name),
@@ -152,9 +133,20 @@ ON CONFLICT (scope, tool, key) DO UPDATE
 		stat:        newStatSQL(opts.Schema),
 	}
 	if opts.ClaimFirst {
-		t.usual = append(t.lockTimeout.usual(), t.begin.Query, t.setUp, t.claim, t.primary, t.lookUp, t.complete, t.Commit)
+		// Never an UPDATE: one that finds no claim would raise nothing, and the COMMIT
+		// behind it would commit an effect without its record. And never over another
+		// outcome, should the claim have been lost to somebody's DELETE: then the division
+		// raises, for the same reason.
+		t.insert = wire.NewQuery(writes(name, `
+ON CONFLICT (scope, tool, key) DO UPDATE
+   SET outcome = EXCLUDED.outcome, result = EXCLUDED.result,
+       created_at = EXCLUDED.created_at, expires_at = EXCLUDED.expires_at, forget_at = EXCLUDED.forget_at
+ WHERE held.outcome = 'claimed' OR 1 / (held.outcome = 'claimed')::int = 0`))
+		t.usual = append(t.lockTimeout.usual(), t.begin.Query, t.setUp, t.claim, t.primary, t.lookUp, t.insert, t.Commit)
+		t.usualIn = append(t.lockTimeout.usual(), t.join, t.claim, t.lookUp, t.insert)
 	} else {
 		t.usual = wire.Distinct([]wire.Query{t.begin.Query, t.lock, t.primary, t.lookUp, t.insert, t.Commit, t.lockLook, t.lookBegin.Query, t.rollback})
+		t.usualIn = append(t.lockTimeout.usual(), t.lockCapped, t.lookUp, t.insert)
 	}
 	return t
 }

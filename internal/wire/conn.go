@@ -3,40 +3,34 @@ package wire
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
+	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Conn is where the library's own statements travel: a connection of the pool,
-// or the transaction of a caller, which only pgx's batches can reach.
+// Conn is where the library's own statements travel: a connection of the pool, or that of a
+// caller's transaction.
 //
-// On a connection they are written with pgconn, because pgx.Batch costs some
-// thirty allocations a statement (measured: 100 of the 166 of a first call). Two
-// kinds of connections are left to pgx's batches: those in simple_protocol, whose
-// quoting of parameters is pgx's own, and those with a tracer, which would not
-// see the statements otherwise.
+// They are written with pgconn, because pgx.Batch costs some thirty allocations a statement
+// (measured: 100 of the 166 of a first call). Two kinds of connections are left to pgx's
+// batches: those in simple_protocol, whose quoting of parameters is pgx's own, and those with a
+// tracer, which would not see the statements otherwise.
 type Conn struct {
-	via sender
-
-	// The rest is nil for a caller's transaction.
-
 	pgx *pgx.Conn
 	tx  pgx.Tx // of pgx, for the effect; nil where pgx's batches make it
 	// prepared are the statements that the server knows by name; nil where
 	// nothing is to be prepared. One that is out of date is nil.
 	prepared map[string]*pgconn.StatementDescription
 	viaBatch bool
-	// own is used for one pipeline after the other.
-	own Pipeline
+	// pipeline is used again and again.
+	pipeline Pipeline
 	// undescribed is true when pgx sends arguments without asking what they are to be.
 	undescribed bool
-}
-
-// sender is what pgx's batches are sent on: a connection or a transaction.
-type sender interface {
-	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 }
 
 // connKey is where a connection's Conn is kept, for as long as it lives.
@@ -48,7 +42,7 @@ func On(conn *pgx.Conn) *Conn {
 	if c, ok := data[connKey].(*Conn); ok {
 		return c
 	}
-	c := &Conn{via: conn, pgx: conn}
+	c := &Conn{pgx: conn}
 	config := conn.Config()
 	c.undescribed = config.DefaultQueryExecMode == pgx.QueryExecModeExec || config.DefaultQueryExecMode == pgx.QueryExecModeSimpleProtocol
 	switch {
@@ -63,9 +57,6 @@ func On(conn *pgx.Conn) *Conn {
 	data[connKey] = c
 	return c
 }
-
-// In returns a Conn for a caller's transaction.
-func In(tx pgx.Tx) *Conn { return &Conn{via: tx, viaBatch: true} }
 
 // txOf returns the pgx.Tx of a connection without beginning a transaction, which
 // the library's own pipeline does. pgx makes one for every batch that would begin
@@ -143,6 +134,16 @@ func (c *Conn) Stale(q Query) {
 	}
 }
 
+// Renew has all statements prepared anew where an error says that what was prepared is gone or
+// out of date. It is for connections that are not the library's to close.
+func (c *Conn) Renew(err error) {
+	if unusable(err) {
+		for name := range c.prepared {
+			c.prepared[name] = nil
+		}
+	}
+}
+
 // Knows reports whether the server has a statement prepared. It is true where nothing is
 // to be prepared.
 func (c *Conn) Knows(q Query) bool { return c.prepared == nil || c.prepared[q.Name] != nil }
@@ -170,4 +171,107 @@ func DropUnusable(ctx context.Context, conn *pgx.Conn, err error) {
 	if unusable(err) {
 		_ = conn.Close(ctx)
 	}
+}
+
+// CheckSession reports whether a session reads and writes text as pgx takes for
+// granted. With another client_encoding a key is stored as other characters than
+// it is made of, and its next call is a stranger (seen: two effects, no error).
+// The server reports the setting by itself, so that asking costs nothing.
+func CheckSession(pg *pgconn.PgConn) error {
+	if v := pg.ParameterStatus("client_encoding"); v != "" && v != "UTF8" {
+		return fmt.Errorf("dedup: client_encoding is %s and must be UTF8", v)
+	}
+	return nil
+}
+
+// LimitIO bounds what is read from and written to conn. That is what a context
+// with a timeout comes to in the end, without its ten allocations.
+func LimitIO(conn *pgx.Conn, limit time.Duration) {
+	_ = conn.PgConn().Conn().SetDeadline(time.Now().Add(limit)) // fails where it is closed
+}
+
+// UnlimitIO takes that limit away. It leaves a closed connection alone: pgx gives it a
+// deadline of its own.
+func UnlimitIO(conn *pgx.Conn) {
+	if pg := conn.PgConn(); !pg.IsClosed() {
+		_ = pg.Conn().SetDeadline(time.Time{})
+	}
+}
+
+// RollbackTimeout bounds a ROLLBACK, which runs on after the caller's context
+// has ended; a connection that does not answer in time is closed.
+const RollbackTimeout = 5 * time.Second
+
+// Rollback ends whatever transaction is open on conn. It survives the caller's
+// context, and closes a connection that does not answer.
+func Rollback(ctx context.Context, conn *pgx.Conn) {
+	pg := conn.PgConn()
+	if pg.IsClosed() || pg.TxStatus() == 'I' && !pg.IsBusy() {
+		return
+	}
+	if !pg.IsBusy() {
+		LimitIO(conn, RollbackTimeout)
+		_, err := conn.Exec(context.WithoutCancel(ctx), "rollback")
+		UnlimitIO(conn)
+		if err == nil {
+			return
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), RollbackTimeout)
+	defer cancel()
+	_ = conn.Close(ctx)
+}
+
+// homeKey is where a connection's home is kept, for as long as it lives.
+const homeKey = "github.com/tooldedup/dedup home"
+
+// Home names the database that a connection was made to.
+func Home(conn *pgx.Conn) string {
+	data := conn.PgConn().CustomData()
+	home, ok := data[homeKey].(string)
+	if !ok {
+		home = HomeOf(conn.Config())
+		data[homeKey] = home
+	}
+	return home
+}
+
+// HomeOf names the database that a configuration leads to.
+func HomeOf(config *pgx.ConnConfig) string {
+	return fmt.Sprintf("%s:%d/%s", config.Host, config.Port, config.Database)
+}
+
+// Query is one SQL text of the library's own and the name that it is
+// prepared under. Equal texts have equal names, so that Dedupers that share a
+// connection share its statements.
+type Query struct{ Text, Name string }
+
+// NewQuery names a text.
+func NewQuery(text string) Query {
+	sum := sha256.Sum256([]byte(text))
+	return Query{Text: text, Name: "tool_dedup_" + hex.EncodeToString(sum[:8])}
+}
+
+// Distinct returns each query once.
+func Distinct(queries []Query) []Query {
+	var once []Query
+	known := make(map[string]bool, len(queries))
+	for _, q := range queries {
+		if !known[q.Name] {
+			known[q.Name] = true
+			once = append(once, q)
+		}
+	}
+	return once
+}
+
+// Begin is how a transaction begins.
+type Begin struct {
+	Query
+	options pgx.TxOptions
+}
+
+// NewBegin returns the beginning of a transaction at an isolation level.
+func NewBegin(level pgx.TxIsoLevel) Begin {
+	return Begin{NewQuery("begin isolation level " + string(level)), pgx.TxOptions{IsoLevel: level}}
 }

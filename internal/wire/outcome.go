@@ -1,10 +1,8 @@
 package wire
 
 import (
-	"errors"
 	"strings"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
@@ -80,10 +78,4 @@ func OutcomeOfStatement(pg *pgconn.PgConn, err error, before bool) Outcome {
 	default:
 		return Unknown
 	}
-}
-
-// IsUnsent reports whether a pipeline could not be prepared, so that none of it ran.
-func IsUnsent(err error) bool {
-	unsent := pgx.ErrPreprocessingBatch{}
-	return errors.As(err, &unsent)
 }

@@ -1,7 +1,10 @@
 package wire
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -10,81 +13,86 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// Pipeline is a few statements that travel to the server in one round trip. The
-// first that fails makes the server skip those behind it.
+// Pipeline is a few statements that travel to the server in one round trip. The first that
+// fails makes the server skip those behind it.
 //
-// Statements are queued, sent, and then read in their order, by one call of
-// [Results.Exec], [Results.Scan] or [Results.Each] for each.
+// Statements are queued, sent, and their answers read in order. The first error stays, and
+// what is read after it does nothing: Close returns it. Parameters and destinations are
+// pointers, as those of [pgx.Row.Scan] are, which costs no allocation.
 type Pipeline struct {
-	conn    *Conn
-	wire    pgconn.Batch
-	batch   *pgx.Batch // instead of wire, where the connection needs it
-	results Results
+	conn  *Conn
+	own   pgconn.Batch
+	batch *pgx.Batch // in place of own, where the connection needs it
+	begun bool
+	// ignored says of each statement whether its answer is not read.
+	ignored []bool
 
-	// Room for the parameters of one statement, mostly.
+	// SentAt is when the pipeline was sent, by this machine's clock.
+	SentAt       time.Time
+	results      *pgconn.MultiResultReader
+	batchResults pgx.BatchResults
+	answered     int
+	err          error
+
+	// Room for the parameters of one statement, and for ignored, mostly.
 	values  [16][]byte
 	formats [16]int16
 	room    [512]byte
+	flags   [8]bool
 }
 
 // Pipeline returns an empty pipeline. The one before it has been closed.
 func (c *Conn) Pipeline() *Pipeline { return c.newPipeline(c.viaBatch) }
 
+// CallersPipeline is for statements whose arguments are a caller's, of any type. Without a
+// description of their parameters pgx must send them, which knows how to do without or
+// where to get one.
+func (c *Conn) CallersPipeline() *Pipeline { return c.newPipeline(c.prepared == nil) }
+
 func (c *Conn) newPipeline(viaBatch bool) *Pipeline {
-	p := &c.own
-	p.conn, p.wire, p.batch, p.results = c, pgconn.Batch{}, nil, Results{}
+	p := &c.pipeline
+	p.conn, p.own, p.batch, p.ignored = c, pgconn.Batch{}, nil, p.flags[:0]
+	p.begun, p.results, p.batchResults, p.answered, p.err = false, nil, nil, 0, nil
 	if viaBatch {
 		p.batch = &pgx.Batch{}
 	}
 	return p
 }
 
-// binaryResults asks for every column as the wire's own binary format.
+// binaryResults asks for every column in the binary format.
 var binaryResults = []int16{pgtype.BinaryFormatCode}
 
 // Queue queues a statement of the library's own.
-func (p *Pipeline) Queue(st Query, params ...Param) {
+func (p *Pipeline) Queue(q Query, params ...any) {
+	p.ignored = append(p.ignored, false)
 	if p.batch != nil {
-		values := make([]any, len(params))
-		for i := range params {
-			values[i] = params[i].value()
-		}
-		p.batch.Queue(st.Text, values...)
+		p.batch.Queue(q.Text, plainValues(nil, params)...)
 		return
 	}
-	values, formats := p.encode(p.values[:0], p.formats[:0], params)
-	if sd := p.conn.prepared[st.Name]; sd != nil {
-		p.wire.ExecStatement(sd, values, formats, binaryResults)
-	} else {
-		p.wire.ExecParams(st.Text, values, nil, formats, binaryResults)
+	p.queue(q, p.values[:0], p.formats[:0], params)
+}
+
+// Ignore queues a statement of whose answer only an error matters.
+func (p *Pipeline) Ignore(q Query, params ...any) {
+	p.Queue(q, params...)
+	p.ignored[len(p.ignored)-1] = true
+}
+
+// Begin queues BEGIN, before every other statement.
+func (p *Pipeline) Begin(b *Begin) {
+	p.begun = true
+	if p.batch == nil {
+		p.Ignore(b.Query)
+		return
 	}
+	p.ignored = append(p.ignored, true)
+	p.batch.BeginTx(b.options)
 }
 
-// encode appends parameters as the wire has them.
-func (p *Pipeline) encode(values [][]byte, formats []int16, params []Param) ([][]byte, []int16) {
-	room := p.room[:0]
-	for i := range params {
-		start, format := len(room), int16(0)
-		room, format = params[i].append(room)
-		value := room[start:len(room):len(room)]
-		if params[i].kind == paramNull {
-			value = nil
-		}
-		values, formats = append(values, value), append(formats, format)
-	}
-	return values, formats
-}
-
-// CallersPipeline is for statements whose arguments are a caller's, of any type.
-// Without a description of their parameters pgx must send them, which knows how
-// to do without or where to get one.
-func (c *Conn) CallersPipeline() *Pipeline {
-	return c.newPipeline(c.prepared == nil)
-}
-
-// QueueArgs queues a statement of a [Conn.CallersPipeline]. It has been prepared where
-// the connection prepares. The library's own parameters come after the caller's.
-func (p *Pipeline) QueueArgs(q Query, args []any, params ...Param) error {
+// QueueArgs queues a statement of a [Conn.CallersPipeline], which has been prepared where the
+// connection prepares. The library's own parameters come after the caller's.
+func (p *Pipeline) QueueArgs(q Query, args []any, params ...any) error {
+	p.ignored = append(p.ignored, false)
 	if p.batch != nil {
 		if p.conn.undescribed {
 			// pgx's batches do not report what they cannot encode in these modes.
@@ -94,65 +102,193 @@ func (p *Pipeline) QueueArgs(q Query, args []any, params ...Param) error {
 				return err
 			}
 		}
-		all := slices.Clip(args)
-		for i := range params {
-			all = append(all, params[i].value())
-		}
-		p.batch.Queue(q.Text, all...)
+		p.batch.Queue(q.Text, plainValues(slices.Clip(args), params)...)
 		return nil
 	}
-	sd := p.conn.prepared[q.Name]
 	values, formats := p.values[:0], p.formats[:0]
 	if len(args) > 0 {
 		var b pgx.ExtendedQueryBuilder
-		callers := pgconn.StatementDescription{ParamOIDs: sd.ParamOIDs[:len(args)]}
+		callers := pgconn.StatementDescription{ParamOIDs: p.conn.prepared[q.Name].ParamOIDs[:len(args)]}
 		if err := b.Build(p.conn.pgx.TypeMap(), &callers, args); err != nil {
 			return err
 		}
 		values, formats = append(values, b.ParamValues...), append(formats, b.ParamFormats...)
 	}
-	values, formats = p.encode(values, formats, params)
-	p.wire.ExecStatement(sd, values, formats, binaryResults)
+	p.queue(q, values, formats, params)
 	return nil
 }
 
-// Begin is how a transaction begins.
-type Begin struct {
-	Query
-	options pgx.TxOptions
+// queue queues a statement with parameters behind those that are encoded already.
+func (p *Pipeline) queue(q Query, values [][]byte, formats []int16, params []any) {
+	room := p.room[:0]
+	for _, param := range params {
+		start, format, null := len(room), int16(0), false
+		room, format, null = appendParam(room, param)
+		value := room[start:len(room):len(room)]
+		if null {
+			value = nil
+		}
+		values, formats = append(values, value), append(formats, format)
+	}
+	if sd := p.conn.prepared[q.Name]; sd != nil {
+		p.own.ExecStatement(sd, values, formats, binaryResults)
+	} else {
+		p.own.ExecParams(q.Text, values, nil, formats, binaryResults)
+	}
 }
 
-// NewBegin returns the beginning of a transaction at an isolation level.
-func NewBegin(level pgx.TxIsoLevel) Begin {
-	return Begin{NewQuery("begin isolation level " + string(level)), pgx.TxOptions{IsoLevel: level}}
-}
-
-// QueueBegin queues BEGIN, before every other statement.
-func (p *Pipeline) QueueBegin(b *Begin) {
+// Send sends what is queued. The pipeline must be closed.
+func (p *Pipeline) Send(ctx context.Context) {
+	p.SentAt = time.Now()
 	if p.batch != nil {
-		p.batch.BeginTx(b.options)
+		p.batchResults = p.conn.pgx.SendBatch(ctx, p.batch)
+	} else {
+		p.results = p.conn.pgx.PgConn().ExecBatch(ctx, &p.own)
+	}
+}
+
+// SendUncancelled is Send for a COMMIT, which the end of ctx must not cut. Its values are for
+// tracers, which only pgx's batches know.
+func (p *Pipeline) SendUncancelled(ctx context.Context) {
+	if p.batch != nil {
+		p.Send(context.WithoutCancel(ctx))
+	} else {
+		p.Send(context.Background())
+	}
+}
+
+// Tx is the transaction that the pipeline has begun, nil where it has begun none.
+func (p *Pipeline) Tx() pgx.Tx {
+	switch {
+	case !p.begun:
+		return nil
+	case p.batch != nil:
+		return p.batchResults.Tx()
+	}
+	return p.conn.tx
+}
+
+// Answered is how many statements the server has answered without an error.
+func (p *Pipeline) Answered() int { return p.answered }
+
+// Failed reports whether an answer was an error.
+func (p *Pipeline) Failed() bool { return p.err != nil }
+
+// next goes to the answer of the next statement that is not ignored, or to the end.
+func (p *Pipeline) next() bool {
+	for p.err == nil && p.answered < len(p.ignored) && p.ignored[p.answered] {
+		p.exec()
+	}
+	return p.err == nil
+}
+
+// Exec reads the answer of a statement whose rows do not matter.
+func (p *Pipeline) Exec() (tag pgconn.CommandTag) {
+	if p.next() {
+		tag = p.exec()
+	}
+	return tag
+}
+
+func (p *Pipeline) exec() (tag pgconn.CommandTag) {
+	if p.batch != nil {
+		tag, p.err = p.batchResults.Exec()
+	} else if r := p.reader(); r != nil {
+		tag, p.err = r.Close()
+	}
+	if p.err == nil {
+		p.answered++
+	}
+	return tag
+}
+
+// Scan reads the one row of a statement and reports whether there was one. A dest of nil
+// skips a column.
+func (p *Pipeline) Scan(dest ...any) (found bool) {
+	if !p.next() {
+		return false
+	}
+	if p.batch != nil {
+		err := p.batchResults.QueryRow().Scan(pgxDests(dest)...)
+		if found = err == nil; !errors.Is(err, pgx.ErrNoRows) {
+			p.err = err
+		}
+	} else if r := p.reader(); r != nil {
+		var err error
+		if found = r.NextRow(); found {
+			err = scanRow(r.Values(), dest)
+		}
+		_, closeErr := r.Close()
+		p.err = cmp.Or(closeErr, err)
+	}
+	if p.err == nil {
+		p.answered++
+	}
+	return found && p.err == nil
+}
+
+// Each reads the rows of a statement into dest, and calls do after each.
+func (p *Pipeline) Each(dest []any, do func() error) {
+	if !p.next() {
 		return
 	}
-	p.Queue(b.Query)
-}
-
-// Uncancelled is ctx without its end. Its values are for tracers, which only
-// pgx's batches know.
-func (p *Pipeline) Uncancelled(ctx context.Context) context.Context {
 	if p.batch != nil {
-		return context.WithoutCancel(ctx)
+		var rows pgx.Rows
+		if rows, p.err = p.batchResults.Query(); p.err == nil {
+			_, p.err = pgx.ForEachRow(rows, pgxDests(dest), do)
+		}
+	} else if r := p.reader(); r != nil {
+		var err error
+		for err == nil && r.NextRow() {
+			if err = scanRow(r.Values(), dest); err == nil {
+				err = do()
+			}
+		}
+		_, closeErr := r.Close()
+		p.err = cmp.Or(err, closeErr)
 	}
-	return context.Background()
+	if p.err == nil {
+		p.answered++
+	}
 }
 
-// Send sends what is queued. The results must be closed.
-func (p *Pipeline) Send(ctx context.Context) *Results {
-	a := &p.results
-	a.SentAt = time.Now()
+// reader reads the next answer; it is nil where there is none.
+func (p *Pipeline) reader() *pgconn.ResultReader {
+	if p.results.NextResult() {
+		return p.results.ResultReader()
+	}
+	p.err = cmp.Or(p.results.Close(), errors.New("dedup: the server has answered fewer statements than it was sent"))
+	return nil
+}
+
+// Close reads what is left up to the end of the pipeline and returns the first error.
+func (p *Pipeline) Close() error {
+	p.next()
+	var err error
 	if p.batch != nil {
-		a.batch = p.conn.via.SendBatch(ctx, p.batch)
+		err = p.batchResults.Close()
 	} else {
-		a.conn, a.wire = p.conn, p.conn.pgx.PgConn().ExecBatch(ctx, &p.wire)
+		err = p.results.Close()
 	}
-	return a
+	p.err = cmp.Or(p.err, err)
+	return p.err
+}
+
+// Commit reads the answer to COMMIT, which ends the pipeline, and closes it.
+func (p *Pipeline) Commit(pg *pgconn.PgConn) (Outcome, error) {
+	tag := p.Exec()
+	before := p.err != nil && p.answered < len(p.ignored)-1
+	err := p.Close()
+	outcome := OutcomeOfCommit(pg, tag, err, before)
+	if err == nil && outcome != Committed {
+		err = fmt.Errorf("dedup: COMMIT was answered with %q", tag)
+	}
+	return outcome, err
+}
+
+// End closes a pipeline of statements that are a transaction of their own.
+func (p *Pipeline) End(pg *pgconn.PgConn) (Outcome, error) {
+	before := p.err != nil
+	err := p.Close() // reads to the end, which is where the server has committed
+	return OutcomeOfStatement(pg, err, before), err
 }

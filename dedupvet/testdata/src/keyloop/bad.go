@@ -73,10 +73,10 @@ func overPauses(ctx context.Context, d *dedup.Deduper) error {
 	return errors.New("gave up")
 }
 
-func together(ctx context.Context, d *dedup.Deduper) error {
+func statement(ctx context.Context, d *dedup.Deduper) error {
 	for {
 		calls := []dedup.StatementCall{{Call: dedup.Call{Key: dedup.NewKey()}}} // want `Call.Key is minted`
-		_, err := dedup.DoTogether[int](ctx, d, calls)
+		_, err := dedup.DoStatement[int](ctx, d, calls[0].Call, calls[0].Statement)
 		if !dedup.IsRetryable(err) {
 			return err
 		}

@@ -37,7 +37,7 @@ var ways = []struct {
 	many bool
 	call func(context.Context, *arm, *delivery) error
 }{
-	{"Do", false, viaDo}, {"DoTx", false, viaTx}, {"DoStatement", false, viaStatement}, {"DoBatch", true, viaBatch}, {"DoTogether", true, viaTogether},
+	{"Do", false, viaDo}, {"DoTx", false, viaTx}, {"DoStatement", false, viaStatement}, {"DoBatch", true, viaBatch}, {"DoTx of several", true, viaTxOfSeveral},
 }
 
 func (a *arm) deduper(d *delivery) *dedup.Deduper {
@@ -133,11 +133,22 @@ func viaBatch(ctx context.Context, a *arm, d *delivery) (errs error) {
 	return errs
 }
 
-func viaTogether(ctx context.Context, a *arm, d *delivery) error {
-	results, err := dedup.DoTogether[ran](ctx, a.deduper(d), a.statements(d))
-	for i := range results {
+// viaTxOfSeveral is DoTx for each call in one transaction: all of them or none.
+func viaTxOfSeveral(ctx context.Context, a *arm, d *delivery) error {
+	runs := make([]int64, len(d.keys))
+	err := a.deduper(d).BeginFunc(ctx, func(tx pgx.Tx) error {
+		for i, k := range d.keys {
+			result, err := dedup.DoTx(ctx, a.deduper(d), tx, a.callOf(k), a.effect(k))
+			if err != nil {
+				return err
+			}
+			runs[i] = result.Value.Run
+		}
+		return nil
+	})
+	for i, k := range d.keys {
 		if err == nil {
-			a.answered(d, d.keys[i], results[i].Value.Run)
+			a.answered(d, k, runs[i])
 		}
 	}
 	return err

@@ -56,7 +56,7 @@ func (s *storm) draw(rng *rand.Rand, house *client, round int) *draw {
 	if ways[d.way].many {
 		many = 1 + rng.IntN(keys-1)
 	}
-	for _, key := range rng.Perm(keys)[:many] {
+	for _, key := range slices.Sorted(slices.Values(rng.Perm(keys)[:many])) { // one order in all transactions
 		d.keys = append(d.keys, fmt.Sprintf("%d-%d", round, key))
 		d.calls = append(d.calls, s.calls.Add(1))
 	}
@@ -97,13 +97,13 @@ var ways = []struct {
 	name string
 	many bool // it takes several calls
 }{
-	{"Do", false}, {"DoTx", false}, {"DoStatement", false}, {"DoBatch", true}, {"DoTogether", true},
+	{"Do", false}, {"DoTx", false}, {"DoStatement", false}, {"DoBatch", true}, {"DoTx of several", true},
 }
 
 // via makes a drawn call in its way and notes the answers.
 func (s *storm) via(ctx context.Context, d *draw, b *books, began time.Time) error {
 	return []func(context.Context, *storm, *draw, *books, time.Time) error{
-		viaDo, viaTx, viaStatement, viaBatch, viaTogether,
+		viaDo, viaTx, viaStatement, viaBatch, viaTxOfSeveral,
 	}[d.way](ctx, s, d, b, began)
 }
 
@@ -143,8 +143,12 @@ func (d *draw) statements() []dedup.StatementCall {
 	return calls
 }
 
-func (d *draw) effect(ctx context.Context, tx pgx.Tx) (a lab.Answer, err error) {
-	if err = tx.QueryRow(ctx, effectSQL, d.keys[0], d.calls[0], d.sleep).Scan(&a.Run); err != nil {
+func (d *draw) effect(ctx context.Context, tx pgx.Tx) (lab.Answer, error) {
+	return d.effectOf(ctx, tx, 0)
+}
+
+func (d *draw) effectOf(ctx context.Context, tx pgx.Tx, i int) (a lab.Answer, err error) {
+	if err = tx.QueryRow(ctx, effectSQL, d.keys[i], d.calls[i], d.sleep).Scan(&a.Run); err != nil {
 		return a, err
 	}
 	switch d.fate {
@@ -241,8 +245,22 @@ func viaBatch(ctx context.Context, s *storm, d *draw, b *books, began time.Time)
 	return nil
 }
 
-func viaTogether(ctx context.Context, s *storm, d *draw, b *books, began time.Time) error {
-	results, err := dedup.DoTogether[lab.Answer](ctx, d.by.d, d.statements())
+// viaTxOfSeveral is DoTx for each call in one transaction: all of them or none.
+func viaTxOfSeveral(ctx context.Context, s *storm, d *draw, b *books, began time.Time) error {
+	var results []dedup.Result[lab.Answer]
+	err := d.by.d.BeginFunc(ctx, func(tx pgx.Tx) error {
+		results = nil
+		for i := range d.keys {
+			r, err := dedup.DoTx(ctx, d.by.d, tx, d.one(i), func(ctx context.Context, tx pgx.Tx) (lab.Answer, error) {
+				return d.effectOf(ctx, tx, i)
+			})
+			if err != nil {
+				return err
+			}
+			results = append(results, r)
+		}
+		return nil
+	})
 	if err != nil {
 		return err
 	}

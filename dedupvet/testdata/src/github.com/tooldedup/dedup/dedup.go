@@ -48,10 +48,6 @@ func DoStatement[R any](ctx context.Context, d *Deduper, call Call, stmt Stateme
 	return Result[R]{}, nil
 }
 
-func DoTogether[R any](ctx context.Context, d *Deduper, calls []StatementCall) ([]Result[R], error) {
-	return nil, nil
-}
-
 func NewKey() string                                                          { return "" }
 func KeyFromIntent(parts ...string) (string, error)                           { return "", nil }
 func KeyFromToolCall(session string, turn int, callID string) (string, error) { return "", nil }

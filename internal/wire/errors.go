@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
@@ -133,4 +134,10 @@ func IsRaised(err error) bool {
 		return server.SeverityUnlocalized == "ERROR"
 	}
 	return server.Severity == "ERROR"
+}
+
+// IsUnsent reports whether a pipeline could not be prepared, so that none of it ran.
+func IsUnsent(err error) bool {
+	unsent := pgx.ErrPreprocessingBatch{}
+	return errors.As(err, &unsent)
 }

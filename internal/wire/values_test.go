@@ -38,11 +38,11 @@ func TestArrayParams(t *testing.T) {
 				{[]string{"a", "", `b,"ä`}, []int64{-1, 0, 1 << 40}, `{a,"","b,\"ä"}`, `{-1,0,1099511627776}`},
 			} {
 				p := on.Pipeline()
-				p.Queue(q, Texts(test.texts), Ints(test.ints))
-				results := p.Send(ctx)
+				p.Queue(q, test.texts, test.ints)
+				p.Send(ctx)
 				var text, number string
-				require.NoError(t, results.Scan(&text, &number))
-				require.NoError(t, results.Close(nil))
+				require.True(t, p.Scan(&text, &number))
+				require.NoError(t, p.Close())
 				require.Equal(t, test.text, text)
 				require.Equal(t, test.number, number)
 			}
