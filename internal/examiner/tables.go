@@ -1,6 +1,7 @@
 package examiner
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,12 +19,14 @@ type Table struct {
 	columns []column
 	// key are the columns of the primary key, and with its storage parameters.
 	key, with string
-	// without says what becomes of calls without that key, and otherKey with another.
+	// without says what calls do without that key, and otherKey with another.
 	without, otherKey string
 
-	// missing and broken are the names of the problems of a table that only some
-	// programs use. Those of tool_dedup have names of their own.
-	missing, broken string
+	// optional begins the names of the problems of a table that only some programs use. It is
+	// empty for tool_dedup, whose problems have names of their own.
+	optional string
+	// warning is true where no call needs the table.
+	warning bool
 }
 
 type column struct {
@@ -76,7 +79,7 @@ func optionalTables() []Table {
 		},
 		key:     "likeness, key",
 		without: refused, otherKey: refused,
-		missing: "lookalike_missing", broken: "lookalike_broken",
+		optional: "lookalike",
 	}, {
 		Name: "tool_effect", Migrations: []int64{3},
 		columns: []column{
@@ -105,7 +108,7 @@ func optionalTables() []Table {
 		key: "scope, tool, key", with: " WITH (fillfactor = 75)",
 		without:  "calls of tools with effects outside of the database fail, or take effect twice",
 		otherKey: "effects outside of the database may happen twice",
-		missing:  "effect_missing", broken: "effect_broken",
+		optional: "effect",
 	}, {
 		Name: "tool_dedup_audit", Migrations: []int64{4},
 		columns: []column{
@@ -123,7 +126,7 @@ func optionalTables() []Table {
 		},
 		key:     "id",
 		without: "nobody can read who freed a record, or which are broken", otherKey: "its lines may not be written",
-		missing: "audit_missing", broken: "audit_broken",
+		optional: "audit", warning: true,
 	}, {
 		Name: "tool_dedup_stat", Migrations: []int64{5},
 		columns: []column{
@@ -137,32 +140,51 @@ func optionalTables() []Table {
 		},
 		key:     "at, instance, tool, outcome",
 		without: "no Sweeper can record what it counts", otherKey: "what is recorded may be counted twice",
-		missing: "stat_missing", broken: "stat_broken",
+		optional: "stat", warning: true,
 	}}
 }
 
-// migrated are the versions of all migrations, in order.
-func migrated() []int64 {
-	var all []int64
-	for _, want := range Tables() {
-		all = append(all, want.Migrations...)
-	}
-	slices.Sort(all)
-	return slices.Compact(all)
-}
-
-// madeBy is the migration that makes the table, and File where it stands.
-func (e Table) madeBy() int64 { return e.Migrations[0] }
-
 // File is the file of the migration that makes the table.
-func (e Table) File() string { return fmt.Sprintf("%05d_%s.sql", e.madeBy(), e.Name) }
+func (e Table) File() string { return fmt.Sprintf("%05d_%s.sql", e.Migrations[0], e.Name) }
 
-// keyColumns are the columns of the primary key, sorted.
-func (e Table) keyColumns() []string { return slices.Sorted(strings.SplitSeq(e.key, ", ")) }
-
-// keyDefinition is the primary key as DDL.
-func (e Table) keyDefinition() string {
-	return fmt.Sprintf("CONSTRAINT %s_pkey PRIMARY KEY (%s)%s", e.Name, e.key, e.with)
+// tablesJSON are tables as the server is asked for them.
+func tablesJSON(tables ...Table) string {
+	type wantedColumn struct {
+		Name     string `json:"name"`
+		Type     string `json:"type"`
+		Ordered  bool   `json:"ordered"`
+		Nullable bool   `json:"nullable"`
+		DDL      string `json:"ddl"`
+	}
+	type wanted struct {
+		Bare       string         `json:"bare"`
+		Optional   string         `json:"optional,omitempty"`
+		Versions   []int64        `json:"versions"`
+		File       string         `json:"file"`
+		Key        string         `json:"key"`
+		KeyColumns string         `json:"key_columns"` // sorted
+		KeyDDL     string         `json:"key_ddl"`
+		Without    string         `json:"without"`
+		OtherKey   string         `json:"other_key"`
+		Columns    []wantedColumn `json:"columns"`
+	}
+	var all []wanted
+	for _, t := range tables {
+		w := wanted{
+			Bare: t.Name, Optional: t.optional, Versions: t.Migrations, File: t.File(), Without: t.without, OtherKey: t.otherKey,
+			Key: t.key, KeyColumns: strings.Join(slices.Sorted(strings.SplitSeq(t.key, ", ")), ", "),
+			KeyDDL: fmt.Sprintf("CONSTRAINT %s_pkey PRIMARY KEY (%s)%s", t.Name, t.key, t.with),
+		}
+		for _, c := range t.columns {
+			w.Columns = append(w.Columns, wantedColumn{c.name, c.typ, c.ordered, c.nullable, c.definition()})
+		}
+		all = append(all, w)
+	}
+	text, err := json.Marshal(all)
+	if err != nil {
+		panic("dedup: " + err.Error()) // they are texts
+	}
+	return string(text)
 }
 
 // definition is the column's type as DDL.
@@ -176,13 +198,3 @@ func (c column) definition() string {
 // DueExpression is the expression of the index tool_dedup_due; the planner
 // uses the index only for these very words.
 const DueExpression = `(CASE WHEN result IS NULL THEN forget_at ELSE expires_at END)`
-
-// distribution is the partition key that keeps an identity unique.
-const distribution = "HASH (scope)"
-
-// sameExpression reports whether two expressions are one but for the spaces and
-// parentheses that the server's printing of it adds.
-func sameExpression(a, b string) bool {
-	bare := strings.NewReplacer(" ", "", "\n", "", "(", "", ")", "")
-	return bare.Replace(a) == bare.Replace(b)
-}

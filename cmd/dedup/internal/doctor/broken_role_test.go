@@ -17,16 +17,16 @@ func roleScenarios() []scenario {
 		{name: "PlainRoleIsFine", asRole: true, sql: `SELECT`},
 		{
 			name: "SchemaUsageMissing", asRole: true, sql: `REVOKE USAGE ON SCHEMA public FROM PUBLIC`,
-			errors: []string{migrations.ProblemSchemaUsage}, unknown: []string{"sweep"},
+			errors: []string{"schema_usage_missing"}, unknown: []string{"sweep"},
 			evidence: "permission denied for schema public",
 		},
 		{
 			name: "PrivilegesMissing", asRole: true, sql: `REVOKE UPDATE, DELETE ON tool_dedup FROM %role%`,
-			errors: []string{migrations.ProblemPrivileges},
+			errors: []string{"privileges_missing"},
 		},
 		{
 			name: "MayNotRead", asRole: true, sql: `REVOKE SELECT ON tool_dedup FROM %role%`,
-			errors: []string{migrations.ProblemPrivileges}, unknown: []string{"sweep"},
+			errors: []string{"privileges_missing"}, unknown: []string{"sweep"},
 			evidence: "permission denied for table tool_dedup",
 		},
 		{
@@ -41,7 +41,7 @@ func roleScenarios() []scenario {
 		},
 		{
 			name: "ReadOnlyForTheRole", asRole: true, sql: `ALTER ROLE %role% SET default_transaction_read_only = on`,
-			errors: []string{migrations.ProblemReadOnly},
+			errors: []string{"read_only"},
 		},
 		{
 			name: "ClientEncoding", sql: `ALTER DATABASE %database% SET client_encoding = 'LATIN1'`,
@@ -61,7 +61,7 @@ func roleScenarios() []scenario {
 				return place{url: url, owner: url}
 			},
 			// A client that does not ask for another gets the database's.
-			errors: []string{migrations.ProblemEncoding, doctor.IDClientEncoding},
+			errors: []string{"encoding_not_utf8", doctor.IDClientEncoding},
 		},
 
 		{

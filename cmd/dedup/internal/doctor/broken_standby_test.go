@@ -9,7 +9,6 @@ import (
 
 	"github.com/tooldedup/dedup/cmd/dedup/internal/doctor"
 	"github.com/tooldedup/dedup/internal/pgserver"
-	"github.com/tooldedup/dedup/migrations"
 )
 
 // follow starts a standby named second, and returns once it streams.
@@ -121,7 +120,7 @@ func standbyScenarios() []scenario {
 			place: at(func(t *testing.T, primary *pgserver.Server) string {
 				return follow(t, primary).URL
 			}),
-			errors: []string{migrations.ProblemInRecovery}, unknown: []string{"replication"},
+			errors: []string{"in_recovery"}, unknown: []string{"replication"},
 		},
 	}
 }

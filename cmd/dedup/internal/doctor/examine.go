@@ -59,5 +59,5 @@ func examine(ctx context.Context, s *session) ([]Finding, error) {
 
 // isTableMissing reports whether a finding is that there is no table.
 func isTableMissing(f Finding) bool {
-	return f.ID == migrations.ProblemSchemaMissing || f.ID == migrations.ProblemTableMissing
+	return f.ID == "schema_missing" || f.ID == migrations.ProblemTableMissing
 }
