@@ -1,8 +1,6 @@
 package doctor_test
 
-import (
-	"github.com/tooldedup/dedup/cmd/dedup/internal/doctor"
-)
+import ()
 
 // constraintScenarios are tables that cannot decide who was first, and indexes
 // that are not the sweep's.
@@ -35,7 +33,7 @@ func constraintScenarios() []scenario {
 		{
 			name:     "ArbiterRenamed",
 			sql:      `ALTER TABLE tool_dedup RENAME CONSTRAINT tool_dedup_pkey TO "Who was first"`,
-			warnings: []string{doctor.IDPrimaryKeyRenamed}, evidence: "its name is Who was first",
+			warnings: []string{"primary_key_renamed"}, evidence: "its name is Who was first",
 		},
 		{
 			name:   "CheckConstraint",

@@ -5,14 +5,13 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/tooldedup/dedup/cmd/dedup/internal/doctor"
 	"github.com/tooldedup/dedup/internal/pgtest"
 	"github.com/tooldedup/dedup/migrations"
 )
 
 // roleScenarios are what a role may not do, and what its sessions begin with.
 func roleScenarios() []scenario {
-	off := []string{doctor.IDSynchronousCommitOff}
+	off := []string{"synchronous_commit_off"}
 	return []scenario{
 		{name: "PlainRoleIsFine", asRole: true, sql: `SELECT`},
 		{
@@ -45,7 +44,7 @@ func roleScenarios() []scenario {
 		},
 		{
 			name: "ClientEncoding", sql: `ALTER DATABASE %database% SET client_encoding = 'LATIN1'`,
-			errors: []string{doctor.IDClientEncoding}, evidence: "client_encoding = latin1, set for database ",
+			errors: []string{"client_encoding_not_utf8"}, evidence: "client_encoding = latin1, set for database ",
 		},
 		{
 			name: "Encoding",
@@ -61,7 +60,7 @@ func roleScenarios() []scenario {
 				return place{url: url, owner: url}
 			},
 			// A client that does not ask for another gets the database's.
-			errors: []string{"encoding_not_utf8", doctor.IDClientEncoding},
+			errors: []string{"encoding_not_utf8", "client_encoding_not_utf8"},
 		},
 
 		{
