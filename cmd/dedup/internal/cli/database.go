@@ -46,8 +46,18 @@ type Database struct {
 	Tools *external.Tools
 }
 
-// Open connects to the target. opts may be nil; their Schema is the target's.
-func (q *Query) Open(ctx context.Context, command string, opts *dedup.Options) (*Database, error) {
+// With connects to the target for as long as fn runs. opts may be nil; their Schema is the
+// target's.
+func (q *Query) With(cmd *cobra.Command, opts *dedup.Options, fn func(ctx context.Context, db *Database) error) error {
+	db, err := q.open(cmd.Context(), cmd.CommandPath(), opts)
+	if err != nil {
+		return err
+	}
+	defer db.Pool.Close()
+	return fn(cmd.Context(), db)
+}
+
+func (q *Query) open(ctx context.Context, command string, opts *dedup.Options) (*Database, error) {
 	if err := CheckTimeout(q.Timeout); err != nil {
 		return nil, err
 	}
@@ -96,9 +106,6 @@ func (db *Database) prepare(ctx context.Context, opts *dedup.Options) error {
 	}
 	return nil
 }
-
-// Close closes the connections.
-func (db *Database) Close() { db.Pool.Close() }
 
 // ReadOnly is that of package inspect, with the errors of [Database.Explained].
 func (db *Database) ReadOnly(ctx context.Context, fn func(tx pgx.Tx) error) error {

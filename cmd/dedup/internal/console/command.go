@@ -64,31 +64,27 @@ func (s *serving) run(cmd *cobra.Command, q *cli.Query) error {
 	if err := loopback(s.listen); err != nil {
 		return err
 	}
-	ctx := cmd.Context()
-	opts := dedup.Options{}
+	var opts dedup.Options
 	if s.claimFirst {
 		opts.Order = dedup.ClaimFirst
 	}
-	db, err := q.Open(ctx, cmd.CommandPath(), &opts)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	login := newLogin(dedupweb.Access{Name: s.actor, Keys: true, Results: s.results, Act: s.act})
-	console, err := dedupweb.New(db.D, dedupweb.Options{Access: login.access, Tools: db.Tools})
-	if err != nil {
-		return err
-	}
-	var config net.ListenConfig
-	listener, err := config.Listen(ctx, "tcp", s.listen)
-	if err != nil {
-		return err
-	}
-	if _, err := fmt.Fprintf(cmd.OutOrStdout(), "http://%s%s\n", listener.Addr(), login.link()); err != nil {
-		_ = listener.Close()
-		return fmt.Errorf("writing: %w", err)
-	}
-	return serve(ctx, listener, login.before(console))
+	return q.With(cmd, &opts, func(ctx context.Context, db *cli.Database) error {
+		login := newLogin(dedupweb.Access{Name: s.actor, Keys: true, Results: s.results, Act: s.act})
+		console, err := dedupweb.New(db.D, dedupweb.Options{Access: login.access, Tools: db.Tools})
+		if err != nil {
+			return err
+		}
+		var config net.ListenConfig
+		listener, err := config.Listen(ctx, "tcp", s.listen)
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(cmd.OutOrStdout(), "http://%s%s\n", listener.Addr(), login.link()); err != nil {
+			_ = listener.Close()
+			return fmt.Errorf("writing: %w", err)
+		}
+		return serve(ctx, listener, login.before(console))
+	})
 }
 
 // serve serves until ctx ends.

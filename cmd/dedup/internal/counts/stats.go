@@ -58,38 +58,41 @@ func (r *request) run(cmd *cobra.Command, q *cli.Query) error {
 	case r.by != "tool" && r.by != "outcome":
 		return exit.Usage("--by must be tool or outcome")
 	}
-	ctx := cmd.Context()
-	db, err := q.Open(ctx, cmd.CommandPath(), nil)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
+	return q.With(cmd, nil, func(ctx context.Context, db *cli.Database) error {
+		var rows []inspect.Count
+		var estimates []estimate
+		err := db.ReadOnly(ctx, func(tx pgx.Tx) (err error) {
+			rows, err = inspect.Recorded(ctx, tx, db.Schema, r.since, r.by == "outcome")
+			return err
+		})
+		if err == nil && len(rows) > 0 {
+			return writeAll(cmd, q, rows, func(c inspect.Count) cli.Entry { return entry{c} })
+		}
+		if err != nil && !inspect.IsMissing(err) {
+			return err
+		}
+		if err := db.ReadOnly(ctx, func(tx pgx.Tx) (err error) {
+			estimates, err = estimated(ctx, tx, db)
+			return err
+		}); err != nil {
+			return err
+		}
+		there := ". These are estimates of the records that are kept."
+		if len(estimates) == 0 {
+			there = ", and there is no estimate: no ANALYZE of tool_dedup has run."
+		}
+		cmd.PrintErrf("Nothing was recorded in the last %s%s\n", cli.Lasting(r.since), there)
+		return writeAll(cmd, q, estimates, func(e estimate) cli.Entry { return e })
+	})
+}
 
-	var rows []entry
-	err = db.ReadOnly(ctx, func(tx pgx.Tx) (err error) {
-		rows, err = r.recorded(ctx, tx, db)
-		return err
-	})
-	if err != nil && !inspect.IsMissing(err) {
-		return err
+func writeAll[T any](cmd *cobra.Command, q *cli.Query, all []T, entry func(T) cli.Entry) error {
+	for _, one := range all {
+		if err := q.Write(cmd.OutOrStdout(), entry(one)); err != nil {
+			return err
+		}
 	}
-	if len(rows) > 0 {
-		return cli.WriteAll(q, cmd.OutOrStdout(), rows)
-	}
-	var estimates []estimate
-	err = db.ReadOnly(ctx, func(tx pgx.Tx) (err error) {
-		estimates, err = estimated(ctx, tx, db)
-		return err
-	})
-	switch {
-	case err != nil:
-		return err
-	case len(estimates) == 0:
-		cmd.PrintErrf("Nothing was recorded in the last %s, and there is no estimate: no ANALYZE of tool_dedup has run.\n", cli.Lasting(r.since))
-		return nil
-	}
-	cmd.PrintErrf("Nothing was recorded in the last %s. These are estimates of the records that are kept.\n", cli.Lasting(r.since))
-	return cli.WriteAll(q, cmd.OutOrStdout(), estimates)
+	return nil
 }
 
 // entry is a row as --json writes it. Its fields are stable: more may come, none goes.
@@ -101,14 +104,6 @@ type estimate struct {
 	Tool     string `json:"tool,omitempty"`
 	Estimate bool   `json:"estimate"` // true
 	Records  int64  `json:"records"`
-}
-
-func (r *request) recorded(ctx context.Context, tx pgx.Tx, db *cli.Database) (all []entry, err error) {
-	counts, err := inspect.Recorded(ctx, tx, db.Schema, r.since, r.by == "outcome")
-	for _, c := range counts {
-		all = append(all, entry{c})
-	}
-	return all, err
 }
 
 // estimateSQL is what the planner takes the table for: the records of all tools, and of those

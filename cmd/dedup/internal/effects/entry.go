@@ -29,8 +29,7 @@ type Entry struct {
 	Twice     string    `json:"twice,omitempty"`
 	Note      string    `json:"note,omitempty"`
 	Verdict   string    `json:"verdict,omitempty"`
-	// Cursor is what `dedup parked --after` goes on from.
-	Cursor string `json:"cursor,omitempty"`
+	cli.Position
 
 	now      time.Time
 	decision string
@@ -46,23 +45,6 @@ func NewEntry(op external.Operation) Entry {
 		e.SentAt = op.SentAt.UTC()
 	}
 	return e
-}
-
-// position is where an operation stands in the list.
-type position struct {
-	Since            time.Time
-	Scope, Tool, Key string
-}
-
-func (p position) operation() external.Operation {
-	return external.Operation{Scope: p.Scope, Tool: p.Tool, Key: p.Key, ChangedAt: p.Since, CreatedAt: p.Since}
-}
-
-// withCursor is an entry of a list that is in the order of a time.
-func (e Entry) withCursor(by time.Time) (Entry, error) {
-	cursor, err := cli.Cursor(position{by, e.Scope, e.Tool, e.Key})
-	e.Cursor = cursor
-	return e, err
 }
 
 // WriteText writes what names the operation as words of a shell, and below it what is known.

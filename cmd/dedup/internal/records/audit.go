@@ -52,24 +52,19 @@ func (s *search) run(cmd *cobra.Command, q *cli.Query, page *cli.Page) error {
 	if s.tool != "" && s.scope == "" || s.key != "" && s.tool == "" {
 		return exit.Usage("--key wants --tool, and --tool wants --scope")
 	}
-	var after struct{ ID int64 }
-	if err := page.Position(&after); err != nil {
-		return err
-	}
-	return page.List(cmd, q, "add", "Nothing is written down.", func(ctx context.Context, tx pgx.Tx, db *cli.Database) (found []cli.Entry, next string, err error) {
-		lines, err := s.audit().Audit(ctx, tx, db.Schema, after.ID, page.Limit+1) // the last one says that there is more
-		for _, line := range lines[:min(len(lines), page.Limit)] {
-			cursor, err := cli.Cursor(struct{ ID int64 }{line.ID})
-			if err != nil {
-				return nil, "", err
-			}
-			found = append(found, &auditLine{line, cursor})
-			if len(lines) > page.Limit {
-				next = cursor
-			}
+	type line struct{ ID int64 }
+	list := cli.List[line]{Command: "add", Nothing: "Nothing is written down."}
+	list.Read = func(ctx context.Context, tx pgx.Tx, db *cli.Database, after line, limit int) (found []cli.Item[line], next *line, err error) {
+		lines, err := s.audit().Audit(ctx, tx, db.Schema, after.ID, limit+1) // the last one says that there is more
+		for _, l := range lines[:min(len(lines), limit)] {
+			found = append(found, cli.Item[line]{Entry: &auditLine{AuditLine: l}, At: line{l.ID}})
+		}
+		if len(lines) > limit {
+			next = &found[limit-1].At
 		}
 		return found, next, err
-	})
+	}
+	return list.Write(cmd, q, page)
 }
 
 func (s *search) audit() *inspect.Search {
@@ -80,8 +75,7 @@ func (s *search) audit() *inspect.Search {
 // none goes.
 type auditLine struct {
 	inspect.AuditLine
-	// Cursor is what `dedup audit --after` goes on from.
-	Cursor string `json:"cursor,omitempty"`
+	cli.Position
 }
 
 // WriteText implements [cli.Entry].

@@ -86,48 +86,75 @@ func (l *listing) run(cmd *cobra.Command, q *cli.Query, page *cli.Page) error {
 	case l.Outcome != "" || l.KeyHash != "" || since:
 		return exit.Usage("which records? Give --scope and --tool")
 	default:
-		return l.listTools(cmd, q, page)
+		return l.listTools().Write(cmd, q, page)
 	}
 	if since {
-		return l.listSince(cmd, q, page)
+		return l.listSince(cmd).Write(cmd, q, page)
 	}
-	return l.listByKey(cmd, q, page)
+	return l.listByKey().Write(cmd, q, page)
 }
 
-// position is where a record stands in the list.
-type position struct{ Key string }
-
-func (l *listing) listByKey(cmd *cobra.Command, q *cli.Query, page *cli.Page) error {
-	var after position
-	if err := page.Position(&after); err != nil {
-		return err
-	}
-	return page.List(cmd, q, l.command(), "There is no such record.", func(ctx context.Context, tx pgx.Tx, db *cli.Database) (found []cli.Entry, next string, err error) {
-		records, last, err := l.Page(ctx, tx, db.Schema, after.Key, page.Limit)
-		if err != nil {
-			return nil, "", err
-		}
+func (l *listing) listByKey() *cli.List[byKey] {
+	list := cli.List[byKey]{Command: l.command(), Nothing: "There is no such record."}
+	list.Read = func(ctx context.Context, tx pgx.Tx, db *cli.Database, after byKey, limit int) (found []cli.Item[byKey], next *byKey, err error) {
+		records, last, err := l.Page(ctx, tx, db.Schema, after.Key, limit)
 		for _, r := range records {
-			cursor, err := cli.Cursor(position{r.Key})
-			if err != nil {
-				return nil, "", err
-			}
-			found = append(found, &record{r, cursor})
+			found = append(found, cli.Item[byKey]{Entry: &record{Record: r}, At: byKey{r.Key}})
 		}
 		if last != "" {
-			next, err = cli.Cursor(position{last})
+			next = &byKey{last}
 		}
 		return found, next, err
-	})
+	}
+	return &list
 }
 
-func (l *listing) command() string {
-	command := "dedup list --scope " + cli.Word(l.Scope) + " --tool " + cli.Word(l.Tool)
-	if l.Outcome != "" {
-		command += " --outcome " + l.Outcome
+// byKey is where a record stands in the list.
+type byKey struct{ Key string }
+
+// listSince lists by time.
+func (l *listing) listSince(cmd *cobra.Command) *cli.List[inspect.Moment] {
+	list := cli.List[inspect.Moment]{Command: l.command() + " --since " + cmd.Flag("since").Value.String(), Nothing: "There is no such record."}
+	list.Read = func(ctx context.Context, tx pgx.Tx, db *cli.Database, after inspect.Moment, limit int) (found []cli.Item[inspect.Moment], next *inspect.Moment, err error) {
+		recent, err := l.Since(ctx, tx, db.Schema, l.since, after, limit)
+		for _, r := range recent.Records {
+			found = append(found, cli.Item[inspect.Moment]{Entry: &record{Record: r}, At: inspect.Moment{At: r.CreatedAt, Key: r.Key}})
+		}
+		var kept []string
+		for _, result := range recent.Kept {
+			kept = append(kept, cli.Lasting(result))
+		}
+		if len(kept) > 0 {
+			cmd.PrintErrf("Listed are records whose result is kept for %s.\n", strings.Join(kept, " or "))
+		}
+		return found, recent.Next, err
 	}
-	if l.KeyHash != "" {
-		command += " --key-hash " + l.KeyHash
+	return &list
+}
+
+// listTools lists which scopes and tools have records.
+func (l *listing) listTools() *cli.List[inspect.ScopedTool] {
+	list := cli.List[inspect.ScopedTool]{Command: l.command(), Nothing: "There is no record."}
+	list.Read = func(ctx context.Context, tx pgx.Tx, db *cli.Database, after inspect.ScopedTool, limit int) (found []cli.Item[inspect.ScopedTool], next *inspect.ScopedTool, err error) {
+		tools, last, err := inspect.Tools(ctx, tx, db.Schema, inspect.ScopedTool{Scope: l.Scope, Tool: l.Tool}, after, limit)
+		for _, t := range tools {
+			found = append(found, cli.Item[inspect.ScopedTool]{Entry: &scopedTool{Scope: t.Scope, Tool: t.Tool}, At: t})
+		}
+		if last != (inspect.ScopedTool{}) {
+			next = &last
+		}
+		return found, next, err
+	}
+	return &list
+}
+
+// command is what lists this.
+func (l *listing) command() string {
+	command := "dedup list"
+	for _, flag := range []struct{ name, value string }{{"scope", l.Scope}, {"tool", l.Tool}, {"outcome", l.Outcome}, {"key-hash", l.KeyHash}} {
+		if flag.value != "" {
+			command += " --" + flag.name + " " + cli.Word(flag.value)
+		}
 	}
 	return command
 }
@@ -135,8 +162,7 @@ func (l *listing) command() string {
 // record is a record as --json writes it. Its fields are stable: more may come, none goes.
 type record struct {
 	inspect.Record
-	// Cursor is what `dedup list --after` goes on from.
-	Cursor string `json:"cursor,omitempty"`
+	cli.Position
 }
 
 // WriteText implements [cli.Entry].
@@ -146,6 +172,20 @@ func (r *record) WriteText(out io.Writer) error {
 		cli.Field{Label: "created", Text: moment(r.CreatedAt, r.Now)},
 		cli.Field{Label: "result", Text: size(r.ResultBytes)},
 	)
+}
+
+// scopedTool is a tool in a scope as --json writes it. Its fields are stable: more may come,
+// none goes.
+type scopedTool struct {
+	Scope string `json:"scope"`
+	Tool  string `json:"tool"`
+	cli.Position
+}
+
+// WriteText implements [cli.Entry].
+func (s *scopedTool) WriteText(out io.Writer) error {
+	_, err := fmt.Fprintln(out, cli.Word(s.Scope), cli.Word(s.Tool))
+	return err
 }
 
 // moment is a time and how long ago it was. The time is written in full, as --created-at

@@ -72,36 +72,31 @@ func (f *freeing) run(cmd *cobra.Command, q *cli.Query) error {
 			return exit.Usage("--created-at: %q is no time such as 2026-05-03T09:12:44.102394Z", f.createdAt)
 		}
 	}
-	ctx := cmd.Context()
 	var trace audited
 	opts := dedup.Options{Tracer: &trace}
 	if f.claimFirst {
 		opts.Order = dedup.ClaimFirst
 	}
-	db, err := q.Open(ctx, cmd.CommandPath(), &opts)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-
-	k, err := look(ctx, db, &f.search)
-	if err != nil {
-		return err
-	}
-	k.Result, k.Refusal = nil, ""
-	if err := k.WriteText(cmd.ErrOrStderr()); err != nil {
-		return fmt.Errorf("writing: %w", err)
-	}
-	if err := f.acceptable(k, lookedAt); err != nil {
-		return err
-	}
-	if err := f.free(ctx, db, k.CreatedAt); err != nil {
-		return err
-	}
-	if !trace.written {
-		cmd.PrintErrln("There is no table tool_dedup_audit: nothing says who freed it; `dedup migrate up` makes it.")
-	}
-	return q.Write(cmd.OutOrStdout(), &freed{k.Scope, k.Tool, k.Key, k.CreatedAt, trace.written})
+	return q.With(cmd, &opts, func(ctx context.Context, db *cli.Database) error {
+		k, err := look(ctx, db, &f.search)
+		if err != nil {
+			return err
+		}
+		k.Result, k.Refusal = nil, ""
+		if err := k.WriteText(cmd.ErrOrStderr()); err != nil {
+			return fmt.Errorf("writing: %w", err)
+		}
+		if err := f.acceptable(k, lookedAt); err != nil {
+			return err
+		}
+		if err := f.free(ctx, db, k.CreatedAt); err != nil {
+			return err
+		}
+		if !trace.written {
+			cmd.PrintErrln("There is no table tool_dedup_audit: nothing says who freed it; `dedup migrate up` makes it.")
+		}
+		return q.Write(cmd.OutOrStdout(), &freed{k.Scope, k.Tool, k.Key, k.CreatedAt, trace.written})
+	})
 }
 
 // acceptable says why a record is not freed.

@@ -75,20 +75,16 @@ type showing struct {
 }
 
 func (s *showing) run(cmd *cobra.Command, q *cli.Query) error {
-	ctx := cmd.Context()
-	db, err := q.Open(ctx, cmd.CommandPath(), optionsOf(s.claimFirst))
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	known, err := look(ctx, db, &s.search)
-	if err != nil {
-		return err
-	}
-	if !s.result {
-		known.Result, known.Refusal = nil, ""
-	}
-	return q.Write(cmd.OutOrStdout(), known)
+	return q.With(cmd, optionsOf(s.claimFirst), func(ctx context.Context, db *cli.Database) error {
+		known, err := look(ctx, db, &s.search)
+		if err != nil {
+			return err
+		}
+		if !s.result {
+			known.Result, known.Refusal = nil, ""
+		}
+		return q.Write(cmd.OutOrStdout(), known)
+	})
 }
 
 // known is all that is known of a call, as --json writes it. Its fields are stable: more may
