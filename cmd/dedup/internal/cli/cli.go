@@ -39,8 +39,8 @@ Tools with effects outside of the database leave to a person what they cannot kn
 Databases are named by --database-url or by the environment variable
 DATABASE_URL, such as postgres://user:password@localhost:5432/mydb.
 
-The exit code is 0 when all is well, 1 when a problem was found or the command
-failed, 2 for a command line that cannot be carried out, and 130 after Ctrl-C.`
+The exit code is 0 when all is well, also where nothing is found that is asked
+for, 1 when a problem was found or the command failed, 2 for a command line that cannot be carried out, and 130 after Ctrl-C.`
 
 // Streams are where commands write: what they were asked for to Out, all else
 // to Err.

@@ -41,13 +41,14 @@ type Position struct {
 	Cursor string `json:"cursor,omitempty"`
 }
 
-func (p *Position) stand(cursor string) { p.Cursor = cursor }
+// Stand gives an entry its place.
+func (p *Position) Stand(cursor string) { p.Cursor = cursor }
 
 // Item is an entry of a list that stands at a place, of which its [Position] is made.
 type Item[P any] struct {
 	Entry interface {
 		Entry
-		stand(cursor string)
+		Stand(cursor string)
 	}
 	At P
 }
@@ -78,7 +79,7 @@ func (l *List[P]) Write(cmd *cobra.Command, q *Query, page *Page) error {
 			return err
 		}
 		for _, item := range found {
-			item.Entry.stand(cursor(item.At))
+			item.Entry.Stand(cursor(item.At))
 			if err := q.Write(cmd.OutOrStdout(), item.Entry); err != nil {
 				return err
 			}

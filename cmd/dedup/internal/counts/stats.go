@@ -20,10 +20,7 @@ Sweeper's Interval: what is younger is not in it.
 
 Where nothing is recorded, the records of each tool are estimated from the planner's
 statistics, which are as old as the last ANALYZE. Every such number is marked "~". No record
-is read, and nothing is counted in the table of records.
-
-The exit code is 0 also where there is nothing, 1 when the database cannot be read, and 2 when
-the command line cannot be carried out.`
+is read, and nothing is counted in the table of records.`
 
 // request is what the command line says.
 type request struct {

@@ -1,7 +1,5 @@
 package doctor_test
 
-import ()
-
 // constraintScenarios are tables that cannot decide who was first, and indexes
 // that are not the sweep's.
 func constraintScenarios() []scenario {

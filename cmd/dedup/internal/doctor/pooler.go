@@ -9,6 +9,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/tooldedup/dedup/internal/inspect"
 )
 
 // poolerLooks is how often the pooler is watched giving out server connections.
@@ -26,7 +28,7 @@ const (
 // behaviour, whether the exec mode that the URL asks for works through it. A
 // pooler has no way to ask: its console is not for applications.
 func lookAtPooler(ctx context.Context, s *session) ([]Finding, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.timeout+answerWait)
+	ctx, cancel := context.WithTimeout(ctx, s.timeout+inspect.AnswerWait)
 	defer cancel()
 	one, err := s.connected(ctx)
 	if err != nil {

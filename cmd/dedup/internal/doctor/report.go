@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tooldedup/dedup/internal/exit"
+	"github.com/tooldedup/dedup/internal/inspect"
 )
 
 // Severity says how bad a finding is.
@@ -91,7 +92,7 @@ type subject struct {
 // introduce asks the server who is there: a pooler may have put another role or
 // database in place of the URL's.
 func introduce(ctx context.Context, s *session) (subject, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.timeout+answerWait)
+	ctx, cancel := context.WithTimeout(ctx, s.timeout+inspect.AnswerWait)
 	defer cancel()
 	who := subject{Schema: s.Schema}
 	conn, err := s.connected(ctx)

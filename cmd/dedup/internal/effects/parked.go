@@ -26,10 +26,7 @@ answer. ` + "`dedup resolve`" + ` takes these too, while no attempt is under way
 
 A page is read by an index, in a read-only transaction, and nothing is counted; what is open
 is sorted. Where
-there is more, the command that lists it is written to stderr.
-
-The exit code is 0 also where nothing is listed, 1 when the list cannot be read, and 2
-when the command line cannot be carried out.`
+there is more, the command that lists it is written to stderr.`
 
 // ParkedCommand returns the command `dedup parked`.
 func ParkedCommand() *cobra.Command {

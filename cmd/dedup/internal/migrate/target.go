@@ -21,12 +21,12 @@ type target struct{ cli.Target }
 // config is how to connect to the target. The schema is all of the search_path:
 // that is where unqualified objects go.
 func (t *target) config() (*pgx.ConnConfig, error) {
-	config, err := t.Config()
+	config, err := t.Config("dedup migrate")
 	if err != nil {
 		return nil, err
 	}
-	config.RuntimeParams["search_path"] = pgx.Identifier{t.Schema}.Sanitize()
-	return config, nil
+	config.ConnConfig.RuntimeParams["search_path"] = pgx.Identifier{t.Schema}.Sanitize()
+	return config.ConnConfig, nil
 }
 
 // A schema is a target that is connected to, and what was found there.

@@ -18,10 +18,7 @@ verdicts on effects outside of the database (happened, never, refuse), and effec
 their own transaction (broken). Each line has who did it, the database's role, and why.
 
 --key wants --tool, and --tool wants --scope. A page is read in a read-only transaction, and
-nothing is counted. Where there is more, the cursor of the next page is written to stderr.
-
-The exit code is 0 also where nothing is listed, 1 when the list cannot be read, and 2 when
-the command line cannot be carried out.`
+nothing is counted. Where there is more, the cursor of the next page is written to stderr.`
 
 // search is what the command line says.
 type search struct{ scope, tool, key string }

@@ -33,10 +33,7 @@ a call in flight.
 A page is read by an index, in a read-only transaction, and nothing is counted. With
 --outcome, --key-hash or --since at most 20,000 records are looked at for a page, and 1,000
 scopes with a --tool alone. Where there is more, the command that lists it is written to
-stderr. Results are not read.
-
-The exit code is 0 also where nothing is listed, 1 when the list cannot be read, and 2 when
-the command line cannot be carried out.`
+stderr. Results are not read.`
 
 // listing is what the command line says.
 type listing struct {

@@ -29,8 +29,8 @@ another one, or the database fails, and 2 when the command line cannot be carrie
 // freeing is what the command line says.
 type freeing struct {
 	search
+	opts                     dedup.Options
 	reason, actor, createdAt string
-	claimFirst               bool
 }
 
 // ResetCommand returns the command `dedup reset`.
@@ -49,7 +49,7 @@ func ResetCommand() *cobra.Command {
 		},
 	}
 	q.AddFlags(cmd, "call")
-	addOrder(cmd, &f.claimFirst)
+	cli.AddOrder(cmd, &f.opts)
 	cmd.Flags().StringVar(&f.reason, "reason", "", "`text` that says why; kept in the audit")
 	cmd.Flags().StringVar(&f.createdAt, "created-at", "", "`time` at which the record was created, as dedup show writes it")
 	cli.AddActor(cmd, &f.actor)
@@ -73,11 +73,8 @@ func (f *freeing) run(cmd *cobra.Command, q *cli.Query) error {
 		}
 	}
 	var trace audited
-	opts := dedup.Options{Tracer: &trace}
-	if f.claimFirst {
-		opts.Order = dedup.ClaimFirst
-	}
-	return q.With(cmd, &opts, func(ctx context.Context, db *cli.Database) error {
+	f.opts.Tracer = &trace
+	return q.With(cmd, &f.opts, func(ctx context.Context, db *cli.Database) error {
 		k, err := look(ctx, db, &f.search)
 		if err != nil {
 			return err

@@ -29,8 +29,7 @@ is shown to members of pg_read_all_stats only.
 With --claim-first the call is looked for as a process with Options.Order ClaimFirst does, by
 a claim that is rolled back; else nothing is written.
 
-The exit code is 0 also where there is no record, 1 when the database cannot be read, and 2
-when the command line cannot be carried out. ` + "`dedup list --key-hash`" + ` finds a call by its key's hash.`
+` + "`dedup list --key-hash`" + ` finds a call by its key's hash.`
 
 // shownLines is how many lines of the audit are shown.
 const shownLines = 20
@@ -52,30 +51,20 @@ func ShowCommand() *cobra.Command {
 		},
 	}
 	q.AddFlags(cmd, "call")
-	addOrder(cmd, &s.claimFirst)
+	cli.AddOrder(cmd, &s.opts)
 	cmd.Flags().BoolVar(&s.result, "result", false, "show the result, or the refusal, as well")
 	return cmd
-}
-
-func addOrder(cmd *cobra.Command, claimFirst *bool) {
-	cmd.Flags().BoolVar(claimFirst, "claim-first", false, "the processes that call use Options.Order ClaimFirst")
-}
-
-func optionsOf(claimFirst bool) *dedup.Options {
-	if claimFirst {
-		return &dedup.Options{Order: dedup.ClaimFirst}
-	}
-	return nil
 }
 
 // showing is what the command line says.
 type showing struct {
 	search
-	claimFirst, result bool
+	opts   dedup.Options
+	result bool
 }
 
 func (s *showing) run(cmd *cobra.Command, q *cli.Query) error {
-	return q.With(cmd, optionsOf(s.claimFirst), func(ctx context.Context, db *cli.Database) error {
+	return q.With(cmd, &s.opts, func(ctx context.Context, db *cli.Database) error {
 		known, err := look(ctx, db, &s.search)
 		if err != nil {
 			return err
