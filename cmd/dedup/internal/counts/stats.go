@@ -19,8 +19,7 @@ Sweepers with RecordStats have recorded it. They keep 14 days. A process records
 Sweeper's Interval: what is younger is not in it.
 
 Where nothing is recorded, the records of each tool are estimated from the planner's
-statistics, which are as old as the last ANALYZE. Every such number is marked "~". No record
-is read, and nothing is counted in the table of records.`
+statistics, which are as old as the last ANALYZE. Every such number is marked "~".`
 
 // request is what the command line says.
 type request struct {
@@ -139,7 +138,7 @@ func (e estimate) WriteText(out io.Writer) error {
 	if e.Tool != "" {
 		title = cli.Word(e.Tool)
 	}
-	return cli.WriteText(out, title, cli.Field{Label: "records", Text: fmt.Sprintf("~%d", e.Records)})
+	return cli.WriteText(out, title, "records", fmt.Sprintf("~%d", e.Records))
 }
 
 // WriteText implements [cli.Entry].
@@ -147,13 +146,13 @@ func (e entry) WriteText(out io.Writer) error {
 	average := func(seconds float64) string {
 		return time.Duration(seconds * float64(time.Second)).Round(100 * time.Microsecond).String()
 	}
-	calls := cli.Field{Label: "calls", Text: fmt.Sprint(e.Calls)}
-	took := cli.Field{Label: "on average", Text: average(e.Seconds) + ", of which " + average(e.Waited) + " waiting for twins"}
+	took := average(e.Seconds) + ", of which " + average(e.Waited) + " waiting for twins"
 	if e.Outcome != "" {
-		return cli.WriteText(out, cli.Word(e.Tool)+": "+cli.Word(e.Outcome), calls, took)
+		return cli.WriteText(out, cli.Word(e.Tool)+": "+cli.Word(e.Outcome), "calls", fmt.Sprint(e.Calls), "on average", took)
 	}
-	return cli.WriteText(out, cli.Word(e.Tool), calls,
-		cli.Field{Label: "executed", Text: fmt.Sprint(e.Executed)},
-		cli.Field{Label: "duplicates", Text: fmt.Sprintf("%d (%.1f %%)", e.Duplicates, 100*e.Rate)},
-		took)
+	return cli.WriteText(out, cli.Word(e.Tool),
+		"calls", fmt.Sprint(e.Calls),
+		"executed", fmt.Sprint(e.Executed),
+		"duplicates", fmt.Sprintf("%d (%.1f %%)", e.Duplicates, 100*e.Rate),
+		"on average", took)
 }

@@ -50,13 +50,13 @@ func NewEntry(op external.Operation) Entry {
 // WriteText writes what names the operation as words of a shell, and below it what is known.
 func (e Entry) WriteText(out io.Writer) error {
 	return cli.WriteText(out, e.name(),
-		cli.Field{Label: "state", Text: fmt.Sprintf("%s since %s (%s), fence %d", e.State, e.Since.Format(time.RFC3339), cli.Lasting(e.now.Sub(e.Since)), e.Fence)},
-		cli.Field{Label: "key hash", Text: e.KeyHash},
-		cli.Field{Label: "provider key", Text: e.ProviderKey},
-		cli.Field{Label: "ref", Text: e.Ref},
-		cli.Field{Label: "twice", Text: e.Twice},
-		cli.Field{Label: "note", Text: e.Note},
-		cli.Field{Label: "verdict", Text: e.decision},
+		"state", fmt.Sprintf("%s since %s (%s), fence %d", e.State, e.Since.Format(time.RFC3339), cli.Lasting(e.now.Sub(e.Since)), e.Fence),
+		"key hash", e.KeyHash,
+		"provider key", e.ProviderKey,
+		"ref", e.Ref,
+		"twice", e.Twice,
+		"note", e.Note,
+		"verdict", e.decision,
 	)
 }
 

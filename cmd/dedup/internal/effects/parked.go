@@ -15,18 +15,14 @@ import (
 
 const parkedLong = `List the operations outside of the database that somebody has to look at, the oldest
 first: those that are parked, because they may have happened and only a person can say,
-and those that happened twice. Each is named by its scope, tool and key, as
-` + "`dedup resolve`" + ` takes them. The provider's key and its id, the ref, are what to search its
-books for. Nothing of the input is listed; the note may have the provider's words. One that
-has a verdict, which no process has carried out yet, says so.
+and those that happened twice. The provider's key and its id, the ref, are what to search its
+books for. Nothing of the input is listed; the note may have the provider's words.
 
 With --open those are listed that have no answer and are not parked, of the age of
---older-than, the oldest first: what is accepted and not done, and what is tried without an
-answer. ` + "`dedup resolve`" + ` takes these too, while no attempt is under way.
+--older-than: what is accepted and not done, and what is tried without an answer.
+` + "`dedup resolve`" + ` takes these too, while no attempt is under way.
 
-A page is read by an index, in a read-only transaction, and nothing is counted; what is open
-is sorted. Where
-there is more, the command that lists it is written to stderr.`
+Where there is more, the command that lists it is written to stderr.`
 
 // ParkedCommand returns the command `dedup parked`.
 func ParkedCommand() *cobra.Command {

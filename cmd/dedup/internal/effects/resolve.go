@@ -37,9 +37,8 @@ written to the audit, which ` + "`dedup audit`" + ` lists.
 A verdict that is stored stays: a second one is refused, and told who has decided and when.
 --overrule replaces it as long as it is not carried out; the audit says so.
 
-The exit code is 0 when the verdict is stored, 1 when there is no such operation, when an
-attempt is under way, when it is answered, has a verdict, or has changed, or the database
-fails, and 2 when the command line cannot be carried out.`
+The exit code is 1 where there is no such operation, or an attempt is under way, or it is
+answered, has a verdict, or has changed.`
 
 // resolution is what the command line says.
 type resolution struct {

@@ -28,14 +28,9 @@ const attentionLong = `List what somebody has to look at, each with what to do:
              to tool_dedup
   sweep      records that have been due for more than an hour
 
-Every list is read by an index, --limit entries of it at most, in a read-only transaction.
-Broken records are found by the audit, among its latest 1,000 of them; where that table is
-missing they are not found. Attempts are found among the 2,000 oldest effects without an
-answer. Of a call in flight the server knows the session and the effect's last statement,
-and not the tool.
-
-The exit code is 0 when nothing is listed, 1 when something is or the database cannot be
-read, and 2 when the command line cannot be carried out.`
+Broken records are found among the latest 1,000 of the audit, attempts among the 2,000 oldest
+effects without an answer. Of a call in flight the server knows the session and the effect's
+last statement, and not the tool. The exit code is 1 when something is listed.`
 
 // overdue is how long records may be due, and effects outside of the database be open.
 const overdue = time.Hour
@@ -148,9 +143,9 @@ func (n *needed) WriteText(out io.Writer) error {
 		title += ": " + cli.Name(n.Scope, n.Tool, n.Key)
 	}
 	return cli.WriteText(out, title,
-		cli.Field{Label: "since", Text: moment(n.Since, n.now)},
-		cli.Field{Label: "note", Text: n.Note},
-		cli.Field{Label: "do", Text: n.Do},
+		"since", moment(n.Since, n.now),
+		"note", n.Note,
+		"do", n.Do,
 	)
 }
 

@@ -14,11 +14,8 @@ import (
 )
 
 const auditLong = `List what was done to calls by hand, and which records were broken, the latest first: resets,
-verdicts on effects outside of the database (happened, never, refuse), and effects that ended
-their own transaction (broken). Each line has who did it, the database's role, and why.
-
---key wants --tool, and --tool wants --scope. A page is read in a read-only transaction, and
-nothing is counted. Where there is more, the cursor of the next page is written to stderr.`
+verdicts on effects outside of the database, and effects that ended their own transaction. Each
+line has who did it, the database's role, and why. --key wants --tool, and --tool wants --scope.`
 
 // search is what the command line says.
 type search struct{ scope, tool, key string }
@@ -82,9 +79,9 @@ func (a *auditLine) WriteText(out io.Writer) error {
 		by += " as role " + a.Role
 	}
 	return cli.WriteText(out, cli.Name(a.Scope, a.Tool, a.Key),
-		cli.Field{Label: "action", Text: a.Action + " by " + by},
-		cli.Field{Label: "at", Text: moment(a.At, a.Now)},
-		cli.Field{Label: "was", Text: a.Outcome + " of " + a.CreatedAt.Format(time.RFC3339Nano)},
-		cli.Field{Label: "reason", Text: a.Reason},
+		"action", a.Action+" by "+by,
+		"at", moment(a.At, a.Now),
+		"was", a.Outcome+" of "+a.CreatedAt.Format(time.RFC3339Nano),
+		"reason", a.Reason,
 	)
 }

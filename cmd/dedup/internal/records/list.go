@@ -18,22 +18,18 @@ import (
 )
 
 const listLong = `List the records of one tool in one scope, the greatest key first. Keys of NewKey and TimedKey
-begin with their time, so that the newest come first. Keys that were derived have no order
-that means anything.
+begin with their time, so that the newest come first.
 
-With --since they are listed by time, the newest first. No index has that time: how long the
-tool keeps its records is read from 100 of them, and records with another retention are not
-listed. With --key-hash the record is listed whose key has the hash of a log line, a span or
-an error.
+With --since they are listed by time, the newest first: how long the tool keeps its records is
+read from 100 of them, and records with another retention are not listed. --key-hash takes the
+hash of a log line, a span or an error.
 
 With a --scope alone its tools are listed that have records, with a --tool alone its scopes,
-and with neither all scopes and tools. What the table has no record of is not listed, such as
-a call in flight.
+and with neither all scopes and tools. A call in flight has no record.
 
-A page is read by an index, in a read-only transaction, and nothing is counted. With
---outcome, --key-hash or --since at most 20,000 records are looked at for a page, and 1,000
-scopes with a --tool alone. Where there is more, the command that lists it is written to
-stderr. Results are not read.`
+With --outcome, --key-hash or --since at most 20,000 records are looked at for a page, and 1,000
+scopes with a --tool alone. Where there is more, the command that lists it is written to stderr.
+Results are not read.`
 
 // listing is what the command line says.
 type listing struct {
@@ -165,9 +161,9 @@ type record struct {
 // WriteText implements [cli.Entry].
 func (r *record) WriteText(out io.Writer) error {
 	return cli.WriteText(out, cli.Name(r.Scope, r.Tool, r.Key),
-		cli.Field{Label: "state", Text: r.State},
-		cli.Field{Label: "created", Text: moment(r.CreatedAt, r.Now)},
-		cli.Field{Label: "result", Text: size(r.ResultBytes)},
+		"state", r.State,
+		"created", moment(r.CreatedAt, r.Now),
+		"result", size(r.ResultBytes),
 	)
 }
 

@@ -23,8 +23,7 @@ The record is shown on stderr, and freed as it was read. With --created-at it is
 where it is the one that was looked at: the time is that of ` + "`dedup show`" + `. Who did it and why
 is written to the audit in the same statement.
 
-The exit code is 0 when the record is freed, 1 when there is none, when it is in flight or
-another one, or the database fails, and 2 when the command line cannot be carried out.`
+The exit code is 1 where there is no record, where it is in flight, or another one.`
 
 // freeing is what the command line says.
 type freeing struct {

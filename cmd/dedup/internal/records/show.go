@@ -151,22 +151,22 @@ func (k *known) lookUp(ctx context.Context, db *cli.Database) error {
 
 // WriteText implements [cli.Entry].
 func (k *known) WriteText(out io.Writer) error {
-	fields := []cli.Field{{Label: "state", Text: k.State}}
+	fields := []string{"state", k.State}
 	if !k.CreatedAt.IsZero() {
 		fields = append(fields,
-			cli.Field{Label: "created", Text: moment(k.CreatedAt, k.now)},
-			cli.Field{Label: "expires", Text: moment(k.ExpiresAt, k.now)},
-			cli.Field{Label: "forgotten", Text: moment(k.ForgetAt, k.now)},
-			cli.Field{Label: "fingerprint", Text: k.Fingerprint},
-			cli.Field{Label: "result", Text: string(k.Result)},
-			cli.Field{Label: "refusal", Text: k.Refusal},
+			"created", moment(k.CreatedAt, k.now),
+			"expires", moment(k.ExpiresAt, k.now),
+			"forgotten", moment(k.ForgetAt, k.now),
+			"fingerprint", k.Fingerprint,
+			"result", string(k.Result),
+			"refusal", k.Refusal,
 		)
 	}
 	for _, s := range k.Sessions {
-		fields = append(fields, cli.Field{Label: role(&s), Text: sessionText(&s)})
+		fields = append(fields, role(&s), sessionText(&s))
 	}
 	for _, a := range k.Audit {
-		fields = append(fields, cli.Field{Label: "audit", Text: fmt.Sprintf("%s: %s by %s, %s", a.At.Format(time.RFC3339), a.Action, a.Actor, a.Reason)})
+		fields = append(fields, "audit", fmt.Sprintf("%s: %s by %s, %s", a.At.Format(time.RFC3339), a.Action, a.Actor, a.Reason))
 	}
 	if err := cli.WriteText(out, cli.Name(k.Scope, k.Tool, k.Key), fields...); err != nil {
 		return err
