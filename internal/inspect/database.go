@@ -54,4 +54,10 @@ func IsMissing(err error) bool {
 	return ok && (server.Code == undefinedTable || server.Code == undefinedSchema)
 }
 
+// collect reads the rows of a query.
+func collect[T any](ctx context.Context, tx pgx.Tx, scan pgx.RowToFunc[T], sql string, args ...any) ([]T, error) {
+	rows, _ := tx.Query(ctx, sql, args...) // rows have its error
+	return pgx.CollectRows(rows, scan)
+}
+
 func tableIn(schema, name string) string { return pgx.Identifier{schema, name}.Sanitize() }

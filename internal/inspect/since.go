@@ -116,11 +116,7 @@ func (w dueWindow) read(ctx context.Context, tx pgx.Tx, table string, l *Listing
 		from, reached = reached, reached.Add(-w.after)
 	}
 	sql, args := w.sql(table, l, from, to, after, limit)
-	rows, err := tx.Query(ctx, sql, args...)
-	if err != nil {
-		return nil, reached, err
-	}
-	found, err = pgx.CollectRows(rows, scanRecord)
+	found, err = collect(ctx, tx, scanRecord, sql, args...)
 	return found, reached, err
 }
 
