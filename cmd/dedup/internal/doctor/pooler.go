@@ -9,6 +9,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/tooldedup/dedup/internal/inspect"
 )
 
 // poolerLooks is how often the pooler is watched giving out server connections.
@@ -22,11 +24,11 @@ const (
 	codePreparedMissing = "26000"
 )
 
-// checkPooler finds out whether a pooler stands before the server and, by its
+// lookAtPooler finds out whether a pooler stands before the server and, by its
 // behaviour, whether the exec mode that the URL asks for works through it. A
 // pooler has no way to ask: its console is not for applications.
-func checkPooler(ctx context.Context, s *session) ([]Finding, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.timeout+answerWait)
+func lookAtPooler(ctx context.Context, s *session) ([]Finding, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout+inspect.AnswerWait)
 	defer cancel()
 	one, err := s.connected(ctx)
 	if err != nil {
@@ -84,7 +86,7 @@ func judgeExecMode(mode pgx.QueryExecMode, tracked bool) Finding {
 		return sound("pooler", evidence)
 	}
 	return Finding{
-		ID: IDPoolerExecMode, Severity: SeverityError,
+		ID: "pooler_exec_mode", Severity: SeverityError,
 		What:     what,
 		Evidence: evidence,
 		Fix:      "add default_query_exec_mode=exec (or cache_describe) to the URL; or use PgBouncer 1.21 or later with max_prepared_statements, and the default exec mode",
@@ -102,7 +104,7 @@ func statementMode(ctx context.Context, s *session, begin error) ([]Finding, err
 		return nil, errors.Join(begin, err)
 	}
 	return []Finding{{
-		ID: IDPoolerStatementMode, Severity: SeverityError,
+		ID: "pooler_statement_mode", Severity: SeverityError,
 		What:     "the pooler runs single statements and no transactions: every call is refused",
 		Evidence: begin.Error(),
 		Fix:      "pool_mode = transaction, or session, in the pooler's configuration",
