@@ -31,13 +31,13 @@ type delivery struct {
 	by   *client
 }
 
-// ways are the five ways to call.
+// ways are the four ways to call.
 var ways = []struct {
 	name string
 	many bool
 	call func(context.Context, *arm, *delivery) error
 }{
-	{"Do", false, viaDo}, {"DoTx", false, viaTx}, {"DoStatement", false, viaStatement}, {"DoBatch", true, viaBatch}, {"DoTogether", true, viaTogether},
+	{"Do", false, viaDo}, {"DoTx", false, viaTx}, {"DoStatement", false, viaStatement}, {"DoBatch", true, viaBatch},
 }
 
 func (a *arm) deduper(d *delivery) *dedup.Deduper {
@@ -131,16 +131,6 @@ func viaBatch(ctx context.Context, a *arm, d *delivery) (errs error) {
 		a.answered(d, d.keys[out.Index], out.Result.Value.Run)
 	}
 	return errs
-}
-
-func viaTogether(ctx context.Context, a *arm, d *delivery) error {
-	results, err := dedup.DoTogether[ran](ctx, a.deduper(d), a.statements(d))
-	for i := range results {
-		if err == nil {
-			a.answered(d, d.keys[i], results[i].Value.Run)
-		}
-	}
-	return err
 }
 
 // naively is a transaction that is repeated after any error.

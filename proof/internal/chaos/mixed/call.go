@@ -92,18 +92,18 @@ func (s *storm) retention(rng *rand.Rand) dedup.Retention {
 	return r
 }
 
-// ways are the five ways to call.
+// ways are the four ways to call.
 var ways = []struct {
 	name string
 	many bool // it takes several calls
 }{
-	{"Do", false}, {"DoTx", false}, {"DoStatement", false}, {"DoBatch", true}, {"DoTogether", true},
+	{"Do", false}, {"DoTx", false}, {"DoStatement", false}, {"DoBatch", true},
 }
 
 // via makes a drawn call in its way and notes the answers.
 func (s *storm) via(ctx context.Context, d *draw, b *books, began time.Time) error {
 	return []func(context.Context, *storm, *draw, *books, time.Time) error{
-		viaDo, viaTx, viaStatement, viaBatch, viaTogether,
+		viaDo, viaTx, viaStatement, viaBatch,
 	}[d.way](ctx, s, d, b, began)
 }
 
@@ -237,17 +237,6 @@ func viaBatch(ctx context.Context, s *storm, d *draw, b *books, began time.Time)
 	}
 	if len(errs) > 0 {
 		return errs[len(errs)-1]
-	}
-	return nil
-}
-
-func viaTogether(ctx context.Context, s *storm, d *draw, b *books, began time.Time) error {
-	results, err := dedup.DoTogether[lab.Answer](ctx, d.by.d, d.statements())
-	if err != nil {
-		return err
-	}
-	for i, r := range results {
-		s.told(d, i, r, b, began)
 	}
 	return nil
 }
