@@ -1,5 +1,5 @@
-// Package process starts this program again as one of its hidden commands, a worker, and talks to
-// it in lines of JSON until it is killed.
+// Package process starts a worker, most often this program again as one of its hidden commands, and
+// talks to it in lines of JSON until it ends or is killed.
 package process
 
 import (
@@ -18,7 +18,8 @@ import (
 type Command struct {
 	Program string // this one, where it is empty
 	Args    []string
-	Stderr  io.Writer
+	Env     []string  // beside the environment of this process
+	Stderr  io.Writer // os.Stderr, where it is nil
 }
 
 // Process is a worker.
@@ -29,8 +30,8 @@ type Process struct {
 	writing sync.Mutex // guards in
 }
 
-// Start starts a worker, and sends it a first line. It calls receive with each line that the worker
-// writes, one after the other. A line that is no JSON ends the worker.
+// Start starts a worker, and sends it a first line unless that is nil. It calls receive with each
+// line that the worker writes, one after the other. A line that is no JSON ends the worker.
 func Start[Line any](c Command, hello any, receive func(Line)) (p *Process, err error) {
 	if c.Program == "" {
 		if c.Program, err = os.Executable(); err != nil {
@@ -38,7 +39,10 @@ func Start[Line any](c Command, hello any, receive func(Line)) (p *Process, err 
 		}
 	}
 	p = &Process{cmd: exec.Command(c.Program, c.Args...), done: make(chan struct{})}
-	p.cmd.Stderr = c.Stderr
+	p.cmd.Env, p.cmd.Stderr = append(os.Environ(), c.Env...), c.Stderr
+	if c.Stderr == nil {
+		p.cmd.Stderr = os.Stderr
+	}
 	if p.in, err = p.cmd.StdinPipe(); err != nil {
 		return nil, err
 	}
@@ -61,6 +65,9 @@ func Start[Line any](c Command, hello any, receive func(Line)) (p *Process, err 
 		_ = p.cmd.Process.Kill() // it may have written nonsense and live
 		_ = p.cmd.Wait()
 	}()
+	if hello == nil {
+		return p, nil
+	}
 	if err := p.Send(hello); err != nil {
 		p.Kill()
 		return nil, fmt.Errorf("greeting a worker: %w", err)

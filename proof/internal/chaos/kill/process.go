@@ -8,16 +8,15 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"os"
 	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/process"
 	"github.com/tooldedup/dedup/proof/internal/chaos/lab"
 	"github.com/tooldedup/dedup/proof/internal/chaos/score"
-	"github.com/tooldedup/dedup/proof/internal/process"
 )
 
 const (
@@ -179,7 +178,7 @@ func (f *fleet) life(ctx context.Context) (more bool, err error) {
 	open := map[string]bool{} // what it has not answered
 	answers := make(chan done)
 	over := make(chan struct{})
-	w, err := process.Start(process.Command{Args: []string{WorkerCommand}, Stderr: os.Stderr}, f.hello, func(d done) {
+	w, err := process.Start(process.Command{Args: []string{WorkerCommand}}, f.hello, func(d done) {
 		select {
 		case answers <- d:
 		case <-over:

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"sync"
 	"time"
 
@@ -16,9 +15,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/process"
 	"github.com/tooldedup/dedup/mcpdedup"
 	"github.com/tooldedup/dedup/proof/internal/chaos/lab"
-	"github.com/tooldedup/dedup/proof/internal/process"
 	"github.com/tooldedup/dedup/tool"
 )
 
@@ -120,7 +119,7 @@ func (s *servers) start(ctx context.Context, i int) (*server, error) {
 	h := s.hello
 	h.Cancels = i == 0
 	addr := make(chan string, 1)
-	p, err := process.Start(process.Command{Args: []string{ServerCommand}, Stderr: os.Stderr}, h, func(line string) { addr <- line })
+	p, err := process.Start(process.Command{Args: []string{ServerCommand}}, h, func(line string) { addr <- line })
 	if err != nil {
 		return nil, err
 	}

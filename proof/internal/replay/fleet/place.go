@@ -32,10 +32,7 @@ func newPlace(cfg *Config, databaseURL, name string) (*place, error) {
 	}
 	p := &place{
 		cfg: cfg, proxy: proxy, wire: wire.New(),
-		hello: worker.Hello{
-			DatabaseURL: proxy.URL(), Name: name, Mode: cfg.Mode, Way: cfg.Way, Schemas: cfg.Schemas,
-			Pays: cfg.Pays, Provider: cfg.Provider, Metrics: cfg.Metrics, Attempts: cfg.Attempts,
-		},
+		hello: worker.Hello{DatabaseURL: proxy.URL(), Name: name, Setup: cfg.Setup},
 	}
 	if _, err := p.alive(); err != nil {
 		proxy.Close()

@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tooldedup/dedup/proof/internal/process"
+	"github.com/tooldedup/dedup/internal/process"
 	"github.com/tooldedup/dedup/proof/internal/replay/wire"
 	"github.com/tooldedup/dedup/proof/internal/replay/worker"
 )
@@ -28,7 +28,7 @@ type workerProcess struct {
 
 func startProcess(cfg *Config, hello worker.Hello, wire *wire.Transport) (p *workerProcess, err error) {
 	p = &workerProcess{answers: make(chan worker.Answer, 1), way: hello.Way, wire: wire, metrics: hello.Metrics}
-	p.Process, err = process.Start(process.Command{Program: cfg.Program, Args: cfg.Args, Stderr: cfg.Stderr}, hello, func(answer worker.Answer) {
+	p.Process, err = process.Start(cfg.Command, hello, func(answer worker.Answer) {
 		select {
 		case <-p.answers: // of a delivery that was given up
 		default:
