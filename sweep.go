@@ -18,8 +18,7 @@ import (
 type SweepOptions struct {
 	// BatchSize is how many records one transaction takes. Default 250, at
 	// most 100,000. Records that fall due in the same microsecond as the last
-	// of a batch go with it. A batch that takes longer than a second is undone and
-	// tried in smaller parts.
+	// of a batch go with it. A smaller batch holds its rows for a shorter time.
 	BatchSize int
 	// Rest is how long the sweep pauses between two batches, as a multiple of
 	// the time that the one before took, Archive included. So it leaves calls
@@ -68,14 +67,15 @@ const (
 // Sweep drops results that have expired and deletes records that may be
 // forgotten, in bounded transactions, oldest first, until nothing is due. What
 // falls due behind it, such as a record whose transaction was open for long,
-// goes with the next sweep, and so does a record that a call holds at the moment:
-// the sweep waits 5 ms for it at most. All ages are by the database's clock. It may run on every instance at once: one
+// goes with the next sweep, and so does a record that a call holds at the moment. A sweep ends
+// where somebody has locked the table. All ages are by the database's clock. It may run on every instance at once: one
 // sweeps and the others return at once with Skipped (with ClaimFirst they take
 // turns at the rows). It does not change what a call answers, which goes by time
 // alone; only an [ErrKeyReused] no longer names the arguments of a swept record.
 //
 // Without an Archive hook a batch reaches the server in one piece, its COMMIT
-// included: a sweeper that hangs or vanishes leaves no transaction open.
+// included: a sweeper that hangs or vanishes leaves no transaction open. On Citus it leaves
+// one for Options.IdleTimeout.
 //
 // On an error the result says what had been committed before. Cancelling ctx
 // rolls the batch at hand back.
@@ -107,35 +107,24 @@ func (d *Deduper) sweep(ctx context.Context, o SweepOptions, statsErr error) (Sw
 // sweepBatches sweeps batch by batch. Each begins where the one before ended:
 // the index's entries of what has gone stay until a vacuum, and every batch
 // would read those of all batches before it.
-//
-// A batch that meets a locked row, or takes too long, is undone by the server.
-// Smaller ones follow until the row is found, and that stays for the next sweep.
 func (d *Deduper) sweepBatches(ctx context.Context, o SweepOptions) (total SweepResult, err error) {
-	const step = 8
 	due := dueSpans{after: table.Beginning, size: o.BatchSize}
 	for {
 		began := time.Now()
 		batch, err := d.sweepBatch(ctx, o, &due)
 		total.Skipped = batch.Skipped
-		state := wire.SQLState(err)
 		switch {
-		case due.size > 1 && (state == wire.CodeLockNotAvailable || state == wire.CodeQueryCanceled):
-			due.size, due.spans = max(due.size/step, 1), nil
-		case state == wire.CodeLockNotAvailable && len(due.spans) > 0:
-			due.next()
+		case o.Archive == nil && wire.SQLState(err) == wire.CodeLockNotAvailable:
+			return total, nil // somebody works on the table
 		case err != nil || len(due.spans) == 0 || batch.Skipped:
 			return total, err
-		default:
-			total.Expired += batch.Expired
-			total.Forgotten += batch.Forgotten
-			total.Batches++
-			due.next()
-			if due.ended() || total.Batches == o.MaxBatches {
-				return total, nil
-			}
-			if len(due.spans) == 0 {
-				due.size = min(due.size*step, o.BatchSize)
-			}
+		}
+		total.Expired += batch.Expired
+		total.Forgotten += batch.Forgotten
+		total.Batches++
+		due.next()
+		if due.ended() || total.Batches == o.MaxBatches {
+			return total, nil
 		}
 		if err := rest(ctx, time.Duration(o.Rest*float64(time.Since(began)))); err != nil {
 			return total, err
@@ -196,11 +185,11 @@ func (d *Deduper) sweepBatch(ctx context.Context, o SweepOptions, due *dueSpans)
 		return batch, err
 	}
 	span := due.spans[0]
-	if o.Archive == nil {
+	if o.Archive == nil && !t.Profile.Spread {
 		batch.Forgotten, batch.Expired, err = t.Drop(ctx, conn.Conn(), span)
 	} else {
 		err = pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite}, func(tx pgx.Tx) error {
-			return d.archiveBatch(ctx, tx, span, o, &batch)
+			return d.dropHeld(ctx, tx, span, o, &batch)
 		})
 	}
 	if errors.Is(err, table.ErrSweeping) {
@@ -209,28 +198,32 @@ func (d *Deduper) sweepBatch(ctx context.Context, o SweepOptions, due *dueSpans)
 	return batch, err
 }
 
-// archiveBatch drops exactly the records that the hook was shown.
-func (d *Deduper) archiveBatch(ctx context.Context, tx pgx.Tx, span table.Span, o SweepOptions, batch *SweepResult) error {
-	if err := d.table().BeginArchive(ctx, tx); err != nil {
+// dropHeld drops exactly the records that it holds, and that the hook was shown where there is
+// one.
+func (d *Deduper) dropHeld(ctx context.Context, tx pgx.Tx, span table.Span, o SweepOptions, batch *SweepResult) error {
+	t := d.table()
+	if err := t.BeginSweep(ctx, tx, o.Archive != nil); err != nil {
 		return err
 	}
-	records, err := d.sweepRecords(ctx, tx, span)
+	records, err := d.sweepRecords(ctx, tx, span, o.Archive != nil)
 	if err != nil || len(records) == 0 {
 		return err
 	}
-	if err := o.Archive(ctx, tx, records); err != nil {
-		return fmt.Errorf("archiving: %w", err)
+	if o.Archive != nil {
+		if err := o.Archive(ctx, tx, records); err != nil {
+			return fmt.Errorf("archiving: %w", err)
+		}
 	}
 	var scopes, tools, keys []string
 	for _, r := range records {
 		scopes, tools, keys = append(scopes, r.Scope), append(tools, r.Tool), append(keys, r.Key)
 	}
-	batch.Forgotten, batch.Expired, err = d.table().DropArchived(ctx, tx, scopes, tools, keys)
+	batch.Forgotten, batch.Expired, err = t.DropHeld(ctx, tx, scopes, tools, keys)
 	return err
 }
 
-func (d *Deduper) sweepRecords(ctx context.Context, tx pgx.Tx, span table.Span) ([]SweptRecord, error) {
-	rows, err := d.table().SelectDue(ctx, tx, span)
+func (d *Deduper) sweepRecords(ctx context.Context, tx pgx.Tx, span table.Span, results bool) ([]SweptRecord, error) {
+	rows, err := d.table().SelectDue(ctx, tx, span, results)
 	if err != nil {
 		return nil, err
 	}

@@ -40,7 +40,7 @@ func execute(ctx context.Context, args []string, in io.Reader, out, errs io.Writ
 	root.SetIn(in)
 	root.SetOut(out)
 	root.SetErr(errs)
-	root.AddCommand(run.Command(), scale.GrowthCommand(), scale.SweepCommand(), scale.StormCommand(), scale.SoakCommand(), scale.OperateCommand(), scale.RecoverCommand(),
+	root.AddCommand(run.Command(), scale.GrowthCommand(), scale.SweepCommand(), scale.OperateCommand(), scale.RecoverCommand(),
 		draw.Command(), figures.Command(),
 		&cobra.Command{ // the process of the delay proxy, which the others start
 			Use: delay.CommandName, Hidden: true, DisableFlagParsing: true,

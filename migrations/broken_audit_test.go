@@ -1,11 +1,9 @@
 package migrations_test
 
-import "github.com/tooldedup/dedup/migrations"
-
 // brokenAudit are databases whose tables for operators are not as the migrations make them.
 func brokenAudit() []broken {
-	noAudit, badAudit := []string{migrations.ProblemAuditMissing}, []string{migrations.ProblemAuditBroken}
-	noStat, badStat := []string{migrations.ProblemStatMissing}, []string{migrations.ProblemStatBroken}
+	noAudit, badAudit := []string{"audit_missing"}, []string{"audit_broken"}
+	noStat, badStat := []string{"stat_missing"}, []string{"stat_broken"}
 	return []broken{
 		{name: "AuditMissing", sql: `DROP TABLE tool_dedup_audit`, want: noAudit, left: noAudit},
 		{name: "AuditMissingInAPlainSchema", sql: `DROP TABLE tool_dedup_audit, tool_dedup_version`, want: noAudit, left: noAudit},

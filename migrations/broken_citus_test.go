@@ -32,7 +32,7 @@ func citus(row string) string {
 }
 
 func brokenCitus() []broken {
-	undistributed := []string{migrations.ProblemNotDistributed}
+	undistributed := []string{"citus_not_distributed"}
 	plain := []string{migrations.ProblemPlainTables}
 	const (
 		byScope = `'h', '{VAR :varno 1 :varattno 1 :vartype 25 :vartypmod -1 :varcollid 950 :varlevelsup 0 :location -1}', 7, 's'`

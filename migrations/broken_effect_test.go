@@ -1,10 +1,8 @@
 package migrations_test
 
-import "github.com/tooldedup/dedup/migrations"
-
 // brokenEffect are databases whose tool_effect is not as the migrations make it.
 func brokenEffect() []broken {
-	missing, wrong := []string{migrations.ProblemEffectMissing}, []string{migrations.ProblemEffectBroken}
+	missing, wrong := []string{"effect_missing"}, []string{"effect_broken"}
 	return []broken{
 		{name: "EffectMissing", sql: `DROP TABLE tool_effect`, want: missing, left: missing},
 		{name: "EffectMissingInAPlainSchema", sql: `DROP TABLE tool_effect, tool_dedup_version`, want: missing, left: missing},

@@ -1,11 +1,9 @@
 package migrations_test
 
-import "github.com/tooldedup/dedup/migrations"
-
 // brokenLookalike are databases whose tool_lookalike is not as the migrations
 // make it.
 func brokenLookalike() []broken {
-	missing, wrong := []string{migrations.ProblemLookalikeMissing}, []string{migrations.ProblemLookalikeBroken}
+	missing, wrong := []string{"lookalike_missing"}, []string{"lookalike_broken"}
 	return []broken{
 		{name: "LookalikeMissing", sql: `DROP TABLE tool_lookalike`, want: missing, left: missing},
 		{

@@ -57,10 +57,10 @@ func TestCheckBroken(t *testing.T) {
 func requireSameWords(t *testing.T, pool *pgxpool.Pool, found []migrations.Problem) {
 	t.Helper()
 	always := []string{
-		migrations.ProblemSchemaMissing, migrations.ProblemTableMissing, migrations.ProblemNotATable, migrations.ProblemUnlogged,
-		migrations.ProblemPrimaryKeyMissing, migrations.ProblemPrimaryKeyColumns, migrations.ProblemPrimaryKeyDeferrable, migrations.ProblemPrimaryKeyInvalid,
+		"schema_missing", migrations.ProblemTableMissing, "not_a_table", "unlogged",
+		"primary_key_missing", "primary_key_columns", "primary_key_deferrable", "primary_key_invalid",
 	}
-	sometimes := []string{migrations.ProblemTrigger, migrations.ProblemRule}
+	sometimes := []string{"trigger", "rule"}
 	conn, err := pool.Acquire(t.Context())
 	require.NoError(t, err)
 	defer conn.Release()

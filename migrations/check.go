@@ -30,8 +30,7 @@ type CheckOptions struct {
 // It returns nil, a [*SchemaError] with everything that is wrong, or another
 // error if the catalogues cannot be read. Cancelling ctx ends it.
 //
-// It reads the server's catalogues and changes nothing, in one round trip, or
-// two where goose's version table or Citus is there as well. Which tool applied
+// It reads the server's catalogues and changes nothing, in two round trips. Which tool applied
 // the schema makes no difference. A schema that is newer than this package is
 // no problem by itself, so that a schema can be migrated before the
 // applications that use it.

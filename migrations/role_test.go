@@ -36,20 +36,20 @@ func TestCheckAsRole(t *testing.T) {
 		{
 			name: "MayNothing",
 			sql:  `SELECT`,
-			want: []string{migrations.ProblemPrivileges},
+			want: []string{"privileges_missing"},
 		},
 		{
 			name: "MayNotUseTheSchema",
 			sql: `GRANT SELECT, INSERT, UPDATE, DELETE ON tool_dedup TO %role%;
 				REVOKE USAGE ON SCHEMA public FROM PUBLIC`,
-			want: []string{migrations.ProblemSchemaUsage},
+			want: []string{"schema_usage_missing"},
 		},
 		{
 			name: "MayNotUseTheSchemaOfAVersionTable",
 			sql: `GRANT SELECT ON tool_dedup_version TO %role%; DELETE FROM tool_dedup_version;
 				REVOKE USAGE ON SCHEMA public FROM PUBLIC`,
 			// Which migrations are pending shows when the role may look.
-			want: []string{migrations.ProblemSchemaUsage, migrations.ProblemPrivileges},
+			want: []string{"schema_usage_missing", "privileges_missing"},
 			left: []string{migrations.ProblemMigrationsPending},
 		},
 		{
@@ -90,7 +90,7 @@ func TestCheckAsRole(t *testing.T) {
 		}{
 			name: "MayNot" + privilege,
 			sql:  `GRANT SELECT, INSERT, UPDATE, DELETE ON tool_dedup TO %role%; REVOKE ` + privilege + ` ON tool_dedup FROM %role%`,
-			want: []string{migrations.ProblemPrivileges},
+			want: []string{"privileges_missing"},
 		})
 	}
 
@@ -116,7 +116,7 @@ func TestCheckReadOnly(t *testing.T) {
 
 	db := pgtest.New(t)
 	pool := db.Pool(t, param("default_transaction_read_only", "on"))
-	require.Equal(t, []string{migrations.ProblemReadOnly}, names(problems(t, pool, nil)))
+	require.Equal(t, []string{"read_only"}, names(problems(t, pool, nil)))
 }
 
 // In a session that takes itself for a replica other triggers and rules act.
@@ -130,7 +130,7 @@ func TestCheckInASessionOfAReplica(t *testing.T) {
 		CREATE RULE ordinary AS ON DELETE TO tool_dedup DO INSTEAD NOTHING`)
 	require.Empty(t, problems(t, pool, nil))
 	exec(t, pool, `ALTER TABLE tool_dedup ENABLE REPLICA TRIGGER ordinary; ALTER TABLE tool_dedup ENABLE REPLICA RULE ordinary`)
-	require.Equal(t, []string{migrations.ProblemTrigger, migrations.ProblemRule}, names(problems(t, pool, nil)))
+	require.Equal(t, []string{"trigger", "rule"}, names(problems(t, pool, nil)))
 	require.Empty(t, problems(t, db.Pool(t), nil), "in an ordinary session they do not act")
 }
 
@@ -145,9 +145,9 @@ func TestCheckEncoding(t *testing.T) {
 	t.Cleanup(func() { drop(t, admin, name) })
 	pool := db.Pool(t, database(name))
 
-	require.Equal(t, []string{migrations.ProblemEncoding, migrations.ProblemTableMissing}, names(problems(t, pool, nil)))
+	require.Equal(t, []string{"encoding_not_utf8", migrations.ProblemTableMissing}, names(problems(t, pool, nil)))
 	sql, err := migrations.SQL()
 	require.NoError(t, err)
 	exec(t, pool, sql)
-	require.Equal(t, []string{migrations.ProblemEncoding}, names(problems(t, pool, nil)))
+	require.Equal(t, []string{"encoding_not_utf8"}, names(problems(t, pool, nil)))
 }

@@ -14,14 +14,17 @@ type SchemaError struct {
 
 // Problem is one thing that is wrong, and how to put it right.
 type Problem struct {
-	// Name is one of the Problem… constants. Several problems can have one
-	// name, such as those of several columns.
+	// Name is stable, and listed in the runbook, docs/operations.md. Several problems can have
+	// one name, such as those of several columns.
 	Name string
 	// What says what is wrong and what it leads to.
 	What string
 	// Fix says what to do. Where SQL is all there is to it, it is "run: " and
 	// a statement for a role that owns the table.
 	Fix string
+	// Warning is true where calls are answered as if the problem were not there: the index of
+	// the sweep, and the tables that only operators read.
+	Warning bool
 }
 
 // Error implements error. It lists every problem with its fix, one to a line.

@@ -1,6 +1,6 @@
 // Command dedup creates and checks the schema of github.com/tooldedup/dedup, shows and frees
 // records, lists what needs attention, resolves effects outside of the database that are
-// parked, serves the console, and counts look-alikes in recorded sessions. See `dedup --help`.
+// parked, and serves the console. See `dedup --help`.
 package main
 
 import (
@@ -15,7 +15,6 @@ import (
 	"github.com/tooldedup/dedup/cmd/dedup/internal/doctor"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/effects"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/keys"
-	"github.com/tooldedup/dedup/cmd/dedup/internal/lookalikes"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/migrate"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/records"
 )
@@ -38,6 +37,5 @@ func main() {
 		console.Command(),
 		effects.ParkedCommand(),
 		effects.ResolveCommand(),
-		lookalikes.Command(),
 	))
 }

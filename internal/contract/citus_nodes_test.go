@@ -133,7 +133,7 @@ func TestCitusCheck(t *testing.T) {
 
 	f.exec(t, `SELECT undistribute_table('tool_dedup', cascade_via_foreign_keys => false)`)
 	require.ErrorAs(t, migrations.Check(ctx, f.pool, nil), &unsound)
-	require.Equal(t, migrations.ProblemNotDistributed, unsound.Problems[0].Name)
+	require.Equal(t, "citus_not_distributed", unsound.Problems[0].Name)
 	require.Contains(t, unsound.Problems[0].Fix, `text COLLATE "C"`)
 	_, err := f.pool.Exec(ctx, migrations.CitusSQL("public", "bookings"), pgx.QueryExecModeSimpleProtocol)
 	require.NoError(t, err, "the advice")

@@ -2,7 +2,6 @@ package examiner
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -18,54 +17,51 @@ type Examination struct {
 	Now time.Time
 }
 
-// Examine looks at the tool_dedup of a schema in one round trip. It finds those problems of
-// FindProblems that would let an effect be committed twice, or without its record. It asks
-// the catalogues and never the table, so that it cannot fail and abort a caller's transaction.
-func Examine(ctx context.Context, conn *pgx.Conn, schema string, claimFirst bool) (Examination, error) {
-	cat, err := readDecisive(ctx, conn, schema)
-	if err != nil {
-		return Examination{}, err
-	}
-	x := Examination{Engine: cat.Engine, Now: cat.Now}
-	for _, p := range cat.decisiveProblems(claimFirst) {
-		x.Problems = append(x.Problems, p.What)
-	}
-	return x, nil
-}
-
-// decisiveProblems are those of problems because of which nothing is run. A trigger of
-// updates can swallow the record where a claim is completed.
-func (c *catalog) decisiveProblems(claimFirst bool) []Problem {
-	if nothing := c.noTable(); nothing != nil {
-		return nothing
-	}
-	t := c.dedup()
-	found := slices.Concat(t.primaryKeyProblems(dedupTable()), t.crashProblems())
-	for _, g := range t.Triggers {
-		if g.Before && (g.Inserts || claimFirst && g.Updates) {
-			found = append(found, g.problem())
-		}
-	}
-	for _, r := range t.Rules {
-		if r.Inserts {
-			found = append(found, r.problem())
-		}
-	}
-	return found
-}
-
 // Querier is a connection, a pool or a transaction.
 type Querier interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
+// Examine looks at the tool_dedup of a schema in one round trip. It finds the decisive
+// problems: those that would let an effect be committed twice, or without its record. It asks
+// the catalogues and never the table, so that it cannot fail and abort a caller's transaction.
+func Examine(ctx context.Context, conn *pgx.Conn, schema string, claimFirst bool) (Examination, error) {
+	mode := execMode
+	if conn.Config().DefaultQueryExecMode == pgx.QueryExecModeSimpleProtocol {
+		mode = pgx.QueryExecModeSimpleProtocol // whatever is on the way may know no other
+	}
+	q := decisiveQuery()
+	var a answer
+	if err := conn.QueryRow(ctx, q.sql(), mode, schema, tablesJSON(dedupTable()), claimFirst).Scan(&a); err != nil {
+		return Examination{}, err
+	}
+	x := Examination{Engine: a.Engine, Now: a.Now}
+	for _, p := range q.found(&a) {
+		x.Problems = append(x.Problems, p.What)
+	}
+	return x, nil
+}
+
+// execMode is one round trip instead of two, leaves nothing in a statement cache and
+// works behind a pooler.
+const execMode = pgx.QueryExecModeExec
+
 // FindProblems finds everything that is wrong with the tables of a schema, or keeps the
 // current role from using tool_dedup, in the order in which it is best repaired. It
-// takes one round trip, or two where goose's version table or Citus is there as well.
+// takes two round trips.
 func FindProblems(ctx context.Context, db Querier, schema string) ([]Problem, error) {
-	cat, err := readCatalog(ctx, db, schema)
-	if err != nil {
+	// A statement may name goose's table and those of Citus only where they exist.
+	var there map[need]bool
+	if err := db.QueryRow(ctx, thereSQL, execMode, schema, VersionTable).Scan(&there); err != nil {
 		return nil, err
 	}
-	return cat.problems(), nil
+	q := wholeQuery(schema, there)
+	var a answer
+	if err := db.QueryRow(ctx, q.sql(), execMode, schema, tablesJSON(Tables()...)).Scan(&a); err != nil {
+		return nil, err
+	}
+	return q.found(&a), nil
 }
+
+// Missing says that there is no such table.
+func Missing(name string) string { return "there is no table " + name }

@@ -1,94 +1,108 @@
 package examiner
 
-import (
-	"fmt"
-	"slices"
-	"strings"
-)
+// distribution is the partition key that keeps an identity unique.
+const distribution = "HASH (scope)"
 
-func (t *catalogTable) primaryKeyProblems(want Table) []Problem {
-	key := t.PrimaryKey
-	if key == nil {
-		return []Problem{problem("primary_key_missing",
-			t.Name+" has no primary key: "+want.without,
-			t.unlessPartitioned(run("ALTER TABLE %s ADD %s", t.Name, want.keyDefinition())))}
-	}
+// partitionedOtherwise is the condition of a table that cannot have the primary key, since that
+// must have the columns of the partition key.
+const partitionedOtherwise = `t.relkind = 'p' AND pg_catalog.pg_get_partkeydef(t.oid) <> '` + distribution + `'`
 
-	again := t.unlessPartitioned(run("ALTER TABLE %s DROP CONSTRAINT %s, ADD %s", t.Name, key.Name, want.keyDefinition()))
-	var found []Problem
-	switch {
-	case !slices.Equal(key.Columns, want.keyColumns()):
-		found = append(found, problem("primary_key_columns",
-			fmt.Sprintf("the primary key of %s is made of %s, not of %s: %s", t.Name, strings.Join(key.Columns, ", "), want.key, want.otherKey), again))
-	case key.Deferrable:
-		found = append(found, problem("primary_key_deferrable",
-			fmt.Sprintf("the primary key of %s is DEFERRABLE: a lost race can show too late, and ON CONFLICT refuses it", t.Name), again))
+func primaryKeyProblems() []problem {
+	unlessPartitioned := func(fix string) string {
+		return `CASE WHEN ` + partitionedOtherwise + ` THEN 'repair the partition key first' ELSE 'run: ALTER TABLE ' || t."table" || ` + fix + ` END AS fix`
 	}
-	if !key.Valid {
-		found = append(found, problem("primary_key_invalid",
-			fmt.Sprintf("the index of the primary key of %s is not valid: it may not know every record", t.Name),
-			run("REINDEX INDEX %s", key.Index)))
-	}
-	return found
+	again := unlessPartitioned(`' DROP CONSTRAINT ' || pk.name || ', ADD ' || t.key_ddl`)
+	const has = `JOIN pk ON pk.oid = t.oid `
+	return []problem{{
+		name: "primary_key_missing", of: ofTables, decisive: "true",
+		columns: `t.without, ` + unlessPartitioned(`' ADD ' || t.key_ddl`),
+		from:    `WHERE NOT EXISTS (SELECT FROM pk WHERE pk.oid = t.oid)`,
+		what:    "{table} has no primary key: {without}",
+		fix:     "{fix}",
+	}, {
+		name: "primary_key_columns", of: ofTables, decisive: "true",
+		columns: `t.key, t.other_key, pk.columns, ` + again,
+		from:    has + `WHERE pk.columns <> t.key_columns`,
+		what:    "the primary key of {table} is made of {columns}, not of {key}: {other_key}",
+		fix:     "{fix}",
+	}, {
+		name: "primary_key_deferrable", of: ofTables, decisive: "true",
+		columns: again,
+		from:    has + `WHERE pk.columns = t.key_columns AND pk.condeferrable`,
+		what:    "the primary key of {table} is DEFERRABLE: a lost race can show too late, and ON CONFLICT refuses it",
+		fix:     "{fix}",
+	}, {
+		name: "primary_key_invalid", of: ofTables, decisive: "true",
+		columns: `pk.index`,
+		from:    has + `WHERE NOT pk.indisvalid`,
+		what:    "the index of the primary key of {table} is not valid: it may not know every record",
+		fix:     "run: REINDEX INDEX {index}",
+	}}
 }
 
-// unlessPartitioned returns the fix of a primary key where the table can have
-// one: its columns must include those of the partition key.
-func (t *catalogTable) unlessPartitioned(fix string) string {
-	if t.Kind == "p" && t.PartitionKey != distribution {
-		return "repair the partition key first"
-	}
-	return fix
+// constraintProblems are constraints of somebody else's that act on records. What is inherited is
+// reported where it comes from.
+func constraintProblems() []problem {
+	const (
+		constraint = `quote_ident(k.conname) AS constraint, r.name AS part, pg_catalog.pg_get_constraintdef(k.oid) AS definition`
+		// NOT ENFORCED came with PostgreSQL 18.
+		enforced = `JOIN rels r ON r.root = t.oid
+  JOIN pg_catalog.pg_constraint k ON k.conrelid = r.oid
+ WHERE k.coninhcount = 0 AND COALESCE(to_jsonb(k) ->> 'conenforced', 'true') = 'true'`
+		drop = "run: ALTER TABLE {part} DROP CONSTRAINT {constraint}"
+	)
+	return []problem{{
+		// A record that meets one of them looks like a lost race, but there is no winner to read.
+		name: "unique_extra", of: ofTables,
+		columns: `r.name AS part,
+       COALESCE('constraint ' || quote_ident(k.conname), 'unique index ' || format('%I.%I', r.nspname, x.relname)) AS it,
+       COALESCE('ALTER TABLE ' || r.name || ' DROP CONSTRAINT ' || quote_ident(k.conname), 'DROP INDEX ' || format('%I.%I', r.nspname, x.relname)) AS drop`,
+		from: `JOIN rels r ON r.root = t.oid
+  JOIN pg_catalog.pg_index i ON i.indrelid = r.oid
+  JOIN pg_catalog.pg_class x ON x.oid = i.indexrelid
+  LEFT JOIN pg_catalog.pg_constraint k
+    ON k.conindid = i.indexrelid AND k.conrelid = i.indrelid AND k.contype IN ('p', 'u', 'x')
+ WHERE (i.indisunique OR i.indisexclusion) AND NOT (r.oid = t.oid AND i.indisprimary)
+   AND NOT EXISTS (SELECT FROM pg_catalog.pg_inherits h WHERE h.inhrelid = i.indexrelid)`,
+		what: "{it} of {part} can refuse a record whose identity is new; only the primary key may decide",
+		fix:  "run: {drop}",
+	}, {
+		name: "check_constraint", of: ofTables,
+		columns: constraint,
+		from:    enforced + ` AND k.contype = 'c'`,
+		what:    "constraint {constraint} of {part}, {definition}, can refuse what the library writes: a refusal, a claim, or a tombstone, which has no result",
+		fix:     drop,
+	}, {
+		// One that only refuses a record is no problem: its scope is then unknown to the
+		// application, and the effect is rolled back as well.
+		name: "foreign_key", of: ofTables,
+		columns: constraint,
+		from:    enforced + ` AND k.contype = 'f' AND (k.confdeltype IN ('c', 'n', 'd') OR k.confupdtype IN ('c', 'n', 'd'))`,
+		what:    "constraint {constraint} of {part}, {definition}, deletes or changes records when the row that it refers to goes: their calls run again",
+		fix:     drop,
+	}}
 }
 
-// uniqueProblems are unique indexes beside the primary key. A record that meets
-// one of them looks like a lost race, but there is no winner to read.
-func (t *catalogTable) uniqueProblems() []Problem {
-	var found []Problem
-	for _, unique := range t.UniqueExtra {
-		what, fix := "unique index "+unique.Index, run("DROP INDEX %s", unique.Index)
-		if unique.Constraint != nil {
-			what, fix = "constraint "+*unique.Constraint, run("ALTER TABLE %s DROP CONSTRAINT %s", unique.Table, *unique.Constraint)
-		}
-		found = append(found, problem("unique_extra",
-			fmt.Sprintf("%s of %s can refuse a record whose identity is new; only the primary key may decide", what, unique.Table), fix))
-	}
-	return found
-}
-
-// constraintProblems are constraints of somebody else's that act on records. A
-// foreign key that only refuses a record is none: its scope is then unknown to
-// the application, and the effect is rolled back as well.
-func (t *catalogTable) constraintProblems() []Problem {
-	var found []Problem
-	for _, check := range t.Checks {
-		found = append(found, problem("check_constraint",
-			fmt.Sprintf("constraint %s of %s, %s, can refuse what the library writes: a refusal, a claim, or a tombstone, which has no result", check.Name, check.Table, check.Definition),
-			run("ALTER TABLE %s DROP CONSTRAINT %s", check.Table, check.Name)))
-	}
-	for _, key := range t.ForeignKeys {
-		found = append(found, problem("foreign_key",
-			fmt.Sprintf("constraint %s of %s, %s, deletes or changes records when the row that it refers to goes: their calls run again", key.Name, key.Table, key.Definition),
-			run("ALTER TABLE %s DROP CONSTRAINT %s", key.Table, key.Name)))
-	}
-	return found
-}
-
-func (t *catalogTable) dueIndexProblems() []Problem {
-	create := fmt.Sprintf("CREATE INDEX tool_dedup_due ON %s (%s)", t.Name, DueExpression)
-	index := t.DueIndex
-	switch {
-	case index == nil:
-		return []Problem{problem("due_index_missing",
-			t.Name+" has no index tool_dedup_due: every sweep reads the whole table", run("%s", create))}
-	case !index.Plain || !sameExpression(index.Expression, DueExpression):
-		return []Problem{problem("due_index_other",
-			index.Name+" is not the index that the sweep asks for: every sweep reads the whole table",
-			run("DROP INDEX %s; %s", index.Name, create))}
-	case !index.Valid:
-		return []Problem{problem("due_index_invalid",
-			index.Name+" is not valid: every sweep reads the whole table", run("REINDEX INDEX %s", index.Name))}
-	default:
-		return nil
-	}
+func dueIndexProblems() []problem {
+	const (
+		create = `CREATE INDEX tool_dedup_due ON {table} (` + DueExpression + `)`
+		has    = `JOIN due ON due.oid = t.oid `
+		slow   = ": every sweep reads the whole table"
+	)
+	return []problem{{
+		name: "due_index_missing", of: ofDedup, warning: true,
+		from: `WHERE NOT EXISTS (SELECT FROM due WHERE due.oid = t.oid)`,
+		what: "{table} has no index tool_dedup_due" + slow,
+		fix:  "run: " + create,
+	}, {
+		name: "due_index_other", of: ofDedup, warning: true,
+		columns: `due.index`, from: has + `WHERE NOT due.as_wanted`,
+		what: "{index} is not the index that the sweep asks for" + slow,
+		fix:  "run: DROP INDEX {index}; " + create,
+	}, {
+		name: "due_index_invalid", of: ofDedup, warning: true,
+		columns: `due.index`, from: has + `WHERE due.as_wanted AND NOT due.indisvalid`,
+		what: "{index} is not valid" + slow,
+		fix:  "run: REINDEX INDEX {index}",
+	}}
 }

@@ -1,6 +1,7 @@
 package examiner
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,22 +16,17 @@ type Table struct {
 	// Migrations are those that make the table and change it, in order.
 	Migrations []int64
 
-	columns []column
+	columns string // as DDL
 	// key are the columns of the primary key, and with its storage parameters.
 	key, with string
-	// without says what becomes of calls without that key, and otherKey with another.
+	// without says what calls do without that key, and otherKey with another.
 	without, otherKey string
 
-	// missing and broken are the names of the problems of a table that only some
-	// programs use. Those of tool_dedup have names of their own.
-	missing, broken string
-}
-
-type column struct {
-	name     string
-	typ      string // as format_type prints it
-	ordered  bool   // COLLATE "C"
-	nullable bool
+	// optional begins the names of the problems of a table that only some programs use. It is
+	// empty for tool_dedup, whose problems have names of their own.
+	optional string
+	// warning is true where no call needs the table.
+	warning bool
 }
 
 // Tables are those that the migrations make, tool_dedup first. FindProblems reports any
@@ -42,18 +38,10 @@ func Tables() []Table {
 func dedupTable() Table {
 	return Table{
 		Name: "tool_dedup", Migrations: []int64{1},
-		columns: []column{
-			{name: "scope", typ: "text", ordered: true},
-			{name: "tool", typ: "text", ordered: true},
-			{name: "key", typ: "text", ordered: true},
-			{name: "fingerprint", typ: "bytea"},
-			{name: "arg_digests", typ: "bytea", nullable: true},
-			{name: "outcome", typ: "text", ordered: true},
-			{name: "result", typ: "text", nullable: true},
-			{name: "created_at", typ: "timestamp with time zone"},
-			{name: "expires_at", typ: "timestamp with time zone"},
-			{name: "forget_at", typ: "timestamp with time zone"},
-		},
+		columns: `
+			scope text COLLATE "C", tool text COLLATE "C", key text COLLATE "C", fingerprint bytea, arg_digests bytea NULL,
+			outcome text COLLATE "C", result text NULL, created_at timestamp with time zone, expires_at timestamp with time zone,
+			forget_at timestamp with time zone`,
 		key: "scope, tool, key", with: " WITH (fillfactor = 75)",
 		without:  "nothing keeps a twin from running a call again",
 		otherKey: "it distinguishes calls wrongly",
@@ -66,123 +54,75 @@ func optionalTables() []Table {
 	const refused = "calls of tools with a look-alike guard are refused"
 	return []Table{{
 		Name: "tool_lookalike", Migrations: []int64{2},
-		columns: []column{
-			{name: "likeness", typ: "bytea"},
-			{name: "key", typ: "text", ordered: true},
-			{name: "at", typ: "timestamp with time zone"},
-			{name: "until", typ: "timestamp with time zone"},
-			{name: "earlier_key", typ: "text", ordered: true, nullable: true},
-			{name: "earlier_at", typ: "timestamp with time zone", nullable: true},
-		},
+		columns: `
+			likeness bytea, key text COLLATE "C", at timestamp with time zone, until timestamp with time zone,
+			earlier_key text COLLATE "C" NULL, earlier_at timestamp with time zone NULL`,
 		key:     "likeness, key",
 		without: refused, otherKey: refused,
-		missing: "lookalike_missing", broken: "lookalike_broken",
+		optional: "lookalike",
 	}, {
 		Name: "tool_effect", Migrations: []int64{3},
-		columns: []column{
-			{name: "scope", typ: "text", ordered: true},
-			{name: "tool", typ: "text", ordered: true},
-			{name: "key", typ: "text", ordered: true},
-			{name: "state", typ: "text", ordered: true},
-			{name: "fence", typ: "bigint"},
-			{name: "due_at", typ: "timestamp with time zone", nullable: true},
-			{name: "sent_at", typ: "timestamp with time zone", nullable: true},
-			{name: "sent_until", typ: "timestamp with time zone", nullable: true},
-			{name: "tries", typ: "integer"},
-			{name: "looked", typ: "boolean"},
-			{name: "fingerprint", typ: "bytea"},
-			{name: "arg_digests", typ: "bytea", nullable: true},
-			{name: "input", typ: "text", nullable: true},
-			{name: "ref", typ: "text", nullable: true},
-			{name: "note", typ: "text", nullable: true},
-			{name: "twice", typ: "text", nullable: true},
-			{name: "verdict", typ: "text", ordered: true, nullable: true},
-			{name: "verdict_value", typ: "text", nullable: true},
-			{name: "created_at", typ: "timestamp with time zone"},
-			{name: "changed_at", typ: "timestamp with time zone"},
-			{name: "forget_at", typ: "timestamp with time zone", nullable: true},
-		},
+		columns: `
+			scope text COLLATE "C", tool text COLLATE "C", key text COLLATE "C", state text COLLATE "C", fence bigint,
+			due_at timestamp with time zone NULL, sent_at timestamp with time zone NULL, sent_until timestamp with time zone NULL,
+			tries integer, looked boolean, fingerprint bytea, arg_digests bytea NULL, input text NULL, ref text NULL, note text NULL,
+			twice text NULL, verdict text COLLATE "C" NULL, verdict_value text NULL, created_at timestamp with time zone,
+			changed_at timestamp with time zone, forget_at timestamp with time zone NULL`,
 		key: "scope, tool, key", with: " WITH (fillfactor = 75)",
 		without:  "calls of tools with effects outside of the database fail, or take effect twice",
 		otherKey: "effects outside of the database may happen twice",
-		missing:  "effect_missing", broken: "effect_broken",
+		optional: "effect",
 	}, {
 		Name: "tool_dedup_audit", Migrations: []int64{4},
-		columns: []column{
-			{name: "id", typ: "bigint"},
-			{name: "at", typ: "timestamp with time zone"},
-			{name: "actor", typ: "text"},
-			{name: "role", typ: "text"},
-			{name: "action", typ: "text", ordered: true},
-			{name: "scope", typ: "text", ordered: true},
-			{name: "tool", typ: "text", ordered: true},
-			{name: "key", typ: "text", ordered: true},
-			{name: "outcome", typ: "text", ordered: true},
-			{name: "created_at", typ: "timestamp with time zone"},
-			{name: "reason", typ: "text"},
-		},
+		columns: `
+			id bigint, at timestamp with time zone, actor text, role text, action text COLLATE "C", scope text COLLATE "C",
+			tool text COLLATE "C", key text COLLATE "C", outcome text COLLATE "C", created_at timestamp with time zone, reason text`,
 		key:     "id",
 		without: "nobody can read who freed a record, or which are broken", otherKey: "its lines may not be written",
-		missing: "audit_missing", broken: "audit_broken",
+		optional: "audit", warning: true,
 	}, {
 		Name: "tool_dedup_stat", Migrations: []int64{5},
-		columns: []column{
-			{name: "at", typ: "timestamp with time zone"},
-			{name: "instance", typ: "text", ordered: true},
-			{name: "tool", typ: "text", ordered: true},
-			{name: "outcome", typ: "text", ordered: true},
-			{name: "calls", typ: "bigint"},
-			{name: "seconds", typ: "double precision"},
-			{name: "waited", typ: "double precision"},
-		},
+		columns: `
+			at timestamp with time zone, instance text COLLATE "C", tool text COLLATE "C", outcome text COLLATE "C", calls bigint,
+			seconds double precision, waited double precision`,
 		key:     "at, instance, tool, outcome",
 		without: "no Sweeper can record what it counts", otherKey: "what is recorded may be counted twice",
-		missing: "stat_missing", broken: "stat_broken",
+		optional: "stat", warning: true,
 	}}
 }
 
-// migrated are the versions of all migrations, in order.
-func migrated() []int64 {
-	var all []int64
-	for _, want := range Tables() {
-		all = append(all, want.Migrations...)
-	}
-	slices.Sort(all)
-	return slices.Compact(all)
-}
-
-// madeBy is the migration that makes the table, and File where it stands.
-func (e Table) madeBy() int64 { return e.Migrations[0] }
-
 // File is the file of the migration that makes the table.
-func (e Table) File() string { return fmt.Sprintf("%05d_%s.sql", e.madeBy(), e.Name) }
+func (e Table) File() string { return fmt.Sprintf("%05d_%s.sql", e.Migrations[0], e.Name) }
 
-// keyColumns are the columns of the primary key, sorted.
-func (e Table) keyColumns() []string { return slices.Sorted(strings.SplitSeq(e.key, ", ")) }
-
-// keyDefinition is the primary key as DDL.
-func (e Table) keyDefinition() string {
-	return fmt.Sprintf("CONSTRAINT %s_pkey PRIMARY KEY (%s)%s", e.Name, e.key, e.with)
+// tablesJSON are tables as the server is asked for them.
+func tablesJSON(tables ...Table) string {
+	var all []map[string]any
+	for _, t := range tables {
+		w := map[string]any{
+			"bare": t.Name, "versions": t.Migrations, "file": t.File(), "without": t.without, "other_key": t.otherKey,
+			"key": t.key, "key_columns": strings.Join(slices.Sorted(strings.SplitSeq(t.key, ", ")), ", "),
+			"key_ddl": fmt.Sprintf("CONSTRAINT %s_pkey PRIMARY KEY (%s)%s", t.Name, t.key, t.with), "columns": columns(t.columns),
+		}
+		if t.optional != "" {
+			w["optional"] = t.optional
+		}
+		all = append(all, w)
+	}
+	text, _ := json.Marshal(all) // texts and numbers
+	return string(text)
 }
 
-// definition is the column's type as DDL.
-func (c column) definition() string {
-	if c.ordered {
-		return c.typ + ` COLLATE "C"`
+// columns takes the columns of a table apart.
+func columns(list string) (all []map[string]any) {
+	for column := range strings.SplitSeq(list, ",") {
+		name, ddl, _ := strings.Cut(strings.TrimSpace(column), " ")
+		ddl, nullable := strings.CutSuffix(ddl, " NULL")
+		typ, ordered := strings.CutSuffix(ddl, ` COLLATE "C"`)
+		all = append(all, map[string]any{"name": name, "ddl": ddl, "type": typ, "ordered": ordered, "nullable": nullable})
 	}
-	return c.typ
+	return all
 }
 
 // DueExpression is the expression of the index tool_dedup_due; the planner
 // uses the index only for these very words.
 const DueExpression = `(CASE WHEN result IS NULL THEN forget_at ELSE expires_at END)`
-
-// distribution is the partition key that keeps an identity unique.
-const distribution = "HASH (scope)"
-
-// sameExpression reports whether two expressions are one but for the spaces and
-// parentheses that the server's printing of it adds.
-func sameExpression(a, b string) bool {
-	bare := strings.NewReplacer(" ", "", "\n", "", "(", "", ")", "")
-	return bare.Replace(a) == bare.Replace(b)
-}

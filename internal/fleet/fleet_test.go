@@ -109,7 +109,7 @@ func testKilled(t *testing.T, w *world) {
 		c := command{Op: way, Keys: []string{key}, Args: args, Gate: true}
 		lost := w.sides[first].begin(c)
 		w.atGate(t)
-		w.sides[first].kill()
+		w.sides[first].Kill()
 		_, err := lost()
 		require.ErrorIs(t, err, errEnded)
 		c.Op, c.Gate = otherWay, false

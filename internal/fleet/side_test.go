@@ -1,13 +1,9 @@
 package fleet
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
-	"os"
-	"os/exec"
 	"sync"
 	"testing"
 	"time"
@@ -16,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tooldedup/dedup/internal/pgtest"
+	"github.com/tooldedup/dedup/internal/process"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
@@ -138,51 +135,26 @@ type (
 
 // side is a process of one version.
 type side struct {
-	cmd   *exec.Cmd
-	ended chan struct{}
+	*process.Process
 
 	mu      sync.Mutex
-	in      io.WriteCloser
 	last    int64
 	pending map[int64]chan answer
 }
 
 func (w *world) start(t *testing.T, name string) {
 	t.Helper()
-	s := &side{cmd: exec.Command(w.programs[name], w.url, w.orders[name], name), ended: make(chan struct{}), pending: map[int64]chan answer{}}
-	s.cmd.Stderr = os.Stderr
+	s := &side{pending: map[int64]chan answer{}}
 	var err error
-	s.in, err = s.cmd.StdinPipe()
-	require.NoError(t, err)
-	out, err := s.cmd.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, s.cmd.Start())
-	go s.read(out)
-	t.Cleanup(s.kill)
-	w.sides[name] = s
-}
-
-// read hands out answers until the process has ended. Who waits then gets none.
-func (s *side) read(out io.Reader) {
-	defer close(s.ended)
-	in := bufio.NewScanner(out)
-	in.Buffer(nil, 1<<20)
-	for in.Scan() {
-		var a answer
-		if json.Unmarshal(in.Bytes(), &a) != nil {
-			return
-		}
+	s.Process, err = process.Start(process.Command{Program: w.programs[name], Args: []string{w.url, w.orders[name], name}}, nil, func(a answer) {
 		s.mu.Lock()
+		defer s.mu.Unlock()
 		s.pending[a.ID] <- a
 		delete(s.pending, a.ID)
-		s.mu.Unlock()
-	}
-}
-
-func (s *side) kill() {
-	_ = s.cmd.Process.Kill()
-	<-s.ended
-	_ = s.cmd.Wait()
+	})
+	require.NoError(t, err)
+	t.Cleanup(s.Kill)
+	w.sides[name] = s
 }
 
 var errEnded = errors.New("the process has ended")
@@ -195,10 +167,7 @@ func (s *side) begin(c command) (wait func() (answer, error)) {
 	s.last++
 	c.ID = s.last
 	s.pending[c.ID] = done
-	text, err := json.Marshal(c)
-	if err == nil {
-		_, err = s.in.Write(append(text, '\n'))
-	}
+	err := s.Send(c)
 	return func() (answer, error) {
 		if err != nil {
 			return answer{}, err
@@ -206,7 +175,7 @@ func (s *side) begin(c command) (wait func() (answer, error)) {
 		select {
 		case a := <-done:
 			return a, nil
-		case <-s.ended:
+		case <-s.Done():
 			return answer{}, errEnded
 		case <-time.After(limit):
 			return answer{}, errors.New("an answer did not come")

@@ -30,15 +30,11 @@ func Broken(ctx context.Context, tx pgx.Tx, schema string, scopes []string, limi
 	if scopes != nil {
 		args = append(args, scopes)
 	}
-	rows, err := tx.Query(ctx, brokenSQL(tableIn(schema, "tool_dedup_audit"), tableIn(schema, "tool_dedup"), scopes != nil, limit), args...)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (b BrokenRecord, err error) {
+	return collect(ctx, tx, func(row pgx.CollectableRow) (b BrokenRecord, err error) {
 		err = row.Scan(&b.Scope, &b.Tool, &b.Key, &b.Since, &b.Note, &b.Now)
 		b.Since = b.Since.UTC()
 		return b, err
-	})
+	}, brokenSQL(tableIn(schema, "tool_dedup_audit"), tableIn(schema, "tool_dedup"), scopes != nil, limit), args...)
 }
 
 // brokenSQL finds what is broken still. The records are looked up one by one, whatever the

@@ -35,11 +35,7 @@ type AuditLine struct {
 // Audit reads the latest lines, those before an id where it is not zero.
 func (s *Search) Audit(ctx context.Context, tx pgx.Tx, schema string, before int64, limit int) ([]AuditLine, error) {
 	sql, args := auditSQL(tableIn(schema, "tool_dedup_audit"), s, before, limit)
-	rows, err := tx.Query(ctx, sql, args...)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, scanAudit)
+	return collect(ctx, tx, scanAudit, sql, args...)
 }
 
 func auditSQL(table string, s *Search, before int64, limit int) (sql string, args []any) {

@@ -58,11 +58,7 @@ func quoted(outcomes []string) string { return "'" + strings.Join(outcomes, "', 
 
 // Recorded reads what Sweepers have recorded, for each tool or each outcome of it.
 func Recorded(ctx context.Context, tx pgx.Tx, schema string, since time.Duration, byOutcome bool) ([]Count, error) {
-	rows, err := tx.Query(ctx, recordedSQL(tableIn(schema, "tool_dedup_stat"), byOutcome), since)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (c Count, err error) {
+	return collect(ctx, tx, func(row pgx.CollectableRow) (c Count, err error) {
 		err = row.Scan(&c.Tool, &c.Outcome, &c.Calls, &c.Executed, &c.Duplicates, &c.Seconds, &c.Waited)
 		if err == nil && c.Calls > 0 {
 			c.Rate = float64(c.Duplicates) / float64(c.Calls)
@@ -70,7 +66,7 @@ func Recorded(ctx context.Context, tx pgx.Tx, schema string, since time.Duration
 			c.Waited /= float64(c.Calls)
 		}
 		return c, err
-	})
+	}, recordedSQL(tableIn(schema, "tool_dedup_stat"), byOutcome), since)
 }
 
 // Slice is what was recorded of one outcome of a tool in one of the equal parts of a time.
@@ -94,11 +90,5 @@ func slicesSQL(table string, parts int) string {
 
 // Slices reads what Sweepers have recorded, in so many parts of the time since.
 func Slices(ctx context.Context, tx pgx.Tx, schema string, since time.Duration, parts int) ([]Slice, error) {
-	rows, err := tx.Query(ctx, slicesSQL(tableIn(schema, "tool_dedup_stat"), parts), since)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (s Slice, err error) {
-		return s, row.Scan(&s.Part, &s.Tool, &s.Outcome, &s.Calls, &s.Seconds)
-	})
+	return collect(ctx, tx, pgx.RowToStructByPos[Slice], slicesSQL(tableIn(schema, "tool_dedup_stat"), parts), since)
 }

@@ -20,11 +20,7 @@ func (l *Listing) Latest(ctx context.Context, tx pgx.Tx, schema string, scopes [
 	if l.Scope != "" {
 		scopes = []string{l.Scope}
 	}
-	rows, err := tx.Query(ctx, latestSQL(tableIn(schema, "tool_dedup"), limit), keep, l.Tool, l.Outcome, scopes)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, scanRecord)
+	return collect(ctx, tx, scanRecord, latestSQL(tableIn(schema, "tool_dedup"), limit), keep, l.Tool, l.Outcome, scopes)
 }
 
 // latestSQL begins where records are due that are made now. Tombstones and records that are

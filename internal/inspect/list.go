@@ -128,11 +128,7 @@ func (l *Listing) listSQL(table, after string, last *string, limit int) (sql str
 
 func (l *Listing) read(ctx context.Context, tx pgx.Tx, schema, after string, last *string, limit int) ([]Record, error) {
 	sql, args := l.listSQL(tableIn(schema, "tool_dedup"), after, last, limit)
-	rows, err := tx.Query(ctx, sql, args...)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, scanRecord)
+	return collect(ctx, tx, scanRecord, sql, args...)
 }
 
 func scanRecord(row pgx.CollectableRow) (r Record, err error) {

@@ -56,7 +56,7 @@ func TestPlans(t *testing.T) {
 	last, hash := "k00038000", Listing{KeyHash: dedup.KeyHash("k00038400")}
 	var end time.Time
 	require.NoError(t, pool.QueryRow(t.Context(), `SELECT max(expires_at) FROM tool_dedup`).Scan(&end))
-	window := func(l Listing, after *Moment) plan {
+	window := func(l Listing, after Moment) plan {
 		l.Scope, l.Tool = "s0", "t0"
 		sql, args := dueWindow{24 * time.Hour, "IS NOT NULL"}.sql(table, &l, end.Add(-2*time.Second), end, after, 101)
 		return plan{sql, args, "tool_dedup_due", 4000}
@@ -71,8 +71,8 @@ func TestPlans(t *testing.T) {
 		"ListOutcome":      of(Listing{Outcome: "broken"}, after, &last, 900),
 		"ListOutcomeFirst": of(Listing{Outcome: "done"}, "", nil, 400),
 		"ListHash":         of(hash, after, &last, 900),
-		"Since":            window(Listing{}, nil),
-		"SinceAfter":       window(hash, &Moment{end.Add(-24 * time.Hour), after}),
+		"Since":            window(Listing{}, Moment{}),
+		"SinceAfter":       window(hash, Moment{end.Add(-24 * time.Hour), after}),
 		"SinceSearched":    {dueSearchedSQL(table, 1000), []any{end.Add(-3 * time.Second), end}, "tool_dedup_due", 1500},
 		"Tools":            stepTo(ScopedTool{}, ScopedTool{}),
 		"ToolsAfter":       stepTo(ScopedTool{}, ScopedTool{"s0", "t1"}),

@@ -79,12 +79,8 @@ func InFlight(ctx context.Context, tx pgx.Tx, schema string, olderThan time.Dura
 }
 
 func sessions(ctx context.Context, tx pgx.Tx, schema, sql string, args ...any) ([]Session, error) {
-	rows, err := tx.Query(ctx, sql, args...)
-	if err != nil {
-		return nil, err
-	}
 	sweep := table.SweepLock(schema)
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (s Session, err error) {
+	return collect(ctx, tx, func(row pgx.CollectableRow) (s Session, err error) {
 		var since *time.Time
 		err = row.Scan(&s.PID, &s.Waits, &since, &s.State, &s.Application, &s.Client, &s.Statement, &s.Locks, &s.Now)
 		if since != nil {
@@ -95,7 +91,7 @@ func sessions(ctx context.Context, tx pgx.Tx, schema, sql string, args ...any) (
 		}
 		s.Sweeps = slices.Contains(s.Locks, sweep)
 		return s, err
-	})
+	}, sql, args...)
 }
 
 // Action says what somebody may do about it.

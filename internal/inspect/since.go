@@ -38,16 +38,16 @@ type Recent struct {
 type kept struct{ result, forgotten time.Duration }
 
 // Since reads at most limit records that were created in the time before now, those after a
-// moment where it is not nil. No index has that time. The index of what is due next has it with
+// moment where it is not zero. No index has that time. The index of what is due next has it with
 // the retention added, which a sample of the tool's records tells.
-func (l *Listing) Since(ctx context.Context, tx pgx.Tx, schema string, since time.Duration, after *Moment, limit int) (page Recent, err error) {
+func (l *Listing) Since(ctx context.Context, tx pgx.Tx, schema string, since time.Duration, after Moment, limit int) (page Recent, err error) {
 	table := tableIn(schema, "tool_dedup")
 	all, now, err := l.retentions(ctx, tx, table)
 	if err != nil {
 		return page, err
 	}
 	from, to := now.Add(-since), now
-	if after != nil {
+	if !after.At.IsZero() {
 		to = after.At
 	}
 	for _, k := range all {
@@ -104,7 +104,7 @@ type dueWindow struct {
 
 // read looks at no more entries of the index than are searched for a page. Where there are
 // more, reached is the time to which it has come.
-func (w dueWindow) read(ctx context.Context, tx pgx.Tx, table string, l *Listing, from, to time.Time, after *Moment, limit int) (found []Record, reached time.Time, err error) {
+func (w dueWindow) read(ctx context.Context, tx pgx.Tx, table string, l *Listing, from, to time.Time, after Moment, limit int) (found []Record, reached time.Time, err error) {
 	from, to = from.Add(w.after), to.Add(w.after)
 	err = tx.QueryRow(ctx, dueSearchedSQL(table, searched), from, to).Scan(&reached)
 	switch {
@@ -116,11 +116,7 @@ func (w dueWindow) read(ctx context.Context, tx pgx.Tx, table string, l *Listing
 		from, reached = reached, reached.Add(-w.after)
 	}
 	sql, args := w.sql(table, l, from, to, after, limit)
-	rows, err := tx.Query(ctx, sql, args...)
-	if err != nil {
-		return nil, reached, err
-	}
-	found, err = pgx.CollectRows(rows, scanRecord)
+	found, err = collect(ctx, tx, scanRecord, sql, args...)
 	return found, reached, err
 }
 
@@ -132,11 +128,11 @@ func dueSearchedSQL(table string, searched int) string {
 }
 
 // sql reads a window. The inner LIMIT keeps the planner with the index of what is due.
-func (w dueWindow) sql(table string, l *Listing, from, to time.Time, after *Moment, limit int) (sql string, args []any) {
+func (w dueWindow) sql(table string, l *Listing, from, to time.Time, after Moment, limit int) (sql string, args []any) {
 	args = []any{from, to, l.Scope, l.Tool}
 	filter, values := l.filter(len(args) + 1)
 	args = append(args, values...)
-	if after != nil && after.Key != "" {
+	if after.Key != "" {
 		args = append(args, after.At, after.Key)
 		filter += fmt.Sprintf(" AND (created_at, key) < ($%d::timestamptz, $%d::text)", len(args)-1, len(args))
 	}

@@ -4,13 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/moby/moby/client"
 	"github.com/testcontainers/testcontainers-go"
 )
 
@@ -18,7 +20,7 @@ import (
 // testcontainers-go looks for them. Sockets that do not exist are left out.
 func dockerHosts() []string {
 	config := testcontainers.ReadConfig().Config
-	hosts := []string{config.TestcontainersHost, os.Getenv(client.EnvOverrideHost)}
+	hosts := []string{config.TestcontainersHost, os.Getenv("DOCKER_HOST")}
 	hosts = append(hosts, existingSocket("/var/run/docker.sock"), config.Host)
 
 	home, _ := os.UserHomeDir()
@@ -70,18 +72,30 @@ func pingDocker(ctx context.Context, hosts []string, wait time.Duration) error {
 	return errors.Join(errs...)
 }
 
-// ping asks one daemon for a sign of life.
+// ping asks one daemon for a sign of life: any answer at all.
 func ping(ctx context.Context, host string, wait time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-
-	docker, err := client.New(client.FromEnv, client.WithHost(host))
+	u, err := url.Parse(host)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = docker.Close() }()
-
-	_, err = docker.Ping(ctx, client.PingOptions{})
+	network, address := "tcp", u.Host
+	switch u.Scheme {
+	case "unix":
+		network, address = "unix", u.Path
+	case "npipe":
+		return nil // testcontainers-go finds out
+	}
+	conn, err := new(net.Dialer).DialContext(ctx, network, address)
+	if err == nil {
+		defer func() { _ = conn.Close() }()
+		defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
+		_, err = io.WriteString(conn, "GET /_ping HTTP/1.0\r\n\r\n")
+	}
+	if err == nil {
+		_, err = conn.Read(make([]byte, 1))
+	}
 	if err != nil && ctx.Err() != nil {
 		return ctx.Err()
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tooldedup/dedup/internal/citusdb"
+	"github.com/tooldedup/dedup/internal/scratchdb"
 	"github.com/tooldedup/dedup/migrations"
 )
 
@@ -119,7 +120,7 @@ func (c *citusNodes) buildTemplate(ctx context.Context, _ *pgx.Conn, name string
 	}
 	config := c.nodes[0].admin.Config().ConnConfig.Copy()
 	config.Database = c.template
-	if err := migrate(ctx, config); err != nil {
+	if err := scratchdb.Migrate(ctx, config); err != nil {
 		return err
 	}
 	if err := c.inTemplate(ctx, c.nodes[0], migrations.CitusSQL("public", "")); err != nil {

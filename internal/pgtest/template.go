@@ -11,10 +11,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/jackc/pgx/v5/stdlib"
-	"github.com/pressly/goose/v3"
 
 	"github.com/tooldedup/dedup/internal/citusdb"
+	"github.com/tooldedup/dedup/internal/scratchdb"
 	"github.com/tooldedup/dedup/migrations"
 )
 
@@ -123,27 +122,11 @@ func buildTemplate(ctx context.Context, conn *pgx.Conn, name string) error {
 
 	config := conn.Config()
 	config.Database = name
-	if err := migrate(ctx, config); err != nil {
+	if err := scratchdb.Migrate(ctx, config); err != nil {
 		return err
 	}
 	if _, err := conn.Exec(ctx, "ALTER DATABASE "+quoted+" ALLOW_CONNECTIONS false IS_TEMPLATE true"); err != nil {
 		return fmt.Errorf("marking the template as complete: %w", err)
-	}
-	return nil
-}
-
-// migrate applies the project's migrations.
-func migrate(ctx context.Context, config *pgx.ConnConfig) error {
-	db := stdlib.OpenDB(*config)
-	defer func() { _ = db.Close() }()
-
-	provider, err := goose.NewProvider(goose.DialectPostgres, db, migrations.FS,
-		goose.WithTableName(migrations.VersionTable))
-	if err != nil {
-		return fmt.Errorf("reading the migrations: %w", err)
-	}
-	if _, err := provider.Up(ctx); err != nil {
-		return fmt.Errorf("applying the migrations: %w", err)
 	}
 	return nil
 }

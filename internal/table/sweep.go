@@ -35,21 +35,16 @@ const shardsAtOnce = 8
 // Beginning is before whatever falls due.
 var Beginning = pgtype.Timestamptz{InfinityModifier: pgtype.NegativeInfinity, Valid: true}
 
-// ErrSweeping: another instance is sweeping. Returned by Drop and BeginArchive.
+// ErrSweeping: another instance is sweeping. Returned by Drop and BeginSweep.
 var ErrSweeping = errors.New("dedup: another instance is sweeping")
 
-// dropTimeout is how long a statement of a sweep may take, and so how long a
-// call may find a row of its batch locked.
-const dropTimeout = time.Second
-
-// sweepSQL are the statements of sweeps.
+// sweepSQL are the statements of sweeps. What somebody else has locked is passed over.
 type sweepSQL struct {
 	span, selectDue                string
-	prepare                        []string // the transaction
 	prepareSpan                    []string
-	prepareArchive                 string
-	forget, expire                 string // what falls due in a span
-	forgetArchived, expireArchived string // those that were archived
+	prepare, prepareArchive        []string // the transaction
+	forget, expire                 string   // what falls due in a span
+	forgetArchived, expireArchived string   // those that were archived
 }
 
 // SweepLock is the advisory lock of who sweeps.
@@ -64,38 +59,45 @@ func newSweepSQL(table string, opts *Options, profile Profile) sweepSQL {
 	prepare := func(settings ...string) string {
 		return "SELECT " + strings.Join(append(append([]string{"''"}, alone...), settings...), ", ")
 	}
-	// A batch that a crash of the server takes back is swept again.
-	asynchronous, limit, timeout := setLocal("synchronous_commit", "off"), setLocal("lock_timeout", millis(RowTimeout)), setLocal("statement_timeout", millis(dropTimeout))
-	prepared := []string{prepare(asynchronous, limit, timeout)}
+	// A batch that a crash of the server takes back is swept again. A sweep does not queue for a
+	// lock on the table, in front of every call.
+	prepared := []string{prepare(setLocal("synchronous_commit", "off"), setLocal("lock_timeout", millis(RowTimeout)))}
 	var prepareSpan []string
 	if profile.Spread {
 		// Shard by shard: all of them at once would take the workers from the calls.
 		prepareSpan = []string{"SELECT " + setLocal("citus.max_adaptive_executor_pool_size", "1")}
 		// What is set by SET LOCAL holds for the shard's server too.
 		prepared = []string{
-			prepare(setLocal("citus.propagate_set_commands", "local"), timeout),
+			prepare(append(opts.idleTimeout(), setLocal("citus.propagate_set_commands", "local"))...),
 			"set local synchronous_commit = off", "set local lock_timeout = " + millis(RowTimeout),
 		}
 	}
-	inSpan := examiner.DueExpression + " BETWEEN $1::timestamptz AND $2::timestamptz" + profile.ofScopes("", "$3")
+	inSpan := func(scopes string) string {
+		return examiner.DueExpression + " BETWEEN $1::timestamptz AND $2::timestamptz" + profile.ofScopes("", scopes)
+	}
+	// Rows of two partitions can have one ctid. The condition is there twice, so that both sides
+	// are found by the index.
+	held := func(rows string) string {
+		return fmt.Sprintf("%[2]s\n   AND (tableoid, ctid) IN (SELECT tableoid, ctid FROM %[1]s WHERE %[2]s FOR UPDATE SKIP LOCKED)", table, inSpan("$3")+rows)
+	}
 	const archivedKeys = `unnest($1::text[], $2::text[], $3::text[]) AS archived (scope, tool, key)`
 	const archivedMatch = `t.scope = archived.scope AND t.tool = archived.tool AND t.key = archived.key`
 	return sweepSQL{
 		span: span(table, profile),
-		selectDue: fmt.Sprintf(`SELECT scope, tool, key, fingerprint, outcome, result, created_at, expires_at, forget_at, forget_at <= pg_catalog.now()
+		selectDue: fmt.Sprintf(`SELECT scope, tool, key, fingerprint, outcome, CASE WHEN $3::boolean THEN result END, created_at, expires_at, forget_at, forget_at <= pg_catalog.now()
   FROM %s
- WHERE %s FOR UPDATE SKIP LOCKED`, table, inSpan),
-		prepare:        prepared,
+ WHERE %s FOR UPDATE SKIP LOCKED`, table, inSpan("$4")),
 		prepareSpan:    prepareSpan,
-		prepareArchive: prepare(opts.idleTimeout()...),
+		prepare:        prepared,
+		prepareArchive: []string{prepare(opts.idleTimeout()...)},
 		forgetArchived: fmt.Sprintf(`DELETE FROM %s t USING %s
  WHERE %s AND t.forget_at <= pg_catalog.now()%s`, table, archivedKeys, archivedMatch, profile.ofScopes("t.", "$1")),
 		expireArchived: fmt.Sprintf(`UPDATE %s t SET result = NULL, arg_digests = NULL FROM %s
  WHERE %s AND t.result IS NOT NULL AND t.forget_at > pg_catalog.now()%s`, table, archivedKeys, archivedMatch, profile.ofScopes("t.", "$1")),
 		forget: fmt.Sprintf(`DELETE FROM %s
- WHERE %s AND forget_at <= pg_catalog.now()`, table, inSpan),
+ WHERE %s`, table, held(" AND forget_at <= pg_catalog.now()")),
 		expire: fmt.Sprintf(`UPDATE %s SET result = NULL, arg_digests = NULL
- WHERE %s AND result IS NOT NULL AND forget_at > pg_catalog.now()`, table, inSpan),
+ WHERE %s`, table, held(" AND result IS NOT NULL AND forget_at > pg_catalog.now()")),
 	}
 }
 
@@ -157,11 +159,10 @@ func (t *Table) Due(ctx context.Context, conn *pgx.Conn, after pgtype.Timestampt
 // transaction in one pipeline: once it is sent the server goes through with it, whatever
 // becomes of this process. Its statements are not prepared: that would wait for a lock on
 // the table without a limit, and choose a plan that knows of no span.
+//
+// It is not for rows that are spread: Citus takes FOR UPDATE in a statement of its own alone.
 func (t *Table) Drop(ctx context.Context, conn *pgx.Conn, s Span) (forgotten, expired int64, err error) {
 	span := []any{&s.First.Time, &s.Last.Time}
-	if s.Scopes != nil {
-		span = append(span, s.Scopes)
-	}
 	p := wire.On(conn).Pipeline()
 	p.Ignore(wire.Query{Text: "begin isolation level read committed read write"})
 	for _, sql := range t.sweep.prepare {
@@ -183,26 +184,34 @@ func (t *Table) Drop(ctx context.Context, conn *pgx.Conn, s Span) (forgotten, ex
 	return forgotten, expired, nil
 }
 
-// BeginArchive prepares a transaction for SelectDue and DropArchived.
-func (t *Table) BeginArchive(ctx context.Context, tx pgx.Tx) error {
-	_, err := tx.Exec(ctx, t.sweep.prepareArchive)
-	return asSweeping(err)
+// BeginSweep prepares a transaction for SelectDue and DropHeld.
+func (t *Table) BeginSweep(ctx context.Context, tx pgx.Tx, archives bool) error {
+	prepare := t.sweep.prepare
+	if archives {
+		prepare = t.sweep.prepareArchive
+	}
+	for _, sql := range prepare {
+		if _, err := tx.Exec(ctx, sql); err != nil {
+			return asSweeping(err)
+		}
+	}
+	return nil
 }
 
 // SelectDue returns the rows of a span and locks them, but for those that somebody else
-// has locked: scope, tool, key, fingerprint, outcome, result, the three times, and whether
-// the whole record may go.
-func (t *Table) SelectDue(ctx context.Context, tx pgx.Tx, s Span) (pgx.Rows, error) {
-	span := []any{s.First, s.Last}
+// has locked: scope, tool, key, fingerprint, outcome, the result if it is asked for, the three
+// times, and whether the whole record may go.
+func (t *Table) SelectDue(ctx context.Context, tx pgx.Tx, s Span, results bool) (pgx.Rows, error) {
+	args := []any{s.First, s.Last, results}
 	if s.Scopes != nil {
-		span = append(span, s.Scopes)
+		args = append(args, s.Scopes)
 	}
-	return tx.Query(ctx, t.sweep.selectDue, span...)
+	return tx.Query(ctx, t.sweep.selectDue, args...)
 }
 
-// DropArchived is Drop for exactly these identities: another record may have fallen due
+// DropHeld is Drop for exactly these identities: another record may have fallen due
 // since they were selected.
-func (t *Table) DropArchived(ctx context.Context, tx pgx.Tx, scopes, tools, keys []string) (forgotten, expired int64, err error) {
+func (t *Table) DropHeld(ctx context.Context, tx pgx.Tx, scopes, tools, keys []string) (forgotten, expired int64, err error) {
 	b := &pgx.Batch{}
 	b.Queue(t.sweep.forgetArchived, scopes, tools, keys)
 	b.Queue(t.sweep.expireArchived, scopes, tools, keys)

@@ -9,12 +9,12 @@ import (
 	"net/url"
 	"sync/atomic"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/bench/internal/server"
 	"github.com/tooldedup/dedup/bench/internal/way"
+	"github.com/tooldedup/dedup/internal/scratchdb"
 )
 
 // A Bed is the servers.
@@ -86,20 +86,16 @@ func (b *Bed) Site(ctx context.Context, w way.Way) (_ *Site, err error) {
 
 // database makes a new database and a pool that leads to it, and returns its URL.
 func (s *Site) database(ctx context.Context, b *Bed, name string) (string, error) {
-	if _, err := b.Admin.Exec(ctx, "CREATE DATABASE "+pgx.Identifier{name}.Sanitize()); err != nil {
-		return "", fmt.Errorf("creating database %s: %w", name, err)
-	}
-	u, err := url.Parse(b.URL)
+	db, err := scratchdb.Create(ctx, b.URL, name+"_")
 	if err != nil {
-		return "", fmt.Errorf("reading the server's URL: %w", err)
+		return "", err
 	}
-	u.Path = "/" + name
-	pool, err := pgxpool.New(ctx, u.String())
+	pool, err := pgxpool.New(ctx, db.URL)
 	if err != nil {
-		return "", fmt.Errorf("connecting to database %s: %w", name, err)
+		return "", fmt.Errorf("connecting to database %s: %w", db.Name, err)
 	}
 	s.Pools = append(s.Pools, pool)
-	return u.String(), nil
+	return db.URL, nil
 }
 
 // Close closes the site's own connections.

@@ -1,15 +1,15 @@
 package delay
 
 import (
-	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
-	"os"
-	"os/exec"
 	"time"
+
+	"github.com/tooldedup/dedup/internal/process"
 )
 
 // CommandName is the hidden command by which a program that calls [Start] must
@@ -22,62 +22,48 @@ const CommandName = "delay"
 // core, two that wait would stop all others. These shares are never all taken.
 const processors = 128
 
+// closeWait is how long the process may take to end.
+const closeWait = 10 * time.Second
+
 // A Process is a running process of proxies.
 type Process struct {
 	// Addrs are the proxies' addresses, one for each target, in their order.
 	Addrs []string
 
-	cmd   *exec.Cmd
-	stdin io.Closer
+	*process.Process
 }
 
 // Start runs this program again as a process of proxies, one for each target. It
-// ends with [Process.Close], with ctx, or with this process.
-func Start(ctx context.Context, delay time.Duration, targets ...string) (_ *Process, err error) {
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("starting the delay proxy: %w", err)
+// ends with [Process.Close], or with this process.
+func Start(ctx context.Context, delay time.Duration, targets ...string) (*Process, error) {
+	addrs := make(chan string, len(targets))
+	started, err := process.Start(process.Command{
+		Args: append([]string{CommandName, delay.String()}, targets...),
+		Env:  []string{fmt.Sprintf("GOMAXPROCS=%d", processors)},
+	}, nil, func(addr string) { addrs <- addr })
+	if err != nil {
+		return nil, fmt.Errorf("starting the delay proxy: %w", err)
+	}
+	p := &Process{Process: started}
+	for len(p.Addrs) < len(targets) {
+		select {
+		case addr := <-addrs:
+			p.Addrs = append(p.Addrs, addr)
+		case <-p.Done():
+			return nil, fmt.Errorf("starting the delay proxy: it ended early; does the program serve the command %q?", CommandName)
+		case <-ctx.Done():
+			p.Kill()
+			return nil, ctx.Err()
 		}
-	}()
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	cmd := exec.CommandContext(ctx, self, append([]string{CommandName, delay.String()}, targets...)...)
-	cmd.Env = append(os.Environ(), fmt.Sprintf("GOMAXPROCS=%d", processors))
-	cmd.Stderr = os.Stderr
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	p := &Process{cmd: cmd, stdin: stdin}
-	for lines := bufio.NewScanner(stdout); len(p.Addrs) < len(targets); {
-		if !lines.Scan() {
-			return nil, fmt.Errorf("it ended early; does the program serve the command %q? %w", CommandName, errors.Join(lines.Err(), p.Close()))
-		}
-		p.Addrs = append(p.Addrs, lines.Text())
 	}
 	return p, nil
 }
 
 // Close ends the process, and with it every connection.
-func (p *Process) Close() error {
-	_ = p.stdin.Close()
-	if err := p.cmd.Wait(); err != nil {
-		return fmt.Errorf("ending the delay proxy: %w", err)
-	}
-	return nil
-}
+func (p *Process) Close() { p.Process.Close(closeWait) }
 
 // Serve is the process that [Start] runs. The arguments are the delay and the
-// targets; the proxies' addresses are written to out, a line each. It returns when
+// targets; the proxies' addresses are written to out, a line of JSON each. It returns when
 // in ends, which it does with the process that holds its other side. The listeners
 // stay open until this process ends.
 func Serve(in io.Reader, out io.Writer, args []string) error {
@@ -94,7 +80,9 @@ func Serve(in io.Reader, out io.Writer, args []string) error {
 			return err
 		}
 		go proxy(listener, target, delay)
-		fmt.Fprintln(out, listener.Addr())
+		if err := json.NewEncoder(out).Encode(listener.Addr().String()); err != nil {
+			return err
+		}
 	}
 	_, err = io.Copy(io.Discard, in)
 	return err

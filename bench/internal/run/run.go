@@ -118,7 +118,7 @@ func (r *runner) measureOver(ctx context.Context, by time.Duration) (err error) 
 		if failed != nil {
 			return failed
 		}
-		defer func() { err = errors.Join(err, proxies.Close()) }()
+		defer proxies.Close()
 		line.Postgres = proxies.Addrs[0]
 		if r.bed.Redis != nil {
 			line.Redis = proxies.Addrs[1]

@@ -16,13 +16,20 @@ import (
 
 // SQL is the transaction of database/sql that the effect needs anyway.
 func SQL() Way {
-	return Way{Name: "sql", Title: "sql.Tx", Batch: 1, Open: func(ctx context.Context, env Env) (Session, error) {
-		pool, err := newPool(ctx, env.Postgres, env.Clients)
-		if err != nil {
-			return nil, err
-		}
-		return databaseSQL{onePool{pool}, openSQL(pool, env)}, nil
-	}}
+	return Way{Name: "sql", Title: "sql.Tx", Batch: 1, Open: onPool(func(_ context.Context, env Env, pool *pgxpool.Pool) (caller, func() error, error) {
+		db := openSQL(pool, env)
+		return func(ctx context.Context, keys []string) error {
+			tx, err := db.BeginTx(ctx, nil)
+			if err != nil {
+				return err
+			}
+			defer func() { _ = tx.Rollback() }()
+			if _, err := insertSQL(ctx, tx, keys[0]); err != nil {
+				return err
+			}
+			return tx.Commit()
+		}, db.Close, nil
+	})}
 }
 
 // openSQL opens a database of pool's that keeps as many connections as there are clients.
@@ -32,75 +39,63 @@ func openSQL(pool *pgxpool.Pool, env Env) *sql.DB {
 	return db
 }
 
-type databaseSQL struct {
-	onePool
-	db *sql.DB
-}
-
-func (s databaseSQL) Call(ctx context.Context, keys []string) error {
-	tx, err := s.db.BeginTx(ctx, nil)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = tx.Rollback() }()
-	if _, err := insertSQL(ctx, tx, keys[0]); err != nil {
-		return err
-	}
-	return tx.Commit()
-}
-
 func insertSQL(ctx context.Context, tx *sql.Tx, ref string) (r row, err error) {
 	err = tx.QueryRowContext(ctx, effect, ref).Scan(&r.ID)
 	return r, err
-}
-
-func (s databaseSQL) Close() error {
-	_ = s.db.Close()
-	return s.onePool.Close()
 }
 
 // DoSQL is dedup.Do with an effect of database/sql.
 func DoSQL() Way {
 	return Way{
 		Name: "do-sql", Title: "dedup.Do, sql.Tx", Batch: 1, Replays: true, Prepare: createRecords,
-		Open: func(ctx context.Context, env Env) (Session, error) {
-			s, err := newDeduper(ctx, env, nil)
-			return doSQL{s}, err
-		},
+		Open: withDeduper(func(ctx context.Context, d *dedup.Deduper, keys []string) error {
+			_, err := dedup.Do(ctx, d, call(keys[0]), sqldedup.Effect(func(ctx context.Context, tx *sql.Tx) (row, error) {
+				return insertSQL(ctx, tx, keys[0])
+			}))
+			return err
+		}),
 	}
-}
-
-type doSQL struct{ deduper }
-
-func (s doSQL) Call(ctx context.Context, keys []string) error {
-	_, err := dedup.Do(ctx, s.d, call(keys[0]), sqldedup.Effect(func(ctx context.Context, tx *sql.Tx) (row, error) {
-		return insertSQL(ctx, tx, keys[0])
-	}))
-	return err
 }
 
 // Gorm is the same transaction by gorm, and so gorm's own time.
 func Gorm() Way {
-	return Way{Name: "gorm", Title: "gorm", Batch: 1, Open: func(ctx context.Context, env Env) (Session, error) {
-		pool, err := newPool(ctx, env.Postgres, env.Clients)
-		if err != nil {
-			return nil, err
-		}
+	return Way{Name: "gorm", Title: "gorm", Batch: 1, Open: withGorm(func(_ context.Context, _ *pgxpool.Pool, orm *gorm.DB) (caller, error) {
+		return func(ctx context.Context, keys []string) error {
+			return orm.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+				_, err := insertGorm(tx, keys[0])
+				return err
+			})
+		}, nil
+	})}
+}
+
+// DoGorm is dedup.Do with an effect of gorm's.
+func DoGorm() Way {
+	return Way{
+		Name: "do-gorm", Title: "dedup.Do, gorm", Batch: 1, Replays: true, Prepare: createRecords,
+		Open: withGorm(func(_ context.Context, pool *pgxpool.Pool, orm *gorm.DB) (caller, error) {
+			d, err := dedup.New(pool, nil)
+			return func(ctx context.Context, keys []string) error {
+				_, err := dedup.Do(ctx, d, call(keys[0]), sqldedup.Effect(func(ctx context.Context, tx *sql.Tx) (row, error) {
+					session := orm.Session(&gorm.Session{NewDB: true, Context: ctx})
+					session.Statement.ConnPool = tx
+					return insertGorm(session, keys[0])
+				}))
+				return err
+			}, err
+		}),
+	}
+}
+
+func withGorm(start func(context.Context, *pgxpool.Pool, *gorm.DB) (caller, error)) func(context.Context, Env) (Session, error) {
+	return onPool(func(ctx context.Context, env Env, pool *pgxpool.Pool) (caller, func() error, error) {
 		db := openSQL(pool, env)
 		orm, err := gorm.Open(postgres.New(postgres.Config{Conn: db}), &gorm.Config{Logger: logger.Discard})
-		return gormSession{databaseSQL{onePool{pool}, db}, orm}, err
-	}}
-}
-
-type gormSession struct {
-	databaseSQL
-	orm *gorm.DB
-}
-
-func (s gormSession) Call(ctx context.Context, keys []string) error {
-	return s.orm.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		_, err := insertGorm(tx, keys[0])
-		return err
+		if err != nil {
+			return nil, db.Close, err
+		}
+		call, err := start(ctx, pool, orm)
+		return call, db.Close, err
 	})
 }
 
@@ -116,34 +111,4 @@ func insertGorm(tx *gorm.DB, ref string) (row, error) {
 	b := booking{Ref: ref}
 	err := tx.Create(&b).Error
 	return row{ID: b.ID}, err
-}
-
-// DoGorm is dedup.Do with an effect of gorm's.
-func DoGorm() Way {
-	return Way{
-		Name: "do-gorm", Title: "dedup.Do, gorm", Batch: 1, Replays: true, Prepare: createRecords,
-		Open: func(ctx context.Context, env Env) (Session, error) {
-			s, err := newDeduper(ctx, env, nil)
-			if err != nil {
-				return nil, err
-			}
-			db := openSQL(s.pool, env)
-			orm, err := gorm.Open(postgres.New(postgres.Config{Conn: db}), &gorm.Config{Logger: logger.Discard})
-			return doGorm{gormSession{databaseSQL{s.onePool, db}, orm}, s.d}, err
-		},
-	}
-}
-
-type doGorm struct {
-	gormSession
-	d *dedup.Deduper
-}
-
-func (s doGorm) Call(ctx context.Context, keys []string) error {
-	_, err := dedup.Do(ctx, s.d, call(keys[0]), sqldedup.Effect(func(ctx context.Context, tx *sql.Tx) (row, error) {
-		session := s.orm.Session(&gorm.Session{NewDB: true, Context: ctx})
-		session.Statement.ConnPool = tx
-		return insertGorm(session, keys[0])
-	}))
-	return err
 }

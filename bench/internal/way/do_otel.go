@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
@@ -26,20 +27,24 @@ func doOTelWith(name, title string, sampled float64) Way {
 	return Way{
 		Name: name, Title: title, Batch: 1, Replays: true, OneKey: true,
 		Prepare: createRecords,
-		Open: func(ctx context.Context, env Env) (Session, error) {
+		Open: onPool(func(_ context.Context, _ Env, pool *pgxpool.Pool) (caller, func() error, error) {
 			sampler := sdktrace.ParentBased(sdktrace.TraceIDRatioBased(sampled))
 			traces := sdktrace.NewTracerProvider(sdktrace.WithSampler(sampler), sdktrace.WithBatcher(dropped{}))
 			metrics := sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader()))
+			end := func() error {
+				ctx := context.Background()
+				return errors.Join(traces.Shutdown(ctx), metrics.Shutdown(ctx))
+			}
 			tracer, err := oteldedup.New(&oteldedup.Options{TracerProvider: traces, MeterProvider: metrics})
 			if err != nil {
-				return nil, err
+				return nil, end, err
 			}
-			s, err := newDeduper(ctx, env, &dedup.Options{Tracer: tracer})
-			if err != nil {
-				return nil, errors.Join(err, traces.Shutdown(ctx), metrics.Shutdown(ctx))
-			}
-			return doOTel{do{s}, traces, metrics}, nil
-		},
+			d, err := dedup.New(pool, &dedup.Options{Tracer: tracer})
+			return func(ctx context.Context, keys []string) error {
+				_, err := dedup.Do(ctx, d, call(keys[0]), book(keys[0]))
+				return err
+			}, end, err
+		}),
 	}
 }
 
@@ -48,14 +53,3 @@ type dropped struct{}
 
 func (dropped) ExportSpans(context.Context, []sdktrace.ReadOnlySpan) error { return nil }
 func (dropped) Shutdown(context.Context) error                             { return nil }
-
-type doOTel struct {
-	do
-	traces  *sdktrace.TracerProvider
-	metrics *sdkmetric.MeterProvider
-}
-
-func (s doOTel) Close() error {
-	ctx := context.Background()
-	return errors.Join(s.do.Close(), s.traces.Shutdown(ctx), s.metrics.Shutdown(ctx))
-}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -26,35 +27,26 @@ var errLocked = errors.New("a twin holds the lock")
 func Redis() Way {
 	return Way{
 		Name: "redis", Title: "Redis lock and result", Batch: 1, Replays: true, OneKey: true, NeedsRedis: true,
-		Open: func(ctx context.Context, env Env) (Session, error) {
-			pool, err := newPool(ctx, env.Postgres, env.Clients)
-			if err != nil {
-				return nil, err
-			}
+		Open: onPool(func(ctx context.Context, env Env, pool *pgxpool.Pool) (caller, func() error, error) {
 			client := redis.NewClient(&redis.Options{
 				Addr: env.Redis, Dialer: env.DialRedis,
 				PoolSize: env.Clients + 2, MinIdleConns: env.Clients + 2,
 			})
-			if err := client.Ping(ctx).Err(); err != nil {
-				pool.Close()
-				return nil, errors.Join(fmt.Errorf("connecting to Redis: %w", err), client.Close())
+			err := client.Ping(ctx).Err()
+			if err != nil {
+				err = fmt.Errorf("connecting to Redis: %w", err)
 			}
-			return redisSession{onePool{pool}, client}, nil
-		},
+			return redisSession{pool, client}.call, client.Close, err
+		}),
 	}
 }
 
 type redisSession struct {
-	onePool
+	pool   *pgxpool.Pool
 	client *redis.Client
 }
 
-func (s redisSession) Close() error {
-	s.pool.Close()
-	return s.client.Close()
-}
-
-func (s redisSession) Call(ctx context.Context, keys []string) error {
+func (s redisSession) call(ctx context.Context, keys []string) error {
 	name := scope + ":" + tool + ":" + keys[0]
 	var r row
 	recorded, err := s.client.Get(ctx, name).Bytes()
@@ -72,8 +64,9 @@ func (s redisSession) Call(ctx context.Context, keys []string) error {
 		}
 		return err
 	}
-	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		return tx.QueryRow(ctx, effect, keys[0]).Scan(&r.ID)
+	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) (err error) {
+		r, err = insert(ctx, tx, keys[0])
+		return err
 	})
 	if err != nil {
 		return err

@@ -16,24 +16,30 @@ import (
 // the call was made, and not what it answered.
 func River() Way {
 	return Way{
-		Name: "river", Title: "River, unique job", Batch: 1, Replays: true, OneKey: true,
-		Prepare: createJobs,
-		Open: func(ctx context.Context, env Env) (Session, error) {
-			s, err := openRiver(ctx, env)
-			return uniqueJob{s}, err
-		},
+		Name: "river", Title: "River, unique job", Batch: 1, Replays: true, OneKey: true, Prepare: createJobs,
+		Open: withRiver(func(ctx context.Context, client *river.Client[pgx.Tx], tx pgx.Tx, key string) error {
+			unique := &river.InsertOpts{UniqueOpts: river.UniqueOpts{ByArgs: true}}
+			inserted, err := client.InsertTx(ctx, tx, bookArgs{Scope: scope, Key: key}, unique)
+			if err != nil || inserted.UniqueSkippedAsDuplicate {
+				return err
+			}
+			_, err = insert(ctx, tx, key)
+			return err
+		}),
 	}
 }
 
 // RiverJob is an outbox: a job that is inserted in the effect's transaction.
 func RiverJob() Way {
 	return Way{
-		Name: "river-job", Title: "River, job", Batch: 1,
-		Prepare: createJobs,
-		Open: func(ctx context.Context, env Env) (Session, error) {
-			s, err := openRiver(ctx, env)
-			return job{s}, err
-		},
+		Name: "river-job", Title: "River, job", Batch: 1, Prepare: createJobs,
+		Open: withRiver(func(ctx context.Context, client *river.Client[pgx.Tx], tx pgx.Tx, key string) error {
+			if _, err := insert(ctx, tx, key); err != nil {
+				return err
+			}
+			_, err := client.InsertTx(ctx, tx, bookArgs{Scope: scope, Key: key}, nil)
+			return err
+		}),
 	}
 }
 
@@ -48,23 +54,15 @@ func createJobs(ctx context.Context, pool *pgxpool.Pool) error {
 	return nil
 }
 
-func openRiver(ctx context.Context, env Env) (riverSession, error) {
-	pool, err := newPool(ctx, env.Postgres, env.Clients)
-	if err != nil {
-		return riverSession{}, err
-	}
-	// Without queues the client only inserts, and does nothing on its own.
-	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{})
-	if err != nil {
-		pool.Close()
-		return riverSession{}, err
-	}
-	return riverSession{onePool{pool}, client}, nil
-}
-
-type riverSession struct {
-	onePool
-	client *river.Client[pgx.Tx]
+// withRiver opens a session whose calls are transactions.
+func withRiver(in func(ctx context.Context, client *river.Client[pgx.Tx], tx pgx.Tx, key string) error) func(context.Context, Env) (Session, error) {
+	return onPool(func(_ context.Context, _ Env, pool *pgxpool.Pool) (caller, func() error, error) {
+		// Without queues the client only inserts, and does nothing on its own.
+		client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{})
+		return func(ctx context.Context, keys []string) error {
+			return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error { return in(ctx, client, tx, keys[0]) })
+		}, nil, err
+	})
 }
 
 // bookArgs is the job. Its arguments are the call's identity.
@@ -74,30 +72,3 @@ type bookArgs struct {
 }
 
 func (bookArgs) Kind() string { return tool }
-
-type uniqueJob struct{ riverSession }
-
-func (s uniqueJob) Call(ctx context.Context, keys []string) error {
-	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		inserted, err := s.client.InsertTx(ctx, tx, bookArgs{Scope: scope, Key: keys[0]},
-			&river.InsertOpts{UniqueOpts: river.UniqueOpts{ByArgs: true}})
-		if err != nil || inserted.UniqueSkippedAsDuplicate {
-			return err
-		}
-		var id int
-		return tx.QueryRow(ctx, effect, keys[0]).Scan(&id)
-	})
-}
-
-type job struct{ riverSession }
-
-func (s job) Call(ctx context.Context, keys []string) error {
-	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		var id int
-		if err := tx.QueryRow(ctx, effect, keys[0]).Scan(&id); err != nil {
-			return err
-		}
-		_, err := s.client.InsertTx(ctx, tx, bookArgs{Scope: scope, Key: keys[0]}, nil)
-		return err
-	})
-}

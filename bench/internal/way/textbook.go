@@ -25,25 +25,17 @@ func Textbook() Way {
 			_, err := pool.Exec(ctx, `ALTER TABLE tool_dedup RENAME TO textbook`)
 			return err
 		},
-		Open: func(ctx context.Context, env Env) (Session, error) {
-			pool, err := newPool(ctx, env.Postgres, env.Clients)
-			if err != nil {
-				return nil, err
-			}
-			return textbook{onePool{pool}}, nil
-		},
+		Open: withPool(textbook),
 	}
 }
 
-type textbook struct{ onePool }
-
-func (s textbook) Call(ctx context.Context, keys []string) error {
+func textbook(ctx context.Context, pool *pgxpool.Pool, keys []string) error {
 	arguments, err := json.Marshal(args{Ref: keys[0]})
 	if err != nil {
 		return err
 	}
 	fingerprint := sha256.Sum256(arguments)
-	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		var recorded []byte
 		var answer string
 		err := tx.QueryRow(ctx, `
@@ -56,8 +48,8 @@ func (s textbook) Call(ctx context.Context, keys []string) error {
 		if !errors.Is(err, pgx.ErrNoRows) {
 			return err
 		}
-		var r row
-		if err := tx.QueryRow(ctx, effect, keys[0]).Scan(&r.ID); err != nil {
+		r, err := insert(ctx, tx, keys[0])
+		if err != nil {
 			return err
 		}
 		result, err := json.Marshal(r)

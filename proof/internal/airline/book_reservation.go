@@ -2,6 +2,8 @@ package airline
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/jackc/pgx/v5"
 
@@ -39,13 +41,13 @@ type PaymentIn struct {
 	Amount    kit.Number `json:"amount"`
 }
 
-// BookReservation books flights and pays for them with methods of the user.
+// bookReservation books flights and pays for them with methods of the user.
 // Seats are counted elsewhere and are not reduced.
-func BookReservation(ctx context.Context, tx pgx.Tx, in BookIn) (*Reservation, error) {
+func bookReservation(ctx context.Context, tx pgx.Tx, in BookIn) (*Reservation, error) {
 	if err := lockNumbering(ctx, tx); err != nil {
 		return nil, err
 	}
-	user, err := lockUser(ctx, tx, in.UserID)
+	user, err := users.Lock(ctx, tx, in.UserID)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +72,7 @@ func BookReservation(ctx context.Context, tx pgx.Tx, in BookIn) (*Reservation, e
 		return nil, err
 	}
 	user.Reservations = append(user.Reservations, reservation.ReservationID)
-	if err := saveUser(ctx, tx, in.UserID, user); err != nil {
+	if err := users.Save(ctx, tx, in.UserID, user); err != nil {
 		return nil, err
 	}
 	return reservation, effect.Record(ctx, tx, Domain, "book_reservation", reservation.ReservationID)
@@ -131,4 +133,39 @@ func takeBookingPayments(user *User, parts []PaymentIn) []Payment {
 		}
 	}
 	return history
+}
+
+// newNumbers are given to new reservations in turn. The last one is given again and again: it
+// overwrites its own reservation.
+var newNumbers = [...]string{"HATHAT", "HATHAU", "HATHAV"}
+
+// lockNumbering lets one booking at a time choose a number, and locks the reservation that a
+// booking may overwrite before any user is locked.
+func lockNumbering(ctx context.Context, tx pgx.Tx) error {
+	_, err := tx.Exec(ctx, `
+		SELECT the_row
+		FROM airline_numbering
+		FOR UPDATE`)
+	if err == nil {
+		_, err = reservations.Lock(ctx, tx, newNumbers[len(newNumbers)-1])
+	}
+	if errors.As(err, new(*kit.Refusal)) {
+		return nil // the number is free
+	}
+	if err != nil {
+		return fmt.Errorf("locking numbering: %w", err)
+	}
+	return nil
+}
+
+// insertReservation stores a reservation under the first number that is free and sets it.
+func insertReservation(ctx context.Context, tx pgx.Tx, reservation *Reservation) error {
+	for _, number := range newNumbers {
+		reservation.ReservationID = number
+		written, err := reservations.Insert(ctx, tx, number, reservation)
+		if written || err != nil {
+			return err
+		}
+	}
+	return reservations.Save(ctx, tx, reservation.ReservationID, reservation)
 }

@@ -32,7 +32,7 @@ func TestBookReservation(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		for _, want := range []string{"HATHAT", "HATHAU", "HATHAV", "HATHAV"} {
-			got, err := worldtest.Call(t.Context(), b.World, airline.BookReservation, booking())
+			got, err := worldtest.Call[airline.Reservation](t.Context(), b.World, "book_reservation", booking())
 			require.NoError(t, err)
 			require.Equal(t, want, got.ReservationID)
 		}
@@ -46,7 +46,7 @@ func TestBookReservation(t *testing.T) {
 		b := setup(t)
 		in := booking()
 		in.PaymentMethods = []airline.PaymentIn{pay(inesCertificate, 40), pay(inesGift, 60), pay(inesGift, 20), pay(inesCredit, 20)}
-		got, err := worldtest.Call(t.Context(), b.World, airline.BookReservation, in)
+		got, err := worldtest.Call[airline.Reservation](t.Context(), b.World, "book_reservation", in)
 		require.NoError(t, err)
 		require.Equal(t, []airline.Payment{
 			{PaymentID: inesCertificate, Amount: 40}, {PaymentID: inesGift, Amount: 60},
@@ -82,7 +82,7 @@ func TestBookReservation(t *testing.T) {
 		} {
 			in := booking()
 			tt.change(&in)
-			worldtest.Refused(t, b.World, airline.BookReservation, in, tt.message)
+			worldtest.Refused(t, b.World, "book_reservation", in, tt.message)
 		}
 		require.Zero(t, b.Effects(t))
 	})
@@ -96,7 +96,7 @@ func TestBookReservation(t *testing.T) {
 		var all []func() error
 		for i, in := range []airline.BookIn{booking(), other, booking()} {
 			all = append(all, func() error {
-				got, err := worldtest.Call(t.Context(), b.World, airline.BookReservation, in)
+				got, err := worldtest.Call[airline.Reservation](t.Context(), b.World, "book_reservation", in)
 				if err == nil {
 					numbers[i] = got.ReservationID
 				}
@@ -111,18 +111,18 @@ func TestBookReservation(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		for range 3 {
-			_, err := worldtest.Call(t.Context(), b.World, airline.BookReservation, booking())
+			_, err := worldtest.Call[airline.Reservation](t.Context(), b.World, "book_reservation", booking())
 			require.NoError(t, err)
 		}
 		// A booking locks HATHAV before its user, as an update does.
 		var all []func() error
 		for range 2 {
 			all = append(all, func() error {
-				_, err := worldtest.Call(t.Context(), b.World, airline.BookReservation, booking())
+				_, err := worldtest.Call[airline.Reservation](t.Context(), b.World, "book_reservation", booking())
 				return err
 			})
 			all = append(all, func() error {
-				_, err := worldtest.Call(t.Context(), b.World, airline.UpdateBaggages, airline.UpdateBaggagesIn{
+				_, err := worldtest.Call[airline.Reservation](t.Context(), b.World, "update_reservation_baggages", airline.BaggagesIn{
 					ReservationID: "HATHAV", TotalBaggages: 1, NonfreeBaggages: 1, PaymentID: inesGift,
 				})
 				return err

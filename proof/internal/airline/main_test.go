@@ -1,7 +1,6 @@
 package airline_test
 
 import (
-	"encoding/json"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -31,9 +30,7 @@ func setup(t *testing.T) *bundle {
 
 func (b *bundle) user(t *testing.T, id string) airline.User {
 	t.Helper()
-	text, err := worldtest.Call(t.Context(), b.World, airline.UserDetails, airline.UserDetailsIn{UserID: id})
+	user, err := worldtest.Call[airline.User](t.Context(), b.World, "get_user_details", airline.UserIn{UserID: id})
 	require.NoError(t, err)
-	var user airline.User
-	require.NoError(t, json.Unmarshal(text, &user))
 	return user
 }

@@ -28,18 +28,18 @@ type Offer struct {
 	Date string `json:"date,omitempty"` // only where there are two flights
 }
 
-// SearchDirect lists the flights between two airports on a day.
-func SearchDirect(ctx context.Context, tx pgx.Tx, in SearchIn) ([]Offer, error) {
+// searchDirect lists the flights between two airports on a day.
+func searchDirect(ctx context.Context, tx pgx.Tx, in SearchIn) ([]Offer, error) {
 	return offers(ctx, tx, in.Date, in.Date, `
 		f.origin = $3 AND f.destination = $4`, in.Origin, in.Destination)
 }
 
-// SearchOnestop lists the pairs of flights that meet at a third airport, the
+// searchOnestop lists the pairs of flights that meet at a third airport, the
 // second departing no earlier than the first arrives: on the next day where
 // the first arrives after midnight. Such a second flight has to be available on
 // the next day, and is shown with the seats and prices of the first day, as the
 // recorded tool does.
-func SearchOnestop(ctx context.Context, tx pgx.Tx, in SearchIn) ([][]Offer, error) {
+func searchOnestop(ctx context.Context, tx pgx.Tx, in SearchIn) ([][]Offer, error) {
 	firsts, err := offers(ctx, tx, in.Date, in.Date, `f.origin = $3`, in.Origin)
 	if err != nil {
 		return nil, err

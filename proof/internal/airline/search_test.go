@@ -15,7 +15,7 @@ func TestSearch(t *testing.T) {
 	b := setup(t)
 
 	pairs := func(origin, destination, date string) []string {
-		got, err := worldtest.Call(t.Context(), b.World, airline.SearchOnestop, airline.SearchIn{Origin: origin, Destination: destination, Date: date})
+		got, err := worldtest.Call[[][]airline.Offer](t.Context(), b.World, "search_onestop_flight", airline.SearchIn{Origin: origin, Destination: destination, Date: date})
 		require.NoError(t, err)
 		require.NotNil(t, got, "an empty list, not null")
 		names := []string{}
@@ -26,34 +26,24 @@ func TestSearch(t *testing.T) {
 	}
 	require.Equal(t, []string{"QX101 2024-05-20, QX202 2024-05-20"}, pairs("KVL", "SRF", "2024-05-20"))
 	require.Equal(t, []string{"QX102 2024-05-20, QX203 2024-05-21"}, pairs("KVL", "ODN", "2024-05-20"), "after midnight the day is the next")
-	midnight, err := worldtest.Call(t.Context(), b.World, airline.SearchOnestop, airline.SearchIn{Origin: "KVL", Destination: "ODN", Date: "2024-05-20"})
+	midnight, err := worldtest.Call[[][]airline.Offer](t.Context(), b.World, "search_onestop_flight", airline.SearchIn{Origin: "KVL", Destination: "ODN", Date: "2024-05-20"})
 	require.NoError(t, err)
 	require.Equal(t, map[string]int{"basic_economy": 2, "economy": 3, "business": 1}, midnight[0][1].AvailableSeats, "the seats are the first day's")
 	require.Equal(t, map[string]float64{"basic_economy": 77, "economy": 149, "business": 355}, midnight[0][1].Prices)
 	require.Empty(t, pairs("KVL", "SRF", "2024-05-22"), "the second is late")
 	require.Empty(t, pairs("KVL", "SRF", "soon"))
 
-	worldtest.Refused(t, b.World, airline.UserDetails, airline.UserDetailsIn{UserID: "nobody"}, "user not found")
-	worldtest.Refused(t, b.World, airline.ReservationDetails, airline.ReservationDetailsIn{ReservationID: "NONE"}, "user not found")
+	worldtest.Refused(t, b.World, "get_user_details", airline.UserIn{UserID: "nobody"}, "user not found")
+	worldtest.Refused(t, b.World, "get_reservation_details", airline.ReservationIn{ReservationID: "NONE"}, "user not found")
 }
 
 func TestAirports(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	for _, tool := range airline.Tools() {
-		if tool.Name != "list_all_airports" {
-			continue
-		}
-		tx, err := b.Pool.Begin(t.Context())
-		require.NoError(t, err)
-		text, err := tool.Run(t.Context(), tx, json.RawMessage(`{}`))
-		require.NoError(t, tx.Rollback(t.Context()))
-		require.NoError(t, err)
-		require.JSONEq(t, `{"SFO": "San Francisco", "JFK": "New York", "LAX": "Los Angeles", "ORD": "Chicago", "DFW": "Dallas",
-			"DEN": "Denver", "SEA": "Seattle", "ATL": "Atlanta", "MIA": "Miami", "BOS": "Boston", "PHX": "Phoenix", "IAH": "Houston",
-			"LAS": "Las Vegas", "MCO": "Orlando", "EWR": "Newark", "CLT": "Charlotte", "MSP": "Minneapolis", "DTW": "Detroit",
-			"PHL": "Philadelphia", "LGA": "LaGuardia"}`, string(text))
-		return
-	}
-	t.Fatal("there is no list_all_airports")
+	text, err := worldtest.Call[json.RawMessage](t.Context(), b.World, "list_all_airports", struct{}{})
+	require.NoError(t, err)
+	require.JSONEq(t, `{"SFO": "San Francisco", "JFK": "New York", "LAX": "Los Angeles", "ORD": "Chicago", "DFW": "Dallas",
+		"DEN": "Denver", "SEA": "Seattle", "ATL": "Atlanta", "MIA": "Miami", "BOS": "Boston", "PHX": "Phoenix", "IAH": "Houston",
+		"LAS": "Las Vegas", "MCO": "Orlando", "EWR": "Newark", "CLT": "Charlotte", "MSP": "Minneapolis", "DTW": "Detroit",
+		"PHL": "Philadelphia", "LGA": "LaGuardia"}`, string(text))
 }

@@ -12,8 +12,8 @@ import (
 
 // other is R7KQ2A (two passengers, economy, QX101 on the 20th at 140) with
 // other flights.
-func other(cabin, paymentID string, flights ...airline.FlightChoice) airline.UpdateFlightsIn {
-	return airline.UpdateFlightsIn{ReservationID: "R7KQ2A", Cabin: cabin, Flights: flights, PaymentID: paymentID}
+func other(cabin, paymentID string, flights ...airline.FlightChoice) airline.FlightsIn {
+	return airline.FlightsIn{ReservationID: "R7KQ2A", Cabin: cabin, Flights: flights, PaymentID: paymentID}
 }
 
 func choice(number, date string) airline.FlightChoice {
@@ -26,7 +26,7 @@ func TestUpdateFlights(t *testing.T) {
 	t.Run("NegativeTotalIsPutOnTheGiftCard", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		got, err := worldtest.Call(t.Context(), b.World, airline.UpdateFlights, other("basic_economy", inesGift, choice("QX101", "2024-05-20")))
+		got, err := worldtest.Call[airline.Reservation](t.Context(), b.World, "update_reservation_flights", other("basic_economy", inesGift, choice("QX101", "2024-05-20")))
 		require.NoError(t, err)
 		require.Equal(t, airline.Payment{PaymentID: inesGift, Amount: -164}, got.PaymentHistory[1])
 		require.Equal(t, "economy", got.Cabin)
@@ -37,7 +37,7 @@ func TestUpdateFlights(t *testing.T) {
 	t.Run("SameFlightsChangeNothing", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		got, err := worldtest.Call(t.Context(), b.World, airline.UpdateFlights, other("economy", inesCredit, choice("QX101", "2024-05-20")))
+		got, err := worldtest.Call[airline.Reservation](t.Context(), b.World, "update_reservation_flights", other("economy", inesCredit, choice("QX101", "2024-05-20")))
 		require.NoError(t, err)
 		require.Len(t, got.PaymentHistory, 1)
 		require.Empty(t, b.Changed(t))
@@ -49,20 +49,17 @@ func TestUpdateFlights(t *testing.T) {
 		b := setup(t)
 		_, err := b.Pool.Exec(t.Context(), `DELETE FROM airline_flight_days WHERE flight_number = 'QX101'`)
 		require.NoError(t, err)
-		_, err = worldtest.Call(t.Context(), b.World, airline.UpdateFlights, other("economy", inesCredit, choice("QX101", "2024-05-20")))
+		_, err = worldtest.Call[airline.Reservation](t.Context(), b.World, "update_reservation_flights", other("economy", inesCredit, choice("QX101", "2024-05-20")))
 		require.NoError(t, err)
-		worldtest.Refused(t, b.World, airline.UpdateFlights, other("business", inesCredit, choice("QX101", "2024-05-20")),
+		worldtest.Refused(t, b.World, "update_reservation_flights", other("business", inesCredit, choice("QX101", "2024-05-20")),
 			"flight QX101 not found on date 2024-05-20")
 	})
 
 	t.Run("TakesWholeFlightsAndIgnoresWhatTheyClaim", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		tools := airline.Tools()
-		tx, err := b.Pool.Begin(t.Context())
-		require.NoError(t, err)
-		defer tx.Rollback(t.Context())
-		text, err := tools[2].Run(t.Context(), tx, json.RawMessage(`{"reservation_id":"R7KQ2A","cabin":"economy","payment_id":"gift_card_7001",
+		text, err := worldtest.Call[json.RawMessage](t.Context(), b.World, "update_reservation_flights",
+			json.RawMessage(`{"reservation_id":"R7KQ2A","cabin":"economy","payment_id":"gift_card_7001",
 			"flights":[{"flight_number":"QX101","date":"2024-05-22","origin":"XXX","destination":null,"price":1}]}`))
 		require.NoError(t, err)
 		require.Contains(t, string(text), `"flights":[{"flight_number":"QX101","date":"2024-05-22","price":171,"origin":"KVL","destination":"ODN"}]`)
@@ -71,7 +68,7 @@ func TestUpdateFlights(t *testing.T) {
 	t.Run("NoFlightsAreRefundedWhole", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		got, err := worldtest.Call(t.Context(), b.World, airline.UpdateFlights, other("economy", inesCredit))
+		got, err := worldtest.Call[airline.Reservation](t.Context(), b.World, "update_reservation_flights", other("economy", inesCredit))
 		require.NoError(t, err)
 		require.Equal(t, -280.0, got.PaymentHistory[1].Amount)
 		require.NotNil(t, got.Flights)
@@ -83,35 +80,35 @@ func TestUpdateFlights(t *testing.T) {
 		b := setup(t)
 		unknown := other("economy", "x", choice("QX000", "2024-05-20"))
 		unknown.ReservationID = "NONE"
-		worldtest.Refused(t, b.World, airline.UpdateFlights, unknown, "reservation not found")
-		worldtest.Refused(t, b.World, airline.UpdateFlights, other("economy", "x", choice("QX000", "2024-05-20")), "flight QX000 not found")
-		worldtest.Refused(t, b.World, airline.UpdateFlights, other("economy", "x", choice("QX102", "2024-05-22")), "flight QX102 not available on date 2024-05-22")
-		worldtest.Refused(t, b.World, airline.UpdateFlights, other("economy", "x", choice("QX202", "2024-05-21")), "not enough seats on flight QX202")
-		worldtest.Refused(t, b.World, airline.UpdateFlights, other("economy", "x", choice("QX101", "2024-05-22")), "payment method not found")
-		worldtest.Refused(t, b.World, airline.UpdateFlights, other("economy", inesCertificate, choice("QX101", "2024-05-22")), "certificate cannot be used to update reservation")
-		worldtest.Refused(t, b.World, airline.UpdateFlights, other("business", inesGift, choice("QX101", "2024-05-22"), choice("QX202", "2024-05-21")), "gift card balance is not enough")
+		worldtest.Refused(t, b.World, "update_reservation_flights", unknown, "reservation not found")
+		worldtest.Refused(t, b.World, "update_reservation_flights", other("economy", "x", choice("QX000", "2024-05-20")), "flight QX000 not found")
+		worldtest.Refused(t, b.World, "update_reservation_flights", other("economy", "x", choice("QX102", "2024-05-22")), "flight QX102 not available on date 2024-05-22")
+		worldtest.Refused(t, b.World, "update_reservation_flights", other("economy", "x", choice("QX202", "2024-05-21")), "not enough seats on flight QX202")
+		worldtest.Refused(t, b.World, "update_reservation_flights", other("economy", "x", choice("QX101", "2024-05-22")), "payment method not found")
+		worldtest.Refused(t, b.World, "update_reservation_flights", other("economy", inesCertificate, choice("QX101", "2024-05-22")), "certificate cannot be used to update reservation")
+		worldtest.Refused(t, b.World, "update_reservation_flights", other("business", inesGift, choice("QX101", "2024-05-22"), choice("QX202", "2024-05-21")), "gift card balance is not enough")
 	})
 }
 
 func TestUpdateBaggages(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	more := airline.UpdateBaggagesIn{ReservationID: "R7KQ2A", TotalBaggages: 9, NonfreeBaggages: 8, PaymentID: inesGift}
-	got, err := worldtest.Call(t.Context(), b.World, airline.UpdateBaggages, more)
+	more := airline.BaggagesIn{ReservationID: "R7KQ2A", TotalBaggages: 9, NonfreeBaggages: 8, PaymentID: inesGift}
+	got, err := worldtest.Call[airline.Reservation](t.Context(), b.World, "update_reservation_baggages", more)
 	require.NoError(t, err)
 	require.Equal(t, airline.Payment{PaymentID: inesGift, Amount: 400}, got.PaymentHistory[1], "exactly what is left")
 
-	fewer := airline.UpdateBaggagesIn{ReservationID: "R7KQ2A", TotalBaggages: 1, NonfreeBaggages: 0, PaymentID: inesGift}
-	got, err = worldtest.Call(t.Context(), b.World, airline.UpdateBaggages, fewer)
+	fewer := airline.BaggagesIn{ReservationID: "R7KQ2A", TotalBaggages: 1, NonfreeBaggages: 0, PaymentID: inesGift}
+	got, err = worldtest.Call[airline.Reservation](t.Context(), b.World, "update_reservation_baggages", fewer)
 	require.NoError(t, err)
 	require.Len(t, got.PaymentHistory, 2, "nothing is paid back")
 	require.Zero(t, *b.user(t, ines).PaymentMethods[inesGift].Amount)
 
-	worldtest.Refused(t, b.World, airline.UpdateBaggages, more, "gift card balance is not enough")
+	worldtest.Refused(t, b.World, "update_reservation_baggages", more, "gift card balance is not enough")
 	more.PaymentID = inesCertificate
-	worldtest.Refused(t, b.World, airline.UpdateBaggages, more, "certificate cannot be used to update reservation")
+	worldtest.Refused(t, b.World, "update_reservation_baggages", more, "certificate cannot be used to update reservation")
 	more.ReservationID = "NONE"
-	worldtest.Refused(t, b.World, airline.UpdateBaggages, more, "reservation not found")
+	worldtest.Refused(t, b.World, "update_reservation_baggages", more, "reservation not found")
 }
 
 // Two reservations of one user charge one gift card at once: nothing is lost.
@@ -121,13 +118,13 @@ func TestConcurrentChargesAddUp(t *testing.T) {
 	var all []func() error
 	for _, id := range []string{"M3PL9Z", "T5WD1C", "M3PL9Z", "T5WD1C"} {
 		all = append(all, func() error {
-			_, err := worldtest.Call(t.Context(), b.World, airline.UpdateBaggages, airline.UpdateBaggagesIn{
+			_, err := worldtest.Call[airline.Reservation](t.Context(), b.World, "update_reservation_baggages", airline.BaggagesIn{
 				ReservationID: id, TotalBaggages: 3, NonfreeBaggages: 1, PaymentID: "credit_card_8001",
 			})
 			return err
 		})
 		all = append(all, func() error {
-			_, err := worldtest.Call(t.Context(), b.World, airline.SendCertificate, airline.SendCertificateIn{UserID: tobin})
+			_, err := worldtest.Call[*string](t.Context(), b.World, "send_certificate", airline.CertificateIn{UserID: tobin})
 			return err
 		})
 	}
@@ -139,8 +136,8 @@ func TestConcurrentChargesAddUp(t *testing.T) {
 func TestUpdatePassengers(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	in := airline.UpdatePassengersIn{ReservationID: "R7KQ2A", Passengers: make([]airline.Passenger, 1)}
-	worldtest.Refused(t, b.World, airline.UpdatePassengers, in, "number of passengers does not match")
+	in := airline.PassengersIn{ReservationID: "R7KQ2A", Passengers: make([]airline.Passenger, 1)}
+	worldtest.Refused(t, b.World, "update_reservation_passengers", in, "number of passengers does not match")
 	in.ReservationID = "NONE"
-	worldtest.Refused(t, b.World, airline.UpdatePassengers, in, "reservation not found")
+	worldtest.Refused(t, b.World, "update_reservation_passengers", in, "reservation not found")
 }

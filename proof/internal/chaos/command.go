@@ -18,6 +18,7 @@ import (
 	"github.com/tooldedup/dedup/proof/internal/chaos/lab"
 	"github.com/tooldedup/dedup/proof/internal/chaos/outside"
 	"github.com/tooldedup/dedup/proof/internal/chaos/reissue"
+	"github.com/tooldedup/dedup/proof/internal/chaos/score"
 )
 
 const long = `Try to break the promise, in one of these ways or in all of them:
@@ -130,14 +131,15 @@ func runOne(ctx context.Context, cmd *cobra.Command, c campaign, opts options) e
 	}
 	say(fmt.Sprintf("seed %d", p.Seed))
 	started := time.Now()
-	s, err := c.run(ctx, l, p)
-	if s != nil {
-		err = s.Close(started, err)
-		if line, encodeErr := json.Marshal(s); encodeErr != nil {
-			err = errors.Join(err, encodeErr)
-		} else {
-			fmt.Fprintln(cmd.OutOrStdout(), string(line))
-		}
+	s := &score.Score{Campaign: c.name, Seed: p.Seed, Server: l.Version, FaultsByKind: map[string]int{}, Details: map[string]any{}}
+	err = c.run(ctx, l, p, s)
+	if s.Campaign == "" {
+		return err // the command line was wrong
 	}
-	return err
+	err = s.Close(started, err)
+	line, encodeErr := json.Marshal(s)
+	if encodeErr == nil {
+		fmt.Fprintln(cmd.OutOrStdout(), string(line))
+	}
+	return errors.Join(err, encodeErr)
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/tooldedup/dedup/internal/faultproxy"
 	"github.com/tooldedup/dedup/internal/pgtest"
+	"github.com/tooldedup/dedup/internal/process"
 	"github.com/tooldedup/dedup/internal/promtool"
 	"github.com/tooldedup/dedup/internal/recording"
 	"github.com/tooldedup/dedup/proof/internal/replay/fleet"
@@ -45,11 +46,9 @@ func TestAlertOfTheStormedTool(t *testing.T) {
 	pool := db.Pool(t)
 	require.NoError(t, world.Create(t.Context(), pool))
 	require.NoError(t, world.Load(t.Context(), pool, rec))
-	self, err := os.Executable()
-	require.NoError(t, err)
 	workers, err := fleet.Start(fleet.Config{
-		Program: self, Args: []string{"replay-worker"}, Size: 2, Stderr: t.Output(),
-		DatabaseURLs: []string{db.URL}, Mode: worker.Dedup, Way: worker.Registry, Metrics: true,
+		Command: process.Command{Args: []string{"replay-worker"}, Stderr: t.Output()}, Size: 2,
+		DatabaseURLs: []string{db.URL}, Setup: worker.Setup{Mode: worker.Dedup, Way: worker.Registry, Metrics: true},
 	})
 	require.NoError(t, err)
 	t.Cleanup(workers.Close)

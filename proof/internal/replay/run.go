@@ -8,6 +8,7 @@ import (
 
 	"github.com/tooldedup/dedup/internal/citusdb"
 	"github.com/tooldedup/dedup/internal/exit"
+	"github.com/tooldedup/dedup/internal/process"
 	"github.com/tooldedup/dedup/internal/recording"
 	"github.com/tooldedup/dedup/proof/internal/replay/arm"
 	"github.com/tooldedup/dedup/proof/internal/replay/progress"
@@ -62,10 +63,6 @@ func run(ctx context.Context, f *flags, io streams) error {
 // replayAll runs the arms that are wanted, one after the other, on one server.
 // A result may come with an error: the figures then are not to be trusted.
 func replayAll(ctx context.Context, f *flags, rec *recording.Recording, display *progress.Display) (result *report.Result, err error) {
-	program, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("finding this program: %w", err)
-	}
 	server, err := openServer(ctx, f)
 	if errors.Is(err, stage.ErrURL) {
 		return nil, exit.Usage("--database-url: %w", err)
@@ -85,9 +82,9 @@ func replayAll(ctx context.Context, f *flags, rec *recording.Recording, display 
 
 	one := func(mode worker.Mode) (*report.Result, error) {
 		return arm.Run(ctx, arm.Config{
-			Recording: rec, Mode: mode, Way: f.way, Pays: f.pays, Metrics: f.metrics, Attempts: f.attempts, Seed: f.seed, Kinds: f.kinds,
-			Program: program, Args: []string{workerName},
-			Display: display, Verbose: f.verbose,
+			Recording: rec, Seed: f.seed, Kinds: f.kinds, Display: display, Verbose: f.verbose,
+			Setup:  worker.Setup{Mode: mode, Way: f.way, Pays: f.pays, Metrics: f.metrics, Attempts: f.attempts},
+			Worker: process.Command{Args: []string{workerName}},
 		}, server)
 	}
 	if f.naive {

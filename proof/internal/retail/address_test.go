@@ -12,38 +12,38 @@ import (
 func TestAddresses(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	worldtest.Refused(t, b.World, retail.ModifyOrderAddress, retail.OrderAddressIn{OrderID: "#none"}, "order not found")
-	worldtest.Refused(t, b.World, retail.ModifyOrderAddress, retail.OrderAddressIn{OrderID: mixed}, "non-pending order cannot be modified")
-	worldtest.Refused(t, b.World, retail.ModifyUserAddress, retail.UserAddressIn{UserID: "nobody"}, "user not found")
+	worldtest.Refused(t, b.World, "modify_pending_order_address", retail.OrderAddressIn{OrderID: "#none"}, "order not found")
+	worldtest.Refused(t, b.World, "modify_pending_order_address", retail.OrderAddressIn{OrderID: mixed}, "non-pending order cannot be modified")
+	worldtest.Refused(t, b.World, "modify_user_address", retail.UserAddressIn{UserID: "nobody"}, "user not found")
 
-	find := retail.FindByNameZipIn{FirstName: "MIRELA", LastName: "fenn", Zip: "30517"}
-	id, err := worldtest.Call(t.Context(), b.World, retail.FindByNameZip, find)
+	find := retail.NameZipIn{FirstName: "MIRELA", LastName: "fenn", Zip: "30517"}
+	id, err := worldtest.Call[string](t.Context(), b.World, "find_user_id_by_name_zip", find)
 	require.NoError(t, err)
-	require.Equal(t, mirela, *id)
+	require.Equal(t, mirela, id)
 
-	user, err := worldtest.Call(t.Context(), b.World, retail.ModifyUserAddress, retail.UserAddressIn{UserID: mirela, Address1: "<b> & co", Zip: "1"})
+	user, err := worldtest.Call[retail.User](t.Context(), b.World, "modify_user_address", retail.UserAddressIn{UserID: mirela, Address1: "<b> & co", Zip: "1"})
 	require.NoError(t, err)
 	require.Equal(t, retail.Address{Address1: "<b> & co", Zip: "1"}, user.Address)
 
 	// The look-up follows the document.
-	worldtest.Refused(t, b.World, retail.FindByNameZip, find, "user not found")
+	worldtest.Refused(t, b.World, "find_user_id_by_name_zip", find, "user not found")
 	find.Zip = "1"
-	_, err = worldtest.Call(t.Context(), b.World, retail.FindByNameZip, find)
+	_, err = worldtest.Call[string](t.Context(), b.World, "find_user_id_by_name_zip", find)
 	require.NoError(t, err)
 }
 
 func TestReads(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	id, err := worldtest.Call(t.Context(), b.World, retail.FindByEmail, retail.FindByEmailIn{Email: "MIRELA.fenn@post.example"})
+	id, err := worldtest.Call[string](t.Context(), b.World, "find_user_id_by_email", retail.EmailIn{Email: "MIRELA.fenn@post.example"})
 	require.NoError(t, err)
-	require.Equal(t, mirela, *id)
-	types, err := worldtest.Call(t.Context(), b.World, retail.ProductTypes, retail.ProductTypesIn{})
+	require.Equal(t, mirela, id)
+	types, err := worldtest.Call[map[string]string](t.Context(), b.World, "list_all_product_types", struct{}{})
 	require.NoError(t, err)
 	require.Equal(t, map[string]string{"Rain Barrel": "90011", "Seed Drawer": "90012", "Kneeling Pad": "90013"}, types)
 
-	worldtest.Refused(t, b.World, retail.FindByEmail, retail.FindByEmailIn{Email: "x"}, "user not found")
-	worldtest.Refused(t, b.World, retail.UserDetails, retail.UserDetailsIn{UserID: "x"}, "user not found")
-	worldtest.Refused(t, b.World, retail.OrderDetails, retail.OrderDetailsIn{OrderID: "x"}, "order not found")
-	worldtest.Refused(t, b.World, retail.ProductDetails, retail.ProductDetailsIn{ProductID: "x"}, "product not found")
+	worldtest.Refused(t, b.World, "find_user_id_by_email", retail.EmailIn{Email: "x"}, "user not found")
+	worldtest.Refused(t, b.World, "get_user_details", retail.UserIn{UserID: "x"}, "user not found")
+	worldtest.Refused(t, b.World, "get_order_details", retail.OrderIn{OrderID: "x"}, "order not found")
+	worldtest.Refused(t, b.World, "get_product_details", retail.ProductIn{ProductID: "x"}, "product not found")
 }

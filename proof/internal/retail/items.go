@@ -3,42 +3,121 @@ package retail
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/tooldedup/dedup/proof/internal/world/doc"
 	"github.com/tooldedup/dedup/proof/internal/world/kit"
 )
 
-// missingItem is the first of ids that is asked for more often than the order
-// has it.
+// SwapIn are the arguments of modify_pending_order_items and of exchange_delivered_order_items:
+// items and, at the same places, those that replace them.
+type SwapIn struct {
+	OrderID         string   `json:"order_id"`
+	ItemIDs         []string `json:"item_ids"`
+	NewItemIDs      []string `json:"new_item_ids"`
+	PaymentMethodID string   `json:"payment_method_id"`
+}
+
+// Subject is the order.
+func (in SwapIn) Subject() string { return in.OrderID }
+
+// modifyItems replaces items of a pending order by other variants of their products and settles
+// the difference. It can be done once: the order's status is then no longer "pending".
+func modifyItems(ctx context.Context, tx pgx.Tx, order *Order, in SwapIn) error {
+	variants, difference, err := priceSwap(ctx, tx, order, in)
+	if err != nil {
+		return err
+	}
+	user, method, err := lockPayer(ctx, tx, order, in.PaymentMethodID)
+	if err != nil {
+		return err
+	}
+	if !method.covers(difference) {
+		return kit.Refuse("insufficient gift card balance to pay for the new item")
+	}
+	// A difference of zero is noted as well.
+	line := Payment{TransactionType: refund, Amount: math.Abs(difference), PaymentMethodID: in.PaymentMethodID}
+	if difference > 0 {
+		line.TransactionType = payment
+	}
+	order.PaymentHistory = append(order.PaymentHistory, line)
+	method.charge(difference)
+	for i, id := range in.ItemIDs {
+		// An earlier pair may have used the id up by its own replacement: then none is replaced.
+		if item := findItem(order, id); item != nil {
+			item.ItemID, item.Price, item.Options = variants[i].ItemID, variants[i].Price, variants[i].Options
+		}
+	}
+	order.Status = statusItemModified
+	return users.Save(ctx, tx, order.UserID, user)
+}
+
+// exchangeItems asks for items of a delivered order to be exchanged. Items and money move
+// elsewhere, when the parcel is back.
+func exchangeItems(ctx context.Context, tx pgx.Tx, order *Order, in SwapIn) error {
+	_, difference, err := priceSwap(ctx, tx, order, in)
+	if err != nil {
+		return err
+	}
+	difference = kit.Round2(difference)
+	_, method, err := lockPayer(ctx, tx, order, in.PaymentMethodID)
+	if err != nil {
+		return err
+	}
+	if !method.covers(difference) {
+		return kit.Refuse("insufficient gift card balance to pay for the price difference")
+	}
+	order.Status = statusExchangeRequested
+	order.ExchangeItems, order.ExchangeNewItems = sorted(in.ItemIDs), sorted(in.NewItemIDs)
+	order.ExchangePaymentMethodID, order.ExchangePriceDifference = in.PaymentMethodID, &difference
+	return nil
+}
+
+// priceSwap finds the variant that replaces each item, in order, and sums what they cost more,
+// not rounded. It refuses unless every id is in the order and has its partner, which is an
+// available variant of the same product. Products never change: no lock.
+func priceSwap(ctx context.Context, tx pgx.Tx, order *Order, in SwapIn) ([]Variant, float64, error) {
+	if id, missing := missingItem(order, in.ItemIDs); missing {
+		return nil, 0, kit.Refuse("%s not found", id)
+	}
+	if len(in.ItemIDs) != len(in.NewItemIDs) {
+		return nil, 0, kit.Refuse("the number of items to be exchanged should match")
+	}
+	var variants []Variant
+	var difference float64
+	for i, id := range in.ItemIDs {
+		old := findItem(order, id)
+		product, err := products.Read(ctx, tx, old.ProductID)
+		if err != nil {
+			return nil, 0, fmt.Errorf("reading product %s: %w", old.ProductID, err)
+		}
+		variant, known := product.Variants[in.NewItemIDs[i]]
+		if !known || !variant.Available {
+			return nil, 0, kit.Refuse("new item %s not found or available", in.NewItemIDs[i])
+		}
+		variants = append(variants, variant)
+		difference += variant.Price - old.Price
+	}
+	return variants, difference, nil
+}
+
+// missingItem is the first of ids that is asked for more often than the order has it.
 func missingItem(order *Order, ids []string) (string, bool) {
 	left := map[string]int{}
 	for _, item := range order.Items {
 		left[item.ItemID]++
 	}
-	asked := map[string]int{}
 	for _, id := range ids {
-		asked[id]++
+		left[id]--
 	}
 	for _, id := range ids {
-		if asked[id] > left[id] {
+		if left[id] < 0 {
 			return id, true
 		}
 	}
 	return "", false
-}
-
-// checkPairs refuses unless every id is in the order and has its partner.
-func checkPairs(order *Order, ids, newIDs []string) error {
-	if id, missing := missingItem(order, ids); missing {
-		return kit.Refuse("%s not found", id)
-	}
-	if len(ids) != len(newIDs) {
-		return kit.Refuse("the number of items to be exchanged should match")
-	}
-	return nil
 }
 
 // findItem is the first item of an order with an id.
@@ -48,45 +127,6 @@ func findItem(order *Order, id string) *Item {
 		return nil
 	}
 	return &order.Items[at]
-}
-
-// priceSwap finds the variant that replaces each item, in order, and sums what
-// they cost more, not rounded. It refuses where a new id is not a variant of
-// the old item's product, or is not available.
-func priceSwap(ctx context.Context, tx pgx.Tx, order *Order, ids, newIDs []string) ([]Variant, float64, error) {
-	products := map[string]*Product{}
-	var variants []Variant
-	var difference float64
-	for i, id := range ids {
-		old := findItem(order, id)
-		product, err := readProduct(ctx, tx, products, old.ProductID)
-		if err != nil {
-			return nil, 0, err
-		}
-		variant, known := product.Variants[newIDs[i]]
-		if !known || !variant.Available {
-			return nil, 0, kit.Refuse("new item %s not found or available", newIDs[i])
-		}
-		variants = append(variants, variant)
-		difference += variant.Price - old.Price
-	}
-	return variants, difference, nil
-}
-
-// readProduct reads each product once. Products never change: no lock.
-func readProduct(ctx context.Context, tx pgx.Tx, read map[string]*Product, id string) (*Product, error) {
-	if product, ok := read[id]; ok {
-		return product, nil
-	}
-	product, err := doc.Get[*Product](ctx, tx, `
-		SELECT doc
-		FROM retail_products
-		WHERE product_id = $1`, id)
-	if err != nil {
-		return nil, fmt.Errorf("reading product %s: %w", id, err)
-	}
-	read[id] = product
-	return product, nil
 }
 
 // sorted returns ids in order without touching the caller's; never nil.

@@ -29,7 +29,7 @@ func TestModifyItems(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		b.edit(t, twoPads, "{status}", `"pending"`)
-		got, err := worldtest.Call(t.Context(), b.World, retail.ModifyItems, retail.SwapIn{
+		got, err := worldtest.Call[retail.Order](t.Context(), b.World, "modify_pending_order_items", retail.SwapIn{
 			OrderID: twoPads, ItemIDs: []string{cork, slate120, cork}, NewItemIDs: []string{felt, slate90, cork}, PaymentMethodID: largeCard,
 		})
 		require.NoError(t, err)
@@ -50,7 +50,7 @@ func TestModifyItems(t *testing.T) {
 	t.Run("NoDifferenceIsARefundOfZero", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		got, err := worldtest.Call(t.Context(), b.World, retail.ModifyItems, retail.SwapIn{
+		got, err := worldtest.Call[retail.Order](t.Context(), b.World, "modify_pending_order_items", retail.SwapIn{
 			OrderID: barrel, ItemIDs: []string{cork}, NewItemIDs: []string{cork}, PaymentMethodID: creditCard,
 		})
 		require.NoError(t, err)
@@ -62,7 +62,7 @@ func TestModifyItems(t *testing.T) {
 		b := setup(t)
 		b.edit(t, twoPads, "{status}", `"pending"`)
 		b.edit(t, twoPads, "{items,1,item_id}", `"500302"`)
-		got, err := worldtest.Call(t.Context(), b.World, retail.ModifyItems, retail.SwapIn{
+		got, err := worldtest.Call[retail.Order](t.Context(), b.World, "modify_pending_order_items", retail.SwapIn{
 			OrderID: twoPads, ItemIDs: []string{cork, felt}, NewItemIDs: []string{felt, cork}, PaymentMethodID: paypal,
 		})
 		require.NoError(t, err)
@@ -77,16 +77,16 @@ func TestModifyItems(t *testing.T) {
 			return retail.SwapIn{OrderID: order, ItemIDs: ids, NewItemIDs: newIDs, PaymentMethodID: method}
 		}
 		one := []string{cork}
-		worldtest.Refused(t, b.World, retail.ModifyItems, swap("#none", "x", one, one), "order not found")
-		worldtest.Refused(t, b.World, retail.ModifyItems, swap(twoPads, "x", one, one), "non-pending order cannot be modified")
-		worldtest.Refused(t, b.World, retail.ModifyItems, swap(barrel, "x", []string{cork, cork}, nil), "500301 not found")
-		worldtest.Refused(t, b.World, retail.ModifyItems, swap(barrel, "x", []string{"?"}, nil), "? not found")
-		worldtest.Refused(t, b.World, retail.ModifyItems, swap(barrel, "x", one, nil), "the number of items to be exchanged should match")
-		worldtest.Refused(t, b.World, retail.ModifyItems, swap(barrel, "x", one, []string{slate120}), "new item 500102 not found or available")
-		worldtest.Refused(t, b.World, retail.ModifyItems, swap(barrel, "x", []string{slate90}, []string{moss120}), "new item 500104 not found or available")
-		worldtest.Refused(t, b.World, retail.ModifyItems, swap(barrel, "x", one, one), "payment method not found")
+		worldtest.Refused(t, b.World, "modify_pending_order_items", swap("#none", "x", one, one), "order not found")
+		worldtest.Refused(t, b.World, "modify_pending_order_items", swap(twoPads, "x", one, one), "non-pending order cannot be modified")
+		worldtest.Refused(t, b.World, "modify_pending_order_items", swap(barrel, "x", []string{cork, cork}, nil), "500301 not found")
+		worldtest.Refused(t, b.World, "modify_pending_order_items", swap(barrel, "x", []string{"?"}, nil), "? not found")
+		worldtest.Refused(t, b.World, "modify_pending_order_items", swap(barrel, "x", one, nil), "the number of items to be exchanged should match")
+		worldtest.Refused(t, b.World, "modify_pending_order_items", swap(barrel, "x", one, []string{slate120}), "new item 500102 not found or available")
+		worldtest.Refused(t, b.World, "modify_pending_order_items", swap(barrel, "x", []string{slate90}, []string{moss120}), "new item 500104 not found or available")
+		worldtest.Refused(t, b.World, "modify_pending_order_items", swap(barrel, "x", one, one), "payment method not found")
 		b.edit(t, "#K1003", "{status}", `"pending"`)
-		worldtest.Refused(t, b.World, retail.ModifyItems, swap("#K1003", smallCard, []string{drawers12}, []string{drawers24}),
+		worldtest.Refused(t, b.World, "modify_pending_order_items", swap("#K1003", smallCard, []string{drawers12}, []string{drawers24}),
 			"insufficient gift card balance to pay for the new item")
 	})
 
@@ -94,10 +94,10 @@ func TestModifyItems(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		in := retail.SwapIn{OrderID: barrel, ItemIDs: []string{slate90}, NewItemIDs: []string{moss90}, PaymentMethodID: mirelaCard}
-		_, err := worldtest.Call(t.Context(), b.World, retail.ModifyItems, in)
+		_, err := worldtest.Call[retail.Order](t.Context(), b.World, "modify_pending_order_items", in)
 		require.NoError(t, err)
 		require.Equal(t, 85.79, b.balance(t, mirela, mirelaCard))
-		worldtest.Refused(t, b.World, retail.ModifyItems, in, "non-pending order cannot be modified")
+		worldtest.Refused(t, b.World, "modify_pending_order_items", in, "non-pending order cannot be modified")
 	})
 }
 
@@ -105,38 +105,38 @@ func TestExchangeItems(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	in := retail.SwapIn{OrderID: mixed, ItemIDs: []string{drawers24, moss90}, NewItemIDs: []string{drawers12}, PaymentMethodID: "x"}
-	worldtest.Refused(t, b.World, retail.ExchangeItems, in, "the number of items to be exchanged should match")
+	worldtest.Refused(t, b.World, "exchange_delivered_order_items", in, "the number of items to be exchanged should match")
 	in.NewItemIDs = []string{drawers24, drawers12}
-	worldtest.Refused(t, b.World, retail.ExchangeItems, in, "new item 500201 not found or available")
+	worldtest.Refused(t, b.World, "exchange_delivered_order_items", in, "new item 500201 not found or available")
 	in.NewItemIDs = []string{drawers24, slate120}
-	worldtest.Refused(t, b.World, retail.ExchangeItems, in, "payment method not found")
+	worldtest.Refused(t, b.World, "exchange_delivered_order_items", in, "payment method not found")
 	in.PaymentMethodID = smallCard
-	worldtest.Refused(t, b.World, retail.ExchangeItems, in, "insufficient gift card balance to pay for the price difference")
+	worldtest.Refused(t, b.World, "exchange_delivered_order_items", in, "insufficient gift card balance to pay for the price difference")
 	in.PaymentMethodID = largeCard
 
-	got, err := worldtest.Call(t.Context(), b.World, retail.ExchangeItems, in)
+	got, err := worldtest.Call[retail.Order](t.Context(), b.World, "exchange_delivered_order_items", in)
 	require.NoError(t, err)
 	require.Equal(t, []string{moss90, drawers24}, got.ExchangeItems)
 	require.Equal(t, []string{slate120, drawers24}, got.ExchangeNewItems)
 	require.Equal(t, 19.74, *got.ExchangePriceDifference)
 	require.Equal(t, 310.4, b.balance(t, pike, largeCard), "no money moves yet")
-	worldtest.Refused(t, b.World, retail.ExchangeItems, in, "non-delivered order cannot be exchanged")
+	worldtest.Refused(t, b.World, "exchange_delivered_order_items", in, "non-delivered order cannot be exchanged")
 }
 
 func TestReturnItems(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	in := retail.ReturnIn{OrderID: twoPads, ItemIDs: []string{cork, cork, cork}, PaymentMethodID: "gift_card_0"}
-	worldtest.Refused(t, b.World, retail.ReturnItems, in, "payment method not found")
+	worldtest.Refused(t, b.World, "return_delivered_order_items", in, "payment method not found")
 	in.PaymentMethodID = smallCard
-	worldtest.Refused(t, b.World, retail.ReturnItems, in, "some item not found")
+	worldtest.Refused(t, b.World, "return_delivered_order_items", in, "some item not found")
 	in.OrderID = barrel
-	worldtest.Refused(t, b.World, retail.ReturnItems, in, "non-delivered order cannot be returned")
-	worldtest.Refused(t, b.World, retail.ReturnItems, retail.ReturnIn{OrderID: mixed, PaymentMethodID: paypal},
+	worldtest.Refused(t, b.World, "return_delivered_order_items", in, "non-delivered order cannot be returned")
+	worldtest.Refused(t, b.World, "return_delivered_order_items", retail.ReturnIn{OrderID: mixed, PaymentMethodID: paypal},
 		"payment method should be either the original payment method or a gift card")
 
 	in = retail.ReturnIn{OrderID: twoPads, ItemIDs: []string{}, PaymentMethodID: smallCard}
-	got, err := worldtest.Call(t.Context(), b.World, retail.ReturnItems, in)
+	got, err := worldtest.Call[retail.Order](t.Context(), b.World, "return_delivered_order_items", in)
 	require.NoError(t, err)
 	require.Equal(t, "return requested", got.Status)
 	require.JSONEq(t, `[]`, string(b.orderField(t, twoPads, "return_items")), "an empty list is written, not left out")

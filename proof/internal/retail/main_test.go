@@ -29,10 +29,8 @@ func setup(t *testing.T) *bundle {
 
 func (b *bundle) user(t *testing.T, id string) retail.User {
 	t.Helper()
-	text, err := worldtest.Call(t.Context(), b.World, retail.UserDetails, retail.UserDetailsIn{UserID: id})
+	user, err := worldtest.Call[retail.User](t.Context(), b.World, "get_user_details", retail.UserIn{UserID: id})
 	require.NoError(t, err)
-	var user retail.User
-	require.NoError(t, json.Unmarshal(text, &user))
 	return user
 }
 
@@ -55,7 +53,7 @@ func (b *bundle) edit(t *testing.T, order, path, value string) {
 // orderField is one value of an order's document.
 func (b *bundle) orderField(t *testing.T, id, field string) json.RawMessage {
 	t.Helper()
-	text, err := worldtest.Call(t.Context(), b.World, retail.OrderDetails, retail.OrderDetailsIn{OrderID: id})
+	text, err := worldtest.Call[json.RawMessage](t.Context(), b.World, "get_order_details", retail.OrderIn{OrderID: id})
 	require.NoError(t, err)
 	var fields map[string]json.RawMessage
 	require.NoError(t, json.Unmarshal(text, &fields))

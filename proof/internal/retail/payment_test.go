@@ -19,7 +19,7 @@ func TestCancelOrder(t *testing.T) {
 			{"transaction_type": "payment", "amount": 0.20999999999999375, "payment_method_id": "gift_card_5101"},
 			{"transaction_type": "refund", "amount": 5, "payment_method_id": "credit_card_5102"},
 			{"transaction_type": "payment", "amount": 0.111, "payment_method_id": "gift_card_5101"}]`)
-		got, err := worldtest.Call(t.Context(), b.World, retail.CancelOrder, retail.CancelIn{OrderID: "#K1002", Reason: "no longer needed"})
+		got, err := worldtest.Call[retail.Order](t.Context(), b.World, "cancel_pending_order", retail.CancelIn{OrderID: "#K1002", Reason: "no longer needed"})
 		require.NoError(t, err)
 		require.Equal(t, []retail.Payment{
 			{TransactionType: "refund", Amount: 0.20999999999999375, PaymentMethodID: mirelaCard},
@@ -32,11 +32,11 @@ func TestCancelOrder(t *testing.T) {
 	t.Run("ChecksInOrder", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		worldtest.Refused(t, b.World, retail.CancelOrder, retail.CancelIn{OrderID: "#none", Reason: "?"}, "order not found")
-		worldtest.Refused(t, b.World, retail.CancelOrder, retail.CancelIn{OrderID: twoPads, Reason: "?"}, "non-pending order cannot be cancelled")
-		worldtest.Refused(t, b.World, retail.CancelOrder, retail.CancelIn{OrderID: barrel, Reason: "?"}, "invalid reason")
+		worldtest.Refused(t, b.World, "cancel_pending_order", retail.CancelIn{OrderID: "#none", Reason: "?"}, "order not found")
+		worldtest.Refused(t, b.World, "cancel_pending_order", retail.CancelIn{OrderID: twoPads, Reason: "?"}, "non-pending order cannot be cancelled")
+		worldtest.Refused(t, b.World, "cancel_pending_order", retail.CancelIn{OrderID: barrel, Reason: "?"}, "invalid reason")
 		b.edit(t, barrel, "{payment_history,0,payment_method_id}", `"gift_card_gone"`)
-		worldtest.Refused(t, b.World, retail.CancelOrder, retail.CancelIn{OrderID: barrel, Reason: "no longer needed"}, "'gift_card_gone'")
+		worldtest.Refused(t, b.World, "cancel_pending_order", retail.CancelIn{OrderID: barrel, Reason: "no longer needed"}, "'gift_card_gone'")
 	})
 
 	// One of many at once cancels, and the card has its money back once.
@@ -46,7 +46,7 @@ func TestCancelOrder(t *testing.T) {
 		var all []func() error
 		for range 4 {
 			all = append(all, func() error {
-				_, _ = worldtest.Call(t.Context(), b.World, retail.CancelOrder, retail.CancelIn{OrderID: "#K1002", Reason: "ordered by mistake"})
+				_, _ = worldtest.Call[retail.Order](t.Context(), b.World, "cancel_pending_order", retail.CancelIn{OrderID: "#K1002", Reason: "ordered by mistake"})
 				return nil
 			})
 		}
@@ -59,16 +59,16 @@ func TestCancelOrder(t *testing.T) {
 func TestModifyPayment(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	to := func(order, method string) retail.ModifyPaymentIn {
-		return retail.ModifyPaymentIn{OrderID: order, PaymentMethodID: method}
+	to := func(order, method string) retail.PaymentIn {
+		return retail.PaymentIn{OrderID: order, PaymentMethodID: method}
 	}
-	worldtest.Refused(t, b.World, retail.ModifyPayment, to("#none", "x"), "order not found")
-	worldtest.Refused(t, b.World, retail.ModifyPayment, to(twoPads, "x"), "non-pending order cannot be modified")
-	worldtest.Refused(t, b.World, retail.ModifyPayment, to("#K1002", "x"), "payment method not found")
-	worldtest.Refused(t, b.World, retail.ModifyPayment, to("#K1002", mirelaCard), "the new payment method should be different from the current one")
-	worldtest.Refused(t, b.World, retail.ModifyPayment, to("#K1003", smallCard), "insufficient gift card balance to pay for the order")
+	worldtest.Refused(t, b.World, "modify_pending_order_payment", to("#none", "x"), "order not found")
+	worldtest.Refused(t, b.World, "modify_pending_order_payment", to(twoPads, "x"), "non-pending order cannot be modified")
+	worldtest.Refused(t, b.World, "modify_pending_order_payment", to("#K1002", "x"), "payment method not found")
+	worldtest.Refused(t, b.World, "modify_pending_order_payment", to("#K1002", mirelaCard), "the new payment method should be different from the current one")
+	worldtest.Refused(t, b.World, "modify_pending_order_payment", to("#K1003", smallCard), "insufficient gift card balance to pay for the order")
 
-	got, err := worldtest.Call(t.Context(), b.World, retail.ModifyPayment, to("#K1002", creditCard))
+	got, err := worldtest.Call[retail.Order](t.Context(), b.World, "modify_pending_order_payment", to("#K1002", creditCard))
 	require.NoError(t, err)
 	require.Equal(t, "pending", got.Status)
 	require.Equal(t, []retail.Payment{
@@ -77,10 +77,10 @@ func TestModifyPayment(t *testing.T) {
 		{TransactionType: "refund", Amount: 74.99, PaymentMethodID: mirelaCard},
 	}, got.PaymentHistory)
 	require.Equal(t, 160.99, b.balance(t, mirela, mirelaCard))
-	worldtest.Refused(t, b.World, retail.ModifyPayment, to("#K1002", mirelaCard), "there should be exactly one payment for a pending order")
+	worldtest.Refused(t, b.World, "modify_pending_order_payment", to("#K1002", mirelaCard), "there should be exactly one payment for a pending order")
 
 	b.edit(t, "#K1003", "{payment_history,0,transaction_type}", `"refund"`)
-	worldtest.Refused(t, b.World, retail.ModifyPayment, to("#K1003", largeCard), "there should be exactly one payment for a pending order")
+	worldtest.Refused(t, b.World, "modify_pending_order_payment", to("#K1003", largeCard), "there should be exactly one payment for a pending order")
 }
 
 // Two orders of one user take from one gift card at once: nothing is lost.
@@ -96,7 +96,7 @@ func TestConcurrentChargesAddUp(t *testing.T) {
 		{OrderID: "#K1003", ItemIDs: []string{drawers12}, NewItemIDs: []string{drawers24}, PaymentMethodID: largeCard},
 	} {
 		all = append(all, func() error {
-			_, err := worldtest.Call(t.Context(), b.World, retail.ModifyItems, in)
+			_, err := worldtest.Call[retail.Order](t.Context(), b.World, "modify_pending_order_items", in)
 			return err
 		})
 	}

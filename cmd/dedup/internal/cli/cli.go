@@ -14,33 +14,15 @@ import (
 const long = `dedup is the companion of the Go library github.com/tooldedup/dedup, which makes
 write tools run once however often they are called.
 
-A program that uses the library needs the table tool_dedup in its database:
-
-  dedup migrate up      creates it
-  dedup migrate check   checks that it is there and sound
-  dedup doctor          checks the server, its standbys and poolers too
-
-What became of calls, and what somebody has to look at:
-
-  dedup attention       lists what needs somebody, and what to do
-  dedup show            shows one call: its record, who is at it, its audit
-  dedup list            lists the records of a tool, or which tools have records
-  dedup key             writes the key of a call, as the library derives it
-  dedup reset           frees a record, so that its call runs again
-  dedup audit           lists who did what to which call, and why
-  dedup stats           says how many calls were duplicates
-  dedup console         shows all of it in a browser
-
-Tools with effects outside of the database leave to a person what they cannot know:
-
-  dedup parked          lists such operations
-  dedup resolve         stores what the person found out
+A program that uses the library needs the table tool_dedup in its database, which
+"dedup migrate up" creates. "dedup attention" lists what somebody has to look at.
 
 Databases are named by --database-url or by the environment variable
 DATABASE_URL, such as postgres://user:password@localhost:5432/mydb.
 
-The exit code is 0 when all is well, 1 when a problem was found or the command
-failed, 2 for a command line that cannot be carried out, and 130 after Ctrl-C.`
+The exit code is 0 when all is well, also where nothing is found that is asked for,
+1 when a problem was found or the command failed, 2 for a command line that cannot
+be carried out, and 130 after Ctrl-C.`
 
 // Streams are where commands write: what they were asked for to Out, all else
 // to Err.

@@ -17,13 +17,6 @@ import (
 	"github.com/tooldedup/dedup/internal/inspect"
 )
 
-const (
-	// connectWait bounds connecting where the URL names no connect_timeout.
-	connectWait = 10 * time.Second
-	// answerWait is how much longer than the statement_timeout an answer may take.
-	answerWait = 5 * time.Second
-)
-
 // Query is the database that a command line names, and how it is asked.
 type Query struct {
 	Target
@@ -46,34 +39,30 @@ type Database struct {
 	Tools *external.Tools
 }
 
-// Open connects to the target. opts may be nil; their Schema is the target's.
-func (q *Query) Open(ctx context.Context, command string, opts *dedup.Options) (*Database, error) {
+// With connects to the target for as long as fn runs. opts may be nil; their Schema is the
+// target's.
+func (q *Query) With(cmd *cobra.Command, opts *dedup.Options, fn func(ctx context.Context, db *Database) error) error {
+	ctx := cmd.Context()
 	if err := CheckTimeout(q.Timeout); err != nil {
-		return nil, err
+		return err
 	}
-	config, err := q.PoolConfig()
+	config, err := q.Config(cmd.CommandPath())
 	if err != nil {
-		return nil, err
+		return err
 	}
 	config.MaxConns, config.MinConns, config.MinIdleConns = 1, 0, 0
 	// Exec mode prepares nothing, so that it works behind every pooler.
 	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
-	if config.ConnConfig.ConnectTimeout == 0 {
-		config.ConnConfig.ConnectTimeout = connectWait
-	}
-	if config.ConnConfig.RuntimeParams["application_name"] == "" {
-		config.ConnConfig.RuntimeParams["application_name"] = command
-	}
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
-		return nil, exit.Usage("the database's URL: %w", err)
+		return exit.Usage("the database's URL: %w", err)
 	}
+	defer pool.Close()
 	db := &Database{Query: q, Pool: pool}
 	if err := db.prepare(ctx, opts); err != nil {
-		pool.Close()
-		return nil, err
+		return err
 	}
-	return db, nil
+	return fn(ctx, db)
 }
 
 func (db *Database) prepare(ctx context.Context, opts *dedup.Options) error {
@@ -89,7 +78,7 @@ func (db *Database) prepare(ctx context.Context, opts *dedup.Options) error {
 	if err != nil {
 		return exit.Usage("%w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, connectWait+answerWait)
+	ctx, cancel := context.WithTimeout(ctx, connectWait+inspect.AnswerWait)
 	defer cancel()
 	if err := db.Pool.Ping(ctx); err != nil {
 		return fmt.Errorf("connecting: %w", err)
@@ -97,13 +86,9 @@ func (db *Database) prepare(ctx context.Context, opts *dedup.Options) error {
 	return nil
 }
 
-// Close closes the connections.
-func (db *Database) Close() { db.Pool.Close() }
-
 // ReadOnly is that of package inspect, with the errors of [Database.Explained].
 func (db *Database) ReadOnly(ctx context.Context, fn func(tx pgx.Tx) error) error {
-	read := inspect.Database{Pool: db.Pool, Schema: db.Schema, Timeout: db.Timeout}
-	return db.Explained(read.ReadOnly(ctx, fn))
+	return db.Explained(inspect.ReadOnly(ctx, db.Pool, db.Timeout, fn))
 }
 
 // Explained says what to do about a table that is not there, or may not be read.

@@ -2,9 +2,11 @@ package cli
 
 import (
 	"os/user"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
+	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/internal/exit"
 )
 
@@ -27,4 +29,15 @@ func AddActor(cmd *cobra.Command, actor *string) {
 		name = who.Username
 	}
 	cmd.Flags().StringVar(actor, "actor", name, "`name` of who does it, for the audit")
+}
+
+// AddOrder adds the flag that says in which order the processes make calls.
+func AddOrder(cmd *cobra.Command, opts *dedup.Options) {
+	cmd.Flags().BoolFunc("claim-first", "the processes that call use Options.Order ClaimFirst", func(text string) error {
+		claim, err := strconv.ParseBool(text)
+		if claim {
+			opts.Order = dedup.ClaimFirst
+		}
+		return err
+	})
 }

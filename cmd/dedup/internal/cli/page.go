@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"io"
 	"math"
 	"time"
 
@@ -36,9 +35,70 @@ func (p *Page) AddFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&p.After, "after", "", "list what comes after the entry with this `cursor`, which --json writes for each")
 }
 
-// Position reads the position that a cursor stands for into a pointer, which is left alone
+// Position is where an entry of a list stands. It is embedded in what --json writes.
+type Position struct {
+	// Cursor is what --after goes on from.
+	Cursor string `json:"cursor,omitempty"`
+}
+
+// Stand gives an entry its place.
+func (p *Position) Stand(cursor string) { p.Cursor = cursor }
+
+// Item is an entry of a list that stands at a place, of which its [Position] is made.
+type Item[P any] struct {
+	Entry interface {
+		Entry
+		Stand(cursor string)
+	}
+	At P
+}
+
+// List is a list whose entries stand at places.
+type List[P any] struct {
+	// Command lists it, with --after for more, and Nothing is said of an empty one.
+	Command, Nothing string
+	// Read reads at most so many entries that come after a place, all where that is zero. Where
+	// there may be more, next is the place to go on from.
+	Read func(ctx context.Context, tx pgx.Tx, db *Database, after P, limit int) (found []Item[P], next *P, err error)
+}
+
+// Write reads the page of a list in a read-only transaction and writes its entries, and says on
+// stderr whether there is more.
+func (l *List[P]) Write(cmd *cobra.Command, q *Query, page *Page) error {
+	var after P
+	if err := page.position(&after); err != nil {
+		return err
+	}
+	return q.With(cmd, nil, func(ctx context.Context, db *Database) error {
+		var found []Item[P]
+		var next *P
+		if err := db.ReadOnly(ctx, func(tx pgx.Tx) (err error) {
+			found, next, err = l.Read(ctx, tx, db, after, page.Limit)
+			return err
+		}); err != nil {
+			return err
+		}
+		for _, item := range found {
+			item.Entry.Stand(cursor(item.At))
+			if err := q.Write(cmd.OutOrStdout(), item.Entry); err != nil {
+				return err
+			}
+		}
+		switch {
+		case next != nil:
+			cmd.PrintErrf("There is more: %s --after %s\n", l.Command, cursor(*next))
+		case len(found) == 0 && page.After == "":
+			cmd.PrintErrln(l.Nothing)
+		case len(found) == 0:
+			cmd.PrintErrln("There is no more.")
+		}
+		return nil
+	})
+}
+
+// position reads the place that a cursor stands for into a pointer, which is left alone
 // where there is none. The error is an [*exit.UsageError].
-func (p *Page) Position(position any) error {
+func (p *Page) position(place any) error {
 	if p.Limit < 1 || p.Limit > maxLimit {
 		return exit.Usage("--limit must be 1 to %d", maxLimit)
 	}
@@ -49,7 +109,7 @@ func (p *Page) Position(position any) error {
 	if err == nil {
 		decoder := json.NewDecoder(bytes.NewReader(text))
 		decoder.DisallowUnknownFields()
-		err = decoder.Decode(position)
+		err = decoder.Decode(place)
 	}
 	if err != nil {
 		return exit.Usage("--after: %q is no cursor of this list", p.After)
@@ -57,55 +117,10 @@ func (p *Page) Position(position any) error {
 	return nil
 }
 
-// List reads a page in a read-only transaction and writes its entries, and says on stderr
-// whether there is more. read returns the cursor of the next page, empty where there is
-// none. command is what lists that with --after, and nothing what is said of an empty list.
-func (p *Page) List(cmd *cobra.Command, q *Query, command, nothing string,
-	read func(ctx context.Context, tx pgx.Tx, db *Database) (found []Entry, next string, err error),
-) error {
-	ctx := cmd.Context()
-	db, err := q.Open(ctx, cmd.CommandPath(), nil)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-
-	var found []Entry
-	var next string
-	err = db.ReadOnly(ctx, func(tx pgx.Tx) (err error) {
-		found, next, err = read(ctx, tx, db)
-		return err
-	})
-	if err == nil {
-		err = WriteAll(q, cmd.OutOrStdout(), found)
-	}
-	switch {
-	case err != nil:
-		return err
-	case next != "":
-		cmd.PrintErrf("There is more: %s --after %s\n", command, next)
-	case len(found) == 0 && p.After == "":
-		cmd.PrintErrln(nothing)
-	case len(found) == 0:
-		cmd.PrintErrln("There is no more.")
-	}
-	return nil
-}
-
-// WriteAll writes entries.
-func WriteAll[E Entry](q *Query, out io.Writer, all []E) error {
-	for _, one := range all {
-		if err := q.Write(out, one); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Cursor is the text of a position. It says nothing to anybody but [Page.Position].
-func Cursor(position any) (string, error) {
-	text, err := json.Marshal(position)
-	return base64.RawURLEncoding.EncodeToString(text), err
+// cursor is the text of a place. It says nothing to anybody but [Page.position].
+func cursor(place any) string {
+	text, _ := json.Marshal(place) // texts, numbers and times
+	return base64.RawURLEncoding.EncodeToString(text)
 }
 
 // AddTimeout adds the flag that bounds each statement.

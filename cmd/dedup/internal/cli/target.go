@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"cmp"
 	"os"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -23,22 +25,13 @@ func (t *Target) AddFlags(cmd *cobra.Command) {
 	set.StringVar(&t.Schema, "schema", "public", "`name` of the schema that holds the table; a search_path in the URL does not matter")
 }
 
-// Config is how to connect to the target. The error is an [*exit.UsageError].
-func (t *Target) Config() (*pgx.ConnConfig, error) {
-	config, err := t.PoolConfig()
-	if err != nil {
-		return nil, err
-	}
-	return config.ConnConfig, nil
-}
+// connectWait bounds connecting where the URL names no connect_timeout.
+const connectWait = 10 * time.Second
 
-// PoolConfig is how to make a pool of connections to the target. The error is an
+// Config is how a command makes a pool of connections to the target. The error is an
 // [*exit.UsageError].
-func (t *Target) PoolConfig() (*pgxpool.Config, error) {
-	url := t.URL
-	if url == "" {
-		url = os.Getenv(urlVariable)
-	}
+func (t *Target) Config(command string) (*pgxpool.Config, error) {
+	url := cmp.Or(t.URL, os.Getenv(urlVariable))
 	if url == "" {
 		return nil, exit.Usage("which database? Give --database-url or set %s", urlVariable)
 	}
@@ -50,6 +43,9 @@ func (t *Target) PoolConfig() (*pgxpool.Config, error) {
 	if err != nil {
 		return nil, exit.Usage("the database's URL: %w", err)
 	}
+	conn := config.ConnConfig
+	conn.ConnectTimeout = cmp.Or(conn.ConnectTimeout, connectWait)
+	conn.RuntimeParams["application_name"] = cmp.Or(conn.RuntimeParams["application_name"], command)
 	return config, nil
 }
 

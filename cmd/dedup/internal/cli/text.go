@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 )
@@ -16,16 +17,14 @@ func WriteJSON(out io.Writer, value any) error {
 	return encoder.Encode(value)
 }
 
-// Field is a line of what is written about something.
-type Field struct{ Label, Text string }
-
-// WriteText writes a title and below it the fields that have a text.
-func WriteText(out io.Writer, title string, fields ...Field) error {
+// WriteText writes a title and below it fields, of which each is a label and a text. Those without
+// a text are left out.
+func WriteText(out io.Writer, title string, fields ...string) error {
 	var text strings.Builder
 	fmt.Fprintln(&text, title)
-	for _, field := range fields {
-		if field.Text != "" {
-			fmt.Fprintf(&text, "  %-13s %s\n", field.Label, Printable(field.Text))
+	for field := range slices.Chunk(fields, 2) {
+		if field[1] != "" {
+			fmt.Fprintf(&text, "  %-13s %s\n", field[0], Printable(field[1]))
 		}
 	}
 	_, err := io.WriteString(out, text.String())

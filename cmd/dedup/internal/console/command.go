@@ -30,8 +30,9 @@ const closing = time.Second
 
 // serving is what the command line says.
 type serving struct {
-	listen, actor            string
-	results, act, claimFirst bool
+	listen, actor string
+	results, act  bool
+	opts          dedup.Options
 }
 
 // Command returns the command `dedup console`.
@@ -52,7 +53,7 @@ func Command() *cobra.Command {
 	set.StringVar(&s.listen, "listen", "127.0.0.1:0", "`address` to listen on; port 0 is a free one")
 	set.BoolVar(&s.results, "results", false, "show results and refusals as well")
 	set.BoolVar(&s.act, "act", false, "let records be freed and effects resolved")
-	set.BoolVar(&s.claimFirst, "claim-first", false, "the processes that call use Options.Order ClaimFirst")
+	cli.AddOrder(cmd, &s.opts)
 	cli.AddActor(cmd, &s.actor)
 	return cmd
 }
@@ -64,31 +65,23 @@ func (s *serving) run(cmd *cobra.Command, q *cli.Query) error {
 	if err := loopback(s.listen); err != nil {
 		return err
 	}
-	ctx := cmd.Context()
-	opts := dedup.Options{}
-	if s.claimFirst {
-		opts.Order = dedup.ClaimFirst
-	}
-	db, err := q.Open(ctx, cmd.CommandPath(), &opts)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	login := newLogin(dedupweb.Access{Name: s.actor, Keys: true, Results: s.results, Act: s.act})
-	console, err := dedupweb.New(db.D, dedupweb.Options{Access: login.access, Tools: db.Tools})
-	if err != nil {
-		return err
-	}
-	var config net.ListenConfig
-	listener, err := config.Listen(ctx, "tcp", s.listen)
-	if err != nil {
-		return err
-	}
-	if _, err := fmt.Fprintf(cmd.OutOrStdout(), "http://%s%s\n", listener.Addr(), login.link()); err != nil {
-		_ = listener.Close()
-		return fmt.Errorf("writing: %w", err)
-	}
-	return serve(ctx, listener, login.before(console))
+	return q.With(cmd, &s.opts, func(ctx context.Context, db *cli.Database) error {
+		login := newLogin(dedupweb.Access{Name: s.actor, Keys: true, Results: s.results, Act: s.act})
+		console, err := dedupweb.New(db.D, dedupweb.Options{Access: login.access, Tools: db.Tools})
+		if err != nil {
+			return err
+		}
+		var config net.ListenConfig
+		listener, err := config.Listen(ctx, "tcp", s.listen)
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(cmd.OutOrStdout(), "http://%s%s\n", listener.Addr(), login.link()); err != nil {
+			_ = listener.Close()
+			return fmt.Errorf("writing: %w", err)
+		}
+		return serve(ctx, listener, login.before(console))
+	})
 }
 
 // serve serves until ctx ends.

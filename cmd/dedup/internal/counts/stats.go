@@ -19,11 +19,7 @@ Sweepers with RecordStats have recorded it. They keep 14 days. A process records
 Sweeper's Interval: what is younger is not in it.
 
 Where nothing is recorded, the records of each tool are estimated from the planner's
-statistics, which are as old as the last ANALYZE. Every such number is marked "~". No record
-is read, and nothing is counted in the table of records.
-
-The exit code is 0 also where there is nothing, 1 when the database cannot be read, and 2 when
-the command line cannot be carried out.`
+statistics, which are as old as the last ANALYZE. Every such number is marked "~".`
 
 // request is what the command line says.
 type request struct {
@@ -58,38 +54,41 @@ func (r *request) run(cmd *cobra.Command, q *cli.Query) error {
 	case r.by != "tool" && r.by != "outcome":
 		return exit.Usage("--by must be tool or outcome")
 	}
-	ctx := cmd.Context()
-	db, err := q.Open(ctx, cmd.CommandPath(), nil)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
+	return q.With(cmd, nil, func(ctx context.Context, db *cli.Database) error {
+		var rows []inspect.Count
+		var estimates []estimate
+		err := db.ReadOnly(ctx, func(tx pgx.Tx) (err error) {
+			rows, err = inspect.Recorded(ctx, tx, db.Schema, r.since, r.by == "outcome")
+			return err
+		})
+		if err == nil && len(rows) > 0 {
+			return writeAll(cmd, q, rows, func(c inspect.Count) cli.Entry { return entry{c} })
+		}
+		if err != nil && !inspect.IsMissing(err) {
+			return err
+		}
+		if err := db.ReadOnly(ctx, func(tx pgx.Tx) (err error) {
+			estimates, err = estimated(ctx, tx, db)
+			return err
+		}); err != nil {
+			return err
+		}
+		there := ". These are estimates of the records that are kept."
+		if len(estimates) == 0 {
+			there = ", and there is no estimate: no ANALYZE of tool_dedup has run."
+		}
+		cmd.PrintErrf("Nothing was recorded in the last %s%s\n", cli.Lasting(r.since), there)
+		return writeAll(cmd, q, estimates, func(e estimate) cli.Entry { return e })
+	})
+}
 
-	var rows []entry
-	err = db.ReadOnly(ctx, func(tx pgx.Tx) (err error) {
-		rows, err = r.recorded(ctx, tx, db)
-		return err
-	})
-	if err != nil && !inspect.IsMissing(err) {
-		return err
+func writeAll[T any](cmd *cobra.Command, q *cli.Query, all []T, entry func(T) cli.Entry) error {
+	for _, one := range all {
+		if err := q.Write(cmd.OutOrStdout(), entry(one)); err != nil {
+			return err
+		}
 	}
-	if len(rows) > 0 {
-		return cli.WriteAll(q, cmd.OutOrStdout(), rows)
-	}
-	var estimates []estimate
-	err = db.ReadOnly(ctx, func(tx pgx.Tx) (err error) {
-		estimates, err = estimated(ctx, tx, db)
-		return err
-	})
-	switch {
-	case err != nil:
-		return err
-	case len(estimates) == 0:
-		cmd.PrintErrf("Nothing was recorded in the last %s, and there is no estimate: no ANALYZE of tool_dedup has run.\n", cli.Lasting(r.since))
-		return nil
-	}
-	cmd.PrintErrf("Nothing was recorded in the last %s. These are estimates of the records that are kept.\n", cli.Lasting(r.since))
-	return cli.WriteAll(q, cmd.OutOrStdout(), estimates)
+	return nil
 }
 
 // entry is a row as --json writes it. Its fields are stable: more may come, none goes.
@@ -101,14 +100,6 @@ type estimate struct {
 	Tool     string `json:"tool,omitempty"`
 	Estimate bool   `json:"estimate"` // true
 	Records  int64  `json:"records"`
-}
-
-func (r *request) recorded(ctx context.Context, tx pgx.Tx, db *cli.Database) (all []entry, err error) {
-	counts, err := inspect.Recorded(ctx, tx, db.Schema, r.since, r.by == "outcome")
-	for _, c := range counts {
-		all = append(all, entry{c})
-	}
-	return all, err
 }
 
 // estimateSQL is what the planner takes the table for: the records of all tools, and of those
@@ -147,7 +138,7 @@ func (e estimate) WriteText(out io.Writer) error {
 	if e.Tool != "" {
 		title = cli.Word(e.Tool)
 	}
-	return cli.WriteText(out, title, cli.Field{Label: "records", Text: fmt.Sprintf("~%d", e.Records)})
+	return cli.WriteText(out, title, "records", fmt.Sprintf("~%d", e.Records))
 }
 
 // WriteText implements [cli.Entry].
@@ -155,13 +146,13 @@ func (e entry) WriteText(out io.Writer) error {
 	average := func(seconds float64) string {
 		return time.Duration(seconds * float64(time.Second)).Round(100 * time.Microsecond).String()
 	}
-	calls := cli.Field{Label: "calls", Text: fmt.Sprint(e.Calls)}
-	took := cli.Field{Label: "on average", Text: average(e.Seconds) + ", of which " + average(e.Waited) + " waiting for twins"}
+	took := average(e.Seconds) + ", of which " + average(e.Waited) + " waiting for twins"
 	if e.Outcome != "" {
-		return cli.WriteText(out, cli.Word(e.Tool)+": "+cli.Word(e.Outcome), calls, took)
+		return cli.WriteText(out, cli.Word(e.Tool)+": "+cli.Word(e.Outcome), "calls", fmt.Sprint(e.Calls), "on average", took)
 	}
-	return cli.WriteText(out, cli.Word(e.Tool), calls,
-		cli.Field{Label: "executed", Text: fmt.Sprint(e.Executed)},
-		cli.Field{Label: "duplicates", Text: fmt.Sprintf("%d (%.1f %%)", e.Duplicates, 100*e.Rate)},
-		took)
+	return cli.WriteText(out, cli.Word(e.Tool),
+		"calls", fmt.Sprint(e.Calls),
+		"executed", fmt.Sprint(e.Executed),
+		"duplicates", fmt.Sprintf("%d (%.1f %%)", e.Duplicates, 100*e.Rate),
+		"on average", took)
 }

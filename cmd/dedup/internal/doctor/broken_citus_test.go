@@ -7,7 +7,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tooldedup/dedup/cmd/dedup/internal/doctor"
 	"github.com/tooldedup/dedup/internal/pgtest"
 	"github.com/tooldedup/dedup/migrations"
 )
@@ -15,17 +14,10 @@ import (
 // citusCluster fakes what is asked of Citus, as Citus 13 defines it: its catalogue
 // of distributed tables, with one reference table in it, and a coordinator and two
 // workers that answer queries. All three answer what this server does, but that
-// the workers' settings are sound and the daemons run; worker is what differs on
-// the second worker, a jsonb expression of its answer.
+// they read what the schemas node and worker have in place of the catalogues: the workers'
+// settings are sound and the daemons run. worker is SQL that changes the second worker's schema.
 func citusCluster(worker string) string {
-	sound := "answer"
-	for path, value := range map[string]string{
-		"session,fsync,value": `"on"`, "session,full_page_writes,value": `"on"`, "session,zero_damaged_pages,value": `"off"`,
-		"session,ignore_checksum_failure,value": `"off"`, "session,synchronous_commit,value": `"on"`, "running": "true",
-	} {
-		sound = fmt.Sprintf("jsonb_set(%s, '{%s}', '%s', false)", sound, path, value)
-	}
-	return `
+	sql := `
 		CREATE TABLE bookings (tenant text); CREATE TABLE currencies (code text); CREATE TABLE "My log" (tenant text);
 		SET allow_system_table_mods = on;
 		CREATE TABLE pg_catalog.pg_dist_partition (
@@ -44,19 +36,33 @@ func citusCluster(worker string) string {
 		CREATE FUNCTION pg_catalog.run_command_on_all_nodes(
 			command text, parallel boolean DEFAULT true, give_warning_for_connection_errors boolean DEFAULT false,
 			OUT nodeid int, OUT success boolean, OUT result text) RETURNS SETOF record LANGUAGE plpgsql AS $$
-		DECLARE answer jsonb;
 		BEGIN
 			FOR n IN 1..3 LOOP
 				nodeid := n;
-				EXECUTE command INTO answer;
-				success := true;
-				IF nodeid > 1 OR answer ? 'running' THEN answer := ` + sound + `; END IF;
-				IF nodeid = 3 THEN answer := ` + worker + `; END IF;
-				success := answer IS NOT NULL;
-				result := COALESCE(answer::text, 'connection refused');
+				BEGIN
+					EXECUTE replace(command, 'pg_catalog.pg_', CASE n WHEN 3 THEN 'worker.pg_' ELSE 'node.pg_' END) INTO result;
+					success := true;
+				EXCEPTION WHEN invalid_schema_name OR undefined_table THEN
+					success := false;
+					result := 'connection refused';
+				END;
 				RETURN NEXT;
 			END LOOP;
 		END $$;`
+	for _, schema := range []string{"node", "worker"} {
+		sql += strings.ReplaceAll(`
+		CREATE SCHEMA %;
+		CREATE VIEW %.pg_settings AS
+			SELECT name, source, vartype, CASE name WHEN 'fsync' THEN 'on' WHEN 'full_page_writes' THEN 'on' WHEN 'zero_damaged_pages' THEN 'off'
+			       WHEN 'ignore_checksum_failure' THEN 'off' WHEN 'synchronous_commit' THEN 'on' ELSE setting END AS setting
+			  FROM pg_settings;
+		CREATE VIEW %.pg_db_role_setting AS SELECT * FROM pg_db_role_setting WHERE false;
+		CREATE VIEW %.pg_roles AS SELECT oid, rolname FROM pg_roles;
+		CREATE VIEW %.pg_database AS SELECT oid, datname FROM pg_database;
+		CREATE VIEW %.pg_stat_activity AS SELECT current_database() AS datname, 'Citus Maintenance Daemon: 16384/10' AS backend_type;
+		CREATE FUNCTION %.pg_has_role(name, name, text) RETURNS boolean LANGUAGE sql AS 'SELECT true';`, "%", schema)
+	}
+	return sql + worker + ";"
 }
 
 // distributed adds the table to Citus's catalogue, and bookings in a group.
@@ -67,18 +73,18 @@ func distributed(group int) string {
 }
 
 func citusScenarios() []scenario {
-	const alike = "answer"
-	set := func(name, value string) string {
-		return citusCluster(fmt.Sprintf(`jsonb_set(answer, '{session,%s,value}', '"%s"', false)`, name, value)) + distributed(7)
+	const alike = ""
+	setting := func(name, value string) string {
+		return fmt.Sprintf(`CREATE OR REPLACE VIEW worker.pg_settings AS
+			SELECT name, source, vartype, CASE name WHEN '%s' THEN '%s' ELSE setting END AS setting FROM node.pg_settings;`, name, value)
 	}
-	ofMaintenance := func(changes string) string {
-		return citusCluster(`CASE WHEN answer ? 'running' THEN answer || '`+changes+`' ELSE answer END`) + distributed(7)
-	}
+	set := func(name, value string) string { return citusCluster(setting(name, value)) + distributed(7) }
+	const noDaemon = `CREATE OR REPLACE VIEW worker.pg_stat_activity AS SELECT * FROM node.pg_stat_activity WHERE false;`
 	return []scenario{
 		{
 			name:   "CitusNotDistributed",
 			sql:    citusCluster(alike) + `INSERT INTO pg_catalog.pg_dist_partition VALUES ('bookings', 'h', '{VAR :varno 1 :varattno 1}', 7, 's')`,
-			errors: []string{migrations.ProblemNotDistributed},
+			errors: []string{"citus_not_distributed"},
 		},
 		{
 			name: "CitusPlainTables", sql: citusCluster(alike) + distributed(7) + `CREATE TABLE notes (text text)`,
@@ -87,7 +93,7 @@ func citusScenarios() []scenario {
 		{
 			name:     "CitusNotColocated",
 			sql:      citusCluster(alike) + distributed(8) + `UPDATE pg_catalog.pg_dist_partition SET colocationid = 9 WHERE logicalrelid = '"My log"'::regclass`,
-			warnings: []string{doctor.IDNotColocated}, evidence: `not co-located: "My log", bookings`,
+			warnings: []string{"citus_not_colocated"}, evidence: `not co-located: "My log", bookings`,
 		},
 		{
 			name: "CitusColocatedIsFine", sql: citusCluster(alike) + distributed(7),
@@ -96,31 +102,31 @@ func citusScenarios() []scenario {
 
 		{
 			name: "CitusWorkerWithSynchronousCommitOff", sql: set("synchronous_commit", "off"),
-			warnings: []string{doctor.IDSynchronousCommitOff}, evidence: "on node worker-2:5433 synchronous_commit = off",
+			warnings: []string{"synchronous_commit_off"}, evidence: "on node worker-2:5433 synchronous_commit = off",
 		},
 		{
 			name: "CitusWorkerWithFsyncOff", sql: set("fsync", "off"),
-			errors: []string{doctor.IDFsyncOff}, evidence: "on node worker-2:5433 fsync = off",
+			errors: []string{"fsync_off"}, evidence: "on node worker-2:5433 fsync = off",
 		},
 		{
 			name: "CitusWorkerThatBelievesDamagedPages", sql: set("ignore_checksum_failure", "on"),
-			errors: []string{doctor.IDIgnoreChecksumFailure}, evidence: "on node worker-2:5433 ignore_checksum_failure = on",
+			errors: []string{"ignore_checksum_failure_on"}, evidence: "on node worker-2:5433 ignore_checksum_failure = on",
 		},
 		{
-			name: "CitusWorkerThatIsNotReached", sql: citusCluster("NULL") + distributed(7),
+			name: "CitusWorkerThatIsNotReached", sql: citusCluster(`DROP SCHEMA worker CASCADE`) + distributed(7),
 			unknown: []string{"crash_safety", "synchronous_commit", "citus_maintenance"}, evidence: "node worker-2:5433: connection refused",
 		},
 		{
-			name: "CitusWithoutMaintenance", sql: ofMaintenance(`{"running": false, "max_worker_processes": 1}`),
-			errors: []string{doctor.IDNoMaintenance}, evidence: "on node worker-2:5433 max_worker_processes = 1, and there is no daemon",
+			name: "CitusWithoutMaintenance", sql: citusCluster(noDaemon+setting("max_worker_processes", "1")) + distributed(7),
+			errors: []string{"citus_no_maintenance"}, evidence: "on node worker-2:5433 max_worker_processes = 1, and there is no daemon",
 		},
 		{
-			name: "CitusWhoseMaintenanceMayNotBeSeen", sql: ofMaintenance(`{"running": false, "visible": false}`),
+			name: "CitusWhoseMaintenanceMayNotBeSeen", sql: citusCluster(noDaemon+`CREATE OR REPLACE FUNCTION worker.pg_has_role(name, name, text) RETURNS boolean LANGUAGE sql AS 'SELECT false'`) + distributed(7),
 			unknown: []string{"citus_maintenance"}, evidence: "may not see whether the maintenance daemon runs",
 		},
 		{
 			name: "CitusThatCannotAskItsNodes", sql: citusCluster(alike) + distributed(7) + `DROP FUNCTION pg_catalog.run_command_on_all_nodes`,
-			unknown: []string{"crash_safety", "synchronous_commit", "citus"}, evidence: "the other nodes of the cluster: ",
+			unknown: []string{"crash_safety", "synchronous_commit", "citus_maintenance"}, evidence: "the other nodes of the cluster: ",
 		},
 	}
 }
@@ -131,9 +137,9 @@ func TestCitusColocationAdviceNamesTheCollation(t *testing.T) {
 	t.Parallel()
 
 	db := pgtest.New(t)
-	exec(t, db.URL, citusCluster("answer")+distributed(8))
+	exec(t, db.URL, citusCluster("")+distributed(8))
 	for _, f := range examine(t, db.URL).Findings {
-		if f.ID == doctor.IDNotColocated {
+		if f.ID == "citus_not_colocated" {
 			require.Contains(t, f.Fix, `text COLLATE "C"`)
 			return
 		}
@@ -146,11 +152,11 @@ func TestCitusFixNamesTheNode(t *testing.T) {
 	t.Parallel()
 
 	db := pgtest.New(t)
-	exec(t, db.URL, citusCluster(`jsonb_set(jsonb_set(answer, '{stored}',
-		'[{"line": "synchronous_commit=off", "for_role": false, "for_database": true}]', false), '{database}', '"db"', false)`)+distributed(7))
+	exec(t, db.URL, citusCluster(`CREATE OR REPLACE VIEW worker.pg_db_role_setting AS
+		SELECT oid AS setdatabase, 0::oid AS setrole, '{synchronous_commit=off}'::text[] COLLATE "C" AS setconfig FROM pg_database WHERE datname = current_database()`)+distributed(7))
 	for _, f := range examine(t, db.URL).Findings {
-		if f.ID == doctor.IDSynchronousCommitOff && strings.Contains(f.Evidence, "worker-2") {
-			require.Equal(t, "on node worker-2:5433: run: ALTER DATABASE db SET synchronous_commit = on", f.Fix)
+		if f.ID == "synchronous_commit_off" && strings.Contains(f.Evidence, "worker-2") {
+			require.Equal(t, "on node worker-2:5433: run: ALTER DATABASE "+db.Name+" SET synchronous_commit = on", f.Fix)
 			require.Contains(t, f.What, "and this is another")
 			return
 		}

@@ -1,7 +1,5 @@
 package doctor_test
 
-import "github.com/tooldedup/dedup/cmd/dedup/internal/doctor"
-
 // effectScenarios are effects outside of the database that wait for somebody.
 func effectScenarios() []scenario {
 	const insert = `INSERT INTO tool_effect (scope, tool, key, state, fence, tries, looked, fingerprint, created_at, changed_at, due_at, forget_at, twice)
@@ -9,11 +7,11 @@ func effectScenarios() []scenario {
 	return []scenario{
 		{
 			name: "EffectsParked", sql: insert + `'parked', n, 0, false, '', now(), now() - interval '25 hours', NULL, NULL, NULL FROM generate_series(1, 3) n`,
-			warnings: []string{doctor.IDEffectsParked}, evidence: "3 parked, the oldest since ",
+			warnings: []string{"effects_parked"}, evidence: "3 parked, the oldest since ",
 		},
 		{
 			name: "ManyEffectsParked", sql: insert + `'parked', n, 0, false, '', now(), now() - interval '25 hours', NULL, NULL, NULL FROM generate_series(1, 1001) n`,
-			warnings: []string{doctor.IDEffectsParked}, evidence: "1000 or more parked, the oldest since ",
+			warnings: []string{"effects_parked"}, evidence: "1000 or more parked, the oldest since ",
 		},
 		{
 			name: "EffectsParkedSinceAnHourAreFine", sql: insert + `'parked', n, 0, false, '', now(), now() - interval '1 hour', NULL, NULL, NULL FROM generate_series(1, 3) n`,
@@ -21,15 +19,15 @@ func effectScenarios() []scenario {
 		},
 		{
 			name: "EffectsTwice", sql: insert + `'done', n, 0, false, '', now(), now(), NULL, now() + interval '1 day', 'ch_2' FROM generate_series(1, 2) n`,
-			warnings: []string{doctor.IDEffectsTwice}, evidence: "2 listed as twice, the oldest since ",
+			warnings: []string{"effects_twice"}, evidence: "2 listed as twice, the oldest since ",
 		},
 		{
 			name: "EffectsDue", sql: insert + `'pending', n, 0, false, '', now(), now(), now() - interval '2 hours', NULL, NULL FROM generate_series(1, 2) n`,
-			warnings: []string{doctor.IDEffectsDue}, evidence: `, of the tools ["pay"]`,
+			warnings: []string{"effects_due"}, evidence: `, of the tools ["pay"]`,
 		},
 		{
 			name: "EffectsOpen", sql: insert + `'running', n, 0, false, '', now() - interval '25 hours', now(), now() + interval '2 minutes', NULL, NULL FROM generate_series(1, 2) n`,
-			warnings: []string{doctor.IDEffectsOpen}, evidence: "2 open, the oldest since ",
+			warnings: []string{"effects_open"}, evidence: "2 open, the oldest since ",
 		},
 		{
 			name: "EffectsDueForMinutesAreFine", sql: insert + `'running', n, 0, false, '', now(), now(), now() - interval '2 minutes', NULL, NULL FROM generate_series(1, 2) n`,
@@ -41,7 +39,7 @@ func effectScenarios() []scenario {
 		},
 		{
 			name: "EffectsSweepBehind", sql: insert + `'done', n, 0, false, '', now(), now(), NULL, now() - interval '2 hours', NULL FROM generate_series(1, 2) n`,
-			warnings: []string{doctor.IDEffectsSweepBehind}, evidence: "2 to be forgotten, the oldest since ",
+			warnings: []string{"effects_sweep_behind"}, evidence: "2 to be forgotten, the oldest since ",
 		},
 		{
 			name: "EffectsThatStillWaitForALookAreKept", sql: insert + `'done', n, 0, false, '', now(), now(), now() + interval '1 hour', now() - interval '2 hours', NULL FROM generate_series(1, 2) n`,
@@ -53,7 +51,7 @@ func effectScenarios() []scenario {
 		},
 		{
 			name: "EffectsThatTheRoleMayRead", asRole: true, sql: insert + `'parked', n, 0, false, '', now(), now() - interval '25 hours', NULL, NULL, NULL FROM generate_series(1, 3) n; GRANT SELECT ON tool_effect TO %role%`,
-			warnings: []string{doctor.IDEffectsParked},
+			warnings: []string{"effects_parked"},
 		},
 	}
 }

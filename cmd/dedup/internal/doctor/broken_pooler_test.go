@@ -43,7 +43,7 @@ func poolerScenarios() []scenario {
 			return p
 		}
 	}
-	wrong := []string{doctor.IDPoolerExecMode}
+	wrong := []string{"pooler_exec_mode"}
 	const pooler = "a transaction pooler that does not track prepared statements; exec mode "
 	return []scenario{
 		{name: "PoolerWithTheDefaultExecMode", place: at("transaction", ""), errors: wrong, evidence: pooler + "cache_statement"},
@@ -59,8 +59,8 @@ func poolerScenarios() []scenario {
 		{name: "PoolerOfSessionsIsFine", place: at("session", ""), evidence: "one that keeps a server connection for each client"},
 		{
 			name: "PoolerOfStatements", place: at("statement", ""),
-			errors: []string{doctor.IDPoolerStatementMode}, evidence: "transaction blocks not allowed in statement pooling mode",
-			unknown: []string{"client_encoding", "schema", "primary_key_name", "citus", "crash_safety", "synchronous_commit", "replication", "sweep", "effects", "vacuum"},
+			errors: []string{"pooler_statement_mode"}, evidence: "transaction blocks not allowed in statement pooling mode",
+			unknown: []string{"client_encoding", "schema", "primary_key_name", "citus", "citus_maintenance", "crash_safety", "synchronous_commit", "replication", "sweep", "effects", "vacuum"},
 		},
 	}
 }
@@ -106,7 +106,7 @@ func TestPoolerIsLeftAsItWas(t *testing.T) {
 	t.Parallel()
 
 	through := throughPooler(t, pgtest.New(t).URL, "default_pool_size = 1")
-	require.Contains(t, examine(t, through).with(doctor.SeverityError), doctor.IDPoolerExecMode)
+	require.Contains(t, examine(t, through).with(doctor.SeverityError), "pooler_exec_mode")
 	await(t, withParam(t, through, "default_query_exec_mode", "exec"),
 		"SELECT count(*) = 0 FROM pg_prepared_statements WHERE name LIKE 'dedup_doctor%'")
 }

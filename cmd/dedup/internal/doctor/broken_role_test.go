@@ -5,28 +5,27 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/tooldedup/dedup/cmd/dedup/internal/doctor"
 	"github.com/tooldedup/dedup/internal/pgtest"
 	"github.com/tooldedup/dedup/migrations"
 )
 
 // roleScenarios are what a role may not do, and what its sessions begin with.
 func roleScenarios() []scenario {
-	off := []string{doctor.IDSynchronousCommitOff}
+	off := []string{"synchronous_commit_off"}
 	return []scenario{
 		{name: "PlainRoleIsFine", asRole: true, sql: `SELECT`},
 		{
 			name: "SchemaUsageMissing", asRole: true, sql: `REVOKE USAGE ON SCHEMA public FROM PUBLIC`,
-			errors: []string{migrations.ProblemSchemaUsage}, unknown: []string{"sweep"},
+			errors: []string{"schema_usage_missing"}, unknown: []string{"sweep"},
 			evidence: "permission denied for schema public",
 		},
 		{
 			name: "PrivilegesMissing", asRole: true, sql: `REVOKE UPDATE, DELETE ON tool_dedup FROM %role%`,
-			errors: []string{migrations.ProblemPrivileges},
+			errors: []string{"privileges_missing"},
 		},
 		{
 			name: "MayNotRead", asRole: true, sql: `REVOKE SELECT ON tool_dedup FROM %role%`,
-			errors: []string{migrations.ProblemPrivileges}, unknown: []string{"sweep"},
+			errors: []string{"privileges_missing"}, unknown: []string{"sweep"},
 			evidence: "permission denied for table tool_dedup",
 		},
 		{
@@ -41,11 +40,11 @@ func roleScenarios() []scenario {
 		},
 		{
 			name: "ReadOnlyForTheRole", asRole: true, sql: `ALTER ROLE %role% SET default_transaction_read_only = on`,
-			errors: []string{migrations.ProblemReadOnly},
+			errors: []string{"read_only"},
 		},
 		{
 			name: "ClientEncoding", sql: `ALTER DATABASE %database% SET client_encoding = 'LATIN1'`,
-			errors: []string{doctor.IDClientEncoding}, evidence: "client_encoding = latin1, set for database ",
+			errors: []string{"client_encoding_not_utf8"}, evidence: "client_encoding = latin1, set for database ",
 		},
 		{
 			name: "Encoding",
@@ -61,7 +60,7 @@ func roleScenarios() []scenario {
 				return place{url: url, owner: url}
 			},
 			// A client that does not ask for another gets the database's.
-			errors: []string{migrations.ProblemEncoding, doctor.IDClientEncoding},
+			errors: []string{"encoding_not_utf8", "client_encoding_not_utf8"},
 		},
 
 		{

@@ -1,10 +1,6 @@
 package doctor_test
 
-import (
-	"testing"
-
-	"github.com/tooldedup/dedup/cmd/dedup/internal/doctor"
-)
+import "testing"
 
 // settingScenarios are settings of a server that records cannot rely on.
 func settingScenarios() []scenario {
@@ -16,11 +12,11 @@ func settingScenarios() []scenario {
 	}
 	return []scenario{
 		{name: "SoundServer", place: set("fsync", "on"), evidence: "fsync = on, set on the server's command line"},
-		{name: "FsyncOff", place: set("fsync", "off"), errors: []string{doctor.IDFsyncOff}, evidence: "fsync = off"},
-		{name: "FullPageWritesOff", place: set("full_page_writes", "off"), errors: []string{doctor.IDFullPageWritesOff}, evidence: "full_page_writes = off"},
+		{name: "FsyncOff", place: set("fsync", "off"), errors: []string{"fsync_off"}, evidence: "fsync = off"},
+		{name: "FullPageWritesOff", place: set("full_page_writes", "off"), errors: []string{"full_page_writes_off"}, evidence: "full_page_writes = off"},
 		{
 			name: "ZeroDamagedPages", sql: `ALTER DATABASE %database% SET zero_damaged_pages = on`,
-			errors: []string{doctor.IDZeroDamagedPages}, evidence: "zero_damaged_pages = on, set for database ",
+			errors: []string{"zero_damaged_pages_on"}, evidence: "zero_damaged_pages = on, set for database ",
 		},
 		{name: "ZeroDamagedPagesOffInShort", sql: `ALTER DATABASE %database% SET zero_damaged_pages = 'f'`},
 		{
@@ -30,17 +26,17 @@ func settingScenarios() []scenario {
 				configure(t, server.URL, "zero_damaged_pages", "'on'")
 				return place{url: server.URL, owner: server.URL}
 			},
-			errors: []string{doctor.IDZeroDamagedPages}, evidence: "zero_damaged_pages = on, set in the server's configuration",
+			errors: []string{"zero_damaged_pages_on"}, evidence: "zero_damaged_pages = on, set in the server's configuration",
 		},
 		{
 			name: "IgnoreChecksumFailure", sql: `ALTER DATABASE %database% SET ignore_checksum_failure = on`,
-			errors: []string{doctor.IDIgnoreChecksumFailure}, evidence: "ignore_checksum_failure = on, set for database ",
+			errors: []string{"ignore_checksum_failure_on"}, evidence: "ignore_checksum_failure = on, set for database ",
 		},
 		{
 			name: "SynchronousCommitOffForTheServer", place: set("synchronous_commit", "off"),
-			warnings: []string{doctor.IDSynchronousCommitOff}, evidence: "synchronous_commit = off, set on the server's command line",
+			warnings: []string{"synchronous_commit_off"}, evidence: "synchronous_commit = off, set on the server's command line",
 		},
-		{name: "AutovacuumOffForTheServer", place: set("autovacuum", "off"), warnings: []string{doctor.IDAutovacuumOff}, evidence: "autovacuum = off"},
+		{name: "AutovacuumOffForTheServer", place: set("autovacuum", "off"), warnings: []string{"autovacuum_off"}, evidence: "autovacuum = off"},
 	}
 }
 
@@ -59,21 +55,21 @@ func upkeepScenarios() []scenario {
 			  FROM generate_series(1, 3) n`
 	}
 	return []scenario{
-		{name: "SweepBehind", sql: due("2 hours"), warnings: []string{doctor.IDSweepBehind}, evidence: "3 records are due, the oldest since "},
+		{name: "SweepBehind", sql: due("2 hours"), warnings: []string{"sweep_behind"}, evidence: "3 records are due, the oldest since "},
 		{name: "SweepOnTimeIsFine", sql: due("2 minutes"), evidence: "3 records are due, the oldest since "},
 		{
 			name: "SweepOfTombstonesBehind", sql: due("2 hours") + `; UPDATE tool_dedup SET result = NULL, forget_at = now() - interval '3 hours'`,
-			warnings: []string{doctor.IDSweepBehind}, evidence: "(3h",
+			warnings: []string{"sweep_behind"}, evidence: "(3h",
 		},
 		{name: "TombstonesThatWaitAreFine", sql: due("2 hours") + `; UPDATE tool_dedup SET result = NULL`, evidence: "nothing is due"},
 		{
 			name: "AutovacuumOffForTheTable", sql: alone,
-			warnings: []string{doctor.IDAutovacuumOff}, evidence: "autovacuum_enabled = off for public.tool_dedup",
+			warnings: []string{"autovacuum_off"}, evidence: "autovacuum_enabled = off for public.tool_dedup",
 		},
 		{
 			name:     "DeadRows",
 			sql:      alone + fill + `20000) n; DELETE FROM tool_dedup WHERE key < '5'; ANALYZE tool_dedup`,
-			warnings: []string{doctor.IDAutovacuumOff, doctor.IDDeadRows}, evidence: "last vacuum never",
+			warnings: []string{"autovacuum_off", "dead_rows"}, evidence: "last vacuum never",
 		},
 		{
 			name: "IndexBloat",
@@ -84,7 +80,7 @@ func upkeepScenarios() []scenario {
 				exec(t, server.URL, `VACUUM (ANALYZE) tool_dedup`)
 				return place{url: server.URL, owner: server.URL}
 			},
-			warnings: []string{doctor.IDIndexBloat},
+			warnings: []string{"index_bloat"},
 		},
 		{
 			name: "FullIndexIsFine",
@@ -93,7 +89,7 @@ func upkeepScenarios() []scenario {
 		{
 			name:     "IndexWithoutStatistics",
 			sql:      alone + fill + `80000) n`,
-			warnings: []string{doctor.IDAutovacuumOff}, unknown: []string{"vacuum"},
+			warnings: []string{"autovacuum_off"}, unknown: []string{"vacuum"},
 			evidence: "there are no statistics of the table that this role may read",
 		},
 	}

@@ -7,9 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tooldedup/dedup/cmd/dedup/internal/doctor"
 	"github.com/tooldedup/dedup/internal/pgserver"
-	"github.com/tooldedup/dedup/migrations"
 )
 
 // follow starts a standby named second, and returns once it streams.
@@ -50,7 +48,7 @@ func standbyScenarios() []scenario {
 				follow(t, primary)
 				return primary.URL
 			}),
-			warnings: []string{doctor.IDStandbyAsynchronous}, evidence: "second (async); synchronous_standby_names = , the default",
+			warnings: []string{"standby_asynchronous"}, evidence: "second (async); synchronous_standby_names = , the default",
 		},
 		{
 			name: "StandbySynchronousIsFine",
@@ -78,7 +76,7 @@ func standbyScenarios() []scenario {
 				synchronous(t, primary, "second", "sync")
 				return primary.URL
 			}),
-			warnings: []string{doctor.IDSynchronousCommitLocal}, evidence: "synchronous_commit = local, set for database postgres; synchronous_standby_names = second",
+			warnings: []string{"synchronous_commit_local"}, evidence: "synchronous_commit = local, set for database postgres; synchronous_standby_names = second",
 		},
 		{
 			name: "SynchronousStandbyMissing",
@@ -86,7 +84,7 @@ func standbyScenarios() []scenario {
 				synchronous(t, primary, "second", "")
 				return primary.URL
 			}),
-			errors: []string{doctor.IDStandbyMissing}, evidence: "synchronous_standby_names = second, set in the server's configuration; connected: no standby",
+			errors: []string{"synchronous_standby_missing"}, evidence: "synchronous_standby_names = second, set in the server's configuration; connected: no standby",
 		},
 		{
 			name: "OneSynchronousStandbyOfTwoMissing",
@@ -95,7 +93,7 @@ func standbyScenarios() []scenario {
 				synchronous(t, primary, "FIRST 2 (second, third)", "sync")
 				return primary.URL
 			}),
-			errors: []string{doctor.IDStandbyMissing}, evidence: "connected: second (sync)",
+			errors: []string{"synchronous_standby_missing"}, evidence: "connected: second (sync)",
 		},
 		{
 			name: "StandbyDisconnected",
@@ -103,7 +101,7 @@ func standbyScenarios() []scenario {
 				exec(t, primary.URL, "SELECT pg_create_physical_replication_slot('second', true)")
 				return primary.URL
 			}),
-			warnings: []string{doctor.IDStandbyDisconnected}, evidence: "inactive physical slots: second",
+			warnings: []string{"standby_disconnected"}, evidence: "inactive physical slots: second",
 		},
 		{
 			// Without pg_read_all_stats a role sees that there is a standby and
@@ -121,7 +119,7 @@ func standbyScenarios() []scenario {
 			place: at(func(t *testing.T, primary *pgserver.Server) string {
 				return follow(t, primary).URL
 			}),
-			errors: []string{migrations.ProblemInRecovery}, unknown: []string{"replication"},
+			errors: []string{"in_recovery"}, unknown: []string{"replication"},
 		},
 	}
 }

@@ -23,7 +23,7 @@ func TestCitusCluster(t *testing.T) {
 	ofCitus := func() map[string]doctor.Finding {
 		found := map[string]doctor.Finding{}
 		for _, f := range examine(t, db.URL).Findings {
-			if f.Severity != doctor.SeverityOK && (strings.HasPrefix(f.ID, "citus") || f.ID == doctor.IDSynchronousCommitOff) {
+			if f.Severity != doctor.SeverityOK && (strings.HasPrefix(f.ID, "citus") || f.ID == "synchronous_commit_off") {
 				found[f.ID] = f
 			}
 		}
@@ -38,7 +38,7 @@ func TestCitusCluster(t *testing.T) {
 
 	exec(t, db.URL, "CREATE TABLE bookings (tenant text)")
 	exec(t, db.URL, "SELECT create_distributed_table('bookings', 'tenant', colocate_with => 'none')")
-	found := ofCitus()[doctor.IDNotColocated]
+	found := ofCitus()["citus_not_colocated"]
 	require.Contains(t, found.Evidence, "bookings")
 	require.Contains(t, found.Fix, `text COLLATE "C"`)
 	// The advice works.
@@ -50,5 +50,5 @@ func TestCitusCluster(t *testing.T) {
 	worker, err := url.Parse(cluster.Nodes[2].URL)
 	require.NoError(t, err)
 	exec(t, cluster.Nodes[2].URL, "ALTER DATABASE "+db.Name+" SET synchronous_commit = off")
-	require.Contains(t, ofCitus()[doctor.IDSynchronousCommitOff].Evidence, "on node "+worker.Host+" synchronous_commit = off")
+	require.Contains(t, ofCitus()["synchronous_commit_off"].Evidence, "on node "+worker.Host+" synchronous_commit = off")
 }

@@ -64,7 +64,7 @@ type options struct {
 
 func run(cmd *cobra.Command, o *options) error {
 	ctx := cmd.Context()
-	config, err := o.Config()
+	config, err := o.Config("dedup doctor")
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func run(cmd *cobra.Command, o *options) error {
 	if o.overdue < 0 {
 		return exit.Usage("--overdue must not be negative")
 	}
-	s := &session{Target: o.Target, config: config, timeout: o.timeout, overdue: o.overdue}
+	s := &session{Target: o.Target, config: config.ConnConfig, timeout: o.timeout, overdue: o.overdue}
 	defer s.close(ctx)
 	subject, err := introduce(ctx, s)
 	if err != nil {

@@ -117,7 +117,7 @@ func TestOverdueFlag(t *testing.T) {
 	db := pgtest.New(t)
 	exec(t, db.URL, `INSERT INTO tool_dedup VALUES
 		('acme', 'create_ticket', 'k', sha256('x'), NULL, 'done', '{}', now(), now() - interval '3 hours', now())`)
-	require.Contains(t, examine(t, db.URL, "--overdue", "2h").with(doctor.SeverityWarning), doctor.IDSweepBehind)
+	require.Contains(t, examine(t, db.URL, "--overdue", "2h").with(doctor.SeverityWarning), "sweep_behind")
 	require.Contains(t, examine(t, db.URL, "--overdue", "4h").with(doctor.SeverityOK), "sweep")
 }
 

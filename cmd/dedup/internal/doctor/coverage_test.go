@@ -10,28 +10,42 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// ids are those that a source file declares as constants.
-func ids(t *testing.T, file, prefix string) []string {
+// ids are those that source files declare.
+func ids(t *testing.T, pattern string, files ...string) []string {
 	t.Helper()
-	source, err := os.ReadFile(file)
-	require.NoError(t, err)
 	var all []string
-	for _, match := range regexp.MustCompile(`(?m)^\t`+prefix+`\w+\s+= "(\w+)"$`).FindAllStringSubmatch(string(source), -1) {
-		all = append(all, match[1])
+	for _, file := range files {
+		source, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for _, match := range regexp.MustCompile(pattern).FindAllStringSubmatch(string(source), -1) {
+			all = append(all, match[1])
+		}
 	}
-	require.NotEmpty(t, all, file)
-	return all
+	require.NotEmpty(t, all)
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 const root = "../../../.."
+
+// own are the source files of the table of checks.
+func own() []string {
+	return []string{"settings.go", "replication.go", "citus.go", "schema.go", "upkeep.go", "pooler.go"}
+}
 
 // Every error and warning that there is has a scenario that brings it about, and
 // stands in the runbook.
 func TestEveryFindingIsCovered(t *testing.T) {
 	t.Parallel()
 
-	own := ids(t, "finding.go", "ID")
-	schema := ids(t, filepath.Join(root, "migrations/problem_names.go"), "Problem")
+	files, err := filepath.Glob(filepath.Join(root, "internal/examiner/problems_*.go"))
+	require.NoError(t, err)
+	wanted := slices.Concat(
+		ids(t, `(?:\bid: |\bID: |unsafe\(|judge\()"(\w+)",\s(?:severity: |Severity: )?(?:SeverityError|SeverityWarning|"[a-z_]+ )`, own()...),
+		ids(t, `\bname: +"(\w+)"`, files...))
+	for _, table := range []string{"lookalike", "effect", "audit", "stat"} {
+		wanted = append(wanted, table+"_missing", table+"_broken")
+	}
 	brought := map[string]bool{}
 	for _, sc := range scenarios() {
 		for _, id := range append(slices.Clone(sc.errors), sc.warnings...) {
@@ -40,7 +54,7 @@ func TestEveryFindingIsCovered(t *testing.T) {
 	}
 	runbook, err := os.ReadFile(filepath.Join(root, "docs/operations.md"))
 	require.NoError(t, err)
-	for _, id := range append(own, schema...) {
+	for _, id := range wanted {
 		require.True(t, brought[id], "no scenario brings about %s", id)
 		require.Contains(t, string(runbook), "`"+id+"`", "the runbook does not name it")
 		delete(brought, id)
@@ -54,11 +68,7 @@ func TestEveryCheckIsNamed(t *testing.T) {
 
 	runbook, err := os.ReadFile(filepath.Join(root, "docs/operations.md"))
 	require.NoError(t, err)
-	source, err := os.ReadFile("examine.go")
-	require.NoError(t, err)
-	matches := regexp.MustCompile(`(?m)^\t\t\{"(\w+)", check`).FindAllStringSubmatch(string(source), -1)
-	require.NotEmpty(t, matches)
-	for _, match := range matches {
-		require.Contains(t, string(runbook), "`"+match[1]+"`")
+	for _, id := range ids(t, `(?m)^\t+(?:return check\{)?(?:\{id|id): +"(\w+)",(?: look| ofTable| on:| only| otherwise|$)`, append(own(), "check.go")...) {
+		require.Contains(t, string(runbook), "`"+id+"`")
 	}
 }

@@ -8,15 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tooldedup/dedup/cmd/dedup/internal/cli"
-)
-
-const (
-	// connectWait bounds connecting where the URL names no connect_timeout.
-	connectWait = 10 * time.Second
-
-	// answerWait is how much longer than the statement_timeout an answer may
-	// take: on the way, or in a pooler that has no server connection to give.
-	answerWait = 5 * time.Second
+	"github.com/tooldedup/dedup/internal/inspect"
 )
 
 // A session is the connection through which the database is looked at.
@@ -44,14 +36,7 @@ func (s *session) connected(ctx context.Context) (*pgx.Conn, error) {
 
 // connect opens one more connection, as an application with the same URL does.
 func (s *session) connect(ctx context.Context) (*pgx.Conn, error) {
-	config := s.config.Copy()
-	if config.ConnectTimeout == 0 {
-		config.ConnectTimeout = connectWait
-	}
-	if config.RuntimeParams["application_name"] == "" {
-		config.RuntimeParams["application_name"] = "dedup doctor"
-	}
-	conn, err := pgx.ConnectConfig(ctx, config)
+	conn, err := pgx.ConnectConfig(ctx, s.config.Copy())
 	if err != nil {
 		return nil, fmt.Errorf("connecting: %w", err)
 	}
@@ -67,21 +52,11 @@ func (s *session) close(ctx context.Context) {
 // readOnly runs fn in a transaction that can change nothing, and whose
 // statements neither run nor wait for long.
 func (s *session) readOnly(ctx context.Context, fn func(tx pgx.Tx) error) error {
-	ctx, cancel := context.WithTimeout(ctx, s.timeout+answerWait)
-	defer cancel()
 	conn, err := s.connected(ctx)
 	if err != nil {
 		return err
 	}
-	// A default of the role's could make a serializable one of it, which a
-	// standby refuses.
-	options := pgx.TxOptions{AccessMode: pgx.ReadOnly, IsoLevel: pgx.ReadCommitted}
-	return pgx.BeginTxFunc(ctx, conn, options, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, fmt.Sprintf("SET LOCAL statement_timeout = %d", s.timeout.Milliseconds())); err != nil {
-			return err
-		}
-		return fn(tx)
-	})
+	return inspect.ReadOnly(ctx, conn, s.timeout, fn)
 }
 
 // read reads the one row of a query into the targets.

@@ -1,214 +1,116 @@
 package doctor
 
-import (
-	"context"
-	"fmt"
-	"strings"
-)
-
-// settings are those of a server that the checks ask for.
-type settings struct {
-	node string // of a Citus cluster, if it is not the one that is connected to
-
-	Role     string `json:"role"`     // that connected, quoted
-	Database string `json:"database"` // quoted
-
-	Session map[string]sessionSetting `json:"session"`
-	Stored  []storedSetting           `json:"stored"`
-}
-
-// sessionSetting is a setting as the session has it.
-type sessionSetting struct {
-	Value  string `json:"value"`
-	Source string `json:"source"` // as in pg_settings
-}
-
-// storedSetting is one that new sessions begin with.
-type storedSetting struct {
-	Line        string `json:"line"` // name=value
-	ForRole     bool   `json:"for_role"`
-	ForDatabase bool   `json:"for_database"`
-}
-
-// A setting's sources, as pg_settings names them, those that win first.
-const (
-	sourceClient         = "client"
-	sourceRoleInDatabase = "database user"
-	sourceRole           = "user"
-	sourceDatabase       = "database"
-	sourceAllRoles       = "global"
-)
-
-// settingsSQL reads the settings named by %s, as a literal: a node of a Citus
-// cluster is asked without parameters. The settings of new sessions are read beside those of this one: behind a
-// pooler this session may be older than an ALTER ROLE.
+// settingsSQL has the settings that are looked at, as new sessions have them. What the connection
+// itself asks for wins over what is stored, and that over what this session has: behind a pooler
+// this session may be older than an ALTER ROLE. A switch is spelled as pg_settings does. wanted is
+// the value of the fix.
 const settingsSQL = `
-SELECT json_build_object(
-    'role', quote_ident(session_user),
-    'database', quote_ident(current_database()),
-    'session', (
-        SELECT json_object_agg(name, json_build_object('value', setting, 'source', source))
-          FROM pg_catalog.pg_settings
-         WHERE name = ANY (%[1]s::text[])),
-    'stored', (
-        SELECT json_agg(json_build_object('line', line, 'for_role', s.setrole <> 0, 'for_database', s.setdatabase <> 0))
-          FROM pg_catalog.pg_db_role_setting s, unnest(s.setconfig) AS line
-         WHERE s.setrole IN (0, (SELECT oid FROM pg_catalog.pg_roles WHERE rolname = session_user))
-           AND s.setdatabase IN (0, (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database()))
-           AND split_part(line, '=', 1) = ANY (%[1]s::text[])))`
+SELECT w.place, w.name, w.wanted, now.value, w.name || ' = ' || now.value || ', ' || CASE now.source
+           WHEN 'client' THEN 'asked for by the connection'
+           WHEN 'database user' THEN 'set for role ' || who.role || ' in database ' || who.database
+           WHEN 'user' THEN 'set for role ' || who.role
+           WHEN 'database' THEN 'set for database ' || who.database
+           WHEN 'global' THEN 'set for all roles'
+           WHEN 'configuration file' THEN 'set in the server''s configuration'
+           WHEN 'command line' THEN 'set on the server''s command line'
+           WHEN 'default' THEN 'the default'
+           ELSE 'set by ' || now.source END AS evidence,
+       CASE now.source
+           WHEN 'client' THEN 'take ' || w.name || ' out of the connection''s URL'
+           WHEN 'database user' THEN 'run: ALTER ROLE ' || who.role || ' IN DATABASE ' || who.database || who.assign
+           WHEN 'user' THEN 'run: ALTER ROLE ' || who.role || who.assign
+           WHEN 'database' THEN 'run: ALTER DATABASE ' || who.database || who.assign
+           WHEN 'global' THEN 'run: ALTER ROLE ALL' || who.assign
+           WHEN 'command line' THEN 'start the server with ' || w.name || ' = ' || w.wanted || ': its command line wins over postgresql.conf'
+           ELSE 'set ' || w.name || ' = ' || w.wanted || ' in postgresql.conf and reload the server' END AS fix
+  FROM (VALUES (1, 'fsync', 'on'), (2, 'full_page_writes', 'on'), (3, 'zero_damaged_pages', 'off'), (4, 'ignore_checksum_failure', 'off'),
+               (5, 'synchronous_commit', 'on'), (6, 'synchronous_standby_names', ''), (7, 'client_encoding', '''UTF8''')) AS w (place, name, wanted)
+  LEFT JOIN pg_catalog.pg_settings g ON g.name = w.name
+ CROSS JOIN LATERAL (SELECT quote_ident(session_user) AS role, quote_ident(current_database()) AS database, ' SET ' || w.name || ' = ' || w.wanted AS assign) AS who
+  LEFT JOIN LATERAL (
+       SELECT lower(substr(line, length(w.name) + 2)) AS value,
+              CASE WHEN s.setrole <> 0 AND s.setdatabase <> 0 THEN 'database user' WHEN s.setrole <> 0 THEN 'user' WHEN s.setdatabase <> 0 THEN 'database' ELSE 'global' END AS source
+         FROM pg_catalog.pg_db_role_setting s, unnest(s.setconfig) AS line
+        WHERE g.source <> 'client' AND split_part(line, '=', 1) = w.name
+          AND s.setrole IN (0, (SELECT oid FROM pg_catalog.pg_roles WHERE rolname = session_user))
+          AND s.setdatabase IN (0, (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database()))
+        ORDER BY s.setrole <> 0 DESC, s.setdatabase <> 0 DESC
+        LIMIT 1) AS stored ON true
+ CROSS JOIN LATERAL (
+       SELECT COALESCE(stored.source, g.source) AS source,
+              CASE WHEN stored.value IS NULL THEN g.setting
+                   WHEN g.vartype = 'bool' OR stored.value IN ('true', 'false', 'yes', 'no', '1', '0') THEN CASE WHEN stored.value::boolean THEN 'on' ELSE 'off' END
+                   ELSE stored.value END AS value) AS now`
 
-// readSettings reads the settings of the server that is connected to.
-func readSettings(ctx context.Context, s *session, names ...string) (*settings, error) {
-	found := &settings{}
-	if err := s.read(ctx, settingsQuery(names), nil, found); err != nil {
-		return nil, err
+func clientEncoding() check {
+	return check{
+		id:  "client_encoding",
+		sql: `SELECT s.evidence, s.fix, given.client_encoding = 'UTF8' AS sound, given.client_encoding <> 'UTF8' AS wrong FROM given, (` + settingsSQL + `) AS s WHERE s.name = 'client_encoding'`,
+		judge: []judgement{{
+			id: "client_encoding_not_utf8", severity: SeverityError, when: "wrong",
+			what:     "client_encoding is not UTF8: every call is refused, since a key would be stored as other characters than it is made of and its next call be a stranger",
+			evidence: "{evidence}", fix: "{fix}",
+		}, {id: "client_encoding", severity: SeverityOK, when: "sound", evidence: "UTF8"}},
 	}
-	return found, found.lacking(names)
 }
 
-// readSettingsEverywhere reads them of all nodes of a Citus cluster, this one
-// first. What cannot be read of the others is in the findings.
-func readSettingsEverywhere(ctx context.Context, s *session, id string, names ...string) ([]*settings, []Finding, error) {
-	here, err := readSettings(ctx, s, names...)
-	if err != nil {
-		return nil, nil, err
+// crashSafety is what a record's survival of a crash depends on.
+func crashSafety() check {
+	unsafe := func(id, what, afterwards string) judgement {
+		return judgement{id: id, severity: SeverityError, what: what, evidence: "{evidence}", fix: "{fix}" + afterwards}
 	}
-	all := []*settings{here}
-	var unread []Finding
-	nodes, err := s.askNodes(ctx, settingsQuery(names))
-	if err != nil {
-		unread = append(unread, unreadable(id, "the other nodes of the cluster: "+err.Error(), tryAgain))
+	return check{
+		id: "crash_safety", on: alsoOthers,
+		sql: `SELECT s.name, s.evidence, s.fix, s.value IS NULL AS unread, s.value = s.wanted AS sound,
+       s.value <> s.wanted AND s.name = 'fsync' AS fsync_off,
+       s.value <> s.wanted AND s.name = 'full_page_writes' AS full_page_writes_off,
+       s.value <> s.wanted AND s.name = 'zero_damaged_pages' AS zero_damaged_pages_on,
+       s.value <> s.wanted AND s.name = 'ignore_checksum_failure' AS ignore_checksum_failure_on
+  FROM (` + settingsSQL + `) AS s
+ WHERE s.place <= 4
+ ORDER BY s.place`,
+		judge: []judgement{
+			unsafe("fsync_off", "fsync is off: after a crash of the machine records can be gone whose effects are there, and their calls run again",
+				"; if the machine has crashed meanwhile, restore a backup"),
+			unsafe("full_page_writes_off", "full_page_writes is off: a page that a crash tears in half stays torn, and the records on it, or their index entries, are lost",
+				"; only a file system that never tears a page, such as ZFS, is safe without"),
+			unsafe("zero_damaged_pages_on", "zero_damaged_pages is on: a damaged page is read as an empty one, so its records vanish without an error and their calls run again", ""),
+			unsafe("ignore_checksum_failure_on", "ignore_checksum_failure is on: a damaged page is read as if it were sound, and a record or index entry that is wrong lets a twin in", ""),
+			{id: "crash_safety", severity: SeverityUnknown, when: "unread", what: notReadable, evidence: "the server has no setting {name}", fix: tryAgain},
+			{id: "{name}", severity: SeverityOK, when: "sound", evidence: "{evidence}"},
+		},
 	}
-	for _, n := range nodes {
-		if n.Here {
-			continue
+}
+
+// lostByFailover says what a failover to a standby that lags costs.
+const lostByFailover = "the last calls that were acknowledged can be gone, each with its effect and its record together. " +
+	"A retry then runs again, and nothing is in the database twice; but what somebody did elsewhere with an answer that is gone stays done"
+
+// synchronousCommit is what an acknowledged COMMIT is worth. The library keeps every level but off.
+func synchronousCommit() check {
+	off := func(when, reach string) judgement {
+		return judgement{
+			id: "synchronous_commit_off", severity: SeverityWarning, when: when,
+			what: "synchronous_commit is off: a crash of the server can take back the last calls that were acknowledged, " +
+				"each with its effect and its record together, so that nothing is in the database twice. " + reach,
+			evidence: "{evidence}", fix: "{fix}",
 		}
-		there := &settings{node: n.Name}
-		err := n.decode(there)
-		if err == nil {
-			err = there.lacking(names)
-		}
-		if err != nil {
-			unread = append(unread, n.unreadable(id, err))
-			continue
-		}
-		all = append(all, there)
 	}
-	return all, unread, nil
-}
-
-// settingsQuery is settingsSQL for settings whose names are this package's own.
-func settingsQuery(names []string) string {
-	return fmt.Sprintf(settingsSQL, "'{"+strings.Join(names, ",")+"}'")
-}
-
-func (s *settings) lacking(names []string) error {
-	for _, name := range names {
-		if _, ok := s.Session[name]; !ok {
-			return fmt.Errorf("the server has no setting %s", name)
-		}
-	}
-	return nil
-}
-
-// A setting is one as new sessions of the role have it.
-type setting struct {
-	name, value, source string
-	node                string // as in settings
-	role, database      string // quoted
-}
-
-// effective returns the setting of new sessions. What the connection itself asks
-// for wins over what is stored.
-func (s *settings) effective(name string) setting {
-	now := s.Session[name]
-	result := setting{name: name, value: now.Value, source: now.Source, node: s.node, role: s.Role, database: s.Database}
-	if now.Source == sourceClient {
-		return result
-	}
-	for _, source := range []string{sourceRoleInDatabase, sourceRole, sourceDatabase, sourceAllRoles} {
-		for _, stored := range s.Stored {
-			key, value, _ := strings.Cut(stored.Line, "=")
-			if key == name && stored.source() == source {
-				result.value, result.source = canonical(value), source
-				return result
-			}
-		}
-	}
-	return result
-}
-
-func (s storedSetting) source() string {
-	switch {
-	case s.ForRole && s.ForDatabase:
-		return sourceRoleInDatabase
-	case s.ForRole:
-		return sourceRole
-	case s.ForDatabase:
-		return sourceDatabase
-	default:
-		return sourceAllRoles
-	}
-}
-
-// canonical spells a switch as pg_settings does: what is stored is spelled as
-// somebody wrote it, and Postgres takes the beginning of a word for the word.
-func canonical(value string) string {
-	value = strings.ToLower(value)
-	begins := func(word string) bool { return value != "" && strings.HasPrefix(word, value) }
-	switch {
-	case begins("true"), begins("yes"), value == "1":
-		return "on"
-	case begins("false"), begins("no"), value == "of", value == "0":
-		return "off"
-	default:
-		return value
-	}
-}
-
-// evidence is the value and where it comes from.
-func (s setting) evidence() string {
-	origin := map[string]string{
-		sourceClient:         "asked for by the connection",
-		sourceRoleInDatabase: "set for role " + s.role + " in database " + s.database,
-		sourceRole:           "set for role " + s.role,
-		sourceDatabase:       "set for database " + s.database,
-		sourceAllRoles:       "set for all roles",
-		"configuration file": "set in the server's configuration",
-		"command line":       "set on the server's command line",
-		"default":            "the default",
-	}[s.source]
-	if origin == "" {
-		origin = "set by " + s.source
-	}
-	evidence := fmt.Sprintf("%s = %s, %s", s.name, s.value, origin)
-	if s.node != "" {
-		return "on node " + s.node + " " + evidence
-	}
-	return evidence
-}
-
-// fix is how to change the value where it comes from.
-func (s setting) fix(value string) string {
-	if node := s.node; node != "" {
-		s.node = ""
-		return "on node " + node + ": " + s.fix(value)
-	}
-	assign := fmt.Sprintf("SET %s = %s", s.name, value)
-	switch s.source {
-	case sourceClient:
-		return "take " + s.name + " out of the connection's URL"
-	case sourceRoleInDatabase:
-		return "run: ALTER ROLE " + s.role + " IN DATABASE " + s.database + " " + assign
-	case sourceRole:
-		return "run: ALTER ROLE " + s.role + " " + assign
-	case sourceDatabase:
-		return "run: ALTER DATABASE " + s.database + " " + assign
-	case sourceAllRoles:
-		return "run: ALTER ROLE ALL " + assign
-	case "command line":
-		return fmt.Sprintf("start the server with %s = %s: its command line wins over postgresql.conf", s.name, value)
-	default:
-		return fmt.Sprintf("set %s = %s in postgresql.conf and reload the server", s.name, value)
+	return check{
+		id: "synchronous_commit", on: alsoOthers,
+		sql: `SELECT l.evidence, l.fix, n.value AS standbys, l.value = 'off' AND {here} AS off, l.value = 'off' AND NOT {here} AS off_elsewhere,
+       l.value = 'local' AND n.value <> '' AS local, NOT (l.value = 'off' OR l.value = 'local' AND n.value <> '') AS sound
+  FROM (` + settingsSQL + `) AS l, (` + settingsSQL + `) AS n
+ WHERE l.name = 'synchronous_commit' AND n.name = 'synchronous_standby_names'`,
+		judge: []judgement{
+			off("off", "Do, DoStatement and DoBatch turn it on for their own transactions, unless Options.AsyncCommit; DoTx does not"),
+			off("off_elsewhere", "Do, DoStatement and DoBatch turn it on for the node that they are connected to, and this is another"),
+			{
+				id: "synchronous_commit_local", severity: SeverityWarning, when: "local",
+				what:     "synchronous_commit is local although there is a synchronous standby: COMMIT does not wait for it, and if it takes over, " + lostByFailover,
+				evidence: "{evidence}; synchronous_standby_names = {standbys}", fix: "{fix}",
+			},
+			{id: "synchronous_commit", severity: SeverityOK, when: "sound", evidence: "{evidence}"},
+		},
 	}
 }

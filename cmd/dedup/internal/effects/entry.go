@@ -29,8 +29,7 @@ type Entry struct {
 	Twice     string    `json:"twice,omitempty"`
 	Note      string    `json:"note,omitempty"`
 	Verdict   string    `json:"verdict,omitempty"`
-	// Cursor is what `dedup parked --after` goes on from.
-	Cursor string `json:"cursor,omitempty"`
+	cli.Position
 
 	now      time.Time
 	decision string
@@ -48,33 +47,16 @@ func NewEntry(op external.Operation) Entry {
 	return e
 }
 
-// position is where an operation stands in the list.
-type position struct {
-	Since            time.Time
-	Scope, Tool, Key string
-}
-
-func (p position) operation() external.Operation {
-	return external.Operation{Scope: p.Scope, Tool: p.Tool, Key: p.Key, ChangedAt: p.Since, CreatedAt: p.Since}
-}
-
-// withCursor is an entry of a list that is in the order of a time.
-func (e Entry) withCursor(by time.Time) (Entry, error) {
-	cursor, err := cli.Cursor(position{by, e.Scope, e.Tool, e.Key})
-	e.Cursor = cursor
-	return e, err
-}
-
 // WriteText writes what names the operation as words of a shell, and below it what is known.
 func (e Entry) WriteText(out io.Writer) error {
 	return cli.WriteText(out, e.name(),
-		cli.Field{Label: "state", Text: fmt.Sprintf("%s since %s (%s), fence %d", e.State, e.Since.Format(time.RFC3339), cli.Lasting(e.now.Sub(e.Since)), e.Fence)},
-		cli.Field{Label: "key hash", Text: e.KeyHash},
-		cli.Field{Label: "provider key", Text: e.ProviderKey},
-		cli.Field{Label: "ref", Text: e.Ref},
-		cli.Field{Label: "twice", Text: e.Twice},
-		cli.Field{Label: "note", Text: e.Note},
-		cli.Field{Label: "verdict", Text: e.decision},
+		"state", fmt.Sprintf("%s since %s (%s), fence %d", e.State, e.Since.Format(time.RFC3339), cli.Lasting(e.now.Sub(e.Since)), e.Fence),
+		"key hash", e.KeyHash,
+		"provider key", e.ProviderKey,
+		"ref", e.Ref,
+		"twice", e.Twice,
+		"note", e.Note,
+		"verdict", e.decision,
 	)
 }
 

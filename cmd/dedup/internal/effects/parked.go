@@ -15,21 +15,14 @@ import (
 
 const parkedLong = `List the operations outside of the database that somebody has to look at, the oldest
 first: those that are parked, because they may have happened and only a person can say,
-and those that happened twice. Each is named by its scope, tool and key, as
-` + "`dedup resolve`" + ` takes them. The provider's key and its id, the ref, are what to search its
-books for. Nothing of the input is listed; the note may have the provider's words. One that
-has a verdict, which no process has carried out yet, says so.
+and those that happened twice. The provider's key and its id, the ref, are what to search its
+books for. Nothing of the input is listed; the note may have the provider's words.
 
 With --open those are listed that have no answer and are not parked, of the age of
---older-than, the oldest first: what is accepted and not done, and what is tried without an
-answer. ` + "`dedup resolve`" + ` takes these too, while no attempt is under way.
+--older-than: what is accepted and not done, and what is tried without an answer.
+` + "`dedup resolve`" + ` takes these too, while no attempt is under way.
 
-A page is read by an index, in a read-only transaction, and nothing is counted; what is open
-is sorted. Where
-there is more, the command that lists it is written to stderr.
-
-The exit code is 0 also where nothing is listed, 1 when the list cannot be read, and 2
-when the command line cannot be carried out.`
+Where there is more, the command that lists it is written to stderr.`
 
 // ParkedCommand returns the command `dedup parked`.
 func ParkedCommand() *cobra.Command {
@@ -44,7 +37,7 @@ func ParkedCommand() *cobra.Command {
   dedup parked --open --older-than 1h
   dedup parked --json | jq -r 'select(.state == "parked") | .provider_key'`,
 		Args: cli.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return listParked(cmd, &q, &page, of) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return of.run(cmd, &q, &page) },
 	}
 	q.AddFlags(cmd, "operation")
 	page.AddFlags(cmd)
@@ -59,43 +52,45 @@ type openOnes struct {
 	olderThan time.Duration
 }
 
-// page reads a page, in the order of the time that is returned for each.
-func (o openOnes) page(ctx context.Context, tx pgx.Tx, tools *external.Tools, after external.Operation, limit int) ([]external.Operation, func(external.Operation) time.Time, error) {
-	if o.open {
-		ops, err := tools.OpenTx(ctx, tx, after, o.olderThan, limit)
-		return ops, func(op external.Operation) time.Time { return op.CreatedAt.UTC() }, err
-	}
-	ops, err := tools.ParkedTx(ctx, tx, after, limit)
-	return ops, func(op external.Operation) time.Time { return op.ChangedAt.UTC() }, err
+// place is where an operation stands in the list.
+type place struct {
+	Since            time.Time
+	Scope, Tool, Key string
 }
 
-func listParked(cmd *cobra.Command, q *cli.Query, page *cli.Page, of openOnes) error {
+func (o *openOnes) run(cmd *cobra.Command, q *cli.Query, page *cli.Page) error {
 	switch {
-	case of.olderThan < 0:
+	case o.olderThan < 0:
 		return exit.Usage("--older-than must not be negative")
-	case of.olderThan > 0 && !of.open:
+	case o.olderThan > 0 && !o.open:
 		return exit.Usage("--older-than goes with --open")
 	}
-	var after position
-	if err := page.Position(&after); err != nil {
-		return err
+	list := cli.List[place]{Command: "dedup parked", Nothing: "Nothing is parked, and nothing has happened twice."}
+	if o.open {
+		list.Command, list.Nothing = fmt.Sprintf("dedup parked --open --older-than %s", o.olderThan), "Nothing is open."
 	}
-	command, nothing := "dedup parked", "Nothing is parked, and nothing has happened twice."
-	if of.open {
-		command, nothing = fmt.Sprintf("dedup parked --open --older-than %s", of.olderThan), "Nothing is open."
-	}
-	return page.List(cmd, q, command, nothing, func(ctx context.Context, tx pgx.Tx, db *cli.Database) (found []cli.Entry, next string, err error) {
-		ops, by, err := of.page(ctx, tx, db.Tools, after.operation(), page.Limit+1) // the last one says that there is more
-		for _, op := range ops[:min(len(ops), page.Limit)] {
-			e, err := NewEntry(op).withCursor(by(op))
-			if err != nil {
-				return nil, "", err
+	list.Read = func(ctx context.Context, tx pgx.Tx, db *cli.Database, after place, limit int) (found []cli.Item[place], next *place, err error) {
+		ops, err := o.read(ctx, tx, db.Tools, after, limit+1) // the last one says that there is more
+		for _, op := range ops[:min(len(ops), limit)] {
+			since := op.ChangedAt
+			if o.open {
+				since = op.CreatedAt
 			}
-			found = append(found, e)
-			if len(ops) > page.Limit {
-				next = e.Cursor
-			}
+			e := NewEntry(op)
+			found = append(found, cli.Item[place]{Entry: &e, At: place{since.UTC(), op.Scope, op.Tool, op.Key}})
+		}
+		if len(ops) > limit {
+			next = &found[limit-1].At
 		}
 		return found, next, err
-	})
+	}
+	return list.Write(cmd, q, page)
+}
+
+func (o *openOnes) read(ctx context.Context, tx pgx.Tx, tools *external.Tools, after place, limit int) ([]external.Operation, error) {
+	from := external.Operation{Scope: after.Scope, Tool: after.Tool, Key: after.Key, ChangedAt: after.Since, CreatedAt: after.Since}
+	if o.open {
+		return tools.OpenTx(ctx, tx, from, o.olderThan, limit)
+	}
+	return tools.ParkedTx(ctx, tx, from, limit)
 }

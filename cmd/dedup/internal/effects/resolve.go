@@ -37,9 +37,8 @@ written to the audit, which ` + "`dedup audit`" + ` lists.
 A verdict that is stored stays: a second one is refused, and told who has decided and when.
 --overrule replaces it as long as it is not carried out; the audit says so.
 
-The exit code is 0 when the verdict is stored, 1 when there is no such operation, when an
-attempt is under way, when it is answered, has a verdict, or has changed, or the database
-fails, and 2 when the command line cannot be carried out.`
+The exit code is 1 where there is no such operation, or an attempt is under way, or it is
+answered, has a verdict, or has changed.`
 
 // resolution is what the command line says.
 type resolution struct {
@@ -86,41 +85,35 @@ func (r *resolution) run(cmd *cobra.Command, q *cli.Query) error {
 	if err != nil {
 		return err
 	}
-	ctx := cmd.Context()
-	db, err := q.Open(ctx, cmd.CommandPath(), nil)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-
-	op, err := r.read(ctx, db)
-	if err != nil {
-		return err
-	}
-	if !cmd.Flags().Changed("fence") {
-		if err := NewEntry(op).WriteText(cmd.ErrOrStderr()); err != nil {
-			return fmt.Errorf("writing: %w", err)
+	return q.With(cmd, nil, func(ctx context.Context, db *cli.Database) error {
+		op, err := r.read(ctx, db)
+		if err != nil {
+			return err
 		}
-		return exit.Usage("which one did you look at? Compare the operation above with the provider's books, then give --fence %d", op.Fence)
-	}
-	if err := r.acceptable(op); err != nil {
-		return err
-	}
-	if r.overrules {
-		verdict = verdict.Overruling()
-	}
-	if err := store(ctx, db, op, verdict.By(r.actor)); err != nil {
-		return err
-	}
-	if !q.JSON {
-		_, err := fmt.Fprintln(cmd.OutOrStdout(), r.outcome())
-		return err
-	}
-	op, err = r.read(ctx, db)
-	if err != nil {
-		return fmt.Errorf("the verdict is stored, and the operation cannot be read: %w", err)
-	}
-	return cli.WriteJSON(cmd.OutOrStdout(), NewEntry(op))
+		if !cmd.Flags().Changed("fence") {
+			if err := NewEntry(op).WriteText(cmd.ErrOrStderr()); err != nil {
+				return fmt.Errorf("writing: %w", err)
+			}
+			return exit.Usage("which one did you look at? Compare the operation above with the provider's books, then give --fence %d", op.Fence)
+		}
+		if err := r.acceptable(op); err != nil {
+			return err
+		}
+		if r.overrules {
+			verdict = verdict.Overruling()
+		}
+		if err := store(ctx, db, op, verdict.By(r.actor)); err != nil {
+			return err
+		}
+		if !q.JSON {
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), r.outcome())
+			return err
+		}
+		if op, err = r.read(ctx, db); err != nil {
+			return fmt.Errorf("the verdict is stored, and the operation cannot be read: %w", err)
+		}
+		return cli.WriteJSON(cmd.OutOrStdout(), NewEntry(op))
+	})
 }
 
 // verdict is what the flags say. The error is an [*exit.UsageError].

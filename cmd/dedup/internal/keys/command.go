@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -28,8 +29,8 @@ A key of NewKey is drawn, and cannot be derived: it is saved where the caller ha
 type derivation struct {
 	use, short, example string
 	args                int // at least, where it is negative
-	// derive makes the key of the arguments.
-	derive func(args []string) (string, error)
+	// derive makes the key of the arguments. turn is the second one where there is a TURN.
+	derive func(args []string, turn int) (string, error)
 }
 
 // Command returns the command `dedup key` and those below it.
@@ -38,15 +39,19 @@ func Command() *cobra.Command {
 	var repeat int
 	var of []*cobra.Command
 	for _, k := range []derivation{
-		{"intent PART…", "the key of an intent's names, as KeyFromIntent does", "dedup key intent invoice 2026-117 send", -1, intent},
-		{"tool-call SESSION TURN CALL_ID", "the key of a model's tool call, as KeyFromToolCall does", "dedup key tool-call 'conversation 17' 4 call_0", 3, toolCall},
-		{
-			"tool-call-args SESSION TURN TOOL ARGS", "the key of a tool call without a usable id, as KeyFromToolCallArgs does",
-			`dedup key tool-call-args 'conversation 17' 4 add_note '{"text":"a"}'`, 4,
-			func(args []string) (string, error) { return toolCallArgs(args, repeat) },
-		},
-		{"args SESSION ARGS", "the key of arguments alone, as KeyFromArgsMergingRepeats does", `dedup key args 'conversation 17' '{"text":"a"}'`, 2, arguments},
-		{"given KEY", "a key as it is given: for its hash, or with --at", "dedup key given order-7 --json", 1, given},
+		{"intent PART…", "the key of an intent's names, as KeyFromIntent does", "dedup key intent invoice 2026-117 send", -1, func(args []string, _ int) (string, error) {
+			return dedup.KeyFromIntent(args...)
+		}},
+		{"tool-call SESSION TURN CALL_ID", "the key of a model's tool call, as KeyFromToolCall does", "dedup key tool-call 'conversation 17' 4 call_0", 3, func(args []string, turn int) (string, error) {
+			return dedup.KeyFromToolCall(args[0], turn, args[2])
+		}},
+		{"tool-call-args SESSION TURN TOOL ARGS", "the key of a tool call without a usable id, as KeyFromToolCallArgs does", `dedup key tool-call-args 'conversation 17' 4 add_note '{"text":"a"}'`, 4, func(args []string, turn int) (string, error) {
+			return dedup.KeyFromToolCallArgs(args[0], turn, args[2], json.RawMessage(args[3]), repeat)
+		}},
+		{"args SESSION ARGS", "the key of arguments alone, as KeyFromArgsMergingRepeats does", `dedup key args 'conversation 17' '{"text":"a"}'`, 2, func(args []string, _ int) (string, error) {
+			return dedup.KeyFromArgsMergingRepeats(args[0], json.RawMessage(args[1]))
+		}},
+		{"given KEY", "a key as it is given: for its hash, or with --at", "dedup key given order-7 --json", 1, func(args []string, _ int) (string, error) { return args[0], nil }},
 	} {
 		cmd := &cobra.Command{
 			Use: k.use, Short: "Write " + k.short, Example: "  " + k.example,
@@ -77,38 +82,6 @@ func counted(n int) cobra.PositionalArgs {
 	}
 }
 
-func intent(args []string) (string, error) { return dedup.KeyFromIntent(args...) }
-
-func toolCall(args []string) (string, error) {
-	turn, err := turnOf(args[1])
-	if err != nil {
-		return "", err
-	}
-	return dedup.KeyFromToolCall(args[0], turn, args[2])
-}
-
-func toolCallArgs(args []string, repeat int) (string, error) {
-	turn, err := turnOf(args[1])
-	if err != nil {
-		return "", err
-	}
-	return dedup.KeyFromToolCallArgs(args[0], turn, args[2], json.RawMessage(args[3]), repeat)
-}
-
-func arguments(args []string) (string, error) {
-	return dedup.KeyFromArgsMergingRepeats(args[0], json.RawMessage(args[1]))
-}
-
-func given(args []string) (string, error) { return args[0], nil }
-
-func turnOf(text string) (int, error) {
-	turn, err := strconv.Atoi(text)
-	if err != nil {
-		return 0, exit.Usage("TURN is %q, and must be a number", text)
-	}
-	return turn, nil
-}
-
 // writer is what the command line says of how a key is written.
 type writer struct {
 	json bool
@@ -116,7 +89,14 @@ type writer struct {
 }
 
 func (w *writer) run(cmd *cobra.Command, k derivation, args []string) error {
-	key, err := k.derive(args)
+	turn := 0
+	if strings.Contains(k.use, "TURN") {
+		var err error
+		if turn, err = strconv.Atoi(args[1]); err != nil {
+			return exit.Usage("TURN is %q, and must be a number", args[1])
+		}
+	}
+	key, err := k.derive(args, turn)
 	if err == nil && w.at != "" {
 		at, parseErr := time.Parse(time.RFC3339Nano, w.at)
 		if parseErr != nil {

@@ -3,11 +3,18 @@
 package migrate
 
 import (
+	"context"
 	"fmt"
+	"io"
+	"path"
+	"text/tabwriter"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/pressly/goose/v3"
 	"github.com/spf13/cobra"
 
 	"github.com/tooldedup/dedup/cmd/dedup/internal/cli"
+	"github.com/tooldedup/dedup/migrations"
 )
 
 const long = `Create and check the table tool_dedup, in which the library keeps its records.
@@ -38,4 +45,115 @@ func Command() *cobra.Command {
 // say prints a line of what was asked for.
 func say(cmd *cobra.Command, format string, args ...any) {
 	_, _ = fmt.Fprintf(cmd.OutOrStdout(), format+"\n", args...)
+}
+
+func statusCommand(t *target) *cobra.Command {
+	return &cobra.Command{
+		Use:   "status",
+		Short: "Show which migrations have been applied",
+		Long: `Show the migrations and which of them tool_dedup_version records as applied.
+Nothing is changed, and migrations that are pending are no failure; see check.`,
+		Args: cli.NoArgs,
+		RunE: t.with(func(cmd *cobra.Command, s *schema) error { return s.status(cmd) }),
+	}
+}
+
+func (s *schema) status(cmd *cobra.Command) error {
+	p, err := s.provider()
+	if err != nil {
+		return err
+	}
+	var all []*goose.MigrationStatus
+	if s.versionsFound {
+		if all, err = p.Status(cmd.Context()); err != nil {
+			return fmt.Errorf("reading %s: %w", migrations.VersionTable, err)
+		}
+	} else { // goose would create the table
+		for _, source := range p.ListSources() {
+			all = append(all, &goose.MigrationStatus{Source: source, State: goose.StatePending})
+		}
+	}
+	table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(table, "MIGRATION\tSTATE\tAPPLIED AT")
+	for _, m := range all {
+		at := "-"
+		if m.State == goose.StateApplied {
+			at = m.AppliedAt.Format("2006-01-02 15:04:05")
+		}
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\n", path.Base(m.Source.Path), m.State, at)
+	}
+	if err := table.Flush(); err != nil {
+		return fmt.Errorf("writing: %w", err)
+	}
+	if s.tableFound && !s.recorded {
+		cmd.PrintErrf("%s. See `dedup migrate check`.\n", s.otherMeans())
+	}
+	return nil
+}
+
+func printCommand(t *target) *cobra.Command {
+	var place citus
+	cmd := &cobra.Command{
+		Use:   "print",
+		Short: "Print the migrations as plain SQL",
+		Long: `Print all migrations as SQL, for those who apply schema changes by other means
+than goose. No database is needed. With --schema the SQL sets the search_path
+first; otherwise the table goes where the session's search_path leads.
+
+With --citus it prints what comes after them on a Citus cluster instead, to be run on the
+coordinator.`,
+		Example: `  dedup migrate print | psql --single-transaction --set ON_ERROR_STOP=1 mydb
+  dedup migrate print --citus --colocate-with bookings | psql --single-transaction --set ON_ERROR_STOP=1 mydb`,
+		Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			sql, err := migrations.SQL()
+			switch {
+			case err != nil:
+				return err
+			case place.wanted:
+				sql = migrations.CitusSQL(t.Schema, place.colocateWith)
+			case cmd.Flags().Changed("schema"):
+				sql = fmt.Sprintf("SET search_path = %s;\n\n%s", pgx.Identifier{t.Schema}.Sanitize(), sql)
+			}
+			if _, err := io.WriteString(cmd.OutOrStdout(), sql); err != nil {
+				return fmt.Errorf("writing: %w", err)
+			}
+			return nil
+		},
+	}
+	place.addFlags(cmd)
+	return cmd
+}
+
+func checkCommand(t *target) *cobra.Command {
+	return &cobra.Command{
+		Use:   "check",
+		Short: "Check that the table is there, sound and usable",
+		Long: `Look for everything that would make a call fail, or run twice: a missing or half
+applied schema, a wrong primary key, triggers, missing privileges, a standby, and
+so on. All problems are listed at once, each with its fix, and the exit code is 1.
+Nothing is changed.
+
+Privileges are those of the role that connects: run it as the application's. An
+application can do the same when it starts, with the Go function
+migrations.Check.`,
+		Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx := cmd.Context()
+			config, err := t.config()
+			if err != nil {
+				return err
+			}
+			conn, err := pgx.ConnectConfig(ctx, config)
+			if err != nil {
+				return fmt.Errorf("connecting: %w", err)
+			}
+			defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+			if err := migrations.Check(ctx, conn, &migrations.CheckOptions{Schema: t.Schema}); err != nil {
+				return err
+			}
+			say(cmd, "%s is sound", t.Table())
+			return nil
+		},
+	}
 }

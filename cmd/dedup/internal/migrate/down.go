@@ -23,19 +23,14 @@ database. Both are refused while there are rows that still protect a call, unles
 --drop-records is given. The fourth drops the audit, which no call needs, and the fifth
 the counts. The table tool_dedup_version stays.`,
 		Args: cli.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return down(cmd, t, dropRecords) },
+		RunE: t.with(func(cmd *cobra.Command, s *schema) error { return s.down(cmd, dropRecords) }),
 	}
 	cmd.Flags().BoolVar(&dropRecords, "drop-records", false, "drop records that still keep a call from running again")
 	return cmd
 }
 
-func down(cmd *cobra.Command, t *target, dropRecords bool) error {
+func (s *schema) down(cmd *cobra.Command, dropRecords bool) error {
 	ctx := cmd.Context()
-	s, err := t.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer s.close()
 	if !s.recorded {
 		say(cmd, "nothing to do: %s records no migration", migrations.VersionTable)
 		return nil

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
+	"github.com/spf13/cobra"
 
 	"github.com/tooldedup/dedup/cmd/dedup/internal/cli"
 	"github.com/tooldedup/dedup/migrations"
@@ -20,15 +21,15 @@ type target struct{ cli.Target }
 // config is how to connect to the target. The schema is all of the search_path:
 // that is where unqualified objects go.
 func (t *target) config() (*pgx.ConnConfig, error) {
-	config, err := t.Config()
+	config, err := t.Config("dedup migrate")
 	if err != nil {
 		return nil, err
 	}
-	config.RuntimeParams["search_path"] = pgx.Identifier{t.Schema}.Sanitize()
-	return config, nil
+	config.ConnConfig.RuntimeParams["search_path"] = pgx.Identifier{t.Schema}.Sanitize()
+	return config.ConnConfig, nil
 }
 
-// a schema is a target that is connected to, and what was found there.
+// A schema is a target that is connected to, and what was found there.
 type schema struct {
 	*target
 	db *sql.DB
@@ -38,46 +39,39 @@ type schema struct {
 	recorded      bool // goose has recorded a migration in it
 }
 
-// open connects to the target. The schema must exist.
-func (t *target) open(ctx context.Context) (*schema, error) {
-	config, err := t.config()
-	if err != nil {
-		return nil, err
+// with connects to the target for as long as fn runs. The schema must exist.
+func (t *target) with(fn func(cmd *cobra.Command, s *schema) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, _ []string) error {
+		config, err := t.config()
+		if err != nil {
+			return err
+		}
+		s := &schema{target: t, db: stdlib.OpenDB(*config)}
+		defer func() { _ = s.db.Close() }() // nothing is under way
+		if err := s.look(cmd.Context()); err != nil {
+			return err
+		}
+		return fn(cmd, s)
 	}
-	s := &schema{target: t, db: stdlib.OpenDB(*config)}
-	if err := s.look(ctx); err != nil {
-		s.close()
-		return nil, err
-	}
-	return s, nil
 }
-
-func (s *schema) close() { _ = s.db.Close() } // nothing is under way
 
 // look changes nothing, where goose would create its version table.
 func (s *schema) look(ctx context.Context) error {
-	const relationFound = `EXISTS (
-		SELECT
-		  FROM pg_class c
-		  JOIN pg_namespace n ON n.oid = c.relnamespace
-		 WHERE n.nspname = $1 AND c.relname = `
 	var schemaFound bool
 	err := s.db.QueryRowContext(ctx, `
-		SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1),
-		       `+relationFound+`$2),
-		       `+relationFound+`$3)`, s.Schema, "tool_dedup", migrations.VersionTable).Scan(&schemaFound, &s.tableFound, &s.versionsFound)
-	if err != nil {
+SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = $1),
+       to_regclass(format('%I.%I', $1::text, 'tool_dedup')) IS NOT NULL, to_regclass(format('%I.%I', $1::text, $2::text)) IS NOT NULL`,
+		s.Schema, migrations.VersionTable).Scan(&schemaFound, &s.tableFound, &s.versionsFound)
+	switch {
+	case err != nil:
 		return fmt.Errorf("looking at the database: %w", err)
-	}
-	if !schemaFound {
+	case !schemaFound:
 		return fmt.Errorf("there is no schema %q in the database; create it (CREATE SCHEMA %s) or name another with --schema",
 			s.Schema, pgx.Identifier{s.Schema}.Sanitize())
-	}
-	if !s.versionsFound {
+	case !s.versionsFound:
 		return nil
 	}
-	err = s.db.QueryRowContext(ctx, `
-		SELECT EXISTS (SELECT FROM `+migrations.VersionTable+` WHERE version_id > 0 AND is_applied)`).Scan(&s.recorded)
+	err = s.db.QueryRowContext(ctx, `SELECT EXISTS (SELECT FROM `+migrations.VersionTable+` WHERE version_id > 0 AND is_applied)`).Scan(&s.recorded)
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", migrations.VersionTable, err)
 	}

@@ -32,29 +32,24 @@ With --citus the tables are then placed on the Citus cluster, in one transaction
 they are already. ` + "`dedup migrate print --citus`" + ` prints what is run. Where calls are
 running, run that yourself, in the transaction that distributes their own tables.`,
 		Args: cli.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return up(cmd, t, recreate, &place) },
+		RunE: t.with(func(cmd *cobra.Command, s *schema) error { return s.up(cmd, recreate, &place) }),
 	}
 	place.addFlags(cmd)
 	cmd.Flags().BoolVar(&recreate, "recreate", false, "make a table anew, empty, that was dropped although its migration is recorded")
 	return cmd
 }
 
-func up(cmd *cobra.Command, t *target, recreate bool, place *citus) error {
+func (s *schema) up(cmd *cobra.Command, recreate bool, place *citus) error {
 	ctx := cmd.Context()
-	s, err := t.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer s.close()
 	// Before goose creates a version table that would say so falsely.
 	if s.tableFound && !s.recorded {
 		return fmt.Errorf("%s; apply new migrations by those, and see `dedup migrate check`", s.otherMeans())
 	}
-
-	if err := s.settleDropped(cmd, recreate); err != nil {
-		return err
+	if s.recorded {
+		if err := s.settleDropped(cmd, recreate); err != nil {
+			return err
+		}
 	}
-
 	// A migration that is forgotten by settleDropped may be older than others.
 	p, err := s.lockedProvider(goose.WithAllowOutofOrder(true))
 	if err != nil {
@@ -79,22 +74,27 @@ func up(cmd *cobra.Command, t *target, recreate bool, place *citus) error {
 // settleDropped makes goose forget the migrations whose table was dropped, so that
 // it applies them again. Without recreate such a table is an error.
 func (s *schema) settleDropped(cmd *cobra.Command, recreate bool) error {
-	ctx := cmd.Context()
+	// Who applies the migration again records it in the transaction that makes the table, so that
+	// of several at once none forgets it after that.
+	const dropped = `
+  FROM ` + migrations.VersionTable + `
+ WHERE version_id = $1::bigint AND is_applied AND to_regclass(format('%I.%I', $2::text, $3::text)) IS NULL`
 	for _, t := range examiner.Tables() {
 		name := pgx.Identifier{s.Schema, t.Name}.Sanitize()
 		for _, version := range t.Migrations {
-			dropped, err := s.dropped(ctx, version, t.Name)
+			var found bool
+			err := s.db.QueryRowContext(cmd.Context(), `SELECT EXISTS (SELECT`+dropped+`)`, version, s.Schema, t.Name).Scan(&found)
 			switch {
 			case err != nil:
-				return err
-			case !dropped:
+				return fmt.Errorf("looking for %s: %w", t.Name, err)
+			case !found:
 				continue
 			case !recreate:
 				return fmt.Errorf("there is no table %s, although %s records migration %d, which makes it: restore it, or make it anew, empty, with `dedup migrate up --recreate`",
 					name, migrations.VersionTable, version)
 			}
-			if err := s.forgetDropped(ctx, version, t.Name); err != nil {
-				return err
+			if _, err := s.db.ExecContext(cmd.Context(), `DELETE`+dropped, version, s.Schema, t.Name); err != nil {
+				return fmt.Errorf("forgetting migration %d: %w", version, err)
 			}
 			say(cmd, "%s was dropped and is made anew, empty", name)
 		}
@@ -105,4 +105,32 @@ func (s *schema) settleDropped(cmd *cobra.Command, recreate bool) error {
 // describe says which migration it was, and how long it took.
 func describe(result *goose.MigrationResult) string {
 	return fmt.Sprintf("%s in %s", path.Base(result.Source.Path), result.Duration.Round(time.Millisecond))
+}
+
+// citus is how the tables are to be placed on a Citus cluster.
+type citus struct {
+	wanted       bool
+	colocateWith string
+}
+
+func (c *citus) addFlags(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&c.wanted, "citus", false, "place the tables on a Citus cluster: distributed by scope")
+	cmd.Flags().StringVar(&c.colocateWith, "colocate-with", "", "a distributed table of the application, whose tenant column is text COLLATE \"C\" (default none: those name tool_dedup)")
+}
+
+// place places the tables, all or none.
+func (s *schema) place(cmd *cobra.Command, c *citus) error {
+	tx, err := s.db.BeginTx(cmd.Context(), nil)
+	if err != nil {
+		return fmt.Errorf("placing the tables: %w", err)
+	}
+	defer func() { _ = tx.Rollback() }() // nothing after the COMMIT
+	if _, err := tx.ExecContext(cmd.Context(), migrations.CitusSQL(s.Schema, c.colocateWith)); err != nil {
+		return fmt.Errorf("placing the tables (on the coordinator, which must have Citus): %w", err)
+	}
+	if err := tx.Commit(); err != nil {
+		return fmt.Errorf("placing the tables: %w", err)
+	}
+	say(cmd, "the tables are distributed")
+	return nil
 }

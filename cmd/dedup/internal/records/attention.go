@@ -28,14 +28,9 @@ const attentionLong = `List what somebody has to look at, each with what to do:
              to tool_dedup
   sweep      records that have been due for more than an hour
 
-Every list is read by an index, --limit entries of it at most, in a read-only transaction.
-Broken records are found by the audit, among its latest 1,000 of them; where that table is
-missing they are not found. Attempts are found among the 2,000 oldest effects without an
-answer. Of a call in flight the server knows the session and the effect's last statement,
-and not the tool.
-
-The exit code is 0 when nothing is listed, 1 when something is or the database cannot be
-read, and 2 when the command line cannot be carried out.`
+Broken records are found among the latest 1,000 of the audit, attempts among the 2,000 oldest
+effects without an answer. Of a call in flight the server knows the session and the effect's
+last statement, and not the tool. The exit code is 1 when something is listed.`
 
 // overdue is how long records may be due, and effects outside of the database be open.
 const overdue = time.Hour
@@ -75,53 +70,51 @@ func (a *attention) run(cmd *cobra.Command, q *cli.Query) error {
 	case a.olderThan < 0:
 		return exit.Usage("--older-than must not be negative")
 	}
-	ctx := cmd.Context()
-	db, err := q.Open(ctx, cmd.CommandPath(), nil)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-
 	listed := 0
-	for _, list := range []struct {
-		of       string
-		optional bool // its table may be missing
-		read     func(context.Context, pgx.Tx, *cli.Database) ([]needed, error)
-	}{
-		{"broken records", true, a.broken},
-		{"effects outside of the database", true, a.effects},
-		{"effects that are open", true, a.open},
-		{"calls in flight", false, a.inFlight},
-		{"the sweep", false, a.due},
-	} {
-		var found []needed
-		err := db.ReadOnly(ctx, func(tx pgx.Tx) (err error) {
-			found, err = list.read(ctx, tx, db)
-			return err
-		})
-		switch {
-		case list.optional && inspect.IsMissing(err):
-			cmd.PrintErrf("Not looked at: %s. A table is missing; `dedup migrate check` says which.\n", list.of)
-			continue
-		case err != nil:
-			return fmt.Errorf("%s: %w", list.of, err)
-		}
-		if len(found) > a.limit {
-			cmd.PrintErrf("There are more of %s than are listed.\n", list.of)
-			found = found[:a.limit]
-		}
-		for i := range found {
-			if err := q.Write(cmd.OutOrStdout(), &found[i]); err != nil {
+	err := q.With(cmd, nil, func(ctx context.Context, db *cli.Database) error {
+		for _, list := range []struct {
+			of       string
+			optional bool // its table may be missing
+			read     func(context.Context, pgx.Tx, *cli.Database) ([]needed, error)
+		}{
+			{"broken records", true, a.broken},
+			{"effects outside of the database", true, a.effects},
+			{"effects that are open", true, a.open},
+			{"calls in flight", false, a.inFlight},
+			{"the sweep", false, a.due},
+		} {
+			var found []needed
+			err := db.ReadOnly(ctx, func(tx pgx.Tx) (err error) {
+				found, err = list.read(ctx, tx, db)
 				return err
+			})
+			switch {
+			case list.optional && inspect.IsMissing(err):
+				cmd.PrintErrf("Not looked at: %s. A table is missing; `dedup migrate check` says which.\n", list.of)
+				continue
+			case err != nil:
+				return fmt.Errorf("%s: %w", list.of, err)
 			}
+			if len(found) > a.limit {
+				cmd.PrintErrf("There are more of %s than are listed.\n", list.of)
+				found = found[:a.limit]
+			}
+			for _, n := range found {
+				if err := q.Write(cmd.OutOrStdout(), &n); err != nil {
+					return err
+				}
+			}
+			listed += len(found)
 		}
-		listed += len(found)
-	}
-	switch listed {
-	case 0:
+		return nil
+	})
+	switch {
+	case err != nil:
+		return err
+	case listed == 0:
 		cmd.PrintErrln("Nothing needs attention.")
 		return nil
-	case 1:
+	case listed == 1:
 		return errors.New("one thing needs attention")
 	default:
 		return fmt.Errorf("%d things need attention", listed)
@@ -150,9 +143,9 @@ func (n *needed) WriteText(out io.Writer) error {
 		title += ": " + cli.Name(n.Scope, n.Tool, n.Key)
 	}
 	return cli.WriteText(out, title,
-		cli.Field{Label: "since", Text: moment(n.Since, n.now)},
-		cli.Field{Label: "note", Text: n.Note},
-		cli.Field{Label: "do", Text: n.Do},
+		"since", moment(n.Since, n.now),
+		"note", n.Note,
+		"do", n.Do,
 	)
 }
 
@@ -167,19 +160,18 @@ func (a *attention) broken(ctx context.Context, tx pgx.Tx, db *cli.Database) (al
 	return all, err
 }
 
-func (a *attention) effects(ctx context.Context, tx pgx.Tx, db *cli.Database) ([]needed, error) {
+func (a *attention) effects(ctx context.Context, tx pgx.Tx, db *cli.Database) (all []needed, err error) {
 	ops, err := db.Tools.ParkedTx(ctx, tx, external.Operation{}, a.limit+1)
-	var all []needed
 	for _, op := range ops {
-		n := needed{Kind: "parked", Scope: op.Scope, Tool: op.Tool, Key: op.Key, Since: op.ChangedAt.UTC(), Note: op.Note, now: op.Now}
-		n.Do = fmt.Sprintf("look in the provider's books for %s, then: dedup resolve %s --fence %d …", op.ProviderKey, cli.Name(op.Scope, op.Tool, op.Key), op.Fence)
+		resolve := resolveCommand(&op)
+		n := ofOperation("parked", &op, op.ChangedAt, op.Note, "look in the provider's books for "+op.ProviderKey+", then: "+resolve+" …")
 		if op.Verdict != "" {
 			n.Note = "verdict: " + op.Decision()
-			n.Do = fmt.Sprintf("nothing, where a process that has the tool runs Tools.Recover; to replace the verdict: dedup resolve %s --fence %d --overrule …", cli.Name(op.Scope, op.Tool, op.Key), op.Fence)
+			n.Do = "nothing, where a process that has the tool runs Tools.Recover; to replace the verdict: " + resolve + " --overrule …"
 		}
 		if op.Twice != "" {
 			n.Kind, n.Note = "twice", op.Ref+" and "+op.Twice
-			n.Do = fmt.Sprintf("take %s back at the provider, then: dedup resolve %s --fence %d --cleared …", op.Twice, cli.Name(op.Scope, op.Tool, op.Key), op.Fence)
+			n.Do = "take " + op.Twice + " back at the provider, then: " + resolve + " --cleared …"
 		}
 		all = append(all, n)
 	}
@@ -187,24 +179,30 @@ func (a *attention) effects(ctx context.Context, tx pgx.Tx, db *cli.Database) ([
 }
 
 // open lists what has no answer: all that is overdue, and of the rest the attempts.
-func (a *attention) open(ctx context.Context, tx pgx.Tx, db *cli.Database) ([]needed, error) {
+func (a *attention) open(ctx context.Context, tx pgx.Tx, db *cli.Database) (all []needed, err error) {
+	const process = "see that a process with the tool runs Tools.Recover"
 	ops, err := db.Tools.OpenTx(ctx, tx, external.Operation{}, min(a.olderThan, overdue), searched)
-	var all []needed
 	for _, op := range ops {
-		if op.Now.Sub(op.CreatedAt) < overdue {
-			if since := cmp.Or(op.SentAt, op.CreatedAt); op.State == external.Running && op.Now.Sub(since) >= a.olderThan {
-				all = append(all, needed{Kind: "in_flight", Scope: op.Scope, Tool: op.Tool, Key: op.Key, Since: since.UTC(), now: op.Now, Note: "an attempt outside of the database", Do: inspect.AttemptAction(op.Due, op.Now)})
-			}
-			continue
+		since := cmp.Or(op.SentAt, op.CreatedAt)
+		switch {
+		case op.Now.Sub(op.CreatedAt) >= overdue && op.Verdict != "":
+			all = append(all, ofOperation("open", &op, op.CreatedAt, "verdict: "+op.Decision(), process))
+		case op.Now.Sub(op.CreatedAt) >= overdue:
+			do := process + ", and what the note says; look in the provider's books for " + op.ProviderKey + ", then: " + resolveCommand(&op) + " …"
+			all = append(all, ofOperation("open", &op, op.CreatedAt, op.Note, do))
+		case op.State == external.Running && op.Now.Sub(since) >= a.olderThan:
+			all = append(all, ofOperation("in_flight", &op, since, "an attempt outside of the database", inspect.AttemptAction(op.Due, op.Now)))
 		}
-		n := needed{Kind: "open", Scope: op.Scope, Tool: op.Tool, Key: op.Key, Since: op.CreatedAt.UTC(), Note: op.Note, now: op.Now}
-		n.Do = fmt.Sprintf("see that a process with the tool runs Tools.Recover, and what the note says; look in the provider's books for %s, then: dedup resolve %s --fence %d …", op.ProviderKey, cli.Name(op.Scope, op.Tool, op.Key), op.Fence)
-		if op.Verdict != "" {
-			n.Note, n.Do = "verdict: "+op.Decision(), "see that a process with the tool runs Tools.Recover"
-		}
-		all = append(all, n)
 	}
 	return all, err
+}
+
+func ofOperation(kind string, op *external.Operation, since time.Time, note, do string) needed {
+	return needed{Kind: kind, Scope: op.Scope, Tool: op.Tool, Key: op.Key, Since: since.UTC(), Note: note, Do: do, now: op.Now}
+}
+
+func resolveCommand(op *external.Operation) string {
+	return fmt.Sprintf("dedup resolve %s --fence %d", cli.Name(op.Scope, op.Tool, op.Key), op.Fence)
 }
 
 func (a *attention) inFlight(ctx context.Context, tx pgx.Tx, db *cli.Database) (all []needed, err error) {

@@ -14,14 +14,8 @@ import (
 )
 
 const auditLong = `List what was done to calls by hand, and which records were broken, the latest first: resets,
-verdicts on effects outside of the database (happened, never, refuse), and effects that ended
-their own transaction (broken). Each line has who did it, the database's role, and why.
-
---key wants --tool, and --tool wants --scope. A page is read in a read-only transaction, and
-nothing is counted. Where there is more, the cursor of the next page is written to stderr.
-
-The exit code is 0 also where nothing is listed, 1 when the list cannot be read, and 2 when
-the command line cannot be carried out.`
+verdicts on effects outside of the database, and effects that ended their own transaction. Each
+line has who did it, the database's role, and why. --key wants --tool, and --tool wants --scope.`
 
 // search is what the command line says.
 type search struct{ scope, tool, key string }
@@ -52,24 +46,19 @@ func (s *search) run(cmd *cobra.Command, q *cli.Query, page *cli.Page) error {
 	if s.tool != "" && s.scope == "" || s.key != "" && s.tool == "" {
 		return exit.Usage("--key wants --tool, and --tool wants --scope")
 	}
-	var after struct{ ID int64 }
-	if err := page.Position(&after); err != nil {
-		return err
-	}
-	return page.List(cmd, q, "add", "Nothing is written down.", func(ctx context.Context, tx pgx.Tx, db *cli.Database) (found []cli.Entry, next string, err error) {
-		lines, err := s.audit().Audit(ctx, tx, db.Schema, after.ID, page.Limit+1) // the last one says that there is more
-		for _, line := range lines[:min(len(lines), page.Limit)] {
-			cursor, err := cli.Cursor(struct{ ID int64 }{line.ID})
-			if err != nil {
-				return nil, "", err
-			}
-			found = append(found, &auditLine{line, cursor})
-			if len(lines) > page.Limit {
-				next = cursor
-			}
+	type line struct{ ID int64 }
+	list := cli.List[line]{Command: "add", Nothing: "Nothing is written down."}
+	list.Read = func(ctx context.Context, tx pgx.Tx, db *cli.Database, after line, limit int) (found []cli.Item[line], next *line, err error) {
+		lines, err := s.audit().Audit(ctx, tx, db.Schema, after.ID, limit+1) // the last one says that there is more
+		for _, l := range lines[:min(len(lines), limit)] {
+			found = append(found, cli.Item[line]{Entry: &auditLine{AuditLine: l}, At: line{l.ID}})
+		}
+		if len(lines) > limit {
+			next = &found[limit-1].At
 		}
 		return found, next, err
-	})
+	}
+	return list.Write(cmd, q, page)
 }
 
 func (s *search) audit() *inspect.Search {
@@ -80,8 +69,7 @@ func (s *search) audit() *inspect.Search {
 // none goes.
 type auditLine struct {
 	inspect.AuditLine
-	// Cursor is what `dedup audit --after` goes on from.
-	Cursor string `json:"cursor,omitempty"`
+	cli.Position
 }
 
 // WriteText implements [cli.Entry].
@@ -91,9 +79,9 @@ func (a *auditLine) WriteText(out io.Writer) error {
 		by += " as role " + a.Role
 	}
 	return cli.WriteText(out, cli.Name(a.Scope, a.Tool, a.Key),
-		cli.Field{Label: "action", Text: a.Action + " by " + by},
-		cli.Field{Label: "at", Text: moment(a.At, a.Now)},
-		cli.Field{Label: "was", Text: a.Outcome + " of " + a.CreatedAt.Format(time.RFC3339Nano)},
-		cli.Field{Label: "reason", Text: a.Reason},
+		"action", a.Action+" by "+by,
+		"at", moment(a.At, a.Now),
+		"was", a.Outcome+" of "+a.CreatedAt.Format(time.RFC3339Nano),
+		"reason", a.Reason,
 	)
 }

@@ -18,25 +18,18 @@ import (
 )
 
 const listLong = `List the records of one tool in one scope, the greatest key first. Keys of NewKey and TimedKey
-begin with their time, so that the newest come first. Keys that were derived have no order
-that means anything.
+begin with their time, so that the newest come first.
 
-With --since they are listed by time, the newest first. No index has that time: how long the
-tool keeps its records is read from 100 of them, and records with another retention are not
-listed. With --key-hash the record is listed whose key has the hash of a log line, a span or
-an error.
+With --since they are listed by time, the newest first: how long the tool keeps its records is
+read from 100 of them, and records with another retention are not listed. --key-hash takes the
+hash of a log line, a span or an error.
 
 With a --scope alone its tools are listed that have records, with a --tool alone its scopes,
-and with neither all scopes and tools. What the table has no record of is not listed, such as
-a call in flight.
+and with neither all scopes and tools. A call in flight has no record.
 
-A page is read by an index, in a read-only transaction, and nothing is counted. With
---outcome, --key-hash or --since at most 20,000 records are looked at for a page, and 1,000
-scopes with a --tool alone. Where there is more, the command that lists it is written to
-stderr. Results are not read.
-
-The exit code is 0 also where nothing is listed, 1 when the list cannot be read, and 2 when
-the command line cannot be carried out.`
+With --outcome, --key-hash or --since at most 20,000 records are looked at for a page, and 1,000
+scopes with a --tool alone. Where there is more, the command that lists it is written to stderr.
+Results are not read.`
 
 // listing is what the command line says.
 type listing struct {
@@ -86,48 +79,75 @@ func (l *listing) run(cmd *cobra.Command, q *cli.Query, page *cli.Page) error {
 	case l.Outcome != "" || l.KeyHash != "" || since:
 		return exit.Usage("which records? Give --scope and --tool")
 	default:
-		return l.listTools(cmd, q, page)
+		return l.listTools().Write(cmd, q, page)
 	}
 	if since {
-		return l.listSince(cmd, q, page)
+		return l.listSince(cmd).Write(cmd, q, page)
 	}
-	return l.listByKey(cmd, q, page)
+	return l.listByKey().Write(cmd, q, page)
 }
 
-// position is where a record stands in the list.
-type position struct{ Key string }
-
-func (l *listing) listByKey(cmd *cobra.Command, q *cli.Query, page *cli.Page) error {
-	var after position
-	if err := page.Position(&after); err != nil {
-		return err
-	}
-	return page.List(cmd, q, l.command(), "There is no such record.", func(ctx context.Context, tx pgx.Tx, db *cli.Database) (found []cli.Entry, next string, err error) {
-		records, last, err := l.Page(ctx, tx, db.Schema, after.Key, page.Limit)
-		if err != nil {
-			return nil, "", err
-		}
+func (l *listing) listByKey() *cli.List[byKey] {
+	list := cli.List[byKey]{Command: l.command(), Nothing: "There is no such record."}
+	list.Read = func(ctx context.Context, tx pgx.Tx, db *cli.Database, after byKey, limit int) (found []cli.Item[byKey], next *byKey, err error) {
+		records, last, err := l.Page(ctx, tx, db.Schema, after.Key, limit)
 		for _, r := range records {
-			cursor, err := cli.Cursor(position{r.Key})
-			if err != nil {
-				return nil, "", err
-			}
-			found = append(found, &record{r, cursor})
+			found = append(found, cli.Item[byKey]{Entry: &record{Record: r}, At: byKey{r.Key}})
 		}
 		if last != "" {
-			next, err = cli.Cursor(position{last})
+			next = &byKey{last}
 		}
 		return found, next, err
-	})
+	}
+	return &list
 }
 
-func (l *listing) command() string {
-	command := "dedup list --scope " + cli.Word(l.Scope) + " --tool " + cli.Word(l.Tool)
-	if l.Outcome != "" {
-		command += " --outcome " + l.Outcome
+// byKey is where a record stands in the list.
+type byKey struct{ Key string }
+
+// listSince lists by time.
+func (l *listing) listSince(cmd *cobra.Command) *cli.List[inspect.Moment] {
+	list := cli.List[inspect.Moment]{Command: l.command() + " --since " + cmd.Flag("since").Value.String(), Nothing: "There is no such record."}
+	list.Read = func(ctx context.Context, tx pgx.Tx, db *cli.Database, after inspect.Moment, limit int) (found []cli.Item[inspect.Moment], next *inspect.Moment, err error) {
+		recent, err := l.Since(ctx, tx, db.Schema, l.since, after, limit)
+		for _, r := range recent.Records {
+			found = append(found, cli.Item[inspect.Moment]{Entry: &record{Record: r}, At: inspect.Moment{At: r.CreatedAt, Key: r.Key}})
+		}
+		var kept []string
+		for _, result := range recent.Kept {
+			kept = append(kept, cli.Lasting(result))
+		}
+		if len(kept) > 0 {
+			cmd.PrintErrf("Listed are records whose result is kept for %s.\n", strings.Join(kept, " or "))
+		}
+		return found, recent.Next, err
 	}
-	if l.KeyHash != "" {
-		command += " --key-hash " + l.KeyHash
+	return &list
+}
+
+// listTools lists which scopes and tools have records.
+func (l *listing) listTools() *cli.List[inspect.ScopedTool] {
+	list := cli.List[inspect.ScopedTool]{Command: l.command(), Nothing: "There is no record."}
+	list.Read = func(ctx context.Context, tx pgx.Tx, db *cli.Database, after inspect.ScopedTool, limit int) (found []cli.Item[inspect.ScopedTool], next *inspect.ScopedTool, err error) {
+		tools, last, err := inspect.Tools(ctx, tx, db.Schema, inspect.ScopedTool{Scope: l.Scope, Tool: l.Tool}, after, limit)
+		for _, t := range tools {
+			found = append(found, cli.Item[inspect.ScopedTool]{Entry: &scopedTool{Scope: t.Scope, Tool: t.Tool}, At: t})
+		}
+		if last != (inspect.ScopedTool{}) {
+			next = &last
+		}
+		return found, next, err
+	}
+	return &list
+}
+
+// command is what lists this.
+func (l *listing) command() string {
+	command := "dedup list"
+	for _, flag := range []struct{ name, value string }{{"scope", l.Scope}, {"tool", l.Tool}, {"outcome", l.Outcome}, {"key-hash", l.KeyHash}} {
+		if flag.value != "" {
+			command += " --" + flag.name + " " + cli.Word(flag.value)
+		}
 	}
 	return command
 }
@@ -135,17 +155,30 @@ func (l *listing) command() string {
 // record is a record as --json writes it. Its fields are stable: more may come, none goes.
 type record struct {
 	inspect.Record
-	// Cursor is what `dedup list --after` goes on from.
-	Cursor string `json:"cursor,omitempty"`
+	cli.Position
 }
 
 // WriteText implements [cli.Entry].
 func (r *record) WriteText(out io.Writer) error {
 	return cli.WriteText(out, cli.Name(r.Scope, r.Tool, r.Key),
-		cli.Field{Label: "state", Text: r.State},
-		cli.Field{Label: "created", Text: moment(r.CreatedAt, r.Now)},
-		cli.Field{Label: "result", Text: size(r.ResultBytes)},
+		"state", r.State,
+		"created", moment(r.CreatedAt, r.Now),
+		"result", size(r.ResultBytes),
 	)
+}
+
+// scopedTool is a tool in a scope as --json writes it. Its fields are stable: more may come,
+// none goes.
+type scopedTool struct {
+	Scope string `json:"scope"`
+	Tool  string `json:"tool"`
+	cli.Position
+}
+
+// WriteText implements [cli.Entry].
+func (s *scopedTool) WriteText(out io.Writer) error {
+	_, err := fmt.Fprintln(out, cli.Word(s.Scope), cli.Word(s.Tool))
+	return err
 }
 
 // moment is a time and how long ago it was. The time is written in full, as --created-at

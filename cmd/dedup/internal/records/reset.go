@@ -23,14 +23,13 @@ The record is shown on stderr, and freed as it was read. With --created-at it is
 where it is the one that was looked at: the time is that of ` + "`dedup show`" + `. Who did it and why
 is written to the audit in the same statement.
 
-The exit code is 0 when the record is freed, 1 when there is none, when it is in flight or
-another one, or the database fails, and 2 when the command line cannot be carried out.`
+The exit code is 1 where there is no record, where it is in flight, or another one.`
 
 // freeing is what the command line says.
 type freeing struct {
 	search
+	opts                     dedup.Options
 	reason, actor, createdAt string
-	claimFirst               bool
 }
 
 // ResetCommand returns the command `dedup reset`.
@@ -49,7 +48,7 @@ func ResetCommand() *cobra.Command {
 		},
 	}
 	q.AddFlags(cmd, "call")
-	addOrder(cmd, &f.claimFirst)
+	cli.AddOrder(cmd, &f.opts)
 	cmd.Flags().StringVar(&f.reason, "reason", "", "`text` that says why; kept in the audit")
 	cmd.Flags().StringVar(&f.createdAt, "created-at", "", "`time` at which the record was created, as dedup show writes it")
 	cli.AddActor(cmd, &f.actor)
@@ -72,36 +71,28 @@ func (f *freeing) run(cmd *cobra.Command, q *cli.Query) error {
 			return exit.Usage("--created-at: %q is no time such as 2026-05-03T09:12:44.102394Z", f.createdAt)
 		}
 	}
-	ctx := cmd.Context()
 	var trace audited
-	opts := dedup.Options{Tracer: &trace}
-	if f.claimFirst {
-		opts.Order = dedup.ClaimFirst
-	}
-	db, err := q.Open(ctx, cmd.CommandPath(), &opts)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-
-	k, err := look(ctx, db, &f.search)
-	if err != nil {
-		return err
-	}
-	k.Result, k.Refusal = nil, ""
-	if err := k.WriteText(cmd.ErrOrStderr()); err != nil {
-		return fmt.Errorf("writing: %w", err)
-	}
-	if err := f.acceptable(k, lookedAt); err != nil {
-		return err
-	}
-	if err := f.free(ctx, db, k.CreatedAt); err != nil {
-		return err
-	}
-	if !trace.written {
-		cmd.PrintErrln("There is no table tool_dedup_audit: nothing says who freed it; `dedup migrate up` makes it.")
-	}
-	return q.Write(cmd.OutOrStdout(), &freed{k.Scope, k.Tool, k.Key, k.CreatedAt, trace.written})
+	f.opts.Tracer = &trace
+	return q.With(cmd, &f.opts, func(ctx context.Context, db *cli.Database) error {
+		k, err := look(ctx, db, &f.search)
+		if err != nil {
+			return err
+		}
+		k.Result, k.Refusal = nil, ""
+		if err := k.WriteText(cmd.ErrOrStderr()); err != nil {
+			return fmt.Errorf("writing: %w", err)
+		}
+		if err := f.acceptable(k, lookedAt); err != nil {
+			return err
+		}
+		if err := f.free(ctx, db, k.CreatedAt); err != nil {
+			return err
+		}
+		if !trace.written {
+			cmd.PrintErrln("There is no table tool_dedup_audit: nothing says who freed it; `dedup migrate up` makes it.")
+		}
+		return q.Write(cmd.OutOrStdout(), &freed{k.Scope, k.Tool, k.Key, k.CreatedAt, trace.written})
+	})
 }
 
 // acceptable says why a record is not freed.

@@ -29,8 +29,7 @@ is shown to members of pg_read_all_stats only.
 With --claim-first the call is looked for as a process with Options.Order ClaimFirst does, by
 a claim that is rolled back; else nothing is written.
 
-The exit code is 0 also where there is no record, 1 when the database cannot be read, and 2
-when the command line cannot be carried out. ` + "`dedup list --key-hash`" + ` finds a call by its key's hash.`
+` + "`dedup list --key-hash`" + ` finds a call by its key's hash.`
 
 // shownLines is how many lines of the audit are shown.
 const shownLines = 20
@@ -52,43 +51,29 @@ func ShowCommand() *cobra.Command {
 		},
 	}
 	q.AddFlags(cmd, "call")
-	addOrder(cmd, &s.claimFirst)
+	cli.AddOrder(cmd, &s.opts)
 	cmd.Flags().BoolVar(&s.result, "result", false, "show the result, or the refusal, as well")
 	return cmd
-}
-
-func addOrder(cmd *cobra.Command, claimFirst *bool) {
-	cmd.Flags().BoolVar(claimFirst, "claim-first", false, "the processes that call use Options.Order ClaimFirst")
-}
-
-func optionsOf(claimFirst bool) *dedup.Options {
-	if claimFirst {
-		return &dedup.Options{Order: dedup.ClaimFirst}
-	}
-	return nil
 }
 
 // showing is what the command line says.
 type showing struct {
 	search
-	claimFirst, result bool
+	opts   dedup.Options
+	result bool
 }
 
 func (s *showing) run(cmd *cobra.Command, q *cli.Query) error {
-	ctx := cmd.Context()
-	db, err := q.Open(ctx, cmd.CommandPath(), optionsOf(s.claimFirst))
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	known, err := look(ctx, db, &s.search)
-	if err != nil {
-		return err
-	}
-	if !s.result {
-		known.Result, known.Refusal = nil, ""
-	}
-	return q.Write(cmd.OutOrStdout(), known)
+	return q.With(cmd, &s.opts, func(ctx context.Context, db *cli.Database) error {
+		known, err := look(ctx, db, &s.search)
+		if err != nil {
+			return err
+		}
+		if !s.result {
+			known.Result, known.Refusal = nil, ""
+		}
+		return q.Write(cmd.OutOrStdout(), known)
+	})
 }
 
 // known is all that is known of a call, as --json writes it. Its fields are stable: more may
@@ -166,22 +151,22 @@ func (k *known) lookUp(ctx context.Context, db *cli.Database) error {
 
 // WriteText implements [cli.Entry].
 func (k *known) WriteText(out io.Writer) error {
-	fields := []cli.Field{{Label: "state", Text: k.State}}
+	fields := []string{"state", k.State}
 	if !k.CreatedAt.IsZero() {
 		fields = append(fields,
-			cli.Field{Label: "created", Text: moment(k.CreatedAt, k.now)},
-			cli.Field{Label: "expires", Text: moment(k.ExpiresAt, k.now)},
-			cli.Field{Label: "forgotten", Text: moment(k.ForgetAt, k.now)},
-			cli.Field{Label: "fingerprint", Text: k.Fingerprint},
-			cli.Field{Label: "result", Text: string(k.Result)},
-			cli.Field{Label: "refusal", Text: k.Refusal},
+			"created", moment(k.CreatedAt, k.now),
+			"expires", moment(k.ExpiresAt, k.now),
+			"forgotten", moment(k.ForgetAt, k.now),
+			"fingerprint", k.Fingerprint,
+			"result", string(k.Result),
+			"refusal", k.Refusal,
 		)
 	}
 	for _, s := range k.Sessions {
-		fields = append(fields, cli.Field{Label: role(&s), Text: sessionText(&s)})
+		fields = append(fields, role(&s), sessionText(&s))
 	}
 	for _, a := range k.Audit {
-		fields = append(fields, cli.Field{Label: "audit", Text: fmt.Sprintf("%s: %s by %s, %s", a.At.Format(time.RFC3339), a.Action, a.Actor, a.Reason)})
+		fields = append(fields, "audit", fmt.Sprintf("%s: %s by %s, %s", a.At.Format(time.RFC3339), a.Action, a.Actor, a.Reason))
 	}
 	if err := cli.WriteText(out, cli.Name(k.Scope, k.Tool, k.Key), fields...); err != nil {
 		return err

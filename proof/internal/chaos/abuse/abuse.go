@@ -30,8 +30,7 @@ CREATE PROCEDURE abuse_commit() LANGUAGE plpgsql AS $$ BEGIN COMMIT; END $$;
 CREATE PROCEDURE abuse_rollback() LANGUAGE plpgsql AS $$ BEGIN ROLLBACK; END $$;`
 
 // Run runs the campaign. Params.Calls does not matter.
-func Run(ctx context.Context, l *lab.Lab, p lab.Params) (*score.Score, error) {
-	s := &score.Score{Campaign: "abuse", Seed: p.Seed, Server: l.Version, FaultsByKind: map[string]int{}, Details: map[string]any{}}
+func Run(ctx context.Context, l *lab.Lab, p lab.Params, s *score.Score) error {
 	chosen := lab.Modes
 	if p.Short {
 		chosen = lab.Modes[:1]
@@ -39,31 +38,27 @@ func Run(ctx context.Context, l *lab.Lab, p lab.Params) (*score.Score, error) {
 	answered, refused, spoiled := 0, 0, 0
 	for _, mode := range chosen {
 		a, err := run(ctx, l, mode, true)
-		s.Calls += a.calls
-		s.Faults += len(ways)
-		s.FaultsByKind["abuse"] += len(ways)
-		s.Add(a.tally)
+		s.Enter(a.Arm)
 		answered += a.answered
 		refused += a.refused
 		spoiled += a.spoiled
 		if err != nil {
-			return s, fmt.Errorf("%s: %w", mode, err)
+			return fmt.Errorf("%s: %w", mode, err)
 		}
-		p.Sayf("%s: %d ways, %d calls: %d duplicates, %d lost, %d differing", mode, len(ways), a.calls, a.tally.Duplicates, a.tally.Lost, a.tally.Differing)
+		p.Sayf("%s: %d ways, %d calls: %v", mode, len(ways), a.Calls, a.Tally)
 	}
 	s.Details["ways"], s.Details["answered_at_once"], s.Details["refused_at_once"] = len(ways), answered, refused
 	s.Details["spoiled_connections"] = spoiled
 	a, err := run(ctx, l, lab.Modes[0], false)
-	s.ControlCalls, s.ControlFaults, s.Control = a.calls, len(ways), a.tally
-	return s, err
+	s.EnterControl(a.Arm)
+	return err
 }
 
 // arm is what came of the ways in one mode.
 type arm struct {
-	calls             int
+	score.Arm
 	answered, refused int // of the first calls
 	spoiled           int // connections that served no more
-	tally             score.Tally
 }
 
 func run(ctx context.Context, l *lab.Lab, mode pgx.QueryExecMode, withDedup bool) (a arm, err error) {
@@ -77,11 +72,14 @@ func run(ctx context.Context, l *lab.Lab, mode pgx.QueryExecMode, withDedup bool
 	}
 	ledger := lab.NewLedger()
 	for i, w := range ways {
+		a.Fault("abuse", 1)
 		if err := a.try(ctx, db, mode, withDedup, w, fmt.Sprint(i), ledger); err != nil {
 			return a, fmt.Errorf("%s: %w", w.name, err)
 		}
+		// A server that takes prepared transactions keeps one, with its locks, where nobody guards.
+		_, _ = db.Pool.Exec(ctx, `ROLLBACK PREPARED 'abuse'`)
 	}
-	a.tally, err = ledger.Settle(ctx, db.Pool)
+	a.Tally, err = ledger.Settle(ctx, db.Pool)
 	return a, err
 }
 
@@ -105,7 +103,7 @@ func (a *arm) try(ctx context.Context, db *lab.Database, mode pgx.QueryExecMode,
 			abuse = nil
 		}
 		run, err := call(ctx, pool, d, key, abuse)
-		a.calls++
+		a.Calls++
 		if n == 0 {
 			if err == nil {
 				a.answered++
@@ -122,12 +120,12 @@ func (a *arm) try(ctx context.Context, db *lab.Database, mode pgx.QueryExecMode,
 		// without LOCAL leaves behind stays on the old one, as it does without dedup.
 		other := key + "-after"
 		run, err := call(ctx, pool, d, other, nil)
-		a.calls++
+		a.Calls++
 		if err != nil {
 			a.spoiled++
 			pool.Reset()
 			run, err = call(ctx, pool, d, other, nil)
-			a.calls++
+			a.Calls++
 		}
 		if err != nil {
 			return fmt.Errorf("the call after it: %w", err)
@@ -141,12 +139,13 @@ func (a *arm) try(ctx context.Context, db *lab.Database, mode pgx.QueryExecMode,
 func call(ctx context.Context, pool *pgxpool.Pool, d *dedup.Deduper, key string, abuse *way) (run int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
-	w := &world{d: d, call: dedup.Call{Scope: "chaos", Tool: "effect", Key: key, Args: key}, cancel: cancel}
-	effect := func(ctx context.Context, tx pgx.Tx) (run int64, err error) {
-		if run, err = lab.Run(key)(ctx, tx); err == nil && abuse != nil {
+	w := &world{d: d, call: lab.Call(key), cancel: cancel}
+	effect := func(ctx context.Context, tx pgx.Tx) (int64, error) {
+		a, err := lab.Run(key)(ctx, tx)
+		if err == nil && abuse != nil {
 			err = abuse.do(ctx, tx, w)
 		}
-		return run, err
+		return a.Run, err
 	}
 	err = errExited
 	var caller sync.WaitGroup

@@ -1,4 +1,4 @@
-// Package citus is the campaign on a Citus cluster: five ways to call, through all of its
+// Package citus is the campaign on a Citus cluster: four ways to call, through all of its
 // nodes, while answers to COMMIT are lost before the nodes and between them, two-phase
 // commits are cut in the middle, backends are ended and nodes are restarted.
 package citus
@@ -40,24 +40,28 @@ const (
 )
 
 // Run runs the campaign in both layouts, one half of the calls each.
-func Run(ctx context.Context, _ *lab.Lab, p lab.Params) (*score.Score, error) {
-	s := &score.Score{Campaign: "citus", Seed: p.Seed, FaultsByKind: map[string]int{}, Details: map[string]any{}}
+func Run(ctx context.Context, _ *lab.Lab, p lab.Params, s *score.Score) error {
 	urls := citusdb.URLs()
 	if missing := citusdb.Missing(); missing != "" {
-		return s, errors.New(missing)
+		return errors.New(missing)
 	}
 	for _, bySchema := range []bool{false, true} {
-		arm := &arm{p: p, s: s, dedup: true, bySchema: bySchema, ways: newWays()}
-		if err := arm.run(ctx, urls, p.Calls/2); err != nil {
-			return s, err
+		a := &arm{p: p, s: s, dedup: true, bySchema: bySchema, ways: newWays()}
+		err := a.run(ctx, urls, p.Calls/2)
+		s.Enter(a.Arm)
+		if err != nil {
+			return err
 		}
 	}
 	control := &arm{p: p, s: s}
-	return s, control.run(ctx, urls, max(p.Calls/controlShare, 1000))
+	err := control.run(ctx, urls, max(p.Calls/controlShare, 1000))
+	s.EnterControl(control.Arm)
+	return err
 }
 
 // arm is a layout with dedup, or the control.
 type arm struct {
+	score.Arm
 	p               lab.Params
 	s               *score.Score
 	dedup, bySchema bool
@@ -97,37 +101,25 @@ func (a *arm) run(ctx context.Context, urls []string, calls int) error {
 	defer func() { stop(); around.Wait() }()
 
 	rng := rand.New(rand.NewPCG(a.p.Seed, 1))
-	var tally score.Tally
 	for block := 0; int(a.calls.Load()) < calls; block++ {
 		a.deliverBlock(ctx, rng, block)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if tally, err = a.settle(ctx, c); err != nil {
+		if a.Tally, err = a.settle(ctx, c); err != nil {
 			return err
 		}
-		a.p.Sayf("%s: %d of %d calls, %d node restarts: %d duplicates, %d lost, %d differing, %d unanswered", a.name(), a.calls.Load(), calls, restarts.Load(),
-			tally.Duplicates, tally.Lost, tally.Differing, tally.Unanswered)
+		a.Calls = int(a.calls.Load())
+		a.p.Sayf("%s: %d of %d calls, %d node restarts: %v", a.name(), a.Calls, calls, restarts.Load(), a.Tally)
 	}
 	stop()
 	around.Wait()
-	total := 0
-	for kind, n := range c.faults() {
-		total += n
-		if a.dedup {
-			a.s.FaultsByKind[kind] += n
-		}
-	}
-	total += int(ended.Load() + restarts.Load())
+	c.faults(&a.Arm)
+	a.Fault("backends ended", int(ended.Load()))
+	a.Fault("nodes restarted", int(restarts.Load()))
 	if !a.dedup {
-		a.s.ControlCalls, a.s.ControlFaults, a.s.Control = int(a.calls.Load()), total, tally
 		return nil
 	}
-	a.s.FaultsByKind["backends ended"] += int(ended.Load())
-	a.s.FaultsByKind["nodes restarted"] += int(restarts.Load())
-	a.s.Calls += int(a.calls.Load())
-	a.s.Faults += total
-	a.s.Add(tally)
 	for way, n := range a.ways {
 		a.s.Details[a.name()+", "+way] = n.Load()
 	}
@@ -228,47 +220,39 @@ func works(ctx context.Context, pool *pgxpool.Pool) error {
 			return err
 		}
 		pool.Reset()
-		pause(ctx, 100*time.Millisecond)
+		lab.Pause(ctx, 100*time.Millisecond)
 	}
 }
 
 // deliverBlock delivers the calls of a block: a key at a time or several together, and twins
 // at once through other nodes.
 func (a *arm) deliverBlock(ctx context.Context, rng *rand.Rand, block int) {
-	queue := make(chan *delivery)
-	var wg sync.WaitGroup
-	for range workers {
-		wg.Go(func() {
-			for d := range queue {
-				a.deliver(ctx, d)
+	lab.Crowd(workers, func(yield func(func()) bool) {
+		for i := 0; i < blockKeys && ctx.Err() == nil; {
+			way := lab.Ways[rng.IntN(len(lab.Ways))]
+			many := 1
+			if way.Many {
+				many = 2 + rng.IntN(3)
 			}
-		})
-	}
-	for i := 0; i < blockKeys && ctx.Err() == nil; {
-		way := rng.IntN(len(ways))
-		many := 1
-		if ways[way].many {
-			many = 2 + rng.IntN(3)
-		}
-		var keys []key
-		at := rng.IntN(tenants)
-		for range many {
-			keys = append(keys, key{tenant: at, text: fmt.Sprintf("%d-%d", block, i)})
-			if i++; !a.bySchema && rng.IntN(2) == 0 { // several shards in one transaction
-				at = rng.IntN(tenants)
+			var keys []key
+			at := rng.IntN(tenants)
+			for range many {
+				keys = append(keys, key{tenant: at, text: fmt.Sprintf("%d-%d", block, i)})
+				if i++; !a.bySchema && rng.IntN(2) == 0 { // several shards in one transaction
+					at = rng.IntN(tenants)
+				}
+			}
+			twins := 1
+			if rng.IntN(2) == 0 {
+				twins = 2 + rng.IntN(maxTwins-1)
+			}
+			first := rng.IntN(len(a.clients))
+			for t := range twins {
+				d := &delivery{way: way, keys: keys, by: a.clients[(first+t)%len(a.clients)]}
+				yield(func() { a.deliver(ctx, d) })
 			}
 		}
-		twins := 1
-		if rng.IntN(2) == 0 {
-			twins = 2 + rng.IntN(maxTwins-1)
-		}
-		first := rng.IntN(len(a.clients))
-		for t := range twins {
-			queue <- &delivery{way: way, name: ways[way].name, keys: keys, by: a.clients[(first+t)%len(a.clients)]}
-		}
-	}
-	close(queue)
-	wg.Wait()
+	})
 }
 
 // deliver calls again until there is an answer, as an orchestrator does.
@@ -281,14 +265,14 @@ func (a *arm) deliver(ctx context.Context, d *delivery) {
 		case err == nil:
 			return
 		case errors.Is(err, dedup.ErrKeyReused), errors.Is(err, dedup.ErrInvalid), errors.Is(err, dedup.ErrBroken):
-			a.p.Sayf("%s: %v", ways[d.way].name, err)
+			a.p.Sayf("%s: %v", d.way.Name, err)
 		case ctx.Err() != nil:
 			return
 		case time.Now().Before(deadline):
-			pause(ctx, time.Duration(min(tries, 20))*5*time.Millisecond)
+			lab.Pause(ctx, time.Duration(min(tries, 20))*5*time.Millisecond)
 			continue
 		}
-		a.p.Sayf("%s without an answer: %v", ways[d.way].name, err)
+		a.p.Sayf("%s without an answer: %v", d.way.Name, err)
 		for _, k := range d.keys {
 			a.ledger(k).Unanswered(k.text)
 		}
@@ -302,15 +286,12 @@ func (a *arm) try(ctx context.Context, d *delivery) error {
 	if !a.dedup {
 		return a.naively(ctx, d)
 	}
-	return ways[d.way].call(ctx, a, d)
+	answers, err := d.way.Make(ctx, &lab.Client{Pool: d.by.pool, D: a.deduper(d)}, a.jobs(d))
+	for _, t := range answers {
+		a.ledger(d.keys[t.Job]).Answered(d.keys[t.Job].text, t.Run)
+		a.ways[d.way.Name].Add(1)
+	}
+	return err
 }
 
 func (a *arm) ledger(k key) *lab.Ledger { return a.ledgers[k.tenant%len(a.ledgers)] }
-
-// pause waits so long, or until ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
-	}
-}

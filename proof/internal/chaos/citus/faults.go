@@ -12,6 +12,7 @@ import (
 
 	"github.com/tooldedup/dedup/internal/faultproxy"
 	"github.com/tooldedup/dedup/proof/internal/chaos/lab"
+	"github.com/tooldedup/dedup/proof/internal/chaos/score"
 )
 
 // betweenNodes are the faults on the way from a node to a worker, with how often of a thousand
@@ -55,19 +56,17 @@ func completes(u faultproxy.Unit) bool {
 }
 
 // faults counts those that were applied, by kind and place.
-func (c *cluster) faults() map[string]int {
-	all := map[string]int{}
+func (c *cluster) faults(a *score.Arm) {
 	for _, proxy := range c.clients {
 		for kind, n := range proxy.Snapshot().Faults {
-			all[string(kind)] += n
+			a.Fault(string(kind), n)
 		}
 	}
 	for _, proxy := range c.workers {
 		for kind, n := range proxy.Snapshot().Faults {
-			all["between nodes: "+string(kind)] += n
+			a.Fault("between nodes: "+string(kind), n)
 		}
 	}
-	return all
 }
 
 // disturb ends backends on every node and restarts a node now and then, until ctx ends.
@@ -75,12 +74,8 @@ func (c *cluster) disturb(ctx context.Context, around *sync.WaitGroup, every tim
 	ended, restarts = &atomic.Int64{}, &atomic.Int64{}
 	for _, node := range c.own {
 		c.repeat(ctx, around, func() time.Duration { return rand.N(2 * endEvery) }, func(int) error {
-			var any bool
-			err := node.QueryRow(ctx, `SELECT COALESCE(bool_or(pg_terminate_backend(pid)), false) FROM (
-				SELECT pid FROM pg_stat_activity
-				 WHERE datname = current_database() AND application_name <> $1 AND state <> 'idle' AND backend_type = 'client backend'
-				 ORDER BY random() LIMIT 1) AS victim`, lab.OwnName).Scan(&any)
-			if any {
+			done, err := lab.TerminateOne(ctx, node)
+			if done {
 				ended.Add(1)
 			}
 			return err
@@ -103,12 +98,7 @@ func (c *cluster) disturb(ctx context.Context, around *sync.WaitGroup, every tim
 // node that is being restarted.
 func (c *cluster) repeat(ctx context.Context, around *sync.WaitGroup, pause func() time.Duration, do func(n int) error) {
 	around.Go(func() {
-		for n := 0; ; n++ {
-			select {
-			case <-time.After(pause()):
-			case <-ctx.Done():
-				return
-			}
+		for n := 0; lab.Pause(ctx, pause()); n++ {
 			c.disturbing.RLock()
 			_ = do(n)
 			c.disturbing.RUnlock()

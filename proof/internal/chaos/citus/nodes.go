@@ -59,12 +59,7 @@ func create(ctx context.Context, urls []string, bySchema bool) (*cluster, error)
 
 func (c *cluster) prepare(ctx context.Context, bySchema bool) error {
 	for _, at := range c.db.URLs {
-		config, err := pgxpool.ParseConfig(at)
-		if err != nil {
-			return err
-		}
-		config.ConnConfig.RuntimeParams["application_name"] = lab.OwnName
-		pool, err := pgxpool.NewWithConfig(ctx, config)
+		pool, err := lab.OwnPool(ctx, at)
 		if err != nil {
 			return err
 		}
@@ -137,7 +132,7 @@ func (c *cluster) complete(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return fmt.Errorf("%d two-phase commits are half done: %w", left, cmp.Or(errs, ctx.Err()))
 		}
-		pause(ctx, 100*time.Millisecond)
+		lab.Pause(ctx, 100*time.Millisecond)
 	}
 }
 

@@ -2,13 +2,13 @@ package citus
 
 import (
 	"context"
-	"errors"
 	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/proof/internal/chaos/lab"
 )
 
 // client is one process: a pool on one node, with a Deduper for each schema.
@@ -25,133 +25,30 @@ type key struct {
 
 // delivery is one call, or several that are made at once.
 type delivery struct {
-	way  int
-	name string // of the way
+	way  lab.Way
 	keys []key
 	by   *client
-}
-
-// ways are the five ways to call.
-var ways = []struct {
-	name string
-	many bool
-	call func(context.Context, *arm, *delivery) error
-}{
-	{"Do", false, viaDo}, {"DoTx", false, viaTx}, {"DoStatement", false, viaStatement}, {"DoBatch", true, viaBatch}, {"DoTx of several", true, viaTxOfSeveral},
 }
 
 func (a *arm) deduper(d *delivery) *dedup.Deduper {
 	return d.by.dedupers[d.keys[0].tenant%len(d.by.dedupers)]
 }
 
-func (a *arm) callOf(k key) dedup.Call {
-	return dedup.Call{Scope: tenant(k.tenant), Tool: "effect", Key: k.text, Args: k.text}
-}
-
-// effectSQL is every effect: its answer is the number of the run that was committed.
-func (a *arm) effectSQL(k key) (string, []any) {
-	schema := "public"
-	if a.bySchema {
-		schema = tenant(k.tenant)
-	}
-	return `INSERT INTO ` + schema + `.effects (tenant, key, run) VALUES ($1, $2, $3) RETURNING run`, []any{tenant(k.tenant), k.text, a.runs.Add(1)}
-}
-
-type ran struct {
-	Run int64 `json:"run"`
-}
-
-func (a *arm) effect(k key) dedup.Effect[ran] {
-	return func(ctx context.Context, tx pgx.Tx) (r ran, err error) {
-		sql, args := a.effectSQL(k)
-		err = tx.QueryRow(ctx, sql, args...).Scan(&r.Run)
-		return r, err
-	}
-}
-
-func (a *arm) answered(d *delivery, k key, run int64) {
-	a.ledger(k).Answered(k.text, run)
-	if n := a.ways[d.name]; n != nil {
-		n.Add(1)
-	}
-}
-
-func viaDo(ctx context.Context, a *arm, d *delivery) error {
-	result, err := dedup.Do(ctx, a.deduper(d), a.callOf(d.keys[0]), a.effect(d.keys[0]))
-	if err == nil {
-		a.answered(d, d.keys[0], result.Value.Run)
-	}
-	return err
-}
-
-func viaTx(ctx context.Context, a *arm, d *delivery) error {
-	var run int64
-	err := pgx.BeginFunc(ctx, d.by.pool, func(tx pgx.Tx) error {
-		result, err := dedup.DoTx(ctx, a.deduper(d), tx, a.callOf(d.keys[0]), a.effect(d.keys[0]))
-		run = result.Value.Run
-		return err
-	})
-	if err == nil {
-		a.answered(d, d.keys[0], run)
-	}
-	return err
-}
-
-func (a *arm) statements(d *delivery) []dedup.StatementCall {
-	var calls []dedup.StatementCall
-	for _, k := range d.keys {
-		sql, args := a.effectSQL(k)
-		calls = append(calls, dedup.StatementCall{Call: a.callOf(k), Statement: dedup.SQL(sql, args...)})
-	}
-	return calls
-}
-
-func viaStatement(ctx context.Context, a *arm, d *delivery) error {
-	one := a.statements(d)[0]
-	result, err := dedup.DoStatement[ran](ctx, a.deduper(d), one.Call, one.Statement)
-	if err == nil {
-		a.answered(d, d.keys[0], result.Value.Run)
-	}
-	return err
-}
-
-func viaBatch(ctx context.Context, a *arm, d *delivery) (errs error) {
-	calls := a.statements(d)
-	for out := range dedup.DoBatch[ran](ctx, a.deduper(d), func(yield func(dedup.StatementCall) bool) {
-		for _, call := range calls {
-			if !yield(call) {
-				return
-			}
-		}
-	}, nil) {
-		if out.Err != nil {
-			errs = errors.Join(errs, out.Err)
-			continue
-		}
-		a.answered(d, d.keys[out.Index], out.Result.Value.Run)
-	}
-	return errs
-}
-
-// viaTxOfSeveral is DoTx for each call in one transaction: all of them or none.
-func viaTxOfSeveral(ctx context.Context, a *arm, d *delivery) error {
-	runs := make([]int64, len(d.keys))
-	err := a.deduper(d).BeginFunc(ctx, func(tx pgx.Tx) error {
-		for i, k := range d.keys {
-			result, err := dedup.DoTx(ctx, a.deduper(d), tx, a.callOf(k), a.effect(k))
-			if err != nil {
-				return err
-			}
-			runs[i] = result.Value.Run
-		}
-		return nil
-	})
+// jobs are the calls, the answer of each of which is the number of the run that was committed.
+func (a *arm) jobs(d *delivery) []lab.Job {
+	jobs := make([]lab.Job, len(d.keys))
 	for i, k := range d.keys {
-		if err == nil {
-			a.answered(d, k, runs[i])
+		schema := "public"
+		if a.bySchema {
+			schema = tenant(k.tenant)
+		}
+		jobs[i] = lab.Job{
+			Call: dedup.Call{Scope: tenant(k.tenant), Tool: "effect", Key: k.text, Args: k.text},
+			SQL:  `INSERT INTO ` + schema + `.effects (tenant, key, run) VALUES ($1, $2, $3) RETURNING run`,
+			Args: []any{tenant(k.tenant), k.text, a.runs.Add(1)},
 		}
 	}
-	return err
+	return jobs
 }
 
 // naively is a transaction that is repeated after any error.
@@ -160,12 +57,10 @@ func (a *arm) naively(ctx context.Context, d *delivery) error {
 	defer cancel()
 	runs := make([]int64, len(d.keys))
 	err := pgx.BeginFunc(ctx, d.by.pool, func(tx pgx.Tx) error {
-		for i, k := range d.keys {
-			r, err := a.effect(k)(ctx, tx)
-			if err != nil {
+		for i, j := range a.jobs(d) {
+			if err := tx.QueryRow(ctx, j.SQL, j.Args...).Scan(&runs[i]); err != nil {
 				return err
 			}
-			runs[i] = r.Run
 		}
 		return nil
 	})
@@ -180,8 +75,8 @@ func (a *arm) naively(ctx context.Context, d *delivery) error {
 // newWays counts the answers of each way.
 func newWays() map[string]*atomic.Int64 {
 	counts := map[string]*atomic.Int64{}
-	for _, w := range ways {
-		counts[w.name] = &atomic.Int64{}
+	for _, w := range lab.Ways {
+		counts[w.Name] = &atomic.Int64{}
 	}
 	return counts
 }

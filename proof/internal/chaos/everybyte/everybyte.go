@@ -7,9 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/internal/faultproxy"
@@ -24,166 +24,153 @@ const (
 	tries = 20
 	// stride is the distance of the bytes that the short form cuts behind.
 	stride = 127
+	// batch is how many calls a batch has.
+	batch = 3
 )
+
+// naive is the control arm: a transaction that is repeated after any error.
+var naive = lab.Way{Name: "without dedup", Make: func(ctx context.Context, c *lab.Client, jobs []lab.Job) ([]lab.Told, error) {
+	run, err := lab.RunNaively(ctx, c.Pool, 0, jobs[0].Call.Key)
+	return []lab.Told{{Run: run}}, err
+}}
 
 // Run runs the campaign. Params.Calls does not matter: there are as many calls
 // as bytes.
-func Run(ctx context.Context, l *lab.Lab, p lab.Params) (*score.Score, error) {
-	s := &score.Score{Campaign: "every-byte", Seed: p.Seed, Server: l.Version, FaultsByKind: map[string]int{}, Details: map[string]any{}}
+func Run(ctx context.Context, l *lab.Lab, p lab.Params, s *score.Score) error {
 	var mu sync.Mutex
 	var errs []error
-	var wg sync.WaitGroup
-	slots := make(chan struct{}, atOnce)
-	start := func(w way, mode pgx.QueryExecMode) {
-		wg.Go(func() {
-			slots <- struct{}{}
-			defer func() { <-slots }()
-			c, err := tryCell(ctx, l, p, w, mode)
-			mu.Lock()
-			defer mu.Unlock()
-			if err != nil {
-				errs = append(errs, fmt.Errorf("%s, %s: %w", w.name, mode, err))
-			}
-			c.addTo(s, w)
-			p.Sayf("%s, %s: %d calls, %d cuts of %d bytes to the server and %d to the client: %d duplicates, %d lost, %d differing, %d recovered",
-				w.name, mode, c.calls, c.cuts, c.toServer, c.toClient, c.tally.Duplicates, c.tally.Lost, c.tally.Differing, c.recovered)
-		})
-	}
-	for _, mode := range lab.Modes {
-		for _, w := range ways {
-			start(w, mode)
+	recovered := 0
+	lab.Crowd(atOnce, func(yield func(func()) bool) {
+		start := func(w lab.Way, mode pgx.QueryExecMode, enter func(score.Arm)) {
+			yield(func() {
+				c := &cell{way: w, mode: mode, dedup: w.Name != naive.Name, ledger: lab.NewLedger()}
+				err := c.try(ctx, l, p)
+				mu.Lock()
+				defer mu.Unlock()
+				if err != nil {
+					errs = append(errs, fmt.Errorf("%s, %s: %w", w.Name, mode, err))
+				}
+				enter(c.Arm)
+				recovered += c.recovered
+				p.Sayf("%s, %s: %d calls, %d cuts of %d bytes to the server and %d to the client: %v, %d recovered",
+					w.Name, mode, c.Calls, c.AllFaults(), c.length[faultproxy.ToServer], c.length[faultproxy.ToClient], c.Tally, c.recovered)
+			})
 		}
-	}
-	start(naive, lab.Modes[0])
-	wg.Wait()
-	return s, errors.Join(errs...)
+		for _, mode := range lab.Modes {
+			for _, w := range lab.Ways {
+				start(w, mode, s.Enter)
+			}
+		}
+		start(naive, lab.Modes[0], s.EnterControl)
+	})
+	s.Details["recovered"] = recovered
+	return errors.Join(errs...)
 }
 
 // cell is one way in one mode.
 type cell struct {
-	calls, cuts        int
-	toServer, toClient int64 // bytes of an undisturbed call
-	recovered          int   // calls whose answer to COMMIT was lost
-	tally              score.Tally
+	score.Arm
+	way    lab.Way
+	mode   pgx.QueryExecMode
+	dedup  bool
+	client *lab.Client
+	db     *lab.Database
+	ledger *lab.Ledger
+
+	length    map[faultproxy.Direction]int64 // bytes of an undisturbed call
+	recovered int                            // calls whose answer to COMMIT was lost
+	// wrongFlags counts answers that say of themselves what is not so.
+	wrongFlags int
 }
 
-func (c *cell) addTo(s *score.Score, w way) {
-	if !w.dedup {
-		s.ControlCalls, s.ControlFaults, s.Control = c.calls, c.cuts, c.tally
-		return
+// try cuts every call of the cell.
+func (c *cell) try(ctx context.Context, l *lab.Lab, p lab.Params) (err error) {
+	if c.db, err = l.Create(ctx); err != nil {
+		return err
 	}
-	s.Calls += c.calls
-	s.Faults += c.cuts
-	s.FaultsByKind["cut"] += c.cuts
-	s.Add(c.tally)
-	recovered, _ := s.Details["recovered"].(int)
-	s.Details["recovered"] = recovered + c.recovered
-}
-
-// tryCell cuts every call of one way in one mode.
-func tryCell(ctx context.Context, l *lab.Lab, p lab.Params, w way, mode pgx.QueryExecMode) (c *cell, err error) {
-	c = &cell{}
-	db, err := l.Create(ctx)
+	defer func() { _ = c.db.Drop(ctx) }()
+	proxy, err := faultproxy.New(c.db.URL)
 	if err != nil {
-		return c, err
-	}
-	defer func() { _ = db.Drop(ctx) }()
-	proxy, err := faultproxy.New(db.URL)
-	if err != nil {
-		return c, err
+		return err
 	}
 	defer proxy.Close()
-	pool, err := lab.OpenPool(ctx, proxy.URL(), 1, mode)
-	if err != nil {
-		return c, err
+	if c.client, err = lab.OpenClient(ctx, proxy.URL(), 1, c.mode, &dedup.Options{Retry: lab.Retry(20 * time.Millisecond)}); err != nil {
+		return err
 	}
-	defer pool.Close()
-	d, err := dedup.New(pool, options())
-	if err != nil {
-		return c, err
-	}
-	t := &trial{cell: c, way: w, pool: pool, d: d, db: db, ledger: lab.NewLedger()}
+	defer c.client.Pool.Close()
 	for i := range 3 { // statements are prepared and plans are cached by then
 		proxy.Reset()
-		if err := t.call(ctx, fmt.Sprintf("warm-%d", i)); err != nil {
-			return c, err
+		if err := c.call(ctx, fmt.Sprintf("warm-%d", i)); err != nil {
+			return err
 		}
 	}
 	seen := proxy.Snapshot()
-	c.toServer, c.toClient = seen.BytesToServer, seen.BytesToClient
+	c.length = map[faultproxy.Direction]int64{faultproxy.ToServer: seen.BytesToServer, faultproxy.ToClient: seen.BytesToClient}
 
 	step, first := int64(1), int64(0)
-	if p.Short && w.dedup {
+	if p.Short && c.dedup {
 		step, first = stride, int64(p.Seed%stride)
 	}
 	for _, direction := range []faultproxy.Direction{faultproxy.ToServer, faultproxy.ToClient} {
-		length := c.toServer
-		if direction == faultproxy.ToClient {
-			length = c.toClient
-		}
-		for k := first; k < length; k += step {
+		for k := first; k < c.length[direction]; k += step {
 			cut := proxy.Arm(faultproxy.Fault{Kind: faultproxy.CutAfterBytes, Direction: direction, Bytes: k})
-			if err := t.call(ctx, fmt.Sprintf("%d-%d", direction, k)); err != nil {
-				return c, err
+			if err := c.call(ctx, fmt.Sprintf("%d-%d", direction, k)); err != nil {
+				return err
 			}
 			cut.Disarm()
-			c.cuts += cut.Count()
+			c.Fault("cut", cut.Count())
 			// The next call begins on a connection that has prepared everything.
-			if err := t.call(ctx, fmt.Sprintf("%d-%d-after", direction, k)); err != nil {
-				return c, err
+			if err := c.call(ctx, fmt.Sprintf("%d-%d-after", direction, k)); err != nil {
+				return err
 			}
 		}
 	}
-	c.tally, err = t.ledger.Settle(ctx, db.Pool)
-	c.tally.Differing += t.misjudged
-	return c, err
-}
-
-// trial makes the calls of a cell.
-type trial struct {
-	*cell
-	way    way
-	pool   *pgxpool.Pool
-	d      *dedup.Deduper
-	db     *lab.Database
-	ledger *lab.Ledger
-	// misjudged counts answers that say of themselves what is not so.
-	misjudged int
+	c.Tally, err = c.ledger.Settle(ctx, c.db.Pool)
+	c.Differing += c.wrongFlags
+	return err
 }
 
 // call makes the calls of a prefix until they have answers.
-func (t *trial) call(ctx context.Context, prefix string) error {
-	var last error
+func (c *cell) call(ctx context.Context, prefix string) (err error) {
+	jobs := []lab.Job{lab.NewJob(prefix)}
+	if c.way.Name == "DoBatch" {
+		for i := range batch - 1 {
+			jobs = append(jobs, lab.NewJob(fmt.Sprintf("%s-%d", prefix, i)))
+		}
+	}
 	for range tries {
-		answers, err := t.way.make(ctx, t.pool, t.d, prefix)
-		t.calls++
+		var answers []lab.Told
+		answers, err = c.way.Make(ctx, c.client, jobs)
+		c.Calls++
 		if err == nil {
-			return t.note(ctx, answers)
+			return c.note(ctx, jobs, answers)
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		last = err
 	}
-	t.ledger.Unanswered(prefix)
-	return fmt.Errorf("no answer after %d tries: %w", tries, last)
+	c.ledger.Unanswered(prefix)
+	return fmt.Errorf("no answer after %d tries: %w", tries, err)
 }
 
 // note notes answers, and judges what they say of themselves: nobody else
 // calls, so that what is replayed is the call's own effect whose COMMIT was
 // answered to nobody, and what is not replayed was the last effect to run.
-func (t *trial) note(ctx context.Context, answers []told) error {
+func (c *cell) note(ctx context.Context, jobs []lab.Job, answers []lab.Told) error {
 	var last int64
-	if err := t.db.Pool.QueryRow(ctx, `SELECT last_value FROM runs`).Scan(&last); err != nil {
+	if err := c.db.Pool.QueryRow(ctx, `SELECT last_value FROM runs`).Scan(&last); err != nil {
 		return fmt.Errorf("reading the runs: %w", err)
 	}
 	for _, a := range answers {
-		t.ledger.Answered(a.key, a.run)
-		if a.recovered {
-			t.recovered++
+		c.ledger.Answered(jobs[a.Job].Call.Key, a.Run)
+		if c.way.Name == "DoTx" {
+			a.Recovered = a.Replayed // the COMMIT is the caller's own
 		}
-		if a.replayed != a.recovered || t.way.dedup && !a.replayed && a.run <= last-int64(len(answers)) {
-			t.misjudged++
+		if a.Recovered {
+			c.recovered++
+		}
+		if a.Replayed != a.Recovered || c.dedup && !a.Replayed && a.Run <= last-int64(len(answers)) {
+			c.wrongFlags++
 		}
 	}
 	return nil

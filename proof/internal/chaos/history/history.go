@@ -16,10 +16,8 @@ import (
 
 	"github.com/anishathalye/porcupine"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tooldedup/dedup"
-	"github.com/tooldedup/dedup/internal/faultproxy"
 	"github.com/tooldedup/dedup/proof/internal/chaos/lab"
 	"github.com/tooldedup/dedup/proof/internal/chaos/score"
 )
@@ -42,39 +40,29 @@ const (
 )
 
 // Run runs the campaign.
-func Run(ctx context.Context, l *lab.Lab, p lab.Params) (*score.Score, error) {
-	s := &score.Score{Campaign: "history", Seed: p.Seed, Server: l.Version, FaultsByKind: map[string]int{}, Details: map[string]any{}}
+func Run(ctx context.Context, l *lab.Lab, p lab.Params, s *score.Score) error {
 	r, err := record(ctx, l, p, p.Calls, false, withDedup)
-	s.Calls, s.Faults, s.Tally = r.calls, r.faults, r.tally
-	s.FaultsByKind["commit, cut and termination"] = r.faults
+	s.Enter(r.Arm)
 	s.Details["unknown"], s.Details["reused"] = r.unknown, r.reused
-	s.Differing += r.violations // what the register could not have told
 	if err != nil {
-		return s, err
+		return err
 	}
 	found := map[string]string{}
+	s.Details["planted"] = found
 	for _, bug := range planted {
 		r, err := record(ctx, l, p, plantedCalls, true, bug.wrap)
 		if err != nil {
-			return s, fmt.Errorf("%s: %w", bug.name, err)
+			return fmt.Errorf("%s: %w", bug.name, err)
 		}
-		s.ControlCalls += r.calls
-		s.ControlFaults += r.faults
-		s.Control.Add(r.tally)
-		s.Control.Differing += r.violations
-		if r.violations == 0 && !r.tally.Wrong() {
+		s.EnterControl(r.Arm)
+		if !r.Wrong() {
 			found[bug.name] = "NOT FOUND"
-			err = fmt.Errorf("the planted bug %q was not found in %d calls", bug.name, r.calls)
-		} else {
-			found[bug.name] = fmt.Sprintf("found after %d calls: %d violations, %d duplicates", r.calls, r.violations, r.tally.Duplicates)
+			return fmt.Errorf("the planted bug %q was not found in %d calls", bug.name, r.Calls)
 		}
+		found[bug.name] = fmt.Sprintf("found after %d calls: %d violations, %d duplicates", r.Calls, r.violations, r.Duplicates)
 		p.Sayf("planted bug %s: %s", bug.name, found[bug.name])
-		s.Details["planted"] = found
-		if err != nil {
-			return s, err
-		}
 	}
-	return s, nil
+	return nil
 }
 
 // caller makes a call.
@@ -82,39 +70,29 @@ type caller func(ctx context.Context, in input) (run int64, err error)
 
 // recorded is what came of a recording.
 type recorded struct {
-	calls, faults   int
+	score.Arm
 	unknown, reused int
-	violations      int // keys whose history no register could have
-	tally           score.Tally
+	violations      int // keys whose history no register could have: they count as differing
 }
 
 // record makes calls while things fail, and checks each round's history. With
 // untilWrong it ends with the first that is wrong.
-func record(ctx context.Context, l *lab.Lab, p lab.Params, calls int, untilWrong bool, wrap func(*pgxpool.Pool, int) (caller, error)) (r recorded, err error) {
-	db, err := l.Create(ctx)
+func record(ctx context.Context, l *lab.Lab, p lab.Params, calls int, untilWrong bool, wrap func(*lab.Client, int) caller) (r recorded, err error) {
+	db, err := l.CreateBehind(ctx, p.Seed, nil)
 	if err != nil {
 		return r, err
 	}
 	defer func() { _ = db.Drop(ctx) }()
-	proxy, err := faultproxy.New(db.URL)
-	if err != nil {
-		return r, err
-	}
-	defer proxy.Close()
-	lab.ArmCommits(proxy, p.Seed)
-	lab.ArmAnywhere(proxy, p.Seed, 20)
+	lab.ArmAnywhere(db.Proxy, p.Seed, 20)
 	var make []caller
 	for i := range clients {
-		pool, err := lab.OpenPool(ctx, proxy.URL(), conns, pgx.QueryExecModeCacheStatement)
+		c, err := lab.OpenClient(ctx, db.Proxy.URL(), conns, pgx.QueryExecModeCacheStatement,
+			&dedup.Options{CommitTimeout: commitWait, Retry: lab.Retry(30 * time.Millisecond)})
 		if err != nil {
 			return r, err
 		}
-		defer pool.Close()
-		call, err := wrap(pool, i)
-		if err != nil {
-			return r, err
-		}
-		make = append(make, call)
+		defer c.Pool.Close()
+		make = append(make, wrap(c, i))
 	}
 	ending, end := context.WithCancel(ctx)
 	var around sync.WaitGroup
@@ -126,9 +104,9 @@ func record(ctx context.Context, l *lab.Lab, p lab.Params, calls int, untilWrong
 	if untilWrong {
 		roundCalls = plantedRound
 	}
-	for round := 0; r.calls < calls; round++ {
+	for round := 0; r.Calls < calls; round++ {
 		rec := &recording{round: round, rng: rand.New(rand.NewPCG(p.Seed, uint64(round))), ledger: lab.NewLedger(), started: time.Now()}
-		rec.make(ctx, make, min(roundCalls, calls-r.calls))
+		rec.make(ctx, make, min(roundCalls, calls-r.Calls))
 		if ctx.Err() != nil {
 			return r, ctx.Err()
 		}
@@ -139,25 +117,23 @@ func record(ctx context.Context, l *lab.Lab, p lab.Params, calls int, untilWrong
 		if err != nil {
 			return r, err
 		}
-		r.calls += len(rec.ops)
-		r.unknown += rec.unknown
-		r.reused += rec.reused
-		r.tally.Add(tally)
 		wrong, err := check(rec.ops)
 		if err != nil {
 			return r, err
 		}
+		r.Calls += len(rec.ops)
+		r.unknown += rec.unknown
+		r.reused += rec.reused
 		r.violations += wrong
-		r.faults += int(terminated.Swap(0))
-		for _, n := range proxy.Snapshot().Faults {
-			r.faults += n
-		}
-		proxy.Reset()
-		if !untilWrong {
-			p.Sayf("%d of %d calls, %d faults, %d unknown: %d violations, %d duplicates, %d lost, %d differing", r.calls, calls, r.faults, r.unknown,
-				r.violations, r.tally.Duplicates, r.tally.Lost, r.tally.Differing)
-		} else if r.violations > 0 || r.tally.Wrong() {
+		tally.Differing += wrong
+		r.Add(tally)
+		r.Fault("ended backend", int(terminated.Swap(0)))
+		db.TakeFaults(&r.Arm)
+		if untilWrong && r.Wrong() {
 			break
+		}
+		if !untilWrong {
+			p.Sayf("%d of %d calls, %d faults, %d unknown: %d violations, %v", r.Calls, calls, r.AllFaults(), r.unknown, r.violations, r.Tally)
 		}
 	}
 	return r, nil
@@ -278,40 +254,28 @@ func (r *recording) fail(err error) {
 
 // withDedup is the library: half of the clients call with Do, the others in turn
 // with DoStatement, DoTx and Do with LookFirst.
-func withDedup(pool *pgxpool.Pool, client int) (caller, error) {
-	d, err := dedup.New(pool, &dedup.Options{
-		CommitTimeout: commitWait,
-		Retry:         dedup.RetryPolicy{BaseDelay: time.Millisecond, MaxDelay: 30 * time.Millisecond},
-	})
-	if err != nil {
-		return nil, err
-	}
+func withDedup(c *lab.Client, client int) caller {
 	var n atomic.Int64
 	return func(ctx context.Context, in input) (int64, error) {
-		call := dedup.Call{Scope: "chaos", Tool: "effect", Key: in.key, Args: in.variant}
+		job, way := lab.NewJob(in.key), lab.Ways[0]
+		job.Call.Args = in.variant
 		switch (n.Add(1) + int64(client)) % 6 {
 		case 0:
-			call.LookFirst = true
-			r, err := dedup.Do(ctx, d, call, lab.RunRow(in.key))
-			return r.Value.Run, err
+			job.Call.LookFirst = true
 		case 1:
-			r, err := dedup.DoStatement[lab.Answer](ctx, d, call, dedup.SQL(lab.Effect, in.key))
-			return r.Value.Run, err
+			way = lab.Ways[2]
 		case 2:
 			// The COMMIT is the caller's own, and an answer that is swallowed is
 			// waited for as long as its context lives.
-			ctx, cancel := context.WithTimeout(ctx, 2*commitWait)
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, 2*commitWait)
 			defer cancel()
-			var run int64
-			err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-				r, err := dedup.DoTx(ctx, d, tx, call, lab.RunRow(in.key))
-				run = r.Value.Run
-				return err
-			})
-			return run, err
-		default:
-			r, err := dedup.Do(ctx, d, call, lab.RunRow(in.key))
-			return r.Value.Run, err
+			way = lab.Ways[1]
 		}
-	}, nil
+		answers, err := way.Make(ctx, c, []lab.Job{job})
+		if err != nil {
+			return 0, err
+		}
+		return answers[0].Run, nil
+	}
 }

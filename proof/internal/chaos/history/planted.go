@@ -20,7 +20,7 @@ import (
 // real ones have had.
 var planted = []struct {
 	name string
-	wrap func(*pgxpool.Pool, int) (caller, error)
+	wrap func(*lab.Client, int) caller
 }{
 	{"look-up on the loser's snapshot", loserSnapshot},
 	{"DO NOTHING and COMMIT in one pipeline", doNothingThenCommit},
@@ -55,10 +55,11 @@ func textbook(ctx context.Context, pool *pgxpool.Pool, in input, look bool, fini
 			return run, err
 		}
 	}
-	if run, err = lab.Run(in.key)(ctx, tx); err != nil {
+	a, err := lab.Run(in.key)(ctx, tx)
+	if err != nil {
 		return 0, err
 	}
-	return finish(ctx, tx, print[:], run)
+	return finish(ctx, tx, print[:], a.Run)
 }
 
 // found reads a record.
@@ -80,9 +81,9 @@ func found(row pgx.Row, print []byte) (run int64, found bool, err error) {
 // loserSnapshot inserts and looks up in one statement, in which a loser that had
 // to wait sees neither its own row nor the winner's, and takes that for a first
 // call.
-func loserSnapshot(pool *pgxpool.Pool, _ int) (caller, error) {
+func loserSnapshot(c *lab.Client, _ int) caller {
 	return func(ctx context.Context, in input) (int64, error) {
-		return textbook(ctx, pool, in, true, func(ctx context.Context, tx pgx.Tx, print []byte, run int64) (int64, error) {
+		return textbook(ctx, c.Pool, in, true, func(ctx context.Context, tx pgx.Tx, print []byte, run int64) (int64, error) {
 			row := tx.QueryRow(ctx, `WITH mine AS (`+write+` ON CONFLICT DO NOTHING RETURNING fingerprint, result)
 SELECT fingerprint, result FROM mine UNION ALL `+lookUp, in.key, print, fmt.Sprint(run))
 			winner, found, err := found(row, print)
@@ -94,29 +95,29 @@ SELECT fingerprint, result FROM mine UNION ALL `+lookUp, in.key, print, fmt.Spri
 			}
 			return run, tx.Commit(ctx)
 		})
-	}, nil
+	}
 }
 
 // doNothingThenCommit sends the record, which does nothing where there is one,
 // and COMMIT together: a loser's effect is committed.
-func doNothingThenCommit(pool *pgxpool.Pool, _ int) (caller, error) {
+func doNothingThenCommit(c *lab.Client, _ int) caller {
 	return func(ctx context.Context, in input) (int64, error) {
-		return textbook(ctx, pool, in, true, func(ctx context.Context, tx pgx.Tx, print []byte, run int64) (int64, error) {
+		return textbook(ctx, c.Pool, in, true, func(ctx context.Context, tx pgx.Tx, print []byte, run int64) (int64, error) {
 			b := &pgx.Batch{}
 			b.Queue(write+` ON CONFLICT DO NOTHING`, in.key, print, fmt.Sprint(run))
 			b.Queue(`COMMIT`)
 			return run, tx.SendBatch(ctx, b).Close()
 		})
-	}, nil
+	}
 }
 
 // trustsSafeToRetry believes pgx that nothing has happened, and so has no need
 // to look before it does it again.
-func trustsSafeToRetry(pool *pgxpool.Pool, _ int) (caller, error) {
+func trustsSafeToRetry(c *lab.Client, _ int) caller {
 	return func(ctx context.Context, in input) (int64, error) {
 		look := true
 		for {
-			run, err := textbook(ctx, pool, in, look, func(ctx context.Context, tx pgx.Tx, print []byte, run int64) (int64, error) {
+			run, err := textbook(ctx, c.Pool, in, look, func(ctx context.Context, tx pgx.Tx, print []byte, run int64) (int64, error) {
 				insert := write
 				if !look {
 					insert += ` ON CONFLICT (scope, tool, key) DO UPDATE SET result = EXCLUDED.result`
@@ -132,31 +133,25 @@ func trustsSafeToRetry(pool *pgxpool.Pool, _ int) (caller, error) {
 			}
 			look = false
 		}
-	}, nil
+	}
 }
 
 // sweepsByOwnClock is the library, and beside it a sweep that goes by a clock
 // which is two months ahead.
-func sweepsByOwnClock(pool *pgxpool.Pool, client int) (caller, error) {
-	right, err := withDedup(pool, client)
-	if err != nil {
-		return nil, err
-	}
+func sweepsByOwnClock(c *lab.Client, client int) caller {
+	right := withDedup(c, client)
 	return func(ctx context.Context, in input) (int64, error) {
 		run, err := right(ctx, in)
 		if run%7 == 0 {
-			_, _ = pool.Exec(ctx, `DELETE FROM tool_dedup WHERE forget_at < $1`, time.Now().Add(60*24*time.Hour))
+			_, _ = c.Pool.Exec(ctx, `DELETE FROM tool_dedup WHERE forget_at < $1`, time.Now().Add(60*24*time.Hour))
 		}
 		return run, err
-	}, nil
+	}
 }
 
 // cachesByKey is the library behind a cache that does not ask for the arguments.
-func cachesByKey(pool *pgxpool.Pool, client int) (caller, error) {
-	right, err := withDedup(pool, client)
-	if err != nil {
-		return nil, err
-	}
+func cachesByKey(c *lab.Client, client int) caller {
+	right := withDedup(c, client)
 	var mu sync.Mutex
 	cache := map[string]int64{}
 	return func(ctx context.Context, in input) (int64, error) {
@@ -173,5 +168,5 @@ func cachesByKey(pool *pgxpool.Pool, client int) (caller, error) {
 			mu.Unlock()
 		}
 		return run, err
-	}, nil
+	}
 }

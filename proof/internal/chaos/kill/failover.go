@@ -24,36 +24,32 @@ const standbyName = "standby"
 // the first nothing that was acknowledged may be lost. With the second some
 // acknowledgements are, which is counted and told; the state must stay single all
 // the same.
-func Failovers(ctx context.Context, l *lab.Lab, p lab.Params) (*score.Score, error) {
-	s := &score.Score{Campaign: "failover", Seed: p.Seed, Server: l.Version, FaultsByKind: map[string]int{}, Details: map[string]any{}}
-	f, err := newFailover(ctx, l, p)
+func Failovers(ctx context.Context, l *lab.Lab, p lab.Params, s *score.Score) error {
+	db, err := l.Create(ctx)
 	if err != nil {
-		return s, err
+		return err
 	}
+	f := &failover{db: db, primary: l.Server, own: l.Server, rng: rand.New(rand.NewPCG(p.Seed, 5)), p: p}
 	defer f.close(ctx)
 
-	c, err := f.run(ctx, p.Calls, synchronous, true)
-	s.Calls, s.Faults, s.Tally = c.calls, c.kills, c.tally
-	s.FaultsByKind["synchronous failover"] = c.kills
+	a, err := f.run(ctx, p.Calls, synchronous, true)
+	s.Enter(a)
 	if err != nil {
-		return s, err
+		return err
 	}
-	c, err = f.run(ctx, p.Calls, asynchronous, true)
-	s.Calls += c.calls
-	s.Faults += c.kills
-	s.FaultsByKind["asynchronous failover"] = c.kills
+	a, err = f.run(ctx, p.Calls, asynchronous, true)
 	// An acknowledged effect that was lost runs again when it is called again, and
 	// so may have two answers of which the second is true.
-	s.Details["asynchronous_lost_acknowledgements"] = c.tally.Lost
-	s.Details["asynchronous_answers_of_lost_effects"] = c.tally.Differing
-	c.tally.Lost, c.tally.Differing = 0, 0
-	s.Add(c.tally)
+	s.Details["asynchronous_lost_acknowledgements"] = a.Lost
+	s.Details["asynchronous_answers_of_lost_effects"] = a.Differing
+	a.Lost, a.Differing = 0, 0
+	s.Enter(a)
 	if err != nil {
-		return s, err
+		return err
 	}
-	c, err = f.run(ctx, max(p.Calls/controlShare, 1), synchronous, false)
-	s.ControlCalls, s.ControlFaults, s.Control = c.calls, c.kills, c.tally
-	return s, err
+	a, err = f.run(ctx, max(p.Calls/controlShare, 1), synchronous, false)
+	s.EnterControl(a)
+	return err
 }
 
 type replication bool
@@ -80,14 +76,6 @@ type failover struct {
 	loads   int // that were begun; keys are never used by two
 }
 
-func newFailover(ctx context.Context, l *lab.Lab, p lab.Params) (*failover, error) {
-	db, err := l.Create(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return &failover{db: db, primary: l.Server, own: l.Server, rng: rand.New(rand.NewPCG(p.Seed, 5)), p: p}, nil
-}
-
 func (f *failover) close(ctx context.Context) {
 	f.db.Pool.Close()
 	if f.primary != f.own {
@@ -96,27 +84,27 @@ func (f *failover) close(ctx context.Context) {
 }
 
 // run makes so many failovers.
-func (f *failover) run(ctx context.Context, times int, mode replication, withDedup bool) (c counts, err error) {
+func (f *failover) run(ctx context.Context, times int, mode replication, withDedup bool) (a score.Arm, err error) {
 	ledger := lab.NewLedger()
 	for n := range times {
 		calls, err := f.once(ctx, mode, withDedup, ledger)
-		c.calls += calls
+		a.Calls += calls
 		if err != nil {
-			return c, fmt.Errorf("%s failover %d: %w", mode, n+1, err)
+			return a, fmt.Errorf("%s failover %d: %w", mode, n+1, err)
 		}
-		c.kills++
+		a.Fault(mode.String()+" failover", 1)
 		pool, err := pgxpool.New(ctx, f.url(f.primary))
 		if err != nil {
-			return c, err
+			return a, err
 		}
-		c.tally, err = ledger.Settle(ctx, pool)
+		a.Tally, err = ledger.Settle(ctx, pool)
 		pool.Close()
 		if err != nil {
-			return c, err
+			return a, err
 		}
-		f.p.Sayf("%d of %d %s failovers, %d calls: %d duplicates, %d lost, %d differing", c.kills, times, mode, c.calls, c.tally.Duplicates, c.tally.Lost, c.tally.Differing)
+		f.p.Sayf("%d of %d %s failovers, %d calls: %v", n+1, times, mode, a.Calls, a.Tally)
 	}
-	return c, nil
+	return a, nil
 }
 
 // url is that of the database on one or more servers, of which pgx takes the one
@@ -148,20 +136,16 @@ func (f *failover) once(ctx context.Context, mode replication, withDedup bool, l
 	if err := f.follow(ctx, mode); err != nil {
 		return 0, errors.Join(err, standby.Stop(context.WithoutCancel(ctx)))
 	}
-	url := f.url(f.primary, standby)
-	callers := make([]caller, pools)
-	for i := range callers {
-		var closePool func()
-		if callers[i], closePool, err = newCaller(ctx, url, withDedup, 4); err != nil {
-			return 0, errors.Join(err, standby.Stop(context.WithoutCancel(ctx)))
-		}
-		defer closePool()
+	callers, closePools, err := open(ctx, f.url(f.primary, standby), withDedup)
+	defer closePools()
+	if err != nil {
+		return 0, errors.Join(err, standby.Stop(context.WithoutCancel(ctx)))
 	}
 	f.loads++
 	load := startLoad(ctx, callers, ledger, f.loads)
 	err = f.replace(ctx, standby, mode)
 	if err == nil {
-		err = wait(ctx, shortestUp+time.Duration(f.rng.Int64N(int64(longestUp-shortestUp)))) // on the new primary
+		err = wait(ctx, up(f.rng)) // on the new primary
 	}
 	if err != nil {
 		load.abandon()

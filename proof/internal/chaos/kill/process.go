@@ -1,22 +1,29 @@
+// Package kill has the campaigns that kill: the processes that call, in the
+// middle of their calls, and the server under load.
 package kill
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"os"
-	"os/exec"
+	"sync"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/process"
 	"github.com/tooldedup/dedup/proof/internal/chaos/lab"
 	"github.com/tooldedup/dedup/proof/internal/chaos/score"
 )
 
 const (
 	processes = 6
+	// workerConns is the size of a worker's pool, and atOnce how many calls it makes
+	// at once.
+	workerConns, atOnce = 3, 4
 	// longestLife is how long a process lives at most before it is killed, from
 	// when it has answered for the first time.
 	longestLife = 40 * time.Millisecond
@@ -30,188 +37,246 @@ const (
 const WorkerCommand = "chaos-worker"
 
 // Processes kills Params.Calls processes in the middle of their calls.
-func Processes(ctx context.Context, l *lab.Lab, p lab.Params) (*score.Score, error) {
-	s := &score.Score{Campaign: "kill-process", Seed: p.Seed, Server: l.Version, FaultsByKind: map[string]int{}}
-	c, err := killProcesses(ctx, l, p, p.Calls, true)
-	s.Calls, s.Faults, s.Tally = c.calls, c.kills, c.tally
-	s.FaultsByKind["SIGKILL"] = c.kills
-	s.Details = map[string]any{"idle_kills": c.idle}
-	if err != nil {
-		return s, err
+func Processes(ctx context.Context, l *lab.Lab, p lab.Params, s *score.Score) error {
+	idle := 0
+	err := s.Arms(func(withDedup bool) (score.Arm, error) {
+		kills := p.Calls
+		if !withDedup {
+			kills = max(p.Calls/controlShare, 40)
+		}
+		a, unused, err := killProcesses(ctx, l, p, kills, withDedup)
+		if withDedup {
+			idle = unused
+		}
+		return a, err
+	})
+	s.Details["idle_kills"] = idle
+	return err
+}
+
+// hello is the first line that a worker reads. Each further one is a key.
+type hello struct {
+	URL   string `json:"url"`
+	Dedup bool   `json:"dedup"`
+}
+
+// done is a line that a worker writes: the answer to a key, or that there is none.
+type done struct {
+	Key   string `json:"key"`
+	Run   int64  `json:"run"`
+	Error string `json:"error,omitempty"`
+}
+
+// Work makes the calls that in names until it ends. It is what a worker process
+// does until it is killed.
+func Work(ctx context.Context, in io.Reader, out io.Writer) error {
+	lines, answers := json.NewDecoder(in), json.NewEncoder(out)
+	var h hello
+	if err := lines.Decode(&h); err != nil {
+		return fmt.Errorf("reading the first line: %w", err)
 	}
-	c, err = killProcesses(ctx, l, p, max(p.Calls/controlShare, 40), false)
-	s.ControlCalls, s.ControlFaults, s.Control = c.calls, c.kills, c.tally
-	return s, err
+	call, closePool, err := newCaller(ctx, h.URL, h.Dedup, workerConns)
+	if err != nil {
+		return err
+	}
+	defer closePool()
+	var mu sync.Mutex
+	var calls sync.WaitGroup
+	defer calls.Wait()
+	for {
+		var key string
+		if err := lines.Decode(&key); err != nil {
+			return nil // the driver has gone
+		}
+		calls.Go(func() {
+			answer := done{Key: key}
+			var err error
+			if answer.Run, err = call(ctx, key); err != nil {
+				answer.Error = err.Error()
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			_ = answers.Encode(answer) // nobody listens any more: the end of in is near
+		})
+	}
 }
 
-type counts struct {
-	calls, kills int
-	idle         int // kills that met no call, which count as none
-	tally        score.Tally
+// newCaller returns a caller with a pool of its own.
+func newCaller(ctx context.Context, url string, withDedup bool, conns int32) (lab.Caller, func(), error) {
+	c, err := lab.OpenClient(ctx, url, conns, pgx.QueryExecModeCacheStatement, &dedup.Options{Retry: lab.Retry(100 * time.Millisecond)})
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case withDedup:
+		return c.Do, c.Pool.Close, nil
+	}
+	return func(ctx context.Context, key string) (int64, error) {
+		return lab.RunNaively(ctx, c.Pool, 0, key)
+	}, c.Pool.Close, nil
 }
 
-// killProcesses kills so many processes that were at work.
-func killProcesses(ctx context.Context, l *lab.Lab, p lab.Params, kills int, withDedup bool) (c counts, err error) {
+// killProcesses kills so many processes that were at work. idle counts the kills that met no call,
+// which count as none.
+func killProcesses(ctx context.Context, l *lab.Lab, p lab.Params, kills int, withDedup bool) (a score.Arm, idle int, err error) {
 	db, err := l.Create(ctx)
 	if err != nil {
-		return c, err
+		return a, 0, err
 	}
 	defer func() { _ = db.Drop(ctx) }()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-
-	f := &fleet{hello: hello{URL: db.URL, Dedup: withDedup}, rng: rand.New(rand.NewPCG(p.Seed, 2)), events: make(chan event), ledger: lab.NewLedger()}
-	for i := range processes {
-		w, err := f.start(ctx, i)
+	f := &fleet{hello: hello{URL: db.URL, Dedup: withDedup}, rng: rand.New(rand.NewPCG(p.Seed, 2)), ledger: lab.NewLedger()}
+	for f.kills < kills {
+		// Keys from before are not called again: their effects are no longer there to compare with.
+		f.settled, f.until = f.minted, min(f.kills+settleKills, kills)
+		err := f.kill(ctx)
+		a.Calls, a.Faults = f.calls, map[string]int{"SIGKILL": f.kills}
 		if err != nil {
-			return c, err
+			return a, f.idle, err
 		}
-		f.workers = append(f.workers, w)
-	}
-	defer f.stop()
-	for c.kills < kills {
-		if err := f.next(ctx, &c); err != nil {
-			return c, err
+		if a.Tally, err = f.ledger.Settle(ctx, db.Pool); err != nil {
+			return a, f.idle, err
 		}
-		if c.kills > 0 && c.kills%settleKills == 0 && f.settleAt != c.kills {
-			f.settleAt = c.kills
-			if err := f.drain(ctx, &c); err != nil {
-				return c, err
-			}
-			if c.tally, err = f.ledger.Settle(ctx, db.Pool); err != nil {
-				return c, err
-			}
-			f.resume()
-			p.Sayf("%d of %d kills, %d calls: %d duplicates, %d lost, %d differing", c.kills, kills, c.calls, c.tally.Duplicates, c.tally.Lost, c.tally.Differing)
-		}
+		p.Sayf("%d of %d kills, %d calls: %v", f.kills, kills, f.calls, a.Tally)
 	}
-	if err := f.drain(ctx, &c); err != nil {
-		return c, err
-	}
-	c.tally, err = f.ledger.Settle(ctx, db.Pool)
-	return c, err
+	return a, f.idle, nil
 }
 
-// fleet is the workers, and what they have been given to do.
+// fleet is what the workers have been given to do.
 type fleet struct {
-	hello    hello
-	rng      *rand.Rand
-	events   chan event
-	workers  []*worker
-	ledger   *lab.Ledger
-	again    []string // keys whose process was killed
-	minted   int
-	settled  int // keys below were settled
-	settleAt int
+	hello  hello
+	ledger *lab.Ledger
+	until  int // so many kills, and then all that is open is answered
+
+	mu                 sync.Mutex
+	rng                *rand.Rand
+	again              []string // keys without an answer
+	minted             int
+	settled            int // keys below were settled
+	calls, kills, idle int
 }
 
-// worker is a process.
-type worker struct {
-	n     int
-	cmd   *exec.Cmd
-	in    io.WriteCloser
-	open  map[string]bool // what it has not answered
-	life  *time.Timer
-	ended chan struct{} // closed when its output has ended
-}
-
-// event is that a worker has answered, that its time has come, or that it ended.
-type event struct {
-	w      *worker
-	answer *done
-	die    bool
-}
-
-func (f *fleet) start(ctx context.Context, n int) (*worker, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	w := &worker{n: n, cmd: exec.CommandContext(ctx, self, WorkerCommand), open: map[string]bool{}, ended: make(chan struct{})}
-	w.cmd.Stderr = os.Stderr
-	if w.in, err = w.cmd.StdinPipe(); err != nil {
-		return nil, err
-	}
-	out, err := w.cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := w.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("starting a worker: %w", err)
-	}
-	go func() {
-		defer close(w.ended)
-		for lines := bufio.NewScanner(out); lines.Scan(); {
-			var d done
-			if json.Unmarshal(lines.Bytes(), &d) != nil {
-				return // the rest of a line that was cut
+// kill has workers work, and kills them, until there were enough kills and every key is answered.
+func (f *fleet) kill(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var places sync.WaitGroup
+	for range processes {
+		places.Go(func() {
+			for more := true; more && ctx.Err() == nil; {
+				var err error
+				if more, err = f.life(ctx); err != nil {
+					cancel(err)
+				}
 			}
-			select {
-			case f.events <- event{w: w, answer: &d}:
-			case <-ctx.Done():
-				return
-			}
+		})
+	}
+	places.Wait()
+	return context.Cause(ctx)
+}
+
+// life is that of one process. It reports whether another one takes its place.
+func (f *fleet) life(ctx context.Context) (more bool, err error) {
+	open := map[string]bool{} // what it has not answered
+	answers := make(chan done)
+	over := make(chan struct{})
+	w, err := process.Start(process.Command{Args: []string{WorkerCommand}}, f.hello, func(d done) {
+		select {
+		case answers <- d:
+		case <-over:
 		}
-	}()
-	if err := json.NewEncoder(w.in).Encode(f.hello); err != nil {
-		return nil, fmt.Errorf("writing to a worker: %w", err)
+	})
+	if err != nil {
+		return false, err
+	}
+	defer w.Kill()
+	defer close(over)
+	give := func() {
+		if key, ok := f.next(open); ok {
+			open[key] = true
+			_ = w.Send(key) // it may be dead: then its keys come again
+		}
 	}
 	for range atOnce {
-		f.give(w)
+		give()
 	}
-	return w, nil
+	var end <-chan time.Time
+	for len(open) > 0 || !f.enough() {
+		select {
+		case <-ctx.Done():
+			return false, ctx.Err()
+		case d := <-answers:
+			f.answered(d, open)
+			if end == nil {
+				end = time.After(f.lifetime())
+			}
+			give()
+		case <-end:
+			if end = nil; !f.enough() {
+				f.end(w, answers, open)
+				return true, nil
+			}
+		case <-w.Done():
+			return false, fmt.Errorf("a worker ended by itself")
+		}
+	}
+	return false, nil
 }
 
-// give gives a worker another key, which others may have as well.
-func (f *fleet) give(w *worker) {
-	var key string
-	switch last := len(f.again) - 1; {
+// end kills a worker, whatever it is doing.
+func (f *fleet) end(w *process.Process, answers <-chan done, open map[string]bool) {
+	go w.Kill()
+	for waiting := true; waiting; {
+		select {
+		case d := <-answers: // what it has written before
+			f.answered(d, open)
+		case <-w.Done():
+			waiting = false
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(open) == 0 {
+		f.idle++
+	} else {
+		f.kills++
+	}
+	f.calls += len(open)
+	for key := range open {
+		f.again = append(f.again, key)
+	}
+}
+
+// next is another key for a worker, which others may have as well. There is none when enough were
+// killed and every key is on its way.
+func (f *fleet) next(open map[string]bool) (key string, ok bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	last := len(f.again) - 1
+	switch {
 	case last >= 0:
 		key, f.again = f.again[last], f.again[:last]
+	case f.kills >= f.until:
+		return "", false
 	case f.minted > f.settled && f.rng.IntN(3) == 0: // a twin of what is on its way
 		key = fmt.Sprint(max(f.settled, f.minted-1-f.rng.IntN(processes*atOnce)))
 	default:
-		key = fmt.Sprint(f.minted)
-		f.minted++
+		return f.mint(), true
 	}
-	if w.open[key] {
-		key = fmt.Sprint(f.minted)
-		f.minted++
+	if open[key] { // it is being asked already
+		return f.mint(), true
 	}
-	w.open[key] = true
-	_, _ = io.WriteString(w.in, key+"\n") // it may be dead: then its keys come again
+	return key, true
 }
 
-// next takes the next event.
-func (f *fleet) next(ctx context.Context, c *counts) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case e := <-f.events:
-		w := e.w
-		if f.workers[w.n] != w {
-			return nil // of one that has been killed
-		}
-		if e.die {
-			return f.kill(ctx, w, c)
-		}
-		f.answered(w, e.answer, c)
-		if w.life == nil {
-			w.life = time.AfterFunc(time.Duration(f.rng.Int64N(int64(longestLife))), func() {
-				select {
-				case f.events <- event{w: w, die: true}:
-				case <-ctx.Done():
-				}
-			})
-		}
-		f.give(w)
-	}
-	return nil
+func (f *fleet) mint() string {
+	f.minted++
+	return fmt.Sprint(f.minted - 1)
 }
 
-func (f *fleet) answered(w *worker, d *done, c *counts) {
-	c.calls++
-	delete(w.open, d.Key)
+func (f *fleet) answered(d done, open map[string]bool) {
+	delete(open, d.Key)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.calls++
 	if d.Error != "" {
 		f.again = append(f.again, d.Key)
 		return
@@ -219,107 +284,14 @@ func (f *fleet) answered(w *worker, d *done, c *counts) {
 	f.ledger.Answered(d.Key, d.Run)
 }
 
-// kill kills a worker, whatever it is doing, and starts another in its place.
-func (f *fleet) kill(ctx context.Context, w *worker, c *counts) error {
-	if err := w.cmd.Process.Kill(); err != nil {
-		return fmt.Errorf("killing a worker: %w", err)
-	}
-	f.workers[w.n] = nil
-	for waiting := true; waiting; {
-		select {
-		case e := <-f.events: // what it and the others have written before
-			if e.answer != nil {
-				f.answered(e.w, e.answer, c)
-				if f.workers[e.w.n] == e.w {
-					f.give(e.w)
-				}
-			} else if e.die && f.workers[e.w.n] == e.w {
-				e.w.life = nil // its time comes again
-			}
-		case <-w.ended:
-			waiting = false
-		}
-	}
-	_ = w.cmd.Wait()
-	if len(w.open) == 0 {
-		c.idle++
-	} else {
-		c.kills++
-	}
-	c.calls += len(w.open)
-	for key := range w.open {
-		f.again = append(f.again, key)
-	}
-	started, err := f.start(ctx, w.n)
-	if err != nil {
-		return err
-	}
-	f.workers[w.n] = started
-	return nil
+func (f *fleet) enough() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.kills >= f.until
 }
 
-// drain waits for the answers to all that is on its way, so that every key is
-// answered when the books are settled.
-func (f *fleet) drain(ctx context.Context, c *counts) error {
-	for {
-		open := len(f.again)
-		for _, w := range f.workers {
-			open += len(w.open)
-		}
-		if open == 0 {
-			break
-		}
-		for _, w := range f.workers {
-			for len(f.again) > 0 && len(w.open) < atOnce {
-				f.giveAgain(w)
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case e := <-f.events:
-			if e.answer != nil {
-				f.answered(e.w, e.answer, c)
-			} else if e.die {
-				e.w.life = nil
-			}
-		}
-	}
-	return nil
-}
-
-// resume goes on after the books were settled. Keys from before are not called
-// again: their effects are no longer there to compare with.
-func (f *fleet) resume() {
-	f.settled = f.minted
-	for _, w := range f.workers {
-		for range atOnce {
-			f.give(w)
-		}
-	}
-}
-
-func (f *fleet) giveAgain(w *worker) {
-	last := len(f.again) - 1
-	key := f.again[last]
-	f.again = f.again[:last]
-	if w.open[key] {
-		return // it is being asked again already
-	}
-	w.open[key] = true
-	_, _ = io.WriteString(w.in, key+"\n")
-}
-
-// stop ends the workers.
-func (f *fleet) stop() {
-	for _, w := range f.workers {
-		if w == nil {
-			continue
-		}
-		if w.life != nil {
-			w.life.Stop()
-		}
-		_ = w.cmd.Process.Kill()
-		_ = w.cmd.Wait()
-	}
+func (f *fleet) lifetime() time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return time.Duration(f.rng.Int64N(int64(longestLife)))
 }

@@ -25,63 +25,79 @@ const (
 
 // Servers kills the server Params.Calls times under load, each time with
 // SIGKILL, and lets it recover. What was answered before must be there after.
-func Servers(ctx context.Context, l *lab.Lab, p lab.Params) (*score.Score, error) {
-	s := &score.Score{Campaign: "kill-server", Seed: p.Seed, Server: l.Version, FaultsByKind: map[string]int{}}
-	c, err := killServer(ctx, l, p, p.Calls, true)
-	s.Calls, s.Faults, s.Tally = c.calls, c.kills, c.tally
-	s.FaultsByKind["SIGKILL of the server"] = c.kills
-	if err != nil {
-		return s, err
-	}
-	c, err = killServer(ctx, l, p, max(p.Calls/controlShare, 5), false)
-	s.ControlCalls, s.ControlFaults, s.Control = c.calls, c.kills, c.tally
-	return s, err
+func Servers(ctx context.Context, l *lab.Lab, p lab.Params, s *score.Score) error {
+	return s.Arms(func(withDedup bool) (score.Arm, error) {
+		kills := p.Calls
+		if !withDedup {
+			kills = max(p.Calls/controlShare, 5)
+		}
+		return killServer(ctx, l, p, kills, withDedup)
+	})
 }
 
-func killServer(ctx context.Context, l *lab.Lab, p lab.Params, kills int, withDedup bool) (c counts, err error) {
+func killServer(ctx context.Context, l *lab.Lab, p lab.Params, kills int, withDedup bool) (a score.Arm, err error) {
 	db, err := l.Create(ctx)
 	if err != nil {
-		return c, err
+		return a, err
 	}
 	defer func() { _ = db.Drop(ctx) }()
-	calls := make([]caller, pools)
-	for i := range calls {
-		var closePool func()
-		if calls[i], closePool, err = newCaller(ctx, db.URL, withDedup, callers/pools); err != nil {
-			return c, err
-		}
-		defer closePool()
+	calls, closePools, err := open(ctx, db.URL, withDedup)
+	defer closePools()
+	if err != nil {
+		return a, err
 	}
 	rng := rand.New(rand.NewPCG(p.Seed, 3))
 	ledger := lab.NewLedger()
-	for round := 0; c.kills < kills; round++ {
+	killed := 0
+	for round := 0; killed < kills; round++ {
 		load := startLoad(ctx, calls, ledger, round)
-		for range min(settleServerKills, kills-c.kills) {
-			if err := wait(ctx, shortestUp+time.Duration(rng.Int64N(int64(longestUp-shortestUp)))); err != nil {
-				load.abandon()
-				load.stop()
-				return c, err
-			}
-			err := l.Server.Kill()
+		for range min(settleServerKills, kills-killed) {
+			err := wait(ctx, up(rng))
 			if err == nil {
-				c.kills++
+				err = l.Server.Kill()
+			}
+			if err == nil {
+				killed++
+				a.Fault("SIGKILL of the server", 1)
 				err = l.Server.Restart(ctx)
 			}
 			if err != nil {
 				load.abandon()
 				load.stop()
-				return c, fmt.Errorf("killing the server: %w", err)
+				return a, fmt.Errorf("killing the server: %w", err)
 			}
 		}
-		c.calls += load.stop()
+		a.Calls += load.stop()
 		db.Pool.Reset() // its connections are dead
-		if c.tally, err = ledger.Settle(ctx, db.Pool); err != nil {
-			return c, err
+		if a.Tally, err = ledger.Settle(ctx, db.Pool); err != nil {
+			return a, err
 		}
-		p.Sayf("%d of %d kills, %d calls: %d duplicates, %d lost, %d differing, %d unanswered",
-			c.kills, kills, c.calls, c.tally.Duplicates, c.tally.Lost, c.tally.Differing, c.tally.Unanswered)
+		p.Sayf("%d of %d kills, %d calls: %v", killed, kills, a.Calls, a.Tally)
 	}
-	return c, nil
+	return a, nil
+}
+
+// up is how long a server stays up.
+func up(rng *rand.Rand) time.Duration {
+	return shortestUp + time.Duration(rng.Int64N(int64(longestUp-shortestUp)))
+}
+
+// open opens the pools of a load.
+func open(ctx context.Context, url string, withDedup bool) (calls []lab.Caller, closePools func(), err error) {
+	var closing []func()
+	closePools = func() {
+		for _, closePool := range closing {
+			closePool()
+		}
+	}
+	for range pools {
+		call, closePool, err := newCaller(ctx, url, withDedup, callers/pools)
+		if err != nil {
+			return nil, closePools, err
+		}
+		calls, closing = append(calls, call), append(closing, closePool)
+	}
+	return calls, closePools, nil
 }
 
 // load is callers that call one key after the other, two of them each at about
@@ -93,7 +109,7 @@ type load struct {
 	wg      sync.WaitGroup
 }
 
-func startLoad(ctx context.Context, calls []caller, ledger *lab.Ledger, round int) *load {
+func startLoad(ctx context.Context, calls []lab.Caller, ledger *lab.Ledger, round int) *load {
 	ctx, cancel := context.WithCancel(ctx)
 	l := &load{abandon: cancel}
 	for i := range callers {
@@ -108,7 +124,7 @@ func startLoad(ctx context.Context, calls []caller, ledger *lab.Ledger, round in
 }
 
 // deliver calls until there is an answer.
-func (l *load) deliver(ctx context.Context, call caller, key string, ledger *lab.Ledger) {
+func (l *load) deliver(ctx context.Context, call lab.Caller, key string, ledger *lab.Ledger) {
 	for {
 		run, err := call(ctx, key)
 		l.calls.Add(1)
@@ -116,7 +132,7 @@ func (l *load) deliver(ctx context.Context, call caller, key string, ledger *lab
 			ledger.Answered(key, run)
 			return
 		}
-		if wait(ctx, pause) != nil {
+		if !lab.Pause(ctx, pause) {
 			ledger.Unanswered(key)
 			return
 		}
@@ -132,12 +148,6 @@ func (l *load) stop() int {
 }
 
 func wait(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	lab.Pause(ctx, d)
+	return ctx.Err()
 }

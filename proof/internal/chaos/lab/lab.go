@@ -1,21 +1,19 @@
-// Package lab is where campaigns take place: a server, databases with the
-// schema and a table of effects, and the books that are kept of answers.
+// Package lab is where campaigns take place: a server, databases with the schema and a table of
+// effects, faults on the way to them, clients and their ways to call, and the books.
 package lab
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
-	"net/url"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/jackc/pgx/v5/stdlib"
-	"github.com/pressly/goose/v3"
 
+	"github.com/tooldedup/dedup/internal/faultproxy"
 	"github.com/tooldedup/dedup/internal/pgserver"
-	"github.com/tooldedup/dedup/migrations"
+	"github.com/tooldedup/dedup/internal/scratchdb"
+	"github.com/tooldedup/dedup/proof/internal/chaos/score"
 )
 
 // Lab has a server of its own or the one that DEDUP_DATABASE_URL names.
@@ -33,8 +31,7 @@ func Open(ctx context.Context, opts *pgserver.Options) (*Lab, error) {
 	l := &Lab{Server: server}
 	conn, err := pgx.Connect(ctx, server.URL)
 	if err == nil {
-		l.Version = conn.PgConn().ParameterStatus("server_version")
-		l.Version, _, _ = strings.Cut(l.Version, " ")
+		l.Version, _, _ = strings.Cut(conn.PgConn().ParameterStatus("server_version"), " ")
 		err = conn.Close(ctx)
 	}
 	if err != nil {
@@ -51,8 +48,10 @@ func (l *Lab) Close(ctx context.Context) error { return l.Server.Stop(context.Wi
 type Database struct {
 	Name, URL string
 	Pool      *pgxpool.Pool // not through a proxy
+	// Proxy is on the way to it; nil where there is none.
+	Proxy *faultproxy.Proxy
 
-	lab *Lab
+	scratch *scratchdb.Database
 }
 
 // schema is what effects are made of. The sequence counts the runs of effects,
@@ -61,24 +60,15 @@ const schema = `
 CREATE TABLE effects (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, key text NOT NULL, run bigint NOT NULL);
 CREATE SEQUENCE runs;`
 
-// Effect is the statement of an effect: it takes the key, and its answer is the
-// number of the run that was committed.
-const Effect = `INSERT INTO public.effects (key, run) VALUES ($1, nextval('public.runs')) RETURNING run`
-
 // Create makes a database. Drop removes it.
 func (l *Lab) Create(ctx context.Context) (*Database, error) {
-	db := &Database{Name: "dedup_chaos_" + strings.ToLower(rand.Text()[:12]), lab: l}
-	if err := l.exec(ctx, "CREATE DATABASE "+db.Name+" TEMPLATE template0"); err != nil {
-		return nil, fmt.Errorf("creating a database: %w", err)
+	made, err := scratchdb.Create(ctx, l.Server.URL, "dedup_chaos_")
+	if err != nil {
+		return nil, err
 	}
-	u, err := url.Parse(l.Server.URL)
-	if err == nil {
-		u.Path = "/" + db.Name
-		db.URL = u.String()
-		db.Pool, err = openOwn(ctx, db.URL)
-	}
-	if err == nil {
-		err = db.migrate(ctx)
+	db := &Database{Name: made.Name, URL: made.URL, scratch: made}
+	if db.Pool, err = OwnPool(ctx, db.URL); err == nil {
+		err = scratchdb.Migrate(ctx, db.Pool.Config().ConnConfig)
 	}
 	if err == nil {
 		_, err = db.Pool.Exec(ctx, schema)
@@ -90,11 +80,42 @@ func (l *Lab) Create(ctx context.Context) (*Database, error) {
 	return db, nil
 }
 
+// CreateBehind makes a database behind a proxy to url, which is that of the database where it is
+// nil, that applies faults to COMMITs.
+func (l *Lab) CreateBehind(ctx context.Context, seed uint64, url func(string) (string, error)) (*Database, error) {
+	db, err := l.Create(ctx)
+	if err != nil {
+		return nil, err
+	}
+	to := db.URL
+	if url != nil {
+		to, err = url(to)
+	}
+	if err == nil {
+		db.Proxy, err = faultproxy.New(to)
+	}
+	if err != nil {
+		_ = db.Drop(ctx)
+		return nil, err
+	}
+	ArmCommits(db.Proxy, seed)
+	return db, nil
+}
+
+// TakeFaults moves the counts of the faults that the proxy has applied into an arm's.
+func (db *Database) TakeFaults(a *score.Arm) {
+	for kind, n := range db.Proxy.Snapshot().Faults {
+		a.Fault(string(kind), n)
+	}
+	db.Proxy.Reset()
+}
+
 // OwnName is the application_name of the lab's own connections, which no campaign
 // is to break.
 const OwnName = "proof chaos, the books"
 
-func openOwn(ctx context.Context, url string) (*pgxpool.Pool, error) {
+// OwnPool opens a pool of connections that have it.
+func OwnPool(ctx context.Context, url string) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, err
@@ -103,31 +124,13 @@ func openOwn(ctx context.Context, url string) (*pgxpool.Pool, error) {
 	return pgxpool.NewWithConfig(ctx, config)
 }
 
-func (db *Database) migrate(ctx context.Context) error {
-	handle := stdlib.OpenDBFromPool(db.Pool)
-	defer handle.Close()
-	provider, err := goose.NewProvider(goose.DialectPostgres, handle, migrations.FS, goose.WithTableName(migrations.VersionTable))
-	if err != nil {
-		return err
-	}
-	_, err = provider.Up(ctx)
-	return err
-}
-
 // Drop removes the database, whoever is connected to it.
 func (db *Database) Drop(ctx context.Context) error {
+	if db.Proxy != nil {
+		db.Proxy.Close()
+	}
 	if db.Pool != nil {
 		db.Pool.Close()
 	}
-	return db.lab.exec(context.WithoutCancel(ctx), "DROP DATABASE IF EXISTS "+db.Name+" WITH (FORCE)")
-}
-
-func (l *Lab) exec(ctx context.Context, sql string) error {
-	conn, err := pgx.Connect(ctx, l.Server.URL)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
-	_, err = conn.Exec(ctx, sql)
-	return err
+	return db.scratch.Drop(context.WithoutCancel(ctx))
 }

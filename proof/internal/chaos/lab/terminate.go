@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // Terminate ends the server's side of a random connection now and then, with pauses
@@ -14,23 +16,20 @@ func Terminate(ctx context.Context, around *sync.WaitGroup, db *Database, pause 
 	var count atomic.Int64
 	rng := rand.New(rand.NewPCG(seed, 4))
 	around.Go(func() {
-		for {
-			timer := time.NewTimer(time.Duration(rng.Int64N(int64(pause))))
-			select {
-			case <-timer.C:
-			case <-ctx.Done():
-				timer.Stop()
-				return
-			}
-			var ended bool
-			err := db.Pool.QueryRow(ctx, `SELECT COALESCE(bool_or(pg_terminate_backend(pid)), false) FROM (
-				SELECT pid FROM pg_stat_activity
-				 WHERE datname = current_database() AND application_name <> $1 AND state <> 'idle' AND backend_type = 'client backend'
-				 ORDER BY random() LIMIT 1) AS victim`, OwnName).Scan(&ended)
-			if err == nil && ended {
+		for Pause(ctx, time.Duration(rng.Int64N(int64(pause)))) {
+			if ended, err := TerminateOne(ctx, db.Pool); err == nil && ended {
 				count.Add(1)
 			}
 		}
 	})
 	return &count
+}
+
+// TerminateOne ends one that is not idle, and reports false where there is none.
+func TerminateOne(ctx context.Context, own *pgxpool.Pool) (ended bool, err error) {
+	err = own.QueryRow(ctx, `SELECT COALESCE(bool_or(pg_terminate_backend(pid)), false) FROM (
+		SELECT pid FROM pg_stat_activity
+		 WHERE datname = current_database() AND application_name <> $1 AND state <> 'idle' AND backend_type = 'client backend'
+		 ORDER BY random() LIMIT 1) AS victim`, OwnName).Scan(&ended)
+	return ended, err
 }

@@ -5,31 +5,51 @@ import (
 	"database/sql"
 	"strings"
 
-	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
 	"gorm.io/driver/postgres"
 	"gorm.io/gorm"
 	"gorm.io/gorm/logger"
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/proof/internal/chaos/lab"
+	"github.com/tooldedup/dedup/proof/internal/chaos/score"
 	"github.com/tooldedup/dedup/sqldedup"
 )
 
-// withGorm is the library with effects that write through gorm.
-func withGorm(pool *pgxpool.Pool, db *sql.DB) (caller, error) {
-	orm, err := openGorm(db)
-	if err != nil {
-		return nil, err
-	}
-	return do(pool, func(key string) dedup.Effect[int64] {
-		return sqldedup.Effect(func(ctx context.Context, tx *sql.Tx) (int64, error) { return runGorm(on(ctx, orm, tx), key) })
+// RunGorm runs the campaign with effects that write through gorm.
+func RunGorm(ctx context.Context, l *lab.Lab, p lab.Params, s *score.Score) error {
+	return s.Arms(func(withDedup bool) (score.Arm, error) {
+		var handles []*sql.DB
+		defer func() {
+			for _, handle := range handles {
+				_ = handle.Close()
+			}
+		}()
+		return arm(ctx, l, p, withDedup, func(c *lab.Client) (lab.Caller, error) {
+			handle := stdlib.OpenDBFromPool(c.Pool)
+			handles = append(handles, handle)
+			orm, err := gorm.Open(postgres.New(postgres.Config{Conn: handle}), &gorm.Config{Logger: logger.Discard, DisableAutomaticPing: true})
+			if withDedup {
+				return withGorm(c, orm), err
+			}
+			return withoutGorm(handle, orm), err
+		})
 	})
 }
 
+// withGorm is the library with effects that write through gorm.
+func withGorm(c *lab.Client, orm *gorm.DB) lab.Caller {
+	return func(ctx context.Context, key string) (int64, error) {
+		r, err := dedup.Do(ctx, c.D, lab.Call(key), sqldedup.Effect(func(ctx context.Context, tx *sql.Tx) (int64, error) {
+			return runGorm(on(ctx, orm, tx), key)
+		}))
+		return r.Value, err
+	}
+}
+
 // withoutGorm is a transaction of gorm's that is repeated after any error. As in
-// [lab.RunNaivelyWithin] the wait for a connection does not count.
-func withoutGorm(_ *pgxpool.Pool, db *sql.DB) (caller, error) {
-	orm, err := openGorm(db)
+// [lab.RunNaively] the wait for a connection does not count.
+func withoutGorm(db *sql.DB, orm *gorm.DB) lab.Caller {
 	return func(ctx context.Context, key string) (run int64, err error) {
 		conn, err := db.Conn(ctx)
 		if err != nil {
@@ -43,11 +63,7 @@ func withoutGorm(_ *pgxpool.Pool, db *sql.DB) (caller, error) {
 			return err
 		})
 		return run, err
-	}, err
-}
-
-func openGorm(db *sql.DB) (*gorm.DB, error) {
-	return gorm.Open(postgres.New(postgres.Config{Conn: db}), &gorm.Config{Logger: logger.Discard, DisableAutomaticPing: true})
+	}
 }
 
 // on is gorm on a connection or transaction.

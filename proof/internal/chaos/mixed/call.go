@@ -15,11 +15,11 @@ import (
 	"github.com/tooldedup/dedup/proof/internal/chaos/lab"
 )
 
-// fate is what becomes of an effect that is a function.
-type fate int
+// behaviour is that of an effect that is a function.
+type behaviour int
 
 const (
-	fine fate = iota
+	fine behaviour = iota
 	fails
 	panics
 	conflicts // once: the next try is fine
@@ -32,14 +32,14 @@ type plannedPanic struct{}
 
 // draw is one call, or one batch of calls, with everything that is drawn for it.
 type draw struct {
-	way   int    // of ways
+	way   lab.Way
 	name  string // of the client and the way
 	by    *client
 	keys  []string
 	calls []int64 // their numbers
 	call  dedup.Call
 	sleep float64 // seconds that an effect takes
-	fate  fate
+	does  behaviour
 	limit time.Duration // until the context ends
 	abort bool          // DoTx: the caller rolls back
 }
@@ -47,16 +47,20 @@ type draw struct {
 // draw draws the next call. house is the client of every second call, so that twins
 // meet in one process as well as in several.
 func (s *storm) draw(rng *rand.Rand, house *client, round int) *draw {
-	d := &draw{way: rng.IntN(len(ways)), by: house, limit: patience}
+	d := &draw{way: lab.Ways[rng.IntN(len(lab.Ways))], by: house, limit: patience}
 	if rng.IntN(2) == 0 {
 		d.by = s.clients[rng.IntN(len(s.clients))]
 	}
-	d.name = d.by.name + " " + ways[d.way].name
+	d.name = d.by.name + " " + d.way.Name
 	many := 1
-	if ways[d.way].many {
+	if d.way.Many {
 		many = 1 + rng.IntN(keys-1)
 	}
-	for _, key := range slices.Sorted(slices.Values(rng.Perm(keys)[:many])) { // one order in all transactions
+	chosen := rng.Perm(keys)[:many]
+	if d.way.Name == "DoTx" {
+		slices.Sort(chosen) // who holds locks takes more of them in one order
+	}
+	for _, key := range chosen {
 		d.keys = append(d.keys, fmt.Sprintf("%d-%d", round, key))
 		d.calls = append(d.calls, s.calls.Add(1))
 	}
@@ -72,7 +76,7 @@ func (s *storm) draw(rng *rand.Rand, house *client, round int) *draw {
 		d.limit = time.Duration(rng.Int64N(int64(longestPatience)))
 	}
 	if rng.IntN(8) == 0 {
-		d.fate = fate(1 + rng.IntN(3))
+		d.does = behaviour(1 + rng.IntN(3))
 	}
 	d.abort = rng.IntN(8) == 0
 	return d
@@ -90,21 +94,6 @@ func (s *storm) retention(rng *rand.Rand) dedup.Retention {
 		r.Tombstone = 2 * time.Hour
 	}
 	return r
-}
-
-// ways are the five ways to call.
-var ways = []struct {
-	name string
-	many bool // it takes several calls
-}{
-	{"Do", false}, {"DoTx", false}, {"DoStatement", false}, {"DoBatch", true}, {"DoTx of several", true},
-}
-
-// via makes a drawn call in its way and notes the answers.
-func (s *storm) via(ctx context.Context, d *draw, b *books, began time.Time) error {
-	return []func(context.Context, *storm, *draw, *books, time.Time) error{
-		viaDo, viaTx, viaStatement, viaBatch, viaTxOfSeveral,
-	}[d.way](ctx, s, d, b, began)
 }
 
 // make makes a drawn call and notes what came of it.
@@ -126,146 +115,58 @@ func (s *storm) make(ctx context.Context, d *draw, b *books) {
 			s.panicked(fmt.Errorf("%s panicked: %v\n%s", d.name, v, debug.Stack()))
 		}
 	}()
-	s.note(d, s.via(ctx, d, b, began))
-}
-
-func (d *draw) one(i int) dedup.Call {
-	call := d.call
-	call.Key, call.Args = d.keys[i], d.keys[i]
-	return call
-}
-
-func (d *draw) statements() []dedup.StatementCall {
-	calls := make([]dedup.StatementCall, len(d.keys))
-	for i := range calls {
-		calls[i] = dedup.StatementCall{Call: d.one(i), Statement: dedup.SQL(effectSQL, d.keys[i], d.calls[i], d.sleep)}
+	record := func(answers []lab.Told) {
+		for _, a := range answers {
+			s.answers.Add(1)
+			if a.Replayed {
+				s.replays.Add(1)
+			}
+			b.answered(told{
+				key: d.keys[a.Job], call: d.calls[a.Job], run: a.Run, created: a.Created, replayed: a.Replayed,
+				began: began, way: d.name,
+			})
+		}
 	}
-	return calls
-}
-
-func (d *draw) effect(ctx context.Context, tx pgx.Tx) (lab.Answer, error) {
-	return d.effectOf(ctx, tx, 0)
-}
-
-func (d *draw) effectOf(ctx context.Context, tx pgx.Tx, i int) (a lab.Answer, err error) {
-	if err = tx.QueryRow(ctx, effectSQL, d.keys[i], d.calls[i], d.sleep).Scan(&a.Run); err != nil {
-		return a, err
+	by := d.by.Client
+	by.BeforeCommit = func(answers []lab.Told) error {
+		switch {
+		case s.bug == answersRolledBack:
+			record(answers)
+		case !d.abort:
+			return nil
+		}
+		return errEffect
 	}
-	switch d.fate {
+	answers, err := d.way.Make(ctx, &by, d.jobs())
+	record(answers)
+	if many, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, err := range many.Unwrap() {
+			s.note(d, err)
+		}
+		return
+	}
+	s.note(d, err)
+}
+
+func (d *draw) jobs() []lab.Job {
+	jobs := make([]lab.Job, len(d.keys))
+	for i, key := range d.keys {
+		call := d.call
+		call.Key, call.Args = key, key
+		jobs[i] = lab.Job{Call: call, SQL: effectSQL, Args: []any{key, d.calls[i], d.sleep}, Then: d.behave}
+	}
+	return jobs
+}
+
+func (d *draw) behave(ctx context.Context, tx pgx.Tx) (err error) {
+	switch d.does {
 	case fails:
-		return a, errEffect
+		return errEffect
 	case panics:
 		panic(plannedPanic{})
 	case conflicts:
-		d.fate = fine
+		d.does = fine
 		_, err = tx.Exec(ctx, `DO $$ BEGIN RAISE 'again' USING ERRCODE = '40001'; END $$`)
 	}
-	return a, err
-}
-
-// told makes an answer of a result.
-func (s *storm) told(d *draw, i int, r dedup.Result[lab.Answer], b *books, began time.Time) {
-	s.answers.Add(1)
-	if r.Replayed {
-		s.replays.Add(1)
-	}
-	b.answered(told{
-		key: d.keys[i], call: d.calls[i], run: r.Value.Run, created: r.CreatedAt, replayed: r.Replayed,
-		began: began, way: d.name,
-	})
-}
-
-func viaDo(ctx context.Context, s *storm, d *draw, b *books, began time.Time) error {
-	r, err := dedup.Do(ctx, d.by.d, d.one(0), d.effect)
-	if err == nil {
-		s.told(d, 0, r, b, began)
-	}
 	return err
-}
-
-func viaStatement(ctx context.Context, s *storm, d *draw, b *books, began time.Time) error {
-	c := d.statements()[0]
-	r, err := dedup.DoStatement[lab.Answer](ctx, d.by.d, c.Call, c.Statement)
-	if err == nil {
-		s.told(d, 0, r, b, began)
-	}
-	return err
-}
-
-// viaTx is DoTx in a transaction that the caller rolls back now and then. Its answer
-// counts when the COMMIT has been answered.
-func viaTx(ctx context.Context, s *storm, d *draw, b *books, began time.Time) error {
-	tx, err := d.by.d.Pool().BeginTx(ctx, pgx.TxOptions{IsoLevel: d.by.d.Options().Isolation})
-	if err != nil {
-		return callersOwn{err}
-	}
-	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
-		defer cancel()
-		_ = tx.Rollback(ctx)
-	}()
-	r, err := dedup.DoTx(ctx, d.by.d, tx, d.one(0), d.effect)
-	switch {
-	case err != nil && tx.Conn().IsClosed():
-		return callersOwn{err}
-	case err != nil:
-		return err
-	case s.bug == answersRolledBack:
-		s.told(d, 0, r, b, began)
-		return nil
-	case d.abort:
-		return errEffect
-	}
-	if err := tx.Commit(ctx); err != nil {
-		return callersOwn{err}
-	}
-	s.told(d, 0, r, b, began)
-	return nil
-}
-
-// callersOwn is an error of the caller's own BEGIN or COMMIT, or of its connection.
-type callersOwn struct{ error }
-
-func viaBatch(ctx context.Context, s *storm, d *draw, b *books, began time.Time) error {
-	var errs []error
-	for o := range dedup.DoBatch[lab.Answer](ctx, d.by.d, slices.Values(d.statements()), nil) {
-		switch {
-		case o.Err != nil:
-			errs = append(errs, o.Err)
-		default:
-			s.told(d, o.Index, o.Result, b, began)
-		}
-	}
-	for _, err := range errs[:max(len(errs)-1, 0)] {
-		s.note(d, err)
-	}
-	if len(errs) > 0 {
-		return errs[len(errs)-1]
-	}
-	return nil
-}
-
-// viaTxOfSeveral is DoTx for each call in one transaction: all of them or none.
-func viaTxOfSeveral(ctx context.Context, s *storm, d *draw, b *books, began time.Time) error {
-	var results []dedup.Result[lab.Answer]
-	err := d.by.d.BeginFunc(ctx, func(tx pgx.Tx) error {
-		results = nil
-		for i := range d.keys {
-			r, err := dedup.DoTx(ctx, d.by.d, tx, d.one(i), func(ctx context.Context, tx pgx.Tx) (lab.Answer, error) {
-				return d.effectOf(ctx, tx, i)
-			})
-			if err != nil {
-				return err
-			}
-			results = append(results, r)
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	for i, r := range results {
-		s.told(d, i, r, b, began)
-	}
-	return nil
 }

@@ -1,4 +1,4 @@
-// Package mixed is the campaign that has everything at once: five ways to call, both
+// Package mixed is the campaign that has everything at once: four ways to call, both
 // orders, every isolation level and three exec modes, on a few keys whose records
 // live for milliseconds, while Sweep and Reset run, contexts are cancelled, backends
 // ended and connections cut. Books in the database decide exactly whether an effect
@@ -19,7 +19,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tooldedup/dedup"
-	"github.com/tooldedup/dedup/internal/faultproxy"
 	"github.com/tooldedup/dedup/proof/internal/chaos/lab"
 	"github.com/tooldedup/dedup/proof/internal/chaos/score"
 )
@@ -46,51 +45,41 @@ const (
 )
 
 // Run runs the campaign. With Params.Calls it goes on for so many calls.
-func Run(ctx context.Context, l *lab.Lab, p lab.Params) (*score.Score, error) {
-	s := &score.Score{Campaign: "mixed-storm", Seed: p.Seed, Server: l.Version, FaultsByKind: map[string]int{}, Details: map[string]any{}}
+func Run(ctx context.Context, l *lab.Lab, p lab.Params, s *score.Score) error {
 	r, err := raise(ctx, l, p, none)
-	s.Calls, s.Tally = r.calls, r.verdict.Tally
-	s.FaultsByKind = r.faults
-	for _, n := range r.faults {
-		s.Faults += n
-	}
+	s.Enter(r.Arm)
 	s.Details = r.details
 	if err != nil {
-		return s, err
+		return err
 	}
 	found := map[string]int{}
+	s.Details["planted"] = found
 	for _, bug := range bugs {
 		r, err := raise(ctx, l, p, bug)
 		if err != nil {
-			return s, fmt.Errorf("%s: %w", bug, err)
+			return fmt.Errorf("%s: %w", bug, err)
 		}
-		s.ControlCalls += r.calls
-		s.Control.Add(r.verdict.Tally)
-		for _, n := range r.faults {
-			s.ControlFaults += n
-		}
+		s.EnterControl(r.Arm)
 		found[string(bug)] = bug.signs(r.verdict)
-		p.Sayf("planted bug %q: %d signs of it in %d calls", bug, found[string(bug)], r.calls)
-		s.Details["planted"] = found
+		p.Sayf("planted bug %q: %d signs of it in %d calls", bug, found[string(bug)], r.Calls)
 		if found[string(bug)] == 0 {
-			return s, fmt.Errorf("the planted bug %q was not found in %d calls", bug, r.calls)
+			return fmt.Errorf("the planted bug %q was not found in %d calls", bug, r.Calls)
 		}
 	}
-	return s, nil
+	return nil
 }
 
-// raised is what came of a storm.
-type raised struct {
-	calls   int
-	faults  map[string]int
+// result is that of a storm.
+type result struct {
+	score.Arm
 	verdict verdict
 	details map[string]any
 }
 
 // client is a Deduper in one combination of order, isolation and exec mode.
 type client struct {
+	lab.Client
 	name string
-	d    *dedup.Deduper
 }
 
 // storm is one storm at work.
@@ -112,8 +101,8 @@ type storm struct {
 }
 
 // raise raises a storm. With a bug it ends with the first sign of it.
-func raise(ctx context.Context, l *lab.Lab, p lab.Params, b bug) (r raised, err error) {
-	db, err := l.Create(ctx)
+func raise(ctx context.Context, l *lab.Lab, p lab.Params, b bug) (r result, err error) {
+	db, err := l.CreateBehind(ctx, p.Seed, nil)
 	if err != nil {
 		return r, err
 	}
@@ -121,15 +110,9 @@ func raise(ctx context.Context, l *lab.Lab, p lab.Params, b bug) (r raised, err 
 	if _, err := db.Pool.Exec(ctx, schema); err != nil {
 		return r, err
 	}
-	proxy, err := faultproxy.New(db.URL)
-	if err != nil {
-		return r, err
-	}
-	defer proxy.Close()
-	lab.ArmCommits(proxy, p.Seed)
-	lab.ArmAnywhere(proxy, p.Seed, 10)
+	lab.ArmAnywhere(db.Proxy, p.Seed, 10)
 	s := &storm{db: db, bug: b, outcomes: map[string]int{}, cached: map[string]told{}}
-	closeAll, err := s.join(ctx, proxy.URL())
+	closeAll, err := s.join(ctx, db.Proxy.URL())
 	defer closeAll()
 	if err != nil {
 		return r, err
@@ -142,25 +125,21 @@ func raise(ctx context.Context, l *lab.Lab, p lab.Params, b bug) (r raised, err 
 	around.Go(func() { s.sweep(ending, p.Seed) })
 
 	started := time.Now()
-	r.faults = map[string]int{}
 	for round := 0; !s.over(p, started, round) && (b == none || b.signs(r.verdict) == 0); round++ {
 		v, err := s.round(ctx, p, round)
 		if err != nil {
 			return r, err
 		}
 		r.verdict.add(v)
-		r.calls = int(s.calls.Load())
-		r.faults["ended backend"] += int(terminated.Swap(0))
-		for kind, n := range proxy.Snapshot().Faults {
-			r.faults[string(kind)] += n
-		}
-		proxy.Reset()
+		r.Calls, r.Tally = int(s.calls.Load()), r.verdict.Tally
+		r.Fault("ended backend", int(terminated.Swap(0)))
+		db.TakeFaults(&r.Arm)
 		if b == none {
 			for _, line := range v.Said[:min(len(v.Said), saidMost)] {
 				p.Sayf("round %d: %s", round, line)
 			}
-			p.Sayf("round %d: %d calls, %d answers, %d replays, %d resets: %d duplicates, %d lost, %d differing (%d stale), %d unanswered, %d panics", round, r.calls, s.answers.Load(),
-				s.replays.Load(), s.resets.Load(), r.verdict.Duplicates, r.verdict.Lost, r.verdict.Differing, r.verdict.Stale, r.verdict.Unanswered, s.panics)
+			p.Sayf("round %d: %d calls, %d answers, %d replays, %d resets: %v (%d stale), %d panics", round, r.Calls, s.answers.Load(),
+				s.replays.Load(), s.resets.Load(), r.Tally, r.verdict.Stale, s.panics)
 		}
 	}
 	s.mu.Lock()
@@ -215,17 +194,17 @@ func (s *storm) join(ctx context.Context, proxied string) (closeAll func(), err 
 			for j, level := range []pgx.TxIsoLevel{pgx.ReadCommitted, pgx.RepeatableRead, pgx.Serializable} {
 				d, err := dedup.New(pair[(m+i+j)%2], &dedup.Options{
 					Order: order, Isolation: level, CommitTimeout: commitWait,
-					Retry: dedup.RetryPolicy{BaseDelay: time.Millisecond, MaxDelay: 30 * time.Millisecond},
+					Retry: lab.Retry(30 * time.Millisecond),
 				})
 				if err != nil {
 					return closeAll, err
 				}
 				name := fmt.Sprintf("%s, %s, %s:", []string{"lock first", "claim first"}[i], level, mode)
-				s.clients = append(s.clients, &client{name, d})
+				s.clients = append(s.clients, &client{lab.Client{Pool: d.Pool(), D: d}, name})
 			}
 		}
 	}
-	s.shortest, err = shortestRetention(ctx, s.clients[0].d)
+	s.shortest, err = shortestRetention(ctx, s.clients[0].D)
 	return closeAll, err
 }
 
@@ -289,11 +268,11 @@ func (s *storm) round(ctx context.Context, p lab.Params, round int) (v verdict, 
 // counts the keys that get no answer.
 func (s *storm) last(ctx context.Context, b *books, round int) (unanswered int) {
 	for key := range keys {
-		d := &draw{name: "Do at last", by: &client{d: s.resetters[key%2]}, limit: quietWait, keys: []string{fmt.Sprintf("%d-%d", round, key)}, calls: []int64{s.calls.Add(1)}}
+		d := &draw{name: "Do at last", way: lab.Ways[0], by: &client{Client: lab.Client{Pool: s.db.Pool, D: s.resetters[key%2]}}, limit: quietWait, keys: []string{fmt.Sprintf("%d-%d", round, key)}, calls: []int64{s.calls.Add(1)}}
 		d.call = dedup.Call{Scope: "chaos", Tool: "effect"}
 		ctx, cancel := context.WithTimeout(ctx, quietWait)
 		err := s.resetOne(ctx, b, s.resetters[key%2], d.keys[0])
-		for errors.Is(err, dedup.ErrInFlight) && pause(ctx, longestPause) { // of a connection that is about to end
+		for errors.Is(err, dedup.ErrInFlight) && lab.Pause(ctx, longestPause) { // of a connection that is about to end
 			err = s.resetOne(ctx, b, s.resetters[key%2], d.keys[0])
 		}
 		if err == nil {
@@ -312,7 +291,7 @@ func (s *storm) last(ctx context.Context, b *books, round int) (unanswered int) 
 // reset resets keys of the round, one after the other.
 func (s *storm) reset(ctx context.Context, b *books, seed uint64, round int) {
 	rng := rand.New(rand.NewPCG(seed, uint64(round)<<8|0xff))
-	for pause(ctx, time.Duration(rng.Int64N(int64(longestPause)))) {
+	for lab.Pause(ctx, time.Duration(rng.Int64N(int64(longestPause)))) {
 		err := s.resetOne(ctx, b, s.resetters[rng.IntN(2)], fmt.Sprintf("%d-%d", round, rng.IntN(keys)))
 		if err != nil && !errors.Is(err, dedup.ErrInFlight) && ctx.Err() == nil {
 			s.unexpected(fmt.Errorf("resetting: %w", err))
@@ -340,8 +319,8 @@ func (s *storm) resetOne(ctx context.Context, b *books, d *dedup.Deduper, key st
 // sweep sweeps in turn from all clients.
 func (s *storm) sweep(ctx context.Context, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 5))
-	for pause(ctx, time.Duration(rng.Int64N(int64(longestPause)))) {
-		d := s.clients[rng.IntN(len(s.clients))].d
+	for lab.Pause(ctx, time.Duration(rng.Int64N(int64(longestPause)))) {
+		d := s.clients[rng.IntN(len(s.clients))].D
 		limited, cancel := context.WithTimeout(ctx, patience)
 		swept, err := d.Sweep(limited, &dedup.SweepOptions{Rest: -1})
 		if s.bug == sweepsTooEarly {
@@ -358,15 +337,3 @@ func (s *storm) sweep(ctx context.Context, seed uint64) {
 
 // longestPause is between two sweeps, and between two Resets.
 const longestPause = 12 * time.Millisecond
-
-// pause waits, and reports whether ctx goes on.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return ctx.Err() == nil
-	case <-ctx.Done():
-		return false
-	}
-}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/proof/internal/chaos/lab"
 )
 
 // outcomes are the errors that a call of the storm may answer with.
@@ -23,14 +24,14 @@ var outcomes = []struct {
 	{"attempts exhausted", is(dedup.ErrAttemptsExhausted)},
 	{"restart the transaction", is(dedup.ErrRestartTx)},
 	{"transient", func(err error) bool { return dedup.IsTransient(err) || dedup.IsRetryable(err) }},
-	{"the caller's own transaction", func(err error) bool { return errors.As(err, &callersOwn{}) }},
+	{"the caller's own transaction", func(err error) bool { return errors.As(err, &lab.OwnError{}) }},
 }
 
 func is(target error) func(error) bool {
 	return func(err error) bool { return errors.Is(err, target) }
 }
 
-// note counts what became of a call.
+// note counts the outcome of a call.
 func (s *storm) note(d *draw, err error) {
 	name := "no error"
 	if err != nil {
@@ -48,7 +49,7 @@ func (s *storm) note(d *draw, err error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.outcomes[ways[d.way].name+": "+name]++
+	s.outcomes[d.way.Name+": "+name]++
 }
 
 // unexpected keeps the first error that no call may answer with.

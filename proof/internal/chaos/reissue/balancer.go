@@ -5,7 +5,6 @@ import (
 	"context"
 	"io"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -27,30 +26,14 @@ var faultOdds = []string{cutBefore, cutBehind, cutBehind, cutAnswer, cutAnswer, 
 
 // balancer passes requests on to either server.
 type balancer struct {
-	fleet *fleet
-	wire  *http.Transport
+	servers *servers
+	wire    *http.Transport
+	applied func(fault string)
 	// second are deliveries that nobody waits for.
 	second sync.WaitGroup
 
-	mu     sync.Mutex
-	rng    *rand.Rand
-	faults map[string]int // those that were applied
-}
-
-// serveBalancer listens until stop is called.
-func serveBalancer(ctx context.Context, f *fleet, seed uint64) (b *balancer, url string, stop func(), err error) {
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, "", nil, err
-	}
-	b = &balancer{fleet: f, wire: &http.Transport{}, rng: rand.New(rand.NewPCG(seed, 3)), faults: map[string]int{}}
-	web := &http.Server{Handler: b, ReadHeaderTimeout: time.Minute}
-	go func() { _ = web.Serve(l) }()
-	return b, "http://" + l.Addr().String(), func() {
-		_ = web.Close()
-		b.second.Wait()
-		b.wire.CloseIdleConnections()
-	}, nil
+	mu  sync.Mutex
+	rng *rand.Rand
 }
 
 // draw chooses a server and what goes wrong.
@@ -60,13 +43,7 @@ func (b *balancer) draw() (to int, fault string, after time.Duration) {
 	if n := b.rng.IntN(20); n < len(faultOdds) {
 		fault = faultOdds[n]
 	}
-	return b.rng.IntN(len(b.fleet.servers)), fault, time.Duration(b.rng.Int64N(int64(longestCall)))
-}
-
-func (b *balancer) applied(fault string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.faults[fault]++
+	return b.rng.IntN(len(b.servers.all)), fault, time.Duration(b.rng.Int64N(int64(longestCall)))
 }
 
 // ServeHTTP passes on one request.
@@ -123,7 +100,7 @@ func (b *balancer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // pass sends a request to a server and reads the whole answer.
 func (b *balancer) pass(ctx context.Context, to int, r *http.Request, body []byte) (*http.Response, []byte, error) {
 	out := r.Clone(ctx)
-	out.RequestURI, out.URL.Scheme, out.URL.Host = "", "http", b.fleet.addr(to)
+	out.RequestURI, out.URL.Scheme, out.URL.Host = "", "http", b.servers.addr(to)
 	out.Body, out.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	res, err := b.wire.RoundTrip(out)
 	if err != nil {

@@ -1,11 +1,17 @@
+// Package reissue is the campaign of an MCP client whose answers get lost. It calls a
+// tool over streamable HTTP, with MCP 2026-07-28 and with the version before it,
+// through a balancer before two server processes. It cancels calls at random moments,
+// the balancer cuts connections before, behind and in place of the answer and delivers
+// requests twice, and servers are killed. Whatever was not answered is issued again as
+// a new request, with the same key and perhaps to the other server.
 package reissue
 
 import (
 	"context"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptest"
 	"sync"
 
 	"github.com/tooldedup/dedup/proof/internal/chaos/lab"
@@ -21,23 +27,19 @@ const (
 )
 
 // Run makes Params.Calls calls with dedup in both servers, and then some without.
-func Run(ctx context.Context, l *lab.Lab, p lab.Params) (*score.Score, error) {
-	s := &score.Score{Campaign: "mcp", Seed: p.Seed, Server: l.Version}
-	c, tally, err := arm(ctx, l, p, p.Calls, true)
-	s.Calls, s.FaultsByKind, s.Tally = c.calls, c.faults, tally
-	for _, n := range c.faults {
-		s.Faults += n
-	}
-	s.Details = map[string]any{"answers_to_call_again": c.opens, "answered": c.answered}
-	if err != nil {
-		return s, err
-	}
-	c, s.Control, err = arm(ctx, l, p, max(p.Calls/controlShare, 200), false)
-	s.ControlCalls = c.calls
-	for _, n := range c.faults {
-		s.ControlFaults += n
-	}
-	return s, err
+func Run(ctx context.Context, l *lab.Lab, p lab.Params, s *score.Score) error {
+	return s.Arms(func(withDedup bool) (score.Arm, error) {
+		calls := p.Calls
+		if !withDedup {
+			calls = max(p.Calls/controlShare, 200)
+		}
+		c := &counts{dedup: withDedup, wanted: calls, opens: map[string]int{}, kill: make(chan struct{}, 1)}
+		err := c.arm(ctx, l, p)
+		if withDedup {
+			s.Details["answers_to_call_again"], s.Details["answered"] = c.opens, c.answered
+		}
+		return c.Arm, err
+	})
 }
 
 // counts are what the clients did and met.
@@ -45,11 +47,10 @@ type counts struct {
 	dedup  bool
 	wanted int // calls
 
-	mu       sync.Mutex
-	calls    int
+	mu sync.Mutex
+	score.Arm
 	answered int
 	minted   int
-	faults   map[string]int
 	opens    map[string]int // answers that say to call again, by code
 	kill     chan struct{}  // gets one when a server is to be killed
 }
@@ -59,7 +60,7 @@ type counts struct {
 func (c *counts) next(rng *rand.Rand) (key string, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.calls >= c.wanted {
+	if c.Calls >= c.wanted {
 		return "", false
 	}
 	n := c.minted
@@ -74,8 +75,8 @@ func (c *counts) next(rng *rand.Rand) (key string, ok bool) {
 func (c *counts) tried() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.calls++
-	if c.calls%killEvery == 0 {
+	c.Calls++
+	if c.Calls%killEvery == 0 {
 		select {
 		case c.kill <- struct{}{}:
 		default: // one is being killed
@@ -92,7 +93,7 @@ func (c *counts) done() {
 func (c *counts) fault(kind string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.faults[kind]++
+	c.Fault(kind, 1)
 }
 
 func (c *counts) open(code string) {
@@ -101,40 +102,40 @@ func (c *counts) open(code string) {
 	c.opens[code]++
 }
 
-// arm makes so many calls and settles the books.
-func arm(ctx context.Context, l *lab.Lab, p lab.Params, calls int, withDedup bool) (c *counts, tally score.Tally, err error) {
-	c = &counts{dedup: withDedup, wanted: calls, faults: map[string]int{}, opens: map[string]int{}, kill: make(chan struct{}, 1)}
+// arm makes the calls and settles the books.
+func (c *counts) arm(ctx context.Context, l *lab.Lab, p lab.Params) error {
 	db, err := l.Create(ctx)
 	if err != nil {
-		return c, tally, err
+		return err
 	}
 	defer func() { _ = db.Drop(ctx) }()
-	f, err := startFleet(ctx, hello{URL: db.URL, Dedup: withDedup})
+	f, err := startServers(ctx, hello{URL: db.URL, Dedup: c.dedup})
 	if err != nil {
-		return c, tally, err
+		return err
 	}
 	defer f.stop()
-	b, url, stop, err := serveBalancer(ctx, f, p.Seed)
-	if err != nil {
-		return c, tally, err
+	b := &balancer{servers: f, wire: &http.Transport{}, rng: rand.New(rand.NewPCG(p.Seed, 3)), applied: c.fault}
+	web := httptest.NewServer(b)
+	stop := func() {
+		web.CloseClientConnections()
+		web.Close()
+		b.second.Wait()
+		b.wire.CloseIdleConnections()
 	}
-	defer stop()
-
 	ledger := lab.NewLedger()
-	err = callAll(ctx, c, f, url, p.Seed, ledger)
+	err = callAll(ctx, c, f, web.URL, p.Seed, ledger)
 	stop() // nothing is on its way when the books are settled
 	f.stop()
-	maps.Copy(c.faults, b.faults)
 	if err != nil {
-		return c, tally, err
+		return err
 	}
-	tally, err = ledger.Settle(ctx, db.Pool)
-	p.Sayf("dedup %t: %d calls, %d answered: %d duplicates, %d lost, %d differing", withDedup, c.calls, c.answered, tally.Duplicates, tally.Lost, tally.Differing)
-	return c, tally, err
+	c.Tally, err = ledger.Settle(ctx, db.Pool)
+	p.Sayf("dedup %t: %d calls, %d answered: %v", c.dedup, c.Calls, c.answered, c.Tally)
+	return err
 }
 
 // callAll has all clients make their calls, while servers are killed.
-func callAll(ctx context.Context, c *counts, f *fleet, url string, seed uint64, ledger *lab.Ledger) error {
+func callAll(ctx context.Context, c *counts, f *servers, url string, seed uint64, ledger *lab.Ledger) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var busy, killing sync.WaitGroup
@@ -154,7 +155,7 @@ func callAll(ctx context.Context, c *counts, f *fleet, url string, seed uint64, 
 				if !more {
 					return
 				}
-				if err := f.kill(ctx, rng.IntN(len(f.servers))); err != nil {
+				if err := f.kill(ctx, rng.IntN(len(f.all))); err != nil {
 					cancel(err)
 					return
 				}

@@ -61,6 +61,62 @@ func (t *Tally) Add(o Tally) {
 // Wrong reports whether there is anything that must not be.
 func (t Tally) Wrong() bool { return t.Duplicates+t.Lost+t.Differing+t.Unanswered > 0 }
 
+func (t Tally) String() string {
+	return fmt.Sprintf("%d duplicates, %d lost, %d differing, %d unanswered", t.Duplicates, t.Lost, t.Differing, t.Unanswered)
+}
+
+// Arm is what an arm of a campaign did, and what came of it.
+type Arm struct {
+	Calls  int
+	Faults map[string]int // that were really applied, by kind
+	Tally
+}
+
+// Fault counts faults that were applied.
+func (a *Arm) Fault(kind string, n int) {
+	if a.Faults == nil {
+		a.Faults = map[string]int{}
+	}
+	a.Faults[kind] += n
+}
+
+// AllFaults is the sum of all kinds.
+func (a *Arm) AllFaults() (sum int) {
+	for _, n := range a.Faults {
+		sum += n
+	}
+	return sum
+}
+
+// Enter adds an arm with dedup to the score.
+func (s *Score) Enter(a Arm) {
+	s.Calls += a.Calls
+	s.Faults += a.AllFaults()
+	for kind, n := range a.Faults {
+		s.FaultsByKind[kind] += n
+	}
+	s.Add(a.Tally)
+}
+
+// EnterControl adds an arm that must go wrong.
+func (s *Score) EnterControl(a Arm) {
+	s.ControlCalls += a.Calls
+	s.ControlFaults += a.AllFaults()
+	s.Control.Add(a.Tally)
+}
+
+// Arms runs an arm with dedup, and then its control, and enters both.
+func (s *Score) Arms(run func(dedup bool) (Arm, error)) error {
+	a, err := run(true)
+	s.Enter(a)
+	if err != nil {
+		return err
+	}
+	a, err = run(false)
+	s.EnterControl(a)
+	return err
+}
+
 // Close fills in what follows from the rest, and returns an error if the
 // campaign has failed: because it came to no end, which err tells, because the
 // promise was broken, or because nothing was tested. An empty reading is a failure
@@ -74,7 +130,7 @@ func (s *Score) Close(started time.Time, err error) error {
 	}
 	report := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
 	if s.Wrong() {
-		report("the promise was broken: %d duplicates, %d lost, %d differing answers, %d unanswered", s.Duplicates, s.Lost, s.Differing, s.Unanswered)
+		report("the promise was broken: %v", s.Tally)
 	}
 	switch {
 	case s.Calls == 0 || s.Identities == 0:

@@ -101,19 +101,18 @@ var scenarios = []struct {
 var places = []string{"key", "argument", "nested", "result"}
 
 // Run runs the campaign on a server whose log can be read.
-func Run(ctx context.Context, _ *lab.Lab, p lab.Params) (*score.Score, error) {
-	s := &score.Score{Campaign: "secrets", Seed: p.Seed, FaultsByKind: map[string]int{}, Details: map[string]any{}}
+func Run(ctx context.Context, _ *lab.Lab, p lab.Params, s *score.Score) error {
 	l, err := lab.Open(ctx, &pgserver.Options{Private: true, Settings: map[string]string{
 		"logging_collector": "on", "log_directory": "log", "log_filename": "postgresql.log", "log_min_messages": "info", "log_error_verbosity": "verbose",
 	}})
 	if err != nil {
-		return s, err
+		return err
 	}
 	defer func() { _ = l.Close(ctx) }()
 	s.Server = l.Version
 	db, err := l.Create(ctx)
 	if err != nil {
-		return s, err
+		return err
 	}
 	defer func() { _ = db.Drop(ctx) }()
 
@@ -122,14 +121,14 @@ func Run(ctx context.Context, _ *lab.Lab, p lab.Params) (*score.Score, error) {
 	s.Faults = len(names)
 	s.FaultsByKind["canaries"] = len(names)
 	if err != nil {
-		return s, err
+		return err
 	}
 	log, err := serverLog(ctx, db, l)
 	if err != nil {
-		return s, err
+		return err
 	}
 	if !bytes.Contains(log, []byte("no_such_table")) {
-		return s, errors.New("the server's log does not tell of the statement that failed: it was not read")
+		return errors.New("the server's log does not tell of the statement that failed: it was not read")
 	}
 	leaks := map[string][]string{}
 	for _, name := range names {
@@ -145,7 +144,7 @@ func Run(ctx context.Context, _ *lab.Lab, p lab.Params) (*score.Score, error) {
 		s.Differing += len(found)
 	}
 	p.Sayf("%d canaries in %d scenarios, %d bytes of errors and events, %d of the server's log: %v", len(names), len(scenarios), len(heard), len(log), leaks)
-	return s, control(ctx, db, l, s)
+	return control(ctx, db, l, s)
 }
 
 // scene is one scenario.

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/proof/internal/chaos/lab"
@@ -30,61 +29,47 @@ const (
 var sizes = []int32{2, 3, 4, 6, 8}
 
 // Run runs the campaign. Params.Calls does not matter.
-func Run(ctx context.Context, l *lab.Lab, p lab.Params) (*score.Score, error) {
-	s := &score.Score{Campaign: "storm", Seed: p.Seed, Server: l.Version, FaultsByKind: map[string]int{}, Details: map[string]any{}}
+func Run(ctx context.Context, l *lab.Lab, p lab.Params, s *score.Score) error {
 	db, err := l.Create(ctx)
 	if err != nil {
-		return s, err
+		return err
 	}
 	defer func() { _ = db.Drop(ctx) }()
 	chosen := sizes
 	if p.Short {
 		chosen = []int32{2, 4}
 	}
-	ledger := lab.NewLedger()
 	for _, size := range chosen {
-		r, err := round(ctx, db, size, ledger)
-		s.Calls += r.calls
+		a, p99, err := round(ctx, db, size)
+		s.Enter(a)
 		if err != nil {
-			return s, fmt.Errorf("pool of %d: %w", size, err)
+			return fmt.Errorf("pool of %d: %w", size, err)
 		}
-		s.FaultsByKind["storm of twins"]++
-		s.FaultsByKind["many tools"]++
-		s.Faults += 2
-		s.Details[fmt.Sprintf("p99_ms_pool_%d", size)] = r.p99.Seconds() * 1000
-		if s.Tally, err = ledger.Settle(ctx, db.Pool); err != nil {
-			return s, err
-		}
-		p.Sayf("pool of %d: %d calls, p99 of others during the storm %v: %d duplicates, %d lost, %d differing", size, r.calls, r.p99.Round(time.Millisecond),
-			s.Duplicates, s.Lost, s.Differing)
+		s.Details[fmt.Sprintf("p99_ms_pool_%d", size)] = p99.Seconds() * 1000
+		p.Sayf("pool of %d: %d calls, p99 of others during the storm %v: %v", size, a.Calls, p99.Round(time.Millisecond), a.Tally)
 	}
-	s.ControlCalls, s.Control, err = control(ctx, db)
-	s.ControlFaults = 1
-	return s, err
-}
-
-type result struct {
-	calls int
-	p99   time.Duration
+	a, err := control(ctx, db)
+	s.EnterControl(a)
+	return err
 }
 
 // round raises both storms on a pool of one size.
-func round(ctx context.Context, db *lab.Database, size int32, ledger *lab.Ledger) (r result, err error) {
-	pool, err := lab.OpenPool(ctx, db.URL, size, pgx.QueryExecModeCacheStatement)
+func round(ctx context.Context, db *lab.Database, size int32) (a score.Arm, p99 time.Duration, err error) {
+	client, err := lab.OpenClient(ctx, db.URL, size, pgx.QueryExecModeCacheStatement, nil)
 	if err != nil {
-		return r, err
+		return a, 0, err
 	}
-	defer pool.Close()
-	d, err := dedup.New(pool, nil)
-	if err != nil {
-		return r, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, starved)
+	defer client.Pool.Close()
+	starving, cancel := context.WithTimeout(ctx, starved)
 	defer cancel()
-	c := &calls{d: d, ledger: ledger}
-	r.p99 = c.twins(ctx, fmt.Sprintf("%d", size))
-	c.tools(ctx, fmt.Sprintf("%d", size))
-	return result{c.made, r.p99}, c.err
+	c := &calls{d: client.D, ledger: lab.NewLedger()}
+	p99 = c.twins(starving, fmt.Sprint(size))
+	c.tools(starving, fmt.Sprint(size))
+	a.Calls, a.Faults = c.made, map[string]int{"storm of twins": 1, "many tools": 1}
+	if err = c.err; err == nil {
+		a.Tally, err = c.ledger.Settle(ctx, db.Pool)
+	}
+	return a, p99, err
 }
 
 // calls makes calls and remembers the first error.
@@ -97,7 +82,7 @@ type calls struct {
 	err  error
 }
 
-func (c *calls) make(ctx context.Context, tool, key string, effect dedup.Effect[int64]) {
+func (c *calls) make(ctx context.Context, tool, key string, effect dedup.Effect[lab.Answer]) {
 	r, err := dedup.Do(ctx, c.d, dedup.Call{Scope: "chaos", Tool: tool, Key: key, Args: key}, effect)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -109,7 +94,7 @@ func (c *calls) make(ctx context.Context, tool, key string, effect dedup.Effect[
 		c.ledger.Unanswered(key)
 		return
 	}
-	c.ledger.Answered(key, r.Value)
+	c.ledger.Answered(key, r.Value.Run)
 }
 
 // twins calls one key many times at once, and other keys while the effect runs.
@@ -121,10 +106,10 @@ func (c *calls) twins(ctx context.Context, round string) time.Duration {
 	var storm sync.WaitGroup
 	for range twins {
 		storm.Go(func() {
-			c.make(ctx, "storm", key, func(ctx context.Context, tx pgx.Tx) (int64, error) {
+			c.make(ctx, "storm", key, func(ctx context.Context, tx pgx.Tx) (a lab.Answer, err error) {
 				once.Do(func() { close(running) })
 				if _, err := tx.Exec(ctx, `SELECT pg_sleep($1)`, effectTime.Seconds()); err != nil {
-					return 0, err
+					return a, err
 				}
 				return lab.Run(key)(ctx, tx)
 			})
@@ -162,10 +147,10 @@ func (c *calls) tools(ctx context.Context, round string) {
 		key, inner := fmt.Sprintf("%s-tool-%d", round, t), fmt.Sprintf("%s-inner-%d", round, t)
 		for range callersEach {
 			all.Go(func() {
-				c.make(ctx, fmt.Sprintf("tool-%d", t), key, func(ctx context.Context, tx pgx.Tx) (int64, error) {
+				c.make(ctx, fmt.Sprintf("tool-%d", t), key, func(ctx context.Context, tx pgx.Tx) (a lab.Answer, err error) {
 					call := dedup.Call{Scope: "chaos", Tool: "inner", Key: inner, Args: inner}
 					if _, err := dedup.DoTx(ctx, c.d, tx, call, lab.Run(inner)); err != nil {
-						return 0, err
+						return a, err
 					}
 					return lab.Run(key)(ctx, tx)
 				})
@@ -176,21 +161,17 @@ func (c *calls) tools(ctx context.Context, round string) {
 }
 
 // control is a storm without dedup.
-func control(ctx context.Context, db *lab.Database) (made int, tally score.Tally, err error) {
-	pool, err := pgxpool.New(ctx, db.URL)
-	if err != nil {
-		return 0, tally, err
-	}
-	defer pool.Close()
+func control(ctx context.Context, db *lab.Database) (a score.Arm, err error) {
 	ledger := lab.NewLedger()
 	for range 8 {
-		run, err := lab.RunNaively(ctx, pool, "control")
+		run, err := lab.RunNaively(ctx, db.Pool, 0, "control")
 		if err != nil {
-			return made, tally, err
+			return a, err
 		}
 		ledger.Answered("control", run)
-		made++
+		a.Calls++
 	}
-	tally, err = ledger.Settle(ctx, db.Pool)
-	return made, tally, err
+	a.Fault("storm of twins", 1)
+	a.Tally, err = ledger.Settle(ctx, db.Pool)
+	return a, err
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tooldedup/dedup/internal/faultproxy"
+	"github.com/tooldedup/dedup/internal/process"
 	"github.com/tooldedup/dedup/internal/recording"
 	"github.com/tooldedup/dedup/proof/internal/replay/fleet"
 	"github.com/tooldedup/dedup/proof/internal/replay/payment"
@@ -23,20 +24,10 @@ import (
 // Config says what is replayed, where and how.
 type Config struct {
 	Recording *recording.Recording
-	Mode      worker.Mode
-	Way       worker.Way
-	// Pays is the kind of provider of the calls that pay, payment.Off for none.
-	Pays payment.Kind
-	// Metrics has the workers export theirs, which are compared with their answers.
-	Metrics bool
-	// Attempts bounds those of a call, 0 as the library does.
-	Attempts int
-
-	Seed  uint64
-	Kinds plan.Set
-	// Program and Args start a worker process.
-	Program string
-	Args    []string
+	worker.Setup
+	Seed    uint64
+	Kinds   plan.Set
+	Worker  process.Command
 	Display *progress.Display // takes the workers' stderr too
 	// Verbose lists on the display what does not agree with the recording.
 	Verbose bool
@@ -69,19 +60,15 @@ func Run(ctx context.Context, cfg Config, server *stage.Server) (result *report.
 	cfg.Display.Printf("%-10s database %s", string(cfg.Mode)+":", db.Name)
 
 	r := &run{Config: cfg, db: db, seen: newHistory()}
-	starting := fleet.Config{
-		Program: cfg.Program, Args: cfg.Args, Size: plan.Workers,
-		DatabaseURLs: db.URLs, Schemas: db.Schemas(), Mode: cfg.Mode, Way: cfg.Way, Stderr: cfg.Display,
-		Metrics: cfg.Metrics, Attempts: cfg.Attempts,
-	}
+	r.Schemas, r.Worker.Stderr = db.Schemas(), cfg.Display
 	if cfg.Pays != payment.Off {
 		if r.pays, err = r.startPaying(ctx); err != nil {
 			return nil, err
 		}
 		defer r.pays.provider.Close()
-		starting.Pays, starting.Provider = cfg.Pays, r.pays.provider.URL
+		r.Provider = r.pays.provider.URL
 	}
-	workers, err := fleet.Start(starting)
+	workers, err := fleet.Start(fleet.Config{Command: r.Worker, Setup: r.Setup, Size: plan.Workers, DatabaseURLs: db.URLs})
 	if err != nil {
 		return nil, fmt.Errorf("starting workers: %w", err)
 	}

@@ -19,7 +19,7 @@ const answerWait = time.Minute
 var errLate = errors.New("the time is up")
 
 // deliver sends a delivery by the way of the fleet.
-func (p *process) deliver(ctx context.Context, d worker.Delivery) (answer worker.Answer, err error) {
+func (p *workerProcess) deliver(ctx context.Context, d worker.Delivery) (answer worker.Answer, err error) {
 	limited, cancel := context.WithTimeoutCause(ctx, answerWait, errLate)
 	defer cancel()
 	if p.way.Networked() {
@@ -33,24 +33,24 @@ func (p *process) deliver(ctx context.Context, d worker.Delivery) (answer worker
 	case ctx.Err() != nil:
 		return worker.Answer{}, ctx.Err()
 	case errors.Is(context.Cause(limited), errLate):
-		p.kill()
+		p.Kill()
 		return worker.Answer{}, fmt.Errorf("%w within %s; the process was killed", ErrNoAnswer, answerWait)
 	}
 	var network *net.OpError
 	if errors.As(err, &network) && network.Op == "dial" {
-		p.kill() // a process that does not listen is of no use
+		p.Kill() // a process that does not listen is of no use
 	}
 	return answer, fmt.Errorf("%w: %w", ErrNoAnswer, err)
 }
 
-func (p *process) deliverByLine(ctx context.Context, d worker.Delivery) (worker.Answer, error) {
+func (p *workerProcess) deliverByLine(ctx context.Context, d worker.Delivery) (worker.Answer, error) {
 	if p.metrics {
 		if _, err := p.announced(ctx); err != nil {
 			return worker.Answer{}, err
 		}
 	}
-	if err := p.write(d); err != nil {
-		p.kill() // a process that does not listen is of no use
+	if err := p.Send(d); err != nil {
+		p.Kill() // a process that does not listen is of no use
 		return worker.Answer{}, err
 	}
 	for {
@@ -67,7 +67,7 @@ func (p *process) deliverByLine(ctx context.Context, d worker.Delivery) (worker.
 	}
 }
 
-func (p *process) deliverByNetwork(ctx context.Context, d worker.Delivery) (worker.Answer, error) {
+func (p *workerProcess) deliverByNetwork(ctx context.Context, d worker.Delivery) (worker.Answer, error) {
 	client, err := p.dialed(ctx)
 	if err != nil {
 		return worker.Answer{}, err
@@ -76,7 +76,7 @@ func (p *process) deliverByNetwork(ctx context.Context, d worker.Delivery) (work
 }
 
 // dialed returns the client of the process. The first call waits for the address.
-func (p *process) dialed(ctx context.Context) (worker.Client, error) {
+func (p *workerProcess) dialed(ctx context.Context) (worker.Client, error) {
 	address, err := p.announced(ctx)
 	if err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func (p *process) dialed(ctx context.Context) (worker.Client, error) {
 }
 
 // announced returns the address in the first line of the process. The first call waits for it.
-func (p *process) announced(ctx context.Context) (string, error) {
+func (p *workerProcess) announced(ctx context.Context) (string, error) {
 	p.dialing.Lock()
 	defer p.dialing.Unlock()
 	if p.address == "" {
@@ -104,7 +104,7 @@ func (p *process) announced(ctx context.Context) (string, error) {
 }
 
 // scrape returns the page of metrics.
-func (p *process) scrape(ctx context.Context) ([]byte, error) {
+func (p *workerProcess) scrape(ctx context.Context) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerWait)
 	defer cancel()
 	address, err := p.announced(ctx)
@@ -127,11 +127,11 @@ func (p *process) scrape(ctx context.Context) ([]byte, error) {
 }
 
 // next returns the next line of the process.
-func (p *process) next(ctx context.Context) (worker.Answer, error) {
+func (p *workerProcess) next(ctx context.Context) (worker.Answer, error) {
 	select {
 	case answer := <-p.answers:
 		return answer, nil
-	case <-p.done:
+	case <-p.Done():
 		return worker.Answer{}, errors.New("the process ended")
 	case <-ctx.Done():
 		return worker.Answer{}, ctx.Err()
@@ -139,7 +139,7 @@ func (p *process) next(ctx context.Context) (worker.Answer, error) {
 }
 
 // hangUp ends the client.
-func (p *process) hangUp() {
+func (p *workerProcess) hangUp() {
 	p.dialing.Lock()
 	defer p.dialing.Unlock()
 	if p.client != nil {

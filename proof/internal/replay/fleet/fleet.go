@@ -7,11 +7,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"sync"
 
 	"github.com/tooldedup/dedup/internal/faultproxy"
-	"github.com/tooldedup/dedup/proof/internal/replay/payment"
+	"github.com/tooldedup/dedup/internal/process"
 	"github.com/tooldedup/dedup/proof/internal/replay/wire"
 	"github.com/tooldedup/dedup/proof/internal/replay/worker"
 )
@@ -22,25 +21,12 @@ var ErrNoAnswer = errors.New("no answer")
 
 // Config says what a fleet is made of.
 type Config struct {
-	// Program and Args start a worker process.
-	Program string
-	Args    []string
+	process.Command // starts a worker
+	worker.Setup
 	// Size is the number of workers.
 	Size int
 	// DatabaseURLs are the servers' own; the workers take them in turn, and get their proxy's.
 	DatabaseURLs []string
-	// Schemas is as in worker.Hello.
-	Schemas bool
-	Mode    worker.Mode
-	Way     worker.Way
-	// Pays and Provider are as in worker.Hello.
-	Pays     payment.Kind
-	Provider string
-	// Metrics and Attempts are as in worker.Hello.
-	Metrics  bool
-	Attempts int
-	// Stderr takes what workers write there.
-	Stderr io.Writer
 }
 
 // Fleet is Config.Size places. Its methods may be called from any goroutine,

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/tooldedup/dedup/internal/process"
 	"github.com/tooldedup/dedup/proof/internal/replay/fleet"
 	"github.com/tooldedup/dedup/proof/internal/replay/plan"
 	"github.com/tooldedup/dedup/proof/internal/replay/wire"
@@ -77,8 +78,8 @@ func start(t *testing.T, way worker.Way) *fleet.Fleet {
 	self, err := os.Executable()
 	require.NoError(t, err)
 	f, err := fleet.Start(fleet.Config{
-		Program: self, Args: []string{"fake-worker"}, Size: 3,
-		DatabaseURLs: []string{"postgres://u:secret@127.0.0.1:1/d", "postgres://u:secret@127.0.0.1:1/e"}, Mode: worker.Naive, Way: way,
+		Command: process.Command{Program: self, Args: []string{"fake-worker"}}, Size: 3,
+		DatabaseURLs: []string{"postgres://u:secret@127.0.0.1:1/d", "postgres://u:secret@127.0.0.1:1/e"}, Setup: worker.Setup{Mode: worker.Naive, Way: way},
 	})
 	require.NoError(t, err)
 	t.Cleanup(f.Close)
@@ -100,7 +101,7 @@ func TestDeliver(t *testing.T) {
 	require.NoError(t, err)
 	var hello worker.Hello
 	require.NoError(t, json.Unmarshal([]byte(answer.Text), &hello))
-	require.Equal(t, worker.Hello{DatabaseURL: f.Proxy(1).URL(), Name: f.Name(1), Mode: worker.Naive, Way: worker.Registry}, hello)
+	require.Equal(t, worker.Hello{DatabaseURL: f.Proxy(1).URL(), Name: f.Name(1), Setup: worker.Setup{Mode: worker.Naive, Way: worker.Registry}}, hello)
 	require.Regexp(t, "/d[?]", f.Proxy(0).URL(), "the servers are taken in turn")
 	require.Regexp(t, "/e[?]", f.Proxy(1).URL())
 	require.Regexp(t, "/d[?]", f.Proxy(2).URL())
@@ -193,8 +194,8 @@ func TestDeliverFails(t *testing.T) {
 
 func TestStartFails(t *testing.T) {
 	t.Parallel()
-	_, err := fleet.Start(fleet.Config{Program: "/no/such/program", Size: 1, DatabaseURLs: []string{"postgres://127.0.0.1:1/d"}})
+	_, err := fleet.Start(fleet.Config{Command: process.Command{Program: "/no/such/program"}, Size: 1, DatabaseURLs: []string{"postgres://127.0.0.1:1/d"}})
 	require.ErrorIs(t, err, os.ErrNotExist)
-	_, err = fleet.Start(fleet.Config{Program: "/no/such/program", Size: 1, DatabaseURLs: []string{"mysql://"}})
+	_, err = fleet.Start(fleet.Config{Command: process.Command{Program: "/no/such/program"}, Size: 1, DatabaseURLs: []string{"mysql://"}})
 	require.ErrorContains(t, err, "postgres://")
 }

@@ -20,7 +20,7 @@ type place struct {
 	wire  *wire.Transport
 
 	mu      sync.Mutex
-	process *process // the present one or the last
+	process *workerProcess // the present one or the last
 	started int
 	closed  bool
 }
@@ -32,10 +32,7 @@ func newPlace(cfg *Config, databaseURL, name string) (*place, error) {
 	}
 	p := &place{
 		cfg: cfg, proxy: proxy, wire: wire.New(),
-		hello: worker.Hello{
-			DatabaseURL: proxy.URL(), Name: name, Mode: cfg.Mode, Way: cfg.Way, Schemas: cfg.Schemas,
-			Pays: cfg.Pays, Provider: cfg.Provider, Metrics: cfg.Metrics, Attempts: cfg.Attempts,
-		},
+		hello: worker.Hello{DatabaseURL: proxy.URL(), Name: name, Setup: cfg.Setup},
 	}
 	if _, err := p.alive(); err != nil {
 		proxy.Close()
@@ -45,13 +42,13 @@ func newPlace(cfg *Config, databaseURL, name string) (*place, error) {
 }
 
 // alive returns the present process, and starts one where it has ended.
-func (p *place) alive() (*process, error) {
+func (p *place) alive() (*workerProcess, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
 		return nil, errClosed
 	}
-	if p.process != nil && !p.process.ended() {
+	if p.process != nil && !p.process.Ended() {
 		return p.process, nil
 	}
 	started, err := startProcess(p.cfg, p.hello, p.wire)
@@ -67,10 +64,10 @@ func (p *place) alive() (*process, error) {
 }
 
 // present returns the process that runs, nil where none does.
-func (p *place) present() *process {
+func (p *place) present() *workerProcess {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.process == nil || p.process.ended() {
+	if p.process == nil || p.process.Ended() {
 		return nil
 	}
 	return p.process
@@ -81,7 +78,7 @@ func (p *place) kill() bool {
 	if process == nil {
 		return false
 	}
-	process.kill()
+	process.Kill()
 	return true
 }
 

@@ -2,21 +2,16 @@ package stage
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"net/url"
-	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/jackc/pgx/v5/stdlib"
-	"github.com/pressly/goose/v3"
 
 	"github.com/tooldedup/dedup/internal/citusdb"
 	"github.com/tooldedup/dedup/internal/faultproxy"
 	"github.com/tooldedup/dedup/internal/recording"
-	"github.com/tooldedup/dedup/migrations"
+	"github.com/tooldedup/dedup/internal/scratchdb"
 	"github.com/tooldedup/dedup/proof/internal/world"
 )
 
@@ -66,19 +61,11 @@ func (s *Server) createEmpty(ctx context.Context) (*Database, error) {
 		}
 		return &Database{Name: made.Name, URLs: made.URLs, Between: between, domains: map[string]*pgxpool.Pool{}, drop: made.Drop}, nil
 	}
-	u, err := url.Parse(s.url)
+	made, err := scratchdb.Create(ctx, s.url, Prefix)
 	if err != nil {
-		return nil, ErrURL
+		return nil, err
 	}
-	name := Prefix + strings.ToLower(rand.Text()[:12])
-	u.Path = "/" + name
-	quoted := pgx.Identifier{name}.Sanitize()
-	if err := execOn(ctx, s.url, "CREATE DATABASE "+quoted+" TEMPLATE template0"); err != nil {
-		return nil, fmt.Errorf("creating database %s: %w", name, err)
-	}
-	return &Database{Name: name, URLs: []string{u.String()}, drop: func(ctx context.Context) error {
-		return execOn(ctx, s.url, "DROP DATABASE IF EXISTS "+quoted+" WITH (FORCE)")
-	}}, nil
+	return &Database{Name: made.Name, URLs: []string{made.URL}, drop: made.Drop}, nil
 }
 
 func (db *Database) fill(ctx context.Context, rec *recording.Recording) error {
@@ -127,27 +114,13 @@ func (db *Database) distribute(ctx context.Context, domain string, rec *recordin
 
 // furnish makes all tables where a pool leads, with the data of rec.
 func furnish(ctx context.Context, pool *pgxpool.Pool, rec *recording.Recording) error {
-	if err := migrate(ctx, pool); err != nil {
+	if err := scratchdb.Migrate(ctx, pool.Config().ConnConfig); err != nil {
 		return err
 	}
 	if err := world.Create(ctx, pool); err != nil {
 		return err
 	}
 	return world.Load(ctx, pool, rec)
-}
-
-func migrate(ctx context.Context, pool *pgxpool.Pool) error {
-	handle := stdlib.OpenDBFromPool(pool)
-	defer handle.Close()
-	provider, err := goose.NewProvider(goose.DialectPostgres, handle, migrations.FS,
-		goose.WithTableName(migrations.VersionTable))
-	if err != nil {
-		return fmt.Errorf("reading migrations: %w", err)
-	}
-	if _, err := provider.Up(ctx); err != nil {
-		return fmt.Errorf("applying migrations: %w", err)
-	}
-	return nil
 }
 
 // Schemas reports whether each domain has a schema of its own.
@@ -172,8 +145,5 @@ func (db *Database) Drop(ctx context.Context) error {
 	for _, pool := range db.domains {
 		pool.Close()
 	}
-	if err := db.drop(ctx); err != nil {
-		return fmt.Errorf("dropping database %s: %w", db.Name, err)
-	}
-	return nil
+	return db.drop(ctx)
 }

@@ -79,28 +79,11 @@ func (s *Server) Stop(ctx context.Context) error {
 }
 
 func serverVersion(ctx context.Context, databaseURL string) (version string, err error) {
-	err = withConn(ctx, databaseURL, func(conn *pgx.Conn) error {
-		return conn.QueryRow(ctx, `SELECT split_part(current_setting('server_version'), ' ', 1)`).Scan(&version)
-	})
-	return version, err
-}
-
-// withConn runs use on a connection of its own.
-func withConn(ctx context.Context, databaseURL string, use func(*pgx.Conn) error) error {
 	conn, err := pgx.Connect(ctx, databaseURL)
 	if err != nil {
-		return err
+		return "", err
 	}
-	err = use(conn)
-	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-	defer cancel()
-	_ = conn.Close(closing)
-	return err
-}
-
-func execOn(ctx context.Context, databaseURL, sql string) error {
-	return withConn(ctx, databaseURL, func(conn *pgx.Conn) error {
-		_, err := conn.Exec(ctx, sql)
-		return err
-	})
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	err = conn.QueryRow(ctx, `SELECT split_part(current_setting('server_version'), ' ', 1)`).Scan(&version)
+	return version, err
 }

@@ -26,23 +26,29 @@ const (
 	Naive Mode = "naive"
 )
 
-// Hello is the first line that a worker reads. It is no command-line argument
-// because the URL may hold a password.
-type Hello struct {
-	DatabaseURL string `json:"database_url"`
-	// Name is the application_name of the worker's connections.
-	Name string `json:"name"`
-	Mode Mode   `json:"mode"`
-	Way  Way    `json:"way"`
+// Setup is how all workers of a replay work.
+type Setup struct {
+	Mode Mode `json:"mode"`
+	Way  Way  `json:"way"`
 	// Schemas says that each domain has a schema of its own, of its name.
 	Schemas bool `json:"schemas,omitempty"`
-	// Pays says which kind of provider the tools that pay have, and Provider is its URL.
+	// Pays says which kind of provider the tools that pay have, payment.Off for none, and
+	// Provider is its URL.
 	Pays     payment.Kind `json:"pays,omitempty"`
 	Provider string       `json:"provider,omitempty"`
 	// Metrics says that the worker's first answer is the address of a page for Prometheus.
 	Metrics bool `json:"metrics,omitempty"`
 	// Attempts bounds those of a call, 0 as the library does.
 	Attempts int `json:"attempts,omitempty"`
+}
+
+// Hello is the first line that a worker reads. It is no command-line argument
+// because the URL may hold a password.
+type Hello struct {
+	DatabaseURL string `json:"database_url"`
+	// Name is the application_name of the worker's connections.
+	Name string `json:"name"`
+	Setup
 }
 
 // Delivery is one tool call, as a model's runtime would deliver it.

@@ -45,7 +45,7 @@ func schemas(t *testing.T, way worker.Way, mode worker.Mode) {
 		pools[domain] = pool
 	}
 
-	b := serve(t, worker.Hello{DatabaseURL: db.URL, Name: "worker-test", Mode: mode, Way: way, Schemas: true})
+	b := serve(t, worker.Hello{DatabaseURL: db.URL, Name: "worker-test", Setup: worker.Setup{Mode: mode, Way: way, Schemas: true}})
 	cancelled := worker.Delivery{
 		ID: 2, Session: "s", Turn: 4, ToolCallID: "call_1", Scope: "retail/demo", Domain: "retail",
 		Tool: "cancel_pending_order", Args: json.RawMessage(`{"order_id":"#K1003","reason":"no longer needed"}`),

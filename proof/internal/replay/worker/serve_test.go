@@ -35,7 +35,7 @@ func setup(t *testing.T, way worker.Way, mode worker.Mode) *bundle {
 	pool := db.Pool(t)
 	require.NoError(t, world.Create(t.Context(), pool))
 	require.NoError(t, world.Load(t.Context(), pool, rec))
-	b := serve(t, worker.Hello{DatabaseURL: db.URL, Name: "worker-test", Mode: mode, Way: way})
+	b := serve(t, worker.Hello{DatabaseURL: db.URL, Name: "worker-test", Setup: worker.Setup{Mode: mode, Way: way}})
 	b.pool = pool
 	return b
 }

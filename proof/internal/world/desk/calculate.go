@@ -3,6 +3,9 @@ package desk
 import (
 	"context"
 	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"strconv"
 	"strings"
 
@@ -11,17 +14,13 @@ import (
 	"github.com/tooldedup/dedup/proof/internal/world/kit"
 )
 
-// maxDepth bounds nested brackets and signs, which a recursive reader pays for
-// with stack.
-const maxDepth = 200
-
 // CalculateIn are the arguments of calculate.
 type CalculateIn struct {
 	Expression string `json:"expression"`
 }
 
-// Calculate evaluates + - * / and brackets in float64 and answers with the
-// value rounded to two decimals.
+// Calculate evaluates + - * / and brackets in float64 and answers with the value rounded to two
+// decimals.
 func Calculate(_ context.Context, _ pgx.Tx, in CalculateIn) (*string, error) {
 	value, err := evaluate(in.Expression)
 	if err != nil {
@@ -35,110 +34,54 @@ var (
 	errZero       = errors.New("division by zero")
 )
 
-// expression is what is left to read; runs of blanks are one blank.
-type expression struct {
-	rest  string
-	depth int
-}
-
+// evaluate reads the text as an expression of Go, from which it takes away comments, and the
+// signs that Go would read as one.
 func evaluate(text string) (float64, error) {
-	e := &expression{rest: strings.Join(strings.Fields(text), " ")}
-	value, err := e.sum()
-	if err != nil {
-		return 0, err
-	}
-	if e.next(); e.rest != "" {
+	if strings.Trim(text, "0123456789.+-*/() \t\r\n") != "" || strings.Contains(text, "//") || strings.Contains(text, "/*") {
 		return 0, errExpression
 	}
-	return value, nil
-}
-
-func (e *expression) sum() (float64, error) {
-	value, err := e.product()
-	for err == nil {
-		var right float64
-		switch e.next() {
-		case '+':
-			right, err = e.take((*expression).product)
-			value += right
-		case '-':
-			right, err = e.take((*expression).product)
-			value -= right
-		default:
-			return value, nil
-		}
+	text = strings.NewReplacer("+", " + ", "-", " - ", "\n", " ", "\r", " ").Replace(text)
+	expression, err := parser.ParseExpr(text)
+	if err != nil {
+		return 0, errExpression
 	}
-	return 0, err
+	return valueOf(expression)
 }
 
-func (e *expression) product() (float64, error) {
-	value, err := e.factor()
-	for err == nil {
-		var right float64
-		switch e.next() {
-		case '*':
-			right, err = e.take((*expression).factor)
-			value *= right
-		case '/':
-			right, err = e.take((*expression).factor)
-			if err == nil && right == 0 {
+func valueOf(expression ast.Expr) (float64, error) {
+	switch e := expression.(type) {
+	case *ast.BasicLit:
+		return strconv.ParseFloat(e.Value, 64)
+	case *ast.ParenExpr:
+		return valueOf(e.X)
+	case *ast.UnaryExpr:
+		value, err := valueOf(e.X)
+		if e.Op == token.SUB {
+			value = -value
+		}
+		return value, err
+	case *ast.BinaryExpr:
+		left, err := valueOf(e.X)
+		if err != nil {
+			return 0, err
+		}
+		right, err := valueOf(e.Y)
+		if err != nil {
+			return 0, err
+		}
+		switch e.Op {
+		case token.ADD:
+			return left + right, nil
+		case token.SUB:
+			return left - right, nil
+		case token.MUL:
+			return left * right, nil
+		case token.QUO:
+			if right == 0 {
 				return 0, errZero
 			}
-			value /= right
-		default:
-			return value, nil
+			return left / right, nil
 		}
 	}
-	return 0, err
-}
-
-// factor reads a number, a sign and a factor, or a sum in brackets.
-func (e *expression) factor() (float64, error) {
-	if e.depth++; e.depth > maxDepth {
-		return 0, errExpression
-	}
-	defer func() { e.depth-- }()
-	switch e.next() {
-	case '-':
-		value, err := e.take((*expression).factor)
-		return -value, err
-	case '+':
-		return e.take((*expression).factor)
-	case '(':
-		value, err := e.take((*expression).sum)
-		if err == nil && e.next() != ')' {
-			err = errExpression
-		}
-		e.rest = strings.TrimPrefix(e.rest, ")")
-		return value, err
-	}
-	return e.number()
-}
-
-func (e *expression) number() (float64, error) {
-	end := strings.IndexFunc(e.rest, func(r rune) bool { return r != '.' && (r < '0' || r > '9') })
-	if end < 0 {
-		end = len(e.rest)
-	}
-	value, err := strconv.ParseFloat(e.rest[:end], 64)
-	if err != nil {
-		return 0, errExpression
-	}
-	e.rest = e.rest[end:]
-	return value, nil
-}
-
-// next is the byte that follows, 0 at the end.
-func (e *expression) next() byte {
-	e.rest = strings.TrimPrefix(e.rest, " ")
-	if e.rest == "" {
-		return 0
-	}
-	return e.rest[0]
-}
-
-// take drops the byte that follows and reads on with part.
-func (e *expression) take(part func(*expression) (float64, error)) (float64, error) {
-	e.rest = e.rest[1:]
-	return part(e)
+	return 0, errExpression
 }

@@ -1,7 +1,6 @@
 package kit
 
 import (
-	"encoding/json"
 	"errors"
 	"math"
 	"strconv"
@@ -26,9 +25,9 @@ func (n *Number) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// MarshalJSON writes the value.
+// MarshalJSON writes the number as it was given.
 func (n Number) MarshalJSON() ([]byte, error) {
-	return json.Marshal(n.Value)
+	return []byte(n.String()), nil
 }
 
 // Plus adds; the sum has a fraction where one of the two has.

@@ -3,7 +3,9 @@ package worldtest
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"slices"
 	"sync"
 	"testing"
 
@@ -51,22 +53,35 @@ func (w *World) Effects(t *testing.T) int {
 }
 
 // Call runs a tool in a transaction of its own.
-func Call[In, Out any](ctx context.Context, w *World, fn kit.Func[In, Out], in In) (out Out, err error) {
-	err = pgx.BeginFunc(ctx, w.Pool, func(tx pgx.Tx) error {
-		out, err = fn(ctx, tx, in)
+func Call[Out any](ctx context.Context, w *World, tool string, in any) (out Out, err error) {
+	var text json.RawMessage
+	err = pgx.BeginFunc(ctx, w.Pool, func(tx pgx.Tx) (err error) {
+		text, err = w.run(ctx, tx, tool, in)
 		return err
 	})
+	if err == nil {
+		err = json.Unmarshal(text, &out)
+	}
 	return out, err
+}
+
+func (w *World) run(ctx context.Context, tx pgx.Tx, tool string, in any) (json.RawMessage, error) {
+	args, err := json.Marshal(in)
+	if err != nil {
+		return nil, err
+	}
+	tools := world.Tools()[w.domain]
+	return tools[slices.IndexFunc(tools, func(t kit.Tool) bool { return t.Name == tool })].Run(ctx, tx, args)
 }
 
 // Refused requires that a tool refuses with a message and commits nothing, even
 // where the caller commits all the same.
-func Refused[In, Out any](t *testing.T, w *World, fn kit.Func[In, Out], in In, message string) {
+func Refused(t *testing.T, w *World, tool string, in any, message string) {
 	t.Helper()
 	before := w.Changed(t)
 	tx, err := w.Pool.Begin(t.Context())
 	require.NoError(t, err)
-	_, err = fn(t.Context(), tx, in)
+	_, err = w.run(t.Context(), tx, tool, in)
 	require.NoError(t, tx.Commit(t.Context()))
 	var refusal *kit.Refusal
 	require.ErrorAs(t, err, &refusal)

@@ -1,0 +1,232 @@
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tooldedup/dedup/cmd/dedup/internal/cli"
+	"github.com/tooldedup/dedup/internal/examiner"
+)
+
+// A check is an entry of the table of what is looked at. The server judges: each row of the SQL
+// has columns for the judgements, and brings a finding for each that is true.
+type check struct {
+	// id names what is looked at.
+	id string
+	// ofTable says that there is nothing to look at without the table.
+	ofTable bool
+	// only is a condition. Where it does not hold, otherwise is what is said, nothing if empty.
+	only, otherwise string
+	// on says which nodes of a Citus cluster are asked.
+	on nodes
+	// sql may name what given has, and {dedup} and {effects} for the tables. What is asked of
+	// nodes has {here}, true or false, and nothing of given.
+	sql   string
+	judge []judgement
+	// look takes the place of all that where SQL does not do.
+	look func(ctx context.Context, s *session) ([]Finding, error)
+}
+
+// nodes are those of a Citus cluster that a check asks.
+type nodes int
+
+const (
+	here nodes = iota
+	// alsoOthers are this one by its own session, and the others.
+	alsoOthers
+	// byCitus are all of them, by Citus's own sessions.
+	byCitus
+)
+
+// A judgement is what a column of a row means. In its texts {column} stands for a column.
+type judgement struct {
+	id       string
+	severity Severity
+	when     string // the column; by default the id
+	what     string
+	evidence string
+	fix      string
+}
+
+// checks is the table. The way to the server comes first: where it does not lead to transactions,
+// nothing else can be read.
+func checks() []check {
+	return []check{
+		{id: "pooler", look: lookAtPooler},
+		clientEncoding(), {id: "schema", look: lookAtSchema}, primaryKeyName(), colocation(), maintenance(),
+		crashSafety(), synchronousCommit(), replication(), sweep(), effects(), vacuum(),
+	}
+}
+
+// examine looks at everything and returns the findings, worst first. It fails
+// only when ctx ends.
+func examine(ctx context.Context, s *session) ([]Finding, error) {
+	var all []Finding
+	for _, c := range checks() {
+		if c.ofTable && slices.ContainsFunc(all, isTableMissing) {
+			continue
+		}
+		look := c.look
+		if look == nil {
+			look = c.ask
+		}
+		found, err := look(ctx, s)
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		all = append(all, found...)
+		if err != nil {
+			all = append(all, unreadable(c.id, err.Error(), tryAgain))
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Finding) int {
+		return slices.Index(severities(), a.Severity) - slices.Index(severities(), b.Severity)
+	})
+	return all, nil
+}
+
+// isTableMissing reports whether a finding is that there is no table.
+func isTableMissing(f Finding) bool { return f.ID == "schema_missing" || f.ID == "table_missing" }
+
+// ask asks the server, and the nodes of its cluster.
+func (c *check) ask(ctx context.Context, s *session) (found []Finding, err error) {
+	if c.only != "" {
+		var holds bool
+		if err := s.read(ctx, c.only, []any{s.Schema}, &holds); err != nil {
+			return nil, err
+		}
+		if !holds && c.otherwise != "" {
+			found = append(found, sound(c.id, c.otherwise))
+		}
+		if !holds {
+			return found, nil
+		}
+	}
+	if c.on != byCitus {
+		var rows []examiner.Row
+		if err := s.read(ctx, givenSQL+s.rows(c.sql, true), []any{s.given()}, &rows); err != nil {
+			return nil, err
+		}
+		found = c.judged(rows)
+	}
+	if c.on == here {
+		return found, nil
+	}
+	answers, err := s.askNodes(ctx, s.rows(c.sql, false))
+	if err != nil {
+		return append(found, unreadable(c.id, "the other nodes of the cluster: "+err.Error(), tryAgain)), nil
+	}
+	for _, n := range answers {
+		if !n.Here || c.on == byCitus {
+			found = append(found, c.judgedOn(n)...)
+		}
+	}
+	return found, nil
+}
+
+// judged are the findings of rows.
+func (c *check) judged(rows []examiner.Row) (found []Finding) {
+	for _, row := range rows {
+		for column, value := range row {
+			if seconds, ok := value.(float64); ok { // how long ago something was
+				row[column] = cli.Lasting(time.Duration(seconds * float64(time.Second)))
+			}
+		}
+		for _, j := range c.judge {
+			if row[cmp.Or(j.when, j.id)] == true {
+				found = append(found, Finding{
+					ID: row.Fill(j.id), Severity: j.severity, What: row.Fill(j.what), Evidence: row.Fill(j.evidence), Fix: row.Fill(j.fix),
+				})
+			}
+		}
+	}
+	return found
+}
+
+// judgedOn are the findings of a node. What is read there and what is to be done says so.
+func (c *check) judgedOn(n node) []Finding {
+	err := errors.New(n.Result)
+	if n.Success {
+		var rows []examiner.Row
+		if err = json.Unmarshal([]byte(n.Result), &rows); err == nil {
+			found := c.judged(rows)
+			for i := range found {
+				f := &found[i]
+				if f.Evidence = "on node " + n.Name + " " + f.Evidence; f.Fix != "" {
+					f.Fix = "on node " + n.Name + ": " + f.Fix
+				}
+			}
+			return found
+		}
+	}
+	return []Finding{unreadable(c.id, "node "+n.Name+": "+err.Error(), "let the nodes of the cluster connect to each other as this role, and run `dedup doctor` again")}
+}
+
+// node is what a node of a Citus cluster answered.
+type node struct {
+	Name    string `json:"name"`
+	Here    bool   `json:"here"` // it is the one that is connected to
+	Success bool   `json:"success"`
+	Result  string `json:"result"` // the error, without success
+}
+
+// nodesSQL asks every node. A coordinator that is not in Citus's metadata is asked
+// by itself only, and has no row of pg_dist_node.
+const nodesSQL = `
+SELECT COALESCE(json_agg(json_build_object(
+           'name', COALESCE(n.nodename || ':' || n.nodeport, 'this node'),
+           'here', n.groupid IS NULL OR n.groupid IN (SELECT groupid FROM pg_catalog.pg_dist_local_group),
+           'success', r.success,
+           'result', COALESCE(r.result, '')) ORDER BY n.nodename, n.nodeport), '[]')
+  FROM pg_catalog.run_command_on_all_nodes($1::text) r
+  LEFT JOIN pg_catalog.pg_dist_node n ON n.nodeid = r.nodeid`
+
+// askNodes has every node of a Citus cluster answer a query of one JSON value. There are none
+// where there is no Citus.
+func (s *session) askNodes(ctx context.Context, query string) (answers []node, err error) {
+	var citus bool
+	if err := s.read(ctx, hasCitus, []any{s.Schema}, &citus); err != nil || !citus {
+		return nil, err
+	}
+	err = s.read(ctx, nodesSQL, []any{query}, &answers)
+	return answers, err
+}
+
+// hasCitus is the condition of a Citus cluster.
+const hasCitus = "SELECT to_regclass('pg_catalog.pg_dist_partition') IS NOT NULL AND $1::text IS NOT NULL"
+
+// givenSQL is what SQL can name of the command line and the session. target is the table.
+const givenSQL = `
+WITH given AS (
+    SELECT $1::json ->> 'schema' AS schema, make_interval(secs => ($1::json ->> 'overdue')::float8) AS overdue, $1::json ->> 'client_encoding' AS client_encoding
+), target AS (
+    SELECT c.oid, format('%I.%I', n.nspname, c.relname) AS "table"
+      FROM given
+      JOIN pg_catalog.pg_namespace n ON n.nspname = given.schema
+      JOIN pg_catalog.pg_class c ON c.relnamespace = n.oid AND c.relname = 'tool_dedup'
+)
+`
+
+// given is the parameter of givenSQL.
+func (s *session) given() string {
+	var encoding string
+	if s.conn != nil { // the server reports what is in force without being asked
+		encoding = s.conn.PgConn().ParameterStatus("client_encoding")
+	}
+	text, _ := json.Marshal(map[string]any{"schema": s.Schema, "overdue": s.overdue.Seconds(), "client_encoding": encoding}) // texts and a number
+	return string(text)
+}
+
+// rows is the SQL of a check as one JSON value.
+func (s *session) rows(sql string, here bool) string {
+	names := strings.NewReplacer("{here}", strconv.FormatBool(here), "{dedup}", s.Table(), "{effects}", pgx.Identifier{s.Schema, "tool_effect"}.Sanitize())
+	return "SELECT COALESCE(json_agg(r), '[]') FROM (" + names.Replace(sql) + ") AS r"
+}

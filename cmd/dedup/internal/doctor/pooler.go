@@ -1,0 +1,203 @@
+package doctor
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/tooldedup/dedup/internal/inspect"
+)
+
+// poolerLooks is how often the pooler is watched giving out server connections.
+// One that is idle shows its mode at once, a busy one may take a few looks.
+const poolerLooks = 8
+
+// What a server says of a prepared statement that another client of its
+// connection has made, or not made.
+const (
+	codePreparedExists  = "42P05"
+	codePreparedMissing = "26000"
+)
+
+// lookAtPooler finds out whether a pooler stands before the server and, by its
+// behaviour, whether the exec mode that the URL asks for works through it. A
+// pooler has no way to ask: its console is not for applications.
+func lookAtPooler(ctx context.Context, s *session) ([]Finding, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout+inspect.AnswerWait)
+	defer cancel()
+	one, err := s.connected(ctx)
+	if err != nil {
+		return nil, err
+	}
+	pid, err := serverPID(ctx, one)
+	if err != nil {
+		return nil, err
+	}
+	// A pooler answers a new connection itself, with a number of its own.
+	if pid == one.PgConn().PID() {
+		return []Finding{sound("pooler", "none")}, nil
+	}
+	if err := beginAndEnd(ctx, one); err != nil {
+		return statementMode(ctx, s, err)
+	}
+
+	two, err := s.connect(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("a second connection: %w", err)
+	}
+	defer func() { _ = two.Close(context.WithoutCancel(ctx)) }()
+	shared, err := shareServers(ctx, one, two)
+	if err != nil {
+		return nil, err
+	}
+	if !shared {
+		return []Finding{sound("pooler", "one that keeps a server connection for each client")}, nil
+	}
+	tracked, err := tracksPrepared(ctx, one, two)
+	if err != nil {
+		return nil, err
+	}
+	return []Finding{judgeExecMode(s.config.DefaultQueryExecMode, tracked)}, nil
+}
+
+// judgeExecMode judges an exec mode behind a pooler whose clients share server
+// connections.
+func judgeExecMode(mode pgx.QueryExecMode, tracked bool) Finding {
+	tracking := "that does not track prepared statements"
+	if tracked {
+		tracking = "that tracks prepared statements"
+	}
+	evidence := fmt.Sprintf("a transaction pooler %s; exec mode %s", tracking, strings.ReplaceAll(mode.String(), " ", "_"))
+	var what string
+	switch {
+	case mode == pgx.QueryExecModeDescribeExec:
+		// It prepares an unnamed statement, which no pooler tracks, in one
+		// round trip and runs in the next what is there by then (measured).
+		what = "outside of transactions the exec mode of this URL can run the statement of another client in place of its own, without an error"
+	case mode == pgx.QueryExecModeCacheStatement && !tracked:
+		what = "the exec mode of this URL prepares statements on one server connection and runs them on another: " +
+			"calls fail with SQLSTATE 42P05 or 26000. None runs twice"
+	default:
+		return sound("pooler", evidence)
+	}
+	return Finding{
+		ID: "pooler_exec_mode", Severity: SeverityError,
+		What:     what,
+		Evidence: evidence,
+		Fix:      "add default_query_exec_mode=exec (or cache_describe) to the URL; or use PgBouncer 1.21 or later with max_prepared_statements, and the default exec mode",
+	}
+}
+
+// statementMode finds out, after begin has failed with err, whether the pooler allows
+// no transactions. Otherwise the connection is bad for another reason.
+func statementMode(ctx context.Context, s *session, begin error) ([]Finding, error) {
+	conn, err := s.connected(ctx)
+	if err != nil {
+		return nil, errors.Join(begin, err)
+	}
+	if _, err := serverPID(ctx, conn); err != nil {
+		return nil, errors.Join(begin, err)
+	}
+	return []Finding{{
+		ID: "pooler_statement_mode", Severity: SeverityError,
+		What:     "the pooler runs single statements and no transactions: every call is refused",
+		Evidence: begin.Error(),
+		Fix:      "pool_mode = transaction, or session, in the pooler's configuration",
+	}}, nil
+}
+
+// beginAndEnd reports whether there are transactions at all.
+func beginAndEnd(ctx context.Context, conn *pgx.Conn) error {
+	tx, err := conn.BeginTx(ctx, pgx.TxOptions{AccessMode: pgx.ReadOnly, IsoLevel: pgx.ReadCommitted})
+	if err != nil {
+		return err
+	}
+	return tx.Rollback(ctx)
+}
+
+// shareServers reports whether two clients get the same server connection, or one
+// of them several.
+func shareServers(ctx context.Context, one, two *pgx.Conn) (bool, error) {
+	seen := map[uint32]*pgx.Conn{}
+	last := map[*pgx.Conn]uint32{}
+	for range poolerLooks {
+		// One asks once more: where a pooler lets two server connections take
+		// turns, two clients that take turns as well would keep one each.
+		for _, conn := range []*pgx.Conn{one, two, one} {
+			pid, err := serverPID(ctx, conn)
+			if err != nil {
+				return false, err
+			}
+			if owner := seen[pid]; owner != nil && owner != conn {
+				return true, nil
+			}
+			if before := last[conn]; before != 0 && before != pid {
+				return true, nil
+			}
+			seen[pid], last[conn] = conn, pid
+		}
+	}
+	return false, nil
+}
+
+// tracksPrepared reports whether the pooler knows which client has prepared what:
+// two clients then use one name each for itself, on whatever server connection, and
+// get their own answers: where there are as many server connections as clients each
+// may have the name, from one client or the other.
+func tracksPrepared(ctx context.Context, one, two *pgx.Conn) (bool, error) {
+	name := "dedup_doctor_" + strings.ToLower(rand.Text()[:12])
+	clients := []*pgx.Conn{one, two}
+	defer func() {
+		for _, conn := range clients {
+			if !conn.IsClosed() {
+				_ = conn.Deallocate(ctx, name)
+			}
+		}
+	}()
+	for own, conn := range clients {
+		if _, err := conn.Prepare(ctx, name, fmt.Sprintf("SELECT %d", own)); err != nil {
+			return judgePrepared(err)
+		}
+	}
+	for look := range poolerLooks {
+		for own, conn := range clients {
+			var got int
+			if err := conn.QueryRow(ctx, name).Scan(&got); err != nil {
+				return judgePrepared(err)
+			}
+			if got != own {
+				return false, nil
+			}
+		}
+		// Where server connections take turns, clients that come round as often
+		// as they do would meet their own each time. So every look is longer by
+		// one than that before it, whatever their number and even if it grows.
+		for range look {
+			if _, err := serverPID(ctx, one); err != nil {
+				return false, err
+			}
+		}
+	}
+	return true, nil
+}
+
+func judgePrepared(err error) (bool, error) {
+	var server *pgconn.PgError
+	if errors.As(err, &server) && (server.Code == codePreparedExists || server.Code == codePreparedMissing) {
+		return false, nil
+	}
+	return false, fmt.Errorf("preparing a statement: %w", err)
+}
+
+// serverPID returns the process that serves the connection at the moment. It
+// takes one round trip and no transaction block.
+func serverPID(ctx context.Context, conn *pgx.Conn) (uint32, error) {
+	var pid uint32
+	err := conn.QueryRow(ctx, "SELECT pg_catalog.pg_backend_pid()", pgx.QueryExecModeExec).Scan(&pid)
+	return pid, err
+}

@@ -1,0 +1,92 @@
+package lab
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tooldedup/dedup"
+)
+
+// Modes are all in which pgx can send statements.
+var Modes = []pgx.QueryExecMode{
+	pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeDescribeExec,
+	pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol,
+}
+
+// OpenPool opens a pool of so many connections in an exec mode.
+func OpenPool(ctx context.Context, url string, conns int32, mode pgx.QueryExecMode) (*pgxpool.Pool, error) {
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, err
+	}
+	config.MaxConns = conns
+	config.ConnConfig.DefaultQueryExecMode = mode
+	return pgxpool.NewWithConfig(ctx, config)
+}
+
+// Client is what one process has of the library. It knows nothing of other clients.
+type Client struct {
+	Pool *pgxpool.Pool
+	D    *dedup.Deduper
+	// BeforeCommit is asked by DoTx with the answers. An error rolls back; nil means to commit always.
+	BeforeCommit func([]Told) error
+}
+
+// OpenClient opens a client with a pool of its own.
+func OpenClient(ctx context.Context, url string, conns int32, mode pgx.QueryExecMode, opts *dedup.Options) (*Client, error) {
+	pool, err := OpenPool(ctx, url, conns, mode)
+	if err != nil {
+		return nil, err
+	}
+	d, err := dedup.New(pool, opts)
+	if err != nil {
+		pool.Close()
+		return nil, err
+	}
+	return &Client{Pool: pool, D: d}, nil
+}
+
+// Effect is the statement of an effect: it takes the key, and its answer is the
+// number of the run that was committed.
+const Effect = `INSERT INTO public.effects (key, run) VALUES ($1, nextval('public.runs')) RETURNING run`
+
+// Answer is what an effect answers, as a row and so as DoStatement's result.
+type Answer struct {
+	Run int64 `json:"run"`
+}
+
+// Run is an effect for a key: see [Effect].
+func Run(key string) dedup.Effect[Answer] { return NewJob(key).run }
+
+// RunNaively is [Run] in a plain transaction: what a control arm repeats after any
+// error. A limit above zero gives the transaction up after a while, as callers do. The wait for a
+// connection does not count: pgx keeps the place of a connection that was given up for as long as
+// 15 seconds.
+func RunNaively(ctx context.Context, pool *pgxpool.Pool, limit time.Duration, key string) (run int64, err error) {
+	err = pool.AcquireFunc(ctx, func(conn *pgxpool.Conn) error {
+		if limit > 0 {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, limit)
+			defer cancel()
+		}
+		return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+			a, err := Run(key)(ctx, tx)
+			run = a.Run
+			return err
+		})
+	})
+	return run, err
+}
+
+// Call is a call of the effect for a key.
+func Call(key string) dedup.Call {
+	return dedup.Call{Scope: "chaos", Tool: "effect", Key: key, Args: key}
+}
+
+// Retry is a policy of short pauses, the longest of which is so long.
+func Retry(longest time.Duration) dedup.RetryPolicy {
+	return dedup.RetryPolicy{BaseDelay: time.Millisecond, MaxDelay: longest}
+}
