@@ -31,7 +31,7 @@ type BatchProgress struct {
 	Calls, Executed, Replayed, Failed int64
 }
 
-// BatchOutcome is what became of one call of a batch.
+// BatchOutcome is the answer of one call of a batch.
 type BatchOutcome[R any] struct {
 	// Index is the call's number in the iterator, from 0. It is -1 in the only
 	// outcome of a batch that could not begin.

@@ -30,7 +30,7 @@ import (
 // [ErrOutcomeUnknown] means that the answer to COMMIT was lost. All of the transaction is
 // committed or none of it. Call BeginFunc again if every write of fn is the effect of a DoTx with
 // the same key: those that are committed are replayed then. A write beside them is made twice,
-// so find out first what became of it: [Deduper.Lookup] of a call in the transaction says whether
+// so find out first whether it is there: [Deduper.Lookup] of a call in the transaction says whether
 // it is committed.
 //
 // Cancelling ctx stops the pauses, cancels statements that were sent with it, and rolls back; a

@@ -1,6 +1,7 @@
 package dedup
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -43,94 +44,6 @@ type Call struct {
 	// outside a transaction. Set it where a replay is likely, on a second try for
 	// one: a replay costs one round trip then, and a first call one more.
 	LookFirst bool
-}
-
-// ErrorPolicy says what becomes of an effect's errors.
-type ErrorPolicy int
-
-const (
-	// ErrorsDefault does what Options.Errors says, and there it is ErrorsRollBack.
-	ErrorsDefault ErrorPolicy = iota
-	// ErrorsRollBack stores only errors that are wrapped by [Final].
-	ErrorsRollBack
-	// ErrorsStored stores every error as if it were wrapped by [Final], but for
-	// transient database errors, context errors and what the library itself objects to:
-	// the effect's use of its transaction, an unusable result.
-	ErrorsStored
-)
-
-func (p ErrorPolicy) known() bool { return p >= ErrorsDefault && p <= ErrorsStored }
-
-func checkIdentity(scope, tool, key string) (table.Identity, error) {
-	id := table.Identity{Scope: scope, Tool: tool, Key: key}
-	if err := validateName("Scope", scope); err != nil {
-		return id, err
-	}
-	if err := validateName("Tool", tool); err != nil {
-		return id, err
-	}
-	return id, validateName("Key", key)
-}
-
-// validateName checks a scope, a tool or a key.
-func validateName(field, name string) error {
-	if problem := table.NameProblem(field, name); problem != "" {
-		return invalid(field, "%s", problem)
-	}
-	return nil
-}
-
-// Fingerprint names the arguments of a call by their value: two calls have the
-// same one exactly if their arguments are equal as JSON. Its String method returns 64
-// hex characters.
-type Fingerprint = canon.Fingerprint
-
-const (
-	// MaxArgsSize is the most bytes that the JSON text of a call's arguments
-	// may have: 16 MiB. More belongs in a store of its own, with its hash among
-	// the arguments.
-	MaxArgsSize = canon.MaxSize
-	// MaxArgsDepth is how deep arrays and objects may nest in arguments: 1,000.
-	// Beyond it they are refused with an *[InvalidError].
-	MaxArgsDepth = canon.MaxDepth
-)
-
-// FingerprintOf returns the SHA-256 of a version prefix and the canonical JSON
-// text of args. White space, the order of members, the spelling of numbers and
-// of escapes do not count; every digit of a number does. nil is null.
-//
-// A [json.RawMessage] is taken as JSON text. Any other value goes through
-// [json.Marshal] first. A plain []byte is refused, because Marshal would make
-// it a base64 string, in which the order of members and the white space count
-// again: convert it to json.RawMessage, or to string if it is no JSON.
-//
-// Marshal leaves some values out without an error, and calls that differ in them
-// would count as one. So arguments are refused that hold a struct of which
-// nothing is encoded ([errors.New]'s, atomics), an unexported field that may hold
-// data, two fields of one name, or a struct that has its MarshalJSON from an
-// embedded field and other fields beside it. Fields tagged `json:"-"` do not
-// count, nor do locks, functions and channels, and what a MarshalJSON or
-// MarshalText leaves out is its author's choice. Methods with pointer receivers
-// ([math/big.Int]) are used in arguments that are passed by value too, if they
-// would lose something otherwise; in maps and interfaces they cannot be.
-//
-// An *[InvalidError] with Field "Args" says why arguments have no
-// fingerprint: they lose a part, cannot be encoded, are larger than [MaxArgsSize], nest
-// deeper than [MaxArgsDepth], name a member twice, hold a string that is not
-// valid UTF-8 (in a Go value too, where Marshal would silently replace the bad
-// bytes and so merge different calls), or a number with an exponent beyond
-// ±1,000,000,000.
-func FingerprintOf(args any) (Fingerprint, error) {
-	fp, err := canon.FingerprintOf(args)
-	return fp, invalidArgs(err)
-}
-
-// invalidArgs is an error of the arguments as the caller gets it.
-func invalidArgs(err error) error {
-	if refused, ok := err.(*canon.Error); ok {
-		return &InvalidError{What: "call", Field: "Args", Reason: refused.Reason, Err: refused.Err}
-	}
-	return err
 }
 
 // asked is a Call that was checked: what was asked, and nothing of how it goes.
@@ -181,8 +94,7 @@ func (c *asked) check(ctx context.Context, d *Deduper, call Call) error {
 	if problem != "" {
 		return invalid("Retention", "cannot be used: %s", problem)
 	}
-	policy := call.Errors
-	setDefault(&policy, d.opts.Errors)
+	policy := cmp.Or(call.Errors, d.opts.Errors)
 	if !policy.known() {
 		return invalid("Errors", "has an unknown policy; use ErrorsDefault, ErrorsRollBack or ErrorsStored")
 	}
@@ -190,9 +102,7 @@ func (c *asked) check(ctx context.Context, d *Deduper, call Call) error {
 	c.Identity, c.Lock = id, id.LockKey(d.opts.Schema)
 	c.Keep, c.Forget = retention.keep(), retention.forget()
 	c.lookFirst, c.storeErrors = call.LookFirst, policy == ErrorsStored
-	c.maxWait = call.MaxWait
-	setDefault(&c.maxWait, d.opts.MaxWait)
-	c.maxWait = min(c.maxWait, longestWait)
+	c.maxWait = min(cmp.Or(call.MaxWait, d.opts.MaxWait), longestWait)
 	if known, ok := call.Args.(table.Known); ok {
 		c.Fingerprint, c.ArgDigests, c.known = known.Fingerprint, known.ArgDigests, known.Record
 		return nil

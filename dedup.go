@@ -85,7 +85,8 @@ func (c *call) end(asked *Call, err error) error {
 	return err
 }
 
-// answer turns what became of a call into what its caller gets.
+// answer makes the result of a call that has ended with err, or with a record. value is what its
+// effect has returned.
 func answer[R any](c *call, value R, err error) (Result[R], error) {
 	result := Result[R]{Waited: c.waits.all, Attempts: c.attempts, Recovered: c.recovered}
 	if err != nil {

@@ -299,20 +299,6 @@ func (a *attempt) exec(ctx context.Context, sql string) error {
 	return err
 }
 
-// alongside returns err, and what else went wrong beside it.
-func alongside(err, other error) error {
-	switch {
-	case err == nil:
-		return other
-	case other == nil:
-		return err
-	}
-	if _, effects := err.(*effectError); effects {
-		return byEffect(fmt.Errorf("%w (and %w)", effectsOwn(err), other))
-	}
-	return fmt.Errorf("%w (and %w)", err, other)
-}
-
 // inTx makes of a fault that a fresh transaction would not meet the error that
 // asks for one.
 func inTx(err error) error {

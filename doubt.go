@@ -40,7 +40,7 @@ func (d *doubt) resolvedBy(free bool, started time.Time) {
 }
 
 // provable reports whether finding no record still proves that an earlier commit of this
-// call came to nothing. Its record may be forgotten by now, and swept or not: to run again
+// call did not take place. Its record may be forgotten by now, and swept or not: to run again
 // could then repeat the effect. Half of the time that the record is remembered is left for
 // clocks that differ, this machine's from the server's and those of two servers in a
 // failover.

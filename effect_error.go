@@ -1,6 +1,9 @@
 package dedup
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 // effectError is an error of an effect, or of a statement in its place, and not of the
 // library. It hides the answers of other calls in it: an effect that returns the ErrRefused
@@ -60,4 +63,18 @@ func (e *effectError) As(target any) bool {
 		return false
 	}
 	return errors.As(e.err, target)
+}
+
+// alongside returns err, and what else went wrong beside it.
+func alongside(err, other error) error {
+	switch {
+	case err == nil:
+		return other
+	case other == nil:
+		return err
+	}
+	if _, effects := err.(*effectError); effects {
+		return byEffect(fmt.Errorf("%w (and %w)", effectsOwn(err), other))
+	}
+	return fmt.Errorf("%w (and %w)", err, other)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tooldedup/dedup/internal/canon"
+	"github.com/tooldedup/dedup/internal/table"
 )
 
 // A key names one intent. It is made once, where the intent is formed, and is
@@ -163,3 +164,22 @@ const (
 	// Nine digits of five bits.
 	maxTimedKey = 1<<45 - 1
 )
+
+func checkIdentity(scope, tool, key string) (table.Identity, error) {
+	id := table.Identity{Scope: scope, Tool: tool, Key: key}
+	if err := validateName("Scope", scope); err != nil {
+		return id, err
+	}
+	if err := validateName("Tool", tool); err != nil {
+		return id, err
+	}
+	return id, validateName("Key", key)
+}
+
+// validateName checks a scope, a tool or a key.
+func validateName(field, name string) error {
+	if problem := table.NameProblem(field, name); problem != "" {
+		return invalid(field, "%s", problem)
+	}
+	return nil
+}

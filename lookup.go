@@ -66,7 +66,7 @@ type Status struct {
 	CreatedAt, ExpiresAt, ForgetAt, Now time.Time
 }
 
-// Lookup says what became of a call, for those who lost its answer and cannot
+// Lookup reads the state of a call, for those who lost its answer and cannot
 // or will not call again. One round trip; nothing is written with LockFirst.
 // With ClaimFirst only a claim can find out whether a twin is in flight, so one is
 // made and rolled back.

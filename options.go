@@ -41,7 +41,7 @@ type Options struct {
 	// 8 KiB, at most 256 MiB. A longer one is an [ErrInvalid] before COMMIT and the effect is rolled back.
 	MaxResultBytes int
 
-	// Errors says what becomes of an effect's errors where a call does not choose.
+	// Errors says which of an effect's errors are stored where a call does not choose.
 	// Default ErrorsRollBack: errors roll back, nothing is stored and the next try runs.
 	Errors ErrorPolicy
 
@@ -206,3 +206,19 @@ func containsNUL(s string) bool {
 	}
 	return false
 }
+
+// ErrorPolicy says which of an effect's errors are stored.
+type ErrorPolicy int
+
+const (
+	// ErrorsDefault does what Options.Errors says, and there it is ErrorsRollBack.
+	ErrorsDefault ErrorPolicy = iota
+	// ErrorsRollBack stores only errors that are wrapped by [Final].
+	ErrorsRollBack
+	// ErrorsStored stores every error as if it were wrapped by [Final], but for
+	// transient database errors, context errors and what the library itself objects to:
+	// the effect's use of its transaction, an unusable result.
+	ErrorsStored
+)
+
+func (p ErrorPolicy) known() bool { return p >= ErrorsDefault && p <= ErrorsStored }

@@ -75,7 +75,7 @@ func (c *call) start(ctx context.Context, d *Deduper, function string, asked *Ca
 	return c.span.start(ctx, &d.trace, &d.stats, data)
 }
 
-// kind is what an attempt came to. docs/design.md has it as a table.
+// kind is the outcome of an attempt. docs/design.md has them as a table.
 type kind int
 
 const (
@@ -87,13 +87,13 @@ const (
 	failed              // nothing was committed, and err is the answer
 )
 
-// verdict is what an attempt came to, and why.
+// verdict is the outcome of an attempt, and why.
 type verdict struct {
 	kind kind
 	err  error
 	// pause is true when the next attempt comes after a pause, within Options.Retry.
 	pause bool
-	// met is how far a busy attempt had come when it met the twin.
+	// met is how far a busy attempt was when it met the twin.
 	met stage
 	// conflict is true when the record's statement met a row that nobody can see.
 	conflict bool
@@ -104,7 +104,7 @@ type verdict struct {
 	until time.Time
 }
 
-// stage is how far an attempt came.
+// stage is how far an attempt was.
 type stage int
 
 const (
@@ -287,20 +287,3 @@ func (p RetryPolicy) longestPause(attempt int) time.Duration {
 // fullJitter draws evenly from zero to d, so that callers that failed together do not come
 // back together.
 func fullJitter(d time.Duration) time.Duration { return rand.N(d + 1) }
-
-// contextError joins a context's cause to its error, so that both are found.
-func contextError(ctx context.Context) error {
-	err, cause := ctx.Err(), context.Cause(ctx)
-	if cause == nil || cause == err {
-		return err
-	}
-	return fmt.Errorf("%w: %w", err, cause)
-}
-
-// withContext adds the end of ctx to err where err does not hold it already.
-func withContext(ctx context.Context, err error) error {
-	if cause := context.Cause(ctx); errors.Is(err, ctx.Err()) && errors.Is(err, cause) {
-		return err
-	}
-	return fmt.Errorf("dedup: %w: %w", contextError(ctx), err)
-}

@@ -70,7 +70,7 @@ func (t *SlogTracer) log(ctx context.Context, level slog.Level, msg string, call
 // TraceCallStart implements [CallTracer]. It logs nothing.
 func (t *SlogTracer) TraceCallStart(ctx context.Context, _ CallStartData) context.Context { return ctx }
 
-// TraceCallEnd logs what came of a call, under a message of its own for each kind of
+// TraceCallEnd logs how a call ended, under a message of its own for each kind of
 // outcome; see [SlogTracer].
 func (t *SlogTracer) TraceCallEnd(ctx context.Context, data CallEndData) {
 	write := func(level slog.Level, msg string, attrs ...slog.Attr) {

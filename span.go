@@ -141,11 +141,11 @@ func (b *batchTally) count(scope, tool string, a *answered, err error) {
 	}
 }
 
-func (t *tracers) endBatch(ctx context.Context, tally batchTally, took time.Duration) {
+func (ts *tracers) endBatch(ctx context.Context, tally batchTally, took time.Duration) {
 	if tally.Calls == 0 {
 		return
 	}
-	for _, one := range t.batch {
+	for _, one := range ts.batch {
 		one.traceBatch(ctx, tally, took)
 	}
 }

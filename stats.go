@@ -48,9 +48,6 @@ const (
 	OtherTools = "_other"
 )
 
-// Stats returns what d has counted. Counting costs a call no allocation and no round trip.
-func (d *Deduper) Stats() Stats { return d.stats.snapshot() }
-
 // stats counts calls, and has those that are on their way.
 type stats struct {
 	since time.Time

@@ -31,7 +31,7 @@ type CallData struct {
 	Attrs []slog.Attr
 }
 
-// CallTracer is called for every call of every function, whatever comes of it. A span is
+// CallTracer is called for every call of every function, however it ends. A span is
 // begun and ended here, and calls are counted. A DoBatch that cannot begin
 // makes no calls.
 type CallTracer interface {
@@ -73,7 +73,7 @@ type CallEndData struct {
 	ResultBytes int
 }
 
-// Outcome is what came of a call. Its text may be the value of a metric's label.
+// Outcome is how a call ended. Its text may be the value of a metric's label.
 type Outcome string
 
 const (
@@ -287,7 +287,7 @@ type batchTracer interface {
 	traceBatch(ctx context.Context, tally batchTally, took time.Duration)
 }
 
-// batchTally is what became of a batch.
+// batchTally counts the outcomes of a batch.
 type batchTally struct {
 	counts
 	// scope and tool are those of all its calls, each empty where they differ.

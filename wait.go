@@ -125,7 +125,7 @@ func (c *call) lead(ctx context.Context) error {
 func (c *call) wait(ctx context.Context, v verdict) verdict {
 	switch {
 	case v.met == atOpen:
-		c.attempts-- // it came to nothing but a look
+		c.attempts-- // it has only looked
 	case v.met == atRecord && c.spent():
 		return verdict{kind: failed, err: ErrInFlight}
 	}

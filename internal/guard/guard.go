@@ -299,7 +299,7 @@ func (e *Effect) Leave() {
 	e.scope.ended.Store(true)
 }
 
-// Verdict is what became of an effect that returned err, by the state in which it left the
+// Verdict judges an effect that returned err by the state in which it left the
 // transaction that started then: err, or why nothing of it may be committed. Once it is
 // ErrTxEnded nothing else counts.
 func (e *Effect) Verdict(ctx context.Context, started time.Time, err error) error {

@@ -177,7 +177,7 @@ func ReadRecord(p *wire.Pipeline, e *Entry, r *Record) {
 }
 
 // IsConflict reports whether an error of the record's own statement says that a row stood
-// in its way, or that it came to nothing.
+// in its way, or that it wrote nothing.
 func IsConflict(err error) bool {
 	state := wire.SQLState(err)
 	return state == wire.CodeUniqueViolation || state == wire.CodeDivisionByZero

@@ -120,16 +120,7 @@ func (p *Pipeline) QueueArgs(q Query, args []any, params ...any) error {
 
 // queue queues a statement with parameters behind those that are encoded already.
 func (p *Pipeline) queue(q Query, values [][]byte, formats []int16, params []any) {
-	room := p.room[:0]
-	for _, param := range params {
-		start, format, null := len(room), int16(0), false
-		room, format, null = appendParam(room, param)
-		value := room[start:len(room):len(room)]
-		if null {
-			value = nil
-		}
-		values, formats = append(values, value), append(formats, format)
-	}
+	values, formats = appendParams(p.room[:0], values, formats, params)
 	if sd := p.conn.prepared[q.Name]; sd != nil {
 		p.own.ExecStatement(sd, values, formats, binaryResults)
 	} else {

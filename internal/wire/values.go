@@ -14,6 +14,21 @@ import (
 // postgresEpoch is 2000-01-01 in microseconds of Unix time: where Postgres begins to count.
 const postgresEpoch = 946_684_800_000_000
 
+// appendParams appends parameters as the wire has them. Their bytes go into room, as long as
+// that suffices.
+func appendParams(room []byte, values [][]byte, formats []int16, params []any) ([][]byte, []int16) {
+	for _, param := range params {
+		start, format, null := len(room), int16(0), false
+		room, format, null = appendParam(room, param)
+		value := room[start:len(room):len(room)]
+		if null {
+			value = nil
+		}
+		values, formats = append(values, value), append(formats, format)
+	}
+	return values, formats
+}
+
 // appendParam appends a parameter as the wire has it.
 func appendParam(b []byte, param any) (_ []byte, format int16, null bool) {
 	switch v := param.(type) {
