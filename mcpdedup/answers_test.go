@@ -195,7 +195,7 @@ func TestSession(t *testing.T) {
 	server := newServer()
 	perSession := nothing[findIn]("nothing", tool.Write)
 	perSession.Scope = tool.PerSession
-	require.NoError(t, mcpdedup.AddTool(server, d.tools, opts, perSession))
+	require.NoError(t, addTool(server, d.tools, opts, perSession))
 	cs := connect(t, server)
 	arguments := args{mcpdedup.KeyArgument: "k"}
 	first := call(t, cs, "nothing", arguments)

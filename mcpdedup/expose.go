@@ -3,13 +3,13 @@ package mcpdedup
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/door"
 	"github.com/tooldedup/dedup/tool"
 )
 
@@ -133,19 +133,16 @@ func (e *exposed) invocation(ctx context.Context, req *mcp.CallToolRequest) (inv
 	taken, err := e.take(req.Params, e.opts.MetaKey)
 	inv.Args, inv.Key, inv.Confirmed = taken.args, taken.key, taken.confirmed
 	if t := taken.turn; t != nil {
-		inv.Turn = t.number
+		inv.Turn = t.Number
 		if inv.Session == "" {
-			inv.Session = t.session
+			inv.Session = t.Session
 		}
 	}
 	return inv, err
 }
 
 func scopeOf(ctx context.Context, opts *Options, req *mcp.CallToolRequest) (string, error) {
-	scope, err := opts.Scope(ctx, req)
-	if err == nil && scope == "" {
-		err = errors.New("the scope is empty")
-	}
+	scope, err := door.Scope(opts.Scope(ctx, req))
 	if err != nil {
 		return "", &scopeError{err}
 	}
@@ -161,11 +158,3 @@ type (
 
 func (e *scopeError) Unwrap() error   { return e.error }
 func (e *sessionError) Unwrap() error { return e.error }
-
-// isSessionRequired says that a tool's keys are those of a session and that the
-// call came without one.
-func isSessionRequired(err error) bool {
-	var own *sessionError
-	var invalid *dedup.InvalidError
-	return errors.As(err, &own) || errors.As(err, &invalid) && invalid.Field == "Session"
-}

@@ -54,6 +54,7 @@ func TestTexts(t *testing.T) {
 		{"attempts exhausted", &dedup.Error{Answer: dedup.ErrAttemptsExhausted, Err: secret}},
 		{"transient", &pgconn.PgError{Message: "canary", Code: "40001"}},
 		{"demoted", &pgconn.PgError{Message: "canary", Code: "25006"}},
+		{"read only", &tool.ReadOnlyError{Tool: "pay", Reason: "canary"}},
 		{"timeout", fmt.Errorf("canary: %w", context.DeadlineExceeded)},
 		{"cancelled", fmt.Errorf("canary: %w", context.Canceled)},
 		{"broken", &dedup.Error{Answer: dedup.ErrBroken, Err: secret}},

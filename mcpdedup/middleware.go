@@ -9,10 +9,12 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/door"
 	"github.com/tooldedup/dedup/tool"
 )
 
-// Middleware guards the tools that a server has already:
+// Middleware guards the tools that a server has already. It is for those whose tools are written for
+// the SDK and stay so; whoever writes new ones has less to do with a registry and [AddTools].
 //
 //	guard, err := mcpdedup.Middleware(d, map[string]mcpdedup.Policy{
 //		"get_order":    {Class: tool.ReadOnly},
@@ -107,7 +109,7 @@ func unguarded(ctx context.Context, opts *Options, call *mcp.CallToolRequest, ne
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("unknown tool %q", name)} // as the SDK says it
 	}
 	opts.report(ctx, Failure{Tool: name, Code: CodeUnclassified,
-		Err: fmt.Errorf("mcpdedup: %s was called and is none of the tools that Middleware was given; give its class, also if it only reads", shown(name))})
+		Err: fmt.Errorf("mcpdedup: %s was called and is none of the tools that Middleware was given; give its class, also if it only reads", door.Name(name))})
 	return complete(call.Session, &mcp.CallToolResult{
 		IsError: true,
 		Content: []mcp.Content{&mcp.TextContent{Text: "The server does not say what a repeat of this tool would do. Nothing was done. Use another tool."}},

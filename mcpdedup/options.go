@@ -85,8 +85,8 @@ type Failure struct {
 	Err error
 }
 
-// OptionsError says which option cannot be used and why. Returned by AddTools,
-// AddTool and Middleware.
+// OptionsError says which option cannot be used and why. Returned by AddTools and
+// Middleware.
 type OptionsError struct {
 	// Option is the name of the field, Reason what is wrong and would be right.
 	Option, Reason string
@@ -132,9 +132,6 @@ func isArgumentName(name string) bool {
 		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("_-.", r))
 	})
 }
-
-// retryAfter is RetryAfter in seconds.
-func (o *Options) retryAfter() int { return int((o.RetryAfter + time.Second - 1) / time.Second) }
 
 // report tells the server's author what the client is not told.
 func (o *Options) report(ctx context.Context, f Failure) {

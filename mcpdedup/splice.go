@@ -1,13 +1,12 @@
 package mcpdedup
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"slices"
 
 	"github.com/google/jsonschema-go/jsonschema"
 
+	"github.com/tooldedup/dedup/internal/door"
 	"github.com/tooldedup/dedup/tool"
 )
 
@@ -73,17 +72,16 @@ func (s spliced) arguments() (all []addedArgument) {
 	return all
 }
 
-// splice adds the arguments to the text of an object's schema and returns the
-// names of those that the tool has itself. Every other byte of the text stays as
-// it is: decoded and encoded again, a schema may lose digits of a number, the
-// order of its members and keywords that the decoder does not know.
+// splice adds the arguments to an object's schema and returns the names of those that the
+// tool has itself.
 func (s spliced) splice(schema json.RawMessage) (_ json.RawMessage, taken []string, err error) {
+	shown := readObject(schema)
 	for _, a := range s.arguments() {
-		properties, err := container(schema, "properties", "{}")
+		properties, err := shown.object("properties")
 		if err != nil {
 			return nil, nil, err
 		}
-		if slices.ContainsFunc(membersOf(properties), func(m memberText) bool { return m.name == a.name }) {
+		if properties.value(a.name) != nil {
 			taken = append(taken, a.name)
 			continue
 		}
@@ -91,82 +89,22 @@ func (s spliced) splice(schema json.RawMessage) (_ json.RawMessage, taken []stri
 		if err != nil {
 			return nil, nil, err
 		}
-		schema = setMember(schema, "properties", appendItem(properties, named(a.name, text)))
+		properties.set(a.name, text)
+		shown.set("properties", properties.text())
 		if !a.required {
 			continue
 		}
-		required, err := container(schema, "required", "[]")
+		required := []json.RawMessage{}
+		if given := shown.value("required"); given != nil {
+			if err := json.Unmarshal(given, &required); err != nil {
+				return nil, nil, fmt.Errorf("mcpdedup: required in a tool's schema is no list: %w", err)
+			}
+		}
+		text, err = door.JSON(append(required, json.RawMessage(`"`+a.name+`"`)))
 		if err != nil {
 			return nil, nil, err
 		}
-		schema = setMember(schema, "required", appendItem(required, quoted(a.name)))
+		shown.set("required", text)
 	}
-	return schema, taken, nil
-}
-
-// container returns the value of a schema's member, or an empty one where it is
-// missing or null.
-func container(schema []byte, name, empty string) ([]byte, error) {
-	value := []byte(empty)
-	for _, m := range membersOf(schema) {
-		if m.name == name { // of two with one name, readers take the last
-			value = schema[m.from:m.to]
-		}
-	}
-	switch {
-	case string(value) == "null":
-		return []byte(empty), nil
-	case value[0] != empty[0]:
-		return nil, fmt.Errorf("mcpdedup: %s in a tool's schema is not of the form %s", name, empty)
-	default:
-		return value, nil
-	}
-}
-
-// setMember puts a value in place of the member's, or at the end of the object.
-func setMember(object []byte, name string, value []byte) []byte {
-	for _, m := range slices.Backward(membersOf(object)) {
-		if m.name == name {
-			return slices.Concat(object[:m.from], value, object[m.to:])
-		}
-	}
-	return appendItem(object, named(name, value))
-}
-
-// appendItem adds the text of a member or an element to that of an object or a
-// list, before its closing bracket.
-func appendItem(container, item []byte) []byte {
-	end := len(bytes.TrimRight(container, " \t\r\n")) - 1
-	begin := bytes.IndexAny(container, "{[") + 1
-	if len(bytes.TrimSpace(container[begin:end])) > 0 {
-		item = append([]byte(","), item...)
-	}
-	return slices.Concat(container[:end], item, container[end:])
-}
-
-func named(name string, value []byte) []byte {
-	return slices.Concat(quoted(name), []byte(":"), value)
-}
-
-func quoted(name string) []byte { return []byte(`"` + name + `"`) }
-
-// memberText is a member of a JSON object and where in the text its value is.
-type memberText struct {
-	name     string
-	from, to int64
-}
-
-// membersOf returns the members of a valid JSON object, in their order.
-func membersOf(object []byte) (members []memberText) {
-	dec := json.NewDecoder(bytes.NewReader(object))
-	_, _ = dec.Token() // the brace; no step can fail, as the text is valid
-	for dec.More() {
-		token, _ := dec.Token()
-		name, _ := token.(string)
-		var value json.RawMessage
-		_ = dec.Decode(&value)
-		to := dec.InputOffset()
-		members = append(members, memberText{name, to - int64(len(value)), to})
-	}
-	return members
+	return shown.text(), taken, nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/door"
 )
 
 // Invocation is a call of a registered tool, as it came from a model, an
@@ -178,18 +179,12 @@ func (r *Registry) runReading(ctx context.Context, t *definition, c *call) (Answ
 
 // runOnce runs a call without a record, in a transaction of its own. What it
 // refuses with dedup.Final is told like a refusal with a record, and not kept.
-func (r *Registry) runOnce(ctx context.Context, t *definition, c *call, opts pgx.TxOptions) (answer Answer, err error) {
-	err = pgx.BeginTxFunc(ctx, r.d.Pool(), opts, func(tx pgx.Tx) (err error) {
-		answer.JSON, err = c.run(ctx, tx)
-		return notEnded(t.Name, tx, err)
-	})
-	if err == nil {
-		return answer, nil
-	}
+func (r *Registry) runOnce(ctx context.Context, t *definition, c *call, opts pgx.TxOptions) (Answer, error) {
+	text, err := door.Once(ctx, r.d, t.Name, opts, c.run)
 	if refusal := r.d.Refusal(err); refusal != nil {
 		err = refusal // as a tool with a record refuses
 	}
-	return Answer{}, err
+	return Answer{JSON: text}, err
 }
 
 func (r *Registry) runKeyed(ctx context.Context, c *call) (Answer, error) {

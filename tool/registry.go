@@ -1,7 +1,6 @@
 package tool
 
 import (
-	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/external"
+	"github.com/tooldedup/dedup/internal/door"
 )
 
 // Registry holds the tools that a program offers. It is safe for concurrent use.
@@ -98,15 +98,11 @@ func (r *Registry) has(name string) bool {
 
 // problems are those of a tool with the registry's Deduper.
 func (r *Registry) problems(t *definition) (found []Problem) {
-	opts := r.d.Options()
-	if t.Lookalikes.Action == Refuse && opts.Isolation == pgx.RepeatableRead {
+	if t.Lookalikes.Action == Refuse && r.d.Options().Isolation == pgx.RepeatableRead {
 		found = append(found, Problem{t.Name, "Lookalikes", "cannot refuse at REPEATABLE READ, where two calls at once do not see each other; " +
 			"use Report, or a Deduper whose Isolation is ReadCommitted or Serializable"})
 	}
-	// The Deduper's own rules for what a call may say, told at start-up.
-	opts.Retention = t.Retention
-	var bad *dedup.InvalidError
-	if _, err := dedup.New(r.d.Pool(), &opts); errors.As(err, &bad) {
+	if bad := door.CheckRetention(r.d, t.Retention); bad != nil {
 		found = append(found, Problem{t.Name, bad.Field, bad.Reason})
 	}
 	return found

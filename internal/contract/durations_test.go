@@ -248,7 +248,7 @@ func TestDurations(t *testing.T) {
 		for _, asked := range durations {
 			eachDuration(runner.Policy{Tries: 5, First: time.Second}, func(name string, policy runner.Policy) {
 				clock := &pausing{}
-				call := runner.Call[int]{Tool: "create_ticket", Class: tools.Write, Key: "k", Policy: &policy}
+				call := runner.Call{Tool: "create_ticket", Class: tools.Write, Key: "k", Policy: &policy}
 				_, err := runner.Do(t.Context(), &runner.Runner{Clock: clock}, call, func(context.Context, runner.Try) (int, error) {
 					return 0, &runner.StatusError{Code: http.StatusServiceUnavailable, RetryAfter: asked}
 				})

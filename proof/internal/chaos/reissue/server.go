@@ -88,8 +88,12 @@ func addEffect(server *mcp.Server, pool *pgxpool.Pool, withDedup bool) error {
 	if err != nil {
 		return err
 	}
-	return mcpdedup.AddTool(server, tool.NewRegistry(d, nil), &mcpdedup.Options{Scope: mcpdedup.SingleUser("chaos"), OnError: func(context.Context, mcpdedup.Failure) {}},
-		tool.Tool[effectIn, lab.Answer]{Name: toolName, Class: tool.Write, MaxWait: -1, Run: func(ctx context.Context, tx pgx.Tx, in effectIn) (lab.Answer, error) {
-			return lab.RunRow(in.Name)(ctx, tx)
-		}})
+	tools := tool.NewRegistry(d, nil)
+	err = tools.Add(tool.Tool[effectIn, lab.Answer]{Name: toolName, Class: tool.Write, MaxWait: -1, Run: func(ctx context.Context, tx pgx.Tx, in effectIn) (lab.Answer, error) {
+		return lab.RunRow(in.Name)(ctx, tx)
+	}})
+	if err != nil {
+		return err
+	}
+	return mcpdedup.AddTools(server, tools, &mcpdedup.Options{Scope: mcpdedup.SingleUser("chaos"), OnError: func(context.Context, mcpdedup.Failure) {}})
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/door"
 )
 
 func TestTakeMembers(t *testing.T) {
@@ -65,7 +66,7 @@ func FuzzTakeMembers(f *testing.F) {
 
 func TestKeyOf(t *testing.T) {
 	t.Parallel()
-	for _, good := range []string{"k", "1", "a b", "schlüssel", strings.Repeat("k", maxKeyBytes), "🙂"} {
+	for _, good := range []string{"k", "1", "a b", "schlüssel", strings.Repeat("k", door.MaxKey), "🙂"} {
 		key, err := keyOf("here", good)
 		require.NoError(t, err)
 		require.Equal(t, good, key)
