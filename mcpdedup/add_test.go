@@ -49,12 +49,6 @@ func TestToolsAreRefused(t *testing.T) {
 		nothing[struct {
 			Key string `json:"idempotencyKey"`
 		}]("a_key", tool.Write),
-		tool.Tool[struct {
-			Confirm bool `json:"confirm"`
-		}, booking]{Name: "b_confirm", Class: tool.Write, Lookalikes: tool.LookalikeGuard{Action: tool.Refuse},
-			Run: nothing[struct {
-				Confirm bool `json:"confirm"`
-			}]("", tool.Write).Run},
 		nothing[findIn]("c/slash", tool.Write),
 		nothing[undescribed]("d_undescribed", tool.ReadOnly),
 		tool.Tool[findIn, undescribed]{Name: "e_result", Class: tool.ReadOnly,

@@ -32,18 +32,11 @@ func (e *exposed) answered(a tool.Answer) *mcp.CallToolResult {
 		return res // there is no record
 	}
 	res.Meta = e.opts.recordMeta(a.Key, duplicate, a.FirstAt)
-	if a.Lookalike != nil {
-		res.Meta[MetaLookalike] = lookalikeMeta(a.Lookalike)
-	}
 	return res
 }
 
 func (o *Options) recordMeta(key string, duplicate bool, firstAt time.Time) mcp.Meta {
 	return mcp.Meta{o.MetaKey: key, MetaDuplicate: duplicate, MetaFirstAt: rfc3339(firstAt)}
-}
-
-func lookalikeMeta(l *tool.Lookalike) map[string]any {
-	return map[string]any{"at": rfc3339(l.At), "keyHash": l.KeyHash}
 }
 
 func rfc3339(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }

@@ -22,7 +22,6 @@ const (
 	CodeSessionRequired  = Code(door.SessionRequired)
 	CodeFailed           = Code(door.Failed)
 
-	CodeLookalike    Code = "lookalike"
 	CodeUnidentified Code = "unidentified"
 	CodeUnclassified Code = "unclassified"
 )

@@ -89,7 +89,6 @@
 //	in_flight          runs right now; [MetaRetryAfter] has the seconds  same key
 //	expired            ran, and its result is no longer kept             no
 //	refused            was refused by the tool, whose text this is       no
-//	lookalike          equals an earlier one under another key           with confirm, if meant
 //	outcome_unknown    may have been committed                           same key
 //	unavailable        met a busy or unreachable database                same key
 //	timeout            ended, or was cancelled, without an answer        same key

@@ -3,6 +3,7 @@ package mcpdedup
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -54,16 +55,12 @@ func (e *exposed) build() (problems []tool.Problem) {
 	if in == nil {
 		return problems
 	}
-	shown, taken, err := e.splice(in)
-	if err != nil {
+	shown, err := e.splice(in)
+	switch {
+	case errors.Is(err, errArgumentTaken):
+		report("In."+e.keyArgument, `has the name of an argument that is added to the tool; rename it, or tag it dedup:"key" if it is the key`)
+	case err != nil:
 		report("In", err.Error())
-	}
-	for _, name := range taken {
-		fix := "rename it"
-		if name == e.keyArgument {
-			fix += `, or tag it dedup:"key" if it is the key`
-		}
-		report("In."+name, "has the name of an argument that is added to the tool; "+fix)
 	}
 	e.tool = &mcp.Tool{
 		Name: e.info.Name, Description: e.info.Description,
@@ -131,7 +128,7 @@ func (e *exposed) invocation(ctx context.Context, req *mcp.CallToolRequest) (inv
 		return inv, nil
 	}
 	taken, err := e.take(req.Params, e.opts.MetaKey)
-	inv.Args, inv.Key, inv.Confirmed = taken.args, taken.key, taken.confirmed
+	inv.Args, inv.Key = taken.args, taken.key
 	if t := taken.turn; t != nil {
 		inv.Turn = t.Number
 		if inv.Session == "" {

@@ -2,7 +2,6 @@ package mcpdedup
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -28,8 +27,6 @@ type failing struct {
 type failure struct {
 	code Code
 	text string
-	// more is a second text: the earlier result that a lookalike has.
-	more json.RawMessage
 	// meta is what _meta has beside code and key.
 	meta mcp.Meta
 	// hidden says that the text is not all, and the server's author is told.
@@ -47,9 +44,6 @@ func (f *failing) answer(ctx context.Context, key string, err error) *mcp.CallTo
 		f.opts.report(ctx, Failure{Tool: f.info.Name, Code: told.code, KeyHash: hash, Err: err})
 	}
 	res := &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: told.text}}, Meta: mcp.Meta{MetaError: string(told.code)}}
-	if told.more != nil {
-		res.Content = append(res.Content, &mcp.TextContent{Text: string(told.more)})
-	}
 	if key != "" && told.code != CodeKeyInvalid {
 		res.Meta[f.opts.MetaKey] = key
 	}
@@ -115,7 +109,6 @@ func misuse(err error) (failure, bool) {
 		scope   *scopeError
 		session *sessionError
 		arg     *tool.ArgumentError
-		alike   *tool.LookalikeError
 	)
 	switch {
 	case errors.As(err, &scope):
@@ -130,22 +123,8 @@ func misuse(err error) (failure, bool) {
 		return failure{code: take.code, text: take.text + nothing + "Correct it and call again."}, true
 	case errors.As(err, &arg):
 		return failure{code: CodeArgumentsInvalid, text: argumentText(arg) + nothing + "Correct the arguments and call again."}, true
-	case errors.As(err, &alike):
-		return lookalikeFailure(alike), true
 	default:
 		return failure{}, false
-	}
-}
-
-func lookalikeFailure(alike *tool.LookalikeError) failure {
-	result := "Its result follows; if this call is the same action, take it. "
-	if alike.Earlier.Result == nil {
-		result = "Its result is no longer kept. "
-	}
-	return failure{
-		code: CodeLookalike, more: alike.Earlier.Result, meta: mcp.Meta{MetaLookalike: lookalikeMeta(&alike.Earlier)},
-		text: fmt.Sprintf("An equal call was carried out at %s under another key. Nothing was done now. ", door.Second(alike.Earlier.At)) + result +
-			"If the action is meant a second time, call again with the same arguments and key, and with " + ConfirmArgument + ": true.",
 	}
 }
 

@@ -62,14 +62,13 @@ func (g *guard) show(t *mcp.Tool) (*mcp.Tool, error) {
 	if err != nil {
 		return nil, err
 	}
-	schema, taken, err := g.splice(text)
-	if err != nil {
+	shown.InputSchema, err = g.splice(text)
+	switch {
+	case errors.Is(err, errArgumentTaken):
+		return nil, fmt.Errorf("mcpdedup: tool %s has an argument %s itself; rename it, or name it as Policy.KeyArgument if it is the key", t.Name, g.keyArgument)
+	case err != nil:
 		return nil, err
 	}
-	for _, name := range taken {
-		return nil, fmt.Errorf("mcpdedup: tool %s has an argument %s itself; rename it, or name it as Policy.KeyArgument if it is the key", t.Name, name)
-	}
-	shown.InputSchema = schema
 	return &shown, nil
 }
 

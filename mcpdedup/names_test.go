@@ -53,7 +53,7 @@ func TestNamesOfKeysThatCannotBe(t *testing.T) {
 		require.ErrorAs(t, mcpdedup.AddTools(newServer(), d.tools, opts), &refused)
 		require.Equal(t, option, refused.Option)
 	}
-	for _, opts := range []*mcpdedup.Options{{KeyArgument: mcpdedup.ConfirmArgument}, {KeyArgument: "k", KeysInMeta: true}} {
+	for _, opts := range []*mcpdedup.Options{{KeyArgument: "k", KeysInMeta: true}} {
 		opts.Scope = mcpdedup.SingleUser("house")
 		require.Error(t, mcpdedup.AddTools(newServer(), d.tools, opts))
 	}

@@ -41,7 +41,7 @@ func FuzzTakeMembers(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, object []byte) {
-		rest, members, err := takeMembers(object, KeyArgument, ConfirmArgument)
+		rest, members, err := takeMembers(object, KeyArgument, "confirm")
 		if err != nil || members == nil {
 			if err == nil {
 				require.Equal(t, string(object), string(rest))
@@ -57,7 +57,7 @@ func FuzzTakeMembers(f *testing.F) {
 			after[name] = value
 		}
 		require.Equal(t, before, after)
-		again, none, err := takeMembers(rest, KeyArgument, ConfirmArgument)
+		again, none, err := takeMembers(rest, KeyArgument, "confirm")
 		require.NoError(t, err)
 		require.Empty(t, none)
 		require.Equal(t, string(rest), string(again))

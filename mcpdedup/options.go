@@ -26,8 +26,7 @@ type Options struct {
 	Scope func(ctx context.Context, req *mcp.CallToolRequest) (string, error)
 
 	// Session returns the conversation that a call belongs to. It matters to tools
-	// whose scope is tool.PerSession and to look-alike guards, which else look at
-	// all calls of a principal. Default none: a client that reconnects, or that
+	// whose scope is tool.PerSession. Default none: a client that reconnects, or that
 	// speaks a version of MCP without sessions, would be in a new one each time.
 	// Not for [Middleware].
 	Session func(ctx context.Context, req *mcp.CallToolRequest) (string, error)
@@ -113,15 +112,15 @@ func (o *Options) checked() (Options, error) {
 		return Options{}, &OptionsError{"RetryAfter", "must be between 1 second and 1 hour"}
 	}
 	opts.MetaKey = cmp.Or(opts.MetaKey, MetaKey)
-	if slices.Contains([]string{MetaDuplicate, MetaFirstAt, MetaError, MetaRetryAfter, MetaLookalike, MetaRefusal}, opts.MetaKey) {
+	if slices.Contains([]string{MetaDuplicate, MetaFirstAt, MetaError, MetaRetryAfter, MetaRefusal}, opts.MetaKey) {
 		return Options{}, &OptionsError{"MetaKey", "is the name of something else in an answer's _meta; give another"}
 	}
 	if opts.KeyArgument != "" && opts.KeysInMeta {
 		return Options{}, &OptionsError{"KeyArgument", "is of no use with KeysInMeta, which leaves the argument out"}
 	}
 	opts.KeyArgument = cmp.Or(opts.KeyArgument, KeyArgument)
-	if opts.KeyArgument == ConfirmArgument || !isArgumentName(opts.KeyArgument) {
-		return Options{}, &OptionsError{"KeyArgument", `must be made of letters, digits, "_", "-" and ".", and not be ` + ConfirmArgument}
+	if !isArgumentName(opts.KeyArgument) {
+		return Options{}, &OptionsError{"KeyArgument", `must be made of letters, digits, "_", "-" and "."`}
 	}
 	return opts, nil
 }

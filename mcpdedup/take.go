@@ -20,27 +20,22 @@ const maxKeyLength = 255
 
 // taken is a call without what was added to its tool's arguments.
 type taken struct {
-	args      json.RawMessage
-	key       string
-	turn      *door.Turn
-	confirmed bool
+	args json.RawMessage
+	key  string
+	turn *door.Turn
 }
 
-// take takes the added arguments out of a call, and reads a key that is an argument of
+// take takes the added argument out of a call, and reads a key that is an argument of
 // the tool's own. What it returns beside an error is of no use.
 func (s spliced) take(params *mcp.CallToolParamsRaw, metaKey string) (t taken, err error) {
-	var names []string
+	var members map[string]json.RawMessage
+	t.args = params.Arguments
 	if s.keyArgument != "" {
-		names = append(names, s.keyArgument)
+		if t.args, members, err = takeMembers(params.Arguments, s.keyArgument); err != nil {
+			return t, err
+		}
 	}
-	if s.confirm {
-		names = append(names, ConfirmArgument)
-	}
-	args, members, err := takeMembers(params.Arguments, names...)
-	if err != nil {
-		return t, err
-	}
-	if t.args = args; s.ownKey {
+	if s.ownKey {
 		t.args = params.Arguments
 	}
 	if t.turn, err = turnOf(params.Meta); err != nil {
@@ -52,17 +47,11 @@ func (s spliced) take(params *mcp.CallToolParamsRaw, metaKey string) (t taken, e
 	case inMeta && !(inArgument && namesNoCall(value, params.Name)):
 		t.key, err = clientKey(t.turn, `in _meta["`+metaKey+`"]`, params.Name, value)
 	case inArgument:
-		t.key, err = clientKey(t.turn, "in the argument "+s.keyArgument, params.Name, decoded(raw))
+		var value any
+		_ = json.Unmarshal(raw, &value) // it was found valid
+		t.key, err = clientKey(t.turn, "in the argument "+s.keyArgument, params.Name, value)
 	}
-	if err != nil {
-		return t, err
-	}
-	if raw, ok := members[ConfirmArgument]; ok {
-		if t.confirmed, ok = decoded(raw).(bool); !ok {
-			return t, &takeError{CodeArgumentsInvalid, "The argument " + ConfirmArgument + " must be true or false."}
-		}
-	}
-	return t, nil
+	return t, err
 }
 
 // MetaTurn is the member of a request's _meta that says which message of a model the
@@ -108,12 +97,6 @@ func clientKey(t *door.Turn, where, tool string, value any) (string, error) {
 	default:
 		return "", &takeError{CodeKeyInvalid, "The key " + where + " " + door.NamesNoCall + "."}
 	}
-}
-
-// decoded returns the value of a JSON text that was found valid.
-func decoded(raw json.RawMessage) (value any) {
-	_ = json.Unmarshal(raw, &value)
-	return value
 }
 
 // keyOf returns the key that a client's value stands for. A text within the limit

@@ -38,9 +38,6 @@ type Invocation struct {
 
 	// LookFirst expects a replay: see [dedup.Call].
 	LookFirst bool
-	// Confirmed runs a call although it looks like an earlier one: see
-	// [LookalikeGuard].
-	Confirmed bool
 }
 
 // Answer is what a call answers.
@@ -60,9 +57,6 @@ type Answer struct {
 	// Recovered says that the answer to this call's own COMMIT was lost and its
 	// record found: Replayed is true too. Count effects by !Replayed || Recovered.
 	Recovered bool
-	// Lookalike is the latest earlier call that this one equals but for its key,
-	// where the tool's guard looks for such: nil if there is none.
-	Lookalike *Lookalike
 }
 
 // Invoke makes a call. The package documentation lists the errors. Beside an
@@ -159,8 +153,6 @@ func (r *Registry) run(ctx context.Context, c *call) (Answer, error) {
 		return r.runReading(ctx, t, c)
 	case c.Key == "" && !t.Class.NeedsKey():
 		return r.runOnce(ctx, t, c, pgx.TxOptions{})
-	case t.Lookalikes.Action != Ignore:
-		return r.runGuarded(ctx, t, c)
 	default:
 		return r.runKeyed(ctx, c)
 	}

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/external"
 	"github.com/tooldedup/dedup/internal/door"
@@ -25,11 +23,6 @@ type Registry struct {
 
 // Options configure a Registry. Nil and zero mean the defaults.
 type Options struct {
-	// OnLookalike is told of every call that equals an earlier one but for its
-	// key and that was run or refused for it; not of replays, nor of calls that
-	// failed. It runs in the call's own goroutine, before Invoke returns.
-	// Default none.
-	OnLookalike func(LookalikeEvent)
 	// External runs the ExternalTools, which cannot be added without it. Make it with
 	// external.New and the same Deduper, run its Recover, and close it at the end. Default none.
 	External *external.Tools
@@ -98,10 +91,6 @@ func (r *Registry) has(name string) bool {
 
 // problems are those of a tool with the registry's Deduper.
 func (r *Registry) problems(t *definition) (found []Problem) {
-	if t.Lookalikes.Action == Refuse && r.d.Options().Isolation == pgx.RepeatableRead {
-		found = append(found, Problem{t.Name, "Lookalikes", "cannot refuse at REPEATABLE READ, where two calls at once do not see each other; " +
-			"use Report, or a Deduper whose Isolation is ReadCommitted or Serializable"})
-	}
 	if bad := door.CheckRetention(r.d, t.Retention); bad != nil {
 		found = append(found, Problem{t.Name, bad.Field, bad.Reason})
 	}

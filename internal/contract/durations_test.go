@@ -218,7 +218,7 @@ func TestDurations(t *testing.T) {
 		t.Parallel()
 		ctx, f := plain.setup(t, nil)
 		zero := tools.Tool[ticket, ticket]{
-			Name: "create_ticket", Class: tools.Write, Lookalikes: tools.LookalikeGuard{Action: tools.Report},
+			Name: "create_ticket", Class: tools.Write,
 			Run: func(_ context.Context, _ pgx.Tx, in ticket) (ticket, error) { return in, nil },
 		}
 		eachDuration(zero, func(name string, of tools.Tool[ticket, ticket]) {
@@ -316,7 +316,7 @@ func TestEveryDurationIsTried(t *testing.T) {
 		"external.Options.Lease", "external.Tool.KeyKept", "external.Tool.Settles", "external.Tool.Timeout",
 		"httpdedup.Options.MaxWait", "httpdedup.Options.RetryAfter",
 		"runner.Policy.First", "runner.Policy.Max", "runner.Policy.TryTimeout", "runner.StatusError.RetryAfter",
-		"tool.LookalikeGuard.Window", "tool.Tool.MaxWait",
+		"tool.Tool.MaxWait",
 		// handed on as external's
 		"deduptest.Effect.Lease", "tool.ExternalTool.MaxWait",
 		// TestOptionsAreRefused of mcpdedup, and handed on as dedup.Call.MaxWait
