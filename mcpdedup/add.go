@@ -11,7 +11,7 @@ import (
 
 // AddTools exposes all tools of a registry through a server, or none of them. Where there is a
 // [tool.ExternalTool] among them, it adds the tool get_operation as well, which looks up its calls: a server takes
-// external tools of one registry. The error is an *[OptionsError], or a *[ToolsError] that lists everything because
+// external tools of one registry. The error is an *[dedup.InvalidError], or a *[ToolsError] that lists everything because
 // of which a tool cannot be exposed. Call it at start-up.
 func AddTools(server *mcp.Server, tools *tool.Registry, opts *Options) error {
 	checked, err := opts.checked()

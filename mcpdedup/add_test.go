@@ -12,6 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
+	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/mcpdedup"
 	"github.com/tooldedup/dedup/tool"
 )
@@ -29,7 +30,7 @@ func TestOptionsAreRefused(t *testing.T) {
 	d := newDesk(t, nil)
 	for _, opts := range []*mcpdedup.Options{nil, {}, {Scope: mcpdedup.SingleUser("a"), RetryAfter: 1},
 		{Scope: mcpdedup.SingleUser("a"), RetryAfter: math.MinInt64}, {Scope: mcpdedup.SingleUser("a"), RetryAfter: math.MaxInt64}} {
-		var refused *mcpdedup.OptionsError
+		var refused *dedup.InvalidError
 		require.ErrorAs(t, mcpdedup.AddTools(newServer(), d.tools, opts), &refused)
 		_, err := mcpdedup.Middleware(d.tools.Deduper(), nil, opts)
 		require.ErrorAs(t, err, &refused)

@@ -114,15 +114,10 @@ func (e *exposed) call(ctx context.Context, req *mcp.CallToolRequest) (*mcp.Call
 
 // invocation takes from a request what it says of the call.
 func (e *exposed) invocation(ctx context.Context, req *mcp.CallToolRequest) (inv tool.Invocation, err error) {
-	inv.Tool = e.info.Name
-	if inv.Scope, err = scopeOf(ctx, e.opts, req); err != nil {
+	if inv, err = e.opts.caller(ctx, req); err != nil {
 		return inv, err
 	}
-	if e.opts.Session != nil {
-		if inv.Session, err = e.opts.Session(ctx, req); err != nil {
-			return inv, &sessionError{err}
-		}
-	}
+	inv.Tool = e.info.Name
 	if !e.info.Class.Writes() {
 		inv.Args = req.Params.Arguments // a ReadOnly tool has no use for a key
 		return inv, nil
@@ -138,12 +133,17 @@ func (e *exposed) invocation(ctx context.Context, req *mcp.CallToolRequest) (inv
 	return inv, err
 }
 
-func scopeOf(ctx context.Context, opts *Options, req *mcp.CallToolRequest) (string, error) {
-	scope, err := door.Scope(opts.Scope(ctx, req))
-	if err != nil {
-		return "", &scopeError{err}
+// caller begins an invocation with who makes it.
+func (o *Options) caller(ctx context.Context, req *mcp.CallToolRequest) (inv tool.Invocation, err error) {
+	if inv.Scope, err = door.Scope(o.Scope(ctx, req)); err != nil {
+		return inv, &scopeError{err}
 	}
-	return scope, nil
+	if o.Session != nil {
+		if inv.Session, err = o.Session(ctx, req); err != nil {
+			return inv, &sessionError{err}
+		}
+	}
+	return inv, nil
 }
 
 // scopeError and sessionError tell errors of the author's functions from all

@@ -65,13 +65,8 @@ var errNoOperation = &takeError{CodeArgumentsInvalid, "The argument operation na
 
 // invocation takes from a request which call is asked for.
 func (o *operations) invocation(ctx context.Context, req *mcp.CallToolRequest) (inv tool.Invocation, err error) {
-	if inv.Scope, err = scopeOf(ctx, o.opts, req); err != nil {
+	if inv, err = o.opts.caller(ctx, req); err != nil {
 		return inv, err
-	}
-	if o.opts.Session != nil {
-		if inv.Session, err = o.opts.Session(ctx, req); err != nil {
-			return inv, &sessionError{err}
-		}
 	}
 	var in struct {
 		Operation string `json:"operation"`

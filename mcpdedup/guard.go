@@ -35,7 +35,7 @@ func Tx(ctx context.Context) (pgx.Tx, bool) {
 // call handles tools/call.
 func (g *guard) call(ctx context.Context, req *mcp.CallToolRequest, next mcp.MethodHandler) (mcp.Result, error) {
 	f := &failing{opts: g.opts, info: g.info, keyArgument: g.keyArgument}
-	scope, err := scopeOf(ctx, g.opts, req)
+	from, err := g.opts.caller(ctx, req)
 	if err != nil {
 		return complete(req.Session, f.answer(ctx, "", err)), nil
 	}
@@ -59,7 +59,7 @@ func (g *guard) call(ctx context.Context, req *mcp.CallToolRequest, next mcp.Met
 		inner := &mcp.CallToolRequest{Session: req.Session, Params: &params, Extra: req.Extra}
 		return record(next(context.WithValue(ctx, txContext{}, tx), "tools/call", inner))
 	}
-	res, err := g.run(ctx, scope, taken.key, compared, effect)
+	res, err := g.run(ctx, from.Scope, taken.key, compared, effect)
 	var own *unrecorded
 	var misuse *dedup.InvalidError
 	switch {

@@ -40,7 +40,7 @@ import (
 // Every tool has to be named, those that only read too: a call of any other that
 // the server has is refused as unclassified, and OnError told. Of the options Scope,
 // MetaKey, KeyArgument, KeysInMeta, RetryAfter and OnError are used, and others refused.
-// The error is an *[OptionsError] or a *[ToolsError].
+// The error is an *[dedup.InvalidError] or a *[ToolsError].
 func Middleware(d *dedup.Deduper, tools map[string]Policy, opts *Options) (mcp.Middleware, error) {
 	if d == nil {
 		panic("mcpdedup: Middleware: the Deduper is nil")
@@ -50,13 +50,13 @@ func Middleware(d *dedup.Deduper, tools map[string]Policy, opts *Options) (mcp.M
 	case err != nil:
 		return nil, err
 	case checked.Envelope:
-		return nil, &OptionsError{"Envelope", "is not for Middleware, which keeps the tools' results as they are"}
+		return nil, refuse("Envelope", "is not for Middleware, which keeps the tools' results as they are")
 	case checked.Explain != nil:
-		return nil, &OptionsError{"Explain", "is not for Middleware, behind which handlers word their errors themselves"}
+		return nil, refuse("Explain", "is not for Middleware, behind which handlers word their errors themselves")
 	case checked.TypeSchemas != nil:
-		return nil, &OptionsError{"TypeSchemas", "is not for Middleware, behind which tools have schemas of their own"}
+		return nil, refuse("TypeSchemas", "is not for Middleware, behind which tools have schemas of their own")
 	case checked.Session != nil:
-		return nil, &OptionsError{"Session", "is not for Middleware, whose keys are those of a principal"}
+		return nil, refuse("Session", "is not for Middleware, whose keys are those of a principal")
 	}
 	if found := problems(d, tools); len(found) > 0 {
 		return nil, &ToolsError{Problems: found}

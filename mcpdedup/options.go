@@ -3,7 +3,6 @@ package mcpdedup
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"log/slog"
 	"reflect"
 	"slices"
@@ -12,6 +11,8 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/internal/wire"
 )
 
@@ -84,45 +85,37 @@ type Failure struct {
 	Err error
 }
 
-// OptionsError says which option cannot be used and why. Returned by AddTools and
-// Middleware.
-type OptionsError struct {
-	// Option is the name of the field, Reason what is wrong and would be right.
-	Option, Reason string
-}
-
-// Error implements error.
-func (e *OptionsError) Error() string {
-	return fmt.Sprintf("mcpdedup: option %s: %s", e.Option, e.Reason)
-}
-
 const defaultRetryAfter = 5 * time.Second
 
 // checked returns the options with their defaults, or what is wrong with them.
 func (o *Options) checked() (Options, error) {
 	if o == nil || o.Scope == nil {
-		return Options{}, &OptionsError{"Scope", "is missing; give a function that returns the authenticated principal, " +
-			"such as TokenUser, or SingleUser for a server that one user runs"}
+		return Options{}, refuse("Scope", "is empty; give a function that returns the authenticated principal, "+
+			"such as TokenUser, or SingleUser for a server that one user runs")
 	}
 	opts := *o
 	if opts.RetryAfter == 0 {
 		opts.RetryAfter = defaultRetryAfter
 	}
 	if opts.RetryAfter < time.Second || opts.RetryAfter > time.Hour {
-		return Options{}, &OptionsError{"RetryAfter", "must be between 1 second and 1 hour"}
+		return Options{}, refuse("RetryAfter", "must be between 1 second and 1 hour")
 	}
 	opts.MetaKey = cmp.Or(opts.MetaKey, MetaKey)
 	if slices.Contains([]string{MetaDuplicate, MetaFirstAt, MetaError, MetaRetryAfter, MetaRefusal}, opts.MetaKey) {
-		return Options{}, &OptionsError{"MetaKey", "is the name of something else in an answer's _meta; give another"}
+		return Options{}, refuse("MetaKey", "is the name of something else in an answer's _meta; give another")
 	}
 	if opts.KeyArgument != "" && opts.KeysInMeta {
-		return Options{}, &OptionsError{"KeyArgument", "is of no use with KeysInMeta, which leaves the argument out"}
+		return Options{}, refuse("KeyArgument", "is of no use with KeysInMeta, which leaves the argument out")
 	}
 	opts.KeyArgument = cmp.Or(opts.KeyArgument, KeyArgument)
 	if !isArgumentName(opts.KeyArgument) {
-		return Options{}, &OptionsError{"KeyArgument", `must be made of letters, digits, "_", "-" and "."`}
+		return Options{}, refuse("KeyArgument", `must be made of letters, digits, "_", "-" and "."`)
 	}
 	return opts, nil
+}
+
+func refuse(option, reason string) error {
+	return &dedup.InvalidError{What: "option", Field: option, Reason: reason}
 }
 
 // isArgumentName reports whether a name can stand in a schema without escapes.
