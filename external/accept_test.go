@@ -81,9 +81,7 @@ func TestAcceptOfAClaim(t *testing.T) {
 	require.Equal(t, "7s", timeout)
 	require.NoError(t, second.Commit(f.ctx))
 
-	impatient := call("k")
-	impatient.MaxWait = -1
-	_, err = h.Do(f.ctx, impatient, in{1})
+	_, err = h.Do(f.ctx, impatient("k"), in{1})
 	require.ErrorIs(t, err, dedup.ErrInFlight)
 	require.NoError(t, first.Rollback(f.ctx))
 	_, err = h.Do(f.ctx, call("k"), in{1})

@@ -215,8 +215,10 @@ func (x *Tools) unreadable(ctx context.Context, at *attempt) error {
 		why = "its input " + unread.Reason
 	}
 	switch {
-	case at.row.state == Parked:
-		return x.lookAgain(ctx, at, at.row.tries+1)
+	case at.row.state == Parked: // nobody has looked
+		return x.lookAgain(ctx, at, at.row.tries)
+	case at.row.tries > maxUnread && at.row.verdict != nil: // who has said so is kept
+		return x.park(ctx, at, value(at.row.note)+"; "+why)
 	case at.row.tries > maxUnread:
 		return x.park(ctx, at, why)
 	}

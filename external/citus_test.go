@@ -416,9 +416,7 @@ func nodesInFlight(t *testing.T, cluster bool) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	h := add(f, tool)
-	impatient := call("k")
-	impatient.MaxWait = -1
-	_, err = h.Do(ctx, impatient, in{1})
+	_, err = h.Do(ctx, impatient("k"), in{1})
 	require.ErrorIs(t, err, dedup.ErrInFlight)
 	tx, err := f.pool.Begin(ctx)
 	require.NoError(t, err)

@@ -254,12 +254,11 @@ func TestCallerLeaves(t *testing.T) {
 	require.ErrorIs(t, err, dedup.ErrInFlight)
 	require.ErrorIs(t, err, context.Canceled)
 
-	impatient := call("k")
-	impatient.MaxWait = -1
-	_, err = h.Do(f.ctx, impatient, in{1})
+	_, err = h.Do(f.ctx, impatient("k"), in{1})
 	require.ErrorIs(t, err, dedup.ErrInFlight)
-	impatient.MaxWait = time.Millisecond
-	_, err = h.Do(f.ctx, impatient, in{1})
+	hurried := call("k")
+	hurried.MaxWait = time.Millisecond
+	_, err = h.Do(f.ctx, hurried, in{1})
 	require.ErrorIs(t, err, dedup.ErrInFlight)
 
 	close(release)

@@ -2,7 +2,7 @@ package external_test
 
 import (
 	"context"
-	"strings"
+	"errors"
 	"testing"
 	"time"
 
@@ -74,8 +74,7 @@ func TestLookThatIsCutOffDoesNotCount(t *testing.T) {
 	require.Greater(t, leases, 2.0)
 }
 
-// TestLookThatHangs is a Find that heeds no context. It is left behind, as one that has failed, and the
-// next one finds what happened.
+// TestLookThatHangs is a Find that heeds no context. It is left behind, as one that has failed.
 func TestLookThatHangs(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -94,15 +93,51 @@ func TestLookThatHangs(t *testing.T) {
 	})
 	ctx, cancel := context.WithTimeout(f.ctx, 20*time.Second)
 	defer cancel()
-	impatient := call("k")
-	impatient.MaxWait = -1
-	_, err := h.Do(ctx, impatient, in{1})
+	_, err := h.Do(ctx, impatient("k"), in{1})
 	require.ErrorIs(t, err, dedup.ErrInFlight)
-	op := f.lookup("k")
-	for !strings.Contains(op.Note, "Timeout has passed") { // the call may be at it still
-		require.Equal(t, external.Running, op.State)
-		f.untilDue(op)
-		op, err = f.tools.Advance(ctx, "acme", "charge", "k")
-		require.NoError(t, err)
+	f.untilDue(f.lookup("k"))
+	op, err := f.tools.Advance(ctx, "acme", "charge", "k")
+	require.NoError(t, err)
+	require.Equal(t, external.Running, op.State)
+	require.Contains(t, op.Note, "Timeout has passed")
+}
+
+// TestOneProcessAudits is the look after an answer that relied on a look. While a process is at it, the
+// operation is not due, and another process does not look.
+func TestOneProcessAudits(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	other := process(t, f.pool)
+	attempts, audits := 0, 0
+	tool := external.Tool[in, out]{
+		Settles: 1,
+		Perform: func(context.Context, external.Attempt, in) (out, error) {
+			if attempts++; attempts == 1 {
+				return out{}, errLost
+			}
+			return out{"ch_2"}, nil
+		},
+		Find: func(ctx context.Context, _ external.Attempt, _ in) ([]out, error) {
+			op := f.lookup("k")
+			if op.State != external.Done {
+				return nil, nil
+			}
+			if audits++; audits > 1 {
+				return nil, errors.New("somebody else looks")
+			}
+			require.True(t, op.Due.After(op.Now), "it is due for others")
+			_, err := other.tools.Advance(ctx, "acme", "charge", "k")
+			return []out{{"ch_1"}, {"ch_2"}}, err
+		},
 	}
+	h := add(f, tool)
+	add(other, tool)
+	_, err := h.Do(f.ctx, call("k"), in{1})
+	require.NoError(t, err)
+	f.untilDue(f.lookup("k"))
+	op, err := f.tools.Advance(f.ctx, "acme", "charge", "k")
+	require.NoError(t, err)
+	require.Equal(t, 1, audits)
+	require.Equal(t, "ch_1", op.Twice)
+	require.Zero(t, op.Due)
 }

@@ -134,9 +134,7 @@ func TestSagaGoesOn(t *testing.T) {
 			return out{a.Key}, err
 		}})
 	}
-	impatient := call("order-1")
-	impatient.MaxWait = -1
-	_, err := saga(f).Do(f.ctx, impatient, in{1})
+	_, err := saga(f).Do(f.ctx, impatient("order-1"), in{1})
 	require.ErrorIs(t, err, dedup.ErrInFlight)
 	dies = false
 	later := process(t, f.pool)

@@ -177,14 +177,16 @@ func TestPauseAtEveryStep(t *testing.T) {
 				if step != dedup.ExternalEnding {
 					paused.outlive(f)
 				}
-				impatient := call("k")
-				impatient.MaxWait = -1
-				_, err := h.Do(context.WithValue(f.ctx, providerKey{}, p), impatient, in{1})
-				if err != nil && !errors.As(err, new(*external.ParkedError)) {
-					require.ErrorIs(t, err, dedup.ErrInFlight)
-				}
+				called := make(chan error, 1)
+				go func() { // it may wait for a row that the paused process has locked
+					_, err := h.Do(context.WithValue(f.ctx, providerKey{}, p), impatient("k"), in{1})
+					called <- err
+				}()
 				f.untilActedOrWaiting("k")
 				close(paused.goOn)
+				if err := <-called; err != nil && !errors.As(err, new(*external.ParkedError)) {
+					require.ErrorIs(t, err, dedup.ErrInFlight)
+				}
 				paused.calls.Wait()
 				require.NoError(t, paused.tools.Close(t.Context()))
 				paused.pool.Close()

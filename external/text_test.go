@@ -156,6 +156,63 @@ func TestInputOfAnotherRelease(t *testing.T) {
 	})
 }
 
+// TestUnreadableInputKeepsTheVerdict is an operation with a verdict and an input that this release cannot
+// read. Who has decided stays, also when it is parked.
+func TestUnreadableInputKeepsTheVerdict(t *testing.T) {
+	t.Parallel()
+	old := newFixture(t)
+	h := add(old, external.Tool[in, out]{Perform: answering("ch_1")})
+	require.NoError(t, pgx.BeginFunc(old.ctx, old.pool, func(tx pgx.Tx) error {
+		_, err := h.Accept(old.ctx, tx, call("k"), in{1})
+		return err
+	}))
+	require.NoError(t, process(t, old.pool).tools.Resolve(old.ctx, old.lookup("k"), external.Never("not in the books").By("ada")))
+	decided := old.lookup("k")
+	later := process(t, old.pool)
+	require.NoError(t, addRelease[renamed](t, later.tools))
+	op := decided
+	for acts := 0; op.State != external.Parked; acts++ {
+		require.Less(t, acts, 20)
+		require.Equal(t, "never", op.Verdict)
+		require.Equal(t, decided.Decision(), op.Decision())
+		later.elapse(lease * 100)
+		var err error
+		op, err = later.tools.Advance(later.ctx, "acme", "charge", "k")
+		require.NoError(t, err)
+	}
+	require.Contains(t, op.Note, "ada: not in the books; its input ")
+}
+
+// TestUnreadableInputIsNoLook is a parked operation and a release that cannot read its input. The looks
+// that are left are those of a release that can.
+func TestUnreadableInputIsNoLook(t *testing.T) {
+	t.Parallel()
+	old := newFixture(t)
+	p := newProvider()
+	h := add(old, external.Tool[in, out]{
+		Perform: func(context.Context, external.Attempt, in) (out, error) { return out{}, errLost },
+		Find:    func(_ context.Context, _ external.Attempt, i in) ([]out, error) { return p.find(i.Order), nil },
+	})
+	_, err := h.Do(old.ctx, call("k"), in{1})
+	require.ErrorAs(t, err, new(*external.ParkedError))
+	later := process(t, old.pool)
+	require.NoError(t, addRelease[renamed](t, later.tools))
+	for range 5 {
+		op := later.lookup("k")
+		require.Less(t, op.Due.Sub(op.Now), 10*lease, "the next look comes as soon as this one did")
+		later.untilDue(op)
+		_, err := later.tools.Advance(later.ctx, "acme", "charge", "k")
+		require.NoError(t, err)
+	}
+	p.act("", 1)
+	old.until("k", external.Done)
+}
+
+// renamed is an input whose member another release calls otherwise.
+type renamed struct {
+	Number int `json:"number"`
+}
+
 func addRelease[In any](t *testing.T, x *external.Tools) error {
 	t.Helper()
 	_, err := external.Add(x, external.Tool[In, out]{Name: "charge", Perform: func(context.Context, external.Attempt, In) (out, error) {

@@ -190,3 +190,46 @@ func TestTwiceIsCleared(t *testing.T) {
 	require.NoError(t, f.pool.QueryRow(f.ctx, `SELECT concat_ws(' ', actor, action, outcome, reason) FROM tool_dedup_audit`).Scan(&said))
 	require.Equal(t, "ada cleared done ch_2 is refunded", said)
 }
+
+// TestRefsAreListedOnce has effects that are known before the answer is. The answer's ref is no further
+// effect, and each further one is listed once.
+func TestRefsAreListedOnce(t *testing.T) {
+	t.Parallel()
+	happened, refused := external.Happened(out{"ch_2"}, "seen"), external.Refuse("not wanted")
+	for name, c := range map[string]struct {
+		twice   any
+		verdict external.Verdict
+		ref     string
+		want    string
+	}{
+		"AnswerWasFurther": {"ch_2", happened, "ch_2", "ch_1"},
+		"OneOfSeveral":     {"ch_3 ch_2 ch_4", happened, "ch_2", "ch_3 ch_4 ch_1"},
+		"PartOfARef":       {"ch_22", happened, "ch_2", "ch_22 ch_1"},
+		"None":             {nil, happened, "ch_2", "ch_1"},
+		"KnownAsFurther":   {"ch_1", happened, "ch_2", "ch_1"},
+		"Refused":          {"ch_1 ch_2", refused, "", "ch_1 ch_2"},
+		"RefusedWithMore":  {"ch_2", refused, "", "ch_2 ch_1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			bad := true
+			h := add(f, external.Tool[in, out]{Perform: answering("ch_1"), Finish: func(context.Context, pgx.Tx, in, out) error {
+				if bad {
+					return errors.New("the ledger is closed")
+				}
+				return nil
+			}})
+			_, err := h.Do(f.ctx, call("k"), in{1})
+			require.ErrorAs(t, err, new(*external.ParkedError))
+			bad = false
+			_, err = f.pool.Exec(f.ctx, `UPDATE tool_effect SET twice = $1`, c.twice)
+			require.NoError(t, err)
+			require.NoError(t, f.tools.Resolve(f.ctx, f.lookup("k"), c.verdict.Overruling()))
+			op := f.lookup("k")
+			require.Equal(t, external.Done, op.State)
+			require.Equal(t, c.ref, op.Ref)
+			require.Equal(t, c.want, op.Twice)
+		})
+	}
+}
