@@ -99,12 +99,12 @@ type soakLine struct {
 // soakColumns are wide enough for days: lines are written as they come, for hours.
 const soakColumns = "  %8v  %10v  %10v  %10v  %10v  %10v  %10v  %8v  %10v  %10v  %7v\n"
 
-// watch keeps up the load, and adds a line at every interval, until the time is over.
+// watch keeps up the load, and adds a line at every interval of the duration.
 func (l *soakLoad) watch(ctx context.Context, o SoakOptions, out io.Writer) (lines []soakLine, err error) {
 	fmt.Fprintf(out, "\n"+soakColumns, "at", "heap", "prim. key", "due index", "records", "live", "dead", "calls/s", "p50 ms", "p99 ms", "errors")
 	call := func(ctx context.Context, _ int) (int, error) { _ = l.call(ctx); return 1, nil } // it is on the account
 	failed := int64(0)
-	for start := time.Now(); time.Since(start) < o.Duration; {
+	for start := time.Now(); len(lines) < int(o.Duration/o.Every); {
 		calls, err := pace{rate: o.Rate, clients: o.Clients}.beside(ctx, func() error { return wait(ctx, o.Every) }, call)
 		if err != nil {
 			return nil, err
