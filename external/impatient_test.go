@@ -5,7 +5,6 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tooldedup/dedup"
@@ -32,11 +31,10 @@ func TestImpatientCallActsOnce(t *testing.T) {
 				attempts++
 				return out{}, answer
 			}})
-			_, err := f.pool.Exec(f.ctx, `CREATE FUNCTION hurry() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.due_at := NEW.changed_at; RETURN NEW; END $$;
+			f.exec(`CREATE FUNCTION hurry() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.due_at := NEW.changed_at; RETURN NEW; END $$;
 				CREATE TRIGGER hurry BEFORE UPDATE ON tool_effect FOR EACH ROW WHEN (NEW.note = 'the answer is lost' OR NEW.note = '429') EXECUTE FUNCTION hurry()`)
-			require.NoError(t, err)
 			for n := range 3 {
-				_, err = h.Do(f.ctx, impatient("k"), in{1})
+				_, err := h.Do(f.ctx, impatient("k"), in{1})
 				require.ErrorIs(t, err, dedup.ErrInFlight)
 				require.Equal(t, n+1, attempts)
 			}
@@ -51,10 +49,7 @@ func TestImpatientCallWaitsForItself(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	h := add(f, external.Tool[in, out]{Perform: answering("ch_1")})
-	require.NoError(t, pgx.BeginFunc(f.ctx, f.pool, func(tx pgx.Tx) error {
-		_, err := h.Accept(f.ctx, tx, call("k"), in{1})
-		return err
-	}))
+	accept(f, h, "k", 1)
 	result, err := h.Do(f.ctx, impatient("k"), in{1})
 	require.NoError(t, err)
 	require.Equal(t, "ch_1", result.Value.ID)

@@ -20,7 +20,7 @@ func TestLookThatFailsDoesNotCount(t *testing.T) {
 	p := newProvider()
 	looks := 0
 	h := add(f, external.Tool[in, out]{
-		Perform: func(context.Context, external.Attempt, in) (out, error) { return out{}, errLost },
+		Perform: losing,
 		Find: func(_ context.Context, _ external.Attempt, i in) ([]out, error) {
 			if looks++; looks > 1 && looks < 7 {
 				return nil, errLost
@@ -34,8 +34,7 @@ func TestLookThatFailsDoesNotCount(t *testing.T) {
 	p.act("", 1)
 	for range 5 {
 		f.untilDue(f.lookup("k"))
-		op, err := f.tools.Advance(f.ctx, "acme", "charge", "k")
-		require.NoError(t, err)
+		op := f.advance("k")
 		require.Equal(t, external.Parked, op.State)
 		require.Equal(t, parked.Operation.Note, op.Note)
 		require.Less(t, op.Due.Sub(op.Now), 10*lease, "the next look comes as soon as this one did")
@@ -52,7 +51,7 @@ func TestLookThatIsCutOffDoesNotCount(t *testing.T) {
 	f := newFixture(t)
 	var cutOff bool
 	h := add(f, external.Tool[in, out]{
-		Perform: func(context.Context, external.Attempt, in) (out, error) { return out{}, errLost },
+		Perform: losing,
 		Find: func(ctx context.Context, _ external.Attempt, _ in) ([]out, error) {
 			if !cutOff {
 				return nil, nil
@@ -65,8 +64,7 @@ func TestLookThatIsCutOffDoesNotCount(t *testing.T) {
 	require.ErrorAs(t, err, new(*external.ParkedError))
 	f.untilDue(f.lookup("k"))
 	for _, cutOff = range []bool{true, true, false} {
-		_, err = f.tools.Advance(f.ctx, "acme", "charge", "k")
-		require.NoError(t, err)
+		f.advance("k")
 	}
 	op := f.lookup("k")
 	leases := float64(op.Due.Sub(op.Now)) / float64(lease)
@@ -83,7 +81,7 @@ func TestLookThatHangs(t *testing.T) {
 	looks := 0
 	h := add(f, external.Tool[in, out]{
 		Timeout: time.Nanosecond, // it is over before a look begins
-		Perform: func(context.Context, external.Attempt, in) (out, error) { return out{}, errLost },
+		Perform: losing,
 		Find: func(context.Context, external.Attempt, in) ([]out, error) {
 			if looks++; looks == 1 {
 				<-hold
@@ -135,8 +133,7 @@ func TestOneProcessAudits(t *testing.T) {
 	_, err := h.Do(f.ctx, call("k"), in{1})
 	require.NoError(t, err)
 	f.untilDue(f.lookup("k"))
-	op, err := f.tools.Advance(f.ctx, "acme", "charge", "k")
-	require.NoError(t, err)
+	op := f.advance("k")
 	require.Equal(t, 1, audits)
 	require.Equal(t, "ch_1", op.Twice)
 	require.Zero(t, op.Due)

@@ -40,15 +40,17 @@ func TestSaga(t *testing.T) {
 	require.NotErrorIs(t, err, dedup.ErrRefused)
 	require.Equal(t, []string{"reserve", "charge", "note", "ship"}, log, "what may still happen is not compensated")
 
-	op, err := f.tools.Lookup(f.ctx, "acme", "ship", "order-1")
+	status, err := f.tools.Status(f.ctx, "acme", "ship", "order-1")
 	require.NoError(t, err)
+	op := status.Operation
 	require.NoError(t, f.tools.Resolve(f.ctx, op, external.Refuse("the truck is full")))
 	outcome["refund"] = errLost
 	err = external.Saga(f.ctx, steps...)
 	require.ErrorContains(t, err, `taking back step "charge"`)
 	require.NotErrorIs(t, err, dedup.ErrRefused)
-	op, err = f.tools.Lookup(f.ctx, "acme", "refund", "order-1")
+	status, err = f.tools.Status(f.ctx, "acme", "refund", "order-1")
 	require.NoError(t, err)
+	op = status.Operation
 	outcome["refund"] = nil
 	require.NoError(t, f.tools.Resolve(f.ctx, op, external.Never("not in the books")))
 	for range 2 {

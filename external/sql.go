@@ -39,6 +39,11 @@ const columns = `e.scope, e.tool, e.key, e.state, e.fence, e.due_at, e.sent_at, 
        e.fingerprint, e.arg_digests, e.input, e.ref, e.note, e.twice, e.verdict, e.verdict_value,
        e.created_at, e.changed_at, e.forget_at`
 
+// columnsOrNone are they where there may be no row: then its state is None.
+const columnsOrNone = `COALESCE(e.scope, ''), COALESCE(e.tool, ''), COALESCE(e.key, ''), COALESCE(e.state, ''), COALESCE(e.fence, 0), e.due_at, e.sent_at, e.sent_until, COALESCE(e.tries, 0), COALESCE(e.looked, false),
+       e.fingerprint, e.arg_digests, e.input, e.ref, e.note, e.twice, e.verdict, e.verdict_value,
+       COALESCE(e.created_at, clock.t), COALESCE(e.changed_at, clock.t), e.forget_at`
+
 const (
 	now  = "pg_catalog.clock_timestamp()"
 	isID = "e.scope = $1::text AND e.tool = $2::text AND e.key = $3::text"
@@ -102,11 +107,11 @@ func newStatements(schema string, asyncCommit bool, profile table.Profile) *stat
 old AS (SELECT %[3]s FROM %[4]s AS e WHERE %[5]s),
 rec AS (SELECT fingerprint, arg_digests, outcome, result, created_at, expires_at, forget_at FROM %[2]s WHERE scope = $1::text AND tool = $2::text AND key = $3::text),
 new AS (%[6]s)
-SELECT rec.fingerprint, rec.arg_digests, rec.outcome, rec.result, rec.created_at, rec.expires_at, rec.forget_at, clock.t,
-       e.mine, %[3]s
+SELECT rec.fingerprint, rec.arg_digests, rec.outcome, rec.result, rec.created_at, rec.expires_at, rec.forget_at,
+       COALESCE(e.mine, false), %[7]s, clock.t
   FROM clock
   LEFT JOIN rec ON true
-  LEFT JOIN (SELECT *, false AS mine FROM old UNION ALL SELECT *, true FROM new) AS e ON true`, now, record, columns, effect, isID, insert)
+  LEFT JOIN (SELECT *, false AS mine FROM old UNION ALL SELECT *, true FROM new) AS e ON true`, now, record, columns, effect, isID, insert, columnsOrNone)
 	}
 	const free = "NOT EXISTS (SELECT FROM old) AND NOT EXISTS (SELECT FROM rec WHERE rec.forget_at > clock.t)"
 	durable := "NULL"

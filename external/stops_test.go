@@ -127,12 +127,11 @@ func TestKillAtEveryStep(t *testing.T) {
 				cancel()
 				_ = dead.tools.Close(ended)
 				f := process(t, db.Pool(t))
-				_, err := f.pool.Exec(f.ctx, `SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name = 'stopped'`)
-				require.NoError(t, err)
+				f.exec(`SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name = 'stopped'`)
 				dead.outlive(f)
 
 				h := add(f, performing(kind, p))
-				_, err = h.Do(context.WithValue(f.ctx, providerKey{}, p), call("k"), in{1})
+				_, err := h.Do(context.WithValue(f.ctx, providerKey{}, p), call("k"), in{1})
 				if want.state == external.Done {
 					require.NoError(t, err)
 				} else {

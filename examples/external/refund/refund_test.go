@@ -61,9 +61,9 @@ func (s *shop) requireOrder(state string) {
 
 func (s *shop) lookup() external.Operation {
 	s.t.Helper()
-	op, err := s.tools.Lookup(s.t.Context(), "acme", "refund", "return 17")
+	status, err := s.tools.Status(s.t.Context(), "acme", "refund", "return 17")
 	require.NoError(s.t, err)
-	return op
+	return status.Operation
 }
 
 // TestLostAnswer: the refund is made and its answer lost. The same key is sent again, the
