@@ -191,8 +191,9 @@ func TestDurations(t *testing.T) {
 			// An attempt whose answer is lost is put off, by what these durations say.
 			_, err = handle.Do(ctx, dedup.Call{Scope: "acme", Key: name + " lost", MaxWait: -1}, ticket{ID: 1})
 			require.ErrorIs(t, err, dedup.ErrInFlight, name)
-			op, err := tools.Lookup(ctx, "acme", "pay", name+" lost")
+			status, err := tools.Status(ctx, "acme", "pay", name+" lost")
 			require.NoError(t, err, name)
+			op := status.Operation
 			require.False(t, op.Due.Before(op.CreatedAt) && !op.Due.IsZero(), name)
 			require.NoError(t, tools.Close(ctx), name)
 		}

@@ -50,7 +50,7 @@ func (p pace) beside(ctx context.Context, work func() error, call measure.Op) (a
 	return all, errors.Join(err, failed)
 }
 
-// run makes calls until ctx ends, and waits for all of them, which are not cancelled.
+// run makes the calls that fall due until ctx ends, and waits for all of them, which are not cancelled.
 func (p pace) run(ctx context.Context, call measure.Op, heard func(took time.Duration, err error)) {
 	free := make(chan struct{}, p.clients)
 	var calls sync.WaitGroup
@@ -58,10 +58,10 @@ func (p pace) run(ctx context.Context, call measure.Op, heard func(took time.Dur
 	tick := time.NewTicker(paceTick)
 	defer tick.Stop()
 	start := time.Now()
-	for handed := 0; ; {
+	for handed, ended := 0, false; !ended; {
 		select {
-		case <-ctx.Done():
-			return
+		case <-ctx.Done(): // what fell due since the last tick is handed out
+			ended = true
 		case <-tick.C:
 		}
 		for now := time.Now(); handed < int(now.Sub(start).Seconds()*p.rate); handed++ {
