@@ -44,6 +44,6 @@ func TestPaceBeside(t *testing.T) {
 	require.ErrorIs(t, err, errCall, "of a call")
 	require.GreaterOrEqual(t, all.Calls, 10)
 
-	_, err = load.beside(t.Context(), func() error { return errCall }, func(context.Context, int) (int, error) { return 1, nil })
+	_, err = load.beside(t.Context(), func() error { return errCall })
 	require.ErrorIs(t, err, errCall, "of the work")
 }
