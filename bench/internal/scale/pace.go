@@ -22,12 +22,12 @@ type pace struct {
 // Go are not much finer.
 const paceTick = time.Millisecond
 
-// beside runs a load of calls while work is done, and returns those that
+// beside runs a load of each of the calls while work is done, and returns those that
 // fell due meanwhile, whenever they were answered. One that fails is an error in the
 // end. The time of a call counts from when it was handed out, so that waiting for a
 // client is part of it: a server that stalls cannot hide the calls that it kept from
 // being made.
-func (p pace) beside(ctx context.Context, work func() error, call measure.Op) (all measure.Sample, err error) {
+func (p pace) beside(ctx context.Context, work func() error, calls ...measure.Op) (all measure.Sample, err error) {
 	loading, stop := context.WithCancel(ctx)
 	defer stop()
 	var mu sync.Mutex
@@ -40,13 +40,15 @@ func (p pace) beside(ctx context.Context, work func() error, call measure.Op) (a
 			failed = fmt.Errorf("a call of the load: %w", err)
 		}
 	}
-	var load sync.WaitGroup
+	var loads sync.WaitGroup
 	start := time.Now()
-	load.Go(func() { p.run(loading, call, heard) })
+	for _, call := range calls {
+		loads.Go(func() { p.run(loading, call, heard) })
+	}
 	err = work()
 	all.Elapsed = time.Since(start)
 	stop()
-	load.Wait()
+	loads.Wait()
 	return all, errors.Join(err, failed)
 }
 
