@@ -297,7 +297,7 @@ func (s *fakeServer) serve(b *pgproto3.Backend) {
 }
 
 const (
-	fakeNow   = "2026-01-02 03:04:05+00"
+	fakeNow = "2026-01-02 03:04:05+00"
 	// fakeTable says that the server is PostgreSQL, and finds none of the problems that it is asked
 	// for, which are fewer.
 	fakeTable = `{"engine": 1, "now": "2026-01-02T03:04:05Z", "names": {},
