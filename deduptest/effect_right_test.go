@@ -49,7 +49,7 @@ func TestRightEffectsPass(t *testing.T) {
 		"LookupSettles": {late(), func(c *refunds, e *effectOf) { finding(c, e, 10*time.Minute) }},
 		"Lookup":        {late(), func(c *refunds, e *effectOf) { finding(c, e, 0) }},
 		"Neither":       {late(), func(*refunds, *effectOf) {}},
-		"ShortLease":    {late(), func(c *refunds, e *effectOf) { e.Lease = time.Second; finding(c, e, 10*time.Minute) }},
+		"ShortLease":    {late(), func(c *refunds, e *effectOf) { e.Lease = 10 * time.Second; finding(c, e, 10*time.Minute) }},
 		"Begin": {&deduptest.Provider{KeyKept: time.Hour}, func(_ *refunds, e *effectOf) {
 			e.Tool.KeyKept = time.Hour
 			e.Tool.Begin = func(ctx context.Context, tx pgx.Tx, in refund) error {

@@ -102,11 +102,11 @@ func (tr *effectTrial) note(format string, args ...any) {
 
 // operation is where the call stands.
 func (tr *effectTrial) operation() external.Operation {
-	op, err := tr.v.other.tools.Lookup(tr.ctx, tr.call.Scope, tr.v.tool.name, tr.call.Key)
+	status, err := tr.v.other.tools.Status(tr.ctx, tr.call.Scope, tr.v.tool.name, tr.call.Key)
 	if err != nil {
 		tr.problemf("%v", err)
 	}
-	return op
+	return status.Operation
 }
 
 // elapse lets time pass for the operation and for the provider.

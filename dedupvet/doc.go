@@ -15,8 +15,6 @@
 //   - effectwrites: a statement through something else than the transaction
 //   - effectgoroutine: a goroutine that uses the transaction
 //   - effectoutside: a request, a command or a pause
-//   - droppederror: a statement's error that is ignored, and everywhere an answer of
-//     package external that nobody gets
 //
 // Or at the keys of calls, wherever they are made:
 //

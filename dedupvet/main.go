@@ -3,7 +3,6 @@ package main
 import (
 	"golang.org/x/tools/go/analysis/multichecker"
 
-	"github.com/tooldedup/dedup/dedupvet/droppederror"
 	"github.com/tooldedup/dedup/dedupvet/effectgoroutine"
 	"github.com/tooldedup/dedup/dedupvet/effectoutside"
 	"github.com/tooldedup/dedup/dedupvet/effectwrites"
@@ -19,6 +18,5 @@ func main() {
 		effectoutside.Analyzer,
 		keysource.Analyzer,
 		keyloop.Analyzer,
-		droppederror.Analyzer,
 	)
 }

@@ -76,7 +76,8 @@ func (c *console) resolve(v *visit) error {
 	if err != nil {
 		return err
 	}
-	op, err := c.tools.Lookup(v.r.Context(), id.Scope, id.Tool, id.Key)
+	status, err := c.tools.Status(v.r.Context(), id.Scope, id.Tool, id.Key)
+	op := status.Operation
 	switch {
 	case err != nil:
 		return err

@@ -47,7 +47,8 @@ func (c *console) showCall(v *visit) error {
 		k.Result, k.Refusal = nil, nil
 	}
 	k.Act = v.Act && !k.CreatedAt.IsZero()
-	op, err := c.tools.Lookup(ctx, id.Scope, id.Tool, id.Key)
+	status, err := c.tools.Status(ctx, id.Scope, id.Tool, id.Key)
+	op := status.Operation
 	switch {
 	case inspect.IsMissing(err) || err == nil && op.State == external.None:
 	case err != nil:

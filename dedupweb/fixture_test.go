@@ -132,8 +132,9 @@ func (b *bundle) park(t *testing.T, scope, key string) external.Operation {
 	t.Helper()
 	_, err := b.pay.Do(t.Context(), dedup.Call{Scope: scope, Key: key}, payment{7})
 	require.Error(t, err)
-	op, err := b.tools.Lookup(t.Context(), scope, "pay", key)
+	status, err := b.tools.Status(t.Context(), scope, "pay", key)
 	require.NoError(t, err)
+	op := status.Operation
 	require.Equal(t, external.Parked, op.State)
 	return op
 }

@@ -52,7 +52,9 @@ func (h *Handle[In, Out]) Accept(ctx context.Context, tx pgx.Tx, call dedup.Call
 	case seen.rec != nil && !seen.rec.Forgotten() && seen.rec.Fingerprint != o.fingerprint:
 		return Operation{}, o.reused(seen.rec.ArgDigests, seen.rec.CreatedAt)
 	case r == nil && seen.rec != nil: // its row is swept
-		return Operation{Scope: o.Scope, Tool: o.Tool, Key: o.Key, State: Done, ProviderKey: providerKey(o.Scope, o.Tool, o.Key), Now: seen.rec.SeenAt}, nil
+		op := none(o.Identity)
+		op.State, op.Now = Done, seen.rec.SeenAt
+		return op, nil
 	case r == nil:
 		return Operation{}, o.answer(dedup.ErrRestartTx, errors.New("a twin was accepted meanwhile"))
 	case [32]byte(r.fingerprint) != o.fingerprint:

@@ -24,7 +24,7 @@ func TestAccept(t *testing.T) {
 	}})
 	require.NoError(t, err)
 	f.tools = tools
-	h := add(f, ledger(f, external.Tool[in, out]{Perform: func(_ context.Context, a external.Attempt, i in) (out, error) { return p.act("", i.Order), nil }}))
+	h := add(f, ledger(f, external.Tool[in, out]{Perform: p.perform}))
 	accept := func(key string, order int) (external.Operation, error) {
 		var op external.Operation
 		err := pgx.BeginFunc(f.ctx, f.pool, func(tx pgx.Tx) (err error) {
@@ -60,7 +60,7 @@ func TestAccept(t *testing.T) {
 func TestAcceptOfAClaim(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	h := add(f, external.Tool[in, out]{Perform: func(context.Context, external.Attempt, in) (out, error) { return out{"ch_1"}, nil }})
+	h := add(f, external.Tool[in, out]{Perform: answering("ch_1")})
 	first, err := f.pool.Begin(f.ctx)
 	require.NoError(t, err)
 	_, err = h.Accept(f.ctx, first, call("k"), in{1})
@@ -81,9 +81,7 @@ func TestAcceptOfAClaim(t *testing.T) {
 	require.Equal(t, "7s", timeout)
 	require.NoError(t, second.Commit(f.ctx))
 
-	impatient := call("k")
-	impatient.MaxWait = -1
-	_, err = h.Do(f.ctx, impatient, in{1})
+	_, err = h.Do(f.ctx, impatient("k"), in{1})
 	require.ErrorIs(t, err, dedup.ErrInFlight)
 	require.NoError(t, first.Rollback(f.ctx))
 	_, err = h.Do(f.ctx, call("k"), in{1})
@@ -95,16 +93,13 @@ func TestAcceptOfAClaim(t *testing.T) {
 func TestAcceptAtAnOldSnapshot(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	h := add(f, external.Tool[in, out]{Perform: func(context.Context, external.Attempt, in) (out, error) { return out{"ch_1"}, nil }})
+	h := add(f, external.Tool[in, out]{Perform: answering("ch_1")})
 	old, err := f.pool.BeginTx(f.ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
 	require.NoError(t, err)
 	defer func() { _ = old.Rollback(f.ctx) }()
 	_, err = old.Exec(f.ctx, `SELECT 1`)
 	require.NoError(t, err)
-	require.NoError(t, pgx.BeginFunc(f.ctx, f.pool, func(tx pgx.Tx) error {
-		_, err := h.Accept(f.ctx, tx, call("k"), in{1})
-		return err
-	}))
+	accept(f, h, "k", 1)
 	_, err = h.Accept(f.ctx, old, call("k"), in{1})
 	require.ErrorIs(t, err, dedup.ErrRestartTx)
 }
@@ -114,7 +109,7 @@ func TestAcceptAtAnOldSnapshot(t *testing.T) {
 func TestAcceptInAnEffect(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	h := add(f, external.Tool[in, out]{Perform: func(context.Context, external.Attempt, in) (out, error) { return out{"ch_1"}, nil }})
+	h := add(f, external.Tool[in, out]{Perform: answering("ch_1")})
 	fails := errors.New("no")
 	book := func(key string, fail error) error {
 		_, err := dedup.Do(f.ctx, f.d, dedup.Call{Scope: "acme", Tool: "book", Key: key}, func(ctx context.Context, tx pgx.Tx) (int, error) {
@@ -141,7 +136,7 @@ func TestAcceptFails(t *testing.T) {
 	fails := errors.New("the queue is full")
 	var enqueue error
 	f := processWith(t, pgtest.New(t).Pool(t), &external.Options{Enqueue: func(context.Context, pgx.Tx, external.Operation) error { return enqueue }})
-	tool := ledger(f, external.Tool[in, out]{Perform: func(context.Context, external.Attempt, in) (out, error) { return out{"ch_1"}, nil }})
+	tool := ledger(f, external.Tool[in, out]{Perform: answering("ch_1")})
 	begin := tool.Begin
 	tool.Begin = func(ctx context.Context, tx pgx.Tx, i in) error {
 		if i.Order < 0 {
@@ -282,8 +277,7 @@ func TestAcceptMeetsAnError(t *testing.T) {
 	f := newFixture(t)
 	h := add(f, external.Tool[in, out]{Perform: answering("ch_1")})
 	on(f, "INSERT", "", "23514")
-	_, err := f.pool.Exec(f.ctx, `CREATE TABLE mine (a int)`)
-	require.NoError(t, err)
+	f.exec(`CREATE TABLE mine (a int)`)
 	tx, err := f.pool.Begin(f.ctx)
 	require.NoError(t, err)
 	_, err = tx.Exec(f.ctx, `INSERT INTO mine VALUES (1)`)

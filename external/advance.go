@@ -50,24 +50,20 @@ func (x *Tools) Advance(ctx context.Context, scope, tool, key string) (Operation
 		return Operation{}, failed("looking up", err)
 	}
 	began := time.Now()
-	r, err := x.read(ctx, id)
+	op, r, err := x.lookup(ctx, id)
 	if err != nil || r == nil || !r.due() {
-		op := Operation{Scope: scope, Tool: tool, Key: key, ProviderKey: providerKey(scope, tool, key)}
-		if r != nil {
-			op = r.operation()
-		}
-		return op, failed("looking up", err)
+		return op, err
 	}
 	a, _, err := x.start(ctx, id, false, func(ctx context.Context, a *act) { x.advance(ctx, a, t, r, began) })
 	if err != nil {
-		return r.operation(), err
+		return op, err
 	}
 	select {
 	case <-a.over:
 	case <-ctx.Done():
-		return r.operation(), context.Cause(ctx)
+		return op, context.Cause(ctx)
 	}
-	op, err := x.Lookup(ctx, scope, tool, key)
+	op, _, err = x.lookup(ctx, id)
 	if a.isDone() {
 		err = errors.Join(err, unlessStale(a.err))
 	}
@@ -215,8 +211,10 @@ func (x *Tools) unreadable(ctx context.Context, at *attempt) error {
 		why = "its input " + unread.Reason
 	}
 	switch {
-	case at.row.state == Parked:
-		return x.lookAgain(ctx, at, at.row.tries+1)
+	case at.row.state == Parked: // nobody has looked
+		return x.lookAgain(ctx, at, at.row.tries)
+	case at.row.tries > maxUnread && at.row.verdict != nil: // who has said so is kept
+		return x.park(ctx, at, value(at.row.note)+"; "+why)
 	case at.row.tries > maxUnread:
 		return x.park(ctx, at, why)
 	}

@@ -23,15 +23,10 @@ func TestKeyExpiresWhileItIsTaken(t *testing.T) {
 		attempts++
 		return out{}, errLost
 	}})
-	require.NoError(t, pgx.BeginFunc(f.ctx, f.pool, func(tx pgx.Tx) error {
-		_, err := h.Accept(f.ctx, tx, call("k"), in{1})
-		return err
-	}))
-	_, err := f.tools.Advance(f.ctx, "acme", "charge", "k")
-	require.NoError(t, err)
+	accept(f, h, "k", 1)
+	f.advance("k")
 	require.Equal(t, 1, attempts)
-	_, err = f.pool.Exec(f.ctx, `UPDATE tool_effect SET due_at = clock_timestamp()`)
-	require.NoError(t, err)
+	f.exec(`UPDATE tool_effect SET due_at = clock_timestamp()`)
 
 	advanced := make(chan error, 1)
 	require.NoError(t, pgx.BeginFunc(f.ctx, f.pool, func(tx pgx.Tx) error {
@@ -86,10 +81,7 @@ func TestRecoverToolsApart(t *testing.T) {
 		return out{"ch_1"}, nil
 	}})
 	accept := func(h *external.Handle[in, out], key string) {
-		require.NoError(t, pgx.BeginFunc(f.ctx, f.pool, func(tx pgx.Tx) error {
-			_, err := h.Accept(f.ctx, tx, call(key), in{1})
-			return err
-		}))
+		accept(f, h, key, 1)
 	}
 	accept(dead, "1")
 	accept(dead, "2")

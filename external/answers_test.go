@@ -110,24 +110,6 @@ func TestExistsIsNeverFound(t *testing.T) {
 	require.LessOrEqual(t, attempts, 2)
 }
 
-// TestTwoAreFound records one effect and reports the other.
-func TestTwoAreFound(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	p := newProvider()
-	h := add(f, external.Tool[in, out]{Find: lookUp, Perform: func(_ context.Context, _ external.Attempt, i in) (out, error) {
-		p.act("", i.Order)
-		p.act("", i.Order)
-		return out{}, errLost
-	}})
-	result, err := h.Do(context.WithValue(f.ctx, providerKey{}, p), call("k"), in{1})
-	require.NoError(t, err)
-	require.Equal(t, out{"ch_1"}, result.Value)
-	require.NoError(t, f.tools.Close(f.ctx))
-	require.Equal(t, "ch_2", f.lookup("k").Twice)
-	require.Equal(t, 1, f.steps.count(dedup.ExternalTwice))
-}
-
 func TestAddRefuses(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

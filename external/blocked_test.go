@@ -15,8 +15,7 @@ import (
 func TestTableLockedAtTheRecord(t *testing.T) {
 	t.Parallel()
 	f, p := newFixture(t), newProvider()
-	_, err := f.pool.Exec(f.ctx, `DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET lock_timeout = ''20ms''', current_database()); END $$`)
-	require.NoError(t, err)
+	f.exec(`DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET lock_timeout = ''20ms''', current_database()); END $$`)
 	f.pool.Reset()
 	locked, err := f.pool.Begin(f.ctx)
 	require.NoError(t, err)

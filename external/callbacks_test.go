@@ -22,7 +22,7 @@ func TestFinishFailsWithARefusal(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	h := add(f, external.Tool[in, out]{
-		Perform: func(context.Context, external.Attempt, in) (out, error) { return out{"ch_1"}, nil },
+		Perform: answering("ch_1"),
 		Finish: func(ctx context.Context, tx pgx.Tx, _ in, _ out) error {
 			_, err := dedup.DoTx(ctx, f.d, tx, dedup.Call{Scope: "acme", Tool: "ledger", Key: "k"}, func(context.Context, pgx.Tx) (int, error) {
 				return 0, dedup.Final(errors.New("the ledger is closed"))
@@ -76,7 +76,7 @@ func TestBeginIsLockedOut(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	h := add(f, external.Tool[in, out]{
-		Perform: func(context.Context, external.Attempt, in) (out, error) { return out{"ch_1"}, nil },
+		Perform: answering("ch_1"),
 		Begin: func(context.Context, pgx.Tx, in) error {
 			return &pgconn.PgError{Code: "55P03", Message: "stock is locked"}
 		},
@@ -126,7 +126,7 @@ func TestPanics(t *testing.T) {
 	looks := add(f, external.Tool[in, out]{
 		Name: "looks", Ref: func(out) string { panic("a bug") },
 		Find:    func(context.Context, external.Attempt, in) ([]out, error) { panic("a bug") },
-		Perform: func(context.Context, external.Attempt, in) (out, error) { return out{}, errLost },
+		Perform: losing,
 		Refused: func(context.Context, pgx.Tx, in, error) error { panic("a bug") },
 	})
 	waits := call("k")
@@ -144,10 +144,7 @@ func TestAdvanceInsideAnEffect(t *testing.T) {
 		attempts.Add(1)
 		return out{"ch_1"}, nil
 	}})
-	require.NoError(t, pgx.BeginFunc(f.ctx, f.pool, func(tx pgx.Tx) error {
-		_, err := h.Accept(f.ctx, tx, call("k"), in{1})
-		return err
-	}))
+	accept(f, h, "k", 1)
 	op := f.lookup("k")
 	_, err := dedup.Do(f.ctx, f.d, dedup.Call{Scope: "acme", Tool: "book", Key: "k"}, func(ctx context.Context, _ pgx.Tx) (int, error) {
 		_, err := f.tools.Advance(ctx, "acme", "charge", "k")

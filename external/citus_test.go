@@ -64,9 +64,8 @@ func (n nodes) booked(f *fixture, cluster bool, tool external.Tool[in, out]) ext
 	f.t.Helper()
 	tool = ledger(f, tool)
 	if cluster {
-		_, err := f.pool.Exec(f.ctx, `SELECT create_reference_table('ledger')
+		f.exec(`SELECT create_reference_table('ledger')
 			WHERE NOT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = 'ledger'::regclass)`)
-		require.NoError(f.t, err)
 	}
 	return tool
 }
@@ -104,7 +103,7 @@ func nodesTwins(t *testing.T, cluster bool) {
 	var fixtures []*fixture
 	for n := range on {
 		f := on.process(t, n, lease)
-		tool := external.Tool[in, out]{Perform: func(_ context.Context, _ external.Attempt, i in) (out, error) { return p.act("", i.Order), nil }}
+		tool := external.Tool[in, out]{Perform: p.perform}
 		if n == 0 {
 			tool = on.booked(f, cluster, tool)
 		} else {
@@ -371,7 +370,7 @@ func nodesAccepted(t *testing.T, cluster bool) {
 	recorded := 0
 	for n := range on {
 		f := on.process(t, n, lease)
-		tool := external.Tool[in, out]{Perform: func(_ context.Context, _ external.Attempt, i in) (out, error) { return p.act("", i.Order), nil }}
+		tool := external.Tool[in, out]{Perform: p.perform}
 		h := add(f, tool)
 		f.steps.stopAt(func(data dedup.ExternalData) {
 			if data.Step == dedup.ExternalRecorded {
@@ -416,9 +415,7 @@ func nodesInFlight(t *testing.T, cluster bool) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	h := add(f, tool)
-	impatient := call("k")
-	impatient.MaxWait = -1
-	_, err = h.Do(ctx, impatient, in{1})
+	_, err = h.Do(ctx, impatient("k"), in{1})
 	require.ErrorIs(t, err, dedup.ErrInFlight)
 	tx, err := f.pool.Begin(ctx)
 	require.NoError(t, err)
@@ -448,8 +445,7 @@ func nodesForgotten(t *testing.T, cluster bool) {
 		_, err := h.Do(f.ctx, c, in{1})
 		require.NoError(t, err)
 	}
-	_, err := f.pool.Exec(f.ctx, `UPDATE tool_effect SET forget_at = '2020-01-01' WHERE scope <> 'tenant7'`)
-	require.NoError(t, err)
+	f.exec(`UPDATE tool_effect SET forget_at = '2020-01-01' WHERE scope <> 'tenant7'`)
 	ctx, stop := context.WithTimeout(f.ctx, time.Minute)
 	defer stop()
 	done := make(chan error, 1)
@@ -459,15 +455,14 @@ func nodesForgotten(t *testing.T, cluster bool) {
 	}
 	stop()
 	require.NoError(t, <-done)
-	op, err := f.tools.Lookup(f.ctx, "tenant7", "charge", "k")
+	status, err := f.tools.Status(f.ctx, "tenant7", "charge", "k")
 	require.NoError(t, err)
+	op := status.Operation
 	require.Equal(t, external.Done, op.State)
 
 	// A key whose record is gone may be used anew.
-	_, err = f.pool.Exec(f.ctx, `DELETE FROM tool_dedup`)
-	require.NoError(t, err)
-	_, err = f.pool.Exec(f.ctx, `UPDATE tool_effect SET forget_at = '2020-01-01'`)
-	require.NoError(t, err)
+	f.exec(`DELETE FROM tool_dedup`)
+	f.exec(`UPDATE tool_effect SET forget_at = '2020-01-01'`)
 	c := call("k")
 	c.Scope = "tenant7"
 	result, err := h.Do(f.ctx, c, in{1})
@@ -506,14 +501,10 @@ func nodesFenceGrows(t *testing.T, cluster bool) {
 		f := on.process(t, node, lease)
 		h := add(f, tool)
 		if attempt == 0 {
-			require.NoError(t, pgx.BeginFunc(f.ctx, f.pool, func(tx pgx.Tx) error {
-				_, err := h.Accept(f.ctx, tx, call("k"), in{1})
-				return err
-			}))
+			accept(f, h, "k", 1)
 		}
 		f.untilDue(f.lookup("k"))
-		_, err := f.tools.Advance(f.ctx, "acme", "charge", "k")
-		require.NoError(t, err)
+		f.advance("k")
 	}
 	require.Len(t, fences, 4)
 	require.IsIncreasing(t, fences)
@@ -530,7 +521,7 @@ func nodesSimpleProtocol(t *testing.T, cluster bool) {
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
 	f := process(t, pool)
-	h := add(f, external.Tool[in, out]{Perform: func(_ context.Context, _ external.Attempt, i in) (out, error) { return p.act("", i.Order), nil }})
+	h := add(f, external.Tool[in, out]{Perform: p.perform})
 	_, err = h.Do(f.ctx, call("k"), in{1})
 	require.ErrorIs(t, err, dedup.ErrInvalid)
 	require.NoError(t, pgx.BeginFunc(f.ctx, pool, func(tx pgx.Tx) error {

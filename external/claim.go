@@ -197,35 +197,24 @@ func sendBegin(ctx context.Context, conn *pgx.Conn, b *pgx.Batch, settings int) 
 // scan reads what the look has found. Both sides of it may be missing.
 func (s *sight) scan(from pgx.Row) error {
 	var (
-		fingerprint, digests           []byte
+		rec                            table.Record
+		fingerprint                    []byte
 		outcome, result                *string
 		createdAt, expiresAt, forgetAt *time.Time
-		now                            time.Time
-		mine                           *bool
-		scope, tool, key, state        *string
-		fence                          *int64
-		tries                          *int
-		looked                         *bool
-		rowCreated, rowChanged         *time.Time
-		r                              row
 	)
-	err := from.Scan(&fingerprint, &digests, &outcome, &result, &createdAt, &expiresAt, &forgetAt, &now, &mine,
-		&scope, &tool, &key, &state, &fence, &r.dueAt, &r.sentAt, &r.sentUntil, &tries, &looked,
-		&r.fingerprint, &r.argDigests, &r.input, &r.ref, &r.note, &r.twice, &r.verdict, &r.verdictValue,
-		&rowCreated, &rowChanged, &r.forgetAt)
-	if err != nil {
+	r := &row{}
+	fields := []any{&fingerprint, &rec.ArgDigests, &outcome, &result, &createdAt, &expiresAt, &forgetAt, &s.mine}
+	if err := from.Scan(append(fields, r.fields()...)...); err != nil {
 		return err
 	}
 	if outcome != nil {
-		s.rec = &table.Record{
-			Fingerprint: [32]byte(fingerprint), ArgDigests: digests, Outcome: table.Outcome(*outcome), Result: value(result), Tombstone: result == nil,
-			CreatedAt: *createdAt, ExpiresAt: *expiresAt, ForgetAt: *forgetAt, SeenAt: now, SentAt: s.began,
-		}
+		rec.Fingerprint, rec.Outcome, rec.Result, rec.Tombstone = [32]byte(fingerprint), table.Outcome(*outcome), value(result), result == nil
+		rec.CreatedAt, rec.ExpiresAt, rec.ForgetAt = *createdAt, *expiresAt, *forgetAt
+		rec.SeenAt, rec.SentAt = r.now, s.began
+		s.rec = &rec
 	}
-	if state != nil {
-		r.Scope, r.Tool, r.Key, r.state = *scope, *tool, *key, State(*state)
-		r.fence, r.tries, r.looked, r.createdAt, r.changedAt, r.now = *fence, *tries, *looked, *rowCreated, *rowChanged, now
-		s.row, s.mine = &r, *mine
+	if r.state != None {
+		s.row = r
 	}
 	return nil
 }

@@ -65,10 +65,11 @@ func (h *Handle[In, Out]) ask(call dedup.Call, in In) (*ask, error) {
 // left empty. Call.Args is what is compared with an earlier call; default in. Call.Retention, Call.Errors and Call.LookFirst
 // do not count.
 //
-// It waits until the effect is answered for, as long as ctx lives and Call.MaxWait allows; a
-// negative MaxWait waits for an attempt of its own and for nobody else's. When they end
-// first, the answer is [dedup.ErrInFlight], and the attempt goes on in this process:
-// make the same call again, or let [Tools.Recover] end it. A call whose outcome only a
+// It waits until the effect is answered for, as long as ctx lives and Call.MaxWait allows. When
+// they end first, the answer is [dedup.ErrInFlight], and the attempt goes on in this process:
+// make the same call again, or let [Tools.Recover] end it. A negative MaxWait does at most one
+// thing for the operation, the attempt or the look that is due, waits for that alone, and
+// begins nothing after it. A call whose outcome only a
 // person can find out is a *[ParkedError].
 //
 // The errors of a record are those of [dedup.Do]: ErrRefused, ErrKeyReused, ErrExpired,
@@ -88,7 +89,7 @@ func (h *Handle[In, Out]) Do(ctx context.Context, call dedup.Call, in In) (dedup
 	}
 	w := newWaiting(call.MaxWait, h.x.d.Options().MaxWait)
 	defer w.stop()
-	for {
+	for acted := false; ; {
 		seen, err := h.x.claim(ctx, h.t, o)
 		if err != nil {
 			return dedup.Result[Out]{}, err
@@ -99,6 +100,7 @@ func (h *Handle[In, Out]) Do(ctx context.Context, call dedup.Call, in In) (dedup
 		r := seen.row
 		var mine *act
 		started := seen.mine
+		due := r != nil && r.due() && !(w.impatient && acted)
 		switch {
 		case r == nil: // somebody has inserted it since this statement began
 			r = &row{}
@@ -122,9 +124,9 @@ func (h *Handle[In, Out]) Do(ctx context.Context, call dedup.Call, in In) (dedup
 			return dedup.Result[Out]{}, &ParkedError{op}
 		case [32]byte(r.fingerprint) != o.fingerprint:
 			return dedup.Result[Out]{}, o.reused(r.argDigests, r.createdAt)
-		case r.state == Parked && !r.due():
+		case r.state == Parked && !due:
 			return dedup.Result[Out]{}, &ParkedError{r.operation()}
-		case r.due():
+		case due:
 			mine, started, err = h.x.start(ctx, o.Identity, false, func(ctx context.Context, a *act) { h.x.advance(ctx, a, h.t, r, seen.began) })
 		default:
 			mine = h.x.at(o.Identity)
@@ -132,7 +134,8 @@ func (h *Handle[In, Out]) Do(ctx context.Context, call dedup.Call, in In) (dedup
 		if err != nil {
 			return dedup.Result[Out]{}, err
 		}
-		if err := w.wait(ctx, mine, seen.mine, r); err != nil {
+		acted = acted || started
+		if err := w.wait(ctx, mine, started, r); err != nil {
 			return dedup.Result[Out]{Waited: time.Since(w.began)}, o.answer(dedup.ErrInFlight, err)
 		}
 		if started && mine.isDone() && mine.answered {

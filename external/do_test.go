@@ -93,7 +93,7 @@ func TestTwins(t *testing.T) {
 	f := newFixture(t)
 	other := process(t, f.pool)
 	p := newProvider()
-	tool := external.Tool[in, out]{Perform: func(_ context.Context, a external.Attempt, i in) (out, error) { return p.act("", i.Order), nil }}
+	tool := external.Tool[in, out]{Perform: p.perform}
 	handles := []*external.Handle[in, out]{add(f, tool), add(other, tool)}
 	var calls sync.WaitGroup
 	results := make([]dedup.Result[out], 20)
@@ -254,12 +254,11 @@ func TestCallerLeaves(t *testing.T) {
 	require.ErrorIs(t, err, dedup.ErrInFlight)
 	require.ErrorIs(t, err, context.Canceled)
 
-	impatient := call("k")
-	impatient.MaxWait = -1
-	_, err = h.Do(f.ctx, impatient, in{1})
+	_, err = h.Do(f.ctx, impatient("k"), in{1})
 	require.ErrorIs(t, err, dedup.ErrInFlight)
-	impatient.MaxWait = time.Millisecond
-	_, err = h.Do(f.ctx, impatient, in{1})
+	hurried := call("k")
+	hurried.MaxWait = time.Millisecond
+	_, err = h.Do(f.ctx, hurried, in{1})
 	require.ErrorIs(t, err, dedup.ErrInFlight)
 
 	close(release)
@@ -387,7 +386,7 @@ func TestCloseAfterTheLastAnswer(t *testing.T) {
 	cancel()
 	for n := range 20 {
 		f := process(t, pool)
-		h := add(f, external.Tool[in, out]{Perform: func(context.Context, external.Attempt, in) (out, error) { return out{"ch_1"}, nil }})
+		h := add(f, external.Tool[in, out]{Perform: answering("ch_1")})
 		_, err := h.Do(f.ctx, call(fmt.Sprint(n)), in{n})
 		require.NoError(t, err)
 		require.NoError(t, f.tools.Close(ended))

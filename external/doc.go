@@ -22,6 +22,9 @@
 // keep refusals under a key: then a late success is possible, and reported when this library
 // learns of it.
 //
+// This package is less stable than package dedup. Its names and options may change in a minor
+// version, each change with its line in the changelog; the table and the provider's keys are kept.
+//
 // All of it holds for a database that loses no commits. Where a failover may lose some,
 // use synchronous replication or providers with keys. A failover to a server whose clock is
 // ahead ends leases and Settles early.

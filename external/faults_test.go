@@ -24,8 +24,7 @@ func TestForgettingFails(t *testing.T) {
 	h := add(f, external.Tool[in, out]{Perform: answering("ch_1")})
 	_, err := h.Do(f.ctx, call("k"), in{1})
 	require.NoError(t, err)
-	_, err = f.pool.Exec(f.ctx, `DELETE FROM tool_dedup; UPDATE tool_effect SET forget_at = now()`)
-	require.NoError(t, err)
+	f.exec(`DELETE FROM tool_dedup; UPDATE tool_effect SET forget_at = now()`)
 	on(f, "DELETE", "", "42501")
 	ctx, cancel := context.WithTimeout(f.ctx, time.Minute)
 	defer cancel()
@@ -66,11 +65,7 @@ func TestReleaseMeetsAFault(t *testing.T) {
 		}
 		return out{"ch_1"}, nil
 	}})
-	_, err := f.pool.Exec(f.ctx, `CREATE SEQUENCE faults;
-		CREATE FUNCTION fault() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-			IF nextval('faults') = 1 THEN RAISE EXCEPTION 'a fault' USING ERRCODE = '57P01'; END IF; RETURN NEW; END $$;
-		CREATE TRIGGER fault BEFORE UPDATE ON tool_effect FOR EACH ROW WHEN (NEW.state = 'pending') EXECUTE FUNCTION fault()`)
-	require.NoError(t, err)
+	failOnce(f, "NEW.state = 'pending'")
 	result, err := h.Do(f.ctx, call("k"), in{1})
 	require.NoError(t, err)
 	require.Equal(t, "ch_1", result.Value.ID)
@@ -106,10 +101,7 @@ func TestRecoverGoesOn(t *testing.T) {
 	})
 	fine := add(f, external.Tool[in, out]{Perform: answering("ch_2")})
 	for _, h := range []*external.Handle[in, out]{stuck, fine} {
-		require.NoError(t, pgx.BeginFunc(f.ctx, f.pool, func(tx pgx.Tx) error {
-			_, err := h.Accept(f.ctx, tx, call("k"), in{1})
-			return err
-		}))
+		accept(f, h, "k", 1)
 	}
 	ctx, stop := context.WithTimeout(f.ctx, 30*time.Second)
 	defer stop()
@@ -120,8 +112,9 @@ func TestRecoverGoesOn(t *testing.T) {
 	})
 	require.NoError(t, f.tools.Recover(ctx))
 	require.Equal(t, external.Done, f.lookup("k").State)
-	op, err := f.tools.Lookup(f.ctx, "acme", "stuck", "k")
+	status, err := f.tools.Status(f.ctx, "acme", "stuck", "k")
 	require.NoError(t, err)
+	op := status.Operation
 	require.Equal(t, external.Parked, op.State)
 	require.Equal(t, "ch_1", op.Ref)
 }

@@ -87,20 +87,42 @@ func add(f *fixture, t external.Tool[in, out]) *external.Handle[in, out] {
 
 func call(key string) dedup.Call { return dedup.Call{Scope: "acme", Key: key} }
 
+// accept makes an operation in a transaction of its own.
+func accept(f *fixture, h *external.Handle[in, out], key string, order int) {
+	f.t.Helper()
+	require.NoError(f.t, pgx.BeginFunc(f.ctx, f.pool, func(tx pgx.Tx) error {
+		_, err := h.Accept(f.ctx, tx, call(key), in{order})
+		return err
+	}))
+}
+
+func (f *fixture) exec(sql string, args ...any) {
+	f.t.Helper()
+	_, err := f.pool.Exec(f.ctx, sql, args...)
+	require.NoError(f.t, err)
+}
+
+// advance does what is due for an operation of the tool "charge".
+func (f *fixture) advance(key string) external.Operation {
+	f.t.Helper()
+	op, err := f.tools.Advance(f.ctx, "acme", "charge", key)
+	require.NoError(f.t, err)
+	return op
+}
+
 // lookup returns the operation of the tool "charge".
 func (f *fixture) lookup(key string) external.Operation {
 	f.t.Helper()
-	op, err := f.tools.Lookup(f.ctx, "acme", "charge", key)
+	status, err := f.tools.Status(f.ctx, "acme", "charge", key)
 	require.NoError(f.t, err)
-	return op
+	return status.Operation
 }
 
 // until advances an operation until it is in a state.
 func (f *fixture) until(key string, want external.State) external.Operation {
 	f.t.Helper()
 	for {
-		op, err := f.tools.Advance(f.ctx, "acme", "charge", key)
-		require.NoError(f.t, err)
+		op := f.advance(key)
 		if op.State == want {
 			return op
 		}
@@ -213,6 +235,15 @@ func (p *provider) find(order int) []out {
 	return append([]out{}, p.byCall[order]...)
 }
 
+// perform and look are those of a tool without a key.
+func (p *provider) perform(_ context.Context, _ external.Attempt, i in) (out, error) {
+	return p.act("", i.Order), nil
+}
+
+func (p *provider) look(_ context.Context, _ external.Attempt, i in) ([]out, error) {
+	return p.find(i.Order), nil
+}
+
 func (p *provider) effects() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -221,10 +252,11 @@ func (p *provider) effects() int {
 
 var errLost = errors.New("the answer is lost")
 
+func losing(context.Context, external.Attempt, in) (out, error) { return out{}, errLost }
+
 // ledger makes Begin, Finish and Refused write to tables of the application.
 func ledger(f *fixture, t external.Tool[in, out]) external.Tool[in, out] {
-	_, err := f.pool.Exec(f.ctx, `CREATE TABLE IF NOT EXISTS ledger (kind text, entry text)`)
-	require.NoError(f.t, err)
+	f.exec(`CREATE TABLE IF NOT EXISTS ledger (kind text, entry text)`)
 	write := func(ctx context.Context, tx pgx.Tx, kind, entry string) error {
 		_, err := tx.Exec(ctx, `INSERT INTO ledger VALUES ($1, $2)`, kind, entry)
 		return err
@@ -257,8 +289,28 @@ func on(f *fixture, event, when, code string) {
 	if code != "" {
 		does = `RAISE EXCEPTION 'a fault' USING ERRCODE = '` + code + `'`
 	}
-	_, err := f.pool.Exec(f.ctx, `CREATE SEQUENCE faults;
-		CREATE FUNCTION fault() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF nextval('faults') > 0 THEN `+does+`; END IF; RETURN OLD; END $$;
-		CREATE TRIGGER fault BEFORE `+event+` ON tool_effect FOR EACH ROW `+when+` EXECUTE FUNCTION fault()`)
-	require.NoError(f.t, err)
+	trigger(f, event, when, "nextval('faults') > 0", does)
+}
+
+// failOnce makes one UPDATE for which a condition holds meet a server that shuts down.
+func failOnce(f *fixture, when string) {
+	f.t.Helper()
+	trigger(f, "UPDATE", "WHEN ("+when+")", "nextval('faults') = 1", `RAISE EXCEPTION 'a fault' USING ERRCODE = '57P01'`)
+}
+
+func trigger(f *fixture, event, when, holds, does string) {
+	f.t.Helper()
+	f.exec(`CREATE SEQUENCE faults;
+		CREATE FUNCTION fault() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF ` + holds + ` THEN ` + does + `; END IF; RETURN COALESCE(NEW, OLD); END $$;
+		CREATE TRIGGER fault BEFORE ` + event + ` ON tool_effect FOR EACH ROW ` + when + ` EXECUTE FUNCTION fault()`)
+}
+
+// finishing is a Finish that fails as long as bad is true.
+func finishing(bad *bool) func(context.Context, pgx.Tx, in, out) error {
+	return func(context.Context, pgx.Tx, in, out) error {
+		if *bad {
+			return errors.New("the ledger is closed")
+		}
+		return nil
+	}
 }

@@ -271,9 +271,9 @@ func (m *market) call() dedup.Call {
 }
 
 func (m *market) lookup() external.Operation {
-	op, err := m.processes[0].tools.Lookup(m.t.Context(), "acme", "charge", m.call().Key)
+	status, err := m.processes[0].tools.Status(m.t.Context(), "acme", "charge", m.call().Key)
 	require.NoError(m.t, err)
-	return op
+	return status.Operation
 }
 
 func (m *market) run() {

@@ -105,13 +105,18 @@ func (x *Tools) notFoundYet(ctx context.Context, at *attempt) error {
 }
 
 // audit looks once more after an answer that relied on a look which found nothing: if that
-// was wrong, there are two effects by now, or one beside a refusal.
+// was wrong, there are two effects by now, or one beside a refusal. The operation is taken first, so
+// that one process looks at a time.
 //
 // In the model: the audit in worker.pml.
 func (x *Tools) audit(ctx context.Context, at *attempt) error {
 	if at.t.find == nil { // a person said that it never happened
 		return x.change(ctx, at, x.sql().audited, nil)
 	}
+	if err := x.tryChange(ctx, at, x.sql().audit, x.opts.Lease); err != nil {
+		return err
+	}
+	at.row = at.changed
 	outs, err := x.find(ctx, at)
 	if err != nil && at.row.tries < maxTries {
 		pause := x.backoff(at.row)

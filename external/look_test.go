@@ -2,7 +2,7 @@ package external_test
 
 import (
 	"context"
-	"strings"
+	"errors"
 	"testing"
 	"time"
 
@@ -20,7 +20,7 @@ func TestLookThatFailsDoesNotCount(t *testing.T) {
 	p := newProvider()
 	looks := 0
 	h := add(f, external.Tool[in, out]{
-		Perform: func(context.Context, external.Attempt, in) (out, error) { return out{}, errLost },
+		Perform: losing,
 		Find: func(_ context.Context, _ external.Attempt, i in) ([]out, error) {
 			if looks++; looks > 1 && looks < 7 {
 				return nil, errLost
@@ -34,8 +34,7 @@ func TestLookThatFailsDoesNotCount(t *testing.T) {
 	p.act("", 1)
 	for range 5 {
 		f.untilDue(f.lookup("k"))
-		op, err := f.tools.Advance(f.ctx, "acme", "charge", "k")
-		require.NoError(t, err)
+		op := f.advance("k")
 		require.Equal(t, external.Parked, op.State)
 		require.Equal(t, parked.Operation.Note, op.Note)
 		require.Less(t, op.Due.Sub(op.Now), 10*lease, "the next look comes as soon as this one did")
@@ -52,7 +51,7 @@ func TestLookThatIsCutOffDoesNotCount(t *testing.T) {
 	f := newFixture(t)
 	var cutOff bool
 	h := add(f, external.Tool[in, out]{
-		Perform: func(context.Context, external.Attempt, in) (out, error) { return out{}, errLost },
+		Perform: losing,
 		Find: func(ctx context.Context, _ external.Attempt, _ in) ([]out, error) {
 			if !cutOff {
 				return nil, nil
@@ -65,8 +64,7 @@ func TestLookThatIsCutOffDoesNotCount(t *testing.T) {
 	require.ErrorAs(t, err, new(*external.ParkedError))
 	f.untilDue(f.lookup("k"))
 	for _, cutOff = range []bool{true, true, false} {
-		_, err = f.tools.Advance(f.ctx, "acme", "charge", "k")
-		require.NoError(t, err)
+		f.advance("k")
 	}
 	op := f.lookup("k")
 	leases := float64(op.Due.Sub(op.Now)) / float64(lease)
@@ -74,8 +72,7 @@ func TestLookThatIsCutOffDoesNotCount(t *testing.T) {
 	require.Greater(t, leases, 2.0)
 }
 
-// TestLookThatHangs is a Find that heeds no context. It is left behind, as one that has failed, and the
-// next one finds what happened.
+// TestLookThatHangs is a Find that heeds no context. It is left behind, as one that has failed.
 func TestLookThatHangs(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -84,7 +81,7 @@ func TestLookThatHangs(t *testing.T) {
 	looks := 0
 	h := add(f, external.Tool[in, out]{
 		Timeout: time.Nanosecond, // it is over before a look begins
-		Perform: func(context.Context, external.Attempt, in) (out, error) { return out{}, errLost },
+		Perform: losing,
 		Find: func(context.Context, external.Attempt, in) ([]out, error) {
 			if looks++; looks == 1 {
 				<-hold
@@ -94,15 +91,50 @@ func TestLookThatHangs(t *testing.T) {
 	})
 	ctx, cancel := context.WithTimeout(f.ctx, 20*time.Second)
 	defer cancel()
-	impatient := call("k")
-	impatient.MaxWait = -1
-	_, err := h.Do(ctx, impatient, in{1})
+	_, err := h.Do(ctx, impatient("k"), in{1})
 	require.ErrorIs(t, err, dedup.ErrInFlight)
-	op := f.lookup("k")
-	for !strings.Contains(op.Note, "Timeout has passed") { // the call may be at it still
-		require.Equal(t, external.Running, op.State)
-		f.untilDue(op)
-		op, err = f.tools.Advance(ctx, "acme", "charge", "k")
-		require.NoError(t, err)
+	f.untilDue(f.lookup("k"))
+	op, err := f.tools.Advance(ctx, "acme", "charge", "k")
+	require.NoError(t, err)
+	require.Equal(t, external.Running, op.State)
+	require.Contains(t, op.Note, "Timeout has passed")
+}
+
+// TestOneProcessAudits is the look after an answer that relied on a look. While a process is at it, the
+// operation is not due, and another process does not look.
+func TestOneProcessAudits(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	other := process(t, f.pool)
+	attempts, audits := 0, 0
+	tool := external.Tool[in, out]{
+		Settles: 1,
+		Perform: func(context.Context, external.Attempt, in) (out, error) {
+			if attempts++; attempts == 1 {
+				return out{}, errLost
+			}
+			return out{"ch_2"}, nil
+		},
+		Find: func(ctx context.Context, _ external.Attempt, _ in) ([]out, error) {
+			op := f.lookup("k")
+			if op.State != external.Done {
+				return nil, nil
+			}
+			if audits++; audits > 1 {
+				return nil, errors.New("somebody else looks")
+			}
+			require.True(t, op.Due.After(op.Now), "it is due for others")
+			_, err := other.tools.Advance(ctx, "acme", "charge", "k")
+			return []out{{"ch_1"}, {"ch_2"}}, err
+		},
 	}
+	h := add(f, tool)
+	add(other, tool)
+	_, err := h.Do(f.ctx, call("k"), in{1})
+	require.NoError(t, err)
+	f.untilDue(f.lookup("k"))
+	op := f.advance("k")
+	require.Equal(t, 1, audits)
+	require.Equal(t, "ch_1", op.Twice)
+	require.Zero(t, op.Due)
 }

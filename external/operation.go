@@ -54,22 +54,18 @@ type Operation struct {
 	CreatedAt, ChangedAt, Now time.Time
 }
 
-// Lookup says where an operation stands, in one round trip. State None is certain: nothing
-// was sent, unless it has been forgotten since. The answer of one that is Done is in its
-// record, which [dedup.Deduper.Lookup] reads. The error is an [dedup.ErrInvalid] or the database's.
-func (x *Tools) Lookup(ctx context.Context, scope, tool, key string) (Operation, error) {
-	id, err := identity(scope, tool, key)
-	if err != nil {
-		return Operation{}, err
-	}
+// lookup reads an operation. State None is certain: nothing was sent, unless it has been forgotten since.
+func (x *Tools) lookup(ctx context.Context, id table.Identity) (Operation, *row, error) {
 	r, err := x.read(ctx, id)
-	if err != nil {
-		return Operation{}, failed("looking up", err)
+	if err != nil || r == nil {
+		return none(id), nil, failed("looking up", err)
 	}
-	if r == nil {
-		return Operation{Scope: scope, Tool: tool, Key: key, ProviderKey: providerKey(scope, tool, key)}, nil
-	}
-	return r.operation(), nil
+	return r.operation(), r, nil
+}
+
+// none is an operation of which nothing is known.
+func none(id table.Identity) Operation {
+	return Operation{Scope: id.Scope, Tool: id.Tool, Key: id.Key, ProviderKey: providerKey(id.Scope, id.Tool, id.Key)}
 }
 
 // querier is a pool or a transaction.
@@ -128,11 +124,11 @@ func (r *row) call(t *definition) dedup.Call {
 const forever = time.Duration(1<<63 - 1)
 
 func (r *row) operation() Operation {
-	op := Operation{
-		Scope: r.Scope, Tool: r.Tool, Key: r.Key, State: r.state, Fence: r.fence, ProviderKey: providerKey(r.Scope, r.Tool, r.Key),
-		Due: value(r.dueAt), SentAt: value(r.sentAt), Ref: value(r.ref), Twice: value(r.twice), Note: value(r.note), Verdict: value(r.verdict),
-		CreatedAt: r.createdAt, ChangedAt: r.changedAt, Now: r.now,
-	}
+	op := none(r.Identity)
+	op.State, op.Fence, op.Verdict = r.state, r.fence, value(r.verdict)
+	op.Due, op.SentAt = value(r.dueAt), value(r.sentAt)
+	op.Ref, op.Twice, op.Note = value(r.ref), value(r.twice), value(r.note)
+	op.CreatedAt, op.ChangedAt, op.Now = r.createdAt, r.changedAt, r.now
 	if isNonce(op.Note) {
 		op.Note = ""
 	}

@@ -30,7 +30,7 @@ func (x *Tools) record(ctx context.Context, a *act, at *attempt, outs ...json.Ra
 		switch {
 		case a.err == nil && !a.result.Replayed:
 			a.answered = true
-			if value(done.twice) != value(r.twice) {
+			if done.twice != nil && value(done.twice) != value(r.twice) {
 				x.event(ctx, dedup.ExternalTwice, done, value(done.twice), "")
 			}
 			x.event(ctx, dedup.ExternalRecorded, r, ref, "")

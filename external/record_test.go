@@ -18,7 +18,7 @@ func TestBeginFails(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	fails := errors.New("out of stock")
-	tool := ledger(f, external.Tool[in, out]{Perform: func(context.Context, external.Attempt, in) (out, error) { return out{"ch_1"}, nil }})
+	tool := ledger(f, external.Tool[in, out]{Perform: answering("ch_1")})
 	begin := tool.Begin
 	bad := true
 	tool.Begin = func(ctx context.Context, tx pgx.Tx, i in) error {
@@ -44,7 +44,7 @@ func TestFinishFails(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	p := newProvider()
-	tool := ledger(f, external.Tool[in, out]{Perform: func(_ context.Context, a external.Attempt, i in) (out, error) { return p.act("", i.Order), nil }})
+	tool := ledger(f, external.Tool[in, out]{Perform: p.perform})
 	finish := tool.Finish
 	bad := true
 	tool.Finish = func(ctx context.Context, tx pgx.Tx, i in, o out) error {
@@ -137,7 +137,7 @@ func TestFinishPanics(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	h := add(f, external.Tool[in, out]{
-		Perform: func(context.Context, external.Attempt, in) (out, error) { return out{"ch_1"}, nil },
+		Perform: answering("ch_1"),
 		Finish:  func(context.Context, pgx.Tx, in, out) error { panic("a bug") },
 	})
 	var parked *external.ParkedError
@@ -152,11 +152,10 @@ func TestRecordDeleted(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	p := newProvider()
-	h := add(f, external.Tool[in, out]{Perform: func(_ context.Context, _ external.Attempt, i in) (out, error) { return p.act("", i.Order), nil }})
+	h := add(f, external.Tool[in, out]{Perform: p.perform})
 	_, err := h.Do(f.ctx, call("k"), in{1})
 	require.NoError(t, err)
-	_, err = f.pool.Exec(f.ctx, `DELETE FROM tool_dedup`)
-	require.NoError(t, err)
+	f.exec(`DELETE FROM tool_dedup`)
 	_, err = h.Do(f.ctx, call("k"), in{1})
 	require.ErrorAs(t, err, new(*external.ParkedError))
 	require.Equal(t, 1, p.effects())
@@ -168,7 +167,7 @@ func TestResetIsRefused(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	p := newProvider()
-	h := add(f, external.Tool[in, out]{Perform: func(_ context.Context, _ external.Attempt, i in) (out, error) { return p.act("", i.Order), nil }})
+	h := add(f, external.Tool[in, out]{Perform: p.perform})
 	_, err := h.Do(f.ctx, call("k"), in{1})
 	require.NoError(t, err)
 	freed, err := f.d.Reset(f.ctx, "acme", "charge", "k", dedup.ResetOptions{Reason: "a test"})
@@ -183,8 +182,7 @@ func TestResetIsRefused(t *testing.T) {
 
 	_, err = dedup.Do(f.ctx, f.d, dedup.Call{Scope: "acme", Tool: "note", Key: "k"}, func(context.Context, pgx.Tx) (string, error) { return "", nil })
 	require.NoError(t, err)
-	_, err = f.pool.Exec(f.ctx, `DROP TABLE tool_effect`)
-	require.NoError(t, err)
+	f.exec(`DROP TABLE tool_effect`)
 	freed, err = f.d.Reset(f.ctx, "acme", "note", "k", dedup.ResetOptions{Reason: "a test"})
 	require.NoError(t, err)
 	require.True(t, freed)
@@ -196,7 +194,7 @@ func TestForgotten(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	p := newProvider()
-	h := add(f, external.Tool[in, out]{Perform: func(_ context.Context, _ external.Attempt, i in) (out, error) { return p.act("", i.Order), nil }})
+	h := add(f, external.Tool[in, out]{Perform: p.perform})
 	_, err := h.Do(f.ctx, call("k"), in{1})
 	require.NoError(t, err)
 	fence := f.lookup("k").Fence
@@ -210,8 +208,7 @@ func TestForgotten(t *testing.T) {
 	require.Equal(t, 2, p.effects())
 	require.Greater(t, f.lookup("k").Fence, fence)
 
-	_, err = f.pool.Exec(f.ctx, `DELETE FROM tool_dedup; UPDATE tool_effect SET forget_at = now() + interval '23 hours'`)
-	require.NoError(t, err)
+	f.exec(`DELETE FROM tool_dedup; UPDATE tool_effect SET forget_at = now() + interval '23 hours'`)
 	require.NoError(t, pgx.BeginFunc(f.ctx, f.pool, func(tx pgx.Tx) error {
 		op, err := h.Accept(f.ctx, tx, call("k"), in{3})
 		require.Equal(t, external.Pending, op.State)

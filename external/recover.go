@@ -59,12 +59,11 @@ func (x *Tools) Recover(ctx context.Context) error {
 
 // recover advances an operation on a slot of its tool. It reports whether to go on.
 func (x *Tools) recover(ctx context.Context, s *slots, r *row, began time.Time) bool {
-	s.take(r.Tool)
 	a, started, err := x.start(ctx, r.Identity, false, func(ctx context.Context, a *act) { x.advance(ctx, a, x.tool(r.Tool), r, began) })
 	if err != nil || !started { // this process is at it already
-		s.free(r.Tool)
 		return err == nil
 	}
+	s.take(r.Tool)
 	go func() {
 		<-a.over
 		s.free(r.Tool)

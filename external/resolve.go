@@ -89,7 +89,7 @@ func Cleared(reason string) Verdict { return Verdict{kind: verdictCleared, reaso
 // verdict is a decision as a row stores it.
 type verdict struct{ name, value string }
 
-// Resolve stores a verdict on an operation as [Tools.Lookup] or [Tools.Parked] returned it,
+// Resolve stores a verdict on an operation as [Tools.Status] or [Tools.Parked] returned it,
 // and carries it out, where the tool is registered here; else a process does that has it, at
 // its next [Tools.Advance] or [Tools.Recover]. The operation is parked, or pending, or it is
 // running and no attempt of it may still send: those that go on without an answer can be
@@ -150,7 +150,7 @@ func (v Verdict) check(op Operation) error {
 
 // notStored says why a verdict is not stored.
 func (x *Tools) notStored(ctx context.Context, op Operation) error {
-	now, err := x.Lookup(ctx, op.Scope, op.Tool, op.Key)
+	now, _, err := x.lookup(ctx, table.Identity{Scope: op.Scope, Tool: op.Tool, Key: op.Key})
 	if err == nil && now.Verdict != "" {
 		return &VerdictError{now}
 	}

@@ -130,7 +130,7 @@ func TestResolveInvalid(t *testing.T) {
 func TestParkedLists(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	h := add(f, external.Tool[in, out]{Perform: func(context.Context, external.Attempt, in) (out, error) { return out{}, errLost }})
+	h := add(f, external.Tool[in, out]{Perform: losing})
 	const n = 130
 	var calls sync.WaitGroup
 	for i := range n {
@@ -176,9 +176,8 @@ func zombie(f *fixture, tool external.Tool[in, out], answer func(try int) (out, 
 	var calls sync.WaitGroup
 	calls.Go(func() { _, _ = h.Do(f.ctx, call("k"), in{1}) })
 	<-entered
-	_, err := f.pool.Exec(f.ctx, `UPDATE tool_effect SET due_at = clock_timestamp(), sent_until = clock_timestamp(), fence = nextval('tool_effect_fence')`)
-	require.NoError(f.t, err)
-	_, err = other.tools.Advance(f.ctx, "acme", "charge", "k")
+	f.exec(`UPDATE tool_effect SET due_at = clock_timestamp(), sent_until = clock_timestamp(), fence = nextval('tool_effect_fence')`)
+	_, err := other.tools.Advance(f.ctx, "acme", "charge", "k")
 	require.NoError(f.t, err)
 	meanwhile(second)
 	close(hold)

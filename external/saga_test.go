@@ -40,15 +40,17 @@ func TestSaga(t *testing.T) {
 	require.NotErrorIs(t, err, dedup.ErrRefused)
 	require.Equal(t, []string{"reserve", "charge", "note", "ship"}, log, "what may still happen is not compensated")
 
-	op, err := f.tools.Lookup(f.ctx, "acme", "ship", "order-1")
+	status, err := f.tools.Status(f.ctx, "acme", "ship", "order-1")
 	require.NoError(t, err)
+	op := status.Operation
 	require.NoError(t, f.tools.Resolve(f.ctx, op, external.Refuse("the truck is full")))
 	outcome["refund"] = errLost
 	err = external.Saga(f.ctx, steps...)
 	require.ErrorContains(t, err, `taking back step "charge"`)
 	require.NotErrorIs(t, err, dedup.ErrRefused)
-	op, err = f.tools.Lookup(f.ctx, "acme", "refund", "order-1")
+	status, err = f.tools.Status(f.ctx, "acme", "refund", "order-1")
 	require.NoError(t, err)
+	op = status.Operation
 	outcome["refund"] = nil
 	require.NoError(t, f.tools.Resolve(f.ctx, op, external.Never("not in the books")))
 	for range 2 {
@@ -134,9 +136,7 @@ func TestSagaGoesOn(t *testing.T) {
 			return out{a.Key}, err
 		}})
 	}
-	impatient := call("order-1")
-	impatient.MaxWait = -1
-	_, err := saga(f).Do(f.ctx, impatient, in{1})
+	_, err := saga(f).Do(f.ctx, impatient("order-1"), in{1})
 	require.ErrorIs(t, err, dedup.ErrInFlight)
 	dies = false
 	later := process(t, f.pool)

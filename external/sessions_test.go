@@ -83,13 +83,14 @@ func everyState(f *fixture) {
 	require.NoError(t, err)
 	require.True(t, op.Due.IsZero(), "audited")
 
-	parks := add(f, external.Tool[in, out]{Name: "parks", Find: lookUp, Perform: func(context.Context, external.Attempt, in) (out, error) { return out{}, errLost }})
+	parks := add(f, external.Tool[in, out]{Name: "parks", Find: lookUp, Perform: losing})
 	verdicts := map[string]external.Verdict{"happened": external.Happened(out{"ch_9"}, "seen"), "never": external.Never("not seen"), "refuse": external.Refuse("no")}
 	for key, verdict := range verdicts {
 		_, err := parks.Do(ctx, call(key), in{3})
 		require.ErrorAs(t, err, new(*external.ParkedError))
-		op, err := f.tools.Lookup(ctx, "acme", "parks", key)
+		status, err := f.tools.Status(ctx, "acme", "parks", key)
 		require.NoError(t, err)
+		op := status.Operation
 		f.untilDue(op)
 		op, err = f.tools.Advance(ctx, "acme", "parks", key)
 		require.NoError(t, err)

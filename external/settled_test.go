@@ -43,7 +43,7 @@ SELECT 'acme', 'charge', 'k', 'running', nextval('tool_effect_fence'), now, now 
 
 	x.advance(ctx, &act{id: id}, x.tool("charge"), read, time.Now())
 	require.Zero(t, attempts)
-	op, err := x.Lookup(ctx, "acme", "charge", "k")
+	op, _, err := x.lookup(ctx, id)
 	require.NoError(t, err)
 	require.Equal(t, Running, op.State)
 	require.Greater(t, op.Due.Sub(op.Now), 30*time.Second)

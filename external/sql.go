@@ -15,7 +15,7 @@ import (
 type statements struct {
 	sequence                                                                         string
 	claim, read, parked, open, due, take, hold, release, postpone, settleLater, park string
-	done, refused, orphaned, audited, twice, forget, forgetOne                       string
+	done, refused, orphaned, audit, audited, twice, forget, forgetOne                string
 	// settings are those of a transaction of our own that may wait for a claim, limit those
 	// of a caller's; unlimit gives back the session's own lock_timeout.
 	durable, accept          string
@@ -38,6 +38,11 @@ type said struct{ audited, plain string }
 const columns = `e.scope, e.tool, e.key, e.state, e.fence, e.due_at, e.sent_at, e.sent_until, e.tries, e.looked,
        e.fingerprint, e.arg_digests, e.input, e.ref, e.note, e.twice, e.verdict, e.verdict_value,
        e.created_at, e.changed_at, e.forget_at`
+
+// columnsOrNone are they where there may be no row: then its state is None.
+const columnsOrNone = `COALESCE(e.scope, ''), COALESCE(e.tool, ''), COALESCE(e.key, ''), COALESCE(e.state, ''), COALESCE(e.fence, 0), e.due_at, e.sent_at, e.sent_until, COALESCE(e.tries, 0), COALESCE(e.looked, false),
+       e.fingerprint, e.arg_digests, e.input, e.ref, e.note, e.twice, e.verdict, e.verdict_value,
+       COALESCE(e.created_at, clock.t), COALESCE(e.changed_at, clock.t), e.forget_at`
 
 const (
 	now  = "pg_catalog.clock_timestamp()"
@@ -79,9 +84,10 @@ func newStatements(schema string, asyncCommit bool, profile table.Profile) *stat
 		return fmt.Sprintf("%sUPDATE %s AS e SET changed_at = %s, %s%s WHERE %s%s RETURNING %s, %s", with, effect, at, set, from, where, lasts, columns, clock)
 	}
 	update := func(set, where string) string { return change(clock, set, where) }
-	// sinceParked keeps the time at which a parked row was parked.
-	sinceParked := func(set, where string) string {
-		return change("CASE WHEN e.state = 'parked' THEN e.changed_at ELSE "+clock+" END", set, where)
+	// updateUnless leaves changed_at as it is where the condition holds: a parked row keeps the time
+	// at which it was parked, and one with a verdict the time of that.
+	updateUnless := func(kept, set, where string) string {
+		return change("CASE WHEN "+kept+" THEN e.changed_at ELSE "+clock+" END", set, where)
 	}
 	recorded := fmt.Sprintf(`EXISTS (SELECT FROM %s AS r WHERE r.scope = $1::text AND r.tool = $2::text AND r.key = $3::text AND r.forget_at > %s)`, record, clock)
 	insert := func(state, due, sent, until, tries, note, from string) string {
@@ -101,11 +107,11 @@ func newStatements(schema string, asyncCommit bool, profile table.Profile) *stat
 old AS (SELECT %[3]s FROM %[4]s AS e WHERE %[5]s),
 rec AS (SELECT fingerprint, arg_digests, outcome, result, created_at, expires_at, forget_at FROM %[2]s WHERE scope = $1::text AND tool = $2::text AND key = $3::text),
 new AS (%[6]s)
-SELECT rec.fingerprint, rec.arg_digests, rec.outcome, rec.result, rec.created_at, rec.expires_at, rec.forget_at, clock.t,
-       e.mine, %[3]s
+SELECT rec.fingerprint, rec.arg_digests, rec.outcome, rec.result, rec.created_at, rec.expires_at, rec.forget_at,
+       COALESCE(e.mine, false), %[7]s, clock.t
   FROM clock
   LEFT JOIN rec ON true
-  LEFT JOIN (SELECT *, false AS mine FROM old UNION ALL SELECT *, true FROM new) AS e ON true`, now, record, columns, effect, isID, insert)
+  LEFT JOIN (SELECT *, false AS mine FROM old UNION ALL SELECT *, true FROM new) AS e ON true`, now, record, columns, effect, isID, insert, columnsOrNone)
 	}
 	const free = "NOT EXISTS (SELECT FROM old) AND NOT EXISTS (SELECT FROM rec WHERE rec.forget_at > clock.t)"
 	durable := "NULL"
@@ -138,7 +144,7 @@ SELECT rec.fingerprint, rec.arg_digests, rec.outcome, rec.result, rec.created_at
 		// look that found nothing, which holds the row. $8: until when it may be taken, NULL
 		// where that is always. The provider counts its key from the first use, so that the
 		// first attempt's time stays. An attempt carries out what was said before it.
-		take: sinceParked(fmt.Sprintf(`state = CASE WHEN $5::bool THEN 'running' ELSE e.state END, fence = %[1]s, due_at = %[3]s, tries = CASE WHEN e.state = 'parked' AND NOT $5::bool THEN e.tries ELSE e.tries + 1 END,
+		take: updateUnless("e.state = 'parked' OR e.verdict IS NOT NULL AND NOT $5::bool", fmt.Sprintf(`state = CASE WHEN $5::bool THEN 'running' ELSE e.state END, fence = %[1]s, due_at = %[3]s, tries = CASE WHEN e.state = 'parked' AND NOT $5::bool THEN e.tries ELSE e.tries + 1 END,
   sent_at = CASE WHEN $5::bool THEN COALESCE(e.sent_at, %[2]s) ELSE e.sent_at END,
   sent_until = CASE WHEN $5::bool THEN %[3]s ELSE e.sent_until END, looked = e.looked OR $7::bool,
   verdict = CASE WHEN $5::bool THEN NULL ELSE e.verdict END, verdict_value = CASE WHEN $5::bool THEN NULL ELSE e.verdict_value END`, next, clock, after(clock, "$6::interval")),
@@ -147,28 +153,30 @@ SELECT rec.fingerprint, rec.arg_digests, rec.outcome, rec.result, rec.created_at
 		hold: update("due_at = "+after(clock, "$5::interval")+", sent_until = "+after(clock, "$5::interval")+"", isMine+" AND e.state = 'running'"),
 		// $5: the pause, $6: the note. The key was used, perhaps: when it first was stays.
 		release: update("state = 'pending', fence = "+next+", sent_until = NULL, due_at = "+after(clock, "$5::interval")+", note = $6::text", isMine+" AND e.state = 'running'"),
-		// $7: the attempt has ended, and its outcome is not known.
-		postpone: update("fence = "+next+", due_at = "+after(clock, "$5::interval")+", note = $6::text, sent_until = CASE WHEN $7::bool THEN "+clock+" ELSE e.sent_until END", isMine),
+		// $7: the attempt has ended, and its outcome is not known. The note of a verdict says who has given it.
+		postpone: updateUnless("e.verdict IS NOT NULL", "fence = "+next+", due_at = "+after(clock, "$5::interval")+", note = CASE WHEN e.verdict IS NULL THEN $6::text ELSE e.note END, sent_until = CASE WHEN $7::bool THEN "+clock+" ELSE e.sent_until END", isMine),
 		// $5: how long it takes to settle, since $6, or since the last attempt has ended.
 		settleLater: update("fence = "+next+", due_at = "+after("COALESCE($6::timestamptz, e.sent_until)", "$5::interval")+", sent_until = COALESCE($6::timestamptz, e.sent_until)", isMine+" AND e.state = 'running'"),
 		// $5: until the next look, $6: the note, $7: the ref, $8 and $9: a verdict to be carried out then, $10: the tries.
-		park: sinceParked("state = 'parked', fence = "+next+", due_at = "+after(clock, "$5::interval")+", note = $6::text, ref = COALESCE(e.ref, $7::text), twice = "+further("$7::text")+", verdict = $8::text, verdict_value = $9::text, tries = $10::int",
+		park: updateUnless("e.state = 'parked'", "state = 'parked', fence = "+next+", due_at = "+after(clock, "$5::interval")+", note = $6::text, ref = COALESCE(e.ref, $7::text), twice = "+further("$7::text")+", verdict = $8::text, verdict_value = $9::text, tries = $10::int",
 			isMine+" AND e.state <> 'done'"),
 
 		// $4: the row's life, $5: the ref, $6: until the audit, $7: how long the record is remembered,
 		// $8: the fence of a verdict, NULL for what is known to have happened.
-		done: update("state = 'done', fence = "+next+", ref = $5::text, twice = CASE WHEN e.ref <> $5::text THEN "+and("e.ref")+" ELSE e.twice END, due_at = CASE WHEN e.looked THEN "+after(clock, "$6::interval")+" END, input = CASE WHEN e.looked THEN e.input END, verdict = NULL, verdict_value = NULL, tries = 0, forget_at = "+after(clock, "$7::interval + interval '1 day'")+"",
+		done: update("state = 'done', fence = "+next+", ref = $5::text, twice = "+plus(without("$5::text"), "NULLIF(e.ref, $5::text)")+", due_at = CASE WHEN e.looked THEN "+after(clock, "$6::interval")+" END, input = CASE WHEN e.looked THEN e.input END, verdict = NULL, verdict_value = NULL, tries = 0, forget_at = "+after(clock, "$7::interval + interval '1 day'")+"",
 			isID+" AND e.created_at = $4::timestamptz AND e.state <> 'done' AND ($8::bigint IS NULL OR e.fence = $8::bigint)"),
 		// $5: until the audit, $6: how long the record is remembered, $7: a look found nothing
 		// just now.
-		refused: update("state = 'done', ref = NULL, twice = CASE WHEN e.ref IS NOT NULL THEN "+and("e.ref")+" ELSE e.twice END, looked = e.looked OR $7::bool, due_at = CASE WHEN e.looked OR $7::bool THEN "+after(clock, "$5::interval")+" END, input = CASE WHEN e.looked OR $7::bool THEN e.input END, verdict = NULL, verdict_value = NULL, tries = 0, forget_at = "+after(clock, "$6::interval + interval '1 day'")+"",
+		refused: update("state = 'done', ref = NULL, twice = "+plus("e.twice", "e.ref")+", looked = e.looked OR $7::bool, due_at = CASE WHEN e.looked OR $7::bool THEN "+after(clock, "$5::interval")+" END, input = CASE WHEN e.looked OR $7::bool THEN e.input END, verdict = NULL, verdict_value = NULL, tries = 0, forget_at = "+after(clock, "$6::interval + interval '1 day'")+"",
 			isMine+" AND e.state <> 'done'"),
 		// A record that somebody else has written is the answer all the same.
 		orphaned: update("state = 'done', due_at = NULL, input = NULL, forget_at = "+after(clock, "$5::interval + interval '1 day'")+"", isMine+" AND e.state <> 'done' AND "+recorded),
-		audited:  update("due_at = "+after(clock, "$5::interval")+", tries = e.tries + 1, input = CASE WHEN $5::interval IS NOT NULL THEN e.input END", isMine+" AND e.state = 'done'"),
+		// $5: the lease, of a look after the answer.
+		audit:   update("fence = "+next+", due_at = "+after(clock, "$5::interval")+", tries = e.tries + 1", isMine+" AND e.state = 'done' AND e.due_at <= "+clock),
+		audited: update("due_at = "+after(clock, "$5::interval")+", input = CASE WHEN $5::interval IS NOT NULL THEN e.input END", isMine+" AND e.state = 'done'"),
 		// $5: the ref of an effect beside the answer, or before there is one.
-		twice: update("ref = CASE WHEN e.state = 'done' THEN e.ref ELSE COALESCE(e.ref, $5::text) END, twice = CASE WHEN e.state = 'done' THEN "+and("$5::text")+" ELSE "+further("$5::text")+" END",
-			isID+" AND e.created_at = $4::timestamptz AND e.ref IS DISTINCT FROM $5::text AND "+isNew("$5::text")),
+		twice: update("ref = CASE WHEN e.state = 'done' THEN e.ref ELSE COALESCE(e.ref, $5::text) END, twice = CASE WHEN e.state = 'done' THEN "+plus("e.twice", "$5::text")+" ELSE "+further("$5::text")+" END",
+			isID+" AND e.created_at = $4::timestamptz AND e.ref IS DISTINCT FROM $5::text AND NOT "+among("e.twice", "$5::text")),
 
 		forget:    fmt.Sprintf(`DELETE FROM %[1]s WHERE ctid = ANY (ARRAY(SELECT ctid FROM %[1]s WHERE forget_at <= %[2]s AND due_at IS NULL LIMIT 1000 FOR UPDATE SKIP LOCKED))`, effect, now),
 		forgetOne: fmt.Sprintf(`%sDELETE FROM %s AS e%s WHERE %s AND e.state = 'done' AND e.due_at IS NULL AND e.forget_at <= %s AND NOT %s`, with, effect, using, isMine, after(clock, "interval '1 day'"), recorded),
@@ -198,17 +206,24 @@ SELECT rec.fingerprint, rec.arg_digests, rec.outcome, rec.result, rec.created_at
 	return s
 }
 
-// isNew holds where a ref is not among those of further effects.
-func isNew(ref string) string {
-	return "position(' ' || " + ref + " || ' ' IN ' ' || COALESCE(e.twice, '') || ' ') = 0"
+// among holds where a ref is one of several.
+func among(refs, ref string) string {
+	return "position(' ' || " + ref + " || ' ' IN ' ' || COALESCE(" + refs + ", '') || ' ') > 0"
 }
 
-// and are the refs of further effects with one more.
-func and(ref string) string { return "COALESCE(e.twice || ' ' || " + ref + ", " + ref + ")" }
+// plus are refs with one more, where that is not NULL and not among them.
+func plus(refs, ref string) string {
+	return "CASE WHEN " + among(refs, ref) + " THEN " + refs + " ELSE COALESCE(" + refs + " || ' ' || " + ref + ", " + ref + ", " + refs + ") END"
+}
+
+// without are the refs of further effects without one, which is the answer's now.
+func without(ref string) string {
+	return "NULLIF(btrim(replace(' ' || e.twice || ' ', ' ' || " + ref + " || ' ', ' ')), '')"
+}
 
 // further are the refs of further effects, when one may be another than the row's.
 func further(ref string) string {
-	return "CASE WHEN e.ref <> " + ref + " AND " + isNew(ref) + " THEN " + and(ref) + " ELSE e.twice END"
+	return plus("e.twice", "CASE WHEN e.ref <> "+ref+" THEN "+ref+" END")
 }
 
 func quote(s string) string {

@@ -18,7 +18,8 @@ type Status struct {
 	Record dedup.Status
 }
 
-// Status says where a call stands. It runs nothing. State None means what it does in [Tools.Lookup].
+// Status says where a call stands. It runs nothing. State None is certain: nothing was sent, unless the
+// operation has been forgotten since.
 // Another tool's call, one of package dedup alone, is answered by its record. One round trip as
 // long as the operation has no answer, else two. The error is an [dedup.ErrInvalid] or the database's.
 func (x *Tools) Status(ctx context.Context, scope, tool, key string) (Status, error) {
@@ -26,15 +27,12 @@ func (x *Tools) Status(ctx context.Context, scope, tool, key string) (Status, er
 	if err != nil {
 		return Status{}, err
 	}
-	r, err := x.read(ctx, id)
+	op, r, err := x.lookup(ctx, id)
 	if err != nil {
-		return Status{}, failed("looking up", err)
+		return Status{}, err
 	}
-	s := Status{Operation: Operation{Scope: scope, Tool: tool, Key: key, ProviderKey: providerKey(scope, tool, key)}}
-	if r != nil {
-		s.Operation = r.operation()
-	}
-	if s.State = s.Operation.State; s.State != None && s.State != Done {
+	s := Status{State: op.State, Operation: op}
+	if op.State != None && op.State != Done {
 		return s, nil
 	}
 	// The row is read first: a record is written in the transaction that ends it.

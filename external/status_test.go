@@ -42,10 +42,7 @@ func TestStatus(t *testing.T) {
 	}
 	status("none", external.None)
 
-	require.NoError(t, pgx.BeginFunc(f.ctx, f.pool, func(tx pgx.Tx) error {
-		_, err := h.Accept(f.ctx, tx, call("pending"), in{0})
-		return err
-	}))
+	accept(f, h, "pending", 0)
 	require.Zero(t, status("pending", external.Pending).Operation.SentAt)
 
 	_, err := h.Do(f.ctx, call("parked"), in{1})
@@ -67,16 +64,13 @@ func TestStatus(t *testing.T) {
 	require.NoError(t, <-slow)
 	require.JSONEq(t, `{"id":"ch_1"}`, string(status("running", external.Done).Record.Result))
 
-	_, err = f.pool.Exec(f.ctx, `UPDATE tool_dedup SET expires_at = created_at`)
-	require.NoError(t, err)
+	f.exec(`UPDATE tool_dedup SET expires_at = created_at`)
 	status("running", external.Expired)
-	_, err = f.pool.Exec(f.ctx, `DELETE FROM tool_dedup`)
-	require.NoError(t, err)
+	f.exec(`DELETE FROM tool_dedup`)
 	status("running", external.Parked) // as Do answers it
 	_, err = h.Do(f.ctx, call("running"), in{3})
 	require.ErrorAs(t, err, new(*external.ParkedError))
-	_, err = f.pool.Exec(f.ctx, `UPDATE tool_effect SET forget_at = clock_timestamp() WHERE state = 'done'`)
-	require.NoError(t, err)
+	f.exec(`UPDATE tool_effect SET forget_at = clock_timestamp() WHERE state = 'done'`)
 	status("running", external.None) // its key may be used anew
 
 	// Another tool's call has a record and nothing else.
@@ -95,7 +89,7 @@ func TestParkedSince(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	h := add(f, external.Tool[in, out]{
-		Perform: func(context.Context, external.Attempt, in) (out, error) { return out{}, errLost },
+		Perform: losing,
 		Find:    func(context.Context, external.Attempt, in) ([]out, error) { return nil, nil },
 	})
 	_, err := h.Do(f.ctx, call("k"), in{1})

@@ -127,12 +127,11 @@ func TestKillAtEveryStep(t *testing.T) {
 				cancel()
 				_ = dead.tools.Close(ended)
 				f := process(t, db.Pool(t))
-				_, err := f.pool.Exec(f.ctx, `SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name = 'stopped'`)
-				require.NoError(t, err)
+				f.exec(`SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name = 'stopped'`)
 				dead.outlive(f)
 
 				h := add(f, performing(kind, p))
-				_, err = h.Do(context.WithValue(f.ctx, providerKey{}, p), call("k"), in{1})
+				_, err := h.Do(context.WithValue(f.ctx, providerKey{}, p), call("k"), in{1})
 				if want.state == external.Done {
 					require.NoError(t, err)
 				} else {
@@ -177,14 +176,16 @@ func TestPauseAtEveryStep(t *testing.T) {
 				if step != dedup.ExternalEnding {
 					paused.outlive(f)
 				}
-				impatient := call("k")
-				impatient.MaxWait = -1
-				_, err := h.Do(context.WithValue(f.ctx, providerKey{}, p), impatient, in{1})
-				if err != nil && !errors.As(err, new(*external.ParkedError)) {
-					require.ErrorIs(t, err, dedup.ErrInFlight)
-				}
+				called := make(chan error, 1)
+				go func() { // it may wait for a row that the paused process has locked
+					_, err := h.Do(context.WithValue(f.ctx, providerKey{}, p), impatient("k"), in{1})
+					called <- err
+				}()
 				f.untilActedOrWaiting("k")
 				close(paused.goOn)
+				if err := <-called; err != nil && !errors.As(err, new(*external.ParkedError)) {
+					require.ErrorIs(t, err, dedup.ErrInFlight)
+				}
 				paused.calls.Wait()
 				require.NoError(t, paused.tools.Close(t.Context()))
 				paused.pool.Close()

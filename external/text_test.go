@@ -24,7 +24,7 @@ func TestTextThatPostgresRefuses(t *testing.T) {
 	f := newFixture(t)
 	h := add(f, external.Tool[in, out]{
 		Ref:     func(o out) string { return o.ID + unstorable },
-		Perform: func(context.Context, external.Attempt, in) (out, error) { return out{"ch_1"}, nil },
+		Perform: answering("ch_1"),
 	})
 	result, err := h.Do(f.ctx, call("k"), in{1})
 	require.NoError(t, err)
@@ -125,10 +125,8 @@ func TestInputOfAnotherRelease(t *testing.T) {
 			for acts := 0; op.State != external.Parked; acts++ {
 				require.Less(t, acts, 20)
 				require.Equal(t, external.Pending, op.State)
-				_, err := later.pool.Exec(later.ctx, `UPDATE tool_effect SET due_at = clock_timestamp()`)
-				require.NoError(t, err)
-				op, err = later.tools.Advance(later.ctx, "acme", "charge", "k")
-				require.NoError(t, err)
+				later.exec(`UPDATE tool_effect SET due_at = clock_timestamp()`)
+				op = later.advance("k")
 			}
 			require.Contains(t, op.Note, c.says)
 			require.NotContains(t, op.Note, "4111")
@@ -154,6 +152,57 @@ func TestInputOfAnotherRelease(t *testing.T) {
 		later.until("k", external.Done)
 		require.Equal(t, []int{0}, cards)
 	})
+}
+
+// TestUnreadableInputKeepsTheVerdict is an operation with a verdict and an input that this release cannot
+// read. Who has decided stays, also when it is parked.
+func TestUnreadableInputKeepsTheVerdict(t *testing.T) {
+	t.Parallel()
+	old := newFixture(t)
+	h := add(old, external.Tool[in, out]{Perform: answering("ch_1")})
+	accept(old, h, "k", 1)
+	require.NoError(t, process(t, old.pool).tools.Resolve(old.ctx, old.lookup("k"), external.Never("not in the books").By("ada")))
+	decided := old.lookup("k")
+	later := process(t, old.pool)
+	require.NoError(t, addRelease[renamed](t, later.tools))
+	op := decided
+	for acts := 0; op.State != external.Parked; acts++ {
+		require.Less(t, acts, 20)
+		require.Equal(t, "never", op.Verdict)
+		require.Equal(t, decided.Decision(), op.Decision())
+		later.elapse(lease * 100)
+		op = later.advance("k")
+	}
+	require.Contains(t, op.Note, "ada: not in the books; its input ")
+}
+
+// TestUnreadableInputIsNoLook is a parked operation and a release that cannot read its input. The looks
+// that are left are those of a release that can.
+func TestUnreadableInputIsNoLook(t *testing.T) {
+	t.Parallel()
+	old := newFixture(t)
+	p := newProvider()
+	h := add(old, external.Tool[in, out]{
+		Perform: losing,
+		Find:    p.look,
+	})
+	_, err := h.Do(old.ctx, call("k"), in{1})
+	require.ErrorAs(t, err, new(*external.ParkedError))
+	later := process(t, old.pool)
+	require.NoError(t, addRelease[renamed](t, later.tools))
+	for range 5 {
+		op := later.lookup("k")
+		require.Less(t, op.Due.Sub(op.Now), 10*lease, "the next look comes as soon as this one did")
+		later.untilDue(op)
+		later.advance("k")
+	}
+	p.act("", 1)
+	old.until("k", external.Done)
+}
+
+// renamed is an input whose member another release calls otherwise.
+type renamed struct {
+	Number int `json:"number"`
 }
 
 func addRelease[In any](t *testing.T, x *external.Tools) error {

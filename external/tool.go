@@ -223,40 +223,33 @@ func (t *Tool[In, Out]) erase() *definition {
 	}
 	if t.Begin != nil {
 		d.begin = func(ctx context.Context, tx pgx.Tx, raw json.RawMessage) error {
-			in, err := decodeInput[In](raw)
-			if err != nil {
-				return err
-			}
-			return t.Begin(ctx, tx, in)
+			return reading(raw, func(in In) error { return t.Begin(ctx, tx, in) })
 		}
 	}
 	if t.Finish != nil {
 		d.finish = func(ctx context.Context, tx pgx.Tx, rawIn, rawOut json.RawMessage) error {
-			in, err := decodeInput[In](rawIn)
-			out, outErr := decode[Out](rawOut)
-			if err := errors.Join(err, outErr); err != nil {
+			out, err := decode[Out](rawOut)
+			if err != nil {
 				return err
 			}
-			return guarded(func() error { return t.Finish(ctx, tx, in, out) })
+			return reading(rawIn, func(in In) error { return guarded(func() error { return t.Finish(ctx, tx, in, out) }) })
 		}
 	}
 	if t.Refused != nil {
 		d.refused = func(ctx context.Context, tx pgx.Tx, raw json.RawMessage, why error) error {
-			in, err := decodeInput[In](raw)
-			if err != nil {
-				return err
-			}
-			return guarded(func() error { return t.Refused(ctx, tx, in, why) })
+			return reading(raw, func(in In) error { return guarded(func() error { return t.Refused(ctx, tx, in, why) }) })
 		}
 	}
 	return d
 }
 
+var errNoRef = errors.New("dedup: the result lacks the provider's id, which the tool's Ref returns")
+
 // happened is the text of a result. One without a ref, such as that of a body which the client did not
 // understand, is not known to be an effect.
 func (t *Tool[In, Out]) happened(out Out) (json.RawMessage, error) {
 	if t.Ref != nil && refOf(out, t.Ref) == "" {
-		return nil, errors.New("dedup: the result lacks the provider's id, which the tool's Ref returns")
+		return nil, errNoRef
 	}
 	return encode(out, t.Ref)
 }
@@ -281,7 +274,7 @@ func (t *Tool[In, Out]) verdict(raw json.RawMessage) (json.RawMessage, error) {
 		return nil, fmt.Errorf("dedup: it is no result of the tool: %w", err)
 	}
 	if t.Ref != nil && refOf(out, t.Ref) == "" {
-		return nil, errors.New("dedup: the result lacks the provider's id, which the tool's Ref returns")
+		return nil, errNoRef
 	}
 	if reflect.TypeFor[Out]().Kind() == reflect.Struct { // whose fields have one spelling
 		return text, nil
@@ -300,30 +293,37 @@ func decode[T any](raw json.RawMessage) (value T, err error) {
 	return value, nil
 }
 
-// decodeInput reads a stored input. A member that In lacks is one that another release has written, and
-// without it the effect would be another.
+// decodeInput reads an input as a whole: a member that In lacks is one that another release has written,
+// and without it the effect would be another. Its error names the member at fault, and no value.
 func decodeInput[In any](raw json.RawMessage) (in In, err error) {
-	if in, err = decode[In](raw); err == nil {
-		err = takes[In](raw)
-	}
-	return in, err
-}
-
-// takes reports whether an input can be read, as a whole. It names the member at fault, and no value.
-func takes[In any](raw json.RawMessage) error {
-	var in In
-	err := guarded(func() error { return json.Unmarshal(raw, &in) })
 	reason := "cannot be read as the tool's input"
-	if err == nil {
-		if err = guarded(func() error { return strictly(raw, new(In)) }); err == nil {
-			return nil
-		}
-		return &dedup.InvalidError{What: "call", Field: "in", Reason: "has a member that the tool's input lacks: " + strings.TrimPrefix(err.Error(), "json: ")}
-	}
+	err = guarded(func() error { return json.Unmarshal(raw, &in) })
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
 		reason = fmt.Sprintf("does not fit the tool's input at %q", wrong.Field)
 	}
-	return &dedup.InvalidError{What: "call", Field: "in", Reason: reason, Err: err}
+	if err == nil {
+		unknown := guarded(func() error { return strictly(raw, new(In)) })
+		if unknown == nil {
+			return in, nil
+		}
+		reason = "has a member that the tool's input lacks: " + strings.TrimPrefix(unknown.Error(), "json: ")
+	}
+	return in, &dedup.InvalidError{What: "call", Field: "in", Reason: reason, Err: err}
+}
+
+// reading does something with a stored input.
+func reading[In any](raw json.RawMessage, do func(In) error) error {
+	in, err := decodeInput[In](raw)
+	if err != nil {
+		return err
+	}
+	return do(in)
+}
+
+// takes says whether an input can be read.
+func takes[In any](raw json.RawMessage) error {
+	_, err := decodeInput[In](raw)
+	return err
 }
 
 // strictly reads a valid text, and refuses members that the value has no field for.

@@ -30,9 +30,12 @@ func TestTwiceIsReportedWithTheRecord(t *testing.T) {
 			twice = f.lookup("k").Twice
 		}
 	})
-	_, err := h.Do(context.WithValue(f.ctx, providerKey{}, p), call("k"), in{1})
+	result, err := h.Do(context.WithValue(f.ctx, providerKey{}, p), call("k"), in{1})
 	require.NoError(t, err)
+	require.Equal(t, out{"ch_1"}, result.Value)
 	require.Equal(t, "ch_2", twice)
+	require.NoError(t, f.tools.Close(f.ctx))
+	require.Equal(t, "ch_2", f.lookup("k").Twice)
 	require.Equal(t, 1, f.steps.count(dedup.ExternalTwice))
 }
 
@@ -45,13 +48,7 @@ func TestTwiceIsInsistedOn(t *testing.T) {
 		for f.lookup("k").State != external.Done {
 			_, _ = h.Do(f.ctx, call("k"), in{1})
 		}
-		_, err := f.pool.Exec(f.ctx, `CREATE SEQUENCE faults;
-			CREATE FUNCTION fault() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-				IF nextval('faults') = 1 THEN RAISE EXCEPTION 'a fault' USING ERRCODE = '57P01'; END IF;
-				RETURN NEW;
-			END $$;
-			CREATE TRIGGER fault BEFORE UPDATE ON tool_effect FOR EACH ROW WHEN (NEW.twice IS NOT NULL) EXECUTE FUNCTION fault()`)
-		require.NoError(t, err)
+		failOnce(f, "NEW.twice IS NOT NULL")
 	})
 	require.Equal(t, "z1", f.lookup("k").Twice)
 }
@@ -94,12 +91,7 @@ func TestKnownRefIsKept(t *testing.T) {
 					n++
 					return out{fmt.Sprint("ch_", n)}, nil
 				},
-				Finish: func(context.Context, pgx.Tx, in, out) error {
-					if bad {
-						return errors.New("the ledger is closed")
-					}
-					return nil
-				},
+				Finish: finishing(&bad),
 			})
 			_, err := h.Do(f.ctx, call("k"), in{1})
 			require.ErrorAs(t, err, new(*external.ParkedError))
@@ -153,8 +145,7 @@ func TestRefuseIsAudited(t *testing.T) {
 	require.ErrorIs(t, err, dedup.ErrRefused)
 	seen = true
 	f.untilDue(f.lookup("k"))
-	op, err := f.tools.Advance(f.ctx, "acme", "charge", "k")
-	require.NoError(t, err)
+	op := f.advance("k")
 	require.Equal(t, "ch_1", op.Twice)
 }
 
@@ -189,4 +180,41 @@ func TestTwiceIsCleared(t *testing.T) {
 	var said string
 	require.NoError(t, f.pool.QueryRow(f.ctx, `SELECT concat_ws(' ', actor, action, outcome, reason) FROM tool_dedup_audit`).Scan(&said))
 	require.Equal(t, "ada cleared done ch_2 is refunded", said)
+}
+
+// TestRefsAreListedOnce has effects that are known before the answer is. The answer's ref is no further
+// effect, and each further one is listed once.
+func TestRefsAreListedOnce(t *testing.T) {
+	t.Parallel()
+	happened, refused := external.Happened(out{"ch_2"}, "seen"), external.Refuse("not wanted")
+	for name, c := range map[string]struct {
+		twice   any
+		verdict external.Verdict
+		ref     string
+		want    string
+	}{
+		"AnswerWasFurther": {"ch_2", happened, "ch_2", "ch_1"},
+		"OneOfSeveral":     {"ch_3 ch_2 ch_4", happened, "ch_2", "ch_3 ch_4 ch_1"},
+		"PartOfARef":       {"ch_22", happened, "ch_2", "ch_22 ch_1"},
+		"None":             {nil, happened, "ch_2", "ch_1"},
+		"KnownAsFurther":   {"ch_1", happened, "ch_2", "ch_1"},
+		"Refused":          {"ch_1 ch_2", refused, "", "ch_1 ch_2"},
+		"RefusedWithMore":  {"ch_2", refused, "", "ch_2 ch_1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			bad := true
+			h := add(f, external.Tool[in, out]{Perform: answering("ch_1"), Finish: finishing(&bad)})
+			_, err := h.Do(f.ctx, call("k"), in{1})
+			require.ErrorAs(t, err, new(*external.ParkedError))
+			bad = false
+			f.exec(`UPDATE tool_effect SET twice = $1`, c.twice)
+			require.NoError(t, f.tools.Resolve(f.ctx, f.lookup("k"), c.verdict.Overruling()))
+			op := f.lookup("k")
+			require.Equal(t, external.Done, op.State)
+			require.Equal(t, c.ref, op.Ref)
+			require.Equal(t, c.want, op.Twice)
+		})
+	}
 }

@@ -51,8 +51,7 @@ func TestVerdictStays(t *testing.T) {
 				require.Contains(t, said, "bob "+second+" ")
 				require.Contains(t, said, "overrules "+first+": ada: ")
 
-				op, err := f.tools.Advance(f.ctx, "acme", "charge", "k")
-				require.NoError(t, err)
+				op := f.advance("k")
 				require.Equal(t, external.Done, op.State)
 				require.Empty(t, op.Verdict)
 				if second == "never" {
@@ -82,11 +81,9 @@ func TestOverruledWhileCarriedOut(t *testing.T) {
 			require.NoError(t, command.tools.Resolve(f.ctx, f.lookup("k"), external.Refuse("not in ours").Overruling()))
 		}
 	})
-	op, err := f.tools.Advance(f.ctx, "acme", "charge", "k")
-	require.NoError(t, err)
+	op := f.advance("k")
 	require.Equal(t, "refuse", op.Verdict)
-	op, err = f.tools.Advance(f.ctx, "acme", "charge", "k")
-	require.NoError(t, err)
+	op = f.advance("k")
 	require.Equal(t, external.Done, op.State)
 	require.Equal(t, []string{"begin 1", "refused not in ours"}, f.ledger())
 	require.Len(t, keys, 1)
@@ -104,9 +101,7 @@ func TestVerdictOfWhatGoesOn(t *testing.T) {
 		},
 		Find: func(context.Context, external.Attempt, in) ([]out, error) { return nil, errors.New("403") },
 	})
-	c := call("k")
-	c.MaxWait = -1
-	_, err := h.Do(f.ctx, c, in{1})
+	_, err := h.Do(f.ctx, impatient("k"), in{1})
 	require.ErrorIs(t, err, dedup.ErrInFlight)
 	op := f.lookup("k")
 	require.Equal(t, external.Running, op.State)
@@ -137,9 +132,7 @@ func TestGivenUp(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t)
 			h := add(f, tool)
-			c := call("k")
-			c.MaxWait = -1
-			_, err := h.Do(f.ctx, c, in{1})
+			_, err := h.Do(f.ctx, impatient("k"), in{1})
 			require.ErrorIs(t, err, dedup.ErrInFlight)
 			open := []string{}
 			for op, err := range f.tools.Open(f.ctx, 0) {
@@ -150,13 +143,9 @@ func TestGivenUp(t *testing.T) {
 			for range f.tools.Open(f.ctx, lease*1000) {
 				require.Fail(t, "it is not that old")
 			}
-			var op external.Operation
-			for op.State != external.Parked { // the call may have begun an act of its own at the end of the first pause
-				_, err = f.pool.Exec(f.ctx, `UPDATE tool_effect SET tries = 5000, due_at = now()`)
-				require.NoError(t, err)
-				op, err = f.tools.Advance(f.ctx, "acme", "charge", "k")
-				require.NoError(t, err)
-			}
+			f.exec(`UPDATE tool_effect SET tries = 5000, due_at = now()`)
+			op := f.advance("k")
+			require.Equal(t, external.Parked, op.State)
 			require.Contains(t, op.Note, "given up after 5001 tries: ")
 			for range f.tools.Open(f.ctx, 0) {
 				require.Fail(t, "it is parked")
@@ -206,20 +195,15 @@ func TestWindowCountsFromTheFirstUse(t *testing.T) {
 				}
 				return out{}, errLost // it has happened
 			}})
-			c := call("k")
-			c.MaxWait = -1
-			_, err := h.Do(f.ctx, c, in{1})
+			_, err := h.Do(f.ctx, impatient("k"), in{1})
 			require.ErrorIs(t, err, dedup.ErrInFlight)
-			_, err = f.pool.Exec(f.ctx, `UPDATE tool_effect SET sent_at = sent_at - $1::interval, sent_until = sent_until - $1::interval, due_at = now()`, kept)
-			require.NoError(t, err)
+			f.exec(`UPDATE tool_effect SET sent_at = sent_at - $1::interval, sent_until = sent_until - $1::interval, due_at = now()`, kept)
 			if name == "Never" {
-				_, err := f.tools.Advance(f.ctx, "acme", "charge", "k")
-				require.NoError(t, err)
+				f.advance("k")
 				require.Equal(t, external.Parked, f.lookup("k").State)
 				require.NoError(t, process(t, f.pool).tools.Resolve(f.ctx, f.lookup("k"), external.Never("not in the books")))
 			}
-			op, err := f.tools.Advance(f.ctx, "acme", "charge", "k")
-			require.NoError(t, err)
+			op := f.advance("k")
 			require.Equal(t, 2, attempts)
 			require.Equal(t, external.Parked, op.State, "the provider may have forgotten the key")
 			require.Greater(t, op.Now.Sub(op.SentAt), kept)

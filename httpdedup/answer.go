@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"time"
 	"unicode/utf8"
+
+	"github.com/tooldedup/dedup/internal/door"
 )
 
 // answer is an HTTP answer as it is stored: the result of a call, or the details
@@ -47,7 +49,7 @@ func storedAnswer(rec *recorder, headers []string) (json.RawMessage, error) {
 	if err := a.setBody(rec.body); err != nil {
 		return nil, err
 	}
-	return encodeJSON(a)
+	return door.JSON(a)
 }
 
 // setBody chooses how to store the body. JSON writes each quote in two bytes and

@@ -5,14 +5,13 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"mime"
 	"net/http"
 	"net/url"
 	"strings"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/door"
 )
 
 // What a request asks for, as arguments of a call: two requests are the same one
@@ -63,7 +62,7 @@ func requestArgs(r *http.Request, body []byte, withHost bool) (json.RawMessage, 
 			return nil, err
 		}
 	}
-	return encodeJSON(args)
+	return door.JSON(args)
 }
 
 // requestHost is the host of a request by its value. Behind a proxy nobody knows the
@@ -116,7 +115,7 @@ func addBody(args map[string]any, header http.Header, body []byte) error {
 // told apart once no name occurs twice.
 func addJSON(args map[string]any, body []byte) error {
 	if _, err := dedup.FingerprintOf(json.RawMessage(body)); err != nil {
-		return invalidJSON(err)
+		return invalidBody(err)
 	}
 	if body = bytes.TrimLeft(body, " \t\r\n"); body[0] != '{' {
 		args[argBody] = json.RawMessage(body)
@@ -124,23 +123,12 @@ func addJSON(args map[string]any, body []byte) error {
 	}
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(body, &members); err != nil {
-		return invalidJSON(err)
+		return invalidBody(err)
 	}
 	for name, value := range members {
 		args[argMember+name] = value
 	}
 	return nil
-}
-
-// invalidJSON passes on where dedup found fault with a body; it names positions,
-// and never what stands there.
-func invalidJSON(err error) *refusal {
-	reason := "it is malformed"
-	var invalid *dedup.InvalidError
-	if errors.As(err, &invalid) {
-		reason = "its contents " + invalid.Reason
-	}
-	return &refusal{kind: kindInvalidBody, detail: fmt.Sprintf("The body is no JSON that can be told from other JSON: %s.", reason)}
 }
 
 // contentType returns the media type of a body, and whether it is JSON. Of JSON
@@ -181,15 +169,4 @@ func contentEncoding(lines []string) (string, error) {
 		return "", nil
 	}
 	return encoding, nil
-}
-
-// encodeJSON is json.Marshal that does not write < > & as escapes of six bytes.
-func encodeJSON(value any) ([]byte, error) {
-	var out bytes.Buffer
-	enc := json.NewEncoder(&out)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(value); err != nil {
-		return nil, err
-	}
-	return bytes.TrimRight(out.Bytes(), "\n"), nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/door"
 )
 
 // asked is a request as the tests write it: the target, then headers that count,
@@ -114,7 +115,7 @@ func FuzzBody(f *testing.F) {
 				t.Fatalf("%q: %v", body, err)
 			}
 		} else {
-			spelled, err := encodeJSON(json.RawMessage(body))
+			spelled, err := door.JSON(json.RawMessage(body))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -2,6 +2,7 @@ package httpdedup_test
 
 import (
 	"context"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"testing"
@@ -12,7 +13,7 @@ import (
 	"github.com/tooldedup/dedup/internal/pgtest"
 )
 
-// TestCurl runs the script that sends requests with curl to the demo server.
+// TestCurl runs a script that sends requests with curl to a small shop.
 func TestCurl(t *testing.T) {
 	t.Parallel()
 	for _, program := range []string{"bash", "curl"} {
@@ -20,11 +21,17 @@ func TestCurl(t *testing.T) {
 			t.Skipf("%s is not installed: the middleware was not tried with a client of another language", program)
 		}
 	}
+	pool := pgtest.New(t).Pool(t)
+	_, err := pool.Exec(t.Context(), demoTables)
+	require.NoError(t, err)
+	handler, err := newDemo(pool)
+	require.NoError(t, err)
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.Close)
+
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "../scripts/httpdedup-curl")
-	cmd.Env = append(os.Environ(), "DEDUP_DATABASE_URL="+pgtest.NewEmpty(t).URL)
-	// It stops its server when it is asked to end.
+	cmd := exec.CommandContext(ctx, "testdata/curl.sh", server.URL)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 10 * time.Second
 	out, err := cmd.CombinedOutput()

@@ -2,23 +2,18 @@ package httpdedup
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
-	"strings"
-	"time"
+	"strconv"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/door"
 )
 
-// explain makes of any error what the client is told. The error itself is only
+// explain makes of any error of a call of a tool what the client is told. The error itself is only
 // told to OnError, where that is more.
-func (m *Middleware) explain(r *http.Request, err error) *refusal {
-	var (
-		ready    *refusal
-		scope    *ScopeError
-		invalid  *dedup.InvalidError
-		recorded *dedup.Error
-	)
+func (m *Middleware) explain(r *http.Request, tool string, err error) *refusal {
+	var ready *refusal
+	var scope *ScopeError
 	switch {
 	case errors.As(err, &ready):
 		return ready
@@ -27,29 +22,60 @@ func (m *Middleware) explain(r *http.Request, err error) *refusal {
 			m.opts.OnError(r, scope)
 		}
 		return scopeRefusal(scope)
-	case errors.Is(err, dedup.ErrKeyReused) && errors.As(err, &recorded):
-		return &refusal{kind: kindKeyReused, status: m.opts.ReusedStatus, detail: reusedDetail(recorded), changed: recorded.Changed}
-	case errors.Is(err, dedup.ErrExpired) && errors.As(err, &recorded):
-		return &refusal{kind: kindExpired, detail: fmt.Sprintf(
-			"This request ran at %s, and its answer was kept until %s. It is not run again with this Idempotency-Key. Look at what it did before you send it with a new one.",
-			utc(recorded.FirstAt), utc(recorded.ExpiredAt))}
-	case errors.Is(err, dedup.ErrOutcomeUnknown): // first, as it tells too what kept it from being found out
-		return m.later(kindOutcomeUnknown, "The request may have taken effect. Send it again, with the same Idempotency-Key, after the seconds that Retry-After says. That gives its answer and does not repeat it.")
-	case errors.Is(err, dedup.ErrInFlight):
-		return m.later(kindInFlight, "Its answer is not there yet. Send the same request with the same Idempotency-Key again, after the seconds that Retry-After says.")
-	case dedup.IsRetryable(err), errors.Is(err, errRunOnce):
-		return m.later(kindUnavailable, "Send the same request again, with the same Idempotency-Key, after the seconds that Retry-After says. That does not repeat what may have happened.")
-	case errors.As(err, &invalid) && invalid.Field == "Args": // the names of its members, as arguments, are longer
-		return invalidJSON(err)
+	case errors.Is(err, errRunOnce):
+		return m.later(door.Unavailable)
+	}
+	switch f := door.FailureOf(tool, err); f.Code {
+	case door.KeyReused:
+		return &refusal{kind: kindKeyReused, status: m.opts.ReusedStatus, detail: m.words().Text(f), changed: f.Record.Changed}
+	case door.Expired:
+		return &refusal{kind: kindExpired, detail: m.words().Text(f)}
+	case door.Refused:
+		return &refusal{kind: kindRefused, detail: f.Refusal.Message, code: f.Refusal.Code}
+	case door.ArgumentsInvalid:
+		return invalidBody(err)
+	case door.InFlight, door.OutcomeUnknown, door.Unavailable, door.Timeout:
+		return m.later(f.Code)
 	default:
 		m.opts.OnError(r, err)
-		return &refusal{kind: kindInternal, detail: "The fault is the server's. Sending the same request with the same Idempotency-Key again is safe, and may not help before the fault is repaired."}
+		return &refusal{kind: kindInternal, detail: m.words().Text(door.Failure{Code: door.Failed})}
+	}
+}
+
+// words are those that clients of HTTP know.
+func (m *Middleware) words() door.Words {
+	return door.Words{
+		Arguments: "contents", Same: "with the same Idempotency-Key and the same contents",
+		New: "send it with a new Idempotency-Key", RetryAfter: m.opts.RetryAfter,
 	}
 }
 
 // later asks the client to come again.
-func (m *Middleware) later(k kind, detail string) *refusal {
-	return &refusal{kind: k, detail: detail, header: http.Header{"Retry-After": {m.opts.retryAfter()}}}
+func (m *Middleware) later(code door.Code) *refusal {
+	k := kindUnavailable
+	switch code {
+	case door.InFlight:
+		k = kindInFlight
+	case door.OutcomeUnknown:
+		k = kindOutcomeUnknown
+	}
+	return &refusal{kind: k, detail: m.words().Text(door.Failure{Code: code}),
+		header: http.Header{"Retry-After": {strconv.Itoa(door.Seconds(m.opts.RetryAfter))}}}
+}
+
+// invalidBody passes on where dedup found fault with a body; it names positions,
+// and never what stands there.
+func invalidBody(err error) *refusal {
+	detail := "The body is no JSON that can be told from other JSON: it is malformed."
+	var invalid *dedup.InvalidError
+	switch {
+	case !errors.As(err, &invalid):
+	case invalid.Field == "in": // of an external tool
+		detail = "The body " + invalid.Reason + "."
+	default:
+		detail = "The body is no JSON that can be told from other JSON: its contents " + invalid.Reason + "."
+	}
+	return &refusal{kind: kindInvalidBody, detail: detail}
 }
 
 func scopeRefusal(e *ScopeError) *refusal {
@@ -59,22 +85,3 @@ func scopeRefusal(e *ScopeError) *refusal {
 	}
 	return refused
 }
-
-// reusedDetail says what differs, by name.
-func reusedDetail(e *dedup.Error) string {
-	what := "It differs from this one."
-	if len(e.Changed) > 0 {
-		quoted := make([]string, len(e.Changed))
-		for i, name := range e.Changed {
-			quoted[i] = fmt.Sprintf("%q", name)
-		}
-		what = "What differs: " + strings.Join(quoted, ", ")
-		if !e.Complete {
-			what += ", and perhaps more"
-		}
-		what += "."
-	}
-	return fmt.Sprintf("This Idempotency-Key was first used at %s for another request. %s To retry that one, send it unchanged. For a new request, make a new key.", utc(e.FirstAt), what)
-}
-
-func utc(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -7,7 +7,7 @@ import (
 	"net/url"
 
 	"github.com/tooldedup/dedup"
-	"github.com/tooldedup/dedup/external"
+	"github.com/tooldedup/dedup/internal/door"
 )
 
 // External returns a handler that makes calls of a tool of Options.External, whose effect is
@@ -44,68 +44,24 @@ func (m *Middleware) serveExternal(w http.ResponseWriter, r *http.Request, tool 
 	}
 	call, body, err := m.admit(w, r, tool)
 	if err != nil {
-		m.sendProblem(w, m.explain(r, err))
+		m.sendProblem(w, m.explain(r, tool, err))
 		return
 	}
 	call.MaxWait = m.externalWait(r)
 	result, err := m.opts.External.Do(r.Context(), call, body)
-	var (
-		parked  *external.ParkedError
-		refused *dedup.RefusedError
-		invalid *dedup.InvalidError
-	)
-	switch {
+	var refused *dedup.RefusedError
+	switch f := door.FailureOf(tool, err); {
 	case err == nil:
-		m.mark(w, result.Replayed && !result.Recovered, result.ExpiresAt)
+		m.mark(w, door.IsDuplicate(result.Replayed, result.Recovered), result.ExpiresAt)
 		w.Header().Set("Content-Type", "application/json")
 		send(w, http.StatusOK, result.Value)
-	case errors.As(err, &refused):
-		m.mark(w, refused.Replayed && !refused.Recovered, result.ExpiresAt)
-		m.sendProblem(w, &refusal{kind: kindRefused, detail: refused.Message, code: refused.Code})
-	case errors.As(err, &parked):
-		m.sendOpen(w, call, &operation{State: stateParked, Since: &parked.Operation.ChangedAt})
-	case errors.Is(err, dedup.ErrInFlight):
-		m.sendOpen(w, call, &operation{State: stateRunning})
-	case errors.As(err, &invalid) && invalid.Field == "in":
-		m.sendProblem(w, &refusal{kind: kindInvalidBody, detail: "The body " + invalid.Reason + "."})
+	case f.State() != "": // and where to look for an answer
+		w.Header().Set("Location", m.opts.OperationsPath+url.PathEscape(call.Tool)+"/"+url.PathEscape(call.Key))
+		m.sendOperation(w, http.StatusAccepted, operationAt(f.State(), f.Operation))
 	default:
-		m.sendProblem(w, m.explain(r, err))
-	}
-}
-
-// sendOpen answers a call that has no answer yet, and says where to look for one.
-func (m *Middleware) sendOpen(w http.ResponseWriter, call dedup.Call, op *operation) {
-	w.Header().Set("Location", m.opts.OperationsPath+url.PathEscape(call.Tool)+"/"+url.PathEscape(call.Key))
-	m.sendOperation(w, http.StatusAccepted, op)
-}
-
-// sendOperation answers where an operation stands, and when to ask again.
-func (m *Middleware) sendOperation(w http.ResponseWriter, status int, op *operation) {
-	switch op.State {
-	case statePending, stateRunning:
-		w.Header().Set("Retry-After", m.opts.retryAfter())
-	case stateParked:
-		w.Header().Set("Retry-After", parkedRetryAfter)
-	}
-	sendJSON(w, status, "application/json", op)
-}
-
-// parkedRetryAfter is longer than what is asked for elsewhere: a person is to find out.
-const parkedRetryAfter = "300"
-
-// openOperation is what is told of an operation that has no answer yet; nil of any other.
-func openOperation(s external.Status) *operation {
-	if s.Operation.State == external.None {
-		return nil
-	}
-	switch s.State {
-	case external.Pending:
-		return &operation{State: statePending}
-	case external.Running:
-		return &operation{State: stateRunning}
-	case external.Parked:
-		return &operation{State: stateParked, Since: &s.Operation.ChangedAt}
-	default:
-		return nil
+		if errors.As(err, &refused) {
+			m.mark(w, door.IsDuplicate(refused.Replayed, refused.Recovered), result.ExpiresAt)
+		}
+		m.sendProblem(w, m.explain(r, tool, err))
 	}
 }

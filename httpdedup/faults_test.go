@@ -65,22 +65,6 @@ func TestFailedStatement(t *testing.T) {
 	require.Zero(t, s.count(t, "tool_dedup"))
 }
 
-// Faults that do not pass are answered with 503, and so is a database that is gone.
-func TestUnavailable(t *testing.T) {
-	t.Parallel()
-	s := open(t, httpdedup.Options{})
-	d, err := dedup.New(s.pool, &dedup.Options{Retry: dedup.RetryPolicy{MaxAttempts: 2}})
-	require.NoError(t, err)
-	s.m, err = httpdedup.New(d, httpdedup.Options{Scope: tenant})
-	require.NoError(t, err)
-	s.handle("POST /orders", "create_order", func(w http.ResponseWriter, r *http.Request) { fail(w, r, "40001") })
-	got := s.post(t, "k1", `{"item": "lamp"}`)
-	require.Equal(t, http.StatusServiceUnavailable, got.status)
-	require.Equal(t, "unavailable", got.problem(t).Type)
-	require.Equal(t, "1", got.header.Get("Retry-After"))
-	require.Zero(t, s.count(t, "tool_dedup"))
-}
-
 // What the handler or the server does wrong is answered with 500, and told.
 func TestInternal(t *testing.T) {
 	t.Parallel()

@@ -2,17 +2,18 @@ package httpdedup
 
 import (
 	"fmt"
+	"net/http"
+	"strconv"
 	"strings"
+
+	"github.com/tooldedup/dedup/internal/door"
 )
 
 const (
-	keyHeader = "Idempotency-Key"
+	keyHeader  = "Idempotency-Key"
+	turnHeader = "Agent-Turn"
 	// keptHeader says until when an answer is kept. It is this package's own.
 	keptHeader = "Dedup-Kept-Until"
-
-	// maxKey is what dedup takes. It is looked at here too, so that a request that
-	// cannot be run is refused before its body is read.
-	maxKey = 255
 )
 
 // parseKey reads the Idempotency-Key of a request from all its header lines. It is empty
@@ -35,8 +36,8 @@ func parseKey(lines []string) (string, error) {
 	switch {
 	case problem != "":
 		return "", invalidKey("%s", problem)
-	case len(key) > maxKey:
-		return "", invalidKey("is %d bytes long, and %d is the most; send its hash", len(key), maxKey)
+	case len(key) > door.MaxKey: // dedup says so too, when the body was read
+		return "", invalidKey("is %d bytes long, and %d is the most; send its hash", len(key), door.MaxKey)
 	}
 	return key, nil
 }
@@ -49,8 +50,37 @@ func noKey(lines []string, key string) error {
 	case key == "":
 		return invalidKey("is empty")
 	default:
-		return invalidKey("is null, None or the name of the tool, as an id that was never given, and so names no single action")
+		return invalidKey(door.NamesNoCall)
 	}
+}
+
+// parseTurn reads the Agent-Turn of a request from all its header lines, nil where there
+// is none: the session as a string, and the number of the model's message in it as the
+// parameter turn, from 1.
+func parseTurn(lines []string) (*door.Turn, error) {
+	if len(lines) == 0 {
+		return nil, nil
+	}
+	t, problem := &door.Turn{}, ""
+	t.Session, problem = parseItem(lines[0], func(name, value string) {
+		if name == "turn" {
+			t.Number, _ = strconv.Atoi(value) // 0 is no turn
+		}
+	})
+	if problem != "" || len(lines) > 1 || !t.Valid() {
+		return nil, refuse(kindInvalidRequest, `The Agent-Turn is malformed. Send one: the session in quotes, and the number of the model's message in it from 1, such as "conversation 17"; turn=4.`)
+	}
+	return t, nil
+}
+
+// keyOfTurn is the key of a request by what it asks for. The host is only compared, so that a
+// retry under another name of the service meets the record.
+func keyOfTurn(t *door.Turn, tool string, r *http.Request, body []byte) (string, error) {
+	args, err := requestArgs(r, body, false)
+	if err != nil {
+		return "", err
+	}
+	return t.Key(tool, args)
 }
 
 // parseItem reads a string, in quotes or bare. It calls param for each parameter behind it

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup/internal/door"
 )
 
 func TestParseKey(t *testing.T) {
@@ -117,7 +119,7 @@ func FuzzKeyHeader(f *testing.F) {
 		if key == "" {
 			return
 		}
-		if len(key) > maxKey {
+		if len(key) > door.MaxKey {
 			t.Fatalf("%q gave a key of %d bytes", text, len(key))
 		}
 		for i := range len(key) {

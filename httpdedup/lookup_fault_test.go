@@ -31,6 +31,9 @@ func TestLostCommitKeepsHeaders(t *testing.T) {
 	for _, final := range []bool{false, true} {
 		s, proxy := openProxied(t)
 		s.handle("POST /login", "login", func(w http.ResponseWriter, r *http.Request) {
+			if _, err := insert(r.Context(), "lamp"); err != nil {
+				t.Error(err)
+			}
 			w.Header().Set("Location", "/<start>")
 			http.SetCookie(w, &http.Cookie{Name: "session", Value: "secret"})
 			if final {
@@ -46,6 +49,8 @@ func TestLostCommitKeepsHeaders(t *testing.T) {
 		again := s.do(t, http.MethodPost, "/login", "k1", "")
 		require.True(t, again.replayed())
 		require.Equal(t, first.status, again.status)
+		require.Equal(t, first.body, again.body)
+		require.Equal(t, map[bool]int{false: 2, true: 1}[final], s.count(t, "orders"), "the first is openProxied's")
 		require.Empty(t, again.header.Get("Set-Cookie"))
 	}
 }

@@ -57,22 +57,6 @@ func awaitCleanups(t *testing.T, config *pgxpool.Config) {
 	})
 }
 
-// The database's answer to COMMIT is lost. The record is found, and the request gets
-// its own answer, which is no replay.
-func TestLostCommitIsFoundAgain(t *testing.T) {
-	t.Parallel()
-	s, proxy := openProxied(t)
-	fault := proxy.Arm(faultproxy.Fault{Kind: faultproxy.ReplyReset, Where: faultproxy.AtCommit})
-	first := s.post(t, "k1", `{"item": "chair"}`)
-	wait(t, fault.Applied())
-	require.Equal(t, http.StatusCreated, first.status)
-	require.False(t, first.replayed())
-	again := s.post(t, "k1", `{"item": "chair"}`)
-	require.True(t, again.replayed())
-	require.Equal(t, first.body, again.body)
-	require.Equal(t, 2, s.count(t, "orders"))
-}
-
 // Where nobody can be asked either, the client is told to come again, and finds
 // its answer.
 func TestOutcomeUnknown(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/door"
 	"github.com/tooldedup/dedup/internal/table"
 )
 
@@ -27,8 +28,8 @@ func New(d *dedup.Deduper, opts Options) (*Middleware, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkDeduper(d, resolved.Retention); err != nil {
-		return nil, fmt.Errorf("httpdedup: %w", err)
+	if invalid := door.CheckRetention(d, resolved.Retention); invalid != nil {
+		return nil, fmt.Errorf("httpdedup: %w", invalid)
 	}
 	if x := resolved.External; x != nil && x.Deduper() != d {
 		return nil, &dedup.InvalidError{What: "option", Field: "External", Reason: "has another Deduper; make both with one"}
@@ -73,18 +74,6 @@ func (m *Middleware) For(tool string) func(http.Handler) http.Handler {
 	return func(h http.Handler) http.Handler { return m.Wrap(tool, h) }
 }
 
-// checkDeduper finds what is wrong with the Deduper, and with the retention on it, before the
-// first request. It makes no call, so that none is counted or traced.
-func checkDeduper(d *dedup.Deduper, retention dedup.Retention) error {
-	if d == nil || d.Pool() == nil {
-		return &dedup.InvalidError{What: "option", Field: "d", Reason: "must come from dedup.New"}
-	}
-	opts := d.Options()
-	opts.Retention = retention.Or(opts.Retention)
-	_, err := dedup.New(d.Pool(), &opts)
-	return err
-}
-
 func (m *Middleware) call(scope, tool, key string, args json.RawMessage) dedup.Call {
 	return dedup.Call{
 		Scope: scope, Tool: tool, Key: key, Args: args,
@@ -101,10 +90,10 @@ func (m *Middleware) serve(w http.ResponseWriter, r *http.Request, tool string, 
 	}
 	call, body, err := m.admit(w, r, tool)
 	if err != nil {
-		m.sendProblem(w, m.explain(r, err))
+		m.sendProblem(w, m.explain(r, call.Tool, err))
 		return
 	}
-	j := &job{m: m, r: r, next: next, body: body, outer: w.Header()}
+	j := &job{m: m, r: r, tool: call.Tool, next: next, body: body, outer: w.Header()}
 	result, err := dedup.Do(r.Context(), m.d, call, j.effect)
 	if j.refusal != nil && abortedForGood(err) {
 		result, err = dedup.Do(r.Context(), m.d, call, j.refuse)
@@ -140,7 +129,7 @@ func (m *Middleware) admit(w http.ResponseWriter, r *http.Request, tool string) 
 	if tool == "" {
 		tool = m.opts.Tool(r)
 	}
-	var from *turn
+	var from *door.Turn
 	if !dedup.UsableToolCallID(key, tool) {
 		if from, err = parseTurn(r.Header[turnHeader]); err != nil {
 			return dedup.Call{}, nil, err
@@ -161,22 +150,20 @@ func (m *Middleware) admit(w http.ResponseWriter, r *http.Request, tool string) 
 	}
 	args, err := requestArgs(r, body, !m.opts.AnyHost)
 	if err == nil && from != nil {
-		key, err = from.key(tool, r, body)
+		key, err = keyOfTurn(from, tool, r, body)
 	}
 	return m.call(scope, tool, key, args), body, err
 }
 
 // scope asks on whose behalf a request comes.
 func (m *Middleware) scope(r *http.Request) (string, error) {
-	scope, err := m.opts.Scope(r)
+	scope, err := door.Scope(m.opts.Scope(r))
 	var typed *ScopeError
-	switch {
-	case errors.As(err, &typed):
+	if err != nil && !errors.As(err, &typed) {
+		typed = &ScopeError{Err: err}
+	}
+	if typed != nil {
 		return "", typed
-	case err != nil:
-		return "", &ScopeError{Err: err}
-	case scope == "":
-		return "", &ScopeError{Err: errors.New("the scope is empty")}
 	}
 	return scope, nil
 }
@@ -197,7 +184,7 @@ func (m *Middleware) answer(w http.ResponseWriter, j *job, result dedup.Result[j
 	case discarded, failed: // the handler has told of the failed statement
 		m.first(w, j.last, time.Time{})
 	default:
-		m.sendProblem(w, m.explain(j.r, err))
+		m.sendProblem(w, m.explain(j.r, j.tool, err))
 	}
 }
 
@@ -209,7 +196,7 @@ func (m *Middleware) stored(w http.ResponseWriter, j *job, result dedup.Result[j
 	}
 	a, err := readAnswer(text)
 	if err != nil {
-		m.sendProblem(w, m.explain(j.r, err))
+		m.sendProblem(w, m.explain(j.r, j.tool, err))
 		return
 	}
 	if result.Recovered && j.gave(a) {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -16,26 +17,13 @@ import (
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/external"
-)
-
-// operationState is what an operation is told to be in.
-type operationState string
-
-const (
-	statePending operationState = "pending" // accepted, and nothing was sent yet
-	stateRunning operationState = "running" // no answer yet
-	stateParked  operationState = "parked"  // it may have taken effect, and a person has to find out
-	stateDone    operationState = "done"    // its answer is here
-	stateRefused operationState = "refused" // a final 4xx, which is here
-	stateExpired operationState = "expired" // it ran, and its answer is gone
-	stateBroken  operationState = "broken"  // it may have taken effect; see dedup.ErrBroken
-	stateUnknown operationState = "unknown" // it has not run, or is forgotten
+	"github.com/tooldedup/dedup/internal/door"
 )
 
 // operation is the body of an answer about an operation. Times are the
 // database's.
 type operation struct {
-	State operationState `json:"state"`
+	State door.State `json:"state"`
 	// Since is when it was parked.
 	Since *time.Time `json:"since,omitempty"`
 	// FirstAt is when the answer was recorded, ExpiresAt until when it is kept and
@@ -90,7 +78,7 @@ func (m *Middleware) serveOperation(w http.ResponseWriter, r *http.Request) {
 	}
 	op, err := m.lookup(r)
 	if err != nil {
-		m.sendProblem(w, m.explain(r, err))
+		m.sendProblem(w, m.explain(r, "", err))
 		return
 	}
 	m.sendOperation(w, http.StatusOK, op)
@@ -112,14 +100,11 @@ func (m *Middleware) lookup(r *http.Request) (*operation, error) {
 	case errors.As(err, &invalid) && (invalid.Field == "Tool" || invalid.Field == "Key"):
 		return nil, refuse(kindInvalidOperation, "The "+strings.ToLower(invalid.Field)+" "+invalid.Reason+".")
 	case lostConnection(err): // dedup does not look twice, as it runs twice
-		return nil, m.later(kindUnavailable, "The operation could not be looked up. Look again after the seconds that Retry-After says.")
+		return nil, m.later(door.Unavailable)
 	case err != nil:
 		return nil, err
 	}
-	if op := openOperation(status); op != nil {
-		return op, nil
-	}
-	return describe(status.Record)
+	return describe(status)
 }
 
 func (m *Middleware) status(ctx context.Context, scope, tool, key string) (status external.Status, err error) {
@@ -157,32 +142,41 @@ func operationName(u *url.URL) (tool, key string, err error) {
 }
 
 // describe makes of what is known of an operation what is told.
-func describe(s dedup.Status) (*operation, error) {
-	op := &operation{}
-	if !s.CreatedAt.IsZero() {
-		op.FirstAt, op.ExpiresAt, op.ForgetAt = &s.CreatedAt, &s.ExpiresAt, &s.ForgetAt
+func describe(status external.Status) (*operation, error) {
+	op, record := operationAt(door.StateOf(status), status.Operation), status.Record
+	if !record.CreatedAt.IsZero() {
+		op.FirstAt, op.ExpiresAt, op.ForgetAt = &record.CreatedAt, &record.ExpiresAt, &record.ForgetAt
 	}
-	switch s.State {
-	case dedup.StateInFlight:
-		op.State = stateRunning
-	case dedup.StateDone:
-		op.State = stateDone
-		if op.Response = responseOf(s.Result); op.Response == nil {
-			op.Result = s.Result
-		}
-	case dedup.StateRefused:
-		op.State = stateRefused
-		if op.Response = responseOf(s.Refusal.Details); op.Response == nil {
-			op.Refusal = &operationRefusal{Message: s.Refusal.Message, Code: s.Refusal.Code}
-		}
-	case dedup.StateExpired:
-		op.State = stateExpired
-	case dedup.StateBroken:
-		op.State = stateBroken
-	default:
+	switch op.State {
+	case door.StateUnknown:
 		return nil, refuse(kindUnknownOperation, "Nothing has run with this tool and key, or it is forgotten. A request that is on its way may run yet.")
+	case door.StateDone:
+		if op.Response = responseOf(record.Result); op.Response == nil {
+			op.Result = record.Result
+		}
+	case door.StateRefused:
+		if op.Response = responseOf(record.Refusal.Details); op.Response == nil {
+			op.Refusal = &operationRefusal{Message: record.Refusal.Message, Code: record.Refusal.Code}
+		}
 	}
 	return op, nil
+}
+
+// operationAt is an operation in a state.
+func operationAt(state door.State, of external.Operation) *operation {
+	op := &operation{State: state}
+	if state == door.StateParked {
+		op.Since = &of.ChangedAt
+	}
+	return op
+}
+
+// sendOperation answers where an operation stands, and when to ask again.
+func (m *Middleware) sendOperation(w http.ResponseWriter, status int, op *operation) {
+	if wait := op.State.RetryAfter(m.opts.RetryAfter); wait > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(door.Seconds(wait)))
+	}
+	sendJSON(w, status, "application/json", op)
 }
 
 // responseOf returns a stored answer, nil where something else was recorded.

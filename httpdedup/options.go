@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -186,12 +185,6 @@ func (o Options) resolve() (Options, error) {
 		}
 	}
 	return o, nil
-}
-
-// retryAfter is RetryAfter as the header has it.
-func (o *Options) retryAfter() string {
-	seconds := (o.RetryAfter + time.Second - 1) / time.Second
-	return strconv.FormatInt(int64(seconds), 10)
 }
 
 // headerNames returns the canonical names of the headers to store.

@@ -3,6 +3,8 @@ package httpdedup
 import (
 	"encoding/json"
 	"net/http"
+
+	"github.com/tooldedup/dedup/internal/door"
 )
 
 // kind is a kind of problem: the end of its type, and its heading in problems.md.
@@ -27,42 +29,27 @@ const (
 	kindNotAllowed       kind = "method-not-allowed"
 )
 
-// about returns the status and title of a kind. A refusal may have another status.
-func (k kind) about() (status int, title string) {
-	switch k {
-	case kindMissingKey:
-		return http.StatusBadRequest, "An Idempotency-Key is required"
-	case kindInvalidKey:
-		return http.StatusBadRequest, "The Idempotency-Key is malformed"
-	case kindInvalidRequest:
-		return http.StatusBadRequest, "The request is malformed"
-	case kindInvalidBody:
-		return http.StatusBadRequest, "The body is malformed"
-	case kindBodyTooLarge:
-		return http.StatusRequestEntityTooLarge, "The body is too large"
-	case kindNoScope:
-		return http.StatusForbidden, "The caller could not be told, or may not do this"
-	case kindInFlight:
-		return http.StatusConflict, "A request with this Idempotency-Key is running"
-	case kindKeyReused:
-		return http.StatusUnprocessableEntity, "The Idempotency-Key was used for another request"
-	case kindExpired:
-		return http.StatusGone, "The request has run and its answer is gone"
-	case kindUnavailable:
-		return http.StatusServiceUnavailable, "The request could not be run now"
-	case kindOutcomeUnknown:
-		return http.StatusServiceUnavailable, "The outcome is not known yet"
-	case kindRefused:
-		return http.StatusUnprocessableEntity, "The request was refused, and always will be"
-	case kindUnknownOperation:
-		return http.StatusNotFound, "No such operation"
-	case kindInvalidOperation:
-		return http.StatusBadRequest, "The path names no operation"
-	case kindNotAllowed:
-		return http.StatusMethodNotAllowed, "The method is not allowed"
-	default:
-		return http.StatusInternalServerError, "The request could not be run"
-	}
+// about are the status and title of each kind. A refusal may have another status.
+var about = map[kind]struct {
+	status int
+	title  string
+}{
+	kindMissingKey:       {http.StatusBadRequest, "An Idempotency-Key is required"},
+	kindInvalidKey:       {http.StatusBadRequest, "The Idempotency-Key is malformed"},
+	kindInvalidRequest:   {http.StatusBadRequest, "The request is malformed"},
+	kindInvalidBody:      {http.StatusBadRequest, "The body is malformed"},
+	kindBodyTooLarge:     {http.StatusRequestEntityTooLarge, "The body is too large"},
+	kindNoScope:          {http.StatusForbidden, "The caller could not be told, or may not do this"},
+	kindInFlight:         {http.StatusConflict, "A request with this Idempotency-Key is running"},
+	kindKeyReused:        {http.StatusUnprocessableEntity, "The Idempotency-Key was used for another request"},
+	kindExpired:          {http.StatusGone, "The request has run and its answer is gone"},
+	kindUnavailable:      {http.StatusServiceUnavailable, "The request could not be run now"},
+	kindOutcomeUnknown:   {http.StatusServiceUnavailable, "The outcome is not known yet"},
+	kindRefused:          {http.StatusUnprocessableEntity, "The request was refused, and always will be"},
+	kindUnknownOperation: {http.StatusNotFound, "No such operation"},
+	kindInvalidOperation: {http.StatusBadRequest, "The path names no operation"},
+	kindNotAllowed:       {http.StatusMethodNotAllowed, "The method is not allowed"},
+	kindInternal:         {http.StatusInternalServerError, "The request could not be run"},
 }
 
 // refusal is the error of a request that the middleware answers by itself with a
@@ -102,13 +89,15 @@ type Problem struct {
 
 // sendProblem answers with a refusal.
 func (m *Middleware) sendProblem(w http.ResponseWriter, e *refusal) {
-	p := Problem{Name: string(e.kind), Type: m.opts.ProblemBase + string(e.kind), Detail: e.detail, Changed: e.changed, Code: e.code}
-	p.Status, p.Title = e.kind.about()
+	p := Problem{
+		Name: string(e.kind), Type: m.opts.ProblemBase + string(e.kind), Title: about[e.kind].title, Status: about[e.kind].status,
+		Detail: e.detail, Changed: e.changed, Code: e.code,
+	}
 	if e.status != 0 {
 		p.Status = e.status
 	}
 	if e.kind == kindUnknownOperation {
-		p.State = string(stateUnknown)
+		p.State = string(door.StateUnknown)
 	}
 	for name, values := range e.header {
 		w.Header()[name] = values

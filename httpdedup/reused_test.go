@@ -72,7 +72,7 @@ func TestReusedWideBody(t *testing.T) {
 	require.Equal(t, http.StatusOK, s.do(t, http.MethodPost, "/orders/1", "k1", wide).status)
 	p := s.do(t, http.MethodPost, "/orders/2", "k1", wide).problem(t)
 	require.Equal(t, []string{"Path"}, p.Changed)
-	require.Contains(t, p.Detail, "perhaps more")
+	require.Contains(t, p.Detail, "perhaps of more")
 }
 
 func TestReusedStatus(t *testing.T) {

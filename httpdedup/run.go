@@ -55,6 +55,7 @@ func Final(ctx context.Context) {
 type job struct {
 	m    *Middleware
 	r    *http.Request
+	tool string
 	next http.Handler
 	body []byte
 	// outer are the headers that layers around have set so far.

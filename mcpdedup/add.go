@@ -11,7 +11,7 @@ import (
 
 // AddTools exposes all tools of a registry through a server, or none of them. Where there is a
 // [tool.ExternalTool] among them, it adds the tool get_operation as well, which looks up its calls: a server takes
-// external tools of one registry. The error is an *[OptionsError], or a *[ToolsError] that lists everything because
+// external tools of one registry. The error is an *[dedup.InvalidError], or a *[ToolsError] that lists everything because
 // of which a tool cannot be exposed. Call it at start-up.
 func AddTools(server *mcp.Server, tools *tool.Registry, opts *Options) error {
 	checked, err := opts.checked()
@@ -36,36 +36,8 @@ func hasExternal(all []*exposed) bool {
 	return slices.ContainsFunc(all, func(e *exposed) bool { return e.info.External })
 }
 
-// AddTool adds a tool to a registry and exposes it through a server, or does
-// neither. It mirrors AddTool of the SDK. A [tool.ExternalTool] is added to its registry,
-// and exposed by [AddTools]. The error is one of [AddTools], or a
-// *[tool.RegistrationError].
-func AddTool[In, Out any](server *mcp.Server, tools *tool.Registry, opts *Options, t tool.Tool[In, Out]) error {
-	// A tool that cannot be exposed is not to be found in the registry either.
-	trial := tool.NewRegistry(tools.Deduper(), nil)
-	if err := trial.Add(t); err != nil {
-		return err
-	}
-	checked, err := opts.checked()
-	if err != nil {
-		return err
-	}
-	exposed, err := exposeAll(trial, &checked)
-	if err != nil {
-		return err
-	}
-	if err := tools.Add(t); err != nil {
-		return err
-	}
-	for _, e := range exposed {
-		e.tools = tools
-		server.AddTool(e.tool, e.call)
-	}
-	return nil
-}
-
 // ToolsError lists everything because of which tools cannot be exposed. Returned
-// by AddTools, AddTool and Middleware.
+// by AddTools and Middleware.
 type ToolsError struct {
 	Problems []tool.Problem
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
+	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/mcpdedup"
 	"github.com/tooldedup/dedup/tool"
 )
@@ -29,14 +30,9 @@ func TestOptionsAreRefused(t *testing.T) {
 	d := newDesk(t, nil)
 	for _, opts := range []*mcpdedup.Options{nil, {}, {Scope: mcpdedup.SingleUser("a"), RetryAfter: 1},
 		{Scope: mcpdedup.SingleUser("a"), RetryAfter: math.MinInt64}, {Scope: mcpdedup.SingleUser("a"), RetryAfter: math.MaxInt64}} {
-		var refused *mcpdedup.OptionsError
+		var refused *dedup.InvalidError
 		require.ErrorAs(t, mcpdedup.AddTools(newServer(), d.tools, opts), &refused)
-		err := mcpdedup.AddTool(newServer(), d.tools, opts, tool.Tool[findIn, booking]{Name: "later", Class: tool.Write,
-			Run: func(context.Context, pgx.Tx, findIn) (b booking, err error) { return b, nil }})
-		require.ErrorAs(t, err, &refused)
-		_, registered := d.tools.Lookup("later")
-		require.False(t, registered)
-		_, err = mcpdedup.Middleware(d.tools.Deduper(), nil, opts)
+		_, err := mcpdedup.Middleware(d.tools.Deduper(), nil, opts)
 		require.ErrorAs(t, err, &refused)
 	}
 }
@@ -54,12 +50,6 @@ func TestToolsAreRefused(t *testing.T) {
 		nothing[struct {
 			Key string `json:"idempotencyKey"`
 		}]("a_key", tool.Write),
-		tool.Tool[struct {
-			Confirm bool `json:"confirm"`
-		}, booking]{Name: "b_confirm", Class: tool.Write, Lookalikes: tool.LookalikeGuard{Action: tool.Refuse},
-			Run: nothing[struct {
-				Confirm bool `json:"confirm"`
-			}]("", tool.Write).Run},
 		nothing[findIn]("c/slash", tool.Write),
 		nothing[undescribed]("d_undescribed", tool.ReadOnly),
 		tool.Tool[findIn, undescribed]{Name: "e_result", Class: tool.ReadOnly,
@@ -84,23 +74,13 @@ func nothing[In any](name string, class tool.Class) tool.Tool[In, booking] {
 	return tool.Tool[In, booking]{Name: name, Class: class, Run: func(context.Context, pgx.Tx, In) (b booking, err error) { return b, nil }}
 }
 
-func TestAddToolRegistersAndExposes(t *testing.T) {
-	t.Parallel()
-	d := newDesk(t, nil)
-	server := newServer()
-	require.NoError(t, mcpdedup.AddTool(server, d.tools, oneUser(), nothing[findIn]("nothing", tool.Write)))
-	res := call(t, connect(t, server), "nothing", args{mcpdedup.KeyArgument: "k"})
-	require.False(t, res.IsError, text(res))
-	_, registered := d.tools.Lookup("nothing")
-	require.True(t, registered)
-
-	var refused *mcpdedup.ToolsError
-	require.ErrorAs(t, mcpdedup.AddTool(server, d.tools, oneUser(), nothing[undescribed]("undescribed", tool.Write)), &refused)
-	_, registered = d.tools.Lookup("undescribed")
-	require.False(t, registered, "a tool that is not exposed is not registered")
-
-	var twice *tool.RegistrationError
-	require.ErrorAs(t, mcpdedup.AddTool(server, d.tools, oneUser(), nothing[findIn]("nothing", tool.Write)), &twice)
+// addTool exposes a tool of a registry of its own.
+func addTool(server *mcp.Server, beside *tool.Registry, opts *mcpdedup.Options, t tool.Definition) error {
+	tools := tool.NewRegistry(beside.Deduper(), nil)
+	if err := tools.Add(t); err != nil {
+		return err
+	}
+	return mcpdedup.AddTools(server, tools, opts)
 }
 
 type colour [3]uint8
@@ -123,7 +103,7 @@ func TestTypesThatWriteTheirOwnJSON(t *testing.T) {
 	opts := oneUser()
 	opts.TypeSchemas = map[reflect.Type]*jsonschema.Schema{reflect.TypeFor[cents](): {Type: "string", Pattern: `^\d+\.\d\d$`}}
 	server := newServer()
-	require.NoError(t, mcpdedup.AddTool(server, newDesk(t, nil).tools, opts, nothing[in]("types", tool.ReadOnly)))
+	require.NoError(t, addTool(server, newDesk(t, nil).tools, opts, nothing[in]("types", tool.ReadOnly)))
 	list, err := connect(t, server).ListTools(t.Context(), &mcp.ListToolsParams{})
 	require.NoError(t, err)
 	requireGolden(t, "types.golden.json", asJSON(t, list.Tools[0].InputSchema)+"\n")

@@ -83,30 +83,6 @@ func TestRefusedAndExpired(t *testing.T) {
 	require.Equal(t, 1, d.count(t, "bookings"))
 }
 
-func TestLookalike(t *testing.T) {
-	t.Parallel()
-	d := newDesk(t, nil)
-	cs := connect(t, d.server(t, oneUser()))
-	first := call(t, cs, "charge", args{"guest": "Ada", "amount": 5, mcpdedup.KeyArgument: "k1"})
-	require.False(t, first.IsError, text(first))
-
-	again := args{"guest": "Ada", "amount": 5, mcpdedup.KeyArgument: "k2"}
-	res := call(t, cs, "charge", again)
-	require.Equal(t, "lookalike", code(res))
-	require.Contains(t, text(res), "confirm: true")
-	require.Equal(t, text(first), res.Content[1].(*mcp.TextContent).Text, "the earlier result follows")
-	require.Equal(t, 1, d.count(t, "effects"))
-
-	again[mcpdedup.ConfirmArgument] = false
-	require.Equal(t, "lookalike", code(call(t, cs, "charge", again)))
-	again[mcpdedup.ConfirmArgument] = true
-	res = call(t, cs, "charge", again)
-	require.False(t, res.IsError, text(res))
-	require.Contains(t, res.Meta, mcpdedup.MetaLookalike)
-	requireSame(t, res, call(t, cs, "charge", again))
-	require.Equal(t, 2, d.count(t, "effects"))
-}
-
 // TestFaultsAreHidden: a client is told neither SQL nor names, the author all.
 func TestFaultsAreHidden(t *testing.T) {
 	t.Parallel()
@@ -195,7 +171,7 @@ func TestSession(t *testing.T) {
 	server := newServer()
 	perSession := nothing[findIn]("nothing", tool.Write)
 	perSession.Scope = tool.PerSession
-	require.NoError(t, mcpdedup.AddTool(server, d.tools, opts, perSession))
+	require.NoError(t, addTool(server, d.tools, opts, perSession))
 	cs := connect(t, server)
 	arguments := args{mcpdedup.KeyArgument: "k"}
 	first := call(t, cs, "nothing", arguments)

@@ -34,7 +34,7 @@ func TestCancelledByTheClient(t *testing.T) {
 	})
 	server := newServer()
 	for name, class := range map[string]tool.Class{"write": tool.Write, "read": tool.ReadOnly, "set": tool.Idempotent, "scope": tool.Write} {
-		require.NoError(t, mcpdedup.AddTool(server, d.tools, opts, tool.Tool[findIn, booking]{Name: name, Class: class,
+		require.NoError(t, addTool(server, d.tools, opts, tool.Tool[findIn, booking]{Name: name, Class: class,
 			Run: func(ctx context.Context, tx pgx.Tx, in findIn) (booking, error) {
 				if in.Guest == "itself" {
 					return booking{}, errors.Join(context.Canceled)

@@ -1,25 +1,27 @@
 package mcpdedup
 
+import "github.com/tooldedup/dedup/internal/door"
+
 // Code says in _meta, as [MetaError], why a call failed. The table in the package
 // documentation says what each means and whether to call again.
 type Code string
 
 // The codes of errors.
 const (
-	CodeKeyRequired      Code = "key_required"
-	CodeKeyInvalid       Code = "key_invalid"
-	CodeKeyReused        Code = "key_reused"
-	CodeArgumentsInvalid Code = "arguments_invalid"
-	CodeInFlight         Code = "in_flight"
-	CodeExpired          Code = "expired"
-	CodeRefused          Code = "refused"
-	CodeLookalike        Code = "lookalike"
-	CodeOutcomeUnknown   Code = "outcome_unknown"
-	CodeUnavailable      Code = "unavailable"
-	CodeTimeout          Code = "timeout"
-	CodeBlocked          Code = "blocked"
-	CodeUnidentified     Code = "unidentified"
-	CodeSessionRequired  Code = "session_required"
-	CodeUnclassified     Code = "unclassified"
-	CodeFailed           Code = "failed"
+	CodeKeyRequired      = Code(door.KeyRequired)
+	CodeKeyInvalid       = Code(door.KeyInvalid)
+	CodeKeyReused        = Code(door.KeyReused)
+	CodeArgumentsInvalid = Code(door.ArgumentsInvalid)
+	CodeInFlight         = Code(door.InFlight)
+	CodeExpired          = Code(door.Expired)
+	CodeRefused          = Code(door.Refused)
+	CodeOutcomeUnknown   = Code(door.OutcomeUnknown)
+	CodeUnavailable      = Code(door.Unavailable)
+	CodeTimeout          = Code(door.Timeout)
+	CodeBlocked          = Code(door.Blocked)
+	CodeSessionRequired  = Code(door.SessionRequired)
+	CodeFailed           = Code(door.Failed)
+
+	CodeUnidentified Code = "unidentified"
+	CodeUnclassified Code = "unclassified"
 )

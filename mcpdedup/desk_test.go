@@ -91,7 +91,7 @@ func deskTools(pool *pgxpool.Pool, pause func(guest string)) (*tool.Registry, er
 		},
 		tool.Tool[chargeIn, booking]{
 			Name: "charge", Description: "Charge a guest.", Class: tool.Destructive,
-			Retention: dedup.FinancialRetention(), Lookalikes: tool.LookalikeGuard{Action: tool.Refuse},
+			Retention: dedup.FinancialRetention(),
 			Run: func(ctx context.Context, tx pgx.Tx, in chargeIn) (booking, error) {
 				return booking{ID: in.Amount, Guest: in.Guest}, effect(ctx, tx, "charge")
 			},

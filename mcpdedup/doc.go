@@ -2,12 +2,13 @@
 // official MCP Go SDK, so that a call that a client makes again is carried out
 // once and answered alike each time.
 //
+//	err := tools.Add(tool.Tool[RefundIn, Refund]{Name: "refund_order", Class: tool.Destructive, Run: refundOrder})
+//	...
 //	server := mcp.NewServer(&mcp.Implementation{Name: "desk"}, nil)
-//	err := mcpdedup.AddTool(server, tools, &mcpdedup.Options{Scope: mcpdedup.TokenUser},
-//		tool.Tool[RefundIn, Refund]{Name: "refund_order", Class: tool.Destructive, Run: refundOrder})
+//	err = mcpdedup.AddTools(server, tools, &mcpdedup.Options{Scope: mcpdedup.TokenUser})
 //
-// [AddTools] exposes a whole registry, and [Middleware] guards the tools that a
-// server has already.
+// [AddTools] is for tools of a registry, and [Middleware] for tools that a server has
+// already, written for the SDK.
 //
 // # Scope
 //
@@ -88,7 +89,6 @@
 //	in_flight          runs right now; [MetaRetryAfter] has the seconds  same key
 //	expired            ran, and its result is no longer kept             no
 //	refused            was refused by the tool, whose text this is       no
-//	lookalike          equals an earlier one under another key           with confirm, if meant
 //	outcome_unknown    may have been committed                           same key
 //	unavailable        met a busy or unreachable database                same key
 //	timeout            ended, or was cancelled, without an answer        same key

@@ -33,11 +33,14 @@ func serveNotes(ctx context.Context, pool *pgxpool.Pool, transport mcp.Transport
 	if err != nil {
 		return err
 	}
+	tools := tool.NewRegistry(d, nil)
+	err = tools.Add(tool.Tool[NoteIn, Note]{Name: "add_note", Description: "Write a note.", Class: tool.Write, Run: addNote})
+	if err != nil {
+		return err
+	}
 	server := mcp.NewServer(&mcp.Implementation{Name: "notes", Version: "1.0.0"}, nil)
 	opts := &mcpdedup.Options{Scope: mcpdedup.SingleUser("me")} // over HTTP: mcpdedup.TokenUser
-	err = mcpdedup.AddTool(server, tool.NewRegistry(d, nil), opts,
-		tool.Tool[NoteIn, Note]{Name: "add_note", Description: "Write a note.", Class: tool.Write, Run: addNote})
-	if err != nil {
+	if err := mcpdedup.AddTools(server, tools, opts); err != nil {
 		return err
 	}
 	return server.Run(ctx, transport)
@@ -45,7 +48,7 @@ func serveNotes(ctx context.Context, pool *pgxpool.Pool, transport mcp.Transport
 
 // A write tool is added to an MCP server. The model's retry, with the same
 // idempotencyKey, gets the first call's answer.
-func ExampleAddTool() {
+func ExampleAddTools() {
 	pool, drop := notesDatabase()
 	defer drop()
 	there, here := mcp.NewInMemoryTransports() // or &mcp.StdioTransport{}

@@ -10,6 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/door"
 	"github.com/tooldedup/dedup/tool"
 )
 
@@ -54,16 +55,12 @@ func (e *exposed) build() (problems []tool.Problem) {
 	if in == nil {
 		return problems
 	}
-	shown, taken, err := e.splice(in)
-	if err != nil {
+	shown, err := e.splice(in)
+	switch {
+	case errors.Is(err, errArgumentTaken):
+		report("In."+e.keyArgument, `has the name of an argument that is added to the tool; rename it, or tag it dedup:"key" if it is the key`)
+	case err != nil:
 		report("In", err.Error())
-	}
-	for _, name := range taken {
-		fix := "rename it"
-		if name == e.keyArgument {
-			fix += `, or tag it dedup:"key" if it is the key`
-		}
-		report("In."+name, "has the name of an argument that is added to the tool; "+fix)
 	}
 	e.tool = &mcp.Tool{
 		Name: e.info.Name, Description: e.info.Description,
@@ -117,39 +114,36 @@ func (e *exposed) call(ctx context.Context, req *mcp.CallToolRequest) (*mcp.Call
 
 // invocation takes from a request what it says of the call.
 func (e *exposed) invocation(ctx context.Context, req *mcp.CallToolRequest) (inv tool.Invocation, err error) {
-	inv.Tool = e.info.Name
-	if inv.Scope, err = scopeOf(ctx, e.opts, req); err != nil {
+	if inv, err = e.opts.caller(ctx, req); err != nil {
 		return inv, err
 	}
-	if e.opts.Session != nil {
-		if inv.Session, err = e.opts.Session(ctx, req); err != nil {
-			return inv, &sessionError{err}
-		}
-	}
+	inv.Tool = e.info.Name
 	if !e.info.Class.Writes() {
 		inv.Args = req.Params.Arguments // a ReadOnly tool has no use for a key
 		return inv, nil
 	}
 	taken, err := e.take(req.Params, e.opts.MetaKey)
-	inv.Args, inv.Key, inv.Confirmed = taken.args, taken.key, taken.confirmed
+	inv.Args, inv.Key = taken.args, taken.key
 	if t := taken.turn; t != nil {
-		inv.Turn = t.number
+		inv.Turn = t.Number
 		if inv.Session == "" {
-			inv.Session = t.session
+			inv.Session = t.Session
 		}
 	}
 	return inv, err
 }
 
-func scopeOf(ctx context.Context, opts *Options, req *mcp.CallToolRequest) (string, error) {
-	scope, err := opts.Scope(ctx, req)
-	if err == nil && scope == "" {
-		err = errors.New("the scope is empty")
+// caller begins an invocation with who makes it.
+func (o *Options) caller(ctx context.Context, req *mcp.CallToolRequest) (inv tool.Invocation, err error) {
+	if inv.Scope, err = door.Scope(o.Scope(ctx, req)); err != nil {
+		return inv, &scopeError{err}
 	}
-	if err != nil {
-		return "", &scopeError{err}
+	if o.Session != nil {
+		if inv.Session, err = o.Session(ctx, req); err != nil {
+			return inv, &sessionError{err}
+		}
 	}
-	return scope, nil
+	return inv, nil
 }
 
 // scopeError and sessionError tell errors of the author's functions from all
@@ -161,11 +155,3 @@ type (
 
 func (e *scopeError) Unwrap() error   { return e.error }
 func (e *sessionError) Unwrap() error { return e.error }
-
-// isSessionRequired says that a tool's keys are those of a session and that the
-// call came without one.
-func isSessionRequired(err error) bool {
-	var own *sessionError
-	var invalid *dedup.InvalidError
-	return errors.As(err, &own) || errors.As(err, &invalid) && invalid.Field == "Session"
-}

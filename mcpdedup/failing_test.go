@@ -42,18 +42,17 @@ func TestTexts(t *testing.T) {
 		{"argument that reads itself", &tool.ArgumentError{Field: "day", Reason: "cannot be read as canary.Type", Err: secret}},
 		{"arguments", &tool.ArgumentError{Reason: "must be an object"}},
 		{"arguments that cannot be compared", &dedup.InvalidError{What: "call", Field: "Args", Reason: "are not usable as JSON: a lone surrogate in a string, at byte 3"}},
-		{"added argument", &takeError{CodeArgumentsInvalid, "The argument confirm must be true or false."}},
+		{"added argument", &takeError{CodeArgumentsInvalid, "The argument idempotencyKey is given twice."}},
 		{"in flight", dedup.ErrInFlight},
 		{"expired", &dedup.Error{Answer: dedup.ErrExpired, Tool: "pay", FirstAt: at}},
 		{"refused", &dedup.RefusedError{Message: "card declined", CreatedAt: at}},
 		{"refused with details", &dedup.RefusedError{Message: "card declined", Code: "declined", Details: json.RawMessage(`{"limit":5}`), Replayed: true, CreatedAt: at}},
 		{"refused by the database", &dedup.RefusedError{Message: secret.Error(), Details: json.RawMessage(`"canary"`), CreatedAt: at}},
-		{"lookalike", &tool.LookalikeError{Earlier: tool.Lookalike{KeyHash: "hash", At: at, Result: json.RawMessage(`{"id":7}`)}}},
-		{"lookalike, result gone", &tool.LookalikeError{Earlier: tool.Lookalike{KeyHash: "hash", At: at}}},
 		{"outcome unknown", &dedup.Error{Answer: dedup.ErrOutcomeUnknown, Err: fmt.Errorf("%w (%w)", secret, context.Canceled)}},
 		{"attempts exhausted", &dedup.Error{Answer: dedup.ErrAttemptsExhausted, Err: secret}},
 		{"transient", &pgconn.PgError{Message: "canary", Code: "40001"}},
 		{"demoted", &pgconn.PgError{Message: "canary", Code: "25006"}},
+		{"read only", &tool.ReadOnlyError{Tool: "pay", Reason: "canary"}},
 		{"timeout", fmt.Errorf("canary: %w", context.DeadlineExceeded)},
 		{"cancelled", fmt.Errorf("canary: %w", context.Canceled)},
 		{"broken", &dedup.Error{Answer: dedup.ErrBroken, Err: secret}},
@@ -114,7 +113,7 @@ func TestTexts(t *testing.T) {
 }
 
 var codes = []Code{
-	CodeKeyRequired, CodeKeyInvalid, CodeKeyReused, CodeArgumentsInvalid, CodeInFlight, CodeExpired, CodeRefused, CodeLookalike,
+	CodeKeyRequired, CodeKeyInvalid, CodeKeyReused, CodeArgumentsInvalid, CodeInFlight, CodeExpired, CodeRefused,
 	CodeOutcomeUnknown, CodeUnavailable, CodeTimeout, CodeBlocked, CodeUnidentified, CodeSessionRequired, CodeUnclassified, CodeFailed,
 }
 

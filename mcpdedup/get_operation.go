@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/external"
+	"github.com/tooldedup/dedup/internal/door"
 	"github.com/tooldedup/dedup/tool"
 )
 
@@ -38,7 +38,7 @@ func (o *operations) tool() *mcp.Tool {
 			Required:             []string{"operation"},
 			AdditionalProperties: &jsonschema.Schema{Not: &jsonschema.Schema{}},
 		},
-		OutputSchema: enveloped(operationSchema(), json.RawMessage(`{}`)),
+		OutputSchema: withResult(operationSchema(), json.RawMessage(`{}`)),
 	}
 }
 
@@ -65,13 +65,8 @@ var errNoOperation = &takeError{CodeArgumentsInvalid, "The argument operation na
 
 // invocation takes from a request which call is asked for.
 func (o *operations) invocation(ctx context.Context, req *mcp.CallToolRequest) (inv tool.Invocation, err error) {
-	if inv.Scope, err = scopeOf(ctx, o.opts, req); err != nil {
+	if inv, err = o.opts.caller(ctx, req); err != nil {
 		return inv, err
-	}
-	if o.opts.Session != nil {
-		if inv.Session, err = o.opts.Session(ctx, req); err != nil {
-			return inv, &sessionError{err}
-		}
 	}
 	var in struct {
 		Operation string `json:"operation"`
@@ -86,27 +81,19 @@ func (o *operations) invocation(ctx context.Context, req *mcp.CallToolRequest) (
 
 // describe makes of where a call stands what is answered.
 func (o *operations) describe(inv tool.Invocation, found external.Status) *operation {
-	op := &operation{Operation: operationOf(inv.Tool, inv.Key)}
-	switch found.State {
-	case external.Pending:
-		op.Status, op.RetryAfter = statusPending, o.opts.retryAfter()
-		op.Message = fmt.Sprintf("It is accepted, and nothing was sent yet. Wait %d seconds, then ask again.", op.RetryAfter)
-	case external.Running:
-		op.Status, op.RetryAfter = statusRunning, o.opts.retryAfter()
-		op.Message = fmt.Sprintf("It is still running. Wait %d seconds, then ask again.", op.RetryAfter)
-	case external.Parked:
-		op.park()
-	case external.Done:
-		op.Status, op.Result, op.FirstAt = statusDone, found.Record.Result, rfc3339(found.Record.CreatedAt)
-	case external.Refused:
-		op.Status, op.FirstAt = statusRefused, rfc3339(found.Record.CreatedAt)
+	op, state := &operation{Operation: operationOf(inv.Tool, inv.Key)}, door.StateOf(found)
+	if state == door.StateBroken { // somebody has to look what it did
+		state = door.StateParked
+	}
+	op.stand(state, o.opts, "ask again")
+	if !found.Record.CreatedAt.IsZero() && state != door.StateParked {
+		op.FirstAt = rfc3339(found.Record.CreatedAt)
+	}
+	switch state {
+	case door.StateDone:
+		op.Result = found.Record.Result
+	case door.StateRefused:
 		op.Message = refusedFailure(found.Record.Refusal).text
-	case external.Expired:
-		op.Status, op.FirstAt = statusExpired, rfc3339(found.Record.CreatedAt)
-		op.Message = "It was answered, and the answer is no longer kept. Do not repeat it. Look up what it did before doing anything else."
-	default:
-		op.Status = statusUnknown
-		op.Message = "Nothing is known of it: it has not begun, or it was so long ago that it is forgotten. To be sure, make the same call again with the same key and the same arguments."
 	}
 	return op
 }

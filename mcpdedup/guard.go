@@ -10,6 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/door"
 	"github.com/tooldedup/dedup/tool"
 )
 
@@ -34,7 +35,7 @@ func Tx(ctx context.Context) (pgx.Tx, bool) {
 // call handles tools/call.
 func (g *guard) call(ctx context.Context, req *mcp.CallToolRequest, next mcp.MethodHandler) (mcp.Result, error) {
 	f := &failing{opts: g.opts, info: g.info, keyArgument: g.keyArgument}
-	scope, err := scopeOf(ctx, g.opts, req)
+	from, err := g.opts.caller(ctx, req)
 	if err != nil {
 		return complete(req.Session, f.answer(ctx, "", err)), nil
 	}
@@ -42,8 +43,12 @@ func (g *guard) call(ctx context.Context, req *mcp.CallToolRequest, next mcp.Met
 		return next(ctx, "tools/call", req)
 	}
 	taken, err := g.take(req.Params, g.opts.MetaKey)
+	var compared json.RawMessage
 	if err == nil {
-		err = g.keyByTurn(&taken)
+		compared, err = g.compared(taken.args)
+	}
+	if err == nil && taken.key == "" && taken.turn != nil {
+		taken.key, err = taken.turn.Key(g.info.Name, compared)
 	}
 	if err != nil {
 		return complete(req.Session, f.answer(ctx, "", err)), nil
@@ -54,7 +59,7 @@ func (g *guard) call(ctx context.Context, req *mcp.CallToolRequest, next mcp.Met
 		inner := &mcp.CallToolRequest{Session: req.Session, Params: &params, Extra: req.Extra}
 		return record(next(context.WithValue(ctx, txContext{}, tx), "tools/call", inner))
 	}
-	res, err := g.run(ctx, scope, taken, effect)
+	res, err := g.run(ctx, from.Scope, taken.key, compared, effect)
 	var own *unrecorded
 	var misuse *dedup.InvalidError
 	switch {
@@ -67,33 +72,22 @@ func (g *guard) call(ctx context.Context, req *mcp.CallToolRequest, next mcp.Met
 	}
 }
 
-func (g *guard) run(ctx context.Context, scope string, t taken, effect dedup.Effect[json.RawMessage]) (*mcp.CallToolResult, error) {
-	if t.key == "" && !g.info.Class.NeedsKey() {
-		var text json.RawMessage
-		err := pgx.BeginFunc(ctx, g.d.Pool(), func(tx pgx.Tx) (err error) {
-			text, err = effect(ctx, tx)
-			if pg := tx.Conn().PgConn(); !pg.IsClosed() && pg.TxStatus() == 'I' {
-				err = &dedup.InvalidError{What: "effect", Reason: "of " + g.info.Name + " ended its own transaction, and what it sent after that has taken effect", Err: err}
-			}
-			return err
-		})
+func (g *guard) run(ctx context.Context, scope, key string, compared json.RawMessage, effect dedup.Effect[json.RawMessage]) (*mcp.CallToolResult, error) {
+	if key == "" && !g.info.Class.NeedsKey() {
+		text, err := door.Once(ctx, g.d, g.info.Name, pgx.TxOptions{}, effect)
 		if err != nil {
 			return nil, err
 		}
 		return replay(text, nil)
 	}
-	compared, err := g.compared(t.args)
-	if err != nil {
-		return nil, err
-	}
 	result, err := dedup.Do(ctx, g.d, dedup.Call{
-		Scope: scope, Tool: g.info.Name, Key: t.key, Args: compared,
+		Scope: scope, Tool: g.info.Name, Key: key, Args: compared,
 		Retention: g.policy.Retention, MaxWait: g.policy.MaxWait, Errors: dedup.ErrorsRollBack,
 	}, effect)
 	if err != nil {
 		return nil, err
 	}
-	res, err := replay(result.Value, g.opts.recordMeta(t.key, isDuplicate(result.Replayed, result.Recovered), result.CreatedAt))
+	res, err := replay(result.Value, g.opts.recordMeta(key, door.IsDuplicate(result.Replayed, result.Recovered), result.CreatedAt))
 	if err == nil && g.policy.Marked {
 		mark(res)
 	}

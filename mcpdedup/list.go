@@ -1,7 +1,6 @@
 package mcpdedup
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/tooldedup/dedup/internal/door"
 	"github.com/tooldedup/dedup/tool"
 )
 
@@ -62,27 +62,24 @@ func (g *guard) show(t *mcp.Tool) (*mcp.Tool, error) {
 	if err != nil {
 		return nil, err
 	}
-	schema, taken, err := g.splice(text)
-	if err != nil {
+	shown.InputSchema, err = g.splice(text)
+	switch {
+	case errors.Is(err, errArgumentTaken):
+		return nil, fmt.Errorf("mcpdedup: tool %s has an argument %s itself; rename it, or name it as Policy.KeyArgument if it is the key", t.Name, g.keyArgument)
+	case err != nil:
 		return nil, err
 	}
-	for _, name := range taken {
-		return nil, fmt.Errorf("mcpdedup: tool %s has an argument %s itself; rename it, or name it as Policy.KeyArgument if it is the key", t.Name, name)
-	}
-	shown.InputSchema = schema
 	return &shown, nil
 }
 
 // schemaText returns a schema as the SDK writes it, with <, > and & as they are.
 func schemaText(schema any) (json.RawMessage, error) {
-	var text bytes.Buffer
-	encoder := json.NewEncoder(&text)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(schema); err != nil {
+	text, err := door.JSON(schema)
+	if err != nil {
 		return nil, fmt.Errorf("mcpdedup: writing a tool's schema: %w", err)
 	}
-	if !isObject(text.Bytes()) {
+	if !isObject(text) {
 		return nil, errors.New("mcpdedup: a tool's schema is not a JSON object")
 	}
-	return bytes.TrimSpace(text.Bytes()), nil
+	return text, nil
 }

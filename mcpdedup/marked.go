@@ -5,9 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
-	"slices"
 
-	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
@@ -21,31 +19,28 @@ var notPlain = []string{
 // markSchema adds the members of a marked result to the schema of a tool's results, of
 // which every other byte stays.
 func markSchema(schema json.RawMessage) (json.RawMessage, error) {
-	for _, m := range membersOf(schema) {
-		if slices.Contains(notPlain, m.name) {
-			return nil, fmt.Errorf("mcpdedup: an output schema with %s cannot be marked", m.name)
+	shown := readObject(schema)
+	for _, keyword := range notPlain {
+		if shown.value(keyword) != nil {
+			return nil, fmt.Errorf("mcpdedup: an output schema with %s cannot be marked", keyword)
 		}
 	}
-	properties, err := container(schema, "properties", "{}")
+	properties, err := shown.object("properties")
 	if err != nil {
 		return nil, err
 	}
-	for _, m := range membersOf(properties) {
-		if m.name == MetaDuplicate || m.name == MetaFirstAt {
-			return nil, fmt.Errorf("mcpdedup: an output schema with a property %s cannot be marked", m.name)
-		}
+	marks, err := schemaText(envelopeSchema().Properties)
+	if err != nil {
+		return nil, err
 	}
-	for _, p := range []struct {
-		name   string
-		schema *jsonschema.Schema
-	}{{MetaDuplicate, duplicateSchema()}, {MetaFirstAt, firstAtSchema()}} {
-		text, err := json.Marshal(p.schema)
-		if err != nil {
-			return nil, err
+	for _, mark := range readObject(marks) {
+		if properties.value(mark.name) != nil {
+			return nil, fmt.Errorf("mcpdedup: an output schema with a property %s cannot be marked", mark.name)
 		}
-		properties = appendItem(properties, named(p.name, text))
+		properties.set(mark.name, mark.value)
 	}
-	return setMember(schema, "properties", properties), nil
+	shown.set("properties", properties.text())
+	return shown.text(), nil
 }
 
 // mark adds to structured content what _meta says of the record, and to the text that
@@ -55,11 +50,12 @@ func mark(res *mcp.CallToolResult) {
 	if !ok || !isObject(content) {
 		return
 	}
-	marked := content
+	of := readObject(content)
 	for _, name := range []string{MetaDuplicate, MetaFirstAt} {
 		value, _ := json.Marshal(res.Meta[name]) // a boolean and a text
-		marked = setMember(marked, name, value)
+		of.set(name, value)
 	}
+	marked := of.text()
 	res.StructuredContent = marked
 	if len(res.Content) != 1 {
 		return

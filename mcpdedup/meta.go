@@ -16,9 +16,6 @@ const (
 	MetaError = "io.github.tooldedup/error"
 	// MetaRetryAfter is how many seconds to wait for a call that is in flight.
 	MetaRetryAfter = "io.github.tooldedup/retry-after"
-	// MetaLookalike marks an answer to a call that equals an earlier one but for
-	// its key: {at, keyHash}.
-	MetaLookalike = "io.github.tooldedup/lookalike"
 	// MetaRefusal is what a tool's refusal has beside its text: {code, details}.
 	MetaRefusal = "io.github.tooldedup/refusal"
 )

@@ -9,10 +9,12 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/door"
 	"github.com/tooldedup/dedup/tool"
 )
 
-// Middleware guards the tools that a server has already:
+// Middleware guards the tools that a server has already. It is for those whose tools are written for
+// the SDK and stay so; whoever writes new ones has less to do with a registry and [AddTools].
 //
 //	guard, err := mcpdedup.Middleware(d, map[string]mcpdedup.Policy{
 //		"get_order":    {Class: tool.ReadOnly},
@@ -38,7 +40,7 @@ import (
 // Every tool has to be named, those that only read too: a call of any other that
 // the server has is refused as unclassified, and OnError told. Of the options Scope,
 // MetaKey, KeyArgument, KeysInMeta, RetryAfter and OnError are used, and others refused.
-// The error is an *[OptionsError] or a *[ToolsError].
+// The error is an *[dedup.InvalidError] or a *[ToolsError].
 func Middleware(d *dedup.Deduper, tools map[string]Policy, opts *Options) (mcp.Middleware, error) {
 	if d == nil {
 		panic("mcpdedup: Middleware: the Deduper is nil")
@@ -48,13 +50,13 @@ func Middleware(d *dedup.Deduper, tools map[string]Policy, opts *Options) (mcp.M
 	case err != nil:
 		return nil, err
 	case checked.Envelope:
-		return nil, &OptionsError{"Envelope", "is not for Middleware, which keeps the tools' results as they are"}
+		return nil, refuse("Envelope", "is not for Middleware, which keeps the tools' results as they are")
 	case checked.Explain != nil:
-		return nil, &OptionsError{"Explain", "is not for Middleware, behind which handlers word their errors themselves"}
+		return nil, refuse("Explain", "is not for Middleware, behind which handlers word their errors themselves")
 	case checked.TypeSchemas != nil:
-		return nil, &OptionsError{"TypeSchemas", "is not for Middleware, behind which tools have schemas of their own"}
+		return nil, refuse("TypeSchemas", "is not for Middleware, behind which tools have schemas of their own")
 	case checked.Session != nil:
-		return nil, &OptionsError{"Session", "is not for Middleware, whose keys are those of a principal"}
+		return nil, refuse("Session", "is not for Middleware, whose keys are those of a principal")
 	}
 	if found := problems(d, tools); len(found) > 0 {
 		return nil, &ToolsError{Problems: found}
@@ -107,7 +109,7 @@ func unguarded(ctx context.Context, opts *Options, call *mcp.CallToolRequest, ne
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("unknown tool %q", name)} // as the SDK says it
 	}
 	opts.report(ctx, Failure{Tool: name, Code: CodeUnclassified,
-		Err: fmt.Errorf("mcpdedup: %s was called and is none of the tools that Middleware was given; give its class, also if it only reads", shown(name))})
+		Err: fmt.Errorf("mcpdedup: %s was called and is none of the tools that Middleware was given; give its class, also if it only reads", door.Name(name))})
 	return complete(call.Session, &mcp.CallToolResult{
 		IsError: true,
 		Content: []mcp.Content{&mcp.TextContent{Text: "The server does not say what a repeat of this tool would do. Nothing was done. Use another tool."}},

@@ -137,7 +137,7 @@ func TestMiddlewareRefusesUnknown(t *testing.T) {
 	require.ErrorAs(t, err, &refused)
 	require.Len(t, refused.Problems, 2)
 	require.Equal(t, "a", refused.Problems[0].Tool)
-	var unusable *mcpdedup.OptionsError
+	var unusable *dedup.InvalidError
 	for _, opts := range []*mcpdedup.Options{
 		{Scope: mcpdedup.TokenUser, Envelope: true},
 		{Scope: mcpdedup.TokenUser, Session: mcpdedup.TokenUser},

@@ -8,6 +8,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
+	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/mcpdedup"
 	"github.com/tooldedup/dedup/tool"
 )
@@ -49,11 +50,11 @@ func TestNamesOfKeysThatCannotBe(t *testing.T) {
 		"KeyArgument": {KeyArgument: `a"b`},
 	} {
 		opts.Scope = mcpdedup.SingleUser("house")
-		var refused *mcpdedup.OptionsError
+		var refused *dedup.InvalidError
 		require.ErrorAs(t, mcpdedup.AddTools(newServer(), d.tools, opts), &refused)
-		require.Equal(t, option, refused.Option)
+		require.Equal(t, option, refused.Field)
 	}
-	for _, opts := range []*mcpdedup.Options{{KeyArgument: mcpdedup.ConfirmArgument}, {KeyArgument: "k", KeysInMeta: true}} {
+	for _, opts := range []*mcpdedup.Options{{KeyArgument: "k", KeysInMeta: true}} {
 		opts.Scope = mcpdedup.SingleUser("house")
 		require.Error(t, mcpdedup.AddTools(newServer(), d.tools, opts))
 	}

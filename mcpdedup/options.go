@@ -3,7 +3,6 @@ package mcpdedup
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"log/slog"
 	"reflect"
 	"slices"
@@ -12,6 +11,8 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/internal/wire"
 )
 
@@ -26,8 +27,7 @@ type Options struct {
 	Scope func(ctx context.Context, req *mcp.CallToolRequest) (string, error)
 
 	// Session returns the conversation that a call belongs to. It matters to tools
-	// whose scope is tool.PerSession and to look-alike guards, which else look at
-	// all calls of a principal. Default none: a client that reconnects, or that
+	// whose scope is tool.PerSession. Default none: a client that reconnects, or that
 	// speaks a version of MCP without sessions, would be in a new one each time.
 	// Not for [Middleware].
 	Session func(ctx context.Context, req *mcp.CallToolRequest) (string, error)
@@ -85,45 +85,37 @@ type Failure struct {
 	Err error
 }
 
-// OptionsError says which option cannot be used and why. Returned by AddTools,
-// AddTool and Middleware.
-type OptionsError struct {
-	// Option is the name of the field, Reason what is wrong and would be right.
-	Option, Reason string
-}
-
-// Error implements error.
-func (e *OptionsError) Error() string {
-	return fmt.Sprintf("mcpdedup: option %s: %s", e.Option, e.Reason)
-}
-
 const defaultRetryAfter = 5 * time.Second
 
 // checked returns the options with their defaults, or what is wrong with them.
 func (o *Options) checked() (Options, error) {
 	if o == nil || o.Scope == nil {
-		return Options{}, &OptionsError{"Scope", "is missing; give a function that returns the authenticated principal, " +
-			"such as TokenUser, or SingleUser for a server that one user runs"}
+		return Options{}, refuse("Scope", "is empty; give a function that returns the authenticated principal, "+
+			"such as TokenUser, or SingleUser for a server that one user runs")
 	}
 	opts := *o
 	if opts.RetryAfter == 0 {
 		opts.RetryAfter = defaultRetryAfter
 	}
 	if opts.RetryAfter < time.Second || opts.RetryAfter > time.Hour {
-		return Options{}, &OptionsError{"RetryAfter", "must be between 1 second and 1 hour"}
+		return Options{}, refuse("RetryAfter", "must be between 1 second and 1 hour")
 	}
 	opts.MetaKey = cmp.Or(opts.MetaKey, MetaKey)
-	if slices.Contains([]string{MetaDuplicate, MetaFirstAt, MetaError, MetaRetryAfter, MetaLookalike, MetaRefusal}, opts.MetaKey) {
-		return Options{}, &OptionsError{"MetaKey", "is the name of something else in an answer's _meta; give another"}
+	if slices.Contains([]string{MetaDuplicate, MetaFirstAt, MetaError, MetaRetryAfter, MetaRefusal}, opts.MetaKey) {
+		return Options{}, refuse("MetaKey", "is the name of something else in an answer's _meta; give another")
 	}
 	if opts.KeyArgument != "" && opts.KeysInMeta {
-		return Options{}, &OptionsError{"KeyArgument", "is of no use with KeysInMeta, which leaves the argument out"}
+		return Options{}, refuse("KeyArgument", "is of no use with KeysInMeta, which leaves the argument out")
 	}
 	opts.KeyArgument = cmp.Or(opts.KeyArgument, KeyArgument)
-	if opts.KeyArgument == ConfirmArgument || !isArgumentName(opts.KeyArgument) {
-		return Options{}, &OptionsError{"KeyArgument", `must be made of letters, digits, "_", "-" and ".", and not be ` + ConfirmArgument}
+	if !isArgumentName(opts.KeyArgument) {
+		return Options{}, refuse("KeyArgument", `must be made of letters, digits, "_", "-" and "."`)
 	}
 	return opts, nil
+}
+
+func refuse(option, reason string) error {
+	return &dedup.InvalidError{What: "option", Field: option, Reason: reason}
 }
 
 // isArgumentName reports whether a name can stand in a schema without escapes.
@@ -132,9 +124,6 @@ func isArgumentName(name string) bool {
 		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("_-.", r))
 	})
 }
-
-// retryAfter is RetryAfter in seconds.
-func (o *Options) retryAfter() int { return int((o.RetryAfter + time.Second - 1) / time.Second) }
 
 // report tells the server's author what the client is not told.
 func (o *Options) report(ctx context.Context, f Failure) {

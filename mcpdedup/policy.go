@@ -1,12 +1,12 @@
 package mcpdedup
 
 import (
-	"errors"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/door"
 	"github.com/tooldedup/dedup/tool"
 )
 
@@ -41,11 +41,7 @@ func problems(d *dedup.Deduper, policies map[string]Policy) (found []tool.Proble
 		report := func(reason string) {
 			found = append(found, tool.Problem{Tool: name, Field: "Class", Reason: reason})
 		}
-		// The Deduper's own rules for what a call may say, told at start-up.
-		opts := d.Options()
-		opts.Retention = p.Retention
-		var bad *dedup.InvalidError
-		if _, err := dedup.New(d.Pool(), &opts); errors.As(err, &bad) {
+		if bad := door.CheckRetention(d, p.Retention); bad != nil {
 			found = append(found, tool.Problem{Tool: name, Field: bad.Field, Reason: bad.Reason})
 		}
 		switch p.Class {

@@ -102,7 +102,7 @@ func kindsServer(t *testing.T, d *desk, opts *mcpdedup.Options) *mcp.Server {
 	opts.TypeSchemas = map[reflect.Type]*jsonschema.Schema{reflect.TypeFor[given](): {Type: "string", Enum: []any{"a", "b"}}}
 	server := newServer()
 	for name, value := range kindValues() {
-		require.NoError(t, mcpdedup.AddTool(server, d.tools, opts, tool.Tool[struct{}, kinds]{Name: name, Class: tool.Write,
+		require.NoError(t, addTool(server, d.tools, opts, tool.Tool[struct{}, kinds]{Name: name, Class: tool.Write,
 			Run: func(ctx context.Context, tx pgx.Tx, _ struct{}) (kinds, error) { return value, effect(ctx, tx, name) }}))
 	}
 	return server
@@ -149,7 +149,7 @@ func TestSchemasSayWhatTheyCan(t *testing.T) {
 		Word
 		Named `json:"named"`
 	}
-	require.NoError(t, mcpdedup.AddTool(server, d.tools, oneUser(), tool.Tool[in, kinds]{Name: "t", Class: tool.ReadOnly,
+	require.NoError(t, addTool(server, d.tools, oneUser(), tool.Tool[in, kinds]{Name: "t", Class: tool.ReadOnly,
 		Run: func(context.Context, pgx.Tx, in) (k kinds, err error) { return k, nil }}))
 	list, err := connect(t, server).ListTools(t.Context(), nil)
 	require.NoError(t, err)

@@ -34,7 +34,7 @@ func TestTypesAreHidden(t *testing.T) {
 	type in struct {
 		Day serverOnlyDay `json:"day"`
 	}
-	require.NoError(t, mcpdedup.AddTool(server, newDesk(t, nil).tools, oneUser(), nothing[in]("plan", tool.Write)))
+	require.NoError(t, addTool(server, newDesk(t, nil).tools, oneUser(), nothing[in]("plan", tool.Write)))
 	res := call(t, connect(t, server), "plan", args{"day": "canary", mcpdedup.KeyArgument: "k"})
 	require.Equal(t, "The argument day cannot be read. Nothing was done. Correct the arguments and call again.", text(res))
 }
@@ -143,14 +143,14 @@ func TestRecordedDriverErrors(t *testing.T) {
 	d := newDesk(t, nil)
 	var told []mcpdedup.Failure
 	server := newServer()
-	require.NoError(t, mcpdedup.AddTool(server, d.tools, collecting(&told, mcpdedup.SingleUser("house")), tool.Tool[bookIn, booking]{
+	require.NoError(t, addTool(server, d.tools, collecting(&told, mcpdedup.SingleUser("house")), tool.Tool[bookIn, booking]{
 		Name: "encode", Class: tool.Write, Errors: dedup.ErrorsStored,
 		Run: func(ctx context.Context, tx pgx.Tx, in bookIn) (b booking, err error) {
 			_, err = tx.Exec(ctx, `SELECT $1::bigint`, in.Extra)
 			return b, err
 		},
 	}))
-	require.NoError(t, mcpdedup.AddTool(server, d.tools, collecting(&told, mcpdedup.SingleUser("house")), tool.Tool[bookIn, booking]{
+	require.NoError(t, addTool(server, d.tools, collecting(&told, mcpdedup.SingleUser("house")), tool.Tool[bookIn, booking]{
 		Name: "scan", Class: tool.Write, Errors: dedup.ErrorsStored,
 		Run: func(ctx context.Context, tx pgx.Tx, _ bookIn) (b booking, err error) {
 			return b, tx.QueryRow(ctx, `SELECT NULL::text AS canary`).Scan(&b.Guest)
@@ -175,9 +175,7 @@ func TestSchemaOfAnArgumentsTypeIsNoObject(t *testing.T) {
 	opts := oneUser()
 	opts.TypeSchemas = map[reflect.Type]*jsonschema.Schema{reflect.TypeFor[findIn](): {Type: "string"}}
 	var refused *mcpdedup.ToolsError
-	require.ErrorAs(t, mcpdedup.AddTool(newServer(), d.tools, opts, nothing[findIn]("nothing", tool.Write)), &refused)
-	_, registered := d.tools.Lookup("nothing")
-	require.False(t, registered)
+	require.ErrorAs(t, addTool(newServer(), d.tools, opts, nothing[findIn]("nothing", tool.Write)), &refused)
 }
 
 // TestInnerCallsAreHidden: a tool makes a call of its own, whose key was used
@@ -187,7 +185,7 @@ func TestInnerCallsAreHidden(t *testing.T) {
 	d := newDesk(t, nil)
 	var told []mcpdedup.Failure
 	server := newServer()
-	require.NoError(t, mcpdedup.AddTool(server, d.tools, collecting(&told, mcpdedup.SingleUser("house")), tool.Tool[findIn, booking]{
+	require.NoError(t, addTool(server, d.tools, collecting(&told, mcpdedup.SingleUser("house")), tool.Tool[findIn, booking]{
 		Name: "outer", Class: tool.Write,
 		Run: func(ctx context.Context, tx pgx.Tx, in findIn) (booking, error) {
 			inner := dedup.Call{Scope: "shop", Tool: "inner", Key: "k", Args: args{"canary": in.Guest}}

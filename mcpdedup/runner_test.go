@@ -16,7 +16,7 @@ func TestRunnerKnowsTheCodes(t *testing.T) {
 	for code, again := range map[mcpdedup.Code]bool{
 		mcpdedup.CodeInFlight: true, mcpdedup.CodeOutcomeUnknown: true, mcpdedup.CodeUnavailable: true, mcpdedup.CodeTimeout: true,
 		mcpdedup.CodeKeyRequired: false, mcpdedup.CodeKeyInvalid: false, mcpdedup.CodeKeyReused: false, mcpdedup.CodeArgumentsInvalid: false,
-		mcpdedup.CodeExpired: false, mcpdedup.CodeRefused: false, mcpdedup.CodeLookalike: false, mcpdedup.CodeBlocked: false,
+		mcpdedup.CodeExpired: false, mcpdedup.CodeRefused: false, mcpdedup.CodeBlocked: false,
 		mcpdedup.CodeUnidentified: false, mcpdedup.CodeSessionRequired: false, mcpdedup.CodeUnclassified: false, mcpdedup.CodeFailed: false,
 	} {
 		err := runner.ResultError(true, map[string]any{mcpdedup.MetaError: string(code), mcpdedup.MetaRetryAfter: 7})

@@ -32,9 +32,9 @@ func (e *exposed) schemas(report func(field, reason string)) (in, out json.RawMe
 	switch {
 	case err != nil:
 	case e.info.External:
-		out = enveloped(operationSchema(), out)
+		out = withResult(operationSchema(), out)
 	case e.opts.Envelope:
-		out = enveloped(envelopeSchema(), out)
+		out = withResult(envelopeSchema(), out)
 	case e.info.Out.Kind() != reflect.Struct || !isObjectSchema(out):
 		out = nil
 	}
@@ -44,16 +44,18 @@ func (e *exposed) schemas(report func(field, reason string)) (in, out json.RawMe
 	return in, out
 }
 
-// enveloped returns the schema of results in an envelope, without which envelope is.
-func enveloped(envelope *jsonschema.Schema, result json.RawMessage) json.RawMessage {
+// withResult returns the schema of results in an envelope, without which envelope is.
+func withResult(envelope *jsonschema.Schema, result json.RawMessage) json.RawMessage {
 	text, _ := schemaText(envelope) // no step can fail, as both are schemas
 	result, taken, _ := takeMembers(result, "$defs")
-	properties, _ := container(text, "properties", "{}")
-	text = setMember(text, "properties", appendItem(properties, named("result", result)))
+	shown := readObject(text)
+	properties, _ := shown.object("properties")
+	properties.set("result", result)
+	shown.set("properties", properties.text())
 	if defs, found := taken["$defs"]; found { // they are found from the root
-		text = setMember(text, "$defs", defs)
+		shown.set("$defs", defs)
 	}
-	return text
+	return shown.text()
 }
 
 func isObjectSchema(schema json.RawMessage) bool {

@@ -3,6 +3,7 @@ package mcpdedup
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -10,39 +11,31 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/door"
 )
 
-const (
-	// maxKeyLength is how many characters a client's key may have, counted as
-	// maxLength of its schema does.
-	maxKeyLength = 255
-	// maxKeyBytes is the limit of package dedup.
-	maxKeyBytes = 255
-)
+// maxKeyLength is how many characters a client's key may have, counted as
+// maxLength of its schema does.
+const maxKeyLength = 255
 
 // taken is a call without what was added to its tool's arguments.
 type taken struct {
-	args      json.RawMessage
-	key       string
-	turn      *turn
-	confirmed bool
+	args json.RawMessage
+	key  string
+	turn *door.Turn
 }
 
-// take takes the added arguments out of a call, and reads a key that is an argument of
+// take takes the added argument out of a call, and reads a key that is an argument of
 // the tool's own. What it returns beside an error is of no use.
 func (s spliced) take(params *mcp.CallToolParamsRaw, metaKey string) (t taken, err error) {
-	var names []string
+	var members map[string]json.RawMessage
+	t.args = params.Arguments
 	if s.keyArgument != "" {
-		names = append(names, s.keyArgument)
+		if t.args, members, err = takeMembers(params.Arguments, s.keyArgument); err != nil {
+			return t, err
+		}
 	}
-	if s.confirm {
-		names = append(names, ConfirmArgument)
-	}
-	args, members, err := takeMembers(params.Arguments, names...)
-	if err != nil {
-		return t, err
-	}
-	if t.args = args; s.ownKey {
+	if s.ownKey {
 		t.args = params.Arguments
 	}
 	if t.turn, err = turnOf(params.Meta); err != nil {
@@ -52,25 +45,58 @@ func (s spliced) take(params *mcp.CallToolParamsRaw, metaKey string) (t taken, e
 	raw, inArgument := members[s.keyArgument]
 	switch {
 	case inMeta && !(inArgument && namesNoCall(value, params.Name)):
-		t.key, err = t.turn.clientKey(`in _meta["`+metaKey+`"]`, params.Name, value)
+		t.key, err = clientKey(t.turn, `in _meta["`+metaKey+`"]`, params.Name, value)
 	case inArgument:
-		t.key, err = t.turn.clientKey("in the argument "+s.keyArgument, params.Name, decoded(raw))
+		var value any
+		_ = json.Unmarshal(raw, &value) // it was found valid
+		t.key, err = clientKey(t.turn, "in the argument "+s.keyArgument, params.Name, value)
 	}
-	if err != nil {
-		return t, err
+	return t, err
+}
+
+// MetaTurn is the member of a request's _meta that says which message of a model the
+// call comes from: {"session": "conversation 17", "turn": 4}. The turn counts the
+// model's messages in the session, from 1. A call that needs a key and comes without one, or with
+// one that names no single call, has the key of its turn, its tool and its arguments.
+const MetaTurn = "io.github.tooldedup/turn"
+
+// turnOf reads the turn in the _meta of a call, nil where there is none.
+func turnOf(meta map[string]any) (*door.Turn, error) {
+	value, ok := meta[MetaTurn]
+	if !ok {
+		return nil, nil
 	}
-	if raw, ok := members[ConfirmArgument]; ok {
-		if t.confirmed, ok = decoded(raw).(bool); !ok {
-			return t, &takeError{CodeArgumentsInvalid, "The argument " + ConfirmArgument + " must be true or false."}
-		}
+	members, _ := value.(map[string]any)
+	number, _ := members["turn"].(float64)
+	t := &door.Turn{}
+	t.Session, _ = members["session"].(string)
+	if number == math.Trunc(number) && number <= math.MaxInt32 {
+		t.Number = int(number)
+	}
+	if !t.Valid() {
+		return nil, &takeError{CodeKeyInvalid, `The value of _meta["` + MetaTurn + `"] must be an object of session, a text, and turn, a whole number from 1.`}
 	}
 	return t, nil
 }
 
-// decoded returns the value of a JSON text that was found valid.
-func decoded(raw json.RawMessage) (value any) {
-	_ = json.Unmarshal(raw, &value)
-	return value
+// namesNoCall reports whether what stands where a key belongs names no single call: null,
+// an empty text, "null", "None" or the tool's name.
+func namesNoCall(value any, tool string) bool {
+	key, ok := value.(string)
+	return value == nil || ok && !dedup.UsableToolCallID(key, tool)
+}
+
+// clientKey returns the key that a client's value stands for, none where it names no
+// single call and the turn makes the key.
+func clientKey(t *door.Turn, where, tool string, value any) (string, error) {
+	switch {
+	case !namesNoCall(value, tool), t == nil && (value == nil || value == ""):
+		return keyOf(where, value)
+	case t != nil:
+		return "", nil
+	default:
+		return "", &takeError{CodeKeyInvalid, "The key " + where + " " + door.NamesNoCall + "."}
+	}
 }
 
 // keyOf returns the key that a client's value stands for. A text within the limit
@@ -90,7 +116,7 @@ func keyOf(where string, value any) (string, error) {
 		fault = "is not valid Unicode text"
 	case strings.ContainsFunc(key, unicode.IsControl):
 		fault = "has a control character"
-	case len(key) > maxKeyBytes:
+	case len(key) > door.MaxKey:
 		return dedup.KeyFromIntent(key)
 	default:
 		return key, nil

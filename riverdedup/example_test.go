@@ -67,7 +67,8 @@ func Example() {
 		}))
 	}
 	<-completed
-	op, err := worker.Tools.Lookup(ctx, "acme", "send_mail", "order 117")
+	status, err := worker.Tools.Status(ctx, "acme", "send_mail", "order 117")
+	op := status.Operation
 	must(err)
 	fmt.Println(op.State, op.Ref)
 	must(client.Stop(ctx))

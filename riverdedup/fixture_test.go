@@ -159,7 +159,7 @@ func count(t *testing.T, pool *pgxpool.Pool, query string) (n int) {
 
 func (p *process) lookup(t *testing.T, order int) external.Operation {
 	t.Helper()
-	op, err := p.tools.Lookup(t.Context(), "acme", "send_mail", callOf(order).Key)
+	status, err := p.tools.Status(t.Context(), "acme", "send_mail", callOf(order).Key)
 	require.NoError(t, err)
-	return op
+	return status.Operation
 }

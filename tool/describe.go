@@ -26,12 +26,10 @@ type Entry struct {
 	Scope ScopeRule `json:"scope"`
 	// ResultFor and RefusedFor are how long an answer is replayed, and how long
 	// its key is refused after that, in seconds; zero without a record.
-	ResultFor  float64         `json:"result_seconds,omitempty"`
-	RefusedFor float64         `json:"tombstone_seconds,omitempty"`
-	Lookalikes LookalikeAction `json:"lookalikes"`
-	Window     float64         `json:"lookalike_window_seconds,omitempty"`
-	Ignored    []string        `json:"ignored_fields,omitempty"`
-	Redacted   []string        `json:"redacted_fields,omitempty"`
+	ResultFor  float64  `json:"result_seconds,omitempty"`
+	RefusedFor float64  `json:"tombstone_seconds,omitempty"`
+	Ignored    []string `json:"ignored_fields,omitempty"`
+	Redacted   []string `json:"redacted_fields,omitempty"`
 }
 
 // KeyNeed says whether a call must have a key.
@@ -73,14 +71,11 @@ func (r *Registry) Describe() Catalogue {
 		e := Entry{
 			Name: info.Name, Description: info.Description, Class: info.Class,
 			Key: keyNeed(info.Class), KeyFields: info.Key, Retry: info.Retry, Scope: info.Scope,
-			Lookalikes: info.Lookalikes.Action, Ignored: info.Ignored, Redacted: info.Redacted,
+			Ignored: info.Ignored, Redacted: info.Redacted,
 		}
 		if info.Class.Writes() {
 			kept := info.Retention.Or(r.d.Options().Retention)
 			e.ResultFor, e.RefusedFor = kept.Result.Seconds(), max(kept.Tombstone, 0).Seconds()
-		}
-		if info.Lookalikes.Action != Ignore {
-			e.Window = info.Lookalikes.window().Seconds()
 		}
 		c.Tools = append(c.Tools, e)
 	}
@@ -90,14 +85,14 @@ func (r *Registry) Describe() Catalogue {
 // WriteMarkdown writes the catalogue as a table.
 func (c Catalogue) WriteMarkdown(w io.Writer) error {
 	var b strings.Builder
-	b.WriteString("| tool | class | key | retry | replayed for | then refused for | look-alikes |\n|---|---|---|---|---|---|---|\n")
+	b.WriteString("| tool | class | key | retry | replayed for | then refused for |\n|---|---|---|---|---|---|\n")
 	for _, e := range c.Tools {
 		key := string(e.Key)
 		if len(e.KeyFields) > 0 {
 			key = "in " + strings.Join(e.KeyFields, ", ")
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s |\n",
-			e.Name, e.Class, key, e.Retry, days(e.ResultFor), days(e.RefusedFor), e.Lookalikes)
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n",
+			e.Name, e.Class, key, e.Retry, days(e.ResultFor), days(e.RefusedFor))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

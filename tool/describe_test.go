@@ -31,7 +31,6 @@ func TestDescribe(t *testing.T) {
 	b.add(t, "search", tool.ReadOnly, func(d *tool.Tool[ticketIn, ticket]) { d.Description = "Find tickets." })
 	b.add(t, "set_title", tool.Idempotent)
 	b.add(t, "create", tool.Write, func(d *tool.Tool[ticketIn, ticket]) {
-		d.Lookalikes = tool.LookalikeGuard{Action: tool.Refuse, Window: 10 * time.Minute}
 		d.Retention = dedup.Retention{Result: 90 * time.Minute, Tombstone: -1}
 	})
 	require.NoError(t, b.tools.Add(tool.Tool[keyed, string]{
@@ -61,7 +60,6 @@ func TestNames(t *testing.T) {
 		"unclassified": tool.Unclassified, "read_only": tool.ReadOnly, "idempotent": tool.Idempotent, "write": tool.Write,
 		"destructive": tool.Destructive, "external": tool.External, "class(9)": tool.Class(9),
 		"per_caller": tool.PerCaller, "per_session": tool.PerSession, "scope_rule(9)": tool.ScopeRule(9),
-		"ignore": tool.Ignore, "report": tool.Report, "refuse": tool.Refuse, "lookalike_action(9)": tool.LookalikeAction(9),
 	} {
 		require.Equal(t, want, value.String())
 		text, err := json.Marshal(value)

@@ -57,7 +57,6 @@
 //	*UnknownToolError      Invoke, Status  there is no tool of that name
 //	*ArgumentError         Invoke          the arguments do not fit, and which
 //	*ReadOnlyError         Invoke          a ReadOnly tool tried to write
-//	*LookalikeError        Invoke          an equal call was made before under another key
 //	*external.ParkedError  Invoke          an ExternalTool's call may have taken effect, and a person has to find out
 //
 // Of an ExternalTool [dedup.ErrInFlight] means that the call goes on by itself: the same call again has

@@ -1,10 +1,10 @@
 package tool
 
 import (
-	"bytes"
 	"encoding/json"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/door"
 )
 
 // encode returns the JSON text of a result, with <, > and & as they are. A
@@ -16,11 +16,9 @@ func encode(out any) (json.RawMessage, error) {
 		}
 		return raw, nil
 	}
-	var text bytes.Buffer
-	encoder := json.NewEncoder(&text)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(out); err != nil {
+	text, err := door.JSON(out)
+	if err != nil {
 		return nil, &dedup.InvalidError{What: "result", Reason: "cannot be encoded", Err: err}
 	}
-	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), nil
+	return text, nil
 }

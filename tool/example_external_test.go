@@ -72,10 +72,10 @@ func ExampleExternalTool() {
 		fmt.Println(name, "has paid:", string(answer.JSON))
 	}
 	// Output:
-	// | tool | class | key | retry | replayed for | then refused for | look-alikes |
-	// |---|---|---|---|---|---|---|
-	// | pay_by_card | external | in order | by itself for 24 h, then a person decides | 1 d | 30 d | ignore |
-	// | pay_by_wire | destructive | in order | a person decides | 1 d | 30 d | ignore |
+	// | tool | class | key | retry | replayed for | then refused for |
+	// |---|---|---|---|---|---|
+	// | pay_by_card | external | in order | by itself for 24 h, then a person decides | 1 d | 30 d |
+	// | pay_by_wire | destructive | in order | a person decides | 1 d | 30 d |
 	//
 	// pay_by_card has paid: {"id":"ch_1"}
 	// pay_by_wire is parked: no answer: unexpected EOF

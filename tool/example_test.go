@@ -3,7 +3,6 @@ package tool_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 
@@ -133,39 +132,10 @@ func ExampleRegistry_Describe() {
 	))
 	exampleMust(tools.Describe().WriteMarkdown(os.Stdout))
 	// Output:
-	// | tool | class | key | retry | replayed for | then refused for | look-alikes |
-	// |---|---|---|---|---|---|---|
-	// | book_seat | write | required | with the same key | 7 d | 30 d | ignore |
-	// | count_seats | read_only | none | freely | - | - | ignore |
-}
-
-// A model plans anew and books under another key. The guard asks first.
-func ExampleLookalikeGuard() {
-	ctx := context.Background()
-	d, done := exampleDeduper(ctx)
-	defer done()
-
-	tools := tool.NewRegistry(d, nil)
-	exampleMust(tools.Add(tool.Tool[BookIn, Booking]{
-		Name: "book_seat", Class: tool.Write, Run: bookSeat, Lookalikes: tool.LookalikeGuard{Action: tool.Refuse},
-	}))
-	call := tool.Invocation{Scope: "acme", Session: "conversation 17", Key: "plan 1", Tool: "book_seat", Args: json.RawMessage(`{"flight":"HAT170"}`)}
-	_, err := tools.Invoke(ctx, call)
-	exampleMust(err)
-
-	call.Key = "plan 2"
-	_, err = tools.Invoke(ctx, call)
-	var alike *tool.LookalikeError
-	if errors.As(err, &alike) {
-		fmt.Println("booked already:", string(alike.Earlier.Result))
-	}
-	call.Confirmed = true // the guest wants two
-	answer, err := tools.Invoke(ctx, call)
-	exampleMust(err)
-	fmt.Println("booked:", string(answer.JSON))
-	// Output:
-	// booked already: {"id":1,"flight":"HAT170"}
-	// booked: {"id":2,"flight":"HAT170"}
+	// | tool | class | key | retry | replayed for | then refused for |
+	// |---|---|---|---|---|---|
+	// | book_seat | write | required | with the same key | 7 d | 30 d |
+	// | count_seats | read_only | none | freely | - | - |
 }
 
 // exampleDeduper returns a Deduper on a database of an example's own. done closes

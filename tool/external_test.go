@@ -160,14 +160,14 @@ func TestExternalIsDescribed(t *testing.T) {
 	}
 	var text bytes.Buffer
 	require.NoError(t, b.tools.Describe().WriteMarkdown(&text))
-	require.Equal(t, `| tool | class | key | retry | replayed for | then refused for | look-alikes |
-|---|---|---|---|---|---|---|
-| a_key | external | required | by itself for 24 h, then a person decides | 1 d | 30 d | ignore |
-| b_key_and_look | external | required | by itself for 1h30m0s, then after a look | 1 d | 30 d | ignore |
-| c_own_id | external | required | by itself | 1 d | 30 d | ignore |
-| d_look | external | required | after a look | 1 d | 30 d | ignore |
-| e_look_unsettled | external | required | found or a person decides | 1 d | 30 d | ignore |
-| f_neither | destructive | required | a person decides | 1 d | 30 d | ignore |
+	require.Equal(t, `| tool | class | key | retry | replayed for | then refused for |
+|---|---|---|---|---|---|
+| a_key | external | required | by itself for 24 h, then a person decides | 1 d | 30 d |
+| b_key_and_look | external | required | by itself for 1h30m0s, then after a look | 1 d | 30 d |
+| c_own_id | external | required | by itself | 1 d | 30 d |
+| d_look | external | required | after a look | 1 d | 30 d |
+| e_look_unsettled | external | required | found or a person decides | 1 d | 30 d |
+| f_neither | destructive | required | a person decides | 1 d | 30 d |
 `, text.String())
 	info, found := b.tools.Lookup("f_neither")
 	require.True(t, found)

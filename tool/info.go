@@ -14,8 +14,7 @@ type Info struct {
 	Class       Class
 	Scope       ScopeRule
 	// Retention is the tool's own; zero where it is the Deduper's.
-	Retention  dedup.Retention
-	Lookalikes LookalikeGuard
+	Retention dedup.Retention
 	// External reports whether the tool is an [ExternalTool], whatever its Class. Its calls
 	// may be answered with [dedup.ErrInFlight] and *[external.ParkedError].
 	External bool

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/door"
 )
 
 // Invocation is a call of a registered tool, as it came from a model, an
@@ -37,9 +38,6 @@ type Invocation struct {
 
 	// LookFirst expects a replay: see [dedup.Call].
 	LookFirst bool
-	// Confirmed runs a call although it looks like an earlier one: see
-	// [LookalikeGuard].
-	Confirmed bool
 }
 
 // Answer is what a call answers.
@@ -59,9 +57,6 @@ type Answer struct {
 	// Recovered says that the answer to this call's own COMMIT was lost and its
 	// record found: Replayed is true too. Count effects by !Replayed || Recovered.
 	Recovered bool
-	// Lookalike is the latest earlier call that this one equals but for its key,
-	// where the tool's guard looks for such: nil if there is none.
-	Lookalike *Lookalike
 }
 
 // Invoke makes a call. The package documentation lists the errors. Beside an
@@ -158,8 +153,6 @@ func (r *Registry) run(ctx context.Context, c *call) (Answer, error) {
 		return r.runReading(ctx, t, c)
 	case c.Key == "" && !t.Class.NeedsKey():
 		return r.runOnce(ctx, t, c, pgx.TxOptions{})
-	case t.Lookalikes.Action != Ignore:
-		return r.runGuarded(ctx, t, c)
 	default:
 		return r.runKeyed(ctx, c)
 	}
@@ -178,18 +171,12 @@ func (r *Registry) runReading(ctx context.Context, t *definition, c *call) (Answ
 
 // runOnce runs a call without a record, in a transaction of its own. What it
 // refuses with dedup.Final is told like a refusal with a record, and not kept.
-func (r *Registry) runOnce(ctx context.Context, t *definition, c *call, opts pgx.TxOptions) (answer Answer, err error) {
-	err = pgx.BeginTxFunc(ctx, r.d.Pool(), opts, func(tx pgx.Tx) (err error) {
-		answer.JSON, err = c.run(ctx, tx)
-		return notEnded(t.Name, tx, err)
-	})
-	if err == nil {
-		return answer, nil
-	}
+func (r *Registry) runOnce(ctx context.Context, t *definition, c *call, opts pgx.TxOptions) (Answer, error) {
+	text, err := door.Once(ctx, r.d, t.Name, opts, c.run)
 	if refusal := r.d.Refusal(err); refusal != nil {
 		err = refusal // as a tool with a record refuses
 	}
-	return Answer{}, err
+	return Answer{JSON: text}, err
 }
 
 func (r *Registry) runKeyed(ctx context.Context, c *call) (Answer, error) {

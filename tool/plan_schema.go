@@ -24,6 +24,9 @@ func (i Info) OutputSchema(types map[reflect.Type]json.RawMessage) (json.RawMess
 	return (&planner{given: types}).schema("Out", i.Out)
 }
 
+// schema writes the schema by the plan that decode goes by, so that both say the same.
+// google/jsonschema-go has no schema for a type that holds itself or for a map with integers as
+// keys, and its others say other things of null, of numbers and of the option string.
 func (p *planner) schema(path string, t reflect.Type) (json.RawMessage, error) {
 	text := p.describe(p.root(path, t), "")
 	var defs []string

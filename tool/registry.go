@@ -1,17 +1,15 @@
 package tool
 
 import (
-	"errors"
 	"fmt"
 	"reflect"
 	"slices"
 	"strings"
 	"sync"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/external"
+	"github.com/tooldedup/dedup/internal/door"
 )
 
 // Registry holds the tools that a program offers. It is safe for concurrent use.
@@ -25,11 +23,6 @@ type Registry struct {
 
 // Options configure a Registry. Nil and zero mean the defaults.
 type Options struct {
-	// OnLookalike is told of every call that equals an earlier one but for its
-	// key and that was run or refused for it; not of replays, nor of calls that
-	// failed. It runs in the call's own goroutine, before Invoke returns.
-	// Default none.
-	OnLookalike func(LookalikeEvent)
 	// External runs the ExternalTools, which cannot be added without it. Make it with
 	// external.New and the same Deduper, run its Recover, and close it at the end. Default none.
 	External *external.Tools
@@ -98,15 +91,7 @@ func (r *Registry) has(name string) bool {
 
 // problems are those of a tool with the registry's Deduper.
 func (r *Registry) problems(t *definition) (found []Problem) {
-	opts := r.d.Options()
-	if t.Lookalikes.Action == Refuse && opts.Isolation == pgx.RepeatableRead {
-		found = append(found, Problem{t.Name, "Lookalikes", "cannot refuse at REPEATABLE READ, where two calls at once do not see each other; " +
-			"use Report, or a Deduper whose Isolation is ReadCommitted or Serializable"})
-	}
-	// The Deduper's own rules for what a call may say, told at start-up.
-	opts.Retention = t.Retention
-	var bad *dedup.InvalidError
-	if _, err := dedup.New(r.d.Pool(), &opts); errors.As(err, &bad) {
+	if bad := door.CheckRetention(r.d, t.Retention); bad != nil {
 		found = append(found, Problem{t.Name, bad.Field, bad.Reason})
 	}
 	return found

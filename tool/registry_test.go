@@ -55,27 +55,18 @@ func TestRegistrationProblems(t *testing.T) {
 		tool          tool.Definition
 		field, reason string
 	}{
-		"Nil":          {nil, "argument 0", "is nil"},
-		"NilPointer":   {nilTool, "argument 0", "is nil"},
-		"NoName":       {change(func(d *tool.Tool[struct{}, string]) { d.Name = "" }), "Name", "must be"},
-		"LongName":     {change(func(d *tool.Tool[struct{}, string]) { d.Name = strings.Repeat("x", 129) }), "Name", "must be"},
-		"OddName":      {change(func(d *tool.Tool[struct{}, string]) { d.Name = "a b" }), "Name", "must be"},
-		"Unclassified": {change(func(d *tool.Tool[struct{}, string]) { d.Class = 0 }), "Class", "is missing"},
-		"UnknownClass": {change(func(d *tool.Tool[struct{}, string]) { d.Class = 99 }), "Class", "none of the classes"},
-		"External":     {change(func(d *tool.Tool[struct{}, string]) { d.Class = tool.External }), "Class", "use an ExternalTool"},
-		"Scope":        {change(func(d *tool.Tool[struct{}, string]) { d.Scope = 7 }), "Scope", "none of the rules"},
-		"Errors":       {change(func(d *tool.Tool[struct{}, string]) { d.Errors = 7 }), "Errors", "none of the policies"},
-		"Retention":    {change(func(d *tool.Tool[struct{}, string]) { d.Retention.Result = -1 }), "Retention", "at least 1ms"},
-		"NoRun":        {change(func(d *tool.Tool[struct{}, string]) { d.Run = nil }), "Run", "is nil"},
-		"GuardAction":  {change(func(d *tool.Tool[struct{}, string]) { d.Lookalikes.Action = 9 }), "Lookalikes", "none of"},
-		"GuardOfReads": {change(func(d *tool.Tool[struct{}, string]) { d.Class, d.Lookalikes.Action = tool.ReadOnly, tool.Report }), "Lookalikes", "tools that write"},
-		"GuardShort": {change(func(d *tool.Tool[struct{}, string]) {
-			d.Lookalikes = tool.LookalikeGuard{Action: tool.Report, Window: 1}
-		}), "Lookalikes", "1 second to 30 days"},
-		"GuardLong": {change(func(d *tool.Tool[struct{}, string]) {
-			d.Lookalikes = tool.LookalikeGuard{Action: tool.Report, Window: 721 * time.Hour}
-		}), "Lookalikes", "1 second to 30 days"},
-		"WindowOnly":    {change(func(d *tool.Tool[struct{}, string]) { d.Lookalikes.Window = time.Hour }), "Lookalikes", "no Action"},
+		"Nil":           {nil, "argument 0", "is nil"},
+		"NilPointer":    {nilTool, "argument 0", "is nil"},
+		"NoName":        {change(func(d *tool.Tool[struct{}, string]) { d.Name = "" }), "Name", "must be"},
+		"LongName":      {change(func(d *tool.Tool[struct{}, string]) { d.Name = strings.Repeat("x", 129) }), "Name", "must be"},
+		"OddName":       {change(func(d *tool.Tool[struct{}, string]) { d.Name = "a b" }), "Name", "must be"},
+		"Unclassified":  {change(func(d *tool.Tool[struct{}, string]) { d.Class = 0 }), "Class", "is missing"},
+		"UnknownClass":  {change(func(d *tool.Tool[struct{}, string]) { d.Class = 99 }), "Class", "none of the classes"},
+		"External":      {change(func(d *tool.Tool[struct{}, string]) { d.Class = tool.External }), "Class", "use an ExternalTool"},
+		"Scope":         {change(func(d *tool.Tool[struct{}, string]) { d.Scope = 7 }), "Scope", "none of the rules"},
+		"Errors":        {change(func(d *tool.Tool[struct{}, string]) { d.Errors = 7 }), "Errors", "none of the policies"},
+		"Retention":     {change(func(d *tool.Tool[struct{}, string]) { d.Retention.Result = -1 }), "Retention", "at least 1ms"},
+		"NoRun":         {change(func(d *tool.Tool[struct{}, string]) { d.Run = nil }), "Run", "is nil"},
 		"NoStruct":      {of[string](), "In", "must be a struct"},
 		"Pointer":       {of[*base](), "In", "must be a struct"},
 		"DecodesItself": {of[time.Time](), "In", "reads its own JSON"},
@@ -115,7 +106,6 @@ func TestRegistrationProblems(t *testing.T) {
 			time.Time
 			big.Int
 		}](), "In.Time", "give it a name"},
-		"LookalikesOfKey":  {of(func(d *tool.Tool[withKey, string]) { d.Lookalikes.Action = tool.Report }), "Lookalikes", "whose arguments are its key"},
 		"KeyOfReads":       {of(func(d *tool.Tool[withKey, string]) { d.Class = tool.ReadOnly }), "In.id", "ReadOnly"},
 		"KeyInList":        {of[struct{ L []withKey }](), "In.L[].id", "stands in a list"},
 		"KeyBehindPointer": {of[struct{ P *withKey }](), "In.P.id", "behind a pointer"},
@@ -161,14 +151,12 @@ func TestRegistrationListsEverything(t *testing.T) {
 	err := b.tools.Add(
 		tool.Tool[ticketIn, ticket]{Name: "there", Class: tool.Write, Run: b.createTicket},
 		tool.Tool[ticketIn, ticket]{Name: "twice", Class: tool.Write, Run: b.createTicket},
-		tool.Tool[ticketIn, ticket]{Name: "twice", Lookalikes: tool.LookalikeGuard{Action: tool.Refuse}},
+		tool.Tool[ticketIn, ticket]{Name: "twice"},
 	)
 	require.EqualError(t, err, `tool: not registered:
 	there: Name is another tool's already
 	twice: Class is missing: say whether the tool is ReadOnly, Idempotent, Write or Destructive
-	twice: Lookalikes is for tools that write
 	twice: Run is nil
-	twice: Lookalikes cannot refuse at REPEATABLE READ, where two calls at once do not see each other; use Report, or a Deduper whose Isolation is ReadCommitted or Serializable
 	twice: Name is another tool's already`)
 	require.Len(t, b.tools.Tools(), 1, "none of them")
 }

@@ -3,10 +3,7 @@ package tool_test
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/netip"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -88,38 +85,6 @@ func TestInvokeInsideATool(t *testing.T) {
 				require.ErrorIs(t, err, dedup.ErrInvalid)
 			})
 		}
-	}
-}
-
-// Calls that have nothing in common do not fail because of each other's cleaning.
-func TestStrangersDoNotDisturbEachOther(t *testing.T) {
-	t.Parallel()
-	for _, level := range []pgx.TxIsoLevel{pgx.ReadCommitted, pgx.RepeatableRead, pgx.Serializable} {
-		t.Run(string(level), func(t *testing.T) {
-			t.Parallel()
-			b, _ := guarded(t, &dedup.Options{Isolation: level, Retry: dedup.RetryPolicy{MaxAttempts: 100}}, tool.LookalikeGuard{Action: tool.Report})
-			b.exec(t, `INSERT INTO tool_lookalike (likeness, key, at, until)
-				SELECT sha256(n::text::bytea), n::text, now() - interval '2 days', now() - interval '1 day' FROM generate_series(1, 5000) AS n`)
-			var all sync.WaitGroup
-			errs := make([]error, 8)
-			for i := range errs {
-				all.Go(func() {
-					for n := range 25 {
-						if _, err := b.tools.Invoke(t.Context(), call("w", fmt.Sprint("k", i, "-", n), fmt.Sprintf(`{"title":"%d-%d"}`, i, n))); err != nil {
-							errs[i] = err
-							return
-						}
-					}
-				})
-			}
-			all.Wait()
-			for _, err := range errs {
-				require.NoError(t, err)
-			}
-			var left int
-			require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT count(*) FROM tool_lookalike WHERE until <= now()`).Scan(&left))
-			require.Less(t, left, 4_800, "200 calls delete more than one row each")
-		})
 	}
 }
 
@@ -217,37 +182,4 @@ func TestMapKeysGivenTwice(t *testing.T) {
 	require.ErrorContains(t, b.fails(t, call("t", "k", `{"by":{"1":"a","1":"b"}}`)), "is given twice")
 	require.ErrorContains(t, b.fails(t, call("t", "k", `{"by":{"1":"a","01":"b"}}`)), "cannot be read as int")
 	require.ErrorContains(t, b.tools.Add(of[struct{ By map[netip.Addr]string }]()), "the keys of a map must be strings or integers")
-}
-
-// The answer of a call that has run is not lost with its mark: it can be asked
-// for again.
-func TestRecallThatFailsMayBeRepeated(t *testing.T) {
-	t.Parallel()
-	b, _ := guarded(t, nil, tool.LookalikeGuard{Action: tool.Report})
-	b.invoke(t, call("w", "k1", `{"title":"a"}`))
-	// The connection of the replay is cut as it goes back to the pool.
-	config := b.pool.Config()
-	config.MaxConns = 1
-	var released atomic.Int64
-	config.AfterRelease = func(conn *pgx.Conn) bool {
-		if released.Add(1) == 1 {
-			_ = conn.PgConn().Conn().Close()
-		}
-		return true
-	}
-	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	require.NoError(t, err)
-	t.Cleanup(pool.Close)
-	d, err := dedup.New(pool, nil)
-	require.NoError(t, err)
-	tools := tool.NewRegistry(d, nil)
-	require.NoError(t, tools.Add(tool.Tool[ticketIn, ticket]{
-		Name: "w", Class: tool.Write, Run: b.createTicket, Lookalikes: tool.LookalikeGuard{Action: tool.Report},
-	}))
-	_, err = tools.Invoke(t.Context(), call("w", "k1", `{"title":"a"}`))
-	require.Error(t, err)
-	require.True(t, dedup.IsRetryable(err), "%v", err)
-	again, err := tools.Invoke(t.Context(), call("w", "k1", `{"title":"a"}`))
-	require.NoError(t, err)
-	require.True(t, again.Replayed)
 }

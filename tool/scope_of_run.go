@@ -38,22 +38,3 @@ func insideTool(ctx context.Context) bool {
 	scope, _ := ctx.Value(runScopeKey{}).(*runScope)
 	return scope != nil && !scope.ended.Load()
 }
-
-// notEnded is err, unless the tool has ended its own transaction. That is not
-// prevented, only found out: what was sent after it has taken effect by itself. Of
-// one that has begun another transaction since nothing is seen.
-func notEnded(tool string, tx pgx.Tx, err error) error {
-	pg := tx.Conn().PgConn()
-	switch {
-	case pg.IsClosed() || pg.TxStatus() != 'I':
-		return err
-	case err != nil:
-		return endedItsOwn(tool, err)
-	default:
-		return endedItsOwn(tool, nil)
-	}
-}
-
-func endedItsOwn(tool string, err error) error {
-	return &dedup.InvalidError{What: "effect", Reason: "of " + tool + " ended its own transaction, and what it sent after that has taken effect; return nil to commit, an error to roll back", Err: err}
-}

@@ -34,9 +34,6 @@ type Tool[In, Out any] struct {
 	// Errors says whether errors of Run are recorded as answers. Default that of
 	// the Deduper, which records what is wrapped by [dedup.Final].
 	Errors dedup.ErrorPolicy
-	// Lookalikes says what becomes of a call that equals an earlier one but for
-	// its key. Default: nothing.
-	Lookalikes LookalikeGuard
 	// Run does the work. Like every [dedup.Effect] it may run more than once for
 	// one call, and all its runs but one are rolled back: everything goes through
 	// tx. A ReadOnly tool's transaction is read-only.
@@ -67,7 +64,7 @@ func (t Tool[In, Out]) define() (*definition, []Problem) {
 	d := &definition{
 		Info: Info{
 			Name: t.Name, Description: t.Description, Class: t.Class, Scope: t.Scope,
-			Retention: t.Retention, Lookalikes: t.Lookalikes, Retry: retries(t.Class),
+			Retention: t.Retention, Retry: retries(t.Class),
 			In: in, Out: out, plan: plan,
 		},
 		maxWait: t.MaxWait, errors: t.Errors,
@@ -121,7 +118,7 @@ func (t *definition) problems() (found []Problem) {
 	if t.errors < dedup.ErrorsDefault || t.errors > dedup.ErrorsStored {
 		report("Errors", "is none of the policies of package dedup")
 	}
-	return append(found, t.Lookalikes.problems(t)...)
+	return found
 }
 
 // classProblem says what is wrong with the class, nothing where it is right.

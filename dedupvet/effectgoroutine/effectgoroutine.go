@@ -28,7 +28,7 @@ effect uses a connection that serves somebody else by then.`,
 				for _, value := range started(call) {
 					if handle, ok := region.Source(value); ok {
 						pass.Reportf(position(pass, call), "a goroutine uses %s %s: a transaction is one connection, which does one thing at a time and ends with the effect; use it on the effect's own goroutine",
-							handle.Name, region.Where())
+							handle, region.Where())
 						break
 					}
 				}

@@ -24,7 +24,7 @@ What an effect writes through a pool, a connection or another transaction is not
 committed together with the record of its answer: it stays when the effect is
 rolled back, and is repeated with each run. So everything goes through the pgx.Tx
 that the effect is handed, a savepoint begun from it, or queries bound to it
-with WithTx. Dedup ends that transaction. An INSERT that stands behind a call is made
+with WithTx. An INSERT that stands behind a call is made
 again with every repeat of it.`,
 	Requires: []*analysis.Analyzer{effects.Analyzer, code.Analyzer},
 	Run: ignore.Run(func(pass *analysis.Pass) (any, error) {
@@ -52,14 +52,6 @@ func (c *checker) check(in ssa.CallInstruction) {
 	fn := code.Callee(call)
 	if x := code.Receiver(call); x != nil {
 		switch {
-		case api.IsTx(x.Type()) && (fn.Name() == "Commit" || fn.Name() == "Rollback"):
-			if source, ok := c.region.Source(x); ok && !source.Savepoint {
-				c.reportEnd(in, fn)
-			}
-		case api.IsSQLTx(x.Type()) && (fn.Name() == "Commit" || fn.Name() == "Rollback"):
-			if ok, savepoint := c.region.Bound(x); ok && !savepoint {
-				c.reportEnd(in, fn)
-			}
 		case api.IsStatement(fn) && c.bypasses(x):
 			c.pass.Reportf(c.code.Pos(in), "%s on a %s %s: this is not part of its transaction and is repeated with each run; use the tx that the effect is handed",
 				fn.Name(), api.Short(x.Type()), c.region.Where())
@@ -92,8 +84,7 @@ func (c *checker) isForeign(x ssa.Value) bool {
 	if !api.IsForeign(x.Type()) || api.IsPool(x.Type()) {
 		return api.IsForeign(x.Type())
 	}
-	bound, _ := c.region.Bound(x)
-	return !bound
+	return !c.region.Bound(x)
 }
 
 // isOutside reports whether x was there before, and is not of the caller's transaction.
@@ -101,12 +92,7 @@ func (c *checker) isOutside(x ssa.Value) bool {
 	if !c.region.Outside(x) {
 		return false
 	}
-	bound, _ := c.region.Bound(x)
-	return !bound
-}
-
-func (c *checker) reportEnd(in ssa.CallInstruction, fn *types.Func) {
-	c.pass.Reportf(c.code.Pos(in), "%s of the transaction %s: dedup ends it, with the record of the answer; return an error to roll back", fn.Name(), c.region.Where())
+	return !c.region.Bound(x)
 }
 
 // handsOver is the type of the i-th argument if that gives a function that is not

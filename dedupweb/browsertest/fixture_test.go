@@ -118,9 +118,9 @@ func (c *console) park(t *testing.T, of call) {
 // operation is what is known of a call's effect outside of the database.
 func (c *console) operation(t *testing.T, of call) external.Operation {
 	t.Helper()
-	op, err := c.tools.Lookup(t.Context(), of.Scope, of.Tool, of.Key)
+	status, err := c.tools.Status(t.Context(), of.Scope, of.Tool, of.Key)
 	require.NoError(t, err)
-	return op
+	return status.Operation
 }
 
 // state is what became of a call.

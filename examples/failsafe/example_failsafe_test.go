@@ -41,7 +41,7 @@ type tickets struct {
 }
 
 func (c *tickets) create(ctx context.Context, title string) (Ticket, error) {
-	call := runner.Call[Ticket]{Tool: "create_ticket", Class: tool.Write, Policy: impatient}
+	call := runner.Call{Tool: "create_ticket", Class: tool.Write, Policy: impatient}
 	result, err := runner.Do(ctx, nil, call, func(ctx context.Context, t runner.Try) (Ticket, error) {
 		if t.Number > 1 && !c.retries.TryAcquirePermit() {
 			return Ticket{}, ratelimiter.ErrExceeded

@@ -60,16 +60,21 @@ type note struct {
 
 // newServer has one tool, which writes a note.
 func newServer(d *dedup.Deduper) (*mcp.Server, error) {
-	server := mcp.NewServer(&mcp.Implementation{Name: "notes", Version: "1.0.0"}, nil)
-	server.AddReceivingMiddleware(traced)
-	opts := &mcpdedup.Options{Scope: mcpdedup.SingleUser("me")} // where users log in: mcpdedup.TokenUser
-	return server, mcpdedup.AddTool(server, tool.NewRegistry(d, nil), opts, tool.Tool[noteIn, note]{
+	tools := tool.NewRegistry(d, nil)
+	err := tools.Add(tool.Tool[noteIn, note]{
 		Name: "add_note", Description: "Write a note.", Class: tool.Write,
 		Run: func(ctx context.Context, tx pgx.Tx, in noteIn) (n note, err error) {
 			err = tx.QueryRow(ctx, `INSERT INTO notes (text) VALUES ($1) RETURNING id`, in.Text).Scan(&n.ID)
 			return n, err
 		},
 	})
+	if err != nil {
+		return nil, err
+	}
+	server := mcp.NewServer(&mcp.Implementation{Name: "notes", Version: "1.0.0"}, nil)
+	server.AddReceivingMiddleware(traced)
+	opts := &mcpdedup.Options{Scope: mcpdedup.SingleUser("me")} // where users log in: mcpdedup.TokenUser
+	return server, mcpdedup.AddTools(server, tools, opts)
 }
 
 // traced has calls belong to the trace of the client's request.

@@ -47,6 +47,8 @@ byte finished = 0;    /* for which refs Finish has run, as bits */
 #define LOOKING 5
 #define LOOKED 6
 #define JUDGING 7  /* carries out a verdict */
+#define AUDITING 8 /* looks after the answer */
+#define AUDITED 9
 
 typedef Worker {
 	byte at;

@@ -232,10 +232,21 @@ end:
 		fi
 	}
 
-	/* The audit. */
+	/* The audit: a look after the answer, by whoever has taken the row. */
 	:: d_step { w[i].at == IDLE && due == 0 && state == DONE ->
-		twice = (effects > 1 || record == REFUSED && effects > 0 -> 1 : twice);
-		due = NEVER
+		take(i, AUDITING)
+	}
+	:: atomic { w[i].at == AUDITING ->
+		if
+		:: w[i].more = (!w[i].old && (effects > 1 || record == REFUSED && effects > 0))
+		:: FAULT -> SPEND; w[i].answer = FAILED
+		fi;
+		w[i].at = AUDITED
+	}
+	:: d_step { w[i].at == AUDITED ->
+		twice = (w[i].more && !w[i].old -> 1 : twice);
+		due = (HOLDS_ROW(i) && state == DONE -> (w[i].answer == FAILED -> BACKOFF : NEVER) : due);
+		idle(i)
 	}
 
 	/* A verdict is carried out. */

@@ -191,8 +191,9 @@ func TestDurations(t *testing.T) {
 			// An attempt whose answer is lost is put off, by what these durations say.
 			_, err = handle.Do(ctx, dedup.Call{Scope: "acme", Key: name + " lost", MaxWait: -1}, ticket{ID: 1})
 			require.ErrorIs(t, err, dedup.ErrInFlight, name)
-			op, err := tools.Lookup(ctx, "acme", "pay", name+" lost")
+			status, err := tools.Status(ctx, "acme", "pay", name+" lost")
 			require.NoError(t, err, name)
+			op := status.Operation
 			require.False(t, op.Due.Before(op.CreatedAt) && !op.Due.IsZero(), name)
 			require.NoError(t, tools.Close(ctx), name)
 		}
@@ -213,7 +214,7 @@ func TestDurations(t *testing.T) {
 		t.Parallel()
 		ctx, f := plain.setup(t, nil)
 		zero := tools.Tool[ticket, ticket]{
-			Name: "create_ticket", Class: tools.Write, Lookalikes: tools.LookalikeGuard{Action: tools.Report},
+			Name: "create_ticket", Class: tools.Write,
 			Run: func(_ context.Context, _ pgx.Tx, in ticket) (ticket, error) { return in, nil },
 		}
 		eachDuration(zero, func(name string, of tools.Tool[ticket, ticket]) {
@@ -243,7 +244,7 @@ func TestDurations(t *testing.T) {
 		for _, asked := range durations {
 			eachDuration(runner.Policy{Tries: 5, First: time.Second}, func(name string, policy runner.Policy) {
 				clock := &pausing{}
-				call := runner.Call[int]{Tool: "create_ticket", Class: tools.Write, Key: "k", Policy: &policy}
+				call := runner.Call{Tool: "create_ticket", Class: tools.Write, Key: "k", Policy: &policy}
 				_, err := runner.Do(t.Context(), &runner.Runner{Clock: clock}, call, func(context.Context, runner.Try) (int, error) {
 					return 0, &runner.StatusError{Code: http.StatusServiceUnavailable, RetryAfter: asked}
 				})
@@ -311,7 +312,7 @@ func TestEveryDurationIsTried(t *testing.T) {
 		"external.Options.Lease", "external.Tool.KeyKept", "external.Tool.Settles", "external.Tool.Timeout",
 		"httpdedup.Options.MaxWait", "httpdedup.Options.RetryAfter",
 		"runner.Policy.First", "runner.Policy.Max", "runner.Policy.TryTimeout", "runner.StatusError.RetryAfter",
-		"tool.LookalikeGuard.Window", "tool.Tool.MaxWait",
+		"tool.Tool.MaxWait",
 		// handed on as external's
 		"deduptest.Effect.Lease", "tool.ExternalTool.MaxWait",
 		// TestOptionsAreRefused of mcpdedup, and handed on as dedup.Call.MaxWait

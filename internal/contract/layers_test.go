@@ -29,11 +29,14 @@ var layers = map[string][]string{
 
 	// What acts outside of the database. The engine knows nothing of it.
 	"external":    {".", "internal/canon", "internal/examiner", "internal/guard", "internal/table", "internal/wire"},
-	"tool":        {".", "external"},
+	"tool":        {".", "external", "internal/door"},
 	"tool/runner": {".", "external", "tool"},
-	"httpdedup":   {".", "external", "internal/guard", "internal/table", "internal/wire"},
+	"httpdedup":   {".", "external", "internal/door", "internal/guard", "internal/table", "internal/wire"},
 	"sqldedup":    {".", "internal/guard", "internal/wire"},
 	"deduptest":   {".", "external", "internal/faultproxy"},
+
+	// What the doors say alike.
+	"internal/door": {".", "external"},
 
 	"internal/faultproxy": {"internal/sqllex"},
 	"internal/inspect":    {"internal/examiner", "internal/table"},

@@ -120,7 +120,6 @@ func refusesAll(t *testing.T, standby *pgxpool.Pool) {
 					return err
 				},
 				"ExternalDo":     func() error { _, err := handle.Do(ctx, dedup.Call{Scope: "acme", Key: key}, ticket{}); return err },
-				"ExternalLookup": func() error { _, err := tools.Lookup(ctx, "acme", "pay", key); return err },
 				"ExternalStatus": func() error { _, err := tools.Status(ctx, "acme", "pay", key); return err },
 			} {
 				err := do()

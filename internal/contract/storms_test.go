@@ -377,7 +377,7 @@ func TestMixedStorm(t *testing.T) {
 	}
 	f.storm(func(key string) {
 		i := rand.N(len(f.deduper))
-		ctx, cancel := context.WithTimeout(ctx, 8*time.Second)
+		ctx, cancel := context.WithTimeout(ctx, limit/5)
 		defer cancel()
 		if rand.N(10) == 0 {
 			defer time.AfterFunc(rand.N(15*time.Millisecond), cancel).Stop()
@@ -441,7 +441,7 @@ func TestFaultsBehindThePooler(t *testing.T) {
 		}
 	}
 	f.storm(func(key string) {
-		ctx, cancel := context.WithTimeout(ctx, 8*time.Second)
+		ctx, cancel := context.WithTimeout(ctx, limit/5)
 		defer cancel()
 		got, err := dedup.Do(ctx, f.deduper[rand.N(len(f.deduper))], call(key), func(ctx context.Context, tx pgx.Tx) (ticket, error) {
 			run := int(f.runs.Add(1))

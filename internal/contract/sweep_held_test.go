@@ -182,12 +182,15 @@ func TestFrozenArchive(t *testing.T) {
 		f.forgetAll(t)
 		entered, leave := make(chan struct{}), make(chan struct{})
 		swept := make(chan error, 1)
-		sweeper := f.peer(t, func(o *dedup.Options) { o.IdleTimeout = 100 * time.Millisecond })
+		var idle string
+		sweeper := f.peer(t, func(o *dedup.Options) { o.IdleTimeout = time.Hour })
 		go func() {
-			_, err := sweeper.Sweep(ctx, &dedup.SweepOptions{Archive: func(context.Context, pgx.Tx, []dedup.SweptRecord) error {
+			_, err := sweeper.Sweep(ctx, &dedup.SweepOptions{Archive: func(ctx context.Context, tx pgx.Tx, _ []dedup.SweptRecord) error {
+				// Over in here alone, however slow the machine is.
+				err := tx.QueryRow(ctx, `SELECT set_config(name, '1', true), setting FROM pg_settings WHERE name = 'idle_in_transaction_session_timeout'`).Scan(nil, &idle)
 				close(entered)
 				<-leave
-				return nil
+				return err
 			}})
 			swept <- err
 		}()
@@ -199,6 +202,7 @@ func TestFrozenArchive(t *testing.T) {
 		require.NoError(t, err)
 		require.False(t, got.Replayed)
 		require.Error(t, receive(t, ctx, swept))
+		require.Equal(t, "3600000", idle)
 		require.Equal(t, 1, f.effects(t, "3"))
 	})
 }

@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/tooldedup/dedup"
@@ -9,7 +8,7 @@ import (
 )
 
 // Call is one call of a tool: one intent, however many tries it takes.
-type Call[R any] struct {
+type Call struct {
 	// Tool is the tool's stable name. Required.
 	Tool string
 	// Class is the tool's, and chooses the policy. Only one try is made where it
@@ -25,20 +24,12 @@ type Call[R any] struct {
 	// and a write is tried once: no key, no retry.
 	Unkeyed bool
 
-	// Look asks the other side what became of the key: found says that the call
-	// took effect, and value is its answer. It changes nothing, and must see every
-	// write that was acknowledged, so no lagging replica. An error means that
-	// nothing is known; the call is not tried before a look has succeeded.
-	// Needs a key. Nil: there is no such way.
-	Look func(ctx context.Context, key string) (value R, found bool, err error)
-
 	// Resumed says that the key may have been tried before this Do, by a process
-	// that has ended: then the policy's look comes before the first try too, and
-	// the outcome counts as unknown until there is an answer.
+	// that has ended: then the outcome counts as unknown until there is an answer.
 	Resumed bool
 
-	// Policy overrides [PolicyFor]. It cannot give a write without a key more than
-	// one try.
+	// Policy overrides that of the class, which the package documentation has. It cannot give
+	// a write without a key more than one try.
 	Policy *Policy
 }
 
@@ -58,20 +49,15 @@ type Result[R any] struct {
 	Key string
 	// Tries counts the tries that were made.
 	Tries int
-	// Found says that Call.Look found the answer: of an earlier try of this call,
-	// or of whoever else called with its key.
-	Found bool
 }
 
 // check refuses calls that contradict themselves.
-func (c Call[R]) check() error {
+func (c Call) check() error {
 	switch {
 	case c.Tool == "":
 		return invalid("Tool", "is empty; give the tool's stable name")
 	case c.Unkeyed && c.Key != "":
 		return invalid("Key", "is given for a tool that takes none (Unkeyed); drop one of the two")
-	case c.Unkeyed && c.Look != nil:
-		return invalid("Look", "is given for a tool that takes no key (Unkeyed), and looks up by key; drop one of the two")
 	case c.Resumed && c.Key == "":
 		return invalid("Key", "is empty, and the call is Resumed; give the key that was tried before, from the checkpoint")
 	}
@@ -79,21 +65,16 @@ func (c Call[R]) check() error {
 }
 
 // policy chooses the policy of a call with the given key.
-func (c Call[R]) policy(key string) (Policy, error) {
+func (c Call) policy(key string) (Policy, error) {
 	if c.Policy == nil {
-		return PolicyFor(c.Class, key != "", c.Look != nil), nil
+		return policyFor(c.Class, key != ""), nil
 	}
 	p := *c.Policy
 	if err := p.check(); err != nil {
 		return p, err
 	}
-	switch {
-	case p.Tries > 1 && key == "" && c.Class != tool.ReadOnly && c.Class != tool.Idempotent:
+	if p.Tries > 1 && key == "" && c.Class != tool.ReadOnly && c.Class != tool.Idempotent {
 		return p, invalid("Policy.Tries", "is %d for a %s tool without a key, where a second try may repeat the effect; give the call a key that the tool takes, or one try", p.Tries, c.Class)
-	case p.Look && c.Look == nil:
-		return p, invalid("Look", "is missing, and the policy asks for a look before every further try; give it, or leave Policy.Look false")
-	case p.Look && key == "":
-		return p, invalid("Key", "is empty, and the policy asks for a look, which goes by key; give one")
 	}
 	return p, nil
 }

@@ -31,7 +31,7 @@ import (
 // deadline, what a pause adds to a server's Retry-After takes at most half of the
 // time that is left behind it, so that the other half is the next try's. Do gives up
 // before the deadline only where Retry-After does not end before it.
-func Do[R any](ctx context.Context, r *Runner, call Call[R], try func(ctx context.Context, t Try) (R, error)) (Result[R], error) {
+func Do[R any](ctx context.Context, r *Runner, call Call, try func(ctx context.Context, t Try) (R, error)) (Result[R], error) {
 	if err := call.check(); err != nil {
 		return Result[R]{}, err
 	}
@@ -51,7 +51,7 @@ func Do[R any](ctx context.Context, r *Runner, call Call[R], try func(ctx contex
 // calling is one Do on its way through its tries. It belongs to one goroutine.
 type calling[R any] struct {
 	runner Runner
-	call   Call[R]
+	call   Call
 	try    func(ctx context.Context, t Try) (R, error)
 	key    string
 	policy Policy
@@ -62,72 +62,42 @@ type calling[R any] struct {
 	open bool
 }
 
-// run makes rounds until one has the answer, or until another would not help.
+// run tries until there is an answer, or until another try would not help.
 func (c *calling[R]) run(ctx context.Context) (Result[R], error) {
 	if ctx.Err() != nil {
 		return Result[R]{}, c.gaveUp(contextError(ctx), nil)
 	}
-	for round := 1; ; round++ {
-		result, err := c.round(ctx, round)
+	for {
+		c.tries++
+		value, err := c.once(ctx)
 		if err == nil {
-			return result, nil
+			return Result[R]{Value: value, Key: c.key, Tries: c.tries}, nil
 		}
-		if err := c.awaitRound(ctx, round, err); err != nil {
+		c.open = c.open || c.call.Class != tool.ReadOnly && leavesOpen(err)
+		if err := c.awaitNext(ctx, err); err != nil {
 			return Result[R]{}, err
 		}
 	}
 }
 
-// round is a try, behind a look where it may not be the first. A look that fails
-// takes the try's place: not to know is no reason to repeat a write.
-func (c *calling[R]) round(ctx context.Context, round int) (Result[R], error) {
-	if c.policy.Look && (round > 1 || c.call.Resumed) {
-		value, found, err := c.look(ctx)
-		if err != nil {
-			return Result[R]{}, fmt.Errorf("looking up what became of the call: %w", err)
-		}
-		if found {
-			return Result[R]{Value: value, Key: c.key, Tries: c.tries, Found: true}, nil
-		}
-	}
-	c.tries++
-	value, err := c.once(ctx)
-	if err != nil {
-		c.open = c.open || c.call.Class != tool.ReadOnly && leavesOpen(err)
-		return Result[R]{}, err
-	}
-	return Result[R]{Value: value, Key: c.key, Tries: c.tries}, nil
-}
-
-func (c *calling[R]) look(ctx context.Context) (value R, found bool, err error) {
-	ctx, cancel := c.bounded(ctx)
-	defer cancel()
-	return c.call.Look(ctx, c.key)
-}
-
 func (c *calling[R]) once(ctx context.Context) (R, error) {
-	ctx, cancel := c.bounded(ctx)
-	defer cancel()
+	if c.policy.TryTimeout > 0 {
+		bounded, cancel := context.WithTimeout(ctx, c.policy.TryTimeout)
+		defer cancel()
+		ctx = bounded
+	}
 	return c.try(ctx, Try{Number: c.tries, Key: c.key})
 }
 
-// bounded returns the context of one try or look.
-func (c *calling[R]) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
-	if c.policy.TryTimeout == 0 {
-		return ctx, func() {}
-	}
-	return context.WithTimeout(ctx, c.policy.TryTimeout)
-}
-
-// awaitRound pauses before the round that follows one that failed with err, or
+// awaitNext pauses before the try that follows one that failed with err, or
 // returns what the call ends with.
-func (c *calling[R]) awaitRound(ctx context.Context, round int, err error) error {
+func (c *calling[R]) awaitNext(ctx context.Context, err error) error {
 	switch {
 	case !IsRetryable(err):
 		return c.answered(err)
 	case ctx.Err() != nil:
 		return c.gaveUp(contextError(ctx), err)
-	case round >= c.policy.Tries:
+	case c.tries >= c.policy.Tries:
 		return c.gaveUp(ErrTriesUsedUp, err)
 	}
 	after, left := retryAfter(err), time.Duration(math.MaxInt64)
@@ -136,7 +106,7 @@ func (c *calling[R]) awaitRound(ctx context.Context, round int, err error) error
 			return c.gaveUp(fmt.Errorf("%w: %s, and %s are left", ErrWaitTooLong, after, max(left, 0)), err)
 		}
 	}
-	pause := c.policy.pause(round, after, left, c.runner.Rand)
+	pause := c.policy.pause(c.tries, after, left, c.runner.Rand)
 	c.runner.OnRetry(ctx, Event{Tool: c.call.Tool, KeyHash: keyHash(c.key), Tries: c.tries, Pause: pause, Err: err})
 	c.pauses = append(c.pauses, pause)
 	select {
@@ -157,8 +127,7 @@ func (c *calling[R]) answered(err error) error {
 }
 
 func (c *calling[R]) gaveUp(why, err error) error {
-	byClass := PolicyFor(c.call.Class, c.key != "", c.call.Look != nil)
-	repeatable := max(c.policy.Tries, byClass.Tries) > 1
+	repeatable := max(c.policy.Tries, policyFor(c.call.Class, c.key != "").Tries) > 1
 	return &GaveUpError{
 		Tool: c.call.Tool, Key: c.key, Tries: c.tries, Pauses: c.pauses,
 		OutcomeUnknown: c.open, Why: why, Err: err,

@@ -3,7 +3,7 @@
 // tool's class allows, and with one key for all tries:
 //
 //	r := &runner.Runner{}
-//	call := runner.Call[Ticket]{Tool: "create_ticket", Class: tool.Write, Key: key}
+//	call := runner.Call{Tool: "create_ticket", Class: tool.Write, Key: key}
 //	result, err := runner.Do(ctx, r, call, func(ctx context.Context, _ runner.Try) (Ticket, error) {
 //		return client.CreateTicket(ctx, in) // over HTTP, with a Transport
 //	})
@@ -14,25 +14,32 @@
 //
 // # Policies
 //
-//	policy         tries  from  for
-//	ReadPolicy     3      1 s   tools that change nothing, or nothing more when run again
-//	KeyedPolicy    3      2 s   writes with a key
-//	CheckedPolicy  5      5 s   writes whose outcome can be looked up, with a look before every further try
-//	OncePolicy     1      -     writes without a key, and tools of an unknown class
+//	calls                                          tries  first pause up to
+//	tools that change nothing (ReadOnly)           3      1 s
+//	tools that change nothing more when run again  3      1 s, and 2 s with a key
+//	 (Idempotent)
+//	writes with a key                              3      2 s
+//	writes without one, tools of an unknown class  1
 //
-// [PolicyFor] chooses by class, Call.Policy overrides. Pauses double, and each is
+// Call.Policy overrides. Pauses double, and each is
 // drawn evenly from nothing to its bound. A server's Retry-After is a lower bound,
 // on top of which comes the draw; without a deadline in ctx it is waited for
 // however long it is. With one, the draw takes at most half of the time behind
 // Retry-After, and Do gives up at once where Retry-After does not end in time. The
 // numbers are the practice of agent platforms and not a measurement.
 //
+// An Idempotent tool is tried again without a key. HTTP has the same rule for PUT (RFC 9110,
+// section 9.2.2). Like there, a late repeat can undo what somebody else has written since; where
+// that matters, give it a key. An External tool takes keys where package external runs it: the
+// same call again asks what became of the first one. One of somebody else's that takes none
+// is Call.Unkeyed.
+//
 // # The key
 //
 // It is made once, before the first try, and best saved with a [Plan] before
 // that; who loads one sets Call.Resumed. On its way it travels in the context ([WithKey], [KeyFrom]), from which
 // [Transport] puts it into the header Idempotency-Key and [PutMeta] into the _meta
-// of an MCP request; a gRPC client's interceptor puts what KeyFrom returns into its metadata. A
+// of an MCP request; any other client sends what KeyFrom returns. A
 // layer that finds a key there does not mint another, and one
 // that finds two different ones sends nothing.
 //
@@ -42,7 +49,6 @@
 //	ErrGaveUp       *GaveUpError            Do                 GaveUpError.Retryable tells
 //	-               *dedup.InvalidError Do Transport       no: repair the call or its policy
 //	-               *StatusError            ResponseError,     by its status
-//	                                        GRPCError,
 //	                                        ResultError
 //	-               *LostAnswerError        Transport          yes: it may have happened
 //	ErrKeyConflict  *KeyConflictError       Transport PutMeta  no: let one layer make the key

@@ -56,7 +56,7 @@ type GaveUpError struct {
 	// Why is what ended the tries: ErrTriesUsedUp, ErrWaitTooLong or the context's
 	// error. Nil where Err is one that another try cannot repair.
 	Why error
-	// Err is what the last try, or look, failed with; nil where there was none.
+	// Err is what the last try failed with; nil where there was none.
 	Err error
 
 	// repeatable says that the same call may be made again.

@@ -27,7 +27,7 @@ func ExampleDo() {
 		return "", io.ErrUnexpectedEOF
 	}
 
-	call := runner.Call[string]{Tool: "book", Class: tool.Write, Policy: impatient}
+	call := runner.Call{Tool: "book", Class: tool.Write, Policy: impatient}
 	result, err := runner.Do(ctx, nil, call, book)
 	fmt.Println(result.Value, "after", result.Tries, "tries:", err)
 	fmt.Println("booked:", len(booked))
@@ -37,34 +37,11 @@ func ExampleDo() {
 	// booked: 1
 }
 
-// A payment provider can be asked what became of a reference of ours. Before every
-// further try it is, and what it knows is the answer.
-func ExampleCall_look() {
-	ctx := context.Background()
-	paid := map[string]string{}
-	call := runner.Call[string]{
-		Tool: "pay", Class: tool.External, Key: "order 17",
-		Look: func(_ context.Context, key string) (string, bool, error) {
-			receipt, found := paid[key]
-			return receipt, found, nil
-		},
-		Policy: &runner.Policy{Tries: 5, First: time.Millisecond, Look: true},
-	}
-	result, err := runner.Do(ctx, nil, call, func(_ context.Context, t runner.Try) (string, error) {
-		paid[t.Key] = "receipt 1"
-		return "", io.EOF // the answer is lost
-	})
-	fmt.Println(result.Value, "found:", result.Found, "tries:", result.Tries, err)
-
-	// Output:
-	// receipt 1 found: true tries: 1 <nil>
-}
-
 // A tool that takes no key is called once. Its error says that this one call may
 // have taken effect.
 func ExampleGaveUpError() {
 	ctx := context.Background()
-	call := runner.Call[string]{Tool: "send_mail", Class: tool.Write, Unkeyed: true}
+	call := runner.Call{Tool: "send_mail", Class: tool.Write, Unkeyed: true}
 	_, err := runner.Do(ctx, nil, call, func(context.Context, runner.Try) (string, error) {
 		return "", io.EOF
 	})
@@ -86,7 +63,7 @@ func ExampleRunner() {
 			fmt.Println(e.Tool, "again in", e.Pause, "after try", e.Tries, "failed:", e.Err)
 		},
 	}
-	call := runner.Call[int]{Tool: "list_flights", Class: tool.ReadOnly, Policy: impatient}
+	call := runner.Call{Tool: "list_flights", Class: tool.ReadOnly, Policy: impatient}
 	result, err := runner.Do(ctx, r, call, func(_ context.Context, t runner.Try) (int, error) {
 		if t.Number < 3 {
 			return 0, &runner.StatusError{Code: 503}

@@ -39,7 +39,7 @@ func ExamplePlan() {
 	fmt.Println("the same key:", first == second)
 
 	// What became of the step, only the other side knows: the call is resumed.
-	call := runner.Call[string]{Tool: "pay", Class: tool.Write, Key: second, Resumed: true}
+	call := runner.Call{Tool: "pay", Class: tool.Write, Key: second, Resumed: true}
 	result, err := runner.Do(ctx, nil, call, func(context.Context, runner.Try) (string, error) {
 		return "receipt 1", nil // a replay, if the step was done before
 	})

@@ -46,7 +46,7 @@ func ExampleTransport() {
 		return string(text), err
 	}
 
-	call := runner.Call[string]{Tool: "book", Class: tool.Write, Key: "order 17", Policy: impatient}
+	call := runner.Call{Tool: "book", Class: tool.Write, Key: "order 17", Policy: impatient}
 	result, err := runner.Do(ctx, nil, call, func(ctx context.Context, _ runner.Try) (string, error) {
 		return post(ctx)
 	})
@@ -68,16 +68,4 @@ func ExampleResponseError() {
 	// Output:
 	// runner: status 409 (Conflict), retry after 2s
 	// again: true
-}
-
-func ExampleParseRetryAfter() {
-	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	for _, value := range []string{"120", "Sat, 21 Nov 2026 12:00:09 GMT", "soon"} {
-		fmt.Println(runner.ParseRetryAfter(value, now))
-	}
-
-	// Output:
-	// 2m0s true
-	// 9s true
-	// 0s false
 }

@@ -18,7 +18,7 @@ func TestExternalInFlight(t *testing.T) {
 	t.Parallel()
 	for _, class := range []tool.Class{tool.External, tool.Destructive} {
 		b, s := setup(), failing(&dedup.Error{Answer: dedup.ErrInFlight}, &runner.StatusError{Code: 202, RetryAfter: 5 * time.Second})
-		result, err := runner.Do(t.Context(), b.Runner, runner.Call[string]{Tool: "charge", Class: class}, s.try)
+		result, err := runner.Do(t.Context(), b.Runner, runner.Call{Tool: "charge", Class: class}, s.try)
 		require.NoError(t, err)
 		require.Equal(t, 3, result.Tries)
 		require.Equal(t, []string{result.Key, result.Key, result.Key}, s.keys)
@@ -32,7 +32,7 @@ func TestExternalParked(t *testing.T) {
 	t.Parallel()
 	parked := &external.ParkedError{Operation: external.Operation{Tool: "charge", Key: "k", State: external.Parked}}
 	s := failing(parked)
-	_, err := runner.Do(t.Context(), setup().Runner, runner.Call[string]{Tool: "charge", Class: tool.External, Key: "k"}, s.try)
+	_, err := runner.Do(t.Context(), setup().Runner, runner.Call{Tool: "charge", Class: tool.External, Key: "k"}, s.try)
 	require.Equal(t, []string{"k"}, s.keys)
 	var found *external.ParkedError
 	require.ErrorAs(t, err, &found)
@@ -45,7 +45,7 @@ func TestExternalParked(t *testing.T) {
 	require.ErrorContains(t, err, "do not repeat it with a new key")
 
 	s = failing(err)
-	_, err = runner.Do(t.Context(), setup().Runner, runner.Call[string]{Tool: "order", Class: tool.Write, Key: "k"}, s.try)
+	_, err = runner.Do(t.Context(), setup().Runner, runner.Call{Tool: "order", Class: tool.Write, Key: "k"}, s.try)
 	require.Len(t, s.keys, 1)
 	require.ErrorAs(t, err, &gaveUp)
 	require.True(t, gaveUp.OutcomeUnknown)

@@ -38,7 +38,7 @@ func carriedBy(ctx context.Context) carried {
 // withCallKey returns the context for the tries of a call, and its key, which is
 // empty where the call has none: its own, else the one that ctx carries, else,
 // where the class needs one, a new one.
-func withCallKey[R any](ctx context.Context, call Call[R]) (context.Context, string, error) {
+func withCallKey(ctx context.Context, call Call) (context.Context, string, error) {
 	key := call.Key
 	if key == "" && !call.Unkeyed {
 		outer := carriedBy(ctx)

@@ -34,24 +34,24 @@ func TestDoChoosesTheKey(t *testing.T) {
 	const minted = "a new one"
 	for name, test := range map[string]struct {
 		carried string
-		call    runner.Call[string]
+		call    runner.Call
 		want    string
 	}{
-		"Own":                 {"", runner.Call[string]{Class: tool.Write, Key: "own"}, "own"},
-		"OwnBeforeCarried":    {"outer", runner.Call[string]{Class: tool.Write, Key: "own"}, "own"},
-		"Carried":             {"outer", runner.Call[string]{Class: tool.Write}, "outer"},
-		"CarriedDestructive":  {"outer", runner.Call[string]{Class: tool.Destructive}, "outer"},
-		"CarriedIdempotent":   {"outer", runner.Call[string]{Class: tool.Idempotent}, "outer"},
-		"CarriedUnclassified": {"outer", runner.Call[string]{}, "outer"},
-		"CarriedRead":         {"outer", runner.Call[string]{Class: tool.ReadOnly}, ""},
-		"CarriedUnkeyed":      {"outer", runner.Call[string]{Class: tool.Write, Unkeyed: true}, ""},
-		"Minted":              {"", runner.Call[string]{Class: tool.Write}, minted},
-		"MintedDestructive":   {"", runner.Call[string]{Class: tool.Destructive}, minted},
-		"MintedExternal":      {"", runner.Call[string]{Class: tool.External}, minted},
-		"NoneIdempotent":      {"", runner.Call[string]{Class: tool.Idempotent}, ""},
-		"NoneRead":            {"", runner.Call[string]{Class: tool.ReadOnly}, ""},
-		"NoneUnclassified":    {"", runner.Call[string]{}, ""},
-		"NoneUnkeyed":         {"", runner.Call[string]{Class: tool.Write, Unkeyed: true}, ""},
+		"Own":                 {"", runner.Call{Class: tool.Write, Key: "own"}, "own"},
+		"OwnBeforeCarried":    {"outer", runner.Call{Class: tool.Write, Key: "own"}, "own"},
+		"Carried":             {"outer", runner.Call{Class: tool.Write}, "outer"},
+		"CarriedDestructive":  {"outer", runner.Call{Class: tool.Destructive}, "outer"},
+		"CarriedIdempotent":   {"outer", runner.Call{Class: tool.Idempotent}, "outer"},
+		"CarriedUnclassified": {"outer", runner.Call{}, "outer"},
+		"CarriedRead":         {"outer", runner.Call{Class: tool.ReadOnly}, ""},
+		"CarriedUnkeyed":      {"outer", runner.Call{Class: tool.Write, Unkeyed: true}, ""},
+		"Minted":              {"", runner.Call{Class: tool.Write}, minted},
+		"MintedDestructive":   {"", runner.Call{Class: tool.Destructive}, minted},
+		"MintedExternal":      {"", runner.Call{Class: tool.External}, minted},
+		"NoneIdempotent":      {"", runner.Call{Class: tool.Idempotent}, ""},
+		"NoneRead":            {"", runner.Call{Class: tool.ReadOnly}, ""},
+		"NoneUnclassified":    {"", runner.Call{}, ""},
+		"NoneUnkeyed":         {"", runner.Call{Class: tool.Write, Unkeyed: true}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -76,7 +76,7 @@ func TestDoChoosesTheKey(t *testing.T) {
 // A wrapper that retries and what it wraps are one intent, and have one key.
 func TestNoLayerMintsAnotherKey(t *testing.T) {
 	t.Parallel()
-	call := runner.Call[string]{Tool: "t", Class: tool.Write}
+	call := runner.Call{Tool: "t", Class: tool.Write}
 	sent := failing(errBusy, errBusy, errBusy) // all that the wrapped Do has for its first time
 	var keys []string
 	result, err := runner.Do(t.Context(), setup().Runner, call, func(ctx context.Context, _ runner.Try) (string, error) {
@@ -97,21 +97,21 @@ func TestNoLayerMintsAnotherKey(t *testing.T) {
 func TestAnotherToolsKey(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		call    runner.Call[string]
+		call    runner.Call
 		refused bool
 	}{
-		"Write":       {runner.Call[string]{Class: tool.Write}, true},
-		"Destructive": {runner.Call[string]{Class: tool.Destructive}, true},
-		"External":    {runner.Call[string]{Class: tool.External}, true},
-		"Idempotent":  {runner.Call[string]{Class: tool.Idempotent}, false},
-		"Read":        {runner.Call[string]{Class: tool.ReadOnly}, false},
-		"Unkeyed":     {runner.Call[string]{Class: tool.Write, Unkeyed: true}, false},
+		"Write":       {runner.Call{Class: tool.Write}, true},
+		"Destructive": {runner.Call{Class: tool.Destructive}, true},
+		"External":    {runner.Call{Class: tool.External}, true},
+		"Idempotent":  {runner.Call{Class: tool.Idempotent}, false},
+		"Read":        {runner.Call{Class: tool.ReadOnly}, false},
+		"Unkeyed":     {runner.Call{Class: tool.Write, Unkeyed: true}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			test.call.Tool = "book_flight"
 			inner := failing()
-			outer := runner.Call[string]{Tool: "book_trip", Class: tool.Write}
+			outer := runner.Call{Tool: "book_trip", Class: tool.Write}
 			_, err := runner.Do(t.Context(), setup().Runner, outer, func(ctx context.Context, _ runner.Try) (string, error) {
 				result, err := runner.Do(ctx, nil, test.call, inner.try)
 				return result.Value, err
@@ -131,11 +131,11 @@ func TestAnotherToolsKey(t *testing.T) {
 
 	// With a key of its own, the same on every try of the outer call, it is fine.
 	var keys []string
-	_, err := runner.Do(t.Context(), setup().Runner, runner.Call[string]{Tool: "book_trip", Class: tool.Write},
+	_, err := runner.Do(t.Context(), setup().Runner, runner.Call{Tool: "book_trip", Class: tool.Write},
 		func(ctx context.Context, try runner.Try) (string, error) {
 			key, err := dedup.KeyFromIntent(try.Key, "outbound")
 			require.NoError(t, err)
-			result, err := runner.Do(ctx, nil, runner.Call[string]{Tool: "book_flight", Class: tool.Write, Key: key}, failing().try)
+			result, err := runner.Do(ctx, nil, runner.Call{Tool: "book_flight", Class: tool.Write, Key: key}, failing().try)
 			keys = append(keys, result.Key)
 			return "", errors.Join(err, errBusy)
 		})

@@ -112,7 +112,7 @@ func TestLostAnswer(t *testing.T) {
 					client, url := serve(t, server, http2)
 
 					bundle := setup()
-					call := runner.Call[int]{Tool: "book", Class: tool.Write}
+					call := runner.Call{Tool: "book", Class: tool.Write}
 					result, err := runner.Do(t.Context(), bundle.Runner, call, func(ctx context.Context, _ runner.Try) (int, error) {
 						return book(ctx, client, url)
 					})
@@ -264,7 +264,7 @@ func TestServerGoneAfterItsWork(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, kept.Body.Close())
 
-	call := runner.Call[string]{Tool: "book", Class: tool.Write, Key: "k", Policy: &runner.Policy{Tries: 2}}
+	call := runner.Call{Tool: "book", Class: tool.Write, Key: "k", Policy: &runner.Policy{Tries: 2}}
 	_, err = runner.Do(t.Context(), nil, call, func(ctx context.Context, _ runner.Try) (string, error) {
 		req, err := http.NewRequestWithContext(ctx, http.MethodPost, server.URL, strings.NewReader("x"))
 		require.NoError(t, err)

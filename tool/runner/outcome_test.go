@@ -36,7 +36,7 @@ func TestOutcomeUnknown(t *testing.T) {
 		"DNS":                  {class: tool.Write, errs: []error{opError("dial", &net.DNSError{IsTemporary: true}), unreached, unreached}},
 		"TooMany":              {class: tool.Write, errs: []error{&runner.StatusError{Code: 429}, &runner.StatusError{Code: 425}, unreached}},
 		"NothingCommitted":     {class: tool.Write, errs: []error{&dedup.Error{Answer: dedup.ErrAttemptsExhausted}, &dedup.Error{Answer: dedup.ErrRestartTx}, unreached}},
-		"GRPCExhausted":        {class: tool.Write, errs: []error{runner.GRPCError(8, 0, io.EOF), unreached, unreached}, unknown: true},
+		"Overloaded":           {class: tool.Write, errs: []error{&runner.StatusError{Code: 503, Err: io.EOF}, unreached, unreached}, unknown: true},
 		"ProxyTimeout":         {class: tool.Write, errs: []error{&runner.StatusError{Code: 524}, unreached, unreached}, unknown: true},
 		"CommittedOrNot":       {class: tool.Write, errs: []error{&dedup.Error{Answer: dedup.ErrOutcomeUnknown}, unreached, unreached}, unknown: true},
 		"InFlight":             {class: tool.Write, errs: []error{&runner.StatusError{Code: 409, RetryAfter: 1}, unreached, unreached}, unknown: true},
@@ -64,7 +64,7 @@ func TestOutcomeUnknown(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := failing(test.errs...)
-			call := runner.Call[string]{Tool: "t", Class: test.class, Unkeyed: test.unkeyed}
+			call := runner.Call{Tool: "t", Class: test.class, Unkeyed: test.unkeyed}
 			_, err := runner.Do(t.Context(), setup().Runner, call, s.try)
 			last := test.errs[len(s.keys)-1]
 			if test.asIs {
@@ -86,21 +86,21 @@ func TestGaveUpIsRetryable(t *testing.T) {
 	t.Parallel()
 	denied := &runner.StatusError{Code: 401}
 	for name, test := range map[string]struct {
-		call runner.Call[string]
+		call runner.Call
 		errs []error
 		want bool
 	}{
-		"Write":                {runner.Call[string]{Class: tool.Write}, []error{io.EOF, io.EOF, io.EOF}, true},
-		"WriteTriedOnce":       {runner.Call[string]{Class: tool.Write, Policy: &runner.Policy{}}, []error{io.EOF}, true},
-		"WriteLeftOpen":        {runner.Call[string]{Class: tool.Write}, []error{io.EOF, denied}, true},
-		"WriteReused":          {runner.Call[string]{Class: tool.Write}, []error{io.EOF, &dedup.Error{Answer: dedup.ErrKeyReused}}, false},
-		"Read":                 {runner.Call[string]{Class: tool.ReadOnly}, []error{io.EOF, io.EOF, io.EOF}, true},
-		"UnkeyedWrite":         {runner.Call[string]{Class: tool.Write, Unkeyed: true}, []error{io.EOF}, false},
-		"Unclassified":         {runner.Call[string]{Key: "k"}, []error{io.EOF}, false},
-		"External":             {runner.Call[string]{Class: tool.External}, []error{io.EOF, io.EOF, io.EOF}, true},
-		"ExternalInFlight":     {runner.Call[string]{Class: tool.External}, []error{dedup.ErrInFlight, dedup.ErrInFlight, dedup.ErrInFlight}, true},
-		"ExternalParked":       {runner.Call[string]{Class: tool.External}, []error{&external.ParkedError{}}, false},
-		"ExternalThatMayRetry": {runner.Call[string]{Class: tool.External, Policy: &runner.Policy{Tries: 2}}, []error{io.EOF, io.EOF}, true},
+		"Write":                {runner.Call{Class: tool.Write}, []error{io.EOF, io.EOF, io.EOF}, true},
+		"WriteTriedOnce":       {runner.Call{Class: tool.Write, Policy: &runner.Policy{}}, []error{io.EOF}, true},
+		"WriteLeftOpen":        {runner.Call{Class: tool.Write}, []error{io.EOF, denied}, true},
+		"WriteReused":          {runner.Call{Class: tool.Write}, []error{io.EOF, &dedup.Error{Answer: dedup.ErrKeyReused}}, false},
+		"Read":                 {runner.Call{Class: tool.ReadOnly}, []error{io.EOF, io.EOF, io.EOF}, true},
+		"UnkeyedWrite":         {runner.Call{Class: tool.Write, Unkeyed: true}, []error{io.EOF}, false},
+		"Unclassified":         {runner.Call{Key: "k"}, []error{io.EOF}, false},
+		"External":             {runner.Call{Class: tool.External}, []error{io.EOF, io.EOF, io.EOF}, true},
+		"ExternalInFlight":     {runner.Call{Class: tool.External}, []error{dedup.ErrInFlight, dedup.ErrInFlight, dedup.ErrInFlight}, true},
+		"ExternalParked":       {runner.Call{Class: tool.External}, []error{&external.ParkedError{}}, false},
+		"ExternalThatMayRetry": {runner.Call{Class: tool.External, Policy: &runner.Policy{Tries: 2}}, []error{io.EOF, io.EOF}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -112,7 +112,7 @@ func TestGaveUpIsRetryable(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := runner.Do(ctx, nil, runner.Call[string]{Tool: "t", Class: tool.Write}, failing().try)
+	_, err := runner.Do(ctx, nil, runner.Call{Tool: "t", Class: tool.Write}, failing().try)
 	require.True(t, runner.IsRetryable(err), "nothing was sent")
 }
 
@@ -120,9 +120,9 @@ func TestGaveUpIsRetryable(t *testing.T) {
 func TestOutcomeOfAnInnerDo(t *testing.T) {
 	t.Parallel()
 	for class, unknown := range map[tool.Class]bool{tool.ReadOnly: false, tool.Write: true} {
-		outer := runner.Call[string]{Tool: "t", Class: tool.Write}
+		outer := runner.Call{Tool: "t", Class: tool.Write}
 		_, err := runner.Do(t.Context(), setup().Runner, outer, func(ctx context.Context, _ runner.Try) (string, error) {
-			inner := runner.Call[string]{Tool: "t", Class: class}
+			inner := runner.Call{Tool: "t", Class: class}
 			_, err := runner.Do(ctx, setup().Runner, inner, failing(io.EOF, io.EOF, io.EOF).try)
 			return "", err
 		})

@@ -20,72 +20,25 @@ type Policy struct {
 	// Max is the longest that a pause may become, and at least First. 0: 1 minute.
 	// A server's Retry-After is obeyed whatever Max says.
 	Max time.Duration
-	// Look asks Call.Look before every further try, and tries only where it found
-	// nothing.
-	Look bool
-	// TryTimeout bounds each try, and each look, for itself. One that ran out of
+	// TryTimeout bounds each try for itself. One that ran out of
 	// it is worth another. 0: only the caller's context bounds them.
 	TryTimeout time.Duration
 }
 
-// defaultMax is reached by no preset: the longest pause of CheckedPolicy is 40 s.
 const defaultMax = time.Minute
 
-// The presets follow the practice of agent platforms; their numbers are
-// conventions, and not measured. What tells them apart is what a repeat can
-// break, and so how patient it pays to be.
-
-// OncePolicy is a single try: for a call without a key, and for tools of which
-// nobody has said what running them again would do.
-func OncePolicy() Policy { return Policy{Tries: 1} }
-
-// ReadPolicy is for tools that change nothing: 3 tries, from 1 s.
-func ReadPolicy() Policy { return Policy{Tries: 3, First: time.Second} }
-
-// KeyedPolicy is for writes with a key: 3 tries, from 2 s.
-func KeyedPolicy() Policy { return Policy{Tries: 3, First: 2 * time.Second} }
-
-// CheckedPolicy is for writes with a key and a way to look up what became of it:
-// 5 tries, from 5 s, with a look before every further one.
-func CheckedPolicy() Policy { return Policy{Tries: 5, First: 5 * time.Second, Look: true} }
-
-// PolicyFor returns the policy of calls of a class: keyed says that the call
-// has a key that the tool takes, checked that its outcome can be looked up by
-// that key. No key, no retry:
-//
-//	class                 no key        key           key and look-up
-//	ReadOnly              ReadPolicy    ReadPolicy    ReadPolicy
-//	Idempotent            ReadPolicy    KeyedPolicy   CheckedPolicy
-//	Write, Destructive,
-//	External              OncePolicy    KeyedPolicy   CheckedPolicy
-//	any other             OncePolicy    OncePolicy    OncePolicy
-//
-// An Idempotent tool is retried without a key because that is what its class
-// says: running it again changes nothing more. HTTP has the same rule for PUT
-// (RFC 9110, section 9.2.2). Like there, a late repeat can undo what somebody
-// else has written since; where that matters, give it a key.
-//
-// An External tool honours keys where package external runs it: the same call again asks what
-// became of the first one. One of somebody else's that takes no key is Call.Unkeyed.
-func PolicyFor(class tool.Class, keyed, checked bool) Policy {
-	switch class {
-	case tool.ReadOnly:
-		return ReadPolicy()
-	case tool.Idempotent:
-		if !keyed {
-			return ReadPolicy()
-		}
-	case tool.Write, tool.Destructive, tool.External:
-	default:
-		return OncePolicy()
-	}
+// policyFor returns the policy of calls of a class, which the package documentation has. keyed says
+// that the call has a key that the tool takes. No key, no retry: but for tools that change nothing
+// more when they run again.
+func policyFor(class tool.Class, keyed bool) Policy {
+	writes := class == tool.Idempotent || class == tool.Write || class == tool.Destructive || class == tool.External
 	switch {
-	case !keyed:
-		return OncePolicy()
-	case checked:
-		return CheckedPolicy()
+	case writes && keyed:
+		return Policy{Tries: 3, First: 2 * time.Second}
+	case class == tool.ReadOnly, class == tool.Idempotent:
+		return Policy{Tries: 3, First: time.Second}
 	default:
-		return KeyedPolicy()
+		return Policy{Tries: 1}
 	}
 }
 

@@ -15,52 +15,22 @@ import (
 
 func TestPolicyFor(t *testing.T) {
 	t.Parallel()
-	const (
-		once = iota
-		read
-		keyed
-		checked
-	)
-	policies := []Policy{OncePolicy(), ReadPolicy(), KeyedPolicy(), CheckedPolicy()}
+	once, read, keyed := Policy{Tries: 1}, Policy{Tries: 3, First: time.Second}, Policy{Tries: 3, First: 2 * time.Second}
 	for _, test := range []struct {
-		class                            tool.Class
-		bare, withLook, withKey, withAll int
+		class         tool.Class
+		bare, withKey Policy
 	}{
-		{tool.Unclassified, once, once, once, once},
-		{tool.ReadOnly, read, read, read, read},
-		{tool.Idempotent, read, read, keyed, checked},
-		{tool.Write, once, once, keyed, checked},
-		{tool.Destructive, once, once, keyed, checked},
-		{tool.External, once, once, keyed, checked},
-		{tool.Class(99), once, once, once, once},
-		{tool.Class(-1), once, once, once, once},
+		{tool.Unclassified, once, once},
+		{tool.ReadOnly, read, read},
+		{tool.Idempotent, read, keyed},
+		{tool.Write, once, keyed},
+		{tool.Destructive, once, keyed},
+		{tool.External, once, keyed},
+		{tool.Class(99), once, once},
+		{tool.Class(-1), once, once},
 	} {
-		require.Equal(t, policies[test.bare], PolicyFor(test.class, false, false), test.class)
-		require.Equal(t, policies[test.withLook], PolicyFor(test.class, false, true), test.class)
-		require.Equal(t, policies[test.withKey], PolicyFor(test.class, true, false), test.class)
-		require.Equal(t, policies[test.withAll], PolicyFor(test.class, true, true), test.class)
-	}
-}
-
-func TestPresets(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct {
-		policy Policy
-		tries  int
-		bounds []time.Duration
-		look   bool
-	}{
-		{OncePolicy(), 1, nil, false},
-		{ReadPolicy(), 3, []time.Duration{1, 2}, false},
-		{KeyedPolicy(), 3, []time.Duration{2, 4}, false},
-		{CheckedPolicy(), 5, []time.Duration{5, 10, 20, 40}, true},
-	} {
-		require.Equal(t, test.tries, test.policy.Tries)
-		require.Equal(t, test.look, test.policy.Look)
-		require.NoError(t, test.policy.check())
-		for i, seconds := range test.bounds {
-			require.Equal(t, seconds*time.Second, test.policy.bound(i+1))
-		}
+		require.Equal(t, test.bare, policyFor(test.class, false), test.class)
+		require.Equal(t, test.withKey, policyFor(test.class, true), test.class)
 	}
 }
 
@@ -112,7 +82,7 @@ func TestPauseIsEven(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 7))
 	var tenths [10]int
 	for range draws {
-		pause := KeyedPolicy().pause(2, 0, math.MaxInt64, random.Int64N) // up to 4 s
+		pause := policyFor(tool.Write, true).pause(2, 0, math.MaxInt64, random.Int64N) // up to 4 s
 		tenths[min(int(pause*10/(4*time.Second)), 9)]++
 	}
 	for i, n := range tenths {
@@ -127,9 +97,9 @@ func TestPauseDoesNotOverflow(t *testing.T) {
 	const forever = time.Duration(math.MaxInt64)
 	require.Equal(t, forever/2, p.pause(1, 0, forever, last))
 	require.Equal(t, forever/2+time.Hour/2, p.pause(1, time.Hour, forever, last))
-	require.Equal(t, forever-1, KeyedPolicy().pause(1, forever-2, forever, last))
-	require.Equal(t, forever, KeyedPolicy().pause(1, forever, forever, last))
-	require.Equal(t, 2*time.Second, KeyedPolicy().pause(1, -time.Hour, forever, last))
+	require.Equal(t, forever-1, policyFor(tool.Write, true).pause(1, forever-2, forever, last))
+	require.Equal(t, forever, policyFor(tool.Write, true).pause(1, forever, forever, last))
+	require.Equal(t, 2*time.Second, policyFor(tool.Write, true).pause(1, -time.Hour, forever, last))
 }
 
 func TestPolicyCheck(t *testing.T) {

@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// ParseRetryAfter reads the value of a Retry-After header (RFC 9110, section
+// parseRetryAfter reads the value of a Retry-After header (RFC 9110, section
 // 10.2.3): seconds, or an HTTP date, which is counted from now. A date that has
 // passed is 0. It is false for an empty or malformed value. What no
 // time.Duration can hold is the longest one.
-func ParseRetryAfter(value string, now time.Time) (wait time.Duration, ok bool) {
+func parseRetryAfter(value string, now time.Time) (wait time.Duration, ok bool) {
 	value = strings.Trim(value, " \t")
 	if isDigits(value) {
 		seconds, err := strconv.ParseInt(value, 10, 64)

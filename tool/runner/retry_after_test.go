@@ -1,12 +1,10 @@
-package runner_test
+package runner
 
 import (
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/tooldedup/dedup/tool/runner"
 )
 
 func TestParseRetryAfter(t *testing.T) {
@@ -39,7 +37,7 @@ func TestParseRetryAfter(t *testing.T) {
 		"１":                                {0, false},
 		"Sat, 21 Nov 2026":                 {0, false},
 	} {
-		wait, ok := runner.ParseRetryAfter(value, now)
+		wait, ok := parseRetryAfter(value, now)
 		require.Equal(t, test.ok, ok, value)
 		require.Equal(t, test.wait, wait, value)
 	}
@@ -50,7 +48,7 @@ func FuzzParseRetryAfter(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, value string) {
-		wait, ok := runner.ParseRetryAfter(value, time.Unix(1, 0))
+		wait, ok := parseRetryAfter(value, time.Unix(1, 0))
 		require.GreaterOrEqual(t, wait, time.Duration(0))
 		if !ok {
 			require.Zero(t, wait)

@@ -16,7 +16,7 @@ func TestAKeyThatDoesNotSuffice(t *testing.T) {
 	t.Parallel()
 	for _, class := range []tool.Class{tool.Class(99), tool.Unclassified} {
 		s := failing(io.EOF)
-		_, err := runner.Do(t.Context(), setup().Runner, runner.Call[string]{Tool: "mail", Class: class, Key: "k"}, s.try)
+		_, err := runner.Do(t.Context(), setup().Runner, runner.Call{Tool: "mail", Class: class, Key: "k"}, s.try)
 		var gaveUp *runner.GaveUpError
 		require.ErrorAs(t, err, &gaveUp)
 		require.True(t, gaveUp.OutcomeUnknown)
@@ -32,7 +32,7 @@ func TestAKeyThatDoesNotSuffice(t *testing.T) {
 func TestArgumentsAreNotTriedAgain(t *testing.T) {
 	t.Parallel()
 	s := failing(&tool.ArgumentError{Tool: "w", Field: "blob", Reason: "cannot be read", Err: io.ErrUnexpectedEOF})
-	_, err := runner.Do(t.Context(), setup().Runner, runner.Call[string]{Tool: "w", Class: tool.Write, Key: "k"}, s.try)
+	_, err := runner.Do(t.Context(), setup().Runner, runner.Call{Tool: "w", Class: tool.Write, Key: "k"}, s.try)
 	require.Equal(t, s.errs[0], err)
 	require.Len(t, s.keys, 1)
 }

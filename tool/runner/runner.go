@@ -35,9 +35,9 @@ type Event struct {
 	KeyHash string
 	// Tries counts the tries so far.
 	Tries int
-	// Pause is how long the next try, or the look before it, is waited for.
+	// Pause is how long the next try is waited for.
 	Pause time.Duration
-	// Err is what the last try, or look, failed with.
+	// Err is what the last try failed with.
 	Err error
 }
 

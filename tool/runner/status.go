@@ -35,7 +35,7 @@ func ResponseError(resp *http.Response, now time.Time) error {
 		now = date
 	}
 	e := &StatusError{Code: resp.StatusCode}
-	if wait, ok := ParseRetryAfter(resp.Header.Get("Retry-After"), now); ok {
+	if wait, ok := parseRetryAfter(resp.Header.Get("Retry-After"), now); ok {
 		e.RetryAfter = max(wait, time.Second)
 	}
 	return e

@@ -22,12 +22,12 @@ type pace struct {
 // Go are not much finer.
 const paceTick = time.Millisecond
 
-// beside runs a load of calls while work is done, and returns those that
+// beside runs a load of each of the calls while work is done, and returns those that
 // fell due meanwhile, whenever they were answered. One that fails is an error in the
 // end. The time of a call counts from when it was handed out, so that waiting for a
 // client is part of it: a server that stalls cannot hide the calls that it kept from
 // being made.
-func (p pace) beside(ctx context.Context, work func() error, call measure.Op) (all measure.Sample, err error) {
+func (p pace) beside(ctx context.Context, work func() error, calls ...measure.Op) (all measure.Sample, err error) {
 	loading, stop := context.WithCancel(ctx)
 	defer stop()
 	var mu sync.Mutex
@@ -40,17 +40,19 @@ func (p pace) beside(ctx context.Context, work func() error, call measure.Op) (a
 			failed = fmt.Errorf("a call of the load: %w", err)
 		}
 	}
-	var load sync.WaitGroup
+	var loads sync.WaitGroup
 	start := time.Now()
-	load.Go(func() { p.run(loading, call, heard) })
+	for _, call := range calls {
+		loads.Go(func() { p.run(loading, call, heard) })
+	}
 	err = work()
 	all.Elapsed = time.Since(start)
 	stop()
-	load.Wait()
+	loads.Wait()
 	return all, errors.Join(err, failed)
 }
 
-// run makes calls until ctx ends, and waits for all of them, which are not cancelled.
+// run makes the calls that fall due until ctx ends, and waits for all of them, which are not cancelled.
 func (p pace) run(ctx context.Context, call measure.Op, heard func(took time.Duration, err error)) {
 	free := make(chan struct{}, p.clients)
 	var calls sync.WaitGroup
@@ -58,10 +60,10 @@ func (p pace) run(ctx context.Context, call measure.Op, heard func(took time.Dur
 	tick := time.NewTicker(paceTick)
 	defer tick.Stop()
 	start := time.Now()
-	for handed := 0; ; {
+	for handed, ended := 0, false; !ended; {
 		select {
-		case <-ctx.Done():
-			return
+		case <-ctx.Done(): // what fell due since the last tick is handed out
+			ended = true
 		case <-tick.C:
 		}
 		for now := time.Now(); handed < int(now.Sub(start).Seconds()*p.rate); handed++ {

@@ -18,8 +18,6 @@ type Facts map[ssa.Value]bool
 
 // Follow goes all ways from a call on, given what is known behind it.
 type Follow struct {
-	// False says of a condition that it is false besides what is known; may be nil.
-	False func(cond ssa.Value, known Facts) bool
 	// Visit is shown every instruction on the ways, and ends one with false.
 	Visit func(in ssa.Instruction, known Facts) bool
 	// Edge is shown every step to another block, and ends a way with false; may be nil.
@@ -42,14 +40,14 @@ func (f Follow) From(in ssa.Instruction, known Facts) {
 		}
 		for i, next := range b.Succs {
 			if cond, ok := b.Instrs[len(b.Instrs)-1].(*ssa.If); ok {
-				if holds, ok := f.truth(cond.Cond, known); ok && holds != (i == 0) {
+				if holds, ok := known.truth(cond.Cond); ok && holds != (i == 0) {
 					continue
 				}
 			}
 			if f.Edge != nil && !f.Edge(b, next) {
 				continue
 			}
-			there := f.through(b, next, known)
+			there := known.through(b, next)
 			if at := there.at(next); !seen[at] && len(seen) < maxPlaces {
 				seen[at] = true
 				visit(next, next.Instrs, there)
@@ -97,7 +95,7 @@ func (known Facts) Of(v ssa.Value) (holds, ok bool) {
 }
 
 // through is what is known after a step to another block.
-func (f Follow) through(from, to *ssa.BasicBlock, known Facts) Facts {
+func (known Facts) through(from, to *ssa.BasicBlock) Facts {
 	there := maps.Clone(known)
 	i := slices.Index(to.Preds, from)
 	for _, in := range to.Instrs {
@@ -106,7 +104,7 @@ func (f Follow) through(from, to *ssa.BasicBlock, known Facts) Facts {
 			break
 		}
 		delete(there, phi)
-		if holds, ok := f.truth(phi.Edges[i], known); ok {
+		if holds, ok := known.truth(phi.Edges[i]); ok {
 			there[phi] = holds
 		}
 	}
@@ -124,17 +122,14 @@ func (known Facts) at(b *ssa.BasicBlock) string {
 }
 
 // truth says what a condition is, as far as it is known.
-func (f Follow) truth(cond ssa.Value, known Facts) (holds, ok bool) {
+func (known Facts) truth(cond ssa.Value) (holds, ok bool) {
 	if holds, ok := known.Of(cond); ok {
 		return holds, true
-	}
-	if f.False != nil && f.False(cond, known) {
-		return false, true
 	}
 	switch cond := cond.(type) {
 	case *ssa.UnOp:
 		if cond.Op == token.NOT {
-			holds, ok = f.truth(cond.X, known)
+			holds, ok = known.truth(cond.X)
 			return !holds, ok
 		}
 	case *ssa.BinOp:
@@ -148,7 +143,7 @@ func (f Follow) truth(cond ssa.Value, known Facts) (holds, ok bool) {
 		}
 	case *ssa.Extract: // errors.AsType
 		if cond.Index == 1 {
-			return f.truth(cond.Tuple, known)
+			return known.truth(cond.Tuple)
 		}
 	case *ssa.Call: // errors.Is(nil, …), dedup.IsRetryable(nil)
 		if isNil, isKnown := known.Of(Asked(cond)); isKnown && isNil {

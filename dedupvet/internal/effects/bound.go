@@ -3,7 +3,6 @@ package effects
 import (
 	"go/types"
 	"slices"
-	"strings"
 
 	"golang.org/x/tools/go/ssa"
 
@@ -14,45 +13,45 @@ import (
 // Bound reports whether a value of database/sql or of an ORM works on the effect's transaction:
 // it is what package sqldedup has handed out, or made of it. In an effect of sqldedup.DoTx it is
 // what that was given, or made of the same. What is made of something that is reported where
-// that is used counts too. Savepoint says that it is a transaction that the effect has begun.
-func (r *Region) Bound(v ssa.Value) (ok, savepoint bool) {
+// that is used counts too.
+func (r *Region) Bound(v ssa.Value) bool {
 	return r.bound(v, make(map[ssa.Value]bool))
 }
 
-func (r *Region) bound(v ssa.Value, seen map[ssa.Value]bool) (ok, savepoint bool) {
+func (r *Region) bound(v ssa.Value, seen map[ssa.Value]bool) bool {
 	if v == nil || seen[v] || api.IsNamed(v.Type(), "context", "Context") {
-		return false, false
+		return false
 	}
 	seen[v] = true
 	if r.callers[v] {
-		return true, false
+		return true
 	}
 	from := r.code.From(v)
 	switch v := v.(type) {
 	case *ssa.Parameter:
 		switch {
 		case !r.holds(v.Parent()): // around an effect of DoTx
-			return false, false
+			return false
 		case r.Effect && v.Parent() == r.Func && isReceiver(v):
-			return r.callers != nil, false // it may have the caller's transaction
+			return r.callers != nil // it may have the caller's transaction
 		case api.IsPool(v.Type()):
-			return false, false
+			return false
 		case api.IsForeign(v.Type()) || isReceiver(v):
-			return r.isGiven(v, seen), false
+			return r.isGiven(v, seen)
 		default:
-			return api.IsHandle(v.Type()), false
+			return api.IsHandle(v.Type())
 		}
 	case *ssa.FreeVar:
 		if v.Parent() == r.Func && r.callers == nil {
-			return r.around(func(around *Region) bool { ok, _ := around.bound(from[0], seen); return ok }), false
+			return r.around(func(around *Region) bool { return around.bound(from[0], seen) })
 		}
 	case *ssa.FieldAddr:
 		_, field, _ := code.Field(v)
 		if r.callers[field] {
-			return true, false
+			return true
 		}
 		if isDatabase(field.Type()) && ofReceiver(v.X) {
-			return false, false
+			return false
 		}
 	case *ssa.Alloc:
 		from = append(from, fields(v)...)
@@ -63,19 +62,18 @@ func (r *Region) bound(v ssa.Value, seen map[ssa.Value]bool) (ok, savepoint bool
 			break
 		}
 		if v.Call.StaticCallee() == nil && !v.Call.IsInvoke() {
-			return true, true // nobody knows
+			return true // nobody knows
 		}
-		savepoint = fn != nil && (strings.Contains(fn.Name(), "Begin") || fn.Name() == "Tx")
 		if on != nil && api.IsForeign(on.Type()) && api.IsStatement(fn) || slices.ContainsFunc(code.Args(&v.Call), func(arg ssa.Value) bool { return api.IsForeign(arg.Type()) }) {
-			return true, savepoint // it is, or that is reported
+			return true // it is, or that is reported
 		}
 	}
 	for _, f := range append(from, connPools(v)...) {
-		if ok, begun := r.bound(f, seen); ok {
-			return true, savepoint || begun
+		if r.bound(f, seen) {
+			return true
 		}
 	}
-	return false, false
+	return false
 }
 
 // isGiven reports whether a parameter is the handle of an effect: all that call the function in
@@ -85,7 +83,7 @@ func (r *Region) isGiven(v *ssa.Parameter, seen map[ssa.Value]bool) bool {
 	for _, call := range r.code.Callers(v.Parent()) {
 		for _, caller := range r.effects {
 			if args := call.Common().Args; caller.holds(call.Parent()) && i < len(args) && !seen[args[i]] {
-				if ok, _ := caller.bound(args[i], seen); !ok {
+				if !caller.bound(args[i], seen) {
 					return false
 				}
 				known = true

@@ -40,9 +40,6 @@ type Region struct {
 	Func *ssa.Function
 	// Effect says that it is handed to dedup itself. Else an effect calls it.
 	Effect bool
-	// Handler says that it asks one of the doors for its transaction, and answers by what it
-	// writes or returns beside an error.
-	Handler bool
 	// ReadOnly says that only tools of class tool.ReadOnly run it.
 	ReadOnly bool
 

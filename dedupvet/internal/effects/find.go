@@ -59,14 +59,12 @@ func (f *finder) findEffects(fn *ssa.Function) {
 // it from that one.
 func (f *finder) addHandler(fn *ssa.Function) {
 	f.add(fn, true, false)
-	f.regions[fn].Handler = true
 	for result := range fn.Signature.Results().Variables() {
 		if !api.IsTx(result.Type()) {
 			continue
 		}
 		for _, call := range f.code.Callers(fn) {
 			f.add(call.Parent(), true, false)
-			f.regions[call.Parent()].Handler = true
 		}
 	}
 }

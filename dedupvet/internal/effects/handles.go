@@ -1,6 +1,7 @@
 package effects
 
 import (
+	"cmp"
 	"go/types"
 	"slices"
 
@@ -43,56 +44,46 @@ func isNamed(call *ssa.Call, name string) bool {
 // transaction itself, or holds something got from it.
 func (r *Region) Handle(v ssa.Value) bool { _, ok := r.Source(v); return ok }
 
-// Source is the first value of the region's own that makes a value a handle: v
-// itself where it has a name. Savepoint reports whether a savepoint is on the way.
-func (r *Region) Source(v ssa.Value) (s Source, ok bool) {
+// Source names the first value of the region's own that makes a value a handle: v
+// itself where it has a name.
+func (r *Region) Source(v ssa.Value) (name string, ok bool) {
 	return r.source(v, make(map[ssa.Value]bool))
 }
 
-// Source is where a handle comes from.
-type Source struct {
-	Name      string
-	Savepoint bool
-}
-
-func (r *Region) source(v ssa.Value, seen map[ssa.Value]bool) (s Source, ok bool) {
+func (r *Region) source(v ssa.Value, seen map[ssa.Value]bool) (name string, ok bool) {
 	if v == nil || seen[v] {
-		return s, false
+		return "", false
 	}
 	seen[v] = true
 	if !mayHold(v) {
-		return s, false
+		return "", false
 	}
-	from, begins := r.code.From(v), false
+	from := r.code.From(v)
 	switch v := v.(type) {
 	case *ssa.Parameter:
 		ok := api.IsHandle(v.Type())
 		if isReceiver(v) {
 			ok = !(r.Effect && v.Parent() == r.Func) && holdsTx(v.Type())
 		}
-		return Source{Name: code.Name(v)}, ok
+		return code.Name(v), ok
 	case *ssa.FreeVar:
 		if v.Parent() == r.Func {
-			return s, false
+			return "", false
 		}
 	case *ssa.Call:
 		if api.IsDoorTx(code.Callee(&v.Call)) {
-			return Source{Name: code.Name(v)}, true
+			return code.Name(v), true
 		}
-		from, begins = append([]ssa.Value{code.Receiver(&v.Call)}, code.Args(&v.Call)...), isNamed(v, "Begin")
+		from = append([]ssa.Value{code.Receiver(&v.Call)}, code.Args(&v.Call)...)
 	case *ssa.Alloc:
 		from = append(from, fields(v)...)
 	}
 	for _, f := range from {
-		if s, ok := r.source(f, seen); ok {
-			if name := code.Name(v); name != "" {
-				s.Name = name
-			}
-			s.Savepoint = s.Savepoint || begins
-			return s, true
+		if name, ok := r.source(f, seen); ok {
+			return cmp.Or(code.Name(v), name), true
 		}
 	}
-	return s, false
+	return "", false
 }
 
 // mayHold reports whether a value is of a type that holds handles, or the address of

@@ -8,7 +8,6 @@ import (
 	"golang.org/x/tools/go/analysis"
 	"golang.org/x/tools/go/analysis/analysistest"
 
-	"github.com/tooldedup/dedup/dedupvet/droppederror"
 	"github.com/tooldedup/dedup/dedupvet/effectgoroutine"
 	"github.com/tooldedup/dedup/dedupvet/effectoutside"
 	"github.com/tooldedup/dedup/dedupvet/effectwrites"
@@ -23,7 +22,7 @@ func TestEveryAnalyzer(t *testing.T) {
 	dir, err := filepath.Abs("../../testdata")
 	require.NoError(t, err)
 	for _, analyzer := range []*analysis.Analyzer{
-		droppederror.Analyzer, effectgoroutine.Analyzer, effectoutside.Analyzer,
+		effectgoroutine.Analyzer, effectoutside.Analyzer,
 		effectwrites.Analyzer, keyloop.Analyzer, keysource.Analyzer,
 	} {
 		t.Run(analyzer.Name, func(t *testing.T) {

@@ -121,8 +121,9 @@ func TestNotConnected(t *testing.T) {
 	_, err = s.mail.Do(t.Context(), dedup.Call{Scope: "acme", Key: "k", MaxWait: -1}, Mail{From: "a@b.example", To: "c@d.example"})
 	require.ErrorIs(t, err, dedup.ErrInFlight)
 	require.NoError(t, s.tools.Close(t.Context())) // so that nothing is being attempted
-	op, err := s.tools.Lookup(t.Context(), "acme", "send_mail", "k")
+	status, err := s.tools.Status(t.Context(), "acme", "send_mail", "k")
 	require.NoError(t, err)
+	op := status.Operation
 	require.Equal(t, external.Pending, op.State, "nothing that was sent has an effect")
 }
 

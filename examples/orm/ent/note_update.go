@@ -27,20 +27,6 @@ func (_u *NoteUpdate) Where(ps ...predicate.Note) *NoteUpdate {
 	return _u
 }
 
-// SetText sets the "text" field.
-func (_u *NoteUpdate) SetText(v string) *NoteUpdate {
-	_u.mutation.SetText(v)
-	return _u
-}
-
-// SetNillableText sets the "text" field if the given value is not nil.
-func (_u *NoteUpdate) SetNillableText(v *string) *NoteUpdate {
-	if v != nil {
-		_u.SetText(*v)
-	}
-	return _u
-}
-
 // Mutation returns the NoteMutation object of the builder.
 func (_u *NoteUpdate) Mutation() *NoteMutation {
 	return _u.mutation
@@ -82,9 +68,6 @@ func (_u *NoteUpdate) sqlSave(ctx context.Context) (_node int, err error) {
 			}
 		}
 	}
-	if value, ok := _u.mutation.Text(); ok {
-		_spec.SetField(note.FieldText, field.TypeString, value)
-	}
 	if _node, err = sqlgraph.UpdateNodes(ctx, _u.driver, _spec); err != nil {
 		if _, ok := err.(*sqlgraph.NotFoundError); ok {
 			err = &NotFoundError{note.Label}
@@ -103,20 +86,6 @@ type NoteUpdateOne struct {
 	fields   []string
 	hooks    []Hook
 	mutation *NoteMutation
-}
-
-// SetText sets the "text" field.
-func (_u *NoteUpdateOne) SetText(v string) *NoteUpdateOne {
-	_u.mutation.SetText(v)
-	return _u
-}
-
-// SetNillableText sets the "text" field if the given value is not nil.
-func (_u *NoteUpdateOne) SetNillableText(v *string) *NoteUpdateOne {
-	if v != nil {
-		_u.SetText(*v)
-	}
-	return _u
 }
 
 // Mutation returns the NoteMutation object of the builder.
@@ -189,9 +158,6 @@ func (_u *NoteUpdateOne) sqlSave(ctx context.Context) (_node *Note, err error) {
 				ps[i](selector)
 			}
 		}
-	}
-	if value, ok := _u.mutation.Text(); ok {
-		_spec.SetField(note.FieldText, field.TypeString, value)
 	}
 	_node = &Note{config: _u.config}
 	_spec.Assign = _node.assignValues

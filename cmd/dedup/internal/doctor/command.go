@@ -37,7 +37,8 @@ and 2 when the command line cannot be carried out.`
 
 // Command returns the command `dedup doctor`.
 func Command() *cobra.Command {
-	var o options
+	var s session
+	var asJSON, strict bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Name everything that makes the promise false, with the fix",
@@ -45,36 +46,30 @@ func Command() *cobra.Command {
 		Example: `  dedup doctor --database-url postgres://app:password@localhost:5432/mydb
   dedup doctor --json --strict`,
 		Args: cli.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd, &o) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return s.run(cmd, asJSON, strict) },
 	}
-	o.AddFlags(cmd)
+	s.AddFlags(cmd)
 	set := cmd.Flags()
-	set.BoolVar(&o.json, "json", false, "write the findings as JSON")
-	set.BoolVar(&o.strict, "strict", false, "let warnings, and what could not be read, fail as well")
-	cli.AddTimeout(cmd, &o.timeout)
-	cli.AddDuration(cmd, &o.overdue, "overdue", time.Hour, "how long records and effects may be due before it is a warning")
+	set.BoolVar(&asJSON, "json", false, "write the findings as JSON")
+	set.BoolVar(&strict, "strict", false, "let warnings, and what could not be read, fail as well")
+	cli.AddTimeout(cmd, &s.timeout)
+	cli.AddDuration(cmd, &s.overdue, "overdue", time.Hour, "how long records and effects may be due before it is a warning")
 	return cmd
 }
 
-type options struct {
-	cli.Target
-	json, strict     bool
-	timeout, overdue time.Duration
-}
-
-func run(cmd *cobra.Command, o *options) error {
+func (s *session) run(cmd *cobra.Command, asJSON, strict bool) error {
 	ctx := cmd.Context()
-	config, err := o.Config("dedup doctor")
+	config, err := s.Config("dedup doctor")
 	if err != nil {
 		return err
 	}
-	if err := cli.CheckTimeout(o.timeout); err != nil {
+	if err := cli.CheckTimeout(s.timeout); err != nil {
 		return err
 	}
-	if o.overdue < 0 {
+	if s.overdue < 0 {
 		return exit.Usage("--overdue must not be negative")
 	}
-	s := &session{Target: o.Target, config: config.ConnConfig, timeout: o.timeout, overdue: o.overdue}
+	s.config = config.ConnConfig
 	defer s.close(ctx)
 	subject, err := introduce(ctx, s)
 	if err != nil {
@@ -89,11 +84,11 @@ func run(cmd *cobra.Command, o *options) error {
 	}
 	r := newReport(subject, found)
 	write := r.writeText
-	if o.json {
+	if asJSON {
 		write = r.writeJSON
 	}
 	if err := write(cmd.OutOrStdout()); err != nil {
 		return fmt.Errorf("writing: %w", err)
 	}
-	return r.verdict(o.strict)
+	return r.verdict(strict)
 }

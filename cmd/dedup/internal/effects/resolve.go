@@ -147,7 +147,8 @@ func (r *resolution) verdict(cmd *cobra.Command) (external.Verdict, error) {
 func (r *resolution) read(ctx context.Context, db *cli.Database) (external.Operation, error) {
 	ctx, cancel := context.WithTimeout(ctx, db.Timeout)
 	defer cancel()
-	op, err := db.Tools.Lookup(ctx, r.scope, r.tool, r.key)
+	status, err := db.Tools.Status(ctx, r.scope, r.tool, r.key)
+	op := status.Operation
 	switch {
 	case errors.Is(err, dedup.ErrInvalid):
 		return op, exit.Usage("%w", err)

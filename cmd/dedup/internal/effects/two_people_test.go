@@ -110,9 +110,9 @@ type person struct {
 }
 
 func (p *person) look() {
-	op, err := p.d.command.Lookup(p.d.t.Context(), "acme", "pay", p.key)
+	status, err := p.d.command.Status(p.d.t.Context(), "acme", "pay", p.key)
 	require.NoError(p.d.t, err)
-	p.fence, p.found = op.Fence, p.d.inBooks(p.key)
+	p.fence, p.found = status.Operation.Fence, p.d.inBooks(p.key)
 }
 
 // act reports whether the verdict is stored.
@@ -277,8 +277,9 @@ func (d *desk) ended(key string, stored int) {
 	d.t.Helper()
 	d.advance(key)
 	require.LessOrEqual(d.t, len(d.inBooks(key)), 1, key)
-	op, err := d.command.Lookup(d.t.Context(), "acme", "pay", key)
+	status, err := d.command.Status(d.t.Context(), "acme", "pay", key)
 	require.NoError(d.t, err)
+	op := status.Operation
 	require.Contains(d.t, []external.State{external.Parked, external.Done}, op.State, key)
 	require.Empty(d.t, op.Verdict, key)
 	require.Empty(d.t, op.Twice, key)

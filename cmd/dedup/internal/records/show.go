@@ -137,7 +137,8 @@ func (k *known) lookUp(ctx context.Context, db *cli.Database) error {
 	if status.Refusal != nil {
 		k.Refusal = status.Refusal.Message
 	}
-	op, err := db.Tools.Lookup(ctx, k.Scope, k.Tool, k.Key)
+	outside, err := db.Tools.Status(ctx, k.Scope, k.Tool, k.Key)
+	op := outside.Operation
 	switch {
 	case inspect.IsMissing(err) || err == nil && op.State == external.None:
 	case err != nil:

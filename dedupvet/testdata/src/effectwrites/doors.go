@@ -4,8 +4,6 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/httpdedup"
 	"github.com/tooldedup/dedup/mcpdedup"
@@ -21,8 +19,6 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "", http.StatusInternalServerError)
 	}
 	_, _ = tx.Exec(r.Context(), insert)
-	defer tx.Rollback(r.Context()) // want `Rollback of the transaction in an effect: dedup ends it`
-	_ = tx.Commit(r.Context())     // want `Commit of the transaction in an effect`
 	s.audit(r.Context(), "")
 }
 
@@ -37,18 +33,6 @@ func (s *service) callTool(ctx context.Context, in string) (int, error) {
 	}
 	defer savepoint.Rollback(ctx)
 	return 1, savepoint.Commit(ctx)
-}
-
-func (s *service) endsIt(ctx context.Context, call dedup.Call) {
-	dedup.Do(ctx, s.d, call, func(ctx context.Context, tx pgx.Tx) (int, error) {
-		defer func() {
-			_ = tx.Rollback(ctx) // want `Rollback of the transaction in an effect`
-		}()
-		if _, err := tx.Exec(ctx, insert); err != nil {
-			return 0, err
-		}
-		return 1, tx.Commit(ctx) // want `Commit of the transaction in an effect`
-	})
 }
 
 // What stands behind a call is done again with every repeat of it.

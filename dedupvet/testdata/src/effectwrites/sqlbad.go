@@ -65,17 +65,6 @@ func (o *orms) add(note any) {
 	o.gorm.Create(note) // want `Create on a \*gorm.DB in add, which an effect calls`
 }
 
-func (o *orms) ends(ctx context.Context, call dedup.Call) {
-	dedup.Do(ctx, o.d, call, sqldedup.Effect(func(ctx context.Context, tx *sql.Tx) (int, error) {
-		defer tx.Rollback()    // want `Rollback of the transaction in an effect: dedup ends it`
-		o.session(tx).Commit() // want `Commit of the transaction in an effect`
-		return 1, tx.Commit()  // want `Commit of the transaction in an effect`
-	}))
-	sqldedup.DoTx(ctx, o.d, o.tx, call, func(ctx context.Context) (int, error) {
-		return 1, o.tx.Commit() // want `Commit of the transaction in an effect`
-	})
-}
-
 // Beside the caller's transaction there are others.
 func (o *orms) besideTheCallers(ctx context.Context, call dedup.Call, tx bun.Tx, other *sqlx.Tx, note any) {
 	client := ent.NewClient(ent.Driver(dialect.OpenDB(o.db)))

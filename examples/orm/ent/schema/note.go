@@ -17,4 +17,4 @@ func (Note) Annotations() []schema.Annotation {
 }
 
 // Fields are its columns.
-func (Note) Fields() []ent.Field { return []ent.Field{field.String("text").Unique()} }
+func (Note) Fields() []ent.Field { return []ent.Field{field.String("text").Unique().Immutable()} }

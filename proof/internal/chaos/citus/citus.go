@@ -1,4 +1,4 @@
-// Package citus is the campaign on a Citus cluster: four ways to call, through all of its
+// Package citus is the campaign on a Citus cluster: five ways to call, through all of its
 // nodes, while answers to COMMIT are lost before the nodes and between them, two-phase
 // commits are cut in the middle, backends are ended and nodes are restarted.
 package citus

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -24,8 +25,8 @@ const (
 	tries = 20
 	// stride is the distance of the bytes that the short form cuts behind.
 	stride = 127
-	// batch is how many calls a batch has.
-	batch = 3
+	// many is how many calls a way makes that takes many.
+	many = 3
 )
 
 // naive is the control arm: a transaction that is repeated after any error.
@@ -133,8 +134,8 @@ func (c *cell) try(ctx context.Context, l *lab.Lab, p lab.Params) (err error) {
 // call makes the calls of a prefix until they have answers.
 func (c *cell) call(ctx context.Context, prefix string) (err error) {
 	jobs := []lab.Job{lab.NewJob(prefix)}
-	if c.way.Name == "DoBatch" {
-		for i := range batch - 1 {
+	if c.way.Many {
+		for i := range many - 1 {
 			jobs = append(jobs, lab.NewJob(fmt.Sprintf("%s-%d", prefix, i)))
 		}
 	}
@@ -163,7 +164,7 @@ func (c *cell) note(ctx context.Context, jobs []lab.Job, answers []lab.Told) err
 	}
 	for _, a := range answers {
 		c.ledger.Answered(jobs[a.Job].Call.Key, a.Run)
-		if c.way.Name == "DoTx" {
+		if strings.HasPrefix(c.way.Name, "DoTx") {
 			a.Recovered = a.Replayed // the COMMIT is the caller's own
 		}
 		if a.Recovered {

@@ -52,8 +52,8 @@ type OwnError struct{ error }
 // Unwrap returns the cause.
 func (e OwnError) Unwrap() error { return e.error }
 
-// Way is a way to make calls. Those that take many jobs answer some of them where others fail; the
-// errors of those are joined.
+// Way is a way to make calls. DoBatch answers some of many jobs where others fail, whose errors are
+// joined.
 type Way struct {
 	Name string
 	Many bool
@@ -61,7 +61,12 @@ type Way struct {
 }
 
 // Ways are the ways to call.
-var Ways = []Way{{"Do", false, do}, {"DoTx", true, doTx}, {"DoStatement", false, doStatement}, {"DoBatch", true, doBatch}}
+var Ways = []Way{
+	{"Do", false, do}, {"DoTx", false, doTx}, {"DoStatement", false, doStatement}, {"DoBatch", true, doBatch}, {TxOfSeveral, true, doTx},
+}
+
+// TxOfSeveral is the name of the way that makes all calls in one transaction of the caller's.
+const TxOfSeveral = "DoTx of several"
 
 func do(ctx context.Context, c *Client, jobs []Job) ([]Told, error) {
 	r, err := dedup.Do(ctx, c.D, jobs[0].Call, jobs[0].run)

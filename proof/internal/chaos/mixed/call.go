@@ -57,7 +57,7 @@ func (s *storm) draw(rng *rand.Rand, house *client, round int) *draw {
 		many = 1 + rng.IntN(keys-1)
 	}
 	chosen := rng.Perm(keys)[:many]
-	if d.way.Name == "DoTx" {
+	if d.way.Name == lab.TxOfSeveral {
 		slices.Sort(chosen) // who holds locks takes more of them in one order
 	}
 	for _, key := range chosen {

@@ -1,4 +1,4 @@
-// Package mixed is the campaign that has everything at once: four ways to call, both
+// Package mixed is the campaign that has everything at once: five ways to call, both
 // orders, every isolation level and three exec modes, on a few keys whose records
 // live for milliseconds, while Sweep and Reset run, contexts are cancelled, backends
 // ended and connections cut. Books in the database decide exactly whether an effect

@@ -82,10 +82,14 @@ func addEffect(server *mcp.Server, c *lab.Client, withDedup bool) error {
 		})
 		return nil
 	}
-	return mcpdedup.AddTool(server, tool.NewRegistry(c.D, nil), &mcpdedup.Options{Scope: mcpdedup.SingleUser("chaos"), OnError: func(context.Context, mcpdedup.Failure) {}},
-		tool.Tool[effectIn, lab.Answer]{Name: toolName, Class: tool.Write, MaxWait: -1, Run: func(ctx context.Context, tx pgx.Tx, in effectIn) (lab.Answer, error) {
-			return lab.Run(in.Name)(ctx, tx)
-		}})
+	tools := tool.NewRegistry(c.D, nil)
+	err := tools.Add(tool.Tool[effectIn, lab.Answer]{Name: toolName, Class: tool.Write, MaxWait: -1, Run: func(ctx context.Context, tx pgx.Tx, in effectIn) (lab.Answer, error) {
+		return lab.Run(in.Name)(ctx, tx)
+	}})
+	if err != nil {
+		return err
+	}
+	return mcpdedup.AddTools(server, tools, &mcpdedup.Options{Scope: mcpdedup.SingleUser("chaos"), OnError: func(context.Context, mcpdedup.Failure) {}})
 }
 
 // servers are the two processes.

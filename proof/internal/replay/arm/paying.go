@@ -48,7 +48,8 @@ func (p *paying) operation(ctx context.Context, w *written) (external.Operation,
 	if err != nil {
 		return external.Operation{}, err
 	}
-	return p.tools.Lookup(ctx, scope(w.call), w.call.Tool, key)
+	status, err := p.tools.Status(ctx, scope(w.call), w.call.Tool, key)
+	return status.Operation, err
 }
 
 // parkedPause is how long a delivery that was parked waits before it is sent again, for each

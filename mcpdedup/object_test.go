@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/door"
 )
 
 func TestTakeMembers(t *testing.T) {
@@ -40,7 +41,7 @@ func FuzzTakeMembers(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, object []byte) {
-		rest, members, err := takeMembers(object, KeyArgument, ConfirmArgument)
+		rest, members, err := takeMembers(object, KeyArgument, "confirm")
 		if err != nil || members == nil {
 			if err == nil {
 				require.Equal(t, string(object), string(rest))
@@ -56,7 +57,7 @@ func FuzzTakeMembers(f *testing.F) {
 			after[name] = value
 		}
 		require.Equal(t, before, after)
-		again, none, err := takeMembers(rest, KeyArgument, ConfirmArgument)
+		again, none, err := takeMembers(rest, KeyArgument, "confirm")
 		require.NoError(t, err)
 		require.Empty(t, none)
 		require.Equal(t, string(rest), string(again))
@@ -65,7 +66,7 @@ func FuzzTakeMembers(f *testing.F) {
 
 func TestKeyOf(t *testing.T) {
 	t.Parallel()
-	for _, good := range []string{"k", "1", "a b", "schlüssel", strings.Repeat("k", maxKeyBytes), "🙂"} {
+	for _, good := range []string{"k", "1", "a b", "schlüssel", strings.Repeat("k", door.MaxKey), "🙂"} {
 		key, err := keyOf("here", good)
 		require.NoError(t, err)
 		require.Equal(t, good, key)

@@ -1,4 +1,4 @@
-package main
+package httpdedup_test
 
 import (
 	"encoding/json"
@@ -14,7 +14,7 @@ import (
 	"github.com/tooldedup/dedup/httpdedup"
 )
 
-const shopTables = `
+const demoTables = `
 CREATE TABLE orders (
   id        int  GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   account   text NOT NULL,
@@ -22,19 +22,19 @@ CREATE TABLE orders (
   cancelled bool NOT NULL DEFAULT false
 );`
 
-// newShop returns the shop's routes:
+// newDemo returns the shop's routes:
 //
 //	POST /orders              {"item": "lamp"}: 201, once for each key
 //	POST /orders/{id}/cancel  204; 409, final, where it is cancelled; 404, which a retry may change
 //	POST /exports             {"seconds": 2}: 200 after so long
 //	GET  /orders              how many orders there are
 //	GET  /operations/{tool}/{key}
-func newShop(pool *pgxpool.Pool) (http.Handler, error) {
+func newDemo(pool *pgxpool.Pool) (http.Handler, error) {
 	d, err := dedup.New(pool, nil)
 	if err != nil {
 		return nil, err
 	}
-	m, err := httpdedup.New(d, httpdedup.Options{Scope: account, MaxWait: 100 * time.Millisecond, MaxBody: 10_000})
+	m, err := httpdedup.New(d, httpdedup.Options{Scope: demoAccount, MaxWait: 100 * time.Millisecond, MaxBody: 10_000})
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +46,7 @@ func newShop(pool *pgxpool.Pool) (http.Handler, error) {
 	mux.HandleFunc("GET /orders", func(w http.ResponseWriter, r *http.Request) {
 		var count int
 		if err := pool.QueryRow(r.Context(), `SELECT count(*) FROM orders`).Scan(&count); err != nil {
-			fail(w, err)
+			outOfOrder(w)
 			return
 		}
 		fmt.Fprintf(w, "{\"count\":%d}\n", count)
@@ -54,8 +54,8 @@ func newShop(pool *pgxpool.Pool) (http.Handler, error) {
 	return mux, nil
 }
 
-// account says from a token who sends a request.
-func account(r *http.Request) (string, error) {
+// demoAccount says from a token who sends a request.
+func demoAccount(r *http.Request) (string, error) {
 	name, ok := map[string]string{"Bearer acme-token": "acme", "Bearer globex-token": "globex"}[r.Header.Get("Authorization")]
 	if !ok {
 		return "", &httpdedup.ScopeError{Status: http.StatusUnauthorized, Challenge: `Bearer realm="shop"`, Err: errors.New("unknown token")}
@@ -69,15 +69,15 @@ func createOrder(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "send an item", http.StatusBadRequest)
 		return
 	}
-	name, err := account(r)
+	name, err := demoAccount(r)
 	if err != nil {
-		fail(w, err)
+		outOfOrder(w)
 		return
 	}
 	tx, _ := httpdedup.Tx(r.Context())
 	var id int
 	if err := tx.QueryRow(r.Context(), `INSERT INTO orders (account, item) VALUES ($1, $2) RETURNING id`, name, in.Item).Scan(&id); err != nil {
-		fail(w, err)
+		outOfOrder(w)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -87,9 +87,9 @@ func createOrder(w http.ResponseWriter, r *http.Request) {
 }
 
 func cancelOrder(w http.ResponseWriter, r *http.Request) {
-	name, err := account(r)
+	name, err := demoAccount(r)
 	if err != nil {
-		fail(w, err)
+		outOfOrder(w)
 		return
 	}
 	tx, _ := httpdedup.Tx(r.Context())
@@ -103,13 +103,13 @@ func cancelOrder(w http.ResponseWriter, r *http.Request) {
 	case errors.Is(err, pgx.ErrNoRows):
 		http.Error(w, "no such order", http.StatusNotFound)
 	case err != nil:
-		fail(w, err)
+		outOfOrder(w)
 	case cancelled:
 		httpdedup.Final(r.Context())
 		http.Error(w, "cancelled already", http.StatusConflict)
 	default:
 		if _, err := tx.Exec(r.Context(), `UPDATE orders SET cancelled = true WHERE id::text = $1`, r.PathValue("id")); err != nil {
-			fail(w, err)
+			outOfOrder(w)
 			return
 		}
 		w.WriteHeader(http.StatusNoContent)
@@ -124,14 +124,14 @@ func export(w http.ResponseWriter, r *http.Request) {
 	}
 	tx, _ := httpdedup.Tx(r.Context())
 	if _, err := tx.Exec(r.Context(), `SELECT pg_sleep($1)`, in.Seconds); err != nil {
-		fail(w, err)
+		outOfOrder(w)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
 	fmt.Fprintln(w, `{"rows":3}`)
 }
 
-// fail answers for the server's own faults.
-func fail(w http.ResponseWriter, _ error) {
+// outOfOrder answers for the server's own faults.
+func outOfOrder(w http.ResponseWriter) {
 	http.Error(w, "the shop is out of order", http.StatusInternalServerError)
 }

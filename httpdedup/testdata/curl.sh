@@ -1,32 +1,11 @@
 #!/usr/bin/env bash
-# Tries httpdedup with curl, as a client of another language would: starts the demo
-# server on a free port, sends requests and compares the answers. Ends with 1 on
-# the first answer that is another one. Takes no arguments; DEDUP_DATABASE_URL
-# names a Postgres, else one is found or started.
+# Tries httpdedup with curl, as a client of another language would: sends requests to the
+# shop of demo_test.go, whose URL is the argument, and compares the answers. Ends with 1 on the
+# first answer that is another one. TestCurl runs it.
 set -euo pipefail
-cd "$(dirname "$0")/.."
-for program in curl go; do
-  command -v "$program" >/dev/null || { echo "httpdedup-curl: $program is not installed" >&2; exit 1; }
-done
-
+url=$1
 folder=$(mktemp -d)
-server=
-finish() {
-  status=$?
-  if [ -n "$server" ]; then
-    kill "$server" 2>/dev/null || true
-    wait "$server" || { echo "the server ended with an error" >&2; status=1; }
-  fi
-  rm -rf "$folder"
-  exit "$status"
-}
-trap finish EXIT
-
-go build -o "$folder/demo" ./httpdedup/internal/demo
-mkfifo "$folder/url"
-"$folder/demo" -addr 127.0.0.1:0 >"$folder/url" &
-server=$!
-read -r url <"$folder/url" || { echo "the server did not start" >&2; exit 1; }
+trap 'rm -rf "$folder"' EXIT
 
 # call METHOD PATH [curl's arguments] sends a request of acme's and keeps the
 # answer's head and body.
@@ -40,7 +19,7 @@ call() {
 
 checks=0
 failed() {
-  echo "httpdedup-curl: $1" >&2
+  echo "curl.sh: $1" >&2
   cat "$folder/lines" "$folder/body" >&2
   exit 1
 }

@@ -1,0 +1,64 @@
+package httpdedup
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup"
+)
+
+// TestExplain holds what a client is told of every error, whatever made it. What errors mean is
+// held by TestFailureOf of internal/door.
+func TestExplain(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	secret := &pgconn.PgError{Severity: "ERROR", Message: "canary", Code: "23505"}
+	for name, c := range map[string]struct {
+		err   error
+		kind  kind
+		later bool // Retry-After is sent
+		told  bool // to OnError
+	}{
+		"Refusal":        {refuse(kindInvalidKey, "no"), kindInvalidKey, false, false},
+		"Reused":         {&dedup.Error{Answer: dedup.ErrKeyReused, Tool: "pay", FirstAt: at, Changed: []string{"body.a"}}, kindKeyReused, false, false},
+		"Expired":        {&dedup.Error{Answer: dedup.ErrExpired, Tool: "pay", FirstAt: at}, kindExpired, false, false},
+		"RefusedByTool":  {&dedup.RefusedError{Message: "declined", Code: "card"}, kindRefused, false, false},
+		"Body":           {&dedup.InvalidError{What: "call", Field: "Args", Reason: "are too long"}, kindInvalidBody, false, false},
+		"Input":          {&dedup.InvalidError{What: "call", Field: "in", Reason: "has a member too many"}, kindInvalidBody, false, false},
+		"InFlight":       {&dedup.Error{Answer: dedup.ErrInFlight}, kindInFlight, true, false},
+		"Unknown":        {&dedup.Error{Answer: dedup.ErrOutcomeUnknown, Err: secret}, kindOutcomeUnknown, true, false},
+		"Exhausted":      {&dedup.Error{Answer: dedup.ErrAttemptsExhausted, Err: secret}, kindUnavailable, true, false},
+		"Ended":          {context.Canceled, kindUnavailable, true, false},
+		"BeforeARouter":  {errRunOnce, kindUnavailable, true, false},
+		"Broken":         {&dedup.Error{Answer: dedup.ErrBroken, Err: secret}, kindInternal, false, true},
+		"Unnamed":        {ErrToolUnnamed, kindInternal, false, true},
+		"Response":       {&ResponseError{Status: 200, Reason: "canary"}, kindInternal, false, true},
+		"OfTheDatabase":  {secret, kindInternal, false, true},
+		"NoScope":        {&ScopeError{Err: errors.New("canary")}, kindNoScope, false, false},
+		"ScopeOfAServer": {&ScopeError{Status: 503, Err: errors.New("canary")}, kindNoScope, false, true},
+	} {
+		told := 0
+		opts, err := Options{
+			Scope: func(*http.Request) (string, error) { return "acme", nil }, RetryAfter: 7 * time.Second,
+			OnError: func(_ *http.Request, err error) {
+				told++
+				require.Equal(t, c.err, err, name)
+			},
+		}.resolve()
+		require.NoError(t, err)
+		m := &Middleware{opts: opts}
+		refused := m.explain(httptest.NewRequest(http.MethodPost, "/", nil), "pay", c.err)
+		require.Equal(t, c.kind, refused.kind, name)
+		require.Equal(t, c.later, refused.header.Get("Retry-After") == "7", name)
+		require.Equal(t, c.told, told == 1, name)
+		require.NotEmpty(t, refused.detail, name)
+		require.NotContains(t, refused.detail, "canary", name)
+	}
+}

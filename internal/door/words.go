@@ -1,0 +1,113 @@
+package door
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Words are those that a door's clients know. Each text says what happened, whether anything was
+// done, and what to do next, in that order: a model acts on the last.
+type Words struct {
+	// Arguments is what a call is made with: "arguments", or "contents" of a request.
+	Arguments string
+	// Same says how the same call is made again, such as "with the same key and the same arguments".
+	Same string
+	// New says how another call is made, such as "call again with a new key".
+	New string
+	// Keyless says that the call has no key: calling again does no harm.
+	Keyless bool
+	// RetryAfter is how long clients wait for a call that is running.
+	RetryAfter time.Duration
+}
+
+// Text tells a client of a failure. The caller words Refused, KeyRequired, KeyInvalid and
+// SessionRequired itself.
+func (w Words) Text(f Failure) string {
+	switch f.Code {
+	case KeyReused:
+		return fmt.Sprintf("The key of this call was used before, at %s, %s. Nothing was done. If this is a retry, send the %s of the first time. If it is a new action, %s.",
+			Second(f.Record.FirstAt), w.changed(f), w.Arguments, w.New)
+	case Expired:
+		return fmt.Sprintf("This call was carried out at %s, and its result is no longer kept. Nothing was done again. Look up what it did before doing anything else.", Second(f.Record.FirstAt))
+	case Blocked:
+		return "This call may have been carried out without a record of its result, and is blocked so that it is not repeated. Do not call again, with this key or another: somebody has to look what it did."
+	case OutcomeUnknown:
+		return "It is not known whether this call was carried out. Call again " + w.Same + ": if it was, the answer is its result, and nothing is done twice."
+	case InFlight:
+		return "The same call is still running. " + w.Wait() + ", then call again " + w.Same + ": the answer is its result."
+	case Unavailable:
+		return "The database is busy or cannot be reached. " + w.Again()
+	case Timeout:
+		return "The call ended before there was an answer. " + w.Again()
+	default:
+		return "The call failed for a reason on the server's side that clients are not told. Other " + w.Arguments + " may not help. " + w.Again()
+	}
+}
+
+// Again says how to try again after a failure that may pass.
+func (w Words) Again() string {
+	if w.Keyless {
+		return "Calling again does no harm."
+	}
+	return "If you call again, do so " + w.Same + ": it is carried out no more than once."
+}
+
+// Wait says how long to wait.
+func (w Words) Wait() string {
+	seconds := Seconds(w.RetryAfter)
+	if seconds == 1 {
+		return "Wait 1 second"
+	}
+	return fmt.Sprintf("Wait %d seconds", seconds)
+}
+
+// changed says what differs from the first call with the key.
+func (w Words) changed(f Failure) string {
+	if len(f.Record.Changed) == 0 {
+		return "with other " + w.Arguments
+	}
+	text := "with other values of " + Names(f.Record.Changed)
+	if !f.Record.Complete {
+		text += ", and perhaps of more"
+	}
+	return text
+}
+
+// What of a client's own names comes back to it.
+const (
+	maxName  = 100
+	maxNames = 20
+)
+
+// Name returns a client's name for something as it is, if it is a plain one, else cut and quoted.
+func Name(name string) string {
+	quoted := strconv.QuoteToASCII(name)
+	if len(quoted) > maxName {
+		return quoted[:maxName] + `…"`
+	}
+	if quoted == `"`+name+`"` {
+		return name
+	}
+	return quoted
+}
+
+// Names lists a client's names.
+func Names(all []string) string {
+	rest := ""
+	if len(all) > maxNames {
+		all, rest = all[:maxNames], " and more"
+	}
+	shown := make([]string, len(all))
+	for i, name := range all {
+		shown[i] = Name(name)
+	}
+	return strings.Join(shown, ", ") + rest
+}
+
+// Second writes a time as clients are told it in a sentence.
+func Second(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// Seconds are whole ones, rounded up.
+func Seconds(d time.Duration) int { return int((d + time.Second - 1) / time.Second) }
