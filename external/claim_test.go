@@ -6,13 +6,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/external"
 	"github.com/tooldedup/dedup/internal/faultproxy"
-	"github.com/tooldedup/dedup/internal/pgtest"
 )
 
 // TestClaimIsLost cuts the connection at a claim: before it has come, and where its answer
@@ -36,13 +34,7 @@ func TestClaimIsLost(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			proxy, err := faultproxy.New(pgtest.New(t).URL)
-			require.NoError(t, err)
-			t.Cleanup(proxy.Close)
-			pool, err := pgxpool.New(t.Context(), proxy.URL())
-			require.NoError(t, err)
-			t.Cleanup(pool.Close)
-			f := process(t, pool)
+			f, proxy := proxied(t, nil)
 			p := newProvider()
 			tool := external.Tool[in, out]{Perform: func(_ context.Context, a external.Attempt, i in) (out, error) {
 				return p.act(a.Key, i.Order), nil
@@ -77,12 +69,7 @@ func TestClaimIsLost(t *testing.T) {
 // claimsThrough is a process behind a proxy, and the claims that it sends.
 func claimsThrough(t *testing.T) (*fixture, *faultproxy.Proxy, <-chan struct{}) {
 	t.Helper()
-	proxy, err := faultproxy.New(pgtest.New(t).URL)
-	require.NoError(t, err)
-	t.Cleanup(proxy.Close)
-	pool, err := pgxpool.New(t.Context(), proxy.URL())
-	require.NoError(t, err)
-	t.Cleanup(pool.Close)
+	f, proxy := proxied(t, nil)
 	claims := make(chan struct{}, 1000)
 	proxy.Arm(faultproxy.Fault{Kind: faultproxy.Hold, Where: func(u faultproxy.Unit) bool {
 		if faultproxy.AtSQL(`INSERT INTO "public"."tool_effect"`)(u) {
@@ -90,7 +77,7 @@ func claimsThrough(t *testing.T) (*fixture, *faultproxy.Proxy, <-chan struct{}) 
 		}
 		return false
 	}})
-	return processWith(t, pool, &external.Options{Lease: lease}), proxy, claims
+	return f, proxy, claims
 }
 
 // TestClaimIsCommittedLate loses the answer to a claim that is committed only when the call has tried

@@ -123,16 +123,7 @@ func TestRecoverGoesOn(t *testing.T) {
 // finds out what became of it.
 func TestClaimLosesItsAnswer(t *testing.T) {
 	t.Parallel()
-	proxy, err := faultproxy.New(pgtest.New(t).URL)
-	require.NoError(t, err)
-	t.Cleanup(proxy.Close)
-	config, err := pgxpool.ParseConfig(proxy.URL())
-	require.NoError(t, err)
-	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
-	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	require.NoError(t, err)
-	t.Cleanup(pool.Close)
-	f := process(t, pool)
+	f, proxy := proxied(t, func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec })
 	h := add(f, external.Tool[in, out]{KeyKept: external.Forever, Perform: answering("ch_1")})
 	proxy.Arm(faultproxy.Fault{Kind: faultproxy.ReplyReset, Where: faultproxy.AtSQL("insert into")})
 	result, err := h.Do(f.ctx, call("k"), in{1})

@@ -15,6 +15,7 @@ import (
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/external"
+	"github.com/tooldedup/dedup/internal/faultproxy"
 	"github.com/tooldedup/dedup/internal/pgtest"
 )
 
@@ -70,6 +71,23 @@ func processWith(t *testing.T, pool *pgxpool.Pool, opts *external.Options) *fixt
 		_ = f.tools.Close(ctx)
 	})
 	return f
+}
+
+// proxied is a process whose connections go through a proxy.
+func proxied(t *testing.T, configure func(*pgxpool.Config)) (*fixture, *faultproxy.Proxy) {
+	t.Helper()
+	proxy, err := faultproxy.New(pgtest.New(t).URL)
+	require.NoError(t, err)
+	t.Cleanup(proxy.Close)
+	config, err := pgxpool.ParseConfig(proxy.URL())
+	require.NoError(t, err)
+	if configure != nil {
+		configure(config)
+	}
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	return process(t, pool), proxy
 }
 
 func add(f *fixture, t external.Tool[in, out]) *external.Handle[in, out] {

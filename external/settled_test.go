@@ -7,8 +7,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tooldedup/dedup"
-	"github.com/tooldedup/dedup/internal/pgtest"
 	"github.com/tooldedup/dedup/internal/table"
 )
 
@@ -17,13 +15,9 @@ import (
 // has to settle before another one is made.
 func TestSettlesSinceTheRowWasTaken(t *testing.T) {
 	t.Parallel()
-	ctx, pool := t.Context(), pgtest.New(t).Pool(t)
-	d, err := dedup.New(pool, nil)
-	require.NoError(t, err)
-	x, err := New(d, nil)
-	require.NoError(t, err)
+	ctx, x := t.Context(), toolsOf(t, nil)
 	attempts := 0
-	_, err = Add(x, Tool[int, string]{
+	_, err := Add(x, Tool[int, string]{
 		Name: "charge", Settles: time.Minute, Ref: func(out string) string { return out },
 		Perform: func(context.Context, Attempt, int) (string, error) {
 			attempts++
@@ -32,13 +26,13 @@ func TestSettlesSinceTheRowWasTaken(t *testing.T) {
 		Find: func(context.Context, Attempt, int) ([]string, error) { return nil, nil },
 	})
 	require.NoError(t, err)
-	_, err = pool.Exec(ctx, `INSERT INTO tool_effect (scope, tool, key, state, fence, due_at, sent_at, sent_until, tries, looked, fingerprint, input, created_at, changed_at)
+	_, err = x.pool.Exec(ctx, `INSERT INTO tool_effect (scope, tool, key, state, fence, due_at, sent_at, sent_until, tries, looked, fingerprint, input, created_at, changed_at)
 SELECT 'acme', 'charge', 'k', 'running', nextval('tool_effect_fence'), now, now - interval '1 hour', now - interval '1 hour', 1, false, decode(repeat('00', 32), 'hex'), '1', now, now FROM clock_timestamp() AS now`)
 	require.NoError(t, err)
 	id := table.Identity{Scope: "acme", Tool: "charge", Key: "k"}
 	read, err := x.read(ctx, id)
 	require.NoError(t, err)
-	_, err = pool.Exec(ctx, `UPDATE tool_effect SET sent_until = clock_timestamp()`)
+	_, err = x.pool.Exec(ctx, `UPDATE tool_effect SET sent_until = clock_timestamp()`)
 	require.NoError(t, err)
 
 	x.advance(ctx, &act{id: id}, x.tool("charge"), read, time.Now())

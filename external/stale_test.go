@@ -7,21 +7,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tooldedup/dedup"
-	"github.com/tooldedup/dedup/internal/pgtest"
 )
 
 // TestStaleRead is a process that has read an operation whose lease was over, and acts on it
 // when the attempt has ended after all: it does not go by what it has read.
 func TestStaleRead(t *testing.T) {
 	t.Parallel()
-	ctx := t.Context()
-	pool := pgtest.New(t).Pool(t)
-	d, err := dedup.New(pool, nil)
-	require.NoError(t, err)
-	x, err := New(d, nil)
-	require.NoError(t, err)
-	_, err = Add(x, Tool[string, string]{
+	ctx, x := t.Context(), toolsOf(t, nil)
+	_, err := Add(x, Tool[string, string]{
 		Name: "charge", Settles: time.Hour, Ref: func(s string) string { return s }, Timeout: time.Second,
 		Find: func(context.Context, Attempt, string) ([]string, error) { return nil, nil },
 		Perform: func(context.Context, Attempt, string) (string, error) {
@@ -37,7 +30,7 @@ func TestStaleRead(t *testing.T) {
 			return x.change(ctx, at, x.sql().settleLater, time.Duration(0), at.row.sentUntil)
 		},
 	} {
-		_, err := pool.Exec(ctx, `INSERT INTO tool_effect (scope, tool, key, state, sent_at, sent_until, due_at, fence, tries, looked, fingerprint, input, created_at, changed_at)
+		_, err := x.pool.Exec(ctx, `INSERT INTO tool_effect (scope, tool, key, state, sent_at, sent_until, due_at, fence, tries, looked, fingerprint, input, created_at, changed_at)
 			SELECT 'acme', 'charge', $1, 'running', now() - interval '3 hours', now() - interval '2 hours', now() - interval '2 hours', nextval('tool_effect_fence'), 1, false, decode(repeat('07', 32), 'hex'), '"in"', now(), now()`, name)
 		require.NoError(t, err)
 		id, err := identity("acme", "charge", name)
@@ -45,7 +38,7 @@ func TestStaleRead(t *testing.T) {
 		read, err := x.read(ctx, id)
 		require.NoError(t, err)
 		require.NoError(t, end(&attempt{row: read, t: x.tool("charge")}))
-		_, err = pool.Exec(ctx, `UPDATE tool_effect SET due_at = clock_timestamp() WHERE key = $1`, name)
+		_, err = x.pool.Exec(ctx, `UPDATE tool_effect SET due_at = clock_timestamp() WHERE key = $1`, name)
 		require.NoError(t, err)
 		a := &act{}
 		x.advance(ctx, a, x.tool("charge"), read, time.Now())

@@ -14,6 +14,16 @@ import (
 	"github.com/tooldedup/dedup/internal/pgtest"
 )
 
+// toolsOf returns Tools on a database of their own.
+func toolsOf(t *testing.T, opts *Options) *Tools {
+	t.Helper()
+	d, err := dedup.New(pgtest.New(t).Pool(t), nil)
+	require.NoError(t, err)
+	x, err := New(d, opts)
+	require.NoError(t, err)
+	return x
+}
+
 // states are the rows from which every event starts: their columns, as SQL.
 var states = map[string]string{
 	"pending":     `'pending', NULL, NULL, clock_timestamp()`,
@@ -23,6 +33,7 @@ var states = map[string]string{
 	"parked":      `'parked', clock_timestamp() - interval '1 hour', clock_timestamp() - interval '1 minute', NULL`,
 	"parked due":  `'parked', clock_timestamp() - interval '1 hour', clock_timestamp() - interval '1 minute', clock_timestamp()`,
 	"done":        `'done', clock_timestamp() - interval '1 hour', clock_timestamp() - interval '1 minute', NULL`,
+	"done due":    `'done', clock_timestamp() - interval '1 hour', clock_timestamp() - interval '1 minute', clock_timestamp()`,
 }
 
 // events are what may happen to a row, and the state that it is in afterwards, by the state that
@@ -68,11 +79,11 @@ var events = map[string]struct {
 			at.earlier = &at.row.createdAt
 			return x.release(ctx, at, "429")
 		},
-		to: map[string]State{"pending": Pending, "pending off": Pending, "running": Running, "running due": Running, "parked": Parked, "parked due": Parked, "done": Done},
+		to: map[string]State{"pending": Pending, "pending off": Pending, "running": Running, "running due": Running, "parked": Parked, "parked due": Parked, "done": Done, "done due": Done},
 	},
 	"unknown": {
 		do: func(ctx context.Context, x *Tools, at *attempt) error { return x.postpone(ctx, at, "lost", true) },
-		to: map[string]State{"pending": Pending, "pending off": Pending, "running": Running, "running due": Running, "parked": Parked, "parked due": Parked, "done": Done},
+		to: map[string]State{"pending": Pending, "pending off": Pending, "running": Running, "running due": Running, "parked": Parked, "parked due": Parked, "done": Done, "done due": Done},
 	},
 	"not settled": {
 		do: func(ctx context.Context, x *Tools, at *attempt) error {
@@ -121,9 +132,15 @@ var events = map[string]struct {
 		},
 		to: map[string]State{"pending": Pending, "pending off": Pending, "running due": Pending, "parked": Pending, "parked due": Pending},
 	},
+	"take to audit": {
+		do: func(ctx context.Context, x *Tools, at *attempt) error {
+			return x.change(ctx, at, x.sql().audit, x.opts.Lease)
+		},
+		to: map[string]State{"done due": Done},
+	},
 	"audited": {
 		do: func(ctx context.Context, x *Tools, at *attempt) error { return x.change(ctx, at, x.sql().audited, nil) },
-		to: map[string]State{"done": Done},
+		to: map[string]State{"done": Done, "done due": Done},
 	},
 }
 
@@ -131,13 +148,8 @@ var events = map[string]struct {
 // one that was overtaken.
 func TestStates(t *testing.T) {
 	t.Parallel()
-	ctx := t.Context()
-	pool := pgtest.New(t).Pool(t)
-	d, err := dedup.New(pool, nil)
-	require.NoError(t, err)
-	x, err := New(d, nil)
-	require.NoError(t, err)
-	_, err = Add(x, Tool[string, map[string]string]{
+	ctx, x := t.Context(), toolsOf(t, nil)
+	_, err := Add(x, Tool[string, map[string]string]{
 		Name: "charge", Ref: func(out map[string]string) string { return out["id"] },
 		Perform: func(context.Context, Attempt, string) (map[string]string, error) {
 			return nil, errors.New("not performed here")
@@ -148,7 +160,7 @@ func TestStates(t *testing.T) {
 		for event, e := range events {
 			for _, holds := range []bool{true, false} {
 				key := fmt.Sprintf("%s, %s, %v", state, event, holds)
-				_, err := pool.Exec(ctx, `INSERT INTO tool_effect (scope, tool, key, state, sent_at, sent_until, due_at, fence, tries, looked, fingerprint, input, created_at, changed_at)
+				_, err := x.pool.Exec(ctx, `INSERT INTO tool_effect (scope, tool, key, state, sent_at, sent_until, due_at, fence, tries, looked, fingerprint, input, created_at, changed_at)
 					SELECT 'acme', 'charge', $1, `+columns+`, nextval('tool_effect_fence'), 1, false, '\x`+fmt.Sprintf("%064x", 7)+`', '"in"', now(), now()`, key)
 				require.NoError(t, err)
 				id, err := identity("acme", "charge", key)
@@ -174,7 +186,7 @@ func TestStates(t *testing.T) {
 				}
 				before.now = after.now
 				require.Equal(t, before, after, key)
-				status, err := d.Lookup(ctx, "acme", "charge", key)
+				status, err := x.d.Lookup(ctx, "acme", "charge", key)
 				require.NoError(t, err)
 				require.Equal(t, dedup.StateNotFound, status.State, "%s: a record was left behind", key)
 			}
@@ -187,12 +199,7 @@ func TestStates(t *testing.T) {
 // operation is parked.
 func TestKeyEndsWhileReading(t *testing.T) {
 	t.Parallel()
-	ctx := t.Context()
-	pool := pgtest.New(t).Pool(t)
-	d, err := dedup.New(pool, nil)
-	require.NoError(t, err)
-	x, err := New(d, &Options{Lease: 15 * time.Second})
-	require.NoError(t, err)
+	ctx, x := t.Context(), toolsOf(t, &Options{Lease: 15 * time.Second})
 	attempts := 0
 	h, err := Add(x, Tool[string, string]{
 		Name: "charge", KeyKept: 24 * time.Hour, Ref: func(out string) string { return out },
@@ -213,7 +220,7 @@ func TestKeyEndsWhileReading(t *testing.T) {
 
 	id, err := identity("acme", "charge", "k")
 	require.NoError(t, err)
-	_, err = pool.Exec(ctx, `UPDATE tool_effect SET sent_at = sent_at - interval '25 hours', due_at = now()`)
+	_, err = x.pool.Exec(ctx, `UPDATE tool_effect SET sent_at = sent_at - interval '25 hours', due_at = now()`)
 	require.NoError(t, err)
 	read, err := x.read(ctx, id)
 	require.NoError(t, err)
@@ -230,7 +237,7 @@ func TestKeyEndsWhileReading(t *testing.T) {
 			break
 		}
 		require.Equal(t, Running, after.state)
-		_, err = pool.Exec(ctx, `UPDATE tool_effect SET due_at = now()`)
+		_, err = x.pool.Exec(ctx, `UPDATE tool_effect SET due_at = now()`)
 		require.NoError(t, err)
 		if after.due() {
 			x.advance(ctx, &act{}, x.tool("charge"), after, time.Now())

@@ -11,8 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tooldedup/dedup/external"
-	"github.com/tooldedup/dedup/internal/faultproxy"
-	"github.com/tooldedup/dedup/internal/pgtest"
 )
 
 // TestRoundTrips counts what travels: a first call one trip before Perform and three
@@ -22,17 +20,7 @@ func TestRoundTrips(t *testing.T) {
 	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol} {
 		t.Run(mode.String(), func(t *testing.T) {
 			t.Parallel()
-			proxy, err := faultproxy.New(pgtest.New(t).URL)
-			require.NoError(t, err)
-			t.Cleanup(proxy.Close)
-			config, err := pgxpool.ParseConfig(proxy.URL())
-			require.NoError(t, err)
-			config.MaxConns = 1
-			config.ConnConfig.DefaultQueryExecMode = mode
-			pool, err := pgxpool.NewWithConfig(t.Context(), config)
-			require.NoError(t, err)
-			t.Cleanup(pool.Close)
-			f := process(t, pool)
+			f, proxy := proxied(t, func(c *pgxpool.Config) { c.MaxConns, c.ConnConfig.DefaultQueryExecMode = 1, mode })
 			var before int
 			h := add(f, external.Tool[in, out]{Timeout: time.Minute, Perform: func(context.Context, external.Attempt, in) (out, error) {
 				before = proxy.Snapshot().RoundTrips
@@ -58,7 +46,7 @@ func TestRoundTrips(t *testing.T) {
 			for range 3 {
 				require.Equal(t, 1, trips(do("warm")), "replay")
 			}
-			tx, err := pool.Begin(f.ctx)
+			tx, err := f.pool.Begin(f.ctx)
 			require.NoError(t, err)
 			for i := range 3 {
 				accept := func() {
