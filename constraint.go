@@ -130,7 +130,7 @@ func (c *call) classify(err error) verdict {
 		return fail(misused(err))
 	case errors.As(err, &final):
 		return c.refuse(final.err)
-	case c.storeErrors && recordable(effectsOwn(err)):
+	case c.storeErrors && c.outcome == table.Done && recordable(err): // once: COMMIT may refuse that record too
 		return c.refuse(effectsOwn(err))
 	case wire.SQLState(err) != "": // of a constraint that COMMIT has checked
 		return fail(byEffect(err))
@@ -177,10 +177,17 @@ func (c *call) conflictError(err error) *Error {
 	return c.named(Error{Answer: ErrSchema, Err: errors.New(why)})
 }
 
-// recordable reports whether an effect's error may be stored as its answer where the call
-// asks for that. What the library itself objected to, what a context or an operator ended,
-// and the server's own faults may not.
+// recordable reports whether an error may be stored as the call's answer where the call asks
+// for that. It is the effect's own or the server's. What the library itself objected to, what
+// a context or an operator ended, and the server's own faults may not.
 func recordable(err error) bool {
+	own, effects := err.(*effectError)
+	switch {
+	case effects:
+		err = own.err
+	case wire.SQLState(err) == "":
+		return false
+	}
 	for _, own := range [...]error{
 		ErrInvalid, ErrInFlight, ErrRestartTx, ErrSchema, ErrBroken, ErrOutcomeUnknown, ErrAttemptsExhausted, pgx.ErrTxClosed,
 	} {

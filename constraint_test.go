@@ -67,7 +67,8 @@ func TestClassify(t *testing.T) {
 		"Control":                 {early, guard.ErrTxControl, true, fails, ErrInvalid},
 		"Final":                   {early, Final(paper), false, refuses, paper},
 		"Own":                     {early, paper, false, fails, nil},
-		"Stored":                  {early, paper, true, refuses, nil},
+		"Stored":                  {early, byEffect(paper), true, refuses, nil},
+		"NotOfTheEffect":          {early, paper, true, fails, nil},
 		"NotToBeStored":           {early, NotFinal(paper), true, fails, nil},
 	} {
 		asked := newCall(c.store)
@@ -151,11 +152,13 @@ func TestRecordable(t *testing.T) {
 		context.Canceled, context.DeadlineExceeded, io.ErrUnexpectedEOF,
 		sqlError("25P02"), sqlError("26000"), sqlError("57014"), sqlError("58030"), sqlError("F0000"), sqlError("XX000"),
 	} {
-		require.False(t, recordable(fmt.Errorf("wrapped: %w", err)), "%v", err)
+		require.False(t, recordable(byEffect(fmt.Errorf("wrapped: %w", err))), "%v", err)
 	}
 	for _, err := range []error{errors.New("no paper"), sqlError("P0001"), sqlError("23505"), sqlError("22003"), sqlError("2")} {
-		require.True(t, recordable(err), "%v", err)
+		require.True(t, recordable(byEffect(err)), "%v", err)
 	}
+	require.True(t, recordable(sqlError("23505")), "of a constraint that COMMIT has checked")
+	require.False(t, recordable(errors.New("dedup: the session has another client_encoding")), "the library's")
 }
 
 // TestConflictErrorNames: the error names the table and the constraint of a unique

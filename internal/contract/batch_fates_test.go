@@ -193,3 +193,28 @@ func fates(t *testing.T, ctx context.Context, f *fixture) {
 
 // errAny stands for some error.
 var errAny = errors.New("any")
+
+// TestBatchWithARecordOfALaterVersion: a record whose outcome this version does not know is the
+// answer of nobody.
+func TestBatchWithARecordOfALaterVersion(t *testing.T) {
+	t.Parallel()
+
+	for _, w := range batchWays() {
+		t.Run(w.String(), func(t *testing.T) {
+			t.Parallel()
+			ctx, f := w.setup(t, nil)
+			calls := singles("k", 3)
+			_, err := byBatch(ctx, f.d, calls)
+			require.NoError(t, err)
+			f.exec(t, `UPDATE tool_dedup SET outcome = 'later' WHERE key = $1`, calls[1].Call.Key)
+			for out := range dedup.DoBatch[ticket](ctx, f.d, slices.Values(calls), nil) {
+				if out.Index == 1 {
+					require.ErrorContains(t, out.Err, "which this version of the library has not written")
+				} else {
+					require.NoError(t, out.Err)
+					require.True(t, out.Result.Replayed)
+				}
+			}
+		})
+	}
+}

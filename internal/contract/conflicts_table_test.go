@@ -282,3 +282,25 @@ func TestTwinWithoutItsLock(t *testing.T) {
 		})
 	}
 }
+
+// TestRefusalThatCannotBeCommitted: what refuses every record at COMMIT refuses that of a stored
+// error as well. That is no further refusal to be recorded.
+func TestRefusalThatCannotBeCommitted(t *testing.T) {
+	t.Parallel()
+
+	bothOrders(t, func(t *testing.T, p profile) {
+		ctx, f := p.setup(t, &dedup.Options{Errors: dedup.ErrorsStored})
+		f.exec(t, `CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no'; END $$`)
+		f.exec(t, `CREATE CONSTRAINT TRIGGER no AFTER INSERT OR UPDATE ON tool_dedup DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION no()`)
+		ctx, cancel := context.WithTimeout(ctx, time.Minute) // it was tried for as long as the context allowed
+		defer cancel()
+		e := &tool{ref: "k"}
+		result, err := dedup.Do(ctx, f.d, call("k"), e.run)
+		requireState(t, err, "P0001")
+		require.NotErrorIs(t, err, context.DeadlineExceeded)
+		require.Equal(t, 2, result.Attempts)
+		e.requireRuns(t, 1)
+		require.Zero(t, f.effects(t, "k"))
+		require.Zero(t, f.records(t))
+	})
+}

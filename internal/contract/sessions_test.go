@@ -84,7 +84,9 @@ func TestSession(t *testing.T) {
 						_, err := tx.Exec(ctx, set)
 						return err
 					}}
-					_, err := dedup.Do(ctx, f.d, call(accented), e.run)
+					stores := call(accented)
+					stores.Errors = dedup.ErrorsStored // of the effect, and this is the library's
+					_, err := dedup.Do(ctx, f.d, stores, e.run)
 					require.ErrorContains(t, err, "client_encoding")
 					require.Zero(t, f.effects(t, "k"))
 					require.Zero(t, f.records(t))

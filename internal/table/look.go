@@ -107,8 +107,11 @@ func (t *Table) LookUpAll(ctx context.Context, on *wire.Conn, entries []*Entry, 
 	columns := s.columns()
 	p.Each(append([]any{&s.locks}, columns[:]...), func() error {
 		s.fill(p)
-		see(int(s.locks)-1, *s)
-		return s.check(nil)
+		err := s.check(nil)
+		if err == nil {
+			see(int(s.locks)-1, *s)
+		}
+		return err
 	})
 	return p.Close()
 }
