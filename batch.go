@@ -73,7 +73,7 @@ const (
 // replays. When ctx ends, the calls taken so far get its error, and no more are
 // taken. A key that comes twice is one call and a replay of it.
 //
-// The iterator may use what it has yielded again for its next call. Of a
+// The iterator may reuse the value that it has yielded. Of a
 // statement's arguments are copied: the slice Args, the slices in it, with the
 // slices in these, and what pointers to plain values, times and slices point to.
 // What a map, a struct or another pointer refers to must stay as it is until the
@@ -83,8 +83,8 @@ const (
 // What a statement sets for its transaction, such as set_config(…, true), stays set
 // for the others that share it. So a statement must set whatever it reads.
 //
-// Calls of one batch have no time among themselves: one that depends on another
-// belongs into the next.
+// Calls of one batch run in no defined order: a call that depends on another belongs
+// into the next batch.
 func DoBatch[R any](ctx context.Context, d *Deduper, calls iter.Seq[StatementCall], opts *BatchOptions) iter.Seq[BatchOutcome[R]] {
 	return func(yield func(BatchOutcome[R]) bool) {
 		o, err := opts.resolve()

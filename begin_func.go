@@ -69,8 +69,8 @@ func (d *Deduper) BeginFunc(ctx context.Context, fn func(tx pgx.Tx) error) error
 
 const endedItself = "has ended the transaction of BeginFunc itself"
 
-// beginFunc makes one transaction. With again its fault may not come again, and nothing is
-// committed.
+// beginFunc makes one transaction. again means that nothing is committed, and that a fresh
+// transaction may succeed.
 func (d *Deduper) beginFunc(ctx context.Context, attempt int, fn func(tx pgx.Tx) error) (again bool, err error) {
 	pooled, err := d.acquire(ctx)
 	if err != nil {
@@ -82,7 +82,7 @@ func (d *Deduper) beginFunc(ctx context.Context, attempt int, fn func(tx pgx.Tx)
 		wire.DropUnusable(ctx, pooled.Conn(), err)
 		return mayRetry(ctx, err), fmt.Errorf("dedup: beginning the transaction: %w", err)
 	}
-	defer func() { // that fn keeps no open one; the connection has none any more where it was committed
+	defer func() { // closes tx in case fn has kept it; after a COMMIT nothing is open
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), wire.RollbackTimeout)
 		defer cancel()
 		_ = tx.Rollback(ctx)

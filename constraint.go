@@ -13,8 +13,8 @@ import (
 	"github.com/tooldedup/dedup/internal/wire"
 )
 
-// explain says what a failed attempt means. Nothing of it is committed, the transaction has
-// been rolled back, and its connection is the pool's again.
+// explain says what a failed attempt means. Its transaction has been rolled back, unless the
+// effect has ended it, and its connection is the pool's again.
 //
 // What failed first is no evidence. A lost race may show as a violation of tool_dedup's key,
 // of a unique index of the application's own table, as a serialization failure, as a
@@ -23,8 +23,8 @@ import (
 // that has been committed:
 //
 //   - a record: it is the answer, whatever the failure was.
-//   - none, the record's own statement waited for a lock, and a claim shows that a twin
-//     has the row: it is waited for.
+//   - none, the record's own statement gave up waiting for a lock, and a claim that is tried
+//     shows that a twin has the row: it is waited for.
 //   - none, and the fault is transient: a fresh attempt.
 //   - none, and the record's own statement violated a unique constraint: a few more
 //     attempts, then an ErrSchema.
@@ -40,7 +40,7 @@ func (c *call) explain(ctx context.Context, err error) verdict {
 	}
 	if a.raised && a.prepared && !c.reprepared && !a.connLost && mayBeStale(err) {
 		// Its statement may have been prepared before somebody changed a type, and is
-		// prepared anew now. Sent once more, what it raises is its own.
+		// prepared anew now. If it fails again, the error is the statement's own.
 		c.reprepared = true
 		return verdict{kind: again}
 	}
@@ -52,7 +52,7 @@ func (c *call) explain(ctx context.Context, err error) verdict {
 		look = (*table.Table).TryClaim
 	}
 	switch unseen := c.d.look(ctx, &c.Entry, &c.seen, look); {
-	case unseen != nil && mayRetry(ctx, unseen): // it may be a lost race; a fresh attempt finds out
+	case unseen != nil && mayRetry(ctx, unseen): // whether the race was lost is not known; a fresh attempt finds out
 		return verdict{kind: again, pause: true, err: errors.Join(err, unseen)}
 	case unseen != nil:
 		return verdict{kind: failed, err: alongside(err, fmt.Errorf("looking up the record: %w", unseen))}
@@ -73,7 +73,7 @@ func (c *call) explain(ctx context.Context, err error) verdict {
 func (c *call) explainCombined(ctx context.Context, err error) verdict {
 	switch {
 	case !table.IsRecordInTheWay(err), c.d.look(ctx, &c.Entry, &c.seen, (*table.Table).Peek) != nil:
-		return verdict{kind: again} // it meets the same, if that lasts
+		return verdict{kind: again} // if the fault lasts, the separate attempt meets it and explains it
 	case c.seen.Found:
 		return verdict{kind: found}
 	case c.seen.Busy:
@@ -84,11 +84,12 @@ func (c *call) explainCombined(ctx context.Context, err error) verdict {
 }
 
 // explainedAlready is explain for what needs no look: the effect has ended the transaction,
-// or the context has ended. conn is where the first can be recorded, nil for the pool.
+// or the context has ended. conn is a free connection on which ErrBroken can be recorded; nil
+// takes one from the pool.
 func (c *call) explainedAlready(ctx context.Context, err error, conn *pgx.Conn) (verdict, bool) {
 	switch atRecord := c.tx.failedAt == atRecord; {
 	case err == errTxEnded, atRecord && table.Tripped(err):
-		if c.outcome != table.Broken { // else not even that can be recorded
+		if c.outcome != table.Broken { // else the broken record itself cannot be written
 			err = c.recordBroken(ctx, err, conn)
 		}
 		return verdict{kind: failed, err: err}, true
@@ -107,7 +108,7 @@ func (a *attempt) clean(err error) error {
 }
 
 // classify says what a failure means when no record explains it, by the facts of the attempt.
-// It is the only place that does.
+// Every attempt that has run something is classified here; the order of the cases matters.
 func (c *call) classify(err error) verdict {
 	a := &c.tx
 	var final *finalError
@@ -132,7 +133,7 @@ func (c *call) classify(err error) verdict {
 		return c.refuse(final.err)
 	case c.storeErrors && c.outcome == table.Done && recordable(err): // once: COMMIT may refuse that record too
 		return c.refuse(effectsOwn(err))
-	case wire.SQLState(err) != "": // of a constraint that COMMIT has checked
+	case wire.SQLState(err) != "": // a deferred constraint failed at COMMIT
 		return fail(byEffect(err))
 	default:
 		return fail(err)
@@ -154,7 +155,7 @@ func (c *call) refuse(cause error) verdict {
 var errHidden = errors.New("dedup: a row is in the way that cannot be seen")
 
 // maxConflicts bounds the attempts after a unique violation without a record. A lost race
-// has a record, or a winner that was swept within the moment; a trigger or a foreign unique
+// has a record, or a winner whose record was already deleted; a trigger or a foreign unique
 // index has neither, and unbounded it ran an effect 4,104 times in 2 s (measured).
 const maxConflicts = 2
 

@@ -20,7 +20,7 @@ import (
 // returning: nil commits, an error rolls back and is returned to the caller.
 //
 // An error that is, or wraps, the answer of another call, such as the ErrRefused of a
-// DoTx inside the effect, is an error like any other: it is rolled back and not recorded.
+// DoTx inside the effect, is an error like any other: it is rolled back, and recorded only with ErrorsStored.
 // [errors.Is] and [errors.As] do not find the other call's answer in what the caller gets,
 // so that ErrRefused, ErrKeyReused and the others always speak of the caller's own call;
 // ErrInvalid they do find. [IsRetryable] looks at the other call's answer too. Wrap it
@@ -152,7 +152,7 @@ func (e *toolError) Error() string {
 func (e *toolError) Unwrap() error { return e.err }
 
 // Refusal returns the refusal that err makes where it is wrapped by [Final], as
-// Do would answer it but for a record: not recorded, and CreatedAt is zero. It is
+// Do would answer with it, but not recorded, so that CreatedAt is zero. It is
 // nil for any other error. Use it where an effect is run without Do and its
 // refusals are to look as they do with it. A refusal whose details cannot be
 // encoded is an [ErrInvalid] in place of the *RefusedError.

@@ -39,8 +39,8 @@
 // are retried, and end as an ErrAttemptsExhausted when no retry helped. The library's
 // own errors begin with its name and the tool's; find them with [errors.Is] and
 // [errors.As], because the name is wrapped around them. They are always the answers of this
-// call: where an effect returns the answer of a call inside it, neither finds that one (see
-// [Effect]). Beside it:
+// call: where an effect returns the answer of a call inside it, errors.Is and errors.As do not find
+// the inner call's answer (see [Effect]). Beside it:
 //
 //	error                  typed as         returned by           call again with the same key?
 //	ErrRefused             *RefusedError    all that run effects  no: this is the answer; DoTx: commit it

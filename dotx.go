@@ -23,10 +23,11 @@ import (
 // a refusal, and at most two after a conflict without a record. A twin in flight
 // is waited for inside Postgres, which finds deadlocks, for at most MaxWait or
 // the session's lock_timeout, whichever is shorter; then the answer is ErrInFlight and
-// tx stays healthy. Whoever holds a record that may be forgotten is waited for as long
-// again; then the answer is [ErrRestartTx], and ErrInFlight with ClaimFirst. A lock on the
-// table itself, such as that of CREATE INDEX, is ErrRestartTx when the record is written. A negative MaxWait is 5 ms here, so that somebody who only looks is not
-// taken for a twin. [ErrRestartTx] means that the whole transaction must be rolled back
+// tx stays healthy. A record that may be forgotten and is held, by a sweep say, is waited for
+// up to the same limit once more; then the answer is [ErrRestartTx], and ErrInFlight with
+// ClaimFirst. A lock on the table itself, such as that of CREATE INDEX, is ErrRestartTx when
+// the record is written. A negative MaxWait is 5 ms here, so that somebody who only looks is
+// not taken for a twin. [ErrRestartTx] means that the whole transaction must be rolled back
 // and run again. Use READ COMMITTED, and the same order of keys in every
 // transaction.
 //

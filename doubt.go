@@ -11,7 +11,7 @@ import (
 type doubt struct {
 	// err is the fault that hid the outcome; nil where nothing is open.
 	err error
-	// sent is not later than the first such commit was sent, by this machine's clock.
+	// sent is a time before the first such COMMIT was sent, by this machine's clock.
 	sent time.Time
 	// until is when, by the database's clock, the doubt can end: an attempt or a
 	// look-up that finds the identity free later proves that nothing was committed.
@@ -19,7 +19,7 @@ type doubt struct {
 	until time.Time
 }
 
-// never is the end of a doubt that only a record ends.
+// never is the end of a doubt that no free identity ends, only a record.
 var never = time.Date(9999, time.December, 31, 0, 0, 0, 0, time.UTC)
 
 func (d *doubt) add(err error, sent, until time.Time) {

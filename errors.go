@@ -90,8 +90,8 @@ type Error struct {
 	// batch with which it shares them.
 	Attempts int
 	// Until is when, by the database's clock, a call of ErrOutcomeUnknown can no longer be
-	// committed, unless [Deduper.Lookup] says that it is in flight. Zero: that holds at
-	// once. See Lookup.
+	// committed, unless [Deduper.Lookup] says that it is in flight. Zero: already
+	// now. See Lookup.
 	Until time.Time
 	// Err is the fault behind the answer, or nil.
 	Err error

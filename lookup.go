@@ -73,17 +73,17 @@ type Status struct {
 //
 // StateNotFound is certain where the call is neither committed nor will be. At
 // once it is so for a call of Do, and for each of the first 256 DoTx of a
-// transaction, because it holds its lock or claim until its commit has ended. A call of DoStatement or DoBatch holds none while it is on its
-// way, and the server refuses it if it arrives too late: StateNotFound is
-// certain once Status.Now is later than the Until of the call's
-// ErrOutcomeUnknown, or twice CommitTimeout after the call has ended. All
-// this holds on PostgreSQL itself, and with ClaimFirst elsewhere too. With
-// LockFirst on Citus, or on another server that passes a COMMIT on,
-// StateNotFound says only that nothing is there yet. The Deduper that looks
+// transaction, because it holds its lock or claim until its commit has ended. A
+// call of DoStatement or DoBatch holds none while it is on its way, and the server
+// refuses it if it arrives too late: StateNotFound is certain once Status.Now is
+// later than the Until of the call's ErrOutcomeUnknown, or twice CommitTimeout after
+// the call has ended. All this holds on PostgreSQL itself, and with ClaimFirst
+// elsewhere too. With LockFirst on Citus, or on another server that passes a COMMIT
+// on, StateNotFound says only that nothing is there yet. The Deduper that looks
 // needs the call's Schema and Order.
 //
 // The error is an [ErrInvalid] or the database's: 25006 on a standby, which may not have
-// the record, or have one that is gone.
+// the record, or may still have one that was deleted on the primary.
 func (d *Deduper) Lookup(ctx context.Context, scope, tool, key string) (Status, error) {
 	if err := d.usable(ctx); err != nil {
 		return Status{}, err

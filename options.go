@@ -16,7 +16,7 @@ type Options struct {
 	// name can lead a record astray.
 	Schema string
 
-	// Order says how an attempt makes itself its identity's only one. Default
+	// Order says how an attempt keeps twins out before it runs the effect. Default
 	// LockFirst.
 	Order Order
 
@@ -68,7 +68,7 @@ type Options struct {
 	// SeparateStatements makes DoStatement and DoBatch send effect and record as two
 	// statements in a transaction of three round trips for each call, also where one
 	// statement could be both. Citus, and servers whose version() does not say PostgreSQL,
-	// are found out without it; set it for a router that hides what is behind it.
+	// are detected automatically; set it for a router that hides what is behind it.
 	// Default false.
 	SeparateStatements bool
 
@@ -92,8 +92,7 @@ type RetryPolicy struct {
 	MaxDelay time.Duration
 }
 
-// Order says how an attempt makes itself its identity's only one before it
-// runs the effect. The primary key decides in both; what differs is the price.
+// Order says how an attempt keeps twins out before it runs the effect. The primary key decides in both; what differs is the price.
 // All processes that share a table should use the same: mixed, the answers stay
 // right, but a twin may run an effect that is rolled back, and wait with a connection in hand.
 type Order int

@@ -34,10 +34,10 @@ type finalError struct{ err error }
 func (e *finalError) Error() string { return e.err.Error() }
 func (e *finalError) Unwrap() error { return e.err }
 
-// NotFinal marks an effect's error as none of the call's answers: it rolls back
-// and is not recorded, also where Options.Errors or Call.Errors record all
-// others, and whether it stands inside or outside of [Final]. Use it for errors that the caller is to correct before it calls again
-// with the same key. NotFinal(nil) is nil.
+// NotFinal marks an effect's error as never to be recorded: it rolls back, also where
+// Options.Errors or Call.Errors record all others, and whether it stands inside or outside of
+// [Final]. Use it for errors that the caller is to correct before it calls again with the same
+// key. NotFinal(nil) is nil.
 func NotFinal(err error) error {
 	if err == nil {
 		return nil

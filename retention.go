@@ -8,8 +8,8 @@ import "time"
 // still answers [ErrExpired] and never runs a second time. After that the
 // identity may be used anew.
 //
-// A call whose COMMIT was not answered looks for its record. No record proves that
-// nothing was committed for as long as the record could not be forgotten. So a call
+// A call whose COMMIT was not answered looks for its record. Finding none proves that
+// nothing was committed, but only while the record could not yet be forgotten. So a call
 // that has not found out when half of Result and Tombstone together is over gives up
 // with [ErrOutcomeUnknown] and does not run again. Choose both together longer than
 // twice the time that an outage may last. DoStatement and DoBatch take the three

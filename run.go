@@ -16,7 +16,8 @@ import (
 //	do        one leader per identity and process; the others wait for it (wait.go)
 //	run       the loop: attempts, pauses between them, waits for twins (here)
 //	attempt   one transaction (tx.go), or one statement that is one (combined.go)
-//	explain   what a failed attempt means: reads the winning row (constraint.go)
+//	explain   what a failed attempt means, and so what is retried: reads the winning row (constraint.go)
+//	next      whether another attempt is made (here)
 
 // call is a Call on its way: what was asked, how it went so far, and its answer. One
 // goroutine at a time has it.
@@ -25,12 +26,10 @@ type call struct {
 	answered
 	span span // what is counted of the call, and what tracers see of it
 
-	// tx is the attempt at hand, tried when it began, seen what it has seen of the identity,
-	// written the record that it sent, which counts once it is committed.
-	tx      attempt
-	tried   time.Time
-	seen    table.Seen
-	written table.Record
+	tx      attempt      // the attempt at hand
+	tried   time.Time    // when it began
+	seen    table.Seen   // what it has seen of the identity
+	written table.Record // the record that it sent, which counts once it is committed
 
 	flight   flight // what its followers see of it
 	waits    waits
@@ -46,14 +45,15 @@ type call struct {
 	// separate is true when effect and record are to be sent separately: they were sent as
 	// one statement that did not commit, or a record that may be forgotten is in their way.
 	separate bool
-	// conflicts counts unique violations without a record, looks how often a call that may
-	// not wait has looked again. renewed counts the connections that were given up, one after
-	// the other, because their prepared statements were gone: when it comes to all of the
-	// pool's, a pooler loses them.
-	conflicts, looks int
-	renewed          int32
-	// reprepared is true when its statement failed once already when it may have been
-	// prepared for types that have changed.
+	// conflicts counts unique violations without a record.
+	conflicts int
+	// looks counts how often a call that may not wait has looked again.
+	looks int
+	// renewed counts the connections that were given up in a row because their prepared
+	// statements were gone. At the size of the pool, a pooler loses them, and the call gives up.
+	renewed int32
+	// reprepared is true when its statement has failed once, perhaps because it was prepared
+	// for types that have changed since.
 	reprepared bool
 	// endedTx is true when the effect ended its transaction and then panicked.
 	endedTx bool
@@ -81,10 +81,10 @@ type kind int
 const (
 	done    kind = iota // effect and record are committed
 	found               // nothing was committed; a record is the answer
-	busy                // nothing was committed; a twin is in flight, and is waited for
+	busy                // nothing was committed; a twin, or somebody else who holds the row, is waited for
 	again               // nothing was committed, and another attempt may go through
 	unknown             // the answer to COMMIT was lost
-	failed              // nothing was committed, and err is the answer
+	failed              // nothing was committed, unless the effect has ended its transaction; err is the answer once it is explained
 )
 
 // verdict is the outcome of an attempt, and why.
@@ -95,12 +95,13 @@ type verdict struct {
 	pause bool
 	// met is how far a busy attempt was when it met the twin.
 	met stage
-	// conflict is true when the record's statement met a row that nobody can see.
+	// conflict is true when the record's or the claim's statement met a row that no look finds.
 	conflict bool
 	// outage is true when the transaction could not be opened because of the state that the
 	// server is in: any other call would have met the same.
 	outage bool
-	// until is when the doubt ends that this attempt left.
+	// until is the time after which a free identity proves that this attempt, whose COMMIT was
+	// lost, has committed nothing.
 	until time.Time
 }
 
@@ -122,8 +123,8 @@ func (c *call) run(ctx context.Context) error {
 		c.lookUp(ctx)
 	}
 	defer func() {
-		if c.endedTx { // a panic passes by; its connection has been given back
-			_ = c.recordBroken(ctx, errTxEnded, nil) // the panic is what is raised
+		if c.endedTx { // a panic is on its way, and its connection has been given back
+			_ = c.recordBroken(ctx, errTxEnded, nil) // its error is dropped: the panic wins
 		}
 	}()
 	for faults := 0; c.rec == nil; {
@@ -163,6 +164,8 @@ func (c *call) next(ctx context.Context, v verdict) (goOn bool, err error) {
 		c.found(&c.seen.Record, c.began, c.doubt.err != nil)
 		return false, nil
 	case unknown:
+		// The next attempt finds out: a record is the answer, and a lock that is free proves that
+		// the old transaction has ended without one (doubt.go).
 		c.doubt.add(v.err, c.tried, v.until)
 		return true, v.err
 	case again:
@@ -197,10 +200,10 @@ func (c *call) attempt(ctx context.Context) verdict {
 	return c.attemptOn(ctx, conn)
 }
 
-// settle makes the record the answer that this call has written.
+// settle answers the call with the record that it has just committed.
 func (c *call) settle(ctx context.Context) error {
 	if c.written.CreatedAt.IsZero() {
-		c.d.reexamine() // and let the next call say what is wrong
+		c.d.reexamine() // something swallowed the record: the next call examines the table again
 		if c.outcome == table.Broken {
 			return table.ErrSwallowed
 		}
@@ -223,13 +226,16 @@ func (c *call) lookedUp() {
 	if c.seen.Found {
 		c.found(&c.seen.Record, c.began, c.doubt.err != nil)
 	}
-	c.separate = c.separate || c.seen.Forgotten // the record is in its way
+	c.separate = c.separate || c.seen.Forgotten // one statement would meet the old row; a separate attempt deletes it first
 }
 
-// ended is the error of a call whose attempts err has ended: after a lost COMMIT its
-// outcome is still open.
+// ended is the error of a call whose attempts err has ended. While a doubt is open, that is
+// ErrOutcomeUnknown.
 func (c *call) ended(err error) error {
-	if own, ok := errors.AsType[*Error](err); c.doubt.err == nil || ok && own.Answer == ErrOutcomeUnknown {
+	if c.doubt.err == nil {
+		return err
+	}
+	if own, ok := errors.AsType[*Error](err); ok && own.Answer == ErrOutcomeUnknown {
 		return err
 	}
 	return c.doubt.unknown(c.attempts, err)
@@ -256,7 +262,7 @@ func (c *call) exhaust(x *exhaustion) error {
 // pause waits before the next attempt: full jitter, within the context.
 func (c *call) pause(ctx context.Context, faults int, err error) error {
 	delay := fullJitter(c.d.opts.Retry.longestPause(faults))
-	c.traceRetried(ctx, faults, delay, err)
+	c.traceRetried(ctx, delay, err)
 	timer := time.NewTimer(delay)
 	defer timer.Stop()
 	select {
@@ -267,16 +273,16 @@ func (c *call) pause(ctx context.Context, faults int, err error) error {
 	}
 }
 
-func (c *call) traceRetried(ctx context.Context, attempt int, delay time.Duration, err error) {
+func (c *call) traceRetried(ctx context.Context, delay time.Duration, err error) {
 	for _, t := range c.d.trace.retried {
-		t.TraceRetried(ctx, RetriedData{CallData: callData(ctx, c.function, c.Identity), Attempt: attempt, Err: err, Unknown: c.doubt.err != nil, Delay: delay})
+		t.TraceRetried(ctx, RetriedData{CallData: callData(ctx, c.function, c.Identity), Attempt: c.attempts, Err: err, Unknown: c.doubt.err != nil, Delay: delay})
 	}
 }
 
-// longestPause is the one before the attempt that follows the nth.
-func (p RetryPolicy) longestPause(attempt int) time.Duration {
+// longestPause is the one after the nth fault.
+func (p RetryPolicy) longestPause(n int) time.Duration {
 	d := p.BaseDelay
-	for range attempt - 1 {
+	for range n - 1 {
 		if d *= 2; d >= p.MaxDelay {
 			return p.MaxDelay
 		}
