@@ -25,8 +25,8 @@ type SweepOptions struct {
 	// their share of the server, and more of it when the server is busy.
 	// Default 0.5, at most 100; negative: no pause.
 	Rest float64
-	// MaxBatches ends the sweep after so many transactions. Default 0: when
-	// nothing is due any more.
+	// MaxBatches ends the sweep after so many transactions that have dropped
+	// something. Default 0: when nothing is due any more.
 	MaxBatches int
 	// Archive is called for every batch inside its transaction, before anything
 	// is dropped: an error ends the sweep and leaves the batch as it is. What
@@ -108,7 +108,7 @@ func (d *Deduper) sweep(ctx context.Context, o SweepOptions, statsErr error) (Sw
 // the index's entries of what has gone stay until a vacuum, and every batch
 // would read those of all batches before it.
 func (d *Deduper) sweepBatches(ctx context.Context, o SweepOptions) (total SweepResult, err error) {
-	due := dueSpans{after: table.Beginning, size: o.BatchSize}
+	due, dropping := dueSpans{after: table.Beginning, size: o.BatchSize}, 0
 	for {
 		began := time.Now()
 		batch, err := d.sweepBatch(ctx, o, &due)
@@ -122,8 +122,11 @@ func (d *Deduper) sweepBatches(ctx context.Context, o SweepOptions) (total Sweep
 		total.Expired += batch.Expired
 		total.Forgotten += batch.Forgotten
 		total.Batches++
+		if batch.Expired+batch.Forgotten > 0 { // else calls hold all of it, and others are behind it
+			dropping++
+		}
 		due.next()
-		if due.ended() || total.Batches == o.MaxBatches {
+		if due.ended() || o.MaxBatches > 0 && dropping == o.MaxBatches {
 			return total, nil
 		}
 		if err := rest(ctx, time.Duration(o.Rest*float64(time.Since(began)))); err != nil {

@@ -56,6 +56,32 @@ func TestSweepPassesWhatIsHeld(t *testing.T) {
 	}
 }
 
+// TestSweepPassesAHeldBatch: the oldest records are held, a batch of them. A sweep of one batch
+// takes those behind it.
+func TestSweepPassesAHeldBatch(t *testing.T) {
+	t.Parallel()
+
+	for name, archive := range map[string]func(context.Context, pgx.Tx, []dedup.SweptRecord) error{"Alone": nil, "WithAnArchive": archiveKeys} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			sweepProfiles(t, func(t *testing.T, p profile) {
+				ctx, f := p.setup(t, nil)
+				f.exec(t, `CREATE TABLE archive (key text)`)
+				f.exec(t, `INSERT INTO tool_dedup (scope, tool, key, fingerprint, outcome, result, created_at, expires_at, forget_at)
+					SELECT 'acme', 'tool', n::text, '\x00', 'done', '1', now() - interval '3 days', now() - interval '2 days' + n * interval '1 s', now() - interval '1 day'
+					  FROM generate_series(1, 9) n`)
+				_, err := f.begin(t, ctx).Exec(ctx, `SELECT FROM tool_dedup WHERE key IN ('1', '2') FOR UPDATE`)
+				require.NoError(t, err)
+
+				got, err := f.peer(t).Sweep(ctx, &dedup.SweepOptions{BatchSize: 2, MaxBatches: 1, Rest: -1, Archive: archive})
+				require.NoError(t, err)
+				require.Equal(t, dedup.SweepResult{Forgotten: 2, Batches: 2}, got)
+				require.Equal(t, []string{"1", "2", "5", "6", "7", "8", "9"}, keys(t, f.bundle))
+			})
+		})
+	}
+}
+
 // TestSweepOfPartitions: records of several partitions lie at the same place in each, and one of
 // them is held.
 func TestSweepOfPartitions(t *testing.T) {
