@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
 )
 
 // TestStaleRead is a process that has read an operation whose lease was over, and acts on it
