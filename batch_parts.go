@@ -88,7 +88,8 @@ func split(calls []*batchCall) (once, twins []*batchCall) {
 
 // send sends a part in one transaction. Where a call makes it fail, that call goes alone;
 // those before it have proved to go through, and those behind it have not been tried: each
-// is a part of its own, so that no statement runs more than twice here, but for races.
+// is a part of its own, so that a statement runs at most twice here, unless a race undoes a
+// part once more.
 func (b *parts) send(part []*batchCall) {
 	part = b.sendable(part)
 	if len(part) < 2 || b.splits < 0 {

@@ -15,13 +15,13 @@ import (
 )
 
 // combines reports whether effect and record of this call are sent as one statement. Only the
-// first attempt is combined. After any failure the next one is separate, and finds out what
-// there is to know: what an error means above all.
+// first attempt is combined. After any failure the next one is separate, and finds out what the
+// failure means.
 //
 // A statement that is its own transaction may arrive late. Where its record is remembered for
 // a shorter time than that, it could arrive when the record of a later attempt is forgotten,
-// and run once more. A COMMIT cannot: its transaction holds the identity until it comes. Nor
-// does a call with a lost COMMIT: whether it may run again is found out behind its lock.
+// and run once more. A COMMIT cannot: its transaction holds the identity until it comes. A
+// call in doubt is never combined: its lock shows first what became of the lost COMMIT.
 func (c *call) combines() bool {
 	return c.stmt != nil && c.outcome == table.Done && !c.separate && c.Forget >= strayTime
 }

@@ -105,7 +105,7 @@ func (d *Deduper) checkTable(ctx context.Context, conn *pgx.Conn) error {
 	if d.examined.Load() {
 		return nil
 	}
-	problems, err := d.meet(ctx, conn)
+	problems, err := d.examineOnce(ctx, conn)
 	if err == nil && problems != nil {
 		err = schemaError(problems...)
 	}
@@ -115,18 +115,18 @@ func (d *Deduper) checkTable(ctx context.Context, conn *pgx.Conn) error {
 	return err
 }
 
-// know has the engine found out where no call has asked yet.
-func (d *Deduper) know(ctx context.Context, conn *pgx.Conn) error {
+// findEngine finds out on which engine the table is, unless that is known.
+func (d *Deduper) findEngine(ctx context.Context, conn *pgx.Conn) error {
 	if d.table().Engine() != examiner.Unknown {
 		return nil
 	}
-	_, err := d.meet(ctx, conn)
+	_, err := d.examineOnce(ctx, conn)
 	return err
 }
 
-// meet finds out on which engine the table of the pool's database is, and what is wrong
+// examineOnce finds out on which engine the table of the pool's database is, and what is wrong
 // with it.
-func (d *Deduper) meet(ctx context.Context, conn *pgx.Conn) (problems []string, err error) {
+func (d *Deduper) examineOnce(ctx context.Context, conn *pgx.Conn) (problems []string, err error) {
 	x, err := d.examine(ctx, conn)
 	if err != nil {
 		return nil, err
@@ -214,7 +214,7 @@ func (d *Deduper) onConn(ctx context.Context, do func(*wire.Conn) error) error {
 		}
 		defer d.release(ctx, conn)
 		if d.opts.Order == ClaimFirst { // a claim waits inside the server
-			err = d.know(ctx, conn.Conn())
+			err = d.findEngine(ctx, conn.Conn())
 		}
 		if err == nil {
 			err = do(wire.On(conn.Conn()))

@@ -102,7 +102,7 @@ func outcomeOf(a *answered, err error) Outcome {
 // recorded is the outcome of a call that was answered by a record.
 func recorded(a *answered, executed, replayed Outcome) Outcome {
 	switch {
-	case a == nil || a.rec == nil: // what its effect has returned of another call
+	case a == nil || a.rec == nil: // err is another call's answer, passed on by the effect
 		return OutcomeError
 	case a.executed:
 		return executed

@@ -153,8 +153,8 @@ type boundStatement struct {
 	onError func(error) error
 }
 
-// explain makes of the statement's error the call's. What another attempt may not
-// meet is nobody's answer, and OnError is not asked.
+// explain returns the call's error for an error of the statement. OnError is not asked about
+// transient faults, which another attempt may not meet.
 func (s *boundStatement) explain(err error) error {
 	if s.onError != nil && !wire.IsTransient(err) && !wire.IsConnLost(err) && !wire.IsContextError(err) {
 		return cmp.Or(s.onError(err), err)

@@ -100,7 +100,7 @@ func (st *stats) end(s *span, data *CallEndData) {
 	count.Waited += data.Waited
 }
 
-// named is the tool as it is counted.
+// named is the name to count under: the tool's, or OtherTools.
 func (st *stats) named(tool string) string {
 	switch {
 	case st.tools[tool]:

@@ -180,7 +180,7 @@ func (d *Deduper) sweepBatch(ctx context.Context, o SweepOptions, due *dueSpans)
 		return batch, err
 	}
 	defer d.release(ctx, conn) // rolls back, after a panic of the hook too
-	if err := d.know(ctx, conn.Conn()); err != nil {
+	if err := d.findEngine(ctx, conn.Conn()); err != nil {
 		return batch, err
 	}
 	t := d.table()

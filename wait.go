@@ -36,7 +36,7 @@ type flight struct {
 	asOf      time.Time
 }
 
-// join returns the flight that leads: f itself where there is none, and then f must land.
+// join returns the leader. Where there is none that is f, and the caller must land it.
 func (all *flights) join(id table.Identity, f *flight) (leader *flight) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -125,7 +125,7 @@ func (c *call) lead(ctx context.Context) error {
 func (c *call) wait(ctx context.Context, v verdict) verdict {
 	switch {
 	case v.met == atOpen:
-		c.attempts-- // it has only looked
+		c.attempts-- // only a look, which is not counted as an attempt
 	case v.met == atRecord && c.spent():
 		return verdict{kind: failed, err: ErrInFlight}
 	}
@@ -143,7 +143,7 @@ func (c *call) wait(ctx context.Context, v verdict) verdict {
 		return verdict{kind: found}
 	case err == nil:
 		return verdict{kind: again}
-	case v.err != nil && errors.Is(err, ErrInFlight): // somebody else has the row: there is no twin
+	case v.err != nil && errors.Is(err, ErrInFlight): // a sweep or a reset holds the row, not a twin
 		c.attempts++
 		return verdict{kind: again, pause: true, err: v.err}
 	case mayRetry(ctx, err):
@@ -181,7 +181,7 @@ func (c *call) poll(ctx context.Context) error {
 	}
 }
 
-// traceWaitStart reports each kind of wait once: known is whether it has.
+// traceWaitStart reports each kind of wait once. known is set once it has.
 func (c *call) traceWaitStart(ctx context.Context, known *bool, inProcess bool) {
 	if *known {
 		return
