@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tooldedup/dedup/bench/internal/chart"
 	"github.com/tooldedup/dedup/bench/internal/delay"
-	"github.com/tooldedup/dedup/bench/internal/draw"
 	"github.com/tooldedup/dedup/bench/internal/figures"
 	"github.com/tooldedup/dedup/bench/internal/run"
 	"github.com/tooldedup/dedup/bench/internal/scale"
@@ -41,7 +41,7 @@ func execute(ctx context.Context, args []string, in io.Reader, out, errs io.Writ
 	root.SetOut(out)
 	root.SetErr(errs)
 	root.AddCommand(run.Command(), scale.GrowthCommand(), scale.SweepCommand(), scale.OperateCommand(), scale.RecoverCommand(),
-		draw.Command(), figures.Command(),
+		chart.Command(), figures.Command(),
 		&cobra.Command{ // the process of the delay proxy, which the others start
 			Use: delay.CommandName, Hidden: true, DisableFlagParsing: true,
 			RunE: func(cmd *cobra.Command, args []string) error {

@@ -1,5 +1,3 @@
-// Package bed is what the ways are run on: one private Postgres with the settings
-// of production, a Redis where there is one, and a database for each way.
 package bed
 
 import (
@@ -12,28 +10,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tooldedup/dedup"
-	"github.com/tooldedup/dedup/bench/internal/server"
 	"github.com/tooldedup/dedup/bench/internal/way"
 	"github.com/tooldedup/dedup/internal/scratchdb"
 )
-
-// A Bed is the servers.
-type Bed struct{ *server.Server }
-
-// Options says how the servers are started.
-type Options = server.Options
-
-// Start starts the servers such that no checkpoint falls into a round by itself.
-func Start(ctx context.Context, opts Options) (*Bed, error) {
-	if !opts.Fast {
-		opts.Settings = map[string]string{"shared_buffers": "512MB", "max_wal_size": "8GB", "checkpoint_timeout": "1h"}
-	}
-	s, err := server.Start(ctx, opts)
-	return &Bed{s}, err
-}
-
-// ErrNoRedis is returned by [Bed.Site] for a way that needs what is not there.
-var ErrNoRedis = errors.New("needs Redis")
 
 // A Site is a way's place on the bed, with calls made there that can be replayed.
 type Site struct {
@@ -42,8 +21,9 @@ type Site struct {
 	// Pools lead to the way's databases.
 	Pools []*pgxpool.Pool
 
-	env   way.Env
-	first atomic.Int64 // calls with new keys
+	databases []*scratchdb.Database
+	env       way.Env
+	first     atomic.Int64 // calls with new keys
 }
 
 // A Line is how a way's servers are reached: directly, or through proxies.
@@ -61,7 +41,7 @@ func (b *Bed) Site(ctx context.Context, w way.Way) (_ *Site, err error) {
 	}()
 	if w.NeedsRedis {
 		if b.Redis == nil {
-			return nil, fmt.Errorf("%w: %w", ErrNoRedis, b.NoRedis)
+			return nil, b.noRedis
 		}
 		s.env.Redis = b.Redis.Addr
 	}
@@ -90,6 +70,7 @@ func (s *Site) database(ctx context.Context, b *Bed, name string) (string, error
 	if err != nil {
 		return "", err
 	}
+	s.databases = append(s.databases, db)
 	pool, err := pgxpool.New(ctx, db.URL)
 	if err != nil {
 		return "", fmt.Errorf("connecting to database %s: %w", db.Name, err)
@@ -98,11 +79,21 @@ func (s *Site) database(ctx context.Context, b *Bed, name string) (string, error
 	return db.URL, nil
 }
 
-// Close closes the site's own connections.
+// Close closes the connections of Pools.
 func (s *Site) Close() {
 	for _, pool := range s.Pools {
 		pool.Close()
 	}
+}
+
+// Drop closes the connections and removes the databases, which takes as long as a checkpoint does.
+func (s *Site) Drop(ctx context.Context) (err error) {
+	s.Close()
+	ctx = context.WithoutCancel(ctx) // what is measured may have been interrupted
+	for _, db := range s.databases {
+		err = errors.Join(err, db.Drop(ctx))
+	}
+	return err
 }
 
 // Env is the way's environment for so many clients over the line.
@@ -138,7 +129,7 @@ func (s *Site) NewKeys() []string {
 }
 
 // Session opens the way for one client and closes it after do.
-func (s *Site) Session(ctx context.Context, env way.Env, do func(way.Session) error) (err error) {
+func (s *Site) Session(ctx context.Context, env way.Env, do func(*way.Session) error) (err error) {
 	session, err := s.Way.Open(ctx, env)
 	if err != nil {
 		return fmt.Errorf("%s: %w", s.Way.Name, err)
@@ -150,7 +141,7 @@ func (s *Site) Session(ctx context.Context, env way.Env, do func(way.Session) er
 // Seed makes at least so many calls, directly and one after another: many clients
 // would make tables grow by more pages than they fill.
 func (s *Site) Seed(ctx context.Context, calls int) error {
-	return s.Session(ctx, s.Env(1, Line{}), func(session way.Session) error {
+	return s.Session(ctx, s.Env(1, Line{}), func(session *way.Session) error {
 		for made := 0; made < calls; made += s.Way.Batch {
 			keys := s.NewKeys()
 			if err := session.Call(ctx, keys); err != nil {

@@ -4,20 +4,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/tooldedup/dedup/bench/internal/way"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-func start(t *testing.T, opts Options) *Bed {
-	t.Helper()
-	b, err := Start(t.Context(), opts)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, b.Stop(t.Context())) })
-	return b
-}
 
 // A way that has an effect twice, or not at all, is found out.
 func TestVerify(t *testing.T) {

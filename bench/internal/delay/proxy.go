@@ -6,18 +6,35 @@
 //
 // Time is the subject, so the proxy is a process of its own, see [Start]: in the
 // process that is measured, its goroutines would compete with the clients for the
-// scheduler.
+// scheduler. internal/faultproxy runs in the process that is measured, and waits with Go's timers.
 package delay
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
-	"sync"
 	"time"
+
+	"github.com/tooldedup/dedup/internal/process"
 )
 
+// CommandName is the hidden command by which a program that calls [Start] must
+// run [Serve].
+const CommandName = "delay"
+
 const (
+	// processors is the process's GOMAXPROCS, far above the number of cores. A
+	// goroutine that waits blocks its thread, and the thread keeps its share of the
+	// scheduler until the runtime notices, after up to 10 ms: with a share for every
+	// core, two that wait would stop all others. These shares are never all taken.
+	processors = 128
+
+	// closeWait is how long the process may take to end.
+	closeWait = 10 * time.Second
+
 	chunkSize = 64 << 10
 
 	// underWay is how many chunks of one direction may be waiting for their
@@ -26,89 +43,98 @@ const (
 	underWay = 4096
 )
 
-// proxy passes the connections that a listener takes on to the target, a host and
-// port, for as long as the process runs.
-func proxy(listener net.Listener, target string, delay time.Duration) {
-	for {
-		if client, err := listener.Accept(); err == nil { // else a client that gave up before it was taken
-			go pass(client.(*net.TCPConn), target, delay)
+// Start runs this program again as a process of proxies, one for each target, and returns their
+// addresses in the same order. The process ends with stop, or with this one.
+func Start(ctx context.Context, delay time.Duration, targets ...string) (addrs []string, stop func(), err error) {
+	lines := make(chan string, len(targets))
+	p, err := process.Start(process.Command{
+		Args: append([]string{CommandName, delay.String()}, targets...),
+		Env:  []string{fmt.Sprintf("GOMAXPROCS=%d", processors)},
+	}, nil, func(addr string) { lines <- addr })
+	if err != nil {
+		return nil, nil, fmt.Errorf("starting the delay proxy: %w", err)
+	}
+	for len(addrs) < len(targets) {
+		select {
+		case addr := <-lines:
+			addrs = append(addrs, addr)
+		case <-p.Done():
+			return nil, nil, fmt.Errorf("starting the delay proxy: it ended early; does the program serve the command %q?", CommandName)
+		case <-ctx.Done():
+			p.Kill()
+			return nil, nil, ctx.Err()
 		}
 	}
+	return addrs, func() { p.Close(closeWait) }, nil
 }
 
-func pass(client *net.TCPConn, target string, delay time.Duration) {
-	conn, err := net.Dial("tcp", target)
-	if err != nil {
-		reset(client)
-		return
+// Serve is the process that [Start] runs. The arguments are the delay and the
+// targets; the proxies' addresses are written to out, a line of JSON each. It returns when
+// in ends, which it does with the process that holds its other side. The listeners
+// stay open until this process ends.
+func Serve(in io.Reader, out io.Writer, args []string) error {
+	if len(args) < 2 {
+		return errors.New("usage: delay DURATION HOST:PORT [HOST:PORT ...]")
 	}
-	server := conn.(*net.TCPConn)
-	var pipes sync.WaitGroup
-	pipes.Go(func() { pipe(client, server, delay) })
-	pipes.Go(func() { pipe(server, client, delay) })
-	pipes.Wait()
-	_, _ = client.Close(), server.Close()
+	delay, err := time.ParseDuration(args[0])
+	if err != nil || delay < 0 {
+		return fmt.Errorf("%q is no delay: it must be a duration, and not negative", args[0])
+	}
+	for _, target := range args[1:] {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return err
+		}
+		go proxy(listener, target, delay)
+		if err := json.NewEncoder(out).Encode(listener.Addr().String()); err != nil {
+			return err
+		}
+	}
+	_, err = io.Copy(io.Discard, in)
+	return err
 }
 
-// reset ends connections as a crash would: the peers read "connection reset".
-func reset(conns ...*net.TCPConn) {
-	for _, conn := range conns {
-		_ = conn.SetLinger(0)
-		_ = conn.Close()
+// proxy passes the connections that a listener takes on to the target, for as long as the process runs.
+func proxy(listener net.Listener, target string, delay time.Duration) {
+	for {
+		client, err := listener.Accept()
+		if err != nil {
+			continue // a client that gave up before it was taken
+		}
+		server, err := net.Dial("tcp", target)
+		if err != nil {
+			_ = client.Close()
+			continue
+		}
+		go pipe(client, server, delay)
+		go pipe(server, client, delay)
 	}
 }
 
-// A chunk is what one read returned: bytes, or how the stream ended.
+// A chunk is what one read returned, and when it is written.
 type chunk struct {
 	due   time.Time
 	bytes []byte
-	end   error // io.EOF for a half-close, anything else for a reset
 }
 
-// pipe carries one direction to its end.
-func pipe(from, to *net.TCPConn, delay time.Duration) {
-	queue := make(chan chunk, underWay)
-	go stamp(from, queue, delay)
-	if err := deliver(to, queue); err != nil {
-		reset(from, to)
-	}
-	for range queue { // lets the reader, whose connection is closed, come to its end
-	}
-}
-
-// stamp reads chunks and gives each the time at which it is due.
-func stamp(from io.Reader, queue chan<- chunk, delay time.Duration) {
-	defer close(queue)
-	buffer := make([]byte, chunkSize)
-	for {
-		n, err := from.Read(buffer)
-		due := time.Now().Add(delay)
-		if n > 0 {
-			queue <- chunk{due: due, bytes: append([]byte(nil), buffer[:n]...)}
+// pipe carries one direction to its end, and closes both connections then.
+func pipe(from, to net.Conn, delay time.Duration) {
+	chunks := make(chan chunk, underWay)
+	go func() {
+		defer close(chunks)
+		for buffer := make([]byte, chunkSize); ; {
+			n, err := from.Read(buffer)
+			chunks <- chunk{time.Now().Add(delay), append([]byte(nil), buffer[:n]...)}
+			if err != nil {
+				return
+			}
 		}
-		if err != nil {
-			queue <- chunk{due: due, end: err}
-			return
-		}
-	}
-}
-
-// deliver writes each chunk when it is due, and passes a half-close on. Its error
-// means that the connections are to be reset.
-func deliver(to *net.TCPConn, queue <-chan chunk) error {
-	for c := range queue {
-		if err := sleepUntil(c.due); err != nil {
-			return err
-		}
-		if errors.Is(c.end, io.EOF) {
-			return to.CloseWrite()
-		}
-		if c.end != nil {
-			return c.end
-		}
+	}()
+	for c := range chunks { // to the end: the reader must not wait for ever
+		sleepUntil(c.due)
 		if _, err := to.Write(c.bytes); err != nil {
-			return err
+			_ = from.Close()
 		}
 	}
-	return nil
+	_, _ = to.Close(), from.Close()
 }

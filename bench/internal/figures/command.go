@@ -7,26 +7,26 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os/exec"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/tooldedup/dedup/bench/internal/figure"
+	"github.com/tooldedup/dedup/bench/internal/measure"
 )
 
 // The goals are upper limits: what a newcomer can still read through.
 const (
-	goalRootFiles     = 40     // Go files of the root, tests included
-	goalRootLines     = 4_200  // source lines of the root
-	goalKnot          = 8      // files of one package that need each other
+	goalRootNames     = 115    // exported names of the root, methods included
+	goalNames         = 380    // of all packages that users import
+	goalKnot          = 8      // files of the root that need each other
 	goalErrors        = 14     // error names of the root
-	goalWalkFiles     = 16     // files that a first Do runs code of
-	goalWalkCrossings = 50     // calls from one of them into another
-	goalLines         = 34_000 // source lines of the repository
-	goalTracked       = 620    // tracked files of the repository
+	goalEngineLines   = 10_000 // source lines of the root and of its rooms
+	goalWalkFiles     = 18     // files that a first Do runs code of
+	goalWalkCrossings = 80     // calls from one of them into another
+	goalLines         = 39_000 // source lines of the repository
+	goalTracked       = 950    // tracked files of the repository
 )
 
 // Command returns the command figures.
@@ -37,12 +37,14 @@ func Command() *cobra.Command {
 		Long: `Counts the repository's code, and compares it with its goals.
 
 Source is what git tracks as Go, without tests, testdata and generated code; lines are
-physical ones. A file uses another one of its package if it names something that is declared
+physical ones. Exported names are those of packages and the methods of exported types; packages that
+users import are all but commands, dedupvet, examples and what is internal. The rooms are the packages
+below internal/ that the root uses. A file uses another one of its package if it names something that is declared
 there; in a knot of files each one leads to all others. Error names are exported
 variables Err… and exported types with a method Error.
 
 The way of Do is what one first call on a real server ran, as counters of coverage: of the root
-package and of what it uses below internal/. Calls into another file are those whose callee
+package and of its rooms. Calls into another file are those whose callee
 is known when compiling, as often as their block ran. So calls of function values and of
 interfaces' methods are missing, and a call behind && counts although it may not have been made.`,
 		Args: cobra.NoArgs,
@@ -68,70 +70,62 @@ func run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	uses := Uses(lib.fset, lib.packages[0])
-	filesInRoot, inRoot := sum(way, true)
-	files, all := sum(way, false)
+	var engine size
+	for _, p := range lib.packages {
+		folder := strings.TrimPrefix(strings.TrimPrefix(p.PkgPath, library), "/")
+		if folder == "" {
+			folder = "."
+		}
+		engine = engine.plus(tree.folders[folder])
+	}
+	crossings := 0
+	for _, s := range way {
+		crossings += s.crossings
+	}
 
-	t := figure.NewTable("", "now", "goal")
+	t := measure.NewTable(out, "", "now", "goal")
 	row := func(what string, now, goal int) {
-		text := "≤ " + figure.Thousands(goal)
-		if goal == 0 {
-			text = ""
-		} else if now > goal {
+		text := "≤ " + measure.Text(goal)
+		if now > goal {
 			text = "over, " + text
 		}
 		t.Row(what, now, text)
 	}
-	row("root: Go files, tests included", tree.rootFiles, goalRootFiles)
-	row("root: source files", tree.folders["."].files, 0)
-	row("root: source lines", tree.folders["."].lines, goalRootLines)
-	row("root: files that use files (edges)", edges(uses), 0)
-	row("root: largest knot, files", len(Knot(uses)), goalKnot)
+	row("root: exported names", tree.folders["."].exported, goalRootNames)
 	row("root: error names", errorNames(lib.packages[0].Types), goalErrors)
-	row("Do: files in the root", filesInRoot, 0)
-	row("Do: files, rooms included", files, goalWalkFiles)
-	row("Do: functions", all.functions, 0)
-	row("Do: calls of these", all.calls, 0)
-	row("Do: calls into another file, from the root", inRoot.crossings, 0)
-	row("Do: calls into another file, rooms included", all.crossings, goalWalkCrossings)
-	row("source lines in all", tree.all.lines, goalLines)
-	row("source files in all", tree.all.files, 0)
+	row("root: largest knot, files", len(Knot(Uses(lib.fset, lib.packages[0]))), goalKnot)
+	row("root and rooms: source lines", engine.lines, goalEngineLines)
+	row("Do: files, rooms included", len(way), goalWalkFiles)
+	row("Do: calls into another file", crossings, goalWalkCrossings)
+	row("all packages that users import: exported names", tree.all(".").exported, goalNames)
+	row("source lines in all", tree.all(".").lines, goalLines)
 	row("tracked files", tree.tracked, goalTracked)
-	row("lines of the median source file", tree.median, 0)
-	row("lines of the longest: "+tree.longest, tree.longestLines, 0)
-	t.Write(out)
+	t.Row("lines of the median source file", tree.median)
+	t.Row("the longest: " + tree.longest)
+	t.Flush()
 
-	t = figure.NewTable("knot of package", "files", "edges")
-	for _, p := range lib.packages {
-		if uses := Uses(lib.fset, p); len(Knot(uses)) > 1 {
-			t.Row(p.Types.Name(), len(Knot(uses)), edges(uses))
-		}
-	}
-	t.Write(out)
-
-	t = figure.NewTable("file on Do's way", "functions", "calls", "into another file")
+	t = measure.NewTable(out, "file on Do's way", "calls of its functions", "calls into another file")
 	for _, s := range way {
-		t.Row(s.file, s.functions, s.calls, s.crossings)
+		t.Row(s.file, s.calls, s.crossings)
 	}
-	t.Write(out)
+	t.Flush()
 
-	t = figure.NewTable("folder", "files", "lines")
-	for _, name := range slices.Sorted(maps.Keys(tree.folders)) {
-		t.Row(name, tree.folders[name].files, tree.folders[name].lines)
+	t = measure.NewTable(out, "folder", "files", "lines", "exported names")
+	var folders []string
+	for folder := range tree.folders {
+		top, _, _ := strings.Cut(folder, "/")
+		folders = append(folders, top)
 	}
-	t.Write(out)
+	slices.Sort(folders)
+	for _, folder := range slices.Compact(folders) {
+		s := tree.all(folder)
+		if folder == "." {
+			s = tree.folders["."]
+		}
+		t.Row(folder, s.files, s.lines, s.exported)
+	}
+	t.Flush()
 	return nil
-}
-
-// sum adds steps up, and counts the files.
-func sum(way []step, rootOnly bool) (files int, all step) {
-	for _, s := range way {
-		if s.isRoot || !rootOnly {
-			files++
-			all.functions, all.calls, all.crossings = all.functions+s.functions, all.calls+s.calls, all.crossings+s.crossings
-		}
-	}
-	return files, all
 }
 
 // output runs a program in a folder and returns what it writes.

@@ -1,4 +1,4 @@
-package figures_test
+package figures
 
 import (
 	"go/ast"
@@ -10,9 +10,17 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/tools/go/packages"
-
-	"github.com/tooldedup/dedup/bench/internal/figures"
 )
+
+// TestGoals holds the library to the goals that it has reached: its files stand in layers,
+// but for a few that need each other.
+func TestGoals(t *testing.T) {
+	t.Parallel()
+	lib, err := load(t.Context(), "../../..")
+	require.NoError(t, err)
+	require.LessOrEqual(t, len(Knot(Uses(lib.fset, lib.packages[0]))), goalKnot)
+	require.LessOrEqual(t, errorNames(lib.packages[0].Types), goalErrors)
+}
 
 // Three files need each other, by a function, a method and a field; one is only
 // used, and one only uses.
@@ -38,12 +46,31 @@ func TestKnot(t *testing.T) {
 	pkg, err := config.Check("toy", fset, files, info)
 	require.NoError(t, err)
 
-	uses := figures.Uses(fset, &packages.Package{Types: pkg, TypesInfo: info})
+	uses := Uses(fset, &packages.Package{Types: pkg, TypesInfo: info})
 	require.Equal(t, map[string]map[string]bool{
 		"call.go": {"run.go": true},
 		"run.go":  {"call.go": true, "wait.go": true},
 		"wait.go": {"call.go": true, "used.go": true},
 		"user.go": {"call.go": true},
 	}, uses)
-	require.Equal(t, []string{"call.go", "run.go", "wait.go"}, figures.Knot(uses))
+	require.Equal(t, []string{"call.go", "run.go", "wait.go"}, Knot(uses))
+}
+
+func TestExportedNames(t *testing.T) {
+	t.Parallel()
+
+	const text = `
+type T[P any] struct{ Field int }; type u int
+const A, B, c = 1, 2, 3
+func (*T[P]) M(); func (T[P]) m(); func (u) M(); func F(); func f()`
+	for file, want := range map[string]int{
+		"x.go": 5, "tool/x.go": 5, "internal/x.go": 0, "bench/internal/x.go": 0, "examples/x.go": 0, "dedupvet/x.go": 0,
+	} {
+		n, err := exportedNames(file, []byte("package x\n"+text))
+		require.NoError(t, err)
+		require.Equal(t, want, n, file)
+	}
+	n, err := exportedNames("x.go", []byte("package main\n"+text))
+	require.NoError(t, err)
+	require.Zero(t, n)
 }

@@ -5,24 +5,31 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 )
 
-// size is how much source there is.
-type size struct{ files, lines int }
+// size is how much source there is, and how many names of it users can write.
+type size struct{ files, lines, exported int }
+
+func (s size) plus(other size) size {
+	return size{s.files + other.files, s.lines + other.lines, s.exported + other.exported}
+}
 
 // tree is what git tracks.
 type tree struct {
-	tracked, rootFiles   int
-	all                  size
-	folders              map[string]size // by the first element of the path
-	median, longestLines int
-	longest              string
+	tracked int
+	folders map[string]size // by path
+	median  int             // lines of a source file
+	longest string
 }
 
 var generated = regexp.MustCompile(`(?m)^// Code generated .* DO NOT EDIT\.$`)
@@ -33,7 +40,7 @@ func readTree(ctx context.Context, root string) (tree, error) {
 		return tree{}, err
 	}
 	t := tree{folders: make(map[string]size)}
-	var lengths []int
+	lengths := map[string]int{}
 	for name := range strings.SplitSeq(strings.TrimSuffix(listed, "\x00"), "\x00") {
 		text, err := os.ReadFile(filepath.Join(root, name))
 		if errors.Is(err, fs.ErrNotExist) {
@@ -42,28 +49,88 @@ func readTree(ctx context.Context, root string) (tree, error) {
 			return tree{}, fmt.Errorf("counting lines: %w", err)
 		}
 		t.tracked++
-		folder, _, below := strings.Cut(name, "/")
-		if !below {
-			folder = "."
-		}
-		if !strings.HasSuffix(name, ".go") {
+		noSource := strings.HasSuffix(name, "_test.go") || strings.Contains(name, "testdata/") || generated.Match(text)
+		if !strings.HasSuffix(name, ".go") || noSource {
 			continue
 		}
-		if !below {
-			t.rootFiles++
+		lengths[name] = bytes.Count(text, []byte("\n"))
+		names, err := exportedNames(name, text)
+		if err != nil {
+			return tree{}, err
 		}
-		if strings.HasSuffix(name, "_test.go") || strings.Contains(name, "testdata/") || generated.Match(text) {
-			continue
+		folder := path.Dir(name)
+		t.folders[folder] = t.folders[folder].plus(size{1, lengths[name], names})
+		if lengths[name] > lengths[t.longest] {
+			t.longest = name
 		}
-		lines := bytes.Count(text, []byte("\n"))
-		lengths = append(lengths, lines)
-		if lines > t.longestLines {
-			t.longest, t.longestLines = name, lines
-		}
-		t.all = size{t.all.files + 1, t.all.lines + lines}
-		t.folders[folder] = size{t.folders[folder].files + 1, t.folders[folder].lines + lines}
 	}
-	slices.Sort(lengths)
-	t.median = lengths[len(lengths)/2]
+	sorted := make([]int, 0, len(lengths))
+	for _, n := range lengths {
+		sorted = append(sorted, n)
+	}
+	slices.Sort(sorted)
+	t.median = sorted[len(sorted)/2]
 	return t, nil
+}
+
+// all is what is below a folder.
+func (t tree) all(below string) (all size) {
+	for folder, s := range t.folders {
+		if below == "." || folder == below || strings.HasPrefix(folder, below+"/") {
+			all = all.plus(s)
+		}
+	}
+	return all
+}
+
+// exportedNames counts the exported names of a file, with the methods of exported types, if users import its package.
+func exportedNames(name string, text []byte) (n int, err error) {
+	file, err := parser.ParseFile(token.NewFileSet(), name, text, parser.SkipObjectResolution)
+	if err != nil {
+		return 0, err
+	}
+	top, _, _ := strings.Cut(name, "/")
+	if file.Name.Name == "main" || strings.Contains("/"+name, "/internal/") || top == "examples" || top == "dedupvet" {
+		return 0, nil
+	}
+	count := func(names ...*ast.Ident) {
+		for _, name := range names {
+			if name.IsExported() {
+				n++
+			}
+		}
+	}
+	for _, decl := range file.Decls {
+		switch decl := decl.(type) {
+		case *ast.FuncDecl:
+			if decl.Recv == nil || ast.IsExported(receiver(decl.Recv.List[0].Type)) {
+				count(decl.Name)
+			}
+		case *ast.GenDecl:
+			for _, spec := range decl.Specs {
+				switch spec := spec.(type) {
+				case *ast.TypeSpec:
+					count(spec.Name)
+				case *ast.ValueSpec:
+					count(spec.Names...)
+				}
+			}
+		}
+	}
+	return n, nil
+}
+
+// receiver is the name of a receiver's type.
+func receiver(of ast.Expr) string {
+	switch of := of.(type) {
+	case *ast.StarExpr:
+		return receiver(of.X)
+	case *ast.IndexExpr:
+		return receiver(of.X)
+	case *ast.IndexListExpr:
+		return receiver(of.X)
+	case *ast.Ident:
+		return of.Name
+	}
+	return ""
 }

@@ -72,13 +72,6 @@ func fileOf(fset *token.FileSet, pos token.Pos) string {
 	return filepath.Base(fset.Position(pos).Filename)
 }
 
-func edges(uses map[string]map[string]bool) (n int) {
-	for _, to := range uses {
-		n += len(to)
-	}
-	return n
-}
-
 // Knot is the largest set of files of which each leads to all others.
 func Knot(uses map[string]map[string]bool) (largest []string) {
 	ids, names := map[string]int64{}, slices.Sorted(maps.Keys(uses))

@@ -18,12 +18,10 @@ import (
 	"golang.org/x/tools/go/types/typeutil"
 )
 
-// step is what one call ran of a file: how many functions, calls of these, and
-// calls from them into another file.
+// step is what one call ran of a file: how often its functions, and the calls from them into another file.
 type step struct {
-	file                        string
-	isRoot                      bool
-	functions, calls, crossings int
+	file             string
+	calls, crossings int
 }
 
 // walk runs the program walk with counters, and reads these.
@@ -57,8 +55,8 @@ func (l *lib) walk(ctx context.Context) (_ []step, err error) {
 		c.blocks[p.FileName] = p.Blocks
 	}
 	var way []step
-	for i, p := range l.packages {
-		way = append(way, c.count(p, i == 0)...)
+	for _, p := range l.packages {
+		way = append(way, c.count(p)...)
 	}
 	return way, nil
 }
@@ -69,10 +67,10 @@ type counters struct {
 }
 
 // count reads what of a package was run.
-func (c counters) count(p *packages.Package, isRoot bool) (way []step) {
+func (c counters) count(p *packages.Package) (way []step) {
 	for _, file := range p.Syntax {
 		name := path.Join(p.PkgPath, fileOf(c.fset, file.Pos()))
-		s := step{file: strings.TrimPrefix(name, library+"/"), isRoot: isRoot}
+		s := step{file: strings.TrimPrefix(name, library+"/")}
 		for _, decl := range file.Decls {
 			fn, ok := decl.(*ast.FuncDecl)
 			if !ok || fn.Body == nil {
@@ -82,7 +80,6 @@ func (c counters) count(p *packages.Package, isRoot bool) (way []step) {
 			if calls == 0 {
 				continue
 			}
-			s.functions++
 			s.calls += calls
 			ast.Inspect(fn.Body, func(n ast.Node) bool {
 				if call, ok := n.(*ast.CallExpr); ok && c.crosses(p, call) {
@@ -91,7 +88,7 @@ func (c counters) count(p *packages.Package, isRoot bool) (way []step) {
 				return true
 			})
 		}
-		if s.functions > 0 {
+		if s.calls > 0 {
 			way = append(way, s)
 		}
 	}

@@ -1,6 +1,5 @@
-// Package measure is the arithmetic of the benchmark, free of any database: it
-// loads an operation with clients, interleaves what is compared, and makes
-// medians and percentiles of the samples.
+// Package measure loads an operation with clients, interleaves what is compared, makes medians and
+// percentiles of the samples, and writes them as tables. It knows no database.
 package measure
 
 import (
@@ -27,6 +26,8 @@ type Load struct {
 	// MinOps is how many operations all clients together make even if that
 	// takes longer: a slow way would otherwise be judged by a handful.
 	MinOps int
+	// Rate is how many operations a second fall due in [Load.Beside].
+	Rate float64
 }
 
 // A Sample is what one Load has measured.
@@ -39,7 +40,10 @@ type Sample struct {
 
 // And joins two samples that were measured one after the other.
 func (s Sample) And(other Sample) Sample {
-	return Sample{s.Calls + other.Calls, s.Elapsed + other.Elapsed, s.Processor + other.Processor, slices.Concat(s.Latencies, other.Latencies)}
+	return Sample{
+		s.Calls + other.Calls, s.Elapsed + other.Elapsed, s.Processor + other.Processor,
+		slices.Concat(s.Latencies, other.Latencies),
+	}
 }
 
 // PerSecond is the rate of calls.
@@ -56,16 +60,61 @@ func (s Sample) ProcessorPerCall() time.Duration { return s.Processor / time.Dur
 // Run measures op. The first error of a client ends all of them and is returned.
 func (l Load) Run(ctx context.Context, op Op) (Sample, error) {
 	var begun atomic.Int64
+	start := time.Now()
+	all, err := l.clients(ctx, op, func(ctx context.Context) (began time.Time, goOn bool) {
+		began = time.Now()
+		// Counted before it is made: with no Duration it is MinOps exactly.
+		return began, begun.Add(1) <= int64(l.MinOps) || began.Sub(start) < l.Duration
+	})
+	if err == nil && all.Calls == 0 {
+		err = errors.New("measuring: no call was made; give clients, and a duration or a minimum of operations")
+	}
+	return all, err
+}
+
+// Beside measures the operations that fall due while work is done: Rate a second, also where those
+// before are not done. The time of one counts from when it fell due, so that a server that stalls cannot hide
+// the operations that it kept from being made.
+func (l Load) Beside(ctx context.Context, work func() error, op Op) (Sample, error) {
+	var begun atomic.Int64
+	var ended time.Time // written before done is closed
+	done := make(chan struct{})
+	worked := make(chan error, 1)
+	start := time.Now()
+	go func() {
+		err := work()
+		ended = time.Now()
+		close(done)
+		worked <- err
+	}()
+	all, err := l.clients(ctx, op, func(ctx context.Context) (due time.Time, goOn bool) {
+		due = start.Add(time.Duration(float64(begun.Add(1)) / l.Rate * float64(time.Second)))
+		select {
+		case <-time.After(time.Until(due)):
+			return due, true
+		case <-done:
+			return due, !due.After(ended)
+		case <-ctx.Done():
+			return due, false
+		}
+	})
+	err = errors.Join(<-worked, err)
+	all.Elapsed = ended.Sub(start)
+	return all, err
+}
+
+// clients repeats op. next waits until a client's next operation may begin; it says from when its time
+// counts, and whether it is made at all.
+func (l Load) clients(ctx context.Context, op Op, next func(context.Context) (began time.Time, goOn bool)) (Sample, error) {
 	clients := make([]Sample, l.Clients)
 	group, ctx := errgroup.WithContext(ctx)
 	start, used := time.Now(), processorTime()
 	for i := range clients {
 		group.Go(func() error {
 			for ctx.Err() == nil {
-				began := time.Now()
-				// Counted before it is made: with no Duration it is MinOps exactly.
-				if begun.Add(1) > int64(l.MinOps) && began.Sub(start) >= l.Duration {
-					return nil
+				began, goOn := next(ctx)
+				if !goOn {
+					return ctx.Err()
 				}
 				calls, err := op(ctx, i)
 				if err != nil {
@@ -82,9 +131,6 @@ func (l Load) Run(ctx context.Context, op Op) (Sample, error) {
 	for _, s := range clients {
 		all.Calls += s.Calls
 		all.Latencies = append(all.Latencies, s.Latencies...)
-	}
-	if err == nil && all.Calls == 0 {
-		err = errors.New("measuring: no call was made; give clients, and a duration or a minimum of operations")
 	}
 	return all, err
 }
@@ -111,4 +157,14 @@ func (l Load) Compare(ctx context.Context, warm, rounds int, ops []Op) ([][]Samp
 		}
 	}
 	return samples, nil
+}
+
+// Wait returns when d has passed, or with ctx's error.
+func Wait(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -136,4 +138,39 @@ func TestCompareEndsWithAnError(t *testing.T) {
 	_, err := measure.Load{Clients: 1, MinOps: 1}.Compare(t.Context(), 1, 4, []measure.Op{fails})
 	require.ErrorIs(t, err, broken)
 	require.Equal(t, 2, runs)
+}
+
+// Operations fall due though none has been answered. The time for which one waits for a
+// client is part of it, and what is due when the work ends is still made.
+func TestBesideDoesNotWaitForAnswers(t *testing.T) {
+	t.Parallel()
+
+	synctest.Test(t, func(t *testing.T) {
+		const lasts = 50 * time.Millisecond
+		release := make(chan struct{})
+		all, err := measure.Load{Rate: 1000, Clients: 1}.Beside(t.Context(), func() error {
+			defer close(release)
+			return measure.Wait(t.Context(), lasts)
+		}, func(context.Context, int) (int, error) { <-release; return 1, nil })
+		require.NoError(t, err)
+		require.Equal(t, 50, all.Calls)
+		require.Equal(t, lasts, all.Elapsed)
+		slices.Sort(all.Latencies)
+		require.Zero(t, all.Latencies[0], "the last one")
+		require.Equal(t, lasts-time.Millisecond, all.Latencies[49], "the first one waited")
+	})
+}
+
+func TestBesideReturnsBothErrors(t *testing.T) {
+	t.Parallel()
+
+	synctest.Test(t, func(t *testing.T) {
+		broken, idle := errors.New("broken"), errors.New("idle")
+		load := measure.Load{Rate: 1000, Clients: 2}
+		_, err := load.Beside(t.Context(), func() error { return measure.Wait(t.Context(), time.Second) },
+			func(context.Context, int) (int, error) { return 0, broken })
+		require.ErrorIs(t, err, broken)
+		_, err = load.Beside(t.Context(), func() error { return idle }, func(context.Context, int) (int, error) { return 1, nil })
+		require.ErrorIs(t, err, idle)
+	})
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/tooldedup/dedup/bench/internal/bed"
 	"github.com/tooldedup/dedup/bench/internal/measure"
-	"github.com/tooldedup/dedup/bench/internal/report"
 	"github.com/tooldedup/dedup/bench/internal/way"
 )
 
@@ -27,8 +26,8 @@ type setting struct {
 // A cell is one way with one kind of call.
 type cell struct {
 	site    *bed.Site
-	session way.Session
-	kind    report.Kind
+	session *way.Session
+	kind    Kind
 }
 
 // measureLoad measures every cell of a setting, and adds them to the report.
@@ -40,7 +39,7 @@ func (r *runner) measureLoad(ctx context.Context, set setting) (err error) {
 			return fmt.Errorf("%s: %w", site.Way.Name, failed)
 		}
 		defer func() { err = errors.Join(err, session.Close()) }()
-		for _, kind := range r.kinds(site.Way, set) {
+		for _, kind := range r.kindsOf(site.Way, set) {
 			cells = append(cells, cell{site: site, session: session, kind: kind})
 		}
 	}
@@ -55,13 +54,13 @@ func (r *runner) measureLoad(ctx context.Context, set setting) (err error) {
 	for _, c := range cells {
 		ops = append(ops, c.op(set.clients))
 	}
-	load := measure.Load{Clients: set.clients, Duration: r.Duration, MinOps: r.minOps}
-	samples, err := load.Compare(ctx, warmOps*set.clients, r.Rounds, ops)
+	load := measure.Load{Clients: set.clients, Duration: r.duration, MinOps: r.minOps}
+	samples, err := load.Compare(ctx, warmOps*set.clients, r.rounds, ops)
 	if err != nil {
 		return err
 	}
 	for i, c := range cells {
-		base := max(0, slices.IndexFunc(cells, func(b cell) bool { return b.site.Way.Name == r.To && b.kind == c.kind }))
+		base := max(0, slices.IndexFunc(cells, func(b cell) bool { return b.site.Way.Name == r.to && b.kind == c.kind }))
 		sum := summarize(samples[i], samples[base])
 		sum.Way, sum.Kind, sum.Delay, sum.Clients = c.site.Way.Name, c.kind, set.delay, set.clients
 		r.found.Cells = append(r.found.Cells, sum)
@@ -69,24 +68,25 @@ func (r *runner) measureLoad(ctx context.Context, set setting) (err error) {
 	return nil
 }
 
-// kinds are the kinds of calls of the way that are measured.
-func (r *runner) kinds(w way.Way, set setting) []report.Kind {
-	kinds := []report.Kind{report.First}
+// kindsOf are the kinds of calls of the way that are measured.
+func (r *runner) kindsOf(w way.Way, set setting) []Kind {
+	kinds := []Kind{First}
 	if w.Replays {
-		kinds = append(kinds, report.Replay)
+		kinds = append(kinds, Replay)
 	}
 	if w.OneKey && set.clients > 1 {
-		kinds = append(kinds, report.OneKey)
+		kinds = append(kinds, OneKey)
 	}
-	return slices.DeleteFunc(kinds, func(kind report.Kind) bool {
-		return len(r.Kinds) > 0 && !slices.Contains(r.Kinds, string(kind)) || r.wants != nil && !r.wants(w.Name, kind, set.delay, set.clients)
+	return slices.DeleteFunc(kinds, func(kind Kind) bool {
+		unasked := len(r.kinds) > 0 && !slices.Contains(r.kinds, string(kind))
+		return unasked || r.bounds != nil && !judged(r.bounds, w.Name, kind, set.delay, set.clients)
 	})
 }
 
 // op is the operation of the cell's kind.
 func (c cell) op(clients int) measure.Op {
 	seeds, batch := c.site.Seeds, c.site.Way.Batch
-	if c.kind == report.OneKey {
+	if c.kind == OneKey {
 		seeds = seeds[:batch]
 	}
 	// Each client walks through the seeds from a place of its own.
@@ -95,7 +95,7 @@ func (c cell) op(clients int) measure.Op {
 		next[client] = client * len(seeds) / clients
 	}
 	keys := func(client int) []string {
-		if c.kind == report.First {
+		if c.kind == First {
 			return c.site.NewKeys()
 		}
 		if next[client]+batch > len(seeds) {
@@ -114,7 +114,7 @@ func (c cell) op(clients int) measure.Op {
 
 // summarize compares the samples of a cell, one a round, with those of the base in the
 // same rounds.
-func summarize(samples, base []measure.Sample) (c report.Cell) {
+func summarize(samples, base []measure.Sample) (c Cell) {
 	var all measure.Sample
 	var rates, ratios []float64
 	for round, s := range samples {
@@ -125,7 +125,7 @@ func summarize(samples, base []measure.Sample) (c report.Cell) {
 	c.Processor = time.Duration(measure.MedianOf(samples, func(s measure.Sample) float64 { return float64(s.ProcessorPerCall()) }))
 	l := all.Latency()
 	c.P50, c.P99, c.Ops = l.P50, l.P99, len(all.Latencies)
-	c.PerSecond, c.Slowest, c.Fastest = measure.Median(rates), slices.Min(rates), slices.Max(rates)
+	c.PerSecond = measure.Median(rates)
 	c.Ratio, c.RatioLow, c.RatioHigh = measure.Median(ratios), slices.Min(ratios), slices.Max(ratios)
 	return c
 }

@@ -12,38 +12,38 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tooldedup/dedup/bench/internal/bed"
-	"github.com/tooldedup/dedup/bench/internal/cost"
 	"github.com/tooldedup/dedup/bench/internal/delay"
 	"github.com/tooldedup/dedup/bench/internal/measure"
-	"github.com/tooldedup/dedup/bench/internal/report"
 	"github.com/tooldedup/dedup/bench/internal/way"
 )
 
 // A runner is a run under way.
 type runner struct {
-	Options
+	options
 	bed   *bed.Bed
 	sites []*bed.Site
-	found *report.Report
+	found *Report
 	logf  func(format string, args ...any)
 }
 
 // measureAll runs the benchmark. What it is doing goes to logf, a line at a time.
-func measureAll(ctx context.Context, o Options, logf func(format string, args ...any)) (_ *report.Report, err error) {
-	ways, err := way.Choose(o.Ways)
+func measureAll(ctx context.Context, o options, logf func(format string, args ...any)) (_ *Report, err error) {
+	ways, err := way.Choose(o.ways)
 	if err != nil {
 		return nil, err
 	}
-	b, err := bed.Start(ctx, bed.Options{RedisFolder: o.RedisFolder, MaxConnections: connections(ways, slices.Max(o.Clients))})
+	b, err := bed.Start(ctx, bed.Options{
+		RedisFolder: o.redisFolder, MaxConnections: connections(ways, slices.Max(o.clients)),
+		// No checkpoint falls into a round by itself.
+		Settings: map[string]string{"shared_buffers": "512MB", "max_wal_size": "8GB", "checkpoint_timeout": "1h"},
+	})
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, b.Stop(ctx)) }()
-	logf("bench: %s", b.Source)
+	logf("%s", b.Source)
 
-	r := &runner{Options: o, bed: b, logf: logf, found: &report.Report{
-		Settings: report.Settings{Rounds: o.Rounds, Duration: o.Duration, MinOps: o.minOps, To: o.To},
-	}}
+	r := &runner{options: o, bed: b, logf: logf, found: &Report{Rounds: o.rounds, Duration: o.duration, To: o.to}}
 	if r.found.Machine, err = b.Machine(ctx); err != nil {
 		return nil, err
 	}
@@ -57,7 +57,7 @@ func measureAll(ctx context.Context, o Options, logf func(format string, args ..
 			return nil, err
 		}
 	}
-	for _, delay := range o.Delays {
+	for _, delay := range o.delays {
 		if err := r.measureOver(ctx, delay); err != nil {
 			return nil, err
 		}
@@ -86,22 +86,24 @@ func connections(ways []way.Way, clients int) int {
 
 // prepare seeds a site for the way, and counts what a call of it costs.
 func (r *runner) prepare(ctx context.Context, w way.Way) error {
+	found := Way{Name: w.Name, Title: w.Title, Batch: w.Batch}
 	s, err := r.bed.Site(ctx, w)
 	if errors.Is(err, bed.ErrNoRedis) {
-		r.found.Skipped = append(r.found.Skipped, report.Skipped{Way: w.Name, Reason: err.Error()})
+		found.Skipped = err.Error()
+		r.found.Ways = append(r.found.Ways, found)
 		return nil
 	}
 	if err != nil {
 		return err
 	}
 	r.sites = append(r.sites, s)
-	r.found.Ways = append(r.found.Ways, report.Way{Name: w.Name, Title: w.Title, Batch: w.Batch})
-	r.logf("bench: what a call costs: %s", w.Title)
-	stored, err := cost.Seed(ctx, s, r.seeds)
+	r.found.Ways = append(r.found.Ways, found)
+	r.logf("what a call costs: %s", w.Title)
+	stored, err := seed(ctx, s, r.seeds)
 	if err != nil {
 		return err
 	}
-	costs, err := cost.Count(ctx, r.bed, s, cost.Options{Trips: r.trips, Calls: r.costOps})
+	costs, err := count(ctx, r.bed, s, r.counts)
 	if err != nil {
 		return err
 	}
@@ -114,23 +116,19 @@ func (r *runner) prepare(ctx context.Context, w way.Way) error {
 func (r *runner) measureOver(ctx context.Context, by time.Duration) (err error) {
 	var line bed.Line
 	if by > 0 {
-		proxies, failed := r.proxies(ctx, by)
-		if failed != nil {
-			return failed
+		var stop func()
+		if line, stop, err = r.proxies(ctx, by); err != nil {
+			return err
 		}
-		defer proxies.Close()
-		line.Postgres = proxies.Addrs[0]
-		if r.bed.Redis != nil {
-			line.Redis = proxies.Addrs[1]
-		}
+		defer stop()
 	}
 	roundTrip, err := ping(ctx, bed.Via(r.bed.URL, line.Postgres))
 	if err != nil {
 		return fmt.Errorf("measuring the round trip: %w", err)
 	}
-	r.found.Lines = append(r.found.Lines, report.Line{Delay: by, RoundTrip: roundTrip})
-	for _, clients := range r.Clients {
-		r.logf("bench: %s each way (a round trip takes %s), %d clients, %d rounds", by, roundTrip.Round(time.Microsecond), clients, r.Rounds)
+	r.found.Lines = append(r.found.Lines, Line{Delay: by, RoundTrip: roundTrip})
+	for _, clients := range r.clients {
+		r.logf("%s each way (a round trip takes %s), %d clients, %d rounds", by, roundTrip.Round(time.Microsecond), clients, r.rounds)
 		if err := r.measureLoad(ctx, setting{line: line, delay: by, clients: clients}); err != nil {
 			return err
 		}
@@ -139,16 +137,24 @@ func (r *runner) measureOver(ctx context.Context, by time.Duration) (err error) 
 }
 
 // proxies starts those in front of the servers. Redis is as remote as Postgres.
-func (r *runner) proxies(ctx context.Context, by time.Duration) (*delay.Process, error) {
+func (r *runner) proxies(ctx context.Context, by time.Duration) (line bed.Line, stop func(), err error) {
 	u, err := url.Parse(r.bed.URL)
 	if err != nil {
-		return nil, err
+		return line, nil, err
 	}
 	targets := []string{u.Host}
 	if r.bed.Redis != nil {
 		targets = append(targets, r.bed.Redis.Addr)
 	}
-	return delay.Start(ctx, by, targets...)
+	addrs, stop, err := delay.Start(ctx, by, targets...)
+	if err != nil {
+		return line, nil, err
+	}
+	line.Postgres = addrs[0]
+	if r.bed.Redis != nil {
+		line.Redis = addrs[1]
+	}
+	return line, stop, nil
 }
 
 // ping returns the median time of SELECT 1.

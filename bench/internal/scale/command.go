@@ -12,44 +12,46 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 
 	"github.com/spf13/cobra"
 
-	"github.com/tooldedup/dedup/bench/internal/report"
-	"github.com/tooldedup/dedup/bench/internal/server"
+	"github.com/tooldedup/dedup/bench/internal/bed"
 )
 
-// stand is where a measurement takes place: a server that is its own, and
-// somewhere to write what was found and how far it has come.
+// stand is where a measurement takes place, and where it writes what was found and how far it has come.
 type stand struct {
-	url     string
-	machine report.Machine
-	out     io.Writer
-	say     func(format string, args ...any)
+	*bed.Bed
+	out io.Writer
+	say func(format string, args ...any)
 }
 
-// command makes of cmd one that starts a server with further settings, and measures on it.
-func command(cmd *cobra.Command, further map[string]string, measure func(context.Context, stand) error) *cobra.Command {
+// command makes of cmd one that checks its counts, which must be positive, starts a server, and measures on it.
+func command(cmd *cobra.Command, counts func() []int, measure func(context.Context, stand) error) *cobra.Command {
 	cmd.Args = cobra.NoArgs
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
+		for _, n := range append(counts(), 1) {
+			if n < 1 {
+				return fmt.Errorf("%d: a number must be at least 1", n)
+			}
+		}
 		ctx := cmd.Context()
-		// Checkpoints are spaced by time alone: with the default of 1 GB of WAL a filling
-		// would force one after the other.
-		settings := map[string]string{"shared_buffers": "1GB", "max_wal_size": "16GB"}
-		maps.Copy(settings, further)
-		s, err := server.Start(ctx, server.Options{Settings: settings})
+		// Checkpoints are those that are asked for: one in the middle of a round would make
+		// pages be written whole again, and with the default of 1 GB of WAL a filling would force
+		// one after the other.
+		b, err := bed.Start(ctx, bed.Options{
+			Settings: map[string]string{"shared_buffers": "1GB", "max_wal_size": "16GB", "checkpoint_timeout": "1h"},
+		})
 		if err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, s.Stop(ctx)) }()
-		machine, err := s.Machine(ctx)
+		defer func() { err = errors.Join(err, b.Stop(ctx)) }()
+		machine, err := b.Machine(ctx)
 		if err != nil {
 			return err
 		}
 		machine.Write(cmd.OutOrStdout())
 		say := func(format string, args ...any) { fmt.Fprintf(cmd.ErrOrStderr(), format+"\n", args...) }
-		return measure(ctx, stand{url: s.URL, machine: machine, out: cmd.OutOrStdout(), say: say})
+		return measure(ctx, stand{b, cmd.OutOrStdout(), say})
 	}
 	return cmd
 }
@@ -61,7 +63,3 @@ func ratio[N ~int64 | ~float64](a, b N) float64 {
 	}
 	return float64(a) / float64(b)
 }
-
-func megabytes(bytes int64) string { return fmt.Sprintf("%.1f MB", float64(bytes)/1e6) }
-
-func times(v float64) string { return fmt.Sprintf("%.2fx", v) }

@@ -2,6 +2,8 @@ package scale
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/base64"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,7 +12,34 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/bench/internal/bed"
+	"github.com/tooldedup/dedup/bench/internal/measure"
+	"github.com/tooldedup/dedup/bench/internal/way"
 )
+
+// KeyKind is where in the primary key's index a new record falls.
+type KeyKind string
+
+const (
+	OrderedKeys KeyKind = "ordered" // as of dedup.NewKey: beside the last one
+	RandomKeys  KeyKind = "random"  // as of any hash: anywhere
+)
+
+// newKey returns a key of the kind that was made at the given time, in the form
+// of dedup.NewKey, which makes its keys at the present only.
+func (k KeyKind) newKey(at time.Time) string {
+	random := make([]byte, 16)
+	_, _ = rand.Read(random) // never fails
+	key := base64.RawURLEncoding.EncodeToString(random)
+	if k == RandomKeys {
+		return key
+	}
+	timed, err := dedup.TimedKey(at, key) //dedupvet:ignore a measured call is made once
+	if err != nil {
+		panic(err) // at is a time of this century
+	}
+	return timed
+}
 
 // filling says what records to fill a table with.
 type filling struct {
@@ -18,10 +47,60 @@ type filling struct {
 	records int
 	// The records were created one after the other between from and to ago.
 	from, to time.Duration
-	// How long they are kept; the table's clock decides what is due.
-	retention dedup.Retention
+	// How long results are kept, and tombstones after them; the table's clock decides what is due.
+	result, tombstone time.Duration
 	// swept records have lost their result: they are tombstones.
 	swept bool
+}
+
+const day = 24 * time.Hour
+
+// fresh are records as they stand a day after the first came in: none of them is due.
+func fresh(keys KeyKind, records int) filling {
+	return filling{keys: keys, records: records, from: 20 * time.Hour, to: time.Second, result: day, tombstone: 30 * day}
+}
+
+// filled makes a site of dedup.Do with a filled table, as autovacuum and a checkpoint would leave it.
+func (s stand) filled(ctx context.Context, f filling) (*bed.Site, error) {
+	site, err := s.Site(ctx, way.Do())
+	if err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	specimen, err := takeSpecimen(ctx, site)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.into(ctx, site, specimen); err != nil {
+		return nil, err
+	}
+	for _, statement := range []string{"VACUUM (ANALYZE) tool_dedup", "CHECKPOINT"} {
+		if _, err := site.Pools[0].Exec(ctx, statement); err != nil {
+			return nil, fmt.Errorf("%s: %w", statement, err)
+		}
+	}
+	s.say("filled %s records with %s keys in %s", measure.Text(f.records), f.keys, time.Since(began).Round(time.Millisecond))
+	return site, nil
+}
+
+// recordColumns are those that differ between the records of a filling, the result and its digests,
+// and what all have in common.
+var recordColumns = []string{
+	"key", "created_at", "expires_at", "forget_at", "result", "arg_digests", "scope", "tool", "fingerprint", "outcome",
+}
+
+// takeSpecimen makes a call, and takes the columns of its record out of the table.
+func takeSpecimen(ctx context.Context, site *bed.Site) ([]any, error) {
+	if err := site.Seed(ctx, 1); err != nil {
+		return nil, err
+	}
+	made := site.Seeds[len(site.Seeds)-1]
+	rows, _ := site.Pools[0].Query(ctx, "DELETE FROM tool_dedup WHERE key = $1 RETURNING "+strings.Join(recordColumns, ", "), made)
+	specimen, err := pgx.CollectExactlyOneRow(rows, func(row pgx.CollectableRow) ([]any, error) { return row.Values() })
+	if err != nil {
+		return nil, fmt.Errorf("taking the record to copy: %w", err)
+	}
+	return specimen, nil
 }
 
 // Records are made and copied in chunks, each sorted by key. Random keys one by
@@ -34,42 +113,26 @@ const (
 	mostChunk  = 500_000
 )
 
-// into fills the tool's table and leaves it as autovacuum and a checkpoint would.
-func (f filling) into(ctx context.Context, t *tool) error {
-	if err := f.copyInto(ctx, t); err != nil {
-		return err
-	}
-	for _, statement := range []string{"VACUUM (ANALYZE) " + t.records, "CHECKPOINT"} {
-		if _, err := t.pool.Exec(ctx, statement); err != nil {
-			return fmt.Errorf("%s: %w", statement, err)
-		}
-	}
-	return nil
-}
-
-var recordColumns = []string{"key", "created_at", "expires_at", "forget_at", "result", "arg_digests", "scope", "tool", "fingerprint", "outcome"}
-
-// copyInto fills the table by COPY, with the rows that the library would have
+// into fills the table by COPY, with the rows that the library would have
 // written. All carry the specimen's fingerprint and digests: neither is indexed or
 // compressed, so only their length matters.
-func (f filling) copyInto(ctx context.Context, t *tool) error {
-	specimen, err := t.specimen(ctx)
-	if err != nil {
-		return fmt.Errorf("making the record to copy: %w", err)
+func (f filling) into(ctx context.Context, site *bed.Site, specimen []any) error {
+	var now time.Time
+	if err := site.Pools[0].QueryRow(ctx, "SELECT now()").Scan(&now); err != nil {
+		return err
 	}
-	now := specimen[1].(time.Time)
+	common := slices.Clone(specimen[4:])
 	if f.swept {
-		specimen[4], specimen[5] = nil, nil
+		common[0], common[1] = nil, nil
 	}
-	table := pgx.Identifier{t.schema, "tool_dedup"}
 	size := min(max(f.records/fillChunks, leastChunk), mostChunk)
 	for done := 0; done < f.records; done += size {
 		chunk := f.chunk(now, done, min(done+size, f.records))
-		_, err := t.pool.CopyFrom(ctx, table, recordColumns, pgx.CopyFromSlice(len(chunk), func(i int) ([]any, error) {
-			expires := chunk[i].born.Add(f.retention.Result)
-			return slices.Concat([]any{chunk[i].key, chunk[i].born, expires, expires.Add(f.retention.Tombstone)}, specimen[4:]), nil
-		}))
-		if err != nil {
+		rows := pgx.CopyFromSlice(len(chunk), func(i int) ([]any, error) {
+			expires := chunk[i].born.Add(f.result)
+			return slices.Concat([]any{chunk[i].key, chunk[i].born, expires, expires.Add(f.tombstone)}, common), nil
+		})
+		if _, err := site.Pools[0].CopyFrom(ctx, pgx.Identifier{"tool_dedup"}, recordColumns, rows); err != nil {
 			return fmt.Errorf("copying records: %w", err)
 		}
 	}
@@ -94,21 +157,36 @@ func (f filling) chunk(now time.Time, from, to int) []keyed {
 	return chunk
 }
 
-// specimen returns the columns of a record of the library's own, whose transaction is
-// rolled back.
-func (t *tool) specimen(ctx context.Context) ([]any, error) {
-	tx, err := t.pool.Begin(ctx)
-	if err != nil {
-		return nil, err
+// Sizes are what a table of records takes on disk, in bytes.
+type Sizes struct {
+	Records    int64 `json:"records"`
+	Heap       int64 `json:"heap_bytes"`
+	PrimaryKey int64 `json:"primary_key_bytes"`
+	DueIndex   int64 `json:"due_index_bytes"`
+	Total      int64 `json:"total_bytes"`
+}
+
+// sizesOf also counts the records.
+func sizesOf(ctx context.Context, site *bed.Site) (s Sizes, err error) {
+	err = site.Pools[0].QueryRow(ctx, `
+		SELECT count(*), pg_relation_size('tool_dedup'), pg_relation_size('tool_dedup_pkey'), pg_relation_size('tool_dedup_due')
+		  FROM tool_dedup`).Scan(&s.Records, &s.Heap, &s.PrimaryKey, &s.DueIndex)
+	s.Total = s.Heap + s.PrimaryKey + s.DueIndex
+	return s, err
+}
+
+// calls makes calls with new keys.
+func calls(session *way.Session, keys KeyKind) measure.Op {
+	return func(ctx context.Context, _ int) (int, error) {
+		return 1, session.Call(ctx, []string{keys.newKey(time.Now())}) //dedupvet:ignore a measured call is made once
 	}
-	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
-	call := ticketCall(dedup.NewKey())
-	_, err = dedup.DoTx(ctx, t.d, tx, call, func(context.Context, pgx.Tx) (ticket, error) {
-		return ticket{ID: 1234, Title: title}, nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	rows, _ := tx.Query(ctx, "SELECT "+strings.Join(recordColumns, ", ")+" FROM "+t.records+" WHERE key = $1", call.Key)
-	return pgx.CollectExactlyOneRow(rows, func(row pgx.CollectableRow) ([]any, error) { return row.Values() })
+}
+
+// warmCalls of a client prepare its statements.
+const warmCalls = 5
+
+// drive makes so many calls.
+func drive(ctx context.Context, clients, n int, op measure.Op) error {
+	_, err := measure.Load{Clients: clients, MinOps: n}.Run(ctx, op)
+	return err
 }

@@ -4,97 +4,90 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"github.com/tooldedup/dedup"
-	"github.com/tooldedup/dedup/bench/internal/figure"
+	"github.com/tooldedup/dedup/bench/internal/bed"
+	"github.com/tooldedup/dedup/bench/internal/measure"
 )
-
-// generation is what a table takes when a generation of records has come, when
-// it has been swept away, and when its room has been given back.
-type generation struct {
-	full, swept, after Sizes
-	took               time.Duration
-}
 
 // generations puts one generation after the other through a table beside as many
 // records that stay: filled with results that have expired, swept to tombstones,
 // and swept again when those may be forgotten. After each it waits until autovacuum,
 // with the settings of the table, has come by. A generation of real records lasts
 // for hours, so that it would have come.
-func (s stand) generations(ctx context.Context, pool *pgxpool.Pool, o SweepOptions) (all []generation, err error) {
+func (s stand) generations(ctx context.Context, o SweepOptions) (err error) {
 	for _, statement := range []string{
 		fmt.Sprintf("ALTER SYSTEM SET autovacuum_naptime = '%ds'", int(o.Naptime.Seconds())), "SELECT pg_reload_conf()",
 	} {
-		if _, err := pool.Exec(ctx, statement); err != nil {
-			return nil, fmt.Errorf("hastening autovacuum: %w", err)
+		if _, err := s.Admin.Exec(ctx, statement); err != nil {
+			return fmt.Errorf("hastening autovacuum: %w", err)
 		}
 	}
-	t, err := newField(ctx, pool, dedup.Options{Schema: sweepSchema, Retention: dedup.TaskRetention()})
+	site, err := s.filled(ctx, fresh(OrderedKeys, o.GenerationRecords))
 	if err != nil {
-		return nil, err
+		return err
 	}
-	staying := filling{keys: OrderedKeys, records: o.GenerationRecords, from: time.Hour, to: time.Second,
-		retention: dedup.Retention{Result: day, Tombstone: 30 * day}}
-	if err := staying.into(ctx, t); err != nil {
-		return nil, err
+	defer func() { err = errors.Join(err, site.Drop(ctx)) }()
+	specimen, err := takeSpecimen(ctx, site)
+	if err != nil {
+		return err
 	}
-	for len(all) < o.Generations {
-		g, err := t.nextGeneration(ctx, o)
+	fmt.Fprintf(s.out, "MB of table and indexes as generations of records come and go, beside %s records that stay.\n\n",
+		measure.Text(o.GenerationRecords))
+	t := measure.NewTable(s.out, "generation", "full", "swept", "vacuumed", "to the first, ≤ 1.5")
+	var first int64
+	megabytes := func(bytes int64) float64 { return float64(bytes) / 1e6 }
+	for n := range o.Generations {
+		full, swept, after, err := generation(ctx, site, specimen, o)
 		if err != nil {
-			return nil, fmt.Errorf("generation %d: %w", len(all)+1, err)
+			return fmt.Errorf("generation %d: %w", n+1, err)
 		}
-		all = append(all, g)
-		s.say("generation %d: %s records came and went in %s", len(all), figure.Thousands(o.GenerationRecords), g.took.Round(time.Millisecond))
+		if n == 0 {
+			first = after
+		}
+		t.Row(n+1, megabytes(full), megabytes(swept), megabytes(after), ratio(after, first))
+		s.say("generation %d: %s records came and went", n+1, measure.Text(o.GenerationRecords))
 	}
-	return all, nil
+	t.Flush()
+	return nil
 }
 
-func writeGenerations(w io.Writer, all []generation) {
-	fmt.Fprintf(w, "Table and indexes as generations of records come and go, beside %s records that stay.\n\n", figure.Thousands(all[0].after.Records))
-	t := figure.NewTable("generation", "full", "swept", "vacuumed", "heap", "primary key", "due index", "to the first, ≤ 1.5x", "took")
-	for i, g := range all {
-		t.Row(i+1, megabytes(g.full.Total), megabytes(g.swept.Total), megabytes(g.after.Total), megabytes(g.after.Heap),
-			megabytes(g.after.PrimaryKey), megabytes(g.after.DueIndex), times(ratio(g.after.Total, all[0].after.Total)),
-			g.took.Round(time.Second/10).String())
-	}
-	t.Write(w)
-}
-
-func (t *tool) nextGeneration(ctx context.Context, o SweepOptions) (g generation, err error) {
+// generation returns what the table takes when a generation of records has come, when
+// it has been swept away, and when its room has been given back.
+func generation(ctx context.Context, site *bed.Site, specimen []any, o SweepOptions) (full, swept, after int64, err error) {
 	start := time.Now()
-	// Spread over a second: those of one moment would all be one batch.
-	coming := filling{keys: OrderedKeys, records: o.GenerationRecords, from: 2 * time.Second, to: time.Second,
-		retention: dedup.Retention{Result: time.Second, Tombstone: o.Hold}}
-	if err := coming.copyInto(ctx, t); err != nil {
-		return g, err
+	d, err := dedup.New(site.Pools[0], nil)
+	if err != nil {
+		return 0, 0, 0, err
 	}
-	if g.full, err = t.sizes(ctx); err != nil {
-		return g, err
-	}
-	forgotten := int64(0)
-	for _, pause := range []time.Duration{o.Hold, 0} { // the results are swept, and then the tombstones
-		swept, err := t.d.Sweep(ctx, &dedup.SweepOptions{Rest: o.Rest})
-		if err = errors.Join(err, wait(ctx, pause)); err != nil {
-			return g, err
+	taken := func(records int) int64 {
+		sizes, failed := sizesOf(ctx, site)
+		if failed == nil && sizes.Records != int64(records) {
+			failed = fmt.Errorf("the table has %d records, and not %d", sizes.Records, records)
 		}
-		forgotten += swept.Forgotten
+		err = errors.Join(err, failed)
+		return sizes.Total
 	}
-	if forgotten != int64(o.GenerationRecords) {
-		return g, fmt.Errorf("%d records were forgotten, and not %d", forgotten, o.GenerationRecords)
+	// Spread over a second: those of one moment would all be one batch.
+	coming := filling{
+		keys: OrderedKeys, records: o.GenerationRecords, from: 2 * time.Second, to: time.Second,
+		result: time.Second, tombstone: o.Hold,
 	}
-	if g.swept, err = t.sizes(ctx); err != nil {
-		return g, err
+	if err := coming.into(ctx, site, specimen); err != nil {
+		return 0, 0, 0, err
 	}
-	if err := t.awaitAutovacuum(ctx, start); err != nil {
-		return g, err
+	full = taken(2 * o.GenerationRecords)
+	for _, pause := range []time.Duration{o.Hold, 0} { // the results are swept, and then the tombstones
+		_, failed := d.Sweep(ctx, &dedup.SweepOptions{Rest: o.Rest})
+		if err = errors.Join(err, failed, measure.Wait(ctx, pause)); err != nil {
+			return 0, 0, 0, err
+		}
 	}
-	g.after, err = t.sizes(ctx)
-	g.took = time.Since(start)
-	return g, err
+	swept = taken(o.GenerationRecords)
+	err = errors.Join(err, awaitAutovacuum(ctx, site, start))
+	after = taken(o.GenerationRecords)
+	return full, swept, after, err
 }
 
 const (
@@ -104,25 +97,25 @@ const (
 
 // awaitAutovacuum returns when the table has been vacuumed since the given time. The
 // server has this machine's clock.
-func (t *tool) awaitAutovacuum(ctx context.Context, since time.Time) error {
+func awaitAutovacuum(ctx context.Context, site *bed.Site, since time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, autovacuumWait)
 	defer cancel()
 	for {
 		// It may come in the middle of a sweep, and has to come again for the
 		// rest if that is more than the table's settings let pass.
 		var done bool
-		err := t.pool.QueryRow(ctx, `
-			SELECT coalesce(s.last_autovacuum > $2::timestamptz, false)
+		err := site.Pools[0].QueryRow(ctx, `
+			SELECT coalesce(s.last_autovacuum > $1::timestamptz, false)
 			       AND s.n_dead_tup <= current_setting('autovacuum_vacuum_threshold')::float8
 			           + greatest(c.reltuples, 0) * coalesce(o.option_value, current_setting('autovacuum_vacuum_scale_factor'))::float8
 			  FROM pg_stat_all_tables s
 			  JOIN pg_class c ON c.oid = s.relid
 			  LEFT JOIN pg_options_to_table(c.reloptions) o ON o.option_name = 'autovacuum_vacuum_scale_factor'
-			 WHERE s.relid = $1::regclass`, t.records, since).Scan(&done)
+			 WHERE s.relid = 'tool_dedup'::regclass`, since).Scan(&done)
 		if err != nil || done {
 			return err
 		}
-		if err := wait(ctx, autovacuumLook); err != nil {
+		if err := measure.Wait(ctx, autovacuumLook); err != nil {
 			return fmt.Errorf("autovacuum did not come by within %s: %w", autovacuumWait, err)
 		}
 	}

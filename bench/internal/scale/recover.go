@@ -11,9 +11,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tooldedup/dedup"
-	"github.com/tooldedup/dedup/bench/internal/figure"
+	"github.com/tooldedup/dedup/bench/internal/bed"
 	"github.com/tooldedup/dedup/bench/internal/measure"
-	"github.com/tooldedup/dedup/bench/internal/server"
+	"github.com/tooldedup/dedup/bench/internal/way"
 	"github.com/tooldedup/dedup/external"
 )
 
@@ -25,12 +25,6 @@ type RecoverOptions struct {
 	Conns    int           // of the pool
 	Rate     float64       // operations accepted a second, once the backlog is gone
 	Paced    time.Duration // for so long
-}
-
-// outboxRow has the times of a healthy tool's operations.
-type outboxRow struct {
-	drained measure.Sample // the backlog
-	paced   measure.Sample // from before one was accepted until the provider was done
 }
 
 // RecoverCommand returns the command `recover`.
@@ -45,69 +39,68 @@ alone, and once beside the operations of a tool whose provider does not answer. 
 take effect once.`,
 	}
 	cmd.Flags().IntVar(&o.Backlog, "backlog", o.Backlog, "operations that are accepted at first")
-	return command(cmd, nil, func(ctx context.Context, s stand) error { return outbox(ctx, s, o) })
+	return command(cmd, func() []int { return []int{o.Backlog} }, func(ctx context.Context, s stand) error { return outbox(ctx, s, o) })
 }
 
 func outbox(ctx context.Context, s stand, o RecoverOptions) error {
-	t := figure.NewTable("beside a dead provider", "backlog", "a second, ≥ 200", "accepted later", "p50", "p99")
-	for _, dead := range []bool{false, true} {
-		s.say("an outbox of %d operations, beside a dead provider: %t", o.Backlog, dead)
-		row, err := s.outboxOf(ctx, o, dead)
-		if err != nil {
-			return err
-		}
-		later := row.paced.Latency()
-		t.Row(dead, o.Backlog, fmt.Sprintf("%.0f", row.drained.PerSecond()), later.Calls, later.P50, later.P99)
-	}
 	fmt.Fprintf(s.out, `
 An outbox of one process with a pool of %d connections, and a provider that takes %s. The dead one has %d operations.
 
 `, o.Conns, o.Provider, o.Dead)
-	t.Write(s.out)
+	t := measure.NewTable(s.out, "beside a dead provider", "backlog", "a second, ≥ 200", "accepted later", "p50", "p99")
+	for _, dead := range []bool{false, true} {
+		s.say("an outbox of %d operations, beside a dead provider: %t", o.Backlog, dead)
+		backlog, later, err := s.outboxOf(ctx, o, dead)
+		if err != nil {
+			return err
+		}
+		t.Row(dead, backlog.Calls, int(backlog.PerSecond()), later.Calls, later.Latency().P50, later.Latency().P99)
+	}
+	t.Flush()
 	return nil
 }
 
-type intent struct {
-	Ref string `json:"ref"`
-}
-
-// outboxOf makes an outbox in a schema of its own.
-func (s stand) outboxOf(ctx context.Context, o RecoverOptions, dead bool) (row outboxRow, err error) {
-	pool, err := server.Pool(ctx, s.url, o.Conns)
+// outboxOf makes an outbox, and returns how long it took to carry out the backlog, and how late each
+// operation was that was accepted after that.
+func (s stand) outboxOf(ctx context.Context, o RecoverOptions, dead bool) (backlog, later measure.Sample, err error) {
+	site, err := s.Site(ctx, way.Do())
 	if err != nil {
-		return row, err
+		return backlog, later, err
+	}
+	defer func() { err = errors.Join(err, site.Drop(ctx)) }()
+	pool, err := way.Pool(ctx, site.Env(1, bed.Line{}).Postgres, o.Conns)
+	if err != nil {
+		return backlog, later, err
 	}
 	defer pool.Close()
-	on, err := newField(ctx, pool, dedup.Options{Schema: "outbox"})
+	d, err := dedup.New(pool, nil)
 	if err != nil {
-		return row, err
+		return backlog, later, err
 	}
-	tools, err := external.New(on.d, nil)
+	tools, err := external.New(d, nil)
 	if err != nil {
-		return row, err
+		return backlog, later, err
 	}
-	done := make(chan string, o.Backlog)
-	healthy, err := external.Add(tools, intentTool("healthy", func(ctx context.Context, in intent) (intent, error) {
-		if err := wait(ctx, o.Provider); err != nil {
-			return in, err
+	done := make(chan intent, o.Backlog)
+	healthy, failed := external.Add(tools, intentTool("healthy", func(ctx context.Context, in intent) error {
+		if err := measure.Wait(ctx, o.Provider); err != nil {
+			return err
 		}
-		done <- in.Ref
-		return in, nil
+		done <- in
+		return nil
 	}))
-	if err != nil {
-		return row, err
-	}
-	silent, err := external.Add(tools, intentTool("silent", func(ctx context.Context, in intent) (intent, error) {
+	silent, err := external.Add(tools, intentTool("silent", func(ctx context.Context, _ intent) error {
 		<-ctx.Done()
-		return in, context.Cause(ctx)
+		return context.Cause(ctx)
 	}))
-	if err != nil {
-		return row, err
+	if err = errors.Join(failed, err); err != nil {
+		return backlog, later, err
 	}
-	accept := func(h *external.Handle[intent, intent], refs ...string) error {
-		return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-			for _, ref := range refs {
-				if _, err := h.Accept(ctx, tx, dedup.Call{Scope: "acme", Key: ref}, intent{ref}); err != nil {
+	accept := func(h *external.Handle[intent, intent], from, to int) error {
+		return d.BeginFunc(ctx, func(tx pgx.Tx) error {
+			for n := from; n < to; n++ {
+				in := intent{n, time.Now()}
+				if _, err := h.Accept(ctx, tx, dedup.Call{Scope: way.Scope, Key: fmt.Sprint(n)}, in); err != nil {
 					return err
 				}
 			}
@@ -115,12 +108,12 @@ func (s stand) outboxOf(ctx context.Context, o RecoverOptions, dead bool) (row o
 		})
 	}
 	if dead {
-		if err := accept(silent, numbered("dead", o.Dead)...); err != nil {
-			return row, err
+		if err := accept(silent, 0, o.Dead); err != nil {
+			return backlog, later, err
 		}
 	}
-	if err := accept(healthy, numbered("backlog", o.Backlog)...); err != nil {
-		return row, err
+	if err := accept(healthy, 0, o.Backlog); err != nil {
+		return backlog, later, err
 	}
 
 	recovering, end := context.WithCancel(ctx)
@@ -135,71 +128,52 @@ func (s stand) outboxOf(ctx context.Context, o RecoverOptions, dead bool) (row o
 		}
 		recovered.Wait()
 	}()
-	began := time.Now()
-	if err := await(ctx, done, nil, o.Backlog); err != nil {
-		return row, err
+	if backlog, err = await(ctx, done, o.Backlog); err != nil {
+		return backlog, later, err
 	}
-	row.drained = measure.Sample{Calls: o.Backlog, Elapsed: time.Since(began)}
-
-	accepted := map[string]time.Time{}
-	var mu sync.Mutex
-	later := numbered("later", int(o.Rate*o.Paced.Seconds()))
-	accepting := make(chan error, 1)
+	n := int(o.Rate * o.Paced.Seconds())
+	accepted := make(chan error, 1)
 	go func() {
-		for _, ref := range later {
-			mu.Lock()
-			accepted[ref] = time.Now()
-			mu.Unlock()
-			if err := accept(healthy, ref); err != nil {
-				accepting <- err
+		for i := range n {
+			if err := accept(healthy, o.Backlog+i, o.Backlog+i+1); err != nil {
+				accepted <- err
 				return
 			}
-			_ = wait(ctx, time.Duration(float64(time.Second)/o.Rate))
+			_ = measure.Wait(ctx, time.Duration(float64(time.Second)/o.Rate))
 		}
-		accepting <- nil
+		accepted <- nil
 	}()
-	began = time.Now()
-	row.paced.Calls = len(later)
-	err = await(ctx, done, func(ref string) {
-		mu.Lock()
-		defer mu.Unlock()
-		row.paced.Latencies = append(row.paced.Latencies, time.Since(accepted[ref]))
-	}, len(later))
-	row.paced.Elapsed = time.Since(began)
-	return row, errors.Join(err, <-accepting)
+	later, err = await(ctx, done, n)
+	return backlog, later, errors.Join(err, <-accepted)
 }
 
-func intentTool(name string, perform func(context.Context, intent) (intent, error)) external.Tool[intent, intent] {
+// intent is what an operation is to do, and when it was accepted.
+type intent struct {
+	N  int       `json:"n"`
+	At time.Time `json:"at"`
+}
+
+func intentTool(name string, perform func(context.Context, intent) error) external.Tool[intent, intent] {
 	return external.Tool[intent, intent]{
-		Name: name, Ref: func(out intent) string { return out.Ref }, KeyKept: 24 * time.Hour,
-		Perform: func(ctx context.Context, _ external.Attempt, in intent) (intent, error) { return perform(ctx, in) },
+		Name: name, Ref: func(out intent) string { return fmt.Sprint(out.N) }, KeyKept: day,
+		Perform: func(ctx context.Context, _ external.Attempt, in intent) (intent, error) { return in, perform(ctx, in) },
 	}
 }
 
-func numbered(name string, n int) []string {
-	all := make([]string, n)
-	for i := range all {
-		all[i] = fmt.Sprintf("%s-%d", name, i)
-	}
-	return all
-}
-
-// await waits until n operations have taken effect, each once.
-func await(ctx context.Context, done <-chan string, took func(ref string), n int) error {
-	seen := map[string]bool{}
-	for len(seen) < n {
+// await waits until n operations have taken effect, each once, and returns how long each took since it was accepted.
+func await(ctx context.Context, done <-chan intent, n int) (all measure.Sample, err error) {
+	seen := map[int]bool{}
+	for began := time.Now(); len(seen) < n; all.Elapsed = time.Since(began) {
 		select {
-		case ref := <-done:
-			if seen[ref] {
-				return fmt.Errorf("%s took effect twice", ref)
+		case in := <-done:
+			if seen[in.N] {
+				return all, fmt.Errorf("operation %d took effect twice", in.N)
 			}
-			seen[ref] = true
-			if took != nil {
-				took(ref)
-			}
+			seen[in.N] = true
+			all.Calls, all.Latencies = all.Calls+1, append(all.Latencies, time.Since(in.At))
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return all, context.Cause(ctx)
 		}
 	}
-	return nil
+	return all, nil
 }

@@ -6,13 +6,12 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
 	"github.com/tooldedup/dedup"
-	"github.com/tooldedup/dedup/bench/internal/figure"
+	"github.com/tooldedup/dedup/bench/internal/bed"
 	"github.com/tooldedup/dedup/bench/internal/measure"
-	"github.com/tooldedup/dedup/bench/internal/server"
+	"github.com/tooldedup/dedup/bench/internal/way"
 )
 
 // SweepOptions say how the sweep is measured.
@@ -29,26 +28,12 @@ type SweepOptions struct {
 	Naptime           time.Duration // how often autovacuum looks meanwhile
 }
 
-// sweepRow is how fast one kind of records is swept, and what calls notice of it.
-type sweepRow struct {
-	alone, loaded float64 // records a second, without and with a load of calls
-	// The load's calls on the full table, during the sweep and on what it left. quiet is
-	// before and after together: a table that has just been filled and vacuumed is
-	// quicker than it will ever be.
-	before, swept, after, quiet measure.Latency
-}
-
-// Due is what a sweep makes of a record.
-type Due string
+// due is what a sweep makes of a record.
+type due string
 
 const (
-	Forgets Due = "forgotten"  // tombstones whose time is over are deleted
-	Expires Due = "tombstones" // results whose time is over are dropped
-)
-
-const (
-	sweepSchema = "swept"
-	day         = 24 * time.Hour
+	forgets due = "forgotten"  // tombstones whose time is over are deleted
+	expires due = "tombstones" // results whose time is over are dropped
 )
 
 // SweepCommand returns the command `sweep`.
@@ -66,109 +51,89 @@ generations of records through one table: filled, swept to tombstones, swept awa
 and look at what room is left behind. For that part autovacuum looks every 10 s in
 place of every minute, since a generation here lasts for half a minute and not for
 hours.`,
-		PreRunE: func(*cobra.Command, []string) error {
-			if o.Records < 1 {
-				return errors.New("--records must be at least 1")
-			}
-			return nil
-		},
 	}
 	cmd.Flags().IntVar(&o.Records, "records", 1_000_000, "records to sweep")
 	cmd.Flags().IntVar(&o.Generations, "generations", o.Generations, "generations of records; 0 for none")
-	cmd.Flags().Float64Var(&o.Rest, "rest", 0, "pause between two transactions of the sweep, as a multiple of the one before; 0 is the library's default, negative is none")
-	return command(cmd, nil, func(ctx context.Context, s stand) error { return sweep(ctx, s, o) })
+	cmd.Flags().Float64Var(&o.Rest, "rest", 0,
+		"pause between two transactions of the sweep, as a multiple of the one before; 0 is the library's default, negative is none")
+	counts := func() []int { return []int{o.Records} }
+	return command(cmd, counts, func(ctx context.Context, s stand) error { return sweep(ctx, s, o) })
 }
 
 func sweep(ctx context.Context, s stand, o SweepOptions) error {
-	pool, err := server.Pool(ctx, s.url, o.Clients+2)
-	if err != nil {
-		return err
-	}
-	defer pool.Close()
-	t := figure.NewTable("records that become", "records", "alone/s, ≥ 50,000", "under load/s, ≥ 50,000", "calls during", "p50 quiet", "p50 during",
-		"p99 before", "p99 after", "p99 quiet", "p99 during", "p99 ratio, ≤ 2x")
-	for _, due := range []Due{Forgets, Expires} {
-		row, err := s.sweepOf(ctx, pool, o, due)
+	fmt.Fprint(s.out, "\nRecords a second, and what calls notice of it.\n\n")
+	t := measure.NewTable(s.out, "records that become", "records", "alone/s, ≥ 50,000", "under load/s, ≥ 50,000",
+		"calls during", "p50 quiet", "p50 during", "p99 before", "p99 after", "p99 quiet", "p99 during", "p99 ratio, ≤ 2")
+	for _, due := range []due{forgets, expires} {
+		alone, _, err := s.sweepOf(ctx, o, due, false)
 		if err != nil {
 			return fmt.Errorf("sweeping %s: %w", due, err)
 		}
-		t.Row(due, o.Records, int64(row.alone), int64(row.loaded), row.swept.Calls, row.quiet.P50, row.swept.P50,
-			row.before.P99, row.after.P99, row.quiet.P99, row.swept.P99, times(ratio(row.swept.P99, row.quiet.P99)))
+		loaded, calls, err := s.sweepOf(ctx, o, due, true)
+		if err != nil {
+			return fmt.Errorf("sweeping %s under load: %w", due, err)
+		}
+		// Before and after together: a table that has just been filled and vacuumed is
+		// quicker than it will ever be.
+		before, during, after, quiet := calls[0].Latency(), calls[1].Latency(), calls[2].Latency(), calls[0].And(calls[2]).Latency()
+		t.Row(due, o.Records, int(alone), int(loaded), during.Calls, quiet.P50, during.P50,
+			before.P99, after.P99, quiet.P99, during.P99, ratio(during.P99, quiet.P99))
 	}
-	fmt.Fprint(s.out, "\nRecords a second, and what calls notice of it.\n\n")
-	t.Write(s.out)
+	t.Flush()
 	if o.Generations == 0 {
 		return nil
 	}
-	all, err := s.generations(ctx, pool, o)
-	if err != nil {
-		return fmt.Errorf("generations: %w", err)
-	}
-	writeGenerations(s.out, all)
-	return nil
+	return s.generations(ctx, o)
 }
 
-// sweepOf measures the sweep alone and under load, each on a new table.
-func (s stand) sweepOf(ctx context.Context, pool *pgxpool.Pool, o SweepOptions, due Due) (row sweepRow, err error) {
-	t, err := dueTable(ctx, pool, o, due)
-	if err != nil {
-		return row, err
-	}
-	s.say("%s records that become %s: sweeping alone", figure.Thousands(o.Records), due)
-	if row.alone, err = t.sweepAll(ctx, o, due); err != nil {
-		return row, err
-	}
-
-	if t, err = dueTable(ctx, pool, o, due); err != nil {
-		return row, err
-	}
-	call := t.first(OrderedKeys)
-	if err := drive(ctx, o.Clients, o.Clients*warmCalls, call); err != nil {
-		return row, err
-	}
-	s.say("%s records that become %s: load of %g calls a second, before, during and after a sweep", figure.Thousands(o.Records), due, o.Rate)
-	load := pace{rate: o.Rate, clients: o.Clients}
-	quiet := func() error { return wait(ctx, o.Quiet) }
-	before, err := load.beside(ctx, quiet, call)
-	if err != nil {
-		return row, err
-	}
-	during, err := load.beside(ctx, func() (err error) { row.loaded, err = t.sweepAll(ctx, o, due); return err }, call)
-	if err != nil {
-		return row, err
-	}
-	after, err := load.beside(ctx, quiet, call)
-	row.before, row.swept, row.after, row.quiet = before.Latency(), during.Latency(), after.Latency(), before.And(after).Latency()
-	return row, err
-}
-
-// dueTable makes a table of records that are all due.
-func dueTable(ctx context.Context, pool *pgxpool.Pool, o SweepOptions, due Due) (*tool, error) {
-	t, err := newField(ctx, pool, dedup.Options{Schema: sweepSchema, Retention: dedup.TaskRetention()})
-	if err != nil {
-		return nil, err
-	}
-	f := filling{keys: OrderedKeys, records: o.Records, retention: dedup.Retention{Result: day, Tombstone: 30 * day}}
-	switch due {
-	case Forgets:
+// sweepOf measures a sweep of a new table in records a second. Under a load it returns that load's calls
+// before the sweep, beside it, and after it.
+func (s stand) sweepOf(ctx context.Context, o SweepOptions, due due, load bool) (perSecond float64, found [3]measure.Sample, err error) {
+	f := filling{keys: OrderedKeys, records: o.Records, from: 3 * day, to: 2 * day, result: day, tombstone: 30 * day}
+	if due == forgets {
 		f.from, f.to, f.swept = 33*day, 32*day, true
-	case Expires:
-		f.from, f.to = 3*day, 2*day
 	}
-	return t, f.into(ctx, t)
+	site, err := s.filled(ctx, f)
+	if err != nil {
+		return 0, found, err
+	}
+	defer func() { err = errors.Join(err, site.Drop(ctx)) }()
+	if !load {
+		perSecond, err = sweepAll(ctx, site, o, due)
+		return perSecond, found, err
+	}
+	err = site.Session(ctx, site.Env(o.Clients, bed.Line{}), func(session *way.Session) (err error) {
+		call := calls(session, OrderedKeys)
+		if err := drive(ctx, o.Clients, o.Clients*warmCalls, call); err != nil {
+			return err
+		}
+		quiet := func() error { return measure.Wait(ctx, o.Quiet) }
+		sweeping := func() (err error) { perSecond, err = sweepAll(ctx, site, o, due); return err }
+		for i, work := range []func() error{quiet, sweeping, quiet} {
+			if found[i], err = (measure.Load{Rate: o.Rate, Clients: o.Clients}).Beside(ctx, work, call); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return perSecond, found, err
 }
 
 // sweepAll sweeps once and returns the records a second. All that were due must
 // be gone.
-func (t *tool) sweepAll(ctx context.Context, o SweepOptions, due Due) (float64, error) {
+func sweepAll(ctx context.Context, site *bed.Site, o SweepOptions, due due) (float64, error) {
+	d, err := dedup.New(site.Pools[0], nil)
+	if err != nil {
+		return 0, err
+	}
 	start := time.Now()
-	swept, err := t.d.Sweep(ctx, &dedup.SweepOptions{Rest: o.Rest})
+	swept, err := d.Sweep(ctx, &dedup.SweepOptions{Rest: o.Rest})
 	elapsed := time.Since(start)
 	if err != nil {
 		return 0, err
 	}
 	want := dedup.SweepResult{Batches: swept.Batches, Forgotten: int64(o.Records)}
-	if due == Expires {
+	if due == expires {
 		want.Forgotten, want.Expired = 0, want.Forgotten
 	}
 	if swept != want {

@@ -16,7 +16,7 @@ import (
 
 // SQL is the transaction of database/sql that the effect needs anyway.
 func SQL() Way {
-	return Way{Name: "sql", Title: "sql.Tx", Batch: 1, Open: onPool(func(_ context.Context, env Env, pool *pgxpool.Pool) (caller, func() error, error) {
+	start := func(_ context.Context, env Env, pool *pgxpool.Pool) (caller, func() error, error) {
 		db := openSQL(pool, env)
 		return func(ctx context.Context, keys []string) error {
 			tx, err := db.BeginTx(ctx, nil)
@@ -29,7 +29,8 @@ func SQL() Way {
 			}
 			return tx.Commit()
 		}, db.Close, nil
-	})}
+	}
+	return Way{Name: "sql", Title: "sql.Tx", Batch: 1, Open: onPool(start)}
 }
 
 // openSQL opens a database of pool's that keeps as many connections as there are clients.
@@ -87,7 +88,7 @@ func DoGorm() Way {
 	}
 }
 
-func withGorm(start func(context.Context, *pgxpool.Pool, *gorm.DB) (caller, error)) func(context.Context, Env) (Session, error) {
+func withGorm(start func(context.Context, *pgxpool.Pool, *gorm.DB) (caller, error)) open {
 	return onPool(func(ctx context.Context, env Env, pool *pgxpool.Pool) (caller, func() error, error) {
 		db := openSQL(pool, env)
 		orm, err := gorm.Open(postgres.New(postgres.Config{Conn: db}), &gorm.Config{Logger: logger.Discard})

@@ -12,21 +12,11 @@ import (
 	"github.com/tooldedup/dedup/oteldedup"
 )
 
-// DoOTel is [dedup.Do] with oteldedup, and with every call sampled.
-func DoOTel() Way { return doOTelWith("do-otel", "dedup.Do, OTel, all sampled", 1) }
-
-// DoOTelTenth is [DoOTel] with a tenth of the calls sampled.
-func DoOTelTenth() Way { return doOTelWith("do-otel-tenth", "dedup.Do, OTel, a tenth sampled", 0.1) }
-
-// DoOTelMetrics is [DoOTel] with no call sampled.
-func DoOTelMetrics() Way { return doOTelWith("do-otel-metrics", "dedup.Do, OTel, none sampled", 0) }
-
-// doOTelWith samples a part of the calls. Spans are batched for an exporter that drops them,
-// and metrics wait for a reader that does not come.
-func doOTelWith(name, title string, sampled float64) Way {
+// DoOTel is [dedup.Do] with oteldedup, and a part of the calls sampled, which the title says. Spans are
+// batched for an exporter that drops them, and metrics wait for a reader that does not come.
+func DoOTel(name, part string, sampled float64) Way {
 	return Way{
-		Name: name, Title: title, Batch: 1, Replays: true, OneKey: true,
-		Prepare: createRecords,
+		Name: name, Title: "dedup.Do, OTel, " + part + " sampled", Batch: 1, Replays: true, OneKey: true, Prepare: createRecords,
 		Open: onPool(func(_ context.Context, _ Env, pool *pgxpool.Pool) (caller, func() error, error) {
 			sampler := sdktrace.ParentBased(sdktrace.TraceIDRatioBased(sampled))
 			traces := sdktrace.NewTracerProvider(sdktrace.WithSampler(sampler), sdktrace.WithBatcher(dropped{}))

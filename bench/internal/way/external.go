@@ -17,19 +17,20 @@ import (
 func External() Way {
 	return Way{
 		Name: "external", Title: "external.Do", Batch: 1, Replays: true, OneKey: true, Prepare: createRecords,
-		Open: withProvider(func(ctx context.Context, _ *pgxpool.Pool, handle *external.Handle[args, row], key string) error {
+		Open: withProvider(func(ctx context.Context, _ *dedup.Deduper, handle *external.Handle[args, row], key string) error {
 			_, err := handle.Do(ctx, call(key), args{Ref: key})
 			return err
 		}),
 	}
 }
 
-// ExternalAccept is an outbox: [external.Handle.Accept] in the transaction of a write.
+// ExternalAccept is an outbox: [external.Handle.Accept] in the transaction of a write. Where
+// Accept answers that the transaction has to be run again, [dedup.Deduper.BeginFunc] does so.
 func ExternalAccept() Way {
 	return Way{
 		Name: "accept", Title: "external.Accept", Batch: 1, Prepare: createRecords,
-		Open: withProvider(func(ctx context.Context, pool *pgxpool.Pool, handle *external.Handle[args, row], key string) error {
-			return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		Open: withProvider(func(ctx context.Context, d *dedup.Deduper, handle *external.Handle[args, row], key string) error {
+			return d.BeginFunc(ctx, func(tx pgx.Tx) error {
 				if _, err := insert(ctx, tx, key); err != nil {
 					return err
 				}
@@ -41,7 +42,7 @@ func ExternalAccept() Way {
 }
 
 // withProvider opens a session with a tool that acts outside of the database.
-func withProvider(make func(ctx context.Context, pool *pgxpool.Pool, handle *external.Handle[args, row], key string) error) func(context.Context, Env) (Session, error) {
+func withProvider(make func(ctx context.Context, d *dedup.Deduper, handle *external.Handle[args, row], key string) error) open {
 	return onPool(func(_ context.Context, _ Env, pool *pgxpool.Pool) (caller, func() error, error) {
 		d, err := dedup.New(pool, nil)
 		if err != nil {
@@ -52,7 +53,7 @@ func withProvider(make func(ctx context.Context, pool *pgxpool.Pool, handle *ext
 			return nil, nil, err
 		}
 		handle, err := external.Add(tools, external.Tool[args, row]{
-			Name: tool,
+			Name: Tool,
 			Perform: func(ctx context.Context, _ external.Attempt, in args) (r row, err error) {
 				err = pool.QueryRow(ctx, effect, in.Ref).Scan(&r.ID)
 				return r, err
@@ -61,6 +62,6 @@ func withProvider(make func(ctx context.Context, pool *pgxpool.Pool, handle *ext
 			KeyKept: 24 * time.Hour,
 		})
 		end := func() error { return tools.Close(context.Background()) } // waits for what they still do
-		return func(ctx context.Context, keys []string) error { return make(ctx, pool, handle, keys[0]) }, end, err
+		return func(ctx context.Context, keys []string) error { return make(ctx, d, handle, keys[0]) }, end, err
 	})
 }

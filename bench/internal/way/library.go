@@ -14,17 +14,12 @@ const batchSize = 100
 
 // call is the call with the key.
 func call(key string) dedup.Call {
-	return dedup.Call{Scope: scope, Tool: tool, Key: key, Args: args{Ref: key}}
+	return dedup.Call{Scope: Scope, Tool: Tool, Key: key, Args: args{Ref: key}}
 }
 
 // book is the effect as a function.
 func book(ref string) dedup.Effect[row] {
 	return func(ctx context.Context, tx pgx.Tx) (row, error) { return insert(ctx, tx, ref) }
-}
-
-func insert(ctx context.Context, tx pgx.Tx, ref string) (r row, err error) {
-	err = tx.QueryRow(ctx, effect, ref).Scan(&r.ID)
-	return r, err
 }
 
 // library is a way that calls the library with one key.

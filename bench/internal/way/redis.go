@@ -47,7 +47,7 @@ type redisSession struct {
 }
 
 func (s redisSession) call(ctx context.Context, keys []string) error {
-	name := scope + ":" + tool + ":" + keys[0]
+	name := Scope + ":" + Tool + ":" + keys[0]
 	var r row
 	recorded, err := s.client.Get(ctx, name).Bytes()
 	if err == nil {

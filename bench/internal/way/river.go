@@ -19,7 +19,7 @@ func River() Way {
 		Name: "river", Title: "River, unique job", Batch: 1, Replays: true, OneKey: true, Prepare: createJobs,
 		Open: withRiver(func(ctx context.Context, client *river.Client[pgx.Tx], tx pgx.Tx, key string) error {
 			unique := &river.InsertOpts{UniqueOpts: river.UniqueOpts{ByArgs: true}}
-			inserted, err := client.InsertTx(ctx, tx, bookArgs{Scope: scope, Key: key}, unique)
+			inserted, err := client.InsertTx(ctx, tx, bookArgs{Scope: Scope, Key: key}, unique)
 			if err != nil || inserted.UniqueSkippedAsDuplicate {
 				return err
 			}
@@ -37,7 +37,7 @@ func RiverJob() Way {
 			if _, err := insert(ctx, tx, key); err != nil {
 				return err
 			}
-			_, err := client.InsertTx(ctx, tx, bookArgs{Scope: scope, Key: key}, nil)
+			_, err := client.InsertTx(ctx, tx, bookArgs{Scope: Scope, Key: key}, nil)
 			return err
 		}),
 	}
@@ -55,7 +55,7 @@ func createJobs(ctx context.Context, pool *pgxpool.Pool) error {
 }
 
 // withRiver opens a session whose calls are transactions.
-func withRiver(in func(ctx context.Context, client *river.Client[pgx.Tx], tx pgx.Tx, key string) error) func(context.Context, Env) (Session, error) {
+func withRiver(in func(ctx context.Context, client *river.Client[pgx.Tx], tx pgx.Tx, key string) error) open {
 	return onPool(func(_ context.Context, _ Env, pool *pgxpool.Pool) (caller, func() error, error) {
 		// Without queues the client only inserts, and does nothing on its own.
 		client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{})
@@ -71,4 +71,4 @@ type bookArgs struct {
 	Key   string `json:"key"`
 }
 
-func (bookArgs) Kind() string { return tool }
+func (bookArgs) Kind() string { return Tool }

@@ -29,8 +29,8 @@ func Textbook() Way {
 	}
 }
 
-func textbook(ctx context.Context, pool *pgxpool.Pool, keys []string) error {
-	arguments, err := json.Marshal(args{Ref: keys[0]})
+func textbook(ctx context.Context, pool *pgxpool.Pool, key string) error {
+	arguments, err := json.Marshal(args{Ref: key})
 	if err != nil {
 		return err
 	}
@@ -41,14 +41,14 @@ func textbook(ctx context.Context, pool *pgxpool.Pool, keys []string) error {
 		err := tx.QueryRow(ctx, `
 			SELECT fingerprint, result
 			FROM textbook
-			WHERE scope = $1 AND tool = $2 AND key = $3`, scope, tool, keys[0]).Scan(&recorded, &answer)
+			WHERE scope = $1 AND tool = $2 AND key = $3`, Scope, Tool, key).Scan(&recorded, &answer)
 		if err == nil {
 			return replay(recorded, fingerprint, answer)
 		}
 		if !errors.Is(err, pgx.ErrNoRows) {
 			return err
 		}
-		r, err := insert(ctx, tx, keys[0])
+		r, err := insert(ctx, tx, key)
 		if err != nil {
 			return err
 		}
@@ -59,7 +59,7 @@ func textbook(ctx context.Context, pool *pgxpool.Pool, keys []string) error {
 		_, err = tx.Exec(ctx, `
 			INSERT INTO textbook (scope, tool, key, fingerprint, outcome, result, created_at, expires_at, forget_at)
 			VALUES ($1, $2, $3, $4, 'done', $5, now(), now() + interval '1 day', now() + interval '31 days')`,
-			scope, tool, keys[0], fingerprint[:], string(result))
+			Scope, Tool, key, fingerprint[:], string(result))
 		return err
 	})
 }

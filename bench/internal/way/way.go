@@ -1,10 +1,22 @@
+// Package way holds the ways that the benchmark compares: the library's own, the
+// transaction without any of them, and what else people use.
+//
+// All have the same effect, one row in the table effects, whose ref is the key of
+// the call: a key that stands in it twice was doubled.
 package way
 
 import (
 	"context"
+	"fmt"
 	"net"
+	"slices"
+	"strings"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tooldedup/dedup/migrations"
 )
 
 // A Way is a way to make a write, run once or not.
@@ -24,7 +36,41 @@ type Way struct {
 	// once, on an empty database of the way's own.
 	Prepare func(ctx context.Context, pool *pgxpool.Pool) error
 	// Open connects.
-	Open func(ctx context.Context, env Env) (Session, error)
+	Open func(ctx context.Context, env Env) (*Session, error)
+}
+
+// All returns every way, the base of all ratios first.
+func All() []Way {
+	return []Way{
+		Bare(), Textbook(),
+		Do(), SQL(), DoSQL(), Gorm(), DoGorm(),
+		DoOTel("do-otel", "all", 1), DoOTel("do-otel-tenth", "a tenth", 0.1), DoOTel("do-otel-metrics", "none", 0),
+		DoLookFirst(), DoStatement(), DoTx(), DoBatch(),
+		External(), ExternalAccept(),
+		River(), RiverJob(), DBOSOnePool(), DBOSTwoPools(), DBOSStep(), Redis(),
+	}
+}
+
+// Base is the name of the way to which all others are compared.
+const Base = "bare"
+
+// Choose returns the ways of the given names, in the order of All, and the base
+// whether it is named or not. No names mean all.
+func Choose(names []string) ([]Way, error) {
+	all := All()
+	known := make([]string, 0, len(all))
+	for _, w := range all {
+		known = append(known, w.Name)
+	}
+	for _, name := range names {
+		if !slices.Contains(known, name) {
+			return nil, fmt.Errorf("there is no way %q; choose from %s", name, strings.Join(known, ", "))
+		}
+	}
+	if len(names) == 0 {
+		return all, nil
+	}
+	return slices.DeleteFunc(all, func(w Way) bool { return w.Name != Base && !slices.Contains(names, w.Name) }), nil
 }
 
 // An Env is what a way is run on.
@@ -41,29 +87,18 @@ type Env struct {
 	DialRedis func(ctx context.Context, network, addr string) (net.Conn, error)
 }
 
-// A Session is a way that is connected. Call may be called from any goroutine.
-type Session interface {
-	// Call makes one call for each of the keys, Batch of them. A key that was
-	// used before is replayed, if the way can do that.
-	Call(ctx context.Context, keys []string) error
-	// Pools are the connections to Postgres, whose statistics the caller may
-	// want to flush.
-	Pools() []*pgxpool.Pool
-	Close() error
-}
-
-// Scope and Tool name the call for those ways that ask for it.
-const (
-	scope = "acme"
-	tool  = "book"
-)
-
-// Effect is the effect of every way; see [Effects].
-const effect = `INSERT INTO effects (ref) VALUES ($1) RETURNING id`
-
 // Effects creates the table that all ways write to. It has no index of its own:
 // the smaller the effect, the more of the cost is the way's.
 const Effects = `CREATE TABLE effects (id int GENERATED ALWAYS AS IDENTITY, ref text NOT NULL)`
+
+// effect is the effect of every way.
+const effect = `INSERT INTO effects (ref) VALUES ($1) RETURNING id`
+
+// Scope and Tool name the call for those ways that ask for it.
+const (
+	Scope = "acme"
+	Tool  = "book"
+)
 
 // args are the arguments of a call, for those ways that look at them.
 type args struct {
@@ -73,4 +108,26 @@ type args struct {
 // row is what a call returns.
 type row struct {
 	ID int `json:"id"`
+}
+
+func insert(ctx context.Context, tx pgx.Tx, ref string) (r row, err error) {
+	err = tx.QueryRow(ctx, effect, ref).Scan(&r.ID)
+	return r, err
+}
+
+// createRecords creates the tables of the library.
+func createRecords(ctx context.Context, pool *pgxpool.Pool) error { return CreateRecords(ctx, pool) }
+
+// CreateRecords creates the tables of the library in the first schema of the search path.
+func CreateRecords(ctx context.Context, db interface {
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+}) error {
+	sql, err := migrations.SQL()
+	if err != nil {
+		return err
+	}
+	if _, err := db.Exec(ctx, sql); err != nil {
+		return fmt.Errorf("creating tool_dedup: %w", err)
+	}
+	return nil
 }

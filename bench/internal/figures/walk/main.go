@@ -13,7 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tooldedup/dedup"
-	"github.com/tooldedup/dedup/bench/internal/server"
+	"github.com/tooldedup/dedup/bench/internal/bed"
 	"github.com/tooldedup/dedup/bench/internal/way"
 )
 
@@ -25,7 +25,7 @@ func main() {
 }
 
 func walk(ctx context.Context, folder string) (err error) {
-	s, err := server.Start(ctx, server.Options{Fast: true})
+	s, err := bed.Start(ctx, bed.Options{Fast: true})
 	if err != nil {
 		return err
 	}

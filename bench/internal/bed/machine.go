@@ -1,0 +1,64 @@
+package bed
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"runtime"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// A Machine is what was measured on, so that figures are not compared that cannot
+// be.
+type Machine struct {
+	OS       string `json:"os"`
+	Cores    int    `json:"cores"`
+	Go       string `json:"go"`
+	Postgres string `json:"postgres"`
+	Redis    string `json:"redis,omitempty"`
+	Source   string `json:"source"` // where Postgres comes from, and where its data lies
+	// Settings of Postgres are those that say most about what is measured.
+	Settings map[string]string `json:"settings"`
+}
+
+var machineSettings = []string{
+	"fsync", "full_page_writes", "synchronous_commit", "shared_buffers", "max_wal_size", "checkpoint_timeout", "autovacuum",
+}
+
+// Machine says what is measured on. The server is asked for its part.
+func (b *Bed) Machine(ctx context.Context) (Machine, error) {
+	m := Machine{
+		OS: runtime.GOOS + "/" + runtime.GOARCH, Cores: runtime.NumCPU(), Go: runtime.Version(),
+		Source: b.Source, Settings: map[string]string{},
+	}
+	rows, _ := b.Admin.Query(ctx, `
+		SELECT name, current_setting(name), split_part(current_setting('server_version'), ' ', 1)
+		FROM unnest($1::text[]) name`, machineSettings)
+	var name, value string
+	_, err := pgx.ForEachRow(rows, []any{&name, &value, &m.Postgres}, func() error {
+		m.Settings[name] = value
+		return nil
+	})
+	if err != nil {
+		return m, fmt.Errorf("asking for the server's settings: %w", err)
+	}
+	if b.Redis != nil {
+		m.Redis = b.Redis.Version
+	}
+	return m, nil
+}
+
+// Write writes it as the head of a result.
+func (m Machine) Write(w io.Writer) {
+	fmt.Fprintf(w, "%s, %d cores, %s, PostgreSQL %s", m.OS, m.Cores, m.Go, m.Postgres)
+	if m.Redis != "" {
+		fmt.Fprintf(w, ", Redis %s", m.Redis)
+	}
+	var settings []string
+	for _, name := range machineSettings {
+		settings = append(settings, name+" "+m.Settings[name])
+	}
+	fmt.Fprintf(w, "\n%s\n%s\n", m.Source, strings.Join(settings, ", "))
+}

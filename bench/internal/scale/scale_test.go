@@ -1,0 +1,241 @@
+package scale
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/bench/internal/bed"
+	"github.com/tooldedup/dedup/bench/internal/measure"
+	"github.com/tooldedup/dedup/bench/internal/way"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// setup is a server to measure on, which keeps no promise to the disk: tests look at counts and
+// never at times.
+func setup(t *testing.T) (stand, *bytes.Buffer) {
+	t.Helper()
+	b, err := bed.Start(t.Context(), bed.Options{Fast: true})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, b.Stop(t.Context())) })
+	var out bytes.Buffer
+	return stand{b, &out, t.Logf}, &out
+}
+
+// A command line that is wrong is answered before a server is started.
+func TestFlags(t *testing.T) {
+	t.Parallel()
+
+	for name, wrong := range map[string][][]string{
+		"growth":  {{"--sizes", "0"}, {"--sizes", ""}, {"--calls", "0"}, {"argument"}},
+		"sweep":   {{"--records", "0"}, {"argument"}},
+		"operate": {{"--records", "0"}, {"--runs", "0"}, {"argument"}},
+		"recover": {{"--backlog", "0"}, {"argument"}},
+	} {
+		for _, args := range wrong {
+			root := &cobra.Command{SilenceUsage: true, SilenceErrors: true}
+			root.AddCommand(GrowthCommand(), SweepCommand(), OperateCommand(), RecoverCommand())
+			var out bytes.Buffer
+			root.SetArgs(append([]string{name}, args...))
+			root.SetOut(&out)
+			require.Error(t, root.ExecuteContext(t.Context()), "%s %v", name, args)
+			require.Empty(t, out.String())
+		}
+	}
+}
+
+// A whole command: on a private server with the settings of production.
+func TestCommandWritesItsFile(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "growth.json")
+	var out bytes.Buffer
+	cmd := growthCommand(GrowthOptions{Clients: []int{1}, Kinds: []KeyKind{OrderedKeys}, Rounds: 1, Calls: 5})
+	cmd.SetArgs([]string{"--sizes", "100", "--json", file})
+	cmd.SetOut(&out)
+	cmd.SetErr(io.Discard)
+	require.NoError(t, cmd.ExecuteContext(t.Context()))
+
+	g, err := measure.ReadJSON[Growth](file)
+	require.NoError(t, err)
+	require.Len(t, g.Rows, 1)
+	require.NotEmpty(t, g.Machine.Source)
+	require.Equal(t, "on", g.Machine.Settings["fsync"])
+	require.Equal(t, "on", g.Machine.Settings["full_page_writes"])
+	require.Equal(t, "on", g.Machine.Settings["synchronous_commit"])
+	require.Contains(t, out.String(), "checkpoint_timeout 1h")
+}
+
+func TestKeysHaveTheFormOfNewKey(t *testing.T) {
+	t.Parallel()
+
+	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	const timed = `^ts1_[0-9a-v]{9}_[0-9A-Za-z_-]{22}$`
+	require.Regexp(t, timed, OrderedKeys.newKey(at))
+	require.Regexp(t, timed, dedup.NewKey())
+	require.Regexp(t, `^[0-9A-Za-z_-]{22}$`, RandomKeys.newKey(at))
+	require.Less(t, OrderedKeys.newKey(at), OrderedKeys.newKey(at.Add(time.Millisecond)))
+	require.Less(t, OrderedKeys.newKey(time.Now().Add(-time.Hour)), dedup.NewKey())
+}
+
+func TestChunksAreSortedAndSpread(t *testing.T) {
+	t.Parallel()
+
+	now := time.Now()
+	f := filling{keys: RandomKeys, records: 100, from: 100 * time.Second}
+	chunk := f.chunk(now, 50, 100)
+	require.Len(t, chunk, 50)
+	require.True(t, slices.IsSortedFunc(chunk, func(a, b keyed) int { return strings.Compare(a.key, b.key) }))
+	for _, one := range chunk {
+		require.WithinRange(t, one.born, now.Add(-50*time.Second-time.Millisecond), now)
+	}
+}
+
+// A filled table stands for one that calls have filled: same rows, same sizes,
+// and the library replays them.
+func TestFilledRecordsAreTheLibrarysOwn(t *testing.T) {
+	t.Parallel()
+	s, _ := setup(t)
+	site, err := s.filled(t.Context(), fresh(RandomKeys, 2500))
+	require.NoError(t, err)
+	defer site.Close()
+	sizes, err := sizesOf(t.Context(), site)
+	require.NoError(t, err)
+	require.EqualValues(t, 2500, sizes.Records, "without the specimen")
+	require.Equal(t, sizes.Total, sizes.Heap+sizes.PrimaryKey+sizes.DueIndex)
+
+	var key string
+	var due, ages int
+	pool := site.Pools[0]
+	require.NoError(t, pool.QueryRow(t.Context(), `
+		SELECT min(key), count(*) FILTER (WHERE expires_at <= now()), count(DISTINCT created_at) FROM tool_dedup`).Scan(&key, &due, &ages))
+	require.Zero(t, due)
+	require.Equal(t, 2500, ages, "created one after the other")
+
+	d, err := dedup.New(pool, nil)
+	require.NoError(t, err)
+	specimen := map[string]string{"ref": site.Seeds[0]}
+	result, err := dedup.Do(t.Context(), d, dedup.Call{Scope: way.Scope, Tool: way.Tool, Key: key, Args: specimen},
+		func(context.Context, pgx.Tx) (any, error) { return nil, errors.New("it is a first call") })
+	require.NoError(t, err)
+	require.True(t, result.Replayed)
+	require.Equal(t, map[string]any{"id": 1.0}, result.Value)
+	require.Equal(t, day, result.ExpiresAt.Sub(result.CreatedAt))
+
+	// A call of the library's own, whose effect has an id of as many digits.
+	require.NoError(t, site.Session(t.Context(), site.Env(1, bed.Line{}), func(session *way.Session) error {
+		return session.Call(t.Context(), []string{RandomKeys.newKey(time.Now())})
+	}))
+	var widths int
+	require.NoError(t, pool.QueryRow(t.Context(), `SELECT count(DISTINCT pg_column_size(t.*)) FROM tool_dedup t`).Scan(&widths))
+	require.Equal(t, 1, widths, "all rows are equally wide")
+}
+
+func TestLongGrowth(t *testing.T) {
+	t.Parallel()
+	s, out := setup(t)
+	o := GrowthOptions{Sizes: []int{200, 1000}, Clients: []int{1, 4}, Kinds: []KeyKind{OrderedKeys, RandomKeys}, Rounds: 3, Calls: 20}
+	g, err := growth(t.Context(), s, o)
+	require.NoError(t, err)
+
+	require.Len(t, g.Rows, 2*2*2, "kinds, sizes, clients")
+	for _, row := range g.Rows {
+		for _, way := range []measure.Latency{row.Bare, row.Small, row.Call} {
+			require.Equal(t, 3*20, way.Calls)
+			require.Positive(t, way.P50)
+			require.GreaterOrEqual(t, way.P99, way.P50)
+		}
+		require.Positive(t, row.ToSmall)
+		require.Positive(t, row.ToBare)
+	}
+	require.Len(t, g.Tables, 2*2)
+	for i, table := range g.Tables {
+		require.EqualValues(t, o.Sizes[i%2], table.Records)
+		require.Greater(t, ratio(table.Heap, table.Records), 150.0)
+		require.Greater(t, table.Warm, 300.0, "a row, two entries and a COMMIT")
+	}
+	g.write(out)
+	require.Contains(t, out.String(), "to small table")
+}
+
+func TestLongSweep(t *testing.T) {
+	t.Parallel()
+	s, out := setup(t)
+	o := SweepOptions{Records: 2500, Rest: -1, Rate: 200, Clients: 2, Quiet: 200 * time.Millisecond}
+	require.NoError(t, sweep(t.Context(), s, o))
+	require.Contains(t, out.String(), "tombstones")
+
+	perSecond, calls, err := s.sweepOf(t.Context(), o, expires, true)
+	require.NoError(t, err)
+	require.Positive(t, perSecond)
+	require.Positive(t, calls[0].Calls)
+	require.Positive(t, calls[2].Calls)
+}
+
+// Nothing is reported for a sweep that left something behind or took what was not due.
+func TestSweepAllChecksTheCounts(t *testing.T) {
+	t.Parallel()
+	s, _ := setup(t)
+	site, err := s.filled(t.Context(), filling{keys: OrderedKeys, records: 100, from: 3 * day, to: 2 * day, result: day, tombstone: 30 * day})
+	require.NoError(t, err)
+	defer site.Close()
+	_, err = sweepAll(t.Context(), site, SweepOptions{Records: 101}, expires)
+	require.ErrorContains(t, err, "the sweep took")
+	require.ErrorContains(t, err, "Expired:100")
+}
+
+// It changes the settings of its server, and checks how many records the table has.
+func TestGenerations(t *testing.T) {
+	t.Parallel()
+	s, out := setup(t)
+	o := SweepOptions{Generations: 2, GenerationRecords: 1500, Hold: 300 * time.Millisecond, Naptime: time.Second}
+	require.NoError(t, s.generations(t.Context(), o))
+	require.Contains(t, out.String(), "generation")
+	require.Regexp(t, `\n +1 .*\n +2 .*\n`, out.String())
+}
+
+// What is asked of the table, large or small, is found by an index, and statistics read no
+// record.
+func TestLongOperate(t *testing.T) {
+	t.Parallel()
+	s, out := setup(t)
+	o := OperateOptions{Records: 50_000, Runs: 20}
+	all, err := operate(t.Context(), s, o)
+	require.NoError(t, err)
+	require.Len(t, all, 20)
+	for _, a := range all {
+		require.Equal(t, o.Runs, a.took.Calls, a.what)
+		require.Positive(t, a.took.P50, a.what)
+		switch a.what {
+		case "dedup list --outcome broken", "page records, broken": // a search goes through more records than there are here
+			continue
+		case "dedup show", "dedup list", "dedup attention", "page call", "page records", "page attention", "page overview", "page inflight", "page audit": // each page counts what needs somebody
+			require.GreaterOrEqual(t, a.scans.index, int64(o.Runs), a.what)
+		case "dedup version", "dedup stats":
+			require.Zero(t, a.scans.index, a.what)
+			require.Zero(t, a.scans.rows, a.what)
+		}
+		require.Zero(t, a.scans.sequential, a.what)
+	}
+	require.Contains(t, out.String(), "page overview")
+}
+
+func TestLongRecover(t *testing.T) {
+	t.Parallel()
+	s, out := setup(t)
+	o := RecoverOptions{Backlog: 100, Dead: 50, Provider: time.Millisecond, Conns: 4, Rate: 50, Paced: time.Second}
+	require.NoError(t, outbox(t.Context(), s, o))
+	require.Contains(t, out.String(), "The dead one has 50 operations")
+}
