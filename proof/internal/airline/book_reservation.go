@@ -7,7 +7,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/tooldedup/dedup/proof/internal/world/effect"
 	"github.com/tooldedup/dedup/proof/internal/world/kit"
 )
 
@@ -75,7 +74,7 @@ func bookReservation(ctx context.Context, tx pgx.Tx, in BookIn) (*Reservation, e
 	if err := users.Save(ctx, tx, in.UserID, user); err != nil {
 		return nil, err
 	}
-	return reservation, effect.Record(ctx, tx, Domain, "book_reservation", reservation.ReservationID)
+	return reservation, kit.Record(ctx, tx, Domain, "book_reservation", reservation.ReservationID)
 }
 
 func priceBooking(ctx context.Context, tx pgx.Tx, in BookIn) ([]BookedFlight, float64, error) {

@@ -123,7 +123,7 @@ func TestBookReservation(t *testing.T) {
 			})
 			all = append(all, func() error {
 				_, err := worldtest.Call[airline.Reservation](t.Context(), b.World, "update_reservation_baggages", airline.BaggagesIn{
-					ReservationID: "HATHAV", TotalBaggages: 1, NonfreeBaggages: 1, PaymentID: inesGift,
+					ReservationIn: airline.ReservationIn{ReservationID: "HATHAV"}, TotalBaggages: 1, NonfreeBaggages: 1, PaymentID: inesGift,
 				})
 				return err
 			})

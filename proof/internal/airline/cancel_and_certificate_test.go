@@ -54,6 +54,6 @@ func TestMissingOwnerIsNoRefusal(t *testing.T) {
 	b := setup(t)
 	_, err := b.Pool.Exec(t.Context(), `DELETE FROM airline_users WHERE user_id = $1`, tobin)
 	require.NoError(t, err)
-	_, err = worldtest.Call[airline.Reservation](t.Context(), b.World, "update_reservation_baggages", airline.BaggagesIn{ReservationID: "T5WD1C"})
+	_, err = worldtest.Call[airline.Reservation](t.Context(), b.World, "update_reservation_baggages", airline.BaggagesIn{ReservationIn: airline.ReservationIn{ReservationID: "T5WD1C"}})
 	require.EqualError(t, err, "user "+tobin+" of reservation T5WD1C is missing")
 }

@@ -6,7 +6,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/tooldedup/dedup/proof/internal/world/effect"
 	"github.com/tooldedup/dedup/proof/internal/world/kit"
 )
 
@@ -37,5 +36,5 @@ func sendCertificate(ctx context.Context, tx pgx.Tx, in CertificateIn) (answer *
 		answer = new(fmt.Sprintf("Certificate %s added to user %s with amount %s.", id, in.UserID, in.Amount))
 		break
 	}
-	return answer, effect.Record(ctx, tx, Domain, "send_certificate", in.UserID)
+	return answer, kit.Record(ctx, tx, Domain, "send_certificate", in.UserID)
 }

@@ -13,7 +13,7 @@ import (
 // other is R7KQ2A (two passengers, economy, QX101 on the 20th at 140) with
 // other flights.
 func other(cabin, paymentID string, flights ...airline.FlightChoice) airline.FlightsIn {
-	return airline.FlightsIn{ReservationID: "R7KQ2A", Cabin: cabin, Flights: flights, PaymentID: paymentID}
+	return airline.FlightsIn{ReservationIn: airline.ReservationIn{ReservationID: "R7KQ2A"}, Cabin: cabin, Flights: flights, PaymentID: paymentID}
 }
 
 func choice(number, date string) airline.FlightChoice {
@@ -93,12 +93,12 @@ func TestUpdateFlights(t *testing.T) {
 func TestUpdateBaggages(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	more := airline.BaggagesIn{ReservationID: "R7KQ2A", TotalBaggages: 9, NonfreeBaggages: 8, PaymentID: inesGift}
+	more := airline.BaggagesIn{ReservationIn: airline.ReservationIn{ReservationID: "R7KQ2A"}, TotalBaggages: 9, NonfreeBaggages: 8, PaymentID: inesGift}
 	got, err := worldtest.Call[airline.Reservation](t.Context(), b.World, "update_reservation_baggages", more)
 	require.NoError(t, err)
 	require.Equal(t, airline.Payment{PaymentID: inesGift, Amount: 400}, got.PaymentHistory[1], "exactly what is left")
 
-	fewer := airline.BaggagesIn{ReservationID: "R7KQ2A", TotalBaggages: 1, NonfreeBaggages: 0, PaymentID: inesGift}
+	fewer := airline.BaggagesIn{ReservationIn: airline.ReservationIn{ReservationID: "R7KQ2A"}, TotalBaggages: 1, NonfreeBaggages: 0, PaymentID: inesGift}
 	got, err = worldtest.Call[airline.Reservation](t.Context(), b.World, "update_reservation_baggages", fewer)
 	require.NoError(t, err)
 	require.Len(t, got.PaymentHistory, 2, "nothing is paid back")
@@ -119,7 +119,7 @@ func TestConcurrentChargesAddUp(t *testing.T) {
 	for _, id := range []string{"M3PL9Z", "T5WD1C", "M3PL9Z", "T5WD1C"} {
 		all = append(all, func() error {
 			_, err := worldtest.Call[airline.Reservation](t.Context(), b.World, "update_reservation_baggages", airline.BaggagesIn{
-				ReservationID: id, TotalBaggages: 3, NonfreeBaggages: 1, PaymentID: "credit_card_8001",
+				ReservationIn: airline.ReservationIn{ReservationID: id}, TotalBaggages: 3, NonfreeBaggages: 1, PaymentID: "credit_card_8001",
 			})
 			return err
 		})
@@ -136,7 +136,7 @@ func TestConcurrentChargesAddUp(t *testing.T) {
 func TestUpdatePassengers(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	in := airline.PassengersIn{ReservationID: "R7KQ2A", Passengers: make([]airline.Passenger, 1)}
+	in := airline.PassengersIn{ReservationIn: airline.ReservationIn{ReservationID: "R7KQ2A"}, Passengers: make([]airline.Passenger, 1)}
 	worldtest.Refused(t, b.World, "update_reservation_passengers", in, "number of passengers does not match")
 	in.ReservationID = "NONE"
 	worldtest.Refused(t, b.World, "update_reservation_passengers", in, "reservation not found")

@@ -21,12 +21,9 @@ func cancel(_ context.Context, _ pgx.Tx, r *Reservation, _ ReservationIn) error 
 
 // PassengersIn are the arguments of update_reservation_passengers.
 type PassengersIn struct {
-	ReservationID string      `json:"reservation_id"`
-	Passengers    []Passenger `json:"passengers"`
+	ReservationIn
+	Passengers []Passenger `json:"passengers"`
 }
-
-// Subject is the reservation.
-func (in PassengersIn) Subject() string { return in.ReservationID }
 
 // updatePassengers replaces the passengers by as many others.
 func updatePassengers(_ context.Context, _ pgx.Tx, r *Reservation, in PassengersIn) error {
@@ -39,14 +36,11 @@ func updatePassengers(_ context.Context, _ pgx.Tx, r *Reservation, in Passengers
 
 // BaggagesIn are the arguments of update_reservation_baggages.
 type BaggagesIn struct {
-	ReservationID   string `json:"reservation_id"`
+	ReservationIn
 	TotalBaggages   int    `json:"total_baggages"`
 	NonfreeBaggages int    `json:"nonfree_baggages"`
 	PaymentID       string `json:"payment_id"`
 }
-
-// Subject is the reservation.
-func (in BaggagesIn) Subject() string { return in.ReservationID }
 
 // updateBaggages sets both counts and charges for pieces that are added and not free. Nothing is
 // paid back for fewer.
@@ -61,14 +55,11 @@ func updateBaggages(ctx context.Context, tx pgx.Tx, r *Reservation, in BaggagesI
 
 // FlightsIn are the arguments of update_reservation_flights.
 type FlightsIn struct {
-	ReservationID string         `json:"reservation_id"`
-	Cabin         string         `json:"cabin"`
-	Flights       []FlightChoice `json:"flights"`
-	PaymentID     string         `json:"payment_id"`
+	ReservationIn
+	Cabin     string         `json:"cabin"`
+	Flights   []FlightChoice `json:"flights"`
+	PaymentID string         `json:"payment_id"`
 }
-
-// Subject is the reservation.
-func (in FlightsIn) Subject() string { return in.ReservationID }
 
 // updateFlights replaces a reservation's flights and settles the difference. The reservation
 // keeps its cabin even where another one was priced.

@@ -9,15 +9,14 @@ import (
 	"github.com/tooldedup/dedup/proof/internal/chaos/everybyte"
 	"github.com/tooldedup/dedup/proof/internal/chaos/history"
 	"github.com/tooldedup/dedup/proof/internal/chaos/kill"
-	"github.com/tooldedup/dedup/proof/internal/chaos/lab"
 	"github.com/tooldedup/dedup/proof/internal/chaos/lostcommit"
 	"github.com/tooldedup/dedup/proof/internal/chaos/matrix"
 	"github.com/tooldedup/dedup/proof/internal/chaos/mixed"
 	"github.com/tooldedup/dedup/proof/internal/chaos/outside"
 	"github.com/tooldedup/dedup/proof/internal/chaos/reissue"
-	"github.com/tooldedup/dedup/proof/internal/chaos/score"
 	"github.com/tooldedup/dedup/proof/internal/chaos/secrets"
 	"github.com/tooldedup/dedup/proof/internal/chaos/storm"
+	"github.com/tooldedup/dedup/proof/internal/lab"
 )
 
 // campaign is one way to try to break the promise.
@@ -30,7 +29,7 @@ type campaign struct {
 	private bool
 	// missing says what the campaign needs and does not have here; nil where it needs nothing.
 	missing func() string
-	run     func(context.Context, *lab.Lab, lab.Params, *score.Score) error
+	run     func(context.Context, *lab.Lab, lab.Params, *lab.Score) error
 }
 
 // campaigns are all of them, in the order in which `proof chaos all` runs them.
@@ -46,20 +45,10 @@ var campaigns = []campaign{
 	{"abuse", "effects that break their own transaction, in every exec mode", 0, 0, false, nil, abuse.Run},
 	{"storm", "storms of twins, many tools and nested calls on pools of 2 to 8", 0, 0, false, nil, storm.Run},
 	{"mixed-storm", "five ways to call, both orders, every isolation level and three exec modes on a few keys with short retentions, beside Sweep and Reset", 0, 0, false, nil, mixed.Run},
-	{"external", "tools that act outside of the database: worker processes killed and halted at every step, the server restarted, a provider that loses, delays and denies; eleven kinds of provider, nine planted mistakes", 20_000, 300, true, nil, external},
+	{"external", "tools that act outside of the database: worker processes killed and halted at every step, the server restarted, a provider that loses, delays and denies; eleven kinds of provider, nine planted mistakes", 20_000, 300, true, nil, outside.Run},
 	{"mcp", "an MCP client that cancels, drops and issues again, over two servers behind a balancer that cuts connections and delivers twice; servers killed", 10_000, 400, false, nil, reissue.Run},
 	{"citus", "five ways to call through all nodes of a Citus cluster, by scope and by schema: COMMITs lost before and between the nodes, backends ended, nodes restarted", 200_000, 3_000, false, citusdb.Missing, citus.Run},
 	{"secrets", "canaries in keys, arguments and results, looked for in errors, events and the server's log", 0, 0, true, nil, secrets.Run},
-}
-
-// external is the campaign of package outside, which makes its own score.
-func external(ctx context.Context, l *lab.Lab, p lab.Params, s *score.Score) error {
-	made, err := outside.Run(ctx, l, p)
-	if made == nil {
-		made = &score.Score{}
-	}
-	*s = *made
-	return err
 }
 
 // Names returns the campaigns' names, in the order in which all of them run.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,10 +16,9 @@ import (
 	"github.com/tooldedup/dedup/internal/exit"
 	"github.com/tooldedup/dedup/internal/pgserver"
 	"github.com/tooldedup/dedup/proof/internal/chaos/kill"
-	"github.com/tooldedup/dedup/proof/internal/chaos/lab"
 	"github.com/tooldedup/dedup/proof/internal/chaos/outside"
 	"github.com/tooldedup/dedup/proof/internal/chaos/reissue"
-	"github.com/tooldedup/dedup/proof/internal/chaos/score"
+	"github.com/tooldedup/dedup/proof/internal/lab"
 )
 
 const long = `Try to break the promise, in one of these ways or in all of them:
@@ -96,6 +96,11 @@ func run(cmd *cobra.Command, name string, opts options) error {
 	if opts.calls < 0 {
 		return exit.Usage("--calls must not be negative")
 	}
+	for _, arm := range opts.arms {
+		if !slices.Contains(outside.Arms(), arm) {
+			return exit.Usage("there is no arm %q", arm)
+		}
+	}
 	if opts.seed == 0 {
 		opts.seed = rand.Uint64N(1 << 53) // a number that JSON keeps
 	}
@@ -131,11 +136,8 @@ func runOne(ctx context.Context, cmd *cobra.Command, c campaign, opts options) e
 	}
 	say(fmt.Sprintf("seed %d", p.Seed))
 	started := time.Now()
-	s := &score.Score{Campaign: c.name, Seed: p.Seed, Server: l.Version, FaultsByKind: map[string]int{}, Details: map[string]any{}}
+	s := &lab.Score{Campaign: c.name, Seed: p.Seed, Server: l.Version, FaultsByKind: map[string]int{}, Details: map[string]any{}}
 	err = c.run(ctx, l, p, s)
-	if s.Campaign == "" {
-		return err // the command line was wrong
-	}
 	err = s.Close(started, err)
 	line, encodeErr := json.Marshal(s)
 	if encodeErr == nil {

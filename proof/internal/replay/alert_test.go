@@ -1,4 +1,4 @@
-package replay_test
+package replay
 
 import (
 	"bytes"
@@ -20,7 +20,6 @@ import (
 	"github.com/tooldedup/dedup/internal/process"
 	"github.com/tooldedup/dedup/internal/promtool"
 	"github.com/tooldedup/dedup/internal/recording"
-	"github.com/tooldedup/dedup/proof/internal/replay/fleet"
 	"github.com/tooldedup/dedup/proof/internal/replay/worker"
 	"github.com/tooldedup/dedup/proof/internal/world"
 )
@@ -44,14 +43,15 @@ func TestAlertOfTheStormedTool(t *testing.T) {
 	require.NoError(t, err)
 	db := pgtest.New(t)
 	pool := db.Pool(t)
-	require.NoError(t, world.Create(t.Context(), pool))
-	require.NoError(t, world.Load(t.Context(), pool, rec))
-	workers, err := fleet.Start(fleet.Config{
-		Command: process.Command{Args: []string{"replay-worker"}, Stderr: t.Output()}, Size: 2,
-		DatabaseURLs: []string{db.URL}, Setup: worker.Setup{Mode: worker.Dedup, Way: worker.Registry, Metrics: true},
-	})
-	require.NoError(t, err)
-	t.Cleanup(workers.Close)
+	require.NoError(t, world.Create(t.Context(), pool, rec))
+	var places []*place
+	for range 2 {
+		p, err := newPlace(process.Command{Args: []string{"replay-worker"}, Stderr: t.Output()},
+			worker.Task{DatabaseURL: db.URL, Name: "alert", Mode: worker.Dedup, Way: worker.Registry, Metrics: true})
+		require.NoError(t, err)
+		t.Cleanup(p.close)
+		places = append(places, p)
+	}
 
 	writes := map[string]*recording.Call{} // by tool
 	for _, session := range rec.Sessions {
@@ -65,26 +65,27 @@ func TestAlertOfTheStormedTool(t *testing.T) {
 	require.Greater(t, len(tools), 3)
 	stormed := tools[1]
 
-	delivered, recovered := 0, 0
+	recovered := 0
 	deliver := func(at int, call *recording.Call, session string, lost bool) {
-		delivered++
 		if lost {
-			workers.Proxy(at).Arm(faultproxy.Fault{Kind: faultproxy.ReplyReset, Where: faultproxy.AtCommit})
+			places[at].proxy.Arm(faultproxy.Fault{Kind: faultproxy.ReplyReset, Where: faultproxy.AtCommit})
 		}
-		answer, err := workers.Deliver(t.Context(), at, worker.Delivery{
-			ID: delivered, Session: session, Turn: call.Turn, ToolCallID: call.ToolCallID, Scope: "demo",
+		answer, err := places[at].deliver(t.Context(), worker.Delivery{
+			Session: session, Turn: call.Turn, ToolCallID: call.ToolCallID, Scope: "demo",
 			Domain: call.Domain, Tool: call.Tool, Args: call.Arguments, Ref: session,
 		})
 		require.NoError(t, err)
 		if answer.Recovered {
 			recovered++
 		}
-		workers.Proxy(at).Reset()
+		places[at].proxy.Reset()
 	}
 	made := map[string]int{}
 	series := map[string][]string{}
 	for minute := range minutes {
-		require.NoError(t, world.Reset(t.Context(), pool)) // some answers grow with each call
+		for domain := range world.Tools() {
+			require.NoError(t, world.Reset(t.Context(), pool, domain)) // some answers grow with each call
+		}
 		for _, tool := range tools {
 			for range perMinute {
 				made[tool]++
@@ -95,9 +96,9 @@ func TestAlertOfTheStormedTool(t *testing.T) {
 				}
 			}
 		}
-		pages, err := workers.Scrape(t.Context())
-		require.NoError(t, err)
-		for i, page := range pages {
+		for i, p := range places {
+			page, err := p.scrape(t.Context())
+			require.NoError(t, err)
 			sample(t, series, minute, page, fmt.Sprintf(`job="replay",instance="%d"`, i))
 		}
 	}

@@ -1,4 +1,4 @@
-package replay_test
+package replay
 
 import (
 	"encoding/json"
@@ -8,8 +8,6 @@ import (
 
 	"github.com/tooldedup/dedup/internal/citusdb"
 	"github.com/tooldedup/dedup/internal/pgtest"
-	"github.com/tooldedup/dedup/proof/internal/replay/plan"
-	"github.com/tooldedup/dedup/proof/internal/replay/report"
 	"github.com/tooldedup/dedup/proof/internal/replay/worker"
 )
 
@@ -24,14 +22,14 @@ func TestCitusReplay(t *testing.T) {
 			t.Parallel()
 			o := execute(t.Context(), "--citus", "--recording", smallDir, "--through", string(way), "--seed", "7", "--json", "--compare")
 			require.Zero(t, o.code, o.stderr)
-			var got report.Result
+			var got result
 			require.NoError(t, json.Unmarshal([]byte(o.out), &got))
 			require.Contains(t, got.Postgres, "Citus")
 			require.Equal(t, []int{0, 0, 0, 0}, []int{got.Doubled, got.Wrong, got.Lost, got.StatesWrong}, o.stderr)
-			require.Equal(t, report.Checked{Answers: got.Checked.Answers, Effects: 16, States: 6, Records: 20}, got.Checked)
+			require.Equal(t, checked{Answers: got.Checked.Answers, Effects: 16, States: 6, Records: 20}, got.Checked)
 			require.Equal(t, []int{1, 1}, []int{got.RepeatedWrites, got.RepeatedWritesRan})
-			require.Positive(t, got.Faults[plan.Terminate])
-			require.Positive(t, got.Faults[plan.BetweenNodes])
+			require.Positive(t, got.Faults[terminate])
+			require.Positive(t, got.Faults[betweenNodes])
 			require.Positive(t, got.Naive.Doubled)
 			require.Positive(t, got.Naive.StatesWrong)
 			for _, node := range citusdb.URLs() {

@@ -1,14 +1,19 @@
 package replay
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tooldedup/dedup/internal/citusdb"
+	"github.com/tooldedup/dedup/internal/exit"
 	"github.com/tooldedup/dedup/proof/internal/replay/payment"
-	"github.com/tooldedup/dedup/proof/internal/replay/plan"
 	"github.com/tooldedup/dedup/proof/internal/replay/worker"
 )
 
@@ -24,8 +29,8 @@ worker processes killed. With dedup each write takes effect once all the same.
 --naive shows what an ordinary retry wrapper does under the same plan, --compare
 shows both.
 
---through chooses how a delivery reaches the tools of a worker: as a line for its
-registry of tools, or as a request to its server, over a connection that is cut.
+--through chooses how a delivery reaches the tools of a worker: by the registry in its
+process, or by its HTTP or MCP server, over a connection that is cut.
 
 --external has the calls that pay somebody (send_certificate, and the orders that
 are cancelled, changed or paid otherwise) act outside of the database. The provider is in this program:
@@ -48,6 +53,17 @@ The exit code is 0 when nothing was doubled, answered wrongly, lost or left in a
 wrong state; 1 when something was, or when it could not be checked; 2 for a
 command line that cannot be carried out; 130 after Ctrl-C.`
 
+// flags is the command line.
+type flags struct {
+	recording, faults, html, databaseURL string
+	// task is what all workers are told alike: the way, who pays, metrics, attempts.
+	task worker.Task
+
+	citus, naive, compare, json, verbose bool
+	seed                                 uint64
+	kinds                                kindSet // of faults
+}
+
 // Command returns the command `proof replay`. It stops when its context ends.
 func Command() *cobra.Command {
 	var f flags
@@ -57,17 +73,19 @@ func Command() *cobra.Command {
 		Long:  long,
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			f.seedGiven = cmd.Flags().Changed("seed")
-			return run(cmd.Context(), &f, streams{out: cmd.OutOrStdout(), err: cmd.ErrOrStderr()})
+			if !cmd.Flags().Changed("seed") {
+				f.seed = uint64(rand.Uint32()) // short enough to be typed again
+			}
+			return run(cmd.Context(), &f, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	set := cmd.Flags()
 	set.StringVar(&f.recording, "recording", "", "`folder` of the recording (default $TAUBENCH_DIR, ../shared/taubench beside the repository, or the small one inside this program)")
-	set.StringVar(&f.faults, "faults", "all", "`list` of faults, separated by commas: all, none, "+plan.Names())
-	set.StringVar(&f.through, "through", string(worker.Registry), "`way` of a delivery to the tools: "+worker.WayNames())
-	set.StringVar(&f.external, "external", "", "pay outside of the database, by a provider of a `kind`: "+payment.KindNames())
-	set.BoolVar(&f.metrics, "metrics", false, "compare the workers' metrics with their answers")
-	set.IntVar(&f.attempts, "attempts", 0, "`number` of attempts of a call (default the library's)")
+	set.StringVar(&f.faults, "faults", "all", "`list` of faults, separated by commas: all, none, "+names(allKinds[:]))
+	set.StringVar((*string)(&f.task.Way), "through", string(worker.Registry), "`way` of a delivery to the tools: "+names(worker.Ways[:]))
+	set.StringVar((*string)(&f.task.Pays), "external", "", "pay outside of the database, by a provider of a `kind`: "+names(payment.Kinds[:]))
+	set.BoolVar(&f.task.Metrics, "metrics", false, "compare the workers' metrics with their answers")
+	set.IntVar(&f.task.Attempts, "attempts", 0, "`number` of attempts of a call (default the library's)")
 	set.BoolVar(&f.naive, "naive", false, "deliver without dedup, as an ordinary retry wrapper does")
 	set.BoolVar(&f.compare, "compare", false, "do both, naive first, and print them beside each other")
 	set.BoolVar(&f.json, "json", false, "print one JSON object instead of the table")
@@ -77,6 +95,63 @@ func Command() *cobra.Command {
 	set.BoolVar(&f.citus, "citus", false, "play on the Citus cluster of $"+citusdb.URLsVariable+", a schema for each tenant")
 	set.BoolVar(&f.verbose, "verbose", false, "list what differs and what is delivered again")
 	return cmd
+}
+
+// settle checks the command line and fills in what it leaves open, before
+// anything is started.
+func (f *flags) settle() (err error) {
+	if f.kinds, err = parseKinds(f.faults); err != nil {
+		return exit.Usage("--faults: %w", err)
+	}
+	if err := known("way", f.task.Way, worker.Ways[:]); err != nil {
+		return exit.Usage("--through: %w", err)
+	}
+	outside := f.task.Pays != payment.Off
+	if outside {
+		if err := known("kind", f.task.Pays, payment.Kinds[:]); err != nil {
+			return exit.Usage("--external: %w", err)
+		}
+	}
+	networked := f.task.Way.Networked()
+	compared := f.compare || f.html != ""
+	switch {
+	case !networked && strings.Contains(f.faults, string(cutConnection)):
+		return exit.Usage("--faults %s: through the %s there is no connection to cut", f.faults, f.task.Way)
+	case !f.citus && strings.Contains(f.faults, string(betweenNodes)):
+		return exit.Usage("--faults %s: without --citus there is nothing between nodes", f.faults)
+	case outside && (networked || f.naive || compared):
+		return exit.Usage("--external: it is delivered through the registry, with dedup, and not compared")
+	case f.task.Metrics && (networked || f.naive || compared || outside):
+		return exit.Usage("--metrics: of what is delivered through the registry, with dedup, and neither compared nor paid outside")
+	case f.citus && (f.databaseURL != "" || outside):
+		return exit.Usage("--citus: on the cluster of %s, and nothing is paid outside", citusdb.URLsVariable)
+	case f.citus && citusdb.Missing() != "":
+		return exit.Usage("--citus: %s", citusdb.Missing())
+	case f.task.Attempts < 0:
+		return exit.Usage("--attempts: must not be negative")
+	case f.naive && compared:
+		return exit.Usage("--naive and --compare: choose one; --html implies --compare")
+	}
+	f.kinds[cutConnection] = f.kinds[cutConnection] && networked // "all" has both
+	f.kinds[betweenNodes] = f.kinds[betweenNodes] && f.citus
+	f.compare = compared
+	if f.html == "" {
+		return nil
+	}
+	if info, err := os.Stat(filepath.Dir(f.html)); err != nil || !info.IsDir() {
+		return exit.Usage("--html: no folder %s", filepath.Dir(f.html))
+	}
+	if info, err := os.Stat(f.html); err == nil && info.IsDir() {
+		return exit.Usage("--html: %s is a folder", f.html)
+	}
+	return nil
+}
+
+func known[T ~string](what string, value T, all []T) error {
+	if slices.Contains(all, value) {
+		return nil
+	}
+	return fmt.Errorf("unknown %s %q; known are %s", what, value, names(all))
 }
 
 // WorkerCommand returns the hidden command that the driver runs its own program

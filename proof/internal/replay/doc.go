@@ -13,15 +13,15 @@
 // connect to all nodes, and connections between nodes are cut too.
 //
 // A delivery reaches the tools of a worker through the registry in its process, or
-// through its HTTP or MCP server, over a connection that may be cut.
+// through its HTTP or MCP routes, over a connection that may be cut.
 //
-//	plan      what is to happen to each write, from the seed
-//	worker    the process that executes deliveries
-//	fleet     the driver's hold on the workers
-//	wire      connections to workers that can be cut
-//	inject    the faults
-//	metrics   what is counted of calls, and what is exported of it
-//	stage     server and database
-//	arm       one run through the recording, and its checks
-//	report    table, JSON, page
+// Package worker is that process, and package payment what its tools have outside of the database:
+//
+//	command, run          the command line, and what it carries out
+//	database              the server, and the database of an arm
+//	plan, draw            what is to happen to each write, from the seed
+//	play, session         one arm: calls, rounds, deliveries
+//	place, faults         the driver's hold on the workers, and what befalls them
+//	judge, metrics, paying  what is compared
+//	result, table, page   the figures, as JSON, text and a page
 package replay

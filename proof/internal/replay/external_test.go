@@ -1,4 +1,4 @@
-package replay_test
+package replay
 
 import (
 	"encoding/json"
@@ -12,7 +12,6 @@ import (
 
 	"github.com/tooldedup/dedup/internal/pgtest"
 	"github.com/tooldedup/dedup/proof/internal/replay/payment"
-	"github.com/tooldedup/dedup/proof/internal/replay/report"
 )
 
 // TestReplayExternal has the calls that pay act outside of the database. What is parked, and
@@ -37,7 +36,7 @@ func testReplayExternal(t *testing.T, kinds ...payment.Kind) {
 			o := execute(t.Context(), "--recording", dir, "--database-url", db.URL, "--seed", "7", "--json", "--verbose",
 				"--faults", "kill,lost-answer,cut-before-commit,delayed-commit,twins2", "--external", string(kind))
 			require.Zero(t, o.code, o.stderr)
-			var got report.Result
+			var got result
 			require.NoError(t, json.Unmarshal([]byte(o.out), &got))
 			require.Equal(t, []int{0, 0, 0, 0}, []int{got.Doubled, got.Wrong, got.Lost, got.StatesWrong}, o.stderr)
 			require.Equal(t, []int{2, got.Writes}, []int{got.Checked.States, got.Checked.Records})

@@ -1,6 +1,6 @@
 //go:build unix
 
-package replay_test
+package replay
 
 import (
 	"bufio"

@@ -1,4 +1,4 @@
-package replay_test
+package replay
 
 import (
 	"bytes"
@@ -10,7 +10,6 @@ import (
 
 	"github.com/tooldedup/dedup/internal/pgtest"
 	"github.com/tooldedup/dedup/proof/internal/cli"
-	"github.com/tooldedup/dedup/proof/internal/replay"
 )
 
 // TestMain lets the test program be what the driver starts as its workers, and
@@ -21,11 +20,15 @@ func TestMain(m *testing.M) {
 		defer stop()
 		os.Exit(program(ctx, os.Args[1:], os.Stdout, os.Stderr))
 	}
+	if len(os.Args) > 1 && os.Args[1] == "fake-worker" {
+		fakeWorker()
+		return
+	}
 	pgtest.Main(m)
 }
 
 func program(ctx context.Context, args []string, out, errs io.Writer) int {
-	return cli.Run(ctx, args, out, errs, replay.Command(), replay.WorkerCommand())
+	return cli.Run(ctx, args, out, errs, Command(), WorkerCommand())
 }
 
 // outcome is what a run of the command came to.

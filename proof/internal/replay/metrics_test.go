@@ -1,4 +1,4 @@
-package replay_test
+package replay
 
 import (
 	"encoding/json"
@@ -7,7 +7,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tooldedup/dedup/internal/pgtest"
-	"github.com/tooldedup/dedup/proof/internal/replay/report"
 )
 
 // TestReplayMetrics requires of what the workers export through OpenTelemetry to Prometheus
@@ -41,7 +40,7 @@ func testReplayMetrics(t *testing.T, faults, attempts string) {
 	db := pgtest.NewEmpty(t)
 	o := execute(t.Context(), "--faults", faults, "--attempts", attempts, "--recording", smallDir, "--database-url", db.URL, "--seed", "7", "--metrics", "--json")
 	require.Zero(t, o.code, o.stderr)
-	var got report.Result
+	var got result
 	require.NoError(t, json.Unmarshal([]byte(o.out), &got))
 	seen, exported := got.Metrics.Seen, got.Metrics.Exported
 
@@ -56,7 +55,7 @@ func testReplayMetrics(t *testing.T, faults, attempts string) {
 		require.Equal(t, 8, got.Processes)
 		require.Equal(t, got.Deliveries, seen.Calls, "every delivery is answered")
 		require.Equal(t, seen, exported)
-		require.Equal(t, seen.DuplicateRate(), exported.DuplicateRate())
+		require.Equal(t, seen.duplicateRate(), exported.duplicateRate())
 		return
 	}
 	require.Greater(t, got.Processes, 8)

@@ -1,4 +1,4 @@
-package replay_test
+package replay
 
 import (
 	"encoding/json"
@@ -12,8 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tooldedup/dedup/internal/pgtest"
-	"github.com/tooldedup/dedup/proof/internal/replay/plan"
-	"github.com/tooldedup/dedup/proof/internal/replay/report"
 	"github.com/tooldedup/dedup/proof/internal/replay/worker"
 )
 
@@ -46,7 +44,7 @@ func replayThrough(t *testing.T, way worker.Way) {
 	o := execute(t.Context(), args...)
 	require.Zero(t, o.code, o.stderr)
 	require.Equal(t, 1, strings.Count(o.out, "\n"), "one JSON object")
-	var got report.Result
+	var got result
 	require.NoError(t, json.Unmarshal([]byte(o.out), &got))
 
 	require.Equal(t, "dedup", got.Mode)
@@ -55,13 +53,13 @@ func replayThrough(t *testing.T, way worker.Way) {
 	require.EqualValues(t, 7, got.Seed)
 	require.Equal(t, []int{6, 30, 20}, []int{got.Sessions, got.Calls, got.Writes})
 	require.Equal(t, []int{0, 0, 0, 0}, []int{got.Doubled, got.Wrong, got.Lost, got.StatesWrong}, o.stderr)
-	require.Equal(t, report.Checked{Answers: got.Checked.Answers, Effects: 16, States: 6, Records: 20}, got.Checked)
+	require.Equal(t, checked{Answers: got.Checked.Answers, Effects: 16, States: 6, Records: 20}, got.Checked)
 	require.Equal(t, []int{1, 1}, []int{got.RepeatedWrites, got.RepeatedWritesRan})
 	require.Greater(t, got.Deliveries, 100)
 	require.Greater(t, got.FaultsTotal, 20)
-	require.Len(t, got.Faults, len(plan.Faults()))
-	require.Equal(t, way.Networked(), got.Faults[plan.CutConnection] > 0)
-	require.Equal(t, 8+got.Faults[plan.Kill], got.Processes, "a killed process is replaced, and no other ends")
+	require.Len(t, got.Faults, len(faultKinds))
+	require.Equal(t, way.Networked(), got.Faults[cutConnection] > 0)
+	require.Equal(t, 8+got.Faults[kill], got.Processes, "a killed process is replaced, and no other ends")
 
 	requireDropped(t, db, o.stderr)
 	if way != worker.Registry {
@@ -97,7 +95,7 @@ func TestReplayWithoutFaults(t *testing.T) {
 	db := pgtest.NewEmpty(t)
 	o := execute(t.Context(), "--recording", smallDir, "--database-url", db.URL, "--faults", "none", "--json")
 	require.Zero(t, o.code, o.stderr)
-	var got report.Result
+	var got result
 	require.NoError(t, json.Unmarshal([]byte(o.out), &got))
 	require.Zero(t, got.FaultsTotal)
 	require.Equal(t, got.Deliveries, got.Rounds.Single+got.Rounds.Last)

@@ -2,25 +2,37 @@ package replay
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"sync"
 
-	"github.com/tooldedup/dedup/internal/citusdb"
 	"github.com/tooldedup/dedup/internal/exit"
-	"github.com/tooldedup/dedup/internal/process"
 	"github.com/tooldedup/dedup/internal/recording"
-	"github.com/tooldedup/dedup/proof/internal/replay/arm"
-	"github.com/tooldedup/dedup/proof/internal/replay/progress"
-	"github.com/tooldedup/dedup/proof/internal/replay/report"
-	"github.com/tooldedup/dedup/proof/internal/replay/stage"
 	"github.com/tooldedup/dedup/proof/internal/replay/worker"
 )
 
 var errInterrupted = errors.New("interrupted")
 
-// run carries the command out.
-func run(ctx context.Context, f *flags, io streams) error {
+// console is where the command says what it does, and the workers what they have to say.
+type console struct {
+	mu  sync.Mutex
+	out io.Writer
+}
+
+// Write implements [io.Writer].
+func (c *console) Write(text []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.out.Write(text)
+}
+
+func (c *console) printf(format string, args ...any) { _, _ = fmt.Fprintf(c, format+"\n", args...) }
+
+// run carries the command out: results go to out, all else to errs.
+func run(ctx context.Context, f *flags, out, errs io.Writer) error {
 	if err := f.settle(); err != nil {
 		return err
 	}
@@ -28,105 +40,102 @@ func run(ctx context.Context, f *flags, io streams) error {
 	if err != nil {
 		return err
 	}
-	display := progress.New(io.err)
-	counts := rec.Counts()
-	display.Printf("recording: %s, %d sessions, %d calls, %d writes", from, counts.Sessions, counts.Calls, counts.Writes)
+	c := &console{out: errs}
+	sizes := rec.Counts()
+	c.printf("recording: %s, %d sessions, %d calls, %d writes", from, sizes.Sessions, sizes.Calls, sizes.Writes)
 
-	result, err := replayAll(ctx, f, rec, display)
-	display.Close()
+	r, err := playArms(ctx, f, rec, c)
 	if ctx.Err() != nil {
 		return errInterrupted
 	}
-	if result != nil {
-		result.Recording = from
-		if result.Naive != nil {
-			result.Naive.Recording = from
+	if r != nil { // it may come with an error: the figures then are not to be trusted
+		r.Recording = from
+		if r.Naive != nil {
+			r.Naive.Recording = from
 		}
-		err = errors.Join(write(f, io, result), err)
+		err = errors.Join(write(f, out, c, r), err)
 	}
 	if err != nil {
 		return err
 	}
-	if failure := result.Failure(); failure != "" {
-		return fmt.Errorf("%s delivery does not agree with the recording: %s", result.Mode, failure)
+	if failure := r.failure(); failure != "" {
+		return fmt.Errorf("%s delivery does not agree with the recording: %s", r.Mode, failure)
 	}
-	if n := result.Naive; n != nil {
-		fmt.Fprintf(io.err, "without dedup: %d effects too many, %d wrong answers, %d lost writes\n", n.Doubled, n.Wrong, n.Lost)
+	if n := r.Naive; n != nil {
+		c.printf("without dedup: %d effects too many, %d wrong answers, %d lost writes", n.Doubled, n.Wrong, n.Lost)
 	}
-	fmt.Fprintf(io.err, "every answer and every final state is the recorded one, every write has one effect (%s)\n", result.Mode)
+	c.printf("every answer and every final state is the recorded one, every write has one effect (%s)", r.Mode)
 	if f.html != "" {
-		fmt.Fprintf(io.err, "what the words mean: %s\n", f.html)
+		c.printf("what the words mean: %s", f.html)
 	}
 	return nil
 }
 
-// replayAll runs the arms that are wanted, one after the other, on one server.
-// A result may come with an error: the figures then are not to be trusted.
-func replayAll(ctx context.Context, f *flags, rec *recording.Recording, display *progress.Display) (result *report.Result, err error) {
-	server, err := openServer(ctx, f)
-	if errors.Is(err, stage.ErrURL) {
-		return nil, exit.Usage("--database-url: %w", err)
+// openRecording opens the recording that is named, or the first there is, and
+// says which.
+func openRecording(named string) (rec *recording.Recording, from string, err error) {
+	if from = named; from == "" {
+		from = recording.LargeDir()
 	}
+	if from == "" {
+		rec, err = recording.Small()
+		return rec, "the small one inside this program", err
+	}
+	rec, err = recording.Open(from)
+	if err != nil && named != "" {
+		return nil, "", exit.Usage("--recording %s: %w", named, err)
+	}
+	return rec, from, err
+}
+
+// playArms plays the arms that are wanted, one after the other, on one server.
+func playArms(ctx context.Context, f *flags, rec *recording.Recording, c *console) (r *result, err error) {
+	s, err := openServer(ctx, f)
 	if err != nil {
 		return nil, err
 	}
 	defer func() {
-		if stopErr := server.Stop(ctx); stopErr != nil {
-			display.Printf("%v", stopErr) // of an interruption nothing else is said
+		stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWait)
+		defer cancel()
+		if stopErr := s.stop(stopping); stopErr != nil {
+			stopErr = fmt.Errorf("stopping the server: %w", stopErr)
+			c.printf("%v", stopErr) // of an interruption nothing else is said
 			err = errors.Join(err, stopErr)
 		}
 	}()
-	display.Printf("postgres:  %s", server.Source)
-	display.Printf("through:   %s", f.way)
-	display.Printf("seed:      %d", f.seed)
+	c.printf("postgres:  %s", s.source)
+	c.printf("through:   %s", f.task.Way)
+	c.printf("seed:      %d", f.seed)
 
-	one := func(mode worker.Mode) (*report.Result, error) {
-		return arm.Run(ctx, arm.Config{
-			Recording: rec, Seed: f.seed, Kinds: f.kinds, Display: display, Verbose: f.verbose,
-			Setup:  worker.Setup{Mode: mode, Way: f.way, Pays: f.pays, Metrics: f.metrics, Attempts: f.attempts},
-			Worker: process.Command{Args: []string{workerName}},
-		}, server)
-	}
-	if f.naive {
-		return one(worker.Naive)
-	}
-	var naive *report.Result
-	if f.compare {
-		if naive, err = one(worker.Naive); err != nil {
-			return nil, err
+	var naive *result
+	if f.naive || f.compare {
+		naive, err = playArm(ctx, f, worker.Naive, rec, s, c)
+		if err != nil || f.naive {
+			return naive, err
 		}
 	}
-	if result, err = one(worker.Dedup); result != nil {
-		result.Naive = naive
+	if r, err = playArm(ctx, f, worker.Dedup, rec, s, c); r != nil {
+		r.Naive = naive
 	}
-	return result, err
-}
-
-func openServer(ctx context.Context, f *flags) (*stage.Server, error) {
-	if f.citus {
-		return stage.OpenCluster(ctx, citusdb.URLs())
-	}
-	return stage.OpenServer(ctx, f.databaseURL)
+	return r, err
 }
 
 // write writes the figures in the forms that are wanted.
-func write(f *flags, io streams, result *report.Result) error {
+func write(f *flags, out io.Writer, c *console, r *result) error {
 	if f.html != "" {
-		if err := writePage(f.html, result); err != nil {
+		file, err := os.Create(f.html)
+		if err != nil {
+			return fmt.Errorf("writing the page: %w", err)
+		}
+		if err := errors.Join(writePage(file, r), file.Close()); err != nil {
 			return err
 		}
-		fmt.Fprintf(io.err, "page:      %s\n", f.html)
+		c.printf("page:      %s", f.html)
 	}
 	if f.json {
-		return report.JSON(io.out, result)
+		encoder := json.NewEncoder(out)
+		encoder.SetEscapeHTML(false)
+		return encoder.Encode(r)
 	}
-	return report.Table(io.out, result)
-}
-
-func writePage(path string, result *report.Result) error {
-	file, err := os.Create(path)
-	if err != nil {
-		return fmt.Errorf("writing the page: %w", err)
-	}
-	return errors.Join(report.HTML(file, result), file.Close())
+	return writeTable(out, r)
 }

@@ -12,16 +12,16 @@ import (
 func TestAddresses(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	worldtest.Refused(t, b.World, "modify_pending_order_address", retail.OrderAddressIn{OrderID: "#none"}, "order not found")
-	worldtest.Refused(t, b.World, "modify_pending_order_address", retail.OrderAddressIn{OrderID: mixed}, "non-pending order cannot be modified")
-	worldtest.Refused(t, b.World, "modify_user_address", retail.UserAddressIn{UserID: "nobody"}, "user not found")
+	worldtest.Refused(t, b.World, "modify_pending_order_address", retail.OrderAddressIn{OrderIn: retail.OrderIn{OrderID: "#none"}}, "order not found")
+	worldtest.Refused(t, b.World, "modify_pending_order_address", retail.OrderAddressIn{OrderIn: retail.OrderIn{OrderID: mixed}}, "non-pending order cannot be modified")
+	worldtest.Refused(t, b.World, "modify_user_address", retail.UserAddressIn{UserIn: retail.UserIn{UserID: "nobody"}}, "user not found")
 
 	find := retail.NameZipIn{FirstName: "MIRELA", LastName: "fenn", Zip: "30517"}
 	id, err := worldtest.Call[string](t.Context(), b.World, "find_user_id_by_name_zip", find)
 	require.NoError(t, err)
 	require.Equal(t, mirela, id)
 
-	user, err := worldtest.Call[retail.User](t.Context(), b.World, "modify_user_address", retail.UserAddressIn{UserID: mirela, Address1: "<b> & co", Zip: "1"})
+	user, err := worldtest.Call[retail.User](t.Context(), b.World, "modify_user_address", retail.UserAddressIn{UserIn: retail.UserIn{UserID: mirela}, Address: retail.Address{Address1: "<b> & co", Zip: "1"}})
 	require.NoError(t, err)
 	require.Equal(t, retail.Address{Address1: "<b> & co", Zip: "1"}, user.Address)
 

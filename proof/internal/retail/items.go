@@ -14,14 +14,11 @@ import (
 // SwapIn are the arguments of modify_pending_order_items and of exchange_delivered_order_items:
 // items and, at the same places, those that replace them.
 type SwapIn struct {
-	OrderID         string   `json:"order_id"`
+	OrderIn
 	ItemIDs         []string `json:"item_ids"`
 	NewItemIDs      []string `json:"new_item_ids"`
 	PaymentMethodID string   `json:"payment_method_id"`
 }
-
-// Subject is the order.
-func (in SwapIn) Subject() string { return in.OrderID }
 
 // modifyItems replaces items of a pending order by other variants of their products and settles
 // the difference. It can be done once: the order's status is then no longer "pending".

@@ -30,7 +30,7 @@ func TestModifyItems(t *testing.T) {
 		b := setup(t)
 		b.edit(t, twoPads, "{status}", `"pending"`)
 		got, err := worldtest.Call[retail.Order](t.Context(), b.World, "modify_pending_order_items", retail.SwapIn{
-			OrderID: twoPads, ItemIDs: []string{cork, slate120, cork}, NewItemIDs: []string{felt, slate90, cork}, PaymentMethodID: largeCard,
+			OrderIn: retail.OrderIn{OrderID: twoPads}, ItemIDs: []string{cork, slate120, cork}, NewItemIDs: []string{felt, slate90, cork}, PaymentMethodID: largeCard,
 		})
 		require.NoError(t, err)
 		var ids []string
@@ -51,7 +51,7 @@ func TestModifyItems(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		got, err := worldtest.Call[retail.Order](t.Context(), b.World, "modify_pending_order_items", retail.SwapIn{
-			OrderID: barrel, ItemIDs: []string{cork}, NewItemIDs: []string{cork}, PaymentMethodID: creditCard,
+			OrderIn: retail.OrderIn{OrderID: barrel}, ItemIDs: []string{cork}, NewItemIDs: []string{cork}, PaymentMethodID: creditCard,
 		})
 		require.NoError(t, err)
 		require.Equal(t, retail.Payment{TransactionType: "refund", Amount: 0, PaymentMethodID: creditCard}, got.PaymentHistory[1])
@@ -63,7 +63,7 @@ func TestModifyItems(t *testing.T) {
 		b.edit(t, twoPads, "{status}", `"pending"`)
 		b.edit(t, twoPads, "{items,1,item_id}", `"500302"`)
 		got, err := worldtest.Call[retail.Order](t.Context(), b.World, "modify_pending_order_items", retail.SwapIn{
-			OrderID: twoPads, ItemIDs: []string{cork, felt}, NewItemIDs: []string{felt, cork}, PaymentMethodID: paypal,
+			OrderIn: retail.OrderIn{OrderID: twoPads}, ItemIDs: []string{cork, felt}, NewItemIDs: []string{felt, cork}, PaymentMethodID: paypal,
 		})
 		require.NoError(t, err)
 		require.Equal(t, cork, got.Items[0].ItemID, "felt, as the first pair left it, and then cork")
@@ -74,7 +74,7 @@ func TestModifyItems(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		swap := func(order, method string, ids, newIDs []string) retail.SwapIn {
-			return retail.SwapIn{OrderID: order, ItemIDs: ids, NewItemIDs: newIDs, PaymentMethodID: method}
+			return retail.SwapIn{OrderIn: retail.OrderIn{OrderID: order}, ItemIDs: ids, NewItemIDs: newIDs, PaymentMethodID: method}
 		}
 		one := []string{cork}
 		worldtest.Refused(t, b.World, "modify_pending_order_items", swap("#none", "x", one, one), "order not found")
@@ -93,7 +93,7 @@ func TestModifyItems(t *testing.T) {
 	t.Run("OnlyOnce", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		in := retail.SwapIn{OrderID: barrel, ItemIDs: []string{slate90}, NewItemIDs: []string{moss90}, PaymentMethodID: mirelaCard}
+		in := retail.SwapIn{OrderIn: retail.OrderIn{OrderID: barrel}, ItemIDs: []string{slate90}, NewItemIDs: []string{moss90}, PaymentMethodID: mirelaCard}
 		_, err := worldtest.Call[retail.Order](t.Context(), b.World, "modify_pending_order_items", in)
 		require.NoError(t, err)
 		require.Equal(t, 85.79, b.balance(t, mirela, mirelaCard))
@@ -104,7 +104,7 @@ func TestModifyItems(t *testing.T) {
 func TestExchangeItems(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	in := retail.SwapIn{OrderID: mixed, ItemIDs: []string{drawers24, moss90}, NewItemIDs: []string{drawers12}, PaymentMethodID: "x"}
+	in := retail.SwapIn{OrderIn: retail.OrderIn{OrderID: mixed}, ItemIDs: []string{drawers24, moss90}, NewItemIDs: []string{drawers12}, PaymentMethodID: "x"}
 	worldtest.Refused(t, b.World, "exchange_delivered_order_items", in, "the number of items to be exchanged should match")
 	in.NewItemIDs = []string{drawers24, drawers12}
 	worldtest.Refused(t, b.World, "exchange_delivered_order_items", in, "new item 500201 not found or available")
@@ -126,16 +126,16 @@ func TestExchangeItems(t *testing.T) {
 func TestReturnItems(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	in := retail.ReturnIn{OrderID: twoPads, ItemIDs: []string{cork, cork, cork}, PaymentMethodID: "gift_card_0"}
+	in := retail.ReturnIn{OrderIn: retail.OrderIn{OrderID: twoPads}, ItemIDs: []string{cork, cork, cork}, PaymentMethodID: "gift_card_0"}
 	worldtest.Refused(t, b.World, "return_delivered_order_items", in, "payment method not found")
 	in.PaymentMethodID = smallCard
 	worldtest.Refused(t, b.World, "return_delivered_order_items", in, "some item not found")
 	in.OrderID = barrel
 	worldtest.Refused(t, b.World, "return_delivered_order_items", in, "non-delivered order cannot be returned")
-	worldtest.Refused(t, b.World, "return_delivered_order_items", retail.ReturnIn{OrderID: mixed, PaymentMethodID: paypal},
+	worldtest.Refused(t, b.World, "return_delivered_order_items", retail.ReturnIn{OrderIn: retail.OrderIn{OrderID: mixed}, PaymentMethodID: paypal},
 		"payment method should be either the original payment method or a gift card")
 
-	in = retail.ReturnIn{OrderID: twoPads, ItemIDs: []string{}, PaymentMethodID: smallCard}
+	in = retail.ReturnIn{OrderIn: retail.OrderIn{OrderID: twoPads}, ItemIDs: []string{}, PaymentMethodID: smallCard}
 	got, err := worldtest.Call[retail.Order](t.Context(), b.World, "return_delivered_order_items", in)
 	require.NoError(t, err)
 	require.Equal(t, "return requested", got.Status)

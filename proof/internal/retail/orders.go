@@ -11,52 +11,33 @@ import (
 
 // OrderAddressIn are the arguments of modify_pending_order_address.
 type OrderAddressIn struct {
-	OrderID  string `json:"order_id"`
-	Address1 string `json:"address1"`
-	Address2 string `json:"address2"`
-	City     string `json:"city"`
-	State    string `json:"state"`
-	Country  string `json:"country"`
-	Zip      string `json:"zip"`
+	OrderIn
+	Address
 }
-
-// Subject is the order.
-func (in OrderAddressIn) Subject() string { return in.OrderID }
 
 // sendElsewhere sends a pending order elsewhere.
 func sendElsewhere(_ context.Context, _ pgx.Tx, order *Order, in OrderAddressIn) error {
-	order.Address = Address{in.Address1, in.Address2, in.City, in.State, in.Country, in.Zip}
+	order.Address = in.Address
 	return nil
 }
 
 // UserAddressIn are the arguments of modify_user_address.
 type UserAddressIn struct {
-	UserID   string `json:"user_id"`
-	Address1 string `json:"address1"`
-	Address2 string `json:"address2"`
-	City     string `json:"city"`
-	State    string `json:"state"`
-	Country  string `json:"country"`
-	Zip      string `json:"zip"`
+	UserIn
+	Address
 }
-
-// Subject is the user.
-func (in UserAddressIn) Subject() string { return in.UserID }
 
 // move changes where a user lives. Orders keep their own address.
 func move(_ context.Context, _ pgx.Tx, user *User, in UserAddressIn) error {
-	user.Address = Address{in.Address1, in.Address2, in.City, in.State, in.Country, in.Zip}
+	user.Address = in.Address
 	return nil
 }
 
 // CancelIn are the arguments of cancel_pending_order.
 type CancelIn struct {
-	OrderID string `json:"order_id"`
-	Reason  string `json:"reason"`
+	OrderIn
+	Reason string `json:"reason"`
 }
-
-// Subject is the order.
-func (in CancelIn) Subject() string { return in.OrderID }
 
 // cancel cancels a pending order and refunds every payment; a gift card has its money back at
 // once. The user is left alone where no gift card paid.
@@ -89,12 +70,9 @@ func cancel(ctx context.Context, tx pgx.Tx, order *Order, in CancelIn) (err erro
 
 // PaymentIn are the arguments of modify_pending_order_payment.
 type PaymentIn struct {
-	OrderID         string `json:"order_id"`
+	OrderIn
 	PaymentMethodID string `json:"payment_method_id"`
 }
-
-// Subject is the order.
-func (in PaymentIn) Subject() string { return in.OrderID }
 
 // modifyPayment has another method pay for a pending order, and refunds the one that did. The
 // order stays pending, but has no longer one payment, so that it cannot be done again.
@@ -129,13 +107,10 @@ func modifyPayment(ctx context.Context, tx pgx.Tx, order *Order, in PaymentIn) e
 
 // ReturnIn are the arguments of return_delivered_order_items.
 type ReturnIn struct {
-	OrderID         string   `json:"order_id"`
+	OrderIn
 	ItemIDs         []string `json:"item_ids"`
 	PaymentMethodID string   `json:"payment_method_id"`
 }
-
-// Subject is the order.
-func (in ReturnIn) Subject() string { return in.OrderID }
 
 // returnItems asks for items of a delivered order to be taken back, the money to go to a gift
 // card or to where it came from. None moves yet.

@@ -19,7 +19,7 @@ func TestCancelOrder(t *testing.T) {
 			{"transaction_type": "payment", "amount": 0.20999999999999375, "payment_method_id": "gift_card_5101"},
 			{"transaction_type": "refund", "amount": 5, "payment_method_id": "credit_card_5102"},
 			{"transaction_type": "payment", "amount": 0.111, "payment_method_id": "gift_card_5101"}]`)
-		got, err := worldtest.Call[retail.Order](t.Context(), b.World, "cancel_pending_order", retail.CancelIn{OrderID: "#K1002", Reason: "no longer needed"})
+		got, err := worldtest.Call[retail.Order](t.Context(), b.World, "cancel_pending_order", retail.CancelIn{OrderIn: retail.OrderIn{OrderID: "#K1002"}, Reason: "no longer needed"})
 		require.NoError(t, err)
 		require.Equal(t, []retail.Payment{
 			{TransactionType: "refund", Amount: 0.20999999999999375, PaymentMethodID: mirelaCard},
@@ -32,11 +32,11 @@ func TestCancelOrder(t *testing.T) {
 	t.Run("ChecksInOrder", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		worldtest.Refused(t, b.World, "cancel_pending_order", retail.CancelIn{OrderID: "#none", Reason: "?"}, "order not found")
-		worldtest.Refused(t, b.World, "cancel_pending_order", retail.CancelIn{OrderID: twoPads, Reason: "?"}, "non-pending order cannot be cancelled")
-		worldtest.Refused(t, b.World, "cancel_pending_order", retail.CancelIn{OrderID: barrel, Reason: "?"}, "invalid reason")
+		worldtest.Refused(t, b.World, "cancel_pending_order", retail.CancelIn{OrderIn: retail.OrderIn{OrderID: "#none"}, Reason: "?"}, "order not found")
+		worldtest.Refused(t, b.World, "cancel_pending_order", retail.CancelIn{OrderIn: retail.OrderIn{OrderID: twoPads}, Reason: "?"}, "non-pending order cannot be cancelled")
+		worldtest.Refused(t, b.World, "cancel_pending_order", retail.CancelIn{OrderIn: retail.OrderIn{OrderID: barrel}, Reason: "?"}, "invalid reason")
 		b.edit(t, barrel, "{payment_history,0,payment_method_id}", `"gift_card_gone"`)
-		worldtest.Refused(t, b.World, "cancel_pending_order", retail.CancelIn{OrderID: barrel, Reason: "no longer needed"}, "'gift_card_gone'")
+		worldtest.Refused(t, b.World, "cancel_pending_order", retail.CancelIn{OrderIn: retail.OrderIn{OrderID: barrel}, Reason: "no longer needed"}, "'gift_card_gone'")
 	})
 
 	// One of many at once cancels, and the card has its money back once.
@@ -46,7 +46,7 @@ func TestCancelOrder(t *testing.T) {
 		var all []func() error
 		for range 4 {
 			all = append(all, func() error {
-				_, _ = worldtest.Call[retail.Order](t.Context(), b.World, "cancel_pending_order", retail.CancelIn{OrderID: "#K1002", Reason: "ordered by mistake"})
+				_, _ = worldtest.Call[retail.Order](t.Context(), b.World, "cancel_pending_order", retail.CancelIn{OrderIn: retail.OrderIn{OrderID: "#K1002"}, Reason: "ordered by mistake"})
 				return nil
 			})
 		}
@@ -60,7 +60,7 @@ func TestModifyPayment(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	to := func(order, method string) retail.PaymentIn {
-		return retail.PaymentIn{OrderID: order, PaymentMethodID: method}
+		return retail.PaymentIn{OrderIn: retail.OrderIn{OrderID: order}, PaymentMethodID: method}
 	}
 	worldtest.Refused(t, b.World, "modify_pending_order_payment", to("#none", "x"), "order not found")
 	worldtest.Refused(t, b.World, "modify_pending_order_payment", to(twoPads, "x"), "non-pending order cannot be modified")
@@ -91,9 +91,9 @@ func TestConcurrentChargesAddUp(t *testing.T) {
 	b.edit(t, mixed, "{status}", `"pending"`)
 	var all []func() error
 	for _, in := range []retail.SwapIn{
-		{OrderID: twoPads, ItemIDs: []string{cork}, NewItemIDs: []string{felt}, PaymentMethodID: largeCard},
-		{OrderID: mixed, ItemIDs: []string{moss90}, NewItemIDs: []string{slate120}, PaymentMethodID: largeCard},
-		{OrderID: "#K1003", ItemIDs: []string{drawers12}, NewItemIDs: []string{drawers24}, PaymentMethodID: largeCard},
+		{OrderIn: retail.OrderIn{OrderID: twoPads}, ItemIDs: []string{cork}, NewItemIDs: []string{felt}, PaymentMethodID: largeCard},
+		{OrderIn: retail.OrderIn{OrderID: mixed}, ItemIDs: []string{moss90}, NewItemIDs: []string{slate120}, PaymentMethodID: largeCard},
+		{OrderIn: retail.OrderIn{OrderID: "#K1003"}, ItemIDs: []string{drawers12}, NewItemIDs: []string{drawers24}, PaymentMethodID: largeCard},
 	} {
 		all = append(all, func() error {
 			_, err := worldtest.Call[retail.Order](t.Context(), b.World, "modify_pending_order_items", in)

@@ -15,7 +15,6 @@ import (
 	"github.com/tooldedup/dedup/internal/pgtest"
 	"github.com/tooldedup/dedup/internal/recording"
 	"github.com/tooldedup/dedup/proof/internal/world"
-	"github.com/tooldedup/dedup/proof/internal/world/effect"
 	"github.com/tooldedup/dedup/proof/internal/world/kit"
 )
 
@@ -74,8 +73,7 @@ type replayer struct {
 func newReplayer(t *testing.T, rec *recording.Recording) *replayer {
 	t.Helper()
 	pool := pgtest.NewEmpty(t).Pool(t)
-	require.NoError(t, world.Create(t.Context(), pool))
-	require.NoError(t, world.Load(t.Context(), pool, rec))
+	require.NoError(t, world.Create(t.Context(), pool, rec))
 	return &replayer{rec: rec, pool: pool, tools: world.Tools()}
 }
 
@@ -92,7 +90,7 @@ func (r *replayer) all(t *testing.T) tally {
 func (r *replayer) session(t *testing.T, session recording.Session, sum *tally) {
 	t.Helper()
 	ctx := t.Context()
-	require.NoError(t, world.Reset(ctx, r.pool))
+	require.NoError(t, world.Reset(ctx, r.pool, session.Domain))
 
 	effects := map[string]int{}
 	for _, call := range session.Calls {
@@ -103,7 +101,7 @@ func (r *replayer) session(t *testing.T, session recording.Session, sum *tally) 
 		if call.Class == recording.Write && !call.IsError {
 			effects[ref] = 1
 		}
-		got := r.call(t, effect.WithCallRef(ctx, ref), call)
+		got := r.call(t, kit.WithCallRef(ctx, ref), call)
 		sum.add(t, call, got)
 	}
 
@@ -115,7 +113,7 @@ func (r *replayer) session(t *testing.T, session recording.Session, sum *tally) 
 	} else {
 		t.Errorf("%s: %v", session.ID, diff)
 	}
-	counts, err := effect.Counts(ctx, r.pool)
+	counts, err := world.Effects(ctx, r.pool)
 	require.NoError(t, err)
 	require.Equal(t, effects, counts, session.ID)
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/proof/internal/airline"
 	"github.com/tooldedup/dedup/proof/internal/retail"
-	"github.com/tooldedup/dedup/proof/internal/world/desk"
 	"github.com/tooldedup/dedup/proof/internal/world/kit"
 	"github.com/tooldedup/dedup/tool"
 )
@@ -16,8 +15,8 @@ import (
 // that write, the reads, and three in each domain that touch nothing.
 func Tools() map[string][]kit.Tool {
 	return map[string][]kit.Tool{
-		airline.Domain: slices.Concat(airline.Tools(), desk.Tools()),
-		retail.Domain:  slices.Concat(retail.Tools(), desk.Tools()),
+		airline.Domain: slices.Concat(airline.Tools(), deskTools),
+		retail.Domain:  slices.Concat(retail.Tools(), deskTools),
 	}
 }
 

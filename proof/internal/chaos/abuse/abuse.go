@@ -14,14 +14,14 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tooldedup/dedup"
-	"github.com/tooldedup/dedup/proof/internal/chaos/lab"
-	"github.com/tooldedup/dedup/proof/internal/chaos/score"
+	"github.com/tooldedup/dedup/proof/internal/lab"
 )
 
 const (
 	// calls are made of each abused key, the last ones by an effect that behaves.
 	calls, behaving = 4, 2
-	callLimit       = 5 * time.Second
+	// callLimit bounds a call of an abused key, which needs no answer.
+	callLimit = 5 * time.Second
 )
 
 // procedures are what the ways call.
@@ -30,7 +30,7 @@ CREATE PROCEDURE abuse_commit() LANGUAGE plpgsql AS $$ BEGIN COMMIT; END $$;
 CREATE PROCEDURE abuse_rollback() LANGUAGE plpgsql AS $$ BEGIN ROLLBACK; END $$;`
 
 // Run runs the campaign. Params.Calls does not matter.
-func Run(ctx context.Context, l *lab.Lab, p lab.Params, s *score.Score) error {
+func Run(ctx context.Context, l *lab.Lab, p lab.Params, s *lab.Score) error {
 	chosen := lab.Modes
 	if p.Short {
 		chosen = lab.Modes[:1]
@@ -56,7 +56,7 @@ func Run(ctx context.Context, l *lab.Lab, p lab.Params, s *score.Score) error {
 
 // arm is what came of the ways in one mode.
 type arm struct {
-	score.Arm
+	lab.Arm
 	answered, refused int // of the first calls
 	spoiled           int // connections that served no more
 }
@@ -102,7 +102,7 @@ func (a *arm) try(ctx context.Context, db *lab.Database, mode pgx.QueryExecMode,
 		if n >= calls-behaving {
 			abuse = nil
 		}
-		run, err := call(ctx, pool, d, key, abuse)
+		run, err := call(ctx, callLimit, pool, d, key, abuse)
 		a.Calls++
 		if n == 0 {
 			if err == nil {
@@ -119,12 +119,12 @@ func (a *arm) try(ctx context.Context, db *lab.Database, mode pgx.QueryExecMode,
 		// The next call is served, at the latest on a new connection: what a SET
 		// without LOCAL leaves behind stays on the old one, as it does without dedup.
 		other := key + "-after"
-		run, err := call(ctx, pool, d, other, nil)
+		run, err := call(ctx, lab.Patience, pool, d, other, nil)
 		a.Calls++
 		if err != nil {
 			a.spoiled++
 			pool.Reset()
-			run, err = call(ctx, pool, d, other, nil)
+			run, err = call(ctx, lab.Patience, pool, d, other, nil)
 			a.Calls++
 		}
 		if err != nil {
@@ -136,8 +136,8 @@ func (a *arm) try(ctx context.Context, db *lab.Database, mode pgx.QueryExecMode,
 }
 
 // call makes one call on a goroutine of its own, which it may end.
-func call(ctx context.Context, pool *pgxpool.Pool, d *dedup.Deduper, key string, abuse *way) (run int64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, callLimit)
+func call(ctx context.Context, limit time.Duration, pool *pgxpool.Pool, d *dedup.Deduper, key string, abuse *way) (run int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	w := &world{d: d, call: lab.Call(key), cancel: cancel}
 	effect := func(ctx context.Context, tx pgx.Tx) (int64, error) {

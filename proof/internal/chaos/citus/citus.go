@@ -17,8 +17,7 @@ import (
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/internal/citusdb"
-	"github.com/tooldedup/dedup/proof/internal/chaos/lab"
-	"github.com/tooldedup/dedup/proof/internal/chaos/score"
+	"github.com/tooldedup/dedup/proof/internal/lab"
 )
 
 const (
@@ -29,10 +28,9 @@ const (
 	// maxTwins is the most deliveries of one key; one half has one.
 	maxTwins   = 3
 	answerWait = 250 * time.Millisecond
-	// callWait bounds one try, and patience all tries of a delivery: a node that restarts, or a
+	// callWait bounds the first try, and a later one as many times as long: a node that restarts, or a
 	// two-phase commit that is half done, holds calls up.
 	callWait     = 20 * time.Second
-	patience     = 3 * time.Minute
 	restartEvery = 15 * time.Second
 	// endEvery is how often a backend of each node is ended, on average.
 	endEvery     = 200 * time.Millisecond
@@ -40,7 +38,7 @@ const (
 )
 
 // Run runs the campaign in both layouts, one half of the calls each.
-func Run(ctx context.Context, _ *lab.Lab, p lab.Params, s *score.Score) error {
+func Run(ctx context.Context, _ *lab.Lab, p lab.Params, s *lab.Score) error {
 	urls := citusdb.URLs()
 	if missing := citusdb.Missing(); missing != "" {
 		return errors.New(missing)
@@ -61,9 +59,9 @@ func Run(ctx context.Context, _ *lab.Lab, p lab.Params, s *score.Score) error {
 
 // arm is a layout with dedup, or the control.
 type arm struct {
-	score.Arm
+	lab.Arm
 	p               lab.Params
-	s               *score.Score
+	s               *lab.Score
 	dedup, bySchema bool
 	clients         []*client
 	ledgers         []*lab.Ledger // of the tenants; one for all where tables are shared
@@ -173,14 +171,14 @@ func (a *arm) connect(ctx context.Context, c *cluster) error {
 			if i%3 == 2 {
 				order = dedup.ClaimFirst
 			}
-			d, err := dedup.New(pool, &dedup.Options{
+			one, err := lab.NewClient(pool, &dedup.Options{
 				Schema: schema, Order: order, CommitTimeout: answerWait, IdleTimeout: 5 * time.Second,
 				Retry: dedup.RetryPolicy{BaseDelay: 2 * time.Millisecond, MaxDelay: 200 * time.Millisecond},
 			})
 			if err != nil {
 				return err
 			}
-			cl.dedupers = append(cl.dedupers, d)
+			cl.bySchema = append(cl.bySchema, one)
 		}
 	}
 	return nil
@@ -188,12 +186,12 @@ func (a *arm) connect(ctx context.Context, c *cluster) error {
 
 // settle compares the answers with the effects, while all is calm: what it removes must not
 // be in doubt.
-func (a *arm) settle(ctx context.Context, c *cluster) (tally score.Tally, err error) {
+func (a *arm) settle(ctx context.Context, c *cluster) (tally lab.Tally, err error) {
 	c.disturbing.Lock()
 	defer c.disturbing.Unlock()
 	c.calm.Store(true)
 	defer c.calm.Store(false)
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, lab.Patience)
 	defer cancel()
 	if err := c.complete(ctx); err != nil {
 		return tally, fmt.Errorf("before settling the books: %w", err)
@@ -258,35 +256,29 @@ func (a *arm) deliverBlock(ctx context.Context, rng *rand.Rand, block int) {
 // deliver calls again until there is an answer, as an orchestrator does.
 func (a *arm) deliver(ctx context.Context, d *delivery) {
 	a.calls.Add(int64(len(d.keys)))
-	deadline := time.Now().Add(patience)
-	for tries := 1; ; tries++ {
-		err := a.try(ctx, d)
-		switch {
-		case err == nil:
-			return
-		case errors.Is(err, dedup.ErrKeyReused), errors.Is(err, dedup.ErrInvalid), errors.Is(err, dedup.ErrBroken):
-			a.p.Sayf("%s: %v", d.way.Name, err)
-		case ctx.Err() != nil:
-			return
-		case time.Now().Before(deadline):
-			lab.Pause(ctx, time.Duration(min(tries, 20))*5*time.Millisecond)
-			continue
+	err := lab.Insist(ctx, func(ctx context.Context, n int) error {
+		err := a.try(ctx, d, n)
+		if errors.Is(err, dedup.ErrKeyReused) || errors.Is(err, dedup.ErrInvalid) || errors.Is(err, dedup.ErrBroken) {
+			err = lab.Hopeless{Err: err}
 		}
-		a.p.Sayf("%s without an answer: %v", d.way.Name, err)
-		for _, k := range d.keys {
-			a.ledger(k).Unanswered(k.text)
-		}
+		return err
+	})
+	if err == nil || ctx.Err() != nil {
 		return
+	}
+	a.p.Sayf("%s without an answer: %v", d.way.Name, err)
+	for _, k := range d.keys {
+		a.ledger(k).Unanswered(k.text)
 	}
 }
 
-func (a *arm) try(ctx context.Context, d *delivery) error {
-	ctx, cancel := context.WithTimeout(ctx, callWait)
+func (a *arm) try(ctx context.Context, d *delivery, n int) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(n+1)*callWait)
 	defer cancel()
 	if !a.dedup {
 		return a.naively(ctx, d)
 	}
-	answers, err := d.way.Make(ctx, &lab.Client{Pool: d.by.pool, D: a.deduper(d)}, a.jobs(d))
+	answers, err := d.way.Make(ctx, a.client(d).Try(n), a.jobs(d))
 	for _, t := range answers {
 		a.ledger(d.keys[t.Job]).Answered(d.keys[t.Job].text, t.Run)
 		a.ways[d.way.Name].Add(1)

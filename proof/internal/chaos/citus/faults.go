@@ -11,8 +11,7 @@ import (
 	"time"
 
 	"github.com/tooldedup/dedup/internal/faultproxy"
-	"github.com/tooldedup/dedup/proof/internal/chaos/lab"
-	"github.com/tooldedup/dedup/proof/internal/chaos/score"
+	"github.com/tooldedup/dedup/proof/internal/lab"
 )
 
 // betweenNodes are the faults on the way from a node to a worker, with how often of a thousand
@@ -56,7 +55,7 @@ func completes(u faultproxy.Unit) bool {
 }
 
 // faults counts those that were applied, by kind and place.
-func (c *cluster) faults(a *score.Arm) {
+func (c *cluster) faults(a *lab.Arm) {
 	for _, proxy := range c.clients {
 		for kind, n := range proxy.Snapshot().Faults {
 			a.Fault(string(kind), n)

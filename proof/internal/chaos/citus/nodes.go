@@ -15,7 +15,7 @@ import (
 	"github.com/tooldedup/dedup/internal/citusdb"
 	"github.com/tooldedup/dedup/internal/faultproxy"
 	"github.com/tooldedup/dedup/migrations"
-	"github.com/tooldedup/dedup/proof/internal/chaos/lab"
+	"github.com/tooldedup/dedup/proof/internal/lab"
 )
 
 // RestartVariable is a command that restarts the node whose number follows, from 0. Without

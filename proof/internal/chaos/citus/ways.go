@@ -8,13 +8,13 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tooldedup/dedup"
-	"github.com/tooldedup/dedup/proof/internal/chaos/lab"
+	"github.com/tooldedup/dedup/proof/internal/lab"
 )
 
-// client is one process: a pool on one node, with a Deduper for each schema.
+// client is one process: a pool on one node, with a client of the library for each schema.
 type client struct {
 	pool     *pgxpool.Pool
-	dedupers []*dedup.Deduper
+	bySchema []*lab.Client
 }
 
 // key is one intent of a tenant.
@@ -30,8 +30,8 @@ type delivery struct {
 	by   *client
 }
 
-func (a *arm) deduper(d *delivery) *dedup.Deduper {
-	return d.by.dedupers[d.keys[0].tenant%len(d.by.dedupers)]
+func (a *arm) client(d *delivery) *lab.Client {
+	return d.by.bySchema[d.keys[0].tenant%len(d.by.bySchema)]
 }
 
 // jobs are the calls, the answer of each of which is the number of the run that was committed.
@@ -53,8 +53,6 @@ func (a *arm) jobs(d *delivery) []lab.Job {
 
 // naively is a transaction that is repeated after any error.
 func (a *arm) naively(ctx context.Context, d *delivery) error {
-	ctx, cancel := context.WithTimeout(ctx, 20*answerWait)
-	defer cancel()
 	runs := make([]int64, len(d.keys))
 	err := pgx.BeginFunc(ctx, d.by.pool, func(tx pgx.Tx) error {
 		for i, j := range a.jobs(d) {

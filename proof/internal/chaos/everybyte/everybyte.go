@@ -14,15 +14,12 @@ import (
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/internal/faultproxy"
-	"github.com/tooldedup/dedup/proof/internal/chaos/lab"
-	"github.com/tooldedup/dedup/proof/internal/chaos/score"
+	"github.com/tooldedup/dedup/proof/internal/lab"
 )
 
 const (
 	// atOnce is how many cells are tried at once.
 	atOnce = 3
-	// tries is how often a caller without an answer calls again.
-	tries = 20
 	// stride is the distance of the bytes that the short form cuts behind.
 	stride = 127
 	// many is how many calls a way makes that takes many.
@@ -31,18 +28,18 @@ const (
 
 // naive is the control arm: a transaction that is repeated after any error.
 var naive = lab.Way{Name: "without dedup", Make: func(ctx context.Context, c *lab.Client, jobs []lab.Job) ([]lab.Told, error) {
-	run, err := lab.RunNaively(ctx, c.Pool, 0, jobs[0].Call.Key)
+	run, err := lab.Naively(ctx, c, jobs[0].Call.Key)
 	return []lab.Told{{Run: run}}, err
 }}
 
 // Run runs the campaign. Params.Calls does not matter: there are as many calls
 // as bytes.
-func Run(ctx context.Context, l *lab.Lab, p lab.Params, s *score.Score) error {
+func Run(ctx context.Context, l *lab.Lab, p lab.Params, s *lab.Score) error {
 	var mu sync.Mutex
 	var errs []error
 	recovered := 0
 	lab.Crowd(atOnce, func(yield func(func()) bool) {
-		start := func(w lab.Way, mode pgx.QueryExecMode, enter func(score.Arm)) {
+		start := func(w lab.Way, mode pgx.QueryExecMode, enter func(lab.Arm)) {
 			yield(func() {
 				c := &cell{way: w, mode: mode, dedup: w.Name != naive.Name, ledger: lab.NewLedger()}
 				err := c.try(ctx, l, p)
@@ -70,7 +67,7 @@ func Run(ctx context.Context, l *lab.Lab, p lab.Params, s *score.Score) error {
 
 // cell is one way in one mode.
 type cell struct {
-	score.Arm
+	lab.Arm
 	way    lab.Way
 	mode   pgx.QueryExecMode
 	dedup  bool
@@ -139,19 +136,17 @@ func (c *cell) call(ctx context.Context, prefix string) (err error) {
 			jobs = append(jobs, lab.NewJob(fmt.Sprintf("%s-%d", prefix, i)))
 		}
 	}
-	for range tries {
-		var answers []lab.Told
+	var answers []lab.Told
+	err = lab.Insist(ctx, func(ctx context.Context, _ int) (err error) {
 		answers, err = c.way.Make(ctx, c.client, jobs)
 		c.Calls++
-		if err == nil {
-			return c.note(ctx, jobs, answers)
-		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
+		return err
+	})
+	if err != nil {
+		c.ledger.Unanswered(prefix)
+		return err
 	}
-	c.ledger.Unanswered(prefix)
-	return fmt.Errorf("no answer after %d tries: %w", tries, err)
+	return c.note(ctx, jobs, answers)
 }
 
 // note notes answers, and judges what they say of themselves: nobody else

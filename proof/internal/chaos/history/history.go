@@ -18,8 +18,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tooldedup/dedup"
-	"github.com/tooldedup/dedup/proof/internal/chaos/lab"
-	"github.com/tooldedup/dedup/proof/internal/chaos/score"
+	"github.com/tooldedup/dedup/proof/internal/lab"
 )
 
 const (
@@ -33,14 +32,11 @@ const (
 	// plantedCalls are the most that a planted bug may take to be found, in rounds
 	// of plantedRound.
 	plantedCalls, plantedRound = 60_000, 1_000
-	checkLimit                 = time.Minute
 	commitWait                 = 200 * time.Millisecond
-	// tries is how often a caller without an answer calls again.
-	tries = 300
 )
 
 // Run runs the campaign.
-func Run(ctx context.Context, l *lab.Lab, p lab.Params, s *score.Score) error {
+func Run(ctx context.Context, l *lab.Lab, p lab.Params, s *lab.Score) error {
 	r, err := record(ctx, l, p, p.Calls, false, withDedup)
 	s.Enter(r.Arm)
 	s.Details["unknown"], s.Details["reused"] = r.unknown, r.reused
@@ -65,26 +61,32 @@ func Run(ctx context.Context, l *lab.Lab, p lab.Params, s *score.Score) error {
 	return nil
 }
 
-// caller makes a call.
-type caller func(ctx context.Context, in input) (run int64, err error)
+// caller makes one try of a call.
+type caller func(ctx context.Context, c *lab.Client, in input) (run int64, err error)
+
+// client is a process, and how it calls.
+type client struct {
+	*lab.Client
+	call caller
+}
 
 // recorded is what came of a recording.
 type recorded struct {
-	score.Arm
+	lab.Arm
 	unknown, reused int
 	violations      int // keys whose history no register could have: they count as differing
 }
 
 // record makes calls while things fail, and checks each round's history. With
 // untilWrong it ends with the first that is wrong.
-func record(ctx context.Context, l *lab.Lab, p lab.Params, calls int, untilWrong bool, wrap func(*lab.Client, int) caller) (r recorded, err error) {
+func record(ctx context.Context, l *lab.Lab, p lab.Params, calls int, untilWrong bool, wrap func(client int) caller) (r recorded, err error) {
 	db, err := l.CreateBehind(ctx, p.Seed, nil)
 	if err != nil {
 		return r, err
 	}
 	defer func() { _ = db.Drop(ctx) }()
 	lab.ArmAnywhere(db.Proxy, p.Seed, 20)
-	var make []caller
+	var all []client
 	for i := range clients {
 		c, err := lab.OpenClient(ctx, db.Proxy.URL(), conns, pgx.QueryExecModeCacheStatement,
 			&dedup.Options{CommitTimeout: commitWait, Retry: lab.Retry(30 * time.Millisecond)})
@@ -92,7 +94,7 @@ func record(ctx context.Context, l *lab.Lab, p lab.Params, calls int, untilWrong
 			return r, err
 		}
 		defer c.Pool.Close()
-		make = append(make, wrap(c, i))
+		all = append(all, client{c, wrap(i)})
 	}
 	ending, end := context.WithCancel(ctx)
 	var around sync.WaitGroup
@@ -105,8 +107,8 @@ func record(ctx context.Context, l *lab.Lab, p lab.Params, calls int, untilWrong
 		roundCalls = plantedRound
 	}
 	for round := 0; r.Calls < calls; round++ {
-		rec := &recording{round: round, rng: rand.New(rand.NewPCG(p.Seed, uint64(round))), ledger: lab.NewLedger(), started: time.Now()}
-		rec.make(ctx, make, min(roundCalls, calls-r.Calls))
+		rec := &recording{round: round, rng: rand.New(rand.NewPCG(p.Seed, uint64(round))), ledger: lab.NewLedger(), started: time.Now(), planted: untilWrong}
+		rec.make(ctx, all, min(roundCalls, calls-r.Calls))
 		if ctx.Err() != nil {
 			return r, ctx.Err()
 		}
@@ -142,7 +144,7 @@ func record(ctx context.Context, l *lab.Lab, p lab.Params, calls int, untilWrong
 // check counts the keys whose history no register could have.
 func check(ops []porcupine.Operation) (wrong int, err error) {
 	for _, partition := range model.Partition(ops) {
-		switch porcupine.CheckOperationsTimeout(model, partition, checkLimit) {
+		switch porcupine.CheckOperationsTimeout(model, partition, lab.Patience) {
 		case porcupine.Illegal:
 			wrong++
 		case porcupine.Unknown:
@@ -158,6 +160,7 @@ type recording struct {
 	rng     *rand.Rand
 	ledger  *lab.Ledger
 	started time.Time
+	planted bool // a call without an answer is an outcome like others
 
 	mu              sync.Mutex
 	ops             []porcupine.Operation
@@ -167,7 +170,7 @@ type recording struct {
 }
 
 // make makes the calls of a round.
-func (r *recording) make(ctx context.Context, make []caller, calls int) {
+func (r *recording) make(ctx context.Context, all []client, calls int) {
 	var wg sync.WaitGroup
 	for i := range callers {
 		wg.Go(func() {
@@ -176,7 +179,7 @@ func (r *recording) make(ctx context.Context, make []caller, calls int) {
 				if !ok {
 					return
 				}
-				r.call(ctx, i, make[i%clients], in, patience)
+				r.call(ctx, i, all[i%clients], in, patience)
 			}
 		})
 	}
@@ -204,28 +207,28 @@ func (r *recording) draw(calls int) (in input, patience time.Duration, ok bool) 
 }
 
 // call makes a call until there is an answer or the caller's patience has ended.
-func (r *recording) call(ctx context.Context, client int, make caller, in input, patience time.Duration) {
+func (r *recording) call(ctx context.Context, place int, by client, in input, patience time.Duration) {
 	if patience > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, patience)
 		defer cancel()
 	}
-	op := porcupine.Operation{ClientId: client, Input: in, Call: int64(time.Since(r.started))}
+	op := porcupine.Operation{ClientId: place, Input: in, Call: int64(time.Since(r.started))}
 	out := output{kind: unknown}
-	var last error
-	for try := 0; out.kind == unknown && ctx.Err() == nil; try++ {
-		if try == tries {
-			r.fail(fmt.Errorf("no answer after %d tries: %w", tries, last))
-			break
-		}
-		run, err := make(ctx, in)
-		last = err
+	err := lab.Insist(ctx, func(ctx context.Context, n int) error {
+		run, err := by.call(ctx, by.Try(n), in)
 		switch {
 		case err == nil:
 			out = output{told, run}
 		case errors.Is(err, dedup.ErrKeyReused):
 			out = output{kind: reused}
+		default:
+			return err
 		}
+		return nil
+	})
+	if err != nil && ctx.Err() == nil && !r.planted {
+		r.fail(err)
 	}
 	op.Output, op.Return = out, int64(time.Since(r.started))
 	r.mu.Lock()
@@ -254,9 +257,9 @@ func (r *recording) fail(err error) {
 
 // withDedup is the library: half of the clients call with Do, the others in turn
 // with DoStatement, DoTx and Do with LookFirst.
-func withDedup(c *lab.Client, client int) caller {
+func withDedup(client int) caller {
 	var n atomic.Int64
-	return func(ctx context.Context, in input) (int64, error) {
+	return func(ctx context.Context, c *lab.Client, in input) (int64, error) {
 		job, way := lab.NewJob(in.key), lab.Ways[0]
 		job.Call.Args = in.variant
 		switch (n.Add(1) + int64(client)) % 6 {
@@ -268,7 +271,7 @@ func withDedup(c *lab.Client, client int) caller {
 			// The COMMIT is the caller's own, and an answer that is swallowed is
 			// waited for as long as its context lives.
 			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeout(ctx, 2*commitWait)
+			ctx, cancel = context.WithTimeout(ctx, 2*c.Limit)
 			defer cancel()
 			way = lab.Ways[1]
 		}

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,17 +11,16 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tooldedup/dedup"
-	"github.com/tooldedup/dedup/proof/internal/chaos/lab"
+	"github.com/tooldedup/dedup/proof/internal/lab"
 )
 
 // planted are implementations that look right and are not. Each has one bug that
 // real ones have had.
 var planted = []struct {
 	name string
-	wrap func(*lab.Client, int) caller
+	wrap func(client int) caller
 }{
 	{"look-up on the loser's snapshot", loserSnapshot},
 	{"DO NOTHING and COMMIT in one pipeline", doNothingThenCommit},
@@ -37,30 +37,32 @@ VALUES ('chaos', 'effect', $1, $2, 'done', $3, now(), now() + interval '1 day', 
 
 // textbook is the pattern of the textbooks: look up, run, write, commit. How it
 // writes and ends is the caller's.
-func textbook(ctx context.Context, pool *pgxpool.Pool, in input, look bool, finish func(ctx context.Context, tx pgx.Tx, print []byte, run int64) (int64, error)) (run int64, err error) {
+func textbook(ctx context.Context, c *lab.Client, in input, look bool, finish func(ctx context.Context, tx pgx.Tx, print []byte, run int64) (int64, error)) (run int64, err error) {
 	print, err := dedup.FingerprintOf(in.variant)
 	if err != nil {
 		return 0, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, commitWait)
-	defer cancel()
-	tx, err := pool.Begin(ctx)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = tx.Rollback(ctx) }()
-	if look {
-		run, found, err := found(tx.QueryRow(ctx, lookUp, in.key), print[:])
-		if found || err != nil {
-			return run, err
+	err = c.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		if look {
+			var there bool
+			if run, there, err = found(tx.QueryRow(ctx, lookUp, in.key), print[:]); there || err != nil {
+				return cmp.Or(err, errEnded)
+			}
 		}
+		a, err := lab.Run(in.key)(ctx, tx)
+		if err == nil {
+			run, err = finish(ctx, tx, print[:], a.Run)
+		}
+		return cmp.Or(err, errEnded)
+	})
+	if errors.Is(err, errEnded) {
+		err = nil
 	}
-	a, err := lab.Run(in.key)(ctx, tx)
-	if err != nil {
-		return 0, err
-	}
-	return finish(ctx, tx, print[:], a.Run)
+	return run, err
 }
+
+// errEnded keeps [lab.Client.InTx] from the COMMIT of what has ended.
+var errEnded = errors.New("the transaction has ended")
 
 // found reads a record.
 func found(row pgx.Row, print []byte) (run int64, found bool, err error) {
@@ -81,9 +83,9 @@ func found(row pgx.Row, print []byte) (run int64, found bool, err error) {
 // loserSnapshot inserts and looks up in one statement, in which a loser that had
 // to wait sees neither its own row nor the winner's, and takes that for a first
 // call.
-func loserSnapshot(c *lab.Client, _ int) caller {
-	return func(ctx context.Context, in input) (int64, error) {
-		return textbook(ctx, c.Pool, in, true, func(ctx context.Context, tx pgx.Tx, print []byte, run int64) (int64, error) {
+func loserSnapshot(int) caller {
+	return func(ctx context.Context, c *lab.Client, in input) (int64, error) {
+		return textbook(ctx, c, in, true, func(ctx context.Context, tx pgx.Tx, print []byte, run int64) (int64, error) {
 			row := tx.QueryRow(ctx, `WITH mine AS (`+write+` ON CONFLICT DO NOTHING RETURNING fingerprint, result)
 SELECT fingerprint, result FROM mine UNION ALL `+lookUp, in.key, print, fmt.Sprint(run))
 			winner, found, err := found(row, print)
@@ -100,9 +102,9 @@ SELECT fingerprint, result FROM mine UNION ALL `+lookUp, in.key, print, fmt.Spri
 
 // doNothingThenCommit sends the record, which does nothing where there is one,
 // and COMMIT together: a loser's effect is committed.
-func doNothingThenCommit(c *lab.Client, _ int) caller {
-	return func(ctx context.Context, in input) (int64, error) {
-		return textbook(ctx, c.Pool, in, true, func(ctx context.Context, tx pgx.Tx, print []byte, run int64) (int64, error) {
+func doNothingThenCommit(int) caller {
+	return func(ctx context.Context, c *lab.Client, in input) (int64, error) {
+		return textbook(ctx, c, in, true, func(ctx context.Context, tx pgx.Tx, print []byte, run int64) (int64, error) {
 			b := &pgx.Batch{}
 			b.Queue(write+` ON CONFLICT DO NOTHING`, in.key, print, fmt.Sprint(run))
 			b.Queue(`COMMIT`)
@@ -113,11 +115,11 @@ func doNothingThenCommit(c *lab.Client, _ int) caller {
 
 // trustsSafeToRetry believes pgx that nothing has happened, and so has no need
 // to look before it does it again.
-func trustsSafeToRetry(c *lab.Client, _ int) caller {
-	return func(ctx context.Context, in input) (int64, error) {
+func trustsSafeToRetry(int) caller {
+	return func(ctx context.Context, c *lab.Client, in input) (int64, error) {
 		look := true
 		for {
-			run, err := textbook(ctx, c.Pool, in, look, func(ctx context.Context, tx pgx.Tx, print []byte, run int64) (int64, error) {
+			run, err := textbook(ctx, c, in, look, func(ctx context.Context, tx pgx.Tx, print []byte, run int64) (int64, error) {
 				insert := write
 				if !look {
 					insert += ` ON CONFLICT (scope, tool, key) DO UPDATE SET result = EXCLUDED.result`
@@ -138,10 +140,10 @@ func trustsSafeToRetry(c *lab.Client, _ int) caller {
 
 // sweepsByOwnClock is the library, and beside it a sweep that goes by a clock
 // which is two months ahead.
-func sweepsByOwnClock(c *lab.Client, client int) caller {
-	right := withDedup(c, client)
-	return func(ctx context.Context, in input) (int64, error) {
-		run, err := right(ctx, in)
+func sweepsByOwnClock(client int) caller {
+	right := withDedup(client)
+	return func(ctx context.Context, c *lab.Client, in input) (int64, error) {
+		run, err := right(ctx, c, in)
 		if run%7 == 0 {
 			_, _ = c.Pool.Exec(ctx, `DELETE FROM tool_dedup WHERE forget_at < $1`, time.Now().Add(60*24*time.Hour))
 		}
@@ -150,18 +152,18 @@ func sweepsByOwnClock(c *lab.Client, client int) caller {
 }
 
 // cachesByKey is the library behind a cache that does not ask for the arguments.
-func cachesByKey(c *lab.Client, client int) caller {
-	right := withDedup(c, client)
+func cachesByKey(client int) caller {
+	right := withDedup(client)
 	var mu sync.Mutex
 	cache := map[string]int64{}
-	return func(ctx context.Context, in input) (int64, error) {
+	return func(ctx context.Context, c *lab.Client, in input) (int64, error) {
 		mu.Lock()
 		run, ok := cache[in.key]
 		mu.Unlock()
 		if ok {
 			return run, nil
 		}
-		run, err := right(ctx, in)
+		run, err := right(ctx, c, in)
 		if err == nil {
 			mu.Lock()
 			cache[in.key] = run

@@ -12,19 +12,21 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tooldedup/dedup/internal/pgserver"
-	"github.com/tooldedup/dedup/proof/internal/chaos/lab"
-	"github.com/tooldedup/dedup/proof/internal/chaos/score"
+	"github.com/tooldedup/dedup/proof/internal/lab"
 )
 
 // standbyName is what synchronous_standby_names calls the standby.
 const standbyName = "standby"
+
+// followPause is between two looks whether the standby follows.
+const followPause = 5 * time.Millisecond
 
 // Failovers kills the primary under load and promotes its standby, Params.Calls
 // times with a synchronous standby and as often with an asynchronous one. With
 // the first nothing that was acknowledged may be lost. With the second some
 // acknowledgements are, which is counted and told; the state must stay single all
 // the same.
-func Failovers(ctx context.Context, l *lab.Lab, p lab.Params, s *score.Score) error {
+func Failovers(ctx context.Context, l *lab.Lab, p lab.Params, s *lab.Score) error {
 	db, err := l.Create(ctx)
 	if err != nil {
 		return err
@@ -84,7 +86,7 @@ func (f *failover) close(ctx context.Context) {
 }
 
 // run makes so many failovers.
-func (f *failover) run(ctx context.Context, times int, mode replication, withDedup bool) (a score.Arm, err error) {
+func (f *failover) run(ctx context.Context, times int, mode replication, withDedup bool) (a lab.Arm, err error) {
 	ledger := lab.NewLedger()
 	for n := range times {
 		calls, err := f.once(ctx, mode, withDedup, ledger)
@@ -136,13 +138,13 @@ func (f *failover) once(ctx context.Context, mode replication, withDedup bool, l
 	if err := f.follow(ctx, mode); err != nil {
 		return 0, errors.Join(err, standby.Stop(context.WithoutCancel(ctx)))
 	}
-	callers, closePools, err := open(ctx, f.url(f.primary, standby), withDedup)
+	places, closePools, err := open(ctx, f.url(f.primary, standby), withDedup)
 	defer closePools()
 	if err != nil {
 		return 0, errors.Join(err, standby.Stop(context.WithoutCancel(ctx)))
 	}
 	f.loads++
-	load := startLoad(ctx, callers, ledger, f.loads)
+	load := startLoad(ctx, places, ledger, f.loads)
 	err = f.replace(ctx, standby, mode)
 	if err == nil {
 		err = wait(ctx, up(f.rng)) // on the new primary
@@ -211,7 +213,7 @@ func (f *failover) follow(ctx context.Context, mode replication) error {
 		if err != nil || following {
 			return err
 		}
-		if err := wait(ctx, pause); err != nil {
+		if err := wait(ctx, followPause); err != nil {
 			return fmt.Errorf("waiting for the standby to follow: %w", err)
 		}
 	}

@@ -11,14 +11,13 @@ import (
 	"gorm.io/gorm/logger"
 
 	"github.com/tooldedup/dedup"
-	"github.com/tooldedup/dedup/proof/internal/chaos/lab"
-	"github.com/tooldedup/dedup/proof/internal/chaos/score"
+	"github.com/tooldedup/dedup/proof/internal/lab"
 	"github.com/tooldedup/dedup/sqldedup"
 )
 
 // RunGorm runs the campaign with effects that write through gorm.
-func RunGorm(ctx context.Context, l *lab.Lab, p lab.Params, s *score.Score) error {
-	return s.Arms(func(withDedup bool) (score.Arm, error) {
+func RunGorm(ctx context.Context, l *lab.Lab, p lab.Params, s *lab.Score) error {
+	return s.Arms(func(withDedup bool) (lab.Arm, error) {
 		var handles []*sql.DB
 		defer func() {
 			for _, handle := range handles {
@@ -30,7 +29,7 @@ func RunGorm(ctx context.Context, l *lab.Lab, p lab.Params, s *score.Score) erro
 			handles = append(handles, handle)
 			orm, err := gorm.Open(postgres.New(postgres.Config{Conn: handle}), &gorm.Config{Logger: logger.Discard, DisableAutomaticPing: true})
 			if withDedup {
-				return withGorm(c, orm), err
+				return withGorm(orm), err
 			}
 			return withoutGorm(handle, orm), err
 		})
@@ -38,8 +37,8 @@ func RunGorm(ctx context.Context, l *lab.Lab, p lab.Params, s *score.Score) erro
 }
 
 // withGorm is the library with effects that write through gorm.
-func withGorm(c *lab.Client, orm *gorm.DB) lab.Caller {
-	return func(ctx context.Context, key string) (int64, error) {
+func withGorm(orm *gorm.DB) lab.Caller {
+	return func(ctx context.Context, c *lab.Client, key string) (int64, error) {
 		r, err := dedup.Do(ctx, c.D, lab.Call(key), sqldedup.Effect(func(ctx context.Context, tx *sql.Tx) (int64, error) {
 			return runGorm(on(ctx, orm, tx), key)
 		}))
@@ -48,15 +47,15 @@ func withGorm(c *lab.Client, orm *gorm.DB) lab.Caller {
 }
 
 // withoutGorm is a transaction of gorm's that is repeated after any error. As in
-// [lab.RunNaively] the wait for a connection does not count.
+// [lab.Client.InTx] the wait for a connection does not count.
 func withoutGorm(db *sql.DB, orm *gorm.DB) lab.Caller {
-	return func(ctx context.Context, key string) (run int64, err error) {
+	return func(ctx context.Context, c *lab.Client, key string) (run int64, err error) {
 		conn, err := db.Conn(ctx)
 		if err != nil {
 			return 0, err
 		}
 		defer func() { _ = conn.Close() }()
-		ctx, cancel := context.WithTimeout(ctx, answerWait)
+		ctx, cancel := context.WithTimeout(ctx, c.Limit)
 		defer cancel()
 		err = on(ctx, orm, conn).Transaction(func(tx *gorm.DB) (err error) {
 			run, err = runGorm(tx, key)

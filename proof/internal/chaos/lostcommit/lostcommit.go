@@ -12,8 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tooldedup/dedup"
-	"github.com/tooldedup/dedup/proof/internal/chaos/lab"
-	"github.com/tooldedup/dedup/proof/internal/chaos/score"
+	"github.com/tooldedup/dedup/proof/internal/lab"
 )
 
 const (
@@ -26,30 +25,26 @@ const (
 	// blockKeys are the keys after which the books are settled.
 	blockKeys = 4_000
 	workers   = 24
-	// answerWait bounds the wait for an answer that was swallowed.
+	// answerWait bounds the first wait for an answer that was swallowed.
 	answerWait = 250 * time.Millisecond
-	// tries is how often a caller without an answer calls again.
-	tries = 40
 	// controlShare is the control arm's share of the calls.
 	controlShare = 20
 )
 
 // Run runs the campaign with effects that write through pgx.
-func Run(ctx context.Context, l *lab.Lab, p lab.Params, s *score.Score) error {
-	return s.Arms(func(withDedup bool) (score.Arm, error) {
-		return arm(ctx, l, p, withDedup, func(c *lab.Client) (lab.Caller, error) {
+func Run(ctx context.Context, l *lab.Lab, p lab.Params, s *lab.Score) error {
+	return s.Arms(func(withDedup bool) (lab.Arm, error) {
+		return arm(ctx, l, p, withDedup, func(*lab.Client) (lab.Caller, error) {
 			if withDedup {
-				return c.Do, nil
+				return lab.Do, nil
 			}
-			return func(ctx context.Context, key string) (int64, error) {
-				return lab.RunNaively(ctx, c.Pool, answerWait, key)
-			}, nil
+			return lab.Naively, nil
 		})
 	})
 }
 
 // arm delivers calls to one arm and settles its books.
-func arm(ctx context.Context, l *lab.Lab, p lab.Params, withDedup bool, wrap func(*lab.Client) (lab.Caller, error)) (a score.Arm, err error) {
+func arm(ctx context.Context, l *lab.Lab, p lab.Params, withDedup bool, wrap func(*lab.Client) (lab.Caller, error)) (a lab.Arm, err error) {
 	calls := p.Calls
 	if !withDedup {
 		calls = max(p.Calls/controlShare, 200)
@@ -59,7 +54,7 @@ func arm(ctx context.Context, l *lab.Lab, p lab.Params, withDedup bool, wrap fun
 		return a, err
 	}
 	defer func() { _ = db.Drop(ctx) }()
-	var callers []lab.Caller
+	var callers []func(ctx context.Context, ledger *lab.Ledger, key string)
 	for range clients {
 		c, err := lab.OpenClient(ctx, db.Proxy.URL(), conns, pgx.QueryExecModeCacheStatement,
 			&dedup.Options{CommitTimeout: answerWait, Retry: lab.Retry(50 * time.Millisecond)})
@@ -71,7 +66,9 @@ func arm(ctx context.Context, l *lab.Lab, p lab.Params, withDedup bool, wrap fun
 		if err != nil {
 			return a, err
 		}
-		callers = append(callers, call)
+		callers = append(callers, func(ctx context.Context, ledger *lab.Ledger, key string) {
+			_ = ledger.Deliver(ctx, c, call, key) // the ledger has it
+		})
 	}
 	ledger := lab.NewLedger()
 	rng := rand.New(rand.NewPCG(p.Seed, 1))
@@ -91,7 +88,7 @@ func arm(ctx context.Context, l *lab.Lab, p lab.Params, withDedup bool, wrap fun
 
 // deliverBlock delivers the calls of a block, twins at once and to different
 // clients, and returns how many.
-func deliverBlock(ctx context.Context, rng *rand.Rand, callers []lab.Caller, ledger *lab.Ledger, block, left int) (made int) {
+func deliverBlock(ctx context.Context, rng *rand.Rand, callers []func(context.Context, *lab.Ledger, string), ledger *lab.Ledger, block, left int) (made int) {
 	lab.Crowd(workers, func(yield func(func()) bool) {
 		for i := 0; i < blockKeys && made < left && ctx.Err() == nil; i++ {
 			key := fmt.Sprintf("%d-%d", block, i)
@@ -101,7 +98,7 @@ func deliverBlock(ctx context.Context, rng *rand.Rand, callers []lab.Caller, led
 			}
 			first := rng.IntN(len(callers))
 			for t := range twins {
-				yield(func() { _ = ledger.Deliver(ctx, callers[(first+t)%len(callers)], key, tries) }) // the ledger has it
+				yield(func() { callers[(first+t)%len(callers)](ctx, ledger, key) })
 				made++
 			}
 		}

@@ -18,8 +18,7 @@ import (
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/internal/pgbouncer"
 	"github.com/tooldedup/dedup/internal/pgserver"
-	"github.com/tooldedup/dedup/proof/internal/chaos/lab"
-	"github.com/tooldedup/dedup/proof/internal/chaos/score"
+	"github.com/tooldedup/dedup/proof/internal/lab"
 )
 
 const (
@@ -29,14 +28,13 @@ const (
 	// shortShare is one over the share of the combinations that the short form
 	// tries; the seed says which.
 	shortShare = 4
-	// tries is how often a caller without an answer calls again, and fewer through a pooler: what
-	// that refuses once it refuses always.
-	tries, pooledTries = 60, 20
-	commitWait         = 250 * time.Millisecond
+	// refusals are the tries of a call after which a pooler that refuses them is believed.
+	refusals   = 20
+	commitWait = 250 * time.Millisecond
 )
 
 // Run runs the campaign on the lab's server, or on those of Params.BinDirs.
-func Run(ctx context.Context, l *lab.Lab, p lab.Params, s *score.Score) error {
+func Run(ctx context.Context, l *lab.Lab, p lab.Params, s *lab.Score) error {
 	m := &matrix{score: s, params: p}
 	if len(p.BinDirs) == 0 {
 		return errors.Join(m.server(ctx, l), m.finish())
@@ -59,7 +57,7 @@ func Run(ctx context.Context, l *lab.Lab, p lab.Params, s *score.Score) error {
 
 // matrix is what was tried.
 type matrix struct {
-	score  *score.Score
+	score  *lab.Score
 	params lab.Params
 
 	cells, held int
@@ -137,12 +135,12 @@ func (c cell) String() string {
 // cell makes the calls of one combination, every third by DoStatement.
 func (m *matrix) cell(ctx context.Context, db *lab.Database, c cell) {
 	m.cells++
-	a, last, err := m.calls(ctx, db, c, func(client *lab.Client, n int) lab.Caller {
+	a, last, err := m.calls(ctx, db, c, func(n int) lab.Caller {
 		way := lab.Ways[0]
 		if n%3 == 0 {
 			way = lab.Ways[2]
 		}
-		return client.By(way)
+		return lab.By(way)
 	})
 	refused := err == nil && c.pooled && isPoolerRefusal(last)
 	if refused { // and what was answered is right
@@ -167,14 +165,24 @@ func isPoolerRefusal(err error) bool {
 	return errors.As(err, &server) && (server.Code == "42P05" || server.Code == "26000")
 }
 
+// believing is call until a pooler has refused it so often that it always will.
+func (c cell) believing(call lab.Caller) lab.Caller {
+	refused := 0
+	return func(ctx context.Context, client *lab.Client, key string) (int64, error) {
+		run, err := call(ctx, client, key)
+		if c.pooled && isPoolerRefusal(err) {
+			if refused++; refused == refusals {
+				err = lab.Hopeless{Err: err}
+			}
+		}
+		return run, err
+	}
+}
+
 // control makes the same calls without dedup. That some of them get no answer
 // before the machine is less busy is no failure: the control is what goes wrong.
 func (m *matrix) control(ctx context.Context, db *lab.Database) {
-	a, _, err := m.calls(ctx, db, cell{n: -1, mode: pgx.QueryExecModeCacheStatement}, func(client *lab.Client, _ int) lab.Caller {
-		return func(ctx context.Context, key string) (int64, error) {
-			return lab.RunNaively(ctx, client.Pool, commitWait, key)
-		}
-	})
+	a, _, err := m.calls(ctx, db, cell{n: -1, mode: pgx.QueryExecModeCacheStatement}, func(int) lab.Caller { return lab.Naively })
 	m.score.EnterControl(a)
 	if err != nil {
 		m.failures = append(m.failures, fmt.Errorf("control: %w", err))
@@ -183,7 +191,7 @@ func (m *matrix) control(ctx context.Context, db *lab.Database) {
 
 // calls makes the calls of one combination and settles its books. last is the error of a call that
 // got no answer in the end.
-func (m *matrix) calls(ctx context.Context, db *lab.Database, c cell, by func(*lab.Client, int) lab.Caller) (a score.Arm, last, err error) {
+func (m *matrix) calls(ctx context.Context, db *lab.Database, c cell, by func(int) lab.Caller) (a lab.Arm, last, err error) {
 	var clients []*lab.Client
 	for range 2 {
 		client, err := lab.OpenClient(ctx, db.Proxy.URL(), conns, c.mode, &dedup.Options{
@@ -195,17 +203,13 @@ func (m *matrix) calls(ctx context.Context, db *lab.Database, c cell, by func(*l
 		defer client.Pool.Close()
 		clients = append(clients, client)
 	}
-	limit := tries
-	if c.pooled {
-		limit = pooledTries
-	}
 	ledger := lab.NewLedger()
 	var mu sync.Mutex
 	unanswered := 0
 	lab.Crowd(2*conns, func(yield func(func()) bool) {
 		for _, i := range rand.New(rand.NewPCG(m.params.Seed, uint64(c.n+1))).Perm(keys * twins) {
 			yield(func() {
-				err := ledger.Deliver(ctx, by(clients[i/keys%2], i), fmt.Sprintf("%d-%d", c.n, i%keys), limit)
+				err := ledger.Deliver(ctx, clients[i/keys%2], c.believing(by(i)), fmt.Sprintf("%d-%d", c.n, i%keys))
 				mu.Lock()
 				defer mu.Unlock()
 				if err != nil {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/tooldedup/dedup/proof/internal/chaos/lab"
+	"github.com/tooldedup/dedup/proof/internal/lab"
 )
 
 // schema is what the books are made of. An effect leaves a row in ledger, and a
@@ -135,7 +135,7 @@ func now(ctx context.Context, db *lab.Database) (at time.Time, err error) {
 
 // quiet waits until no connection but the lab's own is at work.
 func quiet(ctx context.Context, db *lab.Database) error {
-	ctx, cancel := context.WithTimeout(ctx, quietWait)
+	ctx, cancel := context.WithTimeout(ctx, lab.Patience)
 	defer cancel()
 	for {
 		var busy bool

@@ -5,8 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tooldedup/dedup/proof/internal/chaos/lab"
-	"github.com/tooldedup/dedup/proof/internal/chaos/score"
+	"github.com/tooldedup/dedup/proof/internal/lab"
 )
 
 // life is a record from its transaction to its end. Until it is forgotten, or Reset
@@ -26,7 +25,7 @@ type life struct {
 
 // verdict is what the books say.
 type verdict struct {
-	score.Tally
+	lab.Tally
 	// Overlaps counts the records that began before the one before them was forgotten,
 	// Unrecorded the effects without a record. They are in Duplicates too.
 	Overlaps, Unrecorded int

@@ -19,8 +19,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tooldedup/dedup"
-	"github.com/tooldedup/dedup/proof/internal/chaos/lab"
-	"github.com/tooldedup/dedup/proof/internal/chaos/score"
+	"github.com/tooldedup/dedup/proof/internal/lab"
 )
 
 const (
@@ -37,7 +36,6 @@ const (
 	longestEffect, longestPatience, patience = 8 * time.Millisecond, 15 * time.Millisecond, 2 * time.Second
 
 	commitWait = 200 * time.Millisecond
-	quietWait  = 30 * time.Second
 	conns      = 12 // of a pool: pgx keeps the place of a broken one for a while
 	// terminations are so far apart at most.
 	terminations = 250 * time.Millisecond
@@ -45,7 +43,7 @@ const (
 )
 
 // Run runs the campaign. With Params.Calls it goes on for so many calls.
-func Run(ctx context.Context, l *lab.Lab, p lab.Params, s *score.Score) error {
+func Run(ctx context.Context, l *lab.Lab, p lab.Params, s *lab.Score) error {
 	r, err := raise(ctx, l, p, none)
 	s.Enter(r.Arm)
 	s.Details = r.details
@@ -71,7 +69,7 @@ func Run(ctx context.Context, l *lab.Lab, p lab.Params, s *score.Score) error {
 
 // result is that of a storm.
 type result struct {
-	score.Arm
+	lab.Arm
 	verdict verdict
 	details map[string]any
 }
@@ -148,9 +146,6 @@ func raise(ctx context.Context, l *lab.Lab, p lab.Params, b bug) (r result, err 
 		"answers": s.answers.Load(), "replays": s.replays.Load(), "resets": s.resets.Load(), "sweeps": s.sweeps.Load(), "swept": s.swept.Load(), "failed_sweeps": s.failed.Load(),
 		"stale": r.verdict.Stale, "again_after_reset": r.verdict.AfterReset, "panics": s.panics, "outcomes": maps.Clone(s.outcomes), "shortest_retention_ms": s.shortest.Seconds() * 1000, "wrong": r.verdict.Said,
 	}
-	if b == none && (s.replays.Load() == 0 || s.resets.Load() == 0 || s.swept.Load() == 0) {
-		return r, fmt.Errorf("%d replays, %d resets, %d records swept: the storm was none", s.replays.Load(), s.resets.Load(), s.swept.Load())
-	}
 	return r, s.first
 }
 
@@ -160,11 +155,16 @@ func (s *storm) over(p lab.Params, started time.Time, round int) bool {
 	case s.bug != none:
 		return round >= plantedRounds
 	case p.Calls > 0:
-		return int(s.calls.Load()) >= p.Calls
+		return int(s.calls.Load()) >= p.Calls && s.raged()
 	case p.Short:
-		return round >= shortRounds
+		return round >= shortRounds && s.raged()
 	}
-	return time.Since(started) >= longForm
+	return time.Since(started) >= longForm && s.raged()
+}
+
+// raged reports whether it was a storm: whether records were answered with, reset and swept.
+func (s *storm) raged() bool {
+	return s.replays.Load() > 0 && s.resets.Load() > 0 && s.swept.Load() > 0
 }
 
 // join makes a client of each combination. Every second one is connected through the
@@ -268,9 +268,9 @@ func (s *storm) round(ctx context.Context, p lab.Params, round int) (v verdict, 
 // counts the keys that get no answer.
 func (s *storm) last(ctx context.Context, b *books, round int) (unanswered int) {
 	for key := range keys {
-		d := &draw{name: "Do at last", way: lab.Ways[0], by: &client{Client: lab.Client{Pool: s.db.Pool, D: s.resetters[key%2]}}, limit: quietWait, keys: []string{fmt.Sprintf("%d-%d", round, key)}, calls: []int64{s.calls.Add(1)}}
+		d := &draw{name: "Do at last", way: lab.Ways[0], by: &client{Client: lab.Client{Pool: s.db.Pool, D: s.resetters[key%2]}}, limit: lab.Patience, keys: []string{fmt.Sprintf("%d-%d", round, key)}, calls: []int64{s.calls.Add(1)}}
 		d.call = dedup.Call{Scope: "chaos", Tool: "effect"}
-		ctx, cancel := context.WithTimeout(ctx, quietWait)
+		ctx, cancel := context.WithTimeout(ctx, lab.Patience)
 		err := s.resetOne(ctx, b, s.resetters[key%2], d.keys[0])
 		for errors.Is(err, dedup.ErrInFlight) && lab.Pause(ctx, longestPause) { // of a connection that is about to end
 			err = s.resetOne(ctx, b, s.resetters[key%2], d.keys[0])
@@ -301,7 +301,7 @@ func (s *storm) reset(ctx context.Context, b *books, seed uint64, round int) {
 
 func (s *storm) resetOne(ctx context.Context, b *books, d *dedup.Deduper, key string) error {
 	// It is not cancelled with the round: a Reset that has deleted says so.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), quietWait)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lab.Patience)
 	defer cancel()
 	freed, err := d.Reset(ctx, "chaos", "effect", key, dedup.ResetOptions{Reason: "chaos"})
 	if err != nil || !freed {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/tooldedup/dedup"
-	"github.com/tooldedup/dedup/proof/internal/chaos/lab"
+	"github.com/tooldedup/dedup/proof/internal/lab"
 )
 
 // outcomes are the errors that a call of the storm may answer with.

@@ -19,7 +19,7 @@ type arm struct {
 	forgets       float64
 	keepsRefusals bool
 	outages       bool
-	// firstUse: a key's time begins with its first request, whatever became of that. after: it
+	// firstUse: a key's time begins with its first request, even one that failed. after: it
 	// answers with 409, 429 and 500 when it has acted. jobs: it answers 202, and a look-up lists what
 	// is finished. keeps500: a 500 is kept under its key for ever.
 	firstUse, after, jobs, keeps500 bool
@@ -58,7 +58,7 @@ const (
 	answeredAfter = 6
 	// shortestPause and longestPause bound how long a process is halted.
 	shortestPause, longestPause = 0.3, 3
-	// patience is how long a caller waits for an answer.
+	// patience is how long a caller's first try waits for an answer.
 	patience = 6
 )
 
@@ -84,6 +84,14 @@ var arms = []arm{
 	{name: "control-answered-after", keyKept: forever, keepsRefusals: true, after: true, control: statusRefuses},
 	{name: "control-jobs", find: true, settles: true, jobs: true, control: settlesEarly},
 	{name: "control-kept-500", keyKept: forever, keepsRefusals: true, keeps500: true, control: statusRefuses},
+}
+
+// Arms are the names of all arms.
+func Arms() (names []string) {
+	for _, a := range arms {
+		names = append(names, a.name)
+	}
+	return names
 }
 
 func armOf(name string) *arm {
@@ -146,8 +154,6 @@ type form struct {
 	// rate multiplies the provider's faults.
 	rate         float64
 	restartEvery time.Duration
-	// limit is the longest that an arm's calls may take.
-	limit time.Duration
 	// short: several arms at once, none with fsync, and what is parked is not waited for.
 	short bool
 }
@@ -155,11 +161,11 @@ type form struct {
 var (
 	longForm = form{
 		lease: time.Second, bound: 2, callers: 24, conns: 24, kill: 0.0005, pause: 0.0002, rate: 1,
-		restartEvery: 15 * time.Second, limit: 30 * time.Minute,
+		restartEvery: 15 * time.Second,
 	}
 	shortForm = form{
-		lease: 500 * time.Millisecond, bound: 1.2, callers: 8, conns: 3, kill: 0.001, pause: 0.001, rate: 3,
-		restartEvery: 6 * time.Second, limit: 10 * time.Minute, short: true,
+		lease: time.Second, bound: 1.2, callers: 8, conns: 3, kill: 0.001, pause: 0.001, rate: 3,
+		restartEvery: 6 * time.Second, short: true,
 	}
 )
 

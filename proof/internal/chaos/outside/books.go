@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/external"
 )
 
 // books are what an arm's callers were told, and what was done to its workers.
@@ -12,9 +12,9 @@ type books struct {
 	mu     sync.Mutex
 	told   map[int]told
 	calls  int
-	steps  map[dedup.ExternalStep]int
-	kills  map[dedup.ExternalStep]int
-	pauses map[dedup.ExternalStep]int
+	steps  map[external.EventKind]int
+	kills  map[external.EventKind]int
+	pauses map[external.EventKind]int
 	errs   []string // that no call may get
 }
 
@@ -27,8 +27,8 @@ type told struct {
 
 func newBooks() *books {
 	return &books{
-		told: map[int]told{}, steps: map[dedup.ExternalStep]int{},
-		kills: map[dedup.ExternalStep]int{}, pauses: map[dedup.ExternalStep]int{},
+		told: map[int]told{}, steps: map[external.EventKind]int{},
+		kills: map[external.EventKind]int{}, pauses: map[external.EventKind]int{},
 	}
 }
 
@@ -50,7 +50,7 @@ func (b *books) answered(r report) {
 	}
 }
 
-func (b *books) count(in map[dedup.ExternalStep]int, step dedup.ExternalStep) {
+func (b *books) count(in map[external.EventKind]int, step external.EventKind) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	in[step]++

@@ -9,15 +9,12 @@ import (
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/external"
+	"github.com/tooldedup/dedup/proof/internal/lab"
 )
 
 const (
-	// drainLimit is how long it may take until nothing is due, in leases.
-	drainLimit = 120
 	// openLong is how old an operation is that a person decides about, in leases.
 	openLong = 20
-	// lastTries is how often the last call of an operation is made that gets no answer.
-	lastTries = 10
 	// looks is how many looks that found nothing must have been made for a parked operation,
 	// in the long form: the second one is 20 leases after the first.
 	looks = 2
@@ -34,7 +31,7 @@ func (t *trial) drain(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	limit, parked := leases(drainLimit, t.form.lease), looks
+	parked := looks
 	if t.form.short {
 		parked = 0
 	}
@@ -52,11 +49,11 @@ func (t *trial) drain(ctx context.Context) error {
 		if open == 0 {
 			return nil
 		}
-		if time.Since(began) > limit {
-			return fmt.Errorf("%d operations are still due after %v of calm", open, limit)
+		if time.Since(began) > lab.Patience {
+			return fmt.Errorf("%d operations are still due after %v of calm", open, lab.Patience)
 		}
-		if err := wait(ctx, t.form.lease/4); err != nil {
-			return err
+		if !lab.Pause(ctx, t.form.lease/4) {
+			return ctx.Err()
 		}
 	}
 }
@@ -68,10 +65,11 @@ func (t *trial) decide(ctx context.Context, tools *external.Tools) error {
 	if len(stuck) == 0 {
 		return nil
 	}
-	for op, err := range tools.Open(ctx, leases(openLong, t.form.lease)) {
-		if err != nil {
-			return err
-		}
+	ops, err := tools.Open(ctx, tools.Deduper().Pool(), external.Operation{}, leases(openLong, t.form.lease), 1000)
+	if err != nil {
+		return err
+	}
+	for _, op := range ops {
 		n, err := strconv.Atoi(op.Key)
 		if err != nil {
 			return err

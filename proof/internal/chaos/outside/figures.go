@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"maps"
 
-	"github.com/tooldedup/dedup"
-	"github.com/tooldedup/dedup/proof/internal/chaos/score"
+	"github.com/tooldedup/dedup/external"
+	"github.com/tooldedup/dedup/proof/internal/lab"
 )
 
 // figures are a trial's details in the score.
@@ -26,43 +26,39 @@ type figures struct {
 }
 
 // enter enters what became of the trial in the score.
-func (t *trial) enter(s *score.Score) {
+func (t *trial) enter(s *lab.Score) {
 	if !t.judged {
 		return
 	}
 	v := t.verdict
 	g := figures{
-		verdict: v, Calls: t.books.calls, Kills: sum(t.books.kills), Pauses: sum(t.books.pauses), Between: t.books.pauses[dedup.ExternalSending],
+		verdict: v, Calls: t.books.calls, Kills: sum(t.books.kills), Pauses: sum(t.books.pauses), Between: t.books.pauses[external.EventSending],
 		Restarts: sum(t.restarts), Faults: t.provider.applied(), Steps: texts(t.books.steps), KillsAt: texts(t.books.kills),
 		Calling: t.calling.Seconds(), Seconds: t.took.Seconds(), Said: v.said,
 	}
 	s.Details[t.arm.name] = g
 	t.say("%s: %d operations in %.0f s, %d kills, %d pauses, %d restarts: %d twice (%d silent), %d lost, %d ghosts, %d local writes off, %d differing, parked %d that happened and %d that did not, %d wrongly, %d resolved, %d open, %d broken sagas",
 		t.arm.name, t.ops, g.Seconds, g.Kills, g.Pauses, g.Restarts, v.Twice, v.Silent, v.Lost, v.Ghosts, v.Local, v.Differing, v.ParkedHappened, v.ParkedNot, v.Parked, v.Resolved, v.Open, v.Sagas)
-	tally := score.Tally{
+	tally := lab.Tally{
 		Identities: v.Operations, Duplicates: v.Twice, Lost: v.Lost, Differing: v.Ghosts + v.Local + v.Differing + v.Sagas, Unanswered: v.Parked + v.Open,
 	}
-	faults := g.Kills + g.Pauses + g.Restarts + sum(g.Faults)
+	a := lab.Arm{Calls: g.Calls, Tally: tally}
+	a.Fault("SIGKILL", g.Kills)
+	a.Fault("SIGSTOP", g.Pauses-g.Between)
+	a.Fault("SIGSTOP between check and send", g.Between)
+	for _, kinds := range [...]map[string]int{t.restarts, g.Faults} {
+		for kind, n := range kinds {
+			a.Fault(kind, n)
+		}
+	}
 	if t.arm.control != right {
-		s.ControlCalls += g.Calls
-		s.ControlFaults += faults
-		s.Control.Add(tally)
+		s.EnterControl(a)
 		return
 	}
 	for _, line := range v.said {
 		t.say("%s: %s", t.arm.name, line)
 	}
-	s.Calls += g.Calls
-	s.Faults += faults
-	s.Add(tally)
-	s.FaultsByKind["SIGKILL"] += g.Kills
-	s.FaultsByKind["SIGSTOP"] += g.Pauses
-	s.FaultsByKind["SIGSTOP between check and send"] += g.Between
-	for _, kinds := range [...]map[string]int{t.restarts, g.Faults} {
-		for kind, n := range kinds {
-			s.FaultsByKind[kind] += n
-		}
-	}
+	s.Enter(a)
 }
 
 // errTame is that a control arm did not go wrong.
@@ -88,7 +84,7 @@ func sum[K comparable](counts map[K]int) (all int) {
 	return all
 }
 
-func texts(counts map[dedup.ExternalStep]int) map[string]int {
+func texts(counts map[external.EventKind]int) map[string]int {
 	all := map[string]int{}
 	for step, n := range counts {
 		all[string(step)] = n

@@ -1,25 +1,22 @@
 package outside
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"os"
-	"os/exec"
 	"slices"
 	"sync"
-	"time"
+
+	"github.com/tooldedup/dedup/internal/process"
+	"github.com/tooldedup/dedup/proof/internal/lab"
 )
 
 // workers is how many processes an arm has. Each calls every operation.
 const workers = 2
 
-// tries is how often a worker calls an operation that it gets no answer of.
-const tries = 3
+// tries is how often a worker calls an operation that it gets no answer of, under faults and in the end.
+const tries, lastTries = 3, 100
 
 // worker keeps a process alive, and has it call operations.
 type worker struct {
@@ -40,7 +37,7 @@ type worker struct {
 	done     chan error    // how it ended
 
 	mu      sync.Mutex
-	in      io.WriteCloser
+	process *process.Process // the present one
 	leaving bool
 }
 
@@ -54,10 +51,11 @@ func (w *worker) start(ctx context.Context) {
 func (w *worker) leave() error {
 	w.mu.Lock()
 	w.leaving = true
-	if w.in != nil {
-		_ = w.in.Close()
-	}
+	p := w.process
 	w.mu.Unlock()
+	if p != nil {
+		p.Close(lab.Patience)
+	}
 	return <-w.done
 }
 
@@ -76,81 +74,72 @@ func (w *worker) run(ctx context.Context) error {
 
 // live is the life of one process.
 func (w *worker) live(ctx context.Context) (killed bool, err error) {
-	self, err := os.Executable()
-	if err != nil {
-		return false, err
-	}
-	cmd := exec.CommandContext(ctx, self, WorkerCommand)
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		return false, err
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return false, err
-	}
-	if err := cmd.Start(); err != nil {
-		return false, fmt.Errorf("starting a worker: %w", err)
-	}
 	w.hello.Seed++
+	reports, over := make(chan report), make(chan struct{})
+	defer close(over)
+	p, err := process.Start(process.Command{Args: []string{WorkerCommand}}, w.hello, func(r report) {
+		select {
+		case reports <- r:
+		case <-over:
+		}
+	})
+	if err != nil {
+		return false, err
+	}
 	w.mu.Lock()
-	w.in = in
-	w.write(w.hello)
+	w.process = p
 	leaving := w.leaving
 	w.mu.Unlock()
 	if leaving {
-		_ = in.Close()
+		go p.Close(lab.Patience)
 	}
 	w.give()
-	lines := bufio.NewScanner(out)
-	for lines.Scan() {
-		var r report
-		if json.Unmarshal(lines.Bytes(), &r) != nil {
-			break // the rest of a line that was cut
-		}
-		switch {
-		case r.Op > 0:
-			w.answered(r)
-		case r.Ask == "":
-			w.books.count(w.books.steps, r.Step)
-		case killed:
-		case w.calm():
-			w.send(order{Go: r.N})
-		case r.Ask == askKill:
-			if err := cmd.Process.Kill(); err != nil {
-				return false, fmt.Errorf("killing a worker: %w", err)
-			}
-			killed = true
-			w.books.count(w.books.kills, r.Step)
-		default:
-			if err := w.pause(ctx, cmd.Process, r); err != nil {
+	for ended := ctx.Done(); ; {
+		select {
+		case r := <-reports:
+			if err := w.reported(ctx, r, &killed); err != nil {
+				go p.Kill()
 				return false, err
 			}
+		case <-ended:
+			ended = nil
+			go p.Kill()
+		case <-p.Done():
+			switch {
+			case ctx.Err() != nil:
+				return false, context.Cause(ctx)
+			case !killed && p.Err() != nil:
+				return false, fmt.Errorf("worker %d ended by itself: %w", w.n, p.Err())
+			}
+			return killed, nil
 		}
 	}
-	_, _ = io.Copy(io.Discard, out)
-	err = cmd.Wait()
-	switch {
-	case killed:
-		return true, nil
-	case ctx.Err() != nil:
-		return false, context.Cause(ctx)
-	case err != nil:
-		return false, fmt.Errorf("worker %d ended by itself: %w", w.n, err)
-	}
-	return false, nil
 }
 
-// pause halts the process. The step that has asked for it goes on after that.
-func (w *worker) pause(ctx context.Context, p *os.Process, r report) error {
-	if err := halt(p); err != nil {
-		return fmt.Errorf("halting a worker: %w", err)
+// reported takes a report. One that asks for it has the process killed or halted.
+func (w *worker) reported(ctx context.Context, r report, killed *bool) error {
+	switch {
+	case r.Op > 0:
+		w.answered(r)
+	case r.Ask == "":
+		w.books.count(w.books.steps, r.Step)
+	case *killed:
+	case w.calm():
+		w.send(order{Go: r.N})
+	case r.Ask == askKill:
+		*killed = true
+		go w.process.Kill() // which waits until its last report was taken
+		w.books.count(w.books.kills, r.Step)
+	default: // the step that has asked for it goes on after that
+		if err := w.process.Signal(signalHalt); err != nil {
+			return fmt.Errorf("halting a worker: %w", err)
+		}
+		w.books.count(w.books.pauses, r.Step)
+		lab.Pause(ctx, leases(shortestPause+w.rng.Float64()*(longestPause-shortestPause), w.hello.Lease))
+		w.send(order{Go: r.N})
+		return w.process.Signal(signalResume)
 	}
-	w.books.count(w.books.pauses, r.Step)
-	_ = wait(ctx, leases(shortestPause+w.rng.Float64()*(longestPause-shortestPause), w.hello.Lease))
-	w.send(order{Go: r.N})
-	return resume(p)
+	return nil
 }
 
 func (w *worker) answered(r report) {
@@ -173,7 +162,7 @@ func (w *worker) give() {
 		op := w.todo[0]
 		w.todo = w.todo[1:]
 		w.open[op] = true
-		w.send(order{Op: op})
+		w.send(order{Op: op, Try: w.tried[op]})
 	}
 	if len(w.open) == 0 && w.uncalled {
 		close(w.called)
@@ -181,14 +170,8 @@ func (w *worker) give() {
 	}
 }
 
-func (w *worker) send(o order) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.write(o)
-}
-
-// write writes a line. The process may be dead: then its operations are called again.
-func (w *worker) write(line any) { _ = json.NewEncoder(w.in).Encode(line) }
+// send writes a line. The process may be dead: then its operations are called again.
+func (w *worker) send(o order) { _ = w.process.Send(o) }
 
 // shuffled are the operations in a worker's own order.
 func shuffled(ops int, rng *rand.Rand) []int {
@@ -199,9 +182,12 @@ func shuffled(ops int, rng *rand.Rand) []int {
 	return slices.Clip(order)
 }
 
+// callingLimit is longer than an arm's calls take.
+const callingLimit = 3 * lab.Patience
+
 // awaitCalled waits until every worker has called every operation.
-func awaitCalled(ctx context.Context, all []*worker, limit time.Duration) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, errors.New("the calls do not end"))
+func awaitCalled(ctx context.Context, all []*worker) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, callingLimit, errors.New("the calls do not end"))
 	defer cancel()
 	for _, w := range all {
 		select {
@@ -214,15 +200,4 @@ func awaitCalled(ctx context.Context, all []*worker, limit time.Duration) error 
 		}
 	}
 	return nil
-}
-
-func wait(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -44,10 +44,10 @@ func (e effect) String() string { return e.ID + " at " + clock(e.at) }
 
 func clock(t time.Time) string { return t.UTC().Format("15:04:05.000") }
 
-// written is what Begin, Finish and Refused have written, and the ref of Finish.
+// written is what Finish and Refused have written, and the ref of Finish.
 type written struct {
-	Begun, Finished, Declined int
-	Ref                       string
+	Finished, Declined int
+	Ref                string
 }
 
 // verdict is what became of an arm. All of the first block must be 0.
@@ -132,7 +132,7 @@ func (v *verdict) operation(a *arm, form form, op int, f facts) {
 		return
 	}
 	v.Operations++
-	want := written{Begun: 1}
+	want := written{}
 	switch {
 	case r.Outcome != nil && *r.Outcome == "refused":
 		v.Refused++

@@ -19,8 +19,8 @@ func TestJudge(t *testing.T) {
 		r.Due = true
 		return r
 	}
-	once, begun := []effect{{ID: "a", at: at(1)}}, written{Begun: 1}
-	finish, decline := written{Begun: 1, Finished: 1, Ref: "a"}, written{Begun: 1, Declined: 1}
+	once := []effect{{ID: "a", at: at(1)}}
+	finish, decline := written{Finished: 1, Ref: "a"}, written{Declined: 1}
 	for name, tt := range map[string]struct {
 		arm     string // default neither
 		row     *row
@@ -38,25 +38,25 @@ func TestJudge(t *testing.T) {
 		"GhostReported":       {row: &row{Op: 1, Outcome: refusal.Outcome, Twice: true}, effects: once, local: decline, told: told{outcome: refused}, want: verdict{Refused: 1, Ghosts: 1}},
 		"GhostWithoutRow":     {effects: once, want: verdict{Ghosts: 1}},
 		"NeverClaimed":        {want: verdict{Open: 1}},
-		"LocalWithoutRow":     {local: begun, want: verdict{Local: 1}},
-		"LocalTwice":          {row: &done, effects: once, local: written{1, 2, 0, "a"}, told: told{outcome: happened, id: "a"}, want: verdict{Done: 1, Local: 1}},
-		"LocalMissing":        {row: &done, effects: once, local: begun, told: told{outcome: happened, id: "a"}, want: verdict{Done: 1, Local: 1}},
-		"LocalOfAnother":      {row: &done, effects: once, local: written{1, 1, 0, "b"}, told: told{outcome: happened, id: "a"}, want: verdict{Done: 1, Local: 1}},
+		"LocalWithoutRow":     {local: finish, want: verdict{Local: 1}},
+		"LocalTwice":          {row: &done, effects: once, local: written{2, 0, "a"}, told: told{outcome: happened, id: "a"}, want: verdict{Done: 1, Local: 1}},
+		"LocalMissing":        {row: &done, effects: once, told: told{outcome: happened, id: "a"}, want: verdict{Done: 1, Local: 1}},
+		"LocalOfAnother":      {row: &done, effects: once, local: written{1, 0, "b"}, told: told{outcome: happened, id: "a"}, want: verdict{Done: 1, Local: 1}},
 		"ToldOtherwise":       {row: &done, effects: once, local: finish, told: told{outcome: refused}, want: verdict{Done: 1, Differing: 1}},
 		"ToldNothing":         {row: &done, effects: once, local: finish, want: verdict{Done: 1, Differing: 1}},
-		"Running":             {row: &row{Op: 1, State: "running"}, effects: once, local: begun, want: verdict{Open: 1}},
-		"Parked":              {row: ptr(parkedAt(2)), effects: once, local: begun, want: verdict{ParkedHappened: 1}},
-		"ParkedDidNot":        {row: ptr(parkedAt(2)), local: begun, want: verdict{ParkedNot: 1}},
-		"ParkedWithKey":       {arm: "keys", row: ptr(parkedAt(2)), local: begun, want: verdict{ParkedNot: 1, Parked: 1}},
-		"ParkedWithSettles":   {arm: "look-up-settles", row: ptr(parkedAt(2)), local: begun, want: verdict{ParkedNot: 1, Parked: 1}},
-		"ParkedWhileKeyHeld":  {arm: "keys-6", row: ptr(parkedAt(1)), local: begun, want: verdict{ParkedNot: 1, Parked: 1}},
-		"ParkedKeyForgotten":  {arm: "keys-6", row: ptr(parkedAt(2)), local: begun, want: verdict{ParkedNot: 1}},
-		"ParkedNotFound":      {arm: "look-up", row: ptr(looked(parkedAt(30))), local: begun, want: verdict{ParkedNot: 1}},
-		"ParkedToBeFound":     {arm: "look-up", row: ptr(looked(parkedAt(2))), effects: once, local: begun, want: verdict{ParkedHappened: 1}},
-		"ParkedThoughLooked":  {arm: "look-up", row: ptr(looked(parkedAt(30))), effects: once, local: begun, want: verdict{ParkedHappened: 1, Parked: 1}},
-		"ParkedAndForgotten":  {arm: "look-up", row: ptr(parkedAt(2)), effects: once, local: begun, want: verdict{ParkedHappened: 1, Parked: 1}},
-		"ParkedWithoutBegin":  {row: ptr(parkedAt(2)), want: verdict{ParkedNot: 1, Local: 1}},
-		"ParkedNotEvenOnKeys": {arm: "keys-6-and-look-up", row: ptr(parkedAt(30)), local: begun, want: verdict{ParkedNot: 1, Parked: 1}},
+		"Running":             {row: &row{Op: 1, State: "running"}, effects: once, want: verdict{Open: 1}},
+		"Parked":              {row: ptr(parkedAt(2)), effects: once, want: verdict{ParkedHappened: 1}},
+		"ParkedDidNot":        {row: ptr(parkedAt(2)), want: verdict{ParkedNot: 1}},
+		"ParkedWithKey":       {arm: "keys", row: ptr(parkedAt(2)), want: verdict{ParkedNot: 1, Parked: 1}},
+		"ParkedWithSettles":   {arm: "look-up-settles", row: ptr(parkedAt(2)), want: verdict{ParkedNot: 1, Parked: 1}},
+		"ParkedWhileKeyHeld":  {arm: "keys-6", row: ptr(parkedAt(1)), want: verdict{ParkedNot: 1, Parked: 1}},
+		"ParkedKeyForgotten":  {arm: "keys-6", row: ptr(parkedAt(2)), want: verdict{ParkedNot: 1}},
+		"ParkedNotFound":      {arm: "look-up", row: ptr(looked(parkedAt(30))), want: verdict{ParkedNot: 1}},
+		"ParkedToBeFound":     {arm: "look-up", row: ptr(looked(parkedAt(2))), effects: once, want: verdict{ParkedHappened: 1}},
+		"ParkedThoughLooked":  {arm: "look-up", row: ptr(looked(parkedAt(30))), effects: once, want: verdict{ParkedHappened: 1, Parked: 1}},
+		"ParkedAndForgotten":  {arm: "look-up", row: ptr(parkedAt(2)), effects: once, want: verdict{ParkedHappened: 1, Parked: 1}},
+		"ParkedAndFinished":   {row: ptr(parkedAt(2)), local: finish, want: verdict{ParkedNot: 1, Local: 1}},
+		"ParkedNotEvenOnKeys": {arm: "keys-6-and-look-up", row: ptr(parkedAt(30)), want: verdict{ParkedNot: 1, Parked: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -8,10 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tooldedup/dedup/internal/exit"
 	"github.com/tooldedup/dedup/internal/pgserver"
-	"github.com/tooldedup/dedup/proof/internal/chaos/lab"
-	"github.com/tooldedup/dedup/proof/internal/chaos/score"
+	"github.com/tooldedup/dedup/proof/internal/lab"
 )
 
 const (
@@ -19,19 +17,13 @@ const (
 	// they are at least, where the other arms have that many.
 	controlShare, controlLeast = 5, 120
 	// atOnce is how many arms are tried at the same time in the short form.
-	atOnce = 10
+	atOnce = 4
 	// controlRate multiplies the provider's faults there.
 	controlRate = 3
 )
 
 // Run calls Params.Calls operations in each arm.
-func Run(ctx context.Context, l *lab.Lab, p lab.Params) (*score.Score, error) {
-	s := &score.Score{Campaign: "external", Seed: p.Seed, Server: l.Version, FaultsByKind: map[string]int{}, Details: map[string]any{}}
-	for _, name := range p.Arms {
-		if armOf(name) == nil {
-			return nil, exit.Usage("there is no arm %q", name)
-		}
-	}
+func Run(ctx context.Context, l *lab.Lab, p lab.Params, s *lab.Score) error {
 	f := longForm
 	if p.Short {
 		f = shortForm
@@ -40,7 +32,7 @@ func Run(ctx context.Context, l *lab.Lab, p lab.Params) (*score.Score, error) {
 	if !f.short {
 		var err error
 		if durable, err = lab.Open(ctx, &pgserver.Options{Private: true, Durable: true}); err != nil {
-			return s, fmt.Errorf("starting a server with fsync: %w", err)
+			return fmt.Errorf("starting a server with fsync: %w", err)
 		}
 		defer func() { _ = durable.Close(ctx) }()
 	}
@@ -75,17 +67,15 @@ func Run(ctx context.Context, l *lab.Lab, p lab.Params) (*score.Score, error) {
 			break
 		}
 	}
-	return s, errors.Join(problems...)
+	return errors.Join(problems...)
 }
 
-// runGroup runs trials at the same time, each phase of them together: the server is
+// runGroup runs trials on one server at the same time, each phase of them together: the server is
 // restarted for as long as any of them calls.
 func runGroup(ctx context.Context, group []*trial) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	began := time.Now()
-	restarts, stop := restartServers(ctx, group, cancel)
-	defer stop()
 	phase := func(do func(*trial) error) error {
 		var all sync.WaitGroup
 		errs := make([]error, len(group))
@@ -105,18 +95,26 @@ func runGroup(ctx context.Context, group []*trial) error {
 			return nil
 		})
 	}()
-	err := phase(func(t *trial) error { return t.open(ctx) })
-	if err == nil {
-		restarts.begin()
-		err = phase(func(t *trial) error { return t.call(ctx) })
+	if err := phase(func(t *trial) error { return t.open(ctx) }); err != nil {
+		return err
 	}
-	stop()
+	restarting, calm := context.WithCancel(ctx)
+	var restarts map[string]int
+	var server sync.WaitGroup
+	server.Go(func() {
+		var err error
+		if restarts, err = restartAgain(restarting, group[0].lab.Server, group[0].form.restartEvery); err != nil {
+			cancel(err)
+		}
+	})
+	err := phase(func(t *trial) error { return t.call(ctx) })
+	calm()
+	server.Wait()
 	if err == nil {
 		err = phase(func(t *trial) error { return t.settle(ctx) })
 	}
 	for _, t := range group {
-		t.restarts = restarts.of(t.lab)
-		t.took = time.Since(began)
+		t.restarts, t.took = restarts, time.Since(began)
 	}
 	return err
 }

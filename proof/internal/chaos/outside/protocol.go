@@ -3,7 +3,7 @@ package outside
 import (
 	"time"
 
-	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/external"
 )
 
 // WorkerCommand is the name of the hidden command that is a worker process.
@@ -22,10 +22,11 @@ type hello struct {
 	Seed     uint64        `json:"seed"`
 }
 
-// order is each further line: an operation to call, or an ask to be gone on from.
+// order is each further line: an operation to call, for which time, or an ask to be gone on from.
 type order struct {
-	Op int `json:"op,omitempty"`
-	Go int `json:"go,omitempty"`
+	Op  int `json:"op,omitempty"`
+	Try int `json:"try,omitempty"`
+	Go  int `json:"go,omitempty"`
 }
 
 // report is a line that a worker writes.
@@ -41,7 +42,7 @@ type report struct {
 	// number that Go answers.
 	Ask  ask                `json:"ask,omitempty"`
 	N    int                `json:"n,omitempty"`
-	Step dedup.ExternalStep `json:"step,omitempty"`
+	Step external.EventKind `json:"step,omitempty"`
 }
 
 type outcome string

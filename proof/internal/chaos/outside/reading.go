@@ -80,8 +80,6 @@ func (t *trial) local(ctx context.Context) (map[string]map[int]written, error) {
 		}
 		w := all[tool][op]
 		switch kind {
-		case begun:
-			w.Begun = n
 		case finished:
 			w.Finished, w.Ref = n, ref
 		case declined:

@@ -2,16 +2,13 @@
 
 package outside
 
-import (
-	"os"
-	"syscall"
+import "syscall"
+
+// The signals that halt a process in the middle of what it does, and let it go on; and those by which
+// a server shuts down.
+const (
+	signalHalt, signalResume    = syscall.SIGSTOP, syscall.SIGCONT
+	signalFast, signalImmediate = syscall.SIGINT, syscall.SIGQUIT
 )
-
-// halt stops a process in the middle of what it does, and resume lets it go on.
-func halt(p *os.Process) error   { return p.Signal(syscall.SIGSTOP) }
-func resume(p *os.Process) error { return p.Signal(syscall.SIGCONT) }
-
-// The signals by which a server shuts down.
-var signalFast, signalImmediate = syscall.SIGINT, syscall.SIGQUIT
 
 func signal(pid int, s syscall.Signal) error { return syscall.Kill(pid, s) }

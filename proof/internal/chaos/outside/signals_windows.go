@@ -2,15 +2,13 @@ package outside
 
 import (
 	"errors"
-	"os"
 	"syscall"
 )
 
-var errUnix = errors.New("this campaign needs the signals of Unix")
+// No process can be halted here: the system refuses these signals.
+const (
+	signalHalt, signalResume    = syscall.SIGINT, syscall.SIGINT
+	signalFast, signalImmediate = syscall.SIGINT, syscall.SIGQUIT
+)
 
-func halt(*os.Process) error   { return errUnix }
-func resume(*os.Process) error { return errUnix }
-
-var signalFast, signalImmediate = syscall.SIGINT, syscall.SIGQUIT
-
-func signal(int, syscall.Signal) error { return errUnix }
+func signal(int, syscall.Signal) error { return errors.New("this campaign needs the signals of Unix") }

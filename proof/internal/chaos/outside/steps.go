@@ -21,38 +21,50 @@ type steps struct {
 	rng     *rand.Rand
 	asked   int
 	waiting map[int]chan struct{}
-	claimed map[attempt]time.Time
+	claimed map[operation]claim
 }
 
-type attempt struct {
-	tool, key string
-	fence     int64
+type operation struct{ tool, key string }
+
+// claim is the last attempt at an operation, and when it was claimed.
+type claim struct {
+	fence int64
+	at    time.Time
 }
 
 func newSteps(h hello, out io.Writer) *steps {
 	return &steps{
 		kill: h.Kill, pause: h.Pause, out: json.NewEncoder(out), rng: rand.New(rand.NewPCG(h.Seed, 7)),
-		waiting: map[int]chan struct{}{}, claimed: map[attempt]time.Time{},
+		waiting: map[int]chan struct{}{}, claimed: map[operation]claim{},
 	}
 }
 
-// TraceExternal implements dedup.ExternalTracer.
-func (s *steps) TraceExternal(_ context.Context, data dedup.ExternalData) {
-	of := attempt{data.Tool, data.Key, data.Fence}
-	switch data.Step {
-	case dedup.ExternalClaimed:
-		s.mu.Lock()
-		s.claimed[of] = time.Now()
-		s.mu.Unlock()
-	case dedup.ExternalAnswered:
-		s.mu.Lock()
-		delete(s.claimed, of)
-		s.mu.Unlock()
-	case dedup.ExternalReleased, dedup.ExternalResent, dedup.ExternalFound, dedup.ExternalUnknown,
-		dedup.ExternalParked, dedup.ExternalTwice, dedup.ExternalFenced:
-		s.report(report{Step: data.Step})
+func (*steps) TraceCallStart(ctx context.Context, _ dedup.CallData) context.Context { return ctx }
+
+func (*steps) TraceCallEnd(context.Context, dedup.CallEndData) {}
+
+func (s *steps) TraceEvent(_ context.Context, event dedup.Event) {
+	e, ok := event.(external.Event)
+	if !ok {
+		return
 	}
-	s.at(data.Step)
+	of := operation{e.Tool, e.Key}
+	switch e.Kind {
+	case external.EventClaimed:
+		s.mu.Lock()
+		s.claimed[of] = claim{e.Fence, time.Now()}
+		s.mu.Unlock()
+	case external.EventAnswered:
+		s.mu.Lock()
+		if s.claimed[of].fence == e.Fence {
+			delete(s.claimed, of)
+		}
+		s.mu.Unlock()
+	case external.EventReleased, external.EventResent, external.EventFound, external.EventUnknown,
+		external.EventParked, external.EventTwice, external.EventFenced:
+		s.report(report{Step: e.Kind})
+	}
+	s.at(e.Kind)
 }
 
 // claimedAt is when an attempt was claimed, by a clock that was read before its lease was
@@ -60,15 +72,15 @@ func (s *steps) TraceExternal(_ context.Context, data dedup.ExternalData) {
 func (s *steps) claimedAt(tool string, a external.Attempt) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.claimed[attempt{tool, a.CallKey, a.Fence}]
+	return s.claimed[operation{tool, a.CallKey}].at
 }
 
 // at asks to be killed or halted, now and then, and waits for it.
-func (s *steps) at(step dedup.ExternalStep) {
+func (s *steps) at(step external.EventKind) {
 	s.mu.Lock()
 	drawn := s.rng.Float64()
 	pause := s.pause
-	if step == dedup.ExternalSending {
+	if step == external.EventSending {
 		pause *= sendingShare
 	}
 	r := report{Step: step}

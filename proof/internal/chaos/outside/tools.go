@@ -24,14 +24,11 @@ type (
 )
 
 // tool is the arm's tool of a name.
-func (p *process) tool(name string) external.Tool[Charge, Charged] {
+func (p *caller) tool(name string) external.Tool[Charge, Charged] {
 	a := p.arm
 	t := external.Tool[Charge, Charged]{
 		Name: name, Timeout: leases(timeout, p.Lease), KeyKept: leases(a.keyKept, p.Lease), Settles: leases(a.declared(p.Bound), p.Lease),
 		Ref: func(out Charged) string { return out.ID },
-		Begin: func(ctx context.Context, tx pgx.Tx, in Charge) error {
-			return note(ctx, tx, name, begun, in.Op, "")
-		},
 		Finish: func(ctx context.Context, tx pgx.Tx, in Charge, out Charged) error {
 			return note(ctx, tx, name, finished, in.Op, out.ID)
 		},
@@ -50,13 +47,13 @@ func (p *process) tool(name string) external.Tool[Charge, Charged] {
 	return t
 }
 
-func (p *process) perform(ctx context.Context, tool string, at external.Attempt, in Charge) (out Charged, err error) {
+func (p *caller) perform(ctx context.Context, tool string, at external.Attempt, in Charge) (out Charged, err error) {
 	claimed := p.steps.claimedAt(tool, at)
 	switch {
 	case p.arm.control == triesInside:
 		return p.tryThrice(ctx, tool, claimed, in)
 	case p.arm.control == keyPerAttempt:
-		return p.provider.charge(ctx, tool, fmt.Sprint(at.Key, at.Fence), claimed, in)
+		return p.provider.charge(ctx, tool, fmt.Sprint(at.Key, claimed.UnixNano()), claimed, in)
 	case p.arm.control == statusRefuses:
 		out, err = p.provider.charge(ctx, tool, at.Key, claimed, in)
 		if err != nil && !errors.As(err, new(*url.Error)) {
@@ -70,7 +67,7 @@ func (p *process) perform(ctx context.Context, tool string, at external.Attempt,
 }
 
 // tryThrice is what many clients do: they take a time-out for a failure.
-func (p *process) tryThrice(ctx context.Context, tool string, claimed time.Time, in Charge) (out Charged, err error) {
+func (p *caller) tryThrice(ctx context.Context, tool string, claimed time.Time, in Charge) (out Charged, err error) {
 	for range 3 {
 		ctx, cancel := context.WithTimeout(ctx, p.Lease/5)
 		out, err = p.provider.charge(ctx, tool, "", claimed, in)
@@ -83,7 +80,7 @@ func (p *process) tryThrice(ctx context.Context, tool string, claimed time.Time,
 }
 
 // saga reserves, charges and ships, and takes back what a refusal makes pointless.
-func (p *process) saga(ctx context.Context, op int) error {
+func (p *caller) saga(ctx context.Context, op int) error {
 	outside := func(tool string) func(context.Context) error {
 		return func(ctx context.Context) error {
 			_, err := p.outside(ctx, tool, op)
@@ -107,13 +104,13 @@ func (p *process) saga(ctx context.Context, op int) error {
 	)
 }
 
-// local is the application's own table: what Begin, Finish and Refused have written.
+// local is the application's own table: what Finish and Refused have written.
 // leased is that of the control arm without the library.
 const localSchema = `
 CREATE TABLE local (tool text NOT NULL, kind text NOT NULL, op int NOT NULL, ref text NOT NULL);
 CREATE TABLE leased (op int PRIMARY KEY, until timestamptz NOT NULL, answer text);`
 
-const begun, finished, declined = "begin", "finish", "refused"
+const finished, declined = "finish", "refused"
 
 func note(ctx context.Context, tx pgx.Tx, tool, kind string, op int, ref string) error {
 	_, err := tx.Exec(ctx, `INSERT INTO public.local (tool, kind, op, ref) VALUES ($1, $2, $3, $4)`, tool, kind, op, ref)

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/tooldedup/dedup/proof/internal/chaos/lab"
+	"github.com/tooldedup/dedup/proof/internal/lab"
 )
 
 // trial is one run of an arm.
@@ -75,7 +75,10 @@ func (t *trial) hire(ctx context.Context, n, tries int) *worker {
 
 // call has every operation called by every worker, under all faults.
 func (t *trial) call(ctx context.Context) error {
-	began := time.Now()
+	began, tries := time.Now(), tries
+	if t.arm.keeps500 {
+		tries = 1 // most operations are never answered before a person decides
+	}
 	for n := range workers {
 		t.workers = append(t.workers, t.hire(ctx, n, tries))
 	}
@@ -83,14 +86,14 @@ func (t *trial) call(ctx context.Context) error {
 	var breaking sync.WaitGroup
 	if t.arm.outages {
 		breaking.Go(func() {
-			for pause := 1.0; wait(outages, leases(pause, t.form.lease)) == nil; pause = outage + betweenOutages {
+			for pause := 1.0; lab.Pause(outages, leases(pause, t.form.lease)); pause = outage + betweenOutages {
 				t.provider.breakDown()
 			}
 		})
 	}
 	defer breaking.Wait()
 	defer end()
-	err := awaitCalled(ctx, t.workers, t.form.limit)
+	err := awaitCalled(ctx, t.workers)
 	t.calling = time.Since(began)
 	return err
 }
@@ -114,7 +117,7 @@ func (t *trial) settle(ctx context.Context) error {
 		}
 	}
 	t.workers = []*worker{t.hire(ctx, workers, lastTries)}
-	if err := awaitCalled(ctx, t.workers, t.form.limit); err != nil {
+	if err := awaitCalled(ctx, t.workers); err != nil {
 		return err
 	}
 	return t.judge(ctx)

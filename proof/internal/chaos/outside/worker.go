@@ -14,7 +14,7 @@ import (
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/external"
-	"github.com/tooldedup/dedup/proof/internal/chaos/lab"
+	"github.com/tooldedup/dedup/proof/internal/lab"
 )
 
 // Work calls the operations that in names until it ends, and recovers what is due. It is
@@ -37,7 +37,7 @@ func Work(ctx context.Context, in io.Reader, out io.Writer) error {
 		return err
 	}
 	defer pool.Close()
-	p := &process{hello: h, arm: a, pool: pool, steps: newSteps(h, out), provider: newClient(h.Provider)}
+	p := &caller{hello: h, arm: a, pool: pool, steps: newSteps(h, out), provider: newClient(h.Provider)}
 	if err := p.open(); err != nil {
 		return err
 	}
@@ -54,17 +54,17 @@ func Work(ctx context.Context, in io.Reader, out io.Writer) error {
 			p.steps.goOn(o.Go)
 			continue
 		}
-		work.Go(func() { p.call(ctx, o.Op) })
+		work.Go(func() { p.call(ctx, o) })
 	}
 	end()
 	work.Wait()
-	closing, cancel := context.WithTimeout(ctx, leases(patience, h.Lease))
+	closing, cancel := context.WithTimeout(ctx, lab.Patience)
 	defer cancel()
 	return p.tools.Close(closing)
 }
 
-// process is a worker.
-type process struct {
+// caller is a worker process, from within.
+type caller struct {
 	hello
 	arm      *arm
 	pool     *pgxpool.Pool
@@ -75,7 +75,7 @@ type process struct {
 	handles  map[string]*external.Handle[Charge, Charged]
 }
 
-func (p *process) open() (err error) {
+func (p *caller) open() (err error) {
 	if p.d, err = dedup.New(p.pool, &dedup.Options{Tracer: p.steps}); err != nil {
 		return err
 	}
@@ -91,10 +91,11 @@ func (p *process) open() (err error) {
 	return nil
 }
 
-// call makes a call and reports what its caller was told.
-func (p *process) call(ctx context.Context, op int) {
-	ctx, cancel := context.WithTimeout(ctx, leases(patience, p.Lease))
+// call makes a call and reports what its caller was told. Each try waits longer than the one before.
+func (p *caller) call(ctx context.Context, o order) {
+	ctx, cancel := context.WithTimeout(ctx, leases(patience*float64(o.Try+1), p.Lease))
 	defer cancel()
+	op := o.Op
 	var id string
 	var err error
 	switch {
@@ -138,7 +139,7 @@ func callOf(op int) dedup.Call { return dedup.Call{Scope: scope, Key: fmt.Sprint
 const scope = "chaos"
 
 // outside makes a call. Now and then its intent is accepted in a transaction before.
-func (p *process) outside(ctx context.Context, tool string, op int) (string, error) {
+func (p *caller) outside(ctx context.Context, tool string, op int) (string, error) {
 	if op%acceptEvery == 0 {
 		_ = pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error { // without it, Do claims
 			_, err := p.handles[tool].Accept(ctx, tx, callOf(op), Charge{op})

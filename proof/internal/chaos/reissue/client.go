@@ -11,8 +11,9 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/tooldedup/dedup/internal/door"
 	"github.com/tooldedup/dedup/mcpdedup"
-	"github.com/tooldedup/dedup/proof/internal/chaos/lab"
+	"github.com/tooldedup/dedup/proof/internal/lab"
 )
 
 // longestCall is how long a client waits at most before it cancels a call that it
@@ -34,24 +35,17 @@ type client struct {
 // call calls the tool for a key until it has an answer, which it returns. Each try is
 // a new request.
 func (c *client) call(ctx context.Context, key string) (run int64, err error) {
-	for ctx.Err() == nil {
-		run, err := c.try(ctx, key)
-		var failed *failedError
-		switch {
-		case err == nil:
-			return run, nil
-		case errors.As(err, &failed):
-			return 0, err
+	err = lab.Insist(ctx, func(ctx context.Context, _ int) (err error) {
+		if run, err = c.try(ctx, key); err != nil {
+			c.hangUp()
 		}
-		c.hangUp()
-	}
-	return 0, ctx.Err()
+		return err
+	})
+	return run, err
 }
 
-// failedError is an answer that no client is to be given here.
-type failedError struct{ text string }
-
-func (e *failedError) Error() string { return "the call failed: " + e.text }
+// failed is an answer that no client is to be given here.
+func failed(text string) error { return lab.Hopeless{Err: errors.New("the call failed: " + text)} }
 
 // errOpen is an answer that says to call again.
 var errOpen = errors.New("there is no answer yet")
@@ -84,9 +78,9 @@ func (c *client) try(ctx context.Context, key string) (int64, error) {
 	case !res.IsError:
 		return runOf(res)
 	}
-	code, _ := res.Meta[mcpdedup.MetaError].(string)
-	switch mcpdedup.Code(code) {
-	case mcpdedup.CodeInFlight, mcpdedup.CodeTimeout, mcpdedup.CodeUnavailable, mcpdedup.CodeOutcomeUnknown:
+	code, _ := res.Meta[door.MetaError].(string)
+	switch code {
+	case "in_flight", "timeout", "unavailable", "outcome_unknown":
 		c.counts.open(code)
 		return 0, errOpen
 	}
@@ -94,7 +88,7 @@ func (c *client) try(ctx context.Context, key string) (int64, error) {
 	if !c.counts.dedup {
 		return 0, errOpen // a plain tool knows no better than that it failed
 	}
-	return 0, &failedError{string(text)}
+	return 0, failed(string(text))
 }
 
 // putKey puts the key where clients may: into _meta or the argument.
@@ -113,7 +107,7 @@ func runOf(res *mcp.CallToolResult) (int64, error) {
 	}
 	var answer lab.Answer
 	if err := json.Unmarshal(text, &answer); err != nil || answer.Run == 0 {
-		return 0, &failedError{fmt.Sprintf("a result without a run: %s", text)}
+		return 0, failed(fmt.Sprintf("a result without a run: %s", text))
 	}
 	return answer.Run, nil
 }

@@ -11,11 +11,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"net/http/httptest"
 	"sync"
 
-	"github.com/tooldedup/dedup/proof/internal/chaos/lab"
-	"github.com/tooldedup/dedup/proof/internal/chaos/score"
+	"github.com/tooldedup/dedup/proof/internal/lab"
 )
 
 const (
@@ -27,8 +25,8 @@ const (
 )
 
 // Run makes Params.Calls calls with dedup in both servers, and then some without.
-func Run(ctx context.Context, l *lab.Lab, p lab.Params, s *score.Score) error {
-	return s.Arms(func(withDedup bool) (score.Arm, error) {
+func Run(ctx context.Context, l *lab.Lab, p lab.Params, s *lab.Score) error {
+	return s.Arms(func(withDedup bool) (lab.Arm, error) {
 		calls := p.Calls
 		if !withDedup {
 			calls = max(p.Calls/controlShare, 200)
@@ -48,7 +46,7 @@ type counts struct {
 	wanted int // calls
 
 	mu sync.Mutex
-	score.Arm
+	lab.Arm
 	answered int
 	minted   int
 	opens    map[string]int // answers that say to call again, by code
@@ -109,22 +107,15 @@ func (c *counts) arm(ctx context.Context, l *lab.Lab, p lab.Params) error {
 		return err
 	}
 	defer func() { _ = db.Drop(ctx) }()
-	f, err := startServers(ctx, hello{URL: db.URL, Dedup: c.dedup})
+	f, err := startServers(task{URL: db.URL, Dedup: c.dedup}, p.Seed)
 	if err != nil {
 		return err
 	}
 	defer f.stop()
-	b := &balancer{servers: f, wire: &http.Transport{}, rng: rand.New(rand.NewPCG(p.Seed, 3)), applied: c.fault}
-	web := httptest.NewServer(b)
-	stop := func() {
-		web.CloseClientConnections()
-		web.Close()
-		b.second.Wait()
-		b.wire.CloseIdleConnections()
-	}
+	balancer := f.balance(c.fault)
 	ledger := lab.NewLedger()
-	err = callAll(ctx, c, f, web.URL, p.Seed, ledger)
-	stop() // nothing is on its way when the books are settled
+	err = callAll(ctx, c, f, balancer.URL(), p.Seed, ledger)
+	balancer.Close() // nothing is on its way when the books are settled
 	f.stop()
 	if err != nil {
 		return err
@@ -155,7 +146,7 @@ func callAll(ctx context.Context, c *counts, f *servers, url string, seed uint64
 				if !more {
 					return
 				}
-				if err := f.kill(ctx, rng.IntN(len(f.all))); err != nil {
+				if err := f.kill(rng.IntN(len(f.all))); err != nil {
 					cancel(err)
 					return
 				}

@@ -2,12 +2,10 @@ package reissue
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
 	"io"
-	"net"
+	"math/rand/v2"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,15 +15,15 @@ import (
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/internal/process"
 	"github.com/tooldedup/dedup/mcpdedup"
-	"github.com/tooldedup/dedup/proof/internal/chaos/lab"
+	"github.com/tooldedup/dedup/proof/internal/lab"
 	"github.com/tooldedup/dedup/tool"
 )
 
 // ServerCommand is the name of the hidden command that is a server process.
 const ServerCommand = "chaos-mcp-server"
 
-// hello is the line that a server reads. It answers with its URL.
-type hello struct {
+// task is that of a server.
+type task struct {
 	URL   string `json:"url"`
 	Dedup bool   `json:"dedup"`
 	// Cancels has the end of a stream cancel the call, as MCP 2026-07-28 says. The SDK
@@ -44,40 +42,24 @@ type effectIn struct {
 
 // Serve is what a server process does until in ends or it is killed.
 func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
-	lines := json.NewDecoder(in)
-	var h hello
-	if err := lines.Decode(&h); err != nil {
-		return fmt.Errorf("reading the first line: %w", err)
-	}
-	c, err := lab.OpenClient(ctx, h.URL, serverConns, pgx.QueryExecModeCacheStatement, &dedup.Options{Retry: lab.Retry(100 * time.Millisecond)})
+	return lab.Serve(ctx, in, out, open)
+}
+
+func open(ctx context.Context, t task) (http.Handler, func(), error) {
+	c, err := lab.OpenClient(ctx, t.URL, serverConns, pgx.QueryExecModeCacheStatement, &dedup.Options{Retry: lab.Retry(100 * time.Millisecond)})
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	defer c.Pool.Close()
 	server := mcp.NewServer(&mcp.Implementation{Name: "effects", Version: "1"}, nil)
-	if err := addEffect(server, c, h.Dedup); err != nil {
-		return err
-	}
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	web := &http.Server{ReadHeaderTimeout: time.Minute, Handler: mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server },
-		&mcp.StreamableHTTPOptions{Stateless: true, PropagateRequestCancellation: h.Cancels})}
-	go func() { _ = web.Serve(l) }()
-	defer func() { _ = web.Close() }()
-	if err := json.NewEncoder(out).Encode(l.Addr().String()); err != nil {
-		return err
-	}
-	_, err = io.Copy(io.Discard, in)
-	return err
+	web := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, &mcp.StreamableHTTPOptions{Stateless: true, PropagateRequestCancellation: t.Cancels})
+	return web, c.Pool.Close, addEffect(server, c, t.Dedup)
 }
 
 // addEffect adds the tool, which without dedup is the plain one that repeats.
 func addEffect(server *mcp.Server, c *lab.Client, withDedup bool) error {
 	if !withDedup {
 		mcp.AddTool(server, &mcp.Tool{Name: toolName}, func(ctx context.Context, _ *mcp.CallToolRequest, in effectIn) (*mcp.CallToolResult, lab.Answer, error) {
-			run, err := lab.RunNaively(ctx, c.Pool, 0, in.Name)
+			run, err := lab.Naively(ctx, c, in.Name)
 			return nil, lab.Answer{Run: run}, err
 		})
 		return nil
@@ -92,25 +74,19 @@ func addEffect(server *mcp.Server, c *lab.Client, withDedup bool) error {
 	return mcpdedup.AddTools(server, tools, &mcpdedup.Options{Scope: mcpdedup.SingleUser("chaos"), OnError: func(context.Context, mcpdedup.Failure) {}})
 }
 
-// servers are the two processes.
+// servers are the two processes, and the balancer before them.
 type servers struct {
-	hello hello
+	task task
 
 	mu  sync.Mutex
-	all [2]*server
+	all [2]*lab.Server
+	rng *rand.Rand // the balancer's
 }
 
-// server is one, at an address that it has written.
-type server struct {
-	*process.Process
-	addr string
-}
-
-func startServers(ctx context.Context, h hello) (*servers, error) {
-	s := &servers{hello: h}
+func startServers(t task, seed uint64) (*servers, error) {
+	s := &servers{task: t, rng: rand.New(rand.NewPCG(seed, 3))}
 	for i := range s.all {
-		var err error
-		if s.all[i], err = s.start(ctx, i); err != nil {
+		if err := s.start(i); err != nil {
 			s.stop()
 			return nil, err
 		}
@@ -119,43 +95,22 @@ func startServers(ctx context.Context, h hello) (*servers, error) {
 }
 
 // start starts server i, one of which leaves calls running whose stream has ended.
-func (s *servers) start(ctx context.Context, i int) (*server, error) {
-	h := s.hello
-	h.Cancels = i == 0
-	addr := make(chan string, 1)
-	p, err := process.Start(process.Command{Args: []string{ServerCommand}}, h, func(line string) { addr <- line })
-	if err != nil {
-		return nil, err
-	}
-	select {
-	case at := <-addr:
-		return &server{p, at}, nil
-	case <-p.Done():
-		return nil, errors.New("a server ended before it had an address")
-	case <-ctx.Done():
-		p.Kill()
-		return nil, ctx.Err()
-	}
-}
-
-// addr is where server i is to be reached now.
-func (s *servers) addr(i int) string {
+func (s *servers) start(i int) error {
+	t := s.task
+	t.Cancels = i == 0
+	started, err := lab.StartServer(process.Command{Args: []string{ServerCommand}}, t)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.all[i].addr
+	if err == nil {
+		s.all[i] = started
+	}
+	return err
 }
 
 // kill kills server i, whatever it is doing, and starts another in its place.
-func (s *servers) kill(ctx context.Context, i int) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (s *servers) kill(i int) error {
 	s.all[i].Kill()
-	started, err := s.start(ctx, i)
-	if err != nil {
-		return err
-	}
-	s.all[i] = started
-	return nil
+	return s.start(i)
 }
 
 func (s *servers) stop() {
@@ -164,4 +119,46 @@ func (s *servers) stop() {
 			one.Kill()
 		}
 	}
+}
+
+// faultOdds are out of 20.
+var faultOdds = []lab.HTTPFault{
+	lab.CutBefore, lab.CutBehind, lab.CutBehind, lab.CutAnswer, lab.CutAnswer, lab.CutHalf, lab.BadGateway, lab.SentTwice, lab.SentTwice,
+}
+
+// balance starts a proxy before both that draws which of them to ask, and what goes wrong.
+func (s *servers) balance(applied func(fault string)) *lab.HTTPProxy {
+	p := &lab.HTTPProxy{To: s.order, Next: func() *lab.HTTPMishap {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		n := s.rng.IntN(20)
+		if n >= len(faultOdds) {
+			return nil
+		}
+		return &lab.HTTPMishap{
+			Fault: faultOdds[n], After: time.Duration(s.rng.Int64N(int64(longestCall))),
+			Applied: func() { applied(string(faultOdds[n])) },
+		}
+	}}
+	p.Start()
+	return p
+}
+
+// order is the addresses of both, in the order in which they are asked.
+func (s *servers) order(ctx context.Context) (to []string, err error) {
+	s.mu.Lock()
+	all := s.all[:]
+	if s.rng.IntN(2) == 1 {
+		all = []*lab.Server{all[1], all[0]}
+	}
+	all = slices.Clone(all)
+	s.mu.Unlock()
+	for _, one := range all {
+		addr, err := one.Addr(ctx)
+		if err != nil {
+			return nil, err
+		}
+		to = append(to, addr)
+	}
+	return to, nil
 }

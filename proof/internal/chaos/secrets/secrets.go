@@ -21,8 +21,7 @@ import (
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/internal/faultproxy"
 	"github.com/tooldedup/dedup/internal/pgserver"
-	"github.com/tooldedup/dedup/proof/internal/chaos/lab"
-	"github.com/tooldedup/dedup/proof/internal/chaos/score"
+	"github.com/tooldedup/dedup/proof/internal/lab"
 )
 
 // scenarios are the ways in which a call can end. Each has four canaries: in its
@@ -101,7 +100,7 @@ var scenarios = []struct {
 var places = []string{"key", "argument", "nested", "result"}
 
 // Run runs the campaign on a server whose log can be read.
-func Run(ctx context.Context, _ *lab.Lab, p lab.Params, s *score.Score) error {
+func Run(ctx context.Context, _ *lab.Lab, p lab.Params, s *lab.Score) error {
 	l, err := lab.Open(ctx, &pgserver.Options{Private: true, Settings: map[string]string{
 		"logging_collector": "on", "log_directory": "log", "log_filename": "postgresql.log", "log_min_messages": "info", "log_error_verbosity": "verbose",
 	}})
@@ -261,7 +260,7 @@ func wantsAny(err error) error {
 
 // control shows that a canary that gets out is found: a statement with its values
 // in the text fails, as one without dedup that was put together by hand.
-func control(ctx context.Context, db *lab.Database, l *lab.Lab, s *score.Score) error {
+func control(ctx context.Context, db *lab.Database, l *lab.Lab, s *lab.Score) error {
 	const canary = "canary-of-the-control-arm"
 	_, err := db.Pool.Exec(ctx, `INSERT INTO public.no_such_table VALUES ('`+canary+`')`)
 	if err == nil {

@@ -13,8 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tooldedup/dedup"
-	"github.com/tooldedup/dedup/proof/internal/chaos/lab"
-	"github.com/tooldedup/dedup/proof/internal/chaos/score"
+	"github.com/tooldedup/dedup/proof/internal/lab"
 )
 
 const (
@@ -23,13 +22,12 @@ const (
 	effectTime = 700 * time.Millisecond
 	// manyTools are called at once by so many callers each.
 	manyTools, callersEach = 60, 4
-	starved                = time.Minute // a call that takes longer has starved
 )
 
 var sizes = []int32{2, 3, 4, 6, 8}
 
 // Run runs the campaign. Params.Calls does not matter.
-func Run(ctx context.Context, l *lab.Lab, p lab.Params, s *score.Score) error {
+func Run(ctx context.Context, l *lab.Lab, p lab.Params, s *lab.Score) error {
 	db, err := l.Create(ctx)
 	if err != nil {
 		return err
@@ -54,13 +52,13 @@ func Run(ctx context.Context, l *lab.Lab, p lab.Params, s *score.Score) error {
 }
 
 // round raises both storms on a pool of one size.
-func round(ctx context.Context, db *lab.Database, size int32) (a score.Arm, p99 time.Duration, err error) {
+func round(ctx context.Context, db *lab.Database, size int32) (a lab.Arm, p99 time.Duration, err error) {
 	client, err := lab.OpenClient(ctx, db.URL, size, pgx.QueryExecModeCacheStatement, nil)
 	if err != nil {
 		return a, 0, err
 	}
 	defer client.Pool.Close()
-	starving, cancel := context.WithTimeout(ctx, starved)
+	starving, cancel := context.WithTimeout(ctx, lab.Patience) // a call that takes longer has starved
 	defer cancel()
 	c := &calls{d: client.D, ledger: lab.NewLedger()}
 	p99 = c.twins(starving, fmt.Sprint(size))
@@ -161,10 +159,10 @@ func (c *calls) tools(ctx context.Context, round string) {
 }
 
 // control is a storm without dedup.
-func control(ctx context.Context, db *lab.Database) (a score.Arm, err error) {
+func control(ctx context.Context, db *lab.Database) (a lab.Arm, err error) {
 	ledger := lab.NewLedger()
 	for range 8 {
-		run, err := lab.RunNaively(ctx, db.Pool, 0, "control")
+		run, err := lab.Naively(ctx, &lab.Client{Pool: db.Pool}, "control")
 		if err != nil {
 			return a, err
 		}

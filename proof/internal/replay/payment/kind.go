@@ -1,12 +1,9 @@
 // Package payment runs the recorded calls that pay somebody as effects outside of the
-// database: against a provider in the driver's process that keeps a book of what really
-// happened, of each kind that package external knows.
+// database, against a provider in the driver's process whose book has what really happened.
 package payment
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/tooldedup/dedup/external"
@@ -24,24 +21,8 @@ const (
 	Neither       Kind = "neither"
 )
 
-var kinds = [...]Kind{Keys, LookUpSettles, LookUp, Neither}
-
-// ParseKind reads the name of a kind; "" is Off.
-func ParseKind(name string) (Kind, error) {
-	if kind := Kind(name); kind == Off || slices.Contains(kinds[:], kind) {
-		return kind, nil
-	}
-	return Off, fmt.Errorf("unknown kind %q; known are %s", name, KindNames())
-}
-
-// KindNames lists all kinds for a help text.
-func KindNames() string {
-	names := make([]string, len(kinds))
-	for i, kind := range kinds {
-		names[i] = string(kind)
-	}
-	return strings.Join(names, ", ")
-}
+// Kinds are those of which there is a provider.
+var Kinds = [...]Kind{Keys, LookUpSettles, LookUp, Neither}
 
 const (
 	// Lease is that of the workers' external.Options.
@@ -62,31 +43,13 @@ func (k Kind) keyKept() time.Duration {
 	return 0
 }
 
-// settles is what the tools declare.
-func (k Kind) settles() time.Duration {
-	if k == LookUpSettles {
-		return settles
-	}
-	return 0
-}
-
-// finds reports whether the provider can be looked up.
-func (k Kind) finds() bool { return k == LookUpSettles || k == LookUp }
-
 // AlwaysKnows reports whether nothing of the kind may be parked.
 func (k Kind) AlwaysKnows() bool { return k == Keys || k == LookUpSettles }
 
-// begins are the tools that pay, and whether they write with the claim, so that its
-// COMMIT meets the faults of a plan.
-var begins = map[string]bool{
-	"send_certificate":             true,
-	"cancel_pending_order":         true,
-	"modify_pending_order_items":   false,
-	"modify_pending_order_payment": false,
+// pays are the tools that pay.
+var pays = [...]string{
+	"send_certificate", "cancel_pending_order", "modify_pending_order_items", "modify_pending_order_payment",
 }
 
 // Pays reports whether calls of a tool are effects outside of the database.
-func (k Kind) Pays(tool string) bool {
-	_, pays := begins[tool]
-	return k != Off && pays
-}
+func (k Kind) Pays(tool string) bool { return k != Off && slices.Contains(pays[:], tool) }

@@ -4,19 +4,17 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
-	"io"
 	"maps"
 	"math/rand/v2"
-	"net"
 	"net/http"
+	"net/http/httptest"
 	"sync"
 	"time"
 
 	"github.com/tooldedup/dedup/deduptest"
-	"github.com/tooldedup/dedup/proof/internal/replay/plan"
 )
 
-// Mishap is what becomes of a request that is not answered.
+// Mishap is how a request fails. It is not answered then.
 type Mishap string
 
 const (
@@ -27,92 +25,64 @@ const (
 	Late         Mishap = "late"          // it is paid a little later
 )
 
-// mishaps says by which fault of a plan a mishap is allowed, in the order of every report.
-var mishaps = [...]struct {
-	Mishap
-	by plan.Kind
-}{
-	{RequestLost, plan.CutBeforeCommit}, {AnswerLost, plan.LostAnswer}, {KilledBefore, plan.Kill},
-	{KilledAfter, plan.Kill}, {Late, plan.DelayedCommit},
-}
-
-// Mishaps returns all of them, in the order of every report.
-func Mishaps() []Mishap {
-	all := make([]Mishap, len(mishaps))
-	for i, m := range mishaps {
-		all[i] = m.Mishap
-	}
-	return all
-}
+// Mishaps are all of them, in the order of every report.
+var Mishaps = [...]Mishap{RequestLost, AnswerLost, KilledBefore, KilledAfter, Late}
 
 // shares are how often the first and the second request for a call meet a mishap. No later
 // one does.
 var shares = [...]float64{0.7, 0.4}
 
-// Provider pays, and keeps the book.
+// Provider pays: deduptest's provider behind HTTP, with mishaps that are drawn from a seed.
 type Provider struct {
 	URL string
 
-	kind    Kind
-	seed    uint64
-	allowed []Mishap
-	kill    func(worker string) bool
-	book    deduptest.Provider
-	server  *http.Server
-	late    sync.WaitGroup
+	seed   uint64
+	draws  []Mishap // those that may be drawn
+	kill   func(worker string)
+	book   deduptest.Provider
+	server *httptest.Server
+	late   sync.WaitGroup
 
-	mu      sync.Mutex
-	asked   map[string]int // by ref
-	met     map[string]int // by ref
-	counts  map[Mishap]int
-	request int
+	mu     sync.Mutex
+	asked  map[string]int // by ref
+	met    map[string]int // mishaps by ref
+	counts map[Mishap]int
 }
 
-// Start starts a provider of a kind. The mishaps of a seed are those that the set of faults
-// allows. kill ends a worker, and reports whether it lived.
-func (k Kind) Start(seed uint64, set plan.Set, kill func(worker string) bool) (*Provider, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, fmt.Errorf("starting the provider: %w", err)
-	}
+// Start starts a provider of a kind, whose requests meet those mishaps that are allowed. kill ends a worker.
+func (k Kind) Start(seed uint64, allowed func(Mishap) bool, kill func(worker string)) *Provider {
 	p := &Provider{
-		URL: "http://" + listener.Addr().String(), kind: k, seed: seed, kill: kill,
-		book:  deduptest.Provider{KeyKept: k.keyKept()},
+		seed: seed, kill: kill, book: deduptest.Provider{KeyKept: k.keyKept()},
 		asked: map[string]int{}, met: map[string]int{}, counts: map[Mishap]int{},
 	}
-	for _, m := range mishaps {
+	for _, m := range Mishaps {
 		// Where nothing bounds a late effect, the book says nothing of what could be known.
-		if set[m.by] && (m.Mishap != Late || k == LookUpSettles) {
-			p.allowed = append(p.allowed, m.Mishap)
+		if allowed(m) && (m != Late || k == LookUpSettles) {
+			p.draws = append(p.draws, m)
 		}
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /", p.pay)
 	mux.HandleFunc("GET /", p.find)
-	p.server = &http.Server{Handler: mux}
-	go func() { _ = p.server.Serve(listener) }()
-	return p, nil
+	p.server = httptest.NewServer(mux)
+	p.URL = p.server.URL
+	return p
 }
 
 // Close ends it, and waits for what is late.
 func (p *Provider) Close() {
-	_ = p.server.Close()
+	p.server.Close()
 	p.late.Wait()
 }
 
 func (p *Provider) pay(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(r.Body)
-	if err != nil { // it was cut off
-		return
-	}
-	ref, key := string(body), r.Header.Get(keyHeader)
+	ref, key := r.URL.Query().Get("ref"), r.Header.Get(keyHeader)
 	sent, err := time.Parse(time.RFC3339Nano, r.Header.Get(sentHeader))
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	m := p.draw(ref)
-	id := ""
+	m, id := p.draw(ref), ""
 	switch m {
 	case RequestLost, KilledBefore:
 	case Late:
@@ -123,16 +93,21 @@ func (p *Provider) pay(w http.ResponseWriter, r *http.Request) {
 		})
 	default:
 		if id = p.act(key, ref, sent); id == "" {
-			m = p.lose(ref)
+			m = RequestLost
 		}
 	}
+	if m == "" {
+		_ = json.NewEncoder(w).Encode(id) // the worker may have been killed
+		return
+	}
+	p.mu.Lock()
+	p.met[ref]++
+	p.counts[m]++
+	p.mu.Unlock()
 	if m == KilledBefore || m == KilledAfter {
 		p.kill(r.Header.Get(workerHeader))
 	}
-	if m != "" {
-		panic(http.ErrAbortHandler)
-	}
-	_ = json.NewEncoder(w).Encode(id) // it may have been killed
+	panic(http.ErrAbortHandler)
 }
 
 // act pays, unless it is too late for that.
@@ -143,37 +118,24 @@ func (p *Provider) act(key, ref string, sent time.Time) (id string) {
 	return id
 }
 
-// lose notes that a request came too late.
-func (p *Provider) lose(ref string) Mishap {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.met[ref]++
-	p.counts[RequestLost]++
-	return RequestLost
-}
-
 func (p *Provider) find(w http.ResponseWriter, r *http.Request) {
 	ids, _ := p.book.Find(r.URL.Query().Get("ref"))
 	_ = json.NewEncoder(w).Encode(ids)
 }
 
-// draw says what becomes of the next request for a call.
-func (p *Provider) draw(ref string) (m Mishap) {
+// draw says which mishap the next request for a call meets, "" for none.
+func (p *Provider) draw(ref string) Mishap {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	n := p.asked[ref]
 	p.asked[ref]++
-	p.request++
 	hash := fnv.New64a()
 	_, _ = fmt.Fprint(hash, ref, " ", n)
 	rng := rand.New(rand.NewPCG(p.seed, hash.Sum64()))
-	if n >= len(shares) || len(p.allowed) == 0 || rng.Float64() >= shares[n] {
+	if n >= len(shares) || len(p.draws) == 0 || rng.Float64() >= shares[n] {
 		return ""
 	}
-	m = p.allowed[rng.IntN(len(p.allowed))]
-	p.met[ref]++
-	p.counts[m]++
-	return m
+	return p.draws[rng.IntN(len(p.draws))]
 }
 
 // Book returns the ids of all payments for a call.
@@ -186,9 +148,12 @@ func (p *Provider) Met(ref string) int {
 	return p.met[ref]
 }
 
-// Requests returns how many came, and what became of those that were not answered.
-func (p *Provider) Requests() (int, map[Mishap]int) {
+// Requests returns how many came, and which mishaps they met.
+func (p *Provider) Requests() (sum int, met map[Mishap]int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.request, maps.Clone(p.counts)
+	for _, n := range p.asked {
+		sum += n
+	}
+	return sum, maps.Clone(p.counts)
 }

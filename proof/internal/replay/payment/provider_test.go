@@ -1,31 +1,24 @@
 package payment
 
 import (
-	"context"
 	"fmt"
+	"net/http"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/tooldedup/dedup/proof/internal/replay/plan"
 )
 
 // TestProvider asks for many payments and compares what was answered with the book.
 func TestProvider(t *testing.T) {
 	t.Parallel()
-	all, err := plan.ParseSet("all")
-	require.NoError(t, err)
 	killed := make(chan string, 1000)
-	p, err := LookUpSettles.Start(1, all, func(worker string) bool {
-		killed <- worker
-		return true
-	})
-	require.NoError(t, err)
-	c := newClient(p.URL, "worker-1")
+	p := LookUpSettles.Start(1, func(Mishap) bool { return true }, func(worker string) { killed <- worker })
+	c := &Tool{URL: p.URL, Worker: "worker-1"}
 	answered, refs := map[string]string{}, 200
 	for i := range refs {
 		ref := fmt.Sprint("call-", i)
-		id, err := c.pay(t.Context(), "", ref)
+		var id string
+		err := c.ask(t.Context(), http.MethodPost, "", ref, &id)
 		if err == nil {
 			answered[ref] = id
 		}
@@ -38,7 +31,7 @@ func TestProvider(t *testing.T) {
 	requests, counts := p.Requests()
 	require.Equal(t, refs, requests)
 	unanswered := 0
-	for _, m := range Mishaps() {
+	for _, m := range Mishaps {
 		require.Positive(t, counts[m], m)
 		unanswered += counts[m]
 	}
@@ -51,17 +44,16 @@ func TestProvider(t *testing.T) {
 func TestProviderWithKeys(t *testing.T) {
 	t.Parallel()
 	for kind, want := range map[Kind]int{Keys: 1, LookUp: 3, Neither: 3} {
-		p, err := kind.Start(1, plan.Set{}, nil)
-		require.NoError(t, err)
+		p := kind.Start(1, func(Mishap) bool { return false }, nil)
 		t.Cleanup(p.Close)
-		c := newClient(p.URL, "")
+		c := &Tool{URL: p.URL}
 		for range 3 {
-			_, err := c.pay(context.WithoutCancel(t.Context()), "key", "call")
-			require.NoError(t, err)
+			var id string
+			require.NoError(t, c.ask(t.Context(), http.MethodPost, "key", "call", &id))
 		}
 		require.Len(t, p.Book("call"), want)
-		found, err := c.find(t.Context(), "call")
-		require.NoError(t, err)
+		var found []string
+		require.NoError(t, c.ask(t.Context(), http.MethodGet, "", "call", &found))
 		require.Equal(t, p.Book("call"), found)
 	}
 }

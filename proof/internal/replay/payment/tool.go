@@ -6,13 +6,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/external"
-	"github.com/tooldedup/dedup/proof/internal/world/effect"
 	"github.com/tooldedup/dedup/proof/internal/world/kit"
 )
 
@@ -23,60 +27,40 @@ type In struct {
 	Args json.RawMessage `json:"args"`
 }
 
-// Out is what is recorded of it.
+// Out is what is recorded of it: the provider's id, and what the tool answers.
 type Out struct {
-	// ID is the provider's.
-	ID string `json:"id"`
-	// Answer is what the tool answers.
+	ID     string          `json:"id"`
 	Answer json.RawMessage `json:"answer"`
 }
 
-// Handle makes calls of a tool that pays.
-type Handle = external.Handle[In, Out]
-
-// Add has a worker run a tool as one of the kind, with the provider at url.
-func (k Kind) Add(x *external.Tools, pool *pgxpool.Pool, url, worker string, t kit.Tool) (*Handle, error) {
-	p := &payer{kind: k, pool: pool, client: newClient(url, worker), tool: t}
-	return external.Add(x, p.external())
-}
-
-// payer is a tool that pays. What it changes in the database it changes with the record; what
+// Tool is a tool that pays. What it changes in the database it changes with the record; what
 // it will answer it finds out before it pays, in a transaction that is rolled back.
-type payer struct {
-	kind   Kind
-	pool   *pgxpool.Pool
-	client *client
-	tool   kit.Tool
+type Tool struct {
+	kit.Tool
+	Kind Kind
+	Pool *pgxpool.Pool
+	// URL is the provider's, and Worker the name by which the provider can have this process killed.
+	URL, Worker string
 }
 
-func (p *payer) external() external.Tool[In, Out] {
-	t := external.Tool[In, Out]{
-		Name: p.tool.Name, Perform: p.perform, Ref: func(out Out) string { return out.ID },
-		KeyKept: p.kind.keyKept(), Settles: p.kind.settles(), Timeout: timeout,
-		Finish:  p.finish,
+// External is the tool as package external runs it.
+func (t *Tool) External() external.Tool[In, Out] {
+	x := external.Tool[In, Out]{
+		Name: t.Name, Perform: t.perform, Ref: func(out Out) string { return out.ID },
+		KeyKept: t.Kind.keyKept(), Timeout: timeout, Finish: t.finish,
 		Refused: func(ctx context.Context, tx pgx.Tx, in In, _ error) error { return note(ctx, tx, in.Ref, refused) },
 	}
-	if p.kind.finds() {
-		t.Find = p.find
+	if t.Kind == LookUpSettles {
+		x.Settles = settles
 	}
-	if begins[p.tool.Name] {
-		t.Begin = func(ctx context.Context, tx pgx.Tx, in In) error { return note(ctx, tx, in.Ref, begun) }
+	if t.Kind == LookUpSettles || t.Kind == LookUp {
+		x.Find = t.find
 	}
-	return t
+	return x
 }
 
-// Preview returns what a call of the tool would answer now.
-func Preview(ctx context.Context, pool *pgxpool.Pool, t kit.Tool, in In) (answer json.RawMessage, err error) {
-	tx, err := pool.Begin(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
-	return t.Run(effect.WithCallRef(ctx, in.Ref), tx, in.Args)
-}
-
-func (p *payer) perform(ctx context.Context, a external.Attempt, in In) (out Out, err error) {
-	out.Answer, err = Preview(ctx, p.pool, p.tool, in)
+func (t *Tool) perform(ctx context.Context, a external.Attempt, in In) (out Out, err error) {
+	out.Answer, err = Preview(ctx, t.Pool, t.Tool, in)
 	if errors.As(err, new(*kit.Refusal)) {
 		return out, err
 	}
@@ -84,32 +68,28 @@ func (p *payer) perform(ctx context.Context, a external.Attempt, in In) (out Out
 		return out, external.NotDone(err)
 	}
 	key := a.Key
-	if p.kind != Keys {
+	if t.Kind != Keys {
 		key = ""
 	}
-	out.ID, err = p.client.pay(ctx, key, in.Ref)
+	err = t.ask(ctx, http.MethodPost, key, in.Ref, &out.ID)
 	return out, err
 }
 
-func (p *payer) find(ctx context.Context, _ external.Attempt, in In) ([]Out, error) {
-	ids, err := p.client.find(ctx, in.Ref)
-	if err != nil || len(ids) == 0 {
+func (t *Tool) find(ctx context.Context, _ external.Attempt, in In) (outs []Out, err error) {
+	var ids []string
+	if err = t.ask(ctx, http.MethodGet, "", in.Ref, &ids); err != nil || len(ids) == 0 {
 		return nil, err
 	}
-	answer, err := Preview(ctx, p.pool, p.tool, in)
-	if err != nil {
-		return nil, err
+	answer, err := Preview(ctx, t.Pool, t.Tool, in)
+	for _, id := range ids {
+		outs = append(outs, Out{id, answer})
 	}
-	outs := make([]Out, len(ids))
-	for i, id := range ids {
-		outs[i] = Out{id, answer}
-	}
-	return outs, nil
+	return outs, err
 }
 
-// finish changes the database, and insists that what was answered is what comes of it.
-func (p *payer) finish(ctx context.Context, tx pgx.Tx, in In, out Out) error {
-	answer, err := p.tool.Run(effect.WithCallRef(ctx, in.Ref), tx, in.Args)
+// finish changes the database, and insists that the answer is the one that was found out before.
+func (t *Tool) finish(ctx context.Context, tx pgx.Tx, in In, out Out) error {
+	answer, err := t.Run(kit.WithCallRef(ctx, in.Ref), tx, in.Args)
 	if err != nil {
 		return dedup.NotFinal(err)
 	}
@@ -117,4 +97,82 @@ func (p *payer) finish(ctx context.Context, tx pgx.Tx, in In, out Out) error {
 		return fmt.Errorf("the tool answers %.200s, and before it paid %.200s", answer, out.Answer)
 	}
 	return note(ctx, tx, in.Ref, finished)
+}
+
+// Preview returns what a call of a tool would answer now.
+func Preview(ctx context.Context, pool *pgxpool.Pool, t kit.Tool, in In) (answer json.RawMessage, err error) {
+	tx, err := pool.Begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
+	return t.Run(kit.WithCallRef(ctx, in.Ref), tx, in.Args)
+}
+
+// Headers of a request to the provider.
+const (
+	keyHeader    = "Idempotency-Key"
+	workerHeader = "Worker"
+	sentHeader   = "Sent"
+)
+
+// ask posts a payment, whose answer is its id, or gets the ids of all payments for a call.
+func (t *Tool) ask(ctx context.Context, method, key, ref string, answer any) error {
+	var body io.Reader
+	if method == http.MethodPost {
+		body = strings.NewReader(ref)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, t.URL+"?ref="+url.QueryEscape(ref), body)
+	if err != nil {
+		return external.NotDone(err)
+	}
+	req.Header.Set(keyHeader, key)
+	req.Header.Set(workerHeader, t.Worker)
+	req.Header.Set(sentHeader, time.Now().Format(time.RFC3339Nano))
+	client := http.Client{Transport: &external.Transport{}}
+	res, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	text, err := io.ReadAll(res.Body)
+	_ = res.Body.Close() // it was read to its end, or is broken
+	switch {
+	case err != nil:
+		return err
+	case res.StatusCode != http.StatusOK:
+		return errors.New(res.Status)
+	}
+	return json.Unmarshal(text, answer)
+}
+
+// What is noted with the record of a success, and with that of a refusal.
+const finished, refused = "finished", "refused"
+
+// CreateNotes makes the table of notes. Nothing is unique in it.
+func CreateNotes(ctx context.Context, pool *pgxpool.Pool) error {
+	if _, err := pool.Exec(ctx, `CREATE TABLE payment_notes (ref text NOT NULL, kind text NOT NULL)`); err != nil {
+		return fmt.Errorf("creating the table of notes: %w", err)
+	}
+	return nil
+}
+
+func note(ctx context.Context, tx pgx.Tx, ref, kind string) error {
+	_, err := tx.Exec(ctx, `INSERT INTO payment_notes (ref, kind) VALUES ($1, $2)`, ref, kind)
+	return err
+}
+
+// Noted reports whether a call that is answered has left one note, of its record.
+func Noted(ctx context.Context, pool *pgxpool.Pool, ref string, refusal bool) (right bool, err error) {
+	want := []string{finished}
+	if refusal {
+		want[0] = refused
+	}
+	err = pool.QueryRow(ctx, `
+		SELECT COALESCE(array_agg(kind), '{}') = $2::text[]
+		FROM payment_notes
+		WHERE ref = $1`, ref, want).Scan(&right)
+	if err != nil {
+		return false, fmt.Errorf("reading notes: %w", err)
+	}
+	return right, nil
 }

@@ -1,9 +1,7 @@
 package worker
 
 import (
-	"context"
 	"net/http"
-	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -25,9 +23,3 @@ func newMetrics() (dedup.Tracer, http.Handler, error) {
 	tracer, err := oteldedup.New(&oteldedup.Options{MeterProvider: meters})
 	return tracer, promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), err
 }
-
-// waits counts the waits for twins that have begun.
-type waits struct{ atomic.Int64 }
-
-// TraceWaitStart implements [dedup.WaitTracer].
-func (w *waits) TraceWaitStart(context.Context, dedup.WaitStartData) { w.Add(1) }

@@ -2,15 +2,14 @@
 // or tool server of its own, with its own connections to the database, which may
 // be killed at any moment.
 //
-// It is told what to do on standard input, one JSON object a line, and answers on
-// standard output. The first line is a Hello. What follows depends on its Way: by
-// way of the registry one Answer for each Delivery, in order; else one Answer
-// with the address of a server, which a Client delivers to. With metrics such an Answer
-// comes before those of the registry. The end of its input ends it.
+// It is told what to do by a Task on the first line of its standard input, and writes the address of
+// its server on standard output. A Client delivers to it. The end of its input ends it.
 package worker
 
 import (
+	"context"
 	"encoding/json"
+	"net/http"
 
 	"github.com/tooldedup/dedup/proof/internal/replay/payment"
 )
@@ -26,34 +25,48 @@ const (
 	Naive Mode = "naive"
 )
 
-// Setup is how all workers of a replay work.
-type Setup struct {
-	Mode Mode `json:"mode"`
-	Way  Way  `json:"way"`
+// Way is how deliveries reach the tools of a worker.
+type Way string
+
+const (
+	// Registry: Registry.Invoke in the worker's process, which is told of whole deliveries.
+	Registry Way = "registry"
+	// HTTP: POST requests to a server in the worker, whose routes httpdedup guards.
+	HTTP Way = "http"
+	// MCP: calls to MCP servers in the worker, over streamable HTTP. mcpdedup
+	// exposes the registry through them.
+	MCP Way = "mcp"
+)
+
+// Ways are all of them.
+var Ways = [...]Way{Registry, HTTP, MCP}
+
+// Networked reports whether callers reach the tools over a network, whose connections may be cut. The
+// registry is called in the worker's own process.
+func (w Way) Networked() bool { return w != Registry }
+
+// Task is the first line that a worker reads. It is no command-line argument
+// because the URL may hold a password.
+type Task struct {
+	DatabaseURL string `json:"database_url"`
+	// Name is the application_name of the worker's connections.
+	Name string `json:"name"`
+	Mode Mode   `json:"mode"`
+	Way  Way    `json:"way"`
 	// Schemas says that each domain has a schema of its own, of its name.
 	Schemas bool `json:"schemas,omitempty"`
 	// Pays says which kind of provider the tools that pay have, payment.Off for none, and
 	// Provider is its URL.
 	Pays     payment.Kind `json:"pays,omitempty"`
 	Provider string       `json:"provider,omitempty"`
-	// Metrics says that the worker's first answer is the address of a page for Prometheus.
+	// Metrics says that the worker has a page for Prometheus at /metrics.
 	Metrics bool `json:"metrics,omitempty"`
 	// Attempts bounds those of a call, 0 as the library does.
 	Attempts int `json:"attempts,omitempty"`
 }
 
-// Hello is the first line that a worker reads. It is no command-line argument
-// because the URL may hold a password.
-type Hello struct {
-	DatabaseURL string `json:"database_url"`
-	// Name is the application_name of the worker's connections.
-	Name string `json:"name"`
-	Setup
-}
-
 // Delivery is one tool call, as a model's runtime would deliver it.
 type Delivery struct {
-	ID         int             `json:"id"`
 	Session    string          `json:"session"`
 	Turn       int             `json:"turn"`
 	ToolCallID string          `json:"tool_call_id"`
@@ -65,15 +78,14 @@ type Delivery struct {
 	Ref string `json:"ref"`
 }
 
-// Answer is what became of the delivery of the same ID.
+// Answer is the result of a delivery.
 type Answer struct {
-	ID   int    `json:"id"`
 	Text string `json:"text"`
 	// Replayed says that the answer came from a record, and Recovered that it was this
 	// call's own.
 	Replayed  bool `json:"replayed,omitempty"`
 	Recovered bool `json:"recovered,omitempty"`
-	// Parked says that there is no answer until somebody has found out what became of it.
+	// Parked says that there is no answer until somebody has resolved the operation.
 	Parked bool `json:"parked,omitempty"`
 	// Error says that there is no answer; the delivery must be sent again.
 	Error string `json:"error,omitempty"`
@@ -81,7 +93,24 @@ type Answer struct {
 	Unknown bool `json:"unknown,omitempty"`
 	// Waits counts how often it waited for a twin.
 	Waits int64 `json:"waits,omitempty"`
-	// Address is the worker's server, in its first answer by way of a network or with
-	// Metrics.
-	Address string `json:"address,omitempty"`
+}
+
+// Client delivers to one worker process. It may be used by several goroutines. After an
+// error there is no answer, and the delivery must be sent again.
+type Client interface {
+	Deliver(ctx context.Context, d Delivery) (Answer, error)
+	Close()
+}
+
+// Dial returns a client of the worker that is to be reached at a URL.
+func (w Way) Dial(url string) Client {
+	web := &http.Client{Transport: &http.Transport{}}
+	switch w {
+	case HTTP:
+		return &httpClient{url, web}
+	case MCP:
+		return newMCPClient(url, web)
+	default:
+		return &registryClient{url, web}
+	}
 }

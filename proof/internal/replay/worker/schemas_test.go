@@ -18,7 +18,7 @@ import (
 // TestSchemas requires that the effects and records of a domain go to its own schema.
 func TestSchemas(t *testing.T) {
 	t.Parallel()
-	for _, way := range ways {
+	for _, way := range worker.Ways {
 		for _, mode := range []worker.Mode{worker.Dedup, worker.Naive} {
 			t.Run(string(way)+"/"+string(mode), func(t *testing.T) {
 				t.Parallel()
@@ -40,18 +40,17 @@ func schemas(t *testing.T, way worker.Way, mode worker.Mode) {
 		pool := db.Pool(t, func(config *pgxpool.Config) { config.ConnConfig.RuntimeParams["search_path"] = domain })
 		_, err := pool.Exec(t.Context(), "CREATE SCHEMA "+domain+"; "+tables, pgx.QueryExecModeSimpleProtocol)
 		require.NoError(t, err)
-		require.NoError(t, world.Create(t.Context(), pool))
-		require.NoError(t, world.Load(t.Context(), pool, rec))
+		require.NoError(t, world.Create(t.Context(), pool, rec))
 		pools[domain] = pool
 	}
 
-	b := serve(t, worker.Hello{DatabaseURL: db.URL, Name: "worker-test", Setup: worker.Setup{Mode: mode, Way: way, Schemas: true}})
+	b := serve(t, worker.Task{DatabaseURL: db.URL, Name: "worker-test", Mode: mode, Way: way, Schemas: true})
 	cancelled := worker.Delivery{
-		ID: 2, Session: "s", Turn: 4, ToolCallID: "call_1", Scope: "retail/demo", Domain: "retail",
+		Session: "s", Turn: 4, ToolCallID: "call_1", Scope: "retail/demo", Domain: "retail",
 		Tool: "cancel_pending_order", Args: json.RawMessage(`{"order_id":"#K1003","reason":"no longer needed"}`),
 		Ref: "cancelled",
 	}
-	require.Contains(t, b.deliver(t, certificate(1)).Text, "certificate_3221322")
+	require.Contains(t, b.deliver(t, certificate()).Text, "certificate_3221322")
 	require.Contains(t, b.deliver(t, cancelled).Text, "#K1003")
 	require.NoError(t, b.end())
 

@@ -1,126 +1,206 @@
 package worker
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net"
+	"math/rand/v2"
 	"net/http"
+	"sync/atomic"
+	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/external"
+	"github.com/tooldedup/dedup/proof/internal/lab"
+	"github.com/tooldedup/dedup/proof/internal/replay/payment"
+	"github.com/tooldedup/dedup/proof/internal/world"
+	"github.com/tooldedup/dedup/proof/internal/world/kit"
+	"github.com/tooldedup/dedup/tool"
 )
 
-// maxConns is the size of a worker's pool. It is given one delivery at a time; the
-// second connection is for what a broken first one left to find out, and for the
-// next delivery while one whose client has gone still runs.
-const maxConns = 2
-
-var errMore = errors.New("there is another line")
+const (
+	// maxConns is the size of a pool. A worker is given one delivery at a time; the second connection is
+	// for what a broken first one left to find out, and for the next delivery while one whose client has gone
+	// still runs.
+	maxConns = 2
+	// idleTimeout frees what a vanished worker holds. The driver keeps a unit back for milliseconds; where a
+	// machine is so slow that it takes longer, the delivery fails and is sent again.
+	idleTimeout = 2 * time.Second
+	// The naive wrapper makes as many attempts as dedup does by default.
+	naiveAttempts = 12
+	naivePause    = 10 * time.Millisecond
+)
 
 // Serve executes deliveries until in ends. The end of ctx cancels what is being
 // executed.
 func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
-	lines, answers := json.NewDecoder(in), json.NewEncoder(out)
-	var hello Hello
-	if err := lines.Decode(&hello); err != nil {
-		return fmt.Errorf("reading the first line: %w", err)
-	}
-	if _, err := ParseWay(string(hello.Way)); err != nil {
-		return err
-	}
-	e, err := newExecutor(ctx, hello)
-	if err != nil {
-		return err
-	}
-	defer e.close()
-	switch {
-	case hello.Way.Networked():
-		return serveNetwork(ctx, hello.Way, e, lines, answers)
-	case hello.Metrics:
-		return serveMetered(ctx, e, lines, answers)
-	default:
-		return serveLines(ctx, e, lines, answers)
-	}
-}
-
-// serveMetered is serveLines beside a page of metrics.
-func serveMetered(ctx context.Context, e *executor, in *json.Decoder, out *json.Encoder) error {
-	address, end, err := listen(ctx, e.metrics)
-	if err != nil {
-		return err
-	}
-	if err = out.Encode(Answer{Address: address}); err == nil {
-		err = serveLines(ctx, e, in, out)
-	}
-	return errors.Join(err, end())
-}
-
-// serveNetwork serves a way's handler until in ends, at an address that it
-// announces on out.
-func serveNetwork(ctx context.Context, way Way, e *executor, in *json.Decoder, out *json.Encoder) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	handler, err := way.handler(e)
-	if err != nil {
-		return err
-	}
-	address, end, err := listen(ctx, handler)
-	if err != nil {
-		return err
-	}
-	err = announce(address, in, out)
-	cancel()
-	return errors.Join(err, end())
-}
-
-// listen serves a handler at an address until end is called.
-func listen(ctx context.Context, handler http.Handler) (address string, end func() error, err error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", nil, fmt.Errorf("listening: %w", err)
-	}
-	server := &http.Server{Handler: handler, BaseContext: func(net.Listener) context.Context { return ctx }}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
-	return listener.Addr().String(), func() error {
-		_ = server.Close()
-		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
-			return fmt.Errorf("serving: %w", err)
+	return lab.Serve(ctx, in, out, func(ctx context.Context, task Task) (http.Handler, func(), error) {
+		s := &server{mode: task.Mode, mux: http.NewServeMux(), domains: map[string]*domain{}}
+		if err := s.open(ctx, task); err != nil {
+			s.close()
+			return nil, nil, err
 		}
-		return nil
-	}, nil
+		return s.mux, s.close, nil
+	})
 }
 
-// announce tells the driver an address and waits until in ends. There is nothing
-// more in it.
-func announce(address string, in *json.Decoder, out *json.Encoder) error {
-	if err := out.Encode(Answer{Address: address}); err != nil {
-		return fmt.Errorf("announcing the address: %w", err)
+// server is the tools of both domains, and how a worker runs them.
+type server struct {
+	mode    Mode
+	mux     *http.ServeMux
+	domains map[string]*domain
+	waits   waits
+
+	// These are there where some tools pay outside of the database.
+	outside *external.Tools
+	paying  map[string]*external.Handle[payment.In, payment.Out]
+}
+
+// domain is the tools of a domain, and where they run.
+type domain struct {
+	pool     *pgxpool.Pool
+	tools    map[string]kit.Tool
+	deduper  *dedup.Deduper // nil in mode Naive
+	registry *tool.Registry // nil in mode Naive
+}
+
+func (s *server) open(ctx context.Context, task Task) (err error) {
+	if s.mode != Naive && s.mode != Dedup {
+		return fmt.Errorf("unknown mode %q", s.mode)
 	}
-	var line json.RawMessage
-	if err := in.Decode(&line); !errors.Is(err, io.EOF) {
-		return fmt.Errorf("waiting for the end of the input: %w", cmp.Or(err, errMore))
+	opts := dedup.Options{IdleTimeout: idleTimeout, Tracer: &s.waits, Retry: dedup.RetryPolicy{MaxAttempts: task.Attempts}}
+	if task.Metrics {
+		tracer, page, err := newMetrics()
+		if err != nil {
+			return err
+		}
+		opts.Tracer = dedup.MultiTracer(tracer, &s.waits)
+		s.mux.Handle("GET /metrics", page)
 	}
-	return nil
+	for name, tools := range world.Tools() {
+		if task.Schemas {
+			opts.Schema = name
+		}
+		d := &domain{tools: map[string]kit.Tool{}}
+		for _, t := range tools {
+			d.tools[t.Name] = t
+		}
+		if d.pool, err = connect(ctx, task, opts.Schema); err != nil {
+			return err
+		}
+		s.domains[name] = d
+		if s.mode == Naive {
+			continue
+		}
+		if d.deduper, err = dedup.New(d.pool, &opts); err != nil {
+			return err
+		}
+		if d.registry, err = world.Registry(d.deduper, name); err != nil {
+			return err
+		}
+	}
+	if task.Pays != payment.Off {
+		if err := s.pay(task); err != nil {
+			return err
+		}
+	}
+	switch task.Way {
+	case Registry:
+		s.mux.HandleFunc("POST /", s.serveDelivery)
+		return nil
+	case HTTP:
+		return s.serveHTTP()
+	case MCP:
+		return s.serveMCP()
+	default:
+		return fmt.Errorf("unknown way %q", task.Way)
+	}
 }
 
 // connect makes a pool, of which a schema comes first on the search path, "" for the role's own.
-func connect(ctx context.Context, hello Hello, schema string) (*pgxpool.Pool, error) {
-	config, err := pgxpool.ParseConfig(hello.DatabaseURL)
+func connect(ctx context.Context, task Task, schema string) (*pgxpool.Pool, error) {
+	config, err := pgxpool.ParseConfig(task.DatabaseURL)
 	if err != nil {
 		return nil, fmt.Errorf("reading the database URL: %w", err)
 	}
-	config.ConnConfig.RuntimeParams["application_name"] = hello.Name
+	config.ConnConfig.RuntimeParams["application_name"] = task.Name
 	if schema != "" {
 		config.ConnConfig.RuntimeParams["search_path"] = schema
 	}
 	config.MaxConns = maxConns
-	pool, err := pgxpool.NewWithConfig(ctx, config)
-	if err != nil {
-		return nil, fmt.Errorf("making a pool: %w", err)
+	return pgxpool.NewWithConfig(ctx, config)
+}
+
+// pay has the tools that pay run outside of the database. All domains have one schema then, and one table of operations.
+func (s *server) pay(task Task) (err error) {
+	s.paying = map[string]*external.Handle[payment.In, payment.Out]{}
+	for _, d := range s.domains {
+		if s.outside == nil {
+			if s.outside, err = external.New(d.deduper, &external.Options{Lease: payment.Lease}); err != nil {
+				return err
+			}
+		}
+		for name, t := range d.tools {
+			if !task.Pays.Pays(name) {
+				continue
+			}
+			pays := payment.Tool{Tool: t, Kind: task.Pays, Pool: d.pool, URL: task.Provider, Worker: task.Name}
+			if s.paying[name], err = external.Add(s.outside, pays.External()); err != nil {
+				return err
+			}
+		}
 	}
-	return pool, nil
+	return nil
+}
+
+// close waits for what is still being paid, and closes the pools.
+func (s *server) close() {
+	if s.outside != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), payment.Lease)
+		defer cancel()
+		_ = s.outside.Close(ctx) // another worker goes on with it
+	}
+	for _, d := range s.domains {
+		d.pool.Close()
+	}
+}
+
+// naive runs a tool as an ordinary wrapper does: a transaction, and after any
+// error another one, until there is an answer. A read is run once.
+func (d *domain) naive(ctx context.Context, t kit.Tool, args json.RawMessage) (result json.RawMessage, err error) {
+	attempts, options := naiveAttempts, pgx.TxOptions{}
+	if t.Class == tool.ReadOnly {
+		attempts, options.AccessMode = 1, pgx.ReadOnly
+	}
+	for range attempts {
+		err = pgx.BeginTxFunc(ctx, d.pool, options, func(tx pgx.Tx) (err error) {
+			result, err = t.Run(ctx, tx, args)
+			return err
+		})
+		if err == nil || errors.As(err, new(*kit.Refusal)) || attempts == 1 {
+			return result, err
+		}
+		if !lab.Pause(ctx, rand.N(naivePause)) {
+			return nil, ctx.Err()
+		}
+	}
+	return nil, fmt.Errorf("gave up after %d attempts: %w", naiveAttempts, err)
+}
+
+// waits counts the waits for twins that have begun.
+type waits struct{ atomic.Int64 }
+
+func (*waits) TraceCallStart(ctx context.Context, _ dedup.CallData) context.Context { return ctx }
+
+func (*waits) TraceCallEnd(context.Context, dedup.CallEndData) {}
+
+func (w *waits) TraceEvent(_ context.Context, event dedup.Event) {
+	if _, ok := event.(dedup.WaitStartData); ok {
+		w.Add(1)
+	}
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/tooldedup/dedup/proof/internal/world/effect"
 	"github.com/tooldedup/dedup/tool"
 )
 
@@ -32,7 +31,7 @@ func Change[In Subject, Doc any](name string, class tool.Class, table Table[Doc]
 		if err := table.Save(ctx, tx, in.Subject(), doc); err != nil {
 			return nil, err
 		}
-		return doc, effect.Record(ctx, tx, table.Domain, name, in.Subject())
+		return doc, Record(ctx, tx, table.Domain, name, in.Subject())
 	})
 }
 

@@ -31,8 +31,7 @@ func New(t *testing.T, domain string) *World {
 	rec, err := recording.Small()
 	require.NoError(t, err)
 	pool := pgtest.NewEmpty(t).Pool(t)
-	require.NoError(t, world.Create(t.Context(), pool))
-	require.NoError(t, world.Load(t.Context(), pool, rec))
+	require.NoError(t, world.Create(t.Context(), pool, rec))
 	return &World{Pool: pool, domain: domain}
 }
 

@@ -1,0 +1,76 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Ledger keeps what callers were told of each key, and compares it with what is
+// in the database. It is safe for concurrent use.
+type Ledger struct {
+	mu      sync.Mutex
+	answers map[string]int64 // the first answer
+	tally   Tally
+}
+
+// NewLedger returns an empty ledger.
+func NewLedger() *Ledger { return &Ledger{answers: map[string]int64{}} }
+
+// Answered notes an answer.
+func (l *Ledger) Answered(key string, run int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	first, ok := l.answers[key]
+	switch {
+	case !ok:
+		l.answers[key] = run
+	case first != run:
+		l.tally.Differing++
+	}
+}
+
+// Unanswered notes a key that got no answer in the end.
+func (l *Ledger) Unanswered(string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.tally.Unanswered++
+}
+
+// Settle compares the answers with the effects, removes both, and returns the
+// counts since NewLedger.
+func (l *Ledger) Settle(ctx context.Context, pool *pgxpool.Pool) (Tally, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	rows, err := pool.Query(ctx, `SELECT key, count(*), min(run), max(run) FROM effects GROUP BY key`)
+	if err != nil {
+		return l.tally, fmt.Errorf("reading the effects: %w", err)
+	}
+	seen := 0
+	var key string
+	var count, first, last int64
+	_, err = pgx.ForEachRow(rows, []any{&key, &count, &first, &last}, func() error {
+		seen++
+		l.tally.Duplicates += int(count - 1)
+		if answer, ok := l.answers[key]; ok && (answer < first || answer > last || count == 1 && answer != first) {
+			l.tally.Differing++
+		}
+		delete(l.answers, key)
+		return nil
+	})
+	if err != nil {
+		return l.tally, fmt.Errorf("reading the effects: %w", err)
+	}
+	if seen == 0 {
+		return l.tally, errors.New("there are no effects at all: nothing was tested")
+	}
+	l.tally.Identities += seen + len(l.answers)
+	l.tally.Lost += len(l.answers) // told to be done, and not there
+	clear(l.answers)
+	_, err = pool.Exec(ctx, `TRUNCATE effects`)
+	return l.tally, err
+}

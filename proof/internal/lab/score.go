@@ -1,0 +1,147 @@
+package lab
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Score is what a campaign ends with: figures that anyone can reproduce from the seed, and a
+// verdict. It is the last line of a campaign's output, as JSON.
+type Score struct {
+	Campaign string `json:"campaign"`
+	Seed     uint64 `json:"seed"`
+	// Server is the version of PostgreSQL.
+	Server string `json:"server"`
+	// Calls counts the deliveries that were made, Faults those faults that were
+	// really applied.
+	Calls        int            `json:"calls"`
+	Faults       int            `json:"faults"`
+	FaultsByKind map[string]int `json:"faults_by_kind,omitempty"`
+	// Tally is what came of the calls.
+	Tally
+	// Control is what came of them in the arm that must go wrong.
+	ControlCalls  int   `json:"control_calls"`
+	ControlFaults int   `json:"control_faults"`
+	Control       Tally `json:"-"`
+	// ControlDuplicates and the others are Control, flat.
+	ControlDuplicates int `json:"control_duplicates"`
+	ControlLost       int `json:"control_lost"`
+	ControlDiffering  int `json:"control_differing"`
+	// Details are the campaign's own figures.
+	Details map[string]any `json:"details,omitempty"`
+	Seconds float64        `json:"seconds"`
+	Verdict string         `json:"verdict"`
+}
+
+// Tally counts what must not be.
+type Tally struct {
+	// Identities counts the effects that were wanted.
+	Identities int `json:"identities"`
+	// Duplicates counts the effects beyond the first of an identity.
+	Duplicates int `json:"duplicates"`
+	// Lost counts the identities that were answered and have no effect.
+	Lost int `json:"lost"`
+	// Differing counts the answers that are not those of the one effect.
+	Differing int `json:"differing"`
+	// Unanswered counts the identities that got no answer in the end.
+	Unanswered int `json:"unanswered"`
+}
+
+// Add adds the counts of o.
+func (t *Tally) Add(o Tally) {
+	t.Identities += o.Identities
+	t.Duplicates += o.Duplicates
+	t.Lost += o.Lost
+	t.Differing += o.Differing
+	t.Unanswered += o.Unanswered
+}
+
+// Wrong reports whether there is anything that must not be.
+func (t Tally) Wrong() bool { return t.Duplicates+t.Lost+t.Differing+t.Unanswered > 0 }
+
+func (t Tally) String() string {
+	return fmt.Sprintf("%d duplicates, %d lost, %d differing, %d unanswered", t.Duplicates, t.Lost, t.Differing, t.Unanswered)
+}
+
+// Arm is what an arm of a campaign did, and what came of it.
+type Arm struct {
+	Calls  int
+	Faults map[string]int // that were really applied, by kind
+	Tally
+}
+
+// Fault counts faults that were applied.
+func (a *Arm) Fault(kind string, n int) {
+	if a.Faults == nil {
+		a.Faults = map[string]int{}
+	}
+	a.Faults[kind] += n
+}
+
+// AllFaults is the sum of all kinds.
+func (a *Arm) AllFaults() (sum int) {
+	for _, n := range a.Faults {
+		sum += n
+	}
+	return sum
+}
+
+// Enter adds an arm with dedup to the score.
+func (s *Score) Enter(a Arm) {
+	s.Calls += a.Calls
+	s.Faults += a.AllFaults()
+	for kind, n := range a.Faults {
+		s.FaultsByKind[kind] += n
+	}
+	s.Add(a.Tally)
+}
+
+// EnterControl adds an arm that must go wrong.
+func (s *Score) EnterControl(a Arm) {
+	s.ControlCalls += a.Calls
+	s.ControlFaults += a.AllFaults()
+	s.Control.Add(a.Tally)
+}
+
+// Arms runs an arm with dedup, and then its control, and enters both.
+func (s *Score) Arms(run func(dedup bool) (Arm, error)) error {
+	a, err := run(true)
+	s.Enter(a)
+	if err != nil {
+		return err
+	}
+	a, err = run(false)
+	s.EnterControl(a)
+	return err
+}
+
+// Close fills in what follows from the rest, and returns an error if the
+// campaign has failed: because it came to no end, which err tells, because the
+// promise was broken, or because nothing was tested. An empty reading is a failure
+// and never a zero.
+func (s *Score) Close(started time.Time, err error) error {
+	s.Seconds = time.Since(started).Seconds()
+	s.ControlDuplicates, s.ControlLost, s.ControlDiffering = s.Control.Duplicates, s.Control.Lost, s.Control.Differing
+	var problems []error
+	if err != nil {
+		problems = append(problems, err)
+	}
+	report := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
+	if s.Wrong() {
+		report("the promise was broken: %v", s.Tally)
+	}
+	switch {
+	case s.Calls == 0 || s.Identities == 0:
+		report("nothing was called")
+	case s.Faults == 0:
+		report("no fault was applied, so nothing was tested")
+	case s.ControlDuplicates+s.ControlLost+s.ControlDiffering == 0: // a control without answers shows nothing
+		report("the control arm did not go wrong, so the campaign would not notice if dedup did")
+	}
+	s.Verdict = "held"
+	if len(problems) > 0 {
+		s.Verdict = "FAILED"
+	}
+	return errors.Join(problems...)
+}

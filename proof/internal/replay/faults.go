@@ -1,0 +1,276 @@
+package replay
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tooldedup/dedup/internal/faultproxy"
+	"github.com/tooldedup/dedup/proof/internal/lab"
+)
+
+const (
+	// settleWait bounds how long a fault may take to be over once its round is.
+	settleWait = 20 * time.Second
+	// cutBehind is how long after a request the connection of a requestSent is cut.
+	cutBehind = 2 * time.Millisecond
+)
+
+// ambush is the faults of one round, ready to hit.
+type ambush struct {
+	faults []*armedFault
+	watch  errgroup.Group
+	over   chan struct{} // closed when the deliveries have been answered
+}
+
+// armedFault is one planned fault. It is armed at every worker of the round, and hits one unit, or one delivery,
+// whichever comes first.
+type armedFault struct {
+	fault
+	armed, sensors []*faultproxy.Armed
+	// applied counts what is not counted by the proxies.
+	applied atomic.Int32
+
+	mu    sync.Mutex
+	taken bool
+	at    int // the worker, once taken
+	conn  int // its connection's number at its proxy
+}
+
+// lay makes the faults of a planned round ready. They must be ended by end.
+func (p *play) lay(ctx context.Context, planned round) *ambush {
+	a := &ambush{over: make(chan struct{})}
+	for _, planned := range planned.faults {
+		a.faults = append(a.faults, &armedFault{fault: planned})
+	}
+	for _, f := range a.faults {
+		if f.kind == betweenNodes {
+			for i, proxy := range p.db.between {
+				f.arm(proxy, i)
+			}
+			continue
+		}
+		for _, at := range planned.workers {
+			if f.kind == cutConnection {
+				p.places[at].meet(f.cutNext)
+			} else {
+				p.ambushAt(ctx, a, f, at)
+			}
+		}
+	}
+	return a
+}
+
+// ambushAt arms a fault at a worker, and watches it where the driver has to act when it hits.
+func (p *play) ambushAt(ctx context.Context, a *ambush, f *armedFault, at int) {
+	place := p.places[at]
+	armed := f.arm(place.proxy, at)
+	var act func() error
+	switch f.kind {
+	case terminate:
+		// The worker learns of it by the server's last message, as after an administrator's command. Where the
+		// backend has gone by itself, nothing is counted. Where it was another one of the worker's, the unit is
+		// held until the deliveries have been answered.
+		act = func() error {
+			done, err := p.db.terminate(ctx, place.task.Name)
+			if err != nil || !done {
+				return err
+			}
+			f.applied.Add(1)
+			settling, cancel := context.WithCancel(ctx)
+			defer cancel()
+			go func() {
+				a.await(settling, nil)
+				cancel()
+			}()
+			_ = armed.WaitSettled(settling)
+			return nil
+		}
+	case kill:
+		// What happens to the held unit then is what a network might do with it.
+		act = func() error {
+			if place.kill() {
+				f.applied.Add(1)
+			}
+			if f.how == commitUnsent {
+				place.proxy.CutAll()
+			}
+			return nil
+		}
+	case delayedCommit:
+		// The COMMIT of a client that has left goes on once a retry runs, which a fault without effect meets.
+		sensor := place.proxy.Arm(faultproxy.Fault{Kind: faultproxy.Hold, Where: f.retry(at)})
+		sensor.Release()
+		f.sensors = append(f.sensors, sensor)
+		act = func() error {
+			if a.await(ctx, sensor.Applied()) {
+				f.applied.Add(1)
+			}
+			return nil
+		}
+	default:
+		return
+	}
+	a.watch.Go(func() error {
+		if !a.await(ctx, armed.Applied()) {
+			return nil
+		}
+		defer armed.Release()
+		if err := act(); err != nil {
+			return fmt.Errorf("injecting %s: %w", f.kind, err)
+		}
+		return nil
+	})
+}
+
+func (f *armedFault) arm(proxy *faultproxy.Proxy, at int) *faultproxy.Armed {
+	armed := proxy.Arm(faultproxy.Fault{Kind: f.wireKind(), Where: f.where(at)})
+	f.armed = append(f.armed, armed)
+	return armed
+}
+
+// wireKind is what the proxy does to the unit that is hit. Hold is for terminate and kill.
+func (f fault) wireKind() faultproxy.Kind {
+	switch {
+	case f.kind == delayedCommit:
+		return faultproxy.Delayed
+	case f.kind == cutBeforeCommit, f.kind == betweenNodes && f.how == commitUnsent:
+		return faultproxy.Dropped
+	case f.how == reset:
+		return faultproxy.ReplyReset
+	case f.how == closed:
+		return faultproxy.ReplyClosed
+	case f.how == cut:
+		return faultproxy.ReplyCut
+	case f.how == committed:
+		return faultproxy.ReplyDelayed
+	default:
+		return faultproxy.Hold
+	}
+}
+
+// aims reports whether a unit is one that the fault is for.
+func (f fault) aims(u faultproxy.Unit) bool {
+	switch {
+	case f.kind == lostReply:
+		return opens(u)
+	case f.how == effectBegins: // a unit that names a table of the application, which nothing else does
+		return faultproxy.AtSQL("airline_")(u) || faultproxy.AtSQL("retail_")(u)
+	case f.how == effectEnds:
+		return faultproxy.AtSQL("INSERT INTO effects")(u) // the last of every tool
+	default:
+		return faultproxy.AtCommit(u)
+	}
+}
+
+// opens reports whether a unit opens a transaction: the first round trip of a
+// delivery. With dedup the look-up of the record travels in it.
+func opens(u faultproxy.Unit) bool {
+	return len(u.Executes) > 0 && strings.HasPrefix(strings.ToLower(u.Executes[0]), "begin")
+}
+
+// where is the faultproxy.Fault.Where for the proxy of a worker, or of a node.
+func (f *armedFault) where(at int) func(faultproxy.Unit) bool {
+	return func(u faultproxy.Unit) bool { return f.aims(u) && f.take(at, u.Conn) }
+}
+
+// take reports whether the caller is the first to be hit.
+func (f *armedFault) take(at, conn int) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.taken {
+		return false
+	}
+	f.taken, f.at, f.conn = true, at, conn
+	return true
+}
+
+// retry picks units of the worker that was hit, on another connection.
+func (f *armedFault) retry(at int) func(faultproxy.Unit) bool {
+	return func(u faultproxy.Unit) bool {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return f.taken && f.at == at && f.conn != u.Conn && len(u.Executes) > 0
+	}
+}
+
+// cutNext is what befalls the next delivery to a worker.
+func (f *armedFault) cutNext() *lab.HTTPMishap {
+	if !f.take(0, 0) {
+		return nil
+	}
+	m := &lab.HTTPMishap{Fault: lab.CutAnswer, Applied: func() { f.applied.Add(1) }}
+	switch f.how {
+	case requestSent:
+		m.Fault, m.After = lab.CutBehind, cutBehind
+	case answerBroken:
+		m.Fault = lab.CutHalf
+	}
+	return m
+}
+
+// await waits for a signal, and reports false when the round or ctx ended
+// without it.
+func (a *ambush) await(ctx context.Context, signal <-chan struct{}) bool {
+	select {
+	case <-signal:
+		return true
+	case <-a.over:
+	case <-ctx.Done():
+	}
+	select {
+	case <-signal: // it came with the end
+		return true
+	default:
+		return false
+	}
+}
+
+// end disarms what has found no target, waits until everything that was hit is
+// over in the database, and returns how many faults of each kind were applied.
+func (a *ambush) end(ctx context.Context) (map[faultKind]int, error) {
+	for _, f := range a.faults {
+		f.take(-1, -1)
+		for _, armed := range slices.Concat(f.armed, f.sensors) {
+			armed.Disarm()
+		}
+	}
+	close(a.over)
+	err := a.watch.Wait()
+
+	ctx, cancel := context.WithTimeout(ctx, settleWait)
+	defer cancel()
+	applied := map[faultKind]int{}
+	for _, f := range a.faults {
+		count, settleErr := f.settle(ctx)
+		if err == nil {
+			err = settleErr
+		}
+		if count > 0 {
+			applied[f.kind] += count
+		}
+	}
+	return applied, err
+}
+
+// settle releases everything and returns how often the fault was applied.
+func (f *armedFault) settle(ctx context.Context) (count int, err error) {
+	for _, armed := range f.armed {
+		armed.Release()
+		if hits := armed.Count(); hits > 0 && err == nil {
+			count += hits
+			err = armed.WaitSettled(ctx)
+		}
+	}
+	switch f.kind {
+	case terminate, kill, delayedCommit, cutConnection:
+		count = int(f.applied.Load())
+	}
+	return count, err
+}

@@ -1,0 +1,168 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/external"
+	"github.com/tooldedup/dedup/proof/internal/lab"
+	"github.com/tooldedup/dedup/proof/internal/replay/payment"
+	"github.com/tooldedup/dedup/proof/internal/world"
+	"github.com/tooldedup/dedup/proof/internal/world/kit"
+)
+
+// paying is the driver's part in the calls that pay outside of the database: the provider,
+// the person who resolves what is parked, and the comparison of calls, records and book.
+type paying struct {
+	provider *payment.Provider
+	tools    *external.Tools // without any tool: the workers carry verdicts out
+
+	mu       sync.Mutex // of resolve
+	external externalResult
+}
+
+// mishapsBy are the faults of a plan that allow a mishap of the provider.
+var mishapsBy = map[payment.Mishap]faultKind{
+	payment.RequestLost: cutBeforeCommit, payment.AnswerLost: lostAnswer,
+	payment.KilledBefore: kill, payment.KilledAfter: kill, payment.Late: delayedCommit,
+}
+
+func (p *play) startPaying(ctx context.Context) error {
+	pool := p.db.nodes[0]
+	if err := payment.CreateNotes(ctx, pool); err != nil {
+		return err
+	}
+	d, err := dedup.New(pool, nil)
+	if err != nil {
+		return err
+	}
+	tools, err := external.New(d, nil)
+	if err != nil {
+		return err
+	}
+	allowed := func(m payment.Mishap) bool { return p.kinds[mishapsBy[m]] }
+	p.paying = &paying{
+		provider: p.task.Pays.Start(p.seed, allowed, p.killNamed),
+		tools:    tools, external: externalResult{Kind: p.task.Pays},
+	}
+	return nil
+}
+
+func (p *play) killNamed(worker string) {
+	for _, place := range p.places {
+		if place.task.Name == worker {
+			place.kill()
+		}
+	}
+}
+
+// operation is where the operation of a write stands.
+func (p *paying) operation(ctx context.Context, w *written) (external.Operation, error) {
+	key, err := keyOf(w.call)
+	if err != nil {
+		return external.Operation{}, err
+	}
+	status, err := p.tools.Status(ctx, scope(w.call), w.call.Tool, key)
+	return status.Operation, err
+}
+
+// parkedPause is how long a delivery that was parked waits before it is sent again, for each
+// time that it was: it takes a moment until a verdict is carried out.
+const parkedPause = 10 * time.Millisecond
+
+// resolve resolves a parked write by the provider's book, and returns when it may be delivered again. All twins
+// that are parked come here, and one of them finds it so.
+func (p *paying) resolve(ctx context.Context, s *session, w *written, times int) error {
+	if err := p.decide(ctx, s, w); err != nil {
+		return err
+	}
+	if !lab.Pause(ctx, time.Duration(times)*parkedPause) {
+		return ctx.Err()
+	}
+	return nil
+}
+
+func (p *paying) decide(ctx context.Context, s *session, w *written) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	op, err := p.operation(ctx, w)
+	if err != nil || op.State != external.Parked || op.Verdict != "" {
+		return err
+	}
+	ids := p.provider.Book(w.ref)
+	verdict := external.Never("the provider's book has nothing")
+	if len(ids) > 0 {
+		tools := world.Tools()[w.call.Domain]
+		tool := tools[slices.IndexFunc(tools, func(t kit.Tool) bool { return t.Name == w.call.Tool })]
+		answer, err := payment.Preview(ctx, s.db.nodes[0], tool, payment.In{Ref: w.ref, Args: w.call.Arguments})
+		if err != nil {
+			return fmt.Errorf("finding out what a parked call would have answered: %w", err)
+		}
+		verdict = external.Happened(payment.Out{ID: ids[0], Answer: answer}, "the provider's book has it")
+	}
+	if err := p.tools.Resolve(ctx, op, verdict); errors.Is(err, dedup.ErrInFlight) {
+		return nil // a look has found it meanwhile
+	} else if err != nil {
+		return err
+	}
+	w.parked++
+	p.external.Parked++
+	if len(ids) > 0 {
+		p.external.Happened++
+	}
+	// A look sees all that the book has, as effects are late only where they settle.
+	if s.task.Pays.AlwaysKnows() || s.task.Pays == payment.LookUp && len(ids) > 0 {
+		p.external.Known++
+		s.say("%s: %s is parked, and it could be known: %s", w.ref, w.call.Tool, op.Note)
+	}
+	return nil
+}
+
+// check compares a write that is answered with its record and the provider's book.
+func (p *paying) check(ctx context.Context, s *session, w *written) error {
+	op, err := p.operation(ctx, w)
+	if err != nil {
+		return err
+	}
+	e, ids, want := &p.external, p.provider.Book(w.ref), 1
+	e.Calls++
+	if w.call.IsError {
+		e.Refused++
+		want = 0
+	}
+	e.Doubled += max(0, len(ids)-want)
+	e.Lost += max(0, want-len(ids))
+	recorded := ""
+	if len(ids) > 0 {
+		recorded = ids[0]
+	}
+	if op.State != external.Done || op.Ref != recorded || op.Twice != "" {
+		e.Wrong++
+	}
+	noted, err := payment.Noted(ctx, s.db.nodes[0], w.ref, w.call.IsError)
+	if err != nil {
+		return err
+	}
+	if !noted {
+		e.Local++
+	}
+	if len(ids) != want || !noted || op.Ref != recorded || op.Twice != "" {
+		s.say("%s: %s: the provider's book has %q, its operation is %+v, its own writes are once: %t", w.ref, w.call.Tool, ids, op, noted)
+	}
+	if w.parked > 0 && w.faults == 0 && p.provider.Met(w.ref) == 0 {
+		e.Known++
+		s.say("%s: %s was parked, and nothing had happened to it", w.ref, w.call.Tool)
+	}
+	return nil
+}
+
+func (p *paying) result() *externalResult {
+	e := p.external
+	e.Requests, e.Mishaps = p.provider.Requests()
+	return &e
+}

@@ -1,0 +1,139 @@
+package replay
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup/internal/process"
+	"github.com/tooldedup/dedup/proof/internal/lab"
+	"github.com/tooldedup/dedup/proof/internal/replay/worker"
+)
+
+// fakeWorker is a worker that does what the name of the tool says, without a database.
+func fakeWorker() {
+	_ = lab.Serve(context.Background(), os.Stdin, os.Stdout, func(_ context.Context, task worker.Task) (http.Handler, func(), error) {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fakeTool(w, r, task) }), func() {}, nil
+	})
+}
+
+// fakeTool answers with the reference of the call, or does what the name of its tool says.
+func fakeTool(w http.ResponseWriter, r *http.Request, task worker.Task) {
+	var d worker.Delivery
+	_ = json.NewDecoder(r.Body).Decode(&d)
+	answer := worker.Answer{Text: d.Ref}
+	switch d.Tool {
+	case "task":
+		text, _ := json.Marshal(task)
+		answer.Text = string(text)
+	case "die":
+		os.Exit(1)
+	case "hang":
+		<-r.Context().Done()
+	case "fail":
+		answer.Error = "it failed"
+	}
+	_ = json.NewEncoder(w).Encode(answer)
+}
+
+func fakeTask(databaseURL string) worker.Task {
+	return worker.Task{DatabaseURL: databaseURL, Name: "fake", Mode: worker.Naive, Way: worker.Registry}
+}
+
+func start(t *testing.T) *place {
+	t.Helper()
+	p, err := newPlace(process.Command{Args: []string{"fake-worker"}}, fakeTask("postgres://u:secret@127.0.0.1:1/d"))
+	require.NoError(t, err)
+	t.Cleanup(p.close)
+	return p
+}
+
+func TestDeliver(t *testing.T) {
+	t.Parallel()
+	p := start(t)
+	answer, err := p.deliver(t.Context(), worker.Delivery{Ref: "r"})
+	require.NoError(t, err)
+	require.Equal(t, worker.Answer{Text: "r"}, answer)
+
+	answer, err = p.deliver(t.Context(), worker.Delivery{Tool: "task"})
+	require.NoError(t, err)
+	var task worker.Task
+	require.NoError(t, json.Unmarshal([]byte(answer.Text), &task))
+	require.Equal(t, fakeTask(p.proxy.URL()), task)
+	require.Regexp(t, "/d[?]", p.proxy.URL())
+
+	_, err = p.deliver(t.Context(), worker.Delivery{Tool: "fail"})
+	require.ErrorIs(t, err, errNoAnswer)
+	require.ErrorContains(t, err, "it failed")
+	require.Equal(t, 1, p.started)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = p.deliver(ctx, worker.Delivery{Tool: "hang"})
+	require.ErrorIs(t, err, context.Canceled)
+	require.NotErrorIs(t, err, errNoAnswer)
+
+	p.close()
+	_, err = p.deliver(t.Context(), worker.Delivery{})
+	require.ErrorIs(t, err, errNoAnswer)
+}
+
+func TestProcessIsReplaced(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(*place){
+		"Killed": func(p *place) {
+			require.True(t, p.kill())
+			require.False(t, p.kill(), "there is none")
+		},
+		"Died": func(p *place) {
+			_, err := p.deliver(t.Context(), worker.Delivery{Tool: "die"})
+			require.ErrorIs(t, err, errNoAnswer)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := start(t)
+			end(p)
+			require.Equal(t, "again", delivered(t, p, worker.Delivery{Ref: "again"}).Text)
+			require.Equal(t, 2, p.started)
+		})
+	}
+}
+
+func TestDeliverOverACutConnection(t *testing.T) {
+	t.Parallel()
+	p := start(t)
+	f := &armedFault{fault: fault{cutConnection, answerLost}}
+	p.meet(f.cutNext)
+	_, err := p.deliver(t.Context(), worker.Delivery{Ref: "r"})
+	require.ErrorIs(t, err, errNoAnswer)
+	require.EqualValues(t, 1, f.applied.Load())
+	require.Equal(t, "r", delivered(t, p, worker.Delivery{Ref: "r"}).Text, "it befalls one delivery")
+	require.Equal(t, 1, p.started)
+}
+
+// delivered delivers until there is an answer: a process that has died may still be taken for one that
+// lives.
+func delivered(t *testing.T, p *place, d worker.Delivery) (answer worker.Answer) {
+	t.Helper()
+	var err error
+	for range 5 {
+		if answer, err = p.deliver(t.Context(), d); err == nil {
+			break
+		}
+	}
+	require.NoError(t, err)
+	return answer
+}
+
+func TestPlaceFails(t *testing.T) {
+	t.Parallel()
+	_, err := newPlace(process.Command{Program: "/no/such/program"}, fakeTask("postgres://127.0.0.1:1/d"))
+	require.ErrorIs(t, err, os.ErrNotExist)
+	_, err = newPlace(process.Command{Program: "/no/such/program"}, fakeTask("mysql://"))
+	require.ErrorContains(t, err, "postgres://")
+}

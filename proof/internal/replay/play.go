@@ -1,0 +1,173 @@
+package replay
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/tooldedup/dedup/internal/process"
+	"github.com/tooldedup/dedup/internal/recording"
+	"github.com/tooldedup/dedup/proof/internal/replay/payment"
+	"github.com/tooldedup/dedup/proof/internal/replay/worker"
+	"github.com/tooldedup/dedup/proof/internal/world"
+)
+
+// play is one arm at work: the whole recording, by workers of one mode.
+type play struct {
+	*flags
+	mode    worker.Mode
+	rec     *recording.Recording
+	console *console
+	db      *database
+	places  []*place
+	paying  *paying // nil where all is in the database
+
+	// The writes so far: their tool_call_ids, and their sessions, tools and arguments.
+	ids, intents map[string]bool
+
+	mu     sync.Mutex // of what the deliveries of a round count in result and seen
+	result result
+	seen   byTool // what the workers have answered
+}
+
+// playArm replays the recording in a database of its own. The error says that the
+// replay could not be done or checked; what it found is in the result.
+func playArm(ctx context.Context, f *flags, mode worker.Mode, rec *recording.Recording, s *server, c *console) (_ *result, err error) {
+	p := &play{
+		flags: f, mode: mode, rec: rec, console: c, ids: map[string]bool{}, intents: map[string]bool{}, seen: byTool{},
+		result: result{Mode: string(mode), Through: string(f.task.Way), Seed: f.seed, Postgres: s.source, Faults: map[faultKind]int{}},
+	}
+	for _, kind := range faultKinds {
+		p.result.Faults[kind] = 0
+	}
+	if p.db, err = s.createDatabase(ctx, rec); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if dropErr := p.db.drop(ctx); dropErr != nil {
+			c.printf("%v", dropErr) // of an interruption nothing else is said
+			err = errors.Join(err, dropErr)
+		}
+	}()
+	c.printf("%-10s database %s", string(mode)+":", p.db.name)
+
+	task := f.task
+	task.Mode, task.Schemas = mode, p.db.schemas
+	if task.Pays != payment.Off {
+		if err := p.startPaying(ctx); err != nil {
+			return nil, err
+		}
+		defer p.paying.provider.Close()
+		task.Provider = p.paying.provider.URL
+	}
+	defer p.closePlaces()
+	for i := range workerCount {
+		task.DatabaseURL, task.Name = p.db.urls[i%len(p.db.urls)], fmt.Sprintf("dedup-replay-%d", i+1)
+		place, err := newPlace(process.Command{Args: []string{workerName}, Stderr: c}, task)
+		if err != nil {
+			return nil, fmt.Errorf("starting workers: %w", err)
+		}
+		p.places = append(p.places, place)
+	}
+	if err := p.sessions(ctx); err != nil {
+		return nil, err
+	}
+	return &p.result, checkComplete(rec, &p.result)
+}
+
+// sessions replays all sessions and completes the result.
+func (p *play) sessions(ctx context.Context) (err error) {
+	start := time.Now()
+	for i := range p.rec.Sessions {
+		if err := p.session(ctx, &p.rec.Sessions[i]); err != nil {
+			return fmt.Errorf("session %s: %w", p.rec.Sessions[i].ID, err)
+		}
+	}
+	r := &p.result
+	r.Seconds = time.Since(start).Seconds()
+	r.Processes = p.processes()
+	if r.Checked.Records, err = p.db.countRecords(ctx); err != nil {
+		return err
+	}
+	if p.paying != nil {
+		r.External = p.paying.result()
+	}
+	if p.task.Metrics {
+		r.Metrics, err = p.compareMetrics(ctx)
+	}
+	return err
+}
+
+// every is after how many sessions a line is written.
+const every = 20
+
+// session replays one session from the pristine world and checks what it left.
+func (p *play) session(ctx context.Context, recorded *recording.Session) error {
+	if err := world.Reset(ctx, p.db.domains[recorded.Domain], recorded.Domain); err != nil {
+		return err
+	}
+	s := &session{play: p, recorded: recorded}
+	for i := range recorded.Calls {
+		call := &recorded.Calls[i]
+		if err := s.call(ctx, call); err != nil {
+			return fmt.Errorf("call %d, %s: %w", call.Seq, call.Tool, err)
+		}
+	}
+	if err := s.check(ctx); err != nil {
+		return err
+	}
+	r := &p.result
+	r.Sessions++
+	if r.Sessions%every == 0 || r.Sessions == len(p.rec.Sessions) {
+		p.console.printf("%-5s %d/%d sessions, %d writes, %d deliveries, %d faults",
+			p.mode, r.Sessions, len(p.rec.Sessions), r.Writes, r.Deliveries, r.FaultsTotal)
+	}
+	return nil
+}
+
+// repeats notes a write and reports whether it repeats an earlier one of its session
+// with equal arguments. No recorded call is a re-delivery, so that is meant.
+func (p *play) repeats(call *recording.Call) (repeated bool) {
+	if p.ids[call.ToolCallID] {
+		p.result.ReusedIDs++
+	}
+	p.ids[call.ToolCallID] = true
+	intent := call.Session + "\x00" + call.Tool + "\x00" + canonical(call.Arguments)
+	repeated = p.intents[intent]
+	p.intents[intent] = true
+	return repeated
+}
+
+// canonical writes equal values as equal text.
+func canonical(arguments json.RawMessage) string {
+	var value any
+	if json.Unmarshal(arguments, &value) != nil {
+		return string(arguments)
+	}
+	text, err := json.Marshal(value)
+	if err != nil {
+		return string(arguments)
+	}
+	return string(text)
+}
+
+// processes returns how many processes were started.
+func (p *play) processes() (sum int) {
+	for _, place := range p.places {
+		place.mu.Lock()
+		sum += place.started
+		place.mu.Unlock()
+	}
+	return sum
+}
+
+func (p *play) closePlaces() {
+	var closing sync.WaitGroup
+	for _, place := range p.places {
+		closing.Go(place.close)
+	}
+	closing.Wait()
+}

@@ -1,0 +1,191 @@
+package replay
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/recording"
+	"github.com/tooldedup/dedup/proof/internal/replay/worker"
+)
+
+// tenant is the account on whose behalf all recorded agents work: with one
+// tenant a domain, ids that sessions share meet in one scope.
+const tenant = "demo"
+
+// runawaySize is by how much an answer may be longer than the recorded one
+// before its write is delivered no further. Without dedup every repeated
+// cancellation mirrors all refund lines so far; what is 16 KB long after a round
+// would be gigabytes after the last.
+const runawaySize = 16 << 10
+
+// session is one session at work.
+type session struct {
+	*play
+	recorded *recording.Session
+	writes   []*written
+}
+
+// written is a write that has been delivered.
+type written struct {
+	call *recording.Call
+	ref  string
+	// repeated says that it repeats an earlier write on purpose.
+	repeated bool
+	// runaway says that its answers grow with every delivery.
+	runaway bool
+	// acknowledged says that a delivery was answered with success.
+	acknowledged bool
+	// faults counts those that were applied to its deliveries, and parked how often it was.
+	faults, parked int
+}
+
+// scope, key and ref are the call's identity, and its name in the audit log.
+func scope(call *recording.Call) string { return call.Domain + "/" + tenant }
+
+func keyOf(call *recording.Call) (string, error) {
+	return dedup.KeyFromToolCall(call.Session, call.Turn, call.ToolCallID)
+}
+
+func ref(call *recording.Call) string {
+	return fmt.Sprintf("%s/%d/%s", call.Session, call.Turn, call.ToolCallID)
+}
+
+// call replays one recorded call. Injected ones were made by no model.
+func (s *session) call(ctx context.Context, call *recording.Call) (err error) {
+	s.result.Calls++
+	switch {
+	case call.InjectedByHarness:
+	case call.Class == recording.Write:
+		s.result.Writes++
+		err = s.write(ctx, call)
+	default:
+		s.result.Reads++
+		_, err = s.deliver(ctx, nil, call, call.Seq%workerCount)
+	}
+	return err
+}
+
+// write delivers a write round by round, and then once more without faults.
+func (s *session) write(ctx context.Context, call *recording.Call) error {
+	w := &written{call: call, ref: ref(call), repeated: s.repeats(call)}
+	s.writes = append(s.writes, w)
+	plan := draw(s.seed, w.ref, call.IsError, s.kinds)
+	for _, planned := range plan.rounds {
+		if err := s.round(ctx, w, planned); err != nil {
+			return err
+		}
+		s.result.Rounds.count(len(planned.workers))
+		if w.runaway {
+			s.result.CutShort++
+			return nil
+		}
+	}
+	s.result.Rounds.Last++
+	return s.round(ctx, w, round{workers: []int{plan.last}})
+}
+
+// round delivers to all its workers at once and ends when each delivery has
+// been answered and each fault is over.
+func (s *session) round(ctx context.Context, w *written, planned round) error {
+	faults := s.lay(ctx, planned)
+	errs := make([]error, len(planned.workers))
+	texts := make([]string, len(planned.workers))
+	var delivering sync.WaitGroup
+	for i, at := range planned.workers {
+		delivering.Go(func() { texts[i], errs[i] = s.deliver(ctx, w, w.call, at) })
+	}
+	delivering.Wait()
+	applied, err := faults.end(ctx)
+	for kind, count := range applied {
+		s.result.Faults[kind] += count
+		s.result.FaultsTotal += count
+		w.faults += count
+	}
+	for _, at := range planned.workers {
+		s.places[at].proxy.Reset() // else it keeps the text of every statement
+	}
+	for _, text := range texts {
+		w.acknowledged = w.acknowledged || text != "" && !isRefusal(text)
+		w.runaway = w.runaway || len(text) > len(w.call.Result)+runawaySize
+	}
+	return cmp.Or(append(errs, err)...) // twins that fail, fail alike
+}
+
+// isRefusal reports whether an answer says that nothing was done.
+func isRefusal(text string) bool {
+	return strings.HasPrefix(text, "Error: ") || text == recording.Null
+}
+
+// deliver sends a call until it is answered, as an orchestrator does, and
+// compares the answer with the recorded one. A call that gets no answer ends the
+// arm: no fault keeps a call from its answer for ever. w is nil for a read.
+func (s *session) deliver(ctx context.Context, w *written, call *recording.Call, at int) (string, error) {
+	delivery := worker.Delivery{
+		Session: call.Session, Turn: call.Turn, ToolCallID: call.ToolCallID,
+		Scope: scope(call), Domain: call.Domain, Tool: call.Tool,
+		Args: call.Arguments, Ref: ref(call),
+	}
+	unanswered, parked := newUnanswered(), 0
+	for {
+		answer, err := s.places[at].deliver(ctx, delivery)
+		if w != nil {
+			s.count(call.Tool, answer, err)
+		}
+		switch {
+		case err == nil && answer.Parked:
+			if parked++; parked > maxDeliveries {
+				return "", fmt.Errorf("parked by %d deliveries, however often it is resolved", parked)
+			}
+			if err := s.paying.resolve(ctx, s, w, parked); err != nil {
+				return "", err
+			}
+		case err == nil:
+			s.compare(call, answer)
+			return answer.Text, nil
+		case !errors.Is(err, errNoAnswer):
+			return "", err
+		default:
+			if err := unanswered.add(err); err != nil {
+				return "", err
+			}
+			s.say("%s call %d, %s: delivered again: %v", call.Session, call.Seq, call.Tool, err)
+		}
+	}
+}
+
+// count counts a delivery of a write, and what the worker says of it. A process that ended has said nothing.
+func (s *session) count(tool string, answer worker.Answer, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.result.Deliveries++
+	if err == nil || answer.Error != "" {
+		s.seen.add(tool, countsOf(answer))
+	}
+}
+
+// compare compares an answer with the recorded one.
+func (s *session) compare(call *recording.Call, answer worker.Answer) {
+	right := recording.Equal(call.Result, answer.Text)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.result.Checked.Answers++
+	if call.Class == recording.Write && answer.Replayed {
+		s.result.Replayed++
+	}
+	if !right {
+		s.result.Wrong++
+		s.say("%s call %d, %s: answered %s, recorded %s", call.Session, call.Seq, call.Tool, answer.Text, call.Result)
+	}
+}
+
+// say lists what does not agree with the recording, and what is delivered again.
+func (p *play) say(format string, args ...any) {
+	if p.verbose {
+		p.console.printf("%.400s", fmt.Sprintf(format, args...))
+	}
+}

@@ -1,0 +1,135 @@
+package worker
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/external"
+	"github.com/tooldedup/dedup/proof/internal/replay/payment"
+	"github.com/tooldedup/dedup/proof/internal/world/kit"
+	"github.com/tooldedup/dedup/tool"
+)
+
+// serveDelivery executes a delivery that is told as a whole.
+func (s *server) serveDelivery(w http.ResponseWriter, r *http.Request) {
+	var d Delivery
+	if err := json.NewDecoder(r.Body).Decode(&d); err != nil {
+		http.Error(w, "reading a delivery: "+err.Error(), http.StatusBadRequest)
+		return
+	}
+	before := s.waits.Load()
+	answer, err := s.deliver(r.Context(), d)
+	answer.Waits = s.waits.Load() - before
+	if err != nil {
+		answer.Error, answer.Unknown = err.Error(), errors.Is(err, dedup.ErrOutcomeUnknown)
+	}
+	_ = json.NewEncoder(w).Encode(answer) // who does not get it asks again
+}
+
+// deliver executes a delivery in this process.
+func (s *server) deliver(ctx context.Context, d Delivery) (Answer, error) {
+	domain := s.domains[d.Domain]
+	if domain == nil {
+		return Answer{}, fmt.Errorf("no domain %s", d.Domain)
+	}
+	t, ok := domain.tools[d.Tool]
+	if !ok {
+		return Answer{}, fmt.Errorf("no tool %s in domain %s", d.Tool, d.Domain)
+	}
+	ctx = kit.WithCallRef(ctx, d.Ref)
+	if s.mode == Naive {
+		result, err := domain.naive(ctx, t, d.Args)
+		return answerOf(result, false, false, err)
+	}
+	if handle, pays := s.paying[d.Tool]; pays {
+		key, err := d.key()
+		if err != nil {
+			return Answer{}, err
+		}
+		result, err := handle.Do(ctx, dedup.Call{Scope: d.Scope, Key: key}, payment.In{Ref: d.Ref, Args: d.Args})
+		if _, parked := errors.AsType[*external.ParkedError](err); parked {
+			return Answer{Parked: true}, nil
+		}
+		return answerOf(result.Value.Answer, result.Replayed, result.Recovered, err)
+	}
+	result, err := domain.registry.Invoke(ctx, tool.Invocation{
+		Scope: d.Scope, Session: d.Session, Turn: d.Turn, CallID: d.ToolCallID,
+		Tool: d.Tool, Args: d.Args,
+	})
+	return answerOf(result.JSON, result.Replayed, result.Recovered, err)
+}
+
+func (d Delivery) key() (string, error) {
+	return dedup.KeyFromToolCall(d.Session, d.Turn, d.ToolCallID)
+}
+
+// answerOf is what an agent is told of a tool's result. A refusal is an answer, with a record or without.
+func answerOf(result json.RawMessage, replayed, recovered bool, err error) (Answer, error) {
+	if recorded, ok := errors.AsType[*dedup.RefusedError](err); ok {
+		refusal := kit.Refusal{Message: recorded.Message}
+		return Answer{Text: refusal.Answer(), Replayed: recorded.Replayed, Recovered: recorded.Recovered}, nil
+	}
+	if refusal, ok := errors.AsType[*kit.Refusal](err); ok {
+		return Answer{Text: refusal.Answer()}, nil
+	}
+	if err != nil {
+		return Answer{}, err
+	}
+	return Answer{Text: kit.Text(result), Replayed: replayed, Recovered: recovered}, nil
+}
+
+// registryClient tells the worker's process of deliveries.
+type registryClient struct {
+	base string
+	web  *http.Client
+}
+
+// Deliver implements Client. The answer beside an error is the worker's own, where it has said why.
+func (c *registryClient) Deliver(ctx context.Context, d Delivery) (answer Answer, err error) {
+	text, err := json.Marshal(d)
+	if err != nil {
+		return answer, err
+	}
+	response, body, err := post(ctx, c.web, c.base+"/", http.Header{}, text)
+	switch {
+	case err != nil:
+		return answer, err
+	case response.StatusCode != http.StatusOK:
+		return answer, errors.New(response.Status)
+	}
+	if err := json.Unmarshal(body, &answer); err != nil {
+		return Answer{}, fmt.Errorf("reading the answer: %w", err)
+	}
+	if answer.Error != "" {
+		return answer, errors.New(answer.Error)
+	}
+	return answer, nil
+}
+
+// Close implements Client.
+func (c *registryClient) Close() { c.web.CloseIdleConnections() }
+
+// post makes a request and reads the whole answer.
+func post(ctx context.Context, web *http.Client, url string, header http.Header, body []byte) (*http.Response, []byte, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+	if err != nil {
+		return nil, nil, err
+	}
+	r.Header = header
+	response, err := web.Do(r)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { _ = response.Body.Close() }() // it was read to its end, or is broken
+	answer, err := io.ReadAll(response.Body)
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading the answer: %w", err)
+	}
+	return response, answer, nil
+}
