@@ -49,7 +49,7 @@ func TestAccept(t *testing.T) {
 	op, err = accept("k", 1)
 	require.NoError(t, err)
 	require.Equal(t, external.Done, op.State)
-	require.Equal(t, []string{"begin 1", "finish ch_1"}, f.ledger())
+	require.Equal(t, []string{"finish ch_1"}, f.ledger())
 	result, err := h.Do(f.ctx, call("k"), in{1})
 	require.NoError(t, err)
 	require.True(t, result.Replayed)
@@ -129,39 +129,81 @@ func TestAcceptInAnEffect(t *testing.T) {
 	require.Equal(t, external.None, f.lookup("rolled back").State)
 }
 
-// TestAcceptFails leaves nothing of an intent whose local writes or job fail, and the
-// caller's transaction usable.
+// enqueuing is a process whose jobs are put beside an intent by a function.
+func enqueuing(t *testing.T, enqueue func(ctx context.Context, tx pgx.Tx, op external.Operation) error) (*fixture, *external.Handle[in, out]) {
+	t.Helper()
+	f := processWith(t, pgtest.New(t).Pool(t), &external.Options{Lease: lease, Enqueue: enqueue})
+	f.exec(`CREATE TABLE job (key text)`)
+	return f, add(f, external.Tool[in, out]{Perform: answering("ch_1")})
+}
+
+func enqueue(ctx context.Context, tx pgx.Tx, op external.Operation) error {
+	_, err := tx.Exec(ctx, `INSERT INTO job VALUES ($1)`, op.Key)
+	return err
+}
+
+func (f *fixture) jobs() (keys string) {
+	f.t.Helper()
+	require.NoError(f.t, f.pool.QueryRow(f.ctx, `SELECT coalesce(string_agg(key, ' ' ORDER BY key), '') FROM job`).Scan(&keys))
+	return keys
+}
+
+// TestAcceptFails leaves nothing of an intent whose job fails, in whatever way, and the caller's
+// transaction usable.
 func TestAcceptFails(t *testing.T) {
 	t.Parallel()
 	fails := errors.New("the queue is full")
-	var enqueue error
-	f := processWith(t, pgtest.New(t).Pool(t), &external.Options{Enqueue: func(context.Context, pgx.Tx, external.Operation) error { return enqueue }})
-	tool := ledger(f, external.Tool[in, out]{Perform: answering("ch_1")})
-	begin := tool.Begin
-	tool.Begin = func(ctx context.Context, tx pgx.Tx, i in) error {
-		if i.Order < 0 {
-			_, err := tx.Exec(ctx, `SELECT 1/0`)
+	ctx, cancel := context.WithCancel(t.Context())
+	f, h := enqueuing(t, func(ctx context.Context, tx pgx.Tx, op external.Operation) error {
+		if err := enqueue(ctx, tx, op); err != nil {
 			return err
 		}
-		return begin(ctx, tx, i)
-	}
-	h := add(f, tool)
+		switch op.Key {
+		case "full":
+			return fails
+		case "raises":
+			_, err := tx.Exec(ctx, `SELECT 1/0`)
+			return err
+		case "locked":
+			_, err := tx.Exec(ctx, `SET LOCAL lock_timeout = '1ms'; UPDATE job SET key = key WHERE key = 'another'`)
+			return err
+		case "panics":
+			panic("a bug")
+		case "left":
+			cancel()
+			return ctx.Err()
+		}
+		return nil
+	})
+	f.exec(`INSERT INTO job VALUES ('another')`)
+	locker, err := f.pool.Begin(f.ctx)
+	require.NoError(t, err)
+	defer func() { _ = locker.Rollback(f.ctx) }()
+	_, err = locker.Exec(f.ctx, `UPDATE job SET key = key`)
+	require.NoError(t, err)
 	tx, err := f.pool.Begin(f.ctx)
 	require.NoError(t, err)
-	_, err = h.Accept(f.ctx, tx, call("begin"), in{-1})
+	defer func() { _ = tx.Rollback(f.ctx) }()
+	_, err = h.Accept(f.ctx, tx, call("raises"), in{1})
 	require.ErrorContains(t, err, "division by zero")
-	enqueue = fails
-	_, err = h.Accept(f.ctx, tx, call("enqueue"), in{1})
+	_, err = h.Accept(f.ctx, tx, call("full"), in{1})
 	require.ErrorIs(t, err, fails)
-	enqueue = nil
+	_, err = h.Accept(f.ctx, tx, call("locked"), in{1})
+	require.ErrorContains(t, err, "55P03")
+	require.True(t, dedup.IsTransient(err), "so that Deduper.BeginFunc runs the transaction again")
+	require.NotErrorIs(t, err, dedup.ErrInFlight, "nobody else has the key")
+	require.Panics(t, func() { _, _ = h.Accept(f.ctx, tx, call("panics"), in{1}) })
+	_, err = h.Accept(ctx, tx, call("left"), in{1})
+	require.ErrorIs(t, err, context.Canceled)
 	for range 2 {
 		_, err = h.Accept(f.ctx, tx, call("fine"), in{2})
 		require.NoError(t, err)
 	}
 	require.NoError(t, tx.Commit(f.ctx))
-	require.Equal(t, []string{"begin 2"}, f.ledger())
-	require.Equal(t, external.None, f.lookup("begin").State)
-	require.Equal(t, external.None, f.lookup("enqueue").State)
+	require.Equal(t, "another fine", f.jobs())
+	for _, key := range []string{"raises", "full", "locked", "panics", "left"} {
+		require.Equal(t, external.None, f.lookup(key).State, key)
+	}
 	require.Equal(t, external.Pending, f.lookup("fine").State)
 
 	_, err = h.Accept(f.ctx, tx, call("closed"), in{2})
@@ -170,62 +212,16 @@ func TestAcceptFails(t *testing.T) {
 	require.ErrorIs(t, err, dedup.ErrInvalid)
 }
 
-// TestAcceptPanics leaves nothing of an intent in a transaction whose caller survives.
-func TestAcceptPanics(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	tool := ledger(f, external.Tool[in, out]{Perform: answering("ch_1")})
-	begin := tool.Begin
-	tool.Begin = func(ctx context.Context, tx pgx.Tx, i in) error {
-		require.NoError(t, begin(ctx, tx, i))
-		panic("a bug")
-	}
-	h := add(f, tool)
-	tx, err := f.pool.Begin(f.ctx)
-	require.NoError(t, err)
-	require.Panics(t, func() { _, _ = h.Accept(f.ctx, tx, call("k"), in{1}) })
-	require.NoError(t, tx.Commit(f.ctx))
-	require.Empty(t, f.ledger())
-	require.Equal(t, external.None, f.lookup("k").State)
-}
-
-// TestAcceptAfterTheCallerHasLeft fails in Begin when the context has ended: nothing is left.
-func TestAcceptAfterTheCallerHasLeft(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	tool := ledger(f, external.Tool[in, out]{Perform: answering("ch_1")})
-	begin := tool.Begin
-	ctx, cancel := context.WithCancel(f.ctx)
-	tool.Begin = func(ctx context.Context, tx pgx.Tx, i in) error {
-		require.NoError(t, begin(ctx, tx, i))
-		cancel()
-		return ctx.Err()
-	}
-	h := add(f, tool)
-	tx, err := f.pool.Begin(f.ctx)
-	require.NoError(t, err)
-	_, err = h.Accept(ctx, tx, call("k"), in{1})
-	require.ErrorIs(t, err, context.Canceled)
-	require.NoError(t, tx.Commit(f.ctx))
-	require.Empty(t, f.ledger())
-	require.Equal(t, external.None, f.lookup("k").State)
-}
-
 // TestAcceptLeavesNoSavepoint ends in every way: a savepoint that stays would take later
 // writes of the caller back with it.
 func TestAcceptLeavesNoSavepoint(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
-	fails := false
-	tool := ledger(f, external.Tool[in, out]{Perform: answering("ch_1")})
-	begin := tool.Begin
-	tool.Begin = func(ctx context.Context, tx pgx.Tx, i in) error {
-		if fails {
+	f, h := enqueuing(t, func(ctx context.Context, tx pgx.Tx, op external.Operation) error {
+		if op.Key == "fails" {
 			return errLost
 		}
-		return begin(ctx, tx, i)
-	}
-	h := add(f, tool)
+		return enqueue(ctx, tx, op)
+	})
 	held, err := f.pool.Begin(f.ctx)
 	require.NoError(t, err)
 	defer func() { _ = held.Rollback(f.ctx) }()
@@ -233,38 +229,21 @@ func TestAcceptLeavesNoSavepoint(t *testing.T) {
 	require.NoError(t, err)
 	_, err = h.Do(f.ctx, call("done"), in{1})
 	require.NoError(t, err)
-	for name, accept := range map[string]func(tx pgx.Tx) error{
-		"in flight": func(tx pgx.Tx) error {
-			_, err := h.Accept(f.ctx, tx, call("held"), in{1})
-			require.ErrorIs(t, err, dedup.ErrInFlight)
-			return err
-		},
-		"done": func(tx pgx.Tx) error {
-			_, err := h.Accept(f.ctx, tx, call("done"), in{1})
-			require.NoError(t, err)
-			return err
-		},
-		"reused": func(tx pgx.Tx) error {
-			_, err := h.Accept(f.ctx, tx, call("done"), in{2})
-			require.ErrorIs(t, err, dedup.ErrKeyReused)
-			return err
-		},
-		"fails": func(tx pgx.Tx) error {
-			fails = true
-			defer func() { fails = false }()
-			_, err := h.Accept(f.ctx, tx, call("fails"), in{2})
-			require.ErrorIs(t, err, errLost)
-			return err
-		},
-		"accepted": func(tx pgx.Tx) error {
-			_, err := h.Accept(f.ctx, tx, call("accepted"), in{1})
-			require.NoError(t, err)
-			return err
-		},
+	for name, tt := range map[string]struct {
+		key   string
+		order int
+		want  error
+	}{
+		"in flight": {"held", 1, dedup.ErrInFlight},
+		"done":      {"done", 1, nil},
+		"reused":    {"done", 2, dedup.ErrKeyReused},
+		"fails":     {"fails", 2, errLost},
+		"accepted":  {"accepted", 1, nil},
 	} {
 		tx, err := f.pool.Begin(f.ctx)
 		require.NoError(t, err)
-		_ = accept(tx)
+		_, err = h.Accept(f.ctx, tx, call(tt.key), in{tt.order})
+		require.ErrorIs(t, err, tt.want, name)
 		_, err = tx.Exec(f.ctx, `RELEASE SAVEPOINT tool_effect`)
 		require.ErrorContains(t, err, "3B001", name)
 		require.NoError(t, tx.Rollback(f.ctx))

@@ -40,22 +40,6 @@ func TestStillWorking(t *testing.T) {
 
 var errWorking = errors.New("409: the first request still runs")
 
-// TestStillWorkingByKey is such a provider that cannot be looked up: the same key asks again.
-func TestStillWorkingByKey(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	attempts := 0
-	h := add(f, external.Tool[in, out]{KeyKept: external.Forever, Perform: func(context.Context, external.Attempt, in) (out, error) {
-		if attempts++; attempts < 3 {
-			return out{}, errWorking
-		}
-		return out{"ch_1"}, nil
-	}})
-	_, err := h.Do(f.ctx, call("k"), in{1})
-	require.NoError(t, err)
-	require.Equal(t, 3, attempts)
-}
-
 // TestExists is a provider that refuses a key that it knows: it is no refusal of the call.
 func TestExists(t *testing.T) {
 	t.Parallel()

@@ -16,15 +16,15 @@ import (
 // In the model: the attempt and its answer in worker.pml, what the provider does in
 // provider.pml.
 func (x *Tools) perform(ctx context.Context, a *act, at *attempt) {
-	x.event(ctx, dedup.ExternalClaimed, at.row, "", "")
+	x.event(ctx, EventClaimed, at.row, "", "")
 	l := newLease(x, at)
 	if l.over() { // this process was paused: somebody else may be at it, and nothing was sent
 		a.err = x.release(ctx, at, "the lease was over before anything was sent")
 		return
 	}
-	x.event(ctx, dedup.ExternalSending, at.row, "", "")
+	x.event(ctx, EventSending, at.row, "", "")
 	out, err := x.call(ctx, a, l, at)
-	x.event(ctx, dedup.ExternalAnswered, at.row, "", note(err))
+	x.event(ctx, EventAnswered, at.row, "", note(err))
 
 	var unrecorded *unrecordable
 	switch {
@@ -34,13 +34,13 @@ func (x *Tools) perform(ctx context.Context, a *act, at *attempt) {
 		a.err = x.insist(ctx, forever, func() error { return x.parkUnrecorded(ctx, at, unrecorded.ref, verdict{}, err) })
 	case x.d.Refusal(err) != nil && !dedup.IsTransient(err): // a fault of some database is no refusal
 		x.refuse(ctx, a, at, err)
-	case errors.Is(err, ErrExists) && at.t.find != nil:
+	case errors.Is(err, ErrExists) && at.t.finds:
 		at.exists = true
 		x.look(ctx, a, at)
 	case errors.As(err, new(*notDoneError)):
 		a.err = x.release(ctx, at, note(err))
-	case at.t.find != nil || !errors.Is(err, ErrExists) && x.keyHolds(at.row, at.t):
-		x.event(ctx, dedup.ExternalUnknown, at.row, "", note(err))
+	case at.t.finds || !errors.Is(err, ErrExists) && x.keyHolds(at.row, at.t):
+		x.event(ctx, EventUnknown, at.row, "", note(err))
 		a.err = x.postpone(ctx, at, note(err), true)
 	default:
 		a.err = x.park(ctx, at, "no answer: "+note(err))
@@ -57,7 +57,7 @@ func (x *Tools) call(ctx context.Context, a *act, l *lease, at *attempt) (out js
 	ctx, end := l.extend(ctx)
 	defer end()
 	// A Perform that does not heed its context keeps nobody else from acting.
-	defer context.AfterFunc(ctx, func() { x.leave(a) })()
+	defer context.AfterFunc(ctx, func() { a.leave() })()
 	out, err = safely(func() (json.RawMessage, error) { return at.t.perform(ctx, r.attempt(), r.in()) })
 	// What the last request was answered says nothing of an earlier one, not even under one
 	// key: not every provider keeps its refusals.
@@ -84,14 +84,20 @@ func safely[T any](f func() (T, error)) (value T, err error) {
 	return f()
 }
 
+// guarded turns a panic into an error.
+func guarded(f func() error) error {
+	_, err := safely(func() (struct{}, error) { return struct{}{}, f() })
+	return err
+}
+
 // release ends an attempt that certainly had no effect. It speaks for itself only: where
 // others came before it, they may still be out.
 //
 // In the model: release in row.pml.
 func (x *Tools) release(ctx context.Context, at *attempt, why string) error {
-	x.event(ctx, dedup.ExternalReleased, at.row, "", why)
+	x.event(ctx, EventReleased, at.row, "", why)
 	if at.earlier == nil && at.row.tries < maxTries {
-		return x.change(ctx, at, x.sql().release, x.backoff(at.row), why)
+		return x.change(ctx, at, x.sql.release, x.backoff(at.row), why)
 	}
 	return x.postpone(ctx, at, why, false)
 }
@@ -110,7 +116,7 @@ func (x *Tools) postpone(ctx context.Context, at *attempt, why string, ended boo
 	if at.row.tries >= maxTries {
 		return x.park(ctx, at, fmt.Sprintf("given up after %d tries: %s", at.row.tries, why))
 	}
-	return x.change(ctx, at, x.sql().postpone, x.backoff(at.row), why, ended)
+	return x.change(ctx, at, x.sql.postpone, x.backoff(at.row), why, ended)
 }
 
 // park leaves the operation to a person. Where it can be looked up, it is, a few times more.
@@ -118,10 +124,10 @@ func (x *Tools) postpone(ctx context.Context, at *attempt, why string, ended boo
 // In the model: park in row.pml.
 func (x *Tools) park(ctx context.Context, at *attempt, why string) error {
 	var until *time.Duration
-	if at.t.find != nil {
+	if at.t.finds {
 		until = x.parkedPause(0)
 	}
-	err := x.change(ctx, at, x.sql().park, until, why, nil, nil, nil, 0)
+	err := x.change(ctx, at, x.sql.park, until, why, nil, nil, nil, 0)
 	x.parkedEvent(ctx, at, "", why) // also where the answer was lost: somebody has to look
 	return err
 }
@@ -132,7 +138,7 @@ func (x *Tools) parkedEvent(ctx context.Context, at *attempt, ref, why string) {
 	if at.changed != nil {
 		r = at.changed
 	}
-	x.event(ctx, dedup.ExternalParked, r, ref, why)
+	x.event(ctx, EventParked, r, ref, why)
 }
 
 // parkUnrecorded parks an operation that is decided and cannot be recorded, because of its
@@ -154,7 +160,7 @@ func (x *Tools) parkUnrecorded(ctx context.Context, at *attempt, ref string, v v
 	if v.name != "" {
 		until = x.parkedPause(tries)
 	}
-	err := x.tryChange(ctx, at, x.sql().park, until, text, optional(ref), optional(v.name), optional(v.value), tries)
+	err := x.tryChange(ctx, at, x.sql.park, until, text, optional(ref), optional(v.name), optional(v.value), tries)
 	if err == nil {
 		x.parkedEvent(ctx, at, ref, text)
 	}

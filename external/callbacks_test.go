@@ -70,25 +70,6 @@ func TestFinalFaultIsUnknown(t *testing.T) {
 	require.ErrorAs(t, err, new(*external.ParkedError))
 }
 
-// TestBeginIsLockedOut is a Begin that does not wait for a row of the application: its error
-// is the answer, and no other call is in flight.
-func TestBeginIsLockedOut(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	h := add(f, external.Tool[in, out]{
-		Perform: answering("ch_1"),
-		Begin: func(context.Context, pgx.Tx, in) error {
-			return &pgconn.PgError{Code: "55P03", Message: "stock is locked"}
-		},
-	})
-	ctx, cancel := context.WithTimeout(f.ctx, time.Minute)
-	defer cancel()
-	_, err := h.Do(ctx, call("k"), in{1})
-	require.NotErrorIs(t, err, dedup.ErrInFlight)
-	require.ErrorContains(t, err, "stock is locked")
-	require.NoError(t, ctx.Err())
-}
-
 // panics is a result that cannot be handled.
 type panics struct{ ID string }
 

@@ -32,11 +32,11 @@ func (x *Tools) Check(ctx context.Context) error {
 		return &dedup.Error{Answer: dedup.ErrSchema, Err: errors.Join(all...)}
 	}
 	var sequence *string
-	if err := x.pool.QueryRow(ctx, "SELECT pg_catalog.to_regclass($1::text)::text", x.sql().sequence).Scan(&sequence); err != nil {
+	if err := x.pool.QueryRow(ctx, "SELECT pg_catalog.to_regclass($1::text)::text", x.sql.sequence).Scan(&sequence); err != nil {
 		return failed("checking the table", err)
 	}
 	if sequence == nil {
-		return &dedup.Error{Answer: dedup.ErrSchema, Err: errors.New(x.sql().sequence + " is missing: apply the migrations")}
+		return &dedup.Error{Answer: dedup.ErrSchema, Err: errors.New(x.sql.sequence + " is missing: apply the migrations")}
 	}
 	return nil
 }

@@ -58,7 +58,7 @@ func connect(t *testing.T, url string) *pgxpool.Pool {
 	return pool
 }
 
-// booked makes Begin and Finish write to a table that all nodes have: a COMMIT of both has two
+// booked makes Finish write to a table that all nodes have: its COMMIT has two
 // phases on a cluster.
 func (n nodes) booked(f *fixture, cluster bool, tool external.Tool[in, out]) external.Tool[in, out] {
 	f.t.Helper()
@@ -133,15 +133,15 @@ func nodesTwins(t *testing.T, cluster bool) {
 		}
 	}
 	require.Equal(t, 4, p.effects())
-	require.Equal(t, []string{"begin 0", "begin 1", "begin 2", "begin 3", "finish ch_1", "finish ch_2", "finish ch_3", "finish ch_4"}, fixtures[1].ledger())
+	require.Equal(t, []string{"finish ch_1", "finish ch_2", "finish ch_3", "finish ch_4"}, fixtures[1].ledger())
 	require.NoError(t, fixtures[2].tools.Check(t.Context()))
 }
 
 // nodesKilled ends a process at a step. Recover on the two other nodes finds out what became
 // of its attempt.
 func nodesKilled(t *testing.T, cluster bool) {
-	for step, fates := range map[dedup.ExternalStep]map[string]fate{
-		dedup.ExternalSending: beforeSend, dedup.ExternalAnswered: afterSend, dedup.ExternalEnding: afterSend,
+	for step, fates := range map[external.EventKind]map[string]fate{
+		external.EventSending: beforeSend, external.EventAnswered: afterSend, external.EventEnding: afterSend,
 	} {
 		for _, kind := range []string{"key", "find+settle", "find", "neither"} {
 			t.Run(string(step)+"/"+kind, func(t *testing.T) {
@@ -153,7 +153,7 @@ func nodesKilled(t *testing.T, cluster bool) {
 				_ = dead.tools.Close(ended)
 				f, other := on.process(t, 1, lease), on.process(t, 2, lease)
 				killer := connect(t, on[0])
-				_, err := killer.Exec(t.Context(), `SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name = 'stopped'`)
+				_, err := killer.Exec(t.Context(), `SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'stopped'`)
 				require.NoError(t, err)
 				dead.outlive(f)
 
@@ -169,8 +169,8 @@ func nodesKilled(t *testing.T, cluster bool) {
 						tool.Find = func(_ context.Context, a external.Attempt, i in) ([]out, error) { return find(ctx, a, i) }
 					}
 					add(f, tool)
-					f.steps.stopAt(func(data dedup.ExternalData) {
-						if data.Step == dedup.ExternalRecorded || data.Step == dedup.ExternalParked {
+					f.steps.stopAt(func(data external.Event) {
+						if data.Kind == external.EventRecorded || data.Kind == external.EventParked {
 							once.Do(func() { close(settled) })
 						}
 					})
@@ -215,7 +215,7 @@ func nodesLostCommits(t *testing.T, cluster bool) {
 				}
 				f := process(t, connect(t, at))
 				tool := external.Tool[in, out]{
-					KeyKept: external.Forever, Begin: func(context.Context, pgx.Tx, in) error { return nil },
+					KeyKept: external.Forever,
 					Perform: func(_ context.Context, a external.Attempt, i in) (out, error) { return p.act(a.Key, i.Order), nil },
 				}
 				h := add(f, tool)
@@ -229,8 +229,8 @@ func nodesLostCommits(t *testing.T, cluster bool) {
 				if where.commit == 1 {
 					arm()
 				} else {
-					f.steps.stopAt(func(data dedup.ExternalData) {
-						if data.Step == dedup.ExternalAnswered {
+					f.steps.stopAt(func(data external.Event) {
+						if data.Kind == external.EventAnswered {
 							arm()
 						}
 					})
@@ -339,8 +339,7 @@ func nodesResolved(t *testing.T, cluster bool) {
 			require.ErrorAs(t, err, new(*external.ParkedError))
 			f := on.process(t, 1, lease)
 			h := add(f, tool)
-			for op, err := range f.tools.Parked(t.Context()) {
-				require.NoError(t, err)
+			for _, op := range f.parked(t.Context()) {
 				require.NoError(t, f.tools.Resolve(t.Context(), op, verdict))
 			}
 			result, err := h.Do(t.Context(), call("k"), in{1})
@@ -372,8 +371,8 @@ func nodesAccepted(t *testing.T, cluster bool) {
 		f := on.process(t, n, lease)
 		tool := external.Tool[in, out]{Perform: p.perform}
 		h := add(f, tool)
-		f.steps.stopAt(func(data dedup.ExternalData) {
-			if data.Step == dedup.ExternalRecorded {
+		f.steps.stopAt(func(data external.Event) {
+			if data.Kind == external.EventRecorded {
 				mu.Lock()
 				defer mu.Unlock()
 				if recorded++; recorded == each*len(on) {
@@ -483,16 +482,16 @@ func nodesRefused(t *testing.T, cluster bool) {
 		_, err := h.Do(f.ctx, call("k"), in{1})
 		require.ErrorIs(t, err, dedup.ErrRefused)
 	}
-	require.Equal(t, []string{"begin 1", "refused declined"}, other.ledger())
+	require.Equal(t, []string{"refused declined"}, other.ledger())
 }
 
 // nodesFenceGrows attempts through one node after the other: their sequences have ranges of
-// their own, and a provider that refuses lower fences takes each attempt.
+// their own, and the fence of each attempt is higher than the one before.
 func nodesFenceGrows(t *testing.T, cluster bool) {
 	on := onNodes(t, cluster)
 	var fences []int64
-	tool := external.Tool[in, out]{Perform: func(_ context.Context, a external.Attempt, _ in) (out, error) {
-		if fences = append(fences, a.Fence); len(fences) < 4 {
+	tool := external.Tool[in, out]{Perform: func(context.Context, external.Attempt, in) (out, error) {
+		if len(fences) < 4 {
 			return out{}, external.NotDone(errors.New("429"))
 		}
 		return out{"ch_1"}, nil
@@ -500,6 +499,11 @@ func nodesFenceGrows(t *testing.T, cluster bool) {
 	for attempt, node := range []int{2, 0, 1, 0} {
 		f := on.process(t, node, lease)
 		h := add(f, tool)
+		f.steps.stopAt(func(data external.Event) {
+			if data.Kind == external.EventSending {
+				fences = append(fences, data.Fence)
+			}
+		})
 		if attempt == 0 {
 			accept(f, h, "k", 1)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"regexp"
 	"strings"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/examiner"
 	"github.com/tooldedup/dedup/internal/table"
 	"github.com/tooldedup/dedup/internal/wire"
 )
@@ -28,28 +30,21 @@ type sight struct {
 }
 
 // claim looks for the identity's record and row, and inserts the row where neither is
-// there, together with what the tool writes in Begin. It retries transient faults within
-// the Deduper's RetryPolicy. A claim whose answer was lost is known again by its nonce, which
-// the row has as its note until somebody acts on it: by a later claim of the same call too, since it
-// may be committed late.
+// there. It retries transient faults within the Deduper's RetryPolicy. A claim whose answer was lost is known
+// again by its nonce, which the row has as its note until somebody acts on it: by a later claim of the same call
+// too, since it may be committed late.
+//
+// A claim gives up soon where it waits for a lock, and its connection goes back. A lock of a twin says that it is in
+// flight. Another one, such as that of CREATE INDEX or of the table's growth, is a passing fault: each further try
+// waits twice as long for it, so that a slow machine gets through.
 //
 // In the model: the claim in worker.pml.
-func (x *Tools) claim(ctx context.Context, t *definition, o *ask) (seen sight, err error) {
+func (x *Tools) claim(ctx context.Context, o *ask) (sight, error) {
 	retry := x.d.Options().Retry
-	n := 1
-	began := x.now()
-	ended := func(answer, err error) (sight, error) {
-		if !o.lostSince.IsZero() { // a claim may be committed, and its lease has to end
-			answer = dedup.ErrOutcomeUnknown
-		}
-		if answer == nil {
-			return sight{}, failed("claiming", err)
-		}
-		return sight{}, &dedup.Error{Answer: answer, Scope: o.Scope, Tool: o.Tool, KeyHash: dedup.KeyHash(o.Key), Attempts: n, Err: err}
-	}
-	for ; ; n++ {
+	began, limit := x.now(), table.RowTimeout
+	for n := 1; ; n, limit = n+1, min(2*limit, longestClaim) {
 		tried := x.now()
-		seen, err = x.tryClaim(ctx, t, o)
+		seen, err := x.tryClaim(ctx, o, limit)
 		if err == nil {
 			seen.began = tried
 			if r := seen.row; !o.lostSince.IsZero() && r != nil && r.state == Running && r.tries == 1 && value(r.note) == o.nonce {
@@ -60,24 +55,35 @@ func (x *Tools) claim(ctx context.Context, t *definition, o *ask) (seen sight, e
 			}
 			return seen, nil
 		}
-		own, begins := errors.AsType[*beginError](err)
-		if begins {
-			err = own.err
-		} else if o.lostSince.IsZero() && (seen.unsure || !wire.IsRaised(err) && !wire.IsUnsent(err) && !errors.As(err, new(*pgconn.ConnectError))) {
+		if o.lostSince.IsZero() && (seen.unsure || !wire.IsRaised(err) && !wire.IsUnsent(err) && !errors.As(err, new(*pgconn.ConnectError))) {
 			o.lostSince = began
 		}
 		switch {
-		case !begins && wire.SQLState(err) == pgLockNotAvailable: // by a claim that is not committed yet
+		case x.metTwin(err):
 			return sight{row: &row{Identity: o.Identity, fingerprint: o.fingerprint[:], state: Running}}, nil
 		case ctx.Err() != nil, !dedup.IsTransient(err) && !wire.IsConnLost(err):
-			return ended(nil, err)
+			return sight{}, o.unclaimed(nil, n, err)
 		case n >= retry.MaxAttempts:
-			return ended(dedup.ErrAttemptsExhausted, err)
+			return sight{}, o.unclaimed(dedup.ErrAttemptsExhausted, n, err)
 		}
 		if err := pause(ctx, jitter(retry.BaseDelay, retry.MaxDelay, n)); err != nil {
-			return ended(nil, err)
+			return sight{}, o.unclaimed(nil, n, err)
 		}
 	}
+}
+
+// longestClaim is the longest that a claim waits for a lock with a connection in its hands.
+const longestClaim = 250 * time.Millisecond
+
+// unclaimed is the answer of a call that could not claim its identity.
+func (o *ask) unclaimed(answer error, attempts int, err error) error {
+	if !o.lostSince.IsZero() { // a claim may be committed, and its lease has to end
+		answer = dedup.ErrOutcomeUnknown
+	}
+	if answer == nil {
+		return failed("claiming", err)
+	}
+	return &dedup.Error{Answer: answer, Scope: o.Scope, Tool: o.Tool, KeyHash: dedup.KeyHash(o.Key), Attempts: attempts, Err: err}
 }
 
 // nonceNote is the beginning of a row's note which is its claim's nonce.
@@ -90,112 +96,91 @@ func isNonce(note string) bool {
 	return ok && len(text) == len(rand.Text())
 }
 
-// beginError is an error of a tool's Begin, which speaks of no claim.
-type beginError struct{ err error }
-
-func (e *beginError) Error() string { return e.err.Error() }
-
-const pgLockNotAvailable = "55P03"
-
-func (x *Tools) tryClaim(ctx context.Context, t *definition, o *ask) (seen sight, err error) {
-	if err := x.findEngine(ctx, x.pool); err != nil {
-		return seen, err
+// metTwin reports whether a claim gave up waiting for one of the same identity that is not
+// committed yet. Where it waited for another lock, such as that of CREATE INDEX or of the
+// table's growth, the server names no tuple, and nobody need have the identity. A worker of
+// Citus does not pass on what it waited for.
+func (x *Tools) metTwin(err error) bool {
+	server, ok := errors.AsType[*pgconn.PgError](err)
+	if !ok || server.Code != wire.CodeLockNotAvailable {
+		return false
 	}
-	sql, b := x.sql(), &pgx.Batch{}
-	if sql.block {
-		if err := refuseSimpleProtocol(x.pool.Config().ConnConfig); err != nil {
-			return seen, err
+	profile := x.profile.Load()
+	return profile != nil && profile.Spread || tupleID.MatchString(server.Where)
+}
+
+// tupleID is the place of a tuple as errors have it, in every language.
+var tupleID = regexp.MustCompile(`\(\d+,\d+\)`)
+
+// bounded is a batch of a claim, which waits for locks for at most limit, behind a statement that begins, where that
+// is not empty. So many answers come before that of the claim.
+//
+// On Citus the limit is a SET LOCAL, which is passed on to other nodes. There the simple protocol is refused: the
+// statements of a trip are one text in it, which is passed on as a whole, the claim included.
+func (x *Tools) bounded(
+	ctx context.Context, on examiner.Querier, config *pgx.ConnConfig, limit time.Duration, begin, claim string, args ...any,
+) (b *pgx.Batch, before int, err error) {
+	profile, err := x.engine(ctx, on)
+	if err != nil {
+		return nil, 0, err
+	}
+	if profile.Spread && config.DefaultQueryExecMode == pgx.QueryExecModeSimpleProtocol {
+		return nil, 0, &dedup.InvalidError{
+			What: "option", Field: "pool",
+			Reason: "has QueryExecModeSimpleProtocol, which package external cannot use on Citus; QueryExecModeExec prepares nothing either",
 		}
 	}
-	inBlock := sql.block || t.begin != nil
-	if inBlock {
-		b.BeginTx(pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
-	}
-	queue(b, sql.settings)
-	b.Queue(sql.claim, o.Scope, o.Tool, o.Key, o.fingerprint[:], o.argDigests, o.input, x.opts.Lease, o.nonce)
-	if !inBlock {
-		return send(ctx, x.pool, b, len(sql.settings))
-	}
-	queue(b, sql.unlimit)
-	return x.claimInTx(ctx, t, o, b)
-}
-
-// refuseSimpleProtocol refuses the simple protocol where a wait is limited by SET LOCAL on other nodes:
-// there the statements of a trip are one text, and Citus passes the whole text on, the claim
-// included.
-func refuseSimpleProtocol(config *pgx.ConnConfig) error {
-	if config.DefaultQueryExecMode != pgx.QueryExecModeSimpleProtocol {
-		return nil
-	}
-	return &dedup.InvalidError{What: "option", Field: "pool", Reason: "has QueryExecModeSimpleProtocol, which package external cannot use on Citus; QueryExecModeExec prepares nothing either"}
-}
-
-func queue(b *pgx.Batch, statements []string) {
-	for _, sql := range statements {
+	set, reset := table.Limit(*profile, limit)
+	b = &pgx.Batch{}
+	for _, sql := range append([]string{begin}, set...) {
 		b.Queue(sql)
 	}
+	b.Queue(claim, args...)
+	for _, sql := range reset {
+		b.Queue(sql)
+	}
+	return b, 1 + len(set), nil
 }
 
-// claimInTx claims in a transaction in which the tool may write.
-func (x *Tools) claimInTx(ctx context.Context, t *definition, o *ask, b *pgx.Batch) (seen sight, err error) {
+// tryClaim claims in a transaction that is one trip. Where its limit is for a transaction block, COMMIT is one more.
+func (x *Tools) tryClaim(ctx context.Context, o *ask, limit time.Duration) (seen sight, err error) {
+	seen.began = time.Now()
 	conn, err := x.pool.Acquire(ctx)
 	if err != nil {
 		return seen, err
 	}
 	defer conn.Release()
-	seen, tx, err := sendBegin(ctx, conn.Conn(), b, len(x.sql().settings))
+	b, before, err := x.bounded(ctx, conn, conn.Conn().Config(), limit, x.sql.durable, x.sql.claim,
+		o.Scope, o.Tool, o.Key, o.fingerprint[:], o.argDigests, o.input, x.opts.Lease, o.nonce)
 	if err != nil {
-		wire.Rollback(ctx, conn.Conn())
+		return seen, err
+	}
+	if !x.profile.Load().Spread {
+		_, err = seen.read(conn.SendBatch(ctx, b), before)
+		return seen, err
+	}
+	tx, err := conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
+	if err != nil {
 		return seen, err
 	}
 	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
-	if !seen.mine {
-		return seen, nil
+	if _, err = seen.read(tx.SendBatch(ctx, b), before); err != nil || !seen.mine {
+		return seen, err
 	}
-	if t.begin != nil {
-		if err := t.begin(ctx, tx, []byte(o.input)); err != nil {
-			return seen, &beginError{err}
-		}
-	}
-	x.event(ctx, dedup.ExternalClaiming, seen.row, "", "")
 	err = tx.Commit(ctx)
 	seen.unsure = err != nil && wire.OutcomeOfCommit(conn.Conn().PgConn(), pgconn.CommandTag{}, err, false) == wire.Unknown
 	return seen, err
 }
 
-// sender is a pool or a transaction.
-type sender interface {
-	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
-}
-
-// send sends so many settings and a look in one trip.
-func send(ctx context.Context, on sender, b *pgx.Batch, settings int) (seen sight, err error) {
-	seen.began = time.Now()
-	results := on.SendBatch(ctx, b)
+// read reads what a look has found, behind so many answers. Record and row may be missing. It returns how many
+// answers have come before a failure.
+func (s *sight) read(results pgx.BatchResults, before int) (answered int, err error) {
 	defer func() { err = errors.Join(err, results.Close()) }()
-	for range settings {
+	for ; answered < before; answered++ {
 		if _, err = results.Exec(); err != nil {
-			return seen, err
+			return answered, err
 		}
 	}
-	return seen, seen.scan(results.QueryRow())
-}
-
-// sendBegin is send behind a BEGIN in the same trip.
-func sendBegin(ctx context.Context, conn *pgx.Conn, b *pgx.Batch, settings int) (seen sight, tx pgx.Tx, err error) {
-	seen.began = time.Now()
-	results := conn.SendBatch(ctx, b)
-	defer func() { err = errors.Join(err, results.Close()) }()
-	for range 1 + settings {
-		if _, err = results.Exec(); err != nil {
-			return seen, nil, err
-		}
-	}
-	return seen, results.Tx(), seen.scan(results.QueryRow())
-}
-
-// scan reads what the look has found. Both sides of it may be missing.
-func (s *sight) scan(from pgx.Row) error {
 	var (
 		rec                            table.Record
 		fingerprint                    []byte
@@ -204,8 +189,8 @@ func (s *sight) scan(from pgx.Row) error {
 	)
 	r := &row{}
 	fields := []any{&fingerprint, &rec.ArgDigests, &outcome, &result, &createdAt, &expiresAt, &forgetAt, &s.mine}
-	if err := from.Scan(append(fields, r.fields()...)...); err != nil {
-		return err
+	if err = results.QueryRow().Scan(append(fields, r.fields()...)...); err != nil {
+		return answered, err
 	}
 	if outcome != nil {
 		rec.Fingerprint, rec.Outcome, rec.Result, rec.Tombstone = [32]byte(fingerprint), table.Outcome(*outcome), value(result), result == nil
@@ -216,11 +201,16 @@ func (s *sight) scan(from pgx.Row) error {
 	if r.state != None {
 		s.row = r
 	}
-	return nil
+	return answered, nil
 }
 
 // forget deletes the row of an identity that may be used anew, and reports whether it has.
-func (x *Tools) forget(ctx context.Context, r *row) (bool, error) {
-	tag, err := x.pool.Exec(ctx, x.sql().forgetOne, r.Scope, r.Tool, r.Key, r.fence)
+func (x *Tools) forget(ctx context.Context, on executor, r *row) (bool, error) {
+	tag, err := on.Exec(ctx, x.sql.forgetOne, mine(r)...)
 	return tag.RowsAffected() > 0, failed("forgetting", err)
+}
+
+// executor is a pool or a connection.
+type executor interface {
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 }

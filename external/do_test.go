@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -39,7 +40,7 @@ func TestFirstThenReplay(t *testing.T) {
 	require.Equal(t, first.Value, again.Value)
 	require.Equal(t, first.CreatedAt, again.CreatedAt)
 	require.Equal(t, 1, p.effects())
-	require.Equal(t, []string{"begin 7", "finish ch_1"}, f.ledger())
+	require.Equal(t, []string{"finish ch_1"}, f.ledger())
 
 	op := f.lookup("k")
 	require.Equal(t, external.Done, op.State)
@@ -133,7 +134,7 @@ func TestRefusal(t *testing.T) {
 	require.True(t, refused.Replayed)
 	require.Equal(t, "card declined", refused.Message)
 	require.Equal(t, 1, attempts)
-	require.Equal(t, []string{"begin 1", "refused card declined"}, f.ledger())
+	require.Equal(t, []string{"refused card declined"}, f.ledger())
 	require.Equal(t, external.Done, f.lookup("k").State)
 }
 
@@ -190,7 +191,7 @@ func TestUnknown(t *testing.T) {
 			var parked *external.ParkedError
 			require.ErrorAs(t, err, &parked)
 			require.NotEmpty(t, parked.Operation.Note)
-			require.Equal(t, 1, f.steps.count(dedup.ExternalParked))
+			require.Equal(t, 1, f.steps.count(external.EventParked))
 		})
 	}
 }
@@ -223,7 +224,7 @@ func TestNotDone(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, out{"ch_1"}, result.Value)
 	require.Equal(t, 3, tries)
-	require.Equal(t, 2, f.steps.count(dedup.ExternalReleased))
+	require.Equal(t, 2, f.steps.count(external.EventReleased))
 }
 
 func TestPanicIsUnknown(t *testing.T) {
@@ -277,7 +278,7 @@ func TestLeaseIsExtended(t *testing.T) {
 	tool := external.Tool[in, out]{Perform: func(ctx context.Context, _ external.Attempt, i in) (out, error) {
 		first := f.lookup("k")
 		now := first
-		for now.Due.Equal(first.Due) { // a third of the lease
+		for now.Due.Equal(first.Due) { // until the lease is extended; where it is not, ctx ends with it
 			_, err := f.pool.Exec(ctx, `SELECT pg_sleep(0.1)`)
 			require.NoError(t, err)
 			now = f.lookup("k")
@@ -331,8 +332,8 @@ func TestRecoverEndsWhatWasLeft(t *testing.T) {
 		}
 	}
 	ctx, stop := context.WithCancel(f.ctx)
-	f.steps.stopAt(func(data dedup.ExternalData) {
-		if data.Step == dedup.ExternalRecorded && p.effects() == n/2 && f.steps.count(dedup.ExternalRecorded) == n/2 {
+	f.steps.stopAt(func(data external.Event) {
+		if data.Kind == external.EventRecorded && p.effects() == n/2 && f.steps.count(external.EventRecorded) == n/2 {
 			stop()
 		}
 	})
@@ -393,6 +394,27 @@ func TestCloseAfterTheLastAnswer(t *testing.T) {
 	}
 }
 
+// An act that its goroutine leaves by runtime.Goexit, as t.FailNow does, has ended: Close does not wait for it.
+func TestGoexitEndsTheAct(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	left, answered := make(chan struct{}), make(chan error, 1)
+	h := add(f, external.Tool[in, out]{Perform: func(context.Context, external.Attempt, in) (out, error) {
+		defer close(left)
+		runtime.Goexit()
+		return out{}, nil
+	}})
+	ctx, cancel := context.WithCancel(f.ctx)
+	go func() {
+		_, err := h.Do(ctx, call("k"), in{1})
+		answered <- err
+	}()
+	<-left
+	require.NoError(t, f.tools.Close(f.ctx))
+	cancel()
+	require.Error(t, <-answered)
+}
+
 // Every step of an operation says who has called.
 func TestStepsHaveAttrs(t *testing.T) {
 	t.Parallel()
@@ -400,13 +422,13 @@ func TestStepsHaveAttrs(t *testing.T) {
 	charge := add(f, external.Tool[in, out]{Perform: func(context.Context, external.Attempt, in) (out, error) { return out{ID: "ch_1"}, nil }})
 	agent := []slog.Attr{slog.String("agent", "ada")}
 	var others atomic.Int64
-	f.steps.stopAt(func(data dedup.ExternalData) {
+	f.steps.stopAt(func(data external.Event) {
 		if !slices.EqualFunc(data.Attrs, agent, slog.Attr.Equal) {
 			others.Add(1)
 		}
 	})
 	_, err := charge.Do(dedup.WithAttrs(f.ctx, agent...), call("k"), in{})
 	require.NoError(t, err)
-	require.Equal(t, 1, f.steps.count(dedup.ExternalRecorded))
+	require.Equal(t, 1, f.steps.count(external.EventRecorded))
 	require.Zero(t, others.Load())
 }

@@ -14,8 +14,7 @@
 //	                      what is not found is parked
 //	neither               at most once; what is unknown is parked       nothing
 //
-// In every row the writes of Begin happen once, with the claim, and those of Finish or
-// Refused once, with the record. An unknown outcome is never told as a failure, never
+// In every row the writes of Finish or Refused happen once, with the record. An unknown outcome is never told as a failure, never
 // swept, never repeated. An effect that happened twice is reported, as long as Settles is
 // true or Find finds all that there is. A refusal is not certain where earlier attempts of
 // the same call may be out, Settles is not declared, and the provider does not

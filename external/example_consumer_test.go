@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -52,7 +53,7 @@ func consume(ctx context.Context, d *dedup.Deduper, log *Log) error {
 			return err
 		}
 		calls = append(calls, dedup.StatementCall{
-			Call: dedup.Call{Scope: "payments", Tool: "book_entry", Key: key, Args: r, Retention: dedup.BatchRetention()},
+			Call: dedup.Call{Scope: "payments", Tool: "book_entry", Key: key, Args: r, Retention: dedup.Retention{Result: 7 * 24 * time.Hour}},
 			Statement: dedup.Statement{
 				SQL:     `INSERT INTO entries (cents) VALUES ($1) RETURNING id`,
 				Args:    []any{r.Cents},

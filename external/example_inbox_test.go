@@ -12,6 +12,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -71,7 +72,7 @@ func (b *Inbox) handle(ctx context.Context, e PaymentEvent) error {
 		// What the effect uses, and not the body: senders change details between deliveries.
 		Args: []any{e.Account, e.Cents},
 		// Longer than the sender delivers an event again.
-		Retention: dedup.BatchRetention(),
+		Retention: dedup.Retention{Result: 7 * 24 * time.Hour},
 	}, func(ctx context.Context, tx pgx.Tx) (struct{}, error) {
 		_, err := tx.Exec(ctx, `UPDATE accounts SET cents = cents + $1 WHERE name = $2`, e.Cents, e.Account)
 		return struct{}{}, err

@@ -9,4 +9,4 @@ func SetClock(x *Tools, now func() time.Time) { x.now = now }
 func ProviderKey(scope, tool, key string) string { return providerKey(scope, tool, key) }
 
 // ParkedSQL reads a page of what needs attention.
-func ParkedSQL(x *Tools) string { return x.sql().parked }
+func ParkedSQL(x *Tools) string { return x.sql.parked }

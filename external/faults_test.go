@@ -3,11 +3,11 @@ package external_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tooldedup/dedup"
@@ -75,14 +75,16 @@ func TestReleaseMeetsAFault(t *testing.T) {
 // not begun is attempted by another process, and not parked.
 func TestCloseBehindAClaim(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
-	tool := external.Tool[in, out]{Perform: answering("ch_1"), Begin: func(context.Context, pgx.Tx, in) error { return nil }}
+	f, proxy := proxied(t, nil)
+	tool := external.Tool[in, out]{Perform: answering("ch_1")}
 	h := add(f, tool)
-	f.steps.stopAt(func(data dedup.ExternalData) {
-		if data.Step == dedup.ExternalClaiming {
-			require.NoError(t, f.tools.Close(f.ctx))
+	closes := sync.OnceFunc(func() { require.NoError(t, f.tools.Close(f.ctx)) })
+	proxy.Arm(faultproxy.Fault{Kind: faultproxy.Hold, Where: func(u faultproxy.Unit) bool {
+		if claiming(u) {
+			closes()
 		}
-	})
+		return false
+	}})
 	_, err := h.Do(f.ctx, call("k"), in{1})
 	require.ErrorIs(t, err, dedup.ErrInvalid)
 	result, err := add(process(t, f.pool), tool).Do(f.ctx, call("k"), in{1})
@@ -105,28 +107,22 @@ func TestRecoverGoesOn(t *testing.T) {
 	}
 	ctx, stop := context.WithTimeout(f.ctx, 30*time.Second)
 	defer stop()
-	f.steps.stopAt(func(data dedup.ExternalData) {
-		if data.Step == dedup.ExternalRecorded {
-			stop()
-		}
-	})
-	require.NoError(t, f.tools.Recover(ctx))
+	var recovered sync.WaitGroup
+	recovered.Go(func() { require.NoError(t, f.tools.Recover(ctx)) })
+	parked := func() bool {
+		status, err := f.tools.Status(f.ctx, "acme", "stuck", "k")
+		require.NoError(t, err)
+		return status.Operation.State == external.Parked
+	}
+	for ctx.Err() == nil && (f.lookup("k").State != external.Done || !parked()) {
+		continue
+	}
+	stop()
+	recovered.Wait()
 	require.Equal(t, external.Done, f.lookup("k").State)
 	status, err := f.tools.Status(f.ctx, "acme", "stuck", "k")
 	require.NoError(t, err)
 	op := status.Operation
 	require.Equal(t, external.Parked, op.State)
 	require.Equal(t, "ch_1", op.Ref)
-}
-
-// TestClaimLosesItsAnswer is a claim that is committed, and whose answer is lost: the call
-// finds out what became of it.
-func TestClaimLosesItsAnswer(t *testing.T) {
-	t.Parallel()
-	f, proxy := proxied(t, func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec })
-	h := add(f, external.Tool[in, out]{KeyKept: external.Forever, Perform: answering("ch_1")})
-	proxy.Arm(faultproxy.Fault{Kind: faultproxy.ReplyReset, Where: faultproxy.AtSQL("insert into")})
-	result, err := h.Do(f.ctx, call("k"), in{1})
-	require.NoError(t, err)
-	require.Equal(t, "ch_1", result.Value.ID)
 }

@@ -58,7 +58,7 @@ func process(t *testing.T, pool *pgxpool.Pool) *fixture {
 
 func processWith(t *testing.T, pool *pgxpool.Pool, opts *external.Options) *fixture {
 	t.Helper()
-	f := &fixture{t: t, ctx: t.Context(), pool: pool, steps: &steps{reached: map[dedup.ExternalStep]int{}}}
+	f := &fixture{t: t, ctx: t.Context(), pool: pool, steps: &steps{reached: map[external.EventKind]int{}}}
 	var err error
 	f.d, err = dedup.New(pool, &dedup.Options{Tracer: f.steps})
 	require.NoError(t, err)
@@ -148,6 +148,34 @@ func (f *fixture) until(key string, want external.State) external.Operation {
 	}
 }
 
+// parked are the operations that somebody has to look at, all that there are.
+func (f *fixture) parked(ctx context.Context) (all []external.Operation) {
+	f.t.Helper()
+	return f.paged(func(after external.Operation) ([]external.Operation, error) {
+		return f.tools.Parked(ctx, f.pool, after, 100)
+	})
+}
+
+// open are those that are older and have no answer.
+func (f *fixture) open(olderThan time.Duration) []external.Operation {
+	f.t.Helper()
+	return f.paged(func(after external.Operation) ([]external.Operation, error) {
+		return f.tools.Open(f.ctx, f.pool, after, olderThan, 100)
+	})
+}
+
+func (f *fixture) paged(page func(after external.Operation) ([]external.Operation, error)) (all []external.Operation) {
+	f.t.Helper()
+	for last := (external.Operation{}); ; last = all[len(all)-1] {
+		ops, err := page(last)
+		require.NoError(f.t, err)
+		if len(ops) == 0 {
+			return all
+		}
+		all = append(all, ops...)
+	}
+}
+
 // untilDue lets time pass until an operation is due.
 func (f *fixture) untilDue(op external.Operation) {
 	f.t.Helper()
@@ -186,36 +214,41 @@ func (f *fixture) untilWaiting() {
 // steps notes the steps that operations take, and stops at one when it is asked to.
 type steps struct {
 	mu      sync.Mutex
-	reached map[dedup.ExternalStep]int
-	at      func(dedup.ExternalData)
+	reached map[external.EventKind]int
+	at      func(external.Event)
 	retry   func()
 }
 
 func (s *steps) onRetry(retry func()) { s.retry = retry }
 
-func (s *steps) TraceRetried(context.Context, dedup.RetriedData) {
-	if s.retry != nil {
-		s.retry()
+func (*steps) TraceCallStart(ctx context.Context, _ dedup.CallData) context.Context { return ctx }
+
+func (*steps) TraceCallEnd(context.Context, dedup.CallEndData) {}
+
+func (s *steps) TraceEvent(_ context.Context, event dedup.Event) {
+	switch e := event.(type) {
+	case dedup.RetriedData:
+		if s.retry != nil {
+			s.retry()
+		}
+	case external.Event:
+		s.mu.Lock()
+		s.reached[e.Kind]++
+		at := s.at
+		s.mu.Unlock()
+		if at != nil {
+			at(e)
+		}
 	}
 }
 
-func (s *steps) TraceExternal(_ context.Context, data dedup.ExternalData) {
-	s.mu.Lock()
-	s.reached[data.Step]++
-	at := s.at
-	s.mu.Unlock()
-	if at != nil {
-		at(data)
-	}
-}
-
-func (s *steps) count(step dedup.ExternalStep) int {
+func (s *steps) count(step external.EventKind) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.reached[step]
 }
 
-func (s *steps) stopAt(at func(dedup.ExternalData)) {
+func (s *steps) stopAt(at func(external.Event)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.at = at
@@ -272,14 +305,13 @@ var errLost = errors.New("the answer is lost")
 
 func losing(context.Context, external.Attempt, in) (out, error) { return out{}, errLost }
 
-// ledger makes Begin, Finish and Refused write to tables of the application.
+// ledger makes Finish and Refused write to a table of the application.
 func ledger(f *fixture, t external.Tool[in, out]) external.Tool[in, out] {
 	f.exec(`CREATE TABLE IF NOT EXISTS ledger (kind text, entry text)`)
 	write := func(ctx context.Context, tx pgx.Tx, kind, entry string) error {
 		_, err := tx.Exec(ctx, `INSERT INTO ledger VALUES ($1, $2)`, kind, entry)
 		return err
 	}
-	t.Begin = func(ctx context.Context, tx pgx.Tx, i in) error { return write(ctx, tx, "begin", fmt.Sprint(i.Order)) }
 	t.Finish = func(ctx context.Context, tx pgx.Tx, _ in, o out) error { return write(ctx, tx, "finish", o.ID) }
 	t.Refused = func(ctx context.Context, tx pgx.Tx, _ in, why error) error {
 		return write(ctx, tx, "refused", why.Error())

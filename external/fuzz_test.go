@@ -122,7 +122,6 @@ func (m *market) start() *trader {
 	}
 	tool := external.Tool[in, out]{
 		Name: "charge", Ref: refOf, Timeout: fuzzTimeout, Settles: fuzzKinds[m.kind].settles, Perform: p.perform,
-		Begin:   func(ctx context.Context, tx pgx.Tx, _ in) error { return write(ctx, tx, "begin", "") },
 		Finish:  func(ctx context.Context, tx pgx.Tx, _ in, o out) error { return write(ctx, tx, "finish", o.ID) },
 		Refused: func(ctx context.Context, tx pgx.Tx, _ in, _ error) error { return write(ctx, tx, "refused", "") },
 	}
@@ -408,10 +407,8 @@ func (m *market) check() {
 	require.NoError(t, err)
 	ledger, err = pgx.CollectRows(rows, pgx.RowTo[string])
 	require.NoError(t, err)
-	want := []string{"begin"}
+	want := []string{}
 	switch {
-	case op.State == external.None:
-		want = []string{}
 	case op.State != external.Done:
 	case status.State == dedup.StateDone:
 		var answer out

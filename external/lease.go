@@ -72,7 +72,7 @@ func (l *lease) renew(ctx context.Context) bool {
 	// A query that is cancelled costs its connection: this one ends with the lease.
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), end)
 	defer cancel()
-	row, err := one(l.x.rows(ctx, l.x.sql().hold, append(mine(l.at.row), l.x.opts.Lease)...))
+	row, err := one(l.x.rows(ctx, l.x.sql.hold, append(mine(l.at.row), l.x.opts.Lease)...))
 	if err != nil {
 		return ctx.Err() == nil // not answered: perhaps the next is
 	}

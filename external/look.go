@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"time"
-
-	"github.com/tooldedup/dedup"
 )
 
 // find asks the provider, within the lease and the tool's Timeout. One that does not heed its context
@@ -30,7 +28,7 @@ func (x *Tools) find(ctx context.Context, at *attempt) ([]json.RawMessage, error
 	case <-ctx.Done():
 		f.err = context.Cause(ctx)
 	}
-	x.event(ctx, dedup.ExternalLooked, at.row, "", note(f.err))
+	x.event(ctx, EventLooked, at.row, "", note(f.err))
 	return f.outs, f.err
 }
 
@@ -59,7 +57,7 @@ func (x *Tools) look(ctx context.Context, a *act, at *attempt) {
 	case x.keyHolds(at.row, at.t):
 		x.resend(ctx, a, at, x.keyUntil(at.row, at.t))
 	case at.t.settles > 0:
-		a.err = x.change(ctx, at, x.sql().settleLater, at.t.settles, at.earlier)
+		a.err = x.change(ctx, at, x.sql.settleLater, at.t.settles, at.earlier)
 	default:
 		a.err = x.park(ctx, at, "not found, and it may still be on its way")
 	}
@@ -69,7 +67,7 @@ func (x *Tools) look(ctx context.Context, a *act, at *attempt) {
 // time.
 func (x *Tools) resend(ctx context.Context, a *act, at *attempt, before *time.Time) {
 	if a.err = x.take(ctx, at, purpose{sends: true, goesOn: true, before: before}); a.err == nil {
-		x.event(ctx, dedup.ExternalResent, at.row, "", "a look found nothing")
+		x.event(ctx, EventResent, at.row, "", "a look found nothing")
 		x.perform(ctx, a, at)
 	}
 }
@@ -83,13 +81,13 @@ func (at *attempt) settled(settles time.Duration) bool {
 // found records what a look has found. Where there is more than one effect, that is
 // reported with the record.
 func (x *Tools) found(ctx context.Context, a *act, at *attempt, outs []json.RawMessage) {
-	x.event(ctx, dedup.ExternalFound, at.row, at.t.ref(outs[0]), "")
+	x.event(ctx, EventFound, at.row, at.t.ref(outs[0]), "")
 	x.record(ctx, a, at, outs...)
 }
 
 // lookAgain leaves a parked operation parked until the next look for it, after so many.
 func (x *Tools) lookAgain(ctx context.Context, at *attempt, looks int) error {
-	return x.change(ctx, at, x.sql().park, x.parkedPause(looks), value(at.row.note), nil, nil, nil, looks)
+	return x.change(ctx, at, x.sql.park, x.parkedPause(looks), value(at.row.note), nil, nil, nil, looks)
 }
 
 // maxUnseen is how often something that the provider says exists is looked for before the
@@ -110,35 +108,35 @@ func (x *Tools) notFoundYet(ctx context.Context, at *attempt) error {
 //
 // In the model: the audit in worker.pml.
 func (x *Tools) audit(ctx context.Context, at *attempt) error {
-	if at.t.find == nil { // a person said that it never happened
-		return x.change(ctx, at, x.sql().audited, nil)
+	if !at.t.finds { // a person said that it never happened
+		return x.change(ctx, at, x.sql.audited, nil)
 	}
-	if err := x.tryChange(ctx, at, x.sql().audit, x.opts.Lease); err != nil {
+	if err := x.tryChange(ctx, at, x.sql.audit, x.opts.Lease); err != nil {
 		return err
 	}
 	at.row = at.changed
 	outs, err := x.find(ctx, at)
 	if err != nil && at.row.tries < maxTries {
 		pause := x.backoff(at.row)
-		return x.change(ctx, at, x.sql().audited, &pause)
+		return x.change(ctx, at, x.sql.audited, &pause)
 	}
 	for _, out := range outs {
 		if err := x.twice(ctx, at, at.t.ref(out)); err != nil {
 			return err
 		}
 	}
-	return x.change(ctx, at, x.sql().audited, nil)
+	return x.change(ctx, at, x.sql.audited, nil)
 }
 
 // twice marks an operation as one that happened more than once, unless ref is known.
 func (x *Tools) twice(ctx context.Context, at *attempt, ref string) error {
 	var marked *row
 	err := x.insist(ctx, forever, func() (err error) {
-		marked, err = one(x.rows(ctx, x.sql().twice, append(life(at.row), named(ref))...))
+		marked, err = one(x.rows(ctx, x.sql.twice, append(life(at.row), named(ref))...))
 		return err
 	})
 	if marked != nil && marked.twice != nil {
-		x.event(ctx, dedup.ExternalTwice, marked, ref, "")
+		x.event(ctx, EventTwice, marked, ref, "")
 	}
 	return failed("marking an operation", err)
 }

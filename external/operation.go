@@ -68,11 +68,6 @@ func none(id table.Identity) Operation {
 	return Operation{Scope: id.Scope, Tool: id.Tool, Key: id.Key, ProviderKey: providerKey(id.Scope, id.Tool, id.Key)}
 }
 
-// querier is a pool or a transaction.
-type querier interface {
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-}
-
 // row is a row of tool_effect, as one statement saw it.
 type row struct {
 	table.Identity
@@ -109,13 +104,13 @@ func (r *row) in() json.RawMessage {
 }
 
 func (r *row) attempt() Attempt {
-	return Attempt{Key: providerKey(r.Scope, r.Tool, r.Key), Fence: r.fence, Scope: r.Scope, CallKey: r.Key}
+	return Attempt{Key: providerKey(r.Scope, r.Tool, r.Key), Scope: r.Scope, CallKey: r.Key}
 }
 
 // call is the call of the operation's record.
 func (r *row) call(t *definition) dedup.Call {
 	return dedup.Call{
-		Scope: r.Scope, Tool: r.Tool, Key: r.Key, Retention: t.retention, MaxWait: forever, Errors: dedup.ErrorsRollBack,
+		Scope: r.Scope, Tool: r.Tool, Key: r.Key, Retention: t.retention, MaxWait: forever,
 		Args: table.Known{Fingerprint: [32]byte(r.fingerprint), ArgDigests: r.argDigests},
 	}
 }
@@ -147,7 +142,7 @@ func value[T any](p *T) (v T) {
 func (x *Tools) read(ctx context.Context, id table.Identity) (r *row, err error) {
 	b := &pgx.Batch{}
 	b.Queue(table.Primary)
-	b.Queue(x.sql().read, id.Scope, id.Tool, id.Key)
+	b.Queue(x.sql.read, id.Scope, id.Tool, id.Key)
 	results := x.pool.SendBatch(ctx, b)
 	defer func() {
 		if closed := results.Close(); err == nil {
@@ -180,16 +175,6 @@ func collect(rows pgx.Rows, err error) ([]*row, error) {
 		r := &row{}
 		return r, s.Scan(r.fields()...)
 	})
-}
-
-// identity checks what names an operation.
-func identity(scope, tool, key string) (table.Identity, error) {
-	for _, name := range [...]struct{ field, name string }{{"Scope", scope}, {"Tool", tool}, {"Key", key}} {
-		if problem := table.NameProblem(name.field, name.name); problem != "" {
-			return table.Identity{}, &dedup.InvalidError{What: "call", Field: name.field, Reason: problem}
-		}
-	}
-	return table.Identity{Scope: scope, Tool: tool, Key: key}, nil
 }
 
 // failed says what a fault of the database has kept from being done.

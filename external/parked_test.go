@@ -21,8 +21,8 @@ SELECT 'acme', 'charge', 'p' || n, 'parked', n, 0, false, ''::bytea, NULL, now()
 UNION ALL
 SELECT 'acme', 'charge', 't' || n, 'done', n, 0, false, ''::bytea, 'ch_2', now(), timestamptz '2026-01-02' + n * interval '1 microsecond' FROM generate_series(1, 10) n`
 
-// TestParkedTx reads pages that have every operation once, in the transaction it is given.
-func TestParkedTx(t *testing.T) {
+// TestParkedPages reads pages that have every operation once, in the transaction it is given.
+func TestParkedPages(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	_, err := f.pool.Exec(f.ctx, fillEffects)
@@ -32,7 +32,7 @@ func TestParkedTx(t *testing.T) {
 	pages := 0
 	require.NoError(t, pgx.BeginTxFunc(f.ctx, f.pool, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
 		for {
-			ops, err := f.tools.ParkedTx(f.ctx, tx, last, 7)
+			ops, err := f.tools.Parked(f.ctx, tx, last, 7)
 			require.NoError(t, err)
 			for _, op := range ops {
 				require.False(t, seen[op.Key], op.Key)

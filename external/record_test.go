@@ -13,31 +13,6 @@ import (
 	"github.com/tooldedup/dedup/external"
 )
 
-// TestBeginFails is a claim whose local writes fail: nothing is left, and nothing is sent.
-func TestBeginFails(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	fails := errors.New("out of stock")
-	tool := ledger(f, external.Tool[in, out]{Perform: answering("ch_1")})
-	begin := tool.Begin
-	bad := true
-	tool.Begin = func(ctx context.Context, tx pgx.Tx, i in) error {
-		if err := begin(ctx, tx, i); err != nil || !bad {
-			return err
-		}
-		return fails
-	}
-	h := add(f, tool)
-	_, err := h.Do(f.ctx, call("k"), in{1})
-	require.ErrorIs(t, err, fails)
-	require.Empty(t, f.ledger())
-	require.Equal(t, external.None, f.lookup("k").State)
-	bad = false
-	_, err = h.Do(f.ctx, call("k"), in{1})
-	require.NoError(t, err)
-	require.Equal(t, []string{"begin 1", "finish ch_1"}, f.ledger())
-}
-
 // TestFinishFails is an effect whose local writes fail for good: it is parked with its
 // ref, and recorded when they succeed.
 func TestFinishFails(t *testing.T) {
@@ -59,14 +34,14 @@ func TestFinishFails(t *testing.T) {
 	require.ErrorAs(t, err, &parked)
 	require.Equal(t, "ch_1", parked.Operation.Ref)
 	require.Contains(t, parked.Operation.Note, "the ledger is closed")
-	require.Equal(t, []string{"begin 1"}, f.ledger())
+	require.Empty(t, f.ledger())
 	bad = false
 	f.until("k", external.Done)
 	result, err := h.Do(f.ctx, call("k"), in{1})
 	require.NoError(t, err)
 	require.Equal(t, out{"ch_1"}, result.Value)
 	require.Equal(t, 1, p.effects())
-	require.Equal(t, []string{"begin 1", "finish ch_1"}, f.ledger())
+	require.Equal(t, []string{"finish ch_1"}, f.ledger())
 }
 
 // TestResultCannotBeRecorded is an effect whose result no record holds.

@@ -3,16 +3,17 @@ package external
 import (
 	"context"
 	"errors"
+	"maps"
 	"math/rand/v2"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-
-	"github.com/tooldedup/dedup/internal/guard"
 )
 
 const (
-	// pollEvery is how often Recover asks what is due, where nothing was.
+	// pollEvery is how often Recover asks what is due for a tool, where nothing was.
 	pollEvery = time.Second
 	// refillAfter is how long it lets free slots of a busy tool gather before it asks again.
 	refillAfter = 10 * time.Millisecond
@@ -26,87 +27,94 @@ const (
 // time. Each tool has [Options.Workers] of its own. It rides out faults of the database. The error is
 // an [dedup.ErrInvalid].
 func (x *Tools) Recover(ctx context.Context) error {
-	if err := x.open(); err != nil {
+	if err := x.usable(ctx); err != nil {
 		return err
 	}
-	if guard.Inside(ctx) {
-		return errInside
-	}
-	s := newSlots(x.opts.Workers)
-	defer s.taken.Wait()
+	var running sync.WaitGroup
+	defer running.Wait()
+	recovered := map[string]bool{}
 	var swept time.Time
-	for ctx.Err() == nil {
-		began := time.Now()
-		err := x.findEngine(ctx, x.pool)
-		if err == nil && began.Sub(swept) >= forgetEvery {
+	for ctx.Err() == nil && !x.acts.isClosed() {
+		for _, t := range x.added() {
+			if !recovered[t.name] {
+				recovered[t.name] = true
+				running.Go(func() { x.recover(ctx, t) })
+			}
+		}
+		if began := time.Now(); began.Sub(swept) >= forgetEvery {
 			swept = began
 			_ = x.sweep(ctx) // the next time will do
 		}
-		var due []*row
-		if err == nil {
-			due, _ = x.due(ctx, s) // the next time will do
-		}
-		for _, r := range due {
-			if !x.recover(ctx, s, r, began) {
-				return nil
-			}
-		}
-		poll := min(pollEvery, x.opts.Lease/10)
-		s.wait(ctx, poll/2+rand.N(poll))
+		_ = pause(ctx, x.poll())
 	}
 	return nil
 }
 
-// recover advances an operation on a slot of its tool. It reports whether to go on.
-func (x *Tools) recover(ctx context.Context, s *slots, r *row, began time.Time) bool {
-	a, started, err := x.start(ctx, r.Identity, false, func(ctx context.Context, a *act) { x.advance(ctx, a, x.tool(r.Tool), r, began) })
-	if err != nil || !started { // this process is at it already
-		return err == nil
-	}
-	s.take(r.Tool)
-	go func() {
-		<-a.over
-		s.free(r.Tool)
-	}()
-	return true
+func (x *Tools) poll() time.Duration {
+	poll := min(pollEvery, x.opts.Lease/10)
+	return poll/2 + rand.N(poll)
 }
 
-// due returns operations that are due, of each tool at most as many as it has free slots, in one round
-// trip.
-func (x *Tools) due(ctx context.Context, s *slots) (all []*row, err error) {
-	b := &pgx.Batch{}
+// added are the tools that are registered by now.
+func (x *Tools) added() []*definition {
 	x.mu.Lock()
-	for name := range x.tools {
-		if free := s.left(name); free > 0 {
-			b.Queue(x.sql().due, name, int64(free)).Query(func(rows pgx.Rows) error {
-				due, err := collect(rows, nil)
-				s.hasMore(name, len(due) == free)
-				all = append(all, due...)
-				return err
+	defer x.mu.Unlock()
+	return slices.Collect(maps.Values(x.tools))
+}
+
+// recover does what is due for a tool, in so many slots at a time.
+func (x *Tools) recover(ctx context.Context, t *definition) {
+	slots := make(chan struct{}, x.opts.Workers) // has one for each that is taken
+	var running sync.WaitGroup
+	defer running.Wait()
+	for wait := time.Duration(0); ; {
+		select { // until one is free
+		case slots <- struct{}{}:
+			<-slots
+		case <-ctx.Done():
+		}
+		if pause(ctx, wait) != nil {
+			return
+		}
+		free := cap(slots) - len(slots)
+		began := time.Now()
+		due, _ := x.rows(ctx, x.sql.due, t.name, int64(free)) // after a fault the next time will do
+		took := false
+		for _, r := range due {
+			a, started, err := x.acts.start(ctx, r.Identity, false, func(ctx context.Context, a *act) { x.advance(ctx, a, t, r, began) })
+			if err != nil { // it is closed
+				return
+			}
+			if !started { // this process is at it already
+				continue
+			}
+			took = true
+			slots <- struct{}{}
+			running.Go(func() {
+				<-a.over
+				<-slots
 			})
 		}
+		wait = x.poll()
+		if took && len(due) == free { // there may be more
+			wait = refillAfter
+		}
 	}
-	x.mu.Unlock()
-	if b.Len() == 0 {
-		return nil, nil
-	}
-	err = x.pool.SendBatch(ctx, b).Close()
-	return all, err
 }
 
 // sweep deletes operations that may be forgotten.
 func (x *Tools) sweep(ctx context.Context) error {
-	sql := x.sql()
-	if sql.forgetIn == "" {
-		return x.forgetAll(ctx, sql.forget)
-	}
-	rows, err := x.pool.Query(ctx, sql.forgetIn)
+	profile, err := x.engine(ctx, x.pool)
 	if err != nil {
 		return err
 	}
+	if !profile.Spread {
+		return x.forgetAll(ctx, x.sql.forget)
+	}
+	rows, _ := x.pool.Query(ctx, x.sql.scopes) // rows have its error
 	scopes, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	for _, scope := range scopes {
-		err = errors.Join(err, x.forgetAll(ctx, sql.forget, scope))
+		err = errors.Join(err, x.forgetAll(ctx, x.sql.forgetOf, scope))
 	}
 	return err
 }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/tooldedup/dedup"
-	"github.com/tooldedup/dedup/internal/guard"
 	"github.com/tooldedup/dedup/internal/table"
 )
 
@@ -109,8 +108,8 @@ func (x *Tools) Resolve(ctx context.Context, op Operation, v Verdict) error {
 	if err := v.check(op); err != nil {
 		return err
 	}
-	if guard.Inside(ctx) {
-		return errInside
+	if err := x.usable(ctx); err != nil {
+		return err
 	}
 	changed, err := x.store(ctx, op, v)
 	if err != nil {
@@ -119,7 +118,7 @@ func (x *Tools) Resolve(ctx context.Context, op Operation, v Verdict) error {
 	if changed == nil {
 		return x.notStored(ctx, op)
 	}
-	x.event(ctx, dedup.ExternalResolved, changed, "", v.kind+": "+v.reason)
+	x.event(ctx, EventResolved, changed, "", v.kind+": "+v.reason)
 	if v.kind == verdictCleared || x.tool(op.Tool) == nil {
 		return nil
 	}
@@ -184,13 +183,10 @@ func (x *Tools) store(ctx context.Context, op Operation, v Verdict) (*row, error
 		}
 		said = string(text)
 	}
-	if err := x.findEngine(ctx, x.pool); err != nil {
-		return nil, err
-	}
-	sql, args := x.sql().verdict, []any{op.Scope, op.Tool, op.Key, op.Fence, v.reason, v.kind, said, v.actor, v.overrules}
+	sql, args := x.sql.verdict, []any{op.Scope, op.Tool, op.Key, op.Fence, v.reason, v.kind, said, v.actor, v.overrules}
 	audited := append(slices.Clip(args), string(op.State), audit)
 	if v.kind == verdictCleared {
-		sql, args = x.sql().cleared, []any{op.Scope, op.Tool, op.Key, op.Fence, v.reason, op.Twice}
+		sql, args = x.sql.cleared, []any{op.Scope, op.Tool, op.Key, op.Fence, v.reason, op.Twice}
 		audited = append(slices.Clip(args), v.actor, string(op.State))
 	}
 	changed, err := one(x.rows(ctx, sql.audited, audited...))

@@ -41,7 +41,7 @@ func TestResolveHappened(t *testing.T) {
 	result, err := h.Do(f.ctx, call("k"), in{1})
 	require.NoError(t, err)
 	require.Equal(t, out{"ch_9"}, result.Value)
-	require.Equal(t, []string{"begin 1", "finish ch_9"}, f.ledger())
+	require.Equal(t, []string{"finish ch_9"}, f.ledger())
 	require.Len(t, keys, 1)
 
 	after := f.lookup("k")
@@ -61,7 +61,7 @@ func TestResolveNever(t *testing.T) {
 	require.Equal(t, out{"ch_2"}, result.Value)
 	require.Len(t, keys, 2)
 	require.Equal(t, keys[0], keys[1], "the provider's key is the call's")
-	require.Equal(t, []string{"begin 1", "finish ch_2"}, f.ledger())
+	require.Equal(t, []string{"finish ch_2"}, f.ledger())
 }
 
 func TestResolveRefuse(t *testing.T) {
@@ -74,7 +74,7 @@ func TestResolveRefuse(t *testing.T) {
 	_, err := h.Do(f.ctx, call("k"), in{1})
 	require.ErrorAs(t, err, &refused)
 	require.Equal(t, "the customer has left", refused.Message)
-	require.Equal(t, []string{"begin 1", "refused the customer has left"}, f.ledger())
+	require.Equal(t, []string{"refused the customer has left"}, f.ledger())
 	require.Equal(t, external.Done, f.lookup("k").State)
 }
 
@@ -141,8 +141,7 @@ func TestParkedLists(t *testing.T) {
 	}
 	calls.Wait()
 	seen := map[string]bool{}
-	for op, err := range f.tools.Parked(f.ctx) {
-		require.NoError(t, err)
+	for _, op := range f.parked(f.ctx) {
 		require.Equal(t, external.Parked, op.State)
 		require.Contains(t, op.Note, "the answer is lost")
 		seen[op.Key] = true
@@ -207,7 +206,7 @@ func TestZombieWithAKey(t *testing.T) {
 	_, err := h.Do(f.ctx, call("k"), in{1})
 	require.NoError(t, err)
 	require.Empty(t, f.lookup("k").Twice)
-	require.Zero(t, f.steps.count(dedup.ExternalTwice))
+	require.Zero(t, f.steps.count(external.EventTwice))
 }
 
 // TestZombieAfterAWrongVerdict happens twice, and is reported.
@@ -231,9 +230,8 @@ func TestZombieAfterAWrongVerdict(t *testing.T) {
 				require.NoError(t, err)
 			}
 			require.Equal(t, "z1", f.lookup("k").Twice)
-			require.Equal(t, 1, f.steps.count(dedup.ExternalTwice))
-			for op, err := range f.tools.Parked(f.ctx) {
-				require.NoError(t, err)
+			require.Equal(t, 1, f.steps.count(external.EventTwice))
+			for _, op := range f.parked(f.ctx) {
 				require.Equal(t, "z1", op.Twice)
 			}
 		})
@@ -250,7 +248,7 @@ func TestZombieFails(t *testing.T) {
 			h := zombie(f, external.Tool[in, out]{}, func(int) (out, error) { return out{}, failure }, func(*external.Handle[in, out]) {})
 			_, err := h.Do(f.ctx, call("k"), in{1})
 			require.ErrorAs(t, err, new(*external.ParkedError))
-			require.NotZero(t, f.steps.count(dedup.ExternalFenced))
+			require.NotZero(t, f.steps.count(external.EventFenced))
 		})
 	}
 }
@@ -306,8 +304,8 @@ func TestParkedEventHasTheFenceToResolveBy(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	var alerted int64
-	f.steps.stopAt(func(data dedup.ExternalData) {
-		if data.Step == dedup.ExternalParked {
+	f.steps.stopAt(func(data external.Event) {
+		if data.Kind == external.EventParked {
 			alerted = data.Fence
 		}
 	})

@@ -35,7 +35,7 @@ SELECT 'acme', 'charge', 'k', 'running', nextval('tool_effect_fence'), now, now 
 	_, err = x.pool.Exec(ctx, `UPDATE tool_effect SET sent_until = clock_timestamp()`)
 	require.NoError(t, err)
 
-	x.advance(ctx, &act{id: id}, x.tool("charge"), read, time.Now())
+	x.advance(ctx, &act{}, x.tool("charge"), read, time.Now())
 	require.Zero(t, attempts)
 	op, _, err := x.lookup(ctx, id)
 	require.NoError(t, err)

@@ -26,7 +26,7 @@ func TestStaleRead(t *testing.T) {
 		"unknown":  func(at *attempt) error { return x.postpone(ctx, at, "lost", true) },
 		"not done": func(at *attempt) error { return x.release(ctx, at, "429") },
 		"settles": func(at *attempt) error {
-			return x.change(ctx, at, x.sql().settleLater, time.Duration(0), at.row.sentUntil)
+			return x.change(ctx, at, x.sql.settleLater, time.Duration(0), at.row.sentUntil)
 		},
 	} {
 		_, err := x.pool.Exec(ctx, `INSERT INTO tool_effect (scope, tool, key, state, sent_at, sent_until, due_at, fence, tries, looked, fingerprint, input, created_at, changed_at)

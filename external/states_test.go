@@ -46,11 +46,11 @@ var events = map[string]struct {
 	anyFence bool
 }{
 	"take to send": {
-		do: func(ctx context.Context, x *Tools, at *attempt) error { return x.take(ctx, at, sending) },
+		do: func(ctx context.Context, x *Tools, at *attempt) error { return x.take(ctx, at, purpose{sends: true}) },
 		to: map[string]State{"pending": Running, "running due": Running, "parked due": Running},
 	},
 	"take to look": {
-		do: func(ctx context.Context, x *Tools, at *attempt) error { return x.take(ctx, at, looking) },
+		do: func(ctx context.Context, x *Tools, at *attempt) error { return x.take(ctx, at, purpose{}) },
 		to: map[string]State{"pending": Pending, "running due": Running, "parked due": Parked},
 	},
 	"send after a look": {
@@ -87,7 +87,7 @@ var events = map[string]struct {
 	},
 	"not settled": {
 		do: func(ctx context.Context, x *Tools, at *attempt) error {
-			return x.change(ctx, at, x.sql().settleLater, time.Second, at.row.sentUntil)
+			return x.change(ctx, at, x.sql.settleLater, time.Second, at.row.sentUntil)
 		},
 		to: map[string]State{"running": Running, "running due": Running},
 	},
@@ -134,12 +134,12 @@ var events = map[string]struct {
 	},
 	"take to audit": {
 		do: func(ctx context.Context, x *Tools, at *attempt) error {
-			return x.change(ctx, at, x.sql().audit, x.opts.Lease)
+			return x.change(ctx, at, x.sql.audit, x.opts.Lease)
 		},
 		to: map[string]State{"done due": Done},
 	},
 	"audited": {
-		do: func(ctx context.Context, x *Tools, at *attempt) error { return x.change(ctx, at, x.sql().audited, nil) },
+		do: func(ctx context.Context, x *Tools, at *attempt) error { return x.change(ctx, at, x.sql.audited, nil) },
 		to: map[string]State{"done": Done, "done due": Done},
 	},
 }

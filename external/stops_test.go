@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
@@ -55,7 +54,7 @@ type stopped struct {
 }
 
 // stop makes a process call, and returns when it has come to the step.
-func stop(t *testing.T, url string, tool external.Tool[in, out], step dedup.ExternalStep, p *provider) *stopped {
+func stop(t *testing.T, url string, tool external.Tool[in, out], step external.EventKind, p *provider) *stopped {
 	t.Helper()
 	config, err := pgxpool.ParseConfig(url)
 	require.NoError(t, err)
@@ -67,12 +66,12 @@ func stop(t *testing.T, url string, tool external.Tool[in, out], step dedup.Exte
 		reached: make(chan struct{}), goOn: make(chan struct{}),
 	}
 	var first, past sync.Once
-	s.steps.stopAt(func(data dedup.ExternalData) {
-		if data.Step == dedup.ExternalAnswered && step == dedup.ExternalEnding { // there the row is locked
+	s.steps.stopAt(func(data external.Event) {
+		if data.Kind == external.EventAnswered && step == external.EventEnding { // there the row is locked
 			past.Do(func() { s.elapse(3 * lease) })
 		}
-		if data.Step == step {
-			if step == dedup.ExternalEnding {
+		if data.Kind == step {
+			if step == external.EventEnding {
 				past.Do(func() {}) // another attempt may come here while the first still moves the time
 			}
 			first.Do(func() {
@@ -103,7 +102,6 @@ func performing(kind string, p *provider) external.Tool[in, out] {
 	tool.Perform = func(_ context.Context, a external.Attempt, i in) (out, error) {
 		return p.act(keyIf(tool.KeyKept > 0, a), i.Order), nil
 	}
-	tool.Begin = func(context.Context, pgx.Tx, in) error { return nil }
 	return tool
 }
 
@@ -111,9 +109,9 @@ func performing(kind string, p *provider) external.Tool[in, out] {
 // connections are closed, and it does nothing any more. Another process finds out.
 func TestKillAtEveryStep(t *testing.T) {
 	t.Parallel()
-	steps := map[dedup.ExternalStep]map[string]fate{
-		dedup.ExternalClaiming: nil, dedup.ExternalClaimed: beforeSend, dedup.ExternalSending: beforeSend,
-		dedup.ExternalAnswered: afterSend, dedup.ExternalRecording: afterSend, dedup.ExternalEnding: afterSend, dedup.ExternalRecorded: nil,
+	steps := map[external.EventKind]map[string]fate{
+		external.EventClaimed: beforeSend, external.EventSending: beforeSend,
+		external.EventAnswered: afterSend, external.EventRecording: afterSend, external.EventEnding: afterSend, external.EventRecorded: nil,
 	}
 	for step, fates := range steps {
 		for kind := range kinds {
@@ -130,7 +128,7 @@ func TestKillAtEveryStep(t *testing.T) {
 				cancel()
 				_ = dead.tools.Close(ended)
 				f := process(t, db.Pool(t))
-				f.exec(`SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name = 'stopped'`)
+				f.exec(`SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'stopped'`)
 				dead.outlive(f)
 
 				h := add(f, performing(kind, p))
@@ -160,9 +158,9 @@ func TestPauseAtEveryStep(t *testing.T) {
 		"find+settle": {external.Done, 2, true},
 	}
 	allOnce := map[string]fate{}
-	for step, fates := range map[dedup.ExternalStep]map[string]fate{
-		dedup.ExternalClaiming: allOnce, dedup.ExternalClaimed: beforeSend, dedup.ExternalSending: unparked,
-		dedup.ExternalAnswered: allOnce, dedup.ExternalRecording: allOnce, dedup.ExternalEnding: allOnce, dedup.ExternalRecorded: allOnce,
+	for step, fates := range map[external.EventKind]map[string]fate{
+		external.EventClaimed: beforeSend, external.EventSending: unparked,
+		external.EventAnswered: allOnce, external.EventRecording: allOnce, external.EventEnding: allOnce, external.EventRecorded: allOnce,
 	} {
 		for kind := range kinds {
 			t.Run(string(step)+"/"+kind, func(t *testing.T) {
@@ -176,7 +174,7 @@ func TestPauseAtEveryStep(t *testing.T) {
 				paused := stop(t, db.URL, performing(kind, p), step, p)
 				f := process(t, db.Pool(t))
 				h := add(f, performing(kind, p))
-				if step != dedup.ExternalEnding {
+				if step != external.EventEnding {
 					paused.outlive(f)
 				}
 				called := make(chan error, 1)

@@ -25,8 +25,8 @@ func TestTwiceIsReportedWithTheRecord(t *testing.T) {
 		return out{}, errLost
 	}})
 	var twice string
-	f.steps.stopAt(func(data dedup.ExternalData) {
-		if data.Step == dedup.ExternalRecorded {
+	f.steps.stopAt(func(data external.Event) {
+		if data.Kind == external.EventRecorded {
 			twice = f.lookup("k").Twice
 		}
 	})
@@ -36,7 +36,7 @@ func TestTwiceIsReportedWithTheRecord(t *testing.T) {
 	require.Equal(t, "ch_2", twice)
 	require.NoError(t, f.tools.Close(f.ctx))
 	require.Equal(t, "ch_2", f.lookup("k").Twice)
-	require.Equal(t, 1, f.steps.count(dedup.ExternalTwice))
+	require.Equal(t, 1, f.steps.count(external.EventTwice))
 }
 
 // TestTwiceIsInsistedOn meets a fault that passes when a second effect is reported.
@@ -70,7 +70,7 @@ func TestTwiceWithoutARef(t *testing.T) {
 			})
 			_, _ = h.Do(f.ctx, call("k"), in{1})
 			require.NotEmpty(t, f.lookup("k").Twice)
-			require.Equal(t, 1, f.steps.count(dedup.ExternalTwice))
+			require.Equal(t, 1, f.steps.count(external.EventTwice))
 		})
 	}
 }
@@ -168,10 +168,7 @@ func TestTwiceIsCleared(t *testing.T) {
 	stale.Twice = "ch_2 ch_3"
 	require.ErrorIs(t, f.tools.Resolve(f.ctx, stale, external.Cleared("both are refunded")), dedup.ErrInFlight)
 	require.NoError(t, f.tools.Resolve(f.ctx, op, external.Cleared("ch_2 is refunded").By("ada")))
-	for op, err := range f.tools.Parked(f.ctx) {
-		require.NoError(t, err)
-		require.Fail(t, "it is still listed", op.Key)
-	}
+	require.Empty(t, f.parked(f.ctx), "it is still listed")
 	op = f.lookup("k")
 	require.ErrorIs(t, f.tools.Resolve(f.ctx, op, external.Cleared("again")), dedup.ErrInvalid)
 	again, err := h.Do(f.ctx, call("k"), in{1})

@@ -75,8 +75,8 @@ func TestOverruledWhileCarriedOut(t *testing.T) {
 	command := process(t, f.pool)
 	require.NoError(t, command.tools.Resolve(f.ctx, f.lookup("k"), external.Happened(out{"ch_wrong"}, "in other books")))
 	overruled := false
-	f.steps.stopAt(func(data dedup.ExternalData) {
-		if data.Step == dedup.ExternalRecording && !overruled {
+	f.steps.stopAt(func(data external.Event) {
+		if data.Kind == external.EventRecording && !overruled {
 			overruled = true
 			require.NoError(t, command.tools.Resolve(f.ctx, f.lookup("k"), external.Refuse("not in ours").Overruling()))
 		}
@@ -85,7 +85,7 @@ func TestOverruledWhileCarriedOut(t *testing.T) {
 	require.Equal(t, "refuse", op.Verdict)
 	op = f.advance("k")
 	require.Equal(t, external.Done, op.State)
-	require.Equal(t, []string{"begin 1", "refused not in ours"}, f.ledger())
+	require.Equal(t, []string{"refused not in ours"}, f.ledger())
 	require.Len(t, keys, 1)
 }
 
@@ -134,22 +134,15 @@ func TestGivenUp(t *testing.T) {
 			h := add(f, tool)
 			_, err := h.Do(f.ctx, impatient("k"), in{1})
 			require.ErrorIs(t, err, dedup.ErrInFlight)
-			open := []string{}
-			for op, err := range f.tools.Open(f.ctx, 0) {
-				require.NoError(t, err)
-				open = append(open, op.Key)
-			}
-			require.Equal(t, []string{"k"}, open)
-			for range f.tools.Open(f.ctx, lease*1000) {
-				require.Fail(t, "it is not that old")
-			}
+			open := f.open(0)
+			require.Len(t, open, 1)
+			require.Equal(t, "k", open[0].Key)
+			require.Empty(t, f.open(lease*1000), "it is not that old")
 			f.exec(`UPDATE tool_effect SET tries = 5000, due_at = now()`)
 			op := f.advance("k")
 			require.Equal(t, external.Parked, op.State)
 			require.Contains(t, op.Note, "given up after 5001 tries: ")
-			for range f.tools.Open(f.ctx, 0) {
-				require.Fail(t, "it is parked")
-			}
+			require.Empty(t, f.open(0), "it is parked")
 		})
 	}
 }
@@ -170,8 +163,7 @@ func TestOpenLists(t *testing.T) {
 	}))
 	var last external.Operation
 	seen := map[string]bool{}
-	for op, err := range f.tools.Open(f.ctx, 0) {
-		require.NoError(t, err)
+	for _, op := range f.open(0) {
 		require.Equal(t, external.Pending, op.State)
 		require.False(t, op.CreatedAt.Before(last.CreatedAt), "the oldest first")
 		seen[op.Key], last = true, op

@@ -1,0 +1,40 @@
+package external_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"log/slog"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/external"
+)
+
+// The log has a line for every step, whose level says whether somebody has to look.
+func TestEventLog(t *testing.T) {
+	t.Parallel()
+	levels := map[external.EventKind]string{
+		external.EventTwice: "ERROR", external.EventParked: "WARN", external.EventResolved: "WARN",
+		external.EventUnknown: "INFO", external.EventSending: "DEBUG",
+	}
+	for kind, level := range levels {
+		var text bytes.Buffer
+		tracer := dedup.NewSlogTracer(slog.New(slog.NewJSONHandler(&text, &slog.HandlerOptions{Level: slog.LevelDebug})), nil)
+		tracer.TraceEvent(t.Context(), external.Event{
+			CallData: dedup.CallData{
+				Func: "external.Do", Scope: "acme", Tool: "charge", Key: "k", KeyHash: dedup.KeyHash("k"),
+				Attrs: []slog.Attr{slog.String("agent", "billing")},
+			},
+			Kind: kind, Fence: 7, Ref: "ch_1", Note: "the answer is lost",
+		})
+		var line map[string]any
+		require.NoError(t, json.Unmarshal(text.Bytes(), &line))
+		delete(line, "time")
+		require.Equal(t, map[string]any{
+			"level": level, "msg": "tool_effect_" + string(kind), "scope": "acme", "tool": "charge", "key_hash": dedup.KeyHash("k"),
+			"agent": "billing", "fence": 7.0, "ref": "ch_1", "note": "the answer is lost",
+		}, line)
+	}
+}

@@ -1,0 +1,116 @@
+package external
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tooldedup/dedup"
+)
+
+// refuse deals with a refusal of Perform. It counts for this attempt. Where earlier ones may be out,
+// they are looked for, or have to settle, before it is the call's answer. Where the tool does
+// not declare Settles, a look that finds nothing makes it the answer: a late success is possible
+// then, and the audit reports it.
+//
+// In the model: the answer REFUSED in worker.pml, refuse in row.pml.
+func (x *Tools) refuse(ctx context.Context, a *act, at *attempt, why error) {
+	looked := false
+	if at.earlier != nil && at.t.finds {
+		outs, err := x.find(ctx, at)
+		if err != nil {
+			a.err = x.postpone(ctx, at, note(err), false)
+			return
+		}
+		if len(outs) > 0 {
+			x.found(ctx, a, at, outs)
+			return
+		}
+		looked = true
+	}
+	if at.t.settles > 0 && !at.settled(at.t.settles) {
+		a.err = x.change(ctx, at, x.sql.settleLater, at.t.settles, at.earlier)
+		return
+	}
+	x.recordRefusal(ctx, a, at, why, looked)
+}
+
+// recordRefusal stores a refusal, if this act still holds the operation: an opinion, where
+// a success is a fact. The record is written before the row, as in record, so that the two
+// cannot deadlock. It is audited where it relies on a look, or on a person, who found nothing.
+func (x *Tools) recordRefusal(ctx context.Context, a *act, at *attempt, why error, looked bool) {
+	r := at.row
+	var refused, before *dedup.RefusedError
+	var done *row
+	err := x.insist(ctx, x.opts.Lease/2, func() error {
+		x.event(ctx, EventRecording, r, "", note(why))
+		return pgx.BeginTxFunc(ctx, x.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) (err error) {
+			if _, err := tx.Exec(ctx, x.sql.durable); err != nil {
+				return err
+			}
+			if refused, before, err = x.refuseIn(ctx, tx, at, why); err != nil {
+				return err
+			}
+			if before != nil {
+				return errStale
+			}
+			done, err = x.endRefused(ctx, tx, at, refused, looked)
+			return err
+		})
+	})
+	switch {
+	case err == nil:
+		if done.twice != nil { // the ref of an effect that is refused all the same
+			x.event(ctx, EventTwice, done, value(done.twice), "")
+		}
+		x.event(ctx, EventRecorded, r, "", note(why))
+		a.answered, a.err = true, refused
+	case before != nil: // it was recorded before, perhaps by a COMMIT whose answer was lost
+		a.answered, a.err = true, before
+	case errors.Is(err, errStale):
+		x.event(ctx, EventFenced, r, "", note(why))
+		a.err = err
+	case ctx.Err() != nil:
+		a.err = err
+	default:
+		parked := x.parkUnrecorded(ctx, at, "", verdict{verdictRefuse, note(why)}, err)
+		if passes(err) && passes(parked) {
+			x.recordRefusal(ctx, a, at, why, looked)
+			return
+		}
+		a.err = errors.Join(err, parked)
+	}
+}
+
+// refuseIn writes the refusal's record in a transaction, or returns one that was there before.
+func (x *Tools) refuseIn(ctx context.Context, tx pgx.Tx, at *attempt, why error) (refused, before *dedup.RefusedError, err error) {
+	call := at.row.call(at.t)
+	call.MaxWait = x.opts.Lease
+	_, err = dedup.DoTx(ctx, x.d, tx, call, func(context.Context, pgx.Tx) (json.RawMessage, error) { return nil, why })
+	refused, ok := errors.AsType[*dedup.RefusedError](err)
+	switch {
+	case err == nil: // an earlier attempt's success is recorded
+		return nil, nil, errStale
+	case !ok:
+		return nil, nil, err
+	case refused.Replayed:
+		return nil, refused, nil
+	}
+	return refused, nil, nil
+}
+
+// endRefused writes the rest of a refusal.
+func (x *Tools) endRefused(ctx context.Context, tx pgx.Tx, at *attempt, why *dedup.RefusedError, looked bool) (*row, error) {
+	r := at.row
+	if err := at.t.refused(ctx, tx, r.in(), why); err != nil {
+		return nil, err
+	}
+	done, err := one(collect(tx.Query(ctx, x.sql.refused, append(mine(r), x.untilAudit(at.t), x.remembered(at.t.retention), looked)...)))
+	if err == nil && done == nil {
+		err = errStale
+	}
+	x.event(ctx, EventEnding, r, "", note(why))
+	return done, err
+}
