@@ -74,10 +74,10 @@ func (a *answer) setBody(body []byte) error {
 func readAnswer(text json.RawMessage) (answer, error) {
 	var a answer
 	if err := json.Unmarshal(text, &a); err != nil {
-		return a, fmt.Errorf("%w: %w", ErrStoredAnswer, err)
+		return a, errStoredAnswer(text, err)
 	}
 	if a.Version != answerVersion || a.Status < 200 || a.Status > 599 {
-		return a, ErrStoredAnswer
+		return a, errStoredAnswer(text, nil)
 	}
 	return a, nil
 }

@@ -32,48 +32,25 @@ func (a asked) fingerprint(t testing.TB) (dedup.Fingerprint, error) {
 	return dedup.FingerprintOf(args)
 }
 
-// Requests in one line are the same one, and those of two lines never are.
+// Requests in one line are the same one, and those of two lines never are. TestPairsOfRequests has
+// what clients send; these are spellings that no client of it sends.
 func TestRequestArgs(t *testing.T) {
 	t.Parallel()
 	const js = "application/json"
 	groups := [][]asked{
-		{{"POST", "/a", "", "", ""}, {"POST", "/a?", "", "", ""}, {"POST", "/a", js, "", ""}, {"POST", "/a", "", "gzip", ""}},
-		{{"PUT", "/a", "", "", ""}},
-		{{"POST", "http://shop-a.example/a", "", "", ""}, {"POST", "http://Shop-A.Example/a", "", "", ""}, {"POST", "http://shop-a.example:80/a", "", "", ""}, {"POST", "http://shop-a.example:443/a", "", "", ""}},
-		{{"POST", "http://[::1]/a", "", "", ""}, {"POST", "http://[::1]:80/a", "", "", ""}},
+		{{"POST", "http://[::1]/a", "", "", ""}, {"POST", "http://[::1]:80/a", "", "", ""}, {"POST", "http://[::1]:443/a", "", "", ""}},
 		{{"POST", "http://[::80]/a", "", "", ""}},
-		{{"POST", "http://shop-b.example/a", "", "", ""}},
-		{{"POST", "http://shop-a.example:8080/a", "", "", ""}},
-		{{"POST", "/b", "", "", ""}},
-		{{"POST", "/a/b", "", "", ""}},
-		{{"POST", "/a%2Fb", "", "", ""}},
-		{{"POST", "/a?x=1&y=2", "", "", ""}, {"POST", "/a?y=2&x=1", "", "", ""}, {"POST", "/a?x=%31&y=2&", "", "", ""}},
-		{{"POST", "/a?x=1&x=2", "", "", ""}},
-		{{"POST", "/a?x=2&x=1", "", "", ""}},
 		{{"POST", "/a?x=%ff", "", "", ""}},
 		{{"POST", "/a?x=%fe", "", "", ""}},
-		{{"POST", "/a", js, "", `{}`}, {"POST", "/a", js + "; charset=utf-8", "", ` { } `}, {"POST", "/a", js, "identity", `{}`}},
-		{{"POST", "/a", js, "", `null`}},
-		{{"POST", "/a", js, "", `{"a":1,"b":[1.0,"x"]}`}, {"POST", "/a", js, "", "{\"b\":[1,\"\\u0078\"],\n\"\\u0061\":1e0}"}},
-		{{"POST", "/a", js, "", `{"a":9007199254740993}`}},
-		{{"POST", "/a", js, "", `{"a":9007199254740992}`}},
 		{{"POST", "/a", js, "", `{"body":1}`}},
 		{{"POST", "/a", js, "", `{"":1}`}},
-		{{"POST", "/a", js, "", `1`}, {"POST", "/a", js, "", ` 1.0`}},
-		{{"POST", "/a", js, "", `["a"]`}},
+		{{"POST", "/a", js, "", `1`}},
 		{{"POST", "/a", js, "", `{"Method":"PUT"}`}},
 		{{"POST", "/a", js, "", `{"a<b>&":"<>&"}`}, {"POST", "/a", js, "", `{"a\u003cb>\u0026":"\u003c>&"}`}},
 		{{"POST", "/a", js, "gzip", `{}`}},
 		{{"POST", "/a", js, "br", `{}`}, {"POST", "/a", js, "BR", `{}`}},
-		{{"POST", "/a", "application/merge-patch+json", "", `{}`}, {"POST", "/a", "application/merge-patch+json", "", `{ }`}},
-		{{"POST", "/a", "", "", `{}`}},
-		{{"POST", "/a", "", "", `{ }`}},
-		{{"POST", "/a", "text/plain", "", `{}`}, {"POST", "/a", "Text/Plain", "", `{}`}},
-		{{"POST", "/a", "text/plain; charset=utf-8", "", `{}`}, {"POST", "/a", `text/plain;charset="utf-8"`, "", `{}`}, {"POST", "/a", "text/plain; Charset=UTF-8", "", `{}`}},
 		{{"POST", "/a", "text/plain; charset=utf-8; version=a", "", `{}`}},
 		{{"POST", "/a", "text/plain; charset=utf-8; version=A", "", `{}`}},
-		{{"POST", "/a", "text/plain", "", "\xff"}},
-		{{"POST", "/a", "text/plain", "", "\xfe"}},
 	}
 	seen := map[dedup.Fingerprint]asked{}
 	for _, group := range groups {

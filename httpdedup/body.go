@@ -25,7 +25,7 @@ func (b *watchedBody) Read(p []byte) (int, error) {
 }
 
 // watchBody puts a watchedBody in a request. The function returned takes it out
-// again, and returns ErrBodyRead where something was read and not given back.
+// again, and returns errBodyRead where something was read and not given back.
 func watchBody(r *http.Request) (unwatch func() error) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return func() error { return nil }
@@ -38,7 +38,7 @@ func watchBody(r *http.Request) (unwatch func() error) {
 		}
 		r.Body = watched.ReadCloser
 		if watched.read > 0 {
-			return ErrBodyRead
+			return errBodyRead
 		}
 		return nil
 	}
@@ -58,11 +58,11 @@ func readBody(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error
 	case errors.As(err, &large): // the limit may be that of a layer around
 		return nil, tooLarge(large.Limit)
 	case errors.Is(err, http.ErrBodyReadAfterClose):
-		return nil, ErrBodyRead
+		return nil, errBodyRead
 	case err != nil:
 		return nil, refuse(kindInvalidBody, "The body could not be read to its end. Send all of it, as Content-Length or the chunks announce.")
 	case wasRead(r, len(body)):
-		return nil, ErrBodyRead
+		return nil, errBodyRead
 	}
 	return body, nil
 }
@@ -72,9 +72,9 @@ func tooLarge(limit int64) error {
 }
 
 // wasRead reports whether a layer around has read a body of which size bytes are
-// left. Two requests that differ in what was read would be taken for one. A body
-// without Content-Length that has no bytes is empty: nothing distinguishes it from
-// one that was read to its end.
+// left. Two requests that differ in what was read would be taken for one. Of a body
+// without Content-Length (chunks, HTTP/2), and of the beginning of one that a layer has replaced,
+// it cannot be told.
 func wasRead(r *http.Request, size int) bool {
 	if size == 0 {
 		return r.ContentLength > 0 || len(r.PostForm) > 0 || r.MultipartForm != nil

@@ -23,6 +23,8 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
+const problemBase = "https://github.com/tooldedup/dedup/blob/main/httpdedup/problems.md#"
+
 // limit ends a test that hangs, long before the test binary does.
 const limit = time.Minute
 
@@ -138,7 +140,7 @@ func (r reply) problem(t testing.TB) problem {
 	require.Equal(t, r.status, p.Status)
 	require.NotEmpty(t, p.Title)
 	require.NotEmpty(t, p.Detail)
-	p.Type = strings.TrimPrefix(p.Type, httpdedup.DefaultProblemBase)
+	p.Type = strings.TrimPrefix(p.Type, problemBase)
 	return p
 }
 

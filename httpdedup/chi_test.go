@@ -14,10 +14,10 @@ func TestChi(t *testing.T) {
 	t.Parallel()
 	s := open(t, httpdedup.Options{Tool: func(r *http.Request) string { return chi.RouteContext(r.Context()).RoutePattern() }})
 	router := chi.NewRouter()
-	router.With(s.m.For("create_order")).Post("/orders", order)
+	router.Post("/orders", s.m.Wrap("create_order", http.HandlerFunc(order)).ServeHTTP)
 	router.Route("/orders/{id}", func(r chi.Router) {
 		r.Group(func(r chi.Router) {
-			r.Use(s.m.For(""))
+			r.Use(func(h http.Handler) http.Handler { return s.m.Wrap("", h) })
 			r.Post("/cancel", func(w http.ResponseWriter, r *http.Request) {
 				if _, err := insert(r.Context(), "cancel "+chi.URLParam(r, "id")+r.PathValue("id")); err != nil {
 					panic(err)
@@ -51,7 +51,7 @@ func TestChiUse(t *testing.T) {
 	s := open(t, httpdedup.Options{Tool: func(r *http.Request) string { return "api" }})
 	runs, failing := 0, true
 	router := chi.NewRouter()
-	router.Use(s.m.For(""))
+	router.Use(func(h http.Handler) http.Handler { return s.m.Wrap("", h) })
 	router.Route("/orders", func(r chi.Router) {
 		r.Route("/{id}", func(r chi.Router) {
 			r.Post("/cancel", func(w http.ResponseWriter, r *http.Request) {

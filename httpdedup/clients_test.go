@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -21,7 +22,7 @@ import (
 	"github.com/tooldedup/dedup/httpdedup"
 )
 
-// wireRequest is a request as a client of another language is told to send it.
+// wireRequest is a request as a client is told to send it.
 type wireRequest struct {
 	Method  string      `json:"method"`
 	Target  string      `json:"target"`
@@ -53,12 +54,13 @@ type wireAnswer struct {
 func (a wireAnswer) problemType() string {
 	var p problem
 	_ = json.Unmarshal([]byte(a.Body), &p)
-	return strings.TrimPrefix(p.Type, httpdedup.DefaultProblemBase)
+	return strings.TrimPrefix(p.Type, problemBase)
 }
 
-// wireClients are clients of other languages. Each sends its requests one after the other,
-// to a server of its own, and says how it answers each.
+// wireClients are clients of several languages. Each sends its requests one after the other,
+// to a server of its own, and says how it answers each. Go's needs no program that may not be installed.
 var wireClients = map[string]func(t *testing.T, url string, requests []wireRequest) []wireAnswer{
+	"Go's net/http": byGo,
 	"curl": func(t *testing.T, url string, all []wireRequest) []wireAnswer {
 		return byCurl(t, "--http1.1", url, all)
 	},
@@ -104,6 +106,45 @@ func needs(t *testing.T, program string) {
 	if _, err := exec.LookPath(program); err != nil {
 		t.Skipf("%s is not installed: the middleware was not tried with its clients", program)
 	}
+}
+
+func byGo(t *testing.T, url string, requests []wireRequest) (answers []wireAnswer) {
+	t.Helper()
+	client := &http.Client{Transport: &http.Transport{}}
+	defer client.CloseIdleConnections()
+	for _, r := range requests {
+		var body io.Reader
+		switch r.Framing {
+		case noBody:
+		case inPieces:
+			body = iotest.OneByteReader(bytes.NewReader(r.Body))
+		default:
+			body = bytes.NewReader(r.Body)
+		}
+		req, err := http.NewRequestWithContext(t.Context(), r.Method, url+r.Target, body)
+		require.NoError(t, err)
+		req.Host = r.Host
+		for _, h := range r.Headers {
+			req.Header[h[0]] = append(req.Header[h[0]], h[1]) // with the name as it is spelled
+		}
+		if r.Framing == chunked || r.Framing == inPieces {
+			req.ContentLength, req.TransferEncoding = -1, []string{"chunked"}
+		}
+		answers = append(answers, readWire(client.Do(req)))
+	}
+	return answers
+}
+
+func readWire(res *http.Response, err error) wireAnswer {
+	if err != nil {
+		return wireAnswer{Error: err.Error()}
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		return wireAnswer{Error: err.Error()}
+	}
+	return wireAnswer{Status: res.StatusCode, Replayed: res.Header.Get("Idempotency-Replayed"), Body: string(body)}
 }
 
 func byNode(t *testing.T, client, url string, requests []wireRequest) (answers []wireAnswer) {

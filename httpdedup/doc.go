@@ -40,32 +40,23 @@
 // with its Content-Type and Content-Encoding. JSON counts by value, other bodies by
 // their bytes, and no other header counts. Another request under the key is answered
 // with 422, which names what differs. [Options].AnyHost leaves the host out. The file
-// requests.md has sixty pairs of requests, and says of each why.
+// requests.md has sixty pairs of requests, and says of each why. The key belongs to scope and
+// tool: other clients and other tools have theirs.
 //
-// The key belongs to scope and tool: other clients and other tools have theirs.
-//
-// # Calls of agents
-//
-// Whoever has formed the intent makes the key. An agent that cannot may say which message
-// of its model a request comes from, in a header of this package's own:
+// An agent that cannot make keys may say which message of its model a request comes from, in a
+// header of this package's own:
 //
 //	Agent-Turn: "conversation 17"; turn=4
 //
 // The session comes first, and the turn counts the model's messages in it, from 1. Then a
-// request without an Idempotency-Key has the key of its session, turn, tool and of what it
-// asks for: [dedup.KeyFromToolCallArgs]. The host is no part of it: under another one the
-// request is refused, see Options.AnyHost. So do requests whose key is empty, null, None or the
-// tool's name, as it becomes of ids that a model's provider never gave. Without Agent-Turn
-// those are refused. Any other key goes before the turn.
-//
-// A request is one call, and shows nothing of the message around it. Two equal calls of one
-// message are one here: give each a key where both are meant. A tool call's id by itself
-// is no key, since it comes again in other messages: send [dedup.KeyFromToolCall], or the turn.
-// A body that is made anew with each try, with a time in it, is another call each time.
+// request without a key, and one whose key is empty, null, None or the tool's name, has the key of
+// its session, turn, tool and of what it asks for, without the host: [dedup.KeyFromToolCallArgs].
+// Without Agent-Turn those are refused. Any other key goes before the turn. Two equal calls of one
+// message are one here: a request shows nothing of the message around it.
 //
 // # What it answers by itself
 //
-// Problem JSON (RFC 9457), whose type is Options.ProblemBase and one of these:
+// Problem JSON (RFC 9457), whose type is the address of problems.md and one of these:
 //
 //	missing-key      400   there is no Idempotency-Key, nor an Agent-Turn
 //	invalid-key      400   it is malformed, names no single request, or there are several
@@ -102,12 +93,18 @@
 //
 // Layers that set headers for every answer (CORS, tracing), limit bodies, decompress
 // them or compress answers belong around it too. What reads bodies or parses forms
-// belongs inside; see [ErrBodyRead].
+// belongs inside.
 //
 // Inside, requests say Accept-Encoding: identity. An answer is replayed to requests
 // that may accept other encodings than the first one, so a layer inside must not
 // encode it. What the handler chooses by other headers, such as Accept-Language, is
 // replayed as the first request got it.
+//
+// A body that somebody has read before the middleware cannot be compared, and is answered with 500. It
+// is found out where a form was parsed, where the body is closed, and where fewer bytes are left than
+// Content-Length says: a layer that decompresses a body sets r.ContentLength to -1. It cannot be found out of
+// a body without Content-Length (chunks, HTTP/2) that a layer has read and not closed, and of the beginning of
+// one that it has replaced: then two requests that differ in what was read are one under the same key.
 //
 // # What it refuses
 //
@@ -115,7 +112,7 @@
 // http.Flusher, http.Hijacker, http.Pusher or io.ReaderFrom, and
 // http.ResponseController answers http.ErrNotSupported. Informational answers
 // (1xx), trailers, and answers longer than Options.MaxResponse roll back, and are
-// answered with 500; OnError is told a *[ResponseError]. Serve streams, upgrades and
+// answered with 500; OnError is told a *[dedup.InvalidError]. Serve streams, upgrades and
 // large downloads outside of the middleware.
 //
 // http.TimeoutHandler belongs around it, not inside: there it would answer while the

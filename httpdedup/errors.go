@@ -1,43 +1,28 @@
 package httpdedup
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+
+	"github.com/tooldedup/dedup"
 )
 
+// What Options.OnError is told of routes, bodies, answers and records that cannot be guarded. The
+// client is answered with 500.
 var (
-	// ErrToolUnnamed: a request was to be run for which nobody has named a tool.
-	// Told to Options.OnError; the client is answered with 500, and nothing has run.
-	ErrToolUnnamed = errors.New("httpdedup: this route has no tool name: give one to Wrap or For, set Options.Tool, or stand behind the router, where r.Pattern is known")
-
-	// ErrBodyRead: a layer around, or Options.Scope or Tool, has read the request's
-	// body, or the beginning of it, and put nothing in its place, so that it cannot
-	// be compared with a retry's. Told to Options.OnError; the client is answered with
-	// 500, and nothing has run.
-	//
-	// It is found where Scope or Tool has read, where the body is closed, where a form
-	// was parsed, and where fewer bytes are left than Content-Length says. A layer that
-	// changes the length of a body, as decompression does, should set r.ContentLength
-	// to -1; else a body that it makes shorter is refused here if it is empty or
-	// stands in an http.MaxBytesReader.
-	//
-	// It cannot be found where the request has no Content-Length (chunks, HTTP/2) and a
-	// layer has read the body without closing it: such a body counts as empty if all of
-	// it was read, and as what is left otherwise. The same holds for the beginning of a
-	// body that a layer has replaced. The handler gets no more of it either. Then two
-	// requests that differ in what was read are one under the same key.
-	ErrBodyRead = errors.New("httpdedup: the body was read before the middleware: put what parses forms or bodies behind it, or give the request its body back; a layer that changes its length sets ContentLength to -1")
-
-	// ErrResponse: a handler answered in a way that cannot be stored, so that its
-	// work was rolled back. The error is a *[ResponseError]. Told to Options.OnError.
-	ErrResponse = errors.New("httpdedup: the handler's answer cannot be stored")
-
-	// ErrStoredAnswer: the record of a key holds no HTTP answer, because something
-	// else than this package has recorded a call under the same scope, tool and key.
-	// Told to Options.OnError.
-	ErrStoredAnswer = errors.New("httpdedup: the record holds no HTTP answer; give tools of other doors other names")
+	errToolUnnamed = &dedup.InvalidError{What: "option", Field: "Tool", Reason: "names no tool for this route: give a name to Wrap, set Options.Tool, or stand behind the router, where r.Pattern is known"}
+	errBodyRead    = &dedup.InvalidError{What: "call", Field: "Body", Reason: "was read before the middleware: put what parses forms or bodies behind it, or give the request its body back; a layer that changes its length sets ContentLength to -1"}
 )
+
+func errResponse(status int, reason string) *dedup.InvalidError {
+	return &dedup.InvalidError{What: "result", Reason: fmt.Sprintf("is an answer of %d that cannot be stored, and the call was rolled back: %s", status, reason)}
+}
+
+func errStoredAnswer(text json.RawMessage, err error) error {
+	return &dedup.InvalidError{What: "result", Reason: "is recorded, and is no HTTP answer; give tools of other doors other names", Stored: text, Err: err}
+}
 
 // errRunOnce ends a call whose handler would have to run again although the
 // router behind the middleware may only see a request once.
@@ -73,20 +58,3 @@ func (e *ScopeError) status() int {
 	}
 	return e.Status
 }
-
-// ResponseError says what a handler did that its stored answer could not hold.
-type ResponseError struct {
-	// Status is what the handler answered with.
-	Status int
-	// Reason says what is wrong and what to do instead. It holds no body and no
-	// header's value.
-	Reason string
-}
-
-// Error implements error.
-func (e *ResponseError) Error() string {
-	return fmt.Sprintf("httpdedup: the answer %d cannot be stored, and the call was rolled back: %s", e.Status, e.Reason)
-}
-
-// Is makes errors.Is(err, ErrResponse) true.
-func (e *ResponseError) Is(target error) bool { return target == ErrResponse }

@@ -4,38 +4,9 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/go-chi/chi/v5"
-
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/httpdedup"
 )
-
-// Behind chi the middleware stands inside of the router, where the route is known, and
-// inside of the authentication.
-func ExampleMiddleware_For() {
-	pool, done := exampleDatabase()
-	defer done()
-	d, err := dedup.New(pool, nil)
-	must(err)
-	m, err := httpdedup.New(d, httpdedup.Options{Scope: account})
-	must(err)
-
-	router := chi.NewRouter()
-	router.Use(authenticatedByPassword)
-	router.With(m.For("cancel_order")).Post("/orders/{id}/cancel", func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Location", "/orders/"+chi.URLParam(r, "id"))
-	})
-	router.Get("/operations/{tool}/{key}", m.Operations().ServeHTTP)
-
-	for _, path := range []string{"/orders/7/cancel", "/orders/7/cancel", "/orders/8/cancel"} {
-		fmt.Println(send(router, "POST", path, `"k1"`, ""))
-	}
-
-	// Output:
-	// 200 /orders/7 replayed:
-	// 200 /orders/7 replayed: true
-	// 422 The Idempotency-Key was used for another request: Path
-}
 
 // An endpoint of the Agentic Commerce Protocol.
 func ExampleACPOptions() {

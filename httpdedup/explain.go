@@ -25,13 +25,14 @@ func (m *Middleware) explain(r *http.Request, tool string, err error) *refusal {
 	case errors.Is(err, errRunOnce):
 		return m.later(door.Unavailable)
 	}
-	switch f := door.FailureOf(tool, err); f.Code {
+	f := door.FailureOf(tool, err)
+	refused := &refusal{kind: kinds[f.Code], detail: m.words().Text(f)}
+	switch f.Code {
 	case door.KeyReused:
-		return &refusal{kind: kindKeyReused, status: m.opts.ReusedStatus, detail: m.words().Text(f), changed: f.Record.Changed}
+		refused.status, refused.changed = m.opts.ReusedStatus, f.Record.Changed
 	case door.Expired:
-		return &refusal{kind: kindExpired, detail: m.words().Text(f)}
 	case door.Refused:
-		return &refusal{kind: kindRefused, detail: f.Refusal.Message, code: f.Refusal.Code}
+		refused.detail, refused.code = f.Refusal.Message, f.Refusal.Code
 	case door.ArgumentsInvalid:
 		return invalidBody(err)
 	case door.InFlight, door.OutcomeUnknown, door.Unavailable, door.Timeout:
@@ -40,6 +41,7 @@ func (m *Middleware) explain(r *http.Request, tool string, err error) *refusal {
 		m.opts.OnError(r, err)
 		return &refusal{kind: kindInternal, detail: m.words().Text(door.Failure{Code: door.Failed})}
 	}
+	return refused
 }
 
 // words are those that clients of HTTP know.
@@ -52,14 +54,7 @@ func (m *Middleware) words() door.Words {
 
 // later asks the client to come again.
 func (m *Middleware) later(code door.Code) *refusal {
-	k := kindUnavailable
-	switch code {
-	case door.InFlight:
-		k = kindInFlight
-	case door.OutcomeUnknown:
-		k = kindOutcomeUnknown
-	}
-	return &refusal{kind: k, detail: m.words().Text(door.Failure{Code: code}),
+	return &refusal{kind: kinds[code], detail: m.words().Text(door.Failure{Code: code}),
 		header: http.Header{"Retry-After": {strconv.Itoa(door.Seconds(m.opts.RetryAfter))}}}
 }
 

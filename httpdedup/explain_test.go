@@ -22,7 +22,7 @@ func TestExplain(t *testing.T) {
 	secret := &pgconn.PgError{Severity: "ERROR", Message: "canary", Code: "23505"}
 	for name, c := range map[string]struct {
 		err   error
-		kind  kind
+		kind  *kind
 		later bool // Retry-After is sent
 		told  bool // to OnError
 	}{
@@ -38,8 +38,8 @@ func TestExplain(t *testing.T) {
 		"Ended":          {context.Canceled, kindUnavailable, true, false},
 		"BeforeARouter":  {errRunOnce, kindUnavailable, true, false},
 		"Broken":         {&dedup.Error{Answer: dedup.ErrBroken, Err: secret}, kindInternal, false, true},
-		"Unnamed":        {ErrToolUnnamed, kindInternal, false, true},
-		"Response":       {&ResponseError{Status: 200, Reason: "canary"}, kindInternal, false, true},
+		"Unnamed":        {errToolUnnamed, kindInternal, false, true},
+		"Response":       {errResponse(200, "canary"), kindInternal, false, true},
 		"OfTheDatabase":  {secret, kindInternal, false, true},
 		"NoScope":        {&ScopeError{Err: errors.New("canary")}, kindNoScope, false, false},
 		"ScopeOfAServer": {&ScopeError{Status: 503, Err: errors.New("canary")}, kindNoScope, false, true},

@@ -22,8 +22,7 @@ import (
 //	running             202, {"state": "running"}, with Location and Retry-After
 //	parked              202, {"state": "parked", "since": …}, with Location and a Retry-After of 5 minutes
 //
-// A request waits for its effect as long as Options.MaxWait says, or "Prefer: wait=5" where that
-// is less, in seconds. After a 202 the effect goes on, and the same request with the same key
+// A request waits for its effect as long as Options.MaxWait says. After a 202 the effect goes on, and the same request with the same key
 // asks for its answer, and so does the Location, which [Middleware.Operations] serves. Parked is
 // what may have taken effect, and where a person has to find out: the client must not send it
 // with a new key. That is 202 as well, because clients send a 5xx again, and make a new key
@@ -47,7 +46,7 @@ func (m *Middleware) serveExternal(w http.ResponseWriter, r *http.Request, tool 
 		m.sendProblem(w, m.explain(r, tool, err))
 		return
 	}
-	call.MaxWait = m.externalWait(r)
+	call.MaxWait = max(call.MaxWait, 1) // not at all: for a negative one External waits for an attempt
 	result, err := m.opts.External.Do(r.Context(), call, body)
 	var refused *dedup.RefusedError
 	switch f := door.FailureOf(tool, err); {

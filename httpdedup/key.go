@@ -9,22 +9,12 @@ import (
 	"github.com/tooldedup/dedup/internal/door"
 )
 
-const (
-	keyHeader  = "Idempotency-Key"
-	turnHeader = "Agent-Turn"
-	// keptHeader says until when an answer is kept. It is this package's own.
-	keptHeader = "Dedup-Kept-Until"
-)
+// keptHeader says until when an answer is kept. It is this package's own.
+const keptHeader = "Dedup-Kept-Until"
 
-// parseKey reads the Idempotency-Key of a request from all its header lines. It is empty
-// where the header is, and where there is none.
-//
-// The draft says: an Item of Structured Fields (RFC 9651) that is a String. So
-// "…" in quotes, with \" and \\ as its only escapes, and parameters after it that
-// mean nothing yet and are ignored. Most clients send the key bare all the same;
-// that is taken too, and is the same key as in quotes. What is bare ends at white
-// space or a semicolon and has no comma, quote or backslash: a proxy joins two
-// headers with a comma, and two keys must not become one.
+// parseKey reads the Idempotency-Key of a request from all its header lines, by
+// door.ReadHeader. It is empty where the header is, and where there is none. Parameters mean
+// nothing yet, and are ignored.
 func parseKey(lines []string) (string, error) {
 	switch {
 	case len(lines) == 0:
@@ -32,7 +22,7 @@ func parseKey(lines []string) (string, error) {
 	case len(lines) > 1:
 		return "", invalidKey("occurs %d times; send one", len(lines))
 	}
-	key, problem := parseItem(lines[0], func(string, string) {})
+	key, _, problem := door.ReadHeader(lines[0])
 	switch {
 	case problem != "":
 		return "", invalidKey("%s", problem)
@@ -61,12 +51,13 @@ func parseTurn(lines []string) (*door.Turn, error) {
 	if len(lines) == 0 {
 		return nil, nil
 	}
-	t, problem := &door.Turn{}, ""
-	t.Session, problem = parseItem(lines[0], func(name, value string) {
-		if name == "turn" {
+	session, params, problem := door.ReadHeader(lines[0])
+	t := &door.Turn{Session: session}
+	for param := range strings.SplitSeq(params, ";") {
+		if name, value, _ := strings.Cut(strings.TrimSpace(param), "="); name == "turn" {
 			t.Number, _ = strconv.Atoi(value) // 0 is no turn
 		}
-	})
+	}
 	if problem != "" || len(lines) > 1 || !t.Valid() {
 		return nil, refuse(kindInvalidRequest, `The Agent-Turn is malformed. Send one: the session in quotes, and the number of the model's message in it from 1, such as "conversation 17"; turn=4.`)
 	}
@@ -83,132 +74,7 @@ func keyOfTurn(t *door.Turn, tool string, r *http.Request, body []byte) (string,
 	return t.Key(tool, args)
 }
 
-// parseItem reads a string, in quotes or bare. It calls param for each parameter behind it
-// whose value is not a string in quotes.
-func parseItem(line string, param func(name, value string)) (text, problem string) {
-	line = strings.Trim(line, " \t")
-	if line == "" {
-		return "", ""
-	}
-	cut := cutBare
-	if line[0] == '"' {
-		cut = cutQuoted
-	}
-	text, rest, problem := cut(line)
-	if problem == "" {
-		problem = readParams(rest, param)
-	}
-	return text, problem
-}
-
 func invalidKey(format string, args ...any) error {
 	return refuse(kindInvalidKey, "The Idempotency-Key "+fmt.Sprintf(format, args...)+
 		`. Send one string of 1 to 255 visible ASCII characters in quotes, in which \" and \\ are the only escapes.`)
-}
-
-// cutQuoted reads a String of Structured Fields and returns what follows it.
-func cutQuoted(text string) (s, rest, problem string) {
-	var b strings.Builder
-	for i := 1; i < len(text); i++ {
-		switch c := text[i]; {
-		case c == '"':
-			return b.String(), text[i+1:], ""
-		case c < ' ' || c > '~':
-			return "", "", fmt.Sprintf("has a character at byte %d that is not visible ASCII", i)
-		case c != '\\':
-			b.WriteByte(c)
-		case i+1 < len(text) && (text[i+1] == '"' || text[i+1] == '\\'):
-			i++
-			b.WriteByte(text[i])
-		default:
-			return "", "", fmt.Sprintf("has a backslash at byte %d that escapes nothing", i)
-		}
-	}
-	return "", "", "lacks its closing quote"
-}
-
-// cutBare reads a key that is not in quotes.
-func cutBare(text string) (s, rest, problem string) {
-	end := len(text)
-	if i := strings.IndexAny(text, "; \t"); i >= 0 {
-		end = i
-	}
-	for i := range end {
-		switch c := text[i]; {
-		case c < ' ' || c > '~':
-			return "", "", fmt.Sprintf("has a character at byte %d that is not visible ASCII", i)
-		case c == ',' || c == '"' || c == '\\':
-			return "", "", fmt.Sprintf("is not in quotes, and has a comma, a quote or a backslash at byte %d", i)
-		}
-	}
-	return text[:end], text[end:], ""
-}
-
-// readParams says what is wrong with what follows a string. Parameters whose values are
-// strings are read to know where they end, and ignored.
-func readParams(rest string, param func(name, value string)) (problem string) {
-	for rest != "" {
-		if rest[0] != ';' {
-			return "is followed by something that is no parameter"
-		}
-		name, tail := span(strings.TrimLeft(rest[1:], " "), isParamName)
-		if name == "" || !isParamStart(name[0]) {
-			return "has a parameter without a name"
-		}
-		value, assigned := strings.CutPrefix(tail, "=")
-		switch {
-		case !assigned:
-		case strings.HasPrefix(value, `"`):
-			if _, tail, problem = cutQuoted(value); problem != "" {
-				return "has a parameter whose string is malformed"
-			}
-		case strings.HasPrefix(value, `%"`):
-			if tail, problem = cutDisplay(value[2:]); problem != "" {
-				return problem
-			}
-		default:
-			if value, tail = span(value, isParamValue); value == "" {
-				return "has a parameter without its value"
-			}
-			param(name, value)
-		}
-		rest = tail
-	}
-	return ""
-}
-
-// cutDisplay returns what follows a Display String of Structured Fields, whose
-// escapes are a percent sign and two hex digits in lower case.
-func cutDisplay(text string) (rest, problem string) {
-	for i := 0; i < len(text); i++ {
-		switch c := text[i]; {
-		case c == '"':
-			return text[i+1:], ""
-		case c < ' ' || c > '~', c == '%' && (i+2 >= len(text) || !isLowerHex(text[i+1]) || !isLowerHex(text[i+2])):
-			return "", "has a parameter whose string is malformed"
-		}
-	}
-	return "", "has a parameter whose string is malformed"
-}
-
-// span cuts text after the bytes that are accepted.
-func span(text string, accepted func(byte) bool) (head, tail string) {
-	i := 0
-	for i < len(text) && accepted(text[i]) {
-		i++
-	}
-	return text[:i], text[i:]
-}
-
-func isParamStart(c byte) bool { return 'a' <= c && c <= 'z' || c == '*' }
-
-func isLowerHex(c byte) bool { return 'a' <= c && c <= 'f' || '0' <= c && c <= '9' }
-
-func isParamName(c byte) bool {
-	return isParamStart(c) || '0' <= c && c <= '9' || strings.IndexByte("_-.", c) >= 0
-}
-
-// isParamValue accepts what numbers, tokens, bytes, booleans and dates are made of.
-func isParamValue(c byte) bool {
-	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("!#$%&'*+-.^_`|~:/=?@", c) >= 0
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -55,37 +54,6 @@ func awaitCleanups(t *testing.T, config *pgxpool.Config) {
 			}
 		}
 	})
-}
-
-// Where nobody can be asked either, the client is told to come again, and finds
-// its answer.
-func TestOutcomeUnknown(t *testing.T) {
-	t.Parallel()
-	s, proxy := openProxied(t)
-	d, err := dedup.New(s.pool, &dedup.Options{Retry: dedup.RetryPolicy{MaxAttempts: 2, MaxDelay: 10 * time.Millisecond}})
-	require.NoError(t, err)
-	m, err := httpdedup.New(d, httpdedup.Options{Scope: tenant})
-	require.NoError(t, err)
-	s.mux.Handle("POST /outage", m.Wrap("create_order", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		order(w, r)
-		proxy.Refuse(true)
-	})))
-	fault := proxy.Arm(faultproxy.Fault{Kind: faultproxy.ReplyReset, Where: faultproxy.AtCommit})
-	for _, want := range []string{"outcome-unknown", "unavailable"} {
-		got := s.do(t, http.MethodPost, "/outage", "k1", `{"item": "chair"}`)
-		require.Equal(t, http.StatusServiceUnavailable, got.status)
-		require.Equal(t, want, got.problem(t).Type)
-		require.Equal(t, "1", got.header.Get("Retry-After"))
-		wait(t, fault.Applied())
-		proxy.CutAll()
-	}
-
-	proxy.Refuse(false)
-	got := s.do(t, http.MethodPost, "/outage", "k1", `{"item": "chair"}`)
-	require.Equal(t, http.StatusCreated, got.status)
-	require.True(t, got.replayed())
-	require.Equal(t, 2, s.count(t, "orders"))
-	require.Empty(t, s.told())
 }
 
 // A handler that answers 409 may only have seen what a twin has committed. Where

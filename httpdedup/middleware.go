@@ -52,6 +52,11 @@ func New(d *dedup.Deduper, opts Options) (*Middleware, error) {
 //
 // A panic of h is raised again after the rollback, and nothing is answered. A h of
 // nil and a name that dedup would not take panic at once.
+//
+// Behind a router it stands inside, where the pattern is known. Before one, as chi's Use has it,
+// Options.Tool has to name the tools, and a fault of the database for which h would run again is
+// answered with 503: a router sees a request once. That is so where r.Pattern is empty, or ends in
+// a slash, a star or a wildcard with dots, for a subtree.
 func (m *Middleware) Wrap(tool string, h http.Handler) http.Handler {
 	if h == nil {
 		panic("httpdedup: Wrap of a nil handler")
@@ -62,24 +67,10 @@ func (m *Middleware) Wrap(tool string, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { m.serve(w, r, tool, h) })
 }
 
-// For is [Middleware.Wrap] as routers take it: r.With(m.For("create_order")) in
-// chi, or r.Use(m.For("")).
-//
-// A middleware that stands before the router, as chi's Use has it, knows no
-// pattern yet, so that Options.Tool has to name the tools. And it cannot let a
-// request through the router twice: a fault of the database for which a handler
-// would otherwise run again is answered with 503 there. That is so where r.Pattern
-// is empty, or ends in a slash, a star or a wildcard with dots, for a subtree.
-func (m *Middleware) For(tool string) func(http.Handler) http.Handler {
-	return func(h http.Handler) http.Handler { return m.Wrap(tool, h) }
-}
-
 func (m *Middleware) call(scope, tool, key string, args json.RawMessage) dedup.Call {
 	return dedup.Call{
 		Scope: scope, Tool: tool, Key: key, Args: args,
 		Retention: m.opts.Retention, MaxWait: m.opts.MaxWait,
-		// Whatever the Deduper's own policy is: an answer of 5xx is never stored.
-		Errors: dedup.ErrorsRollBack,
 	}
 }
 
@@ -114,15 +105,15 @@ func safe(method string) bool {
 // admit makes a call of a request, or says why there is none. Who asks comes
 // first: whoever may not is told nothing else.
 func (m *Middleware) admit(w http.ResponseWriter, r *http.Request, tool string) (dedup.Call, []byte, error) {
-	if lines := r.Header[keyHeader]; m.opts.EchoKey && len(lines) == 1 {
-		w.Header()[keyHeader] = slices.Clone(lines)
+	if lines := r.Header[door.KeyHeader]; m.opts.EchoKey && len(lines) == 1 {
+		w.Header()[door.KeyHeader] = slices.Clone(lines)
 	}
 	unwatch := watchBody(r)
 	scope, err := m.scope(r)
 	if err != nil {
 		return dedup.Call{}, nil, err
 	}
-	key, err := parseKey(r.Header[keyHeader])
+	key, err := parseKey(r.Header[door.KeyHeader])
 	if err != nil {
 		return dedup.Call{}, nil, err
 	}
@@ -131,15 +122,15 @@ func (m *Middleware) admit(w http.ResponseWriter, r *http.Request, tool string) 
 	}
 	var from *door.Turn
 	if !dedup.UsableToolCallID(key, tool) {
-		if from, err = parseTurn(r.Header[turnHeader]); err != nil {
+		if from, err = parseTurn(r.Header[door.TurnHeader]); err != nil {
 			return dedup.Call{}, nil, err
 		}
 		if from == nil {
-			return dedup.Call{}, nil, noKey(r.Header[keyHeader], key)
+			return dedup.Call{}, nil, noKey(r.Header[door.KeyHeader], key)
 		}
 	}
 	if tool == "" {
-		return dedup.Call{}, nil, ErrToolUnnamed
+		return dedup.Call{}, nil, errToolUnnamed
 	}
 	if err := unwatch(); err != nil {
 		return dedup.Call{}, nil, err

@@ -40,38 +40,6 @@ func TestSafeMethods(t *testing.T) {
 	require.Zero(t, s.count(t, "tool_dedup"))
 }
 
-func TestInFlight(t *testing.T) {
-	t.Parallel()
-	s := open(t, httpdedup.Options{MaxWait: -1, RetryAfter: 1500e6})
-	running, finish := make(chan struct{}), make(chan struct{})
-	s.handle("POST /orders", "create_order", func(w http.ResponseWriter, r *http.Request) {
-		close(running)
-		<-finish
-		order(w, r)
-	})
-	s.mux.Handle("GET /operations/{tool}/{key}", s.m.Operations())
-	first := make(chan reply, 1)
-	r := s.request(t, http.MethodPost, "/orders", "k1", `{"item": "lamp"}`)
-	go func() {
-		got, _ := s.send(r)
-		first <- got
-	}()
-	wait(t, running)
-
-	got := s.post(t, "k1", `{"item": "lamp"}`)
-	require.Equal(t, http.StatusConflict, got.status)
-	require.Equal(t, "in-flight", got.problem(t).Type)
-	require.Equal(t, "2", got.header.Get("Retry-After"))
-	look := s.do(t, http.MethodGet, "/operations/create_order/k1", "", "")
-	require.Equal(t, http.StatusOK, look.status)
-	require.JSONEq(t, `{"state": "running"}`, look.body)
-	require.Equal(t, "2", look.header.Get("Retry-After"))
-
-	close(finish)
-	require.Equal(t, http.StatusCreated, wait(t, first).status)
-	require.Equal(t, http.StatusCreated, s.post(t, "k1", `{"item": "lamp"}`).status)
-}
-
 // Without a name a route is refused, so that no path becomes a tool of its own.
 func TestToolNames(t *testing.T) {
 	t.Parallel()
@@ -92,10 +60,10 @@ func TestToolNames(t *testing.T) {
 
 	outside, err := httpdedup.New(s.d, httpdedup.Options{Scope: tenant, OnError: func(_ *http.Request, err error) { s.errs = append(s.errs, err) }})
 	require.NoError(t, err)
-	s.srv.Config.Handler = outside.For("")(s.mux)
+	s.srv.Config.Handler = outside.Wrap("", s.mux)
 	got := s.post(t, "k1", `{"item": "lamp"}`)
 	require.Equal(t, "internal", got.problem(t).Type)
-	require.ErrorIs(t, errors.Join(s.told()...), httpdedup.ErrToolUnnamed)
+	require.ErrorContains(t, errors.Join(s.told()...), "names no tool for this route")
 	require.Zero(t, s.count(t, "tool_dedup"))
 
 	require.Panics(t, func() { s.m.Wrap("a\nb", http.HandlerFunc(order)) })

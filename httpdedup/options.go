@@ -29,15 +29,14 @@ type Options struct {
 	// An error is answered with 403, or as a *[ScopeError] in its chain says, and so
 	// is an empty scope. The error's text is not shown to the client. Nothing of the
 	// request but its headers has been read by then, and Scope must not read its body,
-	// as r.FormValue does: that is answered with 500, see [ErrBodyRead].
+	// as r.FormValue does: that is answered with 500.
 	Scope func(r *http.Request) (string, error)
 
 	// Tool names the tool that a request calls, where [Middleware.Wrap] was given
 	// no name. Default: the pattern that matched, r.Pattern, such as
 	// "POST /orders/{id}/cancel". A name must be stable, since renaming a tool makes
 	// every earlier call unknown. So it must not be the path, whose ids would make a
-	// tool of each. An empty one is answered with 500, and OnError is told
-	// [ErrToolUnnamed].
+	// tool of each. An empty one is answered with 500.
 	//
 	// chi sets r.Pattern to the part that its innermost router matched. The whole is
 	// chi.RouteContext(r.Context()).RoutePattern(), behind r.With or in r.Group.
@@ -109,11 +108,6 @@ type Options struct {
 	// Default 1 second, at least 1 ns, at most 1 hour.
 	RetryAfter time.Duration
 
-	// ProblemBase stands before the name of a problem in its type: with "urn:shop:"
-	// a missing key has the type "urn:shop:missing-key". Default
-	// [DefaultProblemBase]. Clients compare types, so it must never change.
-	ProblemBase string
-
 	// OnError is told why a request was answered with 500 by the middleware, or with
 	// the 500 to 599 of a [ScopeError], which the client is not. It is called before the answer is sent, by the goroutine of
 	// the request. A handler's own answers of 500 are its own to report. What the
@@ -121,10 +115,6 @@ type Options struct {
 	// Error to slog.Default(), without what the database said but its SQLSTATE.
 	OnError func(r *http.Request, err error)
 }
-
-// DefaultProblemBase is the default of Options.ProblemBase: where the problems
-// are explained.
-const DefaultProblemBase = "https://github.com/tooldedup/dedup/blob/main/httpdedup/problems.md#"
 
 // resolve returns a copy of o with the defaults filled in, or a
 // *dedup.InvalidError.
@@ -174,10 +164,6 @@ func (o Options) resolve() (Options, error) {
 	}
 	if !strings.HasSuffix(o.OperationsPath, "/") {
 		o.OperationsPath += "/"
-	}
-	setDefault(&o.ProblemBase, DefaultProblemBase)
-	if _, err := url.Parse(o.ProblemBase + "x"); err != nil {
-		return refuse("ProblemBase", "is no beginning of a URI: %v", err)
 	}
 	if o.OnError == nil {
 		o.OnError = func(r *http.Request, err error) {

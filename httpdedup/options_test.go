@@ -27,7 +27,6 @@ func TestOptions(t *testing.T) {
 		"ReusedStatus":   func(o *httpdedup.Options) { o.ReusedStatus = 404 },
 		"ReplayedHeader": func(o *httpdedup.Options) { o.ReplayedHeader = "Set-Cookie" },
 		"RetryAfter":     func(o *httpdedup.Options) { o.RetryAfter = -1 },
-		"ProblemBase":    func(o *httpdedup.Options) { o.ProblemBase = "http://[::1" },
 	} {
 		opts := httpdedup.Options{Scope: tenant}
 		change(&opts)
@@ -58,29 +57,30 @@ func TestOptions(t *testing.T) {
 	require.Equal(t, "d", invalid.Field)
 }
 
-// What New, Wrap and For check makes no call: nothing is counted, and no tracer is told.
+// starts keeps the calls that begin.
+type starts struct {
+	dedup.Tracer
+	calls []dedup.CallData
+}
+
+func (s *starts) TraceCallStart(ctx context.Context, data dedup.CallData) context.Context {
+	s.calls = append(s.calls, data)
+	return ctx
+}
+
+// What New and Wrap check makes no call: nothing is counted, and no tracer is called.
 func TestSetUpMakesNoCall(t *testing.T) {
 	t.Parallel()
-	seen := &starts{}
+	seen := &starts{Tracer: dedup.MultiTracer()}
 	d, err := dedup.New(pgtest.New(t).Pool(t), &dedup.Options{Tracer: seen})
 	require.NoError(t, err)
-	m, err := httpdedup.New(d, httpdedup.Options{Scope: tenant, Retention: dedup.FinancialRetention()})
+	m, err := httpdedup.New(d, httpdedup.Options{Scope: tenant, Retention: dedup.Retention{Result: 30 * 24 * time.Hour}})
 	require.NoError(t, err)
 	m.Wrap("create_order", http.NotFoundHandler())
-	m.For("")(http.NotFoundHandler())
 	require.Panics(t, func() { m.Wrap("a\nb", http.NotFoundHandler()) })
 	require.Empty(t, d.Stats().Calls)
 	require.Empty(t, seen.calls)
 }
-
-// starts are the calls that a tracer sees begin.
-type starts struct{ calls []dedup.CallData }
-
-func (s *starts) TraceCallStart(ctx context.Context, data dedup.CallStartData) context.Context {
-	s.calls = append(s.calls, data.CallData)
-	return ctx
-}
-func (*starts) TraceCallEnd(context.Context, dedup.CallEndData) {}
 
 // Who gives no hook finds the error in the log, without anything of the request but
 // its method and pattern.
@@ -98,7 +98,7 @@ func TestDefaultOnErrorLogs(t *testing.T) { //nolint:paralleltest // it replaces
 	r.Header.Set("Authorization", "Bearer acme")
 	r.Header.Set("Idempotency-Key", "k1")
 	w := httptest.NewRecorder()
-	m.For("")(http.NotFoundHandler()).ServeHTTP(w, r)
+	m.Wrap("", http.NotFoundHandler()).ServeHTTP(w, r)
 	require.Equal(t, http.StatusInternalServerError, w.Code)
 	record := wait(t, logged)
 	require.Equal(t, slog.LevelError, record.Level)

@@ -22,9 +22,9 @@ func StripeOptions() Options {
 		Problem: func(p Problem) any {
 			e := stripeError{Type: "invalid_request_error", Message: p.Detail}
 			switch {
-			case p.Name == string(kindKeyReused):
+			case p.Name == kindKeyReused.name:
 				e.Type = "idempotency_error"
-			case p.Name == string(kindInFlight):
+			case p.Name == kindInFlight.name:
 				e.Code = "idempotency_key_in_use"
 			case p.Status >= http.StatusInternalServerError:
 				e.Type = "api_error"
@@ -56,11 +56,11 @@ func ACPOptions() Options {
 		Problem: func(p Problem) any {
 			e := acpError{Type: "invalid_request", Code: "invalid", Message: p.Detail}
 			switch {
-			case p.Name == string(kindMissingKey):
+			case p.Name == kindMissingKey.name:
 				e.Code = "idempotency_key_required"
-			case p.Name == string(kindInFlight):
+			case p.Name == kindInFlight.name:
 				e.Code = "idempotency_in_flight"
-			case p.Name == string(kindKeyReused):
+			case p.Name == kindKeyReused.name:
 				e.Code = "idempotency_conflict"
 			case p.Status == http.StatusServiceUnavailable:
 				e.Type, e.Code = "service_unavailable", p.Name

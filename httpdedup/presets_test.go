@@ -32,9 +32,9 @@ var dialects = map[string]dialect{
 	// draft-ietf-httpapi-idempotency-key-header-07, which expired in April 2026: section 2.7.
 	"Draft": {
 		opts: httpdedup.Options{}, replayed: "Idempotency-Replayed",
-		missing:    answerOf{400, "application/problem+json", `{"type":"` + httpdedup.DefaultProblemBase + `missing-key","status":400}`},
-		reused:     answerOf{422, "application/problem+json", `{"type":"` + httpdedup.DefaultProblemBase + `key-reused","status":422,"changed":["body.item"]}`},
-		flight:     answerOf{409, "application/problem+json", `{"type":"` + httpdedup.DefaultProblemBase + `in-flight","status":409}`},
+		missing:    answerOf{400, "application/problem+json", `{"type":"` + problemBase + `missing-key","status":400}`},
+		reused:     answerOf{422, "application/problem+json", `{"type":"` + problemBase + `key-reused","status":422,"changed":["body.item"]}`},
+		flight:     answerOf{409, "application/problem+json", `{"type":"` + problemBase + `in-flight","status":409}`},
 		afterwards: http.StatusGone,
 	},
 	// docs.stripe.com/api/idempotent_requests, docs.stripe.com/error-codes.

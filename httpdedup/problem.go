@@ -7,56 +7,46 @@ import (
 	"github.com/tooldedup/dedup/internal/door"
 )
 
-// kind is a kind of problem: the end of its type, and its heading in problems.md.
-type kind string
-
-const (
-	kindMissingKey       kind = "missing-key"
-	kindInvalidKey       kind = "invalid-key"
-	kindInvalidRequest   kind = "invalid-request"
-	kindInvalidBody      kind = "invalid-body"
-	kindBodyTooLarge     kind = "body-too-large"
-	kindNoScope          kind = "no-scope"
-	kindInFlight         kind = "in-flight"
-	kindKeyReused        kind = "key-reused"
-	kindExpired          kind = "expired"
-	kindUnavailable      kind = "unavailable"
-	kindOutcomeUnknown   kind = "outcome-unknown"
-	kindInternal         kind = "internal"
-	kindRefused          kind = "refused"
-	kindUnknownOperation kind = "unknown-operation"
-	kindInvalidOperation kind = "invalid-operation"
-	kindNotAllowed       kind = "method-not-allowed"
-)
-
-// about are the status and title of each kind. A refusal may have another status.
-var about = map[kind]struct {
+// kind is a kind of problem. Its name is the end of its type, and its heading in problems.md.
+type kind struct {
+	name   string
 	status int
 	title  string
-}{
-	kindMissingKey:       {http.StatusBadRequest, "An Idempotency-Key is required"},
-	kindInvalidKey:       {http.StatusBadRequest, "The Idempotency-Key is malformed"},
-	kindInvalidRequest:   {http.StatusBadRequest, "The request is malformed"},
-	kindInvalidBody:      {http.StatusBadRequest, "The body is malformed"},
-	kindBodyTooLarge:     {http.StatusRequestEntityTooLarge, "The body is too large"},
-	kindNoScope:          {http.StatusForbidden, "The caller could not be told, or may not do this"},
-	kindInFlight:         {http.StatusConflict, "A request with this Idempotency-Key is running"},
-	kindKeyReused:        {http.StatusUnprocessableEntity, "The Idempotency-Key was used for another request"},
-	kindExpired:          {http.StatusGone, "The request has run and its answer is gone"},
-	kindUnavailable:      {http.StatusServiceUnavailable, "The request could not be run now"},
-	kindOutcomeUnknown:   {http.StatusServiceUnavailable, "The outcome is not known yet"},
-	kindRefused:          {http.StatusUnprocessableEntity, "The request was refused, and always will be"},
-	kindUnknownOperation: {http.StatusNotFound, "No such operation"},
-	kindInvalidOperation: {http.StatusBadRequest, "The path names no operation"},
-	kindNotAllowed:       {http.StatusMethodNotAllowed, "The method is not allowed"},
-	kindInternal:         {http.StatusInternalServerError, "The request could not be run"},
 }
+
+var (
+	kindMissingKey       = &kind{"missing-key", http.StatusBadRequest, "An Idempotency-Key is required"}
+	kindInvalidKey       = &kind{"invalid-key", http.StatusBadRequest, "The Idempotency-Key is malformed"}
+	kindInvalidRequest   = &kind{"invalid-request", http.StatusBadRequest, "The request is malformed"}
+	kindInvalidBody      = &kind{"invalid-body", http.StatusBadRequest, "The body is malformed"}
+	kindBodyTooLarge     = &kind{"body-too-large", http.StatusRequestEntityTooLarge, "The body is too large"}
+	kindNoScope          = &kind{"no-scope", http.StatusForbidden, "The caller could not be told, or may not do this"}
+	kindInFlight         = &kind{"in-flight", http.StatusConflict, "A request with this Idempotency-Key is running"}
+	kindKeyReused        = &kind{"key-reused", http.StatusUnprocessableEntity, "The Idempotency-Key was used for another request"}
+	kindExpired          = &kind{"expired", http.StatusGone, "The request has run and its answer is gone"}
+	kindUnavailable      = &kind{"unavailable", http.StatusServiceUnavailable, "The request could not be run now"}
+	kindOutcomeUnknown   = &kind{"outcome-unknown", http.StatusServiceUnavailable, "The outcome is not known yet"}
+	kindRefused          = &kind{"refused", http.StatusUnprocessableEntity, "The request was refused, and always will be"}
+	kindUnknownOperation = &kind{"unknown-operation", http.StatusNotFound, "No such operation"}
+	kindInvalidOperation = &kind{"invalid-operation", http.StatusBadRequest, "The path names no operation"}
+	kindNotAllowed       = &kind{"method-not-allowed", http.StatusMethodNotAllowed, "The method is not allowed"}
+	kindInternal         = &kind{"internal", http.StatusInternalServerError, "The request could not be run"}
+)
+
+// kinds are those of the errors of a call. Any other is kindInternal.
+var kinds = map[door.Code]*kind{
+	door.KeyReused: kindKeyReused, door.Refused: kindRefused, door.Expired: kindExpired, door.ArgumentsInvalid: kindInvalidBody,
+	door.InFlight: kindInFlight, door.OutcomeUnknown: kindOutcomeUnknown, door.Unavailable: kindUnavailable, door.Timeout: kindUnavailable,
+}
+
+// problemBase stands before the name of a problem in its type.
+const problemBase = "https://github.com/tooldedup/dedup/blob/main/httpdedup/problems.md#"
 
 // refusal is the error of a request that the middleware answers by itself with a
 // problem. Its texts hold nothing of the request but names and positions, unless they are a
 // tool's own, which are its author's.
 type refusal struct {
-	kind    kind
+	kind    *kind
 	status  int // where it is not the kind's own
 	detail  string
 	changed []string // of kindKeyReused
@@ -67,7 +57,7 @@ type refusal struct {
 // Error implements error.
 func (e *refusal) Error() string { return "httpdedup: " + e.detail }
 
-func refuse(k kind, detail string) error { return &refusal{kind: k, detail: detail} }
+func refuse(k *kind, detail string) error { return &refusal{kind: k, detail: detail} }
 
 // Problem is what a request is answered with that the middleware refuses, as RFC 9457
 // has it. Its JSON is the body, unless Options.Problem makes another.
@@ -90,7 +80,7 @@ type Problem struct {
 // sendProblem answers with a refusal.
 func (m *Middleware) sendProblem(w http.ResponseWriter, e *refusal) {
 	p := Problem{
-		Name: string(e.kind), Type: m.opts.ProblemBase + string(e.kind), Title: about[e.kind].title, Status: about[e.kind].status,
+		Name: e.kind.name, Type: problemBase + e.kind.name, Title: e.kind.title, Status: e.kind.status,
 		Detail: e.detail, Changed: e.changed, Code: e.code,
 	}
 	if e.status != 0 {

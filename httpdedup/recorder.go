@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/tooldedup/dedup"
 )
 
 // recorder is the http.ResponseWriter of a handler: it holds the answer until it
@@ -17,8 +19,8 @@ type recorder struct {
 	sent   http.Header // as it was when the status was written
 	status int         // 0 until then
 	body   []byte
-	most   int            // bytes of body
-	fault  *ResponseError // the first thing that cannot be stored
+	most   int                 // bytes of body
+	fault  *dedup.InvalidError // the first thing that cannot be stored
 	// encoded is the Content-Encoding that a layer around has set: that layer will
 	// encode what is sent, and what is held here is not.
 	encoded []string
@@ -72,7 +74,7 @@ func (rec *recorder) Write(b []byte) (int, error) {
 // refuse remembers the first fault.
 func (rec *recorder) refuse(status int, reason string) {
 	if rec.fault == nil {
-		rec.fault = &ResponseError{Status: status, Reason: reason}
+		rec.fault = errResponse(status, reason)
 	}
 }
 

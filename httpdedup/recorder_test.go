@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/httpdedup"
 )
 
@@ -125,7 +126,8 @@ func TestUnstorableAnswers(t *testing.T) {
 			require.Equal(t, "internal", s.post(t, "k1", "").problem(t).Type)
 			told := s.told()
 			require.Len(t, told, 1)
-			require.ErrorIs(t, told[0], httpdedup.ErrResponse)
+			require.ErrorIs(t, told[0], dedup.ErrInvalid)
+			require.ErrorContains(t, told[0], "cannot be stored")
 			require.ErrorContains(t, told[0], c.reason)
 			require.Zero(t, s.count(t, "orders"))
 			require.Zero(t, s.count(t, "tool_dedup"))
@@ -231,6 +233,7 @@ func TestRequestIsFresh(t *testing.T) {
 		}
 		r.Header.Set("X-Seen", "yes")
 		if runs == 1 {
+			w.Header().Set("X-Failed", "yes")
 			fail(w, r, "40001")
 			return
 		}
@@ -239,6 +242,7 @@ func TestRequestIsFresh(t *testing.T) {
 	got := s.post(t, "k1", "item=lamp", func(r *http.Request) { r.Header.Set("Content-Type", "application/x-www-form-urlencoded") })
 	require.Equal(t, http.StatusCreated, got.status, got.body)
 	require.Equal(t, 2, runs)
+	require.Empty(t, got.header.Get("X-Failed"), "the first run's")
 }
 
 // Files that a form was written to are gone with the request.

@@ -74,13 +74,3 @@ func TestReusedWideBody(t *testing.T) {
 	require.Equal(t, []string{"Path"}, p.Changed)
 	require.Contains(t, p.Detail, "perhaps of more")
 }
-
-func TestReusedStatus(t *testing.T) {
-	t.Parallel()
-	s := open(t, httpdedup.Options{ReusedStatus: http.StatusConflict, ProblemBase: "urn:shop:"})
-	s.handle("POST /orders", "create_order", order)
-	s.post(t, "k1", `{"item": "lamp"}`)
-	got := s.post(t, "k1", `{"item": "chair"}`)
-	require.Equal(t, http.StatusConflict, got.status)
-	require.Equal(t, "urn:shop:key-reused", got.problem(t).Type)
-}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/httpdedup"
 )
 
@@ -87,19 +86,6 @@ func TestFinal(t *testing.T) {
 	require.EqualValues(t, 1, runs.Load())
 	require.Zero(t, s.count(t, "orders"))
 	require.Equal(t, 1, s.count(t, "tool_dedup"))
-}
-
-// The Deduper's own policy of storing errors does not reach what HTTP calls one.
-func TestStoreErrorsDoesNotStore(t *testing.T) {
-	t.Parallel()
-	s := open(t, httpdedup.Options{})
-	d, err := dedup.New(s.pool, &dedup.Options{Errors: dedup.ErrorsStored})
-	require.NoError(t, err)
-	s.m, err = httpdedup.New(d, httpdedup.Options{Scope: tenant})
-	require.NoError(t, err)
-	s.handle("POST /orders", "create_order", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) })
-	require.Equal(t, http.StatusBadGateway, s.post(t, "k1", "").status)
-	require.Zero(t, s.count(t, "tool_dedup"))
 }
 
 // A panic passes through, and leaves nothing behind.

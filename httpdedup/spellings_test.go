@@ -42,7 +42,7 @@ var spellings = []spelling{
 	{what: "a semicolon in the quotes", lines: []string{`"a;b=1"`}, key: "a;b=1", why: "it is part of a string"},
 	{what: "escapes", lines: []string{`"a\"b\\c"`}, key: `a"b\c`, why: "the two that strings have"},
 	{what: "a parameter", lines: []string{`"k6";a=1`}, key: "k6", why: "it means nothing yet"},
-	{what: "a parameter behind a bare key", lines: []string{"k7;a=1"}, key: "k7", why: "as behind quotes"},
+	{what: "a semicolon behind a bare key", lines: []string{"k7;a=1"}, problem: "invalid-key", why: "two keys must not become one"},
 	{what: "a parameter with a string", lines: []string{`"k8"; a="x;y\""`}, key: "k8", why: "its end is known"},
 	{what: "the name in small letters", name: "idempotency-key", lines: []string{"k9"}, key: "k9", why: "names of headers have no case"},
 	{what: "the name in capitals", name: "IDEMPOTENCY-KEY", lines: []string{"k10"}, key: "k10", why: "names of headers have no case"},
@@ -64,7 +64,7 @@ var spellings = []spelling{
 	{what: "no opening quote", lines: []string{`a"`}, problem: "invalid-key", why: "it may be cut off"},
 	{what: "text behind the quotes", lines: []string{`"a"b`}, problem: "invalid-key", why: "nobody knows what it means"},
 	{what: "an escape that is none", lines: []string{`"a\n"`}, problem: "invalid-key", why: "two parsers read two keys"},
-	{what: "a parameter without a name", lines: []string{`"a";`}, problem: "invalid-key", why: "it may be cut off"},
+	{what: "a comma behind the quotes", lines: []string{`"a";b, "c"`}, problem: "invalid-key", why: "two keys must not become one"},
 	{what: "a letter of Latin 1", lines: []string{"caf\u00e9"}, problem: "invalid-key", why: "clients send it in two encodings"},
 	{what: "a letter beyond Latin 1", lines: []string{"ключ"}, problem: "invalid-key", why: "clients send it in two encodings", never: "Node's http, Node's http2, Node's fetch"},
 }

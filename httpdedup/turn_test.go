@@ -103,7 +103,7 @@ func TestTurnsAndKeys(t *testing.T) {
 	require.Equal(t, "missing-key", s.post(t, "", `{"item":"a"}`).problem(t).Type)
 	for _, lines := range [][]string{
 		{""}, {"s"}, {`"s"; turn=0`}, {`"s"; turn=-1`}, {`"s"; turn=x`}, {`"s"; turn="4"`}, {`"s"; turn`}, {`""; turn=4`}, {`; turn=4`},
-		{`"s"; turn=4`, `"s"; turn=4`}, {`"s; turn=4`}, {`"s", turn=4`}, {`"s"; turn=99999999999999999999`},
+		{`"s"; turn=4`, `"s"; turn=4`}, {`"s; turn=4`}, {`"s", turn=4`}, {`s; turn=4`}, {`"s"; turn=99999999999999999999`},
 	} {
 		refused := s.post(t, "", `{"item":"a"}`, turn(lines...))
 		require.Equal(t, http.StatusBadRequest, refused.status, lines)
@@ -114,7 +114,7 @@ func TestTurnsAndKeys(t *testing.T) {
 	require.Equal(t, http.StatusCreated, s.post(t, "k", `{"item":"a"}`, turn("malformed; and ignored")).status)
 	require.True(t, s.post(t, "k", `{"item":"a"}`, turn(`"s"; turn=4`)).replayed())
 	require.False(t, s.post(t, "", `{"item":"a"}`, turn(`"s"; turn=4`)).replayed(), "a call of its own")
-	require.True(t, s.post(t, "null", `{"item":"a"}`, turn(`s;x="y";turn=4;z`)).replayed())
+	require.True(t, s.post(t, "null", `{"item":"a"}`, turn(`"s";x="y";turn=4;z`)).replayed())
 	for _, other := range []string{`"s"; turn=5`, `"t"; turn=4`} {
 		require.False(t, s.post(t, "", `{"item":"a"}`, turn(other)).replayed())
 	}

@@ -2,7 +2,6 @@ package mcpdedup
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -11,7 +10,7 @@ import (
 
 // AddTools exposes all tools of a registry through a server, or none of them. Where there is a
 // [tool.ExternalTool] among them, it adds the tool get_operation as well, which looks up its calls: a server takes
-// external tools of one registry. The error is an *[dedup.InvalidError], or a *[ToolsError] that lists everything because
+// external tools of one registry. The error is an *[dedup.InvalidError], or a *[tool.RegistrationError] that lists everything because
 // of which a tool cannot be exposed. Call it at start-up.
 func AddTools(server *mcp.Server, tools *tool.Registry, opts *Options) error {
 	checked, err := opts.checked()
@@ -34,21 +33,4 @@ func AddTools(server *mcp.Server, tools *tool.Registry, opts *Options) error {
 
 func hasExternal(all []*exposed) bool {
 	return slices.ContainsFunc(all, func(e *exposed) bool { return e.info.External })
-}
-
-// ToolsError lists everything because of which tools cannot be exposed. Returned
-// by AddTools and Middleware.
-type ToolsError struct {
-	Problems []tool.Problem
-}
-
-// Error implements error, a line for each problem.
-func (e *ToolsError) Error() string {
-	var b strings.Builder
-	b.WriteString("mcpdedup: not exposed:")
-	for _, p := range e.Problems {
-		b.WriteString("\n\t")
-		b.WriteString(p.String())
-	}
-	return b.String()
 }

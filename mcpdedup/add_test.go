@@ -54,7 +54,7 @@ func TestToolsAreRefused(t *testing.T) {
 		nothing[undescribed]("d_undescribed", tool.ReadOnly),
 		tool.Tool[findIn, undescribed]{Name: "e_result", Class: tool.ReadOnly,
 			Run: func(context.Context, pgx.Tx, findIn) (u undescribed, err error) { return u, nil }},
-		tool.Tool[findIn, booking]{Name: "f_session", Class: tool.Write, Scope: tool.PerSession, Run: nothing[findIn]("", tool.Write).Run},
+		tool.Tool[findIn, booking]{Name: "f_session", Class: tool.Write, PerSession: true, Run: nothing[findIn]("", tool.Write).Run},
 		// These are fine: their key is not an added argument.
 		nothing[struct {
 			Key string `json:"idempotencyKey" dedup:"key"`
@@ -64,7 +64,7 @@ func TestToolsAreRefused(t *testing.T) {
 		}]("read_key", tool.ReadOnly),
 	))
 	err := mcpdedup.AddTools(newServer(), tools, oneUser())
-	var refused *mcpdedup.ToolsError
+	var refused *tool.RegistrationError
 	require.ErrorAs(t, err, &refused)
 	requireGolden(t, "refused_tools.golden", err.Error()+"\n")
 }

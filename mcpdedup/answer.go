@@ -31,12 +31,12 @@ func (e *exposed) answered(a tool.Answer) *mcp.CallToolResult {
 	if a.Key == "" || a.FirstAt.IsZero() {
 		return res // there is no record
 	}
-	res.Meta = e.opts.recordMeta(a.Key, duplicate, a.FirstAt)
+	res.Meta = recordMeta(a.Key, duplicate, a.FirstAt)
 	return res
 }
 
-func (o *Options) recordMeta(key string, duplicate bool, firstAt time.Time) mcp.Meta {
-	return mcp.Meta{o.MetaKey: key, MetaDuplicate: duplicate, MetaFirstAt: rfc3339(firstAt)}
+func recordMeta(key string, duplicate bool, firstAt time.Time) mcp.Meta {
+	return mcp.Meta{MetaKey: key, door.MetaDuplicate: duplicate, door.MetaFirstAt: rfc3339(firstAt)}
 }
 
 func rfc3339(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
@@ -52,10 +52,10 @@ func envelopeSchema() *jsonschema.Schema {
 	return &jsonschema.Schema{
 		Type: "object",
 		Properties: map[string]*jsonschema.Schema{
-			MetaDuplicate: {Type: "boolean", Description: "Whether this is the answer of an earlier call, and nothing was done now."},
-			MetaFirstAt:   {Type: "string", Format: "date-time", Description: "When the call was carried out."},
+			door.MetaDuplicate: {Type: "boolean", Description: "Whether this is the answer of an earlier call, and nothing was done now."},
+			door.MetaFirstAt:   {Type: "string", Format: "date-time", Description: "When the call was carried out."},
 		},
-		PropertyOrder: []string{MetaDuplicate, MetaFirstAt},
-		Required:      []string{"result", MetaDuplicate},
+		PropertyOrder: []string{door.MetaDuplicate, door.MetaFirstAt},
+		Required:      []string{"result", door.MetaDuplicate},
 	}
 }

@@ -7,9 +7,12 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/jackc/pgx/v5"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
+	"github.com/tooldedup/dedup/internal/door"
 	"github.com/tooldedup/dedup/mcpdedup"
 	"github.com/tooldedup/dedup/tool"
 )
@@ -21,66 +24,6 @@ func collecting(told *[]mcpdedup.Failure, scope func(context.Context, *mcp.CallT
 		defer mu.Unlock()
 		*told = append(*told, f)
 	}}
-}
-
-func TestKeyReused(t *testing.T) {
-	t.Parallel()
-	d := newDesk(t, nil)
-	cs := connect(t, d.server(t, oneUser()))
-	first := call(t, cs, "book", args{"guest": "Ada", "nights": 2, "card": "canary-1", mcpdedup.KeyArgument: "k"})
-	require.False(t, first.IsError)
-
-	res := call(t, cs, "book", args{"guest": "canary-2", "nights": 3, "card": "canary-3", mcpdedup.KeyArgument: "k"})
-	require.Equal(t, "key_reused", code(res))
-	require.Contains(t, text(res), "with other values of guest, nights. Nothing was done.")
-	require.NotContains(t, asJSON(t, res), "canary")
-	require.Nil(t, res.StructuredContent)
-	require.Equal(t, first.Meta[mcpdedup.MetaFirstAt], res.Meta[mcpdedup.MetaFirstAt])
-	require.Equal(t, 1, d.count(t, "bookings"))
-}
-
-// TestInFlight: a twin of a call that runs is told how long to wait.
-func TestInFlight(t *testing.T) {
-	t.Parallel()
-	running, done := make(chan struct{}), make(chan struct{})
-	d := newDesk(t, func(string) { close(running); <-done })
-	server := d.server(t, oneUser())
-	one, two := connect(t, server), connect(t, server)
-	arguments := args{"guest": "Ada", mcpdedup.KeyArgument: "k"}
-	answers := make(chan *mcp.CallToolResult)
-	go func() {
-		res, _ := one.CallTool(context.WithoutCancel(t.Context()), &mcp.CallToolParams{Name: "book", Arguments: arguments})
-		answers <- res
-	}()
-	<-running
-	res := call(t, two, "book", arguments)
-	close(done)
-	require.Equal(t, "in_flight", code(res))
-	require.EqualValues(t, 5, res.Meta[mcpdedup.MetaRetryAfter])
-	require.Contains(t, text(res), "Wait 5 seconds, then call again with the same idempotencyKey")
-	requireSame(t, <-answers, call(t, two, "book", arguments))
-}
-
-func TestRefusedAndExpired(t *testing.T) {
-	t.Parallel()
-	d := newDesk(t, nil)
-	cs := connect(t, d.server(t, oneUser()))
-	for _, replayed := range []bool{false, true} {
-		res := call(t, cs, "book", args{"guest": "Nobody", mcpdedup.KeyArgument: "k"})
-		require.Equal(t, "refused", code(res))
-		require.Equal(t, "there is no room for Nobody", text(res))
-		require.Equal(t, replayed, res.Meta[mcpdedup.MetaDuplicate])
-	}
-	require.Zero(t, d.count(t, "bookings"))
-
-	first := call(t, cs, "book", args{"guest": "Ada", mcpdedup.KeyArgument: "k2"})
-	require.False(t, first.IsError)
-	_, err := d.pool.Exec(t.Context(), `UPDATE tool_dedup SET expires_at = created_at`)
-	require.NoError(t, err)
-	res := call(t, cs, "book", args{"guest": "Ada", mcpdedup.KeyArgument: "k2"})
-	require.Equal(t, "expired", code(res))
-	require.Equal(t, first.Meta[mcpdedup.MetaFirstAt], res.Meta[mcpdedup.MetaFirstAt])
-	require.Equal(t, 1, d.count(t, "bookings"))
 }
 
 // TestFaultsAreHidden: a client is told neither SQL nor names, the author all.
@@ -149,11 +92,29 @@ func TestEnvelope(t *testing.T) {
 		require.NoError(t, json.Unmarshal([]byte(text(res)), &wrapped))
 		require.JSONEq(t, `{"id":9007199254740993,"guest":"Ada"}`, string(wrapped.Result))
 		require.Equal(t, duplicate, wrapped.Duplicate)
-		require.Equal(t, res.Meta[mcpdedup.MetaFirstAt], wrapped.FirstAt)
+		require.Equal(t, res.Meta[door.MetaFirstAt], wrapped.FirstAt)
 		require.NotNil(t, res.StructuredContent)
 	}
 	res := call(t, cs, "find", args{"guest": "Bob"})
 	require.JSONEq(t, `{"result":[],"duplicate":false}`, text(res))
+
+	// The definitions of a type that holds itself are found from the root of the envelope's schema.
+	server := newServer()
+	require.NoError(t, addTool(server, d.tools, opts, tool.Tool[struct{}, tree]{Name: "tree", Class: tool.ReadOnly,
+		Run: func(context.Context, pgx.Tx, struct{}) (tree, error) { return tree{Kids: []tree{{}}}, nil }}))
+	cs = connect(t, server)
+	list, err = cs.ListTools(t.Context(), nil)
+	require.NoError(t, err)
+	var schema jsonschema.Schema
+	require.NoError(t, json.Unmarshal([]byte(asJSON(t, list.Tools[0].OutputSchema)), &schema))
+	resolved, err := schema.Resolve(nil)
+	require.NoError(t, err)
+	require.NoError(t, resolved.Validate(call(t, cs, "tree", args{}).StructuredContent))
+	require.Error(t, resolved.Validate(map[string]any{"duplicate": false, "result": map[string]any{"kids": 7}}))
+}
+
+type tree struct {
+	Kids []tree `json:"kids"`
 }
 
 // TestSession: who names sessions can have keys that are a session's.
@@ -170,14 +131,14 @@ func TestSession(t *testing.T) {
 	}
 	server := newServer()
 	perSession := nothing[findIn]("nothing", tool.Write)
-	perSession.Scope = tool.PerSession
+	perSession.PerSession = true
 	require.NoError(t, addTool(server, d.tools, opts, perSession))
 	cs := connect(t, server)
 	arguments := args{mcpdedup.KeyArgument: "k"}
 	first := call(t, cs, "nothing", arguments)
 	requireSame(t, first, call(t, cs, "nothing", arguments))
 	session = "two"
-	require.Equal(t, false, call(t, cs, "nothing", arguments).Meta[mcpdedup.MetaDuplicate])
+	require.Equal(t, false, call(t, cs, "nothing", arguments).Meta[door.MetaDuplicate])
 	for _, session = range []string{"", "broken"} {
 		res := call(t, cs, "nothing", arguments)
 		require.Equal(t, "session_required", code(res))

@@ -15,7 +15,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
-	"github.com/tooldedup/dedup/deduptest"
+	"github.com/tooldedup/dedup/internal/door"
+	"github.com/tooldedup/dedup/internal/faultproxy"
 	"github.com/tooldedup/dedup/mcpdedup"
 )
 
@@ -43,14 +44,14 @@ func TestClosedStream(t *testing.T) {
 			require.NoError(t, err)
 			<-calls.ended
 
-			for step, at := range map[string]func(deduptest.Unit) bool{
-				"begin":  deduptest.AtSQL("pg_try_advisory"),
-				"effect": deduptest.AtSQL("INSERT INTO bookings"),
-				"commit": deduptest.AtCommit,
+			for step, at := range map[string]func(faultproxy.Unit) bool{
+				"begin":  faultproxy.AtSQL("pg_try_advisory"),
+				"effect": faultproxy.AtSQL("INSERT INTO bookings"),
+				"commit": faultproxy.AtCommit,
 			} {
-				for _, kind := range []deduptest.Kind{deduptest.HoldRequest, deduptest.HoldAnswer} {
+				for _, kind := range []faultproxy.Kind{faultproxy.Hold, faultproxy.ReplyDelayed} {
 					key := fmt.Sprint(step, " ", kind)
-					held := proxy.Inject(deduptest.Fault{Kind: kind, At: at})
+					held := proxy.Arm(faultproxy.Fault{Kind: kind, Where: at})
 					ctx, end := context.WithCancel(t.Context())
 					failed := make(chan error, 1)
 					go func() {
@@ -74,7 +75,7 @@ func TestClosedStream(t *testing.T) {
 					}
 					require.False(t, again.IsError, "%s: %s", key, text(again))
 					committed := step == "commit" || !c.cancels // what was sent goes on
-					require.Equal(t, committed, again.Meta[mcpdedup.MetaDuplicate], key)
+					require.Equal(t, committed, again.Meta[door.MetaDuplicate], key)
 					var bookings int
 					var id int64
 					require.NoError(t, d.pool.QueryRow(t.Context(), `SELECT count(*), min(id) FROM bookings WHERE guest = $1`, key).Scan(&bookings, &id))

@@ -14,7 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tooldedup/dedup"
-	"github.com/tooldedup/dedup/deduptest"
+	"github.com/tooldedup/dedup/internal/door"
+	"github.com/tooldedup/dedup/internal/faultproxy"
 	"github.com/tooldedup/dedup/internal/pgtest"
 	"github.com/tooldedup/dedup/mcpdedup"
 	"github.com/tooldedup/dedup/tool"
@@ -91,7 +92,7 @@ func deskTools(pool *pgxpool.Pool, pause func(guest string)) (*tool.Registry, er
 		},
 		tool.Tool[chargeIn, booking]{
 			Name: "charge", Description: "Charge a guest.", Class: tool.Destructive,
-			Retention: dedup.FinancialRetention(),
+			Retention: dedup.Retention{Result: 30 * 24 * time.Hour},
 			Run: func(ctx context.Context, tx pgx.Tx, in chargeIn) (booking, error) {
 				return booking{ID: in.Amount, Guest: in.Guest}, effect(ctx, tx, "charge")
 			},
@@ -134,9 +135,9 @@ func newDesk(t testing.TB, pause func(guest string)) *desk {
 }
 
 // proxied returns the desk's tools on connections through a proxy.
-func (d *desk) proxied(t testing.TB) (*tool.Registry, *deduptest.Proxy) {
+func (d *desk) proxied(t testing.TB) (*tool.Registry, *faultproxy.Proxy) {
 	t.Helper()
-	proxy, err := deduptest.NewProxy(d.db.URL)
+	proxy, err := faultproxy.New(d.db.URL)
 	require.NoError(t, err)
 	t.Cleanup(proxy.Close)
 	pool, err := pgxpool.New(t.Context(), proxy.URL())
@@ -209,7 +210,7 @@ func call(t testing.TB, cs *mcp.ClientSession, name string, arguments args) *mcp
 func text(res *mcp.CallToolResult) string { return res.Content[0].(*mcp.TextContent).Text }
 
 func code(res *mcp.CallToolResult) string {
-	name, _ := res.Meta[mcpdedup.MetaError].(string)
+	name, _ := res.Meta[door.MetaError].(string)
 	return name
 }
 
@@ -217,10 +218,10 @@ func requireSame(t testing.TB, first, again *mcp.CallToolResult) {
 	t.Helper()
 	require.False(t, first.IsError, text(first))
 	require.False(t, again.IsError, text(again))
-	require.Equal(t, false, first.Meta[mcpdedup.MetaDuplicate])
-	require.Equal(t, true, again.Meta[mcpdedup.MetaDuplicate])
-	require.Equal(t, first.Meta[mcpdedup.MetaFirstAt], again.Meta[mcpdedup.MetaFirstAt])
-	_, err := time.Parse(time.RFC3339, again.Meta[mcpdedup.MetaFirstAt].(string))
+	require.Equal(t, false, first.Meta[door.MetaDuplicate])
+	require.Equal(t, true, again.Meta[door.MetaDuplicate])
+	require.Equal(t, first.Meta[door.MetaFirstAt], again.Meta[door.MetaFirstAt])
+	_, err := time.Parse(time.RFC3339, again.Meta[door.MetaFirstAt].(string))
 	require.NoError(t, err)
 	require.Equal(t, text(first), text(again))
 	require.Equal(t, first.StructuredContent, again.StructuredContent)

@@ -28,7 +28,7 @@
 // A client, or the program around a model, does better than a model: it mints
 // the key with the plan and sends it in the request's _meta as [MetaKey]. That
 // wins over the argument, unless it is null or the like (below). Where all clients do so, Options.KeysInMeta leaves the
-// argument out. Options.MetaKey and Options.KeyArgument give both other names.
+// argument out.
 //
 // Protocols above MCP may have a key among a tool's own arguments: AdCP has
 // idempotency_key. Such a tool names it, by the tag dedup:"key" or, behind the
@@ -51,12 +51,11 @@
 // # Answers
 //
 // The result stands in structuredContent where it is an object, and as text. In
-// _meta there are duplicate, whether this is the answer of an earlier call,
-// firstAt, when that was recorded (RFC 3339), and the key. Most models never see
-// _meta, and some clients drop it. Options.Envelope wraps results as {result,
-// duplicate, firstAt} for those who shall see it. Behind the middleware
-// Policy.Marked adds the two members to a tool's own structured content. Both change
-// the output schema, which results go on to fit.
+// _meta there are duplicate, whether this is the answer of an earlier call and nothing was done now,
+// firstAt, when that was recorded by the database's clock (RFC 3339), and the key. They are there if
+// the call has a record. Most models never see _meta, and some clients drop it. Options.Envelope wraps
+// results as {result, duplicate, firstAt} for those who shall see it, and changes the output schema,
+// which results go on to fit.
 //
 // The output schema is that of Out, but open: no member is required and others
 // are allowed. A replayed result may be older than the tool's present type, and
@@ -79,14 +78,16 @@
 // # Errors
 //
 // Whatever goes wrong with a call is a tool error (isError), with a text from
-// which a model can correct itself and a code in _meta as [MetaError]:
+// which a model can correct itself and a code in _meta as io.github.tooldedup/error. How many seconds
+// to wait is io.github.tooldedup/retry-after there, and what a tool's refusal has beside its text,
+// {code, details}, io.github.tooldedup/refusal:
 //
 //	code               the call                                          again?
 //	key_required       needs a key and has none                          with a key
 //	key_invalid        has a key that is no string, names no call, ...   with another key
 //	key_reused         has a key that was used with other arguments      with those, or a new key
 //	arguments_invalid  has arguments that do not fit                     with others
-//	in_flight          runs right now; [MetaRetryAfter] has the seconds  same key
+//	in_flight          runs right now; _meta says how long to wait       same key
 //	expired            ran, and its result is no longer kept             no
 //	refused            was refused by the tool, whose text this is       no
 //	outcome_unknown    may have been committed                           same key
@@ -95,7 +96,6 @@
 //	blocked            may have happened without a record                no
 //	unidentified       comes from nobody that Options.Scope knows        no
 //	session_required   needs a session, and the client named none        in a session
-//	unclassified       is of a tool that [Middleware] was not given      no
 //	failed             failed for a reason that clients are not told     perhaps
 //
 // No text of this package quotes the value of an argument, SQL or anything of the

@@ -112,8 +112,7 @@ func ExampleMiddleware() {
 	// {"id":1} duplicate: true
 }
 
-// A protocol above MCP has the key among the tool's own arguments, and its clients do not
-// read _meta.
+// A protocol above MCP has the key among the tool's own arguments.
 func ExamplePolicy() {
 	pool, drop := notesDatabase()
 	defer drop()
@@ -130,7 +129,7 @@ func ExamplePolicy() {
 		return nil, n, err
 	})
 	guard, err := mcpdedup.Middleware(d, map[string]mcpdedup.Policy{
-		"add_note": {Class: tool.Write, KeyArgument: "idempotency_key", Marked: true},
+		"add_note": {Class: tool.Write, KeyArgument: "idempotency_key"},
 	}, &mcpdedup.Options{Scope: mcpdedup.SingleUser("me")})
 	must(err)
 	server.AddReceivingMiddleware(guard)
@@ -147,7 +146,7 @@ func ExamplePolicy() {
 		}})
 		must(err)
 		content := res.StructuredContent.(map[string]any)
-		fmt.Println("id:", content["id"], "duplicate:", content["duplicate"])
+		fmt.Println("id:", content["id"], "duplicate:", res.Meta["duplicate"])
 	}
 	must(client.Close())
 	stop()

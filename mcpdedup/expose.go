@@ -34,7 +34,7 @@ func exposeAll(tools *tool.Registry, opts *Options) (all []*exposed, err error) 
 		problems = append(problems, tool.Problem{Tool: getOperation, Field: "Name", Reason: "is that of the tool that is added beside external ones; rename it"})
 	}
 	if len(problems) > 0 {
-		return nil, &ToolsError{Problems: problems}
+		return nil, &tool.RegistrationError{Problems: problems}
 	}
 	return all, nil
 }
@@ -47,8 +47,8 @@ func (e *exposed) build() (problems []tool.Problem) {
 	if strings.Contains(e.info.Name, "/") {
 		report("Name", `has a "/", which MCP does not take`)
 	}
-	if e.info.Scope == tool.PerSession && e.opts.Session == nil {
-		report("Scope", "is PerSession, and Options.Session is missing")
+	if e.info.PerSession && e.opts.Session == nil {
+		report("PerSession", "is set, and Options.Session is missing")
 	}
 	e.spliced = spliceFor(e.info, e.opts)
 	in, out := e.schemas(report)
@@ -122,7 +122,7 @@ func (e *exposed) invocation(ctx context.Context, req *mcp.CallToolRequest) (inv
 		inv.Args = req.Params.Arguments // a ReadOnly tool has no use for a key
 		return inv, nil
 	}
-	taken, err := e.take(req.Params, e.opts.MetaKey)
+	taken, err := e.take(req.Params)
 	inv.Args, inv.Key = taken.args, taken.key
 	if t := taken.turn; t != nil {
 		inv.Turn = t.Number
@@ -136,22 +136,12 @@ func (e *exposed) invocation(ctx context.Context, req *mcp.CallToolRequest) (inv
 // caller begins an invocation with who makes it.
 func (o *Options) caller(ctx context.Context, req *mcp.CallToolRequest) (inv tool.Invocation, err error) {
 	if inv.Scope, err = door.Scope(o.Scope(ctx, req)); err != nil {
-		return inv, &scopeError{err}
+		return inv, &takeError{door.Unidentified, "The server does not know on whose behalf this call is made.", err}
 	}
 	if o.Session != nil {
 		if inv.Session, err = o.Session(ctx, req); err != nil {
-			return inv, &sessionError{err}
+			return inv, &takeError{door.SessionRequired, noSession, err}
 		}
 	}
 	return inv, nil
 }
-
-// scopeError and sessionError tell errors of the author's functions from all
-// others.
-type (
-	scopeError   struct{ error }
-	sessionError struct{ error }
-)
-
-func (e *scopeError) Unwrap() error   { return e.error }
-func (e *sessionError) Unwrap() error { return e.error }

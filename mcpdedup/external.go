@@ -48,7 +48,7 @@ func operationOf(tool, key string) string { return tool + "/" + key }
 
 func (o *operation) answer(meta mcp.Meta) *mcp.CallToolResult {
 	if o.RetryAfter > 0 {
-		meta[MetaRetryAfter] = o.RetryAfter
+		meta[door.MetaRetryAfter] = o.RetryAfter
 	}
 	text, _ := door.JSON(o) // its parts are strings, numbers and what was found to be JSON
 	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: string(text)}}, StructuredContent: text, Meta: meta}
@@ -58,7 +58,7 @@ func (o *operation) answer(meta mcp.Meta) *mcp.CallToolResult {
 func (e *exposed) doneOperation(a tool.Answer) *mcp.CallToolResult {
 	duplicate := door.IsDuplicate(a.Replayed, a.Recovered)
 	o := &operation{Status: door.StateDone, Operation: operationOf(e.info.Name, a.Key), Result: a.JSON, Duplicate: &duplicate, FirstAt: rfc3339(a.FirstAt)}
-	return o.answer(e.opts.recordMeta(a.Key, duplicate, a.FirstAt))
+	return o.answer(recordMeta(a.Key, duplicate, a.FirstAt))
 }
 
 // openOperation is what a call of an external tool is answered with that has no answer yet; nil for any
@@ -70,7 +70,7 @@ func (e *exposed) openOperation(key string, f *failing, err error) *mcp.CallTool
 	}
 	o := &operation{Operation: operationOf(e.info.Name, key)}
 	o.stand(state, e.opts, "call again "+f.words(key).Same+", or ask "+getOperation+": the answer is its result")
-	return o.answer(mcp.Meta{e.opts.MetaKey: key})
+	return o.answer(mcp.Meta{MetaKey: key})
 }
 
 // stand puts an operation into a state, and says what to do next. again is how to ask again.

@@ -180,7 +180,7 @@ func TestExternalOfASession(t *testing.T) {
 	tools := tool.NewRegistry(d.tools.Deduper(), &tool.Options{External: d.x})
 	of := d.pay()
 	of.Name = "pay_in_session"
-	require.NoError(t, tools.Add(tool.ExternalTool[chargeIn, payment]{Tool: of, Scope: tool.PerSession}))
+	require.NoError(t, tools.Add(tool.ExternalTool[chargeIn, payment]{Tool: of, PerSession: true}))
 	session := "one"
 	var hidden []mcpdedup.Failure
 	opts := collecting(&hidden, mcpdedup.SingleUser("house"))
@@ -204,14 +204,14 @@ func TestExternalToolsAreRefused(t *testing.T) {
 	d := newTill(t)
 	require.NoError(t, d.tools.Add(nothing[findIn]("get_operation", tool.ReadOnly)))
 	err := mcpdedup.AddTools(newServer(), d.tools, oneUser())
-	require.EqualError(t, err, "mcpdedup: not exposed:\n\tget_operation: Name is that of the tool that is added beside external ones; rename it")
+	require.EqualError(t, err, "tool: not registered:\n\tget_operation: Name is that of the tool that is added beside external ones; rename it")
 
 	alone := tool.NewRegistry(d.tools.Deduper(), nil)
 	require.NoError(t, alone.Add(nothing[findIn]("get_operation", tool.ReadOnly)))
 	require.NoError(t, mcpdedup.AddTools(newServer(), alone, oneUser()))
 
 	_, err = mcpdedup.Middleware(d.tools.Deduper(), map[string]mcpdedup.Policy{"pay": {Class: tool.External}}, oneUser())
-	require.EqualError(t, err, "mcpdedup: not exposed:\n\tpay: Class is none that a transaction holds; make it a tool.ExternalTool of a registry, and use AddTools")
+	require.EqualError(t, err, "tool: not registered:\n\tpay: Class is none that a transaction holds; make it a tool.ExternalTool of a registry, and use AddTools")
 }
 
 // TestLongTypeScriptClientTakesOperations: a client that holds results to their schemas takes what

@@ -25,7 +25,7 @@ type failing struct {
 
 // failure is an error as a client is told of it.
 type failure struct {
-	code Code
+	code door.Code
 	text string
 	// meta is what _meta has beside code and key.
 	meta mcp.Meta
@@ -41,11 +41,11 @@ func (f *failing) answer(ctx context.Context, key string, err error) *mcp.CallTo
 		if key != "" {
 			hash = dedup.KeyHash(key)
 		}
-		f.opts.report(ctx, Failure{Tool: f.info.Name, Code: told.code, KeyHash: hash, Err: err})
+		f.opts.report(ctx, Failure{Tool: f.info.Name, Code: string(told.code), KeyHash: hash, Err: err})
 	}
-	res := &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: told.text}}, Meta: mcp.Meta{MetaError: string(told.code)}}
-	if key != "" && told.code != CodeKeyInvalid {
-		res.Meta[f.opts.MetaKey] = key
+	res := &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: told.text}}, Meta: mcp.Meta{door.MetaError: string(told.code)}}
+	if key != "" && told.code != door.KeyInvalid {
+		res.Meta[MetaKey] = key
 	}
 	maps.Copy(res.Meta, told.meta)
 	return res
@@ -56,18 +56,18 @@ const nothing = " Nothing was done. "
 func (f *failing) tell(ctx context.Context, key string, err error) failure {
 	w := f.words(key)
 	if cancelled(ctx, err) {
-		return failure{code: CodeTimeout, text: w.Text(door.Failure{Code: door.Timeout})}
+		return failure{code: door.Timeout, text: w.Text(door.Failure{Code: door.Timeout})}
 	}
 	if told, ok := misuse(err); ok {
 		return told
 	}
 	of := door.FailureOf(f.info.Name, err)
-	told := failure{code: Code(of.Code), text: w.Text(of)}
+	told := failure{code: of.Code, text: w.Text(of)}
 	switch of.Code {
 	case door.KeyReused, door.Expired:
-		told.meta = mcp.Meta{MetaFirstAt: rfc3339(of.Record.FirstAt)}
+		told.meta = mcp.Meta{door.MetaFirstAt: rfc3339(of.Record.FirstAt)}
 	case door.InFlight:
-		told.meta = mcp.Meta{MetaRetryAfter: door.Seconds(f.opts.RetryAfter)}
+		told.meta = mcp.Meta{door.MetaRetryAfter: door.Seconds(f.opts.RetryAfter)}
 	case door.Refused:
 		return refusedFailure(of.Refusal)
 	case door.KeyRequired:
@@ -78,11 +78,11 @@ func (f *failing) tell(ctx context.Context, key string, err error) failure {
 	case door.ArgumentsInvalid:
 		told.text = "The arguments " + of.Reason + "." + nothing + "Correct the arguments and call again."
 	case door.SessionRequired:
-		told.text, told.hidden = noSession, true
+		told.text, told.hidden = noSession+nothing+next[of.Code], true
 	case door.Blocked, door.OutcomeUnknown, door.Unavailable, door.Timeout:
 		told.hidden = true
 	default:
-		told.code, told.hidden = CodeFailed, true
+		told.code, told.hidden = door.Failed, true
 		if f.opts.Explain != nil {
 			if text, ok := f.opts.Explain(ctx, err); ok {
 				told.text, told.hidden = text, false
@@ -100,36 +100,32 @@ func cancelled(ctx context.Context, err error) bool {
 		!errors.Is(err, dedup.ErrOutcomeUnknown) && !errors.Is(err, dedup.ErrBroken)
 }
 
-const noSession = "The server does not know to which session this call belongs." + nothing + "Another key or other arguments do not help; the client has to say."
+const noSession = "The server does not know to which session this call belongs."
+
+// next says what to do about a call that was not made.
+var next = map[door.Code]string{
+	door.KeyInvalid:       fmt.Sprintf("Call again with a key of 1 to %d characters, such as a UUID.", maxKeyLength),
+	door.ArgumentsInvalid: "Correct it and call again.",
+	door.Unidentified:     "Another key or other arguments do not help; the client has to authenticate.",
+	door.SessionRequired:  "Another key or other arguments do not help; the client has to say.",
+}
 
 // misuse says what is wrong with a call for which package dedup was not asked.
 func misuse(err error) (failure, bool) {
-	var (
-		take    *takeError
-		scope   *scopeError
-		session *sessionError
-		arg     *tool.ArgumentError
-	)
+	var take *takeError
+	var arg *tool.ArgumentError
 	switch {
-	case errors.As(err, &scope):
-		return failure{code: CodeUnidentified, hidden: true,
-			text: "The server does not know on whose behalf this call is made." + nothing + "Another key or other arguments do not help; the client has to authenticate."}, true
-	case errors.As(err, &session):
-		return failure{code: CodeSessionRequired, hidden: true, text: noSession}, true
-	case errors.As(err, &take) && take.code == CodeKeyInvalid:
-		return failure{code: CodeKeyInvalid, text: take.text + nothing +
-			fmt.Sprintf("Call again with a key of 1 to %d characters, such as a UUID.", maxKeyLength)}, true
 	case errors.As(err, &take):
-		return failure{code: take.code, text: take.text + nothing + "Correct it and call again."}, true
+		return failure{code: take.code, text: take.text + nothing + next[take.code], hidden: take.err != nil}, true
 	case errors.As(err, &arg):
-		return failure{code: CodeArgumentsInvalid, text: argumentText(arg) + nothing + "Correct the arguments and call again."}, true
+		return failure{code: door.ArgumentsInvalid, text: argumentText(arg) + nothing + "Correct the arguments and call again."}, true
 	default:
 		return failure{}, false
 	}
 }
 
 func refusedFailure(refused *dedup.RefusedError) failure {
-	told := failure{code: CodeRefused, text: refused.Message, meta: mcp.Meta{MetaDuplicate: door.IsDuplicate(refused.Replayed, refused.Recovered), MetaFirstAt: rfc3339(refused.CreatedAt)}}
+	told := failure{code: door.Refused, text: refused.Message, meta: mcp.Meta{door.MetaDuplicate: door.IsDuplicate(refused.Replayed, refused.Recovered), door.MetaFirstAt: rfc3339(refused.CreatedAt)}}
 	if ofDatabase(refused.Message) {
 		// An error of the database's or of its driver's that was recorded as the
 		// answer, by a tool that records all errors. Of a replay there is nothing
@@ -145,7 +141,7 @@ func refusedFailure(refused *dedup.RefusedError) failure {
 		extra["details"] = refused.Details
 	}
 	if len(extra) > 0 {
-		told.meta[MetaRefusal] = extra
+		told.meta[door.MetaRefusal] = extra
 	}
 	return told
 }

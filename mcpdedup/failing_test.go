@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/door"
 	"github.com/tooldedup/dedup/tool"
 )
 
@@ -32,7 +33,7 @@ func TestTexts(t *testing.T) {
 		err  error
 	}{
 		{"key required", keyRequired},
-		{"key invalid", &takeError{CodeKeyInvalid, "The key in the argument idempotencyKey is empty."}},
+		{"key invalid", &takeError{code: door.KeyInvalid, text: "The key in the argument idempotencyKey is empty."}},
 		{"key of arguments invalid", &dedup.InvalidError{What: "call", Field: "Key", Reason: "canary"}},
 		{"key reused", &dedup.Error{Answer: dedup.ErrKeyReused, Tool: "pay", FirstAt: at, Changed: []string{"amount", "not\nplain"}, Complete: true}},
 		{"key reused, incomplete", &dedup.Error{Answer: dedup.ErrKeyReused, Tool: "pay", FirstAt: at, Changed: []string{"amount"}}},
@@ -42,7 +43,7 @@ func TestTexts(t *testing.T) {
 		{"argument that reads itself", &tool.ArgumentError{Field: "day", Reason: "cannot be read as canary.Type", Err: secret}},
 		{"arguments", &tool.ArgumentError{Reason: "must be an object"}},
 		{"arguments that cannot be compared", &dedup.InvalidError{What: "call", Field: "Args", Reason: "are not usable as JSON: a lone surrogate in a string, at byte 3"}},
-		{"added argument", &takeError{CodeArgumentsInvalid, "The argument idempotencyKey is given twice."}},
+		{"added argument", &takeError{code: door.ArgumentsInvalid, text: "The argument idempotencyKey is given twice."}},
 		{"in flight", dedup.ErrInFlight},
 		{"expired", &dedup.Error{Answer: dedup.ErrExpired, Tool: "pay", FirstAt: at}},
 		{"refused", &dedup.RefusedError{Message: "card declined", CreatedAt: at}},
@@ -52,12 +53,12 @@ func TestTexts(t *testing.T) {
 		{"attempts exhausted", &dedup.Error{Answer: dedup.ErrAttemptsExhausted, Err: secret}},
 		{"transient", &pgconn.PgError{Message: "canary", Code: "40001"}},
 		{"demoted", &pgconn.PgError{Message: "canary", Code: "25006"}},
-		{"read only", &tool.ReadOnlyError{Tool: "pay", Reason: "canary"}},
+		{"read only", &dedup.InvalidError{What: "effect", Reason: "canary"}},
 		{"timeout", fmt.Errorf("canary: %w", context.DeadlineExceeded)},
 		{"cancelled", fmt.Errorf("canary: %w", context.Canceled)},
 		{"broken", &dedup.Error{Answer: dedup.ErrBroken, Err: secret}},
-		{"unidentified", &scopeError{secret}},
-		{"no session", &sessionError{secret}},
+		{"unidentified", &takeError{door.Unidentified, "The server does not know on whose behalf this call is made.", secret}},
+		{"no session", &takeError{door.SessionRequired, noSession, secret}},
 		{"session empty", &dedup.InvalidError{What: "call", Field: "Session", Reason: "canary"}},
 		{"database", secret},
 		{"arbiter", &dedup.Error{Answer: dedup.ErrSchema}},
@@ -74,7 +75,7 @@ func TestTexts(t *testing.T) {
 		{"no key", failing{info: tool.Info{Name: "pay", Class: tool.ReadOnly}}, ""},
 	}
 	var golden strings.Builder
-	seen := map[Code]bool{CodeUnclassified: true} // is the middleware's own
+	seen := map[door.Code]bool{}
 	for _, c := range cases {
 		fmt.Fprintf(&golden, "== %s\n", c.name)
 		var before string
@@ -91,7 +92,7 @@ func TestTexts(t *testing.T) {
 			res := of.f.answer(t.Context(), of.key, c.err)
 			require.True(t, res.IsError)
 			require.Nil(t, res.StructuredContent)
-			seen[Code(res.Meta[MetaError].(string))] = true
+			seen[door.Code(res.Meta[door.MetaError].(string))] = true
 			text := described(t, res, hidden)
 			require.NotContains(t, text, "canary", c.name)
 			if text != before {
@@ -112,9 +113,9 @@ func TestTexts(t *testing.T) {
 	require.Equal(t, string(want), golden.String())
 }
 
-var codes = []Code{
-	CodeKeyRequired, CodeKeyInvalid, CodeKeyReused, CodeArgumentsInvalid, CodeInFlight, CodeExpired, CodeRefused,
-	CodeOutcomeUnknown, CodeUnavailable, CodeTimeout, CodeBlocked, CodeUnidentified, CodeSessionRequired, CodeUnclassified, CodeFailed,
+var codes = []door.Code{
+	door.KeyRequired, door.KeyInvalid, door.KeyReused, door.ArgumentsInvalid, door.InFlight, door.Expired, door.Refused,
+	door.OutcomeUnknown, door.Unavailable, door.Timeout, door.Blocked, door.Unidentified, door.SessionRequired, door.Failed,
 }
 
 // described is an answer in a line for each text, and one for _meta without the

@@ -50,18 +50,17 @@ func (o *operations) call(ctx context.Context, req *mcp.CallToolRequest) (*mcp.C
 		return f.answer(ctx, "", err), nil
 	}
 	found, err := o.tools.Status(ctx, inv)
-	var unknown *tool.UnknownToolError
 	var invalid *dedup.InvalidError
-	if errors.As(err, &unknown) || errors.As(err, &invalid) && invalid.Field == "Key" {
+	if errors.As(err, &invalid) && (invalid.Field == "Tool" || invalid.Field == "Key") {
 		err = errNoOperation
 	}
 	if err != nil {
 		return f.answer(ctx, "", err), nil
 	}
-	return o.describe(inv, found).answer(mcp.Meta{o.opts.MetaKey: inv.Key}), nil
+	return o.describe(inv, found).answer(mcp.Meta{MetaKey: inv.Key}), nil
 }
 
-var errNoOperation = &takeError{CodeArgumentsInvalid, "The argument operation names no call of a tool that can be looked up."}
+var errNoOperation = &takeError{code: door.ArgumentsInvalid, text: "The argument operation names no call of a tool that can be looked up."}
 
 // invocation takes from a request which call is asked for.
 func (o *operations) invocation(ctx context.Context, req *mcp.CallToolRequest) (inv tool.Invocation, err error) {

@@ -42,7 +42,7 @@ func (g *guard) call(ctx context.Context, req *mcp.CallToolRequest, next mcp.Met
 	if !g.info.Class.Writes() {
 		return next(ctx, "tools/call", req)
 	}
-	taken, err := g.take(req.Params, g.opts.MetaKey)
+	taken, err := g.take(req.Params)
 	var compared json.RawMessage
 	if err == nil {
 		compared, err = g.compared(taken.args)
@@ -82,16 +82,12 @@ func (g *guard) run(ctx context.Context, scope, key string, compared json.RawMes
 	}
 	result, err := dedup.Do(ctx, g.d, dedup.Call{
 		Scope: scope, Tool: g.info.Name, Key: key, Args: compared,
-		Retention: g.policy.Retention, MaxWait: g.policy.MaxWait, Errors: dedup.ErrorsRollBack,
+		Retention: g.policy.Retention, MaxWait: g.policy.MaxWait,
 	}, effect)
 	if err != nil {
 		return nil, err
 	}
-	res, err := replay(result.Value, g.opts.recordMeta(key, door.IsDuplicate(result.Replayed, result.Recovered), result.CreatedAt))
-	if err == nil && g.policy.Marked {
-		mark(res)
-	}
-	return res, err
+	return replay(result.Value, recordMeta(key, door.IsDuplicate(result.Replayed, result.Recovered), result.CreatedAt))
 }
 
 // compared returns the arguments by which calls are told from each other: without the key,

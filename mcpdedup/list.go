@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -21,18 +20,20 @@ func spliceList(ctx context.Context, guards map[string]*guard, opts *Options, re
 		return nil, fmt.Errorf("mcpdedup: the list of tools is a %T", result)
 	}
 	spliced := *list
-	spliced.Tools = slices.Clone(list.Tools)
-	for i, t := range spliced.Tools {
+	spliced.Tools = []*mcp.Tool{}
+	for _, t := range list.Tools {
 		g := guards[t.Name]
 		if g == nil {
-			continue // to call it is refused, and OnError told
+			opts.report(ctx, Failure{Tool: t.Name, Code: string(door.Unclassified),
+				Err: fmt.Errorf("mcpdedup: %s is none of the tools that Middleware was given, and clients do not see it; give its class, also if it only reads", door.Name(t.Name))})
+			continue
 		}
 		shown, err := g.show(t)
 		if err != nil {
-			opts.report(ctx, Failure{Tool: t.Name, Code: CodeFailed, Err: err})
+			opts.report(ctx, Failure{Tool: t.Name, Code: string(door.Failed), Err: err})
 			return nil, fmt.Errorf("mcpdedup: tool %s cannot be listed", t.Name)
 		}
-		spliced.Tools[i] = shown
+		spliced.Tools = append(spliced.Tools, shown)
 	}
 	return &spliced, nil
 }
@@ -46,15 +47,6 @@ func (g *guard) show(t *mcp.Tool) (*mcp.Tool, error) {
 		hints.Title, hints.OpenWorldHint = t.Annotations.Title, t.Annotations.OpenWorldHint
 	}
 	shown.Annotations = hints
-	if g.policy.Marked && t.OutputSchema != nil {
-		text, err := schemaText(t.OutputSchema)
-		if err != nil {
-			return nil, err
-		}
-		if shown.OutputSchema, err = markSchema(text); err != nil {
-			return nil, err
-		}
-	}
 	if g.spliced == (spliced{}) || g.info.Class == tool.ReadOnly {
 		return &shown, nil
 	}

@@ -1,21 +1,16 @@
 package mcpdedup
 
-// Names in the _meta of requests and answers.
+import "github.com/tooldedup/dedup/internal/door"
+
+// What a client puts into the _meta of a request. The package documentation has the names in
+// that of an answer.
 const (
 	// MetaKey is the call's key: in a request as the client made it, in an answer
-	// as it was used. Options.MetaKey gives it another name.
-	MetaKey = "io.github.tooldedup/idempotency-key"
-	// MetaDuplicate tells of an answer whether it is that of an earlier call, a
-	// boolean: nothing was done now. It is there if the call has a record, and false
-	// where a call lost the answer to its own COMMIT and found its own record.
-	MetaDuplicate = "duplicate"
-	// MetaFirstAt is when an answer was recorded, by the database's clock and in
-	// the form of RFC 3339.
-	MetaFirstAt = "firstAt"
-	// MetaError is the [Code] of an error.
-	MetaError = "io.github.tooldedup/error"
-	// MetaRetryAfter is how many seconds to wait for a call that is in flight.
-	MetaRetryAfter = "io.github.tooldedup/retry-after"
-	// MetaRefusal is what a tool's refusal has beside its text: {code, details}.
-	MetaRefusal = "io.github.tooldedup/refusal"
+	// as it was used.
+	MetaKey = door.MetaKey
+	// MetaTurn says which message of a model the call comes from: {"session": "conversation 17",
+	// "turn": 4}. The turn counts the model's messages in the session, from 1. A call that needs a key and
+	// comes without one, or with one that names no single call, has the key of its turn, its tool and
+	// its arguments.
+	MetaTurn = door.MetaTurn
 )

@@ -3,13 +3,11 @@ package mcpdedup
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/tooldedup/dedup"
-	"github.com/tooldedup/dedup/internal/door"
 	"github.com/tooldedup/dedup/tool"
 )
 
@@ -18,7 +16,7 @@ import (
 //
 //	guard, err := mcpdedup.Middleware(d, map[string]mcpdedup.Policy{
 //		"get_order":    {Class: tool.ReadOnly},
-//		"refund_order": {Class: tool.Destructive, Retention: dedup.FinancialRetention()},
+//		"refund_order": {Class: tool.Destructive, Retention: dedup.Retention{Result: 30 * 24 * time.Hour}},
 //	}, &mcpdedup.Options{Scope: mcpdedup.TokenUser})
 //	...
 //	server.AddReceivingMiddleware(guard)
@@ -37,10 +35,10 @@ import (
 // tool that has an argument of that name itself cannot be listed, unless its
 // Policy.KeyArgument says that it is the key.
 //
-// Every tool has to be named, those that only read too: a call of any other that
-// the server has is refused as unclassified, and OnError told. Of the options Scope,
-// MetaKey, KeyArgument, KeysInMeta, RetryAfter and OnError are used, and others refused.
-// The error is an *[dedup.InvalidError] or a *[ToolsError].
+// Every tool has to be named, those that only read too: any other is not listed and cannot be
+// called, and OnError is told when it would be listed. Of the options Scope,
+// KeysInMeta, RetryAfter and OnError are used, and others refused.
+// The error is an *[dedup.InvalidError] or a *[tool.RegistrationError].
 func Middleware(d *dedup.Deduper, tools map[string]Policy, opts *Options) (mcp.Middleware, error) {
 	if d == nil {
 		panic("mcpdedup: Middleware: the Deduper is nil")
@@ -59,7 +57,7 @@ func Middleware(d *dedup.Deduper, tools map[string]Policy, opts *Options) (mcp.M
 		return nil, refuse("Session", "is not for Middleware, whose keys are those of a principal")
 	}
 	if found := problems(d, tools); len(found) > 0 {
-		return nil, &ToolsError{Problems: found}
+		return nil, &tool.RegistrationError{Problems: found}
 	}
 	guards := make(map[string]*guard, len(tools))
 	for name, p := range tools {
@@ -79,8 +77,8 @@ func Middleware(d *dedup.Deduper, tools map[string]Policy, opts *Options) (mcp.M
 					return nil, fmt.Errorf("mcpdedup: tools/call with a %T", req)
 				}
 				g := guards[call.Params.Name]
-				if g == nil {
-					return unguarded(ctx, &checked, call, next)
+				if g == nil { // also if the server has it, as the SDK says it of any other
+					return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("unknown tool %q", call.Params.Name)}
 				}
 				return g.call(ctx, call, next)
 			case "tools/list":
@@ -94,46 +92,4 @@ func Middleware(d *dedup.Deduper, tools map[string]Policy, opts *Options) (mcp.M
 			}
 		}
 	}, nil
-}
-
-// unguarded answers a call of a tool that the middleware was not given. The call
-// is not passed on: a tool that is added between the list and the call would run
-// without a guard.
-func unguarded(ctx context.Context, opts *Options, call *mcp.CallToolRequest, next mcp.MethodHandler) (mcp.Result, error) {
-	name := call.Params.Name
-	listed, err := lists(ctx, call, next)
-	if err != nil {
-		return nil, err
-	}
-	if !listed {
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("unknown tool %q", name)} // as the SDK says it
-	}
-	opts.report(ctx, Failure{Tool: name, Code: CodeUnclassified,
-		Err: fmt.Errorf("mcpdedup: %s was called and is none of the tools that Middleware was given; give its class, also if it only reads", door.Name(name))})
-	return complete(call.Session, &mcp.CallToolResult{
-		IsError: true,
-		Content: []mcp.Content{&mcp.TextContent{Text: "The server does not say what a repeat of this tool would do. Nothing was done. Use another tool."}},
-		Meta:    mcp.Meta{MetaError: string(CodeUnclassified)},
-	}), nil
-}
-
-// lists reports whether the server has the tool that a call names.
-func lists(ctx context.Context, call *mcp.CallToolRequest, next mcp.MethodHandler) (bool, error) {
-	for cursor := ""; ; {
-		req := &mcp.ListToolsRequest{Session: call.Session, Extra: call.Extra, Params: &mcp.ListToolsParams{Cursor: cursor}}
-		res, err := next(ctx, "tools/list", req)
-		if err != nil {
-			return false, err
-		}
-		list, ok := res.(*mcp.ListToolsResult)
-		if !ok {
-			return false, fmt.Errorf("mcpdedup: the list of tools is a %T", res)
-		}
-		if slices.ContainsFunc(list.Tools, func(t *mcp.Tool) bool { return t.Name == call.Params.Name }) {
-			return true, nil
-		}
-		if cursor = list.NextCursor; cursor == "" {
-			return false, nil
-		}
-	}
 }

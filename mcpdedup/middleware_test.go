@@ -6,6 +6,7 @@ import (
 	"errors"
 	"reflect"
 	"testing"
+	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -13,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/door"
 	"github.com/tooldedup/dedup/mcpdedup"
 	"github.com/tooldedup/dedup/tool"
 )
@@ -61,7 +63,7 @@ func guardedServer(t *testing.T, d *desk, opts *mcpdedup.Options, tools map[stri
 }
 
 var policies = map[string]mcpdedup.Policy{
-	"book": {Class: tool.Destructive, Retention: dedup.FinancialRetention(), Ignored: []string{"note"}},
+	"book": {Class: tool.Destructive, Retention: dedup.Retention{Result: 30 * 24 * time.Hour}, Ignored: []string{"note"}},
 	"find": {Class: tool.ReadOnly},
 }
 
@@ -113,7 +115,7 @@ func TestMiddlewareWithoutKey(t *testing.T) {
 	for range 2 {
 		res := call(t, cs, "book", args{"guest": "Ada"})
 		require.False(t, res.IsError, text(res))
-		require.NotContains(t, res.Meta, mcpdedup.MetaDuplicate)
+		require.NotContains(t, res.Meta, door.MetaDuplicate)
 	}
 	require.True(t, call(t, cs, "book", args{"guest": "Refused"}).IsError)
 	require.Equal(t, 2, d.count(t, "bookings"))
@@ -127,13 +129,18 @@ func TestMiddlewareRefusesUnknown(t *testing.T) {
 	d := newDesk(t, nil)
 	var told []mcpdedup.Failure
 	cs := connect(t, guardedServer(t, d, collecting(&told, mcpdedup.SingleUser("house")), map[string]mcpdedup.Policy{"find": {Class: tool.ReadOnly}}))
-	require.Equal(t, "unclassified", code(call(t, cs, "book", args{"guest": "Ada", mcpdedup.KeyArgument: "k"})))
+	_, err := cs.CallTool(t.Context(), &mcp.CallToolParams{Name: "book", Arguments: args{"guest": "Ada", mcpdedup.KeyArgument: "k"}})
+	require.ErrorContains(t, err, "unknown tool")
+	list, err := cs.ListTools(t.Context(), nil)
+	require.NoError(t, err)
+	require.Len(t, list.Tools, 1)
 	require.Len(t, told, 1)
 	require.Equal(t, "book", told[0].Tool)
+	require.Equal(t, "unclassified", told[0].Code)
 	require.Zero(t, d.count(t, "bookings"))
 
-	_, err := mcpdedup.Middleware(d.tools.Deduper(), map[string]mcpdedup.Policy{"b": {}, "a": {Class: tool.External}, "c": {Class: tool.Write}}, oneUser())
-	var refused *mcpdedup.ToolsError
+	_, err = mcpdedup.Middleware(d.tools.Deduper(), map[string]mcpdedup.Policy{"b": {}, "a": {Class: tool.External}, "c": {Class: tool.Write}}, oneUser())
+	var refused *tool.RegistrationError
 	require.ErrorAs(t, err, &refused)
 	require.Len(t, refused.Problems, 2)
 	require.Equal(t, "a", refused.Problems[0].Tool)

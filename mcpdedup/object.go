@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"unicode/utf8"
+
+	"github.com/tooldedup/dedup/internal/door"
 )
 
 // object is a JSON object, of which every byte of a name and a value stays as it is: decoded
@@ -91,7 +93,7 @@ func takeMembers(text json.RawMessage, names ...string) (rest json.RawMessage, t
 		case !slices.Contains(names, m.name):
 			left = append(left, m)
 		case twice:
-			return nil, nil, &takeError{CodeArgumentsInvalid, "The argument " + m.name + " is given twice."}
+			return nil, nil, &takeError{code: door.ArgumentsInvalid, text: "The argument " + m.name + " is given twice."}
 		case taken == nil:
 			taken = map[string]json.RawMessage{m.name: m.value}
 		default:

@@ -1,12 +1,9 @@
 package mcpdedup
 
 import (
-	"cmp"
 	"context"
 	"log/slog"
 	"reflect"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -27,18 +24,10 @@ type Options struct {
 	Scope func(ctx context.Context, req *mcp.CallToolRequest) (string, error)
 
 	// Session returns the conversation that a call belongs to. It matters to tools
-	// whose scope is tool.PerSession. Default none: a client that reconnects, or that
+	// that are PerSession. Default none: a client that reconnects, or that
 	// speaks a version of MCP without sessions, would be in a new one each time.
 	// Not for [Middleware].
 	Session func(ctx context.Context, req *mcp.CallToolRequest) (string, error)
-
-	// MetaKey is the name in a request's _meta under which clients send keys, and in
-	// an answer's under which the key stands that was used. Default [MetaKey].
-	MetaKey string
-
-	// KeyArgument is the name of the argument for the key that tools get: letters,
-	// digits and "_", "-" or ".". Default [KeyArgument].
-	KeyArgument string
 
 	// KeysInMeta says that all clients send keys in _meta. Tools then get no
 	// argument for them.
@@ -76,9 +65,9 @@ type Options struct {
 
 // Failure is an error behind an answer that does not tell it.
 type Failure struct {
-	// Tool is the name that was called, Code that of the answer.
-	Tool string
-	Code Code
+	// Tool is the name of the tool, Code that of the answer; it is
+	// "unclassified" of a tool that [Middleware] was not given.
+	Tool, Code string
 	// KeyHash is the [dedup.KeyHash] of the call's key, empty if it had none.
 	KeyHash string
 	// Err is the error. It may hold what no client may see.
@@ -100,29 +89,11 @@ func (o *Options) checked() (Options, error) {
 	if opts.RetryAfter < time.Second || opts.RetryAfter > time.Hour {
 		return Options{}, refuse("RetryAfter", "must be between 1 second and 1 hour")
 	}
-	opts.MetaKey = cmp.Or(opts.MetaKey, MetaKey)
-	if slices.Contains([]string{MetaDuplicate, MetaFirstAt, MetaError, MetaRetryAfter, MetaRefusal}, opts.MetaKey) {
-		return Options{}, refuse("MetaKey", "is the name of something else in an answer's _meta; give another")
-	}
-	if opts.KeyArgument != "" && opts.KeysInMeta {
-		return Options{}, refuse("KeyArgument", "is of no use with KeysInMeta, which leaves the argument out")
-	}
-	opts.KeyArgument = cmp.Or(opts.KeyArgument, KeyArgument)
-	if !isArgumentName(opts.KeyArgument) {
-		return Options{}, refuse("KeyArgument", `must be made of letters, digits, "_", "-" and "."`)
-	}
 	return opts, nil
 }
 
 func refuse(option, reason string) error {
 	return &dedup.InvalidError{What: "option", Field: option, Reason: reason}
-}
-
-// isArgumentName reports whether a name can stand in a schema without escapes.
-func isArgumentName(name string) bool {
-	return !strings.ContainsFunc(name, func(r rune) bool {
-		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("_-.", r))
-	})
 }
 
 // report tells the server's author what the client is not told.
@@ -131,5 +102,5 @@ func (o *Options) report(ctx context.Context, f Failure) {
 		o.OnError(ctx, f)
 		return
 	}
-	slog.ErrorContext(ctx, "mcpdedup: answered an error that clients are not told in full", "tool", f.Tool, "code", string(f.Code), "key_hash", f.KeyHash, "error", wire.LogText(f.Err))
+	slog.ErrorContext(ctx, "mcpdedup: answered an error that clients are not told in full", "tool", f.Tool, "code", f.Code, "key_hash", f.KeyHash, "error", wire.LogText(f.Err))
 }

@@ -23,13 +23,8 @@ type Policy struct {
 	MaxWait time.Duration
 	// KeyArgument is an argument of the tool's own that is the key of its calls, such
 	// as the idempotency_key of AdCP. Its schema stays as it is, and the handler gets
-	// the argument. Default: the tool gets an argument for it, see Options.KeyArgument.
+	// the argument. Default: the tool gets an argument for it, [KeyArgument].
 	KeyArgument string
-	// Marked adds duplicate and firstAt to results with structured content, and to the
-	// tool's output schema, for clients that drop _meta. The results have to be objects
-	// without members of these names, and the schema no more than a list of properties:
-	// else the tool cannot be listed.
-	Marked bool
 	// Ignored are the arguments that are not compared: what a model words anew
 	// with each try, and secrets. They reach the handler all the same.
 	Ignored []string

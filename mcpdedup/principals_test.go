@@ -6,6 +6,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
+	"github.com/tooldedup/dedup/internal/door"
 	"github.com/tooldedup/dedup/mcpdedup"
 	"github.com/tooldedup/dedup/tool"
 )
@@ -32,7 +33,7 @@ func TestPrincipalsAreApart(t *testing.T) {
 			arguments := args{"guest": "Ada", mcpdedup.KeyArgument: "k"}
 			hers, his := call(t, alice, "book", arguments), call(t, bob, "book", arguments)
 			require.False(t, his.IsError, text(his))
-			require.Equal(t, false, his.Meta[mcpdedup.MetaDuplicate])
+			require.Equal(t, false, his.Meta[door.MetaDuplicate])
 			require.NotEqual(t, text(hers), text(his))
 
 			requireSame(t, hers, call(t, alice, "book", arguments))

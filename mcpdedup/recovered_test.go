@@ -10,7 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tooldedup/dedup"
-	"github.com/tooldedup/dedup/deduptest"
+	"github.com/tooldedup/dedup/internal/door"
+	"github.com/tooldedup/dedup/internal/faultproxy"
 	"github.com/tooldedup/dedup/mcpdedup"
 	"github.com/tooldedup/dedup/tool"
 )
@@ -47,13 +48,13 @@ func TestRecoveredIsNoDuplicate(t *testing.T) {
 
 			call(t, cs, "cancel", c.args("warm"))
 			before := d.count(t, "effects")
-			lost := proxy.Inject(deduptest.Fault{Kind: deduptest.ResetAnswer, At: deduptest.AtCommit})
+			lost := proxy.Arm(faultproxy.Fault{Kind: faultproxy.ReplyReset, Where: faultproxy.AtCommit})
 			first := call(t, cs, "cancel", c.args("k"))
 			require.Equal(t, 1, lost.Count())
 			require.Equal(t, c.done, d.count(t, "effects")-before)
-			require.Equal(t, false, first.Meta[mcpdedup.MetaDuplicate])
+			require.Equal(t, false, first.Meta[door.MetaDuplicate])
 			again := call(t, cs, "cancel", c.args("k"))
-			require.Equal(t, true, again.Meta[mcpdedup.MetaDuplicate])
+			require.Equal(t, true, again.Meta[door.MetaDuplicate])
 			if name == "AddTools" {
 				require.Contains(t, text(first), `"duplicate":false`)
 				require.Contains(t, text(again), `"duplicate":true`)

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/door"
 	"github.com/tooldedup/dedup/mcpdedup"
 )
 
@@ -187,7 +188,7 @@ type result struct {
 	Meta                       map[string]json.RawMessage
 }
 
-func (r *result) duplicate() string { return string(r.Meta[mcpdedup.MetaDuplicate]) }
+func (r *result) duplicate() string { return string(r.Meta[door.MetaDuplicate]) }
 
 // resultIn finds the answer to a request, in JSON or in a stream of events, and in it a
 // result that is recorded: an error and a demand for more input are none.

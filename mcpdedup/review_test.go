@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"reflect"
 	"testing"
 	"time"
@@ -15,29 +14,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/door"
 	"github.com/tooldedup/dedup/mcpdedup"
 	"github.com/tooldedup/dedup/tool"
 )
-
-// serverOnlyDay reads its own JSON, and never finds it good.
-type serverOnlyDay struct{ day string }
-
-func (d *serverOnlyDay) UnmarshalJSON(b []byte) error {
-	d.day = string(b)
-	return fmt.Errorf("%s is no day", b)
-}
-
-// TestTypesAreHidden: the name of a Go type is the server's own.
-func TestTypesAreHidden(t *testing.T) {
-	t.Parallel()
-	server := newServer()
-	type in struct {
-		Day serverOnlyDay `json:"day"`
-	}
-	require.NoError(t, addTool(server, newDesk(t, nil).tools, oneUser(), nothing[in]("plan", tool.Write)))
-	res := call(t, connect(t, server), "plan", args{"day": "canary", mcpdedup.KeyArgument: "k"})
-	require.Equal(t, "The argument day cannot be read. Nothing was done. Correct the arguments and call again.", text(res))
-}
 
 // TestRecordsOfTheOtherKind: a tool goes behind the middleware, or comes out of
 // it, between a call and its repeat. The repeat is neither carried out nor
@@ -81,7 +61,7 @@ func TestMiddlewareRefusesPolicies(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, nil).tools.Deduper()
 	_, err := mcpdedup.Middleware(d, map[string]mcpdedup.Policy{"book": {Class: tool.Write, Retention: dedup.Retention{Result: -time.Hour}}}, oneUser())
-	var refused *mcpdedup.ToolsError
+	var refused *tool.RegistrationError
 	require.ErrorAs(t, err, &refused)
 	require.Len(t, refused.Problems, 1)
 	require.Equal(t, "book", refused.Problems[0].Tool)
@@ -94,9 +74,6 @@ func TestMiddlewareKeepsTheVersion(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, nil)
 	server := guardedServer(t, d, oneUser(), policies)
-	mcp.AddTool(server, &mcp.Tool{Name: "unclassified"}, func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, any, error) {
-		return nil, nil, nil
-	})
 	for _, version := range []string{withSession, withoutSession} {
 		cs := connect(t, server, version)
 		says := func(name string, arguments args) string {
@@ -111,7 +88,6 @@ func TestMiddlewareKeepsTheVersion(t *testing.T) {
 		}
 		require.Equal(t, want, says("book", args{"guest": "Ada"}))
 		require.Equal(t, want, says("book", args{"guest": "Refused", mcpdedup.KeyArgument: "k2"}))
-		require.Equal(t, want, says("unclassified", nil))
 	}
 }
 
@@ -132,7 +108,7 @@ func TestMiddlewareRecordsFinal(t *testing.T) {
 		res := call(t, cs, "book", args{mcpdedup.KeyArgument: "k"})
 		require.Equal(t, "refused", code(res))
 		require.Equal(t, "card declined", text(res))
-		require.Equal(t, duplicate, res.Meta[mcpdedup.MetaDuplicate])
+		require.Equal(t, duplicate, res.Meta[door.MetaDuplicate])
 	}
 }
 
@@ -144,14 +120,14 @@ func TestRecordedDriverErrors(t *testing.T) {
 	var told []mcpdedup.Failure
 	server := newServer()
 	require.NoError(t, addTool(server, d.tools, collecting(&told, mcpdedup.SingleUser("house")), tool.Tool[bookIn, booking]{
-		Name: "encode", Class: tool.Write, Errors: dedup.ErrorsStored,
+		Name: "encode", Class: tool.Write, StoreErrors: true,
 		Run: func(ctx context.Context, tx pgx.Tx, in bookIn) (b booking, err error) {
 			_, err = tx.Exec(ctx, `SELECT $1::bigint`, in.Extra)
 			return b, err
 		},
 	}))
 	require.NoError(t, addTool(server, d.tools, collecting(&told, mcpdedup.SingleUser("house")), tool.Tool[bookIn, booking]{
-		Name: "scan", Class: tool.Write, Errors: dedup.ErrorsStored,
+		Name: "scan", Class: tool.Write, StoreErrors: true,
 		Run: func(ctx context.Context, tx pgx.Tx, _ bookIn) (b booking, err error) {
 			return b, tx.QueryRow(ctx, `SELECT NULL::text AS canary`).Scan(&b.Guest)
 		},
@@ -174,33 +150,6 @@ func TestSchemaOfAnArgumentsTypeIsNoObject(t *testing.T) {
 	d := newDesk(t, nil)
 	opts := oneUser()
 	opts.TypeSchemas = map[reflect.Type]*jsonschema.Schema{reflect.TypeFor[findIn](): {Type: "string"}}
-	var refused *mcpdedup.ToolsError
+	var refused *tool.RegistrationError
 	require.ErrorAs(t, addTool(newServer(), d.tools, opts, nothing[findIn]("nothing", tool.Write)), &refused)
-}
-
-// TestInnerCallsAreHidden: a tool makes a call of its own, whose key was used
-// before. The client's key was not, and the call's arguments are the server's.
-func TestInnerCallsAreHidden(t *testing.T) {
-	t.Parallel()
-	d := newDesk(t, nil)
-	var told []mcpdedup.Failure
-	server := newServer()
-	require.NoError(t, addTool(server, d.tools, collecting(&told, mcpdedup.SingleUser("house")), tool.Tool[findIn, booking]{
-		Name: "outer", Class: tool.Write,
-		Run: func(ctx context.Context, tx pgx.Tx, in findIn) (booking, error) {
-			inner := dedup.Call{Scope: "shop", Tool: "inner", Key: "k", Args: args{"canary": in.Guest}}
-			res, err := dedup.DoTx(ctx, d.tools.Deduper(), tx, inner, func(context.Context, pgx.Tx) (b booking, err error) { return b, nil })
-			return res.Value, err
-		},
-	}))
-	cs := connect(t, server)
-	require.False(t, call(t, cs, "outer", args{"guest": "Ada", mcpdedup.KeyArgument: "k1"}).IsError)
-	res := call(t, cs, "outer", args{"guest": "Bob", mcpdedup.KeyArgument: "k2"})
-	require.Equal(t, "failed", code(res))
-	require.NotContains(t, asJSON(t, res), "canary")
-	_, err := d.pool.Exec(t.Context(), `UPDATE tool_dedup SET expires_at = created_at`)
-	require.NoError(t, err)
-	res = call(t, cs, "outer", args{"guest": "Ada", mcpdedup.KeyArgument: "k3"})
-	require.Equal(t, "failed", code(res), "it was not this call that was carried out")
-	require.Len(t, told, 2)
 }

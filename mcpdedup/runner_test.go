@@ -5,24 +5,22 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tooldedup/dedup/mcpdedup"
+	"github.com/tooldedup/dedup/internal/door"
 	"github.com/tooldedup/dedup/tool/runner"
 )
 
-// Package runner knows the codes by which a call may be made again, though it cannot use this
-// package's names for them.
+// Package runner knows the codes by which a call may be made again.
 func TestRunnerKnowsTheCodes(t *testing.T) {
 	t.Parallel()
-	for code, again := range map[mcpdedup.Code]bool{
-		mcpdedup.CodeInFlight: true, mcpdedup.CodeOutcomeUnknown: true, mcpdedup.CodeUnavailable: true, mcpdedup.CodeTimeout: true,
-		mcpdedup.CodeKeyRequired: false, mcpdedup.CodeKeyInvalid: false, mcpdedup.CodeKeyReused: false, mcpdedup.CodeArgumentsInvalid: false,
-		mcpdedup.CodeExpired: false, mcpdedup.CodeRefused: false, mcpdedup.CodeBlocked: false,
-		mcpdedup.CodeUnidentified: false, mcpdedup.CodeSessionRequired: false, mcpdedup.CodeUnclassified: false, mcpdedup.CodeFailed: false,
+	for code, again := range map[door.Code]bool{
+		door.InFlight: true, door.OutcomeUnknown: true, door.Unavailable: true, door.Timeout: true,
+		door.KeyRequired: false, door.KeyInvalid: false, door.KeyReused: false, door.ArgumentsInvalid: false,
+		door.Expired: false, door.Refused: false, door.Blocked: false,
+		door.Unidentified: false, door.SessionRequired: false, door.Failed: false,
 	} {
-		err := runner.ResultError(true, map[string]any{mcpdedup.MetaError: string(code), mcpdedup.MetaRetryAfter: 7})
+		err := runner.ResultError(true, map[string]any{door.MetaError: string(code), door.MetaRetryAfter: 7})
 		require.Equal(t, again, runner.IsRetryable(err), code)
 	}
 	var status *runner.StatusError
-	require.ErrorAs(t, runner.ResultError(false, map[string]any{mcpdedup.MetaRetryAfter: 7}), &status)
-	require.Equal(t, mcpdedup.MetaKey, runner.MetaKey)
+	require.ErrorAs(t, runner.ResultError(false, map[string]any{door.MetaRetryAfter: 7}), &status)
 }

@@ -11,8 +11,7 @@ import (
 	"github.com/tooldedup/dedup/tool"
 )
 
-// KeyArgument is the argument that is added to tools, in which a model sends the key of its call,
-// unless Options.KeyArgument gives it another name.
+// KeyArgument is the argument that is added to tools, in which a model sends the key of its call.
 const KeyArgument = "idempotencyKey"
 
 // The descriptions are read by models. They say when to mint a key and when not:
@@ -33,8 +32,8 @@ type spliced struct {
 
 func spliceFor(info tool.Info, opts *Options) spliced {
 	s := spliced{keyRequired: info.Class.NeedsKey()}
-	if info.Class.Writes() && !info.KeyInArguments() && !opts.KeysInMeta {
-		s.keyArgument = opts.KeyArgument
+	if info.Class.Writes() && len(info.Key) == 0 && !opts.KeysInMeta {
+		s.keyArgument = KeyArgument
 	}
 	return s
 }

@@ -10,30 +10,30 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/door"
 )
 
 func TestStoredResult(t *testing.T) {
 	t.Parallel()
 	given := &mcp.CallToolResult{
-		Meta:              mcp.Meta{"n": json.Number("9007199254740993"), MetaDuplicate: "a handler's own"},
+		Meta:              mcp.Meta{"n": json.Number("9007199254740993"), door.MetaDuplicate: "a handler's own"},
 		Content:           []mcp.Content{&mcp.TextContent{Text: "<a>"}, &mcp.ImageContent{Data: []byte{1}, MIMEType: "image/png"}},
 		StructuredContent: json.RawMessage(`{"n":9007199254740993}`),
 	}
-	opts := &Options{MetaKey: MetaKey}
 	text, err := record(given, nil)
 	require.NoError(t, err)
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	res, err := replay(text, opts.recordMeta("k", true, at))
+	res, err := replay(text, recordMeta("k", true, at))
 	require.NoError(t, err)
 	require.Equal(t, given.Content, res.Content)
 	require.Equal(t, given.StructuredContent, res.StructuredContent)
-	require.Equal(t, mcp.Meta{"n": json.Number("9007199254740993"), MetaKey: "k", MetaDuplicate: true, MetaFirstAt: "2026-01-02T03:04:05Z"}, res.Meta)
+	require.Equal(t, mcp.Meta{"n": json.Number("9007199254740993"), MetaKey: "k", door.MetaDuplicate: true, door.MetaFirstAt: "2026-01-02T03:04:05Z"}, res.Meta)
 
 	bare, err := record(&mcp.CallToolResult{}, nil)
 	require.NoError(t, err)
-	res, err = replay(bare, opts.recordMeta("k", false, at))
+	res, err = replay(bare, recordMeta("k", false, at))
 	require.NoError(t, err)
-	require.Equal(t, false, res.Meta[MetaDuplicate])
+	require.Equal(t, false, res.Meta[door.MetaDuplicate])
 
 	for _, broken := range []string{``, `{`, `{"content":7}`, `{"_meta":[]}`} {
 		_, err = replay(json.RawMessage(broken), nil)

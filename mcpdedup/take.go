@@ -27,7 +27,7 @@ type taken struct {
 
 // take takes the added argument out of a call, and reads a key that is an argument of
 // the tool's own. What it returns beside an error is of no use.
-func (s spliced) take(params *mcp.CallToolParamsRaw, metaKey string) (t taken, err error) {
+func (s spliced) take(params *mcp.CallToolParamsRaw) (t taken, err error) {
 	var members map[string]json.RawMessage
 	t.args = params.Arguments
 	if s.keyArgument != "" {
@@ -41,11 +41,11 @@ func (s spliced) take(params *mcp.CallToolParamsRaw, metaKey string) (t taken, e
 	if t.turn, err = turnOf(params.Meta); err != nil {
 		return t, err
 	}
-	value, inMeta := params.Meta[metaKey]
+	value, inMeta := params.Meta[MetaKey]
 	raw, inArgument := members[s.keyArgument]
 	switch {
 	case inMeta && !(inArgument && namesNoCall(value, params.Name)):
-		t.key, err = clientKey(t.turn, `in _meta["`+metaKey+`"]`, params.Name, value)
+		t.key, err = clientKey(t.turn, `in _meta["`+MetaKey+`"]`, params.Name, value)
 	case inArgument:
 		var value any
 		_ = json.Unmarshal(raw, &value) // it was found valid
@@ -53,12 +53,6 @@ func (s spliced) take(params *mcp.CallToolParamsRaw, metaKey string) (t taken, e
 	}
 	return t, err
 }
-
-// MetaTurn is the member of a request's _meta that says which message of a model the
-// call comes from: {"session": "conversation 17", "turn": 4}. The turn counts the
-// model's messages in the session, from 1. A call that needs a key and comes without one, or with
-// one that names no single call, has the key of its turn, its tool and its arguments.
-const MetaTurn = "io.github.tooldedup/turn"
 
 // turnOf reads the turn in the _meta of a call, nil where there is none.
 func turnOf(meta map[string]any) (*door.Turn, error) {
@@ -74,7 +68,7 @@ func turnOf(meta map[string]any) (*door.Turn, error) {
 		t.Number = int(number)
 	}
 	if !t.Valid() {
-		return nil, &takeError{CodeKeyInvalid, `The value of _meta["` + MetaTurn + `"] must be an object of session, a text, and turn, a whole number from 1.`}
+		return nil, &takeError{code: door.KeyInvalid, text: `The value of _meta["` + MetaTurn + `"] must be an object of session, a text, and turn, a whole number from 1.`}
 	}
 	return t, nil
 }
@@ -95,7 +89,7 @@ func clientKey(t *door.Turn, where, tool string, value any) (string, error) {
 	case t != nil:
 		return "", nil
 	default:
-		return "", &takeError{CodeKeyInvalid, "The key " + where + " " + door.NamesNoCall + "."}
+		return "", &takeError{code: door.KeyInvalid, text: "The key " + where + " " + door.NamesNoCall + "."}
 	}
 }
 
@@ -121,13 +115,22 @@ func keyOf(where string, value any) (string, error) {
 	default:
 		return key, nil
 	}
-	return "", &takeError{CodeKeyInvalid, "The key " + where + " " + fault + "."}
+	return "", &takeError{code: door.KeyInvalid, text: "The key " + where + " " + fault + "."}
 }
 
-// takeError is what is wrong with an added argument, in words for the client.
+// takeError is what is wrong with a call before its tool is asked, in words for the client.
 type takeError struct {
-	code Code
+	code door.Code
 	text string
+	// err is that of Options.Scope and Session, which the client is not told.
+	err error
 }
 
-func (e *takeError) Error() string { return "mcpdedup: " + e.text }
+func (e *takeError) Error() string {
+	if e.err == nil {
+		return "mcpdedup: " + e.text
+	}
+	return "mcpdedup: " + e.text + " " + e.err.Error()
+}
+
+func (e *takeError) Unwrap() error { return e.err }

@@ -11,7 +11,7 @@ import (
 func (f *failing) words(key string) door.Words {
 	w := door.Words{Arguments: "arguments", Keyless: key == "", RetryAfter: f.opts.RetryAfter}
 	switch {
-	case f.info.KeyInArguments():
+	case len(f.info.Key) > 0:
 		w.Same, w.New = "with the same arguments", "give it another value for "+strings.Join(f.info.Key, ", ")
 	case f.keyArgument != "":
 		w.Same, w.New = "with the same "+f.keyArgument+" and the same arguments", "call again with a new "+f.keyArgument
@@ -25,12 +25,12 @@ func (f *failing) keyRequiredText() string {
 	const text = "This tool changes something, and the call has nothing that tells a retry from a new action. Nothing was done. Call again with the same arguments and "
 	const fresh = ": a new random value, such as a UUID, to be sent again, unchanged, with every retry of this action."
 	switch {
-	case f.info.KeyInArguments():
+	case len(f.info.Key) > 0:
 		return text + "a value for " + strings.Join(f.info.Key, ", ") + ", by which the action is known."
 	case f.keyArgument != "":
 		return text + "the argument " + f.keyArgument + fresh
 	default:
-		return text + `a key in _meta["` + f.opts.MetaKey + `"]` + fresh
+		return text + `a key in _meta["` + MetaKey + `"]` + fresh
 	}
 }
 

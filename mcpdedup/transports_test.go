@@ -12,6 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
+	"github.com/tooldedup/dedup/internal/door"
 	"github.com/tooldedup/dedup/mcpdedup"
 )
 
@@ -79,7 +80,7 @@ func exercise(t *testing.T, d *desk, connect func() *mcp.ClientSession) {
 	for range 2 {
 		res = call(t, cs, "set_phone", args{"guest": "Ada", "phone": "1"})
 		require.False(t, res.IsError, text(res))
-		require.NotContains(t, res.Meta, mcpdedup.MetaDuplicate)
+		require.NotContains(t, res.Meta, door.MetaDuplicate)
 	}
 	found := call(t, cs, "find", args{"guest": "Ada"})
 	require.False(t, found.IsError, text(found))

@@ -42,7 +42,7 @@ func TestLongTypeScriptClientModule(t *testing.T) {
 			t.Parallel()
 			const calls = 8
 			d := newDesk(t, nil)
-			front := &breakingFront{inner: serve(t, d), left: map[string][]string{}, broken: map[string]int{}}
+			front := &breakingFront{inner: serve(t, d), fates: fates, left: map[string][]string{}, broken: map[string]int{}}
 			web := httptest.NewServer(front)
 			t.Cleanup(func() { web.CloseClientConnections(); web.Close() })
 			plan := args{"door": door, "url": web.URL, "token": "alice", "keys": filepath.Join(t.TempDir(), "keys.json"), "calls": calls}
@@ -152,6 +152,7 @@ var fates = [][]string{
 // breakingFront stands before a server and breaks what passes, by key and try.
 type breakingFront struct {
 	inner http.Handler
+	fates [][]string // of the keys, one after another
 
 	mu     sync.Mutex
 	left   map[string][]string // what becomes of a key's further tries
@@ -205,7 +206,7 @@ func (f *breakingFront) next(key string) string {
 	defer f.mu.Unlock()
 	left, known := f.left[key]
 	if !known {
-		left = fates[len(f.left)%len(fates)]
+		left = f.fates[len(f.left)%len(f.fates)]
 	}
 	fault := passes
 	if len(left) > 0 {
@@ -221,11 +222,15 @@ func keyOf(r *http.Request, body []byte) string {
 	var call struct {
 		Method string
 		Params struct {
-			Meta map[string]any `json:"_meta"`
+			Meta      map[string]any `json:"_meta"`
+			Arguments map[string]any
 		}
 	}
 	if json.Unmarshal(body, &call) == nil && call.Method == "tools/call" {
-		key, _ := call.Params.Meta[mcpdedup.MetaKey].(string)
+		key, inMeta := call.Params.Meta[mcpdedup.MetaKey].(string)
+		if !inMeta {
+			key, _ = call.Params.Arguments[mcpdedup.KeyArgument].(string)
+		}
 		return key
 	}
 	return r.Header.Get("Idempotency-Key")

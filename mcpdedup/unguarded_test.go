@@ -3,6 +3,7 @@ package mcpdedup_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -12,8 +13,8 @@ import (
 )
 
 // TestMiddlewareKnowsWhatIsUnknown: a tool that the server does not have is
-// answered as without the middleware. One that it has is not run without a class,
-// on whatever page of the list it stands.
+// answered as without the middleware, and so is one without a class, on whatever page of
+// the list it stands.
 func TestMiddlewareKnowsWhatIsUnknown(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, nil)
@@ -40,10 +41,15 @@ func TestMiddlewareKnowsWhatIsUnknown(t *testing.T) {
 	require.Equal(t, answer, guarded)
 	require.Empty(t, told, "the server lacks nothing")
 
-	for i := range 5 {
-		require.Equal(t, "unclassified", code(call(t, connect(t, server), fmt.Sprint("tool", i), nil)))
+	// What it has and the middleware was not given is neither listed nor called.
+	cs := connect(t, server)
+	for shown, err := range cs.Tools(t.Context(), nil) {
+		require.NoError(t, err)
+		require.Nil(t, shown)
 	}
 	require.Len(t, told, 5)
+	_, answer = poster(server)(strings.Replace(unknown, `tool\"9`, "tool4", 1))
+	require.Contains(t, answer, `-32602`)
 	require.False(t, ran)
 
 	// A policy for a tool that the server does not have makes none of it.

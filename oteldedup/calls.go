@@ -12,6 +12,13 @@ import (
 	"github.com/tooldedup/dedup"
 )
 
+const (
+	// maxTools is how many tools are counted by name.
+	maxTools = 200
+	// otherTools is the tool that calls of all others are counted for.
+	otherTools = "_other"
+)
+
 // call is a call from its start to its end.
 type call struct {
 	tool  *tool
@@ -60,9 +67,9 @@ func (cs *calls) named(name string) *tool {
 	switch {
 	case of != nil:
 		return of
-	case len(cs.tools) == dedup.MaxStatsTools || !isName(name):
+	case len(cs.tools) == maxTools || !isName(name):
 		if cs.others == nil {
-			cs.others = newTool(dedup.OtherTools)
+			cs.others = newTool(otherTools)
 		}
 		return cs.others
 	case cs.tools == nil:

@@ -60,7 +60,7 @@ func events(tb testing.TB, sampler sdktrace.Sampler) func(dedup.Outcome) {
 	data := dedup.CallData{Func: "Do", Scope: "acme", Tool: "add_note", Key: "k", KeyHash: dedup.KeyHash("k")}
 	ctx := tb.Context()
 	return func(outcome dedup.Outcome) {
-		ctx := tracer.TraceCallStart(ctx, dedup.CallStartData{CallData: data})
+		ctx := tracer.TraceCallStart(ctx, data)
 		tracer.TraceCallEnd(ctx, dedup.CallEndData{
 			CallData: data, Outcome: outcome, Attempts: 1, Duration: 1000, Age: 1000, ResultBytes: 100,
 		})

@@ -14,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/external"
 	"github.com/tooldedup/dedup/internal/promtool"
 )
 
@@ -217,7 +218,7 @@ var values = map[string][]string{
 		string(dedup.OutcomeRefused), string(dedup.OutcomeRefusalReplayed), string(dedup.OutcomeKeyReused),
 		string(dedup.OutcomeExpired), string(dedup.OutcomeUnknown), string(dedup.OutcomeBroken), string(dedup.OutcomeSchema),
 	},
-	"dedup_external_step":  {string(dedup.ExternalParked), string(dedup.ExternalTwice)},
+	"dedup_external_step":  {string(external.EventParked), string(external.EventTwice)},
 	"otel_metric_overflow": {"true"},
 }
 

@@ -3,7 +3,6 @@ package oteldedup
 import (
 	"context"
 	"errors"
-	"iter"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -23,8 +22,12 @@ func (t *Tracer) ObserveExternal(x *external.Tools) error {
 	}
 	_, err = t.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
 		var all error
-		for state, ops := range map[string]iter.Seq2[external.Operation, error]{"open": x.Open(ctx, 0), "parked": x.Parked(ctx)} {
-			seconds, err := oldest(ops)
+		pool := x.Deduper().Pool()
+		for state, page := range map[string]func(after external.Operation) ([]external.Operation, error){
+			"open":   func(after external.Operation) ([]external.Operation, error) { return x.Open(ctx, pool, after, 0, 1) },
+			"parked": func(after external.Operation) ([]external.Operation, error) { return x.Parked(ctx, pool, after, 100) },
+		} {
+			seconds, err := oldest(page)
 			if err == nil {
 				o.ObserveFloat64(age, seconds, metric.WithAttributes(attribute.String("dedup.external.state", state)))
 			}
@@ -36,16 +39,21 @@ func (t *Tracer) ObserveExternal(x *external.Tools) error {
 }
 
 // oldest is how long the first operation of a list has had no answer.
-func oldest(ops iter.Seq2[external.Operation, error]) (float64, error) {
-	for op, err := range ops {
-		switch {
-		case err != nil:
+func oldest(page func(after external.Operation) ([]external.Operation, error)) (float64, error) {
+	for last := (external.Operation{}); ; {
+		ops, err := page(last)
+		if err != nil || len(ops) == 0 {
 			return 0, err
-		case op.State == external.Parked:
-			return op.Now.Sub(op.ChangedAt).Seconds(), nil
-		case op.State != external.Done: // which has happened twice
-			return op.Now.Sub(op.CreatedAt).Seconds(), nil
+		}
+		for _, op := range ops {
+			switch op.State {
+			case external.Parked:
+				return op.Now.Sub(op.ChangedAt).Seconds(), nil
+			case external.Done: // which has happened twice
+				last = op
+			default:
+				return op.Now.Sub(op.CreatedAt).Seconds(), nil
+			}
 		}
 	}
-	return 0, nil
 }

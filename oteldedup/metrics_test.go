@@ -73,7 +73,15 @@ func TestInFlightMetrics(t *testing.T) {
 // signals says when a call has begun to wait.
 type signals chan struct{}
 
-func (s signals) TraceWaitStart(context.Context, dedup.WaitStartData) { s <- struct{}{} }
+func (signals) TraceCallStart(ctx context.Context, _ dedup.CallData) context.Context { return ctx }
+
+func (signals) TraceCallEnd(context.Context, dedup.CallEndData) {}
+
+func (s signals) TraceEvent(_ context.Context, event dedup.Event) {
+	if _, ok := event.(dedup.WaitStartData); ok {
+		s <- struct{}{}
+	}
+}
 
 // A retry is counted by the class of its SQLSTATE.
 func TestRetryMetrics(t *testing.T) {
@@ -126,8 +134,8 @@ func TestSweepsThatDoNotCount(t *testing.T) {
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	tracer.TraceSwept(ctx, dedup.SweptData{Err: context.Canceled, StatsErr: context.Canceled})
-	tracer.TraceSwept(t.Context(), dedup.SweptData{SweepResult: dedup.SweepResult{Skipped: true}})
+	tracer.TraceEvent(ctx, dedup.SweptData{Err: context.Canceled, StatsErr: context.Canceled})
+	tracer.TraceEvent(t.Context(), dedup.SweptData{SweepResult: dedup.SweepResult{Skipped: true}})
 	for _, name := range []string{"dedup.sweep.errors", "dedup.sweep.last_success.timestamp", "dedup.sweep.duration", "dedup.stats.errors"} {
 		require.Empty(t, m.points(t, name), name)
 	}
@@ -139,8 +147,8 @@ func TestStatsErrorMetrics(t *testing.T) {
 	m := newMetrics(t)
 	tracer, err := oteldedup.New(&oteldedup.Options{MeterProvider: m.provider})
 	require.NoError(t, err)
-	tracer.TraceSwept(t.Context(), dedup.SweptData{StatsErr: errors.New("no table")})
-	tracer.TraceSwept(t.Context(), dedup.SweptData{})
+	tracer.TraceEvent(t.Context(), dedup.SweptData{StatsErr: errors.New("no table")})
+	tracer.TraceEvent(t.Context(), dedup.SweptData{})
 	require.Equal(t, map[string]float64{"": 1}, m.points(t, "dedup.stats.errors"))
 	require.Equal(t, map[string]float64{"": 2}, m.points(t, "dedup.sweep.duration"))
 }
@@ -167,22 +175,22 @@ func TestToolsAreBounded(t *testing.T) {
 	require.NoError(t, err)
 	call := func(tool string) {
 		data := dedup.CallData{Func: "Do", Tool: tool, KeyHash: dedup.KeyHash("k")}
-		ctx := tracer.TraceCallStart(t.Context(), dedup.CallStartData{CallData: data})
+		ctx := tracer.TraceCallStart(t.Context(), data)
 		tracer.TraceCallEnd(ctx, dedup.CallEndData{CallData: data, Outcome: dedup.OutcomeExecuted})
 	}
 	for _, wrong := range []string{"", "a\x00b", "\xff", strings.Repeat("a", 256)} {
 		call(wrong)
 		require.Equal(t, "_other", attributesOf(o.span(t, "execute_tool _other"))["gen_ai.tool.name"])
 	}
-	for i := range dedup.MaxStatsTools + 100 {
+	for i := range 200 + 100 {
 		call(fmt.Sprint("tool ", i))
 	}
 	require.Equal(t, "tool 299", attributesOf(o.span(t, "execute_tool _other"))["gen_ai.tool.name"])
 
 	points := o.points(t, "dedup.calls")
-	require.Equal(t, dedup.MaxStatsTools+1, len(points)) //nolint:testifylint // Len prints them all
+	require.Equal(t, 200+1, len(points)) //nolint:testifylint // Len prints them all
 	require.InDelta(t, 4+100, points["dedup.outcome=executed,gen_ai.tool.name=_other"], 0)
-	require.Equal(t, dedup.MaxStatsTools+1, len(o.points(t, "dedup.calls.in_flight"))) //nolint:testifylint // the same
+	require.Equal(t, 200+1, len(o.points(t, "dedup.calls.in_flight"))) //nolint:testifylint // the same
 }
 
 // Two Tracers beside each other see the same calls.

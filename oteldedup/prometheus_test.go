@@ -75,7 +75,7 @@ func TestPrometheusOverflow(t *testing.T) {
 	tracer, err := oteldedup.New(&oteldedup.Options{MeterProvider: meters})
 	require.NoError(t, err)
 	for _, tool := range []string{"a", "b", "c"} {
-		tracer.TraceReset(t.Context(), dedup.ResetData{CallData: dedup.CallData{Tool: tool}, Freed: true})
+		tracer.TraceEvent(t.Context(), dedup.ResetData{CallData: dedup.CallData{Tool: tool}, Freed: true})
 	}
 	page := httptest.NewRecorder()
 	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(page, httptest.NewRequest("GET", "/metrics", nil))
@@ -163,8 +163,12 @@ func exportedRun(t *testing.T) (registry *prometheus.Registry, traceID string) {
 // unwritten says when a Sweeper could not write its counts.
 type unwritten chan struct{}
 
-func (u unwritten) TraceSwept(_ context.Context, data dedup.SweptData) {
-	if data.StatsErr != nil {
+func (unwritten) TraceCallStart(ctx context.Context, _ dedup.CallData) context.Context { return ctx }
+
+func (unwritten) TraceCallEnd(context.Context, dedup.CallEndData) {}
+
+func (u unwritten) TraceEvent(_ context.Context, event dedup.Event) {
+	if swept, ok := event.(dedup.SweptData); ok && swept.StatsErr != nil {
 		select {
 		case u <- struct{}{}:
 		default:

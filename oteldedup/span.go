@@ -46,7 +46,7 @@ func endSpan(c *call, data *dedup.CallEndData) {
 	if !data.CreatedAt.IsZero() {
 		with = append(with, firstAtKey.String(data.CreatedAt.UTC().Format(time.RFC3339Nano)))
 	}
-	if c.tool.name == dedup.OtherTools && isName(data.Tool) { // counted together, and not lost in a trace
+	if c.tool.name == otherTools && isName(data.Tool) { // counted together, and not lost in a trace
 		with = append(with, toolNameKey.String(data.Tool))
 	}
 	if failed(data) {

@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/external"
 )
 
 // Options configure [New].
@@ -29,14 +30,8 @@ type Tracer struct {
 	calls       calls
 }
 
-// The events that a Tracer takes.
 var (
-	_ dedup.CallTracer     = (*Tracer)(nil)
-	_ dedup.WaitTracer     = (*Tracer)(nil)
-	_ dedup.RetriedTracer  = (*Tracer)(nil)
-	_ dedup.ResetTracer    = (*Tracer)(nil)
-	_ dedup.SweptTracer    = (*Tracer)(nil)
-	_ dedup.ExternalTracer = (*Tracer)(nil)
+	_ dedup.Tracer = (*Tracer)(nil)
 )
 
 const instrumentationName = "github.com/tooldedup/dedup/oteldedup"
@@ -64,7 +59,7 @@ func New(opts *Options) (*Tracer, error) {
 }
 
 // TraceCallStart begins the call's span.
-func (t *Tracer) TraceCallStart(ctx context.Context, data dedup.CallStartData) context.Context {
+func (t *Tracer) TraceCallStart(ctx context.Context, data dedup.CallData) context.Context {
 	c := t.calls.start(data.Tool)
 	ctx = startSpan(ctx, t.spans, c)
 	return context.WithValue(ctx, t, c)
@@ -80,26 +75,24 @@ func (t *Tracer) TraceCallEnd(ctx context.Context, data dedup.CallEndData) {
 	endSpan(c, &data)
 }
 
-// TraceWaitStart counts the wait.
-func (t *Tracer) TraceWaitStart(ctx context.Context, data dedup.WaitStartData) {
-	t.instruments.waits.Add(ctx, 1, t.with(data.Tool, inProcessKey.Bool(data.InProcess)))
-}
-
-// TraceRetried counts the retry, by the class of its SQLSTATE.
-func (t *Tracer) TraceRetried(ctx context.Context, data dedup.RetriedData) {
-	t.instruments.retries.Add(ctx, 1, t.with(data.Tool, errorTypeKey.String(retriedFor(&data))))
-}
-
-// TraceReset counts the identity where there was one to free.
-func (t *Tracer) TraceReset(ctx context.Context, data dedup.ResetData) {
-	if data.Freed {
-		t.instruments.resets.Add(ctx, 1, t.with(data.Tool))
+// TraceEvent counts what happened: waits, retries by the class of their SQLSTATE, identities
+// that were freed, steps of effects outside of the database, and what sweeps did.
+func (t *Tracer) TraceEvent(ctx context.Context, event dedup.Event) {
+	i := &t.instruments
+	switch e := event.(type) {
+	case dedup.WaitStartData:
+		i.waits.Add(ctx, 1, t.with(e.Tool, inProcessKey.Bool(e.InProcess)))
+	case dedup.RetriedData:
+		i.retries.Add(ctx, 1, t.with(e.Tool, errorTypeKey.String(retriedFor(&e))))
+	case dedup.ResetData:
+		if e.Freed {
+			i.resets.Add(ctx, 1, t.with(e.Tool))
+		}
+	case dedup.SweptData:
+		i.swept(ctx, &e)
+	case external.Event:
+		i.externalSteps.Add(ctx, 1, t.with(e.Tool, externalStepKey.String(string(e.Kind))))
 	}
-}
-
-// TraceExternal counts the step.
-func (t *Tracer) TraceExternal(ctx context.Context, data dedup.ExternalData) {
-	t.instruments.externalSteps.Add(ctx, 1, t.with(data.Tool, externalStepKey.String(string(data.Step))))
 }
 
 // with are the attributes of a tool's event.
@@ -107,11 +100,10 @@ func (t *Tracer) with(tool string, more ...attribute.KeyValue) metric.Measuremen
 	return metric.WithAttributes(append(more, toolNameKey.String(t.calls.tool(tool).name))...)
 }
 
-// TraceSwept counts what the sweep did. A sweep whose context was cancelled, as a Sweeper's
+// swept counts what a sweep did. A sweep whose context was cancelled, as a Sweeper's
 // is when its process shuts down, did not fail. One that left the table to another instance
 // did not succeed either. Counts that could not be written are no failure of the sweep.
-func (t *Tracer) TraceSwept(ctx context.Context, data dedup.SweptData) {
-	i := &t.instruments
+func (i *instruments) swept(ctx context.Context, data *dedup.SweptData) {
 	if data.StatsErr != nil && !errors.Is(ctx.Err(), context.Canceled) {
 		i.statsErrors.Add(ctx, 1)
 	}

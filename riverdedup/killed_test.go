@@ -57,8 +57,12 @@ func rescuing() *river.Config {
 // mortal is a process that dies at one step in so many.
 type mortal float64
 
-func (m mortal) TraceExternal(context.Context, dedup.ExternalData) {
-	if rand.Float64() < float64(m) {
+func (mortal) TraceCallStart(ctx context.Context, _ dedup.CallData) context.Context { return ctx }
+
+func (mortal) TraceCallEnd(context.Context, dedup.CallEndData) {}
+
+func (m mortal) TraceEvent(_ context.Context, event dedup.Event) {
+	if _, ok := event.(external.Event); ok && rand.Float64() < float64(m) {
 		self, err := os.FindProcess(os.Getpid())
 		if err == nil {
 			_ = self.Kill()

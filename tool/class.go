@@ -49,9 +49,6 @@ func (c Class) String() string {
 	}
 }
 
-// MarshalText implements encoding.TextMarshaler with the class's name.
-func (c Class) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
-
 // Writes reports whether a tool of the class may change something.
 func (c Class) Writes() bool { return c != ReadOnly && c != Unclassified }
 

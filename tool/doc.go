@@ -6,7 +6,7 @@
 //	err := tools.Add(
 //		tool.Tool[RefundIn, Refund]{
 //			Name: "refund_order", Description: "Refund an order in full.",
-//			Class: tool.Destructive, Retention: dedup.FinancialRetention(),
+//			Class: tool.Destructive, Retention: dedup.Retention{Result: 30 * 24 * time.Hour},
 //			Run: refundOrder,
 //		},
 //		tool.Tool[OrderIn, Order]{Name: "get_order", Class: tool.ReadOnly, Run: getOrder},
@@ -22,7 +22,7 @@
 // In is a struct, and a call's arguments are a JSON object of its fields: every
 // name spelled exactly, none unknown, none twice, and none missing that has
 // neither omitempty nor omitzero. A number without a fraction, such as 1.0 or 1e2,
-// is an integer. The keys of a map are strings or integers. [Info.InputSchema] says
+// is an integer. The keys of a map are strings. [Info.InputSchema] says
 // the same as a JSON Schema. Tags say what a field means for repeats:
 //
 //	OrderID string `json:"order_id" dedup:"key"`              // names the intent
@@ -54,9 +54,8 @@
 //
 //	error                  returned by     meaning
 //	*RegistrationError     Add             tools that cannot be registered, and every reason
-//	*UnknownToolError      Invoke, Status  there is no tool of that name
 //	*ArgumentError         Invoke          the arguments do not fit, and which
-//	*ReadOnlyError         Invoke          a ReadOnly tool tried to write
+//	*dedup.InvalidError    Invoke, Status  there is no tool of that name (Field is "Tool"), or a ReadOnly one tried to write
 //	*external.ParkedError  Invoke          an ExternalTool's call may have taken effect, and a person has to find out
 //
 // Of an ExternalTool [dedup.ErrInFlight] means that the call goes on by itself: the same call again has

@@ -3,6 +3,9 @@ package tool
 import (
 	"fmt"
 	"strings"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/door"
 )
 
 // Problem is one reason why a tool cannot be registered.
@@ -11,16 +14,8 @@ type Problem struct {
 	Tool, Field, Reason string
 }
 
-// String returns the problem in words.
-func (p Problem) String() string {
-	if p.Tool == "" {
-		return p.Field + " " + p.Reason
-	}
-	return fmt.Sprintf("%s: %s %s", p.Tool, p.Field, p.Reason)
-}
-
 // RegistrationError lists everything because of which tools cannot be
-// registered. Returned by Registry.Add.
+// registered, or shown by a server. Returned by Registry.Add and by package mcpdedup.
 type RegistrationError struct {
 	Problems []Problem
 }
@@ -31,33 +26,23 @@ func (e *RegistrationError) Error() string {
 	b.WriteString("tool: not registered:")
 	for _, p := range e.Problems {
 		b.WriteString("\n\t")
-		b.WriteString(p.String())
+		if p.Tool != "" {
+			b.WriteString(p.Tool + ": ")
+		}
+		b.WriteString(p.Field + " " + p.Reason)
 	}
 	return b.String()
 }
 
-// UnknownToolError says that there is no tool of that name. Returned by
-// Registry.Invoke.
-type UnknownToolError struct {
-	Tool string
+func unknownTool(name string) error {
+	return &dedup.InvalidError{What: "call", Field: "Tool", Reason: "is none that is registered: " + door.Name(name)}
 }
 
-// Error implements error.
-func (e *UnknownToolError) Error() string { return "tool: there is no tool " + shown(e.Tool) }
-
-// ReadOnlyError says that a tool that is registered as ReadOnly tried to write.
-// Postgres has kept it from that. It wraps nothing: the server's 25006 stands
-// for a demoted server elsewhere and would be retried. Returned by
-// Registry.Invoke.
-type ReadOnlyError struct {
-	Tool string
-	// Reason is the server's message.
-	Reason string
-}
-
-// Error implements error.
-func (e *ReadOnlyError) Error() string {
-	return fmt.Sprintf("tool: %s is registered as ReadOnly and tried to write (%s): give it the class that it has", e.Tool, e.Reason)
+// wroteReading says that a tool that is registered as ReadOnly tried to write, and what Postgres,
+// which has kept it from that, said. It does not wrap the server's 25006, which
+// stands for a demoted server elsewhere and would be retried.
+func wroteReading(tool, message string) error {
+	return &dedup.InvalidError{What: "effect", Reason: "of " + tool + ", which is registered as ReadOnly, tried to write (" + message + "); give it the class that it has"}
 }
 
 // ArgumentError says that a call's arguments do not fit the tool's. Nothing was

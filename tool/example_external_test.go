@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"github.com/tooldedup/dedup/external"
@@ -59,8 +58,6 @@ func ExampleExternalTool() {
 			},
 		},
 	))
-	exampleMust(tools.Describe().WriteMarkdown(os.Stdout))
-	fmt.Println()
 	for _, name := range []string{"pay_by_card", "pay_by_wire"} {
 		answer, err := tools.Invoke(ctx, tool.Invocation{Scope: "acme", Tool: name, Args: json.RawMessage(`{"order":"A-117"}`)})
 		var parked *external.ParkedError
@@ -72,11 +69,6 @@ func ExampleExternalTool() {
 		fmt.Println(name, "has paid:", string(answer.JSON))
 	}
 	// Output:
-	// | tool | class | key | retry | replayed for | then refused for |
-	// |---|---|---|---|---|---|
-	// | pay_by_card | external | in order | by itself for 24 h, then a person decides | 1 d | 30 d |
-	// | pay_by_wire | destructive | in order | a person decides | 1 d | 30 d |
-	//
 	// pay_by_card has paid: {"id":"ch_1"}
 	// pay_by_wire is parked: no answer: unexpected EOF
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -117,25 +116,6 @@ func ExampleRegistry_InvokeAll() {
 	// {"id":1,"flight":"HAT170"} replayed: false
 	// {"id":2,"flight":"HAT021"} replayed: false
 	// {"id":2,"flight":"HAT021"} replayed: true
-}
-
-// A catalogue for code review.
-func ExampleRegistry_Describe() {
-	ctx := context.Background()
-	d, done := exampleDeduper(ctx)
-	defer done()
-
-	tools := tool.NewRegistry(d, nil)
-	exampleMust(tools.Add(
-		tool.Tool[BookIn, Booking]{Name: "book_seat", Class: tool.Write, Retention: dedup.BatchRetention(), Run: bookSeat},
-		tool.Tool[BookIn, int]{Name: "count_seats", Class: tool.ReadOnly, Run: countSeats},
-	))
-	exampleMust(tools.Describe().WriteMarkdown(os.Stdout))
-	// Output:
-	// | tool | class | key | retry | replayed for | then refused for |
-	// |---|---|---|---|---|---|
-	// | book_seat | write | required | with the same key | 7 d | 30 d |
-	// | count_seats | read_only | none | freely | - | - |
 }
 
 // exampleDeduper returns a Deduper on a database of an example's own. done closes

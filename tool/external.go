@@ -3,7 +3,6 @@ package tool
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -31,8 +30,8 @@ type ExternalTool[In, Out any] struct {
 	// Class is External, the default, or Destructive where the effect cannot be taken back:
 	// then clients are told so.
 	Class Class
-	// Scope says who shares a key. Default [PerCaller].
-	Scope ScopeRule
+	// PerSession says that a key means something in its session only, as for [Tool].
+	PerSession bool
 	// MaxWait bounds how long a call waits for its effect, before it is answered with
 	// [dedup.ErrInFlight] and goes on by itself. Default that of the Deduper.
 	MaxWait time.Duration
@@ -50,23 +49,16 @@ func (t ExternalTool[In, Out]) define() (*definition, []Problem) {
 	if t.Class == Unclassified {
 		t.Class = External
 	}
-	in, out := reflect.TypeFor[In](), reflect.TypeFor[Out]()
-	plan, problems := planOf(t.Name, t.Class, in, out)
-	d := &definition{
-		Info: Info{
-			Name: t.Name, Description: t.Description, Class: t.Class, Scope: t.Scope,
-			Retention: t.Retention, External: true, Retry: t.retry(),
-			In: in, Out: out, plan: plan,
-		},
-		maxWait: t.MaxWait, external: t,
-		bind: func(args json.RawMessage) (reflect.Value, json.RawMessage, dedup.Effect[json.RawMessage], error) {
-			var in In
-			_, compared, err := plan.decode(t.Name, args, &in)
-			return reflect.ValueOf(in), compared, nil, err
-		},
+	d, problems := newDefinition(Info{
+		Name: t.Name, Description: t.Description, Class: t.Class, PerSession: t.PerSession, Retention: t.Retention, External: true,
+		In: reflect.TypeFor[In](), Out: reflect.TypeFor[Out](),
+	})
+	d.maxWait, d.external = t.MaxWait, t
+	d.bind = func(args json.RawMessage) (reflect.Value, json.RawMessage, dedup.Effect[json.RawMessage], error) {
+		var in In
+		_, compared, err := d.plan.decode(t.Name, args, &in)
+		return reflect.ValueOf(in), compared, nil, err
 	}
-	d.describeArgs()
-	problems = append(d.problems(), problems...)
 	for _, path := range d.Redacted {
 		problems = append(problems, Problem{t.Name, "In." + path, "is tagged redact, and the input of an ExternalTool is stored; pass a reference to the secret"})
 	}
@@ -77,60 +69,22 @@ func (t ExternalTool[In, Out]) problems(x *external.Tools) []*dedup.InvalidError
 	return external.Problems(x, t.Tool)
 }
 
-// add adds the tool with Begin, Finish and Refused marked: what writes in a transaction makes
+// add adds the tool with Finish and Refused marked: what writes in a transaction makes
 // no calls.
 func (t ExternalTool[In, Out]) add(x *external.Tools) error {
 	of := t.Tool
-	if begin := of.Begin; begin != nil {
-		of.Begin = func(ctx context.Context, tx pgx.Tx, in In) error {
-			ctx, end := enterTool(ctx)
-			defer end()
-			return begin(ctx, tx, in)
-		}
-	}
 	if finish := of.Finish; finish != nil {
 		of.Finish = func(ctx context.Context, tx pgx.Tx, in In, out Out) error {
-			ctx, end := enterTool(ctx)
-			defer end()
-			return finish(ctx, tx, in, out)
+			return inTool(ctx, func(ctx context.Context) error { return finish(ctx, tx, in, out) })
 		}
 	}
 	if refused := of.Refused; refused != nil {
 		of.Refused = func(ctx context.Context, tx pgx.Tx, in In, why error) error {
-			ctx, end := enterTool(ctx)
-			defer end()
-			return refused(ctx, tx, in, why)
+			return inTool(ctx, func(ctx context.Context) error { return refused(ctx, tx, in, why) })
 		}
 	}
 	_, err := external.Add(x, of)
 	return err
-}
-
-// retry says who finds out what became of a call whose answer was lost, and when.
-func (t ExternalTool[In, Out]) retry() string {
-	rest := "a person decides"
-	switch {
-	case t.Find != nil && t.Settles > 0:
-		rest = "after a look"
-	case t.Find != nil:
-		rest = "found or a person decides"
-	}
-	switch {
-	case t.KeyKept == external.Forever:
-		return "by itself"
-	case t.KeyKept > 0:
-		return "by itself for " + hours(t.KeyKept) + ", then " + rest
-	default:
-		return rest
-	}
-}
-
-// hours writes whole hours as such, however many.
-func hours(d time.Duration) string {
-	if d%time.Hour == 0 {
-		return fmt.Sprintf("%d h", d/time.Hour)
-	}
-	return d.String()
 }
 
 // externalProblems are those of an ExternalTool with what the registry runs it with, but for
@@ -160,14 +114,14 @@ func (r *Registry) runExternal(ctx context.Context, c *call) (Answer, error) {
 }
 
 // Status says where the call of an ExternalTool stands that inv's Scope, Session, Tool and Key
-// name. It runs nothing. The error is an *[UnknownToolError] where there is no such tool, an
-// [dedup.ErrInvalid], or the database's.
+// name. It runs nothing. The error is a *[dedup.InvalidError], whose Field is
+// "Tool" where there is no such tool, or the database's.
 func (r *Registry) Status(ctx context.Context, inv Invocation) (external.Status, error) {
 	t := r.find(inv.Tool)
 	if t == nil || t.external == nil {
-		return external.Status{}, &UnknownToolError{Tool: inv.Tool}
+		return external.Status{}, unknownTool(inv.Tool)
 	}
-	scope, err := t.Scope.Scope(inv.Scope, inv.Session)
+	scope, err := t.scope(inv)
 	if err != nil {
 		return external.Status{}, err
 	}

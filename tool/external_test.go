@@ -1,7 +1,6 @@
 package tool_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -77,7 +76,6 @@ func TestExternalIsRefused(t *testing.T) {
 	}{
 		"OddName":            {change(func(d *tool.ExternalTool[chargeIn, charge]) { d.Name = "a b" }), "Name", "must be 1 to 128 letters"},
 		"Write":              {change(func(d *tool.ExternalTool[chargeIn, charge]) { d.Class = tool.Write }), "Class", "is write, and that of an ExternalTool is External"},
-		"Scope":              {change(func(d *tool.ExternalTool[chargeIn, charge]) { d.Scope = 7 }), "Scope", "none of the rules"},
 		"NoPerform":          {charging(nil), "Perform", "is nil"},
 		"NoRef":              {change(func(d *tool.ExternalTool[chargeIn, charge]) { d.KeyKept = time.Hour }), "Ref", "is nil"},
 		"Settles":            {change(func(d *tool.ExternalTool[chargeIn, charge]) { d.Settles = time.Hour }), "Settles", "of no use"},
@@ -126,6 +124,8 @@ func TestExternalAddsAllOrNone(t *testing.T) {
 	require.False(t, x.Has("charge"))
 	require.NoError(t, b.tools.Add(charging(charged)))
 	require.True(t, x.Has("charge"))
+	info, _ := b.tools.Lookup("charge")
+	require.True(t, info.External)
 
 	without := tool.NewRegistry(b.d, nil)
 	err = without.Add(bad)
@@ -139,62 +139,23 @@ func TestExternalAddsAllOrNone(t *testing.T) {
 	})
 }
 
-func TestExternalIsDescribed(t *testing.T) {
-	t.Parallel()
-	b, _ := withExternal(t)
-	find := func(context.Context, external.Attempt, chargeIn) ([]charge, error) { return nil, nil }
-	for name, change := range map[string]func(*tool.ExternalTool[chargeIn, charge]){
-		"a_key": func(d *tool.ExternalTool[chargeIn, charge]) { d.KeyKept = 24 * time.Hour },
-		"b_key_and_look": func(d *tool.ExternalTool[chargeIn, charge]) {
-			d.KeyKept, d.Find, d.Settles = 90*time.Minute, find, time.Minute
-		},
-		"c_own_id":         func(d *tool.ExternalTool[chargeIn, charge]) { d.KeyKept = external.Forever },
-		"d_look":           func(d *tool.ExternalTool[chargeIn, charge]) { d.Find, d.Settles = find, time.Minute },
-		"e_look_unsettled": func(d *tool.ExternalTool[chargeIn, charge]) { d.Find = find },
-		"f_neither":        func(d *tool.ExternalTool[chargeIn, charge]) { d.Class = tool.Destructive },
-	} {
-		made := charging(charged)
-		made.Name, made.Ref = name, refOf
-		change(&made)
-		require.NoError(t, b.tools.Add(made))
-	}
-	var text bytes.Buffer
-	require.NoError(t, b.tools.Describe().WriteMarkdown(&text))
-	require.Equal(t, `| tool | class | key | retry | replayed for | then refused for |
-|---|---|---|---|---|---|
-| a_key | external | required | by itself for 24 h, then a person decides | 1 d | 30 d |
-| b_key_and_look | external | required | by itself for 1h30m0s, then after a look | 1 d | 30 d |
-| c_own_id | external | required | by itself | 1 d | 30 d |
-| d_look | external | required | after a look | 1 d | 30 d |
-| e_look_unsettled | external | required | found or a person decides | 1 d | 30 d |
-| f_neither | destructive | required | a person decides | 1 d | 30 d |
-`, text.String())
-	info, found := b.tools.Lookup("f_neither")
-	require.True(t, found)
-	require.True(t, info.External)
-	require.NoError(t, b.tools.Check(t.Context()))
-	b.exec(t, `DROP TABLE tool_effect`)
-	require.ErrorIs(t, b.tools.Check(t.Context()), dedup.ErrSchema)
-}
-
 // TestExternalIsInvoked: what differs in ignored arguments alone is one call, whose answer is
 // the same text each time; what is stored meanwhile is all of the arguments.
 func TestExternalIsInvoked(t *testing.T) {
 	t.Parallel()
 	b, x := withExternal(t)
-	performed := 0
-	made := charging(func(_ context.Context, a external.Attempt, in chargeIn) (charge, error) {
+	performed, stored := 0, ""
+	made := charging(func(ctx context.Context, a external.Attempt, in chargeIn) (charge, error) {
 		performed++
+		require.NoError(t, b.pool.QueryRow(ctx, `SELECT input FROM tool_effect`).Scan(&stored))
 		require.Equal(t, chargeIn{"o-1", 100, "a note"}, in)
 		require.Equal(t, "k", a.CallKey)
 		return charged(t.Context(), a, in)
 	})
-	var stored string
-	made.Finish = func(ctx context.Context, tx pgx.Tx, _ chargeIn, _ charge) error { return nil }
-	made.Begin = func(ctx context.Context, tx pgx.Tx, _ chargeIn) error {
+	made.Finish = func(ctx context.Context, _ pgx.Tx, _ chargeIn, _ charge) error {
 		_, err := b.tools.Invoke(ctx, call("charge", "other", `{"order":"o-2","amount":1}`))
 		require.ErrorIs(t, err, dedup.ErrInvalid, "a tool cannot make calls in its transaction")
-		return tx.QueryRow(ctx, `SELECT input FROM tool_effect`).Scan(&stored)
+		return nil
 	}
 	require.NoError(t, b.tools.Add(made))
 
@@ -289,7 +250,7 @@ func TestExternalStatusOfASession(t *testing.T) {
 	t.Parallel()
 	b, _ := withExternal(t)
 	made := charging(charged)
-	made.Scope = tool.PerSession
+	made.PerSession = true
 	require.NoError(t, b.tools.Add(made))
 	b.add(t, "ordinary", tool.Write)
 	inv := call("charge", "k", `{"order":"o-1","amount":1}`)
@@ -304,11 +265,12 @@ func TestExternalStatusOfASession(t *testing.T) {
 	inv.Session = ""
 	_, err = b.tools.Status(t.Context(), inv)
 	require.ErrorIs(t, err, dedup.ErrInvalid)
-	var unknown *tool.UnknownToolError
+	var unknown *dedup.InvalidError
 	for _, name := range []string{"ordinary", "none"} {
 		inv.Tool = name
 		_, err = b.tools.Status(t.Context(), inv)
 		require.ErrorAs(t, err, &unknown)
+		require.Equal(t, "Tool", unknown.Field)
 	}
 }
 

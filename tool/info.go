@@ -12,24 +12,18 @@ type Info struct {
 	Name        string
 	Description string
 	Class       Class
-	Scope       ScopeRule
+	PerSession  bool
 	// Retention is the tool's own; zero where it is the Deduper's.
 	Retention dedup.Retention
 	// External reports whether the tool is an [ExternalTool], whatever its Class. Its calls
 	// may be answered with [dedup.ErrInFlight] and *[external.ParkedError].
 	External bool
-	// Retry says in words what comes after an answer that was lost: how the caller may call
-	// again, and of an ExternalTool who finds out what became of the call.
-	Retry string
 	// Key, Ignored and Redacted are the paths of the arguments that are tagged
 	// so, with dots. A type that stands in several lists, maps or behind several
-	// pointers is listed where it stands first.
+	// pointers is listed where it stands first. Where Key has any, the arguments themselves are the key.
 	Key, Ignored, Redacted []string
 	// In and Out are the types of arguments and result.
 	In, Out reflect.Type
 
 	plan *plan
 }
-
-// KeyInArguments reports whether the arguments themselves are the key.
-func (i Info) KeyInArguments() bool { return len(i.Key) > 0 }

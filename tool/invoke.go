@@ -89,7 +89,7 @@ type call struct {
 func (r *Registry) prepare(ctx context.Context, inv Invocation) (*call, error) {
 	t := r.find(inv.Tool)
 	if t == nil {
-		return nil, &UnknownToolError{Tool: inv.Tool}
+		return nil, unknownTool(inv.Tool)
 	}
 	if ctx == nil {
 		return nil, &dedup.InvalidError{What: "call", Field: "ctx", Reason: "must not be nil"}
@@ -114,10 +114,10 @@ func (t *definition) call(inv Invocation) (*call, error) {
 		return c, nil
 	}
 	c.Call = dedup.Call{
-		Tool: t.Name, Args: compared, Retention: t.Retention, MaxWait: t.maxWait, Errors: t.errors,
+		Tool: t.Name, Args: compared, Retention: t.Retention, MaxWait: t.maxWait, StoreErrors: t.storeErrors,
 		LookFirst: inv.LookFirst,
 	}
-	if c.Scope, err = t.Scope.Scope(inv.Scope, inv.Session); err != nil {
+	if c.Scope, err = t.scope(inv); err != nil {
 		return nil, err
 	}
 	c.Key, err = t.key(inv, in)
@@ -164,7 +164,7 @@ func (r *Registry) runReading(ctx context.Context, t *definition, c *call) (Answ
 	answer, err := r.runOnce(ctx, t, c, pgx.TxOptions{BeginQuery: "BEGIN READ ONLY; SELECT 1"})
 	var server *pgconn.PgError
 	if errors.As(err, &server) && server.Code == "25006" {
-		return answer, &ReadOnlyError{Tool: t.Name, Reason: server.Message}
+		return answer, wroteReading(t.Name, server.Message)
 	}
 	return answer, err
 }

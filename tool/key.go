@@ -106,15 +106,6 @@ func isKeyType(t reflect.Type) bool {
 	if t.Implements(textMarshaler) {
 		return t.Kind() != reflect.Pointer && t.Kind() != reflect.Interface
 	}
-	if t == reflect.TypeFor[json.Number]() {
-		return false
-	}
-	switch t.Kind() {
-	case reflect.String, reflect.Bool,
-		reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
-		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
-		return true
-	default:
-		return false
-	}
+	_, err := keyPart(reflect.New(t).Elem())
+	return err == nil && t != reflect.TypeFor[json.Number]()
 }

@@ -29,11 +29,8 @@ type shape struct {
 	json     string // the JSON type, empty of what may have several: a pointer, and what reads its own
 	rest     string // what a schema says beside
 	nullable bool
-	elem     *shape         // of a list, a map or a pointer
-	key      *shape         // of a map with numbers as keys
-	members  []*member      // of a struct
-	form     *regexp.Regexp // of what stands in a string
-	quoted   bool           // by the option string of a json tag, or as the key of a map
+	elem     *shape    // of a list, a map or a pointer
+	members  []*member // of a struct
 	// A shape is open while it is planned. One that holds itself has a reference.
 	open      bool
 	reference string
@@ -120,7 +117,7 @@ func (p *planner) shape(t reflect.Type, at place) *shape {
 	case t == reflect.TypeFor[json.Number](), kind == reflect.Float64 && !own:
 		s.json = "number"
 	case t == reflect.TypeFor[time.Time]():
-		s.json, s.rest, s.form = "string", `,"format":"date-time"`, rfc3339
+		s.json, s.rest = "string", `,"format":"date-time"`
 	case text, kind == reflect.String && !own:
 		s.json = "string"
 	case own, kind == reflect.Interface && (t.NumMethod() == 0 || !p.reads):
@@ -145,11 +142,11 @@ func (p *planner) shape(t reflect.Type, at place) *shape {
 			s.rest += fmt.Sprintf(`,"minItems":%d,"maxItems":%[1]d`, t.Len())
 		}
 	case kind == reflect.Map:
-		s.json, s.elem, s.key = "object", p.shape(t.Elem(), at.inside("[]")), p.key(t, at)
-		s.rest = `,"additionalProperties":` + p.describe(s.elem, "")
-		if s.key != nil {
-			s.rest += `,"propertyNames":` + p.describe(s.key, "")
+		if own, _ := p.own(t.Key()); p.reads && (own || t.Key().Kind() != reflect.String) {
+			p.report(at.path, fmt.Sprintf("is %s, and the keys of a map must be strings; two spellings would be one key", t))
 		}
+		s.json, s.elem = "object", p.shape(t.Elem(), at.inside("[]"))
+		s.rest = `,"additionalProperties":` + p.describe(s.elem, "")
 	case kind == reflect.Struct:
 		s.json = "object"
 		p.members(s, at, t)
@@ -193,36 +190,5 @@ func (p *planner) isBytes(t reflect.Type) bool {
 	return t.Elem().Kind() == reflect.Uint8 && !own
 }
 
-// key plans the keys of a map, nil where any string is one. Keys that read their own text are refused:
-// two names may be the same key.
-func (p *planner) key(of reflect.Type, at place) *shape {
-	t := of.Key()
-	switch own, _ := p.own(t); {
-	case own && !p.reads, t.Kind() == reflect.String && !own:
-		return nil
-	case t.Kind() >= reflect.Int && t.Kind() <= reflect.Uintptr && !own:
-		return inString(&shape{typ: t, json: "integer"})
-	}
-	p.report(at.path, fmt.Sprintf("is %s, and the keys of a map must be strings or integers", of))
-	return nil
-}
-
-// inString returns the shape of a scalar, or of a pointer to one, that stands in a string.
-func inString(s *shape) *shape {
-	if s.elem != nil {
-		return &shape{typ: s.typ, nullable: true, elem: inString(s.elem)}
-	}
-	form := forms[s.json]
-	return &shape{typ: s.typ, json: "string", rest: `,"pattern":` + quote(form.String()), form: form, quoted: true}
-}
-
-// rfc3339 is the form of a time. Go reads more, such as an offset of 24 hours, which it then cannot write.
-var rfc3339 = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$`)
-
-// forms are those of scalars in a string. None matches null, which encoding/json takes as no value at all.
-var forms = map[string]*regexp.Regexp{
-	"string":  regexp.MustCompile(`^"`),
-	"boolean": regexp.MustCompile(`^(true|false)$`),
-	"integer": regexp.MustCompile(`^(0|-?[1-9]\d*)$`),
-	"number":  regexp.MustCompile(`^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$`),
-}
+// rfc3339 is the form of a time in JSON. Go reads more, such as an offset of 24 hours, which it then cannot write.
+var rfc3339 = regexp.MustCompile(`^"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)"$`)

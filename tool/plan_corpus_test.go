@@ -32,8 +32,8 @@ type (
 		Other *nastyOther    `json:"other,omitempty"`
 	}
 	nastyOther struct {
-		Back *nastyTree[int8]     `json:"back"`
-		By   map[int8]*nastyOther `json:"by"`
+		Back *nastyTree[int8]          `json:"back"`
+		By   map[nastyText]*nastyOther `json:"by"`
 	}
 	NastyBase struct {
 		A int8   `json:"a"`
@@ -128,6 +128,7 @@ func nastyTypes() []reflect.Type {
 		reflect.TypeFor[nastyTwice](), reflect.TypeFor[nastyMoment](), reflect.TypeFor[[]nastyWriter](), reflect.TypeFor[map[nastyID]nastyPointer](),
 		reflect.TypeFor[*big.Int](), reflect.TypeFor[netip.Addr](), reflect.TypeFor[map[netip.Addr]*big.Float](), reflect.TypeFor[error](),
 		reflect.TypeFor[map[time.Time]*time.Time](), reflect.TypeFor[[2]big.Int](), reflect.TypeFor[map[nastyID]nastyID](),
+		reflect.TypeFor[nastyQuoted](), reflect.TypeFor[map[uint64][]byte](), reflect.TypeFor[map[int64]*time.Time](),
 	}
 }
 
@@ -136,9 +137,8 @@ func nastyArguments() []reflect.Type {
 	return []reflect.Type{
 		reflect.TypeFor[nastyText](), reflect.TypeFor[nastyBytes](), reflect.TypeFor[[]nastyByte](), reflect.TypeFor[[]nastyShade](), reflect.TypeFor[nastyTime](),
 		reflect.TypeFor[nastyList](), reflect.TypeFor[nastyMap](), reflect.TypeFor[nastySet](), reflect.TypeFor[*nastySet](),
-		reflect.TypeFor[nastyTree[string]](), reflect.TypeFor[nastyTree[int8]](), reflect.TypeFor[nastyOther](), reflect.TypeFor[nastyEmbeds](), reflect.TypeFor[nastyQuoted](),
-		reflect.TypeFor[nastyEmptyArray](), reflect.TypeFor[[3]byte](), reflect.TypeFor[map[uint64][]byte](),
-		reflect.TypeFor[map[int64]*time.Time](), reflect.TypeFor[***int8](), reflect.TypeFor[*json.RawMessage](), reflect.TypeFor[[]any](), reflect.TypeFor[map[nastyText]json.Number](),
+		reflect.TypeFor[nastyTree[string]](), reflect.TypeFor[nastyTree[int8]](), reflect.TypeFor[nastyOther](), reflect.TypeFor[nastyEmbeds](),
+		reflect.TypeFor[nastyEmptyArray](), reflect.TypeFor[[3]byte](), reflect.TypeFor[***int8](), reflect.TypeFor[*json.RawMessage](), reflect.TypeFor[[]any](), reflect.TypeFor[map[nastyText]json.Number](),
 	}
 }
 
@@ -161,14 +161,14 @@ func randomType(rng *rand.Rand, depth int) reflect.Type {
 	case 2:
 		return reflect.ArrayOf(rng.IntN(4), randomType(rng, depth-1))
 	case 3:
-		key := pick(rng, append(scalars[1:13], reflect.TypeFor[nastyText]()))
+		key := pick(rng, []reflect.Type{reflect.TypeFor[string](), reflect.TypeFor[nastyText]()})
 		return reflect.MapOf(key, randomType(rng, depth-1))
 	default:
 		var fields []reflect.StructField
 		for i := range rng.IntN(6) {
 			f := reflect.StructField{Name: fmt.Sprintf("F%d", i), Type: randomType(rng, depth-1)}
 			name := pick(rng, []string{"", "", fmt.Sprintf("f%d", i), fmt.Sprintf("é %d", i)})
-			f.Tag = reflect.StructTag(fmt.Sprintf("json:%q dedup:%q", name+pick(rng, []string{"", "", ",omitempty", ",omitzero", ",string", ",omitzero,string"}),
+			f.Tag = reflect.StructTag(fmt.Sprintf("json:%q dedup:%q", name+pick(rng, []string{"", "", ",omitempty", ",omitzero"}),
 				pick(rng, []string{"", "", "", "ignore", "redact"})))
 			fields = append(fields, f)
 		}

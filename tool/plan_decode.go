@@ -10,9 +10,11 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/door"
 )
 
 // decode checks arguments, and has encoding/json read them into in, a pointer. It refuses more than
@@ -133,14 +135,9 @@ func (c *checker) object(s *shape) *ArgumentError {
 		m := s.member(name)
 		switch {
 		case m == nil:
-			return misfit(shown(name), "is unknown")
+			return misfit(door.Name(name), "is unknown")
 		case given[name]:
 			return misfit(m.name, "is given twice")
-		case s.key != nil:
-			if bad := c.scalar(s.key, text); bad != nil {
-				bad.Reason = "has a name that " + bad.Reason
-				return bad.within(m.name)
-			}
 		}
 		given[name] = true
 		c.write(text)
@@ -196,16 +193,12 @@ func (c *checker) list(s *shape) *ArgumentError {
 
 // scalar checks what is neither a list nor an object.
 func (c *checker) scalar(s *shape, raw []byte) *ArgumentError {
-	if s.form == nil && !c.reads {
+	isTime := s.typ == reflect.TypeFor[time.Time]()
+	if !isTime && !c.reads {
 		return nil
 	}
-	text := ""
-	_ = json.Unmarshal(raw, &text)
-	if s.quoted {
-		raw = []byte(text)
-	}
 	err := json.Unmarshal(raw, reflect.New(s.typ).Interface())
-	if err == nil && s.form != nil && !s.form.MatchString(text) {
+	if err == nil && isTime && !rfc3339.Match(raw) {
 		err = errors.New("tool: it has another form")
 	}
 	switch {
@@ -241,20 +234,9 @@ func integerText(number []byte) []byte {
 	return f.Append(nil, 'f', 0)
 }
 
-// What an error shows of names that a caller made up, so that it stays one line of a log.
-const (
-	maxShownPath = 256
-	maxShownName = 64
-)
-
-// shown makes a caller's name fit for an error.
-func shown(name string) string {
-	name = cut(name, maxShownName)
-	if quoted := strconv.Quote(name); len(quoted) != len(name)+2 || name == "" {
-		return quoted
-	}
-	return name
-}
+// maxShownPath is how much of a path an error shows, which has names that a caller made up: it stays
+// one line of a log.
+const maxShownPath = 256
 
 func cut(text string, most int) string {
 	if len(text) <= most {

@@ -41,8 +41,8 @@ func (p *planner) members(s *shape, at place, within ...reflect.Type) {
 			flaw = "is embedded and reads its own JSON; give it a name in JSON"
 		case itself:
 			flaw = "embeds itself"
-		case quoted && own:
-			flaw = "reads its own JSON, and so not what stands in a string; take that option out of its json tag"
+		case quoted:
+			flaw = "has the option string in its json tag, by which one value has many spellings; take it out"
 		}
 		here := place{at.path, nil, at.optional, at.dropped}
 		if at.index != nil && !(embeds && f.Type != behind) {
@@ -79,7 +79,7 @@ func (p *planner) member(s *shape, at place, f reflect.StructField, name string,
 	at.dropped = at.dropped || m.dropped
 	m.value = p.shape(f.Type, at)
 	if quoted {
-		m.value = inString(m.value)
+		m.value = &shape{typ: f.Type, json: "string", nullable: f.Type.Kind() == reflect.Pointer}
 	}
 	if p.reads && f.Tag.Get("dedup") == "key" {
 		m.value.nullable = false // it would be a zero like any other

@@ -9,8 +9,8 @@ import (
 )
 
 // InputSchema returns the JSON Schema, of draft 2020-12, of the tool's arguments. What fits it is
-// taken, and nothing else; but what stands in a string (a time, bytes, a number with the option
-// string), an integer of 64 bits and a type that reads its own JSON or text may be refused for more.
+// taken, and nothing else; but a time, bytes in a string, an integer of 64 bits and a type that reads
+// its own JSON or text may be refused for more.
 // In the place of a type's schema stands what types have for it. The error names a field whose
 // jsonschema tag is not a description.
 func (i Info) InputSchema(types map[reflect.Type]json.RawMessage) (json.RawMessage, error) {
@@ -25,8 +25,8 @@ func (i Info) OutputSchema(types map[reflect.Type]json.RawMessage) (json.RawMess
 }
 
 // schema writes the schema by the plan that decode goes by, so that both say the same.
-// google/jsonschema-go has no schema for a type that holds itself or for a map with integers as
-// keys, and its others say other things of null, of numbers and of the option string.
+// google/jsonschema-go has no schema for a type that holds itself, and its others say other things
+// of null and of numbers.
 func (p *planner) schema(path string, t reflect.Type) (json.RawMessage, error) {
 	text := p.describe(p.root(path, t), "")
 	var defs []string

@@ -56,7 +56,9 @@ func (r *Registry) Add(tools ...Definition) error {
 			continue
 		}
 		d, found := t.define()
-		found = append(found, r.problems(d)...)
+		if bad := door.CheckRetention(r.d, d.Retention); bad != nil {
+			found = append(found, Problem{d.Name, bad.Field, bad.Reason})
+		}
 		if d.Name != "" && (added[d.Name] != nil || r.has(d.Name)) {
 			found = append(found, Problem{d.Name, "Name", "is another tool's already"})
 		}
@@ -87,14 +89,6 @@ func (r *Registry) Add(tools ...Definition) error {
 // itself: their records would be each other's.
 func (r *Registry) has(name string) bool {
 	return r.tools[name] != nil || r.opts.External != nil && r.opts.External.Has(name)
-}
-
-// problems are those of a tool with the registry's Deduper.
-func (r *Registry) problems(t *definition) (found []Problem) {
-	if bad := door.CheckRetention(r.d, t.Retention); bad != nil {
-		found = append(found, Problem{t.Name, bad.Field, bad.Reason})
-	}
-	return found
 }
 
 // Tools returns what is to be known of the registered tools, sorted by name.

@@ -17,19 +17,22 @@ type runScope struct{ ended atomic.Bool }
 
 type runScopeKey struct{}
 
-// marked is run with the mark in its context, for as long as it runs.
-func marked(run dedup.Effect[json.RawMessage]) dedup.Effect[json.RawMessage] {
-	return func(ctx context.Context, tx pgx.Tx) (json.RawMessage, error) {
-		ctx, end := enterTool(ctx)
-		defer end()
-		return run(ctx, tx)
-	}
+// inTool runs f with the mark in its context, for as long as it runs.
+func inTool(ctx context.Context, f func(ctx context.Context) error) error {
+	scope := &runScope{}
+	defer scope.ended.Store(true)
+	return f(context.WithValue(ctx, runScopeKey{}, scope))
 }
 
-// enterTool sets the mark, and end takes it away.
-func enterTool(ctx context.Context) (_ context.Context, end func()) {
-	scope := &runScope{}
-	return context.WithValue(ctx, runScopeKey{}, scope), func() { scope.ended.Store(true) }
+// marked is run with the mark in its context.
+func marked(run dedup.Effect[json.RawMessage]) dedup.Effect[json.RawMessage] {
+	return func(ctx context.Context, tx pgx.Tx) (text json.RawMessage, err error) {
+		err = inTool(ctx, func(ctx context.Context) (err error) {
+			text, err = run(ctx, tx)
+			return err
+		})
+		return text, err
+	}
 }
 
 // insideTool reports whether ctx belongs to a tool that has not returned. There is

@@ -82,7 +82,6 @@ func TestKeyTags(t *testing.T) {
 	}
 	info, _ := b.tools.Lookup("several")
 	require.Equal(t, []string{"a", "b", "s.n", "e"}, info.Key)
-	require.True(t, info.KeyInArguments())
 
 	err := b.fails(t, call("text", "k", `{"u":"BAD"}`))
 	require.EqualError(t, err, "tool: argument u of text cannot be part of a key")

@@ -23,17 +23,21 @@ type Tool[In, Out any] struct {
 	Description string
 	// Class says what running it again would do. Required.
 	Class Class
-	// Scope says who shares a key. Default [PerCaller].
-	Scope ScopeRule
+	// PerSession says that a key means something in its session only: for keys that a
+	// model makes up and may make up again elsewhere. A retry from a new session is then a new
+	// call. Default false: a key means the same in all sessions of a principal, so that a
+	// call is a repeat after a reconnect, a restart and on another device. Two principals
+	// never share a key.
+	PerSession bool
 	// Retention says how long answers are replayed, and refused after that.
 	// Default that of the Deduper; see the presets of package dedup.
 	Retention dedup.Retention
 	// MaxWait bounds how long a call waits for a twin. Default that of the
 	// Deduper.
 	MaxWait time.Duration
-	// Errors says whether errors of Run are recorded as answers. Default that of
-	// the Deduper, which records what is wrapped by [dedup.Final].
-	Errors dedup.ErrorPolicy
+	// StoreErrors records every error of Run as an answer, as [dedup.Call] says. Default
+	// false: only what is wrapped by [dedup.Final] is.
+	StoreErrors bool
 	// Run does the work. Like every [dedup.Effect] it may run more than once for
 	// one call, and all its runs but one are rolled back: everything goes through
 	// tx. A ReadOnly tool's transaction is read-only.
@@ -49,8 +53,8 @@ type Definition interface {
 // definition is a Definition without its types.
 type definition struct {
 	Info
-	maxWait time.Duration
-	errors  dedup.ErrorPolicy
+	maxWait     time.Duration
+	storeErrors bool
 	// bind reads arguments, and returns them with what of them is compared and the effect of a call
 	// with them.
 	bind func(args json.RawMessage) (in reflect.Value, compared json.RawMessage, run dedup.Effect[json.RawMessage], err error)
@@ -59,33 +63,31 @@ type definition struct {
 }
 
 func (t Tool[In, Out]) define() (*definition, []Problem) {
-	in, out := reflect.TypeFor[In](), reflect.TypeFor[Out]()
-	plan, problems := planOf(t.Name, t.Class, in, out)
-	d := &definition{
-		Info: Info{
-			Name: t.Name, Description: t.Description, Class: t.Class, Scope: t.Scope,
-			Retention: t.Retention, Retry: retries(t.Class),
-			In: in, Out: out, plan: plan,
-		},
-		maxWait: t.MaxWait, errors: t.Errors,
-		bind: func(args json.RawMessage) (reflect.Value, json.RawMessage, dedup.Effect[json.RawMessage], error) {
-			return t.bind(plan, args)
-		},
+	d, problems := newDefinition(Info{
+		Name: t.Name, Description: t.Description, Class: t.Class, PerSession: t.PerSession, Retention: t.Retention,
+		In: reflect.TypeFor[In](), Out: reflect.TypeFor[Out](),
+	})
+	d.maxWait, d.storeErrors = t.MaxWait, t.StoreErrors
+	d.bind = func(args json.RawMessage) (reflect.Value, json.RawMessage, dedup.Effect[json.RawMessage], error) {
+		return t.bind(d.plan, args)
 	}
-	d.describeArgs()
-	problems = append(d.problems(), problems...)
 	if t.Run == nil {
 		problems = append(problems, Problem{t.Name, "Run", "is nil"})
 	}
 	return d, problems
 }
 
-// describeArgs says which arguments have tags.
-func (t *definition) describeArgs() {
-	for _, k := range t.plan.keys {
-		t.Key = append(t.Key, k.path)
+// newDefinition plans a tool's types, and says which arguments have tags.
+func newDefinition(info Info) (*definition, []Problem) {
+	d := &definition{Info: info}
+	problems := d.problems()
+	var found []Problem
+	d.plan, found = planOf(info.Name, info.Class, info.In, info.Out)
+	for _, k := range d.plan.keys {
+		d.Key = append(d.Key, k.path)
 	}
-	t.Ignored, t.Redacted = t.plan.ignored, t.plan.redacted
+	d.Ignored, d.Redacted = d.plan.ignored, d.plan.redacted
+	return d, append(problems, found...)
 }
 
 func (t Tool[In, Out]) bind(plan *plan, args json.RawMessage) (reflect.Value, json.RawMessage, dedup.Effect[json.RawMessage], error) {
@@ -103,44 +105,31 @@ func (t Tool[In, Out]) bind(plan *plan, args json.RawMessage) (reflect.Value, js
 	}, nil
 }
 
-// problems are those of the fields that have no types of their own.
+// problems are those of name and class.
 func (t *definition) problems() (found []Problem) {
-	report := func(field, reason string) { found = append(found, Problem{t.Name, field, reason}) }
 	if !validName(t.Name) {
-		report("Name", `must be 1 to 128 letters, digits and "_-./" of ASCII`)
+		found = append(found, Problem{t.Name, "Name", `must be 1 to 128 letters, digits and "_-./" of ASCII`})
 	}
-	if reason := t.classProblem(); reason != "" {
-		report("Class", reason)
-	}
-	if t.Scope != PerCaller && t.Scope != PerSession {
-		report("Scope", "is none of the rules of this package")
-	}
-	if t.errors < dedup.ErrorsDefault || t.errors > dedup.ErrorsStored {
-		report("Errors", "is none of the policies of package dedup")
-	}
-	return found
-}
-
-// classProblem says what is wrong with the class, nothing where it is right.
-func (t *definition) classProblem() string {
+	reason := ""
 	switch t.Class {
 	case Unclassified:
-		return "is missing: say whether the tool is ReadOnly, Idempotent, Write or Destructive"
-	case Destructive:
-		return ""
+		reason = "is missing: say whether the tool is ReadOnly, Idempotent, Write or Destructive"
 	case External:
-		if t.external == nil {
-			return "is External, and no transaction holds an effect outside of the database; use an ExternalTool"
+		if !t.External {
+			reason = "is External, and no transaction holds an effect outside of the database; use an ExternalTool"
 		}
-		return ""
 	case ReadOnly, Idempotent, Write:
-		if t.external != nil {
-			return fmt.Sprintf("is %s, and that of an ExternalTool is External, or Destructive where its effect cannot be taken back", t.Class)
+		if t.External {
+			reason = fmt.Sprintf("is %s, and that of an ExternalTool is External, or Destructive where its effect cannot be taken back", t.Class)
 		}
-		return ""
+	case Destructive:
 	default:
-		return "is none of the classes of this package"
+		reason = "is none of the classes of this package"
 	}
+	if reason != "" {
+		found = append(found, Problem{t.Name, "Class", reason})
+	}
+	return found
 }
 
 func validName(name string) bool {

@@ -51,7 +51,7 @@ func CheckRetention(d *dedup.Deduper, retention dedup.Retention) *dedup.InvalidE
 		return &dedup.InvalidError{What: "option", Field: "d", Reason: "must come from dedup.New"}
 	}
 	opts := d.Options()
-	opts.Retention = retention.Or(opts.Retention)
+	opts.Retention = retention
 	_, err := dedup.New(d.Pool(), &opts)
 	var invalid *dedup.InvalidError
 	errors.As(err, &invalid)

@@ -15,7 +15,7 @@ import (
 // Code names why a call has no result. The doors have the same codes.
 type Code string
 
-// The codes of errors of packages dedup and external.
+// The codes of errors of packages dedup and external, and of callers and tools that are not known.
 const (
 	KeyRequired      Code = "key_required"
 	KeyInvalid       Code = "key_invalid"
@@ -31,6 +31,8 @@ const (
 	Unavailable      Code = "unavailable"
 	Timeout          Code = "timeout"
 	Failed           Code = "failed"
+	Unidentified     Code = "unidentified"
+	Unclassified     Code = "unclassified"
 )
 
 // Failure is an error of a call, as its client may know it.

@@ -87,7 +87,7 @@ func Name(name string) string {
 	if len(quoted) > maxName {
 		return quoted[:maxName] + `…"`
 	}
-	if quoted == `"`+name+`"` {
+	if quoted == `"`+name+`"` && name != "" {
 		return name
 	}
 	return quoted

@@ -2,24 +2,51 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"time"
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/tool"
 )
 
-// Do calls a tool until there is an answer or its policy gives up, with one key
+// Call is one call of a tool: one intent, however many tries it takes.
+type Call struct {
+	// Tool is the tool's stable name. Required.
+	Tool string
+	// Class is the tool's, and says how often it may be tried: the package documentation has a
+	// table. A tool that takes no key, and is neither ReadOnly nor Idempotent, is left
+	// Unclassified: it is tried once.
+	Class tool.Class
+
+	// Key names the intent. Where it may outlive this process, it comes from a
+	// [Plan] or another checkpoint. Empty: the one that the context carries, if it
+	// is not another tool's; else Do mints one for classes that need it, which is
+	// lost with the process. A ReadOnly tool has only the one given here.
+	Key string
+	// Resumed says that the key may have been tried before this Do, by a process
+	// that has ended: then the outcome counts as unknown until there is an answer.
+	Resumed bool
+
+	// Tries is the most tries, the first included. Default that of the class. An
+	// Unclassified tool has one.
+	Tries int
+	// Pause is the longest that the first pause may be; each further one may be twice as
+	// long, up to a minute, or Pause where that is more. Default that of the class.
+	Pause time.Duration
+}
+
+// Do calls a tool until there is an answer or no try is left, with one key
 // for all tries. It says what may be tried again by the type and status of an
 // error, never by its text: see [IsRetryable].
 //
 // The try makes the call once, with the context that it is handed, which carries
-// the key, and it must send that key: Transport and PutMeta do, and Try.Key is
-// there for other ways. Do cannot see whether it was sent, and without it every
-// further try is a call of its own. Where the tool takes no key, say so with
-// Call.Unkeyed. The try runs on the caller's goroutine and does not retry by
-// itself.
+// the key, and it must send that key: Transport and PutMeta do, and KeyFrom is
+// there for other ways: without it every further try is a call of its own. The try runs on the
+// caller's goroutine and does not retry by itself. It may set a limit of its own: one that runs out
+// is worth another try.
 //
 // Do returns an error that another try cannot repair as it is. Where it gives up,
 // and where an earlier try may have taken effect all the same, it returns a
@@ -31,108 +58,133 @@ import (
 // deadline, what a pause adds to a server's Retry-After takes at most half of the
 // time that is left behind it, so that the other half is the next try's. Do gives up
 // before the deadline only where Retry-After does not end before it.
-func Do[R any](ctx context.Context, r *Runner, call Call, try func(ctx context.Context, t Try) (R, error)) (Result[R], error) {
+func Do[R any](ctx context.Context, call Call, try func(ctx context.Context) (R, error)) (R, error) {
+	var none R
 	if err := call.check(); err != nil {
-		return Result[R]{}, err
+		return none, err
 	}
-	ctx, key, err := withCallKey(ctx, call)
+	ctx, err := withCallKey(ctx, &call)
 	if err != nil {
-		return Result[R]{}, err
+		return none, err
 	}
-	policy, err := call.policy(key)
-	if err != nil {
-		return Result[R]{}, err
+	call.setDefaults()
+	c := calling{Call: call, open: call.Resumed && call.Class != tool.ReadOnly}
+	if ctx.Err() != nil {
+		return none, c.gaveUp(contextError(ctx), nil)
 	}
-	c := calling[R]{runner: r.withDefaults(), call: call, try: try, key: key, policy: policy}
-	c.open = call.Resumed && call.Class != tool.ReadOnly
-	return c.run(ctx)
+	for {
+		c.tries++
+		value, err := try(ctx)
+		if err == nil {
+			return value, nil
+		}
+		if err := c.awaitNext(ctx, err); err != nil {
+			return none, err
+		}
+	}
 }
 
-// calling is one Do on its way through its tries. It belongs to one goroutine.
-type calling[R any] struct {
-	runner Runner
-	call   Call
-	try    func(ctx context.Context, t Try) (R, error)
-	key    string
-	policy Policy
+// check refuses calls that contradict themselves.
+func (c *Call) check() error {
+	switch {
+	case c.Tool == "":
+		return invalid("Tool", "is empty; give the tool's stable name")
+	case c.Resumed && c.Key == "":
+		return invalid("Key", "is empty, and the call is Resumed; give the key that was tried before, from the checkpoint")
+	case c.Tries < 0 || c.Tries > 1 && !repeats(c.Class):
+		return invalid("Tries", fmt.Sprintf("is %d for a tool that is %s", c.Tries, c.Class))
+	case c.Pause < 0:
+		return invalid("Pause", "is negative; leave it at 0 for the default")
+	}
+	return nil
+}
 
-	tries  int
-	pauses []time.Duration
+// setDefaults fills in what the class says. No key, no retry: but for tools that change nothing
+// more when they run again.
+func (c *Call) setDefaults() {
+	if c.Tries == 0 && repeats(c.Class) {
+		c.Tries = 3
+	}
+	if c.Pause == 0 {
+		c.Pause = time.Second
+		if c.Key != "" && c.Class != tool.ReadOnly {
+			c.Pause = 2 * time.Second
+		}
+	}
+}
+
+// repeats reports whether calls of a class, with the keys that they need, may be made again.
+func repeats(class tool.Class) bool { return class >= tool.ReadOnly && class <= tool.External }
+
+func invalid(field, reason string) *dedup.InvalidError {
+	return &dedup.InvalidError{What: "call", Field: field, Reason: reason}
+}
+
+// calling is one Do on its way through its tries.
+type calling struct {
+	Call
+	tries int
 	// open says that a try may have taken effect although it failed.
 	open bool
 }
 
-// run tries until there is an answer, or until another try would not help.
-func (c *calling[R]) run(ctx context.Context) (Result[R], error) {
-	if ctx.Err() != nil {
-		return Result[R]{}, c.gaveUp(contextError(ctx), nil)
-	}
-	for {
-		c.tries++
-		value, err := c.once(ctx)
-		if err == nil {
-			return Result[R]{Value: value, Key: c.key, Tries: c.tries}, nil
-		}
-		c.open = c.open || c.call.Class != tool.ReadOnly && leavesOpen(err)
-		if err := c.awaitNext(ctx, err); err != nil {
-			return Result[R]{}, err
-		}
-	}
-}
-
-func (c *calling[R]) once(ctx context.Context) (R, error) {
-	if c.policy.TryTimeout > 0 {
-		bounded, cancel := context.WithTimeout(ctx, c.policy.TryTimeout)
-		defer cancel()
-		ctx = bounded
-	}
-	return c.try(ctx, Try{Number: c.tries, Key: c.key})
-}
+var (
+	errTriesUsedUp = errors.New("no try is left")
+	errWaitTooLong = errors.New("the server's Retry-After outlasts the deadline")
+)
 
 // awaitNext pauses before the try that follows one that failed with err, or
 // returns what the call ends with.
-func (c *calling[R]) awaitNext(ctx context.Context, err error) error {
+func (c *calling) awaitNext(ctx context.Context, err error) error {
+	c.open = c.open || c.Class != tool.ReadOnly && leavesOpen(err)
 	switch {
 	case !IsRetryable(err):
-		return c.answered(err)
+		if !c.open || settles(err) {
+			return err
+		}
+		return c.gaveUp(nil, err)
 	case ctx.Err() != nil:
 		return c.gaveUp(contextError(ctx), err)
-	case c.tries >= c.policy.Tries:
-		return c.gaveUp(ErrTriesUsedUp, err)
+	case c.tries >= c.Tries:
+		return c.gaveUp(errTriesUsedUp, err)
 	}
 	after, left := retryAfter(err), time.Duration(math.MaxInt64)
 	if deadline, ok := ctx.Deadline(); ok {
-		if left = deadline.Sub(c.runner.Clock.Now()); after >= left {
-			return c.gaveUp(fmt.Errorf("%w: %s, and %s are left", ErrWaitTooLong, after, max(left, 0)), err)
+		if left = time.Until(deadline); after >= left {
+			return c.gaveUp(fmt.Errorf("%w: %s, and %s are left", errWaitTooLong, after, max(left, 0)), err)
 		}
 	}
-	pause := c.policy.pause(c.tries, after, left, c.runner.Rand)
-	c.runner.OnRetry(ctx, Event{Tool: c.call.Tool, KeyHash: keyHash(c.key), Tries: c.tries, Pause: pause, Err: err})
-	c.pauses = append(c.pauses, pause)
 	select {
-	case <-c.runner.Clock.After(pause):
+	case <-time.After(pause(c.bound(), after, left, rand.Int64N)):
 		return nil
 	case <-ctx.Done():
 		return c.gaveUp(contextError(ctx), err)
 	}
 }
 
-// answered is how a call ends whose last error another try cannot repair. It is
-// the answer, unless it leaves open what an earlier try has done.
-func (c *calling[R]) answered(err error) error {
-	if !c.open || settles(err) {
-		return err
+// bound is the longest that is drawn after the tries so far.
+func (c *calling) bound() time.Duration {
+	bound, most := c.Pause, max(c.Pause, time.Minute)
+	for range c.tries - 1 {
+		if bound > most/2 {
+			return most
+		}
+		bound *= 2
 	}
-	return c.gaveUp(nil, err)
+	return bound
 }
 
-func (c *calling[R]) gaveUp(why, err error) error {
-	repeatable := max(c.policy.Tries, policyFor(c.call.Class, c.key != "").Tries) > 1
-	return &GaveUpError{
-		Tool: c.call.Tool, Key: c.key, Tries: c.tries, Pauses: c.pauses,
-		OutcomeUnknown: c.open, Why: why, Err: err,
-		repeatable: repeatable, untrusted: c.key != "" && !repeatable,
-	}
+// pause draws a pause, with left the time to the deadline. Retry-After is a lower bound, and an
+// even draw up to the bound comes on top of it: a server that is overloaded asks the same of
+// everybody. The draw leaves the next try at least half of the time that is left behind
+// Retry-After, which must not be more than left.
+func pause(bound, retryAfter, left time.Duration, rand func(int64) int64) time.Duration {
+	retryAfter = max(retryAfter, 0)
+	return retryAfter + time.Duration(rand(int64(min(bound, (left-retryAfter)/2))+1))
+}
+
+func (c *calling) gaveUp(why, err error) error {
+	return &GaveUpError{Tool: c.Tool, Key: c.Key, Tries: c.tries, OutcomeUnknown: c.open, Why: why, Err: err, repeats: repeats(c.Class)}
 }
 
 // contextError is why ctx ended: its error, and its cause where that says more.
@@ -142,12 +194,4 @@ func contextError(ctx context.Context) error {
 		return err
 	}
 	return fmt.Errorf("%w: %w", err, cause)
-}
-
-// keyHash is what may be shown of a key.
-func keyHash(key string) string {
-	if key == "" {
-		return ""
-	}
-	return dedup.KeyHash(key)
 }

@@ -2,9 +2,8 @@
 // a service's client. It tries again what may be tried again, as often as the
 // tool's class allows, and with one key for all tries:
 //
-//	r := &runner.Runner{}
 //	call := runner.Call{Tool: "create_ticket", Class: tool.Write, Key: key}
-//	result, err := runner.Do(ctx, r, call, func(ctx context.Context, _ runner.Try) (Ticket, error) {
+//	ticket, err := runner.Do(ctx, call, func(ctx context.Context) (Ticket, error) {
 //		return client.CreateTicket(ctx, in) // over HTTP, with a Transport
 //	})
 //
@@ -12,27 +11,24 @@
 // that. Without a key there, a write that failed must not be called again, because
 // its answer may be all that was lost. So the rule here is: no key, no retry.
 //
-// # Policies
+// # Tries
 //
 //	calls                                          tries  first pause up to
 //	tools that change nothing (ReadOnly)           3      1 s
 //	tools that change nothing more when run again  3      1 s, and 2 s with a key
 //	 (Idempotent)
 //	writes with a key                              3      2 s
-//	writes without one, tools of an unknown class  1
+//	tools of an unknown class                      1
 //
-// Call.Policy overrides. Pauses double, and each is
-// drawn evenly from nothing to its bound. A server's Retry-After is a lower bound,
-// on top of which comes the draw; without a deadline in ctx it is waited for
-// however long it is. With one, the draw takes at most half of the time behind
-// Retry-After, and Do gives up at once where Retry-After does not end in time. The
-// numbers are the practice of agent platforms and not a measurement.
+// Call.Tries and Call.Pause override. Pauses double, and each is drawn evenly from nothing to its
+// bound. A server's Retry-After is a lower bound, on top of which comes the draw. The numbers are
+// the practice of agent platforms and not a measurement.
 //
 // An Idempotent tool is tried again without a key. HTTP has the same rule for PUT (RFC 9110,
 // section 9.2.2). Like there, a late repeat can undo what somebody else has written since; where
 // that matters, give it a key. An External tool takes keys where package external runs it: the
 // same call again asks what became of the first one. One of somebody else's that takes none
-// is Call.Unkeyed.
+// is Unclassified.
 //
 // # The key
 //
@@ -45,41 +41,21 @@
 //
 // # Errors
 //
-//	error           typed as                returned by        call again with the same key?
-//	ErrGaveUp       *GaveUpError            Do                 GaveUpError.Retryable tells
-//	-               *dedup.InvalidError Do Transport       no: repair the call or its policy
-//	-               *StatusError            ResponseError,     by its status
-//	                                        ResultError
-//	-               *LostAnswerError        Transport          yes: it may have happened
-//	ErrKeyConflict  *KeyConflictError       Transport PutMeta  no: let one layer make the key
-//	ErrPlan         *PlanError              LoadPlan, Plan     no: repair the plan
-//	ErrStepUnsaved  *PlanError              Plan.Key           yes, once the plan is saved
-//	the tool's own  as the tool has it      Do                 no: it is the answer
-//	parked          *external.ParkedError   Do, as ErrGaveUp   later, once a person has found out; never with a new key
+//	error                  returned by                 call again with the same key?
+//	*GaveUpError           Do                          GaveUpError.Retryable tells
+//	*dedup.InvalidError    Do Transport PutMeta Plan   no: repair the call, or the plan
+//	*StatusError           ResponseError, ResultError  by its status
+//	the tool's own         Do                          no: it is the answer
+//	*external.ParkedError  Do, in a *GaveUpError       later, once a person has found out; never with a new key
 //
-// A *GaveUpError also matches what ended it ([ErrTriesUsedUp], [ErrWaitTooLong],
-// the context's error), what the last try failed with, and, where a try may have
+// A *GaveUpError also matches what ended it, what the last try failed with, and, where a try may have
 // taken effect and there is a key to call again with, [dedup.ErrOutcomeUnknown].
 //
 // # Circuit breakers and budgets
 //
 // These are about a server and all its callers and not about one call, so they
-// are the caller's. They belong inside the try, where they see every one of them;
-// this is failsafe-go, and module examples/failsafe runs it:
-//
-//	breaker := circuitbreaker.NewBuilder[Ticket]().WithFailureThreshold(5).WithDelay(time.Minute).
-//		HandleIf(func(_ Ticket, err error) bool { return runner.IsRetryable(err) }).Build()
-//	retries := ratelimiter.NewBursty[Ticket](10, time.Minute) // of all calls together
-//
-//	result, err := runner.Do(ctx, r, call, func(ctx context.Context, t runner.Try) (Ticket, error) {
-//		if t.Number > 1 && !retries.TryAcquirePermit() {
-//			return Ticket{}, ratelimiter.ErrExceeded
-//		}
-//		return failsafe.With(breaker).WithContext(ctx).Get(func() (Ticket, error) {
-//			return client.CreateTicket(ctx, in)
-//		})
-//	})
-//
-// Do takes circuitbreaker.ErrOpen and ratelimiter.ErrExceeded for answers and
-// ends at once, with a *GaveUpError where an earlier try left the outcome open.
+// are the caller's. They belong inside the try, where they see every one of them: module
+// examples/failsafe does it with failsafe-go. Do takes circuitbreaker.ErrOpen and
+// ratelimiter.ErrExceeded for answers and ends at once, with a *GaveUpError where an earlier try
+// left the outcome open.
 package runner

@@ -11,38 +11,35 @@ import (
 	"github.com/tooldedup/dedup/tool/runner"
 )
 
-// impatient keeps an example's pauses short.
-var impatient = &runner.Policy{Tries: 3, First: time.Millisecond}
-
 // The answer to the first try is lost. The second has the same key, so whoever
 // is called can tell that it is the same call.
 func ExampleDo() {
 	ctx := context.Background()
 	booked := map[string]string{} // the other side's memory, which package dedup keeps in Postgres
-	book := func(_ context.Context, t runner.Try) (string, error) {
-		if ticket, ok := booked[t.Key]; ok {
+	book := func(ctx context.Context) (string, error) {
+		key, _ := runner.KeyFrom(ctx)
+		if ticket, ok := booked[key]; ok {
 			return ticket, nil
 		}
-		booked[t.Key] = fmt.Sprint("ticket ", len(booked)+1)
+		booked[key] = fmt.Sprint("ticket ", len(booked)+1)
 		return "", io.ErrUnexpectedEOF
 	}
 
-	call := runner.Call{Tool: "book", Class: tool.Write, Policy: impatient}
-	result, err := runner.Do(ctx, nil, call, book)
-	fmt.Println(result.Value, "after", result.Tries, "tries:", err)
+	call := runner.Call{Tool: "book", Class: tool.Write, Pause: time.Millisecond}
+	ticket, err := runner.Do(ctx, call, book)
+	fmt.Println(ticket, err)
 	fmt.Println("booked:", len(booked))
 
 	// Output:
-	// ticket 1 after 2 tries: <nil>
+	// ticket 1 <nil>
 	// booked: 1
 }
 
-// A tool that takes no key is called once. Its error says that this one call may
-// have taken effect.
+// A tool that takes no key, and is left unclassified, is called once. Its error says that this one
+// call may have taken effect.
 func ExampleGaveUpError() {
 	ctx := context.Background()
-	call := runner.Call{Tool: "send_mail", Class: tool.Write, Unkeyed: true}
-	_, err := runner.Do(ctx, nil, call, func(context.Context, runner.Try) (string, error) {
+	_, err := runner.Do(ctx, runner.Call{Tool: "send_mail"}, func(context.Context) (string, error) {
 		return "", io.EOF
 	})
 	var gaveUp *runner.GaveUpError
@@ -54,26 +51,49 @@ func ExampleGaveUpError() {
 	// runner: gave up on send_mail after 1 try; it may have taken effect: look before you repeat it: no try is left: EOF
 }
 
-// Retries are told as they happen, and waits are up to the Runner's clock.
-func ExampleRunner() {
-	ctx := context.Background()
-	r := &runner.Runner{
-		Rand: func(n int64) int64 { return n - 1 }, // the longest pause, where the default draws one
-		OnRetry: func(_ context.Context, e runner.Event) {
-			fmt.Println(e.Tool, "again in", e.Pause, "after try", e.Tries, "failed:", e.Err)
-		},
-	}
-	call := runner.Call{Tool: "list_flights", Class: tool.ReadOnly, Policy: impatient}
-	result, err := runner.Do(ctx, r, call, func(_ context.Context, t runner.Try) (int, error) {
-		if t.Number < 3 {
-			return 0, &runner.StatusError{Code: 503}
-		}
-		return 12, nil
-	})
-	fmt.Println(result.Value, err)
+// A key that was made further out reaches everything below it.
+func ExampleWithKey() {
+	ctx := runner.WithKey(context.Background(), "order 17")
+	key, ok := runner.KeyFrom(ctx)
+	fmt.Println(key, ok)
 
 	// Output:
-	// list_flights again in 1ms after try 1 failed: runner: status 503 (Service Unavailable)
-	// list_flights again in 2ms after try 2 failed: runner: status 503 (Service Unavailable)
-	// 12 <nil>
+	// order 17 true
+}
+
+// An MCP client sends the key in _meta, and asks the result whether it is the answer. Here
+// callTool stands for the client's.
+func ExamplePutMeta() {
+	type result struct {
+		IsError bool
+		Meta    map[string]any
+		Text    string
+	}
+	calls := 0
+	callTool := func(meta map[string]any) (result, error) {
+		fmt.Println(meta)
+		if calls++; calls == 1 {
+			return result{IsError: true, Meta: map[string]any{"io.github.tooldedup/error": "unavailable"}}, nil
+		}
+		return result{Text: "booked"}, nil
+	}
+
+	call := runner.Call{Tool: "book", Class: tool.Write, Key: "order 17", Pause: time.Millisecond}
+	answer, err := runner.Do(context.Background(), call, func(ctx context.Context) (string, error) {
+		meta, err := runner.PutMeta(ctx, map[string]any{"progressToken": 7})
+		if err != nil {
+			return "", err
+		}
+		res, err := callTool(meta)
+		if err != nil {
+			return "", err
+		}
+		return res.Text, runner.ResultError(res.IsError, res.Meta)
+	})
+	fmt.Println(answer, err)
+
+	// Output:
+	// map[io.github.tooldedup/idempotency-key:order 17 progressToken:7]
+	// map[io.github.tooldedup/idempotency-key:order 17 progressToken:7]
+	// booked <nil>
 }

@@ -24,7 +24,7 @@ func ExamplePlan() {
 	var plan runner.Plan
 	exampleMust(plan.Add("reserve", "pay"))
 	_, err = plan.Key("pay")
-	fmt.Println("before the save:", errors.Is(err, runner.ErrStepUnsaved))
+	fmt.Println("before the save:", err)
 	exampleMust(plan.Save(ctx, save))
 	first, err := plan.Key("pay")
 	exampleMust(err)
@@ -40,13 +40,13 @@ func ExamplePlan() {
 
 	// What became of the step, only the other side knows: the call is resumed.
 	call := runner.Call{Tool: "pay", Class: tool.Write, Key: second, Resumed: true}
-	result, err := runner.Do(ctx, nil, call, func(context.Context, runner.Try) (string, error) {
+	receipt, err := runner.Do(ctx, call, func(context.Context) (string, error) {
 		return "receipt 1", nil // a replay, if the step was done before
 	})
-	fmt.Println(result.Value, err)
+	fmt.Println(receipt, err)
 
 	// Output:
-	// before the save: true
+	// before the save: dedup: invalid plan: pay has a key that has not been saved; save the plan before the first try
 	// the same key: true
 	// receipt 1 <nil>
 }

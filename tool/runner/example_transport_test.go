@@ -39,18 +39,16 @@ func ExampleTransport() {
 			return "", err
 		}
 		defer resp.Body.Close()
-		if err := runner.ResponseError(resp, time.Now()); err != nil {
+		if err := runner.ResponseError(resp); err != nil {
 			return "", err
 		}
 		text, err := io.ReadAll(resp.Body)
 		return string(text), err
 	}
 
-	call := runner.Call{Tool: "book", Class: tool.Write, Key: "order 17", Policy: impatient}
-	result, err := runner.Do(ctx, nil, call, func(ctx context.Context, _ runner.Try) (string, error) {
-		return post(ctx)
-	})
-	fmt.Println(result.Value, err)
+	call := runner.Call{Tool: "book", Class: tool.Write, Key: "order 17", Pause: time.Millisecond}
+	answer, err := runner.Do(ctx, call, post)
+	fmt.Println(answer, err)
 
 	// Output:
 	// POST "order 17"
@@ -61,7 +59,7 @@ func ExampleTransport() {
 // A status becomes an error that says whether and when to try again.
 func ExampleResponseError() {
 	response := &http.Response{StatusCode: 409, Header: http.Header{"Retry-After": {"2"}}}
-	err := runner.ResponseError(response, time.Now())
+	err := runner.ResponseError(response)
 	fmt.Println(err)
 	fmt.Println("again:", runner.IsRetryable(err))
 

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/tool"
@@ -26,33 +27,31 @@ func WithKey(ctx context.Context, key string) context.Context {
 
 // KeyFrom returns the key that ctx carries, and whether it carries one.
 func KeyFrom(ctx context.Context) (key string, ok bool) {
-	c := carriedBy(ctx)
+	c, _ := ctx.Value(carriedKey{}).(carried)
 	return c.key, c.key != ""
 }
 
-func carriedBy(ctx context.Context) carried {
-	c, _ := ctx.Value(carriedKey{}).(carried)
-	return c
+// withCallKey returns the context for the tries of a call, and gives the call its key: its own,
+// else the one that ctx carries, else, where the class needs one, a new one.
+func withCallKey(ctx context.Context, call *Call) (context.Context, error) {
+	outer, _ := ctx.Value(carriedKey{}).(carried)
+	stranger := outer.key != "" && outer.tool != "" && outer.tool != call.Tool
+	switch {
+	case call.Key != "":
+	case stranger && call.Class.NeedsKey():
+		// A new key would be another one with every repeat of the outer call, and
+		// the outer call's own would merge several calls of this tool inside it.
+		return ctx, invalid("Key", fmt.Sprintf("is empty, and the context carries that of a call of %q; give this call its own, the same on every try: dedup.KeyFromIntent(outerKey, step)", outer.tool))
+	case outer.key != "" && !stranger && call.Class != tool.ReadOnly:
+		call.Key = outer.key
+	case call.Class.NeedsKey():
+		call.Key = dedup.NewKey()
+	}
+	return context.WithValue(ctx, carriedKey{}, carried{key: call.Key, tool: call.Tool}), nil
 }
 
-// withCallKey returns the context for the tries of a call, and its key, which is
-// empty where the call has none: its own, else the one that ctx carries, else,
-// where the class needs one, a new one.
-func withCallKey(ctx context.Context, call Call) (context.Context, string, error) {
-	key := call.Key
-	if key == "" && !call.Unkeyed {
-		outer := carriedBy(ctx)
-		stranger := outer.key != "" && outer.tool != "" && outer.tool != call.Tool
-		switch {
-		case stranger && call.Class.NeedsKey():
-			// A new key would be another one with every repeat of the outer call, and
-			// the outer call's own would merge several calls of this tool inside it.
-			return ctx, "", invalid("Key", "is empty, and the context carries that of a call of %q; give this call its own, the same on every try: dedup.KeyFromIntent(outerKey, step)", outer.tool)
-		case outer.key != "" && !stranger && call.Class != tool.ReadOnly:
-			key = outer.key
-		case call.Class.NeedsKey():
-			key = dedup.NewKey()
-		}
-	}
-	return context.WithValue(ctx, carriedKey{}, carried{key: key, tool: call.Tool}), key, nil
+// conflict refuses a request that carries another key than its context, so that two layers have
+// made one each.
+func conflict(where, key string) error {
+	return invalid("Key", fmt.Sprintf("is %s in the context, and %s has another already; let one layer make the key, or hide the context's with WithKey(ctx, \"\")", dedup.KeyHash(key), where))
 }

@@ -44,31 +44,28 @@ func TestDoChoosesTheKey(t *testing.T) {
 		"CarriedIdempotent":   {"outer", runner.Call{Class: tool.Idempotent}, "outer"},
 		"CarriedUnclassified": {"outer", runner.Call{}, "outer"},
 		"CarriedRead":         {"outer", runner.Call{Class: tool.ReadOnly}, ""},
-		"CarriedUnkeyed":      {"outer", runner.Call{Class: tool.Write, Unkeyed: true}, ""},
 		"Minted":              {"", runner.Call{Class: tool.Write}, minted},
 		"MintedDestructive":   {"", runner.Call{Class: tool.Destructive}, minted},
 		"MintedExternal":      {"", runner.Call{Class: tool.External}, minted},
 		"NoneIdempotent":      {"", runner.Call{Class: tool.Idempotent}, ""},
 		"NoneRead":            {"", runner.Call{Class: tool.ReadOnly}, ""},
 		"NoneUnclassified":    {"", runner.Call{}, ""},
-		"NoneUnkeyed":         {"", runner.Call{Class: tool.Write, Unkeyed: true}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			test.call.Tool = "t"
 			s := failing()
-			result, err := runner.Do(runner.WithKey(t.Context(), test.carried), nil, test.call, s.try)
+			_, err := runner.Do(runner.WithKey(t.Context(), test.carried), test.call, s.try)
 			require.NoError(t, err)
-			require.Equal(t, []string{result.Key}, s.keys)
-			require.Equal(t, s.keys, s.ctx, "a call without a key carries none")
 			if test.want != minted {
-				require.Equal(t, test.want, result.Key)
+				require.Equal(t, []string{test.want}, s.keys)
 				return
 			}
-			require.Len(t, result.Key, len(dedup.NewKey()))
-			again, err := runner.Do(t.Context(), nil, test.call, failing().try)
+			require.Len(t, s.keys[0], len(dedup.NewKey()))
+			again := failing()
+			_, err = runner.Do(t.Context(), test.call, again.try)
 			require.NoError(t, err)
-			require.NotEqual(t, result.Key, again.Key, "another call, another key")
+			require.NotEqual(t, s.keys, again.keys, "another call, another key")
 		})
 	}
 }
@@ -76,20 +73,14 @@ func TestDoChoosesTheKey(t *testing.T) {
 // A wrapper that retries and what it wraps are one intent, and have one key.
 func TestNoLayerMintsAnotherKey(t *testing.T) {
 	t.Parallel()
-	call := runner.Call{Tool: "t", Class: tool.Write}
+	call := runner.Call{Tool: "t", Class: tool.Write, Pause: 1}
 	sent := failing(errBusy, errBusy, errBusy) // all that the wrapped Do has for its first time
-	var keys []string
-	result, err := runner.Do(t.Context(), setup().Runner, call, func(ctx context.Context, _ runner.Try) (string, error) {
-		inner, err := runner.Do(ctx, setup().Runner, call, func(ctx context.Context, try runner.Try) (string, error) {
-			keys = append(keys, try.Key)
-			return sent.try(ctx, runner.Try{Number: len(keys), Key: try.Key})
-		})
-		return inner.Value, err
+	answer, err := runner.Do(t.Context(), call, func(ctx context.Context) (string, error) {
+		return runner.Do(ctx, call, sent.try)
 	})
 	require.NoError(t, err)
-	require.Equal(t, "answer", result.Value)
-	require.Equal(t, 2, result.Tries)
-	require.Equal(t, []string{result.Key, result.Key, result.Key, result.Key}, keys)
+	require.Equal(t, "answer", answer)
+	require.Equal(t, []string{sent.keys[0], sent.keys[0], sent.keys[0], sent.keys[0]}, sent.keys)
 }
 
 // A key that Do made for one tool is not taken for calls of others inside it:
@@ -105,20 +96,18 @@ func TestAnotherToolsKey(t *testing.T) {
 		"External":    {runner.Call{Class: tool.External}, true},
 		"Idempotent":  {runner.Call{Class: tool.Idempotent}, false},
 		"Read":        {runner.Call{Class: tool.ReadOnly}, false},
-		"Unkeyed":     {runner.Call{Class: tool.Write, Unkeyed: true}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			test.call.Tool = "book_flight"
 			inner := failing()
 			outer := runner.Call{Tool: "book_trip", Class: tool.Write}
-			_, err := runner.Do(t.Context(), setup().Runner, outer, func(ctx context.Context, _ runner.Try) (string, error) {
-				result, err := runner.Do(ctx, nil, test.call, inner.try)
-				return result.Value, err
+			_, err := runner.Do(t.Context(), outer, func(ctx context.Context) (string, error) {
+				return runner.Do(ctx, test.call, inner.try)
 			})
 			if !test.refused {
 				require.NoError(t, err)
-				require.Equal(t, []string{""}, inner.ctx)
+				require.Equal(t, []string{""}, inner.keys)
 				return
 			}
 			var invalid *dedup.InvalidError
@@ -130,15 +119,14 @@ func TestAnotherToolsKey(t *testing.T) {
 	}
 
 	// With a key of its own, the same on every try of the outer call, it is fine.
-	var keys []string
-	_, err := runner.Do(t.Context(), setup().Runner, runner.Call{Tool: "book_trip", Class: tool.Write},
-		func(ctx context.Context, try runner.Try) (string, error) {
-			key, err := dedup.KeyFromIntent(try.Key, "outbound")
-			require.NoError(t, err)
-			result, err := runner.Do(ctx, nil, runner.Call{Tool: "book_flight", Class: tool.Write, Key: key}, failing().try)
-			keys = append(keys, result.Key)
-			return "", errors.Join(err, errBusy)
-		})
-	require.ErrorIs(t, err, runner.ErrTriesUsedUp)
-	require.Equal(t, []string{keys[0], keys[0], keys[0]}, keys)
+	inner := failing()
+	_, err := runner.Do(t.Context(), runner.Call{Tool: "book_trip", Class: tool.Write, Pause: 1}, func(ctx context.Context) (string, error) {
+		outer, _ := runner.KeyFrom(ctx)
+		key, err := dedup.KeyFromIntent(outer, "outbound")
+		require.NoError(t, err)
+		_, err = runner.Do(ctx, runner.Call{Tool: "book_flight", Class: tool.Write, Key: key}, inner.try)
+		return "", errors.Join(err, errBusy)
+	})
+	require.ErrorIs(t, err, errBusy)
+	require.Equal(t, []string{inner.keys[0], inner.keys[0], inner.keys[0]}, inner.keys)
 }

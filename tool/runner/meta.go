@@ -8,32 +8,28 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/door"
 )
 
-// MetaKey is the member of an MCP request's _meta that carries a call's key.
-const MetaKey = "io.github.tooldedup/idempotency-key"
-
 // PutMeta returns a copy of the _meta of an MCP request with the key that ctx
-// carries, under [MetaKey]. Where ctx carries none it is a plain copy, nil of nil.
-// The map that is given is never changed.
+// carries, under io.github.tooldedup/idempotency-key. Where ctx carries none it is a plain copy, nil
+// of nil. The map that is given is never changed.
 //
 // A key that is there already and differs, or is no string, is a
-// *[KeyConflictError].
+// *[dedup.InvalidError].
 func PutMeta(ctx context.Context, meta map[string]any) (map[string]any, error) {
 	copied := maps.Clone(meta)
 	key, ok := KeyFrom(ctx)
 	if !ok {
 		return copied, nil
 	}
-	if there, ok := copied[MetaKey]; ok && there != key {
-		text, _ := there.(string)
-		return nil, &KeyConflictError{Where: "_meta " + MetaKey, There: keyHash(text), Carried: dedup.KeyHash(key)}
+	if there, ok := copied[door.MetaKey]; ok && there != key {
+		return nil, conflict("_meta", key)
 	}
 	if copied == nil {
 		copied = make(map[string]any, 1)
 	}
-	copied[MetaKey] = key
+	copied[door.MetaKey] = key
 	return copied, nil
 }
 
@@ -44,18 +40,20 @@ func PutMeta(ctx context.Context, meta map[string]any) (map[string]any, error) {
 // the server asks to wait; so is an effect outside of the database that has no result yet. Any other
 // error of a tool is a *[StatusError] of 422 that is none.
 func ResultError(isError bool, meta map[string]any) error {
-	wait := metaSeconds(meta["io.github.tooldedup/retry-after"])
-	code, _ := meta["io.github.tooldedup/error"].(string)
+	wait := metaSeconds(meta[door.MetaRetryAfter])
+	code, _ := meta[door.MetaError].(string)
 	switch {
 	case !isError && wait > 0:
 		return &StatusError{Code: http.StatusAccepted, RetryAfter: wait}
 	case !isError:
 		return nil
-	case code == "in_flight":
+	}
+	switch door.Code(code) {
+	case door.InFlight:
 		return &StatusError{Code: http.StatusConflict, RetryAfter: max(wait, time.Second)}
-	case code == "outcome_unknown", code == "unavailable":
+	case door.OutcomeUnknown, door.Unavailable:
 		return &StatusError{Code: http.StatusServiceUnavailable, RetryAfter: wait}
-	case code == "timeout":
+	case door.Timeout:
 		return &StatusError{Code: http.StatusGatewayTimeout, RetryAfter: wait}
 	default:
 		return &StatusError{Code: http.StatusUnprocessableEntity}

@@ -27,45 +27,42 @@ func TestOutcomeUnknown(t *testing.T) {
 	accepted := &runner.StatusError{Code: 202, RetryAfter: time.Second}
 	for name, test := range map[string]struct {
 		class   tool.Class
-		unkeyed bool
 		errs    []error
 		unknown bool
 		asIs    bool // the last error comes back as it is
 	}{
-		"Unreached":            {class: tool.Write, errs: []error{unreached, unreached, unreached}},
-		"DNS":                  {class: tool.Write, errs: []error{opError("dial", &net.DNSError{IsTemporary: true}), unreached, unreached}},
-		"TooMany":              {class: tool.Write, errs: []error{&runner.StatusError{Code: 429}, &runner.StatusError{Code: 425}, unreached}},
-		"NothingCommitted":     {class: tool.Write, errs: []error{&dedup.Error{Answer: dedup.ErrAttemptsExhausted}, &dedup.Error{Answer: dedup.ErrRestartTx}, unreached}},
-		"Overloaded":           {class: tool.Write, errs: []error{&runner.StatusError{Code: 503, Err: io.EOF}, unreached, unreached}, unknown: true},
-		"ProxyTimeout":         {class: tool.Write, errs: []error{&runner.StatusError{Code: 524}, unreached, unreached}, unknown: true},
-		"CommittedOrNot":       {class: tool.Write, errs: []error{&dedup.Error{Answer: dedup.ErrOutcomeUnknown}, unreached, unreached}, unknown: true},
-		"InFlight":             {class: tool.Write, errs: []error{&runner.StatusError{Code: 409, RetryAfter: 1}, unreached, unreached}, unknown: true},
-		"TwinInFlight":         {class: tool.Write, errs: []error{dedup.ErrInFlight, unreached, unreached}, unknown: true},
-		"CutOnce":              {class: tool.Write, errs: []error{unreached, io.EOF, unreached}, unknown: true},
-		"ServerError":          {class: tool.Write, errs: []error{unreached, unreached, errBusy}, unknown: true},
-		"TimedOut":             {class: tool.Write, errs: []error{context.DeadlineExceeded, unreached, unreached}, unknown: true},
-		"SaysRetryable":        {class: tool.Write, errs: []error{own{retryable: true}, unreached, unreached}, unknown: true},
-		"Unkeyed":              {class: tool.Write, unkeyed: true, errs: []error{io.EOF}, unknown: true},
-		"UnkeyedUnreached":     {class: tool.Write, unkeyed: true, errs: []error{unreached}},
-		"External":             {class: tool.External, errs: []error{io.EOF, io.EOF, io.EOF}, unknown: true},
-		"ExternalInFlight":     {class: tool.External, errs: []error{inFlight, inFlight, inFlight}, unknown: true},
-		"Accepted":             {class: tool.External, errs: []error{accepted, accepted, accepted}, unknown: true},
-		"Parked":               {class: tool.External, errs: []error{parked}, unknown: true},
-		"ParkedAfterInFlight":  {class: tool.Destructive, errs: []error{inFlight, parked}, unknown: true},
-		"Unclassified":         {errs: []error{io.EOF}, unknown: true},
-		"ReadOnly":             {class: tool.ReadOnly, errs: []error{io.EOF, io.EOF, io.EOF}},
-		"InnerUnknown":         {class: tool.Write, errs: []error{&runner.GaveUpError{OutcomeUnknown: true, Key: "k"}, nil}, asIs: true, unknown: true},
-		"AnswerAfterUnreached": {class: tool.Write, errs: []error{unreached, denied}, asIs: true},
-		"AnswerAfterCut":       {class: tool.Write, errs: []error{io.EOF, denied}, unknown: true},
-		"RefusalSettles":       {class: tool.Write, errs: []error{io.EOF, &dedup.RefusedError{}}, asIs: true},
-		"ExpirySettles":        {class: tool.Write, errs: []error{io.EOF, &dedup.Error{Answer: dedup.ErrExpired}}, asIs: true},
-		"ReuseDoesNotSettle":   {class: tool.Write, errs: []error{io.EOF, &dedup.Error{Answer: dedup.ErrKeyReused}}, unknown: true},
+		"Unreached":             {class: tool.Write, errs: []error{unreached, unreached, unreached}},
+		"DNS":                   {class: tool.Write, errs: []error{opError("dial", &net.DNSError{IsTemporary: true}), unreached, unreached}},
+		"TooMany":               {class: tool.Write, errs: []error{&runner.StatusError{Code: 429}, &runner.StatusError{Code: 425}, unreached}},
+		"NothingCommitted":      {class: tool.Write, errs: []error{&dedup.Error{Answer: dedup.ErrAttemptsExhausted}, &dedup.Error{Answer: dedup.ErrRestartTx}, unreached}},
+		"Overloaded":            {class: tool.Write, errs: []error{&runner.StatusError{Code: 503}, unreached, unreached}, unknown: true},
+		"ProxyTimeout":          {class: tool.Write, errs: []error{&runner.StatusError{Code: 524}, unreached, unreached}, unknown: true},
+		"CommittedOrNot":        {class: tool.Write, errs: []error{&dedup.Error{Answer: dedup.ErrOutcomeUnknown}, unreached, unreached}, unknown: true},
+		"InFlight":              {class: tool.Write, errs: []error{&runner.StatusError{Code: 409, RetryAfter: 1}, unreached, unreached}, unknown: true},
+		"TwinInFlight":          {class: tool.Write, errs: []error{dedup.ErrInFlight, unreached, unreached}, unknown: true},
+		"CutOnce":               {class: tool.Write, errs: []error{unreached, io.EOF, unreached}, unknown: true},
+		"ServerError":           {class: tool.Write, errs: []error{unreached, unreached, errBusy}, unknown: true},
+		"TimedOut":              {class: tool.Write, errs: []error{context.DeadlineExceeded, unreached, unreached}, unknown: true},
+		"SaysRetryable":         {class: tool.Write, errs: []error{own{retryable: true}, unreached, unreached}, unknown: true},
+		"UnclassifiedUnreached": {errs: []error{unreached}},
+		"External":              {class: tool.External, errs: []error{io.EOF, io.EOF, io.EOF}, unknown: true},
+		"ExternalInFlight":      {class: tool.External, errs: []error{inFlight, inFlight, inFlight}, unknown: true},
+		"Accepted":              {class: tool.External, errs: []error{accepted, accepted, accepted}, unknown: true},
+		"Parked":                {class: tool.External, errs: []error{parked}, unknown: true},
+		"ParkedAfterInFlight":   {class: tool.Destructive, errs: []error{inFlight, parked}, unknown: true},
+		"Unclassified":          {errs: []error{io.EOF}, unknown: true},
+		"ReadOnly":              {class: tool.ReadOnly, errs: []error{io.EOF, io.EOF, io.EOF}},
+		"InnerUnknown":          {class: tool.Write, errs: []error{&runner.GaveUpError{OutcomeUnknown: true, Key: "k"}, nil}, asIs: true, unknown: true},
+		"AnswerAfterUnreached":  {class: tool.Write, errs: []error{unreached, denied}, asIs: true},
+		"AnswerAfterCut":        {class: tool.Write, errs: []error{io.EOF, denied}, unknown: true},
+		"RefusalSettles":        {class: tool.Write, errs: []error{io.EOF, &dedup.RefusedError{}}, asIs: true},
+		"ExpirySettles":         {class: tool.Write, errs: []error{io.EOF, &dedup.Error{Answer: dedup.ErrExpired}}, asIs: true},
+		"ReuseDoesNotSettle":    {class: tool.Write, errs: []error{io.EOF, &dedup.Error{Answer: dedup.ErrKeyReused}}, unknown: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := failing(test.errs...)
-			call := runner.Call{Tool: "t", Class: test.class, Unkeyed: test.unkeyed}
-			_, err := runner.Do(t.Context(), setup().Runner, call, s.try)
+			err := do(t, runner.Call{Tool: "t", Class: test.class}, s)
 			last := test.errs[len(s.keys)-1]
 			if test.asIs {
 				require.Same(t, last, err)
@@ -91,40 +88,45 @@ func TestGaveUpIsRetryable(t *testing.T) {
 		want bool
 	}{
 		"Write":                {runner.Call{Class: tool.Write}, []error{io.EOF, io.EOF, io.EOF}, true},
-		"WriteTriedOnce":       {runner.Call{Class: tool.Write, Policy: &runner.Policy{}}, []error{io.EOF}, true},
+		"WriteTriedOnce":       {runner.Call{Class: tool.Write, Tries: 1}, []error{io.EOF}, true},
 		"WriteLeftOpen":        {runner.Call{Class: tool.Write}, []error{io.EOF, denied}, true},
 		"WriteReused":          {runner.Call{Class: tool.Write}, []error{io.EOF, &dedup.Error{Answer: dedup.ErrKeyReused}}, false},
 		"Read":                 {runner.Call{Class: tool.ReadOnly}, []error{io.EOF, io.EOF, io.EOF}, true},
-		"UnkeyedWrite":         {runner.Call{Class: tool.Write, Unkeyed: true}, []error{io.EOF}, false},
 		"Unclassified":         {runner.Call{Key: "k"}, []error{io.EOF}, false},
 		"External":             {runner.Call{Class: tool.External}, []error{io.EOF, io.EOF, io.EOF}, true},
 		"ExternalInFlight":     {runner.Call{Class: tool.External}, []error{dedup.ErrInFlight, dedup.ErrInFlight, dedup.ErrInFlight}, true},
 		"ExternalParked":       {runner.Call{Class: tool.External}, []error{&external.ParkedError{}}, false},
-		"ExternalThatMayRetry": {runner.Call{Class: tool.External, Policy: &runner.Policy{Tries: 2}}, []error{io.EOF, io.EOF}, true},
+		"ExternalThatMayRetry": {runner.Call{Class: tool.External, Tries: 2}, []error{io.EOF, io.EOF}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			test.call.Tool = "t"
-			_, err := runner.Do(t.Context(), setup().Runner, test.call, failing(test.errs...).try)
-			require.ErrorIs(t, err, runner.ErrGaveUp)
+			err := do(t, test.call, failing(test.errs...))
+			var gaveUp *runner.GaveUpError
+			require.ErrorAs(t, err, &gaveUp)
 			require.Equal(t, test.want, runner.IsRetryable(err))
 		})
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	_, err := runner.Do(ctx, nil, runner.Call{Tool: "t", Class: tool.Write}, failing().try)
-	require.True(t, runner.IsRetryable(err), "nothing was sent")
+}
+
+// Whatever this process is told, the one that began the call may have had its effect.
+func TestDoResumes(t *testing.T) {
+	t.Parallel()
+	denied := &runner.StatusError{Code: 401}
+	err := do(t, runner.Call{Tool: "t", Class: tool.Write, Key: "k", Resumed: true}, failing(denied))
+	require.ErrorIs(t, err, dedup.ErrOutcomeUnknown)
+	require.ErrorIs(t, err, denied)
+	require.Same(t, denied, do(t, runner.Call{Tool: "t", Class: tool.ReadOnly, Key: "k", Resumed: true}, failing(denied)))
 }
 
 // What a Do inside a try says of the outcome counts: reading leaves nothing open.
 func TestOutcomeOfAnInnerDo(t *testing.T) {
 	t.Parallel()
 	for class, unknown := range map[tool.Class]bool{tool.ReadOnly: false, tool.Write: true} {
-		outer := runner.Call{Tool: "t", Class: tool.Write}
-		_, err := runner.Do(t.Context(), setup().Runner, outer, func(ctx context.Context, _ runner.Try) (string, error) {
-			inner := runner.Call{Tool: "t", Class: class}
-			_, err := runner.Do(ctx, setup().Runner, inner, failing(io.EOF, io.EOF, io.EOF).try)
-			return "", err
+		inner := runner.Call{Tool: "t", Class: class, Pause: 1}
+		outer := runner.Call{Tool: "t", Class: tool.Write, Pause: 1}
+		_, err := runner.Do(t.Context(), outer, func(ctx context.Context) (string, error) {
+			return runner.Do(ctx, inner, failing(io.EOF, io.EOF, io.EOF).try)
 		})
 		var gaveUp *runner.GaveUpError
 		require.ErrorAs(t, err, &gaveUp)

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/http"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/external"
 	"github.com/tooldedup/dedup/tool"
 )
 
@@ -17,9 +19,8 @@ import (
 //     and so are a *[dedup.InvalidError] and a *[tool.ArgumentError], whatever
 //     they wrap;
 //   - an *[external.ParkedError] waits for a person, and another try would too;
-//   - an error with a method Retryable() bool says so itself: *[StatusError],
-//     *[LostAnswerError], and any of your own;
-//   - an error with a method Temporary() bool that answers true;
+//   - an error with a method Retryable() bool says so itself: *[StatusError], what
+//     [Transport] returns of an answer that was lost, and any of your own;
 //   - a context's end: that of a single try, since Do ends with its caller's;
 //   - timeouts and lost or refused connections: net.Error, *net.OpError, io.EOF,
 //     io.ErrUnexpectedEOF. An unknown host or a malformed address is none;
@@ -35,10 +36,6 @@ func IsRetryable(err error) bool {
 	var own interface{ Retryable() bool }
 	if errors.As(err, &own) {
 		return own.Retryable()
-	}
-	var temporary interface{ Temporary() bool }
-	if errors.As(err, &temporary) && temporary.Temporary() {
-		return true
 	}
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) ||
 		isNetworkFault(err) || dedup.IsRetryable(err)
@@ -84,4 +81,43 @@ func isCut(err error) bool {
 	var op *net.OpError
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
 		errors.As(err, &op) && (op.Op == "read" || op.Op == "write")
+}
+
+// leavesOpen reports whether a try that failed with err may have taken effect. Of
+// what may be tried again, only that leaves nothing open which says so. What is parked is
+// open, and no try can close it.
+func leavesOpen(err error) bool {
+	var inner *GaveUpError
+	var status *StatusError
+	var lost *lostAnswerError
+	switch {
+	case isParked(err):
+		return true
+	case !IsRetryable(err): // the tool's answer
+		return false
+	case errors.As(err, &inner):
+		return inner.OutcomeUnknown
+	case errors.Is(err, dedup.ErrOutcomeUnknown):
+		return true
+	case errors.Is(err, dedup.ErrAttemptsExhausted), errors.Is(err, dedup.ErrRestartTx): // nothing was committed
+		return false
+	case errors.As(err, &status): // sent away before it was looked at
+		return status.Code != http.StatusTooManyRequests && status.Code != http.StatusTooEarly
+	case errors.As(err, &lost): // whatever it wraps
+		return true
+	default:
+		return !isUnreached(err)
+	}
+}
+
+// isParked reports whether a person has to find out what became of the call.
+func isParked(err error) bool {
+	var parked *external.ParkedError
+	return errors.As(err, &parked)
+}
+
+// settles reports whether err is the answer to the call itself, whichever try it
+// was that ran: what was open is open no longer.
+func settles(err error) bool {
+	return errors.Is(err, dedup.ErrRefused) || errors.Is(err, dedup.ErrExpired)
 }

@@ -32,12 +32,7 @@ func (e own) Error() string   { return "own" }
 func (e own) Retryable() bool { return e.retryable }
 func (e own) Unwrap() error   { return e.cause }
 
-type temporary bool
-
-func (e temporary) Error() string   { return "temporary" }
-func (e temporary) Temporary() bool { return bool(e) }
-
-// slow is a timeout that does not call itself temporary.
+// slow is a timeout of no type of net's.
 type slow struct{}
 
 func (slow) Error() string   { return "slow" }
@@ -63,14 +58,10 @@ func TestIsRetryable(t *testing.T) {
 		"TextOfTimeout":     {errors.New("context deadline exceeded"), false},
 		"HTTPClientTimeout": {get(os.ErrDeadlineExceeded), true},
 		// Those that say so themselves.
-		"OwnYes":            {own{retryable: true}, true},
-		"OwnYesWrapped":     {fmt.Errorf("calling: %w", own{retryable: true}), true},
-		"OwnNo":             {own{retryable: false, cause: io.EOF}, false},
-		"OutermostCounts":   {own{retryable: true, cause: own{retryable: false}}, true},
-		"Temporary":         {temporary(true), true},
-		"NotTemporary":      {temporary(false), false},
-		"NotTemporaryOfEOF": {errors.Join(temporary(false), io.EOF), true},
-		"LostAnswer":        {get(&runner.LostAnswerError{Err: errors.New("http2: client connection lost")}), true},
+		"OwnYes":          {own{retryable: true}, true},
+		"OwnYesWrapped":   {fmt.Errorf("calling: %w", own{retryable: true}), true},
+		"OwnNo":           {own{retryable: false, cause: io.EOF}, false},
+		"OutermostCounts": {own{retryable: true, cause: own{retryable: false}}, true},
 		// The network.
 		"EOF":                {get(io.EOF), true},
 		"UnexpectedEOF":      {fmt.Errorf("reading: %w", io.ErrUnexpectedEOF), true},
@@ -90,7 +81,7 @@ func TestIsRetryable(t *testing.T) {
 		"TLSAlert":           {get(opError("remote error", tls.AlertError(42))), false},
 		"UnsupportedScheme":  {get(errors.New(`unsupported protocol scheme "gopher"`)), false},
 		"SchemeMismatch":     {get(http.ErrSchemeMismatch), false},
-		"TransportKeyFights": {get(&runner.KeyConflictError{}), false},
+		"TransportKeyFights": {get(&dedup.InvalidError{}), false},
 		// Contexts, of a try.
 		"Deadline": {get(context.DeadlineExceeded), true},
 		"Canceled": {fmt.Errorf("calling: %w", context.Canceled), true},
@@ -125,7 +116,7 @@ func TestIsRetryableByStatus(t *testing.T) {
 		if _, known := retryable[code]; !known && code >= 500 {
 			retryable[code] = true // such as a proxy's 524, behind which the call may go on
 		}
-		err := get(&runner.StatusError{Code: code, Err: io.EOF})
+		err := get(&runner.StatusError{Code: code})
 		require.Equal(t, retryable[code], runner.IsRetryable(err), code)
 	}
 	require.True(t, runner.IsRetryable(&runner.StatusError{Code: 409, RetryAfter: 1}), "in flight")

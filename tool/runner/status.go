@@ -1,8 +1,12 @@
 package runner
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"net/http"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -14,8 +18,6 @@ type StatusError struct {
 	// RetryAfter is how long the other side asks to wait: a lower bound of the
 	// pause before the next try. 0: it did not say.
 	RetryAfter time.Duration
-	// Err is what else is known, such as the answer's text. May be nil.
-	Err error
 }
 
 // ResponseError returns nil where a response's status is below 400, else a
@@ -26,11 +28,12 @@ type StatusError struct {
 // a clock that differs from the server's does no harm, and from now where there
 // is none. Less than a second counts as a second: 0 would mean that the header
 // was not there, which of a 409 tells another story.
-func ResponseError(resp *http.Response, now time.Time) error {
+func ResponseError(resp *http.Response) error {
 	accepted := resp.StatusCode == http.StatusAccepted && resp.Header.Get("Retry-After") != ""
 	if resp.StatusCode < http.StatusBadRequest && !accepted {
 		return nil
 	}
+	now := time.Now()
 	if date, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
 		now = date
 	}
@@ -41,6 +44,32 @@ func ResponseError(resp *http.Response, now time.Time) error {
 	return e
 }
 
+// parseRetryAfter reads the value of a Retry-After header (RFC 9110, section
+// 10.2.3): seconds, or an HTTP date, which is counted from now. A date that has
+// passed is 0. It is false for an empty or malformed value. What no
+// time.Duration can hold is the longest one.
+func parseRetryAfter(value string, now time.Time) (wait time.Duration, ok bool) {
+	value = strings.Trim(value, " \t")
+	if value != "" && strings.Trim(value, "0123456789") == "" {
+		seconds, err := strconv.ParseInt(value, 10, 64)
+		if err != nil || seconds > int64(math.MaxInt64/time.Second) { // only too large a number is left
+			return math.MaxInt64, true
+		}
+		return time.Duration(seconds) * time.Second, true
+	}
+	date, err := http.ParseTime(value)
+	return max(date.Sub(now), 0), err == nil
+}
+
+// retryAfter is how long err's sender asks to wait, 0 where it does not.
+func retryAfter(err error) time.Duration {
+	var status *StatusError
+	if errors.As(err, &status) {
+		return status.RetryAfter
+	}
+	return 0
+}
+
 func (e *StatusError) Error() string {
 	text := fmt.Sprintf("runner: status %d", e.Code)
 	if name := http.StatusText(e.Code); name != "" {
@@ -49,14 +78,8 @@ func (e *StatusError) Error() string {
 	if e.RetryAfter > 0 {
 		text += fmt.Sprintf(", retry after %s", e.RetryAfter)
 	}
-	if e.Err != nil {
-		text += ": " + e.Err.Error()
-	}
 	return text
 }
-
-// Unwrap returns Err.
-func (e *StatusError) Unwrap() error { return e.Err }
 
 // Retryable reports whether the status is one that may pass: 408, 425, 429, 500,
 // 502, 503 and 504; any other of 500 to 599 that is not registered, such as a proxy's 524,

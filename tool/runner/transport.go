@@ -1,11 +1,12 @@
 package runner
 
 import (
+	"io"
 	"net/http"
 	"net/http/httptrace"
 	"sync/atomic"
 
-	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/door"
 )
 
 // Transport is an http.RoundTripper that sends the key of the request's context
@@ -16,16 +17,16 @@ import (
 //
 // GET, HEAD, OPTIONS and TRACE change nothing and get no header; every other
 // method does. A header that holds the same key already, quoted or bare, is left
-// alone; another one is a *[KeyConflictError], and a key that is not printable
-// ASCII a *[dedup.InvalidError]. Then nothing is sent. The caller's request is
+// alone; another one, and a key that is not printable
+// ASCII, is a *[dedup.InvalidError]. Then nothing is sent. The caller's request is
 // never changed.
 //
 // Two things follow from the header. net/http itself sends such a request again
 // where a kept connection turns out to be closed, which the key makes harmless.
 // And a client that follows a redirect sends the key along, as it does the body.
 //
-// Errors and bodies that end early are typed for [IsRetryable], see
-// *[LostAnswerError].
+// Where a request was on a connection and no whole answer came, the error is one that
+// [IsRetryable] knows: it may have been handled.
 type Transport struct {
 	// Base sends the requests. Nil: http.DefaultTransport.
 	Base http.RoundTripper
@@ -47,7 +48,10 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := t.base().RoundTrip(keyed)
 	switch {
 	case err == nil:
-		return withLostBody(resp), nil
+		if resp.StatusCode != http.StatusSwitchingProtocols { // whose body is a connection
+			resp.Body = lostBody{resp.Body}
+		}
+		return resp, nil
 	case sent.Load():
 		return nil, lostAnswer(err)
 	default:
@@ -75,33 +79,22 @@ func setKey(req *http.Request) error {
 	if !ok || isSafe(req.Method) {
 		return nil
 	}
-	value, err := headerString(key)
-	if err != nil {
-		return err
+	value, ok := door.HeaderString(key)
+	if !ok {
+		return invalid("Key", "holds more than printable ASCII, which the header "+door.KeyHeader+" cannot carry; encode it once, where it is made: dedup.KeyFromIntent(key)")
 	}
-	there := req.Header.Values(KeyHeader)
-	switch {
-	case len(there) == 0:
+	there := req.Header.Values(door.KeyHeader)
+	if len(there) == 0 {
 		if req.Header == nil {
 			req.Header = make(http.Header)
 		}
-		req.Header.Set(KeyHeader, value)
+		req.Header.Set(door.KeyHeader, value)
 		return nil
-	case len(there) == 1 && headerKey(there[0]) == key:
-		return nil
-	default:
-		return &KeyConflictError{Where: "header " + KeyHeader, There: otherHash(there, key), Carried: dedup.KeyHash(key)}
 	}
-}
-
-// otherHash is the hash of the first key of those in a header that is not key.
-func otherHash(there []string, key string) string {
-	for _, value := range there {
-		if other := headerKey(value); other != "" && other != key {
-			return dedup.KeyHash(other)
-		}
+	if sent, _, problem := door.ReadHeader(there[0]); len(there) > 1 || problem != "" || sent != key {
+		return conflict("the header "+door.KeyHeader, key)
 	}
-	return ""
+	return nil
 }
 
 // isSafe reports whether a method changes nothing (RFC 9110, section 9.2.1).
@@ -111,4 +104,36 @@ func isSafe(method string) bool {
 		return true
 	}
 	return false
+}
+
+// lostAnswerError says that a request was on a connection and no whole answer came. It is for
+// errors to which net/http gives no type of their own, such as the end of an HTTP/2 connection,
+// and where net/http lost a connection with the request on it, sent it again by
+// itself, and reached nobody.
+type lostAnswerError struct{ err error }
+
+func (e *lostAnswerError) Error() string { return "runner: the answer was lost: " + e.err.Error() }
+func (e *lostAnswerError) Unwrap() error { return e.err }
+
+// Retryable is true: with the same key the request can be sent again.
+func (e *lostAnswerError) Retryable() bool { return true }
+
+// lostAnswer gives err a type where it has none that says what it is, or one
+// that tells of another request than the one that was sent.
+func lostAnswer(err error) error {
+	if IsRetryable(err) && !isUnreached(err) {
+		return err
+	}
+	return &lostAnswerError{err}
+}
+
+// lostBody is a response's body that tells when it ends too early.
+type lostBody struct{ io.ReadCloser }
+
+func (b lostBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && err != io.EOF {
+		err = lostAnswer(err)
+	}
+	return n, err
 }

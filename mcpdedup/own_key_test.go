@@ -8,57 +8,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
-	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/mcpdedup"
 	"github.com/tooldedup/dedup/tool"
 )
-
-// TestNamesOfKeys: clients that have names of their own for keys are read by those, and
-// answered with those.
-func TestNamesOfKeys(t *testing.T) {
-	t.Parallel()
-	d := newDesk(t, nil)
-	opts := oneUser()
-	opts.MetaKey, opts.KeyArgument = "com.example/key", "request_id"
-	added := connect(t, d.server(t, opts))
-	list, err := added.ListTools(t.Context(), nil)
-	require.NoError(t, err)
-	require.Contains(t, asJSON(t, list.Tools), "request_id")
-	require.NotContains(t, asJSON(t, list.Tools), mcpdedup.KeyArgument)
-	for _, cs := range []*mcp.ClientSession{added, connect(t, guardedServer(t, newDesk(t, nil), opts, policies))} {
-		first := call(t, cs, "book", args{"guest": "Ada", "request_id": "k"})
-		require.Equal(t, "k", first.Meta["com.example/key"])
-		require.NotContains(t, first.Meta, mcpdedup.MetaKey)
-		again, err := cs.CallTool(t.Context(), &mcp.CallToolParams{Meta: mcp.Meta{"com.example/key": "k", mcpdedup.MetaKey: "another"}, Name: "book", Arguments: args{"guest": "Ada"}})
-		require.NoError(t, err)
-		requireSame(t, first, again)
-
-		res := call(t, cs, "book", args{"guest": "Ada"})
-		require.Equal(t, "key_required", code(res))
-		require.Contains(t, text(res), "the argument request_id")
-		res = call(t, cs, "book", args{"guest": "Bob", "request_id": "k"})
-		require.Equal(t, "key_reused", code(res))
-		require.Contains(t, text(res), "a new request_id")
-	}
-}
-
-func TestNamesOfKeysThatCannotBe(t *testing.T) {
-	t.Parallel()
-	d := newDesk(t, nil)
-	for option, opts := range map[string]*mcpdedup.Options{
-		"MetaKey":     {MetaKey: mcpdedup.MetaDuplicate},
-		"KeyArgument": {KeyArgument: `a"b`},
-	} {
-		opts.Scope = mcpdedup.SingleUser("house")
-		var refused *dedup.InvalidError
-		require.ErrorAs(t, mcpdedup.AddTools(newServer(), d.tools, opts), &refused)
-		require.Equal(t, option, refused.Field)
-	}
-	for _, opts := range []*mcpdedup.Options{{KeyArgument: "k", KeysInMeta: true}} {
-		opts.Scope = mcpdedup.SingleUser("house")
-		require.Error(t, mcpdedup.AddTools(newServer(), d.tools, opts))
-	}
-}
 
 // TestKeyIsTheToolsOwnArgument: protocols above MCP have a key among their arguments,
 // such as AdCP, whose requests that change something must have an idempotency_key. The

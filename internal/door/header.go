@@ -1,0 +1,66 @@
+package door
+
+import (
+	"fmt"
+	"strings"
+)
+
+// HeaderString writes a text as a String of Structured Fields (RFC 9651): in quotes, with
+// backslashes before quotes and backslashes. ok is false where the text has more than printable
+// ASCII, which no such string can hold.
+func HeaderString(text string) (line string, ok bool) {
+	for i := range len(text) {
+		if text[i] < ' ' || text[i] > '~' {
+			return "", false
+		}
+	}
+	return `"` + escapes.Replace(text) + `"`, true
+}
+
+var escapes = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
+
+// ReadHeader reads a header line that holds one string. In quotes it is a String of Structured
+// Fields, and parameters may follow it. Most clients send keys bare: that is taken too, and is the
+// same string as in quotes. A bare one ends with the line.
+//
+// A proxy joins two lines with a comma. So a line with a comma outside of the quotes is
+// refused: two keys must not become one.
+func ReadHeader(line string) (text, params, problem string) {
+	line = strings.Trim(line, " \t")
+	if !strings.HasPrefix(line, `"`) {
+		return readBare(line)
+	}
+	var b strings.Builder
+	for i := 1; i < len(line); i++ {
+		switch c := line[i]; {
+		case c == '"':
+			params = strings.TrimLeft(line[i+1:], " \t")
+			if params != "" && params[0] != ';' || strings.Contains(params, ",") {
+				return "", "", "is followed by something that is no parameter"
+			}
+			return b.String(), params, ""
+		case c < ' ' || c > '~':
+			return "", "", fmt.Sprintf("has a character at byte %d that is not visible ASCII", i)
+		case c != '\\':
+			b.WriteByte(c)
+		case i+1 < len(line) && (line[i+1] == '"' || line[i+1] == '\\'):
+			i++
+			b.WriteByte(line[i])
+		default:
+			return "", "", fmt.Sprintf("has a backslash at byte %d that escapes nothing", i)
+		}
+	}
+	return "", "", "lacks its closing quote"
+}
+
+func readBare(line string) (text, params, problem string) {
+	for i, c := range []byte(line) {
+		switch {
+		case c < ' ' || c > '~':
+			return "", "", fmt.Sprintf("has a character at byte %d that is not visible ASCII", i)
+		case strings.IndexByte(` ,;"\`, c) >= 0:
+			return "", "", fmt.Sprintf("is not in quotes, and has a space, comma, semicolon, quote or backslash at byte %d", i)
+		}
+	}
+	return line, "", ""
+}
