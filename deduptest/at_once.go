@@ -2,17 +2,19 @@ package deduptest
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/faultproxy"
 )
 
 // atOnce makes n calls at the same time. Half of them come by a second Deduper,
 // as from another process, which no memory of the first can help.
 func (sc *scene) atOnce(n int) {
-	here, there := sc.open(nil), sc.open(nil)
+	here, there := sc.open(sc.v.tool, nil), sc.open(sc.v.tool, nil)
 	if here == nil || there == nil {
 		return
 	}
@@ -26,13 +28,13 @@ func (sc *scene) atOnce(n int) {
 // inFlight is a case in which the other call comes by a Deduper that does not wait, so that code of
 // the tool that handles dedup.ErrInFlight is run.
 func (sc *scene) inFlight(here *stage) {
-	there := sc.openFor(sc.v.tool.impatient(), nil)
+	there := sc.open(sc.v.tool.with(func(o *dedup.Options) { o.MaxWait = -1 }), nil)
 	if there == nil {
 		return
 	}
 	tr := sc.begin("another comes, by a Deduper that does not wait, when the first has done all but commit")
 	defer tr.end()
-	held := here.proxy.Inject(Fault{Kind: HoldRequest, At: AtStatement, Skip: sc.v.plan.deciding - 1})
+	held := here.held(sc.v.plan.deciding, faultproxy.Hold)
 	defer held.Release()
 	first := tr.start(sc.ctx, here, 0)
 	if !tr.reached(held, first) {
@@ -55,9 +57,9 @@ func (sc *scene) inFlight(here *stage) {
 func (sc *scene) behindOne(n int, here, there *stage) {
 	tr := sc.begin("%d more come when the first has done all but commit", n-1)
 	defer tr.end()
-	seen := there.proxy.watchTwins(sc.v.plan.deciding)
+	seen := watchTwins(there.proxy, sc.v.plan.deciding)
 	defer seen.stop()
-	held := here.proxy.Inject(Fault{Kind: HoldRequest, At: AtStatement, Skip: sc.v.plan.deciding - 1})
+	held := here.held(sc.v.plan.deciding, faultproxy.Hold)
 	defer held.Release()
 	first := tr.start(sc.ctx, here, 0)
 	if !tr.reached(held, first) {
@@ -78,7 +80,7 @@ func (sc *scene) behindOne(n int, here, there *stage) {
 func (sc *scene) together(n int, here, there *stage) {
 	tr := sc.begin("%d begin together", n)
 	defer tr.end()
-	seenHere, seenThere := here.proxy.watchTwins(1), there.proxy.watchTwins(1)
+	seenHere, seenThere := watchTwins(here.proxy, 1), watchTwins(there.proxy, 1)
 	defer seenHere.stop()
 	defer seenThere.stop()
 	tr.tookAll(tr.startMany(n, here, there))
@@ -136,7 +138,10 @@ func (tr *trial) startMany(n int, stages ...*stage) []<-chan reply {
 // else.
 func (tr *trial) tookAll(all []<-chan reply) {
 	for _, replies := range all {
-		if err := tr.took(<-replies); err != nil && !dedup.IsRetryable(err) {
+		switch err := tr.took(<-replies); {
+		case errors.Is(err, context.DeadlineExceeded):
+			tr.problemf("twins get no answer within %s: does the effect need a second connection of a pool that its twins have emptied?", tr.v.patience)
+		case err != nil && !dedup.IsRetryable(err):
 			tr.problemf("a twin gets an error that dedup.IsRetryable does not know: %v", err)
 		}
 	}
@@ -147,18 +152,6 @@ func (tr *trial) met(signal <-chan struct{}) bool {
 	return within(min(tr.v.patience, 5*time.Second), signal)
 }
 
-// within waits for a signal, and reports whether it came in time.
-func within(d time.Duration, signal <-chan struct{}) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-signal:
-		return true
-	case <-timer.C:
-		return false
-	}
-}
-
 // twins are calls that a proxy sees coming.
 type twins struct {
 	one   chan struct{} // closed when a first statement has come
@@ -167,14 +160,11 @@ type twins struct {
 }
 
 // watchTwins looks for calls of n statements.
-func (p *Proxy) watchTwins(n int) *twins {
+func watchTwins(p *faultproxy.Proxy, n int) *twins {
 	t := &twins{one: make(chan struct{}), whole: make(chan struct{})}
 	var mu sync.Mutex
 	total, sent := 0, map[int]int{}
-	t.stop = p.watch(func(u Unit) {
-		if !AtStatement(u) {
-			return
-		}
+	t.stop = watch(p, func(u faultproxy.Unit) {
 		mu.Lock()
 		defer mu.Unlock()
 		if total++; total == 1 {

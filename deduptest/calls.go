@@ -11,7 +11,7 @@ import (
 
 // repeated needs no fault: that the call is repeated is what happens to it.
 func (sc *scene) repeated() {
-	s := sc.open(nil)
+	s := sc.open(sc.v.tool, nil)
 	if s == nil {
 		return
 	}
@@ -43,30 +43,8 @@ func (tr *trial) checkKept() {
 	}
 }
 
-func (sc *scene) restarted() {
-	before := sc.open(nil)
-	if before == nil {
-		return
-	}
-	tr := sc.begin("called, and called again after pool and Deduper were closed and made anew")
-	tr.insist(before)
-	tr.checkEffects(1)
-	sc.shut(before)
-	sc.stages = nil
-
-	after := sc.open(nil)
-	if after == nil {
-		return
-	}
-	tr.before++ // the new stage's own first call
-	tr.insist(after)
-	tr.insist(after)
-	sc.out.Faults++
-	tr.end()
-}
-
 func (sc *scene) otherArguments() {
-	s := sc.open(nil)
+	s := sc.open(sc.v.tool, nil)
 	if s == nil {
 		return
 	}

@@ -3,6 +3,8 @@ package deduptest
 import (
 	"context"
 	"time"
+
+	"github.com/tooldedup/dedup/internal/faultproxy"
 )
 
 // committing is how long a call that was cancelled may go on before what it waits
@@ -10,22 +12,22 @@ import (
 const committing = 100 * time.Millisecond
 
 func (sc *scene) cancelled() {
-	s := sc.open(nil)
+	s := sc.open(sc.v.tool, nil)
 	if s == nil {
 		return
 	}
 	for n := range sc.v.plan.units {
-		sc.cancelledAt(s, n+1, "had not reached the server", HoldRequest)
-		sc.cancelledAt(s, n+1, "was executed", HoldAnswer)
+		sc.cancelledAt(s, n+1, "had not reached the server", faultproxy.Hold)
+		sc.cancelledAt(s, n+1, "was executed", faultproxy.ReplyDelayed)
 	}
 }
 
 // cancelledAt is a case in which a call's context ends while the nth statement is
 // held.
-func (sc *scene) cancelledAt(s *stage, n int, where string, kind Kind) {
+func (sc *scene) cancelledAt(s *stage, n int, where string, kind faultproxy.Kind) {
 	tr := sc.begin("cancelled when %s %s", sc.v.plan.name(n), where)
 	defer tr.end()
-	held := s.proxy.Inject(Fault{Kind: kind, At: AtStatement, Skip: n - 1})
+	held := s.held(n, kind)
 	defer held.Release()
 	ctx, cancel := context.WithCancel(sc.ctx)
 	defer cancel()

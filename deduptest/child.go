@@ -1,13 +1,13 @@
 package deduptest
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/tooldedup/dedup"
@@ -26,16 +26,13 @@ type errand struct {
 	Patience time.Duration
 }
 
-// message is what a child says, a line of JSON behind messageMark. What a tool
-// prints by itself is passed over.
+// message is what a child says, as a line of JSON.
 type message struct {
 	Ready     bool   // the warm-up has been done
 	Answer    string // as canonical JSON
 	Err       string // why there is none
 	Retryable bool   // dedup.IsRetryable says so of Err
 }
-
-const messageMark = "deduptest-child: "
 
 // Child makes the scenario [ProcessKilled] possible. Call it at the very beginning
 // of TestMain with the tools that the package verifies:
@@ -52,41 +49,35 @@ func Child(tools ...Tool) {
 	if !inChild() {
 		return
 	}
-	os.Exit(runChild(os.Getenv(childEnv), tools, os.Stdin, os.Stdout))
+	out := os.Stdout
+	os.Stdout = os.Stderr // for what a tool prints by itself
+	os.Exit(runChild(os.Getenv(childEnv), tools, os.Stdin, out))
 }
 
 func inChild() bool { return os.Getenv(childEnv) != "" }
 
 // runChild does an errand and returns the exit code.
 func runChild(text string, tools []Tool, in io.Reader, out io.Writer) int {
-	say := func(m message) error {
-		line, err := json.Marshal(m)
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprintf(out, "%s%s\n", messageMark, line)
-		return err
+	lines := json.NewEncoder(out)
+	if err := doErrand(text, tools, in, lines); err != nil {
+		_ = lines.Encode(message{Err: err.Error()}) // if nobody listens, nobody needs it
+		return 1
 	}
-	err := doErrand(text, tools, in, say)
-	if err == nil {
-		return 0
-	}
-	_ = say(message{Err: err.Error()}) // if nobody listens, nobody needs it
-	return 1
+	return 0
 }
 
 // doErrand makes the calls and says what they come to. The error is why they
 // could not be made.
-func doErrand(text string, tools []Tool, in io.Reader, say func(message) error) error {
+func doErrand(text string, tools []Tool, in io.Reader, lines *json.Encoder) error {
 	var e errand
 	if err := json.Unmarshal([]byte(text), &e); err != nil {
 		return fmt.Errorf("reading %s: %w", childEnv, err)
 	}
-	tool, err := named(tools, e.Tool)
-	if err != nil {
-		return err
+	i := slices.IndexFunc(tools, func(t Tool) bool { return t.Name == e.Tool })
+	if i < 0 {
+		return fmt.Errorf("deduptest.Child was not given the tool %q; add it in TestMain", e.Tool)
 	}
-	ctx := context.Background()
+	tool, ctx := tools[i], context.Background()
 	s, err := tool.stage(ctx, e.URL, e.WarmUp, nil)
 	if err != nil {
 		return err
@@ -95,10 +86,11 @@ func doErrand(text string, tools []Tool, in io.Reader, say func(message) error) 
 	if r := <-tool.start(ctx, e.Patience, s, e.WarmUp, 0); r.err != nil {
 		return fmt.Errorf("a first call: %w", r.err)
 	}
-	if err := say(message{Ready: true}); err != nil {
+	if err := lines.Encode(message{Ready: true}); err != nil {
 		return err
 	}
-	if _, err := bufio.NewReader(in).ReadString('\n'); err != nil {
+	var goes string
+	if json.NewDecoder(in).Decode(&goes) != nil {
 		return errors.New("the process that started this one is gone")
 	}
 	r := <-tool.start(ctx, e.Patience, s, e.Key, 0)
@@ -106,14 +98,5 @@ func doErrand(text string, tools []Tool, in io.Reader, say func(message) error) 
 	if r.err != nil {
 		m.Err, m.Retryable = r.err.Error(), dedup.IsRetryable(r.err)
 	}
-	return say(m)
-}
-
-func named(tools []Tool, name string) (Tool, error) {
-	for _, tool := range tools {
-		if tool.Name == name {
-			return tool, nil
-		}
-	}
-	return Tool{}, fmt.Errorf("deduptest.Child was not given the tool %q; add it in TestMain", name)
+	return lines.Encode(m)
 }

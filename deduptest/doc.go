@@ -15,15 +15,11 @@
 //	}
 //
 // It runs every [Scenario]: each case has a fresh key, and each fault is injected
-// at a real server, by a [Proxy] on the wire where that is possible. A fault that
-// did not come about fails its scenario, since nothing was tested. What is random
-// (bytes at which an answer is cut, delays) follows from a seed, which a failure
-// names; DEDUPTEST_SEED repeats it.
+// at a real server, by a proxy on the wire where that is possible. A fault that
+// did not come about fails its scenario, since nothing was tested.
 //
-// A tool whose effect is one statement takes about three seconds and 570 calls, 400
+// A tool whose effect is one statement takes about three seconds and 530 calls, 400
 // of them two times 200 at once (measured, on two cores).
-//
-// The Proxy can be used on its own, for faults that Verify does not know.
 //
 // # Effects outside of the database
 //
@@ -38,7 +34,7 @@
 //		In:   func(n int) Refund { return Refund{Payment: fmt.Sprint("pi_", n)} },
 //	})
 //
-// It takes about half a second and 130 calls (measured, on two cores).
+// It takes about half a second and 110 calls (measured, on two cores).
 //
 // # What it does not try
 //
@@ -48,5 +44,5 @@
 // connections of Try.Pool are counted as given back. A statement that fails in a savepoint may
 // be passed over, as Postgres has it; what the effect then lacks is seen where Count counts it,
 // in every table that the tool writes to. Of a tool of package external it kills no real
-// process, and tries none of the verdicts of a person.
+// process, halts none, cuts no connection, and tries none of the verdicts of a person.
 package deduptest

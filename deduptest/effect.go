@@ -36,7 +36,7 @@ type outside struct {
 	options                   *dedup.Options
 	lease                     time.Duration
 	keyKept, settles, timeout time.Duration
-	finds, begins             bool
+	finds                     bool
 	add                       func(*external.Tools) (doing, error)
 }
 
@@ -55,7 +55,7 @@ func (e Effect[In, Out]) erase() (*outside, error) {
 	o := &outside{
 		name: e.Tool.Name, provider: e.Provider, options: e.Options, lease: e.Lease,
 		keyKept: e.Tool.KeyKept, settles: e.Tool.Settles, timeout: e.Tool.Timeout,
-		finds: e.Tool.Find != nil, begins: e.Tool.Begin != nil,
+		finds: e.Tool.Find != nil,
 	}
 	if o.lease == 0 {
 		o.lease = defaultLease

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/deduptest"
 	"github.com/tooldedup/dedup/external"
@@ -82,6 +84,7 @@ type refunds struct {
 	// reference is what a refund is looked up by. Default the attempt's key.
 	reference func(key string, in refund) string
 	bodyless  bool // it confirms what is there, and sends no body
+	pool      *pgxpool.Pool
 }
 
 func (c *refunds) marker(key string, in refund) string {

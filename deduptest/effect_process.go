@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -13,26 +12,22 @@ import (
 	"github.com/tooldedup/dedup/external"
 )
 
-// process is what a process of the tool's user would have.
-type process struct {
-	proxy *Proxy
+// instance is what a process of the tool's user would have.
+type instance struct {
 	pool  *pgxpool.Pool
 	tools *external.Tools
 	steps *steps
 	do    doing
 }
 
-func (o *outside) start(ctx context.Context, url string) (p *process, err error) {
-	p = &process{steps: &steps{}}
+func (o *outside) start(ctx context.Context, url string) (p *instance, err error) {
+	p = &instance{steps: &steps{}}
 	defer func() {
 		if err != nil {
 			p.close()
 		}
 	}()
-	if p.proxy, err = NewProxy(url); err != nil {
-		return p, err
-	}
-	if p.pool, err = pgxpool.New(ctx, p.proxy.URL()); err != nil {
+	if p.pool, err = pgxpool.New(ctx, url); err != nil {
 		return p, fmt.Errorf("opening a pool: %w", err)
 	}
 	var options dedup.Options
@@ -51,7 +46,7 @@ func (o *outside) start(ctx context.Context, url string) (p *process, err error)
 	return p, err
 }
 
-func (p *process) close() {
+func (p *instance) close() {
 	if p.tools != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), defaultPatience)
 		defer cancel()
@@ -59,9 +54,6 @@ func (p *process) close() {
 	}
 	if p.pool != nil {
 		p.pool.Close()
-	}
-	if p.proxy != nil {
-		p.proxy.Close()
 	}
 }
 
@@ -72,13 +64,13 @@ type told struct {
 }
 
 // call makes a call that waits for an attempt of its own, and for nobody else's.
-func (p *process) call(ctx context.Context, call dedup.Call, n int) (r told) {
+func (p *instance) call(ctx context.Context, call dedup.Call, n int) (r told) {
 	call.MaxWait = -1
 	return p.wait(ctx, call, n)
 }
 
 // wait makes a call that waits as production's do.
-func (p *process) wait(ctx context.Context, call dedup.Call, n int) (r told) {
+func (p *instance) wait(ctx context.Context, call dedup.Call, n int) (r told) {
 	ctx, cancel := context.WithTimeout(ctx, defaultPatience)
 	defer cancel()
 	defer func() {
@@ -97,18 +89,25 @@ var errKilled = errors.New("deduptest: the process dies here, on purpose")
 type steps struct {
 	mu       sync.Mutex
 	attempts int
-	at       dedup.ExternalStep // "" for none
+	at       external.EventKind // "" for none
 	act      func()
 }
 
-// TraceExternal implements dedup.ExternalTracer.
-func (s *steps) TraceExternal(_ context.Context, data dedup.ExternalData) {
+func (*steps) TraceCallStart(ctx context.Context, _ dedup.CallData) context.Context { return ctx }
+
+func (*steps) TraceCallEnd(context.Context, dedup.CallEndData) {}
+
+func (s *steps) TraceEvent(_ context.Context, event dedup.Event) {
+	e, ok := event.(external.Event)
+	if !ok {
+		return
+	}
 	s.mu.Lock()
-	if data.Step == dedup.ExternalSending {
+	if e.Kind == external.EventSending {
 		s.attempts++
 	}
 	act := s.act
-	if s.at != data.Step {
+	if s.at != e.Kind {
 		act = nil
 	} else {
 		s.at, s.act = "", nil
@@ -119,7 +118,7 @@ func (s *steps) TraceExternal(_ context.Context, data dedup.ExternalData) {
 	}
 }
 
-func (s *steps) set(at dedup.ExternalStep, act func()) {
+func (s *steps) set(at external.EventKind, act func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.at, s.act = at, act
@@ -133,7 +132,7 @@ func (s *steps) sent() int {
 }
 
 // dieAt ends the process at the next step of a kind. It reports afterwards whether that came.
-func (s *steps) dieAt(step dedup.ExternalStep) (came func() bool) {
+func (s *steps) dieAt(step external.EventKind) (came func() bool) {
 	died := false
 	s.set(step, func() {
 		s.mu.Lock()
@@ -150,7 +149,7 @@ func (s *steps) dieAt(step dedup.ExternalStep) (came func() bool) {
 }
 
 // haltAt has the process stand still at the next step of a kind, until it is let go.
-func (s *steps) haltAt(step dedup.ExternalStep) (halted <-chan struct{}, letGo func()) {
+func (s *steps) haltAt(step external.EventKind) (halted <-chan struct{}, letGo func()) {
 	reached, over := make(chan struct{}), make(chan struct{})
 	s.set(step, func() {
 		close(reached)
@@ -161,6 +160,3 @@ func (s *steps) haltAt(step dedup.ExternalStep) (halted <-chan struct{}, letGo f
 		close(over)
 	})
 }
-
-// haltLimit is how long a process may take to come to a step.
-const haltLimit = 10 * time.Second

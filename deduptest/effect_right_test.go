@@ -2,6 +2,7 @@ package deduptest_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -12,9 +13,22 @@ import (
 	"github.com/tooldedup/dedup/external"
 )
 
+// usualEffects are the tools of TestRightEffectsPass: one for each way to know what happened.
+var usualEffects = []string{"KeyForADay", "Lookup", "Neither"}
+
 // TestRightEffectsPass has a right tool for each kind of provider.
 func TestRightEffectsPass(t *testing.T) {
 	t.Parallel()
+	testRightEffects(t, true)
+}
+
+func TestLongRightEffectsPass(t *testing.T) {
+	t.Parallel()
+	testRightEffects(t, false)
+}
+
+func testRightEffects(t *testing.T, areUsual bool) {
+	t.Helper()
 	type effectOf = deduptest.Effect[refund, refunded]
 	late := func() *deduptest.Provider {
 		return &deduptest.Provider{ActsLate: 8 * time.Minute, SeesLate: time.Minute, Refuses: true}
@@ -50,18 +64,17 @@ func TestRightEffectsPass(t *testing.T) {
 		"Lookup":        {late(), func(c *refunds, e *effectOf) { finding(c, e, 0) }},
 		"Neither":       {late(), func(*refunds, *effectOf) {}},
 		"ShortLease":    {late(), func(c *refunds, e *effectOf) { e.Lease = 10 * time.Second; finding(c, e, 10*time.Minute) }},
-		"Begin": {&deduptest.Provider{KeyKept: time.Hour}, func(_ *refunds, e *effectOf) {
+		"Finish": {&deduptest.Provider{KeyKept: time.Hour}, func(_ *refunds, e *effectOf) {
 			e.Tool.KeyKept = time.Hour
-			e.Tool.Begin = func(ctx context.Context, tx pgx.Tx, in refund) error {
-				_, err := tx.Exec(ctx, `INSERT INTO seen VALUES ($1)`, in.Order) // a second one fails
-				return err
-			}
-			e.Tool.Finish = func(ctx context.Context, tx pgx.Tx, in refund, _ refunded) error {
-				_, err := tx.Exec(ctx, `INSERT INTO seen VALUES ($1)`, in.Order+" is done")
+			e.Tool.Finish = func(ctx context.Context, tx pgx.Tx, _ refund, r refunded) error {
+				_, err := tx.Exec(ctx, `INSERT INTO seen VALUES ($1)`, r.ID) // a second one fails
 				return err
 			}
 		}},
 	} {
+		if slices.Contains(usualEffects, name) != areUsual {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c, e := refundEffect(t, "refund", tt.provider)

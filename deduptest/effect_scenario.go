@@ -2,7 +2,6 @@ package deduptest
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/tooldedup/dedup"
@@ -16,21 +15,29 @@ type effectPlay struct {
 	run      func(*effectScene)
 }
 
+// effectPlays are the scenarios, each with a mistake that it finds.
 func effectPlays() []effectPlay {
 	return []effectPlay{
+		// An Effect.In that does not depend on n, and arguments that are left out.
 		{"repeated", nil, (*effectScene).repeated},
+		// A client that sends a request again by itself.
 		{"request lost", nil, func(sc *effectScene) { sc.lost("the request is lost", requestLost) }},
+		// A key of each attempt; an error that is taken for an answer; a look-up that finds nothing.
 		{"answer lost", nil, func(sc *effectScene) { sc.lost("the answer is lost", answerLost) }},
+		// A Settles that is too short.
 		{"late effect", func(o *outside) bool { return o.provider.ActsLate > 0 }, func(sc *effectScene) {
 			sc.lost("the effect comes late, and no answer", lateAndLost)
 		}},
+		// A status of 500 or 409 that is taken for a refusal.
 		{"error answered", nil, (*effectScene).answered},
+		// A look-up by the input.
 		{"equal inputs", func(o *outside) bool { return o.finds }, (*effectScene).equal},
+		// A refusal that is taken for an error.
 		{"refused", func(o *outside) bool { return o.provider.Refuses }, (*effectScene).refused},
+		// A Finish that writes past its transaction.
 		{"process killed", nil, (*effectScene).killed},
-		{"process halted", nil, (*effectScene).halted},
+		// A KeyKept that is too long.
 		{"key forgotten", (*outside).forgets, (*effectScene).forgotten},
-		{"connection cut", nil, (*effectScene).connectionCut},
 	}
 }
 
@@ -95,10 +102,6 @@ func (sc *effectScene) equal() {
 		tr.n = first.n
 		tr.on(sc.v.one)
 		sc.out.Faults++
-		if tr.operation().State == external.None { // Begin takes no second one
-			tr.report()
-			continue
-		}
 		tr.end()
 	}
 }
@@ -120,28 +123,24 @@ func (sc *effectScene) upset(u upset, format string, args ...any) {
 }
 
 // atSteps are the steps of a call at which a process may end.
-func (o *outside) atSteps() []dedup.ExternalStep {
-	all := []dedup.ExternalStep{
-		dedup.ExternalClaimed, dedup.ExternalSending, dedup.ExternalAnswered, dedup.ExternalRecording,
-		dedup.ExternalEnding, dedup.ExternalRecorded,
+func (o *outside) atSteps() []external.EventKind {
+	return []external.EventKind{
+		external.EventClaimed, external.EventSending, external.EventAnswered, external.EventRecording,
+		external.EventEnding, external.EventRecorded,
 	}
-	if o.begins {
-		all = append([]dedup.ExternalStep{dedup.ExternalClaiming}, all...)
-	}
-	return all
 }
 
 func (sc *effectScene) killed() {
 	for _, step := range sc.v.tool.atSteps() {
 		sc.killedAt(step, upset{}, "killed when it is %s", step)
-		if step == dedup.ExternalAnswered {
+		if step == external.EventAnswered {
 			sc.killedAt(step, upset{requests: []mishap{answerLost}}, "killed when the answer was lost")
 			sc.killedAt(step, upset{requests: []mishap{requestLost}}, "killed when the request was lost")
 		}
 	}
 }
 
-func (sc *effectScene) killedAt(step dedup.ExternalStep, u upset, format string, args ...any) {
+func (sc *effectScene) killedAt(step external.EventKind, u upset, format string, args ...any) {
 	tr := sc.begin(u, format, args...)
 	came := sc.v.one.steps.dieAt(step)
 	tr.on(sc.v.one)
@@ -149,38 +148,11 @@ func (sc *effectScene) killedAt(step dedup.ExternalStep, u upset, format string,
 	tr.end()
 }
 
-func (tr *effectTrial) reached(came bool, step dedup.ExternalStep) {
+func (tr *effectTrial) reached(came bool, step external.EventKind) {
 	tr.out.Faults++
 	if !came {
 		tr.problemf("nothing was tested: the call did not come to the step %q", step)
 	}
-}
-
-// halted has a process stand still past its lease, until another one has acted. What is
-// behind the step Ending holds locks, for which all others wait.
-func (sc *effectScene) halted() {
-	for _, step := range []dedup.ExternalStep{
-		dedup.ExternalClaimed, dedup.ExternalSending, dedup.ExternalAnswered, dedup.ExternalRecording,
-	} {
-		sc.haltedAt(step)
-	}
-}
-
-func (sc *effectScene) haltedAt(step dedup.ExternalStep) {
-	tr := sc.begin(upset{}, "stands still past its lease when it is %s", step)
-	halted, letGo := sc.v.one.steps.haltAt(step)
-	defer letGo()
-	replies := make(chan told, 1)
-	go func() { replies <- sc.v.one.call(sc.ctx, tr.call, tr.n) }()
-	came := within(haltLimit, halted)
-	tr.reached(came, step)
-	if came {
-		tr.pass()
-		tr.went(tr.advance())
-	}
-	letGo()
-	tr.took(<-replies)
-	tr.end()
 }
 
 // forgets says whether there is a time after which a key is of no use.
@@ -194,7 +166,7 @@ func (sc *effectScene) forgotten() {
 	tool := sc.v.tool
 	if held := tool.holds(); held != external.Forever && held > time.Second {
 		tr := sc.back(held - time.Second)
-		halted, letGo := sc.v.other.steps.haltAt(dedup.ExternalSending)
+		halted, letGo := sc.v.other.steps.haltAt(external.EventSending)
 		defer letGo()
 		advanced := make(chan error, 1)
 		go func() { advanced <- tr.advance() }()
@@ -218,33 +190,10 @@ func (sc *effectScene) forgotten() {
 // there for so long.
 func (sc *effectScene) back(after time.Duration) *effectTrial {
 	tr := sc.begin(upset{}, "killed when it had happened, and back after %s", after)
-	came := sc.v.one.steps.dieAt(dedup.ExternalAnswered)
+	came := sc.v.one.steps.dieAt(external.EventAnswered)
 	tr.on(sc.v.one)
-	tr.reached(came(), dedup.ExternalAnswered)
+	tr.reached(came(), external.EventAnswered)
 	op := tr.operation()
 	tr.elapse(after - op.Now.Sub(op.SentAt))
 	return tr
-}
-
-// connectionCut loses each round trip of a call on its way, and its answer on the way back.
-func (sc *effectScene) connectionCut() {
-	for n, unit := range sc.v.units {
-		name := fmt.Sprintf("statement %d of %d (%s)", n+1, len(sc.v.units), summary(unit.Statements))
-		sc.cut(n, DropRequest, "%s never reaches the server", name)
-		sc.cut(n, ResetAnswer, "the answer of %s is lost", name)
-	}
-}
-
-func (sc *effectScene) cut(n int, kind Kind, format string, args ...any) {
-	tr := sc.begin(upset{}, format, args...)
-	fault := sc.v.one.proxy.Inject(Fault{Kind: kind, At: AtStatement, Skip: n})
-	tr.on(sc.v.one)
-	fault.Disarm()
-	sc.out.Faults++
-	if fault.Count() == 0 {
-		tr.problemf("nothing was tested: the call did not come to that statement")
-	}
-	asked, _ := sc.v.tool.provider.requests()
-	tr.certain = asked > tr.asked // what was cut is its record, and the process lives
-	tr.end()
 }

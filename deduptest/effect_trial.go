@@ -18,17 +18,13 @@ import (
 type effectScene struct {
 	v   *effectVerification
 	ctx context.Context
-	out Outcome
-}
-
-func (sc *effectScene) failf(format string, args ...any) {
-	sc.out.Failures = append(sc.out.Failures, fmt.Sprintf(format, args...))
+	out *Outcome
 }
 
 // effectTrial is one case: the calls with one key.
 type effectTrial struct {
 	*effectScene
-	what string
+	notes
 	call dedup.Call
 	n    int // of its input
 	// asked, page and sent are how far the provider and the processes were before it.
@@ -36,10 +32,6 @@ type effectTrial struct {
 	met               int // how many of its requests were to meet something
 	// certain says that nothing keeps its callers from an answer.
 	certain bool
-
-	first   string // answer
-	history []string
-	trouble []string
 }
 
 const effectScope = "deduptest"
@@ -53,7 +45,7 @@ func (v *effectVerification) next() (call dedup.Call, n int) {
 // begin starts a case with a fresh key, whose requests may meet something.
 func (sc *effectScene) begin(u upset, format string, args ...any) *effectTrial {
 	sc.out.Cases++
-	tr := &effectTrial{effectScene: sc, what: fmt.Sprintf(format, args...)}
+	tr := &effectTrial{effectScene: sc, notes: notes{what: fmt.Sprintf(format, args...)}}
 	tr.call, tr.n = sc.v.next()
 	tr.met = len(u.requests)
 	tr.sent = sc.v.attempts()
@@ -64,14 +56,8 @@ func (sc *effectScene) begin(u upset, format string, args ...any) *effectTrial {
 
 func (v *effectVerification) attempts() int { return v.one.steps.sent() + v.other.steps.sent() }
 
-func (tr *effectTrial) problemf(format string, args ...any) {
-	if problem := fmt.Sprintf(format, args...); !slices.Contains(tr.trouble, problem) {
-		tr.trouble = append(tr.trouble, problem)
-	}
-}
-
 // on makes the call in a process.
-func (tr *effectTrial) on(p *process) told { return tr.took(p.call(tr.ctx, tr.call, tr.n)) }
+func (tr *effectTrial) on(p *instance) told { return tr.took(p.call(tr.ctx, tr.call, tr.n)) }
 
 // took judges what a caller was told. Errors are for the end of the case to judge.
 func (tr *effectTrial) took(r told) told {
@@ -83,21 +69,8 @@ func (tr *effectTrial) took(r told) told {
 		tr.note("error: %v", r.err)
 		return r
 	}
-	tr.note("answer %s", text)
-	if tr.first == "" {
-		tr.first = text
-	}
-	if text != tr.first {
-		tr.problemf("two callers get different answers")
-	}
+	tr.answer(text)
 	return r
-}
-
-func (tr *effectTrial) note(format string, args ...any) {
-	const most, longest = 8, 160
-	if len(tr.history) < most {
-		tr.history = append(tr.history, clipped(fmt.Sprintf(format, args...), longest))
-	}
 }
 
 // operation is where the call stands.
@@ -144,7 +117,7 @@ const mostActs = 60
 // end has the other process go on with the call until nothing is to be done any more, and
 // judges what became of it.
 func (tr *effectTrial) end() {
-	defer tr.report()
+	defer tr.finish()
 	tr.on(tr.v.other) // a caller who has no answer calls again
 	var op external.Operation
 	for acts := 0; ; acts++ {
@@ -247,10 +220,8 @@ func ids(effects []effect) string {
 	return strings.Join(all, ", ")
 }
 
-// report fails the test where something was wrong with the case.
-func (tr *effectTrial) report() {
+// finish reports what was wrong with the case.
+func (tr *effectTrial) finish() {
 	tr.v.tool.provider.is(upset{})
-	if len(tr.trouble) > 0 {
-		tr.failf("%s: %s [%s]", tr.what, strings.Join(tr.trouble, "; "), strings.Join(tr.history, ", "))
-	}
+	tr.report(tr.out)
 }

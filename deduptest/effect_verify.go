@@ -4,9 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"slices"
-	"sync"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 )
@@ -26,11 +23,9 @@ import (
 //   - An attempt has made one request at most.
 //
 // What is tried: calls again, at once and with another input; requests and answers that are
-// lost; errors that are answered before and after it happened; equal inputs; look-ups that fail; effects that come late; processes that die, and processes
-// that stand still while another one takes over, at each step of a call; a process that
-// comes back when the key is about to be forgotten, and when it is; refusals; every round trip to the
-// database before it, among them the COMMIT of claim and record, lost on its way and on its
-// way back.
+// lost; errors that are answered before and after it happened; equal inputs; look-ups that fail;
+// effects that come late; processes that die at each step of a call; a process that comes back
+// when the key is about to be forgotten, and when it is; refusals.
 //
 // No time is waited for: the operation's row is made older instead, and the provider's
 // clock put forward. So the tool keeps the times of production. A process dies by a panic at
@@ -48,12 +43,9 @@ func VerifyEffect[In, Out any](t TB, databaseURL string, e Effect[In, Out]) *Rep
 		if play.tried != nil && !play.tried(v.tool) {
 			continue
 		}
-		outcome := Outcome{Scenario: play.scenario, Off: true}
-		subtest(t, string(play.scenario), func(t TB) {
-			outcome = v.perform(t.Context(), play)
-			outcome.tell(t, report)
+		report.add(t, play.scenario, func(ctx context.Context, out *Outcome) {
+			play.run(&effectScene{v: v, ctx: ctx, out: out})
 		})
-		report.Outcomes = append(report.Outcomes, outcome)
 	}
 	return report
 }
@@ -63,8 +55,7 @@ type effectVerification struct {
 	tool   *outside
 	direct *pgxpool.Pool // past every fault, for making rows older
 	// one is the process that meets the faults, other the one that goes on.
-	one, other *process
-	units      []Unit // what an undisturbed call sends
+	one, other *instance
 	run        string
 	cases      int
 }
@@ -95,7 +86,7 @@ func newEffectVerification(ctx context.Context, url string, erase func() (*outsi
 }
 
 func (v *effectVerification) close() {
-	for _, p := range []*process{v.one, v.other} {
+	for _, p := range []*instance{v.one, v.other} {
 		if p != nil {
 			p.close()
 		}
@@ -105,25 +96,11 @@ func (v *effectVerification) close() {
 	}
 }
 
-// rehearse makes calls without faults and looks what they send. The first call of a process
-// also looks at the tables.
+// rehearse makes calls without faults. The first call of a process also looks at the tables.
 func (v *effectVerification) rehearse(ctx context.Context) error {
-	for _, p := range []*process{v.one, v.other, v.one} {
-		var mu sync.Mutex
-		var units []Unit
-		stop := v.one.proxy.watch(func(u Unit) {
-			mu.Lock()
-			defer mu.Unlock()
-			if AtStatement(u) {
-				units = append(units, u)
-			}
-		})
+	for _, p := range []*instance{v.one, v.other} {
 		call, n := v.next()
 		r := p.call(ctx, call, n)
-		stop()
-		mu.Lock()
-		v.units = slices.Clone(units)
-		mu.Unlock()
 		if r.err != nil {
 			return fmt.Errorf("a call without any fault fails: %w", r.err)
 		}
@@ -132,16 +109,4 @@ func (v *effectVerification) rehearse(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// perform runs one scenario.
-func (v *effectVerification) perform(ctx context.Context, p effectPlay) Outcome {
-	start := time.Now()
-	sc := &effectScene{v: v, ctx: ctx, out: Outcome{Scenario: p.scenario}}
-	p.run(sc)
-	if sc.out.Faults == 0 && len(sc.out.Failures) == 0 {
-		sc.failf("nothing was tested")
-	}
-	sc.out.Took = time.Since(start)
-	return sc.out
 }

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tooldedup/dedup"
@@ -16,9 +18,22 @@ import (
 	"github.com/tooldedup/dedup/external"
 )
 
+// usualMistakes are the tools of TestWrongEffectsFail: one for each scenario that finds some.
+var usualMistakes = []string{"KeyPerAttempt", "FindByInput", "EveryOtherStatusRefuses", "SettlesTooShort", "FinalWhereUnknown", "KeyKeptTooLong", "SameInput", "RefusalIsAnError", "FinishPastItsTransaction", "PerformRetries"}
+
 // TestWrongEffectsFail has tools that are wrong in one way each.
 func TestWrongEffectsFail(t *testing.T) {
 	t.Parallel()
+	testWrongEffects(t, true)
+}
+
+func TestLongWrongEffectsFail(t *testing.T) {
+	t.Parallel()
+	testWrongEffects(t, false)
+}
+
+func testWrongEffects(t *testing.T, areUsual bool) {
+	t.Helper()
 	type effectOf = deduptest.Effect[refund, refunded]
 	keys := func() *deduptest.Provider { return &deduptest.Provider{KeyKept: time.Hour} }
 	none := func() *deduptest.Provider { return &deduptest.Provider{} }
@@ -53,7 +68,7 @@ func TestWrongEffectsFail(t *testing.T) {
 			e.Tool.Perform = func(ctx context.Context, a external.Attempt, in refund) (refunded, error) {
 				return c.send(ctx, a.Key+time.Now().String(), in)
 			}
-		}, []deduptest.Scenario{"answer lost", "process killed", "process halted"}, "it happened 2 times"},
+		}, []deduptest.Scenario{"answer lost", "process killed"}, "it happened 2 times"},
 		"FindByInput": {none(), func(c *refunds, e *effectOf) {
 			c.reference = func(_ string, in refund) string { return in.Order }
 			finding(c, e, time.Minute)
@@ -112,7 +127,7 @@ func TestWrongEffectsFail(t *testing.T) {
 		"KeyKeptForEver": {keys(), func(_ *refunds, e *effectOf) { e.Tool.KeyKept = external.Forever },
 			[]deduptest.Scenario{"key forgotten"}, "it happened 2 times"},
 		"NoKeys": {none(), func(_ *refunds, e *effectOf) { e.Tool.KeyKept = time.Hour },
-			[]deduptest.Scenario{"answer lost", "process killed", "process halted"}, "it happened 2 times"},
+			[]deduptest.Scenario{"answer lost", "process killed"}, "it happened 2 times"},
 		"ReplayIsAnError": {keys(), func(c *refunds, e *effectOf) {
 			e.Tool.KeyKept = time.Hour
 			sent := map[string]bool{}
@@ -125,15 +140,37 @@ func TestWrongEffectsFail(t *testing.T) {
 				return out, err
 			}
 		}, []deduptest.Scenario{"answer lost"}, "it is parked, and its key is still kept"},
+		"RefusalIsAnError": {&deduptest.Provider{KeyKept: time.Hour, Refuses: true}, func(c *refunds, e *effectOf) {
+			e.Tool.KeyKept = time.Hour
+			e.Tool.Perform = func(ctx context.Context, a external.Attempt, in refund) (refunded, error) {
+				out, err := c.send(ctx, a.Key, in)
+				if err != nil {
+					return out, errors.New(err.Error())
+				}
+				return out, nil
+			}
+		}, []deduptest.Scenario{"refused"}, "it is parked, and no attempt was disturbed"},
+		"FinishPastItsTransaction": {keys(), func(c *refunds, e *effectOf) {
+			e.Tool.KeyKept = time.Hour
+			e.Tool.Finish = func(ctx context.Context, _ pgx.Tx, in refund, _ refunded) error {
+				_, err := c.pool.Exec(ctx, `INSERT INTO seen VALUES ($1)`, in.Order) // a second one fails
+				return err
+			}
+		}, []deduptest.Scenario{"process killed"}, "it is parked, and its key is still kept"},
 		"SameInput": {none(), func(_ *refunds, e *effectOf) { e.In = func(int) refund { return refund{"order"} } },
 			[]deduptest.Scenario{"repeated"}, "does Effect.In depend on n?"},
 	} {
+		if slices.Contains(usualMistakes, name) != areUsual {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c, e := refundEffect(t, "refund", tt.provider)
+			b := setup(t)
+			c.pool = b.pool
 			tt.wrong(c, &e)
 			r := &recorder{t: t}
-			report := deduptest.VerifyEffect(r, setup(t).url, e)
+			report := deduptest.VerifyEffect(r, b.url, e)
 			require.Empty(t, r.fatal)
 			require.Subset(t, report.Failed(), tt.failed)
 			require.Contains(t, strings.Join(r.errors, "\n"), tt.says)

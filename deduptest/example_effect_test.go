@@ -48,7 +48,7 @@ func ExampleVerifyEffect() {
 	fmt.Println(len(report.Outcomes), "scenarios, failed:", report.Failed())
 
 	// Output:
-	// 9 scenarios, failed: []
+	// 7 scenarios, failed: []
 }
 
 // mailTool sends a mail over an API that keeps keys for a day. The answer is the mail's id.

@@ -39,35 +39,5 @@ func ExampleVerify() {
 	fmt.Println(len(report.Outcomes), "scenarios, failed:", report.Failed())
 
 	// Output:
-	// 12 scenarios, failed: []
-}
-
-// The answer to COMMIT is lost: the client gets an error, and the note is there.
-func ExampleProxy() {
-	ctx := context.Background()
-	_, databaseURL, done := exampleDatabase(`CREATE TABLE notes (text text)`)
-	defer done()
-	proxy, err := deduptest.NewProxy(databaseURL)
-	exampleMust(err)
-	defer proxy.Close()
-	conn, err := pgx.Connect(ctx, proxy.URL())
-	exampleMust(err)
-
-	proxy.Inject(deduptest.Fault{Kind: deduptest.CutAnswer, At: deduptest.AtCommit, Bytes: 7})
-	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, `INSERT INTO notes VALUES ('call the guest back')`)
-		return err
-	})
-	fmt.Println("error:", err != nil)
-
-	conn, err = pgx.Connect(ctx, proxy.URL())
-	exampleMust(err)
-	defer conn.Close(ctx)
-	var notes int
-	exampleMust(conn.QueryRow(ctx, `SELECT count(*) FROM notes`).Scan(&notes))
-	fmt.Println("notes:", notes, "faults:", proxy.Seen().Faults)
-
-	// Output:
-	// error: true
-	// notes: 1 faults: map[cut answer:1]
+	// 9 scenarios, failed: []
 }

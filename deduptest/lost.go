@@ -1,66 +1,56 @@
 package deduptest
 
-import "time"
+import (
+	"time"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/faultproxy"
+)
 
 // The shortest request and the shortest answer of a statement have 11 bytes, so a
-// cut behind one of the first ten is always in the middle.
-const middle = 10
+// cut behind this many is always in the middle.
+const middle = 7
 
 // strike is a fault that meets the nth statement of a call.
 type strike struct {
 	n     int
 	what  string // happens to the statement
-	fault Fault
+	fault faultproxy.Fault
 }
 
 func (sc *scene) notExecuted() {
 	var strikes []strike
 	for n := range sc.v.plan.units {
-		strikes = append(strikes, strike{n + 1, "never reached the server", Fault{Kind: DropRequest}})
+		strikes = append(strikes, strike{n + 1, "never reached the server", faultproxy.Fault{Kind: faultproxy.Dropped}})
 	}
 	sc.strikeTwice(append(strikes, strike{sc.v.plan.deciding, "was cut on its way to the server",
-		Fault{Kind: CutRequest, Bytes: 1 + sc.rng.Int64N(middle)}}))
+		cut(faultproxy.ToServer)}))
 }
 
 func (sc *scene) answerLost() {
 	deciding := sc.v.plan.deciding
 	decisive := []strike{
-		{deciding, "was answered, and the answer lost", Fault{Kind: ResetAnswer}},
-		{deciding, "was answered, and the connection closed", Fault{Kind: CloseAnswer}},
-		{deciding, "was answered, and the answer cut in the middle", Fault{Kind: CutAnswer, Bytes: 1 + sc.rng.Int64N(middle)}},
-		{deciding, "was executed without its Sync", Fault{Kind: OmitSync}},
+		{deciding, "was answered, and the answer lost", faultproxy.Fault{Kind: faultproxy.ReplyReset}},
+		{deciding, "was answered, and the connection closed", faultproxy.Fault{Kind: faultproxy.ReplyClosed}},
+		{deciding, "was answered, and the answer cut in the middle", cut(faultproxy.ToClient)},
+		{deciding, "was executed without its Sync", faultproxy.Fault{Kind: faultproxy.CutBeforeSync}},
 		{deciding, "came late, when the connection was already gone",
-			Fault{Kind: LateRequest, Delay: time.Duration(1+sc.rng.IntN(40)) * time.Millisecond}},
+			faultproxy.Fault{Kind: faultproxy.Delayed, Delay: 20 * time.Millisecond}},
 	}
-	others := []Kind{ResetAnswer, CloseAnswer, CutAnswer}
 	var strikes []strike
 	for n := range sc.v.plan.units {
 		if n+1 == deciding {
 			strikes = append(strikes, decisive...)
 			continue
 		}
-		kind := others[sc.rng.IntN(len(others))]
-		strikes = append(strikes, strike{n + 1, "was answered, and the answer lost",
-			Fault{Kind: kind, Bytes: 1 + sc.rng.Int64N(middle)}})
+		strikes = append(strikes, strike{n + 1, "was answered, and the answer lost", decisive[n%3].fault})
 	}
 	sc.strikeTwice(strikes)
 }
 
-// strikeTwice tries all strikes on a Deduper as in production, which gets over
-// them, and again on one that leaves them to the tool.
-func (sc *scene) strikeTwice(strikes []strike) {
-	sc.strikeAll(sc.open(nil), strikes)
-	sc.strikeAll(sc.openOnce(), strikes)
-}
-
-// strikeAll tries nothing where no stage could be opened.
-func (sc *scene) strikeAll(s *stage, strikes []strike) {
-	if s == nil {
-		return
-	}
-	for _, st := range strikes {
-		sc.struck(s, st)
-	}
+// cut is in the middle of a statement, or of its answer.
+func cut(direction faultproxy.Direction) faultproxy.Fault {
+	return faultproxy.Fault{Kind: faultproxy.CutAfterBytes, Direction: direction, Bytes: middle}
 }
 
 // What is told of a case whose Deduper gives up at once: always, and where the tool
@@ -70,20 +60,35 @@ const (
 	oneAttemptHint = "; did the tool meet an error and answer all the same? It must return the error, or call again with the same key, Try.Key"
 )
 
+// strikeTwice tries all strikes on a Deduper as in production, which gets over
+// them, and again on one that leaves them to the tool.
+func (sc *scene) strikeTwice(strikes []strike) {
+	once := sc.v.tool.with(func(o *dedup.Options) { o.Retry.MaxAttempts = 1 })
+	for i, tool := range []Tool{sc.v.tool, once} {
+		s := sc.open(tool, nil)
+		if s == nil {
+			continue
+		}
+		for _, st := range strikes {
+			sc.struck(s, st, i == 1)
+		}
+	}
+}
+
 // struck is a case in which a fault meets a call, which then is made again.
-func (sc *scene) struck(s *stage, st strike) {
+func (sc *scene) struck(s *stage, st strike, once bool) {
 	tr := sc.begin("%s %s", sc.v.plan.name(st.n), st.what)
-	if s.once {
-		tr.what += oneAttempt
-	}
 	fault := st.fault
-	fault.At, fault.Skip = AtStatement, st.n-1
-	injected := s.proxy.Inject(fault)
+	fault.Where, fault.Skip = executes, st.n-1
+	armed := s.proxy.Arm(fault)
 	err := tr.call(s) // whether it gets over the fault or fails: the next one must be answered
-	if s.once && err == nil {
-		tr.hint = oneAttemptHint
+	if once {
+		tr.what += oneAttempt
+		if err == nil {
+			tr.hint = oneAttemptHint
+		}
 	}
-	tr.applied(injected)
+	tr.applied(armed)
 	tr.insist(s)
 	tr.insist(s)
 	tr.end()

@@ -16,11 +16,11 @@ var errBomb = errors.New("deduptest: a panic in the effect, on purpose")
 func (sc *scene) panicked() {
 	probe, err := dedup.New(sc.v.direct, nil)
 	if err != nil {
-		sc.failf("%v", err)
+		sc.out.failf("%v", err)
 		return
 	}
 	b := &bomb{probe: probe}
-	s := sc.open(b)
+	s := sc.open(sc.v.tool, b)
 	if s == nil {
 		return
 	}
@@ -30,7 +30,7 @@ func (sc *scene) panicked() {
 	tr.end()
 	statements := b.statements()
 	if statements == 0 {
-		sc.failf("nothing was tested: no statement of an effect was seen. An effect must use the context that it is handed; where the effect is no Go code, turn the scenario off by Options.Without")
+		sc.out.failf("nothing was tested: no statement of an effect was seen. An effect must use the context that it is handed; where the effect is no Go code, turn the scenario off by Options.Without")
 	}
 	for n := range statements {
 		sc.panickedAt(s, b, n+1, "before", false)

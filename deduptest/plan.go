@@ -6,14 +6,47 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+
+	"github.com/tooldedup/dedup/internal/faultproxy"
 )
 
 // plan is what an undisturbed call sends: the units that execute something. Faults
 // are aimed by their number, since their texts may hold a call's key.
 type plan struct {
-	units []Unit
+	units []faultproxy.Unit
 	// deciding is the number, from 1, of the one that commits.
 	deciding int
+}
+
+// executes aims at the units that execute something, and so at none that only prepare.
+func executes(u faultproxy.Unit) bool { return len(u.Executes) > 0 }
+
+// watch has see look at every unit that executes something until stop is called. It is a fault that
+// picks none.
+func watch(p *faultproxy.Proxy, see func(faultproxy.Unit)) (stop func()) {
+	return p.Arm(faultproxy.Fault{Kind: faultproxy.Hold, Where: func(u faultproxy.Unit) bool {
+		if executes(u) {
+			see(u)
+		}
+		return false
+	}}).Disarm
+}
+
+// watchUnits keeps what executes something, until it is asked for.
+func watchUnits(p *faultproxy.Proxy) (seen func() []faultproxy.Unit) {
+	var mu sync.Mutex
+	var units []faultproxy.Unit
+	stop := watch(p, func(u faultproxy.Unit) {
+		mu.Lock()
+		defer mu.Unlock()
+		units = append(units, u)
+	})
+	return func() []faultproxy.Unit {
+		stop()
+		mu.Lock()
+		defer mu.Unlock()
+		return units
+	}
 }
 
 // rehearse makes a call without faults and looks what it sends.
@@ -22,19 +55,12 @@ func (v *verification) rehearse(ctx context.Context) (plan, error) {
 	if err != nil {
 		return plan{}, err
 	}
-	var mu sync.Mutex
-	var units []Unit
-	s.proxy.watch(func(u Unit) {
-		mu.Lock()
-		defer mu.Unlock()
-		if AtStatement(u) {
-			units = append(units, u)
-		}
-	})
+	seen := watchUnits(s.proxy)
 	r := <-v.tool.start(ctx, v.patience, s, v.newKey(), 0)
 	if err := s.close(v.patience); err != nil {
 		return plan{}, err
 	}
+	units := seen()
 	switch {
 	case r.err != nil:
 		return plan{}, fmt.Errorf("a call without any fault fails: %w", r.err)
@@ -47,11 +73,11 @@ func (v *verification) rehearse(ctx context.Context) (plan, error) {
 // deciding returns the number of the unit whose execution commits the effect: the
 // last one with a COMMIT. A call that is one statement and commits with it has
 // none; then it is the last one that writes a record.
-func deciding(units []Unit) int {
-	record := AtSQL("INSERT INTO")
+func deciding(units []faultproxy.Unit) int {
+	record := faultproxy.AtSQL("INSERT INTO")
 	n := len(units)
 	for i, u := range units {
-		if record(u) && AtSQL("tool_dedup")(u) {
+		if record(u) && faultproxy.AtSQL("tool_dedup")(u) {
 			n = i + 1
 		}
 	}
@@ -65,7 +91,7 @@ func deciding(units []Unit) int {
 
 // name describes the nth unit.
 func (p plan) name(n int) string {
-	return fmt.Sprintf("statement %d of %d (%s)", n, len(p.units), summary(p.units[n-1].Statements))
+	return fmt.Sprintf("statement %d of %d (%s)", n, len(p.units), summary(p.units[n-1].Executes))
 }
 
 // summary shows the beginning of each statement.
@@ -76,12 +102,4 @@ func summary(statements []string) string {
 		short[i] = clipped(strings.Join(strings.Fields(sql), " "), most)
 	}
 	return strings.Join(short, "; ")
-}
-
-// clipped cuts a text to about n bytes.
-func clipped(text string, n int) string {
-	if len(text) <= n {
-		return text
-	}
-	return strings.ToValidUTF8(text[:n], "") + "…"
 }

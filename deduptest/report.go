@@ -1,8 +1,10 @@
 package deduptest
 
 import (
+	"context"
 	"fmt"
 	"strings"
+	"testing"
 	"time"
 )
 
@@ -10,8 +12,6 @@ import (
 type Report struct {
 	// Tool is the tool's name.
 	Tool string
-	// Seed is what all that was random followed from; 0 where nothing was.
-	Seed uint64
 	// Outcomes are in the order of the scenarios, those that were turned off
 	// included.
 	Outcomes []Outcome
@@ -42,6 +42,37 @@ type Outcome struct {
 	Took time.Duration
 }
 
+func (o *Outcome) failf(format string, args ...any) {
+	o.Failures = append(o.Failures, fmt.Sprintf(format, args...))
+}
+
+// add runs a scenario, as a test of its own where t has such, and reports it. run is nil where
+// the scenario is turned off.
+func (r *Report) add(t TB, s Scenario, run func(ctx context.Context, out *Outcome)) {
+	t.Helper()
+	outcome := Outcome{Scenario: s, Off: true}
+	perform := func(t TB) {
+		if outcome.Off = run == nil; !outcome.Off {
+			start := time.Now()
+			run(t.Context(), &outcome)
+			if outcome.Faults == 0 && len(outcome.Failures) == 0 {
+				outcome.failf("nothing was tested")
+			}
+			outcome.Took = time.Since(start)
+		}
+		outcome.tell(t, r)
+	}
+	parent, ok := t.(interface {
+		Run(name string, run func(*testing.T)) bool
+	})
+	if ok {
+		parent.Run(string(s), func(t *testing.T) { perform(t) })
+	} else {
+		perform(t)
+	}
+	r.Outcomes = append(r.Outcomes, outcome)
+}
+
 // maxTold is how many failures of a scenario are told; often they are one mistake.
 const maxTold = 3
 
@@ -60,10 +91,6 @@ func (o *Outcome) tell(t TB, r *Report) {
 		if n := len(o.Failures) - len(told); n > 0 {
 			more = fmt.Sprintf("\n  and %d more", n)
 		}
-		again := ""
-		if r.Seed != 0 {
-			again = fmt.Sprintf("\n  repeat it with %s=%d", seedEnv, r.Seed)
-		}
-		t.Errorf("%s: failed\n  %s%s%s", name, strings.Join(told, "\n  "), more, again)
+		t.Errorf("%s: failed\n  %s%s", name, strings.Join(told, "\n  "), more)
 	}
 }

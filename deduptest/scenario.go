@@ -3,48 +3,45 @@ package deduptest
 // A Scenario is one way in which calls go wrong in production.
 type Scenario string
 
-// The scenarios, in the order in which Verify runs them. "Statement" is here what
-// travels to the server as one: a simple query, or all messages up to a Sync.
+// The scenarios, in the order in which Verify runs them, each with a mistake that it finds.
+// "Statement" is here what travels to the server as one: a simple query, or all messages up to a Sync.
 const (
-	// Repeated calls three times on one Deduper, and looks how long the records are kept: a
-	// retry that comes when one is forgotten has a second effect.
+	// Repeated calls three times on one Deduper, and looks how long the records are kept. It finds
+	// a record that is forgotten before a late retry, which then has a second effect.
 	Repeated Scenario = "repeated"
-	// Restarted calls, closes pool and Deduper, and calls twice on new ones.
-	Restarted Scenario = "restarted"
 	// OtherArguments calls with a key that was used with other arguments. That must
-	// be refused with dedup.ErrKeyReused and have no effect.
+	// be refused with dedup.ErrKeyReused and have no effect. It finds arguments that are
+	// missing in dedup.Call.Args.
 	OtherArguments Scenario = "other arguments"
 	// NotExecuted keeps each statement of the call from the server in turn, and cuts
 	// the last one in the middle. All of it is done twice: with Tool.Options, and
 	// with a Deduper that gives up at the first fault (Retry.MaxAttempts 1), so that
 	// the tool's own code meets the error. It may return it, or call again with the
-	// same key.
+	// same key. It finds an error of COMMIT that is passed over, and effects that are not in
+	// the transaction.
 	NotExecuted Scenario = "failure before execution"
 	// AnswerLost lets the server execute a statement and takes its answer away: of
 	// each statement in turn, and in five ways of the one that commits. It is done
-	// twice, as NotExecuted.
+	// twice, as NotExecuted. It finds a retry that has another key.
 	AnswerLost Scenario = "answer lost after execution"
 	// Cancelled cancels the call's context at each statement, before the server has
-	// it and after.
+	// it and after. It finds a call that is answered because its context has ended.
 	Cancelled Scenario = "cancelled context"
-	// BackendTerminated ends the server process with pg_terminate_backend, before
-	// each statement and after.
-	BackendTerminated Scenario = "backend terminated"
 	// Panicked panics in the effect, at its statements: before and after each. The
 	// effect must use the context that it is handed, which is how its statements
 	// are known. The effect of dedup.DoStatement is no Go code that could panic: for
-	// such a tool turn the scenario off.
+	// such a tool turn the scenario off. It finds a panic that is answered as a success.
 	Panicked Scenario = "panic in the effect"
-	// TwoAtOnce, EightAtOnce and ManyAtOnce (200) call at the same time on two
-	// Dedupers: while the first call is held at the statement that commits, and all
-	// together. TwoAtOnce does it also with a Deduper that does not wait, for code of the tool
-	// that handles dedup.ErrInFlight.
-	TwoAtOnce   Scenario = "two at once"
-	EightAtOnce Scenario = "eight at once"
-	ManyAtOnce  Scenario = "200 at once"
+	// TwoAtOnce and ManyAtOnce (200) call at the same time on two Dedupers: while the first call
+	// is held at the statement that commits, and all together. TwoAtOnce does it also with a
+	// Deduper that does not wait, and finds code that takes a new key on dedup.ErrInFlight.
+	// ManyAtOnce finds an effect that needs a second connection of a pool that its twins
+	// have emptied.
+	TwoAtOnce  Scenario = "two at once"
+	ManyAtOnce Scenario = "200 at once"
 	// ProcessKilled kills a process that calls the tool, at each statement and when
 	// the call is committed and not yet answered, and starts another one. It needs
-	// [Child] in TestMain.
+	// [Child] in TestMain. It finds answers that only the process remembers.
 	ProcessKilled Scenario = "process killed"
 )
 
@@ -66,15 +63,12 @@ type play struct {
 func plays() []play {
 	return []play{
 		{Repeated, (*scene).repeated},
-		{Restarted, (*scene).restarted},
 		{OtherArguments, (*scene).otherArguments},
 		{NotExecuted, (*scene).notExecuted},
 		{AnswerLost, (*scene).answerLost},
 		{Cancelled, (*scene).cancelled},
-		{BackendTerminated, (*scene).backendTerminated},
 		{Panicked, (*scene).panicked},
 		{TwoAtOnce, func(sc *scene) { sc.atOnce(2) }},
-		{EightAtOnce, func(sc *scene) { sc.atOnce(8) }},
 		{ManyAtOnce, func(sc *scene) { sc.atOnce(200) }},
 		{ProcessKilled, (*scene).processKilled},
 	}

@@ -9,23 +9,22 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/faultproxy"
 )
 
 // stage is what a process of the tool's user would have: a pool, which leads
 // through a proxy, and a Deduper on it.
 type stage struct {
 	name    string // the application_name of its sessions
-	proxy   *Proxy
+	proxy   *faultproxy.Proxy
 	pool    *pgxpool.Pool
 	deduper *dedup.Deduper
-	// once says that the Deduper gives up at the first fault, see Tool.once.
-	once bool
 }
 
 // openStage returns a stage on which one call has been made. So what comes after
 // has no first look at the table in it, and mostly nothing to prepare.
 func (v *verification) openStage(ctx context.Context, tool Tool, tracer pgx.QueryTracer) (*stage, error) {
-	proxy, err := NewProxy(v.url)
+	proxy, err := faultproxy.New(v.url)
 	if err != nil {
 		return nil, err
 	}
@@ -77,12 +76,8 @@ func (s *stage) close(patience time.Duration) error {
 		s.pool.Close()
 	}()
 	defer s.proxy.Close()
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
-	select {
-	case <-closed:
-		return nil
-	case <-timer.C:
+	if !within(patience, closed) {
 		return fmt.Errorf("%d connections were never given back to the pool: a transaction that is not ended, or rows that are not closed", s.pool.Stat().AcquiredConns())
 	}
+	return nil
 }

@@ -54,26 +54,13 @@ type Try struct {
 	Variant int
 }
 
-// once returns the tool with a Deduper that makes one attempt. With the attempts of
-// production it gets over every fault, and code of the tool that handles its
-// errors would never be run.
-func (t Tool) once() Tool {
+// with returns the tool with a Deduper whose options are changed.
+func (t Tool) with(change func(*dedup.Options)) Tool {
 	var options dedup.Options
 	if t.Options != nil {
 		options = *t.Options
 	}
-	options.Retry.MaxAttempts = 1
-	t.Options = &options
-	return t
-}
-
-// impatient returns the tool with a Deduper that answers dedup.ErrInFlight at once.
-func (t Tool) impatient() Tool {
-	var options dedup.Options
-	if t.Options != nil {
-		options = *t.Options
-	}
-	options.MaxWait = -1
+	change(&options)
 	t.Options = &options
 	return t
 }

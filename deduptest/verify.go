@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -15,9 +14,6 @@ import (
 // Options configure [Verify]. A nil *Options and every zero field mean the
 // documented default.
 type Options struct {
-	// Seed decides all that is random. Zero, the default, takes DEDUPTEST_SEED from
-	// the environment, or else draws one.
-	Seed uint64
 	// Without names scenarios that are not to be run. It is the only way to leave
 	// one out: a scenario that cannot be run fails. Default none.
 	Without []Scenario
@@ -32,15 +28,13 @@ const defaultPatience = 15 * time.Second
 // Verify tries tool in every scenario, on the database that a postgres:// URL
 // names. It has the tool's own tables and tool_dedup, is scratch, and nothing else
 // writes to it meanwhile: the calls' rows stay. The server is to be reached
-// directly, without TLS, and the role may terminate its own sessions, as every
-// role may.
+// directly, without TLS.
 //
 // Each scenario is a subtest of its name where t is a *testing.T, so that -run chooses among them.
-// One that fails is an error: it says which call of which case had
-// what effects and answers, and the seed to repeat it. What cannot be tried at all
-// is fatal: a tool without a function, a database that cannot be reached, a tool
-// whose plain call fails. The report tells the same as values; it is nil after
-// such a fatal error.
+// One that fails is an error: it says which call of which case had what effects and answers.
+// What cannot be tried at all is fatal: a tool without a function, a database that cannot be
+// reached, a tool whose plain call fails. The report tells the same as values; it is nil after such
+// a fatal error.
 func Verify(t TB, databaseURL string, tool Tool, opts *Options) *Report {
 	t.Helper()
 	v, err := newVerification(t.Context(), databaseURL, tool, opts)
@@ -49,28 +43,19 @@ func Verify(t TB, databaseURL string, tool Tool, opts *Options) *Report {
 		return nil
 	}
 	defer v.direct.Close()
-	report := &Report{Tool: tool.Name, Seed: v.seed}
+	report := &Report{Tool: tool.Name}
 	for _, play := range plays() {
-		outcome := Outcome{Scenario: play.scenario, Off: true}
-		subtest(t, string(play.scenario), func(t TB) {
-			outcome = v.perform(t.Context(), play)
-			outcome.tell(t, report)
-		})
-		report.Outcomes = append(report.Outcomes, outcome)
+		run := func(ctx context.Context, out *Outcome) {
+			sc := &scene{v: v, ctx: ctx, out: out}
+			play.run(sc)
+			sc.close()
+		}
+		if slices.Contains(v.without, play.scenario) {
+			run = nil
+		}
+		report.add(t, play.scenario, run)
 	}
 	return report
-}
-
-// subtest runs a scenario as a test of its own, where t has such.
-func subtest(t TB, name string, run func(TB)) {
-	parent, ok := t.(interface {
-		Run(name string, run func(*testing.T)) bool
-	})
-	if !ok {
-		run(t)
-		return
-	}
-	parent.Run(name, func(t *testing.T) { run(t) })
 }
 
 // verification is one Verify on its way through the scenarios.
@@ -78,7 +63,6 @@ type verification struct {
 	tool     Tool
 	url      string
 	direct   *pgxpool.Pool // past every fault, for counting
-	seed     uint64
 	without  []Scenario
 	patience time.Duration
 	plan     plan
@@ -98,10 +82,6 @@ func newVerification(ctx context.Context, databaseURL string, tool Tool, opts *O
 	if inChild() {
 		return nil, errors.New("Verify in a process that it has started itself; call deduptest.Child in TestMain before anything else")
 	}
-	var err error
-	if v.seed, err = seedOf(opts); err != nil {
-		return nil, err
-	}
 	if opts != nil {
 		v.without = opts.Without
 		if opts.Patience < 0 || opts.Patience > time.Hour {
@@ -116,6 +96,7 @@ func newVerification(ctx context.Context, databaseURL string, tool Tool, opts *O
 			return nil, fmt.Errorf("Options.Without: there is no scenario %q; use the constants", scenario)
 		}
 	}
+	var err error
 	if v.direct, err = pgxpool.New(ctx, databaseURL); err != nil {
 		return nil, fmt.Errorf("opening the database: %w", err)
 	}
@@ -124,22 +105,6 @@ func newVerification(ctx context.Context, databaseURL string, tool Tool, opts *O
 		return nil, err
 	}
 	return v, nil
-}
-
-// perform runs one scenario.
-func (v *verification) perform(ctx context.Context, p play) Outcome {
-	if slices.Contains(v.without, p.scenario) {
-		return Outcome{Scenario: p.scenario, Off: true}
-	}
-	start := time.Now()
-	sc := &scene{v: v, ctx: ctx, rng: randomFor(v.seed, p.scenario), out: Outcome{Scenario: p.scenario}}
-	p.run(sc)
-	sc.close()
-	if sc.out.Faults == 0 && len(sc.out.Failures) == 0 {
-		sc.failf("nothing was tested")
-	}
-	sc.out.Took = time.Since(start)
-	return sc.out
 }
 
 // count returns the number of effects in the database.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"golang.org/x/tools/go/analysis"
 	"golang.org/x/tools/go/analysis/multichecker"
 
 	"github.com/tooldedup/dedup/dedupvet/effectgoroutine"
@@ -10,13 +11,14 @@ import (
 	"github.com/tooldedup/dedup/dedupvet/keysource"
 )
 
-// multichecker serves `go vet -vettool` too.
-func main() {
-	multichecker.Main(
-		effectwrites.Analyzer,
-		effectgoroutine.Analyzer,
-		effectoutside.Analyzer,
-		keysource.Analyzer,
-		keyloop.Analyzer,
-	)
+// analyzers are all that there are.
+var analyzers = []*analysis.Analyzer{
+	effectwrites.Analyzer,
+	effectgoroutine.Analyzer,
+	effectoutside.Analyzer,
+	keysource.Analyzer,
+	keyloop.Analyzer,
 }
+
+// multichecker serves `go vet -vettool` too.
+func main() { multichecker.Main(analyzers...) }

@@ -11,7 +11,23 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/tools/go/analysis/analysistest"
 )
+
+// Each analyzer finds what its package of test data says, and is silenced by a comment with a reason.
+func TestAnalyzers(t *testing.T) {
+	t.Parallel()
+	dir, err := filepath.Abs("testdata")
+	require.NoError(t, err)
+	for _, analyzer := range analyzers {
+		for _, of := range []string{"", "ignored/"} {
+			t.Run(of+analyzer.Name, func(t *testing.T) {
+				t.Parallel()
+				analysistest.Run(t, dir, analyzer, of+analyzer.Name)
+			})
+		}
+	}
+}
 
 // The library as it is, and tools of each kind of mistake.
 func TestProof(t *testing.T) {
@@ -31,8 +47,8 @@ func TestProof(t *testing.T) {
 		got := run(t, module, nil, "go", "vet", "-vettool="+tool, "-json", "./...")
 		require.Zero(t, got.code, got.output)
 		files := findings(t, got.output)
-		for _, analyzer := range []string{"effectwrites", "effectgoroutine", "effectoutside", "keysource", "keyloop"} {
-			require.Equal(t, []string{analyzer + ".go"}, files[analyzer], got.output)
+		for _, analyzer := range analyzers {
+			require.Equal(t, []string{analyzer.Name + ".go"}, files[analyzer.Name], got.output)
 		}
 	})
 

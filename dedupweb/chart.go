@@ -32,7 +32,7 @@ func newChart(w window, recorded []inspect.Slice) *chart {
 	calls := make([][kinds]int64, w.parts)
 	var all [kinds]int64
 	part := w.span / time.Duration(w.parts)
-	c := &chart{Width: 10 * w.parts, Height: chartHeight, Part: lasting(part)}
+	c := &chart{Width: 10 * w.parts, Height: chartHeight, Part: inspect.Lasting(part)}
 	for _, s := range recorded {
 		kind := 2
 		switch {
@@ -57,7 +57,7 @@ func newChart(w window, recorded []inspect.Slice) *chart {
 			bottom += n
 			c.Bars = append(c.Bars, bar{
 				Class: classes[kind], X: i * 10, Y: chartHeight - int(to), Height: int(to - from),
-				Title: fmt.Sprintf("%s ago: %s %s", lasting(w.span-time.Duration(i)*part), count(n), classes[kind]),
+				Title: fmt.Sprintf("%s ago: %s %s", inspect.Lasting(w.span-time.Duration(i)*part), count(n), classes[kind]),
 			})
 		}
 	}

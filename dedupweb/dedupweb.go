@@ -94,12 +94,12 @@ func newHandler(d *dedup.Deduper, opts Options, every time.Duration) (http.Handl
 	c := &console{
 		d: d, tools: tools, access: opts.Access,
 		counts: map[string]*cached[*overview]{},
-		db:     inspect.Database{Pool: d.Pool(), Schema: d.Options().Schema, Timeout: statementTimeout},
+		db:     inspect.Database{D: d, Tools: tools, Timeout: statementTimeout},
 	}
 	for _, w := range windows {
 		c.counts[w.Name] = newCached(w.ticks*every, func(ctx context.Context) (*overview, error) { return c.readOverview(ctx, w) })
 	}
-	c.needs = newCached(every, func(ctx context.Context) (*attention, error) { return c.readAttention(ctx, &Access{}) })
+	c.needs = newCached(every, func(ctx context.Context) (*attention, error) { return c.readAttention(ctx, nil) })
 	return c.handler(), nil
 }
 

@@ -2,10 +2,9 @@ package dedupweb
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"slices"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/tooldedup/dedup/internal/inspect"
 	"github.com/tooldedup/dedup/internal/table"
@@ -20,8 +19,12 @@ type found struct {
 	inspect.Listing
 	Key      string // that is looked for without a scope or a tool
 	Outcomes []string
-	Records  []listedRecord
-	Tools    []listedRecord
+	// Window is how far back those of a tool of a scope are listed by time, the newest first. Without
+	// one they are listed by key.
+	Window  window
+	Records []inspect.Record
+	// Tools have the record with the greatest key of each tool.
+	Tools []inspect.Record
 	// Next is the address of the page after this one, and More is true where there is one
 	// whose address would show a key.
 	Next string
@@ -33,16 +36,12 @@ type found struct {
 // One reports whether it is of one tool of one scope.
 func (f *found) One() bool { return f.Scope != "" && f.Tool != "" }
 
-type listedRecord struct {
-	Call call
-	inspect.Record
-}
+// Windows are those to choose from.
+func (*found) Windows() []window { return windows }
 
-func (v *visit) listed(records []inspect.Record) (all []listedRecord) {
-	for _, r := range records {
-		all = append(all, listedRecord{call{r.Scope, r.Tool, r.Key, v.Keys}, r})
-	}
-	return all
+// Link is the address of these records in a window, or by key where that has no name.
+func (f *found) Link(window string) string {
+	return link("records", "scope", f.Scope, "tool", f.Tool, "outcome", f.Outcome, "last", window)
 }
 
 func (c *console) showRecords(v *visit) error {
@@ -50,77 +49,74 @@ func (c *console) showRecords(v *visit) error {
 		Listing: inspect.Listing{Scope: v.r.FormValue("scope"), Tool: v.r.FormValue("tool"), Outcome: v.r.FormValue("outcome")},
 		Key:     v.r.FormValue("key"), Outcomes: inspect.Outcomes,
 	}
-	after := v.r.FormValue("after")
-	for _, name := range [...]struct{ field, name string }{{"Scope", f.Scope}, {"Tool", f.Tool}, {"Key", f.Key}, {"Key", after}} {
+	for _, name := range [...]struct{ field, name string }{{"Scope", f.Scope}, {"Tool", f.Tool}, {"Key", f.Key}} {
 		if problem := table.NameProblem(name.field, name.name); problem != "" && name.name != "" {
 			return fail(http.StatusBadRequest, "%s %s.", name.field, problem)
 		}
 	}
-	switch {
+	last := v.r.FormValue("last")
+	switch known := false; {
 	case f.Outcome != "" && !slices.Contains(inspect.Outcomes, f.Outcome):
 		return fail(http.StatusBadRequest, "There is no such outcome.")
 	case f.Scope != "" && !v.sees(f.Scope):
 		return fail(http.StatusForbidden, "You may not see this scope.")
 	case f.One() && f.Key != "":
 		return v.goTo(call{f.Scope, f.Tool, f.Key, true}.Link())
+	case last != "":
+		if f.Window, known = windowOf(last); !known {
+			return fail(http.StatusBadRequest, "There is no such time to show.")
+		}
 	}
-	ctx, read := v.r.Context(), c.readLatest
+	read := c.readLatest
 	if f.One() {
-		read = func(ctx context.Context, v *visit, f *found) error { return c.readPage(ctx, v, f, after) }
+		read = c.readPage
 	}
-	if err := read(ctx, v, f); err != nil {
+	if err := read(v.r.Context(), v, f); err != nil {
 		return err
 	}
 	return v.page("records", f)
 }
 
-// readPage reads the records of a tool of a scope that come after a key.
-func (c *console) readPage(ctx context.Context, v *visit, f *found, after string) error {
-	return c.db.ReadOnly(ctx, func(tx pgx.Tx) error {
-		records, next, err := f.Page(ctx, tx, c.db.Schema, after, listed)
-		f.Records = v.listed(records)
-		if f.More = next != ""; f.More && v.Keys {
-			f.Next = link("records", "scope", f.Scope, "tool", f.Tool, "outcome", f.Outcome, "after", next)
-		}
-		return err
-	})
+// readPage reads the records of a tool of a scope that come after a cursor.
+func (c *console) readPage(ctx context.Context, v *visit, f *found) error {
+	after := v.r.FormValue("after")
+	var page inspect.Page[inspect.Record]
+	var err error
+	if f.Window.Name == "" {
+		page, err = c.db.Records(ctx, &f.Listing, after, listed)
+	} else {
+		page, _, err = c.db.Since(ctx, &f.Listing, f.Window.span, after, listed)
+	}
+	if errors.Is(err, inspect.ErrCursor) {
+		return noSuchPage
+	}
+	f.Records = page.Entries
+	if f.More = page.Next != ""; f.More && v.Keys {
+		f.Next = f.Link(f.Window.Name) + "&after=" + page.Next
+	}
+	return err
 }
 
 // readLatest reads the latest records and the tools, as far as they may be seen.
-func (c *console) readLatest(ctx context.Context, v *visit, f *found) error {
-	err := c.db.ReadOnly(ctx, func(tx pgx.Tx) error {
-		records, err := f.Latest(ctx, tx, c.db.Schema, v.Scopes, c.d.Options().Retention.Result, latest)
-		f.Records = v.listed(records)
-		return err
-	})
-	if err != nil {
+func (c *console) readLatest(ctx context.Context, v *visit, f *found) (err error) {
+	if f.Records, err = c.db.Latest(ctx, &f.Listing, v.Scopes, latest); err != nil {
 		return err
 	}
-	return c.db.ReadOnly(ctx, func(tx pgx.Tx) error { return c.readTools(ctx, tx, v, f) })
-}
-
-// readTools reads which tools have records, in the scope that is named or all that may be seen.
-func (c *console) readTools(ctx context.Context, tx pgx.Tx, v *visit, f *found) error {
 	scopes := []string{f.Scope} // an empty one means all
 	if f.Scope == "" && !v.seesAll() {
 		scopes = slices.Compact(slices.Sorted(slices.Values(v.Scopes)))
 	}
 	var tools []inspect.ScopedTool
 	for i, scope := range scopes {
-		if f.MoreTools = len(tools) == listed || i == searched; f.MoreTools {
+		if f.MoreTools = f.MoreTools || len(tools) == listed || i == searched; f.MoreTools {
 			break
 		}
-		only := inspect.ScopedTool{Scope: scope, Tool: f.Tool}
-		some, next, err := inspect.Tools(ctx, tx, c.db.Schema, only, inspect.ScopedTool{}, listed-len(tools))
+		some, err := c.db.WithRecords(ctx, inspect.ScopedTool{Scope: scope, Tool: f.Tool}, "", listed-len(tools))
 		if err != nil {
 			return err
 		}
-		tools = append(tools, some...)
-		if f.MoreTools = next != (inspect.ScopedTool{}); f.MoreTools {
-			break
-		}
+		tools, f.MoreTools = append(tools, some.Entries...), some.Next != ""
 	}
-	records, err := inspect.Greatest(ctx, tx, c.db.Schema, tools)
-	f.Tools = v.listed(records)
+	f.Tools, err = c.db.Greatest(ctx, tools)
 	return err
 }

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tooldedup/dedup"
@@ -58,10 +57,8 @@ func (a *Access) seesAll() bool { return a.Scopes == nil }
 // identity is the call that a request names, which the visitor may see.
 func (v *visit) identity() (call, error) {
 	id := call{Scope: v.r.FormValue("scope"), Tool: v.r.FormValue("tool"), Key: v.r.FormValue("key"), Keys: true}
-	for _, name := range [...]struct{ field, name string }{{"Scope", id.Scope}, {"Tool", id.Tool}, {"Key", id.Key}} {
-		if problem := table.NameProblem(name.field, name.name); problem != "" {
-			return id, fail(http.StatusBadRequest, "%s %s.", name.field, problem)
-		}
+	if field, problem := (table.Identity{Scope: id.Scope, Tool: id.Tool, Key: id.Key}).Problem(); problem != "" {
+		return id, fail(http.StatusBadRequest, "%s %s.", field, problem)
 	}
 	if !v.sees(id.Scope) {
 		return id, fail(http.StatusForbidden, "You may not see this scope.")
@@ -75,6 +72,9 @@ type call struct {
 	// Keys says whether the key is shown.
 	Keys bool
 }
+
+// Call is how the visitor is shown a call.
+func (v view) Call(scope, tool, key string) call { return call{scope, tool, key, v.Keys} }
 
 // Hash is what is shown where the key is not.
 func (c call) Hash() string { return dedup.KeyHash(c.Key) }
@@ -101,6 +101,8 @@ type failure struct {
 
 func (f *failure) Error() string { return f.text }
 
+var noSuchPage = fail(http.StatusBadRequest, "There is no such page of the list.")
+
 func fail(code int, format string, args ...any) error {
 	return &failure{code, fmt.Sprintf(format, args...)}
 }
@@ -120,16 +122,6 @@ func explained(err error) string {
 	}
 }
 
-// read reads within a transaction that can change nothing. missing is true where a table is
-// not there.
-func (c *console) read(ctx context.Context, fn func(tx pgx.Tx) error) (missing bool, err error) {
-	err = c.db.ReadOnly(ctx, fn)
-	if inspect.IsMissing(err) {
-		return true, nil
-	}
-	return false, err
-}
-
 // view is what a page's template is given.
 type view struct {
 	Page string
@@ -146,10 +138,12 @@ var pages = template.Must(template.New("").Funcs(template.FuncMap{
 	"at":      func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") },
 	"raw":     func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },
 	"percent": func(rate float64) string { return fmt.Sprintf("%.1f %%", 100*rate) },
-	"ago":     ago,
-	"lasting": lasting,
+	"seconds": func(n float64) string { return inspect.Lasting(time.Duration(n * float64(time.Second))) },
+	"ago":     inspect.Ago,
+	"lasting": inspect.Lasting,
 	"count":   count,
 	"link":    link,
+	"linkof":  linkOf,
 	"tone":    tone,
 }).ParseFS(texts, "templates/*.html"))
 
@@ -177,7 +171,7 @@ func (v *visit) page(page string, body any) error {
 	case v.seesAll():
 		needs, err = v.c.needs.latest(v.r.Context())
 	default:
-		needs, err = v.c.readAttention(v.r.Context(), &v.Access)
+		needs, err = v.c.readAttention(v.r.Context(), v.Scopes)
 	}
 	if err != nil {
 		needs = nil

@@ -2,7 +2,7 @@ package dedupweb
 
 import "time"
 
-// window is a time up to now that the overview shows, in so many parts.
+// window is a time up to now that is shown, in so many parts where it is drawn.
 type window struct {
 	// Name stands in the address, Short on the page, and Text in a sentence.
 	Name, Short, Text string
@@ -25,3 +25,13 @@ const usual = "24h"
 
 // Windows are those to choose from.
 func (*overview) Windows() []window { return windows }
+
+// windowOf is the window of a name.
+func windowOf(name string) (window, bool) {
+	for _, w := range windows {
+		if w.Name == name {
+			return w, true
+		}
+	}
+	return window{}, false
+}

@@ -9,14 +9,11 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/tooldedup/dedup/cmd/dedup/internal/calls"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/cli"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/console"
-	"github.com/tooldedup/dedup/cmd/dedup/internal/counts"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/doctor"
-	"github.com/tooldedup/dedup/cmd/dedup/internal/effects"
-	"github.com/tooldedup/dedup/cmd/dedup/internal/keys"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/migrate"
-	"github.com/tooldedup/dedup/cmd/dedup/internal/records"
 )
 
 func main() {
@@ -27,15 +24,15 @@ func main() {
 	os.Exit(cli.Run(ctx, os.Args[1:], cli.Streams{Out: os.Stdout, Err: os.Stderr},
 		migrate.Command(),
 		doctor.Command(),
-		records.AttentionCommand(),
-		records.ListCommand(),
-		records.ShowCommand(),
-		keys.Command(),
-		records.ResetCommand(),
-		records.AuditCommand(),
-		counts.Command(),
+		calls.Attention(),
+		calls.List(),
+		calls.Show(),
+		calls.Key(),
+		calls.Reset(),
+		calls.Audit(),
+		calls.Stats(),
 		console.Command(),
-		effects.ParkedCommand(),
-		effects.ResolveCommand(),
+		calls.Parked(),
+		calls.Resolve(),
 	))
 }

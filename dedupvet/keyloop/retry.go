@@ -31,32 +31,13 @@ func (c *checker) isRetry(loop *loop, sink keyflow.Sink) bool {
 // may be made again, and after a success never. An HTTP request succeeds if the loop
 // may end after it.
 func (c *checker) repeats(loop *loop, call ssa.CallInstruction, requests bool) bool {
-	err, _ := code.Error(call)
+	err := errorOf(call)
 	if err == nil || loop.isOverItems() {
 		return false
 	}
-	again, _ := loop.after(call, code.Facts{err: false})
-	more, left := loop.after(call, code.Facts{err: true})
+	again, _ := loop.after(call, facts{err: false})
+	more, left := loop.after(call, facts{err: true})
 	return again && (!more || requests && left)
-}
-
-// after reports whether a call in a loop leads to itself again, and whether it leads
-// out of the loop before that has come to its end.
-func (l *loop) after(call ssa.CallInstruction, known code.Facts) (again, left bool) {
-	code.Follow{
-		Visit: func(in ssa.Instruction, _ code.Facts) bool {
-			again = again || in == call
-			_, returns := in.(*ssa.Return)
-			left = left || returns
-			return in != call
-		},
-		Edge: func(from, to *ssa.BasicBlock) bool {
-			out := !l.blocks[to]
-			left = left || out && (from != l.header || l.isEndless())
-			return !out
-		},
-	}.From(call, known)
-	return again, left
 }
 
 // makesCall reports whether a call is given a call of dedup to make, by dedup or by

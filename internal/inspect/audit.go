@@ -15,7 +15,7 @@ type Search struct {
 	Scopes []string
 }
 
-// AuditLine is a line of the audit.
+// AuditLine is a line of the audit, as `dedup audit --json` writes it.
 type AuditLine struct {
 	At        time.Time `json:"at"`
 	Actor     string    `json:"actor"`
@@ -27,15 +27,31 @@ type AuditLine struct {
 	Outcome   string    `json:"outcome"`
 	CreatedAt time.Time `json:"created_at"`
 	Reason    string    `json:"reason"`
-	// ID is its place in the audit, and Now when it was read.
-	ID  int64     `json:"-"`
-	Now time.Time `json:"-"`
+	Cursor    string    `json:"cursor,omitempty"`
+	Now       time.Time `json:"-"` // when it was read
+
+	id int64
 }
 
-// Audit reads the latest lines, those before an id where it is not zero.
-func (s *Search) Audit(ctx context.Context, tx pgx.Tx, schema string, before int64, limit int) ([]AuditLine, error) {
-	sql, args := auditSQL(tableIn(schema, "tool_dedup_audit"), s, before, limit)
-	return collect(ctx, tx, scanAudit, sql, args...)
+// byID is where a line stands in the audit.
+type byID struct{ ID int64 }
+
+// Audit reads the latest lines, those after a cursor where it is not empty.
+func (db *Database) Audit(ctx context.Context, s *Search, after string, limit int) (page Page[AuditLine], err error) {
+	at, err := place[byID](after)
+	if err != nil {
+		return page, err
+	}
+	err = db.read(ctx, func(r *reader) error {
+		sql, args := auditSQL(r.table("tool_dedup_audit"), s, at.ID, limit+1) // one more says that there is more
+		found, err := collect(r, scanAudit, sql, args...)
+		page = cut(found, limit, func(a *AuditLine) string {
+			a.Cursor = cursor(byID{a.id})
+			return a.Cursor
+		})
+		return err
+	})
+	return page, err
 }
 
 func auditSQL(table string, s *Search, before int64, limit int) (sql string, args []any) {
@@ -60,7 +76,7 @@ func auditSQL(table string, s *Search, before int64, limit int) (sql string, arg
 }
 
 func scanAudit(row pgx.CollectableRow) (a AuditLine, err error) {
-	err = row.Scan(&a.ID, &a.At, &a.Actor, &a.Role, &a.Action, &a.Scope, &a.Tool, &a.Key, &a.Outcome, &a.CreatedAt, &a.Reason, &a.Now)
+	err = row.Scan(&a.id, &a.At, &a.Actor, &a.Role, &a.Action, &a.Scope, &a.Tool, &a.Key, &a.Outcome, &a.CreatedAt, &a.Reason, &a.Now)
 	a.At, a.CreatedAt = a.At.UTC(), a.CreatedAt.UTC()
 	return a, err
 }

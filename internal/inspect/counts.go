@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -13,17 +14,44 @@ import (
 // Kept is how long counts are kept.
 const Kept = 14 * 24 * time.Hour
 
-var (
-	executed   = []string{"executed", "refused"}
-	duplicates = []string{"replayed", "refusal_replayed", "recovered"}
-)
+// IsExecuted reports whether calls with an outcome ran their effect.
+func IsExecuted(outcome string) bool { return outcome == "executed" || outcome == "refused" }
 
-// IsExecuted reports whether calls with an outcome ran their effect, and IsDuplicate whether
-// they were answered from a record.
-func IsExecuted(outcome string) bool  { return slices.Contains(executed, outcome) }
-func IsDuplicate(outcome string) bool { return slices.Contains(duplicates, outcome) }
+// IsDuplicate reports whether calls with an outcome were answered from a record.
+func IsDuplicate(outcome string) bool {
+	return outcome == "replayed" || outcome == "refusal_replayed" || outcome == "recovered"
+}
 
-// Count is what was recorded of a tool, or of one outcome of it.
+// Slice is what was recorded of one outcome of a tool in one of the equal parts of a time.
+type Slice struct {
+	// Part is 0 for the oldest one.
+	Part          int
+	Tool, Outcome string
+	Calls         int64
+	// Seconds is what all calls took, and Waited the part of it that they waited for twins.
+	Seconds, Waited float64
+}
+
+// slicesSQL divides the time since $1 into parts.
+func slicesSQL(table string, parts int) string {
+	return fmt.Sprintf(`SELECT LEAST(%d, floor(%d * extract(epoch FROM at - (pg_catalog.now() - $1::interval)) / extract(epoch FROM $1::interval)))::int,
+       tool, outcome, sum(calls)::bigint, sum(seconds), sum(waited)
+  FROM %s
+ WHERE at >= pg_catalog.now() - $1::interval
+ GROUP BY 1, 2, 3
+ ORDER BY 1, 2, 3`, parts-1, parts, table)
+}
+
+// Recorded reads what Sweepers have recorded, in so many parts of the time since.
+func (db *Database) Recorded(ctx context.Context, since time.Duration, parts int) (all []Slice, err error) {
+	err = db.read(ctx, func(r *reader) (err error) {
+		all, err = collect(r, pgx.RowToStructByPos[Slice], slicesSQL(r.table("tool_dedup_stat"), parts), since)
+		return err
+	})
+	return all, err
+}
+
+// Count is what was recorded of a tool, or of one outcome of it, as `dedup stats --json` writes it.
 type Count struct {
 	Tool    string `json:"tool"`
 	Outcome string `json:"outcome,omitempty"`
@@ -38,57 +66,47 @@ type Count struct {
 	Waited  float64 `json:"waited"`
 }
 
-// recordedSQL sums up what was recorded since $1.
-func recordedSQL(table string, byOutcome bool) string {
-	columns, group := "tool, ''", "tool"
-	if byOutcome {
-		columns, group = "tool, outcome", "tool, outcome"
-	}
-	return fmt.Sprintf(`SELECT %s, sum(calls)::bigint,
-       COALESCE(sum(calls) FILTER (WHERE outcome IN (%s)), 0)::bigint,
-       COALESCE(sum(calls) FILTER (WHERE outcome IN (%s)), 0)::bigint,
-       sum(seconds), sum(waited)
-  FROM %s
- WHERE at >= pg_catalog.now() - $1::interval
- GROUP BY %s
- ORDER BY 3 DESC, 1, 2`, columns, quoted(executed), quoted(duplicates), table, group)
-}
-
-func quoted(outcomes []string) string { return "'" + strings.Join(outcomes, "', '") + "'" }
-
-// Recorded reads what Sweepers have recorded, for each tool or each outcome of it.
-func Recorded(ctx context.Context, tx pgx.Tx, schema string, since time.Duration, byOutcome bool) ([]Count, error) {
-	return collect(ctx, tx, func(row pgx.CollectableRow) (c Count, err error) {
-		err = row.Scan(&c.Tool, &c.Outcome, &c.Calls, &c.Executed, &c.Duplicates, &c.Seconds, &c.Waited)
-		if err == nil && c.Calls > 0 {
-			c.Rate = float64(c.Duplicates) / float64(c.Calls)
-			c.Seconds /= float64(c.Calls)
-			c.Waited /= float64(c.Calls)
+// Tally sums up what was recorded of each tool, or of each outcome of it. What has the most calls
+// comes first.
+func Tally(all []Slice, byOutcome bool) (counts []Count) {
+	at := map[[2]string]int{}
+	for _, s := range all {
+		of := [2]string{s.Tool}
+		if byOutcome {
+			of[1] = s.Outcome
 		}
-		return c, err
-	}, recordedSQL(tableIn(schema, "tool_dedup_stat"), byOutcome), since)
+		i, ok := at[of]
+		if !ok {
+			i = len(counts)
+			at[of], counts = i, append(counts, Count{Tool: of[0], Outcome: of[1]})
+		}
+		counts[i].add(&s)
+	}
+	for i := range counts {
+		counts[i].average()
+	}
+	slices.SortFunc(counts, func(a, b Count) int {
+		return cmp.Or(cmp.Compare(b.Calls, a.Calls), strings.Compare(a.Tool, b.Tool), strings.Compare(a.Outcome, b.Outcome))
+	})
+	return counts
 }
 
-// Slice is what was recorded of one outcome of a tool in one of the equal parts of a time.
-type Slice struct {
-	// Part is 0 for the oldest one.
-	Part          int
-	Tool, Outcome string
-	Calls         int64
-	Seconds       float64
+func (c *Count) add(s *Slice) {
+	c.Calls += s.Calls
+	c.Seconds += s.Seconds
+	c.Waited += s.Waited
+	switch {
+	case IsExecuted(s.Outcome):
+		c.Executed += s.Calls
+	case IsDuplicate(s.Outcome):
+		c.Duplicates += s.Calls
+	}
 }
 
-// slicesSQL divides the time since $1 into parts.
-func slicesSQL(table string, parts int) string {
-	return fmt.Sprintf(`SELECT LEAST(%d, floor(%d * extract(epoch FROM at - (pg_catalog.now() - $1::interval)) / extract(epoch FROM $1::interval)))::int,
-       tool, outcome, sum(calls)::bigint, sum(seconds)
-  FROM %s
- WHERE at >= pg_catalog.now() - $1::interval
- GROUP BY 1, 2, 3
- ORDER BY 1, 2, 3`, parts-1, parts, table)
-}
-
-// Slices reads what Sweepers have recorded, in so many parts of the time since.
-func Slices(ctx context.Context, tx pgx.Tx, schema string, since time.Duration, parts int) ([]Slice, error) {
-	return collect(ctx, tx, pgx.RowToStructByPos[Slice], slicesSQL(tableIn(schema, "tool_dedup_stat"), parts), since)
+func (c *Count) average() {
+	if c.Calls > 0 {
+		c.Rate = float64(c.Duplicates) / float64(c.Calls)
+		c.Seconds /= float64(c.Calls)
+		c.Waited /= float64(c.Calls)
+	}
 }

@@ -8,7 +8,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/external"
 )
 
 // AnswerWait is how much longer than the statement_timeout an answer may take: on the way, or in a
@@ -35,16 +37,41 @@ func ReadOnly(ctx context.Context, db interface {
 
 // Database is what is read.
 type Database struct {
-	Pool *pgxpool.Pool
-	// Schema holds the tables.
-	Schema string
+	D     *dedup.Deduper
+	Tools *external.Tools // those of D
 	// Timeout bounds each statement.
 	Timeout time.Duration
 }
 
-// ReadOnly is the function ReadOnly on the pool.
-func (db *Database) ReadOnly(ctx context.Context, fn func(tx pgx.Tx) error) error {
-	return ReadOnly(ctx, db.Pool, db.Timeout, fn)
+// reader is a transaction that reads.
+type reader struct {
+	pgx.Tx
+	ctx    context.Context //nolint:containedctx // it is that of the transaction, and goes with it
+	schema string
+}
+
+// read runs fn in a transaction of [ReadOnly].
+func (db *Database) read(ctx context.Context, fn func(r *reader) error) error {
+	return ReadOnly(ctx, db.D.Pool(), db.Timeout, func(tx pgx.Tx) error {
+		return fn(&reader{tx, ctx, db.D.Options().Schema})
+	})
+}
+
+func (r *reader) table(name string) string { return pgx.Identifier{r.schema, name}.Sanitize() }
+
+// collect reads the rows of a query.
+func collect[T any](r *reader, scan pgx.RowToFunc[T], sql string, args ...any) ([]T, error) {
+	rows, _ := r.Query(r.ctx, sql, args...) // rows have its error
+	return pgx.CollectRows(rows, scan)
+}
+
+// first reads the first row of a query. found is false where there is none.
+func (r *reader) first(sql string, args []any, fields ...any) (found bool, err error) {
+	err = r.QueryRow(r.ctx, sql, args...).Scan(fields...)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // IsMissing reports whether err says that a table or its schema is not there.
@@ -53,11 +80,3 @@ func IsMissing(err error) bool {
 	server, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && (server.Code == undefinedTable || server.Code == undefinedSchema)
 }
-
-// collect reads the rows of a query.
-func collect[T any](ctx context.Context, tx pgx.Tx, scan pgx.RowToFunc[T], sql string, args ...any) ([]T, error) {
-	rows, _ := tx.Query(ctx, sql, args...) // rows have its error
-	return pgx.CollectRows(rows, scan)
-}
-
-func tableIn(schema, name string) string { return pgx.Identifier{schema, name}.Sanitize() }

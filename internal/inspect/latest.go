@@ -3,9 +3,6 @@ package inspect
 import (
 	"context"
 	"fmt"
-	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/tooldedup/dedup/internal/examiner"
 )
@@ -13,14 +10,18 @@ import (
 // latestSearched is how many records are looked at for the latest ones.
 const latestSearched = 2000
 
-// Latest reads the latest records that are kept for keep, among those that the index of due
-// records has last. The Listing names a scope, a tool and an outcome, or none of them; scopes
-// are those that are looked at, and nil means all.
-func (l *Listing) Latest(ctx context.Context, tx pgx.Tx, schema string, scopes []string, keep time.Duration, limit int) ([]Record, error) {
+// Latest reads the latest records that are kept as long as those of the Deduper, among those that
+// the index of due records has last. The Listing names a scope, a tool and an outcome, or none of
+// them; scopes are those that are looked at, and nil means all.
+func (db *Database) Latest(ctx context.Context, l *Listing, scopes []string, limit int) (found []Record, err error) {
 	if l.Scope != "" {
 		scopes = []string{l.Scope}
 	}
-	return collect(ctx, tx, scanRecord, latestSQL(tableIn(schema, "tool_dedup"), limit), keep, l.Tool, l.Outcome, scopes)
+	err = db.read(ctx, func(r *reader) (err error) {
+		found, err = collect(r, scanRecord, latestSQL(r.table("tool_dedup"), limit), db.D.Options().Retention.Result, l.Tool, l.Outcome, scopes)
+		return err
+	})
+	return found, err
 }
 
 // latestSQL begins where records are due that are made now. Tombstones and records that are

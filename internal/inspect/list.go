@@ -2,7 +2,6 @@ package inspect
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -19,9 +18,6 @@ const searched = 20_000
 // is KeyHash, which is that of package dedup.
 type Listing struct{ Scope, Tool, Outcome, KeyHash string }
 
-// searches reports whether records are looked at that are not listed.
-func (l *Listing) searches() bool { return l.Outcome != "" || l.KeyHash != "" }
-
 // keyHashSQL is dedup.KeyHash of a record's key.
 const keyHashSQL = `left(encode(sha256('dedup/key-hash/v1'::bytea || int8send(octet_length(convert_to(key, 'UTF8'))) || convert_to(key, 'UTF8')), 'hex'), 16)`
 
@@ -37,7 +33,7 @@ func (l *Listing) filter(next int) (where string, args []any) {
 	return where, args
 }
 
-// Record is a record without its result.
+// Record is a record without its result, as `dedup list --json` writes it.
 type Record struct {
 	Scope       string    `json:"scope"`
 	Tool        string    `json:"tool"`
@@ -49,30 +45,38 @@ type Record struct {
 	CreatedAt   time.Time `json:"created_at"`
 	ExpiresAt   time.Time `json:"expires_at"`
 	ForgetAt    time.Time `json:"forget_at"`
-	// Now is when it was read.
-	Now time.Time `json:"-"`
+	Cursor      string    `json:"cursor,omitempty"`
+	Now         time.Time `json:"-"` // when it was read
 }
 
-// Page reads at most limit records that come after a key, all where that is empty. Where
-// there may be more, next is the key to go on from.
-func (l *Listing) Page(ctx context.Context, tx pgx.Tx, schema, after string, limit int) (found []Record, next string, err error) {
-	var last *string
-	if l.searches() {
-		if last, err = l.lastSearched(ctx, tx, schema, after); err != nil {
-			return nil, "", err
+// byKey is where a record stands in the order of keys.
+type byKey struct{ Key string }
+
+// Records reads at most limit records that come after a cursor.
+func (db *Database) Records(ctx context.Context, l *Listing, after string, limit int) (page Page[Record], err error) {
+	at, err := place[byKey](after)
+	if err != nil {
+		return page, err
+	}
+	err = db.read(ctx, func(r *reader) error {
+		var last *string // nil where no record is looked at that is not listed
+		if l.Outcome != "" || l.KeyHash != "" {
+			if _, err := r.first(searchedSQL(r.table("tool_dedup"), at.Key, searched), l.args(at.Key), &last); err != nil {
+				return err
+			}
 		}
-	}
-	found, err = l.read(ctx, tx, schema, after, last, limit+1) // the last one says that there is more
-	switch {
-	case err != nil:
-		return nil, "", err
-	case len(found) > limit:
-		found = found[:limit]
-		next = found[limit-1].Key
-	case last != nil:
-		next = *last
-	}
-	return found, next, nil
+		sql, args := l.listSQL(r.table("tool_dedup"), at.Key, last, limit+1) // one more says that there is more
+		found, err := collect(r, scanRecord, sql, args...)
+		page = cut(found, limit, func(r *Record) string {
+			r.Cursor = cursor(byKey{r.Key})
+			return r.Cursor
+		})
+		if page.Next == "" && last != nil {
+			page.Next = cursor(byKey{*last})
+		}
+		return err
+	})
+	return page, err
 }
 
 // below is the condition of what comes after a key, and empty where the list begins. It is a
@@ -98,16 +102,6 @@ func searchedSQL(table, after string, searched int) string {
  ORDER BY key DESC OFFSET %d LIMIT 1`, table, below(after), searched-1)
 }
 
-// lastSearched is the last key that is looked at for a page; nil where all are.
-func (l *Listing) lastSearched(ctx context.Context, tx pgx.Tx, schema, after string) (*string, error) {
-	var last string
-	err := tx.QueryRow(ctx, searchedSQL(tableIn(schema, "tool_dedup"), after, searched), l.args(after)...).Scan(&last)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, nil //nolint:nilnil // there is none
-	}
-	return &last, err
-}
-
 // recordColumns are those of a record, in the order of its fields. The size of a result is
 // read without it.
 const recordColumns = `scope, tool, key, outcome, octet_length(result), encode(fingerprint, 'hex'), created_at, expires_at, forget_at, clock_timestamp()`
@@ -124,11 +118,6 @@ func (l *Listing) listSQL(table, after string, last *string, limit int) (sql str
 	return fmt.Sprintf(`SELECT %s FROM %s
  WHERE scope = $1::text AND tool = $2::text%s
  ORDER BY key DESC LIMIT %d`, recordColumns, table, where, limit), args
-}
-
-func (l *Listing) read(ctx context.Context, tx pgx.Tx, schema, after string, last *string, limit int) ([]Record, error) {
-	sql, args := l.listSQL(tableIn(schema, "tool_dedup"), after, last, limit)
-	return collect(ctx, tx, scanRecord, sql, args...)
 }
 
 func scanRecord(row pgx.CollectableRow) (r Record, err error) {

@@ -56,12 +56,12 @@ func TestPlans(t *testing.T) {
 	last, hash := "k00038000", Listing{KeyHash: dedup.KeyHash("k00038400")}
 	var end time.Time
 	require.NoError(t, pool.QueryRow(t.Context(), `SELECT max(expires_at) FROM tool_dedup`).Scan(&end))
-	window := func(l Listing, after Moment) plan {
+	window := func(l Listing, after moment) plan {
 		l.Scope, l.Tool = "s0", "t0"
 		sql, args := dueWindow{24 * time.Hour, "IS NOT NULL"}.sql(table, &l, end.Add(-2*time.Second), end, after, 101)
 		return plan{sql, args, "tool_dedup_due", 4000}
 	}
-	stepTo := func(only, at ScopedTool) plan {
+	stepTo := func(only, at toolPlace) plan {
 		where, args := toolsAfter(only, at)
 		return plan{toolSQL(table, where), args, "tool_dedup_pkey", 20}
 	}
@@ -71,14 +71,14 @@ func TestPlans(t *testing.T) {
 		"ListOutcome":      of(Listing{Outcome: "broken"}, after, &last, 900),
 		"ListOutcomeFirst": of(Listing{Outcome: "done"}, "", nil, 400),
 		"ListHash":         of(hash, after, &last, 900),
-		"Since":            window(Listing{}, Moment{}),
-		"SinceAfter":       window(hash, Moment{end.Add(-24 * time.Hour), after}),
+		"Since":            window(Listing{}, moment{}),
+		"SinceAfter":       window(hash, moment{end.Add(-24 * time.Hour), after}),
 		"SinceSearched":    {dueSearchedSQL(table, 1000), []any{end.Add(-3 * time.Second), end}, "tool_dedup_due", 1500},
-		"Tools":            stepTo(ScopedTool{}, ScopedTool{}),
-		"ToolsAfter":       stepTo(ScopedTool{}, ScopedTool{"s0", "t1"}),
-		"ToolsOfScope":     stepTo(ScopedTool{Scope: "s1"}, ScopedTool{}),
-		"ToolOfScope":      stepTo(ScopedTool{"s1", "t1"}, ScopedTool{}),
-		"ScopesOfTool":     stepTo(ScopedTool{Tool: "t1"}, ScopedTool{"s0", "t1"}),
+		"Tools":            stepTo(toolPlace{}, toolPlace{}),
+		"ToolsAfter":       stepTo(toolPlace{}, toolPlace{"s0", "t1"}),
+		"ToolsOfScope":     stepTo(toolPlace{Scope: "s1"}, toolPlace{}),
+		"ToolOfScope":      stepTo(toolPlace{"s1", "t1"}, toolPlace{}),
+		"ScopesOfTool":     stepTo(toolPlace{Tool: "t1"}, toolPlace{"s0", "t1"}),
 		"Searched":         {searchedSQL(table, "", 1000), []any{"s0", "t0"}, "tool_dedup_pkey", 2500},
 		"SearchedAfter":    {searchedSQL(table, after, 1000), []any{"s0", "t0", after}, "tool_dedup_pkey", 2500},
 		"Due":              {dueSQL(table), nil, "tool_dedup_due", 50},
@@ -86,7 +86,7 @@ func TestPlans(t *testing.T) {
 		"BrokenOfScope":    {brokenSQL(audit, table, true, 101), []any{[]string{"s1"}}, "tool_dedup_pkey", 8000},
 		"Latest":           {latestSQL(table, 26), []any{24 * time.Hour, "", "", nil}, "tool_dedup_due", 3000},
 		"LatestOfTool":     {latestSQL(table, 26), []any{24 * time.Hour, "t1", "done", []string{"s0"}}, "tool_dedup_due", 3000},
-		"InFlight":         {inFlightSQL(101), []any{time.Duration(0), table}, "pg_lock_status", 50},
+		"InFlight":         {inFlightSQL(101), []any{table}, "pg_lock_status", 50},
 		"Audit":            auditOf(Search{}, 0),
 
 		"AuditAfter":      auditOf(Search{}, 10000),

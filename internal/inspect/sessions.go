@@ -1,7 +1,6 @@
 package inspect
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -26,11 +25,9 @@ type Session struct {
 	// role may not see it. It may have values in it.
 	Statement string `json:"statement,omitempty"`
 
-	// Locks are the advisory locks that one of [InFlight] has, and Sweeps says that one of them
-	// is a Sweeper's.
-	Locks  []int64   `json:"-"`
-	Sweeps bool      `json:"-"`
-	Now    time.Time `json:"-"`
+	Now    time.Time `json:"-"` // when it was read
+	locks  []int64   // the advisory locks of one in flight
+	sweeps bool      // it is a Sweeper's
 }
 
 // statementLength is how much of a statement is read.
@@ -52,58 +49,37 @@ const locksSQL = `pg_catalog.pg_locks l
 // isLock is the condition of a call's lock. Those of look-ups are shared, and last for a moment.
 const isLock = `l.locktype = 'advisory' AND l.mode = 'ExclusiveLock' AND l.objsubid = 1`
 
-// Sessions reads which sessions hold a call's lock, or wait for it.
-func Sessions(ctx context.Context, tx pgx.Tx, schema, scope, tool, key string) ([]Session, error) {
-	lock := table.Identity{Scope: scope, Tool: tool, Key: key}.LockKey(schema)
-	return sessions(ctx, tx, schema, `SELECT `+sessionColumns+` FROM `+locksSQL+` AND `+isLock+` AND `+lockKey+` = $1::bigint
+// sessionsOf reads which sessions hold a call's lock, or wait for it.
+func sessionsOf(r *reader, scope, tool, key string) ([]Session, error) {
+	lock := table.Identity{Scope: scope, Tool: tool, Key: key}.LockKey(r.schema)
+	return sessions(r, `SELECT `+sessionColumns+` FROM `+locksSQL+` AND `+isLock+` AND `+lockKey+` = $1::bigint
  GROUP BY l.pid, a.xact_start
  ORDER BY bool_or(l.granted) DESC, a.xact_start, l.pid LIMIT 1000`, lock)
 }
 
-// inFlightSQL finds the transactions that hold advisory locks, or have written to the table $2.
-// Where this role may not see when one began it has no state either. A session's own locks
-// outside of a transaction are no call's.
+// inFlightSQL finds the transactions that hold advisory locks, or have written to the table $1, the
+// oldest first. Where this role may not see when one began it has no state either. A session's own
+// locks outside of a transaction are no call's.
 func inFlightSQL(limit int) string {
 	return fmt.Sprintf(`SELECT %s FROM %s AND l.granted AND l.pid <> pg_catalog.pg_backend_pid()
-   AND (%s OR l.locktype = 'relation' AND l.mode = 'RowExclusiveLock' AND l.relation = pg_catalog.to_regclass($2::text))
-   AND (a.xact_start <= clock_timestamp() - $1::interval OR $1::interval = interval '0' AND a.state IS NULL)
+   AND (%s OR l.locktype = 'relation' AND l.mode = 'RowExclusiveLock' AND l.relation = pg_catalog.to_regclass($1::text))
+   AND (a.xact_start IS NOT NULL OR a.state IS NULL)
  GROUP BY l.pid, a.xact_start
  ORDER BY a.xact_start, l.pid LIMIT %d`, sessionColumns, locksSQL, isLock, limit)
 }
 
-// InFlight reads which sessions are at calls of any process, in a transaction that is at least
-// as old as a duration: they hold an advisory lock, or have written to tool_dedup, as claims do.
-// The oldest come first.
-func InFlight(ctx context.Context, tx pgx.Tx, schema string, olderThan time.Duration, limit int) ([]Session, error) {
-	return sessions(ctx, tx, schema, inFlightSQL(limit), olderThan, tableIn(schema, "tool_dedup"))
-}
-
-func sessions(ctx context.Context, tx pgx.Tx, schema, sql string, args ...any) ([]Session, error) {
-	sweep := table.SweepLock(schema)
-	return collect(ctx, tx, func(row pgx.CollectableRow) (s Session, err error) {
+func sessions(r *reader, sql string, args ...any) ([]Session, error) {
+	sweep := table.SweepLock(r.schema)
+	return collect(r, func(row pgx.CollectableRow) (s Session, err error) {
 		var since *time.Time
-		err = row.Scan(&s.PID, &s.Waits, &since, &s.State, &s.Application, &s.Client, &s.Statement, &s.Locks, &s.Now)
+		err = row.Scan(&s.PID, &s.Waits, &since, &s.State, &s.Application, &s.Client, &s.Statement, &s.locks, &s.Now)
 		if since != nil {
 			s.Since = since.UTC()
 		}
 		if strings.Contains(s.Statement, "tool_dedup") || strings.HasPrefix(s.Statement, "<") { // the library's, or one that is not shown
 			s.Statement = ""
 		}
-		s.Sweeps = slices.Contains(s.Locks, sweep)
+		s.sweeps = slices.Contains(s.locks, sweep)
 		return s, err
 	}, sql, args...)
-}
-
-// Action says what somebody may do about it.
-func (s *Session) Action() string {
-	return fmt.Sprintf("see what it does; to roll it back: SELECT pg_terminate_backend(%d)", s.PID)
-}
-
-// AttemptAction says what somebody may do about an attempt outside of the database, with which
-// others may go on when it is due.
-func AttemptAction(due, now time.Time) string {
-	if due.After(now) {
-		return fmt.Sprintf("wait: from %s on another process goes on with it, if this one does not", due.UTC().Format("15:04:05Z"))
-	}
-	return "its process is gone: run one that has the tool, with Recover"
 }

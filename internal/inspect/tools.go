@@ -2,7 +2,6 @@ package inspect
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
@@ -11,63 +10,78 @@ import (
 // stepped is how many scopes are looked at for a page of those that have a tool.
 const stepped = 1000
 
-// ScopedTool is a tool in a scope that has records of it.
-type ScopedTool struct{ Scope, Tool string }
+// ScopedTool is a tool in a scope that has records of it, as `dedup list --json` writes it.
+type ScopedTool struct {
+	Scope  string `json:"scope"`
+	Tool   string `json:"tool"`
+	Cursor string `json:"cursor,omitempty"`
+}
 
-// Tools reads at most limit tools that have records, by scope and tool, those after one where
-// it is not zero. Of only, a scope has its tools listed, and a tool its scopes; with neither all
-// are. Where there may be more, next is where to go on from. Each step is one probe of the primary
-// key, however many records it jumps over.
-func Tools(ctx context.Context, tx pgx.Tx, schema string, only, after ScopedTool, limit int) (found []ScopedTool, next ScopedTool, err error) {
-	table := tableIn(schema, "tool_dedup")
-	at := after
-	for steps := 0; ; steps++ {
-		switch {
-		case len(found) > limit: // the last one says that there is more
-			return found[:limit], found[limit-1], nil
-		case steps == stepped:
-			return found, at, nil
+// toolPlace is where a tool stands in the order of scopes and tools.
+type toolPlace struct{ Scope, Tool string }
+
+// WithRecords reads at most limit tools that have records, by scope and tool, those after a cursor
+// where it is not empty. Of only, a scope has its tools listed, and a tool its scopes; with neither
+// all are. Each step is one probe of the primary key, however many records it jumps over.
+func (db *Database) WithRecords(ctx context.Context, only ScopedTool, after string, limit int) (page Page[ScopedTool], err error) {
+	at, err := place[toolPlace](after)
+	if err != nil {
+		return page, err
+	}
+	of := toolPlace{only.Scope, only.Tool}
+	err = db.read(ctx, func(r *reader) error {
+		step := func(where string, args []any) (bool, error) {
+			return r.first(toolSQL(r.table("tool_dedup"), where), args, &at.Scope, &at.Tool)
 		}
-		where, args := toolsAfter(only, at)
-		var tool ScopedTool
-		switch err := tx.QueryRow(ctx, toolSQL(table, where), args...).Scan(&tool.Scope, &tool.Tool); {
-		case errors.Is(err, pgx.ErrNoRows):
-			return found, ScopedTool{}, nil
-		case err != nil:
-			return nil, at, err
-		}
-		at = tool
-		if only.Tool != "" && tool.Tool < only.Tool { // its scope may have the one that is asked for
-			switch err := tx.QueryRow(ctx, toolSQL(table, "scope = $1::text AND tool = $2::text"), tool.Scope, only.Tool).Scan(&at.Scope, &at.Tool); {
-			case errors.Is(err, pgx.ErrNoRows):
-				continue
-			case err != nil:
-				return nil, at, err
+		var found []ScopedTool
+		steps := 0
+		for ; steps < stepped && len(found) <= limit; steps++ { // one more says that there is more
+			there, err := step(toolsAfter(of, at))
+			if there && of.Tool != "" && at.Tool < of.Tool { // its scope may have the one that is asked for
+				if there, err = step("scope = $1::text AND tool = $2::text", []any{at.Scope, of.Tool}); !there && err == nil {
+					continue
+				}
+			}
+			if err != nil || !there {
+				page = cut(found, limit, markTool)
+				return err
+			}
+			if of.Tool == "" || at.Tool == of.Tool {
+				found = append(found, ScopedTool{Scope: at.Scope, Tool: at.Tool})
 			}
 		}
-		if only.Tool == "" || at.Tool == only.Tool {
-			found = append(found, at)
+		if page = cut(found, limit, markTool); page.Next == "" {
+			page.Next = cursor(at)
 		}
-	}
+		return nil
+	})
+	return page, err
+}
+
+func markTool(t *ScopedTool) string {
+	t.Cursor = cursor(toolPlace{t.Scope, t.Tool})
+	return t.Cursor
 }
 
 // Greatest reads the record with the greatest key of each tool that has records, in one round
 // trip.
-func Greatest(ctx context.Context, tx pgx.Tx, schema string, tools []ScopedTool) (found []Record, err error) {
-	var batch pgx.Batch
-	for _, t := range tools {
-		sql, args := (&Listing{Scope: t.Scope, Tool: t.Tool}).listSQL(tableIn(schema, "tool_dedup"), "", nil, 1)
-		batch.Queue(sql, args...).Query(func(rows pgx.Rows) (err error) {
-			found, err = pgx.AppendRows(found, rows, scanRecord)
-			return err
-		})
-	}
-	err = tx.SendBatch(ctx, &batch).Close()
+func (db *Database) Greatest(ctx context.Context, tools []ScopedTool) (found []Record, err error) {
+	err = db.read(ctx, func(r *reader) error {
+		var batch pgx.Batch
+		for _, t := range tools {
+			sql, args := (&Listing{Scope: t.Scope, Tool: t.Tool}).listSQL(r.table("tool_dedup"), "", nil, 1)
+			batch.Queue(sql, args...).Query(func(rows pgx.Rows) (err error) {
+				found, err = pgx.AppendRows(found, rows, scanRecord)
+				return err
+			})
+		}
+		return r.SendBatch(ctx, &batch).Close()
+	})
 	return found, err
 }
 
 // toolsAfter is where the next tool is: in this scope, or of one tool in another.
-func toolsAfter(only, at ScopedTool) (where string, args []any) {
+func toolsAfter(only, at toolPlace) (where string, args []any) {
 	switch {
 	case only.Scope != "" && only.Tool != "":
 		return "scope = $1::text AND tool = $2::text AND tool > $3::text", []any{only.Scope, only.Tool, at.Tool}

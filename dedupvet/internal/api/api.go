@@ -4,11 +4,8 @@
 package api
 
 import (
-	"go/ast"
 	"go/types"
 	"strings"
-
-	"golang.org/x/tools/go/types/typeutil"
 )
 
 // The packages that matter.
@@ -63,16 +60,6 @@ func isObject(obj types.Object, path string, names []string) bool {
 		}
 	}
 	return false
-}
-
-// Callee is the function or method that call calls, nil if that is only known
-// at run time. Methods of interfaces are given too.
-func Callee(info *types.Info, call *ast.CallExpr) *types.Func {
-	fn, _ := typeutil.Callee(info, call).(*types.Func)
-	if fn == nil {
-		return nil
-	}
-	return fn.Origin()
 }
 
 // IsError reports whether t is the type error.

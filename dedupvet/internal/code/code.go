@@ -154,35 +154,6 @@ func Args(call *ssa.CallCommon) []ssa.Value {
 	return call.Args
 }
 
-// Error is the error that a call returns, nil if nobody gets it; ok reports whether
-// its last result is one at all.
-func Error(call ssa.CallInstruction) (err ssa.Value, ok bool) {
-	results := call.Common().Signature().Results()
-	last := results.Len() - 1
-	if last < 0 || !api.IsError(results.At(last).Type()) {
-		return nil, false
-	}
-	value := call.Value()
-	if value == nil { // go and defer
-		return nil, true
-	}
-	got := []ssa.Value{value}
-	if last > 0 {
-		got = nil
-		for _, use := range Uses(value) {
-			if extract, ok := use.(*ssa.Extract); ok && extract.Index == last {
-				got = append(got, extract)
-			}
-		}
-	}
-	for _, err := range got {
-		if len(Uses(err)) > 0 {
-			return err, true
-		}
-	}
-	return nil, true
-}
-
 // Uses are the instructions that use a value.
 func Uses(v ssa.Value) []ssa.Instruction {
 	if v.Referrers() == nil {

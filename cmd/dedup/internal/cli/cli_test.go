@@ -17,7 +17,7 @@ import (
 func run(ctx context.Context, args ...string) (code int, stdout, stderr string) {
 	command := func(name string, fn func(*cobra.Command) error) *cobra.Command {
 		return &cobra.Command{
-			Use: name, Short: "Do " + name, Args: cli.NoArgs,
+			Use: name, Short: "Do " + name, Args: cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error { return fn(cmd) },
 		}
 	}
@@ -59,12 +59,12 @@ func TestRun(t *testing.T) {
 		{"OwnCode", nil, []string{"group", "coded"}, 7, "", "dedup: coded\n"},
 		{"Interrupted", ended, []string{"group", "wait"}, exit.Interrupted, "", "dedup: interrupted\n"},
 		{"InterruptedTooLate", ended, []string{"group", "fine"}, exit.OK, "done\n", ""},
-		{"Argument", nil, []string{"group", "fine", "x"}, exit.Misused, "", "dedup: unexpected argument \"x\"\nRun `dedup group fine --help` for help.\n"},
+		{"Argument", nil, []string{"group", "fine", "x"}, exit.Misused, "", "dedup: unknown command \"x\" for \"dedup group fine\"\nRun `dedup group fine --help` for help.\n"},
 		{"Flag", nil, []string{"group", "fine", "--x"}, exit.Misused, "", "dedup: unknown flag: --x\nRun `dedup group fine --help` for help.\n"},
-		{"NoCommand", nil, []string{}, exit.Misused, "", "dedup: which command? Choose one of: completion, group, version\nRun `dedup --help` for help.\n"},
-		{"UnknownCommand", nil, []string{"grop"}, exit.Misused, "", "dedup: unknown command \"grop\"; did you mean group?\nRun `dedup --help` for help.\n"},
-		{"NoSubcommand", nil, []string{"group"}, exit.Misused, "", "dedup: which command? Choose one of: coded, fail, fine, usage, wait\nRun `dedup group --help` for help.\n"},
-		{"UnknownSubcommand", nil, []string{"group", "xyzzy"}, exit.Misused, "", "dedup: unknown command \"xyzzy\"; choose one of: coded, fail, fine, usage, wait\nRun `dedup group --help` for help.\n"},
+		{"NoCommand", nil, []string{}, exit.Misused, "", "dedup: which command?\nRun `dedup --help` for help.\n"},
+		{"UnknownCommand", nil, []string{"grop"}, exit.Misused, "", "dedup: unknown command \"grop\" for \"dedup\"\n\nDid you mean this?\n\tgroup\n\nRun `dedup --help` for help.\n"},
+		{"NoSubcommand", nil, []string{"group"}, exit.Misused, "", "dedup: which command?\nRun `dedup group --help` for help.\n"},
+		{"UnknownSubcommand", nil, []string{"group", "xyzzy"}, exit.Misused, "", "dedup: unknown command \"xyzzy\" for \"dedup group\"\nRun `dedup group --help` for help.\n"},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {

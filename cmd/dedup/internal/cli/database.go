@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"os/user"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -22,6 +24,9 @@ type Query struct {
 	Target
 	Timeout time.Duration // of each statement
 	JSON    bool
+
+	claimFirst bool
+	role       string // that has connected
 }
 
 // AddFlags adds the flags that name the query. of is what --json writes as a line.
@@ -31,17 +36,36 @@ func (q *Query) AddFlags(cmd *cobra.Command, of string) {
 	cmd.Flags().BoolVar(&q.JSON, "json", false, "write each "+of+" as a line of JSON")
 }
 
-// Database is what a Query names, connected to.
-type Database struct {
-	*Query
-	Pool  *pgxpool.Pool
-	D     *dedup.Deduper
-	Tools *external.Tools
+// AddOrder adds the flag that says in which order the processes make calls.
+func (q *Query) AddOrder(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&q.claimFirst, "claim-first", false, "the processes that call use Options.Order ClaimFirst")
 }
 
-// With connects to the target for as long as fn runs. opts may be nil; their Schema is the
-// target's.
-func (q *Query) With(cmd *cobra.Command, opts *dedup.Options, fn func(ctx context.Context, db *Database) error) error {
+// AddActor adds the flag that names who acts, which is the system's user where it is not
+// given.
+func AddActor(cmd *cobra.Command, actor *string) {
+	var name string
+	if who, err := user.Current(); err == nil {
+		name = who.Username
+	}
+	cmd.Flags().StringVar(actor, "actor", name, "`name` of who does it, for the audit")
+}
+
+// AddTimeout adds the flag that bounds each statement.
+func AddTimeout(cmd *cobra.Command, timeout *time.Duration) {
+	AddDuration(cmd, timeout, "timeout", 5*time.Second, "how long one statement may take")
+}
+
+// CheckTimeout returns an [*exit.UsageError] for a timeout that the server does not take.
+func CheckTimeout(timeout time.Duration) error {
+	if timeout < time.Millisecond || timeout > math.MaxInt32*time.Millisecond {
+		return exit.Usage("--timeout must be 1ms to 24 days")
+	}
+	return nil
+}
+
+// With connects to the target for as long as fn runs.
+func (q *Query) With(cmd *cobra.Command, fn func(ctx context.Context, db *inspect.Database) error) error {
 	ctx := cmd.Context()
 	if err := CheckTimeout(q.Timeout); err != nil {
 		return err
@@ -53,71 +77,48 @@ func (q *Query) With(cmd *cobra.Command, opts *dedup.Options, fn func(ctx contex
 	config.MaxConns, config.MinConns, config.MinIdleConns = 1, 0, 0
 	// Exec mode prepares nothing, so that it works behind every pooler.
 	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
+	q.role = config.ConnConfig.User
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return exit.Usage("the database's URL: %w", err)
 	}
 	defer pool.Close()
-	db := &Database{Query: q, Pool: pool}
-	if err := db.prepare(ctx, opts); err != nil {
-		return err
+	opts := &dedup.Options{Schema: q.Schema}
+	if q.claimFirst {
+		opts.Order = dedup.ClaimFirst
 	}
-	return fn(ctx, db)
-}
-
-func (db *Database) prepare(ctx context.Context, opts *dedup.Options) error {
-	var own dedup.Options
-	if opts != nil {
-		own = *opts
-	}
-	own.Schema = db.Schema
-	var err error
-	if db.D, err = dedup.New(db.Pool, &own); err == nil {
+	db := &inspect.Database{Timeout: q.Timeout}
+	if db.D, err = dedup.New(pool, opts); err == nil {
 		db.Tools, err = external.New(db.D, nil)
 	}
 	if err != nil {
 		return exit.Usage("%w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, connectWait+inspect.AnswerWait)
+	soon, cancel := context.WithTimeout(ctx, connectWait+inspect.AnswerWait)
 	defer cancel()
-	if err := db.Pool.Ping(ctx); err != nil {
+	if err := pool.Ping(soon); err != nil {
 		return fmt.Errorf("connecting: %w", err)
 	}
-	return nil
+	return fn(ctx, db)
 }
 
-// ReadOnly is that of package inspect, with the errors of [Database.Explained].
-func (db *Database) ReadOnly(ctx context.Context, fn func(tx pgx.Tx) error) error {
-	return db.Explained(inspect.ReadOnly(ctx, db.Pool, db.Timeout, fn))
-}
-
-// Explained says what to do about a table that is not there, or may not be read.
-func (db *Database) Explained(err error) error {
+// Explained says what to do about an error of reading: a name that no call has, a table that is not
+// there, or may not be read.
+func (q *Query) Explained(err error) error {
 	const insufficientPrivilege = "42501"
 	server, ok := errors.AsType[*pgconn.PgError](err)
 	switch {
-	case !ok:
-		return err
+	case errors.Is(err, dedup.ErrInvalid):
+		return exit.Usage("%w", err)
+	case errors.Is(err, inspect.ErrCursor):
+		return exit.Usage("--after: %w", err)
 	case inspect.IsMissing(err):
 		return fmt.Errorf("%w; `dedup migrate up` makes what is missing, and `dedup migrate check` names it", err)
-	case server.Code == insufficientPrivilege:
-		schema, role := pgx.Identifier{db.Schema}.Sanitize(), pgx.Identifier{db.Pool.Config().ConnConfig.User}.Sanitize()
-		return &unreadable{server, fmt.Sprintf("GRANT USAGE ON SCHEMA %[1]s TO %[2]s; GRANT SELECT ON ALL TABLES IN SCHEMA %[1]s TO %[2]s", schema, role)}
+	case ok && server.Code == insufficientPrivilege:
+		// What the library says of its own privileges is left out: to read takes fewer.
+		schema, role := pgx.Identifier{q.Schema}.Sanitize(), pgx.Identifier{q.role}.Sanitize()
+		return fmt.Errorf("%s (SQLSTATE %s); the owner of the tables may let it be read, or grant SELECT on single tables: "+
+			"GRANT USAGE ON SCHEMA %[3]s TO %[4]s; GRANT SELECT ON ALL TABLES IN SCHEMA %[3]s TO %[4]s", server.Message, server.Code, schema, role)
 	}
 	return err
 }
-
-// unreadable is an error of a role that may not read a table.
-type unreadable struct {
-	err   *pgconn.PgError
-	grant string
-}
-
-// Error implements error. What the library says of its own privileges is left out: to read
-// takes fewer.
-func (e *unreadable) Error() string {
-	return fmt.Sprintf("%s (SQLSTATE %s); the owner of the tables may let it be read, or grant SELECT on single tables: %s", e.err.Message, e.err.Code, e.grant)
-}
-
-// Unwrap returns the server's error.
-func (e *unreadable) Unwrap() error { return e.err }

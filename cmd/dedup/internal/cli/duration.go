@@ -23,10 +23,17 @@ type duration time.Duration
 
 // String implements pflag.Value. [duration.Set] reads it.
 func (d *duration) String() string {
-	if of := time.Duration(*d); of >= 2*day && of%day == 0 {
+	of := time.Duration(*d)
+	if of >= 2*day && of%day == 0 {
 		return strconv.FormatInt(int64(of/day), 10) + "d"
 	}
-	return short(time.Duration(*d))
+	text := of.String()
+	for _, zero := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(text, zero) {
+			text = text[:len(text)-len("0s")]
+		}
+	}
+	return text
 }
 
 // Type implements pflag.Value.
@@ -48,23 +55,4 @@ func (d *duration) Set(text string) error {
 	}
 	*d = duration(time.Duration(n)*day + more)
 	return nil
-}
-
-// Lasting is how long something lasts, for people: to the second, and from two days on in days.
-func Lasting(d time.Duration) string {
-	if d.Round(time.Hour) >= 2*day {
-		return strconv.FormatInt(int64(d.Round(day)/day), 10) + " days"
-	}
-	return short(d.Round(time.Second))
-}
-
-// short is a duration without what is zero at its end.
-func short(d time.Duration) string {
-	text := d.String()
-	for _, zero := range []string{"m0s", "h0m"} {
-		if strings.HasSuffix(text, zero) {
-			text = text[:len(text)-len("0s")]
-		}
-	}
-	return text
 }

@@ -30,22 +30,3 @@ func TestDurations(t *testing.T) {
 		require.ErrorContains(t, cmd.Flags().Set("since", text), "7d", text)
 	}
 }
-
-func TestLasting(t *testing.T) {
-	t.Parallel()
-
-	for d, want := range map[time.Duration]string{
-		743*time.Hour + 59*time.Minute + 39*time.Second: "31 days",
-		336 * time.Hour:                  "14 days",
-		24 * time.Hour:                   "24h",
-		47*time.Hour + time.Minute:       "47h1m",
-		20*time.Hour + 3*time.Second:     "20h0m3s",
-		10 * time.Minute:                 "10m",
-		90*time.Second + 1:               "1m30s",
-		0:                                "0s",
-		1500 * time.Millisecond:          "2s",
-		-3*time.Second - time.Nanosecond: "-3s",
-	} {
-		require.Equal(t, want, cli.Lasting(d))
-	}
-}

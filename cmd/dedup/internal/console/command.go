@@ -10,10 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/cli"
 	"github.com/tooldedup/dedup/dedupweb"
 	"github.com/tooldedup/dedup/internal/exit"
+	"github.com/tooldedup/dedup/internal/inspect"
 )
 
 const long = `Serve the console of package dedupweb on this machine, and print a link to it. The link
@@ -32,7 +32,6 @@ const closing = time.Second
 type serving struct {
 	listen, actor string
 	results, act  bool
-	opts          dedup.Options
 }
 
 // Command returns the command `dedup console`.
@@ -44,7 +43,7 @@ func Command() *cobra.Command {
 		Short:   "Serve the console on this machine",
 		Long:    long,
 		Example: `  dedup console --act`,
-		Args:    cli.NoArgs,
+		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return s.run(cmd, &q) },
 	}
 	q.Target.AddFlags(cmd)
@@ -53,7 +52,7 @@ func Command() *cobra.Command {
 	set.StringVar(&s.listen, "listen", "127.0.0.1:0", "`address` to listen on; port 0 is a free one")
 	set.BoolVar(&s.results, "results", false, "show results and refusals as well")
 	set.BoolVar(&s.act, "act", false, "let records be freed and effects resolved")
-	cli.AddOrder(cmd, &s.opts)
+	q.AddOrder(cmd)
 	cli.AddActor(cmd, &s.actor)
 	return cmd
 }
@@ -65,7 +64,7 @@ func (s *serving) run(cmd *cobra.Command, q *cli.Query) error {
 	if err := loopback(s.listen); err != nil {
 		return err
 	}
-	return q.With(cmd, &s.opts, func(ctx context.Context, db *cli.Database) error {
+	return q.With(cmd, func(ctx context.Context, db *inspect.Database) error {
 		login := newLogin(dedupweb.Access{Name: s.actor, Keys: true, Results: s.results, Act: s.act})
 		console, err := dedupweb.New(db.D, dedupweb.Options{Access: login.access, Tools: db.Tools})
 		if err != nil {

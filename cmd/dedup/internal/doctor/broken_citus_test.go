@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tooldedup/dedup/internal/pgtest"
-	"github.com/tooldedup/dedup/migrations"
 )
 
 // citusCluster fakes what is asked of Citus, as Citus 13 defines it: its catalogue
@@ -81,15 +80,6 @@ func citusScenarios() []scenario {
 	set := func(name, value string) string { return citusCluster(setting(name, value)) + distributed(7) }
 	const noDaemon = `CREATE OR REPLACE VIEW worker.pg_stat_activity AS SELECT * FROM node.pg_stat_activity WHERE false;`
 	return []scenario{
-		{
-			name:   "CitusNotDistributed",
-			sql:    citusCluster(alike) + `INSERT INTO pg_catalog.pg_dist_partition VALUES ('bookings', 'h', '{VAR :varno 1 :varattno 1}', 7, 's')`,
-			errors: []string{"citus_not_distributed"},
-		},
-		{
-			name: "CitusPlainTables", sql: citusCluster(alike) + distributed(7) + `CREATE TABLE notes (text text)`,
-			errors: []string{migrations.ProblemPlainTables},
-		},
 		{
 			name:     "CitusNotColocated",
 			sql:      citusCluster(alike) + distributed(8) + `UPDATE pg_catalog.pg_dist_partition SET colocationid = 9 WHERE logicalrelid = '"My log"'::regclass`,

@@ -60,7 +60,7 @@ func poolerScenarios() []scenario {
 		{
 			name: "PoolerOfStatements", place: at("statement", ""),
 			errors: []string{"pooler_statement_mode"}, evidence: "transaction blocks not allowed in statement pooling mode",
-			unknown: []string{"client_encoding", "schema", "primary_key_name", "citus", "citus_maintenance", "crash_safety", "synchronous_commit", "replication", "sweep", "effects", "vacuum"},
+			unknown: []string{"client_encoding", "schema", "primary_key_name", "citus", "citus_maintenance", "crash_safety", "synchronous_commit", "replication", "sweep", "effects", "effects_sweep", "vacuum"},
 		},
 	}
 }

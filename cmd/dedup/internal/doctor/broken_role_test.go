@@ -20,10 +20,6 @@ func roleScenarios() []scenario {
 			evidence: "permission denied for schema public",
 		},
 		{
-			name: "PrivilegesMissing", asRole: true, sql: `REVOKE UPDATE, DELETE ON tool_dedup FROM %role%`,
-			errors: []string{"privileges_missing"},
-		},
-		{
 			name: "MayNotRead", asRole: true, sql: `REVOKE SELECT ON tool_dedup FROM %role%`,
 			errors: []string{"privileges_missing"}, unknown: []string{"sweep"},
 			evidence: "permission denied for table tool_dedup",
@@ -37,10 +33,6 @@ func roleScenarios() []scenario {
 		{
 			name: "RowSecurityWithoutPolicies", asRole: true, sql: `ALTER TABLE tool_dedup ENABLE ROW LEVEL SECURITY`,
 			errors: []string{migrations.ProblemRowSecurity}, evidence: "no policy, which hides every record",
-		},
-		{
-			name: "ReadOnlyForTheRole", asRole: true, sql: `ALTER ROLE %role% SET default_transaction_read_only = on`,
-			errors: []string{"read_only"},
 		},
 		{
 			name: "ClientEncoding", sql: `ALTER DATABASE %database% SET client_encoding = 'LATIN1'`,

@@ -55,11 +55,11 @@ func upkeepScenarios() []scenario {
 			  FROM generate_series(1, 3) n`
 	}
 	return []scenario{
-		{name: "SweepBehind", sql: due("2 hours"), warnings: []string{"sweep_behind"}, evidence: "3 records are due, the oldest since "},
-		{name: "SweepOnTimeIsFine", sql: due("2 minutes"), evidence: "3 records are due, the oldest since "},
+		{name: "SweepBehind", sql: due("2 hours"), warnings: []string{"sweep_behind"}, evidence: "3 are due, the oldest since "},
+		{name: "SweepOnTimeIsFine", sql: due("2 minutes"), evidence: "3 are due, the oldest since "},
 		{
 			name: "SweepOfTombstonesBehind", sql: due("2 hours") + `; UPDATE tool_dedup SET result = NULL, forget_at = now() - interval '3 hours'`,
-			warnings: []string{"sweep_behind"}, evidence: "(3h",
+			warnings: []string{"sweep_behind"}, evidence: "(3 h",
 		},
 		{name: "TombstonesThatWaitAreFine", sql: due("2 hours") + `; UPDATE tool_dedup SET result = NULL`, evidence: "nothing is due"},
 		{

@@ -12,8 +12,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/tooldedup/dedup/cmd/dedup/internal/cli"
 	"github.com/tooldedup/dedup/internal/examiner"
+	"github.com/tooldedup/dedup/internal/inspect"
 )
 
 // A check is an entry of the table of what is looked at. The server judges: each row of the SQL
@@ -62,7 +62,7 @@ func checks() []check {
 	return []check{
 		{id: "pooler", look: lookAtPooler},
 		clientEncoding(), {id: "schema", look: lookAtSchema}, primaryKeyName(), colocation(), maintenance(),
-		crashSafety(), synchronousCommit(), replication(), sweep(), effects(), vacuum(),
+		crashSafety(), synchronousCommit(), replication(), sweep(), effects(), forgotten(), vacuum(),
 	}
 }
 
@@ -137,7 +137,7 @@ func (c *check) judged(rows []examiner.Row) (found []Finding) {
 	for _, row := range rows {
 		for column, value := range row {
 			if seconds, ok := value.(float64); ok { // how long ago something was
-				row[column] = cli.Lasting(time.Duration(seconds * float64(time.Second)))
+				row[column] = inspect.Lasting(time.Duration(seconds * float64(time.Second)))
 			}
 		}
 		for _, j := range c.judge {
@@ -151,7 +151,7 @@ func (c *check) judged(rows []examiner.Row) (found []Finding) {
 	return found
 }
 
-// judgedOn are the findings of a node. What is read there and what is to be done says so.
+// judgedOn returns the findings of one node. What and Fix name the node.
 func (c *check) judgedOn(n node) []Finding {
 	err := errors.New(n.Result)
 	if n.Success {
@@ -217,11 +217,7 @@ WITH given AS (
 
 // given is the parameter of givenSQL.
 func (s *session) given() string {
-	var encoding string
-	if s.conn != nil { // the server reports what is in force without being asked
-		encoding = s.conn.PgConn().ParameterStatus("client_encoding")
-	}
-	text, _ := json.Marshal(map[string]any{"schema": s.Schema, "overdue": s.overdue.Seconds(), "client_encoding": encoding}) // texts and a number
+	text, _ := json.Marshal(map[string]any{"schema": s.Schema, "overdue": s.overdue.Seconds(), "client_encoding": s.encoding}) // texts and a number
 	return string(text)
 }
 

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
 	"github.com/tooldedup/dedup/cmd/dedup/internal/cli"
@@ -17,7 +18,7 @@ import (
 
 const long = `Look for every condition under which the promise would be false: in the tables, in
 the settings of the server, the database and the role, in its standbys, and in a
-pooler on the way; and for effects outside of the database that wait for somebody.
+pooler on the way; and for records and effects outside of the database that are overdue.
 What is found is listed with the value that was read and the fix.
 
   error     a call can run twice, can lose its record, or is refused
@@ -45,7 +46,7 @@ func Command() *cobra.Command {
 		Long:  long,
 		Example: `  dedup doctor --database-url postgres://app:password@localhost:5432/mydb
   dedup doctor --json --strict`,
-		Args: cli.NoArgs,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return s.run(cmd, asJSON, strict) },
 	}
 	s.AddFlags(cmd)
@@ -69,9 +70,12 @@ func (s *session) run(cmd *cobra.Command, asJSON, strict bool) error {
 	if s.overdue < 0 {
 		return exit.Usage("--overdue must not be negative")
 	}
-	s.config = config.ConnConfig
-	defer s.close(ctx)
-	subject, err := introduce(ctx, s)
+	config.MaxConns, config.MinConns, config.MinIdleConns = 2, 0, 0
+	if s.pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
+		return exit.Usage("the database's URL: %w", err)
+	}
+	defer s.pool.Close()
+	subject, err := s.introduce(ctx)
 	if err != nil {
 		if ctx.Err() != nil {
 			return err

@@ -38,7 +38,8 @@ ok        ignore_checksum_failure: ignore_checksum_failure = off, the default
 ok        synchronous_commit: synchronous_commit = on, set on the server's command line
 ok        replication: no standby
 ok        sweep: nothing is due
-ok        effects: 0 parked, 0 due, 0 to be forgotten
+ok        effects: nothing is due
+ok        effects_sweep: nothing is due
 ok        vacuum: 0 live rows, 0 dead, last vacuum never
 
 sound
@@ -59,21 +60,15 @@ sound
 	require.Equal(t, "dedup: doctor: 2 errors, 1 warning\n", got.errOut)
 	require.Contains(t, got.out, `
 ERROR     unlogged
-          public.tool_dedup is UNLOGGED: a server crash empties it, and every call of before can run
-          again
-          fix   run: ALTER TABLE public.tool_dedup SET LOGGED
-
+  what          public.tool_dedup is UNLOGGED: a server crash empties it, and every call of before can run again
+  fix           run: ALTER TABLE public.tool_dedup SET LOGGED
 ERROR     zero_damaged_pages_on
-          zero_damaged_pages is on: a damaged page is read as an empty one, so its records vanish
-          without an error and their calls run again
-          read  zero_damaged_pages = on, set for database postgres
-          fix   run: ALTER DATABASE postgres SET zero_damaged_pages = off
-
+  what          zero_damaged_pages is on: a damaged page is read as an empty one, so its records vanish without an error and their calls run again
+  read          zero_damaged_pages = on, set for database postgres
+  fix           run: ALTER DATABASE postgres SET zero_damaged_pages = off
 WARNING   due_index_missing
-          public.tool_dedup has no index tool_dedup_due: every sweep reads the whole table
-          fix   run: CREATE INDEX tool_dedup_due ON public.tool_dedup ((CASE WHEN result IS NULL
-                THEN forget_at ELSE expires_at END))
-
+  what          public.tool_dedup has no index tool_dedup_due: every sweep reads the whole table
+  fix           run: CREATE INDEX tool_dedup_due ON public.tool_dedup ((CASE WHEN result IS NULL THEN forget_at ELSE expires_at END))
 ok        pooler: none
 `)
 	require.True(t, strings.HasSuffix(got.out, "\n\n2 errors, 1 warning\n"), got.out)

@@ -30,39 +30,39 @@ const (
 func lookAtPooler(ctx context.Context, s *session) ([]Finding, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout+inspect.AnswerWait)
 	defer cancel()
-	one, err := s.connected(ctx)
+	one, err := s.pool.Acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
-	pid, err := serverPID(ctx, one)
+	defer one.Release()
+	pid, err := serverPID(ctx, one.Conn())
 	if err != nil {
 		return nil, err
 	}
 	// A pooler answers a new connection itself, with a number of its own.
-	if pid == one.PgConn().PID() {
+	if pid == one.Conn().PgConn().PID() {
 		return []Finding{sound("pooler", "none")}, nil
 	}
-	if err := beginAndEnd(ctx, one); err != nil {
-		return statementMode(ctx, s, err)
-	}
-
-	two, err := s.connect(ctx)
+	two, err := s.pool.Acquire(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("a second connection: %w", err)
 	}
-	defer func() { _ = two.Close(context.WithoutCancel(ctx)) }()
-	shared, err := shareServers(ctx, one, two)
+	defer two.Release()
+	if err := beginAndEnd(ctx, one.Conn()); err != nil {
+		return statementMode(ctx, two.Conn(), err)
+	}
+	shared, err := shareServers(ctx, one.Conn(), two.Conn())
 	if err != nil {
 		return nil, err
 	}
 	if !shared {
 		return []Finding{sound("pooler", "one that keeps a server connection for each client")}, nil
 	}
-	tracked, err := tracksPrepared(ctx, one, two)
+	tracked, err := tracksPrepared(ctx, one.Conn(), two.Conn())
 	if err != nil {
 		return nil, err
 	}
-	return []Finding{judgeExecMode(s.config.DefaultQueryExecMode, tracked)}, nil
+	return []Finding{judgeExecMode(one.Conn().Config().DefaultQueryExecMode, tracked)}, nil
 }
 
 // judgeExecMode judges an exec mode behind a pooler whose clients share server
@@ -93,13 +93,9 @@ func judgeExecMode(mode pgx.QueryExecMode, tracked bool) Finding {
 	}
 }
 
-// statementMode finds out, after begin has failed with err, whether the pooler allows
-// no transactions. Otherwise the connection is bad for another reason.
-func statementMode(ctx context.Context, s *session, begin error) ([]Finding, error) {
-	conn, err := s.connected(ctx)
-	if err != nil {
-		return nil, errors.Join(begin, err)
-	}
+// statementMode finds out by another connection, after begin has failed with err, whether the pooler
+// allows no transactions. Otherwise the connection is bad for another reason.
+func statementMode(ctx context.Context, conn *pgx.Conn, begin error) ([]Finding, error) {
 	if _, err := serverPID(ctx, conn); err != nil {
 		return nil, errors.Join(begin, err)
 	}

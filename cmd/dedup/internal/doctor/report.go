@@ -1,19 +1,14 @@
 package doctor
 
 import (
-	"bytes"
 	"cmp"
-	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
-	"unicode/utf8"
 
-	"github.com/jackc/pgx/v5"
-
-	"github.com/tooldedup/dedup/internal/exit"
-	"github.com/tooldedup/dedup/internal/inspect"
+	"github.com/tooldedup/dedup/cmd/dedup/internal/cli"
 )
 
 // Severity says how bad a finding is.
@@ -42,7 +37,7 @@ type Finding struct {
 	// name of a problem. For what is sound or not readable it names what was looked at.
 	ID       string   `json:"id"`
 	Severity Severity `json:"severity"`
-	// What says what is wrong and what it leads to.
+	// What describes the fault and its consequence.
 	What string `json:"what,omitempty"`
 	// Evidence is what was read.
 	Evidence string `json:"evidence,omitempty"`
@@ -59,7 +54,7 @@ func sound(id, evidence string) Finding {
 const (
 	notReadable = "not readable, so nothing is known about it"
 	// tryAgain is the fix of what could not be read for reasons of its own.
-	tryAgain = "remove what is in the way and run `dedup doctor` again"
+	tryAgain = "remove the cause and run `dedup doctor` again"
 )
 
 // unreadable is a finding of something that nothing is known about.
@@ -89,21 +84,6 @@ type subject struct {
 	Schema   string `json:"schema"`
 }
 
-// introduce asks the server who is there: a pooler may have put another role or
-// database in place of the URL's.
-func introduce(ctx context.Context, s *session) (subject, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.timeout+inspect.AnswerWait)
-	defer cancel()
-	who := subject{Schema: s.Schema}
-	conn, err := s.connected(ctx)
-	if err != nil {
-		return who, err
-	}
-	err = conn.QueryRow(ctx, "SELECT current_setting('server_version'), current_database(), current_user", pgx.QueryExecModeExec).
-		Scan(&who.Server, &who.Database, &who.Role)
-	return who, err
-}
-
 func newReport(who subject, findings []Finding) *report {
 	count := map[Severity]int{}
 	for _, f := range findings {
@@ -120,6 +100,24 @@ func (r *report) writeJSON(out io.Writer) error {
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", "  ")
 	return encoder.Encode(r)
+}
+
+// writeText writes what is sound in a line each, and of the rest what it is, what was read and what
+// to do.
+func (r *report) writeText(out io.Writer) error {
+	var text strings.Builder
+	fmt.Fprintf(&text, "database %s as role %s, schema %s, PostgreSQL %s\n\n", r.Database, r.Role, r.Schema, r.Server)
+	for _, f := range r.Findings {
+		if f.Severity == SeverityOK {
+			fmt.Fprintf(&text, "ok        %s: %s\n", f.ID, f.Evidence)
+			continue
+		}
+		title := fmt.Sprintf("%-9s %s", strings.ToUpper(string(f.Severity)), f.ID)
+		_ = cli.WriteText(&text, []string{title, "what", f.What, "read", f.Evidence, "fix", f.Fix}) // a Builder takes it
+	}
+	fmt.Fprintf(&text, "\n%s\n", r.summary())
+	_, err := io.WriteString(out, text.String())
+	return err
 }
 
 // summary counts what was found, in words.
@@ -144,69 +142,5 @@ func (r *report) verdict(strict bool) error {
 	if r.Sound && (!strict || r.Warnings+r.Unknown == 0) {
 		return nil
 	}
-	return &unsoundError{summary: r.summary()}
-}
-
-// unsoundError says that something was found that makes the promise false.
-type unsoundError struct{ summary string }
-
-// Error implements error.
-func (e *unsoundError) Error() string { return "doctor: " + e.summary }
-
-// ExitCode returns the code of a problem that was found.
-func (e *unsoundError) ExitCode() int { return exit.Failed }
-
-// Columns of a terminal: of all, of the severities, and of "read" and "fix".
-const (
-	textWidth  = 100
-	labelWidth = 10
-	fieldWidth = 6
-)
-
-// writeText writes the findings as a table: the severity on the left, and on the
-// right what it is about, what was read and what to do.
-func (r *report) writeText(out io.Writer) error {
-	var text bytes.Buffer
-	fmt.Fprintf(&text, "database %s as role %s, schema %s, PostgreSQL %s\n\n", r.Database, r.Role, r.Schema, r.Server)
-	for _, f := range r.Findings {
-		f.writeText(&text)
-	}
-	fmt.Fprintf(&text, "\n%s\n", r.summary())
-	_, err := out.Write(text.Bytes())
-	return err
-}
-
-func (f Finding) writeText(out *bytes.Buffer) {
-	if f.Severity == SeverityOK {
-		fmt.Fprintf(out, "%-*s%s: %s\n", labelWidth, f.Severity, f.ID, f.Evidence)
-		return
-	}
-	fmt.Fprintf(out, "%-*s%s\n", labelWidth, strings.ToUpper(string(f.Severity)), f.ID)
-	indent := strings.Repeat(" ", labelWidth)
-	for _, line := range wrap(f.What, textWidth-labelWidth) {
-		fmt.Fprintf(out, "%s%s\n", indent, line)
-	}
-	for _, field := range []struct{ label, text string }{{"read", f.Evidence}, {"fix", f.Fix}} {
-		for i, line := range wrap(field.text, textWidth-labelWidth-fieldWidth) {
-			if i > 0 {
-				field.label = ""
-			}
-			fmt.Fprintf(out, "%s%-*s%s\n", indent, fieldWidth, field.label, line)
-		}
-	}
-	out.WriteByte('\n')
-}
-
-// wrap breaks a text into lines of at most width characters, between words. A
-// word that is longer stays whole.
-func wrap(text string, width int) (lines []string) {
-	for _, word := range strings.Fields(text) {
-		last := len(lines) - 1
-		if last >= 0 && utf8.RuneCountInString(lines[last])+1+utf8.RuneCountInString(word) <= width {
-			lines[last] += " " + word
-		} else {
-			lines = append(lines, word)
-		}
-	}
-	return lines
+	return errors.New("doctor: " + r.summary())
 }

@@ -41,8 +41,8 @@ type place struct {
 func scenarios() []scenario {
 	var all []scenario
 	for _, some := range [][]scenario{
-		schemaScenarios(), constraintScenarios(), partitionScenarios(), roleScenarios(), citusScenarios(),
-		settingScenarios(), upkeepScenarios(), effectScenarios(), standbyScenarios(), poolerScenarios(),
+		schemaScenarios(), roleScenarios(), citusScenarios(), settingScenarios(), upkeepScenarios(), effectScenarios(),
+		standbyScenarios(), poolerScenarios(),
 	} {
 		all = append(all, some...)
 	}

@@ -7,12 +7,13 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tooldedup/dedup/internal/examiner"
+	"github.com/tooldedup/dedup/internal/inspect"
 )
 
 // lookAtSchema has one finding for each problem of the examiner's list.
 func lookAtSchema(ctx context.Context, s *session) (found []Finding, err error) {
 	var problems []examiner.Problem
-	err = s.readOnly(ctx, func(tx pgx.Tx) (err error) {
+	err = inspect.ReadOnly(ctx, s.pool, s.timeout, func(tx pgx.Tx) (err error) {
 		problems, err = examiner.FindProblems(ctx, tx, s.Schema)
 		return err
 	})

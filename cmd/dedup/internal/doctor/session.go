@@ -2,68 +2,45 @@ package doctor
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tooldedup/dedup/cmd/dedup/internal/cli"
 	"github.com/tooldedup/dedup/internal/inspect"
 )
 
-// A session is the connection through which the database is looked at.
+// A session is how the database is looked at: as an application with the same URL does.
 type session struct {
 	cli.Target
-	config  *pgx.ConnConfig
-	timeout time.Duration // of each statement
-	overdue time.Duration // how long something may be due
-
-	conn *pgx.Conn // nil before the first use
+	pool     *pgxpool.Pool // of two connections
+	timeout  time.Duration // of each statement
+	overdue  time.Duration // how long something may be due
+	encoding string        // client_encoding, which the server reports when a connection is made
 }
 
-// connected returns the connection, or a new one if that has been closed.
-func (s *session) connected(ctx context.Context) (*pgx.Conn, error) {
-	if s.conn != nil && !s.conn.IsClosed() {
-		return s.conn, nil
-	}
-	conn, err := s.connect(ctx)
+// introduce asks the server who is there: a pooler may have put another role or
+// database in place of the URL's.
+func (s *session) introduce(ctx context.Context) (who subject, err error) {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout+inspect.AnswerWait)
+	defer cancel()
+	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
-		return nil, err
+		return who, err
 	}
-	s.conn = conn
-	return conn, nil
-}
-
-// connect opens one more connection, as an application with the same URL does.
-func (s *session) connect(ctx context.Context) (*pgx.Conn, error) {
-	conn, err := pgx.ConnectConfig(ctx, s.config.Copy())
-	if err != nil {
-		return nil, fmt.Errorf("connecting: %w", err)
-	}
-	return conn, nil
-}
-
-func (s *session) close(ctx context.Context) {
-	if s.conn != nil {
-		_ = s.conn.Close(context.WithoutCancel(ctx))
-	}
-}
-
-// readOnly runs fn in a transaction that can change nothing, and whose
-// statements neither run nor wait for long.
-func (s *session) readOnly(ctx context.Context, fn func(tx pgx.Tx) error) error {
-	conn, err := s.connected(ctx)
-	if err != nil {
-		return err
-	}
-	return inspect.ReadOnly(ctx, conn, s.timeout, fn)
+	defer conn.Release()
+	s.encoding, who.Schema = conn.Conn().PgConn().ParameterStatus("client_encoding"), s.Schema
+	err = conn.QueryRow(ctx, "SELECT current_setting('server_version'), current_database(), current_user", pgx.QueryExecModeExec).
+		Scan(&who.Server, &who.Database, &who.Role)
+	return who, err
 }
 
 // read reads the one row of a query into the targets.
 func (s *session) read(ctx context.Context, sql string, args []any, targets ...any) error {
 	// Exec mode prepares nothing, so that it works behind every pooler.
 	args = append([]any{pgx.QueryExecModeExec}, args...)
-	return s.readOnly(ctx, func(tx pgx.Tx) error {
+	return inspect.ReadOnly(ctx, s.pool, s.timeout, func(tx pgx.Tx) error {
 		return tx.QueryRow(ctx, sql, args...).Scan(targets...)
 	})
 }

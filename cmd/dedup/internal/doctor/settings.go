@@ -103,7 +103,7 @@ func synchronousCommit() check {
   FROM (` + settingsSQL + `) AS l, (` + settingsSQL + `) AS n
  WHERE l.name = 'synchronous_commit' AND n.name = 'synchronous_standby_names'`,
 		judge: []judgement{
-			off("off", "Do, DoStatement and DoBatch turn it on for their own transactions, unless Options.AsyncCommit; DoTx does not"),
+			off("off", "Do, DoStatement and DoBatch turn it on for their own transactions; DoTx does not"),
 			off("off_elsewhere", "Do, DoStatement and DoBatch turn it on for the node that they are connected to, and this is another"),
 			{
 				id: "synchronous_commit_local", severity: SeverityWarning, when: "local",

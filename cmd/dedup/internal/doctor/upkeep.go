@@ -1,115 +1,67 @@
 package doctor
 
-import "github.com/tooldedup/dedup/internal/examiner"
+import (
+	"fmt"
+
+	"github.com/tooldedup/dedup/internal/examiner"
+)
 
 const instant = `'YYYY-MM-DD"T"HH24:MI:SS"Z"'`
 
-// sweep is how long records have been due, of the first 100,000. What calls are answered goes by
-// time alone: what is behind costs room.
-func sweep() check {
-	const due = "{count} records are due, the oldest since {since} ({age})"
-	return check{
-		id: "sweep", ofTable: true,
-		sql: `SELECT CASE WHEN due.n = 100000 THEN '100000 or more' ELSE due.n::text END AS count, to_char(due.oldest AT TIME ZONE 'UTC', ` + instant + `) AS since,
-       extract(epoch FROM due.age) AS age, due.oldest IS NULL AS nothing, due.age <= given.overdue AS sound, due.age > given.overdue AS sweep_behind
+// overdue checks how long rows have been due, of the first so many that an index has. What calls are
+// answered goes by time alone: what is behind costs room, or nobody acts.
+func overdue(c check, expression, from string, limit int, behind judgement) check {
+	const due = "{count} are due, the oldest since {since} ({age})"
+	c.sql = fmt.Sprintf(`SELECT CASE WHEN due.n = %[3]d THEN '%[3]d or more' ELSE due.n::text END AS count, to_char(due.oldest AT TIME ZONE 'UTC', `+instant+`) AS since,
+       extract(epoch FROM due.age) AS age, due.oldest IS NULL AS nothing, due.age <= given.overdue AS sound, due.age > given.overdue AS behind
   FROM given, (SELECT min(due) AS oldest, count(*) AS n, clock_timestamp() - min(due) AS age
-                 FROM (SELECT ` + examiner.DueExpression + ` AS due
-                         FROM {dedup}
-                        WHERE ` + examiner.DueExpression + ` <= now()
+                 FROM (SELECT %[1]s AS due
+                         FROM %[2]s AND %[1]s <= now()
                         ORDER BY 1
-                        LIMIT 100000) AS first) AS due`,
-		judge: []judgement{
-			{id: "sweep", severity: SeverityOK, when: "nothing", evidence: "nothing is due"},
-			{id: "sweep", severity: SeverityOK, when: "sound", evidence: due},
-			{
-				id: "sweep_behind", severity: SeverityWarning,
-				what:     "the sweep is behind schedule: the table grows, and holds results for longer than Retention.Result says. No call is answered otherwise for it",
-				evidence: due,
-				fix:      "run a Sweeper on every instance; if there is one, look for its errors (tool_dedup_swept) and shorten its Interval",
-			},
-		},
+                        LIMIT %[3]d) AS first) AS due`, expression, from, limit)
+	behind.severity, behind.when, behind.evidence = SeverityWarning, "behind", due
+	c.judge = []judgement{
+		behind, {id: c.id, severity: SeverityOK, when: "nothing", evidence: "nothing is due"},
+		{id: c.id, severity: SeverityOK, when: "sound", evidence: due},
 	}
+	return c
 }
 
-// effects is what package external has left for somebody to do: the first 1,000 entries of each
-// partial index. Operations may be parked, or open, for a day: somebody has had time to look.
-func effects() check {
-	judge := func(id, what, of, fix string) judgement {
-		return judgement{
-			id: id, severity: SeverityWarning, fix: fix,
-			what: "operations outside of the database " + what, evidence: "{count} " + of + ", the oldest since {since} ({age})",
-		}
-	}
-	return check{
-		id: "effects", otherwise: "no table tool_effect that this role may read: it has no effects outside of the database",
-		only: `
+// sweep is how long records have been due.
+func sweep() check {
+	return overdue(check{id: "sweep", ofTable: true}, examiner.DueExpression, "{dedup} WHERE true", 100_000, judgement{
+		id:   "sweep_behind",
+		what: "the sweep is behind schedule: the table grows, and holds results for longer than Retention.Result says. No call is answered otherwise for it",
+		fix:  "run a Sweeper on every instance; if there is one, look for its errors (tool_dedup_swept) and shorten its Interval",
+	})
+}
+
+// hasEffects is the condition of a table tool_effect that the role may read.
+const hasEffects = `
 SELECT EXISTS (
     SELECT
       FROM pg_catalog.pg_class c
       JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-     WHERE n.nspname = $1::text AND c.relname = 'tool_effect' AND pg_catalog.has_table_privilege(c.oid, 'SELECT'))`,
-		sql: `WITH attention AS (
-    SELECT changed_at, state = 'parked' AS parked, twice IS NOT NULL AS twice
-      FROM {effects}
-     WHERE state = 'parked' OR twice IS NOT NULL
-     ORDER BY changed_at
-     LIMIT 1000
-), due AS (
-    SELECT due_at, tool
-      FROM {effects}
-     WHERE due_at IS NOT NULL AND due_at <= now()
-     ORDER BY due_at
-     LIMIT 1000
-), open AS (
-    SELECT created_at
-      FROM {effects}
-     WHERE due_at IS NOT NULL AND state IN ('pending', 'running') AND created_at <= now() - interval '1 day'
-     LIMIT 1000
-), forget AS (
-    SELECT forget_at
-      FROM {effects}
-     WHERE forget_at IS NOT NULL AND forget_at <= now() AND due_at IS NULL
-     ORDER BY forget_at
-     LIMIT 1000
-), kinds (kind, n, since, allowed) AS (
-    SELECT 'parked', count(*), min(changed_at), interval '1 day' FROM attention WHERE parked
-     UNION ALL
-    SELECT 'open', count(*), min(created_at), interval '0' FROM open
-     UNION ALL
-    SELECT 'twice', count(*), min(changed_at), interval '-1 day' FROM attention WHERE twice
-     UNION ALL
-    SELECT 'due', count(*), min(due_at), given.overdue FROM given LEFT JOIN due ON true GROUP BY given.overdue
-     UNION ALL
-    SELECT 'forget', count(*), min(forget_at), given.overdue FROM given LEFT JOIN forget ON true GROUP BY given.overdue
-), judged AS (
-    SELECT kind, n, since, now() - since AS age, COALESCE(now() - since > allowed, false) AS bad
-      FROM kinds
-)
-SELECT CASE WHEN n = 1000 THEN '1000 or more' ELSE n::text END AS count, to_char(since AT TIME ZONE 'UTC', ` + instant + `) AS since, extract(epoch FROM age) AS age,
-       (SELECT string_agg(format('"%s"', tool), ' ' ORDER BY tool) FROM (SELECT DISTINCT tool FROM (SELECT tool FROM due LIMIT 10) AS first) AS of) AS tools,
-       bad AND kind = 'parked' AS effects_parked, bad AND kind = 'open' AS effects_open, bad AND kind = 'twice' AS effects_twice,
-       bad AND kind = 'due' AS effects_due, bad AND kind = 'forget' AS effects_sweep_behind,
-       kind = 'parked' AND NOT bool_or(bad) OVER () AS sound,
-       (SELECT count(*) FROM attention WHERE parked)::text AS parked, (SELECT count(*) FROM due)::text AS due, (SELECT count(*) FROM forget)::text AS forget
-  FROM judged`,
-		judge: []judgement{
-			judge("effects_parked", "have been parked for more than a day: each may have happened, and its callers get no answer before somebody has said so", "parked",
-				"list them with `dedup parked`, look at the provider's books, and say what you found with `dedup resolve`"),
-			judge("effects_open", "have been open for more than a day: they are tried again and again, and get no answer", "open",
-				"list them with `dedup parked --open`, and see in their notes what fails: a look-up that may not ask, a provider that answers 500 for ever. Repair that, or say what you found in the provider's books with `dedup resolve`"),
-			judge("effects_twice", "happened twice: the provider has further effects beside the one that is recorded", "listed as twice",
-				"list them with `dedup parked` and undo what is too much at the provider, say so with `dedup resolve --cleared`, and look for a Settles that is too short, a KeyKept that is longer than the provider's, or a verdict that was wrong"),
-			{
-				id: "effects_due", severity: SeverityWarning,
-				what:     "operations outside of the database are due, and no process acts: what was accepted is not done, and what was cut off is not found out",
-				evidence: "{count} due, the oldest since {since} ({age}), of the tools [{tools}]",
-				fix:      "run Tools.Recover in a process that has these tools; if there is one, look for its errors, and raise Options.Workers",
-			},
-			judge("effects_sweep_behind", "that may be forgotten are not deleted: tool_effect grows. No call is answered otherwise for it", "to be forgotten",
-				"run Tools.Recover in every process; it deletes them once a minute"),
-			{id: "effects", severity: SeverityOK, when: "sound", evidence: "{parked} parked, {due} due, {forget} to be forgotten"},
-		},
-	}
+     WHERE n.nspname = $1::text AND c.relname = 'tool_effect' AND pg_catalog.has_table_privilege(c.oid, 'SELECT'))`
+
+// effects is how long package external has had something to do. What a person has to do,
+// `dedup attention` lists.
+func effects() check {
+	c := check{id: "effects", only: hasEffects, otherwise: "no table tool_effect that this role may read: it has no effects outside of the database"}
+	return overdue(c, "due_at", "{effects} WHERE due_at IS NOT NULL", 1000, judgement{
+		id:   "effects_due",
+		what: "operations outside of the database are due, and no process acts: what was accepted is not done, and what was cut off is not found out",
+		fix:  "run Tools.Recover in a process that has their tools, which `dedup parked --open` lists; if there is one, look for its errors, and raise Options.Workers",
+	})
+}
+
+// forgotten is how long operations have been kept beyond their time.
+func forgotten() check {
+	return overdue(check{id: "effects_sweep", only: hasEffects}, "forget_at", "{effects} WHERE forget_at IS NOT NULL AND due_at IS NULL", 1000, judgement{
+		id:   "effects_sweep_behind",
+		what: "operations outside of the database that may be forgotten are not deleted: tool_effect grows. No call is answered otherwise for it",
+		fix:  "run Tools.Recover in every process; it deletes them once a minute",
+	})
 }
 
 // vacuum is what sweeping leaves behind: it costs room and time. The migrations have autovacuum

@@ -53,7 +53,7 @@ func statusCommand(t *target) *cobra.Command {
 		Short: "Show which migrations have been applied",
 		Long: `Show the migrations and which of them tool_dedup_version records as applied.
 Nothing is changed, and migrations that are pending are no failure; see check.`,
-		Args: cli.NoArgs,
+		Args: cobra.NoArgs,
 		RunE: t.with(func(cmd *cobra.Command, s *schema) error { return s.status(cmd) }),
 	}
 }
@@ -104,7 +104,7 @@ With --citus it prints what comes after them on a Citus cluster instead, to be r
 coordinator.`,
 		Example: `  dedup migrate print | psql --single-transaction --set ON_ERROR_STOP=1 mydb
   dedup migrate print --citus --colocate-with bookings | psql --single-transaction --set ON_ERROR_STOP=1 mydb`,
-		Args: cli.NoArgs,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			sql, err := migrations.SQL()
 			switch {
@@ -137,7 +137,7 @@ Nothing is changed.
 Privileges are those of the role that connects: run it as the application's. An
 application can do the same when it starts, with the Go function
 migrations.Check.`,
-		Args: cli.NoArgs,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx := cmd.Context()
 			config, err := t.config()

@@ -7,7 +7,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/spf13/cobra"
 
-	"github.com/tooldedup/dedup/cmd/dedup/internal/cli"
 	"github.com/tooldedup/dedup/migrations"
 )
 
@@ -22,7 +21,7 @@ runs again. The third one makes tool_effect, which has what is outside of the
 database. Both are refused while there are rows that still protect a call, unless
 --drop-records is given. The fourth drops the audit, which no call needs, and the fifth
 the counts. The table tool_dedup_version stays.`,
-		Args: cli.NoArgs,
+		Args: cobra.NoArgs,
 		RunE: t.with(func(cmd *cobra.Command, s *schema) error { return s.down(cmd, dropRecords) }),
 	}
 	cmd.Flags().BoolVar(&dropRecords, "drop-records", false, "drop records that still keep a call from running again")

@@ -1,6 +1,8 @@
 package migrate
 
 import (
+	"database/sql"
+	"errors"
 	"fmt"
 	"path"
 	"time"
@@ -9,7 +11,6 @@ import (
 	"github.com/pressly/goose/v3"
 	"github.com/spf13/cobra"
 
-	"github.com/tooldedup/dedup/cmd/dedup/internal/cli"
 	"github.com/tooldedup/dedup/internal/examiner"
 	"github.com/tooldedup/dedup/migrations"
 )
@@ -31,7 +32,7 @@ that each one runs again when it is retried.
 With --citus the tables are then placed on the Citus cluster, in one transaction, unless
 they are already. ` + "`dedup migrate print --citus`" + ` prints what is run. Where calls are
 running, run that yourself, in the transaction that distributes their own tables.`,
-		Args: cli.NoArgs,
+		Args: cobra.NoArgs,
 		RunE: t.with(func(cmd *cobra.Command, s *schema) error { return s.up(cmd, recreate, &place) }),
 	}
 	place.addFlags(cmd)
@@ -76,31 +77,32 @@ func (s *schema) up(cmd *cobra.Command, recreate bool, place *citus) error {
 func (s *schema) settleDropped(cmd *cobra.Command, recreate bool) error {
 	// Who applies the migration again records it in the transaction that makes the table, so that
 	// of several at once none forgets it after that.
-	const dropped = `
-  FROM ` + migrations.VersionTable + `
- WHERE version_id = $1::bigint AND is_applied AND to_regclass(format('%I.%I', $2::text, $3::text)) IS NULL`
+	do := `SELECT version_id FROM ` + migrations.VersionTable + dropped
+	if recreate {
+		do = `DELETE FROM ` + migrations.VersionTable + dropped + ` RETURNING version_id`
+	}
 	for _, t := range examiner.Tables() {
 		name := pgx.Identifier{s.Schema, t.Name}.Sanitize()
 		for _, version := range t.Migrations {
-			var found bool
-			err := s.db.QueryRowContext(cmd.Context(), `SELECT EXISTS (SELECT`+dropped+`)`, version, s.Schema, t.Name).Scan(&found)
+			err := s.db.QueryRowContext(cmd.Context(), do, version, s.Schema, t.Name).Scan(&version)
 			switch {
+			case errors.Is(err, sql.ErrNoRows):
 			case err != nil:
 				return fmt.Errorf("looking for %s: %w", t.Name, err)
-			case !found:
-				continue
 			case !recreate:
 				return fmt.Errorf("there is no table %s, although %s records migration %d, which makes it: restore it, or make it anew, empty, with `dedup migrate up --recreate`",
 					name, migrations.VersionTable, version)
+			default:
+				say(cmd, "%s was dropped and is made anew, empty", name)
 			}
-			if _, err := s.db.ExecContext(cmd.Context(), `DELETE`+dropped, version, s.Schema, t.Name); err != nil {
-				return fmt.Errorf("forgetting migration %d: %w", version, err)
-			}
-			say(cmd, "%s was dropped and is made anew, empty", name)
 		}
 	}
 	return nil
 }
+
+// dropped is the condition of a migration that is recorded, and whose table is not there.
+const dropped = `
+ WHERE version_id = $1::bigint AND is_applied AND to_regclass(format('%I.%I', $2::text, $3::text)) IS NULL`
 
 // describe says which migration it was, and how long it took.
 func describe(result *goose.MigrationResult) string {

@@ -1,0 +1,63 @@
+package calls
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tooldedup/dedup/cmd/dedup/internal/cli"
+	"github.com/tooldedup/dedup/internal/exit"
+	"github.com/tooldedup/dedup/internal/inspect"
+)
+
+const auditLong = `List what was done to calls by hand, and which records were broken, the latest first: resets,
+verdicts on effects outside of the database, and effects that ended their own transaction. Each
+line has who did it, the database's role, and why. --key wants --tool, and --tool wants --scope.`
+
+// Audit returns the command `dedup audit`.
+func Audit() *cobra.Command {
+	var q cli.Query
+	var page cli.Page
+	var s inspect.Search
+	list := cli.List[inspect.AuditLine]{
+		Command: "add", Nothing: "Nothing is written down.", Text: auditText,
+		Read: func(ctx context.Context, db *inspect.Database, after string, limit int) (inspect.Page[inspect.AuditLine], error) {
+			return db.Audit(ctx, &s, after, limit)
+		},
+	}
+	cmd := &cobra.Command{
+		Use:   "audit",
+		Short: "List who freed records and resolved effects, and why",
+		Long:  auditLong,
+		Example: `  dedup audit --limit 20
+  dedup audit --scope acme --tool refund --key order-7 --json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if s.Tool != "" && s.Scope == "" || s.Key != "" && s.Tool == "" {
+				return exit.Usage("--key wants --tool, and --tool wants --scope")
+			}
+			return list.Write(cmd, &q, &page)
+		},
+	}
+	q.AddFlags(cmd, "entry")
+	page.AddFlags(cmd)
+	cmd.Flags().StringVar(&s.Scope, "scope", "", "`name` of the scope")
+	cmd.Flags().StringVar(&s.Tool, "tool", "", "`name` of the tool")
+	cmd.Flags().StringVar(&s.Key, "key", "", "the call's `key`")
+	return cmd
+}
+
+func auditText(a *inspect.AuditLine) []string {
+	by := a.Actor
+	if a.Role != a.Actor {
+		by += " as role " + a.Role
+	}
+	return []string{
+		inspect.Name(a.Scope, a.Tool, a.Key),
+		"action", a.Action + " by " + by,
+		"at", moment(a.At, a.Now),
+		"was", a.Outcome + " of " + a.CreatedAt.Format(time.RFC3339Nano),
+		"reason", a.Reason,
+	}
+}

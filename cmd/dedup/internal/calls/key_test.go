@@ -1,0 +1,70 @@
+package calls_test
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/exit"
+	"github.com/tooldedup/dedup/tool"
+)
+
+func key(t *testing.T, args ...string) (code int, out, errOut string) {
+	t.Helper()
+	got := run(t.Context(), append([]string{"key"}, args...)...)
+	return got.code, got.out, got.errOut
+}
+
+// Keys are those that the library derives.
+func TestKeys(t *testing.T) {
+	t.Parallel()
+
+	made := func(key string, err error) string {
+		t.Helper()
+		require.NoError(t, err)
+		return key
+	}
+	args := map[string]int{"b": 1, "a": 2}
+	at := time.Date(2026, 11, 21, 8, 30, 0, 123e6, time.UTC)
+	for _, test := range []struct {
+		want string
+		args []string
+	}{
+		{made(dedup.KeyFromIntent("import", "m", "17")), []string{"intent", "import", "m", "17"}},
+		{made(dedup.KeyFromToolCall("conversation 17", 4, "call_0")), []string{"tool-call", "conversation 17", "4", "call_0"}},
+		{made(dedup.KeyFromToolCallArgs("s", 4, "add", args, 0)), []string{"tool-call-args", "s", "4", "add", `{"a": 2, "b": 1.0}`}},
+		{made(dedup.KeyFromToolCallArgs("s", 4, "add", args, 2)), []string{"tool-call-args", "s", "4", "add", `{"a":2,"b":1}`, "--repeat", "2"}},
+		{made(dedup.KeyFromArgsMergingRepeats("s", args)), []string{"args", "s", `{"a":2,"b":1}`}},
+		{made(dedup.TimedKey(at, "order-7")), []string{"given", "order-7", "--at", "2026-11-21T08:30:00.123Z"}},
+		{made(dedup.TimedKey(at, made(dedup.KeyFromIntent("a")))), []string{"intent", "a", "--at", "2026-11-21T09:30:00.123+01:00"}},
+		{made(tool.SessionScope("acme", "conversation 17")), []string{"session-scope", "acme", "conversation 17"}},
+	} {
+		code, out, errOut := key(t, test.args...)
+		require.Equal(t, exit.OK, code, errOut)
+		require.Equal(t, test.want+"\n", out, test.args)
+	}
+
+	code, out, _ := key(t, "given", "order-7", "--json")
+	require.Equal(t, exit.OK, code)
+	var got map[string]string
+	require.NoError(t, json.Unmarshal([]byte(out), &got))
+	require.Equal(t, map[string]string{"key": "order-7", "key_hash": dedup.KeyHash("order-7")}, got)
+}
+
+func TestKeysMisused(t *testing.T) {
+	t.Parallel()
+
+	for _, args := range [][]string{
+		{}, {"intent"}, {"intent", ""}, {"tool-call", "s", "4"}, {"tool-call", "s", "four", "id"}, {"tool-call", "s", "4", "null"},
+		{"tool-call-args", "s", "4", "add", "{"}, {"args", "s"}, {"given", "k", "--at", "today"}, {"given", "k", "--at", "1960-01-01T00:00:00Z"},
+		{"session-scope", "acme"}, {"session-scope", "acme", ""},
+	} {
+		code, out, errOut := key(t, args...)
+		require.Equal(t, exit.Misused, code, args)
+		require.Empty(t, out)
+		require.Contains(t, errOut, "--help")
+	}
+}

@@ -1,0 +1,255 @@
+package calls_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/exit"
+	"github.com/tooldedup/dedup/internal/pgtest"
+)
+
+// record is a line of `dedup list --json`.
+type record struct {
+	Scope, Tool, Key, State, Outcome, Cursor string
+	CreatedAt                                time.Time `json:"created_at"`
+	ResultBytes                              *int64    `json:"result_bytes"`
+}
+
+func TestList(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t, nil)
+	args := []string{"list", "--scope", "acme", "--tool", "refund"}
+	require.Equal(t, outcome{exit.OK, "", "There is no such record.\n"}, b.dedup(t, args...))
+
+	b.do(t, "k1")
+	b.refuse(t, "k2")
+	b.doBroken(t, "k3")
+	b.do(t, "it's k4")
+	b.do(t, "k5")
+	b.exec(t, `UPDATE tool_dedup SET expires_at = created_at WHERE key = 'k5'; UPDATE tool_dedup SET forget_at = created_at WHERE key = 'it''s k4'`)
+	var states []string
+	for _, r := range fine[record](t, b, exit.OK, args...) {
+		states = append(states, r.Key+" "+r.State+" "+r.Outcome)
+	}
+	require.Equal(t, []string{"k5 expired done", "k3 broken broken", "k2 refused refused", "k1 done done", "it's k4 forgotten done"}, states)
+
+	got := b.dedup(t, args...)
+	require.Equal(t, exit.OK, got.code)
+	require.Contains(t, got.out, `acme refund 'it'\''s k4'`+"\n  state         forgotten\n  created       20")
+	require.Contains(t, got.out, "  result        9 bytes\n")
+	require.NotContains(t, got.out, "hunter2")
+	require.Empty(t, got.errOut)
+
+	refused := fine[record](t, b, exit.OK, append(args, "--outcome", "refused")...)
+	require.Len(t, refused, 1)
+	require.Equal(t, "k2", refused[0].Key)
+}
+
+func TestListPages(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t, nil)
+	b.exec(t, `INSERT INTO tool_dedup SELECT 'acme', 'it''s', 'k' || lpad(n::text, 3, '0'), ''::bytea, NULL, 'done', '1', now(), now() + interval '1 day', now() + interval '2 days' FROM generate_series(1, 25) n`)
+	after, want := "", 25
+	for _, size := range []int{10, 10, 5} {
+		args := []string{"list", "--scope", "acme", "--tool", "it's", "--limit", "10", "--after", after}
+		got := b.dedup(t, args...)
+		page := fine[record](t, b, exit.OK, args...)
+		require.Len(t, page, size)
+		for _, r := range page {
+			require.Equal(t, fmt.Sprintf("k%03d", want), r.Key)
+			after = r.Cursor
+			want--
+		}
+		if size == 10 {
+			require.Equal(t, `There is more: dedup list --scope acme --tool 'it'\''s' --after `+after+"\n", got.errOut)
+		} else {
+			require.Empty(t, got.errOut)
+		}
+	}
+	require.Equal(t, outcome{exit.OK, "", "There is no more.\n"}, b.dedup(t, "list", "--scope", "acme", "--tool", "it's", "--after", after))
+	require.Equal(t, exit.Misused, b.dedup(t, "list", "--scope", "acme", "--tool", "it's", "--after", "x y").code)
+}
+
+// A search for one outcome ends, and says where to go on.
+func TestListSearchesInPages(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t, nil)
+	b.exec(t, `INSERT INTO tool_dedup SELECT 'acme', 'refund', 'k' || lpad(n::text, 8, '0'), ''::bytea, NULL, CASE WHEN n = 1 THEN 'refused' ELSE 'done' END, '1', now(), now() + interval '1 day', now() + interval '2 days' FROM generate_series(1, 20001) n`)
+	args := []string{"list", "--scope", "acme", "--tool", "refund", "--outcome", "refused", "--timeout", "60s"}
+	got := b.dedup(t, args...)
+	require.Equal(t, exit.OK, got.code, got.errOut)
+	require.Empty(t, got.out)
+	cursor, ok := strings.CutPrefix(strings.TrimSpace(got.errOut), "There is more: dedup list --scope acme --tool refund --outcome refused --after ")
+	require.True(t, ok, got.errOut)
+	page := fine[record](t, b, exit.OK, append(args, "--after", cursor)...)
+	require.Len(t, page, 1)
+	require.Equal(t, "k00000001", page[0].Key)
+}
+
+// A record is found by the hash that logs have of its key, whatever the key is made of, and the
+// search ends as that for an outcome does.
+func TestListByKeyHash(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t, nil)
+	for _, key := range []string{"order-7", "größe, \\x41 and '", "a"} {
+		b.do(t, key)
+		found := fine[record](t, b, exit.OK, "list", "--scope", "acme", "--tool", "refund", "--key-hash", dedup.KeyHash(key))
+		require.Len(t, found, 1)
+		require.Equal(t, key, found[0].Key)
+	}
+	hash := dedup.KeyHash("k00000001")
+	args := []string{"list", "--scope", "acme", "--tool", "many", "--key-hash", hash, "--timeout", "60s"}
+	require.Equal(t, outcome{exit.OK, "", "There is no such record.\n"}, b.dedup(t, args...))
+	b.exec(t, `INSERT INTO tool_dedup SELECT 'acme', 'many', 'k' || lpad(n::text, 8, '0'), ''::bytea, NULL, 'done', '1', now(), now() + interval '1 day', now() + interval '2 days' FROM generate_series(1, 20001) n`)
+	got := b.dedup(t, args...)
+	cursor, ok := strings.CutPrefix(strings.TrimSpace(got.errOut), "There is more: dedup list --scope acme --tool many --key-hash "+hash+" --after ")
+	require.True(t, ok, got.errOut)
+	require.Len(t, fine[record](t, b, exit.OK, append(args, "--after", cursor)...), 1)
+}
+
+// What was created in the last time is listed by that, whatever its key, and whether it still
+// has its result or not.
+func TestListSince(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t, nil)
+	b.exec(t, `INSERT INTO tool_dedup
+		SELECT 'acme', t.tool, md5(n::text), ''::bytea, NULL, CASE WHEN n % 5 = 0 THEN 'refused' ELSE 'done' END, CASE WHEN n <= 20 THEN '1' END,
+		       now() - n * interval '1 hour', now() - n * interval '1 hour' + t.kept, now() - n * interval '1 hour' + t.kept + interval '30 days'
+		  FROM generate_series(1, 60) n, (VALUES ('refund', interval '1 day'), ('book', interval '1 hour')) AS t (tool, kept)`)
+	args := []string{"list", "--scope", "acme", "--tool", "refund", "--since", "2d"}
+	var ages []int
+	after := ""
+	for range 5 {
+		page := fine[record](t, b, exit.OK, append(args, "--limit", "10", "--after", after)...)
+		for _, r := range page {
+			require.Equal(t, "refund", r.Tool)
+			ages = append(ages, int(time.Since(r.CreatedAt).Hours()))
+			after = r.Cursor
+		}
+	}
+	require.Len(t, ages, 47, "49 were not created in the last two days, nor 48 by a moment")
+	for i, age := range ages {
+		require.Equal(t, i+1, age)
+	}
+	got := b.dedup(t, append(args, "--limit", "1")...)
+	require.Regexp(t, `^Listed are records whose result is kept for 24 h\.\nThere is more: dedup list --scope acme --tool refund --since 2d --after \S+\n$`, got.errOut)
+	refused := fine[record](t, b, exit.OK, append(args, "--outcome", "refused")...)
+	require.Len(t, refused, 9)
+	require.Equal(t, outcome{exit.OK, "", "There is no such record.\n"}, b.dedup(t, "list", "--scope", "acme", "--tool", "other", "--since", "1h"))
+}
+
+// What a tool has kept for several times is listed once each.
+func TestListSinceOfTwoRetentions(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t, nil)
+	b.exec(t, `INSERT INTO tool_dedup
+		SELECT 'acme', 'refund', 'k' || n, ''::bytea, NULL, 'done', '1', at, at + kept, at + kept + interval '30 days'
+		  FROM generate_series(1, 7) n, LATERAL (SELECT now() - n * interval '1 hour' AS at, CASE WHEN n % 2 = 0 THEN interval '1 day' ELSE interval '20 hours' END AS kept) AS made`)
+	var keys []string
+	for _, r := range fine[record](t, b, exit.OK, "list", "--scope", "acme", "--tool", "refund", "--since", "5h30m") {
+		keys = append(keys, r.Key)
+	}
+	require.Equal(t, []string{"k1", "k2", "k3", "k4", "k5"}, keys)
+}
+
+// Equal times, as records of one statement have, are on one page each; and of more entries than
+// are looked at for a page, the next begins where this one has ended.
+func TestListSinceSearchesInPages(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t, nil)
+	b.exec(t, `INSERT INTO tool_dedup SELECT 'acme', CASE WHEN n <= 5 THEN 'refund' ELSE 'other' END, 'k' || n, ''::bytea, NULL, 'done', '1', at, at + interval '1 day', at + interval '2 days'
+		FROM (SELECT n, now() - interval '1 minute' - CASE WHEN n <= 5 THEN 30000 ELSE n END * interval '1 millisecond' AS at FROM generate_series(1, 25000) n) AS made`)
+	args := []string{"list", "--scope", "acme", "--tool", "refund", "--since", "1h", "--timeout", "60s"}
+	first := b.dedup(t, args...)
+	require.Equal(t, exit.OK, first.code, first.errOut)
+	require.Empty(t, first.out)
+	_, after, ok := strings.Cut(strings.TrimSpace(first.errOut), " --after ")
+	require.True(t, ok, first.errOut)
+	var keys []string
+	for len(keys) < 5 {
+		page := fine[record](t, b, exit.OK, append(args, "--limit", "2", "--after", after)...)
+		require.NotEmpty(t, page)
+		for _, r := range page {
+			keys, after = append(keys, r.Key), r.Cursor
+		}
+	}
+	require.Equal(t, []string{"k5", "k4", "k3", "k2", "k1"}, keys)
+	require.Empty(t, fine[record](t, b, exit.OK, append(args, "--after", after)...))
+}
+
+// Which scopes and tools have records is read without their records.
+func TestListTools(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t, nil)
+	require.Equal(t, outcome{exit.OK, "", "There is no record.\n"}, b.dedup(t, "list"))
+	b.exec(t, `INSERT INTO tool_dedup SELECT scope, tool, n::text, ''::bytea, NULL, 'done', '1', now(), now(), now() FROM generate_series(1, 3) n,
+		(VALUES ('acme', 'book'), ('acme', 'refund'), ('it''s', 'book'), ('it''s', 'send'), ('zeta', 'a'), ('zeta', 'refund')) AS of (scope, tool)`)
+	list := func(args ...string) string { return b.dedup(t, append([]string{"list"}, args...)...).out }
+	require.Equal(t, "acme book\nacme refund\n'it'\\''s' book\n'it'\\''s' send\nzeta a\nzeta refund\n", list())
+	require.Equal(t, "acme book\nacme refund\n", list("--scope", "acme"))
+	require.Equal(t, "acme refund\nzeta refund\n", list("--tool", "refund"))
+	require.Equal(t, "acme book\n'it'\\''s' book\n", list("--tool", "book"))
+	require.Equal(t, "zeta a\n", list("--tool", "a"))
+	require.Empty(t, list("--tool", "zzz"))
+	require.Empty(t, list("--scope", "nobody"))
+
+	got := b.dedup(t, "list", "--tool", "refund", "--limit", "1")
+	cursor, ok := strings.CutPrefix(strings.TrimSpace(got.errOut), "There is more: dedup list --tool refund --after ")
+	require.True(t, ok, got.errOut)
+	require.Equal(t, "zeta refund\n", list("--tool", "refund", "--after", cursor))
+	page := fine[record](t, b, exit.OK, "list", "--scope", "acme", "--limit", "1")
+	require.Equal(t, "acme refund\n", list("--scope", "acme", "--after", page[0].Cursor))
+}
+
+// A list that cannot be read in time is an error, and holds nothing up.
+func TestListFailures(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t, nil)
+	args := []string{"list", "--scope", "acme", "--tool", "refund"}
+	tx, err := b.pool.Begin(t.Context())
+	require.NoError(t, err)
+	_, err = tx.Exec(t.Context(), `LOCK TABLE tool_dedup`)
+	require.NoError(t, err)
+	got := b.dedup(t, append(args, "--timeout", "50ms")...)
+	require.Equal(t, exit.Failed, got.code)
+	require.Contains(t, got.errOut, "SQLSTATE 57014")
+	require.NoError(t, tx.Rollback(context.WithoutCancel(t.Context())))
+
+	empty := run(t.Context(), append(args, "--database-url", pgtest.NewEmpty(t).URL)...)
+	require.Equal(t, exit.Failed, empty.code)
+	require.Contains(t, empty.errOut, "`dedup migrate up` makes what is missing")
+
+	b.exec(t, `CREATE SCHEMA "My app"; ALTER TABLE tool_dedup SET SCHEMA "My app"`)
+	require.Equal(t, exit.OK, b.dedup(t, append(args, "--schema", "My app")...).code)
+
+	requireMisused(t, []string{"list", "--since", "1h"}, []string{"list", "--scope", "acme", "--outcome", "done"}, []string{"list", "--tool", "refund", "--key-hash", "0123456789abcdef"},
+		append(args, "--since", "0"), append(args, "--since", "-1h"), append(args, "--since", "soon"), append(args, "--key-hash", "0123456789ABCDEF"),
+		append(args, "now"), append(args, "--outcome", "good"), append(args, "--limit", "0"), append(args, "--timeout", "0s"))
+}
+
+// Newest first, where keys begin with their time.
+func TestListOfTimedKeys(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t, nil)
+	b.do(t, dedup.NewKey())
+	last := dedup.NewKey()
+	b.exec(t, `UPDATE tool_dedup SET key = regexp_replace(key, '^(....)..', '\100')`)
+	b.do(t, last)
+	require.Equal(t, last, fine[record](t, b, exit.OK, "list", "--scope", "acme", "--tool", "refund")[0].Key)
+}

@@ -1,0 +1,200 @@
+package calls
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/cmd/dedup/internal/cli"
+	"github.com/tooldedup/dedup/external"
+	"github.com/tooldedup/dedup/internal/exit"
+	"github.com/tooldedup/dedup/internal/inspect"
+)
+
+const resolveLong = `Store what a person found out about a parked operation, or about one that goes on without
+an answer, or cancel a pending one, or say that one which happened twice is put right. A
+process that has the tool carries it out: at once where it runs Tools.Recover, else at the
+next call.
+
+  --happened JSON   it happened: JSON is recorded as the tool's result
+  --never           it certainly did not happen: it is attempted again, with the same
+                    provider's key
+  --refuse          it did not happen and shall not: the reason is recorded as a refusal
+  --cleared         it happened twice, and the effects beside the recorded one, those under
+                    "twice", were taken back at the provider: it is listed no longer
+
+Look at the provider's books first. A verdict that is wrong cannot be taken back: what
+--never or --refuse got wrong may happen twice.
+
+--fence is the number that ` + "`dedup parked`" + ` lists: nothing is stored where somebody has acted
+since. Without it, the operation is shown on stderr, and nothing is stored. Who said so is
+written to the audit, which ` + "`dedup audit`" + ` lists.
+
+A verdict that is stored stays: a second one is refused, and told who has decided and when.
+--overrule replaces it as long as it is not carried out; the audit says so.
+
+The exit code is 1 where there is no such operation, or an attempt is under way, or it is
+answered, has a verdict, or has changed.`
+
+// resolution is what the command line says.
+type resolution struct {
+	scope, tool, key string
+	happened         string
+	never, cleared   bool
+	overrules        bool
+	reason, actor    string
+	fence            int64 // zero where none is given
+}
+
+// Resolve returns the command `dedup resolve`.
+func Resolve() *cobra.Command {
+	var q cli.Query
+	var r resolution
+	cmd := &cobra.Command{
+		Use:   "resolve SCOPE TOOL KEY --fence N (--happened JSON | --never | --refuse | --cleared) --reason TEXT",
+		Short: "Say what became of a parked effect",
+		Long:  resolveLong,
+		Example: `  dedup resolve acme refund order-7 --fence 42 --happened '{"id":"re_1"}' --reason 'seen in the dashboard'
+  dedup resolve acme refund order-8 --fence 47 --never --reason 'no charge of this key in the export of May'`,
+		Args: cobra.ExactArgs(3),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r.scope, r.tool, r.key = args[0], args[1], args[2]
+			return r.run(cmd, &q)
+		},
+	}
+	q.AddFlags(cmd, "operation")
+	set := cmd.Flags()
+	set.StringVar(&r.happened, "happened", "", "it happened, with this `JSON` as the tool's result")
+	set.BoolVar(&r.never, "never", false, "it did not happen, and is attempted again")
+	set.Bool("refuse", false, "it did not happen, and shall not")
+	set.BoolVar(&r.overrules, "overrule", false, "replace a verdict that is not carried out")
+	set.BoolVar(&r.cleared, "cleared", false, "the effects under \"twice\" were taken back")
+	cmd.MarkFlagsOneRequired("happened", "never", "refuse", "cleared")
+	cmd.MarkFlagsMutuallyExclusive("happened", "never", "refuse", "cleared")
+	set.StringVar(&r.reason, "reason", "", "`text` that says how this is known; kept in the note, and by --refuse told to callers")
+	cli.AddActor(cmd, &r.actor)
+	set.Int64Var(&r.fence, "fence", 0, "the operation's fence `number`, as dedup parked lists it")
+	return cmd
+}
+
+func (r *resolution) run(cmd *cobra.Command, q *cli.Query) error {
+	verdict, err := r.verdict(cmd)
+	if err != nil {
+		return err
+	}
+	return q.With(cmd, func(ctx context.Context, db *inspect.Database) error {
+		op, err := r.read(ctx, db)
+		if err != nil {
+			return q.Explained(err)
+		}
+		shown := inspect.OperationOf(&op)
+		if !cmd.Flags().Changed("fence") {
+			if err := cli.WriteText(cmd.ErrOrStderr(), operationText(&shown)); err != nil {
+				return err
+			}
+			return exit.Usage("which one did you look at? Compare the operation above with the provider's books, then give --fence %d", op.Fence)
+		}
+		if err := r.acceptable(op); err != nil {
+			return err
+		}
+		if r.overrules {
+			verdict = verdict.Overruling()
+		}
+		if err := store(ctx, db, op, verdict.By(r.actor)); err != nil {
+			return err
+		}
+		if q.JSON {
+			if op, err = r.read(ctx, db); err != nil {
+				return fmt.Errorf("the verdict is stored, and the operation cannot be read: %w", err)
+			}
+			shown = inspect.OperationOf(&op)
+		}
+		return q.Write(cmd, &shown, []string{r.outcome()})
+	})
+}
+
+// verdict is what the flags say. The error is an [*exit.UsageError].
+func (r *resolution) verdict(cmd *cobra.Command) (external.Verdict, error) {
+	happened := cmd.Flags().Changed("happened")
+	switch {
+	case r.reason == "":
+		return external.Verdict{}, exit.Usage("give a --reason: how the verdict is known")
+	case happened && (!utf8.ValidString(r.happened) || !json.Valid([]byte(r.happened))):
+		return external.Verdict{}, exit.Usage("--happened: %q is not JSON; it is to be the tool's result, such as '{\"id\":\"re_1\"}'", r.happened)
+	case happened:
+		return external.Happened(json.RawMessage(r.happened), r.reason), nil
+	case r.never:
+		return external.Never(r.reason), nil
+	case r.cleared:
+		return external.Cleared(r.reason), nil
+	default:
+		return external.Refuse(r.reason), nil
+	}
+}
+
+// read returns the operation that the command line names.
+func (r *resolution) read(ctx context.Context, db *inspect.Database) (external.Operation, error) {
+	ctx, cancel := context.WithTimeout(ctx, db.Timeout)
+	defer cancel()
+	status, err := db.Tools.Status(ctx, r.scope, r.tool, r.key)
+	if err == nil && status.Operation.State == external.None {
+		err = fmt.Errorf("there is no operation %s: nothing was sent under this name, or it is forgotten", inspect.Name(r.scope, r.tool, r.key))
+	}
+	return status.Operation, err
+}
+
+// acceptable says why an operation is not resolved.
+func (r *resolution) acceptable(op external.Operation) error {
+	name := inspect.Name(op.Scope, op.Tool, op.Key)
+	switch {
+	case r.cleared && (op.State != external.Done || op.Twice == ""):
+		return fmt.Errorf("%s has not happened twice, or has no answer yet", name)
+	case op.State == external.Done && !r.cleared:
+		return fmt.Errorf("%s is answered already, and an answer is not changed", name)
+	case op.Verdict != "" && !r.overrules:
+		return decided(op)
+	case op.Fence != r.fence:
+		return fmt.Errorf("%s has changed: its fence is %d by now, and not %d; look at it again with `dedup parked`", name, op.Fence, r.fence)
+	}
+	return nil
+}
+
+func decided(op external.Operation) error {
+	return fmt.Errorf("%s has a verdict: %s; nothing is stored. --overrule with --fence %d replaces it", inspect.Name(op.Scope, op.Tool, op.Key), op.Decision(), op.Fence)
+}
+
+func store(ctx context.Context, db *inspect.Database, op external.Operation, v external.Verdict) error {
+	ctx, cancel := context.WithTimeout(ctx, db.Timeout)
+	defer cancel()
+	err := db.Tools.Resolve(ctx, op, v)
+	first, ok := errors.AsType[*external.VerdictError](err)
+	switch {
+	case ok:
+		return decided(first.Operation)
+	case errors.Is(err, dedup.ErrInFlight) && op.State == external.Running:
+		return fmt.Errorf("%s is running: an attempt may be under way; wait until it has ended, and look at it again", inspect.Name(op.Scope, op.Tool, op.Key))
+	case errors.Is(err, dedup.ErrInFlight):
+		return fmt.Errorf("%s has changed in this moment, and nothing is stored; look at it again with `dedup parked`", inspect.Name(op.Scope, op.Tool, op.Key))
+	case errors.Is(err, dedup.ErrInvalid):
+		return exit.Usage("%w", err)
+	case err != nil && ctx.Err() != nil:
+		return fmt.Errorf("whether the verdict is stored is not known; look with `dedup parked`: %w", err)
+	}
+	return err
+}
+
+// outcome says what follows.
+func (r *resolution) outcome() string {
+	if r.cleared {
+		return "stored: it is listed no longer"
+	}
+	if r.never {
+		return "stored: it is pending, and a process that has the tool attempts it again"
+	}
+	return "stored: a process that has the tool records it"
+}

@@ -1,0 +1,277 @@
+package calls_test
+
+import (
+	"context"
+	"fmt"
+	"os/user"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/external"
+	"github.com/tooldedup/dedup/internal/exit"
+	"github.com/tooldedup/dedup/internal/pgtest"
+)
+
+// advance is what a process with the tool does.
+func (b *outside) advance(t *testing.T, key string) external.Operation {
+	t.Helper()
+	op, err := b.tools.Advance(t.Context(), "acme", "pay", key)
+	require.NoError(t, err)
+	return op
+}
+
+// by is how a note begins that has a reason of the user who runs the tests.
+func by(t *testing.T) string {
+	t.Helper()
+	who, err := user.Current()
+	require.NoError(t, err)
+	return who.Username + ": "
+}
+
+func (b *outside) call(t *testing.T, key string) (dedup.Result[receipt], error) {
+	t.Helper()
+	return b.pay.Do(t.Context(), dedup.Call{Scope: "acme", Key: key}, payment{"hunter2"})
+}
+
+func TestResolveHappened(t *testing.T) {
+	t.Parallel()
+
+	b := setupOutside(t)
+	op := b.park(t, "order-7")
+	got := b.resolve(t, op, "--happened", `{"id": "re_1"}`)
+	require.Equal(t, outcome{exit.OK, "stored: a process that has the tool records it\n", ""}, got)
+	stored := b.parked(t)
+	require.Len(t, stored, 1)
+	require.Equal(t, []string{"parked", "happened", by(t) + "seen in the books"}, []string{stored[0].State, stored[0].Verdict, stored[0].Note})
+	require.Greater(t, stored[0].Fence, op.Fence)
+
+	require.Equal(t, external.Done, b.advance(t, "order-7").State)
+	result, err := b.call(t, "order-7")
+	require.NoError(t, err)
+	require.Equal(t, receipt{"re_1"}, result.Value)
+	require.True(t, result.Replayed)
+	require.Len(t, b.keys, 1, "nothing was sent again")
+	require.Empty(t, b.parked(t))
+}
+
+// A result that the tool's callers could not read is recorded by nobody: the operation stays
+// parked, and says why.
+func TestResolveHappenedWithAnotherResult(t *testing.T) {
+	t.Parallel()
+
+	b := setupOutside(t)
+	require.Equal(t, exit.OK, b.resolve(t, b.park(t, "order-7"), "--happened", `["re_1"]`).code)
+	require.Equal(t, external.Parked, b.advance(t, "order-7").State)
+	again := b.parked(t)[0]
+	require.Empty(t, again.Verdict)
+	require.Contains(t, again.Note, "no longer fits the tool's type")
+	require.Equal(t, exit.OK, b.resolve(t, again, "--happened", `{"id": "re_1"}`).code)
+	require.Equal(t, external.Done, b.advance(t, "order-7").State)
+}
+
+func TestResolveNever(t *testing.T) {
+	t.Parallel()
+
+	b := setupOutside(t)
+	op := b.park(t, "order-7")
+	got := b.resolve(t, op, "--never", "--json")
+	require.Equal(t, exit.OK, got.code, got.errOut)
+	require.Empty(t, got.errOut)
+	after := operations(t, got.out)[0]
+	require.Equal(t, []string{"pending", by(t) + "seen in the books", op.ProviderKey, ""}, []string{after.State, after.Note, after.ProviderKey, after.Cursor})
+
+	require.Equal(t, external.Done, b.advance(t, "order-7").State)
+	result, err := b.call(t, "order-7")
+	require.NoError(t, err)
+	require.Equal(t, receipt{"again"}, result.Value)
+	first, second := <-b.keys, <-b.keys
+	require.Equal(t, first, second, "the provider's key is the call's")
+}
+
+func TestResolveRefuse(t *testing.T) {
+	t.Parallel()
+
+	b := setupOutside(t)
+	require.Equal(t, exit.OK, b.resolve(t, b.park(t, "order-7"), "--refuse").code)
+	require.Equal(t, external.Done, b.advance(t, "order-7").State)
+	_, err := b.call(t, "order-7")
+	var refused *dedup.RefusedError
+	require.ErrorAs(t, err, &refused)
+	require.Equal(t, "seen in the books", refused.Message)
+	require.Len(t, b.keys, 1)
+}
+
+// Who said so is written down: the system's user, where nobody is named.
+func TestResolveIsAudited(t *testing.T) {
+	t.Parallel()
+
+	b := setupOutside(t)
+	require.Equal(t, exit.OK, b.resolve(t, b.park(t, "order-7"), "--refuse", "--actor", "ada").code)
+	require.Equal(t, exit.OK, b.resolve(t, b.park(t, "order-8"), "--never").code)
+	who, err := user.Current()
+	require.NoError(t, err)
+	for key, want := range map[string]string{"order-7": "ada refuse parked", "order-8": who.Username + " never parked"} {
+		var got string
+		require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT concat_ws(' ', actor, action, outcome) FROM tool_dedup_audit WHERE key = $1`, key).Scan(&got))
+		require.Equal(t, want, got)
+	}
+}
+
+// Without --fence the operation is shown, and nothing is stored.
+func TestResolveWithoutFence(t *testing.T) {
+	t.Parallel()
+
+	b := setupOutside(t)
+	op := b.park(t, "order-7")
+	got := b.dedup(t, "resolve", "acme", "pay", "order-7", "--refuse", "--reason", "no")
+	require.Equal(t, exit.Misused, got.code, got.errOut)
+	require.Empty(t, got.out)
+	require.Contains(t, got.errOut, "acme pay order-7\n  state         parked since ")
+	require.Contains(t, got.errOut, "  provider key  "+op.ProviderKey+"\n")
+	require.Contains(t, got.errOut, fmt.Sprint("then give --fence ", op.Fence))
+	require.Equal(t, []operation{op}, b.parked(t))
+}
+
+// A verdict that is stored stays: the second person is told who has decided, and the lists say
+// so. It is replaced by --overrule alone.
+func TestResolveTwice(t *testing.T) {
+	t.Parallel()
+
+	b := setupOutside(t)
+	op := b.park(t, "order-7")
+	require.Equal(t, exit.OK, b.resolve(t, op, "--happened", `{"id":"re_1"}`, "--actor", "ada").code)
+	stored := b.parked(t)[0]
+	const verdict = `happened \(ada: seen in the books, at \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ\), not carried out yet`
+	require.Regexp(t, "\n  verdict       "+verdict+"\n", b.dedup(t, "parked").out)
+	for _, as := range []operation{op, stored} {
+		got := b.resolve(t, as, "--never", "--actor", "bob")
+		require.Equal(t, exit.Failed, got.code)
+		require.Empty(t, got.out)
+		require.Regexp(t, "^dedup: acme pay order-7 has a verdict: "+verdict, got.errOut)
+	}
+	require.Equal(t, stored.Fence, b.parked(t)[0].Fence, "nothing is stored")
+	require.Equal(t, exit.Failed, b.resolve(t, op, "--never", "--overrule").code, "as it was before the verdict")
+	require.Equal(t, exit.OK, b.resolve(t, stored, "--refuse", "--overrule", "--actor", "bob").code)
+	require.Equal(t, external.Done, b.advance(t, "order-7").State)
+	_, err := b.call(t, "order-7")
+	require.ErrorIs(t, err, dedup.ErrRefused)
+}
+
+// What is open is listed, by age and by pages, and can be resolved.
+func TestOpen(t *testing.T) {
+	t.Parallel()
+
+	b := setupOutside(t)
+	require.Equal(t, outcome{exit.OK, "", "Nothing is open.\n"}, b.dedup(t, "parked", "--open"))
+	b.exec(t, `INSERT INTO tool_effect (scope, tool, key, state, fence, tries, looked, fingerprint, created_at, changed_at, due_at, sent_until, note)
+		SELECT 'acme', 'pay', 'k' || n, 'running', n, 9, false, decode(repeat('07', 32), 'hex'), now() - n * interval '1 minute', now(), now(), now() - interval '1 minute', '403' FROM generate_series(1, 25) n`)
+	seen, after := []string{}, ""
+	for range 3 {
+		got := b.dedup(t, "parked", "--open", "--json", "--limit", "10", "--after", after)
+		require.Equal(t, exit.OK, got.code, got.errOut)
+		for _, op := range operations(t, got.out) {
+			seen, after = append(seen, op.Key), op.Cursor
+		}
+	}
+	require.Len(t, seen, 25)
+	require.Equal(t, []string{"k25", "k1"}, []string{seen[0], seen[24]}, "the oldest first")
+	require.Len(t, b.parked(t, "--open", "--older-than", "20m30s"), 5)
+	require.Empty(t, b.parked(t))
+	require.Equal(t, exit.Misused, b.dedup(t, "parked", "--older-than", "1h").code)
+	require.Equal(t, exit.Misused, b.dedup(t, "parked", "--open", "--older-than", "-1h").code)
+
+	require.Equal(t, exit.OK, b.resolve(t, b.parked(t, "--open")[0], "--refuse").code)
+	require.Equal(t, external.Done, b.advance(t, "k25").State)
+}
+
+// A verdict goes to the row that was looked at, and to no other.
+func TestResolveRefused(t *testing.T) {
+	t.Parallel()
+
+	b := setupOutside(t)
+	op := b.park(t, "order-7")
+	stale := op
+	stale.Fence--
+	fails := func(op operation, why string, args ...string) {
+		t.Helper()
+		got := b.resolve(t, op, args...)
+		require.Equal(t, exit.Failed, got.code)
+		require.Empty(t, got.out)
+		require.Contains(t, got.errOut, why)
+		require.NotContains(t, got.errOut, "--help")
+	}
+	fails(stale, "dedup: acme pay order-7 has changed: its fence is ", "--never")
+	require.Equal(t, []operation{op}, b.parked(t), "nothing is stored")
+
+	b.exec(t, `UPDATE tool_effect SET state = 'running', sent_until = now() + interval '1 hour'`)
+	fails(op, "dedup: acme pay order-7 is running", "--never")
+	b.exec(t, `UPDATE tool_effect SET state = 'parked'`)
+
+	require.Equal(t, exit.OK, b.resolve(t, op, "--refuse").code)
+	fails(op, "has a verdict", "--never")
+	b.advance(t, "order-7")
+	fails(op, "dedup: acme pay order-7 is answered already", "--never")
+
+	op.Key = "order-8"
+	fails(op, "dedup: there is no operation acme pay order-8", "--never")
+
+	got := run(t.Context(), "resolve", "acme", "pay", "k", "--never", "--reason", "r", "--database-url", pgtest.NewEmpty(t).URL)
+	require.Equal(t, exit.Failed, got.code)
+	require.Contains(t, got.errOut, "`dedup migrate up` makes what is missing")
+}
+
+// A pending operation is cancelled.
+func TestResolvePending(t *testing.T) {
+	t.Parallel()
+
+	b := setupOutside(t)
+	tx, err := b.pool.Begin(t.Context())
+	require.NoError(t, err)
+	_, err = b.pay.Accept(t.Context(), tx, dedup.Call{Scope: "acme", Key: "order-7"}, payment{"hunter2"})
+	require.NoError(t, err)
+	require.NoError(t, tx.Commit(t.Context()))
+	got := b.resolve(t, b.parked(t, "--open")[0], "--refuse")
+	require.Equal(t, exit.OK, got.code, got.errOut)
+	_, err = b.call(t, "order-7")
+	require.ErrorIs(t, err, dedup.ErrRefused)
+	require.Empty(t, b.keys)
+}
+
+// A verdict that waits for somebody else's transaction ends in time, and says what is not known.
+func TestResolveTimeout(t *testing.T) {
+	t.Parallel()
+
+	b := setupOutside(t)
+	op := b.park(t, "order-7")
+	tx, err := b.pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
+	_, err = tx.Exec(t.Context(), `SELECT FROM tool_effect FOR UPDATE`)
+	require.NoError(t, err)
+	got := b.resolve(t, op, "--refuse", "--timeout", "2s")
+	require.Equal(t, exit.Failed, got.code)
+	require.Contains(t, got.errOut, "whether the verdict is stored is not known; look with `dedup parked`")
+}
+
+func TestResolveUsage(t *testing.T) {
+	t.Parallel()
+
+	b := setupOutside(t)
+	for _, args := range [][]string{
+		{}, {"acme", "pay"}, {"acme", "pay", "k", "more"},
+		{"acme", "pay", "k"}, {"acme", "pay", "k", "--never"}, {"acme", "pay", "k", "--never", "--reason", ""},
+		{"acme", "pay", "k", "--reason", "r"}, {"acme", "pay", "k", "--never", "--refuse", "--reason", "r"},
+		{"acme", "pay", "k", "--never", "--happened", "{}", "--reason", "r"},
+		{"acme", "pay", "k", "--happened", "", "--reason", "r"}, {"acme", "pay", "k", "--happened", "{id:1}", "--reason", "r"},
+		{"acme", "pay", "k", "--happened", "\"\xff\"", "--reason", "r"},
+		{"acme", "pay", "", "--never", "--reason", "r"}, {"acme", "pay", "k", "--never", "--reason", "r", "--fence", "x"},
+		{"acme", "pay", "k", "--never", "--reason", "r", "--timeout", "0s"},
+	} {
+		got := b.dedup(t, append([]string{"resolve"}, args...)...)
+		require.Equal(t, exit.Misused, got.code, args)
+		require.Empty(t, got.out)
+		require.Contains(t, got.errOut, "--help` for help")
+	}
+}
