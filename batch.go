@@ -2,8 +2,13 @@ package dedup
 
 import (
 	"context"
+	"errors"
 	"iter"
+	"slices"
 	"time"
+
+	"github.com/tooldedup/dedup/internal/table"
+	"github.com/tooldedup/dedup/internal/wire"
 )
 
 // StatementCall is a call and its effect.
@@ -20,15 +25,7 @@ type BatchOptions struct {
 	Size int
 	// Progress is called after every Size calls and at the end, on the goroutine
 	// that ranges over the outcomes. Default none.
-	Progress func(BatchProgress)
-}
-
-// BatchProgress counts the calls of a batch that have come to an end.
-type BatchProgress struct {
-	// Calls is all of them: those that ran their effect, those that were answered
-	// from a record, and those that got an error. A refusal counts as an error
-	// and as what it was besides.
-	Calls, Executed, Replayed, Failed int64
+	Progress func(BatchData)
 }
 
 // BatchOutcome is the answer of one call of a batch.
@@ -99,10 +96,8 @@ func DoBatch[R any](ctx context.Context, d *Deduper, calls iter.Seq[StatementCal
 			yield(BatchOutcome[R]{Index: -1, Err: err})
 			return
 		}
-		b := &batch[R]{ctx: ctx, d: d, opts: o, yield: yield}
-		defer b.abandon()
-		began := time.Now()
-		defer func() { d.trace.endBatch(ctx, b.tally, time.Since(began)) }()
+		b := &batch[R]{parts: parts{ctx: ctx, d: d}, opts: o, yield: yield, began: time.Now()}
+		defer b.end()
 		for call := range calls {
 			if !b.take(call) {
 				return
@@ -129,24 +124,21 @@ func (o *BatchOptions) resolve() (BatchOptions, error) {
 
 // batch is one DoBatch on its way.
 type batch[R any] struct {
-	ctx   context.Context
-	d     *Deduper
+	parts
 	opts  BatchOptions
 	yield func(BatchOutcome[R]) bool
-
-	parts parts
 	asked []Call
-	calls []*batchCall // of asked; one that cannot be taken has an err
+	calls []*call // of asked; one that cannot be taken has an err
 	taken int
-	tally batchTally
+	tally BatchData
+	began time.Time
 }
 
 // take takes one call, and reports whether to go on.
 func (b *batch[R]) take(asked StatementCall) bool {
-	c := &batchCall{}
-	ctx := c.start(b.ctx, b.d, "DoBatch", &asked.Call)
+	ctx, c := startCall(b.ctx, b.d, "DoBatch", &asked.Call)
 	b.asked, b.calls = append(b.asked, asked.Call), append(b.calls, c)
-	if c.err = admitStatement[R](ctx, &c.call, b.d, asked.Call, asked.Statement); c.err == nil {
+	if c.err = checkStatement[R](ctx, c, b.d, &asked.Call, &asked.Statement); c.err == nil {
 		c.stmt.args = keptArgs(c.stmt.args)
 	}
 	if b.taken++; len(b.calls) < b.opts.Size && b.ctx.Err() == nil {
@@ -155,31 +147,25 @@ func (b *batch[R]) take(asked StatementCall) bool {
 	return b.flush()
 }
 
-// abandon ends the spans of calls that a panic has left.
-func (b *batch[R]) abandon() {
-	for _, c := range b.calls {
-		c.span.abandon()
-	}
-}
-
 // flush runs the calls taken so far and hands their outcomes out.
 func (b *batch[R]) flush() bool {
 	if len(b.calls) == 0 {
 		return true
 	}
-	b.parts.run(b.ctx, b.d, b.calls)
+	b.run(b.calls)
 	first := b.taken - len(b.calls)
 	outcomes := make([]BatchOutcome[R], len(b.calls))
 	for i, c := range b.calls {
 		out := BatchOutcome[R]{Index: first + i, Call: b.asked[i]}
-		out.Result, out.Err = answerStatement[R](&c.call, c.err)
-		out.Err = c.end(&out.Call, out.Err)
-		b.tally.count(out.Call.Scope, out.Call.Tool, &c.answered, out.Err)
+		out.Result, out.Err = answerStatement[R](c, c.err)
+		out.Err = c.end(out.Err)
+		b.tally.count(c, out.Err)
 		outcomes[i] = out
 	}
 	b.asked, b.calls = b.asked[:0], b.calls[:0]
 	if b.opts.Progress != nil {
-		b.opts.Progress(BatchProgress(b.tally.counts))
+		b.tally.Duration = time.Since(b.began)
+		b.opts.Progress(b.tally)
 	}
 	for _, out := range outcomes {
 		if !b.yield(out) {
@@ -187,4 +173,216 @@ func (b *batch[R]) flush() bool {
 		}
 	}
 	return true
+}
+
+// end reports the batch, and ends the spans of calls that a panic has left.
+func (b *batch[R]) end() {
+	for _, c := range b.calls {
+		c.span.abandon()
+	}
+	if trace := b.d.opts.Tracer; trace != nil && b.tally.Calls > 0 {
+		b.tally.Func, b.tally.Attrs, b.tally.Duration = "DoBatch", AttrsOf(b.ctx), time.Since(b.began)
+		trace.TraceEvent(b.ctx, b.tally)
+	}
+}
+
+// count adds a call that has come to its end.
+func (e *BatchData) count(c *call, err error) {
+	if e.Calls == 0 {
+		e.Scope, e.Tool = c.Scope, c.Tool
+	}
+	if e.Scope != c.Scope {
+		e.Scope = ""
+	}
+	if e.Tool != c.Tool {
+		e.Tool = ""
+	}
+	e.Calls++
+	if err != nil {
+		e.Failed++
+	}
+	switch {
+	case c.executed:
+		e.Executed++
+	case c.rec != nil && (err == nil || errors.Is(err, ErrRefused)):
+		e.Replayed++
+	}
+}
+
+// parts answers the calls of a batch that were taken together. A part is a pipeline of combined
+// statements, which is one transaction. Calls share parts for as long as that goes well; a call
+// that cannot share one runs alone, as DoStatement does.
+type parts struct {
+	ctx context.Context
+	d   *Deduper
+	// replays is true when some of the calls before had been made earlier: then records are looked
+	// up before anything is sent.
+	replays bool
+	// alone are the calls that are to run alone. maxSplits is how many more parts may be split
+	// before all that is left runs alone.
+	alone     []*call
+	maxSplits int
+	// renewed counts the connections that were given up because their prepared statements
+	// were gone.
+	renewed int32
+}
+
+// run answers every call that was taken without an error. A call whose identity comes a second
+// time gets the answer of the first.
+func (b *parts) run(calls []*call) {
+	firsts := make(map[table.Identity]*call, len(calls))
+	var once, repeats []*call
+	for _, c := range calls {
+		switch {
+		case c.err != nil:
+		case firsts[c.Identity] != nil:
+			repeats = append(repeats, c)
+		default:
+			firsts[c.Identity] = c
+			once = append(once, c)
+		}
+	}
+	// Sorted, so that two batches do not wait for each other crosswise.
+	slices.SortFunc(once, func(a, b *call) int { return a.Compare(b.Identity) })
+	if b.replays || slices.ContainsFunc(once, func(c *call) bool { return c.lookFirst }) {
+		b.replays = false
+		once = b.lookUp(once)
+	}
+	b.alone, b.renewed, b.maxSplits = nil, 0, max(minSplits, len(once)/4)
+	for part := range slices.Chunk(once, table.MaxLocks) { // each call has its lock
+		b.send(part)
+	}
+	var outage *exhaustion
+	for _, c := range append(b.alone, repeats...) {
+		switch first := firsts[c.Identity]; {
+		case first != c && first.err == nil:
+			c.rec = first.rec
+		case outage != nil && b.ctx.Err() == nil: // all would wait as long, one after the other
+			c.err = c.exhaust(outage)
+		default:
+			c.err = c.do(c.span.ctx)
+			if c.exhausted != nil && c.exhausted.outage {
+				outage = c.exhausted
+			}
+		}
+	}
+}
+
+// minSplits is how many splits of parts are allowed at least before the calls that are left run
+// alone. In a large batch it is a quarter of the calls.
+const minSplits = 3
+
+// send sends a part in one transaction. Calls that have a record are left out, and those that
+// cannot be combined run alone.
+func (b *parts) send(calls []*call) {
+	var part []*call
+	for _, c := range calls {
+		switch {
+		case c.rec != nil:
+		case c.combines():
+			part = append(part, c)
+		default:
+			b.alone = append(b.alone, c)
+		}
+	}
+	if len(part) < 2 || b.maxSplits < 0 {
+		b.alone = append(b.alone, part...)
+		return
+	}
+	v, culprit := b.attempt(part)
+	switch {
+	case v.kind == done:
+		b.renewed = 0
+		for _, c := range part {
+			c.err = c.settle(b.ctx)
+		}
+	case wire.SQLState(v.err) == wire.CodePreparedMissing && b.renewed < b.d.pool.Stat().MaxConns():
+		b.renewed++ // somebody has discarded what was prepared
+		b.send(part)
+	case v.kind == unknown:
+		for _, c := range part {
+			c.doubt.add(v.err, c.tried, v.until)
+		}
+		b.alone = append(b.alone, part...)
+	case v.kind == again && v.pause: // there was no transaction: each call finds out why
+		b.alone = append(b.alone, part...)
+	case v.kind == again:
+		b.alone = append(b.alone, b.lookUp(part)...)
+	default:
+		b.maxSplits--
+		b.split(part, culprit, v.err)
+	}
+}
+
+// split sends the calls of a part that failed anew, all of which the server has undone. culprit is
+// the call that made it fail, nil where that is not known. It runs alone. The calls before it have
+// proved to go through, and those behind it have not been tried: each is a part of its own, so that
+// a statement runs at most twice in parts, unless a race undoes a part once more.
+func (b *parts) split(part []*call, culprit *call, err error) {
+	rest := part
+	if table.IsRecordInTheWay(err) { // then other calls most likely have records as well
+		rest = b.lookUp(part)
+	}
+	switch {
+	case culprit != nil:
+		culprit.separate = true
+		i := slices.Index(part, culprit)
+		b.send(part[:i])
+		b.send(part[i : i+1])
+		b.send(part[i+1:])
+	case len(rest) < len(part) || slices.ContainsFunc(rest, func(c *call) bool { return !c.combines() }):
+		b.send(rest)
+	case wire.IsUnsent(err): // by pgx, which does not say whose arguments it cannot encode
+		b.send(part[:len(part)/2])
+		b.send(part[len(part)/2:])
+	default:
+		b.alone = append(b.alone, part...)
+	}
+}
+
+// attempt makes one transaction of a part. It is again where calls cannot be combined on this
+// server, and again after a pause where no connection can be had.
+func (b *parts) attempt(part []*call) (v verdict, culprit *call) {
+	pooled, err := b.d.acquire(b.ctx)
+	if err != nil {
+		return retry(err), nil
+	}
+	defer b.d.release(b.ctx, pooled)
+	conn := pooled.Conn()
+	if err = b.d.checkTable(b.ctx, conn); err != nil {
+		wire.DropUnusable(b.ctx, conn, err)
+		return retry(err), nil
+	}
+	switch {
+	case b.ctx.Err() != nil:
+		return retry(b.ctx.Err()), nil
+	case !b.d.canCombine(conn):
+		return verdict{kind: again}, nil
+	}
+	now := time.Now()
+	for _, c := range part {
+		c.attempts++
+		c.tried = now
+	}
+	return b.d.sendCombined(b.ctx, conn, part)
+}
+
+// lookUp looks calls up in one round trip and returns those that have no record. Where it
+// fails, whatever comes next meets the same fault and says so.
+func (b *parts) lookUp(part []*call) (rest []*call) {
+	if len(part) > 0 {
+		_ = b.d.onConn(b.ctx, func(on *wire.Conn) error {
+			return b.d.table().LookUpAll(b.ctx, on, entries(part), func(n int, s table.Seen) {
+				part[n].seen = s
+				part[n].lookedUp()
+			})
+		})
+	}
+	for _, c := range part {
+		if c.rec == nil {
+			rest = append(rest, c)
+		}
+	}
+	b.replays = b.replays || len(rest) < len(part)
+	return rest
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -57,11 +56,7 @@ func (d *Deduper) BeginFunc(ctx context.Context, fn func(tx pgx.Tx) error) error
 		if attempt >= d.opts.Retry.MaxAttempts {
 			return &Error{Answer: ErrAttemptsExhausted, Attempts: attempt, Err: byEffect(err)}
 		}
-		timer := time.NewTimer(fullJitter(d.opts.Retry.longestPause(attempt)))
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if sleep(ctx, d.opts.Retry.pause(attempt)) != nil {
 			return withContext(ctx, err)
 		}
 	}

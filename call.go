@@ -31,14 +31,17 @@ type Call struct {
 	// other arguments is refused. Nil means that there are none.
 	Args any
 
-	// Retention overrides Options.Retention where it is not zero.
+	// Retention overrides Options.Retention in the fields that are not zero.
 	Retention Retention
 	// MaxWait overrides Options.MaxWait where it is not zero; negative means
 	// that a twin in flight is answered with ErrInFlight at once. For no limit
 	// where Options.MaxWait sets one, take [math.MaxInt64].
 	MaxWait time.Duration
-	// Errors overrides Options.Errors.
-	Errors ErrorPolicy
+	// StoreErrors records every error of the effect as if it were wrapped by [Final], but
+	// for those that are wrapped by [NotFinal], transient database errors, context errors and
+	// what the library itself objects to: the effect's use of its transaction, an unusable
+	// result. Default false: an error rolls back, nothing is stored, and the next try runs.
+	StoreErrors bool
 
 	// LookFirst looks the record up before anything else, in one round trip and
 	// outside a transaction. Set it where a replay is likely, on a second try for
@@ -46,86 +49,166 @@ type Call struct {
 	LookFirst bool
 }
 
-// asked is a Call that was checked: what was asked, and nothing of how it goes.
+// call is a Call on its way: what was asked, the attempt at hand, and the answer. One goroutine at
+// a time has it.
+type call struct {
+	asked
+	answered
+	span span // what is counted of the call, and what tracers see of it
+
+	tx      attempt      // the attempt at hand
+	tried   time.Time    // when it began
+	seen    table.Seen   // what it has seen of the identity
+	written table.Record // the record that it sent, which counts once it is committed
+
+	flight   flight // what its followers see of it
+	waits    waits
+	doubt    doubt
+	attempts int
+	// exhausted is not nil when the attempts are used up.
+	exhausted *exhaustion
+
+	// outcome is what the next attempt records: Done for what the effect returns, or Refused
+	// or Broken, and then it runs no effect and records text.
+	outcome table.Outcome
+	text    string
+	// separate is true when effect and record are to be sent separately: they were sent as
+	// one statement that did not commit, or a record that may be forgotten is in their way.
+	separate bool
+	// conflicts counts unique violations without a record.
+	conflicts int
+	// looks counts how often a call that may not wait has looked again.
+	looks int
+	// renewed counts the connections that were given up in a row because their prepared
+	// statements were gone. Once there are as many as the pool has, a pooler is to blame, and the
+	// call gives up.
+	renewed int32
+	// reprepared is true when its statement has failed once, perhaps because it was prepared
+	// for types that have changed since.
+	reprepared bool
+	// discards is true when its effect has discarded what was prepared on its connection, so
+	// that the record's statement is sent as a text.
+	discards bool
+	// endedTx is true when the effect ended its transaction and then panicked.
+	endedTx bool
+}
+
+// asked is what the caller wants.
 type asked struct {
-	d        *Deduper
-	function string // that was called
+	d *Deduper
 	table.Entry
 	storeErrors, lookFirst bool
 	// maxWait is at most longestWait; 0: until the context ends; negative: not at all.
 	maxWait time.Duration
-	began   time.Time
-	// known is a record that package external has read already; nil where it has none.
-	known *table.Record
 
-	// effect is what is to be run, or stmt where that is one statement.
+	// effect is the function to run; nil where the effect is one statement, which is stmt.
 	effect effectFunc
-	stmt   *boundStatement
+	stmt   boundStatement
 }
 
 // effectFunc runs the effect and returns the text to record.
 type effectFunc func(ctx context.Context, tx pgx.Tx) (text string, err error)
 
-// longestWait is longer than any wait, and so short that a little can be added to it.
-const longestWait = 100 * 365 * 24 * time.Hour
+// startCall makes a call and begins its span, before anything is checked. The context that it
+// returns is the call's.
+func startCall(ctx context.Context, d *Deduper, function string, from *Call) (context.Context, *call) {
+	c := &call{outcome: table.Done}
+	c.Identity = table.Identity{Scope: from.Scope, Tool: from.Tool, Key: from.Key}
+	if ctx != nil && d != nil && d.pool != nil { // else check refuses them
+		c.d = d
+		ctx = c.span.start(ctx, d.opts.Tracer, &d.stats, CallData{Func: function, Scope: from.Scope, Tool: from.Tool, Key: from.Key})
+	}
+	return ctx, c
+}
 
-// admit is check for functions that must not be called inside an effect.
-func (c *asked) admit(ctx context.Context, d *Deduper, call Call) error {
-	if err := c.check(ctx, d, call); err != nil {
+// check takes over what was asked, or returns what is wrong with it. Nothing is sent to the
+// database before this has passed.
+func (c *call) check(ctx context.Context, d *Deduper, from *Call) error {
+	if err := d.usable(ctx); err != nil {
 		return err
 	}
-	if guard.Inside(ctx) {
+	if err := checkIdentity(c.Identity); err != nil {
+		return err
+	}
+	retention, problem := from.Retention.resolve(d.opts.Retention)
+	if problem != "" {
+		return invalid("Retention", "cannot be used: %s", problem)
+	}
+	c.Keep, c.Forget = retention.ages()
+	c.Lock = c.LockKey(d.opts.Schema)
+	c.lookFirst, c.storeErrors = from.LookFirst, from.StoreErrors
+	c.maxWait = min(cmp.Or(from.MaxWait, d.opts.MaxWait), longestWait)
+	if known, ok := from.Args.(table.Known); ok {
+		c.Fingerprint, c.ArgDigests, c.rec = known.Fingerprint, known.ArgDigests, known.Record
+	} else {
+		var err error
+		if c.Fingerprint, c.ArgDigests, err = canon.Digest(c.Scope, c.Tool, c.Key, from.Args); err != nil {
+			return invalidArgs(err)
+		}
+	}
+	if guard.Inside(ctx) && c.span.call.Func != "DoTx" {
 		return errNested
 	}
 	return nil
 }
 
-// check makes c of what was asked, or says what is wrong with that. Nothing is sent to the
-// database before this has passed.
-func (c *asked) check(ctx context.Context, d *Deduper, call Call) error {
-	if err := d.usable(ctx); err != nil {
-		return err
+// checkIdentity checks the three names of an identity.
+func checkIdentity(id table.Identity) error {
+	if field, problem := id.Problem(); problem != "" {
+		return invalid(field, "%s", problem)
 	}
-	id, err := checkIdentity(call.Scope, call.Tool, call.Key)
-	if err != nil {
-		return err
-	}
-	retention, problem := call.Retention.resolve(d.opts.Retention)
-	if problem != "" {
-		return invalid("Retention", "cannot be used: %s", problem)
-	}
-	policy := cmp.Or(call.Errors, d.opts.Errors)
-	if !policy.known() {
-		return invalid("Errors", "has an unknown policy; use ErrorsDefault, ErrorsRollBack or ErrorsStored")
-	}
-	c.d, c.began = d, time.Now()
-	c.Identity, c.Lock = id, id.LockKey(d.opts.Schema)
-	c.Keep, c.Forget = retention.keep(), retention.forget()
-	c.lookFirst, c.storeErrors = call.LookFirst, policy == ErrorsStored
-	c.maxWait = min(cmp.Or(call.MaxWait, d.opts.MaxWait), longestWait)
-	if known, ok := call.Args.(table.Known); ok {
-		c.Fingerprint, c.ArgDigests, c.known = known.Fingerprint, known.ArgDigests, known.Record
-		return nil
-	}
-	c.Fingerprint, c.ArgDigests, err = canon.Digest(id.Scope, id.Tool, id.Key, call.Args)
-	return invalidArgs(err)
+	return nil
 }
 
+// longestWait is longer than any wait, and so short that a little can be added to it.
+const longestWait = 100 * 365 * 24 * time.Hour
+
 var (
+	errNoEffect  = &InvalidError{What: "call", Field: "effect", Reason: "must not be nil"}
 	errNested    = &InvalidError{What: "call", Field: "ctx", Reason: "is an effect's; inside an effect use DoTx with its transaction"}
 	errReentrant = &InvalidError{What: "call", Field: "ctx", Reason: "is that of this very call's effect; a call cannot make itself"}
 )
 
-// owner names the call to the effects inside it.
-func (c *asked) owner() guard.Owner {
-	return guard.Owner{Pool: c.d.pool, Schema: c.d.opts.Schema, Scope: c.Scope, Tool: c.Tool, Key: c.Key}
+// found makes a record that was there the answer. In doubt, a record that was written since the
+// call began is most likely the call's: two spans of time are compared, one by the database's
+// clock and one by this machine's, and they may go a little apart.
+func (c *call) found(rec *table.Record) {
+	c.rec = rec
+	c.recovered = c.doubt.err != nil && rec.Age() <= time.Since(c.span.began)+10*time.Millisecond
 }
 
-// judge says what a record of the call's identity answers: nil when its result is
-// the answer, else the error that is. Misuse comes before age, so that a reused
-// key is answered as such as long as the identity is remembered.
-func (c *asked) judge(r *table.Record) error {
-	switch {
+// end ends the call's span and returns the answer as its caller gets it.
+func (c *call) end(err error) error {
+	if err != nil {
+		err = errorOf(c.Identity, err)
+	}
+	c.span.end(&c.answered, c.attempts, c.waits.all, err)
+	return err
+}
+
+// answer makes the result of a call that has ended with err, or with a record. value is what its
+// effect has returned.
+func answer[R any](c *call, value R, err error) (Result[R], error) {
+	result := Result[R]{Waited: c.waits.all, Attempts: c.attempts, Recovered: c.recovered}
+	if err != nil {
+		return result, err
+	}
+	result.CreatedAt, result.ExpiresAt, result.Replayed = c.rec.CreatedAt, c.rec.ExpiresAt, !c.executed
+	if c.executed && c.rec.Outcome == table.Done {
+		result.Value = value
+		return result, nil
+	}
+	if err = c.judge(); err == nil {
+		result.Value, err = decodeStored[R](c.rec.Result)
+	}
+	return result, err
+}
+
+// judge says what the call's record answers: nil when its result is the answer, else the error
+// that is. Misuse comes before age, so that a reused key is answered as such as long as the
+// identity is remembered.
+func (c *call) judge() error {
+	switch r := c.rec; {
 	case r.IsBroken():
 		return c.named(Error{Answer: ErrBroken, FirstAt: r.CreatedAt})
 	case r.Fingerprint != c.Fingerprint:
@@ -134,7 +217,15 @@ func (c *asked) judge(r *table.Record) error {
 	case r.Expired():
 		return c.named(Error{Answer: ErrExpired, FirstAt: r.CreatedAt, ExpiredAt: r.ExpiresAt, ForgetAt: r.ForgetAt})
 	case r.Outcome == table.Refused:
-		return decodeRefusal(r.Result, r.CreatedAt)
+		refused, err := decodeRefusal(r.Result, r.CreatedAt)
+		if err != nil {
+			return err
+		}
+		refused.Replayed, refused.Recovered = !c.executed, c.recovered
+		if c.executed {
+			refused.err = withoutAnswers(c.cause)
+		}
+		return refused
 	default:
 		return nil
 	}

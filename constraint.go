@@ -29,7 +29,7 @@ import (
 //   - none, and the record's own statement violated a unique constraint: a few more
 //     attempts, then an ErrSchema.
 //   - none: the failure is the call's answer. It may be returned, because this attempt held
-//     the identity throughout, so that no twin can have done meanwhile what it could not.
+//     the identity throughout, so that no twin can have succeeded meanwhile.
 func (c *call) explain(ctx context.Context, err error) verdict {
 	a := &c.tx
 	if a.failedAt == atStatement {
@@ -53,9 +53,9 @@ func (c *call) explain(ctx context.Context, err error) verdict {
 	}
 	switch unseen := c.d.look(ctx, &c.Entry, &c.seen, look); {
 	case unseen != nil && mayRetry(ctx, unseen): // whether the race was lost is not known; a fresh attempt finds out
-		return verdict{kind: again, pause: true, err: errors.Join(err, unseen)}
+		return retry(errors.Join(err, unseen))
 	case unseen != nil:
-		return verdict{kind: failed, err: alongside(err, fmt.Errorf("looking up the record: %w", unseen))}
+		return fail(alongside(err, fmt.Errorf("looking up the record: %w", unseen)))
 	case c.seen.Found:
 		c.waits.all += a.blocked
 		return verdict{kind: found}
@@ -87,14 +87,14 @@ func (c *call) explainCombined(ctx context.Context, err error) verdict {
 // or the context has ended. conn is a free connection on which ErrBroken can be recorded; nil
 // takes one from the pool.
 func (c *call) explainedAlready(ctx context.Context, err error, conn *pgx.Conn) (verdict, bool) {
-	switch atRecord := c.tx.failedAt == atRecord; {
-	case err == errTxEnded, atRecord && table.Tripped(err):
+	switch {
+	case err == errTxEnded, c.tx.failedAt == atRecord && table.Tripped(err):
 		if c.outcome != table.Broken { // else the broken record itself cannot be written
 			err = c.recordBroken(ctx, err, conn)
 		}
-		return verdict{kind: failed, err: err}, true
+		return fail(err), true
 	case ctx.Err() != nil:
-		return verdict{kind: failed, err: withContext(ctx, c.tx.clean(err))}, true
+		return fail(withContext(ctx, c.tx.clean(err))), true
 	}
 	return verdict{}, false
 }
@@ -107,24 +107,30 @@ func (a *attempt) clean(err error) error {
 	return err
 }
 
-// classify says what a failure means when no record explains it, by the facts of the attempt.
-// Every attempt that has run something is classified here; the order of the cases matters.
+// classify says what a failure means when no record explains it, and so what is retried, by the
+// facts of the attempt. explain has dealt with what needs no look and with what the look found;
+// a combined statement is explained by the separate attempt that follows it. The order of the cases
+// matters.
 func (c *call) classify(err error) verdict {
 	a := &c.tx
 	var final *finalError
 	var notFinal *notFinalError
-	fail := func(err error) verdict { return verdict{kind: failed, err: err} }
 	switch {
 	case a.failedAt == atRecord && table.IsConflict(err):
 		return c.conflict(err)
+	case a.failedAt == atRecord && wire.SQLState(err) == wire.CodePreparedMissing && a.savepoint != "":
+		return fail(invalidEffect(err, "has discarded the prepared statements of its connection (DEALLOCATE, DISCARD); leave them, or call pgx's Conn.DeallocateAll after the transaction"))
+	case a.failedAt == atRecord && wire.SQLState(err) == wire.CodePreparedMissing && !c.discards:
+		c.discards = true // the effect has discarded them; the next attempt has another connection
+		return verdict{kind: again}
 	case a.readOnly:
 		return fail(readOnlyTx(err))
 	case wire.IsTransient(err), errors.Is(effectsOwn(err), ErrRestartTx), a.connLost && wire.IsConnLost(err):
-		return verdict{kind: again, pause: true, err: err}
+		return retry(err)
 	case wire.IsTxTimeout(err):
 		return fail(invalidEffect(err, "sent nothing for longer than Options.IdleTimeout, or took longer than the server's transaction_timeout; keep slow calls out of it, or raise the limit"))
 	case a.failedAt == atRecord:
-		return fail(fmt.Errorf("dedup: writing the record: %w", cleaned(err)))
+		return fail(fmt.Errorf("dedup: writing the record: %w", err)) // which clean has redacted
 	case errors.As(err, &notFinal):
 		return fail(err)
 	case errors.Is(err, guard.ErrTxControl):
@@ -140,12 +146,54 @@ func (c *call) classify(err error) verdict {
 	}
 }
 
+// unopened says what a failure before the effect means: nothing was run, so there is no race to look
+// for.
+func (c *call) unopened(ctx context.Context, err error) verdict {
+	if wire.SQLState(err) == wire.CodePreparedMissing && c.renewed < c.d.pool.Stat().MaxConns() {
+		c.renewed++ // somebody has discarded what was prepared
+		return verdict{kind: again, err: err}
+	}
+	err = c.d.explained(hintPooler(err))
+	switch {
+	case wire.IsReadOnlyTx(err): // behind a statement that a standby refuses
+		return fail(readOnlyTx(err))
+	case mayRetry(ctx, err):
+		return verdict{kind: again, err: err, pause: true, outage: isOutage(err)}
+	case errors.Is(err, ErrSchema):
+		return fail(err)
+	case ctx.Err() != nil:
+		return fail(fmt.Errorf("dedup: opening the transaction: %w: %w", contextError(ctx), err))
+	default:
+		return fail(fmt.Errorf("dedup: opening the transaction: %w", err))
+	}
+}
+
+// mayRetry reports whether an error of the library's own statements, before anything was
+// written, is worth a fresh attempt: a transient one, or a connection that broke without the
+// server saying why.
+func mayRetry(ctx context.Context, err error) bool {
+	if ctx.Err() != nil || errors.Is(err, ErrInFlight) {
+		return false
+	}
+	return wire.IsTransient(err) || wire.IsConnLost(err)
+}
+
+// isOutage reports whether an error that mayRetry is about comes from the state that the
+// server is in, and not from other transactions.
+func isOutage(err error) bool {
+	switch wire.SQLState(err) {
+	case wire.CodeSerialization, wire.CodeDeadlock, wire.CodeLockNotAvailable:
+		return false
+	}
+	return true
+}
+
 // refuse makes recording a refusal the work of the attempts to come: the record must not
 // share a transaction with the effect's writes.
 func (c *call) refuse(cause error) verdict {
 	text, err := encodeRefusal(cause, c.d.opts.MaxResultBytes)
 	if err != nil {
-		return verdict{kind: failed, err: fmt.Errorf("%w (the refusal: %w)", err, cause)}
+		return fail(fmt.Errorf("%w (the refusal: %w)", err, cause))
 	}
 	c.outcome, c.text, c.cause = table.Refused, text, cause
 	return verdict{kind: again}
@@ -206,22 +254,56 @@ func recordable(err error) bool {
 	return true
 }
 
-// mayRetry reports whether an error of the library's own statements, before anything was
-// written, is worth a fresh attempt: a transient one, or a connection that broke without the
-// server saying why.
-func mayRetry(ctx context.Context, err error) bool {
-	if ctx.Err() != nil || errors.Is(err, ErrInFlight) {
-		return false
+// errTxEnded is what the guard says of an effect that ended its transaction.
+var errTxEnded = guard.ErrTxEnded
+
+// recordBroken blocks the identity of a call whose effect ended its own transaction, so that
+// a retry cannot repeat whatever of it is committed. It goes on after the caller's context
+// has ended. conn is a connection that is free, and perhaps the only one; nil takes one of
+// the pool.
+//
+// With LockFirst the identity was free from the moment that the effect ended the
+// transaction, and a twin may have run since; then the error says so.
+func (c *call) recordBroken(ctx context.Context, cause error, conn *pgx.Conn) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.d.opts.CommitTimeout)
+	defer cancel()
+	err := c.named(Error{Answer: ErrBroken, Err: cleaned(cause)})
+	block := &call{outcome: table.Broken, asked: c.asked}
+	block.lookFirst = false
+	block.span.ctx, block.span.call, block.span.began = c.span.ctx, c.span.call, c.span.began
+	if conn != nil {
+		v := block.attemptOn(ctx, conn)
+		wire.Rollback(ctx, conn)
+		if v.kind == done && !block.written.CreatedAt.IsZero() || v.kind == found && block.seen.Record.IsBroken() {
+			err.Err = alongside(err.Err, c.d.auditBroken(ctx, conn, &c.Identity, cause))
+			return err
+		}
 	}
-	return wire.IsTransient(err) || wire.IsConnLost(err)
+	failed := block.run(ctx)
+	switch {
+	case failed != nil:
+		err.Err = fmt.Errorf("%w (and it could not be recorded: %w)", err.Err, failed)
+	case !block.executed && !block.rec.IsBroken():
+		err.Err = fmt.Errorf("%w (and a twin has run and recorded the call since)", err.Err)
+	default:
+		err.Err = alongside(err.Err, c.d.auditBroken(ctx, nil, &c.Identity, cause))
+	}
+	return err
 }
 
-// isOutage reports whether an error that mayRetry is about comes from the state that the
-// server is in, and not from other transactions.
-func isOutage(err error) bool {
-	switch wire.SQLState(err) {
-	case wire.CodeSerialization, wire.CodeDeadlock, wire.CodeLockNotAvailable:
-		return false
+// auditBroken writes down that a record is broken, so that it can be found without an index
+// on the records: claims and records would pay for that one. The record counts without it.
+func (d *Deduper) auditBroken(ctx context.Context, conn *pgx.Conn, id *table.Identity, cause error) error {
+	if conn == nil {
+		pooled, err := d.acquire(ctx)
+		if err != nil {
+			return fmt.Errorf("dedup: writing the audit: %w", err)
+		}
+		defer d.release(ctx, pooled)
+		conn = pooled.Conn()
 	}
-	return true
+	if err := d.table().AuditBroken(ctx, conn, id, cleaned(cause).Error()); err != nil {
+		return fmt.Errorf("dedup: writing the audit: %w", cleaned(err))
+	}
+	return nil
 }

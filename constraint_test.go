@@ -396,7 +396,7 @@ func TestClassifyCommit(t *testing.T) {
 			effect := func(context.Context, pgx.Tx) (int, error) { return 1, nil }
 
 			_, made := startCall(ctx, d, "Do", &call)
-			require.NoError(t, made.admit(ctx, d, call))
+			require.NoError(t, made.check(ctx, d, &call))
 			made.effect = func(context.Context, pgx.Tx) (string, error) { return "1", nil }
 			got := made.attempt(ctx)
 			require.Equal(t, c.kind, got.kind, "%v", got.err)

@@ -5,10 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tooldedup/dedup/internal/examiner"
+	"github.com/tooldedup/dedup/internal/table"
 	"github.com/tooldedup/dedup/internal/wire"
 )
 
@@ -20,7 +25,7 @@ import (
 // returning: nil commits, an error rolls back and is returned to the caller.
 //
 // An error that is, or wraps, the answer of another call, such as the ErrRefused of a
-// DoTx inside the effect, is an error like any other: it is rolled back, and recorded only with ErrorsStored.
+// DoTx inside the effect, is an error like any other: it is rolled back, and recorded only with Call.StoreErrors.
 // [errors.Is] and [errors.As] do not find the other call's answer in what the caller gets,
 // so that ErrRefused, ErrKeyReused and the others always speak of the caller's own call;
 // ErrInvalid they do find. [IsRetryable] looks at the other call's answer too. Wrap it
@@ -46,7 +51,7 @@ type Effect[R any] func(ctx context.Context, tx pgx.Tx) (R, error)
 func Do[R any](ctx context.Context, d *Deduper, call Call, effect Effect[R]) (result Result[R], err error) {
 	ctx, c := startCall(ctx, d, "Do", &call)
 	defer c.span.abandon()
-	if err = c.admit(ctx, d, call); err == nil && effect == nil {
+	if err = c.check(ctx, d, &call); err == nil && effect == nil {
 		err = errNoEffect
 	}
 	if err == nil {
@@ -55,10 +60,8 @@ func Do[R any](ctx context.Context, d *Deduper, call Call, effect Effect[R]) (re
 		err = c.do(ctx)
 		result, err = answer(c, value, err)
 	}
-	return result, c.end(&call, err)
+	return result, c.end(err)
 }
-
-var errNoEffect error = &InvalidError{What: "call", Field: "effect", Reason: "must not be nil"}
 
 // recordedEffect makes of an effect what an attempt runs: it turns the result into the
 // text to record. The text is read back at once: that proves, before COMMIT, that it can
@@ -78,78 +81,53 @@ func recordedEffect[R any](d *Deduper, effect Effect[R], value *R) effectFunc {
 	}
 }
 
-// end ends the call's span and returns the answer as its caller gets it.
-func (c *call) end(asked *Call, err error) error {
-	err = errorOf(asked, err)
-	c.span.end(&c.answered, c.attempts, c.waits.all, err)
-	return err
+// Deduper runs write tools once. It is safe for concurrent use and starts no
+// goroutines; make one per pool and keep it.
+type Deduper struct {
+	pool    *pgxpool.Pool
+	opts    Options
+	flights flights
+	stats   stats
+	texts   statementTexts
+	clock   serverClock
+	// tables has the statements for the engine on which the pool's table is; before that is
+	// found out, those that suit every engine.
+	tables atomic.Pointer[table.Table]
+	// examined is true when the pool's table was found to decide races. home is its database.
+	// elsewhere has the *table.Table of each other database that a caller's transaction was in.
+	examined  atomic.Bool
+	home      string
+	elsewhere sync.Map
 }
 
-// answer makes the result of a call that has ended with err, or with a record. value is what its
-// effect has returned.
-func answer[R any](c *call, value R, err error) (Result[R], error) {
-	result := Result[R]{Waited: c.waits.all, Attempts: c.attempts, Recovered: c.recovered}
+// New returns a Deduper that keeps its records in the tool_dedup table of
+// pool's database. It sends nothing; call migrations.Check at start-up to find
+// out whether the table is there and sound. A Deduper's first call looks for
+// itself whether the table can decide races at all, which is its one extra round
+// trip. A nil opts means the defaults. The error is an [ErrInvalid].
+func New(pool *pgxpool.Pool, opts *Options) (*Deduper, error) {
+	if pool == nil {
+		return nil, invalidOption("pool", "must not be nil")
+	}
+	resolved, err := opts.resolve()
 	if err != nil {
-		return result, err
+		return nil, err
 	}
-	result.CreatedAt, result.ExpiresAt = c.rec.CreatedAt, c.rec.ExpiresAt
-	if c.executed {
-		if err := c.refusal(); err != nil {
-			return result, err
-		}
-		result.Value = value
-		return result, nil
+	now := time.Now()
+	d := &Deduper{
+		pool: pool, home: wire.HomeOf(pool.Config().ConnConfig), opts: resolved,
+		clock: serverClock{made: now}, stats: stats{since: now},
 	}
-
-	result.Replayed = true
-	if err := c.judge(c.rec); err != nil {
-		if refused, ok := err.(*RefusedError); ok {
-			refused.Recovered = c.recovered
-		}
-		return result, err
-	}
-	result.Value, err = decodeStored[R](c.rec.Result)
-	return result, err
+	d.tables.Store(d.tableOn(examiner.Unknown))
+	d.texts.table = d.table()
+	return d, nil
 }
 
-// errorOf returns an error as the call answers it: with the call's names, where it is the
-// library's. The effect's errors stay as they are, and so do refusals.
-func errorOf(asked *Call, err error) error {
-	switch own := err.(type) {
-	case nil, *toolError, *RefusedError:
-		return err
-	case *effectError:
-		return withoutAnswers(own.err)
-	case *Error:
-		if own.Tool == "" && validateName("Tool", asked.Tool) == nil {
-			named := *own // it may be the answer of several calls
-			named.Scope, named.Tool, named.KeyHash = asked.Scope, asked.Tool, KeyHash(asked.Key)
-			return &named
-		}
-		return err
-	}
-	if _, typed := errors.AsType[*InvalidError](err); !typed && errors.Is(err, ErrInvalid) && !wire.IsContextError(err) && !IsTransient(err) {
-		err = misused(err)
-	}
-	if named, ok := errors.AsType[*Error](err); ok && named.Tool != "" || validateName("Tool", asked.Tool) != nil {
-		return err
-	}
-	return &toolError{asked.Tool, err}
-}
+// Pool returns the pool that d was made with.
+func (d *Deduper) Pool() *pgxpool.Pool { return d.pool }
 
-// toolError adds the tool's name to an error of the library.
-type toolError struct {
-	tool string
-	err  error
-}
-
-// Error implements error.
-func (e *toolError) Error() string {
-	return fmt.Sprintf("%stool %q: %s", errorPrefix, e.tool, strings.TrimPrefix(e.err.Error(), errorPrefix))
-}
-
-// Unwrap returns the error without the name.
-func (e *toolError) Unwrap() error { return e.err }
+// Options returns the options in use, with the defaults filled in.
+func (d *Deduper) Options() Options { return d.opts }
 
 // Refusal returns the refusal that err makes where it is wrapped by [Final], as
 // Do would answer with it, but not recorded, so that CreatedAt is zero. It is
@@ -165,5 +143,189 @@ func (d *Deduper) Refusal(err error) error {
 	if err != nil {
 		return err
 	}
-	return firstRefusal(text, time.Time{}, final.err)
+	refused, err := decodeRefusal(text, time.Time{})
+	if err != nil {
+		return err
+	}
+	refused.Replayed, refused.err = false, withoutAnswers(final.err)
+	return refused
+}
+
+// Stats returns what d has counted. Counting costs a call no allocation and no round trip.
+func (d *Deduper) Stats() Stats { return d.stats.snapshot() }
+
+// usable checks what every function is called with.
+func (d *Deduper) usable(ctx context.Context) error {
+	switch {
+	case ctx == nil:
+		return invalid("ctx", "must not be nil")
+	case d == nil || d.pool == nil:
+		return invalid("d", "must come from New")
+	}
+	return nil
+}
+
+// table is the table of the pool's database.
+func (d *Deduper) table() *table.Table { return d.tables.Load() }
+
+// tableOn makes the statements for an engine.
+func (d *Deduper) tableOn(engine examiner.Engine) *table.Table {
+	return table.New(table.Options{
+		Schema: d.opts.Schema, Engine: engine, ClaimFirst: d.opts.Order == ClaimFirst, Isolation: d.opts.Isolation,
+		IdleTimeout: d.opts.IdleTimeout, MaxResultBytes: d.opts.MaxResultBytes,
+	})
+}
+
+// checkTable examines the table of the pool's database once in the life of a Deduper,
+// before the first effect, in one round trip. It returns an ErrSchema where the table
+// cannot keep the promise; that is not remembered, so that it can be repaired.
+func (d *Deduper) checkTable(ctx context.Context, conn *pgx.Conn) error {
+	if d.examined.Load() {
+		return nil
+	}
+	err := d.examineHome(ctx, conn)
+	if err == nil {
+		d.examined.Store(true)
+	}
+	return err
+}
+
+// findEngine finds out on which engine the pool's table is, unless that is known. What is wrong
+// with the table does not matter here.
+func (d *Deduper) findEngine(ctx context.Context, conn *pgx.Conn) error {
+	if d.table().Engine() != examiner.Unknown {
+		return nil
+	}
+	err := d.examineHome(ctx, conn)
+	if errors.Is(err, ErrSchema) {
+		return nil
+	}
+	return err
+}
+
+func (d *Deduper) examineHome(ctx context.Context, conn *pgx.Conn) error {
+	found, now, err := d.examine(ctx, conn)
+	if found != nil {
+		d.clock.seen(now)
+		d.tables.Store(found)
+	}
+	return err
+}
+
+// checkTableOf is checkTable for the connection of a caller's transaction, which may be in another
+// database than the pool's connections: then that is examined once.
+func (d *Deduper) checkTableOf(ctx context.Context, conn *pgx.Conn) (*table.Table, error) {
+	home := wire.Home(conn)
+	if home == d.home {
+		err := d.checkTable(ctx, conn)
+		return d.table(), err
+	}
+	if known, ok := d.elsewhere.Load(home); ok {
+		return known.(*table.Table), nil
+	}
+	found, _, err := d.examine(ctx, conn)
+	if err == nil {
+		d.elsewhere.Store(home, found)
+	}
+	return found, err
+}
+
+// examine finds out on which engine a table is and what is wrong with it. A table that cannot keep
+// the promise comes with an ErrSchema; with any other error there is none. now is the database's
+// clock.
+func (d *Deduper) examine(ctx context.Context, conn *pgx.Conn) (found *table.Table, now time.Time, err error) {
+	x, err := examiner.Examine(ctx, conn, d.opts.Schema, d.opts.Order == ClaimFirst)
+	if err != nil {
+		return nil, now, err
+	}
+	if x.Problems != nil {
+		err = &Error{Answer: ErrSchema, Err: fmt.Errorf("%s; migrations.Check and `dedup migrate check` say what to do", strings.Join(x.Problems, "; "))}
+	}
+	return d.tableOn(x.Engine), x.Now, err
+}
+
+// reexamine has the next call examine the table again.
+func (d *Deduper) reexamine() {
+	d.examined.Store(false)
+	d.elsewhere.Clear()
+}
+
+// lookFunc is one of the table's ways to look outside a transaction.
+type lookFunc func(*table.Table, context.Context, *wire.Conn, *table.Entry, *table.Seen) error
+
+// look takes a connection for one look and gives it back. An error says why the context has
+// ended, where it has.
+func (d *Deduper) look(ctx context.Context, e *table.Entry, seen *table.Seen, look lookFunc) error {
+	return d.onConn(ctx, func(on *wire.Conn) error { return look(d.table(), ctx, on, e, seen) })
+}
+
+// onConn looks on a connection of the pool, and on another one where what was prepared on that has
+// been discarded.
+func (d *Deduper) onConn(ctx context.Context, look func(*wire.Conn) error) error {
+	once := func() error {
+		conn, err := d.acquire(ctx)
+		if err != nil {
+			return err
+		}
+		defer d.release(ctx, conn)
+		if d.opts.Order == ClaimFirst { // a claim waits inside the server
+			err = d.findEngine(ctx, conn.Conn())
+		}
+		if err == nil {
+			err = look(wire.On(conn.Conn()))
+		}
+		wire.DropUnusable(ctx, conn.Conn(), err)
+		return err
+	}
+	err := once()
+	for renewed := int32(0); wire.SQLState(err) == wire.CodePreparedMissing && renewed < d.pool.Stat().MaxConns(); renewed++ {
+		err = once()
+	}
+	if err != nil && ctx.Err() != nil {
+		return withContext(ctx, err)
+	}
+	return err
+}
+
+// acquire takes a connection whose session can be relied on. Those that somebody
+// has made unusable for everybody are closed, and the pool makes new ones.
+func (d *Deduper) acquire(ctx context.Context) (*pgxpool.Conn, error) {
+	for unusable := int32(0); ; unusable++ {
+		conn, err := d.pool.Acquire(ctx)
+		if err != nil {
+			return nil, err
+		}
+		err = wire.CheckSession(conn.Conn().PgConn())
+		if err == nil {
+			return conn, nil
+		}
+		_ = conn.Conn().Close(ctx)
+		conn.Release()
+		if unusable > d.pool.Stat().MaxConns() { // new ones are no better
+			return nil, err
+		}
+	}
+}
+
+// release rolls back whatever is open on conn and gives it to the pool, which
+// closes it when it is not clean.
+func (d *Deduper) release(ctx context.Context, conn *pgxpool.Conn) {
+	wire.Rollback(ctx, conn.Conn())
+	conn.Release()
+}
+
+// explained is err as cleaned returns it, and says more of a missing table or privilege, and of
+// a standby.
+func (d *Deduper) explained(err error) error {
+	switch wire.SQLState(err) {
+	case wire.CodeUndefinedTable:
+		return &Error{Answer: ErrSchema, Err: errors.New(examiner.Missing(d.table().Name) + "; `dedup migrate up` makes it")}
+	case wire.CodeReadOnly:
+		if !wire.IsReadOnlyTx(err) {
+			return fmt.Errorf("%w (the server is a standby, whose records may be out of date)", cleaned(err))
+		}
+	case wire.CodeInsufficientPrivilege:
+		return fmt.Errorf("%w; GRANT SELECT, INSERT, UPDATE, DELETE ON %s TO the role (migrations.Check and `dedup migrate check` say what is missing)", cleaned(err), d.table().Name)
+	}
+	return cleaned(err)
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -117,12 +118,12 @@ func TestDo(t *testing.T) {
 func TestPoolAndOptions(t *testing.T) {
 	t.Parallel()
 	desk := newDesk(t)
-	d, err := dedup.New(desk.pool, &dedup.Options{Retention: dedup.BatchRetention()})
+	d, err := dedup.New(desk.pool, &dedup.Options{Retention: dedup.Retention{Result: 7 * 24 * time.Hour}})
 	require.NoError(t, err)
 	require.Same(t, desk.pool, d.Pool())
 	opts := d.Options()
 	require.Equal(t, "public", opts.Schema, "with the defaults filled in")
-	require.Equal(t, dedup.BatchRetention().Or(dedup.Retention{}), opts.Retention)
+	require.Equal(t, dedup.Retention{Result: 7 * 24 * time.Hour, Tombstone: 30 * 24 * time.Hour}, opts.Retention)
 	opts.Schema = "other"
 	require.Equal(t, "public", d.Options().Schema, "a copy")
 }

@@ -21,7 +21,7 @@
 // included: that loses effect and record together, and only the
 // acknowledgement was false. What leaves the database is not in the
 // transaction: an HTTP call or an email inside an effect happens as often as the
-// effect is run, which may be more than once.
+// effect is run, which may be more than once. Package external is for those.
 //
 // # Words
 //
@@ -35,8 +35,8 @@
 // # Errors
 //
 // An error that an effect returns comes back as it is, and nothing is stored
-// unless it is wrapped by [Final]. Only transient database errors do not: they
-// are retried, and end as an ErrAttemptsExhausted when no retry helped. The library's
+// unless it is wrapped by [Final]. Transient database errors are retried instead,
+// and end as an ErrAttemptsExhausted when no retry helped. The library's
 // own errors begin with its name and the tool's; find them with [errors.Is] and
 // [errors.As], because the name is wrapped around them. They are always the answers of this
 // call: where an effect returns the answer of a call inside it, errors.Is and errors.As do not find

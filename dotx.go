@@ -41,7 +41,7 @@ import (
 func DoTx[R any](ctx context.Context, d *Deduper, tx pgx.Tx, call Call, effect Effect[R]) (result Result[R], err error) {
 	ctx, c := startCall(ctx, d, "DoTx", &call)
 	defer c.span.abandon()
-	if err = c.check(ctx, d, call); err == nil && effect == nil {
+	if err = c.check(ctx, d, &call); err == nil && effect == nil {
 		err = errNoEffect
 	}
 	if err == nil {
@@ -59,7 +59,7 @@ func DoTx[R any](ctx context.Context, d *Deduper, tx pgx.Tx, call Call, effect E
 			refused.in = guard.ConnOf(tx)
 		}
 	}
-	return result, c.end(&call, err)
+	return result, c.end(err)
 }
 
 // doTx makes an attempt behind a savepoint of the caller's transaction, another one where a
@@ -71,11 +71,11 @@ func (c *call) doTx(ctx context.Context, tx pgx.Tx) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("dedup: %w", contextError(ctx))
 	}
-	there, err := c.d.checkTableOf(ctx, tx)
+	conn := guard.ConnOf(tx)
+	there, err := c.d.checkTableOf(ctx, conn)
 	if err != nil {
 		return inTx(err)
 	}
-	conn := guard.ConnOf(tx)
 	for {
 		c.attempts++
 		c.tx = attempt{
@@ -110,11 +110,11 @@ func (c *call) attemptIn(ctx context.Context) verdict {
 	var v verdict
 	switch {
 	case err != nil && !c.seen.Marked: // and nothing to back out of
-		return verdict{kind: failed, err: a.unopenedIn(err)}
+		return fail(a.unopenedIn(err))
 	case wire.SQLState(err) == wire.CodeUniqueViolation: // of a claim
 		v = c.conflict(err)
 	case err != nil:
-		v = verdict{kind: failed, err: a.unopenedIn(err)}
+		v = fail(a.unopenedIn(err))
 	default:
 		var ok bool
 		if v, ok = c.opened(); ok {
@@ -127,10 +127,10 @@ func (c *call) attemptIn(ctx context.Context) verdict {
 	case v.kind == failed && a.failedAt != atOpen:
 		return c.explainIn(ctx, v.err)
 	case v.kind == busy: // it has waited inside Postgres
-		v = verdict{kind: failed, err: ErrInFlight}
+		v = fail(ErrInFlight)
 	}
 	if left := a.backOut(ctx); left != nil {
-		return verdict{kind: failed, err: alongside(v.err, left)}
+		return fail(alongside(v.err, left))
 	}
 	return v
 }
@@ -181,7 +181,6 @@ func (c *call) settleIn() error {
 // explainIn is explain inside the caller's transaction.
 func (c *call) explainIn(ctx context.Context, err error) verdict {
 	a := &c.tx
-	fail := func(err error) verdict { return verdict{kind: failed, err: err} }
 	a.on.Renew(err)
 	if v, ok := c.explainedAlready(ctx, err, a.freeConn()); ok {
 		if !errors.Is(v.err, ErrBroken) { // else there is no savepoint any more
@@ -268,6 +267,19 @@ func (a *attempt) tryClaim(ctx context.Context) (seen table.Seen, err error) {
 	return seen, err
 }
 
+// inTx turns a fault that a fresh transaction would avoid into the ErrRestartTx that asks for one.
+func inTx(err error) error {
+	switch {
+	case errors.Is(err, ErrSchema):
+		return err
+	case wire.SQLState(err) != wire.CodeReadOnly && (wire.IsTransient(err) || wire.IsConnLost(err)):
+		return restartTx(cleaned(err))
+	}
+	return fmt.Errorf("dedup: in the caller's transaction: %w", cleaned(err))
+}
+
+func restartTx(err error) error { return &Error{Answer: ErrRestartTx, Err: err} }
+
 // freeConn is the caller's connection where its transaction has been ended, and so it is
 // free: the caller may hold the only one of the pool. Else it is nil.
 func (a *attempt) freeConn() *pgx.Conn {
@@ -299,20 +311,6 @@ func (a *attempt) exec(ctx context.Context, sql string) error {
 	_, err := a.conn.Exec(ctx, sql)
 	return err
 }
-
-// inTx makes of a fault that a fresh transaction would not meet the error that
-// asks for one.
-func inTx(err error) error {
-	switch {
-	case errors.Is(err, ErrSchema):
-		return err
-	case wire.SQLState(err) != wire.CodeReadOnly && (wire.IsTransient(err) || wire.IsConnLost(err)):
-		return restartTx(cleaned(err))
-	}
-	return fmt.Errorf("dedup: in the caller's transaction: %w", cleaned(err))
-}
-
-func restartTx(err error) error { return &Error{Answer: ErrRestartTx, Err: err} }
 
 // checkTx reports whether tx can be worked in.
 func checkTx(tx pgx.Tx) error {

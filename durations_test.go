@@ -36,12 +36,13 @@ func FuzzDurations(f *testing.F) {
 			pause := opts.Retry.longestPause(attempt)
 			require.Positive(t, pause)
 			require.LessOrEqual(t, pause, opts.Retry.MaxDelay)
-			require.LessOrEqual(t, fullJitter(pause), pause)
+			require.LessOrEqual(t, opts.Retry.pause(attempt), pause)
 		}
-		if r, problem := (Retention{Result: first, Tombstone: second}).resolve(TaskRetention()); problem == "" {
-			require.Positive(t, r.keep())
-			require.GreaterOrEqual(t, r.forget(), r.keep())
-			require.NotPanics(t, func() { (&doubt{}).provable(r.forget()) })
+		if r, problem := (Retention{Result: first, Tombstone: second}).resolve(Retention{Result: defaultResult, Tombstone: defaultTombstone}); problem == "" {
+			keep, forget := r.ages()
+			require.Positive(t, keep)
+			require.GreaterOrEqual(t, forget, keep)
+			require.NotPanics(t, func() { (&doubt{}).provable(forget) })
 		}
 		if first >= 0 {
 			require.LessOrEqual(t, jitter(first), first)

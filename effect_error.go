@@ -1,9 +1,55 @@
 package dedup
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/tooldedup/dedup/internal/table"
+	"github.com/tooldedup/dedup/internal/wire"
 )
+
+// errorOf returns an error as the call of an identity answers it: with the call's names, where it is
+// the library's. The effect's errors stay as they are, and so do refusals.
+func errorOf(of table.Identity, err error) error {
+	switch typed := err.(type) {
+	case nil, *toolError, *RefusedError:
+		return err
+	case *effectError:
+		return withoutAnswers(typed.err)
+	case *Error:
+		if typed.Tool == "" && validateName("Tool", of.Tool) == nil {
+			named := *typed // it may be the answer of several calls
+			named.Scope, named.Tool, named.KeyHash = of.Scope, of.Tool, KeyHash(of.Key)
+			return &named
+		}
+		return err
+	}
+	if _, typed := errors.AsType[*InvalidError](err); !typed && errors.Is(err, ErrInvalid) && !wire.IsContextError(err) && !IsTransient(err) {
+		err = misused(err)
+	}
+	if named, ok := errors.AsType[*Error](err); ok && named.Tool != "" || validateName("Tool", of.Tool) != nil {
+		return err
+	}
+	return &toolError{of.Tool, err}
+}
+
+// toolError adds the tool's name to an error of the library.
+type toolError struct {
+	tool string
+	err  error
+}
+
+// Error implements error.
+func (e *toolError) Error() string {
+	return fmt.Sprintf("%stool %q: %s", errorPrefix, e.tool, strings.TrimPrefix(e.err.Error(), errorPrefix))
+}
+
+// Unwrap returns the error without the name.
+func (e *toolError) Unwrap() error { return e.err }
 
 // effectError is an error of an effect, or of a statement in its place, and not of the
 // library. It hides the answers of other calls in it: an effect that returns the ErrRefused
@@ -77,4 +123,52 @@ func alongside(err, other error) error {
 		return byEffect(fmt.Errorf("%w (and %w)", effectsOwn(err), other))
 	}
 	return fmt.Errorf("%w (and %w)", err, other)
+}
+
+// contextError joins a context's cause to its error, so that both are found.
+func contextError(ctx context.Context) error {
+	err, cause := ctx.Err(), context.Cause(ctx)
+	if cause == nil || cause == err {
+		return err
+	}
+	return fmt.Errorf("%w: %w", err, cause)
+}
+
+// withContext adds the end of ctx to err where err does not hold it already.
+func withContext(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); errors.Is(err, ctx.Err()) && errors.Is(err, cause) {
+		return err
+	}
+	return fmt.Errorf("dedup: %w: %w", contextError(ctx), err)
+}
+
+// cleaned returns err, or the server's error in it without the row's values. It
+// is for errors of the library's own statements.
+func cleaned(err error) error {
+	var server *pgconn.PgError
+	if errors.As(err, &server) && redacts(server) {
+		return redacted(server)
+	}
+	return err
+}
+
+// redacts reports whether redacted takes anything away.
+func redacts(err *pgconn.PgError) bool {
+	return err.Detail != "" || err.Where != "" || err.InternalQuery != ""
+}
+
+// redacted returns a copy of a server error without the fields that quote
+// row values: Detail carries the key in the clear.
+func redacted(err *pgconn.PgError) *pgconn.PgError {
+	clean := *err
+	clean.Detail, clean.Where, clean.InternalQuery = "", "", ""
+	return &clean
+}
+
+// hintPooler adds to an error that a transaction pooler causes what to do.
+func hintPooler(err error) error {
+	if state := wire.SQLState(err); state == wire.CodePreparedExists || state == wire.CodePreparedMissing {
+		return fmt.Errorf("behind a transaction pooler that does not track prepared statements (PgBouncer before 1.21) set default_query_exec_mode to exec or cache_describe: %w", err)
+	}
+	return err
 }

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgconn"
-
 	"github.com/tooldedup/dedup/internal/guard"
 	"github.com/tooldedup/dedup/internal/wire"
 )
@@ -207,43 +205,30 @@ func readOnlyTx(err error) *InvalidError {
 
 const errorPrefix = "dedup: "
 
-// redacts reports whether redacted takes anything away.
-func redacts(err *pgconn.PgError) bool {
-	return err.Detail != "" || err.Where != "" || err.InternalQuery != ""
-}
-
-// redacted returns a copy of a server error without the fields that quote
-// row values: Detail carries the key in the clear.
-func redacted(err *pgconn.PgError) *pgconn.PgError {
-	clean := *err
-	clean.Detail, clean.Where, clean.InternalQuery = "", "", ""
-	return &clean
-}
-
 // IsRetryable reports whether calling again with the same key may give the
 // answer: the call is in flight elsewhere, its outcome is unknown, it met only
 // transient faults, or its context ended too early. It is false for answers
 // (refused, expired, reused) and for misuse.
 func IsRetryable(err error) bool {
-	answered, open := weigh(err)
+	answered, open := classifyAnswer(err)
 	return !answered && (open || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || IsTransient(err))
 }
 
-// weigh looks through err and what it wraps for an answer, and for what leaves it open. An
+// classifyAnswer looks through err and what it wraps for an answer, and for what leaves it open. An
 // answer stays one whatever it wraps and whatever it is joined with, and so does a fault
 // that Do has given up on.
-func weigh(err error) (answered, open bool) {
-	switch own := err.(type) {
+func classifyAnswer(err error) (answered, open bool) {
+	switch typed := err.(type) {
 	case *effectError:
-		return weigh(own.err)
+		return classifyAnswer(typed.err)
 	case *Error:
-		open = retryable(own.Answer)
+		open = retryable(typed.Answer)
 		return !open, open
 	case *RefusedError, *finalError, *InvalidError:
 		return true, false
 	}
 	for _, answer := range [...]error{ErrRefused, ErrExpired, ErrKeyReused, ErrBroken, ErrSchema} {
-		if is(err, answer) {
+		if matches(err, answer) {
 			return true, false
 		}
 	}
@@ -261,18 +246,18 @@ func weigh(err error) (answered, open bool) {
 		wrapped = w.Unwrap()
 	}
 	for _, err := range wrapped {
-		a, o := weigh(err)
+		a, o := classifyAnswer(err)
 		answered, open = answered || a, open || o
 	}
 	return answered, open
 }
 
 func retryable(err error) bool {
-	return is(err, ErrInFlight) || is(err, ErrOutcomeUnknown) || is(err, ErrAttemptsExhausted) || is(err, ErrRestartTx)
+	return matches(err, ErrInFlight) || matches(err, ErrOutcomeUnknown) || matches(err, ErrAttemptsExhausted) || matches(err, ErrRestartTx)
 }
 
-// is is [errors.Is] of the error itself, without what it wraps.
-func is(err, target error) bool {
+// matches is [errors.Is] of the error alone, without what it wraps.
+func matches(err, target error) bool {
 	if err == target {
 		return true
 	}
@@ -291,11 +276,3 @@ func is(err, target error) bool {
 // A statement timeout (57014) and the end of a transaction that was idle or took
 // too long (25P03, 25P04) are limits that somebody set, and not transient.
 func IsTransient(err error) bool { return wire.IsTransient(err) }
-
-// hintPooler adds to an error that a transaction pooler causes what to do.
-func hintPooler(err error) error {
-	if state := wire.SQLState(err); state == wire.CodePreparedExists || state == wire.CodePreparedMissing {
-		return fmt.Errorf("behind a transaction pooler that does not track prepared statements (PgBouncer before 1.21) set default_query_exec_mode to exec or cache_describe: %w", err)
-	}
-	return err
-}

@@ -65,11 +65,11 @@ func ExampleFinal() {
 
 // By default an error stores nothing and the next try runs. A tool that must not
 // be tried twice stores every error, as if each were wrapped by Final.
-func ExampleOptions_storeErrors() {
+func ExampleCall_storeErrors() {
 	ctx := context.Background()
 	pool, done := exampleDatabase()
 	defer done()
-	d, err := dedup.New(pool, &dedup.Options{Errors: dedup.ErrorsStored})
+	d, err := dedup.New(pool, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -80,14 +80,16 @@ func ExampleOptions_storeErrors() {
 		return "", errors.New("no such account")
 	}
 	for range 2 {
-		_, err := dedup.Do(ctx, d, dedup.Call{Scope: "acme", Tool: "close_account", Key: "k1"}, effect)
+		_, err := dedup.Do(ctx, d, dedup.Call{
+			Scope: "acme", Tool: "close_account", Key: "k1", StoreErrors: true,
+		}, effect)
 		fmt.Println(err, "refused:", errors.Is(err, dedup.ErrRefused), "runs:", runs)
 	}
 
-	// One call can choose for itself.
+	// By default they are not stored.
 	for range 2 {
 		_, err := dedup.Do(ctx, d, dedup.Call{
-			Scope: "acme", Tool: "close_account", Key: "k2", Errors: dedup.ErrorsRollBack,
+			Scope: "acme", Tool: "close_account", Key: "k2",
 		}, effect)
 		fmt.Println(err, "refused:", errors.Is(err, dedup.ErrRefused), "runs:", runs)
 	}
@@ -105,7 +107,7 @@ func ExampleRetention() {
 	pool, done := exampleDatabase()
 	defer done()
 	d, err := dedup.New(pool, &dedup.Options{
-		Retention: dedup.InteractiveRetention(), // for calls that name none
+		Retention: dedup.Retention{Result: time.Hour}, // for calls that name none
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -117,9 +119,9 @@ func ExampleRetention() {
 		dedup.Retention
 	}{
 		{"interactive", dedup.Retention{}},
-		{"task", dedup.TaskRetention()},
-		{"batch", dedup.BatchRetention()},
-		{"financial", dedup.FinancialRetention()},
+		{"task", dedup.Retention{Result: 24 * time.Hour}},
+		{"batch", dedup.Retention{Result: 7 * 24 * time.Hour}},
+		{"financial", dedup.Retention{Result: 30 * 24 * time.Hour}},
 		{"own", dedup.Retention{Result: 36 * time.Hour, Tombstone: 7 * 24 * time.Hour}},
 		{"no tombstone", dedup.Retention{Result: 12 * time.Hour, Tombstone: -1}},
 	} {

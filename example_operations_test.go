@@ -117,10 +117,17 @@ func ExampleDeduper_Sweep() {
 	// after 9 days: 0 expired, 3 forgotten, 2 batches; 0 records, 3 archived
 }
 
-// sweepWatcher is a tracer of sweeps.
-type sweepWatcher struct{ swept chan dedup.SweptData }
+// sweepWatcher is a tracer of sweeps. The methods that it does not need are those of MultiTracer().
+type sweepWatcher struct {
+	dedup.Tracer
+	swept chan dedup.SweptData
+}
 
-func (w sweepWatcher) TraceSwept(_ context.Context, data dedup.SweptData) { w.swept <- data }
+func (w sweepWatcher) TraceEvent(_ context.Context, event dedup.Event) {
+	if swept, ok := event.(dedup.SweptData); ok {
+		w.swept <- swept
+	}
+}
 
 // With RecordStats a Sweeper appends what its process has counted to tool_dedup_stat, which
 // `dedup stats` reads. The last counts are written when it ends.
@@ -159,7 +166,7 @@ func ExampleSweeper_recordStats() {
 func ExampleSweeper() {
 	pool, done := exampleDatabase()
 	defer done()
-	watcher := sweepWatcher{swept: make(chan dedup.SweptData, 1)}
+	watcher := sweepWatcher{Tracer: dedup.MultiTracer(), swept: make(chan dedup.SweptData, 1)}
 	d, err := dedup.New(pool, &dedup.Options{Tracer: watcher})
 	if err != nil {
 		log.Fatal(err)
@@ -183,7 +190,7 @@ func ExampleSweeper() {
 	// ended: true
 }
 
-// SlogTracer writes what happens to calls to a logger. Alert on the rate of
+// NewSlogTracer writes what happens to calls to a logger. Alert on the rate of
 // tool_call_deduplicated, and look at what is logged at Warn or above.
 func ExampleNewSlogTracer() {
 	ctx := context.Background()
@@ -221,10 +228,10 @@ func ExampleNewSlogTracer() {
 	// level=WARN msg=tool_call_reset tool=refund scope=acme key_hash=d860c2f71020f5e9 agent=billing reason="refunded by hand" actor="" freed=true audited=true
 }
 
-// metrics is a tracer: it implements those of the interfaces that it needs.
+// metrics is a tracer that counts calls.
 type metrics struct{ executed, replayed atomic.Int64 }
 
-func (m *metrics) TraceCallStart(ctx context.Context, _ dedup.CallStartData) context.Context {
+func (m *metrics) TraceCallStart(ctx context.Context, _ dedup.CallData) context.Context {
 	return ctx
 }
 
@@ -237,7 +244,7 @@ func (m *metrics) TraceCallEnd(_ context.Context, data dedup.CallEndData) {
 	}
 }
 
-var _ dedup.CallTracer = (*metrics)(nil)
+func (*metrics) TraceEvent(context.Context, dedup.Event) {}
 
 // MultiTracer joins tracers, such as a log and counters.
 func ExampleMultiTracer() {

@@ -5,11 +5,60 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
+	"strconv"
 	"time"
 
 	"github.com/tooldedup/dedup/internal/canon"
 	"github.com/tooldedup/dedup/internal/table"
 )
+
+// Fingerprint names the arguments of a call by their value: two calls have the
+// same one exactly if their arguments are equal as JSON. Its String method returns 64
+// hex characters.
+type Fingerprint = canon.Fingerprint
+
+// MaxArgsSize is the most bytes that the JSON text of a call's arguments
+// may have: 16 MiB. More belongs in a store of its own, with its hash among
+// the arguments. Arrays and objects may nest 1,000 deep in them.
+const MaxArgsSize = canon.MaxSize
+
+// FingerprintOf returns the SHA-256 of a version prefix and the canonical JSON
+// text of args. White space, the order of members, the spelling of numbers and
+// of escapes do not count; every digit of a number does. nil is null.
+//
+// A [json.RawMessage] is taken as JSON text. Any other value goes through
+// [json.Marshal] first. A plain []byte is refused, because Marshal would make
+// it a base64 string, in which the order of members and the white space count
+// again: convert it to json.RawMessage, or to string if it is no JSON.
+//
+// Marshal leaves some values out without an error, and calls that differ in them
+// would count as one. So arguments are refused that hold a struct of which
+// nothing is encoded ([errors.New]'s, atomics), an unexported field that may hold
+// data, two fields of one name, or a struct that has its MarshalJSON from an
+// embedded field and other fields beside it. Fields tagged `json:"-"` do not
+// count, nor do locks, functions and channels, and what a MarshalJSON or
+// MarshalText leaves out is its author's choice. Methods with pointer receivers
+// ([math/big.Int]) are used in arguments that are passed by value too, if they
+// would lose something otherwise; in maps and interfaces they cannot be.
+//
+// An *[InvalidError] with Field "Args" says why arguments have no
+// fingerprint: they lose a part, cannot be encoded, are larger than [MaxArgsSize], nest
+// deeper than 1,000 levels, name a member twice, hold a string that is not
+// valid UTF-8 (in a Go value too, where Marshal would silently replace the bad
+// bytes and so merge different calls), or a number with an exponent beyond
+// ±1,000,000,000.
+func FingerprintOf(args any) (Fingerprint, error) {
+	fp, err := canon.FingerprintOf(args)
+	return fp, invalidArgs(err)
+}
+
+// invalidArgs is an error of the arguments as the caller gets it.
+func invalidArgs(err error) error {
+	if refused, ok := err.(*canon.Error); ok {
+		return &InvalidError{What: "call", Field: "Args", Reason: refused.Reason, Err: refused.Err}
+	}
+	return err
+}
 
 // A key names one intent. It is made once, where the intent is formed, and is
 // the same on every retry, re-delivery and resumed run. So no time of the
@@ -53,6 +102,94 @@ func KeyFromIntent(parts ...string) (string, error) {
 	return encodeKey(intentPrefix, b), nil
 }
 
+// KeyFromToolCall returns the key of one tool call of a model: session is the
+// conversation or run, turn counts the model's messages in it from 0 (or from
+// 1; the same way each time), toolCallID is the id that the provider gave the
+// call. All three are in the saved transcript, so a re-delivered or resumed
+// turn gives the same key.
+//
+// Why the turn? Because (session, toolCallID) alone is wrong. Ids are unique
+// within one message of the model and nowhere else: some providers start again
+// with every turn. In 200 recorded sessions 1,164 calls carried 134 distinct ids
+// and 49 sessions used one twice; keyed by session and id, 5 of 536 recorded
+// writes were swallowed, and 4 of them would have succeeded. Session, turn and id
+// together were unique on all 2,833 recorded calls and swallowed none. The turn
+// counts through the whole session, also after its history was compacted.
+//
+// What it risks: two calls of one message that carry one id are one call here, and
+// the second is refused with [ErrKeyReused]. An id that is the call's position in
+// its message names another call once part of the message is numbered anew. A
+// model that plans again gives the same intent a new id, which no key can notice; a
+// key of your own, made with the plan and saved with it ([NewKey]), always
+// wins.
+//
+// An empty session, a negative turn, and a toolCallID that names no call whatever
+// the tool ([UsableToolCallID]) are an *[InvalidError].
+func KeyFromToolCall(session string, turn int, toolCallID string) (string, error) {
+	if err := validateTurn(session, turn); err != nil {
+		return "", err
+	}
+	if !UsableToolCallID(toolCallID, "") {
+		return "", invalid("ToolCallID", "is empty, \"null\" or \"None\", as some providers leave it; make the key of the call's arguments: KeyFromToolCallArgs")
+	}
+	var room [canon.HashRoom]byte
+	b := append(room[:0], toolCallDomain...)
+	b = canon.AppendPart(b, session)
+	b = canon.AppendPart(b, strconv.Itoa(turn))
+	b = canon.AppendPart(b, toolCallID)
+	return encodeKey(toolCallPrefix, b), nil
+}
+
+// KeyFromToolCallArgs returns the key of a tool call whose id is not usable: it is
+// empty or the like ([UsableToolCallID]), or another call of the message carries it
+// too. session and turn are those of [KeyFromToolCall]; tool is the tool's name and
+// args are the call's arguments, compared as [FingerprintOf] does; repeat counts the
+// calls of the same message before this one that have the same tool and arguments and
+// go by them too, nearly always 0.
+//
+// The position of the call in its message does not count, since it changes when a
+// part of the message is delivered again, or when calls are delivered as they arrive.
+//
+// What it risks: arguments that differ between two deliveries of one call, such as a
+// time that is put in on the way, make two calls of it, and both run. Of two equal
+// calls in one message, the second alone is taken for the first when it is delivered
+// again without it.
+//
+// An empty session or tool, a negative turn or repeat, and arguments without a
+// fingerprint are an *[InvalidError].
+func KeyFromToolCallArgs(session string, turn int, tool string, args any, repeat int) (string, error) {
+	if err := validateTurn(session, turn); err != nil {
+		return "", err
+	}
+	if err := validateName("Tool", tool); err != nil {
+		return "", err
+	}
+	if repeat < 0 {
+		return "", invalid("Repeat", "is negative; count the equal calls of the message before this one from 0")
+	}
+	fp, err := FingerprintOf(args)
+	if err != nil {
+		return "", err
+	}
+	var room [canon.HashRoom]byte
+	b := append(room[:0], toolCallArgsDomain...)
+	b = canon.AppendPart(b, session)
+	b = canon.AppendPart(b, strconv.Itoa(turn))
+	b = canon.AppendPart(b, tool)
+	b = canon.AppendPart(b, fp[:])
+	b = canon.AppendPart(b, strconv.Itoa(repeat))
+	return encodeKey(toolCallArgsPrefix, b), nil
+}
+
+// UsableToolCallID reports whether a tool call's id, as it came from the model's
+// provider, can name the call: it is not empty, not "null" or "None", which is what
+// becomes of an id that was never there, and not the name of the tool, which every
+// call of the tool shares. That no other call of the message carries it is for whoever
+// sees the message to check.
+func UsableToolCallID(id, tool string) bool {
+	return id != "" && id != "null" && id != "None" && id != tool
+}
+
 // KeyFromArgsMergingRepeats returns the key of a call by its arguments alone,
 // within a session. It is the last resort for callers that have no id of any
 // kind, and its risk is in its name: a second call with equal arguments is
@@ -93,29 +230,6 @@ func newKeyAt(now time.Time) string {
 	_, _ = rand.Read(random[:]) // never fails: it ends the program instead
 	var room [64]byte
 	return string(base64.RawURLEncoding.AppendEncode(appendTime(room[:0], now.UnixMilli()), random[:]))
-}
-
-// KeyHash returns what logs and errors show instead of a key: 16 hex characters
-// of its hash. Keys made by callers may hold names or numbers of persons, and
-// whoever knows a key and a scope can ask for its result; the hash still lets
-// two lines be matched, and a known key be found.
-func KeyHash(key string) string {
-	var room [canon.HashRoom]byte
-	sum := sha256.Sum256(canon.AppendPart(append(room[:0], keyHashDomain...), key))
-	return hex.EncodeToString(sum[:8])
-}
-
-func validateSession(session string) error {
-	if session == "" {
-		return invalid("Session", "is empty; give the conversation, run or job that the call belongs to")
-	}
-	return nil
-}
-
-func encodeKey(prefix string, hashInput []byte) string {
-	sum := sha256.Sum256(hashInput)
-	var room [64]byte
-	return string(base64.RawURLEncoding.AppendEncode(append(room[:0], prefix...), sum[:]))
 }
 
 // TimedKey puts a time in front of a derived key, so that new records fall into
@@ -165,15 +279,37 @@ const (
 	maxTimedKey = 1<<45 - 1
 )
 
-func checkIdentity(scope, tool, key string) (table.Identity, error) {
-	id := table.Identity{Scope: scope, Tool: tool, Key: key}
-	if err := validateName("Scope", scope); err != nil {
-		return id, err
+// KeyHash returns what logs and errors show instead of a key: 16 hex characters
+// of its hash. Keys made by callers may hold names or numbers of persons, and
+// whoever knows a key and a scope can ask for its result; the hash still lets
+// two lines be matched, and a known key be found.
+func KeyHash(key string) string {
+	var room [canon.HashRoom]byte
+	sum := sha256.Sum256(canon.AppendPart(append(room[:0], keyHashDomain...), key))
+	return hex.EncodeToString(sum[:8])
+}
+
+func validateTurn(session string, turn int) error {
+	if err := validateSession(session); err != nil {
+		return err
 	}
-	if err := validateName("Tool", tool); err != nil {
-		return id, err
+	if turn < 0 {
+		return invalid("Turn", "is negative; count the model's messages in the session from 0")
 	}
-	return id, validateName("Key", key)
+	return nil
+}
+
+func validateSession(session string) error {
+	if session == "" {
+		return invalid("Session", "is empty; give the conversation, run or job that the call belongs to")
+	}
+	return nil
+}
+
+func encodeKey(prefix string, hashInput []byte) string {
+	sum := sha256.Sum256(hashInput)
+	var room [64]byte
+	return string(base64.RawURLEncoding.AppendEncode(append(room[:0], prefix...), sum[:]))
 }
 
 // validateName checks a scope, a tool or a key.

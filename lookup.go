@@ -3,7 +3,6 @@ package dedup
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -11,45 +10,25 @@ import (
 )
 
 // State is what [Deduper.Lookup] finds of an identity.
-type State int
+type State string
 
 const (
 	// StateNotFound: no record and no twin in flight. The call has not run, or
 	// it ran so long ago that it is forgotten. [Deduper.Lookup] says when that is
 	// certain.
-	StateNotFound State = iota
+	StateNotFound State = "not found"
 	// StateInFlight: a call is running right now. No row says so; its lock or
 	// claim does.
-	StateInFlight
+	StateInFlight State = "in flight"
 	// StateDone: the call ran and its result is here.
-	StateDone
+	StateDone State = "done"
 	// StateRefused: the tool refused and the refusal is here.
-	StateRefused
+	StateRefused State = "refused"
 	// StateExpired: the call ran and its result is gone.
-	StateExpired
+	StateExpired State = "expired"
 	// StateBroken: the effect ended its own transaction; see ErrBroken.
-	StateBroken
+	StateBroken State = "broken"
 )
-
-// String returns the state in lower case.
-func (s State) String() string {
-	switch s {
-	case StateNotFound:
-		return "not found"
-	case StateInFlight:
-		return "in flight"
-	case StateDone:
-		return "done"
-	case StateRefused:
-		return "refused"
-	case StateExpired:
-		return "expired"
-	case StateBroken:
-		return "broken"
-	default:
-		return fmt.Sprintf("State(%d)", int(s))
-	}
-}
 
 // Status is what is known of an identity.
 type Status struct {
@@ -88,13 +67,13 @@ func (d *Deduper) Lookup(ctx context.Context, scope, tool, key string) (Status, 
 	if err := d.usable(ctx); err != nil {
 		return Status{}, err
 	}
-	id, err := checkIdentity(scope, tool, key)
-	if err != nil {
-		return Status{}, errorOf(&Call{Scope: scope, Tool: tool, Key: key}, err)
+	id := table.Identity{Scope: scope, Tool: tool, Key: key}
+	if err := checkIdentity(id); err != nil {
+		return Status{}, errorOf(id, err)
 	}
 	var seen table.Seen
 	if err := d.look(ctx, d.observer(id), &seen, (*table.Table).Probe); err != nil {
-		return Status{}, errorOf(&Call{Scope: scope, Tool: tool, Key: key}, fmt.Errorf("dedup: looking up: %w", d.explained(err)))
+		return Status{}, errorOf(id, fmt.Errorf("dedup: looking up: %w", d.explained(err)))
 	}
 	switch {
 	case seen.Found:
@@ -108,7 +87,8 @@ func (d *Deduper) Lookup(ctx context.Context, scope, tool, key string) (Status, 
 
 // observer is the entry of somebody who is not going to make the call.
 func (d *Deduper) observer(id table.Identity) *table.Entry {
-	return &table.Entry{Identity: id, Lock: id.LockKey(d.opts.Schema), Keep: d.opts.Retention.keep(), Forget: d.opts.Retention.forget()}
+	keep, forget := d.opts.Retention.ages()
+	return &table.Entry{Identity: id, Lock: id.LockKey(d.opts.Schema), Keep: keep, Forget: forget}
 }
 
 func status(r *table.Record) (Status, error) {
@@ -123,9 +103,9 @@ func status(r *table.Record) (Status, error) {
 		s.State = StateExpired
 	case r.Outcome == table.Refused:
 		s.State = StateRefused
-		if err := decodeRefusal(r.Result, r.CreatedAt); !errors.As(err, &s.Refusal) {
-			return s, err
-		}
+		var err error
+		s.Refusal, err = decodeRefusal(r.Result, r.CreatedAt)
+		return s, err
 	default:
 		s.State = StateDone
 		s.Result = json.RawMessage(r.Result)

@@ -1,7 +1,6 @@
 package dedup
 
 import (
-	"fmt"
 	"time"
 	"unicode/utf8"
 
@@ -26,7 +25,8 @@ type Options struct {
 	// twin that arrives during the race more often runs an effect that is rolled back.
 	Isolation pgx.TxIsoLevel
 
-	// Retention is used by calls that name none. Default TaskRetention.
+	// Retention is the default of the fields that Call.Retention leaves zero. Its own default is
+	// 24 hours, then tombstones for 30 days.
 	Retention Retention
 
 	// MaxWait bounds how long a call waits for its twins, all in all. Zero, the
@@ -41,10 +41,6 @@ type Options struct {
 	// 8 KiB, at most 256 MiB. A longer one is an [ErrInvalid] before COMMIT and the effect is rolled back.
 	MaxResultBytes int
 
-	// Errors says which of an effect's errors are stored where a call does not choose.
-	// Default ErrorsRollBack: errors roll back, nothing is stored and the next try runs.
-	Errors ErrorPolicy
-
 	// CommitTimeout bounds the last round trip, which runs on after the caller's
 	// context has ended, because a cancelled COMMIT is a guess. It is also how long
 	// after it was sent a statement of DoStatement or DoBatch is accepted by the server.
@@ -57,23 +53,10 @@ type Options struct {
 	// talking to the server. Where client_connection_check_interval is off, it is
 	// set to the same, on Linux servers since PostgreSQL 14: they find out while a
 	// statement runs that its client has closed the connection. Default 1 minute,
-	// at least 1 ms, at most 24 days; negative leaves the session's own settings.
+	// at least 1 ms, at most 24 days.
 	IdleTimeout time.Duration
 
-	// AsyncCommit leaves synchronous_commit alone. By default Do turns it on
-	// for its own transaction where the role or database has it off, because a
-	// server crash would lose calls that were answered (measured: 19 of 3,154).
-	AsyncCommit bool
-
-	// SeparateStatements makes DoStatement and DoBatch send effect and record as two
-	// statements in a transaction of three round trips for each call, also where one
-	// statement could be both. Citus, and servers whose version() does not say PostgreSQL,
-	// are detected automatically; set it for a router that hides what is behind it.
-	// Default false.
-	SeparateStatements bool
-
-	// Tracer is called when something happens. It implements one or more of the …Tracer
-	// interfaces; see [NewSlogTracer] and [MultiTracer]. Default none.
+	// Tracer is called when something happens; see [NewSlogTracer] and [MultiTracer]. Default none.
 	Tracer Tracer
 }
 
@@ -95,30 +78,45 @@ type RetryPolicy struct {
 // Order says how an attempt keeps twins out before it runs the effect. The primary key decides in both; what differs is the price.
 // All processes that share a table should use the same: mixed, the answers stay
 // right, but a twin may run an effect that is rolled back, and wait with a connection in hand.
-type Order int
+type Order string
 
 const (
 	// LockFirst takes a transaction-level advisory lock, looks the record up,
 	// runs the effect and inserts the record with the COMMIT. Each row is
 	// written once.
-	LockFirst Order = iota
+	LockFirst Order = "lock first"
 	// ClaimFirst inserts the identity, runs the effect and completes the row
 	// with the COMMIT. It is for engines and routers without advisory locks, and
 	// for Citus where twins come in through several nodes, which do not see each
 	// other's locks; each row is written twice.
-	ClaimFirst
+	ClaimFirst Order = "claim first"
 )
 
-// String returns the order's name.
-func (o Order) String() string {
-	switch o {
-	case LockFirst:
-		return "lock first"
-	case ClaimFirst:
-		return "claim first"
-	default:
-		return fmt.Sprintf("Order(%d)", int(o))
-	}
+// Retention says how long a call is remembered, in two stages counted from the
+// moment its record is written, by the database's clock. During Result it is
+// replayed. Then its result may be dropped, and during Tombstone the identity
+// still answers [ErrExpired] and never runs a second time. After that the
+// identity may be used anew.
+//
+// A call whose COMMIT was not answered looks for its record. Finding none proves that
+// nothing was committed, but only while the record could not yet be forgotten. So a call
+// that has not found out when half of Result and Tombstone together is over gives up
+// with [ErrOutcomeUnknown] and does not run again. Choose both together longer than
+// twice the time that an outage may last. DoStatement and DoBatch take the three
+// round trips of Do where both together are less than an hour: a statement that is
+// delayed on its way must find the record of the attempt that came after it.
+//
+// Choose Result by how long anything may retry the call. What payment and agent platforms
+// publish: an interactive turn is retried within the hour, a task within the day, a batch
+// within the week, money within the month.
+type Retention struct {
+	// Result is how long the result is replayed. Zero means that of the Deduper's
+	// Options.Retention, and there 24 hours. At least 1 ms, at most 100 years.
+	Result time.Duration
+	// Tombstone is how long the identity is refused after that. Zero means that of the
+	// Deduper's Options.Retention, and there 30 days; negative means not at all. At most
+	// 100 years.
+	Tombstone time.Duration
 }
 
 // resolve returns a copy of o with the defaults filled in, or an ErrInvalid.
@@ -136,8 +134,9 @@ func (o *Options) resolve() (Options, error) {
 	if len(opts.Schema) > 63 || !utf8.ValidString(opts.Schema) || containsNUL(opts.Schema) {
 		return refuse("Schema", "must be a valid name of at most 63 bytes")
 	}
+	setDefault(&opts.Order, LockFirst)
 	if opts.Order != LockFirst && opts.Order != ClaimFirst {
-		return refuse("Order", "unknown value %d; use LockFirst or ClaimFirst", int(opts.Order))
+		return refuse("Order", "unknown value %q; use LockFirst or ClaimFirst", opts.Order)
 	}
 	setDefault(&opts.Isolation, pgx.ReadCommitted)
 	switch opts.Isolation {
@@ -145,10 +144,7 @@ func (o *Options) resolve() (Options, error) {
 	default:
 		return refuse("Isolation", "unknown level %q; use pgx.ReadCommitted, pgx.RepeatableRead or pgx.Serializable", opts.Isolation)
 	}
-	if !opts.Errors.known() {
-		return refuse("Errors", "unknown policy %d; use ErrorsRollBack or ErrorsStored", int(opts.Errors))
-	}
-	retention, problem := opts.Retention.resolve(TaskRetention())
+	retention, problem := opts.Retention.resolve(Retention{Result: defaultResult, Tombstone: defaultTombstone})
 	if problem != "" {
 		return refuse("Retention", "%s", problem)
 	}
@@ -173,8 +169,8 @@ func (o *Options) resolve() (Options, error) {
 		return refuse("CommitTimeout", "must be at least 1ms")
 	}
 	setDefault(&opts.IdleTimeout, time.Minute)
-	if opts.IdleTimeout > 0 && (opts.IdleTimeout < time.Millisecond || opts.IdleTimeout > maxIdleTimeout) {
-		return refuse("IdleTimeout", "must be between 1ms and %s, or negative", maxIdleTimeout)
+	if opts.IdleTimeout < time.Millisecond || opts.IdleTimeout > maxIdleTimeout {
+		return refuse("IdleTimeout", "must be between 1ms and %s", maxIdleTimeout)
 	}
 	return opts, nil
 }
@@ -189,6 +185,32 @@ const (
 	// The setting is an int32 of milliseconds.
 	maxIdleTimeout = 24 * 24 * time.Hour
 )
+
+const (
+	defaultResult    = 24 * time.Hour
+	defaultTombstone = 30 * 24 * time.Hour
+	minRetention     = time.Millisecond
+	maxRetention     = 100 * 365 * 24 * time.Hour
+)
+
+// resolve fills in from fallback what r leaves out, and reports what is out of range.
+func (r Retention) resolve(fallback Retention) (Retention, string) {
+	setDefault(&r.Result, fallback.Result)
+	setDefault(&r.Tombstone, fallback.Tombstone)
+	switch {
+	case r.Result < minRetention:
+		return r, "Result must be at least 1ms"
+	case r.Result > maxRetention || r.Tombstone > maxRetention:
+		return r, "Result and Tombstone must be at most 100 years"
+	}
+	return r, ""
+}
+
+// ages are the age at which a result expires and the one at which its identity is forgotten, in
+// Postgres' resolution.
+func (r Retention) ages() (keep, forget time.Duration) {
+	return r.Result.Truncate(time.Microsecond), (r.Result + max(r.Tombstone, 0)).Truncate(time.Microsecond)
+}
 
 func setDefault[T comparable](field *T, value T) {
 	var zero T
@@ -205,19 +227,3 @@ func containsNUL(s string) bool {
 	}
 	return false
 }
-
-// ErrorPolicy says which of an effect's errors are stored.
-type ErrorPolicy int
-
-const (
-	// ErrorsDefault does what Options.Errors says, and there it is ErrorsRollBack.
-	ErrorsDefault ErrorPolicy = iota
-	// ErrorsRollBack stores only errors that are wrapped by [Final].
-	ErrorsRollBack
-	// ErrorsStored stores every error as if it were wrapped by [Final], but for
-	// transient database errors, context errors and what the library itself objects to:
-	// the effect's use of its transaction, an unusable result.
-	ErrorsStored
-)
-
-func (p ErrorPolicy) known() bool { return p >= ErrorsDefault && p <= ErrorsStored }

@@ -32,10 +32,11 @@ func Final(err error) error {
 type finalError struct{ err error }
 
 func (e *finalError) Error() string { return e.err.Error() }
+
 func (e *finalError) Unwrap() error { return e.err }
 
 // NotFinal marks an effect's error as never to be recorded: it rolls back, also where
-// Options.Errors or Call.Errors record all others, and whether it stands inside or outside of
+// Call.StoreErrors records all others, and whether it stands inside or outside of
 // [Final]. Use it for errors that the caller is to correct before it calls again with the same
 // key. NotFinal(nil) is nil.
 func NotFinal(err error) error {
@@ -48,17 +49,8 @@ func NotFinal(err error) error {
 type notFinalError struct{ err error }
 
 func (e *notFinalError) Error() string { return e.err.Error() }
-func (e *notFinalError) Unwrap() error { return e.err }
 
-// firstRefusal is decodeRefusal for the call whose effect has just refused.
-func firstRefusal(text string, createdAt time.Time, cause error) error {
-	err := decodeRefusal(text, createdAt)
-	var refused *RefusedError
-	if errors.As(err, &refused) {
-		refused.Replayed, refused.err = false, withoutAnswers(cause)
-	}
-	return err
-}
+func (e *notFinalError) Unwrap() error { return e.err }
 
 // RefusedError is a recorded refusal. The first caller's and every later
 // caller's are equal but for Replayed, Recovered and what Unwrap returns: the effect's
@@ -142,16 +134,12 @@ func cutText(s string, n int) string {
 }
 
 // decodeRefusal builds the error that a recorded refusal answers.
-func decodeRefusal(text string, createdAt time.Time) error {
+func decodeRefusal(text string, createdAt time.Time) (*RefusedError, error) {
 	var refusal refusalJSON
 	if err := json.Unmarshal([]byte(text), &refusal); err != nil {
-		return &InvalidError{What: "result", Reason: "is recorded as a refusal that cannot be read", Stored: json.RawMessage(text), Err: err}
+		return nil, &InvalidError{What: "result", Reason: "is recorded as a refusal that cannot be read", Stored: json.RawMessage(text), Err: err}
 	}
 	return &RefusedError{
-		Message:   refusal.Message,
-		Code:      refusal.Code,
-		Details:   refusal.Details,
-		Replayed:  true,
-		CreatedAt: createdAt,
-	}
+		Message: refusal.Message, Code: refusal.Code, Details: refusal.Details, Replayed: true, CreatedAt: createdAt,
+	}, nil
 }

@@ -29,14 +29,15 @@ type ResetOptions struct {
 // missing the identity is freed all the same, and [ResetData] says so; where the role may
 // not write to it, nothing is freed.
 //
-// A call in flight is not touched: the answer is ErrInFlight. A call of package external is
-// not freed, because what happened at its provider stays: the error is an ErrInvalid with the
-// Field "Tool". Other errors are ErrInvalid and the database's.
+// A call in flight is not touched: the answer is ErrInFlight. A call with an effect outside of
+// the database is not freed, because what happened at its provider stays: the error is an ErrInvalid
+// with the Field "Tool". Other errors are ErrInvalid and the database's.
 func (d *Deduper) Reset(ctx context.Context, scope, tool, key string, opts ResetOptions) (freed bool, err error) {
 	if err := d.usable(ctx); err != nil {
 		return false, err
 	}
-	id, err := checkIdentity(scope, tool, key)
+	id := table.Identity{Scope: scope, Tool: tool, Key: key}
+	err = checkIdentity(id)
 	if err == nil && opts.Reason == "" {
 		err = invalid("Reason", "must say why the identity is freed")
 	}
@@ -45,11 +46,11 @@ func (d *Deduper) Reset(ctx context.Context, scope, tool, key string, opts Reset
 		freed, audited, err = d.reset(ctx, id, opts)
 	}
 	if err != nil {
-		return false, errorOf(&Call{Scope: scope, Tool: tool, Key: key}, err)
+		return false, errorOf(id, err)
 	}
-	data := ResetData{CallData: callData(ctx, "Reset", id), Reason: opts.Reason, Actor: opts.Actor, Freed: freed, Audited: audited}
-	for _, t := range d.trace.reset {
-		t.TraceReset(ctx, data)
+	if trace := d.opts.Tracer; trace != nil {
+		call := CallData{Func: "Reset", Scope: scope, Tool: tool, Key: key, KeyHash: KeyHash(key), Attrs: AttrsOf(ctx)}
+		trace.TraceEvent(ctx, ResetData{CallData: call, Reason: opts.Reason, Actor: opts.Actor, Freed: freed, Audited: audited})
 	}
 	return freed, nil
 }
@@ -88,7 +89,7 @@ func (d *Deduper) resetSeen(ctx context.Context, id table.Identity, createdAt ti
 	defer conn.Release()
 	is, err := d.table().IsOperation(ctx, conn.Conn(), id)
 	if is {
-		err = invalid("Tool", "acts outside of the database (package external): its answer cannot be freed, because the provider keeps what happened; for a second effect make a new call with a new key")
+		err = invalid("Tool", "acts outside of the database: its answer cannot be freed, because the provider keeps what happened; for a second effect make a new call with a new key")
 	}
 	if err != nil {
 		return false, false, err

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/tooldedup/dedup/internal/canon"
+	"github.com/tooldedup/dedup/internal/table"
 )
 
 // Result is what a call answers, and how it came by it. Beside an error that a
@@ -39,6 +40,19 @@ type Result[R any] struct {
 	// the answer was taken over from a twin or looked up first. Recording a
 	// refusal takes one of its own.
 	Attempts int
+}
+
+// answered is how a call was answered.
+type answered struct {
+	// rec is the record that answers it, nil where there is none.
+	rec *table.Record
+	// err is the error of a call of a DoBatch that no record answers.
+	err error
+	// executed is true when this call wrote the record, recovered when it was found after a
+	// COMMIT of this call whose answer was lost.
+	executed, recovered bool
+	// cause is the effect's error behind a refusal that this call recorded.
+	cause error
 }
 
 // encodeResult returns the text that records value.

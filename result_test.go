@@ -20,6 +20,7 @@ import (
 
 	"github.com/tooldedup/dedup/internal/guard"
 	"github.com/tooldedup/dedup/internal/pgtest"
+	"github.com/tooldedup/dedup/internal/table"
 )
 
 type resultInner struct {
@@ -322,15 +323,18 @@ func FuzzResult(f *testing.F) {
 		if err := decodeResult(b, new(map[string]any)); err != nil {
 			require.ErrorIs(t, err, ErrInvalid)
 		}
-		err = decodeRefusal(string(b), time.Time{})
-		require.True(t, errors.Is(err, ErrRefused) || errors.Is(err, ErrInvalid))
+		if refused, err := decodeRefusal(string(b), time.Time{}); err != nil {
+			require.ErrorIs(t, err, ErrInvalid)
+		} else {
+			require.ErrorIs(t, refused, ErrRefused)
+		}
 	})
 }
 
 func TestErrorOf(t *testing.T) {
 	t.Parallel()
 	own := errors.New("no such seat")
-	book, outer := &Call{Scope: "acme", Tool: "book", Key: "k"}, &Call{Scope: "acme", Tool: "outer", Key: "k"}
+	book, outer := table.Identity{Scope: "acme", Tool: "book", Key: "k"}, table.Identity{Scope: "acme", Tool: "outer", Key: "k"}
 	for _, err := range []error{nil, &RefusedError{Message: "dedup: sold out"}} {
 		require.Equal(t, err, errorOf(book, err))
 	}
@@ -350,8 +354,8 @@ func TestErrorOf(t *testing.T) {
 	require.ErrorIs(t, named, ErrInFlight)
 	require.Equal(t, named, errorOf(outer, named))
 	for _, tool := range []string{"", "a\nb"} {
-		require.Equal(t, ErrInFlight, errorOf(&Call{Tool: tool}, ErrInFlight))
-		require.Empty(t, errorOf(&Call{Tool: tool}, shared).(*Error).Tool)
+		require.Equal(t, ErrInFlight, errorOf(table.Identity{Tool: tool}, ErrInFlight))
+		require.Empty(t, errorOf(table.Identity{Tool: tool}, shared).(*Error).Tool)
 	}
 	var misuse *InvalidError
 	require.ErrorAs(t, errorOf(book, fmt.Errorf("%w (more)", guard.ErrTxControl)), &misuse)

@@ -5,75 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"github.com/tooldedup/dedup/internal/table"
 	"github.com/tooldedup/dedup/internal/wire"
 )
-
-// The way of a call, top down:
-//
-//	do        one leader per identity and process; the others wait for it (wait.go)
-//	run       the loop: attempts, pauses between them, waits for twins (here)
-//	attempt   one transaction (tx.go), or one statement that is one (combined.go)
-//	explain   what a failed attempt means, and so what is retried: reads the winning row (constraint.go)
-//	next      whether another attempt is made (here)
-
-// call is a Call on its way: what was asked, how it went so far, and its answer. One
-// goroutine at a time has it.
-type call struct {
-	asked
-	answered
-	span span // what is counted of the call, and what tracers see of it
-
-	tx      attempt      // the attempt at hand
-	tried   time.Time    // when it began
-	seen    table.Seen   // what it has seen of the identity
-	written table.Record // the record that it sent, which counts once it is committed
-
-	flight   flight // what its followers see of it
-	waits    waits
-	doubt    doubt
-	attempts int
-	// exhausted is not nil when the attempts are used up.
-	exhausted *exhaustion
-
-	// outcome is what the next attempt records: Done for what the effect returns, or Refused
-	// or Broken, and then it runs no effect and records text.
-	outcome table.Outcome
-	text    string
-	// separate is true when effect and record are to be sent separately: they were sent as
-	// one statement that did not commit, or a record that may be forgotten is in their way.
-	separate bool
-	// conflicts counts unique violations without a record.
-	conflicts int
-	// looks counts how often a call that may not wait has looked again.
-	looks int
-	// renewed counts the connections that were given up in a row because their prepared
-	// statements were gone. At the size of the pool, a pooler loses them, and the call gives up.
-	renewed int32
-	// reprepared is true when its statement has failed once, perhaps because it was prepared
-	// for types that have changed since.
-	reprepared bool
-	// endedTx is true when the effect ended its transaction and then panicked.
-	endedTx bool
-}
-
-// startCall makes a call and begins its span. The context that it returns is the call's.
-func startCall(ctx context.Context, d *Deduper, function string, asked *Call) (context.Context, *call) {
-	c := &call{}
-	return c.start(ctx, d, function, asked), c
-}
-
-// start begins the call's span, and returns the call's context.
-func (c *call) start(ctx context.Context, d *Deduper, function string, asked *Call) context.Context {
-	c.function, c.outcome = function, table.Done
-	if ctx == nil || d == nil || d.pool == nil {
-		return ctx
-	}
-	data := CallData{Func: function, Scope: asked.Scope, Tool: asked.Tool, Key: asked.Key, Attrs: AttrsOf(ctx)}
-	return c.span.start(ctx, &d.trace, &d.stats, data)
-}
 
 // kind is the outcome of an attempt. docs/design.md has them as a table.
 type kind int
@@ -83,8 +20,8 @@ const (
 	found               // nothing was committed; a record is the answer
 	busy                // nothing was committed; a twin, or somebody else who holds the row, is waited for
 	again               // nothing was committed, and another attempt may go through
-	unknown             // the answer to COMMIT was lost
-	failed              // nothing was committed, unless the effect has ended its transaction; err is the answer once it is explained
+	unknown             // the answer to COMMIT was lost, or cannot be trusted
+	failed              // nothing was committed, unless the effect has ended its transaction; explain may still change it
 )
 
 // verdict is the outcome of an attempt, and why.
@@ -100,8 +37,8 @@ type verdict struct {
 	// outage is true when the transaction could not be opened because of the state that the
 	// server is in: any other call would have met the same.
 	outage bool
-	// until is the time after which a free identity proves that this attempt, whose COMMIT was
-	// lost, has committed nothing.
+	// until is for an unknown outcome: an identity that is free after it proves that this
+	// attempt has committed nothing.
 	until time.Time
 }
 
@@ -116,11 +53,25 @@ const (
 	atStatement // effect and record, in one statement
 )
 
-// run makes attempts until there is an answer, within Options.Retry: a record, or the error
-// that it returns.
+// fail is the verdict on an attempt that err answers.
+func fail(err error) verdict { return verdict{kind: failed, err: err} }
+
+// retry is the verdict on an attempt that met a passing fault.
+func retry(err error) verdict { return verdict{kind: again, pause: true, err: err} }
+
+// run makes attempts until a record answers the call, or an error that it returns. So these are
+// retried:
+//
+//	busy      once the twin has ended
+//	again     at once, where the next attempt goes another way
+//	          after a pause, where a fault may have passed by then
+//	unknown   after a pause, to find out whether the lost COMMIT took place
+//
+// Options.Retry bounds the pauses. Which failures are retried is said in constraint.go: by
+// unopened for those before the effect, and by explain and classify for all others.
 func (c *call) run(ctx context.Context) error {
-	if c.lookFirst {
-		c.lookUp(ctx)
+	if c.lookFirst && c.d.look(ctx, &c.Entry, &c.seen, (*table.Table).LookUp) == nil {
+		c.lookedUp() // where the look fails, the attempt meets the same fault and says so
 	}
 	defer func() {
 		if c.endedTx { // a panic is on its way, and its connection has been given back
@@ -161,11 +112,9 @@ func (c *call) next(ctx context.Context, v verdict) (goOn bool, err error) {
 	case done:
 		return false, c.settle(ctx)
 	case found:
-		c.found(&c.seen.Record, c.began, c.doubt.err != nil)
+		c.found(&c.seen.Record)
 		return false, nil
 	case unknown:
-		// The next attempt finds out: a record is the answer, and a lock that is free proves that
-		// the old transaction has ended without one (doubt.go).
 		c.doubt.add(v.err, c.tried, v.until)
 		return true, v.err
 	case again:
@@ -194,7 +143,7 @@ func (c *call) attempt(ctx context.Context) verdict {
 		wire.DropUnusable(ctx, conn, err)
 		return c.unopened(ctx, err)
 	}
-	if c.combines() && c.doubt.err == nil && c.d.canCombine(conn) {
+	if c.effect == nil && c.combines() && c.d.canCombine(conn) {
 		return c.attemptCombined(ctx, conn)
 	}
 	return c.attemptOn(ctx, conn)
@@ -213,18 +162,10 @@ func (c *call) settle(ctx context.Context) error {
 	return nil
 }
 
-// lookUp looks the record up before the first attempt, in one round trip. Where it fails,
-// whatever comes next meets the same fault and says so.
-func (c *call) lookUp(ctx context.Context) {
-	if c.d.look(ctx, &c.Entry, &c.seen, (*table.Table).LookUp) == nil {
-		c.lookedUp()
-	}
-}
-
-// lookedUp takes over what a look-up has seen.
+// lookedUp takes over what a look-up before the attempts has seen.
 func (c *call) lookedUp() {
 	if c.seen.Found {
-		c.found(&c.seen.Record, c.began, c.doubt.err != nil)
+		c.found(&c.seen.Record)
 	}
 	c.separate = c.separate || c.seen.Forgotten // one statement would meet the old row; a separate attempt deletes it first
 }
@@ -235,10 +176,13 @@ func (c *call) ended(err error) error {
 	if c.doubt.err == nil {
 		return err
 	}
-	if own, ok := errors.AsType[*Error](err); ok && own.Answer == ErrOutcomeUnknown {
+	if answer, ok := errors.AsType[*Error](err); ok && answer.Answer == ErrOutcomeUnknown {
 		return err
 	}
-	return c.doubt.unknown(c.attempts, err)
+	if err != c.doubt.err {
+		err = fmt.Errorf("%w (%w)", c.doubt.err, err)
+	}
+	return &Error{Answer: ErrOutcomeUnknown, Attempts: c.attempts, Until: c.doubt.until, Err: err}
 }
 
 // exhaustion is how attempts were used up: the call's, or those of a call that it shares
@@ -261,25 +205,21 @@ func (c *call) exhaust(x *exhaustion) error {
 
 // pause waits before the next attempt: full jitter, within the context.
 func (c *call) pause(ctx context.Context, faults int, err error) error {
-	delay := fullJitter(c.d.opts.Retry.longestPause(faults))
-	c.traceRetried(ctx, delay, err)
-	timer := time.NewTimer(delay)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("dedup: before another attempt: %w: %w", contextError(ctx), err)
+	delay := c.d.opts.Retry.pause(faults)
+	if trace := c.d.opts.Tracer; trace != nil {
+		trace.TraceEvent(ctx, RetriedData{CallData: c.span.about(), Attempt: c.attempts, Err: err, Unknown: c.doubt.err != nil, Delay: delay})
 	}
+	if ended := sleep(ctx, delay); ended != nil {
+		return fmt.Errorf("dedup: before another attempt: %w: %w", ended, err)
+	}
+	return nil
 }
 
-func (c *call) traceRetried(ctx context.Context, delay time.Duration, err error) {
-	for _, t := range c.d.trace.retried {
-		t.TraceRetried(ctx, RetriedData{CallData: callData(ctx, c.function, c.Identity), Attempt: c.attempts, Err: err, Unknown: c.doubt.err != nil, Delay: delay})
-	}
-}
+// pause draws the pause after the nth fault: evenly from zero to the longest, so that callers that
+// failed together do not come back together.
+func (p RetryPolicy) pause(n int) time.Duration { return rand.N(p.longestPause(n) + 1) }
 
-// longestPause is the one after the nth fault.
+// longestPause is the bound of the pause after the nth fault.
 func (p RetryPolicy) longestPause(n int) time.Duration {
 	d := p.BaseDelay
 	for range n - 1 {
@@ -290,6 +230,88 @@ func (p RetryPolicy) longestPause(n int) time.Duration {
 	return d
 }
 
-// fullJitter draws evenly from zero to d, so that callers that failed together do not come
-// back together.
-func fullJitter(d time.Duration) time.Duration { return rand.N(d + 1) }
+// jitter draws evenly from the upper half of d, so that those who wait or sweep at intervals do
+// not do so in step.
+func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }
+
+// sleep pauses. It returns the error of a context that ends before.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return contextError(ctx)
+	}
+}
+
+// doubt is what is not known of a call since the answer to its COMMIT was lost. The next attempt
+// finds out: a record is the answer, and an identity that is free after until proves that the
+// transaction of the COMMIT has ended without one. Whether an answer to COMMIT counts as lost is
+// read by wire.OutcomeOfCommit: also where the connection broke over the record, where
+// CommitTimeout ended the wait, and where an error may be that of a server behind.
+type doubt struct {
+	// err is the fault that hid the outcome; nil where there is no doubt.
+	err error
+	// sent is a time before the first such COMMIT was sent, by this machine's clock.
+	sent time.Time
+	// until is when, by the database's clock, the doubt can end: an attempt or a
+	// look-up that finds the identity free later proves that nothing was committed.
+	// Zero: any does, because the lock or claim outlives the commit.
+	until time.Time
+}
+
+// never is the end of a doubt that no free identity ends, only a record.
+var never = time.Date(9999, time.December, 31, 0, 0, 0, 0, time.UTC)
+
+// add adds a COMMIT whose answer was lost.
+func (d *doubt) add(err error, sent, until time.Time) {
+	if d.err == nil {
+		d.sent = sent
+	}
+	d.err = err
+	if until.After(d.until) {
+		d.until = until
+	}
+}
+
+// resolvedBy removes the doubt where an attempt that began at started has proved that nothing was
+// committed.
+func (d *doubt) resolvedBy(free bool, started time.Time) {
+	if free && started.After(d.until) {
+		*d = doubt{}
+	}
+}
+
+// provable reports whether finding no record still proves that an earlier commit of this
+// call did not take place. Its record may be forgotten by now, and swept or not: to run again
+// could then repeat the effect. Half of the time that the record is remembered is left for
+// clocks that differ, this machine's from the server's and those of two servers in a
+// failover.
+func (d *doubt) provable(remembered time.Duration) bool {
+	return time.Since(d.sent) < remembered/2
+}
+
+// errForgotten is why a call with a lost COMMIT makes no further attempt.
+var errForgotten = errors.New("dedup: too late to find out: the record is remembered for a shorter time than that took; see Retention")
+
+// serverClock estimates the database's clock from the times in its answers. It is
+// never ahead by more than the clocks have gone apart since the last answer.
+type serverClock struct {
+	made  time.Time
+	ahead atomic.Int64 // of the time since made; in microseconds
+}
+
+// seen takes note of a time in an answer that has just come, unless there is none in it.
+func (c *serverClock) seen(at time.Time) {
+	if at.IsZero() {
+		return
+	}
+	c.ahead.Store(at.UnixMicro() - time.Since(c.made).Microseconds())
+}
+
+// in is the time after d.
+func (c *serverClock) in(d time.Duration) time.Time {
+	return time.UnixMicro(c.ahead.Load() + time.Since(c.made).Microseconds() + d.Microseconds())
+}

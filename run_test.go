@@ -174,7 +174,7 @@ func newCallFixture(t *testing.T, pool *pgxpool.Pool, key string) *callFixture {
 	ctx := t.Context()
 	call := Call{Scope: "acme", Tool: "create_ticket", Key: key}
 	_, c := startCall(ctx, d, "Do", &call)
-	require.NoError(t, c.admit(ctx, d, call))
+	require.NoError(t, c.check(ctx, d, &call))
 	return &callFixture{ctx: ctx, pool: pool, c: c}
 }
 
@@ -366,11 +366,10 @@ func TestJitter(t *testing.T) {
 	half, full := map[time.Duration]bool{}, map[time.Duration]bool{}
 	for range 1000 {
 		half[jitter(4)] = true
-		full[fullJitter(3)] = true
+		full[RetryPolicy{BaseDelay: 3, MaxDelay: 3}.pause(1)] = true
 	}
 	require.Equal(t, map[time.Duration]bool{2: true, 3: true, 4: true}, half)
 	require.Equal(t, map[time.Duration]bool{0: true, 1: true, 2: true, 3: true}, full)
-	require.Zero(t, fullJitter(0))
 }
 
 // TestContextErrors: a context's cause is found beside its error, and named once.

@@ -15,7 +15,8 @@ type SlogOptions struct {
 	ShowKeys bool
 }
 
-// SlogTracer writes events to a [slog.Logger]. Each replay is one line with the
+// NewSlogTracer returns a tracer that writes to logger; nil means
+// slog.Default at the time of the call. A nil opts means the defaults. Each replay is one line with the
 // message "tool_call_deduplicated" and the attributes tool, scope, key_hash,
 // first_at, age_seconds, waited_seconds, recovered and refused: alert on its rate.
 // The replays of a [DoBatch] are one line "tool_batch_deduplicated"
@@ -23,11 +24,13 @@ type SlogOptions struct {
 // executed, replayed, failed and duration_seconds; their own lines are at Debug. Times
 // are in seconds.
 //
-//	Error  a broken effect, a table that cannot decide races, an effect outside that happened twice
-//	Warn   a parked effect outside, a key reused, an outcome unknown, attempts exhausted, a reset, a sweep that failed
+//	Error  a broken effect, a table that cannot decide races
+//	Warn   a key reused, an outcome unknown, attempts exhausted, a reset, a sweep that failed
 //	Info   a replay, a batch with replays, a retry, an expired call
 //	Debug  an executed call, one that came to nothing else, a batch without replays, a
 //	       replay in a batch, a sweep, also one that its cancelled context ended
+//
+// An event of another package has the line that its method LogLine returns.
 //
 // It samples nothing. Where a line for each replay is too many, raise the logger's
 // level, or give the logger a handler that samples the message.
@@ -36,43 +39,25 @@ type SlogOptions struct {
 // never logged. Of a server's error a line has the SQLSTATE, the routine and the constraint, and
 // not the message, which may quote values. Other errors of an effect are logged with their text:
 // keep values out of it.
-type SlogTracer struct {
-	logger *slog.Logger
-	opts   SlogOptions
-}
-
-// NewSlogTracer returns a tracer that writes to logger; nil means
-// slog.Default at the time of the call. A nil opts means the defaults.
-func NewSlogTracer(logger *slog.Logger, opts *SlogOptions) *SlogTracer {
+func NewSlogTracer(logger *slog.Logger, opts *SlogOptions) Tracer {
 	if logger == nil {
 		logger = slog.Default()
 	}
-	t := &SlogTracer{logger: logger}
+	t := &slogTracer{logger: logger}
 	if opts != nil {
 		t.opts = *opts
 	}
 	return t
 }
 
-func (t *SlogTracer) log(ctx context.Context, level slog.Level, msg string, call CallData, attrs ...slog.Attr) {
-	if !t.logger.Enabled(ctx, level) {
-		return
-	}
-	all := make([]slog.Attr, 0, 4+len(call.Attrs)+len(attrs))
-	all = append(all, slog.String("tool", call.Tool), slog.String("scope", call.Scope), slog.String("key_hash", call.KeyHash))
-	if t.opts.ShowKeys {
-		all = append(all, slog.String("key", call.Key))
-	}
-	all = append(all, call.Attrs...)
-	t.logger.LogAttrs(ctx, level, msg, append(all, attrs...)...)
+type slogTracer struct {
+	logger *slog.Logger
+	opts   SlogOptions
 }
 
-// TraceCallStart implements [CallTracer]. It logs nothing.
-func (t *SlogTracer) TraceCallStart(ctx context.Context, _ CallStartData) context.Context { return ctx }
+func (t *slogTracer) TraceCallStart(ctx context.Context, _ CallData) context.Context { return ctx }
 
-// TraceCallEnd logs how a call ended, under a message of its own for each kind of
-// outcome; see [SlogTracer].
-func (t *SlogTracer) TraceCallEnd(ctx context.Context, data CallEndData) {
+func (t *slogTracer) TraceCallEnd(ctx context.Context, data CallEndData) {
 	write := func(level slog.Level, msg string, attrs ...slog.Attr) {
 		t.log(ctx, level, msg, data.CallData, attrs...)
 	}
@@ -106,67 +91,59 @@ func (t *SlogTracer) TraceCallEnd(ctx context.Context, data CallEndData) {
 	}
 }
 
-// traceBatch logs tool_batch_deduplicated at Info where calls were answered from
-// records, else tool_batch_executed at Debug.
-func (t *SlogTracer) traceBatch(ctx context.Context, tally batchTally, took time.Duration) {
-	level, msg := slog.LevelDebug, "tool_batch_executed"
-	if tally.Replayed > 0 {
-		level, msg = slog.LevelInfo, "tool_batch_deduplicated"
+func (t *slogTracer) TraceEvent(ctx context.Context, event Event) {
+	write := func(level slog.Level, msg string, attrs ...slog.Attr) {
+		t.log(ctx, level, msg, event.about(), attrs...)
 	}
-	var of []slog.Attr
-	if tally.tool != "" {
-		of = append(of, slog.String("tool", tally.tool))
+	switch e := event.(type) {
+	case RetriedData:
+		write(slog.LevelInfo, "tool_call_retried", slog.Int("attempt", e.Attempt), slog.Bool("outcome_unknown", e.Unknown),
+			seconds("delay", e.Delay), slog.String("error", wire.LogText(e.Err)))
+	case BatchData:
+		level, msg := slog.LevelDebug, "tool_batch_executed"
+		if e.Replayed > 0 {
+			level, msg = slog.LevelInfo, "tool_batch_deduplicated"
+		}
+		write(level, msg, slog.Int64("calls", e.Calls), slog.Int64("executed", e.Executed), slog.Int64("replayed", e.Replayed),
+			slog.Int64("failed", e.Failed), seconds("duration", e.Duration))
+	case ResetData:
+		write(slog.LevelWarn, "tool_call_reset", slog.String("reason", e.Reason), slog.String("actor", e.Actor),
+			slog.Bool("freed", e.Freed), slog.Bool("audited", e.Audited))
+	case SweptData:
+		level, failed := slog.LevelDebug, errors.Join(e.Err, e.StatsErr)
+		if failed != nil && !errors.Is(ctx.Err(), context.Canceled) { // else its process shuts down
+			level = slog.LevelWarn
+		}
+		write(level, "tool_dedup_swept", slog.Int64("expired", e.Expired), slog.Int64("forgotten", e.Forgotten), slog.Int("batches", e.Batches),
+			seconds("duration", e.Duration), slog.String("error", wire.LogText(failed)))
+	case interface {
+		LogLine() (slog.Level, string, []slog.Attr)
+	}:
+		level, msg, attrs := e.LogLine()
+		write(level, msg, attrs...)
 	}
-	if tally.scope != "" {
-		of = append(of, slog.String("scope", tally.scope))
-	}
-	of = append(of, AttrsOf(ctx)...)
-	t.logger.LogAttrs(ctx, level, msg, append(of,
-		slog.Int64("calls", tally.Calls), slog.Int64("executed", tally.Executed), slog.Int64("replayed", tally.Replayed),
-		slog.Int64("failed", tally.Failed), seconds("duration", took))...)
 }
 
-// TraceRetried logs tool_call_retried at Info.
-func (t *SlogTracer) TraceRetried(ctx context.Context, data RetriedData) {
-	t.log(ctx, slog.LevelInfo, "tool_call_retried", data.CallData,
-		slog.Int("attempt", data.Attempt), slog.Bool("outcome_unknown", data.Unknown),
-		seconds("delay", data.Delay), slog.String("error", wire.LogText(data.Err)))
-}
-
-// TraceReset logs tool_call_reset at Warn, with the operator's reason.
-func (t *SlogTracer) TraceReset(ctx context.Context, data ResetData) {
-	t.log(ctx, slog.LevelWarn, "tool_call_reset", data.CallData,
-		slog.String("reason", data.Reason), slog.String("actor", data.Actor), slog.Bool("freed", data.Freed), slog.Bool("audited", data.Audited))
-}
-
-// TraceSwept logs tool_dedup_swept at Debug, at Warn when it failed. A sweep whose
-// context was cancelled, as a Sweeper's is when its process shuts down, did not fail.
-func (t *SlogTracer) TraceSwept(ctx context.Context, data SweptData) {
-	level := slog.LevelDebug
-	failed := errors.Join(data.Err, data.StatsErr)
-	if failed != nil && !errors.Is(ctx.Err(), context.Canceled) {
-		level = slog.LevelWarn
+func (t *slogTracer) log(ctx context.Context, level slog.Level, msg string, call CallData, attrs ...slog.Attr) {
+	if !t.logger.Enabled(ctx, level) {
+		return
 	}
-	t.logger.LogAttrs(ctx, level, "tool_dedup_swept",
-		slog.Int64("expired", data.Expired), slog.Int64("forgotten", data.Forgotten), slog.Int("batches", data.Batches),
-		seconds("duration", data.Duration), slog.String("error", wire.LogText(failed)))
-}
-
-// TraceExternal logs tool_effect_parked at Warn, tool_effect_twice at Error, and
-// tool_effect_… of every other step at Debug, but for what a person has resolved, which is
-// at Warn, and an unknown outcome, at Info.
-func (t *SlogTracer) TraceExternal(ctx context.Context, data ExternalData) {
-	level := slog.LevelDebug
-	switch data.Step {
-	case ExternalTwice:
-		level = slog.LevelError
-	case ExternalParked, ExternalResolved:
-		level = slog.LevelWarn
-	case ExternalUnknown:
-		level = slog.LevelInfo
+	all := make([]slog.Attr, 0, 4+len(call.Attrs)+len(attrs))
+	oneCall := call.KeyHash != ""
+	if oneCall || call.Tool != "" {
+		all = append(all, slog.String("tool", call.Tool))
 	}
-	t.log(ctx, level, "tool_effect_"+string(data.Step), data.CallData,
-		slog.Int64("fence", data.Fence), slog.String("ref", data.Ref), slog.String("note", data.Note))
+	if oneCall || call.Scope != "" {
+		all = append(all, slog.String("scope", call.Scope))
+	}
+	if oneCall {
+		all = append(all, slog.String("key_hash", call.KeyHash))
+	}
+	if oneCall && t.opts.ShowKeys {
+		all = append(all, slog.String("key", call.Key))
+	}
+	all = append(all, call.Attrs...)
+	t.logger.LogAttrs(ctx, level, msg, append(all, attrs...)...)
 }
 
 // seconds is a duration in seconds, under a name that ends in the unit: a handler for

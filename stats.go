@@ -2,15 +2,18 @@ package dedup
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/tooldedup/dedup/internal/wire"
 )
 
 // Stats is what a Deduper has counted since [New], in this process. Of tools with effects
 // outside of the database it counts the transactions that record an answer, and not the time
-// at the provider, nor calls that are parked: see package external's ExternalTracer and
-// Tools.Parked.
+// at the provider, nor calls without an answer.
 type Stats struct {
 	// Since is when the Deduper was made, by this machine's clock.
 	Since time.Time
@@ -24,8 +27,8 @@ type Stats struct {
 
 // CallStats counts the calls of a tool that had one outcome.
 type CallStats struct {
-	// Tool is as the callers gave it. The tools behind the first [MaxStatsTools], and
-	// names that no tool may have, are counted as [OtherTools].
+	// Tool is as the callers gave it. The tools behind the first 200, and
+	// names that no tool may have, are counted as "_other".
 	Tool    string
 	Outcome Outcome
 	Calls   int64
@@ -42,21 +45,20 @@ type InFlightCall struct {
 }
 
 const (
-	// MaxStatsTools is how many tools a Deduper counts by name.
-	MaxStatsTools = 200
-	// OtherTools is the tool that calls of all others are counted for.
-	OtherTools = "_other"
+	// maxStatsTools is how many tools a Deduper counts by name.
+	maxStatsTools = 200
+	// otherTools is the tool that calls of all others are counted for.
+	otherTools = "_other"
 )
 
 // stats counts calls, and has those that are on their way.
 type stats struct {
 	since time.Time
 
-	mu     sync.Mutex
-	counts map[statsKey]*CallStats
-	tools  map[string]bool // those that are counted by name
-	// oldest and newest are the ends of the list of spans that have not ended.
-	oldest, newest *span
+	mu       sync.Mutex
+	counts   map[statsKey]*CallStats
+	tools    map[string]bool // those that are counted by name
+	inFlight map[*span]bool
 }
 
 type statsKey struct {
@@ -67,92 +69,158 @@ type statsKey struct {
 func (st *stats) start(s *span) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	s.earlier = st.newest
-	if s.earlier == nil {
-		st.oldest = s
-	} else {
-		s.earlier.later = s
+	if st.inFlight == nil {
+		st.inFlight = make(map[*span]bool)
 	}
-	st.newest = s
+	st.inFlight[s] = true
 }
 
 func (st *stats) end(s *span, data *CallEndData) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if s.earlier == nil {
-		st.oldest = s.later
-	} else {
-		s.earlier.later = s.later
-	}
-	if s.later == nil {
-		st.newest = s.earlier
-	} else {
-		s.later.earlier = s.earlier
-	}
-	s.earlier, s.later = nil, nil
-
+	delete(st.inFlight, s)
 	count := st.counts[statsKey{data.Tool, data.Outcome}]
 	if count == nil {
-		count = st.newCount(statsKey{st.named(data.Tool), data.Outcome})
+		count = st.newCount(data.Tool, data.Outcome)
 	}
 	count.Calls++
 	count.Duration += data.Duration
 	count.Waited += data.Waited
 }
 
-// named is the name to count under: the tool's, or OtherTools.
-func (st *stats) named(tool string) string {
+// newCount returns the counter of an outcome under the tool's name, or under otherTools.
+func (st *stats) newCount(tool string, outcome Outcome) *CallStats {
+	if st.counts == nil {
+		st.counts, st.tools = make(map[statsKey]*CallStats), make(map[string]bool)
+	}
 	switch {
 	case st.tools[tool]:
-		return tool
-	case len(st.tools) == MaxStatsTools, validateName("Tool", tool) != nil:
-		return OtherTools
+	case len(st.tools) == maxStatsTools, validateName("Tool", tool) != nil:
+		tool = otherTools
+	default:
+		st.tools[tool] = true
 	}
-	if st.tools == nil {
-		st.tools = make(map[string]bool)
+	key := statsKey{tool, outcome}
+	if st.counts[key] == nil {
+		st.counts[key] = &CallStats{Tool: tool, Outcome: outcome}
 	}
-	st.tools[tool] = true
-	return tool
-}
-
-func (st *stats) newCount(key statsKey) *CallStats {
-	count := st.counts[key]
-	if count == nil {
-		if st.counts == nil {
-			st.counts = make(map[statsKey]*CallStats)
-		}
-		count = &CallStats{Tool: key.tool, Outcome: key.outcome}
-		st.counts[key] = count
-	}
-	return count
-}
-
-// calls are the counts, in no order.
-func (st *stats) calls() []CallStats {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	return st.copied()
-}
-
-func (st *stats) copied() []CallStats {
-	var all []CallStats
-	for _, count := range st.counts {
-		all = append(all, *count)
-	}
-	return all
+	return st.counts[key]
 }
 
 func (st *stats) snapshot() Stats {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	all := Stats{Since: st.since, Calls: st.copied()}
+	all := Stats{Since: st.since}
+	for _, count := range st.counts {
+		all.Calls = append(all.Calls, *count)
+	}
+	for s := range st.inFlight {
+		all.InFlight = append(all.InFlight, InFlightCall{CallData: s.about(), StartedAt: s.began})
+	}
 	slices.SortFunc(all.Calls, func(a, b CallStats) int {
 		return cmp.Or(cmp.Compare(a.Tool, b.Tool), cmp.Compare(a.Outcome, b.Outcome))
 	})
-	for s := st.oldest; s != nil; s = s.later {
-		call := InFlightCall{CallData: s.data, StartedAt: s.began}
-		call.KeyHash = KeyHash(call.Key)
-		all.InFlight = append(all.InFlight, call)
-	}
+	slices.SortFunc(all.InFlight, func(a, b InFlightCall) int { return a.StartedAt.Compare(b.StartedAt) })
 	return all
+}
+
+// span is a call from its start to its end, as it is counted and as tracers see it. The
+// zero span is that of a call without a Deduper or a context.
+type span struct {
+	trace Tracer // nil where there is none
+	stats *stats
+	ctx   context.Context // the call's
+	call  CallData        // see about
+	began time.Time
+	ended bool
+}
+
+// start begins the span, and returns the call's context.
+func (s *span) start(ctx context.Context, trace Tracer, stats *stats, call CallData) context.Context {
+	s.trace, s.stats, s.ctx, s.call, s.began = trace, stats, ctx, call, time.Now()
+	if trace != nil {
+		s.call = s.about()
+		s.ctx = trace.TraceCallStart(ctx, s.call)
+	}
+	stats.start(s)
+	return s.ctx
+}
+
+// about is the call, with what takes time to find out and only tracers and snapshots need.
+func (s *span) about() CallData {
+	call := s.call
+	call.KeyHash, call.Attrs = KeyHash(call.Key), AttrsOf(s.ctx)
+	return call
+}
+
+// end ends the span of a call that err is the answer of. a is nil where it has panicked.
+func (s *span) end(a *answered, attempts int, waited time.Duration, err error) {
+	if s.stats == nil || s.ended {
+		return
+	}
+	s.ended = true
+	data := CallEndData{CallData: s.call, Outcome: outcomeOf(a, err), Err: err, Duration: time.Since(s.began), Attempts: attempts, Waited: waited}
+	s.stats.end(s, &data)
+	if s.trace == nil {
+		return
+	}
+	if a != nil && a.rec != nil {
+		data.CreatedAt, data.ResultBytes = a.rec.CreatedAt, len(a.rec.Result)
+		if !a.executed {
+			data.Age = a.rec.Age()
+		}
+	}
+	s.trace.TraceCallEnd(s.ctx, data)
+}
+
+var errPanicked = errors.New("dedup: the call panicked")
+
+// abandon ends the span of a call that has panicked.
+func (s *span) abandon() { s.end(nil, 0, 0, errPanicked) }
+
+// outcomeOf says how a call ended, by the answer that its caller gets. a is nil where the call
+// has panicked.
+func outcomeOf(a *answered, err error) Outcome {
+	switch typed := err.(type) {
+	case nil:
+		return recorded(a, OutcomeExecuted, OutcomeReplayed)
+	case *RefusedError:
+		return recorded(a, OutcomeRefused, OutcomeRefusalReplayed)
+	case *Error:
+		return cmp.Or(outcomes[typed.Answer], OutcomeError)
+	case *InvalidError:
+		return OutcomeInvalid
+	}
+	if wire.IsContextError(err) {
+		return OutcomeCancelled
+	}
+	if wrapped, ok := errors.AsType[*Error](err); ok {
+		return cmp.Or(outcomes[wrapped.Answer], OutcomeError)
+	}
+	if _, ok := errors.AsType[*InvalidError](err); ok {
+		return OutcomeInvalid
+	}
+	if errors.Is(err, ErrInFlight) {
+		return OutcomeInFlight
+	}
+	return OutcomeError
+}
+
+// recorded is the outcome of a call that was answered by a record.
+func recorded(a *answered, executed, replayed Outcome) Outcome {
+	switch {
+	case a == nil || a.rec == nil: // err is another call's answer, passed on by the effect
+		return OutcomeError
+	case a.executed:
+		return executed
+	case a.recovered:
+		return OutcomeRecovered
+	default:
+		return replayed
+	}
+}
+
+var outcomes = map[error]Outcome{
+	ErrOutcomeUnknown: OutcomeUnknown, ErrAttemptsExhausted: OutcomeExhausted, ErrRestartTx: OutcomeRestart,
+	ErrExpired: OutcomeExpired, ErrKeyReused: OutcomeKeyReused, ErrBroken: OutcomeBroken, ErrSchema: OutcomeSchema,
 }

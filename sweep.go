@@ -26,7 +26,8 @@ type SweepOptions struct {
 	// Default 0.5, at most 100; negative: no pause.
 	Rest float64
 	// MaxBatches ends the sweep after so many transactions that have dropped
-	// something. Default 0: when nothing is due any more.
+	// something, and after ten times as many in all: calls may hold the records of a
+	// batch, and a trigger may keep them. Default 0: when nothing is due any more.
 	MaxBatches int
 	// Archive is called for every batch inside its transaction, before anything
 	// is dropped: an error ends the sweep and leaves the batch as it is. What
@@ -62,6 +63,8 @@ const (
 	maxSweepBatch     = 100_000
 	defaultSweepRest  = 0.5
 	maxSweepRest      = 100
+	// emptyBatches is how many batches, for each one that MaxBatches asks for, end a sweep.
+	emptyBatches = 10
 )
 
 // Sweep drops results that have expired and deletes records that may be
@@ -90,6 +93,25 @@ func (d *Deduper) Sweep(ctx context.Context, opts *SweepOptions) (SweepResult, e
 	return d.sweep(ctx, o, nil)
 }
 
+func (o *SweepOptions) resolve() (SweepOptions, error) {
+	var opts SweepOptions
+	if o != nil {
+		opts = *o
+	}
+	setDefault(&opts.BatchSize, defaultSweepBatch)
+	if opts.BatchSize < 1 || opts.BatchSize > maxSweepBatch {
+		return opts, invalidOption("BatchSize", "must be between 1 and %d", maxSweepBatch)
+	}
+	if opts.MaxBatches < 0 {
+		return opts, invalidOption("MaxBatches", "must not be negative")
+	}
+	setDefault(&opts.Rest, defaultSweepRest)
+	if !(opts.Rest <= maxSweepRest) { // nor NaN
+		return opts, invalidOption("Rest", "must be at most %d", maxSweepRest)
+	}
+	return opts, nil
+}
+
 // sweep sweeps, and has the tracer know of an error beside it.
 func (d *Deduper) sweep(ctx context.Context, o SweepOptions, statsErr error) (SweepResult, error) {
 	start := time.Now()
@@ -97,9 +119,8 @@ func (d *Deduper) sweep(ctx context.Context, o SweepOptions, statsErr error) (Sw
 	if err != nil {
 		err = fmt.Errorf("dedup: sweeping: %w", d.explained(err))
 	}
-	data := SweptData{SweepResult: total, Duration: time.Since(start), Err: err, StatsErr: statsErr}
-	for _, t := range d.trace.swept {
-		t.TraceSwept(ctx, data)
+	if trace := d.opts.Tracer; trace != nil {
+		trace.TraceEvent(ctx, SweptData{SweepResult: total, Duration: time.Since(start), Err: err, StatsErr: statsErr})
 	}
 	return total, err
 }
@@ -126,11 +147,13 @@ func (d *Deduper) sweepBatches(ctx context.Context, o SweepOptions) (total Sweep
 			dropping++
 		}
 		due.next()
-		if due.ended() || o.MaxBatches > 0 && dropping == o.MaxBatches {
+		if due.ended() || o.MaxBatches > 0 && (dropping == o.MaxBatches || total.Batches >= o.MaxBatches*emptyBatches) {
 			return total, nil
 		}
-		if err := rest(ctx, time.Duration(o.Rest*float64(time.Since(began)))); err != nil {
-			return total, err
+		if rest := time.Duration(o.Rest * float64(time.Since(began))); rest > 0 { // no connection is held
+			if err := sleep(ctx, rest); err != nil {
+				return total, err
+			}
 		}
 	}
 }
@@ -242,110 +265,4 @@ func (d *Deduper) sweepRecords(ctx context.Context, tx pgx.Tx, span table.Span, 
 		}
 		return r, err
 	})
-}
-
-func (o *SweepOptions) resolve() (SweepOptions, error) {
-	var opts SweepOptions
-	if o != nil {
-		opts = *o
-	}
-	setDefault(&opts.BatchSize, defaultSweepBatch)
-	if opts.BatchSize < 1 || opts.BatchSize > maxSweepBatch {
-		return opts, invalidOption("BatchSize", "must be between 1 and %d", maxSweepBatch)
-	}
-	if opts.MaxBatches < 0 {
-		return opts, invalidOption("MaxBatches", "must not be negative")
-	}
-	setDefault(&opts.Rest, defaultSweepRest)
-	if !(opts.Rest <= maxSweepRest) { // nor NaN
-		return opts, invalidOption("Rest", "must be at most %d", maxSweepRest)
-	}
-	return opts, nil
-}
-
-// rest pauses between two batches, holding no connection.
-func rest(ctx context.Context, pause time.Duration) error {
-	if pause <= 0 {
-		return nil
-	}
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return contextError(ctx)
-	}
-}
-
-// SweeperOptions configure [NewSweeper]. Nil and zero mean the defaults.
-type SweeperOptions struct {
-	// Interval is the time between two sweeps, drawn evenly from the upper half
-	// of it each time, so that instances do not sweep in step. Default 1
-	// minute, at least 1 ms.
-	Interval time.Duration
-	// Sweep are the options of each sweep.
-	Sweep SweepOptions
-	// RecordStats has the Sweeper write to the table tool_dedup_stat, before each sweep and
-	// when its context ends, what [Deduper.Stats] has counted since the last time: one row
-	// for each tool and outcome that had calls. It adds up the rows of all processes that are
-	// older than an hour by quarters of an hour, and deletes those that are older than 14
-	// days. Calls do not wait for it. What cannot be written is kept for the next time, and
-	// SweptData.StatsErr says why. Default false.
-	RecordStats bool
-}
-
-// Sweeper runs [Deduper.Sweep] on an interval.
-type Sweeper struct {
-	d     *Deduper
-	opts  SweeperOptions
-	stats *statsRecorder // nil where nothing is recorded
-}
-
-// NewSweeper returns a sweeper for d. The error is an [ErrInvalid].
-func NewSweeper(d *Deduper, opts *SweeperOptions) (*Sweeper, error) {
-	s := &Sweeper{d: d}
-	if opts != nil {
-		s.opts = *opts
-	}
-	if d == nil || d.pool == nil {
-		return nil, invalidOption("d", "must come from New")
-	}
-	setDefault(&s.opts.Interval, time.Minute)
-	if s.opts.Interval < time.Millisecond {
-		return nil, invalidOption("Interval", "must be at least 1ms")
-	}
-	var err error
-	if s.opts.Sweep, err = s.opts.Sweep.resolve(); err != nil {
-		return nil, fmt.Errorf("Sweep: %w", err)
-	}
-	if s.opts.RecordStats {
-		s.stats = newStatsRecorder(d)
-	}
-	return s, nil
-}
-
-// Run sweeps at once and then on the interval until ctx ends, and returns its
-// error. A sweep that fails does not end it: the tracer is called, and the next
-// one tries again. With RecordStats it takes up to 3 seconds more to write the last
-// counts, so end it after the calls. One Run at a time.
-func (s *Sweeper) Run(ctx context.Context) error {
-	for {
-		_, _ = s.d.sweep(ctx, s.opts.Sweep, s.record(ctx, recordTimeout)) // reported to the tracer
-		timer := time.NewTimer(jitter(s.opts.Interval))
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			_ = s.record(context.WithoutCancel(ctx), lastRecordTimeout)
-			return ctx.Err()
-		}
-	}
-}
-
-func (s *Sweeper) record(ctx context.Context, timeout time.Duration) error {
-	if s.stats == nil {
-		return nil
-	}
-	return s.stats.record(ctx, timeout)
 }

@@ -37,7 +37,7 @@ type attempt struct {
 
 	// What follows is for those who find out what a failure means.
 
-	// failedAt is not atOpen where the attempt failed and explain is to find out why.
+	// failedAt is where the attempt failed. At atOpen there is nothing to explain.
 	failedAt stage
 	// raised is true when the effect is a statement and the server refused it; prepared, when
 	// it had been prepared by an earlier attempt.
@@ -47,8 +47,8 @@ type attempt struct {
 	// blocked is how long the record waited for a lock before it gave up, 0 where it did not.
 	// It may have met a twin, or a lock on the whole table.
 	blocked time.Duration
-	// readOnly is true when the server has refused to write, which is no standby: those are
-	// met when the transaction is opened.
+	// readOnly is true when a primary has refused to write, because the transaction is read-only.
+	// A standby refuses earlier, when the transaction is opened.
 	readOnly bool
 	// free is true when the identity was free while this attempt had it: whatever an earlier
 	// attempt left in doubt has ended without a record.
@@ -75,6 +75,9 @@ func (c *call) attemptOn(ctx context.Context, conn *pgx.Conn) verdict {
 	}
 	a.limit = c.recordLimit()
 	v := a.perform(ctx)
+	if c.discards {
+		_ = conn.Close(ctx) // pgx does not know that its statements are gone
+	}
 	if v.kind != done && v.kind != unknown {
 		a.free = a.table.FreeIsProof()
 		wire.DropUnusable(ctx, conn, v.err)
@@ -91,8 +94,8 @@ func (c *call) opened() (v verdict, ok bool) {
 		return verdict{kind: busy, err: s.Held}, false
 	case s.Hidden:
 		return c.conflict(errHidden), false
-	case !c.doubt.provable(c.Forget):
-		return verdict{kind: failed, err: errForgotten}, false
+	case c.doubt.err != nil && !c.doubt.provable(c.Forget):
+		return fail(errForgotten), false
 	}
 	return verdict{}, true
 }
@@ -104,9 +107,12 @@ func (a *attempt) perform(ctx context.Context) verdict {
 	case err != nil:
 		return a.failed(atEffect, err)
 	case ctx.Err() != nil: // nothing of the end was sent: it is definite
-		return verdict{kind: failed, err: fmt.Errorf("dedup: before commit: %w", contextError(ctx))}
+		return fail(fmt.Errorf("dedup: before commit: %w", contextError(ctx)))
 	}
 	c := a.c
+	if c.discards {
+		a.on.Forget()
+	}
 	c.written = table.NewRecord(&c.Entry, c.outcome, text)
 	p := a.on.Pipeline()
 	a.table.QueueRecord(p, &c.Entry, &c.written, &a.started, a.limit)
@@ -124,7 +130,7 @@ func (a *attempt) runEffect(ctx context.Context) (text string, err error) {
 	switch {
 	case c.outcome != table.Done:
 		return c.text, nil
-	case c.stmt != nil:
+	case c.effect == nil:
 		return a.runStatement(ctx)
 	}
 	inner := guard.Enter(ctx, c.owner(), a.tx)
@@ -140,6 +146,11 @@ func (a *attempt) runEffect(ctx context.Context) (text string, err error) {
 	text, err = c.effect(inner, inner.Tx())
 	returned = true
 	return text, inner.Verdict(ctx, a.started, err)
+}
+
+// owner names the call to the effects inside it.
+func (c *asked) owner() guard.Owner {
+	return guard.Owner{Pool: c.d.pool, Schema: c.d.opts.Schema, Scope: c.Scope, Tool: c.Tool, Key: c.Key}
 }
 
 // runStatement runs an effect that is one statement.
@@ -182,18 +193,6 @@ func (a *attempt) runStatement(ctx context.Context) (string, error) {
 		return "", err
 	}
 	return row.String, wire.CheckSession(a.conn.PgConn())
-}
-
-// mayBeStale reports whether types that have changed may be behind a statement's error: not
-// where it says how many rows there were, that a constraint does not hold, or what a
-// function raised.
-func mayBeStale(err error) bool {
-	if errors.Is(err, pgx.ErrNoRows) || errors.Is(err, pgx.ErrTooManyRows) || wire.IsTransient(err) {
-		return false
-	}
-	state := wire.SQLState(err)
-	class := state[:min(2, len(state))]
-	return class != "23" && class != "P0"
 }
 
 // commit sends the record and COMMIT. It runs on a context of its own: cancelling it would
@@ -247,10 +246,10 @@ func (a *attempt) failed(at stage, err error) verdict {
 	}
 	a.connLost = a.conn.IsClosed()
 	a.readOnly = wire.IsReadOnlyTx(err) && a.conn.PgConn().TxStatus() == 'E'
-	return verdict{kind: failed, err: err}
+	return fail(err)
 }
 
-// doubtAtCommit is when a doubt ends that err left at COMMIT. A lock proves nothing where
+// doubtAtCommit is the end of the doubt that err leaves at COMMIT. A lock proves nothing where
 // the COMMIT was passed on: it is not held where the record is written, and is free while
 // another server may commit yet. A claim is held there.
 func (d *Deduper) doubtAtCommit(t *table.Table, err error) (until time.Time) {
@@ -274,24 +273,23 @@ func (c *call) recordLimit() time.Duration {
 	}
 }
 
-// unopened is the verdict on an error before anything was written.
-func (c *call) unopened(ctx context.Context, err error) verdict {
-	if wire.SQLState(err) == wire.CodePreparedMissing && c.renewed < c.d.pool.Stat().MaxConns() {
-		c.renewed++ // somebody has discarded what was prepared
-		return verdict{kind: again, err: err}
+// inPostgres is how long a call may wait inside Postgres for somebody; 0 is as long as the
+// session allows.
+func (c *asked) inPostgres() time.Duration {
+	if c.maxWait < 0 {
+		return table.RowTimeout
 	}
-	err = c.d.explained(hintPooler(err))
-	fail := func(err error) verdict { return verdict{kind: failed, err: err} }
-	switch {
-	case wire.IsReadOnlyTx(err): // behind a statement that a standby refuses
-		return fail(readOnlyTx(err))
-	case mayRetry(ctx, err):
-		return verdict{kind: again, err: err, pause: true, outage: isOutage(err)}
-	case errors.Is(err, ErrSchema):
-		return fail(err)
-	case ctx.Err() != nil:
-		return fail(fmt.Errorf("dedup: opening the transaction: %w: %w", contextError(ctx), err))
-	default:
-		return fail(fmt.Errorf("dedup: opening the transaction: %w", err))
+	return c.maxWait
+}
+
+// mayBeStale reports whether types that have changed may be behind a statement's error: not
+// where it says how many rows there were, that a constraint does not hold, or what a
+// function raised.
+func mayBeStale(err error) bool {
+	if errors.Is(err, pgx.ErrNoRows) || errors.Is(err, pgx.ErrTooManyRows) || wire.IsTransient(err) {
+		return false
 	}
+	state := wire.SQLState(err)
+	class := state[:min(2, len(state))]
+	return class != "23" && class != "P0"
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,8 +12,8 @@ import (
 )
 
 // A call waits for its twins here: in do for those of this process, in memory, and in poll for
-// those of other processes. Inside Postgres it waits in two places: DoTx for the lock
-// (table.OpenIn), and the record's own statement for as long as recordLimit allows.
+// those of other processes. Inside Postgres DoTx waits for the lock or the claim (table.OpenIn), and
+// so do the record's own statement, for as long as recordLimit allows, and a combined one.
 
 // flights are the calls of this process that are on their way: of those with one identity one
 // leads, and the others wait for its answer in memory.
@@ -72,7 +71,6 @@ func (all *flights) land(id table.Identity, f *flight) {
 // while the server's answer is on its way to the leader, and a call that begins then must
 // not get what was deleted before.
 func (c *call) do(ctx context.Context) error {
-	c.rec = c.known
 	for c.rec == nil {
 		if ctx.Err() != nil {
 			return c.ended(fmt.Errorf("dedup: %w", contextError(ctx)))
@@ -95,11 +93,11 @@ func (c *call) do(ctx context.Context) error {
 		default:
 			continue // it has waited as long as it may
 		}
-		switch inTime := c.began.Before(leader.asOf); {
+		switch inTime := c.span.began.Before(leader.asOf); {
 		case inTime && leader.exhausted != nil:
 			return c.exhaust(leader.exhausted)
 		case inTime:
-			c.found(leader.rec, c.began, c.doubt.err != nil)
+			c.found(leader.rec)
 		case leader.rec != nil: // older than this call, and most likely there still
 			c.lookFirst = true
 		}
@@ -127,7 +125,7 @@ func (c *call) wait(ctx context.Context, v verdict) verdict {
 	case v.met == atOpen:
 		c.attempts-- // only a look, which is not counted as an attempt
 	case v.met == atRecord && c.spent():
-		return verdict{kind: failed, err: ErrInFlight}
+		return fail(ErrInFlight)
 	}
 	var err error
 	if c.maxWait < 0 && c.looks < c.maxLooks() {
@@ -145,18 +143,18 @@ func (c *call) wait(ctx context.Context, v verdict) verdict {
 		return verdict{kind: again}
 	case v.err != nil && errors.Is(err, ErrInFlight): // a sweep or a reset holds the row, not a twin
 		c.attempts++
-		return verdict{kind: again, pause: true, err: v.err}
+		return retry(v.err)
 	case mayRetry(ctx, err):
 		return verdict{kind: again, pause: true, err: err, outage: isOutage(err)}
 	default:
-		return verdict{kind: failed, err: err}
+		return fail(err)
 	}
 }
 
 // maxLooks bounds how often a call that may not wait looks again after it has met somebody.
 // With LockFirst a look shows whether that was a twin or a neighbour who only looked. With
-// ClaimFirst it does not, and the next attempt has to: that is a twin, but where a record
-// that may be forgotten is in the way, which a sweep may hold for a moment.
+// ClaimFirst it does not, and the next attempt has to: it met a twin, unless a sweep holds a
+// record that may be forgotten.
 func (c *call) maxLooks() int {
 	if c.d.table().PeekSeesTwins() || c.seen.Forgotten {
 		return 50
@@ -187,8 +185,8 @@ func (c *call) traceWaitStart(ctx context.Context, known *bool, inProcess bool) 
 		return
 	}
 	*known = true
-	for _, t := range c.d.trace.wait {
-		t.TraceWaitStart(ctx, WaitStartData{CallData: callData(ctx, c.function, c.Identity), InProcess: inProcess})
+	if trace := c.d.opts.Tracer; trace != nil {
+		trace.TraceEvent(ctx, WaitStartData{CallData: c.span.about(), InProcess: inProcess})
 	}
 }
 
@@ -202,15 +200,6 @@ type waits struct {
 
 // spent reports whether no more waiting is allowed.
 func (c *call) spent() bool { return c.maxWait < 0 || c.maxWait > 0 && c.waits.all >= c.maxWait }
-
-// inPostgres is how long a call may wait inside Postgres for somebody; 0 is as long as the
-// session allows.
-func (c *asked) inPostgres() time.Duration {
-	if c.maxWait < 0 {
-		return table.RowTimeout
-	}
-	return c.maxWait
-}
 
 // sit waits for done, for at most limit where that is not 0, and for no longer than the call
 // may. It returns ErrInFlight when that has run out and the context's error when it ended.
@@ -254,6 +243,3 @@ func (w *waits) nextPause() time.Duration {
 	w.pause = min(max(time.Duration(float64(w.pause)*pauseGrowth), firstPause), longPause)
 	return jitter(w.pause)
 }
-
-// jitter draws evenly from the upper half of d, so that waiting twins do not look in step.
-func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }

@@ -36,8 +36,8 @@ type CheckOptions struct {
 // applications that use it.
 //
 // The other tables are looked at too, but not what the role may do with them: only some
-// programs use them. Those with a look-alike guard ask Registry.Check of package tool as
-// well, those with effects outside of the database Tools.Check of package external.
+// programs use them. Those with effects outside of the database ask Tools.Check of package
+// external as well.
 //
 // A Deduper's first call looks for the worst of these problems by the same query, and
 // names them in the same words.

@@ -17,7 +17,7 @@ type Problem struct {
 	// Name is stable, and listed in the runbook, docs/operations.md. Several problems can have
 	// one name, such as those of several columns.
 	Name string
-	// What says what is wrong and what it leads to.
+	// What describes the fault and its consequence.
 	What string
 	// Fix says what to do. Where SQL is all there is to it, it is "run: " and
 	// a statement for a role that owns the table.

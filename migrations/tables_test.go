@@ -4,9 +4,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -37,21 +37,50 @@ func TestEveryMigrationIsATables(t *testing.T) {
 	require.Equal(t, versions, slices.Compact(listed))
 }
 
-// Every constant names a problem of the examiner's list.
-func TestEveryConstantIsAProblem(t *testing.T) {
+// TestEveryProblemIsPlanted: each problem of the examiner's is brought about, stands in the
+// runbook, and is what a constant names.
+func TestEveryProblemIsPlanted(t *testing.T) {
 	t.Parallel()
 
-	stating, err := filepath.Glob("../internal/examiner/problems_*.go")
-	require.NoError(t, err)
-	var list strings.Builder
-	for _, file := range stating {
-		source, err := os.ReadFile(file)
-		require.NoError(t, err)
-		list.Write(source)
+	planted := map[string]bool{ // what a role may not do, in role_test.go
+		"privileges_missing": true, "schema_usage_missing": true, migrations.ProblemRowSecurity: true, "read_only": true, "encoding_not_utf8": true,
 	}
+	for _, tc := range slices.Concat(brokenTables(), brokenConstraints(), brokenColumns(), brokenPartitions(), brokenCitus(),
+		brokenLookalike(), brokenEffect(), brokenAudit()) {
+		for _, name := range tc.want {
+			planted[name] = true
+		}
+	}
+	runbook, err := os.ReadFile("../docs/operations.md")
+	require.NoError(t, err)
+	for _, name := range problemNames(t) {
+		require.True(t, planted[name], name)
+		require.Contains(t, string(runbook), "`"+name+"`", "the runbook does not name it")
+		delete(planted, name)
+	}
+	require.Empty(t, planted, "names that the examiner does not have")
 	for _, name := range []string{
 		migrations.ProblemTableMissing, migrations.ProblemMigrationsPending, migrations.ProblemRowSecurity, migrations.ProblemPlainTables,
 	} {
-		require.Regexp(t, `\bname: +"`+name+`"`, list.String())
+		require.Contains(t, problemNames(t), name)
 	}
+}
+
+// problemNames are the names in the examiner's list.
+func problemNames(t *testing.T) (all []string) {
+	t.Helper()
+	files, err := filepath.Glob("../internal/examiner/problems_*.go")
+	require.NoError(t, err)
+	for _, file := range files {
+		source, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for _, match := range regexp.MustCompile(`\bname: +"(\w+)"`).FindAllStringSubmatch(string(source), -1) {
+			all = append(all, match[1])
+		}
+	}
+	for _, table := range []string{"lookalike", "effect", "audit", "stat"} {
+		all = append(all, table+"_missing", table+"_broken")
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }

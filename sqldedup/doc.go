@@ -10,7 +10,7 @@
 //	}))
 //
 // The guarantees are those of the function that runs the effect: [dedup.Do], [dedup.DoTx], the
-// handlers of httpdedup and mcpdedup, tool.Tool's Run, and external.Tool's Begin and Finish.
+// handlers of httpdedup and mcpdedup, tool.Tool's Run, and external.Tool's Finish and Refused.
 // [Run] is Effect for those of them that take a pgx.Tx with other parameters beside it.
 //
 // [DoTx] is for the other direction: a transaction that database/sql or an ORM has begun, in

@@ -79,11 +79,7 @@ func TestDoors(t *testing.T) {
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = tools.Close(context.WithoutCancel(b.ctx)) })
 		send, err := external.Add(tools, external.Tool[string, string]{
-			Name: "send",
-			Begin: func(ctx context.Context, tx pgx.Tx, text string) error {
-				_, err := addNote(ctx, tx, "begins "+text)
-				return err
-			},
+			Name:    "send",
 			Perform: func(_ context.Context, _ external.Attempt, text string) (string, error) { return "id of " + text, nil },
 			Finish: func(ctx context.Context, tx pgx.Tx, text, _ string) error {
 				_, err := addNote(ctx, tx, "ends "+text)
@@ -95,6 +91,6 @@ func TestDoors(t *testing.T) {
 			_, err := send.Do(b.ctx, dedup.Call{Scope: "acme", Key: "k"}, "mail")
 			require.NoError(t, err)
 		}
-		require.Equal(t, []string{"begins mail", "ends mail"}, b.notes(t))
+		require.Equal(t, []string{"ends mail"}, b.notes(t))
 	})
 }

@@ -30,9 +30,6 @@ func (s *server) CreateTicket(context.Context, string) (Ticket, error) {
 	return Ticket{ID: s.calls}, nil
 }
 
-// impatient keeps the example's pauses short.
-var impatient = &runner.Policy{Tries: 3, First: time.Millisecond}
-
 // tickets is a client whose calls share a circuit breaker and a budget of retries.
 type tickets struct {
 	server  *server
@@ -41,16 +38,16 @@ type tickets struct {
 }
 
 func (c *tickets) create(ctx context.Context, title string) (Ticket, error) {
-	call := runner.Call{Tool: "create_ticket", Class: tool.Write, Policy: impatient}
-	result, err := runner.Do(ctx, nil, call, func(ctx context.Context, t runner.Try) (Ticket, error) {
-		if t.Number > 1 && !c.retries.TryAcquirePermit() {
+	call := runner.Call{Tool: "create_ticket", Class: tool.Write, Pause: time.Millisecond} // the example's are short
+	tries := 0
+	return runner.Do(ctx, call, func(ctx context.Context) (Ticket, error) {
+		if tries++; tries > 1 && !c.retries.TryAcquirePermit() {
 			return Ticket{}, ratelimiter.ErrExceeded
 		}
 		return failsafe.With(c.breaker).WithContext(ctx).Get(func() (Ticket, error) {
 			return c.server.CreateTicket(ctx, title)
 		})
 	})
-	return result.Value, err
 }
 
 // While the server is down the breaker opens after four failures, in the middle of

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/go-chi/chi/v5"
 
@@ -51,7 +52,7 @@ func (s *server) importRows(ctx context.Context, account, id string, rows [][]st
 	if err != nil {
 		return out, err
 	}
-	opts := &dedup.BatchOptions{Size: 100, Progress: func(p dedup.BatchProgress) {
+	opts := &dedup.BatchOptions{Size: 100, Progress: func(p dedup.BatchData) {
 		// What is counted here is for people who watch. The records say what is done.
 		if err := s.queries.AdvanceImport(ctx, db.AdvanceImportParams{Account: account, ID: id, Done: p.Calls}); err != nil {
 			s.log.WarnContext(ctx, "progress not stored", "import", id, "error", err)
@@ -79,7 +80,7 @@ func importCalls(account, id string, rows [][]string) iter.Seq[dedup.StatementCa
 		for i, row := range rows {
 			in := newTicket{Queue: row[0], Title: row[1]}
 			key, _ := dedup.KeyFromIntent("import", id, "row", strconv.Itoa(i)) // no part is empty
-			call := dedup.Call{Scope: account, Tool: "import_ticket", Key: key, Args: in, Retention: dedup.BatchRetention()}
+			call := dedup.Call{Scope: account, Tool: "import_ticket", Key: key, Args: in, Retention: dedup.Retention{Result: 7 * 24 * time.Hour}}
 			if !yield(dedup.StatementCall{Call: call, Statement: dedup.SQL(db.CreateTicket, account, in.Queue, in.Title)}) {
 				return
 			}

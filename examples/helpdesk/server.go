@@ -42,8 +42,8 @@ func newServer(d *dedup.Deduper, log *slog.Logger, accounts accounts) (http.Hand
 	r := chi.NewRouter()
 	r.Use(accounts.authenticate)
 	// The client's Idempotency-Key names the call.
-	r.With(guard.For("create_ticket")).Post("/tickets", s.createTicket)
-	r.With(guard.For("close_ticket")).Post("/tickets/{id}/close", s.closeTicket)
+	r.Post("/tickets", guard.Wrap("create_ticket", http.HandlerFunc(s.createTicket)).ServeHTTP)
+	r.Post("/tickets/{id}/close", guard.Wrap("close_ticket", http.HandlerFunc(s.closeTicket)).ServeHTTP)
 	r.Get("/tickets", s.listTickets)
 	r.Get("/operations/{tool}/{key}", guard.Operations().ServeHTTP)
 	// What is sent names the call: a mail's Message-ID, and an import's id and row.

@@ -1,3 +1,6 @@
+// Package canon makes of a call's arguments one canonical JSON text, its fingerprint,
+// and digests that show later which arguments differ; and it encodes results without loss. It
+// knows Go values and JSON, and nothing of databases.
 package canon
 
 import (
@@ -82,6 +85,16 @@ func jsonText(args any) ([]byte, error) {
 		reason := fmt.Sprintf("cannot be encoded as JSON (%T); unwrap this error for the cause", err)
 		return nil, &Error{Reason: reason, Err: err}
 	}
+}
+
+// HashRoom is the size of the buffers in which hash input is put together on
+// the stack; longer input moves to the heap.
+const HashRoom = 320
+
+// AppendPart appends a part of a hash's input behind its length in 64 bits, so that no
+// choice of bytes in one part can imitate another list of parts.
+func AppendPart[T ~string | ~[]byte](b []byte, part T) []byte {
+	return append(binary.BigEndian.AppendUint64(b, uint64(len(part))), part...)
 }
 
 // The argument digests of a record let a later misuse of its key be explained:

@@ -10,37 +10,42 @@ import (
 // hasInvalidString says whether json.Marshal met a string in value that is not
 // valid UTF-8.
 func hasInvalidString(value any) bool {
-	w := stringWalk{seen: make(map[visit]bool)}
-	return w.invalid(reflect.ValueOf(value), false)
+	return stringWalk{}.invalid(reflect.ValueOf(value), false)
 }
 
 // stringWalk looks for invalid strings where json.Marshal does. Within a type
-// that marshals itself it looks at everything, unexported fields too: such
-// methods mostly encode the fields of their own value.
-type stringWalk struct {
-	seen map[visit]bool
+// that marshals itself, which is opaque, it looks at everything, unexported fields too:
+// such methods mostly encode the fields of their own value.
+//
+// It knows where it has been. Only fields that are not encoded can close a circle.
+type stringWalk map[stringVisit]bool
+
+type stringVisit struct {
+	visit
+	opaque bool
 }
 
-type visit struct {
-	pointer uintptr
-	length  int
-	kind    reflect.Type
-	opaque  bool
-}
+var rawMessageType = reflect.TypeFor[json.RawMessage]()
 
-var (
-	rawMessageType    = reflect.TypeFor[json.RawMessage]()
-	marshalerType     = reflect.TypeFor[json.Marshaler]()
-	textMarshalerType = reflect.TypeFor[encoding.TextMarshaler]()
-)
-
-func (w *stringWalk) invalid(v reflect.Value, opaque bool) bool {
+func (w stringWalk) invalid(v reflect.Value, opaque bool) bool {
 	if !v.IsValid() || v.Type() == rawMessageType {
 		return false
 	}
 	t := v.Type()
+	switch kind := t.Kind(); kind {
+	case reflect.Interface:
+		return w.invalid(v.Elem(), opaque)
+	case reflect.Pointer, reflect.Map, reflect.Slice:
+		at := stringVisit{visitOf(v), opaque}
+		if w[at] {
+			return false
+		}
+		w[at] = true
+		if kind == reflect.Pointer {
+			return w.invalid(v.Elem(), opaque)
+		}
+	}
 	switch pointer := reflect.PointerTo(t); {
-	case t.Kind() == reflect.Interface, t.Kind() == reflect.Pointer:
 	case pointer.Implements(marshalerType):
 		opaque = true
 	case pointer.Implements(textMarshalerType):
@@ -53,24 +58,14 @@ func (w *stringWalk) invalid(v reflect.Value, opaque bool) bool {
 	switch t.Kind() {
 	case reflect.String:
 		return !utf8.ValidString(v.String())
-	case reflect.Interface:
-		return w.invalid(v.Elem(), opaque)
-	case reflect.Pointer:
-		return !w.visited(v, 1, opaque) && w.invalid(v.Elem(), opaque)
 	case reflect.Map:
-		if w.visited(v, v.Len(), opaque) {
-			return false
-		}
 		for entries := v.MapRange(); entries.Next(); {
 			if w.invalid(entries.Key(), opaque) || w.invalid(entries.Value(), opaque) {
 				return true
 			}
 		}
 	case reflect.Slice, reflect.Array:
-		if t.Elem().Kind() == reflect.Uint8 || t.Kind() == reflect.Slice && w.visited(v, v.Len(), opaque) {
-			return false
-		}
-		for i := range v.Len() {
+		for i := 0; i < v.Len() && t.Elem().Kind() != reflect.Uint8; i++ {
 			if w.invalid(v.Index(i), opaque) {
 				return true
 			}
@@ -85,15 +80,6 @@ func (w *stringWalk) invalid(v reflect.Value, opaque bool) bool {
 		}
 	}
 	return false
-}
-
-// visited keeps the walk out of circles, which only fields that are not encoded
-// can form.
-func (w *stringWalk) visited(v reflect.Value, length int, opaque bool) bool {
-	at := visit{pointer: v.Pointer(), length: length, kind: v.Type(), opaque: opaque}
-	seen := w.seen[at]
-	w.seen[at] = true
-	return seen
 }
 
 // invalidText asks a value that marshals itself to text. A nil pointer never

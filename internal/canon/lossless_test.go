@@ -95,6 +95,12 @@ type withLock struct {
 	N    int
 }
 
+// countedLock is a sync.Locker that holds a value.
+type countedLock struct{ n int }
+
+func (l *countedLock) Lock()   { l.n++ }
+func (l *countedLock) Unlock() { l.n-- }
+
 type withNote struct {
 	N    int
 	note string
@@ -193,6 +199,7 @@ var lossy = map[string]struct {
 	"ErrorInSlice":         {[]error{nil, codedError{1}, errors.New("x")}, "[2], a errors.errorString, is", false},
 	"Atomic":               {&struct{ Hits atomic.Int64 }{}, "Hits, a atomic.Int64, is encoded as {}", false},
 	"AtomicPointer":        {&struct{ At atomic.Pointer[int] }{}, "At, a atomic.Pointer[int], is", false},
+	"EmbeddedLocker":       {struct{ sync.Locker }{&countedLock{n: 1}}, "Locker, a canon.countedLock, is encoded as {}", false},
 	"SyncMap":              {&struct{ M sync.Map }{}, "M, a sync.Map, is", false},
 	"BigIntInMap":          {map[string]big.Int{"a": big500()}, "[...], a big.Int, is encoded as {} whatever it holds; its MarshalJSON has a pointer receiver: hold a *big.Int", false},
 	"BigIntInAny":          {map[string]any{"a": []any{1, big500()}}, "[...][1], a big.Int, is encoded as {}", false},

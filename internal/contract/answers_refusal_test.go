@@ -50,6 +50,7 @@ func refuse(err error) dedup.Effect[ticket] {
 
 func TestRefusal(t *testing.T) {
 	t.Parallel()
+	ctx, b := setup(t, nil)
 	long := strings.Repeat("é", 1<<20)
 	for name, row := range map[string]struct {
 		err  error
@@ -72,15 +73,14 @@ func TestRefusal(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ctx, b := setup(t, nil)
-			_, err := dedup.Do(ctx, b.d, call("k"), refuse(row.err))
+			_, err := dedup.Do(ctx, b.d, call(name), refuse(row.err))
 			first := refused(t, err)
 			require.ErrorIs(t, row.err, errors.Unwrap(first), "the first caller has the effect's own error")
 			require.False(t, first.Replayed)
 			row.want.CreatedAt = first.CreatedAt
 			requireSame(t, &row.want, first)
 
-			result, err := dedup.Do(ctx, b.d, call("k"), effect("k"))
+			result, err := dedup.Do(ctx, b.d, call(name), effect("k"))
 			again := refused(t, err)
 			require.True(t, again.Replayed)
 			require.True(t, result.Replayed)
@@ -88,16 +88,15 @@ func TestRefusal(t *testing.T) {
 			requireSame(t, first, again)
 
 			require.NoError(t, pgx.BeginFunc(ctx, b.pool, func(tx pgx.Tx) error {
-				_, err := dedup.DoTx(ctx, b.d, tx, call("k"), effect("k"))
+				_, err := dedup.DoTx(ctx, b.d, tx, call(name), effect("k"))
 				requireSame(t, first, refused(t, err))
 				return nil
 			}))
-			status, err := b.d.Lookup(ctx, "acme", "create_ticket", "k")
+			status, err := b.d.Lookup(ctx, "acme", "create_ticket", name)
 			require.NoError(t, err)
 			require.Equal(t, dedup.StateRefused, status.State)
 			requireSame(t, first, status.Refusal)
 			require.Zero(t, b.effects(t, "k"))
-			require.Equal(t, 1, b.records(t))
 		})
 	}
 
@@ -186,57 +185,70 @@ func requireSame(t *testing.T, a, b *dedup.RefusedError) {
 	require.False(t, b.CreatedAt.IsZero())
 }
 
+// TestStoreErrors: StoreErrors is for what a tool answers. What the server, an operator or this
+// library objected to may be different next time.
 func TestStoreErrors(t *testing.T) {
 	t.Parallel()
-	transient := func(ctx context.Context, tx pgx.Tx) (ticket, error) {
-		_, err := tx.Exec(ctx, `DO $$BEGIN RAISE SQLSTATE '40001'; END$$`)
-		return ticket{}, err
+	divides := func(ctx context.Context, tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, `SELECT 1/0`)
+		return err
 	}
 	for name, row := range map[string]struct {
-		option bool
-		policy dedup.ErrorPolicy
+		store  bool
 		effect dedup.Effect[ticket]
 		stored bool
 	}{
-		"Default":                 {false, dedup.ErrorsDefault, refuse(errOwn), false},
-		"DefaultFinal":            {false, dedup.ErrorsDefault, refuse(dedup.Final(errOwn)), true},
-		"Option":                  {true, dedup.ErrorsDefault, refuse(errOwn), true},
-		"Call":                    {false, dedup.ErrorsStored, refuse(errOwn), true},
-		"CallOverrules":           {true, dedup.ErrorsRollBack, refuse(errOwn), false},
-		"CallOverrulesButOfFinal": {true, dedup.ErrorsRollBack, refuse(dedup.Final(errOwn)), true},
-		"NotTransient":            {true, dedup.ErrorsDefault, transient, false},
-		"NotCancelled":            {true, dedup.ErrorsDefault, refuse(context.Canceled), false},
-		"NotDeadline":             {true, dedup.ErrorsDefault, refuse(fmt.Errorf("x: %w", context.DeadlineExceeded)), false},
-		"NotResult":               {true, dedup.ErrorsDefault, refuse(&dedup.InvalidError{What: "result", Err: errOwn}), false},
-		"NotNested":               {true, dedup.ErrorsDefault, refuse(dedup.ErrInvalid), false},
-		"ServerError": {true, dedup.ErrorsDefault, func(ctx context.Context, tx pgx.Tx) (ticket, error) {
-			_, err := tx.Exec(ctx, `SELECT 1/0`)
-			return ticket{}, err
-		}, true},
-		"NotControl": {true, dedup.ErrorsDefault, func(ctx context.Context, tx pgx.Tx) (ticket, error) { return ticket{}, tx.Commit(ctx) }, false},
-		"NotAborted": {true, dedup.ErrorsDefault, func(ctx context.Context, tx pgx.Tx) (ticket, error) {
-			_, _ = tx.Exec(ctx, `SELECT 1/0`)
-			return ticket{}, nil
-		}, false},
+		"Default":        {false, refuse(errOwn), false},
+		"DefaultFinal":   {false, refuse(dedup.Final(errOwn)), true},
+		"Stored":         {true, refuse(errOwn), true},
+		"StoredFinal":    {true, refuse(dedup.Final(errOwn)), true},
+		"Raised":         {true, raising("P0001"), true},
+		"Check":          {true, raising("23514"), true},
+		"OutOfRange":     {true, raising("22003"), true},
+		"NotTransient":   {true, raising("40001"), false},
+		"NotCancelled":   {true, refuse(context.Canceled), false},
+		"NotDeadline":    {true, refuse(fmt.Errorf("x: %w", context.DeadlineExceeded)), false},
+		"NotResult":      {true, refuse(&dedup.InvalidError{What: "result", Err: errOwn}), false},
+		"NotNested":      {true, refuse(dedup.ErrInvalid), false},
+		"ServerError":    {true, func(ctx context.Context, tx pgx.Tx) (ticket, error) { return ticket{}, divides(ctx, tx) }, true},
+		"NotControl":     {true, func(ctx context.Context, tx pgx.Tx) (ticket, error) { return ticket{}, tx.Commit(ctx) }, false},
+		"NotAborted":     {true, func(ctx context.Context, tx pgx.Tx) (ticket, error) { _ = divides(ctx, tx); return ticket{}, nil }, false},
+		"Cancelled":      {true, raising("57014"), false},
+		"Internal":       {true, raising("XX000"), false},
+		"Disk":           {true, raising("58030"), false},
+		"Aborted":        {true, raising("25P02"), false},
+		"Statement":      {true, raising("26000"), false},
+		"Schema":         {true, refuse(&dedup.Error{Answer: dedup.ErrSchema}), false},
+		"Broken":         {true, refuse(&dedup.Error{Answer: dedup.ErrBroken}), false},
+		"TxClosed":       {true, refuse(pgx.ErrTxClosed), false},
+		"OutcomeUnknown": {true, refuse(&dedup.Error{Answer: dedup.ErrOutcomeUnknown, Err: errPaper}), false},
+		"InvalidCall":    {true, refuse(&dedup.InvalidError{What: "call", Field: "key"}), false},
+		"InFlight":       {true, refuse(dedup.ErrInFlight), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ctx, b := setup(t, &dedup.Options{Errors: map[bool]dedup.ErrorPolicy{true: dedup.ErrorsStored}[row.option], Retry: dedup.RetryPolicy{MaxAttempts: 2}})
-			c := call("k")
-			c.Errors = row.policy
-			_, err := dedup.Do(ctx, b.d, c, row.effect)
+			ctx, f := plain.setup(t, &dedup.Options{Retry: dedup.RetryPolicy{MaxAttempts: 2}})
+			c, inTx := call("k"), call("in tx")
+			c.StoreErrors, inTx.StoreErrors = row.store, row.store
+			tx := f.begin(t, ctx)
+			_, err := dedup.DoTx(ctx, f.d, tx, inTx, row.effect)
 			require.Error(t, err)
 			require.Equal(t, row.stored, errors.Is(err, dedup.ErrRefused), "%v", err)
-			require.Zero(t, b.effects(t, "k"))
+			require.NoError(t, tx.Commit(ctx))
+			_, err = dedup.Do(ctx, f.d, c, row.effect)
+			require.Error(t, err)
+			require.Equal(t, row.stored, errors.Is(err, dedup.ErrRefused), "%v", err)
+			require.Zero(t, f.effects(t, "k"))
 
-			// What was stored binds calls of every policy.
-			_, err = dedup.Do(ctx, b.d, call("k"), effect("k"))
-			if row.stored {
-				require.True(t, refused(t, err).Replayed)
-				return
+			// What was stored binds every call.
+			for _, key := range []string{"k", "in tx"} {
+				_, err = dedup.Do(ctx, f.d, call(key), effect(key))
+				if row.stored {
+					require.True(t, refused(t, err).Replayed)
+				} else {
+					require.NoError(t, err)
+				}
 			}
-			require.NoError(t, err)
-			require.Equal(t, 1, b.effects(t, "k"))
 		})
 	}
 }
@@ -381,53 +393,11 @@ func raising(code string) dedup.Effect[ticket] {
 	}
 }
 
-// TestStoreErrorsLeavesOutFaults: ErrorsStored is for what a tool answers. What
-// the server, an operator or this library objected to may be different next
-// time.
-func TestStoreErrorsLeavesOutFaults(t *testing.T) {
-	t.Parallel()
-
-	effects := map[string]dedup.Effect[ticket]{
-		"Cancelled":      raising("57014"),
-		"Internal":       raising("XX000"),
-		"Disk":           raising("58030"),
-		"Aborted":        raising("25P02"),
-		"Statement":      raising("26000"),
-		"Arbiter":        refuse(&dedup.Error{Answer: dedup.ErrSchema}),
-		"Conflict":       refuse(&dedup.Error{Answer: dedup.ErrSchema}),
-		"Broken":         refuse(&dedup.Error{Answer: dedup.ErrBroken}),
-		"TxClosed":       refuse(pgx.ErrTxClosed),
-		"OutcomeUnknown": refuse(&dedup.Error{Answer: dedup.ErrOutcomeUnknown, Err: errPaper}),
-		"InvalidCall":    refuse(&dedup.InvalidError{What: "call", Field: "key"}),
-		"InFlight":       refuse(dedup.ErrInFlight),
-	}
-	for name, fails := range effects {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			ctx, f := plain.setup(t, &dedup.Options{Errors: dedup.ErrorsStored, Retry: dedup.RetryPolicy{MaxAttempts: 2}})
-			_, err := dedup.Do(ctx, f.d, call("k"), fails)
-			require.Error(t, err)
-			require.NotErrorIs(t, err, dedup.ErrRefused)
-			tx := f.begin(t, ctx)
-			_, err = dedup.DoTx(ctx, f.d, tx, call("k"), fails)
-			require.Error(t, err)
-			require.NotErrorIs(t, err, dedup.ErrRefused)
-			require.NoError(t, tx.Commit(ctx))
-			require.Zero(t, f.records(t))
-
-			_, err = dedup.Do(ctx, f.d, call("k"), effect("k"))
-			require.NoError(t, err)
-		})
-	}
-
-	t.Run("KeepsTheTools", func(t *testing.T) {
-		t.Parallel()
-		for _, code := range []string{"P0001", "23514", "22003"} {
-			ctx, f := plain.setup(t, &dedup.Options{Errors: dedup.ErrorsStored})
-			_, err := dedup.Do(ctx, f.d, call("k"), raising(code))
-			require.False(t, refused(t, err).Replayed, code)
-		}
-	})
+// storing is a call that stores its effect's errors.
+func storing(key string) dedup.Call {
+	c := call(key)
+	c.StoreErrors = true
+	return c
 }
 
 // NotFinal keeps an error out of the record, also where all others are stored,
@@ -438,9 +408,9 @@ func TestNotFinal(t *testing.T) {
 	require.EqualError(t, dedup.NotFinal(errPaper), errPaper.Error())
 
 	bothOrders(t, func(t *testing.T, p profile) {
-		ctx, f := p.setup(t, &dedup.Options{Errors: dedup.ErrorsStored})
+		ctx, f := p.setup(t, nil)
 		for range 2 {
-			_, err := dedup.Do(ctx, f.d, call("k"), func(context.Context, pgx.Tx) (ticket, error) { return ticket{}, dedup.NotFinal(errPaper) })
+			_, err := dedup.Do(ctx, f.d, storing("k"), func(context.Context, pgx.Tx) (ticket, error) { return ticket{}, dedup.NotFinal(errPaper) })
 			require.ErrorIs(t, err, errPaper)
 			require.NotErrorIs(t, err, dedup.ErrRefused)
 			require.Zero(t, f.records(t))

@@ -29,18 +29,16 @@ func keptFor(t *testing.T, b *bundle, key string) dedup.Retention {
 func TestRetention(t *testing.T) {
 	t.Parallel()
 
+	ctx, b := setup(t, nil)
 	for name, row := range map[string]struct {
 		option, call, want dedup.Retention
 	}{
 		"Default":              {want: dedup.Retention{Result: day, Tombstone: 30 * day}},
-		"Interactive":          {call: dedup.InteractiveRetention(), want: dedup.Retention{Result: time.Hour, Tombstone: 30 * day}},
-		"Task":                 {call: dedup.TaskRetention(), want: dedup.Retention{Result: day, Tombstone: 30 * day}},
-		"Batch":                {call: dedup.BatchRetention(), want: dedup.Retention{Result: 7 * day, Tombstone: 30 * day}},
-		"Financial":            {call: dedup.FinancialRetention(), want: dedup.Retention{Result: 30 * day, Tombstone: 30 * day}},
+		"ResultOnly":           {call: dedup.Retention{Result: time.Hour}, want: dedup.Retention{Result: time.Hour, Tombstone: 30 * day}},
 		"Option":               {option: dedup.Retention{Result: time.Minute, Tombstone: time.Hour}, want: dedup.Retention{Result: time.Minute, Tombstone: time.Hour}},
-		"CallOverrides":        {option: dedup.BatchRetention(), call: dedup.Retention{Result: time.Second, Tombstone: time.Second}, want: dedup.Retention{Result: time.Second, Tombstone: time.Second}},
-		"CallsTombstoneOnly":   {option: dedup.BatchRetention(), call: dedup.Retention{Tombstone: time.Second}, want: dedup.Retention{Result: 7 * day, Tombstone: time.Second}},
-		"CallsResultOnly":      {option: dedup.Retention{Result: time.Second, Tombstone: time.Second}, call: dedup.Retention{Result: time.Hour}, want: dedup.Retention{Result: time.Hour, Tombstone: 30 * day}},
+		"CallOverrides":        {option: dedup.Retention{Result: 7 * 24 * time.Hour}, call: dedup.Retention{Result: time.Second, Tombstone: time.Second}, want: dedup.Retention{Result: time.Second, Tombstone: time.Second}},
+		"CallsTombstoneOnly":   {option: dedup.Retention{Result: 7 * 24 * time.Hour}, call: dedup.Retention{Tombstone: time.Second}, want: dedup.Retention{Result: 7 * day, Tombstone: time.Second}},
+		"CallsResultOnly":      {option: dedup.Retention{Result: time.Second, Tombstone: time.Second}, call: dedup.Retention{Result: time.Hour}, want: dedup.Retention{Result: time.Hour, Tombstone: time.Second}},
 		"NoTombstone":          {call: dedup.Retention{Result: time.Hour, Tombstone: -1}, want: dedup.Retention{Result: time.Hour}},
 		"NoTombstoneAsOption":  {option: dedup.Retention{Tombstone: -1}, want: dedup.Retention{Result: day}},
 		"Shortest":             {call: dedup.Retention{Result: time.Millisecond}, want: dedup.Retention{Result: time.Millisecond, Tombstone: 30 * day}},
@@ -48,14 +46,14 @@ func TestRetention(t *testing.T) {
 		"NanosecondsAreCutOff": {call: dedup.Retention{Result: time.Second + 1999, Tombstone: time.Second + 999}, want: dedup.Retention{Result: time.Second + 1000, Tombstone: time.Second + 1000}},
 	} {
 		for _, order := range []dedup.Order{dedup.LockFirst, dedup.ClaimFirst} {
-			t.Run(name+"/"+order.String(), func(t *testing.T) {
+			t.Run(name+"/"+string(order), func(t *testing.T) {
 				t.Parallel()
-				ctx, b := setup(t, &dedup.Options{Retention: row.option, Order: order})
-				c := call("k")
+				c := call(name + string(order))
 				c.Retention = row.call
-				result, err := dedup.Do(ctx, b.d, c, effect("k"))
+				d := newDeduper(t, b.pool, &dedup.Options{Retention: row.option, Order: order})
+				result, err := dedup.Do(ctx, d, c, effect("k"))
 				require.NoError(t, err)
-				got := keptFor(t, b, "k")
+				got := keptFor(t, b, c.Key)
 				require.Equal(t, row.want, got)
 				require.Equal(t, got.Result, result.ExpiresAt.Sub(result.CreatedAt))
 			})
@@ -67,45 +65,6 @@ func TestRetention(t *testing.T) {
 		t.Helper()
 		b.exec(t, `UPDATE tool_dedup SET created_at = created_at - $1::interval, expires_at = expires_at - $1::interval, forget_at = forget_at - $1::interval`, by)
 	}
-
-	t.Run("Life", func(t *testing.T) {
-		t.Parallel()
-		for _, order := range []dedup.Order{dedup.LockFirst, dedup.ClaimFirst} {
-			t.Run(order.String(), func(t *testing.T) {
-				t.Parallel()
-				ctx, b := setup(t, &dedup.Options{Retention: dedup.Retention{Result: time.Hour, Tombstone: time.Hour}, Order: order})
-				first, err := dedup.Do(ctx, b.d, call("k"), effect("k"))
-				require.NoError(t, err)
-
-				age(t, b, 59*time.Minute)
-				result, err := dedup.Do(ctx, b.d, call("k"), effect("k"))
-				require.NoError(t, err)
-				require.True(t, result.Replayed)
-
-				age(t, b, 2*time.Minute)
-				for range 2 { // with the result still there, and without
-					_, err = dedup.Do(ctx, b.d, call("k"), effect("k"))
-					requireExpired(t, first.CreatedAt.Add(-61*time.Minute), err)
-					require.NoError(t, pgx.BeginFunc(ctx, b.pool, func(tx pgx.Tx) error {
-						_, err := dedup.DoTx(ctx, b.d, tx, call("k"), effect("k"))
-						requireExpired(t, first.CreatedAt.Add(-61*time.Minute), err)
-						return nil
-					}))
-					swept, err := b.d.Sweep(ctx, nil)
-					require.NoError(t, err)
-					require.Zero(t, swept.Forgotten)
-				}
-				require.Equal(t, 1, b.effects(t, "k"))
-
-				age(t, b, time.Hour)
-				result, err = dedup.Do(ctx, b.d, call("k"), effect("k"))
-				require.NoError(t, err)
-				require.False(t, result.Replayed)
-				require.Equal(t, 2, b.effects(t, "k"))
-				require.Equal(t, 1, b.records(t))
-			})
-		}
-	})
 
 	t.Run("MisuseIsToldOfATombstone", func(t *testing.T) {
 		t.Parallel()
@@ -147,45 +106,6 @@ func TestRetention(t *testing.T) {
 		_, err = dedup.Do(ctx, b.d, call("k"), effect("k"))
 		require.ErrorIs(t, err, dedup.ErrBroken)
 	})
-
-	t.Run("SlowEffectIsNotBornOld", func(t *testing.T) {
-		t.Parallel()
-		ctx, b := setup(t, &dedup.Options{Retention: dedup.Retention{Result: 50 * time.Millisecond, Tombstone: day}})
-		first, err := dedup.Do(ctx, b.d, call("k"), func(ctx context.Context, tx pgx.Tx) (int, error) {
-			_, err := tx.Exec(ctx, `SELECT pg_sleep(0.1)`)
-			return 1, err
-		})
-		require.NoError(t, err)
-		require.True(t, first.ExpiresAt.After(first.CreatedAt))
-		began := scalar[bool](t, b, `SELECT expires_at > created_at + interval '49 ms' FROM tool_dedup`)
-		require.True(t, began)
-	})
-}
-
-func requireExpired(t *testing.T, firstAt time.Time, err error) {
-	t.Helper()
-	var expired *dedup.Error
-	require.ErrorAs(t, err, &expired)
-	require.ErrorIs(t, err, dedup.ErrExpired)
-	require.False(t, dedup.IsRetryable(err))
-	require.True(t, firstAt.Equal(expired.FirstAt), "%s, not %s", expired.FirstAt, firstAt)
-	require.Equal(t, time.Hour, expired.ExpiredAt.Sub(expired.FirstAt).Round(time.Millisecond))
-	require.Equal(t, time.Hour, expired.ForgetAt.Sub(expired.ExpiredAt).Round(time.Millisecond))
-	require.NotContains(t, err.Error(), `"k"`)
-}
-
-func TestRetentionOr(t *testing.T) {
-	t.Parallel()
-	fallback := dedup.Retention{Result: time.Minute, Tombstone: time.Hour}
-	for name, row := range map[string]struct{ own, want dedup.Retention }{
-		"Nothing":       {dedup.Retention{}, fallback},
-		"ResultOnly":    {dedup.Retention{Result: time.Second}, dedup.Retention{Result: time.Second, Tombstone: 30 * day}},
-		"TombstoneOnly": {dedup.Retention{Tombstone: time.Second}, dedup.Retention{Result: time.Minute, Tombstone: time.Second}},
-		"NoTombstone":   {dedup.Retention{Tombstone: -1}, dedup.Retention{Result: time.Minute, Tombstone: -1}},
-		"Both":          {dedup.Retention{Result: 1, Tombstone: 2}, dedup.Retention{Result: 1, Tombstone: 2}},
-	} {
-		require.Equal(t, row.want, row.own.Or(fallback), name)
-	}
 }
 
 // resetting is a Reset on a goroutine of its own.
@@ -286,31 +206,21 @@ func TestReset(t *testing.T) {
 
 	t.Run("Forgotten", func(t *testing.T) {
 		t.Parallel()
-		ctx, f := plain.setup(t, nil)
-		e := &tool{ref: "k"}
-		_, err := dedup.Do(ctx, f.d, call("k"), e.run)
-		require.NoError(t, err)
-		f.age(t, "k", "100 days")
-		freed, err := f.d.Reset(ctx, "acme", "create_ticket", "k", dedup.ResetOptions{Reason: "wrong answer"})
-		require.NoError(t, err)
-		require.True(t, freed, "there was a record")
-		require.Zero(t, f.records(t))
-		again, err := dedup.Do(ctx, f.d, call("k"), e.run)
-		require.NoError(t, err)
-		require.False(t, again.Replayed)
+		bothOrders(t, func(t *testing.T, p profile) {
+			ctx, f := p.setup(t, nil)
+			e := &tool{ref: "k"}
+			_, err := dedup.Do(ctx, f.d, call("k"), e.run)
+			require.NoError(t, err)
+			f.age(t, "k", "100 days")
+			freed, err := f.d.Reset(ctx, "acme", "create_ticket", "k", dedup.ResetOptions{Reason: "wrong answer"})
+			require.NoError(t, err)
+			require.True(t, freed, "there was a record")
+			require.Zero(t, f.records(t))
+			again, err := dedup.Do(ctx, f.d, call("k"), e.run)
+			require.NoError(t, err)
+			require.False(t, again.Replayed)
+		})
 	})
-}
-
-func TestResetForgottenClaimFirst(t *testing.T) {
-	t.Parallel()
-	ctx, f := profile{order: dedup.ClaimFirst, isolation: pgx.ReadCommitted}.setup(t, nil)
-	_, err := dedup.Do(ctx, f.d, call("k"), effect("k"))
-	require.NoError(t, err)
-	f.age(t, "k", "100 days")
-	freed, err := f.d.Reset(ctx, "acme", "create_ticket", "k", dedup.ResetOptions{Reason: "wrong answer"})
-	require.NoError(t, err)
-	require.True(t, freed)
-	require.Zero(t, f.records(t))
 }
 
 // TestShortRetentionGoesApart: a statement that is its own transaction may arrive

@@ -77,25 +77,23 @@ func caseFinal(t *testing.T, p profile) {
 }
 
 func caseStoreErrors(t *testing.T, p profile) {
-	ctx, f := p.setup(t, &dedup.Options{Errors: dedup.ErrorsStored})
+	ctx, f := p.setup(t, nil)
 	e := &tool{ref: "k", then: func(context.Context, pgx.Tx, int) error { return errPaper }}
 
-	_, err := f.do(ctx, f.d, call("stored"), e.run)
+	_, err := f.do(ctx, f.d, storing("stored"), e.run)
 	require.ErrorIs(t, err, dedup.ErrRefused)
 	require.ErrorIs(t, err, errPaper)
-	_, err = f.do(ctx, f.d, call("stored"), e.run)
+	_, err = f.do(ctx, f.d, storing("stored"), e.run)
 	require.ErrorIs(t, err, dedup.ErrRefused)
 	require.EqualError(t, err, errPaper.Error())
 	e.requireRuns(t, p.tries())
 
-	c := call("not stored")
-	c.Errors = dedup.ErrorsRollBack
-	_, err = f.do(ctx, f.d, c, e.run)
+	_, err = f.do(ctx, f.d, call("not stored"), e.run)
 	require.ErrorIs(t, err, errPaper)
 	require.NotErrorIs(t, err, dedup.ErrRefused)
 
 	cancelled, cancel := context.WithCancel(ctx)
-	_, err = f.do(cancelled, f.d, call("cancelled"), func(ctx context.Context, tx pgx.Tx) (ticket, error) {
+	_, err = f.do(cancelled, f.d, storing("cancelled"), func(ctx context.Context, tx pgx.Tx) (ticket, error) {
 		cancel()
 		return ticket{}, ctx.Err()
 	})
@@ -139,7 +137,7 @@ func caseKeyReused(t *testing.T, p profile) {
 func caseExpired(t *testing.T, p profile) {
 	ctx, f := p.setup(t, &dedup.Options{Retention: dedup.Retention{Result: time.Hour, Tombstone: time.Hour}})
 	e := &tool{ref: "k"}
-	_, err := f.do(ctx, f.d, call("k"), e.run)
+	first, err := f.do(ctx, f.d, call("k"), e.run)
 	require.NoError(t, err)
 
 	f.age(t, "k", "59 minutes")
@@ -153,7 +151,11 @@ func caseExpired(t *testing.T, p profile) {
 		var expired *dedup.Error
 		require.ErrorIs(t, err, dedup.ErrExpired)
 		require.ErrorAs(t, err, &expired)
-		require.Equal(t, time.Hour, expired.ExpiredAt.Sub(expired.FirstAt).Round(time.Second))
+		require.False(t, dedup.IsRetryable(err))
+		require.True(t, first.CreatedAt.Add(-61*time.Minute).Equal(expired.FirstAt))
+		require.Equal(t, time.Hour, expired.ExpiredAt.Sub(expired.FirstAt))
+		require.Equal(t, time.Hour, expired.ForgetAt.Sub(expired.ExpiredAt))
+		require.NotContains(t, err.Error(), `"k"`)
 		swept, err := f.d.Sweep(ctx, nil)
 		require.NoError(t, err)
 		require.Zero(t, swept.Forgotten)
@@ -410,7 +412,7 @@ func TestSilentEffect(t *testing.T) {
 	t.Parallel()
 	for _, order := range []dedup.Order{dedup.LockFirst, dedup.ClaimFirst} {
 		for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol} {
-			t.Run(order.String()+"/"+mode.String(), func(t *testing.T) {
+			t.Run(string(order)+"/"+mode.String(), func(t *testing.T) {
 				t.Parallel()
 				ctx, b := setup(t, nil)
 				pool := b.db.Pool(t, func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = mode })

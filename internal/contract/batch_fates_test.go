@@ -48,7 +48,7 @@ func fates(t *testing.T, ctx context.Context, f *fixture) {
 	final := func(c *dedup.StatementCall) {
 		c.Statement.OnError = func(err error) error { return dedup.Final(errPaper) }
 	}
-	stored := func(c *dedup.StatementCall) { c.Call.Errors = dedup.ErrorsStored }
+	stored := func(c *dedup.StatementCall) { c.Call.StoreErrors = true }
 	sql := func(text string) func(*dedup.StatementCall) {
 		return func(c *dedup.StatementCall) { c.Statement = dedup.SQL(text) }
 	}
@@ -74,13 +74,17 @@ func fates(t *testing.T, ctx context.Context, f *fixture) {
 		receive(t, ctx, entered)
 	}
 
+	pastResult := "25 hours"
+	if f.opts.Retention.Result != 0 {
+		pastResult = "40 minutes" // see apart
+	}
 	all := []fate{
 		{StatementCall: single("first"), effects: 1},
 		{StatementCall: single("replay"), prepare: run, replayed: true, effects: 1},
 		{StatementCall: with(single("reused"), otherArgs), prepare: func(t *testing.T, ctx context.Context, f *fixture, _ dedup.StatementCall) {
 			run(t, ctx, f, single("reused"))
 		}, err: dedup.ErrKeyReused, replayed: true, effects: 1},
-		{StatementCall: single("expired"), prepare: older("25 hours"), err: dedup.ErrExpired, replayed: true, effects: 1},
+		{StatementCall: single("expired"), prepare: older(pastResult), err: dedup.ErrExpired, replayed: true, effects: 1},
 		{StatementCall: single("forgotten"), prepare: older("2000 hours"), effects: 2},
 		{StatementCall: with(spoiling("refused", "22012"), final), err: dedup.ErrRefused},
 		{StatementCall: with(spoiling("stored", "22012"), stored), err: dedup.ErrRefused},
@@ -119,9 +123,9 @@ func fates(t *testing.T, ctx context.Context, f *fixture) {
 		})
 		held.release()
 	}()
-	var progress dedup.BatchProgress
+	var progress dedup.BatchData
 	outcomes := slices.Collect(dedup.DoBatch[ticket](ctx, f.d, slices.Values(calls), &dedup.BatchOptions{
-		Progress: func(p dedup.BatchProgress) { progress = p },
+		Progress: func(p dedup.BatchData) { progress = p },
 	}))
 	for _, p := range pending {
 		receive(t, ctx, p).require(t)

@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tooldedup/dedup"
-	"github.com/tooldedup/dedup/internal/faultproxy"
 	"github.com/tooldedup/dedup/internal/table"
 )
 
@@ -24,6 +23,14 @@ type answersOf func(ctx context.Context, d *dedup.Deduper, calls []dedup.Stateme
 func byBatch(ctx context.Context, d *dedup.Deduper, calls []dedup.StatementCall) (all []ticket, err error) {
 	for out := range dedup.DoBatch[ticket](ctx, d, slices.Values(calls), nil) {
 		all, err = append(all, out.Result.Value), errors.Join(err, out.Err)
+	}
+	return all, err
+}
+
+func byStatements(ctx context.Context, d *dedup.Deduper, calls []dedup.StatementCall) (all []ticket, err error) {
+	for _, c := range calls {
+		r, one := dedup.DoStatement[ticket](ctx, d, c.Call, c.Statement)
+		all, err = append(all, r.Value), errors.Join(err, one)
 	}
 	return all, err
 }
@@ -61,13 +68,20 @@ func bySingles(pool *pgxpool.Pool) answersOf {
 // once, and while backends are terminated.
 func TestBatchRaces(t *testing.T) {
 	t.Parallel()
+	batchRaces(t, 100, batchWay{profile: plain}, batchWay{profile: plain, separate: true})
+}
 
-	const n = 300
-	ways := []batchWay{
-		{profile: plain}, {profile: plain, separate: true},
-		{profile: profile{order: dedup.LockFirst, isolation: pgx.Serializable}},
-		{profile: profile{order: dedup.ClaimFirst, isolation: pgx.ReadCommitted}},
-	}
+func TestLongBatchRaces(t *testing.T) {
+	t.Parallel()
+	batchRaces(t, 300,
+		batchWay{profile: plain}, batchWay{profile: plain, separate: true},
+		batchWay{profile: profile{order: dedup.LockFirst, isolation: pgx.Serializable}},
+		batchWay{profile: profile{order: dedup.ClaimFirst, isolation: pgx.ReadCommitted}})
+}
+
+// batchRaces makes n calls from either side.
+func batchRaces(t *testing.T, n int, ways ...batchWay) {
+	t.Helper()
 	for _, w := range ways {
 		for _, pair := range []string{"batch-batch", "batch-singles"} {
 			for _, terminate := range []bool{false, true} {
@@ -133,76 +147,6 @@ func (f *fixture) terminate(t *testing.T, ctx context.Context, done <-chan struc
 	}
 }
 
-// TestBatchCuts cuts the connection behind every 31st byte of either direction, in pgx's
-// default mode.
-func TestBatchCuts(t *testing.T) {
-	t.Parallel()
-	cutBatches(t, []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement}, func(int64) int64 { return 31 })
-}
-
-// TestLongBatchCuts cuts in a hundred places of either direction. The campaign
-// every-byte of `proof chaos` cuts behind each byte.
-func TestLongBatchCuts(t *testing.T) {
-	t.Parallel()
-	modes := []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol}
-	cutBatches(t, modes, func(bytes int64) int64 { return max(7, bytes/120) })
-}
-
-// cutBatches cuts the connection behind a byte of two calls, and step bytes later.
-func cutBatches(t *testing.T, modes []pgx.QueryExecMode, step func(bytes int64) int64) {
-	t.Helper()
-	for _, mode := range modes {
-		for name, way := range map[string]answersOf{"Batch": byBatch} {
-			for _, direction := range []faultproxy.Direction{faultproxy.ToServer, faultproxy.ToClient} {
-				t.Run(fmt.Sprintf("%s-%s-%d", name, mode, direction), func(t *testing.T) {
-					t.Parallel()
-					p := profile{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: mode}
-					ctx, f, proxy := proxied(t, p, &dedup.Options{CommitTimeout: time.Second, Retry: quickRetry},
-						func(config *pgxpool.Config) { config.MaxConns = 1 })
-					f.exec(t, fixtureSQL)
-					direct, made := f.direct(t), 0
-					next := func() []dedup.StatementCall {
-						made++
-						return singles(fmt.Sprintf("k%05d", made), 2)
-					}
-					run := func(calls []dedup.StatementCall) []ticket {
-						got, err := way(ctx, f.d, calls)
-						require.NoError(t, err)
-						return got
-					}
-					run(next())
-					proxy.Reset()
-					run(next())
-					passed := func() int64 {
-						if direction == faultproxy.ToClient {
-							return proxy.Snapshot().BytesToClient
-						}
-						return proxy.Snapshot().BytesToServer
-					}
-					bytes := passed()
-					require.Greater(t, bytes, int64(100))
-					for k := int64(0); k < bytes; k += step(bytes) {
-						run(next()) // prepares what the new connection needs
-						proxy.Reset()
-						armed := proxy.Arm(faultproxy.Fault{Kind: faultproxy.CutAfterBytes, Direction: direction, Bytes: k})
-						calls := next()
-						got := run(calls)
-						if armed.Count() == 0 { // a time in an answer is shorter when it ends in zeros
-							require.LessOrEqual(t, passed(), k, "cut behind byte %d of %d", k, bytes)
-							armed.Disarm()
-							require.GreaterOrEqual(t, k, bytes-16)
-						}
-						again, err := byBatch(ctx, direct, calls)
-						require.NoError(t, err)
-						require.Equal(t, got, again, "cut behind byte %d of %d", k, bytes)
-					}
-					f.exactly(t, 2*made)
-				})
-			}
-		}
-	}
-}
-
 // A statement that cannot be prepared costs its own call and no other, and what
 // was prepared before it on the same connection stays usable.
 func TestChunkWithTextsThatCannotBePrepared(t *testing.T) {
@@ -211,7 +155,7 @@ func TestChunkWithTextsThatCannotBePrepared(t *testing.T) {
 	for _, w := range []batchWay{{profile: plain}, {profile: plain, separate: true}} {
 		t.Run(w.String(), func(t *testing.T) {
 			t.Parallel()
-			ctx, f, proxy := proxied(t, w.profile, &dedup.Options{SeparateStatements: w.separate}, func(config *pgxpool.Config) { config.MaxConns = 1 })
+			ctx, f, proxy := proxied(t, w.profile, &dedup.Options{Retention: apart(w.separate)}, func(config *pgxpool.Config) { config.MaxConns = 1 })
 			f.exec(t, fixtureSQL)
 			calls := singles("k", 40)
 			for i := range calls {
@@ -267,32 +211,26 @@ func TestChunkDoesNotWaitInsidePostgres(t *testing.T) {
 	t.Parallel()
 
 	for _, w := range []batchWay{{profile: plain}, {profile: plain, separate: true}, {profile: profile{order: dedup.ClaimFirst, isolation: pgx.ReadCommitted}}} {
-		for name, way := range map[string]answersOf{"Batch": byBatch} {
-			t.Run(fmt.Sprint(w, "-", name), func(t *testing.T) {
-				t.Parallel()
-				ctx, f := w.setup(t, nil)
-				calls := singles("k", 400)
-				busy := &calls[390]
-				tx := f.begin(t, ctx)
-				_, err := dedup.DoTx(ctx, newDeduper(t, f.pool, &dedup.Options{Order: w.order}), tx, busy.Call, effect(busy.Call.Key))
-				require.NoError(t, err)
+		t.Run(w.String(), func(t *testing.T) {
+			t.Parallel()
+			ctx, f := w.setup(t, nil)
+			calls := singles("k", 400)
+			busy := &calls[390]
+			tx := f.begin(t, ctx)
+			_, err := dedup.DoTx(ctx, newDeduper(t, f.pool, &dedup.Options{Order: w.order}), tx, busy.Call, effect(busy.Call.Key))
+			require.NoError(t, err)
 
-				busy.Call.MaxWait = -1
-				_, err = way(ctx, f.d, calls)
-				require.ErrorIs(t, err, dedup.ErrInFlight)
-				want := 399
-				if name == "Together" {
-					want = 0
-				}
-				require.Equal(t, want, f.records(t))
+			busy.Call.MaxWait = -1
+			_, err = byBatch(ctx, f.d, calls)
+			require.ErrorIs(t, err, dedup.ErrInFlight)
+			require.Equal(t, 399, f.records(t))
 
-				require.NoError(t, tx.Commit(ctx))
-				got, err := way(ctx, f.d, calls)
-				require.NoError(t, err)
-				require.Equal(t, ticket{ID: 7, Title: busy.Call.Key}, got[390])
-				require.Equal(t, 400, f.records(t))
-			})
-		}
+			require.NoError(t, tx.Commit(ctx))
+			got, err := byBatch(ctx, f.d, calls)
+			require.NoError(t, err)
+			require.Equal(t, ticket{ID: 7, Title: busy.Call.Key}, got[390])
+			require.Equal(t, 400, f.records(t))
+		})
 	}
 }
 
@@ -373,11 +311,7 @@ func batchTrips(t *testing.T, change func(f *fixture, calls []dedup.StatementCal
 	change(f, calls)
 	proxy.Reset()
 	require.NoError(t, errors.Join(errs(outcomes(ctx, f.d, calls...))...))
-	n := 0
-	for _, c := range proxy.Snapshot().Conns {
-		n += c.Units
-	}
-	return n
+	return proxy.Snapshot().Units
 }
 
 func errs(out []dedup.BatchOutcome[ticket]) (all []error) {
@@ -456,7 +390,7 @@ func TestEdgeBatchTrips(t *testing.T) {
 // How often a failing statement runs when it is sent in a transaction of its own.
 func TestEdgeFailingRuns(t *testing.T) {
 	t.Parallel()
-	ctx, f := plain.setup(t, &dedup.Options{SeparateStatements: true}, poolOfOne)
+	ctx, f := plain.setup(t, &dedup.Options{Retention: apart(true)}, poolOfOne)
 	f.countRuns(t)
 	f.warm(t)
 	stmt := func(ref string) dedup.Statement {

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -63,6 +62,16 @@ func (w batchWay) String() string {
 	return w.profile.String()
 }
 
+// shortBatchWays are one of each kind of batchWays.
+func shortBatchWays() []batchWay {
+	return []batchWay{
+		{profile: plain},
+		{profile: plain, separate: true},
+		{profile: profile{order: dedup.ClaimFirst, isolation: pgx.ReadCommitted}},
+		{profile: profile{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeSimpleProtocol}},
+	}
+}
+
 // batchWays are both ways to send a chunk, and all that changes how it is sent.
 func batchWays() []batchWay {
 	ways := []batchWay{
@@ -96,7 +105,7 @@ func (w batchWay) setup(t *testing.T, opts *dedup.Options, conf ...func(*pgxpool
 	if opts != nil {
 		o = *opts
 	}
-	o.SeparateStatements = w.separate
+	o.Retention = apart(w.separate)
 	ctx, f := w.profile.setup(t, &o, conf...)
 	f.exec(t, fixtureSQL)
 	return ctx, f
@@ -117,12 +126,20 @@ func (f *fixture) exactly(t *testing.T, keys int) {
 func TestBatch(t *testing.T) {
 	t.Parallel()
 
+	for _, w := range shortBatchWays() {
+		w.run(t, fates)
+	}
+}
+
+func TestLongBatch(t *testing.T) {
+	t.Parallel()
+
 	for _, w := range batchWays() {
 		w.run(t, fates)
 	}
 }
 
-func TestBatchThroughPgBouncer(t *testing.T) {
+func TestLongBatchThroughPgBouncer(t *testing.T) {
 	t.Parallel()
 
 	for _, w := range throughBouncer(t) {
@@ -140,9 +157,18 @@ func (w batchWay) run(t *testing.T, test func(*testing.T, context.Context, *fixt
 
 func TestBatchSizes(t *testing.T) {
 	t.Parallel()
+	batchSizes(t, 1, 7, 100)
+}
 
+func TestLongBatchSizes(t *testing.T) {
+	t.Parallel()
+	batchSizes(t, 1000)
+}
+
+func batchSizes(t *testing.T, sizes ...int) {
+	t.Helper()
 	for _, w := range []batchWay{{profile: plain}, {profile: plain, separate: true}} {
-		for _, size := range []int{1, 7, 100, 1000} {
+		for _, size := range sizes {
 			t.Run(fmt.Sprint(w, "-", size), func(t *testing.T) {
 				t.Parallel()
 				ctx, f := w.setup(t, nil)
@@ -150,8 +176,8 @@ func TestBatchSizes(t *testing.T) {
 				if size == 1 {
 					n = 20
 				}
-				var seen []dedup.BatchProgress
-				opts := &dedup.BatchOptions{Size: size, Progress: func(p dedup.BatchProgress) { seen = append(seen, p) }}
+				var seen []dedup.BatchData
+				opts := &dedup.BatchOptions{Size: size, Progress: func(p dedup.BatchData) { seen = append(seen, p) }}
 				for _, replayed := range []bool{false, true} {
 					d := f.d
 					if replayed { // by somebody who has not met them
@@ -168,11 +194,14 @@ func TestBatchSizes(t *testing.T) {
 					}
 					require.Equal(t, n, i)
 					require.Len(t, seen, (n+size-1)/size)
-					want := dedup.BatchProgress{Calls: int64(n), Executed: int64(n)}
+					want := dedup.BatchData{Calls: int64(n), Executed: int64(n)}
 					if replayed {
 						want.Executed, want.Replayed = 0, int64(n)
 					}
-					require.Equal(t, want, seen[len(seen)-1])
+					last := seen[len(seen)-1]
+					require.Positive(t, last.Duration)
+					last.CallData, last.Duration = dedup.CallData{}, 0
+					require.Equal(t, want, last)
 				}
 				f.exactly(t, n)
 				require.Equal(t, int64(n), scalar[int64](t, f.bundle, `SELECT last_value FROM runs`), "runs")
@@ -339,12 +368,12 @@ func TestBatchRoundTrips(t *testing.T) {
 		{batchWay{profile: profile{order: dedup.LockFirst, isolation: pgx.ReadCommitted}}, 1, 1},
 		{batchWay{profile: profile{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeExec}}, 1, 1},
 		{batchWay{profile: profile{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeSimpleProtocol}}, 1, 1},
-		{batchWay{profile: profile{order: dedup.LockFirst, isolation: pgx.ReadCommitted}, separate: true}, 1 + 3*100, 1},
+		{batchWay{profile: profile{order: dedup.LockFirst, isolation: pgx.ReadCommitted}, separate: true}, 3 * 100, 1},
 		{batchWay{profile: profile{order: dedup.ClaimFirst, isolation: pgx.ReadCommitted}}, 1 + 3*100, 1},
 	} {
 		t.Run(c.String(), func(t *testing.T) {
 			t.Parallel()
-			ctx, f, proxy := proxied(t, c.profile, &dedup.Options{SeparateStatements: c.separate})
+			ctx, f, proxy := proxied(t, c.profile, &dedup.Options{Retention: apart(c.separate)})
 			f.exec(t, fixtureSQL)
 			send := func(prefix string, look bool) func() {
 				return func() {
@@ -366,83 +395,6 @@ func TestBatchRoundTrips(t *testing.T) {
 	}
 }
 
-// TestBatchFaults lets every fault hit the unit that carries a chunk's effects or
-// its COMMIT.
-func TestBatchFaults(t *testing.T) {
-	t.Parallel()
-
-	for _, w := range batchWays() {
-		t.Run(w.String(), func(t *testing.T) {
-			t.Parallel()
-			ctx, f, proxy := proxied(t, w.profile, &dedup.Options{SeparateStatements: w.separate, Retry: quickRetry})
-			hasty := f.hasty(t)
-			f.exec(t, fixtureSQL)
-			run := func(ctx context.Context, d *dedup.Deduper, prefix string, seen func(dedup.BatchOutcome[ticket])) {
-				for out := range dedup.DoBatch[ticket](ctx, d, slices.Values(singles(prefix, 5)), nil) {
-					seen(out)
-				}
-			}
-			run(ctx, f.d, "warm", func(out dedup.BatchOutcome[ticket]) { require.NoError(t, out.Err) })
-			keys := 5
-			for i, fault := range everyFault() {
-				name := fmt.Sprintf("%d %s", i, fault.Kind)
-				fault.Where = atChunk
-				armed := proxy.Arm(fault)
-				answers := map[string]dedup.BatchOutcome[ticket]{}
-				calling, cancel, d := ctx, context.CancelFunc(func() {}), f.d
-				if fault.Kind == faultproxy.Blackhole {
-					// A combined statement has no limit of its own: the caller ends it.
-					calling, cancel = cancelledAt(ctx, armed)
-					d = hasty
-				}
-				run(calling, d, name, func(out dedup.BatchOutcome[ticket]) {
-					if out.Err != nil {
-						require.True(t, dedup.IsRetryable(out.Err), "%s: %v", name, out.Err)
-					}
-					answers[out.Call.Key] = out
-				})
-				cancel()
-				require.Equal(t, 1, armed.Count(), name)
-				require.NoError(t, armed.WaitSettled(ctx))
-				armed.Release()
-				keys += 5
-				run(ctx, f.d, name, func(out dedup.BatchOutcome[ticket]) {
-					require.NoError(t, out.Err, name)
-					if before := answers[out.Call.Key]; before.Err == nil {
-						require.True(t, out.Result.Replayed, name)
-						require.Equal(t, before.Result.Value, out.Result.Value, name)
-						require.True(t, before.Result.CreatedAt.Equal(out.Result.CreatedAt), name)
-					}
-				})
-				f.exactly(t, keys)
-			}
-		})
-	}
-}
-
-// atChunk aims at the unit that writes the records of a chunk.
-func atChunk(u faultproxy.Unit) bool {
-	return len(u.Executes) > 0 && faultproxy.AtSQL(`"tool_dedup" (scope, tool, key`)(u) || faultproxy.AtSQL(`"tool_dedup" AS held`)(u)
-}
-
-func everyFault() []faultproxy.Fault {
-	const soon = 20 * time.Millisecond
-	return []faultproxy.Fault{
-		{Kind: faultproxy.ReplyReset},
-		{Kind: faultproxy.ReplyClosed},
-		{Kind: faultproxy.ReplyCut},
-		{Kind: faultproxy.ReplyDelayed, Delay: soon},
-		{Kind: faultproxy.Blackhole},
-		{Kind: faultproxy.Dropped},
-		{Kind: faultproxy.CutBeforeSync},
-		{Kind: faultproxy.Delayed, Delay: soon},
-		{Kind: faultproxy.Hold, Delay: soon},
-		{Kind: faultproxy.CutAfterBytes, Direction: faultproxy.ToServer, Bytes: 40},
-		{Kind: faultproxy.CutAfterBytes, Direction: faultproxy.ToClient, Bytes: 0},
-		{Kind: faultproxy.CutAfterBytes, Direction: faultproxy.ToClient, Bytes: 60},
-	}
-}
-
 // separateWays are those in which effect and record are statements of their own.
 func separateWays() []batchWay {
 	return []batchWay{
@@ -461,7 +413,7 @@ func TestBatchForgottenInFlight(t *testing.T) {
 	for _, w := range separateWays() {
 		t.Run(w.String(), func(t *testing.T) {
 			t.Parallel()
-			ctx, f, proxy := proxied(t, w.profile, &dedup.Options{SeparateStatements: w.separate, CommitTimeout: time.Second, Retry: quickRetry})
+			ctx, f, proxy := proxied(t, w.profile, &dedup.Options{Retention: apart(w.separate), Retry: quickRetry})
 			f.exec(t, fixtureSQL)
 			direct := f.direct(t)
 			old, fresh := single("old"), single("fresh")

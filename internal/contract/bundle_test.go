@@ -368,12 +368,9 @@ func (r *recorder) ended(outcomes ...dedup.Outcome) (some []dedup.CallEndData) {
 	return some
 }
 
-func (r *recorder) TraceCallStart(ctx context.Context, e dedup.CallStartData) context.Context {
+func (r *recorder) TraceCallStart(ctx context.Context, e dedup.CallData) context.Context {
 	r.add(e)
 	return ctx
 }
-func (r *recorder) TraceCallEnd(_ context.Context, e dedup.CallEndData)     { r.add(e) }
-func (r *recorder) TraceWaitStart(_ context.Context, e dedup.WaitStartData) { r.add(e) }
-func (r *recorder) TraceRetried(_ context.Context, e dedup.RetriedData)     { r.add(e) }
-func (r *recorder) TraceReset(_ context.Context, e dedup.ResetData)         { r.add(e) }
-func (r *recorder) TraceSwept(_ context.Context, e dedup.SweptData)         { r.add(e) }
+func (r *recorder) TraceCallEnd(_ context.Context, e dedup.CallEndData) { r.add(e) }
+func (r *recorder) TraceEvent(_ context.Context, e dedup.Event)         { r.add(e) }

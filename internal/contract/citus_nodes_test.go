@@ -94,7 +94,7 @@ func TestCitusBrokenEffect(t *testing.T) {
 	t.Parallel()
 
 	for _, order := range []dedup.Order{dedup.LockFirst, dedup.ClaimFirst} {
-		t.Run(order.String(), func(t *testing.T) {
+		t.Run(string(order), func(t *testing.T) {
 			t.Parallel()
 			ctx, f := onCluster(t, order, nil)
 			e, effect := booked("k", func(ctx context.Context, tx pgx.Tx, _ int) error {
@@ -232,7 +232,7 @@ func TestCitusTwinsThroughAllNodes(t *testing.T) {
 	t.Parallel()
 
 	for _, order := range []dedup.Order{dedup.LockFirst, dedup.ClaimFirst} {
-		t.Run(order.String(), func(t *testing.T) {
+		t.Run(string(order), func(t *testing.T) {
 			t.Parallel()
 			ctx, f := onCluster(t, order, nil)
 			_, effect := booked("k", nil)
@@ -286,12 +286,12 @@ func TestCitusBatchReadsItsShards(t *testing.T) {
 
 // dueRecords makes records of many scopes that are due, one after the other: half may be
 // forgotten.
-func (f *fixture) dueRecords(t *testing.T, n int) {
+func (f *fixture) dueRecords(t *testing.T, n, scopes int) {
 	t.Helper()
 	f.exec(t, `INSERT INTO tool_dedup (scope, tool, key, fingerprint, outcome, result, created_at, expires_at, forget_at)
-		SELECT 'tenant' || n % 400, 'tool', n::text, '\x00', 'done', '1', now() - interval '3 days', now() - interval '2 days' - n * interval '1 ms',
+		SELECT 'tenant' || n % $2::int, 'tool', n::text, '\x00', 'done', '1', now() - interval '3 days', now() - interval '2 days' - n * interval '1 ms',
 		       now() + CASE WHEN n % 2 = 0 THEN interval '1 day' ELSE interval '-1 day' END - n * interval '1 ms'
-		  FROM generate_series(1, $1::int) n`, n)
+		  FROM generate_series(1, $1::int) n`, n, scopes)
 }
 
 // A sweep goes shard by shard: no transaction spans two nodes, and what is archived is locked.
@@ -305,7 +305,7 @@ func TestCitusSweep(t *testing.T) {
 				t.Parallel()
 				ctx, f := onCluster(t, order, nil)
 				proxies := f.workersProxied(t)
-				f.dueRecords(t, records)
+				f.dueRecords(t, records, 400)
 				for _, p := range proxies {
 					p.Reset()
 				}
@@ -342,7 +342,7 @@ func TestCitusSweepersOnTwoNodes(t *testing.T) {
 
 	const records = 3000
 	ctx, f := onCluster(t, dedup.LockFirst, nil)
-	f.dueRecords(t, records)
+	f.dueRecords(t, records, 400)
 	results := make(chan dedup.SweepResult, 2)
 	errs := make(chan error, 2)
 	for node := range 2 {
@@ -415,7 +415,7 @@ func TestCitusDistributedSchema(t *testing.T) {
 	t.Parallel()
 
 	for _, order := range []dedup.Order{dedup.LockFirst, dedup.ClaimFirst} {
-		t.Run(order.String(), func(t *testing.T) {
+		t.Run(string(order), func(t *testing.T) {
 			t.Parallel()
 			_, f := onCluster(t, order, nil)
 			ctx := t.Context()

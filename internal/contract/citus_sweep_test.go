@@ -56,7 +56,7 @@ func TestLongCitusSweep(t *testing.T) {
 	log := func(when string, took []time.Duration) {
 		t.Logf("%s: %d calls, median %s, p99 %s", when, len(took), took[len(took)/2], took[len(took)*99/100])
 	}
-	f.dueRecords(t, records)
+	f.dueRecords(t, records, 400)
 	calm := make(chan struct{})
 	time.AfterFunc(15*time.Second, func() { close(calm) })
 	log("calm", calls(calm))

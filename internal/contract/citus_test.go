@@ -41,7 +41,7 @@ func TestPlayedCitusLimitsWaits(t *testing.T) {
 	t.Parallel()
 
 	for _, order := range []dedup.Order{dedup.LockFirst, dedup.ClaimFirst} {
-		t.Run(order.String(), func(t *testing.T) {
+		t.Run(string(order), func(t *testing.T) {
 			t.Parallel()
 			p := profile{engine: onPlayedCitus, order: order, isolation: pgx.ReadCommitted}
 			ctx, f, proxy := proxied(t, p, &dedup.Options{MaxWait: 1234 * time.Millisecond})
@@ -80,12 +80,12 @@ func TestPlayedCitusLimitsWaits(t *testing.T) {
 func TestPlayedCitusSweep(t *testing.T) {
 	t.Parallel()
 
-	const records, scopes = 1200, 400
+	const records, scopes = 120, 40
 	for _, archived := range []bool{false, true} {
 		t.Run(fmt.Sprint("archived=", archived), func(t *testing.T) {
 			t.Parallel()
 			ctx, f := profile{engine: onPlayedCitus, order: dedup.LockFirst, isolation: pgx.ReadCommitted}.setup(t, nil)
-			f.dueRecords(t, records)
+			f.dueRecords(t, records, scopes)
 			opts := &dedup.SweepOptions{Rest: -1, BatchSize: 50}
 			seen := map[string]bool{}
 			if archived {
@@ -139,7 +139,7 @@ func TestPlayedCitusLosesANode(t *testing.T) {
 
 	for _, order := range []dedup.Order{dedup.LockFirst, dedup.ClaimFirst} {
 		for _, file := range []string{"remote_transaction.c", "heapam.c"} {
-			t.Run(order.String()+"/"+file, func(t *testing.T) {
+			t.Run(string(order)+"/"+file, func(t *testing.T) {
 				t.Parallel()
 				lost := func(status byte, before ...pgproto3.BackendMessage) []byte {
 					return wireAnswer(t, append(before,

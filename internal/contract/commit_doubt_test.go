@@ -58,7 +58,17 @@ var waysToSendCombined = map[string]func(ctx context.Context, d *dedup.Deduper) 
 // not after it.
 func TestNotFoundOfAStatementOnItsWay(t *testing.T) {
 	t.Parallel()
+	notFoundOnItsWay(t, pgx.QueryExecModeCacheStatement, pgx.QueryExecModeSimpleProtocol)
+}
 
+// TestLongNotFoundOfAStatementOnItsWay is the same in the other exec modes.
+func TestLongNotFoundOfAStatementOnItsWay(t *testing.T) {
+	t.Parallel()
+	notFoundOnItsWay(t, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeDescribeExec, pgx.QueryExecModeExec)
+}
+
+func notFoundOnItsWay(t *testing.T, modes ...pgx.QueryExecMode) {
+	t.Helper()
 	look := func(t *testing.T, ctx context.Context, d *dedup.Deduper) dedup.Status {
 		t.Helper()
 		status, err := d.Lookup(ctx, "acme", "create_ticket", "k")
@@ -68,7 +78,7 @@ func TestNotFoundOfAStatementOnItsWay(t *testing.T) {
 	retry := quickRetry
 	retry.MaxAttempts = 3
 	for way, do := range waysToSendCombined {
-		for _, mode := range execModes {
+		for _, mode := range modes {
 			t.Run(way+"/"+mode.String()+"/InTime", func(t *testing.T) {
 				t.Parallel()
 				ctx, f, proxy := proxied(t, profile{mode: mode}, &dedup.Options{Retry: retry, CommitTimeout: time.Hour})
@@ -363,10 +373,10 @@ func TestTransactionTimeout(t *testing.T) {
 	t.Run("InTheEffect", func(t *testing.T) {
 		t.Parallel()
 		for _, swallows := range []bool{false, true} {
-			ctx, f, proxy := proxied(t, plain, &dedup.Options{Retry: quickRetry, Errors: dedup.ErrorsStored})
+			ctx, f, proxy := proxied(t, plain, &dedup.Options{Retry: quickRetry})
 			proxy.Arm(faultproxy.Fault{Kind: faultproxy.Dropped, Where: faultproxy.AtSQL("INSERT INTO effects"), Times: -1, Answer: wireAnswer(t, timeout)})
 			runs := 0
-			_, err := dedup.Do(ctx, f.d, call("k"), func(ctx context.Context, tx pgx.Tx) (ticket, error) {
+			_, err := dedup.Do(ctx, f.d, storing("k"), func(ctx context.Context, tx pgx.Tx) (ticket, error) {
 				runs++
 				_, err := tx.Exec(ctx, `INSERT INTO effects VALUES ('k')`)
 				if swallows {

@@ -41,105 +41,12 @@ func cancelledAt(ctx context.Context, armed *faultproxy.Armed) (context.Context,
 	return ctx, cancel
 }
 
-// TestCommitFaults lets every fault hit the unit that carries the COMMIT.
-func TestCommitFaults(t *testing.T) {
-	t.Parallel()
-
-	const soon = 20 * time.Millisecond
-	const (
-		plainly   = iota // the first COMMIT was answered
-		recovered        // it went through, and its answer was lost
-		again            // it never arrived
-	)
-	faults := []struct {
-		faultproxy.Fault
-		want int
-	}{
-		{faultproxy.Fault{Kind: faultproxy.ReplyReset}, recovered},
-		{faultproxy.Fault{Kind: faultproxy.ReplyClosed}, recovered},
-		{faultproxy.Fault{Kind: faultproxy.ReplyCut}, recovered},
-		{faultproxy.Fault{Kind: faultproxy.ReplyDelayed, Delay: soon}, plainly},
-		{faultproxy.Fault{Kind: faultproxy.Blackhole}, recovered},
-		{faultproxy.Fault{Kind: faultproxy.Dropped}, again},
-		{faultproxy.Fault{Kind: faultproxy.CutBeforeSync}, recovered}, // COMMIT is done at Execute
-		{faultproxy.Fault{Kind: faultproxy.Delayed, Delay: soon}, recovered},
-		{faultproxy.Fault{Kind: faultproxy.Hold, Delay: soon}, plainly},
-		{faultproxy.Fault{Kind: faultproxy.CutAfterBytes, Direction: faultproxy.ToServer, Bytes: 40}, again},
-		{faultproxy.Fault{Kind: faultproxy.CutAfterBytes, Direction: faultproxy.ToClient, Bytes: 0}, recovered},
-		{faultproxy.Fault{Kind: faultproxy.CutAfterBytes, Direction: faultproxy.ToClient, Bytes: 60}, recovered},
-	}
-	for _, order := range []dedup.Order{dedup.LockFirst, dedup.ClaimFirst} {
-		for _, mode := range []pgx.QueryExecMode{
-			pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeDescribeExec,
-			pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol,
-		} {
-			p := profile{order: order, isolation: pgx.ReadCommitted, mode: mode}
-			t.Run(p.String(), func(t *testing.T) {
-				t.Parallel()
-				ctx, f, proxy := proxied(t, p, &dedup.Options{Retry: quickRetry})
-				direct, hasty := f.direct(t), f.hasty(t)
-				for i, fault := range faults {
-					name := fmt.Sprintf("%d %s", i, fault.Kind)
-					fault.Where = faultproxy.AtCommit
-					armed := proxy.Arm(fault.Fault)
-					e := &tool{ref: name}
-					d := f.d
-					if fault.Kind == faultproxy.Blackhole {
-						d = hasty
-					}
-					result, err := dedup.Do(ctx, d, call(name), e.run)
-					require.NoError(t, err, name)
-					require.Equal(t, 1, armed.Count(), "%s was applied", name)
-					require.NoError(t, armed.WaitSettled(ctx))
-
-					replay, err := dedup.Do(ctx, direct, call(name), e.run)
-					require.NoError(t, err, name)
-					require.True(t, replay.Replayed, name)
-					require.Equal(t, result.Value, replay.Value, name)
-					require.True(t, result.CreatedAt.Equal(replay.CreatedAt), name)
-					require.Equal(t, 1, f.effects(t, name), name)
-
-					runs := 1
-					if fault.want == again {
-						runs = 2
-					}
-					require.EqualValues(t, runs, e.runs.Load(), "runs of %s", name)
-					require.Equal(t, ticket{ID: runs, Title: name}, result.Value)
-					require.Equal(t, fault.want == recovered, result.Recovered, name)
-					require.Equal(t, fault.want == recovered, result.Replayed, name)
-				}
-				require.Equal(t, len(faults), f.records(t))
-			})
-		}
-	}
-}
-
-// TestWithoutDedupCommitFaultsDouble is the control of TestCommitFaults: the
-// same loss, answered by the naive retry.
-func TestWithoutDedupCommitFaultsDouble(t *testing.T) {
-	t.Parallel()
-
-	ctx, f, proxy := proxied(t, plain, nil)
-	proxy.Arm(faultproxy.Fault{Kind: faultproxy.ReplyReset, Where: faultproxy.AtCommit})
-	e := &tool{ref: "k"}
-	for range 2 {
-		err := pgx.BeginFunc(ctx, f.pool, func(tx pgx.Tx) error {
-			_, err := e.run(ctx, tx)
-			return err
-		})
-		if err == nil {
-			break
-		}
-	}
-	require.Equal(t, 2, f.effects(t, "k"))
-}
-
 func TestCommit(t *testing.T) {
 	t.Parallel()
 
 	for _, order := range []dedup.Order{dedup.LockFirst, dedup.ClaimFirst} {
 		p := profile{order: order, isolation: pgx.ReadCommitted}
-		t.Run(order.String(), func(t *testing.T) {
+		t.Run(string(order), func(t *testing.T) {
 			t.Parallel()
 
 			// The COMMIT is under way while its call has tried again and waits
@@ -316,20 +223,4 @@ func TestCommit(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestReplaysKeepTheirConnection: a replay rolls its transaction back, and the
-// connection stays good for the next.
-func TestReplaysKeepTheirConnection(t *testing.T) {
-	t.Parallel()
-
-	ctx, f, proxy := proxied(t, plain, nil)
-	f.warm(t)
-	before := proxy.Snapshot()
-	for range 3 {
-		result, err := dedup.Do(ctx, f.d, call("warm"), effect("warm"))
-		require.NoError(t, err)
-		require.True(t, result.Replayed)
-	}
-	require.Equal(t, before.Connections, proxy.Snapshot().Connections)
 }

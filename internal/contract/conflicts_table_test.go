@@ -94,24 +94,6 @@ func TestArbiter(t *testing.T) {
 			require.Equal(t, 1, b.effects(t, "k"))
 		})
 	}
-
-	// What is added later is reported after the fact, once.
-	t.Run("SwallowedLater", func(t *testing.T) {
-		t.Parallel()
-		ctx, b := setup(t, nil)
-		_, err := dedup.Do(ctx, b.d, call("before"), effect("before"))
-		require.NoError(t, err)
-		b.exec(t, swallow+`CREATE TRIGGER s BEFORE INSERT ON tool_dedup FOR EACH ROW EXECUTE FUNCTION swallow()`)
-
-		_, err = dedup.Do(ctx, b.d, call("k"), effect("k"))
-		require.ErrorIs(t, err, dedup.ErrBroken)
-		require.ErrorContains(t, err, "swallowed")
-		for range 3 {
-			_, err = dedup.Do(ctx, b.d, call("k"), effect("k"))
-			require.ErrorIs(t, err, dedup.ErrSchema)
-		}
-		require.Equal(t, 1, b.effects(t, "k"))
-	})
 }
 
 // With ClaimFirst the record is written by an upsert of the claim.
@@ -289,13 +271,13 @@ func TestRefusalThatCannotBeCommitted(t *testing.T) {
 	t.Parallel()
 
 	bothOrders(t, func(t *testing.T, p profile) {
-		ctx, f := p.setup(t, &dedup.Options{Errors: dedup.ErrorsStored})
+		ctx, f := p.setup(t, nil)
 		f.exec(t, `CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no'; END $$`)
 		f.exec(t, `CREATE CONSTRAINT TRIGGER no AFTER INSERT OR UPDATE ON tool_dedup DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION no()`)
 		ctx, cancel := context.WithTimeout(ctx, time.Minute) // it was tried for as long as the context allowed
 		defer cancel()
 		e := &tool{ref: "k"}
-		result, err := dedup.Do(ctx, f.d, call("k"), e.run)
+		result, err := dedup.Do(ctx, f.d, storing("k"), e.run)
 		requireState(t, err, "P0001")
 		require.NotErrorIs(t, err, context.DeadlineExceeded)
 		require.Equal(t, 2, result.Attempts)

@@ -120,7 +120,7 @@ func TestDoTxDeadlock(t *testing.T) {
 	t.Parallel()
 
 	for _, order := range []dedup.Order{dedup.LockFirst, dedup.ClaimFirst} {
-		t.Run(order.String(), func(t *testing.T) {
+		t.Run(string(order), func(t *testing.T) {
 			t.Parallel()
 			p := profile{order: order, isolation: pgx.ReadCommitted}
 			ctx, f := p.setup(t, nil, func(config *pgxpool.Config) {

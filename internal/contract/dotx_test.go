@@ -407,34 +407,3 @@ func TestDoTxManyCalls(t *testing.T) {
 	require.Equal(t, calls, f.effects(t, "k"))
 	require.Equal(t, calls, f.records(t))
 }
-
-func TestDoTxOfWhat(t *testing.T) {
-	t.Parallel()
-
-	ctx, f := plain.setup(t, nil)
-	e := &tool{ref: "k"}
-	refused := func(tx pgx.Tx) {
-		t.Helper()
-		var invalid *dedup.InvalidError
-		_, err := f.doTx(ctx, f.d, tx, call("k"), e.run)
-		require.ErrorAs(t, err, &invalid)
-		require.Equal(t, "tx", invalid.Field)
-	}
-	refused(nil)
-
-	ended := f.begin(t, ctx)
-	require.NoError(t, ended.Rollback(ctx))
-	refused(ended)
-
-	aborted := f.begin(t, ctx)
-	_, err := aborted.Exec(ctx, `SELECT 1/0`)
-	require.Error(t, err)
-	refused(aborted)
-
-	busy := f.begin(t, ctx)
-	rows, err := busy.Query(ctx, `SELECT generate_series(1, 3)`)
-	require.NoError(t, err)
-	refused(busy)
-	rows.Close()
-	e.requireRuns(t, 0)
-}

@@ -25,7 +25,6 @@ import (
 	"github.com/tooldedup/dedup/external"
 	"github.com/tooldedup/dedup/httpdedup"
 	tools "github.com/tooldedup/dedup/tool"
-	"github.com/tooldedup/dedup/tool/runner"
 )
 
 // durations are those at which something may overflow, or mean something else.
@@ -238,34 +237,6 @@ func TestDurations(t *testing.T) {
 			}
 		})
 	})
-
-	t.Run("Runner", func(t *testing.T) {
-		t.Parallel()
-		for _, asked := range durations {
-			eachDuration(runner.Policy{Tries: 5, First: time.Second}, func(name string, policy runner.Policy) {
-				clock := &pausing{}
-				call := runner.Call{Tool: "create_ticket", Class: tools.Write, Key: "k", Policy: &policy}
-				_, err := runner.Do(t.Context(), &runner.Runner{Clock: clock}, call, func(context.Context, runner.Try) (int, error) {
-					return 0, &runner.StatusError{Code: http.StatusServiceUnavailable, RetryAfter: asked}
-				})
-				require.Error(t, err)
-				for _, pause := range clock.paused {
-					require.GreaterOrEqual(t, pause, max(asked, 0), "%s, RetryAfter=%d", name, asked)
-				}
-			})
-		}
-	})
-}
-
-// pausing is a clock that does not wait.
-type pausing struct{ paused []time.Duration }
-
-func (p *pausing) Now() time.Time { return time.Unix(0, 0) }
-func (p *pausing) After(d time.Duration) <-chan time.Time {
-	p.paused = append(p.paused, d)
-	over := make(chan time.Time)
-	close(over)
-	return over
 }
 
 // TestEveryDurationIsTried: a new field is tried too, or is one that the library tells.
@@ -311,16 +282,17 @@ func TestEveryDurationIsTried(t *testing.T) {
 		"dedup.Retention.Result", "dedup.Retention.Tombstone", "dedup.RetryPolicy.BaseDelay", "dedup.RetryPolicy.MaxDelay", "dedup.SweeperOptions.Interval",
 		"external.Options.Lease", "external.Tool.KeyKept", "external.Tool.Settles", "external.Tool.Timeout",
 		"httpdedup.Options.MaxWait", "httpdedup.Options.RetryAfter",
-		"runner.Policy.First", "runner.Policy.Max", "runner.Policy.TryTimeout", "runner.StatusError.RetryAfter",
 		"tool.Tool.MaxWait",
 		// handed on as external's
 		"deduptest.Effect.Lease", "tool.ExternalTool.MaxWait",
 		// TestOptionsAreRefused of mcpdedup, and handed on as dedup.Call.MaxWait
 		"mcpdedup.Options.RetryAfter", "mcpdedup.Policy.MaxWait",
+		// TestPauseBounds of runner
+		"runner.Call.Pause", "runner.StatusError.RetryAfter",
 		// refused beyond an hour, or only added to a time
-		"deduptest.Options.Patience", "deduptest.Fault.Delay", "deduptest.Provider.ActsLate", "deduptest.Provider.KeyKept", "deduptest.Provider.SeesLate",
+		"deduptest.Options.Patience", "deduptest.Provider.ActsLate", "deduptest.Provider.KeyKept", "deduptest.Provider.SeesLate",
 		// told by the library
-		"dedup.CallEndData.Age", "dedup.CallEndData.Duration", "dedup.CallEndData.Waited", "dedup.CallStats.Duration", "dedup.CallStats.Waited",
-		"dedup.Result.Waited", "dedup.RetriedData.Delay", "dedup.SweptData.Duration", "deduptest.Outcome.Took", "runner.Event.Pause",
+		"dedup.BatchData.Duration", "dedup.CallEndData.Age", "dedup.CallEndData.Duration", "dedup.CallEndData.Waited", "dedup.CallStats.Duration", "dedup.CallStats.Waited",
+		"dedup.Result.Waited", "dedup.RetriedData.Delay", "dedup.SweptData.Duration", "deduptest.Outcome.Took",
 	}, found)
 }

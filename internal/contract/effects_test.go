@@ -203,16 +203,16 @@ var effectTxUses = map[string]func(t *testing.T, ctx context.Context, tx pgx.Tx)
 func TestEffectTx(t *testing.T) {
 	t.Parallel()
 
-	for name, use := range effectTxUses {
-		t.Run(name, func(t *testing.T) {
+	for _, mode := range everyMode {
+		t.Run(mode.String(), func(t *testing.T) {
 			t.Parallel()
-			for _, mode := range everyMode {
+			ctx, b := setup(t, nil, func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = mode })
+			for name, use := range effectTxUses {
 				if mode == pgx.QueryExecModeSimpleProtocol && name == "Prepare" {
 					continue // pgx: a statement cannot be named there
 				}
-				t.Run(mode.String(), func(t *testing.T) {
-					t.Parallel()
-					ctx, b := setup(t, nil, func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = mode })
+				t.Run(name, func(t *testing.T) { // one after the other: they share the database
+					b.exec(t, `TRUNCATE effects, tool_dedup`)
 					does := func(ctx context.Context, tx pgx.Tx) (ticket, error) { return ticket{}, use(t, ctx, tx) }
 
 					result, err := dedup.Do(ctx, b.d, call("do"), does)

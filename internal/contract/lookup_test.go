@@ -203,7 +203,7 @@ func TestLookFirst(t *testing.T) {
 
 	for _, order := range []dedup.Order{dedup.LockFirst, dedup.ClaimFirst} {
 		for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol} {
-			t.Run(order.String()+"-"+mode.String(), func(t *testing.T) {
+			t.Run(string(order)+"-"+mode.String(), func(t *testing.T) {
 				t.Parallel()
 				ctx, f, proxy := proxied(t, profile{order: order, isolation: pgx.ReadCommitted, mode: mode}, nil)
 				e := &tool{ref: "k"}

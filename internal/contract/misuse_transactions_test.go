@@ -102,14 +102,8 @@ func badNesting() []badRow {
 			})
 		}},
 		// An inner call whose context ends leaves the outer effect as it was.
-		{name: "InnerCancelledBefore", want: fine, records: 1, effects: 1, replays: true, run: func(w *badWorld) error {
-			return w.do(swallow(cancelled(w, true)))
-		}},
 		{name: "InnerCancelledBeforeTx", want: fine, records: 1, effects: 1, replays: true, run: func(w *badWorld) error {
 			return w.doTx(swallow(cancelled(w, true)))
-		}},
-		{name: "InnerCancelledIn", want: fine, records: 1, effects: 1, replays: true, run: func(w *badWorld) error {
-			return w.do(swallow(cancelled(w, false)))
 		}},
 		{name: "InnerCancelledInTx", want: fine, records: 1, effects: 1, replays: true, run: func(w *badWorld) error {
 			return w.doTx(swallow(cancelled(w, false)))
@@ -118,7 +112,6 @@ func badNesting() []badRow {
 		{name: "InnerCancelledBeforeFails", want: is(context.Canceled), run: func(w *badWorld) error { return w.do(cancelled(w, true)) }},
 		{name: "InnerCancelledBeforeFailsTx", want: is(context.Canceled), run: func(w *badWorld) error { return w.doTx(cancelled(w, true)) }},
 		{name: "InnerCancelledInFails", want: is(context.Canceled), run: func(w *badWorld) error { return w.do(cancelled(w, false)) }},
-		{name: "InnerCancelledInFailsTx", want: is(context.Canceled), run: func(w *badWorld) error { return w.doTx(cancelled(w, false)) }},
 	}
 }
 
@@ -173,48 +166,12 @@ func badTransactions() []badRow {
 			require.ErrorIs(w.t, w.do(func(ctx context.Context, tx pgx.Tx) error { kept = tx; return errOwn }), errOwn)
 			return doTx(w, kept)
 		}},
-		{name: "TxReadOnly", want: state("25006"), run: func(w *badWorld) error {
-			tx, err := w.pool.BeginTx(w.ctx, pgx.TxOptions{AccessMode: pgx.ReadOnly})
-			require.NoError(w.t, err)
-			defer tx.Rollback(w.ctx)
-			return doTx(w, tx)
-		}},
 		{name: "TxEffectLeavesRowsOpen", want: is(guard.ErrTxBusy), run: func(w *badWorld) error {
 			return w.inTx(func(tx pgx.Tx) error {
 				_, err := dedup.DoTx(w.ctx, w.d, tx, call("k"), step(func(ctx context.Context, tx pgx.Tx) error {
 					_, err := tx.Query(ctx, "SELECT generate_series(1, 1000)")
 					return err
 				}).effect())
-				return err
-			})
-		}},
-		{name: "TxContextEndedBefore", want: is(context.Canceled), run: func(w *badWorld) error {
-			// The first call of a Deduper looks at the table.
-			require.NoError(w.t, w.inTx(func(tx pgx.Tx) error {
-				_, err := dedup.DoTx(w.ctx, w.d, tx, call("another"), effect("another"))
-				return err
-			}))
-			return w.inTx(func(tx pgx.Tx) error {
-				ctx, cancel := context.WithCancel(w.ctx)
-				cancel()
-				_, err := dedup.DoTx(ctx, w.d, tx, call("k"), effect("k"))
-				w.requireUsable(tx)
-				return err
-			})
-		}},
-		{name: "TxContextEndedInEffect", want: is(context.Canceled), run: func(w *badWorld) error {
-			return w.inTx(func(tx pgx.Tx) error {
-				ctx, cancel := context.WithCancel(w.ctx)
-				_, err := dedup.DoTx(ctx, w.d, tx, call("k"), step(func(ctx context.Context, tx pgx.Tx) error { cancel(); return ctx.Err() }).effect())
-				w.requireUsable(tx)
-				return err
-			})
-		}},
-		{name: "TxContextEndedAfterEffect", want: is(context.Canceled), run: func(w *badWorld) error {
-			return w.inTx(func(tx pgx.Tx) error {
-				ctx, cancel := context.WithCancel(w.ctx)
-				_, err := dedup.DoTx(ctx, w.d, tx, call("k"), step(func(ctx context.Context, tx pgx.Tx) error { cancel(); return nil }).effect())
-				w.requireUsable(tx)
 				return err
 			})
 		}},
@@ -314,10 +271,6 @@ func badContexts() []badRow {
 			ctx, cancel := context.WithCancel(w.ctx)
 			return w.doCtx(ctx, func(context.Context, pgx.Tx) error { cancel(); return dedup.Final(errOwn) })
 		}},
-		{name: "CancelledBeforeCommit", want: is(context.Canceled), run: func(w *badWorld) error {
-			ctx, cancel := context.WithCancel(w.ctx)
-			return w.doCtx(ctx, func(context.Context, pgx.Tx) error { cancel(); return nil })
-		}},
 		{name: "DeadlineInEffect", want: is(context.DeadlineExceeded), run: func(w *badWorld) error {
 			ctx, cancel := context.WithTimeout(w.ctx, 100*time.Millisecond)
 			defer cancel()
@@ -326,71 +279,18 @@ func badContexts() []badRow {
 				return err
 			})
 		}},
-		{name: "OwnDeadlineInEffect", opts: dedup.Options{Errors: dedup.ErrorsStored}, want: is(context.DeadlineExceeded), run: func(w *badWorld) error {
-			return w.do(func(ctx context.Context, tx pgx.Tx) error {
+		{name: "OwnDeadlineInEffect", want: is(context.DeadlineExceeded), run: func(w *badWorld) error {
+			_, err := dedup.Do(w.ctx, w.d, storing("k"), step(func(ctx context.Context, tx pgx.Tx) error {
 				ctx, cancel := context.WithDeadline(ctx, time.Now())
 				defer cancel()
 				_, err := tx.Exec(ctx, "SELECT 1")
 				return err
-			})
-		}},
-		// A COMMIT that has been sent is finished.
-		{name: "CancelledInCommit", proxied: true, want: fine, records: 1, effects: 1, replays: true, run: func(w *badWorld) error {
-			armed := w.proxy.Arm(faultproxy.Fault{Kind: faultproxy.Hold, Where: faultproxy.AtCommit})
-			ctx, cancel := context.WithCancel(w.ctx)
-			answer := make(chan error, 1)
-			go func() { answer <- w.doCtx(ctx, nothing) }()
-			require.NoError(w.t, armed.Wait(w.ctx))
-			cancel()
-			armed.Release()
-			return <-answer
+			}).effect())
+			return err
 		}},
 		{name: "CommitDropped", proxied: true, opts: dedup.Options{Retry: dedup.RetryPolicy{BaseDelay: time.Hour, MaxDelay: time.Hour}}, want: unknown,
 			run: held(faultproxy.Dropped, faultproxy.AtCommit)},
-		{name: "CommitNotAnsweredInTime", proxied: true, opts: dedup.Options{CommitTimeout: 200 * time.Millisecond}, want: unknown,
-			records: 1, effects: 1, replays: true, run: held(faultproxy.Blackhole, faultproxy.AtCommit)},
-		{name: "CommitAnswerLost", proxied: true, want: fine, records: 1, effects: 1, replays: true, run: func(w *badWorld) error {
-			w.proxy.Arm(faultproxy.Fault{Kind: faultproxy.ReplyReset, Where: faultproxy.AtCommit})
-			result, err := dedup.Do(w.ctx, w.d, call("k"), step(nothing).effect())
-			require.True(w.t, result.Recovered)
-			return err
-		}},
-		{name: "CancelledWaiting", want: is(context.Canceled), records: 1, effects: 1, replays: true, run: func(w *badWorld) error {
-			return w.beside(func() error {
-				ctx, cancel := context.WithCancel(w.ctx)
-				w.traced.waiting = cancel // the twin looks from another Deduper
-				defer func() { w.traced.waiting = nil }()
-				_, err := dedup.Do(ctx, newDeduper(w.t, w.pool, nil), call("k"), effect("k"))
-				return err
-			})
-		}},
-		{name: "InFlight", want: is(dedup.ErrInFlight), records: 1, effects: 1, replays: true, run: func(w *badWorld) error {
-			return w.beside(func() error {
-				c := call("k")
-				c.MaxWait = -1
-				is(dedup.ErrInFlight)(w.t, w.inTx(func(tx pgx.Tx) error {
-					_, err := dedup.DoTx(w.ctx, w.d, tx, c, effect("k"))
-					w.requireUsable(tx)
-					return err
-				}))
-				return w.doWith(c)
-			})
-		}},
 	}
-}
-
-// beside runs f while a twin of its call is in its effect, and lets the twin
-// come to its end afterwards.
-func (w *badWorld) beside(f func() error) error {
-	entered, leave, answer := make(chan struct{}), make(chan struct{}), make(chan error, 1)
-	go func() {
-		answer <- w.do(func(context.Context, pgx.Tx) error { close(entered); <-leave; return nil })
-	}()
-	<-entered
-	err := caught(f)
-	close(leave)
-	require.NoError(w.t, <-answer)
-	return err
 }
 
 // badSessions do to the session or the schema what an effect should not.
@@ -438,9 +338,6 @@ func badSessions() (rows []badRow) {
 		return nil
 	})
 	add(badRow{name: "ConnClosed", opts: twice, want: gaveUp}, func(ctx context.Context, tx pgx.Tx) error { return tx.Conn().Close(ctx) })
-	add(badRow{name: "IdleTooLong", opts: dedup.Options{IdleTimeout: 250 * time.Millisecond}, want: state("25P03")}, func(ctx context.Context, tx pgx.Tx) error {
-		return tx.Conn().PgConn().WaitForNotification(ctx) // the server speaks first, to end it
-	})
 	return rows
 }
 

@@ -136,19 +136,3 @@ func TestFirstCallAfterDiscard(t *testing.T) {
 		require.NoError(t, first(newDeduper(t, f.pool, nil), fmt.Sprint("first ", i)))
 	}
 }
-
-func TestShadowedNow(t *testing.T) {
-	t.Parallel()
-	ctx, f := plain.setup(t, nil)
-	f.exec(t, `CREATE SCHEMA frozen`)
-	f.exec(t, `CREATE FUNCTION frozen.now() RETURNS timestamptz LANGUAGE sql AS $$SELECT timestamptz '2000-01-01'$$`)
-	d := newDeduper(t, f.db.Pool(t, func(config *pgxpool.Config) {
-		config.ConnConfig.RuntimeParams["search_path"] = "frozen, pg_catalog, public"
-	}), nil)
-	_, err := dedup.Do(ctx, d, call("k"), func(ctx context.Context, tx pgx.Tx) (ticket, error) {
-		_ = tx.Conn().TypeMap()
-		return ticket{}, errPaper
-	})
-	require.ErrorIs(t, err, errPaper)
-	require.NotErrorIs(t, err, dedup.ErrBroken)
-}

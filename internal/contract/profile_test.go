@@ -1,9 +1,11 @@
 package contract_test
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -48,15 +50,24 @@ type callWay int
 const (
 	viaDo        callWay = iota
 	viaStatement         // DoStatement
-	viaSeparate          // DoStatement with Options.SeparateStatements
+	viaSeparate          // DoStatement with effect and record apart
 	viaSQL               // Do, with effects that write through a *sql.Tx
 )
+
+// apart is a retention so short that effect and record are not sent as one statement.
+func apart(separate bool) dedup.Retention {
+	if !separate {
+		return dedup.Retention{}
+	}
+	return dedup.Retention{Result: 30 * time.Minute, Tombstone: 20 * time.Minute}
+}
 
 // functions is true where effects are functions of Go.
 func (w callWay) functions() bool { return w == viaDo || w == viaSQL }
 
-// combined is true where effect and record are one statement at first.
-func (p profile) combined() bool { return p.way == viaStatement }
+// combined is true where effect and record are one statement at first. A claim is a
+// statement of its own.
+func (p profile) combined() bool { return p.way == viaStatement && p.locks() }
 
 // tries is how often a call runs an effect that fails. What the error of a combined
 // statement means is found out by a second, separate run.
@@ -68,7 +79,7 @@ func (p profile) tries() int {
 }
 
 func (p profile) String() string {
-	name := strings.NewReplacer(" ", "", "_", "").Replace(p.order.String() + "-" + string(p.isolation))
+	name := strings.NewReplacer(" ", "", "_", "").Replace(string(cmp.Or(p.order, dedup.LockFirst)) + "-" + string(p.isolation))
 	if p.mode != 0 {
 		name += "-" + p.mode.String()
 	}
@@ -76,7 +87,7 @@ func (p profile) String() string {
 }
 
 // locks is true where attempts take the identity's lock and insert at the end.
-func (p profile) locks() bool { return p.order == dedup.LockFirst }
+func (p profile) locks() bool { return p.order != dedup.ClaimFirst }
 
 // fresh is true where every statement sees what is committed.
 func (p profile) fresh() bool { return p.isolation == pgx.ReadCommitted }
@@ -118,7 +129,9 @@ func (p profile) setup(t *testing.T, opts *dedup.Options, conf ...func(*pgxpool.
 		f.opts = *opts
 	}
 	f.opts.Order, f.opts.Isolation = p.order, p.isolation
-	f.opts.SeparateStatements = f.opts.SeparateStatements || p.way == viaSeparate
+	if p.way == viaSeparate {
+		f.opts.Retention = apart(true)
+	}
 	if f.opts.Tracer == nil {
 		f.opts.Tracer = f.events
 	}

@@ -21,13 +21,7 @@ func trips(t *testing.T, proxy *faultproxy.Proxy, do func()) int {
 	do()
 	seen := proxy.Snapshot()
 	require.Zero(t, seen.Connections, "new connections")
-	used := 0
-	for _, c := range seen.Conns {
-		if c.Units > 0 {
-			used++
-		}
-	}
-	require.LessOrEqual(t, used, 1, "connections")
+	require.LessOrEqual(t, seen.Used, 1, "connections")
 	return seen.RoundTrips
 }
 
@@ -129,16 +123,26 @@ func (f *fixture) rivalDirect(t *testing.T, c dedup.Call) error {
 	return f.rival(t.Context(), c, c.Key, ticket{ID: 99})
 }
 
-// TestWaitingLooks counts what a twin in another process costs while it waits.
+// TestWaitingLooks counts what a twin in another process costs while it waits: the attempt that
+// finds it busy, which is begin and rollback or a statement that is refused, and each look.
 func TestWaitingLooks(t *testing.T) {
 	t.Parallel()
 
-	for _, mode := range []pgx.QueryExecMode{
-		pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol,
+	for _, c := range []struct {
+		mode    pgx.QueryExecMode
+		do      doFunc
+		attempt int
+	}{
+		{pgx.QueryExecModeCacheStatement, dedup.Do[ticket], 2},
+		{pgx.QueryExecModeCacheDescribe, dedup.Do[ticket], 2},
+		{pgx.QueryExecModeExec, dedup.Do[ticket], 2},
+		{pgx.QueryExecModeSimpleProtocol, dedup.Do[ticket], 2},
+		{pgx.QueryExecModeCacheStatement, byStatement, 1},
 	} {
-		t.Run(mode.String(), func(t *testing.T) {
+		t.Run(fmt.Sprint(c.mode, "-", c.attempt), func(t *testing.T) {
 			t.Parallel()
-			ctx, f, proxy := proxied(t, profile{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: mode}, nil)
+			ctx, f, proxy := proxied(t, profile{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: c.mode}, nil)
+			f.exec(t, fixtureSQL)
 			// The winner is not counted: its pool goes to the server itself.
 			winner := newDeduper(t, f.db.Pool(t), nil)
 			wait := func(key string, looks int) int {
@@ -147,27 +151,21 @@ func TestWaitingLooks(t *testing.T) {
 				receive(t, ctx, held.entered)
 				return trips(t, proxy, func() {
 					// Every look but the last finds the lock taken.
-					seen := make(chan struct{})
 					counter := proxy.Arm(faultproxy.Fault{Kind: faultproxy.Hold, Where: isPeek, Skip: looks - 1})
 					defer counter.Disarm()
-					twin := start(ctx, f.d, call(key), effect(key))
-					go func() {
-						defer close(seen)
-						_ = counter.Wait(ctx)
-						held.release()
-					}()
-					receive(t, ctx, seen)
+					twin := startBy(c.do, ctx, f.d, call(key), effect(key))
+					require.NoError(t, counter.Wait(ctx))
+					held.release()
 					receive(t, ctx, running).require(t)
 					counter.Release()
 					require.True(t, receive(t, ctx, twin).require(t).Replayed)
 				})
 			}
-			_, err := dedup.Do(ctx, f.d, call("warm"), effect("warm"))
+			_, err := c.do(ctx, f.d, call("warm"), effect("warm"))
 			require.NoError(t, err)
 			wait("warm 1", 1)
-			// Begin and rollback of the attempt that finds it busy, and each look.
-			require.Equal(t, 2+1, wait("a", 1))
-			require.Equal(t, 2+5, wait("b", 5))
+			require.Equal(t, c.attempt+1, wait("a", 1))
+			require.Equal(t, c.attempt+5, wait("b", 5))
 		})
 	}
 }

@@ -85,7 +85,7 @@ func TestSession(t *testing.T) {
 						return err
 					}}
 					stores := call(accented)
-					stores.Errors = dedup.ErrorsStored // of the effect, and this is the library's
+					stores.StoreErrors = true // of the effect, and this is the library's
 					_, err := dedup.Do(ctx, f.d, stores, e.run)
 					require.ErrorContains(t, err, "client_encoding")
 					require.Zero(t, f.effects(t, "k"))
@@ -161,6 +161,12 @@ func TestShadowedClock(t *testing.T) {
 			require.Equal(t, replayed, got.Replayed)
 		}
 		require.Equal(t, 1, f.effects(t, "k"))
+		_, err := dedup.Do(ctx, frozen, call("asks for the connection"), func(_ context.Context, tx pgx.Tx) (ticket, error) {
+			_ = tx.Conn()
+			return ticket{}, errPaper
+		})
+		require.ErrorIs(t, err, errPaper)
+		require.NotErrorIs(t, err, dedup.ErrBroken)
 		for _, replayed := range []bool{false, true} {
 			got, err := dedup.DoStatement[ticket](ctx, frozen, call("s"), dedup.SQL(`INSERT INTO public.effects VALUES ('s') RETURNING 1 AS id, ref AS title`))
 			require.NoError(t, err)
@@ -253,7 +259,7 @@ func TestLineIsShared(t *testing.T) {
 			f.exec(t, `CREATE SCHEMA other`)
 			f.exec(t, `CREATE TABLE other.tool_dedup (LIKE tool_dedup INCLUDING ALL)`)
 			dedupers := []*dedup.Deduper{f.d}
-			for _, opts := range []dedup.Options{{Order: dedup.ClaimFirst}, {SeparateStatements: true}, {IdleTimeout: -1, AsyncCommit: true}, {}, {Schema: "other"}} {
+			for _, opts := range []dedup.Options{{Order: dedup.ClaimFirst}, {Retention: apart(true)}, {IdleTimeout: time.Hour}, {}, {Schema: "other"}} {
 				dedupers = append(dedupers, newDeduper(t, f.pool, &opts))
 			}
 			calls := 0
@@ -326,6 +332,48 @@ func TestLineAfterDiscard(t *testing.T) {
 				if mode == pgx.QueryExecModeCacheStatement {
 					require.EqualValues(t, 1+len(do), f.pool.Stat().NewConnsCount(), "each time it was replaced")
 				}
+			})
+		}
+	}
+}
+
+// TestEffectDiscards has effects take away what was prepared on their connection. Do runs
+// them once more and writes their records; DoTx says what they did.
+func TestEffectDiscards(t *testing.T) {
+	t.Parallel()
+
+	for _, mode := range execModes {
+		for _, order := range []dedup.Order{dedup.LockFirst, dedup.ClaimFirst} {
+			t.Run(mode.String()+"-"+string(order), func(t *testing.T) {
+				t.Parallel()
+				ctx, f := profile{order: order, isolation: pgx.ReadCommitted, mode: mode}.setup(t, nil, poolOfOne)
+				discards := func(ref string) dedup.Effect[ticket] {
+					return func(ctx context.Context, tx pgx.Tx) (ticket, error) {
+						got, err := effect(ref)(ctx, tx)
+						if err == nil {
+							_, err = tx.Exec(ctx, `DEALLOCATE ALL`, pgx.QueryExecModeSimpleProtocol)
+						}
+						return got, err
+					}
+				}
+				for range 2 {
+					_, err := dedup.Do(ctx, f.d, call("do"), discards("do"))
+					require.NoError(t, err)
+				}
+				require.Equal(t, []string{"do"}, keys(t, f.bundle))
+				require.Equal(t, 1, f.effects(t, "do"))
+
+				tx := f.begin(t, ctx)
+				_, err := dedup.DoTx(ctx, f.d, tx, call("tx"), discards("tx"))
+				if mode == pgx.QueryExecModeCacheStatement { // the connection is the caller's, and so is what it has prepared
+					require.ErrorIs(t, err, dedup.ErrInvalid)
+					require.ErrorContains(t, err, "DEALLOCATE")
+					requireState(t, err, "26000")
+				} else {
+					require.NoError(t, err)
+				}
+				require.NoError(t, tx.Commit(ctx), "the transaction is as it was")
+				require.Equal(t, f.records(t)-1, f.effects(t, "tx"))
 			})
 		}
 	}

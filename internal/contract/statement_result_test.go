@@ -308,22 +308,11 @@ func TestEncodingChangedInABatch(t *testing.T) {
 	}
 }
 
-// The first caller's row must not be read in an encoding that the statement chose.
-func TestEncodingChangedByTheStatement(t *testing.T) {
-	t.Parallel()
-
-	ctx, f := readCommitted.setup(t, nil)
-	_, err := dedup.DoStatement[ticket](ctx, f.d, call("a"),
-		dedup.SQL(`SELECT 1 AS id, 'é' || left(set_config('client_encoding', 'LATIN1', true), 0) AS title`))
-	require.Error(t, err)
-	require.Zero(t, f.records(t))
-}
-
 // A changed type makes a prepared statement wrong, and not for good.
 func TestSeparateStatementAfterATypeChanged(t *testing.T) {
 	t.Parallel()
 
-	ctx, f := readCommitted.setup(t, &dedup.Options{SeparateStatements: true}, poolOfOne)
+	ctx, f := readCommitted.setup(t, &dedup.Options{Retention: apart(true)}, poolOfOne)
 	f.exec(t, `CREATE TABLE z (v int)`)
 	do := func(key string, arg any) error {
 		_, err := dedup.DoStatement[map[string]any](ctx, f.d, call(key), dedup.SQL(`INSERT INTO z (v) VALUES ($1) RETURNING v`, arg))
@@ -375,35 +364,6 @@ func TestOnErrorAndTransientFaults(t *testing.T) {
 	require.Equal(t, ticket{ID: 1, Title: "x"}, result.Value)
 }
 
-// A pool whose hook discards everything costs connections, and no answers.
-func TestDiscardAllBetweenCalls(t *testing.T) {
-	t.Parallel()
-
-	ctx, f := readCommitted.setup(t, nil, func(c *pgxpool.Config) {
-		c.MaxConns = 2
-		c.AfterRelease = func(conn *pgx.Conn) bool {
-			_, err := conn.Exec(context.Background(), "discard all")
-			return err == nil
-		}
-	})
-	f.countRuns(t)
-	for i := range 3 {
-		key := func(kind string) dedup.Call { return call(fmt.Sprint(kind, i)) }
-		_, err := dedup.Do(ctx, f.d, key("do"), effect("do"))
-		require.NoError(t, err)
-		_, err = dedup.DoStatement[ticket](ctx, f.d, key("statement"), leave("statement"))
-		require.NoError(t, err)
-		for _, out := range outcomes(ctx, f.d,
-			dedup.StatementCall{Call: key("a"), Statement: leave("batch")},
-			dedup.StatementCall{Call: key("b"), Statement: leave("batch")}) {
-			require.NoError(t, out.Err)
-		}
-	}
-	for ref, want := range map[string]int{"do": 3, "statement": 3, "batch": 6} {
-		require.Equal(t, want, f.effects(t, ref), ref)
-	}
-}
-
 // textRow is how a statement's row arrives: byte for byte.
 type textRow = json.RawMessage
 
@@ -427,7 +387,7 @@ func TestStatementTexts(t *testing.T) {
 					_, err := pool.Exec(ctx, sql)
 					require.NoError(t, err)
 				}
-				d, err := dedup.New(pool, &dedup.Options{SeparateStatements: separate})
+				d, err := dedup.New(pool, &dedup.Options{Retention: apart(separate)})
 				require.NoError(t, err)
 				for i, c := range corpus.Taken {
 					_, err := pool.Exec(ctx, `WITH gone AS (DELETE FROM t) INSERT INTO t VALUES (1, 'one')`)

@@ -145,21 +145,19 @@ func TestStatementSynchronousCommit(t *testing.T) {
 	stmt := dedup.SQL(`INSERT INTO effects VALUES (current_setting('synchronous_commit')) RETURNING ref AS value`)
 	for _, c := range []struct {
 		session string
-		async   bool
 		way     callWay
 		want    string
 	}{
 		{session: "off", want: "on"},
 		{session: "off", way: viaSeparate, want: "on"},
-		{session: "off", async: true, want: "off"},
 		{session: "local", want: "local"},
 		{session: "remote_apply", want: "remote_apply"},
 		{session: "on", want: "on"},
 	} {
-		t.Run(fmt.Sprintf("%s-%t-%d", c.session, c.async, c.way), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%s-%d", c.session, c.way), func(t *testing.T) {
 			t.Parallel()
 			p := profile{isolation: pgx.ReadCommitted, way: c.way}
-			ctx, f := p.setup(t, &dedup.Options{AsyncCommit: c.async}, poolOfOne, func(config *pgxpool.Config) {
+			ctx, f := p.setup(t, nil, poolOfOne, func(config *pgxpool.Config) {
 				config.ConnConfig.RuntimeParams["synchronous_commit"] = c.session
 			})
 			got, err := dedup.DoStatement[setting](ctx, f.d, call("k"), stmt)
@@ -189,7 +187,7 @@ func TestStatementGoesApart(t *testing.T) {
 		trips int
 	}{
 		"Whole":          {stmt: backslash, trips: 1},
-		"Separate":       {stmt: backslash, trips: 3, opts: dedup.Options{SeparateStatements: true}},
+		"Separate":       {stmt: backslash, trips: 3, opts: dedup.Options{Retention: apart(true)}},
 		"ClaimFirst":     {stmt: backslash, trips: 3, opts: dedup.Options{Order: dedup.ClaimFirst}},
 		"RepeatableRead": {stmt: backslash, trips: 3, opts: dedup.Options{Isolation: pgx.RepeatableRead}},
 		"Serializable":   {stmt: backslash, trips: 3, opts: dedup.Options{Isolation: pgx.Serializable}},
@@ -392,11 +390,11 @@ func TestLongContractStatements(t *testing.T) {
 		profile{isolation: pgx.ReadCommitted, way: viaStatement, mode: pgx.QueryExecModeDescribeExec},
 		profile{isolation: pgx.ReadCommitted, way: viaStatement, mode: pgx.QueryExecModeExec},
 		profile{isolation: pgx.ReadCommitted, way: viaStatement, mode: pgx.QueryExecModeSimpleProtocol},
-		profile{isolation: pgx.ReadCommitted, way: viaSeparate, mode: pgx.QueryExecModeCacheStatement},
-		profile{isolation: pgx.ReadCommitted, way: viaSeparate, mode: pgx.QueryExecModeCacheDescribe},
-		profile{isolation: pgx.ReadCommitted, way: viaSeparate, mode: pgx.QueryExecModeDescribeExec},
-		profile{isolation: pgx.ReadCommitted, way: viaSeparate, mode: pgx.QueryExecModeExec},
-		profile{isolation: pgx.ReadCommitted, way: viaSeparate, mode: pgx.QueryExecModeSimpleProtocol},
+		profile{order: dedup.ClaimFirst, isolation: pgx.ReadCommitted, way: viaStatement, mode: pgx.QueryExecModeCacheStatement},
+		profile{order: dedup.ClaimFirst, isolation: pgx.ReadCommitted, way: viaStatement, mode: pgx.QueryExecModeCacheDescribe},
+		profile{order: dedup.ClaimFirst, isolation: pgx.ReadCommitted, way: viaStatement, mode: pgx.QueryExecModeDescribeExec},
+		profile{order: dedup.ClaimFirst, isolation: pgx.ReadCommitted, way: viaStatement, mode: pgx.QueryExecModeExec},
+		profile{order: dedup.ClaimFirst, isolation: pgx.ReadCommitted, way: viaStatement, mode: pgx.QueryExecModeSimpleProtocol},
 	)
 }
 
@@ -437,27 +435,4 @@ func TestStatementSwallowed(t *testing.T) {
 	require.ErrorIs(t, insert("k"), dedup.ErrBroken)
 	require.ErrorIs(t, insert("next"), dedup.ErrSchema)
 	require.Zero(t, b.effects(t, "next"))
-}
-
-// TestStatementTimes: the first answer has the same times as every later one,
-// though it was not read from the record.
-func TestStatementTimes(t *testing.T) {
-	t.Parallel()
-
-	type row struct {
-		Ref string `json:"ref"`
-	}
-	ctx, b := setup(t, nil)
-	_, err := dedup.Do(ctx, b.d, call("warm"), effect("warm"))
-	require.NoError(t, err)
-	insert := dedup.SQL(`INSERT INTO effects (ref) VALUES ($1) RETURNING ref`, "k")
-	first, err := dedup.DoStatement[row](ctx, b.d, call("k"), insert)
-	require.NoError(t, err)
-	require.False(t, first.Replayed)
-	again, err := dedup.DoStatement[row](ctx, b.d, call("k"), insert)
-	require.NoError(t, err)
-	require.True(t, again.Replayed)
-	require.Equal(t, again.CreatedAt, first.CreatedAt)
-	require.Equal(t, again.ExpiresAt, first.ExpiresAt)
-	require.True(t, first.ExpiresAt.After(first.CreatedAt))
 }

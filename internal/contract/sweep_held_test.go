@@ -22,7 +22,7 @@ func TestSweepPassesWhatIsHeld(t *testing.T) {
 	for _, archive := range []bool{false, true} {
 		t.Run(map[bool]string{false: "Alone", true: "WithAnArchive"}[archive], func(t *testing.T) {
 			t.Parallel()
-			sweepProfiles(t, func(t *testing.T, p profile) {
+			bothOrders(t, func(t *testing.T, p profile) {
 				ctx, f := p.setup(t, nil)
 				f.exec(t, `CREATE TABLE archive (key text)`)
 				f.fill(t, 40)
@@ -64,7 +64,7 @@ func TestSweepPassesAHeldBatch(t *testing.T) {
 	for name, archive := range map[string]func(context.Context, pgx.Tx, []dedup.SweptRecord) error{"Alone": nil, "WithAnArchive": archiveKeys} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			sweepProfiles(t, func(t *testing.T, p profile) {
+			bothOrders(t, func(t *testing.T, p profile) {
 				ctx, f := p.setup(t, nil)
 				f.exec(t, `CREATE TABLE archive (key text)`)
 				f.exec(t, `INSERT INTO tool_dedup (scope, tool, key, fingerprint, outcome, result, created_at, expires_at, forget_at)
@@ -87,7 +87,7 @@ func TestSweepPassesAHeldBatch(t *testing.T) {
 func TestSweepOfPartitions(t *testing.T) {
 	t.Parallel()
 
-	sweepProfiles(t, func(t *testing.T, p profile) {
+	bothOrders(t, func(t *testing.T, p profile) {
 		ctx, f := p.setup(t, nil)
 		f.exec(t, `ALTER TABLE tool_dedup RENAME TO template`)
 		f.exec(t, `CREATE TABLE tool_dedup (LIKE template INCLUDING DEFAULTS) PARTITION BY HASH (scope)`)
@@ -116,7 +116,7 @@ func TestSweepOfPartitions(t *testing.T) {
 func TestSweepPassesALockedTable(t *testing.T) {
 	t.Parallel()
 
-	sweepProfiles(t, func(t *testing.T, p profile) {
+	bothOrders(t, func(t *testing.T, p profile) {
 		ctx, f := p.setup(t, nil)
 		f.fill(t, 3)
 		tx := f.begin(t, ctx)
@@ -141,7 +141,7 @@ func TestFrozenSweeperHoldsNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			sweepProfiles(t, func(t *testing.T, p profile) {
+			bothOrders(t, func(t *testing.T, p profile) {
 				ctx, f := p.setup(t, nil)
 				f.fill(t, 10)
 				f.forgetAll(t)
@@ -202,7 +202,7 @@ func (f *fixture) proxied(t *testing.T) (*faultproxy.Proxy, *pgxpool.Pool) {
 func TestFrozenArchive(t *testing.T) {
 	t.Parallel()
 
-	sweepProfiles(t, func(t *testing.T, p profile) {
+	bothOrders(t, func(t *testing.T, p profile) {
 		ctx, f := p.setup(t, &dedup.Options{Retry: dedup.RetryPolicy{MaxAttempts: 10_000, BaseDelay: time.Millisecond, MaxDelay: 20 * time.Millisecond}})
 		f.fill(t, 10)
 		f.forgetAll(t)
@@ -231,29 +231,4 @@ func TestFrozenArchive(t *testing.T) {
 		require.Equal(t, "3600000", idle)
 		require.Equal(t, 1, f.effects(t, "3"))
 	})
-}
-
-// TestCallsBesideAnArchive: for as long as a hook holds its batch's rows, no call
-// waits for a twin that there is not.
-func TestCallsBesideAnArchive(t *testing.T) {
-	t.Parallel()
-
-	ctx, f := plain.setup(t, &dedup.Options{MaxWait: -1, Retry: dedup.RetryPolicy{MaxAttempts: 3, BaseDelay: time.Millisecond}})
-	f.fill(t, 3)
-	f.forgetAll(t)
-	got, err := f.peer(t).Sweep(ctx, &dedup.SweepOptions{Archive: func(ctx context.Context, _ pgx.Tx, _ []dedup.SweptRecord) error {
-		_, err := dedup.Do(ctx, f.d, call("1"), effect("1"))
-		require.ErrorIs(t, err, dedup.ErrAttemptsExhausted)
-		requireState(t, err, "55P03")
-		_, err = dedup.DoStatement[ticket](ctx, f.d, call("1"), dedup.SQL(`SELECT 1 AS id`))
-		require.ErrorIs(t, err, dedup.ErrAttemptsExhausted)
-		tx := f.begin(t, ctx)
-		defer func() { require.NoError(t, tx.Rollback(ctx)) }()
-		_, err = dedup.DoTx(ctx, f.d, tx, call("1"), effect("1"))
-		require.ErrorIs(t, err, dedup.ErrRestartTx)
-		return nil
-	}})
-	require.NoError(t, err)
-	require.EqualValues(t, 3, got.Forgotten)
-	require.Zero(t, f.effects(t, "1"))
 }

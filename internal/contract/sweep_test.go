@@ -29,21 +29,12 @@ func (b *bundle) forgetAll(t *testing.T) {
 	b.exec(t, `UPDATE tool_dedup SET forget_at = expires_at`)
 }
 
-func sweepProfiles(t *testing.T, run func(t *testing.T, p profile)) {
-	for _, order := range []dedup.Order{dedup.LockFirst, dedup.ClaimFirst} {
-		t.Run(order.String(), func(t *testing.T) {
-			t.Parallel()
-			run(t, profile{order: order, isolation: pgx.ReadCommitted})
-		})
-	}
-}
-
 func TestSweep(t *testing.T) {
 	t.Parallel()
 
 	t.Run("TombstonesThenDeletes", func(t *testing.T) {
 		t.Parallel()
-		sweepProfiles(t, func(t *testing.T, p profile) {
+		bothOrders(t, func(t *testing.T, p profile) {
 			ctx, f := p.setup(t, nil)
 			f.fill(t, 25)
 			_, err := dedup.Do(ctx, f.d, call("fresh"), effect("fresh"))
@@ -84,6 +75,20 @@ func TestSweep(t *testing.T) {
 		require.Equal(t, []string{"21", "22", "23", "24", "25"}, keys(t, f.bundle), "the oldest went first")
 	})
 
+	// A trigger keeps every record.
+	t.Run("MaxBatchesOfNothing", func(t *testing.T) {
+		t.Parallel()
+		ctx, f := plain.setup(t, nil)
+		f.fill(t, 25)
+		f.forgetAll(t)
+		f.exec(t, `CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'`)
+		f.exec(t, `CREATE TRIGGER keep BEFORE DELETE ON tool_dedup FOR EACH ROW EXECUTE FUNCTION keep()`)
+		got, err := f.d.Sweep(ctx, &dedup.SweepOptions{BatchSize: 1, MaxBatches: 2, Rest: -1})
+		require.NoError(t, err)
+		require.Equal(t, dedup.SweepResult{Batches: 20}, got)
+		require.Equal(t, 25, f.records(t))
+	})
+
 	t.Run("Options", func(t *testing.T) {
 		t.Parallel()
 		ctx, f := plain.setup(t, nil)
@@ -113,7 +118,7 @@ func TestSweep(t *testing.T) {
 
 	t.Run("ConcurrentSweepsTakeEachRecordOnce", func(t *testing.T) {
 		t.Parallel()
-		sweepProfiles(t, func(t *testing.T, p profile) {
+		bothOrders(t, func(t *testing.T, p profile) {
 			ctx, f := p.setup(t, nil)
 			f.exec(t, `CREATE TABLE archive (key text)`)
 			f.fill(t, 60)
@@ -164,7 +169,7 @@ func TestSweepArchive(t *testing.T) {
 
 	t.Run("SeesWhatGoesAndIsCommittedWithIt", func(t *testing.T) {
 		t.Parallel()
-		sweepProfiles(t, func(t *testing.T, p profile) {
+		bothOrders(t, func(t *testing.T, p profile) {
 			ctx, f := p.setup(t, nil)
 			f.exec(t, `CREATE TABLE archive (key text)`)
 			f.fill(t, 5)
@@ -217,7 +222,7 @@ func TestSweepArchive(t *testing.T) {
 	// caller's transaction took longer than its result is kept.
 	t.Run("NothingGoesUnseen", func(t *testing.T) {
 		t.Parallel()
-		sweepProfiles(t, func(t *testing.T, p profile) {
+		bothOrders(t, func(t *testing.T, p profile) {
 			ctx, f := p.setup(t, nil)
 			f.exec(t, `CREATE TABLE archive (key text)`)
 			c := call("late")
@@ -286,7 +291,7 @@ func (b *bundle) watchSweeps(t *testing.T) {
 // due and stay are not looked at by every batch.
 func TestSweepGoesOn(t *testing.T) {
 	t.Parallel()
-	sweepProfiles(t, func(t *testing.T, p profile) {
+	bothOrders(t, func(t *testing.T, p profile) {
 		ctx, f := p.setup(t, nil)
 		f.fill(t, 25)
 		f.exec(t, `CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'`)
@@ -340,7 +345,7 @@ func TestSweepCommit(t *testing.T) {
 	for _, archive := range []bool{false, true} {
 		t.Run(map[bool]string{false: "Alone", true: "WithAnArchive"}[archive], func(t *testing.T) {
 			t.Parallel()
-			sweepProfiles(t, func(t *testing.T, p profile) {
+			bothOrders(t, func(t *testing.T, p profile) {
 				ctx, f := p.setup(t, nil)
 				f.exec(t, `CREATE TABLE archive (key text)`)
 				f.fill(t, 3)

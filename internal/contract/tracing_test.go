@@ -136,7 +136,7 @@ func TestTracerIsToldEveryEventOnce(t *testing.T) {
 		require.Equal(t, id("k"), expired[0].CallData)
 		require.Positive(t, expired[0].Age)
 
-		require.Len(t, events[dedup.CallStartData](r), 9)
+		require.Len(t, events[dedup.CallData](r), 9)
 		require.Len(t, events[dedup.CallEndData](r), 9)
 		require.Equal(t, []dedup.ResetData{{CallData: reset, Reason: "asked by the customer", Freed: true, Audited: true}}, events[dedup.ResetData](r))
 		require.Len(t, events[dedup.SweptData](r), 1)
@@ -148,7 +148,7 @@ func TestTracerIsToldEveryEventOnce(t *testing.T) {
 func TestTracerIsToldOfAWaitOnce(t *testing.T) {
 	t.Parallel()
 
-	sweepProfiles(t, func(t *testing.T, p profile) {
+	bothOrders(t, func(t *testing.T, p profile) {
 		ctx, f := p.setup(t, &dedup.Options{MaxWait: 200 * time.Millisecond})
 		held := newGate()
 		running := start(ctx, f.d, call("k"), (&tool{ref: "k", then: held.then}).run)
@@ -180,13 +180,15 @@ func spanOf(ctx context.Context) string {
 	return name
 }
 
-func (s *spans) TraceCallStart(ctx context.Context, data dedup.CallStartData) context.Context {
+func (s *spans) TraceCallStart(ctx context.Context, data dedup.CallData) context.Context {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	name := data.Func + " " + data.Key
 	s.open[name] = spanOf(ctx)
 	return context.WithValue(ctx, spanKey{}, name)
 }
+
+func (*spans) TraceEvent(context.Context, dedup.Event) {}
 
 func (s *spans) TraceCallEnd(ctx context.Context, data dedup.CallEndData) {
 	s.mu.Lock()
@@ -295,13 +297,3 @@ type panickingArg struct{}
 func (panickingArg) MarshalJSON() ([]byte, error) { panic("no text") }
 
 func dedupValue[R any](result dedup.Result[R], err error) (R, error) { return result.Value, err }
-
-func TestTracerOfNothing(t *testing.T) {
-	t.Parallel()
-
-	_, b := setup(t, nil)
-	for _, tracer := range []dedup.Tracer{struct{}{}, recorder{}, dedup.MultiTracer(newRecorder(), 7)} {
-		_, err := dedup.New(b.pool, &dedup.Options{Tracer: tracer})
-		require.ErrorIs(t, err, dedup.ErrInvalid)
-	}
-}

@@ -176,7 +176,7 @@ func TestWaitingTwinsHoldNoConnection(t *testing.T) {
 
 	const twins = 100 // in each process
 	for _, order := range []dedup.Order{dedup.LockFirst, dedup.ClaimFirst} {
-		t.Run(order.String(), func(t *testing.T) {
+		t.Run(string(order), func(t *testing.T) {
 			t.Parallel()
 			ctx, f := profile{order: order, isolation: pgx.ReadCommitted}.setup(t, nil)
 			peer := f.peer(t)
@@ -253,7 +253,7 @@ func TestWaitOutlivesAFault(t *testing.T) {
 	waiting := start(ctx, waiter, call("k"), effect("k"))
 	require.NoError(t, f.events.untilWaiting(ctx, 0, 1))
 
-	ended := scalar[int](t, f.bundle, `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = 'waiter'`)
+	ended := scalar[int](t, f.bundle, `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'waiter'`)
 	require.Positive(t, ended)
 	held.release()
 	receive(t, ctx, twin).require(t)
@@ -335,14 +335,17 @@ func TestTakeover(t *testing.T) {
 				c := call("k")
 				c.MaxWait = wait
 				_, err := dedup.Do(ctx, f.d, c, e.run)
+				_, errStatement := dedup.DoStatement[ticket](ctx, f.d, c, dedup.SQL(`SELECT 1 AS id`))
 				tx := f.begin(t, ctx)
 				_, errTx := dedup.DoTx(ctx, f.d, tx, c, e.run)
-				if p.order == dedup.LockFirst { // which knows that it is no twin
+				if p.locks() { // which knows that it is no twin
 					require.ErrorIs(t, err, dedup.ErrAttemptsExhausted)
 					requireState(t, err, "55P03")
+					require.ErrorIs(t, errStatement, dedup.ErrAttemptsExhausted)
 					require.ErrorIs(t, errTx, dedup.ErrRestartTx)
 				} else {
 					require.ErrorIs(t, err, dedup.ErrInFlight)
+					require.ErrorIs(t, errStatement, dedup.ErrInFlight)
 					require.ErrorIs(t, errTx, dedup.ErrInFlight)
 				}
 				require.NotErrorIs(t, err, dedup.ErrOutcomeUnknown)

@@ -5,7 +5,7 @@ import "strings"
 // Problem is one thing that is wrong, and how to put it right.
 type Problem struct {
 	Name string
-	// What says what is wrong and what it leads to.
+	// What describes the fault and its consequence.
 	What string
 	// Fix says what to do. Where SQL is all there is to it, it is "run: " and
 	// a statement for a role that owns the table.

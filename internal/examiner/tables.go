@@ -51,7 +51,7 @@ func dedupTable() Table {
 // optionalTables are those that only some programs use. FindProblems cannot know which
 // programs those are.
 func optionalTables() []Table {
-	const refused = "calls of tools with a look-alike guard are refused"
+	const refused = "earlier releases refuse calls of tools with a look-alike guard"
 	return []Table{{
 		Name: "tool_lookalike", Migrations: []int64{2},
 		columns: `

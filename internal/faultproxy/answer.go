@@ -94,7 +94,7 @@ func (s *session) answered() {
 		return // of which there may be millions
 	}
 	if kind == kindComplete && string(body) == "COMMIT\x00" {
-		s.count(func(c *Counts) { c.Committed++ })
+		s.count(func(c *Snapshot) { c.Committed++ })
 	}
 	if head, _ := s.head(); head.shot != nil && s.endsAnswer(kind, body) {
 		s.strike(head.shot)
@@ -102,9 +102,6 @@ func (s *session) answered() {
 	_, silent := s.head()
 	heard := !silent && kind != kindNotice && kind != kindNotify && kind != kindSetting
 	s.mu.Lock()
-	if heard {
-		s.asking = false
-	}
 	if kind != kindReady || len(s.pending) == 0 {
 		s.mu.Unlock()
 		return
@@ -114,7 +111,7 @@ func (s *session) answered() {
 	trip := len(s.pending) == 0 && heard && !first.startup
 	s.mu.Unlock()
 	if trip {
-		s.count(func(c *Counts) { c.RoundTrips++ })
+		s.count(func(c *Snapshot) { c.RoundTrips++ })
 	}
 }
 
@@ -171,7 +168,7 @@ func (s *session) pass() bool {
 	if len(out) == 0 {
 		return true
 	}
-	s.count(func(c *Counts) { c.BytesToClient += int64(len(out)) })
+	s.count(func(c *Snapshot) { c.BytesToClient += int64(len(out)) })
 	if _, err := s.client.Write(out); err == nil || s.wasCut() {
 		return true
 	}

@@ -47,18 +47,15 @@ func (p *Proxy) Arm(f Fault) *Armed {
 // answer is held; for Blackhole, when the answer was dropped; for all others, when the client has been cut off.
 func (a *Armed) Applied() <-chan struct{} { return a.applied.c }
 
-// Settled is closed when what the first unit hit does in the database is final: for Hold, ReplyDelayed and Blackhole,
-// when the server has answered it; for the kinds that cut, when the server process of the connection has ended.
-func (a *Armed) Settled() <-chan struct{} { return a.settled.c }
-
 // Wait waits for Applied.
 func (a *Armed) Wait(ctx context.Context) error {
 	return wait(ctx, a.Applied(), a.fault.Kind, "applied")
 }
 
-// WaitSettled waits for Settled.
+// WaitSettled waits until what the first unit hit does in the database is final: for Hold, ReplyDelayed and Blackhole,
+// until the server has answered it; for the kinds that cut, until the server process of the connection has ended.
 func (a *Armed) WaitSettled(ctx context.Context) error {
-	return wait(ctx, a.Settled(), a.fault.Kind, "settled")
+	return wait(ctx, a.settled.c, a.fault.Kind, "settled")
 }
 
 // Release lets go what the fault holds, now and in the future.
@@ -143,7 +140,7 @@ type shot struct {
 // has the signal finds it done.
 func (s *shot) apply(happen func()) {
 	s.done = true
-	s.armed.ledger.fault(s.armed.fault.Kind)
+	s.armed.ledger.count(func(c *Snapshot) { c.Faults[s.armed.fault.Kind]++ })
 	s.armed.list.mu.Lock()
 	s.armed.count++
 	s.armed.list.mu.Unlock()

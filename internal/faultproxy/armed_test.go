@@ -99,26 +99,6 @@ func TestWhere(t *testing.T) {
 
 	b := setup(t)
 
-	t.Run("AtUnit", func(t *testing.T) {
-		t.Parallel()
-		p := b.proxy(t)
-		p.Arm(faultproxy.Fault{Kind: faultproxy.ReplyClosed, Where: faultproxy.AtUnit(3)})
-		conn := b.connect(t, p, pgx.QueryExecModeSimpleProtocol)
-		require.NoError(t, conn.Ping(b.ctx))
-		require.NoError(t, conn.Ping(b.ctx))
-		require.Error(t, conn.Ping(b.ctx))
-	})
-
-	t.Run("AtPrepare", func(t *testing.T) {
-		t.Parallel()
-		p := b.proxy(t)
-		p.Arm(faultproxy.Fault{Kind: faultproxy.Dropped, Where: faultproxy.AtPrepare("INSERT INTO done")})
-		conn := b.connect(t, p, pgx.QueryExecModeCacheStatement)
-		_, err := conn.Exec(b.ctx, "INSERT INTO done VALUES ($1)", "prepare")
-		require.Error(t, err)
-		require.Zero(t, p.Snapshot().Executed)
-	})
-
 	for _, kind := range []faultproxy.Kind{
 		faultproxy.ReplyReset, faultproxy.ReplyClosed, faultproxy.ReplyCut, faultproxy.Dropped, faultproxy.Delayed,
 		faultproxy.CutBeforeSync, faultproxy.CutAfterBytes,

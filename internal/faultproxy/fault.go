@@ -50,7 +50,7 @@ const (
 type Fault struct {
 	Kind Kind
 
-	// Where picks the units to hit: AtCommit, AtUnit(3), AtSQL("insert into") or any function. Nil picks every unit
+	// Where picks the units to hit: AtCommit, AtSQL("insert into") or any function. Nil picks every unit
 	// except the start-up exchange, which only a function can pick (AtConnect does).
 	// Several connections may call it at once, and a call does not mean that the fault will hit.
 	Where func(Unit) bool

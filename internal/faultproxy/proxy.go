@@ -87,7 +87,7 @@ func (p *Proxy) accept() {
 		}
 		client := conn.(*net.TCPConn)
 		if p.refuse.Load() {
-			p.ledger.refuse()
+			p.ledger.count(func(c *Snapshot) { c.Refused++ })
 			reset(client)
 			continue
 		}
@@ -117,12 +117,11 @@ func (p *Proxy) serve(l *link) {
 			}
 			continue
 		case codeCancel:
-			p.ledger.cancel()
+			p.ledger.count(func(c *Snapshot) { c.Cancels++ })
 			p.passCancel(l, packet)
 			return
 		}
 		conn := p.ledger.connect()
-		defer p.ledger.disconnect(conn)
 		if p.dial(l) {
 			newSession(p, l, conn).run(packet)
 		}

@@ -65,20 +65,18 @@ func (s *session) message() bool {
 	kind := r.reader.kind()
 	if kind == kindQuit {
 		s.clientLeft.fire()
-	} else {
-		s.asks()
 	}
 	complete := r.tracker.add(kind, r.reader.body)
 	switch {
 	case !r.aiming && complete:
 		unit := r.tracker.next()
-		s.count(func(c *Counts) { c.sent(unit) })
+		s.proxy.ledger.sent(unit)
 		s.expect(pending{})
 	case r.aiming && complete:
 		held := r.held
 		r.held = nil
 		unit := r.tracker.next()
-		s.count(func(c *Counts) { c.sent(unit) })
+		s.proxy.ledger.sent(unit)
 		return s.flush() && s.finish(unit, held)
 	case r.aiming && (!r.tracker.open || kind == kindFlush):
 		// No part of a unit, or the client wants an answer to what it has sent so far.
@@ -86,17 +84,6 @@ func (s *session) message() bool {
 		r.held, r.aiming = nil, false
 	}
 	return true
-}
-
-// asks counts a turn when the client sends for the first time after having received.
-func (s *session) asks() {
-	s.mu.Lock()
-	begins := !s.asking
-	s.asking = true
-	s.mu.Unlock()
-	if begins {
-		s.count(func(c *Counts) { c.Turns++ })
-	}
 }
 
 // finish delivers a whole unit, as the fault that hits it wants it, and reports whether the session goes on.
@@ -153,7 +140,7 @@ func (s *session) send(raw []byte) bool {
 		raw = raw[:limit.left]
 		s.discardAnswers(limit.shot)
 	}
-	s.count(func(c *Counts) { c.BytesToServer += int64(len(raw)) })
+	s.count(func(c *Snapshot) { c.BytesToServer += int64(len(raw)) })
 	if _, err := s.server.Write(raw); err != nil {
 		return false
 	}

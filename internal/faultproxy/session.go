@@ -13,12 +13,10 @@ const blockSize = 64 << 10
 type session struct {
 	*link
 	proxy *Proxy
-	conn  *ConnCounts
 
 	mu        sync.Mutex
 	shots     []*shot   // every fault that was taken for this session
 	pending   []pending // units delivered and not yet answered, oldest first
-	asking    bool      // the client has sent since it last received
 	discard   bool      // no more answers for the client
 	afterGone *shot     // to be applied when the server has gone
 
@@ -35,9 +33,9 @@ type pending struct {
 	shot    *shot
 }
 
-func newSession(p *Proxy, l *link, conn *ConnCounts) *session {
-	s := &session{link: l, proxy: p, conn: conn, ended: make(chan struct{}), clientLeft: newSignal()}
-	s.requests = requests{reader: frameReader{keep: keepFromClient}, tracker: newTracker(conn.ID)}
+func newSession(p *Proxy, l *link, conn int) *session {
+	s := &session{link: l, proxy: p, ended: make(chan struct{}), clientLeft: newSignal()}
+	s.requests = requests{reader: frameReader{keep: keepFromClient}, tracker: newTracker(conn)}
 	s.answers = answers{reader: frameReader{keep: keepFromServer}}
 	return s
 }
@@ -109,4 +107,4 @@ func (s *session) hold(shot *shot, others ...<-chan struct{}) bool {
 	return false
 }
 
-func (s *session) count(change func(*Counts)) { s.proxy.ledger.add(s.conn, change) }
+func (s *session) count(change func(*Snapshot)) { s.proxy.ledger.count(change) }

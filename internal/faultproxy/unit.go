@@ -2,6 +2,7 @@ package faultproxy
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 
 	"github.com/tooldedup/dedup/internal/sqllex"
@@ -28,29 +29,12 @@ func AtCommit(u Unit) bool { return u.Commits }
 // AtConnect aims at the start-up exchange of a new connection.
 func AtConnect(u Unit) bool { return u.Index == 0 }
 
-// AtUnit aims at the nth unit of each connection; 1 is the first after start-up.
-func AtUnit(n int) func(Unit) bool {
-	return func(u Unit) bool { return u.Index == n }
-}
-
 // AtSQL aims at the units that execute a statement whose text contains part, in upper or lower case.
 func AtSQL(part string) func(Unit) bool {
-	return func(u Unit) bool { return contains(u.Executes, part) }
-}
-
-// AtPrepare aims at the units that parse a statement whose text contains part, in upper or lower case.
-func AtPrepare(part string) func(Unit) bool {
-	return func(u Unit) bool { return contains(u.Prepares, part) }
-}
-
-func contains(texts []string, part string) bool {
 	part = strings.ToLower(part)
-	for _, text := range texts {
-		if strings.Contains(strings.ToLower(text), part) {
-			return true
-		}
+	return func(u Unit) bool {
+		return slices.ContainsFunc(u.Executes, func(sql string) bool { return strings.Contains(strings.ToLower(sql), part) })
 	}
-	return false
 }
 
 // tracker puts a client's messages together to units, and knows the prepared statements and portals by name.

@@ -77,10 +77,7 @@ func TestAims(t *testing.T) {
 	unit := Unit{Index: 3, Executes: []string{"INSERT INTO done"}, Prepares: []string{"Commit"}}
 	require.True(t, AtSQL("insert into")(unit))
 	require.False(t, AtSQL("commit")(unit))
-	require.True(t, AtPrepare("COMMIT")(unit))
 	require.False(t, AtCommit(unit))
-	require.True(t, AtUnit(3)(unit))
-	require.False(t, AtUnit(2)(unit))
 	require.False(t, AtConnect(unit))
 	require.True(t, AtConnect(Unit{}))
 }

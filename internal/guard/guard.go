@@ -233,7 +233,7 @@ func (e *guardedTx) Conn() *pgx.Conn {
 	return e.tx.Conn()
 }
 
-// failedRows are the rows of a statement that was not sent.
+// failedRows are the rows of a statement that was not sent. Those of pgx panic when they are scanned.
 type failedRows struct{ err error }
 
 func (r failedRows) Close()                                       {}

@@ -257,7 +257,6 @@ func (c *cluster) restart(ctx context.Context) error {
 	if c.stopped {
 		return ErrStopped
 	}
-	died := c.process != nil && c.process.ended()
 	if err := c.killLocked(); err != nil {
 		return err
 	}
@@ -266,10 +265,11 @@ func (c *cluster) restart(ctx context.Context) error {
 	for !portIsFree(c.port) && pause(waitCtx, pollEvery) {
 	}
 	for {
-		// Children of a postmaster that died by other hands than ours end by
-		// themselves, and until then their memory keeps a new one from starting.
+		// Children of a postmaster that died by other hands than ours, or while it
+		// was making them, end by themselves, and until then their memory keeps a
+		// new one from starting.
 		err := c.launch(ctx)
-		if err == nil || !died || !pause(waitCtx, 10*pollEvery) {
+		if err == nil || !pause(waitCtx, 10*pollEvery) {
 			return err
 		}
 	}

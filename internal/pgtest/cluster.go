@@ -21,6 +21,10 @@ const (
 	// startWait bounds the start of the server, a container's image included.
 	startWait = 10 * time.Minute
 
+	// sharedServer is the environment variable with the URL of the server that the tests of
+	// several processes share: that of the program below pgserver/share.
+	sharedServer = "DEDUP_SHARED_SERVER"
+
 	// adminConns is the number of connections that create and drop databases.
 	adminConns = 4
 )
@@ -29,12 +33,15 @@ const (
 // it. The server is started when it is first used.
 type cluster struct {
 	options *pgserver.Options
+	shared  string // URL of a server that runs already, "" to start one
 
-	mu     sync.Mutex // guards the fields below
-	opened bool       // someone will call close
-	server *pgserver.Server
-	admin  *pgxpool.Pool // to the server's database postgres
-	err    error         // of the start, for every test that comes later
+	mu       sync.Mutex       // guards the fields below
+	opened   bool             // someone will call close
+	server   *pgserver.Server // nil where the tests of several processes share one
+	url      string           // of the server's database postgres
+	admin    *pgxpool.Pool    // to the same
+	strategy string           // how CREATE DATABASE copies the template, see clone
+	err      error            // of the start, for every test that comes later
 
 	template template
 	copying  sync.Mutex // one CREATE or DROP DATABASE at a time, see clone
@@ -86,23 +93,32 @@ func (c *cluster) connect() (*pgxpool.Pool, error) {
 }
 
 func (c *cluster) start(ctx context.Context) (*pgxpool.Pool, error) {
-	server, err := pgserver.Start(ctx, c.options)
-	if err != nil {
-		return nil, err
+	if c.url = c.shared; c.url == "" {
+		server, err := pgserver.Start(ctx, c.options)
+		if err != nil {
+			return nil, err
+		}
+		c.server, c.url = server, server.URL
 	}
-	c.server = server
-
-	config, err := pgxpool.ParseConfig(server.URL)
+	config, err := pgxpool.ParseConfig(c.url)
 	if err != nil {
 		return nil, fmt.Errorf("reading the server's URL: %w", err)
 	}
 	config.MaxConns = adminConns
-	return pgxpool.NewWithConfig(ctx, config)
+	admin, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	if err := admin.QueryRow(ctx, chooseStrategy).Scan(&c.strategy); err != nil {
+		admin.Close()
+		return nil, fmt.Errorf("asking for the server's settings: %w", err)
+	}
+	return admin, nil
 }
 
 // outlives reports whether the server outlives this process.
 func (c *cluster) outlives() bool {
-	return c.server.Way() == pgserver.WayURL
+	return c.server != nil && c.server.Way() == pgserver.WayURL
 }
 
 // ignoredGoroutines are those that testcontainers-go keeps to the end of the

@@ -107,7 +107,7 @@ func (c *cluster) create(ctx context.Context, test string, migrated bool) (*DB, 
 		}
 	}
 	db := &DB{Name: databaseName(test), cluster: c}
-	if db.URL, err = databaseURL(c.server.URL, db.Name); err != nil {
+	if db.URL, err = databaseURL(c.url, db.Name); err != nil {
 		return nil, err
 	}
 	if err := c.clone(ctx, admin, db.Name, source); err != nil {

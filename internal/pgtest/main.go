@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"syscall"
 	"testing"
 	"time"
 
@@ -18,11 +19,18 @@ const stopWait = 30 * time.Second
 
 // process is the cluster of this test process. A test has nothing in its hands
 // but its testing.TB, so the server that the tests share has to be kept here.
-var process = newCluster(&pgserver.Options{
-	Logf: func(format string, args ...any) {
-		fmt.Fprintf(os.Stderr, "pgtest: "+format+"\n", args...)
-	},
-})
+var process = newProcessCluster()
+
+func newProcessCluster() *cluster {
+	c := newCluster(&pgserver.Options{
+		Logf: func(format string, args ...any) {
+			fmt.Fprintf(os.Stderr, "pgtest: "+format+"\n", args...)
+		},
+	})
+	// syscall: a result does not depend on the server, and so it stays in the cache of go test.
+	c.shared, _ = syscall.Getenv(sharedServer)
+	return c
+}
 
 // Main runs the tests, stops the server if one was started, checks that no
 // goroutine is left but those that ignored names, and exits. A goroutine that is left fails the

@@ -38,7 +38,7 @@ func runHelper(t *testing.T, mode, url string) (output string, passed bool) {
 	binary, err := os.Executable()
 	require.NoError(t, err)
 	cmd := exec.CommandContext(t.Context(), binary, "-test.run=^TestHelper$", "-test.v")
-	cmd.Env = append(os.Environ(), helperMode+"="+mode, "DEDUP_DATABASE_URL="+url)
+	cmd.Env = append(os.Environ(), helperMode+"="+mode, "DEDUP_DATABASE_URL="+url, sharedServer+"=")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		var exit *exec.ExitError
@@ -84,7 +84,7 @@ func TestRun(t *testing.T) {
 		t.Parallel()
 		_, err := process.connect()
 		require.NoError(t, err)
-		output, passed := runHelper(t, "fail", process.server.URL)
+		output, passed := runHelper(t, "fail", process.url)
 		require.False(t, passed)
 		kept := regexp.MustCompile(`the test's database is kept: psql '(.+/(\w+)\?.+)'`).FindStringSubmatch(output)
 		require.NotNil(t, kept, output)

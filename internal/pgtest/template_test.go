@@ -67,13 +67,13 @@ func TestTemplateIsMadeOnce(t *testing.T) {
 	require.True(t, template)
 	require.False(t, connectable)
 
-	url, err := databaseURL(process.server.URL, name)
+	url, err := databaseURL(process.url, name)
 	require.NoError(t, err)
 	_, err = pgx.Connect(t.Context(), url)
 	require.ErrorContains(t, err, "not currently accepting connections")
 
 	db := &DB{Name: databaseName(t.Name()), cluster: process}
-	db.URL, err = databaseURL(process.server.URL, db.Name)
+	db.URL, err = databaseURL(process.url, db.Name)
 	require.NoError(t, err)
 	require.NoError(t, process.clone(t.Context(), admin, db.Name, name))
 	t.Cleanup(func() { db.cleanup(t) })

@@ -27,6 +27,7 @@ type Process struct {
 	cmd     *exec.Cmd
 	in      io.WriteCloser
 	done    chan struct{}
+	err     error      // how it ended
 	writing sync.Mutex // guards in
 }
 
@@ -63,7 +64,7 @@ func Start[Line any](c Command, hello any, receive func(Line)) (p *Process, err 
 			receive(line)
 		}
 		_ = p.cmd.Process.Kill() // it may have written nonsense and live
-		_ = p.cmd.Wait()
+		p.err = p.cmd.Wait()
 	}()
 	if hello == nil {
 		return p, nil
@@ -94,6 +95,12 @@ func (p *Process) Ended() bool {
 		return false
 	}
 }
+
+// Err says how the worker has ended: nil for an exit code of 0. Call it after Done.
+func (p *Process) Err() error { return p.err }
+
+// Signal sends the worker a signal.
+func (p *Process) Signal(s os.Signal) error { return p.cmd.Process.Signal(s) }
 
 // Kill ends the worker with SIGKILL and waits for its end.
 func (p *Process) Kill() {

@@ -7,9 +7,12 @@
 package recording
 
 import (
+	"embed"
 	"encoding/json"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"reflect"
 )
 
 // Class says what a call may do to the database.
@@ -86,30 +89,64 @@ type ToolSpec struct {
 	Parameters json.RawMessage `json:"parameters"`
 }
 
-// Open reads the recording in the folder dir. Every problem is a *FileError.
+// Open reads the recording in the folder dir.
 func Open(dir string) (*Recording, error) {
 	if _, err := os.Stat(dir); err != nil {
-		return nil, &FileError{File: dir, Err: err}
+		return nil, err
 	}
 	return OpenFS(os.DirFS(dir))
 }
 
-// OpenFS reads the recording at the root of fsys. Every problem is a
-// *FileError.
-func OpenFS(fsys fs.FS) (*Recording, error) {
-	sessions, err := readSessions(fsys)
+//go:embed small
+var small embed.FS
+
+// Small returns the project's own recording: a handful of invented users,
+// orders, reservations and flights and six sessions that use every write tool
+// at least once. It needs no file, so a replay can always be tried.
+func Small() (*Recording, error) {
+	folder, err := fs.Sub(small, "small")
 	if err != nil {
 		return nil, err
 	}
-	tables, err := readTables(fsys, sessions)
-	if err != nil {
-		return nil, err
+	return OpenFS(folder)
+}
+
+// LargeDir returns the folder of the large recording, which is no part of the project: the
+// one that TAUBENCH_DIR names, or ../shared/taubench beside the folder with go.work that the
+// program runs in. It is "" where there is neither.
+func LargeDir() string {
+	if dir := os.Getenv("TAUBENCH_DIR"); dir != "" {
+		return dir
 	}
-	tools, err := readTools(fsys)
+	dir, err := os.Getwd()
 	if err != nil {
-		return nil, err
+		return ""
 	}
-	return &Recording{Sessions: sessions, Tables: tables, Tools: tools}, nil
+	for ; ; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.work")); err == nil {
+			found := filepath.Join(filepath.Dir(dir), "shared", "taubench")
+			if info, err := os.Stat(found); err == nil && info.IsDir() {
+				return found
+			}
+		}
+		if dir == filepath.Dir(dir) {
+			return ""
+		}
+	}
+}
+
+// Equal reports whether two results say the same: as JSON values, numbers as
+// float64, where both are JSON, and as plain text otherwise. The result of a
+// call that answered nothing is Null, which equals only itself.
+func Equal(a, b string) bool { return a == b || EqualJSON([]byte(a), []byte(b)) }
+
+// EqualJSON reports whether two texts are both JSON and of equal value.
+func EqualJSON(a, b []byte) bool {
+	var x, y any
+	if json.Unmarshal(a, &x) != nil || json.Unmarshal(b, &y) != nil {
+		return false
+	}
+	return reflect.DeepEqual(x, y)
 }
 
 // Counts are the sizes of a recording, for a report.

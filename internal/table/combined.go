@@ -49,12 +49,9 @@ SELECT count(*), max(row_to_json(effect.*)::text) FROM ` + EffectName + ` AS eff
 func (t *Table) Combined(with string, params int) (alone, among wire.Query) {
 	// p is the text of the library's nth parameter.
 	p := func(n int) string { return "$" + strconv.Itoa(params+n) }
-	durable := ""
-	if !t.opts.AsyncCommit {
-		durable = `
+	const durable = `
                          WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
                               AND pg_catalog.set_config('synchronous_commit', 'on', true) <> 'on' THEN '` + gateMark + `synchronous_commit could not be turned on'`
-	}
 	text := func(lookUp, late string) wire.Query {
 		return wire.NewQuery(with + `
 INSERT INTO ` + t.Name + ` ` + insertColumns + `

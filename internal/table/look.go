@@ -2,82 +2,9 @@ package table
 
 import (
 	"context"
-	"fmt"
-	"time"
-
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/tooldedup/dedup/internal/wire"
 )
-
-// Seen is what was seen of an identity.
-type Seen struct {
-	// Found is true when Record counts. Forgotten is true when there is a record that may be
-	// forgotten: it does not count, and stands in the way until it is deleted.
-	Found, Forgotten bool
-	Record           Record
-	// Busy is true when there is no record and a twin is in flight; or, with Held, when
-	// somebody else holds a record that may be forgotten, and Held is the error of its DELETE.
-	Busy bool
-	Held error
-	// Hidden is true when a claim met a row that no look-up finds: it was deleted in
-	// between, or it cannot be seen at all.
-	Hidden bool
-	// At is now() in the transaction that looked, and names it. Zero outside of one.
-	At time.Time
-
-	// What follows is of Open and OpenIn.
-
-	// Tx is the transaction that Open began.
-	Tx pgx.Tx
-	// Marked is true when OpenIn has set its savepoint.
-	Marked bool
-	// Locked is true when the lock is held, or the claim made. Without, a twin may have
-	// inserted its record and not committed it yet.
-	Locked bool
-	// Fresh is true where every statement of the transaction sees all that is committed.
-	Fresh bool
-
-	// Room for columns.
-	locked bool
-	locks  int64
-	result pgtype.Text
-}
-
-// columns are where the columns of a look-up go.
-func (s *Seen) columns() [8]any {
-	r := &s.Record
-	return [...]any{&r.Fingerprint, &r.ArgDigests, (*string)(&r.Outcome), &s.result, &r.CreatedAt, &r.ExpiresAt, &r.ForgetAt, &r.SeenAt}
-}
-
-// read reads the answer of a look-up.
-func (s *Seen) read(p *wire.Pipeline) {
-	columns := s.columns()
-	s.Found, s.Forgotten, s.Busy = false, false, false
-	if p.Scan(columns[:]...) {
-		s.fill(p)
-	}
-}
-
-// fill takes over the columns of a record.
-func (s *Seen) fill(p *wire.Pipeline) {
-	s.Record.Result, s.Record.Tombstone, s.Record.SentAt = s.result.String, !s.result.Valid, p.SentAt
-	s.Forgotten = s.Record.Forgotten()
-	s.Found = !s.Forgotten
-}
-
-// check refuses what no version has written.
-func (s *Seen) check(err error) error {
-	switch s.Record.Outcome {
-	case Done, Refused, Broken, claimed:
-		return err
-	}
-	if err == nil && (s.Found || s.Forgotten) {
-		return fmt.Errorf("dedup: a record has outcome %q, which this version of the library has not written", s.Record.Outcome)
-	}
-	return err
-}
 
 // LookUp reads the record and nothing else.
 func (t *Table) LookUp(ctx context.Context, on *wire.Conn, e *Entry, s *Seen) error {
@@ -88,8 +15,7 @@ func (t *Table) LookUp(ctx context.Context, on *wire.Conn, e *Entry, s *Seen) er
 	p.Ignore(t.primary)
 	p.Queue(t.lookUp, &e.Scope, &e.Tool, &e.Key)
 	p.Send(ctx)
-	s.read(p)
-	return s.check(p.Close())
+	return s.readLast(p)
 }
 
 // LookUpAll is LookUp of many entries in one statement. It calls see for every entry that
@@ -144,9 +70,9 @@ func (t *Table) Peek(ctx context.Context, on *wire.Conn, e *Entry, s *Seen) erro
 	p.Ignore(t.rollback)
 	p.Send(ctx)
 	p.Scan(&s.locked, &s.At)
-	s.read(p)
+	err := s.readLast(p)
 	s.Busy = !s.locked && !s.Found
-	return s.check(p.Close())
+	return err
 }
 
 // PeekSeesTwins reports whether Peek sees a twin in flight.

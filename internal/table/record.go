@@ -11,7 +11,9 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/tooldedup/dedup/internal/wire"
 )
@@ -38,6 +40,16 @@ func (id Identity) LockKey(schema string) int64 {
 // Compare orders identities, so that those who need several take them in one order.
 func (id Identity) Compare(other Identity) int {
 	return cmp.Or(strings.Compare(id.Scope, other.Scope), strings.Compare(id.Tool, other.Tool), strings.Compare(id.Key, other.Key))
+}
+
+// Problem says which of the names cannot be taken and why; both are empty where all can.
+func (id Identity) Problem() (field, problem string) {
+	for _, name := range [...]struct{ field, name string }{{"Scope", id.Scope}, {"Tool", id.Tool}, {"Key", id.Key}} {
+		if problem := NameProblem(name.field, name.name); problem != "" {
+			return name.field, problem
+		}
+	}
+	return "", ""
 }
 
 // maxNameLen is the most bytes that a scope, a tool or a key may have. Three of them at
@@ -89,9 +101,9 @@ type Entry struct {
 	Keep, Forget time.Duration
 }
 
-// Known is what package external gives as a call's arguments: the digests that stand in
-// its own table, because the arguments themselves may be encoded in another way by now,
-// and the record where one statement has read both tables.
+// Known stands in place of a call's arguments where their digests are in another table: the
+// arguments themselves may be encoded in another way by now. It has the record where one
+// statement has read both tables.
 type Known struct {
 	Fingerprint [sha256.Size]byte
 	ArgDigests  []byte
@@ -138,6 +150,75 @@ func (r *Record) IsBroken() bool { return r.Outcome == Broken || r.Outcome == cl
 
 // Age is the time since the first call.
 func (r *Record) Age() time.Duration { return r.SeenAt.Sub(r.CreatedAt) }
+
+// Seen is what was seen of an identity.
+type Seen struct {
+	// Found is true when Record counts. Forgotten is true when there is a record that may be
+	// forgotten: it does not count, and stands in the way until it is deleted.
+	Found, Forgotten bool
+	Record           Record
+	// Busy is true when there is no record and a twin is in flight; or, with Held, when
+	// somebody else holds a record that may be forgotten, and Held is the error of its DELETE.
+	Busy bool
+	Held error
+	// Hidden is true when a claim met a row that no look-up finds: it was deleted in
+	// between, or it cannot be seen at all.
+	Hidden bool
+	// At is now() in the transaction that looked, and names it. Zero outside of one.
+	At time.Time
+
+	// What follows is of those who open a transaction or a savepoint.
+
+	// Tx is the transaction that Open began.
+	Tx pgx.Tx
+	// Marked is true when the savepoint has been set.
+	Marked bool
+	// Locked is true when the lock is held, or the claim made. Without, a twin may have
+	// inserted its record and not committed it yet.
+	Locked bool
+	// Fresh is true where every statement of the transaction sees all that is committed.
+	Fresh bool
+
+	// Room for columns.
+	locked bool
+	locks  int64
+	result pgtype.Text
+}
+
+// columns are where the columns of a look-up go.
+func (s *Seen) columns() [8]any {
+	r := &s.Record
+	return [...]any{&r.Fingerprint, &r.ArgDigests, (*string)(&r.Outcome), &s.result, &r.CreatedAt, &r.ExpiresAt, &r.ForgetAt, &r.SeenAt}
+}
+
+// readLast reads the answer of a look-up, the last that the pipeline has to give, and closes that.
+func (s *Seen) readLast(p *wire.Pipeline) error {
+	columns := s.columns()
+	s.Found, s.Forgotten, s.Busy = false, false, false
+	if p.Scan(columns[:]...) {
+		s.fill(p)
+	}
+	return s.check(p.Close())
+}
+
+// fill takes over the columns of a record.
+func (s *Seen) fill(p *wire.Pipeline) {
+	s.Record.Result, s.Record.Tombstone, s.Record.SentAt = s.result.String, !s.result.Valid, p.SentAt
+	s.Forgotten = s.Record.Forgotten()
+	s.Found = !s.Forgotten
+}
+
+// check refuses what no version has written.
+func (s *Seen) check(err error) error {
+	switch s.Record.Outcome {
+	case Done, Refused, Broken, claimed:
+		return err
+	}
+	if err == nil && (s.Found || s.Forgotten) {
+		return fmt.Errorf("dedup: a record has outcome %q, which this version of the library has not written", s.Record.Outcome)
+	}
+	return err
+}
 
 // NewRecord is the record of an entry, but for its times.
 func NewRecord(e *Entry, outcome Outcome, result string) Record {

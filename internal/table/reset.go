@@ -2,10 +2,13 @@ package table
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tooldedup/dedup/internal/wire"
 )
@@ -52,4 +55,60 @@ func (t *Table) Reset(ctx context.Context, conn *pgx.Conn, id Identity, createdA
 		err = conn.QueryRow(ctx, t.reset.plain, args...).Scan(&records, &lines)
 	}
 	return records > 0, lines > 0, MayNotAudit(err)
+}
+
+// auditTable is where it is written down what people have done to calls.
+const auditTable = "tool_dedup_audit"
+
+// Said is what a line of the audit says beside its record.
+type Said struct{ Actor, Reason string }
+
+// AuditInsert is an INSERT of an audit line for each row of from, which has the columns
+// scope, tool, key and created_at. The others are SQL expressions.
+func AuditInsert(schema, from, actor, action, outcome, reason string) string {
+	const role = "session_user::text"
+	return fmt.Sprintf(`INSERT INTO %s (at, actor, role, action, scope, tool, key, outcome, created_at, reason)
+SELECT pg_catalog.statement_timestamp(), COALESCE(NULLIF(%[3]s, ''), %[4]s), %[4]s, %[5]s, scope, tool, key, %[6]s, created_at, %[7]s
+  FROM %[2]s`, pgx.Identifier{schema, auditTable}.Sanitize(), from, actor, role, action, outcome, reason)
+}
+
+// auditBroken is the line of a record that is broken, of a claim that was committed too.
+func auditBroken(schema, table string) string {
+	return AuditInsert(schema, table, "''", "'broken'", "outcome", "$4::text") + `
+ WHERE scope = $1::text AND tool = $2::text AND key = $3::text AND outcome IN ('broken', 'claimed')`
+}
+
+// AuditBroken writes down that the record is broken, where there is an audit.
+func (t *Table) AuditBroken(ctx context.Context, conn *pgx.Conn, id *Identity, reason string) error {
+	_, err := conn.Exec(ctx, t.auditBroken, id.Scope, id.Tool, id.Key, Storable(reason))
+	if CannotAudit(err) {
+		return nil
+	}
+	return MayNotAudit(err)
+}
+
+// CannotAudit reports whether a statement with an audit line was refused as a whole because
+// there is no audit here: the table is missing, or the server takes no statement on tables
+// of both kinds, as Citus does not.
+func CannotAudit(err error) bool {
+	state := wire.SQLState(err)
+	return state == wire.CodeUndefinedTable || state == wire.CodeFeatureNotSupported
+}
+
+// ErrMayNotAudit: a statement was refused because of its audit line.
+var ErrMayNotAudit = errors.New("nothing is changed that cannot be written down: the role needs INSERT on " + auditTable)
+
+// MayNotAudit is ErrMayNotAudit around err where that is what err says, else err. The message
+// names the table in every language.
+func MayNotAudit(err error) error {
+	var server *pgconn.PgError
+	if errors.As(err, &server) && server.Code == wire.CodeInsufficientPrivilege && strings.Contains(server.Message, auditTable) {
+		return fmt.Errorf("%w: %w", ErrMayNotAudit, err)
+	}
+	return err
+}
+
+// Storable is a text without what Postgres cannot store.
+func Storable(text string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(text, ""), "\x00", "")
 }

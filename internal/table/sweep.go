@@ -156,8 +156,8 @@ func (t *Table) Due(ctx context.Context, conn *pgx.Conn, after pgtype.Timestampt
 }
 
 // Drop deletes what may be forgotten of a span and turns the rest into tombstones. It is one
-// transaction in one pipeline: once it is sent the server goes through with it, whatever
-// becomes of this process. Its statements are not prepared: that would wait for a lock on
+// transaction in one pipeline: once it is sent the server goes through with it, even where
+// this process ends. Its statements are not prepared: that would wait for a lock on
 // the table without a limit, and choose a plan that knows of no span.
 //
 // It is not for rows that are spread: Citus takes FOR UPDATE in a statement of its own alone.

@@ -1,3 +1,7 @@
+// Package wire sends the library's own statements: several in one round trip, prepared
+// where the connection prepares, in all of pgx's modes. It reads from a connection what
+// is known of a COMMIT, and from an error what a fresh transaction may expect. It knows
+// pgx and the protocol, and neither tool_dedup nor calls.
 package wire
 
 import (
@@ -27,6 +31,7 @@ type Conn struct {
 	// nothing is to be prepared. One that is out of date is nil.
 	prepared map[string]*pgconn.StatementDescription
 	viaBatch bool
+	home     string
 	// pipeline is used again and again.
 	pipeline Pipeline
 	// undescribed is true when pgx sends arguments without asking what they are to be.
@@ -42,8 +47,8 @@ func On(conn *pgx.Conn) *Conn {
 	if c, ok := data[connKey].(*Conn); ok {
 		return c
 	}
-	c := &Conn{pgx: conn}
 	config := conn.Config()
+	c := &Conn{pgx: conn, home: HomeOf(config)}
 	c.undescribed = config.DefaultQueryExecMode == pgx.QueryExecModeExec || config.DefaultQueryExecMode == pgx.QueryExecModeSimpleProtocol
 	switch {
 	case config.DefaultQueryExecMode == pgx.QueryExecModeSimpleProtocol, config.Tracer != nil:
@@ -138,9 +143,15 @@ func (c *Conn) Stale(q Query) {
 // out of date. It is for connections that are not the library's to close.
 func (c *Conn) Renew(err error) {
 	if unusable(err) {
-		for name := range c.prepared {
-			c.prepared[name] = nil
-		}
+		c.Forget()
+	}
+}
+
+// Forget has all statements prepared anew before their next use. Until then they are sent as
+// texts.
+func (c *Conn) Forget() {
+	for name := range c.prepared {
+		c.prepared[name] = nil
 	}
 }
 
@@ -222,19 +233,8 @@ func Rollback(ctx context.Context, conn *pgx.Conn) {
 	_ = conn.Close(ctx)
 }
 
-// homeKey is where a connection's home is kept, for as long as it lives.
-const homeKey = "github.com/tooldedup/dedup home"
-
 // Home names the database that a connection was made to.
-func Home(conn *pgx.Conn) string {
-	data := conn.PgConn().CustomData()
-	home, ok := data[homeKey].(string)
-	if !ok {
-		home = HomeOf(conn.Config())
-		data[homeKey] = home
-	}
-	return home
-}
+func Home(conn *pgx.Conn) string { return On(conn).home }
 
 // HomeOf names the database that a configuration leads to.
 func HomeOf(config *pgx.ConnConfig) string {

@@ -27,7 +27,6 @@ const (
 	CodePreparedExists        = "42P05"
 	CodeUndefinedTable        = "42P01"
 	CodeLockNotAvailable      = "55P03"
-	CodeQueryCanceled         = "57014"
 	CodeFeatureNotSupported   = "0A000"
 	codeInternal              = "XX000"
 )

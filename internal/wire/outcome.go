@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -18,6 +19,25 @@ const (
 	NotCommitted
 )
 
+// Commit reads the answer to COMMIT, which ends the pipeline, and closes it.
+func (p *Pipeline) Commit(pg *pgconn.PgConn) (Outcome, error) {
+	tag := p.Exec()
+	before := p.err != nil && p.answered < len(p.ignored)-1
+	err := p.Close()
+	outcome := OutcomeOfCommit(pg, tag, err, before)
+	if err == nil && outcome != Committed {
+		err = fmt.Errorf("dedup: COMMIT was answered with %q", tag)
+	}
+	return outcome, err
+}
+
+// End closes a pipeline of statements that are a transaction of their own.
+func (p *Pipeline) End(pg *pgconn.PgConn) (Outcome, error) {
+	before := p.err != nil
+	err := p.Close() // reads to the end, which is where the server has committed
+	return OutcomeOfStatement(pg, err, before), err
+}
+
 // OutcomeOfCommit reads the outcome of a pipeline that ended with COMMIT from the state
 // of the connection after the pipeline was closed. It reads neither the error's text nor
 // pgconn.SafeToRetry: pgx 5.9.0 to 5.12.0 call a lost COMMIT safe to retry (measured).
@@ -27,7 +47,7 @@ const (
 //     Where it says that the server ended the session because the transaction was idle
 //     or took too long, COMMIT was not reached. In place of the answer to COMMIT it
 //     says nothing: the server looks at that limit once more after it has committed.
-//   - Closed: nobody knows. Its last status is worthless.
+//   - Closed: the outcome is unknown. Its last status is worthless.
 //   - Open, in a transaction: the COMMIT was skipped.
 //   - Open, idle: committed if the server said COMMIT; rolled back if it said
 //     ROLLBACK or raised an ERROR of its own. FATAL is no proof: a pooler that lost

@@ -41,14 +41,11 @@ func Tool(api, secret string) external.Tool[Refund, Refunded] {
 		KeyKept: 23 * time.Hour,
 		Ref:     func(out Refunded) string { return out.ID },
 
-		Begin: func(ctx context.Context, tx pgx.Tx, in Refund) error {
-			return setOrder(ctx, tx, in.Order, "refunding")
-		},
 		Finish: func(ctx context.Context, tx pgx.Tx, in Refund, _ Refunded) error {
 			return setOrder(ctx, tx, in.Order, "refunded")
 		},
 		Refused: func(ctx context.Context, tx pgx.Tx, in Refund, _ error) error {
-			return setOrder(ctx, tx, in.Order, "paid")
+			return setOrder(ctx, tx, in.Order, "not refundable")
 		},
 	}
 }

@@ -157,7 +157,7 @@ func TestBusy(t *testing.T) {
 	shop.requireOrder("refunded")
 }
 
-// TestRefused records what the provider will not do, and gives the order its state back.
+// TestRefused records what the provider will not do, and says so of the order.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	stripe := newStripe(t)
@@ -170,7 +170,7 @@ func TestRefused(t *testing.T) {
 		require.Equal(t, replayed, refused.Replayed)
 		require.Contains(t, refused.Message, "charge_already_refunded")
 	}
-	shop.requireOrder("paid")
+	shop.requireOrder("not refundable")
 }
 
 // TestServerError gets the same 500 from then on, whatever has happened. When the key may
@@ -194,7 +194,7 @@ func TestServerError(t *testing.T) {
 	require.ErrorAs(t, err, &parked)
 	refunds, _ := stripe.made()
 	require.Zero(t, refunds)
-	shop.requireOrder("refunding")
+	shop.requireOrder("paid")
 
 	// The dashboard shows no refund. It is attempted again; the key is new to Stripe by now.
 	stripe.endpoint = func() int { return 0 }

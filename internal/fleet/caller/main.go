@@ -119,7 +119,7 @@ func (c *caller) answer(ctx context.Context, cmd command) answer {
 	case "lookup":
 		var status dedup.Status
 		status, err = c.d.Lookup(ctx, scope, tool, cmd.Keys[0])
-		a.Texts = []string{status.State.String(), string(status.Result)}
+		a.Texts = []string{fmt.Sprint(status.State), string(status.Result)} // which older versions have as a number with a String method
 	case "sweep":
 		a.Swept, err = c.sweep(ctx, cmd.Gate)
 	case "keys":

@@ -13,6 +13,74 @@ import (
 	"github.com/tooldedup/dedup/internal/table"
 )
 
+// SweeperOptions configure [NewSweeper]. Nil and zero mean the defaults.
+type SweeperOptions struct {
+	// Interval is the time between two sweeps, drawn evenly from the upper half
+	// of it each time, so that instances do not sweep in step. Default 1
+	// minute, at least 1 ms.
+	Interval time.Duration
+	// Sweep are the options of each sweep.
+	Sweep SweepOptions
+	// RecordStats has the Sweeper write to the table tool_dedup_stat, before each sweep and
+	// when its context ends, what [Deduper.Stats] has counted since the last time: one row
+	// for each tool and outcome that had calls. It adds up the rows of all processes that are
+	// older than an hour by quarters of an hour, and deletes those that are older than 14
+	// days. Calls do not wait for it. What cannot be written is kept for the next time, and
+	// SweptData.StatsErr says why. Default false.
+	RecordStats bool
+}
+
+// Sweeper runs [Deduper.Sweep] on an interval.
+type Sweeper struct {
+	d     *Deduper
+	opts  SweeperOptions
+	stats *statsRecorder // nil where nothing is recorded
+}
+
+// NewSweeper returns a sweeper for d. The error is an [ErrInvalid].
+func NewSweeper(d *Deduper, opts *SweeperOptions) (*Sweeper, error) {
+	s := &Sweeper{d: d}
+	if opts != nil {
+		s.opts = *opts
+	}
+	if d == nil || d.pool == nil {
+		return nil, invalidOption("d", "must come from New")
+	}
+	setDefault(&s.opts.Interval, time.Minute)
+	if s.opts.Interval < time.Millisecond {
+		return nil, invalidOption("Interval", "must be at least 1ms")
+	}
+	var err error
+	if s.opts.Sweep, err = s.opts.Sweep.resolve(); err != nil {
+		return nil, fmt.Errorf("Sweep: %w", err)
+	}
+	if s.opts.RecordStats {
+		s.stats = newStatsRecorder(d)
+	}
+	return s, nil
+}
+
+// Run sweeps at once and then on the interval until ctx ends, and returns its
+// error. A sweep that fails does not end it: the tracer is called, and the next
+// one tries again. With RecordStats it takes up to 3 seconds more to write the last
+// counts, so end it after the calls. One Run at a time.
+func (s *Sweeper) Run(ctx context.Context) error {
+	for {
+		_, _ = s.d.sweep(ctx, s.opts.Sweep, s.record(ctx, recordTimeout)) // reported to the tracer
+		if sleep(ctx, jitter(s.opts.Interval)) != nil {
+			_ = s.record(context.WithoutCancel(ctx), lastRecordTimeout)
+			return ctx.Err()
+		}
+	}
+}
+
+func (s *Sweeper) record(ctx context.Context, timeout time.Duration) error {
+	if s.stats == nil {
+		return nil
+	}
+	return s.stats.record(ctx, timeout)
+}
+
 const (
 	// recordTimeout bounds one writing of counts.
 	recordTimeout = 5 * time.Second
@@ -94,7 +162,7 @@ func (r *statsRecorder) write(ctx context.Context, conn *pgx.Conn) error {
 // take makes what was counted since the last time pending.
 func (r *statsRecorder) take(now time.Time) {
 	var c table.Counts
-	for _, count := range r.d.stats.calls() {
+	for _, count := range r.d.stats.snapshot().Calls {
 		key := statsKey{count.Tool, count.Outcome}
 		before := r.taken[key]
 		if count.Calls == before.Calls {

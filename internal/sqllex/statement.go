@@ -1,11 +1,81 @@
+// Package sqllex reads SQL as far as its lexical rules go: where a token, a statement
+// or a WITH clause ends. It knows no grammar beyond that, no table and no connection,
+// and the server stays the judge of what a text means.
 package sqllex
 
-import (
-	"strings"
-)
+import "strings"
 
-// What follows reads just enough of SQL's lexical rules to find where a token
-// ends.
+// IsTxControl reports whether a text holds a statement that begins or ends a
+// transaction: it must not be sent inside an effect. Savepoints are fine.
+//
+// It finds where statements begin. The server is the judge of everything else; what slips
+// through is found by the checks that package guard makes.
+func IsTxControl(sql string) bool {
+	for {
+		sql = skipBlank(sql)
+		if controlStatement(sql) {
+			return true
+		}
+		next := strings.IndexByte(sql, ';')
+		if next < 0 {
+			return false // the usual case: one statement
+		}
+		sql = afterStatement(sql)
+	}
+}
+
+// controlStatement reports whether the statement at the start of sql is
+// transaction control.
+func controlStatement(sql string) bool {
+	first, rest := word(sql)
+	switch strings.ToLower(first) {
+	case "begin", "start", "commit", "end", "abort":
+		return true
+	case "rollback":
+		// ROLLBACK [WORK | TRANSACTION] TO is a savepoint's.
+		second, rest := word(skipBlank(rest))
+		if strings.EqualFold(second, "work") || strings.EqualFold(second, "transaction") {
+			second, _ = word(skipBlank(rest))
+		}
+		return !strings.EqualFold(second, "to")
+	case "prepare":
+		second, _ := word(skipBlank(rest))
+		return strings.EqualFold(second, "transaction")
+	}
+	return false
+}
+
+// Split cuts a text of the simple protocol into its statements, as the server does.
+// Statements that are empty but for comments are left out. Bodies written as BEGIN
+// ATOMIC are not understood.
+func Split(text string) []string {
+	var statements []string
+	for rest := text; rest != ""; {
+		end := afterStatement(rest)
+		statement := strings.TrimSuffix(rest[:len(rest)-len(end)], ";")
+		if skipBlank(statement) != "" {
+			statements = append(statements, strings.Trim(statement, " \t\n\v\f\r"))
+		}
+		rest = end
+	}
+	return statements
+}
+
+// Commits reports whether a statement ends the transaction with COMMIT or its other
+// spelling, END. COMMIT PREPARED ends another transaction.
+func Commits(statement string) bool {
+	first, rest := word(skipBlank(statement))
+	switch strings.ToLower(first) {
+	case "end":
+		return true
+	case "commit":
+		second, _ := word(skipBlank(rest))
+		return !strings.EqualFold(second, "prepared")
+	}
+	return false
+}
+
+// What follows reads just enough of SQL's lexical rules to find where a token ends.
 
 // word splits off the word at the start of sql, if there is one.
 func word(sql string) (first, rest string) {
@@ -176,43 +246,3 @@ func isWordStart(c byte) bool {
 }
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
-
-// IsTxControl reports whether a text holds a statement that begins or ends a
-// transaction: it must not be sent inside an effect. Savepoints are fine.
-//
-// It finds where statements begin, see sql_text.go. The server is the judge of
-// everything else; what slips through is found by the checks that effectTx names.
-func IsTxControl(sql string) bool {
-	for {
-		sql = skipBlank(sql)
-		if controlStatement(sql) {
-			return true
-		}
-		next := strings.IndexByte(sql, ';')
-		if next < 0 {
-			return false // the usual case: one statement
-		}
-		sql = afterStatement(sql)
-	}
-}
-
-// controlStatement reports whether the statement at the start of sql is
-// transaction control.
-func controlStatement(sql string) bool {
-	first, rest := word(sql)
-	switch strings.ToLower(first) {
-	case "begin", "start", "commit", "end", "abort":
-		return true
-	case "rollback":
-		// ROLLBACK [WORK | TRANSACTION] TO is a savepoint's.
-		second, rest := word(skipBlank(rest))
-		if strings.EqualFold(second, "work") || strings.EqualFold(second, "transaction") {
-			second, _ = word(skipBlank(rest))
-		}
-		return !strings.EqualFold(second, "to")
-	case "prepare":
-		second, _ := word(skipBlank(rest))
-		return strings.EqualFold(second, "transaction")
-	}
-	return false
-}
