@@ -7,8 +7,11 @@ LIBRARY := . ./mcpdedup ./oteldedup ./riverdedup
 OTHERS := ./bench ./cmd/dedup ./dedupvet ./dedupweb ./dedupweb/browsertest ./examples/external ./examples/failsafe ./examples/helpdesk ./examples/metrics ./examples/orm ./proof
 MODULES := $(LIBRARY) $(OTHERS)
 PACKAGES := $(MODULES:%=%/...)
-# Packages of the root module that test what tests and documents are made of.
-WORKSHOP := ./docs ./external/model ./internal/citusdb ./internal/fleet ./internal/npm ./internal/pgbouncer ./internal/pgserver ./internal/promtool ./internal/recording
+# Packages of the root module that test what tests, operators and documents are made of.
+WORKSHOP := ./docs ./external/model ./internal/citusdb ./internal/exit ./internal/fleet ./internal/inspect ./internal/npm ./internal/pgbouncer ./internal/pgserver ./internal/pgtest ./internal/process ./internal/promtool ./internal/recording ./internal/scratchdb
+# Packages of the library that start no goroutine. The race detector makes their tests take
+# ten times as long; those of internal/contract run their code under it.
+PLAIN := ./internal/canon ./internal/sqllex
 GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 FUZZTIME ?= 30s
 # More flags for `make chaos`, such as --seed 7 or --short.
@@ -39,18 +42,17 @@ bench: redis ## Measure what a call costs, beside the bare transaction and the r
 	$(GO) run ./bench run --redis "$(REDIS)" $(BENCHFLAGS)
 
 .PHONY: bench-check
-bench-check: ## Measure shortly and fail if a bound of bench/internal/bounds is broken
+bench-check: ## Measure shortly and fail if a bound of bench/internal/run/bounds.go is broken
 	$(GO) run ./bench run --check
 
 # Takes half an hour and 25 GB below TMPDIR: growth fills tables of 20 million records.
 MEASURED := .cache/bench
 .PHONY: bench-charts
-bench-charts: redis ## Measure anew what the charts in docs/ show, and draw them
+bench-charts: ## Measure anew what the charts in docs/ show, and draw them
 	@mkdir -p $(MEASURED)
-	$(GO) run ./bench run --redis "$(REDIS)" --json $(MEASURED)/run.json
-	$(GO) run ./bench run --delays 0 --clients 1,2,4,8,16,32 --ways textbook,do,look-first,statement --json $(MEASURED)/clients.json
+	$(GO) run ./bench run --delays 0 --clients 1,2,4,8,16,32 --ways textbook,do,look-first,statement --rounds 9 --json $(MEASURED)/clients.json
 	$(GO) run ./bench growth --json $(MEASURED)/growth.json
-	$(GO) run ./bench chart --run $(MEASURED)/run.json --growth $(MEASURED)/growth.json --clients $(MEASURED)/clients.json --out docs
+	$(GO) run ./bench chart --growth $(MEASURED)/growth.json --clients $(MEASURED)/clients.json --out docs
 
 # The long form takes about two and a half hours on two cores, and no load beside it. The
 # matrix is tried on PostgreSQL 13 to 18 where their programs can be had.
@@ -64,17 +66,17 @@ chaos: pgbouncer ## Try to break the promise: the long form of every campaign
 model: ## Check the protocol of package external with spin: every order of its steps
 	$(GO) test -count 1 -v -timeout 60m ./external/model
 
-GOTEST = DEDUP_PGBOUNCER="$${DEDUP_PGBOUNCER:-$(PGBOUNCER)}" DEDUP_PROMTOOL="$${DEDUP_PROMTOOL:-$(PROMTOOL)}" $(GO) test $(LINK) $(RACE) -parallel 8 -timeout 25m
+GOTEST = DEDUP_PGBOUNCER="$${DEDUP_PGBOUNCER:-$(PGBOUNCER)}" DEDUP_PROMTOOL="$${DEDUP_PROMTOOL:-$(PROMTOOL)}" $(GO) run ./internal/pgserver/share $(GO) test $(LINK) $(RACE) -parallel 8 -timeout 25m
 
 .PHONY: test
 test: pgbouncer promtool ## Run the tests of the library and its doors on a real Postgres
 	$(if $(RACE),,@echo "no C compiler: running without the race detector")
-	@$(GO) run ./internal/pgserver/which
-	@$(GOTEST) -skip '^TestLong' $$($(GO) list $(LIBRARY:%=%/...) | grep -vxF "$$($(GO) list $(WORKSHOP:%=%/...))")
+	@$(GO) test $(LINK) $(PLAIN:%=%/...)
+	@$(GOTEST) -skip '^TestLong' $$($(GO) list $(LIBRARY:%=%/...) | grep -vxF "$$($(GO) list $(WORKSHOP:%=%/...) $(PLAIN:%=%/...))")
 
 # Tests that take long are named TestLong…. Those of external/model read nothing but the
 # model, which seldom changes, and take four minutes: `make model` runs them.
-LONG = $(filter-out $(OTHERS:%=%%) $(WORKSHOP:%=%%),$(shell grep -rl --include=*_test.go '^func TestLong' . | xargs -n 1 dirname | sort -u))
+LONG = $(filter-out $(OTHERS:%=%%) $(WORKSHOP:%=%%) $(PLAIN:%=%%),$(shell grep -rl --include=*_test.go '^func TestLong' . | xargs -n 1 dirname | sort -u))
 .PHONY: test-all
 test-all: test redis bench-once ## Run all tests, those that take long too, and name what is skipped
 	$(GO) test $(LINK) $(SEQUENTIAL)
