@@ -13,6 +13,8 @@ WORKSHOP := ./docs ./external/model ./internal/citusdb ./internal/exit ./interna
 # ten times as long; those of internal/contract run their code under it.
 PLAIN := ./internal/canon ./internal/sqllex
 GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+# gotestsum runs go test and says at the end what failed, with its output, and what was skipped.
+GOTESTSUM := gotest.tools/gotestsum@v1.13.0
 FUZZTIME ?= 30s
 # More flags for `make chaos`, such as --seed 7 or --short.
 CHAOSFLAGS ?=
@@ -66,7 +68,7 @@ chaos: pgbouncer ## Try to break the promise: the long form of every campaign
 model: ## Check the protocol of package external with spin: every order of its steps
 	$(GO) test -count 1 -v -timeout 60m ./external/model
 
-GOTEST = DEDUP_PGBOUNCER="$${DEDUP_PGBOUNCER:-$(PGBOUNCER)}" DEDUP_PROMTOOL="$${DEDUP_PROMTOOL:-$(PROMTOOL)}" $(GO) run ./internal/pgserver/share $(GO) test $(LINK) $(RACE) -parallel 8 -timeout 25m
+GOTEST = DEDUP_PGBOUNCER="$${DEDUP_PGBOUNCER:-$(PGBOUNCER)}" DEDUP_PROMTOOL="$${DEDUP_PROMTOOL:-$(PROMTOOL)}" $(GO) run ./internal/pgserver/share $(GO) run $(GOTESTSUM) --format pkgname -- $(LINK) $(RACE) -parallel 8 -timeout 25m
 
 .PHONY: test
 test: pgbouncer promtool ## Run the tests of the library and its doors on a real Postgres
@@ -80,7 +82,7 @@ LONG = $(filter-out $(OTHERS:%=%%) $(WORKSHOP:%=%%) $(PLAIN:%=%%),$(shell grep -
 .PHONY: test-all
 test-all: test redis bench-once ## Run all tests, those that take long too, and name what is skipped
 	$(GO) test $(LINK) $(SEQUENTIAL)
-	$(GOTEST) -v -run '^TestLong' $(LONG)
+	$(GOTEST) -run '^TestLong' $(LONG)
 	$(GOTEST) -skip '^TestLong' ./external/model
 	$(GOTEST) $(filter-out $(SEQUENTIAL),$(OTHERS:%=%/...)) $(filter-out ./external/model/...,$(WORKSHOP:%=%/...))
 
