@@ -218,10 +218,10 @@ type parts struct {
 	// replays is true when some of the calls before had been made earlier: then records are looked
 	// up before anything is sent.
 	replays bool
-	// alone are the calls that are to run alone. maxSplits is how many more parts may be split
+	// alone are the calls that are to run alone. splitsLeft is how many more parts may be split
 	// before all that is left runs alone.
-	alone     []*call
-	maxSplits int
+	alone      []*call
+	splitsLeft int
 	// renewed counts the connections that were given up because their prepared statements
 	// were gone.
 	renewed int32
@@ -248,7 +248,7 @@ func (b *parts) run(calls []*call) {
 		b.replays = false
 		once = b.lookUp(once)
 	}
-	b.alone, b.renewed, b.maxSplits = nil, 0, max(minSplits, len(once)/4)
+	b.alone, b.renewed, b.splitsLeft = nil, 0, max(minSplits, len(once)/4)
 	for part := range slices.Chunk(once, table.MaxLocks) { // each call has its lock
 		b.send(part)
 	}
@@ -269,7 +269,7 @@ func (b *parts) run(calls []*call) {
 }
 
 // minSplits is how many splits of parts are allowed at least before the calls that are left run
-// alone. In a large batch it is a quarter of the calls.
+// alone. A large batch is allowed as many as a quarter of its calls.
 const minSplits = 3
 
 // send sends a part in one transaction. Calls that have a record are left out, and those that
@@ -285,7 +285,7 @@ func (b *parts) send(calls []*call) {
 			b.alone = append(b.alone, c)
 		}
 	}
-	if len(part) < 2 || b.maxSplits < 0 {
+	if len(part) < 2 || b.splitsLeft < 0 {
 		b.alone = append(b.alone, part...)
 		return
 	}
@@ -309,7 +309,7 @@ func (b *parts) send(calls []*call) {
 	case v.kind == again:
 		b.alone = append(b.alone, b.lookUp(part)...)
 	default:
-		b.maxSplits--
+		b.splitsLeft--
 		b.split(part, culprit, v.err)
 	}
 }

@@ -56,7 +56,7 @@ type call struct {
 	answered
 	span span // what is counted of the call, and what tracers see of it
 
-	tx      attempt      // the attempt at hand
+	last    attempt      // the attempt at hand, or the last one
 	tried   time.Time    // when it began
 	seen    table.Seen   // what it has seen of the identity
 	written table.Record // the record that it sent, which counts once it is committed
@@ -75,7 +75,8 @@ type call struct {
 	// separate is true when effect and record are to be sent separately: they were sent as
 	// one statement that did not commit, or a record that may be forgotten is in their way.
 	separate bool
-	// conflicts counts unique violations without a record.
+	// conflicts counts the writes of a record or claim that a row blocked although no look found
+	// a record.
 	conflicts int
 	// looks counts how often a call that may not wait has looked again.
 	looks int
@@ -93,11 +94,13 @@ type call struct {
 	endedTx bool
 }
 
-// asked is what the caller wants.
+// asked is what the caller wants, checked.
 type asked struct {
 	d *Deduper
 	table.Entry
-	storeErrors, lookFirst bool
+	storeErrors bool
+	// lookFirst is also set by do, where a record is likely.
+	lookFirst bool
 	// maxWait is at most longestWait; 0: until the context ends; negative: not at all.
 	maxWait time.Duration
 

@@ -28,10 +28,11 @@ import (
 //   - none, and the fault is transient: a fresh attempt.
 //   - none, and the record's own statement violated a unique constraint: a few more
 //     attempts, then an ErrSchema.
-//   - none: the failure is the call's answer. It may be returned, because this attempt held
-//     the identity throughout, so that no twin can have succeeded meanwhile.
+//   - none, and no case above: classify decides. The failure may be returned, because this
+//     attempt held the identity throughout, so that no twin can have succeeded meanwhile. Or
+//     another attempt records it, as a refusal.
 func (c *call) explain(ctx context.Context, err error) verdict {
-	a := &c.tx
+	a := &c.last
 	if a.failedAt == atStatement {
 		return c.explainCombined(ctx, err)
 	}
@@ -88,13 +89,13 @@ func (c *call) explainCombined(ctx context.Context, err error) verdict {
 // takes one from the pool.
 func (c *call) explainedAlready(ctx context.Context, err error, conn *pgx.Conn) (verdict, bool) {
 	switch {
-	case err == errTxEnded, c.tx.failedAt == atRecord && table.Tripped(err):
+	case err == errTxEnded, c.last.failedAt == atRecord && table.Tripped(err):
 		if c.outcome != table.Broken { // else the broken record itself cannot be written
 			err = c.recordBroken(ctx, err, conn)
 		}
 		return fail(err), true
 	case ctx.Err() != nil:
-		return fail(withContext(ctx, c.tx.clean(err))), true
+		return fail(withContext(ctx, c.last.clean(err))), true
 	}
 	return verdict{}, false
 }
@@ -112,7 +113,7 @@ func (a *attempt) clean(err error) error {
 // a combined statement is explained by the separate attempt that follows it. The order of the cases
 // matters.
 func (c *call) classify(err error) verdict {
-	a := &c.tx
+	a := &c.last
 	var final *finalError
 	var notFinal *notFinalError
 	switch {
@@ -202,16 +203,17 @@ func (c *call) refuse(cause error) verdict {
 // errHidden is the conflict of a claim with a row that no look-up finds.
 var errHidden = errors.New("dedup: a row is in the way that cannot be seen")
 
-// maxConflicts bounds the attempts after a unique violation without a record. A lost race
-// has a record, or a winner whose record was already deleted; a trigger or a foreign unique
-// index has neither, and unbounded it ran an effect 4,104 times in 2 s (measured).
+// maxConflicts is the number of further attempts after a unique violation without a record.
+// After a lost race there is a record, unless the winner's was deleted already. A trigger or
+// another unique index raises the violation every time: without the bound an effect ran 4,104
+// times in 2 s (measured).
 const maxConflicts = 2
 
 // conflict is a unique violation without a record: the winner's may have been deleted since,
 // so that a few more attempts are made.
 func (c *call) conflict(err error) verdict {
 	c.conflicts++
-	if c.conflicts > maxConflicts || c.tx.savepoint == "" && c.conflicts >= c.d.opts.Retry.MaxAttempts {
+	if c.conflicts > maxConflicts || c.last.savepoint == "" && c.conflicts >= c.d.opts.Retry.MaxAttempts {
 		return verdict{kind: failed, err: c.conflictError(err), conflict: true}
 	}
 	return verdict{kind: again, pause: true, err: err, conflict: true}

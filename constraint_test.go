@@ -72,7 +72,7 @@ func TestClassify(t *testing.T) {
 		"NotToBeStored":           {early, NotFinal(paper), true, fails, nil},
 	} {
 		asked := newCall(c.store)
-		asked.tx = c.tx
+		asked.last = c.tx
 		v := asked.classify(c.cause)
 		got, err := fails, v.err
 		switch {
@@ -101,7 +101,7 @@ func TestClassify(t *testing.T) {
 		require.Equal(t, paper, asked.cause)
 	}
 	asked := newCall(true)
-	asked.tx = late
+	asked.last = late
 	require.ErrorContains(t, asked.classify(sqlError("42501")).err, "writing the record")
 }
 
@@ -132,7 +132,7 @@ func TestTripwire(t *testing.T) {
 		"OtherError":   {atRecord, errors.New("no paper"), false},
 	} {
 		asked := newCall(false)
-		asked.tx.failedAt, asked.outcome = c.at, table.Broken // and not even that can be recorded
+		asked.last.failedAt, asked.outcome = c.at, table.Broken // and not even that can be recorded
 		v, ok := asked.explainedAlready(t.Context(), c.err, nil)
 		require.Equal(t, c.broken, ok, name)
 		if ok {
@@ -400,7 +400,7 @@ func TestClassifyCommit(t *testing.T) {
 			made.effect = func(context.Context, pgx.Tx) (string, error) { return "1", nil }
 			got := made.attempt(ctx)
 			require.Equal(t, c.kind, got.kind, "%v", got.err)
-			require.Equal(t, c.kind == failed, made.tx.failedAt != atOpen, "and is to be explained")
+			require.Equal(t, c.kind == failed, made.last.failedAt != atOpen, "and is to be explained")
 
 			result, err := Do(ctx, d, call, effect)
 			switch {

@@ -35,25 +35,25 @@
 // # Errors
 //
 // An error that an effect returns comes back as it is, and nothing is stored
-// unless it is wrapped by [Final]. Transient database errors are retried instead,
+// unless it is wrapped by [Final] or Call.StoreErrors is set. Transient database errors are retried instead,
 // and end as an ErrAttemptsExhausted when no retry helped. The library's
 // own errors begin with its name and the tool's; find them with [errors.Is] and
 // [errors.As], because the name is wrapped around them. They are always the answers of this
 // call: where an effect returns the answer of a call inside it, errors.Is and errors.As do not find
 // the inner call's answer (see [Effect]). Beside it:
 //
-//	error                  typed as         returned by           call again with the same key?
-//	ErrRefused             *RefusedError    all that run effects  no: this is the answer; DoTx: commit it
-//	ErrKeyReused           *Error           all that run effects  no: first arguments, or a new key
-//	ErrExpired             *Error           all that run effects  no: it ran
-//	ErrInFlight            -                all but Lookup        yes
-//	ErrOutcomeUnknown      *Error           these but DoTx        yes: it may have happened; BeginFunc: see there
-//	ErrAttemptsExhausted   *Error           these but DoTx        yes: nothing happened
-//	ErrRestartTx           *Error           DoTx                  yes, the whole transaction
-//	ErrBroken              *Error           all that run effects  no: repair, then Reset
-//	ErrSchema              *Error           all                   no: fix the schema
-//	ErrInvalid             *InvalidError    all, and New          no: fix the call, the option or the tool
-//	context's errors       -                all but New           yes
+//	error                  typed as        returned by                    call again with the same key?
+//	ErrRefused             *RefusedError   all that run effects           no: this is the answer; DoTx: commit it
+//	ErrKeyReused           *Error          all that run effects           no: first arguments, or a new key
+//	ErrExpired             *Error          all that run effects           no: it ran
+//	ErrInFlight            -               all that run effects, Reset    yes
+//	ErrOutcomeUnknown      *Error          all that run effects, not DoTx yes: it may have happened; BeginFunc: see there
+//	ErrAttemptsExhausted   *Error          all that run effects, not DoTx yes: nothing happened
+//	ErrRestartTx           *Error          DoTx                           yes, the whole transaction
+//	ErrBroken              *Error          all that run effects           no: repair, then Reset
+//	ErrSchema              *Error          all                            no: fix the schema
+//	ErrInvalid             *InvalidError   all, and New                   no: fix the call, the option or the tool
+//	context's errors       -               all but New                    yes
 //
 // [IsRetryable] answers the last column, [IsTransient] whether a fault of the
 // database is worth a fresh transaction.

@@ -66,7 +66,7 @@ func DoTx[R any](ctx context.Context, d *Deduper, tx pgx.Tx, call Call, effect E
 // refusal is to be recorded, and at most maxConflicts after a conflict without a record. It
 // takes no part in the process's flights: its record is not committed when it returns.
 //
-// It leaves the transaction as it was before, but for what the attempt is to leave in it.
+// It leaves the effect and its record in the transaction, and nothing where the effect fails.
 func (c *call) doTx(ctx context.Context, tx pgx.Tx) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("dedup: %w", contextError(ctx))
@@ -78,7 +78,7 @@ func (c *call) doTx(ctx context.Context, tx pgx.Tx) error {
 	}
 	for {
 		c.attempts++
-		c.tx = attempt{
+		c.last = attempt{
 			c: c, table: there, on: wire.On(conn), conn: conn, tx: tx,
 			savepoint: savepointOf(tx), limit: c.inPostgres(),
 		}
@@ -103,7 +103,7 @@ func savepointOf(tx pgx.Tx) string { return "tool_dedup_" + strconv.Itoa(guard.D
 // attemptIn makes one attempt behind the savepoint. It rolls back to it, and leaves it,
 // unless the record is written.
 func (c *call) attemptIn(ctx context.Context) verdict {
-	a := &c.tx
+	a := &c.last
 	c.seen = table.Seen{}
 	err := a.table.OpenIn(ctx, a.on, a.savepoint, &c.Entry, a.limit, &c.seen)
 	a.started = c.seen.At
@@ -148,8 +148,8 @@ func (a *attempt) unopenedIn(err error) error {
 	return err
 }
 
-// performIn is perform behind the savepoint. A panic passes through here with the transaction
-// as it was before.
+// performIn is perform behind the savepoint. After a panic it rolls back to the savepoint, and the
+// panic goes on.
 func (a *attempt) performIn(ctx context.Context) verdict {
 	returned := false
 	defer func() {
@@ -166,7 +166,7 @@ func (a *attempt) performIn(ctx context.Context) verdict {
 	return v
 }
 
-// settleIn makes the record the answer that is in the transaction.
+// settleIn makes the record that was just written the call's answer. It is not committed yet.
 func (c *call) settleIn() error {
 	if c.written.CreatedAt.IsZero() { // the savepoint was released in the same pipeline
 		c.d.reexamine()
@@ -180,7 +180,7 @@ func (c *call) settleIn() error {
 
 // explainIn is explain inside the caller's transaction.
 func (c *call) explainIn(ctx context.Context, err error) verdict {
-	a := &c.tx
+	a := &c.last
 	a.on.Renew(err)
 	if v, ok := c.explainedAlready(ctx, err, a.freeConn()); ok {
 		if !errors.Is(v.err, ErrBroken) { // else there is no savepoint any more

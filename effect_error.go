@@ -72,7 +72,8 @@ func effectsOwn(err error) error {
 	return err
 }
 
-// withoutAnswers returns an effect's error as callers get it.
+// withoutAnswers returns an effect's error as callers get it: errors.Is finds none of the
+// answers of a call inside the effect in it.
 func withoutAnswers(err error) error {
 	for _, answer := range answers() {
 		if errors.Is(err, answer) {

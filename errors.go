@@ -30,9 +30,10 @@ var (
 	// share attempts. [Error]
 	ErrAttemptsExhausted = errors.New("dedup: gave up after transient faults; nothing was committed")
 
-	// ErrRestartTx: the caller's transaction is aborted, or its snapshot is too old to see
-	// a twin's record. Roll it back and run the whole of it again: that replays the
-	// record. [Error]
+	// ErrRestartTx: the caller's transaction cannot go on, and a fresh one may. Its snapshot is
+	// too old to see a twin's record, it is aborted, its connection is lost, or the table is
+	// locked. Roll it back and run the whole of it again. A twin's record is replayed then;
+	// without one the effect runs. [Error]
 	ErrRestartTx = errors.New("dedup: roll back and run the whole transaction again")
 
 	// ErrRefused: the call's effect refused with [Final], and the refusal is the call's

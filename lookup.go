@@ -50,7 +50,7 @@ type Status struct {
 // With ClaimFirst only a claim can find out whether a twin is in flight, so one is
 // made and rolled back.
 //
-// StateNotFound is certain where the call is neither committed nor will be. At
+// StateNotFound is certain where the call is not committed and will not be. At
 // once it is so for a call of Do, and for each of the first 256 DoTx of a
 // transaction, because it holds its lock or claim until its commit has ended. A
 // call of DoStatement or DoBatch holds none while it is on its way, and the server

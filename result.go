@@ -36,9 +36,9 @@ type Result[R any] struct {
 	// Waited is the time spent waiting for a twin, zero when there was none.
 	// DoTx waits inside Postgres, and its wait is not known.
 	Waited time.Duration
-	// Attempts counts the transactions that were opened for this call; 0 when
-	// the answer was taken over from a twin or looked up first. Recording a
-	// refusal takes one of its own.
+	// Attempts counts this call's attempts, those that got no connection too. One that
+	// only met a twin at its start is not counted; 0 when the answer was taken over from a twin
+	// or looked up first. Recording a refusal takes one of its own.
 	Attempts int
 }
 

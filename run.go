@@ -28,7 +28,8 @@ const (
 type verdict struct {
 	kind kind
 	err  error
-	// pause is true when the next attempt comes after a pause, within Options.Retry.
+	// pause asks run to pause before the next attempt, within Options.Retry. An unknown outcome
+	// always pauses, and DoTx never does.
 	pause bool
 	// met is how far a busy attempt was when it met the twin.
 	met stage
@@ -37,8 +38,7 @@ type verdict struct {
 	// outage is true when the transaction could not be opened because of the state that the
 	// server is in: any other call would have met the same.
 	outage bool
-	// until is for an unknown outcome: an identity that is free after it proves that this
-	// attempt has committed nothing.
+	// until is for an unknown outcome; see doubt.until.
 	until time.Time
 }
 
@@ -46,7 +46,7 @@ type verdict struct {
 type stage int
 
 const (
-	atOpen stage = iota // nothing was run
+	atOpen stage = iota // before the effect, or between the effect and its record because the context ended
 	atEffect
 	atRecord
 	atCommit
@@ -63,7 +63,8 @@ func retry(err error) verdict { return verdict{kind: again, pause: true, err: er
 // retried:
 //
 //	busy      once the twin has ended
-//	again     at once, where the next attempt goes another way
+//	again     at once, where the next attempt does something else: another connection,
+//	          separate statements, or the record of a refusal
 //	          after a pause, where a fault may have passed by then
 //	unknown   after a pause, to find out whether the lost COMMIT took place
 //
@@ -80,10 +81,10 @@ func (c *call) run(ctx context.Context) error {
 	}()
 	for faults := 0; c.rec == nil; {
 		v := c.attempt(ctx)
-		if v.kind == failed && c.tx.failedAt != atOpen {
+		if v.kind == failed && c.last.failedAt != atOpen {
 			v = c.explain(ctx, v.err)
 		}
-		c.doubt.resolvedBy(c.tx.free, c.tx.started)
+		c.doubt.resolvedBy(c.last.free, c.last.started)
 		if v.kind == busy {
 			v = c.wait(ctx, v)
 		}
@@ -132,7 +133,7 @@ func (c *call) next(ctx context.Context, v verdict) (goOn bool, err error) {
 func (c *call) attempt(ctx context.Context) verdict {
 	c.attempts++
 	c.tried = time.Now()
-	c.tx = attempt{c: c}
+	c.last = attempt{c: c}
 	pooled, err := c.d.acquire(ctx)
 	if err != nil {
 		return c.unopened(ctx, err)
@@ -170,8 +171,7 @@ func (c *call) lookedUp() {
 	c.separate = c.separate || c.seen.Forgotten // one statement would meet the old row; a separate attempt deletes it first
 }
 
-// ended is the error of a call whose attempts err has ended. While a doubt is open, that is
-// ErrOutcomeUnknown.
+// ended returns the call's error: ErrOutcomeUnknown while a doubt is open, else err.
 func (c *call) ended(err error) error {
 	if c.doubt.err == nil {
 		return err
@@ -185,8 +185,8 @@ func (c *call) ended(err error) error {
 	return &Error{Answer: ErrOutcomeUnknown, Attempts: c.attempts, Until: c.doubt.until, Err: err}
 }
 
-// exhaustion is how attempts were used up: the call's, or those of a call that it shares
-// them with.
+// exhaustion describes attempts that are used up: the call's own, those of its leader in the
+// process, or those of a call in its batch.
 type exhaustion struct {
 	attempts int
 	// err is the fault of the last attempt, tried when that began.
@@ -247,8 +247,10 @@ func sleep(ctx context.Context, d time.Duration) error {
 }
 
 // doubt is what is not known of a call since the answer to its COMMIT was lost. The next attempt
-// finds out: a record is the answer, and an identity that is free after until proves that the
-// transaction of the COMMIT has ended without one. Whether an answer to COMMIT counts as lost is
+// finds out. If it meets a record, that is the answer. If the identity is free, it runs the effect
+// again, with the doubt still open: the key of the table keeps the effect single. If that attempt
+// fails as well, resolvedBy says whether its error can be believed. DoTx has no doubt, because its
+// caller sends the COMMIT. Whether an answer to COMMIT counts as lost is
 // read by wire.OutcomeOfCommit: also where the connection broke over the record, where
 // CommitTimeout ended the wait, and where an error may be that of a server behind.
 type doubt struct {
@@ -256,9 +258,9 @@ type doubt struct {
 	err error
 	// sent is a time before the first such COMMIT was sent, by this machine's clock.
 	sent time.Time
-	// until is when, by the database's clock, the doubt can end: an attempt or a
-	// look-up that finds the identity free later proves that nothing was committed.
-	// Zero: any does, because the lock or claim outlives the commit.
+	// until is a time by the database's clock. An attempt or a look-up that began later and had
+	// the identity free proves that nothing was committed. No attempt waits for it. It is zero
+	// where any such attempt proves that, because the lock or the claim outlives the commit.
 	until time.Time
 }
 
@@ -276,8 +278,8 @@ func (d *doubt) add(err error, sent, until time.Time) {
 	}
 }
 
-// resolvedBy removes the doubt where an attempt that began at started has proved that nothing was
-// committed.
+// resolvedBy removes the doubt where an attempt that began at started and had the identity free
+// has proved that nothing was committed.
 func (d *doubt) resolvedBy(free bool, started time.Time) {
 	if free && started.After(d.until) {
 		*d = doubt{}
@@ -299,8 +301,9 @@ var errForgotten = errors.New("dedup: too late to find out: the record is rememb
 // serverClock estimates the database's clock from the times in its answers. It is
 // never ahead by more than the clocks have gone apart since the last answer.
 type serverClock struct {
-	made  time.Time
-	ahead atomic.Int64 // of the time since made; in microseconds
+	made time.Time
+	// ahead is the database's time minus the time since made, in microseconds.
+	ahead atomic.Int64
 }
 
 // seen takes note of a time in an answer that has just come, unless there is none in it.
@@ -311,7 +314,7 @@ func (c *serverClock) seen(at time.Time) {
 	c.ahead.Store(at.UnixMicro() - time.Since(c.made).Microseconds())
 }
 
-// in is the time after d.
+// in returns the database's estimated time d from now.
 func (c *serverClock) in(d time.Duration) time.Time {
 	return time.UnixMicro(c.ahead.Load() + time.Since(c.made).Microseconds() + d.Microseconds())
 }

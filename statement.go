@@ -171,7 +171,7 @@ func (c *call) attemptCombined(ctx context.Context, conn *pgx.Conn) verdict {
 	}
 	v, _ := c.d.sendCombined(ctx, conn, []*call{c})
 	if v.kind == failed {
-		c.tx.failedAt = atStatement
+		c.last.failedAt = atStatement
 	}
 	c.separate = true // the next attempt finds out why
 	return v
@@ -190,7 +190,7 @@ func (d *Deduper) sendCombined(ctx context.Context, conn *pgx.Conn, calls []*cal
 	if culprit, err := d.prepareCombined(ctx, on, calls); err != nil {
 		return drop(culprit, err)
 	}
-	latest := &calls[0].tx.latest
+	latest := &calls[0].last.latest
 	*latest = d.clock.in(d.opts.CommitTimeout)
 	p := on.CallersPipeline()
 	if among {

@@ -153,7 +153,7 @@ func (s *span) about() CallData {
 	return call
 }
 
-// end ends the span of a call that err is the answer of. a is nil where it has panicked.
+// end ends the span of a call that returns err. a is nil where the call has panicked.
 func (s *span) end(a *answered, attempts int, waited time.Duration, err error) {
 	if s.stats == nil || s.ended {
 		return

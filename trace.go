@@ -80,7 +80,7 @@ type CallEndData struct {
 	// Err is what the caller gets, nil where the outcome is executed, replayed, or
 	// recovered with a result.
 	Err error
-	// Attempts counts the call's transactions.
+	// Attempts is as in Result.
 	Attempts int
 	// Duration is the time from TraceCallStart to here, and Waited the part of it that was
 	// spent waiting for a twin. DoTx waits inside Postgres, and its wait is not known.

@@ -29,7 +29,8 @@ type attempt struct {
 	// started is now() in the transaction, which names it: the record is only written in a
 	// transaction with the same.
 	started time.Time
-	// latest is when a combined statement may arrive.
+	// latest is the last moment at which the server takes a combined statement. In a batch only
+	// the first call's is set.
 	latest time.Time
 	// limit is how long the record's statement waits for a twin that does not hold the
 	// identity's lock; 0 is as long as the session allows.
@@ -50,14 +51,14 @@ type attempt struct {
 	// readOnly is true when a primary has refused to write, because the transaction is read-only.
 	// A standby refuses earlier, when the transaction is opened.
 	readOnly bool
-	// free is true when the identity was free while this attempt had it: whatever an earlier
-	// attempt left in doubt has ended without a record.
+	// free is true when the identity was free while this attempt had it. It ends a doubt if the
+	// attempt began after doubt.until.
 	free bool
 }
 
 // attemptOn makes an attempt in a transaction of its own. It may leave one open.
 func (c *call) attemptOn(ctx context.Context, conn *pgx.Conn) verdict {
-	a := &c.tx
+	a := &c.last
 	*a = attempt{c: c, table: c.d.table(), on: wire.On(conn), conn: conn}
 	c.seen = table.Seen{}
 	if err := a.table.Open(ctx, a.on, &c.Entry, &c.seen); err != nil {
@@ -141,8 +142,8 @@ func (a *attempt) runEffect(ctx context.Context) (text string, err error) {
 			c.endedTx = inner.EndedTx(ctx, a.started)
 		}
 	}()
-	c.flight.busy.Store(true)
-	defer c.flight.busy.Store(false)
+	c.flight.inEffect.Store(true)
+	defer c.flight.inEffect.Store(false)
 	text, err = c.effect(inner, inner.Tx())
 	returned = true
 	return text, inner.Verdict(ctx, a.started, err)
@@ -172,8 +173,8 @@ func (a *attempt) runStatement(ctx context.Context) (string, error) {
 	if err := p.QueueArgs(q, c.stmt.args); err != nil {
 		return refused(err)
 	}
-	c.flight.busy.Store(true)
-	defer c.flight.busy.Store(false)
+	c.flight.inEffect.Store(true)
+	defer c.flight.inEffect.Store(false)
 	p.Send(ctx)
 	var rows int64
 	var row pgtype.Text
@@ -249,9 +250,9 @@ func (a *attempt) failed(at stage, err error) verdict {
 	return fail(err)
 }
 
-// doubtAtCommit is the end of the doubt that err leaves at COMMIT. A lock proves nothing where
-// the COMMIT was passed on: it is not held where the record is written, and is free while
-// another server may commit yet. A claim is held there.
+// doubtAtCommit returns the doubt.until of a COMMIT that err leaves in doubt. A claim and, on
+// plain PostgreSQL, a lock are held until the commit has ended. Where a server in between passed
+// the COMMIT on, the lock is free while another server may still commit: never.
 func (d *Deduper) doubtAtCommit(t *table.Table, err error) (until time.Time) {
 	if d.opts.Order == LockFirst && (wire.IsRaised(err) || !t.Profile.LockProves) {
 		return never
@@ -260,8 +261,9 @@ func (d *Deduper) doubtAtCommit(t *table.Table, err error) (until time.Time) {
 }
 
 // recordLimit is how long writing the record may wait for a twin that does not hold the
-// identity's lock: as long as the call waits, which CommitTimeout bounds, and hardly at all
-// for a call without its own lock, which may well have a twin.
+// identity's lock. A call without its own lock may well have a twin, and hardly waits. One with
+// MaxWait waits for what is left of that and RowTimeout more, but for half of CommitTimeout at
+// most. One without MaxWait has no limit.
 func (c *call) recordLimit() time.Duration {
 	switch limit := c.inPostgres(); {
 	case !c.seen.Locked:

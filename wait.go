@@ -12,8 +12,8 @@ import (
 )
 
 // A call waits for its twins here: in do for those of this process, in memory, and in poll for
-// those of other processes. Inside Postgres DoTx waits for the lock or the claim (table.OpenIn), and
-// so do the record's own statement, for as long as recordLimit allows, and a combined one.
+// those of other processes. Three statements wait inside Postgres: DoTx's for the lock or the claim
+// (table.OpenIn), the record's own, for as long as recordLimit allows, and a combined one.
 
 // flights are the calls of this process that are on their way: of those with one identity one
 // leads, and the others wait for its answer in memory.
@@ -26,8 +26,8 @@ type flights struct {
 type flight struct {
 	// landed is closed when the leader has ended. The first follower makes it.
 	landed chan struct{}
-	// busy is true while the leader's effect runs.
-	busy atomic.Bool
+	// inEffect is true while the leader's effect runs.
+	inEffect atomic.Bool
 	// rec or exhausted is the leader's answer, which was true at asOf. The leader writes them
 	// before landed is closed, and followers read them after.
 	rec       *table.Record
@@ -63,8 +63,8 @@ func (all *flights) land(id table.Identity, f *flight) {
 	}
 }
 
-// do leads or follows the calls of its identity. A call that may not wait does not follow: it
-// is answered at once where its leader is in the effect, and else finds out for itself.
+// do leads or follows the calls of its identity. A call that may wait no longer does not follow.
+// It gets ErrInFlight while the leader's effect runs, and else makes attempts of its own.
 //
 // What is shared is no older than the call that gets it: the record was read, or committed,
 // by a statement that was sent after the call had begun. Somebody else may free the identity
@@ -79,7 +79,7 @@ func (c *call) do(ctx context.Context) error {
 		switch {
 		case leader == &c.flight:
 			return c.lead(ctx)
-		case c.spent() && leader.busy.Load():
+		case c.spent() && leader.inEffect.Load():
 			return c.ended(ErrInFlight)
 		case c.spent():
 			return c.run(ctx)
@@ -118,8 +118,8 @@ func (c *call) lead(ctx context.Context) error {
 	return err
 }
 
-// wait waits until no twin is in flight. A call that may not wait looks again, so that it is
-// not sent away because of a neighbour who only looked.
+// wait waits until no twin is in flight. A call that may not wait looks again: the lock may be
+// that of another call's look, which ends at once.
 func (c *call) wait(ctx context.Context, v verdict) verdict {
 	switch {
 	case v.met == atOpen:

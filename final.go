@@ -13,8 +13,8 @@ import (
 // Final marks an effect's error as the call's answer: the effect is rolled
 // back, the refusal is recorded, and every caller, first and later, gets it as
 // an equal *[RefusedError]. Use it for answers that a retry must not change,
-// such as "card declined". Any other error is not recorded and the next try
-// runs again.
+// such as "card declined". Any other error is not recorded, unless Call.StoreErrors is
+// set, and the next try runs again.
 //
 // Of err the record keeps: its message; its code, when it or an error that it
 // wraps has a method `Code() string`; and its details, when one of them
