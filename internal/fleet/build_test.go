@@ -35,6 +35,7 @@ func programs(t *testing.T) map[string]string {
 	files, err := archive.Output()
 	require.NoError(t, err)
 	unpack(t, files, old)
+	require.NoError(t, os.RemoveAll(filepath.Join(old, callerPath)))
 	require.NoError(t, os.CopyFS(filepath.Join(old, callerPath), os.DirFS(filepath.Join(root, callerPath))))
 	return map[string]string{"old": build(t, old), "new": build(t, root)}
 }
