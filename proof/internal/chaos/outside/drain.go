@@ -14,18 +14,9 @@ import (
 // openLong is how old an operation is that a person decides about, in leases.
 const openLong = 20
 
-// drain kills the workers, and has a new one do in calm what is due, until nothing is: no operation is open, no
-// audit, no verdict, and for what is parked a look was made after all that may have happened.
+// drain waits until nothing is due: no operation is open, no audit, no verdict, and for what is parked a look was
+// made after all that may have happened.
 func (t *trial) drain(ctx context.Context) error {
-	t.provider.calmDown()
-	for _, w := range t.workers {
-		w.kill()
-	}
-	calm := t.form
-	calm.Kill, calm.Halt = 0, 0
-	if _, err := t.hire(calm).present(); err != nil {
-		return err
-	}
 	d, err := dedup.New(t.db.Pool, nil)
 	if err != nil {
 		return err
@@ -55,18 +46,9 @@ func (t *trial) drain(ctx context.Context) error {
 // are listed as open. One that is not listed stays open.
 func (t *trial) decide(ctx context.Context, tools *external.Tools) error {
 	book, stuck := t.provider.read()
-	if len(stuck) == 0 {
-		return nil
-	}
 	ops, err := tools.Open(ctx, t.db.Pool, external.Operation{}, t.form.leases(openLong), 1000)
-	if err != nil {
-		return err
-	}
 	for _, op := range ops {
-		n, err := strconv.Atoi(op.Key)
-		if err != nil {
-			return err
-		}
+		n, _ := strconv.Atoi(op.Key)
 		if !stuck[n] {
 			continue
 		}
@@ -74,14 +56,11 @@ func (t *trial) decide(ctx context.Context, tools *external.Tools) error {
 		if effects := book[operation{op.Tool, n}]; len(effects) > 0 {
 			v = external.Happened(Charged{effects[0].ID}, "it is in the provider's book")
 		}
-		err = tools.Resolve(ctx, op, v)
-		switch {
-		case err == nil:
-			t.verdict.Became["resolved"]++
-		case errors.Is(err, dedup.ErrInFlight), errors.As(err, new(*external.VerdictError)): // it is tried again
-		default:
-			return fmt.Errorf("resolving operation %d: %w", n, err)
+		if failed := tools.Resolve(ctx, op, v); failed != nil { // somebody may be at it
+			err = errors.Join(err, fmt.Errorf("resolving operation %d: %w", n, failed))
+			continue
 		}
+		t.verdict.Became["resolved"]++
 	}
-	return nil
+	return err
 }

@@ -18,32 +18,45 @@ import (
 const (
 	// workers is how many an arm has. Each calls every operation.
 	workers = 2
-	// tries is how often a worker calls an operation that it gets no answer of, under faults and in the end.
-	tries, lastTries = 3, 100
+	// tries is how often a worker calls an operation that it gets no answer of, under faults.
+	tries = 3
 )
 
-// call has every operation called by every worker, under all faults.
+// call has every operation called by every worker, under all faults, and kills the workers.
 func (t *trial) call(ctx context.Context) error {
 	tries := tries
 	if t.arm.Keeps500 {
 		tries = 1 // most operations are never answered before a person decides
 	}
 	all, ctx := errgroup.WithContext(ctx)
-	for range workers {
-		w := t.hire(t.form)
+	for n := range workers {
+		w := t.hire(t.form, n)
+		defer w.kill()
 		all.Go(func() error { return w.callAll(ctx, tries) })
 	}
 	return all.Wait()
 }
 
-// callAgain has the last worker call every operation once more, and leave.
-func (t *trial) callAgain(ctx context.Context) error {
-	last := t.workers[workers]
-	if err := last.callAll(ctx, lastTries); err != nil {
-		return err
+// settle has one more worker do in calm what is due, and then call every operation once more, until it is
+// answered.
+func (t *trial) settle(ctx context.Context) error {
+	t.provider.calmDown()
+	f := t.form
+	f.Kill, f.Halt = 0, 0
+	w := t.hire(f, workers)
+	defer w.kill()
+	p, err := w.present()
+	if err == nil {
+		err = t.drain(ctx)
 	}
-	last.process.Close(lab.Patience)
-	return last.process.Err()
+	if err == nil {
+		err = w.callAll(ctx, 0)
+	}
+	if err == nil {
+		p.Close(lab.Patience)
+		err = p.Err()
+	}
+	return err
 }
 
 // worker is one process after the other: each kills itself.
@@ -57,13 +70,12 @@ type worker struct {
 	process *lab.Server // the present one, nil before the first
 }
 
-func (t *trial) hire(f form) *worker {
-	w := &worker{
+// hire returns worker n.
+func (t *trial) hire(f form, n int) *worker {
+	return &worker{
 		t: t, task: task{URL: t.db.URL, Provider: t.web.URL, Arm: t.arm, Form: f},
-		rng: rand.New(rand.NewPCG(t.seed, uint64(len(t.workers)))), web: http.Client{Transport: &http.Transport{DisableKeepAlives: true}},
+		rng: rand.New(rand.NewPCG(t.seed, uint64(n))), web: http.Client{Transport: &http.Transport{DisableKeepAlives: true}},
 	}
-	t.workers = append(t.workers, w)
-	return w
 }
 
 // present returns the present process, and starts one where the last was killed.
@@ -105,7 +117,7 @@ func (w *worker) callAll(ctx context.Context, tries int) error {
 
 var errUnsettled = errors.New("the outcome is not known yet")
 
-// call calls an operation until it is answered, so often at most. A call that was cut, because the process was
+// call calls an operation until it is answered, so often at most where tries is not 0. A call that was cut, because the process was
 // killed, is made again.
 func (w *worker) call(ctx context.Context, op, tries int) error {
 	answered := 0
@@ -123,7 +135,7 @@ func (w *worker) call(ctx context.Context, op, tries int) error {
 			return err
 		}
 		w.t.answered(op, a)
-		if answered++; a.Outcome == unsettled && answered < tries {
+		if answered++; a.Outcome == unsettled && answered != tries {
 			return errUnsettled
 		}
 		return nil

@@ -93,7 +93,6 @@ type trial struct {
 	db       *lab.Database
 	provider *provider
 	web      *httptest.Server // the provider's
-	workers  []*worker
 
 	mu sync.Mutex // guards what follows
 	lab.Arm
@@ -103,7 +102,7 @@ type trial struct {
 
 func (t *trial) try(ctx context.Context) error {
 	defer t.close(ctx)
-	for _, phase := range [...]func(context.Context) error{t.open, t.call, t.drain, t.callAgain, t.judge} {
+	for _, phase := range [...]func(context.Context) error{t.open, t.call, t.settle, t.judge} {
 		if err := phase(ctx); err != nil {
 			return err
 		}
@@ -124,16 +123,13 @@ func (t *trial) open(ctx context.Context) error {
 			t.db, err = t.lab.Create(ctx)
 		}
 		if err == nil {
-			_, err = t.db.Pool.Exec(ctx, localSchema)
+			_, err = t.db.Pool.Exec(ctx, schema)
 		}
 		return err
 	})
 }
 
 func (t *trial) close(ctx context.Context) {
-	for _, w := range t.workers {
-		w.kill()
-	}
 	t.web.Close()
 	if t.db != nil {
 		_ = t.db.Drop(ctx)

@@ -37,12 +37,14 @@ type effect struct {
 
 func (e effect) String() string { return e.ID + " at " + e.at.UTC().Format(time.StampMilli) }
 
-// kept is the answer that is kept under a key. Its id is empty where that was a refusal.
+// kept is what is kept of a key since its first use. Its id is "" before there is an answer.
 type kept struct {
-	since    time.Time
-	answered bool
-	id       string
+	since time.Time
+	id    string
 }
+
+// refusal is the id of a kept refusal.
+const refusal = "refusal"
 
 func newProvider(a arm, f form, seed uint64, fault func(kind string)) *provider {
 	return &provider{
@@ -113,18 +115,18 @@ func (p *provider) act(of operation, key string, f fault, claimed time.Time) (st
 		p.fault(tooLate)
 		return cut, ""
 	}
-	k, refuses := p.key(key, now), f == chanceRefusal || refuses(of)
-	if !k.answered {
-		if !refuses {
-			k.id = p.enter(of, now, left)
-		}
-		k.answered = !refuses || p.arm.KeepsRefusals
-		if !p.arm.FirstUse {
-			k.since = now
-		}
+	k := p.key(key, now)
+	switch refuses := f == chanceRefusal || refuses(of); {
+	case k.id != "": // it is known
+	case refuses && !p.arm.KeepsRefusals:
+		return http.StatusPaymentRequired, ""
+	case refuses:
+		k.id = refusal
+	default:
+		k.id = p.enter(of, now, left)
 	}
 	switch {
-	case k.id == "":
+	case k.id == refusal:
 		return http.StatusPaymentRequired, ""
 	case p.arm.Jobs:
 		return http.StatusAccepted, ""

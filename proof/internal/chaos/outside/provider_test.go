@@ -75,6 +75,12 @@ func (b *bundle) id(t *testing.T, key string, op int) string {
 	return out.ID
 }
 
+func (b *bundle) find(t *testing.T, op int) (found []Charged) {
+	t.Helper()
+	require.NoError(t, b.caller.ask(t.Context(), http.MethodGet, charged(op), "", time.Time{}, &found))
+	return found
+}
+
 func TestProviderKeepsKeys(t *testing.T) {
 	t.Parallel()
 	b := setup(t, arm{}, time.Second)
@@ -83,12 +89,8 @@ func TestProviderKeepsKeys(t *testing.T) {
 	require.NotEqual(t, first, b.id(t, "", 1))
 	require.NotEqual(t, first, b.id(t, "other", 1))
 	require.Len(t, b.effects(1), 3)
-	found, err := b.caller.find(t.Context(), charged(1))
-	require.NoError(t, err)
-	require.Len(t, found, 3)
-	found, err = b.caller.find(t.Context(), charged(3))
-	require.NoError(t, err)
-	require.Empty(t, found)
+	require.Len(t, b.find(t, 1), 3)
+	require.Empty(t, b.find(t, 3))
 	require.Empty(t, b.applied)
 }
 
@@ -213,9 +215,7 @@ func TestProviderListsFinishedJobs(t *testing.T) {
 	_, err := b.caller.charge(t.Context(), charged(1), "", time.Now())
 	require.ErrorContains(t, err, "202")
 	require.Len(t, b.effects(1), 1)
-	found, err := b.caller.find(t.Context(), charged(1))
-	require.NoError(t, err)
-	require.Empty(t, found)
+	require.Empty(t, b.find(t, 1))
 }
 
 // TestProviderKeeps500 answers with what it has answered once, whether it has acted or not.

@@ -44,8 +44,9 @@ func (c *caller) tool(name string) external.Tool[Charge, Charged] {
 		},
 	}
 	if c.Arm.Find {
-		t.Find = func(ctx context.Context, _ external.Attempt, in Charge) ([]Charged, error) {
-			return c.find(ctx, operation{name, in.Op})
+		t.Find = func(ctx context.Context, _ external.Attempt, in Charge) (found []Charged, err error) {
+			err = c.ask(ctx, http.MethodGet, operation{name, in.Op}, "", time.Time{}, &found)
+			return found, err
 		}
 	}
 	return t
@@ -69,21 +70,18 @@ func (c *caller) perform(ctx context.Context, of operation, at external.Attempt)
 	return out, err
 }
 
-// charge asks the provider for an effect, and find for all that it has.
-func (c *caller) charge(ctx context.Context, of operation, key string, claimed time.Time) (out Charged, err error) {
+// ask asks the provider for an effect by POST, and by GET for all that it has.
+func (c *caller) ask(ctx context.Context, method string, of operation, key string, claimed time.Time, into any) error {
 	header := http.Header{claimedHeader: {strconv.FormatInt(claimed.UnixNano(), 10)}}
 	if key != "" {
 		header.Set(keyHeader, key)
 	}
-	return out, fetch(ctx, c.web, http.MethodPost, c.urlOf(of), header, &out)
+	return fetch(ctx, c.web, method, fmt.Sprintf("%s/charges?tool=%s&op=%d", c.Provider, of.Tool, of.Op), header, into)
 }
 
-func (c *caller) find(ctx context.Context, of operation) (out []Charged, err error) {
-	return out, fetch(ctx, c.web, http.MethodGet, c.urlOf(of), nil, &out)
-}
-
-func (c *caller) urlOf(of operation) string {
-	return fmt.Sprintf("%s/charges?tool=%s&op=%d", c.Provider, of.Tool, of.Op)
+func (c *caller) charge(ctx context.Context, of operation, key string, claimed time.Time) (out Charged, err error) {
+	err = c.ask(ctx, http.MethodPost, of, key, claimed, &out)
+	return out, err
 }
 
 var errDeclined = errors.New("declined")
@@ -158,32 +156,30 @@ func (c *caller) lease(ctx context.Context, op int) (string, error) {
 
 // saga reserves, charges and ships, and takes back what a refusal makes pointless.
 func (c *caller) saga(ctx context.Context, op int) error {
-	outside := func(tool string) func(context.Context) error {
-		return func(ctx context.Context) error {
-			_, err := c.outside(ctx, tool, op)
-			return err
-		}
-	}
-	inside := func(tool string) func(context.Context) error {
-		return func(ctx context.Context) error {
+	step := func(tool string) func(context.Context) error {
+		return func(ctx context.Context) (err error) {
+			if tool != sagaReserve && tool != sagaRelease {
+				_, err = c.outside(ctx, tool, op)
+				return err
+			}
 			call := callOf(op)
 			call.Tool, call.Args = tool, Charge{op}
-			_, err := dedup.Do(ctx, c.client.D, call, func(ctx context.Context, tx pgx.Tx) (int, error) {
+			_, err = dedup.Do(ctx, c.client.D, call, func(ctx context.Context, tx pgx.Tx) (int, error) {
 				return op, note(ctx, tx, tool, finished, op, "")
 			})
 			return err
 		}
 	}
 	return external.Saga(ctx,
-		external.Step{Name: "reserve", Do: inside(sagaReserve), Undo: inside(sagaRelease)},
-		external.Step{Name: "charge", Do: outside(sagaCharge), Undo: outside(sagaRefund)},
-		external.Step{Name: "ship", Do: outside(sagaShip)},
+		external.Step{Name: "reserve", Do: step(sagaReserve), Undo: step(sagaRelease)},
+		external.Step{Name: "charge", Do: step(sagaCharge), Undo: step(sagaRefund)},
+		external.Step{Name: "ship", Do: step(sagaShip)},
 	)
 }
 
-// local is the application's own table: what Finish and Refused have written. leased is that of the control
-// arm without the library.
-const localSchema = `
+// local is the application's own table: what Finish and Refused have written. leased is that of the control arm
+// without the library.
+const schema = `
 CREATE TABLE IF NOT EXISTS local (tool text NOT NULL, kind text NOT NULL, op int NOT NULL, ref text NOT NULL);
 CREATE TABLE IF NOT EXISTS leased (op int PRIMARY KEY, until timestamptz NOT NULL, answer text);`
 
