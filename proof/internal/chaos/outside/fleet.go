@@ -117,8 +117,8 @@ func (w *worker) callAll(ctx context.Context, tries int) error {
 
 var errUnsettled = errors.New("the outcome is not known yet")
 
-// call calls an operation until it is answered, so often at most where tries is not 0. A call that was cut, because the process was
-// killed, is made again.
+// call calls an operation until it is answered, so often at most where tries is not 0. A call that was cut, because
+// the process was killed, is made again.
 func (w *worker) call(ctx context.Context, op, tries int) error {
 	answered := 0
 	return lab.Insist(ctx, func(ctx context.Context, _ int) error {

@@ -19,12 +19,8 @@ import (
 
 // Charge is what is asked of the provider, and Charged what it answers.
 type (
-	Charge struct {
-		Op int `json:"op"`
-	}
-	Charged struct {
-		ID string `json:"id"`
-	}
+	Charge  struct{ Op int }
+	Charged struct{ ID string }
 )
 
 // tool is the arm's tool of a name.

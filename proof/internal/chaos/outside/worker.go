@@ -114,17 +114,14 @@ func (c *caller) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a.ID, err = c.outside(ctx, c.Arm.Name, op)
 	}
 	c.at("returned")
-	a.Outcome = outcomeOf(err)
-	if a.Outcome == unnamed && (c.Arm.Saga || c.Arm.Control == leaseThenAgain) { // these have no names
-		a.Outcome = unsettled
-	}
+	a.Outcome = c.outcome(err)
 	if err != nil {
 		a.Error = err.Error()
 	}
 	_ = json.NewEncoder(w).Encode(a) // who does not get it asks again
 }
 
-func outcomeOf(err error) outcome {
+func (c *caller) outcome(err error) outcome {
 	switch {
 	case err == nil:
 		return happened
@@ -134,7 +131,7 @@ func outcomeOf(err error) outcome {
 		return refused
 	case errors.As(err, new(*external.ParkedError)):
 		return parked
-	case dedup.IsRetryable(err):
+	case dedup.IsRetryable(err), c.Arm.Saga, c.Arm.Control == leaseThenAgain: // the errors of these two have no names
 		return unsettled
 	}
 	return unnamed
