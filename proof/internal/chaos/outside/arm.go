@@ -9,13 +9,14 @@ import (
 // arm is one kind of provider, and a tool for it. Times are in leases.
 type arm struct {
 	Name string
-	// The tool declares these; see [external.Tool]. KeyKept may be forever. A tool that settles declares the
-	// bound of the form, and the provider keeps it: what would take effect, or become visible, later after its
-	// attempt was claimed is lost.
-	KeyKept       float64
-	Find, Settles bool
+	// The tool declares these; see [external.Tool]. KeyKept may be forever.
+	Find             bool
+	KeyKept, Settles float64
 	// The provider keeps a key for so long, 0 for ever.
 	Forgets float64
+	// An attempt may take effect, or become visible, so long after it was claimed: what would do so later is
+	// lost. Default Settles; where both are 0, nothing bounds it.
+	Late float64
 	// The provider keeps a refusal under its key; has outages; counts a key's time from its first request,
 	// even one that failed; answers 409, 429 and 500 when it has acted; answers 202, and lists what is
 	// finished; keeps a 500 under its key for ever.
@@ -40,31 +41,32 @@ const (
 
 var arms = []arm{
 	{Name: "keys", KeyKept: forever, KeepsRefusals: true},
-	{Name: "look-up-settles", Find: true, Settles: true},
-	{Name: "keys-6-and-look-up", KeyKept: shortKept, Forgets: shortKept, Find: true, Settles: true, Outages: true},
+	{Name: "look-up-settles", Find: true, Settles: settles},
+	{Name: "keys-6-and-look-up", KeyKept: shortKept, Forgets: shortKept, Find: true, Settles: settles, Outages: true},
 	{Name: "look-up", Find: true},
 	{Name: "neither"},
-	{Name: "keys-6", KeyKept: shortKept, Forgets: shortKept, Settles: true, Outages: true},
-	{Name: "keys-first-use", KeyKept: shortKept, Forgets: shortKept, Settles: true, Outages: true, FirstUse: true},
+	{Name: "keys-6", KeyKept: shortKept, Forgets: shortKept, Settles: settles, Outages: true},
+	{Name: "keys-first-use", KeyKept: shortKept, Forgets: shortKept, Settles: settles, Outages: true, FirstUse: true},
 	{Name: "keys-answered-after", KeyKept: forever, KeepsRefusals: true, After: true},
-	{Name: "look-up-jobs", Find: true, Settles: true, Jobs: true},
+	{Name: "look-up-jobs", Find: true, Settles: settles, Jobs: true},
 	{Name: "keys-kept-500", KeyKept: forever, KeepsRefusals: true, Keeps500: true},
-	{Name: "saga", KeyKept: forever, Settles: true, Saga: true},
+	{Name: "saga", KeyKept: forever, Settles: settles, Saga: true},
 	{Name: "control-lease", Control: leaseThenAgain},
 	{Name: "control-tries", Control: triesInside},
 	{Name: "control-key-per-attempt", KeyKept: forever, Control: keyPerAttempt},
 	{Name: "control-forgotten-keys", KeyKept: forever, Forgets: shortKept, Outages: true, Control: keyForgotten},
-	{Name: "control-settles", Find: true, Settles: true, Control: settlesEarly},
+	{Name: "control-settles", Find: true, Settles: early, Late: veryLate, Control: settlesEarly},
 	{Name: "control-first-use", KeyKept: forever, Forgets: shortKept, Outages: true, FirstUse: true, Control: keyForgotten},
 	{Name: "control-answered-after", KeyKept: forever, KeepsRefusals: true, After: true, Control: statusRefuses},
-	{Name: "control-jobs", Find: true, Settles: true, Jobs: true, Control: settlesEarly},
+	{Name: "control-jobs", Find: true, Settles: early, Late: veryLate, Jobs: true, Control: settlesEarly},
 	{Name: "control-kept-500", KeyKept: forever, KeepsRefusals: true, Keeps500: true, Control: statusRefuses},
 }
 
 const (
+	lease   = time.Second
 	forever = -1
-	// timeout is the tool's Timeout.
-	timeout = 1
+	// timeout is the tool's Timeout, and settles the Settles of a tool that declares it.
+	timeout, settles = 1, 1.2
 	// shortKept is how long a forgetful provider keeps a key. An outage is longer.
 	shortKept, outage, betweenOutages = 6, 8, 8
 	// soonest and latest bound how late a request takes effect that is late, where nothing else does.
@@ -74,20 +76,14 @@ const (
 	early, veryLate = 0.6, 5
 	// A control has this share of the operations, and at least controlLeast where the other arms have that many.
 	controlShare, controlLeast = 5, 120
-	// controlRate multiplies the provider's faults there.
-	controlRate = 5
 )
 
-// bounds are the tool's Settles, and how long after it was claimed an attempt may really take effect. 0: nothing
-// bounds it.
-func (a arm) bounds(f form) (declared, real float64) {
-	switch {
-	case !a.Settles:
-		return 0, 0
-	case a.Control == settlesEarly:
-		return early, veryLate
+// leases are so many of them, as a duration.
+func leases(n float64) time.Duration {
+	if n == forever {
+		return external.Forever
 	}
-	return f.Bound, f.Bound
+	return time.Duration(n * float64(lease))
 }
 
 // Arms are the names of all arms.
@@ -110,33 +106,3 @@ const (
 	sagaCharge, sagaShip, sagaRefund = "saga-charge", "saga-ship", "saga-refund"
 	sagaReserve, sagaRelease         = "saga-reserve", "saga-release" // in the database
 )
-
-// form says how hard an arm is tried.
-type form struct {
-	Lease time.Duration
-	// Bound is the Settles of tools that declare it, in leases.
-	Bound float64
-	// Callers and Conns are those of a worker.
-	Callers, Conns int
-	// Kill and Halt are the chances of a worker at each step.
-	Kill, Halt float64
-	// Rate multiplies the provider's faults.
-	Rate         float64
-	RestartEvery time.Duration
-	// Looks is how many looks that found nothing must have been made for a parked operation. The second one is
-	// 20 leases after the first.
-	Looks int
-}
-
-var (
-	longForm  = form{time.Second, 2, 24, 24, 0.0005, 0.0002, 1, 15 * time.Second, 2}
-	shortForm = form{time.Second, 1.2, 8, 3, 0.001, 0.001, 3, 6 * time.Second, 0}
-)
-
-// leases are so many of them, as a duration.
-func (f form) leases(n float64) time.Duration {
-	if n == forever {
-		return external.Forever
-	}
-	return time.Duration(n * float64(f.Lease))
-}

@@ -11,8 +11,13 @@ import (
 	"github.com/tooldedup/dedup/proof/internal/lab"
 )
 
-// openLong is how old an operation is that a person decides about, in leases.
-const openLong = 20
+const (
+	// openLong is how old an operation is that a person decides about, in leases.
+	openLong = 20
+	// looks is how many looks that found nothing must have been made for a parked operation. The second one is
+	// 20 leases after the first.
+	looks = 2
+)
 
 // drain waits until nothing is due: no operation is open, no audit, no verdict, and for what is parked a look was
 // made after all that may have happened.
@@ -34,7 +39,7 @@ func (t *trial) drain(ctx context.Context) error {
 			SELECT count(*)
 			  FROM tool_effect
 			 WHERE state IN ('pending', 'running')
-			    OR due_at IS NOT NULL AND (state = 'done' OR verdict IS NOT NULL OR tries < $1::int)`, t.form.Looks).Scan(&due)
+			    OR due_at IS NOT NULL AND (state = 'done' OR verdict IS NOT NULL OR tries < $1::int)`, looks).Scan(&due)
 		if err == nil && due > 0 {
 			err = fmt.Errorf("%d operations are still due", due)
 		}
@@ -46,7 +51,7 @@ func (t *trial) drain(ctx context.Context) error {
 // are listed as open. One that is not listed stays open.
 func (t *trial) decide(ctx context.Context, tools *external.Tools) error {
 	book, stuck := t.provider.read()
-	ops, err := tools.Open(ctx, t.db.Pool, external.Operation{}, t.form.leases(openLong), 1000)
+	ops, err := tools.Open(ctx, t.db.Pool, external.Operation{}, leases(openLong), 1000)
 	for _, op := range ops {
 		n, _ := strconv.Atoi(op.Key)
 		if !stuck[n] {

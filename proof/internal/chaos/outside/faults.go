@@ -42,18 +42,22 @@ var (
 // These are no fault of a request alone.
 const tooLate, notFound, outageMet = "too late, lost", "look-up failed", "outage"
 
-// manyLate is how much more often a request is late in the arms where it may be veryLate.
-const manyLate = 8
+const (
+	// rate is how often of the percentages faults are drawn, and controlRate how often in a control.
+	rate, controlRate = 2, 5
+	// manyLate is how much more often a request is late in the arms where it may be veryLate.
+	manyLate = 8
+)
 
 // draw draws what becomes of a request, and how late it is.
 func (p *provider) draw(of operation, key string) (f fault, late time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	_, most := p.arm.bounds(p.form)
+	most := max(p.arm.Settles, p.arm.Late)
 	if most == 0 {
 		most = latest
 	}
-	late = p.form.leases(soonest + p.rng.Float64()*(most-soonest))
+	late = leases(soonest + p.rng.Float64()*(most-soonest))
 	f = p.drawFault()
 	switch {
 	case f == chanceRefusal && (p.arm.KeepsRefusals && key == "" || of.Tool == sagaRefund), f == inFlight && key == "":
@@ -97,7 +101,7 @@ func (p *provider) drawFault() fault {
 	case down:
 		return lostAnswer
 	}
-	at := p.rng.Float64() * 100 / p.form.Rate
+	at := p.rng.Float64() * 100 / p.rate
 	if p.arm.After {
 		for _, f := range answeredAfter {
 			if at -= f.percent; at < 0 {
@@ -120,9 +124,9 @@ func (p *provider) drawFault() fault {
 // down reports whether there is an outage: nothing is answered, and half of what is asked for is done. The first
 // one begins after a lease.
 func (p *provider) down() bool {
-	since := time.Since(p.began.Add(p.form.Lease))
-	every := p.form.leases(outage + betweenOutages)
-	if !p.arm.Outages || since < 0 || since%every >= p.form.leases(outage) {
+	since := time.Since(p.began.Add(lease))
+	every := leases(outage + betweenOutages)
+	if !p.arm.Outages || since < 0 || since%every >= leases(outage) {
 		return false
 	}
 	if n := int(since/every) + 1; n > p.outages {

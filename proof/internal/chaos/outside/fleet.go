@@ -18,6 +18,8 @@ import (
 const (
 	// workers is how many an arm has. Each calls every operation.
 	workers = 2
+	// callers is how many calls each makes at once, on so many connections.
+	callers, conns = 8, 4
 	// tries is how often a worker calls an operation that it gets no answer of, under faults.
 	tries = 3
 )
@@ -30,7 +32,7 @@ func (t *trial) call(ctx context.Context) error {
 	}
 	all, ctx := errgroup.WithContext(ctx)
 	for n := range workers {
-		w := t.hire(t.form, n)
+		w := t.hire(n, false)
 		defer w.kill()
 		all.Go(func() error { return w.callAll(ctx, tries) })
 	}
@@ -41,9 +43,7 @@ func (t *trial) call(ctx context.Context) error {
 // answered.
 func (t *trial) settle(ctx context.Context) error {
 	t.provider.calmDown()
-	f := t.form
-	f.Kill, f.Halt = 0, 0
-	w := t.hire(f, workers)
+	w := t.hire(workers, true)
 	defer w.kill()
 	p, err := w.present()
 	if err == nil {
@@ -70,10 +70,10 @@ type worker struct {
 	process *lab.Server // the present one, nil before the first
 }
 
-// hire returns worker n.
-func (t *trial) hire(f form, n int) *worker {
+// hire returns worker n. One that is calm is not killed.
+func (t *trial) hire(n int, calm bool) *worker {
 	return &worker{
-		t: t, task: task{URL: t.db.URL, Provider: t.web.URL, Arm: t.arm, Form: f},
+		t: t, task: task{URL: t.db.URL, Provider: t.web.URL, Arm: t.arm, Calm: calm},
 		rng: rand.New(rand.NewPCG(t.seed, uint64(n))), web: http.Client{Transport: &http.Transport{DisableKeepAlives: true}},
 	}
 }
@@ -108,7 +108,7 @@ func (w *worker) kill() {
 // callAll calls every operation, in an order of the worker's own.
 func (w *worker) callAll(ctx context.Context, tries int) error {
 	all, ctx := errgroup.WithContext(ctx)
-	all.SetLimit(w.task.Form.Callers)
+	all.SetLimit(callers)
 	for _, op := range w.rng.Perm(w.t.ops) {
 		all.Go(func() error { return w.call(ctx, op+1, tries) })
 	}

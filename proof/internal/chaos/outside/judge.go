@@ -74,7 +74,7 @@ func (t *trial) judge(ctx context.Context) error {
 		}
 		return err
 	})
-	t.verdict.judge(t.arm, t.form, t.ops, b)
+	t.verdict.judge(t.arm, t.ops, b)
 	return err
 }
 
@@ -115,10 +115,10 @@ func (v *verdict) find(w wrong, format string, args ...any) {
 }
 
 // judge judges all operations of an arm.
-func (v *verdict) judge(a arm, f form, ops int, b books) {
+func (v *verdict) judge(a arm, ops int, b books) {
 	for op := 1; op <= ops; op++ {
 		for _, tool := range a.tools() {
-			v.operation(a, f, operation{tool, op}, b)
+			v.operation(a, operation{tool, op}, b)
 		}
 		if a.Saga {
 			v.saga(op, b)
@@ -126,7 +126,7 @@ func (v *verdict) judge(a arm, f form, ops int, b books) {
 	}
 }
 
-func (v *verdict) operation(a arm, f form, of operation, b books) {
+func (v *verdict) operation(a arm, of operation, b books) {
 	r, effects := b.rows[of], b.effects[of]
 	if len(effects) > 1 {
 		v.Became["extra effects"] += len(effects) - 1
@@ -160,7 +160,7 @@ func (v *verdict) operation(a arm, f form, of operation, b books) {
 		}
 		v.compare(a, of, told{outcome: happened, id: r.ID}, b)
 	case r.State == "parked":
-		v.parked(a, f, r, effects)
+		v.parked(a, r, effects)
 	default:
 		v.find(open, "%v has the row %+v", of, r)
 	}
@@ -177,7 +177,7 @@ func (v *verdict) compare(a arm, of operation, recorded told, b books) {
 }
 
 // parked decides whether an operation may be.
-func (v *verdict) parked(a arm, f form, r row, effects []effect) {
+func (v *verdict) parked(a arm, r row, effects []effect) {
 	if len(effects) > 0 {
 		v.Became["parked, happened"]++
 	} else {
@@ -185,14 +185,13 @@ func (v *verdict) parked(a arm, f form, r row, effects []effect) {
 	}
 	wrongly := false
 	switch {
-	case a.KeyKept == forever, a.Find && a.Settles: // either can always tell
+	case a.KeyKept == forever, a.Find && a.Settles > 0: // either can always tell
 		wrongly = true
 	case a.Find: // a look sees what has happened before
 		const look = 4 // leases that it takes at most, with a pause
-		wrongly = len(effects) > 0 && (!r.Due || effects[0].at.Add(f.leases(look)).Before(r.Changed))
+		wrongly = len(effects) > 0 && (!r.Due || effects[0].at.Add(leases(look)).Before(r.Changed))
 	case a.KeyKept > 0: // as long as the key held, it could be sent again
-		settles, _ := a.bounds(f)
-		wrongly = r.After < f.leases(a.KeyKept-max(2, timeout+1)-settles)
+		wrongly = r.After < leases(a.KeyKept-max(2, timeout+1)-a.Settles)
 	}
 	if wrongly {
 		v.find(wronglyParked, "%+v, of which the provider's book has %v", r, effects)

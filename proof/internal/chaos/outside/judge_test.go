@@ -55,9 +55,9 @@ func TestJudge(t *testing.T) {
 		"ParkedDidNot":        {row: parkedAt(2), became: "parked, did not"},
 		"ParkedWithKey":       {arm: "keys", row: parkedAt(2), became: "parked, did not", wrong: []wrong{wronglyParked}},
 		"ParkedWithSettles":   {arm: "look-up-settles", row: parkedAt(2), became: "parked, did not", wrong: []wrong{wronglyParked}},
-		"ParkedWhileKeyHeld":  {arm: "keys-6", row: parkedAt(1), became: "parked, did not", wrong: []wrong{wronglyParked}},
+		"ParkedWhileKeyHeld":  {arm: "keys-6", row: parkedAt(2), became: "parked, did not", wrong: []wrong{wronglyParked}},
 		"ParkedNeverSent":     {arm: "keys-6", row: row{State: "parked", After: -1}, became: "parked, did not", wrong: []wrong{wronglyParked}},
-		"ParkedKeyForgotten":  {arm: "keys-6", row: parkedAt(2), became: "parked, did not"},
+		"ParkedKeyForgotten":  {arm: "keys-6", row: parkedAt(3), became: "parked, did not"},
 		"ParkedNotFound":      {arm: "look-up", row: looked(30), became: "parked, did not"},
 		"ParkedToBeFound":     {arm: "look-up", row: looked(2), effects: []effect{a}, became: "parked, happened"},
 		"ParkedThoughLooked":  {arm: "look-up", row: looked(30), effects: []effect{a}, became: "parked, happened", wrong: []wrong{wronglyParked}},
@@ -74,7 +74,7 @@ func TestJudge(t *testing.T) {
 			}
 			of := operation{tt.arm, 1}
 			v := newVerdict()
-			v.operation(armOf(tt.arm), longForm, of, books{map[operation]row{of: tt.row}, map[operation][]effect{of: tt.effects}, map[int]told{1: tt.told}})
+			v.operation(armOf(tt.arm), of, books{map[operation]row{of: tt.row}, map[operation][]effect{of: tt.effects}, map[int]told{1: tt.told}})
 			want := map[wrong]int{}
 			for _, w := range tt.wrong {
 				want[w] = 1

@@ -24,14 +24,12 @@ import (
 	"github.com/tooldedup/dedup/proof/internal/lab"
 )
 
-// shortAtOnce is how many arms are tried at once in the short form.
-const shortAtOnce = 4
+// atOnce is how many arms are tried at once.
+const atOnce = 4
 
 // Run calls Params.Calls operations in each arm, in the long form on a server with fsync.
 func Run(ctx context.Context, l *lab.Lab, p lab.Params, s *lab.Score) error {
-	f, atOnce := shortForm, shortAtOnce
 	if !p.Short {
-		f, atOnce = longForm, 1
 		durable, err := lab.Open(ctx, &pgserver.Options{Private: true, Durable: true})
 		if err != nil {
 			return fmt.Errorf("starting a server with fsync: %w", err)
@@ -42,18 +40,18 @@ func Run(ctx context.Context, l *lab.Lab, p lab.Params, s *lab.Score) error {
 	var restarts lab.Arm
 	both, ctx := errgroup.WithContext(ctx)
 	trying, end := context.WithCancel(ctx)
-	both.Go(func() error { return restartAgain(trying, l.Server, f.RestartEvery, &restarts) })
+	both.Go(func() error { return restartAgain(trying, l.Server, &restarts) })
 	both.Go(func() error {
 		defer end()
-		return tryAll(ctx, l, f, atOnce, p, s)
+		return tryAll(ctx, l, p, s)
 	})
 	err := both.Wait()
 	s.Enter(restarts)
 	return err
 }
 
-// tryAll tries all arms, so many at once.
-func tryAll(ctx context.Context, l *lab.Lab, f form, atOnce int, p lab.Params, s *lab.Score) error {
+// tryAll tries all arms.
+func tryAll(ctx context.Context, l *lab.Lab, p lab.Params, s *lab.Score) error {
 	var mu sync.Mutex // guards s and what follows
 	var problems []error
 	lab.Crowd(atOnce, func(yield func(func()) bool) {
@@ -61,9 +59,9 @@ func tryAll(ctx context.Context, l *lab.Lab, f form, atOnce int, p lab.Params, s
 			if len(p.Arms) > 0 && !slices.Contains(p.Arms, a.Name) {
 				continue
 			}
-			t := &trial{arm: a, form: f, ops: p.Calls, seed: p.Seed + uint64(i)*1000, lab: l, told: map[int]told{}, verdict: newVerdict()}
+			t := &trial{arm: a, ops: p.Calls, seed: p.Seed + uint64(i)*1000, lab: l, told: map[int]told{}, verdict: newVerdict()}
 			if a.Control != right {
-				t.ops, t.form.Rate = max(p.Calls/controlShare, min(p.Calls, controlLeast)), controlRate
+				t.ops = max(p.Calls/controlShare, min(p.Calls, controlLeast))
 			}
 			yield(func() {
 				err := t.try(ctx)
@@ -84,7 +82,6 @@ func tryAll(ctx context.Context, l *lab.Lab, f form, atOnce int, p lab.Params, s
 // trial is one run of an arm.
 type trial struct {
 	arm  arm
-	form form
 	ops  int
 	seed uint64
 	lab  *lab.Lab
@@ -113,7 +110,7 @@ func (t *trial) try(ctx context.Context) error {
 // open makes the database and the provider.
 func (t *trial) open(ctx context.Context) error {
 	t.began = time.Now()
-	t.provider = newProvider(t.arm, t.form, t.seed, t.fault)
+	t.provider = newProvider(t.arm, t.seed, t.fault)
 	mux := http.NewServeMux()
 	mux.Handle("/charges", t.provider)
 	mux.HandleFunc("POST /faults", func(_ http.ResponseWriter, r *http.Request) { t.fault(r.FormValue("kind")) })

@@ -15,8 +15,9 @@ import (
 // what befalls the workers.
 type provider struct {
 	arm   arm
-	form  form
 	fault func(kind string) // counts one that was applied
+	rate  float64           // of faults
+	after func(time.Duration) <-chan time.Time
 	began time.Time
 
 	mu      sync.Mutex
@@ -46,11 +47,15 @@ type kept struct {
 // refusal is the id of a kept refusal.
 const refusal = "refusal"
 
-func newProvider(a arm, f form, seed uint64, fault func(kind string)) *provider {
-	return &provider{
-		arm: a, form: f, fault: fault, began: time.Now(), rng: rand.New(rand.NewPCG(seed, 6)),
+func newProvider(a arm, seed uint64, fault func(kind string)) *provider {
+	p := &provider{
+		arm: a, fault: fault, rate: rate, after: time.After, began: time.Now(), rng: rand.New(rand.NewPCG(seed, 6)),
 		book: map[operation][]effect{}, keys: map[string]*kept{}, stuck: map[int]bool{},
 	}
+	if a.Control != right {
+		p.rate = controlRate
+	}
+	return p
 }
 
 const (
@@ -86,16 +91,19 @@ func (p *provider) charge(of operation, key string, claimed time.Time) (status i
 	f, late := p.draw(of, key)
 	switch {
 	case f == lateAndCut:
-		time.AfterFunc(late, func() { p.act(of, key, f, claimed) })
+		go func() {
+			<-p.after(late)
+			p.act(of, key, f, claimed)
+		}()
 		return cut, out
 	case f == lateEffect:
-		<-time.After(late)
+		<-p.after(late)
 	case f.without:
 		return f.status, out
 	}
 	status, out.ID = p.act(of, key, f, claimed)
 	if f == lateAnswer {
-		<-time.After(late)
+		<-p.after(late)
 	}
 	if f.status != 0 && status != cut {
 		status = f.status
@@ -109,8 +117,8 @@ func (p *provider) act(of operation, key string, f fault, claimed time.Time) (st
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
-	_, bound := p.arm.bounds(p.form)
-	left := claimed.Add(p.form.leases(bound)).Sub(now)
+	bound := max(p.arm.Settles, p.arm.Late)
+	left := claimed.Add(leases(bound)).Sub(now)
 	if bound > 0 && left < 0 {
 		p.fault(tooLate)
 		return cut, ""
@@ -137,7 +145,7 @@ func (p *provider) act(of operation, key string, f fault, claimed time.Time) (st
 // key is what is kept of a key, from now on where that is nothing.
 func (p *provider) key(key string, now time.Time) *kept {
 	k, known := p.keys[key]
-	if forgets := p.form.leases(p.arm.Forgets); !known || key == "" || forgets > 0 && now.Sub(k.since) >= forgets {
+	if forgets := leases(p.arm.Forgets); !known || key == "" || forgets > 0 && now.Sub(k.since) >= forgets {
 		k = &kept{since: now}
 		p.keys[key] = k
 	}
@@ -159,7 +167,7 @@ func refuses(of operation) bool {
 func (p *provider) enter(of operation, now time.Time, left time.Duration) (id string) {
 	p.last++
 	e := effect{ID: fmt.Sprint("ch_", p.last), at: now, visible: now}
-	if p.arm.Settles && (p.arm.Jobs || p.rng.IntN(20) == 0) {
+	if p.arm.Settles > 0 && (p.arm.Jobs || p.rng.IntN(20) == 0) {
 		e.visible = now.Add(time.Duration(p.rng.Float64() * float64(left)))
 	}
 	p.book[of] = append(p.book[of], e)

@@ -14,6 +14,9 @@ import (
 	"github.com/tooldedup/dedup/external"
 )
 
+// hour is longer than a test takes, in leases.
+const hour = float64(time.Hour / lease)
+
 // bundle is a provider without faults, and its client.
 type bundle struct {
 	*provider
@@ -23,14 +26,15 @@ type bundle struct {
 	applied map[string]int
 }
 
-func setup(t *testing.T, a arm, lease time.Duration) *bundle {
+func setup(t *testing.T, a arm) *bundle {
 	t.Helper()
 	b := &bundle{applied: map[string]int{}}
-	b.provider = newProvider(a, form{Lease: lease, Bound: 2, Rate: 1}, 1, func(kind string) {
+	b.provider = newProvider(a, 1, func(kind string) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		b.applied[kind]++
 	})
+	b.provider.after = func(time.Duration) <-chan time.Time { return time.After(0) }
 	b.provider.calmDown()
 	server := httptest.NewServer(b.provider)
 	t.Cleanup(server.Close)
@@ -50,7 +54,14 @@ func (b *bundle) met(kind string) int {
 func (b *bundle) faulty(rate float64) {
 	b.provider.mu.Lock()
 	defer b.provider.mu.Unlock()
-	b.provider.calm, b.provider.form.Rate = false, rate
+	b.provider.calm, b.provider.rate = false, rate
+}
+
+// since has the provider begun so many leases ago.
+func (b *bundle) since(n float64) {
+	b.provider.mu.Lock()
+	defer b.provider.mu.Unlock()
+	b.provider.began = time.Now().Add(-leases(n))
 }
 
 // change changes what is kept of a key.
@@ -83,7 +94,7 @@ func (b *bundle) find(t *testing.T, op int) (found []Charged) {
 
 func TestProviderKeepsKeys(t *testing.T) {
 	t.Parallel()
-	b := setup(t, arm{}, time.Second)
+	b := setup(t, arm{})
 	first := b.id(t, "k", 1)
 	require.Equal(t, first, b.id(t, "k", 1))
 	require.NotEqual(t, first, b.id(t, "", 1))
@@ -96,7 +107,7 @@ func TestProviderKeepsKeys(t *testing.T) {
 
 func TestProviderForgetsKeys(t *testing.T) {
 	t.Parallel()
-	b := setup(t, arm{Forgets: 1}, time.Hour)
+	b := setup(t, arm{Forgets: hour})
 	b.id(t, "k", 1)
 	b.id(t, "k", 1)
 	require.Len(t, b.effects(1), 1)
@@ -107,7 +118,7 @@ func TestProviderForgetsKeys(t *testing.T) {
 
 func TestProviderRefuses(t *testing.T) {
 	t.Parallel()
-	b := setup(t, arm{}, time.Second)
+	b := setup(t, arm{})
 	_, err := b.caller.charge(t.Context(), charged(50), "k", time.Now())
 	require.ErrorIs(t, err, errDeclined)
 	require.Empty(t, b.effects(50))
@@ -119,7 +130,7 @@ func TestProviderKeepsRefusals(t *testing.T) {
 	for name, keeps := range map[string]bool{"Keeps": true, "DoesNot": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := setup(t, arm{KeepsRefusals: keeps}, time.Second)
+			b := setup(t, arm{KeepsRefusals: keeps})
 			status, _ := b.provider.act(charged(1), "k", chanceRefusal, time.Now())
 			require.Equal(t, http.StatusPaymentRequired, status)
 			_, err := b.caller.charge(t.Context(), charged(1), "k", time.Now())
@@ -131,12 +142,16 @@ func TestProviderKeepsRefusals(t *testing.T) {
 // TestProviderIsHonest claims an attempt so early that it may take effect no more.
 func TestProviderIsHonest(t *testing.T) {
 	t.Parallel()
-	for name, settles := range map[string]bool{"Settles": true, "Unbounded": false} {
+	for name, settles := range map[string]float64{"Settles": hour / 2, "Late": hour / 2, "Unbounded": 0} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := setup(t, arm{Settles: settles}, time.Second)
+			a := arm{Settles: settles}
+			if name == "Late" {
+				a = arm{Settles: 1, Late: settles}
+			}
+			b := setup(t, a)
 			_, err := b.caller.charge(t.Context(), charged(1), "k", time.Now().Add(-time.Hour))
-			if settles {
+			if settles > 0 {
 				require.Error(t, err)
 				require.Empty(t, b.effects(1))
 				require.Equal(t, 1, b.met(tooLate))
@@ -151,7 +166,7 @@ func TestProviderIsHonest(t *testing.T) {
 // answered.
 func TestProviderFaults(t *testing.T) {
 	t.Parallel()
-	b := setup(t, arm{}, time.Millisecond)
+	b := setup(t, arm{})
 	b.faulty(8)
 	all := func() bool {
 		for _, f := range faults {
@@ -178,27 +193,24 @@ func TestProviderFaults(t *testing.T) {
 // TestProviderHasOutages answers nothing in one.
 func TestProviderHasOutages(t *testing.T) {
 	t.Parallel()
-	b := setup(t, arm{Outages: true}, time.Hour)
+	b := setup(t, arm{Outages: true})
 	b.faulty(0)
+	b.since(-hour)
 	b.id(t, "before", 1)
-	b.provider.mu.Lock()
-	b.provider.began = time.Now().Add(-2 * time.Hour)
-	b.provider.mu.Unlock()
 	for op := 2; b.met(lostRequest.kind) == 0 || b.met(lostAnswer.kind) == 0; op++ {
+		b.since(1)
 		_, err := b.caller.charge(t.Context(), charged(op), "", time.Now())
 		require.ErrorAs(t, err, new(*url.Error))
 	}
 	require.Equal(t, 1, b.met(outageMet))
-	b.provider.mu.Lock()
-	b.provider.began = time.Now().Add(-(1 + outage) * time.Hour)
-	b.provider.mu.Unlock()
+	b.since(1 + outage)
 	b.id(t, "after", 1)
 }
 
 // TestProviderCountsFromFirstUse has a key's first request turned away: its time has begun.
 func TestProviderCountsFromFirstUse(t *testing.T) {
 	t.Parallel()
-	b := setup(t, arm{Forgets: 1, FirstUse: true}, time.Hour)
+	b := setup(t, arm{Forgets: hour, FirstUse: true})
 	b.change("k", -time.Hour/2)
 	b.id(t, "k", 1)
 	b.id(t, "k", 1)
@@ -211,7 +223,7 @@ func TestProviderCountsFromFirstUse(t *testing.T) {
 // TestProviderListsFinishedJobs accepts a job, and does not list it yet.
 func TestProviderListsFinishedJobs(t *testing.T) {
 	t.Parallel()
-	b := setup(t, arm{Settles: true, Jobs: true}, time.Hour)
+	b := setup(t, arm{Settles: hour, Jobs: true})
 	_, err := b.caller.charge(t.Context(), charged(1), "", time.Now())
 	require.ErrorContains(t, err, "202")
 	require.Len(t, b.effects(1), 1)
@@ -221,7 +233,7 @@ func TestProviderListsFinishedJobs(t *testing.T) {
 // TestProviderKeeps500 answers with what it has answered once, whether it has acted or not.
 func TestProviderKeeps500(t *testing.T) {
 	t.Parallel()
-	b := setup(t, arm{Keeps500: true}, time.Second)
+	b := setup(t, arm{Keeps500: true})
 	require.Equal(t, brokenAfter, b.provider.keep(failsAfter, 1))
 	for range 2 {
 		_, err := b.caller.charge(t.Context(), charged(1), "k", time.Now())
@@ -236,7 +248,7 @@ func TestProviderKeeps500(t *testing.T) {
 // TestProviderAnswersAfter has acted on what it answers with an error.
 func TestProviderAnswersAfter(t *testing.T) {
 	t.Parallel()
-	b := setup(t, arm{After: true}, time.Millisecond)
+	b := setup(t, arm{After: true})
 	b.faulty(100 / 6)
 	for op := 1; b.met(conflictAfter.kind) == 0 || b.met(busyAfter.kind) == 0 || b.met(brokenAfter.kind) == 0; op++ {
 		_, err := b.caller.charge(t.Context(), charged(op), "k"+time.Now().String(), time.Now())

@@ -17,9 +17,15 @@ var shutdowns = []struct {
 	by   syscall.Signal
 }{{"restart immediate", syscall.SIGQUIT}, {"restart fast", syscall.SIGINT}}
 
-// restartAgain restarts a server every now and then until ctx ends, and counts.
-func restartAgain(ctx context.Context, s *pgserver.Server, every time.Duration, count *lab.Arm) error {
-	for n, pause := 0, every/3; lab.Pause(ctx, pause); n, pause = n+1, every {
+const (
+	restartEvery = 10 * time.Second
+	// shutdownWait is how long a server may take to shut down before it is killed.
+	shutdownWait = 10 * time.Second
+)
+
+// restartAgain restarts a server until ctx ends, and counts.
+func restartAgain(ctx context.Context, s *pgserver.Server, count *lab.Arm) error {
+	for n, pause := 0, restartEvery/3; lab.Pause(ctx, pause); n, pause = n+1, restartEvery {
 		how := shutdowns[n%len(shutdowns)]
 		// Not within ctx: a server that is being restarted has to come back.
 		if err := restart(context.WithoutCancel(ctx), s, how.by); err != nil {
@@ -29,9 +35,6 @@ func restartAgain(ctx context.Context, s *pgserver.Server, every time.Duration, 
 	}
 	return nil
 }
-
-// shutdownWait is how long a server may take to shut down before it is killed.
-const shutdownWait = 10 * time.Second
 
 func restart(ctx context.Context, s *pgserver.Server, by syscall.Signal) error {
 	server, err := os.FindProcess(s.PID())

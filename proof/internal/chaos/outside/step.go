@@ -16,6 +16,8 @@ import (
 )
 
 const (
+	// kills and halts are how often a process is killed and halted at a step.
+	kills, halts = 0.001, 0.0005
 	// sendingShare is how much more often a process is halted between check and send than at any other step.
 	sendingShare = 4
 	// shortestHalt and longestHalt bound how long it is halted, in leases.
@@ -49,22 +51,25 @@ func (c *caller) claimedAt(tool, key string) (at time.Time) {
 
 // at kills or halts this process at a step, now and then.
 func (c *caller) at(step external.EventKind) {
-	halt := c.Form.Halt
+	if c.Calm {
+		return
+	}
+	halt := halts
 	if step == external.EventSending {
 		halt *= sendingShare
 	}
 	switch drawn := rand.Float64(); {
-	case drawn < c.Form.Kill:
+	case drawn < kills:
 		c.tell("SIGKILL at " + string(step))
 		if self, err := os.FindProcess(os.Getpid()); err == nil {
 			_ = self.Kill()
 		}
 		select {}
-	case drawn < c.Form.Kill+halt:
+	case drawn < kills+halt:
 		c.tell("SIGSTOP at " + string(step))
-		pause := c.Form.leases(shortestHalt + rand.Float64()*(longestHalt-shortestHalt))
-		halts := exec.Command("sh", "-c", `kill -STOP "$0" && sleep "$1"; kill -CONT "$0"`, fmt.Sprint(os.Getpid()), fmt.Sprint(pause.Seconds()))
-		if err := halts.Run(); err != nil {
+		pause := leases(shortestHalt + rand.Float64()*(longestHalt-shortestHalt))
+		halting := exec.Command("sh", "-c", `kill -STOP "$0" && sleep "$1"; kill -CONT "$0"`, fmt.Sprint(os.Getpid()), fmt.Sprint(pause.Seconds()))
+		if err := halting.Run(); err != nil {
 			log.Fatal("halting this process: ", err)
 		}
 	}

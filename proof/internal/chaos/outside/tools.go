@@ -25,9 +25,8 @@ type (
 
 // tool is the arm's tool of a name.
 func (c *caller) tool(name string) external.Tool[Charge, Charged] {
-	settles, _ := c.Arm.bounds(c.Form)
 	t := external.Tool[Charge, Charged]{
-		Name: name, Timeout: c.Form.leases(timeout), KeyKept: c.Form.leases(c.Arm.KeyKept), Settles: c.Form.leases(settles),
+		Name: name, Timeout: leases(timeout), KeyKept: leases(c.Arm.KeyKept), Settles: leases(c.Arm.Settles),
 		Ref: func(out Charged) string { return out.ID },
 		Finish: func(ctx context.Context, tx pgx.Tx, in Charge, out Charged) error {
 			return note(ctx, tx, name, finished, in.Op, out.ID)
@@ -108,7 +107,7 @@ func fetch(ctx context.Context, web *http.Client, method, url string, header htt
 // tryThrice is what many clients do: they take a time-out for a failure.
 func (c *caller) tryThrice(ctx context.Context, of operation, claimed time.Time) (out Charged, err error) {
 	for range 3 {
-		ctx, cancel := context.WithTimeout(ctx, c.Form.Lease/5)
+		ctx, cancel := context.WithTimeout(ctx, lease/5)
 		out, err = c.charge(ctx, of, "", claimed)
 		cancel()
 		if err == nil || errors.Is(err, errDeclined) {
@@ -128,13 +127,13 @@ func (c *caller) lease(ctx context.Context, op int) (string, error) {
 				INSERT INTO leased (op, until) VALUES ($1, clock_timestamp() + $2::interval)
 				ON CONFLICT (op) DO UPDATE SET until = EXCLUDED.until WHERE leased.answer IS NULL AND leased.until < clock_timestamp()
 				RETURNING op)
-			SELECT EXISTS (SELECT FROM mine), (SELECT answer FROM leased WHERE op = $1)`, op, c.Form.Lease).Scan(&mine, &answer)
+			SELECT EXISTS (SELECT FROM mine), (SELECT answer FROM leased WHERE op = $1)`, op, lease).Scan(&mine, &answer)
 		switch {
 		case err != nil:
 			return "", err
 		case answer != nil:
 			return *answer, nil
-		case !mine && !lab.Pause(ctx, c.Form.Lease/20):
+		case !mine && !lab.Pause(ctx, lease/20):
 			return "", ctx.Err()
 		case !mine:
 			continue

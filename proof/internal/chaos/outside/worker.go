@@ -24,7 +24,7 @@ const WorkerCommand = "chaos-external-worker"
 type task struct {
 	URL, Provider string
 	Arm           arm
-	Form          form
+	Calm          bool
 }
 
 // outcome is what the caller of an operation is told.
@@ -68,11 +68,11 @@ type caller struct {
 func (c *caller) open(ctx context.Context, t task) (_ http.Handler, done func(), err error) {
 	c.task, c.handles = t, map[string]*external.Handle[Charge, Charged]{}
 	c.web = &http.Client{Transport: &external.Transport{Base: &http.Transport{MaxIdleConnsPerHost: 64}}}
-	c.client, err = lab.OpenClient(ctx, t.URL, int32(t.Form.Conns), pgx.QueryExecModeCacheStatement, &dedup.Options{Tracer: c})
+	c.client, err = lab.OpenClient(ctx, t.URL, conns, pgx.QueryExecModeCacheStatement, &dedup.Options{Tracer: c})
 	if err != nil {
 		return nil, nil, err
 	}
-	if c.tools, err = external.New(c.client.D, &external.Options{Lease: t.Form.Lease}); err != nil {
+	if c.tools, err = external.New(c.client.D, &external.Options{Lease: lease}); err != nil {
 		return nil, nil, err
 	}
 	for _, name := range t.Arm.tools() {
@@ -101,7 +101,7 @@ const patience = 6
 func (c *caller) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	op, _ := strconv.Atoi(r.FormValue("op"))
 	try, _ := strconv.Atoi(r.FormValue("try"))
-	ctx, cancel := context.WithTimeout(r.Context(), c.Form.leases(patience*float64(try+1)))
+	ctx, cancel := context.WithTimeout(r.Context(), leases(patience*float64(try+1)))
 	defer cancel()
 	var a reply
 	var err error
