@@ -1,83 +1,137 @@
 package outside
 
-import "time"
-
-// fault is what becomes of a request.
-type fault string
-
-const (
-	lostRequest   fault = "request lost"
-	busy          fault = "429"
-	failsBefore   fault = "500 before"
-	failsAfter    fault = "502 after"
-	lateEffect    fault = "late effect"
-	lateAndCut    fault = "late effect, cut off"
-	lateAnswer    fault = "late answer"
-	lostAnswer    fault = "answer lost"
-	chanceRefusal fault = "refusal by chance"
-	inFlight      fault = "409"
-	tooLate       fault = "too late, lost"
-	notFound      fault = "look-up failed"
-	keptFailure   fault = "kept 500"
-	conflictAfter fault = "409 after"
-	busyAfter     fault = "429 after"
-	brokenAfter   fault = "500 after"
+import (
+	"net/http"
+	"time"
 )
 
-// faults are in per cent of the requests.
-var faults = []struct {
-	fault
-	percent float64
-}{
-	{lostRequest, 2}, {busy, 1}, {failsBefore, 1}, {failsAfter, 1}, {lateEffect, 0.75}, {lateAndCut, 0.75},
-	{lateAnswer, 1.5}, {lostAnswer, 3}, {chanceRefusal, 1}, {inFlight, 0.5},
+// fault is what becomes of a request.
+type fault struct {
+	kind    string
+	percent float64 // of the requests
+	without bool    // nothing is carried out
+	status  int     // what is answered in place of the truth
 }
 
+var (
+	conflictAfter = fault{kind: "409 after", percent: 2, status: http.StatusConflict}
+	busyAfter     = fault{kind: "429 after", percent: 2, status: http.StatusTooManyRequests}
+	brokenAfter   = fault{kind: "500 after", percent: 2, status: http.StatusInternalServerError}
+
+	lostRequest   = fault{kind: "request lost", percent: 2, without: true, status: cut}
+	busy          = fault{kind: "429", percent: 1, without: true, status: http.StatusTooManyRequests}
+	inFlight      = fault{kind: "409", percent: 0.5, without: true, status: http.StatusConflict}
+	failsBefore   = fault{kind: "500 before", percent: 1, without: true, status: http.StatusInternalServerError}
+	failsAfter    = fault{kind: "502 after", percent: 1, status: http.StatusBadGateway}
+	lateEffect    = fault{kind: "late effect", percent: 0.75}
+	lateAndCut    = fault{kind: "late effect, cut off", percent: 0.75, status: cut}
+	lateAnswer    = fault{kind: "late answer", percent: 1.5}
+	lostAnswer    = fault{kind: "answer lost", percent: 3, status: cut}
+	chanceRefusal = fault{kind: "refusal by chance", percent: 1}
+	keptFailure   = fault{kind: "kept 500", without: true, status: http.StatusInternalServerError} // not drawn
+)
+
+var (
+	// answeredAfter are those of a provider that answers with an error when it has acted.
+	answeredAfter = []fault{conflictAfter, busyAfter, brokenAfter}
+	faults        = []fault{
+		lostRequest, busy, failsBefore, failsAfter, lateEffect, lateAndCut, lateAnswer, lostAnswer, chanceRefusal, inFlight,
+	}
+)
+
+// These are no fault of a request alone.
+const tooLate, notFound, outageMet = "too late, lost", "look-up failed", "outage"
+
+const (
+	// rate is how often of the percentages faults are drawn, and controlRate how often in a control.
+	rate, controlRate = 2, 5
+	// manyLate is how much more often a request is late in the arms where it may be veryLate.
+	manyLate = 8
+)
+
 // draw draws what becomes of a request, and how late it is.
-func (p *provider) draw(tool, key string, op int) (f fault, late time.Duration) {
+func (p *provider) draw(of operation, key string) (f fault, late time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	most := p.arm.honest(p.form.bound)
+	most := max(p.arm.Settles, p.arm.Late)
 	if most == 0 {
 		most = latest
 	}
-	late = leases(soonest+p.rng.Float64()*(most-soonest), p.form.lease)
-	if !p.calm {
-		f = p.drawFault()
-	}
+	late = leases(soonest + p.rng.Float64()*(most-soonest))
+	f = p.drawFault()
 	switch {
-	case f == chanceRefusal && (p.arm.keepsRefusals && key == "" || tool == sagaRefund), f == inFlight && key == "":
-		f = ""
+	case f == chanceRefusal && (p.arm.KeepsRefusals && key == "" || of.Tool == sagaRefund), f == inFlight && key == "":
+		f = fault{}
 	}
-	if f != "" {
-		p.counts[string(f)]++
+	if f != lostRequest && p.arm.FirstUse {
+		p.key(key, time.Now())
+	}
+	if f != lostRequest && p.arm.Keeps500 {
+		f = p.keep(f, of.Op)
+	}
+	if f != (fault{}) {
+		p.fault(f.kind)
 	}
 	return f, late
 }
 
+// keep keeps a failure under the key for ever.
+func (p *provider) keep(f fault, op int) fault {
+	switch {
+	case p.stuck[op]:
+		return keptFailure
+	case f == failsAfter:
+		f = brokenAfter
+	case f != failsBefore:
+		return f
+	}
+	p.stuck[op] = true
+	return f
+}
+
 func (p *provider) drawFault() fault {
-	if time.Now().Before(p.down) {
-		if p.arm.firstUse && p.rng.IntN(4) > 0 {
-			return busy
-		}
-		if p.rng.IntN(2) == 0 {
-			return lostRequest
-		}
+	if p.calm {
+		return fault{}
+	}
+	switch down := p.down(); {
+	case down && p.arm.FirstUse && p.rng.IntN(4) > 0:
+		return busy
+	case down && p.rng.IntN(2) == 0:
+		return lostRequest
+	case down:
 		return lostAnswer
 	}
-	at := p.rng.Float64() * 100 / p.form.rate
-	if p.arm.after {
-		if at -= answeredAfter; at < 0 {
-			return [...]fault{conflictAfter, busyAfter, brokenAfter}[p.rng.IntN(3)]
+	at := p.rng.Float64() * 100 / p.rate
+	if p.arm.After {
+		for _, f := range answeredAfter {
+			if at -= f.percent; at < 0 {
+				return f
+			}
 		}
 	}
 	for _, f := range faults {
-		if f.fault == lateAndCut && p.arm.control == settlesEarly {
-			f.percent *= manyLate
+		percent := f.percent
+		if f == lateAndCut && p.arm.Control == settlesEarly {
+			percent *= manyLate
 		}
-		if at -= f.percent; at < 0 {
-			return f.fault
+		if at -= percent; at < 0 {
+			return f
 		}
 	}
-	return ""
+	return fault{}
+}
+
+// down reports whether there is an outage: nothing is answered, and half of what is asked for is done. The first
+// one begins after a lease.
+func (p *provider) down() bool {
+	since := time.Since(p.began.Add(lease))
+	every := leases(outage + betweenOutages)
+	if !p.arm.Outages || since < 0 || since%every >= leases(outage) {
+		return false
+	}
+	if n := int(since/every) + 1; n > p.outages {
+		p.outages = n
+		p.fault(outageMet)
+	}
+	return true
 }

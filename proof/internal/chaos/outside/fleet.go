@@ -5,199 +5,157 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
+	"net/http"
+	"os/exec"
 	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/tooldedup/dedup/internal/process"
 	"github.com/tooldedup/dedup/proof/internal/lab"
 )
 
-// workers is how many processes an arm has. Each calls every operation.
-const workers = 2
+const (
+	// workers is how many an arm has. Each calls every operation.
+	workers = 2
+	// callers is how many calls each makes at once, on so many connections.
+	callers, conns = 8, 4
+	// tries is how often a worker calls an operation that it gets no answer of, under faults.
+	tries = 3
+)
 
-// tries is how often a worker calls an operation that it gets no answer of, under faults and in the end.
-const tries, lastTries = 3, 100
+// call has every operation called by every worker, under all faults, and kills the workers.
+func (t *trial) call(ctx context.Context) error {
+	tries := tries
+	if t.arm.Keeps500 {
+		tries = 1 // most operations are never answered before a person decides
+	}
+	all, ctx := errgroup.WithContext(ctx)
+	for n := range workers {
+		w := t.hire(n, false)
+		defer w.kill()
+		all.Go(func() error { return w.callAll(ctx, tries) })
+	}
+	return all.Wait()
+}
 
-// worker keeps a process alive, and has it call operations.
+// settle has one more worker do in calm what is due, and then call every operation once more, until it is
+// answered.
+func (t *trial) settle(ctx context.Context) error {
+	t.provider.calmDown()
+	w := t.hire(workers, true)
+	defer w.kill()
+	p, err := w.present()
+	if err == nil {
+		err = t.drain(ctx)
+	}
+	if err == nil {
+		err = w.callAll(ctx, 0)
+	}
+	if err == nil {
+		p.Close(lab.Patience)
+		err = p.Err()
+	}
+	return err
+}
+
+// worker is one process after the other: each kills itself.
 type worker struct {
-	hello hello
-	n     int
-	books *books
-	rng   *rand.Rand
-	calm  func() bool
-	most  int // calls at once
-	tries int
-
-	todo  []int
-	open  map[int]bool
-	tried map[int]int
-
-	called   chan struct{} // closed when every operation was called
-	uncalled bool          // it is still open
-	done     chan error    // how it ended
+	t    *trial
+	task task
+	rng  *rand.Rand
+	web  http.Client
 
 	mu      sync.Mutex
-	process *process.Process // the present one
-	leaving bool
+	process *lab.Server // the present one, nil before the first
 }
 
-func (w *worker) start(ctx context.Context) {
-	w.open, w.tried = map[int]bool{}, map[int]int{}
-	w.called, w.uncalled, w.done = make(chan struct{}), true, make(chan error, 1)
-	go func() { w.done <- w.run(ctx) }()
-}
-
-// leave lets the process end when it has answered what it was asked.
-func (w *worker) leave() error {
-	w.mu.Lock()
-	w.leaving = true
-	p := w.process
-	w.mu.Unlock()
-	if p != nil {
-		p.Close(lab.Patience)
+// hire returns worker n. One that is calm is not killed.
+func (t *trial) hire(n int, calm bool) *worker {
+	return &worker{
+		t: t, task: task{URL: t.db.URL, Provider: t.web.URL, Arm: t.arm, Calm: calm},
+		rng: rand.New(rand.NewPCG(t.seed, uint64(n))), web: http.Client{Transport: &http.Transport{DisableKeepAlives: true}},
 	}
-	return <-w.done
 }
 
-func (w *worker) run(ctx context.Context) error {
-	for {
-		killed, err := w.live(ctx)
-		if err != nil || !killed {
+// present returns the present process, and starts one where the last was killed.
+func (w *worker) present() (*lab.Server, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.process != nil {
+		if !w.process.Ended() {
+			return w.process, nil
+		}
+		if exit, ok := errors.AsType[*exec.ExitError](w.process.Err()); !ok || exit.ExitCode() >= 0 { // no signal
+			return nil, fmt.Errorf("a worker ended by itself: %v", w.process.Err())
+		}
+	}
+	started, err := lab.StartServer(process.Command{Args: []string{WorkerCommand}}, w.task)
+	if err == nil {
+		w.process = started
+	}
+	return started, err
+}
+
+func (w *worker) kill() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.process != nil {
+		w.process.Kill()
+	}
+}
+
+// callAll calls every operation, in an order of the worker's own.
+func (w *worker) callAll(ctx context.Context, tries int) error {
+	all, ctx := errgroup.WithContext(ctx)
+	all.SetLimit(callers)
+	for _, op := range w.rng.Perm(w.t.ops) {
+		all.Go(func() error { return w.call(ctx, op+1, tries) })
+	}
+	return all.Wait()
+}
+
+var errUnsettled = errors.New("the outcome is not known yet")
+
+// call calls an operation until it is answered, so often at most where tries is not 0. A call that was cut, because
+// the process was killed, is made again.
+func (w *worker) call(ctx context.Context, op, tries int) error {
+	answered := 0
+	return lab.Insist(ctx, func(ctx context.Context, _ int) error {
+		p, err := w.present()
+		if err != nil {
+			return lab.Hopeless{Err: err}
+		}
+		addr, err := p.Addr(ctx)
+		if err != nil {
 			return err
 		}
-		for op := range w.open {
-			w.todo = append(w.todo, op)
+		var a reply
+		if err := fetch(ctx, &w.web, http.MethodPost, fmt.Sprintf("http://%s/?op=%d&try=%d", addr, op, answered), nil, &a); err != nil {
+			return err
 		}
-		clear(w.open)
-	}
-}
-
-// live is the life of one process.
-func (w *worker) live(ctx context.Context) (killed bool, err error) {
-	w.hello.Seed++
-	reports, over := make(chan report), make(chan struct{})
-	defer close(over)
-	p, err := process.Start(process.Command{Args: []string{WorkerCommand}}, w.hello, func(r report) {
-		select {
-		case reports <- r:
-		case <-over:
+		w.t.answered(op, a)
+		if answered++; a.Outcome == unsettled && answered != tries {
+			return errUnsettled
 		}
+		return nil
 	})
-	if err != nil {
-		return false, err
-	}
-	w.mu.Lock()
-	w.process = p
-	leaving := w.leaving
-	w.mu.Unlock()
-	if leaving {
-		go p.Close(lab.Patience)
-	}
-	w.give()
-	for ended := ctx.Done(); ; {
-		select {
-		case r := <-reports:
-			if err := w.reported(ctx, r, &killed); err != nil {
-				go p.Kill()
-				return false, err
-			}
-		case <-ended:
-			ended = nil
-			go p.Kill()
-		case <-p.Done():
-			switch {
-			case ctx.Err() != nil:
-				return false, context.Cause(ctx)
-			case !killed && p.Err() != nil:
-				return false, fmt.Errorf("worker %d ended by itself: %w", w.n, p.Err())
-			}
-			return killed, nil
+}
+
+// answered notes what a caller was told. That an operation is parked or unsettled may change.
+func (t *trial) answered(op int, a reply) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.Calls++
+	switch a.Outcome {
+	case happened, refused, undone:
+		first, ok := t.told[op]
+		if !ok {
+			first = told{outcome: a.Outcome, id: a.ID}
 		}
+		first.differs = first.differs || first.outcome != a.Outcome || first.id != a.ID
+		t.told[op] = first
+	case unnamed:
+		t.verdict.find(differing, "the callers of operation %d were told of a failure: %s", op, a.Error)
 	}
-}
-
-// reported takes a report. One that asks for it has the process killed or halted.
-func (w *worker) reported(ctx context.Context, r report, killed *bool) error {
-	switch {
-	case r.Op > 0:
-		w.answered(r)
-	case r.Ask == "":
-		w.books.count(w.books.steps, r.Step)
-	case *killed:
-	case w.calm():
-		w.send(order{Go: r.N})
-	case r.Ask == askKill:
-		*killed = true
-		go w.process.Kill() // which waits until its last report was taken
-		w.books.count(w.books.kills, r.Step)
-	default: // the step that has asked for it goes on after that
-		if err := w.process.Signal(signalHalt); err != nil {
-			return fmt.Errorf("halting a worker: %w", err)
-		}
-		w.books.count(w.books.pauses, r.Step)
-		lab.Pause(ctx, leases(shortestPause+w.rng.Float64()*(longestPause-shortestPause), w.hello.Lease))
-		w.send(order{Go: r.N})
-		return w.process.Signal(signalResume)
-	}
-	return nil
-}
-
-func (w *worker) answered(r report) {
-	w.books.answered(r)
-	if !w.open[r.Op] {
-		return
-	}
-	delete(w.open, r.Op)
-	if r.Outcome == unsettled {
-		if w.tried[r.Op]++; w.tried[r.Op] < w.tries {
-			w.todo = append(w.todo, r.Op)
-		}
-	}
-	w.give()
-}
-
-// give gives the process more to do.
-func (w *worker) give() {
-	for len(w.open) < w.most && len(w.todo) > 0 {
-		op := w.todo[0]
-		w.todo = w.todo[1:]
-		w.open[op] = true
-		w.send(order{Op: op, Try: w.tried[op]})
-	}
-	if len(w.open) == 0 && w.uncalled {
-		close(w.called)
-		w.uncalled = false
-	}
-}
-
-// send writes a line. The process may be dead: then its operations are called again.
-func (w *worker) send(o order) { _ = w.process.Send(o) }
-
-// shuffled are the operations in a worker's own order.
-func shuffled(ops int, rng *rand.Rand) []int {
-	order := rng.Perm(ops)
-	for i := range order {
-		order[i]++
-	}
-	return slices.Clip(order)
-}
-
-// callingLimit is longer than an arm's calls take.
-const callingLimit = 3 * lab.Patience
-
-// awaitCalled waits until every worker has called every operation.
-func awaitCalled(ctx context.Context, all []*worker) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, callingLimit, errors.New("the calls do not end"))
-	defer cancel()
-	for _, w := range all {
-		select {
-		case <-w.called:
-		case err := <-w.done:
-			w.done <- err
-			return errors.Join(errors.New("a worker has ended"), err)
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-	return nil
 }

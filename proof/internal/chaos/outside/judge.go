@@ -1,236 +1,212 @@
 package outside
 
 import (
-	"encoding/json"
+	"context"
 	"fmt"
+	"slices"
 	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tooldedup/dedup/proof/internal/lab"
 )
 
-// facts are all that is known of a tool's operations in the end.
-type facts struct {
-	ops     int
-	rows    map[int]row
-	effects map[int][]effect // the provider's books
-	local   map[int]written
-	told    map[int]told // nil where callers are told of a saga
+// books are all that is known in the end.
+type books struct {
+	rows    map[operation]row
+	effects map[operation][]effect // the provider's
+	told    map[int]told           // the callers'
 }
 
-// row is an operation, with its record.
+// operation is a call of a tool.
+type operation struct {
+	Tool string
+	Op   int
+}
+
+// row is an operation with its record, and what the application wrote. State is "" where there is no operation,
+// Outcome and ID where there is no record.
 type row struct {
-	Op              int
-	State           string
-	Outcome, Result *string // the record's
-	Twice           bool    // it is reported
-	Due             bool
-	Sent            *time.Time
-	Changed         time.Time
-	Note            *string
+	operation
+	State, Outcome, ID string
+	Twice              bool // it is reported
+	Due                bool
+	Changed            time.Time
+	After              time.Duration // from the first attempt to Changed; negative: nothing was sent
+	Note               string
+	written
 }
 
-func (r row) String() string {
-	s := fmt.Sprintf("%s, changed %s", r.State, clock(r.Changed))
-	if r.Sent != nil {
-		s += ", sent " + clock(*r.Sent)
-	}
-	for name, text := range map[string]*string{"outcome": r.Outcome, "result": r.Result, "note": r.Note} {
-		if text != nil {
-			s += fmt.Sprintf(", %s %q", name, *text)
-		}
-	}
-	return s
-}
-
-func (e effect) String() string { return e.ID + " at " + clock(e.at) }
-
-func clock(t time.Time) string { return t.UTC().Format("15:04:05.000") }
-
-// written is what Finish and Refused have written, and the ref of Finish.
+// written is how often Finish and Refused have written, and the ref of Finish.
 type written struct {
 	Finished, Declined int
 	Ref                string
 }
 
-// verdict is what became of an arm. All of the first block must be 0.
-type verdict struct {
-	// Twice counts the operations that happened more than once, and Silent those of them, and
-	// of the refused ones that happened, that the library does not report.
-	Twice  int `json:"twice"`
-	Silent int `json:"silent"`
-	// Lost counts the recorded answers without an effect, Ghosts the effects without an
-	// operation or of one that is refused.
-	Lost   int `json:"lost"`
-	Ghosts int `json:"ghosts"`
-	// Local counts the operations whose local writes are not exactly those of their state.
-	Local int `json:"local_writes_off"`
-	// Parked counts the operations that wait for a person though the provider could have
-	// told, Open those that came to no end, Differing those whose callers were told
-	// something else than the record.
-	Parked    int `json:"wrongly_parked"`
-	Open      int `json:"open"`
-	Differing int `json:"differing"`
-	// Sagas counts those that are neither done nor taken back.
-	Sagas int `json:"broken_sagas"`
-
-	Operations     int `json:"operations"`
-	Done           int `json:"done"`
-	Refused        int `json:"refused"`
-	ParkedHappened int `json:"parked_happened"`
-	ParkedNot      int `json:"parked_did_not"`
-	// Extra counts the effects beyond the first, and Resolved the operations that a person has
-	// resolved, since the provider never answers them.
-	Extra    int `json:"extra_effects"`
-	Resolved int `json:"resolved"`
-
-	said []string
+// told is what callers were told of an operation.
+type told struct {
+	outcome outcome // of the first answer
+	id      string
+	differs bool // a later one was another
 }
+
+// judge reads all books and compares them.
+func (t *trial) judge(ctx context.Context) error {
+	effects, _ := t.provider.read()
+	b := books{map[operation]row{}, effects, t.told}
+	err := lab.Insist(ctx, func(ctx context.Context, _ int) error { // the server is restarted
+		rows, _ := t.db.Pool.Query(ctx, `
+			SELECT tool, key::int, COALESCE(e.state, ''), COALESCE(e.outcome, ''),
+			       COALESCE(CASE e.outcome WHEN 'done' THEN e.result::json->>'ID' END, ''),
+			       e.twice IS NOT NULL, e.due_at IS NOT NULL,
+			       COALESCE(e.changed_at, 'epoch'), COALESCE(e.changed_at - e.sent_at, '-1 s'), COALESCE(e.note, ''),
+			       COALESCE(l.finished, 0), COALESCE(l.declined, 0), COALESCE(l.ref, '')
+			  FROM (SELECT * FROM tool_effect LEFT JOIN tool_dedup USING (scope, tool, key)) AS e
+			  FULL JOIN (
+			       SELECT tool, op::text AS key, min(ref) FILTER (WHERE kind = 'finish') AS ref,
+			              count(*) FILTER (WHERE kind = 'finish')::int AS finished,
+			              count(*) FILTER (WHERE kind = 'refused')::int AS declined
+			         FROM local
+			        GROUP BY tool, op) AS l USING (tool, key)`)
+		all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[row])
+		for _, r := range all {
+			b.rows[r.operation] = r
+		}
+		return err
+	})
+	t.verdict.judge(t.arm, t.ops, b)
+	return err
+}
+
+// wrong is something that must not be.
+type wrong string
+
+const (
+	twice  wrong = "twice"  // an operation happened more than once
+	silent wrong = "silent" // and the library does not report it, or that a refused one happened
+	lost   wrong = "lost"   // it is recorded, and did not happen
+	ghost  wrong = "ghost"  // it happened without a row, or is refused
+	local  wrong = "local"  // the local writes are not exactly those of its state
+	// It waits for a person though the provider could have told; it came to no end; its callers were told
+	// something else than the record; a saga is neither done nor taken back.
+	wronglyParked wrong = "wrongly parked"
+	open          wrong = "open"
+	differing     wrong = "differing"
+	brokenSaga    wrong = "broken saga"
+)
+
+// verdict is what became of an arm.
+type verdict struct {
+	Wrong  map[wrong]int  `json:"wrong"`
+	Became map[string]int `json:"became"` // how many operations came to which end
+	Said   []string       `json:"said,omitempty"`
+}
+
+func newVerdict() verdict { return verdict{Wrong: map[wrong]int{}, Became: map[string]int{}} }
 
 // saidMost is how much of what is wrong is described.
 const saidMost = 20
 
-func (v *verdict) say(format string, args ...any) {
-	if len(v.said) < saidMost {
-		v.said = append(v.said, fmt.Sprintf(format, args...))
+func (v *verdict) find(w wrong, format string, args ...any) {
+	v.Wrong[w]++
+	if len(v.Said) < saidMost {
+		v.Said = append(v.Said, string(w)+": "+fmt.Sprintf(format, args...))
 	}
 }
 
-// wrong reports whether there is anything that must not be.
-func (v *verdict) wrong() bool {
-	return v.Twice+v.Silent+v.Lost+v.Ghosts+v.Local+v.Parked+v.Open+v.Differing+v.Sagas > 0
-}
-
-// judge adds what became of a tool's operations.
-func (v *verdict) judge(a *arm, form form, f facts) {
-	for op := range f.ops {
-		v.operation(a, form, op+1, f)
+// judge judges all operations of an arm.
+func (v *verdict) judge(a arm, ops int, b books) {
+	for op := 1; op <= ops; op++ {
+		for _, tool := range a.tools() {
+			v.operation(a, operation{tool, op}, b)
+		}
+		if a.Saga {
+			v.saga(op, b)
+		}
 	}
 }
 
-func (v *verdict) operation(a *arm, form form, op int, f facts) {
-	r, there := f.rows[op]
-	effects := f.effects[op]
+func (v *verdict) operation(a arm, of operation, b books) {
+	r, effects := b.rows[of], b.effects[of]
 	if len(effects) > 1 {
-		v.Twice++
-		v.Extra += len(effects) - 1
-		if !r.Twice {
-			v.Silent++
-		}
-		v.say("twice: operation %d happened %d times, %v; its row is %v", op, len(effects), effects, r)
+		v.Became["extra effects"] += len(effects) - 1
+		v.find(twice, "%v happened %d times, %v; its row is %+v", of, len(effects), effects, r)
 	}
-	w := f.local[op]
-	if !there {
-		switch {
-		case len(effects) > 0:
-			v.Ghosts++
-			v.say("ghost: operation %d happened, and there is no row", op)
-		case w != (written{}):
-			v.Local++
-			v.say("local writes: operation %d has %+v and no row", op, w)
-		case !a.saga:
-			v.Open++
-			v.say("open: operation %d has no row", op)
-		}
-		return
+	isRefused := r.Outcome == "refused"
+	if (len(effects) > 1 || isRefused && len(effects) > 0) && !r.Twice {
+		v.find(silent, "%v is not reported", of)
 	}
-	v.Operations++
-	want := written{}
+	v.Became["operations"]++
+	var want written
 	switch {
-	case r.Outcome != nil && *r.Outcome == "refused":
-		v.Refused++
+	case a.Control == leaseThenAgain: // it has no rows
+		return
+	case r.State == "" && len(effects) > 0:
+		v.find(ghost, "%v happened, and there is no row", of)
+	case r.State == "" && a.Saga: // it did not come so far
+		v.Became["operations"]--
+	case isRefused:
+		v.Became["refused"]++
 		want.Declined = 1
 		if len(effects) > 0 {
-			v.Ghosts++
-			if len(effects) == 1 && !r.Twice { // of more it is counted as twice
-				v.Silent++
-			}
-			v.say("ghost: operation %d is refused and happened: %v; its row is %v", op, effects, r)
+			v.find(ghost, "%v is refused and happened: %v; its row is %+v", of, effects, r)
 		}
-		v.compare(op, f, told{outcome: refused})
-	case r.Outcome != nil:
-		v.Done++
-		id := idOf(r)
-		want.Finished, want.Ref = 1, id
-		if !has(effects, id) {
-			v.Lost++
-			v.say("lost: operation %d is recorded as %q, and the provider's books have %v", op, id, effects)
+		v.compare(a, of, told{outcome: refused}, b)
+	case r.Outcome != "":
+		v.Became["done"]++
+		want.Finished, want.Ref = 1, r.ID
+		if !slices.ContainsFunc(effects, func(e effect) bool { return e.ID == r.ID }) {
+			v.find(lost, "%v is recorded as %q, and the provider's book has %v", of, r.ID, effects)
 		}
-		v.compare(op, f, told{outcome: happened, id: id})
+		v.compare(a, of, told{outcome: happened, id: r.ID}, b)
 	case r.State == "parked":
-		v.parked(a, form, r, effects)
+		v.parked(a, r, effects)
 	default:
-		v.Open++
-		v.say("open: operation %d is %v", op, r)
+		v.find(open, "%v has the row %+v", of, r)
 	}
-	if w != want {
-		v.Local++
-		v.say("local writes: operation %d has %+v, and should have %+v", op, w, want)
+	if r.written != want {
+		v.find(local, "%v should have written %+v; its row is %+v", of, want, r)
 	}
 }
 
-func idOf(r row) string {
-	var out Charged
-	if r.Result != nil {
-		_ = json.Unmarshal([]byte(*r.Result), &out) // then it has no such effect
-	}
-	return out.ID
-}
-
-func has(effects []effect, id string) bool {
-	for _, e := range effects {
-		if e.ID == id {
-			return true
-		}
-	}
-	return false
-}
-
-// compare compares what callers were told with the record.
-func (v *verdict) compare(op int, f facts, recorded told) {
-	if f.told == nil {
-		return
-	}
-	if got := f.told[op]; got != recorded {
-		v.Differing++
-		v.say("differing: operation %d is recorded as %+v, and its callers were told %+v", op, recorded, got)
+// compare compares what callers were told with the record. Those of a saga are told of the whole.
+func (v *verdict) compare(a arm, of operation, recorded told, b books) {
+	if got := b.told[of.Op]; got != recorded && !a.Saga {
+		v.find(differing, "%v is recorded as %+v, and its callers were told %+v", of, recorded, got)
 	}
 }
 
 // parked decides whether an operation may be.
-func (v *verdict) parked(a *arm, form form, r row, effects []effect) {
+func (v *verdict) parked(a arm, r row, effects []effect) {
 	if len(effects) > 0 {
-		v.ParkedHappened++
+		v.Became["parked, happened"]++
 	} else {
-		v.ParkedNot++
+		v.Became["parked, did not"]++
 	}
 	wrongly := false
 	switch {
-	case a.keyKept == forever, a.find && a.settles: // either can always tell
+	case a.KeyKept == forever, a.Find && a.Settles > 0: // either can always tell
 		wrongly = true
-	case a.find: // a look sees what has happened before
+	case a.Find: // a look sees what has happened before
 		const look = 4 // leases that it takes at most, with a pause
-		wrongly = len(effects) > 0 && (!r.Due || effects[0].at.Add(leases(look, form.lease)).Before(r.Changed))
-	case a.keyKept > 0: // as long as the key held, it could be sent again
-		held := a.keyKept - max(2, timeout+1) - a.declared(form.bound)
-		wrongly = r.Sent == nil || r.Changed.Before(r.Sent.Add(leases(held, form.lease)))
+		wrongly = len(effects) > 0 && (!r.Due || effects[0].at.Add(leases(look)).Before(r.Changed))
+	case a.KeyKept > 0: // as long as the key held, it could be sent again
+		wrongly = r.After < leases(a.KeyKept-max(2, timeout+1)-a.Settles)
 	}
 	if wrongly {
-		v.Parked++
-		v.say("wrongly parked: operation %d, of which the provider's books have %v: it is %v", r.Op, effects, r)
+		v.find(wronglyParked, "%+v, of which the provider's book has %v", r, effects)
 	}
 }
 
-// judgeSaga compares what became of the steps of each saga.
-func (v *verdict) judgeSaga(ops int, told map[int]told, by map[string]map[int][]effect, local map[string]map[int]written) {
-	for i := range ops {
-		op := i + 1
-		got := [5]int{
-			local[sagaReserve][op].Finished, len(by[sagaCharge][op]), len(by[sagaShip][op]),
-			len(by[sagaRefund][op]), local[sagaRelease][op].Finished,
-		}
-		whole := got == [5]int{1, 1, 1, 0, 0} && told[op].outcome == happened
-		back := (got == [5]int{1, 1, 0, 1, 1} || got == [5]int{1, 0, 0, 0, 1}) && told[op].outcome == undone
-		if !whole && !back || told[op].differs {
-			v.Sagas++
-			v.say("saga %d: reserve, charge, ship, refund, release %v, told %+v", op, got, told[op])
-		}
+// saga compares what became of the steps of a saga.
+func (v *verdict) saga(op int, b books) {
+	finished := func(tool string) int { return b.rows[operation{tool, op}].Finished }
+	effects := func(tool string) int { return len(b.effects[operation{tool, op}]) }
+	got := [...]int{finished(sagaReserve), effects(sagaCharge), effects(sagaShip), effects(sagaRefund), finished(sagaRelease)}
+	told := b.told[op]
+	whole := got == [...]int{1, 1, 1, 0, 0} && told.outcome == happened
+	back := (got == [...]int{1, 1, 0, 1, 1} || got == [...]int{1, 0, 0, 0, 1}) && told.outcome == undone
+	if !whole && !back || told.differs {
+		v.find(brokenSaga, "%d has reserve, charge, ship, refund, release %v, and its callers were told %+v", op, got, told)
 	}
 }

@@ -1,6 +1,7 @@
 package outside
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -9,75 +10,88 @@ import (
 
 func TestJudge(t *testing.T) {
 	t.Parallel()
-	text := func(s string) *string { return &s }
 	at := func(leases int) time.Time { return time.Unix(int64(leases), 0) }
-	sent := at(0)
-	done := row{Op: 1, State: "done", Outcome: text("done"), Result: text(`{"id":"a"}`)}
-	refusal := row{Op: 1, State: "done", Outcome: text("refused"), Result: text(`{}`)}
-	parkedAt := func(leases int) row { return row{Op: 1, State: "parked", Sent: &sent, Changed: at(leases)} }
-	looked := func(r row) row {
-		r.Due = true
+	finish, decline := written{Finished: 1, Ref: "a"}, written{Declined: 1}
+	done := row{State: "done", Outcome: "done", ID: "a", written: finish}
+	refusal := row{State: "done", Outcome: "refused", written: decline}
+	with := func(r row, change func(*row)) row {
+		change(&r)
 		return r
 	}
-	once := []effect{{ID: "a", at: at(1)}}
-	finish, decline := written{Finished: 1, Ref: "a"}, written{Declined: 1}
+	reported := func(r *row) { r.Twice = true }
+	wrote := func(w written) row { return with(done, func(r *row) { r.written = w }) }
+	parkedAt := func(leases int) row {
+		return row{State: "parked", Changed: at(leases), After: time.Duration(leases) * time.Second}
+	}
+	looked := func(leases int) row { return with(parkedAt(leases), func(r *row) { r.Due = true }) }
+	a, b, c := effect{ID: "a", at: at(1)}, effect{ID: "b"}, effect{ID: "c"}
+	saidDone, saidRefused := told{outcome: happened, id: "a"}, told{outcome: refused}
 	for name, tt := range map[string]struct {
 		arm     string // default neither
-		row     *row
+		row     row
 		effects []effect
-		local   written
 		told    told
-		want    verdict
+		became  string
+		wrong   []wrong
 	}{
-		"Done":                {row: &done, effects: once, local: finish, told: told{outcome: happened, id: "a"}, want: verdict{Done: 1}},
-		"Refused":             {row: &refusal, local: decline, told: told{outcome: refused}, want: verdict{Refused: 1}},
-		"TwiceSilently":       {row: &done, effects: append(once, effect{ID: "b"}), local: finish, told: told{outcome: happened, id: "a"}, want: verdict{Done: 1, Twice: 1, Silent: 1, Extra: 1}},
-		"TwiceReported":       {row: &row{Op: 1, Outcome: done.Outcome, Result: done.Result, Twice: true}, effects: append(once, effect{ID: "b"}, effect{ID: "c"}), local: finish, told: told{outcome: happened, id: "a"}, want: verdict{Done: 1, Twice: 1, Extra: 2}},
-		"Lost":                {row: &done, effects: []effect{{ID: "b"}}, local: finish, told: told{outcome: happened, id: "a"}, want: verdict{Done: 1, Lost: 1}},
-		"Ghost":               {row: &refusal, effects: once, local: decline, told: told{outcome: refused}, want: verdict{Refused: 1, Ghosts: 1, Silent: 1}},
-		"GhostReported":       {row: &row{Op: 1, Outcome: refusal.Outcome, Twice: true}, effects: once, local: decline, told: told{outcome: refused}, want: verdict{Refused: 1, Ghosts: 1}},
-		"GhostWithoutRow":     {effects: once, want: verdict{Ghosts: 1}},
-		"NeverClaimed":        {want: verdict{Open: 1}},
-		"LocalWithoutRow":     {local: finish, want: verdict{Local: 1}},
-		"LocalTwice":          {row: &done, effects: once, local: written{2, 0, "a"}, told: told{outcome: happened, id: "a"}, want: verdict{Done: 1, Local: 1}},
-		"LocalMissing":        {row: &done, effects: once, told: told{outcome: happened, id: "a"}, want: verdict{Done: 1, Local: 1}},
-		"LocalOfAnother":      {row: &done, effects: once, local: written{1, 0, "b"}, told: told{outcome: happened, id: "a"}, want: verdict{Done: 1, Local: 1}},
-		"ToldOtherwise":       {row: &done, effects: once, local: finish, told: told{outcome: refused}, want: verdict{Done: 1, Differing: 1}},
-		"ToldNothing":         {row: &done, effects: once, local: finish, want: verdict{Done: 1, Differing: 1}},
-		"Running":             {row: &row{Op: 1, State: "running"}, effects: once, want: verdict{Open: 1}},
-		"Parked":              {row: ptr(parkedAt(2)), effects: once, want: verdict{ParkedHappened: 1}},
-		"ParkedDidNot":        {row: ptr(parkedAt(2)), want: verdict{ParkedNot: 1}},
-		"ParkedWithKey":       {arm: "keys", row: ptr(parkedAt(2)), want: verdict{ParkedNot: 1, Parked: 1}},
-		"ParkedWithSettles":   {arm: "look-up-settles", row: ptr(parkedAt(2)), want: verdict{ParkedNot: 1, Parked: 1}},
-		"ParkedWhileKeyHeld":  {arm: "keys-6", row: ptr(parkedAt(1)), want: verdict{ParkedNot: 1, Parked: 1}},
-		"ParkedKeyForgotten":  {arm: "keys-6", row: ptr(parkedAt(2)), want: verdict{ParkedNot: 1}},
-		"ParkedNotFound":      {arm: "look-up", row: ptr(looked(parkedAt(30))), want: verdict{ParkedNot: 1}},
-		"ParkedToBeFound":     {arm: "look-up", row: ptr(looked(parkedAt(2))), effects: once, want: verdict{ParkedHappened: 1}},
-		"ParkedThoughLooked":  {arm: "look-up", row: ptr(looked(parkedAt(30))), effects: once, want: verdict{ParkedHappened: 1, Parked: 1}},
-		"ParkedAndForgotten":  {arm: "look-up", row: ptr(parkedAt(2)), effects: once, want: verdict{ParkedHappened: 1, Parked: 1}},
-		"ParkedAndFinished":   {row: ptr(parkedAt(2)), local: finish, want: verdict{ParkedNot: 1, Local: 1}},
-		"ParkedNotEvenOnKeys": {arm: "keys-6-and-look-up", row: ptr(parkedAt(30)), want: verdict{ParkedNot: 1, Parked: 1}},
+		"Done":                {row: done, effects: []effect{a}, told: saidDone, became: "done"},
+		"Refused":             {row: refusal, told: saidRefused, became: "refused"},
+		"TwiceSilently":       {row: done, effects: []effect{a, b}, told: saidDone, became: "done", wrong: []wrong{twice, silent}},
+		"TwiceReported":       {row: with(done, reported), effects: []effect{a, b, c}, told: saidDone, became: "done", wrong: []wrong{twice}},
+		"Lost":                {row: done, effects: []effect{b}, told: saidDone, became: "done", wrong: []wrong{lost}},
+		"Ghost":               {row: refusal, effects: []effect{a}, told: saidRefused, became: "refused", wrong: []wrong{ghost, silent}},
+		"GhostReported":       {row: with(refusal, reported), effects: []effect{a}, told: saidRefused, became: "refused", wrong: []wrong{ghost}},
+		"GhostWithoutRow":     {effects: []effect{a}, wrong: []wrong{ghost}},
+		"NeverClaimed":        {wrong: []wrong{open}},
+		"LocalWithoutRow":     {row: row{written: finish}, wrong: []wrong{open, local}},
+		"LocalTwice":          {row: wrote(written{2, 0, "a"}), effects: []effect{a}, told: saidDone, became: "done", wrong: []wrong{local}},
+		"LocalMissing":        {row: wrote(written{}), effects: []effect{a}, told: saidDone, became: "done", wrong: []wrong{local}},
+		"LocalOfAnother":      {row: wrote(written{1, 0, "b"}), effects: []effect{a}, told: saidDone, became: "done", wrong: []wrong{local}},
+		"ToldOtherwise":       {row: done, effects: []effect{a}, told: saidRefused, became: "done", wrong: []wrong{differing}},
+		"ToldBoth":            {row: done, effects: []effect{a}, told: told{happened, "a", true}, became: "done", wrong: []wrong{differing}},
+		"ToldNothing":         {row: done, effects: []effect{a}, became: "done", wrong: []wrong{differing}},
+		"Running":             {row: row{State: "running"}, effects: []effect{a}, wrong: []wrong{open}},
+		"Parked":              {row: parkedAt(2), effects: []effect{a}, became: "parked, happened"},
+		"ParkedDidNot":        {row: parkedAt(2), became: "parked, did not"},
+		"ParkedWithKey":       {arm: "keys", row: parkedAt(2), became: "parked, did not", wrong: []wrong{wronglyParked}},
+		"ParkedWithSettles":   {arm: "look-up-settles", row: parkedAt(2), became: "parked, did not", wrong: []wrong{wronglyParked}},
+		"ParkedWhileKeyHeld":  {arm: "keys-6", row: parkedAt(2), became: "parked, did not", wrong: []wrong{wronglyParked}},
+		"ParkedNeverSent":     {arm: "keys-6", row: row{State: "parked", After: -1}, became: "parked, did not", wrong: []wrong{wronglyParked}},
+		"ParkedKeyForgotten":  {arm: "keys-6", row: parkedAt(3), became: "parked, did not"},
+		"ParkedNotFound":      {arm: "look-up", row: looked(30), became: "parked, did not"},
+		"ParkedToBeFound":     {arm: "look-up", row: looked(2), effects: []effect{a}, became: "parked, happened"},
+		"ParkedThoughLooked":  {arm: "look-up", row: looked(30), effects: []effect{a}, became: "parked, happened", wrong: []wrong{wronglyParked}},
+		"ParkedAndForgotten":  {arm: "look-up", row: parkedAt(2), effects: []effect{a}, became: "parked, happened", wrong: []wrong{wronglyParked}},
+		"ParkedAndFinished":   {row: with(parkedAt(2), func(r *row) { r.written = finish }), became: "parked, did not", wrong: []wrong{local}},
+		"ParkedNotEvenOnKeys": {arm: "keys-6-and-look-up", row: parkedAt(30), became: "parked, did not", wrong: []wrong{wronglyParked}},
+		"LeaseTwice":          {arm: "control-lease", effects: []effect{a, b}, wrong: []wrong{twice, silent}},
+		"SagaNotSoFar":        {arm: "saga"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			a := armOf("neither")
-			if tt.arm != "" {
-				a = armOf(tt.arm)
+			if tt.arm == "" {
+				tt.arm = "neither"
 			}
-			f := facts{ops: 1, rows: map[int]row{}, effects: map[int][]effect{1: tt.effects}, local: map[int]written{1: tt.local}, told: map[int]told{1: tt.told}}
-			if tt.row != nil {
-				f.rows[1], tt.want.Operations = *tt.row, 1
+			of := operation{tt.arm, 1}
+			v := newVerdict()
+			v.operation(armOf(tt.arm), of, books{map[operation]row{of: tt.row}, map[operation][]effect{of: tt.effects}, map[int]told{1: tt.told}})
+			want := map[wrong]int{}
+			for _, w := range tt.wrong {
+				want[w] = 1
 			}
-			var v verdict
-			v.judge(a, longForm, f)
-			require.Equal(t, v.wrong(), len(v.said) > 0, v.said)
-			v.said = nil
-			require.Equal(t, tt.want, v)
+			require.Equal(t, want, v.Wrong, v.Said)
+			require.Len(t, v.Said, len(tt.wrong))
+			if tt.became != "" {
+				require.Equal(t, 1, v.Became[tt.became])
+			}
+			require.Equal(t, max(0, len(tt.effects)-1), v.Became["extra effects"])
 		})
 	}
 }
 
-func ptr[T any](v T) *T { return &v }
+func armOf(name string) arm {
+	return arms[slices.IndexFunc(arms, func(a arm) bool { return a.Name == name })]
+}
 
 func TestJudgeSaga(t *testing.T) {
 	t.Parallel()
@@ -98,13 +112,15 @@ func TestJudgeSaga(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			by := map[string]map[int][]effect{
-				sagaCharge: {1: make([]effect, tt.charge)}, sagaShip: {1: make([]effect, tt.ship)}, sagaRefund: {1: make([]effect, tt.refund)},
+			rows := map[operation]row{
+				{sagaReserve, 1}: {written: written{Finished: tt.reserve}}, {sagaRelease, 1}: {written: written{Finished: tt.release}},
 			}
-			local := map[string]map[int]written{sagaReserve: {1: {Finished: tt.reserve}}, sagaRelease: {1: {Finished: tt.release}}}
-			var v verdict
-			v.judgeSaga(1, map[int]told{1: tt.told}, by, local)
-			require.Equal(t, tt.wrong, v.wrong(), v.said)
+			effects := map[operation][]effect{
+				{sagaCharge, 1}: make([]effect, tt.charge), {sagaShip, 1}: make([]effect, tt.ship), {sagaRefund, 1}: make([]effect, tt.refund),
+			}
+			v := newVerdict()
+			v.saga(1, books{rows, effects, map[int]told{1: tt.told}})
+			require.Equal(t, tt.wrong, v.Wrong[brokenSaga] > 0, v.Said)
 		})
 	}
 }

@@ -1,120 +1,141 @@
+// Package outside is the campaign of tools that act outside of the database. Worker processes call every
+// operation of a provider that loses, delays and denies what it is asked. They are killed and halted at the
+// steps of package external, and the server is restarted under them. Then provider and workers are calm, every
+// operation is called once more, and the provider's book is compared with the records and with what the
+// application wrote.
+//
+// Read arm.go for what is tried, provider.go and faults.go for the provider, fleet.go for the workers, worker.go,
+// step.go and tools.go for a worker from within, and drain.go, judge.go and report.go for the end.
 package outside
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/tooldedup/dedup/internal/pgserver"
 	"github.com/tooldedup/dedup/proof/internal/lab"
 )
 
-const (
-	// controlShare is a control arm's share of the operations, and controlLeast how many
-	// they are at least, where the other arms have that many.
-	controlShare, controlLeast = 5, 120
-	// atOnce is how many arms are tried at the same time in the short form.
-	atOnce = 4
-	// controlRate multiplies the provider's faults there.
-	controlRate = 3
-)
+// atOnce is how many arms are tried at once.
+const atOnce = 4
 
-// Run calls Params.Calls operations in each arm.
+// Run calls Params.Calls operations in each arm, in the long form on a server with fsync.
 func Run(ctx context.Context, l *lab.Lab, p lab.Params, s *lab.Score) error {
-	f := longForm
-	if p.Short {
-		f = shortForm
-	}
-	durable := l
-	if !f.short {
-		var err error
-		if durable, err = lab.Open(ctx, &pgserver.Options{Private: true, Durable: true}); err != nil {
+	if !p.Short {
+		durable, err := lab.Open(ctx, &pgserver.Options{Private: true, Durable: true})
+		if err != nil {
 			return fmt.Errorf("starting a server with fsync: %w", err)
 		}
 		defer func() { _ = durable.Close(ctx) }()
+		l = durable
 	}
-	var trials []*trial
-	for i := range arms {
-		if len(p.Arms) > 0 && !slices.Contains(p.Arms, arms[i].name) {
-			continue
-		}
-		t := &trial{arm: &arms[i], form: f, ops: p.Calls, seed: p.Seed + uint64(i)*1000, lab: l, say: p.Sayf}
-		if t.arm.durable {
-			t.lab = durable
-		}
-		if t.arm.control != right {
-			t.ops = max(p.Calls/controlShare, min(p.Calls, controlLeast))
-			t.form.rate = controlRate
-		}
-		trials = append(trials, t)
-	}
-	groups := slices.Collect(slices.Chunk(trials, 1))
-	if f.short {
-		groups = slices.Collect(slices.Chunk(trials, atOnce))
-	}
-	var problems []error
-	for _, group := range groups {
-		err := runGroup(ctx, group)
-		for _, t := range group {
-			t.enter(s)
-			problems = append(problems, t.check())
-		}
-		problems = append(problems, err)
-		if ctx.Err() != nil {
-			break
-		}
-	}
-	return errors.Join(problems...)
+	var restarts lab.Arm
+	both, ctx := errgroup.WithContext(ctx)
+	trying, end := context.WithCancel(ctx)
+	both.Go(func() error { return restartAgain(trying, l.Server, &restarts) })
+	both.Go(func() error {
+		defer end()
+		return tryAll(ctx, l, p, s)
+	})
+	err := both.Wait()
+	s.Enter(restarts)
+	return err
 }
 
-// runGroup runs trials on one server at the same time, each phase of them together: the server is
-// restarted for as long as any of them calls.
-func runGroup(ctx context.Context, group []*trial) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	began := time.Now()
-	phase := func(do func(*trial) error) error {
-		var all sync.WaitGroup
-		errs := make([]error, len(group))
-		for i, t := range group {
-			all.Go(func() {
-				if err := do(t); err != nil {
-					errs[i] = fmt.Errorf("%s: %w", t.arm.name, err)
+// tryAll tries all arms.
+func tryAll(ctx context.Context, l *lab.Lab, p lab.Params, s *lab.Score) error {
+	var mu sync.Mutex // guards s and what follows
+	var problems []error
+	lab.Crowd(atOnce, func(yield func(func()) bool) {
+		for i, a := range arms {
+			if len(p.Arms) > 0 && !slices.Contains(p.Arms, a.Name) {
+				continue
+			}
+			t := &trial{arm: a, ops: p.Calls, seed: p.Seed + uint64(i)*1000, lab: l, told: map[int]told{}, verdict: newVerdict()}
+			if a.Control != right {
+				t.ops = max(p.Calls/controlShare, min(p.Calls, controlLeast))
+			}
+			yield(func() {
+				err := t.try(ctx)
+				mu.Lock()
+				defer mu.Unlock()
+				if err == nil {
+					err = t.report(p, s)
+				}
+				if err != nil {
+					problems = append(problems, fmt.Errorf("%s: %w", a.Name, err))
 				}
 			})
 		}
-		all.Wait()
-		return errors.Join(errs...)
-	}
-	defer func() {
-		_ = phase(func(t *trial) error {
-			t.close(context.WithoutCancel(ctx))
-			return nil
-		})
-	}()
-	if err := phase(func(t *trial) error { return t.open(ctx) }); err != nil {
-		return err
-	}
-	restarting, calm := context.WithCancel(ctx)
-	var restarts map[string]int
-	var server sync.WaitGroup
-	server.Go(func() {
-		var err error
-		if restarts, err = restartAgain(restarting, group[0].lab.Server, group[0].form.restartEvery); err != nil {
-			cancel(err)
-		}
 	})
-	err := phase(func(t *trial) error { return t.call(ctx) })
-	calm()
-	server.Wait()
-	if err == nil {
-		err = phase(func(t *trial) error { return t.settle(ctx) })
+	return errors.Join(problems...)
+}
+
+// trial is one run of an arm.
+type trial struct {
+	arm  arm
+	ops  int
+	seed uint64
+	lab  *lab.Lab
+
+	began    time.Time
+	db       *lab.Database
+	provider *provider
+	web      *httptest.Server // the provider's
+
+	mu sync.Mutex // guards what follows
+	lab.Arm
+	told    map[int]told // by operation
+	verdict verdict
+}
+
+func (t *trial) try(ctx context.Context) error {
+	defer t.close(ctx)
+	for _, phase := range [...]func(context.Context) error{t.open, t.call, t.settle, t.judge} {
+		if err := phase(ctx); err != nil {
+			return err
+		}
 	}
-	for _, t := range group {
-		t.restarts, t.took = restarts, time.Since(began)
+	return nil
+}
+
+// open makes the database and the provider.
+func (t *trial) open(ctx context.Context) error {
+	t.began = time.Now()
+	t.provider = newProvider(t.arm, t.seed, t.fault)
+	mux := http.NewServeMux()
+	mux.Handle("/charges", t.provider)
+	mux.HandleFunc("POST /faults", func(_ http.ResponseWriter, r *http.Request) { t.fault(r.FormValue("kind")) })
+	t.web = httptest.NewServer(mux)
+	return lab.Insist(ctx, func(ctx context.Context, _ int) (err error) { // the server is restarted
+		if t.db == nil {
+			t.db, err = t.lab.Create(ctx)
+		}
+		if err == nil {
+			_, err = t.db.Pool.Exec(ctx, schema)
+		}
+		return err
+	})
+}
+
+func (t *trial) close(ctx context.Context) {
+	t.web.Close()
+	if t.db != nil {
+		_ = t.db.Drop(ctx)
 	}
-	return err
+}
+
+// fault counts a fault that was applied.
+func (t *trial) fault(kind string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.Fault(kind, 1)
 }

@@ -5,31 +5,29 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"strconv"
 	"sync"
 	"time"
 )
 
-// provider carries out charges, and keeps books of them. It lives in the campaign's own
-// process, and survives what is done to the workers.
+// provider carries out charges, and keeps a book of them. It lives in the campaign's own process, and survives
+// what befalls the workers.
 type provider struct {
-	arm  *arm
-	form form
-	URL  string
+	arm   arm
+	fault func(kind string) // counts one that was applied
+	rate  float64           // of faults
+	after func(time.Duration) <-chan time.Time
+	began time.Time
 
-	server *http.Server
-	mu     sync.Mutex
-	rng    *rand.Rand
-	calm   bool
-	down   time.Time // until then there is an outage
-	last   int
-	books  map[string]map[int][]effect // by tool and operation
-	kept   map[string]kept             // by key
-	first  map[string]time.Time        // when a key was first used, where that counts
-	stuck  map[int]bool                // operations whose key has a 500
-	counts map[string]int              // faults that were applied
+	mu      sync.Mutex
+	rng     *rand.Rand
+	calm    bool // no request meets a fault any more
+	outages int  // that requests have met
+	last    int  // the number of the last effect
+	book    map[operation][]effect
+	keys    map[string]*kept
+	stuck   map[int]bool // operations whose key has a 500 for ever
 }
 
 // effect is what happened once.
@@ -38,250 +36,170 @@ type effect struct {
 	at, visible time.Time
 }
 
-// kept is the answer that is kept under a key. ID is empty where it was a refusal.
+func (e effect) String() string { return e.ID + " at " + e.at.UTC().Format(time.StampMilli) }
+
+// kept is what is kept of a key since its first use. Its id is "" before there is an answer.
 type kept struct {
-	ID string
-	at time.Time
+	since time.Time
+	id    string
 }
 
-func startProvider(a *arm, f form, seed uint64) (*provider, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, fmt.Errorf("starting the provider: %w", err)
-	}
+// refusal is the id of a kept refusal.
+const refusal = "refusal"
+
+func newProvider(a arm, seed uint64, fault func(kind string)) *provider {
 	p := &provider{
-		arm: a, form: f, URL: "http://" + l.Addr().String(), rng: rand.New(rand.NewPCG(seed, 6)),
-		books: map[string]map[int][]effect{}, kept: map[string]kept{}, first: map[string]time.Time{}, stuck: map[int]bool{}, counts: map[string]int{},
+		arm: a, fault: fault, rate: rate, after: time.After, began: time.Now(), rng: rand.New(rand.NewPCG(seed, 6)),
+		book: map[operation][]effect{}, keys: map[string]*kept{}, stuck: map[int]bool{},
 	}
-	mux := http.NewServeMux()
-	mux.HandleFunc("POST /{tool}", p.charge)
-	mux.HandleFunc("GET /{tool}", p.find)
-	p.server = &http.Server{Handler: mux}
-	go func() { _ = p.server.Serve(l) }()
-	return p, nil
+	if a.Control != right {
+		p.rate = controlRate
+	}
+	return p
 }
 
-func (p *provider) close() { _ = p.server.Close() }
+const (
+	keyHeader = "Idempotency-Key"
+	// claimedHeader has when the attempt was claimed. An honest provider loses a request that would take
+	// effect too long after that.
+	claimedHeader = "Claimed"
+	// cut is the status of an answer that does not come.
+	cut = -1
+)
 
-// charge is a request to do something.
-func (p *provider) charge(w http.ResponseWriter, r *http.Request) {
-	var asked Charge
-	if err := json.NewDecoder(r.Body).Decode(&asked); err != nil { // cut off: nothing has come
-		return
+// ServeHTTP implements [http.Handler]: POST asks for an effect, and GET looks it up.
+func (p *provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	op, _ := strconv.Atoi(r.FormValue("op"))
+	of := operation{r.FormValue("tool"), op}
+	var status int
+	var body any
+	if r.Method == http.MethodGet {
+		status, body = p.find(of)
+	} else {
+		claimed, _ := strconv.ParseInt(r.Header.Get(claimedHeader), 10, 64)
+		status, body = p.charge(of, r.Header.Get(keyHeader), time.Unix(0, claimed))
 	}
-	claimed, _ := strconv.ParseInt(r.Header.Get(claimedHeader), 10, 64)
-	until := p.until(time.Unix(0, claimed))
-	tool, key := r.PathValue("tool"), r.Header.Get(keyHeader)
-	f, late := p.draw(tool, key, asked.Op)
-	if f != lostRequest {
-		p.use(key)
+	if status == cut {
+		panic(http.ErrAbortHandler) // closes the connection
 	}
-	if f != lostRequest && p.keeps(f, asked.Op) {
-		w.WriteHeader(http.StatusInternalServerError)
-		if f == failsAfter {
-			_, _, _ = p.act(tool, key, asked.Op, f, until)
-		}
-		return
-	}
-	switch f {
-	case lostRequest:
-		cut(w)
-		return
-	case busy:
-		w.WriteHeader(http.StatusTooManyRequests)
-		return
-	case failsBefore:
-		w.WriteHeader(http.StatusInternalServerError)
-		return
-	case inFlight:
-		w.WriteHeader(http.StatusConflict)
-		return
-	case lateAndCut:
-		cut(w)
-		fallthrough
-	case lateEffect:
-		<-time.After(late)
-	}
-	id, refused, ok := p.act(tool, key, asked.Op, f, until)
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(body) // the client may have been killed
+}
+
+// charge does what a request asks for, or what a fault makes of it.
+func (p *provider) charge(of operation, key string, claimed time.Time) (status int, out Charged) {
+	f, late := p.draw(of, key)
 	switch {
 	case f == lateAndCut:
-	case !ok || f == lostAnswer:
-		cut(w)
-	case f == failsAfter:
-		w.WriteHeader(http.StatusBadGateway)
-	case f == conflictAfter:
-		w.WriteHeader(http.StatusConflict)
-	case f == busyAfter:
-		w.WriteHeader(http.StatusTooManyRequests)
-	case f == brokenAfter:
-		w.WriteHeader(http.StatusInternalServerError)
+		go func() {
+			<-p.after(late)
+			p.act(of, key, f, claimed)
+		}()
+		return cut, out
+	case f == lateEffect:
+		<-p.after(late)
+	case f.without:
+		return f.status, out
+	}
+	status, out.ID = p.act(of, key, f, claimed)
+	if f == lateAnswer {
+		<-p.after(late)
+	}
+	if f.status != 0 && status != cut {
+		status = f.status
+	}
+	return status, out
+}
+
+// act carries an operation out, or refuses it. What comes too late is lost. A key that is known gets the answer
+// that was kept.
+func (p *provider) act(of operation, key string, f fault, claimed time.Time) (status int, id string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	bound := max(p.arm.Settles, p.arm.Late)
+	left := claimed.Add(leases(bound)).Sub(now)
+	if bound > 0 && left < 0 {
+		p.fault(tooLate)
+		return cut, ""
+	}
+	k := p.key(key, now)
+	switch refuses := f == chanceRefusal || refuses(of); {
+	case k.id != "": // it is known
+	case refuses && !p.arm.KeepsRefusals:
+		return http.StatusPaymentRequired, ""
+	case refuses:
+		k.id = refusal
 	default:
-		if f == lateAnswer {
-			<-time.After(late)
-		}
-		if refused {
-			w.WriteHeader(http.StatusPaymentRequired)
-			return
-		}
-		if p.arm.jobs {
-			w.WriteHeader(http.StatusAccepted)
-			return
-		}
-		_ = json.NewEncoder(w).Encode(Charged{id}) // it may have been killed
+		k.id = p.enter(of, now, left)
 	}
+	switch {
+	case k.id == refusal:
+		return http.StatusPaymentRequired, ""
+	case p.arm.Jobs:
+		return http.StatusAccepted, ""
+	}
+	return http.StatusOK, k.id
 }
 
-// use notes the first use of a key, which is forgotten with it.
-func (p *provider) use(key string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if at, used := p.first[key]; p.arm.firstUse && (!used || time.Since(at) >= leases(p.arm.forgets, p.form.lease)) {
-		p.first[key] = time.Now()
-		delete(p.kept, key)
+// key is what is kept of a key, from now on where that is nothing.
+func (p *provider) key(key string, now time.Time) *kept {
+	k, known := p.keys[key]
+	if forgets := leases(p.arm.Forgets); !known || key == "" || forgets > 0 && now.Sub(k.since) >= forgets {
+		k = &kept{since: now}
+		p.keys[key] = k
 	}
-}
-
-// keeps reports whether a request is answered with a 500 that is kept, from now on or since before.
-func (p *provider) keeps(f fault, op int) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.arm.keeps500 {
-		return false
-	}
-	if p.stuck[op] {
-		p.counts[string(keptFailure)]++
-		return true
-	}
-	p.stuck[op] = f == failsBefore || f == failsAfter
-	return p.stuck[op]
-}
-
-// until is when a request must have taken effect whose attempt was claimed then; zero
-// where nothing bounds it.
-func (p *provider) until(claimed time.Time) time.Time {
-	honest := p.arm.honest(p.form.bound)
-	if honest == 0 {
-		return time.Time{}
-	}
-	return claimed.Add(leases(honest, p.form.lease))
+	return k
 }
 
 // refuses are the operations that are refused whenever they are asked for.
-func refuses(tool string, op int) bool {
-	switch tool {
+func refuses(of operation) bool {
+	switch of.Tool {
 	case sagaCharge, sagaRefund:
 		return false
 	case sagaShip:
-		return op%10 == 0
+		return of.Op%10 == 0
 	}
-	return op%50 == 0
+	return of.Op%50 == 0
 }
 
-// act carries an operation out, or refuses it. Not ok: it came too late, and is lost. A
-// key that is known gets the answer that was kept.
-func (p *provider) act(tool, key string, op int, f fault, until time.Time) (id string, refused, ok bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	now := time.Now()
-	if !until.IsZero() && now.After(until) {
-		p.counts[string(tooLate)]++
-		return "", false, false
-	}
-	forgets := leases(p.arm.forgets, p.form.lease)
-	if k, known := p.kept[key]; known && key != "" && (forgets == 0 || now.Sub(k.at) < forgets) {
-		return k.ID, k.ID == "", true
-	}
-	if refused = f == chanceRefusal || refuses(tool, op); refused && !p.arm.keepsRefusals {
-		return "", true, true
-	}
-	if !refused {
-		id = p.book(tool, op, now, until)
-	}
-	at := now
-	if first, ok := p.first[key]; ok {
-		at = first
-	}
-	p.kept[key] = kept{id, at}
-	return id, refused, true
-}
-
-// book notes an effect. It may become visible a little later.
-func (p *provider) book(tool string, op int, now, until time.Time) string {
+// enter enters an effect in the book. It may become visible a little later, where that is bounded.
+func (p *provider) enter(of operation, now time.Time, left time.Duration) (id string) {
 	p.last++
 	e := effect{ID: fmt.Sprint("ch_", p.last), at: now, visible: now}
-	if !until.IsZero() && (p.arm.jobs || p.rng.IntN(20) == 0) {
-		e.visible = now.Add(time.Duration(p.rng.Float64() * float64(until.Sub(now))))
+	if p.arm.Settles > 0 && (p.arm.Jobs || p.rng.IntN(20) == 0) {
+		e.visible = now.Add(time.Duration(p.rng.Float64() * float64(left)))
 	}
-	if p.books[tool] == nil {
-		p.books[tool] = map[int][]effect{}
-	}
-	p.books[tool][op] = append(p.books[tool][op], e)
+	p.book[of] = append(p.book[of], e)
 	return e.ID
 }
 
-// find is a look-up. It sees what is visible by now.
-func (p *provider) find(w http.ResponseWriter, r *http.Request) {
-	op, _ := strconv.Atoi(r.URL.Query().Get("op"))
+// find sees what is visible by now.
+func (p *provider) find(of operation) (status int, found []Charged) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	now := time.Now()
-	failing := 3 * p.form.rate
-	if now.Before(p.down) {
-		failing = 50
+	if f := p.drawFault(); f.without {
+		p.fault(notFound)
+		return f.status, nil
 	}
-	if !p.calm && p.rng.Float64()*100 < failing {
-		p.counts[string(notFound)]++
-		w.WriteHeader(http.StatusServiceUnavailable)
-		return
-	}
-	found := []Charged{}
-	for _, e := range p.books[r.PathValue("tool")][op] {
-		if !now.Before(e.visible) {
+	for _, e := range p.book[of] {
+		if !time.Now().Before(e.visible) {
 			found = append(found, Charged{e.ID})
 		}
 	}
-	_ = json.NewEncoder(w).Encode(found)
-}
-
-// cut closes the connection of a request without an answer.
-func cut(w http.ResponseWriter) {
-	if conn, _, err := w.(http.Hijacker).Hijack(); err == nil {
-		_ = conn.Close()
-	}
-}
-
-// breakDown begins an outage: nothing is answered, and half of what is asked for is done.
-func (p *provider) breakDown() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.down = time.Now().Add(leases(outage, p.form.lease))
-	p.counts["outage"]++
+	return http.StatusOK, found
 }
 
 // calmDown ends all faults but those that are on their way.
 func (p *provider) calmDown() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.calm, p.down = true, time.Time{}
+	p.calm = true
 }
 
-// effects are the books of a tool.
-func (p *provider) effects(tool string) map[int][]effect {
+// read returns the book, and the operations whose key has a 500 for ever.
+func (p *provider) read() (book map[operation][]effect, stuck map[int]bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return maps.Clone(p.books[tool])
-}
-
-// unanswerable are the operations whose key has a 500 for ever.
-func (p *provider) unanswerable() map[int]bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return maps.Clone(p.stuck)
-}
-
-// applied are the faults, by kind.
-func (p *provider) applied() map[string]int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return maps.Clone(p.counts)
+	return maps.Clone(p.book), maps.Clone(p.stuck)
 }

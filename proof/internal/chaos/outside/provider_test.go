@@ -2,78 +2,159 @@ package outside
 
 import (
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup/external"
 )
 
-// start returns a provider without faults and a client of it.
-func start(t *testing.T, a arm, lease time.Duration) (*provider, *client) {
+// hour is longer than a test takes, in leases.
+const hour = float64(time.Hour / lease)
+
+// bundle is a provider without faults, and its client.
+type bundle struct {
+	*provider
+	*caller
+
+	mu      sync.Mutex
+	applied map[string]int
+}
+
+func setup(t *testing.T, a arm) *bundle {
 	t.Helper()
-	f := longForm
-	f.lease = lease
-	p, err := startProvider(&a, f, 1)
+	b := &bundle{applied: map[string]int{}}
+	b.provider = newProvider(a, 1, func(kind string) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.applied[kind]++
+	})
+	b.provider.after = func(time.Duration) <-chan time.Time { return time.After(0) }
+	b.provider.calmDown()
+	server := httptest.NewServer(b.provider)
+	t.Cleanup(server.Close)
+	b.caller = &caller{task: task{Provider: server.URL}, web: &http.Client{Transport: &external.Transport{Base: &http.Transport{}}}}
+	t.Cleanup(b.caller.web.CloseIdleConnections)
+	return b
+}
+
+// met is how often a fault was applied.
+func (b *bundle) met(kind string) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.applied[kind]
+}
+
+// faulty has faults applied, so many times as often.
+func (b *bundle) faulty(rate float64) {
+	b.provider.mu.Lock()
+	defer b.provider.mu.Unlock()
+	b.provider.calm, b.provider.rate = false, rate
+}
+
+// since has the provider begun so many leases ago.
+func (b *bundle) since(n float64) {
+	b.provider.mu.Lock()
+	defer b.provider.mu.Unlock()
+	b.provider.began = time.Now().Add(-leases(n))
+}
+
+// change changes what is kept of a key.
+func (b *bundle) change(key string, by time.Duration) {
+	b.provider.mu.Lock()
+	defer b.provider.mu.Unlock()
+	k := b.provider.key(key, time.Now())
+	k.since = k.since.Add(by)
+}
+
+func (b *bundle) effects(op int) []effect {
+	book, _ := b.provider.read()
+	return book[charged(op)]
+}
+
+func charged(op int) operation { return operation{"charge", op} }
+
+func (b *bundle) id(t *testing.T, key string, op int) string {
+	t.Helper()
+	out, err := b.caller.charge(t.Context(), charged(op), key, time.Now())
 	require.NoError(t, err)
-	t.Cleanup(p.close)
-	p.calmDown()
-	c := newClient(p.URL)
-	t.Cleanup(c.http.CloseIdleConnections)
-	return p, c
+	return out.ID
+}
+
+func (b *bundle) find(t *testing.T, op int) (found []Charged) {
+	t.Helper()
+	require.NoError(t, b.caller.ask(t.Context(), http.MethodGet, charged(op), "", time.Time{}, &found))
+	return found
 }
 
 func TestProviderKeepsKeys(t *testing.T) {
 	t.Parallel()
-	p, c := start(t, arm{name: "charge"}, time.Second)
-	charge := func(key string, op int) string {
-		out, err := c.charge(t.Context(), "charge", key, time.Now(), Charge{op})
-		require.NoError(t, err)
-		return out.ID
-	}
-	first := charge("k", 1)
-	require.Equal(t, first, charge("k", 1))
-	require.NotEqual(t, first, charge("", 1))
-	require.NotEqual(t, charge("other", 1), first)
-	require.Len(t, p.effects("charge")[1], 3)
-	found, err := c.find(t.Context(), "charge", Charge{1})
-	require.NoError(t, err)
-	require.Len(t, found, 3)
-	found, err = c.find(t.Context(), "charge", Charge{3})
-	require.NoError(t, err)
-	require.Empty(t, found)
-	require.Empty(t, p.applied())
+	b := setup(t, arm{})
+	first := b.id(t, "k", 1)
+	require.Equal(t, first, b.id(t, "k", 1))
+	require.NotEqual(t, first, b.id(t, "", 1))
+	require.NotEqual(t, first, b.id(t, "other", 1))
+	require.Len(t, b.effects(1), 3)
+	require.Len(t, b.find(t, 1), 3)
+	require.Empty(t, b.find(t, 3))
+	require.Empty(t, b.applied)
 }
 
 func TestProviderForgetsKeys(t *testing.T) {
 	t.Parallel()
-	p, c := start(t, arm{name: "charge", forgets: 1}, time.Nanosecond)
-	for range 2 {
-		_, err := c.charge(t.Context(), "charge", "k", time.Now(), Charge{1})
-		require.NoError(t, err)
-	}
-	require.Len(t, p.effects("charge")[1], 2)
+	b := setup(t, arm{Forgets: hour})
+	b.id(t, "k", 1)
+	b.id(t, "k", 1)
+	require.Len(t, b.effects(1), 1)
+	b.change("k", -time.Hour)
+	b.id(t, "k", 1)
+	require.Len(t, b.effects(1), 2)
 }
 
 func TestProviderRefuses(t *testing.T) {
 	t.Parallel()
-	_, c := start(t, arm{name: "charge"}, time.Second)
-	_, err := c.charge(t.Context(), "charge", "k", time.Now(), Charge{50})
+	b := setup(t, arm{})
+	_, err := b.caller.charge(t.Context(), charged(50), "k", time.Now())
 	require.ErrorIs(t, err, errDeclined)
+	require.Empty(t, b.effects(50))
+}
+
+// TestProviderKeepsRefusals has a refusal by chance, and asks again.
+func TestProviderKeepsRefusals(t *testing.T) {
+	t.Parallel()
+	for name, keeps := range map[string]bool{"Keeps": true, "DoesNot": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t, arm{KeepsRefusals: keeps})
+			status, _ := b.provider.act(charged(1), "k", chanceRefusal, time.Now())
+			require.Equal(t, http.StatusPaymentRequired, status)
+			_, err := b.caller.charge(t.Context(), charged(1), "k", time.Now())
+			require.Equal(t, keeps, errors.Is(err, errDeclined), err)
+		})
+	}
 }
 
 // TestProviderIsHonest claims an attempt so early that it may take effect no more.
 func TestProviderIsHonest(t *testing.T) {
 	t.Parallel()
-	for name, settles := range map[string]bool{"Settles": true, "Unbounded": false} {
+	for name, settles := range map[string]float64{"Settles": hour / 2, "Late": hour / 2, "Unbounded": 0} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p, c := start(t, arm{name: "charge", settles: settles}, time.Second)
-			_, err := c.charge(t.Context(), "charge", "k", time.Now().Add(-time.Hour), Charge{1})
-			if settles {
+			a := arm{Settles: settles}
+			if name == "Late" {
+				a = arm{Settles: 1, Late: settles}
+			}
+			b := setup(t, a)
+			_, err := b.caller.charge(t.Context(), charged(1), "k", time.Now().Add(-time.Hour))
+			if settles > 0 {
 				require.Error(t, err)
-				require.Empty(t, p.effects("charge"))
-				require.Equal(t, map[string]int{string(tooLate): 1}, p.applied())
+				require.Empty(t, b.effects(1))
+				require.Equal(t, 1, b.met(tooLate))
 			} else {
 				require.NoError(t, err)
 			}
@@ -85,17 +166,22 @@ func TestProviderIsHonest(t *testing.T) {
 // answered.
 func TestProviderFaults(t *testing.T) {
 	t.Parallel()
-	p, c := start(t, arm{name: "charge"}, time.Millisecond)
-	p.mu.Lock()
-	p.calm = false
-	p.form.rate = 8
-	p.mu.Unlock()
-	for op := 1; len(p.applied()) < len(faults); op++ {
+	b := setup(t, arm{})
+	b.faulty(8)
+	all := func() bool {
+		for _, f := range faults {
+			if b.met(f.kind) == 0 {
+				return false
+			}
+		}
+		return true
+	}
+	for op := 1; !all(); op++ {
 		if op%50 == 0 {
 			continue
 		}
-		out, err := c.charge(t.Context(), "charge", "k"+time.Now().String(), time.Now(), Charge{op})
-		effects := p.effects("charge")[op]
+		out, err := b.caller.charge(t.Context(), charged(op), "k"+time.Now().String(), time.Now())
+		effects := b.effects(op)
 		if err == nil {
 			require.Len(t, effects, 1)
 			require.Equal(t, effects[0].ID, out.ID)
@@ -104,73 +190,70 @@ func TestProviderFaults(t *testing.T) {
 	}
 }
 
+// TestProviderHasOutages answers nothing in one.
+func TestProviderHasOutages(t *testing.T) {
+	t.Parallel()
+	b := setup(t, arm{Outages: true})
+	b.faulty(0)
+	b.since(-hour)
+	b.id(t, "before", 1)
+	for op := 2; b.met(lostRequest.kind) == 0 || b.met(lostAnswer.kind) == 0; op++ {
+		b.since(1)
+		_, err := b.caller.charge(t.Context(), charged(op), "", time.Now())
+		require.ErrorAs(t, err, new(*url.Error))
+	}
+	require.Equal(t, 1, b.met(outageMet))
+	b.since(1 + outage)
+	b.id(t, "after", 1)
+}
+
 // TestProviderCountsFromFirstUse has a key's first request turned away: its time has begun.
 func TestProviderCountsFromFirstUse(t *testing.T) {
 	t.Parallel()
-	p, c := start(t, arm{name: "charge", forgets: 1, firstUse: true}, time.Hour)
-	p.use("k")
-	p.mu.Lock()
-	p.first["k"] = p.first["k"].Add(-time.Hour / 2)
-	p.mu.Unlock()
-	charge := func() {
-		_, err := c.charge(t.Context(), "charge", "k", time.Now(), Charge{1})
-		require.NoError(t, err)
-	}
-	charge()
-	charge()
-	require.Len(t, p.effects("charge")[1], 1)
-	p.mu.Lock()
-	p.first["k"] = p.first["k"].Add(-time.Hour / 2)
-	p.mu.Unlock()
-	charge()
-	require.Len(t, p.effects("charge")[1], 2)
+	b := setup(t, arm{Forgets: hour, FirstUse: true})
+	b.change("k", -time.Hour/2)
+	b.id(t, "k", 1)
+	b.id(t, "k", 1)
+	require.Len(t, b.effects(1), 1)
+	b.change("k", -time.Hour/2)
+	b.id(t, "k", 1)
+	require.Len(t, b.effects(1), 2)
 }
 
 // TestProviderListsFinishedJobs accepts a job, and does not list it yet.
 func TestProviderListsFinishedJobs(t *testing.T) {
 	t.Parallel()
-	p, c := start(t, arm{name: "charge", settles: true, jobs: true}, time.Hour)
-	_, err := c.charge(t.Context(), "charge", "", time.Now(), Charge{1})
+	b := setup(t, arm{Settles: hour, Jobs: true})
+	_, err := b.caller.charge(t.Context(), charged(1), "", time.Now())
 	require.ErrorContains(t, err, "202")
-	require.Len(t, p.effects("charge")[1], 1)
-	found, err := c.find(t.Context(), "charge", Charge{1})
-	require.NoError(t, err)
-	require.Empty(t, found)
+	require.Len(t, b.effects(1), 1)
+	require.Empty(t, b.find(t, 1))
 }
 
 // TestProviderKeeps500 answers with what it has answered once, whether it has acted or not.
 func TestProviderKeeps500(t *testing.T) {
 	t.Parallel()
-	p, c := start(t, arm{name: "charge", keeps500: true}, time.Second)
-	require.True(t, p.keeps(failsAfter, 1))
+	b := setup(t, arm{Keeps500: true})
+	require.Equal(t, brokenAfter, b.provider.keep(failsAfter, 1))
 	for range 2 {
-		_, err := c.charge(t.Context(), "charge", "k", time.Now(), Charge{1})
+		_, err := b.caller.charge(t.Context(), charged(1), "k", time.Now())
 		require.ErrorContains(t, err, "500")
 	}
-	require.Empty(t, p.effects("charge"))
-	require.Equal(t, map[int]bool{1: true}, p.unanswerable())
+	require.Empty(t, b.effects(1))
+	require.Equal(t, 2, b.met(keptFailure.kind))
+	_, stuck := b.provider.read()
+	require.Equal(t, map[int]bool{1: true}, stuck)
 }
 
 // TestProviderAnswersAfter has acted on what it answers with an error.
 func TestProviderAnswersAfter(t *testing.T) {
 	t.Parallel()
-	p, c := start(t, arm{name: "charge", after: true}, time.Millisecond)
-	p.mu.Lock()
-	p.calm, p.form.rate = false, 100/answeredAfter
-	p.mu.Unlock()
-	after := func() (n int) {
-		counts := p.applied()
-		for _, f := range [...]fault{conflictAfter, busyAfter, brokenAfter} {
-			if n++; counts[string(f)] == 0 {
-				return 0
-			}
-		}
-		return n
-	}
-	for op := 1; after() == 0; op++ {
-		_, err := c.charge(t.Context(), "charge", "k"+time.Now().String(), time.Now(), Charge{op})
+	b := setup(t, arm{After: true})
+	b.faulty(100 / 6)
+	for op := 1; b.met(conflictAfter.kind) == 0 || b.met(busyAfter.kind) == 0 || b.met(brokenAfter.kind) == 0; op++ {
+		_, err := b.caller.charge(t.Context(), charged(op), "k"+time.Now().String(), time.Now())
 		if err != nil && op%50 != 0 && !errors.As(err, new(*url.Error)) {
-			require.Len(t, p.effects("charge")[op], 1, err)
+			require.Len(t, b.effects(op), 1, err)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package outside
 import (
 	"context"
 	"fmt"
+	"os"
 	"syscall"
 	"time"
 
@@ -14,30 +15,34 @@ import (
 var shutdowns = []struct {
 	kind string
 	by   syscall.Signal
-}{{"restart immediate", signalImmediate}, {"restart fast", signalFast}}
+}{{"restart immediate", syscall.SIGQUIT}, {"restart fast", syscall.SIGINT}}
 
-// restartAgain restarts a server every now and then until ctx ends, and counts by kind.
-func restartAgain(ctx context.Context, s *pgserver.Server, every time.Duration) (counts map[string]int, err error) {
-	counts = map[string]int{}
-	for n, pause := 0, every/3; lab.Pause(ctx, pause); n, pause = n+1, every {
+const (
+	restartEvery = 10 * time.Second
+	// shutdownWait is how long a server may take to shut down before it is killed.
+	shutdownWait = 10 * time.Second
+)
+
+// restartAgain restarts a server until ctx ends, and counts.
+func restartAgain(ctx context.Context, s *pgserver.Server, count *lab.Arm) error {
+	for n, pause := 0, restartEvery/3; lab.Pause(ctx, pause); n, pause = n+1, restartEvery {
 		how := shutdowns[n%len(shutdowns)]
 		// Not within ctx: a server that is being restarted has to come back.
 		if err := restart(context.WithoutCancel(ctx), s, how.by); err != nil {
-			return counts, fmt.Errorf("%s: %w", how.kind, err)
+			return fmt.Errorf("%s: %w", how.kind, err)
 		}
-		counts[how.kind]++
+		count.Fault(how.kind, 1)
 	}
-	return counts, nil
+	return nil
 }
 
-// shutdownWait is how long a server may take to shut down before it is killed.
-const shutdownWait = 10 * time.Second
-
 func restart(ctx context.Context, s *pgserver.Server, by syscall.Signal) error {
-	if pid := s.PID(); pid != 0 {
-		if err := signal(pid, by); err != nil {
-			return err
-		}
+	server, err := os.FindProcess(s.PID())
+	if err == nil {
+		err = server.Signal(by)
+	}
+	if err != nil {
+		return err
 	}
 	waiting, cancel := context.WithTimeout(ctx, shutdownWait)
 	defer cancel()

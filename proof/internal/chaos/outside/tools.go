@@ -2,32 +2,31 @@ package outside
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/external"
+	"github.com/tooldedup/dedup/proof/internal/lab"
 )
 
 // Charge is what is asked of the provider, and Charged what it answers.
 type (
-	Charge struct {
-		Op int `json:"op"`
-	}
-	Charged struct {
-		ID string `json:"id"`
-	}
+	Charge  struct{ Op int }
+	Charged struct{ ID string }
 )
 
 // tool is the arm's tool of a name.
-func (p *caller) tool(name string) external.Tool[Charge, Charged] {
-	a := p.arm
+func (c *caller) tool(name string) external.Tool[Charge, Charged] {
 	t := external.Tool[Charge, Charged]{
-		Name: name, Timeout: leases(timeout, p.Lease), KeyKept: leases(a.keyKept, p.Lease), Settles: leases(a.declared(p.Bound), p.Lease),
+		Name: name, Timeout: leases(timeout), KeyKept: leases(c.Arm.KeyKept), Settles: leases(c.Arm.Settles),
 		Ref: func(out Charged) string { return out.ID },
 		Finish: func(ctx context.Context, tx pgx.Tx, in Charge, out Charged) error {
 			return note(ctx, tx, name, finished, in.Op, out.ID)
@@ -36,79 +35,148 @@ func (p *caller) tool(name string) external.Tool[Charge, Charged] {
 			return note(ctx, tx, name, declined, in.Op, "")
 		},
 		Perform: func(ctx context.Context, at external.Attempt, in Charge) (Charged, error) {
-			return p.perform(ctx, name, at, in)
+			return c.perform(ctx, operation{name, in.Op}, at)
 		},
 	}
-	if a.find {
-		t.Find = func(ctx context.Context, _ external.Attempt, in Charge) ([]Charged, error) {
-			return p.provider.find(ctx, name, in)
+	if c.Arm.Find {
+		t.Find = func(ctx context.Context, _ external.Attempt, in Charge) (found []Charged, err error) {
+			err = c.ask(ctx, http.MethodGet, operation{name, in.Op}, "", time.Time{}, &found)
+			return found, err
 		}
 	}
 	return t
 }
 
-func (p *caller) perform(ctx context.Context, tool string, at external.Attempt, in Charge) (out Charged, err error) {
-	claimed := p.steps.claimedAt(tool, at)
-	switch {
-	case p.arm.control == triesInside:
-		return p.tryThrice(ctx, tool, claimed, in)
-	case p.arm.control == keyPerAttempt:
-		return p.provider.charge(ctx, tool, fmt.Sprint(at.Key, claimed.UnixNano()), claimed, in)
-	case p.arm.control == statusRefuses:
-		out, err = p.provider.charge(ctx, tool, at.Key, claimed, in)
-		if err != nil && !errors.As(err, new(*url.Error)) {
-			err = dedup.Final(err)
-		}
-		return out, err
-	case p.arm.keyKept != 0:
-		return p.provider.charge(ctx, tool, at.Key, claimed, in)
+func (c *caller) perform(ctx context.Context, of operation, at external.Attempt) (Charged, error) {
+	key, claimed := at.Key, c.claimedAt(of.Tool, at.CallKey)
+	if c.Arm.KeyKept == 0 {
+		key = ""
 	}
-	return p.provider.charge(ctx, tool, "", claimed, in)
+	switch c.Arm.Control {
+	case triesInside:
+		return c.tryThrice(ctx, of, claimed)
+	case keyPerAttempt:
+		key += claimed.String()
+	}
+	out, err := c.charge(ctx, of, key, claimed)
+	if c.Arm.Control == statusRefuses && err != nil && !errors.As(err, new(*url.Error)) {
+		err = dedup.Final(err)
+	}
+	return out, err
+}
+
+// ask asks the provider for an effect by POST, and by GET for all that it has.
+func (c *caller) ask(ctx context.Context, method string, of operation, key string, claimed time.Time, into any) error {
+	header := http.Header{claimedHeader: {strconv.FormatInt(claimed.UnixNano(), 10)}}
+	if key != "" {
+		header.Set(keyHeader, key)
+	}
+	return fetch(ctx, c.web, method, fmt.Sprintf("%s/charges?tool=%s&op=%d", c.Provider, of.Tool, of.Op), header, into)
+}
+
+func (c *caller) charge(ctx context.Context, of operation, key string, claimed time.Time) (out Charged, err error) {
+	err = c.ask(ctx, http.MethodPost, of, key, claimed, &out)
+	return out, err
+}
+
+var errDeclined = errors.New("declined")
+
+// fetch makes a request and decodes its answer.
+func fetch(ctx context.Context, web *http.Client, method, url string, header http.Header, into any) error {
+	req, err := http.NewRequestWithContext(ctx, method, url, nil)
+	if err != nil {
+		return err
+	}
+	req.Header = header
+	res, err := web.Do(req)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = res.Body.Close() }()
+	switch res.StatusCode {
+	case http.StatusOK:
+		return json.NewDecoder(res.Body).Decode(into)
+	case http.StatusPaymentRequired:
+		return dedup.Final(errDeclined)
+	case http.StatusTooManyRequests:
+		return external.NotDone(errors.New(res.Status))
+	}
+	return errors.New(res.Status) // that of a 409 too: the first request still runs
 }
 
 // tryThrice is what many clients do: they take a time-out for a failure.
-func (p *caller) tryThrice(ctx context.Context, tool string, claimed time.Time, in Charge) (out Charged, err error) {
+func (c *caller) tryThrice(ctx context.Context, of operation, claimed time.Time) (out Charged, err error) {
 	for range 3 {
-		ctx, cancel := context.WithTimeout(ctx, p.Lease/5)
-		out, err = p.provider.charge(ctx, tool, "", claimed, in)
+		ctx, cancel := context.WithTimeout(ctx, lease/5)
+		out, err = c.charge(ctx, of, "", claimed)
 		cancel()
 		if err == nil || errors.Is(err, errDeclined) {
-			return out, err
+			break
 		}
 	}
 	return out, err
 }
 
-// saga reserves, charges and ships, and takes back what a refusal makes pointless.
-func (p *caller) saga(ctx context.Context, op int) error {
-	outside := func(tool string) func(context.Context) error {
-		return func(ctx context.Context) error {
-			_, err := p.outside(ctx, tool, op)
-			return err
+// lease is what is often written instead of the library: whoever finds the lease over runs again.
+func (c *caller) lease(ctx context.Context, op int) (string, error) {
+	for {
+		var mine bool
+		var answer *string
+		err := c.client.Pool.QueryRow(ctx, `
+			WITH mine AS (
+				INSERT INTO leased (op, until) VALUES ($1, clock_timestamp() + $2::interval)
+				ON CONFLICT (op) DO UPDATE SET until = EXCLUDED.until WHERE leased.answer IS NULL AND leased.until < clock_timestamp()
+				RETURNING op)
+			SELECT EXISTS (SELECT FROM mine), (SELECT answer FROM leased WHERE op = $1)`, op, lease).Scan(&mine, &answer)
+		switch {
+		case err != nil:
+			return "", err
+		case answer != nil:
+			return *answer, nil
+		case !mine && !lab.Pause(ctx, lease/20):
+			return "", ctx.Err()
+		case !mine:
+			continue
 		}
+		c.at(external.EventSending)
+		out, err := c.charge(ctx, operation{c.Arm.Name, op}, "", time.Now())
+		if err != nil && !errors.Is(err, errDeclined) {
+			return "", err
+		}
+		c.at(external.EventAnswered)
+		_, err = c.client.Pool.Exec(ctx, `UPDATE leased SET answer = $2 WHERE op = $1`, op, out.ID)
+		return out.ID, err
 	}
-	inside := func(tool string) func(context.Context) error {
-		return func(ctx context.Context) error {
+}
+
+// saga reserves, charges and ships, and takes back what a refusal makes pointless.
+func (c *caller) saga(ctx context.Context, op int) error {
+	step := func(tool string) func(context.Context) error {
+		return func(ctx context.Context) (err error) {
+			if tool != sagaReserve && tool != sagaRelease {
+				_, err = c.outside(ctx, tool, op)
+				return err
+			}
 			call := callOf(op)
 			call.Tool, call.Args = tool, Charge{op}
-			_, err := dedup.Do(ctx, p.d, call, func(ctx context.Context, tx pgx.Tx) (int, error) {
+			_, err = dedup.Do(ctx, c.client.D, call, func(ctx context.Context, tx pgx.Tx) (int, error) {
 				return op, note(ctx, tx, tool, finished, op, "")
 			})
 			return err
 		}
 	}
 	return external.Saga(ctx,
-		external.Step{Name: "reserve", Do: inside(sagaReserve), Undo: inside(sagaRelease)},
-		external.Step{Name: "charge", Do: outside(sagaCharge), Undo: outside(sagaRefund)},
-		external.Step{Name: "ship", Do: outside(sagaShip)},
+		external.Step{Name: "reserve", Do: step(sagaReserve), Undo: step(sagaRelease)},
+		external.Step{Name: "charge", Do: step(sagaCharge), Undo: step(sagaRefund)},
+		external.Step{Name: "ship", Do: step(sagaShip)},
 	)
 }
 
-// local is the application's own table: what Finish and Refused have written.
-// leased is that of the control arm without the library.
-const localSchema = `
-CREATE TABLE local (tool text NOT NULL, kind text NOT NULL, op int NOT NULL, ref text NOT NULL);
-CREATE TABLE leased (op int PRIMARY KEY, until timestamptz NOT NULL, answer text);`
+// local is the application's own table: what Finish and Refused have written. leased is that of the control arm
+// without the library.
+const schema = `
+CREATE TABLE IF NOT EXISTS local (tool text NOT NULL, kind text NOT NULL, op int NOT NULL, ref text NOT NULL);
+CREATE TABLE IF NOT EXISTS leased (op int PRIMARY KEY, until timestamptz NOT NULL, answer text);`
 
 const finished, declined = "finish", "refused"
 

@@ -1,123 +1,127 @@
 package outside
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"strconv"
 	"sync"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/external"
 	"github.com/tooldedup/dedup/proof/internal/lab"
 )
 
-// Work calls the operations that in names until it ends, and recovers what is due. It is
-// what a worker process does until it is killed.
+// WorkerCommand is the name of the hidden command that is a worker process.
+const WorkerCommand = "chaos-external-worker"
+
+// task is that of a worker. Provider is the provider's URL.
+type task struct {
+	URL, Provider string
+	Arm           arm
+	Calm          bool
+}
+
+// outcome is what the caller of an operation is told.
+type outcome string
+
+const (
+	happened  outcome = "happened"
+	refused   outcome = "refused"
+	parked    outcome = "parked"
+	undone    outcome = "undone" // a saga
+	unsettled outcome = "unsettled"
+	// unnamed is an error that does not say that the outcome is open. No call may get it.
+	unnamed outcome = "unnamed"
+)
+
+// reply is a worker's answer to a call. ID is the provider's, of what happened.
+type reply struct {
+	Outcome   outcome
+	ID, Error string
+}
+
+// Work makes the calls that it is asked for over HTTP, and recovers what is due. It is what a worker process
+// does until it is killed.
 func Work(ctx context.Context, in io.Reader, out io.Writer) error {
-	lines := bufio.NewScanner(in)
-	var h hello
-	if !lines.Scan() {
-		return fmt.Errorf("reading the first line: %w", lines.Err())
-	}
-	if err := json.Unmarshal(lines.Bytes(), &h); err != nil {
-		return fmt.Errorf("reading the first line: %w", err)
-	}
-	a := armOf(h.Arm)
-	if a == nil {
-		return fmt.Errorf("there is no arm %q", h.Arm)
-	}
-	pool, err := lab.OpenPool(ctx, h.URL, int32(h.Conns), pgx.QueryExecModeCacheStatement)
+	var c caller
+	err := lab.Serve(ctx, in, out, c.open)
+	return errors.Join(err, c.err)
+}
+
+// caller is a worker process from within.
+type caller struct {
+	task
+	client  *lab.Client
+	web     *http.Client // to the provider
+	tools   *external.Tools
+	handles map[string]*external.Handle[Charge, Charged] // by tool
+	claimed sync.Map                                     // when, by tool and key, of the last attempt
+	err     error                                        // how it was closed
+}
+
+func (c *caller) open(ctx context.Context, t task) (_ http.Handler, done func(), err error) {
+	c.task, c.handles = t, map[string]*external.Handle[Charge, Charged]{}
+	c.web = &http.Client{Transport: &external.Transport{Base: &http.Transport{MaxIdleConnsPerHost: 64}}}
+	c.client, err = lab.OpenClient(ctx, t.URL, conns, pgx.QueryExecModeCacheStatement, &dedup.Options{Tracer: c})
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	defer pool.Close()
-	p := &caller{hello: h, arm: a, pool: pool, steps: newSteps(h, out), provider: newClient(h.Provider)}
-	if err := p.open(); err != nil {
-		return err
+	if c.tools, err = external.New(c.client.D, &external.Options{Lease: lease}); err != nil {
+		return nil, nil, err
+	}
+	for _, name := range t.Arm.tools() {
+		if c.handles[name], err = external.Add(c.tools, c.tool(name)); err != nil {
+			return nil, nil, err
+		}
 	}
 	recovering, end := context.WithCancel(ctx)
-	var work sync.WaitGroup
-	work.Go(func() { _ = p.tools.Recover(recovering) }) // an error is that it is closed
-	for lines.Scan() {
-		var o order
-		if err := json.Unmarshal(lines.Bytes(), &o); err != nil {
-			end()
-			return fmt.Errorf("reading a line: %w", err)
-		}
-		if o.Go > 0 {
-			p.steps.goOn(o.Go)
-			continue
-		}
-		work.Go(func() { p.call(ctx, o) })
-	}
-	end()
-	work.Wait()
-	closing, cancel := context.WithTimeout(ctx, lab.Patience)
+	var recovery sync.WaitGroup
+	recovery.Go(func() { _ = c.tools.Recover(recovering) }) // its error is that it is closed
+	return c, func() {
+		end()
+		recovery.Wait()
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lab.Patience)
+		defer cancel()
+		c.err = c.tools.Close(ctx)
+		c.client.Pool.Close()
+	}, nil
+}
+
+// patience is how long a caller's first try waits for an answer, in leases. Each try waits longer than the
+// one before.
+const patience = 6
+
+// ServeHTTP makes a call, and says what its caller was told.
+func (c *caller) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	op, _ := strconv.Atoi(r.FormValue("op"))
+	try, _ := strconv.Atoi(r.FormValue("try"))
+	ctx, cancel := context.WithTimeout(r.Context(), leases(patience*float64(try+1)))
 	defer cancel()
-	return p.tools.Close(closing)
-}
-
-// caller is a worker process, from within.
-type caller struct {
-	hello
-	arm      *arm
-	pool     *pgxpool.Pool
-	steps    *steps
-	provider *client
-	d        *dedup.Deduper
-	tools    *external.Tools
-	handles  map[string]*external.Handle[Charge, Charged]
-}
-
-func (p *caller) open() (err error) {
-	if p.d, err = dedup.New(p.pool, &dedup.Options{Tracer: p.steps}); err != nil {
-		return err
-	}
-	if p.tools, err = external.New(p.d, &external.Options{Lease: p.Lease}); err != nil {
-		return err
-	}
-	p.handles = map[string]*external.Handle[Charge, Charged]{}
-	for _, name := range p.arm.tools() {
-		if p.handles[name], err = external.Add(p.tools, p.tool(name)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// call makes a call and reports what its caller was told. Each try waits longer than the one before.
-func (p *caller) call(ctx context.Context, o order) {
-	ctx, cancel := context.WithTimeout(ctx, leases(patience*float64(o.Try+1), p.Lease))
-	defer cancel()
-	op := o.Op
-	var id string
+	var a reply
 	var err error
 	switch {
-	case p.arm.control == leaseThenAgain:
-		id, err = p.lease(ctx, op)
-	case p.arm.saga:
-		err = p.saga(ctx, op)
+	case c.Arm.Control == leaseThenAgain:
+		a.ID, err = c.lease(ctx, op)
+	case c.Arm.Saga:
+		err = c.saga(ctx, op)
 	default:
-		id, err = p.outside(ctx, p.arm.name, op)
+		a.ID, err = c.outside(ctx, c.Arm.Name, op)
 	}
-	p.steps.at("returned")
-	r := report{Op: op, ID: id, Outcome: outcomeOf(err)}
-	if r.Outcome == unnamed && (p.arm.saga || p.arm.control == leaseThenAgain) { // these have no names
-		r.Outcome = unsettled
-	}
+	c.at("returned")
+	a.Outcome = c.outcome(err)
 	if err != nil {
-		r.Error = err.Error()
+		a.Error = err.Error()
 	}
-	p.steps.report(r)
+	_ = json.NewEncoder(w).Encode(a) // who does not get it asks again
 }
 
-func outcomeOf(err error) outcome {
+func (c *caller) outcome(err error) outcome {
 	switch {
 	case err == nil:
 		return happened
@@ -127,29 +131,26 @@ func outcomeOf(err error) outcome {
 		return refused
 	case errors.As(err, new(*external.ParkedError)):
 		return parked
-	}
-	if dedup.IsRetryable(err) {
+	case dedup.IsRetryable(err), c.Arm.Saga, c.Arm.Control == leaseThenAgain: // the errors of these two have no names
 		return unsettled
 	}
 	return unnamed
 }
 
-func callOf(op int) dedup.Call { return dedup.Call{Scope: scope, Key: fmt.Sprint(op)} }
-
-const scope = "chaos"
-
-// outside makes a call. Now and then its intent is accepted in a transaction before.
-func (p *caller) outside(ctx context.Context, tool string, op int) (string, error) {
-	if op%acceptEvery == 0 {
-		_ = pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error { // without it, Do claims
-			_, err := p.handles[tool].Accept(ctx, tx, callOf(op), Charge{op})
-			p.steps.at("accepted")
-			return err
-		})
-	}
-	r, err := p.handles[tool].Do(ctx, callOf(op), Charge{op})
-	return r.Value.ID, err
-}
+func callOf(op int) dedup.Call { return dedup.Call{Scope: "chaos", Key: fmt.Sprint(op)} }
 
 // acceptEvery is which operations are accepted before they are called.
 const acceptEvery = 4
+
+// outside makes a call. Now and then its intent is accepted in a transaction before.
+func (c *caller) outside(ctx context.Context, tool string, op int) (string, error) {
+	if op%acceptEvery == 0 {
+		_ = pgx.BeginFunc(ctx, c.client.Pool, func(tx pgx.Tx) error { // without it, Do claims
+			_, err := c.handles[tool].Accept(ctx, tx, callOf(op), Charge{op})
+			c.at("accepted")
+			return err
+		})
+	}
+	r, err := c.handles[tool].Do(ctx, callOf(op), Charge{op})
+	return r.Value.ID, err
+}
