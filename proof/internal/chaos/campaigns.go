@@ -11,7 +11,6 @@ import (
 	"github.com/tooldedup/dedup/proof/internal/chaos/kill"
 	"github.com/tooldedup/dedup/proof/internal/chaos/lostcommit"
 	"github.com/tooldedup/dedup/proof/internal/chaos/matrix"
-	"github.com/tooldedup/dedup/proof/internal/chaos/mixed"
 	"github.com/tooldedup/dedup/proof/internal/chaos/outside"
 	"github.com/tooldedup/dedup/proof/internal/chaos/reissue"
 	"github.com/tooldedup/dedup/proof/internal/chaos/secrets"
@@ -44,7 +43,7 @@ var campaigns = []campaign{
 	{"matrix", "isolation levels, lock and claim, exec modes, directly and through PgBouncer, on the servers of --bin-dir", 0, 0, false, nil, matrix.Run},
 	{"abuse", "effects that break their own transaction, in every exec mode", 0, 0, false, nil, abuse.Run},
 	{"storm", "storms of twins, many tools and nested calls on pools of 2 to 8", 0, 0, false, nil, storm.Run},
-	{"mixed-storm", "five ways to call, both orders, every isolation level and three exec modes on a few keys with short retentions, beside Sweep and Reset", 0, 0, false, nil, mixed.Run},
+	{"mixed-storm", "five ways to call, both orders, every isolation level and three exec modes on a few keys with short retentions, beside Sweep and Reset", 0, 0, false, nil, history.RunStorm},
 	{"external", "tools that act outside of the database: worker processes killed and halted at every step, the server restarted, a provider that loses, delays and denies; eleven kinds of provider, nine planted mistakes", 20_000, 300, true, nil, outside.Run},
 	{"mcp", "an MCP client that cancels, drops and issues again, over two servers behind a balancer that cuts connections and delivers twice; servers killed", 10_000, 400, false, nil, reissue.Run},
 	{"citus", "five ways to call through all nodes of a Citus cluster, by scope and by schema: COMMITs lost before and between the nodes, backends ended, nodes restarted", 200_000, 3_000, false, citusdb.Missing, citus.Run},

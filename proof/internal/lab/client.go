@@ -98,15 +98,9 @@ type Answer struct {
 // Run is an effect for a key: see [Effect].
 func Run(key string) dedup.Effect[Answer] { return NewJob(key).run }
 
-// Naively is a Caller without dedup: [Run] in a plain transaction, which a control arm repeats after any
-// error.
-func Naively(ctx context.Context, c *Client, key string) (run int64, err error) {
-	err = c.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		a, err := Run(key)(ctx, tx)
-		run = a.Run
-		return err
-	})
-	return run, err
+// Naively is a Caller by [Plain].
+func Naively(ctx context.Context, c *Client, key string) (int64, error) {
+	return By(Plain)(ctx, c, key)
 }
 
 // InTx runs do in a plain transaction, which is given up after the client's limit. The wait for a connection

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/jackc/pgx/v5"
@@ -41,29 +42,34 @@ func (l *Ledger) Unanswered(string) {
 	l.tally.Unanswered++
 }
 
-// Settle compares the answers with the effects, removes both, and returns the
-// counts since NewLedger.
-func (l *Ledger) Settle(ctx context.Context, pool *pgxpool.Pool) (Tally, error) {
+// Settle compares the answers with the effects, removes both, and returns the counts since NewLedger.
+// The effects are in the tables that are named, those of a key in one of them, or else in effects.
+func (l *Ledger) Settle(ctx context.Context, pool *pgxpool.Pool, tables ...string) (Tally, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	rows, err := pool.Query(ctx, `SELECT key, count(*), min(run), max(run) FROM effects GROUP BY key`)
-	if err != nil {
-		return l.tally, fmt.Errorf("reading the effects: %w", err)
+	if len(tables) == 0 {
+		tables = []string{"effects"}
 	}
 	seen := 0
-	var key string
-	var count, first, last int64
-	_, err = pgx.ForEachRow(rows, []any{&key, &count, &first, &last}, func() error {
-		seen++
-		l.tally.Duplicates += int(count - 1)
-		if answer, ok := l.answers[key]; ok && (answer < first || answer > last || count == 1 && answer != first) {
-			l.tally.Differing++
+	for _, table := range tables {
+		rows, err := pool.Query(ctx, `SELECT key, count(*), min(run), max(run) FROM `+table+` GROUP BY key`)
+		if err != nil {
+			return l.tally, fmt.Errorf("reading the effects: %w", err)
 		}
-		delete(l.answers, key)
-		return nil
-	})
-	if err != nil {
-		return l.tally, fmt.Errorf("reading the effects: %w", err)
+		var key string
+		var count, first, last int64
+		_, err = pgx.ForEachRow(rows, []any{&key, &count, &first, &last}, func() error {
+			seen++
+			l.tally.Duplicates += int(count - 1)
+			if answer, ok := l.answers[key]; ok && (answer < first || answer > last || count == 1 && answer != first) {
+				l.tally.Differing++
+			}
+			delete(l.answers, key)
+			return nil
+		})
+		if err != nil {
+			return l.tally, fmt.Errorf("reading the effects: %w", err)
+		}
 	}
 	if seen == 0 {
 		return l.tally, errors.New("there are no effects at all: nothing was tested")
@@ -71,6 +77,6 @@ func (l *Ledger) Settle(ctx context.Context, pool *pgxpool.Pool) (Tally, error) 
 	l.tally.Identities += seen + len(l.answers)
 	l.tally.Lost += len(l.answers) // told to be done, and not there
 	clear(l.answers)
-	_, err = pool.Exec(ctx, `TRUNCATE effects`)
+	_, err := pool.Exec(ctx, `TRUNCATE `+strings.Join(tables, ", "))
 	return l.tally, err
 }

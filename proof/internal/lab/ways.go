@@ -52,8 +52,16 @@ type OwnError struct{ error }
 // Unwrap returns the cause.
 func (e OwnError) Unwrap() error { return e.error }
 
-// Way is a way to make calls. DoBatch answers some of many jobs where others fail, whose errors are
-// joined.
+// Errors are those of some jobs of a batch, whose others may have answers.
+type Errors []error
+
+func (e Errors) Error() string { return errors.Join(e...).Error() }
+
+// Unwrap returns them.
+func (e Errors) Unwrap() []error { return e }
+
+// Way is a way to make calls. DoBatch answers some of many jobs where others fail, whose [Errors] it
+// returns.
 type Way struct {
 	Name string
 	Many bool
@@ -118,20 +126,43 @@ func doStatement(ctx context.Context, c *Client, jobs []Job) ([]Told, error) {
 	return []Told{told(0, r)}, nil
 }
 
-func doBatch(ctx context.Context, c *Client, jobs []Job) (answers []Told, errs error) {
+func doBatch(ctx context.Context, c *Client, jobs []Job) (answers []Told, err error) {
+	var errs Errors
 	calls := make([]dedup.StatementCall, len(jobs))
 	for i, j := range jobs {
 		calls[i] = j.statement()
 	}
 	for o := range dedup.DoBatch[Answer](ctx, c.D, slices.Values(calls), nil) {
 		if o.Err != nil {
-			errs = errors.Join(errs, o.Err)
+			errs = append(errs, o.Err)
 			continue
 		}
 		answers = append(answers, told(o.Index, o.Result))
 	}
-	return answers, errs
+	if len(errs) > 0 {
+		err = errs
+	}
+	return answers, err
 }
+
+// Plain makes all calls without dedup, in one plain transaction. A control arm repeats it after any error.
+var Plain = Way{"without dedup", true, func(ctx context.Context, c *Client, jobs []Job) ([]Told, error) {
+	answers := make([]Told, len(jobs))
+	err := c.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		for i, j := range jobs {
+			a, err := j.run(ctx, tx)
+			if err != nil {
+				return err
+			}
+			answers[i] = Told{Job: i, Run: a.Run}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return answers, nil
+}}
 
 // Caller makes one try of a call and returns the run of its effect.
 type Caller func(ctx context.Context, c *Client, key string) (int64, error)

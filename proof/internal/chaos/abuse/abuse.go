@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/proof/internal/lab"
@@ -35,33 +34,23 @@ func Run(ctx context.Context, l *lab.Lab, p lab.Params, s *lab.Score) error {
 	if p.Short {
 		chosen = lab.Modes[:1]
 	}
-	answered, refused, spoiled := 0, 0, 0
+	counts := map[string]int{}
+	s.Details["ways"], s.Details["counts"] = len(ways), counts
 	for _, mode := range chosen {
-		a, err := run(ctx, l, mode, true)
-		s.Enter(a.Arm)
-		answered += a.answered
-		refused += a.refused
-		spoiled += a.spoiled
+		a, err := run(ctx, l, mode, lab.Ways[0], counts)
+		s.Enter(a)
 		if err != nil {
 			return fmt.Errorf("%s: %w", mode, err)
 		}
 		p.Sayf("%s: %d ways, %d calls: %v", mode, len(ways), a.Calls, a.Tally)
 	}
-	s.Details["ways"], s.Details["answered_at_once"], s.Details["refused_at_once"] = len(ways), answered, refused
-	s.Details["spoiled_connections"] = spoiled
-	a, err := run(ctx, l, lab.Modes[0], false)
-	s.EnterControl(a.Arm)
+	a, err := run(ctx, l, lab.Modes[0], lab.Plain, map[string]int{})
+	s.EnterControl(a)
 	return err
 }
 
-// arm is what came of the ways in one mode.
-type arm struct {
-	lab.Arm
-	answered, refused int // of the first calls
-	spoiled           int // connections that served no more
-}
-
-func run(ctx context.Context, l *lab.Lab, mode pgx.QueryExecMode, withDedup bool) (a arm, err error) {
+// run tries all ways to break a transaction in one mode, in calls that are made by Do or without dedup.
+func run(ctx context.Context, l *lab.Lab, mode pgx.QueryExecMode, by lab.Way, counts map[string]int) (a lab.Arm, err error) {
 	db, err := l.Create(ctx)
 	if err != nil {
 		return a, err
@@ -72,8 +61,15 @@ func run(ctx context.Context, l *lab.Lab, mode pgx.QueryExecMode, withDedup bool
 	}
 	ledger := lab.NewLedger()
 	for i, w := range ways {
+		c, err := lab.OpenClient(ctx, db.URL, 1, mode, &dedup.Options{Retry: dedup.RetryPolicy{MaxAttempts: 3, BaseDelay: time.Millisecond}})
+		if err != nil {
+			return a, err
+		}
+		t := &trial{Arm: &a, client: c, by: by, ledger: ledger, counts: counts}
 		a.Fault("abuse", 1)
-		if err := a.try(ctx, db, mode, withDedup, w, fmt.Sprint(i), ledger); err != nil {
+		err = t.try(ctx, w, fmt.Sprint(i))
+		c.Pool.Close()
+		if err != nil {
 			return a, fmt.Errorf("%s: %w", w.name, err)
 		}
 		// A server that takes prepared transactions keeps one, with its locks, where nobody guards.
@@ -83,70 +79,62 @@ func run(ctx context.Context, l *lab.Lab, mode pgx.QueryExecMode, withDedup bool
 	return a, err
 }
 
-// try makes the calls of one way: with the abuse, and then without, on the
-// connection that it has left behind and by another client.
-func (a *arm) try(ctx context.Context, db *lab.Database, mode pgx.QueryExecMode, withDedup bool, w way, key string, ledger *lab.Ledger) error {
-	pool, err := lab.OpenPool(ctx, db.URL, 1, mode)
-	if err != nil {
-		return err
-	}
-	defer pool.Close()
-	var d *dedup.Deduper
-	if withDedup {
-		if d, err = dedup.New(pool, &dedup.Options{Retry: dedup.RetryPolicy{MaxAttempts: 3, BaseDelay: time.Millisecond}}); err != nil {
-			return err
-		}
-	}
+// trial is that of one way, on a pool of one connection.
+type trial struct {
+	*lab.Arm
+	client *lab.Client
+	by     lab.Way
+	ledger *lab.Ledger
+	counts map[string]int
+}
+
+// try makes the calls of one way: with the abuse, and then without, on the connection that it has left
+// behind and by another client.
+func (t *trial) try(ctx context.Context, w way, key string) error {
 	for n := range calls {
 		abuse := &w
 		if n >= calls-behaving {
 			abuse = nil
 		}
-		run, err := call(ctx, callLimit, pool, d, key, abuse)
-		a.Calls++
-		if n == 0 {
-			if err == nil {
-				a.answered++
-			} else {
-				a.refused++
-			}
-		}
-		if err == nil {
-			ledger.Answered(key, run)
+		err := t.call(ctx, callLimit, key, abuse)
+		switch {
+		case n > 0:
+		case err == nil:
+			t.counts["answered at once"]++
+		default:
+			t.counts["refused at once"]++
 		}
 	}
-	if withDedup {
-		// The next call is served, at the latest on a new connection: what a SET
-		// without LOCAL leaves behind stays on the old one, as it does without dedup.
-		other := key + "-after"
-		run, err := call(ctx, lab.Patience, pool, d, other, nil)
-		a.Calls++
-		if err != nil {
-			a.spoiled++
-			pool.Reset()
-			run, err = call(ctx, lab.Patience, pool, d, other, nil)
-			a.Calls++
-		}
-		if err != nil {
-			return fmt.Errorf("the call after it: %w", err)
-		}
-		ledger.Answered(other, run)
+	if t.by.Name == lab.Plain.Name {
+		return nil
+	}
+	// The next call is served, at the latest on a new connection: what a SET without LOCAL leaves
+	// behind stays on the old one, as it does without dedup.
+	err := t.call(ctx, lab.Patience, key+"-after", nil)
+	if err != nil {
+		t.counts["spoiled connections"]++
+		t.client.Pool.Reset()
+		err = t.call(ctx, lab.Patience, key+"-after", nil)
+	}
+	if err != nil {
+		return fmt.Errorf("the call after it: %w", err)
 	}
 	return nil
 }
 
 // call makes one call on a goroutine of its own, which it may end.
-func call(ctx context.Context, limit time.Duration, pool *pgxpool.Pool, d *dedup.Deduper, key string, abuse *way) (run int64, err error) {
+func (t *trial) call(ctx context.Context, limit time.Duration, key string, abuse *way) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	w := &world{d: d, call: lab.Call(key), cancel: cancel}
-	effect := func(ctx context.Context, tx pgx.Tx) (int64, error) {
-		a, err := lab.Run(key)(ctx, tx)
-		if err == nil && abuse != nil {
-			err = abuse.do(ctx, tx, w)
+	job := lab.NewJob(key)
+	if abuse != nil {
+		w := &world{call: job.Call, cancel: cancel}
+		if t.by.Name != lab.Plain.Name {
+			w.d = t.client.D
 		}
-		return a.Run, err
+		job.Then = func(ctx context.Context, tx pgx.Tx) error { return abuse.do(ctx, tx, w) }
 	}
+	t.Calls++
 	err = errExited
 	var caller sync.WaitGroup
 	caller.Go(func() {
@@ -155,22 +143,13 @@ func call(ctx context.Context, limit time.Duration, pool *pgxpool.Pool, d *dedup
 				err = fmt.Errorf("panic: %v", v)
 			}
 		}()
-		run, err = make(ctx, pool, d, w.call, effect)
+		var answers []lab.Told
+		if answers, err = t.by.Make(ctx, t.client, []lab.Job{job}); err == nil {
+			t.ledger.Answered(key, answers[0].Run)
+		}
 	})
 	caller.Wait()
-	return run, err
+	return err
 }
 
 var errExited = errors.New("the goroutine was ended")
-
-func make(ctx context.Context, pool *pgxpool.Pool, d *dedup.Deduper, call dedup.Call, effect dedup.Effect[int64]) (run int64, err error) {
-	if d != nil {
-		r, err := dedup.Do(ctx, d, call, effect)
-		return r.Value, err
-	}
-	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) (err error) {
-		run, err = effect(ctx, tx)
-		return err
-	})
-	return run, err
-}

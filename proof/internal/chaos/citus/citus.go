@@ -1,6 +1,6 @@
-// Package citus is the campaign on a Citus cluster: five ways to call, through all of its
-// nodes, while answers to COMMIT are lost before the nodes and between them, two-phase
-// commits are cut in the middle, backends are ended and nodes are restarted.
+// Package citus is the campaign on a Citus cluster: five ways to call, through all of its nodes, while
+// answers to COMMIT are lost before the nodes and between them, two-phase commits are cut in the
+// middle, backends are ended and nodes are restarted.
 package citus
 
 import (
@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/internal/citusdb"
@@ -31,203 +30,140 @@ const (
 	// callWait bounds the first try, and a later one as many times as long: a node that restarts, or a
 	// two-phase commit that is half done, holds calls up.
 	callWait     = 20 * time.Second
-	restartEvery = 15 * time.Second
-	// endEvery is how often a backend of each node is ended, on average.
-	endEvery     = 200 * time.Millisecond
 	controlShare = 10
 )
 
 // Run runs the campaign in both layouts, one half of the calls each.
-func Run(ctx context.Context, _ *lab.Lab, p lab.Params, s *lab.Score) error {
-	urls := citusdb.URLs()
+func Run(ctx context.Context, _ *lab.Lab, p lab.Params, s *lab.Score) (err error) {
 	if missing := citusdb.Missing(); missing != "" {
 		return errors.New(missing)
 	}
-	for _, bySchema := range []bool{false, true} {
-		a := &arm{p: p, s: s, dedup: true, bySchema: bySchema, ways: newWays()}
-		err := a.run(ctx, urls, p.Calls/2)
+	if s.Server, err = citusdb.Version(ctx, citusdb.URLs()[0]); err != nil {
+		return err
+	}
+	for _, a := range []*arm{
+		{name: "by scope", calls: p.Calls / 2, ways: lab.Ways},
+		{name: "a schema for each tenant", bySchema: true, calls: p.Calls / 2, ways: lab.Ways},
+		{name: "control", calls: max(p.Calls/controlShare, 1000), ways: []lab.Way{lab.Plain}},
+	} {
+		a.answers, a.ledger, a.say = map[string]int{}, lab.NewLedger(), p.Sayf
+		err := a.run(ctx, p.Seed)
+		if a.name == "control" {
+			s.EnterControl(a.Arm)
+			return err
+		}
 		s.Enter(a.Arm)
+		s.Details[a.name], s.Details[a.name+", two-phase commits half done at the end"] = a.answers, a.halfDone
 		if err != nil {
 			return err
 		}
 	}
-	control := &arm{p: p, s: s}
-	err := control.run(ctx, urls, max(p.Calls/controlShare, 1000))
-	s.EnterControl(control.Arm)
-	return err
+	return nil
 }
 
 // arm is a layout with dedup, or the control.
 type arm struct {
 	lab.Arm
-	p               lab.Params
-	s               *lab.Score
-	dedup, bySchema bool
-	clients         []*client
-	ledgers         []*lab.Ledger // of the tenants; one for all where tables are shared
-	books           []*pgxpool.Pool
-	calls, runs     atomic.Int64
-	ways            map[string]*atomic.Int64
+	name     string
+	bySchema bool
+	calls    int // that are wanted
+	ways     []lab.Way
+	clients  []client
+	ledger   *lab.Ledger
+	runs     atomic.Int64
+	halfDone int // two-phase commits at the end
+	say      func(format string, args ...any)
+
+	mu      sync.Mutex
+	answers map[string]int // of each way
 }
 
-func (a *arm) run(ctx context.Context, urls []string, calls int) error {
-	c, err := create(ctx, urls, a.bySchema)
+// client is one process: a client of the library for each schema, which share a pool on one node.
+type client map[string]*lab.Client
+
+func (a *arm) run(ctx context.Context, seed uint64) error {
+	c, err := create(ctx, citusdb.URLs(), a.bySchema)
 	if err != nil {
 		return err
 	}
 	defer func() {
 		if err := c.drop(ctx); err != nil {
-			a.p.Sayf("dropping the database: %v", err)
+			a.say("dropping the database: %v", err)
 		}
 	}()
-	a.s.Server = c.version
+	defer func() {
+		for _, one := range a.clients {
+			one[c.schema(0)].Pool.Close()
+		}
+	}()
 	if err := a.connect(ctx, c); err != nil {
 		return err
 	}
-	defer func() {
-		for _, client := range a.clients {
-			client.pool.Close()
-		}
-		for _, pool := range a.books {
-			pool.Close()
-		}
-	}()
-	c.arm(a.p.Seed)
+	c.arm(seed)
 	disturbed, stop := context.WithCancel(ctx)
 	var around sync.WaitGroup
-	ended, restarts := c.disturb(disturbed, &around, restartEvery)
+	ended, restarts := c.disturb(disturbed, &around)
 	defer func() { stop(); around.Wait() }()
 
-	rng := rand.New(rand.NewPCG(a.p.Seed, 1))
-	for block := 0; int(a.calls.Load()) < calls; block++ {
-		a.deliverBlock(ctx, rng, block)
+	rng := rand.New(rand.NewPCG(seed, 1))
+	for block := 0; a.Calls < a.calls; block++ {
+		a.deliverBlock(ctx, c, rng, block)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if a.Tally, err = a.settle(ctx, c); err != nil {
+		if a.Tally, err = c.settle(ctx, a.ledger); err != nil {
 			return err
 		}
-		a.Calls = int(a.calls.Load())
-		a.p.Sayf("%s: %d of %d calls, %d node restarts: %v", a.name(), a.Calls, calls, restarts.Load(), a.Tally)
+		a.say("%s: %d of %d calls, %d node restarts: %v", a.name, a.Calls, a.calls, restarts.Load(), a.Tally)
 	}
 	stop()
 	around.Wait()
 	c.faults(&a.Arm)
 	a.Fault("backends ended", int(ended.Load()))
 	a.Fault("nodes restarted", int(restarts.Load()))
-	if !a.dedup {
-		return nil
-	}
-	for way, n := range a.ways {
-		a.s.Details[a.name()+", "+way] = n.Load()
-	}
-	left, err := c.prepared(ctx)
-	a.s.Details[a.name()+", two-phase commits half done at the end"] = left
+	a.halfDone, err = c.prepared(ctx)
 	return err
 }
 
-func (a *arm) name() string {
-	switch {
-	case !a.dedup:
-		return "control"
-	case a.bySchema:
-		return "a schema for each tenant"
-	default:
-		return "by scope"
-	}
-}
-
-// connect opens the pools of the clients: two on each node, every third of them in the order
-// claim first.
+// connect opens the clients: two on each node, every third of them in the order claim first.
 func (a *arm) connect(ctx context.Context, c *cluster) error {
-	schemas := []string{"public"}
-	if a.bySchema {
-		schemas = nil
-		for n := range tenants {
-			schemas = append(schemas, tenant(n))
-		}
-	}
-	for range schemas {
-		a.ledgers = append(a.ledgers, lab.NewLedger())
-	}
-	for _, schema := range schemas {
-		config := c.own[0].Config()
-		config.ConnConfig.RuntimeParams["search_path"] = schema
-		pool, err := pgxpool.NewWithConfig(ctx, config)
-		if err != nil {
-			return err
-		}
-		a.books = append(a.books, pool)
-	}
 	for i := range 2 * len(c.clients) {
 		pool, err := lab.OpenPool(ctx, c.clients[i%len(c.clients)].URL(), conns, pgx.QueryExecModeCacheStatement)
 		if err != nil {
 			return err
 		}
-		cl := &client{pool: pool}
-		a.clients = append(a.clients, cl)
-		for _, schema := range schemas {
-			order := dedup.LockFirst
-			if i%3 == 2 {
-				order = dedup.ClaimFirst
-			}
-			one, err := lab.NewClient(pool, &dedup.Options{
+		order := dedup.LockFirst
+		if i%3 == 2 {
+			order = dedup.ClaimFirst
+		}
+		one := client{}
+		for _, schema := range c.schemas() {
+			one[schema], err = lab.NewClient(pool, &dedup.Options{
 				Schema: schema, Order: order, CommitTimeout: answerWait, IdleTimeout: 5 * time.Second,
 				Retry: dedup.RetryPolicy{BaseDelay: 2 * time.Millisecond, MaxDelay: 200 * time.Millisecond},
 			})
 			if err != nil {
+				pool.Close()
 				return err
 			}
-			cl.bySchema = append(cl.bySchema, one)
 		}
+		a.clients = append(a.clients, one)
 	}
 	return nil
 }
 
-// settle compares the answers with the effects, while all is calm: what it removes must not
-// be in doubt.
-func (a *arm) settle(ctx context.Context, c *cluster) (tally lab.Tally, err error) {
-	c.disturbing.Lock()
-	defer c.disturbing.Unlock()
-	c.calm.Store(true)
-	defer c.calm.Store(false)
-	ctx, cancel := context.WithTimeout(ctx, lab.Patience)
-	defer cancel()
-	if err := c.complete(ctx); err != nil {
-		return tally, fmt.Errorf("before settling the books: %w", err)
-	}
-	for i, ledger := range a.ledgers {
-		if err := works(ctx, a.books[i]); err != nil {
-			return tally, fmt.Errorf("before settling the books: %w", err)
-		}
-		one, err := ledger.Settle(ctx, a.books[i])
-		if err != nil {
-			return tally, fmt.Errorf("settling the books: %w", err)
-		}
-		tally.Add(one)
-	}
-	return tally, nil
+// key is one intent of a tenant. No two tenants have the same.
+type key struct {
+	tenant int
+	text   string
 }
 
-// works waits until connections between the nodes that were cut are replaced: until all of the
-// table can be locked.
-func works(ctx context.Context, pool *pgxpool.Pool) error {
-	for {
-		_, err := pool.Exec(ctx, `BEGIN; SET LOCAL lock_timeout = '5s'; LOCK TABLE effects IN ACCESS EXCLUSIVE MODE; COMMIT`, pgx.QueryExecModeSimpleProtocol)
-		if err == nil || ctx.Err() != nil {
-			return err
-		}
-		pool.Reset()
-		lab.Pause(ctx, 100*time.Millisecond)
-	}
-}
-
-// deliverBlock delivers the calls of a block: a key at a time or several together, and twins
-// at once through other nodes.
-func (a *arm) deliverBlock(ctx context.Context, rng *rand.Rand, block int) {
+// deliverBlock delivers the calls of a block: a key at a time or several together, and twins at once
+// through other nodes.
+func (a *arm) deliverBlock(ctx context.Context, c *cluster, rng *rand.Rand, block int) {
 	lab.Crowd(workers, func(yield func(func()) bool) {
 		for i := 0; i < blockKeys && ctx.Err() == nil; {
-			way := lab.Ways[rng.IntN(len(lab.Ways))]
+			way := a.ways[rng.IntN(len(a.ways))]
 			many := 1
 			if way.Many {
 				many = 2 + rng.IntN(3)
@@ -246,44 +182,48 @@ func (a *arm) deliverBlock(ctx context.Context, rng *rand.Rand, block int) {
 			}
 			first := rng.IntN(len(a.clients))
 			for t := range twins {
-				d := &delivery{way: way, keys: keys, by: a.clients[(first+t)%len(a.clients)]}
-				yield(func() { a.deliver(ctx, d) })
+				by := a.clients[(first+t)%len(a.clients)][c.schema(keys[0].tenant)]
+				yield(func() { a.deliver(ctx, c, way, by, keys) })
+				a.Calls += len(keys)
 			}
 		}
 	})
 }
 
 // deliver calls again until there is an answer, as an orchestrator does.
-func (a *arm) deliver(ctx context.Context, d *delivery) {
-	a.calls.Add(int64(len(d.keys)))
+func (a *arm) deliver(ctx context.Context, c *cluster, way lab.Way, by *lab.Client, keys []key) {
 	err := lab.Insist(ctx, func(ctx context.Context, n int) error {
-		err := a.try(ctx, d, n)
+		ctx, cancel := context.WithTimeout(ctx, time.Duration(n+1)*callWait)
+		defer cancel()
+		answers, err := way.Make(ctx, by.Try(n), a.jobs(c, keys))
+		a.mu.Lock()
+		a.answers[way.Name] += len(answers)
+		a.mu.Unlock()
+		for _, t := range answers {
+			a.ledger.Answered(keys[t.Job].text, t.Run)
+		}
 		if errors.Is(err, dedup.ErrKeyReused) || errors.Is(err, dedup.ErrInvalid) || errors.Is(err, dedup.ErrBroken) {
 			err = lab.Hopeless{Err: err}
 		}
 		return err
 	})
-	if err == nil || ctx.Err() != nil {
-		return
-	}
-	a.p.Sayf("%s without an answer: %v", d.way.Name, err)
-	for _, k := range d.keys {
-		a.ledger(k).Unanswered(k.text)
+	if err != nil && ctx.Err() == nil {
+		a.say("%s without an answer: %v", way.Name, err)
+		for _, k := range keys {
+			a.ledger.Unanswered(k.text)
+		}
 	}
 }
 
-func (a *arm) try(ctx context.Context, d *delivery, n int) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Duration(n+1)*callWait)
-	defer cancel()
-	if !a.dedup {
-		return a.naively(ctx, d)
+// jobs are the calls, the answer of each of which is the number of the run that was committed.
+func (a *arm) jobs(c *cluster, keys []key) []lab.Job {
+	jobs := make([]lab.Job, len(keys))
+	for i, k := range keys {
+		jobs[i] = lab.Job{
+			Call: dedup.Call{Scope: tenant(k.tenant), Tool: "effect", Key: k.text, Args: k.text},
+			SQL:  `INSERT INTO ` + c.schema(k.tenant) + `.effects (tenant, key, run) VALUES ($1, $2, $3) RETURNING run`,
+			Args: []any{tenant(k.tenant), k.text, a.runs.Add(1)},
+		}
 	}
-	answers, err := d.way.Make(ctx, a.client(d).Try(n), a.jobs(d))
-	for _, t := range answers {
-		a.ledger(d.keys[t.Job]).Answered(d.keys[t.Job].text, t.Run)
-		a.ways[d.way.Name].Add(1)
-	}
-	return err
+	return jobs
 }
-
-func (a *arm) ledger(k key) *lab.Ledger { return a.ledgers[k.tenant%len(a.ledgers)] }

@@ -27,6 +27,16 @@ var betweenNodes = []struct {
 	{faultproxy.Fault{Kind: faultproxy.Delayed, Delay: 100 * time.Millisecond}, 15, 0},
 }
 
+// restartVariable is a command that restarts the node whose number follows, from 0. Without it no node
+// is restarted.
+const restartVariable = "DEDUP_CITUS_RESTART"
+
+const (
+	restartEvery = 15 * time.Second
+	// endEvery is how often a backend of each node is ended, on average.
+	endEvery = 200 * time.Millisecond
+)
+
 // arm lets all proxies apply faults: on COMMITs of clients, and on what the nodes send each
 // other, two-phase commits among it.
 func (c *cluster) arm(seed uint64) {
@@ -69,7 +79,7 @@ func (c *cluster) faults(a *lab.Arm) {
 }
 
 // disturb ends backends on every node and restarts a node now and then, until ctx ends.
-func (c *cluster) disturb(ctx context.Context, around *sync.WaitGroup, every time.Duration) (ended, restarts *atomic.Int64) {
+func (c *cluster) disturb(ctx context.Context, around *sync.WaitGroup) (ended, restarts *atomic.Int64) {
 	ended, restarts = &atomic.Int64{}, &atomic.Int64{}
 	for _, node := range c.own {
 		c.repeat(ctx, around, func() time.Duration { return rand.N(2 * endEvery) }, func(int) error {
@@ -80,8 +90,8 @@ func (c *cluster) disturb(ctx context.Context, around *sync.WaitGroup, every tim
 			return err
 		})
 	}
-	if command := os.Getenv(RestartVariable); command != "" {
-		c.repeat(ctx, around, func() time.Duration { return every }, func(n int) error {
+	if command := os.Getenv(restartVariable); command != "" {
+		c.repeat(ctx, around, func() time.Duration { return restartEvery }, func(n int) error {
 			// Not cancelled: a node that is down stays down.
 			err := exec.CommandContext(context.WithoutCancel(ctx), "sh", "-c", command+" "+strconv.Itoa(n%len(c.own))).Run()
 			if err == nil {

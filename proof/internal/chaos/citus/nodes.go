@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -18,20 +17,16 @@ import (
 	"github.com/tooldedup/dedup/proof/internal/lab"
 )
 
-// RestartVariable is a command that restarts the node whose number follows, from 0. Without
-// it no node is restarted.
-const RestartVariable = "DEDUP_CITUS_RESTART"
-
-// cluster is a database on all nodes. Clients reach the nodes, and the nodes reach the
-// workers, through fault proxies.
+// cluster is a database on all nodes. Clients reach the nodes, and the nodes reach the workers, through
+// fault proxies.
 type cluster struct {
-	db      *citusdb.Database
-	own     []*pgxpool.Pool     // to the database on each node, not through a proxy
-	clients []*faultproxy.Proxy // before each node
-	workers []*faultproxy.Proxy // before each worker
-	version string
-	// calm holds the faults between the nodes back while the books are settled, and disturbing,
-	// which is held for reading by whoever ends backends or restarts a node, those.
+	db       *citusdb.Database
+	bySchema bool
+	own      []*pgxpool.Pool     // to the database on each node, not through a proxy
+	clients  []*faultproxy.Proxy // before each node
+	workers  []*faultproxy.Proxy // before each worker
+	// calm holds the faults between the nodes back while the books are settled, and disturbing, which
+	// is held for reading by whoever ends backends or restarts a node, those.
 	calm       atomic.Bool
 	disturbing sync.RWMutex
 }
@@ -39,25 +34,42 @@ type cluster struct {
 // tenants are how many there are in both layouts.
 const tenants = 8
 
-// create makes the database. In a layout by schema each tenant has a distributed schema,
-// else all share tables that are distributed by scope.
-func create(ctx context.Context, urls []string, bySchema bool) (*cluster, error) {
-	version, err := citusdb.Version(ctx, urls[0])
-	if err != nil {
-		return nil, err
+func tenant(n int) string { return fmt.Sprint("tenant", n) }
+
+// schema is where a tenant's tables are: in a distributed schema of its own, or in tables for all
+// tenants that are distributed by scope.
+func (c *cluster) schema(n int) string {
+	if c.bySchema {
+		return tenant(n)
 	}
+	return "public"
+}
+
+// schemas are all of them.
+func (c *cluster) schemas() (all []string) {
+	if !c.bySchema {
+		return []string{"public"}
+	}
+	for n := range tenants {
+		all = append(all, tenant(n))
+	}
+	return all
+}
+
+// create makes the database and its tables.
+func create(ctx context.Context, urls []string, bySchema bool) (*cluster, error) {
 	db, err := citusdb.Create(ctx, urls, "dedup_chaos_")
 	if err != nil {
 		return nil, err
 	}
-	c := &cluster{db: db, version: version}
-	if err := c.prepare(ctx, bySchema); err != nil {
+	c := &cluster{db: db, bySchema: bySchema}
+	if err := c.prepare(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("preparing database %s on the cluster: %w", db.Name, err), c.drop(ctx))
 	}
 	return c, nil
 }
 
-func (c *cluster) prepare(ctx context.Context, bySchema bool) error {
+func (c *cluster) prepare(ctx context.Context) error {
 	for _, at := range c.db.URLs {
 		pool, err := lab.OwnPool(ctx, at)
 		if err != nil {
@@ -70,39 +82,26 @@ func (c *cluster) prepare(ctx context.Context, bySchema bool) error {
 		}
 		c.clients = append(c.clients, client)
 	}
-	for _, sql := range layout(bySchema) {
-		if _, err := c.own[0].Exec(ctx, sql, pgx.QueryExecModeSimpleProtocol); err != nil {
-			return err
+	tables, err := migrations.SQL()
+	if err != nil {
+		return err
+	}
+	tables += `CREATE TABLE effects (tenant text COLLATE "C" NOT NULL, key text NOT NULL, run bigint NOT NULL);`
+	for _, schema := range c.schemas() {
+		layout := []string{"CREATE SCHEMA " + schema + "; SET search_path = " + schema + "; " + tables, `SELECT citus_schema_distribute('` + schema + `')`}
+		if !c.bySchema {
+			layout = []string{tables, migrations.CitusSQL(schema, ""), `SELECT create_distributed_table('effects', 'tenant', colocate_with => 'tool_dedup')`}
+		}
+		for _, sql := range layout {
+			if _, err := c.own[0].Exec(ctx, sql, pgx.QueryExecModeSimpleProtocol); err != nil {
+				return err
+			}
 		}
 	}
 	c.own[0].Reset() // which has a search_path
-	var err error
 	c.workers, err = c.db.Between(ctx)
 	return err
 }
-
-// layout makes the tables, and places them.
-func layout(bySchema bool) []string {
-	tables, err := migrations.SQL()
-	if err != nil {
-		panic(err) // it is embedded
-	}
-	if !bySchema {
-		return []string{tables, migrations.CitusSQL("public", ""),
-			`CREATE TABLE effects (tenant text COLLATE "C" NOT NULL, key text NOT NULL, run bigint NOT NULL)`,
-			`SELECT create_distributed_table('effects', 'tenant', colocate_with => 'tool_dedup')`}
-	}
-	var all []string
-	for n := range tenants {
-		name := tenant(n)
-		all = append(all, "CREATE SCHEMA "+name+"; SET search_path = "+name+"; "+tables+
-			"CREATE TABLE effects (tenant text COLLATE \"C\" NOT NULL, key text NOT NULL, run bigint NOT NULL)",
-			"SELECT citus_schema_distribute('"+name+"')")
-	}
-	return all
-}
-
-func tenant(n int) string { return fmt.Sprint("tenant", n) }
 
 // drop removes the database from every node.
 func (c *cluster) drop(ctx context.Context) error {
@@ -115,35 +114,52 @@ func (c *cluster) drop(ctx context.Context) error {
 	return c.db.Drop(context.WithoutCancel(ctx))
 }
 
-// complete has every node complete the two-phase commits that it began and that were cut, and
-// waits until none is half done. A call whose COMMIT was cut between two nodes is answered, and
-// nobody sees what it wrote before that.
-func (c *cluster) complete(ctx context.Context) error {
-	for {
-		var errs error
-		for _, node := range c.own {
-			_, err := node.Exec(ctx, "SELECT recover_prepared_transactions()")
-			errs = errors.Join(errs, err)
-		}
-		left, err := c.prepared(ctx)
-		switch errs = errors.Join(errs, err); {
-		case errs == nil && left == 0:
-			return nil
-		case ctx.Err() != nil:
-			return fmt.Errorf("%d two-phase commits are half done: %w", left, cmp.Or(errs, ctx.Err()))
-		}
-		lab.Pause(ctx, 100*time.Millisecond)
+// settle compares the answers with the effects, while all is calm: what it removes must not be in doubt.
+func (c *cluster) settle(ctx context.Context, ledger *lab.Ledger) (tally lab.Tally, err error) {
+	c.disturbing.Lock()
+	defer c.disturbing.Unlock()
+	c.calm.Store(true)
+	defer c.calm.Store(false)
+	var tables []string
+	for _, schema := range c.schemas() {
+		tables = append(tables, schema+".effects")
 	}
+	if err := lab.Insist(ctx, func(ctx context.Context, _ int) error { return c.complete(ctx, tables) }); err != nil {
+		return tally, fmt.Errorf("before settling the books: %w", err)
+	}
+	return ledger.Settle(ctx, c.own[0], tables...)
+}
+
+// complete has every node complete the two-phase commits that it began and that were cut, and fails
+// while one is half done. A call whose COMMIT was cut between two nodes is answered, and nobody sees
+// what it wrote before that. Then it locks all tables: connections between the nodes that were cut are
+// replaced when it can.
+func (c *cluster) complete(ctx context.Context, tables []string) (errs error) {
+	for _, node := range c.own {
+		_, err := node.Exec(ctx, "SELECT recover_prepared_transactions()")
+		errs = errors.Join(errs, err)
+	}
+	left, err := c.prepared(ctx)
+	if errs = errors.Join(errs, err); errs == nil && left > 0 {
+		errs = fmt.Errorf("%d two-phase commits are half done", left)
+	}
+	for _, table := range tables {
+		if errs == nil {
+			_, errs = c.own[0].Exec(ctx, `BEGIN; SET LOCAL lock_timeout = '5s'; LOCK TABLE `+table+` IN ACCESS EXCLUSIVE MODE; COMMIT`, pgx.QueryExecModeSimpleProtocol)
+		}
+	}
+	if errs != nil {
+		c.own[0].Reset()
+	}
+	return errs
 }
 
 // prepared counts the two-phase commits that are half done.
 func (c *cluster) prepared(ctx context.Context) (all int, err error) {
 	for _, node := range c.own {
 		var n int
-		if err := node.QueryRow(ctx, `SELECT count(*) FROM pg_prepared_xacts WHERE database = current_database()`).Scan(&n); err != nil {
-			return 0, err
-		}
-		all += n
+		nodeErr := node.QueryRow(ctx, `SELECT count(*) FROM pg_prepared_xacts WHERE database = current_database()`).Scan(&n)
+		all, err = all+n, cmp.Or(err, nodeErr)
 	}
-	return all, nil
+	return all, err
 }

@@ -1,284 +1,94 @@
-// Package history is the campaign that records what concurrent callers of a few
-// keys were told while everything fails that can, and has Porcupine decide
-// whether a register of which the first result wins could have told it. Five
-// broken implementations show that it would notice.
+// Package history has the campaigns that let callers of a few keys call at once, in every way, order,
+// isolation level and exec mode, while everything fails that can. Books in the database say what was
+// committed. They decide whether an effect was doubled or lost, and Porcupine decides whether a
+// register could have given the answers. Nine planted bugs show that both would notice.
+//
+// In history records last, and the first result wins. In mixed-storm they live for milliseconds,
+// and Sweep and Reset run.
 package history
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"math"
-	"math/rand/v2"
-	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/anishathalye/porcupine"
-	"github.com/jackc/pgx/v5"
-
-	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/proof/internal/lab"
 )
 
+// scene is what distinguishes the campaigns.
+type scene struct {
+	callers int
+	// perKey is how often a key is called until the next one takes its place.
+	perKey int
+	// roundCalls is how many calls are made until the books are judged.
+	roundCalls int
+	// lasting records outlive the campaign. Others expire, and are swept and reset.
+	lasting bool
+	// endings is the longest pause between two ended backends.
+	endings time.Duration
+	bugs    []bug
+}
+
 const (
-	// callers call from so many Dedupers, each with a pool of its own.
-	callers, clients, conns = 16, 4, 5
-	// window is how many keys are called at a time, callsPerKey how often one is
-	// called until the next takes its place.
-	window, callsPerKey = 6, 12
-	// roundCalls are the calls after which a history is checked.
-	roundCalls = 12_000
-	// plantedCalls are the most that a planted bug may take to be found, in rounds
-	// of plantedRound.
-	plantedCalls, plantedRound = 60_000, 1_000
-	commitWait                 = 200 * time.Millisecond
+	// shortRound is a round of the short form, and of one with a planted bug.
+	shortRound = 500
+	// plantedCalls are the most calls that a planted bug may take to be found.
+	plantedCalls = 60_000
+	// Without Params.Calls the long form goes on for longForm, and the short one for shortCalls.
+	longForm, shortCalls = 10 * time.Minute, 2 * shortRound
+	// saidMost is how many things that are wrong are described.
+	saidMost = 20
 )
 
-// Run runs the campaign.
+// Run runs the campaign history.
 func Run(ctx context.Context, l *lab.Lab, p lab.Params, s *lab.Score) error {
-	r, err := record(ctx, l, p, p.Calls, false, withDedup)
-	s.Enter(r.Arm)
-	s.Details["unknown"], s.Details["reused"] = r.unknown, r.reused
-	if err != nil {
+	return scene{
+		callers: 16, perKey: 12, roundCalls: 12_000, lasting: true, endings: 40 * time.Millisecond,
+		bugs: []bug{
+			{"look-up on the loser's snapshot", textbook(loserSnapshot), doubled},
+			{"DO NOTHING and COMMIT in one pipeline", textbook(doNothingThenCommit), doubled},
+			{"a lost COMMIT taken as safe to retry", trustsSafeToRetry, doubled},
+			{"sweep by the client's clock", sweepsTooEarly, doubled},
+			{"cache before the fingerprint", answersFromCache, impossible},
+		},
+	}.run(ctx, l, p, s)
+}
+
+// RunStorm runs the campaign mixed-storm.
+func RunStorm(ctx context.Context, l *lab.Lab, p lab.Params, s *lab.Score) error {
+	return scene{
+		callers: 8, perKey: 350, roundCalls: 2_000, endings: 250 * time.Millisecond,
+		bugs: []bug{
+			{"a cache that outlives the record", answersFromCache, impossible},
+			{"a sweep that forgets too early", sweepsTooEarly, doubled},
+			{"an answer without a commit", answersRolledBack, lost},
+			{"a retry past the record", runsAgain, doubled},
+		},
+	}.run(ctx, l, p, s)
+}
+
+func (sc scene) run(ctx context.Context, l *lab.Lab, p lab.Params, s *lab.Score) error {
+	a, v, err := sc.raise(ctx, l, p, nil)
+	s.Enter(a)
+	found := map[string]int{}
+	s.Details = map[string]any{
+		"replays": v.replays, "resets": v.resets, "impossible": v.impossible, "outcomes": v.outcomes, "wrong": v.said, "planted": found,
+	}
+	if err = cmp.Or(err, v.unexpected); err != nil {
 		return err
 	}
-	found := map[string]string{}
-	s.Details["planted"] = found
-	for _, bug := range planted {
-		r, err := record(ctx, l, p, plantedCalls, true, bug.wrap)
+	for _, b := range sc.bugs {
+		a, v, err := sc.raise(ctx, l, p, &b)
 		if err != nil {
-			return fmt.Errorf("%s: %w", bug.name, err)
+			return fmt.Errorf("%s: %w", b.name, err)
 		}
-		s.EnterControl(r.Arm)
-		if !r.Wrong() {
-			found[bug.name] = "NOT FOUND"
-			return fmt.Errorf("the planted bug %q was not found in %d calls", bug.name, r.Calls)
+		s.EnterControl(a)
+		found[b.name] = b.sign(v)
+		p.Sayf("planted bug %q: %d signs of it in %d calls: %v", b.name, found[b.name], a.Calls, v.said)
+		if found[b.name] == 0 {
+			return fmt.Errorf("the planted bug %q was not found in %d calls", b.name, a.Calls)
 		}
-		found[bug.name] = fmt.Sprintf("found after %d calls: %d violations, %d duplicates", r.Calls, r.violations, r.Duplicates)
-		p.Sayf("planted bug %s: %s", bug.name, found[bug.name])
 	}
 	return nil
-}
-
-// caller makes one try of a call.
-type caller func(ctx context.Context, c *lab.Client, in input) (run int64, err error)
-
-// client is a process, and how it calls.
-type client struct {
-	*lab.Client
-	call caller
-}
-
-// recorded is what came of a recording.
-type recorded struct {
-	lab.Arm
-	unknown, reused int
-	violations      int // keys whose history no register could have: they count as differing
-}
-
-// record makes calls while things fail, and checks each round's history. With
-// untilWrong it ends with the first that is wrong.
-func record(ctx context.Context, l *lab.Lab, p lab.Params, calls int, untilWrong bool, wrap func(client int) caller) (r recorded, err error) {
-	db, err := l.CreateBehind(ctx, p.Seed, nil)
-	if err != nil {
-		return r, err
-	}
-	defer func() { _ = db.Drop(ctx) }()
-	lab.ArmAnywhere(db.Proxy, p.Seed, 20)
-	var all []client
-	for i := range clients {
-		c, err := lab.OpenClient(ctx, db.Proxy.URL(), conns, pgx.QueryExecModeCacheStatement,
-			&dedup.Options{CommitTimeout: commitWait, Retry: lab.Retry(30 * time.Millisecond)})
-		if err != nil {
-			return r, err
-		}
-		defer c.Pool.Close()
-		all = append(all, client{c, wrap(i)})
-	}
-	ending, end := context.WithCancel(ctx)
-	var around sync.WaitGroup
-	defer around.Wait()
-	defer end()
-	terminated := lab.Terminate(ending, &around, db, 40*time.Millisecond, p.Seed)
-
-	roundCalls := roundCalls
-	if untilWrong {
-		roundCalls = plantedRound
-	}
-	for round := 0; r.Calls < calls; round++ {
-		rec := &recording{round: round, rng: rand.New(rand.NewPCG(p.Seed, uint64(round))), ledger: lab.NewLedger(), started: time.Now(), planted: untilWrong}
-		rec.make(ctx, all, min(roundCalls, calls-r.Calls))
-		if ctx.Err() != nil {
-			return r, ctx.Err()
-		}
-		if rec.err != nil {
-			return r, rec.err
-		}
-		tally, err := rec.ledger.Settle(ctx, db.Pool)
-		if err != nil {
-			return r, err
-		}
-		wrong, err := check(rec.ops)
-		if err != nil {
-			return r, err
-		}
-		r.Calls += len(rec.ops)
-		r.unknown += rec.unknown
-		r.reused += rec.reused
-		r.violations += wrong
-		tally.Differing += wrong
-		r.Add(tally)
-		r.Fault("ended backend", int(terminated.Swap(0)))
-		db.TakeFaults(&r.Arm)
-		if untilWrong && r.Wrong() {
-			break
-		}
-		if !untilWrong {
-			p.Sayf("%d of %d calls, %d faults, %d unknown: %d violations, %v", r.Calls, calls, r.AllFaults(), r.unknown, r.violations, r.Tally)
-		}
-	}
-	return r, nil
-}
-
-// check counts the keys whose history no register could have.
-func check(ops []porcupine.Operation) (wrong int, err error) {
-	for _, partition := range model.Partition(ops) {
-		switch porcupine.CheckOperationsTimeout(model, partition, lab.Patience) {
-		case porcupine.Illegal:
-			wrong++
-		case porcupine.Unknown:
-			return wrong, errors.New("a history could not be checked in time")
-		}
-	}
-	return wrong, nil
-}
-
-// recording is the history of one round.
-type recording struct {
-	round   int
-	rng     *rand.Rand
-	ledger  *lab.Ledger
-	started time.Time
-	planted bool // a call without an answer is an outcome like others
-
-	mu              sync.Mutex
-	ops             []porcupine.Operation
-	unknown, reused int
-	next            int // the next call's number
-	err             error
-}
-
-// make makes the calls of a round.
-func (r *recording) make(ctx context.Context, all []client, calls int) {
-	var wg sync.WaitGroup
-	for i := range callers {
-		wg.Go(func() {
-			for ctx.Err() == nil {
-				in, patience, ok := r.draw(calls)
-				if !ok {
-					return
-				}
-				r.call(ctx, i, all[i%clients], in, patience)
-			}
-		})
-	}
-	wg.Wait()
-}
-
-// draw draws the next call: one of the window's keys, mostly with its usual
-// arguments, sometimes by a caller that gives up early.
-func (r *recording) draw(calls int) (in input, patience time.Duration, ok bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.next >= calls {
-		return in, 0, false
-	}
-	key := r.next/callsPerKey + r.rng.IntN(window)
-	in = input{key: fmt.Sprintf("%d-%d", r.round, key)}
-	if r.rng.IntN(8) == 0 {
-		in.variant = 1
-	}
-	if r.rng.IntN(10) == 0 {
-		patience = time.Duration(r.rng.IntN(5_000)+200) * time.Microsecond
-	}
-	r.next++
-	return in, patience, true
-}
-
-// call makes a call until there is an answer or the caller's patience has ended.
-func (r *recording) call(ctx context.Context, place int, by client, in input, patience time.Duration) {
-	if patience > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, patience)
-		defer cancel()
-	}
-	op := porcupine.Operation{ClientId: place, Input: in, Call: int64(time.Since(r.started))}
-	out := output{kind: unknown}
-	err := lab.Insist(ctx, func(ctx context.Context, n int) error {
-		run, err := by.call(ctx, by.Try(n), in)
-		switch {
-		case err == nil:
-			out = output{told, run}
-		case errors.Is(err, dedup.ErrKeyReused):
-			out = output{kind: reused}
-		default:
-			return err
-		}
-		return nil
-	})
-	if err != nil && ctx.Err() == nil && !r.planted {
-		r.fail(err)
-	}
-	op.Output, op.Return = out, int64(time.Since(r.started))
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	switch out.kind {
-	case unknown: // it may take effect at any later time
-		op.Return = math.MaxInt64
-		r.unknown++
-	case reused:
-		r.reused++
-	case told:
-		r.ledger.Answered(in.key, out.run)
-	}
-	r.ops = append(r.ops, op)
-}
-
-// fail notes why a call got no answer at all.
-func (r *recording) fail(err error) {
-	r.ledger.Unanswered("")
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.err == nil {
-		r.err = err
-	}
-}
-
-// withDedup is the library: half of the clients call with Do, the others in turn
-// with DoStatement, DoTx and Do with LookFirst.
-func withDedup(client int) caller {
-	var n atomic.Int64
-	return func(ctx context.Context, c *lab.Client, in input) (int64, error) {
-		job, way := lab.NewJob(in.key), lab.Ways[0]
-		job.Call.Args = in.variant
-		switch (n.Add(1) + int64(client)) % 6 {
-		case 0:
-			job.Call.LookFirst = true
-		case 1:
-			way = lab.Ways[2]
-		case 2:
-			// The COMMIT is the caller's own, and an answer that is swallowed is
-			// waited for as long as its context lives.
-			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeout(ctx, 2*c.Limit)
-			defer cancel()
-			way = lab.Ways[1]
-		}
-		answers, err := way.Make(ctx, c, []lab.Job{job})
-		if err != nil {
-			return 0, err
-		}
-		return answers[0].Run, nil
-	}
 }

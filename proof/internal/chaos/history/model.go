@@ -1,72 +1,71 @@
 package history
 
 import (
-	"fmt"
+	"errors"
 
 	"github.com/anishathalye/porcupine"
+
+	"github.com/tooldedup/dedup/proof/internal/lab"
 )
 
-// input is a call of a key, with one of several arguments.
-type input struct {
-	key     string
-	variant int
+// op is something that was done to the record of a key.
+type op struct {
+	kind    kind
+	run     int64
+	variant int // of the arguments
 }
 
-// output is what the caller was told.
-type output struct {
-	kind outcome
-	run  int64 // told is set
-}
-
-type outcome int
+type kind string
 
 const (
-	told    outcome = iota // the run of the effect
-	reused                 // the key was used with other arguments
-	unknown                // nothing: it may have taken effect
+	isSet   kind = "is set by"          // a run that was committed
+	isFreed kind = "is freed of"        // by Reset, or because the record may be forgotten
+	answers kind = "answers with"       // another call
+	refuses kind = "refuses, as it has" // a call with other arguments
 )
 
-// state is the record of one key.
+// state is the record of a key. Run is 0 where there is none.
 type state struct {
-	set     bool
+	run     int64
 	variant int
-	// run is 0 where the caller that set it was told nothing.
-	run int64
 }
 
-// model is a register of which the first result wins, for ever.
-var model = (&porcupine.NondeterministicModel{
-	Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
-		keys := map[string][]porcupine.Operation{}
-		for _, op := range history {
-			key := op.Input.(input).key
-			keys[key] = append(keys[key], op)
-		}
-		partitions := make([][]porcupine.Operation, 0, len(keys))
-		for _, ops := range keys {
-			partitions = append(partitions, ops)
-		}
-		return partitions
-	},
-	Init: func() []any { return []any{state{}} },
-	Step: func(s, in, out any) []any { return step(s.(state), in.(input), out.(output)) },
-	DescribeOperation: func(in, out any) string {
-		return fmt.Sprintf("%s/%d: %d %d", in.(input).key, in.(input).variant, out.(output).kind, out.(output).run)
-	},
-}).ToModel()
+// model is a register of which the first result wins until it is freed.
+var model = porcupine.Model{
+	Init: func() any { return state{} },
+	Step: func(s, in, _ any) (bool, any) { return s.(state).step(in.(op)) },
+}
 
-// step returns what a key's record may be after a call that got an answer.
-func step(s state, in input, out output) []any {
-	switch {
-	case out.kind == unknown && !s.set:
-		return []any{s, state{set: true, variant: in.variant}}
-	case out.kind == unknown:
-		return []any{s}
-	case out.kind == reused && s.set && s.variant != in.variant:
-		return []any{s}
-	case out.kind == told && (!s.set || s.variant == in.variant && (s.run == 0 || s.run == out.run)):
-		return []any{state{true, in.variant, out.run}}
+func (s state) step(o op) (possible bool, next state) {
+	switch o.kind {
+	case isSet:
+		return s.run == 0, state{o.run, o.variant}
+	case isFreed:
+		return s.run == o.run, state{}
+	case answers:
+		return s == state{o.run, o.variant}, s
 	default:
-		return nil
+		return s.run != 0 && s.variant != o.variant, s
 	}
+}
+
+// history are the operations on the record of a key.
+type history []porcupine.Operation
+
+func (h *history) add(o op, from, to int64) {
+	*h = append(*h, porcupine.Operation{ClientId: len(*h), Input: o, Call: from, Return: to})
+}
+
+// possible reports whether a register could have this history, and how far it could if not.
+func (h history) possible() (ok bool, until []porcupine.Operation, err error) {
+	result, info := porcupine.CheckOperationsVerbose(model, h, lab.Patience)
+	if result == porcupine.Unknown {
+		return false, nil, errors.New("a history could not be checked in time")
+	}
+	for _, order := range info.PartialLinearizationsOperations()[0] {
+		if len(order) > len(until) {
+			until = order
+		}
+	}
+	return result == porcupine.Ok, until[max(0, len(until)-3):], nil
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -16,159 +15,183 @@ import (
 	"github.com/tooldedup/dedup/proof/internal/lab"
 )
 
-// planted are implementations that look right and are not. Each has one bug that
-// real ones have had.
-var planted = []struct {
+// bug is an implementation that looks right and is not. Each has one that real ones have had.
+type bug struct {
 	name string
-	wrap func(client int) caller
-}{
-	{"look-up on the loser's snapshot", loserSnapshot},
-	{"DO NOTHING and COMMIT in one pipeline", doNothingThenCommit},
-	{"a lost COMMIT taken as safe to retry", trustsSafeToRetry},
-	{"sweep by the client's clock", sweepsByOwnClock},
-	{"cache before the fingerprint", cachesByKey},
+	// make makes calls in place of what is right.
+	make func(context.Context, calling) ([]lab.Told, error)
+	// sign counts what the bug, and no other, must cause.
+	sign func(verdict) int
+}
+
+// calling is a client that calls.
+type calling struct {
+	storm *storm
+	by    *lab.Client
+	jobs  []lab.Job
+	way   lab.Way // what is right
+}
+
+func (c calling) right(ctx context.Context) ([]lab.Told, error) { return c.way.Make(ctx, c.by, c.jobs) }
+
+// plant has the bug in all ways to call.
+func (b *bug) plant(s *storm) {
+	for i, right := range s.ways {
+		s.ways[i].Make = func(ctx context.Context, by *lab.Client, jobs []lab.Job) ([]lab.Told, error) {
+			return b.make(ctx, calling{s, by, jobs, right})
+		}
+	}
 }
 
 const (
-	lookUp = `SELECT fingerprint, result FROM tool_dedup WHERE scope = 'chaos' AND tool = 'effect' AND key = $1`
+	lookUp = `SELECT fingerprint, result, created_at FROM tool_dedup WHERE scope = 'chaos' AND tool = 'effect' AND key = $1`
 	write  = `INSERT INTO tool_dedup (scope, tool, key, fingerprint, outcome, result, created_at, expires_at, forget_at)
 VALUES ('chaos', 'effect', $1, $2, 'done', $3, now(), now() + interval '1 day', now() + interval '2 days')`
 )
 
-// textbook is the pattern of the textbooks: look up, run, write, commit. How it
-// writes and ends is the caller's.
-func textbook(ctx context.Context, c *lab.Client, in input, look bool, finish func(ctx context.Context, tx pgx.Tx, print []byte, run int64) (int64, error)) (run int64, err error) {
-	print, err := dedup.FingerprintOf(in.variant)
+// ending ends the transaction of a run of the effect. Its arguments are those of write.
+type ending func(ctx context.Context, tx pgx.Tx, mine lab.Told, args ...any) (lab.Told, error)
+
+// textbook is the pattern of the textbooks: look up, run, write, commit. How it writes and ends is the
+// caller's.
+func textbook(end ending) func(context.Context, calling) ([]lab.Told, error) {
+	return func(ctx context.Context, c calling) ([]lab.Told, error) { return c.textbook(ctx, true, end) }
+}
+
+func (c calling) textbook(ctx context.Context, look bool, end ending) (answers []lab.Told, err error) {
+	job := c.jobs[0]
+	print, err := dedup.FingerprintOf(job.Call.Args)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	err = c.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	var a lab.Told
+	err = c.by.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		if look {
 			var there bool
-			if run, there, err = found(tx.QueryRow(ctx, lookUp, in.key), print[:]); there || err != nil {
+			if a, there, err = found(tx.QueryRow(ctx, lookUp, job.Call.Key), print[:]); there || err != nil {
 				return cmp.Or(err, errEnded)
 			}
 		}
-		a, err := lab.Run(in.key)(ctx, tx)
-		if err == nil {
-			run, err = finish(ctx, tx, print[:], a.Run)
+		if err := tx.QueryRow(ctx, job.SQL, job.Args...).Scan(&a.Run); err != nil {
+			return err
 		}
+		if err := tx.QueryRow(ctx, `SELECT now()`).Scan(&a.Created); err != nil {
+			return err
+		}
+		a, err = end(ctx, tx, a, job.Call.Key, print[:], fmt.Sprint(a.Run))
 		return cmp.Or(err, errEnded)
 	})
-	if errors.Is(err, errEnded) {
-		err = nil
+	if !errors.Is(err, errEnded) {
+		return nil, err
 	}
-	return run, err
+	return []lab.Told{a}, nil
 }
 
 // errEnded keeps [lab.Client.InTx] from the COMMIT of what has ended.
 var errEnded = errors.New("the transaction has ended")
 
 // found reads a record.
-func found(row pgx.Row, print []byte) (run int64, found bool, err error) {
+func found(row pgx.Row, print []byte) (a lab.Told, found bool, err error) {
 	var first []byte
 	var result string
-	switch err := row.Scan(&first, &result); {
+	switch err := row.Scan(&first, &result, &a.Created); {
 	case errors.Is(err, pgx.ErrNoRows):
-		return 0, false, nil
+		return a, false, nil
 	case err != nil:
-		return 0, false, err
+		return a, false, err
 	case string(first) != string(print):
-		return 0, true, dedup.ErrKeyReused
+		return a, true, dedup.ErrKeyReused
 	}
-	err = json.Unmarshal([]byte(result), &run)
-	return run, true, err
+	a.Replayed = true
+	err = json.Unmarshal([]byte(result), &a.Run)
+	return a, true, err
 }
 
-// loserSnapshot inserts and looks up in one statement, in which a loser that had
-// to wait sees neither its own row nor the winner's, and takes that for a first
-// call.
-func loserSnapshot(int) caller {
-	return func(ctx context.Context, c *lab.Client, in input) (int64, error) {
-		return textbook(ctx, c, in, true, func(ctx context.Context, tx pgx.Tx, print []byte, run int64) (int64, error) {
-			row := tx.QueryRow(ctx, `WITH mine AS (`+write+` ON CONFLICT DO NOTHING RETURNING fingerprint, result)
-SELECT fingerprint, result FROM mine UNION ALL `+lookUp, in.key, print, fmt.Sprint(run))
-			winner, found, err := found(row, print)
-			switch {
-			case err != nil:
-				return 0, err
-			case found && winner != run:
-				return winner, tx.Rollback(ctx)
-			}
-			return run, tx.Commit(ctx)
-		})
+// loserSnapshot inserts and looks up in one statement. A loser that had to wait sees neither its own
+// row nor the winner's in it, and takes that for a first call.
+func loserSnapshot(ctx context.Context, tx pgx.Tx, mine lab.Told, args ...any) (lab.Told, error) {
+	winner, found, err := found(tx.QueryRow(ctx, `WITH mine AS (`+write+` ON CONFLICT DO NOTHING RETURNING fingerprint, result, created_at)
+SELECT fingerprint, result, created_at FROM mine UNION ALL `+lookUp, args...), args[1].([]byte))
+	switch {
+	case err != nil:
+		return mine, err
+	case found && winner.Run != mine.Run:
+		return winner, tx.Rollback(ctx)
 	}
+	return mine, tx.Commit(ctx)
 }
 
-// doNothingThenCommit sends the record, which does nothing where there is one,
-// and COMMIT together: a loser's effect is committed.
-func doNothingThenCommit(int) caller {
-	return func(ctx context.Context, c *lab.Client, in input) (int64, error) {
-		return textbook(ctx, c, in, true, func(ctx context.Context, tx pgx.Tx, print []byte, run int64) (int64, error) {
-			b := &pgx.Batch{}
-			b.Queue(write+` ON CONFLICT DO NOTHING`, in.key, print, fmt.Sprint(run))
-			b.Queue(`COMMIT`)
-			return run, tx.SendBatch(ctx, b).Close()
-		})
-	}
+// doNothingThenCommit sends the record, which does nothing where there is one, and COMMIT together. A
+// loser's effect is committed.
+func doNothingThenCommit(ctx context.Context, tx pgx.Tx, mine lab.Told, args ...any) (lab.Told, error) {
+	b := &pgx.Batch{}
+	b.Queue(write+` ON CONFLICT DO NOTHING`, args...)
+	b.Queue(`COMMIT`)
+	return mine, tx.SendBatch(ctx, b).Close()
 }
 
-// trustsSafeToRetry believes pgx that nothing has happened, and so has no need
-// to look before it does it again.
-func trustsSafeToRetry(int) caller {
-	return func(ctx context.Context, c *lab.Client, in input) (int64, error) {
-		look := true
-		for {
-			run, err := textbook(ctx, c, in, look, func(ctx context.Context, tx pgx.Tx, print []byte, run int64) (int64, error) {
-				insert := write
-				if !look {
-					insert += ` ON CONFLICT (scope, tool, key) DO UPDATE SET result = EXCLUDED.result`
-				}
-				if _, err := tx.Exec(ctx, insert, in.key, print, fmt.Sprint(run)); err != nil {
-					return 0, err
-				}
-				return run, tx.Commit(ctx)
-			})
-			//nolint:forbidigo // this is the bug
-			if err == nil || !pgconn.SafeToRetry(err) || !look {
-				return run, err
-			}
-			look = false
+// commits writes the record, and commits.
+func commits(insert string) ending {
+	return func(ctx context.Context, tx pgx.Tx, mine lab.Told, args ...any) (lab.Told, error) {
+		if _, err := tx.Exec(ctx, insert, args...); err != nil {
+			return mine, err
 		}
+		return mine, tx.Commit(ctx)
 	}
 }
 
-// sweepsByOwnClock is the library, and beside it a sweep that goes by a clock
-// which is two months ahead.
-func sweepsByOwnClock(client int) caller {
-	right := withDedup(client)
-	return func(ctx context.Context, c *lab.Client, in input) (int64, error) {
-		run, err := right(ctx, c, in)
-		if run%7 == 0 {
-			_, _ = c.Pool.Exec(ctx, `DELETE FROM tool_dedup WHERE forget_at < $1`, time.Now().Add(60*24*time.Hour))
-		}
-		return run, err
+// trustsSafeToRetry believes pgx that nothing has happened, and does not look before it does it again.
+func trustsSafeToRetry(ctx context.Context, c calling) ([]lab.Told, error) {
+	answers, err := c.textbook(ctx, true, commits(write))
+	if err != nil && pgconn.SafeToRetry(err) { //nolint:forbidigo // this is the bug
+		return c.textbook(ctx, false, commits(write+` ON CONFLICT (scope, tool, key) DO UPDATE SET result = EXCLUDED.result`))
 	}
+	return answers, err
 }
 
-// cachesByKey is the library behind a cache that does not ask for the arguments.
-func cachesByKey(client int) caller {
-	right := withDedup(client)
-	var mu sync.Mutex
-	cache := map[string]int64{}
-	return func(ctx context.Context, c *lab.Client, in input) (int64, error) {
-		mu.Lock()
-		run, ok := cache[in.key]
-		mu.Unlock()
-		if ok {
-			return run, nil
-		}
-		run, err := right(ctx, c, in)
-		if err == nil {
-			mu.Lock()
-			cache[in.key] = run
-			mu.Unlock()
-		}
-		return run, err
+// sweepsTooEarly sweeps, beside what is right, by a clock that is two months ahead.
+func sweepsTooEarly(ctx context.Context, c calling) ([]lab.Told, error) {
+	answers, err := c.right(ctx)
+	if len(answers) > 0 && answers[0].Run%7 == 0 {
+		_, _ = c.by.Pool.Exec(ctx, `DELETE FROM tool_dedup WHERE forget_at < $1`, time.Now().Add(60*24*time.Hour))
 	}
+	return answers, err
+}
+
+// answersFromCache answers with what a key was answered first, whatever the arguments are and what has
+// become of the record.
+func answersFromCache(ctx context.Context, c calling) ([]lab.Told, error) {
+	if first, there := c.storm.cache.Load(c.jobs[0].Call.Key); there {
+		return []lab.Told{first.(lab.Told)}, nil
+	}
+	answers, err := c.right(ctx)
+	for _, a := range answers {
+		c.storm.cache.Store(c.jobs[a.Job].Call.Key, lab.Told{Run: a.Run, Created: a.Created, Replayed: true})
+	}
+	return answers, err
+}
+
+// answersRolledBack takes the answers of a DoTx whose transaction is rolled back.
+func answersRolledBack(ctx context.Context, c calling) ([]lab.Told, error) {
+	var promised []lab.Told
+	by, commit := *c.by, c.by.BeforeCommit
+	by.BeforeCommit = func(answers []lab.Told) error {
+		promised = answers
+		if commit == nil {
+			return nil
+		}
+		return commit(answers)
+	}
+	answers, err := c.way.Make(ctx, &by, c.jobs)
+	if promised != nil {
+		return promised, nil
+	}
+	return answers, err
+}
+
+// runsAgain runs the effect of a call once more.
+func runsAgain(ctx context.Context, c calling) ([]lab.Told, error) {
+	answers, err := c.right(ctx)
+	_, _ = c.storm.db.Pool.Exec(ctx, c.jobs[0].SQL, c.jobs[0].Args...)
+	return answers, err
 }

@@ -2,14 +2,12 @@ package kill
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/url"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tooldedup/dedup/internal/pgserver"
 	"github.com/tooldedup/dedup/proof/internal/lab"
@@ -18,30 +16,41 @@ import (
 // standbyName is what synchronous_standby_names calls the standby.
 const standbyName = "standby"
 
-// followPause is between two looks whether the standby follows.
-const followPause = 5 * time.Millisecond
+// longestLag is how long an asynchronous standby is cut off before the primary dies.
+const longestLag = 30 * time.Millisecond
 
-// Failovers kills the primary under load and promotes its standby, Params.Calls
-// times with a synchronous standby and as often with an asynchronous one. With
-// the first nothing that was acknowledged may be lost. With the second some
-// acknowledgements are, which is counted and told; the state must stay single all
-// the same.
+// replication is what pg_stat_replication calls it.
+type replication string
+
+const (
+	synchronous  replication = "sync"
+	asynchronous replication = "async"
+)
+
+// Failovers kills the primary under load and promotes its standby, Params.Calls times with a
+// synchronous standby and as often with an asynchronous one. With the first nothing that was
+// acknowledged may be lost. With the second some acknowledgements are, which is counted and told; the
+// state must stay single all the same.
 func Failovers(ctx context.Context, l *lab.Lab, p lab.Params, s *lab.Score) error {
 	db, err := l.Create(ctx)
 	if err != nil {
 		return err
 	}
-	f := &failover{db: db, primary: l.Server, own: l.Server, rng: rand.New(rand.NewPCG(p.Seed, 5)), p: p}
-	defer f.close(ctx)
-
-	a, err := f.run(ctx, p.Calls, synchronous, true)
+	db.Pool.Close() // its server dies
+	f := &failover{name: db.Name, primary: l.Server, own: l.Server, rng: rand.New(rand.NewPCG(p.Seed, 5))}
+	defer f.retire(context.WithoutCancel(ctx))
+	run := func(mode replication, times int, withDedup bool) (lab.Arm, error) {
+		f.mode = mode
+		return arm(ctx, p, f, string(mode)+" failover", times, 1, withDedup)
+	}
+	a, err := run(synchronous, p.Calls, true)
 	s.Enter(a)
 	if err != nil {
 		return err
 	}
-	a, err = f.run(ctx, p.Calls, asynchronous, true)
-	// An acknowledged effect that was lost runs again when it is called again, and
-	// so may have two answers of which the second is true.
+	a, err = run(asynchronous, p.Calls, true)
+	// An acknowledged effect that was lost runs again when it is called again, and so may have two
+	// answers of which the second is true.
 	s.Details["asynchronous_lost_acknowledgements"] = a.Lost
 	s.Details["asynchronous_answers_of_lost_effects"] = a.Differing
 	a.Lost, a.Differing = 0, 0
@@ -49,182 +58,100 @@ func Failovers(ctx context.Context, l *lab.Lab, p lab.Params, s *lab.Score) erro
 	if err != nil {
 		return err
 	}
-	a, err = f.run(ctx, max(p.Calls/controlShare, 1), synchronous, false)
+	a, err = run(synchronous, max(p.Calls/controlShare, 1), false)
 	s.EnterControl(a)
 	return err
 }
 
-type replication bool
-
-const (
-	synchronous  replication = true
-	asynchronous replication = false
-)
-
-func (r replication) String() string {
-	if r {
-		return "synchronous"
-	}
-	return "asynchronous"
-}
-
-// failover is a database whose primary changes.
+// failover is a database whose primary dies, and is replaced by its standby.
 type failover struct {
-	db      *lab.Database
-	primary *pgserver.Server
-	own     *pgserver.Server // the lab's, which the lab stops
-	rng     *rand.Rand
-	p       lab.Params
-	loads   int // that were begun; keys are never used by two
+	name             string
+	mode             replication
+	primary, standby *pgserver.Server
+	own              *pgserver.Server // the lab's, which the lab stops
+	rng              *rand.Rand
 }
 
-func (f *failover) close(ctx context.Context) {
-	f.db.Pool.Close()
-	if f.primary != f.own {
-		_ = f.primary.Stop(context.WithoutCancel(ctx))
+// ready makes a standby, and has the primary wait for it or not.
+func (f *failover) ready(ctx context.Context) (url string, err error) {
+	if f.standby, err = f.primary.StartStandby(ctx, standbyName, nil); err != nil {
+		return "", err
 	}
+	names := map[replication]string{synchronous: standbyName, asynchronous: ""}
+	err = exec(ctx, f.primary, `ALTER SYSTEM SET synchronous_standby_names = '`+names[f.mode]+`'`, `SELECT pg_reload_conf()`)
+	if err != nil {
+		return "", err
+	}
+	err = lab.Insist(ctx, func(ctx context.Context, _ int) error { // it raises while none follows
+		return exec(ctx, f.primary, `SELECT 1 / count(*) FROM pg_stat_replication WHERE state = 'streaming' AND sync_state = '`+string(f.mode)+`'`)
+	})
+	return f.url(f.primary.URL, f.standby.URL), err
 }
 
-// run makes so many failovers.
-func (f *failover) run(ctx context.Context, times int, mode replication, withDedup bool) (a lab.Arm, err error) {
-	ledger := lab.NewLedger()
-	for n := range times {
-		calls, err := f.once(ctx, mode, withDedup, ledger)
-		a.Calls += calls
-		if err != nil {
-			return a, fmt.Errorf("%s failover %d: %w", mode, n+1, err)
-		}
-		a.Fault(mode.String()+" failover", 1)
-		pool, err := pgxpool.New(ctx, f.url(f.primary))
-		if err != nil {
-			return a, err
-		}
-		a.Tally, err = ledger.Settle(ctx, pool)
-		pool.Close()
-		if err != nil {
-			return a, err
-		}
-		f.p.Sayf("%d of %d %s failovers, %d calls: %v", n+1, times, mode, a.Calls, a.Tally)
-	}
-	return a, nil
-}
-
-// url is that of the database on one or more servers, of which pgx takes the one
-// that writes.
-func (f *failover) url(servers ...*pgserver.Server) string {
-	hosts := ""
-	var u *url.URL
-	for _, s := range servers {
-		u, _ = url.Parse(s.URL) // pgserver has made it
-		if hosts != "" {
-			hosts += ","
-		}
-		hosts += u.Host
-	}
-	u.Host, u.Path = hosts, "/"+f.db.Name
+// url is that of the database on two servers, of which pgx takes the one that writes.
+func (f *failover) url(first, second string) string {
+	u, _ := url.Parse(first) // pgserver has made it
+	other, _ := url.Parse(second)
+	u.Host += "," + other.Host
+	u.Path = "/" + f.name
 	q := u.Query()
 	q.Set("target_session_attrs", "read-write")
 	u.RawQuery = q.Encode()
 	return u.String()
 }
 
-// once makes a standby, lets the load begin, kills the primary and promotes the
-// standby under it.
-func (f *failover) once(ctx context.Context, mode replication, withDedup bool, ledger *lab.Ledger) (calls int, err error) {
-	standby, err := f.primary.StartStandby(ctx, standbyName, nil)
-	if err != nil {
-		return 0, err
-	}
-	if err := f.follow(ctx, mode); err != nil {
-		return 0, errors.Join(err, standby.Stop(context.WithoutCancel(ctx)))
-	}
-	places, closePools, err := open(ctx, f.url(f.primary, standby), withDedup)
-	defer closePools()
-	if err != nil {
-		return 0, errors.Join(err, standby.Stop(context.WithoutCancel(ctx)))
-	}
-	f.loads++
-	load := startLoad(ctx, places, ledger, f.loads)
-	err = f.replace(ctx, standby, mode)
-	if err == nil {
-		err = wait(ctx, up(f.rng)) // on the new primary
-	}
-	if err != nil {
-		load.abandon()
-		return load.stop(), errors.Join(err, standby.Stop(context.WithoutCancel(ctx)))
-	}
-	calls = load.stop()
-	if old := f.primary; old != f.own {
-		if err := old.Stop(ctx); err != nil {
-			return calls, fmt.Errorf("removing the old primary: %w", err)
-		}
-	}
-	f.primary = standby
-	return calls, nil
+func (f *failover) places(ctx context.Context, url string, withDedup bool) ([]place, func(), error) {
+	return dial(ctx, url, withDedup)
 }
 
-// replace kills the primary in the middle of the load and promotes the standby.
-// An asynchronous one is held back for a moment before, as by a slow network:
-// what is acknowledged meanwhile is lost.
-func (f *failover) replace(ctx context.Context, standby *pgserver.Server, mode replication) error {
-	if err := wait(ctx, longestUp+time.Duration(f.rng.Int64N(int64(longestUp)))); err != nil {
+// die kills the primary in the middle of the load and promotes the standby. An asynchronous one is
+// held back for a moment before, as by a slow network: what is acknowledged meanwhile is lost.
+func (f *failover) die(ctx context.Context) error {
+	if err := wait(ctx, f.rng, longestUp, 2*longestUp); err != nil {
 		return err
 	}
-	if mode == asynchronous {
+	if f.mode == asynchronous {
 		// The walreceiver ends and is started again after wal_retrieve_retry_interval.
-		if err := f.exec(ctx, f.primary, `SELECT pg_terminate_backend(pid) FROM pg_stat_replication`); err != nil {
+		if err := exec(ctx, f.primary, `SELECT pg_terminate_backend(pid) FROM pg_stat_replication`); err != nil {
 			return err
 		}
-		if err := wait(ctx, time.Duration(f.rng.Int64N(int64(30*time.Millisecond)))); err != nil {
+		if err := wait(ctx, f.rng, 0, longestLag); err != nil {
 			return err
 		}
 	}
 	if err := f.primary.Kill(); err != nil {
 		return fmt.Errorf("killing the primary: %w", err)
 	}
-	return f.exec(ctx, standby, `SELECT pg_promote(true, 60)`)
+	if err := exec(ctx, f.standby, `SELECT pg_promote(true, 60)`); err != nil {
+		return err
+	}
+	dead := f.primary
+	f.primary, f.standby = f.standby, nil
+	if err := wait(ctx, f.rng, shortestUp, longestUp); err != nil || dead == f.own {
+		return err
+	}
+	return dead.Stop(ctx)
 }
 
-// follow makes the primary wait for its standby, or not, and returns once the
-// standby follows.
-func (f *failover) follow(ctx context.Context, mode replication) error {
-	names := ""
-	if mode == synchronous {
-		names = standbyName
-	}
-	if err := f.exec(ctx, f.primary, `ALTER SYSTEM SET synchronous_standby_names = '`+names+`'`); err != nil {
-		return err
-	}
-	if err := f.exec(ctx, f.primary, `SELECT pg_reload_conf()`); err != nil {
-		return err
-	}
-	want := "async"
-	if mode == synchronous {
-		want = "sync"
-	}
-	for {
-		conn, err := pgx.Connect(ctx, f.primary.URL)
-		if err != nil {
-			return err
-		}
-		var following bool
-		err = conn.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_stat_replication WHERE state = 'streaming' AND sync_state = $1)`, want).Scan(&following)
-		_ = conn.Close(ctx)
-		if err != nil || following {
-			return err
-		}
-		if err := wait(ctx, followPause); err != nil {
-			return fmt.Errorf("waiting for the standby to follow: %w", err)
+// retire removes the servers that are left, but for the lab's.
+func (f *failover) retire(ctx context.Context) {
+	for _, s := range []*pgserver.Server{f.standby, f.primary} {
+		if s != nil && s != f.own {
+			_ = s.Stop(ctx)
 		}
 	}
 }
 
-func (f *failover) exec(ctx context.Context, s *pgserver.Server, sql string) error {
+func exec(ctx context.Context, s *pgserver.Server, statements ...string) error {
 	conn, err := pgx.Connect(ctx, s.URL)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
-	_, err = conn.Exec(ctx, sql)
-	return err
+	for _, sql := range statements {
+		if _, err := conn.Exec(ctx, sql); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -16,8 +16,7 @@ import (
 	"github.com/tooldedup/dedup/proof/internal/lab"
 )
 
-// longestCall is how long a client waits at most before it cancels a call that it
-// cancels.
+// longestCall is how long a client waits at most before it cancels a call that it cancels.
 const longestCall = 15 * time.Millisecond
 
 // versions are those of MCP that clients speak. Neither needs a session here.
@@ -25,34 +24,27 @@ var versions = []string{"2026-07-28", "2025-11-25"}
 
 // client makes calls one after another, each until it is answered.
 type client struct {
+	*arm
 	url     string
 	rng     *rand.Rand
 	wire    *http.Transport
 	session *mcp.ClientSession
-	counts  *counts
-}
-
-// call calls the tool for a key until it has an answer, which it returns. Each try is
-// a new request.
-func (c *client) call(ctx context.Context, key string) (run int64, err error) {
-	err = lab.Insist(ctx, func(ctx context.Context, _ int) (err error) {
-		if run, err = c.try(ctx, key); err != nil {
-			c.hangUp()
-		}
-		return err
-	})
-	return run, err
 }
 
 // failed is an answer that no client is to be given here.
-func failed(text string) error { return lab.Hopeless{Err: errors.New("the call failed: " + text)} }
+func failed(text []byte) error { return lab.Hopeless{Err: fmt.Errorf("the call failed: %s", text)} }
 
 // errOpen is an answer that says to call again.
 var errOpen = errors.New("there is no answer yet")
 
-func (c *client) try(ctx context.Context, key string) (int64, error) {
+// call is a [lab.Caller]. Each try is a new request.
+func (c *client) call(ctx context.Context, _ *lab.Client, key string) (run int64, err error) {
+	defer func() {
+		if err != nil && c.rng.IntN(2) == 0 {
+			c.hangUp()
+		}
+	}()
 	if c.session == nil {
-		var err error
 		if c.session, err = c.connect(ctx); err != nil {
 			return 0, err
 		}
@@ -63,53 +55,51 @@ func (c *client) try(ctx context.Context, key string) (int64, error) {
 		ctx, cancel = context.WithTimeout(ctx, time.Duration(c.rng.Int64N(int64(longestCall))))
 		defer cancel()
 	}
-	params := &mcp.CallToolParams{Name: toolName, Arguments: map[string]any{"name": key}}
-	if c.counts.dedup {
-		c.putKey(params, key)
+	if err := c.tried(); err != nil {
+		return 0, lab.Hopeless{Err: err}
 	}
-	c.counts.tried()
-	res, err := c.session.CallTool(ctx, params)
+	res, err := c.session.CallTool(ctx, c.params(key))
 	switch {
 	case err != nil && cancelled && ctx.Err() != nil:
-		c.counts.fault("cancelled by the client")
+		c.fault("cancelled by the client")
 		return 0, err
 	case err != nil:
 		return 0, err // a cut connection, or a server that is being started
-	case !res.IsError:
-		return runOf(res)
 	}
-	code, _ := res.Meta[door.MetaError].(string)
-	switch code {
-	case "in_flight", "timeout", "unavailable", "outcome_unknown":
-		c.counts.open(code)
-		return 0, errOpen
-	}
-	text, _ := json.Marshal(res)
-	if !c.counts.dedup {
-		return 0, errOpen // a plain tool knows no better than that it failed
-	}
-	return 0, failed(string(text))
-}
-
-// putKey puts the key where clients may: into _meta or the argument.
-func (c *client) putKey(params *mcp.CallToolParams, key string) {
-	if c.rng.IntN(2) == 0 {
-		params.Meta = mcp.Meta{mcpdedup.MetaKey: key}
-		key = "another, which the one in _meta goes before"
-	}
-	params.Arguments.(map[string]any)[mcpdedup.KeyArgument] = key
-}
-
-func runOf(res *mcp.CallToolResult) (int64, error) {
-	text, err := json.Marshal(res.StructuredContent)
+	text, err := json.Marshal(res)
 	if err != nil {
 		return 0, err
 	}
-	var answer lab.Answer
-	if err := json.Unmarshal(text, &answer); err != nil || answer.Run == 0 {
-		return 0, failed(fmt.Sprintf("a result without a run: %s", text))
+	code, _ := res.Meta[door.MetaError].(string)
+	switch {
+	case code == "in_flight", code == "timeout", code == "unavailable", code == "outcome_unknown":
+		c.note(func() { c.opens[code]++ })
+		return 0, errOpen
+	case res.IsError && !c.dedup:
+		return 0, errOpen // a plain tool knows no better than that it failed
+	case res.IsError:
+		return 0, failed(text)
 	}
-	return answer.Run, nil
+	var answer struct{ StructuredContent lab.Answer }
+	if err := json.Unmarshal(text, &answer); err != nil || answer.StructuredContent.Run == 0 {
+		return 0, failed(text)
+	}
+	return answer.StructuredContent.Run, nil
+}
+
+// params are those of a call. The key is where clients may put it: in _meta or the argument.
+func (c *client) params(key string) *mcp.CallToolParams {
+	arguments := map[string]any{"name": key}
+	params := &mcp.CallToolParams{Name: toolName, Arguments: arguments}
+	switch {
+	case !c.dedup:
+	case c.rng.IntN(2) == 0:
+		params.Meta = mcp.Meta{mcpdedup.MetaKey: key}
+		arguments[mcpdedup.KeyArgument] = "another, which the one in _meta goes before"
+	default:
+		arguments[mcpdedup.KeyArgument] = key
+	}
+	return params
 }
 
 func (c *client) connect(ctx context.Context) (*mcp.ClientSession, error) {
@@ -118,11 +108,11 @@ func (c *client) connect(ctx context.Context) (*mcp.ClientSession, error) {
 		Connect(ctx, transport, &mcp.ClientSessionOptions{ProtocolVersion: versions[c.rng.IntN(len(versions))]})
 }
 
-// hangUp drops the connection, or not: what follows is a new request in either case.
+// hangUp drops the connection. What follows is a new request without it too.
 func (c *client) hangUp() {
-	if c.session != nil && c.rng.IntN(2) == 0 {
+	if c.session != nil {
 		_ = c.session.Close()
 		c.session = nil
-		c.wire.CloseIdleConnections()
 	}
+	c.wire.CloseIdleConnections()
 }

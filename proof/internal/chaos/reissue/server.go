@@ -5,7 +5,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
-	"slices"
 	"sync"
 	"time"
 
@@ -76,11 +75,12 @@ func addEffect(server *mcp.Server, c *lab.Client, withDedup bool) error {
 
 // servers are the two processes, and the balancer before them.
 type servers struct {
-	task task
+	task    task
+	killing sync.Mutex // is held while one is killed and started
 
 	mu  sync.Mutex
 	all [2]*lab.Server
-	rng *rand.Rand // the balancer's
+	rng *rand.Rand
 }
 
 func startServers(t task, seed uint64) (*servers, error) {
@@ -107,9 +107,15 @@ func (s *servers) start(i int) error {
 	return err
 }
 
-// kill kills server i, whatever it is doing, and starts another in its place.
-func (s *servers) kill(i int) error {
-	s.all[i].Kill()
+// kill kills one, whatever it is doing, and starts another in its place.
+func (s *servers) kill() error {
+	s.killing.Lock()
+	defer s.killing.Unlock()
+	s.mu.Lock()
+	i := s.rng.IntN(len(s.all))
+	victim := s.all[i]
+	s.mu.Unlock()
+	victim.Kill()
 	return s.start(i)
 }
 
@@ -147,14 +153,10 @@ func (s *servers) balance(applied func(fault string)) *lab.HTTPProxy {
 // order is the addresses of both, in the order in which they are asked.
 func (s *servers) order(ctx context.Context) (to []string, err error) {
 	s.mu.Lock()
-	all := s.all[:]
-	if s.rng.IntN(2) == 1 {
-		all = []*lab.Server{all[1], all[0]}
-	}
-	all = slices.Clone(all)
+	all, first := s.all, s.rng.IntN(2)
 	s.mu.Unlock()
-	for _, one := range all {
-		addr, err := one.Addr(ctx)
+	for i := range all {
+		addr, err := all[(first+i)%len(all)].Addr(ctx)
 		if err != nil {
 			return nil, err
 		}

@@ -116,9 +116,7 @@ func Run(ctx context.Context, _ *lab.Lab, p lab.Params, s *lab.Score) error {
 	defer func() { _ = db.Drop(ctx) }()
 
 	heard, names, err := provoke(ctx, db, p)
-	s.Calls, s.Identities = len(scenarios), len(names)
-	s.Faults = len(names)
-	s.FaultsByKind["canaries"] = len(names)
+	s.Enter(lab.Arm{Calls: len(scenarios), Faults: map[string]int{"canaries": len(names)}, Tally: lab.Tally{Identities: len(names)}})
 	if err != nil {
 		return err
 	}
@@ -126,35 +124,30 @@ func Run(ctx context.Context, _ *lab.Lab, p lab.Params, s *lab.Score) error {
 	if err != nil {
 		return err
 	}
-	if !bytes.Contains(log, []byte("no_such_table")) {
+	if !strings.Contains(log, "no_such_table") {
 		return errors.New("the server's log does not tell of the statement that failed: it was not read")
 	}
 	leaks := map[string][]string{}
-	for _, name := range names {
-		if strings.Contains(heard, name) {
-			leaks["errors and events"] = append(leaks["errors and events"], name)
-		}
-		if bytes.Contains(log, []byte(name)) {
-			leaks["the server's log"] = append(leaks["the server's log"], name)
+	for place, text := range map[string]string{"errors and events": heard, "the server's log": log} {
+		for _, name := range names {
+			if strings.Contains(text, name) {
+				leaks[place] = append(leaks[place], name)
+				s.Differing++
+			}
 		}
 	}
 	s.Details["canaries"], s.Details["leaks"] = len(names), leaks
-	for _, found := range leaks {
-		s.Differing += len(found)
-	}
 	p.Sayf("%d canaries in %d scenarios, %d bytes of errors and events, %d of the server's log: %v", len(names), len(scenarios), len(heard), len(log), leaks)
 	return control(ctx, db, l, s)
 }
 
 // scene is one scenario.
 type scene struct {
-	name  string
-	seed  uint64
-	d     *dedup.Deduper
-	proxy *faultproxy.Proxy
-
-	mu    *sync.Mutex
-	heard *bytes.Buffer
+	name   string
+	seed   uint64
+	d      *dedup.Deduper
+	proxy  *faultproxy.Proxy
+	logger *slog.Logger
 }
 
 // provoke runs every scenario and returns all that was heard, and the canaries.
@@ -164,20 +157,15 @@ func provoke(ctx context.Context, db *lab.Database, p lab.Params) (heard string,
 		return "", nil, err
 	}
 	defer proxy.Close()
-	pool, err := lab.OpenPool(ctx, proxy.URL(), 4, pgx.QueryExecModeCacheStatement)
-	if err != nil {
-		return "", nil, err
-	}
-	defer pool.Close()
-	var mu sync.Mutex
 	var out bytes.Buffer
-	logger := slog.New(slog.NewJSONHandler(locked{&mu, &out}, &slog.HandlerOptions{Level: slog.LevelDebug - 10}))
-	d, err := dedup.New(pool, &dedup.Options{Tracer: dedup.NewSlogTracer(logger, nil)})
+	logger := slog.New(slog.NewJSONHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug - 10})) // one line at a time
+	c, err := lab.OpenClient(ctx, proxy.URL(), 4, pgx.QueryExecModeCacheStatement, &dedup.Options{Tracer: dedup.NewSlogTracer(logger, nil)})
 	if err != nil {
 		return "", nil, err
 	}
+	defer c.Pool.Close()
 	for _, sc := range scenarios {
-		s := &scene{name: sc.name, seed: p.Seed, d: d, proxy: proxy, mu: &mu, heard: &out}
+		s := &scene{name: sc.name, seed: p.Seed, d: c.D, proxy: proxy, logger: logger}
 		if err := sc.run(ctx, s); err != nil {
 			return "", nil, fmt.Errorf("%s: %w", sc.name, err)
 		}
@@ -185,23 +173,10 @@ func provoke(ctx context.Context, db *lab.Database, p lab.Params) (heard string,
 			names = append(names, s.canary(place))
 		}
 	}
-	mu.Lock()
-	defer mu.Unlock()
 	if out.Len() == 0 {
 		return "", nil, errors.New("no errors and no events: nothing was heard")
 	}
 	return out.String(), names, nil
-}
-
-type locked struct {
-	mu *sync.Mutex
-	w  *bytes.Buffer
-}
-
-func (l locked) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.w.Write(p)
 }
 
 // canary is a word that stands nowhere else.
@@ -234,14 +209,11 @@ func (s *scene) do(ctx context.Context, args any, also func(context.Context, pgx
 	return err
 }
 
-// saw notes what a caller would log of an error.
+// saw logs an error, as a caller would.
 func (s *scene) saw(err error) {
-	if err == nil {
-		return
+	if err != nil {
+		s.logger.Error(err.Error())
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	fmt.Fprintln(s.heard, err.Error())
 }
 
 func wants(err, want error) error {
@@ -266,37 +238,27 @@ func control(ctx context.Context, db *lab.Database, l *lab.Lab, s *lab.Score) er
 	if err == nil {
 		return errors.New("control: the statement did not fail")
 	}
-	s.ControlCalls, s.ControlFaults = 1, 1
 	log, err := serverLog(ctx, db, l)
 	if err != nil {
 		return err
 	}
-	s.Control.Identities = 1
-	s.Control.Differing = bytes.Count(log, []byte(canary))
+	s.EnterControl(lab.Arm{Calls: 1, Faults: map[string]int{"canary": 1}, Tally: lab.Tally{Identities: 1, Differing: strings.Count(log, canary)}})
 	return nil
 }
 
-// serverLog returns the server's log up to now. The process that writes it comes
-// after the others: it is read when it holds a mark that was made last.
-func serverLog(ctx context.Context, db *lab.Database, l *lab.Lab) ([]byte, error) {
+// serverLog returns the server's log up to now. The process that writes it comes after the others: it
+// is read when it holds a mark that was made last.
+func serverLog(ctx context.Context, db *lab.Database, l *lab.Lab) (log string, err error) {
 	mark := "end of the log " + rand.Text()
 	if _, err := db.Pool.Exec(ctx, `DO $$ BEGIN RAISE LOG '`+mark+`'; END $$`); err != nil {
-		return nil, fmt.Errorf("marking the server's log: %w", err)
+		return "", fmt.Errorf("marking the server's log: %w", err)
 	}
-	ticker := time.NewTicker(10 * time.Millisecond)
-	defer ticker.Stop()
-	for {
-		log, err := os.ReadFile(filepath.Join(l.Server.DataDir(), "log", "postgresql.log"))
-		if err != nil {
-			return nil, fmt.Errorf("reading the server's log: %w", err)
+	err = lab.Insist(ctx, func(context.Context, int) error {
+		text, err := os.ReadFile(filepath.Join(l.Server.DataDir(), "log", "postgresql.log"))
+		if log = string(text); err == nil && !strings.Contains(log, mark) {
+			err = errors.New("the server's log has no end yet")
 		}
-		if bytes.Contains(log, []byte(mark)) {
-			return log, nil
-		}
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return nil, fmt.Errorf("waiting for the server's log: %w", ctx.Err())
-		}
-	}
+		return err
+	})
+	return log, err
 }

@@ -1,0 +1,146 @@
+package history
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/proof/internal/lab"
+)
+
+const (
+	commitWait = 200 * time.Millisecond
+	conns      = 12 // of a pool: pgx keeps the place of a broken one for a while
+	// cuts are how many of a thousand units that carry no COMMIT meet a cut.
+	cuts = 10
+)
+
+var (
+	orders = []dedup.Order{dedup.LockFirst, dedup.ClaimFirst}
+	levels = []pgx.TxIsoLevel{pgx.ReadCommitted, pgx.RepeatableRead, pgx.Serializable}
+	modes  = []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol}
+)
+
+// storm is callers and faults at work on one database.
+type storm struct {
+	scene
+	db      *lab.Database
+	seed    uint64
+	ways    []lab.Way
+	clients []*lab.Client    // one of each combination of order, isolation and exec mode
+	freers  []*dedup.Deduper // of each order, on the lab's own connections: they reset
+
+	made, tries atomic.Int64 // calls that were drawn, and what the callers made of them
+	swept       atomic.Int64
+	cache       sync.Map // of the bug answersFromCache
+}
+
+// raise raises a storm. With a bug it ends with the first sign of it.
+func (sc scene) raise(ctx context.Context, l *lab.Lab, p lab.Params, b *bug) (a lab.Arm, v verdict, err error) {
+	v.outcomes = map[string]int{}
+	db, err := l.CreateBehind(ctx, p.Seed, nil)
+	if err != nil {
+		return a, v, err
+	}
+	defer func() { _ = db.Drop(ctx) }()
+	if _, err := db.Pool.Exec(ctx, schema); err != nil {
+		return a, v, err
+	}
+	lab.ArmAnywhere(db.Proxy, p.Seed, cuts)
+	s := &storm{scene: sc, db: db, seed: p.Seed, ways: slices.Clone(lab.Ways)}
+	if p.Short || b != nil {
+		s.roundCalls = shortRound
+	}
+	if b != nil {
+		b.plant(s)
+	}
+	closeAll, err := s.join(ctx)
+	defer closeAll()
+	if err != nil {
+		return a, v, err
+	}
+	ending, end := context.WithCancel(ctx)
+	var around sync.WaitGroup
+	defer around.Wait()
+	defer end()
+	terminated := lab.Terminate(ending, &around, db, s.endings, p.Seed)
+	if !s.lasting {
+		around.Go(func() { s.sweep(ending) })
+	}
+	for started, n := time.Now(), 0; !s.over(p, b, v, started); n++ {
+		if err := s.rage(ctx, n, &v); err != nil {
+			return a, v, err
+		}
+		a.Calls, a.Tally = int(s.made.Load()), v.Tally
+		a.Fault("ended backend", int(terminated.Swap(0)))
+		db.TakeFaults(&a)
+		if b == nil {
+			p.Sayf("%d calls, %d faults, %d replays, %d resets, %d swept: %v", a.Calls, a.AllFaults(), v.replays, v.resets, s.swept.Load(), v.Tally)
+		}
+	}
+	return a, v, nil
+}
+
+// over reports whether there is no further round. A storm without a bug goes on until records were
+// answered with and, unless they last, reset and swept.
+func (s *storm) over(p lab.Params, b *bug, v verdict, started time.Time) bool {
+	calls := int(s.made.Load())
+	switch {
+	case b != nil:
+		return b.sign(v) > 0 || calls >= plantedCalls
+	case v.replays == 0 || !s.lasting && (v.resets == 0 || s.swept.Load() == 0):
+		return false
+	case p.Calls > 0:
+		return calls >= p.Calls
+	case p.Short:
+		return calls >= shortCalls
+	}
+	return time.Since(started) >= longForm
+}
+
+// join makes the clients, behind a proxy that breaks connections at COMMIT above all.
+func (s *storm) join(ctx context.Context) (closeAll func(), err error) {
+	closeAll = func() {
+		for _, c := range s.clients {
+			c.Pool.Close() // of several
+		}
+	}
+	for _, order := range orders {
+		freer, err := dedup.New(s.db.Pool, &dedup.Options{Order: order})
+		if err != nil {
+			return closeAll, err
+		}
+		s.freers = append(s.freers, freer)
+		for _, mode := range modes {
+			pool, err := lab.OpenPool(ctx, s.db.Proxy.URL(), conns, mode)
+			if err != nil {
+				return closeAll, err
+			}
+			for _, level := range levels {
+				c, err := lab.NewClient(pool, &dedup.Options{Order: order, Isolation: level, CommitTimeout: commitWait, Retry: lab.Retry(30 * time.Millisecond)})
+				if err != nil {
+					return closeAll, err
+				}
+				s.clients = append(s.clients, c)
+			}
+		}
+	}
+	return closeAll, nil
+}
+
+// sweep sweeps in turn from all clients. It may fail as calls do.
+func (s *storm) sweep(ctx context.Context) {
+	rng := rand.New(rand.NewPCG(s.seed, 5))
+	for lab.Pause(ctx, time.Duration(rng.Int64N(int64(longestPause)))) {
+		limited, cancel := context.WithTimeout(ctx, patience)
+		swept, _ := s.clients[rng.IntN(len(s.clients))].D.Sweep(limited, &dedup.SweepOptions{Rest: -1})
+		cancel()
+		s.swept.Add(swept.Expired + swept.Forgotten)
+	}
+}
