@@ -10,7 +10,7 @@ import (
 	"github.com/tooldedup/dedup/migrations"
 )
 
-func downCommand(t *target) *cobra.Command {
+func downCommand(s *schema) *cobra.Command {
 	var dropRecords bool
 	cmd := &cobra.Command{
 		Use:   "down",
@@ -22,7 +22,7 @@ database. Both are refused while there are rows that still protect a call, unles
 --drop-records is given. The fourth drops the audit, which no call needs, and the fifth
 the counts. The table tool_dedup_version stays.`,
 		Args: cobra.NoArgs,
-		RunE: t.with(func(cmd *cobra.Command, s *schema) error { return s.down(cmd, dropRecords) }),
+		RunE: s.with(func(cmd *cobra.Command) error { return s.down(cmd, dropRecords) }),
 	}
 	cmd.Flags().BoolVar(&dropRecords, "drop-records", false, "drop records that still keep a call from running again")
 	return cmd

@@ -15,7 +15,7 @@ import (
 	"github.com/tooldedup/dedup/migrations"
 )
 
-func upCommand(t *target) *cobra.Command {
+func upCommand(s *schema) *cobra.Command {
 	var recreate bool
 	var place citus
 	cmd := &cobra.Command{
@@ -33,7 +33,7 @@ With --citus the tables are then placed on the Citus cluster, in one transaction
 they are already. ` + "`dedup migrate print --citus`" + ` prints what is run. Where calls are
 running, run that yourself, in the transaction that distributes their own tables.`,
 		Args: cobra.NoArgs,
-		RunE: t.with(func(cmd *cobra.Command, s *schema) error { return s.up(cmd, recreate, &place) }),
+		RunE: s.with(func(cmd *cobra.Command) error { return s.up(cmd, recreate, &place) }),
 	}
 	place.addFlags(cmd)
 	cmd.Flags().BoolVar(&recreate, "recreate", false, "make a table anew, empty, that was dropped although its migration is recorded")
