@@ -26,59 +26,61 @@ is written to the audit in the same statement.
 The exit code is 1 where there is no record, where it is in flight, or another one.`
 
 // freeing is what the command line says.
-type freeing struct{ reason, actor, createdAt string }
+type freeing struct {
+	cli.Query
+	reason, actor, createdAt string
+	lookedAt                 time.Time // zero where --created-at is not given
+}
 
 // Reset returns the command `dedup reset`.
 func Reset() *cobra.Command {
-	var q cli.Query
 	var f freeing
-	cmd := &cobra.Command{
+	cmd := f.Command(&cobra.Command{
 		Use:     "reset SCOPE TOOL KEY --reason TEXT",
 		Short:   "Free a record, so that its call runs again",
 		Long:    resetLong,
 		Example: `  dedup reset acme refund order-7 --created-at 2026-05-03T09:12:44.102394Z --reason 'INC-42: refund reversed by hand'`,
 		Args:    cobra.ExactArgs(3),
-		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, args, &q) },
-	}
-	q.AddFlags(cmd, "call")
-	q.AddOrder(cmd)
+		PreRunE: f.check,
+	}, "call", f.run)
+	f.AddOrder(cmd)
 	cmd.Flags().StringVar(&f.reason, "reason", "", "`text` that says why; kept in the audit")
 	cmd.Flags().StringVar(&f.createdAt, "created-at", "", "`time` at which the record was created, as dedup show writes it")
 	cli.AddActor(cmd, &f.actor)
 	return cmd
 }
 
-func (f *freeing) run(cmd *cobra.Command, args []string, q *cli.Query) error {
-	var lookedAt time.Time
-	if f.reason == "" {
+func (f *freeing) check(*cobra.Command, []string) (err error) {
+	switch {
+	case f.reason == "":
 		return exit.Usage("why is it freed? Give a --reason")
-	}
-	if f.createdAt != "" {
-		var err error
-		if lookedAt, err = time.Parse(time.RFC3339Nano, f.createdAt); err != nil {
+	case f.createdAt != "":
+		if f.lookedAt, err = time.Parse(time.RFC3339Nano, f.createdAt); err != nil {
 			return exit.Usage("--created-at: %q is no time such as 2026-05-03T09:12:44.102394Z", f.createdAt)
 		}
 	}
-	return q.With(cmd, func(ctx context.Context, db *inspect.Database) error {
-		call, err := db.Call(ctx, args[0], args[1], args[2])
-		if err != nil {
-			return q.Explained(err)
-		}
-		call.Hide()
-		if err := writeCall(cmd.ErrOrStderr(), call); err != nil {
-			return err
-		}
-		if err := acceptable(call, lookedAt); err != nil {
-			return err
-		}
-		if err := f.free(ctx, db, call); err != nil {
-			return err
-		}
-		if !call.Audited {
-			cmd.PrintErrln("There is no table tool_dedup_audit: nothing says who freed it; `dedup migrate up` makes it.")
-		}
-		return q.Write(cmd, &freed{call.Scope, call.Tool, call.Key, call.CreatedAt, call.Audited}, []string{"freed: its next call runs"})
-	})
+	return nil
+}
+
+func (f *freeing) run(cmd *cobra.Command, db *inspect.Database, args []string) error {
+	call, err := db.Call(cmd.Context(), args[0], args[1], args[2])
+	if err != nil {
+		return cli.Explained(db, err)
+	}
+	call.Hide()
+	if err := writeCall(cmd.ErrOrStderr(), call); err != nil {
+		return err
+	}
+	if err := acceptable(call, f.lookedAt); err != nil {
+		return err
+	}
+	if err := f.free(cmd.Context(), db, call); err != nil {
+		return err
+	}
+	if !call.Audited {
+		cmd.PrintErrln("There is no table tool_dedup_audit: nothing says who freed it; `dedup migrate up` makes it.")
+	}
+	return f.Write(cmd, &freed{call.Scope, call.Tool, call.Key, call.CreatedAt, call.Audited}, []string{"freed: its next call runs"})
 }
 
 // acceptable says why a record is not freed.

@@ -43,6 +43,7 @@ answered, has a verdict, or has changed.`
 
 // resolution is what the command line says.
 type resolution struct {
+	cli.Query
 	scope, tool, key string
 	happened         string
 	never, cleared   bool
@@ -53,21 +54,19 @@ type resolution struct {
 
 // Resolve returns the command `dedup resolve`.
 func Resolve() *cobra.Command {
-	var q cli.Query
 	var r resolution
-	cmd := &cobra.Command{
+	cmd := r.Command(&cobra.Command{
 		Use:   "resolve SCOPE TOOL KEY --fence N (--happened JSON | --never | --refuse | --cleared) --reason TEXT",
 		Short: "Say what became of a parked effect",
 		Long:  resolveLong,
 		Example: `  dedup resolve acme refund order-7 --fence 42 --happened '{"id":"re_1"}' --reason 'seen in the dashboard'
   dedup resolve acme refund order-8 --fence 47 --never --reason 'no charge of this key in the export of May'`,
 		Args: cobra.ExactArgs(3),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			r.scope, r.tool, r.key = args[0], args[1], args[2]
-			return r.run(cmd, &q)
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := r.verdict(cmd)
+			return err
 		},
-	}
-	q.AddFlags(cmd, "operation")
+	}, "operation", r.run)
 	set := cmd.Flags()
 	set.StringVar(&r.happened, "happened", "", "it happened, with this `JSON` as the tool's result")
 	set.BoolVar(&r.never, "never", false, "it did not happen, and is attempted again")
@@ -82,40 +81,39 @@ func Resolve() *cobra.Command {
 	return cmd
 }
 
-func (r *resolution) run(cmd *cobra.Command, q *cli.Query) error {
+func (r *resolution) run(cmd *cobra.Command, db *inspect.Database, args []string) error {
+	r.scope, r.tool, r.key = args[0], args[1], args[2]
 	verdict, err := r.verdict(cmd)
 	if err != nil {
 		return err
 	}
-	return q.With(cmd, func(ctx context.Context, db *inspect.Database) error {
-		op, err := r.read(ctx, db)
-		if err != nil {
-			return q.Explained(err)
-		}
-		shown := inspect.OperationOf(&op)
-		if !cmd.Flags().Changed("fence") {
-			if err := cli.WriteText(cmd.ErrOrStderr(), operationText(&shown)); err != nil {
-				return err
-			}
-			return exit.Usage("which one did you look at? Compare the operation above with the provider's books, then give --fence %d", op.Fence)
-		}
-		if err := r.acceptable(op); err != nil {
+	op, err := r.read(cmd.Context(), db)
+	if err != nil {
+		return cli.Explained(db, err)
+	}
+	shown := inspect.OperationOf(&op)
+	if !cmd.Flags().Changed("fence") {
+		if err := cli.WriteText(cmd.ErrOrStderr(), operationText(&shown)); err != nil {
 			return err
 		}
-		if r.overrules {
-			verdict = verdict.Overruling()
+		return exit.Usage("which one did you look at? Compare the operation above with the provider's books, then give --fence %d", op.Fence)
+	}
+	if err := r.acceptable(op); err != nil {
+		return err
+	}
+	if r.overrules {
+		verdict = verdict.Overruling()
+	}
+	if err := store(cmd.Context(), db, op, verdict.By(r.actor)); err != nil {
+		return err
+	}
+	if r.JSON {
+		if op, err = r.read(cmd.Context(), db); err != nil {
+			return fmt.Errorf("the verdict is stored, and the operation cannot be read: %w", err)
 		}
-		if err := store(ctx, db, op, verdict.By(r.actor)); err != nil {
-			return err
-		}
-		if q.JSON {
-			if op, err = r.read(ctx, db); err != nil {
-				return fmt.Errorf("the verdict is stored, and the operation cannot be read: %w", err)
-			}
-			shown = inspect.OperationOf(&op)
-		}
-		return q.Write(cmd, &shown, []string{r.outcome()})
-	})
+		shown = inspect.OperationOf(&op)
+	}
+	return r.Write(cmd, &shown, []string{r.outcome()})
 }
 
 // verdict is what the flags say. The error is an [*exit.UsageError].
