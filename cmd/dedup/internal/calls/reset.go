@@ -28,8 +28,8 @@ The exit code is 1 where there is no record, where it is in flight, or another o
 // freeing is what the command line says.
 type freeing struct {
 	cli.Query
-	reason, actor, createdAt string
-	lookedAt                 time.Time // zero where --created-at is not given
+	reason, actor string
+	lookedAt      time.Time // zero where --created-at is not given
 }
 
 // Reset returns the command `dedup reset`.
@@ -41,25 +41,18 @@ func Reset() *cobra.Command {
 		Long:    resetLong,
 		Example: `  dedup reset acme refund order-7 --created-at 2026-05-03T09:12:44.102394Z --reason 'INC-42: refund reversed by hand'`,
 		Args:    cobra.ExactArgs(3),
-		PreRunE: f.check,
+		PreRunE: func(*cobra.Command, []string) error {
+			if f.reason == "" {
+				return exit.Usage("why is it freed? Give a --reason")
+			}
+			return nil
+		},
 	}, "call", f.run)
 	f.AddOrder(cmd)
 	cmd.Flags().StringVar(&f.reason, "reason", "", "`text` that says why; kept in the audit")
-	cmd.Flags().StringVar(&f.createdAt, "created-at", "", "`time` at which the record was created, as dedup show writes it")
+	cmd.Flags().TimeVar(&f.lookedAt, "created-at", time.Time{}, []string{time.RFC3339Nano}, "`time` at which the record was created, as dedup show writes it")
 	cli.AddActor(cmd, &f.actor)
 	return cmd
-}
-
-func (f *freeing) check(*cobra.Command, []string) (err error) {
-	switch {
-	case f.reason == "":
-		return exit.Usage("why is it freed? Give a --reason")
-	case f.createdAt != "":
-		if f.lookedAt, err = time.Parse(time.RFC3339Nano, f.createdAt); err != nil {
-			return exit.Usage("--created-at: %q is no time such as 2026-05-03T09:12:44.102394Z", f.createdAt)
-		}
-	}
-	return nil
 }
 
 func (f *freeing) run(cmd *cobra.Command, db *inspect.Database, args []string) error {
@@ -71,9 +64,6 @@ func (f *freeing) run(cmd *cobra.Command, db *inspect.Database, args []string) e
 	if err := writeCall(cmd.ErrOrStderr(), call); err != nil {
 		return err
 	}
-	if err := acceptable(call, f.lookedAt); err != nil {
-		return err
-	}
 	if err := f.free(cmd.Context(), db, call); err != nil {
 		return err
 	}
@@ -83,37 +73,30 @@ func (f *freeing) run(cmd *cobra.Command, db *inspect.Database, args []string) e
 	return f.Write(cmd, &freed{call.Scope, call.Tool, call.Key, call.CreatedAt, call.Audited}, []string{"freed: its next call runs"})
 }
 
-// acceptable says why a record is not freed.
-func acceptable(c *inspect.Call, lookedAt time.Time) error {
+// free frees the record that was looked at, or says why not.
+func (f *freeing) free(ctx context.Context, db *inspect.Database, c *inspect.Call) error {
 	name := inspect.Name(c.Scope, c.Tool, c.Key)
 	switch {
 	case c.State == string(dedup.StateInFlight):
 		return fmt.Errorf("%s is in flight: wait until it has ended", name)
 	case c.CreatedAt.IsZero():
 		return fmt.Errorf("there is no record of %s: it has not run, or is forgotten", name)
-	case !lookedAt.IsZero() && !lookedAt.Equal(c.CreatedAt):
+	case !f.lookedAt.IsZero() && !f.lookedAt.Equal(c.CreatedAt):
 		return fmt.Errorf("%s is another record by now: it was created at %s, and not at %s; look at it again with `dedup show`",
-			name, c.CreatedAt.Format(time.RFC3339Nano), lookedAt.UTC().Format(time.RFC3339Nano))
+			name, c.CreatedAt.Format(time.RFC3339Nano), f.lookedAt.UTC().Format(time.RFC3339Nano))
 	}
-	return nil
-}
-
-func (f *freeing) free(ctx context.Context, db *inspect.Database, c *inspect.Call) error {
 	ctx, cancel := context.WithTimeout(ctx, db.Timeout)
 	defer cancel()
-	name := inspect.Name(c.Scope, c.Tool, c.Key)
 	gone, err := db.D.Reset(ctx, c.Scope, c.Tool, c.Key, dedup.ResetOptions{Reason: f.reason, Actor: f.actor, CreatedAt: c.CreatedAt})
 	switch {
 	case errors.Is(err, dedup.ErrInFlight):
 		return fmt.Errorf("%s is in flight since a moment ago: wait until it has ended", name)
 	case err != nil && ctx.Err() != nil:
 		return fmt.Errorf("whether it is freed is not known; look with `dedup show`: %w", err)
-	case err != nil:
-		return err
-	case !gone:
+	case err == nil && !gone:
 		return fmt.Errorf("%s has changed in this moment, and nothing is freed; look at it again with `dedup show`", name)
 	}
-	return nil
+	return err
 }
 
 // freed is what --json writes. Its fields are stable: more may come, none goes.

@@ -50,6 +50,9 @@ type resolution struct {
 	overrules        bool
 	reason, actor    string
 	fence            int64 // zero where none is given
+
+	verdict external.Verdict
+	follows string // what is done with it
 }
 
 // Resolve returns the command `dedup resolve`.
@@ -61,11 +64,8 @@ func Resolve() *cobra.Command {
 		Long:  resolveLong,
 		Example: `  dedup resolve acme refund order-7 --fence 42 --happened '{"id":"re_1"}' --reason 'seen in the dashboard'
   dedup resolve acme refund order-8 --fence 47 --never --reason 'no charge of this key in the export of May'`,
-		Args: cobra.ExactArgs(3),
-		PreRunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := r.verdict(cmd)
-			return err
-		},
+		Args:    cobra.ExactArgs(3),
+		PreRunE: r.check,
 	}, "operation", r.run)
 	set := cmd.Flags()
 	set.StringVar(&r.happened, "happened", "", "it happened, with this `JSON` as the tool's result")
@@ -81,12 +81,32 @@ func Resolve() *cobra.Command {
 	return cmd
 }
 
-func (r *resolution) run(cmd *cobra.Command, db *inspect.Database, args []string) error {
+// check reads the verdict. The error is an [*exit.UsageError].
+func (r *resolution) check(cmd *cobra.Command, args []string) error {
 	r.scope, r.tool, r.key = args[0], args[1], args[2]
-	verdict, err := r.verdict(cmd)
-	if err != nil {
-		return err
+	r.follows = "stored: a process that has the tool records it"
+	happened := cmd.Flags().Changed("happened")
+	switch {
+	case r.reason == "":
+		return exit.Usage("give a --reason: how the verdict is known")
+	case happened && (!utf8.ValidString(r.happened) || !json.Valid([]byte(r.happened))):
+		return exit.Usage("--happened: %q is not JSON; it is to be the tool's result, such as '{\"id\":\"re_1\"}'", r.happened)
+	case happened:
+		r.verdict = external.Happened(json.RawMessage(r.happened), r.reason)
+	case r.never:
+		r.verdict, r.follows = external.Never(r.reason), "stored: it is pending, and a process that has the tool attempts it again"
+	case r.cleared:
+		r.verdict, r.follows = external.Cleared(r.reason), "stored: it is listed no longer"
+	default:
+		r.verdict = external.Refuse(r.reason)
 	}
+	if r.overrules {
+		r.verdict = r.verdict.Overruling()
+	}
+	return nil
+}
+
+func (r *resolution) run(cmd *cobra.Command, db *inspect.Database, _ []string) error {
 	op, err := r.read(cmd.Context(), db)
 	if err != nil {
 		return cli.Explained(db, err)
@@ -98,13 +118,7 @@ func (r *resolution) run(cmd *cobra.Command, db *inspect.Database, args []string
 		}
 		return exit.Usage("which one did you look at? Compare the operation above with the provider's books, then give --fence %d", op.Fence)
 	}
-	if err := r.acceptable(op); err != nil {
-		return err
-	}
-	if r.overrules {
-		verdict = verdict.Overruling()
-	}
-	if err := store(cmd.Context(), db, op, verdict.By(r.actor)); err != nil {
+	if err := r.store(cmd.Context(), db, op); err != nil {
 		return err
 	}
 	if r.JSON {
@@ -113,26 +127,7 @@ func (r *resolution) run(cmd *cobra.Command, db *inspect.Database, args []string
 		}
 		shown = inspect.OperationOf(&op)
 	}
-	return r.Write(cmd, &shown, []string{r.outcome()})
-}
-
-// verdict is what the flags say. The error is an [*exit.UsageError].
-func (r *resolution) verdict(cmd *cobra.Command) (external.Verdict, error) {
-	happened := cmd.Flags().Changed("happened")
-	switch {
-	case r.reason == "":
-		return external.Verdict{}, exit.Usage("give a --reason: how the verdict is known")
-	case happened && (!utf8.ValidString(r.happened) || !json.Valid([]byte(r.happened))):
-		return external.Verdict{}, exit.Usage("--happened: %q is not JSON; it is to be the tool's result, such as '{\"id\":\"re_1\"}'", r.happened)
-	case happened:
-		return external.Happened(json.RawMessage(r.happened), r.reason), nil
-	case r.never:
-		return external.Never(r.reason), nil
-	case r.cleared:
-		return external.Cleared(r.reason), nil
-	default:
-		return external.Refuse(r.reason), nil
-	}
+	return r.Write(cmd, &shown, []string{r.follows})
 }
 
 // read returns the operation that the command line names.
@@ -146,9 +141,12 @@ func (r *resolution) read(ctx context.Context, db *inspect.Database) (external.O
 	return status.Operation, err
 }
 
-// acceptable says why an operation is not resolved.
-func (r *resolution) acceptable(op external.Operation) error {
+// store stores the verdict on an operation that was looked at, or says why not.
+func (r *resolution) store(ctx context.Context, db *inspect.Database, op external.Operation) error {
 	name := inspect.Name(op.Scope, op.Tool, op.Key)
+	decided := func(op external.Operation) error {
+		return fmt.Errorf("%s has a verdict: %s; nothing is stored. --overrule with --fence %d replaces it", name, op.Decision(), op.Fence)
+	}
 	switch {
 	case r.cleared && (op.State != external.Done || op.Twice == ""):
 		return fmt.Errorf("%s has not happened twice, or has no answer yet", name)
@@ -159,40 +157,21 @@ func (r *resolution) acceptable(op external.Operation) error {
 	case op.Fence != r.fence:
 		return fmt.Errorf("%s has changed: its fence is %d by now, and not %d; look at it again with `dedup parked`", name, op.Fence, r.fence)
 	}
-	return nil
-}
-
-func decided(op external.Operation) error {
-	return fmt.Errorf("%s has a verdict: %s; nothing is stored. --overrule with --fence %d replaces it", inspect.Name(op.Scope, op.Tool, op.Key), op.Decision(), op.Fence)
-}
-
-func store(ctx context.Context, db *inspect.Database, op external.Operation, v external.Verdict) error {
 	ctx, cancel := context.WithTimeout(ctx, db.Timeout)
 	defer cancel()
-	err := db.Tools.Resolve(ctx, op, v)
-	first, ok := errors.AsType[*external.VerdictError](err)
+	err := db.Tools.Resolve(ctx, op, r.verdict.By(r.actor))
+	first, isDecided := errors.AsType[*external.VerdictError](err)
 	switch {
-	case ok:
+	case isDecided:
 		return decided(first.Operation)
 	case errors.Is(err, dedup.ErrInFlight) && op.State == external.Running:
-		return fmt.Errorf("%s is running: an attempt may be under way; wait until it has ended, and look at it again", inspect.Name(op.Scope, op.Tool, op.Key))
+		return fmt.Errorf("%s is running: an attempt may be under way; wait until it has ended, and look at it again", name)
 	case errors.Is(err, dedup.ErrInFlight):
-		return fmt.Errorf("%s has changed in this moment, and nothing is stored; look at it again with `dedup parked`", inspect.Name(op.Scope, op.Tool, op.Key))
+		return fmt.Errorf("%s has changed in this moment, and nothing is stored; look at it again with `dedup parked`", name)
 	case errors.Is(err, dedup.ErrInvalid):
 		return exit.Usage("%w", err)
 	case err != nil && ctx.Err() != nil:
 		return fmt.Errorf("whether the verdict is stored is not known; look with `dedup parked`: %w", err)
 	}
 	return err
-}
-
-// outcome says what follows.
-func (r *resolution) outcome() string {
-	if r.cleared {
-		return "stored: it is listed no longer"
-	}
-	if r.never {
-		return "stored: it is pending, and a process that has the tool attempts it again"
-	}
-	return "stored: a process that has the tool records it"
 }
