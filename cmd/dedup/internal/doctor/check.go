@@ -27,8 +27,8 @@ type check struct {
 	only, otherwise string
 	// on says which nodes of a Citus cluster are asked.
 	on nodes
-	// sql reads the rows. It may name what given has, and {dedup} and {effects} for the tables. What is
-	// asked of nodes has {here}, true or false, and nothing of given.
+	// sql reads the rows. It may name target, what given has, and {dedup} and {effects} for the tables. What
+	// is asked of nodes has {here}, true or false, and none of the others.
 	sql string
 	// look reads them where SQL does not do.
 	look  func(ctx context.Context, s *session) ([]examiner.Row, error)
@@ -93,7 +93,7 @@ func isTableMissing(f Finding) bool { return f.ID == "schema_missing" || f.ID ==
 func (c *check) find(ctx context.Context, s *session) (found []Finding, err error) {
 	if c.only != "" {
 		var holds bool
-		switch err := s.read(ctx, c.only, []any{s.Schema}, &holds); {
+		switch err := s.read(ctx, c.only, s.given(), &holds); {
 		case err != nil:
 			return nil, err
 		case !holds && c.otherwise != "":
@@ -128,7 +128,7 @@ func (c *check) rows(ctx context.Context, s *session) (rows []examiner.Row, err 
 	if c.look != nil {
 		return c.look(ctx, s)
 	}
-	err = s.read(ctx, givenSQL+s.rowsSQL(c.sql, true), []any{s.given()}, &rows)
+	err = s.read(ctx, targetSQL+s.rowsSQL(c.sql, true), s.given(), &rows)
 	return rows, err
 }
 
@@ -185,39 +185,36 @@ SELECT COALESCE(json_agg(json_build_object(
            'here', n.groupid IS NULL OR n.groupid IN (SELECT groupid FROM pg_catalog.pg_dist_local_group),
            'success', r.success,
            'result', COALESCE(r.result, '')) ORDER BY n.nodename, n.nodeport), '[]')
-  FROM pg_catalog.run_command_on_all_nodes($1::text) r
+  FROM pg_catalog.run_command_on_all_nodes(@query::text) r
   LEFT JOIN pg_catalog.pg_dist_node n ON n.nodeid = r.nodeid`
 
 // askNodes has every node of a Citus cluster answer a query of one JSON value. There are none
 // where there is no Citus.
 func (s *session) askNodes(ctx context.Context, query string) (answers []node, err error) {
 	var citus bool
-	if err := s.read(ctx, hasCitus, []any{s.Schema}, &citus); err != nil || !citus {
+	if err := s.read(ctx, hasCitus, nil, &citus); err != nil || !citus {
 		return nil, err
 	}
-	err = s.read(ctx, nodesSQL, []any{query}, &answers)
+	err = s.read(ctx, nodesSQL, pgx.NamedArgs{"query": query}, &answers)
 	return answers, err
 }
 
 // hasCitus is the condition of a Citus cluster.
-const hasCitus = "SELECT to_regclass('pg_catalog.pg_dist_partition') IS NOT NULL AND $1::text IS NOT NULL"
+const hasCitus = "SELECT to_regclass('pg_catalog.pg_dist_partition') IS NOT NULL"
 
-// givenSQL is what SQL can name of the command line and the session. target is the table.
-const givenSQL = `
-WITH given AS (
-    SELECT $1::json ->> 'schema' AS schema, make_interval(secs => ($1::json ->> 'overdue')::float8) AS overdue, $1::json ->> 'client_encoding' AS client_encoding
-), target AS (
+// targetSQL is the table.
+const targetSQL = `
+WITH target AS (
     SELECT c.oid, format('%I.%I', n.nspname, c.relname) AS "table"
-      FROM given
-      JOIN pg_catalog.pg_namespace n ON n.nspname = given.schema
+      FROM pg_catalog.pg_namespace n
       JOIN pg_catalog.pg_class c ON c.relnamespace = n.oid AND c.relname = 'tool_dedup'
+     WHERE n.nspname = @schema::text
 )
 `
 
-// given is the parameter of givenSQL.
-func (s *session) given() string {
-	text, _ := json.Marshal(map[string]any{"schema": s.Schema, "overdue": s.overdue.Seconds(), "client_encoding": s.encoding}) // texts and a number
-	return string(text)
+// given is what SQL can name of the command line and the session.
+func (s *session) given() pgx.NamedArgs {
+	return pgx.NamedArgs{"schema": s.Schema, "overdue": s.overdue, "encoding": s.encoding}
 }
 
 // rowsSQL is the SQL of a check as one JSON value.

@@ -3,15 +3,17 @@ package doctor
 import (
 	"strings"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/tooldedup/dedup/cmd/dedup/internal/cli"
 )
 
 // EffectsSQL is what the checks of effects read of the tables of a schema, with the parameter.
-func EffectsSQL(schema string) (sql []string, given string) {
+func EffectsSQL(schema string) (sql []string, given pgx.NamedArgs) {
 	s := &session{Query: cli.Query{Target: cli.Target{Schema: schema}}}
 	for _, c := range upkeepChecks() {
 		if c.only == hasEffects {
-			sql = append(sql, givenSQL+s.rowsSQL(c.sql, true))
+			sql = append(sql, targetSQL+s.rowsSQL(c.sql, true))
 		}
 	}
 	return sql, s.given()

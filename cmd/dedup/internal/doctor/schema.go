@@ -49,7 +49,7 @@ func lookForProblems(ctx context.Context, s *session) (rows []examiner.Row, err 
 		row := examiner.Row{"name": p.Name, "what": p.What, "fix": p.Fix, "evidence": "", "error": !p.Warning, "warning": p.Warning}
 		if p.Name == "row_security" {
 			var all string
-			if err := s.read(ctx, policies, []any{s.Schema}, &all); err != nil {
+			if err := s.read(ctx, policies, s.given(), &all); err != nil {
 				return nil, err
 			}
 			row["evidence"] = all
@@ -64,4 +64,4 @@ func lookForProblems(ctx context.Context, s *session) (rows []examiner.Row, err 
 const policies = `
 SELECT COALESCE(string_agg(format('policy %I for %s: %s', policyname, cmd, COALESCE(qual, with_check)), '; ' ORDER BY policyname), 'no policy, which hides every record')
   FROM pg_catalog.pg_policies
- WHERE schemaname = $1::text AND tablename = 'tool_dedup'`
+ WHERE schemaname = @schema::text AND tablename = 'tool_dedup'`

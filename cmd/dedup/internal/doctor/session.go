@@ -35,11 +35,10 @@ func (s *session) introduce(ctx context.Context) (who subject, err error) {
 	return who, err
 }
 
-// read reads the one row of a query into the targets.
-func (s *session) read(ctx context.Context, sql string, args []any, targets ...any) error {
-	// Exec mode prepares nothing, so that it works behind every pooler.
-	args = append([]any{pgx.QueryExecModeExec}, args...)
+// read reads the one value of a query.
+func (s *session) read(ctx context.Context, sql string, args pgx.NamedArgs, value any) error {
 	return inspect.ReadOnly(ctx, s.pool, s.Timeout, func(tx pgx.Tx) error {
-		return tx.QueryRow(ctx, sql, args...).Scan(targets...)
+		// Exec mode prepares nothing, so that it works behind every pooler.
+		return tx.QueryRow(ctx, sql, pgx.QueryExecModeExec, args).Scan(value)
 	})
 }

@@ -45,7 +45,7 @@ SELECT w.place, w.name, w.wanted, now.value, w.name || ' = ' || now.value || ', 
 func clientEncoding() check {
 	return check{
 		id:  "client_encoding",
-		sql: `SELECT s.evidence, s.fix, given.client_encoding = 'UTF8' AS sound, given.client_encoding <> 'UTF8' AS wrong FROM given, (` + settingsSQL + `) AS s WHERE s.name = 'client_encoding'`,
+		sql: `SELECT s.evidence, s.fix, @encoding::text = 'UTF8' AS sound, @encoding::text <> 'UTF8' AS wrong FROM (` + settingsSQL + `) AS s WHERE s.name = 'client_encoding'`,
 		judge: []Finding{{
 			ID: "client_encoding_not_utf8", Severity: SeverityError, when: "wrong",
 			What:     "client_encoding is not UTF8: every call is refused, since a key would be stored as other characters than it is made of and its next call be a stranger",

@@ -14,7 +14,7 @@ SELECT EXISTS (
     SELECT
       FROM pg_catalog.pg_class c
       JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-     WHERE n.nspname = $1::text AND c.relname = 'tool_effect' AND pg_catalog.has_table_privilege(c.oid, 'SELECT'))`
+     WHERE n.nspname = @schema::text AND c.relname = 'tool_effect' AND pg_catalog.has_table_privilege(c.oid, 'SELECT'))`
 
 // upkeepChecks are what is overdue: records to be swept, operations that package external has something to do
 // for, and those that it may forget. What a person has to do, `dedup attention` lists.
@@ -46,12 +46,12 @@ func upkeepChecks() []check {
 func overdue(c check, expression, from string, limit int, behind Finding) check {
 	const due = "{count} are due, the oldest since {since} ({age})"
 	c.sql = fmt.Sprintf(`SELECT CASE WHEN due.n = %[3]d THEN '%[3]d or more' ELSE due.n::text END AS count, to_char(due.oldest AT TIME ZONE 'UTC', `+instant+`) AS since,
-       extract(epoch FROM due.age) AS age, due.oldest IS NULL AS nothing, due.age <= given.overdue AS sound, due.age > given.overdue AS behind
-  FROM given, (SELECT min(due) AS oldest, count(*) AS n, clock_timestamp() - min(due) AS age
-                 FROM (SELECT %[1]s AS due
-                         FROM %[2]s AND %[1]s <= now()
-                        ORDER BY 1
-                        LIMIT %[3]d) AS first) AS due`, expression, from, limit)
+       extract(epoch FROM due.age) AS age, due.oldest IS NULL AS nothing, due.age <= @overdue::interval AS sound, due.age > @overdue::interval AS behind
+  FROM (SELECT min(due) AS oldest, count(*) AS n, clock_timestamp() - min(due) AS age
+          FROM (SELECT %[1]s AS due
+                  FROM %[2]s AND %[1]s <= now()
+                 ORDER BY 1
+                 LIMIT %[3]d) AS first) AS due`, expression, from, limit)
 	behind.Severity, behind.when, behind.Evidence = SeverityWarning, "behind", due
 	c.judge = []Finding{behind, sound(c.id, "nothing", "nothing is due"), sound(c.id, "sound", due)}
 	return c
