@@ -26,13 +26,7 @@ func (d *duration) String() string {
 	if of >= 2*day && of%day == 0 {
 		return strconv.FormatInt(int64(of/day), 10) + "d"
 	}
-	text := of.String()
-	for _, zero := range []string{"m0s", "h0m"} {
-		if strings.HasSuffix(text, zero) {
-			text = text[:len(text)-len("0s")]
-		}
-	}
-	return text
+	return strings.NewReplacer("h0m0s", "h", "m0s", "m").Replace(of.String())
 }
 
 // Type implements pflag.Value.

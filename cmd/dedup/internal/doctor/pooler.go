@@ -73,7 +73,8 @@ func lookAtPooler(ctx context.Context, s *session) ([]examiner.Row, error) {
 		return nil, fmt.Errorf("a second connection: %w", err)
 	}
 	defer two.Release()
-	if begin := beginAndEnd(ctx, one.Conn()); begin != nil {
+	nothing := func(pgx.Tx) error { return nil }
+	if begin := pgx.BeginTxFunc(ctx, one.Conn(), pgx.TxOptions{AccessMode: pgx.ReadOnly, IsoLevel: pgx.ReadCommitted}, nothing); begin != nil {
 		if _, err := serverPID(ctx, two.Conn()); err != nil { // the way is bad for another reason
 			return nil, errors.Join(begin, err)
 		}
@@ -97,19 +98,9 @@ func execMode(mode pgx.QueryExecMode, tracked bool) examiner.Row {
 	return row
 }
 
-// beginAndEnd reports whether there are transactions at all.
-func beginAndEnd(ctx context.Context, conn *pgx.Conn) error {
-	tx, err := conn.BeginTx(ctx, pgx.TxOptions{AccessMode: pgx.ReadOnly, IsoLevel: pgx.ReadCommitted})
-	if err != nil {
-		return err
-	}
-	return tx.Rollback(ctx)
-}
-
 // shareServers reports whether two clients get the same server connection, or one
 // of them several.
 func shareServers(ctx context.Context, one, two *pgx.Conn) (bool, error) {
-	seen := map[uint32]*pgx.Conn{}
 	last := map[*pgx.Conn]uint32{}
 	for range poolerLooks {
 		// One asks once more: where a pooler lets two server connections take
@@ -119,13 +110,11 @@ func shareServers(ctx context.Context, one, two *pgx.Conn) (bool, error) {
 			if err != nil {
 				return false, err
 			}
-			if owner := seen[pid]; owner != nil && owner != conn {
+			before := last[conn]
+			last[conn] = pid
+			if before != 0 && before != pid || last[one] == last[two] {
 				return true, nil
 			}
-			if before := last[conn]; before != 0 && before != pid {
-				return true, nil
-			}
-			seen[pid], last[conn] = conn, pid
 		}
 	}
 	return false, nil
