@@ -92,7 +92,6 @@ func (s *schema) status(cmd *cobra.Command) error {
 }
 
 func printCommand(s *schema) *cobra.Command {
-	var place citus
 	cmd := &cobra.Command{
 		Use:   "print",
 		Short: "Print the migrations as plain SQL",
@@ -110,8 +109,8 @@ coordinator.`,
 			switch {
 			case err != nil:
 				return err
-			case place.wanted:
-				sql = migrations.CitusSQL(s.Schema, place.colocateWith)
+			case s.citus:
+				sql = migrations.CitusSQL(s.Schema, s.colocateWith)
 			case cmd.Flags().Changed("schema"):
 				sql = fmt.Sprintf("SET search_path = %s;\n\n%s", pgx.Identifier{s.Schema}.Sanitize(), sql)
 			}
@@ -121,7 +120,7 @@ coordinator.`,
 			return nil
 		},
 	}
-	place.addFlags(cmd)
+	s.addCitusFlags(cmd)
 	return cmd
 }
 

@@ -18,8 +18,12 @@ import (
 // schema is what the command line names and, once it is connected to, what was found there.
 type schema struct {
 	cli.Target
-	db *sql.DB
+	recreate, dropRecords bool
+	// citus says that the tables are to be placed on a Citus cluster, beside those of colocateWith.
+	citus        bool
+	colocateWith string
 
+	db            *sql.DB
 	tableFound    bool // tool_dedup is there
 	versionsFound bool // goose's version table is there
 	recorded      bool // goose has recorded a migration in it
@@ -49,6 +53,12 @@ func (s *schema) with(fn func(cmd *cobra.Command) error) func(*cobra.Command, []
 		}
 		return fn(cmd)
 	}
+}
+
+// addCitusFlags adds the flags that say how the tables are to be placed on a Citus cluster.
+func (s *schema) addCitusFlags(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&s.citus, "citus", false, "place the tables on a Citus cluster: distributed by scope")
+	cmd.Flags().StringVar(&s.colocateWith, "colocate-with", "", "a distributed table of the application, whose tenant column is text COLLATE \"C\" (default none: those name tool_dedup)")
 }
 
 // look changes nothing, where goose would create its version table.
