@@ -66,6 +66,7 @@ func (c *console) showRecords(v *visit) error {
 		if f.Window, known = windowOf(last); !known {
 			return fail(http.StatusBadRequest, "There is no such time to show.")
 		}
+		f.Since = f.Window.span
 	}
 	read := c.readLatest
 	if f.One() {
@@ -79,14 +80,7 @@ func (c *console) showRecords(v *visit) error {
 
 // readPage reads the records of a tool of a scope that come after a cursor.
 func (c *console) readPage(ctx context.Context, v *visit, f *found) error {
-	after := v.r.FormValue("after")
-	var page inspect.Page[inspect.Record]
-	var err error
-	if f.Window.Name == "" {
-		page, err = c.db.Records(ctx, &f.Listing, after, listed)
-	} else {
-		page, _, err = c.db.Since(ctx, &f.Listing, f.Window.span, after, listed)
-	}
+	page, _, err := c.db.Records(ctx, &f.Listing, v.r.FormValue("after"), listed)
 	if errors.Is(err, inspect.ErrCursor) {
 		return noSuchPage
 	}

@@ -8,7 +8,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tooldedup/dedup/external"
-	"github.com/tooldedup/dedup/internal/examiner"
 )
 
 const (
@@ -65,84 +64,66 @@ type Attention struct {
 // looked at; nil means all, and the sweep. Calls need somebody who have been in flight for olderThan.
 func (db *Database) Attention(ctx context.Context, scopes []string, olderThan time.Duration, limit int) (*Attention, error) {
 	var a Attention
-	add := func(list string, found []Need, err error) error {
+	var open []external.Operation
+	a.InFlight, open, a.Problem = db.flying(ctx, scopes, limit+1)
+	for _, list := range []struct {
+		name string
+		read func() ([]Need, error)
+	}{
+		{"broken records", func() ([]Need, error) { return db.broken(ctx, scopes, limit+1) }},
+		{"effects outside of the database", func() ([]Need, error) { return db.parked(ctx, scopes, limit+1) }},
+		{"effects that are open", func() ([]Need, error) { return openForLong(open), nil }},
+		{"calls in flight", func() ([]Need, error) { return inFlightFor(olderThan, a.InFlight), nil }},
+		{theSweep, func() ([]Need, error) { return db.late(ctx, scopes) }},
+	} {
+		found, err := list.read()
 		switch {
-		case IsMissing(err) && list != theSweep:
-			a.Missing = append(a.Missing, list)
-			return nil
+		case IsMissing(err) && list.name != theSweep:
+			a.Missing = append(a.Missing, list.name)
+			continue
 		case err != nil:
-			return fmt.Errorf("%s: %w", list, err)
+			return nil, fmt.Errorf("%s: %w", list.name, err)
 		case len(found) > limit:
-			a.More, found = append(a.More, list), found[:limit]
+			a.More, found = append(a.More, list.name), found[:limit]
 		}
 		a.Needs = append(a.Needs, found...)
-		return nil
 	}
-	found, err := db.broken(ctx, scopes, limit+1)
-	if err := add("broken records", found, err); err != nil {
-		return nil, err
-	}
-	found, err = db.parked(ctx, scopes, limit+1)
-	if err := add("effects outside of the database", found, err); err != nil {
-		return nil, err
-	}
-	var all flying
-	all, a.Problem = db.readFlying(ctx, scopes, limit+1)
-	if err := add("effects that are open", openOf(all.open), nil); err != nil {
-		return nil, err
-	}
-	var long []Need
-	for _, n := range all.calls {
-		if !n.overdue && n.Age() >= olderThan {
-			long = append(long, n)
-		}
-	}
-	if err := add("calls in flight", long, nil); err != nil {
-		return nil, err
-	}
-	a.InFlight = all.calls
-	if scopes != nil {
-		return &a, nil
-	}
-	found, err = db.late(ctx)
-	return &a, add(theSweep, found, err)
+	return &a, nil
 }
 
 // broken reads which records are broken still, the latest first. They are found by the audit.
 func (db *Database) broken(ctx context.Context, scopes []string, limit int) (all []Need, err error) {
-	err = db.read(ctx, func(r *reader) (err error) {
-		args := []any{}
-		if scopes != nil {
-			args = append(args, scopes)
+	err = db.read(ctx, func(r *reader) error {
+		lines, err := collect[struct {
+			Scope, Tool, Key string
+			At               time.Time
+			Reason           string
+			Now              time.Time
+		}](r, stillBroken(scopes, limit))
+		for _, l := range lines {
+			all = append(all, Need{
+				Kind: "broken", Scope: l.Scope, Tool: l.Tool, Key: l.Key, Since: l.At, Note: l.Reason, Now: l.Now,
+				Do: "find out what it did, repair that, then: dedup reset " + Name(l.Scope, l.Tool, l.Key) + " --reason …",
+			})
 		}
-		all, err = collect(r, func(row pgx.CollectableRow) (Need, error) {
-			n := Need{Kind: "broken"}
-			err := row.Scan(&n.Scope, &n.Tool, &n.Key, &n.Since, &n.Note, &n.Now)
-			n.Since = n.Since.UTC()
-			n.Do = "find out what it did, repair that, then: dedup reset " + Name(n.Scope, n.Tool, n.Key) + " --reason …"
-			return n, err
-		}, brokenSQL(r.table("tool_dedup_audit"), r.table("tool_dedup"), scopes != nil, limit), args...)
 		return err
 	})
 	return all, err
 }
 
-// brokenSQL finds what is broken still. The records are looked up one by one, whatever the
+// stillBroken finds what is broken still. The records are looked up one by one, whatever the
 // planner knows of them.
-func brokenSQL(audit, records string, scoped bool, limit int) string {
-	scope := ""
-	if scoped {
-		scope = " AND scope = ANY ($1::text[])"
-	}
-	return fmt.Sprintf(`SELECT a.scope, a.tool, a.key, max(a.at), max(a.reason), clock_timestamp()
-  FROM (SELECT scope, tool, key, created_at, at, reason FROM %s WHERE action = 'broken'%s ORDER BY id DESC LIMIT %d) AS a
+func stillBroken(scopes []string, limit int) query {
+	args := pgx.NamedArgs{"scopes": scopes}
+	return query{fmt.Sprintf(`SELECT a.scope, a.tool, a.key, max(a.at) AT TIME ZONE 'UTC', max(a.reason), clock_timestamp()
+  FROM (SELECT scope, tool, key, created_at, at, reason FROM {audit} WHERE action = 'broken' AND %s ORDER BY id DESC LIMIT %d) AS a
  CROSS JOIN LATERAL (
-       SELECT FROM %s AS r
+       SELECT FROM {dedup} AS r
         WHERE r.scope = a.scope AND r.tool = a.tool AND r.key = a.key
           AND r.created_at = a.created_at AND r.outcome IN ('broken', 'claimed') AND r.forget_at > clock_timestamp()
         LIMIT 1) AS still
  GROUP BY a.scope, a.tool, a.key
- ORDER BY max(a.at) DESC LIMIT %d`, audit, scope, brokenSearched, records, limit)
+ ORDER BY max(a.at) DESC LIMIT %d`, where(args, "scope = ANY (@scopes::text[])"), brokenSearched, limit), args}
 }
 
 // parked reads the operations that are parked or happened twice, the oldest first.
@@ -150,8 +131,8 @@ func (db *Database) parked(ctx context.Context, scopes []string, limit int) (all
 	if scopes != nil {
 		limit = attemptsSearched // of all scopes
 	}
-	err = ReadOnly(ctx, db.D.Pool(), db.Timeout, func(tx pgx.Tx) error {
-		ops, err := db.Tools.Parked(ctx, tx, external.Operation{}, limit)
+	err = db.read(ctx, func(r *reader) error {
+		ops, err := db.Tools.Parked(ctx, r.Tx, external.Operation{}, limit)
 		for i := range ops {
 			if op := &ops[i]; seen(scopes, op.Scope) {
 				all = append(all, parkedNeed(op))
@@ -164,7 +145,7 @@ func (db *Database) parked(ctx context.Context, scopes []string, limit int) (all
 
 func parkedNeed(op *external.Operation) Need {
 	resolve := resolveCommand(op)
-	n := ofOperation("parked", op, op.ChangedAt, op.Note, "look in the provider's books for "+op.ProviderKey+", then: "+resolve+" …")
+	n := needOf("parked", op, op.ChangedAt, op.Note, "look in the provider's books for "+op.ProviderKey+", then: "+resolve+" …")
 	if op.Verdict != "" {
 		n.Note = "verdict: " + op.Decision()
 		n.Do = "nothing, where a process that has the tool runs Tools.Recover; to replace the verdict: " + resolve + " --overrule …"
@@ -176,23 +157,24 @@ func parkedNeed(op *external.Operation) Need {
 	return n
 }
 
-// openOf has the operations without an answer that are overdue.
-func openOf(ops []external.Operation) (all []Need) {
+// openForLong has the operations without an answer that are overdue.
+func openForLong(ops []external.Operation) (all []Need) {
 	const process = "see that a process with the tool runs Tools.Recover"
 	for i := range ops {
 		switch op := &ops[i]; {
 		case op.Now.Sub(op.CreatedAt) < overdue:
 		case op.Verdict != "":
-			all = append(all, ofOperation("open", op, op.CreatedAt, "verdict: "+op.Decision(), process))
+			all = append(all, needOf("open", op, op.CreatedAt, "verdict: "+op.Decision(), process))
 		default:
 			do := process + ", and what the note says; look in the provider's books for " + op.ProviderKey + ", then: " + resolveCommand(op) + " …"
-			all = append(all, ofOperation("open", op, op.CreatedAt, op.Note, do))
+			all = append(all, needOf("open", op, op.CreatedAt, op.Note, do))
 		}
 	}
 	return all
 }
 
-func ofOperation(kind string, op *external.Operation, since time.Time, note, do string) Need {
+// needOf is what an operation needs.
+func needOf(kind string, op *external.Operation, since time.Time, note, do string) Need {
 	return Need{Kind: kind, Scope: op.Scope, Tool: op.Tool, Key: op.Key, Since: since.UTC(), Note: note, Do: do, Now: op.Now}
 }
 
@@ -200,26 +182,36 @@ func resolveCommand(op *external.Operation) string {
 	return fmt.Sprintf("dedup resolve %s --fence %d", Name(op.Scope, op.Tool, op.Key), op.Fence)
 }
 
-// dueSQL reads since when the oldest record is due.
-func dueSQL(table string) string {
-	return fmt.Sprintf(`SELECT %[1]s, clock_timestamp() FROM %[2]s
- WHERE %[1]s <= now()
- ORDER BY %[1]s LIMIT 1`, examiner.DueExpression, table)
+// inFlightFor has the calls that have been in flight for so long, and are not listed as open.
+func inFlightFor(olderThan time.Duration, calls []Need) (long []Need) {
+	for _, n := range calls {
+		if !n.overdue && n.Age() >= olderThan {
+			long = append(long, n)
+		}
+	}
+	return long
 }
 
-// late says whether the sweep is behind.
-func (db *Database) late(ctx context.Context) ([]Need, error) {
+// late says whether the sweep is behind. It is of all scopes.
+func (db *Database) late(ctx context.Context, scopes []string) ([]Need, error) {
+	if scopes != nil {
+		return nil, nil
+	}
 	n := Need{
 		Kind: "sweep", Note: "the oldest record that is due",
 		Do: "run a Sweeper on every instance; if there is one, look for its errors (tool_dedup_swept)",
 	}
 	err := db.read(ctx, func(r *reader) error {
-		_, err := r.first(dueSQL(r.table("tool_dedup")), nil, &n.Since, &n.Now)
-		n.Since = n.Since.UTC()
+		_, err := r.first(oldestDue(), &n.Since, &n.Now)
 		return err
 	})
 	if err != nil || n.Age() <= overdue {
 		return nil, err
 	}
 	return []Need{n}, nil
+}
+
+// oldestDue reads since when the oldest record is due.
+func oldestDue() query {
+	return query{"SELECT {due} AT TIME ZONE 'UTC', clock_timestamp() FROM {dedup}\n WHERE {due} <= now()\n ORDER BY {due} LIMIT 1", nil}
 }

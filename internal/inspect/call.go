@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tooldedup/dedup/external"
+	"github.com/tooldedup/dedup/internal/table"
 )
 
 // callLines is how many lines of the audit are read of one call.
@@ -39,7 +40,7 @@ func (db *Database) Call(ctx context.Context, scope, tool, key string) (*Call, e
 		return nil, err
 	}
 	err := db.read(ctx, func(r *reader) (err error) {
-		c.Sessions, err = sessionsOf(r, scope, tool, key)
+		c.Sessions, err = collect[Session](r, sessionsOf(table.Identity{Scope: scope, Tool: tool, Key: key}.LockKey(r.schema)))
 		return err
 	})
 	if err != nil {
@@ -53,6 +54,7 @@ func (db *Database) Call(ctx context.Context, scope, tool, key string) (*Call, e
 	return c, nil
 }
 
+// lookUp asks the library for the record and the operation.
 func (db *Database) lookUp(ctx context.Context, c *Call) error {
 	ctx, cancel := context.WithTimeout(ctx, db.Timeout)
 	defer cancel()

@@ -32,20 +32,20 @@ type Slice struct {
 	Seconds, Waited float64
 }
 
-// slicesSQL divides the time since $1 into parts.
-func slicesSQL(table string, parts int) string {
-	return fmt.Sprintf(`SELECT LEAST(%d, floor(%d * extract(epoch FROM at - (pg_catalog.now() - $1::interval)) / extract(epoch FROM $1::interval)))::int,
+// slicesOf divides a time up to now into parts.
+func slicesOf(since time.Duration, parts int) query {
+	return query{fmt.Sprintf(`SELECT LEAST(%d, floor(%d * extract(epoch FROM at - (pg_catalog.now() - @since::interval)) / extract(epoch FROM @since::interval)))::int,
        tool, outcome, sum(calls)::bigint, sum(seconds), sum(waited)
-  FROM %s
- WHERE at >= pg_catalog.now() - $1::interval
+  FROM {stat}
+ WHERE at >= pg_catalog.now() - @since::interval
  GROUP BY 1, 2, 3
- ORDER BY 1, 2, 3`, parts-1, parts, table)
+ ORDER BY 1, 2, 3`, parts-1, parts), pgx.NamedArgs{"since": since}}
 }
 
 // Recorded reads what Sweepers have recorded, in so many parts of the time since.
 func (db *Database) Recorded(ctx context.Context, since time.Duration, parts int) (all []Slice, err error) {
 	err = db.read(ctx, func(r *reader) (err error) {
-		all, err = collect(r, pgx.RowToStructByPos[Slice], slicesSQL(r.table("tool_dedup_stat"), parts), since)
+		all, err = collect[Slice](r, slicesOf(since, parts))
 		return err
 	})
 	return all, err
@@ -69,21 +69,26 @@ type Count struct {
 // Tally sums up what was recorded of each tool, or of each outcome of it. What has the most calls
 // comes first.
 func Tally(all []Slice, byOutcome bool) (counts []Count) {
-	at := map[[2]string]int{}
+	sums := map[[2]string]*Count{}
 	for _, s := range all {
-		of := [2]string{s.Tool}
+		of := Count{Tool: s.Tool}
 		if byOutcome {
-			of[1] = s.Outcome
+			of.Outcome = s.Outcome
 		}
-		i, ok := at[of]
-		if !ok {
-			i = len(counts)
-			at[of], counts = i, append(counts, Count{Tool: of[0], Outcome: of[1]})
+		c := sums[[2]string{of.Tool, of.Outcome}]
+		if c == nil {
+			c = &of
+			sums[[2]string{of.Tool, of.Outcome}] = c
 		}
-		counts[i].add(&s)
+		c.add(&s)
 	}
-	for i := range counts {
-		counts[i].average()
+	for _, c := range sums {
+		if c.Calls > 0 {
+			c.Rate = float64(c.Duplicates) / float64(c.Calls)
+			c.Seconds /= float64(c.Calls)
+			c.Waited /= float64(c.Calls)
+		}
+		counts = append(counts, *c)
 	}
 	slices.SortFunc(counts, func(a, b Count) int {
 		return cmp.Or(cmp.Compare(b.Calls, a.Calls), strings.Compare(a.Tool, b.Tool), strings.Compare(a.Outcome, b.Outcome))
@@ -100,13 +105,5 @@ func (c *Count) add(s *Slice) {
 		c.Executed += s.Calls
 	case IsDuplicate(s.Outcome):
 		c.Duplicates += s.Calls
-	}
-}
-
-func (c *Count) average() {
-	if c.Calls > 0 {
-		c.Rate = float64(c.Duplicates) / float64(c.Calls)
-		c.Seconds /= float64(c.Calls)
-		c.Waited /= float64(c.Calls)
 	}
 }

@@ -4,6 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -11,6 +15,7 @@ import (
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/external"
+	"github.com/tooldedup/dedup/internal/examiner"
 )
 
 // AnswerWait is how much longer than the statement_timeout an answer may take: on the way, or in a
@@ -57,17 +62,42 @@ func (db *Database) read(ctx context.Context, fn func(r *reader) error) error {
 	})
 }
 
-func (r *reader) table(name string) string { return pgx.Identifier{r.schema, name}.Sanitize() }
+// query is a statement with its parameters. It names the tables as {dedup}, {audit} and {stat}, and
+// as {due} when a record is due.
+type query struct {
+	sql  string
+	args pgx.NamedArgs
+}
 
-// collect reads the rows of a query.
-func collect[T any](r *reader, scan pgx.RowToFunc[T], sql string, args ...any) ([]T, error) {
-	rows, _ := r.Query(r.ctx, sql, args...) // rows have its error
-	return pgx.CollectRows(rows, scan)
+// text is the statement for the tables of a schema.
+func (q query) text(schema string) string {
+	table := func(name string) string { return pgx.Identifier{schema, name}.Sanitize() }
+	return strings.NewReplacer(
+		"{dedup}", table("tool_dedup"), "{audit}", table("tool_dedup_audit"), "{stat}", table("tool_dedup_stat"), "{due}", examiner.DueExpression,
+	).Replace(q.sql)
+}
+
+var parameter = regexp.MustCompile(`@\w+`)
+
+// where joins the conditions whose first parameter is given. The others are no part of the text: a
+// condition that may be empty is none that an index serves.
+func where(args pgx.NamedArgs, conditions ...string) string {
+	given := slices.DeleteFunc(conditions, func(condition string) bool {
+		value := args[parameter.FindString(condition)[1:]]
+		return value == nil || reflect.ValueOf(value).IsZero()
+	})
+	return strings.Join(append([]string{"true"}, given...), "\n   AND ")
+}
+
+// collect reads the rows of a query into the fields of T, by position.
+func collect[T any](r *reader, q query) ([]T, error) {
+	rows, _ := r.Query(r.ctx, q.text(r.schema), q.args) // rows have its error
+	return pgx.CollectRows(rows, pgx.RowToStructByPos[T])
 }
 
 // first reads the first row of a query. found is false where there is none.
-func (r *reader) first(sql string, args []any, fields ...any) (found bool, err error) {
-	err = r.QueryRow(r.ctx, sql, args...).Scan(fields...)
+func (r *reader) first(q query, fields ...any) (found bool, err error) {
+	err = r.QueryRow(r.ctx, q.text(r.schema), q.args).Scan(fields...)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return false, nil
 	}

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/tooldedup/dedup/external"
 	"github.com/tooldedup/dedup/internal/table"
 )
@@ -19,79 +17,72 @@ const attemptsSearched = 2000
 // InFlight reads the calls that have not come to an end, at most limit of other processes, the oldest
 // first. With an error those of this process are there.
 func (db *Database) InFlight(ctx context.Context, scopes []string, limit int) ([]Need, error) {
-	f, err := db.readFlying(ctx, scopes, limit)
-	return f.calls, err
+	calls, _, err := db.flying(ctx, scopes, limit)
+	return calls, err
 }
 
-// flying is what is in flight, the oldest first, and the operations that have no answer.
-type flying struct {
-	calls []Need
-	open  []external.Operation
-}
-
-// readFlying reads the calls of this process, the sessions of the server that are at calls of any
-// process, and the attempts outside of the database, as far as their scopes are looked at. Sessions
-// have no scope: they are read where all are. A session is at a call that holds an advisory lock or
-// has written to tool_dedup, as claims do. With an error those of this process are there.
-func (db *Database) readFlying(ctx context.Context, scopes []string, limit int) (f flying, err error) {
+// flying reads the calls of this process, the sessions of the server that are at calls of any
+// process, and the attempts outside of the database, as far as their scopes are looked at; and which
+// operations have no answer. Sessions have no scope: they are read where all are. With an error the calls
+// of this process are there.
+func (db *Database) flying(ctx context.Context, scopes []string, limit int) (calls []Need, open []external.Operation, err error) {
 	var all []Session
 	if scopes == nil {
 		err = db.read(ctx, func(r *reader) (err error) {
-			all, err = sessions(r, inFlightSQL(limit), r.table("tool_dedup"))
+			all, err = collect[Session](r, sessionsInFlight(r.schema, limit))
 			return err
 		})
 	}
-	f.calls = db.flyingHere(scopes, all)
+	calls = db.flyingHere(scopes, all)
 	if err != nil {
-		return f, err
+		return calls, nil, err
 	}
-	err = ReadOnly(ctx, db.D.Pool(), db.Timeout, func(tx pgx.Tx) (err error) {
-		f.open, err = db.Tools.Open(ctx, tx, external.Operation{}, 0, attemptsSearched)
+	err = db.read(ctx, func(r *reader) (err error) {
+		open, err = db.Tools.Open(ctx, r.Tx, external.Operation{}, 0, attemptsSearched)
 		return err
 	})
-	f.open = slices.DeleteFunc(f.open, func(op external.Operation) bool { return !seen(scopes, op.Scope) })
-	for _, op := range f.open {
-		if op.State == external.Running {
-			f.calls = append(f.calls, Need{
-				Kind: "in_flight", Scope: op.Scope, Tool: op.Tool, Key: op.Key, Since: cmp.Or(op.SentAt, op.CreatedAt).UTC(), Now: op.Now,
-				Note: "an attempt outside of the database", Do: attemptAction(op.Due, op.Now), overdue: op.Now.Sub(op.CreatedAt) >= overdue,
-			})
+	open = slices.DeleteFunc(open, func(op external.Operation) bool { return !seen(scopes, op.Scope) })
+	for i := range open {
+		if op := &open[i]; op.State == external.Running {
+			n := needOf("in_flight", op, cmp.Or(op.SentAt, op.CreatedAt), "an attempt outside of the database", attemptAction(op))
+			n.overdue = op.Now.Sub(op.CreatedAt) >= overdue
+			calls = append(calls, n)
 		}
 	}
-	slices.SortStableFunc(f.calls, func(a, b Need) int { return cmp.Compare(b.Age(), a.Age()) })
+	slices.SortStableFunc(calls, func(a, b Need) int { return cmp.Compare(b.Age(), a.Age()) })
 	if IsMissing(err) {
 		err = nil // [Database.Attention] says so
 	}
-	return f, err
+	return calls, open, err
 }
 
-// flyingHere joins this process's own calls, which have names, with the sessions that hold their
+// flyingHere joins the calls of this process, which have names, with the sessions that hold their
 // locks. The other sessions come after them.
 func (db *Database) flyingHere(scopes []string, sessions []Session) (all []Need) {
-	holders, named := map[int64]*Session{}, map[int32]bool{}
+	schema := db.D.Options().Schema
+	holders, named := map[int64]*Session{}, map[*Session]bool{}
 	for i := range sessions {
-		for _, lock := range sessions[i].locks {
+		for _, lock := range sessions[i].Locks {
 			holders[lock] = &sessions[i]
 		}
 	}
-	for _, own := range db.D.Stats().InFlight {
-		if !seen(scopes, own.Scope) {
+	for _, here := range db.D.Stats().InFlight {
+		if !seen(scopes, here.Scope) {
 			continue
 		}
 		n := Need{
-			Kind: "in_flight", Scope: own.Scope, Tool: own.Tool, Key: own.Key, Since: own.StartedAt.UTC(), Now: time.Now(),
-			Note: own.Func + " in this process", Do: "it waits, or its effect has no session",
+			Kind: "in_flight", Scope: here.Scope, Tool: here.Tool, Key: here.Key, Since: here.StartedAt.UTC(), Now: time.Now(),
+			Note: here.Func + " in this process", Do: "it waits, or its effect has no session",
 		}
-		if n.Session = holders[table.Identity{Scope: own.Scope, Tool: own.Tool, Key: own.Key}.LockKey(db.D.Options().Schema)]; n.Session != nil {
-			named[n.Session.PID] = true
-			n.PID, n.Do = n.Session.PID, n.Session.action()
+		if s := holders[table.Identity{Scope: here.Scope, Tool: here.Tool, Key: here.Key}.LockKey(schema)]; s != nil {
+			n.Session, n.PID, n.Do, named[s] = s, s.PID, s.action(), true
 		}
 		all = append(all, n)
 	}
 	for i := range sessions {
-		if s := &sessions[i]; !named[s.PID] {
+		if s := &sessions[i]; !named[s] {
 			n := Need{Kind: "in_flight", PID: s.PID, Since: s.Since, Now: s.Now, Note: "another process", Do: s.action(), Session: s}
-			if s.sweeps {
+			if holders[table.SweepLock(schema)] == s {
 				n.Note = "a sweep"
 			}
 			all = append(all, n)
@@ -107,9 +98,9 @@ func (s *Session) action() string {
 
 // attemptAction says what somebody may do about an attempt outside of the database, with which
 // others may go on when it is due.
-func attemptAction(due, now time.Time) string {
-	if due.After(now) {
-		return fmt.Sprintf("wait: from %s on another process goes on with it, if this one does not", due.UTC().Format("15:04:05Z"))
+func attemptAction(op *external.Operation) string {
+	if op.Due.After(op.Now) {
+		return fmt.Sprintf("wait: from %s on another process goes on with it, if this one does not", op.Due.UTC().Format("15:04:05Z"))
 	}
 	return "its process is gone: run one that has the tool, with Recover"
 }

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/external"
 )
@@ -30,70 +28,44 @@ type Operation struct {
 	Twice     string    `json:"twice,omitempty"`
 	Note      string    `json:"note,omitempty"`
 	Verdict   string    `json:"verdict,omitempty"`
-	Cursor    string    `json:"cursor,omitempty"`
-
-	// Decision says who has given the Verdict, and when. Due is when a process may next act.
-	Decision string    `json:"-"`
-	Due      time.Time `json:"-"`
-	Now      time.Time `json:"-"` // when it was read
+	// Decision says who has given the Verdict, and when.
+	Decision string `json:"-"`
+	Entry
 }
 
 // OperationOf is what is shown of an operation.
 func OperationOf(op *external.Operation) Operation {
-	shown := Operation{
+	return Operation{
 		Scope: op.Scope, Tool: op.Tool, Key: op.Key, KeyHash: dedup.KeyHash(op.Key), State: op.State, Fence: op.Fence, ProviderKey: op.ProviderKey,
-		Since: op.ChangedAt.UTC(), CreatedAt: op.CreatedAt.UTC(), Ref: op.Ref, Twice: op.Twice, Note: op.Note, Verdict: op.Verdict,
-		Decision: op.Decision(), Due: op.Due, Now: op.Now,
+		Since: op.ChangedAt.UTC(), CreatedAt: op.CreatedAt.UTC(), SentAt: op.SentAt.UTC(), Ref: op.Ref, Twice: op.Twice, Note: op.Note, Verdict: op.Verdict,
+		Decision: op.Decision(), Entry: Entry{Now: op.Now},
 	}
-	if !op.SentAt.IsZero() {
-		shown.SentAt = op.SentAt.UTC()
-	}
-	return shown
 }
 
-// operationPlace is where an operation stands in a list.
-type operationPlace struct {
-	Since            time.Time
-	Scope, Tool, Key string
+func (op *Operation) place() place {
+	return place{At: op.Since, Created: op.CreatedAt, Scope: op.Scope, Tool: op.Tool, Key: op.Key}
 }
 
-// Parked reads the operations that somebody has to look at, the oldest first.
-func (db *Database) Parked(ctx context.Context, after string, limit int) (Page[Operation], error) {
-	return db.operations(ctx, after, limit, func(op *Operation) time.Time { return op.Since },
-		func(ctx context.Context, tx pgx.Tx, from external.Operation, limit int) ([]external.Operation, error) {
-			return db.Tools.Parked(ctx, tx, from, limit)
-		})
-}
-
-// Open reads the operations without an answer that are not parked, the oldest first.
-func (db *Database) Open(ctx context.Context, olderThan time.Duration, after string, limit int) (Page[Operation], error) {
-	read := func(ctx context.Context, tx pgx.Tx, from external.Operation, limit int) ([]external.Operation, error) {
-		return db.Tools.Open(ctx, tx, from, olderThan, limit)
+// Operations reads the operations that somebody has to look at; with open those that have no answer, are not
+// parked and are older than a time. The oldest come first.
+func (db *Database) Operations(ctx context.Context, open bool, olderThan time.Duration, after string, limit int) (Page[Operation], error) {
+	list := "parked"
+	if open {
+		list = "open"
 	}
-	return db.operations(ctx, after, limit, func(op *Operation) time.Time { return op.CreatedAt }, read)
-}
-
-func (db *Database) operations(ctx context.Context, after string, limit int, since func(*Operation) time.Time,
-	read func(ctx context.Context, tx pgx.Tx, after external.Operation, limit int) ([]external.Operation, error),
-) (page Page[Operation], err error) {
-	at, err := place[operationPlace](after)
-	if err != nil {
-		return page, err
-	}
-	from := external.Operation{Scope: at.Scope, Tool: at.Tool, Key: at.Key, ChangedAt: at.Since, CreatedAt: at.Since}
-	err = db.read(ctx, func(r *reader) error {
-		ops, err := read(ctx, r.Tx, from, limit+1) // one more says that there is more
-		var found []Operation
+	return pageOf(ctx, db, list, after, limit, func(r *reader, at place, limit int) (found []Operation, rest place, err error) {
+		from := external.Operation{Scope: at.Scope, Tool: at.Tool, Key: at.Key, ChangedAt: at.At, CreatedAt: at.Created}
+		var ops []external.Operation
+		if open {
+			ops, err = db.Tools.Open(ctx, r.Tx, from, olderThan, limit)
+		} else {
+			ops, err = db.Tools.Parked(ctx, r.Tx, from, limit)
+		}
 		for i := range ops {
 			found = append(found, OperationOf(&ops[i]))
 		}
-		page = cut(found, limit, func(op *Operation) string {
-			op.Cursor = cursor(operationPlace{since(op), op.Scope, op.Tool, op.Key})
-			return op.Cursor
-		})
-		return err
+		return found, rest, err
 	})
-	return page, err
 }
 
 // seen reports whether a scope is one of those that are looked at; nil means all.

@@ -2,8 +2,6 @@ package inspect
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -25,61 +23,44 @@ type Session struct {
 	// role may not see it. It may have values in it.
 	Statement string `json:"statement,omitempty"`
 
-	Now    time.Time `json:"-"` // when it was read
-	locks  []int64   // the advisory locks of one in flight
-	sweeps bool      // it is a Sweeper's
+	Locks []int64   `json:"-"` // the advisory ones
+	Now   time.Time `json:"-"` // when it was read
 }
 
 // statementLength is how much of a statement is read.
 const statementLength = 300
 
-// sessionColumns are those of a session, in the order of its fields, of a transaction's locks
-// in pg_locks l, and of pg_stat_activity a.
-var sessionColumns = fmt.Sprintf(`l.pid, NOT bool_or(l.granted), a.xact_start, COALESCE(max(a.state), ''), COALESCE(max(a.application_name), ''), COALESCE(max(host(a.client_addr)), ''),
-       COALESCE(left(max(a.query), %d), ''), (array_agg(%s) FILTER (WHERE l.locktype = 'advisory'))[1:%d], clock_timestamp()`, statementLength, lockKey, table.MaxLocks)
+const (
+	// lockKey is the key of an advisory lock.
+	lockKey = `((l.classid::bigint << 32) | l.objid::bigint)`
+	// isLock is the condition of a call's lock. Those of look-ups are shared, and last for a moment.
+	isLock = `l.locktype = 'advisory' AND l.mode = 'ExclusiveLock' AND l.objsubid = 1`
+)
 
-// lockKey is the key of an advisory lock.
-const lockKey = `((l.classid::bigint << 32) | l.objid::bigint)`
-
-// locksSQL joins what the server knows of this database's locks with their sessions.
-const locksSQL = `pg_catalog.pg_locks l
+// sessions finds the transactions of which some of this database's locks meet a condition, the oldest first. The
+// library's statements are not shown.
+func sessions(condition string, limit int, args pgx.NamedArgs) query {
+	return query{fmt.Sprintf(`SELECT l.pid, NOT bool_or(l.granted), COALESCE(a.xact_start, '0001-01-01 00:00:00+00') AT TIME ZONE 'UTC',
+       COALESCE(max(a.state), ''), COALESCE(max(a.application_name), ''), COALESCE(max(host(a.client_addr)), ''),
+       CASE WHEN left(max(a.query), %[1]d) ~ 'tool_dedup|^<' THEN '' ELSE COALESCE(left(max(a.query), %[1]d), '') END,
+       (array_agg(%[2]s) FILTER (WHERE l.locktype = 'advisory'))[1:%[3]d], clock_timestamp()
+  FROM pg_catalog.pg_locks l
   LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid
- WHERE l.database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database())`
-
-// isLock is the condition of a call's lock. Those of look-ups are shared, and last for a moment.
-const isLock = `l.locktype = 'advisory' AND l.mode = 'ExclusiveLock' AND l.objsubid = 1`
-
-// sessionsOf reads which sessions hold a call's lock, or wait for it.
-func sessionsOf(r *reader, scope, tool, key string) ([]Session, error) {
-	lock := table.Identity{Scope: scope, Tool: tool, Key: key}.LockKey(r.schema)
-	return sessions(r, `SELECT `+sessionColumns+` FROM `+locksSQL+` AND `+isLock+` AND `+lockKey+` = $1::bigint
+ WHERE l.database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database())
+   AND %[4]s
  GROUP BY l.pid, a.xact_start
- ORDER BY bool_or(l.granted) DESC, a.xact_start, l.pid LIMIT 1000`, lock)
+ ORDER BY bool_or(l.granted) DESC, a.xact_start, l.pid LIMIT %[5]d`, statementLength, lockKey, table.MaxLocks, condition, limit), args}
 }
 
-// inFlightSQL finds the transactions that hold advisory locks, or have written to the table $1, the
-// oldest first. Where this role may not see when one began it has no state either. A session's own
-// locks outside of a transaction are no call's.
-func inFlightSQL(limit int) string {
-	return fmt.Sprintf(`SELECT %s FROM %s AND l.granted AND l.pid <> pg_catalog.pg_backend_pid()
-   AND (%s OR l.locktype = 'relation' AND l.mode = 'RowExclusiveLock' AND l.relation = pg_catalog.to_regclass($1::text))
-   AND (a.xact_start IS NOT NULL OR a.state IS NULL)
- GROUP BY l.pid, a.xact_start
- ORDER BY a.xact_start, l.pid LIMIT %d`, sessionColumns, locksSQL, isLock, limit)
+// sessionsOf finds the sessions that hold a call's lock, or wait for it.
+func sessionsOf(lock int64) query {
+	return sessions(isLock+` AND `+lockKey+` = @lock::bigint`, 1000, pgx.NamedArgs{"lock": lock})
 }
 
-func sessions(r *reader, sql string, args ...any) ([]Session, error) {
-	sweep := table.SweepLock(r.schema)
-	return collect(r, func(row pgx.CollectableRow) (s Session, err error) {
-		var since *time.Time
-		err = row.Scan(&s.PID, &s.Waits, &since, &s.State, &s.Application, &s.Client, &s.Statement, &s.locks, &s.Now)
-		if since != nil {
-			s.Since = since.UTC()
-		}
-		if strings.Contains(s.Statement, "tool_dedup") || strings.HasPrefix(s.Statement, "<") { // the library's, or one that is not shown
-			s.Statement = ""
-		}
-		s.sweeps = slices.Contains(s.locks, sweep)
-		return s, err
-	}, sql, args...)
+// sessionsInFlight finds the transactions that hold advisory locks, or have written to tool_dedup. Where this role
+// may not see when one began it has no state either. A session's own locks outside of a transaction are no call's.
+func sessionsInFlight(schema string, limit int) query {
+	return sessions(`l.granted AND l.pid <> pg_catalog.pg_backend_pid()
+   AND (`+isLock+` OR l.locktype = 'relation' AND l.mode = 'RowExclusiveLock' AND l.relation = pg_catalog.to_regclass(@table::text))
+   AND (a.xact_start IS NOT NULL OR a.state IS NULL)`, limit, pgx.NamedArgs{"table": pgx.Identifier{schema, "tool_dedup"}.Sanitize()})
 }

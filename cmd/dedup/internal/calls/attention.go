@@ -1,7 +1,6 @@
 package calls
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -10,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tooldedup/dedup/cmd/dedup/internal/cli"
-	"github.com/tooldedup/dedup/internal/exit"
 	"github.com/tooldedup/dedup/internal/inspect"
 )
 
@@ -33,37 +31,25 @@ last statement, and not the tool. The exit code is 1 when something is listed.`
 func Attention() *cobra.Command {
 	var q cli.Query
 	var olderThan time.Duration
-	var limit int
-	cmd := &cobra.Command{
+	cmd := q.Command(&cobra.Command{
 		Use:   "attention",
 		Short: "List what somebody has to look at, and what to do",
 		Long:  attentionLong,
 		Example: `  dedup attention
   dedup attention --older-than 30s --json | jq -r .kind`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := cli.CheckLimit(limit); err != nil {
-				return err
-			}
-			if olderThan < 0 {
-				return exit.Usage("--older-than must not be negative")
-			}
-			return q.With(cmd, func(ctx context.Context, db *inspect.Database) error {
-				a, err := db.Attention(ctx, nil, olderThan, limit)
-				if err != nil {
-					return q.Explained(err)
-				}
-				return writeAttention(cmd, &q, a)
-			})
-		},
-	}
-	q.AddFlags(cmd, "entry")
+	}, "entry", func(cmd *cobra.Command, db *inspect.Database, _ []string) error {
+		a, err := db.Attention(cmd.Context(), nil, olderThan, q.Limit)
+		if err != nil {
+			return cli.Explained(db, err)
+		}
+		return writeAttention(cmd, &q, db, a)
+	})
 	cli.AddDuration(cmd, &olderThan, "older-than", time.Minute, "how long a call may be in flight")
-	cli.AddLimit(cmd, &limit, "how many of each kind are listed at most")
+	q.AddLimit(cmd, "how many of each kind are listed at most")
 	return cmd
 }
 
-func writeAttention(cmd *cobra.Command, q *cli.Query, a *inspect.Attention) error {
+func writeAttention(cmd *cobra.Command, q *cli.Query, db *inspect.Database, a *inspect.Attention) error {
 	for i := range a.Needs {
 		n := &a.Needs[i]
 		if n.Session != nil {
@@ -85,7 +71,7 @@ func writeAttention(cmd *cobra.Command, q *cli.Query, a *inspect.Attention) erro
 	}
 	switch {
 	case a.Problem != nil:
-		return q.Explained(a.Problem)
+		return cli.Explained(db, a.Problem)
 	case len(a.Needs) == 0:
 		cmd.PrintErrln("Nothing needs attention.")
 		return nil

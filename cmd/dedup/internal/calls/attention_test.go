@@ -10,7 +10,6 @@ import (
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/internal/exit"
-	"github.com/tooldedup/dedup/internal/pgtest"
 )
 
 // needed is a line of `dedup attention --json`.
@@ -123,11 +122,6 @@ func TestAttentionLimits(t *testing.T) {
 	require.Equal(t, exit.Failed, got.code)
 	require.Contains(t, got.out, "sweep\n")
 	require.Contains(t, got.errOut, "Not looked at: broken records.")
-
-	empty := run(t.Context(), "attention", "--database-url", pgtest.NewEmpty(t).URL)
-	require.Equal(t, exit.Failed, empty.code)
-	require.Contains(t, empty.errOut, "the sweep: ")
-	requireMisused(t, []string{"attention", "x"}, []string{"attention", "--limit", "0"}, []string{"attention", "--older-than", "-1s"})
 }
 
 // Nothing that is read here can be changed by it.

@@ -1,7 +1,6 @@
 package calls
 
 import (
-	"context"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,30 +17,27 @@ line has who did it, the database's role, and why. --key wants --tool, and --too
 // Audit returns the command `dedup audit`.
 func Audit() *cobra.Command {
 	var q cli.Query
-	var page cli.Page
 	var s inspect.Search
-	list := cli.List[inspect.AuditLine]{
-		Command: "add", Nothing: "Nothing is written down.", Text: auditText,
-		Read: func(ctx context.Context, db *inspect.Database, after string, limit int) (inspect.Page[inspect.AuditLine], error) {
-			return db.Audit(ctx, &s, after, limit)
-		},
-	}
-	cmd := &cobra.Command{
+	cmd := q.Command(&cobra.Command{
 		Use:   "audit",
 		Short: "List who freed records and resolved effects, and why",
 		Long:  auditLong,
 		Example: `  dedup audit --limit 20
   dedup audit --scope acme --tool refund --key order-7 --json`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		PreRunE: func(*cobra.Command, []string) error {
 			if s.Tool != "" && s.Scope == "" || s.Key != "" && s.Tool == "" {
 				return exit.Usage("--key wants --tool, and --tool wants --scope")
 			}
-			return list.Write(cmd, &q, &page)
+			return nil
 		},
-	}
-	q.AddFlags(cmd, "entry")
-	page.AddFlags(cmd)
+	}, "entry", func(cmd *cobra.Command, db *inspect.Database, _ []string) error {
+		page, err := db.Audit(cmd.Context(), &s, q.After, q.Limit)
+		if err != nil {
+			return cli.Explained(db, err)
+		}
+		return cli.WritePage(cmd, &q, page, cli.CommandLine("dedup audit", "scope", s.Scope, "tool", s.Tool, "key", s.Key), "Nothing is written down.", auditText)
+	})
+	q.AddPage(cmd)
 	cmd.Flags().StringVar(&s.Scope, "scope", "", "`name` of the scope")
 	cmd.Flags().StringVar(&s.Tool, "tool", "", "`name` of the tool")
 	cmd.Flags().StringVar(&s.Key, "key", "", "the call's `key`")

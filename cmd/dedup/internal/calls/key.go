@@ -25,15 +25,15 @@ A key of NewKey is drawn, and cannot be derived: it is saved where the caller ha
 // Key returns the command `dedup key` and those below it, one for each kind of key.
 func Key() *cobra.Command {
 	var q cli.Query // only how it is written
-	var at string
+	var at time.Time
 	var repeat int
 	kind := func(use, short, example string, args cobra.PositionalArgs, derive func(args []string) (string, error)) *cobra.Command {
 		return &cobra.Command{
 			Use: use, Short: "Write " + short, Example: "  " + example, Args: args,
 			RunE: func(cmd *cobra.Command, args []string) error {
 				key, err := derive(args)
-				if err == nil && at != "" {
-					key, err = timed(at, key)
+				if err == nil && !at.IsZero() {
+					key, err = dedup.TimedKey(at, key)
 				}
 				if errors.Is(err, dedup.ErrInvalid) {
 					return exit.Usage("%w", err)
@@ -77,7 +77,7 @@ func Key() *cobra.Command {
 			func(args []string) (string, error) { return args[0], nil }),
 		scopeCommand())
 	cmd.PersistentFlags().BoolVar(&q.JSON, "json", false, "write key and hash as a line of JSON")
-	cmd.PersistentFlags().StringVar(&at, "at", "", "the `time` that TimedKey puts in front, such as 2026-05-03T09:12:44.102Z")
+	cmd.PersistentFlags().TimeVar(&at, "at", time.Time{}, []string{time.RFC3339Nano}, "the `time` that TimedKey puts in front, such as 2026-05-03T09:12:44.102Z")
 	return cmd
 }
 
@@ -87,14 +87,6 @@ func turnOf(text string) (int, error) {
 		return 0, exit.Usage("TURN is %q, and must be a number", text)
 	}
 	return turn, nil
-}
-
-func timed(text, key string) (string, error) {
-	at, err := time.Parse(time.RFC3339Nano, text)
-	if err != nil {
-		return "", exit.Usage("--at: %q is no time such as 2026-05-03T09:12:44.102Z", text)
-	}
-	return dedup.TimedKey(at, key)
 }
 
 // writtenKey is a key as --json writes it. Its fields are stable: more may come, none goes.

@@ -1,12 +1,10 @@
 package calls
 
 import (
-	"context"
 	"fmt"
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -31,16 +29,14 @@ Results are not read.`
 
 // listing is what the command line says.
 type listing struct {
+	cli.Query
 	inspect.Listing
-	since time.Duration
 }
 
 // List returns the command `dedup list`.
 func List() *cobra.Command {
-	var q cli.Query
-	var page cli.Page
 	var l listing
-	cmd := &cobra.Command{
+	cmd := l.Command(&cobra.Command{
 		Use:   "list [--scope SCOPE] [--tool TOOL]",
 		Short: "List the records of a tool, or which scopes and tools have records",
 		Long:  listLong,
@@ -48,60 +44,66 @@ func List() *cobra.Command {
   dedup list --scope acme --tool refund --key-hash d860c2f71020f5e9
   dedup list --scope acme --tool refund --outcome refused --json | jq -r .key
   dedup list --tool refund`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return l.run(cmd, &q, &page) },
-	}
-	q.AddFlags(cmd, "record")
-	page.AddFlags(cmd)
+		PreRunE: l.check,
+	}, "record", l.run)
+	l.AddPage(cmd)
 	cmd.Flags().StringVar(&l.Scope, "scope", "", "`name` of the scope")
 	cmd.Flags().StringVar(&l.Tool, "tool", "", "`name` of the tool")
 	cmd.Flags().StringVar(&l.Outcome, "outcome", "", "list only records with this `outcome`: "+strings.Join(inspect.Outcomes, ", "))
 	cmd.Flags().StringVar(&l.KeyHash, "key-hash", "", "list only records whose key has this `hash`")
-	cli.AddDuration(cmd, &l.since, "since", 0, "list by time, and only what was created so long ago or later")
+	cli.AddDuration(cmd, &l.Since, "since", 0, "list by time, and only what was created so long ago or later")
 	_ = cmd.RegisterFlagCompletionFunc("outcome", cobra.FixedCompletions(inspect.Outcomes, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	return cmd
 }
 
 var keyHash = regexp.MustCompile(`^[0-9a-f]{16}$`)
 
-func (l *listing) run(cmd *cobra.Command, q *cli.Query, page *cli.Page) error {
-	since := cmd.Flags().Changed("since")
+func (l *listing) check(cmd *cobra.Command, _ []string) error {
 	switch {
 	case l.Outcome != "" && !slices.Contains(inspect.Outcomes, l.Outcome):
 		return exit.Usage("--outcome must be one of: %s", strings.Join(inspect.Outcomes, ", "))
 	case l.KeyHash != "" && !keyHash.MatchString(l.KeyHash):
 		return exit.Usage("--key-hash must be 16 hex digits, as the log has them")
-	case since && l.since <= 0:
+	case l.Since == 0 && cmd.Flags().Changed("since"):
 		return exit.Usage("--since must be more than 0")
-	case l.Scope != "" && l.Tool != "":
-		return l.records(cmd, since).Write(cmd, q, page)
-	case l.Outcome != "" || l.KeyHash != "" || since:
+	case !l.one() && (l.Outcome != "" || l.KeyHash != "" || l.Since != 0):
 		return exit.Usage("which records? Give --scope and --tool")
 	}
-	return l.tools().Write(cmd, q, page)
+	return nil
 }
 
-// records lists by key, or by time.
-func (l *listing) records(cmd *cobra.Command, since bool) *cli.List[inspect.Record] {
-	list := cli.List[inspect.Record]{Command: l.command(), Nothing: "There is no such record.", Text: recordText}
-	list.Read = func(ctx context.Context, db *inspect.Database, after string, limit int) (inspect.Page[inspect.Record], error) {
-		return db.Records(ctx, &l.Listing, after, limit)
+// one reports whether it is of one tool of one scope, whose records are listed.
+func (l *listing) one() bool { return l.Scope != "" && l.Tool != "" }
+
+func (l *listing) run(cmd *cobra.Command, db *inspect.Database, _ []string) error {
+	since := ""
+	if l.Since != 0 {
+		since = cmd.Flag("since").Value.String()
 	}
-	if since {
-		list.Command += " --since " + cmd.Flag("since").Value.String()
-		list.Read = func(ctx context.Context, db *inspect.Database, after string, limit int) (inspect.Page[inspect.Record], error) {
-			page, kept, err := db.Since(ctx, &l.Listing, l.since, after, limit)
-			var lasting []string
-			for _, result := range kept {
-				lasting = append(lasting, inspect.Lasting(result))
-			}
-			if len(kept) > 0 {
-				cmd.PrintErrf("Listed are records whose result is kept for %s.\n", strings.Join(lasting, " or "))
-			}
-			return page, err
+	command := cli.CommandLine("dedup list", "scope", l.Scope, "tool", l.Tool, "outcome", l.Outcome, "key-hash", l.KeyHash, "since", since)
+	if !l.one() {
+		page, err := db.WithRecords(cmd.Context(), inspect.ScopedTool{Scope: l.Scope, Tool: l.Tool}, l.After, l.Limit)
+		if err != nil {
+			return cli.Explained(db, err)
 		}
+		return cli.WritePage(cmd, &l.Query, page, command, "There is no record.", toolText)
 	}
-	return &list
+	page, kept, err := db.Records(cmd.Context(), &l.Listing, l.After, l.Limit)
+	if err != nil {
+		return cli.Explained(db, err)
+	}
+	if kept != nil {
+		var lasting []string
+		for _, result := range kept {
+			lasting = append(lasting, inspect.Lasting(result))
+		}
+		cmd.PrintErrf("Listed are records whose result is kept for %s.\n", strings.Join(lasting, " or "))
+	}
+	return cli.WritePage(cmd, &l.Query, page, command, "There is no such record.", recordText)
+}
+
+func toolText(t *inspect.ScopedTool) []string {
+	return []string{inspect.Word(t.Scope) + " " + inspect.Word(t.Tool)}
 }
 
 func recordText(r *inspect.Record) []string {
@@ -110,28 +112,4 @@ func recordText(r *inspect.Record) []string {
 		size = fmt.Sprintf("%d bytes", *r.ResultBytes)
 	}
 	return []string{inspect.Name(r.Scope, r.Tool, r.Key), "state", r.State, "created", moment(r.CreatedAt, r.Now), "result", size}
-}
-
-// tools lists which scopes and tools have records.
-func (l *listing) tools() *cli.List[inspect.ScopedTool] {
-	return &cli.List[inspect.ScopedTool]{
-		Command: l.command(), Nothing: "There is no record.",
-		Read: func(ctx context.Context, db *inspect.Database, after string, limit int) (inspect.Page[inspect.ScopedTool], error) {
-			return db.WithRecords(ctx, inspect.ScopedTool{Scope: l.Scope, Tool: l.Tool}, after, limit)
-		},
-		Text: func(t *inspect.ScopedTool) []string {
-			return []string{inspect.Word(t.Scope) + " " + inspect.Word(t.Tool)}
-		},
-	}
-}
-
-// command is what lists this.
-func (l *listing) command() string {
-	command := "dedup list"
-	for _, flag := range []struct{ name, value string }{{"scope", l.Scope}, {"tool", l.Tool}, {"outcome", l.Outcome}, {"key-hash", l.KeyHash}} {
-		if flag.value != "" {
-			command += " --" + flag.name + " " + inspect.Word(flag.value)
-		}
-	}
-	return command
 }

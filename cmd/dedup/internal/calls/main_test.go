@@ -15,7 +15,6 @@ import (
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/calls"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/cli"
-	"github.com/tooldedup/dedup/internal/exit"
 	"github.com/tooldedup/dedup/internal/pgtest"
 )
 
@@ -123,17 +122,5 @@ func (b *bundle) hold(t *testing.T, key string) (release func()) {
 	return func() {
 		close(leave)
 		require.NoError(t, <-ended)
-	}
-}
-
-// requireMisused requires of each command line that it cannot be carried out, and says so.
-func requireMisused(t *testing.T, lines ...[]string) {
-	t.Helper()
-	const database = "--database-url=postgres://localhost/db"
-	for _, args := range lines {
-		got := run(t.Context(), append(args, database)...)
-		require.Equal(t, exit.Misused, got.code, "%v: %s", args, got.errOut)
-		require.Empty(t, got.out)
-		require.Contains(t, got.errOut, "--help` for help")
 	}
 }

@@ -57,25 +57,30 @@ var errLost = errors.New("the answer is lost")
 func setupOutside(t *testing.T) *outside {
 	t.Helper()
 	b := &outside{bundle: setup(t, nil), keys: make(chan string, 100)}
-	var err error
-	b.tools, err = external.New(b.d, nil)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = b.tools.Close(context.WithoutCancel(t.Context())) })
 	tried := map[string]bool{}
-	b.pay, err = external.Add(b.tools, external.Tool[payment, receipt]{
-		Name: "pay",
-		Perform: func(_ context.Context, a external.Attempt, _ payment) (receipt, error) {
-			b.keys <- a.Key
-			if !tried[a.Key] {
-				tried[a.Key] = true
-				return receipt{}, errLost
-			}
-			return receipt{"again"}, nil
-		},
-		Ref: func(r receipt) string { return r.ID },
+	b.tools, b.pay = payTools(t, b.d, func(a external.Attempt) (receipt, error) {
+		b.keys <- a.Key
+		if !tried[a.Key] {
+			tried[a.Key] = true
+			return receipt{}, errLost
+		}
+		return receipt{"again"}, nil
+	})
+	t.Cleanup(func() { _ = b.tools.Close(context.WithoutCancel(t.Context())) })
+	return b
+}
+
+// payTools is a process with a tool that takes no key and cannot be looked up.
+func payTools(t *testing.T, d *dedup.Deduper, perform func(external.Attempt) (receipt, error)) (*external.Tools, *external.Handle[payment, receipt]) {
+	t.Helper()
+	tools, err := external.New(d, nil)
+	require.NoError(t, err)
+	pay, err := external.Add(tools, external.Tool[payment, receipt]{
+		Name: "pay", Ref: func(r receipt) string { return r.ID },
+		Perform: func(_ context.Context, a external.Attempt, _ payment) (receipt, error) { return perform(a) },
 	})
 	require.NoError(t, err)
-	return b
+	return tools, pay
 }
 
 // park makes a call whose answer is lost.

@@ -1,7 +1,6 @@
 package calls
 
 import (
-	"context"
 	"fmt"
 	"time"
 
@@ -26,38 +25,33 @@ Where there is more, the command that lists it is written to stderr.`
 // Parked returns the command `dedup parked`.
 func Parked() *cobra.Command {
 	var q cli.Query
-	var page cli.Page
 	var open bool
 	var olderThan time.Duration
-	cmd := &cobra.Command{
+	cmd := q.Command(&cobra.Command{
 		Use:   "parked",
 		Short: "List the effects outside of the database that somebody has to look at",
 		Long:  parkedLong,
 		Example: `  dedup parked --database-url postgres://app:password@localhost:5432/mydb
   dedup parked --open --older-than 1h
   dedup parked --json | jq -r 'select(.state == "parked") | .provider_key'`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			list := cli.List[inspect.Operation]{Command: "dedup parked", Nothing: "Nothing is parked, and nothing has happened twice.", Text: operationText}
-			list.Read = func(ctx context.Context, db *inspect.Database, after string, limit int) (inspect.Page[inspect.Operation], error) {
-				return db.Parked(ctx, after, limit)
-			}
-			switch {
-			case olderThan < 0:
-				return exit.Usage("--older-than must not be negative")
-			case olderThan > 0 && !open:
+		PreRunE: func(*cobra.Command, []string) error {
+			if olderThan > 0 && !open {
 				return exit.Usage("--older-than goes with --open")
-			case open:
-				list.Command, list.Nothing = "dedup parked --open --older-than "+cmd.Flag("older-than").Value.String(), "Nothing is open."
-				list.Read = func(ctx context.Context, db *inspect.Database, after string, limit int) (inspect.Page[inspect.Operation], error) {
-					return db.Open(ctx, olderThan, after, limit)
-				}
 			}
-			return list.Write(cmd, &q, &page)
+			return nil
 		},
-	}
-	q.AddFlags(cmd, "operation")
-	page.AddFlags(cmd)
+	}, "operation", func(cmd *cobra.Command, db *inspect.Database, _ []string) error {
+		page, err := db.Operations(cmd.Context(), open, olderThan, q.After, q.Limit)
+		if err != nil {
+			return cli.Explained(db, err)
+		}
+		command, nothing := "dedup parked", "Nothing is parked, and nothing has happened twice."
+		if open {
+			command, nothing = "dedup parked --open --older-than "+cmd.Flag("older-than").Value.String(), "Nothing is open."
+		}
+		return cli.WritePage(cmd, &q, page, command, nothing, operationText)
+	})
+	q.AddPage(cmd)
 	cmd.Flags().BoolVar(&open, "open", false, "list what has no answer and is not parked")
 	cli.AddDuration(cmd, &olderThan, "older-than", 0, "with --open: how old it is at least")
 	return cmd

@@ -26,92 +26,77 @@ is written to the audit in the same statement.
 The exit code is 1 where there is no record, where it is in flight, or another one.`
 
 // freeing is what the command line says.
-type freeing struct{ reason, actor, createdAt string }
+type freeing struct {
+	cli.Query
+	reason, actor string
+	lookedAt      time.Time // zero where --created-at is not given
+}
 
 // Reset returns the command `dedup reset`.
 func Reset() *cobra.Command {
-	var q cli.Query
 	var f freeing
-	cmd := &cobra.Command{
+	cmd := f.Command(&cobra.Command{
 		Use:     "reset SCOPE TOOL KEY --reason TEXT",
 		Short:   "Free a record, so that its call runs again",
 		Long:    resetLong,
 		Example: `  dedup reset acme refund order-7 --created-at 2026-05-03T09:12:44.102394Z --reason 'INC-42: refund reversed by hand'`,
 		Args:    cobra.ExactArgs(3),
-		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, args, &q) },
-	}
-	q.AddFlags(cmd, "call")
-	q.AddOrder(cmd)
+		PreRunE: func(*cobra.Command, []string) error {
+			if f.reason == "" {
+				return exit.Usage("why is it freed? Give a --reason")
+			}
+			return nil
+		},
+	}, "call", f.run)
+	f.AddOrder(cmd)
 	cmd.Flags().StringVar(&f.reason, "reason", "", "`text` that says why; kept in the audit")
-	cmd.Flags().StringVar(&f.createdAt, "created-at", "", "`time` at which the record was created, as dedup show writes it")
+	cmd.Flags().TimeVar(&f.lookedAt, "created-at", time.Time{}, []string{time.RFC3339Nano}, "`time` at which the record was created, as dedup show writes it")
 	cli.AddActor(cmd, &f.actor)
 	return cmd
 }
 
-func (f *freeing) run(cmd *cobra.Command, args []string, q *cli.Query) error {
-	var lookedAt time.Time
-	if f.reason == "" {
-		return exit.Usage("why is it freed? Give a --reason")
+func (f *freeing) run(cmd *cobra.Command, db *inspect.Database, args []string) error {
+	call, err := db.Call(cmd.Context(), args[0], args[1], args[2])
+	if err != nil {
+		return cli.Explained(db, err)
 	}
-	if f.createdAt != "" {
-		var err error
-		if lookedAt, err = time.Parse(time.RFC3339Nano, f.createdAt); err != nil {
-			return exit.Usage("--created-at: %q is no time such as 2026-05-03T09:12:44.102394Z", f.createdAt)
-		}
+	call.Hide()
+	if err := writeCall(cmd.ErrOrStderr(), call); err != nil {
+		return err
 	}
-	return q.With(cmd, func(ctx context.Context, db *inspect.Database) error {
-		call, err := db.Call(ctx, args[0], args[1], args[2])
-		if err != nil {
-			return q.Explained(err)
-		}
-		call.Hide()
-		if err := writeCall(cmd.ErrOrStderr(), call); err != nil {
-			return err
-		}
-		if err := acceptable(call, lookedAt); err != nil {
-			return err
-		}
-		if err := f.free(ctx, db, call); err != nil {
-			return err
-		}
-		if !call.Audited {
-			cmd.PrintErrln("There is no table tool_dedup_audit: nothing says who freed it; `dedup migrate up` makes it.")
-		}
-		return q.Write(cmd, &freed{call.Scope, call.Tool, call.Key, call.CreatedAt, call.Audited}, []string{"freed: its next call runs"})
-	})
+	if err := f.free(cmd.Context(), db, call); err != nil {
+		return err
+	}
+	if !call.Audited {
+		cmd.PrintErrln("There is no table tool_dedup_audit: nothing says who freed it; `dedup migrate up` makes it.")
+	}
+	return f.Write(cmd, &freed{call.Scope, call.Tool, call.Key, call.CreatedAt, call.Audited}, []string{"freed: its next call runs"})
 }
 
-// acceptable says why a record is not freed.
-func acceptable(c *inspect.Call, lookedAt time.Time) error {
+// free frees the record that was looked at, or says why not.
+func (f *freeing) free(ctx context.Context, db *inspect.Database, c *inspect.Call) error {
 	name := inspect.Name(c.Scope, c.Tool, c.Key)
 	switch {
 	case c.State == string(dedup.StateInFlight):
 		return fmt.Errorf("%s is in flight: wait until it has ended", name)
 	case c.CreatedAt.IsZero():
 		return fmt.Errorf("there is no record of %s: it has not run, or is forgotten", name)
-	case !lookedAt.IsZero() && !lookedAt.Equal(c.CreatedAt):
+	case !f.lookedAt.IsZero() && !f.lookedAt.Equal(c.CreatedAt):
 		return fmt.Errorf("%s is another record by now: it was created at %s, and not at %s; look at it again with `dedup show`",
-			name, c.CreatedAt.Format(time.RFC3339Nano), lookedAt.UTC().Format(time.RFC3339Nano))
+			name, c.CreatedAt.Format(time.RFC3339Nano), f.lookedAt.UTC().Format(time.RFC3339Nano))
 	}
-	return nil
-}
-
-func (f *freeing) free(ctx context.Context, db *inspect.Database, c *inspect.Call) error {
 	ctx, cancel := context.WithTimeout(ctx, db.Timeout)
 	defer cancel()
-	name := inspect.Name(c.Scope, c.Tool, c.Key)
 	gone, err := db.D.Reset(ctx, c.Scope, c.Tool, c.Key, dedup.ResetOptions{Reason: f.reason, Actor: f.actor, CreatedAt: c.CreatedAt})
 	switch {
 	case errors.Is(err, dedup.ErrInFlight):
 		return fmt.Errorf("%s is in flight since a moment ago: wait until it has ended", name)
 	case err != nil && ctx.Err() != nil:
 		return fmt.Errorf("whether it is freed is not known; look with `dedup show`: %w", err)
-	case err != nil:
-		return err
-	case !gone:
+	case err == nil && !gone:
 		return fmt.Errorf("%s has changed in this moment, and nothing is freed; look at it again with `dedup show`", name)
 	}
-	return nil
+	return err
 }
 
 // freed is what --json writes. Its fields are stable: more may come, none goes.

@@ -2,7 +2,6 @@ package calls_test
 
 import (
 	"fmt"
-	"strconv"
 	"testing"
 	"time"
 
@@ -14,7 +13,7 @@ import (
 )
 
 // line is a line of `dedup audit --json`.
-type line struct{ Actor, Role, Action, Key, Outcome, Reason, Cursor string }
+type line struct{ Actor, Role, Action, Key, Outcome, Reason string }
 
 func TestReset(t *testing.T) {
 	t.Parallel()
@@ -71,9 +70,6 @@ func TestResetRefused(t *testing.T) {
 	require.Equal(t, exit.OK, got.code, got.errOut)
 	require.Contains(t, got.out, `"audited":false`)
 	require.Contains(t, got.errOut, "There is no table tool_dedup_audit")
-
-	name := []string{"reset", "acme", "refund", "k"}
-	requireMisused(t, []string{"reset"}, name, append(name, "--reason", ""), append(name, "--reason", "r", "--created-at", "yesterday"))
 }
 
 func TestAudit(t *testing.T) {
@@ -83,28 +79,10 @@ func TestAudit(t *testing.T) {
 	require.Equal(t, outcome{exit.OK, "", "Nothing is written down.\n"}, b.dedup(t, "audit"))
 	b.exec(t, `INSERT INTO tool_dedup_audit (at, actor, role, action, scope, tool, key, outcome, created_at, reason)
 		SELECT now(), 'ada', 'app', 'reset', 's' || n % 2, 't', 'k' || n, 'done', now(), E'a\nb' FROM generate_series(1, 25) n`)
-	after, next := "", 25
-	for _, size := range []int{10, 10, 5} {
-		page := fine[line](t, b, exit.OK, "audit", "--limit", "10", "--after", after)
-		require.Len(t, page, size)
-		for _, l := range page {
-			require.Equal(t, "k"+strconv.Itoa(next), l.Key)
-			next--
-			after = l.Cursor
-		}
-	}
-	require.Equal(t, outcome{exit.OK, "", "There is no more.\n"}, b.dedup(t, "audit", "--after", after))
 	require.Len(t, fine[line](t, b, exit.OK, "audit", "--scope", "s1"), 13)
 	require.Len(t, fine[line](t, b, exit.OK, "audit", "--scope", "s1", "--tool", "t", "--key", "k3"), 1)
 	got := b.dedup(t, "audit", "--limit", "1")
 	require.Regexp(t, `^s1 t k25\n  action        reset by ada as role app\n  at            .+\)\n  was           done of .+Z\n  reason        a b\n$`, got.out)
-	require.Regexp(t, `^There is more: add --after \S+\n$`, got.errOut)
-	requireMisused(t, []string{"audit", "x"}, []string{"audit", "--key", "k"}, []string{"audit", "--scope", "s", "--key", "k"}, []string{"audit", "--limit", "0"})
-
-	b.exec(t, `DROP TABLE tool_dedup_audit`)
-	got = b.dedup(t, "audit")
-	require.Equal(t, exit.Failed, got.code)
-	require.Contains(t, got.errOut, "`dedup migrate up` makes what is missing")
 }
 
 // A pooler that gives each transaction another server connection, and tracks no prepared

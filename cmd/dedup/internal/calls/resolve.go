@@ -43,31 +43,30 @@ answered, has a verdict, or has changed.`
 
 // resolution is what the command line says.
 type resolution struct {
+	cli.Query
 	scope, tool, key string
 	happened         string
 	never, cleared   bool
 	overrules        bool
 	reason, actor    string
 	fence            int64 // zero where none is given
+
+	verdict external.Verdict
+	follows string // what is done with it
 }
 
 // Resolve returns the command `dedup resolve`.
 func Resolve() *cobra.Command {
-	var q cli.Query
 	var r resolution
-	cmd := &cobra.Command{
+	cmd := r.Command(&cobra.Command{
 		Use:   "resolve SCOPE TOOL KEY --fence N (--happened JSON | --never | --refuse | --cleared) --reason TEXT",
 		Short: "Say what became of a parked effect",
 		Long:  resolveLong,
 		Example: `  dedup resolve acme refund order-7 --fence 42 --happened '{"id":"re_1"}' --reason 'seen in the dashboard'
   dedup resolve acme refund order-8 --fence 47 --never --reason 'no charge of this key in the export of May'`,
-		Args: cobra.ExactArgs(3),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			r.scope, r.tool, r.key = args[0], args[1], args[2]
-			return r.run(cmd, &q)
-		},
-	}
-	q.AddFlags(cmd, "operation")
+		Args:    cobra.ExactArgs(3),
+		PreRunE: r.check,
+	}, "operation", r.run)
 	set := cmd.Flags()
 	set.StringVar(&r.happened, "happened", "", "it happened, with this `JSON` as the tool's result")
 	set.BoolVar(&r.never, "never", false, "it did not happen, and is attempted again")
@@ -82,59 +81,53 @@ func Resolve() *cobra.Command {
 	return cmd
 }
 
-func (r *resolution) run(cmd *cobra.Command, q *cli.Query) error {
-	verdict, err := r.verdict(cmd)
-	if err != nil {
-		return err
-	}
-	return q.With(cmd, func(ctx context.Context, db *inspect.Database) error {
-		op, err := r.read(ctx, db)
-		if err != nil {
-			return q.Explained(err)
-		}
-		shown := inspect.OperationOf(&op)
-		if !cmd.Flags().Changed("fence") {
-			if err := cli.WriteText(cmd.ErrOrStderr(), operationText(&shown)); err != nil {
-				return err
-			}
-			return exit.Usage("which one did you look at? Compare the operation above with the provider's books, then give --fence %d", op.Fence)
-		}
-		if err := r.acceptable(op); err != nil {
-			return err
-		}
-		if r.overrules {
-			verdict = verdict.Overruling()
-		}
-		if err := store(ctx, db, op, verdict.By(r.actor)); err != nil {
-			return err
-		}
-		if q.JSON {
-			if op, err = r.read(ctx, db); err != nil {
-				return fmt.Errorf("the verdict is stored, and the operation cannot be read: %w", err)
-			}
-			shown = inspect.OperationOf(&op)
-		}
-		return q.Write(cmd, &shown, []string{r.outcome()})
-	})
-}
-
-// verdict is what the flags say. The error is an [*exit.UsageError].
-func (r *resolution) verdict(cmd *cobra.Command) (external.Verdict, error) {
+// check reads the verdict. The error is an [*exit.UsageError].
+func (r *resolution) check(cmd *cobra.Command, args []string) error {
+	r.scope, r.tool, r.key = args[0], args[1], args[2]
+	r.follows = "stored: a process that has the tool records it"
 	happened := cmd.Flags().Changed("happened")
 	switch {
 	case r.reason == "":
-		return external.Verdict{}, exit.Usage("give a --reason: how the verdict is known")
+		return exit.Usage("give a --reason: how the verdict is known")
 	case happened && (!utf8.ValidString(r.happened) || !json.Valid([]byte(r.happened))):
-		return external.Verdict{}, exit.Usage("--happened: %q is not JSON; it is to be the tool's result, such as '{\"id\":\"re_1\"}'", r.happened)
+		return exit.Usage("--happened: %q is not JSON; it is to be the tool's result, such as '{\"id\":\"re_1\"}'", r.happened)
 	case happened:
-		return external.Happened(json.RawMessage(r.happened), r.reason), nil
+		r.verdict = external.Happened(json.RawMessage(r.happened), r.reason)
 	case r.never:
-		return external.Never(r.reason), nil
+		r.verdict, r.follows = external.Never(r.reason), "stored: it is pending, and a process that has the tool attempts it again"
 	case r.cleared:
-		return external.Cleared(r.reason), nil
+		r.verdict, r.follows = external.Cleared(r.reason), "stored: it is listed no longer"
 	default:
-		return external.Refuse(r.reason), nil
+		r.verdict = external.Refuse(r.reason)
 	}
+	if r.overrules {
+		r.verdict = r.verdict.Overruling()
+	}
+	return nil
+}
+
+func (r *resolution) run(cmd *cobra.Command, db *inspect.Database, _ []string) error {
+	op, err := r.read(cmd.Context(), db)
+	if err != nil {
+		return cli.Explained(db, err)
+	}
+	shown := inspect.OperationOf(&op)
+	if !cmd.Flags().Changed("fence") {
+		if err := cli.WriteText(cmd.ErrOrStderr(), operationText(&shown)); err != nil {
+			return err
+		}
+		return exit.Usage("which one did you look at? Compare the operation above with the provider's books, then give --fence %d", op.Fence)
+	}
+	if err := r.store(cmd.Context(), db, op); err != nil {
+		return err
+	}
+	if r.JSON {
+		if op, err = r.read(cmd.Context(), db); err != nil {
+			return fmt.Errorf("the verdict is stored, and the operation cannot be read: %w", err)
+		}
+		shown = inspect.OperationOf(&op)
+	}
+	return r.Write(cmd, &shown, []string{r.follows})
 }
 
 // read returns the operation that the command line names.
@@ -148,9 +141,12 @@ func (r *resolution) read(ctx context.Context, db *inspect.Database) (external.O
 	return status.Operation, err
 }
 
-// acceptable says why an operation is not resolved.
-func (r *resolution) acceptable(op external.Operation) error {
+// store stores the verdict on an operation that was looked at, or says why not.
+func (r *resolution) store(ctx context.Context, db *inspect.Database, op external.Operation) error {
 	name := inspect.Name(op.Scope, op.Tool, op.Key)
+	decided := func(op external.Operation) error {
+		return fmt.Errorf("%s has a verdict: %s; nothing is stored. --overrule with --fence %d replaces it", name, op.Decision(), op.Fence)
+	}
 	switch {
 	case r.cleared && (op.State != external.Done || op.Twice == ""):
 		return fmt.Errorf("%s has not happened twice, or has no answer yet", name)
@@ -161,40 +157,21 @@ func (r *resolution) acceptable(op external.Operation) error {
 	case op.Fence != r.fence:
 		return fmt.Errorf("%s has changed: its fence is %d by now, and not %d; look at it again with `dedup parked`", name, op.Fence, r.fence)
 	}
-	return nil
-}
-
-func decided(op external.Operation) error {
-	return fmt.Errorf("%s has a verdict: %s; nothing is stored. --overrule with --fence %d replaces it", inspect.Name(op.Scope, op.Tool, op.Key), op.Decision(), op.Fence)
-}
-
-func store(ctx context.Context, db *inspect.Database, op external.Operation, v external.Verdict) error {
 	ctx, cancel := context.WithTimeout(ctx, db.Timeout)
 	defer cancel()
-	err := db.Tools.Resolve(ctx, op, v)
-	first, ok := errors.AsType[*external.VerdictError](err)
+	err := db.Tools.Resolve(ctx, op, r.verdict.By(r.actor))
+	first, isDecided := errors.AsType[*external.VerdictError](err)
 	switch {
-	case ok:
+	case isDecided:
 		return decided(first.Operation)
 	case errors.Is(err, dedup.ErrInFlight) && op.State == external.Running:
-		return fmt.Errorf("%s is running: an attempt may be under way; wait until it has ended, and look at it again", inspect.Name(op.Scope, op.Tool, op.Key))
+		return fmt.Errorf("%s is running: an attempt may be under way; wait until it has ended, and look at it again", name)
 	case errors.Is(err, dedup.ErrInFlight):
-		return fmt.Errorf("%s has changed in this moment, and nothing is stored; look at it again with `dedup parked`", inspect.Name(op.Scope, op.Tool, op.Key))
+		return fmt.Errorf("%s has changed in this moment, and nothing is stored; look at it again with `dedup parked`", name)
 	case errors.Is(err, dedup.ErrInvalid):
 		return exit.Usage("%w", err)
 	case err != nil && ctx.Err() != nil:
 		return fmt.Errorf("whether the verdict is stored is not known; look with `dedup parked`: %w", err)
 	}
 	return err
-}
-
-// outcome says what follows.
-func (r *resolution) outcome() string {
-	if r.cleared {
-		return "stored: it is listed no longer"
-	}
-	if r.never {
-		return "stored: it is pending, and a process that has the tool attempts it again"
-	}
-	return "stored: a process that has the tool records it"
 }

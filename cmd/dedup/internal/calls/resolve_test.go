@@ -11,7 +11,6 @@ import (
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/external"
 	"github.com/tooldedup/dedup/internal/exit"
-	"github.com/tooldedup/dedup/internal/pgtest"
 )
 
 // advance is what a process with the tool does.
@@ -159,7 +158,7 @@ func TestResolveTwice(t *testing.T) {
 	require.ErrorIs(t, err, dedup.ErrRefused)
 }
 
-// What is open is listed, by age and by pages, and can be resolved.
+// What is open is listed, by age, and can be resolved.
 func TestOpen(t *testing.T) {
 	t.Parallel()
 
@@ -167,22 +166,12 @@ func TestOpen(t *testing.T) {
 	require.Equal(t, outcome{exit.OK, "", "Nothing is open.\n"}, b.dedup(t, "parked", "--open"))
 	b.exec(t, `INSERT INTO tool_effect (scope, tool, key, state, fence, tries, looked, fingerprint, created_at, changed_at, due_at, sent_until, note)
 		SELECT 'acme', 'pay', 'k' || n, 'running', n, 9, false, decode(repeat('07', 32), 'hex'), now() - n * interval '1 minute', now(), now(), now() - interval '1 minute', '403' FROM generate_series(1, 25) n`)
-	seen, after := []string{}, ""
-	for range 3 {
-		got := b.dedup(t, "parked", "--open", "--json", "--limit", "10", "--after", after)
-		require.Equal(t, exit.OK, got.code, got.errOut)
-		for _, op := range operations(t, got.out) {
-			seen, after = append(seen, op.Key), op.Cursor
-		}
-	}
-	require.Len(t, seen, 25)
-	require.Equal(t, []string{"k25", "k1"}, []string{seen[0], seen[24]}, "the oldest first")
+	all := b.parked(t, "--open")
+	require.Len(t, all, 25)
+	require.Equal(t, []string{"k25", "k1"}, []string{all[0].Key, all[24].Key}, "the oldest first")
 	require.Len(t, b.parked(t, "--open", "--older-than", "20m30s"), 5)
 	require.Empty(t, b.parked(t))
-	require.Equal(t, exit.Misused, b.dedup(t, "parked", "--older-than", "1h").code)
-	require.Equal(t, exit.Misused, b.dedup(t, "parked", "--open", "--older-than", "-1h").code)
-
-	require.Equal(t, exit.OK, b.resolve(t, b.parked(t, "--open")[0], "--refuse").code)
+	require.Equal(t, exit.OK, b.resolve(t, all[0], "--refuse").code)
 	require.Equal(t, external.Done, b.advance(t, "k25").State)
 }
 
@@ -216,10 +205,6 @@ func TestResolveRefused(t *testing.T) {
 
 	op.Key = "order-8"
 	fails(op, "dedup: there is no operation acme pay order-8", "--never")
-
-	got := run(t.Context(), "resolve", "acme", "pay", "k", "--never", "--reason", "r", "--database-url", pgtest.NewEmpty(t).URL)
-	require.Equal(t, exit.Failed, got.code)
-	require.Contains(t, got.errOut, "`dedup migrate up` makes what is missing")
 }
 
 // A pending operation is cancelled.
@@ -253,25 +238,4 @@ func TestResolveTimeout(t *testing.T) {
 	got := b.resolve(t, op, "--refuse", "--timeout", "2s")
 	require.Equal(t, exit.Failed, got.code)
 	require.Contains(t, got.errOut, "whether the verdict is stored is not known; look with `dedup parked`")
-}
-
-func TestResolveUsage(t *testing.T) {
-	t.Parallel()
-
-	b := setupOutside(t)
-	for _, args := range [][]string{
-		{}, {"acme", "pay"}, {"acme", "pay", "k", "more"},
-		{"acme", "pay", "k"}, {"acme", "pay", "k", "--never"}, {"acme", "pay", "k", "--never", "--reason", ""},
-		{"acme", "pay", "k", "--reason", "r"}, {"acme", "pay", "k", "--never", "--refuse", "--reason", "r"},
-		{"acme", "pay", "k", "--never", "--happened", "{}", "--reason", "r"},
-		{"acme", "pay", "k", "--happened", "", "--reason", "r"}, {"acme", "pay", "k", "--happened", "{id:1}", "--reason", "r"},
-		{"acme", "pay", "k", "--happened", "\"\xff\"", "--reason", "r"},
-		{"acme", "pay", "", "--never", "--reason", "r"}, {"acme", "pay", "k", "--never", "--reason", "r", "--fence", "x"},
-		{"acme", "pay", "k", "--never", "--reason", "r", "--timeout", "0s"},
-	} {
-		got := b.dedup(t, append([]string{"resolve"}, args...)...)
-		require.Equal(t, exit.Misused, got.code, args)
-		require.Empty(t, got.out)
-		require.Contains(t, got.errOut, "--help` for help")
-	}
 }

@@ -1,7 +1,6 @@
 package calls
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"time"
@@ -28,30 +27,26 @@ a claim that is rolled back; else nothing is written.
 func Show() *cobra.Command {
 	var q cli.Query
 	var result bool
-	cmd := &cobra.Command{
+	cmd := q.Command(&cobra.Command{
 		Use:   "show SCOPE TOOL KEY",
 		Short: "Show what became of a call",
 		Long:  showLong,
 		Example: `  dedup show acme refund order-7
   dedup show acme refund order-7 --result --json | jq .result`,
 		Args: cobra.ExactArgs(3),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return q.With(cmd, func(ctx context.Context, db *inspect.Database) error {
-				call, err := db.Call(ctx, args[0], args[1], args[2])
-				if err != nil {
-					return q.Explained(err)
-				}
-				if !result {
-					call.Hide()
-				}
-				if q.JSON {
-					return q.Write(cmd, call, nil)
-				}
-				return writeCall(cmd.OutOrStdout(), call)
-			})
-		},
-	}
-	q.AddFlags(cmd, "call")
+	}, "call", func(cmd *cobra.Command, db *inspect.Database, args []string) error {
+		call, err := db.Call(cmd.Context(), args[0], args[1], args[2])
+		if err != nil {
+			return cli.Explained(db, err)
+		}
+		if !result {
+			call.Hide()
+		}
+		if q.JSON {
+			return q.Write(cmd, call, nil)
+		}
+		return writeCall(cmd.OutOrStdout(), call)
+	})
 	q.AddOrder(cmd)
 	cmd.Flags().BoolVar(&result, "result", false, "show the result, or the refusal, as well")
 	return cmd

@@ -1,7 +1,6 @@
 package calls
 
 import (
-	"context"
 	"fmt"
 	"time"
 
@@ -21,38 +20,36 @@ func Stats() *cobra.Command {
 	var q cli.Query
 	var since time.Duration
 	var by string
-	cmd := &cobra.Command{
+	cmd := q.Command(&cobra.Command{
 		Use:   "stats",
 		Short: "Say how many calls of each tool were duplicates",
 		Long:  statsLong,
 		Example: `  dedup stats --since 1h
   dedup stats --by outcome --json | jq 'select(.outcome == "unknown")'`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		PreRunE: func(*cobra.Command, []string) error {
 			switch {
-			case since <= 0 || since > inspect.Kept:
+			case since == 0 || since > inspect.Kept:
 				return exit.Usage("--since must be more than 0 and at most 14d")
 			case by != "tool" && by != "outcome":
 				return exit.Usage("--by must be tool or outcome")
 			}
-			return q.With(cmd, func(ctx context.Context, db *inspect.Database) error {
-				recorded, err := db.Recorded(ctx, since, 1)
-				if err != nil {
-					return q.Explained(err)
-				}
-				if len(recorded) == 0 {
-					cmd.PrintErrf("Nothing was recorded in the last %s. Sweepers with RecordStats record.\n", inspect.Lasting(since))
-				}
-				for _, c := range inspect.Tally(recorded, by == "outcome") {
-					if err := q.Write(cmd, &c, countText(&c)); err != nil {
-						return err
-					}
-				}
-				return nil
-			})
+			return nil
 		},
-	}
-	q.AddFlags(cmd, "row")
+	}, "row", func(cmd *cobra.Command, db *inspect.Database, _ []string) error {
+		recorded, err := db.Recorded(cmd.Context(), since, 1)
+		if err != nil {
+			return cli.Explained(db, err)
+		}
+		if len(recorded) == 0 {
+			cmd.PrintErrf("Nothing was recorded in the last %s. Sweepers with RecordStats record.\n", inspect.Lasting(since))
+		}
+		for _, c := range inspect.Tally(recorded, by == "outcome") {
+			if err := q.Write(cmd, &c, countText(&c)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 	cli.AddDuration(cmd, &since, "since", 24*time.Hour, "how far back, up to 14d")
 	cmd.Flags().StringVar(&by, "by", "tool", "one row for each `what`: tool, or outcome of each tool")
 	_ = cmd.RegisterFlagCompletionFunc("by", cobra.FixedCompletions([]string{"tool", "outcome"}, cobra.ShellCompDirectiveNoFileComp)) // the flag is there

@@ -6,7 +6,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tooldedup/dedup/internal/exit"
-	"github.com/tooldedup/dedup/internal/pgtest"
 )
 
 // row is a line of `dedup stats --json`.
@@ -56,13 +55,4 @@ func TestStats(t *testing.T) {
 	require.Contains(t, b.dedup(t, "stats", "--by", "outcome").out, "refund: unknown\n  calls         5\n")
 
 	require.Contains(t, b.dedup(t, "stats", "--since", "10m").errOut, "Nothing was recorded in the last 10 min.")
-	for _, args := range [][]string{{"x"}, {"--since", "0s"}, {"--since", "337h"}, {"--by", "scope"}, {"--timeout", "0s"}} {
-		got := b.dedup(t, append([]string{"stats"}, args...)...)
-		require.Equal(t, exit.Misused, got.code, args)
-		require.Contains(t, got.errOut, "--help` for help")
-	}
-
-	without := run(t.Context(), "stats", "--database-url", pgtest.NewEmpty(t).URL)
-	require.Equal(t, exit.Failed, without.code)
-	require.Contains(t, without.errOut, "`dedup migrate up` makes what is missing")
 }

@@ -1,7 +1,6 @@
 package calls_test
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -10,22 +9,19 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/dedupweb"
 	"github.com/tooldedup/dedup/external"
 	"github.com/tooldedup/dedup/internal/exit"
-	"github.com/tooldedup/dedup/internal/pgtest"
 )
 
 // desk is a database, the command and the console of a team, and the provider's books. Every
 // attempt after the first has an effect, and its answer is lost: the operation is parked anew.
 type desk struct {
+	*bundle
 	t       *testing.T
-	url     string
-	pool    *pgxpool.Pool
 	command *external.Tools // looks; it has no tool
 	console http.Handler
 
@@ -36,16 +32,14 @@ type desk struct {
 
 func newDesk(t *testing.T) *desk {
 	t.Helper()
-	db := pgtest.New(t)
-	d := &desk{t: t, url: db.URL, pool: db.Pool(t), sent: map[string]int{}, books: map[string][]string{}}
-	deduper, err := dedup.New(d.pool, nil)
-	require.NoError(t, err)
-	d.command, err = external.New(deduper, nil)
+	d := &desk{t: t, bundle: setup(t, nil), sent: map[string]int{}, books: map[string][]string{}}
+	var err error
+	d.command, err = external.New(d.d, nil)
 	require.NoError(t, err)
 	access := func(r *http.Request) dedupweb.Access {
 		return dedupweb.Access{Name: r.Header.Get("Who"), Keys: true, Act: true}
 	}
-	d.console, err = dedupweb.New(deduper, dedupweb.Options{Access: access, Tools: d.command})
+	d.console, err = dedupweb.New(d.d, dedupweb.Options{Access: access, Tools: d.command})
 	require.NoError(t, err)
 	return d
 }
@@ -55,21 +49,14 @@ func (d *desk) restart() (*external.Tools, *external.Handle[payment, receipt]) {
 	d.t.Helper()
 	deduper, err := dedup.New(d.pool, nil)
 	require.NoError(d.t, err)
-	tools, err := external.New(deduper, nil)
-	require.NoError(d.t, err)
-	h, err := external.Add(tools, external.Tool[payment, receipt]{
-		Name: "pay", Ref: func(r receipt) string { return r.ID },
-		Perform: func(_ context.Context, a external.Attempt, _ payment) (receipt, error) {
-			d.mu.Lock()
-			defer d.mu.Unlock()
-			if d.sent[a.CallKey]++; d.sent[a.CallKey] > 1 {
-				d.books[a.CallKey] = append(d.books[a.CallKey], fmt.Sprint("re_", d.sent[a.CallKey]))
-			}
-			return receipt{}, errLost
-		},
+	return payTools(d.t, deduper, func(a external.Attempt) (receipt, error) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if d.sent[a.CallKey]++; d.sent[a.CallKey] > 1 {
+			d.books[a.CallKey] = append(d.books[a.CallKey], fmt.Sprint("re_", d.sent[a.CallKey]))
+		}
+		return receipt{}, errLost
 	})
-	require.NoError(d.t, err)
-	return tools, h
 }
 
 // park makes a call that did not happen, and nobody knows.
@@ -136,7 +123,7 @@ func (p *person) try() bool {
 	if p.console {
 		return p.post(verdict, result)
 	}
-	args := []string{"resolve", "acme", "pay", p.key, "--fence", fmt.Sprint(p.fence), "--reason", "in the books", "--actor", p.name, "--database-url", p.d.url}
+	args := []string{"resolve", "acme", "pay", p.key, "--fence", fmt.Sprint(p.fence), "--reason", "in the books", "--actor", p.name}
 	if p.says == "overrule" {
 		args = append(args, "--overrule")
 	}
@@ -145,7 +132,7 @@ func (p *person) try() bool {
 	} else {
 		args = append(args, "--"+verdict)
 	}
-	got := run(p.d.t.Context(), args...)
+	got := p.d.dedup(p.d.t, args...)
 	require.Contains(p.d.t, []int{exit.OK, exit.Failed}, got.code, got.errOut)
 	return got.code == exit.OK
 }

@@ -1,3 +1,5 @@
+// Package cli is what the commands of the program dedup have in common: the
+// root command, groups of commands, the database that a command asks, and how entries are written.
 package cli
 
 import (

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"errors"
-	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -12,7 +11,7 @@ import (
 
 const day = 24 * time.Hour
 
-// AddDuration adds a flag of a duration, which may begin with days: 7d, 1d12h, 30s.
+// AddDuration adds a flag of a duration, which is not negative and may begin with days: 7d, 1d12h, 30s.
 func AddDuration(cmd *cobra.Command, d *time.Duration, name string, value time.Duration, usage string) {
 	*d = value
 	cmd.Flags().Var((*duration)(d), name, usage+"; 30s, 5m, 2h, 7d")
@@ -27,13 +26,7 @@ func (d *duration) String() string {
 	if of >= 2*day && of%day == 0 {
 		return strconv.FormatInt(int64(of/day), 10) + "d"
 	}
-	text := of.String()
-	for _, zero := range []string{"m0s", "h0m"} {
-		if strings.HasSuffix(text, zero) {
-			text = text[:len(text)-len("0s")]
-		}
-	}
-	return text
+	return strings.NewReplacer("h0m0s", "h", "m0s", "m").Replace(of.String())
 }
 
 // Type implements pflag.Value.
@@ -41,18 +34,15 @@ func (*duration) Type() string { return "duration" }
 
 // Set implements pflag.Value.
 func (d *duration) Set(text string) error {
-	days, rest, found := strings.Cut(text, "d")
-	if !found {
-		days, rest = "0", text
+	if days, rest, found := strings.Cut(text, "d"); found {
+		if n, err := strconv.ParseUint(days, 10, 32); err == nil {
+			text = strconv.FormatUint(24*n, 10) + "h" + rest
+		}
 	}
-	n, err := strconv.ParseUint(days, 10, 32)
-	var more time.Duration
-	if err == nil && (rest != "" || !found) {
-		more, err = time.ParseDuration(rest)
-	}
-	if err != nil || n > uint64(math.MaxInt64/day) || found && (more < 0 || time.Duration(n)*day > math.MaxInt64-more) {
+	of, err := time.ParseDuration(text)
+	if err != nil || of < 0 {
 		return errors.New("it is no duration such as 30s, 5m, 2h or 7d")
 	}
-	*d = duration(time.Duration(n)*day + more)
+	*d = duration(of)
 	return nil
 }

@@ -19,14 +19,14 @@ func TestDurations(t *testing.T) {
 	require.Equal(t, 36*time.Hour, d)
 	require.Equal(t, "36h", cmd.Flag("since").DefValue)
 	for text, want := range map[string]time.Duration{
-		"7d": 7 * 24 * time.Hour, "1d12h": 36 * time.Hour, "90m": 90 * time.Minute, "0d30s": 30 * time.Second, "-5s": -5 * time.Second, "0": 0,
+		"7d": 7 * 24 * time.Hour, "1d12h": 36 * time.Hour, "90m": 90 * time.Minute, "0d30s": 30 * time.Second, "0": 0,
 	} {
 		require.NoError(t, cmd.Flags().Set("since", text), text)
 		require.Equal(t, want, d, text)
 		require.NoError(t, cmd.Flags().Set("since", cmd.Flag("since").Value.String()), "it reads what it writes")
 		require.Equal(t, want, d, text)
 	}
-	for _, text := range []string{"", "d", "7", "7days", "d7", "1d-1h", "-1d", "1.5d", "106752d", "106751d24h", "x"} {
+	for _, text := range []string{"", "d", "7", "-5s", "7days", "d7", "1d-1h", "-1d", "1.5d", "106752d", "106751d24h", "x"} {
 		require.ErrorContains(t, cmd.Flags().Set("since", text), "7d", text)
 	}
 }

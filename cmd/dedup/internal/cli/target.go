@@ -15,6 +15,9 @@ import (
 // urlVariable names the database where --database-url does not.
 const urlVariable = "DATABASE_URL"
 
+// connectWait bounds connecting where the URL names no connect_timeout.
+const connectWait = 10 * time.Second
+
 // Target is the database and the schema that a command line names.
 type Target struct{ URL, Schema string }
 
@@ -24,9 +27,6 @@ func (t *Target) AddFlags(cmd *cobra.Command) {
 	set.StringVar(&t.URL, "database-url", "", "`URL` of the database, postgres://… (default $"+urlVariable+")")
 	set.StringVar(&t.Schema, "schema", "public", "`name` of the schema that holds the table; a search_path in the URL does not matter")
 }
-
-// connectWait bounds connecting where the URL names no connect_timeout.
-const connectWait = 10 * time.Second
 
 // Config is how a command makes a pool of connections to the target. The error is an
 // [*exit.UsageError].

@@ -1,3 +1,5 @@
+// Package console has the command `dedup console`, which serves the console of package
+// dedupweb on this machine to the one person who is given its link.
 package console
 
 import (
@@ -38,16 +40,18 @@ type serving struct {
 func Command() *cobra.Command {
 	var q cli.Query
 	var s serving
-	cmd := &cobra.Command{
+	cmd := q.Command(&cobra.Command{
 		Use:     "console",
 		Short:   "Serve the console on this machine",
 		Long:    long,
 		Example: `  dedup console --act`,
-		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return s.run(cmd, &q) },
-	}
-	q.Target.AddFlags(cmd)
-	cli.AddTimeout(cmd, &q.Timeout)
+		PreRunE: func(*cobra.Command, []string) error {
+			if s.actor == "" {
+				return exit.Usage("who looks? Give an --actor")
+			}
+			return loopback(s.listen)
+		},
+	}, "", s.run)
 	set := cmd.Flags()
 	set.StringVar(&s.listen, "listen", "127.0.0.1:0", "`address` to listen on; port 0 is a free one")
 	set.BoolVar(&s.results, "results", false, "show results and refusals as well")
@@ -57,30 +61,22 @@ func Command() *cobra.Command {
 	return cmd
 }
 
-func (s *serving) run(cmd *cobra.Command, q *cli.Query) error {
-	if s.actor == "" {
-		return exit.Usage("who looks? Give an --actor")
-	}
-	if err := loopback(s.listen); err != nil {
+func (s *serving) run(cmd *cobra.Command, db *inspect.Database, _ []string) error {
+	login := newLogin(dedupweb.Access{Name: s.actor, Keys: true, Results: s.results, Act: s.act})
+	console, err := dedupweb.New(db.D, dedupweb.Options{Access: login.access, Tools: db.Tools})
+	if err != nil {
 		return err
 	}
-	return q.With(cmd, func(ctx context.Context, db *inspect.Database) error {
-		login := newLogin(dedupweb.Access{Name: s.actor, Keys: true, Results: s.results, Act: s.act})
-		console, err := dedupweb.New(db.D, dedupweb.Options{Access: login.access, Tools: db.Tools})
-		if err != nil {
-			return err
-		}
-		var config net.ListenConfig
-		listener, err := config.Listen(ctx, "tcp", s.listen)
-		if err != nil {
-			return err
-		}
-		if _, err := fmt.Fprintf(cmd.OutOrStdout(), "http://%s%s\n", listener.Addr(), login.link()); err != nil {
-			_ = listener.Close()
-			return fmt.Errorf("writing: %w", err)
-		}
-		return serve(ctx, listener, login.before(console))
-	})
+	var config net.ListenConfig
+	listener, err := config.Listen(cmd.Context(), "tcp", s.listen)
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintf(cmd.OutOrStdout(), "http://%s%s\n", listener.Addr(), login.link()); err != nil {
+		_ = listener.Close()
+		return fmt.Errorf("writing: %w", err)
+	}
+	return serve(cmd.Context(), listener, login.before(console))
 }
 
 // serve serves until ctx ends.

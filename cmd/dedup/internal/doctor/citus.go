@@ -1,10 +1,12 @@
 package doctor
 
-// colocation is where an effect's tables lie: those that are distributed by hash, and those of one
-// shard. Reference tables lie on every node. Whether the table itself is distributed is part of
-// the schema's check.
-func colocation() check {
-	return check{
+// citusChecks are where an effect's tables lie: those that are distributed by hash, and those of one
+// shard; and what completes commits that span nodes. Reference tables lie on every node. Whether the
+// table itself is distributed is part of the schema's check. The maintenance daemon is a background
+// worker of each database. It is started by the first session that uses Citus there, if
+// max_worker_processes leaves room for it.
+func citusChecks() []check {
+	return []check{{
 		id: "citus", ofTable: true, only: hasCitus, otherwise: "no Citus",
 		sql: `SELECT ours.logicalrelid::text AS ours, others.names AS others, others.names IS NULL AS sound, others.names IS NOT NULL AS apart
   FROM target
@@ -14,21 +16,15 @@ func colocation() check {
          FROM pg_catalog.pg_dist_partition d
         WHERE d.colocationid <> ours.colocationid AND d.colocationid <> 0
           AND d.partmethod IN ('h', 'n') AND d.repmodel <> 't') AS others`,
-		judge: []judgement{{
-			id: "citus_not_colocated", severity: SeverityWarning, when: "apart",
-			what: "distributed tables are not co-located with {ours}: an effect on one of them and its record lie on different nodes. " +
+		judge: []Finding{{
+			ID: "citus_not_colocated", Severity: SeverityWarning, when: "apart",
+			What: "distributed tables are not co-located with {ours}: an effect on one of them and its record lie on different nodes. " +
 				"They are committed together by two-phase commit, slower, and visible on one node before the other; DoStatement cannot join them",
-			evidence: "not co-located: {others}",
-			fix: `for tables that effects write to: distribute them by a tenant column of the type of scope, text COLLATE "C", and SELECT update_distributed_table_colocation('…', colocate_with => 'tool_dedup'). ` +
+			Evidence: "not co-located: {others}",
+			Fix: `for tables that effects write to: distribute them by a tenant column of the type of scope, text COLLATE "C", and SELECT update_distributed_table_colocation('…', colocate_with => 'tool_dedup'). ` +
 				`Citus refuses that for every other type and collation, and to change them afterwards: SELECT undistribute_table('…'), ALTER TABLE … ALTER COLUMN … TYPE text COLLATE "C", and distribute it again`,
-		}, {id: "citus", severity: SeverityOK, when: "sound", evidence: "every distributed table is co-located with {ours}"}},
-	}
-}
-
-// maintenance is what completes commits that span nodes: a background worker of each database. It
-// is started by the first session that uses Citus there, if max_worker_processes leaves room for it.
-func maintenance() check {
-	return check{
+		}, sound("citus", "sound", "every distributed table is co-located with {ours}")},
+	}, {
 		id: "citus_maintenance", ofTable: true, only: hasCitus, on: byCitus,
 		sql: `SELECT workers.setting AS workers, daemon.running, NOT daemon.running AND NOT daemon.visible AS unseen, NOT daemon.running AND daemon.visible AS gone
   FROM pg_catalog.pg_settings workers,
@@ -37,16 +33,15 @@ func maintenance() check {
                          FROM pg_catalog.pg_stat_activity a
                         WHERE a.datname = current_database() AND a.backend_type LIKE 'Citus Maintenance Daemon%') AS running) AS daemon
  WHERE workers.name = 'max_worker_processes'`,
-		judge: []judgement{{
-			id: "citus_no_maintenance", severity: SeverityError, when: "gone",
-			what: "Citus's maintenance daemon does not run for this database: a two-phase COMMIT that is cut in the middle stays half done and keeps its locks, " +
+		judge: []Finding{{
+			ID: "citus_no_maintenance", Severity: SeverityError, when: "gone",
+			What: "Citus's maintenance daemon does not run for this database: a two-phase COMMIT that is cut in the middle stays half done and keeps its locks, " +
 				"so that calls of its identity hang, and nobody ends distributed deadlocks",
-			evidence: "max_worker_processes = {workers}, and there is no daemon",
-			fix:      "raise max_worker_processes in postgresql.conf, to one for each database with Citus beside those for logical replication and parallel queries, and restart the server",
-		}, {
-			id: "citus_maintenance", severity: SeverityUnknown, when: "unseen", what: notReadable,
-			evidence: "max_worker_processes = {workers}, and this role may not see whether the maintenance daemon runs",
-			fix:      "grant the role pg_read_all_stats",
-		}, {id: "citus_maintenance", severity: SeverityOK, when: "running", evidence: "the daemon runs"}},
-	}
+			Evidence: "max_worker_processes = {workers}, and there is no daemon",
+			Fix:      "raise max_worker_processes in postgresql.conf, to one for each database with Citus beside those for logical replication and parallel queries, and restart the server",
+		},
+			unread("citus_maintenance", "unseen", "max_worker_processes = {workers}, and this role may not see whether the maintenance daemon runs", "grant the role pg_read_all_stats"),
+			sound("citus_maintenance", "running", "the daemon runs"),
+		},
+	}}
 }

@@ -9,11 +9,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
 	"github.com/tooldedup/dedup/cmd/dedup/internal/cli"
-	"github.com/tooldedup/dedup/internal/exit"
 )
 
 const long = `Look for every condition under which the promise would be false: in the tables, in
@@ -39,7 +37,7 @@ and 2 when the command line cannot be carried out.`
 // Command returns the command `dedup doctor`.
 func Command() *cobra.Command {
 	var s session
-	var asJSON, strict bool
+	var strict bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Name everything that makes the promise false, with the fix",
@@ -47,39 +45,26 @@ func Command() *cobra.Command {
 		Example: `  dedup doctor --database-url postgres://app:password@localhost:5432/mydb
   dedup doctor --json --strict`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return s.run(cmd, asJSON, strict) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return s.run(cmd, strict) },
 	}
-	s.AddFlags(cmd)
-	set := cmd.Flags()
-	set.BoolVar(&asJSON, "json", false, "write the findings as JSON")
-	set.BoolVar(&strict, "strict", false, "let warnings, and what could not be read, fail as well")
-	cli.AddTimeout(cmd, &s.timeout)
+	s.AddFlags(cmd, "write the findings as JSON")
+	cmd.Flags().BoolVar(&strict, "strict", false, "let warnings, and what could not be read, fail as well")
 	cli.AddDuration(cmd, &s.overdue, "overdue", time.Hour, "how long records and effects may be due before it is a warning")
 	return cmd
 }
 
-func (s *session) run(cmd *cobra.Command, asJSON, strict bool) error {
-	ctx := cmd.Context()
-	config, err := s.Config("dedup doctor")
-	if err != nil {
+func (s *session) run(cmd *cobra.Command, strict bool) (err error) {
+	const oneBesideForPoolers = 2
+	if s.pool, err = s.Pool(cmd, oneBesideForPoolers, 0); err != nil {
 		return err
-	}
-	if err := cli.CheckTimeout(s.timeout); err != nil {
-		return err
-	}
-	if s.overdue < 0 {
-		return exit.Usage("--overdue must not be negative")
-	}
-	config.MaxConns, config.MinConns, config.MinIdleConns = 2, 0, 0
-	if s.pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
-		return exit.Usage("the database's URL: %w", err)
 	}
 	defer s.pool.Close()
+	ctx := cmd.Context()
 	subject, err := s.introduce(ctx)
-	if err != nil {
-		if ctx.Err() != nil {
-			return err
-		}
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return err
+	case err != nil:
 		return fmt.Errorf("doctor: nothing was looked at: %w", err)
 	}
 	found, err := examine(ctx, s)
@@ -88,7 +73,7 @@ func (s *session) run(cmd *cobra.Command, asJSON, strict bool) error {
 	}
 	r := newReport(subject, found)
 	write := r.writeText
-	if asJSON {
+	if s.JSON {
 		write = r.writeJSON
 	}
 	if err := write(cmd.OutOrStdout()); err != nil {

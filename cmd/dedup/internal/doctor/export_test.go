@@ -1,23 +1,32 @@
 package doctor
 
-import "github.com/tooldedup/dedup/cmd/dedup/internal/cli"
+import (
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tooldedup/dedup/cmd/dedup/internal/cli"
+)
 
 // EffectsSQL is what the checks of effects read of the tables of a schema, with the parameter.
-func EffectsSQL(schema string) (sql []string, given string) {
-	s := &session{Target: cli.Target{Schema: schema}}
-	for _, c := range []check{effects(), forgotten()} {
-		sql = append(sql, givenSQL+s.rows(c.sql, true))
+func EffectsSQL(schema string) (sql []string, given pgx.NamedArgs) {
+	s := &session{Query: cli.Query{Target: cli.Target{Schema: schema}}}
+	for _, c := range upkeepChecks() {
+		if c.only == hasEffects {
+			sql = append(sql, targetSQL+s.rowsSQL(c.sql, true))
+		}
 	}
 	return sql, s.given()
 }
 
-// Declared are the ids of the checks, and those of the errors and warnings of the table.
+// Declared are the ids of the checks, and those of the errors and warnings of the table. What the examiner
+// finds has ids of its own.
 func Declared() (checked, found []string) {
 	for _, c := range checks() {
 		checked = append(checked, c.id)
 		for _, j := range c.judge {
-			if j.severity == SeverityError || j.severity == SeverityWarning {
-				found = append(found, j.id)
+			if (j.Severity == SeverityError || j.Severity == SeverityWarning) && !strings.HasPrefix(j.ID, "{") {
+				found = append(found, j.ID)
 			}
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/tooldedup/dedup/internal/examiner"
 	"github.com/tooldedup/dedup/internal/inspect"
 )
 
@@ -17,18 +18,42 @@ import (
 // One that is idle shows its mode at once, a busy one may take a few looks.
 const poolerLooks = 8
 
-// What a server says of a prepared statement that another client of its
-// connection has made, or not made.
-const (
-	codePreparedExists  = "42P05"
-	codePreparedMissing = "26000"
-)
+// pooler is whether a pooler stands before the server and, by its behaviour, whether the exec mode that the
+// URL asks for works through it. A pooler has no way to ask: its console is not for applications.
+func pooler() check {
+	const (
+		evidence = "a transaction pooler that {tracks} prepared statements; exec mode {mode}"
+		fix      = "add default_query_exec_mode=exec (or cache_describe) to the URL; or use PgBouncer 1.21 or later with max_prepared_statements, and the default exec mode"
+	)
+	return check{
+		id: "pooler", look: lookAtPooler,
+		judge: []Finding{
+			sound("pooler", "none", "none"),
+			sound("pooler", "apart", "one that keeps a server connection for each client"),
+			sound("pooler", "sound", evidence),
+			{
+				ID: "pooler_statement_mode", Severity: SeverityError,
+				What:     "the pooler runs single statements and no transactions: every call is refused",
+				Evidence: "{refusal}", Fix: "pool_mode = transaction, or session, in the pooler's configuration",
+			},
+			// It prepares an unnamed statement, which no pooler tracks, in one
+			// round trip and runs in the next what is there by then (measured).
+			{
+				ID: "pooler_exec_mode", Severity: SeverityError, when: "mixed", Evidence: evidence, Fix: fix,
+				What: "outside of transactions the exec mode of this URL can run the statement of another client in place of its own, without an error",
+			},
+			{
+				ID: "pooler_exec_mode", Severity: SeverityError, when: "lost", Evidence: evidence, Fix: fix,
+				What: "the exec mode of this URL prepares statements on one server connection and runs them on another: " +
+					"calls fail with SQLSTATE 42P05 or 26000. None runs twice",
+			},
+		},
+	}
+}
 
-// lookAtPooler finds out whether a pooler stands before the server and, by its
-// behaviour, whether the exec mode that the URL asks for works through it. A
-// pooler has no way to ask: its console is not for applications.
-func lookAtPooler(ctx context.Context, s *session) ([]Finding, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.timeout+inspect.AnswerWait)
+// lookAtPooler watches a pooler by two connections.
+func lookAtPooler(ctx context.Context, s *session) ([]examiner.Row, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.Timeout+inspect.AnswerWait)
 	defer cancel()
 	one, err := s.pool.Acquire(ctx)
 	if err != nil {
@@ -41,85 +66,41 @@ func lookAtPooler(ctx context.Context, s *session) ([]Finding, error) {
 	}
 	// A pooler answers a new connection itself, with a number of its own.
 	if pid == one.Conn().PgConn().PID() {
-		return []Finding{sound("pooler", "none")}, nil
+		return []examiner.Row{{"none": true}}, nil
 	}
 	two, err := s.pool.Acquire(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("a second connection: %w", err)
 	}
 	defer two.Release()
-	if err := beginAndEnd(ctx, one.Conn()); err != nil {
-		return statementMode(ctx, two.Conn(), err)
+	nothing := func(pgx.Tx) error { return nil }
+	if begin := pgx.BeginTxFunc(ctx, one.Conn(), pgx.TxOptions{AccessMode: pgx.ReadOnly, IsoLevel: pgx.ReadCommitted}, nothing); begin != nil {
+		if _, err := serverPID(ctx, two.Conn()); err != nil { // the way is bad for another reason
+			return nil, errors.Join(begin, err)
+		}
+		return []examiner.Row{{"pooler_statement_mode": true, "refusal": begin.Error()}}, nil
 	}
 	shared, err := shareServers(ctx, one.Conn(), two.Conn())
-	if err != nil {
-		return nil, err
-	}
-	if !shared {
-		return []Finding{sound("pooler", "one that keeps a server connection for each client")}, nil
+	if err != nil || !shared {
+		return []examiner.Row{{"apart": true}}, err
 	}
 	tracked, err := tracksPrepared(ctx, one.Conn(), two.Conn())
-	if err != nil {
-		return nil, err
-	}
-	return []Finding{judgeExecMode(one.Conn().Config().DefaultQueryExecMode, tracked)}, nil
+	return []examiner.Row{execMode(one.Conn().Config().DefaultQueryExecMode, tracked)}, err
 }
 
-// judgeExecMode judges an exec mode behind a pooler whose clients share server
-// connections.
-func judgeExecMode(mode pgx.QueryExecMode, tracked bool) Finding {
-	tracking := "that does not track prepared statements"
+// execMode is what an exec mode does behind a pooler whose clients share server connections.
+func execMode(mode pgx.QueryExecMode, tracked bool) examiner.Row {
+	mixed, lost := mode == pgx.QueryExecModeDescribeExec, mode == pgx.QueryExecModeCacheStatement && !tracked
+	row := examiner.Row{"mode": strings.ReplaceAll(mode.String(), " ", "_"), "tracks": "does not track", "mixed": mixed, "lost": lost, "sound": !mixed && !lost}
 	if tracked {
-		tracking = "that tracks prepared statements"
+		row["tracks"] = "tracks"
 	}
-	evidence := fmt.Sprintf("a transaction pooler %s; exec mode %s", tracking, strings.ReplaceAll(mode.String(), " ", "_"))
-	var what string
-	switch {
-	case mode == pgx.QueryExecModeDescribeExec:
-		// It prepares an unnamed statement, which no pooler tracks, in one
-		// round trip and runs in the next what is there by then (measured).
-		what = "outside of transactions the exec mode of this URL can run the statement of another client in place of its own, without an error"
-	case mode == pgx.QueryExecModeCacheStatement && !tracked:
-		what = "the exec mode of this URL prepares statements on one server connection and runs them on another: " +
-			"calls fail with SQLSTATE 42P05 or 26000. None runs twice"
-	default:
-		return sound("pooler", evidence)
-	}
-	return Finding{
-		ID: "pooler_exec_mode", Severity: SeverityError,
-		What:     what,
-		Evidence: evidence,
-		Fix:      "add default_query_exec_mode=exec (or cache_describe) to the URL; or use PgBouncer 1.21 or later with max_prepared_statements, and the default exec mode",
-	}
-}
-
-// statementMode finds out by another connection, after begin has failed with err, whether the pooler
-// allows no transactions. Otherwise the connection is bad for another reason.
-func statementMode(ctx context.Context, conn *pgx.Conn, begin error) ([]Finding, error) {
-	if _, err := serverPID(ctx, conn); err != nil {
-		return nil, errors.Join(begin, err)
-	}
-	return []Finding{{
-		ID: "pooler_statement_mode", Severity: SeverityError,
-		What:     "the pooler runs single statements and no transactions: every call is refused",
-		Evidence: begin.Error(),
-		Fix:      "pool_mode = transaction, or session, in the pooler's configuration",
-	}}, nil
-}
-
-// beginAndEnd reports whether there are transactions at all.
-func beginAndEnd(ctx context.Context, conn *pgx.Conn) error {
-	tx, err := conn.BeginTx(ctx, pgx.TxOptions{AccessMode: pgx.ReadOnly, IsoLevel: pgx.ReadCommitted})
-	if err != nil {
-		return err
-	}
-	return tx.Rollback(ctx)
+	return row
 }
 
 // shareServers reports whether two clients get the same server connection, or one
 // of them several.
 func shareServers(ctx context.Context, one, two *pgx.Conn) (bool, error) {
-	seen := map[uint32]*pgx.Conn{}
 	last := map[*pgx.Conn]uint32{}
 	for range poolerLooks {
 		// One asks once more: where a pooler lets two server connections take
@@ -129,13 +110,11 @@ func shareServers(ctx context.Context, one, two *pgx.Conn) (bool, error) {
 			if err != nil {
 				return false, err
 			}
-			if owner := seen[pid]; owner != nil && owner != conn {
+			before := last[conn]
+			last[conn] = pid
+			if before != 0 && before != pid || last[one] == last[two] {
 				return true, nil
 			}
-			if before := last[conn]; before != 0 && before != pid {
-				return true, nil
-			}
-			seen[pid], last[conn] = conn, pid
 		}
 	}
 	return false, nil
@@ -182,9 +161,10 @@ func tracksPrepared(ctx context.Context, one, two *pgx.Conn) (bool, error) {
 	return true, nil
 }
 
+// judgePrepared judges what a server says of a statement that another client has prepared, or not prepared.
 func judgePrepared(err error) (bool, error) {
-	var server *pgconn.PgError
-	if errors.As(err, &server) && (server.Code == codePreparedExists || server.Code == codePreparedMissing) {
+	const exists, missing = "42P05", "26000"
+	if server, ok := errors.AsType[*pgconn.PgError](err); ok && (server.Code == exists || server.Code == missing) {
 		return false, nil
 	}
 	return false, fmt.Errorf("preparing a statement: %w", err)

@@ -11,26 +11,16 @@ import (
 	"github.com/tooldedup/dedup/internal/pgtest"
 )
 
-func TestJudgeExecMode(t *testing.T) {
+func TestExecMode(t *testing.T) {
 	t.Parallel()
 
-	for _, tc := range []struct {
-		mode    pgx.QueryExecMode
-		tracked bool
-		want    Severity
-	}{
-		{pgx.QueryExecModeCacheStatement, false, SeverityError},
-		{pgx.QueryExecModeCacheStatement, true, SeverityOK},
-		{pgx.QueryExecModeCacheDescribe, false, SeverityOK},
-		{pgx.QueryExecModeCacheDescribe, true, SeverityOK},
-		{pgx.QueryExecModeDescribeExec, false, SeverityError},
-		{pgx.QueryExecModeDescribeExec, true, SeverityError},
-		{pgx.QueryExecModeExec, false, SeverityOK},
-		{pgx.QueryExecModeExec, true, SeverityOK},
-		{pgx.QueryExecModeSimpleProtocol, false, SeverityOK},
-		{pgx.QueryExecModeSimpleProtocol, true, SeverityOK},
-	} {
-		require.Equal(t, tc.want, judgeExecMode(tc.mode, tc.tracked).Severity, "%s %v", tc.mode, tc.tracked)
+	for _, tracked := range []bool{true, false} {
+		for mode, sound := range map[pgx.QueryExecMode]bool{
+			pgx.QueryExecModeCacheStatement: tracked, pgx.QueryExecModeDescribeExec: false,
+			pgx.QueryExecModeCacheDescribe: true, pgx.QueryExecModeExec: true, pgx.QueryExecModeSimpleProtocol: true,
+		} {
+			require.Equal(t, sound, execMode(mode, tracked)["sound"], "%s %v", mode, tracked)
+		}
 	}
 }
 

@@ -31,29 +31,23 @@ func replication() check {
        SELECT n.evidence, n.value <> '' AND l.value <> 'local' AND r.waiting < ` + `(SELECT ` + waitedFor + ` FROM (SELECT n.value) AS asked)` + ` AS missing
          FROM (` + settingsSQL + `) AS n, (` + settingsSQL + `) AS l
         WHERE n.name = 'synchronous_standby_names' AND l.name = 'synchronous_commit') AS names`,
-		judge: []judgement{{
-			id: "replication", severity: SeverityUnknown, when: "in_recovery",
-			what: notReadable, evidence: "this server is a standby", fix: "run it on the primary",
-		}, {
-			id: "standby_disconnected", severity: SeverityWarning, when: "slots",
-			what: "a standby that has a replication slot is not connected: it lags behind more and more, and WAL is kept for it without end. " +
+		judge: []Finding{unread("replication", "in_recovery", "this server is a standby", "run it on the primary"), {
+			ID: "standby_disconnected", Severity: SeverityWarning, when: "slots",
+			What: "a standby that has a replication slot is not connected: it lags behind more and more, and WAL is kept for it without end. " +
 				"If it takes over all the same, all calls since it left are gone, each with its effect and its record together",
-			evidence: "inactive physical slots: {away}",
-			fix:      "connect the standby, or if it is gone for good drop its slot: SELECT pg_drop_replication_slot('…')",
-		}, {
-			id: "replication", severity: SeverityUnknown, when: "unseen",
-			what: notReadable, evidence: "role {role} may see that {many} connections replicate, and not how", fix: "run: GRANT pg_read_all_stats TO {role}",
-		}, {
-			id: "synchronous_standby_missing", severity: SeverityError, when: "missing",
-			what: "COMMIT waits for more synchronous standbys than are connected: no call is answered. " +
+			Evidence: "inactive physical slots: {away}",
+			Fix:      "connect the standby, or if it is gone for good drop its slot: SELECT pg_drop_replication_slot('…')",
+		}, unread("replication", "unseen", "role {role} may see that {many} connections replicate, and not how", "run: GRANT pg_read_all_stats TO {role}"), {
+			ID: "synchronous_standby_missing", Severity: SeverityError, when: "missing",
+			What: "COMMIT waits for more synchronous standbys than are connected: no call is answered. " +
 				"Each ends in ErrOutcomeUnknown when its context does, and its COMMIT takes effect all the same",
-			evidence: "{names}; connected: {standbys}",
-			fix:      "connect what is missing, or ask for no more than is there: synchronous_standby_names in postgresql.conf, and reload the server",
+			Evidence: "{names}; connected: {standbys}",
+			Fix:      "connect what is missing, or ask for no more than is there: synchronous_standby_names in postgresql.conf, and reload the server",
 		}, {
-			id: "standby_asynchronous", severity: SeverityWarning, when: "asynchronous",
-			what:     "standby {late} replicates asynchronously. If it takes over, " + lostByFailover,
-			evidence: "{standbys}; {names}",
-			fix:      "name it in synchronous_standby_names in postgresql.conf and reload the server; or never let it take over; or accept the loss",
-		}, {id: "replication", severity: SeverityOK, when: "sound", evidence: "{standbys}"}},
+			ID: "standby_asynchronous", Severity: SeverityWarning, when: "asynchronous",
+			What:     "standby {late} replicates asynchronously. If it takes over, " + lostByFailover,
+			Evidence: "{standbys}; {names}",
+			Fix:      "name it in synchronous_standby_names in postgresql.conf and reload the server; or never let it take over; or accept the loss",
+		}, sound("replication", "sound", "{standbys}")},
 	}
 }

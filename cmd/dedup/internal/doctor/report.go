@@ -44,22 +44,9 @@ type Finding struct {
 	// Fix says what to do. Where SQL is all there is to it, it is "run: " and
 	// statements.
 	Fix string `json:"fix,omitempty"`
-}
 
-// sound is a finding of something that is as it should be.
-func sound(id, evidence string) Finding {
-	return Finding{ID: id, Severity: SeverityOK, Evidence: evidence}
-}
-
-const (
-	notReadable = "not readable, so nothing is known about it"
-	// tryAgain is the fix of what could not be read for reasons of its own.
-	tryAgain = "remove the cause and run `dedup doctor` again"
-)
-
-// unreadable is a finding of something that nothing is known about.
-func unreadable(id, evidence, fix string) Finding {
-	return Finding{ID: id, Severity: SeverityUnknown, What: notReadable, Evidence: evidence, Fix: fix}
+	// when is the column of which it is a judgement; by default the ID.
+	when string
 }
 
 // report is what `dedup doctor --json` writes. Its fields are stable: more may

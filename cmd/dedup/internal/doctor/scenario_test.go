@@ -27,8 +27,8 @@ type scenario struct {
 	// errors, warnings and unknown are the ids that are found, beside those of
 	// the tests' server itself, which is fast rather than safe.
 	errors, warnings, unknown []string
-	// evidence is part of what is said to have been read.
-	evidence string
+	// evidence is part of what is said to have been read, and says of what it means, and below that how it is fixed.
+	evidence, says string
 }
 
 // place is where to look.
@@ -62,6 +62,7 @@ func TestBroken(t *testing.T) {
 			require.ElementsMatch(t, sc.warnings, without(after.with(doctor.SeverityWarning), before.with(doctor.SeverityWarning)))
 			require.ElementsMatch(t, sc.unknown, without(after.with(doctor.SeverityUnknown), before.with(doctor.SeverityUnknown)))
 			require.Contains(t, strings.Join(after.evidence(), "\n"), sc.evidence)
+			require.True(t, slices.ContainsFunc(after.Findings, func(f doctor.Finding) bool { return strings.Contains(f.What+"\n"+f.Fix, sc.says) }), sc.says)
 
 			// A fix that is SQL does what it says. What is wrong with the tests'
 			// server itself is left alone: it may be somebody's.

@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"context"
-	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -10,55 +9,59 @@ import (
 	"github.com/tooldedup/dedup/internal/inspect"
 )
 
-// lookAtSchema has one finding for each problem of the examiner's list.
-func lookAtSchema(ctx context.Context, s *session) (found []Finding, err error) {
-	var problems []examiner.Problem
-	err = inspect.ReadOnly(ctx, s.pool, s.timeout, func(tx pgx.Tx) (err error) {
-		problems, err = examiner.FindProblems(ctx, tx, s.Schema)
-		return err
-	})
-	if err == nil && problems == nil {
-		return []Finding{sound("schema", s.Table()+" is there, and as the migrations make it")}, nil
+// schemaChecks are the examiner's list of problems, and the name of the primary key. What the key is made of is
+// a problem of that list: the library goes by that, people go by the name.
+func schemaChecks() []check {
+	problem := func(severity Severity, when string) Finding {
+		return Finding{ID: "{name}", Severity: severity, when: when, What: "{what}", Evidence: "{evidence}", Fix: "{fix}"}
 	}
-	for _, p := range problems {
-		f := Finding{ID: p.Name, Severity: SeverityError, What: p.What, Fix: p.Fix}
-		if p.Warning {
-			f.Severity = SeverityWarning
-		}
-		if p.Name == "row_security" {
-			if f.Evidence, err = policies(ctx, s); err != nil {
-				return nil, err
-			}
-		}
-		found = append(found, f)
-	}
-	return found, err
-}
-
-// policies lists the table's policies: whether they hide anything from the role
-// is for somebody to judge who knows what they mean.
-func policies(ctx context.Context, s *session) (string, error) {
-	var all []string
-	err := s.read(ctx, `
-SELECT COALESCE(array_agg(format('policy %I for %s: %s', policyname, cmd, COALESCE(qual, with_check)) ORDER BY policyname), '{"no policy, which hides every record"}')
-  FROM pg_catalog.pg_policies
- WHERE schemaname = $1::text AND tablename = 'tool_dedup'`, []any{s.Schema}, &all)
-	return strings.Join(all, "; "), err
-}
-
-// primaryKeyName is the name alone: what the key is made of is part of the schema's check. The
-// library goes by that, people go by the name.
-func primaryKeyName() check {
-	return check{
+	return []check{{
+		id: "schema", look: lookForProblems,
+		judge: []Finding{
+			problem(SeverityError, "error"), problem(SeverityWarning, "warning"),
+			sound("schema", "sound", "{table} is there, and as the migrations make it"),
+		},
+	}, {
 		id: "primary_key_name", ofTable: true,
 		sql: `SELECT k.conname AS name, quote_ident(k.conname) AS quoted, target."table", k.conname = 'tool_dedup_pkey' AS sound, k.conname <> 'tool_dedup_pkey' AS renamed
   FROM target
   JOIN pg_catalog.pg_constraint k ON k.conrelid = target.oid AND k.contype = 'p'`,
-		judge: []judgement{{
-			id: "primary_key_renamed", severity: SeverityWarning, when: "renamed",
-			what:     "the primary key of {table} is not named tool_dedup_pkey: calls go by what it is made of, but later migrations and the runbook go by its name",
-			evidence: "its name is {name}",
-			fix:      "run: ALTER TABLE {table} RENAME CONSTRAINT {quoted} TO tool_dedup_pkey",
-		}, {id: "primary_key_name", severity: SeverityOK, when: "sound", evidence: "{name}"}},
-	}
+		judge: []Finding{{
+			ID: "primary_key_renamed", Severity: SeverityWarning, when: "renamed",
+			What:     "the primary key of {table} is not named tool_dedup_pkey: calls go by what it is made of, but later migrations and the runbook go by its name",
+			Evidence: "its name is {name}",
+			Fix:      "run: ALTER TABLE {table} RENAME CONSTRAINT {quoted} TO tool_dedup_pkey",
+		}, sound("primary_key_name", "sound", "{name}")},
+	}}
 }
+
+// lookForProblems has one row for each problem of the examiner's list.
+func lookForProblems(ctx context.Context, s *session) (rows []examiner.Row, err error) {
+	var problems []examiner.Problem
+	err = inspect.ReadOnly(ctx, s.pool, s.Timeout, func(tx pgx.Tx) (err error) {
+		problems, err = examiner.FindProblems(ctx, tx, s.Schema)
+		return err
+	})
+	if err == nil && problems == nil {
+		return []examiner.Row{{"sound": true, "table": s.Table()}}, nil
+	}
+	for _, p := range problems {
+		row := examiner.Row{"name": p.Name, "what": p.What, "fix": p.Fix, "evidence": "", "error": !p.Warning, "warning": p.Warning}
+		if p.Name == "row_security" {
+			var all string
+			if err := s.read(ctx, policies, s.given(), &all); err != nil {
+				return nil, err
+			}
+			row["evidence"] = all
+		}
+		rows = append(rows, row)
+	}
+	return rows, err
+}
+
+// policies lists the table's policies: whether they hide anything from the role
+// is for somebody to judge who knows what they mean.
+const policies = `
+SELECT COALESCE(string_agg(format('policy %I for %s: %s', policyname, cmd, COALESCE(qual, with_check)), '; ' ORDER BY policyname), 'no policy, which hides every record')
+  FROM pg_catalog.pg_policies
+ WHERE schemaname = @schema::text AND tablename = 'tool_dedup'`

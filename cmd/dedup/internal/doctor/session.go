@@ -13,9 +13,8 @@ import (
 
 // A session is how the database is looked at: as an application with the same URL does.
 type session struct {
-	cli.Target
+	cli.Query
 	pool     *pgxpool.Pool // of two connections
-	timeout  time.Duration // of each statement
 	overdue  time.Duration // how long something may be due
 	encoding string        // client_encoding, which the server reports when a connection is made
 }
@@ -23,7 +22,7 @@ type session struct {
 // introduce asks the server who is there: a pooler may have put another role or
 // database in place of the URL's.
 func (s *session) introduce(ctx context.Context) (who subject, err error) {
-	ctx, cancel := context.WithTimeout(ctx, s.timeout+inspect.AnswerWait)
+	ctx, cancel := context.WithTimeout(ctx, s.Timeout+inspect.AnswerWait)
 	defer cancel()
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
@@ -36,11 +35,10 @@ func (s *session) introduce(ctx context.Context) (who subject, err error) {
 	return who, err
 }
 
-// read reads the one row of a query into the targets.
-func (s *session) read(ctx context.Context, sql string, args []any, targets ...any) error {
-	// Exec mode prepares nothing, so that it works behind every pooler.
-	args = append([]any{pgx.QueryExecModeExec}, args...)
-	return inspect.ReadOnly(ctx, s.pool, s.timeout, func(tx pgx.Tx) error {
-		return tx.QueryRow(ctx, sql, args...).Scan(targets...)
+// read reads the one value of a query.
+func (s *session) read(ctx context.Context, sql string, args pgx.NamedArgs, value any) error {
+	return inspect.ReadOnly(ctx, s.pool, s.Timeout, func(tx pgx.Tx) error {
+		// Exec mode prepares nothing, so that it works behind every pooler.
+		return tx.QueryRow(ctx, sql, pgx.QueryExecModeExec, args).Scan(value)
 	})
 }

@@ -45,21 +45,34 @@ SELECT w.place, w.name, w.wanted, now.value, w.name || ' = ' || now.value || ', 
 func clientEncoding() check {
 	return check{
 		id:  "client_encoding",
-		sql: `SELECT s.evidence, s.fix, given.client_encoding = 'UTF8' AS sound, given.client_encoding <> 'UTF8' AS wrong FROM given, (` + settingsSQL + `) AS s WHERE s.name = 'client_encoding'`,
-		judge: []judgement{{
-			id: "client_encoding_not_utf8", severity: SeverityError, when: "wrong",
-			what:     "client_encoding is not UTF8: every call is refused, since a key would be stored as other characters than it is made of and its next call be a stranger",
-			evidence: "{evidence}", fix: "{fix}",
-		}, {id: "client_encoding", severity: SeverityOK, when: "sound", evidence: "UTF8"}},
+		sql: `SELECT s.evidence, s.fix, @encoding::text = 'UTF8' AS sound, @encoding::text <> 'UTF8' AS wrong FROM (` + settingsSQL + `) AS s WHERE s.name = 'client_encoding'`,
+		judge: []Finding{{
+			ID: "client_encoding_not_utf8", Severity: SeverityError, when: "wrong",
+			What:     "client_encoding is not UTF8: every call is refused, since a key would be stored as other characters than it is made of and its next call be a stranger",
+			Evidence: "{evidence}", Fix: "{fix}",
+		}, sound("client_encoding", "sound", "UTF8")},
 	}
 }
 
-// crashSafety is what a record's survival of a crash depends on.
-func crashSafety() check {
-	unsafe := func(id, what, afterwards string) judgement {
-		return judgement{id: id, severity: SeverityError, what: what, evidence: "{evidence}", fix: "{fix}" + afterwards}
+// lostByFailover says what a failover to a standby that lags costs.
+const lostByFailover = "the last calls that were acknowledged can be gone, each with its effect and its record together. " +
+	"A retry then runs again, and nothing is in the database twice; but what somebody did elsewhere with an answer that is gone stays done"
+
+// durabilityChecks are what a record's survival of a crash depends on, and what an acknowledged COMMIT is
+// worth. The library keeps every level of synchronous_commit but off.
+func durabilityChecks() []check {
+	unsafe := func(id, what, afterwards string) Finding {
+		return Finding{ID: id, Severity: SeverityError, What: what, Evidence: "{evidence}", Fix: "{fix}" + afterwards}
 	}
-	return check{
+	off := func(when, reach string) Finding {
+		return Finding{
+			ID: "synchronous_commit_off", Severity: SeverityWarning, when: when,
+			What: "synchronous_commit is off: a crash of the server can take back the last calls that were acknowledged, " +
+				"each with its effect and its record together, so that nothing is in the database twice. " + reach,
+			Evidence: "{evidence}", Fix: "{fix}",
+		}
+	}
+	return []check{{
 		id: "crash_safety", on: alsoOthers,
 		sql: `SELECT s.name, s.evidence, s.fix, s.value IS NULL AS unread, s.value = s.wanted AS sound,
        s.value <> s.wanted AND s.name = 'fsync' AS fsync_off,
@@ -69,48 +82,31 @@ func crashSafety() check {
   FROM (` + settingsSQL + `) AS s
  WHERE s.place <= 4
  ORDER BY s.place`,
-		judge: []judgement{
+		judge: []Finding{
 			unsafe("fsync_off", "fsync is off: after a crash of the machine records can be gone whose effects are there, and their calls run again",
 				"; if the machine has crashed meanwhile, restore a backup"),
 			unsafe("full_page_writes_off", "full_page_writes is off: a page that a crash tears in half stays torn, and the records on it, or their index entries, are lost",
 				"; only a file system that never tears a page, such as ZFS, is safe without"),
 			unsafe("zero_damaged_pages_on", "zero_damaged_pages is on: a damaged page is read as an empty one, so its records vanish without an error and their calls run again", ""),
 			unsafe("ignore_checksum_failure_on", "ignore_checksum_failure is on: a damaged page is read as if it were sound, and a record or index entry that is wrong lets a twin in", ""),
-			{id: "crash_safety", severity: SeverityUnknown, when: "unread", what: notReadable, evidence: "the server has no setting {name}", fix: tryAgain},
-			{id: "{name}", severity: SeverityOK, when: "sound", evidence: "{evidence}"},
+			unread("crash_safety", "unread", "the server has no setting {name}", tryAgain),
+			sound("{name}", "sound", "{evidence}"),
 		},
-	}
-}
-
-// lostByFailover says what a failover to a standby that lags costs.
-const lostByFailover = "the last calls that were acknowledged can be gone, each with its effect and its record together. " +
-	"A retry then runs again, and nothing is in the database twice; but what somebody did elsewhere with an answer that is gone stays done"
-
-// synchronousCommit is what an acknowledged COMMIT is worth. The library keeps every level but off.
-func synchronousCommit() check {
-	off := func(when, reach string) judgement {
-		return judgement{
-			id: "synchronous_commit_off", severity: SeverityWarning, when: when,
-			what: "synchronous_commit is off: a crash of the server can take back the last calls that were acknowledged, " +
-				"each with its effect and its record together, so that nothing is in the database twice. " + reach,
-			evidence: "{evidence}", fix: "{fix}",
-		}
-	}
-	return check{
+	}, {
 		id: "synchronous_commit", on: alsoOthers,
 		sql: `SELECT l.evidence, l.fix, n.value AS standbys, l.value = 'off' AND {here} AS off, l.value = 'off' AND NOT {here} AS off_elsewhere,
        l.value = 'local' AND n.value <> '' AS local, NOT (l.value = 'off' OR l.value = 'local' AND n.value <> '') AS sound
   FROM (` + settingsSQL + `) AS l, (` + settingsSQL + `) AS n
  WHERE l.name = 'synchronous_commit' AND n.name = 'synchronous_standby_names'`,
-		judge: []judgement{
+		judge: []Finding{
 			off("off", "Do, DoStatement and DoBatch turn it on for their own transactions; DoTx does not"),
 			off("off_elsewhere", "Do, DoStatement and DoBatch turn it on for the node that they are connected to, and this is another"),
 			{
-				id: "synchronous_commit_local", severity: SeverityWarning, when: "local",
-				what:     "synchronous_commit is local although there is a synchronous standby: COMMIT does not wait for it, and if it takes over, " + lostByFailover,
-				evidence: "{evidence}; synchronous_standby_names = {standbys}", fix: "{fix}",
+				ID: "synchronous_commit_local", Severity: SeverityWarning, when: "local",
+				What:     "synchronous_commit is local although there is a synchronous standby: COMMIT does not wait for it, and if it takes over, " + lostByFailover,
+				Evidence: "{evidence}; synchronous_standby_names = {standbys}", Fix: "{fix}",
 			},
-			{id: "synchronous_commit", severity: SeverityOK, when: "sound", evidence: "{evidence}"},
+			sound("synchronous_commit", "sound", "{evidence}"),
 		},
-	}
+	}}
 }

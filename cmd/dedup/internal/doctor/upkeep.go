@@ -8,60 +8,53 @@ import (
 
 const instant = `'YYYY-MM-DD"T"HH24:MI:SS"Z"'`
 
-// overdue checks how long rows have been due, of the first so many that an index has. What calls are
-// answered goes by time alone: what is behind costs room, or nobody acts.
-func overdue(c check, expression, from string, limit int, behind judgement) check {
-	const due = "{count} are due, the oldest since {since} ({age})"
-	c.sql = fmt.Sprintf(`SELECT CASE WHEN due.n = %[3]d THEN '%[3]d or more' ELSE due.n::text END AS count, to_char(due.oldest AT TIME ZONE 'UTC', `+instant+`) AS since,
-       extract(epoch FROM due.age) AS age, due.oldest IS NULL AS nothing, due.age <= given.overdue AS sound, due.age > given.overdue AS behind
-  FROM given, (SELECT min(due) AS oldest, count(*) AS n, clock_timestamp() - min(due) AS age
-                 FROM (SELECT %[1]s AS due
-                         FROM %[2]s AND %[1]s <= now()
-                        ORDER BY 1
-                        LIMIT %[3]d) AS first) AS due`, expression, from, limit)
-	behind.severity, behind.when, behind.evidence = SeverityWarning, "behind", due
-	c.judge = []judgement{
-		behind, {id: c.id, severity: SeverityOK, when: "nothing", evidence: "nothing is due"},
-		{id: c.id, severity: SeverityOK, when: "sound", evidence: due},
-	}
-	return c
-}
-
-// sweep is how long records have been due.
-func sweep() check {
-	return overdue(check{id: "sweep", ofTable: true}, examiner.DueExpression, "{dedup} WHERE true", 100_000, judgement{
-		id:   "sweep_behind",
-		what: "the sweep is behind schedule: the table grows, and holds results for longer than Retention.Result says. No call is answered otherwise for it",
-		fix:  "run a Sweeper on every instance; if there is one, look for its errors (tool_dedup_swept) and shorten its Interval",
-	})
-}
-
 // hasEffects is the condition of a table tool_effect that the role may read.
 const hasEffects = `
 SELECT EXISTS (
     SELECT
       FROM pg_catalog.pg_class c
       JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-     WHERE n.nspname = $1::text AND c.relname = 'tool_effect' AND pg_catalog.has_table_privilege(c.oid, 'SELECT'))`
+     WHERE n.nspname = @schema::text AND c.relname = 'tool_effect' AND pg_catalog.has_table_privilege(c.oid, 'SELECT'))`
 
-// effects is how long package external has had something to do. What a person has to do,
-// `dedup attention` lists.
-func effects() check {
-	c := check{id: "effects", only: hasEffects, otherwise: "no table tool_effect that this role may read: it has no effects outside of the database"}
-	return overdue(c, "due_at", "{effects} WHERE due_at IS NOT NULL", 1000, judgement{
-		id:   "effects_due",
-		what: "operations outside of the database are due, and no process acts: what was accepted is not done, and what was cut off is not found out",
-		fix:  "run Tools.Recover in a process that has their tools, which `dedup parked --open` lists; if there is one, look for its errors, and raise Options.Workers",
-	})
+// upkeepChecks are what is overdue: records to be swept, operations that package external has something to do
+// for, and those that it may forget. What a person has to do, `dedup attention` lists.
+func upkeepChecks() []check {
+	return []check{
+		overdue(check{id: "sweep", ofTable: true}, examiner.DueExpression, "{dedup} WHERE true", 100_000, Finding{
+			ID:   "sweep_behind",
+			What: "the sweep is behind schedule: the table grows, and holds results for longer than Retention.Result says. No call is answered otherwise for it",
+			Fix:  "run a Sweeper on every instance; if there is one, look for its errors (tool_dedup_swept) and shorten its Interval",
+		}),
+		overdue(check{
+			id: "effects", only: hasEffects, otherwise: "no table tool_effect that this role may read: it has no effects outside of the database",
+		}, "due_at", "{effects} WHERE due_at IS NOT NULL", 1000, Finding{
+			ID:   "effects_due",
+			What: "operations outside of the database are due, and no process acts: what was accepted is not done, and what was cut off is not found out",
+			Fix:  "run Tools.Recover in a process that has their tools, which `dedup parked --open` lists; if there is one, look for its errors, and raise Options.Workers",
+		}),
+		overdue(check{id: "effects_sweep", only: hasEffects}, "forget_at", "{effects} WHERE forget_at IS NOT NULL AND due_at IS NULL", 1000, Finding{
+			ID:   "effects_sweep_behind",
+			What: "operations outside of the database that may be forgotten are not deleted: tool_effect grows. No call is answered otherwise for it",
+			Fix:  "run Tools.Recover in every process; it deletes them once a minute",
+		}),
+		vacuum(),
+	}
 }
 
-// forgotten is how long operations have been kept beyond their time.
-func forgotten() check {
-	return overdue(check{id: "effects_sweep", only: hasEffects}, "forget_at", "{effects} WHERE forget_at IS NOT NULL AND due_at IS NULL", 1000, judgement{
-		id:   "effects_sweep_behind",
-		what: "operations outside of the database that may be forgotten are not deleted: tool_effect grows. No call is answered otherwise for it",
-		fix:  "run Tools.Recover in every process; it deletes them once a minute",
-	})
+// overdue checks how long rows have been due, of the first so many that an index has. What calls are
+// answered goes by time alone: what is behind costs room, or nobody acts.
+func overdue(c check, expression, from string, limit int, behind Finding) check {
+	const due = "{count} are due, the oldest since {since} ({age})"
+	c.sql = fmt.Sprintf(`SELECT CASE WHEN due.n = %[3]d THEN '%[3]d or more' ELSE due.n::text END AS count, to_char(due.oldest AT TIME ZONE 'UTC', `+instant+`) AS since,
+       extract(epoch FROM due.age) AS age, due.oldest IS NULL AS nothing, due.age <= @overdue::interval AS sound, due.age > @overdue::interval AS behind
+  FROM (SELECT min(due) AS oldest, count(*) AS n, clock_timestamp() - min(due) AS age
+          FROM (SELECT %[1]s AS due
+                  FROM %[2]s AND %[1]s <= now()
+                 ORDER BY 1
+                 LIMIT %[3]d) AS first) AS due`, expression, from, limit)
+	behind.Severity, behind.when, behind.Evidence = SeverityWarning, "behind", due
+	c.judge = []Finding{behind, sound(c.id, "nothing", "nothing is due"), sound(c.id, "sound", due)}
+	return c
 }
 
 // vacuum is what sweeping leaves behind: it costs room and time. The migrations have autovacuum
@@ -119,25 +112,21 @@ SELECT target."table", j.names, j.fix, j.live::text, j.dead::text, COALESCE(to_c
        j.large AND j.no_statistics AS unread, j.large AND NOT j.no_statistics AND j.bytes >= 3 * j.wanted AS index_bloat,
        NOT (j.server_off OR j.names IS NOT NULL OR j.dead_rows OR j.large AND (j.no_statistics OR j.bytes >= 3 * j.wanted)) AS sound
   FROM judged j, target`,
-		judge: []judgement{{
-			id: "autovacuum_off", severity: SeverityWarning, when: "server_off", what: off,
-			evidence: "autovacuum = off", fix: "set autovacuum = on in postgresql.conf and reload the server",
+		judge: []Finding{{
+			ID: "autovacuum_off", Severity: SeverityWarning, when: "server_off", What: off,
+			Evidence: "autovacuum = off", Fix: "set autovacuum = on in postgresql.conf and reload the server",
 		}, {
-			id: "autovacuum_off", severity: SeverityWarning, when: "tables_off", what: off,
-			evidence: "autovacuum_enabled = off for {names}", fix: "run: {fix}",
+			ID: "autovacuum_off", Severity: SeverityWarning, when: "tables_off", What: off,
+			Evidence: "autovacuum_enabled = off for {names}", Fix: "run: {fix}",
 		}, {
-			id: "dead_rows", severity: SeverityWarning,
-			what: "vacuum does not keep up: calls and sweeps read past rows that are dead", evidence: state,
-			fix: "look for transactions that stay open for hours (pg_stat_activity, replication slots); then, as the owner, run: VACUUM (ANALYZE) {table}",
-		}, {
-			id: "vacuum", severity: SeverityUnknown, when: "unread", what: notReadable,
-			evidence: "the primary key's index has {size}, and there are no statistics of the table that this role may read",
-			fix:      "run, as the owner: ANALYZE {table}",
-		}, {
-			id: "index_bloat", severity: SeverityWarning,
-			what:     "the primary key's index is mostly empty: every call reads more of it, and less of it stays in memory. To build it anew takes room for both meanwhile",
-			evidence: "{size} for {live} records, which need some {wanted}",
-			fix:      "run: REINDEX TABLE CONCURRENTLY {table}",
-		}, {id: "vacuum", severity: SeverityOK, when: "sound", evidence: state}},
+			ID: "dead_rows", Severity: SeverityWarning,
+			What: "vacuum does not keep up: calls and sweeps read past rows that are dead", Evidence: state,
+			Fix: "look for transactions that stay open for hours (pg_stat_activity, replication slots); then, as the owner, run: VACUUM (ANALYZE) {table}",
+		}, unread("vacuum", "unread", "the primary key's index has {size}, and there are no statistics of the table that this role may read", "run, as the owner: ANALYZE {table}"), {
+			ID: "index_bloat", Severity: SeverityWarning,
+			What:     "the primary key's index is mostly empty: every call reads more of it, and less of it stays in memory. To build it anew takes room for both meanwhile",
+			Evidence: "{size} for {live} records, which need some {wanted}",
+			Fix:      "run: REINDEX TABLE CONCURRENTLY {table}",
+		}, sound("vacuum", "sound", state)},
 	}
 }

@@ -29,7 +29,7 @@ through a pooler such as PgBouncer. Run check as the role of the application.`
 
 // Command returns the command `dedup migrate`.
 func Command() *cobra.Command {
-	var t target
+	var s schema
 	cmd := cli.Group(&cobra.Command{
 		Use:   "migrate",
 		Short: "Create, check or remove the table that the library needs",
@@ -37,8 +37,8 @@ func Command() *cobra.Command {
 		Example: `  export DATABASE_URL=postgres://user:password@localhost:5432/mydb
   dedup migrate up
   dedup migrate check`,
-	}, upCommand(&t), downCommand(&t), statusCommand(&t), printCommand(&t), checkCommand(&t))
-	t.AddFlags(cmd)
+	}, upCommand(&s), downCommand(&s), statusCommand(&s), printCommand(&s), checkCommand(&s))
+	s.AddFlags(cmd)
 	return cmd
 }
 
@@ -47,14 +47,14 @@ func say(cmd *cobra.Command, format string, args ...any) {
 	_, _ = fmt.Fprintf(cmd.OutOrStdout(), format+"\n", args...)
 }
 
-func statusCommand(t *target) *cobra.Command {
+func statusCommand(s *schema) *cobra.Command {
 	return &cobra.Command{
 		Use:   "status",
 		Short: "Show which migrations have been applied",
 		Long: `Show the migrations and which of them tool_dedup_version records as applied.
 Nothing is changed, and migrations that are pending are no failure; see check.`,
 		Args: cobra.NoArgs,
-		RunE: t.with(func(cmd *cobra.Command, s *schema) error { return s.status(cmd) }),
+		RunE: s.with(s.status),
 	}
 }
 
@@ -91,8 +91,7 @@ func (s *schema) status(cmd *cobra.Command) error {
 	return nil
 }
 
-func printCommand(t *target) *cobra.Command {
-	var place citus
+func printCommand(s *schema) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "print",
 		Short: "Print the migrations as plain SQL",
@@ -110,10 +109,10 @@ coordinator.`,
 			switch {
 			case err != nil:
 				return err
-			case place.wanted:
-				sql = migrations.CitusSQL(t.Schema, place.colocateWith)
+			case s.citus:
+				sql = migrations.CitusSQL(s.Schema, s.colocateWith)
 			case cmd.Flags().Changed("schema"):
-				sql = fmt.Sprintf("SET search_path = %s;\n\n%s", pgx.Identifier{t.Schema}.Sanitize(), sql)
+				sql = fmt.Sprintf("SET search_path = %s;\n\n%s", pgx.Identifier{s.Schema}.Sanitize(), sql)
 			}
 			if _, err := io.WriteString(cmd.OutOrStdout(), sql); err != nil {
 				return fmt.Errorf("writing: %w", err)
@@ -121,11 +120,11 @@ coordinator.`,
 			return nil
 		},
 	}
-	place.addFlags(cmd)
+	s.addCitusFlags(cmd)
 	return cmd
 }
 
-func checkCommand(t *target) *cobra.Command {
+func checkCommand(s *schema) *cobra.Command {
 	return &cobra.Command{
 		Use:   "check",
 		Short: "Check that the table is there, sound and usable",
@@ -140,7 +139,7 @@ migrations.Check.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx := cmd.Context()
-			config, err := t.config()
+			config, err := s.config()
 			if err != nil {
 				return err
 			}
@@ -149,10 +148,10 @@ migrations.Check.`,
 				return fmt.Errorf("connecting: %w", err)
 			}
 			defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
-			if err := migrations.Check(ctx, conn, &migrations.CheckOptions{Schema: t.Schema}); err != nil {
+			if err := migrations.Check(ctx, conn, &migrations.CheckOptions{Schema: s.Schema}); err != nil {
 				return err
 			}
-			say(cmd, "%s is sound", t.Table())
+			say(cmd, "%s is sound", s.Table())
 			return nil
 		},
 	}

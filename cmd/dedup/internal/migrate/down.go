@@ -10,8 +10,7 @@ import (
 	"github.com/tooldedup/dedup/migrations"
 )
 
-func downCommand(t *target) *cobra.Command {
-	var dropRecords bool
+func downCommand(s *schema) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "down",
 		Short: "Roll the latest migration back, and drop its table",
@@ -22,13 +21,13 @@ database. Both are refused while there are rows that still protect a call, unles
 --drop-records is given. The fourth drops the audit, which no call needs, and the fifth
 the counts. The table tool_dedup_version stays.`,
 		Args: cobra.NoArgs,
-		RunE: t.with(func(cmd *cobra.Command, s *schema) error { return s.down(cmd, dropRecords) }),
+		RunE: s.with(s.down),
 	}
-	cmd.Flags().BoolVar(&dropRecords, "drop-records", false, "drop records that still keep a call from running again")
+	cmd.Flags().BoolVar(&s.dropRecords, "drop-records", false, "drop records that still keep a call from running again")
 	return cmd
 }
 
-func (s *schema) down(cmd *cobra.Command, dropRecords bool) error {
+func (s *schema) down(cmd *cobra.Command) error {
 	ctx := cmd.Context()
 	if !s.recorded {
 		say(cmd, "nothing to do: %s records no migration", migrations.VersionTable)
@@ -43,7 +42,7 @@ func (s *schema) down(cmd *cobra.Command, dropRecords bool) error {
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", migrations.VersionTable, err)
 	}
-	if !dropRecords {
+	if !s.dropRecords {
 		if err := s.refuseToForget(ctx, version, p.ListSources()[0].Version); err != nil {
 			return err
 		}

@@ -1,12 +1,10 @@
 package migrate_test
 
 import (
-	"context"
 	"io/fs"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -129,22 +127,24 @@ func TestEveryMigrationHasItsTable(t *testing.T) {
 	require.Equal(t, 2*len(files), lines, "each is made anew, and applied")
 }
 
-func TestRecreateAtOnce(t *testing.T) {
+// Many instances of an application migrate when they start.
+func TestAtOnce(t *testing.T) {
 	t.Parallel()
 
 	b := setup(t)
-	b.fine(t, "up")
-	b.exec(t, "DROP TABLE tool_dedup, tool_lookalike")
-	outcomes := make([]outcome, 4)
-	var all sync.WaitGroup
-	for i := range outcomes {
-		all.Go(func() { outcomes[i] = b.migrate(t, "up", "--recreate") })
+	for _, args := range [][]string{{"up"}, {"up", "--recreate"}} {
+		outcomes := make([]outcome, 4)
+		var all sync.WaitGroup
+		for i := range outcomes {
+			all.Go(func() { outcomes[i] = b.migrate(t, args...) })
+		}
+		all.Wait()
+		for _, got := range outcomes {
+			require.Equal(t, exit.OK, got.code, got.errOut)
+		}
+		b.fine(t, "check")
+		b.exec(t, "DROP TABLE tool_dedup, tool_lookalike")
 	}
-	all.Wait()
-	for _, got := range outcomes {
-		require.Equal(t, exit.OK, got.code, got.errOut)
-	}
-	b.fine(t, "check")
 }
 
 func TestAppliedByOtherMeans(t *testing.T) {
@@ -206,55 +206,6 @@ func TestPrint(t *testing.T) {
 	want, err := migrations.SQL()
 	require.NoError(t, err)
 	require.Equal(t, outcome{exit.OK, want, ""}, run(t.Context(), "print"), "needs no database")
-}
-
-// Many instances of an application migrate when they start.
-func TestUpAtOnce(t *testing.T) {
-	t.Parallel()
-
-	b := setup(t)
-	outcomes := make([]outcome, 4)
-	var all sync.WaitGroup
-	for i := range outcomes {
-		all.Go(func() { outcomes[i] = b.migrate(t, "up") })
-	}
-	all.Wait()
-	for _, got := range outcomes {
-		require.Equal(t, exit.OK, got.code, got.errOut)
-	}
-	b.fine(t, "check")
-}
-
-func TestInterrupted(t *testing.T) {
-	t.Parallel()
-
-	b := setup(t)
-	b.fine(t, "up")
-	before := b.relations(t)
-	for range 4 {
-		b.fine(t, "down")
-	}
-	tx, err := b.pool.Begin(t.Context())
-	require.NoError(t, err)
-	defer tx.Rollback(context.WithoutCancel(t.Context()))
-	_, err = tx.Exec(t.Context(), `LOCK TABLE tool_dedup`)
-	require.NoError(t, err)
-
-	ctx, interrupt := context.WithCancel(t.Context())
-	ended := make(chan outcome, 1)
-	go func() { ended <- run(ctx, "down", "--drop-records", "--database-url", b.db.URL) }()
-	require.Eventually(t, func() bool {
-		var waiting bool
-		err := b.pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = 'tool_dedup'::regclass)`).Scan(&waiting)
-		return err == nil && waiting
-	}, 20*time.Second, 10*time.Millisecond)
-	interrupt()
-	require.Equal(t, outcome{exit.Interrupted, "", "dedup: interrupted\n"}, <-ended)
-
-	require.NoError(t, tx.Rollback(t.Context()))
-	b.fine(t, "up")
-	require.Equal(t, before, b.relations(t))
-	b.fine(t, "check")
 }
 
 func TestFailures(t *testing.T) {

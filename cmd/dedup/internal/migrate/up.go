@@ -15,9 +15,7 @@ import (
 	"github.com/tooldedup/dedup/migrations"
 )
 
-func upCommand(t *target) *cobra.Command {
-	var recreate bool
-	var place citus
+func upCommand(s *schema) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Create the table, or bring it up to date",
@@ -33,21 +31,21 @@ With --citus the tables are then placed on the Citus cluster, in one transaction
 they are already. ` + "`dedup migrate print --citus`" + ` prints what is run. Where calls are
 running, run that yourself, in the transaction that distributes their own tables.`,
 		Args: cobra.NoArgs,
-		RunE: t.with(func(cmd *cobra.Command, s *schema) error { return s.up(cmd, recreate, &place) }),
+		RunE: s.with(s.up),
 	}
-	place.addFlags(cmd)
-	cmd.Flags().BoolVar(&recreate, "recreate", false, "make a table anew, empty, that was dropped although its migration is recorded")
+	s.addCitusFlags(cmd)
+	cmd.Flags().BoolVar(&s.recreate, "recreate", false, "make a table anew, empty, that was dropped although its migration is recorded")
 	return cmd
 }
 
-func (s *schema) up(cmd *cobra.Command, recreate bool, place *citus) error {
+func (s *schema) up(cmd *cobra.Command) error {
 	ctx := cmd.Context()
 	// Before goose creates a version table that would say so falsely.
 	if s.tableFound && !s.recorded {
 		return fmt.Errorf("%s; apply new migrations by those, and see `dedup migrate check`", s.otherMeans())
 	}
 	if s.recorded {
-		if err := s.settleDropped(cmd, recreate); err != nil {
+		if err := s.settleDropped(cmd); err != nil {
 			return err
 		}
 	}
@@ -66,19 +64,19 @@ func (s *schema) up(cmd *cobra.Command, recreate bool, place *citus) error {
 	if len(results) == 0 {
 		say(cmd, "nothing to do: all migrations are applied")
 	}
-	if place.wanted {
-		return s.place(cmd, place)
+	if s.citus {
+		return s.place(cmd)
 	}
 	return nil
 }
 
 // settleDropped makes goose forget the migrations whose table was dropped, so that
-// it applies them again. Without recreate such a table is an error.
-func (s *schema) settleDropped(cmd *cobra.Command, recreate bool) error {
+// it applies them again. Without --recreate such a table is an error.
+func (s *schema) settleDropped(cmd *cobra.Command) error {
 	// Who applies the migration again records it in the transaction that makes the table, so that
 	// of several at once none forgets it after that.
 	do := `SELECT version_id FROM ` + migrations.VersionTable + dropped
-	if recreate {
+	if s.recreate {
 		do = `DELETE FROM ` + migrations.VersionTable + dropped + ` RETURNING version_id`
 	}
 	for _, t := range examiner.Tables() {
@@ -89,7 +87,7 @@ func (s *schema) settleDropped(cmd *cobra.Command, recreate bool) error {
 			case errors.Is(err, sql.ErrNoRows):
 			case err != nil:
 				return fmt.Errorf("looking for %s: %w", t.Name, err)
-			case !recreate:
+			case !s.recreate:
 				return fmt.Errorf("there is no table %s, although %s records migration %d, which makes it: restore it, or make it anew, empty, with `dedup migrate up --recreate`",
 					name, migrations.VersionTable, version)
 			default:
@@ -109,25 +107,14 @@ func describe(result *goose.MigrationResult) string {
 	return fmt.Sprintf("%s in %s", path.Base(result.Source.Path), result.Duration.Round(time.Millisecond))
 }
 
-// citus is how the tables are to be placed on a Citus cluster.
-type citus struct {
-	wanted       bool
-	colocateWith string
-}
-
-func (c *citus) addFlags(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&c.wanted, "citus", false, "place the tables on a Citus cluster: distributed by scope")
-	cmd.Flags().StringVar(&c.colocateWith, "colocate-with", "", "a distributed table of the application, whose tenant column is text COLLATE \"C\" (default none: those name tool_dedup)")
-}
-
 // place places the tables, all or none.
-func (s *schema) place(cmd *cobra.Command, c *citus) error {
+func (s *schema) place(cmd *cobra.Command) error {
 	tx, err := s.db.BeginTx(cmd.Context(), nil)
 	if err != nil {
 		return fmt.Errorf("placing the tables: %w", err)
 	}
 	defer func() { _ = tx.Rollback() }() // nothing after the COMMIT
-	if _, err := tx.ExecContext(cmd.Context(), migrations.CitusSQL(s.Schema, c.colocateWith)); err != nil {
+	if _, err := tx.ExecContext(cmd.Context(), migrations.CitusSQL(s.Schema, s.colocateWith)); err != nil {
 		return fmt.Errorf("placing the tables (on the coordinator, which must have Citus): %w", err)
 	}
 	if err := tx.Commit(); err != nil {

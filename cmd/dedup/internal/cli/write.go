@@ -43,3 +43,32 @@ func written(err error) error {
 	}
 	return nil
 }
+
+// WritePage writes a page of a list, and says on stderr whether there is more. command lists it, with
+// --after for more, and nothing is said of an empty list. text is what [Query.Write] is given of an entry.
+func WritePage[T any](cmd *cobra.Command, q *Query, page inspect.Page[T], command, nothing string, text func(*T) []string) error {
+	for i := range page.Entries {
+		if err := q.Write(cmd, &page.Entries[i], text(&page.Entries[i])); err != nil {
+			return err
+		}
+	}
+	switch {
+	case page.Next != "":
+		cmd.PrintErrf("There is more: %s --after %s\n", command, page.Next)
+	case len(page.Entries) == 0 && q.After == "":
+		cmd.PrintErrln(nothing)
+	case len(page.Entries) == 0:
+		cmd.PrintErrln("There is no more.")
+	}
+	return nil
+}
+
+// CommandLine is a command with the flags that have a value, as a shell reads it. Flags are pairs of a name and a value.
+func CommandLine(command string, flags ...string) string {
+	for flag := range slices.Chunk(flags, 2) {
+		if flag[1] != "" {
+			command += " --" + flag[0] + " " + inspect.Word(flag[1])
+		}
+	}
+	return command
+}

@@ -15,44 +15,50 @@ import (
 	"github.com/tooldedup/dedup/migrations"
 )
 
-// target is the schema that the command line names.
-type target struct{ cli.Target }
-
-// config is how to connect to the target. The schema is all of the search_path:
-// that is where unqualified objects go.
-func (t *target) config() (*pgx.ConnConfig, error) {
-	config, err := t.Config("dedup migrate")
-	if err != nil {
-		return nil, err
-	}
-	config.ConnConfig.RuntimeParams["search_path"] = pgx.Identifier{t.Schema}.Sanitize()
-	return config.ConnConfig, nil
-}
-
-// A schema is a target that is connected to, and what was found there.
+// schema is what the command line names and, once it is connected to, what was found there.
 type schema struct {
-	*target
-	db *sql.DB
+	cli.Target
+	recreate, dropRecords bool
+	// citus says that the tables are to be placed on a Citus cluster, beside those of colocateWith.
+	citus        bool
+	colocateWith string
 
+	db            *sql.DB
 	tableFound    bool // tool_dedup is there
 	versionsFound bool // goose's version table is there
 	recorded      bool // goose has recorded a migration in it
 }
 
-// with connects to the target for as long as fn runs. The schema must exist.
-func (t *target) with(fn func(cmd *cobra.Command, s *schema) error) func(*cobra.Command, []string) error {
+// config is how to connect. The schema is all of the search_path: that is where unqualified objects go.
+func (s *schema) config() (*pgx.ConnConfig, error) {
+	config, err := s.Config("dedup migrate")
+	if err != nil {
+		return nil, err
+	}
+	config.ConnConfig.RuntimeParams["search_path"] = pgx.Identifier{s.Schema}.Sanitize()
+	return config.ConnConfig, nil
+}
+
+// with connects for as long as fn runs. The schema must exist.
+func (s *schema) with(fn func(cmd *cobra.Command) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, _ []string) error {
-		config, err := t.config()
+		config, err := s.config()
 		if err != nil {
 			return err
 		}
-		s := &schema{target: t, db: stdlib.OpenDB(*config)}
+		s.db = stdlib.OpenDB(*config)
 		defer func() { _ = s.db.Close() }() // nothing is under way
 		if err := s.look(cmd.Context()); err != nil {
 			return err
 		}
-		return fn(cmd, s)
+		return fn(cmd)
 	}
+}
+
+// addCitusFlags adds the flags that say how the tables are to be placed on a Citus cluster.
+func (s *schema) addCitusFlags(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&s.citus, "citus", false, "place the tables on a Citus cluster: distributed by scope")
+	cmd.Flags().StringVar(&s.colocateWith, "colocate-with", "", "a distributed table of the application, whose tenant column is text COLLATE \"C\" (default none: those name tool_dedup)")
 }
 
 // look changes nothing, where goose would create its version table.
@@ -85,8 +91,7 @@ func (s *schema) otherMeans() string {
 
 // provider returns goose with the migrations.
 func (s *schema) provider(opts ...goose.ProviderOption) (*goose.Provider, error) {
-	opts = append(opts, goose.WithTableName(migrations.VersionTable))
-	p, err := goose.NewProvider(goose.DialectPostgres, s.db, migrations.FS, opts...)
+	p, err := goose.NewProvider(goose.DialectPostgres, s.db, migrations.FS, append(opts, goose.WithTableName(migrations.VersionTable))...)
 	if err != nil {
 		return nil, fmt.Errorf("reading the migrations: %w", err)
 	}
