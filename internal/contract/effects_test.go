@@ -18,11 +18,6 @@ import (
 	"github.com/tooldedup/dedup/internal/sqllex/corpus"
 )
 
-var everyMode = []pgx.QueryExecMode{
-	pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeDescribeExec,
-	pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol,
-}
-
 // dbtx and queries are what sqlc generates.
 type dbtx interface {
 	Exec(context.Context, string, ...any) (pgconn.CommandTag, error)
@@ -203,7 +198,7 @@ var effectTxUses = map[string]func(t *testing.T, ctx context.Context, tx pgx.Tx)
 func TestEffectTx(t *testing.T) {
 	t.Parallel()
 
-	for _, mode := range everyMode {
+	for _, mode := range execModes {
 		t.Run(mode.String(), func(t *testing.T) {
 			t.Parallel()
 			ctx, b := setup(t, nil, func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = mode })
@@ -315,35 +310,10 @@ func everyMethod(ctx context.Context, tx pgx.Tx) map[string]error {
 	}
 }
 
-func TestCommitThroughRowsConn(t *testing.T) {
-	t.Parallel()
-	ctx, f := plain.setup(t, nil)
-	e := &tool{ref: "k", then: func(ctx context.Context, tx pgx.Tx, _ int) error {
-		rows, err := tx.Query(ctx, "select 1")
-		if err != nil {
-			return err
-		}
-		conn := rows.Conn()
-		rows.Close()
-		if _, err = conn.Exec(ctx, "commit; begin"); err != nil {
-			return err
-		}
-		return errPaper
-	}}
-	for range 2 {
-		_, err := dedup.Do(ctx, f.d, call("k"), e.run)
-		t.Log(err)
-	}
-	require.Equal(t, 1, f.effects(t, "k"))
-}
-
 // TestControlIsRefused sends every spelling through an effect, in every mode.
 func TestControlIsRefused(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []pgx.QueryExecMode{
-		pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeDescribeExec,
-		pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol,
-	} {
+	for _, mode := range execModes {
 		t.Run(mode.String(), func(t *testing.T) {
 			t.Parallel()
 			ctx, pool := controlPool(t, mode)

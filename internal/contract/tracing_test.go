@@ -144,26 +144,6 @@ func TestTracerIsToldEveryEventOnce(t *testing.T) {
 	}
 }
 
-// TestTracerIsToldOfAWaitOnce has a twin in another process wait for many looks.
-func TestTracerIsToldOfAWaitOnce(t *testing.T) {
-	t.Parallel()
-
-	bothOrders(t, func(t *testing.T, p profile) {
-		ctx, f := p.setup(t, &dedup.Options{MaxWait: 200 * time.Millisecond})
-		held := newGate()
-		running := start(ctx, f.d, call("k"), (&tool{ref: "k", then: held.then}).run)
-		receive(t, ctx, held.entered)
-		_, err := dedup.Do(ctx, f.peer(t), call("k"), effect("k"))
-		require.ErrorIs(t, err, dedup.ErrInFlight)
-		held.release()
-		receive(t, ctx, running).require(t)
-		require.Len(t, events[dedup.WaitStartData](f.events), 1)
-		waited := f.events.ended(dedup.OutcomeInFlight)
-		require.Len(t, waited, 1)
-		require.GreaterOrEqual(t, waited[0].Waited, 200*time.Millisecond)
-	})
-}
-
 // spans is a tracer that makes of each call a span, and sees which one the context of an
 // effect, of a statement and of a nested call is of.
 type spans struct {
@@ -216,7 +196,6 @@ func TestCallsAreSpans(t *testing.T) {
 
 	s := &spans{open: map[string]string{}, ended: map[string]dedup.Outcome{}, sql: map[string]string{}}
 	ctx, f := plain.setup(t, &dedup.Options{Tracer: s}, func(c *pgxpool.Config) { c.ConnConfig.Tracer = s })
-	f.exec(t, fixtureSQL)
 	ctx = context.WithValue(ctx, spanKey{}, "request")
 	fine := func(ctx context.Context, tx pgx.Tx) (int, error) {
 		_, err := tx.Exec(ctx, "SELECT 1 AS inside")
