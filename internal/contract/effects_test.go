@@ -14,7 +14,6 @@ import (
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/internal/guard"
-	"github.com/tooldedup/dedup/internal/pgtest"
 	"github.com/tooldedup/dedup/internal/sqllex/corpus"
 )
 
@@ -316,13 +315,10 @@ func TestControlIsRefused(t *testing.T) {
 	for _, mode := range execModes {
 		t.Run(mode.String(), func(t *testing.T) {
 			t.Parallel()
-			ctx, pool := controlPool(t, mode)
-			d, err := dedup.New(pool, nil)
-			require.NoError(t, err)
-
+			ctx, b := setupCorpus(t, mode)
 			for i, sql := range corpus.Control {
 				var answers []error
-				_, err := dedup.Do(ctx, d, dedup.Call{Scope: "s", Tool: "t", Key: fmt.Sprint(i)}, func(ctx context.Context, tx pgx.Tx) (int, error) {
+				_, err := dedup.Do(ctx, b.d, call(fmt.Sprint(i)), func(ctx context.Context, tx pgx.Tx) (int, error) {
 					if _, err := tx.Exec(ctx, `INSERT INTO effects (ref) VALUES ($1)`, sql); err != nil {
 						return 0, err
 					}
@@ -335,8 +331,8 @@ func TestControlIsRefused(t *testing.T) {
 				require.Len(t, answers, 6, "%q", sql)
 				require.ErrorIs(t, err, guard.ErrTxControl, "%q", sql)
 			}
-			require.Zero(t, controlCount(t, ctx, pool, "effects"))
-			require.Zero(t, controlCount(t, ctx, pool, "tool_dedup"))
+			require.Zero(t, scalar[int](t, b, `SELECT count(*) FROM effects`))
+			require.Zero(t, b.records(t))
 		})
 	}
 }
@@ -359,10 +355,8 @@ func controlDoors(ctx context.Context, tx pgx.Tx, sql string) []error {
 // TestHarmlessStatements runs every harmless text through an effect.
 func TestHarmlessStatements(t *testing.T) {
 	t.Parallel()
-	ctx, pool := controlPool(t, pgx.QueryExecModeCacheStatement)
-	d, err := dedup.New(pool, nil)
-	require.NoError(t, err)
-	_, err = dedup.Do(ctx, d, dedup.Call{Scope: "s", Tool: "t", Key: "k"}, func(ctx context.Context, tx pgx.Tx) (int, error) {
+	ctx, b := setupCorpus(t, pgx.QueryExecModeCacheStatement)
+	_, err := dedup.Do(ctx, b.d, call("k"), func(ctx context.Context, tx pgx.Tx) (int, error) {
 		for _, sql := range corpus.Harmless {
 			if _, err := tx.Exec(ctx, sql); err != nil {
 				return 0, fmt.Errorf("%q: %w", sql, err)
@@ -372,21 +366,15 @@ func TestHarmlessStatements(t *testing.T) {
 		return 1, err
 	})
 	require.NoError(t, err)
-	require.Equal(t, 1, controlCount(t, ctx, pool, "effects"))
-	require.Equal(t, 1, controlCount(t, ctx, pool, "tool_dedup"))
+	require.Equal(t, 1, b.effects(t, "k"))
+	require.Equal(t, 1, b.records(t))
 }
 
-func controlPool(t *testing.T, mode pgx.QueryExecMode) (context.Context, *pgxpool.Pool) {
+// setupCorpus is setup with what the texts of the corpus find in the database.
+func setupCorpus(t *testing.T, mode pgx.QueryExecMode) (context.Context, *bundle) {
 	t.Helper()
-	ctx := t.Context()
-	pool := pgtest.New(t).Pool(t, func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = mode })
-	_, err := pool.Exec(ctx, corpus.Schema)
-	require.NoError(t, err)
-	return ctx, pool
-}
-
-func controlCount(t *testing.T, ctx context.Context, pool *pgxpool.Pool, table string) (n int) {
-	t.Helper()
-	require.NoError(t, pool.QueryRow(ctx, "SELECT count(*) FROM "+pgx.Identifier{table}.Sanitize()).Scan(&n))
-	return n
+	ctx, b := setup(t, nil, func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = mode })
+	b.exec(t, `DROP TABLE effects`)
+	b.exec(t, corpus.Schema, pgx.QueryExecModeSimpleProtocol)
+	return ctx, b
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tooldedup/dedup"
-	"github.com/tooldedup/dedup/internal/pgtest"
 	"github.com/tooldedup/dedup/internal/sqllex/corpus"
 )
 
@@ -293,23 +292,14 @@ func TestStatementTexts(t *testing.T) {
 		for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeSimpleProtocol} {
 			t.Run(name+"-"+mode.String(), func(t *testing.T) {
 				t.Parallel()
-				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-				defer cancel()
-				pool := pgtest.New(t).Pool(t, func(config *pgxpool.Config) { config.ConnConfig.DefaultQueryExecMode = mode })
-				for _, sql := range []string{
-					`CREATE TABLE t (n int, s text)`,
-					`CREATE FUNCTION leave(n int) RETURNS int LANGUAGE sql AS 'INSERT INTO t VALUES (n) RETURNING n'`,
-				} {
-					_, err := pool.Exec(ctx, sql)
-					require.NoError(t, err)
-				}
-				d, err := dedup.New(pool, &dedup.Options{Retention: apart(separate)})
-				require.NoError(t, err)
+				ctx, f := profile{isolation: pgx.ReadCommitted, mode: mode}.setup(t, &dedup.Options{Retention: apart(separate)})
+				f.exec(t, `CREATE TABLE t (n int, s text)`)
+				f.exec(t, `CREATE FUNCTION leave(n int) RETURNS int LANGUAGE sql AS 'INSERT INTO t VALUES (n) RETURNING n'`)
+				left := func() int { return scalar[int](t, f.bundle, `SELECT count(*) FROM t WHERE n < 0`) }
 				for i, c := range corpus.Taken {
-					_, err := pool.Exec(ctx, `WITH gone AS (DELETE FROM t) INSERT INTO t VALUES (1, 'one')`)
-					require.NoError(t, err)
-					call := dedup.Call{Scope: "s", Tool: "t", Key: fmt.Sprint(i)}
-					result, err := dedup.DoStatement[textRow](ctx, d, call, dedup.SQL(c.SQL, c.Args...))
+					f.exec(t, `WITH gone AS (DELETE FROM t) INSERT INTO t VALUES (1, 'one')`)
+					call := call(fmt.Sprint(i))
+					result, err := dedup.DoStatement[textRow](ctx, f.d, call, dedup.SQL(c.SQL, c.Args...))
 					if c.Row == corpus.NoRow {
 						require.ErrorIs(t, err, pgx.ErrNoRows, c.SQL)
 						continue
@@ -319,16 +309,13 @@ func TestStatementTexts(t *testing.T) {
 					if c.SQL != corpus.ConfusesPgx || mode != pgx.QueryExecModeSimpleProtocol {
 						require.Equal(t, 1, result.Attempts, c.SQL)
 					}
-					var left int
-					require.NoError(t, pool.QueryRow(ctx, `SELECT count(*) FROM t WHERE n < 0`).Scan(&left))
-					require.Equal(t, c.Left, left, c.SQL)
+					require.Equal(t, c.Left, left(), c.SQL)
 
-					again, err := dedup.DoStatement[textRow](ctx, d, call, dedup.SQL(c.SQL, c.Args...))
+					again, err := dedup.DoStatement[textRow](ctx, f.d, call, dedup.SQL(c.SQL, c.Args...))
 					require.NoError(t, err, c.SQL)
 					require.True(t, again.Replayed, c.SQL)
 					require.Equal(t, c.Row, string(again.Value), c.SQL)
-					require.NoError(t, pool.QueryRow(ctx, `SELECT count(*) FROM t WHERE n < 0`).Scan(&left))
-					require.Equal(t, c.Left, left, "after the replay of %s", c.SQL)
+					require.Equal(t, c.Left, left(), "after the replay of %s", c.SQL)
 				}
 			})
 		}

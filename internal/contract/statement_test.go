@@ -140,19 +140,11 @@ func TestStatementGoesApart(t *testing.T) {
 			if conf == nil {
 				conf = func(*pgxpool.Config) {}
 			}
-			ctx, b := setup(t, nil)
+			ctx, f := plain.setup(t, nil)
 			if c.setup != "" {
-				b.exec(t, `SET allow_system_table_mods = on; `+c.setup, pgx.QueryExecModeSimpleProtocol)
+				f.exec(t, `SET allow_system_table_mods = on; `+c.setup, pgx.QueryExecModeSimpleProtocol)
 			}
-			proxy, err := faultproxy.New(b.db.URL)
-			require.NoError(t, err)
-			t.Cleanup(proxy.Close)
-			pool := b.db.Pool(t, func(config *pgxpool.Config) {
-				parsed, err := pgxpool.ParseConfig(proxy.URL())
-				require.NoError(t, err)
-				config.ConnConfig = parsed.ConnConfig
-				conf(config)
-			})
+			proxy, pool := f.proxied(t, conf)
 			d := newDeduper(t, pool, &c.opts)
 			for i := range 3 {
 				key := fmt.Sprint(i)
@@ -166,7 +158,7 @@ func TestStatementGoesApart(t *testing.T) {
 					}
 				}
 			}
-			require.Equal(t, 3, scalar[int](t, b, `SELECT count(*) FROM effects`))
+			require.Equal(t, 3, scalar[int](t, f.bundle, `SELECT count(*) FROM effects`))
 		})
 	}
 }

@@ -183,17 +183,17 @@ func withExecutes(fault faultproxy.Fault) faultproxy.Fault {
 }
 
 // proxied is a pool behind a proxy, beside the fixture's own.
-func (f *fixture) proxied(t *testing.T) (*faultproxy.Proxy, *pgxpool.Pool) {
+func (f *fixture) proxied(t *testing.T, conf ...func(*pgxpool.Config)) (*faultproxy.Proxy, *pgxpool.Pool) {
 	t.Helper()
 	proxy, err := faultproxy.New(f.db.URL)
 	require.NoError(t, err)
 	t.Cleanup(proxy.Close)
-	return proxy, f.db.Pool(t, func(config *pgxpool.Config) {
+	return proxy, f.db.Pool(t, append([]func(*pgxpool.Config){func(config *pgxpool.Config) {
 		parsed, err := pgxpool.ParseConfig(proxy.URL())
 		require.NoError(t, err)
 		config.ConnConfig = parsed.ConnConfig
 		trackCleanups(t, config)
-	})
+	}}, conf...)...)
 }
 
 // TestFrozenArchive: a hook hangs, with its batch's rows locked. The server ends
