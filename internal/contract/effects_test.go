@@ -36,6 +36,11 @@ func (q *queries) InsertEffect(ctx context.Context, ref string) (string, error) 
 	return ref, err
 }
 
+func leaveK(ctx context.Context, tx dbtx) error {
+	_, err := tx.Exec(ctx, `INSERT INTO effects (ref) VALUES ('k')`)
+	return err
+}
+
 // effectTxUses work on an effect's transaction as on any other; each leaves one
 // effect "k".
 var effectTxUses = map[string]func(t *testing.T, ctx context.Context, tx pgx.Tx) error{
@@ -64,8 +69,7 @@ var effectTxUses = map[string]func(t *testing.T, ctx context.Context, tx pgx.Tx)
 	"NoRowsIsNoFailure": func(t *testing.T, ctx context.Context, tx pgx.Tx) error {
 		var ref string
 		require.ErrorIs(t, tx.QueryRow(ctx, `SELECT ref FROM effects WHERE false`).Scan(&ref), pgx.ErrNoRows)
-		_, err := tx.Exec(ctx, `INSERT INTO effects (ref) VALUES ('k')`)
-		return err
+		return leaveK(ctx, tx)
 	},
 	"SendBatch": func(t *testing.T, ctx context.Context, tx pgx.Tx) error {
 		b := &pgx.Batch{}
@@ -80,8 +84,7 @@ var effectTxUses = map[string]func(t *testing.T, ctx context.Context, tx pgx.Tx)
 	},
 	"EmptyBatch": func(t *testing.T, ctx context.Context, tx pgx.Tx) error {
 		require.NoError(t, tx.SendBatch(ctx, &pgx.Batch{}).Close())
-		_, err := tx.Exec(ctx, `INSERT INTO effects (ref) VALUES ('k')`)
-		return err
+		return leaveK(ctx, tx)
 	},
 	"CopyFrom": func(t *testing.T, ctx context.Context, tx pgx.Tx) error {
 		n, err := tx.CopyFrom(ctx, pgx.Identifier{"effects"}, []string{"ref"}, pgx.CopyFromRows([][]any{{"k"}, {"commit"}}))
@@ -111,8 +114,7 @@ var effectTxUses = map[string]func(t *testing.T, ctx context.Context, tx pgx.Tx)
 		require.Equal(t, "commit", string(text))
 		require.NoError(t, object.Close())
 		require.NoError(t, objects.Unlink(ctx, oid))
-		_, err = tx.Exec(ctx, `INSERT INTO effects (ref) VALUES ('k')`)
-		return err
+		return leaveK(ctx, tx)
 	},
 	"Sqlc": func(t *testing.T, ctx context.Context, tx pgx.Tx) error {
 		ref, err := (&queries{}).WithTx(tx).InsertEffect(ctx, "k")
@@ -126,21 +128,18 @@ var effectTxUses = map[string]func(t *testing.T, ctx context.Context, tx pgx.Tx)
 		})
 		require.ErrorIs(t, failed, errOwn)
 		return pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error {
-			_, err := tx.Exec(ctx, `INSERT INTO effects (ref) VALUES ('k')`)
-			return err
+			return leaveK(ctx, tx)
 		})
 	},
 	"TwoLevelsOfSavepoints": func(t *testing.T, ctx context.Context, tx pgx.Tx) error {
 		outer, err := tx.Begin(ctx)
 		require.NoError(t, err)
 		defer outer.Rollback(ctx)
-		_, err = outer.Exec(ctx, `INSERT INTO effects (ref) VALUES ('k')`)
-		require.NoError(t, err)
+		require.NoError(t, leaveK(ctx, outer))
 
 		undone, err := outer.Begin(ctx)
 		require.NoError(t, err)
-		_, err = undone.Exec(ctx, `INSERT INTO effects (ref) VALUES ('k')`)
-		require.NoError(t, err)
+		require.NoError(t, leaveK(ctx, undone))
 		require.NoError(t, undone.Rollback(ctx))
 		require.ErrorIs(t, undone.Rollback(ctx), pgx.ErrTxClosed)
 
@@ -158,8 +157,7 @@ var effectTxUses = map[string]func(t *testing.T, ctx context.Context, tx pgx.Tx)
 		_, err = sub.Exec(ctx, `SELECT 1/0`)
 		require.Error(t, err)
 		require.NoError(t, sub.Rollback(ctx))
-		_, err = tx.Exec(ctx, `INSERT INTO effects (ref) VALUES ('k')`)
-		return err
+		return leaveK(ctx, tx)
 	},
 	"SavepointBySQL": func(t *testing.T, ctx context.Context, tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `SAVEPOINT a; INSERT INTO effects (ref) VALUES ('k'); ROLLBACK TO SAVEPOINT a; INSERT INTO effects (ref) VALUES ('k'); RELEASE a`)
@@ -168,15 +166,13 @@ var effectTxUses = map[string]func(t *testing.T, ctx context.Context, tx pgx.Tx)
 	"SavepointLeftOpen": func(t *testing.T, ctx context.Context, tx pgx.Tx) error {
 		sub, err := tx.Begin(ctx)
 		require.NoError(t, err)
-		_, err = sub.Exec(ctx, `INSERT INTO effects (ref) VALUES ('k')`)
-		return err
+		return leaveK(ctx, sub)
 	},
 	"DeferredRollbackOfSavepoint": func(t *testing.T, ctx context.Context, tx pgx.Tx) error {
 		sub, err := tx.Begin(ctx)
 		require.NoError(t, err)
 		defer sub.Rollback(ctx)
-		_, err = sub.Exec(ctx, `INSERT INTO effects (ref) VALUES ('k')`)
-		require.NoError(t, err)
+		require.NoError(t, leaveK(ctx, sub))
 		return sub.Commit(ctx)
 	},
 	"AnotherGoroutine": func(t *testing.T, ctx context.Context, tx pgx.Tx) error {
