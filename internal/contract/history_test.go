@@ -1,6 +1,7 @@
 package contract_test
 
 import (
+	"context"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -9,8 +10,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"context"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
@@ -76,7 +75,8 @@ type behaviour struct {
 	err       error // nil: it succeeds, perhaps in a later run
 	final     bool  // its error is a refusal
 	storable  bool  // its error is a refusal where errors are stored
-	commits   bool  // by itself, which only a function can do
+	// then is what only a function can do behind the statement.
+	then func(ctx context.Context, tx pgx.Tx) error
 }
 
 // errAny stands for the error of a constraint.
@@ -92,6 +92,17 @@ var behaviours = []behaviour{
 	{name: "refuses", sql: spoilt + `fail('22012') = 0`, onError: func(error) error { return dedup.Final(errPaper) }, err: errPaper, final: true},
 	{name: "refuses for now", sql: spoilt + `fail('22012') = 0`, onError: func(error) error { return dedup.NotFinal(errPaper) }, err: errPaper},
 }
+
+var functions = []behaviour{
+	{name: "fails behind its effect", sql: effectSQL, err: errPaper, storable: true, then: func(context.Context, pgx.Tx) error { return errPaper }},
+	{name: "refuses behind its effect", sql: effectSQL, err: errPaper, final: true, then: func(context.Context, pgx.Tx) error { return dedup.Final(errPaper) }},
+}
+
+// commits has an effect commit by itself.
+var commits = behaviour{name: "commits", sql: effectSQL, err: dedup.ErrBroken, then: func(ctx context.Context, tx pgx.Tx) error {
+	_, err := tx.Conn().Exec(ctx, "COMMIT")
+	return err
+}}
 
 // record is what the model knows of one.
 type record struct {
@@ -166,9 +177,12 @@ func (d *drawn) String() string {
 }
 
 func (h *history) draw() *drawn {
-	d := &drawn{behaviour: behaviours[h.rng.IntN(len(behaviours))], otherArg: h.rng.IntN(8) == 0}
-	d.Call, d.Statement = call(h.key()), dedup.Statement{SQL: d.sql, OnError: d.onError}
-	d.Statement.Args = []any{d.Call.Key}
+	d := &drawn{otherArg: h.rng.IntN(8) == 0}
+	d.Call = call(h.key())
+	d.behaves(behaviours[h.rng.IntN(len(behaviours))])
+	if h.profile.engine == onCitus { // where functions of the test are not known
+		d.behaves(behaviours[0])
+	}
 	if d.otherArg {
 		d.Call.Args = map[string]any{"title": "coffee machine on fire"}
 	}
@@ -179,10 +193,24 @@ func (h *history) draw() *drawn {
 	return d
 }
 
-func (h *history) several(most int) []*drawn {
+func (d *drawn) behaves(b behaviour) {
+	d.behaviour = b
+	d.Statement = dedup.Statement{SQL: b.sql, Args: []any{d.Call.Key}, OnError: b.onError}
+}
+
+// drawFunction draws a call whose effect is a function.
+func (h *history) drawFunction() *drawn {
+	d := h.draw()
+	if h.rng.IntN(4) == 0 {
+		d.behaves(functions[h.rng.IntN(len(functions))])
+	}
+	return d
+}
+
+func (h *history) several(most int, draw func() *drawn) []*drawn {
 	all := make([]*drawn, 1+h.rng.IntN(most))
 	for i := range all {
-		all[i] = h.draw()
+		all[i] = draw()
 	}
 	return all
 }
@@ -194,17 +222,16 @@ func (d *drawn) effect(ctx context.Context, tx pgx.Tx) (ticket, error) {
 	switch {
 	case err != nil && d.onError != nil:
 		err = d.onError(err)
-	case err == nil && d.commits:
-		_, err = tx.Conn().Exec(ctx, "COMMIT")
+	case err == nil && d.then != nil:
+		err = d.then(ctx, tx)
 	}
 	return made, err
 }
 
 func (h *history) do() {
-	d := h.draw()
+	d := h.drawFunction()
 	if h.rng.IntN(10) == 0 {
-		d.behaviour = behaviour{name: "commits", err: dedup.ErrBroken, commits: true}
-		d.Statement = dedup.SQL(effectSQL, d.Call.Key)
+		d.behaves(commits)
 	}
 	h.say("Do: %s", d)
 	got, err := dedup.Do(h.ctx, h.by(), d.Call, h.profile.through(d.effect))
@@ -220,7 +247,7 @@ func (h *history) statement() {
 
 // tx makes several calls in a transaction, which is committed or rolled back.
 func (h *history) tx() {
-	all, by, commit := h.several(3), h.by(), h.rng.IntN(3) > 0
+	all, by, commit := h.several(3, h.drawFunction), h.by(), h.rng.IntN(3) > 0
 	for restart := true; restart; {
 		after := model{}
 		for key, l := range h.model {
@@ -247,7 +274,7 @@ func (h *history) tx() {
 }
 
 func (h *history) batch() {
-	all, size := h.several(6), 1+h.rng.IntN(7)
+	all, size := h.several(6, h.draw), 1+h.rng.IntN(7)
 	var calls []dedup.StatementCall
 	for _, d := range all {
 		h.say("DoBatch of %d by %d: %s", len(all), size, d)
@@ -324,7 +351,7 @@ func (h *history) judge(m model, d *drawn, got dedup.Result[ticket], err error) 
 		require.Equal(t, key, got.Value.Title)
 		l.record = &record{outcome: dedup.StateDone, otherArg: d.otherArg, value: got.Value, created: got.CreatedAt}
 		l.runs = append(l.runs, got.Value.ID)
-	case d.commits:
+	case d.err == dedup.ErrBroken:
 		require.ErrorIs(t, err, dedup.ErrBroken)
 		l.record = &record{outcome: dedup.StateBroken}
 		l.runs = append(l.runs, d.run)
@@ -444,8 +471,7 @@ func (h *history) hold() {
 	h.say("%s is held", key)
 	d := &drawn{StatementCall: single(key)}
 	if h.rng.IntN(3) == 0 { // a refusal that is not committed
-		d.behaviour = behaviours[len(behaviours)-2]
-		d.Statement = dedup.Statement{SQL: d.sql, Args: []any{key}}
+		d.behaves(functions[1])
 	}
 	h.holder = h.begin(h.t, h.ctx)
 	got, err := h.doTx(h.ctx, h.by(), h.holder, d.Call, d.effect)
