@@ -5,15 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgproto3"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
@@ -65,11 +61,15 @@ func TestClassify(t *testing.T) {
 		"OtherAtRecord":           {late, sqlError("42501"), true, fails, nil},
 		"AtCommit":                {attempt{failedAt: atCommit}, sqlError("23503"), false, fails, nil},
 		"Control":                 {early, guard.ErrTxControl, true, fails, ErrInvalid},
+		"FinalControl":            {early, Final(guard.ErrTxControl), true, fails, ErrInvalid},
 		"Final":                   {early, Final(paper), false, refuses, paper},
 		"Own":                     {early, paper, false, fails, nil},
 		"Stored":                  {early, byEffect(paper), true, refuses, nil},
 		"NotOfTheEffect":          {early, paper, true, fails, nil},
 		"NotToBeStored":           {early, NotFinal(paper), true, fails, nil},
+		"NotFinalThoughFinal":     {early, NotFinal(Final(paper)), true, fails, paper},
+		"FinalThoughNotFinal":     {early, Final(NotFinal(paper)), true, fails, paper},
+		"TransientThoughNotFinal": {early, NotFinal(sqlError("40001")), true, retries, nil},
 	} {
 		asked := newCall(c.store)
 		asked.last = c.tx
@@ -210,213 +210,6 @@ func TestExplained(t *testing.T) {
 func requireCode(t *testing.T, err error, code string) {
 	t.Helper()
 	require.Equal(t, code, wire.SQLState(err))
-}
-
-// fakeServer speaks just enough of the protocol, in simple_protocol mode, for a
-// call whose identity is free. What it answers to the record and COMMIT is the
-// test's.
-type fakeServer struct {
-	listener net.Listener
-	work     sync.WaitGroup
-	commit   func(*pgproto3.Backend) (goOn bool)
-}
-
-func newFakeServer(t *testing.T, commit func(*pgproto3.Backend) bool) *fakeServer {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	s := &fakeServer{listener: listener, commit: commit}
-	s.work.Go(func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			s.work.Go(func() {
-				defer func() { _ = conn.Close() }()
-				s.serve(pgproto3.NewBackend(conn, conn))
-			})
-		}
-	})
-	t.Cleanup(func() {
-		_ = listener.Close()
-		s.work.Wait()
-	})
-	return s
-}
-
-func (s *fakeServer) serve(b *pgproto3.Backend) {
-	startup, err := b.ReceiveStartupMessage()
-	if err != nil {
-		return
-	}
-	if _, ok := startup.(*pgproto3.StartupMessage); !ok {
-		return // a cancel request
-	}
-	b.Send(&pgproto3.AuthenticationOk{})
-	b.Send(&pgproto3.ParameterStatus{Name: "standard_conforming_strings", Value: "on"})
-	b.Send(&pgproto3.ParameterStatus{Name: "client_encoding", Value: "UTF8"})
-	b.Send(&pgproto3.BackendKeyData{ProcessID: 1, SecretKey: []byte{1, 2, 3, 4}})
-	status := byte('I')
-	for {
-		if status != 0 { // else the test has sent it
-			b.Send(&pgproto3.ReadyForQuery{TxStatus: status})
-		}
-		if b.Flush() != nil {
-			return
-		}
-		message, err := b.Receive()
-		if err != nil {
-			return
-		}
-		query, ok := message.(*pgproto3.Query)
-		if !ok {
-			return
-		}
-		switch sql := strings.ToLower(query.String); {
-		case strings.Contains(sql, "pg_index"):
-			row(b, fakeTable)
-			status = 'I'
-		case strings.Contains(sql, "insert into"):
-			if !s.commit(b) {
-				_ = b.Flush()
-				return
-			}
-			status = 0
-		case strings.HasPrefix(sql, "begin"):
-			b.Send(&pgproto3.CommandComplete{CommandTag: []byte("BEGIN")})
-			row(b, "t", fakeNow, "", "1", "t")
-			row(b)
-			status = 'T'
-		case strings.HasPrefix(sql, "rollback"):
-			b.Send(&pgproto3.CommandComplete{CommandTag: []byte("ROLLBACK")})
-			status = 'I'
-		default: // a look
-			row(b, "t", fakeNow)
-			row(b)
-			status = 'I'
-		}
-	}
-}
-
-const (
-	fakeNow = "2026-01-02 03:04:05+00"
-	// fakeTable says that the server is PostgreSQL, and finds none of the problems that it is asked
-	// for, which are fewer.
-	fakeTable = `{"engine": 1, "now": "2026-01-02T03:04:05Z", "names": {},
-		"found": [[], [], [], [], [], [], [], [], [], [], [], [], [], [], [], [], [], [], [], [], [], [], [], [], [], [], [], [], [], [], [], []]}`
-)
-
-// row sends a result of one row, or of none.
-func row(b *pgproto3.Backend, values ...string) {
-	fields := make([]pgproto3.FieldDescription, len(values))
-	data := make([][]byte, len(values))
-	for i, v := range values {
-		oid := uint32(25)
-		switch v {
-		case "t", "f":
-			oid = 16
-		case fakeNow:
-			oid = 1184
-		case fakeTable:
-			oid = 114
-		case "1":
-			oid = 20
-		}
-		fields[i] = pgproto3.FieldDescription{Name: []byte("c"), DataTypeOID: oid, DataTypeSize: -1, TypeModifier: -1}
-		data[i] = []byte(v)
-	}
-	b.Send(&pgproto3.RowDescription{Fields: fields})
-	if len(values) > 0 {
-		b.Send(&pgproto3.DataRow{Values: data})
-	}
-	b.Send(&pgproto3.CommandComplete{CommandTag: []byte("SELECT 1")})
-}
-
-// TestClassifyCommit: what a server, or whoever stands in between, answers to
-// the record and COMMIT, and what may be concluded.
-func TestClassifyCommit(t *testing.T) {
-	t.Parallel()
-
-	recorded := func(b *pgproto3.Backend) { row(b, fakeNow) }
-	tag := func(text string) *pgproto3.CommandComplete {
-		return &pgproto3.CommandComplete{CommandTag: []byte(text)}
-	}
-	fault := func(severity, code string) *pgproto3.ErrorResponse {
-		return &pgproto3.ErrorResponse{Severity: severity, SeverityUnlocalized: severity, Code: code, Message: "no"}
-	}
-	ready := func(status byte) *pgproto3.ReadyForQuery { return &pgproto3.ReadyForQuery{TxStatus: status} }
-
-	for _, c := range []struct {
-		name   string
-		record bool // the record's row is answered first
-		answer []pgproto3.BackendMessage
-		kind   kind
-		err    error // of Do, nil: any definite one
-	}{
-		{"Committed", true, []pgproto3.BackendMessage{tag("COMMIT"), ready('I')}, done, nil},
-		{"Closed", false, nil, unknown, ErrOutcomeUnknown},
-		{"RecordThenClosed", true, nil, unknown, ErrOutcomeUnknown},
-		{"CommitThenClosed", true, []pgproto3.BackendMessage{tag("COMMIT")}, unknown, ErrOutcomeUnknown},
-		{"FatalAtRecord", false, []pgproto3.BackendMessage{fault("FATAL", "57P01")}, unknown, ErrOutcomeUnknown},
-		{"FatalAtCommit", true, []pgproto3.BackendMessage{fault("FATAL", "08P01")}, unknown, ErrOutcomeUnknown},
-		{"FatalAfterCommit", true, []pgproto3.BackendMessage{tag("COMMIT"), fault("FATAL", "08P01")}, unknown, ErrOutcomeUnknown},
-		{"PanicAtCommit", true, []pgproto3.BackendMessage{fault("PANIC", "XX000")}, unknown, ErrOutcomeUnknown},
-		{"StrangeTag", true, []pgproto3.BackendMessage{tag("DONE"), ready('I')}, unknown, ErrOutcomeUnknown},
-		{"TagRollback", true, []pgproto3.BackendMessage{tag("ROLLBACK"), ready('I')}, failed, nil},
-		{"ErrorAtCommit", true, []pgproto3.BackendMessage{fault("ERROR", "23514"), ready('I')}, failed, nil},
-		{"ErrorAtRecord", false, []pgproto3.BackendMessage{fault("ERROR", "23514"), ready('E')}, failed, nil},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-			defer cancel()
-			server := newFakeServer(t, func(b *pgproto3.Backend) bool {
-				if c.record {
-					recorded(b)
-				}
-				for _, m := range c.answer {
-					b.Send(m)
-				}
-				if len(c.answer) == 0 {
-					return false
-				}
-				end, ok := c.answer[len(c.answer)-1].(*pgproto3.ReadyForQuery)
-				return ok && end != nil
-			})
-			config, err := pgxpool.ParseConfig("postgres://u@" + server.listener.Addr().String() + "/d?sslmode=disable")
-			require.NoError(t, err)
-			config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
-			pool, err := pgxpool.NewWithConfig(ctx, config)
-			require.NoError(t, err)
-			t.Cleanup(pool.Close)
-			d, err := New(pool, &Options{Retry: RetryPolicy{MaxAttempts: 1}})
-			require.NoError(t, err)
-			call := Call{Scope: "s", Tool: "t", Key: "k"}
-			effect := func(context.Context, pgx.Tx) (int, error) { return 1, nil }
-
-			_, made := startCall(ctx, d, "Do", &call)
-			require.NoError(t, made.check(ctx, d, &call))
-			made.effect = func(context.Context, pgx.Tx) (string, error) { return "1", nil }
-			got := made.attempt(ctx)
-			require.Equal(t, c.kind, got.kind, "%v", got.err)
-			require.Equal(t, c.kind == failed, made.last.failedAt != atOpen, "and is to be explained")
-
-			result, err := Do(ctx, d, call, effect)
-			switch {
-			case c.kind == done:
-				require.NoError(t, err)
-				require.Equal(t, 1, result.Value)
-			case c.err != nil:
-				require.ErrorIs(t, err, c.err)
-			default:
-				require.Error(t, err)
-				for _, other := range []error{ErrOutcomeUnknown, ErrKeyReused, ErrBroken, ErrExpired} {
-					require.NotErrorIs(t, err, other)
-				}
-			}
-		})
-	}
 }
 
 // TestDatabaseClockThatJumps: after a failover to a server whose clock goes ahead, a

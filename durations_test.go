@@ -36,6 +36,7 @@ func FuzzDurations(f *testing.F) {
 			pause := opts.Retry.longestPause(attempt)
 			require.Positive(t, pause)
 			require.LessOrEqual(t, pause, opts.Retry.MaxDelay)
+			require.GreaterOrEqual(t, pause, opts.Retry.BaseDelay)
 			require.LessOrEqual(t, opts.Retry.pause(attempt), pause)
 		}
 		if r, problem := (Retention{Result: first, Tombstone: second}).resolve(Retention{Result: defaultResult, Tombstone: defaultTombstone}); problem == "" {

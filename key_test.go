@@ -1,9 +1,7 @@
 package dedup
 
 import (
-	"crypto/sha256"
 	"encoding/base64"
-	"encoding/hex"
 	"encoding/json"
 	"os"
 	"regexp"
@@ -74,45 +72,6 @@ func TestKeyGolden(t *testing.T) {
 	require.NotEmpty(t, vectors.Intent)
 	require.NotEmpty(t, vectors.Args)
 	require.NotEmpty(t, vectors.Hash)
-}
-
-// The form of a key, spelled out to the byte.
-func TestKeySpelledOut(t *testing.T) {
-	t.Parallel()
-
-	sum := sha256.Sum256([]byte("dedup/key/tool-call/v1" +
-		"\x00\x00\x00\x00\x00\x00\x00\x02s1" +
-		"\x00\x00\x00\x00\x00\x00\x00\x0212" +
-		"\x00\x00\x00\x00\x00\x00\x00\x06call_7"))
-	key, err := KeyFromToolCall("s1", 12, "call_7")
-	require.NoError(t, err)
-	require.Equal(t, "tc1_"+base64.RawURLEncoding.EncodeToString(sum[:]), key)
-	require.Len(t, key, 47)
-	require.NoError(t, validateName("Key", key))
-
-	fp := sha256.Sum256([]byte("dedup/fingerprint/v1" + "\x00\x00\x00\x00\x00\x00\x00\x07" + `{"a":1}`))
-	sum = sha256.Sum256([]byte("dedup/key/tool-call-args/v1" +
-		"\x00\x00\x00\x00\x00\x00\x00\x02s1" +
-		"\x00\x00\x00\x00\x00\x00\x00\x0212" +
-		"\x00\x00\x00\x00\x00\x00\x00\x04book" +
-		"\x00\x00\x00\x00\x00\x00\x00\x20" + string(fp[:]) +
-		"\x00\x00\x00\x00\x00\x00\x00\x010"))
-	key, err = KeyFromToolCallArgs("s1", 12, "book", map[string]int{"a": 1}, 0)
-	require.NoError(t, err)
-	require.Equal(t, "ta1_"+base64.RawURLEncoding.EncodeToString(sum[:]), key)
-
-	sum = sha256.Sum256([]byte("dedup/key/intent/v1" + "\x00\x00\x00\x00\x00\x00\x00\x01a" + "\x00\x00\x00\x00\x00\x00\x00\x02bc"))
-	key, err = KeyFromIntent("a", "bc")
-	require.NoError(t, err)
-	require.Equal(t, "in1_"+base64.RawURLEncoding.EncodeToString(sum[:]), key)
-
-	sum = sha256.Sum256([]byte("dedup/key/args/v1" + "\x00\x00\x00\x00\x00\x00\x00\x01s" + "\x00\x00\x00\x00\x00\x00\x00\x20" + string(fp[:])))
-	key, err = KeyFromArgsMergingRepeats("s", map[string]int{"a": 1})
-	require.NoError(t, err)
-	require.Equal(t, "ar1_"+base64.RawURLEncoding.EncodeToString(sum[:]), key)
-
-	sum = sha256.Sum256([]byte("dedup/key-hash/v1" + "\x00\x00\x00\x00\x00\x00\x00\x03key"))
-	require.Equal(t, hex.EncodeToString(sum[:])[:16], KeyHash("key"))
 }
 
 func TestKeyRefuses(t *testing.T) {
@@ -264,27 +223,6 @@ func cut(text string, cuts uint64) (parts []string) {
 		}
 	}
 	return append(parts, text[start:])
-}
-
-func BenchmarkKey(b *testing.B) {
-	b.Run("FromToolCall", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			_, _ = KeyFromToolCall("session-0123456789", 12, "call_0123456789")
-		}
-	})
-	b.Run("New", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			NewKey()
-		}
-	})
-	b.Run("Validate", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			_ = validateName("Key", "tc1_Q14TQxBdWPGv-6jcoLtWlMCpQi-KtgQieWnsZKg6r7c")
-		}
-	})
 }
 
 // goldenKeys reads vectors that were written by an independent implementation and never

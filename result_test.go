@@ -341,7 +341,14 @@ func TestErrorOf(t *testing.T) {
 	for _, err := range []error{own, errors.New("dedup: no such seat"), fmt.Errorf("booking: %w", pgx.ErrNoRows)} { // the text does not say whose it is
 		require.Same(t, err, errorOf(book, byEffect(err)))
 	}
-	require.NotErrorIs(t, errorOf(book, byEffect(fmt.Errorf("booking: %w", ErrInFlight))), ErrInFlight)
+	for _, answer := range answers() { // of another call
+		require.NotErrorIs(t, errorOf(book, byEffect(fmt.Errorf("booking: %w", answer))), answer)
+		err := errorOf(book, byEffect(&Error{Answer: answer, Err: own}))
+		require.NotErrorIs(t, err, answer)
+		require.ErrorIs(t, err, own)
+		require.NotErrorAs(t, err, new(*Error))
+		require.NotErrorAs(t, err, new(*RefusedError))
+	}
 	shared := &Error{Answer: ErrAttemptsExhausted, Attempts: 3, Err: own}
 	for _, err := range []error{errorOf(book, shared)} {
 		require.Same(t, err, errorOf(outer, err))

@@ -16,7 +16,6 @@ import (
 // statement.
 func TestAllocations(t *testing.T) { //nolint:paralleltest // what others allocate would be counted
 	ctx, f := plain.setup(t, nil, poolOfOne)
-	f.exec(t, fixtureSQL)
 	insert := dedup.SQL(`INSERT INTO effects (ref) VALUES ($1) RETURNING 1 AS id, ref AS title`, "x")
 	e := func(ctx context.Context, tx pgx.Tx) (int, error) {
 		_, err := tx.Exec(ctx, `INSERT INTO effects (ref) VALUES ($1)`, "x")

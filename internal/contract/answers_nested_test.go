@@ -31,16 +31,6 @@ func TestAnswersOfAnotherCall(t *testing.T) {
 		"KeyReused": {answer: dedup.ErrKeyReused, prepare: func(t *testing.T, ctx context.Context, f *fixture) {
 			require.NoError(t, first(t, ctx, f, inner, effect("inner")))
 		}, call: func() dedup.Call { c := inner; c.Args = "other"; return c }},
-		"Expired": {answer: dedup.ErrExpired, prepare: func(t *testing.T, ctx context.Context, f *fixture) {
-			require.NoError(t, first(t, ctx, f, inner, effect("inner")))
-			f.exec(t, `UPDATE tool_dedup SET created_at = now() - interval '2 days', expires_at = now() - interval '1 day'`)
-		}},
-		"Broken": {answer: dedup.ErrBroken, prepare: func(t *testing.T, ctx context.Context, f *fixture) {
-			require.ErrorIs(t, first(t, ctx, f, inner, func(ctx context.Context, tx pgx.Tx) (ticket, error) {
-				_, err := tx.Conn().Exec(ctx, `COMMIT`)
-				return ticket{}, err
-			}), dedup.ErrBroken)
-		}},
 		"InFlight": {answer: dedup.ErrInFlight, prepare: func(t *testing.T, ctx context.Context, f *fixture) {
 			tx, err := f.pool.Begin(ctx)
 			require.NoError(t, err)

@@ -14,7 +14,6 @@ import (
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/internal/faultproxy"
-	"github.com/tooldedup/dedup/internal/guard"
 )
 
 // cardRefusal is an error with everything that a refusal keeps.
@@ -58,6 +57,7 @@ func TestRefusal(t *testing.T) {
 	}{
 		"Message":        {dedup.Final(errOwn), dedup.RefusedError{Message: errOwn.Error()}},
 		"Everything":     {dedup.Final(cardRefusal{3}), dedup.RefusedError{Message: "card declined", Code: "card_declined", Details: json.RawMessage(`{"limit":3}`)}},
+		"ContextError":   {dedup.Final(context.DeadlineExceeded), dedup.RefusedError{Message: context.DeadlineExceeded.Error()}},
 		"Code":           {dedup.Final(coded("x")), dedup.RefusedError{Message: "coded x", Code: "x"}},
 		"EmptyCode":      {dedup.Final(coded("")), dedup.RefusedError{Message: "coded "}},
 		"Wrapped":        {dedup.Final(fmt.Errorf("paying: %w", cardRefusal{4})), dedup.RefusedError{Message: "paying: card declined", Code: "card_declined", Details: json.RawMessage(`{"limit":4}`)}},
@@ -105,41 +105,6 @@ func TestRefusal(t *testing.T) {
 		require.NoError(t, dedup.Final(nil))
 	})
 
-	t.Run("InTx", func(t *testing.T) {
-		t.Parallel()
-		ctx, b := setup(t, nil)
-		var first *dedup.RefusedError
-		require.NoError(t, pgx.BeginFunc(ctx, b.pool, func(tx pgx.Tx) error {
-			_, err := dedup.DoTx(ctx, b.d, tx, call("k"), refuse(dedup.Final(cardRefusal{1})))
-			first = refused(t, err)
-			require.False(t, first.Replayed)
-			require.ErrorIs(t, err, cardRefusal{1})
-			_, err = dedup.DoTx(ctx, b.d, tx, call("k"), effect("k"))
-			require.True(t, refused(t, err).Replayed)
-			return nil
-		}))
-		_, err := dedup.Do(ctx, b.d, call("k"), effect("k"))
-		requireSame(t, first, refused(t, err))
-		require.Zero(t, b.effects(t, "k"))
-	})
-
-	t.Run("AfterAFailedStatement", func(t *testing.T) {
-		t.Parallel()
-		ctx, b := setup(t, nil)
-		aborted := func(ctx context.Context, tx pgx.Tx) (ticket, error) {
-			_, err := tx.Exec(ctx, `SELECT 1/0`)
-			return ticket{}, dedup.Final(fmt.Errorf("no: %w", err))
-		}
-		_, err := dedup.Do(ctx, b.d, call("k"), aborted)
-		require.False(t, refused(t, err).Replayed)
-		require.NoError(t, pgx.BeginFunc(ctx, b.pool, func(tx pgx.Tx) error {
-			_, err := dedup.DoTx(ctx, b.d, tx, call("tx"), aborted)
-			require.False(t, refused(t, err).Replayed)
-			return nil
-		}))
-		require.Equal(t, 2, b.records(t))
-	})
-
 	for name, bad := range map[string]error{
 		"DetailsError": detailed{err: errOwn}, "DetailsInvalid": detailed{text: "{"},
 		"DetailsTooLarge": detailed{text: `"` + long + `"`},
@@ -185,74 +150,6 @@ func requireSame(t *testing.T, a, b *dedup.RefusedError) {
 	require.False(t, b.CreatedAt.IsZero())
 }
 
-// TestStoreErrors: StoreErrors is for what a tool answers. What the server, an operator or this
-// library objected to may be different next time.
-func TestStoreErrors(t *testing.T) {
-	t.Parallel()
-	divides := func(ctx context.Context, tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, `SELECT 1/0`)
-		return err
-	}
-	for name, row := range map[string]struct {
-		store  bool
-		effect dedup.Effect[ticket]
-		stored bool
-	}{
-		"Default":        {false, refuse(errOwn), false},
-		"DefaultFinal":   {false, refuse(dedup.Final(errOwn)), true},
-		"Stored":         {true, refuse(errOwn), true},
-		"StoredFinal":    {true, refuse(dedup.Final(errOwn)), true},
-		"Raised":         {true, raising("P0001"), true},
-		"Check":          {true, raising("23514"), true},
-		"OutOfRange":     {true, raising("22003"), true},
-		"NotTransient":   {true, raising("40001"), false},
-		"NotCancelled":   {true, refuse(context.Canceled), false},
-		"NotDeadline":    {true, refuse(fmt.Errorf("x: %w", context.DeadlineExceeded)), false},
-		"NotResult":      {true, refuse(&dedup.InvalidError{What: "result", Err: errOwn}), false},
-		"NotNested":      {true, refuse(dedup.ErrInvalid), false},
-		"ServerError":    {true, func(ctx context.Context, tx pgx.Tx) (ticket, error) { return ticket{}, divides(ctx, tx) }, true},
-		"NotControl":     {true, func(ctx context.Context, tx pgx.Tx) (ticket, error) { return ticket{}, tx.Commit(ctx) }, false},
-		"NotAborted":     {true, func(ctx context.Context, tx pgx.Tx) (ticket, error) { _ = divides(ctx, tx); return ticket{}, nil }, false},
-		"Cancelled":      {true, raising("57014"), false},
-		"Internal":       {true, raising("XX000"), false},
-		"Disk":           {true, raising("58030"), false},
-		"Aborted":        {true, raising("25P02"), false},
-		"Statement":      {true, raising("26000"), false},
-		"Schema":         {true, refuse(&dedup.Error{Answer: dedup.ErrSchema}), false},
-		"Broken":         {true, refuse(&dedup.Error{Answer: dedup.ErrBroken}), false},
-		"TxClosed":       {true, refuse(pgx.ErrTxClosed), false},
-		"OutcomeUnknown": {true, refuse(&dedup.Error{Answer: dedup.ErrOutcomeUnknown, Err: errPaper}), false},
-		"InvalidCall":    {true, refuse(&dedup.InvalidError{What: "call", Field: "key"}), false},
-		"InFlight":       {true, refuse(dedup.ErrInFlight), false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			ctx, f := plain.setup(t, &dedup.Options{Retry: dedup.RetryPolicy{MaxAttempts: 2}})
-			c, inTx := call("k"), call("in tx")
-			c.StoreErrors, inTx.StoreErrors = row.store, row.store
-			tx := f.begin(t, ctx)
-			_, err := dedup.DoTx(ctx, f.d, tx, inTx, row.effect)
-			require.Error(t, err)
-			require.Equal(t, row.stored, errors.Is(err, dedup.ErrRefused), "%v", err)
-			require.NoError(t, tx.Commit(ctx))
-			_, err = dedup.Do(ctx, f.d, c, row.effect)
-			require.Error(t, err)
-			require.Equal(t, row.stored, errors.Is(err, dedup.ErrRefused), "%v", err)
-			require.Zero(t, f.effects(t, "k"))
-
-			// What was stored binds every call.
-			for _, key := range []string{"k", "in tx"} {
-				_, err = dedup.Do(ctx, f.d, call(key), effect(key))
-				if row.stored {
-					require.True(t, refused(t, err).Replayed)
-				} else {
-					require.NoError(t, err)
-				}
-			}
-		})
-	}
-}
-
 // TestRefusalWithoutDo: an effect that is run without Do refuses in the same words.
 func TestRefusalWithoutDo(t *testing.T) {
 	t.Parallel()
@@ -276,58 +173,10 @@ type declinedError struct{ message, code string }
 func (e *declinedError) Error() string { return e.message }
 func (e *declinedError) Code() string  { return e.code }
 
-// What the guard refuses is a defect of the tool and nobody's answer, whatever the
-// tool makes of it.
-func TestFinalTxControlIsNotRecorded(t *testing.T) {
-	t.Parallel()
-	ctx, f := plain.setup(t, nil)
-	_, err := dedup.Do(ctx, f.d, call("k"), func(ctx context.Context, tx pgx.Tx) (ticket, error) {
-		return ticket{}, dedup.Final(tx.Commit(ctx))
-	})
-	require.ErrorIs(t, err, guard.ErrTxControl)
-	require.Zero(t, f.records(t))
-}
-
 // TestRefusalInTx: until the caller has committed or rolled back, a refusal is a
 // call in flight like any other.
 func TestRefusalInTx(t *testing.T) {
 	t.Parallel()
-
-	t.Run("HoldsItsIdentity", func(t *testing.T) {
-		t.Parallel()
-		bothOrders(t, func(t *testing.T, p profile) {
-			for _, commits := range []bool{true, false} {
-				ctx, f := p.setup(t, &dedup.Options{MaxWait: -1})
-				tx, other := f.begin(t, ctx), f.begin(t, ctx)
-				_, err := dedup.DoTx(ctx, f.d, tx, call("k"), refuse(dedup.Final(errPaper)))
-				require.False(t, refused(t, err).Replayed)
-
-				status, err := f.d.Lookup(ctx, "acme", "create_ticket", "k")
-				require.NoError(t, err)
-				require.Equal(t, dedup.StateInFlight, status.State)
-				e := &tool{ref: "k"}
-				_, err = dedup.Do(ctx, f.d, call("k"), e.run)
-				require.ErrorIs(t, err, dedup.ErrInFlight)
-				require.NotErrorIs(t, err, dedup.ErrOutcomeUnknown)
-				_, err = dedup.DoTx(ctx, f.d, other, call("k"), e.run)
-				require.ErrorIs(t, err, dedup.ErrInFlight)
-				e.requireRuns(t, 0)
-				require.NoError(t, other.Rollback(ctx))
-
-				if commits {
-					require.NoError(t, tx.Commit(ctx))
-					_, err = dedup.Do(ctx, f.d, call("k"), e.run)
-					require.True(t, refused(t, err).Replayed)
-					e.requireRuns(t, 0)
-				} else {
-					require.NoError(t, tx.Rollback(ctx))
-					_, err = dedup.Do(ctx, f.d, call("k"), e.run)
-					require.NoError(t, err)
-					e.requireRuns(t, 1)
-				}
-			}
-		})
-	})
 
 	// The identity is free for a moment between the effect and its refusal. A
 	// twin that takes it has the say.
@@ -385,62 +234,9 @@ func TestRefusalInTx(t *testing.T) {
 	})
 }
 
-// raising is an effect that the server ends with code.
-func raising(code string) dedup.Effect[ticket] {
-	return func(ctx context.Context, tx pgx.Tx) (ticket, error) {
-		_, err := tx.Exec(ctx, raise(code))
-		return ticket{}, err
-	}
-}
-
 // storing is a call that stores its effect's errors.
 func storing(key string) dedup.Call {
 	c := call(key)
 	c.StoreErrors = true
 	return c
-}
-
-// NotFinal keeps an error out of the record, also where all others are stored,
-// and hides nothing of it.
-func TestNotFinal(t *testing.T) {
-	t.Parallel()
-	require.NoError(t, dedup.NotFinal(nil))
-	require.EqualError(t, dedup.NotFinal(errPaper), errPaper.Error())
-
-	bothOrders(t, func(t *testing.T, p profile) {
-		ctx, f := p.setup(t, nil)
-		for range 2 {
-			_, err := dedup.Do(ctx, f.d, storing("k"), func(context.Context, pgx.Tx) (ticket, error) { return ticket{}, dedup.NotFinal(errPaper) })
-			require.ErrorIs(t, err, errPaper)
-			require.NotErrorIs(t, err, dedup.ErrRefused)
-			require.Zero(t, f.records(t))
-		}
-		result, err := dedup.Do(ctx, f.d, call("k"), effect("k"))
-		require.NoError(t, err)
-		require.False(t, result.Replayed)
-	})
-	t.Run("WhateverElseSaysOtherwise", func(t *testing.T) {
-		t.Parallel()
-		for _, err := range []error{dedup.NotFinal(dedup.Final(errPaper)), dedup.Final(dedup.NotFinal(errPaper))} {
-			ctx, f := plain.setup(t, nil)
-			_, err := dedup.Do(ctx, f.d, call("k"), func(context.Context, pgx.Tx) (ticket, error) { return ticket{}, err })
-			require.ErrorIs(t, err, errPaper)
-			require.NotErrorIs(t, err, dedup.ErrRefused)
-			require.Zero(t, f.records(t))
-		}
-	})
-	t.Run("TransientIsRetried", func(t *testing.T) {
-		t.Parallel()
-		ctx, f := plain.setup(t, nil)
-		runs := 0
-		_, err := dedup.Do(ctx, f.d, call("k"), func(ctx context.Context, tx pgx.Tx) (ticket, error) {
-			if runs++; runs == 1 {
-				got, err := raising("40001")(ctx, tx)
-				return got, dedup.NotFinal(err)
-			}
-			return effect("k")(ctx, tx)
-		})
-		require.NoError(t, err)
-		require.Equal(t, 2, runs)
-	})
 }

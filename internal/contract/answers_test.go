@@ -2,7 +2,6 @@ package contract_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"testing"
@@ -16,93 +15,6 @@ import (
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/internal/guard"
 )
-
-func caseEffectError(t *testing.T, p profile) {
-	ctx, f := p.setup(t, nil)
-	e := &tool{ref: "k", then: func(_ context.Context, _ pgx.Tx, run int) error {
-		if run <= p.tries() {
-			return errPaper
-		}
-		return nil
-	}}
-
-	_, err := f.do(ctx, f.d, call("k"), e.run)
-	require.ErrorIs(t, err, errPaper)
-	require.Zero(t, f.effects(t, "k"))
-	require.Zero(t, f.records(t))
-
-	second, err := f.do(ctx, f.d, call("k"), e.run)
-	require.NoError(t, err)
-	require.False(t, second.Replayed)
-	require.Equal(t, p.tries()+1, second.Value.ID)
-	require.Equal(t, 1, f.effects(t, "k"))
-}
-
-// declined is a refusal with everything that one can have.
-type declined struct{ Balance int }
-
-func (declined) Error() string { return "card declined" }
-func (declined) Code() string  { return "card_declined" }
-func (d declined) MarshalJSON() ([]byte, error) {
-	return fmt.Appendf(nil, `{"balance":%d}`, d.Balance), nil
-}
-
-func caseFinal(t *testing.T, p profile) {
-	ctx, f := p.setup(t, nil)
-	e := &tool{ref: "k", then: func(context.Context, pgx.Tx, int) error {
-		return fmt.Errorf("charging: %w", dedup.Final(declined{Balance: 3}))
-	}}
-
-	var first, again *dedup.RefusedError
-	_, err := f.do(ctx, f.d, call("k"), e.run)
-	require.ErrorIs(t, err, dedup.ErrRefused)
-	require.ErrorAs(t, err, &first)
-	require.False(t, first.Replayed)
-	require.ErrorIs(t, err, declined{Balance: 3}, "the caller that ran it has the effect's own error")
-
-	result, err := f.do(ctx, f.peer(t), call("k"), e.run)
-	require.True(t, result.Replayed)
-	require.ErrorAs(t, err, &again)
-	require.True(t, again.Replayed)
-	require.NoError(t, errors.Unwrap(again))
-	require.Equal(t, first.Message, again.Message)
-	require.Equal(t, "card_declined", again.Code)
-	require.JSONEq(t, `{"balance":3}`, string(again.Details))
-	require.Equal(t, first.Details, again.Details)
-	require.True(t, first.CreatedAt.Equal(again.CreatedAt))
-
-	e.requireRuns(t, p.tries())
-	require.Zero(t, f.effects(t, "k"))
-	require.Equal(t, 1, f.records(t))
-}
-
-func caseStoreErrors(t *testing.T, p profile) {
-	ctx, f := p.setup(t, nil)
-	e := &tool{ref: "k", then: func(context.Context, pgx.Tx, int) error { return errPaper }}
-
-	_, err := f.do(ctx, f.d, storing("stored"), e.run)
-	require.ErrorIs(t, err, dedup.ErrRefused)
-	require.ErrorIs(t, err, errPaper)
-	_, err = f.do(ctx, f.d, storing("stored"), e.run)
-	require.ErrorIs(t, err, dedup.ErrRefused)
-	require.EqualError(t, err, errPaper.Error())
-	e.requireRuns(t, p.tries())
-
-	_, err = f.do(ctx, f.d, call("not stored"), e.run)
-	require.ErrorIs(t, err, errPaper)
-	require.NotErrorIs(t, err, dedup.ErrRefused)
-
-	cancelled, cancel := context.WithCancel(ctx)
-	_, err = f.do(cancelled, f.d, storing("cancelled"), func(ctx context.Context, tx pgx.Tx) (ticket, error) {
-		cancel()
-		return ticket{}, ctx.Err()
-	})
-	require.ErrorIs(t, err, context.Canceled)
-	require.NotErrorIs(t, err, dedup.ErrRefused)
-
-	require.Zero(t, f.effects(t, "k"))
-	require.Equal(t, 1, f.records(t))
-}
 
 func caseKeyReused(t *testing.T, p profile) {
 	ctx, f := p.setup(t, nil)
@@ -132,43 +44,6 @@ func caseKeyReused(t *testing.T, p profile) {
 	e.requireRuns(t, 1)
 	require.Equal(t, 1, f.effects(t, "k"))
 	require.Len(t, f.events.ended(dedup.OutcomeKeyReused), 2)
-}
-
-func caseExpired(t *testing.T, p profile) {
-	ctx, f := p.setup(t, &dedup.Options{Retention: dedup.Retention{Result: time.Hour, Tombstone: time.Hour}})
-	e := &tool{ref: "k"}
-	first, err := f.do(ctx, f.d, call("k"), e.run)
-	require.NoError(t, err)
-
-	f.age(t, "k", "59 minutes")
-	replay, err := f.do(ctx, f.d, call("k"), e.run)
-	require.NoError(t, err)
-	require.True(t, replay.Replayed)
-
-	f.age(t, "k", "2 minutes")
-	for range 2 { // with its result, and as a tombstone
-		_, err = f.do(ctx, f.peer(t), call("k"), e.run)
-		var expired *dedup.Error
-		require.ErrorIs(t, err, dedup.ErrExpired)
-		require.ErrorAs(t, err, &expired)
-		require.False(t, dedup.IsRetryable(err))
-		require.True(t, first.CreatedAt.Add(-61*time.Minute).Equal(expired.FirstAt))
-		require.Equal(t, time.Hour, expired.ExpiredAt.Sub(expired.FirstAt))
-		require.Equal(t, time.Hour, expired.ForgetAt.Sub(expired.ExpiredAt))
-		require.NotContains(t, err.Error(), `"k"`)
-		swept, err := f.d.Sweep(ctx, nil)
-		require.NoError(t, err)
-		require.Zero(t, swept.Forgotten)
-	}
-	e.requireRuns(t, 1)
-
-	f.age(t, "k", "1 hour")
-	again, err := f.do(ctx, f.d, call("k"), e.run)
-	require.NoError(t, err)
-	require.False(t, again.Replayed)
-	require.Equal(t, 2, again.Value.ID)
-	require.Equal(t, 2, f.effects(t, "k"))
-	require.Equal(t, 1, f.records(t))
 }
 
 // caseTakeover lets four twins, in two processes, have an identity anew while a
@@ -208,93 +83,6 @@ func caseTakeover(t *testing.T, p profile) {
 	stop()
 	require.ErrorIs(t, receive(t, ctx, swept), context.Canceled)
 	require.Equal(t, keys, f.records(t))
-}
-
-func caseReset(t *testing.T, p profile) {
-	ctx, f := p.setup(t, nil)
-	held := newGate()
-	e := &tool{ref: "k", then: held.then}
-	c := call("k")
-
-	freed, err := f.d.Reset(ctx, c.Scope, c.Tool, c.Key, dedup.ResetOptions{Reason: "nothing there"})
-	require.NoError(t, err)
-	require.False(t, freed)
-
-	first := f.start(ctx, f.d, c, e.run)
-	receive(t, ctx, held.entered)
-	_, err = f.peer(t).Reset(ctx, c.Scope, c.Tool, c.Key, dedup.ResetOptions{Reason: "in flight"})
-	require.ErrorIs(t, err, dedup.ErrInFlight)
-	held.release()
-	receive(t, ctx, first).require(t)
-
-	var invalid *dedup.InvalidError
-	_, err = f.d.Reset(ctx, c.Scope, c.Tool, c.Key, dedup.ResetOptions{})
-	require.ErrorAs(t, err, &invalid)
-	require.Equal(t, 1, f.records(t))
-
-	freed, err = f.d.Reset(ctx, c.Scope, c.Tool, c.Key, dedup.ResetOptions{Reason: "wrong answer"})
-	require.NoError(t, err)
-	require.True(t, freed)
-	again, err := f.do(ctx, f.d, c, e.run)
-	require.NoError(t, err)
-	require.False(t, again.Replayed)
-	require.Equal(t, 2, again.Value.ID)
-
-	resets := events[dedup.ResetData](f.events)
-	require.Len(t, resets, 2)
-	require.False(t, resets[0].Freed)
-	require.True(t, resets[1].Freed)
-	require.Equal(t, "wrong answer", resets[1].Reason)
-}
-
-func caseLookup(t *testing.T, p profile) {
-	ctx, f := p.setup(t, nil)
-	lookup := func(key string) dedup.Status {
-		c := call(key)
-		status, err := f.d.Lookup(ctx, c.Scope, c.Tool, c.Key)
-		require.NoError(t, err)
-		require.False(t, status.Now.IsZero(), "by the database's clock")
-		return status
-	}
-	require.Equal(t, dedup.StateNotFound, lookup("k").State)
-
-	held := newGate()
-	e := &tool{ref: "k", then: held.then}
-	running := f.start(ctx, f.peer(t), call("k"), e.run)
-	receive(t, ctx, held.entered)
-	require.Equal(t, dedup.StateInFlight, lookup("k").State)
-	held.release()
-	first := receive(t, ctx, running).require(t)
-
-	done := lookup("k")
-	fingerprint, err := dedup.FingerprintOf(call("k").Args)
-	require.NoError(t, err)
-	require.Equal(t, dedup.StateDone, done.State)
-	require.JSONEq(t, `{"id":1,"title":"k"}`, string(done.Result))
-	require.Equal(t, fingerprint, done.Fingerprint)
-	require.True(t, done.CreatedAt.Equal(first.CreatedAt))
-	require.False(t, done.Now.Before(done.CreatedAt))
-
-	f.age(t, "k", "2 days")
-	expired := lookup("k")
-	require.Equal(t, dedup.StateExpired, expired.State)
-	require.Empty(t, expired.Result)
-	f.age(t, "k", "40 days")
-	require.Equal(t, dedup.StateNotFound, lookup("k").State)
-
-	_, err = f.do(ctx, f.d, call("refused"), func(context.Context, pgx.Tx) (ticket, error) {
-		return ticket{}, dedup.Final(declined{Balance: 3})
-	})
-	require.ErrorIs(t, err, dedup.ErrRefused)
-	refused := lookup("refused")
-	require.Equal(t, dedup.StateRefused, refused.State)
-	require.Equal(t, "card declined", refused.Refusal.Message)
-	require.Equal(t, json.RawMessage(`{"balance":3}`), refused.Refusal.Details)
-
-	f.exec(t, `UPDATE tool_dedup SET outcome = 'broken', result = NULL WHERE key = 'refused'`)
-	require.Equal(t, dedup.StateBroken, lookup("refused").State)
-
-	require.Equal(t, 2, f.records(t), "looking up writes nothing")
 }
 
 // TestTwinOfBroken: an effect that ends its transaction frees its identity, and
@@ -388,20 +176,6 @@ func TestIsRetryable(t *testing.T) {
 		&dedup.Error{Answer: dedup.ErrBroken, Err: context.DeadlineExceeded}, &dedup.Error{Answer: dedup.ErrBroken, Err: &pgconn.PgError{Code: "40001"}},
 	} {
 		require.False(t, dedup.IsRetryable(err), "%v", err)
-	}
-}
-
-// TestFinalContextError: a refusal is an answer even if the tool made it from a
-// context's error, for the first caller as for the next.
-func TestFinalContextError(t *testing.T) {
-	t.Parallel()
-	ctx, b := setup(t, nil)
-	for range 2 {
-		_, err := dedup.Do(ctx, b.d, call("k"), func(context.Context, pgx.Tx) (int, error) {
-			return 0, dedup.Final(context.DeadlineExceeded)
-		})
-		require.ErrorIs(t, err, dedup.ErrRefused)
-		require.False(t, dedup.IsRetryable(err))
 	}
 }
 

@@ -141,14 +141,7 @@ func TestResetThatMayNotBeAudited(t *testing.T) {
 	t.Parallel()
 
 	ctx, f := plain.setup(t, nil)
-	role := pgx.Identifier{"auditor_" + f.db.Name}.Sanitize()
-	f.exec(t, `CREATE ROLE `+role)
-	t.Cleanup(func() {
-		for _, drop := range []string{`DROP OWNED BY `, `DROP ROLE `} {
-			_, err := f.pool.Exec(context.WithoutCancel(ctx), drop+role)
-			require.NoError(t, err)
-		}
-	})
+	role := f.role(t)
 	f.exec(t, `GRANT USAGE ON SCHEMA public TO `+role)
 	f.exec(t, `GRANT SELECT, INSERT, UPDATE, DELETE ON tool_dedup TO `+role)
 	pool := f.db.Pool(t, func(c *pgxpool.Config) {

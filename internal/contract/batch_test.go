@@ -18,19 +18,9 @@ import (
 	"github.com/tooldedup/dedup/internal/pgtest"
 )
 
-// fixtureSQL is what a batch's statements need: the number of a run comes from a
-// sequence, which no rollback sets back, and is the call's answer.
-const fixtureSQL = `
-CREATE SEQUENCE runs;
-ALTER TABLE effects ADD COLUMN run bigint;
-CREATE FUNCTION fail(code text) RETURNS bigint LANGUAGE plpgsql VOLATILE AS
-  $$ BEGIN RAISE EXCEPTION 'raised' USING ERRCODE = code; END $$`
-
-const effectSQL = `INSERT INTO effects (ref, run) VALUES ($1, nextval('runs')) RETURNING run AS id, ref AS title`
-
 // single is a call whose statement leaves one effect for its key.
 func single(key string) dedup.StatementCall {
-	return dedup.StatementCall{Call: call(key), Statement: dedup.SQL(effectSQL, key)}
+	return dedup.StatementCall{Call: call(key), Statement: leave(key)}
 }
 
 func singles(prefix string, n int) []dedup.StatementCall {
@@ -106,9 +96,7 @@ func (w batchWay) setup(t *testing.T, opts *dedup.Options, conf ...func(*pgxpool
 		o = *opts
 	}
 	o.Retention = apart(w.separate)
-	ctx, f := w.profile.setup(t, &o, conf...)
-	f.exec(t, fixtureSQL)
-	return ctx, f
+	return w.profile.setup(t, &o, conf...)
 }
 
 // exactly requires one effect for each of the keys and none beside them, and that
@@ -121,93 +109,6 @@ func (f *fixture) exactly(t *testing.T, keys int) {
 	require.Zero(t, scalar[int](t, f.bundle, `SELECT count(*)
 		FROM (SELECT * FROM tool_dedup WHERE outcome = 'done') t FULL JOIN effects e ON e.ref = t.key
 		WHERE NOT coalesce(t.result::json ->> 'id' = e.run::text, false)`), "records without the result of their effect")
-}
-
-func TestBatch(t *testing.T) {
-	t.Parallel()
-
-	for _, w := range shortBatchWays() {
-		w.run(t, fates)
-	}
-}
-
-func TestLongBatch(t *testing.T) {
-	t.Parallel()
-
-	for _, w := range batchWays() {
-		w.run(t, fates)
-	}
-}
-
-func TestLongBatchThroughPgBouncer(t *testing.T) {
-	t.Parallel()
-
-	for _, w := range throughBouncer(t) {
-		w.run(t, fates)
-	}
-}
-
-func (w batchWay) run(t *testing.T, test func(*testing.T, context.Context, *fixture)) {
-	t.Run(w.String(), func(t *testing.T) {
-		t.Parallel()
-		ctx, f := w.setup(t, &dedup.Options{Retry: quickRetry})
-		test(t, ctx, f)
-	})
-}
-
-func TestBatchSizes(t *testing.T) {
-	t.Parallel()
-	batchSizes(t, 1, 7, 100)
-}
-
-func TestLongBatchSizes(t *testing.T) {
-	t.Parallel()
-	batchSizes(t, 1000)
-}
-
-func batchSizes(t *testing.T, sizes ...int) {
-	t.Helper()
-	for _, w := range []batchWay{{profile: plain}, {profile: plain, separate: true}} {
-		for _, size := range sizes {
-			t.Run(fmt.Sprint(w, "-", size), func(t *testing.T) {
-				t.Parallel()
-				ctx, f := w.setup(t, nil)
-				n := 2*size + 3
-				if size == 1 {
-					n = 20
-				}
-				var seen []dedup.BatchData
-				opts := &dedup.BatchOptions{Size: size, Progress: func(p dedup.BatchData) { seen = append(seen, p) }}
-				for _, replayed := range []bool{false, true} {
-					d := f.d
-					if replayed { // by somebody who has not met them
-						d = newDeduper(t, f.pool, &f.opts)
-					}
-					seen = nil
-					i := 0
-					for out := range dedup.DoBatch[ticket](ctx, d, slices.Values(singles("k", n)), opts) {
-						require.NoError(t, out.Err)
-						require.Equal(t, i, out.Index)
-						require.Equal(t, replayed, out.Result.Replayed)
-						require.Equal(t, out.Call.Key, out.Result.Value.Title)
-						i++
-					}
-					require.Equal(t, n, i)
-					require.Len(t, seen, (n+size-1)/size)
-					want := dedup.BatchData{Calls: int64(n), Executed: int64(n)}
-					if replayed {
-						want.Executed, want.Replayed = 0, int64(n)
-					}
-					last := seen[len(seen)-1]
-					require.Positive(t, last.Duration)
-					last.CallData, last.Duration = dedup.CallData{}, 0
-					require.Equal(t, want, last)
-				}
-				f.exactly(t, n)
-				require.Equal(t, int64(n), scalar[int64](t, f.bundle, `SELECT last_value FROM runs`), "runs")
-			})
-		}
-	}
 }
 
 // endless counts how many calls are taken from it.
@@ -277,121 +178,43 @@ func TestBatchBadInput(t *testing.T) {
 
 	ctx, f := batchWay{profile: plain}.setup(t, nil)
 	one := slices.Values(singles("k", 1))
-	for name, c := range map[string]struct {
-		d    *dedup.Deduper
-		seq  iter.Seq[dedup.StatementCall]
-		size int
-		ctx  context.Context
-	}{
-		"NoIterator": {d: f.d, ctx: ctx},
-		"NoDeduper":  {seq: one, ctx: ctx},
-		"NoContext":  {d: f.d, seq: one},
-		"SizeLow":    {d: f.d, seq: one, ctx: ctx, size: -1},
-		"SizeHigh":   {d: f.d, seq: one, ctx: ctx, size: 1001},
-	} {
-		outcomes := slices.Collect(dedup.DoBatch[ticket](c.ctx, c.d, c.seq, &dedup.BatchOptions{Size: c.size}))
-		require.Len(t, outcomes, 1, name)
-		require.Equal(t, -1, outcomes[0].Index, name)
-		var invalid *dedup.InvalidError
-		if c.size != 0 {
-			require.ErrorIs(t, outcomes[0].Err, dedup.ErrInvalid, name)
-		} else {
-			require.ErrorAs(t, outcomes[0].Err, &invalid, name)
-		}
+	for _, opts := range []dedup.BatchOptions{{Size: -1}, {Size: 1001}} {
+		outcomes := slices.Collect(dedup.DoBatch[ticket](ctx, f.d, one, &opts))
+		require.Len(t, outcomes, 1)
+		require.Equal(t, -1, outcomes[0].Index)
+		require.ErrorIs(t, outcomes[0].Err, dedup.ErrInvalid)
 	}
+	none := slices.Collect(dedup.DoBatch[ticket](ctx, f.d, nil, nil))
+	require.Equal(t, -1, none[0].Index)
+	require.ErrorIs(t, none[0].Err, dedup.ErrInvalid)
 	require.Empty(t, slices.Collect(dedup.DoBatch[ticket](ctx, f.d, slices.Values[[]dedup.StatementCall](nil), nil)))
 	for out := range dedup.DoBatch[int](ctx, f.d, one, nil) { // an R that takes no row
 		var invalid *dedup.InvalidError
 		require.ErrorAs(t, out.Err, &invalid)
 		require.Equal(t, "R", invalid.Field)
 	}
-	_, err := dedup.Do(ctx, f.d, call("outer"), func(ctx context.Context, _ pgx.Tx) (int, error) {
-		for out := range dedup.DoBatch[ticket](ctx, f.d, one, nil) {
-			require.ErrorIs(t, out.Err, dedup.ErrInvalid)
-		}
-		return 1, nil
-	})
-	require.NoError(t, err)
-	f.exactlyNothing(t)
+	require.Zero(t, f.runs(t))
 }
 
-// An iterator that uses its slice, its buffer and its variable again leaves what it
-// has yielded as it was.
+// An iterator that uses its slice and its buffer again leaves what it has yielded as it was.
 func TestBatchKeepsArguments(t *testing.T) {
 	t.Parallel()
 
-	ctx, f := batchWay{profile: plain}.setup(t, nil)
-	const sql = `INSERT INTO effects (ref, run) VALUES ($1, nextval('runs'))
-		RETURNING ref AS slice, convert_from($2, 'UTF8') AS buffer, $3::text AS pointer, $4::text[] AS list, convert_from(($5::bytea[])[1], 'UTF8') AS deep`
-	type row struct {
-		Slice, Buffer, Pointer, Deep string
-		List                         []string
-	}
-	args, buffer, text, list := make([]any, 5), make([]byte, 0, 8), "", make([]string, 1)
+	ctx, f := plain.setup(t, nil)
+	args, buffer := make([]any, 1), make([]byte, 0, 8)
 	calls := func(yield func(dedup.StatementCall) bool) {
 		for i := range 7 {
-			text = fmt.Sprint("key-", i)
-			buffer = append(buffer[:0], text...)
-			list[0] = text
-			args[0], args[1], args[2], args[3], args[4] = text, buffer, &text, list, [][]byte{buffer}
-			if !yield(dedup.StatementCall{Call: call(text), Statement: dedup.SQL(sql, args...)}) {
+			buffer = fmt.Append(buffer[:0], "key-", i)
+			args[0] = buffer
+			stmt := dedup.SQL(`INSERT INTO effects VALUES (convert_from($1, 'UTF8')) RETURNING ref AS title`, args...)
+			if !yield(dedup.StatementCall{Call: call(string(buffer)), Statement: stmt}) {
 				return
 			}
 		}
 	}
-	for replayed := range 2 {
-		for out := range dedup.DoBatch[row](ctx, f.d, calls, &dedup.BatchOptions{Size: 5}) {
-			require.NoError(t, out.Err)
-			key := out.Call.Key
-			require.Equal(t, fmt.Sprint("key-", out.Index), key)
-			require.Equal(t, row{key, key, key, key, []string{key}}, out.Result.Value)
-			require.Equal(t, replayed == 1, out.Result.Replayed)
-		}
-	}
-	require.Equal(t, 7, scalar[int](t, f.bundle, `SELECT count(DISTINCT ref) FROM effects`))
-}
-
-// exactlyNothing requires that no statement has run.
-func (f *fixture) exactlyNothing(t *testing.T) {
-	t.Helper()
-	require.False(t, scalar[bool](t, f.bundle, `SELECT is_called FROM runs`))
-}
-
-// A batch's statements travel in as few round trips as promised.
-func TestBatchRoundTrips(t *testing.T) {
-	t.Parallel()
-
-	for _, c := range []struct {
-		batchWay
-		first, replays int
-	}{
-		{batchWay{profile: profile{order: dedup.LockFirst, isolation: pgx.ReadCommitted}}, 1, 1},
-		{batchWay{profile: profile{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeExec}}, 1, 1},
-		{batchWay{profile: profile{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeSimpleProtocol}}, 1, 1},
-		{batchWay{profile: profile{order: dedup.LockFirst, isolation: pgx.ReadCommitted}, separate: true}, 3 * 100, 1},
-		{batchWay{profile: profile{order: dedup.ClaimFirst, isolation: pgx.ReadCommitted}}, 1 + 3*100, 1},
-	} {
-		t.Run(c.String(), func(t *testing.T) {
-			t.Parallel()
-			ctx, f, proxy := proxied(t, c.profile, &dedup.Options{Retention: apart(c.separate)})
-			f.exec(t, fixtureSQL)
-			send := func(prefix string, look bool) func() {
-				return func() {
-					calls := singles(prefix, 100)
-					for i := range calls {
-						calls[i].Call.LookFirst = look
-					}
-					for out := range dedup.DoBatch[ticket](ctx, f.d, slices.Values(calls), nil) {
-						require.NoError(t, out.Err)
-						require.Equal(t, look, out.Result.Replayed)
-					}
-				}
-			}
-			send("warm", false)()
-			send("warm", true)()
-			require.Equal(t, c.first, trips(t, proxy, send("a", false)), "first calls")
-			require.Equal(t, c.replays, trips(t, proxy, send("a", true)), "replays")
-		})
+	for out := range dedup.DoBatch[ticket](ctx, f.d, calls, &dedup.BatchOptions{Size: 5}) {
+		require.NoError(t, out.Err)
+		require.Equal(t, out.Call.Key, out.Result.Value.Title)
 	}
 }
 
@@ -414,7 +237,6 @@ func TestBatchForgottenInFlight(t *testing.T) {
 		t.Run(w.String(), func(t *testing.T) {
 			t.Parallel()
 			ctx, f, proxy := proxied(t, w.profile, &dedup.Options{Retention: apart(w.separate), Retry: quickRetry})
-			f.exec(t, fixtureSQL)
 			direct := f.direct(t)
 			old, fresh := single("old"), single("fresh")
 			_, err := dedup.DoStatement[ticket](ctx, direct, old.Call, old.Statement)
@@ -438,6 +260,31 @@ func TestBatchForgottenInFlight(t *testing.T) {
 			held.release()
 			require.False(t, receive(t, ctx, twin).require(t).Replayed)
 			require.Equal(t, 2, f.effects(t, "old"))
+		})
+	}
+}
+
+// TestBatchWithARecordOfALaterVersion: a record whose outcome this version does not know is the
+// answer of nobody.
+func TestBatchWithARecordOfALaterVersion(t *testing.T) {
+	t.Parallel()
+
+	for _, w := range shortBatchWays() {
+		t.Run(w.String(), func(t *testing.T) {
+			t.Parallel()
+			ctx, f := w.setup(t, nil)
+			calls := singles("k", 3)
+			_, err := byBatch(ctx, f.d, calls)
+			require.NoError(t, err)
+			f.exec(t, `UPDATE tool_dedup SET outcome = 'later' WHERE key = $1`, calls[1].Call.Key)
+			for out := range dedup.DoBatch[ticket](ctx, f.d, slices.Values(calls), nil) {
+				if out.Index == 1 {
+					require.ErrorContains(t, out.Err, "which this version of the library has not written")
+				} else {
+					require.NoError(t, out.Err)
+					require.True(t, out.Result.Replayed)
+				}
+			}
 		})
 	}
 }

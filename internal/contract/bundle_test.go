@@ -44,9 +44,28 @@ func setupOn(t *testing.T, db *pgtest.DB, opts *dedup.Options, conf ...func(*pgx
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	t.Cleanup(cancel)
 	b := &bundle{db: db, pool: db.Pool(t, conf...), observer: newObserver(t, db)}
-	b.exec(t, `CREATE TABLE effects (ref text NOT NULL)`)
+	b.exec(t, effectsTable)
 	b.d = newDeduper(t, b.pool, opts)
 	return ctx, b
+}
+
+// effectsTable is what effects leave a row in. The number of a run comes from a sequence, which no
+// rollback sets back. fail raises an error.
+const effectsTable = `
+CREATE TABLE effects (ref text NOT NULL, run bigint);
+CREATE SEQUENCE runs;
+CREATE FUNCTION fail(code text) RETURNS bigint LANGUAGE plpgsql VOLATILE AS
+  $$ BEGIN RAISE EXCEPTION 'raised' USING ERRCODE = code; END $$`
+
+// effectSQL is an effect that is one statement. Its answer has the number of its run.
+const effectSQL = `INSERT INTO effects (ref, run) VALUES ($1, nextval('runs')) RETURNING run AS id, ref AS title`
+
+func leave(ref string) dedup.Statement { return dedup.SQL(effectSQL, ref) }
+
+// runs is how often effectSQL has been run.
+func (b *bundle) runs(t *testing.T) int {
+	t.Helper()
+	return scalar[int](t, b, `SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM runs`)
 }
 
 func newDeduper(t *testing.T, pool *pgxpool.Pool, opts *dedup.Options) *dedup.Deduper {
@@ -60,6 +79,18 @@ func (b *bundle) exec(t *testing.T, sql string, args ...any) {
 	t.Helper()
 	_, err := b.pool.Exec(t.Context(), sql, args...)
 	require.NoError(t, err)
+}
+
+// role makes one that may do nothing, until the test ends. Roles belong to the server.
+func (b *bundle) role(t *testing.T) string {
+	t.Helper()
+	role := pgx.Identifier{"nobody_" + b.db.Name[:24]}.Sanitize()
+	b.exec(t, `CREATE ROLE `+role)
+	t.Cleanup(func() {
+		_, err := b.observer.Exec(context.WithoutCancel(t.Context()), `DROP OWNED BY `+role+`; DROP ROLE `+role, pgx.QueryExecModeSimpleProtocol)
+		require.NoError(t, err)
+	})
+	return role
 }
 
 // newObserver makes a pool that connects when it is used. It prepares nothing: tests change tables.
@@ -216,6 +247,21 @@ func (g *gate) pass(ctx context.Context) error {
 }
 
 func (g *gate) release() { g.opOnce.Do(func() { close(g.open) }) }
+
+// inFlight starts a call and waits until its effect has begun. It goes on when land is called, which
+// returns its answer.
+func (f *fixture) inFlight(t *testing.T, ctx context.Context, d *dedup.Deduper, c dedup.Call) (e *tool, land func() dedup.Result[ticket]) {
+	t.Helper()
+	held := newGate()
+	e = &tool{ref: c.Key, then: held.then}
+	pending := f.start(ctx, d, c, e.run)
+	receive(t, ctx, held.entered)
+	return e, func() dedup.Result[ticket] {
+		t.Helper()
+		held.release()
+		return receive(t, ctx, pending).require(t)
+	}
+}
 
 // then is pass for a tool.
 func (g *gate) then(ctx context.Context, _ pgx.Tx, _ int) error { return g.pass(ctx) }

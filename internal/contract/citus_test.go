@@ -115,7 +115,6 @@ func TestPlayedCitusLooksUpByScope(t *testing.T) {
 	t.Parallel()
 
 	ctx, f, proxy := proxied(t, profile{engine: onPlayedCitus, isolation: pgx.ReadCommitted}, nil)
-	f.countRuns(t)
 	f.warm(t)
 	proxy.Reset()
 	calls := []dedup.StatementCall{{Call: call("a"), Statement: leave("a")}, {Call: call("b"), Statement: leave("b")}}

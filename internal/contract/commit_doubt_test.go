@@ -18,39 +18,22 @@ import (
 
 // onItsWay makes a call whose statement is still on its way when the caller gives up.
 // It can be released then.
-func onItsWay(t *testing.T, ctx context.Context, f *fixture, proxy *faultproxy.Proxy, do func(ctx context.Context) error) (*faultproxy.Armed, *dedup.Error) {
+func onItsWay(t *testing.T, ctx context.Context, f *fixture, proxy *faultproxy.Proxy, do way) (*faultproxy.Armed, *dedup.Error) {
 	t.Helper()
 	// Once the CancelRequest that pgx sends has passed, none can meet the unit.
 	late := proxy.Arm(faultproxy.Fault{Kind: faultproxy.Delayed, Where: func(u faultproxy.Unit) bool {
-		if !faultproxy.AtSQL("a twin of this call is in flight")(u) {
+		if !atCombined(u) {
 			return false
 		}
 		proxy.Refuse(true)
 		return true
 	}})
-	err := do(ctx)
+	_, err := do(ctx, f.d, call("k"))
 	proxy.Refuse(false)
 	var unknown *dedup.Error
 	require.ErrorAs(t, err, &unknown)
 	require.Equal(t, 1, late.Count())
 	return late, unknown
-}
-
-// waysToSendCombined are the ways in which a call is sent without a lock that anybody sees.
-var waysToSendCombined = map[string]func(ctx context.Context, d *dedup.Deduper) error{
-	"DoStatement": func(ctx context.Context, d *dedup.Deduper) error {
-		_, err := dedup.DoStatement[ticket](ctx, d, call("k"), leave("k"))
-		return err
-	},
-	"DoBatch": func(ctx context.Context, d *dedup.Deduper) error {
-		var errs []error
-		for out := range dedup.DoBatch[ticket](ctx, d, func(yield func(dedup.StatementCall) bool) {
-			_ = yield(dedup.StatementCall{Call: call("j"), Statement: leave("j")}) && yield(dedup.StatementCall{Call: call("k"), Statement: leave("k")})
-		}, nil) {
-			errs = append(errs, out.Err)
-		}
-		return errors.Join(errs...)
-	},
 }
 
 // TestNotFoundOfAStatementOnItsWay: a statement that is on its way holds no lock. It can
@@ -77,40 +60,34 @@ func notFoundOnItsWay(t *testing.T, modes ...pgx.QueryExecMode) {
 	}
 	retry := quickRetry
 	retry.MaxAttempts = 3
-	for way, do := range waysToSendCombined {
+	for name, do := range map[string]way{"DoStatement": byStatement, "DoBatch": byBatchOfTwo} {
 		for _, mode := range modes {
-			t.Run(way+"/"+mode.String()+"/InTime", func(t *testing.T) {
-				t.Parallel()
-				ctx, f, proxy := proxied(t, profile{mode: mode}, &dedup.Options{Retry: retry, CommitTimeout: time.Hour})
-				f.countRuns(t)
-				f.warm(t)
-				late, unknown := onItsWay(t, ctx, f, proxy, func(ctx context.Context) error { return do(ctx, f.d) })
-				status := look(t, ctx, f.d)
-				require.Equal(t, dedup.StateNotFound, status.State)
-				require.True(t, unknown.Until.After(status.Now), "%s, %s", unknown.Until, status.Now)
-				require.WithinDuration(t, status.Now, unknown.Until, time.Hour)
-				late.Release()
-				require.NoError(t, late.WaitSettled(ctx))
-				require.Equal(t, dedup.StateDone, look(t, ctx, f.d).State)
-				require.Equal(t, 1, f.effects(t, "k"))
-			})
-
-			t.Run(way+"/"+mode.String()+"/TooLate", func(t *testing.T) {
-				t.Parallel()
-				ctx, f, proxy := proxied(t, profile{mode: mode}, &dedup.Options{Retry: retry, CommitTimeout: time.Second})
-				f.countRuns(t)
-				f.warm(t)
-				late, unknown := onItsWay(t, ctx, f, proxy, func(ctx context.Context) error { return do(ctx, f.d) })
-				f.eventually(t, `SELECT clock_timestamp() > $1`, unknown.Until)
-				status := look(t, ctx, f.d)
-				require.Equal(t, dedup.StateNotFound, status.State)
-				late.Release()
-				require.NoError(t, late.WaitSettled(ctx))
-				require.Equal(t, dedup.StateNotFound, look(t, ctx, f.d).State)
-				require.Zero(t, f.effects(t, "k"))
-				require.Zero(t, f.effects(t, "j"))
-				require.True(t, status.Now.After(unknown.Until))
-			})
+			for how, limit := range map[string]time.Duration{"InTime": time.Hour, "TooLate": time.Second} {
+				t.Run(fmt.Sprint(name, "/", mode, "/", how), func(t *testing.T) {
+					t.Parallel()
+					ctx, f, proxy := proxied(t, profile{mode: mode}, &dedup.Options{Retry: retry, CommitTimeout: limit})
+					f.warm(t)
+					late, unknown := onItsWay(t, ctx, f, proxy, do)
+					if how == "TooLate" {
+						f.eventually(t, `SELECT clock_timestamp() > $1`, unknown.Until)
+					}
+					status := look(t, ctx, f.d)
+					require.Equal(t, dedup.StateNotFound, status.State)
+					late.Release()
+					require.NoError(t, late.WaitSettled(ctx))
+					if how == "TooLate" {
+						require.True(t, status.Now.After(unknown.Until))
+						require.Equal(t, dedup.StateNotFound, look(t, ctx, f.d).State)
+						require.Zero(t, f.effects(t, "k"))
+						require.Zero(t, f.effects(t, "k beside"))
+						return
+					}
+					require.True(t, unknown.Until.After(status.Now), "%s, %s", unknown.Until, status.Now)
+					require.WithinDuration(t, status.Now, unknown.Until, time.Hour)
+					require.Equal(t, dedup.StateDone, look(t, ctx, f.d).State)
+					require.Equal(t, 1, f.effects(t, "k"))
+				})
+			}
 		}
 	}
 }
@@ -121,7 +98,6 @@ func TestDoubtEnds(t *testing.T) {
 	t.Parallel()
 
 	ctx, f, proxy := proxied(t, plain, &dedup.Options{Retry: quickRetry, CommitTimeout: 200 * time.Millisecond})
-	f.countRuns(t)
 	f.warm(t)
 	late := proxy.Arm(faultproxy.Fault{Kind: faultproxy.Delayed, Where: isCombined})
 	second := proxy.Arm(faultproxy.Fault{Kind: faultproxy.Hold, Where: faultproxy.AtSQL("pg_try_advisory_xact_lock(")})
@@ -136,42 +112,6 @@ func TestDoubtEnds(t *testing.T) {
 	late.Release()
 	require.NoError(t, late.WaitSettled(ctx))
 	require.Equal(t, 1, f.records(t))
-}
-
-// TestDoubtOutlivesTheRecord: when the record of a lost COMMIT may be forgotten, finding none
-// proves nothing, and the effect must not run again.
-func TestDoubtOutlivesTheRecord(t *testing.T) {
-	t.Parallel()
-
-	for _, order := range []dedup.Order{dedup.LockFirst, dedup.ClaimFirst} {
-		for _, swept := range []bool{false, true} {
-			t.Run(fmt.Sprint(order, swept), func(t *testing.T) {
-				t.Parallel()
-				p := profile{order: order, isolation: pgx.ReadCommitted}
-				ctx, f, proxy := proxied(t, p, &dedup.Options{Retry: quickRetry})
-				f.warm(t)
-				lost := proxy.Arm(faultproxy.Fault{Kind: faultproxy.ReplyReset, Where: faultproxy.AtCommit})
-				next := proxy.Arm(faultproxy.Fault{Kind: faultproxy.Hold, Where: func(u faultproxy.Unit) bool {
-					return lost.Count() > 0 && faultproxy.AtSQL("client_connection_check_interval")(u) // an attempt begins
-				}})
-				c := call("k")
-				c.Retention = dedup.Retention{Result: 500 * time.Millisecond, Tombstone: -1}
-				e := &tool{ref: "k"}
-				pending := start(ctx, f.d, c, e.run)
-				require.NoError(t, next.Wait(ctx))
-				f.eventually(t, `SELECT clock_timestamp() > max(forget_at) FROM tool_dedup WHERE key = 'k'`)
-				if swept {
-					_, err := f.direct(t).Sweep(ctx, nil)
-					require.NoError(t, err)
-				}
-				next.Release()
-				a := receive(t, ctx, pending)
-				require.ErrorIs(t, a.err, dedup.ErrOutcomeUnknown)
-				require.Equal(t, 1, f.effects(t, "k"))
-				e.requireRuns(t, 1)
-			})
-		}
-	}
 }
 
 // TestFreeInAnOldSnapshot: at stricter levels lock and look-up share one snapshot, which may be
@@ -309,6 +249,61 @@ func TestCommitOfAWorkerInDoubt(t *testing.T) {
 		require.Equal(t, 3, unknown.Attempts)
 	})
 
+}
+
+// TestAnswersToCommit: what a server, or whoever stands in between, answers to the record and to
+// COMMIT, and what may be concluded.
+func TestAnswersToCommit(t *testing.T) {
+	t.Parallel()
+
+	fault := func(severity, code string) *pgproto3.ErrorResponse {
+		return &pgproto3.ErrorResponse{Severity: severity, SeverityUnlocalized: severity, Code: code, Message: "no"}
+	}
+	tag := func(text string) *pgproto3.CommandComplete {
+		return &pgproto3.CommandComplete{CommandTag: []byte(text)}
+	}
+	ready := func(status byte) *pgproto3.ReadyForQuery { return &pgproto3.ReadyForQuery{TxStatus: status} }
+	recorded := func(then ...pgproto3.BackendMessage) []pgproto3.BackendMessage {
+		return append(recordWritten(), then...)
+	}
+	definite := errors.New("it was not committed")
+
+	for name, c := range map[string]struct {
+		answer []pgproto3.BackendMessage
+		want   error
+	}{
+		"Committed":        {recorded(tag("COMMIT"), ready('I')), nil},
+		"Closed":           {nil, dedup.ErrOutcomeUnknown},
+		"RecordThenClosed": {recorded(), dedup.ErrOutcomeUnknown},
+		"CommitThenClosed": {recorded(tag("COMMIT")), dedup.ErrOutcomeUnknown},
+		"FatalAtRecord":    {[]pgproto3.BackendMessage{fault("FATAL", "57P01")}, dedup.ErrOutcomeUnknown},
+		"FatalAtCommit":    {recorded(fault("FATAL", "08P01")), dedup.ErrOutcomeUnknown},
+		"FatalAfterCommit": {recorded(tag("COMMIT"), fault("FATAL", "08P01")), dedup.ErrOutcomeUnknown},
+		"PanicAtCommit":    {recorded(fault("PANIC", "XX000")), dedup.ErrOutcomeUnknown},
+		"StrangeTag":       {recorded(tag("DONE"), ready('I')), dedup.ErrOutcomeUnknown},
+		"TagRollback":      {recorded(tag("ROLLBACK"), ready('I')), definite},
+		"ErrorAtCommit":    {recorded(fault("ERROR", "23514"), ready('I')), definite},
+		"ErrorAtRecord":    {[]pgproto3.BackendMessage{&pgproto3.BindComplete{}, fault("ERROR", "23514"), ready('E')}, definite},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, f, proxy := proxied(t, plain, &dedup.Options{Retry: dedup.RetryPolicy{MaxAttempts: 1}})
+			f.warm(t)
+			proxy.Arm(faultproxy.Fault{Kind: faultproxy.Dropped, Where: faultproxy.AtCommit, Answer: wireAnswer(t, c.answer...)})
+			_, err := byDo(ctx, f.d, call("k"))
+			switch c.want {
+			case nil:
+				require.NoError(t, err)
+			case definite:
+				require.Error(t, err)
+				for _, other := range []error{dedup.ErrOutcomeUnknown, dedup.ErrKeyReused, dedup.ErrBroken, dedup.ErrExpired} {
+					require.NotErrorIs(t, err, other)
+				}
+			default:
+				require.ErrorIs(t, err, c.want)
+			}
+		})
+	}
 }
 
 // TestTripwireWithoutItsColumn: Citus names no column when it passes the error of a

@@ -90,27 +90,6 @@ func TestCommit(t *testing.T) {
 				require.Equal(t, 1, f.effects(t, "k"))
 			})
 
-			t.Run("CallerCancelledAndAnswerLost", func(t *testing.T) {
-				t.Parallel()
-				ctx, f, proxy := proxied(t, p, &dedup.Options{CommitTimeout: 300 * time.Millisecond})
-				lost := proxy.Arm(faultproxy.Fault{Kind: faultproxy.Blackhole, Where: faultproxy.AtCommit})
-				e := &tool{ref: "k"}
-				calling, cancel := context.WithCancel(ctx)
-				pending := start(calling, f.d, call("k"), e.run)
-				require.NoError(t, lost.Wait(ctx))
-				cancel()
-				a := receive(t, ctx, pending)
-				require.ErrorIs(t, a.err, dedup.ErrOutcomeUnknown)
-				require.ErrorIs(t, a.err, context.Canceled)
-				require.True(t, dedup.IsRetryable(a.err))
-
-				replay, err := dedup.Do(ctx, f.d, call("k"), e.run)
-				require.NoError(t, err)
-				require.True(t, replay.Replayed)
-				e.requireRuns(t, 1)
-				require.Equal(t, 1, f.effects(t, "k"))
-			})
-
 			t.Run("CallerCancelledBefore", func(t *testing.T) {
 				t.Parallel()
 				ctx, f, proxy := proxied(t, p, nil)
@@ -176,32 +155,6 @@ func TestCommit(t *testing.T) {
 				require.Equal(t, 1, f.effects(t, "k"))
 			})
 
-			t.Run("OutageAtCommit", func(t *testing.T) {
-				t.Parallel()
-				retry := quickRetry
-				retry.MaxAttempts = 3
-				ctx, f, proxy := proxied(t, p, &dedup.Options{Retry: retry})
-				f.warm(t)
-				e := &tool{ref: "k", then: func(context.Context, pgx.Tx, int) error {
-					proxy.Refuse(true)
-					return nil
-				}}
-				proxy.Arm(faultproxy.Fault{Kind: faultproxy.ReplyReset, Where: faultproxy.AtCommit})
-				_, err := dedup.Do(ctx, f.d, call("k"), e.run)
-				var unknown *dedup.Error
-				require.ErrorIs(t, err, dedup.ErrOutcomeUnknown)
-				require.ErrorAs(t, err, &unknown)
-				require.Equal(t, 3, unknown.Attempts)
-				require.NotErrorIs(t, err, dedup.ErrAttemptsExhausted)
-
-				proxy.Refuse(false)
-				replay, err := dedup.Do(ctx, f.d, call("k"), e.run)
-				require.NoError(t, err)
-				require.True(t, replay.Replayed)
-				e.requireRuns(t, 1)
-				require.Equal(t, 1, f.effects(t, "k"))
-			})
-
 			t.Run("OutageAtCommitRiddenOut", func(t *testing.T) {
 				t.Parallel()
 				retry := quickRetry
@@ -222,5 +175,72 @@ func TestCommit(t *testing.T) {
 				require.Equal(t, 1, f.effects(t, "k"))
 			})
 		})
+	}
+}
+
+// TestAnswerLost: a call is committed and its answer is lost. Where nobody can ask any more, its
+// outcome is unknown; the next try has it.
+func TestAnswerLost(t *testing.T) {
+	t.Parallel()
+
+	for name, do := range ways {
+		for _, order := range []dedup.Order{dedup.LockFirst, dedup.ClaimFirst} {
+			if order == dedup.ClaimFirst && name != "Do" {
+				continue
+			}
+			run := func(how string, commitTimeout time.Duration, lose func(t *testing.T, ctx context.Context, f *fixture, proxy *faultproxy.Proxy) error) {
+				t.Run(fmt.Sprint(name, "-", order, "-", how), func(t *testing.T) {
+					t.Parallel()
+					retry := quickRetry
+					retry.MaxAttempts = 3
+					ctx, f, proxy := proxied(t, profile{order: order, isolation: pgx.ReadCommitted}, &dedup.Options{Retry: retry, CommitTimeout: commitTimeout})
+					_, err := do(ctx, f.d, call("warm"))
+					require.NoError(t, err)
+					err = lose(t, ctx, f, proxy)
+					require.ErrorIs(t, err, dedup.ErrOutcomeUnknown)
+					require.NotErrorIs(t, err, dedup.ErrAttemptsExhausted)
+					require.True(t, dedup.IsRetryable(err))
+
+					replay, err := do(ctx, f.d, call("k"))
+					require.NoError(t, err)
+					require.True(t, replay.Replayed)
+					require.Equal(t, 1, f.effects(t, "k"))
+				})
+			}
+			run("GivesUp", 300*time.Millisecond, func(t *testing.T, ctx context.Context, f *fixture, proxy *faultproxy.Proxy) error {
+				lost := proxy.Arm(faultproxy.Fault{Kind: faultproxy.Blackhole, Where: atRecord})
+				calling, cancel := context.WithCancel(ctx)
+				pending := do.start(calling, f.d, call("k"))
+				require.NoError(t, lost.Wait(ctx))
+				cancel()
+				a := receive(t, ctx, pending)
+				require.ErrorIs(t, a.err, context.Canceled)
+
+				// Before it is sent, it is known not to have happened.
+				_, err := do(calling, f.d, call("never"))
+				require.ErrorIs(t, err, context.Canceled)
+				require.NotErrorIs(t, err, dedup.ErrOutcomeUnknown)
+				return a.err
+			})
+			run("Outage", 0, func(t *testing.T, ctx context.Context, f *fixture, proxy *faultproxy.Proxy) error {
+				lost := proxy.Arm(faultproxy.Fault{Kind: faultproxy.ReplyReset, Where: func(u faultproxy.Unit) bool {
+					if atRecord(u) {
+						proxy.Refuse(true)
+					}
+					return atRecord(u)
+				}})
+				_, err := do(ctx, f.d, call("k"))
+				var unknown *dedup.Error
+				require.ErrorAs(t, err, &unknown)
+				attempts := 3
+				if name == "DoBatch" { // has made one for all its calls
+					attempts++
+				}
+				require.Equal(t, attempts, unknown.Attempts)
+				require.NoError(t, lost.WaitSettled(ctx))
+				proxy.Refuse(false)
+				return err
+			})
+		}
 	}
 }

@@ -2,6 +2,8 @@ package contract_test
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -11,9 +13,9 @@ import (
 	"github.com/tooldedup/dedup"
 )
 
-// TestArbiter: a table that would let an effect be committed twice, or without
-// its record, is refused before the first effect is run, and taken once it is
-// repaired.
+// TestArbiter: a table that would let an effect be committed twice, or without its record, is
+// refused before the first effect is run, and taken once it is repaired. The tests of migrations
+// have every way to break it.
 func TestArbiter(t *testing.T) {
 	t.Parallel()
 	partitioned := `ALTER TABLE tool_dedup RENAME TO plain_dedup; ALTER TABLE plain_dedup RENAME CONSTRAINT tool_dedup_pkey TO plain_dedup_pkey;
@@ -30,26 +32,6 @@ func TestArbiter(t *testing.T) {
 			repair: `ALTER TABLE tool_dedup ADD CONSTRAINT tool_dedup_pkey PRIMARY KEY (scope, tool, key)`,
 			says:   "primary key",
 		},
-		"PrimaryKeyWithoutScope": {
-			spoil:  `ALTER TABLE tool_dedup DROP CONSTRAINT tool_dedup_pkey, ADD CONSTRAINT tool_dedup_pkey PRIMARY KEY (tool, key)`,
-			repair: `ALTER TABLE tool_dedup DROP CONSTRAINT tool_dedup_pkey, ADD CONSTRAINT tool_dedup_pkey PRIMARY KEY (scope, tool, key)`,
-			says:   "primary key",
-		},
-		"PrimaryKeyWithTime": {
-			spoil:  `ALTER TABLE tool_dedup DROP CONSTRAINT tool_dedup_pkey, ADD CONSTRAINT tool_dedup_pkey PRIMARY KEY (scope, tool, key, created_at)`,
-			repair: `ALTER TABLE tool_dedup DROP CONSTRAINT tool_dedup_pkey, ADD CONSTRAINT tool_dedup_pkey PRIMARY KEY (scope, tool, key)`,
-			says:   "primary key",
-		},
-		"DeferrablePrimaryKey": {
-			spoil:  `ALTER TABLE tool_dedup DROP CONSTRAINT tool_dedup_pkey, ADD CONSTRAINT tool_dedup_pkey PRIMARY KEY (scope, tool, key) DEFERRABLE`,
-			repair: `ALTER TABLE tool_dedup DROP CONSTRAINT tool_dedup_pkey, ADD CONSTRAINT tool_dedup_pkey PRIMARY KEY (scope, tool, key)`,
-			says:   "DEFERRABLE",
-		},
-		"Unlogged": {
-			spoil:  `ALTER TABLE tool_dedup SET UNLOGGED`,
-			repair: `ALTER TABLE tool_dedup SET LOGGED`,
-			says:   "UNLOGGED",
-		},
 		"SwallowingTrigger": {
 			spoil:  swallow + `CREATE TRIGGER s BEFORE INSERT ON tool_dedup FOR EACH ROW EXECUTE FUNCTION swallow()`,
 			repair: `DROP TRIGGER s ON tool_dedup`,
@@ -60,11 +42,6 @@ func TestArbiter(t *testing.T) {
 				CREATE TRIGGER s BEFORE INSERT ON part FOR EACH ROW EXECUTE FUNCTION swallow()`,
 			repair: `DROP TRIGGER s ON part`,
 			says:   "trigger",
-		},
-		"UnloggedPartition": {
-			spoil:  partitioned + `CREATE UNLOGGED TABLE part PARTITION OF tool_dedup FOR VALUES WITH (MODULUS 1, REMAINDER 0)`,
-			repair: `ALTER TABLE part SET LOGGED`,
-			says:   "UNLOGGED",
 		},
 		"SwallowingRule": {
 			spoil:  `CREATE RULE s AS ON INSERT TO tool_dedup DO INSTEAD NOTHING`,
@@ -77,10 +54,12 @@ func TestArbiter(t *testing.T) {
 			ctx, b := setup(t, nil)
 			b.exec(t, c.spoil)
 
-			_, err := dedup.Do(ctx, b.d, call("k"), effect("k"))
-			require.ErrorIs(t, err, dedup.ErrSchema)
-			require.ErrorContains(t, err, c.says)
-			err = pgx.BeginFunc(ctx, b.pool, func(tx pgx.Tx) error {
+			for _, of := range []dedup.Call{call("k"), lookFirst("k")} {
+				_, err := dedup.Do(ctx, b.d, of, effect("k"))
+				require.ErrorIs(t, err, dedup.ErrSchema)
+				require.ErrorContains(t, err, c.says)
+			}
+			err := pgx.BeginFunc(ctx, b.pool, func(tx pgx.Tx) error {
 				_, err := dedup.DoTx(ctx, b.d, tx, call("k"), effect("k"))
 				require.ErrorIs(t, err, dedup.ErrSchema)
 				return nil // the caller's transaction is sound
@@ -120,13 +99,8 @@ func TestArbiterWithoutUsage(t *testing.T) {
 
 	bothOrders(t, func(t *testing.T, p profile) {
 		ctx, f := p.setup(t, &dedup.Options{Schema: "hidden"})
-		role := pgx.Identifier{"nobody_" + f.db.Name[:24]}.Sanitize() // roles belong to the server
 		f.exec(t, `CREATE SCHEMA hidden`)
-		f.exec(t, `CREATE ROLE `+role)
-		t.Cleanup(func() {
-			_, err := f.pool.Exec(context.WithoutCancel(ctx), `DROP ROLE `+role)
-			require.NoError(t, err)
-		})
+		role := f.role(t)
 		tx := f.begin(t, ctx)
 		_, err := tx.Exec(ctx, `SET LOCAL ROLE `+role)
 		require.NoError(t, err)
@@ -199,68 +173,52 @@ func TestPartitioned(t *testing.T) {
 func TestTwinWithoutItsLock(t *testing.T) {
 	t.Parallel()
 
-	ways := map[string]func(ctx context.Context, f *fixture, t *testing.T, c dedup.Call) error{
-		"Do": func(ctx context.Context, f *fixture, t *testing.T, c dedup.Call) error {
-			e := &tool{ref: "twin"}
-			_, err := dedup.Do(ctx, f.d, c, e.run)
-			require.LessOrEqual(t, e.runs.Load(), int32(2))
-			return err
-		},
-		"DoTx": func(ctx context.Context, f *fixture, t *testing.T, c dedup.Call) error {
-			tx := f.begin(t, ctx)
-			_, err := tx.Exec(ctx, `SET LOCAL lock_timeout = '3min'`)
-			require.NoError(t, err)
-			_, err = dedup.DoTx(ctx, f.d, tx, c, effect("twin"))
-			requireUsable(t, ctx, tx)
-			own := call("another")
-			own.MaxWait = c.MaxWait
-			_, errOwn := dedup.DoTx(ctx, f.d, tx, own, effect("own"))
-			require.NoError(t, errOwn)
-			var left string
-			require.NoError(t, tx.QueryRow(ctx, `SHOW lock_timeout`).Scan(&left))
-			require.Equal(t, "3min", left)
-			require.NoError(t, tx.Rollback(ctx))
-			return err
-		},
-		"DoStatement": func(ctx context.Context, f *fixture, _ *testing.T, c dedup.Call) error {
-			_, err := dedup.DoStatement[ticket](ctx, f.d, c, leave("twin"))
-			return err
-		},
-		"DoBatch": func(ctx context.Context, f *fixture, t *testing.T, c dedup.Call) error {
-			other := c
-			other.Key = "other"
-			out := outcomes(ctx, f.d, dedup.StatementCall{Call: c, Statement: leave("twin")}, dedup.StatementCall{Call: other, Statement: leave("other")})
-			require.NoError(t, out[1].Err)
-			return out[0].Err
-		},
+	inTx := func(t *testing.T, ctx context.Context, f *fixture, c dedup.Call) error {
+		tx := f.begin(t, ctx)
+		_, err := tx.Exec(ctx, `SET LOCAL lock_timeout = '3min'`)
+		require.NoError(t, err)
+		_, err = dedup.DoTx(ctx, f.d, tx, c, effect("k"))
+		requireUsable(t, ctx, tx)
+		own := call("another")
+		own.MaxWait = c.MaxWait
+		_, errOwn := dedup.DoTx(ctx, f.d, tx, own, effect("own"))
+		require.NoError(t, errOwn)
+		var left string
+		require.NoError(t, tx.QueryRow(ctx, `SHOW lock_timeout`).Scan(&left))
+		require.Equal(t, "3min", left)
+		require.NoError(t, tx.Rollback(ctx))
+		return err
 	}
-	for name, way := range ways {
+	for _, name := range append(slices.Collect(maps.Keys(ways)), "DoTx") {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ctx, f := plain.setup(t, &dedup.Options{CommitTimeout: time.Minute})
-			f.countRuns(t)
 			tx := f.begin(t, ctx)
 			_, err := tx.Exec(ctx, `SELECT set_config('tool_dedup.locks', '256', true)`)
 			require.NoError(t, err)
 			_, err = dedup.DoTx(ctx, f.peer(t), tx, call("k"), effect("k"))
 			require.NoError(t, err)
+			makes := func(wait time.Duration) error {
+				c := call("k")
+				c.MaxWait = wait
+				if name == "DoTx" {
+					return inTx(t, ctx, f, c)
+				}
+				_, err := ways[name](ctx, f.d, c)
+				return err
+			}
 
 			ctx, cancel := context.WithTimeout(ctx, 50*time.Second)
 			defer cancel()
 			for _, wait := range []time.Duration{-1, 20 * time.Millisecond} {
-				c := call("k")
-				c.MaxWait = wait
-				err := way(ctx, f, t, c)
+				err := makes(wait)
 				require.ErrorIs(t, err, dedup.ErrInFlight)
 				require.NotErrorIs(t, err, dedup.ErrOutcomeUnknown)
 			}
 
 			require.NoError(t, tx.Commit(ctx))
-			c := call("k")
-			c.MaxWait = -1
-			require.NoError(t, way(ctx, f, t, c))
+			require.NoError(t, makes(-1))
 			require.Equal(t, 1, f.effects(t, "k"))
-			require.Zero(t, f.effects(t, "twin"))
 		})
 	}
 }

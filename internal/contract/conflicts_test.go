@@ -70,6 +70,7 @@ func caseOwnUnique(t *testing.T, p profile) {
 	requireState(t, err, "23505")
 	require.NotErrorIs(t, err, dedup.ErrSchema)
 	require.Equal(t, 1, f.records(t))
+	require.Empty(t, events[dedup.WaitStartData](f.events), "no twin is waited for")
 }
 
 // caseOwnLook has the loser's effect see the winner's row and object by itself.
@@ -221,6 +222,12 @@ func caseTriggerSwallowsLater(t *testing.T, p profile) {
 	f.warm(t)
 	f.trigger(t, "BEFORE", `RETURN NULL;`)
 	f.requireUnrecorded(t, ctx)
+	if p.engine != onCitus { // where triggers are those of shards
+		next := &tool{ref: "next"}
+		_, err := f.do(ctx, f.d, call("next"), next.run)
+		require.ErrorIs(t, err, dedup.ErrSchema, "the table is trusted no longer")
+		next.requireRuns(t, 0)
+	}
 }
 
 func caseRuleSwallows(t *testing.T, p profile) {
@@ -452,22 +459,4 @@ func TestConflictsWithFewAttempts(t *testing.T) {
 			require.False(t, dedup.IsRetryable(err))
 		}
 	})
-}
-
-// A call that waited for a twin in another process opened no transaction for it.
-func TestWaitingIsNoAttempt(t *testing.T) {
-	t.Parallel()
-	ctx, f := plain.setup(t, nil)
-	f.warm(t)
-	g := newGate()
-	e := &tool{ref: "k", then: g.then}
-	twin := start(ctx, f.d, call("k"), e.run)
-	receive(t, ctx, g.entered)
-	waiter := start(ctx, f.peer(t), call("k"), effect("k"))
-	require.NoError(t, f.events.untilWaiting(ctx, 0, 1))
-	g.release()
-	receive(t, ctx, twin).require(t)
-	result := receive(t, ctx, waiter).require(t)
-	require.True(t, result.Replayed)
-	require.Zero(t, result.Attempts)
 }

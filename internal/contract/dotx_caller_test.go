@@ -24,17 +24,6 @@ func bothOrders(t *testing.T, run func(t *testing.T, p profile)) {
 	}
 }
 
-// overtaken makes a DoTx whose context ends inside its effect.
-func overtaken(ctx context.Context, d *dedup.Deduper, tx pgx.Tx, key string) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	_, err := dedup.DoTx(ctx, d, tx, call(key), func(ctx context.Context, tx pgx.Tx) (ticket, error) {
-		defer cancel()
-		return effect(key)(ctx, tx)
-	})
-	return err
-}
-
 // explosive is a refusal that panics when it is to be recorded.
 type explosive struct{ error }
 
@@ -47,76 +36,6 @@ func poolOfOne(config *pgxpool.Config) { config.MaxConns = 1 }
 // nothing else, and leaves no savepoint that others could take for theirs.
 func TestDoTxSavepoint(t *testing.T) {
 	t.Parallel()
-
-	// The outer call rolls back to its own savepoint, not to one that an inner
-	// call has left.
-	t.Run("CancelledInNestedCall", func(t *testing.T) {
-		t.Parallel()
-		bothOrders(t, func(t *testing.T, p profile) {
-			ctx, f := p.setup(t, nil)
-			outer := &tool{ref: "outer", then: func(ctx context.Context, tx pgx.Tx, run int) error {
-				if run > 1 {
-					return nil
-				}
-				return overtaken(ctx, f.d, tx, "inner")
-			}}
-			tx := f.begin(t, ctx)
-			_, err := dedup.DoTx(ctx, f.d, tx, call("outer"), outer.run)
-			require.ErrorIs(t, err, context.Canceled)
-			requireUsable(t, ctx, tx)
-			require.NoError(t, tx.Commit(ctx))
-			require.Zero(t, f.effects(t, "outer"), "without a record")
-			require.Zero(t, f.effects(t, "inner"))
-			require.Equal(t, 1, f.effects(t, "after"))
-			require.Zero(t, f.records(t))
-
-			_, err = dedup.Do(ctx, f.d, call("outer"), outer.run)
-			require.NoError(t, err)
-			require.Equal(t, 1, f.effects(t, "outer"))
-		})
-	})
-
-	// Two optional steps end in the middle of an effect; what it writes between
-	// them stays.
-	t.Run("CancelledStepsLoseNothing", func(t *testing.T) {
-		t.Parallel()
-		bothOrders(t, func(t *testing.T, p profile) {
-			ctx, f := p.setup(t, nil)
-			_, err := dedup.Do(ctx, f.d, call("outer"), func(ctx context.Context, tx pgx.Tx) (ticket, error) {
-				require.ErrorIs(t, overtaken(ctx, f.d, tx, "optional 1"), context.Canceled)
-				if _, err := effect("must")(ctx, tx); err != nil {
-					return ticket{}, err
-				}
-				ended, cancel := context.WithCancel(ctx)
-				cancel()
-				_, err := dedup.DoTx(ended, f.d, tx, call("optional 2"), effect("optional 2"))
-				require.ErrorIs(t, err, context.Canceled)
-				return ticket{ID: 1}, nil
-			})
-			require.NoError(t, err)
-			require.Equal(t, 1, f.effects(t, "must"))
-			require.Zero(t, f.effects(t, "optional 1"))
-			require.Equal(t, 1, f.records(t))
-		})
-	})
-
-	t.Run("EndedContext", func(t *testing.T) {
-		t.Parallel()
-		bothOrders(t, func(t *testing.T, p profile) {
-			ctx, f := p.setup(t, nil)
-			f.warm(t)
-			tx := f.begin(t, ctx)
-			ended, cancel := context.WithCancel(ctx)
-			cancel()
-			e := &tool{ref: "k"}
-			_, err := dedup.DoTx(ended, f.d, tx, call("k"), e.run)
-			require.ErrorIs(t, err, context.Canceled)
-			e.requireRuns(t, 0)
-			requireUsable(t, ctx, tx)
-			require.NoError(t, tx.Commit(ctx))
-			require.Equal(t, 1, f.effects(t, "after"))
-		})
-	})
 
 	t.Run("PanicInRefusal", func(t *testing.T) {
 		t.Parallel()
@@ -173,100 +92,28 @@ func TestDoTxSavepoint(t *testing.T) {
 	})
 }
 
-// TestDoTxBroken has an effect commit the caller's transaction, whose connection
-// is the only one there is. That must be recorded all the same.
-func TestDoTxBroken(t *testing.T) {
-	t.Parallel()
-
-	for name, commit := range map[string]func(ctx context.Context, outer, inner pgx.Tx) error{
-		"OuterVariable": func(ctx context.Context, outer, _ pgx.Tx) error { return outer.Commit(ctx) },
-		"Conn": func(ctx context.Context, _, inner pgx.Tx) error {
-			_, err := inner.Conn().Exec(ctx, "commit")
-			return err
-		},
-		"ConnThenPanic": func(ctx context.Context, _, inner pgx.Tx) error {
-			_, _ = inner.Conn().Exec(ctx, "commit")
-			panic("out of paper")
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			bothOrders(t, func(t *testing.T, p profile) {
-				ctx, f := p.setup(t, nil, poolOfOne)
-				f.warm(t)
-				tx := f.begin(t, ctx)
-				e := &tool{ref: "k", then: func(ctx context.Context, inner pgx.Tx, _ int) error { return commit(ctx, tx, inner) }}
-				func() {
-					defer func() { _ = recover() }()
-					_, err := dedup.DoTx(ctx, f.d, tx, call("k"), e.run)
-					require.ErrorIs(t, err, dedup.ErrBroken)
-					require.NotContains(t, err.Error(), "could not be recorded")
-				}()
-				_ = tx.Rollback(ctx)
-
-				_, err := dedup.Do(ctx, f.d, call("k"), e.run)
-				require.ErrorIs(t, err, dedup.ErrBroken)
-				e.requireRuns(t, 1)
-				require.Equal(t, 1, f.effects(t, "k"))
-				require.Equal(t, 1, scalar[int](t, f.bundle, `SELECT count(*) FROM tool_dedup WHERE outcome IN ('broken', 'claimed')`))
-			})
-		})
-	}
-}
-
-// TestDoTxLost: whoever loses the connection inside a DoTx is asked to begin
-// again, and whoever began a read-only transaction is not.
+// TestDoTxLost: whoever loses the connection inside a DoTx is asked to begin again.
 func TestDoTxLost(t *testing.T) {
 	t.Parallel()
 
-	t.Run("Terminated", func(t *testing.T) {
-		t.Parallel()
-		ctx, f := plain.setup(t, nil)
-		tx := f.begin(t, ctx)
-		_, err := dedup.DoTx(ctx, f.d, tx, call("k"), func(ctx context.Context, tx pgx.Tx) (ticket, error) {
-			_, err := tx.Exec(ctx, `SELECT pg_terminate_backend(pg_backend_pid())`)
-			return ticket{}, err
-		})
-		require.ErrorIs(t, err, dedup.ErrRestartTx)
-		require.True(t, dedup.IsRetryable(err))
+	ctx, f, proxy := proxied(t, plain, nil)
+	tx := f.begin(t, ctx)
+	_, err := dedup.DoTx(ctx, f.d, tx, call("k"), func(ctx context.Context, tx pgx.Tx) (ticket, error) {
+		proxy.CutAll()
+		return effect("k")(ctx, tx)
 	})
-
-	t.Run("Cut", func(t *testing.T) {
-		t.Parallel()
-		ctx, f, proxy := proxied(t, plain, nil)
-		tx := f.begin(t, ctx)
-		_, err := dedup.DoTx(ctx, f.d, tx, call("k"), func(ctx context.Context, tx pgx.Tx) (ticket, error) {
-			proxy.CutAll()
-			return effect("k")(ctx, tx)
-		})
-		require.ErrorIs(t, err, dedup.ErrRestartTx)
-		require.True(t, dedup.IsRetryable(err))
-		require.Zero(t, f.effects(t, "k"))
-	})
-
-	t.Run("ReadOnly", func(t *testing.T) {
-		t.Parallel()
-		bothOrders(t, func(t *testing.T, p profile) {
-			ctx, f := p.setup(t, nil)
-			tx, err := f.pool.BeginTx(ctx, pgx.TxOptions{AccessMode: pgx.ReadOnly})
-			require.NoError(t, err)
-			defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
-			_, err = dedup.DoTx(ctx, f.d, tx, call("k"), func(context.Context, pgx.Tx) (ticket, error) { return ticket{}, nil })
-			requireState(t, err, "25006")
-			require.NotErrorIs(t, err, dedup.ErrRestartTx)
-		})
-	})
+	require.ErrorIs(t, err, dedup.ErrRestartTx)
+	require.True(t, dedup.IsRetryable(err))
+	require.Zero(t, f.effects(t, "k"))
 }
 
 func TestPermissionDeniedInTx(t *testing.T) {
 	t.Parallel()
 	bothOrders(t, func(t *testing.T, p profile) {
 		ctx, f := p.setup(t, &dedup.Options{Schema: "hidden"})
-		role := pgx.Identifier{"nobody_" + f.db.Name[:24]}.Sanitize()
 		f.exec(t, `CREATE SCHEMA hidden`)
 		f.exec(t, `ALTER TABLE tool_dedup SET SCHEMA hidden`)
-		f.exec(t, `CREATE ROLE `+role)
-		t.Cleanup(func() { _, _ = f.pool.Exec(context.WithoutCancel(ctx), `DROP ROLE `+role) })
+		role := f.role(t)
 		tx := f.begin(t, ctx)
 		_, err := tx.Exec(ctx, `SET LOCAL ROLE `+role)
 		require.NoError(t, err)

@@ -10,24 +10,17 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tooldedup/dedup"
-	"github.com/tooldedup/dedup/internal/guard"
 )
 
 func contractDoTx() []contractCase {
 	return []contractCase{
-		{name: "DoTxSeveralCalls", run: caseTxSeveral},
-		{name: "DoTxRolledBack", run: caseTxRolledBack},
-		{name: "DoTxEffectError", run: caseTxEffectError},
-		{name: "DoTxReplay", run: caseTxReplay},
 		{name: "DoTxRecordError", run: caseTxRecordError},
 		{name: "DoTxTwinWaitsInside", run: caseTxTwin},
 		{name: "DoTxNoWait", run: caseTxNoWait},
 		{name: "DoTxOldSnapshot", run: caseTxOldSnapshot},
 		{name: "DoTxRivalPastTheLock", run: caseTxRival, locksOnly: true},
-		{name: "DoTxTransient", run: caseTxTransient},
 		{name: "DoTxInDo", run: caseTxInDo},
 		{name: "DoTxPanics", run: caseTxPanics},
-		{name: "DoTxFinal", run: caseTxFinal},
 		{name: "DoTxAndDo", run: caseTxAndDo},
 	}
 }
@@ -49,104 +42,6 @@ func requireUsable(t *testing.T, ctx context.Context, tx pgx.Tx) {
 	t.Helper()
 	_, err := tx.Exec(ctx, `INSERT INTO effects VALUES ('after')`)
 	require.NoError(t, err)
-}
-
-func caseTxSeveral(t *testing.T, p profile) {
-	ctx, f := p.setup(t, nil)
-	tx := f.begin(t, ctx)
-	a, b := &tool{ref: "a"}, &tool{ref: "b"}
-	for i, e := range []*tool{a, b, a} {
-		result, err := f.doTx(ctx, f.d, tx, call(e.ref), e.run)
-		require.NoError(t, err)
-		require.Equal(t, i == 2, result.Replayed)
-		require.Equal(t, ticket{ID: 1, Title: e.ref}, result.Value)
-		require.False(t, result.CreatedAt.IsZero())
-	}
-	requireUsable(t, ctx, tx)
-	require.Zero(t, f.records(t))
-	require.NoError(t, tx.Commit(ctx))
-
-	a.requireRuns(t, 1)
-	require.Equal(t, 1, f.effects(t, "a"))
-	require.Equal(t, 1, f.effects(t, "b"))
-	require.Equal(t, 1, f.effects(t, "after"))
-	require.Equal(t, 2, f.records(t))
-	replay, err := dedup.Do(ctx, f.d, call("a"), a.run)
-	require.NoError(t, err)
-	require.True(t, replay.Replayed)
-}
-
-func caseTxRolledBack(t *testing.T, p profile) {
-	ctx, f := p.setup(t, nil)
-	e := &tool{ref: "k"}
-	tx := f.begin(t, ctx)
-	_, err := f.doTx(ctx, f.d, tx, call("k"), e.run)
-	require.NoError(t, err)
-	require.NoError(t, tx.Rollback(ctx))
-	require.Zero(t, f.effects(t, "k"))
-	require.Zero(t, f.records(t))
-
-	result, err := dedup.Do(ctx, f.d, call("k"), e.run)
-	require.NoError(t, err)
-	require.False(t, result.Replayed)
-	require.Equal(t, 1, f.effects(t, "k"))
-}
-
-func caseTxEffectError(t *testing.T, p profile) {
-	ctx, f := p.setup(t, nil)
-	tx := f.begin(t, ctx)
-	_, err := f.doTx(ctx, f.d, tx, call("own"), (&tool{ref: "k", then: func(context.Context, pgx.Tx, int) error { return errPaper }}).run)
-	require.ErrorIs(t, err, errPaper)
-	_, err = f.doTx(ctx, f.d, tx, call("server's"), (&tool{ref: "k", then: func(ctx context.Context, tx pgx.Tx, _ int) error {
-		_, err := tx.Exec(ctx, `SELECT 1/0`)
-		return err
-	}}).run)
-	requireState(t, err, "22012")
-	_, err = f.doTx(ctx, f.d, tx, call("swallowed"), (&tool{ref: "k", then: func(ctx context.Context, tx pgx.Tx, _ int) error {
-		_, _ = tx.Exec(ctx, `SELECT 1/0`)
-		return nil
-	}}).run)
-	require.ErrorIs(t, err, guard.ErrTxAborted)
-	requireUsable(t, ctx, tx)
-	require.NoError(t, tx.Commit(ctx))
-	require.Zero(t, f.effects(t, "k"))
-	require.Equal(t, 1, f.effects(t, "after"))
-	require.Zero(t, f.records(t))
-}
-
-func caseTxReplay(t *testing.T, p profile) {
-	ctx, f := p.setup(t, nil)
-	e := &tool{ref: "k"}
-	first, err := dedup.Do(ctx, f.d, call("k"), e.run)
-	require.NoError(t, err)
-
-	tx := f.begin(t, ctx)
-	replay, err := f.doTx(ctx, f.d, tx, call("k"), e.run)
-	require.NoError(t, err)
-	require.True(t, replay.Replayed)
-	require.Equal(t, first.Value, replay.Value)
-	other := call("k")
-	other.Args = "other"
-	_, err = f.doTx(ctx, f.d, tx, other, e.run)
-	require.ErrorIs(t, err, dedup.ErrKeyReused)
-	requireUsable(t, ctx, tx)
-	require.NoError(t, tx.Commit(ctx))
-
-	f.age(t, "k", "2 days")
-	tx = f.begin(t, ctx)
-	_, err = f.doTx(ctx, f.d, tx, call("k"), e.run)
-	require.ErrorIs(t, err, dedup.ErrExpired)
-	require.NoError(t, tx.Rollback(ctx))
-
-	f.age(t, "k", "40 days")
-	tx = f.begin(t, ctx)
-	again, err := f.doTx(ctx, f.d, tx, call("k"), e.run)
-	require.NoError(t, err)
-	require.False(t, again.Replayed)
-	require.NoError(t, tx.Commit(ctx))
-	e.requireRuns(t, 2)
-	require.Equal(t, 2, f.effects(t, "k"))
-	require.Equal(t, 1, f.records(t))
 }
 
 // caseTxRecordError has a trigger that lets no record in.
@@ -284,23 +179,6 @@ func caseTxRival(t *testing.T, p profile) {
 	require.Equal(t, 1, f.records(t))
 }
 
-func caseTxTransient(t *testing.T, p profile) {
-	ctx, f := p.setup(t, nil)
-	for _, code := range []string{"40001", "40P01", "55P03"} {
-		tx := f.begin(t, ctx)
-		e := &tool{ref: "k", then: func(ctx context.Context, tx pgx.Tx, _ int) error {
-			_, err := tx.Exec(ctx, raise(code))
-			return err
-		}}
-		_, err := f.doTx(ctx, f.d, tx, call("k"), e.run)
-		require.ErrorIs(t, err, dedup.ErrRestartTx)
-		requireState(t, err, code)
-		e.requireRuns(t, 1)
-		require.NoError(t, tx.Rollback(ctx))
-	}
-	require.Zero(t, f.effects(t, "k"))
-}
-
 func caseTxInDo(t *testing.T, p profile) {
 	ctx, f := p.setup(t, nil)
 	inner := &tool{ref: "inner"}
@@ -342,25 +220,6 @@ func caseTxPanics(t *testing.T, p profile) {
 	require.False(t, result.Replayed)
 	require.NoError(t, tx.Commit(ctx))
 	require.Equal(t, 1, f.effects(t, "k"))
-}
-
-func caseTxFinal(t *testing.T, p profile) {
-	ctx, f := p.setup(t, nil)
-	e := &tool{ref: "k", then: func(context.Context, pgx.Tx, int) error { return dedup.Final(declined{Balance: 3}) }}
-	tx := f.begin(t, ctx)
-	for _, replayed := range []bool{false, true} {
-		_, err := f.doTx(ctx, f.d, tx, call("k"), e.run)
-		var refused *dedup.RefusedError
-		require.ErrorAs(t, err, &refused)
-		require.Equal(t, replayed, refused.Replayed)
-		require.Equal(t, "card_declined", refused.Code)
-	}
-	requireUsable(t, ctx, tx)
-	require.NoError(t, tx.Commit(ctx))
-	_, err := dedup.Do(ctx, f.d, call("k"), e.run)
-	require.ErrorIs(t, err, dedup.ErrRefused)
-	e.requireRuns(t, 1)
-	require.Zero(t, f.effects(t, "k"))
 }
 
 // caseTxAndDo has Do and Lookup meet a call that runs in a caller's

@@ -14,14 +14,8 @@ import (
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/internal/guard"
-	"github.com/tooldedup/dedup/internal/pgtest"
 	"github.com/tooldedup/dedup/internal/sqllex/corpus"
 )
-
-var everyMode = []pgx.QueryExecMode{
-	pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeDescribeExec,
-	pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol,
-}
 
 // dbtx and queries are what sqlc generates.
 type dbtx interface {
@@ -40,6 +34,11 @@ INSERT INTO effects (ref) VALUES ($1) RETURNING ref`
 func (q *queries) InsertEffect(ctx context.Context, ref string) (string, error) {
 	err := q.db.QueryRow(ctx, insertEffect, ref).Scan(&ref)
 	return ref, err
+}
+
+func leaveK(ctx context.Context, tx dbtx) error {
+	_, err := tx.Exec(ctx, `INSERT INTO effects (ref) VALUES ('k')`)
+	return err
 }
 
 // effectTxUses work on an effect's transaction as on any other; each leaves one
@@ -70,8 +69,7 @@ var effectTxUses = map[string]func(t *testing.T, ctx context.Context, tx pgx.Tx)
 	"NoRowsIsNoFailure": func(t *testing.T, ctx context.Context, tx pgx.Tx) error {
 		var ref string
 		require.ErrorIs(t, tx.QueryRow(ctx, `SELECT ref FROM effects WHERE false`).Scan(&ref), pgx.ErrNoRows)
-		_, err := tx.Exec(ctx, `INSERT INTO effects (ref) VALUES ('k')`)
-		return err
+		return leaveK(ctx, tx)
 	},
 	"SendBatch": func(t *testing.T, ctx context.Context, tx pgx.Tx) error {
 		b := &pgx.Batch{}
@@ -86,8 +84,7 @@ var effectTxUses = map[string]func(t *testing.T, ctx context.Context, tx pgx.Tx)
 	},
 	"EmptyBatch": func(t *testing.T, ctx context.Context, tx pgx.Tx) error {
 		require.NoError(t, tx.SendBatch(ctx, &pgx.Batch{}).Close())
-		_, err := tx.Exec(ctx, `INSERT INTO effects (ref) VALUES ('k')`)
-		return err
+		return leaveK(ctx, tx)
 	},
 	"CopyFrom": func(t *testing.T, ctx context.Context, tx pgx.Tx) error {
 		n, err := tx.CopyFrom(ctx, pgx.Identifier{"effects"}, []string{"ref"}, pgx.CopyFromRows([][]any{{"k"}, {"commit"}}))
@@ -117,8 +114,7 @@ var effectTxUses = map[string]func(t *testing.T, ctx context.Context, tx pgx.Tx)
 		require.Equal(t, "commit", string(text))
 		require.NoError(t, object.Close())
 		require.NoError(t, objects.Unlink(ctx, oid))
-		_, err = tx.Exec(ctx, `INSERT INTO effects (ref) VALUES ('k')`)
-		return err
+		return leaveK(ctx, tx)
 	},
 	"Sqlc": func(t *testing.T, ctx context.Context, tx pgx.Tx) error {
 		ref, err := (&queries{}).WithTx(tx).InsertEffect(ctx, "k")
@@ -132,21 +128,18 @@ var effectTxUses = map[string]func(t *testing.T, ctx context.Context, tx pgx.Tx)
 		})
 		require.ErrorIs(t, failed, errOwn)
 		return pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error {
-			_, err := tx.Exec(ctx, `INSERT INTO effects (ref) VALUES ('k')`)
-			return err
+			return leaveK(ctx, tx)
 		})
 	},
 	"TwoLevelsOfSavepoints": func(t *testing.T, ctx context.Context, tx pgx.Tx) error {
 		outer, err := tx.Begin(ctx)
 		require.NoError(t, err)
 		defer outer.Rollback(ctx)
-		_, err = outer.Exec(ctx, `INSERT INTO effects (ref) VALUES ('k')`)
-		require.NoError(t, err)
+		require.NoError(t, leaveK(ctx, outer))
 
 		undone, err := outer.Begin(ctx)
 		require.NoError(t, err)
-		_, err = undone.Exec(ctx, `INSERT INTO effects (ref) VALUES ('k')`)
-		require.NoError(t, err)
+		require.NoError(t, leaveK(ctx, undone))
 		require.NoError(t, undone.Rollback(ctx))
 		require.ErrorIs(t, undone.Rollback(ctx), pgx.ErrTxClosed)
 
@@ -164,8 +157,7 @@ var effectTxUses = map[string]func(t *testing.T, ctx context.Context, tx pgx.Tx)
 		_, err = sub.Exec(ctx, `SELECT 1/0`)
 		require.Error(t, err)
 		require.NoError(t, sub.Rollback(ctx))
-		_, err = tx.Exec(ctx, `INSERT INTO effects (ref) VALUES ('k')`)
-		return err
+		return leaveK(ctx, tx)
 	},
 	"SavepointBySQL": func(t *testing.T, ctx context.Context, tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `SAVEPOINT a; INSERT INTO effects (ref) VALUES ('k'); ROLLBACK TO SAVEPOINT a; INSERT INTO effects (ref) VALUES ('k'); RELEASE a`)
@@ -174,15 +166,13 @@ var effectTxUses = map[string]func(t *testing.T, ctx context.Context, tx pgx.Tx)
 	"SavepointLeftOpen": func(t *testing.T, ctx context.Context, tx pgx.Tx) error {
 		sub, err := tx.Begin(ctx)
 		require.NoError(t, err)
-		_, err = sub.Exec(ctx, `INSERT INTO effects (ref) VALUES ('k')`)
-		return err
+		return leaveK(ctx, sub)
 	},
 	"DeferredRollbackOfSavepoint": func(t *testing.T, ctx context.Context, tx pgx.Tx) error {
 		sub, err := tx.Begin(ctx)
 		require.NoError(t, err)
 		defer sub.Rollback(ctx)
-		_, err = sub.Exec(ctx, `INSERT INTO effects (ref) VALUES ('k')`)
-		require.NoError(t, err)
+		require.NoError(t, leaveK(ctx, sub))
 		return sub.Commit(ctx)
 	},
 	"AnotherGoroutine": func(t *testing.T, ctx context.Context, tx pgx.Tx) error {
@@ -203,7 +193,7 @@ var effectTxUses = map[string]func(t *testing.T, ctx context.Context, tx pgx.Tx)
 func TestEffectTx(t *testing.T) {
 	t.Parallel()
 
-	for _, mode := range everyMode {
+	for _, mode := range execModes {
 		t.Run(mode.String(), func(t *testing.T) {
 			t.Parallel()
 			ctx, b := setup(t, nil, func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = mode })
@@ -315,44 +305,16 @@ func everyMethod(ctx context.Context, tx pgx.Tx) map[string]error {
 	}
 }
 
-func TestCommitThroughRowsConn(t *testing.T) {
-	t.Parallel()
-	ctx, f := plain.setup(t, nil)
-	e := &tool{ref: "k", then: func(ctx context.Context, tx pgx.Tx, _ int) error {
-		rows, err := tx.Query(ctx, "select 1")
-		if err != nil {
-			return err
-		}
-		conn := rows.Conn()
-		rows.Close()
-		if _, err = conn.Exec(ctx, "commit; begin"); err != nil {
-			return err
-		}
-		return errPaper
-	}}
-	for range 2 {
-		_, err := dedup.Do(ctx, f.d, call("k"), e.run)
-		t.Log(err)
-	}
-	require.Equal(t, 1, f.effects(t, "k"))
-}
-
 // TestControlIsRefused sends every spelling through an effect, in every mode.
 func TestControlIsRefused(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []pgx.QueryExecMode{
-		pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeDescribeExec,
-		pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol,
-	} {
+	for _, mode := range execModes {
 		t.Run(mode.String(), func(t *testing.T) {
 			t.Parallel()
-			ctx, pool := controlPool(t, mode)
-			d, err := dedup.New(pool, nil)
-			require.NoError(t, err)
-
+			ctx, b := setupCorpus(t, mode)
 			for i, sql := range corpus.Control {
 				var answers []error
-				_, err := dedup.Do(ctx, d, dedup.Call{Scope: "s", Tool: "t", Key: fmt.Sprint(i)}, func(ctx context.Context, tx pgx.Tx) (int, error) {
+				_, err := dedup.Do(ctx, b.d, call(fmt.Sprint(i)), func(ctx context.Context, tx pgx.Tx) (int, error) {
 					if _, err := tx.Exec(ctx, `INSERT INTO effects (ref) VALUES ($1)`, sql); err != nil {
 						return 0, err
 					}
@@ -365,8 +327,8 @@ func TestControlIsRefused(t *testing.T) {
 				require.Len(t, answers, 6, "%q", sql)
 				require.ErrorIs(t, err, guard.ErrTxControl, "%q", sql)
 			}
-			require.Zero(t, controlCount(t, ctx, pool, "effects"))
-			require.Zero(t, controlCount(t, ctx, pool, "tool_dedup"))
+			require.Zero(t, scalar[int](t, b, `SELECT count(*) FROM effects`))
+			require.Zero(t, b.records(t))
 		})
 	}
 }
@@ -389,10 +351,8 @@ func controlDoors(ctx context.Context, tx pgx.Tx, sql string) []error {
 // TestHarmlessStatements runs every harmless text through an effect.
 func TestHarmlessStatements(t *testing.T) {
 	t.Parallel()
-	ctx, pool := controlPool(t, pgx.QueryExecModeCacheStatement)
-	d, err := dedup.New(pool, nil)
-	require.NoError(t, err)
-	_, err = dedup.Do(ctx, d, dedup.Call{Scope: "s", Tool: "t", Key: "k"}, func(ctx context.Context, tx pgx.Tx) (int, error) {
+	ctx, b := setupCorpus(t, pgx.QueryExecModeCacheStatement)
+	_, err := dedup.Do(ctx, b.d, call("k"), func(ctx context.Context, tx pgx.Tx) (int, error) {
 		for _, sql := range corpus.Harmless {
 			if _, err := tx.Exec(ctx, sql); err != nil {
 				return 0, fmt.Errorf("%q: %w", sql, err)
@@ -402,21 +362,15 @@ func TestHarmlessStatements(t *testing.T) {
 		return 1, err
 	})
 	require.NoError(t, err)
-	require.Equal(t, 1, controlCount(t, ctx, pool, "effects"))
-	require.Equal(t, 1, controlCount(t, ctx, pool, "tool_dedup"))
+	require.Equal(t, 1, b.effects(t, "k"))
+	require.Equal(t, 1, b.records(t))
 }
 
-func controlPool(t *testing.T, mode pgx.QueryExecMode) (context.Context, *pgxpool.Pool) {
+// setupCorpus is setup with what the texts of the corpus find in the database.
+func setupCorpus(t *testing.T, mode pgx.QueryExecMode) (context.Context, *bundle) {
 	t.Helper()
-	ctx := t.Context()
-	pool := pgtest.New(t).Pool(t, func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = mode })
-	_, err := pool.Exec(ctx, corpus.Schema)
-	require.NoError(t, err)
-	return ctx, pool
-}
-
-func controlCount(t *testing.T, ctx context.Context, pool *pgxpool.Pool, table string) (n int) {
-	t.Helper()
-	require.NoError(t, pool.QueryRow(ctx, "SELECT count(*) FROM "+pgx.Identifier{table}.Sanitize()).Scan(&n))
-	return n
+	ctx, b := setup(t, nil, func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = mode })
+	b.exec(t, `DROP TABLE effects`)
+	b.exec(t, corpus.Schema, pgx.QueryExecModeSimpleProtocol)
+	return ctx, b
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -105,29 +104,6 @@ func TestLookTellsWhyItsContextEnded(t *testing.T) {
 	require.ErrorIs(t, err, gone)
 }
 
-// Somebody who only looks is no twin of a call that may not wait.
-func TestLookersAreNoTwins(t *testing.T) {
-	t.Parallel()
-	ctx, f := plain.setup(t, nil)
-	f.warm(t)
-	looking, stop := context.WithCancel(ctx)
-	var lookers sync.WaitGroup
-	defer lookers.Wait()
-	defer stop()
-	other := f.peer(t)
-	lookers.Go(func() {
-		for looking.Err() == nil {
-			_, _ = other.Lookup(looking, "acme", "create_ticket", "k")
-		}
-	})
-	c := call("k")
-	c.MaxWait = -1
-	for range 100 {
-		_, err := dedup.Do(ctx, f.d, c, func(context.Context, pgx.Tx) (ticket, error) { return ticket{}, errPaper })
-		require.ErrorIs(t, err, errPaper)
-	}
-}
-
 // DoTx cannot look again: it waits some milliseconds, in which who only looks is gone.
 func TestDoTxThatMayNotWaitGivesLookersTime(t *testing.T) {
 	t.Parallel()
@@ -171,10 +147,7 @@ func TestOneLookShowsATwin(t *testing.T) {
 	t.Parallel()
 	ctx, f, proxy := proxied(t, plain, nil)
 	f.warm(t)
-	g := newGate()
-	e := &tool{ref: "k", then: g.then}
-	twin := start(ctx, f.direct(t), call("k"), e.run)
-	receive(t, ctx, g.entered)
+	_, land := f.inFlight(t, ctx, f.direct(t), call("k"))
 	proxy.Reset()
 	c := call("k")
 	c.MaxWait = -1
@@ -187,109 +160,12 @@ func TestOneLookShowsATwin(t *testing.T) {
 		}
 	}
 	require.Equal(t, 1, looks)
-	g.release()
-	receive(t, ctx, twin).require(t)
+	land()
+
 }
 
 func lookFirst(key string) dedup.Call {
 	c := call(key)
 	c.LookFirst = true
 	return c
-}
-
-// TestLookFirst: a replay costs one round trip, a first call four.
-func TestLookFirst(t *testing.T) {
-	t.Parallel()
-
-	for _, order := range []dedup.Order{dedup.LockFirst, dedup.ClaimFirst} {
-		for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol} {
-			t.Run(string(order)+"-"+mode.String(), func(t *testing.T) {
-				t.Parallel()
-				ctx, f, proxy := proxied(t, profile{order: order, isolation: pgx.ReadCommitted, mode: mode}, nil)
-				e := &tool{ref: "k"}
-				do := func(key string, replayed bool) func() {
-					return func() {
-						result, err := dedup.Do(ctx, f.d, lookFirst(key), e.run)
-						require.NoError(t, err)
-						require.Equal(t, replayed, result.Replayed)
-						require.False(t, result.Recovered)
-						if replayed {
-							require.Zero(t, result.Attempts, "no transaction was opened")
-						}
-					}
-				}
-				do("warm", false)()
-				do("warm", true)()
-				require.Equal(t, 4, trips(t, proxy, do("k", false)), "first call")
-				require.Equal(t, 1, trips(t, proxy, do("k", true)), "replay")
-				e.requireRuns(t, 2)
-				require.Equal(t, 2, f.records(t))
-			})
-		}
-	}
-}
-
-// TestLookFirstAnswers: what a look finds is judged like any record.
-func TestLookFirstAnswers(t *testing.T) {
-	t.Parallel()
-
-	ctx, f := plain.setup(t, nil)
-	e := &tool{ref: "k"}
-	_, err := dedup.Do(ctx, f.d, call("k"), e.run)
-	require.NoError(t, err)
-
-	other := lookFirst("k")
-	other.Args = "something else"
-	_, err = dedup.Do(ctx, f.d, other, e.run)
-	require.ErrorIs(t, err, dedup.ErrKeyReused)
-
-	f.age(t, "k", "25 hours")
-	_, err = dedup.Do(ctx, f.d, lookFirst("k"), e.run)
-	require.ErrorIs(t, err, dedup.ErrExpired)
-
-	f.age(t, "k", "31 days")
-	again, err := dedup.Do(ctx, f.d, lookFirst("k"), e.run)
-	require.NoError(t, err)
-	require.False(t, again.Replayed, "a forgotten record does not count")
-
-	_, err = dedup.Do(ctx, f.d, lookFirst("final"), declines)
-	require.ErrorIs(t, err, dedup.ErrRefused)
-	var refused *dedup.RefusedError
-	_, err = dedup.Do(ctx, f.d, lookFirst("final"), declines)
-	require.ErrorAs(t, err, &refused)
-	require.True(t, refused.Replayed)
-	e.requireRuns(t, 2)
-}
-
-// TestLookFirstTwins: the look decides nothing, and twins are twins.
-func TestLookFirstTwins(t *testing.T) {
-	t.Parallel()
-
-	ctx, f := plain.setup(t, nil)
-	peer := f.peer(t)
-	held := newGate()
-	e := &tool{ref: "k", then: held.then}
-	first := start(ctx, f.d, lookFirst("k"), e.run)
-	receive(t, ctx, held.entered)
-	here, there := start(ctx, f.d, lookFirst("k"), e.run), start(ctx, peer, lookFirst("k"), e.run)
-	require.NoError(t, f.events.untilWaiting(ctx, 1, 1))
-	held.release()
-	requireTwins(t, []dedup.Result[ticket]{receive(t, ctx, first).require(t), receive(t, ctx, here).require(t), receive(t, ctx, there).require(t)})
-	e.requireRuns(t, 1)
-}
-
-// TestLookFirstWithoutATable leaves it to the attempt to say what is wrong.
-func TestLookFirstWithoutATable(t *testing.T) {
-	t.Parallel()
-
-	ctx, f := plain.setup(t, nil)
-	f.exec(t, `DROP TABLE tool_dedup`)
-	e := &tool{ref: "k"}
-	_, err := dedup.Do(ctx, f.d, lookFirst("k"), e.run)
-	require.ErrorIs(t, err, dedup.ErrSchema)
-	e.requireRuns(t, 0)
-}
-
-func declines(context.Context, pgx.Tx) (ticket, error) {
-	return ticket{}, dedup.Final(declined{Balance: 3})
 }

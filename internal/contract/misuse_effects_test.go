@@ -85,8 +85,7 @@ func badEffects() (rows []badRow) {
 	both(badRow{name: "CommitInBlock", want: state("2D000")}, sql("DO $$BEGIN COMMIT; END$$"))
 
 	for name, value := range map[string]any{
-		"String": "boom", "Error": errOwn, "Struct": customPanic{7}, "Pointer": &customPanic{}, "Zero": 0,
-		"Empty": "", "NilPointer": (*customPanic)(nil), "ControlError": guard.ErrTxControl,
+		"String": "boom", "Error": errOwn, "NilPointer": (*customPanic)(nil), "ControlError": guard.ErrTxControl,
 	} {
 		both(badRow{name: "Panic" + name, want: panics(value)}, func(context.Context, pgx.Tx) error { panic(value) })
 	}
@@ -247,6 +246,15 @@ func badEndings() (rows []badRow) {
 		return err
 	})
 	broken("CommitThenBadResult", 1, conn("COMMIT", dedup.ErrInvalid))
+	broken("RowsConn", 1, func(ctx context.Context, tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, "SELECT 1")
+		if err != nil {
+			return err
+		}
+		rows.Close()
+		_, err = rows.Conn().Exec(ctx, "commit; begin")
+		return errors.Join(err, errOwn)
+	})
 	for name, text := range map[string]string{"Commit": "COMMIT", "Chain": "COMMIT AND CHAIN"} {
 		for after, err := range map[string]error{"": nil, "Error": errOwn} {
 			if name == "Chain" && err != nil {
@@ -278,6 +286,20 @@ func badEndings() (rows []badRow) {
 	return append(rows,
 		badRow{name: "BrokenCommitPanic", want: panics("boom"), records: 1, effects: 1, next: dedup.ErrBroken, run: func(w *badWorld) error {
 			return w.do(func(ctx context.Context, tx pgx.Tx) error { commit(ctx, tx); panic("boom") })
+		}},
+		badRow{name: "BrokenCommitPanicTx", want: panics("boom"), records: 1, effects: 1, next: dedup.ErrBroken, run: func(w *badWorld) error {
+			return w.inTx(func(tx pgx.Tx) error {
+				return caught(func() error {
+					_, err := dedup.DoTx(w.ctx, w.d, tx, call("k"), step(func(ctx context.Context, tx pgx.Tx) error { commit(ctx, tx); panic("boom") }).effect())
+					return err
+				})
+			})
+		}},
+		badRow{name: "BrokenByTheCallersVariable", want: brokenEffect, records: 1, effects: 1, next: dedup.ErrBroken, run: func(w *badWorld) error {
+			return w.inTx(func(outer pgx.Tx) error {
+				_, err := dedup.DoTx(w.ctx, w.d, outer, call("k"), step(func(ctx context.Context, _ pgx.Tx) error { return outer.Commit(ctx) }).effect())
+				return err
+			})
 		}},
 		badRow{name: "BrokenCommitCancelled", want: brokenEffect, records: 1, effects: 1, next: dedup.ErrBroken, run: func(w *badWorld) error {
 			ctx, cancel := context.WithCancel(w.ctx)

@@ -101,17 +101,6 @@ func badResult(reason string, causes ...error) func(*testing.T, error) {
 	}
 }
 
-func badOption(option string) func(*testing.T, error) {
-	return func(t *testing.T, err error) {
-		t.Helper()
-		var bad *dedup.InvalidError
-		require.ErrorAs(t, err, &bad)
-		require.Equal(t, option, bad.Field)
-		require.NotEmpty(t, bad.Reason)
-		require.ErrorIs(t, err, dedup.ErrInvalid)
-	}
-}
-
 // state wants a server's error.
 func state(code string) func(*testing.T, error) {
 	return func(t *testing.T, err error) {
@@ -133,8 +122,7 @@ func TestBadInput(t *testing.T) {
 	t.Parallel()
 	var rows []badRow
 	for _, some := range [][]badRow{
-		badNames(), badCallers(), badArgs(), badPolicies(), badResults(), badOptions(),
-		badEffects(), badEndings(), badNesting(), badTransactions(), badContexts(), badSessions(),
+		badCalls(), badResults(), badEffects(), badEndings(), badNesting(), badTransactions(), badContexts(), badSessions(),
 	} {
 		rows = append(rows, some...)
 	}
@@ -175,7 +163,7 @@ func newBadGround(t *testing.T, db *pgtest.DB) *badGround {
 	t.Helper()
 	g := &badGround{bundle: &bundle{db: db, observer: newObserver(t, db)}, traced: &acquireTracer{}}
 	g.pool = db.Pool(t, func(c *pgxpool.Config) { c.ConnConfig.Tracer = g.traced })
-	g.exec(t, `CREATE TABLE effects (ref text NOT NULL)`)
+	g.exec(t, effectsTable)
 	return g
 }
 

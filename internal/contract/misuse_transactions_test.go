@@ -11,131 +11,121 @@ import (
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/internal/faultproxy"
-	"github.com/tooldedup/dedup/internal/guard"
 )
 
-func badNesting() []badRow {
-	nested := func(key string) func(w *badWorld) step {
-		return func(w *badWorld) step {
-			return func(ctx context.Context, tx pgx.Tx) error {
-				_, err := dedup.Do(ctx, w.d, call(key), effect(key))
-				return err
-			}
-		}
-	}
-	reentrant := func(w *badWorld) step {
-		return func(ctx context.Context, tx pgx.Tx) error {
-			_, err := dedup.DoTx(ctx, w.d, tx, call("k"), effect("k"))
+// badNesting has calls inside of effects, by the Deduper of the outer call and by another one.
+func badNesting() (rows []badRow) {
+	type inner func(ctx context.Context, d *dedup.Deduper, tx pgx.Tx) error
+	do := func(key string) inner {
+		return func(ctx context.Context, d *dedup.Deduper, _ pgx.Tx) error {
+			_, err := dedup.Do(ctx, d, call(key), effect(key))
 			return err
 		}
 	}
-	swallow := func(s step) step {
-		return func(ctx context.Context, tx pgx.Tx) error { _ = s(ctx, tx); return nil }
+	itself := func(ctx context.Context, d *dedup.Deduper, tx pgx.Tx) error {
+		_, err := dedup.DoTx(ctx, d, tx, call("k"), effect("k"))
+		return err
 	}
+	for name, makes := range map[string]inner{
+		"DoInDo":        do("other"),
+		"DoInDoSameKey": do("k"),
+		"DoInDoDerived": func(ctx context.Context, d *dedup.Deduper, tx pgx.Tx) error {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+			defer cancel()
+			return do("other")(ctx, d, tx)
+		},
+		"DoStatementInDo": func(ctx context.Context, d *dedup.Deduper, _ pgx.Tx) error {
+			_, err := byStatement(ctx, d, call("other"))
+			return err
+		},
+		"DoBatchInDo": func(ctx context.Context, d *dedup.Deduper, _ pgx.Tx) error {
+			_, err := byBatchOfTwo(ctx, d, call("other"))
+			return err
+		},
+		"Reentrant": itself,
+		"ReentrantThroughAnother": func(ctx context.Context, d *dedup.Deduper, tx pgx.Tx) error {
+			_, err := dedup.DoTx(ctx, d, tx, call("other"), step(func(ctx context.Context, tx pgx.Tx) error { return itself(ctx, d, tx) }).effect())
+			return err
+		},
+	} {
+		made := func(w *badWorld, swallow bool) step {
+			by := newDeduper(w.t, w.pool, nil)
+			return func(ctx context.Context, tx pgx.Tx) error {
+				err := makes(ctx, by, tx)
+				require.ErrorIs(w.t, makes(ctx, w.d, tx), dedup.ErrInvalid)
+				if swallow {
+					return nil
+				}
+				return err
+			}
+		}
+		rows = append(rows,
+			badRow{name: name, want: is(dedup.ErrInvalid), run: func(w *badWorld) error { return w.do(made(w, false)) }},
+			badRow{name: name + "Tx", want: is(dedup.ErrInvalid), run: func(w *badWorld) error { return w.doTx(made(w, false)) }},
+			badRow{name: name + "Swallowed", want: fine, records: 1, effects: 1, replays: true, run: func(w *badWorld) error { return w.do(made(w, true)) }})
+	}
+
 	// cancelled is an inner call whose own context ends, before it or in it.
-	cancelled := func(w *badWorld, before bool) step {
+	cancelled := func(w *badWorld, before, swallow bool) step {
 		return func(ctx context.Context, tx pgx.Tx) error {
 			ctx, cancel := context.WithCancel(ctx)
 			defer cancel()
 			if before {
 				cancel()
 			}
-			_, err := dedup.DoTx(ctx, w.d, tx, call("inner"), step(func(ctx context.Context, tx pgx.Tx) error {
+			_, err := dedup.DoTx(ctx, w.d, tx, call("inner"), step(func(context.Context, pgx.Tx) error {
 				cancel()
-				return ctx.Err()
+				return nil
 			}).effect())
+			require.ErrorIs(w.t, err, context.Canceled)
+			if swallow {
+				return nil
+			}
 			return err
 		}
 	}
-	return []badRow{
-		{name: "DoInDo", want: is(dedup.ErrInvalid), run: func(w *badWorld) error { return w.do(nested("other")(w)) }},
-		{name: "DoInDoSameKey", want: is(dedup.ErrInvalid), run: func(w *badWorld) error { return w.do(nested("k")(w)) }},
-		{name: "DoInDoTx", want: is(dedup.ErrInvalid), run: func(w *badWorld) error { return w.doTx(nested("other")(w)) }},
-		{name: "DoInDoDerived", want: is(dedup.ErrInvalid), run: func(w *badWorld) error {
-			return w.do(func(ctx context.Context, tx pgx.Tx) error {
-				ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
-				defer cancel()
-				return nested("other")(w)(ctx, tx)
-			})
-		}},
-		{name: "DoInDoOtherDeduper", want: is(dedup.ErrInvalid), run: func(w *badWorld) error {
-			other := newDeduper(w.t, w.pool, nil)
-			return w.do(func(ctx context.Context, tx pgx.Tx) error {
-				_, err := dedup.Do(ctx, other, call("other"), effect("other"))
-				return err
-			})
-		}},
-		{name: "DoInDoInGoroutine", want: is(dedup.ErrInvalid), run: func(w *badWorld) error {
-			return w.do(func(ctx context.Context, tx pgx.Tx) error {
-				answer := make(chan error)
-				go func() { answer <- nested("other")(w)(ctx, tx) }()
-				return <-answer
-			})
-		}},
-		{name: "DoInDoSwallowed", want: fine, records: 1, effects: 1, replays: true, run: func(w *badWorld) error {
-			return w.do(swallow(nested("other")(w)))
-		}},
-		{name: "Reentrant", want: is(dedup.ErrInvalid), run: func(w *badWorld) error { return w.do(reentrant(w)) }},
-		{name: "ReentrantTx", want: is(dedup.ErrInvalid), run: func(w *badWorld) error { return w.doTx(reentrant(w)) }},
-		{name: "ReentrantSwallowed", want: fine, records: 1, effects: 1, replays: true, run: func(w *badWorld) error { return w.do(swallow(reentrant(w))) }},
-		{name: "ReentrantThroughAnother", want: is(dedup.ErrInvalid), run: func(w *badWorld) error {
-			return w.do(func(ctx context.Context, tx pgx.Tx) error {
-				_, err := dedup.DoTx(ctx, w.d, tx, call("other"), reentrant(w).effect())
-				return err
-			})
-		}},
-		{name: "ReentrantByOtherDeduper", want: is(dedup.ErrInvalid), run: func(w *badWorld) error {
-			other := newDeduper(w.t, w.pool, nil)
-			return w.do(func(ctx context.Context, tx pgx.Tx) error {
-				_, err := dedup.DoTx(ctx, other, tx, call("k"), effect("k"))
-				return err
-			})
-		}},
-		{name: "NestedPanicRecovered", want: fine, records: 1, effects: 1, replays: true, run: func(w *badWorld) error {
-			return w.do(func(ctx context.Context, tx pgx.Tx) error {
-				err := caught(func() error {
-					_, err := dedup.DoTx(ctx, w.d, tx, call("other"), step(func(context.Context, pgx.Tx) error { panic("inner") }).effect())
-					return err
-				})
-				panics("inner")(w.t, err)
-				return nil
-			})
-		}},
-		// An inner call whose context ends leaves the outer effect as it was.
-		{name: "InnerCancelledBeforeTx", want: fine, records: 1, effects: 1, replays: true, run: func(w *badWorld) error {
-			return w.doTx(swallow(cancelled(w, true)))
-		}},
-		{name: "InnerCancelledInTx", want: fine, records: 1, effects: 1, replays: true, run: func(w *badWorld) error {
-			return w.doTx(swallow(cancelled(w, false)))
-		}},
-		// And when the outer effect fails of it, nothing of either stays.
-		{name: "InnerCancelledBeforeFails", want: is(context.Canceled), run: func(w *badWorld) error { return w.do(cancelled(w, true)) }},
-		{name: "InnerCancelledBeforeFailsTx", want: is(context.Canceled), run: func(w *badWorld) error { return w.doTx(cancelled(w, true)) }},
-		{name: "InnerCancelledInFails", want: is(context.Canceled), run: func(w *badWorld) error { return w.do(cancelled(w, false)) }},
+	for name, before := range map[string]bool{"InnerCancelledBefore": true, "InnerCancelledIn": false} {
+		rows = append(rows,
+			badRow{name: name, want: fine, records: 1, effects: 1, replays: true, run: func(w *badWorld) error { return w.do(cancelled(w, before, true)) }},
+			badRow{name: name + "Tx", want: fine, records: 1, effects: 1, replays: true, run: func(w *badWorld) error { return w.doTx(cancelled(w, before, true)) }},
+			badRow{name: name + "Fails", want: is(context.Canceled), run: func(w *badWorld) error { return w.do(cancelled(w, before, false)) }},
+			badRow{name: name + "FailsTx", want: is(context.Canceled), run: func(w *badWorld) error { return w.doTx(cancelled(w, before, false)) }})
 	}
+	return append(rows, badRow{name: "NestedPanicRecovered", want: fine, records: 1, effects: 1, replays: true, run: func(w *badWorld) error {
+		return w.do(func(ctx context.Context, tx pgx.Tx) error {
+			err := caught(func() error {
+				_, err := dedup.DoTx(ctx, w.d, tx, call("other"), step(func(context.Context, pgx.Tx) error { panic("inner") }).effect())
+				return err
+			})
+			panics("inner")(w.t, err)
+			return nil
+		})
+	}})
 }
 
-func badTransactions() []badRow {
+// badTransactions are those of callers, in a state in which no call can be made.
+func badTransactions() (rows []badRow) {
 	doTx := func(w *badWorld, tx pgx.Tx) error {
 		_, err := dedup.DoTx(w.ctx, w.d, tx, call("k"), effect("k"))
 		return err
 	}
-	return []badRow{
-		{name: "TxNil", want: invalidCall("tx"), run: func(w *badWorld) error { return doTx(w, nil) }},
-		{name: "TxCommitted", want: invalidCall("tx"), run: func(w *badWorld) error {
-			return w.inTx(func(tx pgx.Tx) error { require.NoError(w.t, tx.Commit(w.ctx)); return doTx(w, tx) })
-		}},
-		{name: "TxRolledBack", want: invalidCall("tx"), run: func(w *badWorld) error {
-			return w.inTx(func(tx pgx.Tx) error { require.NoError(w.t, tx.Rollback(w.ctx)); return doTx(w, tx) })
-		}},
-		{name: "TxEndedBySQL", want: invalidCall("tx"), run: func(w *badWorld) error {
+	for name, spoil := range map[string]func(ctx context.Context, tx pgx.Tx) error{
+		"Committed":  func(ctx context.Context, tx pgx.Tx) error { return tx.Commit(ctx) },
+		"RolledBack": func(ctx context.Context, tx pgx.Tx) error { return tx.Rollback(ctx) },
+		"EndedBySQL": func(ctx context.Context, tx pgx.Tx) error { _, err := tx.Exec(ctx, "ROLLBACK"); return err },
+		"Aborted":    func(ctx context.Context, tx pgx.Tx) error { _, _ = tx.Exec(ctx, "SELECT 1/0"); return nil },
+		"ConnClosed": func(ctx context.Context, tx pgx.Tx) error { return tx.Conn().Close(ctx) },
+	} {
+		rows = append(rows, badRow{name: "Tx" + name, want: invalidCall("tx"), run: func(w *badWorld) error {
 			return w.inTx(func(tx pgx.Tx) error {
-				_, err := tx.Exec(w.ctx, "ROLLBACK")
-				require.NoError(w.t, err)
+				require.NoError(w.t, spoil(w.ctx, tx))
 				return doTx(w, tx)
 			})
-		}},
-		{name: "TxEndedSavepoint", want: is(pgx.ErrTxClosed), run: func(w *badWorld) error {
+		}})
+	}
+	return append(rows,
+		badRow{name: "TxNil", want: invalidCall("tx"), run: func(w *badWorld) error { return doTx(w, nil) }},
+		badRow{name: "TxEndedSavepoint", want: is(pgx.ErrTxClosed), run: func(w *badWorld) error {
 			return w.inTx(func(tx pgx.Tx) error {
 				sub, err := tx.Begin(w.ctx)
 				require.NoError(w.t, err)
@@ -145,13 +135,7 @@ func badTransactions() []badRow {
 				return err
 			})
 		}},
-		{name: "TxAborted", want: invalidCall("tx"), run: func(w *badWorld) error {
-			return w.inTx(func(tx pgx.Tx) error { _, _ = tx.Exec(w.ctx, "SELECT 1/0"); return doTx(w, tx) })
-		}},
-		{name: "TxConnClosed", want: invalidCall("tx"), run: func(w *badWorld) error {
-			return w.inTx(func(tx pgx.Tx) error { require.NoError(w.t, tx.Conn().Close(w.ctx)); return doTx(w, tx) })
-		}},
-		{name: "TxBusy", want: invalidCall("tx"), run: func(w *badWorld) error {
+		badRow{name: "TxBusy", want: invalidCall("tx"), run: func(w *badWorld) error {
 			return w.inTx(func(tx pgx.Tx) error {
 				rows, err := tx.Query(w.ctx, "SELECT generate_series(1, 1000)")
 				require.NoError(w.t, err)
@@ -161,75 +145,84 @@ func badTransactions() []badRow {
 				return err
 			})
 		}},
-		{name: "TxOfAnEffectThatReturned", want: invalidCall("tx"), run: func(w *badWorld) error {
+		badRow{name: "TxOfAnEffectThatReturned", want: invalidCall("tx"), run: func(w *badWorld) error {
 			var kept pgx.Tx
 			require.ErrorIs(w.t, w.do(func(ctx context.Context, tx pgx.Tx) error { kept = tx; return errOwn }), errOwn)
 			return doTx(w, kept)
 		}},
-		{name: "TxEffectLeavesRowsOpen", want: is(guard.ErrTxBusy), run: func(w *badWorld) error {
-			return w.inTx(func(tx pgx.Tx) error {
-				_, err := dedup.DoTx(w.ctx, w.d, tx, call("k"), step(func(ctx context.Context, tx pgx.Tx) error {
-					_, err := tx.Query(ctx, "SELECT generate_series(1, 1000)")
-					return err
-				}).effect())
-				return err
-			})
-		}},
-		{name: "TxRolledBackByCaller", want: fine, run: func(w *badWorld) error {
+		badRow{name: "TxRolledBackByCaller", want: fine, run: func(w *badWorld) error {
 			return w.inTx(func(tx pgx.Tx) error { return doTx(w, tx) })
 		}},
-	}
+	)
 }
 
-func badContexts() []badRow {
-	// within runs the call and cancels its context when signal closes.
-	within := func(w *badWorld, signal <-chan struct{}, s step) error {
-		ctx, cancel := context.WithCancel(w.ctx)
-		defer cancel()
-		answer := make(chan error, 1)
-		go func() { answer <- w.doCtx(ctx, s) }()
-		select {
-		case <-signal:
-		case err := <-answer:
-			require.FailNow(w.t, "the call returned early", "%v", err)
-		}
-		cancel()
-		return <-answer
-	}
+// badContexts end before a call, and at each place where it may be.
+func badContexts() (rows []badRow) {
 	nothing := func(context.Context, pgx.Tx) error { return nil }
+	// held cancels the call's context when a fault has been applied.
 	held := func(kind faultproxy.Kind, where func(faultproxy.Unit) bool) func(w *badWorld) error {
 		return func(w *badWorld) error {
 			armed := w.proxy.Arm(faultproxy.Fault{Kind: kind, Where: where})
 			defer armed.Release()
-			return within(w, armed.Applied(), nothing)
+			ctx, cancel := cancelledAt(w.ctx, armed)
+			defer cancel()
+			err := w.doCtx(ctx, nothing)
+			require.Equal(w.t, 1, armed.Count())
+			return err
 		}
+	}
+	for name, where := range map[string]func(faultproxy.Unit) bool{
+		"Open": faultproxy.AtSQL("pg_try_advisory_xact_lock"), "Statement": faultproxy.AtSQL("insert into effects"),
+	} {
+		rows = append(rows,
+			badRow{name: "CancelledIn" + name, proxied: true, want: is(context.Canceled), run: held(faultproxy.Hold, where)},
+			badRow{name: "CancelledAfter" + name, proxied: true, want: is(context.Canceled), run: held(faultproxy.ReplyDelayed, where)})
+	}
+	for name, after := range map[string]error{"": nil, "OwnError": errOwn, "Final": dedup.Final(errOwn)} {
+		rows = append(rows, badRow{name: "CancelledInEffect" + name, want: is(context.Canceled), run: func(w *badWorld) error {
+			ctx, cancel := context.WithCancel(w.ctx)
+			err := w.doCtx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+				cancel()
+				if after != nil {
+					return after
+				}
+				_, err := tx.Exec(ctx, "SELECT 1")
+				return err
+			})
+			require.Equal(w.t, after != nil, errors.Is(err, errOwn))
+			require.NotErrorIs(w.t, err, dedup.ErrRefused)
+			return err
+		}})
 	}
 	unknown := func(t *testing.T, err error) {
 		t.Helper()
+		is(dedup.ErrOutcomeUnknown, context.Canceled)(t, err)
 		var outcome *dedup.Error
 		require.ErrorAs(t, err, &outcome)
-		require.ErrorIs(t, err, dedup.ErrOutcomeUnknown)
-		require.ErrorIs(t, err, context.Canceled)
 		require.True(t, dedup.IsRetryable(err))
 	}
 	cause := errors.New("the reason")
-	return []badRow{
-		{name: "CancelledBefore", want: is(context.Canceled), run: func(w *badWorld) error {
-			ctx, cancel := context.WithCancel(w.ctx)
-			cancel()
-			return w.doCtx(ctx, nothing)
-		}},
-		{name: "CancelledBeforeWithCause", want: is(context.Canceled, cause), run: func(w *badWorld) error {
+	return append(rows,
+		badRow{name: "CancelledBefore", want: is(context.Canceled, cause), run: func(w *badWorld) error {
 			ctx, cancel := context.WithCancelCause(w.ctx)
 			cancel(cause)
 			return w.doCtx(ctx, nothing)
 		}},
-		{name: "DeadlineBefore", want: is(context.DeadlineExceeded), run: func(w *badWorld) error {
+		badRow{name: "CancelledBeforeTx", want: is(context.Canceled), run: func(w *badWorld) error {
+			tx, err := w.pool.Begin(w.ctx)
+			require.NoError(w.t, err)
+			defer w.requireUsable(tx)
+			ctx, cancel := context.WithCancel(w.ctx)
+			cancel()
+			_, err = dedup.DoTx(ctx, w.d, tx, call("k"), effect("k"))
+			return err
+		}},
+		badRow{name: "DeadlineBefore", want: is(context.DeadlineExceeded), run: func(w *badWorld) error {
 			ctx, cancel := context.WithDeadline(w.ctx, time.Now())
 			defer cancel()
 			return w.doCtx(ctx, nothing)
 		}},
-		{name: "CancelledInAcquire", want: is(context.Canceled), run: func(w *badWorld) error {
+		badRow{name: "CancelledInAcquire", want: is(context.Canceled), run: func(w *badWorld) error {
 			for range w.pool.Config().MaxConns {
 				conn, err := w.pool.Acquire(w.ctx)
 				require.NoError(w.t, err)
@@ -241,45 +234,7 @@ func badContexts() []badRow {
 			w.traced.waiting = nil
 			return err
 		}},
-		{name: "DeadlineInAcquire", want: is(context.DeadlineExceeded), run: func(w *badWorld) error {
-			for range w.pool.Config().MaxConns {
-				conn, err := w.pool.Acquire(w.ctx)
-				require.NoError(w.t, err)
-				defer conn.Release()
-			}
-			ctx, cancel := context.WithTimeout(w.ctx, 50*time.Millisecond)
-			defer cancel()
-			return w.doCtx(ctx, nothing)
-		}},
-		{name: "CancelledInOpen", proxied: true, want: is(context.Canceled), run: held(faultproxy.Hold, faultproxy.AtSQL("pg_try_advisory_xact_lock"))},
-		{name: "CancelledAfterOpen", proxied: true, want: is(context.Canceled), run: held(faultproxy.ReplyDelayed, faultproxy.AtSQL("pg_try_advisory_xact_lock"))},
-		{name: "CancelledInStatement", proxied: true, want: is(context.Canceled), run: held(faultproxy.Hold, faultproxy.AtSQL("insert into effects"))},
-		{name: "CancelledAfterStatement", proxied: true, want: is(context.Canceled), run: held(faultproxy.ReplyDelayed, faultproxy.AtSQL("insert into effects"))},
-		{name: "CancelledInEffect", want: is(context.Canceled), run: func(w *badWorld) error {
-			ctx, cancel := context.WithCancel(w.ctx)
-			return w.doCtx(ctx, func(ctx context.Context, tx pgx.Tx) error {
-				cancel()
-				_, err := tx.Exec(ctx, "SELECT 1")
-				return err
-			})
-		}},
-		{name: "CancelledInEffectOwnError", want: is(context.Canceled, errOwn), run: func(w *badWorld) error {
-			ctx, cancel := context.WithCancel(w.ctx)
-			return w.doCtx(ctx, func(context.Context, pgx.Tx) error { cancel(); return errOwn })
-		}},
-		{name: "CancelledInEffectFinal", want: is(context.Canceled), run: func(w *badWorld) error {
-			ctx, cancel := context.WithCancel(w.ctx)
-			return w.doCtx(ctx, func(context.Context, pgx.Tx) error { cancel(); return dedup.Final(errOwn) })
-		}},
-		{name: "DeadlineInEffect", want: is(context.DeadlineExceeded), run: func(w *badWorld) error {
-			ctx, cancel := context.WithTimeout(w.ctx, 100*time.Millisecond)
-			defer cancel()
-			return w.doCtx(ctx, func(ctx context.Context, tx pgx.Tx) error {
-				_, err := tx.Exec(ctx, "SELECT pg_sleep(60)")
-				return err
-			})
-		}},
-		{name: "OwnDeadlineInEffect", want: is(context.DeadlineExceeded), run: func(w *badWorld) error {
+		badRow{name: "OwnDeadlineInEffect", want: is(context.DeadlineExceeded), run: func(w *badWorld) error {
 			_, err := dedup.Do(w.ctx, w.d, storing("k"), step(func(ctx context.Context, tx pgx.Tx) error {
 				ctx, cancel := context.WithDeadline(ctx, time.Now())
 				defer cancel()
@@ -288,9 +243,9 @@ func badContexts() []badRow {
 			}).effect())
 			return err
 		}},
-		{name: "CommitDropped", proxied: true, opts: dedup.Options{Retry: dedup.RetryPolicy{BaseDelay: time.Hour, MaxDelay: time.Hour}}, want: unknown,
+		badRow{name: "CommitDropped", proxied: true, opts: dedup.Options{Retry: dedup.RetryPolicy{BaseDelay: time.Hour, MaxDelay: time.Hour}}, want: unknown,
 			run: held(faultproxy.Dropped, faultproxy.AtCommit)},
-	}
+	)
 }
 
 // badSessions do to the session or the schema what an effect should not.
@@ -314,14 +269,12 @@ func badSessions() (rows []badRow) {
 	stored("ReplicationRole", "SET LOCAL session_replication_role = replica")
 	stored("TimeZoneAndDateStyle", "SET LOCAL TimeZone = 'Asia/Kathmandu'; SET LOCAL DateStyle = 'German'; SET LOCAL IntervalStyle = 'sql_standard'")
 	stored("ResetAll", "RESET ALL")
-	stored("SavepointLeftOpen", "SAVEPOINT a; SAVEPOINT a; ROLLBACK TO a")
 	stored("OwnAdvisoryUnlock", "SELECT pg_advisory_unlock_all()")
 
 	add(badRow{name: "SetRole", want: state("42501")}, sql("SET ROLE pg_monitor"))
 	add(badRow{name: "SetLocalRole", want: state("42501")}, sql("SET LOCAL ROLE pg_monitor"))
 	add(badRow{name: "TableRenamed", want: state("42P01")}, sql("ALTER TABLE tool_dedup RENAME TO gone"))
 	add(badRow{name: "TableDropped", want: state("42P01")}, sql("DROP TABLE tool_dedup"))
-	add(badRow{name: "DeferredConstraint", want: state("23505")}, sql("CREATE TABLE u (a int UNIQUE DEFERRABLE INITIALLY DEFERRED); INSERT INTO u VALUES (1), (1)"))
 	add(badRow{name: "WritesOwnRecord", want: is(dedup.ErrSchema)}, sql(`INSERT INTO tool_dedup VALUES ('acme', 'create_ticket', 'k', decode(repeat('00', 32), 'hex'), NULL, 'done', '1', now(), now(), now())`))
 	add(badRow{name: "RecordRedirected", want: state("0A000")}, sql("CREATE RULE r AS ON INSERT TO tool_dedup DO INSTEAD NOTHING"))
 	add(badRow{name: "RecordSwallowed", want: is(dedup.ErrBroken), effects: 1, next: dedup.ErrSchema}, sql(`CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RETURN NULL; END$$;
@@ -332,11 +285,6 @@ func badSessions() (rows []badRow) {
 	twice := dedup.Options{Retry: dedup.RetryPolicy{MaxAttempts: 2}}
 	gaveUp := is(dedup.ErrAttemptsExhausted)
 	add(badRow{name: "ReadOnly", want: is(dedup.ErrInvalid)}, sql("SET TRANSACTION READ ONLY"))
-	add(badRow{name: "BackendTerminated", opts: twice, want: gaveUp}, sql("SELECT pg_terminate_backend(pg_backend_pid())"))
-	add(badRow{name: "BackendTerminatedSwallowed", opts: twice, want: gaveUp}, func(ctx context.Context, tx pgx.Tx) error {
-		_, _ = tx.Exec(ctx, "SELECT pg_terminate_backend(pg_backend_pid())")
-		return nil
-	})
 	add(badRow{name: "ConnClosed", opts: twice, want: gaveUp}, func(ctx context.Context, tx pgx.Tx) error { return tx.Conn().Close(ctx) })
 	return rows
 }

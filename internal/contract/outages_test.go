@@ -28,7 +28,6 @@ func newOutage(t *testing.T, opts dedup.Options) (context.Context, *outage) {
 	t.Helper()
 	o := &outage{}
 	ctx, f, proxy := proxied(t, plain, &opts, o.beforeConnect)
-	f.exec(t, fixtureSQL)
 	o.fixture, o.proxy = f, proxy
 	proxy.Refuse(true)
 	return ctx, o
@@ -70,13 +69,13 @@ func requireExhausted(t *testing.T, err error, attempts int) {
 func TestOutageOfTwins(t *testing.T) {
 	t.Parallel()
 
-	for name, do := range map[string]doFunc{"Do": dedup.Do[ticket], "Statement": byStatement} {
+	for name, do := range map[string]way{"Do": byDo, "Statement": byStatement} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ctx, o := newOutage(t, dedup.Options{Retry: quickRetry})
 			const attempts, followers = 12, 19
 			one := o.dials(func() {
-				_, err := do(ctx, o.cold(t), call("k"), effect("k"))
+				_, err := do(ctx, o.cold(t), call("k"))
 				requireExhausted(t, err, attempts)
 			})
 			require.Equal(t, attempts, one)
@@ -85,11 +84,11 @@ func TestOutageOfTwins(t *testing.T) {
 			o.dialing = func(ctx context.Context, _ int) error { return held.pass(ctx) }
 			all := o.dials(func() {
 				d := o.cold(t)
-				leader := startBy(do, ctx, d, call("k"), effect("k"))
+				leader := do.start(ctx, d, call("k"))
 				receive(t, ctx, held.entered)
 				var twins []<-chan answered
 				for range followers {
-					twins = append(twins, startBy(do, ctx, d, call("k"), effect("k")))
+					twins = append(twins, do.start(ctx, d, call("k")))
 				}
 				require.NoError(t, o.events.untilWaiting(ctx, followers, 0))
 				held.release()
@@ -129,28 +128,6 @@ func TestOutageEndsForLaterTwins(t *testing.T) {
 	held.release()
 	requireExhausted(t, receive(t, ctx, leader).err, 1)
 	require.False(t, receive(t, ctx, later).require(t).Replayed)
-	require.Equal(t, 1, o.effects(t, "k"))
-}
-
-// A call whose own context ends takes nobody with it.
-func TestOutageCancelled(t *testing.T) {
-	t.Parallel()
-
-	ctx, o := newOutage(t, dedup.Options{Retry: quickRetry})
-	held := newGate()
-	o.dialing = func(ctx context.Context, _ int) error { return held.pass(ctx) }
-	d := o.cold(t)
-	calling, cancel := context.WithCancel(ctx)
-	defer cancel()
-	leader := start(calling, d, call("k"), effect("k"))
-	receive(t, ctx, held.entered)
-	follower := start(ctx, d, call("k"), effect("k"))
-	require.NoError(t, o.events.untilWaiting(ctx, 1, 0))
-	cancel()
-	require.ErrorIs(t, receive(t, ctx, leader).err, context.Canceled)
-	o.proxy.Refuse(false)
-	held.release()
-	require.False(t, receive(t, ctx, follower).require(t).Replayed)
 	require.Equal(t, 1, o.effects(t, "k"))
 }
 

@@ -69,6 +69,12 @@ func TestReadOnlyTransaction(t *testing.T) {
 				requireAtOnce(t, err, result.Attempts)
 				require.NoError(t, tx.Rollback(ctx))
 			}
+			tx, err := f.pool.BeginTx(ctx, pgx.TxOptions{AccessMode: pgx.ReadOnly})
+			require.NoError(t, err)
+			defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
+			_, err = dedup.DoTx(ctx, f.d, tx, call("reads"), func(context.Context, pgx.Tx) (ticket, error) { return ticket{}, nil })
+			requireState(t, err, "25006")
+			require.NotErrorIs(t, err, dedup.ErrRestartTx)
 			e.requireRuns(t, 3)
 			require.Empty(t, events[dedup.RetriedData](f.events))
 			require.Zero(t, f.effects(t, "ran"))

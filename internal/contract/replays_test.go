@@ -3,7 +3,6 @@ package contract_test
 import (
 	"context"
 	"fmt"
-	"slices"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -15,96 +14,74 @@ import (
 // written is what has been written to a table, rolled back or not.
 type written struct{ Inserted, Updated, Deleted int64 }
 
-// TestLongReplaysWriteNothing: a duplicate's statement does not run, unless it races. No
-// row is written and taken back, and no number of a sequence is used, by 10,200 replays
-// through every function, looked up first or not, whatever the Deduper has done before.
+// TestReplaysWriteNothing: a duplicate's statement does not run, unless it races. No row is
+// written and taken back, and no number of a sequence is used, by replays through every
+// function.
+func TestReplaysWriteNothing(t *testing.T) {
+	t.Parallel()
+	replaysWriteNothing(t, 10, []dedup.Order{dedup.LockFirst}, []bool{false}, map[string][2]int{"Fresh": {}})
+}
+
+// TestLongReplaysWriteNothing has 10,200 replays, looked up first or not, whatever the Deduper has
+// done before: so many first calls, and so many replays.
 func TestLongReplaysWriteNothing(t *testing.T) {
 	t.Parallel()
+	replaysWriteNothing(t, 170, []dedup.Order{dedup.LockFirst, dedup.ClaimFirst}, []bool{false, true},
+		map[string][2]int{"Fresh": {}, "AfterFirstCalls": {200, 0}, "AfterReplays": {0, 200}})
+}
 
-	const replays = 170
-	ways := map[string]func(ctx context.Context, f *fixture, d *dedup.Deduper, calls []dedup.StatementCall) error{
-		"Do": func(ctx context.Context, _ *fixture, d *dedup.Deduper, calls []dedup.StatementCall) error {
-			return eachOf(calls, func(c dedup.StatementCall) error {
-				_, err := dedup.Do(ctx, d, c.Call, effectOf(c))
-				return err
-			})
-		},
-		"DoTx": func(ctx context.Context, f *fixture, d *dedup.Deduper, calls []dedup.StatementCall) error {
-			return eachOf(calls, func(c dedup.StatementCall) error {
-				return pgx.BeginFunc(ctx, d.Pool(), func(tx pgx.Tx) error {
-					_, err := dedup.DoTx(ctx, d, tx, c.Call, effectOf(c))
+func replaysWriteNothing(t *testing.T, replays int, orders []dedup.Order, lookFirsts []bool, warmUps map[string][2]int) {
+	t.Helper()
+	each := func(do way) func(context.Context, *dedup.Deduper, []dedup.StatementCall) error {
+		return func(ctx context.Context, d *dedup.Deduper, calls []dedup.StatementCall) error {
+			for _, c := range calls {
+				if _, err := do(ctx, d, c.Call); err != nil {
 					return err
-				})
-			})
-		},
-		"DoStatement": func(ctx context.Context, _ *fixture, d *dedup.Deduper, calls []dedup.StatementCall) error {
-			return eachOf(calls, func(c dedup.StatementCall) error {
-				_, err := dedup.DoStatement[ticket](ctx, d, c.Call, c.Statement)
-				return err
-			})
-		},
-		"DoBatch": func(ctx context.Context, _ *fixture, d *dedup.Deduper, calls []dedup.StatementCall) error {
-			for out := range dedup.DoBatch[ticket](ctx, d, slices.Values(calls), nil) {
-				if out.Err != nil {
-					return out.Err
 				}
 			}
 			return nil
+		}
+	}
+	ways := map[string]func(context.Context, *dedup.Deduper, []dedup.StatementCall) error{
+		"Do": each(byDo), "DoTx": each(byTx), "DoStatement": each(byStatement),
+		"DoBatch": func(ctx context.Context, d *dedup.Deduper, calls []dedup.StatementCall) error {
+			_, err := byBatch(ctx, d, calls)
+			return err
 		},
 	}
-	// What the Deduper has done before, as how many first calls and then replays.
-	warmUps := map[string][2]int{"Fresh": {}, "AfterFirstCalls": {200, 0}, "AfterReplays": {0, 200}}
-	for _, order := range []dedup.Order{dedup.LockFirst, dedup.ClaimFirst} {
+	for _, order := range orders {
 		for way, run := range ways {
-			for _, lookFirst := range []bool{false, true} {
+			for _, lookFirst := range lookFirsts {
 				for warmUp, before := range warmUps {
 					t.Run(fmt.Sprintf("%s/%s/%s/LookFirst=%t", order, way, warmUp, lookFirst), func(t *testing.T) {
 						t.Parallel()
 						ctx, f := profile{order: order, isolation: pgx.ReadCommitted}.setup(t, nil)
-						f.exec(t, fixtureSQL)
 						known, fresh := singles("k", replays), singles("fresh", before[0])
 						for i := range known {
 							known[i].Call.LookFirst = lookFirst
 						}
-						require.NoError(t, run(ctx, f, f.d, known))
+						require.NoError(t, run(ctx, f.d, known))
 						was := f.written(t)
 
 						d := f.peer(t)
-						require.NoError(t, run(ctx, f, d, fresh))
+						require.NoError(t, run(ctx, d, fresh))
 						if before[1] > 0 {
-							require.NoError(t, run(ctx, f, d, known))
+							require.NoError(t, run(ctx, d, known))
 						}
-						require.NoError(t, run(ctx, f, d, known))
+						require.NoError(t, run(ctx, d, known))
 						now := f.written(t)
 
 						firsts := int64(before[0])
 						for table, want := range was {
 							want.Inserted += firsts
-							want.Updated += firsts * was[table].Updated / replays // a claim is completed, where one is made
+							want.Updated += firsts * was[table].Updated / int64(replays) // a claim is completed, where one is made
 							require.Equal(t, want, now[table], table)
 						}
-						require.Equal(t, replays+firsts, scalar[int64](t, f.bundle, `SELECT last_value FROM runs`))
+						require.Equal(t, int64(replays)+firsts, scalar[int64](t, f.bundle, `SELECT last_value FROM runs`))
 					})
 				}
 			}
 		}
-	}
-}
-
-func eachOf(calls []dedup.StatementCall, do func(dedup.StatementCall) error) error {
-	for _, c := range calls {
-		if err := do(c); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// effectOf is a statement as an effect.
-func effectOf(c dedup.StatementCall) dedup.Effect[ticket] {
-	return func(ctx context.Context, tx pgx.Tx) (made ticket, err error) {
-		err = tx.QueryRow(ctx, c.Statement.SQL, c.Statement.Args...).Scan(&made.ID, &made.Title)
-		return made, err
 	}
 }
 

@@ -3,14 +3,15 @@ package contract_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/internal/faultproxy"
-	"github.com/tooldedup/dedup/internal/pgtest"
 )
 
 // trips counts the round trips of what do does, and requires that all of them
@@ -25,95 +26,186 @@ func trips(t *testing.T, proxy *faultproxy.Proxy, do func()) int {
 	return seen.RoundTrips
 }
 
+// TestRoundTrips counts what calls cost on a connection that knows their statements.
 func TestRoundTrips(t *testing.T) {
 	t.Parallel()
 
-	for _, order := range []dedup.Order{dedup.LockFirst, dedup.ClaimFirst} {
-		for _, c := range []struct {
-			mode pgx.QueryExecMode
-			// extra is what pgx needs for the effect's statement in
-			// describe_exec: it asks what that is every time.
-			extra int
-		}{
-			{mode: pgx.QueryExecModeCacheStatement},
-			{mode: pgx.QueryExecModeCacheDescribe},
-			{mode: pgx.QueryExecModeExec},
-			{mode: pgx.QueryExecModeSimpleProtocol},
-			{mode: pgx.QueryExecModeDescribeExec, extra: 1},
-		} {
-			t.Run(fmt.Sprintf("%s-%s", order, c.mode), func(t *testing.T) {
-				t.Parallel()
-				p := profile{order: order, isolation: pgx.ReadCommitted, mode: c.mode}
-				ctx, f, proxy := proxied(t, p, nil)
-				first := func(key string) func() {
-					return func() {
-						result, err := dedup.Do(ctx, f.d, call(key), effect(key))
-						require.NoError(t, err)
-						require.False(t, result.Replayed)
-					}
-				}
-				replay := func() {
-					result, err := dedup.Do(ctx, f.d, call("warm"), effect("warm"))
+	for _, c := range []struct {
+		mode pgx.QueryExecMode
+		// described is what pgx needs for a statement in describe_exec, where it asks each time
+		// what that is. forgotten is what it needs in cache_describe after a pipeline that ended in
+		// an error, as a duplicate's does: it asks anew.
+		described, forgotten int
+	}{
+		{mode: pgx.QueryExecModeCacheStatement},
+		{mode: pgx.QueryExecModeCacheDescribe, forgotten: 1},
+		{mode: pgx.QueryExecModeExec},
+		{mode: pgx.QueryExecModeSimpleProtocol},
+		{mode: pgx.QueryExecModeDescribeExec, described: 1},
+	} {
+		t.Run(c.mode.String(), func(t *testing.T) {
+			t.Parallel()
+			ctx, f, proxy := proxied(t, profile{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: c.mode}, nil)
+			with := func(opts dedup.Options) *dedup.Deduper { return newDeduper(t, f.pool, &opts) }
+			// costs counts a call of a key.
+			costs := func(do way, d *dedup.Deduper, of dedup.Call, replayed bool) int {
+				t.Helper()
+				return trips(t, proxy, func() {
+					result, err := do(ctx, d, of)
 					require.NoError(t, err)
-					require.True(t, result.Replayed)
-				}
-				first("warm")()
-				first("warm 2")()
+					require.Equal(t, replayed, result.Replayed)
+				})
+			}
 
-				// A miss does not cost the next call anything: three times.
-				for i := range 3 {
-					require.Equal(t, 3+c.extra, trips(t, proxy, first(fmt.Sprint("first ", i))), "first call")
+			for _, order := range []dedup.Order{dedup.LockFirst, dedup.ClaimFirst} {
+				d, of := with(dedup.Options{Order: order}), func(key string) dedup.Call { return call(string(order) + key) }
+				looks := func(key string) dedup.Call { return lookFirst(string(order) + key) }
+				costs(byDo, d, of("warm"), false)
+				costs(byDo, d, of("warm 2"), false)
+				for i := range 3 { // a miss does not cost the next call anything
+					require.Equal(t, 3+c.described, costs(byDo, d, of(fmt.Sprint(i)), false), "first call")
 				}
-				for range 2 {
-					require.Equal(t, 2, trips(t, proxy, replay), "replay")
-				}
+				require.Equal(t, 2, costs(byDo, d, of("warm"), true), "replay")
+				require.Equal(t, 2, costs(byDo, d, of("warm"), true), "replay")
 				// A Deduper that is new examines the table before, in one trip.
-				another := newDeduper(t, f.pool, &f.opts)
-				require.Equal(t, 4+c.extra, trips(t, proxy, func() {
-					_, err := dedup.Do(ctx, another, call("another"), effect("another"))
-					require.NoError(t, err)
-				}), "first call of a Deduper")
+				require.Equal(t, 4+c.described, costs(byDo, with(dedup.Options{Order: order}), of("another"), false), "first call of a Deduper")
+				costs(byDo, d, looks("warm 3"), false)
+				require.Equal(t, 4+c.described, costs(byDo, d, looks("looks"), false), "first call that looks first")
+				require.Equal(t, 1, costs(byDo, d, looks("looks"), true), "replay that looks first")
 
-				if p.locks() && c.extra == 0 {
-					// A lost race: begin, effect, record, rollback, look. The
-					// rival comes over a connection of its own, not through
-					// the proxy.
-					lost := func(key string) func() {
-						return func() {
-							result, err := dedup.Do(ctx, f.d, call(key), func(ctx context.Context, tx pgx.Tx) (ticket, error) {
-								if err := f.rivalDirect(t, call(key)); err != nil {
-									return ticket{}, err
-								}
-								return effect(key)(ctx, tx)
-							})
-							require.NoError(t, err)
-							require.True(t, result.Replayed)
-						}
-					}
-					lost("lost 0")() // the look's texts are met first here
-					require.LessOrEqual(t, trips(t, proxy, lost("lost 1")), 5, "lost race")
-					require.Equal(t, 3, trips(t, proxy, first("after a lost race")))
-				}
-
-				// In a caller's transaction, whose begin and commit are not
-				// counted.
-				inTx := func(key string, replayed bool) int {
+				// In a caller's transaction, whose begin and commit are not counted.
+				inTx := func(key string, replayed bool) (n int) {
 					tx := f.begin(t, ctx)
-					n := trips(t, proxy, func() {
-						result, err := dedup.DoTx(ctx, f.d, tx, call(key), effect(key))
-						require.NoError(t, err)
-						require.Equal(t, replayed, result.Replayed)
-					})
+					n = costs(func(ctx context.Context, d *dedup.Deduper, c dedup.Call) (dedup.Result[ticket], error) {
+						return dedup.DoTx(ctx, d, tx, c, effect(key))
+					}, d, of(key), replayed)
 					require.NoError(t, tx.Commit(ctx))
 					return n
 				}
 				inTx("warm in tx", false)
 				inTx("warm in tx", true)
-				require.Equal(t, 3+c.extra, inTx("in tx", false), "first call in a transaction")
-				require.Equal(t, 3+c.extra, inTx("in tx 2", false), "first call in a transaction")
+				require.Equal(t, 3+c.described, inTx("in tx", false), "first call in a transaction")
+				require.Equal(t, 3+c.described, inTx("in tx 2", false), "first call in a transaction")
 				require.Equal(t, 2, inTx("in tx", true), "replay in a transaction")
-			})
+			}
+
+			// A lost race: begin, effect, record, rollback, look. The rival comes over a connection
+			// of its own, and not through the proxy.
+			if c.described == 0 {
+				loses := func(ctx context.Context, d *dedup.Deduper, c dedup.Call) (dedup.Result[ticket], error) {
+					return dedup.Do(ctx, d, c, func(ctx context.Context, tx pgx.Tx) (ticket, error) {
+						if err := f.rivalDirect(t, c); err != nil {
+							return ticket{}, err
+						}
+						return effect(c.Key)(ctx, tx)
+					})
+				}
+				costs(loses, f.d, call("lost 0"), true) // the look's texts are met first here
+				require.LessOrEqual(t, costs(loses, f.d, call("lost 1"), true), 5, "lost race")
+				require.Equal(t, 3, costs(byDo, f.d, call("after a lost race"), false))
+			}
+
+			// Strangers have not met the calls that they replay.
+			separate, stranger, separateStranger := with(dedup.Options{Retention: apart(true)}), with(dedup.Options{}), with(dedup.Options{Retention: apart(true)})
+			for i, d := range []*dedup.Deduper{f.d, separate, stranger, separateStranger} {
+				costs(byStatement, d, call(fmt.Sprint("warm ", i)), false)
+			}
+			costs(byStatement, stranger, call("warm 0"), true)
+			costs(byStatement, f.d, call("warm 5"), false)
+			for i := range 3 {
+				require.Equal(t, 1+c.described, costs(byStatement, f.d, call(fmt.Sprint(i)), false), "first statement")
+			}
+			require.Equal(t, 2+c.described, costs(byStatement, stranger, call("0"), true), "replay")
+			require.Equal(t, 2+c.described+c.forgotten, costs(byStatement, stranger, call("1"), true), "replay")
+			require.Equal(t, 1+c.described+c.forgotten, costs(byStatement, f.d, call("after a replay"), false))
+			require.Equal(t, 1, costs(byStatement, stranger, lookFirst("2"), true), "replay that looks first")
+			require.Equal(t, 2+c.described, costs(byStatement, f.d, lookFirst("look"), false), "first statement that looks first")
+			for i := range 2 {
+				require.Equal(t, 3+c.described, costs(byStatement, separate, call(fmt.Sprint("separate ", i)), false), "first statement, separate")
+			}
+			require.Equal(t, 2, costs(byStatement, separateStranger, call("separate 0"), true), "replay, separate")
+		})
+	}
+}
+
+// TestRoundTripsOfABatch counts those of a hundred calls, and of as many as a batch may have.
+func TestRoundTripsOfABatch(t *testing.T) {
+	t.Parallel()
+
+	for _, c := range []struct {
+		batchWay
+		calls, first int
+	}{
+		{batchWay{profile: plain}, 100, 1},
+		{batchWay{profile: plain}, 1000, 4}, // a part has 256 at most
+		{batchWay{profile: profile{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeExec}}, 100, 1},
+		{batchWay{profile: profile{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeSimpleProtocol}}, 100, 1},
+		{batchWay{profile: plain, separate: true}, 100, 3 * 100},
+		{batchWay{profile: profile{order: dedup.ClaimFirst, isolation: pgx.ReadCommitted}}, 100, 1 + 3*100},
+	} {
+		t.Run(fmt.Sprint(c, "-", c.calls), func(t *testing.T) {
+			t.Parallel()
+			ctx, f, proxy := proxied(t, c.profile, &dedup.Options{Retention: apart(c.separate)})
+			send := func(prefix string, look bool) int {
+				calls := singles(prefix, c.calls)
+				for i := range calls {
+					calls[i].Call.LookFirst = look
+				}
+				return trips(t, proxy, func() {
+					for out := range dedup.DoBatch[ticket](ctx, f.d, slices.Values(calls), &dedup.BatchOptions{Size: c.calls}) {
+						require.NoError(t, out.Err)
+						require.Equal(t, look, out.Result.Replayed)
+					}
+				})
+			}
+			send("warm", false)
+			send("warm", true)
+			require.Equal(t, c.first, send("a", false), "first calls")
+			require.Equal(t, 1, send("a", true), "replays")
+			f.exactly(t, 2*c.calls)
+		})
+	}
+}
+
+// TestUnitsOfABatch counts what is sent for sixty calls of which some are not like the others.
+func TestUnitsOfABatch(t *testing.T) {
+	t.Parallel()
+
+	make := func(t *testing.T, f *fixture, calls []dedup.StatementCall) {
+		for _, c := range calls {
+			_, err := byStatement(t.Context(), f.d, c.Call)
+			require.NoError(t, err)
 		}
+	}
+	for name, c := range map[string]struct {
+		most   int
+		change func(t *testing.T, f *fixture, calls []dedup.StatementCall)
+	}{
+		"Plain": {1, func(*testing.T, *fixture, []dedup.StatementCall) {}},
+		// The arrival raises, one look finds the records (and is prepared), and the others are sent again.
+		"HalfMadeBefore": {4, func(t *testing.T, f *fixture, calls []dedup.StatementCall) { make(t, f, calls[:30]) }},
+		"OneForgotten": {15, func(t *testing.T, f *fixture, calls []dedup.StatementCall) {
+			make(t, f, calls[30:31])
+			f.age(t, calls[30].Call.Key, "2000 hours")
+		}},
+		"Discarded": {5, func(t *testing.T, f *fixture, _ []dedup.StatementCall) { f.exec(t, `DISCARD ALL`) }},
+		"OneShortRetention": {10, func(_ *testing.T, _ *fixture, calls []dedup.StatementCall) {
+			calls[30].Call.Retention = dedup.Retention{Result: time.Minute, Tombstone: time.Minute}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, f, proxy := proxied(t, plain, nil, poolOfOne)
+			_, err := byBatch(ctx, f.d, singles("warm", 3))
+			require.NoError(t, err)
+			requireReplays(t, ctx, f.d, byStatement, byDo)
+			calls := singles("k", 60)
+			c.change(t, f, calls)
+			proxy.Reset()
+			_, err = byBatch(ctx, f.d, calls)
+			require.NoError(t, err)
+			require.LessOrEqual(t, proxy.Snapshot().Units, c.most)
+		})
 	}
 }
 
@@ -130,81 +222,38 @@ func TestWaitingLooks(t *testing.T) {
 
 	for _, c := range []struct {
 		mode    pgx.QueryExecMode
-		do      doFunc
+		do      way
 		attempt int
 	}{
-		{pgx.QueryExecModeCacheStatement, dedup.Do[ticket], 2},
-		{pgx.QueryExecModeCacheDescribe, dedup.Do[ticket], 2},
-		{pgx.QueryExecModeExec, dedup.Do[ticket], 2},
-		{pgx.QueryExecModeSimpleProtocol, dedup.Do[ticket], 2},
+		{pgx.QueryExecModeCacheStatement, byDo, 2},
+		{pgx.QueryExecModeCacheDescribe, byDo, 2},
+		{pgx.QueryExecModeExec, byDo, 2},
+		{pgx.QueryExecModeSimpleProtocol, byDo, 2},
 		{pgx.QueryExecModeCacheStatement, byStatement, 1},
 	} {
 		t.Run(fmt.Sprint(c.mode, "-", c.attempt), func(t *testing.T) {
 			t.Parallel()
 			ctx, f, proxy := proxied(t, profile{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: c.mode}, nil)
-			f.exec(t, fixtureSQL)
 			// The winner is not counted: its pool goes to the server itself.
 			winner := newDeduper(t, f.db.Pool(t), nil)
 			wait := func(key string, looks int) int {
-				held := newGate()
-				running := start(ctx, winner, call(key), (&tool{ref: key, then: held.then}).run)
-				receive(t, ctx, held.entered)
+				_, land := f.inFlight(t, ctx, winner, call(key))
 				return trips(t, proxy, func() {
 					// Every look but the last finds the lock taken.
 					counter := proxy.Arm(faultproxy.Fault{Kind: faultproxy.Hold, Where: isPeek, Skip: looks - 1})
 					defer counter.Disarm()
-					twin := startBy(c.do, ctx, f.d, call(key), effect(key))
+					twin := c.do.start(ctx, f.d, call(key))
 					require.NoError(t, counter.Wait(ctx))
-					held.release()
-					receive(t, ctx, running).require(t)
+					land()
 					counter.Release()
 					require.True(t, receive(t, ctx, twin).require(t).Replayed)
 				})
 			}
-			_, err := c.do(ctx, f.d, call("warm"), effect("warm"))
+			_, err := c.do(ctx, f.d, call("warm"))
 			require.NoError(t, err)
 			wait("warm 1", 1)
 			require.Equal(t, c.attempt+1, wait("a", 1))
 			require.Equal(t, c.attempt+5, wait("b", 5))
 		})
 	}
-}
-
-// BenchmarkDo measures a first call and a replay beside the transaction that
-// they replace, one client on loopback.
-func BenchmarkDo(b *testing.B) {
-	ctx := b.Context()
-	pool := pgtest.New(b).Pool(b)
-	_, err := pool.Exec(ctx, `CREATE TABLE effects (ref text NOT NULL)`)
-	require.NoError(b, err)
-	d, err := dedup.New(pool, nil)
-	require.NoError(b, err)
-	keys := 0
-	insert := func(ctx context.Context, tx pgx.Tx) (int, error) {
-		_, err := tx.Exec(ctx, `INSERT INTO effects (ref) VALUES ($1)`, "x")
-		return 1, err
-	}
-
-	b.Run("Bare", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error { _, err := insert(ctx, tx); return err })
-			require.NoError(b, err)
-		}
-	})
-	b.Run("First", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			keys++
-			_, err := dedup.Do(ctx, d, call(fmt.Sprint("first ", keys)), insert)
-			require.NoError(b, err)
-		}
-	})
-	b.Run("Replay", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			_, err := dedup.Do(ctx, d, call("replayed"), insert)
-			require.NoError(b, err)
-		}
-	})
 }

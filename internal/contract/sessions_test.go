@@ -2,16 +2,12 @@ package contract_test
 
 import (
 	"context"
-	"fmt"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
-
 	"github.com/tooldedup/dedup"
 )
 
@@ -24,9 +20,19 @@ var execModes = []pgx.QueryExecMode{
 	pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol,
 }
 
-// TestSession: a session that speaks another client_encoding would store keys as
-// other characters and run their twins again.
-func TestSession(t *testing.T) {
+// spoiled is a pool of one whose connection is given back with LATIN1, as by an import that forgot
+// to RESET.
+func spoiled(config *pgxpool.Config) {
+	config.MaxConns = 1
+	config.AfterRelease = func(conn *pgx.Conn) bool {
+		_, err := conn.Exec(context.Background(), `SET client_encoding = 'LATIN1'`)
+		return err == nil
+	}
+}
+
+// TestEncoding: a session that speaks another client_encoding would store keys as other characters
+// and run their twins again.
+func TestEncoding(t *testing.T) {
 	t.Parallel()
 
 	t.Run("LeftBehind", func(t *testing.T) {
@@ -34,21 +40,31 @@ func TestSession(t *testing.T) {
 		for _, mode := range execModes {
 			t.Run(mode.String(), func(t *testing.T) {
 				t.Parallel()
-				ctx, f := profile{mode: mode, isolation: pgx.ReadCommitted}.setup(t, nil, poolOfOne)
-				f.exec(t, `SET client_encoding = 'LATIN1'`) // an import that forgot to RESET
-				e := &tool{ref: "k"}
-				_, err := dedup.Do(ctx, f.d, call(accented), e.run)
+				ctx, f := profile{mode: mode, isolation: pgx.ReadCommitted}.setup(t, nil, spoiled)
+				require.NoError(t, f.pool.Ping(ctx))
+				first, err := byDo(ctx, f.d, call(accented))
 				require.NoError(t, err)
-				f.exec(t, `SET client_encoding = 'LATIN1'`)
 				status, err := f.d.Lookup(ctx, "acme", "create_ticket", accented)
 				require.NoError(t, err)
 				require.Equal(t, dedup.StateDone, status.State)
-
-				again, err := dedup.Do(ctx, newDeduper(t, f.db.Pool(t), nil), call(accented), e.run)
+				again, err := byDo(ctx, newDeduper(t, f.db.Pool(t), nil), call(accented))
 				require.NoError(t, err)
 				require.True(t, again.Replayed)
-				require.Equal(t, 1, f.effects(t, "k"))
+				require.Equal(t, first.Value, again.Value)
 				require.Equal(t, []string{accented}, keys(t, f.bundle))
+
+				f.exec(t, `UPDATE tool_dedup SET created_at = created_at - interval '100 days', expires_at = expires_at - interval '100 days', forget_at = forget_at - interval '100 days'`)
+				swept, err := f.d.Sweep(ctx, &dedup.SweepOptions{Archive: func(_ context.Context, _ pgx.Tx, batch []dedup.SweptRecord) error {
+					require.Equal(t, accented, batch[0].Key)
+					return nil
+				}})
+				require.NoError(t, err)
+				require.EqualValues(t, 1, swept.Forgotten)
+				_, err = byDo(ctx, f.d, call(accented))
+				require.NoError(t, err)
+				freed, err := f.d.Reset(ctx, "acme", "create_ticket", accented, dedup.ResetOptions{Reason: "wrong"})
+				require.NoError(t, err)
+				require.True(t, freed)
 			})
 		}
 	})
@@ -139,6 +155,43 @@ func TestSession(t *testing.T) {
 			require.Equal(t, []string{accented}, keys(t, f.bundle))
 		})
 	})
+
+	// Nothing is kept of a statement that leaves its session reading and writing other characters.
+	t.Run("InAStatement", func(t *testing.T) {
+		t.Parallel()
+		for _, mode := range execModes {
+			t.Run(mode.String(), func(t *testing.T) {
+				t.Parallel()
+				ctx, f := profile{isolation: pgx.ReadCommitted, mode: mode}.setup(t, nil, poolOfOne)
+				stmt := dedup.SQL(`WITH e AS (INSERT INTO effects VALUES ('k') RETURNING ref)
+					SELECT 'Zürich' AS title FROM e WHERE set_config('client_encoding', 'LATIN1', false) <> ''`)
+				for range 2 {
+					_, err := dedup.DoStatement[ticket](ctx, f.d, call("k"), stmt)
+					require.Error(t, err)
+				}
+				require.Zero(t, f.effects(t, "k"))
+				require.Zero(t, f.records(t))
+			})
+		}
+	})
+
+	// Nor is the next call of its chunk a stranger to itself.
+	t.Run("InABatch", func(t *testing.T) {
+		t.Parallel()
+		for _, local := range []bool{false, true} {
+			ctx, f := plain.setup(t, nil)
+			out := outcomes(ctx, f.d,
+				dedup.StatementCall{Call: call("a"), Statement: dedup.SQL(`SELECT 1 AS id, set_config('client_encoding', 'LATIN1', $1) AS title`, local)},
+				single(accented))
+			require.Error(t, out[0].Err)
+			require.NoError(t, out[1].Err)
+			again, err := byStatement(ctx, f.d, call(accented))
+			require.NoError(t, err)
+			require.True(t, again.Replayed)
+			require.Equal(t, []string{accented}, keys(t, f.bundle))
+			f.exactly(t, 1)
+		}
+	})
 }
 
 // TestShadowedClock puts a frozen clock before pg_catalog: records must not be
@@ -154,24 +207,13 @@ func TestShadowedClock(t *testing.T) {
 		frozen := newDeduper(t, f.db.Pool(t, func(config *pgxpool.Config) {
 			config.ConnConfig.RuntimeParams["search_path"] = "frozen, pg_catalog, public"
 		}), &f.opts)
-		e := &tool{ref: "k"}
-		for _, replayed := range []bool{false, true} {
-			got, err := dedup.Do(ctx, frozen, call("k"), e.run)
-			require.NoError(t, err)
-			require.Equal(t, replayed, got.Replayed)
-		}
-		require.Equal(t, 1, f.effects(t, "k"))
+		requireReplays(t, ctx, frozen, byDo, byTx, byStatement)
 		_, err := dedup.Do(ctx, frozen, call("asks for the connection"), func(_ context.Context, tx pgx.Tx) (ticket, error) {
 			_ = tx.Conn()
 			return ticket{}, errPaper
 		})
 		require.ErrorIs(t, err, errPaper)
 		require.NotErrorIs(t, err, dedup.ErrBroken)
-		for _, replayed := range []bool{false, true} {
-			got, err := dedup.DoStatement[ticket](ctx, frozen, call("s"), dedup.SQL(`INSERT INTO public.effects VALUES ('s') RETURNING 1 AS id, ref AS title`))
-			require.NoError(t, err)
-			require.Equal(t, replayed, got.Replayed)
-		}
 	})
 }
 
@@ -190,339 +232,8 @@ func TestTimeSentAsTimestamp(t *testing.T) {
 						return nil
 					}
 				})
-				for _, replayed := range []bool{false, true} {
-					got, err := dedup.Do(ctx, f.d, call("do"), effect("do"))
-					require.NoError(t, err)
-					require.Equal(t, replayed, got.Replayed)
-					require.NoError(t, pgx.BeginFunc(ctx, f.pool, func(tx pgx.Tx) error {
-						got, err := dedup.DoTx(ctx, f.d, tx, call("tx"), effect("tx"))
-						require.Equal(t, replayed, got.Replayed)
-						return err
-					}))
-					got, err = dedup.DoStatement[ticket](ctx, f.d, call("statement"), dedup.SQL(`INSERT INTO effects VALUES ('statement') RETURNING 1 AS id, ref AS title`))
-					require.NoError(t, err)
-					require.Equal(t, replayed, got.Replayed)
-				}
+				requireReplays(t, ctx, f.d, byDo, byTx, byStatement)
 			})
-		})
-	}
-}
-
-// spoiled is a pool of one whose connection is given back with LATIN1.
-func spoiled(config *pgxpool.Config) {
-	config.MaxConns = 1
-	config.AfterRelease = func(conn *pgx.Conn) bool {
-		_, err := conn.Exec(context.Background(), `SET client_encoding = 'LATIN1'`)
-		return err == nil
-	}
-}
-
-func TestResetOnSpoiledSession(t *testing.T) {
-	t.Parallel()
-	bothOrders(t, func(t *testing.T, p profile) {
-		ctx, f := p.setup(t, nil)
-		_, err := dedup.Do(ctx, f.d, call(accented), effect("k"))
-		require.NoError(t, err)
-		d := newDeduper(t, f.db.Pool(t, spoiled), &f.opts)
-		freed, err := d.Reset(ctx, "acme", "create_ticket", accented, dedup.ResetOptions{Reason: "wrong"})
-		require.NoError(t, err)
-		require.True(t, freed)
-	})
-}
-
-func TestSweepOnSpoiledSession(t *testing.T) {
-	t.Parallel()
-	ctx, f := plain.setup(t, nil)
-	_, err := dedup.Do(ctx, f.d, call(accented), effect("k"))
-	require.NoError(t, err)
-	f.age(t, accented, "100 days")
-	pool := f.db.Pool(t, poolOfOne)
-	_, err = pool.Exec(ctx, `SET client_encoding = 'LATIN1'`)
-	require.NoError(t, err)
-	_, err = newDeduper(t, pool, nil).Sweep(ctx, &dedup.SweepOptions{Archive: func(_ context.Context, _ pgx.Tx, batch []dedup.SweptRecord) error {
-		require.Equal(t, accented, batch[0].Key)
-		return nil
-	}})
-	require.NoError(t, err)
-}
-
-// TestLineIsShared has Dedupers with other options, and so other texts, take turns
-// on one connection.
-func TestLineIsShared(t *testing.T) {
-	t.Parallel()
-
-	for _, mode := range execModes {
-		t.Run(mode.String(), func(t *testing.T) {
-			t.Parallel()
-			ctx, f := profile{isolation: pgx.ReadCommitted, mode: mode}.setup(t, nil, poolOfOne)
-			f.countRuns(t)
-			f.exec(t, `CREATE SCHEMA other`)
-			f.exec(t, `CREATE TABLE other.tool_dedup (LIKE tool_dedup INCLUDING ALL)`)
-			dedupers := []*dedup.Deduper{f.d}
-			for _, opts := range []dedup.Options{{Order: dedup.ClaimFirst}, {Retention: apart(true)}, {IdleTimeout: time.Hour}, {}, {Schema: "other"}} {
-				dedupers = append(dedupers, newDeduper(t, f.pool, &opts))
-			}
-			calls := 0
-			for round := range 3 {
-				for i, d := range dedupers {
-					key := fmt.Sprint(round, " ", i)
-					for _, replayed := range []bool{false, true} {
-						result, err := dedup.DoStatement[ticket](ctx, d, call(key), leave(key))
-						require.NoError(t, err)
-						require.Equal(t, replayed, result.Replayed)
-						again, err := dedup.Do(ctx, d, call(key), effect("never"))
-						require.NoError(t, err)
-						require.Equal(t, result.Value, again.Value)
-					}
-					calls++
-				}
-			}
-			require.Equal(t, calls, f.runs(t))
-			require.Zero(t, f.effects(t, "never"))
-			require.EqualValues(t, 1, f.pool.Stat().NewConnsCount())
-		})
-	}
-}
-
-// TestLineAfterDiscard takes away what was prepared on the one connection. A call
-// may fail for it, and says so; none is doubled or lost, and the connection is
-// replaced.
-func TestLineAfterDiscard(t *testing.T) {
-	t.Parallel()
-
-	for _, mode := range execModes {
-		for _, discard := range []string{`DISCARD ALL`, `DEALLOCATE ALL`} {
-			t.Run(mode.String()+"-"+discard, func(t *testing.T) {
-				t.Parallel()
-				ctx, f := profile{isolation: pgx.ReadCommitted, mode: mode}.setup(t, nil, poolOfOne)
-				f.countRuns(t)
-				do := map[string]func(key string) (dedup.Result[ticket], error){
-					"statement": func(key string) (dedup.Result[ticket], error) {
-						return dedup.DoStatement[ticket](ctx, f.d, call(key), leave(key))
-					},
-					"do": func(key string) (dedup.Result[ticket], error) { return dedup.Do(ctx, f.d, call(key), effect(key)) },
-					"look": func(key string) (dedup.Result[ticket], error) {
-						return dedup.Do(ctx, f.d, lookFirst(key), effect(key))
-					},
-				}
-				for name, do := range do {
-					_, err := do(name + " before")
-					require.NoError(t, err)
-					_, err = f.pool.Exec(ctx, discard, pgx.QueryExecModeSimpleProtocol)
-					require.NoError(t, err)
-					errs := 0
-					for i := range 3 {
-						key := fmt.Sprint(name, i)
-						result, err := do(key)
-						if err != nil {
-							errs++
-							requireState(t, err, "26000")
-							require.NotErrorIs(t, err, dedup.ErrOutcomeUnknown)
-							result, err = do(key)
-						}
-						require.NoError(t, err)
-						require.False(t, result.Replayed)
-						require.Equal(t, 1, f.effects(t, key))
-					}
-					require.LessOrEqual(t, errs, 1, name)
-					if name == "statement" {
-						require.Zero(t, errs, "what an error means is found out on another connection")
-					}
-				}
-				if mode == pgx.QueryExecModeCacheStatement {
-					require.EqualValues(t, 1+len(do), f.pool.Stat().NewConnsCount(), "each time it was replaced")
-				}
-			})
-		}
-	}
-}
-
-// TestEffectDiscards has effects take away what was prepared on their connection. Do runs
-// them once more and writes their records; DoTx says what they did.
-func TestEffectDiscards(t *testing.T) {
-	t.Parallel()
-
-	for _, mode := range execModes {
-		for _, order := range []dedup.Order{dedup.LockFirst, dedup.ClaimFirst} {
-			t.Run(mode.String()+"-"+string(order), func(t *testing.T) {
-				t.Parallel()
-				ctx, f := profile{order: order, isolation: pgx.ReadCommitted, mode: mode}.setup(t, nil, poolOfOne)
-				discards := func(ref string) dedup.Effect[ticket] {
-					return func(ctx context.Context, tx pgx.Tx) (ticket, error) {
-						got, err := effect(ref)(ctx, tx)
-						if err == nil {
-							_, err = tx.Exec(ctx, `DEALLOCATE ALL`, pgx.QueryExecModeSimpleProtocol)
-						}
-						return got, err
-					}
-				}
-				for range 2 {
-					_, err := dedup.Do(ctx, f.d, call("do"), discards("do"))
-					require.NoError(t, err)
-				}
-				require.Equal(t, []string{"do"}, keys(t, f.bundle))
-				require.Equal(t, 1, f.effects(t, "do"))
-
-				tx := f.begin(t, ctx)
-				_, err := dedup.DoTx(ctx, f.d, tx, call("tx"), discards("tx"))
-				if mode == pgx.QueryExecModeCacheStatement { // the connection is the caller's, and so is what it has prepared
-					require.ErrorIs(t, err, dedup.ErrInvalid)
-					require.ErrorContains(t, err, "DEALLOCATE")
-					requireState(t, err, "26000")
-				} else {
-					require.NoError(t, err)
-				}
-				require.NoError(t, tx.Commit(ctx), "the transaction is as it was")
-				require.Equal(t, f.records(t)-1, f.effects(t, "tx"))
-			})
-		}
-	}
-}
-
-// TestLineForgetsTexts uses more texts than a connection is to remember.
-func TestLineForgetsTexts(t *testing.T) {
-	t.Parallel()
-
-	const texts = 1_100
-	ctx, f := plain.setup(t, nil, poolOfOne)
-	prepared := func() (n int) {
-		require.NoError(t, f.pool.QueryRow(ctx, `SELECT count(*) FROM pg_prepared_statements WHERE name LIKE 'tool\_dedup\_%'`).Scan(&n))
-		return n
-	}
-	most := 0
-	for i := range texts {
-		key := fmt.Sprint(i)
-		_, err := dedup.DoStatement[ticket](ctx, f.d, call(key), dedup.SQL(fmt.Sprintf(`SELECT %d AS id`, i)))
-		require.NoError(t, err)
-		if i%100 == 0 || i > 980 && i < 1020 {
-			most = max(most, prepared())
-		}
-	}
-	require.Greater(t, most, 990)
-	require.LessOrEqual(t, most, 1_001)
-	require.Less(t, prepared(), 200)
-	require.Equal(t, texts, f.records(t))
-
-	// What was forgotten is made again, the library's own statements too.
-	for _, key := range []string{"0", "1099"} {
-		result, err := dedup.Do(ctx, f.d, call(key), effect("never"))
-		require.NoError(t, err)
-		require.True(t, result.Replayed)
-	}
-	require.EqualValues(t, 1, f.pool.Stat().NewConnsCount())
-}
-
-// TestLineAfterABadText: what a text that cannot be prepared leaves of a connection.
-func TestLineAfterABadText(t *testing.T) {
-	t.Parallel()
-
-	for _, mode := range execModes {
-		t.Run(mode.String(), func(t *testing.T) {
-			t.Parallel()
-			ctx, f := profile{isolation: pgx.ReadCommitted, mode: mode}.setup(t, nil, poolOfOne)
-			f.countRuns(t)
-			for i := range 3 {
-				_, err := dedup.DoStatement[ticket](ctx, f.d, call("bad"), dedup.SQL(`SELECT nonsense`))
-				requireState(t, err, "42703")
-				key := fmt.Sprint(i)
-				_, err = dedup.DoStatement[ticket](ctx, f.d, call(key), leave(key))
-				require.NoError(t, err)
-			}
-			require.Equal(t, 3, f.runs(t))
-			require.EqualValues(t, 1, f.pool.Stat().NewConnsCount())
-		})
-	}
-}
-
-// TestLineAfterAMigration changes what the statements were prepared for: the type
-// of a parameter, the columns of a result, the table.
-func TestLineAfterAMigration(t *testing.T) {
-	t.Parallel()
-
-	for _, mode := range execModes {
-		t.Run(mode.String(), func(t *testing.T) {
-			t.Parallel()
-			ctx, f, proxy := proxied(t, profile{isolation: pgx.ReadCommitted, mode: mode}, nil, poolOfOne)
-			f.exec(t, `CREATE TABLE things (id int, title text)`)
-			f.exec(t, `INSERT INTO things VALUES (1, 'one')`)
-			n := 0
-			do := func() int {
-				n++
-				proxy.Reset()
-				result, err := dedup.DoStatement[map[string]any](ctx, f.d, call(fmt.Sprint(n)), dedup.SQL(`UPDATE things SET title = title WHERE id = $1 RETURNING *`, "1"))
-				require.NoError(t, err)
-				require.Equal(t, "one", result.Value["title"])
-				return proxy.Snapshot().RoundTrips
-			}
-			if mode == pgx.QueryExecModeExec || mode == pgx.QueryExecModeSimpleProtocol {
-				f.exec(t, `ALTER TABLE things ALTER COLUMN id TYPE text`) // what a string is sent as
-			}
-			do()
-			usual := do()
-			usual = min(usual, do())
-			for _, ddl := range []string{
-				`ALTER TABLE things ADD COLUMN more int DEFAULT 7`,
-				`ALTER TABLE things ALTER COLUMN id TYPE text`,
-				`ALTER TABLE things RENAME TO old; CREATE TABLE things AS SELECT * FROM old`,
-				`ALTER TABLE tool_dedup ADD COLUMN note text`,
-			} {
-				_, err := f.pool.Exec(ctx, ddl, pgx.QueryExecModeSimpleProtocol)
-				require.NoError(t, err)
-				do()
-				do()
-				require.Equal(t, usual, do(), "it is as it was before %s", ddl)
-			}
-			require.Equal(t, n, f.records(t))
-		})
-	}
-}
-
-// sqlTracer keeps the texts that a pool's tracer sees.
-type sqlTracer struct {
-	mu    sync.Mutex
-	texts []string
-}
-
-func (s *sqlTracer) add(sql string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.texts = append(s.texts, sql)
-}
-
-func (s *sqlTracer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
-	s.add(data.SQL)
-	return ctx
-}
-func (s *sqlTracer) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
-func (s *sqlTracer) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
-	return ctx
-}
-func (s *sqlTracer) TraceBatchQuery(_ context.Context, _ *pgx.Conn, data pgx.TraceBatchQueryData) {
-	s.add(data.SQL)
-}
-func (s *sqlTracer) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
-
-// TestLineIsTraced: a tracer in the pool's config sees the library's statements.
-func TestLineIsTraced(t *testing.T) {
-	t.Parallel()
-
-	for _, mode := range execModes {
-		t.Run(mode.String(), func(t *testing.T) {
-			t.Parallel()
-			tracer := &sqlTracer{}
-			ctx, f := profile{isolation: pgx.ReadCommitted, mode: mode}.setup(t, nil, func(config *pgxpool.Config) { config.ConnConfig.Tracer = tracer })
-			f.countRuns(t)
-			for i, d := range []*dedup.Deduper{f.d, newDeduper(t, f.pool, nil)} {
-				result, err := dedup.DoStatement[ticket](ctx, d, call("k"), leave("k"))
-				require.NoError(t, err)
-				require.Equal(t, i == 1, result.Replayed)
-			}
-			_, err := dedup.Do(ctx, f.d, call("do"), effect("do"))
-			require.NoError(t, err)
-			all := strings.Join(tracer.texts, "\n")
-			for _, part := range []string{"a twin of this call is in flight", "pg_try_advisory_xact_lock_shared", "INSERT INTO effects", "commit"} {
-				require.Contains(t, all, part)
-			}
 		})
 	}
 }

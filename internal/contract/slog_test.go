@@ -66,7 +66,9 @@ func TestSlogTracer(t *testing.T) {
 			require.Equal(t, "pay", replay["tool"])
 			require.Equal(t, "acme", replay["scope"])
 			require.Equal(t, dedup.KeyHash("k"+secret), replay["key_hash"])
-			require.Positive(t, replay["age_seconds"])
+			require.Positive(t, replay["age_seconds"], "an age is in seconds and says so")
+			require.NotContains(t, replay, "age")
+			require.Contains(t, replay, "waited_seconds")
 			_, err := time.Parse(time.RFC3339Nano, replay["first_at"].(string))
 			require.NoError(t, err)
 			require.Equal(t, show, bytes.Contains(log.Bytes(), []byte(`"key":"k`+secret)))
@@ -105,7 +107,6 @@ func TestSlogAttrs(t *testing.T) {
 		require.Equal(t, name, line[0]["agent"])
 	}
 
-	f.exec(t, fixtureSQL)
 	for range 2 {
 		for out := range dedup.DoBatch[ticket](agent("bob"), f.d, slices.Values(singles("k", 2)), nil) {
 			require.NoError(t, out.Err)
@@ -197,46 +198,34 @@ func TestSlogTracerWritesALineForABatch(t *testing.T) {
 	const n = 250
 	other := single("other")
 	other.Call.Tool = "another"
-	ways := map[string]func(ctx context.Context, d *dedup.Deduper, calls []dedup.StatementCall) error{
-		"DoBatch": func(ctx context.Context, d *dedup.Deduper, calls []dedup.StatementCall) error {
-			for out := range dedup.DoBatch[ticket](ctx, d, slices.Values(calls), nil) {
-				if out.Err != nil {
-					return out.Err
-				}
-			}
-			return nil
-		},
+	var log logged
+	ctx, f := plain.setup(t, &dedup.Options{Tracer: log.tracer()})
+	run := func(calls []dedup.StatementCall) {
+		_, err := byBatch(ctx, f.d, calls)
+		require.NoError(t, err)
 	}
-	for name, run := range ways {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var log logged
-			ctx, f := plain.setup(t, &dedup.Options{Tracer: log.tracer()})
-			f.exec(t, fixtureSQL)
-			calls := singles("k", n)
-			require.NoError(t, run(ctx, f.d, calls))
-			require.Empty(t, log.take(t, slog.LevelInfo, slog.LevelWarn, slog.LevelError))
+	calls := singles("k", n)
+	run(calls)
+	require.Empty(t, log.take(t, slog.LevelInfo, slog.LevelWarn, slog.LevelError))
 
-			require.NoError(t, run(ctx, f.d, append(calls, single("new"))))
-			info := log.take(t, slog.LevelInfo, slog.LevelWarn, slog.LevelError)
-			require.Len(t, info, 1)
-			require.Positive(t, info[0]["duration_seconds"])
-			delete(info[0], "time")
-			delete(info[0], "duration_seconds")
-			require.Equal(t, map[string]any{
-				"level": "INFO", "msg": "tool_batch_deduplicated", "tool": calls[0].Call.Tool, "scope": calls[0].Call.Scope,
-				"calls": float64(n + 1), "executed": 1.0, "replayed": float64(n), "failed": 0.0,
-			}, info[0])
+	run(append(calls, single("new")))
+	info := log.take(t, slog.LevelInfo, slog.LevelWarn, slog.LevelError)
+	require.Len(t, info, 1)
+	require.Positive(t, info[0]["duration_seconds"])
+	delete(info[0], "time")
+	delete(info[0], "duration_seconds")
+	require.Equal(t, map[string]any{
+		"level": "INFO", "msg": "tool_batch_deduplicated", "tool": calls[0].Call.Tool, "scope": calls[0].Call.Scope,
+		"calls": float64(n + 1), "executed": 1.0, "replayed": float64(n), "failed": 0.0,
+	}, info[0])
 
-			require.NoError(t, run(ctx, f.d, append(calls, other)))
-			lines := log.take(t, slog.LevelDebug, slog.LevelInfo)
-			require.Equal(t, n, countMessages(lines, "tool_call_deduplicated"))
-			require.Equal(t, 1, countMessages(lines, "tool_call_executed"))
-			require.Equal(t, 1, countMessages(lines, "tool_batch_deduplicated"))
-			require.NotContains(t, lines[len(lines)-1], "tool", "the calls are of two tools")
-			require.Equal(t, calls[0].Call.Scope, lines[len(lines)-1]["scope"])
-		})
-	}
+	run(append(calls, other))
+	lines := log.take(t, slog.LevelDebug, slog.LevelInfo)
+	require.Equal(t, n, countMessages(lines, "tool_call_deduplicated"))
+	require.Equal(t, 1, countMessages(lines, "tool_call_executed"))
+	require.Equal(t, 1, countMessages(lines, "tool_batch_deduplicated"))
+	require.NotContains(t, lines[len(lines)-1], "tool", "the calls are of two tools")
+	require.Equal(t, calls[0].Call.Scope, lines[len(lines)-1]["scope"])
 }
 
 func countMessages(lines []map[string]any, msg string) (n int) {
@@ -246,24 +235,6 @@ func countMessages(lines []map[string]any, msg string) (n int) {
 		}
 	}
 	return n
-}
-
-// An age is in seconds and says so. It was a bare number of nanoseconds.
-func TestSlogTracerNamesUnits(t *testing.T) {
-	t.Parallel()
-
-	var log logged
-	ctx, f := plain.setup(t, &dedup.Options{Tracer: log.tracer()})
-	for range 2 {
-		_, err := dedup.Do(ctx, f.d, call("k"), effect("k"))
-		require.NoError(t, err)
-		f.age(t, "k", "90 minutes")
-	}
-	replay := log.take(t, slog.LevelInfo)
-	require.Len(t, replay, 1)
-	require.InDelta(t, 5400, replay[0]["age_seconds"], 60)
-	require.NotContains(t, replay[0], "age")
-	require.Contains(t, replay[0], "waited_seconds")
 }
 
 // overdue is a context whose deadline passes when done is closed.

@@ -3,7 +3,6 @@ package contract_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -16,8 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tooldedup/dedup"
-	"github.com/tooldedup/dedup/internal/faultproxy"
-	"github.com/tooldedup/dedup/internal/pgtest"
 	"github.com/tooldedup/dedup/internal/sqllex/corpus"
 )
 
@@ -149,7 +146,6 @@ func TestStatementResultTypes(t *testing.T) {
 	t.Parallel()
 
 	ctx, f := plain.setup(t, nil)
-	f.countRuns(t)
 	requireRefused := func(_ any, err error) {
 		t.Helper()
 		var invalid *dedup.InvalidError
@@ -194,7 +190,6 @@ func TestStatementUnfit(t *testing.T) {
 
 	for _, way := range []callWay{viaStatement, viaSeparate} {
 		ctx, f := profile{isolation: pgx.ReadCommitted, way: way}.setup(t, nil)
-		f.countRuns(t)
 		type narrow struct {
 			Title int `json:"title"`
 		}
@@ -284,86 +279,6 @@ func outcomes(ctx context.Context, d *dedup.Deduper, calls ...dedup.StatementCal
 	return slices.Collect(dedup.DoBatch[ticket](ctx, d, slices.Values(calls), nil))
 }
 
-// A statement that changes the encoding must not make the next call of its chunk a
-// stranger to itself.
-func TestEncodingChangedInABatch(t *testing.T) {
-	t.Parallel()
-
-	for _, local := range []bool{false, true} {
-		t.Run(fmt.Sprint(local), func(t *testing.T) {
-			t.Parallel()
-			ctx, f := readCommitted.setup(t, nil)
-			f.countRuns(t)
-			out := outcomes(ctx, f.d,
-				dedup.StatementCall{Call: call("a"), Statement: dedup.SQL(`SELECT 1 AS id, set_config('client_encoding', 'LATIN1', $1) AS title`, local)},
-				dedup.StatementCall{Call: call("bé"), Statement: leave("b")})
-			require.Error(t, out[0].Err)
-			require.NoError(t, out[1].Err)
-			again, err := dedup.DoStatement[ticket](ctx, f.d, call("bé"), leave("b"))
-			require.NoError(t, err)
-			require.True(t, again.Replayed)
-			require.Equal(t, 1, f.effects(t, "b"))
-			require.Equal(t, "bé", scalar[string](t, f.bundle, `SELECT key FROM tool_dedup`))
-		})
-	}
-}
-
-// A changed type makes a prepared statement wrong, and not for good.
-func TestSeparateStatementAfterATypeChanged(t *testing.T) {
-	t.Parallel()
-
-	ctx, f := readCommitted.setup(t, &dedup.Options{Retention: apart(true)}, poolOfOne)
-	f.exec(t, `CREATE TABLE z (v int)`)
-	do := func(key string, arg any) error {
-		_, err := dedup.DoStatement[map[string]any](ctx, f.d, call(key), dedup.SQL(`INSERT INTO z (v) VALUES ($1) RETURNING v`, arg))
-		return err
-	}
-	require.NoError(t, do("k1", 1))
-	f.exec(t, `ALTER TABLE z ALTER v TYPE text`)
-	require.NoError(t, do("k2", "x"))
-	require.NoError(t, do("k3", "y"))
-}
-
-// A batch whose answer is lost with its context says that it does not know.
-func TestBatchUnknownAtTheEndOfTheContext(t *testing.T) {
-	t.Parallel()
-
-	ctx, f, proxy := proxied(t, readCommitted, nil)
-	f.countRuns(t)
-	_, err := dedup.DoStatement[ticket](ctx, f.d, call("warm"), leave("warm"))
-	require.NoError(t, err)
-	calling, cancel := context.WithCancel(ctx)
-	defer cancel()
-	late := proxy.Arm(faultproxy.Fault{Kind: faultproxy.ReplyDelayed, Where: faultproxy.AtSQL("a twin of this call is in flight")})
-	done := make(chan []dedup.BatchOutcome[ticket], 1)
-	go func() {
-		done <- outcomes(calling, f.d,
-			dedup.StatementCall{Call: call("a"), Statement: leave("a")},
-			dedup.StatementCall{Call: call("b"), Statement: leave("b")})
-	}()
-	require.NoError(t, late.Wait(ctx))
-	cancel()
-	for _, out := range receive(t, ctx, done) {
-		require.ErrorIs(t, out.Err, dedup.ErrOutcomeUnknown)
-		require.ErrorIs(t, out.Err, context.Canceled)
-	}
-}
-
-// OnError does not see what another attempt does not meet.
-func TestOnErrorAndTransientFaults(t *testing.T) {
-	t.Parallel()
-
-	ctx, f := readCommitted.setup(t, &dedup.Options{Retry: quickRetry})
-	f.countRuns(t)
-	f.exec(t, `CREATE FUNCTION flaky() RETURNS int LANGUAGE plpgsql AS
-		$$ BEGIN IF nextval('runs') < 3 THEN RAISE EXCEPTION 'no' USING ERRCODE = '40P01'; END IF; RETURN 1; END $$`)
-	stmt := dedup.SQL(`SELECT flaky() AS id, 'x' AS title`)
-	stmt.OnError = func(error) error { return dedup.Final(errors.New("taken")) }
-	result, err := dedup.DoStatement[ticket](ctx, f.d, call("k"), stmt)
-	require.NoError(t, err)
-	require.Equal(t, ticket{ID: 1, Title: "x"}, result.Value)
-}
-
 // textRow is how a statement's row arrives: byte for byte.
 type textRow = json.RawMessage
 
@@ -377,23 +292,14 @@ func TestStatementTexts(t *testing.T) {
 		for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeSimpleProtocol} {
 			t.Run(name+"-"+mode.String(), func(t *testing.T) {
 				t.Parallel()
-				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-				defer cancel()
-				pool := pgtest.New(t).Pool(t, func(config *pgxpool.Config) { config.ConnConfig.DefaultQueryExecMode = mode })
-				for _, sql := range []string{
-					`CREATE TABLE t (n int, s text)`,
-					`CREATE FUNCTION leave(n int) RETURNS int LANGUAGE sql AS 'INSERT INTO t VALUES (n) RETURNING n'`,
-				} {
-					_, err := pool.Exec(ctx, sql)
-					require.NoError(t, err)
-				}
-				d, err := dedup.New(pool, &dedup.Options{Retention: apart(separate)})
-				require.NoError(t, err)
+				ctx, f := profile{isolation: pgx.ReadCommitted, mode: mode}.setup(t, &dedup.Options{Retention: apart(separate)})
+				f.exec(t, `CREATE TABLE t (n int, s text)`)
+				f.exec(t, `CREATE FUNCTION leave(n int) RETURNS int LANGUAGE sql AS 'INSERT INTO t VALUES (n) RETURNING n'`)
+				left := func() int { return scalar[int](t, f.bundle, `SELECT count(*) FROM t WHERE n < 0`) }
 				for i, c := range corpus.Taken {
-					_, err := pool.Exec(ctx, `WITH gone AS (DELETE FROM t) INSERT INTO t VALUES (1, 'one')`)
-					require.NoError(t, err)
-					call := dedup.Call{Scope: "s", Tool: "t", Key: fmt.Sprint(i)}
-					result, err := dedup.DoStatement[textRow](ctx, d, call, dedup.SQL(c.SQL, c.Args...))
+					f.exec(t, `WITH gone AS (DELETE FROM t) INSERT INTO t VALUES (1, 'one')`)
+					call := call(fmt.Sprint(i))
+					result, err := dedup.DoStatement[textRow](ctx, f.d, call, dedup.SQL(c.SQL, c.Args...))
 					if c.Row == corpus.NoRow {
 						require.ErrorIs(t, err, pgx.ErrNoRows, c.SQL)
 						continue
@@ -403,16 +309,13 @@ func TestStatementTexts(t *testing.T) {
 					if c.SQL != corpus.ConfusesPgx || mode != pgx.QueryExecModeSimpleProtocol {
 						require.Equal(t, 1, result.Attempts, c.SQL)
 					}
-					var left int
-					require.NoError(t, pool.QueryRow(ctx, `SELECT count(*) FROM t WHERE n < 0`).Scan(&left))
-					require.Equal(t, c.Left, left, c.SQL)
+					require.Equal(t, c.Left, left(), c.SQL)
 
-					again, err := dedup.DoStatement[textRow](ctx, d, call, dedup.SQL(c.SQL, c.Args...))
+					again, err := dedup.DoStatement[textRow](ctx, f.d, call, dedup.SQL(c.SQL, c.Args...))
 					require.NoError(t, err, c.SQL)
 					require.True(t, again.Replayed, c.SQL)
 					require.Equal(t, c.Row, string(again.Value), c.SQL)
-					require.NoError(t, pool.QueryRow(ctx, `SELECT count(*) FROM t WHERE n < 0`).Scan(&left))
-					require.Equal(t, c.Left, left, "after the replay of %s", c.SQL)
+					require.Equal(t, c.Left, left(), "after the replay of %s", c.SQL)
 				}
 			})
 		}

@@ -2,7 +2,6 @@ package contract_test
 
 import (
 	"context"
-	"fmt"
 	"testing"
 	"time"
 
@@ -89,14 +88,8 @@ func TestSweepOfPartitions(t *testing.T) {
 
 	bothOrders(t, func(t *testing.T, p profile) {
 		ctx, f := p.setup(t, nil)
-		f.exec(t, `ALTER TABLE tool_dedup RENAME TO template`)
-		f.exec(t, `CREATE TABLE tool_dedup (LIKE template INCLUDING DEFAULTS) PARTITION BY HASH (scope)`)
-		f.exec(t, `DROP TABLE template`)
-		f.exec(t, `ALTER TABLE tool_dedup ADD CONSTRAINT tool_dedup_pkey PRIMARY KEY (scope, tool, key)`)
-		f.exec(t, `CREATE INDEX tool_dedup_due ON tool_dedup ((CASE WHEN result IS NULL THEN forget_at ELSE expires_at END))`)
-		for part := range 4 {
-			f.exec(t, fmt.Sprintf(`CREATE TABLE part_%[1]d PARTITION OF tool_dedup FOR VALUES WITH (MODULUS 4, REMAINDER %[1]d)`, part))
-		}
+		f.partition(t)
+		f.exec(t, `CREATE INDEX ON tool_dedup ((CASE WHEN result IS NULL THEN forget_at ELSE expires_at END))`)
 		f.exec(t, `INSERT INTO tool_dedup (scope, tool, key, fingerprint, outcome, result, created_at, expires_at, forget_at)
 			SELECT 'tenant' || n % 40, 'tool', n::text, '\x00', 'done', '1', now() - interval '3 days', now() - interval '2 days' + n * interval '1 ms', now() - interval '1 day'
 			  FROM generate_series(1, 200) n`)
@@ -183,17 +176,17 @@ func withExecutes(fault faultproxy.Fault) faultproxy.Fault {
 }
 
 // proxied is a pool behind a proxy, beside the fixture's own.
-func (f *fixture) proxied(t *testing.T) (*faultproxy.Proxy, *pgxpool.Pool) {
+func (f *fixture) proxied(t *testing.T, conf ...func(*pgxpool.Config)) (*faultproxy.Proxy, *pgxpool.Pool) {
 	t.Helper()
 	proxy, err := faultproxy.New(f.db.URL)
 	require.NoError(t, err)
 	t.Cleanup(proxy.Close)
-	return proxy, f.db.Pool(t, func(config *pgxpool.Config) {
+	return proxy, f.db.Pool(t, append([]func(*pgxpool.Config){func(config *pgxpool.Config) {
 		parsed, err := pgxpool.ParseConfig(proxy.URL())
 		require.NoError(t, err)
 		config.ConnConfig = parsed.ConnConfig
 		trackCleanups(t, config)
-	})
+	}}, conf...)...)
 }
 
 // TestFrozenArchive: a hook hangs, with its batch's rows locked. The server ends

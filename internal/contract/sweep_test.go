@@ -2,8 +2,6 @@ package contract_test
 
 import (
 	"context"
-	"fmt"
-	"math"
 	"slices"
 	"testing"
 	"time"
@@ -73,31 +71,6 @@ func TestSweep(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, dedup.SweepResult{Forgotten: 20, Batches: 2}, got)
 		require.Equal(t, []string{"21", "22", "23", "24", "25"}, keys(t, f.bundle), "the oldest went first")
-	})
-
-	// A trigger keeps every record.
-	t.Run("MaxBatchesOfNothing", func(t *testing.T) {
-		t.Parallel()
-		ctx, f := plain.setup(t, nil)
-		f.fill(t, 25)
-		f.forgetAll(t)
-		f.exec(t, `CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'`)
-		f.exec(t, `CREATE TRIGGER keep BEFORE DELETE ON tool_dedup FOR EACH ROW EXECUTE FUNCTION keep()`)
-		got, err := f.d.Sweep(ctx, &dedup.SweepOptions{BatchSize: 1, MaxBatches: 2, Rest: -1})
-		require.NoError(t, err)
-		require.Equal(t, dedup.SweepResult{Batches: 20}, got)
-		require.Equal(t, 25, f.records(t))
-	})
-
-	t.Run("Options", func(t *testing.T) {
-		t.Parallel()
-		ctx, f := plain.setup(t, nil)
-		for _, opts := range []dedup.SweepOptions{{BatchSize: -1}, {BatchSize: 100_001}, {MaxBatches: -1}, {Rest: 100.5}, {Rest: math.NaN()}} {
-			_, err := f.d.Sweep(ctx, &opts)
-			require.ErrorIs(t, err, dedup.ErrInvalid)
-			_, err = dedup.NewSweeper(f.d, &dedup.SweeperOptions{Sweep: opts})
-			require.ErrorIs(t, err, dedup.ErrInvalid)
-		}
 	})
 
 	t.Run("ConcurrentIsSkipped", func(t *testing.T) {
@@ -251,20 +224,6 @@ func TestSweepArchive(t *testing.T) {
 	})
 }
 
-func TestSweepNeverTouchesWhatCounts(t *testing.T) {
-	t.Parallel()
-
-	ctx, f := plain.setup(t, nil)
-	for i := range 5 {
-		_, err := dedup.Do(ctx, f.d, call(fmt.Sprint(i)), effect("k"))
-		require.NoError(t, err)
-	}
-	got, err := f.d.Sweep(ctx, &dedup.SweepOptions{Archive: func(context.Context, pgx.Tx, []dedup.SweptRecord) error { return errPaper }})
-	require.NoError(t, err)
-	require.Equal(t, dedup.SweepResult{}, got)
-	require.Equal(t, 5, scalar[int](t, f.bundle, `SELECT count(*) FROM tool_dedup WHERE result IS NOT NULL`))
-}
-
 // fillOrdered makes n records like fill, a millisecond apart, with keys that are
 // ordered by time as those of NewKey are.
 func (b *bundle) fillOrdered(t *testing.T, n int) {
@@ -285,27 +244,6 @@ func (b *bundle) watchSweeps(t *testing.T) {
 		RETURN NULL;
 	END $$`)
 	b.exec(t, `CREATE TRIGGER watch AFTER UPDATE OR DELETE ON tool_dedup FOR EACH STATEMENT EXECUTE FUNCTION watch()`)
-}
-
-// TestSweepGoesOn: a batch begins where the one before ended. Records that are
-// due and stay are not looked at by every batch.
-func TestSweepGoesOn(t *testing.T) {
-	t.Parallel()
-	bothOrders(t, func(t *testing.T, p profile) {
-		ctx, f := p.setup(t, nil)
-		f.fill(t, 25)
-		f.exec(t, `CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'`)
-		f.exec(t, `CREATE TRIGGER hold BEFORE UPDATE ON tool_dedup FOR EACH ROW WHEN (OLD.key::int <= 5) EXECUTE FUNCTION hold()`)
-
-		got, err := f.d.Sweep(ctx, &dedup.SweepOptions{BatchSize: 10})
-		require.NoError(t, err)
-		require.Equal(t, dedup.SweepResult{Expired: 20, Batches: 3}, got)
-
-		f.exec(t, `DROP TRIGGER hold ON tool_dedup`)
-		got, err = f.d.Sweep(ctx, &dedup.SweepOptions{BatchSize: 10})
-		require.NoError(t, err)
-		require.Equal(t, dedup.SweepResult{Expired: 5, Batches: 1}, got, "the next sweep begins at the oldest")
-	})
 }
 
 // TestSweepReadsOnlyWhatIsDue: statistics are older than what is due, as they
@@ -414,33 +352,42 @@ func TestSweepRest(t *testing.T) {
 	require.Equal(t, 15, scalar[int](t, f.bundle, `SELECT count(*) FROM tool_dedup WHERE result IS NOT NULL`))
 }
 
-// TestSweepStuck: something on the table, such as a legal hold, keeps records
-// that are due. The sweep ends although they stay due.
-func TestSweepStuck(t *testing.T) {
+// TestSweepPassesWhatIsKept: something on the table, such as a legal hold, keeps records that are
+// due. A batch begins where the one before ended, so that not every batch looks at them, and the
+// sweep ends although they stay due. The next one begins at the oldest.
+func TestSweepPassesWhatIsKept(t *testing.T) {
 	t.Parallel()
 
-	for _, event := range []string{"DELETE", "UPDATE"} {
-		t.Run(event, func(t *testing.T) {
+	for name, c := range map[string]struct {
+		event, when string
+		records     int
+		opts        dedup.SweepOptions
+		want, next  dedup.SweepResult
+	}{
+		"Results":    {"UPDATE", "", 3, dedup.SweepOptions{}, dedup.SweepResult{Batches: 1}, dedup.SweepResult{Expired: 3, Batches: 1}},
+		"Some":       {"UPDATE", "WHEN (OLD.key::int <= 5)", 25, dedup.SweepOptions{BatchSize: 10}, dedup.SweepResult{Expired: 20, Batches: 3}, dedup.SweepResult{Expired: 5, Batches: 1}},
+		"Records":    {"DELETE", "", 3, dedup.SweepOptions{}, dedup.SweepResult{Batches: 1}, dedup.SweepResult{Forgotten: 3, Batches: 1}},
+		"MaxBatches": {"DELETE", "", 25, dedup.SweepOptions{BatchSize: 1, MaxBatches: 2, Rest: -1}, dedup.SweepResult{Batches: 20}, dedup.SweepResult{Forgotten: 2, Batches: 2}},
+	} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			bothOrders(t, func(t *testing.T, p profile) {
 				ctx, f := p.setup(t, nil)
-				f.fill(t, 3)
-				if event == "DELETE" {
+				f.fill(t, c.records)
+				if c.event == "DELETE" {
 					f.forgetAll(t)
 				}
 				f.exec(t, `CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'`)
-				f.exec(t, `CREATE TRIGGER hold BEFORE `+event+` ON tool_dedup FOR EACH ROW EXECUTE FUNCTION hold()`)
-				ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-				defer cancel()
-				got, err := f.d.Sweep(ctx, nil)
+				f.exec(t, `CREATE TRIGGER hold BEFORE `+c.event+` ON tool_dedup FOR EACH ROW `+c.when+` EXECUTE FUNCTION hold()`)
+				got, err := f.d.Sweep(ctx, &c.opts)
 				require.NoError(t, err)
-				require.Equal(t, dedup.SweepResult{Batches: 1}, got)
-				require.Equal(t, 3, f.records(t))
+				require.Equal(t, c.want, got)
+				require.Equal(t, c.records, f.records(t))
 
 				f.exec(t, `DROP TRIGGER hold ON tool_dedup`)
-				got, err = f.d.Sweep(ctx, nil)
+				got, err = f.d.Sweep(ctx, &c.opts)
 				require.NoError(t, err)
-				require.EqualValues(t, 3, got.Expired+got.Forgotten)
+				require.Equal(t, c.next, got)
 			})
 		})
 	}
@@ -475,16 +422,4 @@ func TestSweeperRunsUntilItsContextEnds(t *testing.T) {
 
 	stop()
 	require.ErrorIs(t, receive(t, ctx, ended), context.Canceled)
-}
-
-func TestNewSweeper(t *testing.T) {
-	t.Parallel()
-
-	_, f := plain.setup(t, nil)
-	_, err := dedup.NewSweeper(nil, nil)
-	require.ErrorIs(t, err, dedup.ErrInvalid)
-	_, err = dedup.NewSweeper(f.d, &dedup.SweeperOptions{Interval: time.Microsecond})
-	require.ErrorIs(t, err, dedup.ErrInvalid)
-	_, err = dedup.NewSweeper(f.d, nil)
-	require.NoError(t, err)
 }

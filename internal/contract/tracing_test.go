@@ -5,7 +5,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -86,38 +85,46 @@ func TestTracerIsToldEveryEventOnce(t *testing.T) {
 	}
 	reset := id("k")
 	reset.Func = "Reset"
+	want := []struct {
+		key      string
+		outcome  dedup.Outcome
+		err      error
+		attempts int
+	}{
+		{"k", dedup.OutcomeExecuted, nil, 1},
+		{"k", dedup.OutcomeReplayed, nil, 1},
+		{"k", dedup.OutcomeKeyReused, dedup.ErrKeyReused, 1},
+		{"refused", dedup.OutcomeRefused, dedup.ErrRefused, 2},
+		{"refused", dedup.OutcomeRefusalReplayed, dedup.ErrRefused, 1},
+		{"retried", dedup.OutcomeExecuted, nil, 2},
+		{"conflict", dedup.OutcomeReplayed, nil, 1},
+		{"broken", dedup.OutcomeBroken, dedup.ErrBroken, 1},
+		{"k", dedup.OutcomeExpired, dedup.ErrExpired, 1},
+	}
 	for _, r := range []*recorder{first, second} {
-		executed := r.ended(dedup.OutcomeExecuted, dedup.OutcomeRefused)
-		require.Len(t, executed, 3)
-		for i, key := range []string{"k", "refused", "retried"} {
-			require.Equal(t, id(key), executed[i].CallData)
-			require.Equal(t, key == "refused", executed[i].Outcome == dedup.OutcomeRefused)
-			require.Equal(t, key == "refused", executed[i].Err != nil)
-			require.Positive(t, executed[i].Duration)
-			require.Positive(t, executed[i].ResultBytes)
-			require.Zero(t, executed[i].Waited)
-			require.Zero(t, executed[i].Age)
-			require.False(t, executed[i].CreatedAt.IsZero())
+		ends := events[dedup.CallEndData](r)
+		require.Len(t, events[dedup.CallData](r), len(want))
+		require.Len(t, ends, len(want))
+		for i, w := range want {
+			end := ends[i]
+			require.Equal(t, id(w.key), end.CallData)
+			require.Equal(t, w.outcome, end.Outcome)
+			require.ErrorIs(t, end.Err, w.err)
+			require.Equal(t, w.attempts, end.Attempts, w.outcome)
+			require.Positive(t, end.Duration)
+			require.Zero(t, end.Waited)
+			switch w.outcome {
+			case dedup.OutcomeExecuted, dedup.OutcomeRefused:
+				require.Positive(t, end.ResultBytes)
+				require.Zero(t, end.Age)
+				require.False(t, end.CreatedAt.IsZero())
+			case dedup.OutcomeReplayed, dedup.OutcomeRefusalReplayed, dedup.OutcomeExpired:
+				require.Positive(t, end.Age)
+				require.False(t, end.CreatedAt.IsZero())
+			}
 		}
-		require.Equal(t, 1, executed[0].Attempts)
-		require.Equal(t, 2, executed[2].Attempts)
-
-		replayed := r.ended(dedup.OutcomeReplayed, dedup.OutcomeRefusalReplayed)
-		require.Len(t, replayed, 3)
-		for i, key := range []string{"k", "refused", "conflict"} {
-			require.Equal(t, id(key), replayed[i].CallData)
-			require.Equal(t, key == "refused", replayed[i].Outcome == dedup.OutcomeRefusalReplayed)
-			require.False(t, replayed[i].CreatedAt.IsZero())
-			require.GreaterOrEqual(t, replayed[i].Age, time.Duration(0))
-		}
-		require.True(t, executed[0].CreatedAt.Equal(replayed[0].CreatedAt))
-		require.Equal(t, executed[0].ResultBytes, replayed[0].ResultBytes)
-		require.Positive(t, replayed[0].Age)
-
-		reused := r.ended(dedup.OutcomeKeyReused)
-		require.Len(t, reused, 1)
-		require.Equal(t, id("k"), reused[0].CallData)
-		require.ErrorIs(t, reused[0].Err, dedup.ErrKeyReused)
+		require.True(t, ends[0].CreatedAt.Equal(ends[1].CreatedAt))
+		require.Equal(t, ends[0].ResultBytes, ends[1].ResultBytes)
 
 		retried := events[dedup.RetriedData](r)
 		require.Len(t, retried, 1)
@@ -125,43 +132,10 @@ func TestTracerIsToldEveryEventOnce(t *testing.T) {
 		require.Equal(t, 1, retried[0].Attempt)
 		require.False(t, retried[0].Unknown)
 		requireState(t, retried[0].Err, "40001")
-
-		broken := r.ended(dedup.OutcomeBroken)
-		require.Len(t, broken, 1)
-		require.Equal(t, id("broken"), broken[0].CallData)
-		require.ErrorIs(t, broken[0].Err, dedup.ErrBroken)
-
-		expired := r.ended(dedup.OutcomeExpired)
-		require.Len(t, expired, 1)
-		require.Equal(t, id("k"), expired[0].CallData)
-		require.Positive(t, expired[0].Age)
-
-		require.Len(t, events[dedup.CallData](r), 9)
-		require.Len(t, events[dedup.CallEndData](r), 9)
 		require.Equal(t, []dedup.ResetData{{CallData: reset, Reason: "asked by the customer", Freed: true, Audited: true}}, events[dedup.ResetData](r))
 		require.Len(t, events[dedup.SweptData](r), 1)
 		require.Empty(t, events[dedup.WaitStartData](r))
 	}
-}
-
-// TestTracerIsToldOfAWaitOnce has a twin in another process wait for many looks.
-func TestTracerIsToldOfAWaitOnce(t *testing.T) {
-	t.Parallel()
-
-	bothOrders(t, func(t *testing.T, p profile) {
-		ctx, f := p.setup(t, &dedup.Options{MaxWait: 200 * time.Millisecond})
-		held := newGate()
-		running := start(ctx, f.d, call("k"), (&tool{ref: "k", then: held.then}).run)
-		receive(t, ctx, held.entered)
-		_, err := dedup.Do(ctx, f.peer(t), call("k"), effect("k"))
-		require.ErrorIs(t, err, dedup.ErrInFlight)
-		held.release()
-		receive(t, ctx, running).require(t)
-		require.Len(t, events[dedup.WaitStartData](f.events), 1)
-		waited := f.events.ended(dedup.OutcomeInFlight)
-		require.Len(t, waited, 1)
-		require.GreaterOrEqual(t, waited[0].Waited, 200*time.Millisecond)
-	})
 }
 
 // spans is a tracer that makes of each call a span, and sees which one the context of an
@@ -216,7 +190,6 @@ func TestCallsAreSpans(t *testing.T) {
 
 	s := &spans{open: map[string]string{}, ended: map[string]dedup.Outcome{}, sql: map[string]string{}}
 	ctx, f := plain.setup(t, &dedup.Options{Tracer: s}, func(c *pgxpool.Config) { c.ConnConfig.Tracer = s })
-	f.exec(t, fixtureSQL)
 	ctx = context.WithValue(ctx, spanKey{}, "request")
 	fine := func(ctx context.Context, tx pgx.Tx) (int, error) {
 		_, err := tx.Exec(ctx, "SELECT 1 AS inside")

@@ -90,17 +90,14 @@ func TestFlight(t *testing.T) {
 	t.Run("TheImpatientNeedNoConnection", func(t *testing.T) {
 		t.Parallel()
 		ctx, f := plain.setup(t, nil, poolOfOne) // which the leader has
-		held := newGate()
-		leader := start(ctx, f.d, call("k"), (&tool{ref: "k", then: held.then}).run)
-		receive(t, ctx, held.entered)
+		_, land := f.inFlight(t, ctx, f.d, call("k"))
 		impatient := call("k")
 		impatient.MaxWait = -1
 		soon, cancel := context.WithTimeout(ctx, limit/4)
 		defer cancel()
 		_, err := dedup.Do(soon, f.d, impatient, effect("k"))
 		require.ErrorIs(t, err, dedup.ErrInFlight)
-		held.release()
-		receive(t, ctx, leader).require(t)
+		land()
 	})
 
 	t.Run("RefusalIsShared", func(t *testing.T) {
@@ -119,21 +116,12 @@ func TestFlight(t *testing.T) {
 	})
 }
 
-// byStatement makes the call with a statement that leaves the same effect.
-func byStatement(ctx context.Context, d *dedup.Deduper, c dedup.Call, _ dedup.Effect[ticket]) (dedup.Result[ticket], error) {
-	return dedup.DoStatement[ticket](ctx, d, c, dedup.SQL(effectSQL, c.Key))
-}
-
-// TestFlightAnswersAreNotOlder: while the server's answer is on its way to the call
-// that leads, the record is deleted or expires. A call that begins then does not get
-// what was true before it began.
 // TestFlightOfAnOlderAnswer: a call that began when the leader's COMMIT was on its way must not
 // take its answer. The record is most likely there still, so that it looks before it begins a
 // transaction.
 func TestFlightOfAnOlderAnswer(t *testing.T) {
 	t.Parallel()
 	ctx, f, proxy := proxied(t, plain, nil)
-	f.exec(t, fixtureSQL)
 	f.warm(t)
 	late := proxy.Arm(faultproxy.Fault{Kind: faultproxy.ReplyDelayed, Where: faultproxy.AtCommit})
 	leader := start(ctx, f.d, call("k"), effect("k"))
@@ -151,12 +139,14 @@ func TestFlightOfAnOlderAnswer(t *testing.T) {
 	}
 }
 
+// TestFlightAnswersAreNotOlder: while the server's answer is on its way to the call
+// that leads, the record is deleted or expires. A call that begins then does not get
+// what was true before it began.
 func TestFlightAnswersAreNotOlder(t *testing.T) {
 	t.Parallel()
 
-	ways := map[string]doFunc{"Do": dedup.Do[ticket], "Statement": byStatement}
 	looked := faultproxy.AtSQL("SELECT fingerprint")
-	for name, do := range ways {
+	for name, do := range map[string]way{"Do": byDo, "Statement": byStatement} {
 		for _, c := range []struct {
 			name string
 			// replay: the leader replays, in this way.
@@ -172,19 +162,18 @@ func TestFlightAnswersAreNotOlder(t *testing.T) {
 				t.Run(fmt.Sprint(name, "-", c.name, "-", expires), func(t *testing.T) {
 					t.Parallel()
 					ctx, f, proxy := proxied(t, plain, nil)
-					f.exec(t, fixtureSQL)
 					f.warm(t)
 					direct := f.direct(t)
 					effects := 1
 					if c.replay {
-						_, err := do(ctx, direct, call("k"), effect("k"))
+						_, err := do(ctx, direct, call("k"))
 						require.NoError(t, err)
 					}
 					of := call("k")
 					of.LookFirst = c.lookFirst
 
 					late := proxy.Arm(faultproxy.Fault{Kind: faultproxy.ReplyDelayed, Where: c.at})
-					leader := startBy(do, ctx, f.d, of, effect("k"))
+					leader := do.start(ctx, f.d, of)
 					require.NoError(t, late.Wait(ctx))
 					if expires {
 						f.age(t, "k", "25 hours")
@@ -194,7 +183,7 @@ func TestFlightAnswersAreNotOlder(t *testing.T) {
 						require.True(t, freed)
 						effects = 2
 					}
-					follower := startBy(do, ctx, f.d, of, effect("k"))
+					follower := do.start(ctx, f.d, of)
 					require.NoError(t, f.events.untilWaiting(ctx, 1, 0))
 					late.Release()
 

@@ -17,10 +17,7 @@ import (
 
 func caseMaxWaitNone(t *testing.T, p profile) {
 	ctx, f := p.setup(t, nil)
-	held := newGate()
-	e := &tool{ref: "k", then: held.then}
-	first := f.start(ctx, f.d, call("k"), e.run)
-	receive(t, ctx, held.entered)
+	e, land := f.inFlight(t, ctx, f.d, call("k"))
 
 	impatient := call("k")
 	impatient.MaxWait = -1
@@ -32,8 +29,7 @@ func caseMaxWaitNone(t *testing.T, p profile) {
 	}
 	require.Empty(t, events[dedup.WaitStartData](f.events))
 
-	held.release()
-	receive(t, ctx, first).require(t)
+	land()
 	result, err := f.do(ctx, f.d, impatient, e.run)
 	require.NoError(t, err)
 	require.True(t, result.Replayed)
@@ -44,10 +40,7 @@ func caseMaxWaitNone(t *testing.T, p profile) {
 func caseMaxWaitBounded(t *testing.T, p profile) {
 	const bound = 20 * time.Millisecond
 	ctx, f := p.setup(t, &dedup.Options{MaxWait: bound})
-	held := newGate()
-	e := &tool{ref: "k", then: held.then}
-	first := f.start(ctx, f.d, call("k"), e.run)
-	receive(t, ctx, held.entered)
+	e, land := f.inFlight(t, ctx, f.d, call("k"))
 
 	for _, d := range []*dedup.Deduper{f.d, f.peer(t)} {
 		result, err := f.do(ctx, d, call("k"), e.run)
@@ -56,23 +49,20 @@ func caseMaxWaitBounded(t *testing.T, p profile) {
 	}
 	waits := f.events.ended(dedup.OutcomeInFlight)
 	require.Len(t, waits, 2)
+	require.Len(t, events[dedup.WaitStartData](f.events), 2, "each is told once, however often it looks")
 	for _, w := range waits {
 		require.ErrorIs(t, w.Err, dedup.ErrInFlight)
 		require.GreaterOrEqual(t, w.Waited, bound)
 	}
 
-	held.release()
-	receive(t, ctx, first).require(t)
+	land()
 	e.requireRuns(t, 1)
 	require.Equal(t, 1, f.effects(t, "k"))
 }
 
 func caseWaitCancelled(t *testing.T, p profile) {
 	ctx, f := p.setup(t, nil)
-	held := newGate()
-	e := &tool{ref: "k", then: held.then}
-	first := f.start(ctx, f.d, call("k"), e.run)
-	receive(t, ctx, held.entered)
+	e, land := f.inFlight(t, ctx, f.d, call("k"))
 
 	impatience := errors.New("the user has gone")
 	waiting, cancel := context.WithCancelCause(ctx)
@@ -87,8 +77,7 @@ func caseWaitCancelled(t *testing.T, p profile) {
 		require.NotErrorIs(t, a.err, dedup.ErrOutcomeUnknown)
 	}
 
-	held.release()
-	receive(t, ctx, first).require(t)
+	land()
 	e.requireRuns(t, 1)
 	require.Equal(t, 1, f.effects(t, "k"))
 }
@@ -133,23 +122,6 @@ func caseLeaderPanics(t *testing.T, p profile) {
 	requireTwins(t, []dedup.Result[ticket]{receive(t, ctx, twins[0]).require(t), receive(t, ctx, twins[1]).require(t)})
 	require.Equal(t, 1, f.effects(t, "k"))
 	f.eventually(t, `SELECT count(*) = 0 FROM pg_stat_activity WHERE datname = current_database() AND state LIKE 'idle in transaction%'`)
-}
-
-func caseNested(t *testing.T, p profile) {
-	ctx, f := p.setup(t, nil)
-	inner := &tool{ref: "inner"}
-	peer := f.peer(t)
-	for name, d := range map[string]*dedup.Deduper{"SamePool": f.d, "OtherPool": peer} {
-		e := &tool{ref: "outer", then: func(ctx context.Context, _ pgx.Tx, _ int) error {
-			_, err := f.do(ctx, d, call("inner"), inner.run)
-			return err
-		}}
-		_, err := f.do(ctx, f.d, call(name), e.run)
-		require.ErrorIs(t, err, dedup.ErrInvalid)
-	}
-	inner.requireRuns(t, 0)
-	require.Zero(t, f.effects(t, "outer"))
-	require.Zero(t, f.records(t))
 }
 
 // caseBornExpired has an effect that takes longer than its result is kept.
@@ -201,7 +173,11 @@ func TestWaitingTwinsHoldNoConnection(t *testing.T) {
 			held.release()
 			var answers []dedup.Result[ticket]
 			for _, p := range pending {
-				answers = append(answers, receive(t, ctx, p).require(t))
+				a := receive(t, ctx, p).require(t)
+				answers = append(answers, a)
+				if a.Replayed && order == dedup.LockFirst {
+					require.Zero(t, a.Attempts, "a call that waits opens no transaction for it")
+				}
 			}
 			requireTwins(t, answers)
 			e.requireRuns(t, 1)
@@ -247,57 +223,14 @@ func TestWaitOutlivesAFault(t *testing.T) {
 	waiter := newDeduper(t, f.db.Pool(t, poolOfOne, func(c *pgxpool.Config) {
 		c.ConnConfig.RuntimeParams["application_name"] = "waiter"
 	}), &f.opts)
-	held := newGate()
-	twin := start(ctx, f.d, call("k"), (&tool{ref: "k", then: held.then}).run)
-	receive(t, ctx, held.entered)
+	_, land := f.inFlight(t, ctx, f.d, call("k"))
 	waiting := start(ctx, waiter, call("k"), effect("k"))
 	require.NoError(t, f.events.untilWaiting(ctx, 0, 1))
 
 	ended := scalar[int](t, f.bundle, `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'waiter'`)
 	require.Positive(t, ended)
-	held.release()
-	receive(t, ctx, twin).require(t)
+	land()
 	require.True(t, receive(t, ctx, waiting).require(t).Replayed)
-}
-
-// TestOwnConflictIsNoTwin: a statement that violates a constraint of the tool's
-// own waits for nobody.
-func TestOwnConflictIsNoTwin(t *testing.T) {
-	t.Parallel()
-
-	type row struct {
-		Ref string `json:"ref"`
-	}
-	ctx, f := plain.setup(t, nil)
-	f.exec(t, `CREATE UNIQUE INDEX one_each ON effects (ref)`)
-	insert := dedup.SQL(`INSERT INTO effects (ref) VALUES ('seat') RETURNING ref`)
-	_, err := dedup.DoStatement[row](ctx, f.d, call("warm"), dedup.SQL(`SELECT 'x' AS ref`))
-	require.NoError(t, err)
-	_, err = dedup.DoStatement[row](ctx, f.d, call("first"), insert)
-	require.NoError(t, err)
-	_, err = dedup.DoStatement[row](ctx, f.d, call("second"), insert)
-	requireState(t, err, "23505")
-	require.Empty(t, events[dedup.WaitStartData](f.events))
-}
-
-// A COMMIT that never came is known to have failed once the identity is found free:
-// what the next attempt meets is the call's own error, and no unknown outcome.
-func TestFreeIdentityEndsTheDoubt(t *testing.T) {
-	t.Parallel()
-	ctx, f, proxy := proxied(t, plain, &dedup.Options{Retry: quickRetry})
-	f.warm(t)
-	dropped := proxy.Arm(faultproxy.Fault{Kind: faultproxy.Dropped, Where: faultproxy.AtCommit})
-	e := &tool{ref: "k", then: func(_ context.Context, _ pgx.Tx, run int) error {
-		if run == 1 {
-			return nil
-		}
-		return errPaper
-	}}
-	_, err := dedup.Do(ctx, f.d, call("k"), e.run)
-	require.Equal(t, 1, dropped.Count())
-	require.ErrorIs(t, err, errPaper)
-	require.NotErrorIs(t, err, dedup.ErrOutcomeUnknown)
-	require.Zero(t, f.effects(t, "k"))
 }
 
 // TestTakeover: a record that may be forgotten is taken over by the next call.
