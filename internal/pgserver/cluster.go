@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -20,9 +21,14 @@ const (
 	// tempPattern names the temporary folders of private servers.
 	tempPattern = "dedup-pg-*"
 
-	// portTries is how many free ports are tried: between choosing a port and
-	// listening on it another process may take it.
-	portTries = 5
+	// Servers listen on ports from firstPort to below endPort. Systems take the local ports of
+	// outgoing connections from 32768 upwards (Linux) or from 49152 upwards: one of those could
+	// have a server's port when it is started, or started again.
+	firstPort, endPort = 10_240, 32_768
+
+	// portTries is how many ports are tried: between choosing a port and listening on it another
+	// process may take it.
+	portTries = 20
 
 	// startWait bounds one start, recovery from a crash included.
 	startWait = 2 * time.Minute
@@ -119,7 +125,7 @@ func (c *cluster) firstLaunch(ctx context.Context) error {
 		}
 		c.port = port
 		err = c.launch(ctx)
-		if err == nil || try == portTries || portIsFree(port) || ctx.Err() != nil {
+		if err == nil || try == portTries || !isPortTaken(err) || ctx.Err() != nil {
 			return err
 		}
 	}
@@ -341,14 +347,19 @@ func tail(log string) string {
 	return strings.Join(lines[max(0, len(lines)-most):], "\n")
 }
 
+// isPortTaken reports whether the server's log, in err, says so.
+func isPortTaken(err error) bool {
+	return strings.Contains(err.Error(), "could not create any TCP/IP sockets")
+}
+
 // freePort returns a TCP port of 127.0.0.1 on which nothing listens.
 func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, fmt.Errorf("choosing a port: %w", err)
+	for range portTries {
+		if port := firstPort + rand.N(endPort-firstPort); portIsFree(port) {
+			return port, nil
+		}
 	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().(*net.TCPAddr).Port, nil
+	return 0, fmt.Errorf("choosing a port: none of %d between %d and %d is free", portTries, firstPort, endPort)
 }
 
 // portIsFree reports whether we could listen on the port.

@@ -4,6 +4,7 @@ package pgserver
 
 import (
 	"context"
+	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -122,8 +123,21 @@ func TestLaunchOnATakenPort(t *testing.T) {
 	err = c.launch(t.Context())
 	require.ErrorContains(t, err, `could not bind IPv4 address "127.0.0.1"`)
 	require.ErrorContains(t, err, u.Port())
+	require.True(t, isPortTaken(err), "so that the first launch tries another port")
 	require.Zero(t, c.pid())
 	require.NoError(t, connectTo(t, other.URL).Ping(t.Context()))
+}
+
+// No outgoing connection takes the port of a server that is started again.
+func TestPortsAreNotOfConnections(t *testing.T) {
+	t.Parallel()
+	out := connectTo(t, startServer(t, nil).URL).PgConn().Conn().LocalAddr().(*net.TCPAddr).Port
+	require.GreaterOrEqual(t, out, endPort)
+	for range 100 {
+		port, err := freePort()
+		require.NoError(t, err)
+		require.Less(t, port, endPort)
+	}
 }
 
 func TestNotPrivate(t *testing.T) {

@@ -130,7 +130,8 @@ func (s *session) deliver(ctx context.Context, w *written, call *recording.Call,
 		Scope: scope(call), Domain: call.Domain, Tool: call.Tool,
 		Args: call.Arguments, Ref: ref(call),
 	}
-	unanswered, parked := newUnanswered(), 0
+	var failed unanswered
+	parked := 0
 	for {
 		answer, err := s.places[at].deliver(ctx, delivery)
 		if w != nil {
@@ -150,7 +151,7 @@ func (s *session) deliver(ctx context.Context, w *written, call *recording.Call,
 		case !errors.Is(err, errNoAnswer):
 			return "", err
 		default:
-			if err := unanswered.add(err); err != nil {
+			if err := failed.add(err); err != nil {
 				return "", err
 			}
 			s.say("%s call %d, %s: delivered again: %v", call.Session, call.Seq, call.Tool, err)
