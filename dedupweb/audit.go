@@ -14,7 +14,7 @@ type audited struct {
 }
 
 func (c *console) showAudit(v *visit) error {
-	page, err := c.db.Audit(v.r.Context(), &inspect.Search{Scopes: v.Scopes}, v.r.FormValue("after"), listed)
+	page, err := c.db.Audit(v.r.Context(), &inspect.Filter{Scopes: v.Scopes}, v.r.FormValue("after"), listed)
 	a := &audited{Lines: page.Entries, Missing: inspect.IsMissing(err)}
 	switch {
 	case errors.Is(err, inspect.ErrCursor):

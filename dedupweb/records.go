@@ -16,7 +16,7 @@ const latest = 20
 // found is the page of records: those of a tool of a scope, else the latest ones, and which
 // tools of which scopes have records.
 type found struct {
-	inspect.Listing
+	inspect.Filter
 	Key      string // that is looked for without a scope or a tool
 	Outcomes []string
 	// Window is how far back those of a tool of a scope are listed by time, the newest first. Without
@@ -46,8 +46,8 @@ func (f *found) Link(window string) string {
 
 func (c *console) showRecords(v *visit) error {
 	f := &found{
-		Listing: inspect.Listing{Scope: v.r.FormValue("scope"), Tool: v.r.FormValue("tool"), Outcome: v.r.FormValue("outcome")},
-		Key:     v.r.FormValue("key"), Outcomes: inspect.Outcomes,
+		Filter: inspect.Filter{Scope: v.r.FormValue("scope"), Tool: v.r.FormValue("tool"), Outcome: v.r.FormValue("outcome")},
+		Key:    v.r.FormValue("key"), Outcomes: inspect.Outcomes,
 	}
 	for _, name := range [...]struct{ field, name string }{{"Scope", f.Scope}, {"Tool", f.Tool}, {"Key", f.Key}} {
 		if problem := table.NameProblem(name.field, name.name); problem != "" && name.name != "" {
@@ -80,7 +80,7 @@ func (c *console) showRecords(v *visit) error {
 
 // readPage reads the records of a tool of a scope that come after a cursor.
 func (c *console) readPage(ctx context.Context, v *visit, f *found) error {
-	page, _, err := c.db.Records(ctx, &f.Listing, v.r.FormValue("after"), listed)
+	page, _, err := c.db.Records(ctx, &f.Filter, v.r.FormValue("after"), listed)
 	if errors.Is(err, inspect.ErrCursor) {
 		return noSuchPage
 	}
@@ -93,7 +93,8 @@ func (c *console) readPage(ctx context.Context, v *visit, f *found) error {
 
 // readLatest reads the latest records and the tools, as far as they may be seen.
 func (c *console) readLatest(ctx context.Context, v *visit, f *found) (err error) {
-	if f.Records, err = c.db.Latest(ctx, &f.Listing, v.Scopes, latest); err != nil {
+	f.Scopes = v.Scopes
+	if f.Records, err = c.db.Latest(ctx, &f.Filter, latest); err != nil {
 		return err
 	}
 	scopes := []string{f.Scope} // an empty one means all

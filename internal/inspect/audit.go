@@ -4,16 +4,7 @@ import (
 	"context"
 	"fmt"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 )
-
-// Search is which lines of the audit are read. What is empty is not asked for.
-type Search struct {
-	Scope, Tool, Key string
-	// Scopes are those that are looked at; nil means all.
-	Scopes []string
-}
 
 // AuditLine is a line of the audit, as `dedup audit --json` writes it.
 type AuditLine struct {
@@ -34,17 +25,17 @@ type AuditLine struct {
 func (a *AuditLine) place() place { return place{ID: a.ID} }
 
 // Audit reads the latest lines, those after a cursor where it is not empty.
-func (db *Database) Audit(ctx context.Context, s *Search, after string, limit int) (Page[AuditLine], error) {
+func (db *Database) Audit(ctx context.Context, f *Filter, after string, limit int) (Page[AuditLine], error) {
 	return pageOf(ctx, db, "audit", after, limit, func(r *reader, at place, limit int) (found []AuditLine, rest place, err error) {
-		found, err = collect[AuditLine](r, s.query(at.ID, limit))
+		found, err = collect[AuditLine](r, f.audit(at.ID, limit))
 		return found, rest, err
 	})
 }
 
-func (s *Search) query(before int64, limit int) query {
-	args := pgx.NamedArgs{"scope": s.Scope, "tool": s.Tool, "key": s.Key, "scopes": s.Scopes, "before": before}
+func (f *Filter) audit(before int64, limit int) query {
+	args := f.args()
+	args["before"] = before
 	return query{fmt.Sprintf(`SELECT id, at AT TIME ZONE 'UTC', actor, role, action, scope, tool, key, outcome, created_at AT TIME ZONE 'UTC', reason, clock_timestamp() FROM {audit}
  WHERE %s
- ORDER BY id DESC LIMIT %d`,
-		where(args, "scope = @scope::text", "tool = @tool::text", "key = @key::text", "scope = ANY (@scopes::text[])", "id < @before::bigint"), limit), args}
+ ORDER BY id DESC LIMIT %d`, filtered(args, "id < @before::bigint"), limit), args}
 }

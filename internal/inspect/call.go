@@ -46,7 +46,7 @@ func (db *Database) Call(ctx context.Context, scope, tool, key string) (*Call, e
 	if err != nil {
 		return nil, err
 	}
-	lines, err := db.Audit(ctx, &Search{Scope: scope, Tool: tool, Key: key}, "", callLines)
+	lines, err := db.Audit(ctx, &Filter{Scope: scope, Tool: tool, Key: key}, "", callLines)
 	if err != nil && !IsMissing(err) {
 		return nil, err
 	}

@@ -70,11 +70,11 @@ func TestPlans(t *testing.T) {
 	require.NoError(t, pool.QueryRow(t.Context(), `SELECT max(expires_at) FROM tool_dedup`).Scan(&end))
 
 	const after, last = "k00040000", "k00038000"
-	of := Listing{Scope: "s0", Tool: "t0"}
+	of := Filter{Scope: "s0", Tool: "t0"}
 	broken, done, hash := of, of, of
 	broken.Outcome, done.Outcome, hash.KeyHash = "broken", "done", dedup.KeyHash("k00038400")
 	window, from := dueWindow{24 * time.Hour, "IS NOT NULL"}, end.Add(-2*time.Second)
-	key := Search{Scope: "s0", Tool: "t0", Key: "k00000006"}
+	key := Filter{Scope: "s0", Tool: "t0", Key: "k00000006"}
 	s1 := []string{"s1"}
 	plans := map[string]plan{
 		"List":             {of.query("", "", 101), "tool_dedup_pkey", 400},
@@ -87,8 +87,8 @@ func TestPlans(t *testing.T) {
 		"Since":            {window.query(&of, from, end, place{}, 101), "tool_dedup_due", 4000},
 		"SinceAfter":       {window.query(&hash, from, end, place{At: end.Add(-24 * time.Hour), Key: after}, 101), "tool_dedup_due", 4000},
 		"SinceSearched":    {dueEnd(end.Add(-3*time.Second), end, 1000), "tool_dedup_due", 1500},
-		"Latest":           {(&Listing{}).latest(nil, 24*time.Hour, 26), "tool_dedup_due", 3000},
-		"LatestOfTool":     {(&Listing{Tool: "t1", Outcome: "done"}).latest([]string{"s0"}, 24*time.Hour, 26), "tool_dedup_due", 3000},
+		"Latest":           {(&Filter{}).latest(24*time.Hour, 26), "tool_dedup_due", 3000},
+		"LatestOfTool":     {(&Filter{Tool: "t1", Outcome: "done", Scopes: []string{"s0"}}).latest(24*time.Hour, 26), "tool_dedup_due", 3000},
 		"Tools":            {nextTool(ScopedTool{}, place{}), "tool_dedup_pkey", 20},
 		"ToolsAfter":       {nextTool(ScopedTool{}, place{Scope: "s0", Tool: "t1"}), "tool_dedup_pkey", 20},
 		"ToolsOfScope":     {nextTool(ScopedTool{Scope: "s1"}, place{}), "tool_dedup_pkey", 20},
@@ -99,12 +99,12 @@ func TestPlans(t *testing.T) {
 		"Broken":           {stillBroken(nil, 101), "tool_dedup_pkey", 8000},
 		"BrokenOfScope":    {stillBroken(s1, 101), "tool_dedup_pkey", 8000},
 		"InFlight":         {sessionsInFlight("public", 101), "pg_lock_status", 50},
-		"Audit":            {(&Search{}).query(0, 101), "tool_dedup_audit_pkey", 2000},
-		"AuditAfter":       {(&Search{}).query(10000, 101), "tool_dedup_audit_pkey", 2000},
-		"AuditOfKey":       {key.query(0, 101), "tool_dedup_audit_identity", 2000},
-		"AuditOfKeyAfter":  {key.query(10000, 101), "tool_dedup_audit_identity", 2000},
+		"Audit":            {(&Filter{}).audit(0, 101), "tool_dedup_audit_pkey", 2000},
+		"AuditAfter":       {(&Filter{}).audit(10000, 101), "tool_dedup_audit_pkey", 2000},
+		"AuditOfKey":       {key.audit(0, 101), "tool_dedup_audit_identity", 2000},
+		"AuditOfKeyAfter":  {key.audit(10000, 101), "tool_dedup_audit_identity", 2000},
 		// Either index, by the share that these scopes have.
-		"AuditOfScopes": {(&Search{Scopes: s1}).query(0, 101), "tool_dedup_audit_", 2000},
+		"AuditOfScopes": {(&Filter{Scopes: s1}).audit(0, 101), "tool_dedup_audit_", 2000},
 	}
 	for name, p := range plans {
 		p.require(t, pool, name+" with no statistics")

@@ -18,27 +18,36 @@ const (
 	latestSearched = 2000
 )
 
-// Listing is which records are listed. Outcome is empty for all, and so is KeyHash, which is that of
-// package dedup. Without Since the greatest key comes first. With it those are listed that were created in the time
-// before now, the newest first.
-type Listing struct {
-	Scope, Tool, Outcome, KeyHash string
-	Since                         time.Duration
+// Filter is what of a list is read. What is empty is not asked for.
+type Filter struct {
+	// KeyHash is that of package dedup.
+	Scope, Tool, Key, Outcome, KeyHash string
+	// Scopes are those that are looked at; nil means all.
+	Scopes []string
+	// Since has records listed that were created in the time before now, the newest first. Without it the greatest
+	// key comes first.
+	Since time.Duration
 }
 
-// args are the parameters of a listing.
-func (l *Listing) args() pgx.NamedArgs {
-	return pgx.NamedArgs{"scope": l.Scope, "tool": l.Tool, "outcome": l.Outcome, "hash": l.KeyHash}
+// args are the parameters of a filter.
+func (f *Filter) args() pgx.NamedArgs {
+	return pgx.NamedArgs{"scope": f.Scope, "tool": f.Tool, "key": f.Key, "outcome": f.Outcome, "hash": f.KeyHash, "scopes": f.Scopes}
 }
 
 const (
-	ofTool    = "scope = @scope::text AND tool = @tool::text"
-	ofOutcome = "outcome = @outcome::text"
-	// ofHash compares the dedup.KeyHash of a record's key.
-	ofHash = `left(encode(sha256('dedup/key-hash/v1'::bytea || int8send(octet_length(convert_to(key, 'UTF8'))) || convert_to(key, 'UTF8')), 'hex'), 16) = @hash::text`
+	ofTool = "scope = @scope::text AND tool = @tool::text"
 	// behind is what comes behind a key.
 	behind = "key < @after::text"
+	// ofHash compares the dedup.KeyHash of a key.
+	ofHash = `left(encode(sha256('dedup/key-hash/v1'::bytea || int8send(octet_length(convert_to(key, 'UTF8'))) || convert_to(key, 'UTF8')), 'hex'), 16) = @hash::text`
 )
+
+// filtered joins the conditions of a filter with others.
+func filtered(args pgx.NamedArgs, others ...string) string {
+	return where(args, append([]string{
+		"scope = @scope::text", "scope = ANY (@scopes::text[])", "tool = @tool::text", "key = @key::text", "outcome = @outcome::text", ofHash,
+	}, others...)...)
+}
 
 // Record is a record without its result, as `dedup list --json` writes it.
 type Record struct {
@@ -68,25 +77,25 @@ const recordColumns = `scope, tool, key,
 
 // Records reads at most limit records that come after a cursor. Those of a Since are of the retentions that it
 // returns.
-func (db *Database) Records(ctx context.Context, l *Listing, after string, limit int) (page Page[Record], retentions []time.Duration, err error) {
-	if l.Since != 0 {
-		return db.since(ctx, l, after, limit)
+func (db *Database) Records(ctx context.Context, f *Filter, after string, limit int) (page Page[Record], retentions []time.Duration, err error) {
+	if f.Since != 0 {
+		return db.since(ctx, f, after, limit)
 	}
 	page, err = pageOf(ctx, db, "records", after, limit, func(r *reader, at place, limit int) (found []Record, rest place, err error) {
-		if l.Outcome != "" || l.KeyHash != "" { // records are looked at that are not listed
-			if _, err := r.first(l.searchEnd(at.Key, searched), &rest.Key); err != nil {
+		if f.Outcome != "" || f.KeyHash != "" { // records are looked at that are not listed
+			if _, err := r.first(f.searchEnd(at.Key, searched), &rest.Key); err != nil {
 				return nil, rest, err
 			}
 		}
-		found, err = collect[Record](r, l.query(at.Key, rest.Key, limit))
+		found, err = collect[Record](r, f.query(at.Key, rest.Key, limit))
 		return found, rest, err
 	})
 	return page, nil, err
 }
 
 // searchEnd finds the last key that a search goes to.
-func (l *Listing) searchEnd(after string, searched int) query {
-	args := l.args()
+func (f *Filter) searchEnd(after string, searched int) query {
+	args := f.args()
 	args["after"] = after
 	return query{fmt.Sprintf(`SELECT key FROM {dedup}
  WHERE %s
@@ -94,20 +103,19 @@ func (l *Listing) searchEnd(after string, searched int) query {
 }
 
 // query reads the records behind one key, and down to another.
-func (l *Listing) query(after, last string, limit int) query {
-	args := l.args()
+func (f *Filter) query(after, last string, limit int) query {
+	args := f.args()
 	args["after"], args["last"] = after, last
 	return query{fmt.Sprintf(`SELECT %s FROM {dedup}
  WHERE %s
- ORDER BY key DESC LIMIT %d`, recordColumns, where(args, ofTool, behind, "key >= @last::text", ofOutcome, ofHash), limit), args}
+ ORDER BY key DESC LIMIT %d`, recordColumns, filtered(args, behind, "key >= @last::text"), limit), args}
 }
 
 // Latest reads the latest records that are kept as long as those of the Deduper, among those that
-// the index of due records has last. The Listing names a scope, a tool and an outcome, or none of
-// them; scopes are those that are looked at, and nil means all.
-func (db *Database) Latest(ctx context.Context, l *Listing, scopes []string, limit int) (found []Record, err error) {
+// the index of due records has last.
+func (db *Database) Latest(ctx context.Context, f *Filter, limit int) (found []Record, err error) {
 	err = db.read(ctx, func(r *reader) (err error) {
-		found, err = collect[Record](r, l.latest(scopes, db.D.Options().Retention.Result, limit))
+		found, err = collect[Record](r, f.latest(db.D.Options().Retention.Result, limit))
 		return err
 	})
 	return found, err
@@ -115,15 +123,14 @@ func (db *Database) Latest(ctx context.Context, l *Listing, scopes []string, lim
 
 // latest begins where records are due that are made now. Tombstones and records that are
 // kept for longer may lie there as well.
-func (l *Listing) latest(scopes []string, kept time.Duration, limit int) query {
-	args := l.args()
-	args["scopes"], args["kept"] = scopes, kept
+func (f *Filter) latest(kept time.Duration, limit int) query {
+	args := f.args()
+	args["kept"] = kept
 	return query{fmt.Sprintf(`SELECT %s FROM (
        SELECT * FROM {dedup} WHERE {due} <= now() + @kept::interval
         ORDER BY {due} DESC LIMIT %d) AS last
  WHERE result IS NOT NULL AND %s
- ORDER BY created_at DESC, key DESC LIMIT %d`, recordColumns, latestSearched,
-		where(args, "scope = @scope::text", "tool = @tool::text", ofOutcome, "scope = ANY (@scopes::text[])"), limit), args}
+ ORDER BY created_at DESC, key DESC LIMIT %d`, recordColumns, latestSearched, filtered(args), limit), args}
 }
 
 // Greatest reads the record with the greatest key of each tool that has records, in one round
@@ -132,7 +139,7 @@ func (db *Database) Greatest(ctx context.Context, tools []ScopedTool) (found []R
 	err = db.read(ctx, func(r *reader) error {
 		var batch pgx.Batch
 		for _, t := range tools {
-			q := (&Listing{Scope: t.Scope, Tool: t.Tool}).query("", "", 1)
+			q := (&Filter{Scope: t.Scope, Tool: t.Tool}).query("", "", 1)
 			batch.Queue(q.text(r.schema), q.args).Query(func(rows pgx.Rows) (err error) {
 				found, err = pgx.AppendRows(found, rows, pgx.RowToStructByPos[Record])
 				return err

@@ -16,13 +16,13 @@ const sampled = 100
 // since lists records by time. No index has that time. The index of what is due next
 // has it with the retention added, which a sample of the tool's records tells. Records of any other
 // retention are not listed.
-func (db *Database) since(ctx context.Context, l *Listing, after string, limit int) (page Page[Record], retentions []time.Duration, err error) {
+func (db *Database) since(ctx context.Context, f *Filter, after string, limit int) (page Page[Record], retentions []time.Duration, err error) {
 	page, err = pageOf(ctx, db, "since", after, limit, func(r *reader, at place, limit int) (found []Record, rest place, err error) {
-		sample, err := collect[retention](r, l.sample())
+		sample, err := collect[retention](r, f.sample())
 		if err != nil || len(sample) == 0 {
 			return nil, rest, err
 		}
-		from, to := sample[0].Now.Add(-l.Since), cmp.Or(at.At, sample[0].Now)
+		from, to := sample[0].Now.Add(-f.Since), cmp.Or(at.At, sample[0].Now)
 		var windows []dueWindow
 		for _, s := range sample {
 			retentions = append(retentions, s.Result)
@@ -33,7 +33,7 @@ func (db *Database) since(ctx context.Context, l *Listing, after string, limit i
 			}
 		}
 		for _, w := range windows {
-			some, reached, err := w.read(r, l, from, to, at, limit)
+			some, reached, err := w.read(r, f, from, to, at, limit)
 			if err != nil {
 				return nil, rest, err
 			}
@@ -61,10 +61,10 @@ type retention struct {
 }
 
 // sample reads the retentions of records of a tool.
-func (l *Listing) sample() query {
+func (f *Filter) sample() query {
 	return query{fmt.Sprintf(`SELECT expires_at - created_at, forget_at - created_at, clock_timestamp() FROM {dedup}
  WHERE `+ofTool+`
- ORDER BY key DESC LIMIT %d`, sampled), l.args()}
+ ORDER BY key DESC LIMIT %d`, sampled), f.args()}
 }
 
 // dueWindow is the records of one retention that have, or no longer have, their result.
@@ -75,7 +75,7 @@ type dueWindow struct {
 
 // read looks at no more entries of the index than are searched for a page. Where there are
 // more, reached is the time to which it has come.
-func (w dueWindow) read(r *reader, l *Listing, from, to time.Time, after place, limit int) (found []Record, reached time.Time, err error) {
+func (w dueWindow) read(r *reader, f *Filter, from, to time.Time, after place, limit int) (found []Record, reached time.Time, err error) {
 	from, to = from.Add(w.after), to.Add(w.after)
 	more, err := r.first(dueEnd(from, to, searched), &reached)
 	if err != nil {
@@ -84,7 +84,7 @@ func (w dueWindow) read(r *reader, l *Listing, from, to time.Time, after place, 
 	if more {
 		from, reached = reached, reached.Add(-w.after)
 	}
-	found, err = collect[Record](r, w.query(l, from, to, after, limit))
+	found, err = collect[Record](r, w.query(f, from, to, after, limit))
 	return found, reached, err
 }
 
@@ -99,11 +99,11 @@ func dueEnd(from, to time.Time, searched int) query {
 
 // query reads a window. Records that are kept for another time may be due in it too. The inner LIMIT
 // keeps the planner with the index of what is due.
-func (w dueWindow) query(l *Listing, from, to time.Time, after place, limit int) query {
-	args := l.args()
+func (w dueWindow) query(f *Filter, from, to time.Time, after place, limit int) query {
+	args := f.args()
 	args["from"], args["to"], args["kept"] = from, to, w.after
 	if after.Key != "" {
-		args["at"], args["key"] = after.At, after.Key
+		args["at"], args["after"] = after.At, after.Key
 	}
 	return query{fmt.Sprintf(`SELECT %s FROM (
 SELECT * FROM {dedup}
@@ -112,5 +112,5 @@ SELECT * FROM {dedup}
 ) AS due
  WHERE result %s AND {due} - created_at = @kept::interval AND %s
  ORDER BY created_at DESC, key DESC LIMIT %d`, recordColumns, 2*searched, w.result,
-		where(args, ofTool, ofOutcome, ofHash, "(created_at, key) < (@at::timestamptz, @key::text)"), limit), args}
+		filtered(args, "(created_at, key) < (@at::timestamptz, @after::text)"), limit), args}
 }

@@ -17,7 +17,7 @@ line has who did it, the database's role, and why. --key wants --tool, and --too
 // Audit returns the command `dedup audit`.
 func Audit() *cobra.Command {
 	var q cli.Query
-	var s inspect.Search
+	var f inspect.Filter
 	cmd := q.Command(&cobra.Command{
 		Use:   "audit",
 		Short: "List who freed records and resolved effects, and why",
@@ -25,22 +25,22 @@ func Audit() *cobra.Command {
 		Example: `  dedup audit --limit 20
   dedup audit --scope acme --tool refund --key order-7 --json`,
 		PreRunE: func(*cobra.Command, []string) error {
-			if s.Tool != "" && s.Scope == "" || s.Key != "" && s.Tool == "" {
+			if f.Tool != "" && f.Scope == "" || f.Key != "" && f.Tool == "" {
 				return exit.Usage("--key wants --tool, and --tool wants --scope")
 			}
 			return nil
 		},
 	}, "entry", func(cmd *cobra.Command, db *inspect.Database, _ []string) error {
-		page, err := db.Audit(cmd.Context(), &s, q.After, q.Limit)
+		page, err := db.Audit(cmd.Context(), &f, q.After, q.Limit)
 		if err != nil {
 			return cli.Explained(db, err)
 		}
-		return cli.WritePage(cmd, &q, page, cli.CommandLine("dedup audit", "scope", s.Scope, "tool", s.Tool, "key", s.Key), "Nothing is written down.", auditText)
+		return cli.WritePage(cmd, &q, page, cli.CommandLine("dedup audit", "scope", f.Scope, "tool", f.Tool, "key", f.Key), "Nothing is written down.", auditText)
 	})
 	q.AddPage(cmd)
-	cmd.Flags().StringVar(&s.Scope, "scope", "", "`name` of the scope")
-	cmd.Flags().StringVar(&s.Tool, "tool", "", "`name` of the tool")
-	cmd.Flags().StringVar(&s.Key, "key", "", "the call's `key`")
+	cmd.Flags().StringVar(&f.Scope, "scope", "", "`name` of the scope")
+	cmd.Flags().StringVar(&f.Tool, "tool", "", "`name` of the tool")
+	cmd.Flags().StringVar(&f.Key, "key", "", "the call's `key`")
 	return cmd
 }
 

@@ -30,7 +30,7 @@ Results are not read.`
 // listing is what the command line says.
 type listing struct {
 	cli.Query
-	inspect.Listing
+	inspect.Filter
 }
 
 // List returns the command `dedup list`.
@@ -88,7 +88,7 @@ func (l *listing) run(cmd *cobra.Command, db *inspect.Database, _ []string) erro
 		}
 		return cli.WritePage(cmd, &l.Query, page, command, "There is no record.", toolText)
 	}
-	page, kept, err := db.Records(cmd.Context(), &l.Listing, l.After, l.Limit)
+	page, kept, err := db.Records(cmd.Context(), &l.Filter, l.After, l.Limit)
 	if err != nil {
 		return cli.Explained(db, err)
 	}
