@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -9,7 +10,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tooldedup/dedup/bench/internal/bed"
+	"github.com/tooldedup/dedup/bench/internal/measure"
 	"github.com/tooldedup/dedup/bench/internal/way"
+	"github.com/tooldedup/dedup/internal/faultproxy"
 )
 
 // counts say over how many operations costs are counted.
@@ -22,69 +25,134 @@ type counts struct {
 	warm int
 }
 
-// count counts what one call of a way costs: round trips, WAL, flushes and
-// allocations, of replays too where the way has them. One client makes the calls, directly and with
+// count seeds a site with so many calls, and counts what one call of its way costs: bytes, round trips, WAL,
+// flushes and allocations, of replays too where the way has them. One client makes the calls, directly and with
 // nothing else running, so that these are counts and hardly measurements. The trips of some operations are
 // counted each by itself; everything else is averaged over others.
-func count(ctx context.Context, b *bed.Bed, s *bed.Site, n counts) ([]Cost, error) {
-	kinds := []Kind{First}
-	if s.Way.Replays {
-		kinds = append(kinds, Replay)
+func count(ctx context.Context, b *bed.Bed, s *bed.Site, seeds int, n counts) (costs []Cost, err error) {
+	empty, err := stored(ctx, s.Pools)
+	if err != nil {
+		return nil, err
 	}
-	var costs []Cost
-	for _, kind := range kinds {
-		c := Cost{Way: s.Way.Name, Kind: kind}
-		if err := countTrips(ctx, s, n.trips, &c); err != nil {
-			return nil, fmt.Errorf("counting the round trips of %s: %w", s.Way.Name, err)
-		}
-		if err := countCalls(ctx, b, s, n, &c); err != nil {
+	if err := s.Seed(ctx, seeds); err != nil {
+		return nil, err
+	}
+	full, err := stored(ctx, s.Pools)
+	if err != nil {
+		return nil, err
+	}
+	first := Cost{Way: s.Way.Name, Kind: First, StoredBytes: float64(full-empty) / float64(len(s.Seeds))}
+	costs = []Cost{first}
+	if s.Way.Replays {
+		costs = append(costs, Cost{Way: s.Way.Name, Kind: Replay})
+	}
+	for i := range costs {
+		if err := errors.Join(costs[i].countTrips(ctx, b, s, n), costs[i].countCalls(ctx, b, s, n)); err != nil {
 			return nil, fmt.Errorf("counting the costs of %s: %w", s.Way.Name, err)
 		}
-		costs = append(costs, c)
 	}
 	return costs, nil
 }
 
-// keys returns the keys of n operations.
-func keys(s *bed.Site, kind Kind, n int) ([][]string, error) {
-	batch := s.Way.Batch
-	if kind == Replay && len(s.Seeds) < batch {
-		return nil, fmt.Errorf("there are %d seeds, and %d are replayed at a time", len(s.Seeds), batch)
-	}
-	operations := make([][]string, n)
-	for i := range operations {
-		if kind == First {
-			operations[i] = s.NewKeys()
-			continue
+// stored is the size of all tables and indexes but the effects' and the system's, vacuumed. Only
+// main forks count: the maps of free space and visibility take a few pages in any table,
+// however small. No record of the benchmark is long enough for TOAST.
+func stored(ctx context.Context, pools []*pgxpool.Pool) (all int64, err error) {
+	for _, pool := range pools {
+		if _, err := pool.Exec(ctx, `VACUUM`); err != nil {
+			return 0, fmt.Errorf("vacuuming: %w", err)
 		}
-		for at := range batch {
-			operations[i] = append(operations[i], s.Seeds[(i*batch+at)%len(s.Seeds)])
+		var bytes int64
+		err := pool.QueryRow(ctx, `
+			SELECT coalesce(sum(pg_relation_size(c.oid)), 0)::bigint
+			FROM pg_class c
+			JOIN pg_namespace n ON n.oid = c.relnamespace
+			WHERE c.relkind IN ('r', 'i')
+			AND c.relname <> 'effects'
+			AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')`).Scan(&bytes)
+		if err != nil {
+			return 0, fmt.Errorf("asking for the sizes of tables: %w", err)
 		}
+		all += bytes
 	}
-	return operations, nil
+	return all, nil
 }
 
-func callAll(ctx context.Context, session *way.Session, operations [][]string) error {
-	for _, keys := range operations {
-		if err := session.Call(ctx, keys); err != nil {
+// warmTrips is how many operations come before those that are counted: pgx
+// prepares a statement in a trip of its own when it meets it first.
+const warmTrips = 20
+
+// countTrips counts round trips. For Postgres the fault proxy does:
+// it reads the protocol, and so takes for one trip what was sent as one
+// pipeline, into however many packets that was cut. Redis counts its commands, which are a trip each.
+// The median of single operations is taken, because a way may do something in the background now and
+// then.
+func (c *Cost) countTrips(ctx context.Context, b *bed.Bed, s *bed.Site, n counts) error {
+	env := s.Env(1)
+	var proxies []*faultproxy.Proxy
+	for i, url := range env.Postgres {
+		p, err := faultproxy.New(url)
+		if err != nil {
 			return err
 		}
+		defer p.Close()
+		proxies = append(proxies, p)
+		env.Postgres[i] = p.URL()
 	}
-	return nil
+	next := keys(s, c.Kind, 1)
+	return s.Session(ctx, env, func(session *way.Session) error {
+		for range warmTrips {
+			if err := session.Call(ctx, next(0)); err != nil {
+				return err
+			}
+		}
+		var postgres, redis []float64
+		for range n.trips {
+			before, err := b.Redis.Commands(ctx)
+			if err != nil {
+				return err
+			}
+			for _, p := range proxies {
+				p.Reset()
+			}
+			if err := session.Call(ctx, next(0)); err != nil {
+				return err
+			}
+			trips := 0
+			for _, p := range proxies {
+				trips += p.Snapshot().RoundTrips
+			}
+			after, err := b.Redis.Commands(ctx)
+			if err != nil {
+				return err
+			}
+			postgres, redis = append(postgres, float64(trips)), append(redis, float64(after-before))
+		}
+		c.RoundTrips = measure.Median(postgres) / float64(s.Way.Batch)
+		c.RedisRoundTrips = measure.Median(redis) / float64(s.Way.Batch)
+		return nil
+	})
 }
 
 // countCalls averages WAL, flushes and allocations.
-func countCalls(ctx context.Context, b *bed.Bed, s *bed.Site, n counts, c *Cost) error {
-	warm := (n.warm + s.Way.Batch - 1) / s.Way.Batch
-	operations, err := keys(s, c.Kind, warm+n.calls)
-	if err != nil {
-		return err
+func (c *Cost) countCalls(ctx context.Context, b *bed.Bed, s *bed.Site, n counts) error {
+	next := keys(s, c.Kind, 1)
+	// Keys are made before they are used, so that what they allocate is not counted.
+	operations := make([][]string, (n.warm+s.Way.Batch-1)/s.Way.Batch+n.calls)
+	for i := range operations {
+		operations[i] = next(0)
 	}
-	return s.Session(ctx, s.Env(1, bed.Line{}), func(session *way.Session) error {
-		if _, err := b.Admin.Exec(ctx, `CHECKPOINT`); err != nil {
-			return fmt.Errorf("making a checkpoint: %w", err)
+	warm, counted := operations[:len(operations)-n.calls], operations[len(operations)-n.calls:]
+	return s.Session(ctx, s.Env(1), func(session *way.Session) error {
+		callAll := func(operations [][]string) error {
+			for _, keys := range operations {
+				if err := session.Call(ctx, keys); err != nil {
+					return err
+				}
+			}
+			return nil
 		}
-		if err := callAll(ctx, session, operations[:warm]); err != nil {
+		if err := errors.Join(b.Checkpoint(ctx), callAll(warm)); err != nil {
 			return err
 		}
 		pools := slices.Concat(session.Pools, s.Pools, []*pgxpool.Pool{b.Admin})
@@ -95,7 +163,7 @@ func countCalls(ctx context.Context, b *bed.Bed, s *bed.Site, n counts, c *Cost)
 		var start, end runtime.MemStats
 		runtime.GC()
 		runtime.ReadMemStats(&start)
-		if err := callAll(ctx, session, operations[warm:]); err != nil {
+		if err := callAll(counted); err != nil {
 			return err
 		}
 		runtime.ReadMemStats(&end)
