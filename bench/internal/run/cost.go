@@ -54,30 +54,6 @@ func count(ctx context.Context, b *bed.Bed, s *bed.Site, seeds int, n counts) (c
 	return costs, nil
 }
 
-// stored is the size of all tables and indexes but the effects' and the system's, vacuumed. Only
-// main forks count: the maps of free space and visibility take a few pages in any table,
-// however small. No record of the benchmark is long enough for TOAST.
-func stored(ctx context.Context, pools []*pgxpool.Pool) (all int64, err error) {
-	for _, pool := range pools {
-		if _, err := pool.Exec(ctx, `VACUUM`); err != nil {
-			return 0, fmt.Errorf("vacuuming: %w", err)
-		}
-		var bytes int64
-		err := pool.QueryRow(ctx, `
-			SELECT coalesce(sum(pg_relation_size(c.oid)), 0)::bigint
-			FROM pg_class c
-			JOIN pg_namespace n ON n.oid = c.relnamespace
-			WHERE c.relkind IN ('r', 'i')
-			AND c.relname <> 'effects'
-			AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')`).Scan(&bytes)
-		if err != nil {
-			return 0, fmt.Errorf("asking for the sizes of tables: %w", err)
-		}
-		all += bytes
-	}
-	return all, nil
-}
-
 // warmTrips is how many operations come before those that are counted: pgx
 // prepares a statement in a trip of its own when it meets it first.
 const warmTrips = 20
@@ -99,6 +75,10 @@ func (c *Cost) countTrips(ctx context.Context, b *bed.Bed, s *bed.Site, n counts
 		proxies = append(proxies, p)
 		env.Postgres[i] = p.URL()
 	}
+	var redis *bed.Redis
+	if s.Way.NeedsRedis {
+		redis = b.Redis
+	}
 	next := keys(s, c.Kind, 1)
 	return s.Session(ctx, env, func(session *way.Session) error {
 		for range warmTrips {
@@ -106,9 +86,9 @@ func (c *Cost) countTrips(ctx context.Context, b *bed.Bed, s *bed.Site, n counts
 				return err
 			}
 		}
-		var postgres, redis []float64
+		var trips, commands []float64
 		for range n.trips {
-			before, err := b.Redis.Commands(ctx)
+			before, err := redis.Commands(ctx)
 			if err != nil {
 				return err
 			}
@@ -118,18 +98,18 @@ func (c *Cost) countTrips(ctx context.Context, b *bed.Bed, s *bed.Site, n counts
 			if err := session.Call(ctx, next(0)); err != nil {
 				return err
 			}
-			trips := 0
+			made := 0
 			for _, p := range proxies {
-				trips += p.Snapshot().RoundTrips
+				made += p.Snapshot().RoundTrips
 			}
-			after, err := b.Redis.Commands(ctx)
+			after, err := redis.Commands(ctx)
 			if err != nil {
 				return err
 			}
-			postgres, redis = append(postgres, float64(trips)), append(redis, float64(after-before))
+			trips, commands = append(trips, float64(made)), append(commands, float64(after-before))
 		}
-		c.RoundTrips = measure.Median(postgres) / float64(s.Way.Batch)
-		c.RedisRoundTrips = measure.Median(redis) / float64(s.Way.Batch)
+		c.RoundTrips = measure.Median(trips) / float64(s.Way.Batch)
+		c.RedisRoundTrips = measure.Median(commands) / float64(s.Way.Batch)
 		return nil
 	})
 }
@@ -179,43 +159,4 @@ func (c *Cost) countCalls(ctx context.Context, b *bed.Bed, s *bed.Site, n counts
 		c.AllocBytes = float64(end.TotalAlloc-start.TotalAlloc) / calls
 		return nil
 	})
-}
-
-// A walState is how far the server's WAL has come.
-type walState struct{ bytes, images, flushes int64 }
-
-// readWAL reads it, including what idle backends have not reported yet.
-func readWAL(ctx context.Context, admin *pgxpool.Pool, pools []*pgxpool.Pool) (state walState, err error) {
-	for _, pool := range pools {
-		if err := flushStatistics(ctx, pool); err != nil {
-			return state, fmt.Errorf("flushing statistics, which takes PostgreSQL 15: %w", err)
-		}
-	}
-	var version int
-	if err := admin.QueryRow(ctx, `SELECT current_setting('server_version_num')::int`).Scan(&version); err != nil {
-		return state, fmt.Errorf("asking for the server's version: %w", err)
-	}
-	flushes := `(SELECT wal_sync FROM pg_stat_wal)`
-	if version >= 18_00_00 {
-		flushes = `(SELECT sum(fsyncs)::bigint FROM pg_stat_io WHERE object = 'wal')`
-	}
-	err = admin.QueryRow(ctx, `
-		SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint, (SELECT wal_fpi FROM pg_stat_wal), `+flushes,
-	).Scan(&state.bytes, &state.images, &state.flushes)
-	if err != nil {
-		return state, fmt.Errorf("reading the WAL's statistics, which takes PostgreSQL 15: %w", err)
-	}
-	return state, nil
-}
-
-// flushStatistics makes every idle connection of the pool report its statistics, which
-// it does once a second unless it is asked to.
-func flushStatistics(ctx context.Context, pool *pgxpool.Pool) error {
-	for _, conn := range pool.AcquireAllIdle(ctx) {
-		defer conn.Release()
-		if _, err := conn.Exec(ctx, `SELECT pg_stat_force_next_flush()`); err != nil {
-			return err
-		}
-	}
-	return nil
 }

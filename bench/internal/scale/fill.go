@@ -3,6 +3,7 @@ package scale
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/tooldedup/dedup"
@@ -67,7 +68,7 @@ func filled(ctx context.Context, b *bed.Bed, f filling) (*bed.Site, error) {
 	if err := site.Seed(ctx, 1); err != nil {
 		return nil, err
 	}
-	for _, sql := range []string{"CREATE TABLE specimen AS SELECT * FROM tool_dedup", "TRUNCATE tool_dedup"} {
+	for _, sql := range []string{"CREATE TABLE specimen AS SELECT * FROM tool_dedup", "ANALYZE specimen", "TRUNCATE tool_dedup"} {
 		if _, err := site.Pools[0].Exec(ctx, sql); err != nil {
 			return nil, fmt.Errorf("taking the record to copy: %w", err)
 		}
@@ -93,15 +94,12 @@ const (
 )
 
 // fillSQL writes records as the library would have. All carry the specimen's fingerprint and digests: neither is
-// indexed or compressed, so only their length matters. Their keys have the form of dedup.NewKey.
+// indexed or compressed, so only their length matters. Their keys have the form of dedup.NewKey; %s is the part that orders them.
 const fillSQL = `
 INSERT INTO tool_dedup (scope, tool, key, fingerprint, outcome, arg_digests, result, created_at, expires_at, forget_at)
 SELECT scope, tool,
-       CASE WHEN $6 THEN (
-              SELECT 'ts1_' || string_agg(substr('0123456789abcdefghijklmnopqrstuv', 1 + ((ms >> (5 * digit)) & 31)::int, 1), ''
-                                          ORDER BY digit DESC) || '_'
-                FROM generate_series(0, 8) AS digit, CAST(floor(date_part('epoch', born) * 1000) AS bigint) AS ms)
-            ELSE '' END || rtrim(translate(encode(uuid_send(gen_random_uuid()), 'base64'), '+/', '-_'), '=') AS key,
+       (CASE WHEN $6 THEN %s ELSE '' END
+        || rtrim(translate(encode(uuid_send(gen_random_uuid()), 'base64'), '+/', '-_'), '=')) COLLATE "C" AS key,
        fingerprint, outcome,
        CASE WHEN NOT $7 THEN arg_digests END,
        CASE WHEN NOT $7 THEN result END,
@@ -109,7 +107,17 @@ SELECT scope, tool,
   FROM specimen
  CROSS JOIN generate_series($1::int, $2::int - 1) AS i
  CROSS JOIN LATERAL (SELECT $3::timestamptz - $4::interval + i * $5::interval AS born) AS birth
- ORDER BY key COLLATE "C"`
+ CROSS JOIN LATERAL (SELECT floor(date_part('epoch', born) * 1000)::bigint AS ms) AS stamp
+ ORDER BY key`
+
+// timeSQL writes ms as dedup.TimedKey does: nine digits of five bits.
+func timeSQL() string {
+	digits := make([]string, 9)
+	for i := range digits {
+		digits[i] = fmt.Sprintf("substr('0123456789abcdefghijklmnopqrstuv', 1 + (ms >> %d & 31)::int, 1)", 5*(8-i))
+	}
+	return "'ts1_' || " + strings.Join(digits, " || ") + " || '_'"
+}
 
 // into fills the table.
 func (f filling) into(ctx context.Context, site *bed.Site) error {
@@ -120,7 +128,7 @@ func (f filling) into(ctx context.Context, site *bed.Site) error {
 	each := (f.from - f.to) / time.Duration(f.records)
 	size := min(max(f.records/fillChunks, leastChunk), mostChunk)
 	for done := 0; done < f.records; done += size {
-		_, err := site.Pools[0].Exec(ctx, fillSQL, done, min(done+size, f.records), now, f.from, each,
+		_, err := site.Pools[0].Exec(ctx, fmt.Sprintf(fillSQL, timeSQL()), done, min(done+size, f.records), now, f.from, each,
 			f.keys == OrderedKeys, f.swept, f.result, f.tombstone)
 		if err != nil {
 			return fmt.Errorf("writing records: %w", err)

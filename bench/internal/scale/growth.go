@@ -17,11 +17,10 @@ import (
 // GrowthOptions say how the cost of a call is measured against the size of its
 // table.
 type GrowthOptions struct {
-	Sizes   []int     // records in the table, the smallest first
-	Clients []int     // callers at a time
-	Kinds   []KeyKind // of the keys
-	Rounds  int       // of each measurement; medians count
-	Calls   int       // of each way in each round
+	Sizes   []int // records in the table, the smallest first
+	Clients []int // callers at a time
+	Rounds  int   // of each measurement; medians count
+	Calls   int   // of each way in each round
 }
 
 // Growth is what first calls cost on tables of several sizes.
@@ -63,13 +62,9 @@ type GrowthTable struct {
 
 // GrowthCommand returns the command `growth`.
 func GrowthCommand() *cobra.Command {
-	return growthCommand(GrowthOptions{
-		Sizes: []int{10_000, 100_000, 1_000_000, 5_000_000, 20_000_000}, Clients: []int{1, 16},
-		Kinds: []KeyKind{OrderedKeys, RandomKeys}, Rounds: 5, Calls: 1_000,
-	})
-}
-
-func growthCommand(o GrowthOptions) *cobra.Command {
+	o := GrowthOptions{
+		Sizes: []int{10_000, 100_000, 1_000_000, 5_000_000, 20_000_000}, Clients: []int{1, 16}, Rounds: 5, Calls: 1_000,
+	}
 	cmd := &cobra.Command{
 		Use:   "growth",
 		Short: "Measure the cost of a call against the size of its table",
@@ -103,7 +98,7 @@ func growth(ctx context.Context, b *bed.Bed, o GrowthOptions) (g *Growth, err er
 	if g.Machine, err = b.Machine(ctx); err != nil {
 		return nil, err
 	}
-	for _, keys := range o.Kinds {
+	for _, keys := range []KeyKind{OrderedKeys, RandomKeys} {
 		for _, size := range o.Sizes {
 			if err := g.measure(ctx, b, o, keys, size); err != nil {
 				return nil, fmt.Errorf("%s records, %s keys: %w", measure.Text(size), keys, err)
