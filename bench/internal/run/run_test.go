@@ -158,7 +158,8 @@ func TestKeys(t *testing.T) {
 	next = keys(site, OneKey, 2)
 	require.Equal(t, [][]string{{"a", "b"}, {"a", "b"}}, [][]string{next(0), next(0)})
 	next = keys(site, First, 2)
-	require.NotEqual(t, next(0), next(0))
+	one, other := next(0), next(0)
+	require.NotEqual(t, one, other)
 }
 
 // Of all schemas, with indexes, without the effects.

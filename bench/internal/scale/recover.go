@@ -82,8 +82,11 @@ func recovered(ctx context.Context, b *bed.Bed, o RecoverOptions, dead int) (bac
 		return backlog, later, err
 	}
 	recovering, end := context.WithCancel(ctx)
-	ended := make(chan error, 1)
-	go func() { ended <- box.tools.Recover(recovering) }()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = box.tools.Recover(recovering) // ends with recovering
+	}()
 	defer func() {
 		end()
 		_ = box.tools.Close(recovering) // the silent provider's attempts are not waited for
@@ -124,7 +127,7 @@ type outbox struct {
 }
 
 func newOutbox(pool *pgxpool.Pool, o RecoverOptions) (_ *outbox, err error) {
-	box := &outbox{done: make(chan effect, o.Backlog), seen: map[int]bool{}}
+	box := &outbox{done: make(chan effect, o.Backlog+int(o.Rate*o.Paced.Seconds())), seen: map[int]bool{}}
 	if box.d, err = dedup.New(pool, nil); err != nil {
 		return nil, err
 	}
