@@ -47,25 +47,20 @@ func TestRun(t *testing.T) {
 	require.GreaterOrEqual(t, r.Lines[1].RoundTrip, 2*time.Millisecond, "measured over the delay")
 	for _, by := range []time.Duration{0, time.Millisecond} {
 		for _, clients := range []int{1, 2} {
-			bare, ok := r.Cell("bare", run.First, by, clients)
-			require.True(t, ok)
+			bare := r.Cell("bare", run.First, run.Load{Delay: by, Clients: clients})
 			require.Equal(t, 1.0, bare.Ratio)
 			require.GreaterOrEqual(t, bare.P50, 6*by, "three round trips")
 			for _, kind := range []run.Kind{run.First, run.Replay} {
-				c, ok := r.Cell("do", kind, by, clients)
-				require.True(t, ok)
+				c := r.Cell("do", kind, run.Load{Delay: by, Clients: clients})
 				require.Positive(t, c.Ratio)
 				require.LessOrEqual(t, c.P50, c.P99)
-				require.GreaterOrEqual(t, c.Ops, 2*10, "in two rounds")
+				require.GreaterOrEqual(t, c.Calls, 2*10, "in two rounds")
 			}
 		}
 	}
-	_, ok := r.Cell("do", run.OneKey, 0, 1)
-	require.False(t, ok, "one client cannot race itself")
-	_, ok = r.Cell("do", run.OneKey, 0, 2)
-	require.True(t, ok)
-	cost, ok := r.Cost("do", run.First)
-	require.True(t, ok)
+	require.Zero(t, r.Cell("do", run.OneKey, run.Load{Clients: 1}), "one client cannot race itself")
+	require.Positive(t, r.Cell("do", run.OneKey, run.Load{Clients: 2}).Calls)
+	cost := r.Cost("do", run.First)
 	require.Equal(t, 3.0, cost.RoundTrips)
 	require.InDelta(t, 1, cost.Flushes, 0.5, "one commit")
 	require.Positive(t, cost.StoredBytes)

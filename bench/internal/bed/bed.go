@@ -6,19 +6,27 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"strings"
+	"io"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/shirou/gopsutil/v4/disk"
+	"github.com/spf13/cobra"
 
 	"github.com/tooldedup/dedup/internal/pgserver"
 )
 
-// production are the settings that a committed transaction's safety hangs on.
-// They are PostgreSQL's defaults, and said all the same: without them nothing
-// that is measured would mean anything.
-var production = []string{"fsync", "full_page_writes", "synchronous_commit"}
+// production are the settings of Postgres. A committed transaction's safety hangs on the
+// first three. They are PostgreSQL's defaults, and said all the same: without them nothing
+// that is measured would mean anything. Checkpoints are those that are asked for: one in the
+// middle of a round would make pages be written whole again.
+var production = map[string]string{
+	"fsync": "on", "full_page_writes": "on", "synchronous_commit": "on",
+	"shared_buffers": "1GB", "max_wal_size": "16GB", "checkpoint_timeout": "1h", "autovacuum": "on",
+}
+
+// maxConnections is more than are open at a time: the sessions of all ways are, side by side.
+const maxConnections = 4_000
 
 // stopWait is how long a server may take to end.
 const stopWait = 30 * time.Second
@@ -28,6 +36,9 @@ type Bed struct {
 	*pgserver.Server
 	// Admin leads to Postgres, for what is not measured.
 	Admin *pgxpool.Pool
+	// Out is where what was found is written, and Say says how far it has come.
+	Out io.Writer
+	Say func(format string, args ...any)
 
 	Redis   *Redis // nil where there is none
 	noRedis error  // why there is none
@@ -35,27 +46,32 @@ type Bed struct {
 
 // Options says how the servers are started.
 type Options struct {
-	// Settings are settings of Postgres beside production's.
-	Settings map[string]string
-	// MaxConnections is how many connections Postgres takes; 0 means pgserver's default.
-	MaxConnections int
 	// RedisFolder is where Redis may have been unpacked. Without it none is started.
 	RedisFolder string
 	// Fast leaves production's settings away, for tests of what runs on it.
 	Fast bool
 }
 
+// Run starts a bed for a command, measures on it, and ends it.
+func Run(cmd *cobra.Command, opts Options, measure func(context.Context, *Bed) error) (err error) {
+	ctx := cmd.Context()
+	b, err := Start(ctx, opts)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.Stop(ctx)) }()
+	b.Out = cmd.OutOrStdout()
+	b.Say = func(format string, args ...any) { fmt.Fprintf(cmd.ErrOrStderr(), "bench: "+format+"\n", args...) }
+	b.Say("%s", b.Source)
+	return measure(ctx, b)
+}
+
 // Start starts the servers. They are always our own: another one's settings, data and
 // neighbours would be measured too.
 func Start(ctx context.Context, opts Options) (_ *Bed, err error) {
-	options := &pgserver.Options{
-		Private: true, Durable: !opts.Fast, MaxConnections: opts.MaxConnections, Settings: map[string]string{},
-	}
-	maps.Copy(options.Settings, opts.Settings)
-	for _, name := range production {
-		if !opts.Fast {
-			options.Settings[name] = "on"
-		}
+	options := &pgserver.Options{Private: true}
+	if !opts.Fast {
+		options = &pgserver.Options{Private: true, Durable: true, MaxConnections: maxConnections, Settings: production}
 	}
 	b := &Bed{}
 	if b.Server, err = pgserver.Start(ctx, options); err != nil {
@@ -78,20 +94,27 @@ func Start(ctx context.Context, opts Options) (_ *Bed, err error) {
 	if opts.Fast {
 		return b, nil
 	}
-	return b, b.requireProduction(ctx)
+	return b, requireDisk(ctx, b.DataDir())
 }
 
-func (b *Bed) requireProduction(ctx context.Context) error {
-	for _, name := range production {
-		var value string
-		if err := b.Admin.QueryRow(ctx, `SELECT current_setting($1)`, name).Scan(&value); err != nil {
-			return fmt.Errorf("asking for the setting %s: %w", name, err)
-		}
-		if value != "on" {
-			return fmt.Errorf("the server runs with %s = %s; the benchmark is made with %s on", name, value, strings.Join(production, ", "))
-		}
+// requireDisk refuses a folder in memory, where fsync costs nothing.
+func requireDisk(ctx context.Context, dir string) error {
+	usage, err := disk.UsageWithContext(ctx, dir)
+	if err != nil {
+		return fmt.Errorf("asking for the file system of the data: %w", err)
 	}
-	return requireDisk(b.DataDir())
+	if usage.Fstype == "tmpfs" {
+		return fmt.Errorf("the server's data is in memory, below %s: set TMPDIR to a folder on a disk", dir)
+	}
+	return nil
+}
+
+// Checkpoint makes one, so that the dirty pages of what was before are no load on what comes.
+func (b *Bed) Checkpoint(ctx context.Context) error {
+	if _, err := b.Admin.Exec(ctx, `CHECKPOINT`); err != nil {
+		return fmt.Errorf("making a checkpoint: %w", err)
+	}
+	return nil
 }
 
 // Stop ends the servers and removes their data, also when ctx has ended.

@@ -1,6 +1,9 @@
 package bed
 
 import (
+	"os"
+	"path/filepath"
+	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -17,19 +20,28 @@ func start(t *testing.T, opts Options) *Bed {
 	return s
 }
 
-// The tests' own server is faster than production allows.
-func TestProductionIsRequired(t *testing.T) {
+// What is measured on is written with what was measured.
+func TestProduction(t *testing.T) {
 	t.Parallel()
 
-	fast := start(t, Options{Fast: true})
-	require.ErrorContains(t, fast.requireProduction(t.Context()), "the server runs with fsync = off")
-	durable := start(t, Options{Settings: map[string]string{"fsync": "off", "shared_buffers": "16MB"}})
-	require.NoError(t, durable.requireProduction(t.Context()), "no setting of the caller's turns it off")
-
-	m, err := durable.Machine(t.Context())
+	m, err := start(t, Options{}).Machine(t.Context())
 	require.NoError(t, err)
 	require.Positive(t, m.Cores)
 	require.NotEmpty(t, m.Postgres)
-	require.Equal(t, "on", m.Settings["fsync"])
-	require.Equal(t, "16MB", m.Settings["shared_buffers"])
+	for _, safety := range []string{"fsync", "full_page_writes", "synchronous_commit"} {
+		require.Equal(t, "on", m.Settings[safety])
+	}
+	require.Equal(t, "1GB", m.Settings["shared_buffers"])
+}
+
+func TestDiskIsRequired(t *testing.T) {
+	t.Parallel()
+
+	wd, err := os.Getwd()
+	require.NoError(t, err)
+	require.NoError(t, requireDisk(t.Context(), wd))
+	require.Error(t, requireDisk(t.Context(), filepath.Join(wd, "absent")))
+	if runtime.GOOS == "linux" {
+		require.ErrorContains(t, requireDisk(t.Context(), "/dev/shm"), "set TMPDIR")
+	}
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -19,12 +21,8 @@ type Machine struct {
 	Postgres string `json:"postgres"`
 	Redis    string `json:"redis,omitempty"`
 	Source   string `json:"source"` // where Postgres comes from, and where its data lies
-	// Settings of Postgres are those that say most about what is measured.
+	// Settings of Postgres are those that say most about what is measured: production's.
 	Settings map[string]string `json:"settings"`
-}
-
-var machineSettings = []string{
-	"fsync", "full_page_writes", "synchronous_commit", "shared_buffers", "max_wal_size", "checkpoint_timeout", "autovacuum",
 }
 
 // Machine says what is measured on. The server is asked for its part.
@@ -35,7 +33,7 @@ func (b *Bed) Machine(ctx context.Context) (Machine, error) {
 	}
 	rows, _ := b.Admin.Query(ctx, `
 		SELECT name, current_setting(name), split_part(current_setting('server_version'), ' ', 1)
-		FROM unnest($1::text[]) name`, machineSettings)
+		FROM unnest($1::text[]) name`, slices.Collect(maps.Keys(production)))
 	var name, value string
 	_, err := pgx.ForEachRow(rows, []any{&name, &value, &m.Postgres}, func() error {
 		m.Settings[name] = value
@@ -57,7 +55,7 @@ func (m Machine) Write(w io.Writer) {
 		fmt.Fprintf(w, ", Redis %s", m.Redis)
 	}
 	var settings []string
-	for _, name := range machineSettings {
+	for _, name := range slices.Sorted(maps.Keys(m.Settings)) {
 		settings = append(settings, name+" "+m.Settings[name])
 	}
 	fmt.Fprintf(w, "\n%s\n%s\n", m.Source, strings.Join(settings, ", "))

@@ -10,7 +10,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // ErrNoRedis is returned by [Bed.Site] for a way that needs Redis where there is none on this machine.
@@ -21,9 +24,10 @@ type Redis struct {
 	Addr    string // host and port
 	Version string
 
-	dir   string // its working folder, in which it leaves nothing behind
-	cmd   *exec.Cmd
-	leash io.Closer // the pipe on which its life depends
+	client *redis.Client
+	asked  int64 // how often it was asked for its commands
+	cmd    *exec.Cmd
+	leash  io.Closer // the pipe on which its life depends
 }
 
 // startRedis starts a Redis, from PATH or from the folder into which scripts/redis
@@ -34,20 +38,11 @@ func startRedis(ctx context.Context, folder string) (_ *Redis, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Redis{}
-	defer func() {
-		if err != nil {
-			err = errors.Join(fmt.Errorf("starting Redis: %w", err), os.RemoveAll(s.dir))
-		}
-	}()
-	if s.dir, err = os.MkdirTemp("", "dedup-redis-"); err != nil {
-		return nil, err
-	}
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
-	s.Addr = free.Addr().String()
+	s := &Redis{Addr: free.Addr().String()}
 	if err := free.Close(); err != nil {
 		return nil, err
 	}
@@ -55,10 +50,8 @@ func startRedis(ctx context.Context, folder string) (_ *Redis, err error) {
 	// The shell ends the program when its input ends: it does not outlive this
 	// process, however that ends.
 	s.cmd = exec.Command("/bin/sh", "-c", `"$@" & read _; kill -TERM $!; wait`, "sh", program,
-		"--bind", "127.0.0.1", "--port", port, "--save", "", "--appendonly", "no", "--dir", s.dir)
-	if libraries != "" {
-		s.cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+libraries)
-	}
+		"--bind", "127.0.0.1", "--port", port, "--save", "", "--appendonly", "no", "--dir", os.TempDir())
+	s.cmd.Env = append(os.Environ(), libraries)
 	if s.leash, err = s.cmd.StdinPipe(); err != nil {
 		return nil, err
 	}
@@ -67,9 +60,10 @@ func startRedis(ctx context.Context, folder string) (_ *Redis, err error) {
 		return nil, err
 	}
 	if err := s.cmd.Start(); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("starting Redis: %w", err)
 	}
 	defer context.AfterFunc(ctx, func() { _ = s.leash.Close() })()
+	s.client = redis.NewClient(&redis.Options{Addr: s.Addr})
 	return s, s.awaitReady(output)
 }
 
@@ -85,17 +79,32 @@ func (s *Redis) awaitReady(output io.Reader) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("it has ended: %w\n%s", s.cmd.Wait(), log.String())
+	return fmt.Errorf("starting Redis: it has ended: %w\n%s", s.cmd.Wait(), log.String())
 }
 
-// stop ends the server and removes its folder.
+// Commands is how many commands it has been sent, but for those that ask for it. Without a Redis there are none.
+// It is not asked by two at a time.
+func (s *Redis) Commands(ctx context.Context) (int64, error) {
+	if s == nil {
+		return 0, nil
+	}
+	stats, err := s.client.InfoMap(ctx, "stats").Result()
+	if err != nil {
+		return 0, fmt.Errorf("asking Redis for its commands: %w", err)
+	}
+	commands, err := strconv.ParseInt(stats["Stats"]["total_commands_processed"], 10, 64)
+	commands -= s.asked
+	s.asked++
+	return commands, err
+}
+
 func (s *Redis) stop() error {
-	_ = s.leash.Close()
-	return errors.Join(s.cmd.Wait(), os.RemoveAll(s.dir))
+	_, _ = s.client.Close(), s.leash.Close()
+	return s.cmd.Wait()
 }
 
-// findRedis returns the program and, for one in a folder of unpacked packages, where
-// its libraries are.
+// findRedis returns the program and, for one in a folder of unpacked packages, the
+// variable of the environment that says where its libraries are.
 func findRedis(folder string) (program, libraries string, err error) {
 	if program, err := exec.LookPath("redis-server"); err == nil {
 		return program, "", nil
@@ -107,5 +116,5 @@ func findRedis(folder string) (program, libraries string, err error) {
 		return "", "", ErrNoRedis
 	}
 	found, err := filepath.Glob(filepath.Join(filepath.Dir(program), "../lib/*-linux-gnu"))
-	return program, strings.Join(found, ":"), err
+	return program, "LD_LIBRARY_PATH=" + strings.Join(found, ":"), err
 }

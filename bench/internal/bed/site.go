@@ -22,36 +22,46 @@ type Site struct {
 	Pools []*pgxpool.Pool
 
 	databases []*scratchdb.Database
-	env       way.Env
+	direct    Line
 	first     atomic.Int64 // calls with new keys
 }
 
-// A Line is how a way's servers are reached: directly, or through proxies.
-// Empty addresses mean the servers' own.
+// A Line has the addresses at which servers are reached: their own, or those of proxies.
 type Line struct{ Postgres, Redis string }
+
+// Line has the servers' own addresses.
+func (b *Bed) Line() (l Line) {
+	if u, err := url.Parse(b.URL); err == nil {
+		l.Postgres = u.Host
+	}
+	if b.Redis != nil {
+		l.Redis = b.Redis.Addr
+	}
+	return l
+}
 
 // Site makes the databases of a way. The error is [ErrNoRedis] where there is
 // none, and the way needs one.
 func (b *Bed) Site(ctx context.Context, w way.Way) (_ *Site, err error) {
-	s := &Site{Way: w}
+	if w.NeedsRedis && b.Redis == nil {
+		return nil, b.noRedis
+	}
+	s := &Site{Way: w, direct: b.Line()}
 	defer func() {
 		if err != nil {
 			s.Close()
 		}
 	}()
-	if w.NeedsRedis {
-		if b.Redis == nil {
-			return nil, b.noRedis
-		}
-		s.env.Redis = b.Redis.Addr
-	}
-	if s.env.Postgres, err = s.database(ctx, b, "bench_"+w.Name); err != nil {
-		return nil, err
-	}
-	if w.NeedsSecondDatabase {
-		if s.env.SecondPostgres, err = s.database(ctx, b, "bench_"+w.Name+"_second"); err != nil {
+	for range w.Databases {
+		db, err := scratchdb.Create(ctx, b.URL, "bench_"+w.Name+"_")
+		if err != nil {
 			return nil, err
 		}
+		pool, err := pgxpool.New(ctx, db.URL)
+		if err != nil {
+			return nil, fmt.Errorf("connecting to database %s: %w", db.Name, err)
+		}
+		s.databases, s.Pools = append(s.databases, db), append(s.Pools, pool)
 	}
 	if _, err := s.Pools[0].Exec(ctx, way.Effects); err != nil {
 		return nil, fmt.Errorf("creating the table of effects: %w", err)
@@ -62,21 +72,6 @@ func (b *Bed) Site(ctx context.Context, w way.Way) (_ *Site, err error) {
 		}
 	}
 	return s, nil
-}
-
-// database makes a new database and a pool that leads to it, and returns its URL.
-func (s *Site) database(ctx context.Context, b *Bed, name string) (string, error) {
-	db, err := scratchdb.Create(ctx, b.URL, name+"_")
-	if err != nil {
-		return "", err
-	}
-	s.databases = append(s.databases, db)
-	pool, err := pgxpool.New(ctx, db.URL)
-	if err != nil {
-		return "", fmt.Errorf("connecting to database %s: %w", db.Name, err)
-	}
-	s.Pools = append(s.Pools, pool)
-	return db.URL, nil
 }
 
 // Close closes the connections of Pools.
@@ -96,22 +91,25 @@ func (s *Site) Drop(ctx context.Context) (err error) {
 	return err
 }
 
-// Env is the way's environment for so many clients over the line.
-func (s *Site) Env(clients int, line Line) way.Env {
-	env := s.env
-	env.Clients = clients
-	env.Postgres = Via(env.Postgres, line.Postgres)
-	env.SecondPostgres = Via(env.SecondPostgres, line.Postgres)
-	if env.Redis != "" && line.Redis != "" {
-		env.Redis = line.Redis
+// URL is that of the database which has the effects.
+func (s *Site) URL() string { return s.databases[0].URL }
+
+// Env is the way's environment for so many clients, without a proxy.
+func (s *Site) Env(clients int) way.Env { return s.EnvOver(s.direct, clients) }
+
+// EnvOver is the way's environment over a line.
+func (s *Site) EnvOver(line Line, clients int) way.Env {
+	env := way.Env{Redis: line.Redis, Clients: clients}
+	for _, db := range s.databases {
+		env.Postgres = append(env.Postgres, Via(db.URL, line.Postgres))
 	}
 	return env
 }
 
-// Via is the URL with another address. Either may be empty.
+// Via is the URL with another address.
 func Via(databaseURL, addr string) string {
 	u, err := url.Parse(databaseURL)
-	if addr == "" || databaseURL == "" || err != nil {
+	if err != nil {
 		return databaseURL
 	}
 	u.Host = addr
@@ -132,7 +130,7 @@ func (s *Site) NewKeys() []string {
 func (s *Site) Session(ctx context.Context, env way.Env, do func(*way.Session) error) (err error) {
 	session, err := s.Way.Open(ctx, env)
 	if err != nil {
-		return fmt.Errorf("%s: %w", s.Way.Name, err)
+		return err
 	}
 	defer func() { err = errors.Join(err, session.Close()) }()
 	return do(session)
@@ -141,7 +139,7 @@ func (s *Site) Session(ctx context.Context, env way.Env, do func(*way.Session) e
 // Seed makes at least so many calls, directly and one after another: many clients
 // would make tables grow by more pages than they fill.
 func (s *Site) Seed(ctx context.Context, calls int) error {
-	return s.Session(ctx, s.Env(1, Line{}), func(session *way.Session) error {
+	return s.Session(ctx, s.Env(1), func(session *way.Session) error {
 		for made := 0; made < calls; made += s.Way.Batch {
 			keys := s.NewKeys()
 			if err := session.Call(ctx, keys); err != nil {

@@ -130,8 +130,7 @@ func clientsOf(r *run.Report) lines {
 		{way: "textbook", kind: run.First},
 		{way: "look-first", kind: run.Replay, name: "replay in one trip"},
 	} {
-		w, _ := r.Way(s.way)
-		drawn := series{name: cmp.Or(s.name, w.Title)}
+		drawn := series{name: cmp.Or(s.name, way.Named(s.way).Title)}
 		for _, c := range r.Cells {
 			if c.Way == s.way && c.Kind == s.kind && c.Delay == 0 && c.PerSecond > 0 {
 				drawn.points = append(drawn.points, plotter.XY{X: float64(c.Clients), Y: c.PerSecond})

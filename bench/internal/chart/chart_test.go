@@ -30,10 +30,13 @@ func TestCommand(t *testing.T) {
 	require.Equal(t, 3.0, l.series[0].points[1].Y, "in milliseconds")
 	require.Equal(t, 1.5, l.series[1].points[1].Y)
 
-	clients := &run.Report{Ways: []run.Way{{Name: "do", Title: "dedup.Do"}}, Cells: []run.Cell{
-		{Way: "do", Kind: run.First, Clients: 1, PerSecond: 1000}, {Way: "do", Kind: run.Replay, Clients: 1, PerSecond: 3000},
-		{Way: "do", Kind: run.First, Clients: 16, PerSecond: 5000}, {Way: "do", Kind: run.First, Clients: 16, PerSecond: 7, Delay: 1},
-		{Way: "look-first", Kind: run.Replay, Clients: 16, PerSecond: 23_000},
+	cell := func(way string, kind run.Kind, clients int, perSecond float64, delay time.Duration) run.Cell {
+		return run.Cell{Way: way, Kind: kind, Load: run.Load{Delay: delay, Clients: clients}, Latency: measure.Latency{PerSecond: perSecond}}
+	}
+	clients := &run.Report{Cells: []run.Cell{
+		cell("do", run.First, 1, 1000, 0), cell("do", run.Replay, 1, 3000, 0),
+		cell("do", run.First, 16, 5000, 0), cell("do", run.First, 16, 7, 1),
+		cell("look-first", run.Replay, 16, 23_000, 0),
 	}}
 	dir := t.TempDir()
 	write := func(name string, result any) string {

@@ -40,11 +40,10 @@ func echo(t *testing.T, by time.Duration) (conn net.Conn, stop func()) {
 			_ = conn.Close()
 		}
 	}()
-	addrs, stop, err := delay.Start(context.WithoutCancel(t.Context()), by, listener.Addr().String())
+	addr, stop, err := delay.Start(context.WithoutCancel(t.Context()), by, listener.Addr().String())
 	require.NoError(t, err)
 	t.Cleanup(stop)
-	require.Len(t, addrs, 1)
-	conn, err = net.Dial("tcp", addrs[0])
+	conn, err = net.Dial("tcp", addr)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	require.NoError(t, conn.SetDeadline(time.Now().Add(time.Minute)))

@@ -43,52 +43,47 @@ const (
 	underWay = 4096
 )
 
-// Start runs this program again as a process of proxies, one for each target, and returns their
-// addresses in the same order. The process ends with stop, or with this one.
-func Start(ctx context.Context, delay time.Duration, targets ...string) (addrs []string, stop func(), err error) {
-	lines := make(chan string, len(targets))
+// Start runs this program again as the process of a proxy for the target, and returns the proxy's
+// address. The process ends with stop, or with this one.
+func Start(ctx context.Context, delay time.Duration, target string) (addr string, stop func(), err error) {
+	line := make(chan string, 1)
 	p, err := process.Start(process.Command{
-		Args: append([]string{CommandName, delay.String()}, targets...),
+		Args: []string{CommandName, delay.String(), target},
 		Env:  []string{fmt.Sprintf("GOMAXPROCS=%d", processors)},
-	}, nil, func(addr string) { lines <- addr })
+	}, nil, func(addr string) { line <- addr })
 	if err != nil {
-		return nil, nil, fmt.Errorf("starting the delay proxy: %w", err)
+		return "", nil, fmt.Errorf("starting the delay proxy: %w", err)
 	}
-	for len(addrs) < len(targets) {
-		select {
-		case addr := <-lines:
-			addrs = append(addrs, addr)
-		case <-p.Done():
-			return nil, nil, fmt.Errorf("starting the delay proxy: it ended early; does the program serve the command %q?", CommandName)
-		case <-ctx.Done():
-			p.Kill()
-			return nil, nil, ctx.Err()
-		}
+	select {
+	case addr := <-line:
+		return addr, func() { p.Close(closeWait) }, nil
+	case <-p.Done():
+		return "", nil, fmt.Errorf("starting the delay proxy: it ended early; does the program serve the command %q?", CommandName)
+	case <-ctx.Done():
+		p.Kill()
+		return "", nil, ctx.Err()
 	}
-	return addrs, func() { p.Close(closeWait) }, nil
 }
 
 // Serve is the process that [Start] runs. The arguments are the delay and the
-// targets; the proxies' addresses are written to out, a line of JSON each. It returns when
-// in ends, which it does with the process that holds its other side. The listeners
-// stay open until this process ends.
+// target; the proxy's address is written to out, a line of JSON. It returns when
+// in ends, which it does with the process that holds its other side. The listener
+// stays open until this process ends.
 func Serve(in io.Reader, out io.Writer, args []string) error {
-	if len(args) < 2 {
-		return errors.New("usage: delay DURATION HOST:PORT [HOST:PORT ...]")
+	if len(args) != 2 {
+		return errors.New("usage: delay DURATION HOST:PORT")
 	}
 	delay, err := time.ParseDuration(args[0])
 	if err != nil || delay < 0 {
 		return fmt.Errorf("%q is no delay: it must be a duration, and not negative", args[0])
 	}
-	for _, target := range args[1:] {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return err
-		}
-		go proxy(listener, target, delay)
-		if err := json.NewEncoder(out).Encode(listener.Addr().String()); err != nil {
-			return err
-		}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	go proxy(listener, args[1], delay)
+	if err := json.NewEncoder(out).Encode(listener.Addr().String()); err != nil {
+		return err
 	}
 	_, err = io.Copy(io.Discard, in)
 	return err

@@ -63,14 +63,15 @@ func TestExportedNames(t *testing.T) {
 type T[P any] struct{ Field int }; type u int
 const A, B, c = 1, 2, 3
 func (*T[P]) M(); func (T[P]) m(); func (u) M(); func F(); func f()`
+	parse := func(name string) *ast.File {
+		file, err := parser.ParseFile(token.NewFileSet(), "x.go", "package "+name+"\n"+text, 0)
+		require.NoError(t, err)
+		return file
+	}
 	for file, want := range map[string]int{
 		"x.go": 5, "tool/x.go": 5, "internal/x.go": 0, "bench/internal/x.go": 0, "examples/x.go": 0, "dedupvet/x.go": 0,
 	} {
-		n, err := exportedNames(file, []byte("package x\n"+text))
-		require.NoError(t, err)
-		require.Equal(t, want, n, file)
+		require.Equal(t, want, exportedNames(file, parse("x")), file)
 	}
-	n, err := exportedNames("x.go", []byte("package main\n"+text))
-	require.NoError(t, err)
-	require.Zero(t, n)
+	require.Zero(t, exportedNames("x.go", parse("main")))
 }

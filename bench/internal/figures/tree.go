@@ -8,11 +8,12 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"go/types"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -32,8 +33,6 @@ type tree struct {
 	longest string
 }
 
-var generated = regexp.MustCompile(`(?m)^// Code generated .* DO NOT EDIT\.$`)
-
 func readTree(ctx context.Context, root string) (tree, error) {
 	listed, err := output(ctx, root, "git", "ls-files", "-z")
 	if err != nil {
@@ -49,26 +48,24 @@ func readTree(ctx context.Context, root string) (tree, error) {
 			return tree{}, fmt.Errorf("counting lines: %w", err)
 		}
 		t.tracked++
-		noSource := strings.HasSuffix(name, "_test.go") || strings.Contains(name, "testdata/") || generated.Match(text)
-		if !strings.HasSuffix(name, ".go") || noSource {
+		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") || strings.Contains(name, "testdata/") {
 			continue
 		}
-		lengths[name] = bytes.Count(text, []byte("\n"))
-		names, err := exportedNames(name, text)
+		file, err := parser.ParseFile(token.NewFileSet(), name, text, parser.ParseComments|parser.SkipObjectResolution)
 		if err != nil {
 			return tree{}, err
 		}
+		if ast.IsGenerated(file) {
+			continue
+		}
+		lengths[name] = bytes.Count(text, []byte("\n"))
 		folder := path.Dir(name)
-		t.folders[folder] = t.folders[folder].plus(size{1, lengths[name], names})
+		t.folders[folder] = t.folders[folder].plus(size{1, lengths[name], exportedNames(name, file)})
 		if lengths[name] > lengths[t.longest] {
 			t.longest = name
 		}
 	}
-	sorted := make([]int, 0, len(lengths))
-	for _, n := range lengths {
-		sorted = append(sorted, n)
-	}
-	slices.Sort(sorted)
+	sorted := slices.Sorted(maps.Values(lengths))
 	t.median = sorted[len(sorted)/2]
 	return t, nil
 }
@@ -84,14 +81,10 @@ func (t tree) all(below string) (all size) {
 }
 
 // exportedNames counts the exported names of a file, with the methods of exported types, if users import its package.
-func exportedNames(name string, text []byte) (n int, err error) {
-	file, err := parser.ParseFile(token.NewFileSet(), name, text, parser.SkipObjectResolution)
-	if err != nil {
-		return 0, err
-	}
+func exportedNames(name string, file *ast.File) (n int) {
 	top, _, _ := strings.Cut(name, "/")
 	if file.Name.Name == "main" || strings.Contains("/"+name, "/internal/") || top == "examples" || top == "dedupvet" {
-		return 0, nil
+		return 0
 	}
 	count := func(names ...*ast.Ident) {
 		for _, name := range names {
@@ -103,7 +96,7 @@ func exportedNames(name string, text []byte) (n int, err error) {
 	for _, decl := range file.Decls {
 		switch decl := decl.(type) {
 		case *ast.FuncDecl:
-			if decl.Recv == nil || ast.IsExported(receiver(decl.Recv.List[0].Type)) {
+			if decl.Recv == nil || ast.IsExported(receiver(decl)) {
 				count(decl.Name)
 			}
 		case *ast.GenDecl:
@@ -117,20 +110,11 @@ func exportedNames(name string, text []byte) (n int, err error) {
 			}
 		}
 	}
-	return n, nil
+	return n
 }
 
-// receiver is the name of a receiver's type.
-func receiver(of ast.Expr) string {
-	switch of := of.(type) {
-	case *ast.StarExpr:
-		return receiver(of.X)
-	case *ast.IndexExpr:
-		return receiver(of.X)
-	case *ast.IndexListExpr:
-		return receiver(of.X)
-	case *ast.Ident:
-		return of.Name
-	}
-	return ""
+// receiver is the name of a method's type, without its parameters.
+func receiver(method *ast.FuncDecl) string {
+	name, _, _ := strings.Cut(types.ExprString(method.Recv.List[0].Type), "[")
+	return strings.TrimPrefix(name, "*")
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -38,14 +37,6 @@ type Sample struct {
 	Latencies []time.Duration // one an operation, in no order
 }
 
-// And joins two samples that were measured one after the other.
-func (s Sample) And(other Sample) Sample {
-	return Sample{
-		s.Calls + other.Calls, s.Elapsed + other.Elapsed, s.Processor + other.Processor,
-		slices.Concat(s.Latencies, other.Latencies),
-	}
-}
-
 // PerSecond is the rate of calls.
 func (s Sample) PerSecond() float64 {
 	if s.Elapsed <= 0 {
@@ -54,8 +45,8 @@ func (s Sample) PerSecond() float64 {
 	return float64(s.Calls) / s.Elapsed.Seconds()
 }
 
-// ProcessorPerCall is the time that this process used for a call.
-func (s Sample) ProcessorPerCall() time.Duration { return s.Processor / time.Duration(max(s.Calls, 1)) }
+// ProcessorPerCall is the time that this process used for a call, in nanoseconds.
+func (s Sample) ProcessorPerCall() float64 { return float64(s.Processor) / float64(max(s.Calls, 1)) }
 
 // Run measures op. The first error of a client ends all of them and is returned.
 func (l Load) Run(ctx context.Context, op Op) (Sample, error) {
@@ -138,9 +129,9 @@ func (l Load) clients(ctx context.Context, op Op, next func(context.Context) (be
 // Compare makes of every op so many operations to warm it, and then measures each once,
 // each a second time, and so on. What a machine does meanwhile, a noisy neighbour or a
 // warmer cache, so falls on all and not on the last. Each round begins with another op,
-// so that none always follows the same one. The samples are by op and round.
-func (l Load) Compare(ctx context.Context, warm, rounds int, ops []Op) ([][]Sample, error) {
-	samples := make([][]Sample, len(ops))
+// so that none always follows the same one.
+func (l Load) Compare(ctx context.Context, warm, rounds int, ops []Op) ([]Rounds, error) {
+	samples := make([]Rounds, len(ops))
 	for _, op := range ops {
 		if _, err := (Load{Clients: l.Clients, MinOps: warm}).Run(ctx, op); err != nil {
 			return nil, err

@@ -52,7 +52,7 @@ func TestLoadCountsProcessorTime(t *testing.T) {
 		return
 	}
 	require.Positive(t, sample.Processor) // others may have had it for most of the time
-	require.Equal(t, sample.Processor/4, sample.ProcessorPerCall())
+	require.Equal(t, float64(sample.Processor)/4, sample.ProcessorPerCall())
 }
 
 func TestLoadGoesOnForItsDuration(t *testing.T) {

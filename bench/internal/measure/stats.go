@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Latency sums up the operations of a sample.
+// Latency sums up what was measured.
 type Latency struct {
 	Calls     int           `json:"calls"`
 	P50       time.Duration `json:"p50_ns"` // of an operation
@@ -13,29 +13,47 @@ type Latency struct {
 	PerSecond float64       `json:"per_second"` // calls
 }
 
-// Latency sums the sample up. A percentile is the smallest value that so many
-// percent of the operations do not exceed.
-func (s Sample) Latency() Latency {
-	l := Latency{Calls: s.Calls, PerSecond: s.PerSecond()}
-	if n := len(s.Latencies); n > 0 {
-		sorted := slices.Sorted(slices.Values(s.Latencies))
-		l.P50, l.P99 = sorted[(n*50+99)/100-1], sorted[(n*99+99)/100-1]
+// Rounds are the samples of one operation, one a round.
+type Rounds []Sample
+
+// Latency has the calls and the percentiles of all rounds, and the median of their rates.
+// A percentile is the smallest value that so many percent of the operations do not exceed.
+func (r Rounds) Latency() Latency {
+	l := Latency{PerSecond: r.Median(Sample.PerSecond)}
+	var all []time.Duration
+	for _, s := range r {
+		l.Calls += s.Calls
+		all = append(all, s.Latencies...)
+	}
+	slices.Sort(all)
+	if n := len(all); n > 0 {
+		l.P50, l.P99 = all[(n*50+99)/100-1], all[(n*99+99)/100-1]
 	}
 	return l
 }
 
-// Middle is the round in the middle: each figure is the median of the rounds',
-// and the calls are those of all.
-func Middle(rounds []Sample) Latency {
-	l := Latency{
-		P50:       time.Duration(MedianOf(rounds, func(s Sample) float64 { return float64(s.Latency().P50) })),
-		P99:       time.Duration(MedianOf(rounds, func(s Sample) float64 { return float64(s.Latency().P99) })),
-		PerSecond: MedianOf(rounds, Sample.PerSecond),
+// Latency is that of a single round.
+func (s Sample) Latency() Latency { return Rounds{s}.Latency() }
+
+// P50 is the median time of an operation, in nanoseconds.
+func (s Sample) P50() float64 { return float64(s.Latency().P50) }
+
+// Median is the median of a figure of each round.
+func (r Rounds) Median(figure func(Sample) float64) float64 {
+	values := make([]float64, len(r))
+	for i, s := range r {
+		values[i] = figure(s)
 	}
-	for _, s := range rounds {
-		l.Calls += s.Calls
+	return Median(values)
+}
+
+// Ratios are a figure's ratios to that of other operations in the same rounds.
+func (r Rounds) Ratios(other Rounds, figure func(Sample) float64) []float64 {
+	ratios := make([]float64, len(r))
+	for i, s := range r {
+		ratios[i] = figure(s) / figure(other[i])
 	}
-	return l
+	return ratios
 }
 
 // Median is the middle value, the mean of the two middle ones of an even number,
@@ -47,13 +65,4 @@ func Median(values []float64) float64 {
 	}
 	sorted := slices.Sorted(slices.Values(values))
 	return (sorted[(n-1)/2] + sorted[n/2]) / 2
-}
-
-// MedianOf is the median of a figure of each.
-func MedianOf[T any](all []T, figure func(T) float64) float64 {
-	values := make([]float64, 0, len(all))
-	for _, one := range all {
-		values = append(values, figure(one))
-	}
-	return Median(values)
 }

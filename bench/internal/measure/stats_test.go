@@ -26,16 +26,19 @@ func TestLatency(t *testing.T) {
 	require.Equal(t, time.Duration(200), latencies[0], "the sample is left alone")
 	require.Equal(t, measure.Latency{Calls: 1, P50: 7, P99: 7, PerSecond: 1}, sample(1, 7).Latency())
 	require.Zero(t, measure.Sample{}.Latency())
-	require.Equal(t, measure.Latency{Calls: 3, P50: 7, P99: 9, PerSecond: 1.5}, sample(1, 9).And(sample(2, 1, 7)).Latency(), "two seconds")
 }
 
-func TestMiddle(t *testing.T) {
+func TestRounds(t *testing.T) {
 	t.Parallel()
 
-	rounds := []measure.Sample{sample(1, 30, 50), sample(3, 10, 900), sample(2, 20, 40)}
-	require.Equal(t, measure.Latency{Calls: 6, P50: 20, P99: 50, PerSecond: 2}, measure.Middle(rounds), "each figure by itself")
-	require.Equal(t, measure.Latency{Calls: 4, P50: 20, P99: 475, PerSecond: 2}, measure.Middle(rounds[:2]))
-	require.Zero(t, measure.Middle(nil))
+	rounds := measure.Rounds{sample(1, 30, 50), sample(3, 10, 900), sample(2, 20, 40)}
+	require.Equal(t, measure.Latency{Calls: 6, P50: 30, P99: 900, PerSecond: 2}, rounds.Latency(), "of all operations, and the median rate")
+	require.Equal(t, 20.0, rounds.Median(measure.Sample.P50))
+	require.Zero(t, measure.Rounds{}.Latency())
+
+	other := measure.Rounds{sample(2, 15), sample(2, 40), sample(1, 20)}
+	require.Equal(t, []float64{0.5, 1.5, 2}, rounds.Ratios(other, measure.Sample.PerSecond), "to the same round")
+	require.Equal(t, []float64{2, 0.25, 1}, rounds.Ratios(other, measure.Sample.P50))
 }
 
 func TestMedian(t *testing.T) {
@@ -46,5 +49,4 @@ func TestMedian(t *testing.T) {
 	require.Equal(t, []float64{9, 1, 5}, values, "the argument is left alone")
 	require.Equal(t, 3.0, measure.Median([]float64{5, 1}))
 	require.Zero(t, measure.Median(nil))
-	require.Equal(t, 2.0, measure.MedianOf([]string{"abc", "a", "ab"}, func(s string) float64 { return float64(len(s)) }))
 }

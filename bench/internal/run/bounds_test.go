@@ -6,59 +6,40 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tooldedup/dedup/bench/internal/measure"
 	"github.com/tooldedup/dedup/bench/internal/way"
 )
 
 func TestBoundsAreSane(t *testing.T) {
 	t.Parallel()
 
-	_, err := way.Choose(boundWays(allBounds))
-	require.NoError(t, err)
 	for _, b := range allBounds {
-		loaded := b.clients > 0 && judged(allBounds, b.way, b.kind, b.delay, b.clients)
-		require.Equal(t, b.loads(), loaded, "%s: a ratio has a load, a count has none", b)
+		require.NotEmpty(t, way.Named(b.way).Name)
+		isRatio := b.figure == ratio || b.figure == medianRatio
+		require.Equal(t, isRatio, b.load.Clients > 0, "%s: a ratio has a load, a count has none", b)
 		require.True(t, b.least > 0 || b.most > 0, "%s allows everything", b)
 		require.True(t, b.most == 0 || b.least <= b.most, "%s allows nothing", b)
 	}
 }
 
-// Only what is judged is measured.
-func TestJudged(t *testing.T) {
-	t.Parallel()
-
-	one := []bound{
-		{way: "do", kind: First, what: ratio, clients: 16, least: 1},
-		{way: "batch", kind: Replay, what: roundTrips, most: 1},
-	}
-	require.Equal(t, []string{way.Base, "do", "batch"}, boundWays(one))
-	require.True(t, judged(one, "do", First, 0, 16))
-	require.True(t, judged(one, way.Base, First, 0, 16), "what it is compared with")
-	require.False(t, judged(one, "do", First, 0, 1))
-	require.False(t, judged(one, "do", First, 1, 16))
-	require.False(t, judged(one, "do", Replay, 0, 16))
-	require.False(t, judged(one, "batch", Replay, 0, 16), "a count takes no load")
-	require.False(t, judged(one, way.Base, First, 0, 1))
-}
-
 var few = []bound{
-	{way: "do", kind: First, what: ratio, delay: near, clients: 1, least: 0.75},
-	{way: "batch", kind: First, what: medianRatio, clients: 1, least: 25},
-	{way: "do", kind: First, what: roundTrips, least: 3, most: 3},
-	{way: "do", kind: First, what: allocs, most: 75},
-	{way: "do", kind: First, what: storedBytes, most: 350},
-	{way: "do", kind: Replay, what: walBytes, most: 10},
+	{way: "do", kind: First, figure: ratio, load: Load{near, 1}, least: 0.75},
+	{way: "batch", kind: First, figure: medianRatio, load: Load{0, 1}, least: 25},
+	{way: "do", kind: First, figure: roundTrips, least: 3, most: 3},
+	{way: "do", kind: First, figure: allocs, most: 75},
+	{way: "do", kind: First, figure: storedBytes, most: 350},
+	{way: "do", kind: Replay, figure: walBytes, most: 10},
 }
 
-// measured is a report in which all of few hold.
-func measured() *Report {
+// kept is a report in which all of few hold.
+func kept() *Report {
 	return &Report{
 		Cells: []Cell{
-			{Way: "do", Kind: First, Delay: near, Clients: 1, Ratio: 0.9},
-			{Way: "do", Kind: First, Clients: 1, Ratio: 0.1}, // another load's
-			{Way: "bare", Kind: First, Clients: 1, Ratio: 1, P50: 2000},
-			{Way: "batch", Kind: First, Clients: 1, Ratio: 1, P50: 5000},
+			{Way: "do", Kind: First, Load: Load{near, 1}, Ratio: 0.9},
+			{Way: "do", Kind: First, Load: Load{0, 1}, Ratio: 0.1}, // another load's
+			{Way: "bare", Kind: First, Load: Load{0, 1}, Ratio: 1, Latency: measure.Latency{P50: 2000}},
+			{Way: "batch", Kind: First, Load: Load{0, 1}, Ratio: 1, Latency: measure.Latency{P50: 5000}},
 		},
-		Ways: []Way{{Name: "bare", Batch: 1}, {Name: "batch", Batch: 100}},
 		Costs: []Cost{
 			{Way: "do", Kind: First, RoundTrips: 3, Allocs: 70, WALBytes: 500, StoredBytes: 330},
 			{Way: "do", Kind: Replay},
@@ -70,7 +51,7 @@ func TestCheckHolds(t *testing.T) {
 	t.Parallel()
 
 	var out bytes.Buffer
-	broken, err := check(&out, few, measured())
+	broken, err := check(&out, few, kept())
 	require.NoError(t, err)
 	require.Empty(t, broken)
 	require.Contains(t, out.String(), "do, first: ratio at 0.5 ms each way, clients: 1  at least 0.75      0.90  ok\n")
@@ -94,7 +75,7 @@ func TestCheckBreaks(t *testing.T) {
 		{4, func(r *Report) { r.Costs[0].StoredBytes = 360 }, "at most 350    360.00  BROKEN"},
 		{5, func(r *Report) { r.Costs[1].WALBytes = 120 }, "at most 10    120.00  BROKEN"},
 	} {
-		r := measured()
+		r := kept()
 		test.spoil(r)
 		var out bytes.Buffer
 		broken, err := check(&out, few, r, r)
@@ -108,16 +89,13 @@ func TestCheckBreaks(t *testing.T) {
 func TestCheckHoldsOnce(t *testing.T) {
 	t.Parallel()
 
-	slow, slower := measured(), measured()
-	onlyRatio := &Report{Cells: measured().Cells[:1]}
+	slow, slower := kept(), kept()
 	slow.Cells[0].Ratio = 0.5
 	slower.Cells[0].Ratio, slower.Costs[0].Allocs = 0.4, 76
-	for _, again := range []*Report{measured(), onlyRatio} { // what held is not measured again
-		broken, err := check(&bytes.Buffer{}, few, slow, again)
-		require.NoError(t, err)
-		require.Empty(t, broken)
-	}
-	broken, err := check(&bytes.Buffer{}, few, slow, slower)
+	broken, err := check(&bytes.Buffer{}, few, slow, kept())
+	require.NoError(t, err)
+	require.Empty(t, broken)
+	broken, err = check(&bytes.Buffer{}, few, slow, slower)
 	require.NoError(t, err)
 	require.Equal(t, few[:1], broken, "the allocations held in the first")
 }

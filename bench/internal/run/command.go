@@ -4,6 +4,7 @@
 package run
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/tooldedup/dedup/bench/internal/bed"
 	"github.com/tooldedup/dedup/bench/internal/measure"
 	"github.com/tooldedup/dedup/bench/internal/way"
 )
@@ -32,9 +34,6 @@ type options struct {
 	minOps int // of a cell in a round
 	seeds  int // calls that are made first, to be replayed
 	counts counts
-
-	// bounds are what is measured for; nil means everything.
-	bounds []bound
 }
 
 // Command returns the command run.
@@ -48,7 +47,7 @@ of what else is used, on one private Postgres with production's settings. The wa
 take turns, round by round, and each is compared with the bare transaction of the
 same round, or with the way that --to names.
 
-With --check a short form is run and compared with bounds. What breaks one is
+With --check a short form is run and compared with bounds. If one is broken all is
 measured once more, and fails if it is broken again. The other flags that say what
 is measured are not taken then.`,
 		Args: cobra.NoArgs,
@@ -59,9 +58,18 @@ is measured are not taken then.`,
 						return fmt.Errorf("--check is a fixed run, for which the bounds were set: leave --%s out", name)
 					}
 				}
-				o.short(checkRounds, allBounds)
+				o.short()
 			}
-			return execute(cmd, o)
+			if err := o.validate(); err != nil {
+				return err
+			}
+			return bed.Run(cmd, bed.Options{RedisFolder: o.redisFolder}, func(ctx context.Context, b *bed.Bed) error {
+				if o.check {
+					return checkAll(ctx, b, o)
+				}
+				_, err := measureAll(ctx, b, o)
+				return err
+			})
 		},
 	}
 	o.flags(cmd.Flags())
@@ -83,22 +91,6 @@ func (o *options) flags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.check, "check", false, "a short run that is compared with the bounds; exit code 1 if one is broken")
 }
 
-// The rounds of a check, and of what is measured again because it broke a bound.
-const (
-	checkRounds = 31
-	againRounds = 41
-)
-
-// short is what --check measures: what the bounds are about, in under a minute.
-func (o *options) short(rounds int, bounds []bound) {
-	// Many short rounds rather than few long ones: a neighbour's burst spoils
-	// one of them, and the median leaves it out. And the shorter a round, the
-	// nearer a way is to the base that it is compared with.
-	o.rounds, o.duration = rounds, 60*time.Millisecond
-	o.delays, o.clients = []time.Duration{0, near}, []int{1, 16}
-	o.ways, o.bounds = boundWays(bounds), bounds
-}
-
 func (o *options) validate() error {
 	switch {
 	case o.rounds < 1 || o.duration < 0:
@@ -109,7 +101,7 @@ func (o *options) validate() error {
 		return errors.New("--clients must name at least one, and none below 1")
 	}
 	for _, kind := range o.kinds {
-		if !slices.Contains([]Kind{First, Replay, OneKey}, Kind(kind)) {
+		if !slices.Contains(kinds, Kind(kind)) {
 			return fmt.Errorf("--kinds: there is no kind %q", kind)
 		}
 	}
@@ -123,42 +115,15 @@ func (o *options) validate() error {
 	return nil
 }
 
-// execute measures, and writes the report to the command's output.
-func execute(cmd *cobra.Command, o options) error {
-	if err := o.validate(); err != nil {
-		return err
-	}
-	out := cmd.OutOrStdout()
-	logf := func(format string, args ...any) { fmt.Fprintf(cmd.ErrOrStderr(), "bench: "+format+"\n", args...) }
-	r, err := measureAll(cmd.Context(), o, logf)
+// measureAll measures, and writes the report.
+func measureAll(ctx context.Context, b *bed.Bed, o options) (*Report, error) {
+	r, err := measured(ctx, b, o)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	r.Write(out)
+	r.Write(b.Out)
 	if o.json != "" {
-		if err := measure.WriteJSON(o.json, r); err != nil {
-			return err
-		}
+		err = measure.WriteJSON(o.json, r)
 	}
-	if !o.check {
-		return nil
-	}
-	broken, err := check(out, allBounds, r)
-	if err != nil || len(broken) == 0 {
-		return err
-	}
-	fmt.Fprint(out, "A bound is broken. Measuring that once more, to tell a slow library from a busy machine.\n\n")
-	o.short(againRounds, broken)
-	again, err := measureAll(cmd.Context(), o, logf)
-	if err != nil {
-		return err
-	}
-	again.Write(out)
-	if broken, err = check(out, broken, r, again); err == nil && len(broken) > 0 {
-		err = fmt.Errorf(`bounds are broken: %s
-Run it again on a machine with nothing else to do. If it stays, find what made the library
-slower (git bisect run make bench-check); a bound is moved only for a reason that its commit gives,
-in bench/internal/run/bounds.go`, broken)
-	}
-	return err
+	return r, err
 }

@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -9,7 +10,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tooldedup/dedup/bench/internal/bed"
+	"github.com/tooldedup/dedup/bench/internal/measure"
 	"github.com/tooldedup/dedup/bench/internal/way"
+	"github.com/tooldedup/dedup/internal/faultproxy"
 )
 
 // counts say over how many operations costs are counted.
@@ -22,69 +25,114 @@ type counts struct {
 	warm int
 }
 
-// count counts what one call of a way costs: round trips, WAL, flushes and
-// allocations, of replays too where the way has them. One client makes the calls, directly and with
+// count seeds a site with so many calls, and counts what one call of its way costs: bytes, round trips, WAL,
+// flushes and allocations, of replays too where the way has them. One client makes the calls, directly and with
 // nothing else running, so that these are counts and hardly measurements. The trips of some operations are
 // counted each by itself; everything else is averaged over others.
-func count(ctx context.Context, b *bed.Bed, s *bed.Site, n counts) ([]Cost, error) {
-	kinds := []Kind{First}
-	if s.Way.Replays {
-		kinds = append(kinds, Replay)
+func count(ctx context.Context, b *bed.Bed, s *bed.Site, seeds int, n counts) (costs []Cost, err error) {
+	empty, err := stored(ctx, s.Pools)
+	if err != nil {
+		return nil, err
 	}
-	var costs []Cost
-	for _, kind := range kinds {
-		c := Cost{Way: s.Way.Name, Kind: kind}
-		if err := countTrips(ctx, s, n.trips, &c); err != nil {
-			return nil, fmt.Errorf("counting the round trips of %s: %w", s.Way.Name, err)
-		}
-		if err := countCalls(ctx, b, s, n, &c); err != nil {
+	if err := s.Seed(ctx, seeds); err != nil {
+		return nil, err
+	}
+	full, err := stored(ctx, s.Pools)
+	if err != nil {
+		return nil, err
+	}
+	first := Cost{Way: s.Way.Name, Kind: First, StoredBytes: float64(full-empty) / float64(len(s.Seeds))}
+	costs = []Cost{first}
+	if s.Way.Replays {
+		costs = append(costs, Cost{Way: s.Way.Name, Kind: Replay})
+	}
+	for i := range costs {
+		if err := errors.Join(costs[i].countTrips(ctx, b, s, n), costs[i].countCalls(ctx, b, s, n)); err != nil {
 			return nil, fmt.Errorf("counting the costs of %s: %w", s.Way.Name, err)
 		}
-		costs = append(costs, c)
 	}
 	return costs, nil
 }
 
-// keys returns the keys of n operations.
-func keys(s *bed.Site, kind Kind, n int) ([][]string, error) {
-	batch := s.Way.Batch
-	if kind == Replay && len(s.Seeds) < batch {
-		return nil, fmt.Errorf("there are %d seeds, and %d are replayed at a time", len(s.Seeds), batch)
-	}
-	operations := make([][]string, n)
-	for i := range operations {
-		if kind == First {
-			operations[i] = s.NewKeys()
-			continue
-		}
-		for at := range batch {
-			operations[i] = append(operations[i], s.Seeds[(i*batch+at)%len(s.Seeds)])
-		}
-	}
-	return operations, nil
-}
+// warmTrips is how many operations come before those that are counted: pgx
+// prepares a statement in a trip of its own when it meets it first.
+const warmTrips = 20
 
-func callAll(ctx context.Context, session *way.Session, operations [][]string) error {
-	for _, keys := range operations {
-		if err := session.Call(ctx, keys); err != nil {
+// countTrips counts round trips. For Postgres the fault proxy does:
+// it reads the protocol, and so takes for one trip what was sent as one
+// pipeline, into however many packets that was cut. Redis counts its commands, which are a trip each.
+// The median of single operations is taken, because a way may do something in the background now and
+// then.
+func (c *Cost) countTrips(ctx context.Context, b *bed.Bed, s *bed.Site, n counts) error {
+	env := s.Env(1)
+	var proxies []*faultproxy.Proxy
+	for i, url := range env.Postgres {
+		p, err := faultproxy.New(url)
+		if err != nil {
 			return err
 		}
+		defer p.Close()
+		proxies = append(proxies, p)
+		env.Postgres[i] = p.URL()
 	}
-	return nil
+	var redis *bed.Redis
+	if s.Way.NeedsRedis {
+		redis = b.Redis
+	}
+	next := keys(s, c.Kind, 1)
+	return s.Session(ctx, env, func(session *way.Session) error {
+		for range warmTrips {
+			if err := session.Call(ctx, next(0)); err != nil {
+				return err
+			}
+		}
+		var trips, commands []float64
+		for range n.trips {
+			before, err := redis.Commands(ctx)
+			if err != nil {
+				return err
+			}
+			for _, p := range proxies {
+				p.Reset()
+			}
+			if err := session.Call(ctx, next(0)); err != nil {
+				return err
+			}
+			made := 0
+			for _, p := range proxies {
+				made += p.Snapshot().RoundTrips
+			}
+			after, err := redis.Commands(ctx)
+			if err != nil {
+				return err
+			}
+			trips, commands = append(trips, float64(made)), append(commands, float64(after-before))
+		}
+		c.RoundTrips = measure.Median(trips) / float64(s.Way.Batch)
+		c.RedisRoundTrips = measure.Median(commands) / float64(s.Way.Batch)
+		return nil
+	})
 }
 
 // countCalls averages WAL, flushes and allocations.
-func countCalls(ctx context.Context, b *bed.Bed, s *bed.Site, n counts, c *Cost) error {
-	warm := (n.warm + s.Way.Batch - 1) / s.Way.Batch
-	operations, err := keys(s, c.Kind, warm+n.calls)
-	if err != nil {
-		return err
+func (c *Cost) countCalls(ctx context.Context, b *bed.Bed, s *bed.Site, n counts) error {
+	next := keys(s, c.Kind, 1)
+	// Keys are made before they are used, so that what they allocate is not counted.
+	operations := make([][]string, (n.warm+s.Way.Batch-1)/s.Way.Batch+n.calls)
+	for i := range operations {
+		operations[i] = next(0)
 	}
-	return s.Session(ctx, s.Env(1, bed.Line{}), func(session *way.Session) error {
-		if _, err := b.Admin.Exec(ctx, `CHECKPOINT`); err != nil {
-			return fmt.Errorf("making a checkpoint: %w", err)
+	warm, counted := operations[:len(operations)-n.calls], operations[len(operations)-n.calls:]
+	return s.Session(ctx, s.Env(1), func(session *way.Session) error {
+		callAll := func(operations [][]string) error {
+			for _, keys := range operations {
+				if err := session.Call(ctx, keys); err != nil {
+					return err
+				}
+			}
+			return nil
 		}
-		if err := callAll(ctx, session, operations[:warm]); err != nil {
+		if err := errors.Join(b.Checkpoint(ctx), callAll(warm)); err != nil {
 			return err
 		}
 		pools := slices.Concat(session.Pools, s.Pools, []*pgxpool.Pool{b.Admin})
@@ -95,7 +143,7 @@ func countCalls(ctx context.Context, b *bed.Bed, s *bed.Site, n counts, c *Cost)
 		var start, end runtime.MemStats
 		runtime.GC()
 		runtime.ReadMemStats(&start)
-		if err := callAll(ctx, session, operations[warm:]); err != nil {
+		if err := callAll(counted); err != nil {
 			return err
 		}
 		runtime.ReadMemStats(&end)
@@ -111,43 +159,4 @@ func countCalls(ctx context.Context, b *bed.Bed, s *bed.Site, n counts, c *Cost)
 		c.AllocBytes = float64(end.TotalAlloc-start.TotalAlloc) / calls
 		return nil
 	})
-}
-
-// A walState is how far the server's WAL has come.
-type walState struct{ bytes, images, flushes int64 }
-
-// readWAL reads it, including what idle backends have not reported yet.
-func readWAL(ctx context.Context, admin *pgxpool.Pool, pools []*pgxpool.Pool) (state walState, err error) {
-	for _, pool := range pools {
-		if err := flushStatistics(ctx, pool); err != nil {
-			return state, fmt.Errorf("flushing statistics, which takes PostgreSQL 15: %w", err)
-		}
-	}
-	var version int
-	if err := admin.QueryRow(ctx, `SELECT current_setting('server_version_num')::int`).Scan(&version); err != nil {
-		return state, fmt.Errorf("asking for the server's version: %w", err)
-	}
-	flushes := `(SELECT wal_sync FROM pg_stat_wal)`
-	if version >= 18_00_00 {
-		flushes = `(SELECT sum(fsyncs)::bigint FROM pg_stat_io WHERE object = 'wal')`
-	}
-	err = admin.QueryRow(ctx, `
-		SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint, (SELECT wal_fpi FROM pg_stat_wal), `+flushes,
-	).Scan(&state.bytes, &state.images, &state.flushes)
-	if err != nil {
-		return state, fmt.Errorf("reading the WAL's statistics, which takes PostgreSQL 15: %w", err)
-	}
-	return state, nil
-}
-
-// flushStatistics makes every idle connection of the pool report its statistics, which
-// it does once a second unless it is asked to.
-func flushStatistics(ctx context.Context, pool *pgxpool.Pool) error {
-	for _, conn := range pool.AcquireAllIdle(ctx) {
-		defer conn.Release()
-		if _, err := conn.Exec(ctx, `SELECT pg_stat_force_next_flush()`); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -3,9 +3,11 @@ package run
 import (
 	"bytes"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 
@@ -31,7 +33,7 @@ func TestDefaultsAndCheckAreValid(t *testing.T) {
 
 	o := flagged()
 	require.NoError(t, o.validate())
-	o.short(checkRounds, allBounds)
+	o.short()
 	require.NoError(t, o.validate())
 }
 
@@ -68,6 +70,9 @@ var trips = map[string][2]float64{
 	"accept":     {4},
 }
 
+// redisTrips are those with Redis.
+var redisTrips = map[string][2]float64{"redis": {4, 1}}
+
 // TestWays runs the ways whose trips are known: a first call has one effect, a replay has none.
 func TestWays(t *testing.T) {
 	t.Parallel()
@@ -91,14 +96,13 @@ func TestWays(t *testing.T) {
 			t.Cleanup(s.Close)
 
 			calls := 23 * w.Batch
-			require.NoError(t, s.Seed(t.Context(), calls))
-			require.Len(t, s.Seeds, calls)
-			require.NoError(t, s.Verify(t.Context()))
-			costs, err := count(t.Context(), b, s, counts{trips: 3, calls: 3})
+			costs, err := count(t.Context(), b, s, calls, counts{trips: 3, calls: 3})
 			require.NoError(t, err)
+			require.Len(t, s.Seeds, calls)
 			for i, c := range costs {
-				require.Equal(t, kinds[i].kind, c.Kind)
+				require.Equal(t, kinds[i], c.Kind)
 				require.Equal(t, want[i], c.RoundTrips, c.Kind)
+				require.Equal(t, redisTrips[w.Name][i], c.RedisRoundTrips, c.Kind)
 				require.Positive(t, c.Allocs)
 			}
 			require.Positive(t, costs[0].WALBytes)
@@ -115,13 +119,16 @@ func TestLongAllWays(t *testing.T) {
 		rounds: 1, delays: []time.Duration{0}, clients: []int{16}, to: way.Base, redisFolder: redisFolder,
 		minOps: 1, seeds: 16, counts: counts{trips: 1, calls: 1},
 	}
-	r, err := measureAll(t.Context(), o, t.Logf)
+	b, err := bed.Start(t.Context(), bed.Options{RedisFolder: redisFolder})
 	require.NoError(t, err)
-	require.Len(t, r.Ways, len(way.All()))
-	for _, w := range r.Ways {
-		first, ok := r.Cell(w.Name, First, 0, 16)
-		require.Equal(t, w.Skipped == "", ok, w.Name)
-		require.Equal(t, ok, first.Ops > 0, w.Name)
+	t.Cleanup(func() { require.NoError(t, b.Stop(t.Context())) })
+	b.Say = t.Logf
+	r, err := measured(t.Context(), b, o)
+	require.NoError(t, err)
+	for _, w := range way.All() {
+		skipped := w.NeedsRedis && b.Redis == nil
+		require.Equal(t, skipped, r.Cell(w.Name, First, Load{0, 16}).Calls == 0, w.Name)
+		require.Equal(t, skipped, len(r.Skipped) > 0 && strings.HasPrefix(r.Skipped[0], w.Name), w.Name)
 	}
 }
 
@@ -130,15 +137,47 @@ func sample(calls int, latencies ...time.Duration) measure.Sample {
 	return measure.Sample{Calls: calls, Elapsed: time.Second, Latencies: latencies}
 }
 
-func TestSummarize(t *testing.T) {
+func TestCompare(t *testing.T) {
 	t.Parallel()
 
 	// In the second round the machine was half as fast, which changes no ratio.
-	base := []measure.Sample{sample(1000), sample(500), sample(1000)}
-	samples := []measure.Sample{sample(800, 1, 2), sample(400, 9), sample(700, 3)}
+	base := measure.Rounds{sample(1000), sample(500), sample(1000)}
+	rounds := measure.Rounds{sample(800, 1, 2), sample(400, 9), sample(700, 3)}
 	require.Equal(t, Cell{
-		PerSecond: 700, P50: 2, P99: 9, Ops: 4, Ratio: 0.8, RatioLow: 0.7, RatioHigh: 0.8,
-	}, summarize(samples, base))
+		Latency: measure.Latency{Calls: 1900, PerSecond: 700, P50: 2, P99: 9}, Ratio: 0.8, RatioLow: 0.7, RatioHigh: 0.8,
+	}, compare(rounds, base))
+}
+
+// Each client replays calls of its own, whole batches of them; all replay the same one where one key is asked for.
+func TestKeys(t *testing.T) {
+	t.Parallel()
+
+	site := &bed.Site{Way: way.Way{Batch: 2}, Seeds: []string{"a", "b", "c", "d", "e", "f"}}
+	next := keys(site, Replay, 2)
+	require.Equal(t, [][]string{{"a", "b"}, {"d", "e"}, {"c", "d"}, {"a", "b"}}, [][]string{next(0), next(1), next(0), next(1)})
+	next = keys(site, OneKey, 2)
+	require.Equal(t, [][]string{{"a", "b"}, {"a", "b"}}, [][]string{next(0), next(0)})
+	next = keys(site, First, 2)
+	one, other := next(0), next(0)
+	require.NotEqual(t, one, other)
+}
+
+// Of all schemas, with indexes, without the effects.
+func TestStored(t *testing.T) {
+	t.Parallel()
+
+	pool := pgtest.NewEmpty(t).Pool(t)
+	_, err := pool.Exec(t.Context(), `
+		CREATE SCHEMA s;
+		CREATE TABLE s.large (id int PRIMARY KEY);
+		INSERT INTO s.large SELECT generate_series(1, 1000);
+		CREATE TABLE effects (id int);
+		INSERT INTO effects SELECT generate_series(1, 1000);
+		CREATE TABLE empty (id int)`)
+	require.NoError(t, err)
+	bytes, err := stored(t.Context(), []*pgxpool.Pool{pool})
+	require.NoError(t, err)
+	require.EqualValues(t, (5+5)*8192, bytes)
 }
 
 func TestWrite(t *testing.T) {
@@ -146,16 +185,13 @@ func TestWrite(t *testing.T) {
 
 	r := &Report{
 		Rounds: 3, Duration: 400 * time.Millisecond, To: "bare",
-		Lines: []Line{{}, {Delay: near, RoundTrip: 1190 * time.Microsecond}},
-		Ways: []Way{
-			{Name: "bare", Title: "bare transaction"}, {Name: "do", Title: "dedup.Do"},
-			{Name: "river", Skipped: "it was not there"},
-		},
+		Lines:   []Line{{}, {Delay: near, RoundTrip: 1190 * time.Microsecond}},
+		Skipped: []string{"river: it was not there"},
 		Cells: []Cell{
-			{Way: "bare", Kind: First, Delay: near, Clients: 16, PerSecond: 9000, Ratio: 1, RatioLow: 1, RatioHigh: 1},
+			{Way: "bare", Kind: First, Load: Load{near, 16}, Ratio: 1, RatioLow: 1, RatioHigh: 1},
 			{
-				Way: "do", Kind: First, Delay: near, Clients: 16, PerSecond: 8880.5, Processor: 98700,
-				Ratio: 0.987, RatioLow: 0.9, RatioHigh: 1.1, P50: 350 * time.Microsecond, P99: 15 * time.Millisecond,
+				Way: "do", Kind: First, Load: Load{near, 16}, Processor: 98700, Ratio: 0.987, RatioLow: 0.9, RatioHigh: 1.1,
+				Latency: measure.Latency{PerSecond: 8880.5, P50: 350 * time.Microsecond, P99: 15 * time.Millisecond},
 			},
 		},
 		Costs: []Cost{{

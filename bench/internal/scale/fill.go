@@ -2,14 +2,9 @@ package scale
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/base64"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/bench/internal/bed"
@@ -25,21 +20,26 @@ const (
 	RandomKeys  KeyKind = "random"  // as of any hash: anywhere
 )
 
-// newKey returns a key of the kind that was made at the given time, in the form
-// of dedup.NewKey, which makes its keys at the present only.
-func (k KeyKind) newKey(at time.Time) string {
-	random := make([]byte, 16)
-	_, _ = rand.Read(random) // never fails
-	key := base64.RawURLEncoding.EncodeToString(random)
+// timed is how long the part of a key is that orders it.
+const timed = len("ts1_000000000_")
+
+func (k KeyKind) newKey() string {
+	key := dedup.NewKey()
 	if k == RandomKeys {
-		return key
+		return key[timed:]
 	}
-	timed, err := dedup.TimedKey(at, key) //dedupvet:ignore a measured call is made once
-	if err != nil {
-		panic(err) // at is a time of this century
-	}
-	return timed
+	return key
 }
+
+// calls makes calls with new keys.
+func calls(session *way.Session, keys KeyKind) measure.Op {
+	return func(ctx context.Context, _ int) (int, error) {
+		return 1, session.Call(ctx, []string{keys.newKey()}) //dedupvet:ignore a measured call is made once
+	}
+}
+
+// warmCalls of a client prepare its statements.
+const warmCalls = 5
 
 // filling says what records to fill a table with.
 type filling struct {
@@ -53,57 +53,37 @@ type filling struct {
 	swept bool
 }
 
-const day = 24 * time.Hour
-
 // fresh are records as they stand a day after the first came in: none of them is due.
 func fresh(keys KeyKind, records int) filling {
 	return filling{keys: keys, records: records, from: 20 * time.Hour, to: time.Second, result: day, tombstone: 30 * day}
 }
 
 // filled makes a site of dedup.Do with a filled table, as autovacuum and a checkpoint would leave it.
-func (s stand) filled(ctx context.Context, f filling) (*bed.Site, error) {
-	site, err := s.Site(ctx, way.Do())
+func filled(ctx context.Context, b *bed.Bed, f filling) (*bed.Site, error) {
+	site, err := b.Site(ctx, way.Named("do"))
 	if err != nil {
 		return nil, err
 	}
 	began := time.Now()
-	specimen, err := takeSpecimen(ctx, site)
-	if err != nil {
-		return nil, err
-	}
-	if err := f.into(ctx, site, specimen); err != nil {
-		return nil, err
-	}
-	for _, statement := range []string{"VACUUM (ANALYZE) tool_dedup", "CHECKPOINT"} {
-		if _, err := site.Pools[0].Exec(ctx, statement); err != nil {
-			return nil, fmt.Errorf("%s: %w", statement, err)
-		}
-	}
-	s.say("filled %s records with %s keys in %s", measure.Text(f.records), f.keys, time.Since(began).Round(time.Millisecond))
-	return site, nil
-}
-
-// recordColumns are those that differ between the records of a filling, the result and its digests,
-// and what all have in common.
-var recordColumns = []string{
-	"key", "created_at", "expires_at", "forget_at", "result", "arg_digests", "scope", "tool", "fingerprint", "outcome",
-}
-
-// takeSpecimen makes a call, and takes the columns of its record out of the table.
-func takeSpecimen(ctx context.Context, site *bed.Site) ([]any, error) {
 	if err := site.Seed(ctx, 1); err != nil {
 		return nil, err
 	}
-	made := site.Seeds[len(site.Seeds)-1]
-	rows, _ := site.Pools[0].Query(ctx, "DELETE FROM tool_dedup WHERE key = $1 RETURNING "+strings.Join(recordColumns, ", "), made)
-	specimen, err := pgx.CollectExactlyOneRow(rows, func(row pgx.CollectableRow) ([]any, error) { return row.Values() })
-	if err != nil {
-		return nil, fmt.Errorf("taking the record to copy: %w", err)
+	for _, sql := range []string{"CREATE TABLE specimen AS SELECT * FROM tool_dedup", "ANALYZE specimen", "TRUNCATE tool_dedup"} {
+		if _, err := site.Pools[0].Exec(ctx, sql); err != nil {
+			return nil, fmt.Errorf("taking the record to copy: %w", err)
+		}
 	}
-	return specimen, nil
+	if err := f.into(ctx, site); err != nil {
+		return nil, err
+	}
+	if _, err := site.Pools[0].Exec(ctx, "VACUUM (ANALYZE) tool_dedup"); err != nil {
+		return nil, fmt.Errorf("vacuuming: %w", err)
+	}
+	b.Say("filled %s records with %s keys in %s", measure.Text(f.records), f.keys, time.Since(began).Round(time.Millisecond))
+	return site, b.Checkpoint(ctx)
 }
 
-// Records are made and copied in chunks, each sorted by key. Random keys one by
+// Records are written in chunks, each sorted by key. Random keys one by
 // one would visit a cold page each, which takes hours. But one chunk would leave
 // the index's pages packed as no random inserts leave them; after forty they are
 // as full as they would be.
@@ -113,48 +93,48 @@ const (
 	mostChunk  = 500_000
 )
 
-// into fills the table by COPY, with the rows that the library would have
-// written. All carry the specimen's fingerprint and digests: neither is indexed or
-// compressed, so only their length matters.
-func (f filling) into(ctx context.Context, site *bed.Site, specimen []any) error {
+// fillSQL writes records as the library would have. All carry the specimen's fingerprint and digests: neither is
+// indexed or compressed, so only their length matters. Their keys have the form of dedup.NewKey; %s is the part that orders them.
+const fillSQL = `
+INSERT INTO tool_dedup (scope, tool, key, fingerprint, outcome, arg_digests, result, created_at, expires_at, forget_at)
+SELECT scope, tool,
+       (CASE WHEN $6 THEN %s ELSE '' END
+        || rtrim(translate(encode(uuid_send(gen_random_uuid()), 'base64'), '+/', '-_'), '=')) COLLATE "C" AS key,
+       fingerprint, outcome,
+       CASE WHEN NOT $7 THEN arg_digests END,
+       CASE WHEN NOT $7 THEN result END,
+       born, born + $8::interval, born + $8::interval + $9::interval
+  FROM specimen
+ CROSS JOIN generate_series($1::int, $2::int - 1) AS i
+ CROSS JOIN LATERAL (SELECT $3::timestamptz - $4::interval + i * $5::interval AS born) AS birth
+ CROSS JOIN LATERAL (SELECT floor(date_part('epoch', born) * 1000)::bigint AS ms) AS stamp
+ ORDER BY key`
+
+// timeSQL writes ms as dedup.TimedKey does: nine digits of five bits.
+func timeSQL() string {
+	digits := make([]string, 9)
+	for i := range digits {
+		digits[i] = fmt.Sprintf("substr('0123456789abcdefghijklmnopqrstuv', 1 + (ms >> %d & 31)::int, 1)", 5*(8-i))
+	}
+	return "'ts1_' || " + strings.Join(digits, " || ") + " || '_'"
+}
+
+// into fills the table.
+func (f filling) into(ctx context.Context, site *bed.Site) error {
 	var now time.Time
 	if err := site.Pools[0].QueryRow(ctx, "SELECT now()").Scan(&now); err != nil {
 		return err
 	}
-	common := slices.Clone(specimen[4:])
-	if f.swept {
-		common[0], common[1] = nil, nil
-	}
+	each := (f.from - f.to) / time.Duration(f.records)
 	size := min(max(f.records/fillChunks, leastChunk), mostChunk)
 	for done := 0; done < f.records; done += size {
-		chunk := f.chunk(now, done, min(done+size, f.records))
-		rows := pgx.CopyFromSlice(len(chunk), func(i int) ([]any, error) {
-			expires := chunk[i].born.Add(f.result)
-			return slices.Concat([]any{chunk[i].key, chunk[i].born, expires, expires.Add(f.tombstone)}, common), nil
-		})
-		if _, err := site.Pools[0].CopyFrom(ctx, pgx.Identifier{"tool_dedup"}, recordColumns, rows); err != nil {
-			return fmt.Errorf("copying records: %w", err)
+		_, err := site.Pools[0].Exec(ctx, fmt.Sprintf(fillSQL, timeSQL()), done, min(done+size, f.records), now, f.from, each,
+			f.keys == OrderedKeys, f.swept, f.result, f.tombstone)
+		if err != nil {
+			return fmt.Errorf("writing records: %w", err)
 		}
 	}
 	return nil
-}
-
-// keyed is what the records of a filling differ in.
-type keyed struct {
-	key  string
-	born time.Time
-}
-
-// chunk makes the records from index from up to index to.
-func (f filling) chunk(now time.Time, from, to int) []keyed {
-	chunk := make([]keyed, 0, to-from)
-	first, span := now.Add(-f.from), float64(f.from-f.to)
-	for i := from; i < to; i++ {
-		born := first.Add(time.Duration(span * float64(i) / float64(f.records))).Truncate(time.Microsecond)
-		chunk = append(chunk, keyed{f.keys.newKey(born), born})
-	}
-	slices.SortFunc(chunk, func(a, b keyed) int { return strings.Compare(a.key, b.key) })
-	return chunk
 }
 
 // Sizes are what a table of records takes on disk, in bytes.
@@ -173,20 +153,4 @@ func sizesOf(ctx context.Context, site *bed.Site) (s Sizes, err error) {
 		  FROM tool_dedup`).Scan(&s.Records, &s.Heap, &s.PrimaryKey, &s.DueIndex)
 	s.Total = s.Heap + s.PrimaryKey + s.DueIndex
 	return s, err
-}
-
-// calls makes calls with new keys.
-func calls(session *way.Session, keys KeyKind) measure.Op {
-	return func(ctx context.Context, _ int) (int, error) {
-		return 1, session.Call(ctx, []string{keys.newKey(time.Now())}) //dedupvet:ignore a measured call is made once
-	}
-}
-
-// warmCalls of a client prepare its statements.
-const warmCalls = 5
-
-// drive makes so many calls.
-func drive(ctx context.Context, clients, n int, op measure.Op) error {
-	_, err := measure.Load{Clients: clients, MinOps: n}.Run(ctx, op)
-	return err
 }

@@ -16,38 +16,33 @@ import (
 // and swept again when those may be forgotten. After each it waits until autovacuum,
 // with the settings of the table, has come by. A generation of real records lasts
 // for hours, so that it would have come.
-func (s stand) generations(ctx context.Context, o SweepOptions) (err error) {
+func generations(ctx context.Context, b *bed.Bed, o SweepOptions) (err error) {
 	for _, statement := range []string{
 		fmt.Sprintf("ALTER SYSTEM SET autovacuum_naptime = '%ds'", int(o.Naptime.Seconds())), "SELECT pg_reload_conf()",
 	} {
-		if _, err := s.Admin.Exec(ctx, statement); err != nil {
+		if _, err := b.Admin.Exec(ctx, statement); err != nil {
 			return fmt.Errorf("hastening autovacuum: %w", err)
 		}
 	}
-	site, err := s.filled(ctx, fresh(OrderedKeys, o.GenerationRecords))
+	site, err := filled(ctx, b, fresh(OrderedKeys, o.GenerationRecords))
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, site.Drop(ctx)) }()
-	specimen, err := takeSpecimen(ctx, site)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(s.out, "MB of table and indexes as generations of records come and go, beside %s records that stay.\n\n",
+	fmt.Fprintf(b.Out, "MB of table and indexes as generations of records come and go, beside %s records that stay.\n\n",
 		measure.Text(o.GenerationRecords))
-	t := measure.NewTable(s.out, "generation", "full", "swept", "vacuumed", "to the first, ≤ 1.5")
-	var first int64
-	megabytes := func(bytes int64) float64 { return float64(bytes) / 1e6 }
+	t := measure.NewTable(b.Out, "generation", "full", "swept", "vacuumed", "to the first, ≤ 1.5")
+	var first float64
 	for n := range o.Generations {
-		full, swept, after, err := generation(ctx, site, specimen, o)
+		megabytes, err := generation(ctx, site, o)
 		if err != nil {
 			return fmt.Errorf("generation %d: %w", n+1, err)
 		}
 		if n == 0 {
-			first = after
+			first = megabytes[2]
 		}
-		t.Row(n+1, megabytes(full), megabytes(swept), megabytes(after), ratio(after, first))
-		s.say("generation %d: %s records came and went", n+1, measure.Text(o.GenerationRecords))
+		t.Row(n+1, megabytes[0], megabytes[1], megabytes[2], megabytes[2]/first)
+		b.Say("generation %d: %s records came and went", n+1, measure.Text(o.GenerationRecords))
 	}
 	t.Flush()
 	return nil
@@ -55,39 +50,45 @@ func (s stand) generations(ctx context.Context, o SweepOptions) (err error) {
 
 // generation returns what the table takes when a generation of records has come, when
 // it has been swept away, and when its room has been given back.
-func generation(ctx context.Context, site *bed.Site, specimen []any, o SweepOptions) (full, swept, after int64, err error) {
+func generation(ctx context.Context, site *bed.Site, o SweepOptions) (megabytes [3]float64, err error) {
 	start := time.Now()
 	d, err := dedup.New(site.Pools[0], nil)
 	if err != nil {
-		return 0, 0, 0, err
+		return megabytes, err
 	}
-	taken := func(records int) int64 {
-		sizes, failed := sizesOf(ctx, site)
-		if failed == nil && sizes.Records != int64(records) {
-			failed = fmt.Errorf("the table has %d records, and not %d", sizes.Records, records)
-		}
-		err = errors.Join(err, failed)
-		return sizes.Total
+	sweep := func() error {
+		_, err := d.Sweep(ctx, &dedup.SweepOptions{Rest: o.Rest})
+		return err
 	}
 	// Spread over a second: those of one moment would all be one batch.
 	coming := filling{
 		keys: OrderedKeys, records: o.GenerationRecords, from: 2 * time.Second, to: time.Second,
 		result: time.Second, tombstone: o.Hold,
 	}
-	if err := coming.into(ctx, site, specimen); err != nil {
-		return 0, 0, 0, err
-	}
-	full = taken(2 * o.GenerationRecords)
-	for _, pause := range []time.Duration{o.Hold, 0} { // the results are swept, and then the tombstones
-		_, failed := d.Sweep(ctx, &dedup.SweepOptions{Rest: o.Rest})
-		if err = errors.Join(err, failed, measure.Wait(ctx, pause)); err != nil {
-			return 0, 0, 0, err
+	for _, do := range []func() error{
+		func() error { return coming.into(ctx, site) },
+		func() (err error) { megabytes[0], err = taken(ctx, site, 2*o.GenerationRecords); return err },
+		sweep, // of results
+		func() error { return measure.Wait(ctx, o.Hold) },
+		sweep, // of tombstones
+		func() (err error) { megabytes[1], err = taken(ctx, site, o.GenerationRecords); return err },
+		func() error { return awaitAutovacuum(ctx, site, start) },
+		func() (err error) { megabytes[2], err = taken(ctx, site, o.GenerationRecords); return err },
+	} {
+		if err := do(); err != nil {
+			return megabytes, err
 		}
 	}
-	swept = taken(o.GenerationRecords)
-	err = errors.Join(err, awaitAutovacuum(ctx, site, start))
-	after = taken(o.GenerationRecords)
-	return full, swept, after, err
+	return megabytes, nil
+}
+
+// taken is what the table takes on disk. It must have so many records.
+func taken(ctx context.Context, site *bed.Site, records int) (megabytes float64, err error) {
+	sizes, err := sizesOf(ctx, site)
+	if err == nil && sizes.Records != int64(records) {
+		err = fmt.Errorf("the table has %d records, and not %d", sizes.Records, records)
+	}
+	return float64(sizes.Total) / 1e6, err
 }
 
 const (

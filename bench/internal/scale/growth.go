@@ -17,11 +17,10 @@ import (
 // GrowthOptions say how the cost of a call is measured against the size of its
 // table.
 type GrowthOptions struct {
-	Sizes   []int     // records in the table, the smallest first
-	Clients []int     // callers at a time
-	Kinds   []KeyKind // of the keys
-	Rounds  int       // of each measurement; medians count
-	Calls   int       // of each way in each round
+	Sizes   []int // records in the table, the smallest first
+	Clients []int // callers at a time
+	Rounds  int   // of each measurement; medians count
+	Calls   int   // of each way in each round
 }
 
 // Growth is what first calls cost on tables of several sizes.
@@ -63,17 +62,13 @@ type GrowthTable struct {
 
 // GrowthCommand returns the command `growth`.
 func GrowthCommand() *cobra.Command {
-	return growthCommand(GrowthOptions{
-		Sizes: []int{10_000, 100_000, 1_000_000, 5_000_000, 20_000_000}, Clients: []int{1, 16},
-		Kinds: []KeyKind{OrderedKeys, RandomKeys}, Rounds: 5, Calls: 1_000,
-	})
-}
-
-func growthCommand(o GrowthOptions) *cobra.Command {
+	o := GrowthOptions{
+		Sizes: []int{10_000, 100_000, 1_000_000, 5_000_000, 20_000_000}, Clients: []int{1, 16}, Rounds: 5, Calls: 1_000,
+	}
 	cmd := &cobra.Command{
 		Use:   "growth",
 		Short: "Measure the cost of a call against the size of its table",
-		Long: `Fill tables by COPY with the records that the library would write, and measure
+		Long: `Fill tables with the records that the library would write, and measure
 first calls on them: time, WAL and room. Every size is measured in the same rounds
 as the bare transaction and as a table of the smallest size. The full form needs
 25 GB of disk, in the folder that TMPDIR names, and takes the time that it takes to
@@ -84,13 +79,13 @@ fill 26 million records twice.`,
 	cmd.Flags().IntSliceVar(&o.Sizes, "sizes", o.Sizes, "`records` in the tables")
 	cmd.Flags().IntVar(&o.Calls, "calls", o.Calls, "calls of each way in each round")
 	counts := func() []int { return append(slices.Clone(o.Sizes), len(o.Sizes), o.Calls) }
-	return command(cmd, counts, func(ctx context.Context, s stand) error {
+	return command(cmd, counts, func(ctx context.Context, b *bed.Bed) error {
 		slices.Sort(o.Sizes)
-		g, err := growth(ctx, s, o)
+		g, err := growth(ctx, b, o)
 		if err != nil {
 			return err
 		}
-		g.write(s.out)
+		g.write(b.Out)
 		if file == "" {
 			return nil
 		}
@@ -98,14 +93,14 @@ fill 26 million records twice.`,
 	})
 }
 
-func growth(ctx context.Context, s stand, o GrowthOptions) (g *Growth, err error) {
+func growth(ctx context.Context, b *bed.Bed, o GrowthOptions) (g *Growth, err error) {
 	g = &Growth{}
-	if g.Machine, err = s.Machine(ctx); err != nil {
+	if g.Machine, err = b.Machine(ctx); err != nil {
 		return nil, err
 	}
-	for _, keys := range o.Kinds {
+	for _, keys := range []KeyKind{OrderedKeys, RandomKeys} {
 		for _, size := range o.Sizes {
-			if err := g.measure(ctx, s, o, keys, size); err != nil {
+			if err := g.measure(ctx, b, o, keys, size); err != nil {
 				return nil, fmt.Errorf("%s records, %s keys: %w", measure.Text(size), keys, err)
 			}
 		}
@@ -115,13 +110,13 @@ func growth(ctx context.Context, s stand, o GrowthOptions) (g *Growth, err error
 
 // measure fills a table to the size and measures on it, right after a checkpoint,
 // letting no other come.
-func (g *Growth) measure(ctx context.Context, s stand, o GrowthOptions, keys KeyKind, size int) (err error) {
-	small, err := s.filled(ctx, fresh(keys, o.Sizes[0]))
+func (g *Growth) measure(ctx context.Context, b *bed.Bed, o GrowthOptions, keys KeyKind, size int) (err error) {
+	small, err := filled(ctx, b, fresh(keys, o.Sizes[0]))
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, small.Drop(ctx)) }()
-	grown, err := s.filled(ctx, fresh(keys, size)) // the last, since a filling ends with a checkpoint
+	grown, err := filled(ctx, b, fresh(keys, size)) // the last, since a filling ends with a checkpoint
 	if err != nil {
 		return err
 	}
@@ -149,12 +144,12 @@ func (g *Growth) measure(ctx context.Context, s stand, o GrowthOptions, keys Key
 // walPerCall measures what one client's calls write.
 func walPerCall(ctx context.Context, site *bed.Site, keys KeyKind, n int) (perCall float64, err error) {
 	const position = "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint"
-	err = site.Session(ctx, site.Env(1, bed.Line{}), func(session *way.Session) error {
+	err = site.Session(ctx, site.Env(1), func(session *way.Session) error {
 		var before, after int64
 		if err := site.Pools[0].QueryRow(ctx, position).Scan(&before); err != nil {
 			return err
 		}
-		if err := drive(ctx, 1, n, calls(session, keys)); err != nil {
+		if _, err := (measure.Load{Clients: 1, MinOps: n}).Run(ctx, calls(session, keys)); err != nil {
 			return err
 		}
 		err := site.Pools[0].QueryRow(ctx, position).Scan(&after)
@@ -168,10 +163,10 @@ func walPerCall(ctx context.Context, site *bed.Site, keys KeyKind, n int) (perCa
 func compare(ctx context.Context, o GrowthOptions, keys KeyKind, clients int, small, grown *bed.Site) (row GrowthRow, err error) {
 	var ops []measure.Op
 	for _, on := range []struct {
-		way  way.Way
+		way  string
 		site *bed.Site
-	}{{way.Bare(), grown}, {way.Do(), small}, {way.Do(), grown}} {
-		session, err := on.way.Open(ctx, on.site.Env(clients, bed.Line{}))
+	}{{way.Base, grown}, {"do", small}, {"do", grown}} {
+		session, err := way.Named(on.way).Open(ctx, on.site.Env(clients))
 		if err != nil {
 			return row, err
 		}
@@ -183,17 +178,10 @@ func compare(ctx context.Context, o GrowthOptions, keys KeyKind, clients int, sm
 	if err != nil {
 		return row, err
 	}
-	against := func(other []measure.Sample) float64 {
-		var ratios []float64
-		for round, call := range found[2] {
-			ratios = append(ratios, ratio(call.Latency().P50, other[round].Latency().P50))
-		}
-		return measure.Median(ratios)
-	}
+	bare, onSmall, call := found[0], found[1], found[2]
 	return GrowthRow{
-		Keys: keys, Clients: clients,
-		Bare: measure.Middle(found[0]), Small: measure.Middle(found[1]), Call: measure.Middle(found[2]),
-		ToSmall: against(found[1]), ToBare: against(found[0]),
+		Keys: keys, Clients: clients, Bare: bare.Latency(), Small: onSmall.Latency(), Call: call.Latency(),
+		ToSmall: measure.Median(call.Ratios(onSmall, measure.Sample.P50)), ToBare: measure.Median(call.Ratios(bare, measure.Sample.P50)),
 	}, nil
 }
 
@@ -211,8 +199,9 @@ func (g *Growth) write(w io.Writer) {
 	t = measure.NewTable(w, "keys", "records", "heap", "primary key", "due index", "total, ≤ 350",
 		"WAL after checkpoint", "warm, ordered ≤ 700")
 	for _, each := range g.Tables {
-		t.Row(each.Keys, each.Records, ratio(each.Heap, each.Records), ratio(each.PrimaryKey, each.Records),
-			ratio(each.DueIndex, each.Records), ratio(each.Total, each.Records), each.Fresh, each.Warm)
+		perRecord := func(bytes int64) float64 { return float64(bytes) / float64(each.Records) }
+		t.Row(each.Keys, each.Records, perRecord(each.Heap), perRecord(each.PrimaryKey), perRecord(each.DueIndex),
+			perRecord(each.Total), each.Fresh, each.Warm)
 	}
 	t.Flush()
 }

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
 	"github.com/tooldedup/dedup"
@@ -39,112 +39,69 @@ alone, and once beside the operations of a tool whose provider does not answer. 
 take effect once.`,
 	}
 	cmd.Flags().IntVar(&o.Backlog, "backlog", o.Backlog, "operations that are accepted at first")
-	return command(cmd, func() []int { return []int{o.Backlog} }, func(ctx context.Context, s stand) error { return outbox(ctx, s, o) })
+	counts := func() []int { return []int{o.Backlog} }
+	return command(cmd, counts, func(ctx context.Context, b *bed.Bed) error { return outboxes(ctx, b, o) })
 }
 
-func outbox(ctx context.Context, s stand, o RecoverOptions) error {
-	fmt.Fprintf(s.out, `
+func outboxes(ctx context.Context, b *bed.Bed, o RecoverOptions) error {
+	fmt.Fprintf(b.Out, `
 An outbox of one process with a pool of %d connections, and a provider that takes %s. The dead one has %d operations.
 
 `, o.Conns, o.Provider, o.Dead)
-	t := measure.NewTable(s.out, "beside a dead provider", "backlog", "a second, ≥ 200", "accepted later", "p50", "p99")
-	for _, dead := range []bool{false, true} {
-		s.say("an outbox of %d operations, beside a dead provider: %t", o.Backlog, dead)
-		backlog, later, err := s.outboxOf(ctx, o, dead)
+	t := measure.NewTable(b.Out, "beside a dead provider", "backlog", "a second, ≥ 200", "accepted later", "p50", "p99")
+	for _, dead := range []int{0, o.Dead} {
+		b.Say("an outbox of %d operations, beside %d of a dead provider", o.Backlog, dead)
+		backlog, later, err := recovered(ctx, b, o, dead)
 		if err != nil {
 			return err
 		}
-		t.Row(dead, backlog.Calls, int(backlog.PerSecond()), later.Calls, later.Latency().P50, later.Latency().P99)
+		t.Row(dead > 0, backlog.Calls, int(backlog.PerSecond()), later.Calls, later.Latency().P50, later.Latency().P99)
 	}
 	t.Flush()
 	return nil
 }
 
-// outboxOf makes an outbox, and returns how long it took to carry out the backlog, and how late each
+// recovered makes an outbox, and returns how long it took to carry out the backlog, and how late each
 // operation was that was accepted after that.
-func (s stand) outboxOf(ctx context.Context, o RecoverOptions, dead bool) (backlog, later measure.Sample, err error) {
-	site, err := s.Site(ctx, way.Do())
+func recovered(ctx context.Context, b *bed.Bed, o RecoverOptions, dead int) (backlog, later measure.Sample, err error) {
+	site, err := b.Site(ctx, way.Named("do"))
 	if err != nil {
 		return backlog, later, err
 	}
 	defer func() { err = errors.Join(err, site.Drop(ctx)) }()
-	pool, err := way.Pool(ctx, site.Env(1, bed.Line{}).Postgres, o.Conns)
+	pool, err := way.Pool(ctx, site.URL(), o.Conns)
 	if err != nil {
 		return backlog, later, err
 	}
 	defer pool.Close()
-	d, err := dedup.New(pool, nil)
+	box, err := newOutbox(pool, o)
 	if err != nil {
 		return backlog, later, err
 	}
-	tools, err := external.New(d, nil)
-	if err != nil {
+	if err := errors.Join(box.accept(ctx, box.silent, dead), box.accept(ctx, box.healthy, o.Backlog)); err != nil {
 		return backlog, later, err
 	}
-	done := make(chan intent, o.Backlog)
-	healthy, failed := external.Add(tools, intentTool("healthy", func(ctx context.Context, in intent) error {
-		if err := measure.Wait(ctx, o.Provider); err != nil {
-			return err
-		}
-		done <- in
-		return nil
-	}))
-	silent, err := external.Add(tools, intentTool("silent", func(ctx context.Context, _ intent) error {
-		<-ctx.Done()
-		return context.Cause(ctx)
-	}))
-	if err = errors.Join(failed, err); err != nil {
-		return backlog, later, err
-	}
-	accept := func(h *external.Handle[intent, intent], from, to int) error {
-		return d.BeginFunc(ctx, func(tx pgx.Tx) error {
-			for n := from; n < to; n++ {
-				in := intent{n, time.Now()}
-				if _, err := h.Accept(ctx, tx, dedup.Call{Scope: way.Scope, Key: fmt.Sprint(n)}, in); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-	}
-	if dead {
-		if err := accept(silent, 0, o.Dead); err != nil {
-			return backlog, later, err
-		}
-	}
-	if err := accept(healthy, 0, o.Backlog); err != nil {
-		return backlog, later, err
-	}
-
 	recovering, end := context.WithCancel(ctx)
-	var recovered sync.WaitGroup
-	recovered.Go(func() { _ = tools.Recover(recovering) }) // an error is that it is closed
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = box.tools.Recover(recovering) // ends with recovering
+	}()
 	defer func() {
 		end()
-		gone, cancel := context.WithCancel(ctx)
-		cancel() // the silent provider's attempts are not waited for
-		if closing := tools.Close(gone); !errors.Is(closing, context.Canceled) {
-			err = errors.Join(err, closing)
-		}
-		recovered.Wait()
+		_ = box.tools.Close(recovering) // the silent provider's attempts are not waited for
+		<-ended
 	}()
-	if backlog, err = await(ctx, done, o.Backlog); err != nil {
+	if backlog, err = box.await(ctx, o.Backlog); err != nil {
 		return backlog, later, err
 	}
-	n := int(o.Rate * o.Paced.Seconds())
-	accepted := make(chan error, 1)
-	go func() {
-		for i := range n {
-			if err := accept(healthy, o.Backlog+i, o.Backlog+i+1); err != nil {
-				accepted <- err
-				return
-			}
-			_ = measure.Wait(ctx, time.Duration(float64(time.Second)/o.Rate))
-		}
-		accepted <- nil
-	}()
-	later, err = await(ctx, done, n)
-	return backlog, later, errors.Join(err, <-accepted)
+	accepted, err := measure.Load{Rate: o.Rate, Clients: 1}.Beside(ctx, func() error { return measure.Wait(ctx, o.Paced) },
+		func(ctx context.Context, _ int) (int, error) { return 1, box.accept(ctx, box.healthy, 1) })
+	if err != nil {
+		return backlog, later, err
+	}
+	later, err = box.await(ctx, accepted.Calls)
+	return backlog, later, err
 }
 
 // intent is what an operation is to do, and when it was accepted.
@@ -153,24 +110,73 @@ type intent struct {
 	At time.Time `json:"at"`
 }
 
-func intentTool(name string, perform func(context.Context, intent) error) external.Tool[intent, intent] {
-	return external.Tool[intent, intent]{
-		Name: name, Ref: func(out intent) string { return fmt.Sprint(out.N) }, KeyKept: day,
-		Perform: func(ctx context.Context, _ external.Attempt, in intent) (intent, error) { return in, perform(ctx, in) },
-	}
+// effect is what was done, and how long after it was accepted.
+type effect struct {
+	n    int
+	late time.Duration
 }
 
-// await waits until n operations have taken effect, each once, and returns how long each took since it was accepted.
-func await(ctx context.Context, done <-chan intent, n int) (all measure.Sample, err error) {
-	seen := map[int]bool{}
-	for began := time.Now(); len(seen) < n; all.Elapsed = time.Since(began) {
-		select {
-		case in := <-done:
-			if seen[in.N] {
-				return all, fmt.Errorf("operation %d took effect twice", in.N)
+// outbox has a tool whose provider answers, and one whose provider does not.
+type outbox struct {
+	d               *dedup.Deduper
+	tools           *external.Tools
+	healthy, silent *external.Handle[intent, intent]
+	accepted        int
+	done            chan effect
+	seen            map[int]bool // what has taken effect
+}
+
+func newOutbox(pool *pgxpool.Pool, o RecoverOptions) (_ *outbox, err error) {
+	box := &outbox{done: make(chan effect, o.Backlog+int(o.Rate*o.Paced.Seconds())), seen: map[int]bool{}}
+	if box.d, err = dedup.New(pool, nil); err != nil {
+		return nil, err
+	}
+	if box.tools, err = external.New(box.d, nil); err != nil {
+		return nil, err
+	}
+	tool := external.Tool[intent, intent]{Ref: func(out intent) string { return fmt.Sprint(out.N) }, KeyKept: day}
+	tool.Name, tool.Perform = "healthy", func(ctx context.Context, _ external.Attempt, in intent) (intent, error) {
+		err := measure.Wait(ctx, o.Provider)
+		if err == nil {
+			box.done <- effect{in.N, time.Since(in.At)}
+		}
+		return in, err
+	}
+	if box.healthy, err = external.Add(box.tools, tool); err != nil {
+		return nil, err
+	}
+	tool.Name, tool.Perform = "silent", func(ctx context.Context, _ external.Attempt, in intent) (intent, error) {
+		<-ctx.Done()
+		return in, context.Cause(ctx)
+	}
+	box.silent, err = external.Add(box.tools, tool)
+	return box, err
+}
+
+// accept accepts so many operations in one transaction.
+func (o *outbox) accept(ctx context.Context, h *external.Handle[intent, intent], operations int) error {
+	return o.d.BeginFunc(ctx, func(tx pgx.Tx) error {
+		for range operations {
+			o.accepted++
+			in := intent{o.accepted, time.Now()}
+			if _, err := h.Accept(ctx, tx, dedup.Call{Scope: way.Scope, Key: fmt.Sprint(in.N)}, in); err != nil {
+				return err
 			}
-			seen[in.N] = true
-			all.Calls, all.Latencies = all.Calls+1, append(all.Latencies, time.Since(in.At))
+		}
+		return nil
+	})
+}
+
+// await waits until so many further operations have taken effect, each once.
+func (o *outbox) await(ctx context.Context, operations int) (all measure.Sample, err error) {
+	for began := time.Now(); all.Calls < operations; all.Elapsed = time.Since(began) {
+		select {
+		case e := <-o.done:
+			if o.seen[e.n] {
+				return all, fmt.Errorf("operation %d took effect twice", e.n)
+			}
+			o.seen[e.n] = true
+			all.Calls, all.Latencies = all.Calls+1, append(all.Latencies, e.late)
 		case <-ctx.Done():
 			return all, context.Cause(ctx)
 		}

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"io"
 	"path/filepath"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -26,13 +24,14 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // setup is a server to measure on, which keeps no promise to the disk: tests look at counts and
 // never at times.
-func setup(t *testing.T) (stand, *bytes.Buffer) {
+func setup(t *testing.T) (*bed.Bed, *bytes.Buffer) {
 	t.Helper()
 	b, err := bed.Start(t.Context(), bed.Options{Fast: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, b.Stop(t.Context())) })
 	var out bytes.Buffer
-	return stand{b, &out, t.Logf}, &out
+	b.Out, b.Say = &out, t.Logf
+	return b, &out
 }
 
 // A command line that is wrong is answered before a server is started.
@@ -62,15 +61,15 @@ func TestCommandWritesItsFile(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "growth.json")
 	var out bytes.Buffer
-	cmd := growthCommand(GrowthOptions{Clients: []int{1}, Kinds: []KeyKind{OrderedKeys}, Rounds: 1, Calls: 5})
-	cmd.SetArgs([]string{"--sizes", "100", "--json", file})
+	cmd := GrowthCommand()
+	cmd.SetArgs([]string{"--sizes", "100", "--calls", "5", "--json", file})
 	cmd.SetOut(&out)
 	cmd.SetErr(io.Discard)
 	require.NoError(t, cmd.ExecuteContext(t.Context()))
 
 	g, err := measure.ReadJSON[Growth](file)
 	require.NoError(t, err)
-	require.Len(t, g.Rows, 1)
+	require.Len(t, g.Rows, 4, "kinds of keys, numbers of clients")
 	require.NotEmpty(t, g.Machine.Source)
 	require.Equal(t, "on", g.Machine.Settings["fsync"])
 	require.Equal(t, "on", g.Machine.Settings["full_page_writes"])
@@ -78,28 +77,30 @@ func TestCommandWritesItsFile(t *testing.T) {
 	require.Contains(t, out.String(), "checkpoint_timeout 1h")
 }
 
-func TestKeysHaveTheFormOfNewKey(t *testing.T) {
+// The keys of a filled table have the form of those of calls.
+func TestKeysOfFilledTables(t *testing.T) {
 	t.Parallel()
-
-	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	const timed = `^ts1_[0-9a-v]{9}_[0-9A-Za-z_-]{22}$`
-	require.Regexp(t, timed, OrderedKeys.newKey(at))
-	require.Regexp(t, timed, dedup.NewKey())
-	require.Regexp(t, `^[0-9A-Za-z_-]{22}$`, RandomKeys.newKey(at))
-	require.Less(t, OrderedKeys.newKey(at), OrderedKeys.newKey(at.Add(time.Millisecond)))
-	require.Less(t, OrderedKeys.newKey(time.Now().Add(-time.Hour)), dedup.NewKey())
-}
-
-func TestChunksAreSortedAndSpread(t *testing.T) {
-	t.Parallel()
-
-	now := time.Now()
-	f := filling{keys: RandomKeys, records: 100, from: 100 * time.Second}
-	chunk := f.chunk(now, 50, 100)
-	require.Len(t, chunk, 50)
-	require.True(t, slices.IsSortedFunc(chunk, func(a, b keyed) int { return strings.Compare(a.key, b.key) }))
-	for _, one := range chunk {
-		require.WithinRange(t, one.born, now.Add(-50*time.Second-time.Millisecond), now)
+	b, _ := setup(t)
+	for kind, form := range map[KeyKind]string{OrderedKeys: `^ts1_[0-9a-v]{9}_[0-9A-Za-z_-]{22}$`, RandomKeys: `^[0-9A-Za-z_-]{22}$`} {
+		require.Regexp(t, form, kind.newKey())
+		site, err := filled(t.Context(), b, fresh(kind, 100))
+		require.NoError(t, err)
+		defer site.Close()
+		rows, _ := site.Pools[0].Query(t.Context(), "SELECT key, created_at FROM tool_dedup ORDER BY ctid")
+		var key, before string
+		var created time.Time
+		_, err = pgx.ForEachRow(rows, []any{&key, &created}, func() error {
+			require.Regexp(t, form, key)
+			require.Less(t, before, key, "a chunk is sorted")
+			before = key
+			if kind == OrderedKeys {
+				timedKey, err := dedup.TimedKey(created, key[timed:])
+				require.NoError(t, err)
+				require.Equal(t, timedKey, key, "ordered by when it was made")
+			}
+			return nil
+		})
+		require.NoError(t, err)
 	}
 }
 
@@ -107,8 +108,8 @@ func TestChunksAreSortedAndSpread(t *testing.T) {
 // and the library replays them.
 func TestFilledRecordsAreTheLibrarysOwn(t *testing.T) {
 	t.Parallel()
-	s, _ := setup(t)
-	site, err := s.filled(t.Context(), fresh(RandomKeys, 2500))
+	b, _ := setup(t)
+	site, err := filled(t.Context(), b, fresh(RandomKeys, 2500))
 	require.NoError(t, err)
 	defer site.Close()
 	sizes, err := sizesOf(t.Context(), site)
@@ -135,8 +136,8 @@ func TestFilledRecordsAreTheLibrarysOwn(t *testing.T) {
 	require.Equal(t, day, result.ExpiresAt.Sub(result.CreatedAt))
 
 	// A call of the library's own, whose effect has an id of as many digits.
-	require.NoError(t, site.Session(t.Context(), site.Env(1, bed.Line{}), func(session *way.Session) error {
-		return session.Call(t.Context(), []string{RandomKeys.newKey(time.Now())})
+	require.NoError(t, site.Session(t.Context(), site.Env(1), func(session *way.Session) error {
+		return session.Call(t.Context(), []string{RandomKeys.newKey()})
 	}))
 	var widths int
 	require.NoError(t, pool.QueryRow(t.Context(), `SELECT count(DISTINCT pg_column_size(t.*)) FROM tool_dedup t`).Scan(&widths))
@@ -145,9 +146,9 @@ func TestFilledRecordsAreTheLibrarysOwn(t *testing.T) {
 
 func TestLongGrowth(t *testing.T) {
 	t.Parallel()
-	s, out := setup(t)
-	o := GrowthOptions{Sizes: []int{200, 1000}, Clients: []int{1, 4}, Kinds: []KeyKind{OrderedKeys, RandomKeys}, Rounds: 3, Calls: 20}
-	g, err := growth(t.Context(), s, o)
+	b, out := setup(t)
+	o := GrowthOptions{Sizes: []int{200, 1000}, Clients: []int{1, 4}, Rounds: 3, Calls: 20}
+	g, err := growth(t.Context(), b, o)
 	require.NoError(t, err)
 
 	require.Len(t, g.Rows, 2*2*2, "kinds, sizes, clients")
@@ -163,7 +164,7 @@ func TestLongGrowth(t *testing.T) {
 	require.Len(t, g.Tables, 2*2)
 	for i, table := range g.Tables {
 		require.EqualValues(t, o.Sizes[i%2], table.Records)
-		require.Greater(t, ratio(table.Heap, table.Records), 150.0)
+		require.Greater(t, float64(table.Heap)/float64(table.Records), 150.0)
 		require.Greater(t, table.Warm, 300.0, "a row, two entries and a COMMIT")
 	}
 	g.write(out)
@@ -172,12 +173,12 @@ func TestLongGrowth(t *testing.T) {
 
 func TestLongSweep(t *testing.T) {
 	t.Parallel()
-	s, out := setup(t)
+	b, out := setup(t)
 	o := SweepOptions{Records: 2500, Rest: -1, Rate: 200, Clients: 2, Quiet: 200 * time.Millisecond}
-	require.NoError(t, sweep(t.Context(), s, o))
+	require.NoError(t, sweep(t.Context(), b, o))
 	require.Contains(t, out.String(), "tombstones")
 
-	perSecond, calls, err := s.sweepOf(t.Context(), o, expires, true)
+	perSecond, calls, err := sweepOf(t.Context(), b, o, expires, true)
 	require.NoError(t, err)
 	require.Positive(t, perSecond)
 	require.Positive(t, calls[0].Calls)
@@ -187,8 +188,8 @@ func TestLongSweep(t *testing.T) {
 // Nothing is reported for a sweep that left something behind or took what was not due.
 func TestSweepAllChecksTheCounts(t *testing.T) {
 	t.Parallel()
-	s, _ := setup(t)
-	site, err := s.filled(t.Context(), filling{keys: OrderedKeys, records: 100, from: 3 * day, to: 2 * day, result: day, tombstone: 30 * day})
+	b, _ := setup(t)
+	site, err := filled(t.Context(), b, filling{keys: OrderedKeys, records: 100, from: 3 * day, to: 2 * day, result: day, tombstone: 30 * day})
 	require.NoError(t, err)
 	defer site.Close()
 	_, err = sweepAll(t.Context(), site, SweepOptions{Records: 101}, expires)
@@ -199,9 +200,9 @@ func TestSweepAllChecksTheCounts(t *testing.T) {
 // It changes the settings of its server, and checks how many records the table has.
 func TestGenerations(t *testing.T) {
 	t.Parallel()
-	s, out := setup(t)
+	b, out := setup(t)
 	o := SweepOptions{Generations: 2, GenerationRecords: 1500, Hold: 300 * time.Millisecond, Naptime: time.Second}
-	require.NoError(t, s.generations(t.Context(), o))
+	require.NoError(t, generations(t.Context(), b, o))
 	require.Contains(t, out.String(), "generation")
 	require.Regexp(t, `\n +1 .*\n +2 .*\n`, out.String())
 }
@@ -210,9 +211,9 @@ func TestGenerations(t *testing.T) {
 // record.
 func TestLongOperate(t *testing.T) {
 	t.Parallel()
-	s, out := setup(t)
+	b, out := setup(t)
 	o := OperateOptions{Records: 50_000, Runs: 20}
-	all, err := operate(t.Context(), s, o)
+	all, err := operate(t.Context(), b, o)
 	require.NoError(t, err)
 	require.Len(t, all, 20)
 	for _, a := range all {
@@ -234,8 +235,8 @@ func TestLongOperate(t *testing.T) {
 
 func TestLongRecover(t *testing.T) {
 	t.Parallel()
-	s, out := setup(t)
+	b, out := setup(t)
 	o := RecoverOptions{Backlog: 100, Dead: 50, Provider: time.Millisecond, Conns: 4, Rate: 50, Paced: time.Second}
-	require.NoError(t, outbox(t.Context(), s, o))
+	require.NoError(t, outboxes(t.Context(), b, o))
 	require.Contains(t, out.String(), "The dead one has 50 operations")
 }

@@ -57,58 +57,59 @@ hours.`,
 	cmd.Flags().Float64Var(&o.Rest, "rest", 0,
 		"pause between two transactions of the sweep, as a multiple of the one before; 0 is the library's default, negative is none")
 	counts := func() []int { return []int{o.Records} }
-	return command(cmd, counts, func(ctx context.Context, s stand) error { return sweep(ctx, s, o) })
+	return command(cmd, counts, func(ctx context.Context, b *bed.Bed) error { return sweep(ctx, b, o) })
 }
 
-func sweep(ctx context.Context, s stand, o SweepOptions) error {
-	fmt.Fprint(s.out, "\nRecords a second, and what calls notice of it.\n\n")
-	t := measure.NewTable(s.out, "records that become", "records", "alone/s, ≥ 50,000", "under load/s, ≥ 50,000",
+func sweep(ctx context.Context, b *bed.Bed, o SweepOptions) error {
+	fmt.Fprint(b.Out, "\nRecords a second, and what calls notice of it.\n\n")
+	t := measure.NewTable(b.Out, "records that become", "records", "alone/s, ≥ 50,000", "under load/s, ≥ 50,000",
 		"calls during", "p50 quiet", "p50 during", "p99 before", "p99 after", "p99 quiet", "p99 during", "p99 ratio, ≤ 2")
 	for _, due := range []due{forgets, expires} {
-		alone, _, err := s.sweepOf(ctx, o, due, false)
+		alone, _, err := sweepOf(ctx, b, o, due, false)
 		if err != nil {
 			return fmt.Errorf("sweeping %s: %w", due, err)
 		}
-		loaded, calls, err := s.sweepOf(ctx, o, due, true)
+		loaded, calls, err := sweepOf(ctx, b, o, due, true)
 		if err != nil {
 			return fmt.Errorf("sweeping %s under load: %w", due, err)
 		}
 		// Before and after together: a table that has just been filled and vacuumed is
 		// quicker than it will ever be.
-		before, during, after, quiet := calls[0].Latency(), calls[1].Latency(), calls[2].Latency(), calls[0].And(calls[2]).Latency()
+		before, during, after := calls[0].Latency(), calls[1].Latency(), calls[2].Latency()
+		quiet := measure.Rounds{calls[0], calls[2]}.Latency()
 		t.Row(due, o.Records, int(alone), int(loaded), during.Calls, quiet.P50, during.P50,
-			before.P99, after.P99, quiet.P99, during.P99, ratio(during.P99, quiet.P99))
+			before.P99, after.P99, quiet.P99, during.P99, float64(during.P99)/float64(quiet.P99))
 	}
 	t.Flush()
 	if o.Generations == 0 {
 		return nil
 	}
-	return s.generations(ctx, o)
+	return generations(ctx, b, o)
 }
 
 // sweepOf measures a sweep of a new table in records a second. Under a load it returns that load's calls
 // before the sweep, beside it, and after it.
-func (s stand) sweepOf(ctx context.Context, o SweepOptions, due due, load bool) (perSecond float64, found [3]measure.Sample, err error) {
+func sweepOf(ctx context.Context, b *bed.Bed, o SweepOptions, due due, load bool) (perSecond float64, found [3]measure.Sample, err error) {
 	f := filling{keys: OrderedKeys, records: o.Records, from: 3 * day, to: 2 * day, result: day, tombstone: 30 * day}
 	if due == forgets {
 		f.from, f.to, f.swept = 33*day, 32*day, true
 	}
-	site, err := s.filled(ctx, f)
+	site, err := filled(ctx, b, f)
 	if err != nil {
 		return 0, found, err
 	}
 	defer func() { err = errors.Join(err, site.Drop(ctx)) }()
+	sweeping := func() (err error) { perSecond, err = sweepAll(ctx, site, o, due); return err }
 	if !load {
-		perSecond, err = sweepAll(ctx, site, o, due)
+		err = sweeping()
 		return perSecond, found, err
 	}
-	err = site.Session(ctx, site.Env(o.Clients, bed.Line{}), func(session *way.Session) (err error) {
+	err = site.Session(ctx, site.Env(o.Clients), func(session *way.Session) (err error) {
 		call := calls(session, OrderedKeys)
-		if err := drive(ctx, o.Clients, o.Clients*warmCalls, call); err != nil {
+		if _, err := (measure.Load{Clients: o.Clients, MinOps: o.Clients * warmCalls}).Run(ctx, call); err != nil {
 			return err
 		}
 		quiet := func() error { return measure.Wait(ctx, o.Quiet) }
-		sweeping := func() (err error) { perSecond, err = sweepAll(ctx, site, o, due); return err }
 		for i, work := range []func() error{quiet, sweeping, quiet} {
 			if found[i], err = (measure.Load{Rate: o.Rate, Clients: o.Clients}).Beside(ctx, work, call); err != nil {
 				return err

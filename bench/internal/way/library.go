@@ -2,15 +2,16 @@ package way
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/oteldedup"
 )
-
-// batchSize is how many calls a batch has.
-const batchSize = 100
 
 // call is the call with the key.
 func call(key string) dedup.Call {
@@ -22,59 +23,42 @@ func book(ref string) dedup.Effect[row] {
 	return func(ctx context.Context, tx pgx.Tx) (row, error) { return insert(ctx, tx, ref) }
 }
 
-// library is a way that calls the library with one key.
-func library(name, title string, make func(ctx context.Context, d *dedup.Deduper, key string) error) Way {
-	return Way{
-		Name: name, Title: title, Batch: 1, Replays: true, OneKey: true, Prepare: createRecords,
-		Open: withDeduper(func(ctx context.Context, d *dedup.Deduper, keys []string) error { return make(ctx, d, keys[0]) }),
+// library makes calls with a Deduper on the session's pool.
+func library(make func(ctx context.Context, d *dedup.Deduper, keys []string) error) connect {
+	return func(_ context.Context, s *Session) (caller, error) {
+		d, err := dedup.New(s.pool(), nil)
+		return func(ctx context.Context, keys []string) error { return make(ctx, d, keys) }, err
 	}
 }
 
-// Do is [dedup.Do].
-func Do() Way {
-	return library("do", "dedup.Do", func(ctx context.Context, d *dedup.Deduper, key string) error {
-		_, err := dedup.Do(ctx, d, call(key), book(key))
+func do(ctx context.Context, d *dedup.Deduper, keys []string) error {
+	_, err := dedup.Do(ctx, d, call(keys[0]), book(keys[0]))
+	return err
+}
+
+// doLookFirst takes one trip more for a first call, and one less for a replay.
+func doLookFirst(ctx context.Context, d *dedup.Deduper, keys []string) error {
+	c := call(keys[0])
+	c.LookFirst = true
+	_, err := dedup.Do(ctx, d, c, book(keys[0]))
+	return err
+}
+
+// doTx calls in a transaction of the caller's that holds nothing else.
+func doTx(ctx context.Context, d *dedup.Deduper, keys []string) error {
+	return pgx.BeginFunc(ctx, d.Pool(), func(tx pgx.Tx) error {
+		_, err := dedup.DoTx(ctx, d, tx, call(keys[0]), book(keys[0]))
 		return err
 	})
 }
 
-// DoLookFirst is [dedup.Do] with Call.LookFirst: one trip more for a first call,
-// and one less for a replay.
-func DoLookFirst() Way {
-	return library("look-first", "dedup.Do, LookFirst", func(ctx context.Context, d *dedup.Deduper, key string) error {
-		c := call(key)
-		c.LookFirst = true
-		_, err := dedup.Do(ctx, d, c, book(key))
-		return err
-	})
+// doStatement has effect and record in one statement.
+func doStatement(ctx context.Context, d *dedup.Deduper, keys []string) error {
+	_, err := dedup.DoStatement[row](ctx, d, call(keys[0]), dedup.SQL(effect, keys[0]))
+	return err
 }
 
-// DoTx is [dedup.DoTx] in a transaction of the caller's that holds nothing else.
-func DoTx() Way {
-	return library("dotx", "dedup.DoTx", func(ctx context.Context, d *dedup.Deduper, key string) error {
-		return pgx.BeginFunc(ctx, d.Pool(), func(tx pgx.Tx) error {
-			_, err := dedup.DoTx(ctx, d, tx, call(key), book(key))
-			return err
-		})
-	})
-}
-
-// DoStatement is [dedup.DoStatement]: effect and record are one statement.
-func DoStatement() Way {
-	return library("statement", "dedup.DoStatement", func(ctx context.Context, d *dedup.Deduper, key string) error {
-		_, err := dedup.DoStatement[row](ctx, d, call(key), dedup.SQL(effect, key))
-		return err
-	})
-}
-
-// DoBatch is [dedup.DoBatch]: many calls in one trip and one transaction.
-func DoBatch() Way {
-	return Way{
-		Name: "batch", Title: fmt.Sprintf("dedup.DoBatch of %d", batchSize), Batch: batchSize, Replays: true,
-		Prepare: createRecords, Open: withDeduper(doBatch),
-	}
-}
-
+// doBatch makes all calls in one trip and one transaction.
 func doBatch(ctx context.Context, d *dedup.Deduper, keys []string) error {
 	calls := func(yield func(dedup.StatementCall) bool) {
 		for _, key := range keys {
@@ -84,7 +68,7 @@ func doBatch(ctx context.Context, d *dedup.Deduper, keys []string) error {
 		}
 	}
 	answered := 0
-	for outcome := range dedup.DoBatch[row](ctx, d, calls, &dedup.BatchOptions{Size: batchSize}) {
+	for outcome := range dedup.DoBatch[row](ctx, d, calls, &dedup.BatchOptions{Size: len(keys)}) {
 		if outcome.Err != nil {
 			return fmt.Errorf("call %d of the batch: %w", outcome.Index, outcome.Err)
 		}
@@ -95,3 +79,29 @@ func doBatch(ctx context.Context, d *dedup.Deduper, keys []string) error {
 	}
 	return nil
 }
+
+// doOTel is do with oteldedup, and a part of the calls sampled. Spans are
+// batched for an exporter that drops them, and metrics wait for a reader that does not come.
+func doOTel(sampled float64) connect {
+	return func(_ context.Context, s *Session) (caller, error) {
+		sampler := sdktrace.ParentBased(sdktrace.TraceIDRatioBased(sampled))
+		traces := sdktrace.NewTracerProvider(sdktrace.WithSampler(sampler), sdktrace.WithBatcher(dropped{}))
+		metrics := sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader()))
+		s.atEnd(func() error {
+			ctx := context.Background()
+			return errors.Join(traces.Shutdown(ctx), metrics.Shutdown(ctx))
+		})
+		tracer, err := oteldedup.New(&oteldedup.Options{TracerProvider: traces, MeterProvider: metrics})
+		if err != nil {
+			return nil, err
+		}
+		d, err := dedup.New(s.pool(), &dedup.Options{Tracer: tracer})
+		return func(ctx context.Context, keys []string) error { return do(ctx, d, keys) }, err
+	}
+}
+
+// dropped is an exporter that drops what it gets.
+type dropped struct{}
+
+func (dropped) ExportSpans(context.Context, []sdktrace.ReadOnlySpan) error { return nil }
+func (dropped) Shutdown(context.Context) error                             { return nil }

@@ -20,36 +20,23 @@ const (
 // errLocked means that a twin is in flight.
 var errLocked = errors.New("a twin holds the lock")
 
-// Redis is the pattern with a lock and the results in Redis: GET the result, SET
+// redisLock is the pattern with a lock and the results in Redis: GET the result, SET
 // NX the lock, the transaction with the effect, SET the result, DEL the lock.
 // It is not safe: who dies between COMMIT and that SET has its effect repeated, and
 // so has who takes longer than the lock lasts.
-func Redis() Way {
-	return Way{
-		Name: "redis", Title: "Redis lock and result", Batch: 1, Replays: true, OneKey: true, NeedsRedis: true,
-		Open: onPool(func(ctx context.Context, env Env, pool *pgxpool.Pool) (caller, func() error, error) {
-			client := redis.NewClient(&redis.Options{
-				Addr: env.Redis, Dialer: env.DialRedis,
-				PoolSize: env.Clients + 2, MinIdleConns: env.Clients + 2,
-			})
-			err := client.Ping(ctx).Err()
-			if err != nil {
-				err = fmt.Errorf("connecting to Redis: %w", err)
-			}
-			return redisSession{pool, client}.call, client.Close, err
-		}),
+func redisLock(ctx context.Context, s *Session) (caller, error) {
+	client := redis.NewClient(&redis.Options{Addr: s.Redis, PoolSize: s.Clients + 2, MinIdleConns: s.Clients + 2})
+	s.atEnd(client.Close)
+	if err := client.Ping(ctx).Err(); err != nil {
+		return nil, fmt.Errorf("connecting to Redis: %w", err)
 	}
+	return func(ctx context.Context, keys []string) error { return callLocked(ctx, client, s.pool(), keys[0]) }, nil
 }
 
-type redisSession struct {
-	pool   *pgxpool.Pool
-	client *redis.Client
-}
-
-func (s redisSession) call(ctx context.Context, keys []string) error {
-	name := Scope + ":" + Tool + ":" + keys[0]
+func callLocked(ctx context.Context, client *redis.Client, pool *pgxpool.Pool, key string) error {
+	name := Scope + ":" + Tool + ":" + key
 	var r row
-	recorded, err := s.client.Get(ctx, name).Bytes()
+	recorded, err := client.Get(ctx, name).Bytes()
 	if err == nil {
 		return json.Unmarshal(recorded, &r)
 	}
@@ -58,14 +45,14 @@ func (s redisSession) call(ctx context.Context, keys []string) error {
 	}
 	// A careful client would put a token of its own into the lock and compare it
 	// before it deletes. That is left out, in Redis's favour.
-	if err := s.client.SetArgs(ctx, name+":lock", "1", redis.SetArgs{Mode: "NX", TTL: lockTTL}).Err(); err != nil {
+	if err := client.SetArgs(ctx, name+":lock", "1", redis.SetArgs{Mode: "NX", TTL: lockTTL}).Err(); err != nil {
 		if errors.Is(err, redis.Nil) {
 			return errLocked
 		}
 		return err
 	}
-	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) (err error) {
-		r, err = insert(ctx, tx, keys[0])
+	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) (err error) {
+		r, err = insert(ctx, tx, key)
 		return err
 	})
 	if err != nil {
@@ -75,8 +62,8 @@ func (s redisSession) call(ctx context.Context, keys []string) error {
 	if err != nil {
 		return err
 	}
-	if err := s.client.Set(ctx, name, result, resultTTL).Err(); err != nil {
+	if err := client.Set(ctx, name, result, resultTTL).Err(); err != nil {
 		return err
 	}
-	return s.client.Del(ctx, name+":lock").Err()
+	return client.Del(ctx, name+":lock").Err()
 }

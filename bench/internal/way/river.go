@@ -11,36 +11,31 @@ import (
 	"github.com/riverqueue/river/rivermigrate"
 )
 
-// River is a unique job that is inserted in the effect's transaction: who
+// riverUnique is a unique job that is inserted in the effect's transaction: who
 // inserts it has the effect, who finds it there has none. A replay learns that
 // the call was made, and not what it answered.
-func River() Way {
-	return Way{
-		Name: "river", Title: "River, unique job", Batch: 1, Replays: true, OneKey: true, Prepare: createJobs,
-		Open: withRiver(func(ctx context.Context, client *river.Client[pgx.Tx], tx pgx.Tx, key string) error {
-			unique := &river.InsertOpts{UniqueOpts: river.UniqueOpts{ByArgs: true}}
-			inserted, err := client.InsertTx(ctx, tx, bookArgs{Scope: Scope, Key: key}, unique)
+func riverUnique(_ context.Context, s *Session) (caller, error) {
+	unique := &river.InsertOpts{UniqueOpts: river.UniqueOpts{ByArgs: true}}
+	return insertJob(s, unique)
+}
+
+// riverJob is an outbox: a job that is inserted in the effect's transaction.
+func riverJob(_ context.Context, s *Session) (caller, error) { return insertJob(s, nil) }
+
+// insertJob makes calls that insert a job and have the effect, unless there is such a job.
+func insertJob(s *Session, opts *river.InsertOpts) (caller, error) {
+	// Without queues the client only inserts, and does nothing on its own.
+	client, err := river.NewClient(riverpgxv5.New(s.pool()), &river.Config{})
+	return func(ctx context.Context, keys []string) error {
+		return pgx.BeginFunc(ctx, s.pool(), func(tx pgx.Tx) error {
+			inserted, err := client.InsertTx(ctx, tx, bookArgs{Scope: Scope, Key: keys[0]}, opts)
 			if err != nil || inserted.UniqueSkippedAsDuplicate {
 				return err
 			}
-			_, err = insert(ctx, tx, key)
+			_, err = insert(ctx, tx, keys[0])
 			return err
-		}),
-	}
-}
-
-// RiverJob is an outbox: a job that is inserted in the effect's transaction.
-func RiverJob() Way {
-	return Way{
-		Name: "river-job", Title: "River, job", Batch: 1, Prepare: createJobs,
-		Open: withRiver(func(ctx context.Context, client *river.Client[pgx.Tx], tx pgx.Tx, key string) error {
-			if _, err := insert(ctx, tx, key); err != nil {
-				return err
-			}
-			_, err := client.InsertTx(ctx, tx, bookArgs{Scope: Scope, Key: key}, nil)
-			return err
-		}),
-	}
+		})
+	}, err
 }
 
 func createJobs(ctx context.Context, pool *pgxpool.Pool) error {
@@ -52,17 +47,6 @@ func createJobs(ctx context.Context, pool *pgxpool.Pool) error {
 		return fmt.Errorf("creating River's tables: %w", err)
 	}
 	return nil
-}
-
-// withRiver opens a session whose calls are transactions.
-func withRiver(in func(ctx context.Context, client *river.Client[pgx.Tx], tx pgx.Tx, key string) error) open {
-	return onPool(func(_ context.Context, _ Env, pool *pgxpool.Pool) (caller, func() error, error) {
-		// Without queues the client only inserts, and does nothing on its own.
-		client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{})
-		return func(ctx context.Context, keys []string) error {
-			return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error { return in(ctx, client, tx, keys[0]) })
-		}, nil, err
-	})
 }
 
 // bookArgs is the job. Its arguments are the call's identity.

@@ -4,78 +4,75 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
-
-	"github.com/tooldedup/dedup"
 )
+
+// An Env is what a way is run on.
+type Env struct {
+	// Postgres are the URLs of the way's databases: of that which has the effects, and
+	// of another one on the same server for ways that keep their records apart.
+	Postgres []string
+	// Redis is the address of a Redis server, empty where there is none.
+	Redis string
+	// Clients is how many call at the same time: a pool has that many
+	// connections and two to spare.
+	Clients int
+}
 
 // A Session is a way that is connected.
 type Session struct {
+	Env
 	// Call makes one call for each of the keys, Batch of them. A key that was
 	// used before is replayed, if the way can do that. It may be called from any goroutine.
 	Call caller
-	// Pools are the connections to Postgres, whose statistics may have to be flushed.
+	// Pools are the connections to Postgres, a pool for each database.
 	Pools []*pgxpool.Pool
 
-	end func() error // of what the way has beside the pools; nil for nothing
+	ends []func() error // of what the way has beside the pools
 }
 
-type caller func(ctx context.Context, keys []string) error
+type caller = func(ctx context.Context, keys []string) error
+
+// connect connects what a way needs beside the session's pools, and returns what makes its calls.
+type connect = func(ctx context.Context, s *Session) (caller, error)
+
+// Open connects the way.
+func (w Way) Open(ctx context.Context, env Env) (_ *Session, err error) {
+	s := &Session{Env: env}
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("%s: %w", w.Name, err), s.Close())
+		}
+	}()
+	for _, url := range env.Postgres {
+		pool, err := Pool(ctx, url, env.Clients+2)
+		if err != nil {
+			return nil, err
+		}
+		s.Pools = append(s.Pools, pool)
+	}
+	s.Call, err = w.connect(ctx, s)
+	return s, err
+}
+
+// pool leads to the database that has the effects.
+func (s *Session) pool() *pgxpool.Pool { return s.Pools[0] }
+
+// atEnd has end called when the session is closed, before its pools are.
+func (s *Session) atEnd(end func() error) { s.ends = append(s.ends, end) }
 
 // Close ends the session.
 func (s *Session) Close() (err error) {
-	if s.end != nil {
-		err = s.end()
+	for _, end := range slices.Backward(s.ends) {
+		err = errors.Join(err, end())
 	}
 	for _, pool := range s.Pools {
 		pool.Close()
 	}
 	return err
-}
-
-// connect adds a pool with a connection for each client and two to spare.
-func (s *Session) connect(ctx context.Context, url string, clients int) (*pgxpool.Pool, error) {
-	pool, err := Pool(ctx, url, clients+2)
-	if err == nil {
-		s.Pools = append(s.Pools, pool)
-	}
-	return pool, err
-}
-
-// open connects a way.
-type open = func(context.Context, Env) (*Session, error)
-
-// onPool opens a session with one pool. start may return, beside what makes calls, what is to end
-// before the pool is closed.
-func onPool(start func(context.Context, Env, *pgxpool.Pool) (caller, func() error, error)) open {
-	return func(ctx context.Context, env Env) (*Session, error) {
-		s := &Session{}
-		pool, err := s.connect(ctx, env.Postgres, env.Clients)
-		if err != nil {
-			return nil, err
-		}
-		if s.Call, s.end, err = start(ctx, env, pool); err != nil {
-			return nil, errors.Join(err, s.Close())
-		}
-		return s, nil
-	}
-}
-
-// withPool opens a session that needs nothing else.
-func withPool(call func(ctx context.Context, pool *pgxpool.Pool, key string) error) open {
-	return onPool(func(_ context.Context, _ Env, pool *pgxpool.Pool) (caller, func() error, error) {
-		return func(ctx context.Context, keys []string) error { return call(ctx, pool, keys[0]) }, nil, nil
-	})
-}
-
-// withDeduper opens a session of the library.
-func withDeduper(call func(ctx context.Context, d *dedup.Deduper, keys []string) error) open {
-	return onPool(func(_ context.Context, _ Env, pool *pgxpool.Pool) (caller, func() error, error) {
-		d, err := dedup.New(pool, nil)
-		return func(ctx context.Context, keys []string) error { return call(ctx, d, keys) }, nil, err
-	})
 }
 
 // Pool connects all connections of a pool at once, so that none is opened while
@@ -90,7 +87,7 @@ func Pool(ctx context.Context, url string, conns int) (*pgxpool.Pool, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connecting: %w", err)
 	}
-	acquired := make([]*pgxpool.Conn, 0, conns)
+	var acquired []*pgxpool.Conn
 	for len(acquired) < conns && err == nil {
 		var conn *pgxpool.Conn
 		if conn, err = pool.Acquire(ctx); err == nil {

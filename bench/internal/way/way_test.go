@@ -45,7 +45,7 @@ func start(t *testing.T) *bed.Bed {
 // good: the answer is ErrRestartTx, and the way runs its transaction again.
 func TestAcceptRestarts(t *testing.T) {
 	t.Parallel()
-	s, err := start(t).Site(t.Context(), way.ExternalAccept())
+	s, err := start(t).Site(t.Context(), way.Named("accept"))
 	require.NoError(t, err)
 	t.Cleanup(s.Close)
 	_, err = s.Pools[0].Exec(t.Context(), `
