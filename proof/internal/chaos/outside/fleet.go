@@ -87,7 +87,7 @@ func (w *worker) present() (*lab.Server, error) {
 			return w.process, nil
 		}
 		if exit, ok := errors.AsType[*exec.ExitError](w.process.Err()); !ok || exit.ExitCode() >= 0 { // no signal
-			return nil, fmt.Errorf("a worker ended by itself: %v", w.process.Err())
+			return nil, errors.Join(errors.New("a worker ended by itself"), w.process.Err())
 		}
 	}
 	started, err := lab.StartServer(process.Command{Args: []string{WorkerCommand}}, w.task)
