@@ -84,7 +84,11 @@ func TestLooksAreNoTwins(t *testing.T) {
 		f.untilWaitingInside(t, 2)
 		unblock()
 		require.NoError(t, receive(t, ctx, look).err)
-		require.NoError(t, again.Wait(ctx), "it has met the lock")
+		select {
+		case <-again.Applied():
+		case a := <-pending:
+			require.FailNow(t, "it has met the lock and has not looked again", "%v", a.err)
+		}
 		again.Release()
 		require.False(t, receive(t, ctx, pending).require(t).Replayed)
 		e.requireRuns(t, 1)
