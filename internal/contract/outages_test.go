@@ -131,6 +131,28 @@ func TestOutageEndsForLaterTwins(t *testing.T) {
 	require.Equal(t, 1, o.effects(t, "k"))
 }
 
+// A call whose own context ends takes nobody with it.
+func TestOutageCancelled(t *testing.T) {
+	t.Parallel()
+
+	ctx, o := newOutage(t, dedup.Options{Retry: quickRetry})
+	held := newGate()
+	o.dialing = func(ctx context.Context, _ int) error { return held.pass(ctx) }
+	d := o.cold(t)
+	calling, cancel := context.WithCancel(ctx)
+	defer cancel()
+	leader := start(calling, d, call("k"), effect("k"))
+	receive(t, ctx, held.entered)
+	follower := start(ctx, d, call("k"), effect("k"))
+	require.NoError(t, o.events.untilWaiting(ctx, 1, 0))
+	cancel()
+	require.ErrorIs(t, receive(t, ctx, leader).err, context.Canceled)
+	o.proxy.Refuse(false)
+	held.release()
+	require.False(t, receive(t, ctx, follower).require(t).Replayed)
+	require.Equal(t, 1, o.effects(t, "k"))
+}
+
 // The calls of a chunk have one budget of attempts between them.
 func TestOutageOfBatch(t *testing.T) {
 	t.Parallel()
