@@ -138,8 +138,11 @@ func (c *call) attemptIn(ctx context.Context) verdict {
 // unopenedIn is the error of an attempt that could not look at the identity.
 func (a *attempt) unopenedIn(err error) error {
 	a.on.Renew(err)
-	if wire.SQLState(err) == wire.CodePreparedMissing {
+	switch {
+	case wire.SQLState(err) == wire.CodePreparedMissing:
 		return restartTx(err) // a fresh transaction meets what is prepared anew
+	case wire.IsReadOnlyTx(err) && a.conn.PgConn().ParameterStatus("in_hot_standby") == "off":
+		return readOnlyTx(err) // of a claim; on a standby another server may take it
 	}
 	err = inTx(a.c.d.explained(hintPooler(err)))
 	if !a.c.seen.Marked && a.conn.PgConn().TxStatus() == 'E' {
