@@ -72,7 +72,7 @@ func (q question) ask(ctx context.Context, url string, o OperateOptions, keys []
 	sample, err := measure.Load{Clients: 1, MinOps: o.Runs}.Run(ctx, func(context.Context, int) (int, error) {
 		key := keys[run%len(keys)]
 		run++
-		cursor, err := json.Marshal(struct{ Key string }{key}) // as `dedup list --after` takes it
+		cursor, err := json.Marshal(struct{ List, Key string }{"records", key}) // as `dedup list --after` takes it
 		if err != nil {
 			return 0, err
 		}
