@@ -124,8 +124,8 @@ func startCall(ctx context.Context, d *Deduper, function string, from *Call) (co
 	return ctx, c
 }
 
-// check takes over what was asked, or returns what is wrong with it. Nothing is sent to the
-// database before this has passed.
+// check validates what the caller asked for and keeps it, or returns an ErrInvalid. Nothing is sent
+// to the database before this has passed.
 func (c *call) check(ctx context.Context, d *Deduper, from *Call) error {
 	if err := d.usable(ctx); err != nil {
 		return err
