@@ -132,6 +132,7 @@ func badResults() []badRow {
 	nothing.records, nothing.effects, nothing.replays = 1, 1, true
 	return []badRow{
 		returns("Channel", make(chan int), badResult("cannot be encoded")),
+		returns("NotUTF8", "a\xff", badResult("cannot be encoded")), // encoding/json would change it
 		returns("OversizedRaw", json.RawMessage(`"`+strings.Repeat("x", 1<<20)+`"`), badResult("Options.MaxResultBytes")),
 		returns("RawInvalid", json.RawMessage(`{"a":`), badResult("is not valid")),
 		returns("OneWay", oneWay{}, badResult("cannot be decoded", errOwn)),
