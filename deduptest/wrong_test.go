@@ -306,6 +306,10 @@ func commitUnchecked(ctx context.Context, try deduptest.Try) (any, error) {
 func twoConnections(ctx context.Context, try deduptest.Try) (answer any, err error) {
 	err = pgx.BeginFunc(ctx, try.Pool, func(tx pgx.Tx) error {
 		result, err := dedup.DoTx(ctx, try.Deduper, tx, callOf(try), func(ctx context.Context, tx pgx.Tx) (ticket, error) {
+			// It takes its time, so that its twins have all connections when it needs another one.
+			if _, err := tx.Exec(ctx, `SELECT pg_sleep(0.5)`); err != nil {
+				return ticket{}, err
+			}
 			if _, err := try.Pool.Exec(ctx, `SELECT 1`); err != nil {
 				return ticket{}, err
 			}
