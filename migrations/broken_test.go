@@ -32,7 +32,7 @@ func TestCheckBroken(t *testing.T) {
 
 func TestLongCheckBroken(t *testing.T) {
 	t.Parallel()
-	checkBroken(t, slices.Concat(brokenColumns(), brokenPartitions(), brokenCitus(), brokenLookalike(), brokenEffect(), brokenAudit()))
+	checkBroken(t, slices.Concat(brokenColumns(), brokenPartitions(), brokenCitus(), brokenEffect(), brokenAudit()))
 }
 
 func checkBroken(t *testing.T, all []broken) {

@@ -162,6 +162,18 @@ func TestCheckFindsThatOneMigrationIsPending(t *testing.T) {
 	require.NoError(t, migrations.Check(t.Context(), pool, nil))
 }
 
+// A database of an earlier release has applied migration 2, which is gone.
+func TestMigrationThatIsGone(t *testing.T) {
+	t.Parallel()
+
+	pool := pgtest.New(t).Pool(t)
+	exec(t, pool, `INSERT INTO tool_dedup_version (version_id, is_applied) VALUES (2, true)`)
+	applied, err := provider(t, pool).Up(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, applied)
+	require.NoError(t, migrations.Check(t.Context(), pool, nil))
+}
+
 // What goose has recorded of the migrations, and what is said of the rest.
 func TestCheckPendingMigrations(t *testing.T) {
 	t.Parallel()
@@ -194,9 +206,9 @@ func TestAdviceForATableThatWasDropped(t *testing.T) {
 
 	const recreate = "run `dedup migrate up --recreate`"
 	pool := pgtest.New(t).Pool(t)
-	exec(t, pool, `DROP TABLE tool_lookalike`)
+	exec(t, pool, `DROP TABLE tool_effect`)
 	found := problems(t, pool, nil)
-	require.Equal(t, []string{"lookalike_missing"}, names(found))
+	require.Equal(t, []string{"effect_missing"}, names(found))
 	require.Equal(t, recreate, found[0].Fix)
 
 	exec(t, pool, `DROP TABLE tool_dedup`)

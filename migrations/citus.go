@@ -11,8 +11,7 @@ import (
 // run on the coordinator after the migrations: tool_dedup and tool_effect are distributed by
 // scope, and the two tables that are not about one scope are added to Citus's metadata, so
 // that every node can write to them. What is placed already stays as it is, in a
-// distributed schema all of it. tool_lookalike is left alone: its guard needs locks that all
-// nodes share.
+// distributed schema all of it.
 //
 // The application's distributed tables must be co-located with tool_dedup. colocateWith names
 // one of them; where there is none yet it is empty, and they name tool_dedup in turn. Their

@@ -61,7 +61,6 @@ func Example() {
 	// applied 00001_orders.sql
 	// applied 00002_orders_paid.sql
 	// applied 00001_tool_dedup.sql
-	// applied 00002_tool_lookalike.sql
 	// applied 00003_tool_effect.sql
 	// applied 00004_tool_dedup_audit.sql
 	// applied 00005_tool_dedup_stat.sql
@@ -105,7 +104,7 @@ func exampleDatabase(ctx context.Context) (pool *pgxpool.Pool, done func()) {
 		log.Fatal(err)
 	}
 	// The project's databases come with the schema.
-	if _, err := pool.Exec(ctx, "DROP TABLE tool_dedup, tool_dedup_audit, tool_dedup_stat, tool_effect, tool_lookalike, tool_dedup_version"); err != nil {
+	if _, err := pool.Exec(ctx, "DROP TABLE tool_dedup, tool_dedup_audit, tool_dedup_stat, tool_effect, tool_dedup_version"); err != nil {
 		log.Fatal(err)
 	}
 	return pool, func() {

@@ -46,7 +46,7 @@ func TestEveryProblemIsPlanted(t *testing.T) {
 		"privileges_missing": true, "schema_usage_missing": true, migrations.ProblemRowSecurity: true, "read_only": true, "encoding_not_utf8": true,
 	}
 	for _, tc := range slices.Concat(brokenTables(), brokenConstraints(), brokenColumns(), brokenPartitions(), brokenCitus(),
-		brokenLookalike(), brokenEffect(), brokenAudit()) {
+		brokenEffect(), brokenAudit()) {
 		for _, name := range tc.want {
 			planted[name] = true
 		}
@@ -78,7 +78,7 @@ func problemNames(t *testing.T) (all []string) {
 			all = append(all, match[1])
 		}
 	}
-	for _, table := range []string{"lookalike", "effect", "audit", "stat"} {
+	for _, table := range []string{"effect", "audit", "stat"} {
 		all = append(all, table+"_missing", table+"_broken")
 	}
 	slices.Sort(all)

@@ -115,7 +115,7 @@ func TestExamineLetsBe(t *testing.T) {
 		"RuleOfDeletes":           `CREATE RULE r AS ON DELETE TO tool_dedup DO INSTEAD NOTHING`,
 		"UniqueIndex":             `CREATE UNIQUE INDEX ON tool_dedup (created_at)`,
 		"ColumnOfAnotherType":     `ALTER TABLE tool_dedup ALTER COLUMN result TYPE varchar(1000)`,
-		"NoLookalikes":            `DROP TABLE tool_lookalike`,
+		"NoAudit":                 `DROP TABLE tool_dedup_audit`,
 		"UnloggedTableOfChildren": `CREATE UNLOGGED TABLE child () INHERITS (tool_dedup)`,
 	} {
 		t.Run(name, func(t *testing.T) {

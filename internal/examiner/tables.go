@@ -51,16 +51,7 @@ func dedupTable() Table {
 // optionalTables are those that only some programs use. FindProblems cannot know which
 // programs those are.
 func optionalTables() []Table {
-	const refused = "earlier releases refuse calls of tools with a look-alike guard"
 	return []Table{{
-		Name: "tool_lookalike", Migrations: []int64{2},
-		columns: `
-			likeness bytea, key text COLLATE "C", at timestamp with time zone, until timestamp with time zone,
-			earlier_key text COLLATE "C" NULL, earlier_at timestamp with time zone NULL`,
-		key:     "likeness, key",
-		without: refused, otherKey: refused,
-		optional: "lookalike",
-	}, {
 		Name: "tool_effect", Migrations: []int64{3},
 		columns: `
 			scope text COLLATE "C", tool text COLLATE "C", key text COLLATE "C", state text COLLATE "C", fence bigint,

@@ -17,23 +17,22 @@ func TestUpDownUp(t *testing.T) {
 	t.Parallel()
 
 	b := setup(t)
-	require.Regexp(t, `^MIGRATION +STATE +APPLIED AT\n00001_tool_dedup.sql +pending +-\n00002_tool_lookalike.sql +pending +-\n00003_tool_effect.sql +pending +-\n00004_tool_dedup_audit.sql +pending +-\n00005_tool_dedup_stat.sql +pending +-\n$`, b.fine(t, "status"))
+	require.Regexp(t, `^MIGRATION +STATE +APPLIED AT\n00001_tool_dedup.sql +pending +-\n00003_tool_effect.sql +pending +-\n00004_tool_dedup_audit.sql +pending +-\n00005_tool_dedup_stat.sql +pending +-\n$`, b.fine(t, "status"))
 	require.Contains(t, b.fails(t, "check"), "table_missing")
 	require.Equal(t, "nothing to do: tool_dedup_version records no migration\n", b.fine(t, "down"))
 	require.Empty(t, b.relations(t), "looking leaves nothing behind")
 
 	for range 2 {
-		require.Regexp(t, `^applied 00001_tool_dedup.sql in \S+\napplied 00002_tool_lookalike.sql in \S+\napplied 00003_tool_effect.sql in \S+\napplied 00004_tool_dedup_audit.sql in \S+\napplied 00005_tool_dedup_stat.sql in \S+\n$`, b.fine(t, "up"))
+		require.Regexp(t, `^applied 00001_tool_dedup.sql in \S+\napplied 00003_tool_effect.sql in \S+\napplied 00004_tool_dedup_audit.sql in \S+\napplied 00005_tool_dedup_stat.sql in \S+\n$`, b.fine(t, "up"))
 		require.NoError(t, migrations.Check(t.Context(), b.pool, nil))
 		require.Equal(t, "nothing to do: all migrations are applied\n", b.fine(t, "up"))
 		require.Equal(t, "\"public\".\"tool_dedup\" is sound\n", b.fine(t, "check"))
-		require.Regexp(t, `00001_tool_dedup.sql +applied +\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\n00002_tool_lookalike.sql +applied +\d{4}`, b.fine(t, "status"))
+		require.Regexp(t, `00001_tool_dedup.sql +applied +\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\n00003_tool_effect.sql +applied +\d{4}`, b.fine(t, "status"))
 
 		require.Regexp(t, `^rolled back 00005_tool_dedup_stat.sql in`, b.fine(t, "down"))
 		require.Contains(t, b.fails(t, "check"), "migrations_pending")
 		require.Regexp(t, `^rolled back 00004_tool_dedup_audit.sql in`, b.fine(t, "down"))
 		require.Regexp(t, `^rolled back 00003_tool_effect.sql in`, b.fine(t, "down"))
-		require.Regexp(t, `^rolled back 00002_tool_lookalike.sql in`, b.fine(t, "down"))
 		require.Regexp(t, `^rolled back 00001_tool_dedup.sql in`, b.fine(t, "down"))
 		require.Equal(t, []string{"public.tool_dedup_version", "public.tool_dedup_version_pkey"}, b.relations(t))
 		require.Equal(t, "nothing to do: tool_dedup_version records no migration\n", b.fine(t, "down"))
@@ -46,7 +45,7 @@ func TestDownKeepsRecords(t *testing.T) {
 	b := setup(t)
 	toFirst := func() {
 		b.fine(t, "up")
-		for range 4 {
+		for range 3 {
 			b.fine(t, "down")
 		}
 	}
@@ -56,7 +55,7 @@ func TestDownKeepsRecords(t *testing.T) {
 	require.Contains(t, b.fails(t, "down"), "give --drop-records")
 	b.fine(t, "up")
 	require.NoError(t, migrations.Check(t.Context(), b.pool, nil))
-	for range 4 {
+	for range 3 {
 		b.fine(t, "down")
 	}
 	b.fine(t, "down", "--drop-records")
@@ -87,7 +86,7 @@ func TestDownKeepsOperations(t *testing.T) {
 func TestTableThatWasDropped(t *testing.T) {
 	t.Parallel()
 
-	for _, dropped := range [][]string{{"tool_lookalike"}, {"tool_dedup"}, {"tool_dedup", "tool_lookalike"}} {
+	for _, dropped := range [][]string{{"tool_effect"}, {"tool_dedup"}, {"tool_dedup", "tool_effect"}} {
 		t.Run(strings.Join(dropped, ","), func(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
@@ -143,7 +142,7 @@ func TestAtOnce(t *testing.T) {
 			require.Equal(t, exit.OK, got.code, got.errOut)
 		}
 		b.fine(t, "check")
-		b.exec(t, "DROP TABLE tool_dedup, tool_lookalike")
+		b.exec(t, "DROP TABLE tool_dedup, tool_effect")
 	}
 }
 
@@ -177,10 +176,10 @@ func TestSchema(t *testing.T) {
 	require.Equal(t, "\"My app\".\"tool_dedup\" is sound\n", b.fine(t, "check", "--schema", "My app"))
 	require.Contains(t, b.fails(t, "check"), "table_missing")
 	require.Contains(t, b.relations(t), `"My app".tool_dedup`)
-	b.exec(t, `DROP TABLE "My app".tool_lookalike`)
+	b.exec(t, `DROP TABLE "My app".tool_effect`)
 	b.fine(t, "up", "--recreate", "--schema", "My app")
 	b.fine(t, "check", "--schema", "My app")
-	for range 5 {
+	for range 4 {
 		b.fine(t, "down", "--schema", "My app")
 	}
 
