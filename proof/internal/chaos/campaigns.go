@@ -38,6 +38,7 @@ var campaigns = []campaign{
 	{"every-byte", "the connection cut behind every byte of a call, in each direction, exec mode and way to call", 0, 0, false, nil, everybyte.Run},
 	{"kill-process", "processes killed at random moments of their calls", 2_000, 30, false, nil, kill.Processes},
 	{"kill-server", "the server killed under load, and recovered", 100, 2, true, nil, kill.Servers},
+	{"pause-server", "the server paused under load, so that callers give up and call again while their transactions are open", 300, 3, true, nil, kill.Pauses},
 	{"failover", "the primary killed under load and its standby promoted, a synchronous one and an asynchronous one", 20, 1, true, nil, kill.Failovers},
 	{"history", "histories of concurrent callers under every fault, checked with Porcupine, and five planted bugs", 1_000_000, 2_500, false, nil, history.Run},
 	{"matrix", "isolation levels, lock and claim, exec modes, directly and through PgBouncer, on the servers of --bin-dir", 0, 0, false, nil, matrix.Run},

@@ -25,7 +25,8 @@ const long = `Try to break the promise, in one of these ways or in all of them:
 
 %s
 A server of its own is started, or the one is taken that DEDUP_DATABASE_URL
-names; kill-server, failover, secrets and external always have one of their own. Progress goes to standard error; standard output gets one line of JSON
+names; kill-server, pause-server, failover, secrets and external always have one
+of their own. Progress goes to standard error; standard output gets one line of JSON
 for each campaign. The exit code is 1 if a campaign failed: the promise was
 broken, nothing was tested, or the arm without dedup did not go wrong.`
 

@@ -41,7 +41,7 @@ func Failovers(ctx context.Context, l *lab.Lab, p lab.Params, s *lab.Score) erro
 	defer f.retire(context.WithoutCancel(ctx))
 	run := func(mode replication, times int, withDedup bool) (lab.Arm, error) {
 		f.mode = mode
-		return arm(ctx, p, f, string(mode)+" failover", times, 1, withDedup)
+		return arm(ctx, p, f, string(mode)+" failover", times, 1, twins, withDedup)
 	}
 	a, err := run(synchronous, p.Calls, true)
 	s.Enter(a)
@@ -101,7 +101,7 @@ func (f *failover) url(first, second string) string {
 }
 
 func (f *failover) places(ctx context.Context, url string, withDedup bool) ([]place, func(), error) {
-	return dial(ctx, url, withDedup)
+	return dial(ctx, url, atOnce, 0, caller(withDedup))
 }
 
 // die kills the primary in the middle of the load and promotes the standby. An asynchronous one is

@@ -1,5 +1,5 @@
 // Package kill has the campaigns that kill: the processes that call, in the middle of their calls, and
-// the server under load.
+// the server under load, which another one pauses.
 package kill
 
 import (
@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/proof/internal/lab"
@@ -22,6 +21,8 @@ const (
 	clients = 4
 	// atOnce is how many callers each place has. A client's pool has a connection for each.
 	atOnce = 4
+	// twins are how many callers call one key.
+	twins = 2
 	// controlShare is the control arm's share of the kills.
 	controlShare = 10
 )
@@ -43,7 +44,7 @@ type place struct {
 }
 
 // arm kills so many times, and settles the books after perLoad of them. It is told what a kill is.
-func arm(ctx context.Context, p lab.Params, v victim, kill string, kills, perLoad int, withDedup bool) (a lab.Arm, err error) {
+func arm(ctx context.Context, p lab.Params, v victim, kill string, kills, perLoad, perKey int, withDedup bool) (a lab.Arm, err error) {
 	ledger := lab.NewLedger()
 	for killed := 0; killed < kills; {
 		url, err := v.ready(ctx)
@@ -54,7 +55,7 @@ func arm(ctx context.Context, p lab.Params, v victim, kill string, kills, perLoa
 		if err != nil {
 			return a, err
 		}
-		calls, err := underLoad(ctx, places, ledger, func(ctx context.Context) error {
+		calls, err := underLoad(ctx, places, perKey, ledger, func(ctx context.Context) error {
 			for range min(perLoad, kills-killed) {
 				if err := v.die(ctx); err != nil {
 					return fmt.Errorf("%s %d: %w", kill, killed+1, err)
@@ -77,9 +78,9 @@ func arm(ctx context.Context, p lab.Params, v victim, kill string, kills, perLoa
 	return a, nil
 }
 
-// underLoad does something while callers call one key after the other, two of them each at about the
+// underLoad does something while callers call one key after the other, perKey of them each at about the
 // same time. When it is done, what has been begun is answered. calls are the tries.
-func underLoad(ctx context.Context, places []place, ledger *lab.Ledger, do func(context.Context) error) (calls int, err error) {
+func underLoad(ctx context.Context, places []place, perKey int, ledger *lab.Ledger, do func(context.Context) error) (calls int, err error) {
 	ctx, abandon := context.WithCancel(ctx)
 	defer abandon()
 	var done atomic.Bool
@@ -94,8 +95,8 @@ func underLoad(ctx context.Context, places []place, ledger *lab.Ledger, do func(
 		}
 		callers.Go(func() {
 			for n := 0; !done.Load() && ctx.Err() == nil; n++ {
-				// The key of callers 2 and 3 is one, and they have different places.
-				_ = ledger.Deliver(ctx, at.client, counted, fmt.Sprintf("%s-%d-%d", name, i/2, n)) // the ledger has it
+				// Twins have one key, such as callers 2 and 3, and different places.
+				_ = ledger.Deliver(ctx, at.client, counted, fmt.Sprintf("%s-%d-%d", name, i/perKey, n)) // the ledger has it
 			}
 		})
 	}
@@ -107,35 +108,48 @@ func underLoad(ctx context.Context, places []place, ledger *lab.Ledger, do func(
 	return int(tries.Load()), err
 }
 
+// settle settles the books when the server has no more connections of callers: what was given up may yet commit.
 func settle(ctx context.Context, url string, ledger *lab.Ledger) (lab.Tally, error) {
-	pool, err := pgxpool.New(ctx, url)
+	pool, err := lab.OwnPool(ctx, url)
 	if err != nil {
 		return lab.Tally{}, err
 	}
 	defer pool.Close()
+	err = lab.Insist(ctx, func(ctx context.Context, _ int) error {
+		var left int
+		err := pool.QueryRow(ctx, `SELECT count(*) FROM pg_stat_activity
+			WHERE datname = current_database() AND backend_type = 'client backend' AND application_name <> $1`, lab.OwnName).Scan(&left)
+		if err == nil && left > 0 {
+			err = fmt.Errorf("%d connections of callers are open", left)
+		}
+		return err
+	})
+	if err != nil {
+		return lab.Tally{}, err
+	}
 	return ledger.Settle(ctx, pool)
 }
 
-// dial opens clients of a database.
-func dial(ctx context.Context, url string, withDedup bool) (places []place, closePools func(), err error) {
+// dial opens clients of a database, with so many connections each and a limit or 0, which call in one way after the other.
+func dial(ctx context.Context, url string, conns int32, limit time.Duration, calls ...lab.Caller) (places []place, closePools func(), err error) {
 	closePools = func() {
 		for _, p := range places {
 			p.client.Pool.Close()
 		}
 	}
-	for range clients {
-		c, err := openClient(ctx, url)
+	for i := range clients {
+		c, err := openClient(ctx, url, conns, limit)
 		if err != nil {
 			closePools()
 			return nil, nil, err
 		}
-		places = append(places, place{c, caller(withDedup)})
+		places = append(places, place{c, calls[i%len(calls)]})
 	}
 	return places, closePools, nil
 }
 
-func openClient(ctx context.Context, url string) (*lab.Client, error) {
-	return lab.OpenClient(ctx, url, atOnce, pgx.QueryExecModeCacheStatement, &dedup.Options{Retry: lab.Retry(100 * time.Millisecond)})
+func openClient(ctx context.Context, url string, conns int32, limit time.Duration) (*lab.Client, error) {
+	return lab.OpenClient(ctx, url, conns, pgx.QueryExecModeCacheStatement, &dedup.Options{CommitTimeout: limit, Retry: lab.Retry(100 * time.Millisecond)})
 }
 
 func caller(withDedup bool) lab.Caller {

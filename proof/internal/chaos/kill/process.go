@@ -40,7 +40,7 @@ func Processes(ctx context.Context, l *lab.Lab, p lab.Params, s *lab.Score) erro
 		}
 		defer func() { _ = db.Drop(ctx) }()
 		f := &fleet{task: task{URL: db.URL, Dedup: withDedup}, rng: rand.New(rand.NewPCG(p.Seed, 2))}
-		a, err = arm(ctx, p, f, "SIGKILL", kills, processKills, withDedup)
+		a, err = arm(ctx, p, f, "SIGKILL", kills, processKills, twins, withDedup)
 		if withDedup {
 			s.Details["idle_kills"] = f.idle
 		}
@@ -58,7 +58,7 @@ type task struct {
 // until it is killed.
 func Work(ctx context.Context, in io.Reader, out io.Writer) error {
 	return lab.Serve(ctx, in, out, func(ctx context.Context, t task) (http.Handler, func(), error) {
-		c, err := openClient(ctx, t.URL)
+		c, err := openClient(ctx, t.URL, atOnce, 0)
 		if err != nil {
 			return nil, nil, err
 		}

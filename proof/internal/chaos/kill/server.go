@@ -32,7 +32,7 @@ func Servers(ctx context.Context, l *lab.Lab, p lab.Params, s *lab.Score) error 
 		defer func() { _ = db.Drop(ctx) }()
 		defer db.Pool.Reset() // its connections are dead
 		v := &server{db.URL, l.Server, rand.New(rand.NewPCG(p.Seed, 3))}
-		return arm(ctx, p, v, "SIGKILL of the server", kills, serverKills, withDedup)
+		return arm(ctx, p, v, "SIGKILL of the server", kills, serverKills, twins, withDedup)
 	})
 }
 
@@ -46,7 +46,7 @@ type server struct {
 func (s *server) ready(context.Context) (url string, err error) { return s.url, nil }
 
 func (s *server) places(ctx context.Context, url string, withDedup bool) ([]place, func(), error) {
-	return dial(ctx, url, withDedup)
+	return dial(ctx, url, atOnce, 0, caller(withDedup))
 }
 
 func (s *server) die(ctx context.Context) error {
