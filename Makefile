@@ -128,7 +128,8 @@ lint: ## Check formatting, vet, the house rules and the modules' files
 	@test -z "$$(gofmt -l .)" || { gofmt -l . ; echo "run gofmt -w on these"; exit 1; }
 	$(GO) vet $(PACKAGES)
 	@mkdir -p .cache && cp go.work.sum .cache/go.work.sum && $(GO) doc . >/dev/null && cmp go.work.sum .cache/go.work.sum || { echo "go doc changes go.work.sum: commit it as it is now"; exit 1; }
-	@for module in $(MODULES); do (cd $$module && $(GO) run $(GOLANGCI) run --allow-parallel-runners ./...) && GO="$(GO)" scripts/tidy -diff $$module || exit 1; done
+	$(GO) run $(GOLANGCI) run --allow-parallel-runners $(PACKAGES)
+	@GO="$(GO)" scripts/tidy -diff $(MODULES)
 
 .PHONY: tidy
 tidy: ## Tidy the go.mod and go.sum of every module
