@@ -17,14 +17,14 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/tooldedup/dedup/internal/pgserver"
 )
 
 // Install is the command that installs PgBouncer on Debian and Ubuntu.
@@ -86,7 +86,7 @@ func Start(ctx context.Context, upstreamURL string, settings ...string) (*Bounce
 	if err != nil {
 		return nil, err
 	}
-	account, err := unprivileged()
+	account, err := pgserver.Unprivileged()
 	if err != nil {
 		return nil, err
 	}
@@ -136,7 +136,7 @@ func (b *Bouncer) Stop() error {
 
 // configure writes the configuration: every database of the server, transaction
 // pooling, and few server connections, so that clients do change them.
-func (b *Bouncer) configure(upstreamURL string, account *user.User, settings []string) error {
+func (b *Bouncer) configure(upstreamURL string, account *pgserver.Account, settings []string) error {
 	server, err := pgx.ParseConfig(upstreamURL)
 	if err != nil {
 		return fmt.Errorf("pgbouncer: reading the server's URL: %w", err)
@@ -161,7 +161,7 @@ func (b *Bouncer) configure(upstreamURL string, account *user.User, settings []s
 	if err := os.WriteFile(b.config(), []byte(text), 0o600); err != nil {
 		return fmt.Errorf("pgbouncer: writing its configuration: %w", err)
 	}
-	return own(account, b.dir, b.config())
+	return account.Own(b.dir, b.config())
 }
 
 func (b *Bouncer) config() string { return filepath.Join(b.dir, "pgbouncer.ini") }
@@ -173,10 +173,10 @@ func (b *Bouncer) log() string {
 
 // launch starts the program under a shell that ends it when its input ends: it
 // does not outlive this process, however that ends.
-func (b *Bouncer) launch(program, libraries string, account *user.User) error {
+func (b *Bouncer) launch(program, libraries string, account *pgserver.Account) error {
 	args := []string{"-c", `"$@" & read _; kill -INT $!; wait`, "sh", program, "-q"}
 	if account != nil {
-		args = append(args, "-u", account.Username)
+		args = append(args, "-u", account.Name)
 	}
 	b.cmd = exec.Command("/bin/sh", append(args, b.config())...)
 	if libraries != "" {
@@ -220,35 +220,3 @@ func (b *Bouncer) awaitReady(ctx context.Context, upstreamURL string) error {
 
 // quoted is a value in a connection string of the configuration.
 func quoted(s string) string { return strings.ReplaceAll(s, "'", "''") }
-
-// unprivileged returns nil for an ordinary user, and for root the account to run
-// as: PgBouncer refuses to run as root.
-func unprivileged() (*user.User, error) {
-	if os.Geteuid() != 0 {
-		return nil, nil
-	}
-	for _, name := range []string{"postgres", "nobody"} {
-		if account, err := user.Lookup(name); err == nil {
-			return account, nil
-		}
-	}
-	return nil, errors.New("pgbouncer: it refuses to run as root, and there is no account postgres or nobody")
-}
-
-func own(account *user.User, paths ...string) error {
-	if account == nil {
-		return nil
-	}
-	uid, err1 := strconv.Atoi(account.Uid)
-	gid, err2 := strconv.Atoi(account.Gid)
-	err := errors.Join(err1, err2)
-	for _, path := range paths {
-		if err == nil {
-			err = os.Chown(path, uid, gid)
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("pgbouncer: giving its folder to %s: %w", account.Username, err)
-	}
-	return nil
-}

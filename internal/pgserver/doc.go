@@ -9,12 +9,12 @@
 //  4. server programs downloaded by github.com/fergusstrange/embedded-postgres.
 //
 // A way that is there but fails is passed over, and [Server.Source] says why.
-// Where none works the error is a [*NotFoundError] with one entry for each way.
+// Where none works the error lists each way: what was tried, and what would help.
 //
-// The servers of ways 3 and 4 are private: they listen on 127.0.0.1 only and trust
-// whoever connects there, keep their data in a temporary folder, and do not outlive
-// the process that started them, however that process ends (on Windows: if it
-// calls [Server.Stop]). What a killed process leaves in the temporary folder is
-// removed by the next start. PostgreSQL refuses to run as root, so for root they
-// run as the account "postgres" or, where there is none, "nobody".
+// The servers of ways 3 and 4 are private: they listen on 127.0.0.1 only, trust
+// whoever connects there, and keep their data in a temporary folder. A watchdog
+// ends them and removes the folder when the process that started them ends,
+// however it ends. PostgreSQL refuses to run as root, so for root they run as the
+// account "postgres" or, where there is none, "nobody". On Windows the package
+// does not compile: WSL runs it.
 package pgserver

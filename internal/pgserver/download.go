@@ -17,140 +17,90 @@ const (
 	mavenCentral    = "https://repo1.maven.org/maven2"
 	downloadVersion = embeddedpostgres.V17
 
-	// repositoryWait is how long the repository may take to answer at all.
-	repositoryWait = 5 * time.Second
+	// downloadWait bounds a download.
+	downloadWait = 5 * time.Minute
 )
 
-// fromDownload starts a private server from programs that embedded-postgres
-// downloads. They are downloaded once and kept in a cache folder.
-func fromDownload(ctx context.Context, opts *Options) (*Server, string, error) {
-	tried := fmt.Sprintf("PostgreSQL %s from %s", downloadVersion, opts.look.repository)
-	p, err := downloadedPrograms(ctx, &opts.look)
-	if err != nil {
-		return nil, tried, err
+// downloaded starts a private server from programs that embedded-postgres downloads from a Maven
+// repository. They are downloaded once and kept in the cache folder.
+func downloaded(repository, cache string) func(context.Context, *Options) (*Server, error) {
+	return func(ctx context.Context, opts *Options) (*Server, error) {
+		dir := filepath.Join(cache, string(downloadVersion))
+		p, err := readPrograms(ctx, filepath.Join(dir, "bin"))
+		if err != nil {
+			if err = download(ctx, repository, cache, dir); err == nil {
+				p, err = readPrograms(ctx, filepath.Join(dir, "bin"))
+			}
+		}
+		if err != nil {
+			return nil, fmt.Errorf("PostgreSQL %s from %s, kept in %s: %w", downloadVersion, repository, dir, err)
+		}
+		return startPrivate(ctx, p, opts)
 	}
-	server, err := startPrivate(ctx, p, opts)
-	return server, tried, err
 }
 
-// downloadedPrograms returns the programs in the cache folder, after downloading
-// them if they are not there.
-func downloadedPrograms(ctx context.Context, look *lookups) (programs, error) {
-	cache, err := look.cacheDir()
-	if err != nil {
-		return programs{}, fmt.Errorf("finding a cache folder: %w", err)
-	}
-	dir := filepath.Join(cache, string(downloadVersion))
-	if p, err := readPrograms(ctx, filepath.Join(dir, "bin")); err == nil {
-		return p, nil
-	}
-
-	if err := askRepository(ctx, look.repository); err != nil {
-		return programs{}, err
-	}
+// download downloads the programs into the folder dir of the cache. The library knows no context:
+// where ctx ends first, it is left to itself, and removes what it has made when it is done.
+func download(ctx context.Context, repository, cache, dir string) error {
 	if err := os.MkdirAll(cache, 0o755); err != nil {
-		return programs{}, fmt.Errorf("making the cache folder: %w", err)
+		return err
 	}
 	fresh, err := os.MkdirTemp(cache, "new-*")
 	if err != nil {
-		return programs{}, fmt.Errorf("making the cache folder: %w", err)
-	}
-	unpacked, err := unpack(ctx, look, fresh)
-	if err != nil {
-		return programs{}, err
-	}
-	// Another process may have been first; its programs are as good as ours.
-	err = errors.Join(os.Rename(unpacked, dir), os.RemoveAll(fresh))
-	p, readErr := readPrograms(ctx, filepath.Join(dir, "bin"))
-	if readErr != nil {
-		return programs{}, errors.Join(err, readErr)
-	}
-	return p, nil
-}
-
-// askRepository finds out quickly whether the repository can be reached, as the
-// library's download knows no time limit.
-func askRepository(ctx context.Context, repository string) error {
-	ctx, cancel := context.WithTimeout(ctx, repositoryWait)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodHead, repository+"/", nil)
-	if err != nil {
 		return err
 	}
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	defer transport.CloseIdleConnections()
-	resp, err := transport.RoundTrip(req)
-	if err != nil {
-		return fmt.Errorf("the repository cannot be reached: %w", err)
-	}
-	_ = resp.Body.Close() // any answer will do
-	return nil
-}
-
-// unpack downloads the archive, unpacks it below the folder fresh and returns
-// where. If it fails it removes fresh, if need be after it has returned: a
-// download that takes too long cannot be cancelled, only left to itself.
-func unpack(ctx context.Context, look *lookups, fresh string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, look.downloadWait)
+	ctx, cancel := context.WithTimeout(ctx, downloadWait)
 	defer cancel()
-
-	target := filepath.Join(fresh, "programs")
 	done := make(chan error, 1)
 	go func() {
-		err := runLibrary(look.repository, fresh, target)
-		if err != nil || ctx.Err() != nil {
-			_ = os.RemoveAll(fresh)
+		unpacked, err := unpack(repository, fresh)
+		if err == nil {
+			_ = os.Rename(unpacked, dir) // or another process was first, and its programs are as good
 		}
-		done <- err
+		done <- errors.Join(err, os.RemoveAll(fresh))
 	}()
 	select {
 	case err := <-done:
-		if err != nil {
-			return "", fmt.Errorf("downloading the programs: %w", err)
-		}
-		return target, nil
+		return err
 	case <-ctx.Done():
-		return "", fmt.Errorf("downloading the programs: %w", ctx.Err())
+		return ctx.Err()
 	}
 }
 
-// runLibrary has embedded-postgres download and unpack its archive into target.
+// unpack has embedded-postgres download and unpack its archive below the folder fresh, and returns where.
 // The library then runs initdb, with no way to stop in between, which fails for
 // root. We want the programs only, so initdb is made to refuse whoever runs it,
-// by an encoding that does not exist, and what counts is what lies in target.
-func runLibrary(repository, fresh, target string) error {
+// by an encoding that does not exist, and what counts is which programs are there.
+func unpack(repository, fresh string) (dir string, err error) {
 	port, err := freePort() // checked by the library, and not used
 	if err != nil {
-		return err
+		return "", err
 	}
+	dir = filepath.Join(fresh, "programs")
 	err = embeddedpostgres.NewDatabase(embeddedpostgres.DefaultConfig().
 		Version(downloadVersion).
 		BinaryRepositoryURL(repository).
 		CachePath(filepath.Join(fresh, "archive")).
-		BinariesPath(target).
+		BinariesPath(dir).
 		RuntimePath(filepath.Join(fresh, "runtime")).
 		Encoding("only-the-programs-are-wanted").
 		Port(uint32(port)).
 		Logger(io.Discard)).Start()
 	http.DefaultClient.CloseIdleConnections() // which the library used
-
 	for _, name := range []string{"initdb", "postgres"} {
-		if _, statErr := os.Stat(program(filepath.Join(target, "bin"), name)); statErr != nil {
-			return errors.Join(err, statErr)
+		if _, statErr := os.Stat(filepath.Join(dir, "bin", name)); statErr != nil {
+			return "", errors.Join(err, statErr)
 		}
 	}
-	return nil
+	return dir, nil
 }
 
 // programsCache returns the folder that keeps downloaded programs. For root it is
 // one that the server's account may enter, unlike root's home.
-func programsCache() (string, error) {
-	if os.Geteuid() == 0 {
-		return "/var/cache/dedup-postgres", nil
+func programsCache() string {
+	dir, err := os.UserCacheDir()
+	if err != nil || os.Geteuid() == 0 {
+		dir = "/var/cache"
 	}
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		return "", err
-	}
-	return filepath.Join(cache, "dedup-postgres"), nil
+	return filepath.Join(dir, "dedup-postgres")
 }

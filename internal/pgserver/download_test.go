@@ -1,5 +1,3 @@
-//go:build unix
-
 package pgserver
 
 import (
@@ -13,7 +11,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -51,16 +48,9 @@ func TestDownload(t *testing.T) {
 
 	url, downloads := repository(t)
 	cache := filepath.Join(publicDir(t), "cache")
-	opts := &Options{Private: true, look: lookups{
-		binDirs:    func() []string { return nil },
-		repository: url,
-		cacheDir:   func() (string, error) { return cache, nil },
-	}}
-
 	for range 2 { // the second finds the programs in the cache
-		server, err := Start(t.Context(), opts)
+		server, err := downloaded(url, cache)(t.Context(), &Options{})
 		require.NoError(t, err)
-		require.Equal(t, WayDownload, server.Way())
 		require.Contains(t, server.Source, filepath.Join(cache, string(downloadVersion), "bin"))
 		require.NoError(t, connectTo(t, server.URL).Ping(t.Context()))
 		require.NoError(t, server.Stop(t.Context()))
@@ -75,49 +65,33 @@ func TestDownload(t *testing.T) {
 func TestDownloadFails(t *testing.T) {
 	t.Parallel()
 
-	look := func(t *testing.T, repository string) *lookups {
-		cache := t.TempDir()
-		l := lookups{repository: repository, cacheDir: func() (string, error) { return cache, nil }}.withDefaults()
-		return &l
-	}
-	requireEmpty := func(t *testing.T, l *lookups) {
-		cache, _ := l.cacheDir()
-		entries, err := os.ReadDir(cache)
-		require.NoError(t, err)
-		require.Empty(t, entries)
-	}
-
-	t.Run("NoRepository", func(t *testing.T) {
-		t.Parallel()
-		l := look(t, "http://127.0.0.1:1")
-		_, err := downloadedPrograms(t.Context(), l)
-		require.ErrorContains(t, err, "the repository cannot be reached")
-		requireEmpty(t, l)
-	})
-
 	t.Run("NoArchive", func(t *testing.T) {
 		t.Parallel()
 		server := httptest.NewServer(http.NotFoundHandler())
 		t.Cleanup(server.Close)
-		l := look(t, server.URL)
-		_, err := downloadedPrograms(t.Context(), l)
+		cache := t.TempDir()
+		_, err := downloaded(server.URL, cache)(t.Context(), &Options{})
 		require.ErrorContains(t, err, "no version found matching "+string(downloadVersion))
-		requireEmpty(t, l)
+		entries, err := os.ReadDir(cache)
+		require.NoError(t, err)
+		require.Empty(t, entries)
 	})
 
 	t.Run("SilentRepository", func(t *testing.T) {
 		t.Parallel()
-		release := make(chan struct{})
-		server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-			if r.Method == http.MethodGet {
-				<-release
-			}
+		asked, release := make(chan struct{}), make(chan struct{})
+		server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+			close(asked)
+			<-release
 		}))
 		t.Cleanup(server.Close)
 		t.Cleanup(func() { close(release) })
-		l := look(t, server.URL)
-		l.downloadWait = time.Nanosecond // over before the repository is asked, which never answers
-		_, err := downloadedPrograms(t.Context(), l)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			<-asked
+			cancel()
+		}()
+		_, err := downloaded(server.URL, t.TempDir())(ctx, &Options{})
+		require.ErrorIs(t, err, context.Canceled)
 	})
 }

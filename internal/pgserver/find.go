@@ -2,10 +2,11 @@ package pgserver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
-	"time"
 )
 
 // A Way is one of the ways to a server, in words that fit into a message.
@@ -19,90 +20,62 @@ const (
 	WayDownload  Way = "downloaded programs"
 )
 
-// lookups is where the ways look. A nil or empty field means the real place.
-type lookups struct {
-	getenv       func(string) string // the environment
-	dockerHosts  func() []string     // addresses of Docker daemons, in order
-	dockerWait   time.Duration       // how long each daemon may take to answer
-	binDirs      func() []string     // folders that may hold server programs
-	repository   string              // Maven repository of the archives
-	downloadWait time.Duration       // how long a download may take
-	cacheDir     func() (string, error)
+// errAbsent marks a way that this machine does not offer, as against one that is
+// there and fails. [Server.Source] leaves such ways out.
+var errAbsent = errors.New("not available")
+
+// A way takes a server or starts one. Its error says what was tried, and fix what would help.
+type way struct {
+	name  Way
+	start func(context.Context, *Options) (*Server, error)
+	fix   string
 }
 
-// withDefaults fills in the real places.
-func (l lookups) withDefaults() lookups {
-	if l.getenv == nil {
-		l.getenv = os.Getenv
-	}
-	if l.dockerHosts == nil {
-		l.dockerHosts = dockerHosts
-	}
-	if l.dockerWait == 0 {
-		l.dockerWait = 2 * time.Second
-	}
-	if l.binDirs == nil {
-		l.binDirs = binDirs
-	}
-	if l.repository == "" {
-		l.repository = mavenCentral
-	}
-	if l.downloadWait == 0 {
-		l.downloadWait = 5 * time.Minute
-	}
-	if l.cacheDir == nil {
-		l.cacheDir = programsCache
-	}
-	return l
-}
-
-// find tries the ways in their order. A way returns what it tried in words, for
-// the message, beside its server or its error.
-func find(ctx context.Context, opts *Options) (*Server, error) {
-	type way struct {
-		name Way
-		try  func(context.Context, *Options) (*Server, string, error)
-		fix  string
+// waysTo returns the ways that the options allow.
+func waysTo(opts *Options) []way {
+	if opts.BinDir != "" {
+		dir, err := filepath.Abs(opts.BinDir)
+		if err != nil {
+			dir = opts.BinDir
+		}
+		return []way{{WayInstalled, installed([]string{dir}), "name a folder with the programs initdb and postgres of one version that the server's account may read"}}
 	}
 	ways := []way{
-		{WayURL, fromURL, "set DEDUP_DATABASE_URL=postgres://user:password@host:5432/postgres to a server where that user may create databases, for example the one of `docker compose up -d --wait`"},
-		{WayDocker, fromDocker, "start Docker, or set DOCKER_HOST to a daemon that runs, and let it pull " + Image},
-		{WayInstalled, fromInstalled, "install the PostgreSQL server programs, for example `apt-get install postgresql` or `brew install postgresql@17`, or put the folder with initdb and postgres on PATH"},
-		{WayDownload, fromDownload, "allow HTTPS to " + opts.look.repository + ", once: the programs are kept in a cache folder"},
+		{WayURL, named(os.Getenv(string(WayURL))), "set DEDUP_DATABASE_URL=postgres://user:password@host:5432/postgres to a server where that user may create databases, for example the one of `docker compose up -d --wait`"},
+		{WayDocker, container(dockerHosts()), "start Docker, or set DOCKER_HOST to a daemon that runs, and let it pull " + Image},
+		{WayInstalled, installed(binDirs()), "install the PostgreSQL server programs, for example `apt-get install postgresql` or `brew install postgresql@17`, or put the folder with initdb and postgres on PATH"},
+		{WayDownload, downloaded(mavenCentral, programsCache()), "allow HTTPS to " + mavenCentral + ", once: the programs are kept in a cache folder"},
 	}
-	switch {
-	case opts.BinDir != "":
-		ways = []way{{WayInstalled, fromBinDir, "name a folder with the programs initdb and postgres of one version that the server's account may read"}}
-	case opts.Private:
-		ways = ways[2:]
+	if opts.Private {
+		return ways[2:]
 	}
+	return ways
+}
 
-	var failed []Attempt
+// find tries the ways in their order.
+func find(ctx context.Context, ways []way, opts *Options) (*Server, error) {
+	var passedOver []string
+	failed := []error{errors.New("no PostgreSQL server found; any one of these would do:")}
 	for _, w := range ways {
-		server, tried, err := w.try(ctx, opts)
+		server, err := w.start(ctx, opts)
 		if err == nil {
-			server.way = w.name
-			server.Source += passedOver(failed)
+			server.Way = w.name
+			if len(passedOver) > 0 {
+				server.Source += " (" + strings.Join(passedOver, "; ") + ")"
+			}
+			if opts.Logf != nil {
+				opts.Logf("%s", server.Source)
+			}
 			return server, nil
 		}
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("finding a PostgreSQL server by %s: %w", w.name, err)
 		}
-		failed = append(failed, Attempt{Way: w.name, Tried: tried, Err: err, Fix: w.fix})
-	}
-	return nil, &NotFoundError{Attempts: failed}
-}
-
-// passedOver says on one line which ways were there and failed.
-func passedOver(failed []Attempt) string {
-	var reasons []string
-	for _, a := range failed {
-		if !a.absent() {
-			reasons = append(reasons, fmt.Sprintf("%s failed: %s", a.Way, firstLine(a.Err.Error())))
+		if !errors.Is(err, errAbsent) {
+			line, _, _ := strings.Cut(err.Error(), "\n")
+			passedOver = append(passedOver, fmt.Sprintf("%s failed: %s", w.name, strings.TrimSuffix(line, ":")))
 		}
+		failed = append(failed, fmt.Errorf("  %s: %w\n    fix: %s", w.name, err, w.fix))
 	}
-	if len(reasons) == 0 {
-		return ""
-	}
-	return " (" + strings.Join(reasons, "; ") + ")"
+	return nil, errors.Join(failed...)
 }

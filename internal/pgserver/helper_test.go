@@ -1,5 +1,3 @@
-//go:build unix
-
 package pgserver
 
 import (
@@ -11,8 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
-	"syscall"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -20,14 +16,12 @@ import (
 	"go.uber.org/goleak"
 )
 
-const (
-	helperMode = "PGSERVER_TEST_HELPER"     // makes the test binary a helper
-	helperPID  = "PGSERVER_TEST_HELPER_PID" // whom its watchdog watches over
-)
+// helperMode makes the test binary a helper.
+const helperMode = "PGSERVER_TEST_HELPER"
 
 func TestMain(m *testing.M) {
-	if mode := os.Getenv(helperMode); mode != "" {
-		help(mode)
+	if os.Getenv(helperMode) != "" {
+		help()
 		return
 	}
 	goleak.VerifyTestMain(m)
@@ -35,30 +29,17 @@ func TestMain(m *testing.M) {
 
 // helperReport is the line a helper writes when it is ready.
 type helperReport struct {
-	URL, Source, DataDir string
-	PID, UID             int
+	URL, DataDir string
+	UID          int
 }
 
-// help does what a helper process is for, reports, and waits for the end of its
-// input or for SIGKILL.
-func help(mode string) {
-	report := helperReport{UID: os.Getuid()}
-	switch mode {
-	case "server":
-		server, err := Start(context.Background(), &Options{Private: true})
-		exitOn(err)
-		defer func() { exitOn(server.Stop(context.Background())) }()
-		report.URL, report.Source = server.URL, server.Source
-		report.DataDir, report.PID = server.DataDir(), server.PID()
-	case "watchdog":
-		pid, err := strconv.Atoi(os.Getenv(helperPID))
-		exitOn(err)
-		release, err := startWatchdog(pid, &syscall.SysProcAttr{})
-		exitOn(err)
-		defer release()
-	}
-	exitOn(json.NewEncoder(os.Stdout).Encode(report))
+// help starts a server, reports, and waits for the end of its input or for SIGKILL.
+func help() {
+	server, err := Start(context.Background(), &Options{Private: true})
+	exitOn(err)
+	exitOn(json.NewEncoder(os.Stdout).Encode(helperReport{server.URL, server.DataDir(), os.Getuid()}))
 	_, _ = io.Copy(io.Discard, os.Stdin)
+	exitOn(server.Stop(context.Background()))
 }
 
 func exitOn(err error) {
@@ -76,20 +57,18 @@ type helper struct {
 }
 
 // startHelper starts a helper and waits until it is ready.
-func startHelper(t *testing.T, mode string, change func(*exec.Cmd)) *helper {
+func startHelper(t *testing.T, change func(*exec.Cmd)) *helper {
 	t.Helper()
 	binary, err := os.Executable()
 	require.NoError(t, err)
 	cmd := exec.CommandContext(t.Context(), binary)
-	cmd.Env = append(os.Environ(), helperMode+"="+mode)
+	cmd.Env = append(os.Environ(), helperMode+"=1")
 	cmd.Stderr = os.Stderr
 	stdin, err := cmd.StdinPipe()
 	require.NoError(t, err)
 	stdout, err := cmd.StdoutPipe()
 	require.NoError(t, err)
-	if change != nil {
-		change(cmd)
-	}
+	change(cmd)
 	require.NoError(t, cmd.Start())
 
 	h := &helper{cmd: cmd, stdin: stdin}
@@ -169,18 +148,4 @@ func installedDir(t *testing.T) string {
 	require.NoError(t, err)
 	require.NotEmpty(t, found, "these tests need installed PostgreSQL server programs")
 	return found[0].dir
-}
-
-// serverProcesses returns the postmaster and its children.
-func serverProcesses(t *testing.T, pid int) []processInfo {
-	t.Helper()
-	all, err := processes()
-	require.NoError(t, err)
-	var found []processInfo
-	for _, info := range all {
-		if info.pid == pid || info.parent == pid {
-			found = append(found, info)
-		}
-	}
-	return found
 }

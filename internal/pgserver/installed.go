@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,45 +18,25 @@ import (
 type programs struct {
 	dir     string
 	version string // "15.18", "17beta1"
-	order   []int  // the numbers of version, to sort by
 }
 
-// fromInstalled starts a private server from installed programs, newest first.
-func fromInstalled(ctx context.Context, opts *Options) (*Server, string, error) {
-	dirs := opts.look.binDirs()
-	found, err := findPrograms(ctx, dirs)
-	if len(found) == 0 {
-		return nil, "the folders " + strings.Join(dirs, ", "), errors.Join(err, fmt.Errorf("no folder has both initdb and postgres: %w", errAbsent))
-	}
-
-	var tried []string
-	errs := []error{err}
-	for _, p := range found {
-		server, err := startPrivate(ctx, p, opts)
-		if err == nil {
-			return server, "", nil
+// installed starts a private server from the programs in the folders, newest first.
+func installed(dirs []string) func(context.Context, *Options) (*Server, error) {
+	return func(ctx context.Context, opts *Options) (*Server, error) {
+		found, err := findPrograms(ctx, dirs)
+		if err == nil && len(found) == 0 {
+			err = fmt.Errorf("no folder has both initdb and postgres, of %s: %w", strings.Join(dirs, ", "), errAbsent)
 		}
-		tried = append(tried, p.dir)
-		errs = append(errs, fmt.Errorf("PostgreSQL %s from %s: %w", p.version, p.dir, err))
-		if ctx.Err() != nil {
-			break
+		errs := []error{err}
+		for _, p := range found {
+			server, err := startPrivate(ctx, p, opts)
+			if err == nil || ctx.Err() != nil {
+				return server, err
+			}
+			errs = append(errs, fmt.Errorf("PostgreSQL %s from %s: %w", p.version, p.dir, err))
 		}
+		return nil, errors.Join(errs...)
 	}
-	return nil, strings.Join(tried, ", "), errors.Join(errs...)
-}
-
-// fromBinDir starts a private server from [Options.BinDir].
-func fromBinDir(ctx context.Context, opts *Options) (*Server, string, error) {
-	dir, err := filepath.Abs(opts.BinDir)
-	if err != nil {
-		return nil, opts.BinDir, err
-	}
-	p, err := readPrograms(ctx, dir)
-	if err != nil {
-		return nil, dir, err
-	}
-	server, err := startPrivate(ctx, p, opts)
-	return server, dir, err
 }
 
 // binDirs returns the folders where server programs may be: those on PATH, then
@@ -78,7 +57,6 @@ func binDirs() []string {
 		"/Library/PostgreSQL/*/bin", // EDB's installer on macOS
 		"/opt/PostgreSQL/*/bin",
 		"/usr/local/pgsql/bin", // built from source
-		`C:\Program Files\PostgreSQL\*\bin`,
 	} {
 		matches, _ := filepath.Glob(pattern)
 		dirs = append(dirs, matches...)
@@ -88,85 +66,58 @@ func binDirs() []string {
 
 // findPrograms returns the complete folders among dirs, newest version first and
 // each once. Its error tells of folders that look complete and do not work.
-func findPrograms(ctx context.Context, dirs []string) ([]programs, error) {
-	var found []programs
-	var errs []error
-	seen := map[string]bool{}
+func findPrograms(ctx context.Context, dirs []string) (found []programs, err error) {
 	for _, dir := range dirs {
-		dir = resolve(dir)
-		if dir == "" || seen[dir] {
-			continue
+		p, readErr := readPrograms(ctx, dir)
+		switch {
+		case errors.Is(readErr, errAbsent):
+		case readErr != nil:
+			err = errors.Join(err, readErr)
+		case !slices.Contains(found, p):
+			found = append(found, p)
 		}
-		seen[dir] = true
-		p, err := readPrograms(ctx, dir)
-		if errors.Is(err, errAbsent) {
-			continue
-		}
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		found = append(found, p)
 	}
-	slices.SortStableFunc(found, func(a, b programs) int { return slices.Compare(b.order, a.order) })
-	return found, errors.Join(errs...)
+	slices.SortStableFunc(found, func(a, b programs) int { return compareVersions(b.version, a.version) })
+	return found, err
 }
 
-// resolve follows a link such as /usr/local/bin/postgres to the folder where the
-// program is. It returns "" for a folder without the program.
-func resolve(dir string) string {
-	if !filepath.IsAbs(dir) {
-		return ""
-	}
-	target, err := filepath.EvalSymlinks(program(dir, "postgres"))
-	if err != nil {
-		return ""
-	}
-	if _, err := os.Stat(program(filepath.Dir(target), "initdb")); err == nil {
-		return filepath.Dir(target)
-	}
-	return dir
-}
-
-// readPrograms asks the folder's postgres for its version. The error wraps
-// errAbsent if one of the programs is not there.
+// readPrograms asks the folder's postgres for its version. The error wraps errAbsent if one of
+// the programs is not there. A link such as /usr/local/bin/postgres leads to the folder of the program.
 func readPrograms(ctx context.Context, dir string) (programs, error) {
-	for _, name := range []string{"initdb", "postgres"} {
-		if _, err := os.Stat(program(dir, name)); err != nil {
-			return programs{}, fmt.Errorf("%w: %w", err, errAbsent)
-		}
+	postgres, err := filepath.EvalSymlinks(filepath.Join(dir, "postgres"))
+	if err != nil || !filepath.IsAbs(dir) {
+		return programs{}, errAbsent
+	}
+	if _, err := os.Stat(filepath.Join(filepath.Dir(postgres), "initdb")); err == nil {
+		dir = filepath.Dir(postgres)
+	} else if _, err := os.Stat(filepath.Join(dir, "initdb")); err != nil {
+		return programs{}, errAbsent
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, program(dir, "postgres"), "--version").CombinedOutput()
-	if err != nil {
-		return programs{}, fmt.Errorf("%s --version: %w: %s", program(dir, "postgres"), err, strings.TrimSpace(string(out)))
-	}
+	out, err := exec.CommandContext(ctx, filepath.Join(dir, "postgres"), "--version").CombinedOutput()
 	version := regexp.MustCompile(`\d+[\w.]*`).FindString(string(out))
-	if version == "" {
-		return programs{}, fmt.Errorf("%s --version: no version in %q", program(dir, "postgres"), out)
+	if err == nil && version == "" {
+		err = errors.New("no version")
 	}
-	return programs{dir: dir, version: version, order: versionOrder(version)}, nil
+	if err != nil {
+		return programs{}, fmt.Errorf("%s --version: %w: %s", filepath.Join(dir, "postgres"), err, strings.TrimSpace(string(out)))
+	}
+	return programs{dir: dir, version: version}, nil
 }
 
-// versionOrder returns the numbers of a version. The letters of a beta or a
-// release candidate count as -1, so that it sorts before the release.
-func versionOrder(version string) []int {
-	var order []int
-	for _, part := range regexp.MustCompile(`\d+|[a-z]+`).FindAllString(version, -1) {
-		n, err := strconv.Atoi(part)
-		if err != nil {
-			n = -1
+// compareVersions compares number by number. The letters of a beta or a release candidate count
+// as -1, so that it comes before the release.
+func compareVersions(a, b string) int {
+	numbers := func(version string) (order []int) {
+		for _, part := range regexp.MustCompile(`\d+|[a-z]+`).FindAllString(version, -1) {
+			n, err := strconv.Atoi(part)
+			if err != nil {
+				n = -1
+			}
+			order = append(order, n)
 		}
-		order = append(order, n)
+		return order
 	}
-	return order
-}
-
-// program returns the path of a program in a folder.
-func program(dir, name string) string {
-	if runtime.GOOS == "windows" {
-		name += ".exe"
-	}
-	return filepath.Join(dir, name)
+	return slices.Compare(numbers(a), numbers(b))
 }

@@ -1,5 +1,3 @@
-//go:build unix
-
 package pgserver
 
 import (
@@ -59,17 +57,12 @@ func TestAFolderThatFailsIsPassedOver(t *testing.T) {
 	writeProgram(t, newest, "initdb", "echo out of order >&2; exit 1")
 	writeProgram(t, newest, "postgres", "echo 'postgres (PostgreSQL) 99.1'")
 
-	opts := &Options{Private: true}
-	opts.look.binDirs = func() []string { return []string{newest, installedDir(t)} }
-	server, err := Start(t.Context(), opts)
+	server, err := installed([]string{newest, installedDir(t)})(t.Context(), &Options{})
 	require.NoError(t, err)
 	require.NoError(t, server.Stop(t.Context()))
 	require.NotContains(t, server.Source, "99.1 from")
 
-	opts.look.binDirs = func() []string { return []string{newest} }
-	opts.look.repository = "http://127.0.0.1:1"
-	opts.look.cacheDir = func() (string, error) { return newest, nil }
-	_, err = Start(t.Context(), opts)
+	_, err = installed([]string{newest})(t.Context(), &Options{})
 	require.ErrorContains(t, err, "PostgreSQL 99.1 from "+newest+": initdb: exit status 1")
 	require.ErrorContains(t, err, "out of order")
 }

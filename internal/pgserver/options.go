@@ -1,19 +1,13 @@
 package pgserver
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 )
 
-// DefaultMaxConnections is the number of connections a started server accepts
-// where [Options.MaxConnections] is 0.
-const DefaultMaxConnections = 300
-
 // Options says which server [Start] may take and how a server that it starts is
 // set up. The zero value, and nil, mean the defaults below. A server named by
-// DEDUP_DATABASE_URL is taken as it is: Durable, MaxConnections and Settings do
-// not reach it.
+// DEDUP_DATABASE_URL is taken as it is: Durable and Settings do not reach it.
 type Options struct {
 	// Logf is called once by a Start that succeeds, with the line that is also
 	// in [Server.Source]. Default: no log.
@@ -27,12 +21,9 @@ type Options struct {
 	// but not of the machine. synchronous_commit stays on either way.
 	Durable bool
 
-	// MaxConnections is the server's max_connections.
-	// Default: [DefaultMaxConnections].
-	MaxConnections int
-
 	// Settings are further settings of the server, by the names used in
-	// postgresql.conf. They win over everything above.
+	// postgresql.conf. They win over everything above, and over
+	// max_connections, which is 300 where they do not say.
 	Settings map[string]string
 
 	// Private skips DEDUP_DATABASE_URL and Docker, for callers who need
@@ -43,16 +34,11 @@ type Options struct {
 	// set no other way is tried, so that a matrix of versions cannot quietly
 	// run on another one. Default: all ways are tried.
 	BinDir string
-
-	look lookups // where the ways look; tests replace it
 }
 
-// settings returns the server's settings as sorted "name=value" pairs.
-func (o *Options) settings() []string {
-	merged := map[string]string{"max_connections": fmt.Sprint(DefaultMaxConnections)}
-	if o.MaxConnections > 0 {
-		merged["max_connections"] = fmt.Sprint(o.MaxConnections)
-	}
+// settings returns the server's settings as sorted arguments: "-c", "name=value".
+func (o *Options) settings() (args []string) {
+	merged := map[string]string{"max_connections": "300"}
 	if !o.Durable {
 		merged["fsync"] = "off"
 		merged["full_page_writes"] = "off"
@@ -60,10 +46,8 @@ func (o *Options) settings() []string {
 		merged["max_wal_size"] = "256MB" // memory, perhaps
 	}
 	maps.Copy(merged, o.Settings)
-
-	pairs := make([]string, 0, len(merged))
 	for _, name := range slices.Sorted(maps.Keys(merged)) {
-		pairs = append(pairs, name+"="+merged[name])
+		args = append(args, "-c", name+"="+merged[name])
 	}
-	return pairs
+	return args
 }

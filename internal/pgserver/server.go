@@ -2,8 +2,14 @@ package pgserver
 
 import (
 	"context"
+	"errors"
 	"sync"
 )
+
+// ErrNotPrivate is returned by [Server.Kill], [Server.Restart] and [Server.StartStandby] for a
+// server that is not a process of ours: one named by DEDUP_DATABASE_URL or one in a container.
+// Set [Options.Private] to get one that is.
+var ErrNotPrivate = errors.New("the server is not private: start it with Options.Private")
 
 // A Server is a running PostgreSQL server. Its methods may be called from any
 // goroutine.
@@ -18,7 +24,9 @@ type Server struct {
 	// temporary folder below /tmp".
 	Source string
 
-	way     Way
+	// Way is the way that was taken.
+	Way Way
+
 	cluster *cluster                    // nil unless the server is private
 	stop    func(context.Context) error // nil where there is nothing to stop
 
@@ -27,30 +35,15 @@ type Server struct {
 }
 
 // Start finds a server or starts one; see the package's comment for the order of
-// the ways. Nil options mean the defaults. Cancelling ctx ends the search; it
-// does not stop a server that Start has returned.
-//
-// It returns a [*NotFoundError] if no way led to a server, and the context's
-// error, wrapped, if ctx ended first.
+// the ways. Nil options mean the defaults. Cancelling ctx ends the search, with the
+// context's error, wrapped; it does not stop a server that Start has returned. If
+// no way led to a server the error lists them all.
 func Start(ctx context.Context, opts *Options) (*Server, error) {
-	var o Options
-	if opts != nil {
-		o = *opts
+	if opts == nil {
+		opts = &Options{}
 	}
-	o.look = o.look.withDefaults()
-
-	server, err := find(ctx, &o)
-	if err != nil {
-		return nil, err
-	}
-	if o.Logf != nil {
-		o.Logf("%s", server.Source)
-	}
-	return server, nil
+	return find(ctx, waysTo(opts), opts)
 }
-
-// Way returns the way that led to the server.
-func (s *Server) Way() Way { return s.way }
 
 // Stop ends a server that [Start] started and removes its data. It does nothing
 // for a server named by DEDUP_DATABASE_URL. Further calls return the first
@@ -67,10 +60,9 @@ func (s *Server) Stop(ctx context.Context) error {
 	return s.stopErr
 }
 
-// Kill ends every process of the server with SIGKILL, as a crash would, and
-// returns when all of them are gone. The data stays for [Server.Restart]. It does
-// nothing for a server that does not run, and returns [ErrNotPrivate] for one
-// that is not private.
+// Kill ends every process of the server with SIGKILL, as a crash would. The data
+// stays for [Server.Restart]. It does nothing for a server that does not run, and
+// returns [ErrNotPrivate] for one that is not private.
 func (s *Server) Kill() error {
 	if s.cluster == nil {
 		return ErrNotPrivate
@@ -82,8 +74,8 @@ func (s *Server) Kill() error {
 // returns when it has recovered and accepts connections. A server that still
 // runs is killed first. Cancelling ctx ends the wait and the server with it.
 //
-// It returns [ErrNotPrivate] for a server that is not private, [ErrStopped]
-// after [Server.Stop], and otherwise errors that hold the end of the server's log.
+// It returns [ErrNotPrivate] for a server that is not private, an error after
+// [Server.Stop], and otherwise errors that hold the end of the server's log.
 func (s *Server) Restart(ctx context.Context) error {
 	if s.cluster == nil {
 		return ErrNotPrivate

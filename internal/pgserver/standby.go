@@ -5,8 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
-	"strings"
+	"path/filepath"
 )
 
 // ErrNoBaseBackup is returned by [Server.StartStandby] where the programs of the
@@ -15,7 +14,7 @@ var ErrNoBaseBackup = errors.New("pgserver: there is no pg_basebackup beside the
 
 // StartStandby copies the server s and starts a hot standby on the copy, which
 // follows s under the given name: the one that synchronous_standby_names calls
-// it by. Of the options Durable, MaxConnections and Settings count, and
+// it by. Of the options Durable and Settings count, and
 // max_connections must not be lower than that of s. The standby is a server of
 // its own, to be stopped like any other. Cancelling ctx ends the start.
 //
@@ -25,46 +24,22 @@ func (s *Server) StartStandby(ctx context.Context, name string, opts *Options) (
 	if s.cluster == nil {
 		return nil, ErrNotPrivate
 	}
-	var o Options
-	if opts != nil {
-		o = *opts
+	if opts == nil {
+		opts = &Options{}
 	}
-	c, err := newCluster(s.cluster.programs, &o)
+	programs := s.cluster.programs
+	if _, err := os.Stat(filepath.Join(programs.dir, "pg_basebackup")); err != nil {
+		return nil, ErrNoBaseBackup
+	}
+	standby, err := startCluster(ctx, programs, opts, func(c *cluster) error {
+		return c.run(ctx, "pg_basebackup",
+			"--pgdata="+c.dataDir(), "--wal-method=stream", "--checkpoint=fast", "--no-sync", "--write-recovery-conf",
+			fmt.Sprintf("--dbname=host=127.0.0.1 port=%d user=%s application_name='%s'", s.cluster.port, clusterUser, name))
+	})
 	if err != nil {
 		return nil, err
 	}
-	err = c.copyFrom(ctx, s.cluster, name)
-	if err == nil {
-		err = c.firstLaunch(ctx)
-	}
-	if err != nil {
-		return nil, errors.Join(err, c.stop(context.WithoutCancel(ctx)))
-	}
-	server := c.server()
-	server.way = s.way
-	server.Source += ", a standby named " + name
-	return server, nil
-}
-
-// copyFrom fills the data folder from a server that runs, so that it begins as
-// its standby.
-func (c *cluster) copyFrom(ctx context.Context, primary *cluster, name string) error {
-	backup := program(c.programs.dir, "pg_basebackup")
-	if _, err := os.Stat(backup); err != nil {
-		return ErrNoBaseBackup
-	}
-	cmd := exec.CommandContext(ctx, backup,
-		"--pgdata="+c.dataDir(), "--wal-method=stream", "--checkpoint=fast", "--no-sync", "--write-recovery-conf",
-		fmt.Sprintf("--dbname=host=127.0.0.1 port=%d user=%s application_name='%s'", primary.port, clusterUser, name))
-	var out strings.Builder
-	cmd.Stdout, cmd.Stderr = &out, &out
-	p, err := startProcess(c.prepare(cmd))
-	if err == nil {
-		<-p.done
-		err = p.err
-	}
-	if err != nil {
-		return fmt.Errorf("pg_basebackup: %w%s\n%s", err, c.accountHint(), tail(out.String()))
-	}
-	return nil
+	standby.Way = s.Way
+	standby.Source += ", a standby named " + name
+	return standby, nil
 }

@@ -118,14 +118,14 @@ func (c *cluster) start(ctx context.Context) (*pgxpool.Pool, error) {
 
 // outlives reports whether the server outlives this process.
 func (c *cluster) outlives() bool {
-	return c.server != nil && c.server.Way() == pgserver.WayURL
+	return c.server != nil && c.server.Way == pgserver.WayURL
 }
 
 // ignoredGoroutines are those that testcontainers-go keeps to the end of the
 // process: its connection to the container that cleans up after us, and idle
 // connections to the daemon.
 func (c *cluster) ignoredGoroutines() []goleak.Option {
-	if c.server == nil || c.server.Way() != pgserver.WayDocker {
+	if c.server == nil || c.server.Way != pgserver.WayDocker {
 		return nil
 	}
 	return []goleak.Option{

@@ -23,10 +23,8 @@ import (
 var production = map[string]string{
 	"fsync": "on", "full_page_writes": "on", "synchronous_commit": "on",
 	"shared_buffers": "1GB", "max_wal_size": "16GB", "checkpoint_timeout": "1h", "autovacuum": "on",
+	"max_connections": "4000", // more than are open at a time: the sessions of all ways are, side by side
 }
-
-// maxConnections is more than are open at a time: the sessions of all ways are, side by side.
-const maxConnections = 4_000
 
 // stopWait is how long a server may take to end.
 const stopWait = 30 * time.Second
@@ -71,7 +69,7 @@ func Run(cmd *cobra.Command, opts Options, measure func(context.Context, *Bed) e
 func Start(ctx context.Context, opts Options) (_ *Bed, err error) {
 	options := &pgserver.Options{Private: true}
 	if !opts.Fast {
-		options = &pgserver.Options{Private: true, Durable: true, MaxConnections: maxConnections, Settings: production}
+		options = &pgserver.Options{Private: true, Durable: true, Settings: production}
 	}
 	b := &Bed{}
 	if b.Server, err = pgserver.Start(ctx, options); err != nil {

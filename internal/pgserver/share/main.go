@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"runtime"
+	"strconv"
 
 	"github.com/tooldedup/dedup/internal/pgserver"
 )
@@ -38,7 +39,7 @@ func run(ctx context.Context, command []string) (code int, err error) {
 	interrupted := make(chan os.Signal, 1)
 	signal.Notify(interrupted, os.Interrupt)
 	server, err := pgserver.Start(ctx, &pgserver.Options{
-		MaxConnections: min(1000, max(pgserver.DefaultMaxConnections, connsPerPackage*runtime.NumCPU())),
+		Settings: map[string]string{"max_connections": strconv.Itoa(min(1000, connsPerPackage*max(2, runtime.NumCPU())))},
 	})
 	if err != nil {
 		return 1, err
@@ -51,7 +52,7 @@ func run(ctx context.Context, command []string) (code int, err error) {
 	cmd.Env = os.Environ()
 	// A server that DEDUP_DATABASE_URL names is found by every process, and keeps the databases of
 	// failed tests.
-	if server.Way() != pgserver.WayURL {
+	if server.Way != pgserver.WayURL {
 		cmd.Env = append(cmd.Env, "DEDUP_SHARED_SERVER="+server.URL)
 	}
 	err = cmd.Run()

@@ -1,5 +1,3 @@
-//go:build unix
-
 package pgserver
 
 import (
@@ -39,7 +37,7 @@ func TestServerOfAnOrdinaryUser(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(binary, content, 0o755))
 
-	h := startHelper(t, "server", func(cmd *exec.Cmd) {
+	h := startHelper(t, func(cmd *exec.Cmd) {
 		cmd.Path, cmd.Dir = binary, filepath.Dir(binary)
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
 	})
@@ -57,7 +55,7 @@ func TestServerOfRootIsUnprivileged(t *testing.T) {
 	require.NotZero(t, owner(t, server.DataDir()), "the data's owner")
 	if os.Geteuid() == 0 {
 		require.NotNil(t, server.cluster.account)
-		require.Contains(t, []string{"postgres", "nobody"}, server.cluster.account.name)
+		require.Contains(t, []string{"postgres", "nobody"}, server.cluster.account.Name)
 	}
 }
 

@@ -1,5 +1,3 @@
-//go:build unix
-
 package pgserver
 
 import (
@@ -11,16 +9,16 @@ import (
 	"syscall"
 )
 
-// An account runs the server programs in our place. PostgreSQL refuses to run as
-// root. A nil *account means our own.
-type account struct {
-	name     string
+// An Account runs servers in our place where we are root: PostgreSQL and PgBouncer refuse to
+// run as root. A nil *Account means our own.
+type Account struct {
+	Name     string
 	uid, gid uint32
 }
 
-// unprivileged returns nil for an ordinary user. For root it returns the account
+// Unprivileged returns nil for an ordinary user. For root it returns the account
 // "postgres", which the packages of most distributions make, or else "nobody".
-func unprivileged() (*account, error) {
+func Unprivileged() (*Account, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil
 	}
@@ -32,26 +30,28 @@ func unprivileged() (*account, error) {
 		uid, err1 := strconv.ParseUint(u.Uid, 10, 32)
 		gid, err2 := strconv.ParseUint(u.Gid, 10, 32)
 		if err1 == nil && err2 == nil && uid != 0 {
-			return &account{name: name, uid: uint32(uid), gid: uint32(gid)}, nil
+			return &Account{Name: name, uid: uint32(uid), gid: uint32(gid)}, nil
 		}
 	}
-	return nil, errors.New("PostgreSQL refuses to run as root, and there is no account postgres or nobody to run it as: `useradd --system postgres` makes one")
+	return nil, errors.New("root has to run the server as another account, and there is no postgres or nobody: `useradd --system postgres` makes one")
 }
 
-// own gives the folder to the account.
-func (a *account) own(dir string) error {
+// Own gives files to the account.
+func (a *Account) Own(paths ...string) error {
 	if a == nil {
 		return nil
 	}
-	if err := os.Chown(dir, int(a.uid), int(a.gid)); err != nil {
-		return fmt.Errorf("giving the folder to user %q: %w", a.name, err)
+	for _, path := range paths {
+		if err := os.Chown(path, int(a.uid), int(a.gid)); err != nil {
+			return fmt.Errorf("giving %s to user %q: %w", path, a.Name, err)
+		}
 	}
 	return nil
 }
 
 // attributes make a program run as the account, and in a process group of its
 // own, so that Ctrl-C in a terminal reaches us and not the server.
-func (a *account) attributes() *syscall.SysProcAttr {
+func (a *Account) attributes() *syscall.SysProcAttr {
 	attr := &syscall.SysProcAttr{Setpgid: true}
 	if a != nil {
 		attr.Credential = &syscall.Credential{Uid: a.uid, Gid: a.gid}

@@ -1,11 +1,12 @@
-//go:build unix
-
 package pgserver
 
 import (
 	"context"
+	"encoding/json"
 	"net"
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -34,10 +35,16 @@ func TestPingDocker(t *testing.T) {
 
 	dir := publicDir(t) // t.TempDir is too long for a socket's path
 	dead := "unix://" + filepath.Join(dir, "dead.sock")
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: strings.TrimPrefix(dead, "unix://")})
+	require.NoError(t, err)
+	l.SetUnlinkOnClose(false) // the socket stays, and nobody listens
+	require.NoError(t, l.Close())
 
 	t.Run("NoDaemon", func(t *testing.T) {
 		t.Parallel()
-		require.ErrorIs(t, pingDocker(t.Context(), nil, time.Minute), errAbsent)
+		for _, hosts := range [][]string{nil, {"unix:///no/such.sock"}} {
+			require.ErrorIs(t, pingDocker(t.Context(), hosts, time.Minute), errAbsent)
+		}
 	})
 
 	t.Run("DeadSocket", func(t *testing.T) {
@@ -73,14 +80,23 @@ func TestPingDocker(t *testing.T) {
 	})
 }
 
-func TestExistingSocket(t *testing.T) {
+// The server of docker-compose.yml is the one that Start runs in a container.
+func TestComposeFileAgrees(t *testing.T) {
 	t.Parallel()
 
-	path := filepath.Join(publicDir(t), "docker.sock")
-	require.Empty(t, existingSocket(path))
-	l, err := net.Listen("unix", path)
+	text, err := os.ReadFile("../../docker-compose.yml")
 	require.NoError(t, err)
-	defer func() { _ = l.Close() }()
-	require.Equal(t, "unix://"+path, existingSocket(path))
-	require.Empty(t, existingSocket(filepath.Dir(path)), "a folder")
+	want, err := json.Marshal(map[string]any{"services": map[string]any{"postgres": map[string]any{
+		"image":       Image,
+		"command":     append([]string{"postgres"}, (&Options{}).settings()...),
+		"environment": map[string]string{"POSTGRES_PASSWORD": "postgres", "POSTGRES_INITDB_ARGS": initdbArgs},
+		"ports":       []string{"127.0.0.1:5432:5432"},
+		"healthcheck": map[string]any{
+			"test":     []string{"CMD", "pg_isready", "--host=127.0.0.1", "--username=postgres", "--quiet"},
+			"interval": "1s", "timeout": "3s", "retries": 60,
+		},
+	}}})
+	require.NoError(t, err)
+	require.YAMLEq(t, string(want), string(text)) // JSON is YAML
+	require.Contains(t, string(text), "DEDUP_DATABASE_URL=postgres://postgres:postgres@127.0.0.1:5432/postgres")
 }
