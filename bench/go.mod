@@ -96,7 +96,6 @@ require (
 	github.com/tidwall/sjson v1.2.5 // indirect
 	github.com/tklauser/go-sysconf v0.4.0 // indirect
 	github.com/tklauser/numcpus v0.12.0 // indirect
-	github.com/tooldedup/dedup/dedupweb v0.1.0
 	github.com/xi2/xz v0.0.0-20171230120015-48954b6210f8 // indirect
 	github.com/yusufpapurcu/wmi v1.2.4 // indirect
 	go.opentelemetry.io/auto/sdk v1.2.1 // indirect
@@ -115,6 +114,5 @@ require (
 
 replace (
 	github.com/tooldedup/dedup => ..
-	github.com/tooldedup/dedup/dedupweb => ../dedupweb
 	github.com/tooldedup/dedup/oteldedup => ../oteldedup
 )

@@ -40,8 +40,7 @@ func execute(ctx context.Context, args []string, in io.Reader, out, errs io.Writ
 	root.SetIn(in)
 	root.SetOut(out)
 	root.SetErr(errs)
-	root.AddCommand(run.Command(), scale.GrowthCommand(), scale.SweepCommand(), scale.OperateCommand(), scale.RecoverCommand(),
-		chart.Command(), figures.Command(),
+	root.AddCommand(run.Command(), scale.GrowthCommand(), scale.SweepCommand(), scale.RecoverCommand(), chart.Command(), figures.Command(),
 		&cobra.Command{ // the process of the delay proxy, which the others start
 			Use: delay.CommandName, Hidden: true, DisableFlagParsing: true,
 			RunE: func(cmd *cobra.Command, args []string) error {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -33,7 +34,7 @@ type Load struct {
 type Sample struct {
 	Calls     int
 	Elapsed   time.Duration
-	Processor time.Duration   // that this process used, 0 where the system does not say
+	Processor time.Duration   // that this process used
 	Latencies []time.Duration // one an operation, in no order
 }
 
@@ -158,4 +159,13 @@ func Wait(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// processorTime is what this process has used, in user mode and in the kernel.
+func processorTime() time.Duration {
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+		return 0
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }

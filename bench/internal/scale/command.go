@@ -1,6 +1,5 @@
 // Package scale measures what a single call on a small table does not show: how
-// dedup.Do fares as its table grows and while expired records are swept, what operators'
-// questions cost on a large table, and how an outbox keeps up.
+// dedup.Do fares as its table grows and while expired records are swept, and how an outbox keeps up.
 //
 // Each of its commands starts a private server with the settings of production
 // and its data on a disk, and writes what it measured to the terminal. What is

@@ -41,12 +41,11 @@ func TestFlags(t *testing.T) {
 	for name, wrong := range map[string][][]string{
 		"growth":  {{"--sizes", "0"}, {"--sizes", ""}, {"--calls", "0"}, {"argument"}},
 		"sweep":   {{"--records", "0"}, {"argument"}},
-		"operate": {{"--records", "0"}, {"--runs", "0"}, {"argument"}},
 		"recover": {{"--backlog", "0"}, {"argument"}},
 	} {
 		for _, args := range wrong {
 			root := &cobra.Command{SilenceUsage: true, SilenceErrors: true}
-			root.AddCommand(GrowthCommand(), SweepCommand(), OperateCommand(), RecoverCommand())
+			root.AddCommand(GrowthCommand(), SweepCommand(), RecoverCommand())
 			var out bytes.Buffer
 			root.SetArgs(append([]string{name}, args...))
 			root.SetOut(&out)
@@ -195,42 +194,6 @@ func TestSweepAllChecksTheCounts(t *testing.T) {
 	_, err = sweepAll(t.Context(), site, SweepOptions{Records: 101}, expires)
 	require.ErrorContains(t, err, "the sweep took")
 	require.ErrorContains(t, err, "Expired:100")
-}
-
-// It changes the settings of its server, and checks how many records the table has.
-func TestGenerations(t *testing.T) {
-	t.Parallel()
-	b, out := setup(t)
-	o := SweepOptions{Generations: 2, GenerationRecords: 1500, Hold: 300 * time.Millisecond, Naptime: time.Second}
-	require.NoError(t, generations(t.Context(), b, o))
-	require.Contains(t, out.String(), "generation")
-	require.Regexp(t, `\n +1 .*\n +2 .*\n`, out.String())
-}
-
-// What is asked of the table, large or small, is found by an index, and statistics read no
-// record.
-func TestLongOperate(t *testing.T) {
-	t.Parallel()
-	b, out := setup(t)
-	o := OperateOptions{Records: 50_000, Runs: 20}
-	all, err := operate(t.Context(), b, o)
-	require.NoError(t, err)
-	require.Len(t, all, 20)
-	for _, a := range all {
-		require.Equal(t, o.Runs, a.took.Calls, a.what)
-		require.Positive(t, a.took.P50, a.what)
-		switch a.what {
-		case "dedup list --outcome broken", "page records, broken": // a search goes through more records than there are here
-			continue
-		case "dedup show", "dedup list", "dedup attention", "page call", "page records", "page attention", "page overview", "page inflight", "page audit": // each page counts what needs somebody
-			require.GreaterOrEqual(t, a.scans.index, int64(o.Runs), a.what)
-		case "dedup version", "dedup stats":
-			require.Zero(t, a.scans.index, a.what)
-			require.Zero(t, a.scans.rows, a.what)
-		}
-		require.Zero(t, a.scans.sequential, a.what)
-	}
-	require.Contains(t, out.String(), "page overview")
 }
 
 func TestLongRecover(t *testing.T) {

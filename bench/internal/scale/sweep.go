@@ -21,11 +21,6 @@ type SweepOptions struct {
 	Rate    float64       // calls a second of the load
 	Clients int           // that make them
 	Quiet   time.Duration // how long the load runs without a sweep, before it and again after it
-
-	Generations       int           // of records that are put through one table; 0 for none
-	GenerationRecords int           // of a generation, and of those that stay throughout
-	Hold              time.Duration // how long those of a generation are tombstones
-	Naptime           time.Duration // how often autovacuum looks meanwhile
 }
 
 // due is what a sweep makes of a record.
@@ -38,22 +33,14 @@ const (
 
 // SweepCommand returns the command `sweep`.
 func SweepCommand() *cobra.Command {
-	o := SweepOptions{
-		Rate: 500, Clients: 4, Quiet: 10 * time.Second,
-		Generations: 10, GenerationRecords: 100_000, Hold: 15 * time.Second, Naptime: 10 * time.Second,
-	}
+	o := SweepOptions{Rate: 500, Clients: 4, Quiet: 10 * time.Second}
 	cmd := &cobra.Command{
 		Use:   "sweep",
 		Short: "Measure how fast records are swept and what calls notice of it",
 		Long: `Fill tables with records that are due and sweep them: alone, and under a steady
-load of calls, which is measured before, during and after the sweep. Then put
-generations of records through one table: filled, swept to tombstones, swept away;
-and look at what room is left behind. For that part autovacuum looks every 10 s in
-place of every minute, since a generation here lasts for half a minute and not for
-hours.`,
+load of calls, which is measured before, during and after the sweep.`,
 	}
 	cmd.Flags().IntVar(&o.Records, "records", 1_000_000, "records to sweep")
-	cmd.Flags().IntVar(&o.Generations, "generations", o.Generations, "generations of records; 0 for none")
 	cmd.Flags().Float64Var(&o.Rest, "rest", 0,
 		"pause between two transactions of the sweep, as a multiple of the one before; 0 is the library's default, negative is none")
 	counts := func() []int { return []int{o.Records} }
@@ -81,10 +68,7 @@ func sweep(ctx context.Context, b *bed.Bed, o SweepOptions) error {
 			before.P99, after.P99, quiet.P99, during.P99, float64(during.P99)/float64(quiet.P99))
 	}
 	t.Flush()
-	if o.Generations == 0 {
-		return nil
-	}
-	return generations(ctx, b, o)
+	return nil
 }
 
 // sweepOf measures a sweep of a new table in records a second. Under a load it returns that load's calls
