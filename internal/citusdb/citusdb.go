@@ -8,11 +8,13 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tooldedup/dedup/internal/faultproxy"
+	"github.com/tooldedup/dedup/internal/scratchdb"
 )
 
 // URLsVariable names the nodes, the coordinator first, as for the tests. Their user is a superuser.
@@ -61,38 +63,78 @@ type Database struct {
 // Create makes a database on the servers of all nodes, the coordinator's first. Its name begins
 // with prefix. [Database.Drop] removes it; where something fails, it is removed at once.
 func Create(ctx context.Context, servers []string, prefix string) (*Database, error) {
-	db := &Database{Name: prefix + strings.ToLower(rand.Text()[:12]), servers: servers}
-	if err := db.create(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("creating database %s on the cluster: %w", db.Name, err), db.Drop(context.WithoutCancel(ctx)))
+	db, err := Copy(ctx, servers, prefix+strings.ToLower(rand.Text()[:12]), "template0")
+	if err != nil {
+		return nil, err
+	}
+	err = on(ctx, servers[0], func(conn *pgx.Conn) error { // unlocked where the connection ends
+		if _, err := conn.Exec(ctx, "SELECT pg_advisory_lock($1)", int64(JoinLock)); err != nil {
+			return err
+		}
+		return join(ctx, db.URLs)
+	})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("joining database %s on the cluster: %w", db.Name, err), db.Drop(context.WithoutCancel(ctx)))
 	}
 	return db, nil
 }
 
-func (db *Database) create(ctx context.Context) error {
-	for _, server := range db.servers {
+// Copy makes a database on all nodes as copies of a template that each of them has. A copy has the
+// OIDs of its template, and no node's name of a database: so the copies on all nodes are one
+// distributed database. Otherwise it is as [Create].
+func Copy(ctx context.Context, servers []string, name, template string) (*Database, error) {
+	db := &Database{Name: name, servers: servers}
+	for _, server := range servers {
 		u, err := url.Parse(server)
 		if err != nil {
-			return fmt.Errorf("a URL in %s cannot be read", URLsVariable) // the parser's error would show the password
+			err = fmt.Errorf("a URL in %s cannot be read", URLsVariable) // the parser's error would show the password
+		} else {
+			err = exec(ctx, server, "CREATE DATABASE "+name+" TEMPLATE "+template)
 		}
-		if err := exec(ctx, server, "CREATE DATABASE "+db.Name+" TEMPLATE template0"); err != nil {
-			return err
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("creating database %s on the cluster: %w", name, err), db.Drop(context.WithoutCancel(ctx)))
 		}
-		u.Path = "/" + db.Name
+		u.Path = "/" + name
 		db.URLs = append(db.URLs, u.String())
 	}
-	// Unlocked where the connection ends.
-	return on(ctx, db.servers[0], func(conn *pgx.Conn) error {
-		if _, err := conn.Exec(ctx, "SELECT pg_advisory_lock($1)", int64(JoinLock)); err != nil {
-			return err
-		}
-		return Join(ctx, db.URLs)
-	})
+	return db, nil
 }
 
-// Join makes a database that is on all nodes, the coordinator's first, one of Citus. The caller
-// holds JoinLock.
-func Join(ctx context.Context, urls []string) error {
-	var join strings.Builder
+// MakeTemplate makes a template for [Copy], which fill fills on the coordinator. What is there of one is
+// thrown away. The coordinator's is completed last. The caller holds JoinLock.
+func MakeTemplate(ctx context.Context, servers []string, name string, fill func(*pgx.Conn) error) error {
+	for _, server := range servers {
+		if err := drop(ctx, server, name); err != nil {
+			return err
+		}
+	}
+	db, err := Copy(ctx, servers, name, "template0")
+	if err != nil {
+		return err
+	}
+	if err := join(ctx, db.URLs); err != nil {
+		return err
+	}
+	if err := on(ctx, db.URLs[0], fill); err != nil {
+		return err
+	}
+	// Nobody may be connected to it, Citus's own processes neither.
+	for _, server := range slices.Backward(servers) {
+		for _, sql := range []string{
+			"ALTER DATABASE " + name + " ALLOW_CONNECTIONS false IS_TEMPLATE true",
+			"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '" + name + "'",
+		} {
+			if err := exec(ctx, server, sql); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// join makes a database that is on all nodes, the coordinator's first, one of Citus.
+func join(ctx context.Context, urls []string) error {
+	var nodes strings.Builder
 	for i, at := range urls {
 		if err := exec(ctx, at, "CREATE EXTENSION citus"); err != nil {
 			return err
@@ -105,9 +147,9 @@ func Join(ctx context.Context, urls []string) error {
 		if i == 0 {
 			add = "citus_set_coordinator_host"
 		}
-		fmt.Fprintf(&join, "SELECT %s('%s', %d);", add, config.Host, config.Port)
+		fmt.Fprintf(&nodes, "SELECT %s('%s', %d);", add, config.Host, config.Port)
 	}
-	return exec(ctx, urls[0], join.String())
+	return exec(ctx, urls[0], nodes.String())
 }
 
 // Between starts a fault proxy before each worker, through which the nodes reach it from then on.
@@ -145,13 +187,18 @@ func (db *Database) Drop(ctx context.Context) error {
 	}
 	var errs error
 	for i, at := range db.URLs {
-		errs = errors.Join(errs, RollBackPrepared(ctx, at), exec(ctx, db.servers[i], "DROP DATABASE IF EXISTS "+db.Name+" WITH (FORCE)"))
+		errs = errors.Join(errs, rollBackPrepared(ctx, at), drop(ctx, db.servers[i], db.Name))
 	}
 	return errs
 }
 
-// RollBackPrepared ends the two-phase commits of a node's database that are half done.
-func RollBackPrepared(ctx context.Context, at string) error {
+// drop waits while a node of the cluster connects again.
+func drop(ctx context.Context, server, name string) error {
+	return scratchdb.Patiently(ctx, func() error { return exec(ctx, server, "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)") })
+}
+
+// rollBackPrepared ends the two-phase commits of a node's database that are half done.
+func rollBackPrepared(ctx context.Context, at string) error {
 	return on(ctx, at, func(conn *pgx.Conn) error {
 		rows, err := conn.Query(ctx, `SELECT gid FROM pg_prepared_xacts WHERE database = current_database()`)
 		if err != nil {

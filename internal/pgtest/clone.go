@@ -2,26 +2,12 @@ package pgtest
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
-)
 
-const (
-	// objectInUse is the SQLSTATE of CREATE DATABASE while someone is connected to its
-	// source, and of DROP DATABASE while a node of a cluster connects again.
-	objectInUse = "55006"
-
-	// busyWait is how long is waited for such a one to leave, beyond the
-	// five seconds that the server waits by itself.
-	busyWait = 30 * time.Second
-
-	// busyPause is the pause between two attempts.
-	busyPause = 50 * time.Millisecond
+	"github.com/tooldedup/dedup/internal/scratchdb"
 )
 
 // chooseStrategy returns how CREATE DATABASE is to copy the template. FILE_COPY takes less than
@@ -46,20 +32,12 @@ func (c *cluster) clone(ctx context.Context, admin *pgxpool.Pool, name, template
 	return nil
 }
 
-// execAlone runs a CREATE or DROP DATABASE, again while somebody is connected.
+// execAlone runs a CREATE or DROP DATABASE.
 func (c *cluster) execAlone(ctx context.Context, admin *pgxpool.Pool, statement string) error {
 	c.copying.Lock()
 	defer c.copying.Unlock()
-	for deadline := time.Now().Add(busyWait); ; {
+	return scratchdb.Patiently(ctx, func() error {
 		_, err := admin.Exec(ctx, statement)
-		var pgErr *pgconn.PgError
-		if err == nil || !errors.As(err, &pgErr) || pgErr.Code != objectInUse || time.Now().After(deadline) {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return errors.Join(ctx.Err(), err)
-		case <-time.After(busyPause):
-		}
-	}
+		return err
+	})
 }

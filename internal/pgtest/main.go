@@ -48,7 +48,6 @@ type printer interface{ WriteString(string) (int, error) }
 func run(m runner, c *cluster, out printer, ignored ...goleak.Option) (code int) {
 	c.open()
 	code = m.Run()
-	citus.close()
 
 	ctx, cancel := context.WithTimeout(context.Background(), stopWait)
 	defer cancel()

@@ -3,7 +3,6 @@ package pgtest
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -38,7 +37,9 @@ func (t *template) ensure(ctx context.Context, admin *pgxpool.Pool) (string, err
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startWait)
 		defer cancel()
 		if t.name, t.err = templateName(migrations.FS); t.err == nil {
-			t.err = makeTemplate(ctx, admin, t.name, buildTemplate)
+			t.err = admin.AcquireFunc(ctx, func(conn *pgxpool.Conn) error {
+				return makeTemplate(ctx, conn.Conn(), t.name, buildTemplate)
+			})
 		}
 		if t.err != nil {
 			t.err = fmt.Errorf("making the template: %w", t.err)
@@ -57,45 +58,32 @@ func templateName(files fs.FS) (string, error) {
 		return "", errors.New("there are no migrations")
 	}
 	hash := sha256.New()
-	part := func(text []byte) {
-		var length [8]byte
-		binary.BigEndian.PutUint64(length[:], uint64(len(text)))
-		_, _ = hash.Write(length[:]) // a hash never fails
-		_, _ = hash.Write(text)
-	}
-	part([]byte(migrations.VersionTable))
+	fmt.Fprintf(hash, "%q", migrations.VersionTable)
 	for _, name := range names {
 		text, err := fs.ReadFile(files, name)
 		if err != nil {
 			return "", fmt.Errorf("reading migration: %w", err)
 		}
-		part([]byte(name))
-		part(text)
+		fmt.Fprintf(hash, "%q %q", name, text)
 	}
 	return fmt.Sprintf("dedup_template_%x", hash.Sum(nil)[:8]), nil
 }
 
 // makeTemplate has build make the template unless it is complete. Half of one, left by a
 // process that was killed, is thrown away.
-func makeTemplate(ctx context.Context, admin *pgxpool.Pool, name string, build func(context.Context, *pgx.Conn, string) error) error {
-	conn, err := admin.Acquire(ctx)
-	if err != nil {
-		return err
-	}
-	defer conn.Release()
-
+func makeTemplate(ctx context.Context, conn *pgx.Conn, name string, build func(context.Context, *pgx.Conn, string) error) error {
 	if _, err := conn.Exec(ctx, "SELECT pg_advisory_lock($1)", int64(templateLock)); err != nil {
 		return fmt.Errorf("waiting for the lock: %w", err)
 	}
 	defer func() {
 		_, err := conn.Exec(context.WithoutCancel(ctx), "SELECT pg_advisory_unlock($1)", int64(templateLock))
 		if err != nil {
-			_ = conn.Conn().Close(context.WithoutCancel(ctx)) // which unlocks, too
+			_ = conn.Close(context.WithoutCancel(ctx)) // which unlocks, too
 		}
 	}()
 
 	var complete bool
-	err = conn.QueryRow(ctx, `
+	err := conn.QueryRow(ctx, `
 		SELECT datistemplate
 		FROM pg_database
 		WHERE datname = $1`, name).Scan(&complete)
@@ -105,7 +93,7 @@ func makeTemplate(ctx context.Context, admin *pgxpool.Pool, name string, build f
 	if complete {
 		return nil
 	}
-	return build(ctx, conn.Conn(), name)
+	return build(ctx, conn, name)
 }
 
 // buildTemplate creates the database, migrates it, and marks it as complete.

@@ -7,6 +7,7 @@ import (
 	"testing/fstest"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tooldedup/dedup/migrations"
@@ -52,7 +53,11 @@ func TestTemplateIsMadeOnce(t *testing.T) {
 	var makers sync.WaitGroup
 	errs := make([]error, adminConns)
 	for i := range errs {
-		makers.Go(func() { errs[i] = makeTemplate(t.Context(), admin, name, buildTemplate) })
+		makers.Go(func() {
+			errs[i] = admin.AcquireFunc(t.Context(), func(conn *pgxpool.Conn) error {
+				return makeTemplate(t.Context(), conn.Conn(), name, buildTemplate)
+			})
+		})
 	}
 	makers.Wait()
 	for _, err := range errs {

@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 
@@ -37,6 +39,26 @@ func Create(ctx context.Context, server, prefix string) (*Database, error) {
 	}
 	return db, nil
 }
+
+// Patiently runs a CREATE or DROP DATABASE, and again for half a minute while somebody is connected
+// to the source or to the database, beyond the five seconds that the server waits by itself.
+func Patiently(ctx context.Context, run func() error) error {
+	for deadline := time.Now().Add(30 * time.Second); ; {
+		err := run()
+		var pgErr *pgconn.PgError
+		if err == nil || !errors.As(err, &pgErr) || pgErr.Code != objectInUse || time.Now().After(deadline) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), err)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// objectInUse is the SQLSTATE of either.
+const objectInUse = "55006"
 
 // Drop removes the database, whoever is connected to it.
 func (db *Database) Drop(ctx context.Context) error {
