@@ -92,24 +92,24 @@ test-citus: ## Run the tests of Citus on the cluster whose nodes DEDUP_CITUS_URL
 	$(GO) test $(LINK) $(RACE) -count 1 -parallel 4 -timeout 25m -run '^TestCitus' ./internal/contract ./external ./cmd/dedup/internal/doctor ./proof/internal/replay
 
 # Some tests run through PgBouncer. Where it is not installed, Debian's package
-# is unpacked into .cache, which needs no rights; where that does not work
-# either, those tests say so.
+# is unpacked into .cache, with the libraries that a small system does not bring;
+# where that does not work either, those tests say so.
 PGBOUNCER := $(CURDIR)/.cache/pgbouncer
 .PHONY: pgbouncer
 pgbouncer:
-	@scripts/pgbouncer "$(PGBOUNCER)"
+	@scripts/unpack pgbouncer "$(PGBOUNCER)" pgbouncer libc-ares2 libevent-2.1-7
 
 # Redis is one of the rivals that the benchmark measures, found in the same ways.
 REDIS := $(CURDIR)/.cache/redis
 .PHONY: redis
 redis:
-	@scripts/redis "$(REDIS)"
+	@scripts/unpack redis-server "$(REDIS)" redis-server redis-tools libatomic1 libjemalloc2 liblzf1
 
 # promtool tests the rules for alerts, found in the same ways.
 PROMTOOL := $(CURDIR)/.cache/prometheus
 .PHONY: promtool
 promtool:
-	@scripts/promtool "$(PROMTOOL)"
+	@scripts/unpack promtool "$(PROMTOOL)" prometheus
 
 .PHONY: screenshots
 screenshots: ## Take the pictures of the console in docs/ anew

@@ -2,12 +2,8 @@
 // mode, in front of a server that the tests already have.
 //
 // It is looked for in the folder named by DEDUP_PGBOUNCER, in PATH, and where
-// distributions put it. The folder may also be one into which its package was
-// unpacked, together with those of the libraries it needs:
-//
-//	apt-get download pgbouncer libc-ares2 libevent-2.1-7
-//	for deb in *.deb; do dpkg -x "$deb" pgbouncer; done
-//	export DEDUP_PGBOUNCER=$PWD/pgbouncer
+// distributions put it. The folder may also be one into which `make pgbouncer` has
+// unpacked its package.
 package pgbouncer
 
 import (
@@ -25,6 +21,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tooldedup/dedup/internal/pgserver"
+	"github.com/tooldedup/dedup/internal/process"
 )
 
 // Install is the command that installs PgBouncer on Debian and Ubuntu.
@@ -82,9 +79,9 @@ func New(tb testing.TB, upstreamURL string, settings ...string) *Bouncer {
 // configuration, such as "pool_mode = session", and come after those that are
 // always there, so that they win. The error is ErrAbsent when there is no program.
 func Start(ctx context.Context, upstreamURL string, settings ...string) (*Bouncer, error) {
-	program, libraries, err := find()
+	program, env, err := process.Find("pgbouncer", os.Getenv("DEDUP_PGBOUNCER"))
 	if err != nil {
-		return nil, err
+		return nil, ErrAbsent
 	}
 	account, err := pgserver.Unprivileged()
 	if err != nil {
@@ -98,7 +95,7 @@ func Start(ctx context.Context, upstreamURL string, settings ...string) (*Bounce
 	if err := b.configure(upstreamURL, account, settings); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	if err := b.launch(program, libraries, account); err != nil {
+	if err := b.launch(program, env, account); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	if err := b.awaitReady(ctx, upstreamURL); err != nil {
@@ -171,17 +168,14 @@ func (b *Bouncer) log() string {
 	return string(text)
 }
 
-// launch starts the program under a shell that ends it when its input ends: it
-// does not outlive this process, however that ends.
-func (b *Bouncer) launch(program, libraries string, account *pgserver.Account) error {
-	args := []string{"-c", `"$@" & read _; kill -INT $!; wait`, "sh", program, "-q"}
+// launch starts the program, which ends with this process.
+func (b *Bouncer) launch(program string, env []string, account *pgserver.Account) error {
+	args := []string{"-q"}
 	if account != nil {
 		args = append(args, "-u", account.Name)
 	}
-	b.cmd = exec.Command("/bin/sh", append(args, b.config())...)
-	if libraries != "" {
-		b.cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+libraries)
-	}
+	b.cmd = process.Tied(program, append(args, b.config())...)
+	b.cmd.Env = append(os.Environ(), env...)
 	leash, err := b.cmd.StdinPipe()
 	if err != nil {
 		return fmt.Errorf("pgbouncer: starting: %w", err)

@@ -19,7 +19,7 @@ func TestServerOfAnOrdinaryUser(t *testing.T) {
 
 	if os.Geteuid() != 0 {
 		server := startServer(t, nil)
-		require.Nil(t, server.cluster.account)
+		require.Nil(t, server.account)
 		return
 	}
 	nobody, err := user.Lookup("nobody")
@@ -54,8 +54,8 @@ func TestServerOfRootIsUnprivileged(t *testing.T) {
 	server := startServer(t, nil)
 	require.NotZero(t, owner(t, server.DataDir()), "the data's owner")
 	if os.Geteuid() == 0 {
-		require.NotNil(t, server.cluster.account)
-		require.Contains(t, []string{"postgres", "nobody"}, server.cluster.account.Name)
+		require.NotNil(t, server.account)
+		require.Contains(t, []string{"postgres", "nobody"}, server.account.Name)
 	}
 }
 

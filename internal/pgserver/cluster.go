@@ -43,15 +43,15 @@ type cluster struct {
 	dir      string   // the temporary folder, with the data and the log
 	release  func()   // ends the watchdog over it
 
-	mu     sync.Mutex
-	port   int         // fixed by the first start
-	server *postmaster // nil while the server does not run
+	mu         sync.Mutex
+	port       int         // fixed by the first start
+	postmaster *postmaster // the last one; nil until the first start
 }
 
 // startPrivate makes a cluster and starts a server on it.
 func startPrivate(ctx context.Context, p programs, opts *Options) (*Server, error) {
 	return startCluster(ctx, p, opts, func(c *cluster) error {
-		return c.run(ctx, "initdb", "--pgdata="+c.dataDir(), "--username="+clusterUser, "--auth=trust",
+		return c.run(ctx, "initdb", "--pgdata="+c.DataDir(), "--username="+clusterUser, "--auth=trust",
 			"--encoding=UTF8", "--locale=C", "--no-sync")
 	})
 }
@@ -67,13 +67,13 @@ func startCluster(ctx context.Context, p programs, opts *Options, fill func(*clu
 		err = c.firstLaunch(ctx)
 	}
 	if err != nil {
-		return nil, errors.Join(err, c.stop(ctx))
+		return nil, errors.Join(err, c.remove(ctx))
 	}
 	return &Server{
 		URL:     fmt.Sprintf("postgres://%s@127.0.0.1:%d/postgres?sslmode=disable", clusterUser, c.port),
 		Source:  fmt.Sprintf("PostgreSQL %s from %s, data in a temporary folder below %s", p.version, p.dir, filepath.Dir(c.dir)),
 		cluster: c,
-		stop:    c.stop,
+		stop:    c.remove,
 	}, nil
 }
 
@@ -132,7 +132,7 @@ func (c *cluster) launch(ctx context.Context) error {
 	defer func() { _ = log.Close() }()
 
 	cmd := c.prepare(exec.Command(filepath.Join(c.programs.dir, "postgres"), append([]string{
-		"-D", c.dataDir(), "-p", strconv.Itoa(c.port),
+		"-D", c.DataDir(), "-p", strconv.Itoa(c.port),
 		"-c", "listen_addresses=127.0.0.1",
 		"-c", "unix_socket_directories=",
 		"-c", "logging_collector=off",
@@ -147,7 +147,7 @@ func (c *cluster) launch(ctx context.Context) error {
 		text, _ := os.ReadFile(c.logPath())
 		return errors.Join(fmt.Errorf("starting postgres: %w\n%s", err, tail(text)), p.stop(ctx))
 	}
-	c.server = p
+	c.postmaster = p
 	return nil
 }
 
@@ -155,7 +155,7 @@ func (c *cluster) launch(ctx context.Context) error {
 // postmaster.pid, whose first line is its process id.
 func (c *cluster) awaitReady(ctx context.Context, p *postmaster) error {
 	for {
-		text, _ := os.ReadFile(filepath.Join(c.dataDir(), "postmaster.pid"))
+		text, _ := os.ReadFile(filepath.Join(c.DataDir(), "postmaster.pid"))
 		lines := strings.Split(string(text), "\n")
 		if lines[0] == strconv.Itoa(p.cmd.Process.Pid) && len(lines) > 7 && strings.TrimSpace(lines[7]) == "ready" {
 			return nil
@@ -170,42 +170,44 @@ func (c *cluster) awaitReady(ctx context.Context, p *postmaster) error {
 	}
 }
 
-// stop ends the server and removes its data.
-func (c *cluster) stop(ctx context.Context) (err error) {
+// remove ends the server and removes its data.
+func (c *cluster) remove(ctx context.Context) (err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.server != nil {
-		err = c.server.stop(ctx)
-		c.server = nil
+	if c.postmaster != nil {
+		err = c.postmaster.stop(ctx)
 	}
 	c.release()
 	return errors.Join(err, os.RemoveAll(c.dir))
 }
 
-// kill ends every process of the server as a crash would.
-func (c *cluster) kill() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.killLocked()
-}
-
-func (c *cluster) killLocked() error {
-	if c.server == nil {
-		return nil
+// Kill ends every process of the server with SIGKILL, as a crash would. The data stays for Restart. It does
+// nothing for a server that does not run, and returns [ErrNotPrivate] for one that is not private.
+func (c *cluster) Kill() error {
+	if c == nil {
+		return ErrNotPrivate
 	}
-	err := c.server.kill()
-	c.server = nil
-	return err
-}
-
-// restart starts the server again on the same data and port.
-func (c *cluster) restart(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err := c.killLocked(); err != nil {
+	return c.postmaster.kill()
+}
+
+// Restart starts a server again that was killed, on its data and its port, and
+// returns when it has recovered and accepts connections. A server that still
+// runs is killed first. Cancelling ctx ends the wait and the server with it.
+//
+// It returns [ErrNotPrivate] for a server that is not private, an error after
+// [Server.Stop], and otherwise errors that hold the end of the server's log.
+func (c *cluster) Restart(ctx context.Context) error {
+	if c == nil {
+		return ErrNotPrivate
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.postmaster.kill(); err != nil {
 		return fmt.Errorf("killing the server: %w", err)
 	}
-	if _, err := os.Stat(c.dataDir()); err != nil {
+	if _, err := os.Stat(c.DataDir()); err != nil {
 		return fmt.Errorf("the server was stopped: %w", err)
 	}
 	waiting, cancel := context.WithTimeout(ctx, restartWait)
@@ -220,14 +222,18 @@ func (c *cluster) restart(ctx context.Context) error {
 	}
 }
 
-// pid returns the postmaster's process id, and 0 while there is none.
-func (c *cluster) pid() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.server == nil || c.server.ended() {
+// PID returns the process id of a private server's postmaster, and 0 for any
+// other server and while the server does not run.
+func (c *cluster) PID() int {
+	if c == nil {
 		return 0
 	}
-	return c.server.cmd.Process.Pid
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.postmaster.ended() {
+		return 0
+	}
+	return c.postmaster.cmd.Process.Pid
 }
 
 // prepare gives a program the account, the folder and the environment to run in:
@@ -254,7 +260,14 @@ func (c *cluster) accountHint() string {
 		c.account.Name, c.programs.dir, filepath.Dir(c.dir))
 }
 
-func (c *cluster) dataDir() string { return filepath.Join(c.dir, "data") }
+// DataDir returns the data folder of a private server, and "" for any other.
+func (c *cluster) DataDir() string {
+	if c == nil {
+		return ""
+	}
+	return filepath.Join(c.dir, "data")
+}
+
 func (c *cluster) logPath() string { return filepath.Join(c.dir, "log") }
 
 // tail returns the last lines of a log.

@@ -54,7 +54,7 @@ func TestRestartAfterThePostmasterWasKilled(t *testing.T) {
 
 	server := startServer(t, nil)
 	conn := connectTo(t, server.URL)
-	running := server.cluster.server
+	running := server.postmaster
 	require.NoError(t, syscall.Kill(server.PID(), syscall.SIGKILL))
 	<-running.done
 	require.Zero(t, server.PID())

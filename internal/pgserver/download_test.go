@@ -79,9 +79,9 @@ func TestDownloadFails(t *testing.T) {
 
 	t.Run("SilentRepository", func(t *testing.T) {
 		t.Parallel()
-		asked, release := make(chan struct{}), make(chan struct{})
+		asked, release := make(chan struct{}, 2), make(chan struct{})
 		server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-			close(asked)
+			asked <- struct{}{}
 			<-release
 		}))
 		t.Cleanup(server.Close)

@@ -30,7 +30,11 @@ func startPostmaster(cmd *exec.Cmd) (*postmaster, error) {
 	return p, nil
 }
 
+// ended reports whether it has ended, or never begun.
 func (p *postmaster) ended() bool {
+	if p == nil {
+		return true
+	}
 	select {
 	case <-p.done:
 		return true

@@ -6,13 +6,13 @@ import (
 	"sync"
 )
 
-// ErrNotPrivate is returned by [Server.Kill], [Server.Restart] and [Server.StartStandby] for a
+// ErrNotPrivate is returned by Kill, Restart and StartStandby for a
 // server that is not a process of ours: one named by DEDUP_DATABASE_URL or one in a container.
 // Set [Options.Private] to get one that is.
 var ErrNotPrivate = errors.New("the server is not private: start it with Options.Private")
 
-// A Server is a running PostgreSQL server. Its methods may be called from any
-// goroutine.
+// A Server is a running PostgreSQL server. A private one can be killed and started again. Its methods may
+// be called from any goroutine.
 type Server struct {
 	// URL connects to a database of the server, "postgres" unless
 	// DEDUP_DATABASE_URL says otherwise, as a user who may create databases.
@@ -27,8 +27,8 @@ type Server struct {
 	// Way is the way that was taken.
 	Way Way
 
-	cluster *cluster                    // nil unless the server is private
-	stop    func(context.Context) error // nil where there is nothing to stop
+	*cluster                             // nil unless the server is private
+	stop     func(context.Context) error // nil where there is nothing to stop
 
 	stopOnce sync.Once
 	stopErr  error
@@ -58,44 +58,4 @@ func (s *Server) Stop(ctx context.Context) error {
 		}
 	})
 	return s.stopErr
-}
-
-// Kill ends every process of the server with SIGKILL, as a crash would. The data
-// stays for [Server.Restart]. It does nothing for a server that does not run, and
-// returns [ErrNotPrivate] for one that is not private.
-func (s *Server) Kill() error {
-	if s.cluster == nil {
-		return ErrNotPrivate
-	}
-	return s.cluster.kill()
-}
-
-// Restart starts a server again that was killed, on its data and its port, and
-// returns when it has recovered and accepts connections. A server that still
-// runs is killed first. Cancelling ctx ends the wait and the server with it.
-//
-// It returns [ErrNotPrivate] for a server that is not private, an error after
-// [Server.Stop], and otherwise errors that hold the end of the server's log.
-func (s *Server) Restart(ctx context.Context) error {
-	if s.cluster == nil {
-		return ErrNotPrivate
-	}
-	return s.cluster.restart(ctx)
-}
-
-// DataDir returns the data folder of a private server, and "" for any other.
-func (s *Server) DataDir() string {
-	if s.cluster == nil {
-		return ""
-	}
-	return s.cluster.dataDir()
-}
-
-// PID returns the process id of a private server's postmaster, and 0 for any
-// other server and while the server does not run.
-func (s *Server) PID() int {
-	if s.cluster == nil {
-		return 0
-	}
-	return s.cluster.pid()
 }

@@ -107,13 +107,13 @@ func TestLaunchOnATakenPort(t *testing.T) {
 	require.NoError(t, err)
 
 	c := startServer(t, nil).cluster
-	require.NoError(t, c.kill())
-	c.port = other.cluster.port
+	require.NoError(t, c.Kill())
+	c.port = other.port
 	err = c.launch(t.Context())
 	require.ErrorContains(t, err, `could not bind IPv4 address "127.0.0.1"`)
 	require.ErrorContains(t, err, u.Port())
 	require.True(t, isPortTaken(err), "so that the first launch tries another port")
-	require.Zero(t, c.pid())
+	require.Zero(t, c.PID())
 	require.NoError(t, connectTo(t, other.URL).Ping(t.Context()))
 }
 

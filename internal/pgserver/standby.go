@@ -33,7 +33,7 @@ func (s *Server) StartStandby(ctx context.Context, name string, opts *Options) (
 	}
 	standby, err := startCluster(ctx, programs, opts, func(c *cluster) error {
 		return c.run(ctx, "pg_basebackup",
-			"--pgdata="+c.dataDir(), "--wal-method=stream", "--checkpoint=fast", "--no-sync", "--write-recovery-conf",
+			"--pgdata="+c.DataDir(), "--wal-method=stream", "--checkpoint=fast", "--no-sync", "--write-recovery-conf",
 			fmt.Sprintf("--dbname=host=127.0.0.1 port=%d user=%s application_name='%s'", s.cluster.port, clusterUser, name))
 	})
 	if err != nil {

@@ -1,5 +1,6 @@
 // Package process starts a worker, most often this program again as one of its hidden commands, and
-// talks to it in lines of JSON until it ends or is killed.
+// talks to it in lines of JSON until it ends or is killed. It also finds programs of other projects, and
+// runs servers that end with this process.
 package process
 
 import (

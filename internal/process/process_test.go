@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"io"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -84,4 +86,31 @@ func TestNoProgram(t *testing.T) {
 	t.Parallel()
 	_, err := process.Start(process.Command{Program: "/no/such/program"}, "hello", func(string) {})
 	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+func TestFind(t *testing.T) {
+	folder, elsewhere := t.TempDir(), t.TempDir()
+	t.Setenv("PATH", elsewhere)
+	put := func(parts ...string) string {
+		path := filepath.Join(parts...)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		require.NoError(t, os.WriteFile(path, nil, 0o700))
+		return path
+	}
+	_, _, err := process.Find("mill", folder)
+	require.ErrorIs(t, err, exec.ErrNotFound)
+
+	inPath := put(elsewhere, "mill")
+	for _, folder := range []string{"", folder} {
+		path, env, err := process.Find("mill", folder)
+		require.NoError(t, err)
+		require.Equal(t, inPath, path)
+		require.Empty(t, env)
+	}
+
+	unpacked, library := put(folder, "usr/sbin/mill"), put(folder, "usr/lib/x86_64-linux-gnu/libmill.so")
+	path, env, err := process.Find("mill", folder)
+	require.NoError(t, err)
+	require.Equal(t, unpacked, path)
+	require.Equal(t, []string{"LD_LIBRARY_PATH=" + filepath.Dir(library)}, env)
 }

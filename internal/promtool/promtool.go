@@ -4,10 +4,11 @@ package promtool
 import (
 	"os"
 	"os/exec"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup/internal/process"
 )
 
 // Run runs promtool in a folder. It is looked for in the folder named by DEDUP_PROMTOOL, into
@@ -15,11 +16,9 @@ import (
 // skipped.
 func Run(t *testing.T, dir string, args ...string) {
 	t.Helper()
-	program := filepath.Join(os.Getenv("DEDUP_PROMTOOL"), "usr/bin/promtool")
-	if _, err := os.Stat(program); os.Getenv("DEDUP_PROMTOOL") == "" || err != nil {
-		if program, err = exec.LookPath("promtool"); err != nil {
-			t.Skip("SKIPPED, NOTHING WAS TESTED: promtool is not found in DEDUP_PROMTOOL or PATH; run `apt-get install prometheus`")
-		}
+	program, _, err := process.Find("promtool", os.Getenv("DEDUP_PROMTOOL"))
+	if err != nil {
+		t.Skip("SKIPPED, NOTHING WAS TESTED: promtool is not found in DEDUP_PROMTOOL or PATH; run `apt-get install prometheus`")
 	}
 	run := exec.CommandContext(t.Context(), program, args...)
 	run.Dir = dir

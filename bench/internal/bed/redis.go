@@ -9,11 +9,12 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/tooldedup/dedup/internal/process"
 )
 
 // ErrNoRedis is returned by [Bed.Site] for a way that needs Redis where there is none on this machine.
@@ -30,13 +31,13 @@ type Redis struct {
 	leash  io.Closer // the pipe on which its life depends
 }
 
-// startRedis starts a Redis, from PATH or from the folder into which scripts/redis
+// startRedis starts a Redis, from PATH or from the folder into which scripts/unpack
 // has unpacked Debian's package, and returns once it accepts connections. It keeps
 // everything in memory and nothing on disk, which is the fastest that it can be run.
 func startRedis(ctx context.Context, folder string) (_ *Redis, err error) {
-	program, libraries, err := findRedis(folder)
+	program, env, err := process.Find("redis-server", folder)
 	if err != nil {
-		return nil, err
+		return nil, ErrNoRedis
 	}
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -47,11 +48,8 @@ func startRedis(ctx context.Context, folder string) (_ *Redis, err error) {
 		return nil, err
 	}
 	_, port, _ := net.SplitHostPort(s.Addr)
-	// The shell ends the program when its input ends: it does not outlive this
-	// process, however that ends.
-	s.cmd = exec.Command("/bin/sh", "-c", `"$@" & read _; kill -TERM $!; wait`, "sh", program,
-		"--bind", "127.0.0.1", "--port", port, "--save", "", "--appendonly", "no", "--dir", os.TempDir())
-	s.cmd.Env = append(os.Environ(), libraries)
+	s.cmd = process.Tied(program, "--bind", "127.0.0.1", "--port", port, "--save", "", "--appendonly", "no", "--dir", os.TempDir())
+	s.cmd.Env = append(os.Environ(), env...)
 	if s.leash, err = s.cmd.StdinPipe(); err != nil {
 		return nil, err
 	}
@@ -101,20 +99,4 @@ func (s *Redis) Commands(ctx context.Context) (int64, error) {
 func (s *Redis) stop() error {
 	_, _ = s.client.Close(), s.leash.Close()
 	return s.cmd.Wait()
-}
-
-// findRedis returns the program and, for one in a folder of unpacked packages, the
-// variable of the environment that says where its libraries are.
-func findRedis(folder string) (program, libraries string, err error) {
-	if program, err := exec.LookPath("redis-server"); err == nil {
-		return program, "", nil
-	}
-	if program, err = filepath.Abs(filepath.Join(folder, "usr/bin/redis-server")); err != nil {
-		return "", "", err
-	}
-	if _, err := os.Stat(program); err != nil {
-		return "", "", ErrNoRedis
-	}
-	found, err := filepath.Glob(filepath.Join(filepath.Dir(program), "../lib/*-linux-gnu"))
-	return program, "LD_LIBRARY_PATH=" + strings.Join(found, ":"), err
 }
