@@ -10,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"path"
+	"strings"
 )
 
 // The files of a recording, beside the tables.
@@ -59,105 +60,92 @@ func OpenFS(fsys fs.FS) (*Recording, error) {
 
 // readSessions joins three files by the session's id.
 func (r *Recording) readSessions(fsys fs.FS) error {
-	at := map[string]int{} // the positions of the sessions
-	find := func(id string) (*Session, error) {
-		i, ok := at[id]
-		if !ok {
-			return nil, fmt.Errorf("session %q is not in %s", id, trajectoriesFile)
-		}
-		return &r.Sessions[i], nil
-	}
 	// The sizes let a file that was cut short be noticed; one that is absent is not checked.
-	type sizes struct{ Calls, Writes *int }
-	var said []sizes
-	err := eachLine(fsys, trajectoriesFile, func(line struct {
-		ID     string `json:"trajectory_id"`
-		Domain string `json:"domain"`
-		Model  string `json:"model"`
-		sizes
-	},
-	) error {
+	type trajectory struct {
+		ID            string `json:"trajectory_id"`
+		Domain, Model string
+		Calls, Writes *int
+	}
+	type call struct {
+		Call
+		Result *string `json:"result"` // a pointer tells null from ""
+	}
+	type end struct {
+		ID      string `json:"trajectory_id"`
+		Changed State
+	}
+	at := map[string]int{} // the positions of the sessions
+	var said []trajectory
+	err := eachLine(fsys, trajectoriesFile, func(line trajectory) error {
 		_, twice := at[line.ID]
 		switch {
-		case line.ID == "" || line.Domain == "":
-			return errors.New("trajectory_id and domain are required")
+		case line.ID == "":
+			return errors.New("trajectory_id is required")
 		case twice:
 			return fmt.Errorf("session %s is listed twice", line.ID)
 		case tables[line.Domain] == nil:
 			return fmt.Errorf("session %s is of the unknown domain %q", line.ID, line.Domain)
 		}
-		at[line.ID] = len(r.Sessions)
+		at[line.ID] = len(said)
+		said = append(said, line)
 		r.Sessions = append(r.Sessions, Session{ID: line.ID, Domain: line.Domain, Model: line.Model})
-		said = append(said, line.sizes)
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	writes := map[string]int{}
-	err = eachLine(fsys, callsFile, func(line struct {
-		Call
-		Result *string `json:"result"` // a pointer tells null from ""
-	},
-	) error {
-		session, err := find(line.Session)
-		if err != nil {
-			return err
+	err = eachLine(fsys, callsFile, func(line call) error {
+		i, ok := at[line.Session]
+		if !ok {
+			return fmt.Errorf("session %q is not in %s", line.Session, trajectoriesFile)
 		}
-		call := line.Call
+		s, c := &r.Sessions[i], line.Call
 		switch {
-		case call.Domain != session.Domain:
-			return fmt.Errorf("session %s is of domain %q, its call of %q", session.ID, session.Domain, call.Domain)
-		case call.Seq != len(session.Calls):
-			return fmt.Errorf("session %s: seq is %d, expected %d", session.ID, call.Seq, len(session.Calls))
-		case call.Tool == "":
-			return fmt.Errorf("session %s, seq %d: no tool", session.ID, call.Seq)
-		case call.Class != Write && call.Class != Read && call.Class != Noop:
-			return fmt.Errorf("session %s, seq %d: unknown class %q", session.ID, call.Seq, call.Class)
-		case call.Class == Write:
-			writes[session.ID]++
+		case c.Domain != s.Domain:
+			return fmt.Errorf("session %s is of domain %q, its call of %q", s.ID, s.Domain, c.Domain)
+		case c.Seq != len(s.Calls):
+			return fmt.Errorf("session %s: seq is %d, expected %d", s.ID, c.Seq, len(s.Calls))
+		case c.Tool == "":
+			return fmt.Errorf("session %s, seq %d: no tool", s.ID, c.Seq)
+		case c.Class != Write && c.Class != Read && c.Class != Noop:
+			return fmt.Errorf("session %s, seq %d: unknown class %q", s.ID, c.Seq, c.Class)
 		}
-		call.Result = Null
+		c.Result = Null
 		if line.Result != nil {
-			call.Result = *line.Result
+			c.Result = *line.Result
 		}
-		if len(call.Arguments) == 0 {
-			call.Arguments = json.RawMessage(Null)
+		if len(c.Arguments) == 0 {
+			c.Arguments = json.RawMessage(Null)
 		}
-		session.Calls = append(session.Calls, call)
+		s.Calls = append(s.Calls, c)
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	ended := map[string]bool{}
-	err = eachLine(fsys, finalStateFile, func(line struct {
-		ID      string `json:"trajectory_id"`
-		Changed State  `json:"changed"`
-	},
-	) error {
-		session, err := find(line.ID)
-		if err != nil {
-			return err
+	ends := map[string]State{}
+	err = eachLine(fsys, finalStateFile, func(line end) error {
+		_, known := at[line.ID]
+		_, twice := ends[line.ID]
+		if !known || twice {
+			return fmt.Errorf("session %q is not in %s, or has two final states", line.ID, trajectoriesFile)
 		}
-		if ended[line.ID] {
-			return fmt.Errorf("session %s has two final states", line.ID)
-		}
-		ended[line.ID] = true
-		session.Changed = line.Changed
+		ends[line.ID] = line.Changed
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	for i, session := range r.Sessions {
-		if !ended[session.ID] {
-			return fmt.Errorf("recording file %s: session %s has no final state", finalStateFile, session.ID)
+	for i := range r.Sessions {
+		s, want := &r.Sessions[i], said[i]
+		var ended bool
+		if s.Changed, ended = ends[s.ID]; !ended {
+			return fmt.Errorf("recording file %s: session %s has no final state", finalStateFile, s.ID)
 		}
-		calls, writes, want := len(session.Calls), writes[session.ID], said[i]
-		if want.Calls != nil && *want.Calls != calls || want.Writes != nil && *want.Writes != writes {
+		counts := (&Recording{Sessions: []Session{*s}}).Counts()
+		if want.Calls != nil && *want.Calls != counts.Calls || want.Writes != nil && *want.Writes != counts.Writes {
 			return fmt.Errorf("recording file %s: session %s has %d calls and %d writes, %s says otherwise",
-				callsFile, session.ID, calls, writes, trajectoriesFile)
+				callsFile, s.ID, counts.Calls, counts.Writes, trajectoriesFile)
 		}
 	}
 	return nil
@@ -196,23 +184,18 @@ func eachLine[T any](fsys fs.FS, name string, visit func(T) error) error {
 }
 
 // readTable reads db/<name>.json.gz, or db/<name>.json where that is absent.
-func readTable(fsys fs.FS, name string) (rows []Row, err error) {
-	plain := path.Join("db", name+".json")
-	from := plain + ".gz"
-	file, err := fsys.Open(from)
+func readTable(fsys fs.FS, name string) ([]Row, error) {
+	from := path.Join("db", name+".json.gz")
+	text, err := fs.ReadFile(fsys, from)
 	if errors.Is(err, fs.ErrNotExist) {
-		from = plain
-		file, err = fsys.Open(from)
+		from = strings.TrimSuffix(from, ".gz")
+		text, err = fs.ReadFile(fsys, from)
+	} else if err == nil {
+		text, err = unzip(text)
 	}
+	var rows []Row
 	if err == nil {
-		defer file.Close()
-		content := io.Reader(file)
-		if from != plain {
-			content, err = gzip.NewReader(file)
-		}
-		if err == nil {
-			rows, err = decodeRows(content)
-		}
+		rows, err = decodeRows(text)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("recording file %s: %w", from, err)
@@ -220,40 +203,33 @@ func readTable(fsys fs.FS, name string) (rows []Row, err error) {
 	return rows, nil
 }
 
+func unzip(text []byte) ([]byte, error) {
+	r, err := gzip.NewReader(bytes.NewReader(text))
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(r)
+}
+
 // decodeRows reads one JSON object of id: document and keeps the order of its
 // keys, which is the order in which searches list their hits.
-func decodeRows(r io.Reader) ([]Row, error) {
-	decoder := json.NewDecoder(r)
-	if start, err := decoder.Token(); err != nil {
+func decodeRows(text []byte) (rows []Row, err error) {
+	var unordered map[string]json.RawMessage // which finds what is wrong with the text
+	if err := json.Unmarshal(text, &unordered); err != nil {
 		return nil, err
-	} else if start != json.Delim('{') {
-		return nil, fmt.Errorf("expected one JSON object, found %v", start)
 	}
-	var rows []Row
-	seen := map[string]bool{}
-	for decoder.More() {
-		key, err := decoder.Token()
-		if err != nil {
-			return nil, fmt.Errorf("after %d rows: %w", len(rows), err)
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	_, err = decoder.Token()
+	for err == nil && decoder.More() {
+		var id json.Token
+		var doc json.RawMessage
+		if id, err = decoder.Token(); err == nil {
+			err = decoder.Decode(&doc)
+			rows = append(rows, Row{ID: id.(string), Doc: doc}) // the decoder lets nothing else be a key
 		}
-		row := Row{ID: key.(string)} // the decoder lets nothing else be a key
-		if err := decoder.Decode(&row.Doc); err != nil {
-			return nil, fmt.Errorf("row %s: %w", row.ID, err)
-		}
-		if seen[row.ID] {
-			return nil, fmt.Errorf("row %s occurs twice", row.ID)
-		}
-		seen[row.ID] = true
-		rows = append(rows, row)
 	}
-	if _, err := decoder.Token(); err != nil {
-		return nil, fmt.Errorf("after %d rows: %w", len(rows), err)
+	if err == nil && len(rows) != len(unordered) {
+		err = errors.New("a row occurs twice")
 	}
-	// Reading on to the end lets gzip check its sum.
-	if found, err := decoder.Token(); err == nil {
-		return nil, fmt.Errorf("found %v after the object", found)
-	} else if !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("after the object: %w", err)
-	}
-	return rows, nil
+	return rows, err
 }

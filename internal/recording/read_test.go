@@ -59,12 +59,12 @@ func TestOpenFSDamage(t *testing.T) {
 		{"SessionWithoutID", "trajectories.jsonl", `{"domain":"retail"}`, 1, "required"},
 		{"SessionOfUnknownDomain", "trajectories.jsonl", strings.Replace(oneTrajectory, "retail", "bank", 1), 1, `unknown domain "bank"`},
 		{"NoFinalState", "final_state.jsonl", "\n", 0, "no final state"},
-		{"TwoFinalStates", "final_state.jsonl", oneState + oneState, 2, "two final states"},
-		{"TableIsAList", "db/retail_users.json", `[]`, 0, "expected one JSON object"},
-		{"TableCutShort", "db/retail_users.json", `{"a":{},`, 0, "after 1 rows"},
-		{"TableRowCutShort", "db/retail_users.json", `{"a":{},"b":{`, 0, "row b"},
-		{"TableRowTwice", "db/retail_users.json", `{"a":{},"a":{}}`, 0, "row a occurs twice"},
-		{"TableAndMore", "db/retail_users.json", `{} {}`, 0, "after the object"},
+		{"TwoFinalStates", "final_state.jsonl", oneState + oneState, 2, "has two final states"},
+		{"TableIsAList", "db/retail_users.json", `[]`, 0, "cannot unmarshal array"},
+		{"TableCutShort", "db/retail_users.json", `{"a":{},`, 0, "unexpected end"},
+		{"TableRowCutShort", "db/retail_users.json", `{"a":{},"b":{`, 0, "unexpected end"},
+		{"TableRowTwice", "db/retail_users.json", `{"a":{},"a":{}}`, 0, "a row occurs twice"},
+		{"TableAndMore", "db/retail_users.json", `{} {}`, 0, "after top-level value"},
 		{"ToolsAreNoList", "tools.json", `{}`, 0, "cannot unmarshal"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
