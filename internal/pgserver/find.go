@@ -55,7 +55,7 @@ func waysTo(opts *Options) []way {
 // find tries the ways in their order.
 func find(ctx context.Context, ways []way, opts *Options) (*Server, error) {
 	var passedOver []string
-	failed := []error{errors.New("no PostgreSQL server found; any one of these would do:")}
+	var failed []error
 	for _, w := range ways {
 		server, err := w.start(ctx, opts)
 		if err == nil {
@@ -77,5 +77,5 @@ func find(ctx context.Context, ways []way, opts *Options) (*Server, error) {
 		}
 		failed = append(failed, fmt.Errorf("  %s: %w\n    fix: %s", w.name, err, w.fix))
 	}
-	return nil, errors.Join(failed...)
+	return nil, fmt.Errorf("no PostgreSQL server found; any one of these would do:\n%w", errors.Join(failed...))
 }
