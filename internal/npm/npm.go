@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup/internal/process"
 )
 
 // ErrMissing says that there is no Node.js, or no way to npm's packages.
@@ -33,9 +35,9 @@ func Install(t *testing.T, name string) (folder string) {
 func Find(name string) (folder string, err error) {
 	installing.Lock() // two at the same time would break each other
 	defer installing.Unlock()
-	root, err := checkout()
-	if err != nil {
-		return "", err
+	root := process.Checkout()
+	if root == "" {
+		return "", errors.New("npm: the test does not run in a checkout")
 	}
 	folder = filepath.Join(root, ".cache", name)
 	install := exec.Command(filepath.Join(root, "scripts", "npm-install"), name, folder)
@@ -55,19 +57,3 @@ func Find(name string) (folder string, err error) {
 const missing = 3
 
 var installing sync.Mutex
-
-// checkout is the folder with go.work that the test runs in.
-func checkout() (string, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", err
-	}
-	for ; ; dir = filepath.Dir(dir) {
-		if _, err := os.Stat(filepath.Join(dir, "go.work")); err == nil {
-			return dir, nil
-		}
-		if dir == filepath.Dir(dir) {
-			return "", errors.New("npm: the test does not run in a checkout")
-		}
-	}
-}

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -35,4 +36,18 @@ func Find(program, folder string) (path string, env []string, err error) {
 // server does not outlive this process, however that ends.
 func Tied(program string, args ...string) *exec.Cmd {
 	return exec.Command("/bin/sh", append([]string{"-c", `"$@" & read _; kill -INT $!; wait`, "sh", program}, args...)...)
+}
+
+// Checkout returns the folder with go.work that this process runs in, and "" where it runs in none.
+func Checkout() string {
+	dir, err := os.Getwd()
+	for ; err == nil; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.work")); err == nil {
+			return dir
+		}
+		if dir == filepath.Dir(dir) {
+			break
+		}
+	}
+	return ""
 }

@@ -13,6 +13,8 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+
+	"github.com/tooldedup/dedup/internal/process"
 )
 
 // Class says what a call may do to the database.
@@ -118,21 +120,13 @@ func LargeDir() string {
 	if dir := os.Getenv("TAUBENCH_DIR"); dir != "" {
 		return dir
 	}
-	dir, err := os.Getwd()
-	if err != nil {
-		return ""
-	}
-	for ; ; dir = filepath.Dir(dir) {
-		if _, err := os.Stat(filepath.Join(dir, "go.work")); err == nil {
-			found := filepath.Join(filepath.Dir(dir), "shared", "taubench")
-			if info, err := os.Stat(found); err == nil && info.IsDir() {
-				return found
-			}
-		}
-		if dir == filepath.Dir(dir) {
-			return ""
+	if root := process.Checkout(); root != "" {
+		found := filepath.Join(filepath.Dir(root), "shared", "taubench")
+		if info, err := os.Stat(found); err == nil && info.IsDir() {
+			return found
 		}
 	}
+	return ""
 }
 
 // Equal reports whether two results say the same: as JSON values, numbers as
