@@ -54,7 +54,6 @@ func TestToolsAreRefused(t *testing.T) {
 		nothing[undescribed]("d_undescribed", tool.ReadOnly),
 		tool.Tool[findIn, undescribed]{Name: "e_result", Class: tool.ReadOnly,
 			Run: func(context.Context, pgx.Tx, findIn) (u undescribed, err error) { return u, nil }},
-		tool.Tool[findIn, booking]{Name: "f_session", Class: tool.Write, PerSession: true, Run: nothing[findIn]("", tool.Write).Run},
 		// These are fine: their key is not an added argument.
 		nothing[struct {
 			Key string `json:"idempotencyKey" dedup:"key"`

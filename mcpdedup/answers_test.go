@@ -3,7 +3,6 @@ package mcpdedup_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"sync"
 	"testing"
 
@@ -115,33 +114,4 @@ func TestEnvelope(t *testing.T) {
 
 type tree struct {
 	Kids []tree `json:"kids"`
-}
-
-// TestSession: who names sessions can have keys that are a session's.
-func TestSession(t *testing.T) {
-	t.Parallel()
-	d := newDesk(t, nil)
-	session := "one"
-	opts := oneUser()
-	opts.Session = func(context.Context, *mcp.CallToolRequest) (string, error) {
-		if session == "broken" {
-			return "", errors.New("canary")
-		}
-		return session, nil
-	}
-	server := newServer()
-	perSession := nothing[findIn]("nothing", tool.Write)
-	perSession.PerSession = true
-	require.NoError(t, addTool(server, d.tools, opts, perSession))
-	cs := connect(t, server)
-	arguments := args{mcpdedup.KeyArgument: "k"}
-	first := call(t, cs, "nothing", arguments)
-	requireSame(t, first, call(t, cs, "nothing", arguments))
-	session = "two"
-	require.Equal(t, false, call(t, cs, "nothing", arguments).Meta[door.MetaDuplicate])
-	for _, session = range []string{"", "broken"} {
-		res := call(t, cs, "nothing", arguments)
-		require.Equal(t, "session_required", code(res))
-		require.NotContains(t, text(res), "canary")
-	}
 }

@@ -38,8 +38,7 @@
 // [MetaTurn]. Then a call without a key has that of its session, turn, tool and arguments
 // ([dedup.KeyFromToolCallArgs]), and so has one whose key is null, empty, "null", "None" or the tool's
 // name, as it becomes of ids that a model's provider never gave. Without a turn those are no key, and
-// refused. Two equal calls of one message are one here. Where Options.Session is set, the session is
-// that.
+// refused. Two equal calls of one message are one here.
 //
 // A key has 1 to 255 characters and no control characters. One that has more than
 // 255 bytes stands for the [dedup.KeyFromIntent] of it.
@@ -95,7 +94,6 @@
 //	timeout            ended, or was cancelled, without an answer        same key
 //	blocked            may have happened without a record                no
 //	unidentified       comes from nobody that Options.Scope knows        no
-//	session_required   needs a session, and the client named none        in a session
 //	failed             failed for a reason that clients are not told     perhaps
 //
 // No text of this package quotes the value of an argument, SQL or anything of the

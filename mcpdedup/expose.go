@@ -47,9 +47,6 @@ func (e *exposed) build() (problems []tool.Problem) {
 	if strings.Contains(e.info.Name, "/") {
 		report("Name", `has a "/", which MCP does not take`)
 	}
-	if e.info.PerSession && e.opts.Session == nil {
-		report("PerSession", "is set, and Options.Session is missing")
-	}
 	e.spliced = spliceFor(e.info, e.opts)
 	in, out := e.schemas(report)
 	if in == nil {
@@ -124,11 +121,8 @@ func (e *exposed) invocation(ctx context.Context, req *mcp.CallToolRequest) (inv
 	}
 	taken, err := e.take(req.Params)
 	inv.Args, inv.Key = taken.args, taken.key
-	if t := taken.turn; t != nil {
-		inv.Turn = t.Number
-		if inv.Session == "" {
-			inv.Session = t.Session
-		}
+	if taken.turn != nil {
+		inv.Session, inv.Turn = taken.turn.Session, taken.turn.Number
 	}
 	return inv, err
 }
@@ -136,12 +130,7 @@ func (e *exposed) invocation(ctx context.Context, req *mcp.CallToolRequest) (inv
 // caller begins an invocation with who makes it.
 func (o *Options) caller(ctx context.Context, req *mcp.CallToolRequest) (inv tool.Invocation, err error) {
 	if inv.Scope, err = door.Scope(o.Scope(ctx, req)); err != nil {
-		return inv, &takeError{door.Unidentified, "The server does not know on whose behalf this call is made.", err}
+		err = notMade(door.Unidentified, "The server does not know on whose behalf this call is made.", err)
 	}
-	if o.Session != nil {
-		if inv.Session, err = o.Session(ctx, req); err != nil {
-			return inv, &takeError{door.SessionRequired, noSession, err}
-		}
-	}
-	return inv, nil
+	return inv, err
 }

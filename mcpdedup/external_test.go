@@ -173,30 +173,6 @@ func TestExternal(t *testing.T) {
 	}
 }
 
-// TestExternalOfASession: an operation is looked up where its tool has it.
-func TestExternalOfASession(t *testing.T) {
-	t.Parallel()
-	d := newTill(t)
-	tools := tool.NewRegistry(d.tools.Deduper(), &tool.Options{External: d.x})
-	of := d.pay()
-	of.Name = "pay_in_session"
-	require.NoError(t, tools.Add(tool.ExternalTool[chargeIn, payment]{Tool: of, PerSession: true}))
-	session := "one"
-	var hidden []mcpdedup.Failure
-	opts := collecting(&hidden, mcpdedup.SingleUser("house"))
-	opts.Session = func(context.Context, *mcp.CallToolRequest) (string, error) { return session, nil }
-	server := newServer()
-	require.NoError(t, mcpdedup.AddTools(server, tools, opts))
-	cs := connect(t, server)
-	require.Contains(t, text(call(t, cs, "pay_in_session", paying("k", "Ada"))), `"status":"done"`)
-	require.Contains(t, text(call(t, cs, "get_operation", asking("pay_in_session/k"))), `"status":"done"`)
-	session = "two"
-	require.Contains(t, text(call(t, cs, "get_operation", asking("pay_in_session/k"))), `"status":"unknown"`)
-	session = ""
-	require.Equal(t, "session_required", code(call(t, cs, "get_operation", asking("pay_in_session/k"))))
-	require.Len(t, hidden, 1)
-}
-
 // TestExternalToolsAreRefused: the tool that is added beside them has its name for itself, and
 // none is added without them.
 func TestExternalToolsAreRefused(t *testing.T) {

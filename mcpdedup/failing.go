@@ -23,7 +23,7 @@ type failing struct {
 	keyArgument string
 }
 
-// failure is an error as a client is told of it.
+// failure is an error as a client is told of it. It is an error itself where a call is not made.
 type failure struct {
 	code door.Code
 	text string
@@ -31,6 +31,16 @@ type failure struct {
 	meta mcp.Meta
 	// hidden says that the text is not all, and the server's author is told.
 	hidden bool
+	// err is the cause, which the client is not told.
+	err error
+}
+
+func (e *failure) Error() string { return fmt.Sprintf("mcpdedup: %s (%v)", e.text, e.err) }
+func (e *failure) Unwrap() error { return e.err }
+
+// notMade is what is wrong with a call before its tool is asked.
+func notMade(code door.Code, text string, err error) *failure {
+	return &failure{code: code, text: text + nothing + next[code], hidden: err != nil, err: err}
 }
 
 // answer returns the tool error that an error becomes.
@@ -58,8 +68,13 @@ func (f *failing) tell(ctx context.Context, key string, err error) failure {
 	if cancelled(ctx, err) {
 		return failure{code: door.Timeout, text: w.Text(door.Failure{Code: door.Timeout})}
 	}
-	if told, ok := misuse(err); ok {
-		return told
+	var ready *failure
+	if errors.As(err, &ready) {
+		return *ready
+	}
+	var arg *tool.ArgumentError
+	if errors.As(err, &arg) {
+		return failure{code: door.ArgumentsInvalid, text: argumentText(arg) + nothing + "Correct the arguments and call again."}
 	}
 	of := door.FailureOf(f.info.Name, err)
 	told := failure{code: of.Code, text: w.Text(of)}
@@ -77,8 +92,6 @@ func (f *failing) tell(ctx context.Context, key string, err error) failure {
 			nothing + "Correct the arguments and call again."
 	case door.ArgumentsInvalid:
 		told.text = "The arguments " + of.Reason + "." + nothing + "Correct the arguments and call again."
-	case door.SessionRequired:
-		told.text, told.hidden = noSession+nothing+next[of.Code], true
 	case door.Blocked, door.OutcomeUnknown, door.Unavailable, door.Timeout:
 		told.hidden = true
 	default:
@@ -100,28 +113,11 @@ func cancelled(ctx context.Context, err error) bool {
 		!errors.Is(err, dedup.ErrOutcomeUnknown) && !errors.Is(err, dedup.ErrBroken)
 }
 
-const noSession = "The server does not know to which session this call belongs."
-
 // next says what to do about a call that was not made.
 var next = map[door.Code]string{
 	door.KeyInvalid:       fmt.Sprintf("Call again with a key of 1 to %d characters, such as a UUID.", maxKeyLength),
 	door.ArgumentsInvalid: "Correct it and call again.",
 	door.Unidentified:     "Another key or other arguments do not help; the client has to authenticate.",
-	door.SessionRequired:  "Another key or other arguments do not help; the client has to say.",
-}
-
-// misuse says what is wrong with a call for which package dedup was not asked.
-func misuse(err error) (failure, bool) {
-	var take *takeError
-	var arg *tool.ArgumentError
-	switch {
-	case errors.As(err, &take):
-		return failure{code: take.code, text: take.text + nothing + next[take.code], hidden: take.err != nil}, true
-	case errors.As(err, &arg):
-		return failure{code: door.ArgumentsInvalid, text: argumentText(arg) + nothing + "Correct the arguments and call again."}, true
-	default:
-		return failure{}, false
-	}
 }
 
 func refusedFailure(refused *dedup.RefusedError) failure {

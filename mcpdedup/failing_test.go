@@ -33,7 +33,7 @@ func TestTexts(t *testing.T) {
 		err  error
 	}{
 		{"key required", keyRequired},
-		{"key invalid", &takeError{code: door.KeyInvalid, text: "The key in the argument idempotencyKey is empty."}},
+		{"key invalid", notMade(door.KeyInvalid, "The key in the argument idempotencyKey is empty.", nil)},
 		{"key of arguments invalid", &dedup.InvalidError{What: "call", Field: "Key", Reason: "canary"}},
 		{"key reused", &dedup.Error{Answer: dedup.ErrKeyReused, Tool: "pay", FirstAt: at, Changed: []string{"amount", "not\nplain"}, Complete: true}},
 		{"key reused, incomplete", &dedup.Error{Answer: dedup.ErrKeyReused, Tool: "pay", FirstAt: at, Changed: []string{"amount"}}},
@@ -43,7 +43,7 @@ func TestTexts(t *testing.T) {
 		{"argument that reads itself", &tool.ArgumentError{Field: "day", Reason: "cannot be read as canary.Type", Err: secret}},
 		{"arguments", &tool.ArgumentError{Reason: "must be an object"}},
 		{"arguments that cannot be compared", &dedup.InvalidError{What: "call", Field: "Args", Reason: "are not usable as JSON: a lone surrogate in a string, at byte 3"}},
-		{"added argument", &takeError{code: door.ArgumentsInvalid, text: "The argument idempotencyKey is given twice."}},
+		{"added argument", notMade(door.ArgumentsInvalid, "The argument idempotencyKey is given twice.", nil)},
 		{"in flight", dedup.ErrInFlight},
 		{"expired", &dedup.Error{Answer: dedup.ErrExpired, Tool: "pay", FirstAt: at}},
 		{"refused", &dedup.RefusedError{Message: "card declined", CreatedAt: at}},
@@ -57,9 +57,7 @@ func TestTexts(t *testing.T) {
 		{"timeout", fmt.Errorf("canary: %w", context.DeadlineExceeded)},
 		{"cancelled", fmt.Errorf("canary: %w", context.Canceled)},
 		{"broken", &dedup.Error{Answer: dedup.ErrBroken, Err: secret}},
-		{"unidentified", &takeError{door.Unidentified, "The server does not know on whose behalf this call is made.", secret}},
-		{"no session", &takeError{door.SessionRequired, noSession, secret}},
-		{"session empty", &dedup.InvalidError{What: "call", Field: "Session", Reason: "canary"}},
+		{"unidentified", notMade(door.Unidentified, "The server does not know on whose behalf this call is made.", secret)},
 		{"database", secret},
 		{"arbiter", &dedup.Error{Answer: dedup.ErrSchema}},
 		{"unknown", errors.New("canary")},
@@ -115,7 +113,7 @@ func TestTexts(t *testing.T) {
 
 var codes = []door.Code{
 	door.KeyRequired, door.KeyInvalid, door.KeyReused, door.ArgumentsInvalid, door.InFlight, door.Expired, door.Refused,
-	door.OutcomeUnknown, door.Unavailable, door.Timeout, door.Blocked, door.Unidentified, door.SessionRequired, door.Failed,
+	door.OutcomeUnknown, door.Unavailable, door.Timeout, door.Blocked, door.Unidentified, door.Failed,
 }
 
 // described is an answer in a line for each text, and one for _meta without the

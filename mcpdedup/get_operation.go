@@ -60,7 +60,7 @@ func (o *operations) call(ctx context.Context, req *mcp.CallToolRequest) (*mcp.C
 	return o.describe(inv, found).answer(mcp.Meta{MetaKey: inv.Key}), nil
 }
 
-var errNoOperation = &takeError{code: door.ArgumentsInvalid, text: "The argument operation names no call of a tool that can be looked up."}
+var errNoOperation = notMade(door.ArgumentsInvalid, "The argument operation names no call of a tool that can be looked up.", nil)
 
 // invocation takes from a request which call is asked for.
 func (o *operations) invocation(ctx context.Context, req *mcp.CallToolRequest) (inv tool.Invocation, err error) {

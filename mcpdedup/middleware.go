@@ -53,8 +53,6 @@ func Middleware(d *dedup.Deduper, tools map[string]Policy, opts *Options) (mcp.M
 		return nil, refuse("Explain", "is not for Middleware, behind which handlers word their errors themselves")
 	case checked.TypeSchemas != nil:
 		return nil, refuse("TypeSchemas", "is not for Middleware, behind which tools have schemas of their own")
-	case checked.Session != nil:
-		return nil, refuse("Session", "is not for Middleware, whose keys are those of a principal")
 	}
 	if found := problems(d, tools); len(found) > 0 {
 		return nil, &tool.RegistrationError{Problems: found}

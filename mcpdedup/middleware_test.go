@@ -147,7 +147,6 @@ func TestMiddlewareRefusesUnknown(t *testing.T) {
 	var unusable *dedup.InvalidError
 	for _, opts := range []*mcpdedup.Options{
 		{Scope: mcpdedup.TokenUser, Envelope: true},
-		{Scope: mcpdedup.TokenUser, Session: mcpdedup.TokenUser},
 		{Scope: mcpdedup.TokenUser, Explain: func(context.Context, error) (string, bool) { return "", false }},
 		{Scope: mcpdedup.TokenUser, TypeSchemas: map[reflect.Type]*jsonschema.Schema{}},
 	} {

@@ -93,7 +93,7 @@ func takeMembers(text json.RawMessage, names ...string) (rest json.RawMessage, t
 		case !slices.Contains(names, m.name):
 			left = append(left, m)
 		case twice:
-			return nil, nil, &takeError{code: door.ArgumentsInvalid, text: "The argument " + m.name + " is given twice."}
+			return nil, nil, notMade(door.ArgumentsInvalid, "The argument "+m.name+" is given twice.", nil)
 		case taken == nil:
 			taken = map[string]json.RawMessage{m.name: m.value}
 		default:

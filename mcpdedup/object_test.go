@@ -64,16 +64,16 @@ func FuzzTakeMembers(f *testing.F) {
 	})
 }
 
-func TestKeyOf(t *testing.T) {
+func TestClientKey(t *testing.T) {
 	t.Parallel()
 	for _, good := range []string{"k", "1", "a b", "schlüssel", strings.Repeat("k", door.MaxKey), "🙂"} {
-		key, err := keyOf("here", good)
+		key, err := clientKey(nil, "here", "pay", good)
 		require.NoError(t, err)
 		require.Equal(t, good, key)
 	}
 	// As many characters as maxLength allows, and more bytes than package dedup.
 	for _, long := range []string{strings.Repeat("ü", 128), strings.Repeat("🙂", maxKeyLength)} {
-		key, err := keyOf("here", long)
+		key, err := clientKey(nil, "here", "pay", long)
 		require.NoError(t, err)
 		derived, err := dedup.KeyFromIntent(long)
 		require.NoError(t, err)
@@ -87,7 +87,7 @@ func TestKeyOf(t *testing.T) {
 		"has a control character":       {"\x00", "k\n", "\u0085", "\x7f"},
 	} {
 		for _, value := range bad {
-			_, err := keyOf("here", value)
+			_, err := clientKey(nil, "here", "pay", value)
 			require.ErrorContains(t, err, "The key here "+fault+".")
 		}
 	}

@@ -23,12 +23,6 @@ type Options struct {
 	// [TokenUser] and [SingleUser].
 	Scope func(ctx context.Context, req *mcp.CallToolRequest) (string, error)
 
-	// Session returns the conversation that a call belongs to. It matters to tools
-	// that are PerSession. Default none: a client that reconnects, or that
-	// speaks a version of MCP without sessions, would be in a new one each time.
-	// Not for [Middleware].
-	Session func(ctx context.Context, req *mcp.CallToolRequest) (string, error)
-
 	// KeysInMeta says that all clients send keys in _meta. Tools then get no
 	// argument for them.
 	KeysInMeta bool

@@ -16,7 +16,7 @@ func TestRunnerKnowsTheCodes(t *testing.T) {
 		door.InFlight: true, door.OutcomeUnknown: true, door.Unavailable: true, door.Timeout: true,
 		door.KeyRequired: false, door.KeyInvalid: false, door.KeyReused: false, door.ArgumentsInvalid: false,
 		door.Expired: false, door.Refused: false, door.Blocked: false,
-		door.Unidentified: false, door.SessionRequired: false, door.Failed: false,
+		door.Unidentified: false, door.Failed: false,
 	} {
 		err := runner.ResultError(true, map[string]any{door.MetaError: string(code), door.MetaRetryAfter: 7})
 		require.Equal(t, again, runner.IsRetryable(err), code)

@@ -68,7 +68,7 @@ func turnOf(meta map[string]any) (*door.Turn, error) {
 		t.Number = int(number)
 	}
 	if !t.Valid() {
-		return nil, &takeError{code: door.KeyInvalid, text: `The value of _meta["` + MetaTurn + `"] must be an object of session, a text, and turn, a whole number from 1.`}
+		return nil, notMade(door.KeyInvalid, `The value of _meta["`+MetaTurn+`"] must be an object of session, a text, and turn, a whole number from 1.`, nil)
 	}
 	return t, nil
 }
@@ -81,28 +81,20 @@ func namesNoCall(value any, tool string) bool {
 }
 
 // clientKey returns the key that a client's value stands for, none where it names no
-// single call and the turn makes the key.
-func clientKey(t *door.Turn, where, tool string, value any) (string, error) {
-	switch {
-	case !namesNoCall(value, tool), t == nil && (value == nil || value == ""):
-		return keyOf(where, value)
-	case t != nil:
-		return "", nil
-	default:
-		return "", &takeError{code: door.KeyInvalid, text: "The key " + where + " " + door.NamesNoCall + "."}
-	}
-}
-
-// keyOf returns the key that a client's value stands for. A text within the limit
+// single call and the turn makes the key. A text within the limit
 // of characters and beyond that of bytes stands for the key derived from it.
-func keyOf(where string, value any) (string, error) {
+func clientKey(t *door.Turn, where, tool string, value any) (string, error) {
 	key, ok := value.(string)
 	fault := ""
 	switch {
+	case t != nil && namesNoCall(value, tool):
+		return "", nil
 	case !ok:
 		fault = "is not a string"
 	case key == "":
 		fault = "is empty"
+	case namesNoCall(value, tool):
+		fault = door.NamesNoCall
 	case utf8.RuneCountInString(key) > maxKeyLength:
 		fault = fmt.Sprintf("is longer than %d characters", maxKeyLength)
 	case !utf8.ValidString(key), strings.ContainsRune(key, utf8.RuneError):
@@ -115,22 +107,5 @@ func keyOf(where string, value any) (string, error) {
 	default:
 		return key, nil
 	}
-	return "", &takeError{code: door.KeyInvalid, text: "The key " + where + " " + fault + "."}
+	return "", notMade(door.KeyInvalid, "The key "+where+" "+fault+".", nil)
 }
-
-// takeError is what is wrong with a call before its tool is asked, in words for the client.
-type takeError struct {
-	code door.Code
-	text string
-	// err is that of Options.Scope and Session, which the client is not told.
-	err error
-}
-
-func (e *takeError) Error() string {
-	if e.err == nil {
-		return "mcpdedup: " + e.text
-	}
-	return "mcpdedup: " + e.text + " " + e.err.Error()
-}
-
-func (e *takeError) Unwrap() error { return e.err }

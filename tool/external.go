@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/external"
 )
@@ -30,8 +28,6 @@ type ExternalTool[In, Out any] struct {
 	// Class is External, the default, or Destructive where the effect cannot be taken back:
 	// then clients are told so.
 	Class Class
-	// PerSession says that a key means something in its session only, as for [Tool].
-	PerSession bool
 	// MaxWait bounds how long a call waits for its effect, before it is answered with
 	// [dedup.ErrInFlight] and goes on by itself. Default that of the Deduper.
 	MaxWait time.Duration
@@ -50,7 +46,7 @@ func (t ExternalTool[In, Out]) define() (*definition, []Problem) {
 		t.Class = External
 	}
 	d, problems := newDefinition(Info{
-		Name: t.Name, Description: t.Description, Class: t.Class, PerSession: t.PerSession, Retention: t.Retention, External: true,
+		Name: t.Name, Description: t.Description, Class: t.Class, Retention: t.Retention, External: true,
 		In: reflect.TypeFor[In](), Out: reflect.TypeFor[Out](),
 	})
 	d.maxWait, d.external = t.MaxWait, t
@@ -69,21 +65,8 @@ func (t ExternalTool[In, Out]) problems(x *external.Tools) []*dedup.InvalidError
 	return external.Problems(x, t.Tool)
 }
 
-// add adds the tool with Finish and Refused marked: what writes in a transaction makes
-// no calls.
 func (t ExternalTool[In, Out]) add(x *external.Tools) error {
-	of := t.Tool
-	if finish := of.Finish; finish != nil {
-		of.Finish = func(ctx context.Context, tx pgx.Tx, in In, out Out) error {
-			return inTool(ctx, func(ctx context.Context) error { return finish(ctx, tx, in, out) })
-		}
-	}
-	if refused := of.Refused; refused != nil {
-		of.Refused = func(ctx context.Context, tx pgx.Tx, in In, why error) error {
-			return inTool(ctx, func(ctx context.Context) error { return refused(ctx, tx, in, why) })
-		}
-	}
-	_, err := external.Add(x, of)
+	_, err := external.Add(x, t.Tool)
 	return err
 }
 
@@ -113,7 +96,7 @@ func (r *Registry) runExternal(ctx context.Context, c *call) (Answer, error) {
 	return answered(c, result), err
 }
 
-// Status says where the call of an ExternalTool stands that inv's Scope, Session, Tool and Key
+// Status says where the call of an ExternalTool stands that inv's Scope, Tool and Key
 // name. It runs nothing. The error is a *[dedup.InvalidError], whose Field is
 // "Tool" where there is no such tool, or the database's.
 func (r *Registry) Status(ctx context.Context, inv Invocation) (external.Status, error) {
@@ -121,9 +104,5 @@ func (r *Registry) Status(ctx context.Context, inv Invocation) (external.Status,
 	if t == nil || t.external == nil {
 		return external.Status{}, unknownTool(inv.Tool)
 	}
-	scope, err := t.scope(inv)
-	if err != nil {
-		return external.Status{}, err
-	}
-	return r.opts.External.Status(ctx, scope, inv.Tool, inv.Key)
+	return r.opts.External.Status(ctx, inv.Scope, inv.Tool, inv.Key)
 }

@@ -162,7 +162,6 @@ func TestExternalIsInvoked(t *testing.T) {
 	first := b.invoke(t, call("charge", "k", `{"order":"o-1","amount":1e2,"note":"a note"}`))
 	require.Equal(t, `{"id":"ch_<1>&"}`, string(first.JSON))
 	require.Equal(t, "k", first.Key)
-	require.Equal(t, "acme", first.Scope)
 	require.False(t, first.Replayed)
 	require.False(t, first.FirstAt.IsZero())
 	require.JSONEq(t, `{"order":"o-1","amount":100,"note":"a note"}`, stored)
@@ -246,24 +245,21 @@ func TestExternalAnswers(t *testing.T) {
 	require.JSONEq(t, `{"id":"ch_1"}`, string((<-first).JSON))
 }
 
-func TestExternalStatusOfASession(t *testing.T) {
+func TestExternalStatus(t *testing.T) {
 	t.Parallel()
 	b, _ := withExternal(t)
-	made := charging(charged)
-	made.PerSession = true
-	require.NoError(t, b.tools.Add(made))
+	require.NoError(t, b.tools.Add(charging(charged)))
 	b.add(t, "ordinary", tool.Write)
 	inv := call("charge", "k", `{"order":"o-1","amount":1}`)
 	b.invoke(t, inv)
-	status, err := b.tools.Status(t.Context(), inv)
-	require.NoError(t, err)
-	require.Equal(t, external.Done, status.State)
-	inv.Session = "another"
-	status, err = b.tools.Status(t.Context(), inv)
-	require.NoError(t, err)
-	require.Equal(t, external.None, status.State)
-	inv.Session = ""
-	_, err = b.tools.Status(t.Context(), inv)
+	for scope, want := range map[string]external.State{inv.Scope: external.Done, "another": external.None} {
+		inv.Scope = scope
+		status, err := b.tools.Status(t.Context(), inv)
+		require.NoError(t, err)
+		require.Equal(t, want, status.State)
+	}
+	inv.Scope = ""
+	_, err := b.tools.Status(t.Context(), inv)
 	require.ErrorIs(t, err, dedup.ErrInvalid)
 	var unknown *dedup.InvalidError
 	for _, name := range []string{"ordinary", "none"} {

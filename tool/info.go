@@ -12,7 +12,6 @@ type Info struct {
 	Name        string
 	Description string
 	Class       Class
-	PerSession  bool
 	// Retention is the tool's own; zero where it is the Deduper's.
 	Retention dedup.Retention
 	// External reports whether the tool is an [ExternalTool], whatever its Class. Its calls

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/internal/door"
+	"github.com/tooldedup/dedup/internal/guard"
 )
 
 // Invocation is a call of a registered tool, as it came from a model, an
@@ -47,8 +48,6 @@ type Answer struct {
 	JSON json.RawMessage
 	// Key is the call's key, empty where it had none.
 	Key string
-	// Scope is the scope in which the record stands.
-	Scope string
 	// Replayed says that the result came from the record, FirstAt when that was
 	// written, by the database's clock, and ExpiresAt until when it is replayed.
 	// The times are zero where there is no record.
@@ -64,7 +63,7 @@ type Answer struct {
 // expired, reused) all but the result.
 //
 // Cancelling ctx ends the call as it does [dedup.Do]. A tool's Run must not call
-// Invoke, whatever the classes: that is a [dedup.ErrInvalid].
+// Invoke, whatever the classes, nor must any other effect: that is a [dedup.ErrInvalid].
 func (r *Registry) Invoke(ctx context.Context, inv Invocation) (Answer, error) {
 	c, err := r.prepare(ctx, inv)
 	if err != nil {
@@ -94,8 +93,8 @@ func (r *Registry) prepare(ctx context.Context, inv Invocation) (*call, error) {
 	if ctx == nil {
 		return nil, &dedup.InvalidError{What: "call", Field: "ctx", Reason: "must not be nil"}
 	}
-	if insideTool(ctx) {
-		return nil, &dedup.InvalidError{What: "call", Field: "ctx", Reason: "is that of a tool's Run; a tool cannot call Invoke"}
+	if guard.Inside(ctx) {
+		return nil, &dedup.InvalidError{What: "call", Field: "ctx", Reason: "is an effect's; a tool cannot call Invoke"}
 	}
 	return t.call(inv)
 }
@@ -109,16 +108,16 @@ func (t *definition) call(inv Invocation) (*call, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &call{inv: inv, of: t, run: marked(run), args: args}
+	c := &call{inv: inv, of: t, run: run, args: args}
 	if t.Class == ReadOnly {
 		return c, nil
 	}
 	c.Call = dedup.Call{
-		Tool: t.Name, Args: compared, Retention: t.Retention, MaxWait: t.maxWait, StoreErrors: t.storeErrors,
+		Scope: inv.Scope, Tool: t.Name, Args: compared, Retention: t.Retention, MaxWait: t.maxWait, StoreErrors: t.storeErrors,
 		LookFirst: inv.LookFirst,
 	}
-	if c.Scope, err = t.scope(inv); err != nil {
-		return nil, err
+	if inv.Scope == "" {
+		return nil, &dedup.InvalidError{What: "call", Field: "Scope", Reason: "is empty; give the authenticated principal that the call belongs to"}
 	}
 	c.Key, err = t.key(inv, in)
 	return c, err
@@ -187,7 +186,7 @@ func (r *Registry) runKeyed(ctx context.Context, c *call) (Answer, error) {
 // answered is what a call with a key answers, also beside an error.
 func answered(c *call, result dedup.Result[json.RawMessage]) Answer {
 	return Answer{
-		JSON: result.Value, Key: c.Key, Scope: c.Scope,
+		JSON: result.Value, Key: c.Key,
 		Replayed: result.Replayed, Recovered: result.Recovered, FirstAt: result.CreatedAt, ExpiresAt: result.ExpiresAt,
 	}
 }

@@ -121,7 +121,6 @@ func TestWritesNeedKeyAndScope(t *testing.T) {
 
 	answer := b.invoke(t, call("write", "k", `{"title":"a"}`))
 	require.Equal(t, "k", answer.Key)
-	require.Equal(t, "acme", answer.Scope)
 	require.NotZero(t, answer.FirstAt)
 	require.Greater(t, answer.ExpiresAt, answer.FirstAt)
 }
@@ -252,29 +251,21 @@ func TestUnknownTool(t *testing.T) {
 func TestScopes(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil, nil)
-	b.add(t, "caller", tool.Write)
-	b.add(t, "session", tool.Write, func(d *tool.Tool[ticketIn, ticket]) { d.PerSession = true })
-	in := func(name, scope, session string) tool.Invocation {
-		return tool.Invocation{Scope: scope, Session: session, Key: "k", Tool: name, Args: json.RawMessage(`{"title":"` + scope + `"}`)}
+	b.add(t, "w", tool.Write)
+	b.add(t, "i", tool.Idempotent)
+	in := func(scope, session string) tool.Invocation {
+		return tool.Invocation{Scope: scope, Session: session, Key: "k", Tool: "w", Args: json.RawMessage(`{"title":"` + scope + `"}`)}
 	}
-	// Two principals with equal keys.
-	for _, name := range []string{"caller", "session"} {
-		one, other := b.invoke(t, in(name, "acme", "s")), b.invoke(t, in(name, "evil", "s"))
-		require.False(t, other.Replayed)
-		require.NotEqual(t, string(one.JSON), string(other.JSON))
-		require.NotEqual(t, one.Scope, other.Scope)
-	}
-	// Two sessions of one principal.
-	require.True(t, b.invoke(t, in("caller", "acme", "t")).Replayed)
-	require.False(t, b.invoke(t, in("session", "acme", "t")).Replayed)
-	require.True(t, b.invoke(t, in("session", "acme", "t")).Replayed)
-	// Scope and session cannot run into each other.
-	require.NotEqual(t, b.invoke(t, in("session", "ab", "c")).Scope, b.invoke(t, in("session", "a", "bc")).Scope)
+	one, other := b.invoke(t, in("acme", "s")), b.invoke(t, in("evil", "s"))
+	require.False(t, other.Replayed)
+	require.NotEqual(t, string(one.JSON), string(other.JSON))
+	require.True(t, b.invoke(t, in("acme", "t")).Replayed, "a key means the same in all sessions")
 
 	var invalid *dedup.InvalidError
-	require.ErrorAs(t, b.fails(t, in("session", "acme", "")), &invalid)
-	require.Equal(t, "Session", invalid.Field)
-	require.ErrorIs(t, b.fails(t, in("session", "", "s")), dedup.ErrInvalid)
+	for _, name := range []string{"w", "i"} { // i has no key, and no record that would be refused without a scope
+		require.ErrorAs(t, b.fails(t, tool.Invocation{Tool: name, Args: json.RawMessage(`{"title":"a"}`)}), &invalid)
+		require.Equal(t, "Scope", invalid.Field)
+	}
 }
 
 // TestRefusalWithoutARecord: what a tool without a record refuses with Final is

@@ -23,12 +23,6 @@ type Tool[In, Out any] struct {
 	Description string
 	// Class says what running it again would do. Required.
 	Class Class
-	// PerSession says that a key means something in its session only: for keys that a
-	// model makes up and may make up again elsewhere. A retry from a new session is then a new
-	// call. Default false: a key means the same in all sessions of a principal, so that a
-	// call is a repeat after a reconnect, a restart and on another device. Two principals
-	// never share a key.
-	PerSession bool
 	// Retention says how long answers are replayed, and refused after that.
 	// Default that of the Deduper; see the presets of package dedup.
 	Retention dedup.Retention
@@ -64,7 +58,7 @@ type definition struct {
 
 func (t Tool[In, Out]) define() (*definition, []Problem) {
 	d, problems := newDefinition(Info{
-		Name: t.Name, Description: t.Description, Class: t.Class, PerSession: t.PerSession, Retention: t.Retention,
+		Name: t.Name, Description: t.Description, Class: t.Class, Retention: t.Retention,
 		In: reflect.TypeFor[In](), Out: reflect.TypeFor[Out](),
 	})
 	d.maxWait, d.storeErrors = t.MaxWait, t.StoreErrors

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/guard"
 )
 
 // Turn is the message of a model that a call comes from.
@@ -58,12 +59,15 @@ func CheckRetention(d *dedup.Deduper, retention dedup.Retention) *dedup.InvalidE
 	return invalid
 }
 
-// Once runs an effect that needs no key, without a record. An effect that ends its transaction
+// Once runs an effect that needs no key, without a record. Calls inside it are refused like those
+// inside any effect: they would wait for a connection while it holds one. An effect that ends its transaction
 // by itself is not prevented, only found out: what it sent after that has taken effect. Of one that
 // has begun another transaction since nothing is seen.
 func Once(ctx context.Context, d *dedup.Deduper, tool string, opts pgx.TxOptions, effect dedup.Effect[json.RawMessage]) (text json.RawMessage, err error) {
 	err = pgx.BeginTxFunc(ctx, d.Pool(), opts, func(tx pgx.Tx) (err error) {
-		text, err = effect(ctx, tx)
+		running := guard.Enter(ctx, guard.Owner{}, tx)
+		defer running.Leave()
+		text, err = effect(running, tx)
 		if pg := tx.Conn().PgConn(); !pg.IsClosed() && pg.TxStatus() == 'I' {
 			err = &dedup.InvalidError{What: "effect", Reason: "of " + tool + " ended its own transaction, and what it sent after that has taken effect; return nil to commit, an error to roll back", Err: err}
 		}

@@ -21,7 +21,6 @@ const (
 	KeyInvalid       Code = "key_invalid"
 	KeyReused        Code = "key_reused"
 	ArgumentsInvalid Code = "arguments_invalid"
-	SessionRequired  Code = "session_required"
 	Refused          Code = "refused"
 	Expired          Code = "expired"
 	Blocked          Code = "blocked"
@@ -96,8 +95,6 @@ func misuse(err error) Failure {
 		return Failure{Code: KeyInvalid}
 	case "Args", "in": // in is the input of an external tool
 		return Failure{Code: ArgumentsInvalid, Reason: invalid.Reason}
-	case "Session":
-		return Failure{Code: SessionRequired}
 	default:
 		return Failure{Code: Failed}
 	}

@@ -50,7 +50,6 @@ func TestFailureOf(t *testing.T) {
 		"BadKey":            {call("Key", "has a control character"), door.KeyInvalid},
 		"BadArguments":      {call("Args", "are not usable as JSON"), door.ArgumentsInvalid},
 		"BadInput":          {call("in", "has a member too many"), door.ArgumentsInvalid},
-		"NoSession":         {call("Session", "is empty"), door.SessionRequired},
 		"BadScope":          {call("Scope", "is empty"), door.Failed},
 		"EndedItself":       {&dedup.InvalidError{What: "effect", Reason: "ended its transaction", Err: context.Canceled}, door.Failed},
 		"Schema":            {&dedup.Error{Answer: dedup.ErrSchema}, door.Failed},

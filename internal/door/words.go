@@ -22,8 +22,7 @@ type Words struct {
 	RetryAfter time.Duration
 }
 
-// Text tells a client of a failure. The caller words Refused, KeyRequired, KeyInvalid and
-// SessionRequired itself.
+// Text tells a client of a failure. The caller words Refused, KeyRequired and KeyInvalid itself.
 func (w Words) Text(f Failure) string {
 	switch f.Code {
 	case KeyReused:

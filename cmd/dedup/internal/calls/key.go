@@ -3,7 +3,6 @@ package calls
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strconv"
 	"time"
 
@@ -12,7 +11,6 @@ import (
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/cli"
 	"github.com/tooldedup/dedup/internal/exit"
-	"github.com/tooldedup/dedup/tool"
 )
 
 const keyLong = `Write the key that a call has whose caller derives it from what the operator knows too. It is
@@ -74,8 +72,7 @@ func Key() *cobra.Command {
 				return dedup.KeyFromArgsMergingRepeats(args[0], json.RawMessage(args[1]))
 			}),
 		kind("given KEY", "a key as it is given: for its hash, or with --at", "dedup key given order-7 --json", cobra.ExactArgs(1),
-			func(args []string) (string, error) { return args[0], nil }),
-		scopeCommand())
+			func(args []string) (string, error) { return args[0], nil }))
 	cmd.PersistentFlags().BoolVar(&q.JSON, "json", false, "write key and hash as a line of JSON")
 	cmd.PersistentFlags().TimeVar(&at, "at", time.Time{}, []string{time.RFC3339Nano}, "the `time` that TimedKey puts in front, such as 2026-05-03T09:12:44.102Z")
 	return cmd
@@ -93,21 +90,4 @@ func turnOf(text string) (int, error) {
 type writtenKey struct {
 	Key     string `json:"key"`
 	KeyHash string `json:"key_hash"`
-}
-
-// scopeCommand writes no key, and what stands beside one.
-func scopeCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "session-scope SCOPE SESSION", Short: "Write the scope of a tool that is PerSession",
-		Example: "  dedup list --scope \"$(dedup key session-scope acme 'conversation 17')\"",
-		Args:    cobra.ExactArgs(2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			scope, err := tool.SessionScope(args[0], args[1])
-			if err != nil {
-				return exit.Usage("%w", err)
-			}
-			_, err = fmt.Fprintln(cmd.OutOrStdout(), scope)
-			return err
-		},
-	}
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/internal/exit"
-	"github.com/tooldedup/dedup/tool"
 )
 
 func key(t *testing.T, args ...string) (code int, out, errOut string) {
@@ -40,7 +39,6 @@ func TestKeys(t *testing.T) {
 		{made(dedup.KeyFromArgsMergingRepeats("s", args)), []string{"args", "s", `{"a":2,"b":1}`}},
 		{made(dedup.TimedKey(at, "order-7")), []string{"given", "order-7", "--at", "2026-11-21T08:30:00.123Z"}},
 		{made(dedup.TimedKey(at, made(dedup.KeyFromIntent("a")))), []string{"intent", "a", "--at", "2026-11-21T09:30:00.123+01:00"}},
-		{made(tool.SessionScope("acme", "conversation 17")), []string{"session-scope", "acme", "conversation 17"}},
 	} {
 		code, out, errOut := key(t, test.args...)
 		require.Equal(t, exit.OK, code, errOut)
