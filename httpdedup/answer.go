@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -29,9 +30,8 @@ type answer struct {
 
 const answerVersion = 1
 
-// storedAnswer returns the text that stores what rec holds, with the headers that
-// are to be stored.
-func storedAnswer(rec *recorder, headers []string) (json.RawMessage, error) {
+// store makes the text that stores the answer, with the headers that are to be stored.
+func (rec *recorder) store(headers []string) (err error) {
 	a := answer{Version: answerVersion, Status: rec.status, Header: http.Header{}}
 	for _, name := range headers {
 		values, set := rec.sent[name]
@@ -41,15 +41,16 @@ func storedAnswer(rec *recorder, headers []string) (json.RawMessage, error) {
 		for _, value := range values {
 			if !utf8.ValidString(value) {
 				rec.refuse(rec.status, fmt.Sprintf("its header %s is no UTF-8; encode it", name))
-				return nil, rec.fault
+				return rec.fault
 			}
 		}
 		a.Header[name] = values
 	}
 	if err := a.setBody(rec.body); err != nil {
-		return nil, err
+		return err
 	}
-	return door.JSON(a)
+	rec.text, err = door.JSON(a)
+	return err
 }
 
 // setBody chooses how to store the body. JSON writes each quote in two bytes and
@@ -70,7 +71,7 @@ func (a *answer) setBody(body []byte) error {
 	return nil
 }
 
-// readAnswer reads what storedAnswer wrote.
+// readAnswer reads what store wrote.
 func readAnswer(text json.RawMessage) (answer, error) {
 	var a answer
 	if err := json.Unmarshal(text, &a); err != nil {
@@ -130,11 +131,8 @@ func union(a, b []string) []string {
 // first sends the answer of the handler that has just run, with all its headers. until is
 // zero where it is not kept.
 func (m *Middleware) first(w http.ResponseWriter, rec *recorder, until time.Time) {
-	header := w.Header()
-	clear(header)
-	for name, values := range rec.sent {
-		header[name] = values
-	}
+	clear(w.Header())
+	maps.Copy(w.Header(), rec.sent)
 	m.mark(w, false, until)
 	send(w, rec.status, rec.body)
 }

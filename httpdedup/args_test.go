@@ -88,7 +88,7 @@ func FuzzBody(f *testing.F) {
 		}
 		if err != nil {
 			var refused *refusal
-			if !errors.As(err, &refused) || refused.kind != kindInvalidBody {
+			if !errors.As(err, &refused) || refused.Name != kindInvalidBody.Name {
 				t.Fatalf("%q: %v", body, err)
 			}
 		} else {

@@ -10,38 +10,12 @@ import (
 	"strings"
 )
 
-// watchedBody counts what is read of a body while Options.Scope and Options.Tool
-// are asked about its request.
-type watchedBody struct {
-	io.ReadCloser
-	read int64
-}
-
-// Read implements io.Reader.
-func (b *watchedBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	b.read += int64(n)
-	return n, err
-}
-
-// watchBody puts a watchedBody in a request. The function returned takes it out
-// again, and returns errBodyRead where something was read and not given back.
-func watchBody(r *http.Request) (unwatch func() error) {
-	if r.Body == nil || r.Body == http.NoBody {
-		return func() error { return nil }
-	}
-	watched := &watchedBody{ReadCloser: r.Body}
-	r.Body = watched
-	return func() error {
-		if r.Body != watched { // another body was put in its place
-			return nil
-		}
-		r.Body = watched.ReadCloser
-		if watched.read > 0 {
-			return errBodyRead
-		}
-		return nil
-	}
+// bodiless is a request for Options.Scope and Options.Tool, which cannot read a body that is
+// to be compared.
+func bodiless(r *http.Request) *http.Request {
+	r = r.WithContext(r.Context()) // a copy
+	r.Body = http.NoBody
+	return r
 }
 
 // readBody reads a request's body to its end, or refuses it.

@@ -43,16 +43,10 @@
 // requests.md has sixty pairs of requests, and says of each why. The key belongs to scope and
 // tool: other clients and other tools have theirs.
 //
-// An agent that cannot make keys may say which message of its model a request comes from, in a
-// header of this package's own:
-//
-//	Agent-Turn: "conversation 17"; turn=4
-//
-// The session comes first, and the turn counts the model's messages in it, from 1. Then a
-// request without a key, and one whose key is empty, null, None or the tool's name, has the key of
-// its session, turn, tool and of what it asks for, without the host: [dedup.KeyFromToolCallArgs].
-// Without Agent-Turn those are refused. Any other key goes before the turn. Two equal calls of one
-// message are one here: a request shows nothing of the message around it.
+// An agent that cannot make keys sends Agent-Turn: "conversation 17"; turn=4. That is the
+// session, and the number of the model's message in it, from 1. A request without a key, or with one
+// that is empty, null, None or the tool's name, then has the [dedup.KeyFromToolCallArgs] of session, turn,
+// tool and what it asks for, without the host. Two equal calls of one message are one here.
 //
 // # What it answers by itself
 //
@@ -86,10 +80,8 @@
 //
 // # The order of layers
 //
-// Authentication and authorization belong around the middleware. A replay is sent
-// without the handler, and so without any layer inside. Where [Options].Scope takes
-// the caller from what the authentication has put into the request's context, the
-// other order is refused: there is no scope.
+// Authentication and authorization belong around the middleware: a replay is sent
+// without the handler, and so without any layer inside.
 //
 // Layers that set headers for every answer (CORS, tracing), limit bodies, decompress
 // them or compress answers belong around it too. What reads bodies or parses forms

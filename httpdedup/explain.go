@@ -18,28 +18,32 @@ func (m *Middleware) explain(r *http.Request, tool string, err error) *refusal {
 	case errors.As(err, &ready):
 		return ready
 	case errors.As(err, &scope):
-		if scope.status() >= http.StatusInternalServerError {
+		refused := refuse(kindNoScope, "Nobody could be told on whose behalf the request comes. Send it with valid credentials.")
+		if refused.Status = scope.status(); refused.Status >= http.StatusInternalServerError {
 			m.opts.OnError(r, scope)
 		}
-		return scopeRefusal(scope)
+		if scope.Challenge != "" {
+			refused = refused.with("Www-Authenticate", scope.Challenge)
+		}
+		return refused
 	case errors.Is(err, errRunOnce):
 		return m.later(door.Unavailable)
 	}
 	f := door.FailureOf(tool, err)
-	refused := &refusal{kind: kinds[f.Code], detail: m.words().Text(f)}
+	refused := refuse(kinds[f.Code], m.words().Text(f))
 	switch f.Code {
 	case door.KeyReused:
-		refused.status, refused.changed = m.opts.ReusedStatus, f.Record.Changed
+		refused.Status, refused.Changed = m.opts.ReusedStatus, f.Record.Changed
 	case door.Expired:
 	case door.Refused:
-		refused.detail, refused.code = f.Refusal.Message, f.Refusal.Code
+		refused.Detail, refused.Code = f.Refusal.Message, f.Refusal.Code
 	case door.ArgumentsInvalid:
 		return invalidBody(err)
 	case door.InFlight, door.OutcomeUnknown, door.Unavailable, door.Timeout:
 		return m.later(f.Code)
 	default:
 		m.opts.OnError(r, err)
-		return &refusal{kind: kindInternal, detail: m.words().Text(door.Failure{Code: door.Failed})}
+		return refuse(kindInternal, m.words().Text(door.Failure{Code: door.Failed}))
 	}
 	return refused
 }
@@ -54,8 +58,8 @@ func (m *Middleware) words() door.Words {
 
 // later asks the client to come again.
 func (m *Middleware) later(code door.Code) *refusal {
-	return &refusal{kind: kinds[code], detail: m.words().Text(door.Failure{Code: code}),
-		header: http.Header{"Retry-After": {strconv.Itoa(door.Seconds(m.opts.RetryAfter))}}}
+	return refuse(kinds[code], m.words().Text(door.Failure{Code: code})).
+		with("Retry-After", strconv.Itoa(door.Seconds(m.opts.RetryAfter)))
 }
 
 // invalidBody passes on where dedup found fault with a body; it names positions,
@@ -70,13 +74,5 @@ func invalidBody(err error) *refusal {
 	default:
 		detail = "The body is no JSON that can be told from other JSON: its contents " + invalid.Reason + "."
 	}
-	return &refusal{kind: kindInvalidBody, detail: detail}
-}
-
-func scopeRefusal(e *ScopeError) *refusal {
-	refused := &refusal{kind: kindNoScope, status: e.status(), detail: "Nobody could be told on whose behalf the request comes. Send it with valid credentials."}
-	if e.Challenge != "" {
-		refused.header = http.Header{"Www-Authenticate": {e.Challenge}}
-	}
-	return refused
+	return refuse(kindInvalidBody, detail)
 }

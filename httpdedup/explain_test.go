@@ -22,7 +22,7 @@ func TestExplain(t *testing.T) {
 	secret := &pgconn.PgError{Severity: "ERROR", Message: "canary", Code: "23505"}
 	for name, c := range map[string]struct {
 		err   error
-		kind  *kind
+		kind  Problem
 		later bool // Retry-After is sent
 		told  bool // to OnError
 	}{
@@ -55,10 +55,10 @@ func TestExplain(t *testing.T) {
 		require.NoError(t, err)
 		m := &Middleware{opts: opts}
 		refused := m.explain(httptest.NewRequest(http.MethodPost, "/", nil), "pay", c.err)
-		require.Equal(t, c.kind, refused.kind, name)
+		require.Equal(t, c.kind.Name, refused.Name, name)
 		require.Equal(t, c.later, refused.header.Get("Retry-After") == "7", name)
 		require.Equal(t, c.told, told == 1, name)
-		require.NotEmpty(t, refused.detail, name)
-		require.NotContains(t, refused.detail, "canary", name)
+		require.NotEmpty(t, refused.Detail, name)
+		require.NotContains(t, refused.Detail, "canary", name)
 	}
 }

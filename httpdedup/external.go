@@ -38,7 +38,7 @@ func (m *Middleware) External(tool string) http.Handler {
 
 func (m *Middleware) serveExternal(w http.ResponseWriter, r *http.Request, tool string) {
 	if safe(r.Method) {
-		m.sendProblem(w, &refusal{kind: kindNotAllowed, detail: "Use POST.", header: http.Header{"Allow": {http.MethodPost}}})
+		m.sendProblem(w, refuse(kindNotAllowed, "Use POST.").with("Allow", http.MethodPost))
 		return
 	}
 	call, body, err := m.admit(w, r, tool)

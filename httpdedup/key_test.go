@@ -17,8 +17,8 @@ func TestParseKeyRefuses(t *testing.T) {
 		_, err := parseKey([]string{text})
 		var refused *refusal
 		require.ErrorAs(t, err, &refused, "%q", text)
-		require.Equal(t, kindInvalidKey, refused.kind, "%q", text)
-		require.Contains(t, refused.detail, want, "%q", text)
+		require.Equal(t, kindInvalidKey.Name, refused.Name, "%q", text)
+		require.Contains(t, refused.Detail, want, "%q", text)
 	}
 	for _, lines := range [][]string{{"a", "a"}, {"a", ""}, {"", ""}} {
 		_, err := parseKey(lines)
@@ -35,7 +35,7 @@ func TestNoKey(t *testing.T) {
 		require.Empty(t, key)
 		var refused *refusal
 		require.ErrorAs(t, noKey(lines, key), &refused)
-		require.Equal(t, len(lines) == 0, refused.kind == kindMissingKey)
-		require.Equal(t, len(lines) > 0, refused.kind == kindInvalidKey && strings.Contains(refused.detail, "is empty"))
+		require.Equal(t, len(lines) == 0, refused.Name == kindMissingKey.Name)
+		require.Equal(t, len(lines) > 0, refused.Name == kindInvalidKey.Name && strings.Contains(refused.Detail, "is empty"))
 	}
 }

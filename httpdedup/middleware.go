@@ -1,6 +1,7 @@
 package httpdedup
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,6 +9,8 @@ import (
 	"reflect"
 	"slices"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/internal/door"
@@ -84,12 +87,17 @@ func (m *Middleware) serve(w http.ResponseWriter, r *http.Request, tool string, 
 		m.sendProblem(w, m.explain(r, call.Tool, err))
 		return
 	}
-	j := &job{m: m, r: r, tool: call.Tool, next: next, body: body, outer: w.Header()}
+	j := &job{m: m, r: r, next: next, body: body, outer: w.Header()}
 	result, err := dedup.Do(r.Context(), m.d, call, j.effect)
-	if j.refusal != nil && abortedForGood(err) {
-		result, err = dedup.Do(r.Context(), m.d, call, j.refuse)
+	if j.left != nil && abortedForGood(err) { // the handler has told of the failed statement
+		err = j.left
+		if j.last.kept() { // where a twin has been answered since, that is the answer
+			result, err = dedup.Do(r.Context(), m.d, call, func(context.Context, pgx.Tx) (json.RawMessage, error) { return nil, j.left })
+		}
 	}
-	m.answer(w, j, result, err)
+	if err = m.answer(w, j, result, err); err != nil {
+		m.sendProblem(w, m.explain(r, call.Tool, err))
+	}
 }
 
 // safe reports whether a method only reads, by its definition. QUERY is GET with a
@@ -108,8 +116,7 @@ func (m *Middleware) admit(w http.ResponseWriter, r *http.Request, tool string) 
 	if lines := r.Header[door.KeyHeader]; m.opts.EchoKey && len(lines) == 1 {
 		w.Header()[door.KeyHeader] = slices.Clone(lines)
 	}
-	unwatch := watchBody(r)
-	scope, err := m.scope(r)
+	scope, err := m.scope(bodiless(r))
 	if err != nil {
 		return dedup.Call{}, nil, err
 	}
@@ -118,7 +125,7 @@ func (m *Middleware) admit(w http.ResponseWriter, r *http.Request, tool string) 
 		return dedup.Call{}, nil, err
 	}
 	if tool == "" {
-		tool = m.opts.Tool(r)
+		tool = m.opts.Tool(bodiless(r))
 	}
 	var from *door.Turn
 	if !dedup.UsableToolCallID(key, tool) {
@@ -131,9 +138,6 @@ func (m *Middleware) admit(w http.ResponseWriter, r *http.Request, tool string) 
 	}
 	if tool == "" {
 		return dedup.Call{}, nil, errToolUnnamed
-	}
-	if err := unwatch(); err != nil {
-		return dedup.Call{}, nil, err
 	}
 	body, err := readBody(w, r, m.opts.MaxBody)
 	if err != nil {
@@ -159,53 +163,43 @@ func (m *Middleware) scope(r *http.Request) (string, error) {
 	return scope, nil
 }
 
-// answer sends what became of a call. A handler's answer that is not stored is sent
-// where dedup passes its error on untouched. Anything around that error says that
+// answer sends what became of a call, or returns why it cannot. A handler's answer that is not
+// stored is sent where dedup passes its error on untouched. Anything around that error says that
 // more is to be known than the handler knew: whether a twin or an earlier try was
 // committed.
-func (m *Middleware) answer(w http.ResponseWriter, j *job, result dedup.Result[json.RawMessage], err error) {
+func (m *Middleware) answer(w http.ResponseWriter, j *job, result dedup.Result[json.RawMessage], err error) error {
+	text := result.Value
 	var refused *dedup.RefusedError
-	_, discarded := err.(*rolledBack)
-	failed := j.abandoned() && abortedForGood(err)
-	switch {
-	case err == nil:
-		m.stored(w, j, result, result.Value)
-	case errors.As(err, &refused):
-		m.stored(w, j, result, refused.Details)
-	case discarded, failed: // the handler has told of the failed statement
-		m.first(w, j.last, time.Time{})
-	default:
-		m.sendProblem(w, m.explain(j.r, j.tool, err))
+	if errors.As(err, &refused) {
+		text, err = refused.Details, nil
 	}
-}
-
-// stored sends an answer that stands in the call's record.
-func (m *Middleware) stored(w http.ResponseWriter, j *job, result dedup.Result[json.RawMessage], text json.RawMessage) {
+	if _, discarded := err.(*rolledBack); discarded {
+		m.first(w, j.last, time.Time{})
+		return nil
+	}
+	if err != nil {
+		return err
+	}
 	if !result.Replayed {
 		m.first(w, j.last, result.ExpiresAt)
-		return
+		return nil
 	}
 	a, err := readAnswer(text)
 	if err != nil {
-		m.sendProblem(w, m.explain(j.r, j.tool, err))
-		return
+		return err
 	}
 	if result.Recovered && j.gave(a) {
 		m.first(w, j.last, result.ExpiresAt)
-		return
+	} else {
+		m.replay(w, a, !result.Recovered, result.ExpiresAt)
 	}
-	m.replay(w, a, !result.Recovered, result.ExpiresAt)
+	return nil
 }
 
 // gave reports whether a stored answer is the one that the handler gave in this
 // request, so that it may have all its headers. After two runs nobody knows which of
 // them was committed, and what else the other has told.
 func (j *job) gave(a answer) bool {
-	own, err := readAnswer(j.text)
+	own, err := readAnswer(j.last.text)
 	return err == nil && j.runs == 1 && reflect.DeepEqual(own, a)
-}
-
-// abandoned reports whether the latest run gave an answer that is not stored.
-func (j *job) abandoned() bool {
-	return j.last != nil && j.last.fault == nil && j.last.status >= 400
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -13,11 +11,10 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/jackc/pgx/v5/pgconn"
-
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/external"
 	"github.com/tooldedup/dedup/internal/door"
+	"github.com/tooldedup/dedup/internal/wire"
 )
 
 // operation is the body of an answer about an operation. Times are the
@@ -73,7 +70,7 @@ func (m *Middleware) Operations() http.Handler { return http.HandlerFunc(m.serve
 
 func (m *Middleware) serveOperation(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		m.sendProblem(w, &refusal{kind: kindNotAllowed, detail: "Use GET.", header: http.Header{"Allow": {"GET, HEAD"}}})
+		m.sendProblem(w, refuse(kindNotAllowed, "Use GET.").with("Allow", "GET, HEAD"))
 		return
 	}
 	op, err := m.lookup(r)
@@ -99,7 +96,7 @@ func (m *Middleware) lookup(r *http.Request) (*operation, error) {
 	switch {
 	case errors.As(err, &invalid) && (invalid.Field == "Tool" || invalid.Field == "Key"):
 		return nil, refuse(kindInvalidOperation, "The "+strings.ToLower(invalid.Field)+" "+invalid.Reason+".")
-	case lostConnection(err): // dedup does not look twice, as it runs twice
+	case wire.IsConnLost(err): // dedup does not look twice, as it runs twice
 		return nil, m.later(door.Unavailable)
 	case err != nil:
 		return nil, err
@@ -113,17 +110,6 @@ func (m *Middleware) status(ctx context.Context, scope, tool, key string) (statu
 	}
 	status.Record, err = m.d.Lookup(ctx, scope, tool, key)
 	return status, err
-}
-
-// lostConnection reports whether err is the end of a connection that no server
-// explained.
-func lostConnection(err error) bool {
-	var server *pgconn.PgError
-	var network net.Error
-	if errors.As(err, &server) {
-		return false
-	}
-	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, pgconn.ErrConnClosed)
 }
 
 // operationName reads tool and key from the end of a path. It does not ask the
@@ -149,7 +135,9 @@ func describe(status external.Status) (*operation, error) {
 	}
 	switch op.State {
 	case door.StateUnknown:
-		return nil, refuse(kindUnknownOperation, "Nothing has run with this tool and key, or it is forgotten. A request that is on its way may run yet.")
+		unknown := refuse(kindUnknownOperation, "Nothing has run with this tool and key, or it is forgotten. A request that is on its way may run yet.")
+		unknown.State = string(op.State)
+		return nil, unknown
 	case door.StateDone:
 		if op.Response = responseOf(record.Result); op.Response == nil {
 			op.Result = record.Result

@@ -1,6 +1,7 @@
 package httpdedup
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"math"
@@ -27,16 +28,15 @@ type Options struct {
 	// the member. Required.
 	//
 	// An error is answered with 403, or as a *[ScopeError] in its chain says, and so
-	// is an empty scope. The error's text is not shown to the client. Nothing of the
-	// request but its headers has been read by then, and Scope must not read its body,
-	// as r.FormValue does: that is answered with 500.
+	// is an empty scope. The error's text is not shown to the client. Scope gets the
+	// request without its body.
 	Scope func(r *http.Request) (string, error)
 
 	// Tool names the tool that a request calls, where [Middleware.Wrap] was given
 	// no name. Default: the pattern that matched, r.Pattern, such as
 	// "POST /orders/{id}/cancel". A name must be stable, since renaming a tool makes
 	// every earlier call unknown. So it must not be the path, whose ids would make a
-	// tool of each. An empty one is answered with 500.
+	// tool of each. An empty one is answered with 500. Tool gets the request without its body.
 	//
 	// chi sets r.Pattern to the part that its innermost router matched. The whole is
 	// chi.RouteContext(r.Context()).RoutePattern(), behind r.With or in r.Group.
@@ -122,49 +122,37 @@ func (o Options) resolve() (Options, error) {
 	refuse := func(option, reason string, args ...any) (Options, error) {
 		return Options{}, &dedup.InvalidError{What: "option", Field: option, Reason: fmt.Sprintf(reason, args...)}
 	}
-	if o.Scope == nil {
-		return refuse("Scope", "is required: say on whose behalf a request comes, by what was authenticated")
-	}
 	if o.Tool == nil {
 		o.Tool = func(r *http.Request) string { return r.Pattern }
 	}
-	setDefault(&o.MaxBody, 1<<20)
-	if o.MaxBody < 0 || o.MaxBody == math.MaxInt64 {
+	o.MaxBody = cmp.Or(o.MaxBody, 1<<20)
+	o.MaxResponse = cmp.Or(o.MaxResponse, 512<<10)
+	o.ReplayedHeader = http.CanonicalHeaderKey(cmp.Or(o.ReplayedHeader, "Idempotency-Replayed"))
+	o.ReusedStatus = cmp.Or(o.ReusedStatus, http.StatusUnprocessableEntity)
+	o.MaxWait = cmp.Or(o.MaxWait, 10*time.Second)
+	o.RetryAfter = cmp.Or(o.RetryAfter, time.Second)
+	o.OperationsPath = strings.TrimSuffix(cmp.Or(o.OperationsPath, "/operations"), "/") + "/"
+	headers, err := headerNames(o.Headers, o.ReplayedHeader)
+	_, badPath := url.Parse(o.OperationsPath)
+	switch {
+	case o.Scope == nil:
+		return refuse("Scope", "is required: say on whose behalf a request comes, by what was authenticated")
+	case o.MaxBody < 0 || o.MaxBody == math.MaxInt64:
 		return refuse("MaxBody", "must be at least 1 and below the largest int64; leave it out for 1 MiB")
-	}
-	setDefault(&o.MaxResponse, 512<<10)
-	if o.MaxResponse < 0 {
+	case o.MaxResponse < 0:
 		return refuse("MaxResponse", "must be at least 1; leave it out for 512 KiB")
-	}
-	setDefault(&o.ReplayedHeader, "Idempotency-Replayed")
-	o.ReplayedHeader = http.CanonicalHeaderKey(o.ReplayedHeader)
-	if !validHeaderName(o.ReplayedHeader) || !storableHeader(o.ReplayedHeader) {
+	case !validHeaderName(o.ReplayedHeader) || !storableHeader(o.ReplayedHeader):
 		return refuse("ReplayedHeader", "is %q, which is no name of a header, or that of another one", o.ReplayedHeader)
-	}
-	names, err := headerNames(o.Headers, o.ReplayedHeader)
-	if err != nil {
+	case err != nil:
 		return refuse("Headers", "%v", err)
-	}
-	o.Headers = names
-
-	setDefault(&o.ReusedStatus, http.StatusUnprocessableEntity)
-	switch o.ReusedStatus {
-	case http.StatusUnprocessableEntity, http.StatusConflict, http.StatusBadRequest:
-	default:
+	case !slices.Contains([]int{http.StatusUnprocessableEntity, http.StatusConflict, http.StatusBadRequest}, o.ReusedStatus):
 		return refuse("ReusedStatus", "is %d; use 422, 409 or 400", o.ReusedStatus)
-	}
-	setDefault(&o.MaxWait, 10*time.Second)
-	setDefault(&o.RetryAfter, time.Second)
-	if o.RetryAfter < 0 || o.RetryAfter > time.Hour {
+	case o.RetryAfter < 0 || o.RetryAfter > time.Hour:
 		return refuse("RetryAfter", "must be positive and at most 1h; leave it out for 1s")
+	case badPath != nil:
+		return refuse("OperationsPath", "is no beginning of a URI: %v", badPath)
 	}
-	setDefault(&o.OperationsPath, "/operations/")
-	if _, err := url.Parse(o.OperationsPath); err != nil {
-		return refuse("OperationsPath", "is no beginning of a URI: %v", err)
-	}
-	if !strings.HasSuffix(o.OperationsPath, "/") {
-		o.OperationsPath += "/"
-	}
+	o.Headers = headers
 	if o.OnError == nil {
 		o.OnError = func(r *http.Request, err error) {
 			slog.ErrorContext(r.Context(), "httpdedup: answered 500", "method", r.Method, "pattern", r.Pattern, "error", wire.LogText(err))
@@ -207,11 +195,4 @@ func storableHeader(name string) bool {
 
 func validHeaderName(name string) bool {
 	return strings.Trim(name, "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") == ""
-}
-
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }

@@ -22,9 +22,9 @@ func StripeOptions() Options {
 		Problem: func(p Problem) any {
 			e := stripeError{Type: "invalid_request_error", Message: p.Detail}
 			switch {
-			case p.Name == kindKeyReused.name:
+			case p.Name == kindKeyReused.Name:
 				e.Type = "idempotency_error"
-			case p.Name == kindInFlight.name:
+			case p.Name == kindInFlight.Name:
 				e.Code = "idempotency_key_in_use"
 			case p.Status >= http.StatusInternalServerError:
 				e.Type = "api_error"
@@ -56,11 +56,11 @@ func ACPOptions() Options {
 		Problem: func(p Problem) any {
 			e := acpError{Type: "invalid_request", Code: "invalid", Message: p.Detail}
 			switch {
-			case p.Name == kindMissingKey.name:
+			case p.Name == kindMissingKey.Name:
 				e.Code = "idempotency_key_required"
-			case p.Name == kindInFlight.name:
+			case p.Name == kindInFlight.Name:
 				e.Code = "idempotency_in_flight"
-			case p.Name == kindKeyReused.name:
+			case p.Name == kindKeyReused.Name:
 				e.Code = "idempotency_conflict"
 			case p.Status == http.StatusServiceUnavailable:
 				e.Type, e.Code = "service_unavailable", p.Name

@@ -2,62 +2,11 @@ package httpdedup
 
 import (
 	"encoding/json"
+	"maps"
 	"net/http"
 
 	"github.com/tooldedup/dedup/internal/door"
 )
-
-// kind is a kind of problem. Its name is the end of its type, and its heading in problems.md.
-type kind struct {
-	name   string
-	status int
-	title  string
-}
-
-var (
-	kindMissingKey       = &kind{"missing-key", http.StatusBadRequest, "An Idempotency-Key is required"}
-	kindInvalidKey       = &kind{"invalid-key", http.StatusBadRequest, "The Idempotency-Key is malformed"}
-	kindInvalidRequest   = &kind{"invalid-request", http.StatusBadRequest, "The request is malformed"}
-	kindInvalidBody      = &kind{"invalid-body", http.StatusBadRequest, "The body is malformed"}
-	kindBodyTooLarge     = &kind{"body-too-large", http.StatusRequestEntityTooLarge, "The body is too large"}
-	kindNoScope          = &kind{"no-scope", http.StatusForbidden, "The caller could not be told, or may not do this"}
-	kindInFlight         = &kind{"in-flight", http.StatusConflict, "A request with this Idempotency-Key is running"}
-	kindKeyReused        = &kind{"key-reused", http.StatusUnprocessableEntity, "The Idempotency-Key was used for another request"}
-	kindExpired          = &kind{"expired", http.StatusGone, "The request has run and its answer is gone"}
-	kindUnavailable      = &kind{"unavailable", http.StatusServiceUnavailable, "The request could not be run now"}
-	kindOutcomeUnknown   = &kind{"outcome-unknown", http.StatusServiceUnavailable, "The outcome is not known yet"}
-	kindRefused          = &kind{"refused", http.StatusUnprocessableEntity, "The request was refused, and always will be"}
-	kindUnknownOperation = &kind{"unknown-operation", http.StatusNotFound, "No such operation"}
-	kindInvalidOperation = &kind{"invalid-operation", http.StatusBadRequest, "The path names no operation"}
-	kindNotAllowed       = &kind{"method-not-allowed", http.StatusMethodNotAllowed, "The method is not allowed"}
-	kindInternal         = &kind{"internal", http.StatusInternalServerError, "The request could not be run"}
-)
-
-// kinds are those of the errors of a call. Any other is kindInternal.
-var kinds = map[door.Code]*kind{
-	door.KeyReused: kindKeyReused, door.Refused: kindRefused, door.Expired: kindExpired, door.ArgumentsInvalid: kindInvalidBody,
-	door.InFlight: kindInFlight, door.OutcomeUnknown: kindOutcomeUnknown, door.Unavailable: kindUnavailable, door.Timeout: kindUnavailable,
-}
-
-// problemBase stands before the name of a problem in its type.
-const problemBase = "https://github.com/tooldedup/dedup/blob/main/httpdedup/problems.md#"
-
-// refusal is the error of a request that the middleware answers by itself with a
-// problem. Its texts hold nothing of the request but names and positions, unless they are a
-// tool's own, which are its author's.
-type refusal struct {
-	kind    *kind
-	status  int // where it is not the kind's own
-	detail  string
-	changed []string // of kindKeyReused
-	code    string   // of kindRefused
-	header  http.Header
-}
-
-// Error implements error.
-func (e *refusal) Error() string { return "httpdedup: " + e.detail }
-
-func refuse(k *kind, detail string) error { return &refusal{kind: k, detail: detail} }
 
 // Problem is what a request is answered with that the middleware refuses, as RFC 9457
 // has it. Its JSON is the body, unless Options.Problem makes another.
@@ -77,26 +26,66 @@ type Problem struct {
 	State string `json:"state,omitempty"`
 }
 
+// The kinds of problems, each without what is particular to a request. Each has a heading in problems.md.
+var (
+	kindMissingKey       = kind("missing-key", http.StatusBadRequest, "An Idempotency-Key is required")
+	kindInvalidKey       = kind("invalid-key", http.StatusBadRequest, "The Idempotency-Key is malformed")
+	kindInvalidRequest   = kind("invalid-request", http.StatusBadRequest, "The request is malformed")
+	kindInvalidBody      = kind("invalid-body", http.StatusBadRequest, "The body is malformed")
+	kindBodyTooLarge     = kind("body-too-large", http.StatusRequestEntityTooLarge, "The body is too large")
+	kindNoScope          = kind("no-scope", http.StatusForbidden, "The caller could not be told, or may not do this")
+	kindInFlight         = kind("in-flight", http.StatusConflict, "A request with this Idempotency-Key is running")
+	kindKeyReused        = kind("key-reused", http.StatusUnprocessableEntity, "The Idempotency-Key was used for another request")
+	kindExpired          = kind("expired", http.StatusGone, "The request has run and its answer is gone")
+	kindUnavailable      = kind("unavailable", http.StatusServiceUnavailable, "The request could not be run now")
+	kindOutcomeUnknown   = kind("outcome-unknown", http.StatusServiceUnavailable, "The outcome is not known yet")
+	kindRefused          = kind("refused", http.StatusUnprocessableEntity, "The request was refused, and always will be")
+	kindUnknownOperation = kind("unknown-operation", http.StatusNotFound, "No such operation")
+	kindInvalidOperation = kind("invalid-operation", http.StatusBadRequest, "The path names no operation")
+	kindNotAllowed       = kind("method-not-allowed", http.StatusMethodNotAllowed, "The method is not allowed")
+	kindInternal         = kind("internal", http.StatusInternalServerError, "The request could not be run")
+)
+
+func kind(name string, status int, title string) Problem {
+	return Problem{Name: name, Type: "https://github.com/tooldedup/dedup/blob/main/httpdedup/problems.md#" + name, Title: title, Status: status}
+}
+
+// kinds are those of the errors of a call. Any other is kindInternal.
+var kinds = map[door.Code]Problem{
+	door.KeyReused: kindKeyReused, door.Refused: kindRefused, door.Expired: kindExpired, door.ArgumentsInvalid: kindInvalidBody,
+	door.InFlight: kindInFlight, door.OutcomeUnknown: kindOutcomeUnknown, door.Unavailable: kindUnavailable, door.Timeout: kindUnavailable,
+}
+
+// refusal is the error of a request that the middleware answers by itself with a
+// problem. Its texts hold nothing of the request but names and positions, unless they are a
+// tool's own, which are its author's.
+type refusal struct {
+	Problem
+	header http.Header
+}
+
+func refuse(k Problem, detail string) *refusal {
+	k.Detail = detail
+	return &refusal{Problem: k}
+}
+
+// Error implements error.
+func (e *refusal) Error() string { return "httpdedup: " + e.Detail }
+
+// with adds a header to the answer.
+func (e *refusal) with(name, value string) *refusal {
+	e.header = http.Header{name: {value}}
+	return e
+}
+
 // sendProblem answers with a refusal.
 func (m *Middleware) sendProblem(w http.ResponseWriter, e *refusal) {
-	p := Problem{
-		Name: e.kind.name, Type: problemBase + e.kind.name, Title: e.kind.title, Status: e.kind.status,
-		Detail: e.detail, Changed: e.changed, Code: e.code,
-	}
-	if e.status != 0 {
-		p.Status = e.status
-	}
-	if e.kind == kindUnknownOperation {
-		p.State = string(door.StateUnknown)
-	}
-	for name, values := range e.header {
-		w.Header()[name] = values
-	}
+	maps.Copy(w.Header(), e.header)
 	if m.opts.Problem != nil {
-		sendJSON(w, p.Status, "application/json", m.opts.Problem(p))
+		sendJSON(w, e.Status, "application/json", m.opts.Problem(e.Problem))
 		return
 	}
-	sendJSON(w, p.Status, "application/problem+json", p)
+	sendJSON(w, e.Status, "application/problem+json", e.Problem)
 }
 
 // sendJSON answers with a value that is true now, and which nobody should keep.

@@ -1,26 +1,33 @@
 package httpdedup
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/tooldedup/dedup"
 )
 
-// recorder is the http.ResponseWriter of a handler: it holds the answer until it
+// recorder is the http.ResponseWriter of one run of a handler: it holds the answer until it
 // is known whether there is one. What it writes is only sent after the commit, so
 // it is no http.Flusher, http.Hijacker or http.Pusher, has no ReadFrom and
 // unwraps to nothing: http.ResponseController answers http.ErrNotSupported.
 type recorder struct {
+	tx     pgx.Tx
+	final  atomic.Bool
 	header http.Header // what the handler works on
 	sent   http.Header // as it was when the status was written
 	status int         // 0 until then
 	body   []byte
 	most   int                 // bytes of body
 	fault  *dedup.InvalidError // the first thing that cannot be stored
+	text   json.RawMessage     // the answer as it is to be stored, nil where it is not
 	// encoded is the Content-Encoding that a layer around has set: that layer will
 	// encode what is sent, and what is held here is not.
 	encoded []string
@@ -28,8 +35,8 @@ type recorder struct {
 
 // newRecorder starts with the headers that the layers around have set, so that the
 // handler can see and change them.
-func newRecorder(outer http.Header, most int) *recorder {
-	return &recorder{header: outer.Clone(), most: most, encoded: slices.Clone(outer["Content-Encoding"])}
+func newRecorder(tx pgx.Tx, outer http.Header, most int) *recorder {
+	return &recorder{tx: tx, header: outer.Clone(), most: most, encoded: slices.Clone(outer["Content-Encoding"])}
 }
 
 // Header implements http.ResponseWriter.
@@ -77,6 +84,9 @@ func (rec *recorder) refuse(status int, reason string) {
 		rec.fault = errResponse(status, reason)
 	}
 }
+
+// kept reports whether the answer is to be stored.
+func (rec *recorder) kept() bool { return rec.status < 400 || rec.status < 500 && rec.final.Load() }
 
 // finish ends the answer as net/http would, and says what of it cannot be kept.
 func (rec *recorder) finish() error {

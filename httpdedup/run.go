@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net/http"
 	"strings"
-	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
 
@@ -14,13 +13,7 @@ import (
 	"github.com/tooldedup/dedup/internal/guard"
 )
 
-// run is one run of a handler, as its context knows it.
-type run struct {
-	tx    pgx.Tx
-	final atomic.Bool
-}
-
-type runKey struct{}
+type recorderKey struct{}
 
 // Tx returns the transaction of the request that a context belongs to. What the
 // handler writes through it is committed together with its answer, or not at all.
@@ -30,11 +23,11 @@ type runKey struct{}
 // ok is false outside of a handler that [Middleware.Wrap] has wrapped, and for
 // GET, HEAD, OPTIONS, TRACE and QUERY, which it passes on.
 func Tx(ctx context.Context) (tx pgx.Tx, ok bool) {
-	r, ok := ctx.Value(runKey{}).(*run)
+	rec, ok := ctx.Value(recorderKey{}).(*recorder)
 	if !ok {
 		return nil, false
 	}
-	return r.tx, true
+	return rec.tx, true
 }
 
 // Final says that the answer which the handler is about to give must not change
@@ -46,8 +39,8 @@ func Tx(ctx context.Context) (tx pgx.Tx, ok bool) {
 // It changes nothing about other answers: below 400 all are stored, from 500 on
 // none is. Outside of a wrapped handler it does nothing.
 func Final(ctx context.Context) {
-	if r, ok := ctx.Value(runKey{}).(*run); ok {
-		r.final.Store(true)
+	if rec, ok := ctx.Value(recorderKey{}).(*recorder); ok {
+		rec.final.Store(true)
 	}
 }
 
@@ -55,18 +48,15 @@ func Final(ctx context.Context) {
 type job struct {
 	m    *Middleware
 	r    *http.Request
-	tool string
 	next http.Handler
 	body []byte
 	// outer are the headers that layers around have set so far.
 	outer http.Header
 	// last is the answer of the handler's latest run, nil before the first.
 	last *recorder
-	// text is how that answer is to be stored, nil where it is not.
-	text json.RawMessage
-	// refusal is that answer where it is final and a statement has failed.
-	refusal error
-	runs    int
+	// left is the error of that answer where a statement has failed, and dedup was left to find that.
+	left error
+	runs int
 }
 
 // effect runs the handler in the call's transaction and returns what to record.
@@ -75,32 +65,31 @@ func (j *job) effect(ctx context.Context, tx pgx.Tx) (json.RawMessage, error) {
 	if j.last != nil && !routed(j.r) {
 		return nil, errRunOnce
 	}
-	state := &run{tx: tx}
-	rec := newRecorder(j.outer, j.m.opts.MaxResponse)
-	j.last, j.text, j.refusal = rec, nil, nil
+	rec := newRecorder(tx, j.outer, j.m.opts.MaxResponse)
+	j.last, j.left = rec, nil
 	j.runs++
-	j.serve(context.WithValue(ctx, runKey{}, state), rec)
+	j.serve(context.WithValue(ctx, recorderKey{}, rec), rec)
 	if err := rec.finish(); err != nil {
 		return nil, err
 	}
-
-	final := state.final.Load() && rec.status < 500
-	if rec.status >= 400 && !final {
-		return j.abandon(tx)
+	failure := error(&rolledBack{rec.status})
+	if rec.kept() {
+		if err := rec.store(j.m.opts.Headers); err != nil {
+			return nil, err
+		}
+		if rec.status < 400 {
+			return rec.text, nil
+		}
+		failure = dedup.Final(&refusedAnswer{rec.status, rec.text})
 	}
-	text, err := storedAnswer(rec, j.m.opts.Headers)
-	if err != nil {
-		return nil, err
+	if pg := tx.Conn().PgConn(); pg.IsClosed() || pg.TxStatus() == 'E' {
+		// The answer most likely says no more than that a statement has failed. dedup has seen that
+		// error: it finds the transaction aborted, and runs the handler again after a deadlock or the like.
+		// What is returned here is not recorded: nothing can be in such a transaction.
+		j.left = failure
+		return json.RawMessage("null"), nil
 	}
-	if j.text = text; rec.status < 400 {
-		return text, nil
-	}
-	refusal := dedup.Final(&refusedAnswer{rec.status, text})
-	if failed(tx) {
-		j.refusal = refusal
-		return leftToDedup()
-	}
-	return nil, refusal
+	return nil, failure
 }
 
 // serve gives the handler a request of its own, whose body can be read from the
@@ -119,35 +108,11 @@ func (j *job) serve(ctx context.Context, rec *recorder) {
 	j.next.ServeHTTP(rec, r)
 }
 
-// abandon ends a run whose answer is not stored.
-func (j *job) abandon(tx pgx.Tx) (json.RawMessage, error) {
-	if failed(tx) {
-		return leftToDedup()
-	}
-	return nil, &rolledBack{j.last.status}
-}
-
-// failed reports whether a statement has failed in a handler's transaction. Then an
-// answer of 400 or more most likely says no more than that.
-func failed(tx pgx.Tx) bool {
-	pg := tx.Conn().PgConn()
-	return pg.IsClosed() || pg.TxStatus() == 'E'
-}
-
-// leftToDedup leaves dedup to find the transaction aborted, because it has seen the
-// statement's own error and runs the handler again after a deadlock or the like.
-// What is returned here cannot be recorded: nothing can in such a transaction.
-func leftToDedup() (json.RawMessage, error) { return json.RawMessage("null"), nil }
-
 // abortedForGood reports whether err is that of a call whose handler met a failed
 // statement, and would meet it again.
 func abortedForGood(err error) bool {
 	return errors.Is(err, guard.ErrTxAborted) && !dedup.IsRetryable(err)
 }
-
-// refuse records the answer of a run that is final although a statement has failed.
-// Where a twin has been answered since, that is the answer.
-func (j *job) refuse(context.Context, pgx.Tx) (json.RawMessage, error) { return nil, j.refusal }
 
 // routed reports whether r has been routed to its end. A router may keep in the
 // request's context how far it got, and would go on from there when the request
