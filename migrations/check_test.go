@@ -145,7 +145,7 @@ func TestFixesMakeWhatTheMigrationsMake(t *testing.T) {
 	require.Equal(t, sound, dump(t, pool, "public"))
 }
 
-// What `dedup migrate down` leaves by one, and what the advice leads to.
+// What goose leaves when it rolls one migration back, and what the advice leads to.
 func TestCheckFindsThatOneMigrationIsPending(t *testing.T) {
 	t.Parallel()
 

@@ -1,16 +1,13 @@
 // Package migrate is the command `dedup migrate`: the schema of tool_dedup,
-// applied, rolled back, shown and checked.
+// applied, printed and checked.
 package migrate
 
 import (
 	"context"
 	"fmt"
 	"io"
-	"path"
-	"text/tabwriter"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/pressly/goose/v3"
 	"github.com/spf13/cobra"
 
 	"github.com/tooldedup/dedup/cmd/dedup/internal/cli"
@@ -24,20 +21,21 @@ tool_dedup_version, so they can live beside an application's migrations. Instead
 of this command an application's goose can apply them (see the Go package
 migrations), or any other tool the SQL of ` + "`dedup migrate print`" + `.
 
-Run up and down as the role that is to own the table, and directly rather than
-through a pooler such as PgBouncer. Run check as the role of the application.`
+Run up as the role that is to own the table, and directly rather than through a
+pooler such as PgBouncer. Run check as the role of the application. What undoes a
+migration is in its file, for goose and for psql.`
 
 // Command returns the command `dedup migrate`.
 func Command() *cobra.Command {
 	var s schema
 	cmd := cli.Group(&cobra.Command{
 		Use:   "migrate",
-		Short: "Create, check or remove the table that the library needs",
+		Short: "Create and check the table that the library needs",
 		Long:  long,
 		Example: `  export DATABASE_URL=postgres://user:password@localhost:5432/mydb
   dedup migrate up
   dedup migrate check`,
-	}, upCommand(&s), downCommand(&s), statusCommand(&s), printCommand(&s), checkCommand(&s))
+	}, upCommand(&s), printCommand(&s), checkCommand(&s))
 	s.AddFlags(cmd)
 	return cmd
 }
@@ -45,50 +43,6 @@ func Command() *cobra.Command {
 // say prints a line of what was asked for.
 func say(cmd *cobra.Command, format string, args ...any) {
 	_, _ = fmt.Fprintf(cmd.OutOrStdout(), format+"\n", args...)
-}
-
-func statusCommand(s *schema) *cobra.Command {
-	return &cobra.Command{
-		Use:   "status",
-		Short: "Show which migrations have been applied",
-		Long: `Show the migrations and which of them tool_dedup_version records as applied.
-Nothing is changed, and migrations that are pending are no failure; see check.`,
-		Args: cobra.NoArgs,
-		RunE: s.with(s.status),
-	}
-}
-
-func (s *schema) status(cmd *cobra.Command) error {
-	p, err := s.provider()
-	if err != nil {
-		return err
-	}
-	var all []*goose.MigrationStatus
-	if s.versionsFound {
-		if all, err = p.Status(cmd.Context()); err != nil {
-			return fmt.Errorf("reading %s: %w", migrations.VersionTable, err)
-		}
-	} else { // goose would create the table
-		for _, source := range p.ListSources() {
-			all = append(all, &goose.MigrationStatus{Source: source, State: goose.StatePending})
-		}
-	}
-	table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(table, "MIGRATION\tSTATE\tAPPLIED AT")
-	for _, m := range all {
-		at := "-"
-		if m.State == goose.StateApplied {
-			at = m.AppliedAt.Format("2006-01-02 15:04:05")
-		}
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\n", path.Base(m.Source.Path), m.State, at)
-	}
-	if err := table.Flush(); err != nil {
-		return fmt.Errorf("writing: %w", err)
-	}
-	if s.tableFound && !s.recorded {
-		cmd.PrintErrf("%s. See `dedup migrate check`.\n", s.otherMeans())
-	}
-	return nil
 }
 
 func printCommand(s *schema) *cobra.Command {

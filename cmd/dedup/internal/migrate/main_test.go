@@ -85,6 +85,3 @@ func (b *bundle) relations(t *testing.T) []string {
 	require.NoError(t, err)
 	return names
 }
-
-const record = `INSERT INTO tool_dedup VALUES
-	('acme', 'create_ticket', 'k1', sha256('x'), NULL, 'done', '{}', now(), now(), now() + interval '1 day');`

@@ -13,73 +13,16 @@ import (
 	"github.com/tooldedup/dedup/migrations"
 )
 
-func TestUpDownUp(t *testing.T) {
+func TestUp(t *testing.T) {
 	t.Parallel()
 
 	b := setup(t)
-	require.Regexp(t, `^MIGRATION +STATE +APPLIED AT\n00001_tool_dedup.sql +pending +-\n00003_tool_effect.sql +pending +-\n00004_tool_dedup_audit.sql +pending +-\n00005_tool_dedup_stat.sql +pending +-\n$`, b.fine(t, "status"))
 	require.Contains(t, b.fails(t, "check"), "table_missing")
-	require.Equal(t, "nothing to do: tool_dedup_version records no migration\n", b.fine(t, "down"))
 	require.Empty(t, b.relations(t), "looking leaves nothing behind")
-
-	for range 2 {
-		require.Regexp(t, `^applied 00001_tool_dedup.sql in \S+\napplied 00003_tool_effect.sql in \S+\napplied 00004_tool_dedup_audit.sql in \S+\napplied 00005_tool_dedup_stat.sql in \S+\n$`, b.fine(t, "up"))
-		require.NoError(t, migrations.Check(t.Context(), b.pool, nil))
-		require.Equal(t, "nothing to do: all migrations are applied\n", b.fine(t, "up"))
-		require.Equal(t, "\"public\".\"tool_dedup\" is sound\n", b.fine(t, "check"))
-		require.Regexp(t, `00001_tool_dedup.sql +applied +\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\n00003_tool_effect.sql +applied +\d{4}`, b.fine(t, "status"))
-
-		require.Regexp(t, `^rolled back 00005_tool_dedup_stat.sql in`, b.fine(t, "down"))
-		require.Contains(t, b.fails(t, "check"), "migrations_pending")
-		require.Regexp(t, `^rolled back 00004_tool_dedup_audit.sql in`, b.fine(t, "down"))
-		require.Regexp(t, `^rolled back 00003_tool_effect.sql in`, b.fine(t, "down"))
-		require.Regexp(t, `^rolled back 00001_tool_dedup.sql in`, b.fine(t, "down"))
-		require.Equal(t, []string{"public.tool_dedup_version", "public.tool_dedup_version_pkey"}, b.relations(t))
-		require.Equal(t, "nothing to do: tool_dedup_version records no migration\n", b.fine(t, "down"))
-	}
-}
-
-func TestDownKeepsRecords(t *testing.T) {
-	t.Parallel()
-
-	b := setup(t)
-	toFirst := func() {
-		b.fine(t, "up")
-		for range 3 {
-			b.fine(t, "down")
-		}
-	}
-	b.fine(t, "up")
-	b.exec(t, record)
-	toFirst()
-	require.Contains(t, b.fails(t, "down"), "give --drop-records")
-	b.fine(t, "up")
+	require.Regexp(t, `^applied 00001_tool_dedup.sql in \S+\napplied 00003_tool_effect.sql in \S+\napplied 00004_tool_dedup_audit.sql in \S+\napplied 00005_tool_dedup_stat.sql in \S+\n$`, b.fine(t, "up"))
 	require.NoError(t, migrations.Check(t.Context(), b.pool, nil))
-	for range 3 {
-		b.fine(t, "down")
-	}
-	b.fine(t, "down", "--drop-records")
-
-	toFirst()
-	b.exec(t, record+`UPDATE tool_dedup SET created_at = '2020-01-01', expires_at = '2020-01-01', forget_at = '2020-01-02'`)
-	b.fine(t, "down")
-}
-
-// An operation outside of the database is forgotten by nobody but on request: what is parked
-// would be attempted again.
-func TestDownKeepsOperations(t *testing.T) {
-	t.Parallel()
-
-	b := setup(t)
-	b.fine(t, "up")
-	b.exec(t, `INSERT INTO tool_effect (scope, tool, key, state, fence, tries, looked, fingerprint, created_at, changed_at)
-		VALUES ('acme', 'charge', 'k', 'parked', 1, 0, false, '', now(), now())`)
-	b.fine(t, "down")
-	b.fine(t, "down")
-	require.Contains(t, b.fails(t, "down"), "give --drop-records")
-	b.exec(t, `UPDATE tool_effect SET state = 'done', forget_at = now() - interval '1 s'`)
-	b.fine(t, "down")
-	b.fine(t, "up")
+	require.Equal(t, "nothing to do: all migrations are applied\n", b.fine(t, "up"))
+	require.Equal(t, "\"public\".\"tool_dedup\" is sound\n", b.fine(t, "check"))
 }
 
 // Goose takes for applied what it has recorded, whatever has become of it since.
@@ -153,11 +96,6 @@ func TestAppliedByOtherMeans(t *testing.T) {
 	b.exec(t, b.fine(t, "print"))
 	before := b.relations(t)
 	require.Contains(t, b.fails(t, "up"), "applied by other means")
-	got := b.migrate(t, "status")
-	require.Equal(t, exit.OK, got.code)
-	require.Contains(t, got.out, "pending")
-	require.Contains(t, got.errOut, "applied by other means")
-	b.fine(t, "down")
 	b.fine(t, "check")
 	require.Equal(t, before, b.relations(t))
 }
@@ -166,9 +104,7 @@ func TestSchema(t *testing.T) {
 	t.Parallel()
 
 	b := setup(t)
-	for _, command := range []string{"up", "down", "status"} {
-		require.Contains(t, b.fails(t, command, "--schema", "My app"), `create it (CREATE SCHEMA "My app")`)
-	}
+	require.Contains(t, b.fails(t, "up", "--schema", "My app"), `create it (CREATE SCHEMA "My app")`)
 	require.Contains(t, b.fails(t, "check", "--schema", "My app"), "schema_missing")
 
 	b.exec(t, `CREATE SCHEMA "My app"`)
@@ -179,13 +115,9 @@ func TestSchema(t *testing.T) {
 	b.exec(t, `DROP TABLE "My app".tool_effect`)
 	b.fine(t, "up", "--recreate", "--schema", "My app")
 	b.fine(t, "check", "--schema", "My app")
-	for range 4 {
-		b.fine(t, "down", "--schema", "My app")
-	}
 
+	b.exec(t, `DROP SCHEMA "My app" CASCADE; CREATE SCHEMA "My app"`)
 	b.exec(t, b.fine(t, "print", "--schema", "My app"))
-	require.Contains(t, b.fails(t, "check", "--schema", "My app"), "migrations_pending")
-	b.exec(t, `DROP TABLE "My app".tool_dedup_version`)
 	b.fine(t, "check", "--schema", "My app")
 }
 
@@ -212,10 +144,8 @@ func TestFailures(t *testing.T) {
 
 	b := setup(t)
 	b.exec(t, `CREATE TABLE tool_dedup_version (note text)`)
-	for _, command := range []string{"up", "down", "status"} {
-		require.Contains(t, b.fails(t, command), "reading tool_dedup_version")
-	}
-	for _, command := range []string{"up", "down", "status", "check"} {
+	require.Contains(t, b.fails(t, "up"), "reading tool_dedup_version")
+	for _, command := range []string{"up", "check"} {
 		got := run(t.Context(), command, "--database-url", "postgres://user:s3cret@127.0.0.1:1/db")
 		require.Equal(t, exit.Failed, got.code)
 		require.Contains(t, got.errOut, "127.0.0.1:1")
@@ -227,7 +157,7 @@ func TestUsage(t *testing.T) {
 	t.Parallel()
 
 	for _, args := range [][]string{
-		{}, {"sideways"}, {"up", "now"}, {"down", "now"}, {"status", "now"}, {"print", "now"}, {"check", "now"}, {"up", "--fast"},
+		{}, {"sideways"}, {"up", "now"}, {"down"}, {"print", "now"}, {"check", "now"}, {"up", "--fast"},
 		{"up", "--schema", "", "--database-url", "postgres://localhost/db"},
 		{"check", "--database-url", "postgres://user:s3cret@localhost:port/db"},
 	} {
@@ -237,7 +167,7 @@ func TestUsage(t *testing.T) {
 		require.Contains(t, got.errOut, "--help` for help")
 		require.NotContains(t, got.errOut, "s3cret")
 	}
-	for _, command := range []string{"", "up", "down", "status", "print", "check"} {
+	for _, command := range []string{"", "up", "print", "check"} {
 		got := run(t.Context(), command, "--help")
 		require.Equal(t, exit.OK, got.code)
 		require.Contains(t, got.out, "--database-url")
@@ -252,7 +182,7 @@ func TestDatabaseURL(t *testing.T) {
 	require.Equal(t, exit.Failed, got.code, "the flag comes first")
 
 	t.Setenv("DATABASE_URL", "")
-	for _, command := range []string{"up", "down", "status", "check"} {
+	for _, command := range []string{"up", "check"} {
 		got := run(t.Context(), command)
 		require.Equal(t, exit.Misused, got.code)
 		require.Contains(t, got.errOut, "set DATABASE_URL")

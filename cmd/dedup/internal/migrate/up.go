@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
 	"github.com/spf13/cobra"
 
 	"github.com/tooldedup/dedup/internal/examiner"
@@ -42,24 +43,32 @@ func (s *schema) up(cmd *cobra.Command) error {
 	ctx := cmd.Context()
 	// Before goose creates a version table that would say so falsely.
 	if s.tableFound && !s.recorded {
-		return fmt.Errorf("%s; apply new migrations by those, and see `dedup migrate check`", s.otherMeans())
+		return fmt.Errorf("%s is there, but %s records no migration of it: it was applied by other means than goose; apply new migrations by those, and see `dedup migrate check`",
+			s.Table(), migrations.VersionTable)
 	}
 	if s.recorded {
 		if err := s.settleDropped(cmd); err != nil {
 			return err
 		}
 	}
-	// A migration that is forgotten by settleDropped may be older than others.
-	p, err := s.lockedProvider(goose.WithAllowOutofOrder(true))
+	// Several at once, as when many instances of an application start, take turns.
+	const everySecond, forFiveMinutes = 1, 300
+	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(everySecond, forFiveMinutes))
 	if err != nil {
-		return err
+		return fmt.Errorf("preparing the lock: %w", err)
+	}
+	// A migration that is forgotten by settleDropped may be older than others.
+	p, err := goose.NewProvider(goose.DialectPostgres, s.db, migrations.FS,
+		goose.WithTableName(migrations.VersionTable), goose.WithSessionLocker(locker), goose.WithAllowOutofOrder(true))
+	if err != nil {
+		return fmt.Errorf("reading the migrations: %w", err)
 	}
 	results, err := p.Up(ctx)
 	if err != nil {
 		return fmt.Errorf("applying the migrations: %w", err)
 	}
 	for _, result := range results {
-		say(cmd, "applied %s", describe(result))
+		say(cmd, "applied %s in %s", path.Base(result.Source.Path), result.Duration.Round(time.Millisecond))
 	}
 	if len(results) == 0 {
 		say(cmd, "nothing to do: all migrations are applied")
@@ -101,11 +110,6 @@ func (s *schema) settleDropped(cmd *cobra.Command) error {
 // dropped is the condition of a migration that is recorded, and whose table is not there.
 const dropped = `
  WHERE version_id = $1::bigint AND is_applied AND to_regclass(format('%I.%I', $2::text, $3::text)) IS NULL`
-
-// describe says which migration it was, and how long it took.
-func describe(result *goose.MigrationResult) string {
-	return fmt.Sprintf("%s in %s", path.Base(result.Source.Path), result.Duration.Round(time.Millisecond))
-}
 
 // place places the tables, all or none.
 func (s *schema) place(cmd *cobra.Command) error {
