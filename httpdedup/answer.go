@@ -12,6 +12,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/internal/door"
 )
 
@@ -74,11 +75,9 @@ func (a *answer) setBody(body []byte) error {
 // readAnswer reads what store wrote.
 func readAnswer(text json.RawMessage) (answer, error) {
 	var a answer
-	if err := json.Unmarshal(text, &a); err != nil {
-		return a, errStoredAnswer(text, err)
-	}
-	if a.Version != answerVersion || a.Status < 200 || a.Status > 599 {
-		return a, errStoredAnswer(text, nil)
+	err := json.Unmarshal(text, &a)
+	if err != nil || a.Version != answerVersion || a.Status < 200 || a.Status > 599 {
+		return a, &dedup.InvalidError{What: "result", Reason: "is recorded, and is no HTTP answer; give tools of other doors other names", Stored: text, Err: err}
 	}
 	return a, nil
 }

@@ -1,7 +1,6 @@
 package httpdedup
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -18,10 +17,6 @@ var (
 
 func errResponse(status int, reason string) *dedup.InvalidError {
 	return &dedup.InvalidError{What: "result", Reason: fmt.Sprintf("is an answer of %d that cannot be stored, and the call was rolled back: %s", status, reason)}
-}
-
-func errStoredAnswer(text json.RawMessage, err error) error {
-	return &dedup.InvalidError{What: "result", Reason: "is recorded, and is no HTTP answer; give tools of other doors other names", Stored: text, Err: err}
 }
 
 // errRunOnce ends a call whose handler would have to run again although the

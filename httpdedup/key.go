@@ -6,11 +6,24 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/internal/door"
 )
 
 // keptHeader says until when an answer is kept. It is this package's own.
 const keptHeader = "Dedup-Kept-Until"
+
+// keyOf returns the key of a call of a tool, or the turn that makes it.
+func keyOf(header http.Header, tool string) (key string, turn *door.Turn, err error) {
+	lines := header[door.KeyHeader]
+	if key, err = parseKey(lines); err != nil || dedup.UsableToolCallID(key, tool) {
+		return key, nil, err
+	}
+	if turn, err = parseTurn(header[door.TurnHeader]); turn == nil && err == nil {
+		err = noKey(lines, key)
+	}
+	return "", turn, err
+}
 
 // parseKey reads the Idempotency-Key of a request from all its header lines, by
 // door.ReadHeader. It is empty where the header is, and where there is none. Parameters mean
@@ -62,16 +75,6 @@ func parseTurn(lines []string) (*door.Turn, error) {
 		return nil, refuse(kindInvalidRequest, `The Agent-Turn is malformed. Send one: the session in quotes, and the number of the model's message in it from 1, such as "conversation 17"; turn=4.`)
 	}
 	return t, nil
-}
-
-// keyOfTurn is the key of a request by what it asks for. The host is only compared, so that a
-// retry under another name of the service meets the record.
-func keyOfTurn(t *door.Turn, tool string, r *http.Request, body []byte) (string, error) {
-	args, err := requestArgs(r, body, false)
-	if err != nil {
-		return "", err
-	}
-	return t.Key(tool, args)
 }
 
 func invalidKey(format string, args ...any) error {

@@ -70,13 +70,6 @@ func (m *Middleware) Wrap(tool string, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { m.serve(w, r, tool, h) })
 }
 
-func (m *Middleware) call(scope, tool, key string, args json.RawMessage) dedup.Call {
-	return dedup.Call{
-		Scope: scope, Tool: tool, Key: key, Args: args,
-		Retention: m.opts.Retention, MaxWait: m.opts.MaxWait,
-	}
-}
-
 func (m *Middleware) serve(w http.ResponseWriter, r *http.Request, tool string, next http.Handler) {
 	if safe(r.Method) {
 		next.ServeHTTP(w, r)
@@ -112,42 +105,37 @@ func safe(method string) bool {
 
 // admit makes a call of a request, or says why there is none. Who asks comes
 // first: whoever may not is told nothing else.
-func (m *Middleware) admit(w http.ResponseWriter, r *http.Request, tool string) (dedup.Call, []byte, error) {
+func (m *Middleware) admit(w http.ResponseWriter, r *http.Request, tool string) (call dedup.Call, body []byte, err error) {
 	if lines := r.Header[door.KeyHeader]; m.opts.EchoKey && len(lines) == 1 {
 		w.Header()[door.KeyHeader] = slices.Clone(lines)
 	}
-	scope, err := m.scope(bodiless(r))
-	if err != nil {
-		return dedup.Call{}, nil, err
-	}
-	key, err := parseKey(r.Header[door.KeyHeader])
-	if err != nil {
-		return dedup.Call{}, nil, err
+	call = dedup.Call{Tool: tool, Retention: m.opts.Retention, MaxWait: m.opts.MaxWait}
+	if call.Scope, err = m.scope(bodiless(r)); err != nil {
+		return call, nil, err
 	}
 	if tool == "" {
-		tool = m.opts.Tool(bodiless(r))
+		call.Tool = m.opts.Tool(bodiless(r))
 	}
-	var from *door.Turn
-	if !dedup.UsableToolCallID(key, tool) {
-		if from, err = parseTurn(r.Header[door.TurnHeader]); err != nil {
-			return dedup.Call{}, nil, err
+	var turn *door.Turn
+	if call.Key, turn, err = keyOf(r.Header, call.Tool); err != nil {
+		return call, nil, err
+	}
+	if call.Tool == "" {
+		return call, nil, errToolUnnamed
+	}
+	if body, err = readBody(w, r, m.opts.MaxBody); err != nil {
+		return call, nil, err
+	}
+	if turn != nil { // the host is only compared: a retry under another name of the service meets the record
+		var asks json.RawMessage
+		if asks, err = requestArgs(r, body, false); err == nil {
+			call.Key, err = turn.Key(call.Tool, asks)
 		}
-		if from == nil {
-			return dedup.Call{}, nil, noKey(r.Header[door.KeyHeader], key)
-		}
 	}
-	if tool == "" {
-		return dedup.Call{}, nil, errToolUnnamed
+	if err == nil {
+		call.Args, err = requestArgs(r, body, !m.opts.AnyHost)
 	}
-	body, err := readBody(w, r, m.opts.MaxBody)
-	if err != nil {
-		return dedup.Call{}, nil, err
-	}
-	args, err := requestArgs(r, body, !m.opts.AnyHost)
-	if err == nil && from != nil {
-		key, err = keyOfTurn(from, tool, r, body)
-	}
-	return m.call(scope, tool, key, args), body, err
+	return call, body, err
 }
 
 // scope asks on whose behalf a request comes.

@@ -2,6 +2,7 @@ package httpdedup_test
 
 import (
 	"context"
+	"log"
 	"log/slog"
 	"math"
 	"net/http"
@@ -86,9 +87,13 @@ func TestSetUpMakesNoCall(t *testing.T) {
 // its method and pattern.
 func TestDefaultOnErrorLogs(t *testing.T) { //nolint:paralleltest // it replaces the process's logger
 	logged := make(chan slog.Record, 1)
-	previous := slog.Default()
+	previous, out, flags := slog.Default(), log.Writer(), log.Flags()
 	slog.SetDefault(slog.New(recordHandler{logged}))
-	t.Cleanup(func() { slog.SetDefault(previous) })
+	t.Cleanup(func() { // SetDefault has changed package log as well, and does not change it back
+		slog.SetDefault(previous)
+		log.SetOutput(out)
+		log.SetFlags(flags)
+	})
 	d, err := dedup.New(pgtest.New(t).Pool(t), nil)
 	require.NoError(t, err)
 	m, err := httpdedup.New(d, httpdedup.Options{Scope: tenant})

@@ -33,14 +33,8 @@ func StateOf(s external.Status) State {
 	switch s.Record.State {
 	case dedup.StateInFlight:
 		return StateRunning
-	case dedup.StateDone:
-		return StateDone
-	case dedup.StateRefused:
-		return StateRefused
-	case dedup.StateExpired:
-		return StateExpired
-	case dedup.StateBroken:
-		return StateBroken
+	case dedup.StateDone, dedup.StateRefused, dedup.StateExpired, dedup.StateBroken:
+		return State(s.Record.State)
 	default:
 		return StateUnknown
 	}
