@@ -4,10 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"math"
-	"reflect"
 	"testing"
 
-	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/jackc/pgx/v5"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
@@ -99,10 +97,8 @@ func TestTypesThatWriteTheirOwnJSON(t *testing.T) {
 			Text *colour `json:"text"`
 		} `json:"nested"`
 	}
-	opts := oneUser()
-	opts.TypeSchemas = map[reflect.Type]*jsonschema.Schema{reflect.TypeFor[cents](): {Type: "string", Pattern: `^\d+\.\d\d$`}}
 	server := newServer()
-	require.NoError(t, addTool(server, newDesk(t, nil).tools, opts, nothing[in]("types", tool.ReadOnly)))
+	require.NoError(t, addTool(server, newDesk(t, nil).tools, oneUser(), nothing[in]("types", tool.ReadOnly)))
 	list, err := connect(t, server).ListTools(t.Context(), &mcp.ListToolsParams{})
 	require.NoError(t, err)
 	requireGolden(t, "types.golden.json", asJSON(t, list.Tools[0].InputSchema)+"\n")

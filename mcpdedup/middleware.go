@@ -51,8 +51,6 @@ func Middleware(d *dedup.Deduper, tools map[string]Policy, opts *Options) (mcp.M
 		return nil, refuse("Envelope", "is not for Middleware, which keeps the tools' results as they are")
 	case checked.Explain != nil:
 		return nil, refuse("Explain", "is not for Middleware, behind which handlers word their errors themselves")
-	case checked.TypeSchemas != nil:
-		return nil, refuse("TypeSchemas", "is not for Middleware, behind which tools have schemas of their own")
 	}
 	if found := problems(d, tools); len(found) > 0 {
 		return nil, &tool.RegistrationError{Problems: found}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"reflect"
 	"testing"
 	"time"
 
@@ -148,7 +147,6 @@ func TestMiddlewareRefusesUnknown(t *testing.T) {
 	for _, opts := range []*mcpdedup.Options{
 		{Scope: mcpdedup.TokenUser, Envelope: true},
 		{Scope: mcpdedup.TokenUser, Explain: func(context.Context, error) (string, bool) { return "", false }},
-		{Scope: mcpdedup.TokenUser, TypeSchemas: map[reflect.Type]*jsonschema.Schema{}},
 	} {
 		_, err = mcpdedup.Middleware(d.tools.Deduper(), policies, opts)
 		require.ErrorAs(t, err, &unusable)

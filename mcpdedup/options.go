@@ -3,10 +3,8 @@ package mcpdedup
 import (
 	"context"
 	"log/slog"
-	"reflect"
 	"time"
 
-	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/tooldedup/dedup"
@@ -36,14 +34,6 @@ type Options struct {
 	// RetryAfter is what a client is told to wait for a call that is in flight, or running.
 	// Default 5 seconds, at least 1, at most 1 hour; rounded up to whole ones.
 	RetryAfter time.Duration
-
-	// TypeSchemas are the JSON schemas of types that write their own JSON. They are
-	// shown as they are, in results too. Default for those: in arguments a string if
-	// they have an UnmarshalText, and anything at all if they have an UnmarshalJSON;
-	// in results a string if values have a MarshalText, and anything at all if they
-	// have a MarshalJSON or only pointers to them have one of the two. Not for
-	// [Middleware].
-	TypeSchemas map[reflect.Type]*jsonschema.Schema
 
 	// Explain returns the text with which clients are told of a tool's own error,
 	// false to keep it from them. It is asked about errors that are not in the

@@ -4,11 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"reflect"
 	"testing"
 	"time"
 
-	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/jackc/pgx/v5"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
@@ -142,14 +140,4 @@ func TestRecordedDriverErrors(t *testing.T) {
 		}
 	}
 	require.Len(t, told, 4)
-}
-
-// TestSchemaOfAnArgumentsTypeIsNoObject is told, where the SDK would panic.
-func TestSchemaOfAnArgumentsTypeIsNoObject(t *testing.T) {
-	t.Parallel()
-	d := newDesk(t, nil)
-	opts := oneUser()
-	opts.TypeSchemas = map[reflect.Type]*jsonschema.Schema{reflect.TypeFor[findIn](): {Type: "string"}}
-	var refused *tool.RegistrationError
-	require.ErrorAs(t, addTool(newServer(), d.tools, opts, nothing[findIn]("nothing", tool.Write)), &refused)
 }

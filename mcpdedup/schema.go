@@ -2,7 +2,6 @@ package mcpdedup
 
 import (
 	"encoding/json"
-	"errors"
 	"reflect"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -12,23 +11,12 @@ import (
 // may be something else than an object, which clients of most versions do not take. That of
 // arguments is nil where it is reported.
 func (e *exposed) schemas(report func(field, reason string)) (in, out json.RawMessage) {
-	types := map[reflect.Type]json.RawMessage{}
-	for t, given := range e.opts.TypeSchemas {
-		text, err := schemaText(given)
-		if err != nil {
-			report("In", err.Error())
-		}
-		types[t] = text
-	}
-	in, err := e.info.InputSchema(types)
-	if err == nil && !isObjectSchema(in) {
-		err = errors.New("has a schema that is none of an object; repair it in Options.TypeSchemas")
-	}
+	in, err := e.info.InputSchema()
 	if err != nil {
 		report("In", err.Error())
 		in = nil
 	}
-	out, err = e.info.OutputSchema(types)
+	out, err = e.info.OutputSchema()
 	switch {
 	case err != nil:
 	case e.info.External:

@@ -45,10 +45,10 @@ func ExampleInfo_InputSchema() {
 	exampleMust(tools.Add(tool.Tool[BookIn, Booking]{Name: "book_seat", Class: tool.Write, Run: bookSeat}))
 	info, _ := tools.Lookup("book_seat")
 
-	in, err := info.InputSchema(nil)
+	in, err := info.InputSchema()
 	exampleMust(err)
 	fmt.Println(string(in))
-	out, err := info.OutputSchema(nil)
+	out, err := info.OutputSchema()
 	exampleMust(err)
 	fmt.Println(string(out))
 	// Output:

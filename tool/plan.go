@@ -71,9 +71,7 @@ type planner struct {
 	plan     plan
 	problems []Problem
 	// known are the types in lists, in maps and behind pointers: only there can a type hold itself.
-	known map[reflect.Type]*shape
-	// given are schemas to show in the place of a type's own.
-	given       map[reflect.Type]json.RawMessage
+	known       map[reflect.Type]*shape
 	recursive   []*shape
 	undescribed error // of schemas alone
 }

@@ -57,7 +57,7 @@ func testSchemas(t *testing.T, count int) {
 			require.NoError(t, err, "%s", typ)
 			texts = append(texts, string(text))
 		}
-		schema, err := info.OutputSchema(nil)
+		schema, err := info.OutputSchema()
 		require.NoError(t, err)
 		for j, fits := range ajv.validate(t, typ, schema, texts, true) {
 			results++
@@ -67,7 +67,7 @@ func testSchemas(t *testing.T, count int) {
 			continue
 		}
 
-		schema, err = info.InputSchema(nil)
+		schema, err = info.InputSchema()
 		require.NoError(t, err)
 		for j := range texts {
 			texts[j] = asJavaScript(t, `{"v":`+texts[j]+`}`)

@@ -11,17 +11,16 @@ import (
 // InputSchema returns the JSON Schema, of draft 2020-12, of the tool's arguments. What fits it is
 // taken, and nothing else; but a time, bytes in a string, an integer of 64 bits and a type that reads
 // its own JSON or text may be refused for more.
-// In the place of a type's schema stands what types have for it. The error names a field whose
-// jsonschema tag is not a description.
-func (i Info) InputSchema(types map[reflect.Type]json.RawMessage) (json.RawMessage, error) {
-	return (&planner{reads: true, given: types}).schema("In", i.In)
+// The error names a field whose jsonschema tag is not a description.
+func (i Info) InputSchema() (json.RawMessage, error) {
+	return (&planner{reads: true}).schema("In", i.In)
 }
 
 // OutputSchema returns the schema of the tool's results, like InputSchema. Every result fits it,
 // also one that another version of the type has recorded: objects are open, and no member of them
 // is required.
-func (i Info) OutputSchema(types map[reflect.Type]json.RawMessage) (json.RawMessage, error) {
-	return (&planner{given: types}).schema("Out", i.Out)
+func (i Info) OutputSchema() (json.RawMessage, error) {
+	return new(planner).schema("Out", i.Out)
 }
 
 // schema writes the schema by the plan that decode goes by, so that both say the same.
@@ -33,7 +32,7 @@ func (p *planner) schema(path string, t reflect.Type) (json.RawMessage, error) {
 	for _, s := range p.recursive {
 		defs = append(defs, quote(s.reference)+":"+s.text(false, ""))
 	}
-	if len(defs) > 0 && p.given[t] == nil {
+	if len(defs) > 0 {
 		text = strings.TrimSuffix(text, "}") + `,"$defs":{` + strings.Join(defs, ",") + "}}"
 	}
 	return json.RawMessage(text), p.undescribed
@@ -49,14 +48,10 @@ func (p *planner) describe(s *shape, doc string) string {
 		p.recursive = append(p.recursive, s)
 		s.reference = fmt.Sprintf("type%d", len(p.recursive))
 	}
-	text := string(p.given[s.typ])
-	switch {
-	case text != "":
-	case s.reference != "":
-		text = `{"$ref":"#/$defs/` + s.reference + `"}`
-	default:
+	if s.reference == "" {
 		return s.text(null != "", doc)
 	}
+	text := `{"$ref":"#/$defs/` + s.reference + `"}`
 	if null+doc != "" {
 		text = `{"anyOf":[` + null + text + `]` + doc + `}`
 	}
