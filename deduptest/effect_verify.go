@@ -79,9 +79,6 @@ func newEffectVerification(ctx context.Context, url string, erase func() (*outsi
 	if v.other, err = v.tool.start(ctx, url); err != nil {
 		return v, err
 	}
-	if err = v.one.tools.Check(ctx); err != nil {
-		return v, err
-	}
 	return v, v.rehearse(ctx)
 }
 

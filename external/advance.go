@@ -84,7 +84,7 @@ func (x *Tools) advance(ctx context.Context, a *act, t *definition, r *row, bega
 		then = func() { a.err = x.unreadable(ctx, at) }
 	case r.state == Pending:
 		p, then = purpose{sends: true}, func() { x.perform(ctx, a, at) }
-	case t.finds:
+	case t.Find != nil:
 		then = func() { x.look(ctx, a, at) }
 	case r.state == Running && x.keyHolds(r, t):
 		p, then = purpose{sends: true, before: x.keyUntil(r, t)}, func() {
@@ -130,7 +130,7 @@ func (x *Tools) take(ctx context.Context, at *attempt, p purpose) error {
 // been written past it, it is done.
 func (x *Tools) stale(ctx context.Context, at *attempt) error {
 	x.event(ctx, EventFenced, at.row, "", "")
-	_, err := one(x.rows(ctx, x.sql.orphaned, append(mine(at.row), x.remembered(at.t.retention))...))
+	_, err := one(x.rows(ctx, x.sql.orphaned, append(mine(at.row), x.remembered(at.t.Retention))...))
 	return errors.Join(errStale, failed("ending an operation", err))
 }
 

@@ -141,22 +141,3 @@ func TestInvalidCalls(t *testing.T) {
 	require.ErrorIs(t, err, dedup.ErrInvalid)
 	require.ErrorIs(t, f.tools.Recover(f.ctx), dedup.ErrInvalid)
 }
-
-func TestCheck(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	require.NoError(t, f.tools.Check(f.ctx))
-	for _, change := range []string{
-		`ALTER TABLE tool_effect DROP CONSTRAINT tool_effect_pkey`,
-		`DROP SEQUENCE tool_effect_fence CASCADE`,
-		`ALTER TABLE tool_effect DROP COLUMN twice CASCADE`,
-		`DROP TABLE tool_effect`,
-		`DROP TABLE tool_dedup, tool_dedup_version`,
-	} {
-		_, err := f.pool.Exec(f.ctx, change)
-		require.NoError(t, err)
-		err = f.tools.Check(f.ctx)
-		require.ErrorIs(t, err, dedup.ErrSchema, change)
-		require.NotContains(t, err.Error(), "is missing: apply", "what is missing first is said, and how to make it")
-	}
-}

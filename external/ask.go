@@ -23,10 +23,10 @@ type ask struct {
 
 // ask checks a call.
 func (h *Handle[In, Out]) ask(call dedup.Call, in In) (*ask, error) {
-	if call.Tool != "" && call.Tool != h.t.name {
+	if call.Tool != "" && call.Tool != h.t.Name {
 		return nil, &dedup.InvalidError{What: "call", Field: "Tool", Reason: "is another tool's; leave it empty"}
 	}
-	id, err := identity(call.Scope, h.t.name, call.Key)
+	id, err := identity(call.Scope, h.t.Name, call.Key)
 	if err != nil {
 		return nil, err
 	}

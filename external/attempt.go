@@ -34,12 +34,12 @@ func (x *Tools) perform(ctx context.Context, a *act, at *attempt) {
 		a.err = x.insist(ctx, forever, func() error { return x.parkUnrecorded(ctx, at, unrecorded.ref, verdict{}, err) })
 	case x.d.Refusal(err) != nil && !dedup.IsTransient(err): // a fault of some database is no refusal
 		x.refuse(ctx, a, at, err)
-	case errors.Is(err, ErrExists) && at.t.finds:
+	case errors.Is(err, ErrExists) && at.t.Find != nil:
 		at.exists = true
 		x.look(ctx, a, at)
 	case errors.As(err, new(*notDoneError)):
 		a.err = x.release(ctx, at, note(err))
-	case at.t.finds || !errors.Is(err, ErrExists) && x.keyHolds(at.row, at.t):
+	case at.t.Find != nil || !errors.Is(err, ErrExists) && x.keyHolds(at.row, at.t):
 		x.event(ctx, EventUnknown, at.row, "", note(err))
 		a.err = x.postpone(ctx, at, note(err), true)
 	default:
@@ -51,14 +51,14 @@ func (x *Tools) perform(ctx context.Context, a *act, at *attempt) {
 // may have sent more than it knows of is not taken for NotDone.
 func (x *Tools) call(ctx context.Context, a *act, l *lease, at *attempt) (out json.RawMessage, err error) {
 	ctx, sent := withSent(ctx)
-	ctx, cancel := context.WithTimeoutCause(ctx, at.t.timeout, errTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, at.t.Timeout, errTimeout)
 	defer cancel()
 	r := at.row // the lease replaces it when it is extended
 	ctx, end := l.extend(ctx)
 	defer end()
 	// A Perform that does not heed its context keeps nobody else from acting.
 	defer context.AfterFunc(ctx, func() { a.leave() })()
-	out, err = safely(func() (json.RawMessage, error) { return at.t.perform(ctx, r.attempt(), r.in()) })
+	out, err = safely(func() (json.RawMessage, error) { return at.t.Perform(ctx, r.attempt(), r.in()) })
 	// What the last request was answered says nothing of an earlier one, not even under one
 	// key: not every provider keeps its refusals.
 	speaks := errors.As(err, new(*notDoneError)) || x.d.Refusal(err) != nil
@@ -124,7 +124,7 @@ func (x *Tools) postpone(ctx context.Context, at *attempt, why string, ended boo
 // In the model: park in row.pml.
 func (x *Tools) park(ctx context.Context, at *attempt, why string) error {
 	var until *time.Duration
-	if at.t.finds {
+	if at.t.Find != nil {
 		until = x.parkedPause(0)
 	}
 	err := x.change(ctx, at, x.sql.park, until, why, nil, nil, nil, 0)

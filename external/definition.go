@@ -2,6 +2,7 @@ package external
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,60 +11,63 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-
-	"github.com/tooldedup/dedup"
 )
 
-// definition is a Tool without its types.
+// definition is a Tool whose inputs and results are JSON, and whose defaults are filled in. Finish and Refused do
+// nothing where the tool does not write. Find is nil where the tool has none.
 type definition struct {
-	untyped
-	name                      string
-	finds                     bool
-	keyKept, settles, timeout time.Duration
-	retention                 dedup.Retention
-}
-
-// untyped is what a tool does, with inputs and results as JSON.
-type untyped interface {
-	perform(ctx context.Context, a Attempt, in json.RawMessage) (json.RawMessage, error)
-	find(ctx context.Context, a Attempt, in json.RawMessage) ([]json.RawMessage, error)
-	// finish and refused do nothing where the tool does not write.
-	finish(ctx context.Context, tx pgx.Tx, in, out json.RawMessage) error
-	refused(ctx context.Context, tx pgx.Tx, in json.RawMessage, why error) error
-	ref(out json.RawMessage) string
-	// takes says whether the tool can read an input: one that it cannot would be attempted for
-	// ever. verdict is the result that a person has given, as the tool itself would write it.
-	takes(in json.RawMessage) error
-	verdict(out json.RawMessage) (json.RawMessage, error)
+	Tool[json.RawMessage, json.RawMessage]
+	// takes says why the tool cannot read an input: it would be attempted for ever.
+	takes func(in json.RawMessage) error
+	// verdict is the result that a person has given, as the tool itself would write it.
+	verdict func(out json.RawMessage) (json.RawMessage, error)
 }
 
 func (t *Tool[In, Out]) erase() *definition {
-	return &definition{
-		untyped: typed[In, Out]{*t}, name: t.Name, finds: t.Find != nil,
-		keyKept: t.KeyKept, settles: t.Settles, timeout: t.timeout(), retention: t.Retention,
+	d := &definition{Tool: Tool[json.RawMessage, json.RawMessage]{
+		Name: t.Name, Perform: t.performJSON, Finish: t.finishJSON, Refused: t.refusedJSON,
+		Ref: func(raw json.RawMessage) string {
+			out, err := decode[Out](raw)
+			if err != nil {
+				return ""
+			}
+			return t.ref(out)
+		},
+		KeyKept: t.KeyKept, Settles: t.Settles, Timeout: t.timeout(), Retention: t.Retention,
+	}}
+	if t.Find != nil {
+		d.Find = t.findJSON
 	}
+	d.takes = func(in json.RawMessage) error {
+		_, err := decodeInput[In](in)
+		return err
+	}
+	d.verdict = t.verdict
+	return d
 }
 
-type typed[In, Out any] struct{ of Tool[In, Out] }
+func (t *Tool[In, Out]) timeout() time.Duration { return cmp.Or(t.Timeout, defaultTimeout) }
 
-func (t typed[In, Out]) perform(ctx context.Context, a Attempt, raw json.RawMessage) (json.RawMessage, error) {
+const defaultTimeout = 20 * time.Second
+
+func (t *Tool[In, Out]) performJSON(ctx context.Context, a Attempt, raw json.RawMessage) (json.RawMessage, error) {
 	in, err := decodeInput[In](raw)
 	if err != nil {
 		return nil, NotDone(err)
 	}
-	out, err := t.of.Perform(ctx, a, in)
+	out, err := t.Perform(ctx, a, in)
 	if err != nil {
 		return nil, err
 	}
 	return t.happened(out)
 }
 
-func (t typed[In, Out]) find(ctx context.Context, a Attempt, raw json.RawMessage) (all []json.RawMessage, err error) {
+func (t *Tool[In, Out]) findJSON(ctx context.Context, a Attempt, raw json.RawMessage) (all []json.RawMessage, err error) {
 	in, err := decodeInput[In](raw)
 	if err != nil {
 		return nil, err
 	}
-	outs, err := t.of.Find(ctx, a, in)
+	outs, err := t.Find(ctx, a, in)
 	for _, out := range outs {
 		text, err := t.happened(out)
 		if err != nil {
@@ -74,8 +78,8 @@ func (t typed[In, Out]) find(ctx context.Context, a Attempt, raw json.RawMessage
 	return all, err
 }
 
-func (t typed[In, Out]) finish(ctx context.Context, tx pgx.Tx, rawIn, rawOut json.RawMessage) error {
-	if t.of.Finish == nil {
+func (t *Tool[In, Out]) finishJSON(ctx context.Context, tx pgx.Tx, rawIn, rawOut json.RawMessage) error {
+	if t.Finish == nil {
 		return nil
 	}
 	out, err := decode[Out](rawOut)
@@ -86,34 +90,26 @@ func (t typed[In, Out]) finish(ctx context.Context, tx pgx.Tx, rawIn, rawOut jso
 	if err != nil {
 		return err
 	}
-	return guarded(func() error { return t.of.Finish(ctx, tx, in, out) })
+	return guarded(func() error { return t.Finish(ctx, tx, in, out) })
 }
 
-func (t typed[In, Out]) refused(ctx context.Context, tx pgx.Tx, raw json.RawMessage, why error) error {
-	if t.of.Refused == nil {
+func (t *Tool[In, Out]) refusedJSON(ctx context.Context, tx pgx.Tx, raw json.RawMessage, why error) error {
+	if t.Refused == nil {
 		return nil
 	}
 	in, err := decodeInput[In](raw)
 	if err != nil {
 		return err
 	}
-	return guarded(func() error { return t.of.Refused(ctx, tx, in, why) })
+	return guarded(func() error { return t.Refused(ctx, tx, in, why) })
 }
 
-func (t typed[In, Out]) ref(raw json.RawMessage) string {
-	out, err := decode[Out](raw)
-	if err != nil {
+// ref is the ref of a result; none where there is no Ref, or it panics.
+func (t *Tool[In, Out]) ref(out Out) string {
+	if t.Ref == nil {
 		return ""
 	}
-	return t.refOf(out)
-}
-
-// refOf is the ref of a result; none where there is no Ref, or it panics.
-func (t typed[In, Out]) refOf(out Out) string {
-	if t.of.Ref == nil {
-		return ""
-	}
-	text, _ := safely(func() (string, error) { return t.of.Ref(out), nil })
+	text, _ := safely(func() (string, error) { return t.Ref(out), nil })
 	return cleaned(text)
 }
 
@@ -121,9 +117,9 @@ var errNoRef = errors.New("dedup: the result lacks the provider's id, which the 
 
 // happened is the text of a result. One without a ref, such as that of a body which the client did not
 // understand, is not known to be an effect. One that has no text is an effect all the same.
-func (t typed[In, Out]) happened(out Out) (json.RawMessage, error) {
-	ref := t.refOf(out)
-	if t.of.Ref != nil && ref == "" {
+func (t *Tool[In, Out]) happened(out Out) (json.RawMessage, error) {
+	ref := t.ref(out)
+	if t.Ref != nil && ref == "" {
 		return nil, errNoRef
 	}
 	text, err := encode(out)
@@ -133,16 +129,11 @@ func (t typed[In, Out]) happened(out Out) (json.RawMessage, error) {
 	return text, nil
 }
 
-func (t typed[In, Out]) takes(raw json.RawMessage) error {
-	_, err := decodeInput[In](raw)
-	return err
-}
-
 // verdict reads a result that a person has written, who may not know the names of the
 // tool's fields: a member that Out lacks, a null that is no Out, or a result without a ref
 // is no result of this tool. What the library has kept itself, because it could not be
 // recorded, is taken as it is.
-func (t typed[In, Out]) verdict(raw json.RawMessage) (json.RawMessage, error) {
+func (t *Tool[In, Out]) verdict(raw json.RawMessage) (json.RawMessage, error) {
 	out, err := decode[Out](raw)
 	if err != nil {
 		return nil, err
@@ -157,7 +148,7 @@ func (t typed[In, Out]) verdict(raw json.RawMessage) (json.RawMessage, error) {
 	if err := strictly[Out](raw); err != nil {
 		return nil, fmt.Errorf("dedup: it is no result of the tool: %w", err)
 	}
-	if t.of.Ref != nil && t.refOf(out) == "" {
+	if t.Ref != nil && t.ref(out) == "" {
 		return nil, errNoRef
 	}
 	if reflect.TypeFor[Out]().Kind() == reflect.Struct { // whose fields have one spelling

@@ -1,6 +1,7 @@
 package external
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -35,7 +36,7 @@ func (h *Handle[In, Out]) Do(ctx context.Context, call dedup.Call, in In) (resul
 	if err != nil {
 		return result, err
 	}
-	w := newWaiting(call.MaxWait, h.x.d.Options().MaxWait)
+	w := newWaiting(ctx, cmp.Or(call.MaxWait, h.x.d.Options().MaxWait))
 	defer w.stop()
 	for {
 		seen, err := h.x.claim(ctx, o)
@@ -55,7 +56,7 @@ func (h *Handle[In, Out]) Do(ctx context.Context, call dedup.Call, in In) (resul
 		if err != nil {
 			return result, err
 		}
-		if err := w.wait(ctx, a, own, seen.row); err != nil {
+		if err := w.wait(a, own, seen.row); err != nil {
 			result.Waited = time.Since(w.began)
 			return result, o.answer(dedup.ErrInFlight, err)
 		}

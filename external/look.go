@@ -10,7 +10,7 @@ import (
 // find asks the provider, within the lease and the tool's Timeout. One that does not heed its context
 // is left behind: it holds up nobody, and what it would still find is found by the next look.
 func (x *Tools) find(ctx context.Context, at *attempt) ([]json.RawMessage, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, min(at.t.timeout, x.opts.Lease*3/4), errTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, min(at.t.Timeout, x.opts.Lease*3/4), errTimeout)
 	defer cancel()
 	type found struct {
 		outs []json.RawMessage
@@ -19,7 +19,7 @@ func (x *Tools) find(ctx context.Context, at *attempt) ([]json.RawMessage, error
 	answer := make(chan found, 1)
 	a, in := at.row.attempt(), at.row.in()
 	go func() {
-		outs, err := safely(func() ([]json.RawMessage, error) { return at.t.find(ctx, a, in) })
+		outs, err := safely(func() ([]json.RawMessage, error) { return at.t.Find(ctx, a, in) })
 		answer <- found{outs, err}
 	}()
 	var f found
@@ -52,12 +52,12 @@ func (x *Tools) look(ctx context.Context, a *act, at *attempt) {
 		a.err = x.lookAgain(ctx, at, at.row.tries+1)
 	case at.exists:
 		a.err = x.notFoundYet(ctx, at)
-	case at.settled(at.t.settles):
+	case at.settled(at.t.Settles):
 		x.resend(ctx, a, at, nil)
 	case x.keyHolds(at.row, at.t):
 		x.resend(ctx, a, at, x.keyUntil(at.row, at.t))
-	case at.t.settles > 0:
-		a.err = x.change(ctx, at, x.sql.settleLater, at.t.settles, at.earlier)
+	case at.t.Settles > 0:
+		a.err = x.change(ctx, at, x.sql.settleLater, at.t.Settles, at.earlier)
 	default:
 		a.err = x.park(ctx, at, "not found, and it may still be on its way")
 	}
@@ -81,7 +81,7 @@ func (at *attempt) settled(settles time.Duration) bool {
 // found records what a look has found. Where there is more than one effect, that is
 // reported with the record.
 func (x *Tools) found(ctx context.Context, a *act, at *attempt, outs []json.RawMessage) {
-	x.event(ctx, EventFound, at.row, at.t.ref(outs[0]), "")
+	x.event(ctx, EventFound, at.row, at.t.Ref(outs[0]), "")
 	x.record(ctx, a, at, outs...)
 }
 
@@ -108,7 +108,7 @@ func (x *Tools) notFoundYet(ctx context.Context, at *attempt) error {
 //
 // In the model: the audit in worker.pml.
 func (x *Tools) audit(ctx context.Context, at *attempt) error {
-	if !at.t.finds { // a person said that it never happened
+	if at.t.Find == nil { // a person said that it never happened
 		return x.change(ctx, at, x.sql.audited, nil)
 	}
 	if err := x.tryChange(ctx, at, x.sql.audit, x.opts.Lease); err != nil {
@@ -121,7 +121,7 @@ func (x *Tools) audit(ctx context.Context, at *attempt) error {
 		return x.change(ctx, at, x.sql.audited, &pause)
 	}
 	for _, out := range outs {
-		if err := x.twice(ctx, at, at.t.ref(out)); err != nil {
+		if err := x.twice(ctx, at, at.t.Ref(out)); err != nil {
 			return err
 		}
 	}

@@ -110,7 +110,7 @@ func (r *row) attempt() Attempt {
 // call is the call of the operation's record.
 func (r *row) call(t *definition) dedup.Call {
 	return dedup.Call{
-		Scope: r.Scope, Tool: r.Tool, Key: r.Key, Retention: t.retention, MaxWait: forever,
+		Scope: r.Scope, Tool: r.Tool, Key: r.Key, Retention: t.Retention, MaxWait: forever,
 		Args: table.Known{Fingerprint: [32]byte(r.fingerprint), ArgDigests: r.argDigests},
 	}
 }

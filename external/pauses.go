@@ -15,7 +15,7 @@ import (
 // row was read.
 func (x *Tools) keyHolds(r *row, t *definition) bool {
 	until := x.keyUntil(r, t)
-	return t.keyKept > 0 && (until == nil || r.now.Before(*until))
+	return t.KeyKept > 0 && (until == nil || r.now.Before(*until))
 }
 
 // keyUntil is until when an attempt has to begin, so that the provider still knows its key
@@ -24,10 +24,10 @@ func (x *Tools) keyHolds(r *row, t *definition) bool {
 //
 // In the model: KEY_HOLDS in row.pml.
 func (x *Tools) keyUntil(r *row, t *definition) *time.Time {
-	if t.keyKept == Forever || r.sentAt == nil {
+	if t.KeyKept == Forever || r.sentAt == nil {
 		return nil
 	}
-	until := r.sentAt.Add(t.keyKept - x.keyNeeds(t.settles, t.timeout))
+	until := r.sentAt.Add(t.KeyKept - x.keyNeeds(t.Settles, t.Timeout))
 	return &until
 }
 
@@ -69,10 +69,10 @@ func (x *Tools) parkedPause(tries int) *time.Duration {
 //
 // In the model: AUDIT in rules.pml.
 func (x *Tools) untilAudit(t *definition) time.Duration {
-	if t.settles == 0 && t.keyKept > 0 {
-		return x.window(t.timeout)
+	if t.Settles == 0 && t.KeyKept > 0 {
+		return x.window(t.Timeout)
 	}
-	return max(10*t.settles, x.opts.Lease/6)
+	return max(10*t.Settles, x.opts.Lease/6)
 }
 
 // jitter is a pause that is bounded by base, doubled for every earlier try, up to most. At

@@ -3,7 +3,6 @@ package external
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/internal/table"
@@ -73,12 +72,3 @@ func (t *Tool[In, Out]) problems() (all []*dedup.InvalidError) {
 	}
 	return all
 }
-
-func (t *Tool[In, Out]) timeout() time.Duration {
-	if t.Timeout == 0 {
-		return defaultTimeout
-	}
-	return t.Timeout
-}
-
-const defaultTimeout = 20 * time.Second

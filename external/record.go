@@ -21,7 +21,7 @@ var errOtherLife = errors.New("dedup: the operation is forgotten")
 //
 // In the model: succeed in row.pml.
 func (x *Tools) record(ctx context.Context, a *act, at *attempt, outs ...json.RawMessage) {
-	r, ref, wrote := at.row, at.t.ref(outs[0]), false
+	r, ref, wrote := at.row, at.t.Ref(outs[0]), false
 	for {
 		done := x.tryRecord(ctx, a, at, ref, outs, &wrote)
 		recorded := !a.result.CreatedAt.IsZero() // else an error is not a record's, but one of Finish
@@ -68,7 +68,7 @@ func (x *Tools) tryRecord(ctx context.Context, a *act, at *attempt, ref string, 
 	a.err = x.insist(ctx, x.opts.Lease/2, func() error {
 		x.event(ctx, EventRecording, r, ref, "")
 		result, err := dedup.Do(ctx, x.d, r.call(at.t), func(ctx context.Context, tx pgx.Tx) (_ json.RawMessage, err error) {
-			done, err = one(collect(tx.Query(ctx, x.sql.done, append(life(r), ref, x.untilAudit(at.t), x.remembered(at.t.retention), at.told)...)))
+			done, err = one(collect(tx.Query(ctx, x.sql.done, append(life(r), ref, x.untilAudit(at.t), x.remembered(at.t.Retention), at.told)...)))
 			if err != nil {
 				return nil, err
 			}
@@ -79,7 +79,7 @@ func (x *Tools) tryRecord(ctx context.Context, a *act, at *attempt, ref string, 
 				return nil, errOtherLife
 			}
 			for _, out := range outs[1:] {
-				marked, err := one(collect(tx.Query(ctx, x.sql.twice, append(life(r), named(at.t.ref(out)))...)))
+				marked, err := one(collect(tx.Query(ctx, x.sql.twice, append(life(r), named(at.t.Ref(out)))...)))
 				if err != nil {
 					return nil, err
 				}
@@ -87,7 +87,7 @@ func (x *Tools) tryRecord(ctx context.Context, a *act, at *attempt, ref string, 
 					done = marked
 				}
 			}
-			if err := at.t.finish(ctx, tx, r.in(), outs[0]); err != nil {
+			if err := at.t.Finish(ctx, tx, r.in(), outs[0]); err != nil {
 				return nil, dedup.NotFinal(err)
 			}
 			*wrote = true
@@ -104,9 +104,9 @@ func (x *Tools) tryRecord(ctx context.Context, a *act, at *attempt, ref string, 
 // the recorded one only if this act has written that.
 func (x *Tools) beside(ctx context.Context, a *act, at *attempt, outs []json.RawMessage, wrote bool) {
 	for _, out := range outs {
-		if ref := at.t.ref(out); ref != "" && a.err == nil && ref == at.t.ref(a.result.Value) || ref == "" && wrote {
+		if ref := at.t.Ref(out); ref != "" && a.err == nil && ref == at.t.Ref(a.result.Value) || ref == "" && wrote {
 			continue
 		}
-		a.err = errors.Join(a.err, x.twice(ctx, at, at.t.ref(out)))
+		a.err = errors.Join(a.err, x.twice(ctx, at, at.t.Ref(out)))
 	}
 }

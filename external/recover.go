@@ -36,8 +36,8 @@ func (x *Tools) Recover(ctx context.Context) error {
 	var swept time.Time
 	for ctx.Err() == nil && !x.acts.isClosed() {
 		for _, t := range x.added() {
-			if !recovered[t.name] {
-				recovered[t.name] = true
+			if !recovered[t.Name] {
+				recovered[t.Name] = true
 				running.Go(func() { x.recover(ctx, t) })
 			}
 		}
@@ -78,7 +78,7 @@ func (x *Tools) recover(ctx context.Context, t *definition) {
 		}
 		free := cap(slots) - len(slots)
 		began := time.Now()
-		due, _ := x.rows(ctx, x.sql.due, t.name, int64(free)) // after a fault the next time will do
+		due, _ := x.rows(ctx, x.sql.due, t.Name, int64(free)) // after a fault the next time will do
 		took := false
 		for _, r := range due {
 			a, started, err := x.acts.start(ctx, r.Identity, false, func(ctx context.Context, a *act) { x.advance(ctx, a, t, r, began) })

@@ -18,7 +18,7 @@ import (
 // In the model: the answer REFUSED in worker.pml, refuse in row.pml.
 func (x *Tools) refuse(ctx context.Context, a *act, at *attempt, why error) {
 	looked := false
-	if at.earlier != nil && at.t.finds {
+	if at.earlier != nil && at.t.Find != nil {
 		outs, err := x.find(ctx, at)
 		if err != nil {
 			a.err = x.postpone(ctx, at, note(err), false)
@@ -30,8 +30,8 @@ func (x *Tools) refuse(ctx context.Context, a *act, at *attempt, why error) {
 		}
 		looked = true
 	}
-	if at.t.settles > 0 && !at.settled(at.t.settles) {
-		a.err = x.change(ctx, at, x.sql.settleLater, at.t.settles, at.earlier)
+	if at.t.Settles > 0 && !at.settled(at.t.Settles) {
+		a.err = x.change(ctx, at, x.sql.settleLater, at.t.Settles, at.earlier)
 		return
 	}
 	x.recordRefusal(ctx, a, at, why, looked)
@@ -104,10 +104,10 @@ func (x *Tools) refuseIn(ctx context.Context, tx pgx.Tx, at *attempt, why error)
 // endRefused writes the rest of a refusal.
 func (x *Tools) endRefused(ctx context.Context, tx pgx.Tx, at *attempt, why *dedup.RefusedError, looked bool) (*row, error) {
 	r := at.row
-	if err := at.t.refused(ctx, tx, r.in(), why); err != nil {
+	if err := at.t.Refused(ctx, tx, r.in(), why); err != nil {
 		return nil, err
 	}
-	done, err := one(collect(tx.Query(ctx, x.sql.refused, append(mine(r), x.untilAudit(at.t), x.remembered(at.t.retention), looked)...)))
+	done, err := one(collect(tx.Query(ctx, x.sql.refused, append(mine(r), x.untilAudit(at.t), x.remembered(at.t.Retention), looked)...)))
 	if err == nil && done == nil {
 		err = errStale
 	}

@@ -46,7 +46,6 @@ func TestSessions(t *testing.T) {
 			require.NoError(t, err)
 			f.tools, err = external.New(f.d, &external.Options{Lease: lease})
 			require.NoError(t, err)
-			require.NoError(t, f.tools.Check(f.ctx))
 			everyState(f)
 			require.NoError(t, f.tools.Close(f.ctx))
 		})

@@ -12,8 +12,7 @@ import (
 // statements are the SQL of tool_effect. $1 to $3 are the identity, and $4 is the fence with which the row was
 // read, in what changes it.
 type statements struct {
-	sequence string
-	durable  string // makes the transaction one that a server which crashes does not forget
+	durable string // makes the transaction one that a server which crashes does not forget
 	// What looks, and claims what is free.
 	claim, accept, read, parked, open, due string
 	// What an act does to its operation before it has an answer, with it, and after it.
@@ -52,7 +51,7 @@ func words(schema string) *strings.Replacer {
 	all := []string{
 		"{effect}", pgx.Identifier{schema, "tool_effect"}.Sanitize(),
 		"{record}", record,
-		"{nextval}", "pg_catalog.nextval('" + quoted(sequenceOf(schema)) + "')",
+		"{nextval}", "pg_catalog.nextval('" + quoted(pgx.Identifier{schema, "tool_effect_fence"}.Sanitize()) + "')",
 		"{columns}", columns, "{columns or none}", columnsOrNone,
 		"{now}", "pg_catalog.clock_timestamp()",
 		"{id}", id,
@@ -70,14 +69,11 @@ func words(schema string) *strings.Replacer {
 	return strings.NewReplacer(all...)
 }
 
-func sequenceOf(schema string) string { return pgx.Identifier{schema, "tool_effect_fence"}.Sanitize() }
-
 func quoted(s string) string { return strings.ReplaceAll(s, "'", "''") }
 
 func newStatements(schema string) *statements {
 	text := words(schema).Replace
 	s := &statements{
-		sequence: sequenceOf(schema),
 		durable: `SELECT CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
        THEN pg_catalog.set_config('synchronous_commit', 'on', true) END`,
 

@@ -77,7 +77,7 @@ func (o *Options) resolve() (Options, error) {
 }
 
 // New returns Tools that keep their operations in the tool_effect table beside d's
-// tool_dedup. It sends nothing; call [Tools.Check] at start-up. Every step is an [Event]
+// tool_dedup. It sends nothing; call migrations.Check at start-up. Every step is an [Event]
 // for d's Tracer. The error is an [dedup.ErrInvalid].
 func New(d *dedup.Deduper, opts *Options) (*Tools, error) {
 	if d == nil {

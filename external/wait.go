@@ -12,9 +12,10 @@ type waiting struct {
 	began     time.Time
 	impatient bool // it waits for what it does itself, once
 	acted     bool // it has done something
-	limit     <-chan time.Time
-	stop      func()
-	pause     time.Duration
+	// over is done with errWaited when MaxWait has passed. The call's statements go on until its own context ends.
+	over  context.Context //nolint:containedctx // it is that of one call
+	stop  context.CancelFunc
+	pause time.Duration
 }
 
 const (
@@ -22,49 +23,39 @@ const (
 	lastPause  = 250 * time.Millisecond
 )
 
-func newWaiting(max, fallback time.Duration) *waiting {
-	if max == 0 {
-		max = fallback
-	}
-	w := &waiting{began: time.Now(), impatient: max < 0, stop: func() {}, pause: firstPause}
-	if max > 0 {
-		timer := time.NewTimer(max)
-		w.limit, w.stop = timer.C, func() { timer.Stop() }
+var errWaited = errors.New("MaxWait has passed")
+
+func newWaiting(ctx context.Context, most time.Duration) *waiting {
+	w := &waiting{began: time.Now(), impatient: most < 0, over: ctx, stop: func() {}, pause: firstPause}
+	if most > 0 {
+		w.over, w.stop = context.WithTimeoutCause(ctx, most, errWaited)
 	}
 	return w
 }
 
-var errWaited = errors.New("MaxWait has passed")
-
 // wait returns when it is worth looking again, or why not to wait any longer. a is what
 // this process does for the operation, nil where another one does it, and r the row as it was read, nil where
 // there was none.
-func (w *waiting) wait(ctx context.Context, a *act, own bool, r *row) error {
-	if w.impatient && !own {
+func (w *waiting) wait(a *act, own bool, r *row) (err error) {
+	switch {
+	case w.impatient && !own:
 		return errWaited
-	}
-	var done <-chan struct{}
-	var again <-chan time.Time
-	if a != nil {
-		done = a.over
-	} else {
-		pause := w.pause
+	case a != nil:
+		select {
+		case <-a.over:
+		case <-w.over.Done():
+			err = context.Cause(w.over)
+		}
+	default:
+		next := w.pause
 		if r != nil && r.dueAt != nil {
-			pause = min(pause, max(r.dueAt.Sub(r.now), firstPause))
+			next = min(next, max(r.dueAt.Sub(r.now), firstPause))
 		}
 		w.pause = min(w.pause*5/4, lastPause)
-		timer := time.NewTimer(pause)
-		defer timer.Stop()
-		again = timer.C
+		err = pause(w.over, next)
 	}
-	select {
-	case <-done:
-		return nil
-	case <-again:
-		return nil
-	case <-w.limit:
-		return errWaited
-	case <-ctx.Done():
-		return fmt.Errorf("dedup: while waiting for the effect: %w", context.Cause(ctx))
+	if err == nil || errors.Is(err, errWaited) {
+		return err
 	}
+	return fmt.Errorf("dedup: while waiting for the effect: %w", err)
 }

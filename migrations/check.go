@@ -36,8 +36,7 @@ type CheckOptions struct {
 // applications that use it.
 //
 // The other tables are looked at too, but not what the role may do with them: only some
-// programs use them. Those with effects outside of the database ask Tools.Check of package
-// external as well.
+// programs use them.
 //
 // A Deduper's first call looks for the worst of these problems by the same query, and
 // names them in the same words.
