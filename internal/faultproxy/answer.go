@@ -1,6 +1,7 @@
 package faultproxy
 
 import (
+	"bufio"
 	"encoding/binary"
 	"slices"
 )
@@ -10,18 +11,24 @@ const cutAt = 3
 
 // answers is the state of the goroutine that passes the server's messages on.
 type answers struct {
-	reader frameReader
-	out    []byte    // to be passed on at the end of the block
-	kept   []byte    // an answer that ReplyDelayed holds
-	fuse   *byteFuse // set by ReplyCut and CutAfterBytes
+	out  []byte    // to be passed on before the server is waited for
+	kept []byte    // an answer that ReplyDelayed holds
+	fuse *byteFuse // set by ReplyCut and CutAfterBytes
 }
 
 func (s *session) passAnswers() {
 	defer s.serverGone()
-	block := make([]byte, blockSize)
+	from := bufio.NewReaderSize(s.server, blockSize)
+	var message []byte
 	for {
-		n, err := s.server.Read(block)
-		if n > 0 && !s.answer(block[:n]) || err != nil {
+		var err error
+		if message, err = readMessage(from, message[:0]); err != nil {
+			s.pass()
+			return
+		}
+		s.aim(message)
+		s.answered(message[0], message[headerSize:])
+		if (from.Buffered() == 0 || len(s.answers.out) >= blockSize) && !s.pass() {
 			return
 		}
 	}
@@ -38,25 +45,8 @@ func (s *session) serverGone() {
 	_ = s.client.Close()
 }
 
-// answer takes the next bytes of the server and reports whether the session goes on.
-func (s *session) answer(block []byte) bool {
-	for len(block) > 0 {
-		n, done, err := s.answers.reader.next(block)
-		if err != nil {
-			s.reset()
-			return false
-		}
-		s.piece(block[:n])
-		block = block[n:]
-		if done {
-			s.answered()
-		}
-	}
-	return s.pass()
-}
-
-// piece puts a part of one message where it belongs.
-func (s *session) piece(bytes []byte) {
+// aim puts a message where the fault wants it that has hit its unit.
+func (s *session) aim(message []byte) {
 	a := &s.answers
 	head, silent := s.head()
 	shot := head.shot
@@ -71,8 +61,8 @@ func (s *session) piece(bytes []byte) {
 	switch {
 	case silent:
 	case a.fuse != nil:
-		passing := min(a.fuse.left, int64(len(bytes)))
-		a.out = append(a.out, bytes[:passing]...)
+		passing := min(a.fuse.left, int64(len(message)))
+		a.out = append(a.out, message[:passing]...)
 		a.fuse.left -= passing
 		if blown := a.fuse.shot; a.fuse.left == 0 && blown.armed.fault.Kind == CutAfterBytes {
 			s.pass()
@@ -80,35 +70,33 @@ func (s *session) piece(bytes []byte) {
 			blown.apply(s.hangUp)
 		}
 	case shot == nil || shot.done || shot.armed.fault.Kind == Hold:
-		a.out = append(a.out, bytes...)
+		a.out = append(a.out, message...)
 	case shot.armed.fault.Kind == ReplyDelayed:
-		a.kept = append(a.kept, bytes...)
+		a.kept = append(a.kept, message...)
 	}
 }
 
-// answered handles the server's message that has just become complete.
-func (s *session) answered() {
-	a := &s.answers
-	kind, body := a.reader.kind(), a.reader.body
+// answered handles a message of the server.
+func (s *session) answered(kind byte, body []byte) {
 	if kind == kindDataRow || kind == kindCopyData {
 		return // of which there may be millions
 	}
 	if kind == kindComplete && string(body) == "COMMIT\x00" {
 		s.count(func(c *Snapshot) { c.Committed++ })
 	}
-	if head, _ := s.head(); head.shot != nil && s.endsAnswer(kind, body) {
+	if head, _ := s.head(); head.shot != nil && endsAnswer(kind, body) {
 		s.strike(head.shot)
 	}
-	_, silent := s.head()
-	heard := !silent && kind != kindNotice && kind != kindNotify && kind != kindSetting
-	s.mu.Lock()
-	if kind != kindReady || len(s.pending) == 0 {
-		s.mu.Unlock()
+	if kind != kindReady {
 		return
 	}
-	first := s.pending[0]
-	s.pending = s.pending[1:]
-	trip := len(s.pending) == 0 && heard && !first.startup
+	s.mu.Lock()
+	heard, trip := !s.discard, false
+	if len(s.pending) > 0 {
+		first := s.pending[0]
+		s.pending = s.pending[1:]
+		trip = len(s.pending) == 0 && heard && !first.startup
+	}
 	s.mu.Unlock()
 	if trip {
 		s.count(func(c *Snapshot) { c.RoundTrips++ })
@@ -116,7 +104,7 @@ func (s *session) answered() {
 }
 
 // endsAnswer reports whether the server has done what it does before it hears from the client again.
-func (s *session) endsAnswer(kind byte, body []byte) bool {
+func endsAnswer(kind byte, body []byte) bool {
 	switch kind {
 	case kindReady, kindCopyIn, kindCopyBoth:
 		return true

@@ -91,12 +91,6 @@ type armory struct {
 	ready []*Armed
 }
 
-func (l *armory) empty() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.ready) == 0
-}
-
 // take reserves the fault that shall hit the unit, or returns nil.
 func (l *armory) take(u Unit) *shot {
 	l.mu.Lock()

@@ -1,10 +1,12 @@
 package faultproxy
 
 import (
+	"bufio"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 )
 
 // Message types the proxy acts on; all others are only measured and passed on.
@@ -27,9 +29,6 @@ const (
 	kindCopyData = 'd'
 	kindDataRow  = 'D' // from the server
 	kindReady    = 'Z'
-	kindNotice   = 'N'
-	kindNotify   = 'A'
-	kindSetting  = 'S' // from the server
 )
 
 // Codes of the untyped packets a connection begins with.
@@ -46,72 +45,25 @@ const (
 
 var errBadFrame = errors.New("faultproxy: impossible frame length")
 
-// frameReader follows the messages of one direction through a byte stream that arrives in arbitrary pieces. It copies
-// nothing but the bodies it was asked to keep.
-type frameReader struct {
-	keep func(kind byte) int // how many bytes of a body of this kind are wanted
+// headerSize is that of a message's kind and length.
+const headerSize = 5
 
-	header [5]byte
-	seen   int // bytes of the header read so far
-	left   int // bytes of the body still to come
-	body   []byte
-}
-
-// next consumes the bytes of block that belong to the current message. When done is true the message is complete, and
-// kind and body describe it until the following call.
-func (r *frameReader) next(block []byte) (n int, done bool, err error) {
-	if r.seen == 0 {
-		r.body = r.body[:0]
+// readMessage appends the next message to a text. Where there is none, it returns the text as it was.
+func readMessage(r *bufio.Reader, to []byte) ([]byte, error) {
+	header, err := r.Peek(headerSize)
+	if err != nil {
+		return to, err
 	}
-	if r.seen < len(r.header) {
-		n = copy(r.header[r.seen:], block)
-		if r.seen += n; r.seen < len(r.header) {
-			return n, false, nil
-		}
-		size := binary.BigEndian.Uint32(r.header[1:])
-		if size < 4 || size > maxFrame {
-			return n, false, fmt.Errorf("%w: %d in a message of type %q", errBadFrame, size, r.header[0])
-		}
-		r.left = int(size) - 4
+	size := binary.BigEndian.Uint32(header[1:])
+	if size < 4 || size > maxFrame {
+		return to, fmt.Errorf("%w: %d in a message of type %q", errBadFrame, size, header[0])
 	}
-
-	part := min(r.left, len(block)-n)
-	if room := r.keep(r.header[0]) - len(r.body); room > 0 {
-		r.body = append(r.body, block[n:n+min(room, part)]...)
+	end := len(to) + 1 + int(size)
+	message := slices.Grow(to, 1+int(size))[:end]
+	if _, err := io.ReadFull(r, message[len(to):]); err != nil {
+		return to, err
 	}
-	n += part
-	if r.left -= part; r.left > 0 {
-		return n, false, nil
-	}
-	r.seen = 0
-	return n, true, nil
-}
-
-// atStart reports whether the next byte begins a message.
-func (r *frameReader) atStart() bool { return r.seen == 0 }
-
-func (r *frameReader) kind() byte { return r.header[0] }
-
-// keepFromClient wants the SQL texts whole, of the rest only what holds the names.
-func keepFromClient(kind byte) int {
-	switch kind {
-	case kindQuery, kindParse:
-		return maxFrame
-	case kindBind, kindExecute, kindClose:
-		return 1024
-	}
-	return 0
-}
-
-// keepFromServer wants the command tag and the authentication code.
-func keepFromServer(kind byte) int {
-	switch kind {
-	case kindComplete:
-		return 64
-	case kindAuth:
-		return 4
-	}
-	return 0
+	return message, nil
 }
 
 // readStartup reads one untyped packet whole and returns it with its code.

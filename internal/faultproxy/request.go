@@ -1,17 +1,17 @@
 package faultproxy
 
-import "bytes"
+import (
+	"bufio"
+	"bytes"
+)
 
 // syncMessage ends a unit of the extended protocol.
 const syncMessage = "S\x00\x00\x00\x04"
 
 // requests is the state of the goroutine that passes the client's messages on.
 type requests struct {
-	reader  frameReader
 	tracker *tracker
-	out     []byte    // to be delivered, and nothing to be done about it
-	held    []byte    // the current unit, while a fault may be aimed at it
-	aiming  bool      // the current unit is being held
+	begun   bool      // a part of the unit has been passed on, so that no fault can hit it
 	limit   *byteFuse // set by CutAfterBytes
 }
 
@@ -21,75 +21,57 @@ type byteFuse struct {
 	shot *shot
 }
 
+// passRequests delivers the client's messages, a whole unit at a time.
 func (s *session) passRequests(startup []byte) {
-	if !s.finish(s.requests.tracker.next(), startup) {
+	r := &s.requests
+	if !s.finish(r.tracker.next(), startup) {
 		return
 	}
-	block := make([]byte, blockSize)
+	from := bufio.NewReaderSize(s.client, blockSize)
+	var held []byte
 	for {
-		n, err := s.client.Read(block)
-		if n > 0 && !s.request(block[:n]) || err != nil {
+		at := len(held)
+		var err error
+		if held, err = readMessage(from, held); err != nil {
+			if !s.wasCut() { // the client has left in the middle of a unit
+				s.send(held)
+			}
 			return
 		}
+		kind := held[at]
+		if kind == kindQuit {
+			s.clientLeft.fire()
+		}
+		goesOn := true
+		switch complete := r.tracker.add(kind, held[at+headerSize:]); {
+		case complete:
+			goesOn = s.finish(r.tracker.next(), held)
+			r.begun = false
+		case !r.tracker.open:
+			goesOn = s.send(held)
+		case kind == kindFlush: // the client wants an answer to what it has sent so far
+			goesOn = s.send(held)
+			r.begun = true
+		default:
+			continue
+		}
+		if !goesOn {
+			return
+		}
+		held = held[:0]
 	}
 }
 
-// request takes the next bytes of the client and reports whether the session goes on.
-func (s *session) request(block []byte) bool {
-	r := &s.requests
-	for len(block) > 0 {
-		if r.reader.atStart() && !r.tracker.open {
-			r.aiming = !s.proxy.armory.empty()
-		}
-		n, done, err := r.reader.next(block)
-		if err != nil {
-			s.reset()
-			return false
-		}
-		if r.aiming {
-			r.held = append(r.held, block[:n]...)
-		} else {
-			r.out = append(r.out, block[:n]...)
-		}
-		block = block[n:]
-		if done && !s.message() {
-			return false
-		}
-	}
-	return s.flush()
-}
-
-// message handles the client's message that has just become complete.
-func (s *session) message() bool {
-	r := &s.requests
-	kind := r.reader.kind()
-	if kind == kindQuit {
-		s.clientLeft.fire()
-	}
-	complete := r.tracker.add(kind, r.reader.body)
-	switch {
-	case !r.aiming && complete:
-		unit := r.tracker.next()
-		s.proxy.ledger.sent(unit)
-		s.expect(pending{})
-	case r.aiming && complete:
-		held := r.held
-		r.held = nil
-		unit := r.tracker.next()
-		s.proxy.ledger.sent(unit)
-		return s.flush() && s.finish(unit, held)
-	case r.aiming && (!r.tracker.open || kind == kindFlush):
-		// No part of a unit, or the client wants an answer to what it has sent so far.
-		r.out = append(r.out, r.held...)
-		r.held, r.aiming = nil, false
-	}
-	return true
-}
-
-// finish delivers a whole unit, as the fault that hits it wants it, and reports whether the session goes on.
+// finish delivers what is left of a unit, as the fault that hits it wants it, and reports whether the session goes on.
 func (s *session) finish(unit Unit, raw []byte) bool {
-	shot := s.take(unit)
-	awaited := pending{startup: unit.Index == 0, shot: shot}
+	awaited := pending{startup: unit.Index == 0}
+	if !awaited.startup {
+		s.proxy.ledger.sent(unit)
+	}
+	if !s.requests.begun {
+		awaited.shot = s.take(unit)
+	}
+	shot := awaited.shot
 	if shot == nil {
 		return s.deliver(awaited, raw)
 	}
@@ -124,13 +106,6 @@ func (s *session) finish(unit Unit, raw []byte) bool {
 func (s *session) deliver(p pending, raw []byte) bool {
 	s.expect(p)
 	return s.send(raw)
-}
-
-func (s *session) flush() bool {
-	r := &s.requests
-	out := r.out
-	r.out = r.out[:0]
-	return len(out) == 0 || s.send(out)
 }
 
 // send writes to the server, up to where a fault cuts the stream.

@@ -35,8 +35,7 @@ type pending struct {
 
 func newSession(p *Proxy, l *link, conn int) *session {
 	s := &session{link: l, proxy: p, ended: make(chan struct{}), clientLeft: newSignal()}
-	s.requests = requests{reader: frameReader{keep: keepFromClient}, tracker: newTracker(conn)}
-	s.answers = answers{reader: frameReader{keep: keepFromServer}}
+	s.requests.tracker = newTracker(conn)
 	return s
 }
 
