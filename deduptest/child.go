@@ -9,8 +9,6 @@ import (
 	"os"
 	"slices"
 	"time"
-
-	"github.com/tooldedup/dedup"
 )
 
 // childEnv holds the errand of a process that Verify has started.
@@ -28,10 +26,9 @@ type errand struct {
 
 // message is what a child says, as a line of JSON.
 type message struct {
-	Ready     bool   // the warm-up has been done
-	Answer    string // as canonical JSON
-	Err       string // why there is none
-	Retryable bool   // dedup.IsRetryable says so of Err
+	Ready  bool   // the warm-up has been done
+	Answer string // as canonical JSON
+	Err    string // why there is none
 }
 
 // Child makes the scenario [ProcessKilled] possible. Call it at the very beginning
@@ -96,7 +93,7 @@ func doErrand(text string, tools []Tool, in io.Reader, lines *json.Encoder) erro
 	r := <-tool.start(ctx, e.Patience, s, e.Key, 0)
 	m := message{Answer: r.text}
 	if r.err != nil {
-		m.Err, m.Retryable = r.err.Error(), dedup.IsRetryable(r.err)
+		m.Err = r.err.Error()
 	}
 	return lines.Encode(m)
 }

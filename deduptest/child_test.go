@@ -8,8 +8,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/tooldedup/dedup"
 )
 
 func TestChildrenSayWhatIsWrong(t *testing.T) {
@@ -41,20 +39,4 @@ func TestChildrenEndWithTheirParent(t *testing.T) {
 	out.Reset()
 	require.Zero(t, runChild(text, []Tool{tool}, strings.NewReader(`"go"`), &out))
 	require.Contains(t, out.String(), `"Answer":"\"done\""`)
-}
-
-func TestChildrenSayWhetherToTryAgain(t *testing.T) {
-	t.Parallel()
-	text := `{"Tool": "known", "URL": "postgres://localhost/x", "Patience": 1000000000, "WarmUp": "warm-up", "Key": "key"}`
-	for err, says := range map[error]string{dedup.ErrInFlight: `"Retryable":true`, dedup.ErrSchema: `"Retryable":false`} {
-		tool := Tool{Name: "known", Call: func(_ context.Context, try Try) (any, error) {
-			if try.Key == "key" {
-				return nil, err
-			}
-			return "done", nil
-		}}
-		var out bytes.Buffer
-		require.Zero(t, runChild(text, []Tool{tool}, strings.NewReader(`"go"`), &out))
-		require.Contains(t, out.String(), says)
-	}
 }

@@ -18,8 +18,8 @@
 // at a real server, by a proxy on the wire where that is possible. A fault that
 // did not come about fails its scenario, since nothing was tested.
 //
-// A tool whose effect is one statement takes about three seconds and 530 calls, 400
-// of them two times 200 at once (measured, on two cores).
+// A tool whose effect is one statement takes a few seconds and 330 calls, 200 of them at
+// once (measured, on two cores).
 //
 // # Effects outside of the database
 //

@@ -27,7 +27,7 @@ func (sc *scene) processKilled() {
 }
 
 // killedAt is a case in which the process that calls is killed while the nth
-// statement is held, and another one calls again. It is false when no process can
+// statement is held, and this one calls again. It is false when no process can
 // be started.
 func (sc *scene) killedAt(s *stage, n int, where string, kind faultproxy.Kind) bool {
 	what := fmt.Sprintf("killed when %s %s", sc.v.plan.name(n), where)
@@ -50,33 +50,13 @@ func (sc *scene) killedAt(s *stage, n int, where string, kind faultproxy.Kind) b
 	victim.Kill()
 	held.Release()
 	tr.applied(held)
-
-	heir, err := sc.v.startChild(s.proxy, key)
-	if err != nil {
-		tr.problemf("starting the process again: %v", err)
-		return true
-	}
-	defer heir.Kill()
-	tr.before++ // its own first call
-	if err := tr.took(<-heir.call(tr)); err != nil {
-		if told, ok := errors.AsType[*childError](err); !ok || !told.retryable {
-			tr.problemf("the call of the process that was started again fails: %v", err)
-		}
-	}
+	tr.insist(s)
 	tr.insist(s)
 	return true
 }
 
 // childStart bounds how long a process may take until it has warmed up.
 const childStart = time.Minute
-
-// childError is the error of a call in another process.
-type childError struct {
-	text      string
-	retryable bool
-}
-
-func (e *childError) Error() string { return e.text }
 
 // child is a process that calls the tool.
 type child struct {
@@ -124,7 +104,7 @@ func (c *child) call(tr *trial) <-chan reply {
 		}
 		m := c.next(nil, "the process ended without an answer")
 		if m.Err != "" {
-			replies <- reply{err: &childError{m.Err, m.Retryable}}
+			replies <- reply{err: errors.New(m.Err)}
 			return
 		}
 		replies <- reply{text: m.Answer}

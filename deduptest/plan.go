@@ -21,28 +21,20 @@ type plan struct {
 // executes aims at the units that execute something, and so at none that only prepare.
 func executes(u faultproxy.Unit) bool { return len(u.Executes) > 0 }
 
-// watch has see look at every unit that executes something until stop is called. It is a fault that
-// picks none.
-func watch(p *faultproxy.Proxy, see func(faultproxy.Unit)) (stop func()) {
-	return p.Arm(faultproxy.Fault{Kind: faultproxy.Hold, Where: func(u faultproxy.Unit) bool {
-		if executes(u) {
-			see(u)
-		}
-		return false
-	}}).Disarm
-}
-
-// watchUnits keeps what executes something, until it is asked for.
+// watchUnits keeps what executes something, until it is asked for. It is a fault that picks no unit.
 func watchUnits(p *faultproxy.Proxy) (seen func() []faultproxy.Unit) {
 	var mu sync.Mutex
 	var units []faultproxy.Unit
-	stop := watch(p, func(u faultproxy.Unit) {
+	watch := p.Arm(faultproxy.Fault{Kind: faultproxy.Hold, Where: func(u faultproxy.Unit) bool {
 		mu.Lock()
 		defer mu.Unlock()
-		units = append(units, u)
-	})
+		if executes(u) {
+			units = append(units, u)
+		}
+		return false
+	}})
 	return func() []faultproxy.Unit {
-		stop()
+		watch.Disarm()
 		mu.Lock()
 		defer mu.Unlock()
 		return units

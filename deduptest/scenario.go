@@ -27,20 +27,20 @@ const (
 	// Cancelled cancels the call's context at each statement, before the server has
 	// it and after. It finds a call that is answered because its context has ended.
 	Cancelled Scenario = "cancelled context"
-	// Panicked panics in the effect, at its statements: before and after each. The
+	// Panicked panics in the effect, after each of its statements. The
 	// effect must use the context that it is handed, which is how its statements
 	// are known. The effect of dedup.DoStatement is no Go code that could panic: for
 	// such a tool turn the scenario off. It finds a panic that is answered as a success.
 	Panicked Scenario = "panic in the effect"
-	// TwoAtOnce and ManyAtOnce (200) call at the same time on two Dedupers: while the first call
-	// is held at the statement that commits, and all together. TwoAtOnce does it also with a
-	// Deduper that does not wait, and finds code that takes a new key on dedup.ErrInFlight.
+	// TwoAtOnce and ManyAtOnce (200) call at the same time on two Dedupers. TwoAtOnce also calls
+	// while the first call is held at the statement that commits, by a Deduper that does not wait. It finds
+	// a look-up before the write, and code that takes a new key on dedup.ErrInFlight.
 	// ManyAtOnce finds an effect that needs a second connection of a pool that its twins
 	// have emptied.
 	TwoAtOnce  Scenario = "two at once"
 	ManyAtOnce Scenario = "200 at once"
 	// ProcessKilled kills a process that calls the tool, at each statement and when
-	// the call is committed and not yet answered, and starts another one. It needs
+	// the call is committed and not yet answered, and calls again from this one. It needs
 	// [Child] in TestMain. It finds answers that only the process remembers.
 	ProcessKilled Scenario = "process killed"
 )
@@ -68,8 +68,8 @@ func plays() []play {
 		{AnswerLost, (*scene).answerLost},
 		{Cancelled, (*scene).cancelled},
 		{Panicked, (*scene).panicked},
-		{TwoAtOnce, func(sc *scene) { sc.atOnce(2) }},
-		{ManyAtOnce, func(sc *scene) { sc.atOnce(200) }},
+		{TwoAtOnce, (*scene).twoAtOnce},
+		{ManyAtOnce, func(sc *scene) { sc.together(200) }},
 		{ProcessKilled, (*scene).processKilled},
 	}
 }

@@ -193,7 +193,7 @@ func wrongs() []wrongTool {
 			call:   fromMemory,
 			finds:  []deduptest.Scenario{deduptest.ProcessKilled, deduptest.TwoAtOnce},
 			passes: and(sequential, deduptest.NotExecuted),
-			says:   "different answers",
+			says:   "2 effects instead of 1",
 		},
 		{
 			name:   "remembered beside the Deduper",

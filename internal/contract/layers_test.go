@@ -34,7 +34,7 @@ var layers = map[string][]string{
 	"tool/runner": {".", "external", "internal/door", "tool"},
 	"httpdedup":   {".", "external", "internal/door", "internal/guard", "internal/table", "internal/wire"},
 	"sqldedup":    {".", "internal/guard", "internal/wire"},
-	"deduptest":   {".", "external", "internal/faultproxy", "internal/process"},
+	"deduptest":   {".", "external", "internal/faultproxy", "internal/guard", "internal/process"},
 
 	// What the doors say alike.
 	"internal/door": {".", "external"},
