@@ -6,7 +6,8 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // serverConn is what the proxy needs of a TCP or unix-socket connection to the server.
@@ -21,8 +22,7 @@ type upstream struct {
 	url              *url.URL
 }
 
-// parseUpstream reads a postgres:// URL whose host is in the authority or, as unix sockets need it, in the host
-// parameter.
+// parseUpstream reads a postgres:// URL of one host, as pgx does. Unix sockets need the parameter host.
 func parseUpstream(text string) (*upstream, error) {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -31,27 +31,17 @@ func parseUpstream(text string) (*upstream, error) {
 	if u.Scheme != "postgres" && u.Scheme != "postgresql" {
 		return nil, errors.New("parsing the upstream URL: it must begin with postgres://")
 	}
-	query := u.Query()
-	host, port := u.Hostname(), u.Port()
-	if v := query.Get("host"); v != "" {
-		host = v
+	config, err := pgconn.ParseConfig(text)
+	if err != nil {
+		return nil, fmt.Errorf("parsing the upstream URL: %w", err)
 	}
-	if v := query.Get("port"); v != "" {
-		port = v
+	for _, other := range config.Fallbacks { // or the same one without TLS
+		if other.Host != config.Host || other.Port != config.Port {
+			return nil, errors.New("parsing the upstream URL: only one host is supported")
+		}
 	}
-	if host == "" {
-		host = "localhost"
-	}
-	if port == "" {
-		port = "5432"
-	}
-	if strings.Contains(host, ",") {
-		return nil, errors.New("parsing the upstream URL: only one host is supported")
-	}
-	if strings.HasPrefix(host, "/") {
-		return &upstream{network: "unix", address: host + "/.s.PGSQL." + port, url: u}, nil
-	}
-	return &upstream{network: "tcp", address: net.JoinHostPort(host, port), url: u}, nil
+	network, address := pgconn.NetworkAddress(config.Host, config.Port)
+	return &upstream{network: network, address: address, url: u}, nil
 }
 
 // via returns the URL that leads to the same database through address.

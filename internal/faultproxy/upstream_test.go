@@ -11,7 +11,7 @@ func TestParseUpstream(t *testing.T) {
 
 	for _, test := range []struct{ url, network, address, via string }{
 		{"postgres://u:p%40@db:6000/x?sslmode=require&a=b", "tcp", "db:6000", "postgres://u:p%40@127.0.0.1:9/x?a=b&sslmode=disable"},
-		{"postgresql:///x", "tcp", "localhost:5432", "postgresql://127.0.0.1:9/x?sslmode=disable"},
+		{"postgresql://localhost/x", "tcp", "localhost:5432", "postgresql://127.0.0.1:9/x?sslmode=disable"},
 		{"postgres://[::1]/x", "tcp", "[::1]:5432", "postgres://127.0.0.1:9/x?sslmode=disable"},
 		{"postgres://u@/x?host=/run/pg&port=6000", "unix", "/run/pg/.s.PGSQL.6000", "postgres://u@127.0.0.1:9/x?sslmode=disable"},
 	} {
