@@ -30,7 +30,9 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	attempt, _ := req.Context().Value(sentKey{}).(*sent)
 	attempt.begin(one)
 	ctx := httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{
-		GetConn: func(string) { one.reach(connecting) }, GotConn: func(httptrace.GotConnInfo) { one.reach(connected) }, WroteHeaders: one.wrote,
+		GetConn:      func(string) { one.note(func() { one.asked = true }) },
+		GotConn:      func(httptrace.GotConnInfo) { one.note(func() { one.connected = true }) },
+		WroteHeaders: func() { one.note(func() { one.sent++ }) },
 	})
 	req = req.Clone(ctx)
 	req.GetBody = nil // without it, net/http sends no body twice
@@ -43,10 +45,10 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		if one.unsent(native, native && ctx.Err() == nil && req.Cancel == nil) { //nolint:staticcheck // its caller may set it all the same
 			return nil, NotDone(err)
 		}
-		one.answer(0)
+		one.note(func() { one.sent = max(one.sent, 1) }) // there may be an answer
 		return nil, err
 	}
-	one.answer(res.StatusCode)
+	one.note(func() { one.sent, one.status = max(one.sent, 1), res.StatusCode }) // also of a Base that has no httptrace
 	return res, nil
 }
 
@@ -97,41 +99,20 @@ func (s *sent) doubtful() bool {
 	return false
 }
 
-// request is how far a request has come.
+// request is how far a request has come, as httptrace tells it, on whatever goroutine.
 type request struct {
 	reads bool
 
-	mu     sync.Mutex
-	stage  stage
-	sent   int // how often its header was written, at least
-	status int // 0 where there is no answer
+	mu               sync.Mutex
+	asked, connected bool // for a connection, and has one
+	sent             int  // how often its header was written, at least
+	status           int  // 0 where there is no answer
 }
 
-// stage is what httptrace has told of a request before it was written.
-type stage int
-
-const (
-	connecting stage = 1 + iota
-	connected
-)
-
-func (r *request) reach(s stage) {
+func (r *request) note(change func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.stage = max(r.stage, s)
-}
-
-func (r *request) wrote() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.sent++
-}
-
-// answer notes an answer, also of a Base that has no httptrace; 0 is that there may be one.
-func (r *request) answer(status int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.sent, r.status = max(r.sent, 1), status
+	change()
 }
 
 // unsent reports whether nothing was written of a request that has failed. A Base that is not
@@ -139,10 +120,10 @@ func (r *request) answer(status int) {
 func (r *request) unsent(traced, tells bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.sent > 0 || r.stage == connected {
+	if r.sent > 0 || r.connected {
 		return r.sent == 0 && tells
 	}
-	return traced || r.stage == connecting
+	return traced || r.asked
 }
 
 func (r *request) doubtful(last bool) bool {

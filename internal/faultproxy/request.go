@@ -42,7 +42,7 @@ func (s *session) passRequests(startup []byte) {
 		if kind == kindQuit {
 			s.clientLeft.fire()
 		}
-		goesOn := true
+		var goesOn bool
 		switch complete := r.tracker.add(kind, held[at+headerSize:]); {
 		case complete:
 			goesOn = s.finish(r.tracker.next(), held)
