@@ -37,7 +37,7 @@ func (m *Middleware) External(tool string) http.Handler {
 }
 
 func (m *Middleware) serveExternal(w http.ResponseWriter, r *http.Request, tool string) {
-	if safe(r.Method) {
+	if door.IsSafe(r.Method) {
 		m.sendProblem(w, refuse(kindNotAllowed, "Use POST.").with("Allow", http.MethodPost))
 		return
 	}

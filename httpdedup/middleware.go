@@ -71,7 +71,7 @@ func (m *Middleware) Wrap(tool string, h http.Handler) http.Handler {
 }
 
 func (m *Middleware) serve(w http.ResponseWriter, r *http.Request, tool string, next http.Handler) {
-	if safe(r.Method) {
+	if door.IsSafe(r.Method) {
 		next.ServeHTTP(w, r)
 		return
 	}
@@ -91,16 +91,6 @@ func (m *Middleware) serve(w http.ResponseWriter, r *http.Request, tool string, 
 	if err = m.answer(w, j, result, err); err != nil {
 		m.sendProblem(w, m.explain(r, call.Tool, err))
 	}
-}
-
-// safe reports whether a method only reads, by its definition. QUERY is GET with a
-// body.
-func safe(method string) bool {
-	switch method {
-	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, "QUERY":
-		return true
-	}
-	return false
 }
 
 // admit makes a call of a request, or says why there is none. Who asks comes

@@ -2,8 +2,19 @@ package door
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 )
+
+// IsSafe reports whether a method changes nothing, by its definition (RFC 9110, section 9.2.1). An empty one
+// is GET, and QUERY is GET with a body.
+func IsSafe(method string) bool {
+	switch method {
+	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, "QUERY":
+		return true
+	}
+	return false
+}
 
 // HeaderString writes a text as a String of Structured Fields (RFC 9651): in quotes, with
 // backslashes before quotes and backslashes. ok is false where the text has more than printable

@@ -15,7 +15,7 @@ import (
 //
 //	client := &http.Client{Transport: &runner.Transport{}}
 //
-// GET, HEAD, OPTIONS and TRACE change nothing and get no header; every other
+// GET, HEAD, OPTIONS, TRACE and QUERY change nothing and get no header; every other
 // method does. A header that holds the same key already, quoted or bare, is left
 // alone; another one, and a key that is not printable
 // ASCII, is a *[dedup.InvalidError]. Then nothing is sent. The caller's request is
@@ -76,7 +76,7 @@ func (t *Transport) base() http.RoundTripper {
 // setKey puts the key of a request's context into its header.
 func setKey(req *http.Request) error {
 	key, ok := KeyFrom(req.Context())
-	if !ok || isSafe(req.Method) {
+	if !ok || door.IsSafe(req.Method) {
 		return nil
 	}
 	value, ok := door.HeaderString(key)
@@ -95,15 +95,6 @@ func setKey(req *http.Request) error {
 		return conflict("the header "+door.KeyHeader, key)
 	}
 	return nil
-}
-
-// isSafe reports whether a method changes nothing (RFC 9110, section 9.2.1).
-func isSafe(method string) bool {
-	switch method {
-	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
-		return true
-	}
-	return false
 }
 
 // lostAnswerError says that a request was on a connection and no whole answer came. It is for

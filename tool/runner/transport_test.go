@@ -54,6 +54,7 @@ func TestTransportSetsTheKey(t *testing.T) {
 		"Head":           {"HEAD", "k1", nil, nil},
 		"Options":        {"OPTIONS", "k1", nil, nil},
 		"Trace":          {"TRACE", "k1", nil, nil},
+		"Query":          {"QUERY", "k1", nil, nil},
 		"NoKey":          {"POST", "", nil, nil},
 		"NoKeyButHeader": {"POST", "", []string{"whatever"}, []string{"whatever"}},
 		"GetWithHeader":  {"GET", "k1", []string{"other"}, []string{"other"}},

@@ -58,7 +58,6 @@ func TestKeysMisused(t *testing.T) {
 	for _, args := range [][]string{
 		{}, {"intent"}, {"intent", ""}, {"tool-call", "s", "4"}, {"tool-call", "s", "four", "id"}, {"tool-call", "s", "4", "null"},
 		{"tool-call-args", "s", "4", "add", "{"}, {"args", "s"}, {"given", "k", "--at", "today"}, {"given", "k", "--at", "1960-01-01T00:00:00Z"},
-		{"session-scope", "acme"}, {"session-scope", "acme", ""},
 	} {
 		code, out, errOut := key(t, args...)
 		require.Equal(t, exit.Misused, code, args)
