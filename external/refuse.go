@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/guard"
 )
 
 // refuse deals with a refusal of Perform. It counts for this attempt. Where earlier ones may be out,
@@ -101,10 +102,14 @@ func (x *Tools) refuseIn(ctx context.Context, tx pgx.Tx, at *attempt, why error)
 	return refused, nil, nil
 }
 
-// endRefused writes the rest of a refusal.
+// endRefused writes the rest of a refusal. The tool's part is an effect, as Finish is: calls inside it
+// would wait for a connection while it holds one.
 func (x *Tools) endRefused(ctx context.Context, tx pgx.Tx, at *attempt, why *dedup.RefusedError, looked bool) (*row, error) {
 	r := at.row
-	if err := at.t.Refused(ctx, tx, r.in(), why); err != nil {
+	inner := guard.Enter(ctx, guard.Owner{}, tx)
+	err := at.t.Refused(inner, inner.Tx(), r.in(), why)
+	inner.Leave()
+	if err != nil {
 		return nil, err
 	}
 	done, err := one(collect(tx.Query(ctx, x.sql.refused, append(mine(r), x.untilAudit(at.t), x.remembered(at.t.Retention), looked)...)))

@@ -139,6 +139,24 @@ func TestExternalAddsAllOrNone(t *testing.T) {
 	})
 }
 
+// What a refusal writes is an effect too.
+func TestInvokeInsideARefusal(t *testing.T) {
+	t.Parallel()
+	b, _ := withExternal(t)
+	b.add(t, "w", tool.Write)
+	made := charging(func(context.Context, external.Attempt, chargeIn) (charge, error) {
+		return charge{}, dedup.Final(errors.New("declined"))
+	})
+	inner := errors.New("never called")
+	made.Refused = func(ctx context.Context, _ pgx.Tx, _ chargeIn, _ error) error {
+		_, inner = b.tools.Invoke(ctx, call("w", "other", `{"title":"a"}`))
+		return nil
+	}
+	require.NoError(t, b.tools.Add(made))
+	require.ErrorIs(t, b.fails(t, call("charge", "k", `{"order":"o-1","amount":1}`)), dedup.ErrRefused)
+	require.ErrorIs(t, inner, dedup.ErrInvalid)
+}
+
 // TestExternalIsInvoked: what differs in ignored arguments alone is one call, whose answer is
 // the same text each time; what is stored meanwhile is all of the arguments.
 func TestExternalIsInvoked(t *testing.T) {
