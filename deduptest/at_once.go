@@ -29,7 +29,7 @@ func (sc *scene) together(n int) {
 		twins[i] = tr.start(tr.ctx, []*stage{here, there}[i%2], 0)
 	}
 	tr.tookAll(twins...)
-	if sentHere() && sentThere() {
+	if one, other := sentHere(), sentThere(); one && other {
 		sc.out.Faults++
 	} else {
 		tr.problemf("nothing was tested: the calls of one of the two Dedupers sent nothing")

@@ -40,6 +40,21 @@ func TestStillWorking(t *testing.T) {
 
 var errWorking = errors.New("409: the first request still runs")
 
+// TestWithoutASequence: what a claim cannot write down is not sent.
+func TestWithoutASequence(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	performed := 0
+	h := add(f, external.Tool[in, out]{Perform: func(context.Context, external.Attempt, in) (out, error) {
+		performed++
+		return out{"ch_1"}, nil
+	}})
+	f.exec(`DROP SEQUENCE tool_effect_fence`)
+	_, err := h.Do(f.ctx, call("k"), in{1})
+	require.ErrorContains(t, err, "tool_effect_fence")
+	require.Zero(t, performed)
+}
+
 // TestExists is a provider that refuses a key that it knows: it is no refusal of the call.
 func TestExists(t *testing.T) {
 	t.Parallel()

@@ -35,7 +35,13 @@ type failure struct {
 	err error
 }
 
-func (e *failure) Error() string { return fmt.Sprintf("mcpdedup: %s (%v)", e.text, e.err) }
+func (e *failure) Error() string {
+	if e.err == nil {
+		return "mcpdedup: " + e.text
+	}
+	return fmt.Sprintf("mcpdedup: %s (%v)", e.text, e.err)
+}
+
 func (e *failure) Unwrap() error { return e.err }
 
 // notMade is what is wrong with a call before its tool is asked.

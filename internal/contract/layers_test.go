@@ -30,14 +30,14 @@ var layers = map[string][]string{
 
 	// What acts outside of the database. The engine knows nothing of it.
 	"external":    {".", "internal/canon", "internal/examiner", "internal/guard", "internal/table", "internal/wire"},
-	"tool":        {".", "external", "internal/door"},
+	"tool":        {".", "external", "internal/door", "internal/guard"},
 	"tool/runner": {".", "external", "internal/door", "tool"},
 	"httpdedup":   {".", "external", "internal/door", "internal/guard", "internal/table", "internal/wire"},
 	"sqldedup":    {".", "internal/guard", "internal/wire"},
 	"deduptest":   {".", "external", "internal/faultproxy", "internal/guard", "internal/process"},
 
 	// What the doors say alike.
-	"internal/door": {".", "external"},
+	"internal/door": {".", "external", "internal/guard"},
 
 	"internal/faultproxy": {"internal/sqllex"},
 	"internal/inspect":    {".", "external", "internal/examiner", "internal/table"},
