@@ -1,4 +1,4 @@
-package retail_test
+package world_test
 
 import (
 	"testing"
@@ -6,7 +6,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tooldedup/dedup/proof/internal/retail"
-	"github.com/tooldedup/dedup/proof/internal/world/worldtest"
 )
 
 func TestCancelOrder(t *testing.T) {
@@ -14,12 +13,12 @@ func TestCancelOrder(t *testing.T) {
 
 	t.Run("RefundsEveryLineAndRoundsTheCard", func(t *testing.T) {
 		t.Parallel()
-		b := setup(t)
+		b := setupRetail(t)
 		b.edit(t, "#K1002", "{payment_history}", `[
 			{"transaction_type": "payment", "amount": 0.20999999999999375, "payment_method_id": "gift_card_5101"},
 			{"transaction_type": "refund", "amount": 5, "payment_method_id": "credit_card_5102"},
 			{"transaction_type": "payment", "amount": 0.111, "payment_method_id": "gift_card_5101"}]`)
-		got, err := worldtest.Call[retail.Order](t.Context(), b.World, "cancel_pending_order", retail.CancelIn{OrderIn: retail.OrderIn{OrderID: "#K1002"}, Reason: "no longer needed"})
+		got, err := callTool[retail.Order](t.Context(), b.bundle, "cancel_pending_order", retail.CancelIn{OrderIn: retail.OrderIn{OrderID: "#K1002"}, Reason: "no longer needed"})
 		require.NoError(t, err)
 		require.Equal(t, []retail.Payment{
 			{TransactionType: "refund", Amount: 0.20999999999999375, PaymentMethodID: mirelaCard},
@@ -31,26 +30,26 @@ func TestCancelOrder(t *testing.T) {
 
 	t.Run("ChecksInOrder", func(t *testing.T) {
 		t.Parallel()
-		b := setup(t)
-		worldtest.Refused(t, b.World, "cancel_pending_order", retail.CancelIn{OrderIn: retail.OrderIn{OrderID: "#none"}, Reason: "?"}, "order not found")
-		worldtest.Refused(t, b.World, "cancel_pending_order", retail.CancelIn{OrderIn: retail.OrderIn{OrderID: twoPads}, Reason: "?"}, "non-pending order cannot be cancelled")
-		worldtest.Refused(t, b.World, "cancel_pending_order", retail.CancelIn{OrderIn: retail.OrderIn{OrderID: barrel}, Reason: "?"}, "invalid reason")
+		b := setupRetail(t)
+		requireRefused(t, b.bundle, "cancel_pending_order", retail.CancelIn{OrderIn: retail.OrderIn{OrderID: "#none"}, Reason: "?"}, "order not found")
+		requireRefused(t, b.bundle, "cancel_pending_order", retail.CancelIn{OrderIn: retail.OrderIn{OrderID: twoPads}, Reason: "?"}, "non-pending order cannot be cancelled")
+		requireRefused(t, b.bundle, "cancel_pending_order", retail.CancelIn{OrderIn: retail.OrderIn{OrderID: barrel}, Reason: "?"}, "invalid reason")
 		b.edit(t, barrel, "{payment_history,0,payment_method_id}", `"gift_card_gone"`)
-		worldtest.Refused(t, b.World, "cancel_pending_order", retail.CancelIn{OrderIn: retail.OrderIn{OrderID: barrel}, Reason: "no longer needed"}, "'gift_card_gone'")
+		requireRefused(t, b.bundle, "cancel_pending_order", retail.CancelIn{OrderIn: retail.OrderIn{OrderID: barrel}, Reason: "no longer needed"}, "'gift_card_gone'")
 	})
 
 	// One of many at once cancels, and the card has its money back once.
 	t.Run("Concurrently", func(t *testing.T) {
 		t.Parallel()
-		b := setup(t)
+		b := setupRetail(t)
 		var all []func() error
 		for range 4 {
 			all = append(all, func() error {
-				_, _ = worldtest.Call[retail.Order](t.Context(), b.World, "cancel_pending_order", retail.CancelIn{OrderIn: retail.OrderIn{OrderID: "#K1002"}, Reason: "ordered by mistake"})
+				_, _ = callTool[retail.Order](t.Context(), b.bundle, "cancel_pending_order", retail.CancelIn{OrderIn: retail.OrderIn{OrderID: "#K1002"}, Reason: "ordered by mistake"})
 				return nil
 			})
 		}
-		worldtest.Together(t, all...)
+		requireTogether(t, all...)
 		require.Equal(t, 160.99, b.balance(t, mirela, mirelaCard))
 		require.Equal(t, 1, b.Effects(t))
 	})
@@ -58,17 +57,17 @@ func TestCancelOrder(t *testing.T) {
 
 func TestModifyPayment(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
+	b := setupRetail(t)
 	to := func(order, method string) retail.PaymentIn {
 		return retail.PaymentIn{OrderIn: retail.OrderIn{OrderID: order}, PaymentMethodID: method}
 	}
-	worldtest.Refused(t, b.World, "modify_pending_order_payment", to("#none", "x"), "order not found")
-	worldtest.Refused(t, b.World, "modify_pending_order_payment", to(twoPads, "x"), "non-pending order cannot be modified")
-	worldtest.Refused(t, b.World, "modify_pending_order_payment", to("#K1002", "x"), "payment method not found")
-	worldtest.Refused(t, b.World, "modify_pending_order_payment", to("#K1002", mirelaCard), "the new payment method should be different from the current one")
-	worldtest.Refused(t, b.World, "modify_pending_order_payment", to("#K1003", smallCard), "insufficient gift card balance to pay for the order")
+	requireRefused(t, b.bundle, "modify_pending_order_payment", to("#none", "x"), "order not found")
+	requireRefused(t, b.bundle, "modify_pending_order_payment", to(twoPads, "x"), "non-pending order cannot be modified")
+	requireRefused(t, b.bundle, "modify_pending_order_payment", to("#K1002", "x"), "payment method not found")
+	requireRefused(t, b.bundle, "modify_pending_order_payment", to("#K1002", mirelaCard), "the new payment method should be different from the current one")
+	requireRefused(t, b.bundle, "modify_pending_order_payment", to("#K1003", smallCard), "insufficient gift card balance to pay for the order")
 
-	got, err := worldtest.Call[retail.Order](t.Context(), b.World, "modify_pending_order_payment", to("#K1002", creditCard))
+	got, err := callTool[retail.Order](t.Context(), b.bundle, "modify_pending_order_payment", to("#K1002", creditCard))
 	require.NoError(t, err)
 	require.Equal(t, "pending", got.Status)
 	require.Equal(t, []retail.Payment{
@@ -77,16 +76,16 @@ func TestModifyPayment(t *testing.T) {
 		{TransactionType: "refund", Amount: 74.99, PaymentMethodID: mirelaCard},
 	}, got.PaymentHistory)
 	require.Equal(t, 160.99, b.balance(t, mirela, mirelaCard))
-	worldtest.Refused(t, b.World, "modify_pending_order_payment", to("#K1002", mirelaCard), "there should be exactly one payment for a pending order")
+	requireRefused(t, b.bundle, "modify_pending_order_payment", to("#K1002", mirelaCard), "there should be exactly one payment for a pending order")
 
 	b.edit(t, "#K1003", "{payment_history,0,transaction_type}", `"refund"`)
-	worldtest.Refused(t, b.World, "modify_pending_order_payment", to("#K1003", largeCard), "there should be exactly one payment for a pending order")
+	requireRefused(t, b.bundle, "modify_pending_order_payment", to("#K1003", largeCard), "there should be exactly one payment for a pending order")
 }
 
 // Two orders of one user take from one gift card at once: nothing is lost.
-func TestConcurrentChargesAddUp(t *testing.T) {
+func TestConcurrentRetailChargesAddUp(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
+	b := setupRetail(t)
 	b.edit(t, twoPads, "{status}", `"pending"`)
 	b.edit(t, mixed, "{status}", `"pending"`)
 	var all []func() error
@@ -96,10 +95,10 @@ func TestConcurrentChargesAddUp(t *testing.T) {
 		{OrderIn: retail.OrderIn{OrderID: "#K1003"}, ItemIDs: []string{drawers12}, NewItemIDs: []string{drawers24}, PaymentMethodID: largeCard},
 	} {
 		all = append(all, func() error {
-			_, err := worldtest.Call[retail.Order](t.Context(), b.World, "modify_pending_order_items", in)
+			_, err := callTool[retail.Order](t.Context(), b.bundle, "modify_pending_order_items", in)
 			return err
 		})
 	}
-	worldtest.Together(t, all...)
+	requireTogether(t, all...)
 	require.Equal(t, 246.26, b.balance(t, pike, largeCard)) // 310.40 + 1.45 - 19.74 - 45.85
 }

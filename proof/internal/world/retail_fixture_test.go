@@ -1,4 +1,4 @@
-package retail_test
+package world_test
 
 import (
 	"encoding/json"
@@ -6,12 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tooldedup/dedup/internal/pgtest"
 	"github.com/tooldedup/dedup/proof/internal/retail"
-	"github.com/tooldedup/dedup/proof/internal/world/worldtest"
 )
-
-func TestMain(m *testing.M) { pgtest.Main(m) }
 
 // Ids of the small recording.
 const (
@@ -20,28 +16,28 @@ const (
 )
 
 // bundle is a world of one test.
-type bundle struct{ *worldtest.World }
+type retailBundle struct{ *bundle }
 
-func setup(t *testing.T) *bundle {
+func setupRetail(t *testing.T) *retailBundle {
 	t.Helper()
-	return &bundle{worldtest.New(t, retail.Domain)}
+	return &retailBundle{newBundle(t, retail.Domain)}
 }
 
-func (b *bundle) user(t *testing.T, id string) retail.User {
+func (b *retailBundle) user(t *testing.T, id string) retail.User {
 	t.Helper()
-	user, err := worldtest.Call[retail.User](t.Context(), b.World, "get_user_details", retail.UserIn{UserID: id})
+	user, err := callTool[retail.User](t.Context(), b.bundle, "get_user_details", retail.UserIn{UserID: id})
 	require.NoError(t, err)
 	return user
 }
 
 // balance is what a gift card holds.
-func (b *bundle) balance(t *testing.T, user, card string) float64 {
+func (b *retailBundle) balance(t *testing.T, user, card string) float64 {
 	t.Helper()
 	return *b.user(t, user).PaymentMethods[card].Balance
 }
 
 // edit replaces a part of an order's document by other JSON.
-func (b *bundle) edit(t *testing.T, order, path, value string) {
+func (b *retailBundle) edit(t *testing.T, order, path, value string) {
 	t.Helper()
 	_, err := b.Pool.Exec(t.Context(), `
 		UPDATE retail_orders
@@ -51,9 +47,9 @@ func (b *bundle) edit(t *testing.T, order, path, value string) {
 }
 
 // orderField is one value of an order's document.
-func (b *bundle) orderField(t *testing.T, id, field string) json.RawMessage {
+func (b *retailBundle) orderField(t *testing.T, id, field string) json.RawMessage {
 	t.Helper()
-	text, err := worldtest.Call[json.RawMessage](t.Context(), b.World, "get_order_details", retail.OrderIn{OrderID: id})
+	text, err := callTool[json.RawMessage](t.Context(), b.bundle, "get_order_details", retail.OrderIn{OrderID: id})
 	require.NoError(t, err)
 	var fields map[string]json.RawMessage
 	require.NoError(t, json.Unmarshal(text, &fields))

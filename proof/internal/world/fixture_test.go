@@ -1,5 +1,4 @@
-// Package worldtest is a world of one test, for the tests of a domain's tools.
-package worldtest
+package world_test
 
 import (
 	"context"
@@ -19,24 +18,24 @@ import (
 	"github.com/tooldedup/dedup/proof/internal/world/kit"
 )
 
-// World is a database with the tables of a world.
-type World struct {
+// bundle is a database with the tables of a world.
+type bundle struct {
 	Pool   *pgxpool.Pool
 	domain string
 }
 
-// New makes a world that holds the small recording.
-func New(t *testing.T, domain string) *World {
+// newBundle makes a world that holds the small recording.
+func newBundle(t *testing.T, domain string) *bundle {
 	t.Helper()
 	rec, err := recording.Small()
 	require.NoError(t, err)
 	pool := pgtest.NewEmpty(t).Pool(t)
 	require.NoError(t, world.Create(t.Context(), pool, rec))
-	return &World{Pool: pool, domain: domain}
+	return &bundle{Pool: pool, domain: domain}
 }
 
 // Changed are the domain's rows that differ from the recording.
-func (w *World) Changed(t *testing.T) recording.State {
+func (w *bundle) Changed(t *testing.T) recording.State {
 	t.Helper()
 	state, err := world.Changed(t.Context(), w.Pool, w.domain)
 	require.NoError(t, err)
@@ -44,15 +43,15 @@ func (w *World) Changed(t *testing.T) recording.State {
 }
 
 // Effects is the length of the audit log.
-func (w *World) Effects(t *testing.T) int {
+func (w *bundle) Effects(t *testing.T) int {
 	t.Helper()
 	var count int
 	require.NoError(t, w.Pool.QueryRow(t.Context(), `SELECT count(*) FROM effects`).Scan(&count))
 	return count
 }
 
-// Call runs a tool in a transaction of its own.
-func Call[Out any](ctx context.Context, w *World, tool string, in any) (out Out, err error) {
+// callTool runs a tool in a transaction of its own.
+func callTool[Out any](ctx context.Context, w *bundle, tool string, in any) (out Out, err error) {
 	var text json.RawMessage
 	err = pgx.BeginFunc(ctx, w.Pool, func(tx pgx.Tx) (err error) {
 		text, err = w.run(ctx, tx, tool, in)
@@ -64,7 +63,7 @@ func Call[Out any](ctx context.Context, w *World, tool string, in any) (out Out,
 	return out, err
 }
 
-func (w *World) run(ctx context.Context, tx pgx.Tx, tool string, in any) (json.RawMessage, error) {
+func (w *bundle) run(ctx context.Context, tx pgx.Tx, tool string, in any) (json.RawMessage, error) {
 	args, err := json.Marshal(in)
 	if err != nil {
 		return nil, err
@@ -73,9 +72,9 @@ func (w *World) run(ctx context.Context, tx pgx.Tx, tool string, in any) (json.R
 	return tools[slices.IndexFunc(tools, func(t kit.Tool) bool { return t.Name == tool })].Run(ctx, tx, args)
 }
 
-// Refused requires that a tool refuses with a message and commits nothing, even
+// requireRefused requires that a tool refuses with a message and commits nothing, even
 // where the caller commits all the same.
-func Refused(t *testing.T, w *World, tool string, in any, message string) {
+func requireRefused(t *testing.T, w *bundle, tool string, in any, message string) {
 	t.Helper()
 	before := w.Changed(t)
 	tx, err := w.Pool.Begin(t.Context())
@@ -88,8 +87,8 @@ func Refused(t *testing.T, w *World, tool string, in any, message string) {
 	require.Empty(t, world.DiffState(before, w.Changed(t)))
 }
 
-// Together runs all at once and requires that none fails.
-func Together(t *testing.T, all ...func() error) {
+// requireTogether runs all at once and requires that none fails.
+func requireTogether(t *testing.T, all ...func() error) {
 	t.Helper()
 	errs := make([]error, len(all))
 	var group sync.WaitGroup

@@ -1,4 +1,4 @@
-package airline_test
+package world_test
 
 import (
 	"testing"
@@ -7,7 +7,6 @@ import (
 
 	"github.com/tooldedup/dedup/proof/internal/airline"
 	"github.com/tooldedup/dedup/proof/internal/world/kit"
-	"github.com/tooldedup/dedup/proof/internal/world/worldtest"
 )
 
 // booking is one passenger on one flight for 140, paid by credit card.
@@ -30,9 +29,9 @@ func TestBookReservation(t *testing.T) {
 
 	t.Run("ThirdAndFourthOverwriteOne", func(t *testing.T) {
 		t.Parallel()
-		b := setup(t)
+		b := setupAirline(t)
 		for _, want := range []string{"HATHAT", "HATHAU", "HATHAV", "HATHAV"} {
-			got, err := worldtest.Call[airline.Reservation](t.Context(), b.World, "book_reservation", booking())
+			got, err := callTool[airline.Reservation](t.Context(), b.bundle, "book_reservation", booking())
 			require.NoError(t, err)
 			require.Equal(t, want, got.ReservationID)
 		}
@@ -43,10 +42,10 @@ func TestBookReservation(t *testing.T) {
 
 	t.Run("UsesUpACertificateAndChargesAGiftCard", func(t *testing.T) {
 		t.Parallel()
-		b := setup(t)
+		b := setupAirline(t)
 		in := booking()
 		in.PaymentMethods = []airline.PaymentIn{pay(inesCertificate, 40), pay(inesGift, 60), pay(inesGift, 20), pay(inesCredit, 20)}
-		got, err := worldtest.Call[airline.Reservation](t.Context(), b.World, "book_reservation", in)
+		got, err := callTool[airline.Reservation](t.Context(), b.bundle, "book_reservation", in)
 		require.NoError(t, err)
 		require.Equal(t, []airline.Payment{
 			{PaymentID: inesCertificate, Amount: 40}, {PaymentID: inesGift, Amount: 60},
@@ -60,7 +59,7 @@ func TestBookReservation(t *testing.T) {
 
 	t.Run("ChecksInOrder", func(t *testing.T) {
 		t.Parallel()
-		b := setup(t)
+		b := setupAirline(t)
 		for _, tt := range []struct {
 			change  func(in *airline.BookIn)
 			message string
@@ -82,53 +81,53 @@ func TestBookReservation(t *testing.T) {
 		} {
 			in := booking()
 			tt.change(&in)
-			worldtest.Refused(t, b.World, "book_reservation", in, tt.message)
+			requireRefused(t, b.bundle, "book_reservation", in, tt.message)
 		}
 		require.Zero(t, b.Effects(t))
 	})
 
 	t.Run("ConcurrentBookingsGetTheirOwnNumbers", func(t *testing.T) {
 		t.Parallel()
-		b := setup(t)
+		b := setupAirline(t)
 		other := booking()
 		other.UserID, other.PaymentMethods = tobin, []airline.PaymentIn{pay("credit_card_8001", 140)}
 		numbers := make([]string, 3)
 		var all []func() error
 		for i, in := range []airline.BookIn{booking(), other, booking()} {
 			all = append(all, func() error {
-				got, err := worldtest.Call[airline.Reservation](t.Context(), b.World, "book_reservation", in)
+				got, err := callTool[airline.Reservation](t.Context(), b.bundle, "book_reservation", in)
 				if err == nil {
 					numbers[i] = got.ReservationID
 				}
 				return err
 			})
 		}
-		worldtest.Together(t, all...)
+		requireTogether(t, all...)
 		require.ElementsMatch(t, []string{"HATHAT", "HATHAU", "HATHAV"}, numbers)
 	})
 
 	t.Run("ConcurrentOverwritesAndUpdates", func(t *testing.T) {
 		t.Parallel()
-		b := setup(t)
+		b := setupAirline(t)
 		for range 3 {
-			_, err := worldtest.Call[airline.Reservation](t.Context(), b.World, "book_reservation", booking())
+			_, err := callTool[airline.Reservation](t.Context(), b.bundle, "book_reservation", booking())
 			require.NoError(t, err)
 		}
 		// A booking locks HATHAV before its user, as an update does.
 		var all []func() error
 		for range 2 {
 			all = append(all, func() error {
-				_, err := worldtest.Call[airline.Reservation](t.Context(), b.World, "book_reservation", booking())
+				_, err := callTool[airline.Reservation](t.Context(), b.bundle, "book_reservation", booking())
 				return err
 			})
 			all = append(all, func() error {
-				_, err := worldtest.Call[airline.Reservation](t.Context(), b.World, "update_reservation_baggages", airline.BaggagesIn{
+				_, err := callTool[airline.Reservation](t.Context(), b.bundle, "update_reservation_baggages", airline.BaggagesIn{
 					ReservationIn: airline.ReservationIn{ReservationID: "HATHAV"}, TotalBaggages: 1, NonfreeBaggages: 1, PaymentID: inesGift,
 				})
 				return err
 			})
 		}
-		worldtest.Together(t, all...)
+		requireTogether(t, all...)
 		require.Equal(t, 7, b.Effects(t))
 	})
 }

@@ -1,4 +1,4 @@
-package retail_test
+package world_test
 
 import (
 	"testing"
@@ -6,7 +6,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tooldedup/dedup/proof/internal/retail"
-	"github.com/tooldedup/dedup/proof/internal/world/worldtest"
 )
 
 // Items of the small recording: pads (cork 19.05, felt 17.60), barrels (slate
@@ -27,9 +26,9 @@ func TestModifyItems(t *testing.T) {
 
 	t.Run("DuplicateIDsAreReplacedOneByOne", func(t *testing.T) {
 		t.Parallel()
-		b := setup(t)
+		b := setupRetail(t)
 		b.edit(t, twoPads, "{status}", `"pending"`)
-		got, err := worldtest.Call[retail.Order](t.Context(), b.World, "modify_pending_order_items", retail.SwapIn{
+		got, err := callTool[retail.Order](t.Context(), b.bundle, "modify_pending_order_items", retail.SwapIn{
 			OrderIn: retail.OrderIn{OrderID: twoPads}, ItemIDs: []string{cork, slate120, cork}, NewItemIDs: []string{felt, slate90, cork}, PaymentMethodID: largeCard,
 		})
 		require.NoError(t, err)
@@ -49,8 +48,8 @@ func TestModifyItems(t *testing.T) {
 
 	t.Run("NoDifferenceIsARefundOfZero", func(t *testing.T) {
 		t.Parallel()
-		b := setup(t)
-		got, err := worldtest.Call[retail.Order](t.Context(), b.World, "modify_pending_order_items", retail.SwapIn{
+		b := setupRetail(t)
+		got, err := callTool[retail.Order](t.Context(), b.bundle, "modify_pending_order_items", retail.SwapIn{
 			OrderIn: retail.OrderIn{OrderID: barrel}, ItemIDs: []string{cork}, NewItemIDs: []string{cork}, PaymentMethodID: creditCard,
 		})
 		require.NoError(t, err)
@@ -59,10 +58,10 @@ func TestModifyItems(t *testing.T) {
 
 	t.Run("ReplacementIsFoundByALaterPair", func(t *testing.T) {
 		t.Parallel()
-		b := setup(t)
+		b := setupRetail(t)
 		b.edit(t, twoPads, "{status}", `"pending"`)
 		b.edit(t, twoPads, "{items,1,item_id}", `"500302"`)
-		got, err := worldtest.Call[retail.Order](t.Context(), b.World, "modify_pending_order_items", retail.SwapIn{
+		got, err := callTool[retail.Order](t.Context(), b.bundle, "modify_pending_order_items", retail.SwapIn{
 			OrderIn: retail.OrderIn{OrderID: twoPads}, ItemIDs: []string{cork, felt}, NewItemIDs: []string{felt, cork}, PaymentMethodID: paypal,
 		})
 		require.NoError(t, err)
@@ -72,71 +71,71 @@ func TestModifyItems(t *testing.T) {
 
 	t.Run("ChecksInOrder", func(t *testing.T) {
 		t.Parallel()
-		b := setup(t)
+		b := setupRetail(t)
 		swap := func(order, method string, ids, newIDs []string) retail.SwapIn {
 			return retail.SwapIn{OrderIn: retail.OrderIn{OrderID: order}, ItemIDs: ids, NewItemIDs: newIDs, PaymentMethodID: method}
 		}
 		one := []string{cork}
-		worldtest.Refused(t, b.World, "modify_pending_order_items", swap("#none", "x", one, one), "order not found")
-		worldtest.Refused(t, b.World, "modify_pending_order_items", swap(twoPads, "x", one, one), "non-pending order cannot be modified")
-		worldtest.Refused(t, b.World, "modify_pending_order_items", swap(barrel, "x", []string{cork, cork}, nil), "500301 not found")
-		worldtest.Refused(t, b.World, "modify_pending_order_items", swap(barrel, "x", []string{"?"}, nil), "? not found")
-		worldtest.Refused(t, b.World, "modify_pending_order_items", swap(barrel, "x", one, nil), "the number of items to be exchanged should match")
-		worldtest.Refused(t, b.World, "modify_pending_order_items", swap(barrel, "x", one, []string{slate120}), "new item 500102 not found or available")
-		worldtest.Refused(t, b.World, "modify_pending_order_items", swap(barrel, "x", []string{slate90}, []string{moss120}), "new item 500104 not found or available")
-		worldtest.Refused(t, b.World, "modify_pending_order_items", swap(barrel, "x", one, one), "payment method not found")
+		requireRefused(t, b.bundle, "modify_pending_order_items", swap("#none", "x", one, one), "order not found")
+		requireRefused(t, b.bundle, "modify_pending_order_items", swap(twoPads, "x", one, one), "non-pending order cannot be modified")
+		requireRefused(t, b.bundle, "modify_pending_order_items", swap(barrel, "x", []string{cork, cork}, nil), "500301 not found")
+		requireRefused(t, b.bundle, "modify_pending_order_items", swap(barrel, "x", []string{"?"}, nil), "? not found")
+		requireRefused(t, b.bundle, "modify_pending_order_items", swap(barrel, "x", one, nil), "the number of items to be exchanged should match")
+		requireRefused(t, b.bundle, "modify_pending_order_items", swap(barrel, "x", one, []string{slate120}), "new item 500102 not found or available")
+		requireRefused(t, b.bundle, "modify_pending_order_items", swap(barrel, "x", []string{slate90}, []string{moss120}), "new item 500104 not found or available")
+		requireRefused(t, b.bundle, "modify_pending_order_items", swap(barrel, "x", one, one), "payment method not found")
 		b.edit(t, "#K1003", "{status}", `"pending"`)
-		worldtest.Refused(t, b.World, "modify_pending_order_items", swap("#K1003", smallCard, []string{drawers12}, []string{drawers24}),
+		requireRefused(t, b.bundle, "modify_pending_order_items", swap("#K1003", smallCard, []string{drawers12}, []string{drawers24}),
 			"insufficient gift card balance to pay for the new item")
 	})
 
 	t.Run("OnlyOnce", func(t *testing.T) {
 		t.Parallel()
-		b := setup(t)
+		b := setupRetail(t)
 		in := retail.SwapIn{OrderIn: retail.OrderIn{OrderID: barrel}, ItemIDs: []string{slate90}, NewItemIDs: []string{moss90}, PaymentMethodID: mirelaCard}
-		_, err := worldtest.Call[retail.Order](t.Context(), b.World, "modify_pending_order_items", in)
+		_, err := callTool[retail.Order](t.Context(), b.bundle, "modify_pending_order_items", in)
 		require.NoError(t, err)
 		require.Equal(t, 85.79, b.balance(t, mirela, mirelaCard))
-		worldtest.Refused(t, b.World, "modify_pending_order_items", in, "non-pending order cannot be modified")
+		requireRefused(t, b.bundle, "modify_pending_order_items", in, "non-pending order cannot be modified")
 	})
 }
 
 func TestExchangeItems(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
+	b := setupRetail(t)
 	in := retail.SwapIn{OrderIn: retail.OrderIn{OrderID: mixed}, ItemIDs: []string{drawers24, moss90}, NewItemIDs: []string{drawers12}, PaymentMethodID: "x"}
-	worldtest.Refused(t, b.World, "exchange_delivered_order_items", in, "the number of items to be exchanged should match")
+	requireRefused(t, b.bundle, "exchange_delivered_order_items", in, "the number of items to be exchanged should match")
 	in.NewItemIDs = []string{drawers24, drawers12}
-	worldtest.Refused(t, b.World, "exchange_delivered_order_items", in, "new item 500201 not found or available")
+	requireRefused(t, b.bundle, "exchange_delivered_order_items", in, "new item 500201 not found or available")
 	in.NewItemIDs = []string{drawers24, slate120}
-	worldtest.Refused(t, b.World, "exchange_delivered_order_items", in, "payment method not found")
+	requireRefused(t, b.bundle, "exchange_delivered_order_items", in, "payment method not found")
 	in.PaymentMethodID = smallCard
-	worldtest.Refused(t, b.World, "exchange_delivered_order_items", in, "insufficient gift card balance to pay for the price difference")
+	requireRefused(t, b.bundle, "exchange_delivered_order_items", in, "insufficient gift card balance to pay for the price difference")
 	in.PaymentMethodID = largeCard
 
-	got, err := worldtest.Call[retail.Order](t.Context(), b.World, "exchange_delivered_order_items", in)
+	got, err := callTool[retail.Order](t.Context(), b.bundle, "exchange_delivered_order_items", in)
 	require.NoError(t, err)
 	require.Equal(t, []string{moss90, drawers24}, got.ExchangeItems)
 	require.Equal(t, []string{slate120, drawers24}, got.ExchangeNewItems)
 	require.Equal(t, 19.74, *got.ExchangePriceDifference)
 	require.Equal(t, 310.4, b.balance(t, pike, largeCard), "no money moves yet")
-	worldtest.Refused(t, b.World, "exchange_delivered_order_items", in, "non-delivered order cannot be exchanged")
+	requireRefused(t, b.bundle, "exchange_delivered_order_items", in, "non-delivered order cannot be exchanged")
 }
 
 func TestReturnItems(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
+	b := setupRetail(t)
 	in := retail.ReturnIn{OrderIn: retail.OrderIn{OrderID: twoPads}, ItemIDs: []string{cork, cork, cork}, PaymentMethodID: "gift_card_0"}
-	worldtest.Refused(t, b.World, "return_delivered_order_items", in, "payment method not found")
+	requireRefused(t, b.bundle, "return_delivered_order_items", in, "payment method not found")
 	in.PaymentMethodID = smallCard
-	worldtest.Refused(t, b.World, "return_delivered_order_items", in, "some item not found")
+	requireRefused(t, b.bundle, "return_delivered_order_items", in, "some item not found")
 	in.OrderID = barrel
-	worldtest.Refused(t, b.World, "return_delivered_order_items", in, "non-delivered order cannot be returned")
-	worldtest.Refused(t, b.World, "return_delivered_order_items", retail.ReturnIn{OrderIn: retail.OrderIn{OrderID: mixed}, PaymentMethodID: paypal},
+	requireRefused(t, b.bundle, "return_delivered_order_items", in, "non-delivered order cannot be returned")
+	requireRefused(t, b.bundle, "return_delivered_order_items", retail.ReturnIn{OrderIn: retail.OrderIn{OrderID: mixed}, PaymentMethodID: paypal},
 		"payment method should be either the original payment method or a gift card")
 
 	in = retail.ReturnIn{OrderIn: retail.OrderIn{OrderID: twoPads}, ItemIDs: []string{}, PaymentMethodID: smallCard}
-	got, err := worldtest.Call[retail.Order](t.Context(), b.World, "return_delivered_order_items", in)
+	got, err := callTool[retail.Order](t.Context(), b.bundle, "return_delivered_order_items", in)
 	require.NoError(t, err)
 	require.Equal(t, "return requested", got.Status)
 	require.JSONEq(t, `[]`, string(b.orderField(t, twoPads, "return_items")), "an empty list is written, not left out")

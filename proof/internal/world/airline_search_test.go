@@ -1,4 +1,4 @@
-package airline_test
+package world_test
 
 import (
 	"encoding/json"
@@ -7,15 +7,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tooldedup/dedup/proof/internal/airline"
-	"github.com/tooldedup/dedup/proof/internal/world/worldtest"
 )
 
 func TestSearch(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
+	b := setupAirline(t)
 
 	pairs := func(origin, destination, date string) []string {
-		got, err := worldtest.Call[[][]airline.Offer](t.Context(), b.World, "search_onestop_flight", airline.SearchIn{Origin: origin, Destination: destination, Date: date})
+		got, err := callTool[[][]airline.Offer](t.Context(), b.bundle, "search_onestop_flight", airline.SearchIn{Origin: origin, Destination: destination, Date: date})
 		require.NoError(t, err)
 		require.NotNil(t, got, "an empty list, not null")
 		names := []string{}
@@ -26,21 +25,21 @@ func TestSearch(t *testing.T) {
 	}
 	require.Equal(t, []string{"QX101 2024-05-20, QX202 2024-05-20"}, pairs("KVL", "SRF", "2024-05-20"))
 	require.Equal(t, []string{"QX102 2024-05-20, QX203 2024-05-21"}, pairs("KVL", "ODN", "2024-05-20"), "after midnight the day is the next")
-	midnight, err := worldtest.Call[[][]airline.Offer](t.Context(), b.World, "search_onestop_flight", airline.SearchIn{Origin: "KVL", Destination: "ODN", Date: "2024-05-20"})
+	midnight, err := callTool[[][]airline.Offer](t.Context(), b.bundle, "search_onestop_flight", airline.SearchIn{Origin: "KVL", Destination: "ODN", Date: "2024-05-20"})
 	require.NoError(t, err)
 	require.Equal(t, map[string]int{"basic_economy": 2, "economy": 3, "business": 1}, midnight[0][1].AvailableSeats, "the seats are the first day's")
 	require.Equal(t, map[string]float64{"basic_economy": 77, "economy": 149, "business": 355}, midnight[0][1].Prices)
 	require.Empty(t, pairs("KVL", "SRF", "2024-05-22"), "the second is late")
 	require.Empty(t, pairs("KVL", "SRF", "soon"))
 
-	worldtest.Refused(t, b.World, "get_user_details", airline.UserIn{UserID: "nobody"}, "user not found")
-	worldtest.Refused(t, b.World, "get_reservation_details", airline.ReservationIn{ReservationID: "NONE"}, "user not found")
+	requireRefused(t, b.bundle, "get_user_details", airline.UserIn{UserID: "nobody"}, "user not found")
+	requireRefused(t, b.bundle, "get_reservation_details", airline.ReservationIn{ReservationID: "NONE"}, "user not found")
 }
 
 func TestAirports(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	text, err := worldtest.Call[json.RawMessage](t.Context(), b.World, "list_all_airports", struct{}{})
+	b := setupAirline(t)
+	text, err := callTool[json.RawMessage](t.Context(), b.bundle, "list_all_airports", struct{}{})
 	require.NoError(t, err)
 	require.JSONEq(t, `{"SFO": "San Francisco", "JFK": "New York", "LAX": "Los Angeles", "ORD": "Chicago", "DFW": "Dallas",
 		"DEN": "Denver", "SEA": "Seattle", "ATL": "Atlanta", "MIA": "Miami", "BOS": "Boston", "PHX": "Phoenix", "IAH": "Houston",
