@@ -1,7 +1,5 @@
 package lab
 
-import "fmt"
-
 // Params are what a campaign is run with.
 type Params struct {
 	// Seed draws everything that is drawn.
@@ -15,13 +13,6 @@ type Params struct {
 	BinDirs []string
 	// Arms are those to run of the campaign external; empty is all.
 	Arms []string
-	// Say is told how it goes, a line at a time.
-	Say func(line string)
-}
-
-// Sayf says how it goes.
-func (p Params) Sayf(format string, args ...any) {
-	if p.Say != nil {
-		p.Say(fmt.Sprintf(format, args...))
-	}
+	// Sayf says how it goes, a line at a time.
+	Sayf func(format string, args ...any)
 }

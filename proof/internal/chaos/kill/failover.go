@@ -39,16 +39,21 @@ func Failovers(ctx context.Context, l *lab.Lab, p lab.Params, s *lab.Score) erro
 	db.Pool.Close() // its server dies
 	f := &failover{name: db.Name, primary: l.Server, own: l.Server, rng: rand.New(rand.NewPCG(p.Seed, 5))}
 	defer f.retire(context.WithoutCancel(ctx))
-	run := func(mode replication, times int, withDedup bool) (lab.Arm, error) {
+	run := func(mode replication, way lab.Way) (lab.Arm, error) {
 		f.mode = mode
-		return arm(ctx, p, f, string(mode)+" failover", times, 1, twins, withDedup)
+		t := &lab.Trial{Ledger: lab.NewLedger(), Params: p, Way: way}
+		if !way.Dedup() {
+			t.Params.Calls = max(p.Calls/controlShare, 1)
+		}
+		err := arm(ctx, t, f, string(mode)+" failover", 1, twins)
+		return t.Arm, err
 	}
-	a, err := run(synchronous, p.Calls, true)
+	a, err := run(synchronous, lab.ByDo)
 	s.Enter(a)
 	if err != nil {
 		return err
 	}
-	a, err = run(asynchronous, p.Calls, true)
+	a, err = run(asynchronous, lab.ByDo)
 	// An acknowledged effect that was lost runs again when it is called again, and so may have two
 	// answers of which the second is true.
 	s.Details["asynchronous_lost_acknowledgements"] = a.Lost
@@ -58,13 +63,14 @@ func Failovers(ctx context.Context, l *lab.Lab, p lab.Params, s *lab.Score) erro
 	if err != nil {
 		return err
 	}
-	a, err = run(synchronous, max(p.Calls/controlShare, 1), false)
+	a, err = run(synchronous, lab.Plain)
 	s.EnterControl(a)
 	return err
 }
 
 // failover is a database whose primary dies, and is replaced by its standby.
 type failover struct {
+	dialer
 	name             string
 	mode             replication
 	primary, standby *pgserver.Server
@@ -98,10 +104,6 @@ func (f *failover) url(first, second string) string {
 	q.Set("target_session_attrs", "read-write")
 	u.RawQuery = q.Encode()
 	return u.String()
-}
-
-func (f *failover) places(ctx context.Context, url string, withDedup bool) ([]place, func(), error) {
-	return dial(ctx, url, atOnce, 0, caller(withDedup))
 }
 
 // die kills the primary in the middle of the load and promotes the standby. An asynchronous one is

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/tooldedup/dedup/internal/process"
 	"github.com/tooldedup/dedup/proof/internal/lab"
 )
@@ -22,85 +24,69 @@ const (
 	longestLife = 40 * time.Millisecond
 	// processKills are the kills after which the books are settled.
 	processKills = 100
-)
 
-// WorkerCommand is the name of the hidden command that is a worker process.
-const WorkerCommand = "chaos-worker"
+	workerName = "chaos-worker"
+)
 
 // Processes kills Params.Calls processes in the middle of their calls.
 func Processes(ctx context.Context, l *lab.Lab, p lab.Params, s *lab.Score) error {
-	return s.Arms(func(withDedup bool) (a lab.Arm, err error) {
-		kills := p.Calls
-		if !withDedup {
-			kills = max(p.Calls/controlShare, 40)
-		}
-		db, err := l.Create(ctx)
-		if err != nil {
-			return a, err
-		}
-		defer func() { _ = db.Drop(ctx) }()
-		f := &fleet{task: task{URL: db.URL, Dedup: withDedup}, rng: rand.New(rand.NewPCG(p.Seed, 2))}
-		a, err = arm(ctx, p, f, "SIGKILL", kills, processKills, twins, withDedup)
-		if withDedup {
+	return s.Arms(ctx, l, p, controlShare, 40, func(ctx context.Context, t *lab.Trial) error {
+		f := &fleet{url: t.URL, rng: rand.New(rand.NewPCG(p.Seed, 2))}
+		err := arm(ctx, t, f, "SIGKILL", processKills, twins)
+		if t.Way.Dedup() {
 			s.Details["idle_kills"] = f.idle
 		}
-		return a, err
+		return err
 	})
 }
 
 // task is that of a worker.
 type task struct {
-	URL   string `json:"url"`
-	Dedup bool   `json:"dedup"`
+	URL   string
+	Dedup bool
 }
 
-// Work calls the effect of each key that it is asked for over HTTP. It is what a worker process does
-// until it is killed.
-func Work(ctx context.Context, in io.Reader, out io.Writer) error {
-	return lab.Serve(ctx, in, out, func(ctx context.Context, t task) (http.Handler, func(), error) {
+// WorkerCommand returns the hidden command that calls the effect of each key that it is asked for.
+func WorkerCommand() *cobra.Command {
+	return lab.WorkerCommand(workerName, func(ctx context.Context, t task) (http.Handler, func() error, error) {
 		c, err := openClient(ctx, t.URL, atOnce, 0)
 		if err != nil {
 			return nil, nil, err
 		}
+		way := lab.ByDo
+		if !t.Dedup {
+			way = lab.Plain
+		}
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			run, err := caller(t.Dedup)(r.Context(), c, r.URL.Query().Get("key"))
+			run, err := way.Call(r.Context(), c, r.URL.Query().Get("key"))
 			if err != nil {
 				http.Error(w, err.Error(), http.StatusInternalServerError)
 				return
 			}
 			_, _ = io.WriteString(w, strconv.FormatInt(run, 10)) // who does not get it asks again
-		}), c.Pool.Close, nil
+		}), c.Close, nil
 	})
 }
 
 // fleet is the worker processes.
 type fleet struct {
-	task    task
+	url     string
 	rng     *rand.Rand
 	workers []*worker
 	next    int
 	idle    int // kills that met no call
 }
 
-func (f *fleet) ready(context.Context) (url string, err error) { return f.task.URL, nil }
+func (f *fleet) ready(context.Context) (url string, err error) { return f.url, nil }
 
-func (f *fleet) places(context.Context, string, bool) (at []place, done func(), err error) {
-	done = func() {
-		for _, w := range f.workers {
-			w.life.Load().Kill()
-			w.web.CloseIdleConnections()
-		}
-	}
+func (f *fleet) places(_ context.Context, _ string, way lab.Way) (at []place, err error) {
 	f.workers = nil
 	for range processes {
-		w := &worker{web: &http.Client{Transport: &http.Transport{}}}
-		if err := w.start(f.task); err != nil {
-			done()
-			return nil, nil, err
-		}
-		f.workers, at = append(f.workers, w), append(at, place{&lab.Client{}, w.call})
+		w := &worker{web: &http.Client{Transport: &http.Transport{}}, answered: make(chan struct{}, 1)}
+		w.Command, w.Task = process.Command{Args: []string{workerName}}, task{f.url, way.Dedup()}
+		f.workers, at = append(f.workers, w), append(at, place{&lab.Client{}, w.call, w.end})
 	}
-	return at, done, nil
+	return at, nil
 }
 
 // die kills one process after the other until one was in the middle of a call.
@@ -108,87 +94,75 @@ func (f *fleet) die(ctx context.Context) error {
 	for {
 		w := f.workers[f.next%processes]
 		f.next++
-		l := w.life.Load()
+		present, err := w.Present()
+		if err != nil {
+			return err
+		}
 		select {
-		case <-l.answered:
-		case <-l.Done():
+		case <-w.answered:
+		case <-present.Done():
 			return errors.New("a worker ended by itself")
 		case <-ctx.Done():
 		}
 		if err := wait(ctx, f.rng, 0, longestLife); err != nil {
 			return err
 		}
-		l.Kill()
-		l.calls.Lock() // each of them is cut
-		cut := l.cut.Load()
-		l.calls.Unlock()
-		if err := w.start(f.task); err != nil || cut {
-			return err
+		w.Kill()
+		if w.wasCut() {
+			return nil
 		}
 		f.idle++
 	}
 }
 
-// worker is one process after the other.
+// worker is a process that is called.
 type worker struct {
-	web  *http.Client
-	life atomic.Pointer[life] // the present one
-}
-
-// life is that of one process.
-type life struct {
-	*lab.Server
-	answered chan struct{} // has a value when it has answered
+	lab.Worker
+	web      *http.Client
+	answered chan struct{} // has a value when the present process has answered
 	calls    sync.RWMutex  // is held for reading by each call that is on its way
 	cut      atomic.Bool   // a call got no answer
 }
 
-func (w *worker) start(t task) error {
-	server, err := lab.StartServer(process.Command{Args: []string{WorkerCommand}}, t)
-	if err == nil {
-		w.life.Store(&life{Server: server, answered: make(chan struct{}, 1)})
+// wasCut reports whether a call of the process that was killed got no answer.
+func (w *worker) wasCut() bool {
+	w.calls.Lock()
+	defer w.calls.Unlock()
+	select {
+	case <-w.answered:
+	default:
 	}
-	return err
+	return w.cut.Swap(false)
 }
 
 // call is a [lab.Caller]: it asks the present process.
 func (w *worker) call(ctx context.Context, _ *lab.Client, key string) (int64, error) {
-	l := w.life.Load()
-	l.calls.RLock()
-	defer l.calls.RUnlock()
-	if l.Ended() {
-		return 0, errors.New("the process was killed")
+	w.calls.RLock()
+	defer w.calls.RUnlock()
+	present, err := w.Present()
+	if err != nil {
+		return 0, lab.Hopeless{Err: err}
 	}
-	addr, err := l.Addr(ctx)
+	addr, err := present.Addr(ctx)
 	if err != nil {
 		return 0, err
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+addr+"/?key="+key, nil)
-	if err != nil {
-		return 0, err
-	}
-	status, answer, err := w.ask(r)
+	response, answer, err := lab.Fetch(ctx, w.web, http.MethodPost, "http://"+addr+"/?key="+key, nil, nil)
 	switch {
 	case err != nil:
-		l.cut.Store(true)
+		w.cut.Store(true)
 		return 0, err
-	case status != http.StatusOK:
-		return 0, errors.New(answer)
+	case response.StatusCode != http.StatusOK:
+		return 0, errors.New(string(answer))
 	}
 	select {
-	case l.answered <- struct{}{}:
+	case w.answered <- struct{}{}:
 	default:
 	}
-	return strconv.ParseInt(answer, 10, 64)
+	return strconv.ParseInt(string(answer), 10, 64)
 }
 
-// ask returns the answer to a request when there is all of it.
-func (w *worker) ask(r *http.Request) (status int, answer string, err error) {
-	res, err := w.web.Do(r)
-	if err != nil {
-		return 0, "", err
-	}
-	defer func() { _ = res.Body.Close() }()
-	text, err := io.ReadAll(res.Body)
-	return res.StatusCode, string(text), err
+func (w *worker) end() {
+	_ = w.Close(0) // it is killed
+	w.web.CloseIdleConnections()
 }

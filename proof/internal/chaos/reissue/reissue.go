@@ -12,6 +12,8 @@ import (
 	"net/http"
 	"sync"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/tooldedup/dedup/proof/internal/lab"
 )
 
@@ -25,27 +27,21 @@ const (
 
 // Run makes Params.Calls calls with dedup in both servers, and then some without.
 func Run(ctx context.Context, l *lab.Lab, p lab.Params, s *lab.Score) error {
-	return s.Arms(func(withDedup bool) (lab.Arm, error) {
-		a := &arm{dedup: withDedup, wanted: p.Calls, opens: map[string]int{}}
-		if !withDedup {
-			a.wanted = max(p.Calls/controlShare, 200)
-		}
-		err := a.run(ctx, l, p)
-		if withDedup {
+	return s.Arms(ctx, l, p, controlShare, 200, func(ctx context.Context, t *lab.Trial) error {
+		a := &arm{Trial: t, opens: map[string]int{}}
+		if t.Way.Dedup() {
 			s.Details["answers_to_call_again"] = a.opens
 		}
-		return a.Arm, err
+		return a.run(ctx)
 	})
 }
 
 // arm is what the clients do and meet.
 type arm struct {
-	dedup   bool
-	wanted  int // calls
+	*lab.Trial
 	servers *servers
 
-	mu sync.Mutex
-	lab.Arm
+	mu     sync.Mutex // of what clients note
 	minted int
 	opens  map[string]int // answers that say to call again, by code
 }
@@ -60,52 +56,38 @@ func (a *arm) note(write func()) {
 func (a *arm) fault(kind string) { a.note(func() { a.Fault(kind, 1) }) }
 
 // run makes the calls and settles the books.
-func (a *arm) run(ctx context.Context, l *lab.Lab, p lab.Params) error {
-	db, err := l.Create(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = db.Drop(ctx) }()
-	if a.servers, err = startServers(task{URL: db.URL, Dedup: a.dedup}, p.Seed); err != nil {
-		return err
-	}
+func (a *arm) run(ctx context.Context) error {
+	a.servers = newServers(task{URL: a.URL, Dedup: a.Way.Dedup()}, a.Params.Seed)
 	defer a.servers.stop()
 	balancer := a.servers.balance(a.fault)
-	ledger := lab.NewLedger()
-	err = a.callAll(ctx, balancer.URL(), p.Seed, ledger)
+	err := a.callAll(ctx, balancer.URL())
 	balancer.Close() // nothing is on its way when the books are settled
 	a.servers.stop()
 	if err != nil {
 		return err
 	}
-	a.Tally, err = ledger.Settle(ctx, db.Pool)
-	p.Sayf("dedup %t: %d calls: %v", a.dedup, a.Calls, a.Tally)
-	return err
+	return a.Settle(ctx)
 }
 
 // callAll has all clients make their calls.
-func (a *arm) callAll(ctx context.Context, url string, seed uint64, ledger *lab.Ledger) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var busy sync.WaitGroup
+func (a *arm) callAll(ctx context.Context, url string) error {
+	busy, ctx := errgroup.WithContext(ctx)
 	for i := range clients {
-		busy.Go(func() {
-			c := &client{arm: a, url: url, rng: rand.New(rand.NewPCG(seed, uint64(i)+4)), wire: &http.Transport{}}
+		busy.Go(func() error {
+			c := &client{arm: a, url: url, rng: rand.New(rand.NewPCG(a.Params.Seed, uint64(i)+4)), wire: &http.Transport{}}
 			defer c.hangUp()
 			for {
 				key, more := a.next(c.rng)
 				if !more {
-					return
+					return nil
 				}
-				if err := ledger.Deliver(ctx, &lab.Client{}, c.call, key); err != nil {
-					cancel(fmt.Errorf("key %s: %w", key, err))
-					return
+				if err := a.Ledger.Deliver(ctx, &lab.Client{}, c.call, key); err != nil {
+					return fmt.Errorf("key %s: %w", key, err)
 				}
 			}
 		})
 	}
-	busy.Wait()
-	return context.Cause(ctx)
+	return busy.Wait()
 }
 
 // next is a key for a client: a new one, or one that another client may just be calling. It is false
@@ -119,21 +101,14 @@ func (a *arm) next(rng *rand.Rand) (key string, more bool) {
 	} else {
 		a.minted++
 	}
-	return fmt.Sprint(n), a.Calls < a.wanted
+	return fmt.Sprint(n), a.Calls < a.Params.Calls
 }
 
 // tried counts a call, and kills a server when it is time.
-func (a *arm) tried() error {
+func (a *arm) tried() {
 	a.mu.Lock()
-	a.Calls++
-	calls := a.Calls
-	a.mu.Unlock()
-	if calls%killEvery > 0 {
-		return nil
+	defer a.mu.Unlock()
+	if a.Calls++; a.Calls%killEvery == 0 && a.servers.kill() {
+		a.Fault("server killed", 1)
 	}
-	err := a.servers.kill()
-	if err == nil {
-		a.fault("server killed")
-	}
-	return err
 }

@@ -11,6 +11,8 @@ import (
 	"encoding/json"
 	"net/http"
 
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/proof/internal/lab"
 	"github.com/tooldedup/dedup/proof/internal/replay/payment"
 )
 
@@ -97,20 +99,36 @@ type Answer struct {
 
 // Client delivers to one worker process. It may be used by several goroutines. After an
 // error there is no answer, and the delivery must be sent again.
-type Client interface {
-	Deliver(ctx context.Context, d Delivery) (Answer, error)
-	Close()
+type Client struct {
+	base string
+	way  Way
+	web  *http.Client
 }
 
 // Dial returns a client of the worker that is to be reached at a URL.
-func (w Way) Dial(url string) Client {
-	web := &http.Client{Transport: &http.Transport{}}
-	switch w {
+func Dial(w Way, url string) *Client {
+	return &Client{url, w, &http.Client{Transport: &http.Transport{}}}
+}
+
+// Deliver sends a delivery. The answer beside an error is the worker's own, where it has said why.
+func (c *Client) Deliver(ctx context.Context, d Delivery) (Answer, error) {
+	switch c.way {
 	case HTTP:
-		return &httpClient{url, web}
+		return c.byHTTP(ctx, d)
 	case MCP:
-		return newMCPClient(url, web)
+		return c.byMCP(ctx, d)
 	default:
-		return &registryClient{url, web}
+		return c.byRegistry(ctx, d)
 	}
+}
+
+// Close closes its connections.
+func (c *Client) Close() { c.web.CloseIdleConnections() }
+
+func (c *Client) post(ctx context.Context, path string, header http.Header, body []byte) (*http.Response, []byte, error) {
+	return lab.Fetch(ctx, c.web, http.MethodPost, c.base+path, header, body)
+}
+
+func (d Delivery) key() (string, error) {
+	return dedup.KeyFromToolCall(d.Session, d.Turn, d.ToolCallID)
 }
