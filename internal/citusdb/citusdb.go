@@ -89,7 +89,7 @@ func Copy(ctx context.Context, servers []string, name, template string) (*Databa
 		if err != nil {
 			err = fmt.Errorf("a URL in %s cannot be read", URLsVariable) // the parser's error would show the password
 		} else {
-			err = exec(ctx, server, "CREATE DATABASE "+name+" TEMPLATE "+template)
+			err = scratchdb.Patiently(ctx, func() error { return exec(ctx, server, "CREATE DATABASE "+name+" TEMPLATE "+template) })
 		}
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("creating database %s on the cluster: %w", name, err), db.Drop(context.WithoutCancel(ctx)))

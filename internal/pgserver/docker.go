@@ -134,7 +134,7 @@ func pingDocker(ctx context.Context, hosts []string, wait time.Duration) error {
 		switch err := ping(ctx, host, wait); {
 		case err == nil:
 			return nil
-		case errors.Is(err, fs.ErrNotExist): // no such socket
+		case errors.Is(err, fs.ErrNotExist) && host != os.Getenv("DOCKER_HOST"): // no such socket, and nobody has named it
 		case errors.Is(err, context.DeadlineExceeded):
 			return errors.Join(append(errs, fmt.Errorf("the daemon at %s did not answer within %s: %w", host, wait, err))...)
 		default:

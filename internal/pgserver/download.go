@@ -17,8 +17,10 @@ const (
 	mavenCentral    = "https://repo1.maven.org/maven2"
 	downloadVersion = embeddedpostgres.V17
 
-	// downloadWait bounds a download.
-	downloadWait = 5 * time.Minute
+	// repositoryWait is how long the repository may take to answer at all, downloadWait how long
+	// a download may take.
+	repositoryWait = 5 * time.Second
+	downloadWait   = 5 * time.Minute
 )
 
 // downloaded starts a private server from programs that embedded-postgres downloads from a Maven
@@ -42,6 +44,9 @@ func downloaded(repository, cache string) func(context.Context, *Options) (*Serv
 // download downloads the programs into the folder dir of the cache. The library knows no context:
 // where ctx ends first, it is left to itself, and removes what it has made when it is done.
 func download(ctx context.Context, repository, cache, dir string) error {
+	if err := reach(ctx, repository); err != nil {
+		return fmt.Errorf("it cannot be reached: %w", err)
+	}
 	if err := os.MkdirAll(cache, 0o755); err != nil {
 		return err
 	}
@@ -55,7 +60,10 @@ func download(ctx context.Context, repository, cache, dir string) error {
 	go func() {
 		unpacked, err := unpack(repository, fresh)
 		if err == nil {
-			_ = os.Rename(unpacked, dir) // or another process was first, and its programs are as good
+			err = os.Rename(unpacked, dir)
+			if _, there := os.Stat(filepath.Join(dir, "bin", "postgres")); there == nil {
+				err = nil // another process was first, and its programs are as good
+			}
 		}
 		done <- errors.Join(err, os.RemoveAll(fresh))
 	}()
@@ -65,6 +73,21 @@ func download(ctx context.Context, repository, cache, dir string) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// reach finds out quickly whether the repository answers.
+func reach(ctx context.Context, repository string) error {
+	ctx, cancel := context.WithTimeout(ctx, repositoryWait)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodHead, repository+"/", nil)
+	if err != nil {
+		return err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	return resp.Body.Close() // any answer will do
 }
 
 // unpack has embedded-postgres download and unpack its archive below the folder fresh, and returns where.

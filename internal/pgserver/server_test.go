@@ -159,7 +159,7 @@ func TestTempRoot(t *testing.T) {
 	require.Contains(t, server.Source, "below "+dir)
 
 	t.Setenv("TMPDIR", "")
-	require.Equal(t, os.TempDir(), tempRoot(true))
+	require.Equal(t, os.TempDir(), filepath.Dir(filepath.Dir(startServer(t, &Options{Durable: true}).DataDir())))
 	require.False(t, hasRoom("/proc"))
 	require.False(t, hasRoom("/missing"))
 }

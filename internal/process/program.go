@@ -15,7 +15,7 @@ func Find(program, folder string) (path string, env []string, err error) {
 		if folder, err = filepath.Abs(folder); err != nil {
 			return "", nil, err
 		}
-		for _, below := range []string{"", "usr/sbin", "usr/bin"} {
+		for _, below := range []string{"", "sbin", "bin", "usr/sbin", "usr/bin"} {
 			if path, err := exec.LookPath(filepath.Join(folder, below, program)); err == nil {
 				if libraries, _ := filepath.Glob(filepath.Join(folder, "usr/lib/*-linux-gnu")); libraries != nil {
 					env = []string{"LD_LIBRARY_PATH=" + strings.Join(libraries, ":")}
