@@ -49,10 +49,10 @@ func (a *Account) Own(paths ...string) error {
 	return nil
 }
 
-// attributes make a program run as the account, and in a process group of its
-// own, so that Ctrl-C in a terminal reaches us and not the server.
-func (a *Account) attributes() *syscall.SysProcAttr {
-	attr := &syscall.SysProcAttr{Setpgid: true}
+// attributes make a program run as the account, and in another process group, 0 for one of its own, so
+// that Ctrl-C in a terminal reaches us and not the server.
+func (a *Account) attributes(group int) *syscall.SysProcAttr {
+	attr := &syscall.SysProcAttr{Setpgid: true, Pgid: group}
 	if a != nil {
 		attr.Credential = &syscall.Credential{Uid: a.uid, Gid: a.gid}
 	}

@@ -41,7 +41,8 @@ type cluster struct {
 	settings []string
 	account  *Account // runs the programs; nil means our own
 	dir      string   // the temporary folder, with the data and the log
-	release  func()   // ends the watchdog over it
+	group    int      // the process group of the programs, which the watchdog ends with this process
+	release  func()   // ends the watchdog
 
 	mu         sync.Mutex
 	port       int         // fixed by the first start
@@ -88,7 +89,7 @@ func newCluster(p programs, opts *Options) (*cluster, error) {
 		return nil, fmt.Errorf("making a folder for the data: %w", err)
 	}
 	if err = account.Own(c.dir); err == nil {
-		c.release, err = startWatchdog(c.dir, account)
+		c.group, c.release, err = startWatchdog(c.dir)
 	}
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(c.dir))
@@ -240,7 +241,7 @@ func (c *cluster) PID() int {
 // no PG variable of ours may reach it.
 func (c *cluster) prepare(cmd *exec.Cmd) *exec.Cmd {
 	cmd.Dir = c.dir
-	cmd.SysProcAttr = c.account.attributes()
+	cmd.SysProcAttr = c.account.attributes(c.group)
 	for _, variable := range os.Environ() {
 		if !strings.HasPrefix(variable, "PG") && !strings.HasPrefix(variable, "LC_") {
 			cmd.Env = append(cmd.Env, variable)

@@ -2,6 +2,7 @@ package pgserver
 
 import (
 	"context"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"syscall"
@@ -10,6 +11,29 @@ import (
 
 	"github.com/stretchr/testify/require"
 )
+
+// What a process leaves that is killed while initdb fills the folder.
+func TestFolderDiesWithItsProcess(t *testing.T) {
+	t.Parallel()
+
+	dir := publicDir(t)
+	binary, err := os.Executable()
+	require.NoError(t, err)
+	cmd := exec.CommandContext(t.Context(), binary)
+	cmd.Env = append(os.Environ(), helperMode+"=1", "TMPDIR="+dir)
+	require.NoError(t, cmd.Start())
+	await := func(pattern string, there bool) {
+		t.Helper()
+		require.Eventually(t, func() bool {
+			found, err := filepath.Glob(filepath.Join(dir, pattern))
+			return err == nil && (len(found) > 0) == there
+		}, time.Minute, time.Millisecond)
+	}
+	await("*/data/postmaster.pid", true)
+	require.NoError(t, cmd.Process.Kill())
+	require.Error(t, cmd.Wait())
+	await("*", false)
+}
 
 // A backend that is busy notices nothing of its postmaster's end: it has to be killed as well.
 func TestKillAndRestart(t *testing.T) {

@@ -32,24 +32,24 @@ func hasRoom(dir string) bool {
 	return syscall.Statfs(dir, &fs) == nil && fs.Bavail*uint64(fs.Bsize) >= memoryRoom
 }
 
-// watch is a shell that does nothing until its input ends. The other end of the pipe is held by
-// this process alone, so that it is read when this process ends, however it ends. The postmaster
-// writes its process id into the first line of postmaster.pid.
-const watch = `read _; kill -QUIT "$(head -n 1 "$0/data/postmaster.pid")"; sleep 1; rm -rf "$0"`
+// watch is a shell that does nothing until its input ends. The other end of the pipe is held by this process
+// alone, so that it is read when this process ends, however it ends. Then the shell ends the programs of its process
+// group, and removes the folder: again while a program that has not ended yet puts files into it.
+const watch = `trap '' QUIT; read _; kill -QUIT 0; for _ in 1 2 3 4 5 6 7 8 9 10; do sleep 1; rm -rf "$0" && exit; done`
 
-// startWatchdog ends the server in the folder, and removes the folder, if this process ends before
-// it has called release.
-func startWatchdog(dir string, account *Account) (release func(), err error) {
+// startWatchdog ends the programs of a process group and removes the folder, if this process ends before it
+// has called release.
+func startWatchdog(dir string) (group int, release func(), err error) {
 	dog := exec.Command("/bin/sh", "-c", watch, dir)
-	dog.Dir, dog.SysProcAttr = "/", account.attributes()
+	dog.Dir, dog.SysProcAttr = "/", (*Account)(nil).attributes(0) // who made the folder can remove it
 	var leash io.WriteCloser
 	if leash, err = dog.StdinPipe(); err == nil {
 		err = dog.Start()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("starting the watchdog: %w", err)
+		return 0, nil, fmt.Errorf("starting the watchdog: %w", err)
 	}
-	return func() {
+	return dog.Process.Pid, func() {
 		_ = dog.Process.Kill()
 		_ = dog.Wait()
 		_ = leash.Close()
