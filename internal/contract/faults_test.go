@@ -43,7 +43,7 @@ func everyFault() []wireFault {
 		{faultproxy.Fault{Kind: faultproxy.ReplyDelayed, Delay: soon}, plainly, plainly},
 		{faultproxy.Fault{Kind: faultproxy.Blackhole}, recovered, hung},
 		{faultproxy.Fault{Kind: faultproxy.Dropped}, again, again},
-		{faultproxy.Fault{Kind: faultproxy.CutBeforeSync}, recovered, again}, // COMMIT is done at Execute, a statement at Sync
+		{faultproxy.Fault{Kind: faultproxy.CutBeforeSync}, recovered, again},      // COMMIT is done at Execute, a statement at Sync
 		{faultproxy.Fault{Kind: faultproxy.Delayed, Delay: soon}, either, either}, // pgx's cancel request may come after it
 		{faultproxy.Fault{Kind: faultproxy.Hold, Delay: soon}, plainly, plainly},
 		{cutAfter(faultproxy.ToServer, 40), again, again},
