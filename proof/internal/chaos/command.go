@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tooldedup/dedup/internal/exit"
+	"github.com/tooldedup/dedup/internal/pgserver"
 	"github.com/tooldedup/dedup/proof/internal/chaos/kill"
 	"github.com/tooldedup/dedup/proof/internal/chaos/outside"
 	"github.com/tooldedup/dedup/proof/internal/chaos/reissue"
@@ -34,7 +36,7 @@ func Command() *cobra.Command {
 	for _, c := range campaigns {
 		fmt.Fprintf(&list, "  %-14s %s\n", c.name, c.what)
 	}
-	var p lab.Params
+	var opts options
 	cmd := &cobra.Command{
 		Use:   "chaos NAME|all",
 		Short: "Try to break the promise on a real server",
@@ -43,24 +45,43 @@ func Command() *cobra.Command {
 			if len(args) != 1 {
 				return exit.Usage("give the name of one campaign, or all")
 			}
-			return run(cmd, args[0], p)
+			return run(cmd, args[0], opts)
 		},
 	}
 	flags := cmd.Flags()
-	flags.Uint64Var(&p.Seed, "seed", 0, "draw the same again; 0 draws a new seed and says which")
-	flags.IntVar(&p.Calls, "calls", 0, "deliveries to make, or kills, about; 0 is the long form's")
-	flags.StringSliceVar(&p.BinDirs, "bin-dir", nil, "a folder with the programs of a server that matrix is to try; may be given several times")
-	flags.StringSliceVar(&p.Arms, "arm", nil, "an arm that external is to try, and a control beside it; default all")
-	flags.BoolVar(&p.Short, "short", false, "the form that is part of the tests")
+	flags.Uint64Var(&opts.seed, "seed", 0, "draw the same again; 0 draws a new seed and says which")
+	flags.IntVar(&opts.calls, "calls", 0, "deliveries to make, or kills, about; 0 is the long form's")
+	flags.StringSliceVar(&opts.binDirs, "bin-dir", nil, "a folder with the programs of a server that matrix is to try; may be given several times")
+	flags.StringSliceVar(&opts.arms, "arm", nil, "an arm that external is to try, and a control beside it; default all")
+	flags.BoolVar(&opts.short, "short", false, "the form that is part of the tests")
 	return cmd
 }
 
 // WorkerCommands returns the hidden commands that are worker processes.
 func WorkerCommands() []*cobra.Command {
-	return []*cobra.Command{kill.WorkerCommand(), outside.WorkerCommand(), reissue.WorkerCommand()}
+	return []*cobra.Command{workerCommand(kill.WorkerCommand, kill.Work), workerCommand(outside.WorkerCommand, outside.Work), workerCommand(reissue.ServerCommand, reissue.Serve)}
 }
 
-func run(cmd *cobra.Command, name string, p lab.Params) error {
+func workerCommand(name string, work func(context.Context, io.Reader, io.Writer) error) *cobra.Command {
+	return &cobra.Command{
+		Use: name, Short: "Make calls until killed, for proof chaos", Hidden: true, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return work(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout())
+		},
+	}
+}
+
+type options struct {
+	seed  uint64
+	calls int
+	short bool
+	// binDirs are for the matrix.
+	binDirs []string
+	// arms are for external.
+	arms []string
+}
+
+func run(cmd *cobra.Command, name string, opts options) error {
 	chosen := campaigns
 	if name != "all" {
 		chosen = nil
@@ -73,16 +94,16 @@ func run(cmd *cobra.Command, name string, p lab.Params) error {
 			return exit.Usage("there is no campaign %q; there are %s, and all for each of them", name, strings.Join(Names(), ", "))
 		}
 	}
-	if p.Calls < 0 {
+	if opts.calls < 0 {
 		return exit.Usage("--calls must not be negative")
 	}
-	for _, arm := range p.Arms {
+	for _, arm := range opts.arms {
 		if !slices.Contains(outside.Arms(), arm) {
 			return exit.Usage("there is no arm %q", arm)
 		}
 	}
-	if p.Seed == 0 {
-		p.Seed = rand.Uint64N(1 << 53) // a number that JSON keeps
+	if opts.seed == 0 {
+		opts.seed = rand.Uint64N(1 << 53) // a number that JSON keeps
 	}
 	var failed []error
 	for _, c := range chosen {
@@ -90,8 +111,8 @@ func run(cmd *cobra.Command, name string, p lab.Params) error {
 			cmd.PrintErrln(c.name + ": left out: " + c.missing())
 			continue
 		}
-		if err := runOne(cmd.Context(), cmd, c, p); err != nil {
-			failed = append(failed, fmt.Errorf("%s (seed %d): %w", c.name, p.Seed, err))
+		if err := runOne(cmd.Context(), cmd, c, opts); err != nil {
+			failed = append(failed, fmt.Errorf("%s (seed %d): %w", c.name, opts.seed, err))
 		}
 		if err := cmd.Context().Err(); err != nil {
 			return err
@@ -100,23 +121,21 @@ func run(cmd *cobra.Command, name string, p lab.Params) error {
 	return errors.Join(failed...)
 }
 
-func runOne(ctx context.Context, cmd *cobra.Command, c campaign, p lab.Params) error {
-	p.Sayf = func(format string, args ...any) { cmd.PrintErrln(c.name + ": " + fmt.Sprintf(format, args...)) }
-	server := c.server
-	server.Durable, server.Logf = server.Durable && !p.Short, p.Sayf
-	l, err := lab.Open(ctx, &server)
+func runOne(ctx context.Context, cmd *cobra.Command, c campaign, opts options) error {
+	say := func(line string) { cmd.PrintErrln(c.name + ": " + line) }
+	l, err := lab.Open(ctx, &pgserver.Options{Private: c.private, Logf: func(format string, args ...any) { say(fmt.Sprintf(format, args...)) }})
 	if err != nil {
 		return err
 	}
 	defer func() { _ = l.Close(ctx) }()
-	switch {
-	case p.Calls > 0: // as the command line says
-	case p.Short:
+	p := lab.Params{Seed: opts.seed, Calls: c.calls, Short: opts.short, BinDirs: opts.binDirs, Arms: opts.arms, Say: say}
+	if opts.short {
 		p.Calls = c.short
-	default:
-		p.Calls = c.calls
 	}
-	p.Sayf("seed %d", p.Seed)
+	if opts.calls > 0 {
+		p.Calls = opts.calls
+	}
+	say(fmt.Sprintf("seed %d", p.Seed))
 	started := time.Now()
 	s := &lab.Score{Campaign: c.name, Seed: p.Seed, Server: l.Version, FaultsByKind: map[string]int{}, Details: map[string]any{}}
 	err = c.run(ctx, l, p, s)

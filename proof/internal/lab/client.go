@@ -31,8 +31,12 @@ func OpenPool(ctx context.Context, url string, conns int32, mode pgx.QueryExecMo
 type Client struct {
 	Pool *pgxpool.Pool
 	D    *dedup.Deduper
+	// Limit bounds the wait for the answer to a COMMIT; 0 is no limit. It is the CommitTimeout of D.
+	Limit time.Duration
 	// BeforeCommit is asked by DoTx with the answers. An error rolls back; nil means to commit always.
 	BeforeCommit func([]Told) error
+
+	patient []*Client // see Try
 }
 
 // OpenClient opens a client with a pool of its own.
@@ -48,19 +52,38 @@ func OpenClient(ctx context.Context, url string, conns int32, mode pgx.QueryExec
 	return c, err
 }
 
-// Close closes its pool.
-func (c *Client) Close() error {
-	c.Pool.Close()
-	return nil
-}
-
-// AnswerWait bounds the wait for the answer to a COMMIT, where answers are swallowed.
-const AnswerWait = time.Second
+// The limit of a try is raised so often, each time to so many times what it was and after so many tries.
+const raises, raisedTo, raisedAfter = 3, 4, 4
 
 // NewClient makes a client of a pool.
-func NewClient(pool *pgxpool.Pool, opts *dedup.Options) (*Client, error) {
-	d, err := dedup.New(pool, opts)
-	return &Client{Pool: pool, D: d}, err
+func NewClient(pool *pgxpool.Pool, opts *dedup.Options) (c *Client, err error) {
+	if opts == nil {
+		opts = &dedup.Options{}
+	}
+	c = &Client{Pool: pool, Limit: opts.CommitTimeout}
+	if c.D, err = dedup.New(pool, opts); err != nil || c.Limit == 0 {
+		return c, err
+	}
+	longer := *opts
+	for range raises {
+		longer.CommitTimeout *= raisedTo
+		d, err := dedup.New(pool, &longer)
+		if err != nil {
+			return nil, err
+		}
+		c.patient = append(c.patient, &Client{Pool: pool, D: d, Limit: longer.CommitTimeout})
+	}
+	return c, nil
+}
+
+// Try returns the client for try n of a call, from 0. Later tries wait longer for the answer to a COMMIT:
+// the first limits are short, because answers are swallowed, and a slow machine needs longer ones.
+func (c *Client) Try(n int) *Client {
+	raised := min(n/raisedAfter, len(c.patient))
+	if raised == 0 {
+		return c
+	}
+	return c.patient[raised-1]
 }
 
 // Effect is the statement of an effect: it takes the key, and its answer is the
@@ -75,14 +98,26 @@ type Answer struct {
 // Run is an effect for a key: see [Effect].
 func Run(key string) dedup.Effect[Answer] { return NewJob(key).run }
 
-// InTx runs do in a plain transaction, which is given up after [AnswerWait]. The wait for a connection
+// Naively is a Caller by [Plain].
+func Naively(ctx context.Context, c *Client, key string) (int64, error) {
+	return By(Plain)(ctx, c, key)
+}
+
+// InTx runs do in a plain transaction, which is given up after the client's limit. The wait for a connection
 // does not count: pgx keeps the place of a connection that was given up for as long as 15 seconds.
 func (c *Client) InTx(ctx context.Context, do func(ctx context.Context, tx pgx.Tx) error) error {
 	return c.Pool.AcquireFunc(ctx, func(conn *pgxpool.Conn) error {
-		ctx, cancel := context.WithTimeout(ctx, AnswerWait)
+		ctx, cancel := c.limited(ctx)
 		defer cancel()
 		return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error { return do(ctx, tx) })
 	})
+}
+
+func (c *Client) limited(ctx context.Context) (context.Context, context.CancelFunc) {
+	if c.Limit == 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, c.Limit)
 }
 
 // Call is a call of the effect for a key.

@@ -4,16 +4,27 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
+	"iter"
+	"sync"
 	"time"
 )
 
-// Twins is how many deliveries a key has: one of half of all keys, and of the others up to most.
-func Twins(rng *rand.Rand, most int) int {
-	if rng.IntN(2) == 0 {
-		return 2 + rng.IntN(most-1)
+// Crowd does jobs, so many at once, and returns when all are done.
+func Crowd(workers int, jobs iter.Seq[func()]) {
+	queue := make(chan func())
+	var wg sync.WaitGroup
+	for range workers {
+		wg.Go(func() {
+			for job := range queue {
+				job()
+			}
+		})
 	}
-	return 1
+	for job := range jobs {
+		queue <- job
+	}
+	close(queue)
+	wg.Wait()
 }
 
 // Patience is longer than anything takes on a slow machine. No shorter time decides a campaign.
@@ -49,8 +60,8 @@ func Insist(ctx context.Context, try func(ctx context.Context, n int) error) err
 
 // Deliver calls until there is an answer. A call that is given up, though ctx goes on, is unanswered.
 func (l *Ledger) Deliver(ctx context.Context, c *Client, call Caller, key string) error {
-	err := Insist(ctx, func(ctx context.Context, _ int) error {
-		run, err := call(ctx, c, key)
+	err := Insist(ctx, func(ctx context.Context, n int) error {
+		run, err := call(ctx, c.Try(n), key)
 		if err == nil {
 			l.Answered(key, run)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -50,4 +51,15 @@ func TestDeliverUntilItEnds(t *testing.T) {
 	}, "k")
 	require.ErrorIs(t, err, errTry)
 	require.Equal(t, Tally{Unanswered: 1}, l.tally)
+}
+
+// TestTry raises the limit as the tries go on, and not without end.
+func TestTry(t *testing.T) {
+	t.Parallel()
+	c := &Client{Limit: time.Second, patient: []*Client{{Limit: 4 * time.Second}, {Limit: 16 * time.Second}}}
+	for n, want := range map[int]time.Duration{0: 1, raisedAfter - 1: 1, raisedAfter: 4, 2 * raisedAfter: 16, 100: 16} {
+		require.Equal(t, want*time.Second, c.Try(n).Limit, n)
+	}
+	require.Same(t, c, c.Try(0))
+	require.NotPanics(t, func() { (&Client{}).Try(100) })
 }

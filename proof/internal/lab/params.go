@@ -1,5 +1,7 @@
 package lab
 
+import "fmt"
+
 // Params are what a campaign is run with.
 type Params struct {
 	// Seed draws everything that is drawn.
@@ -13,6 +15,13 @@ type Params struct {
 	BinDirs []string
 	// Arms are those to run of the campaign external; empty is all.
 	Arms []string
-	// Sayf says how it goes, a line at a time.
-	Sayf func(format string, args ...any)
+	// Say is told how it goes, a line at a time.
+	Say func(line string)
+}
+
+// Sayf says how it goes.
+func (p Params) Sayf(format string, args ...any) {
+	if p.Say != nil {
+		p.Say(fmt.Sprintf(format, args...))
+	}
 }

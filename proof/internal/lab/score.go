@@ -23,7 +23,11 @@ type Score struct {
 	// Control is what came of them in the arm that must go wrong.
 	ControlCalls  int   `json:"control_calls"`
 	ControlFaults int   `json:"control_faults"`
-	Control       Tally `json:"control"`
+	Control       Tally `json:"-"`
+	// ControlDuplicates and the others are Control, flat.
+	ControlDuplicates int `json:"control_duplicates"`
+	ControlLost       int `json:"control_lost"`
+	ControlDiffering  int `json:"control_differing"`
 	// Details are the campaign's own figures.
 	Details map[string]any `json:"details,omitempty"`
 	Seconds float64        `json:"seconds"`
@@ -100,12 +104,25 @@ func (s *Score) EnterControl(a Arm) {
 	s.Control.Add(a.Tally)
 }
 
+// Arms runs an arm with dedup, and then its control, and enters both.
+func (s *Score) Arms(run func(dedup bool) (Arm, error)) error {
+	a, err := run(true)
+	s.Enter(a)
+	if err != nil {
+		return err
+	}
+	a, err = run(false)
+	s.EnterControl(a)
+	return err
+}
+
 // Close fills in what follows from the rest, and returns an error if the
 // campaign has failed: because it came to no end, which err tells, because the
 // promise was broken, or because nothing was tested. An empty reading is a failure
 // and never a zero.
 func (s *Score) Close(started time.Time, err error) error {
 	s.Seconds = time.Since(started).Seconds()
+	s.ControlDuplicates, s.ControlLost, s.ControlDiffering = s.Control.Duplicates, s.Control.Lost, s.Control.Differing
 	var problems []error
 	if err != nil {
 		problems = append(problems, err)
@@ -119,7 +136,7 @@ func (s *Score) Close(started time.Time, err error) error {
 		report("nothing was called")
 	case s.Faults == 0:
 		report("no fault was applied, so nothing was tested")
-	case s.Control.Duplicates+s.Control.Lost+s.Control.Differing == 0: // a control without answers shows nothing
+	case s.ControlDuplicates+s.ControlLost+s.ControlDiffering == 0: // a control without answers shows nothing
 		report("the control arm did not go wrong, so the campaign would not notice if dedup did")
 	}
 	s.Verdict = "held"

@@ -43,6 +43,7 @@ func TestClose(t *testing.T) {
 			if tt.says == "" {
 				require.NoError(t, err)
 				require.Equal(t, "held", s.Verdict)
+				require.Equal(t, 5, s.ControlDuplicates)
 				return
 			}
 			require.ErrorContains(t, err, tt.says)

@@ -68,21 +68,6 @@ type Way struct {
 	Make func(ctx context.Context, c *Client, jobs []Job) ([]Told, error)
 }
 
-// Dedup reports whether calls are made with dedup.
-func (w Way) Dedup() bool { return w.Name != plain }
-
-// Call makes one try of the call of a key. It is a [Caller].
-func (w Way) Call(ctx context.Context, c *Client, key string) (int64, error) {
-	answers, err := w.Make(ctx, c, []Job{NewJob(key)})
-	if err != nil {
-		return 0, err
-	}
-	return answers[0].Run, nil
-}
-
-// ByDo is the way that most campaigns take.
-var ByDo = Ways[0]
-
 // Ways are the ways to call.
 var Ways = []Way{
 	{"Do", false, do}, {"DoTx", false, doTx}, {"DoStatement", false, doStatement}, {"DoBatch", true, doBatch}, {TxOfSeveral, true, doTx},
@@ -160,10 +145,8 @@ func doBatch(ctx context.Context, c *Client, jobs []Job) (answers []Told, err er
 	return answers, err
 }
 
-const plain = "without dedup"
-
 // Plain makes all calls without dedup, in one plain transaction. A control arm repeats it after any error.
-var Plain = Way{plain, true, func(ctx context.Context, c *Client, jobs []Job) ([]Told, error) {
+var Plain = Way{"without dedup", true, func(ctx context.Context, c *Client, jobs []Job) ([]Told, error) {
 	answers := make([]Told, len(jobs))
 	err := c.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		for i, j := range jobs {
@@ -183,3 +166,17 @@ var Plain = Way{plain, true, func(ctx context.Context, c *Client, jobs []Job) ([
 
 // Caller makes one try of a call and returns the run of its effect.
 type Caller func(ctx context.Context, c *Client, key string) (int64, error)
+
+// Do is a Caller by [dedup.Do].
+func Do(ctx context.Context, c *Client, key string) (int64, error) { return By(Ways[0])(ctx, c, key) }
+
+// By is a Caller in a way.
+func By(w Way) Caller {
+	return func(ctx context.Context, c *Client, key string) (int64, error) {
+		answers, err := w.Make(ctx, c, []Job{NewJob(key)})
+		if err != nil {
+			return 0, err
+		}
+		return answers[0].Run, nil
+	}
+}

@@ -16,7 +16,6 @@ import (
 	"github.com/tooldedup/dedup/internal/pgserver"
 	"github.com/tooldedup/dedup/internal/recording"
 	"github.com/tooldedup/dedup/internal/scratchdb"
-	"github.com/tooldedup/dedup/proof/internal/lab"
 	"github.com/tooldedup/dedup/proof/internal/world"
 )
 
@@ -28,34 +27,75 @@ const stopWait = 20 * time.Second
 
 // server is a Postgres server, given or started, or a Citus cluster.
 type server struct {
-	*pgserver.Server
-	nodes []string // the URLs of a cluster's
+	source string // which it is, on one line
+	create func(context.Context) (*database, error)
+	stop   func(context.Context) error
 }
 
 // openServer takes the server or the cluster of the command line, or finds or starts one.
 func openServer(ctx context.Context, f *flags) (*server, error) {
-	switch {
-	case f.citus:
+	stay := func(context.Context) error { return nil }
+	if f.citus {
 		nodes := citusdb.URLs()
 		version, err := citusdb.Version(ctx, nodes[0])
 		if err != nil {
 			return nil, fmt.Errorf("connecting to the coordinator: %w", err)
 		}
-		return &server{&pgserver.Server{Source: fmt.Sprintf("%s, a coordinator and %d workers", version, len(nodes)-1)}, nodes}, nil
-	case f.databaseURL == "":
+		source := fmt.Sprintf("%s, a coordinator and %d workers", version, len(nodes)-1)
+		return &server{source: source, create: onCluster(nodes), stop: stay}, nil
+	}
+	if f.databaseURL == "" {
 		// With the server's own settings: what is shown must be what holds.
 		started, err := pgserver.Start(ctx, &pgserver.Options{Durable: true})
-		return &server{Server: started}, err
+		if err != nil {
+			return nil, err
+		}
+		return &server{source: started.Source, create: onServer(started.URL), stop: started.Stop}, nil
 	}
 	u, err := url.Parse(f.databaseURL)
 	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" { // the parser's error would show the password
 		return nil, exit.Usage("--database-url: the database URL must begin with postgres://")
 	}
-	version, err := lab.ServerVersion(ctx, f.databaseURL)
+	version, err := serverVersion(ctx, f.databaseURL)
 	if err != nil {
 		return nil, fmt.Errorf("connecting to %s: %w", u.Redacted(), err)
 	}
-	return &server{Server: &pgserver.Server{URL: f.databaseURL, Source: fmt.Sprintf("PostgreSQL %s at %s", version, u.Redacted())}}, nil
+	source := fmt.Sprintf("PostgreSQL %s at %s", version, u.Redacted())
+	return &server{source: source, create: onServer(f.databaseURL), stop: stay}, nil
+}
+
+func serverVersion(ctx context.Context, databaseURL string) (version string, err error) {
+	conn, err := pgx.Connect(ctx, databaseURL)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	err = conn.QueryRow(ctx, `SELECT split_part(current_setting('server_version'), ' ', 1)`).Scan(&version)
+	return version, err
+}
+
+func onServer(at string) func(context.Context) (*database, error) {
+	return func(ctx context.Context) (*database, error) {
+		made, err := scratchdb.Create(ctx, at, databasePrefix)
+		if err != nil {
+			return nil, err
+		}
+		return &database{name: made.Name, urls: []string{made.URL}, remove: made.Drop}, nil
+	}
+}
+
+func onCluster(nodes []string) func(context.Context) (*database, error) {
+	return func(ctx context.Context) (*database, error) {
+		made, err := citusdb.Create(ctx, nodes, databasePrefix)
+		if err != nil {
+			return nil, err
+		}
+		between, err := made.Between(ctx)
+		if err != nil {
+			return nil, errors.Join(err, made.Drop(context.WithoutCancel(ctx)))
+		}
+		return &database{name: made.Name, urls: made.URLs, between: between, schemas: true, remove: made.Drop}, nil
+	}
 }
 
 // database is the database of one arm.
@@ -76,22 +116,9 @@ type database struct {
 // createDatabase makes a database with the migrations, the application and the
 // data of rec. It is dropped by drop, or at once where something fails.
 func (s *server) createDatabase(ctx context.Context, rec *recording.Recording) (*database, error) {
-	db := &database{schemas: s.nodes != nil}
-	if db.schemas {
-		made, err := citusdb.Create(ctx, s.nodes, databasePrefix)
-		if err != nil {
-			return nil, err
-		}
-		db.name, db.urls, db.remove = made.Name, made.URLs, made.Drop
-		if db.between, err = made.Between(ctx); err != nil {
-			return nil, errors.Join(err, db.drop(ctx))
-		}
-	} else {
-		made, err := scratchdb.Create(ctx, s.URL, databasePrefix)
-		if err != nil {
-			return nil, err
-		}
-		db.name, db.urls, db.remove = made.Name, []string{made.URL}, made.Drop
+	db, err := s.create(ctx)
+	if err != nil {
+		return nil, err
 	}
 	if err := db.fill(ctx, rec); err != nil {
 		return nil, errors.Join(fmt.Errorf("filling database %s: %w", db.name, err), db.drop(ctx))
@@ -157,6 +184,18 @@ func (db *database) drop(ctx context.Context) error {
 	return db.remove(ctx)
 }
 
+// hasRecord reports whether a call of a domain has a record of its own.
+func (db *database) hasRecord(ctx context.Context, domain, scope, tool, key string) (found bool, err error) {
+	err = db.domains[domain].QueryRow(ctx, `
+		SELECT EXISTS (
+			SELECT FROM tool_dedup
+			WHERE scope = $1 AND tool = $2 AND key = $3)`, scope, tool, key).Scan(&found)
+	if err != nil {
+		return false, fmt.Errorf("looking for a record: %w", err)
+	}
+	return found, nil
+}
+
 // countRecords returns the number of records, of all domains.
 func (db *database) countRecords(ctx context.Context) (all int, err error) {
 	for _, pool := range db.domains {
@@ -176,11 +215,23 @@ func (db *database) countRecords(ctx context.Context) (all int, err error) {
 // transaction and waits for its client, the latest to do so where there are
 // several. It reports false where there is none on any node.
 func (db *database) terminate(ctx context.Context, applicationName string) (done bool, err error) {
-	const held = `application_name = $1 AND state LIKE 'idle in transaction%' ORDER BY state_change DESC`
 	for _, node := range db.nodes {
-		if done, err = lab.Terminate(ctx, node, held, applicationName); done || err != nil {
-			break
+		err := node.QueryRow(ctx, `
+			SELECT COALESCE(bool_or(pg_terminate_backend(pid)), false)
+			FROM (
+				SELECT pid
+				FROM pg_stat_activity
+				WHERE datname = current_database()
+				  AND application_name = $1
+				  AND state LIKE 'idle in transaction%'
+				ORDER BY state_change DESC
+				LIMIT 1) held`, applicationName).Scan(&done)
+		if err != nil {
+			return false, fmt.Errorf("terminating a backend: %w", err)
+		}
+		if done {
+			return true, nil
 		}
 	}
-	return done, err
+	return false, nil
 }

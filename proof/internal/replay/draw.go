@@ -5,18 +5,6 @@ import (
 	"math/rand/v2"
 )
 
-// choice is one of several, drawn as often as its weight says.
-type choice[T any] struct {
-	weight int
-	value  T
-}
-
-// variants are kinds of faults with the ways in which they strike, none where there is one alone.
-type variants []struct {
-	choice[faultKind]
-	hows []choice[how]
-}
-
 // The measures of a plan. Over the 269 recorded writes they come to some 3,400
 // deliveries and 750 applied faults.
 const (
@@ -37,108 +25,12 @@ const (
 	betweenNodesShare = 0.6
 )
 
-var (
-	losses = []choice[how]{{1, reset}, {1, closed}, {1, cut}}
-	// undone leave nothing behind, and done leaves the write done.
-	undone = variants{
-		{choice[faultKind]{4, cutBeforeCommit}, nil},
-		{choice[faultKind]{3, terminate}, []choice[how]{{1, effectBegins}, {1, effectEnds}}},
-		{choice[faultKind]{2, kill}, []choice[how]{{1, effectBegins}, {1, effectEnds}, {2, commitUnsent}}},
-	}
-	done = variants{
-		{choice[faultKind]{4, lostAnswer}, losses},
-		{choice[faultKind]{2, delayedCommit}, nil},
-		{choice[faultKind]{1, kill}, []choice[how]{{1, commitSent}, {1, committed}}},
-	}
-	later       = variants{{choice[faultKind]{1, lostReply}, losses}}
-	connections = variants{{choice[faultKind]{1, cutConnection}, []choice[how]{{1, requestSent}, {1, answerLost}, {1, answerBroken}}}}
-	nodes       = variants{{choice[faultKind]{1, betweenNodes}, []choice[how]{{2, commitUnsent}, {1, reset}, {1, closed}, {1, cut}}}}
-)
-
-// drawer draws the plan of one write. A refused write has no statement at the end of its effect to aim at.
-type drawer struct {
-	rng     *rand.Rand
-	refused bool
-	set     kindSet
+// choice is one of several, drawn as often as its weight says.
+type choice[T any] struct {
+	weight int
+	value  T
 }
 
-// draw returns the plan of the write that ref names.
-func draw(seed uint64, ref string, refused bool, set kindSet) writePlan {
-	hash := fnv.New64a()
-	_, _ = hash.Write([]byte(ref))
-	d := drawer{rng: rand.New(rand.NewPCG(seed, hash.Sum64())), refused: refused, set: set}
-
-	rounds := make([]round, 1+d.rng.IntN(maxRounds))
-	for i := range rounds {
-		rounds[i].workers = d.rng.Perm(workerCount)[:d.size()]
-		if i > 0 {
-			rounds[i].faults = append(d.faults(later, firstLostReply), d.faults(later, secondLostReply)...)
-			continue
-		}
-		many, _ := pick(d.rng, []choice[int]{{15, 0}, {45, 1}, {40, 2}})
-		for range many {
-			rounds[i].faults = append(rounds[i].faults, d.fault(undone)...)
-		}
-		if d.rng.Float64() < committedShare {
-			rounds[i].faults = append(rounds[i].faults, d.fault(done)...)
-		}
-	}
-	last := d.rng.IntN(workerCount)
-	for i := range rounds { // after all else, so that the rest of a plan does not depend on it
-		rounds[i].faults = append(rounds[i].faults, d.faults(connections, cutConnectionShare)...)
-	}
-	rounds[0].faults = append(rounds[0].faults, d.faults(nodes, betweenNodesShare)...)
-	return writePlan{rounds: rounds, last: last}
-}
-
-// size is how many deliveries a round has.
-func (d *drawer) size() int {
-	sizes := []choice[int]{{7, 1}}
-	if d.set[twins2] {
-		sizes = append(sizes, choice[int]{6, 2})
-	}
-	if d.set[twins8] {
-		sizes = append(sizes, choice[int]{7, 8})
-	}
-	size, _ := pick(d.rng, sizes)
-	return size
-}
-
-// faults draws one in a share of all cases. Where the one kind may not be used nothing is drawn at all.
-func (d *drawer) faults(one variants, share float64) []fault {
-	if !d.set[one[0].value] || d.rng.Float64() >= share {
-		return nil
-	}
-	return d.fault(one)
-}
-
-// fault draws one of those kinds that may be used, and how it strikes.
-func (d *drawer) fault(all variants) []fault {
-	var kinds []choice[faultKind]
-	hows := map[faultKind][]choice[how]{}
-	for _, v := range all {
-		if !d.set[v.value] {
-			continue
-		}
-		kinds = append(kinds, v.choice)
-		for _, h := range v.hows {
-			if h.value != effectEnds || !d.refused {
-				hows[v.value] = append(hows[v.value], h)
-			}
-		}
-	}
-	if len(kinds) == 0 {
-		return nil
-	}
-	kind := kinds[0].value
-	if len(all) > 1 {
-		kind, _ = pick(d.rng, kinds)
-	}
-	h, _ := pick(d.rng, hows[kind])
-	return []fault{{kind, h}}
-}
-
-// pick draws one, and reports false where there is none.
 func pick[T any](rng *rand.Rand, choices []choice[T]) (value T, ok bool) {
 	sum := 0
 	for _, c := range choices {
@@ -154,4 +46,138 @@ func pick[T any](rng *rand.Rand, choices []choice[T]) (value T, ok bool) {
 		}
 	}
 	panic("unreachable")
+}
+
+// draw returns the plan of the write that ref names. A refused write has no
+// statement at the end of its effect to aim at.
+func draw(seed uint64, ref string, refused bool, set kindSet) writePlan {
+	hash := fnv.New64a()
+	_, _ = hash.Write([]byte(ref))
+	d := drawer{rng: rand.New(rand.NewPCG(seed, hash.Sum64())), refused: refused, set: set}
+
+	rounds := make([]round, 1+d.rng.IntN(maxRounds))
+	for i := range rounds {
+		rounds[i].workers = d.rng.Perm(workerCount)[:d.size()]
+		if i == 0 {
+			rounds[i].faults = d.first()
+		} else {
+			rounds[i].faults = d.later()
+		}
+	}
+	last := d.rng.IntN(workerCount)
+	for i := range rounds { // after all else, so that the rest of a plan does not depend on it
+		rounds[i].faults = append(rounds[i].faults, d.connections()...)
+	}
+	rounds[0].faults = append(rounds[0].faults, d.nodes()...)
+	return writePlan{rounds: rounds, last: last}
+}
+
+type drawer struct {
+	rng     *rand.Rand
+	refused bool
+	set     kindSet
+}
+
+// weight is w for a kind that may be used.
+func (d *drawer) weight(w int, kind faultKind) int {
+	if !d.set[kind] {
+		return 0
+	}
+	return w
+}
+
+func (d *drawer) size() int {
+	size, _ := pick(d.rng, []choice[int]{
+		{7, 1}, {d.weight(6, twins2), 2}, {d.weight(7, twins8), 8},
+	})
+	return size
+}
+
+func (d *drawer) first() []fault {
+	var faults []fault
+	undone, _ := pick(d.rng, []choice[int]{{15, 0}, {45, 1}, {40, 2}})
+	for range undone {
+		kind, ok := pick(d.rng, []choice[faultKind]{
+			{d.weight(4, cutBeforeCommit), cutBeforeCommit},
+			{d.weight(3, terminate), terminate},
+			{d.weight(2, kill), kill},
+		})
+		if ok {
+			faults = append(faults, fault{kind, d.undone(kind)})
+		}
+	}
+	if d.rng.Float64() >= committedShare {
+		return faults
+	}
+	kind, ok := pick(d.rng, []choice[faultKind]{
+		{d.weight(4, lostAnswer), lostAnswer},
+		{d.weight(2, delayedCommit), delayedCommit},
+		{d.weight(1, kill), kill},
+	})
+	if ok {
+		faults = append(faults, fault{kind, d.done(kind)})
+	}
+	return faults
+}
+
+func (d *drawer) later() []fault {
+	var faults []fault
+	for _, share := range [...]float64{firstLostReply, secondLostReply} {
+		if d.set[lostReply] && d.rng.Float64() < share {
+			faults = append(faults, fault{lostReply, d.loss()})
+		}
+	}
+	return faults
+}
+
+func (d *drawer) connections() []fault {
+	if !d.set[cutConnection] || d.rng.Float64() >= cutConnectionShare {
+		return nil
+	}
+	h, _ := pick(d.rng, []choice[how]{{1, requestSent}, {1, answerLost}, {1, answerBroken}})
+	return []fault{{cutConnection, h}}
+}
+
+func (d *drawer) nodes() []fault {
+	if !d.set[betweenNodes] || d.rng.Float64() >= betweenNodesShare {
+		return nil
+	}
+	h, _ := pick(d.rng, []choice[how]{{2, commitUnsent}, {1, reset}, {1, closed}, {1, cut}})
+	return []fault{{betweenNodes, h}}
+}
+
+// undone is how a fault leaves nothing behind.
+func (d *drawer) undone(kind faultKind) how {
+	ends := 1
+	if d.refused {
+		ends = 0
+	}
+	hows := []choice[how]{{1, effectBegins}, {ends, effectEnds}}
+	switch kind {
+	case kill:
+		hows = append(hows, choice[how]{2, commitUnsent})
+	case terminate:
+	default:
+		return ""
+	}
+	h, _ := pick(d.rng, hows)
+	return h
+}
+
+// done is how a fault leaves the write done.
+func (d *drawer) done(kind faultKind) how {
+	switch kind {
+	case lostAnswer:
+		return d.loss()
+	case kill:
+		h, _ := pick(d.rng, []choice[how]{{1, commitSent}, {1, committed}})
+		return h
+	default:
+		return ""
+	}
+}
+
+func (d *drawer) loss() how {
+	h, _ := pick(d.rng, []choice[how]{{1, reset}, {1, closed}, {1, cut}})
+	return h
 }

@@ -42,7 +42,7 @@ func testReplayExternal(t *testing.T, kinds ...payment.Kind) {
 			require.Equal(t, []int{2, got.Writes}, []int{got.Checked.States, got.Checked.Records})
 			e := got.External
 			require.Equal(t, []int{3, 1}, []int{e.Calls, e.Refused})
-			require.Equal(t, []int{0, 0, 0, 0}, []int{e.Doubled, e.Lost, e.Wrong, e.Known}, o.stderr)
+			require.Equal(t, []int{0, 0, 0, 0, 0}, []int{e.Doubled, e.Lost, e.Wrong, e.Local, e.Known}, o.stderr)
 			require.Greater(t, e.Requests, e.Calls-e.Refused)
 			require.NotEmpty(t, e.Mishaps)
 			require.Equal(t, kind.AlwaysKnows(), e.Parked == 0)

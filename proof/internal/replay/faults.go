@@ -78,7 +78,7 @@ func (p *play) ambushAt(ctx context.Context, a *ambush, f *armedFault, at int) {
 		// backend has gone by itself, nothing is counted. Where it was another one of the worker's, the unit is
 		// held until the deliveries have been answered.
 		act = func() error {
-			done, err := p.db.terminate(ctx, place.name)
+			done, err := p.db.terminate(ctx, place.task.Name)
 			if err != nil || !done {
 				return err
 			}
@@ -95,7 +95,7 @@ func (p *play) ambushAt(ctx context.Context, a *ambush, f *armedFault, at int) {
 	case kill:
 		// What happens to the held unit then is what a network might do with it.
 		act = func() error {
-			if place.Kill() {
+			if place.kill() {
 				f.applied.Add(1)
 			}
 			if f.how == commitUnsent {

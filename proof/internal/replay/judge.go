@@ -19,6 +19,9 @@ func (s *session) check(ctx context.Context) error {
 	}
 	s.audit(effects)
 	for _, w := range s.writes {
+		if err := s.checkRepeat(ctx, w); err != nil {
+			return err
+		}
 		if s.task.Pays.Pays(w.call.Tool) {
 			if err := s.paying.check(ctx, s, w); err != nil {
 				return err
@@ -56,7 +59,9 @@ func (s *session) audit(effects map[string]int) {
 		}
 		stray -= count
 		r.Doubled += max(0, count-want)
-		r.Lost += max(0, want-count)
+		if count == 0 && (want == 1 || w.acknowledged) {
+			r.Lost++
+		}
 		if count != want {
 			s.say("%s: %s took effect %d times, recorded %d", w.ref, w.call.Tool, count, want)
 		}
@@ -65,6 +70,29 @@ func (s *session) audit(effects map[string]int) {
 	if stray != 0 {
 		s.say("%s: %d effects of calls that are no write", s.recorded.ID, stray)
 	}
+}
+
+// checkRepeat counts a write that repeats an earlier one on purpose, and whether it ran: with dedup
+// it has a record of its own.
+func (s *session) checkRepeat(ctx context.Context, w *written) error {
+	if !w.repeated {
+		return nil
+	}
+	s.result.RepeatedWrites++
+	ran := true
+	if s.mode == worker.Dedup {
+		key, err := keyOf(w.call)
+		if err != nil {
+			return err
+		}
+		if ran, err = s.db.hasRecord(ctx, w.call.Domain, scope(w.call), w.call.Tool, key); err != nil {
+			return err
+		}
+	}
+	if ran {
+		s.result.RepeatedWritesRan++
+	}
+	return nil
 }
 
 // checkComplete makes a failure of a reading that is empty: zeros that were read

@@ -18,12 +18,14 @@ func TestAudit(t *testing.T) {
 		count         int
 		doubled, lost int
 	}{
-		"Once":           {written{call: success}, 1, 0, 0},
-		"Twice":          {written{call: success}, 2, 1, 0},
-		"FiveTimes":      {written{call: success}, 5, 4, 0},
-		"Never":          {written{call: success}, 0, 0, 1},
-		"Refused":        {written{call: refusal}, 0, 0, 0},
-		"RefusedButDone": {written{call: refusal}, 1, 1, 0},
+		"Once":                   {written{call: success, acknowledged: true}, 1, 0, 0},
+		"Twice":                  {written{call: success}, 2, 1, 0},
+		"FiveTimes":              {written{call: success}, 5, 4, 0},
+		"Never":                  {written{call: success}, 0, 0, 1},
+		"NeverButAcknowledged":   {written{call: success, acknowledged: true}, 0, 0, 1},
+		"Refused":                {written{call: refusal}, 0, 0, 0},
+		"RefusedButDone":         {written{call: refusal}, 1, 1, 0},
+		"RefusedButAcknowledged": {written{call: refusal, acknowledged: true}, 0, 0, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -76,4 +78,26 @@ func TestCheckComplete(t *testing.T) {
 			require.Error(t, checkComplete(rec, &spoiled))
 		})
 	}
+}
+
+func TestRepeats(t *testing.T) {
+	t.Parallel()
+	p := &play{ids: map[string]bool{}, intents: map[string]bool{}}
+	call := func(session, id, args string) *recording.Call {
+		return &recording.Call{Session: session, ToolCallID: id, Tool: "book", Arguments: []byte(args)}
+	}
+	require.False(t, p.repeats(call("s", "1", `{"a":1,"b":2}`)))
+	require.True(t, p.repeats(call("s", "2", `{"b": 2, "a": 1.0}`)), "arguments are compared by value")
+	require.False(t, p.repeats(call("s", "1", `{"a":2}`)))
+	require.False(t, p.repeats(call("other", "1", `{"a":2}`)))
+	require.Equal(t, 2, p.result.ReusedIDs)
+}
+
+func TestRoundsBySize(t *testing.T) {
+	t.Parallel()
+	var r rounds
+	for _, size := range []int{1, 2, 8, 8} {
+		r.count(size)
+	}
+	require.Equal(t, rounds{Single: 1, Twins2: 1, Twins8: 2}, r)
 }

@@ -32,8 +32,12 @@ var mishapsBy = map[payment.Mishap]faultKind{
 	payment.KilledBefore: kill, payment.KilledAfter: kill, payment.Late: delayedCommit,
 }
 
-func (p *play) startPaying() error {
-	d, err := dedup.New(p.db.nodes[0], nil)
+func (p *play) startPaying(ctx context.Context) error {
+	pool := p.db.nodes[0]
+	if err := payment.CreateNotes(ctx, pool); err != nil {
+		return err
+	}
+	d, err := dedup.New(pool, nil)
 	if err != nil {
 		return err
 	}
@@ -51,8 +55,8 @@ func (p *play) startPaying() error {
 
 func (p *play) killNamed(worker string) {
 	for _, place := range p.places {
-		if place.name == worker {
-			place.Kill()
+		if place.task.Name == worker {
+			place.kill()
 		}
 	}
 }
@@ -68,7 +72,7 @@ func (p *paying) operation(ctx context.Context, w *written) (external.Operation,
 }
 
 // parkedPause is how long a delivery that was parked waits before it is sent again, for each
-// time that it was sent: it takes a moment until a verdict is carried out.
+// time that it was: it takes a moment until a verdict is carried out.
 const parkedPause = 10 * time.Millisecond
 
 // resolve resolves a parked write by the provider's book, and returns when it may be delivered again. All twins
@@ -140,8 +144,15 @@ func (p *paying) check(ctx context.Context, s *session, w *written) error {
 	if op.State != external.Done || op.Ref != recorded || op.Twice != "" {
 		e.Wrong++
 	}
-	if len(ids) != want || op.Ref != recorded || op.Twice != "" {
-		s.say("%s: %s: the provider's book has %q, its operation is %+v", w.ref, w.call.Tool, ids, op)
+	noted, err := payment.Noted(ctx, s.db.nodes[0], w.ref, w.call.IsError)
+	if err != nil {
+		return err
+	}
+	if !noted {
+		e.Local++
+	}
+	if len(ids) != want || !noted || op.Ref != recorded || op.Twice != "" {
+		s.say("%s: %s: the provider's book has %q, its operation is %+v, its own writes are once: %t", w.ref, w.call.Tool, ids, op, noted)
 	}
 	if w.parked > 0 && w.faults == 0 && p.provider.Met(w.ref) == 0 {
 		e.Known++

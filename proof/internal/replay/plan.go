@@ -30,18 +30,29 @@ type fault struct {
 	how  how
 }
 
-// faultKind is what --faults lists: a fault, or a way to deliver twice at once. The page says what each does.
+// faultKind is what --faults lists: a fault, or a way to deliver twice at once.
 type faultKind string
 
 const (
-	lostAnswer      faultKind = "lost-answer"
+	// lostAnswer lets the server execute the COMMIT and loses its answer.
+	lostAnswer faultKind = "lost-answer"
+	// cutBeforeCommit cuts the connection before the COMMIT reaches the server.
 	cutBeforeCommit faultKind = "cut-before-commit"
-	terminate       faultKind = "terminate"
-	kill            faultKind = "kill"
-	delayedCommit   faultKind = "delayed-commit"
-	lostReply       faultKind = "lost-reply"
-	cutConnection   faultKind = "cut-connection" // by way of the registry there is none to cut
-	betweenNodes    faultKind = "between-nodes"  // of a cluster
+	// terminate ends the backend while its transaction is inside the effect.
+	terminate faultKind = "terminate"
+	// kill ends the worker's process inside the effect or around the COMMIT.
+	kill faultKind = "kill"
+	// delayedCommit resets the client at once and delivers its COMMIT when a
+	// retry already runs.
+	delayedCommit faultKind = "delayed-commit"
+	// lostReply loses the answer to the first round trip of a later delivery.
+	lostReply faultKind = "lost-reply"
+	// cutConnection cuts the connection between client and worker once a delivery
+	// has been sent. By way of the registry there is none.
+	cutConnection faultKind = "cut-connection"
+	// betweenNodes cuts the connection from one node of a cluster to another before a COMMIT or in
+	// its answer. On a single server there is none.
+	betweenNodes faultKind = "between-nodes"
 
 	// twins2 and twins8 are rounds of 2 and of 8 deliveries at once. They are
 	// counted as rounds, not as faults.

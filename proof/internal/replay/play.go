@@ -2,6 +2,7 @@ package replay
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -24,6 +25,9 @@ type play struct {
 	places  []*place
 	paying  *paying // nil where all is in the database
 
+	// The writes so far: their tool_call_ids, and their sessions, tools and arguments.
+	ids, intents map[string]bool
+
 	mu     sync.Mutex // of what the deliveries of a round count in result and seen
 	result result
 	seen   byTool // what the workers have answered
@@ -33,8 +37,8 @@ type play struct {
 // replay could not be done or checked; what it found is in the result.
 func playArm(ctx context.Context, f *flags, mode worker.Mode, rec *recording.Recording, s *server, c *console) (_ *result, err error) {
 	p := &play{
-		flags: f, mode: mode, rec: rec, console: c, seen: byTool{},
-		result: result{Mode: string(mode), Through: string(f.task.Way), Seed: f.seed, Postgres: s.Source, Rounds: map[int]int{}, Faults: map[faultKind]int{}},
+		flags: f, mode: mode, rec: rec, console: c, ids: map[string]bool{}, intents: map[string]bool{}, seen: byTool{},
+		result: result{Mode: string(mode), Through: string(f.task.Way), Seed: f.seed, Postgres: s.source, Faults: map[faultKind]int{}},
 	}
 	for _, kind := range faultKinds {
 		p.result.Faults[kind] = 0
@@ -42,13 +46,18 @@ func playArm(ctx context.Context, f *flags, mode worker.Mode, rec *recording.Rec
 	if p.db, err = s.createDatabase(ctx, rec); err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, c.told(p.db.drop(ctx))) }()
+	defer func() {
+		if dropErr := p.db.drop(ctx); dropErr != nil {
+			c.printf("%v", dropErr) // of an interruption nothing else is said
+			err = errors.Join(err, dropErr)
+		}
+	}()
 	c.printf("%-10s database %s", string(mode)+":", p.db.name)
 
 	task := f.task
 	task.Mode, task.Schemas = mode, p.db.schemas
 	if task.Pays != payment.Off {
-		if err := p.startPaying(); err != nil {
+		if err := p.startPaying(ctx); err != nil {
 			return nil, err
 		}
 		defer p.paying.provider.Close()
@@ -79,9 +88,7 @@ func (p *play) sessions(ctx context.Context) (err error) {
 	}
 	r := &p.result
 	r.Seconds = time.Since(start).Seconds()
-	for _, place := range p.places {
-		r.Processes += place.Started()
-	}
+	r.Processes = p.processes()
 	if r.Checked.Records, err = p.db.countRecords(ctx); err != nil {
 		return err
 	}
@@ -119,6 +126,42 @@ func (p *play) session(ctx context.Context, recorded *recording.Session) error {
 			p.mode, r.Sessions, len(p.rec.Sessions), r.Writes, r.Deliveries, r.FaultsTotal)
 	}
 	return nil
+}
+
+// repeats notes a write and reports whether it repeats an earlier one of its session
+// with equal arguments. No recorded call is a re-delivery, so that is meant.
+func (p *play) repeats(call *recording.Call) (repeated bool) {
+	if p.ids[call.ToolCallID] {
+		p.result.ReusedIDs++
+	}
+	p.ids[call.ToolCallID] = true
+	intent := call.Session + "\x00" + call.Tool + "\x00" + canonical(call.Arguments)
+	repeated = p.intents[intent]
+	p.intents[intent] = true
+	return repeated
+}
+
+// canonical writes equal values as equal text.
+func canonical(arguments json.RawMessage) string {
+	var value any
+	if json.Unmarshal(arguments, &value) != nil {
+		return string(arguments)
+	}
+	text, err := json.Marshal(value)
+	if err != nil {
+		return string(arguments)
+	}
+	return string(text)
+}
+
+// processes returns how many processes were started.
+func (p *play) processes() (sum int) {
+	for _, place := range p.places {
+		place.mu.Lock()
+		sum += place.started
+		place.mu.Unlock()
+	}
+	return sum
 }
 
 func (p *play) closePlaces() {

@@ -54,6 +54,7 @@ func replayThrough(t *testing.T, way worker.Way) {
 	require.Equal(t, []int{6, 30, 20}, []int{got.Sessions, got.Calls, got.Writes})
 	require.Equal(t, []int{0, 0, 0, 0}, []int{got.Doubled, got.Wrong, got.Lost, got.StatesWrong}, o.stderr)
 	require.Equal(t, checked{Answers: got.Checked.Answers, Effects: 16, States: 6, Records: 20}, got.Checked)
+	require.Equal(t, []int{1, 1}, []int{got.RepeatedWrites, got.RepeatedWritesRan})
 	require.Greater(t, got.Deliveries, 100)
 	require.Greater(t, got.FaultsTotal, 20)
 	require.Len(t, got.Faults, len(faultKinds))
@@ -97,7 +98,7 @@ func TestReplayWithoutFaults(t *testing.T) {
 	var got result
 	require.NoError(t, json.Unmarshal([]byte(o.out), &got))
 	require.Zero(t, got.FaultsTotal)
-	require.Equal(t, got.Deliveries, got.Rounds[1]+got.Writes)
+	require.Equal(t, got.Deliveries, got.Rounds.Single+got.Rounds.Last)
 	require.Equal(t, got.Deliveries-got.Writes, got.Replayed)
 	require.Equal(t, 8, got.Processes)
 	requireDropped(t, db, o.stderr)

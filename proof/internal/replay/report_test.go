@@ -27,10 +27,10 @@ func compared() *result {
 	dedup := &result{
 		Mode: "dedup", Through: "http", Recording: "/home/someone/taubench", Postgres: "PostgreSQL 15.1 <here>", Seed: 42,
 		Sessions: 196, Calls: 1436, Writes: 269, Reads: 1114,
-		Deliveries: 3491, Rounds: map[int]int{1: 287, 2: 247, 8: 292}, Processes: 113,
+		Deliveries: 3491, Rounds: rounds{287, 247, 292, 269}, Processes: 113,
 		Faults: faults(38), FaultsTotal: 798,
-		Replayed: 3336,
-		Checked:  checked{4500, 222, 196, 269}, Seconds: 16.0615,
+		Replayed: 3336, ReusedIDs: 66, RepeatedWrites: 8, RepeatedWritesRan: 8,
+		Checked: checked{4500, 222, 196, 269}, Seconds: 16.0615,
 	}
 	naive := *dedup
 	naive.Mode, naive.Replayed, naive.CutShort = "naive", 0, 41
@@ -132,8 +132,9 @@ func TestExternalTable(t *testing.T) {
 	require.NoError(t, writeTable(&out, r))
 	golden(t, "external.txt", out.Bytes())
 
-	r.External.Doubled, r.External.Lost, r.External.Wrong, r.External.Known = 1, 2, 3, 4
-	require.Equal(t, "1 doubled payments, 2 lost payments, 3 records that are not in the book, 4 parked, and it could be known", r.failure())
+	r.External.Doubled, r.External.Lost, r.External.Wrong, r.External.Local, r.External.Known = 1, 2, 3, 4, 5
+	require.Equal(t, "1 doubled payments, 2 lost payments, 3 records that are not in the book, "+
+		"4 local writes that are not there once, 5 parked, and it could be known", r.failure())
 }
 
 func TestMetricsTable(t *testing.T) {

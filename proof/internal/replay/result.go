@@ -23,10 +23,10 @@ type result struct {
 	Reads    int `json:"reads"`
 
 	// Deliveries counts how often a write was sent to a worker, Rounds how many
-	// rounds had so many deliveries at once. Processes counts the worker processes that ran.
-	Deliveries int         `json:"deliveries"`
-	Rounds     map[int]int `json:"rounds"`
-	Processes  int         `json:"processes"`
+	// were sent at once. Processes counts the worker processes that ran.
+	Deliveries int    `json:"deliveries"`
+	Rounds     rounds `json:"rounds"`
+	Processes  int    `json:"processes"`
 
 	// Faults counts those that were really applied, by kind.
 	Faults      map[faultKind]int `json:"faults"`
@@ -34,6 +34,13 @@ type result struct {
 
 	// Replayed counts the answers of writes that came from a record.
 	Replayed int `json:"replayed"`
+	// ReusedIDs counts the writes whose tool_call_id an earlier write had.
+	ReusedIDs int `json:"reused_ids"`
+	// RepeatedWrites counts the writes that repeat an earlier one of their
+	// session with equal arguments, on purpose; RepeatedWritesRan those of them
+	// that ran and were not answered from the earlier one's record.
+	RepeatedWrites    int `json:"repeated_writes"`
+	RepeatedWritesRan int `json:"repeated_writes_ran"`
 
 	// CutShort counts the writes that were not delivered to the end of their
 	// plan, because what they answer grew without bounds.
@@ -60,6 +67,26 @@ type result struct {
 
 	// Naive is the other arm of a comparison.
 	Naive *result `json:"naive,omitempty"`
+}
+
+// rounds counts rounds by the number of deliveries at once.
+type rounds struct {
+	Single int `json:"single"`
+	Twins2 int `json:"twins2"`
+	Twins8 int `json:"twins8"`
+	// Last are the deliveries without faults after the rounds.
+	Last int `json:"last"`
+}
+
+func (r *rounds) count(deliveries int) {
+	switch deliveries {
+	case 1:
+		r.Single++
+	case 2:
+		r.Twins2++
+	default:
+		r.Twins8++
+	}
 }
 
 // checked counts what was compared.
@@ -93,11 +120,13 @@ type externalResult struct {
 	Parked   int `json:"parked"`
 	Happened int `json:"parked_happened"`
 	// All below have to be zero. Known counts parked calls whose outcome could be known; Doubled and
-	// Lost compare calls with the provider's book, and Wrong the records with it.
+	// Lost compare calls with the provider's book, Wrong the records with it, and Local counts calls
+	// whose own writes, with the record, are not there once.
 	Known   int `json:"parked_known"`
 	Doubled int `json:"doubled"`
 	Lost    int `json:"lost"`
 	Wrong   int `json:"wrong"`
+	Local   int `json:"local"`
 }
 
 type figure struct {
@@ -121,6 +150,7 @@ func (e *externalResult) outcome() []figure {
 		{"doubled payments", e.Doubled},
 		{"lost payments", e.Lost},
 		{"records that are not in the book", e.Wrong},
+		{"local writes that are not there once", e.Local},
 		{"parked, and it could be known", e.Known},
 	}
 }

@@ -31,14 +31,6 @@ func (c *console) Write(text []byte) (int, error) {
 
 func (c *console) printf(format string, args ...any) { _, _ = fmt.Fprintf(c, format+"\n", args...) }
 
-// told says what is wrong at the end: of an interruption nothing else is said.
-func (c *console) told(err error) error {
-	if err != nil {
-		c.printf("%v", err)
-	}
-	return err
-}
-
 // run carries the command out: results go to out, all else to errs.
 func run(ctx context.Context, f *flags, out, errs io.Writer) error {
 	if err := f.settle(); err != nil {
@@ -105,11 +97,13 @@ func playArms(ctx context.Context, f *flags, rec *recording.Recording, c *consol
 	defer func() {
 		stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWait)
 		defer cancel()
-		if stopErr := s.Stop(stopping); stopErr != nil {
-			err = errors.Join(err, c.told(fmt.Errorf("stopping the server: %w", stopErr)))
+		if stopErr := s.stop(stopping); stopErr != nil {
+			stopErr = fmt.Errorf("stopping the server: %w", stopErr)
+			c.printf("%v", stopErr) // of an interruption nothing else is said
+			err = errors.Join(err, stopErr)
 		}
 	}()
-	c.printf("postgres:  %s", s.Source)
+	c.printf("postgres:  %s", s.source)
 	c.printf("through:   %s", f.task.Way)
 	c.printf("seed:      %d", f.seed)
 

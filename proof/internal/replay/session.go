@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/tooldedup/dedup"
@@ -22,11 +23,6 @@ const tenant = "demo"
 // would be gigabytes after the last.
 const runawaySize = 16 << 10
 
-// maxDeliveries is how often the orchestrator sends one call. A plan has at most three faults for one delivery.
-const maxDeliveries = 25
-
-var errParked = errors.New("it is parked, however often it is resolved")
-
 // session is one session at work.
 type session struct {
 	*play
@@ -38,8 +34,12 @@ type session struct {
 type written struct {
 	call *recording.Call
 	ref  string
+	// repeated says that it repeats an earlier write on purpose.
+	repeated bool
 	// runaway says that its answers grow with every delivery.
 	runaway bool
+	// acknowledged says that a delivery was answered with success.
+	acknowledged bool
 	// faults counts those that were applied to its deliveries, and parked how often it was.
 	faults, parked int
 }
@@ -72,19 +72,20 @@ func (s *session) call(ctx context.Context, call *recording.Call) (err error) {
 
 // write delivers a write round by round, and then once more without faults.
 func (s *session) write(ctx context.Context, call *recording.Call) error {
-	w := &written{call: call, ref: ref(call)}
+	w := &written{call: call, ref: ref(call), repeated: s.repeats(call)}
 	s.writes = append(s.writes, w)
 	plan := draw(s.seed, w.ref, call.IsError, s.kinds)
 	for _, planned := range plan.rounds {
 		if err := s.round(ctx, w, planned); err != nil {
 			return err
 		}
-		s.result.Rounds[len(planned.workers)]++
+		s.result.Rounds.count(len(planned.workers))
 		if w.runaway {
 			s.result.CutShort++
 			return nil
 		}
 	}
+	s.result.Rounds.Last++
 	return s.round(ctx, w, round{workers: []int{plan.last}})
 }
 
@@ -109,9 +110,15 @@ func (s *session) round(ctx context.Context, w *written, planned round) error {
 		s.places[at].proxy.Reset() // else it keeps the text of every statement
 	}
 	for _, text := range texts {
+		w.acknowledged = w.acknowledged || text != "" && !isRefusal(text)
 		w.runaway = w.runaway || len(text) > len(w.call.Result)+runawaySize
 	}
 	return cmp.Or(append(errs, err)...) // twins that fail, fail alike
+}
+
+// isRefusal reports whether an answer says that nothing was done.
+func isRefusal(text string) bool {
+	return strings.HasPrefix(text, "Error: ") || text == recording.Null
 }
 
 // deliver sends a call until it is answered, as an orchestrator does, and
@@ -123,18 +130,20 @@ func (s *session) deliver(ctx context.Context, w *written, call *recording.Call,
 		Scope: scope(call), Domain: call.Domain, Tool: call.Tool,
 		Args: call.Arguments, Ref: ref(call),
 	}
-	var answer worker.Answer
-	var err error
-	for n := 1; n <= maxDeliveries; n++ {
-		answer, err = s.places[at].deliver(ctx, delivery)
+	var failed unanswered
+	parked := 0
+	for {
+		answer, err := s.places[at].deliver(ctx, delivery)
 		if w != nil {
 			s.count(call.Tool, answer, err)
 		}
 		switch {
 		case err == nil && answer.Parked:
-			err = errParked
-			if failed := s.paying.resolve(ctx, s, w, n); failed != nil {
-				return "", failed
+			if parked++; parked > maxDeliveries {
+				return "", fmt.Errorf("parked by %d deliveries, however often it is resolved", parked)
+			}
+			if err := s.paying.resolve(ctx, s, w, parked); err != nil {
+				return "", err
 			}
 		case err == nil:
 			s.compare(call, answer)
@@ -142,10 +151,12 @@ func (s *session) deliver(ctx context.Context, w *written, call *recording.Call,
 		case !errors.Is(err, errNoAnswer):
 			return "", err
 		default:
+			if err := failed.add(err); err != nil {
+				return "", err
+			}
 			s.say("%s call %d, %s: delivered again: %v", call.Session, call.Seq, call.Tool, err)
 		}
 	}
-	return "", fmt.Errorf("no answer after %d deliveries, at last: %w", maxDeliveries, err)
 }
 
 // count counts a delivery of a write, and what the worker says of it. A process that ended has said nothing.

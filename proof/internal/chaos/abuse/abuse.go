@@ -34,82 +34,87 @@ func Run(ctx context.Context, l *lab.Lab, p lab.Params, s *lab.Score) error {
 	if p.Short {
 		chosen = lab.Modes[:1]
 	}
-	c := &campaign{counts: map[string]int{}}
-	s.Details["ways"], s.Details["counts"] = len(ways), c.counts
+	counts := map[string]int{}
+	s.Details["ways"], s.Details["counts"] = len(ways), counts
 	for _, mode := range chosen {
-		c.mode = mode
-		a, err := l.Try(ctx, p, lab.ByDo, c.run)
+		a, err := run(ctx, l, mode, lab.Ways[0], counts)
 		s.Enter(a)
 		if err != nil {
 			return fmt.Errorf("%s: %w", mode, err)
 		}
 		p.Sayf("%s: %d ways, %d calls: %v", mode, len(ways), a.Calls, a.Tally)
 	}
-	c = &campaign{counts: map[string]int{}, mode: lab.Modes[0]}
-	a, err := l.Try(ctx, p, lab.Plain, c.run)
+	a, err := run(ctx, l, lab.Modes[0], lab.Plain, map[string]int{})
 	s.EnterControl(a)
 	return err
 }
 
-// campaign is all ways to break a transaction in one mode.
-type campaign struct {
-	*lab.Trial
-	mode   pgx.QueryExecMode
-	client *lab.Client // of one way, on a pool of one connection
-	counts map[string]int
-}
-
-// run tries all ways, in calls that are made by Do or without dedup.
-func (c *campaign) run(ctx context.Context, t *lab.Trial) (err error) {
-	c.Trial = t
-	if _, err := t.Pool.Exec(ctx, procedures); err != nil {
-		return err
+// run tries all ways to break a transaction in one mode, in calls that are made by Do or without dedup.
+func run(ctx context.Context, l *lab.Lab, mode pgx.QueryExecMode, by lab.Way, counts map[string]int) (a lab.Arm, err error) {
+	db, err := l.Create(ctx)
+	if err != nil {
+		return a, err
 	}
+	defer func() { _ = db.Drop(ctx) }()
+	if _, err := db.Pool.Exec(ctx, procedures); err != nil {
+		return a, err
+	}
+	ledger := lab.NewLedger()
 	for i, w := range ways {
-		c.client, err = t.Client(ctx, 1, c.mode, &dedup.Options{Retry: dedup.RetryPolicy{MaxAttempts: 3, BaseDelay: time.Millisecond}})
+		c, err := lab.OpenClient(ctx, db.URL, 1, mode, &dedup.Options{Retry: dedup.RetryPolicy{MaxAttempts: 3, BaseDelay: time.Millisecond}})
 		if err != nil {
-			return err
+			return a, err
 		}
-		t.Fault("abuse", 1)
-		err = c.try(ctx, w, fmt.Sprint(i))
-		c.client.Pool.Close()
+		t := &trial{Arm: &a, client: c, by: by, ledger: ledger, counts: counts}
+		a.Fault("abuse", 1)
+		err = t.try(ctx, w, fmt.Sprint(i))
+		c.Pool.Close()
 		if err != nil {
-			return fmt.Errorf("%s: %w", w.name, err)
+			return a, fmt.Errorf("%s: %w", w.name, err)
 		}
 		// A server that takes prepared transactions keeps one, with its locks, where nobody guards.
-		_, _ = t.Pool.Exec(ctx, `ROLLBACK PREPARED 'abuse'`)
+		_, _ = db.Pool.Exec(ctx, `ROLLBACK PREPARED 'abuse'`)
 	}
-	t.Tally, err = t.Ledger.Settle(ctx, t.Pool)
-	return err
+	a.Tally, err = ledger.Settle(ctx, db.Pool)
+	return a, err
+}
+
+// trial is that of one way, on a pool of one connection.
+type trial struct {
+	*lab.Arm
+	client *lab.Client
+	by     lab.Way
+	ledger *lab.Ledger
+	counts map[string]int
 }
 
 // try makes the calls of one way: with the abuse, and then without, on the connection that it has left
 // behind and by another client.
-func (c *campaign) try(ctx context.Context, w way, key string) error {
+func (t *trial) try(ctx context.Context, w way, key string) error {
 	for n := range calls {
 		abuse := &w
 		if n >= calls-behaving {
 			abuse = nil
 		}
-		err := c.call(ctx, callLimit, key, abuse)
+		err := t.call(ctx, callLimit, key, abuse)
 		switch {
 		case n > 0:
 		case err == nil:
-			c.counts["answered at once"]++
+			t.counts["answered at once"]++
 		default:
-			c.counts["refused at once"]++
+			t.counts["refused at once"]++
 		}
 	}
-	if !c.Way.Dedup() {
+	if t.by.Name == lab.Plain.Name {
 		return nil
 	}
 	// The next call is served, at the latest on a new connection: what a SET without LOCAL leaves
 	// behind stays on the old one, as it does without dedup.
-	err := c.call(ctx, lab.Patience, key+"-after", nil)
+	err := t.call(ctx, lab.Patience, key+"-after", nil)
 	if err != nil {
-		c.counts["spoiled connections"]++
-		c.client.Pool.Reset()
-		err = c.call(ctx, lab.Patience, key+"-after", nil)
+		t.counts["spoiled connections"]++
+		t.client.Pool.Reset()
+		err = t.call(ctx, lab.Patience, key+"-after", nil)
 	}
 	if err != nil {
 		return fmt.Errorf("the call after it: %w", err)
@@ -118,18 +123,18 @@ func (c *campaign) try(ctx context.Context, w way, key string) error {
 }
 
 // call makes one call on a goroutine of its own, which it may end.
-func (c *campaign) call(ctx context.Context, limit time.Duration, key string, abuse *way) (err error) {
+func (t *trial) call(ctx context.Context, limit time.Duration, key string, abuse *way) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	job := lab.NewJob(key)
 	if abuse != nil {
 		w := &world{call: job.Call, cancel: cancel}
-		if c.Way.Dedup() {
-			w.d = c.client.D
+		if t.by.Name != lab.Plain.Name {
+			w.d = t.client.D
 		}
 		job.Then = func(ctx context.Context, tx pgx.Tx) error { return abuse.do(ctx, tx, w) }
 	}
-	c.Calls++
+	t.Calls++
 	err = errExited
 	var caller sync.WaitGroup
 	caller.Go(func() {
@@ -139,8 +144,8 @@ func (c *campaign) call(ctx context.Context, limit time.Duration, key string, ab
 			}
 		}()
 		var answers []lab.Told
-		if answers, err = c.Way.Make(ctx, c.client, []lab.Job{job}); err == nil {
-			c.Ledger.Answered(key, answers[0].Run)
+		if answers, err = t.by.Make(ctx, t.client, []lab.Job{job}); err == nil {
+			t.ledger.Answered(key, answers[0].Run)
 		}
 	})
 	caller.Wait()

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/internal/citusdb"
@@ -26,7 +25,8 @@ const (
 	// blockKeys are the keys after which the books are settled.
 	blockKeys = 1_000
 	// maxTwins is the most deliveries of one key; one half has one.
-	maxTwins = 3
+	maxTwins   = 3
+	answerWait = 250 * time.Millisecond
 	// callWait bounds the first try, and a later one as many times as long: a node that restarts, or a
 	// two-phase commit that is half done, holds calls up.
 	callWait     = 20 * time.Second
@@ -139,7 +139,7 @@ func (a *arm) connect(ctx context.Context, c *cluster) error {
 		one := client{}
 		for _, schema := range c.schemas() {
 			one[schema], err = lab.NewClient(pool, &dedup.Options{
-				Schema: schema, Order: order, CommitTimeout: lab.AnswerWait, IdleTimeout: 5 * time.Second,
+				Schema: schema, Order: order, CommitTimeout: answerWait, IdleTimeout: 5 * time.Second,
 				Retry: dedup.RetryPolicy{BaseDelay: 2 * time.Millisecond, MaxDelay: 200 * time.Millisecond},
 			})
 			if err != nil {
@@ -161,33 +161,33 @@ type key struct {
 // deliverBlock delivers the calls of a block: a key at a time or several together, and twins at once
 // through other nodes.
 func (a *arm) deliverBlock(ctx context.Context, c *cluster, rng *rand.Rand, block int) {
-	var all errgroup.Group
-	all.SetLimit(workers)
-	for i := 0; i < blockKeys && ctx.Err() == nil; {
-		way := a.ways[rng.IntN(len(a.ways))]
-		many := 1
-		if way.Many {
-			many = 2 + rng.IntN(3)
-		}
-		var keys []key
-		at := rng.IntN(tenants)
-		for range many {
-			keys = append(keys, key{tenant: at, text: fmt.Sprintf("%d-%d", block, i)})
-			if i++; !a.bySchema && rng.IntN(2) == 0 { // several shards in one transaction
-				at = rng.IntN(tenants)
+	lab.Crowd(workers, func(yield func(func()) bool) {
+		for i := 0; i < blockKeys && ctx.Err() == nil; {
+			way := a.ways[rng.IntN(len(a.ways))]
+			many := 1
+			if way.Many {
+				many = 2 + rng.IntN(3)
+			}
+			var keys []key
+			at := rng.IntN(tenants)
+			for range many {
+				keys = append(keys, key{tenant: at, text: fmt.Sprintf("%d-%d", block, i)})
+				if i++; !a.bySchema && rng.IntN(2) == 0 { // several shards in one transaction
+					at = rng.IntN(tenants)
+				}
+			}
+			twins := 1
+			if rng.IntN(2) == 0 {
+				twins = 2 + rng.IntN(maxTwins-1)
+			}
+			first := rng.IntN(len(a.clients))
+			for t := range twins {
+				by := a.clients[(first+t)%len(a.clients)][c.schema(keys[0].tenant)]
+				yield(func() { a.deliver(ctx, c, way, by, keys) })
+				a.Calls += len(keys)
 			}
 		}
-		twins, first := lab.Twins(rng, maxTwins), rng.IntN(len(a.clients))
-		for t := range twins {
-			by := a.clients[(first+t)%len(a.clients)][c.schema(keys[0].tenant)]
-			all.Go(func() error {
-				a.deliver(ctx, c, way, by, keys)
-				return nil
-			})
-			a.Calls += len(keys)
-		}
-	}
-	_ = all.Wait() // the ledger has it
+	})
 }
 
 // deliver calls again until there is an answer, as an orchestrator does.
@@ -195,7 +195,7 @@ func (a *arm) deliver(ctx context.Context, c *cluster, way lab.Way, by *lab.Clie
 	err := lab.Insist(ctx, func(ctx context.Context, n int) error {
 		ctx, cancel := context.WithTimeout(ctx, time.Duration(n+1)*callWait)
 		defer cancel()
-		answers, err := way.Make(ctx, by, a.jobs(c, keys))
+		answers, err := way.Make(ctx, by.Try(n), a.jobs(c, keys))
 		a.mu.Lock()
 		a.answers[way.Name] += len(answers)
 		a.mu.Unlock()

@@ -83,7 +83,7 @@ func (c *cluster) disturb(ctx context.Context, around *sync.WaitGroup) (ended, r
 	ended, restarts = &atomic.Int64{}, &atomic.Int64{}
 	for _, node := range c.own {
 		c.repeat(ctx, around, func() time.Duration { return rand.N(2 * endEvery) }, func(int) error {
-			done, err := lab.TerminateAny(ctx, node)
+			done, err := lab.TerminateOne(ctx, node)
 			if done {
 				ended.Add(1)
 			}

@@ -171,7 +171,7 @@ func (d *draw) perform(ctx context.Context, n int, jobs []lab.Job) (answers []la
 			err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())
 		}
 	}()
-	by := *d.by
+	by := *d.by.Try(n)
 	if d.abort {
 		by.BeforeCommit = func([]lab.Told) error { return errEffect }
 	}

@@ -76,7 +76,7 @@ func (r *round) last(ctx context.Context) {
 			r.note(func() { r.err = cmp.Or(r.err, err) })
 		}
 		r.make(ctx, &draw{
-			way: lab.ByDo, by: &lab.Client{Pool: r.db.Pool, D: by}, keys: []string{r.key(n)},
+			way: lab.Ways[0], by: &lab.Client{Pool: r.db.Pool, D: by}, keys: []string{r.key(n)},
 			limit: lab.Patience, call: dedup.Call{Scope: "chaos", Tool: "effect"},
 		})
 	}

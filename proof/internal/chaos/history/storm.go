@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	conns = 12 // of a pool: pgx keeps the place of a broken one for a while
+	commitWait = 200 * time.Millisecond
+	conns      = 12 // of a pool: pgx keeps the place of a broken one for a while
 	// cuts are how many of a thousand units that carry no COMMIT meet a cut.
 	cuts = 10
 )
@@ -37,56 +38,53 @@ type storm struct {
 
 	made, tries atomic.Int64 // calls that were drawn, and what the callers made of them
 	swept       atomic.Int64
-	terminated  atomic.Int64 // backends
-	cache       sync.Map     // of the bug answersFromCache
+	cache       sync.Map // of the bug answersFromCache
 }
 
 // raise raises a storm. With a bug it ends with the first sign of it.
 func (sc scene) raise(ctx context.Context, l *lab.Lab, p lab.Params, b *bug) (a lab.Arm, v verdict, err error) {
 	v.outcomes = map[string]int{}
-	a, err = l.Try(ctx, p, lab.ByDo, func(ctx context.Context, t *lab.Trial) error { return sc.storm(ctx, t, b, &v) })
-	return a, v, err
-}
-
-func (sc scene) storm(ctx context.Context, t *lab.Trial, b *bug, v *verdict) error {
-	p := t.Params
-	if err := t.Break(p.Seed, nil); err != nil {
-		return err
+	db, err := l.CreateBehind(ctx, p.Seed, nil)
+	if err != nil {
+		return a, v, err
 	}
-	if _, err := t.Pool.Exec(ctx, schema); err != nil {
-		return err
+	defer func() { _ = db.Drop(ctx) }()
+	if _, err := db.Pool.Exec(ctx, schema); err != nil {
+		return a, v, err
 	}
-	lab.ArmAnywhere(t.Proxy, p.Seed, cuts)
-	s := &storm{scene: sc, db: t.Database, seed: p.Seed, ways: slices.Clone(lab.Ways)}
+	lab.ArmAnywhere(db.Proxy, p.Seed, cuts)
+	s := &storm{scene: sc, db: db, seed: p.Seed, ways: slices.Clone(lab.Ways)}
 	if p.Short || b != nil {
 		s.roundCalls = shortRound
 	}
 	if b != nil {
 		b.plant(s)
 	}
-	if err := s.join(ctx); err != nil {
-		return err
+	closeAll, err := s.join(ctx)
+	defer closeAll()
+	if err != nil {
+		return a, v, err
 	}
 	ending, end := context.WithCancel(ctx)
 	var around sync.WaitGroup
 	defer around.Wait()
 	defer end()
-	around.Go(func() { s.terminate(ending) })
+	terminated := lab.Terminate(ending, &around, db, s.endings, p.Seed)
 	if !s.lasting {
 		around.Go(func() { s.sweep(ending) })
 	}
-	for started, n := time.Now(), 0; !s.over(p, b, *v, started); n++ {
-		if err := s.rage(ctx, n, v); err != nil {
-			return err
+	for started, n := time.Now(), 0; !s.over(p, b, v, started); n++ {
+		if err := s.rage(ctx, n, &v); err != nil {
+			return a, v, err
 		}
-		t.Calls, t.Tally = int(s.made.Load()), v.Tally
-		t.Fault("ended backend", int(s.terminated.Swap(0)))
-		t.TakeFaults(&t.Arm)
+		a.Calls, a.Tally = int(s.made.Load()), v.Tally
+		a.Fault("ended backend", int(terminated.Swap(0)))
+		db.TakeFaults(&a)
 		if b == nil {
-			p.Sayf("%d calls, %d faults, %d replays, %d resets, %d swept: %v", t.Calls, t.AllFaults(), v.replays, v.resets, s.swept.Load(), v.Tally)
+			p.Sayf("%d calls, %d faults, %d replays, %d resets, %d swept: %v", a.Calls, a.AllFaults(), v.replays, v.resets, s.swept.Load(), v.Tally)
 		}
 	}
-	return nil
+	return a, v, nil
 }
 
 // over reports whether there is no further round. A storm without a bug goes on until records were
@@ -107,42 +105,33 @@ func (s *storm) over(p lab.Params, b *bug, v verdict, started time.Time) bool {
 }
 
 // join makes the clients, behind a proxy that breaks connections at COMMIT above all.
-func (s *storm) join(ctx context.Context) error {
+func (s *storm) join(ctx context.Context) (closeAll func(), err error) {
+	closeAll = func() {
+		for _, c := range s.clients {
+			c.Pool.Close() // of several
+		}
+	}
 	for _, order := range orders {
 		freer, err := dedup.New(s.db.Pool, &dedup.Options{Order: order})
 		if err != nil {
-			return err
+			return closeAll, err
 		}
 		s.freers = append(s.freers, freer)
 		for _, mode := range modes {
-			of := func(level pgx.TxIsoLevel) *dedup.Options {
-				return &dedup.Options{Order: order, Isolation: level, CommitTimeout: lab.AnswerWait, Retry: lab.Retry(30 * time.Millisecond)}
-			}
-			first, err := s.db.Client(ctx, conns, mode, of(levels[0]))
+			pool, err := lab.OpenPool(ctx, s.db.Proxy.URL(), conns, mode)
 			if err != nil {
-				return err
+				return closeAll, err
 			}
-			s.clients = append(s.clients, first)
-			for _, level := range levels[1:] {
-				c, err := lab.NewClient(first.Pool, of(level))
+			for _, level := range levels {
+				c, err := lab.NewClient(pool, &dedup.Options{Order: order, Isolation: level, CommitTimeout: commitWait, Retry: lab.Retry(30 * time.Millisecond)})
 				if err != nil {
-					return err
+					return closeAll, err
 				}
 				s.clients = append(s.clients, c)
 			}
 		}
 	}
-	return nil
-}
-
-// terminate ends a connection of a client now and then.
-func (s *storm) terminate(ctx context.Context) {
-	rng := rand.New(rand.NewPCG(s.seed, 4))
-	for lab.Pause(ctx, time.Duration(rng.Int64N(int64(s.endings)))) {
-		if ended, err := lab.TerminateAny(ctx, s.db.Pool); err == nil && ended {
-			s.terminated.Add(1)
-		}
-	}
+	return closeAll, nil
 }
 
 // sweep sweeps in turn from all clients. It may fail as calls do.

@@ -39,21 +39,16 @@ func Failovers(ctx context.Context, l *lab.Lab, p lab.Params, s *lab.Score) erro
 	db.Pool.Close() // its server dies
 	f := &failover{name: db.Name, primary: l.Server, own: l.Server, rng: rand.New(rand.NewPCG(p.Seed, 5))}
 	defer f.retire(context.WithoutCancel(ctx))
-	run := func(mode replication, way lab.Way) (lab.Arm, error) {
+	run := func(mode replication, times int, withDedup bool) (lab.Arm, error) {
 		f.mode = mode
-		t := &lab.Trial{Ledger: lab.NewLedger(), Params: p, Way: way}
-		if !way.Dedup() {
-			t.Params.Calls = max(p.Calls/controlShare, 1)
-		}
-		err := arm(ctx, t, f, string(mode)+" failover", 1, twins)
-		return t.Arm, err
+		return arm(ctx, p, f, string(mode)+" failover", times, 1, twins, withDedup)
 	}
-	a, err := run(synchronous, lab.ByDo)
+	a, err := run(synchronous, p.Calls, true)
 	s.Enter(a)
 	if err != nil {
 		return err
 	}
-	a, err = run(asynchronous, lab.ByDo)
+	a, err = run(asynchronous, p.Calls, true)
 	// An acknowledged effect that was lost runs again when it is called again, and so may have two
 	// answers of which the second is true.
 	s.Details["asynchronous_lost_acknowledgements"] = a.Lost
@@ -63,14 +58,13 @@ func Failovers(ctx context.Context, l *lab.Lab, p lab.Params, s *lab.Score) erro
 	if err != nil {
 		return err
 	}
-	a, err = run(synchronous, lab.Plain)
+	a, err = run(synchronous, max(p.Calls/controlShare, 1), false)
 	s.EnterControl(a)
 	return err
 }
 
 // failover is a database whose primary dies, and is replaced by its standby.
 type failover struct {
-	dialer
 	name             string
 	mode             replication
 	primary, standby *pgserver.Server
@@ -104,6 +98,10 @@ func (f *failover) url(first, second string) string {
 	q.Set("target_session_attrs", "read-write")
 	u.RawQuery = q.Encode()
 	return u.String()
+}
+
+func (f *failover) places(ctx context.Context, url string, withDedup bool) ([]place, func(), error) {
+	return dial(ctx, url, atOnce, 0, caller(withDedup))
 }
 
 // die kills the primary in the middle of the load and promotes the standby. An asynchronous one is

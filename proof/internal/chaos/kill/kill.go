@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	mathrand "math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,58 +31,51 @@ const (
 type victim interface {
 	// ready makes it ready for a load, and returns the URL of the database before and after.
 	ready(ctx context.Context) (url string, err error)
-	// places are where callers call. With an error there are those that are to be closed.
-	places(ctx context.Context, url string, way lab.Way) ([]place, error)
+	// places are where callers call. The caller calls done when all is answered.
+	places(ctx context.Context, url string, withDedup bool) (at []place, done func(), err error)
 	// die kills it, and returns when it serves again. Only what disturbed a call is a kill.
 	die(ctx context.Context) error
 }
 
-// place is where callers call, until it is closed.
+// place is where callers call.
 type place struct {
 	client *lab.Client
 	call   lab.Caller
-	close  func()
 }
 
-// arm kills as often as the trial's Params.Calls says, perLoad times under one load. It is told what a kill is, and
-// how many callers call one key.
-func arm(ctx context.Context, t *lab.Trial, v victim, kill string, perLoad, perKey int) error {
-	for killed := 0; killed < t.Params.Calls; {
-		n := min(perLoad, t.Params.Calls-killed)
-		if err := load(ctx, t, v, n, perKey); err != nil {
-			return fmt.Errorf("%s, after %d of them: %w", kill, killed, err)
+// arm kills so many times, and settles the books after perLoad of them. It is told what a kill is.
+func arm(ctx context.Context, p lab.Params, v victim, kill string, kills, perLoad, perKey int, withDedup bool) (a lab.Arm, err error) {
+	ledger := lab.NewLedger()
+	for killed := 0; killed < kills; {
+		url, err := v.ready(ctx)
+		if err != nil {
+			return a, err
 		}
-		killed += n
-		t.Fault(kill, n)
-		t.Params.Sayf("%s: %d of %d, %d calls: %v", kill, killed, t.Params.Calls, t.Calls, t.Tally)
-	}
-	return nil
-}
-
-// load kills so many times while callers call, and then settles the books.
-func load(ctx context.Context, t *lab.Trial, v victim, kills, perKey int) error {
-	url, err := v.ready(ctx)
-	if err != nil {
-		return err
-	}
-	places, err := v.places(ctx, url, t.Way)
-	if err == nil {
-		var calls int
-		calls, err = underLoad(ctx, places, perKey, t.Ledger, func(ctx context.Context) (err error) {
-			for n := 0; n < kills && err == nil; n++ {
-				err = v.die(ctx)
+		places, done, err := v.places(ctx, url, withDedup)
+		if err != nil {
+			return a, err
+		}
+		calls, err := underLoad(ctx, places, perKey, ledger, func(ctx context.Context) error {
+			for range min(perLoad, kills-killed) {
+				if err := v.die(ctx); err != nil {
+					return fmt.Errorf("%s %d: %w", kill, killed+1, err)
+				}
+				killed++
+				a.Fault(kill, 1)
 			}
-			return err
+			return nil
 		})
-		t.Calls += calls
+		done()
+		a.Calls += calls
+		if err == nil {
+			a.Tally, err = settle(ctx, url, ledger)
+		}
+		if err != nil {
+			return a, err
+		}
+		p.Sayf("%s: %d of %d, %d calls: %v", kill, killed, kills, a.Calls, a.Tally)
 	}
-	for _, p := range places {
-		p.close()
-	}
-	if err == nil {
-		t.Tally, err = settle(ctx, url, t.Ledger)
-	}
-	return err
+	return a, nil
 }
 
 // underLoad does something while callers call one key after the other, perKey of them each at about the
@@ -138,32 +130,31 @@ func settle(ctx context.Context, url string, ledger *lab.Ledger) (lab.Tally, err
 	return ledger.Settle(ctx, pool)
 }
 
-// dialer is the places of callers that call a database themselves.
-type dialer struct{}
-
-func (dialer) places(ctx context.Context, url string, way lab.Way) ([]place, error) {
-	return dial(ctx, url, atOnce, 0, way.Call)
-}
-
-// dial opens clients of a database, with so many connections each and a limit of a COMMIT's answer or 0, which call
-// in one way after the other.
-func dial(ctx context.Context, url string, conns int32, limit time.Duration, calls ...lab.Caller) (places []place, err error) {
+// dial opens clients of a database, with so many connections each and a limit or 0, which call in one way after the other.
+func dial(ctx context.Context, url string, conns int32, limit time.Duration, calls ...lab.Caller) (places []place, closePools func(), err error) {
+	closePools = func() {
+		for _, p := range places {
+			p.client.Pool.Close()
+		}
+	}
 	for i := range clients {
 		c, err := openClient(ctx, url, conns, limit)
 		if err != nil {
-			return places, err
+			closePools()
+			return nil, nil, err
 		}
-		places = append(places, place{c, calls[i%len(calls)], c.Pool.Close})
+		places = append(places, place{c, calls[i%len(calls)]})
 	}
-	return places, nil
+	return places, closePools, nil
 }
 
 func openClient(ctx context.Context, url string, conns int32, limit time.Duration) (*lab.Client, error) {
 	return lab.OpenClient(ctx, url, conns, pgx.QueryExecModeCacheStatement, &dedup.Options{CommitTimeout: limit, Retry: lab.Retry(100 * time.Millisecond)})
 }
 
-// wait waits for some time between two bounds.
-func wait(ctx context.Context, rng *mathrand.Rand, shortest, longest time.Duration) error {
-	lab.Pause(ctx, shortest+time.Duration(rng.Int64N(int64(longest-shortest))))
-	return ctx.Err()
+func caller(withDedup bool) lab.Caller {
+	if withDedup {
+		return lab.Do
+	}
+	return lab.Naively
 }

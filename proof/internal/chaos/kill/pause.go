@@ -8,25 +8,31 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tooldedup/dedup/proof/internal/lab"
 )
 
-// serverPauses are the pauses after which the books are settled.
-const serverPauses = 20
+// A call is given up after so long at first: see [lab.Client.Try]. The books are settled after so many pauses.
+const giveUpAfter, serverPauses = 250 * time.Millisecond, 20
 
 // Pauses pauses the server Params.Calls times under load. Callers give up and call again while their transactions are
 // open, which may commit when the server goes on. The control has no twins: it goes wrong by the pauses alone.
 func Pauses(ctx context.Context, l *lab.Lab, p lab.Params, s *lab.Score) error {
-	return s.Arms(ctx, l, p, controlShare, 3, func(ctx context.Context, t *lab.Trial) error {
-		perKey := twins
-		if !t.Way.Dedup() {
-			perKey = 1
+	return s.Arms(func(withDedup bool) (a lab.Arm, err error) {
+		times, perKey := p.Calls, twins
+		if !withDedup {
+			times, perKey = max(p.Calls/controlShare, 3), 1
 		}
-		v := &paused{url: t.URL, postmaster: l.Server.PID(), rng: rand.New(rand.NewPCG(p.Seed, 6)), held: make(chan *held), gaveUp: make(chan struct{})}
-		return arm(ctx, t, v, "SIGSTOP of the server", serverPauses, perKey)
+		db, err := l.Create(ctx)
+		if err != nil {
+			return a, err
+		}
+		defer func() { _ = db.Drop(ctx) }()
+		v := &paused{url: db.URL, postmaster: l.Server.PID(), rng: rand.New(rand.NewPCG(p.Seed, 6)), held: make(chan *held), gaveUp: make(chan struct{})}
+		return arm(ctx, p, v, "SIGSTOP of the server", times, serverPauses, perKey, withDedup)
 	})
 }
 
@@ -49,18 +55,18 @@ type held struct {
 func (v *paused) ready(context.Context) (url string, err error) { return v.url, nil }
 
 // places have connections for callers that call again: one that was given up is kept until the server goes on.
-func (v *paused) places(ctx context.Context, url string, way lab.Way) ([]place, error) {
-	calls := []lab.Caller{v.caller(way)}
-	if way.Dedup() {
+func (v *paused) places(ctx context.Context, url string, withDedup bool) ([]place, func(), error) {
+	calls := []lab.Caller{v.caller(lab.Plain)}
+	if withDedup {
 		calls = []lab.Caller{v.caller(lab.Ways[0]), v.caller(lab.Ways[1]), v.caller(lab.Ways[2])} // Do, DoTx, DoStatement
 	}
-	return dial(ctx, url, 4*atOnce, lab.AnswerWait, calls...)
+	return dial(ctx, url, 4*atOnce, giveUpAfter, calls...)
 }
 
-// caller gives a call up after [lab.AnswerWait]. It is held in its effect if that is wanted.
+// caller gives a call up after the client's limit. It is held in its effect if that is wanted.
 func (v *paused) caller(way lab.Way) lab.Caller {
 	return func(ctx context.Context, c *lab.Client, key string) (int64, error) {
-		limited, cancel := context.WithTimeout(ctx, lab.AnswerWait)
+		limited, cancel := context.WithTimeout(ctx, c.Limit)
 		defer cancel()
 		h := &held{paused: make(chan struct{}), ended: make(chan error, 1)}
 		job := lab.NewJob(key)

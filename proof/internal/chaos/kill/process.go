@@ -11,8 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/tooldedup/dedup/internal/process"
 	"github.com/tooldedup/dedup/proof/internal/lab"
 )
@@ -24,69 +22,85 @@ const (
 	longestLife = 40 * time.Millisecond
 	// processKills are the kills after which the books are settled.
 	processKills = 100
-
-	workerName = "chaos-worker"
 )
+
+// WorkerCommand is the name of the hidden command that is a worker process.
+const WorkerCommand = "chaos-worker"
 
 // Processes kills Params.Calls processes in the middle of their calls.
 func Processes(ctx context.Context, l *lab.Lab, p lab.Params, s *lab.Score) error {
-	return s.Arms(ctx, l, p, controlShare, 40, func(ctx context.Context, t *lab.Trial) error {
-		f := &fleet{url: t.URL, rng: rand.New(rand.NewPCG(p.Seed, 2))}
-		err := arm(ctx, t, f, "SIGKILL", processKills, twins)
-		if t.Way.Dedup() {
+	return s.Arms(func(withDedup bool) (a lab.Arm, err error) {
+		kills := p.Calls
+		if !withDedup {
+			kills = max(p.Calls/controlShare, 40)
+		}
+		db, err := l.Create(ctx)
+		if err != nil {
+			return a, err
+		}
+		defer func() { _ = db.Drop(ctx) }()
+		f := &fleet{task: task{URL: db.URL, Dedup: withDedup}, rng: rand.New(rand.NewPCG(p.Seed, 2))}
+		a, err = arm(ctx, p, f, "SIGKILL", kills, processKills, twins, withDedup)
+		if withDedup {
 			s.Details["idle_kills"] = f.idle
 		}
-		return err
+		return a, err
 	})
 }
 
 // task is that of a worker.
 type task struct {
-	URL   string
-	Dedup bool
+	URL   string `json:"url"`
+	Dedup bool   `json:"dedup"`
 }
 
-// WorkerCommand returns the hidden command that calls the effect of each key that it is asked for.
-func WorkerCommand() *cobra.Command {
-	return lab.WorkerCommand(workerName, func(ctx context.Context, t task) (http.Handler, func() error, error) {
+// Work calls the effect of each key that it is asked for over HTTP. It is what a worker process does
+// until it is killed.
+func Work(ctx context.Context, in io.Reader, out io.Writer) error {
+	return lab.Serve(ctx, in, out, func(ctx context.Context, t task) (http.Handler, func(), error) {
 		c, err := openClient(ctx, t.URL, atOnce, 0)
 		if err != nil {
 			return nil, nil, err
 		}
-		way := lab.ByDo
-		if !t.Dedup {
-			way = lab.Plain
-		}
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			run, err := way.Call(r.Context(), c, r.URL.Query().Get("key"))
+			run, err := caller(t.Dedup)(r.Context(), c, r.URL.Query().Get("key"))
 			if err != nil {
 				http.Error(w, err.Error(), http.StatusInternalServerError)
 				return
 			}
 			_, _ = io.WriteString(w, strconv.FormatInt(run, 10)) // who does not get it asks again
-		}), c.Close, nil
+		}), c.Pool.Close, nil
 	})
 }
 
 // fleet is the worker processes.
 type fleet struct {
-	url     string
+	task    task
 	rng     *rand.Rand
 	workers []*worker
 	next    int
 	idle    int // kills that met no call
 }
 
-func (f *fleet) ready(context.Context) (url string, err error) { return f.url, nil }
+func (f *fleet) ready(context.Context) (url string, err error) { return f.task.URL, nil }
 
-func (f *fleet) places(_ context.Context, _ string, way lab.Way) (at []place, err error) {
+func (f *fleet) places(context.Context, string, bool) (at []place, done func(), err error) {
+	done = func() {
+		for _, w := range f.workers {
+			w.life.Load().Kill()
+			w.web.CloseIdleConnections()
+		}
+	}
 	f.workers = nil
 	for range processes {
-		w := &worker{web: &http.Client{Transport: &http.Transport{}}, answered: make(chan struct{}, 1)}
-		w.Command, w.Task = process.Command{Args: []string{workerName}}, task{f.url, way.Dedup()}
-		f.workers, at = append(f.workers, w), append(at, place{&lab.Client{}, w.call, w.end})
+		w := &worker{web: &http.Client{Transport: &http.Transport{}}}
+		if err := w.start(f.task); err != nil {
+			done()
+			return nil, nil, err
+		}
+		f.workers, at = append(f.workers, w), append(at, place{&lab.Client{}, w.call})
 	}
-	return at, nil
+	return at, done, nil
 }
 
 // die kills one process after the other until one was in the middle of a call.
@@ -94,75 +108,87 @@ func (f *fleet) die(ctx context.Context) error {
 	for {
 		w := f.workers[f.next%processes]
 		f.next++
-		present, err := w.Present()
-		if err != nil {
-			return err
-		}
+		l := w.life.Load()
 		select {
-		case <-w.answered:
-		case <-present.Done():
+		case <-l.answered:
+		case <-l.Done():
 			return errors.New("a worker ended by itself")
 		case <-ctx.Done():
 		}
 		if err := wait(ctx, f.rng, 0, longestLife); err != nil {
 			return err
 		}
-		w.Kill()
-		if w.wasCut() {
-			return nil
+		l.Kill()
+		l.calls.Lock() // each of them is cut
+		cut := l.cut.Load()
+		l.calls.Unlock()
+		if err := w.start(f.task); err != nil || cut {
+			return err
 		}
 		f.idle++
 	}
 }
 
-// worker is a process that is called.
+// worker is one process after the other.
 type worker struct {
-	lab.Worker
-	web      *http.Client
-	answered chan struct{} // has a value when the present process has answered
+	web  *http.Client
+	life atomic.Pointer[life] // the present one
+}
+
+// life is that of one process.
+type life struct {
+	*lab.Server
+	answered chan struct{} // has a value when it has answered
 	calls    sync.RWMutex  // is held for reading by each call that is on its way
 	cut      atomic.Bool   // a call got no answer
 }
 
-// wasCut reports whether a call of the process that was killed got no answer.
-func (w *worker) wasCut() bool {
-	w.calls.Lock()
-	defer w.calls.Unlock()
-	select {
-	case <-w.answered:
-	default:
+func (w *worker) start(t task) error {
+	server, err := lab.StartServer(process.Command{Args: []string{WorkerCommand}}, t)
+	if err == nil {
+		w.life.Store(&life{Server: server, answered: make(chan struct{}, 1)})
 	}
-	return w.cut.Swap(false)
+	return err
 }
 
 // call is a [lab.Caller]: it asks the present process.
 func (w *worker) call(ctx context.Context, _ *lab.Client, key string) (int64, error) {
-	w.calls.RLock()
-	defer w.calls.RUnlock()
-	present, err := w.Present()
-	if err != nil {
-		return 0, lab.Hopeless{Err: err}
+	l := w.life.Load()
+	l.calls.RLock()
+	defer l.calls.RUnlock()
+	if l.Ended() {
+		return 0, errors.New("the process was killed")
 	}
-	addr, err := present.Addr(ctx)
+	addr, err := l.Addr(ctx)
 	if err != nil {
 		return 0, err
 	}
-	response, answer, err := lab.Fetch(ctx, w.web, http.MethodPost, "http://"+addr+"/?key="+key, nil, nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+addr+"/?key="+key, nil)
+	if err != nil {
+		return 0, err
+	}
+	status, answer, err := w.ask(r)
 	switch {
 	case err != nil:
-		w.cut.Store(true)
+		l.cut.Store(true)
 		return 0, err
-	case response.StatusCode != http.StatusOK:
-		return 0, errors.New(string(answer))
+	case status != http.StatusOK:
+		return 0, errors.New(answer)
 	}
 	select {
-	case w.answered <- struct{}{}:
+	case l.answered <- struct{}{}:
 	default:
 	}
-	return strconv.ParseInt(string(answer), 10, 64)
+	return strconv.ParseInt(answer, 10, 64)
 }
 
-func (w *worker) end() {
-	_ = w.Close(0) // it is killed
-	w.web.CloseIdleConnections()
+// ask returns the answer to a request when there is all of it.
+func (w *worker) ask(r *http.Request) (status int, answer string, err error) {
+	res, err := w.web.Do(r)
+	if err != nil {
+		return 0, "", err
+	}
+	defer func() { _ = res.Body.Close() }()
+	text, err := io.ReadAll(res.Body)
+	return res.StatusCode, string(text), err
 }

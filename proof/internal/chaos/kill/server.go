@@ -20,22 +20,34 @@ const (
 // Servers kills the server Params.Calls times under load, each time with SIGKILL, and lets it recover.
 // What was answered before must be there after.
 func Servers(ctx context.Context, l *lab.Lab, p lab.Params, s *lab.Score) error {
-	return s.Arms(ctx, l, p, controlShare, 5, func(ctx context.Context, t *lab.Trial) error {
-		defer t.Pool.Reset() // its connections are dead
-		v := &server{url: t.URL, server: l.Server, rng: rand.New(rand.NewPCG(p.Seed, 3))}
-		return arm(ctx, t, v, "SIGKILL of the server", serverKills, twins)
+	return s.Arms(func(withDedup bool) (a lab.Arm, err error) {
+		kills := p.Calls
+		if !withDedup {
+			kills = max(p.Calls/controlShare, 5)
+		}
+		db, err := l.Create(ctx)
+		if err != nil {
+			return a, err
+		}
+		defer func() { _ = db.Drop(ctx) }()
+		defer db.Pool.Reset() // its connections are dead
+		v := &server{db.URL, l.Server, rand.New(rand.NewPCG(p.Seed, 3))}
+		return arm(ctx, p, v, "SIGKILL of the server", kills, serverKills, twins, withDedup)
 	})
 }
 
 // server is a server that is killed and restarted.
 type server struct {
-	dialer
 	url    string
 	server *pgserver.Server
 	rng    *rand.Rand
 }
 
 func (s *server) ready(context.Context) (url string, err error) { return s.url, nil }
+
+func (s *server) places(ctx context.Context, url string, withDedup bool) ([]place, func(), error) {
+	return dial(ctx, url, atOnce, 0, caller(withDedup))
+}
 
 func (s *server) die(ctx context.Context) error {
 	if err := wait(ctx, s.rng, shortestUp, longestUp); err != nil {
@@ -45,4 +57,10 @@ func (s *server) die(ctx context.Context) error {
 		return fmt.Errorf("killing the server: %w", err)
 	}
 	return s.server.Restart(ctx)
+}
+
+// wait waits for some time between two bounds.
+func wait(ctx context.Context, rng *rand.Rand, shortest, longest time.Duration) error {
+	lab.Pause(ctx, shortest+time.Duration(rng.Int64N(int64(longest-shortest))))
+	return ctx.Err()
 }

@@ -17,18 +17,18 @@ import (
 
 // RunGorm runs the campaign with effects that write through gorm.
 func RunGorm(ctx context.Context, l *lab.Lab, p lab.Params, s *lab.Score) error {
-	return s.Arms(ctx, l, p, controlShare, controlLeast, func(ctx context.Context, t *lab.Trial) error {
+	return s.Arms(func(withDedup bool) (lab.Arm, error) {
 		var handles []*sql.DB
 		defer func() {
 			for _, handle := range handles {
 				_ = handle.Close()
 			}
 		}()
-		return deliver(ctx, t, func(c *lab.Client) (lab.Caller, error) {
+		return arm(ctx, l, p, withDedup, func(c *lab.Client) (lab.Caller, error) {
 			handle := stdlib.OpenDBFromPool(c.Pool)
 			handles = append(handles, handle)
 			orm, err := gorm.Open(postgres.New(postgres.Config{Conn: handle}), &gorm.Config{Logger: logger.Discard, DisableAutomaticPing: true})
-			if t.Way.Dedup() {
+			if withDedup {
 				return withGorm(orm), err
 			}
 			return withoutGorm(handle, orm), err
@@ -55,7 +55,7 @@ func withoutGorm(db *sql.DB, orm *gorm.DB) lab.Caller {
 			return 0, err
 		}
 		defer func() { _ = conn.Close() }()
-		ctx, cancel := context.WithTimeout(ctx, lab.AnswerWait)
+		ctx, cancel := context.WithTimeout(ctx, c.Limit)
 		defer cancel()
 		err = on(ctx, orm, conn).Transaction(func(tx *gorm.DB) (err error) {
 			run, err = runGorm(tx, key)

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/proof/internal/lab"
@@ -26,52 +25,83 @@ const (
 	// blockKeys are the keys after which the books are settled.
 	blockKeys = 4_000
 	workers   = 24
-	// The control arm has one in controlShare of the calls, and no fewer than controlLeast.
-	controlShare, controlLeast = 20, 200
+	// answerWait bounds the first wait for an answer that was swallowed.
+	answerWait = 250 * time.Millisecond
+	// controlShare is the control arm's share of the calls.
+	controlShare = 20
 )
 
 // Run runs the campaign with effects that write through pgx.
 func Run(ctx context.Context, l *lab.Lab, p lab.Params, s *lab.Score) error {
-	return s.Arms(ctx, l, p, controlShare, controlLeast, func(ctx context.Context, t *lab.Trial) error {
-		return deliver(ctx, t, func(*lab.Client) (lab.Caller, error) { return t.Way.Call, nil })
+	return s.Arms(func(withDedup bool) (lab.Arm, error) {
+		return arm(ctx, l, p, withDedup, func(*lab.Client) (lab.Caller, error) {
+			if withDedup {
+				return lab.Do, nil
+			}
+			return lab.Naively, nil
+		})
 	})
 }
 
-// deliver delivers the calls of an arm, and settles its books after each block.
-func deliver(ctx context.Context, t *lab.Trial, callerOf func(*lab.Client) (lab.Caller, error)) error {
-	if err := t.Break(t.Params.Seed, nil); err != nil {
-		return err
+// arm delivers calls to one arm and settles its books.
+func arm(ctx context.Context, l *lab.Lab, p lab.Params, withDedup bool, wrap func(*lab.Client) (lab.Caller, error)) (a lab.Arm, err error) {
+	calls := p.Calls
+	if !withDedup {
+		calls = max(p.Calls/controlShare, 200)
 	}
-	var at []func(key string) error
+	db, err := l.CreateBehind(ctx, p.Seed, nil)
+	if err != nil {
+		return a, err
+	}
+	defer func() { _ = db.Drop(ctx) }()
+	var callers []func(ctx context.Context, ledger *lab.Ledger, key string)
 	for range clients {
-		c, err := t.Client(ctx, conns, pgx.QueryExecModeCacheStatement, &dedup.Options{CommitTimeout: lab.AnswerWait, Retry: lab.Retry(50 * time.Millisecond)})
+		c, err := lab.OpenClient(ctx, db.Proxy.URL(), conns, pgx.QueryExecModeCacheStatement,
+			&dedup.Options{CommitTimeout: answerWait, Retry: lab.Retry(50 * time.Millisecond)})
 		if err != nil {
-			return err
+			return a, err
 		}
-		call, err := callerOf(c)
+		defer c.Pool.Close()
+		call, err := wrap(c)
 		if err != nil {
-			return err
+			return a, err
 		}
-		at = append(at, func(key string) error { return t.Ledger.Deliver(ctx, c, call, key) })
+		callers = append(callers, func(ctx context.Context, ledger *lab.Ledger, key string) {
+			_ = ledger.Deliver(ctx, c, call, key) // the ledger has it
+		})
 	}
-	rng := rand.New(rand.NewPCG(t.Params.Seed, 1))
-	for block := 0; t.Calls < t.Params.Calls; block++ {
-		var all errgroup.Group
-		all.SetLimit(workers)
-		for i := 0; i < blockKeys && t.Calls < t.Params.Calls && ctx.Err() == nil; i++ {
-			key, twins, first := fmt.Sprintf("%d-%d", block, i), lab.Twins(rng, maxTwins), rng.IntN(clients)
-			for n := range twins {
-				all.Go(func() error { return at[(first+n)%clients](key) })
-			}
-			t.Calls += twins
-		}
-		_ = all.Wait() // the ledger has it
+	ledger := lab.NewLedger()
+	rng := rand.New(rand.NewPCG(p.Seed, 1))
+	for block := 0; a.Calls < calls; block++ {
+		a.Calls += deliverBlock(ctx, rng, callers, ledger, block, calls-a.Calls)
 		if ctx.Err() != nil {
-			return ctx.Err()
+			return a, ctx.Err()
 		}
-		if err := t.Settle(ctx); err != nil {
-			return err
+		if a.Tally, err = ledger.Settle(ctx, db.Pool); err != nil {
+			return a, err
 		}
+		db.TakeFaults(&a)
+		p.Sayf("%d of %d calls, %d faults: %v", a.Calls, calls, a.AllFaults(), a.Tally)
 	}
-	return nil
+	return a, nil
+}
+
+// deliverBlock delivers the calls of a block, twins at once and to different
+// clients, and returns how many.
+func deliverBlock(ctx context.Context, rng *rand.Rand, callers []func(context.Context, *lab.Ledger, string), ledger *lab.Ledger, block, left int) (made int) {
+	lab.Crowd(workers, func(yield func(func()) bool) {
+		for i := 0; i < blockKeys && made < left && ctx.Err() == nil; i++ {
+			key := fmt.Sprintf("%d-%d", block, i)
+			twins := 1
+			if rng.IntN(2) == 0 {
+				twins = 2 + rng.IntN(maxTwins-1)
+			}
+			first := rng.IntN(len(callers))
+			for t := range twins {
+				yield(func() { callers[(first+t)%len(callers)](ctx, ledger, key) })
+				made++
+			}
+		}
+	})
+	return made
 }

@@ -9,12 +9,11 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/internal/pgbouncer"
@@ -30,7 +29,8 @@ const (
 	// tries; the seed says which.
 	shortShare = 4
 	// refusals are the tries of a call after which a pooler that refuses them is believed.
-	refusals = 20
+	refusals   = 20
+	commitWait = 250 * time.Millisecond
 )
 
 // Run runs the campaign on the lab's server, or on those of Params.BinDirs.
@@ -90,34 +90,33 @@ func (m *matrix) server(ctx context.Context, l *lab.Lab) error {
 
 // path tries everything on one way to a server.
 func (m *matrix) path(ctx context.Context, l *lab.Lab, path string, through func(string) (string, error)) error {
-	_, err := l.Try(ctx, m.params, lab.ByDo, func(ctx context.Context, t *lab.Trial) error {
-		if err := t.Break(t.Params.Seed, through); err != nil {
-			return err
-		}
-		n := 0
-		for _, level := range []pgx.TxIsoLevel{pgx.ReadCommitted, pgx.RepeatableRead, pgx.Serializable} {
-			for _, order := range []dedup.Order{dedup.LockFirst, dedup.ClaimFirst} {
-				for _, mode := range lab.Modes {
-					if n++; m.params.Short && (n+int(m.params.Seed%shortShare))%shortShare != 0 {
-						continue
-					}
-					m.cell(ctx, t.Database, cell{m.cells, level, order, mode, through != nil})
-					if ctx.Err() != nil {
-						return ctx.Err()
-					}
+	db, err := l.CreateBehind(ctx, m.params.Seed, through)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = db.Drop(ctx) }()
+	n := 0
+	for _, level := range []pgx.TxIsoLevel{pgx.ReadCommitted, pgx.RepeatableRead, pgx.Serializable} {
+		for _, order := range []dedup.Order{dedup.LockFirst, dedup.ClaimFirst} {
+			for _, mode := range lab.Modes {
+				if n++; m.params.Short && (n+int(m.params.Seed%shortShare))%shortShare != 0 {
+					continue
+				}
+				m.cell(ctx, db, cell{m.cells, level, order, mode, through != nil})
+				if ctx.Err() != nil {
+					return ctx.Err()
 				}
 			}
 		}
-		m.params.Sayf("PostgreSQL %s, %s: %d combinations so far, %d refused by the pooler, %d failed", l.Version, path, m.cells, m.refused, len(m.failures))
-		if m.score.ControlCalls > 0 {
-			return nil
-		}
-		// That some calls get no answer before the machine is less busy is no failure: the control is what
-		// goes wrong.
-		a, _, err := cell{n: -1, mode: lab.Modes[0]}.run(ctx, t.Database, m.params.Seed, func(int) lab.Caller { return lab.Plain.Call })
-		m.score.EnterControl(a)
-		return err
-	})
+	}
+	m.params.Sayf("PostgreSQL %s, %s: %d combinations so far, %d refused by the pooler, %d failed", l.Version, path, m.cells, m.refused, len(m.failures))
+	if m.score.ControlCalls > 0 {
+		return nil
+	}
+	// That some calls get no answer before the machine is less busy is no failure: the control is what
+	// goes wrong.
+	a, _, err := cell{n: -1, mode: lab.Modes[0]}.run(ctx, db, m.params.Seed, func(int) lab.Caller { return lab.Naively })
+	m.score.EnterControl(a)
 	return err
 }
 
@@ -137,19 +136,19 @@ func (c cell) String() string {
 // cell makes the calls of one combination, every third by DoStatement.
 func (m *matrix) cell(ctx context.Context, db *lab.Database, c cell) {
 	m.cells++
-	a, unanswered, err := c.run(ctx, db, m.params.Seed, func(n int) lab.Caller {
+	a, last, err := c.run(ctx, db, m.params.Seed, func(n int) lab.Caller {
 		if n%3 == 0 {
-			return lab.Ways[2].Call
+			return lab.By(lab.Ways[2])
 		}
-		return lab.ByDo.Call
+		return lab.Do
 	})
-	refused := err == nil && c.pooled && isPoolerRefusal(unanswered)
+	refused := err == nil && c.pooled && isPoolerRefusal(last)
 	if refused { // and what was answered is right
-		m.score.Details["refusal"] = unanswered.Error()
-		a.Unanswered, unanswered = 0, nil
+		m.score.Details["refusal"] = last.Error()
+		a.Unanswered, last = 0, nil
 	}
 	m.score.Enter(a)
-	switch err = errors.Join(unanswered, err); {
+	switch err = errors.Join(last, err); {
 	case err != nil || a.Wrong():
 		m.failures = append(m.failures, fmt.Errorf("%s: %+v: %w", c, a.Tally, err))
 	case refused:
@@ -178,13 +177,13 @@ func (c cell) believing(call lab.Caller) lab.Caller {
 	}
 }
 
-// run makes the calls of one combination and settles its books. unanswered is the error of the first call that got
-// no answer in the end.
-func (c cell) run(ctx context.Context, db *lab.Database, seed uint64, by func(int) lab.Caller) (a lab.Arm, unanswered, err error) {
+// run makes the calls of one combination and settles its books. last is the error of a call that got no
+// answer in the end.
+func (c cell) run(ctx context.Context, db *lab.Database, seed uint64, by func(int) lab.Caller) (a lab.Arm, last, err error) {
 	var clients [2]*lab.Client
 	for i := range clients {
-		clients[i], err = db.Client(ctx, conns, c.mode, &dedup.Options{
-			Isolation: c.level, Order: c.order, CommitTimeout: lab.AnswerWait, Retry: lab.Retry(20 * time.Millisecond),
+		clients[i], err = lab.OpenClient(ctx, db.Proxy.URL(), conns, c.mode, &dedup.Options{
+			Isolation: c.level, Order: c.order, CommitTimeout: commitWait, Retry: lab.Retry(20 * time.Millisecond),
 		})
 		if err != nil {
 			return a, nil, err
@@ -192,23 +191,26 @@ func (c cell) run(ctx context.Context, db *lab.Database, seed uint64, by func(in
 		defer clients[i].Pool.Close()
 	}
 	ledger := lab.NewLedger()
-	var answered atomic.Bool
-	var all errgroup.Group
-	all.SetLimit(2 * conns)
-	for _, i := range rand.New(rand.NewPCG(seed, uint64(c.n+1))).Perm(keys * twins) {
-		all.Go(func() error {
-			err := ledger.Deliver(ctx, clients[i/keys%2], c.believing(by(i)), fmt.Sprintf("%d-%d", c.n, i%keys))
-			if err == nil {
-				answered.Store(true)
-			}
-			return err
-		})
-	}
-	unanswered = all.Wait()
+	var mu sync.Mutex
+	answered := 0
+	lab.Crowd(2*conns, func(yield func(func()) bool) {
+		for _, i := range rand.New(rand.NewPCG(seed, uint64(c.n+1))).Perm(keys * twins) {
+			yield(func() {
+				err := ledger.Deliver(ctx, clients[i/keys%2], c.believing(by(i)), fmt.Sprintf("%d-%d", c.n, i%keys))
+				mu.Lock()
+				defer mu.Unlock()
+				if err != nil {
+					last = err
+				} else {
+					answered++
+				}
+			})
+		}
+	})
 	a.Calls = keys * twins
 	db.TakeFaults(&a)
-	if answered.Load() { // else there is nothing to settle
+	if answered > 0 { // else there is nothing to settle
 		a.Tally, err = ledger.Settle(ctx, db.Pool)
 	}
-	return a, unanswered, err
+	return a, last, err
 }

@@ -20,14 +20,23 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tooldedup/dedup/internal/pgserver"
 	"github.com/tooldedup/dedup/proof/internal/lab"
 )
 
 // atOnce is how many arms are tried at once.
 const atOnce = 4
 
-// Run calls Params.Calls operations in each arm.
+// Run calls Params.Calls operations in each arm, in the long form on a server with fsync.
 func Run(ctx context.Context, l *lab.Lab, p lab.Params, s *lab.Score) error {
+	if !p.Short {
+		durable, err := lab.Open(ctx, &pgserver.Options{Private: true, Durable: true})
+		if err != nil {
+			return fmt.Errorf("starting a server with fsync: %w", err)
+		}
+		defer func() { _ = durable.Close(ctx) }()
+		l = durable
+	}
 	var restarts lab.Arm
 	both, ctx := errgroup.WithContext(ctx)
 	trying, end := context.WithCancel(ctx)
@@ -45,30 +54,28 @@ func Run(ctx context.Context, l *lab.Lab, p lab.Params, s *lab.Score) error {
 func tryAll(ctx context.Context, l *lab.Lab, p lab.Params, s *lab.Score) error {
 	var mu sync.Mutex // guards s and what follows
 	var problems []error
-	var all errgroup.Group
-	all.SetLimit(atOnce)
-	for i, a := range arms {
-		if len(p.Arms) > 0 && !slices.Contains(p.Arms, a.Name) {
-			continue
-		}
-		t := &trial{arm: a, ops: p.Calls, seed: p.Seed + uint64(i)*1000, lab: l, told: map[int]told{}, verdict: newVerdict()}
-		if a.Control != right {
-			t.ops = max(p.Calls/controlShare, min(p.Calls, controlLeast))
-		}
-		all.Go(func() error {
-			err := t.try(ctx)
-			mu.Lock()
-			defer mu.Unlock()
-			if err == nil {
-				err = t.report(p, s)
+	lab.Crowd(atOnce, func(yield func(func()) bool) {
+		for i, a := range arms {
+			if len(p.Arms) > 0 && !slices.Contains(p.Arms, a.Name) {
+				continue
 			}
-			if err != nil {
-				problems = append(problems, fmt.Errorf("%s: %w", a.Name, err))
+			t := &trial{arm: a, ops: p.Calls, seed: p.Seed + uint64(i)*1000, lab: l, told: map[int]told{}, verdict: newVerdict()}
+			if a.Control != right {
+				t.ops = max(p.Calls/controlShare, min(p.Calls, controlLeast))
 			}
-			return nil
-		})
-	}
-	_ = all.Wait() // problems has all
+			yield(func() {
+				err := t.try(ctx)
+				mu.Lock()
+				defer mu.Unlock()
+				if err == nil {
+					err = t.report(p, s)
+				}
+				if err != nil {
+					problems = append(problems, fmt.Errorf("%s: %w", a.Name, err))
+				}
+			})
+		}
+	})
 	return errors.Join(problems...)
 }
 

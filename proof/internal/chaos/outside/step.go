@@ -24,6 +24,10 @@ const (
 	shortestHalt, longestHalt = 0.3, 3
 )
 
+// TraceCallStart and TraceCallEnd implement [dedup.Tracer].
+func (*caller) TraceCallStart(ctx context.Context, _ dedup.CallData) context.Context { return ctx }
+func (*caller) TraceCallEnd(context.Context, dedup.CallEndData)                      {}
+
 // TraceEvent implements [dedup.Tracer].
 func (c *caller) TraceEvent(_ context.Context, event dedup.Event) {
 	e, ok := event.(external.Event)

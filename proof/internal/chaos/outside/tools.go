@@ -83,13 +83,19 @@ var errDeclined = errors.New("declined")
 
 // fetch makes a request and decodes its answer.
 func fetch(ctx context.Context, web *http.Client, method, url string, header http.Header, into any) error {
-	res, answer, err := lab.Fetch(ctx, web, method, url, header, nil)
+	req, err := http.NewRequestWithContext(ctx, method, url, nil)
 	if err != nil {
 		return err
 	}
+	req.Header = header
+	res, err := web.Do(req)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = res.Body.Close() }()
 	switch res.StatusCode {
 	case http.StatusOK:
-		return json.Unmarshal(answer, into)
+		return json.NewDecoder(res.Body).Decode(into)
 	case http.StatusPaymentRequired:
 		return dedup.Final(errDeclined)
 	case http.StatusTooManyRequests:

@@ -5,19 +5,20 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 	"sync"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/spf13/cobra"
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/external"
 	"github.com/tooldedup/dedup/proof/internal/lab"
 )
 
-const workerName = "chaos-external-worker"
+// WorkerCommand is the name of the hidden command that is a worker process.
+const WorkerCommand = "chaos-external-worker"
 
 // task is that of a worker. Provider is the provider's URL.
 type task struct {
@@ -45,50 +46,50 @@ type reply struct {
 	ID, Error string
 }
 
-// WorkerCommand returns the hidden command that makes the calls that it is asked for, and recovers what is due.
-func WorkerCommand() *cobra.Command {
-	return lab.WorkerCommand(workerName, func(ctx context.Context, t task) (http.Handler, func() error, error) {
-		c := &caller{Tracer: dedup.MultiTracer(), task: t, handles: map[string]*external.Handle[Charge, Charged]{}}
-		done, err := c.open(ctx)
-		return c, done, err
-	})
+// Work makes the calls that it is asked for over HTTP, and recovers what is due. It is what a worker process
+// does until it is killed.
+func Work(ctx context.Context, in io.Reader, out io.Writer) error {
+	var c caller
+	err := lab.Serve(ctx, in, out, c.open)
+	return errors.Join(err, c.err)
 }
 
 // caller is a worker process from within.
 type caller struct {
-	dedup.Tracer // of what it does not trace
 	task
 	client  *lab.Client
 	web     *http.Client // to the provider
 	tools   *external.Tools
 	handles map[string]*external.Handle[Charge, Charged] // by tool
 	claimed sync.Map                                     // when, by tool and key, of the last attempt
+	err     error                                        // how it was closed
 }
 
-func (c *caller) open(ctx context.Context) (done func() error, err error) {
+func (c *caller) open(ctx context.Context, t task) (_ http.Handler, done func(), err error) {
+	c.task, c.handles = t, map[string]*external.Handle[Charge, Charged]{}
 	c.web = &http.Client{Transport: &external.Transport{Base: &http.Transport{MaxIdleConnsPerHost: 64}}}
-	c.client, err = lab.OpenClient(ctx, c.URL, conns, pgx.QueryExecModeCacheStatement, &dedup.Options{Tracer: c})
+	c.client, err = lab.OpenClient(ctx, t.URL, conns, pgx.QueryExecModeCacheStatement, &dedup.Options{Tracer: c})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if c.tools, err = external.New(c.client.D, &external.Options{Lease: lease}); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	for _, name := range c.Arm.tools() {
+	for _, name := range t.Arm.tools() {
 		if c.handles[name], err = external.Add(c.tools, c.tool(name)); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	recovering, end := context.WithCancel(ctx)
 	var recovery sync.WaitGroup
 	recovery.Go(func() { _ = c.tools.Recover(recovering) }) // its error is that it is closed
-	return func() error {
+	return c, func() {
 		end()
 		recovery.Wait()
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lab.Patience)
 		defer cancel()
-		defer c.client.Pool.Close()
-		return c.tools.Close(ctx)
+		c.err = c.tools.Close(ctx)
+		c.client.Pool.Close()
 	}, nil
 }
 

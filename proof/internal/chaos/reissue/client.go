@@ -55,7 +55,9 @@ func (c *client) call(ctx context.Context, _ *lab.Client, key string) (run int64
 		ctx, cancel = context.WithTimeout(ctx, time.Duration(c.rng.Int64N(int64(longestCall))))
 		defer cancel()
 	}
-	c.tried()
+	if err := c.tried(); err != nil {
+		return 0, lab.Hopeless{Err: err}
+	}
 	res, err := c.session.CallTool(ctx, c.params(key))
 	switch {
 	case err != nil && cancelled && ctx.Err() != nil:
@@ -73,7 +75,7 @@ func (c *client) call(ctx context.Context, _ *lab.Client, key string) (run int64
 	case code == "in_flight", code == "timeout", code == "unavailable", code == "outcome_unknown":
 		c.note(func() { c.opens[code]++ })
 		return 0, errOpen
-	case res.IsError && !c.Way.Dedup():
+	case res.IsError && !c.dedup:
 		return 0, errOpen // a plain tool knows no better than that it failed
 	case res.IsError:
 		return 0, failed(text)
@@ -90,7 +92,7 @@ func (c *client) params(key string) *mcp.CallToolParams {
 	arguments := map[string]any{"name": key}
 	params := &mcp.CallToolParams{Name: toolName, Arguments: arguments}
 	switch {
-	case !c.Way.Dedup():
+	case !c.dedup:
 	case c.rng.IntN(2) == 0:
 		params.Meta = mcp.Meta{mcpdedup.MetaKey: key}
 		arguments[mcpdedup.KeyArgument] = "another, which the one in _meta goes before"

@@ -12,8 +12,6 @@ import (
 	"net/http"
 	"sync"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/tooldedup/dedup/proof/internal/lab"
 )
 
@@ -27,21 +25,27 @@ const (
 
 // Run makes Params.Calls calls with dedup in both servers, and then some without.
 func Run(ctx context.Context, l *lab.Lab, p lab.Params, s *lab.Score) error {
-	return s.Arms(ctx, l, p, controlShare, 200, func(ctx context.Context, t *lab.Trial) error {
-		a := &arm{Trial: t, opens: map[string]int{}}
-		if t.Way.Dedup() {
+	return s.Arms(func(withDedup bool) (lab.Arm, error) {
+		a := &arm{dedup: withDedup, wanted: p.Calls, opens: map[string]int{}}
+		if !withDedup {
+			a.wanted = max(p.Calls/controlShare, 200)
+		}
+		err := a.run(ctx, l, p)
+		if withDedup {
 			s.Details["answers_to_call_again"] = a.opens
 		}
-		return a.run(ctx)
+		return a.Arm, err
 	})
 }
 
 // arm is what the clients do and meet.
 type arm struct {
-	*lab.Trial
+	dedup   bool
+	wanted  int // calls
 	servers *servers
 
-	mu     sync.Mutex // of what clients note
+	mu sync.Mutex
+	lab.Arm
 	minted int
 	opens  map[string]int // answers that say to call again, by code
 }
@@ -56,38 +60,52 @@ func (a *arm) note(write func()) {
 func (a *arm) fault(kind string) { a.note(func() { a.Fault(kind, 1) }) }
 
 // run makes the calls and settles the books.
-func (a *arm) run(ctx context.Context) error {
-	a.servers = newServers(task{URL: a.URL, Dedup: a.Way.Dedup()}, a.Params.Seed)
+func (a *arm) run(ctx context.Context, l *lab.Lab, p lab.Params) error {
+	db, err := l.Create(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = db.Drop(ctx) }()
+	if a.servers, err = startServers(task{URL: db.URL, Dedup: a.dedup}, p.Seed); err != nil {
+		return err
+	}
 	defer a.servers.stop()
 	balancer := a.servers.balance(a.fault)
-	err := a.callAll(ctx, balancer.URL())
+	ledger := lab.NewLedger()
+	err = a.callAll(ctx, balancer.URL(), p.Seed, ledger)
 	balancer.Close() // nothing is on its way when the books are settled
 	a.servers.stop()
 	if err != nil {
 		return err
 	}
-	return a.Settle(ctx)
+	a.Tally, err = ledger.Settle(ctx, db.Pool)
+	p.Sayf("dedup %t: %d calls: %v", a.dedup, a.Calls, a.Tally)
+	return err
 }
 
 // callAll has all clients make their calls.
-func (a *arm) callAll(ctx context.Context, url string) error {
-	busy, ctx := errgroup.WithContext(ctx)
+func (a *arm) callAll(ctx context.Context, url string, seed uint64, ledger *lab.Ledger) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var busy sync.WaitGroup
 	for i := range clients {
-		busy.Go(func() error {
-			c := &client{arm: a, url: url, rng: rand.New(rand.NewPCG(a.Params.Seed, uint64(i)+4)), wire: &http.Transport{}}
+		busy.Go(func() {
+			c := &client{arm: a, url: url, rng: rand.New(rand.NewPCG(seed, uint64(i)+4)), wire: &http.Transport{}}
 			defer c.hangUp()
 			for {
 				key, more := a.next(c.rng)
 				if !more {
-					return nil
+					return
 				}
-				if err := a.Ledger.Deliver(ctx, &lab.Client{}, c.call, key); err != nil {
-					return fmt.Errorf("key %s: %w", key, err)
+				if err := ledger.Deliver(ctx, &lab.Client{}, c.call, key); err != nil {
+					cancel(fmt.Errorf("key %s: %w", key, err))
+					return
 				}
 			}
 		})
 	}
-	return busy.Wait()
+	busy.Wait()
+	return context.Cause(ctx)
 }
 
 // next is a key for a client: a new one, or one that another client may just be calling. It is false
@@ -101,14 +119,21 @@ func (a *arm) next(rng *rand.Rand) (key string, more bool) {
 	} else {
 		a.minted++
 	}
-	return fmt.Sprint(n), a.Calls < a.Params.Calls
+	return fmt.Sprint(n), a.Calls < a.wanted
 }
 
 // tried counts a call, and kills a server when it is time.
-func (a *arm) tried() {
+func (a *arm) tried() error {
 	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.Calls++; a.Calls%killEvery == 0 && a.servers.kill() {
-		a.Fault("server killed", 1)
+	a.Calls++
+	calls := a.Calls
+	a.mu.Unlock()
+	if calls%killEvery > 0 {
+		return nil
 	}
+	err := a.servers.kill()
+	if err == nil {
+		a.fault("server killed")
+	}
+	return err
 }

@@ -2,6 +2,7 @@ package reissue
 
 import (
 	"context"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"sync"
@@ -9,7 +10,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-	"github.com/spf13/cobra"
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/internal/process"
@@ -18,43 +18,47 @@ import (
 	"github.com/tooldedup/dedup/tool"
 )
 
-const (
-	workerName  = "chaos-mcp-server"
-	toolName    = "effect"
-	serverConns = 6
-)
+// ServerCommand is the name of the hidden command that is a server process.
+const ServerCommand = "chaos-mcp-server"
 
 // task is that of a server.
 type task struct {
-	URL   string
-	Dedup bool
+	URL   string `json:"url"`
+	Dedup bool   `json:"dedup"`
 	// Cancels has the end of a stream cancel the call, as MCP 2026-07-28 says. The SDK
 	// asks for an option to be set.
-	Cancels bool
+	Cancels bool `json:"cancels"`
 }
+
+const (
+	toolName    = "effect"
+	serverConns = 6
+)
 
 type effectIn struct {
 	Name string `json:"name"`
 }
 
-// WorkerCommand returns the hidden command that is a server process.
-func WorkerCommand() *cobra.Command {
-	return lab.WorkerCommand(workerName, func(ctx context.Context, t task) (http.Handler, func() error, error) {
-		c, err := lab.OpenClient(ctx, t.URL, serverConns, pgx.QueryExecModeCacheStatement, &dedup.Options{Retry: lab.Retry(100 * time.Millisecond)})
-		if err != nil {
-			return nil, nil, err
-		}
-		server := mcp.NewServer(&mcp.Implementation{Name: "effects", Version: "1"}, nil)
-		web := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, &mcp.StreamableHTTPOptions{Stateless: true, PropagateRequestCancellation: t.Cancels})
-		return web, c.Close, addEffect(server, c, t.Dedup)
-	})
+// Serve is what a server process does until in ends or it is killed.
+func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
+	return lab.Serve(ctx, in, out, open)
+}
+
+func open(ctx context.Context, t task) (http.Handler, func(), error) {
+	c, err := lab.OpenClient(ctx, t.URL, serverConns, pgx.QueryExecModeCacheStatement, &dedup.Options{Retry: lab.Retry(100 * time.Millisecond)})
+	if err != nil {
+		return nil, nil, err
+	}
+	server := mcp.NewServer(&mcp.Implementation{Name: "effects", Version: "1"}, nil)
+	web := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, &mcp.StreamableHTTPOptions{Stateless: true, PropagateRequestCancellation: t.Cancels})
+	return web, c.Pool.Close, addEffect(server, c, t.Dedup)
 }
 
 // addEffect adds the tool, which without dedup is the plain one that repeats.
 func addEffect(server *mcp.Server, c *lab.Client, withDedup bool) error {
 	if !withDedup {
 		mcp.AddTool(server, &mcp.Tool{Name: toolName}, func(ctx context.Context, _ *mcp.CallToolRequest, in effectIn) (*mcp.CallToolResult, lab.Answer, error) {
-			run, err := lab.Plain.Call(ctx, c, in.Name)
+			run, err := lab.Naively(ctx, c, in.Name)
 			return nil, lab.Answer{Run: run}, err
 		})
 		return nil
@@ -69,39 +73,58 @@ func addEffect(server *mcp.Server, c *lab.Client, withDedup bool) error {
 	return mcpdedup.AddTools(server, tools, &mcpdedup.Options{Scope: mcpdedup.SingleUser("chaos"), OnError: func(context.Context, mcpdedup.Failure) {}})
 }
 
-// servers are the two processes, and the balancer before them. A process that was killed is started anew when it
-// is asked for.
+// servers are the two processes, and the balancer before them.
 type servers struct {
-	all [2]*lab.Worker
+	task    task
+	killing sync.Mutex // is held while one is killed and started
 
 	mu  sync.Mutex
+	all [2]*lab.Server
 	rng *rand.Rand
 }
 
-// newServers makes both, one of which leaves calls running whose stream has ended.
-func newServers(t task, seed uint64) *servers {
-	s := &servers{rng: rand.New(rand.NewPCG(seed, 3))}
+func startServers(t task, seed uint64) (*servers, error) {
+	s := &servers{task: t, rng: rand.New(rand.NewPCG(seed, 3))}
 	for i := range s.all {
-		t.Cancels = i == 0
-		s.all[i] = &lab.Worker{Command: process.Command{Args: []string{workerName}}, Task: t}
+		if err := s.start(i); err != nil {
+			s.stop()
+			return nil, err
+		}
 	}
-	return s
+	return s, nil
 }
 
-// kill kills one, whatever it is doing, and reports false where it does not run.
-func (s *servers) kill() bool { return s.all[s.draw(len(s.all))].Kill() }
+// start starts server i, one of which leaves calls running whose stream has ended.
+func (s *servers) start(i int) error {
+	t := s.task
+	t.Cancels = i == 0
+	started, err := lab.StartServer(process.Command{Args: []string{ServerCommand}}, t)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err == nil {
+		s.all[i] = started
+	}
+	return err
+}
+
+// kill kills one, whatever it is doing, and starts another in its place.
+func (s *servers) kill() error {
+	s.killing.Lock()
+	defer s.killing.Unlock()
+	s.mu.Lock()
+	i := s.rng.IntN(len(s.all))
+	victim := s.all[i]
+	s.mu.Unlock()
+	victim.Kill()
+	return s.start(i)
+}
 
 func (s *servers) stop() {
 	for _, one := range s.all {
-		_ = one.Close(0) // it is killed
+		if one != nil {
+			one.Kill()
+		}
 	}
-}
-
-// draw returns a number below n.
-func (s *servers) draw(n int) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.rng.IntN(n)
 }
 
 // faultOdds are out of 20.
@@ -112,12 +135,14 @@ var faultOdds = []lab.HTTPFault{
 // balance starts a proxy before both that draws which of them to ask, and what goes wrong.
 func (s *servers) balance(applied func(fault string)) *lab.HTTPProxy {
 	p := &lab.HTTPProxy{To: s.order, Next: func() *lab.HTTPMishap {
-		n := s.draw(20)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		n := s.rng.IntN(20)
 		if n >= len(faultOdds) {
 			return nil
 		}
 		return &lab.HTTPMishap{
-			Fault: faultOdds[n], After: time.Duration(s.draw(int(longestCall))),
+			Fault: faultOdds[n], After: time.Duration(s.rng.Int64N(int64(longestCall))),
 			Applied: func() { applied(string(faultOdds[n])) },
 		}
 	}}
@@ -127,13 +152,11 @@ func (s *servers) balance(applied func(fault string)) *lab.HTTPProxy {
 
 // order is the addresses of both, in the order in which they are asked.
 func (s *servers) order(ctx context.Context) (to []string, err error) {
-	first := s.draw(len(s.all))
-	for i := range s.all {
-		present, err := s.all[(first+i)%len(s.all)].Present()
-		if err != nil {
-			return nil, err
-		}
-		addr, err := present.Addr(ctx)
+	s.mu.Lock()
+	all, first := s.all, s.rng.IntN(2)
+	s.mu.Unlock()
+	for i := range all {
+		addr, err := all[(first+i)%len(all)].Addr(ctx)
 		if err != nil {
 			return nil, err
 		}

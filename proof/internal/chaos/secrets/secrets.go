@@ -99,47 +99,46 @@ var scenarios = []struct {
 // places are where canaries are put.
 var places = []string{"key", "argument", "nested", "result"}
 
-// Server is how the campaign's server has to be set up: its log can be read.
-var Server = pgserver.Options{Private: true, Settings: map[string]string{
-	"logging_collector": "on", "log_directory": "log", "log_filename": "postgresql.log", "log_min_messages": "info", "log_error_verbosity": "verbose",
-}}
-
-// Run runs the campaign on a server that was set up as [Server] says.
-func Run(ctx context.Context, l *lab.Lab, p lab.Params, s *lab.Score) error {
-	var names []string
-	leaks := map[string][]string{}
-	a, err := l.Try(ctx, p, lab.ByDo, func(ctx context.Context, t *lab.Trial) (err error) {
-		var heard string
-		if heard, names, err = provoke(ctx, t); err != nil {
-			return err
-		}
-		t.Calls, t.Faults, t.Identities = len(scenarios), map[string]int{"canaries": len(names)}, len(names)
-		log, err := serverLog(ctx, t, l)
-		if err != nil {
-			return err
-		}
-		if !strings.Contains(log, "no_such_table") {
-			return errors.New("the server's log does not tell of the statement that failed: it was not read")
-		}
-		for place, text := range map[string]string{"errors and events": heard, "the server's log": log} {
-			for _, name := range names {
-				if strings.Contains(text, name) {
-					leaks[place] = append(leaks[place], name)
-					t.Differing++
-				}
-			}
-		}
-		p.Sayf("%d canaries in %d scenarios, %d bytes of errors and events, %d of the server's log: %v", len(names), len(scenarios), len(heard), len(log), leaks)
-		return nil
-	})
-	s.Enter(a)
+// Run runs the campaign on a server whose log can be read.
+func Run(ctx context.Context, _ *lab.Lab, p lab.Params, s *lab.Score) error {
+	l, err := lab.Open(ctx, &pgserver.Options{Private: true, Settings: map[string]string{
+		"logging_collector": "on", "log_directory": "log", "log_filename": "postgresql.log", "log_min_messages": "info", "log_error_verbosity": "verbose",
+	}})
 	if err != nil {
 		return err
 	}
+	defer func() { _ = l.Close(ctx) }()
+	s.Server = l.Version
+	db, err := l.Create(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = db.Drop(ctx) }()
+
+	heard, names, err := provoke(ctx, db, p)
+	s.Enter(lab.Arm{Calls: len(scenarios), Faults: map[string]int{"canaries": len(names)}, Tally: lab.Tally{Identities: len(names)}})
+	if err != nil {
+		return err
+	}
+	log, err := serverLog(ctx, db, l)
+	if err != nil {
+		return err
+	}
+	if !strings.Contains(log, "no_such_table") {
+		return errors.New("the server's log does not tell of the statement that failed: it was not read")
+	}
+	leaks := map[string][]string{}
+	for place, text := range map[string]string{"errors and events": heard, "the server's log": log} {
+		for _, name := range names {
+			if strings.Contains(text, name) {
+				leaks[place] = append(leaks[place], name)
+				s.Differing++
+			}
+		}
+	}
 	s.Details["canaries"], s.Details["leaks"] = len(names), leaks
-	a, err = l.Try(ctx, p, lab.Plain, func(ctx context.Context, t *lab.Trial) error { return control(ctx, t, l) })
-	s.EnterControl(a)
-	return err
+	p.Sayf("%d canaries in %d scenarios, %d bytes of errors and events, %d of the server's log: %v", len(names), len(scenarios), len(heard), len(log), leaks)
+	return control(ctx, db, l, s)
 }
 
 // scene is one scenario.
@@ -152,18 +151,21 @@ type scene struct {
 }
 
 // provoke runs every scenario and returns all that was heard, and the canaries.
-func provoke(ctx context.Context, t *lab.Trial) (heard string, names []string, err error) {
-	if t.Proxy, err = faultproxy.New(t.URL); err != nil {
-		return "", nil, err
-	}
-	var out bytes.Buffer
-	logger := slog.New(slog.NewJSONHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug - 10})) // one line at a time
-	c, err := t.Client(ctx, 4, pgx.QueryExecModeCacheStatement, &dedup.Options{Tracer: dedup.NewSlogTracer(logger, nil)})
+func provoke(ctx context.Context, db *lab.Database, p lab.Params) (heard string, names []string, err error) {
+	proxy, err := faultproxy.New(db.URL)
 	if err != nil {
 		return "", nil, err
 	}
+	defer proxy.Close()
+	var out bytes.Buffer
+	logger := slog.New(slog.NewJSONHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug - 10})) // one line at a time
+	c, err := lab.OpenClient(ctx, proxy.URL(), 4, pgx.QueryExecModeCacheStatement, &dedup.Options{Tracer: dedup.NewSlogTracer(logger, nil)})
+	if err != nil {
+		return "", nil, err
+	}
+	defer c.Pool.Close()
 	for _, sc := range scenarios {
-		s := &scene{name: sc.name, seed: t.Params.Seed, d: c.D, proxy: t.Proxy, logger: logger}
+		s := &scene{name: sc.name, seed: p.Seed, d: c.D, proxy: proxy, logger: logger}
 		if err := sc.run(ctx, s); err != nil {
 			return "", nil, fmt.Errorf("%s: %w", sc.name, err)
 		}
@@ -230,23 +232,25 @@ func wantsAny(err error) error {
 
 // control shows that a canary that gets out is found: a statement with its values
 // in the text fails, as one without dedup that was put together by hand.
-func control(ctx context.Context, t *lab.Trial, l *lab.Lab) error {
+func control(ctx context.Context, db *lab.Database, l *lab.Lab, s *lab.Score) error {
 	const canary = "canary-of-the-control-arm"
-	_, err := t.Pool.Exec(ctx, `INSERT INTO public.no_such_table VALUES ('`+canary+`')`)
+	_, err := db.Pool.Exec(ctx, `INSERT INTO public.no_such_table VALUES ('`+canary+`')`)
 	if err == nil {
 		return errors.New("control: the statement did not fail")
 	}
-	log, err := serverLog(ctx, t, l)
-	t.Calls, t.Faults = 1, map[string]int{"canary": 1}
-	t.Tally = lab.Tally{Identities: 1, Differing: strings.Count(log, canary)}
-	return err
+	log, err := serverLog(ctx, db, l)
+	if err != nil {
+		return err
+	}
+	s.EnterControl(lab.Arm{Calls: 1, Faults: map[string]int{"canary": 1}, Tally: lab.Tally{Identities: 1, Differing: strings.Count(log, canary)}})
+	return nil
 }
 
 // serverLog returns the server's log up to now. The process that writes it comes after the others: it
 // is read when it holds a mark that was made last.
-func serverLog(ctx context.Context, t *lab.Trial, l *lab.Lab) (log string, err error) {
+func serverLog(ctx context.Context, db *lab.Database, l *lab.Lab) (log string, err error) {
 	mark := "end of the log " + rand.Text()
-	if _, err := t.Pool.Exec(ctx, `DO $$ BEGIN RAISE LOG '`+mark+`'; END $$`); err != nil {
+	if _, err := db.Pool.Exec(ctx, `DO $$ BEGIN RAISE LOG '`+mark+`'; END $$`); err != nil {
 		return "", fmt.Errorf("marking the server's log: %w", err)
 	}
 	err = lab.Insist(ctx, func(context.Context, int) error {

@@ -6,6 +6,7 @@ package storm
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,74 +28,82 @@ var sizes = []int32{2, 3, 4, 6, 8}
 
 // Run runs the campaign. Params.Calls does not matter.
 func Run(ctx context.Context, l *lab.Lab, p lab.Params, s *lab.Score) error {
+	db, err := l.Create(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = db.Drop(ctx) }()
 	chosen := sizes
 	if p.Short {
 		chosen = []int32{2, 4}
 	}
 	for _, size := range chosen {
-		a, err := l.Try(ctx, p, lab.ByDo, func(ctx context.Context, t *lab.Trial) error { return raise(ctx, t, size) })
+		a, p99, err := round(ctx, db, size)
 		s.Enter(a)
 		if err != nil {
 			return fmt.Errorf("pool of %d: %w", size, err)
 		}
-		p.Sayf("pool of %d: %d calls: %v", size, a.Calls, a.Tally)
+		s.Details[fmt.Sprintf("p99_ms_pool_%d", size)] = p99.Seconds() * 1000
+		p.Sayf("pool of %d: %d calls, p99 of others during the storm %v: %v", size, a.Calls, p99.Round(time.Millisecond), a.Tally)
 	}
-	a, err := l.Try(ctx, p, lab.Plain, control)
+	a, err := control(ctx, db)
 	s.EnterControl(a)
 	return err
 }
 
-// raise raises both storms on a pool of one size.
-func raise(ctx context.Context, t *lab.Trial, size int32) error {
-	client, err := t.Client(ctx, size, pgx.QueryExecModeCacheStatement, nil)
+// round raises both storms on a pool of one size.
+func round(ctx context.Context, db *lab.Database, size int32) (a lab.Arm, p99 time.Duration, err error) {
+	client, err := lab.OpenClient(ctx, db.URL, size, pgx.QueryExecModeCacheStatement, nil)
 	if err != nil {
-		return err
+		return a, 0, err
 	}
+	defer client.Pool.Close()
 	starving, cancel := context.WithTimeout(ctx, lab.Patience) // a call that takes longer has starved
 	defer cancel()
-	c := &calls{Trial: t, d: client.D}
-	c.twins(starving)
-	c.tools(starving)
-	t.Faults = map[string]int{"storm of twins": 1, "many tools": 1}
-	if c.err == nil {
-		t.Tally, c.err = t.Ledger.Settle(ctx, t.Pool)
+	c := &calls{d: client.D, ledger: lab.NewLedger()}
+	p99 = c.twins(starving, fmt.Sprint(size))
+	c.tools(starving, fmt.Sprint(size))
+	a.Calls, a.Faults = c.made, map[string]int{"storm of twins": 1, "many tools": 1}
+	if err = c.err; err == nil {
+		a.Tally, err = c.ledger.Settle(ctx, db.Pool)
 	}
-	return c.err
+	return a, p99, err
 }
 
 // calls makes calls and remembers the first error.
 type calls struct {
-	*lab.Trial
-	d *dedup.Deduper
+	d      *dedup.Deduper
+	ledger *lab.Ledger
 
-	mu  sync.Mutex
-	err error
+	mu   sync.Mutex
+	made int
+	err  error
 }
 
 func (c *calls) make(ctx context.Context, tool, key string, effect dedup.Effect[lab.Answer]) {
 	r, err := dedup.Do(ctx, c.d, dedup.Call{Scope: "chaos", Tool: tool, Key: key, Args: key}, effect)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.Calls++
+	c.made++
 	if err != nil {
 		if c.err == nil {
 			c.err = err
 		}
-		c.Ledger.Unanswered(key)
+		c.ledger.Unanswered(key)
 		return
 	}
-	c.Ledger.Answered(key, r.Value.Run)
+	c.ledger.Answered(key, r.Value.Run)
 }
 
 // twins calls one key many times at once, and other keys while the effect runs.
-func (c *calls) twins(ctx context.Context) {
-	const key = "storm"
+// It returns what 99 of 100 of the others stayed below.
+func (c *calls) twins(ctx context.Context, round string) time.Duration {
+	key := round + "-storm"
 	running := make(chan struct{})
 	var once sync.Once
 	var storm sync.WaitGroup
 	for range twins {
 		storm.Go(func() {
-			defer once.Do(func() { close(running) })
 			c.make(ctx, "storm", key, func(ctx context.Context, tx pgx.Tx) (a lab.Answer, err error) {
 				once.Do(func() { close(running) })
 				if _, err := tx.Exec(ctx, `SELECT pg_sleep($1)`, effectTime.Seconds()); err != nil {
@@ -104,21 +113,36 @@ func (c *calls) twins(ctx context.Context) {
 			})
 		})
 	}
-	ended, end := context.WithCancel(ctx)
-	go func() { storm.Wait(); end() }()
-	<-running
-	for n := 0; ended.Err() == nil; n++ {
-		other := fmt.Sprintf("other-%d", n)
+	over := make(chan struct{})
+	go func() { storm.Wait(); close(over) }()
+	var took []time.Duration
+	select {
+	case <-running:
+	case <-over:
+	}
+	for n := 0; ; n++ {
+		select {
+		case <-over:
+			if len(took) == 0 {
+				return 0
+			}
+			slices.Sort(took)
+			return took[len(took)*99/100]
+		default:
+		}
+		start := time.Now()
+		other := fmt.Sprintf("%s-other-%d", round, n)
 		c.make(ctx, "other", other, lab.Run(other))
+		took = append(took, time.Since(start))
 	}
 }
 
 // tools calls many tools at once, each several times and each with a call of
 // another tool in it.
-func (c *calls) tools(ctx context.Context) {
+func (c *calls) tools(ctx context.Context, round string) {
 	var all sync.WaitGroup
 	for t := range manyTools {
-		key, inner := fmt.Sprintf("tool-%d", t), fmt.Sprintf("inner-%d", t)
+		key, inner := fmt.Sprintf("%s-tool-%d", round, t), fmt.Sprintf("%s-inner-%d", round, t)
 		for range callersEach {
 			all.Go(func() {
 				c.make(ctx, fmt.Sprintf("tool-%d", t), key, func(ctx context.Context, tx pgx.Tx) (a lab.Answer, err error) {
@@ -135,16 +159,17 @@ func (c *calls) tools(ctx context.Context) {
 }
 
 // control is a storm without dedup.
-func control(ctx context.Context, t *lab.Trial) (err error) {
+func control(ctx context.Context, db *lab.Database) (a lab.Arm, err error) {
+	ledger := lab.NewLedger()
 	for range 8 {
-		run, err := t.Way.Call(ctx, &lab.Client{Pool: t.Pool}, "control")
+		run, err := lab.Naively(ctx, &lab.Client{Pool: db.Pool}, "control")
 		if err != nil {
-			return err
+			return a, err
 		}
-		t.Ledger.Answered("control", run)
-		t.Calls++
+		ledger.Answered("control", run)
+		a.Calls++
 	}
-	t.Fault("storm of twins", 1)
-	t.Tally, err = t.Ledger.Settle(ctx, t.Pool)
-	return err
+	a.Fault("storm of twins", 1)
+	a.Tally, err = ledger.Settle(ctx, db.Pool)
+	return a, err
 }

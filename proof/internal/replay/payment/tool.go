@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -15,7 +17,6 @@ import (
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/external"
-	"github.com/tooldedup/dedup/proof/internal/lab"
 	"github.com/tooldedup/dedup/proof/internal/world/kit"
 )
 
@@ -47,6 +48,7 @@ func (t *Tool) External() external.Tool[In, Out] {
 	x := external.Tool[In, Out]{
 		Name: t.Name, Perform: t.perform, Ref: func(out Out) string { return out.ID },
 		KeyKept: t.Kind.keyKept(), Timeout: timeout, Finish: t.finish,
+		Refused: func(ctx context.Context, tx pgx.Tx, in In, _ error) error { return note(ctx, tx, in.Ref, refused) },
 	}
 	if t.Kind == LookUpSettles {
 		x.Settles = settles
@@ -94,7 +96,7 @@ func (t *Tool) finish(ctx context.Context, tx pgx.Tx, in In, out Out) error {
 	if !bytes.Equal(answer, out.Answer) {
 		return fmt.Errorf("the tool answers %.200s, and before it paid %.200s", answer, out.Answer)
 	}
-	return nil
+	return note(ctx, tx, in.Ref, finished)
 }
 
 // Preview returns what a call of a tool would answer now.
@@ -116,9 +118,24 @@ const (
 
 // ask posts a payment, whose answer is its id, or gets the ids of all payments for a call.
 func (t *Tool) ask(ctx context.Context, method, key, ref string, answer any) error {
-	header := http.Header{keyHeader: {key}, workerHeader: {t.Worker}, sentHeader: {time.Now().Format(time.RFC3339Nano)}}
-	web := &http.Client{Transport: &external.Transport{}}
-	res, text, err := lab.Fetch(ctx, web, method, t.URL+"?ref="+url.QueryEscape(ref), header, nil)
+	var body io.Reader
+	if method == http.MethodPost {
+		body = strings.NewReader(ref)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, t.URL+"?ref="+url.QueryEscape(ref), body)
+	if err != nil {
+		return external.NotDone(err)
+	}
+	req.Header.Set(keyHeader, key)
+	req.Header.Set(workerHeader, t.Worker)
+	req.Header.Set(sentHeader, time.Now().Format(time.RFC3339Nano))
+	client := http.Client{Transport: &external.Transport{}}
+	res, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	text, err := io.ReadAll(res.Body)
+	_ = res.Body.Close() // it was read to its end, or is broken
 	switch {
 	case err != nil:
 		return err
@@ -126,4 +143,36 @@ func (t *Tool) ask(ctx context.Context, method, key, ref string, answer any) err
 		return errors.New(res.Status)
 	}
 	return json.Unmarshal(text, answer)
+}
+
+// What is noted with the record of a success, and with that of a refusal.
+const finished, refused = "finished", "refused"
+
+// CreateNotes makes the table of notes. Nothing is unique in it.
+func CreateNotes(ctx context.Context, pool *pgxpool.Pool) error {
+	if _, err := pool.Exec(ctx, `CREATE TABLE payment_notes (ref text NOT NULL, kind text NOT NULL)`); err != nil {
+		return fmt.Errorf("creating the table of notes: %w", err)
+	}
+	return nil
+}
+
+func note(ctx context.Context, tx pgx.Tx, ref, kind string) error {
+	_, err := tx.Exec(ctx, `INSERT INTO payment_notes (ref, kind) VALUES ($1, $2)`, ref, kind)
+	return err
+}
+
+// Noted reports whether a call that is answered has left one note, of its record.
+func Noted(ctx context.Context, pool *pgxpool.Pool, ref string, refusal bool) (right bool, err error) {
+	want := []string{finished}
+	if refusal {
+		want[0] = refused
+	}
+	err = pool.QueryRow(ctx, `
+		SELECT COALESCE(array_agg(kind), '{}') = $2::text[]
+		FROM payment_notes
+		WHERE ref = $1`, ref, want).Scan(&right)
+	if err != nil {
+		return false, fmt.Errorf("reading notes: %w", err)
+	}
+	return right, nil
 }

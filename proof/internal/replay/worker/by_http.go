@@ -87,9 +87,15 @@ func (d *domain) toolHandler(t kit.Tool) http.HandlerFunc {
 	}
 }
 
-// byHTTP delivers by HTTP. A response that is no JSON of a tool, such as a problem that httpdedup reports, is
+// httpClient delivers by HTTP.
+type httpClient struct {
+	base string
+	web  *http.Client
+}
+
+// Deliver implements Client. A response that is no JSON of a tool, such as a problem that httpdedup reports, is
 // no answer.
-func (c *Client) byHTTP(ctx context.Context, d Delivery) (Answer, error) {
+func (c *httpClient) Deliver(ctx context.Context, d Delivery) (Answer, error) {
 	key, err := d.key()
 	if err != nil {
 		return Answer{}, err
@@ -99,7 +105,7 @@ func (c *Client) byHTTP(ctx context.Context, d Delivery) (Answer, error) {
 	header.Set("Authorization", bearer+d.Scope)
 	header.Set(keyHeader, key)
 	header.Set(refHeader, d.Ref)
-	response, body, err := c.post(ctx, "/"+d.Domain+"/tools/"+d.Tool, header, d.Args)
+	response, body, err := post(ctx, c.web, c.base+"/"+d.Domain+"/tools/"+d.Tool, header, d.Args)
 	if err != nil {
 		return Answer{}, err
 	}
@@ -117,3 +123,6 @@ func (c *Client) byHTTP(ctx context.Context, d Delivery) (Answer, error) {
 		return Answer{}, fmt.Errorf("status %s: %.300s", response.Status, body)
 	}
 }
+
+// Close implements Client.
+func (c *httpClient) Close() { c.web.CloseIdleConnections() }

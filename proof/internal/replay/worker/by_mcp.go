@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
@@ -84,30 +85,72 @@ func (d *domain) naiveMCP(t kit.Tool) mcp.ToolHandler {
 	}
 }
 
-// byMCP delivers by MCP, in a session of its own, as an agent does that was resumed.
-func (c *Client) byMCP(ctx context.Context, d Delivery) (Answer, error) {
+// mcpClient delivers by MCP. Each principal has a session with each server of a
+// worker; one that has failed is given up for another.
+type mcpClient struct {
+	base string
+	web  *http.Client
+
+	mu       sync.Mutex
+	sessions map[account]*mcp.ClientSession
+}
+
+// account is a principal at a server.
+type account struct{ domain, scope string }
+
+func newMCPClient(base string, web *http.Client) *mcpClient {
+	return &mcpClient{base: base, web: web, sessions: map[account]*mcp.ClientSession{}}
+}
+
+// Deliver implements Client.
+func (c *mcpClient) Deliver(ctx context.Context, d Delivery) (Answer, error) {
 	key, err := d.key()
 	if err != nil {
 		return Answer{}, err
 	}
-	token := oauth2.StaticTokenSource(&oauth2.Token{AccessToken: d.Scope})
-	session, err := mcp.NewClient(&mcp.Implementation{Name: "dedup-replay"}, nil).Connect(ctx, &mcp.StreamableClientTransport{
-		Endpoint:   c.base + "/" + d.Domain,
-		HTTPClient: &http.Client{Transport: &oauth2.Transport{Base: c.web.Transport, Source: token}},
-		MaxRetries: -1, DisableStandaloneSSE: true,
-	}, nil)
+	caller := account{d.Domain, d.Scope}
+	session, err := c.session(ctx, caller)
 	if err != nil {
 		return Answer{}, fmt.Errorf("connecting: %w", err)
 	}
-	defer func() { _ = session.Close() }() // its server may be gone
 	result, err := session.CallTool(ctx, &mcp.CallToolParams{
 		Meta: mcp.Meta{mcpdedup.MetaKey: key, metaRef: d.Ref},
 		Name: d.Tool, Arguments: d.Args,
 	})
 	if err != nil {
+		c.giveUp(caller)
 		return Answer{}, err
 	}
 	return readMCP(result)
+}
+
+// session returns the session of an account, and connects where there is none.
+func (c *mcpClient) session(ctx context.Context, caller account) (*mcp.ClientSession, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if session := c.sessions[caller]; session != nil {
+		return session, nil
+	}
+	token := oauth2.StaticTokenSource(&oauth2.Token{AccessToken: caller.scope})
+	session, err := mcp.NewClient(&mcp.Implementation{Name: "dedup-replay"}, nil).Connect(ctx, &mcp.StreamableClientTransport{
+		Endpoint:   c.base + "/" + caller.domain,
+		HTTPClient: &http.Client{Transport: &oauth2.Transport{Base: c.web.Transport, Source: token}},
+		MaxRetries: -1, DisableStandaloneSSE: true,
+	}, nil)
+	if err != nil {
+		return nil, err
+	}
+	c.sessions[caller] = session
+	return session, nil
+}
+
+func (c *mcpClient) giveUp(caller account) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if session := c.sessions[caller]; session != nil {
+		_ = session.Close() // its server may be gone
+		delete(c.sessions, caller)
+	}
 }
 
 // readMCP makes an answer of a result. A tool error is one where it is the tool's
@@ -131,4 +174,15 @@ func readMCP(result *mcp.CallToolResult) (Answer, error) {
 	default:
 		return Answer{}, fmt.Errorf("tool error %v: %.300s", result.Meta[door.MetaError], told)
 	}
+}
+
+// Close implements Client.
+func (c *mcpClient) Close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, session := range c.sessions {
+		_ = session.Close() // its server may be gone
+	}
+	clear(c.sessions)
+	c.web.CloseIdleConnections()
 }

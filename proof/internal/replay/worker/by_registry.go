@@ -1,10 +1,12 @@
 package worker
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 
 	"github.com/tooldedup/dedup"
@@ -63,6 +65,10 @@ func (s *server) deliver(ctx context.Context, d Delivery) (Answer, error) {
 	return answerOf(result.JSON, result.Replayed, result.Recovered, err)
 }
 
+func (d Delivery) key() (string, error) {
+	return dedup.KeyFromToolCall(d.Session, d.Turn, d.ToolCallID)
+}
+
 // answerOf is what an agent is told of a tool's result. A refusal is an answer, with a record or without.
 func answerOf(result json.RawMessage, replayed, recovered bool, err error) (Answer, error) {
 	if recorded, ok := errors.AsType[*dedup.RefusedError](err); ok {
@@ -78,13 +84,19 @@ func answerOf(result json.RawMessage, replayed, recovered bool, err error) (Answ
 	return Answer{Text: kit.Text(result), Replayed: replayed, Recovered: recovered}, nil
 }
 
-// byRegistry tells the worker's process of a delivery.
-func (c *Client) byRegistry(ctx context.Context, d Delivery) (answer Answer, err error) {
+// registryClient tells the worker's process of deliveries.
+type registryClient struct {
+	base string
+	web  *http.Client
+}
+
+// Deliver implements Client. The answer beside an error is the worker's own, where it has said why.
+func (c *registryClient) Deliver(ctx context.Context, d Delivery) (answer Answer, err error) {
 	text, err := json.Marshal(d)
 	if err != nil {
 		return answer, err
 	}
-	response, body, err := c.post(ctx, "/", nil, text)
+	response, body, err := post(ctx, c.web, c.base+"/", http.Header{}, text)
 	switch {
 	case err != nil:
 		return answer, err
@@ -98,4 +110,26 @@ func (c *Client) byRegistry(ctx context.Context, d Delivery) (answer Answer, err
 		return answer, errors.New(answer.Error)
 	}
 	return answer, nil
+}
+
+// Close implements Client.
+func (c *registryClient) Close() { c.web.CloseIdleConnections() }
+
+// post makes a request and reads the whole answer.
+func post(ctx context.Context, web *http.Client, url string, header http.Header, body []byte) (*http.Response, []byte, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+	if err != nil {
+		return nil, nil, err
+	}
+	r.Header = header
+	response, err := web.Do(r)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { _ = response.Body.Close() }() // it was read to its end, or is broken
+	answer, err := io.ReadAll(response.Body)
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading the answer: %w", err)
+	}
+	return response, answer, nil
 }

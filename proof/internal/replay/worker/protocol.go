@@ -11,8 +11,6 @@ import (
 	"encoding/json"
 	"net/http"
 
-	"github.com/tooldedup/dedup"
-	"github.com/tooldedup/dedup/proof/internal/lab"
 	"github.com/tooldedup/dedup/proof/internal/replay/payment"
 )
 
@@ -99,36 +97,20 @@ type Answer struct {
 
 // Client delivers to one worker process. It may be used by several goroutines. After an
 // error there is no answer, and the delivery must be sent again.
-type Client struct {
-	base string
-	way  Way
-	web  *http.Client
+type Client interface {
+	Deliver(ctx context.Context, d Delivery) (Answer, error)
+	Close()
 }
 
 // Dial returns a client of the worker that is to be reached at a URL.
-func Dial(w Way, url string) *Client {
-	return &Client{url, w, &http.Client{Transport: &http.Transport{}}}
-}
-
-// Deliver sends a delivery. The answer beside an error is the worker's own, where it has said why.
-func (c *Client) Deliver(ctx context.Context, d Delivery) (Answer, error) {
-	switch c.way {
+func (w Way) Dial(url string) Client {
+	web := &http.Client{Transport: &http.Transport{}}
+	switch w {
 	case HTTP:
-		return c.byHTTP(ctx, d)
+		return &httpClient{url, web}
 	case MCP:
-		return c.byMCP(ctx, d)
+		return newMCPClient(url, web)
 	default:
-		return c.byRegistry(ctx, d)
+		return &registryClient{url, web}
 	}
-}
-
-// Close closes its connections.
-func (c *Client) Close() { c.web.CloseIdleConnections() }
-
-func (c *Client) post(ctx context.Context, path string, header http.Header, body []byte) (*http.Response, []byte, error) {
-	return lab.Fetch(ctx, c.web, http.MethodPost, c.base+path, header, body)
-}
-
-func (d Delivery) key() (string, error) {
-	return dedup.KeyFromToolCall(d.Session, d.Turn, d.ToolCallID)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"sync/atomic"
@@ -35,13 +36,17 @@ const (
 	naivePause    = 10 * time.Millisecond
 )
 
-// Open makes a server that executes deliveries, as [lab.Serve] wants it.
-func Open(ctx context.Context, task Task) (http.Handler, func() error, error) {
-	s := &server{mode: task.Mode, mux: http.NewServeMux(), domains: map[string]*domain{}, waits: waits{Tracer: dedup.MultiTracer()}}
-	if err := s.open(ctx, task); err != nil {
-		return nil, nil, errors.Join(err, s.close())
-	}
-	return s.mux, s.close, nil
+// Serve executes deliveries until in ends. The end of ctx cancels what is being
+// executed.
+func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
+	return lab.Serve(ctx, in, out, func(ctx context.Context, task Task) (http.Handler, func(), error) {
+		s := &server{mode: task.Mode, mux: http.NewServeMux(), domains: map[string]*domain{}}
+		if err := s.open(ctx, task); err != nil {
+			s.close()
+			return nil, nil, err
+		}
+		return s.mux, s.close, nil
+	})
 }
 
 // server is the tools of both domains, and how a worker runs them.
@@ -154,7 +159,7 @@ func (s *server) pay(task Task) (err error) {
 }
 
 // close waits for what is still being paid, and closes the pools.
-func (s *server) close() error {
+func (s *server) close() {
 	if s.outside != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), payment.Lease)
 		defer cancel()
@@ -163,7 +168,6 @@ func (s *server) close() error {
 	for _, d := range s.domains {
 		d.pool.Close()
 	}
-	return nil
 }
 
 // naive runs a tool as an ordinary wrapper does: a transaction, and after any
@@ -189,10 +193,11 @@ func (d *domain) naive(ctx context.Context, t kit.Tool, args json.RawMessage) (r
 }
 
 // waits counts the waits for twins that have begun.
-type waits struct {
-	dedup.Tracer
-	atomic.Int64
-}
+type waits struct{ atomic.Int64 }
+
+func (*waits) TraceCallStart(ctx context.Context, _ dedup.CallData) context.Context { return ctx }
+
+func (*waits) TraceCallEnd(context.Context, dedup.CallEndData) {}
 
 func (w *waits) TraceEvent(_ context.Context, event dedup.Event) {
 	if _, ok := event.(dedup.WaitStartData); ok {

@@ -21,7 +21,7 @@ import (
 type bundle struct {
 	pool   *pgxpool.Pool
 	next   func() *lab.HTTPMishap // what befalls the next delivery
-	client *worker.Client
+	client worker.Client
 	end    func() error // ends the worker's input and waits for its end
 }
 
@@ -43,7 +43,7 @@ func serve(t *testing.T, task worker.Task) *bundle {
 	outReader, outWriter := io.Pipe()
 	served := make(chan error, 1)
 	go func() {
-		err := lab.Serve(t.Context(), inReader, outWriter, worker.Open)
+		err := worker.Serve(t.Context(), inReader, outWriter)
 		_ = inReader.Close()
 		_ = outWriter.Close()
 		served <- err
@@ -57,7 +57,7 @@ func serve(t *testing.T, task worker.Task) *bundle {
 		Next: func() *lab.HTTPMishap { return b.next() },
 	}
 	front.Start()
-	b.client = worker.Dial(task.Way, front.URL())
+	b.client = task.Way.Dial(front.URL())
 	b.end = func() error {
 		b.client.Close()
 		front.Close()
@@ -174,8 +174,8 @@ func TestServeBadInput(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			require.ErrorContains(t, lab.Serve(t.Context(), strings.NewReader(tt.in), io.Discard, worker.Open), tt.says)
+			require.ErrorContains(t, worker.Serve(t.Context(), strings.NewReader(tt.in), io.Discard), tt.says)
 		})
 	}
-	require.NoError(t, lab.Serve(t.Context(), strings.NewReader(hello), io.Discard, worker.Open))
+	require.NoError(t, worker.Serve(t.Context(), strings.NewReader(hello), io.Discard))
 }

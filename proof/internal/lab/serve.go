@@ -1,0 +1,84 @@
+package lab
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/tooldedup/dedup/internal/process"
+)
+
+// Serve is what a worker process does that is called over HTTP. It reads its task from the first line
+// of in, serves what open makes of it, writes the address to out, and goes on until in ends. The end of
+// ctx, or of in, cancels the requests that are being served.
+func Serve[Task any](ctx context.Context, in io.Reader, out io.Writer, open func(context.Context, Task) (h http.Handler, done func(), err error)) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	lines := json.NewDecoder(in)
+	var task Task
+	if err := lines.Decode(&task); err != nil {
+		return fmt.Errorf("reading the first line: %w", err)
+	}
+	handler, done, err := open(ctx, task)
+	if err != nil {
+		return err
+	}
+	defer done()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return fmt.Errorf("listening: %w", err)
+	}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute, BaseContext: func(net.Listener) context.Context { return ctx }}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	if err = json.NewEncoder(out).Encode(listener.Addr().String()); err == nil {
+		_, err = io.Copy(io.Discard, in)
+	}
+	cancel()
+	_ = server.Close()
+	if end := <-served; !errors.Is(end, http.ErrServerClosed) {
+		err = errors.Join(err, fmt.Errorf("serving: %w", end))
+	}
+	return err
+}
+
+// Server is a process that runs [Serve].
+type Server struct {
+	*process.Process
+	announced chan struct{}
+	addr      string
+}
+
+// StartServer starts one with a task.
+func StartServer(c process.Command, task any) (s *Server, err error) {
+	s = &Server{announced: make(chan struct{})}
+	var once sync.Once
+	s.Process, err = process.Start(c, task, func(addr string) {
+		once.Do(func() {
+			s.addr = addr
+			close(s.announced)
+		})
+	})
+	return s, err
+}
+
+// errNoAddress is that of a process that ended too early.
+var errNoAddress = errors.New("the process ended before it had an address")
+
+// Addr is where the process is to be reached. The first call waits until it has written that.
+func (s *Server) Addr(ctx context.Context) (string, error) {
+	select {
+	case <-s.announced:
+		return s.addr, nil
+	case <-s.Done():
+		return "", errNoAddress
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+}
