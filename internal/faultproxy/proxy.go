@@ -117,8 +117,8 @@ func (p *Proxy) serve(l *link) {
 			}
 			continue
 		case codeCancel:
-			p.ledger.count(func(c *Snapshot) { c.Cancels++ })
 			p.passCancel(l, packet)
+			p.ledger.count(func(c *Snapshot) { c.Cancels++ })
 			return
 		}
 		conn := p.ledger.connect()

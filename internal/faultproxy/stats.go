@@ -14,7 +14,7 @@ const maxStatements = 1 << 16
 type Snapshot struct {
 	Connections int // start-up packets received, cancel requests not among them
 	Used        int // connections on which a unit was sent, new ones or not
-	Cancels     int // cancel requests passed on
+	Cancels     int // cancel requests that the server has handled
 	Refused     int // connections dropped by Refuse
 	// RoundTrips counts how often a client sent something after start-up and was answered up to a ReadyForQuery
 	// that left nothing outstanding. Several units sent before the answer are one; an answer that a fault took away
