@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -191,6 +192,22 @@ func (c *cluster) Kill() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.postmaster.kill()
+}
+
+// Pause halts every process of the server with SIGSTOP, as a machine does that stands still, and Resume lets them go
+// on. Both do nothing for a server that does not run, and return [ErrNotPrivate] for one that is not private.
+func (c *cluster) Pause() error { return c.signal(syscall.SIGSTOP) }
+
+// Resume ends a Pause.
+func (c *cluster) Resume() error { return c.signal(syscall.SIGCONT) }
+
+func (c *cluster) signal(signal syscall.Signal) error {
+	if c == nil {
+		return ErrNotPrivate
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.postmaster.signal(signal)
 }
 
 // Restart starts a server again that was killed, on its data and its port, and

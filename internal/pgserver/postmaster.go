@@ -66,20 +66,28 @@ func (p *postmaster) end(ctx context.Context, signal syscall.Signal, otherwise f
 	}
 }
 
-// kill ends the postmaster and its children with SIGKILL. The postmaster is halted first, so that
-// it starts no child that the list would miss.
+// kill ends the postmaster and its children with SIGKILL.
 func (p *postmaster) kill() error {
+	if p.ended() {
+		return nil
+	}
+	err := p.signal(syscall.SIGKILL)
+	<-p.done
+	return err
+}
+
+// signal halts, continues or kills the postmaster and its children. The postmaster is halted first, so that
+// it starts no child that the list would miss.
+func (p *postmaster) signal(signal syscall.Signal) error {
 	if p.ended() {
 		return nil
 	}
 	pid := p.cmd.Process.Pid
 	_ = syscall.Kill(pid, syscall.SIGSTOP)
 	children, err := childrenOf(pid)
-	_ = p.cmd.Process.Kill()
-	for _, child := range children {
-		_ = syscall.Kill(child, syscall.SIGKILL)
+	for _, process := range append(children, pid) {
+		_ = syscall.Kill(process, signal) // or it has ended
 	}
-	<-p.done
 	return err
 }
 

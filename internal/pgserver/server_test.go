@@ -135,6 +135,8 @@ func TestNotPrivate(t *testing.T) {
 	server := &Server{}
 	require.ErrorIs(t, server.Kill(), ErrNotPrivate)
 	require.ErrorIs(t, server.Restart(t.Context()), ErrNotPrivate)
+	require.ErrorIs(t, server.Pause(), ErrNotPrivate)
+	require.ErrorIs(t, server.Resume(), ErrNotPrivate)
 	_, err := server.StartStandby(t.Context(), "second", nil)
 	require.ErrorIs(t, err, ErrNotPrivate)
 	require.Zero(t, server.PID())

@@ -4,14 +4,11 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	osexec "os/exec"
-	"strconv"
-	"strings"
-	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tooldedup/dedup/internal/pgserver"
 	"github.com/tooldedup/dedup/proof/internal/lab"
 )
 
@@ -31,18 +28,18 @@ func Pauses(ctx context.Context, l *lab.Lab, p lab.Params, s *lab.Score) error {
 			return a, err
 		}
 		defer func() { _ = db.Drop(ctx) }()
-		v := &paused{url: db.URL, postmaster: l.Server.PID(), rng: rand.New(rand.NewPCG(p.Seed, 6)), held: make(chan *held), gaveUp: make(chan struct{})}
+		v := &paused{url: db.URL, server: l.Server, rng: rand.New(rand.NewPCG(p.Seed, 6)), held: make(chan *held), gaveUp: make(chan struct{})}
 		return arm(ctx, p, v, "SIGSTOP of the server", times, serverPauses, perKey, withDedup)
 	})
 }
 
 // paused is a server that is paused.
 type paused struct {
-	url        string
-	postmaster int
-	rng        *rand.Rand
-	held       chan *held
-	gaveUp     chan struct{} // has a value for each call that ends without an answer, while they are counted
+	url    string
+	server *pgserver.Server
+	rng    *rand.Rand
+	held   chan *held
+	gaveUp chan struct{} // has a value for each call that ends without an answer, while they are counted
 }
 
 // held is a call that waits in its effect until the server is paused or it is given up.
@@ -110,8 +107,8 @@ func (v *paused) die(ctx context.Context) error {
 
 // pause pauses the server until a held call, and then as many of all calls as are drawn, have been given up.
 func (v *paused) pause(ctx context.Context, h *held) (err error) {
-	defer func() { err = errors.Join(err, v.signal(syscall.SIGCONT)) }()
-	if err = v.signal(syscall.SIGSTOP); err != nil {
+	defer func() { err = errors.Join(err, v.server.Resume()) }()
+	if err = v.server.Pause(); err != nil {
 		return err
 	}
 	close(h.paused)
@@ -121,20 +118,6 @@ func (v *paused) pause(ctx context.Context, h *held) (err error) {
 	}
 	for n := v.rng.IntN(clients * atOnce); n > 0 && err == nil; n-- {
 		_, err = receive(ctx, v.gaveUp)
-	}
-	return err
-}
-
-// signal sends a signal to the server and then to its children, of which a server that is stopped makes no more.
-func (v *paused) signal(sig syscall.Signal) error {
-	if err := syscall.Kill(v.postmaster, sig); err != nil {
-		return err
-	}
-	children, err := osexec.Command("pgrep", "-P", strconv.Itoa(v.postmaster)).Output()
-	for _, child := range strings.Fields(string(children)) {
-		if pid, err := strconv.Atoi(child); err == nil {
-			_ = syscall.Kill(pid, sig) // or it has ended
-		}
 	}
 	return err
 }
