@@ -24,10 +24,18 @@ func (sc *scene) together(n int) {
 	tr := sc.begin("%d begin together", n)
 	defer tr.end()
 	sentHere, sentThere := sends(here.proxy), sends(there.proxy)
+	begin := make(chan struct{}) // closed when all are there, so that none has ended before another begins
+	tool := sc.v.tool
+	tool.Call = func(ctx context.Context, try Try) (any, error) {
+		<-begin
+		return sc.v.tool.Call(ctx, try)
+	}
 	twins := make([]<-chan reply, n)
 	for i := range twins {
-		twins[i] = tr.start(tr.ctx, []*stage{here, there}[i%2], 0)
+		tr.out.Calls++
+		twins[i] = tool.start(tr.ctx, tr.v.patience, []*stage{here, there}[i%2], tr.key, 0)
 	}
+	close(begin)
 	tr.tookAll(twins...)
 	if one, other := sentHere(), sentThere(); one && other {
 		sc.out.Faults++

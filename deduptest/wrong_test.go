@@ -302,61 +302,6 @@ func commitUnchecked(ctx context.Context, try deduptest.Try) (any, error) {
 	return result.Value, nil
 }
 
-// twoConnections has an effect that looks something up by the pool, when as many of its twins as
-// can be hold the pool's other connections.
-func twoConnections(ctx context.Context, try deduptest.Try) (answer any, err error) {
-	defer connections.enter(try.Pool)()
-	err = pgx.BeginFunc(ctx, try.Pool, func(tx pgx.Tx) error {
-		defer connections.hold(try.Pool)()
-		result, err := dedup.DoTx(ctx, try.Deduper, tx, callOf(try), func(ctx context.Context, tx pgx.Tx) (ticket, error) {
-			connections.await(try.Pool)
-			if _, err := try.Pool.Exec(ctx, `SELECT 1`); err != nil {
-				return ticket{}, err
-			}
-			return insertTicket(ctx, tx, try)
-		})
-		answer = result.Value
-		return err
-	})
-	return answer, err
-}
-
-// connections counts, for each pool, the calls that are in twoConnections and those of them that hold
-// a connection.
-var connections = counts{
-	changed: sync.NewCond(new(sync.Mutex)),
-	inside:  map[*pgxpool.Pool]int{},
-	holding: map[*pgxpool.Pool]int{},
-}
-
-type counts struct {
-	changed         *sync.Cond
-	inside, holding map[*pgxpool.Pool]int
-}
-
-func (c *counts) enter(pool *pgxpool.Pool) (leave func()) { return c.add(c.inside, pool) }
-func (c *counts) hold(pool *pgxpool.Pool) (leave func())  { return c.add(c.holding, pool) }
-
-func (c *counts) add(to map[*pgxpool.Pool]int, pool *pgxpool.Pool) (leave func()) {
-	change := func(by int) {
-		c.changed.L.Lock()
-		defer c.changed.L.Unlock()
-		to[pool] += by
-		c.changed.Broadcast()
-	}
-	change(1)
-	return func() { change(-1) }
-}
-
-// await returns when every call inside holds a connection, or the pool has no more.
-func (c *counts) await(pool *pgxpool.Pool) {
-	c.changed.L.Lock()
-	defer c.changed.L.Unlock()
-	for c.holding[pool] < min(c.inside[pool], int(pool.Config().MaxConns)) {
-		c.changed.Wait()
-	}
-}
-
 func uniqueOnly(ctx context.Context, try deduptest.Try) (opened any, err error) {
 	err = pgx.BeginFunc(ctx, try.Pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `INSERT INTO seen (key) VALUES ($1)`, try.Key); err != nil {
