@@ -25,22 +25,25 @@ const long = `Try to break the promise, in one of these ways or in all of them:
 
 %s
 A server of its own is started, or the one is taken that DEDUP_DATABASE_URL
-names; kill-server, pause-server, failover, secrets and external always have one
-of their own. Progress goes to standard error; standard output gets one line of JSON
+names; %s always have one of their own. Progress goes to standard error; standard output gets one line of JSON
 for each campaign. The exit code is 1 if a campaign failed: the promise was
 broken, nothing was tested, or the arm without dedup did not go wrong.`
 
 // Command returns `proof chaos`.
 func Command() *cobra.Command {
 	var list strings.Builder
+	var private []string
 	for _, c := range campaigns {
-		fmt.Fprintf(&list, "  %-14s %s\n", c.name, c.what)
+		fmt.Fprintf(&list, "  %-16s %s\n", c.name, c.what)
+		if c.private {
+			private = append(private, c.name)
+		}
 	}
 	var opts options
 	cmd := &cobra.Command{
 		Use:   "chaos NAME|all",
 		Short: "Try to break the promise on a real server",
-		Long:  fmt.Sprintf(long, list.String()),
+		Long:  fmt.Sprintf(long, list.String(), strings.Join(private, ", ")),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return exit.Usage("give the name of one campaign, or all")
