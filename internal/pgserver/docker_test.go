@@ -30,6 +30,15 @@ func (o overdue) Err() error {
 	}
 }
 
+// A daemon that is named is not passed over without a word.
+func TestPingDockerThatIsNamed(t *testing.T) {
+	const named = "unix:///no/such.sock"
+	t.Setenv("DOCKER_HOST", named)
+	err := pingDocker(t.Context(), []string{named}, time.Minute)
+	require.ErrorContains(t, err, "no daemon answers at "+named)
+	require.NotErrorIs(t, err, errAbsent)
+}
+
 func TestPingDocker(t *testing.T) {
 	t.Parallel()
 
