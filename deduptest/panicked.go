@@ -101,7 +101,7 @@ func (b *bomb) ends(ctx context.Context) {
 // idle is the status of a session without a transaction.
 const idle = 'I'
 
-// endsTransaction tells the texts with which pgx ends one.
+// endsTransaction reports whether a statement is one of those with which pgx ends a transaction.
 func endsTransaction(sql string) bool { return sql == "commit" || sql == "rollback" }
 
 // TraceQueryStart implements pgx.QueryTracer.

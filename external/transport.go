@@ -99,7 +99,7 @@ func (s *sent) doubtful() bool {
 	return false
 }
 
-// request is how far a request has come, as httptrace tells it, on whatever goroutine.
+// request is how far a request has come. Functions of httptrace note it, each on a goroutine of net/http.
 type request struct {
 	reads bool
 

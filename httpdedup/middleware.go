@@ -141,8 +141,8 @@ func (m *Middleware) scope(r *http.Request) (string, error) {
 	return scope, nil
 }
 
-// answer sends what became of a call, or returns why it cannot. A handler's answer that is not
-// stored is sent where dedup passes its error on untouched. Anything around that error says that
+// answer sends the call's answer. It returns the error of a call that has none. A handler's answer
+// that is not stored is sent where dedup passes its error on untouched. Anything around that error says that
 // more is to be known than the handler knew: whether a twin or an earlier try was
 // committed.
 func (m *Middleware) answer(w http.ResponseWriter, j *job, result dedup.Result[json.RawMessage], err error) error {

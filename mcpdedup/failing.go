@@ -44,7 +44,7 @@ func (e *failure) Error() string {
 
 func (e *failure) Unwrap() error { return e.err }
 
-// notMade is what is wrong with a call before its tool is asked.
+// notMade is the failure of a call that is refused before its tool is asked.
 func notMade(code door.Code, text string, err error) *failure {
 	return &failure{code: code, text: text + nothing + next[code], hidden: err != nil, err: err}
 }

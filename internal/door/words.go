@@ -22,7 +22,7 @@ type Words struct {
 	RetryAfter time.Duration
 }
 
-// Text tells a client of a failure. The caller words Refused, KeyRequired and KeyInvalid itself.
+// Text is a failure in words for a client. Those of Refused, KeyRequired and KeyInvalid are the caller's own.
 func (w Words) Text(f Failure) string {
 	switch f.Code {
 	case KeyReused:

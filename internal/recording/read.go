@@ -68,7 +68,7 @@ func (r *Recording) readSessions(fsys fs.FS) error {
 	}
 	type call struct {
 		Call
-		Result *string `json:"result"` // a pointer tells null from ""
+		Result *string `json:"result"` // nil for null, which is not ""
 	}
 	type end struct {
 		ID      string `json:"trajectory_id"`
@@ -214,7 +214,7 @@ func unzip(text []byte) ([]byte, error) {
 // decodeRows reads one JSON object of id: document and keeps the order of its
 // keys, which is the order in which searches list their hits.
 func decodeRows(text []byte) (rows []Row, err error) {
-	var unordered map[string]json.RawMessage // which finds what is wrong with the text
+	var unordered map[string]json.RawMessage // it is decoded for its error: the tokens below do not show all that is wrong
 	if err := json.Unmarshal(text, &unordered); err != nil {
 		return nil, err
 	}

@@ -16,7 +16,7 @@ const (
 	inesGift, inesCredit, inesCertificate = "gift_card_7001", "credit_card_7002", "certificate_7003"
 )
 
-// bundle is a world of one test.
+// airlineBundle is the airline's world of one test.
 type airlineBundle struct{ *bundle }
 
 func setupAirline(t *testing.T) *airlineBundle {

@@ -15,7 +15,7 @@ const (
 	pike   = "auberon_pike_660" // paypal_6601, gift_card_6602 of 310.4, gift_card_6603 of 12
 )
 
-// bundle is a world of one test.
+// retailBundle is the shop's world of one test.
 type retailBundle struct{ *bundle }
 
 func setupRetail(t *testing.T) *retailBundle {
