@@ -25,8 +25,6 @@ type scene struct {
 	roundCalls int
 	// lasting records outlive the campaign. Others expire, and are swept and reset.
 	lasting bool
-	// endings is the longest pause between two ended backends.
-	endings time.Duration
 	bugs    []bug
 }
 
@@ -44,7 +42,7 @@ const (
 // Run runs the campaign history.
 func Run(ctx context.Context, l *lab.Lab, p lab.Params, s *lab.Score) error {
 	return scene{
-		callers: 16, perKey: 12, roundCalls: 12_000, lasting: true, endings: 40 * time.Millisecond,
+		callers: 16, perKey: 12, roundCalls: 12_000, lasting: true,
 		bugs: []bug{
 			{"look-up on the loser's snapshot", textbook(loserSnapshot), doubled},
 			{"DO NOTHING and COMMIT in one pipeline", textbook(doNothingThenCommit), doubled},
@@ -58,7 +56,7 @@ func Run(ctx context.Context, l *lab.Lab, p lab.Params, s *lab.Score) error {
 // RunStorm runs the campaign mixed-storm.
 func RunStorm(ctx context.Context, l *lab.Lab, p lab.Params, s *lab.Score) error {
 	return scene{
-		callers: 8, perKey: 350, roundCalls: 2_000, endings: 250 * time.Millisecond,
+		callers: 8, perKey: 350, roundCalls: 2_000,
 		bugs: []bug{
 			{"a cache that outlives the record", answersFromCache, impossible},
 			{"a sweep that forgets too early", sweepsTooEarly, doubled},
