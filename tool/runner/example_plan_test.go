@@ -22,10 +22,7 @@ func ExamplePlan() {
 	save := func(_ context.Context, text []byte) error { return writeDurably(checkpoint, text) }
 
 	var plan runner.Plan
-	exampleMust(plan.Add("reserve", "pay"))
-	_, err = plan.Key("pay")
-	fmt.Println("before the save:", err)
-	exampleMust(plan.Save(ctx, save))
+	exampleMust(plan.Add(ctx, save, "reserve", "pay"))
 	first, err := plan.Key("pay")
 	exampleMust(err)
 
@@ -46,7 +43,6 @@ func ExamplePlan() {
 	fmt.Println(receipt, err)
 
 	// Output:
-	// before the save: dedup: invalid plan: pay has a key that has not been saved; save the plan before the first try
 	// the same key: true
 	// receipt 1 <nil>
 }
