@@ -220,16 +220,6 @@ func TestErrorsOfRun(t *testing.T) {
 	require.Zero(t, b.count(t, "tickets"))
 }
 
-func TestClassNames(t *testing.T) {
-	t.Parallel()
-	for want, class := range map[string]tool.Class{
-		"unclassified": tool.Unclassified, "read_only": tool.ReadOnly, "idempotent": tool.Idempotent, "write": tool.Write,
-		"destructive": tool.Destructive, "external": tool.External, "class(9)": tool.Class(9),
-	} {
-		require.Equal(t, want, class.String())
-	}
-}
-
 func TestUnknownTool(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil, nil)

@@ -31,7 +31,7 @@ func TestToolsWithoutARecordDoNotEndTheirTransaction(t *testing.T) {
 		"Rollback": func(ctx context.Context, tx pgx.Tx) error { return tx.Rollback(ctx) },
 	} {
 		for _, class := range []tool.Class{tool.ReadOnly, tool.Idempotent} {
-			t.Run(name+"/"+class.String(), func(t *testing.T) {
+			t.Run(name+"/"+string(class), func(t *testing.T) {
 				t.Parallel()
 				b := setup(t, nil, nil)
 				require.NoError(t, b.tools.Add(tool.Tool[struct{}, int]{
@@ -51,7 +51,7 @@ func TestInvokeInsideATool(t *testing.T) {
 	t.Parallel()
 	for _, inner := range []tool.Class{tool.ReadOnly, tool.Idempotent, tool.Write} {
 		for _, outer := range []tool.Class{tool.ReadOnly, tool.Idempotent, tool.Write} {
-			t.Run(inner.String()+" in "+outer.String(), func(t *testing.T) {
+			t.Run(string(inner)+" in "+string(outer), func(t *testing.T) {
 				t.Parallel()
 				b := setup(t, nil, nil)
 				config := b.pool.Config()

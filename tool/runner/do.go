@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,9 +17,8 @@ import (
 type Call struct {
 	// Tool is the tool's stable name. Required.
 	Tool string
-	// Class is the tool's, and says how often it may be tried: the package documentation has a
-	// table. A tool that takes no key, and is neither ReadOnly nor Idempotent, is left
-	// Unclassified: it is tried once.
+	// Class is the tool's, and says whether it may be tried again. A tool that takes no key, and is
+	// neither ReadOnly nor Idempotent, is left Unclassified: it is tried once.
 	Class tool.Class
 
 	// Key names the intent. Where it may outlive this process, it comes from a
@@ -30,11 +30,10 @@ type Call struct {
 	// that has ended: then the outcome counts as unknown until there is an answer.
 	Resumed bool
 
-	// Tries is the most tries, the first included. Default that of the class. An
-	// Unclassified tool has one.
+	// Tries is the most tries, the first included. Default 3. An Unclassified tool has one.
 	Tries int
 	// Pause is the longest that the first pause may be; each further one may be twice as
-	// long, up to a minute, or Pause where that is more. Default that of the class.
+	// long, up to a minute, or Pause where that is more. Default 1 second.
 	Pause time.Duration
 }
 
@@ -92,7 +91,7 @@ func (c *Call) check() error {
 	case c.Resumed && c.Key == "":
 		return invalid("Key", "is empty, and the call is Resumed; give the key that was tried before, from the checkpoint")
 	case c.Tries < 0 || c.Tries > 1 && !repeats(c.Class):
-		return invalid("Tries", fmt.Sprintf("is %d for a tool that is %s", c.Tries, c.Class))
+		return invalid("Tries", fmt.Sprintf("is %d for a tool of class %q", c.Tries, c.Class))
 	case c.Pause < 0:
 		return invalid("Pause", "is negative; leave it at 0 for the default")
 	}
@@ -105,16 +104,13 @@ func (c *Call) setDefaults() {
 	if c.Tries == 0 && repeats(c.Class) {
 		c.Tries = 3
 	}
-	if c.Pause == 0 {
-		c.Pause = time.Second
-		if c.Key != "" && c.Class != tool.ReadOnly {
-			c.Pause = 2 * time.Second
-		}
-	}
+	c.Pause = cmp.Or(c.Pause, time.Second)
 }
 
 // repeats reports whether calls of a class, with the keys that they need, may be made again.
-func repeats(class tool.Class) bool { return class >= tool.ReadOnly && class <= tool.External }
+func repeats(class tool.Class) bool {
+	return class == tool.ReadOnly || class == tool.Idempotent || class.NeedsKey()
+}
 
 func invalid(field, reason string) *dedup.InvalidError {
 	return &dedup.InvalidError{What: "call", Field: field, Reason: reason}

@@ -13,16 +13,10 @@
 //
 // # Tries
 //
-//	calls                                          tries  first pause up to
-//	tools that change nothing (ReadOnly)           3      1 s
-//	tools that change nothing more when run again  3      1 s, and 2 s with a key
-//	 (Idempotent)
-//	writes with a key                              3      2 s
-//	tools of an unknown class                      1
-//
-// Call.Tries and Call.Pause override. Pauses double, and each is drawn evenly from nothing to its
-// bound. A server's Retry-After is a lower bound, on top of which comes the draw. The numbers are
-// the practice of agent platforms and not a measurement.
+// A tool of a known class is tried three times, writes with one key, and others once. Before the second
+// try is a pause of up to a second, and each further one may be twice as long. It is drawn evenly from
+// nothing to its bound. Call.Tries and Call.Pause override. A server's Retry-After is a lower bound, on
+// top of which comes the draw. The numbers are the practice of agent platforms and not a measurement.
 //
 // An Idempotent tool is tried again without a key. HTTP has the same rule for PUT (RFC 9110,
 // section 9.2.2). Like there, a late repeat can undo what somebody else has written since; where
