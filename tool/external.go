@@ -2,8 +2,6 @@ package tool
 
 import (
 	"context"
-	"encoding/json"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -45,16 +43,8 @@ func (t ExternalTool[In, Out]) define() (*definition, []Problem) {
 	if t.Class == Unclassified {
 		t.Class = External
 	}
-	d, problems := newDefinition(Info{
-		Name: t.Name, Description: t.Description, Class: t.Class, Retention: t.Retention, External: true,
-		In: reflect.TypeFor[In](), Out: reflect.TypeFor[Out](),
-	})
+	d, problems := newDefinition[In, Out](Info{Name: t.Name, Description: t.Description, Class: t.Class, Retention: t.Retention, External: true})
 	d.maxWait, d.external = t.MaxWait, t
-	d.bind = func(args json.RawMessage) (reflect.Value, json.RawMessage, dedup.Effect[json.RawMessage], error) {
-		var in In
-		_, compared, err := d.plan.decode(t.Name, args, &in)
-		return reflect.ValueOf(in), compared, nil, err
-	}
 	for _, path := range d.Redacted {
 		problems = append(problems, Problem{t.Name, "In." + path, "is tagged redact, and the input of an ExternalTool is stored; pass a reference to the secret"})
 	}
@@ -83,17 +73,6 @@ func (r *Registry) externalProblems(t *definition, known []Problem) (found []Pro
 		}
 	}
 	return found
-}
-
-// runExternal makes a call of an ExternalTool. What is stored is all arguments, as encoding/json
-// reads them.
-func (r *Registry) runExternal(ctx context.Context, c *call) (Answer, error) {
-	all, _, err := c.of.plan.decode(c.Tool, c.args, reflect.New(c.of.In).Interface())
-	if err != nil {
-		return Answer{}, err
-	}
-	result, err := r.opts.External.Do(ctx, c.Call, all)
-	return answered(c, result), err
 }
 
 // Status says where the call of an ExternalTool stands that inv's Scope, Tool and Key

@@ -1,10 +1,12 @@
 package tool
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"reflect"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -78,7 +80,7 @@ type call struct {
 	inv Invocation
 	of  *definition
 	run dedup.Effect[json.RawMessage] // nil of an ExternalTool, which has args
-	// args are all arguments.
+	// args are all arguments, as encoding/json reads them.
 	args json.RawMessage
 	// siblings is zero where no message was handed over.
 	siblings
@@ -104,11 +106,15 @@ func (t *definition) call(inv Invocation) (*call, error) {
 	if len(args) == 0 {
 		args = json.RawMessage("{}")
 	}
-	in, compared, run, err := t.bind(args)
+	in := reflect.New(t.In)
+	all, compared, err := t.plan.decode(t.Name, args, in.Interface())
 	if err != nil {
 		return nil, err
 	}
-	c := &call{inv: inv, of: t, run: run, args: args}
+	c := &call{inv: inv, of: t, args: all}
+	if t.effect != nil {
+		c.run = t.effect(in.Elem())
+	}
 	if t.Class == ReadOnly {
 		return c, nil
 	}
@@ -119,8 +125,12 @@ func (t *definition) call(inv Invocation) (*call, error) {
 	if inv.Scope == "" {
 		return nil, &dedup.InvalidError{What: "call", Field: "Scope", Reason: "is empty; give the authenticated principal that the call belongs to"}
 	}
-	c.Key, err = t.key(inv, in)
-	return c, err
+	key, err := t.plan.keyOf(t.Name, in.Elem())
+	if err != nil {
+		return nil, err
+	}
+	c.Key = cmp.Or(key, inv.Key)
+	return c, nil
 }
 
 // withAttrs says in the events of a call where in its conversation it was made.
@@ -147,13 +157,15 @@ func (r *Registry) make(ctx context.Context, c *call) (Answer, error) {
 func (r *Registry) run(ctx context.Context, c *call) (Answer, error) {
 	switch t := c.of; {
 	case t.external != nil:
-		return r.runExternal(ctx, c)
+		result, err := r.opts.External.Do(ctx, c.Call, c.args)
+		return answered(c, result), err
 	case t.Class == ReadOnly:
 		return r.runReading(ctx, t, c)
 	case c.Key == "" && !t.Class.NeedsKey():
 		return r.runOnce(ctx, t, c, pgx.TxOptions{})
 	default:
-		return r.runKeyed(ctx, c)
+		result, err := dedup.Do(ctx, r.d, c.Call, c.run)
+		return answered(c, result), err
 	}
 }
 
@@ -176,11 +188,6 @@ func (r *Registry) runOnce(ctx context.Context, t *definition, c *call, opts pgx
 		err = refusal // as a tool with a record refuses
 	}
 	return Answer{JSON: text}, err
-}
-
-func (r *Registry) runKeyed(ctx context.Context, c *call) (Answer, error) {
-	result, err := dedup.Do(ctx, r.d, c.Call, c.run)
-	return answered(c, result), err
 }
 
 // answered is what a call with a key answers, also beside an error.

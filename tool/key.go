@@ -11,16 +11,6 @@ import (
 	"github.com/tooldedup/dedup"
 )
 
-// key returns the key that came with a call: see the package documentation. Empty
-// means that there is none but what its id may give.
-func (t *definition) key(inv Invocation, in reflect.Value) (string, error) {
-	key, err := t.plan.keyOf(t.Name, in)
-	if err != nil || key != "" {
-		return key, err
-	}
-	return inv.Key, nil
-}
-
 // keyOf returns the key that arguments hold, empty if all its fields are.
 func (p *plan) keyOf(tool string, in reflect.Value) (string, error) {
 	if len(p.keys) == 0 {

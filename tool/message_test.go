@@ -292,6 +292,16 @@ func TestInvokeAllAnswersEach(t *testing.T) {
 			return n, tx.QueryRow(ctx, `SELECT count(*) FROM tickets`).Scan(&n)
 		},
 	}))
+	type pair struct {
+		A string `json:"a,omitempty" dedup:"key"`
+		B string `json:"b,omitempty" dedup:"key"`
+	}
+	require.NoError(t, b.tools.Add(tool.Tool[pair, string]{
+		Name: "keyed", Class: tool.Write,
+		Run: func(context.Context, pgx.Tx, pair) (string, error) {
+			return "", errors.New("is run")
+		},
+	}))
 	calls := []tool.Invocation{
 		{Scope: "acme", Session: "s", Turn: 3, Tool: "open", Args: json.RawMessage(`{"title":"a","note":"x"}`)},
 		{Tool: "unknown"},
@@ -299,12 +309,15 @@ func TestInvokeAllAnswersEach(t *testing.T) {
 		{Tool: "count", Args: json.RawMessage(`{"title":"a"}`)},
 		{Scope: "acme", Session: "s", Turn: 3, Tool: "open", Key: "mine", Args: json.RawMessage(`{"title":"a"}`)},
 		{Scope: "acme", Session: "s", Turn: 3, Tool: "open", Args: json.RawMessage(`{"title":"z"}`)},
+		{Scope: "acme", Session: "s", Turn: 3, Tool: "keyed", CallID: "c", Args: json.RawMessage(`{"a":"x"}`)},
 	}
 	first := b.tools.InvokeAll(t.Context(), calls)
 	require.NoError(t, first[0].Err)
 	require.ErrorIs(t, first[1].Err, dedup.ErrInvalid)
 	var bad *tool.ArgumentError
 	require.ErrorAs(t, first[2].Err, &bad)
+	require.ErrorAs(t, first[6].Err, &bad)
+	require.Equal(t, "b", bad.Field, "a half of the key is none")
 	require.Equal(t, "1", string(first[3].Answer.JSON), "in their order")
 	require.Equal(t, "mine", first[4].Answer.Key)
 	require.Equal(t, 3, b.count(t, "tickets"))

@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"regexp"
 	"strings"
+
+	"github.com/tooldedup/dedup/internal/door"
 )
 
 // InputSchema returns the JSON Schema, of draft 2020-12, of the tool's arguments. What fits it is
@@ -102,6 +104,6 @@ var keyword = regexp.MustCompile("^$|^[^ \t\n]*=")
 
 // quote returns the JSON text of a string, with <, > and & as they are.
 func quote(text string) string {
-	quoted, _ := encode(text)
+	quoted, _ := door.JSON(text)
 	return string(quoted)
 }

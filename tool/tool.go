@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/door"
 )
 
 // Tool is a function on a transaction, and what has to be known about it before
@@ -49,22 +50,14 @@ type definition struct {
 	Info
 	maxWait     time.Duration
 	storeErrors bool
-	// bind reads arguments, and returns them with what of them is compared and the effect of a call
-	// with them.
-	bind func(args json.RawMessage) (in reflect.Value, compared json.RawMessage, run dedup.Effect[json.RawMessage], err error)
-	// external is nil, but for an ExternalTool, which has no effect that bind could return.
+	// effect is that of a call with arguments of type In. An ExternalTool has none, but external.
+	effect   func(in reflect.Value) dedup.Effect[json.RawMessage]
 	external externalTool
 }
 
 func (t Tool[In, Out]) define() (*definition, []Problem) {
-	d, problems := newDefinition(Info{
-		Name: t.Name, Description: t.Description, Class: t.Class, Retention: t.Retention,
-		In: reflect.TypeFor[In](), Out: reflect.TypeFor[Out](),
-	})
-	d.maxWait, d.storeErrors = t.MaxWait, t.StoreErrors
-	d.bind = func(args json.RawMessage) (reflect.Value, json.RawMessage, dedup.Effect[json.RawMessage], error) {
-		return t.bind(d.plan, args)
-	}
+	d, problems := newDefinition[In, Out](Info{Name: t.Name, Description: t.Description, Class: t.Class, Retention: t.Retention})
+	d.maxWait, d.storeErrors, d.effect = t.MaxWait, t.StoreErrors, t.effect
 	if t.Run == nil {
 		problems = append(problems, Problem{t.Name, "Run", "is nil"})
 	}
@@ -72,7 +65,8 @@ func (t Tool[In, Out]) define() (*definition, []Problem) {
 }
 
 // newDefinition plans a tool's types, and says which arguments have tags.
-func newDefinition(info Info) (*definition, []Problem) {
+func newDefinition[In, Out any](info Info) (*definition, []Problem) {
+	info.In, info.Out = reflect.TypeFor[In](), reflect.TypeFor[Out]()
 	d := &definition{Info: info}
 	problems := d.problems()
 	var found []Problem
@@ -84,19 +78,30 @@ func newDefinition(info Info) (*definition, []Problem) {
 	return d, append(problems, found...)
 }
 
-func (t Tool[In, Out]) bind(plan *plan, args json.RawMessage) (reflect.Value, json.RawMessage, dedup.Effect[json.RawMessage], error) {
-	var in In
-	_, compared, err := plan.decode(t.Name, args, &in)
-	if err != nil {
-		return reflect.Value{}, nil, nil, err
-	}
-	return reflect.ValueOf(in), compared, func(ctx context.Context, tx pgx.Tx) (json.RawMessage, error) {
-		out, err := t.Run(ctx, tx, in)
+func (t Tool[In, Out]) effect(in reflect.Value) dedup.Effect[json.RawMessage] {
+	return func(ctx context.Context, tx pgx.Tx) (json.RawMessage, error) {
+		out, err := t.Run(ctx, tx, in.Interface().(In))
 		if err != nil {
 			return nil, err
 		}
 		return encode(out)
-	}, nil
+	}
+}
+
+// encode returns the JSON text of a result, with <, > and & as they are. A
+// [json.RawMessage] is one already.
+func encode(out any) (json.RawMessage, error) {
+	if raw, ok := out.(json.RawMessage); ok && raw != nil {
+		if !json.Valid(raw) {
+			return nil, &dedup.InvalidError{What: "result", Reason: "is not valid JSON"}
+		}
+		return raw, nil
+	}
+	text, err := door.JSON(out)
+	if err != nil {
+		return nil, &dedup.InvalidError{What: "result", Reason: "cannot be encoded", Err: err}
+	}
+	return text, nil
 }
 
 // problems are those of name and class.
