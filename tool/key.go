@@ -54,14 +54,14 @@ func keyPart(v reflect.Value) (string, error) {
 		text, err := v.Interface().(encoding.TextMarshaler).MarshalText()
 		return string(text), err
 	}
-	switch v.Kind() {
-	case reflect.String:
+	switch {
+	case v.Kind() == reflect.String:
 		return v.String(), nil
-	case reflect.Bool:
+	case v.Kind() == reflect.Bool:
 		return strconv.FormatBool(v.Bool()), nil
-	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+	case v.CanInt():
 		return strconv.FormatInt(v.Int(), 10), nil
-	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+	case v.CanUint():
 		return strconv.FormatUint(v.Uint(), 10), nil
 	default:
 		return "", fmt.Errorf("type %s", v.Type())

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"regexp"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -106,7 +107,7 @@ func encode(out any) (json.RawMessage, error) {
 
 // problems are those of name and class.
 func (t *definition) problems() (found []Problem) {
-	if !validName(t.Name) {
+	if !toolName.MatchString(t.Name) {
 		found = append(found, Problem{t.Name, "Name", `must be 1 to 128 letters, digits and "_-./" of ASCII`})
 	}
 	reason := ""
@@ -131,17 +132,4 @@ func (t *definition) problems() (found []Problem) {
 	return found
 }
 
-func validName(name string) bool {
-	if name == "" || len(name) > 128 {
-		return false
-	}
-	for _, c := range []byte(name) {
-		switch {
-		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9':
-		case c == '_', c == '-', c == '.', c == '/':
-		default:
-			return false
-		}
-	}
-	return true
-}
+var toolName = regexp.MustCompile(`^[a-zA-Z0-9_\-./]{1,128}$`)

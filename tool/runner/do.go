@@ -66,7 +66,10 @@ func Do[R any](ctx context.Context, call Call, try func(ctx context.Context) (R,
 	if err != nil {
 		return none, err
 	}
-	call.setDefaults()
+	if call.Tries == 0 && repeats(call.Class) {
+		call.Tries = 3
+	}
+	call.Pause = cmp.Or(call.Pause, time.Second)
 	c := calling{Call: call, open: call.Resumed && call.Class != tool.ReadOnly}
 	if ctx.Err() != nil {
 		return none, c.gaveUp(contextError(ctx), nil)
@@ -96,15 +99,6 @@ func (c *Call) check() error {
 		return invalid("Pause", "is negative; leave it at 0 for the default")
 	}
 	return nil
-}
-
-// setDefaults fills in what the class says. No key, no retry: but for tools that change nothing
-// more when they run again.
-func (c *Call) setDefaults() {
-	if c.Tries == 0 && repeats(c.Class) {
-		c.Tries = 3
-	}
-	c.Pause = cmp.Or(c.Pause, time.Second)
 }
 
 // repeats reports whether calls of a class, with the keys that they need, may be made again.
@@ -144,7 +138,11 @@ func (c *calling) awaitNext(ctx context.Context, err error) error {
 	case c.tries >= c.Tries:
 		return c.gaveUp(errTriesUsedUp, err)
 	}
-	after, left := retryAfter(err), time.Duration(math.MaxInt64)
+	var status *StatusError
+	after, left := time.Duration(0), time.Duration(math.MaxInt64)
+	if errors.As(err, &status) {
+		after = status.RetryAfter
+	}
 	if deadline, ok := ctx.Deadline(); ok {
 		if left = time.Until(deadline); after >= left {
 			return c.gaveUp(fmt.Errorf("%w: %s, and %s are left", errWaitTooLong, after, max(left, 0)), err)

@@ -2,10 +2,11 @@ package runner
 
 import (
 	"context"
-	"encoding/json"
+	"fmt"
 	"maps"
 	"math"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/tooldedup/dedup/internal/door"
@@ -62,15 +63,7 @@ func ResultError(isError bool, meta map[string]any) error {
 
 // metaSeconds reads seconds as decoders of JSON leave them, 0 where there are none.
 func metaSeconds(value any) time.Duration {
-	var seconds float64
-	switch value := value.(type) {
-	case float64:
-		seconds = value
-	case int:
-		seconds = float64(value)
-	case json.Number:
-		seconds, _ = value.Float64()
-	}
+	seconds, _ := strconv.ParseFloat(fmt.Sprint(value), 64) // of a float64, an int or a json.Number
 	if !(seconds > 0) || seconds > (time.Duration(math.MaxInt64)/2).Seconds() {
 		return 0
 	}

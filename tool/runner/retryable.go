@@ -37,8 +37,9 @@ func IsRetryable(err error) bool {
 	if errors.As(err, &own) {
 		return own.Retryable()
 	}
-	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) ||
-		isNetworkFault(err) || dedup.IsRetryable(err)
+	var timeout net.Error // context.DeadlineExceeded is one
+	return errors.As(err, &timeout) && timeout.Timeout() || isUnreached(err) || isCut(err) ||
+		errors.Is(err, context.Canceled) || dedup.IsRetryable(err)
 }
 
 // isAnswer reports whether package dedup holds err to be an answer, or misuse.
@@ -47,15 +48,6 @@ func isAnswer(err error) bool {
 	// An answer stays one whatever it is joined with. Nothing else turns a
 	// retryable error into one that is not.
 	return errors.As(err, &arguments) || !dedup.IsRetryable(errors.Join(err, dedup.ErrInFlight))
-}
-
-// isNetworkFault reports whether err is a connection's fault that may pass.
-func isNetworkFault(err error) bool {
-	var timeout net.Error
-	if errors.As(err, &timeout) && timeout.Timeout() {
-		return true
-	}
-	return isUnreached(err) || isCut(err)
 }
 
 // isUnreached reports whether err came before anything was sent: no connection

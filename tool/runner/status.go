@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"net/http"
@@ -59,15 +58,6 @@ func parseRetryAfter(value string, now time.Time) (wait time.Duration, ok bool) 
 	}
 	date, err := http.ParseTime(value)
 	return max(date.Sub(now), 0), err == nil
-}
-
-// retryAfter is how long err's sender asks to wait, 0 where it does not.
-func retryAfter(err error) time.Duration {
-	var status *StatusError
-	if errors.As(err, &status) {
-		return status.RetryAfter
-	}
-	return 0
 }
 
 func (e *StatusError) Error() string {
