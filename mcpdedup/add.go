@@ -1,8 +1,6 @@
 package mcpdedup
 
 import (
-	"slices"
-
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/tooldedup/dedup/tool"
@@ -17,20 +15,27 @@ func AddTools(server *mcp.Server, tools *tool.Registry, opts *Options) error {
 	if err != nil {
 		return err
 	}
-	exposed, err := exposeAll(tools, &checked)
-	if err != nil {
-		return err
+	var all []*exposed
+	var problems []tool.Problem
+	external := false
+	for _, info := range tools.Tools() {
+		e := &exposed{tools: tools, offered: offer(info, &checked)}
+		problems = append(problems, e.build()...)
+		all = append(all, e)
+		external = external || info.External
 	}
-	for _, e := range exposed {
+	if _, taken := tools.Lookup(getOperation); taken && external {
+		problems = append(problems, tool.Problem{Tool: getOperation, Field: "Name", Reason: "is that of the tool that is added beside external ones; rename it"})
+	}
+	if len(problems) > 0 {
+		return &tool.RegistrationError{Problems: problems}
+	}
+	for _, e := range all {
 		server.AddTool(e.tool, e.call)
 	}
-	if hasExternal(exposed) {
-		look := &operations{tools: tools, opts: &checked}
+	if external {
+		look := &operations{tools: tools, offered: offer(tool.Info{Name: getOperation, Class: tool.ReadOnly}, &checked)}
 		server.AddTool(look.tool(), look.call)
 	}
 	return nil
-}
-
-func hasExternal(all []*exposed) bool {
-	return slices.ContainsFunc(all, func(e *exposed) bool { return e.info.External })
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"time"
 
-	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/tooldedup/dedup/internal/door"
@@ -13,25 +12,27 @@ import (
 
 // answered makes of a tool's answer the protocol's.
 func (e *exposed) answered(a tool.Answer) *mcp.CallToolResult {
+	duplicate, firstAt := door.IsDuplicate(a.Replayed, a.Recovered), ""
+	var meta mcp.Meta
+	if a.Key != "" && !a.FirstAt.IsZero() { // there is a record
+		meta, firstAt = recordMeta(a.Key, duplicate, a.FirstAt), rfc3339(a.FirstAt)
+	}
+	if !e.info.External && !e.opts.Envelope {
+		return textResult(a.JSON, meta)
+	}
+	o := &operation{Status: door.StateDone, Result: a.JSON, Duplicate: &duplicate, FirstAt: firstAt}
 	if e.info.External {
-		return e.doneOperation(a)
+		o.Operation = operationOf(e.info.Name, a.Key)
 	}
-	text, duplicate := a.JSON, door.IsDuplicate(a.Replayed, a.Recovered)
-	if e.opts.Envelope {
-		of := enveloped{Result: text, Duplicate: duplicate}
-		if !a.FirstAt.IsZero() {
-			of.FirstAt = rfc3339(a.FirstAt)
-		}
-		text, _ = door.JSON(of) // the result was found to be JSON
-	}
-	res := &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: string(text)}}}
+	return o.answer(meta)
+}
+
+// textResult has a text, as structured content too where that is an object.
+func textResult(text json.RawMessage, meta mcp.Meta) *mcp.CallToolResult {
+	res := &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: string(text)}}, Meta: meta}
 	if isObject(text) {
 		res.StructuredContent = text
 	}
-	if a.Key == "" || a.FirstAt.IsZero() {
-		return res // there is no record
-	}
-	res.Meta = recordMeta(a.Key, duplicate, a.FirstAt)
 	return res
 }
 
@@ -40,22 +41,3 @@ func recordMeta(key string, duplicate bool, firstAt time.Time) mcp.Meta {
 }
 
 func rfc3339(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
-
-// enveloped is a result with what a model may want to know of it.
-type enveloped struct {
-	Result    json.RawMessage `json:"result"`
-	Duplicate bool            `json:"duplicate"`
-	FirstAt   string          `json:"firstAt,omitempty"`
-}
-
-func envelopeSchema() *jsonschema.Schema {
-	return &jsonschema.Schema{
-		Type: "object",
-		Properties: map[string]*jsonschema.Schema{
-			door.MetaDuplicate: {Type: "boolean", Description: "Whether this is the answer of an earlier call, and nothing was done now."},
-			door.MetaFirstAt:   {Type: "string", Format: "date-time", Description: "When the call was carried out."},
-		},
-		PropertyOrder: []string{door.MetaDuplicate, door.MetaFirstAt},
-		Required:      []string{"result", door.MetaDuplicate},
-	}
-}

@@ -95,7 +95,7 @@ func TestEnvelope(t *testing.T) {
 		require.NotNil(t, res.StructuredContent)
 	}
 	res := call(t, cs, "find", args{"guest": "Bob"})
-	require.JSONEq(t, `{"result":[],"duplicate":false}`, text(res))
+	require.JSONEq(t, `{"status":"done","result":[],"duplicate":false}`, text(res))
 
 	// The definitions of a type that holds itself are found from the root of the envelope's schema.
 	server := newServer()

@@ -53,8 +53,7 @@
 // _meta there are duplicate, whether this is the answer of an earlier call and nothing was done now,
 // firstAt, when that was recorded by the database's clock (RFC 3339), and the key. They are there if
 // the call has a record. Most models never see _meta, and some clients drop it. Options.Envelope wraps
-// results as {result, duplicate, firstAt} for those who shall see it, and changes the output schema,
-// which results go on to fit.
+// results as {status, result, duplicate, firstAt} for those who shall see it, and their output schemas with them.
 //
 // The output schema is that of Out, but open: no member is required and others
 // are allowed. A replayed result may be older than the tool's present type, and

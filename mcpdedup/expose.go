@@ -2,11 +2,9 @@ package mcpdedup
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"strings"
 
-	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/tooldedup/dedup"
@@ -17,26 +15,8 @@ import (
 // exposed is a tool as a server offers it.
 type exposed struct {
 	tools *tool.Registry
-	opts  *Options
-	info  tool.Info
 	tool  *mcp.Tool
-	spliced
-}
-
-func exposeAll(tools *tool.Registry, opts *Options) (all []*exposed, err error) {
-	var problems []tool.Problem
-	for _, info := range tools.Tools() {
-		e := &exposed{tools: tools, opts: opts, info: info}
-		problems = append(problems, e.build()...)
-		all = append(all, e)
-	}
-	if _, taken := tools.Lookup(getOperation); taken && hasExternal(all) {
-		problems = append(problems, tool.Problem{Tool: getOperation, Field: "Name", Reason: "is that of the tool that is added beside external ones; rename it"})
-	}
-	if len(problems) > 0 {
-		return nil, &tool.RegistrationError{Problems: problems}
-	}
-	return all, nil
+	offered
 }
 
 // build makes of what the registry knows what the protocol shows.
@@ -47,7 +27,6 @@ func (e *exposed) build() (problems []tool.Problem) {
 	if strings.Contains(e.info.Name, "/") {
 		report("Name", `has a "/", which MCP does not take`)
 	}
-	e.spliced = spliceFor(e.info, e.opts)
 	in, out := e.schemas(report)
 	if in == nil {
 		return problems
@@ -74,18 +53,17 @@ func (e *exposed) build() (problems []tool.Problem) {
 func annotations(info tool.Info) *mcp.ToolAnnotations {
 	return &mcp.ToolAnnotations{
 		ReadOnlyHint:    info.Class == tool.ReadOnly,
-		DestructiveHint: jsonschema.Ptr(info.Class == tool.Destructive),
+		DestructiveHint: new(info.Class == tool.Destructive),
 		IdempotentHint:  info.Class == tool.Idempotent,
-		OpenWorldHint:   jsonschema.Ptr(info.External), // any other has its transaction and nothing else
+		OpenWorldHint:   new(info.External), // any other has its transaction and nothing else
 	}
 }
 
 // call handles tools/call.
 func (e *exposed) call(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-	f := &failing{opts: e.opts, info: e.info, keyArgument: e.keyArgument}
 	inv, err := e.invocation(ctx, req)
 	if err != nil {
-		return f.answer(ctx, inv.Key, err), nil
+		return e.failed(ctx, inv.Key, err), nil
 	}
 	answer, err := e.tools.Invoke(ctx, inv)
 	if answer.Key == "" {
@@ -94,17 +72,13 @@ func (e *exposed) call(ctx context.Context, req *mcp.CallToolRequest) (*mcp.Call
 	if err == nil && answer.Replayed && isStored(answer.JSON) {
 		err = &dedup.InvalidError{What: "result", Reason: "was recorded when the tool was behind Middleware", Stored: answer.JSON}
 	}
-	if err == nil && !json.Valid(answer.JSON) {
-		// What is recorded was checked; a json.RawMessage of a ReadOnly tool was not.
-		err = &dedup.InvalidError{What: "result", Reason: "is no JSON"}
-	}
 	if err != nil && e.info.External {
-		if open := e.openOperation(answer.Key, f, err); open != nil {
+		if open := e.openOperation(answer.Key, err); open != nil {
 			return open, nil
 		}
 	}
 	if err != nil {
-		return f.answer(ctx, answer.Key, err), nil
+		return e.failed(ctx, answer.Key, err), nil
 	}
 	return e.answered(answer), nil
 }

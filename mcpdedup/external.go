@@ -3,44 +3,22 @@ package mcpdedup
 import (
 	"encoding/json"
 
-	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/tooldedup/dedup/internal/door"
-	"github.com/tooldedup/dedup/tool"
 )
 
-// operation is what a call of an external tool is answered with, and getOperation. Its schema
-// is declared, and fits every status: what a model is to do next stands in it, because some
-// clients show models nothing but the structured content.
+// operation is the envelope in which a call of an external tool is answered, get_operation, and with
+// Options.Envelope every tool. Its schema is declared, and fits every status: what a model is to do next
+// stands in it, because some clients show models nothing but the structured content.
 type operation struct {
-	Status     door.State      `json:"status"`
-	Operation  string          `json:"operation"`
-	Message    string          `json:"message,omitempty"`
-	RetryAfter int             `json:"retryAfter,omitempty"`
+	Status     door.State      `json:"status" jsonschema:"One of done, running, pending, parked, refused, expired and unknown. Only done has a result. running and pending have none yet. parked may have happened: do not repeat it with a new key."`
+	Operation  string          `json:"operation,omitempty" jsonschema:"Names this call. Send it to get_operation to ask what became of it."`
+	Message    string          `json:"message,omitempty" jsonschema:"What to do next."`
+	RetryAfter int             `json:"retryAfter,omitempty" jsonschema:"How many seconds to wait before asking again."`
 	Result     json.RawMessage `json:"result,omitempty"`
-	Duplicate  *bool           `json:"duplicate,omitempty"`
-	FirstAt    string          `json:"firstAt,omitempty"`
-}
-
-func operationSchema() *jsonschema.Schema {
-	return &jsonschema.Schema{
-		Type: "object",
-		Properties: map[string]*jsonschema.Schema{
-			"status": {
-				Type:        "string",
-				Enum:        []any{door.StatePending, door.StateRunning, door.StateParked, door.StateDone, door.StateRefused, door.StateExpired, door.StateUnknown},
-				Description: "Only done has a result. running and pending have none yet. parked may have happened: do not repeat it with a new key.",
-			},
-			"operation":  {Type: "string", Description: "Names this call. Send it to " + getOperation + " to ask what became of it."},
-			"message":    {Type: "string", Description: "What to do next."},
-			"retryAfter": {Type: "integer", Description: "How many seconds to wait before asking again."},
-			"duplicate":  {Type: "boolean", Description: "Whether this is the answer of an earlier call, and nothing was done now."},
-			"firstAt":    {Type: "string", Format: "date-time", Description: "When the answer was recorded."},
-		},
-		PropertyOrder: []string{"status", "operation", "message", "retryAfter", "duplicate", "firstAt"},
-		Required:      []string{"status", "operation"},
-	}
+	Duplicate  *bool           `json:"duplicate,omitempty" jsonschema:"Whether this is the answer of an earlier call, and nothing was done now."`
+	FirstAt    string          `json:"firstAt,omitempty" jsonschema:"When the answer was recorded."`
 }
 
 // operationOf names a call. Names of tools have no "/" in MCP.
@@ -51,25 +29,18 @@ func (o *operation) answer(meta mcp.Meta) *mcp.CallToolResult {
 		meta[door.MetaRetryAfter] = o.RetryAfter
 	}
 	text, _ := door.JSON(o) // its parts are strings, numbers and what was found to be JSON
-	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: string(text)}}, StructuredContent: text, Meta: meta}
-}
-
-// doneOperation is the answer of an external tool with its envelope.
-func (e *exposed) doneOperation(a tool.Answer) *mcp.CallToolResult {
-	duplicate := door.IsDuplicate(a.Replayed, a.Recovered)
-	o := &operation{Status: door.StateDone, Operation: operationOf(e.info.Name, a.Key), Result: a.JSON, Duplicate: &duplicate, FirstAt: rfc3339(a.FirstAt)}
-	return o.answer(recordMeta(a.Key, duplicate, a.FirstAt))
+	return textResult(text, meta)
 }
 
 // openOperation is what a call of an external tool is answered with that has no answer yet; nil for any
 // other error. Neither is an error: the call goes on, or its outcome is not known.
-func (e *exposed) openOperation(key string, f *failing, err error) *mcp.CallToolResult {
+func (e *exposed) openOperation(key string, err error) *mcp.CallToolResult {
 	state := door.FailureOf(e.info.Name, err).State()
 	if state == "" {
 		return nil
 	}
 	o := &operation{Operation: operationOf(e.info.Name, key)}
-	o.stand(state, e.opts, "call again "+f.words(key).Same+", or ask "+getOperation+": the answer is its result")
+	o.stand(state, e.opts, "call again "+e.words(key).Same+", or ask "+getOperation+": the answer is its result")
 	return o.answer(mcp.Meta{MetaKey: key})
 }
 

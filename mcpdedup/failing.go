@@ -14,15 +14,6 @@ import (
 	"github.com/tooldedup/dedup/tool"
 )
 
-// failing makes answers of errors. A text says what happened, whether anything
-// was done, and what to do next, in that order: a model acts on the last.
-type failing struct {
-	opts *Options
-	info tool.Info
-	// keyArgument is the argument that holds the key, empty if none does.
-	keyArgument string
-}
-
 // failure is an error as a client is told of it. It is an error itself where a call is not made.
 type failure struct {
 	code door.Code
@@ -49,15 +40,15 @@ func notMade(code door.Code, text string, err error) *failure {
 	return &failure{code: code, text: text + nothing + next[code], hidden: err != nil, err: err}
 }
 
-// answer returns the tool error that an error becomes.
-func (f *failing) answer(ctx context.Context, key string, err error) *mcp.CallToolResult {
-	told := f.tell(ctx, key, err)
+// failed returns the tool error that an error becomes.
+func (o *offered) failed(ctx context.Context, key string, err error) *mcp.CallToolResult {
+	told := o.tell(ctx, key, err)
 	if told.hidden {
 		hash := ""
 		if key != "" {
 			hash = dedup.KeyHash(key)
 		}
-		f.opts.report(ctx, Failure{Tool: f.info.Name, Code: string(told.code), KeyHash: hash, Err: err})
+		o.opts.report(ctx, Failure{Tool: o.info.Name, Code: string(told.code), KeyHash: hash, Err: err})
 	}
 	res := &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: told.text}}, Meta: mcp.Meta{door.MetaError: string(told.code)}}
 	if key != "" && told.code != door.KeyInvalid {
@@ -69,8 +60,8 @@ func (f *failing) answer(ctx context.Context, key string, err error) *mcp.CallTo
 
 const nothing = " Nothing was done. "
 
-func (f *failing) tell(ctx context.Context, key string, err error) failure {
-	w := f.words(key)
+func (o *offered) tell(ctx context.Context, key string, err error) failure {
+	w := o.words(key)
 	if cancelled(ctx, err) {
 		return failure{code: door.Timeout, text: w.Text(door.Failure{Code: door.Timeout})}
 	}
@@ -82,19 +73,19 @@ func (f *failing) tell(ctx context.Context, key string, err error) failure {
 	if errors.As(err, &arg) {
 		return failure{code: door.ArgumentsInvalid, text: argumentText(arg) + nothing + "Correct the arguments and call again."}
 	}
-	of := door.FailureOf(f.info.Name, err)
+	of := door.FailureOf(o.info.Name, err)
 	told := failure{code: of.Code, text: w.Text(of)}
 	switch of.Code {
 	case door.KeyReused, door.Expired:
 		told.meta = mcp.Meta{door.MetaFirstAt: rfc3339(of.Record.FirstAt)}
 	case door.InFlight:
-		told.meta = mcp.Meta{door.MetaRetryAfter: door.Seconds(f.opts.RetryAfter)}
+		told.meta = mcp.Meta{door.MetaRetryAfter: door.Seconds(o.opts.RetryAfter)}
 	case door.Refused:
 		return refusedFailure(of.Refusal)
 	case door.KeyRequired:
-		told.text = f.keyRequiredText()
+		told.text = o.keyRequiredText()
 	case door.KeyInvalid:
-		told.text = fmt.Sprintf("What names the action (%s) cannot be its key: it must be 1 to %d bytes of text without control characters.", strings.Join(f.info.Key, ", "), door.MaxKey) +
+		told.text = fmt.Sprintf("What names the action (%s) cannot be its key: it must be 1 to %d bytes of text without control characters.", strings.Join(o.info.Key, ", "), door.MaxKey) +
 			nothing + "Correct the arguments and call again."
 	case door.ArgumentsInvalid:
 		told.text = "The arguments " + of.Reason + "." + nothing + "Correct the arguments and call again."
@@ -102,8 +93,8 @@ func (f *failing) tell(ctx context.Context, key string, err error) failure {
 		told.hidden = true
 	default:
 		told.code, told.hidden = door.Failed, true
-		if f.opts.Explain != nil {
-			if text, ok := f.opts.Explain(ctx, err); ok {
+		if o.opts.Explain != nil {
+			if text, ok := o.opts.Explain(ctx, err); ok {
 				told.text, told.hidden = text, false
 			}
 		}

@@ -64,13 +64,13 @@ func TestTexts(t *testing.T) {
 	}
 	tools := []struct {
 		name string
-		f    failing
+		o    offered
 		key  string
 	}{
-		{"argument", failing{info: tool.Info{Name: "pay", Class: tool.Destructive}, keyArgument: KeyArgument}, "k"},
-		{"_meta", failing{info: tool.Info{Name: "pay", Class: tool.Write}}, "k"},
-		{"own argument", failing{info: tool.Info{Name: "pay", Class: tool.Write, Key: []string{"order.id", "day"}}}, "k"},
-		{"no key", failing{info: tool.Info{Name: "pay", Class: tool.ReadOnly}}, ""},
+		{"argument", offered{info: tool.Info{Name: "pay", Class: tool.Destructive}, keyArgument: KeyArgument}, "k"},
+		{"_meta", offered{info: tool.Info{Name: "pay", Class: tool.Write}}, "k"},
+		{"own argument", offered{info: tool.Info{Name: "pay", Class: tool.Write, Key: []string{"order.id", "day"}}}, "k"},
+		{"no key", offered{info: tool.Info{Name: "pay", Class: tool.ReadOnly}}, ""},
 	}
 	var golden strings.Builder
 	seen := map[door.Code]bool{}
@@ -86,8 +86,8 @@ func TestTexts(t *testing.T) {
 				require.Equal(t, c.err, f.Err)
 				require.Equal(t, of.key != "", f.KeyHash != "")
 			}
-			of.f.opts = &opts
-			res := of.f.answer(t.Context(), of.key, c.err)
+			of.o.opts = &opts
+			res := of.o.failed(t.Context(), of.key, c.err)
 			require.True(t, res.IsError)
 			require.Nil(t, res.StructuredContent)
 			seen[door.Code(res.Meta[door.MetaError].(string))] = true

@@ -4,9 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"reflect"
 	"strings"
 
-	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/tooldedup/dedup"
@@ -21,33 +21,29 @@ const getOperation = "get_operation"
 // operations says what became of calls of external tools. It runs nothing.
 type operations struct {
 	tools *tool.Registry
-	opts  *Options
+	offered
+}
+
+// lookup is what get_operation is called with.
+type lookup struct {
+	Operation string `json:"operation" jsonschema:"The operation of that call, exactly as it was answered."`
 }
 
 func (o *operations) tool() *mcp.Tool {
+	in, _ := tool.Info{In: reflect.TypeFor[lookup]()}.InputSchema()
 	return &mcp.Tool{
 		Name: getOperation,
 		Description: "Ask what became of a call that was answered with a status and an operation. " +
 			"It changes nothing. Making the same call again, with the same key and arguments, asks the same.",
-		Annotations: annotations(tool.Info{Class: tool.ReadOnly}),
-		InputSchema: &jsonschema.Schema{
-			Type: "object",
-			Properties: map[string]*jsonschema.Schema{
-				"operation": {Type: "string", Description: "The operation of that call, exactly as it was answered."},
-			},
-			Required:             []string{"operation"},
-			AdditionalProperties: &jsonschema.Schema{Not: &jsonschema.Schema{}},
-		},
-		OutputSchema: withResult(operationSchema(), json.RawMessage(`{}`)),
+		Annotations: annotations(o.info), InputSchema: in, OutputSchema: withResult(json.RawMessage(`{}`)),
 	}
 }
 
 // call handles tools/call.
 func (o *operations) call(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-	f := &failing{opts: o.opts, info: tool.Info{Name: getOperation, Class: tool.ReadOnly}}
 	inv, err := o.invocation(ctx, req)
 	if err != nil {
-		return f.answer(ctx, "", err), nil
+		return o.failed(ctx, "", err), nil
 	}
 	found, err := o.tools.Status(ctx, inv)
 	var invalid *dedup.InvalidError
@@ -55,7 +51,7 @@ func (o *operations) call(ctx context.Context, req *mcp.CallToolRequest) (*mcp.C
 		err = errNoOperation
 	}
 	if err != nil {
-		return f.answer(ctx, "", err), nil
+		return o.failed(ctx, "", err), nil
 	}
 	return o.describe(inv, found).answer(mcp.Meta{MetaKey: inv.Key}), nil
 }
@@ -67,9 +63,7 @@ func (o *operations) invocation(ctx context.Context, req *mcp.CallToolRequest) (
 	if inv, err = o.opts.caller(ctx, req); err != nil {
 		return inv, err
 	}
-	var in struct {
-		Operation string `json:"operation"`
-	}
+	var in lookup
 	var named bool
 	err = json.Unmarshal(req.Params.Arguments, &in)
 	if inv.Tool, inv.Key, named = strings.Cut(in.Operation, "/"); err != nil || !named {

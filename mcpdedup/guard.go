@@ -11,16 +11,13 @@ import (
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/internal/door"
-	"github.com/tooldedup/dedup/tool"
 )
 
 // guard stands before one tool of a server.
 type guard struct {
 	d      *dedup.Deduper
-	opts   *Options
 	policy Policy
-	info   tool.Info
-	spliced
+	offered
 }
 
 type txContext struct{}
@@ -34,10 +31,9 @@ func Tx(ctx context.Context) (pgx.Tx, bool) {
 
 // call handles tools/call.
 func (g *guard) call(ctx context.Context, req *mcp.CallToolRequest, next mcp.MethodHandler) (mcp.Result, error) {
-	f := &failing{opts: g.opts, info: g.info, keyArgument: g.keyArgument}
 	from, err := g.opts.caller(ctx, req)
 	if err != nil {
-		return complete(req.Session, f.answer(ctx, "", err)), nil
+		return complete(req.Session, g.failed(ctx, "", err)), nil
 	}
 	if !g.info.Class.Writes() {
 		return next(ctx, "tools/call", req)
@@ -51,7 +47,7 @@ func (g *guard) call(ctx context.Context, req *mcp.CallToolRequest, next mcp.Met
 		taken.key, err = taken.turn.Key(g.info.Name, compared)
 	}
 	if err != nil {
-		return complete(req.Session, f.answer(ctx, "", err)), nil
+		return complete(req.Session, g.failed(ctx, "", err)), nil
 	}
 	effect := func(ctx context.Context, tx pgx.Tx) (json.RawMessage, error) {
 		params := *req.Params
@@ -68,7 +64,7 @@ func (g *guard) call(ctx context.Context, req *mcp.CallToolRequest, next mcp.Met
 	case errors.As(err, &own) && !errors.Is(err, dedup.ErrAttemptsExhausted) && !errors.Is(err, dedup.ErrOutcomeUnknown) && !(errors.As(err, &misuse) && misuse.What == "effect"):
 		return own.result, own.err // as if nobody stood before the handler
 	default:
-		return complete(req.Session, f.answer(ctx, taken.key, err)), nil
+		return complete(req.Session, g.failed(ctx, taken.key, err)), nil
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/tooldedup/dedup/internal/door"
-	"github.com/tooldedup/dedup/tool"
 )
 
 // spliceList shows the guarded tools of a list as they are to be called. The
@@ -47,7 +46,7 @@ func (g *guard) show(t *mcp.Tool) (*mcp.Tool, error) {
 		hints.Title, hints.OpenWorldHint = t.Annotations.Title, t.Annotations.OpenWorldHint
 	}
 	shown.Annotations = hints
-	if g.spliced == (spliced{}) || g.info.Class == tool.ReadOnly {
+	if g.keyArgument == "" {
 		return &shown, nil
 	}
 	text, err := schemaText(t.InputSchema)

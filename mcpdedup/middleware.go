@@ -57,8 +57,7 @@ func Middleware(d *dedup.Deduper, tools map[string]Policy, opts *Options) (mcp.M
 	}
 	guards := make(map[string]*guard, len(tools))
 	for name, p := range tools {
-		info := tool.Info{Name: name, Class: p.Class, Retention: p.Retention}
-		g := &guard{d: d, opts: &checked, policy: p, info: info, spliced: spliceFor(info, &checked)}
+		g := &guard{d: d, policy: p, offered: offer(tool.Info{Name: name, Class: p.Class}, &checked)}
 		if p.KeyArgument != "" {
 			g.keyArgument, g.ownKey = p.KeyArgument, true
 		}

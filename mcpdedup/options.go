@@ -25,10 +25,9 @@ type Options struct {
 	// argument for them.
 	KeysInMeta bool
 
-	// Envelope wraps every tool's result as {result, duplicate, firstAt}, for
-	// models that shall see whether an answer is an earlier one's. Not for
-	// [Middleware], which keeps results as they are. Those of a [tool.ExternalTool] have an
-	// envelope of their own, whatever this says.
+	// Envelope answers with every tool's result in the envelope that those of a [tool.ExternalTool]
+	// always have, for models that shall see whether an answer is an earlier one's. Not for
+	// [Middleware], which keeps results as they are.
 	Envelope bool
 
 	// RetryAfter is what a client is told to wait for a call that is in flight, or running.

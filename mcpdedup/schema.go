@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"reflect"
 
-	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/tooldedup/dedup/tool"
 )
 
 // schemas returns the schemas of a tool's arguments and results. That of results is nil where they
@@ -19,10 +19,8 @@ func (e *exposed) schemas(report func(field, reason string)) (in, out json.RawMe
 	out, err = e.info.OutputSchema()
 	switch {
 	case err != nil:
-	case e.info.External:
-		out = withResult(operationSchema(), out)
-	case e.opts.Envelope:
-		out = withResult(envelopeSchema(), out)
+	case e.info.External, e.opts.Envelope:
+		out = withResult(out)
 	case e.info.Out.Kind() != reflect.Struct || !isObjectSchema(out):
 		out = nil
 	}
@@ -32,9 +30,9 @@ func (e *exposed) schemas(report func(field, reason string)) (in, out json.RawMe
 	return in, out
 }
 
-// withResult returns the schema of results in an envelope, without which envelope is.
-func withResult(envelope *jsonschema.Schema, result json.RawMessage) json.RawMessage {
-	text, _ := schemaText(envelope) // no step can fail, as both are schemas
+// withResult returns the schema of results in the envelope.
+func withResult(result json.RawMessage) json.RawMessage {
+	text, _ := tool.Info{Out: reflect.TypeFor[operation]()}.OutputSchema() // no step can fail, as both are schemas
 	result, taken, _ := takeMembers(result, "$defs")
 	shown := readObject(text)
 	properties, _ := shown.object("properties")

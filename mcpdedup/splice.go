@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/google/jsonschema-go/jsonschema"
-
 	"github.com/tooldedup/dedup/internal/door"
 	"github.com/tooldedup/dedup/tool"
 )
@@ -23,24 +21,25 @@ const (
 	optionalKeyText = "Optional. " + requiredKeyText
 )
 
-// spliced says which argument a tool gets beside its own.
-type spliced struct {
+// offered is a tool as clients know it.
+type offered struct {
+	opts        *Options
+	info        tool.Info
 	keyArgument string // the argument that holds the key, empty if none does
 	ownKey      bool   // it is one of the tool's own
-	keyRequired bool
 }
 
-func spliceFor(info tool.Info, opts *Options) spliced {
-	s := spliced{keyRequired: info.Class.NeedsKey()}
+func offer(info tool.Info, opts *Options) offered {
+	o := offered{opts: opts, info: info}
 	if info.Class.Writes() && len(info.Key) == 0 && !opts.KeysInMeta {
-		s.keyArgument = KeyArgument
+		o.keyArgument = KeyArgument
 	}
-	return s
+	return o
 }
 
 // splice adds the argument to an object's schema.
-func (s spliced) splice(schema json.RawMessage) (json.RawMessage, error) {
-	if s.keyArgument == "" || s.ownKey {
+func (o *offered) splice(schema json.RawMessage) (json.RawMessage, error) {
+	if o.keyArgument == "" || o.ownKey {
 		return schema, nil
 	}
 	shown := readObject(schema)
@@ -48,20 +47,16 @@ func (s spliced) splice(schema json.RawMessage) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	if properties.value(s.keyArgument) != nil {
+	if properties.value(o.keyArgument) != nil {
 		return nil, errArgumentTaken
 	}
 	text := optionalKeyText
-	if s.keyRequired {
+	if o.info.Class.NeedsKey() {
 		text = requiredKeyText
 	}
-	added, err := schemaText(&jsonschema.Schema{Type: "string", Description: text, MinLength: jsonschema.Ptr(1), MaxLength: jsonschema.Ptr(maxKeyLength)})
-	if err != nil {
-		return nil, err
-	}
-	properties.set(s.keyArgument, added)
+	properties.set(o.keyArgument, fmt.Appendf(nil, `{"type":"string","description":%q,"minLength":1,"maxLength":%d}`, text, maxKeyLength))
 	shown.set("properties", properties.text())
-	if !s.keyRequired {
+	if !o.info.Class.NeedsKey() {
 		return shown.text(), nil
 	}
 	required := []json.RawMessage{}
@@ -70,7 +65,7 @@ func (s spliced) splice(schema json.RawMessage) (json.RawMessage, error) {
 			return nil, fmt.Errorf("mcpdedup: required in a tool's schema is no list: %w", err)
 		}
 	}
-	names, err := door.JSON(append(required, json.RawMessage(`"`+s.keyArgument+`"`)))
+	names, err := door.JSON(append(required, json.RawMessage(`"`+o.keyArgument+`"`)))
 	if err != nil {
 		return nil, err
 	}

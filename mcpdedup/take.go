@@ -27,29 +27,29 @@ type taken struct {
 
 // take takes the added argument out of a call, and reads a key that is an argument of
 // the tool's own. What it returns beside an error is of no use.
-func (s spliced) take(params *mcp.CallToolParamsRaw) (t taken, err error) {
+func (o *offered) take(params *mcp.CallToolParamsRaw) (t taken, err error) {
 	var members map[string]json.RawMessage
 	t.args = params.Arguments
-	if s.keyArgument != "" {
-		if t.args, members, err = takeMembers(params.Arguments, s.keyArgument); err != nil {
+	if o.keyArgument != "" {
+		if t.args, members, err = takeMembers(params.Arguments, o.keyArgument); err != nil {
 			return t, err
 		}
 	}
-	if s.ownKey {
+	if o.ownKey {
 		t.args = params.Arguments
 	}
 	if t.turn, err = turnOf(params.Meta); err != nil {
 		return t, err
 	}
 	value, inMeta := params.Meta[MetaKey]
-	raw, inArgument := members[s.keyArgument]
+	raw, inArgument := members[o.keyArgument]
 	switch {
 	case inMeta && !(inArgument && namesNoCall(value, params.Name)):
 		t.key, err = clientKey(t.turn, `in _meta["`+MetaKey+`"]`, params.Name, value)
 	case inArgument:
 		var value any
 		_ = json.Unmarshal(raw, &value) // it was found valid
-		t.key, err = clientKey(t.turn, "in the argument "+s.keyArgument, params.Name, value)
+		t.key, err = clientKey(t.turn, "in the argument "+o.keyArgument, params.Name, value)
 	}
 	return t, err
 }

@@ -8,27 +8,27 @@ import (
 )
 
 // words are those that a client of the tool knows.
-func (f *failing) words(key string) door.Words {
-	w := door.Words{Arguments: "arguments", Keyless: key == "", RetryAfter: f.opts.RetryAfter}
+func (o *offered) words(key string) door.Words {
+	w := door.Words{Arguments: "arguments", Keyless: key == "", RetryAfter: o.opts.RetryAfter}
 	switch {
-	case len(f.info.Key) > 0:
-		w.Same, w.New = "with the same arguments", "give it another value for "+strings.Join(f.info.Key, ", ")
-	case f.keyArgument != "":
-		w.Same, w.New = "with the same "+f.keyArgument+" and the same arguments", "call again with a new "+f.keyArgument
+	case len(o.info.Key) > 0:
+		w.Same, w.New = "with the same arguments", "give it another value for "+strings.Join(o.info.Key, ", ")
+	case o.keyArgument != "":
+		w.Same, w.New = "with the same "+o.keyArgument+" and the same arguments", "call again with a new "+o.keyArgument
 	default:
 		w.Same, w.New = "with the same key and the same arguments", "call again with a new key"
 	}
 	return w
 }
 
-func (f *failing) keyRequiredText() string {
+func (o *offered) keyRequiredText() string {
 	const text = "This tool changes something, and the call has nothing that tells a retry from a new action. Nothing was done. Call again with the same arguments and "
 	const fresh = ": a new random value, such as a UUID, to be sent again, unchanged, with every retry of this action."
 	switch {
-	case len(f.info.Key) > 0:
-		return text + "a value for " + strings.Join(f.info.Key, ", ") + ", by which the action is known."
-	case f.keyArgument != "":
-		return text + "the argument " + f.keyArgument + fresh
+	case len(o.info.Key) > 0:
+		return text + "a value for " + strings.Join(o.info.Key, ", ") + ", by which the action is known."
+	case o.keyArgument != "":
+		return text + "the argument " + o.keyArgument + fresh
 	default:
 		return text + `a key in _meta["` + MetaKey + `"]` + fresh
 	}
