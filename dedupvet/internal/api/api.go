@@ -5,6 +5,7 @@ package api
 
 import (
 	"go/types"
+	"slices"
 	"strings"
 )
 
@@ -28,11 +29,7 @@ func IsNamed(t types.Type, path string, names ...string) bool {
 	if t == nil {
 		return false
 	}
-	t = types.Unalias(t)
-	if p, ok := t.(*types.Pointer); ok {
-		t = types.Unalias(p.Elem())
-	}
-	named, ok := t.(*types.Named)
+	named, ok := Elem(t).(*types.Named)
 	return ok && isObject(named.Obj(), path, names)
 }
 
@@ -51,15 +48,7 @@ func IsMethod(fn *types.Func, path, recv string, names ...string) bool {
 func IsDoorTx(fn *types.Func) bool { return IsFunc(fn, HTTP, "Tx") || IsFunc(fn, MCP, "Tx") }
 
 func isObject(obj types.Object, path string, names []string) bool {
-	if obj.Pkg() == nil || obj.Pkg().Path() != path {
-		return false
-	}
-	for _, name := range names {
-		if obj.Name() == name {
-			return true
-		}
-	}
-	return false
+	return obj.Pkg() != nil && obj.Pkg().Path() == path && slices.Contains(names, obj.Name())
 }
 
 // IsError reports whether t is the type error.

@@ -23,13 +23,14 @@ func IsForeign(t types.Type) bool {
 // IsQueries reports whether t is made by sqlc or in its way: a set of queries
 // that WithTx binds to a transaction.
 func IsQueries(t types.Type) bool {
-	fn := method(t, "WithTx")
-	if fn == nil {
+	obj, _, _ := types.LookupFieldOrMethod(t, true, nil, "WithTx")
+	fn, ok := obj.(*types.Func)
+	if !ok {
 		return false
 	}
 	sig := fn.Signature()
 	return sig.Params().Len() == 1 && (IsTx(sig.Params().At(0).Type()) || IsSQLTx(sig.Params().At(0).Type())) &&
-		sig.Results().Len() == 1 && types.Identical(elem(sig.Results().At(0).Type()), elem(t))
+		sig.Results().Len() == 1 && types.Identical(Elem(sig.Results().At(0).Type()), Elem(t))
 }
 
 // IsStatement reports whether fn, a method, runs a statement or begins a
@@ -81,7 +82,7 @@ func holds(t types.Type, depth int) bool {
 	if IsForeign(t) || depth == 0 {
 		return false
 	}
-	s, ok := elem(t).Underlying().(*types.Struct)
+	s, ok := Elem(t).Underlying().(*types.Struct)
 	if !ok {
 		return false
 	}
@@ -94,7 +95,7 @@ func holds(t types.Type, depth int) bool {
 }
 
 func ofDatabase(t types.Type) bool {
-	named, ok := elem(t).(*types.Named)
+	named, ok := Elem(t).(*types.Named)
 	if !ok {
 		return false
 	}
@@ -102,16 +103,11 @@ func ofDatabase(t types.Type) bool {
 	return InPGX(pkg) || pkg != nil && pkg.Path() == SQL
 }
 
-func elem(t types.Type) types.Type {
+// Elem is the type that t points to, or t.
+func Elem(t types.Type) types.Type {
 	t = types.Unalias(t)
 	if p, ok := t.(*types.Pointer); ok {
 		return types.Unalias(p.Elem())
 	}
 	return t
-}
-
-func method(t types.Type, name string) *types.Func {
-	obj, _, _ := types.LookupFieldOrMethod(t, true, nil, name)
-	fn, _ := obj.(*types.Func)
-	return fn
 }

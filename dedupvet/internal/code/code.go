@@ -12,8 +12,6 @@ import (
 	"slices"
 
 	"golang.org/x/tools/go/analysis"
-	"golang.org/x/tools/go/analysis/passes/inspect"
-	"golang.org/x/tools/go/ast/inspector"
 	"golang.org/x/tools/go/ssa"
 
 	"github.com/tooldedup/dedup/dedupvet/internal/api"
@@ -25,7 +23,6 @@ import (
 var Analyzer = &analysis.Analyzer{
 	Name:       "dedupcode",
 	Doc:        "build the SSA form for the analyzers of dedupvet",
-	Requires:   []*analysis.Analyzer{inspect.Analyzer},
 	ResultType: reflect.TypeFor[*Code](),
 	Run:        func(pass *analysis.Pass) (any, error) { return build(pass), nil },
 }
@@ -40,7 +37,6 @@ type Code struct {
 
 	callers  map[*ssa.Function][]ssa.CallInstruction
 	closures map[*ssa.Function]*ssa.MakeClosure
-	calls    map[token.Pos]*ast.CallExpr // by the left parenthesis, which is the place of a call in SSA form
 }
 
 func build(pass *analysis.Pass) *Code {
@@ -57,20 +53,17 @@ func build(pass *analysis.Pass) *Code {
 	c := &Code{
 		callers:  make(map[*ssa.Function][]ssa.CallInstruction),
 		closures: make(map[*ssa.Function]*ssa.MakeClosure),
-		calls:    make(map[token.Pos]*ast.CallExpr),
 	}
 	c.add(pkg.Func("init"))
-	nodes := []ast.Node{(*ast.FuncDecl)(nil), (*ast.CallExpr)(nil)}
-	pass.ResultOf[inspect.Analyzer].(*inspector.Inspector).Preorder(nodes, func(n ast.Node) {
-		switch n := n.(type) {
-		case *ast.FuncDecl:
-			if fn, ok := pass.TypesInfo.Defs[n.Name].(*types.Func); ok && prog.FuncValue(fn) != nil {
-				c.add(prog.FuncValue(fn))
+	for _, file := range pass.Files {
+		for _, decl := range file.Decls {
+			if decl, ok := decl.(*ast.FuncDecl); ok {
+				if fn, ok := pass.TypesInfo.Defs[decl.Name].(*types.Func); ok && prog.FuncValue(fn) != nil {
+					c.add(prog.FuncValue(fn))
+				}
 			}
-		case *ast.CallExpr:
-			c.calls[n.Lparen] = n
 		}
-	})
+	}
 	return c
 }
 
@@ -163,19 +156,6 @@ func Uses(v ssa.Value) []ssa.Instruction {
 		_, isName := in.(*ssa.DebugRef)
 		return isName
 	})
-}
-
-// Pos is where an instruction begins, for the i-th argument of a call with an i.
-func (c *Code) Pos(in ssa.Instruction, i ...int) token.Pos {
-	call, ok := in.(ssa.CallInstruction)
-	if !ok || c.calls[call.Common().Pos()] == nil {
-		return in.Pos()
-	}
-	expr := c.calls[call.Common().Pos()]
-	if len(i) > 0 && len(expr.Args) > 0 {
-		return expr.Args[min(i[0], len(expr.Args)-1)].Pos() // of f(g()) there is one
-	}
-	return expr.Pos()
 }
 
 // CallName is the function of a call: by its name, or that of the variable that holds it.

@@ -36,6 +36,22 @@ func (c *Code) From(v ssa.Value) (from []ssa.Value) {
 	return from
 }
 
+// Search reports whether a value is made of one that is found. look says whether a value is, and else what to
+// look at in its place.
+func Search(v ssa.Value, look func(v ssa.Value) (found bool, from []ssa.Value)) bool {
+	seen := make(map[ssa.Value]bool)
+	var search func(v ssa.Value) bool
+	search = func(v ssa.Value) bool {
+		if v == nil || seen[v] {
+			return false
+		}
+		seen[v] = true
+		found, from := look(v)
+		return found || slices.ContainsFunc(from, search)
+	}
+	return search(v)
+}
+
 // Given returns the arguments that a parameter is given in its package.
 func (c *Code) Given(v *ssa.Parameter) (given []ssa.Value) {
 	i := slices.Index(v.Parent().Params, v)
@@ -64,6 +80,20 @@ func (c *Code) Stored(addr ssa.Value) (stored []ssa.Value) {
 		}
 	}
 	return stored
+}
+
+// FieldsOf are the values that a variable's fields are given.
+func FieldsOf(v *ssa.Alloc) (given []ssa.Value) {
+	for _, use := range Uses(v) {
+		if addr, ok := use.(*ssa.FieldAddr); ok {
+			for _, use := range Uses(addr) {
+				if store, ok := use.(*ssa.Store); ok {
+					given = append(given, store.Val)
+				}
+			}
+		}
+	}
+	return given
 }
 
 // UsesOf are the instructions that use a function, as it is or as a closure.

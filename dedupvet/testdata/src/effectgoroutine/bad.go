@@ -14,7 +14,7 @@ import (
 
 func captured(ctx context.Context, d *dedup.Deduper, call dedup.Call) {
 	dedup.Do(ctx, d, call, func(ctx context.Context, tx pgx.Tx) (int, error) {
-		go func() { // want `a goroutine uses tx in an effect`
+		go func() { // want `a goroutine uses the transaction in an effect`
 			_, _ = tx.Exec(ctx, "INSERT")
 		}()
 		return 1, nil
@@ -23,16 +23,16 @@ func captured(ctx context.Context, d *dedup.Deduper, call dedup.Call) {
 
 func handedOver(ctx context.Context, d *dedup.Deduper, call dedup.Call) {
 	dedup.Do(ctx, d, call, func(ctx context.Context, tx pgx.Tx) (int, error) {
-		go audit(ctx, tx)                         // want `a goroutine uses tx`
-		go func(tx pgx.Tx) { audit(ctx, tx) }(tx) // want `a goroutine uses tx`
-		go tx.Exec(ctx, "INSERT")                 // want `a goroutine uses tx`
+		go audit(ctx, tx)                         // want `a goroutine uses the transaction`
+		go func(tx pgx.Tx) { audit(ctx, tx) }(tx) // want `a goroutine uses the transaction`
+		go tx.Exec(ctx, "INSERT")                 // want `a goroutine uses the transaction`
 		return 1, nil
 	})
 }
 
 func audit(ctx context.Context, tx pgx.Tx) error {
 	done := make(chan struct{})
-	go func() { // want `a goroutine uses tx in audit, which an effect calls`
+	go func() { // want `a goroutine uses the transaction in audit, which an effect calls`
 		defer close(done)
 		_, _ = tx.Exec(ctx, "INSERT")
 	}()
@@ -43,12 +43,12 @@ func audit(ctx context.Context, tx pgx.Tx) error {
 func inGroups(ctx context.Context, d *dedup.Deduper, call dedup.Call) {
 	dedup.Do(ctx, d, call, func(ctx context.Context, tx pgx.Tx) (int, error) {
 		var g errgroup.Group
-		g.Go(func() error { return audit(ctx, tx) })    // want `a goroutine uses tx`
-		g.TryGo(func() error { return audit(ctx, tx) }) // want `a goroutine uses tx`
+		g.Go(func() error { return audit(ctx, tx) })    // want `a goroutine uses the transaction`
+		g.TryGo(func() error { return audit(ctx, tx) }) // want `a goroutine uses the transaction`
 		work := func() error { return audit(ctx, tx) }
-		g.Go(work) // want `a goroutine uses work`
+		g.Go(work) // want `a goroutine uses the transaction`
 		var wg sync.WaitGroup
-		wg.Go(func() { _ = audit(ctx, tx) }) // want `a goroutine uses tx`
+		wg.Go(func() { _ = audit(ctx, tx) }) // want `a goroutine uses the transaction`
 		wg.Wait()
 		return 1, g.Wait()
 	})
@@ -56,8 +56,8 @@ func inGroups(ctx context.Context, d *dedup.Deduper, call dedup.Call) {
 
 func later(ctx context.Context, d *dedup.Deduper, call dedup.Call) {
 	dedup.Do(ctx, d, call, func(ctx context.Context, tx pgx.Tx) (int, error) {
-		time.AfterFunc(time.Second, func() { _ = audit(ctx, tx) }) // want `a goroutine uses tx`
-		context.AfterFunc(ctx, func() { _ = audit(ctx, tx) })      // want `a goroutine uses tx`
+		time.AfterFunc(time.Second, func() { _ = audit(ctx, tx) }) // want `a goroutine uses the transaction`
+		context.AfterFunc(ctx, func() { _ = audit(ctx, tx) })      // want `a goroutine uses the transaction`
 		return 1, nil
 	})
 }
@@ -65,16 +65,16 @@ func later(ctx context.Context, d *dedup.Deduper, call dedup.Call) {
 func derived(ctx context.Context, d *dedup.Deduper, call dedup.Call, queries *store.Queries) {
 	dedup.Do(ctx, d, call, func(ctx context.Context, tx pgx.Tx) (int, error) {
 		bound := queries.WithTx(tx)
-		go bound.Touch(ctx) // want `a goroutine uses bound`
+		go bound.Touch(ctx) // want `a goroutine uses the transaction`
 		rows, err := tx.Query(ctx, "SELECT 1")
 		if err != nil {
 			return 0, err
 		}
-		go rows.Close() // want `a goroutine uses rows`
+		go rows.Close() // want `a goroutine uses the transaction`
 		savepoint, err := tx.Begin(ctx)
-		go func() { _ = savepoint.Commit(ctx) }() // want `a goroutine uses savepoint`
+		go func() { _ = savepoint.Commit(ctx) }() // want `a goroutine uses the transaction`
 		r := &repository{tx: tx}
-		go r.insert(ctx) // want `a goroutine uses r in an effect`
+		go r.insert(ctx) // want `a goroutine uses the transaction in an effect`
 		return 1, err
 	})
 }
@@ -82,7 +82,7 @@ func derived(ctx context.Context, d *dedup.Deduper, call dedup.Call, queries *st
 type repository struct{ tx pgx.Tx }
 
 func (r *repository) insert(ctx context.Context) {
-	go func() { // want `a goroutine uses r in insert, which an effect calls`
+	go func() { // want `a goroutine uses the transaction in insert, which an effect calls`
 		_, _ = r.tx.Exec(ctx, "INSERT")
 	}()
 }

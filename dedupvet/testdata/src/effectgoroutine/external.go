@@ -14,7 +14,7 @@ var pays = external.Tool[string, int]{
 		return <-done, nil
 	},
 	Finish: func(ctx context.Context, tx pgx.Tx, in string, out int) error {
-		go tx.Exec(ctx, "INSERT") // want `a goroutine uses tx in an effect`
+		go tx.Exec(ctx, "INSERT") // want `a goroutine uses the transaction in an effect`
 		return nil
 	},
 }

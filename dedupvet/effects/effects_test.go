@@ -1,4 +1,4 @@
-package effects_test
+package effects
 
 import (
 	"path/filepath"
@@ -7,25 +7,23 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/tools/go/analysis"
 	"golang.org/x/tools/go/analysis/analysistest"
-
-	"github.com/tooldedup/dedup/dedupvet/internal/effects"
 )
 
 func TestAnalyzer(t *testing.T) {
 	t.Parallel()
-	dir, err := filepath.Abs("../../testdata")
+	dir, err := filepath.Abs("../testdata")
 	require.NoError(t, err)
 	analysistest.Run(t, dir, &analysis.Analyzer{
 		Name:     "regions",
 		Doc:      "report every region",
-		Requires: []*analysis.Analyzer{effects.Analyzer},
+		Requires: []*analysis.Analyzer{regions},
 		Run: func(pass *analysis.Pass) (any, error) {
-			for _, region := range effects.Of(pass) {
+			for _, r := range pass.ResultOf[regions].([]*region) {
 				kind := "helper"
-				if region.Effect {
+				if r.effect {
 					kind = "effect"
 				}
-				pass.Reportf(region.Func.Syntax().Pos(), "%s", kind)
+				pass.Reportf(r.fn.Syntax().Pos(), "%s", kind)
 			}
 			return nil, nil
 		},

@@ -1,4 +1,4 @@
-package keyflow
+package keys
 
 import (
 	"go/types"
@@ -10,10 +10,10 @@ import (
 	"github.com/tooldedup/dedup/dedupvet/internal/code"
 )
 
-// Unstable reports whether v is a call of a function that returns another value each time that it is called: a
+// unstable reports whether v is a call of a function that returns another value each time that it is called: a
 // time, a random number or an id. [dedup.NewKey] is none of these, since it is
 // made to be saved.
-func Unstable(v ssa.Value) bool {
+func unstable(v ssa.Value) bool {
 	fn := called(v)
 	if fn == nil || fn.Pkg() == nil {
 		return false
@@ -30,8 +30,8 @@ func Unstable(v ssa.Value) bool {
 	return fn.Signature().Recv() == nil && ids[path][name]
 }
 
-// Minted reports whether v is a call of dedup.NewKey.
-func Minted(v ssa.Value) bool { return api.IsFunc(called(v), api.Dedup, "NewKey") }
+// minted reports whether v is a call of dedup.NewKey.
+func minted(v ssa.Value) bool { return api.IsFunc(called(v), api.Dedup, "NewKey") }
 
 func called(v ssa.Value) *types.Func {
 	if call, ok := v.(*ssa.Call); ok {

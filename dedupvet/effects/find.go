@@ -14,9 +14,9 @@ import (
 type finder struct {
 	pkg     *types.Package
 	code    *code.Code
-	regions map[*ssa.Function]*Region
-	found   []*Region
-	queue   []*Region // of which the calls are to be followed
+	regions map[*ssa.Function]*region
+	found   []*region
+	queue   []*region // of which the calls are to be followed
 }
 
 // findEffects looks at every conversion to dedup.Effect, at what packages dedup,
@@ -30,7 +30,7 @@ func (f *finder) findEffects(fn *ssa.Function) {
 		switch in := in.(type) {
 		case *ssa.ChangeType:
 			if api.IsNamed(in.Type(), api.Dedup, "Effect") {
-				f.addAll(in.X, true, f.isReadOnly(in))
+				f.addAll(in.X, true, false)
 			}
 		case ssa.CallInstruction:
 			if api.IsDoorTx(code.Callee(in.Common())) {
@@ -49,7 +49,7 @@ func (f *finder) findEffects(fn *ssa.Function) {
 		case *ssa.Store:
 			owner, field, _ := code.Field(in.Addr)
 			if named, ok := owner.(*types.Named); ok && f.isDedup(named.Obj().Pkg()) && takesTx(field.Type()) {
-				f.addAll(in.Val, true, f.isReadOnly(in))
+				f.addAll(in.Val, true, isReadOnly(in))
 			}
 		}
 	}
@@ -75,13 +75,9 @@ func (f *finder) isDedup(p *types.Package) bool {
 
 // isReadOnly reports whether a function is put into a tool that says that it changes
 // nothing.
-func (f *finder) isReadOnly(in ssa.Instruction) bool {
-	store, ok := in.(*ssa.Store)
-	if !ok {
-		return false
-	}
-	_, _, tool := code.Field(store.Addr)
-	for other := range code.Instructions(in.Parent()) {
+func isReadOnly(run *ssa.Store) bool {
+	_, _, tool := code.Field(run.Addr)
+	for other := range code.Instructions(run.Parent()) {
 		store, ok := other.(*ssa.Store)
 		if !ok {
 			continue
@@ -103,9 +99,9 @@ func (f *finder) findHelpers() {
 	for len(f.queue) > 0 {
 		r := f.queue[0]
 		f.queue = f.queue[1:]
-		for call := range r.Calls() {
+		for call := range r.calls() {
 			values := []ssa.Value{call.Common().Value}
-			if param, ok := values[0].(*ssa.Parameter); ok && param.Parent() == r.Func {
+			if param, ok := values[0].(*ssa.Parameter); ok && param.Parent() == r.fn {
 				continue // found where it is given
 			}
 			if len(f.code.Functions(values[0])) > 0 {
@@ -117,7 +113,7 @@ func (f *finder) findHelpers() {
 				}
 				for _, fn := range f.code.Functions(value) {
 					if !r.holds(fn) {
-						f.add(fn, false, r.ReadOnly)
+						f.add(fn, false, r.readOnly)
 						if helper := f.regions[fn]; helper.callers == nil {
 							helper.callers = r.callers
 						}
@@ -136,13 +132,13 @@ func (f *finder) addAll(v ssa.Value, effect, readOnly bool) {
 
 func (f *finder) add(fn *ssa.Function, effect, readOnly bool) {
 	if r := f.regions[fn]; r != nil {
-		if r.ReadOnly && !readOnly { // and so is what it calls
-			r.ReadOnly = false
+		if r.readOnly && !readOnly { // and so is what it calls
+			r.readOnly = false
 			f.queue = append(f.queue, r)
 		}
 		return
 	}
-	r := &Region{Func: fn, Effect: effect, ReadOnly: readOnly, code: f.code, effects: f.regions}
+	r := &region{fn: fn, effect: effect, readOnly: readOnly, code: f.code, regions: f.regions}
 	f.regions[fn] = r
 	f.found = append(f.found, r)
 	f.queue = append(f.queue, r)

@@ -1,4 +1,4 @@
-package keyloop
+package keys
 
 import (
 	"go/types"
@@ -8,19 +8,18 @@ import (
 
 	"github.com/tooldedup/dedup/dedupvet/internal/api"
 	"github.com/tooldedup/dedup/dedupvet/internal/code"
-	"github.com/tooldedup/dedup/dedupvet/internal/keyflow"
 )
 
 // isRetry reports whether a loop around a key repeats a call with it until that
 // succeeds.
-func (c *checker) isRetry(loop *loop, sink keyflow.Sink) bool {
+func (c *checker) isRetry(loop *loop, sink sink) bool {
 	for in := range code.Instructions(loop.header.Parent()) {
 		call, ok := in.(*ssa.Call)
 		if !ok || !loop.holds(call) {
 			continue
 		}
 		requests := requests(call)
-		if (requests || makesCall(call) || slices.Contains(call.Call.Args, sink.Value)) && c.repeats(loop, call, requests) {
+		if (requests || makesCall(call) || slices.Contains(call.Call.Args, sink.value)) && c.repeats(loop, call, requests) {
 			return true
 		}
 	}

@@ -1,4 +1,4 @@
-package keyloop
+package keys
 
 import (
 	"fmt"

@@ -1,4 +1,4 @@
-package keyflow
+package keys
 
 import (
 	"go/types"
@@ -11,29 +11,26 @@ import (
 	"github.com/tooldedup/dedup/dedupvet/internal/code"
 )
 
-// Tracer follows values back to where they come from: through variables,
+// tracer follows values back to where they come from: through variables,
 // operators, conversions, and functions that make text, bytes and hashes of
 // their arguments. It stays within a function, but for functions of the package
 // that are no more than a value and its return.
-type Tracer struct{ code *code.Code }
+type tracer struct{ code *code.Code }
 
-// NewTracer makes the Tracer of a package.
-func NewTracer(c *code.Code) *Tracer { return &Tracer{c} }
-
-// Trace is one way that a value came.
-type Trace struct {
-	// Source is the call or variable where it began, and Name what to call it.
-	Source ssa.Value
-	Name   string
-	// At is Source, or the call of a function of the package that it is in.
-	At ssa.Instruction
-	// Choices are the variables on the way that have different values, by condition.
-	Choices []ssa.Value
+// trace is one way that a value came.
+type trace struct {
+	// source is the call or variable where it began, and name what to call it.
+	source ssa.Value
+	name   string
+	// at is source, or the call of a function of the package that it is in.
+	at ssa.Instruction
+	// choices are the variables on the way that have different values, by condition.
+	choices []ssa.Value
 }
 
-// From returns all ways to a value from those that are sources, and the parameters
+// from returns all ways to a value from those that are sources, and the parameters
 // that it is made of.
-func (t *Tracer) From(v ssa.Value, isSource func(ssa.Value) bool) ([]Trace, []*ssa.Parameter) {
+func (t *tracer) from(v ssa.Value, isSource func(ssa.Value) bool) ([]trace, []*ssa.Parameter) {
 	w := walk{code: t.code, isSource: isSource, seen: make(map[ssa.Value]bool)}
 	w.value(v)
 	return w.found, w.params
@@ -45,7 +42,7 @@ type walk struct {
 	seen     map[ssa.Value]bool
 	at       *ssa.Call // the call that led into a wrapper
 	choices  []ssa.Value
-	found    []Trace
+	found    []trace
 	params   []*ssa.Parameter
 }
 
@@ -173,18 +170,18 @@ func (w *walk) wrapper(call *ssa.Call, fn *ssa.Function, index int) {
 }
 
 func (w *walk) add(source ssa.Value) {
-	trace := Trace{Source: source, Name: code.Name(source), Choices: slices.Clone(w.choices)}
+	found := trace{source: source, name: code.Name(source), choices: slices.Clone(w.choices)}
 	if call, ok := source.(*ssa.Call); ok {
-		trace.Name = code.FuncName(code.Callee(&call.Call))
+		found.name = code.FuncName(code.Callee(&call.Call))
 		if fn := code.Callee(&call.Call); api.IsFunc(fn, "io", "ReadFull") {
-			trace.Name = "rand.Read"
+			found.name = "rand.Read"
 		}
 	}
-	trace.At, _ = source.(ssa.Instruction)
+	found.at, _ = source.(ssa.Instruction)
 	if w.at != nil {
-		trace.At = w.at
+		found.at = w.at
 	}
-	w.found = append(w.found, trace)
+	w.found = append(w.found, found)
 }
 
 // passesOn reports whether what fn returns is made of its arguments, and no more.

@@ -1,5 +1,4 @@
-// Package ignore leaves out the findings that a comment silences.
-package ignore
+package code
 
 import (
 	"bytes"
@@ -12,19 +11,23 @@ import (
 
 const directive = "//dedupvet:ignore"
 
-// Run is the Run of an analyzer without the findings on the line of a comment
-// `//dedupvet:ignore reason`, or on the line below one that stands alone. Without
-// a reason they stay: the next reader is to know why.
-func Run(run func(*analysis.Pass) (any, error)) func(*analysis.Pass) (any, error) {
-	return func(pass *analysis.Pass) (any, error) {
-		silent := lines(pass)
-		heard := *pass
-		heard.Report = func(d analysis.Diagnostic) {
-			if !silent[at(pass.Fset, d.Pos)] {
-				pass.Report(d)
+// NewAnalyzer makes an analyzer that has the [Code] of its package, and what else it requires. Its findings
+// are left out on the line of a comment `//dedupvet:ignore reason`, or on the line below one that
+// stands alone. Without a reason they stay: the next reader is to know why.
+func NewAnalyzer(name, doc string, run func(*analysis.Pass), requires ...*analysis.Analyzer) *analysis.Analyzer {
+	return &analysis.Analyzer{
+		Name: name, Doc: doc, Requires: append(requires, Analyzer),
+		Run: func(pass *analysis.Pass) (any, error) {
+			silent := lines(pass)
+			heard := *pass
+			heard.Report = func(d analysis.Diagnostic) {
+				if !silent[at(pass.Fset, d.Pos)] {
+					pass.Report(d)
+				}
 			}
-		}
-		return run(&heard)
+			run(&heard)
+			return nil, nil
+		},
 	}
 }
 

@@ -1,4 +1,4 @@
-package effectwrites
+package effects
 
 import (
 	"go/constant"
@@ -30,7 +30,7 @@ func checkAfter(pass *analysis.Pass, fn *ssa.Function) {
 			continue
 		}
 		if slices.ContainsFunc(calls, func(done *ssa.Call) bool { return isAfter(call, done) }) {
-			pass.Reportf(code.Of(pass).Pos(call), "an INSERT behind %s is made again with every repeat of the call; make it in the effect", calls[0].Call.StaticCallee().Object().Name())
+			pass.Reportf(call.Pos(), "an INSERT behind %s is made again with every repeat of the call; make it in the effect", calls[0].Call.StaticCallee().Object().Name())
 		}
 	}
 }

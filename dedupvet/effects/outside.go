@@ -1,21 +1,16 @@
-// Package effectoutside finds what effects do outside of the database.
-package effectoutside
+package effects
 
 import (
 	"go/types"
 
 	"golang.org/x/tools/go/analysis"
+	"golang.org/x/tools/go/ssa"
 
 	"github.com/tooldedup/dedup/dedupvet/internal/api"
 	"github.com/tooldedup/dedup/dedupvet/internal/code"
-	"github.com/tooldedup/dedup/dedupvet/internal/effects"
-	"github.com/tooldedup/dedup/dedupvet/internal/ignore"
 )
 
-// Analyzer reports it.
-var Analyzer = &analysis.Analyzer{
-	Name: "effectoutside",
-	Doc: `report requests, commands and pauses inside effects
+var outside = code.NewAnalyzer("effectoutside", `report requests, commands and pauses inside effects
 
 An effect may be run more than once, and all runs but one are rolled back: a
 request or a command of a run stays. And as long as it takes, the effect holds a
@@ -23,23 +18,15 @@ transaction, a connection and its identity. Do it before or after, or write down
 in the effect that it is to be done and do it when that is committed.
 
 A tool of class tool.ReadOnly may make requests: nothing of it is rolled back.`,
-	Requires: []*analysis.Analyzer{effects.Analyzer, code.Analyzer},
-	Run: ignore.Run(func(pass *analysis.Pass) (any, error) {
-		for _, region := range effects.Of(pass) {
-			for call := range region.Calls() {
-				switch fn := code.Callee(call.Common()); {
-				case fn == nil:
-				case waits(fn):
-					pass.Reportf(code.Of(pass).Pos(call), "%s %s: it holds the transaction, its locks and a connection all the while; wait before or after", code.FuncName(fn), region.Where())
-				case region.ReadOnly: // nothing is to be rolled back
-				case leaves(fn):
-					pass.Reportf(code.Of(pass).Pos(call), "%s %s: an effect may be run again, and no rollback takes this back; do it before or after, or record in the effect that it is to be done", code.FuncName(fn), region.Where())
-				}
-			}
+	inEffects(func(pass *analysis.Pass, r *region, call ssa.CallInstruction) {
+		switch fn := code.Callee(call.Common()); {
+		case fn == nil:
+		case waits(fn):
+			pass.Reportf(call.Pos(), "%s %s: it holds the transaction, its locks and a connection all the while; wait before or after", code.FuncName(fn), r.where())
+		case !r.readOnly && leaves(fn):
+			pass.Reportf(call.Pos(), "%s %s: an effect may be run again, and no rollback takes this back; do it before or after, or record in the effect that it is to be done", code.FuncName(fn), r.where())
 		}
-		return nil, nil
-	}),
-}
+	}), regions)
 
 func waits(fn *types.Func) bool { return api.IsFunc(fn, "time", "Sleep", "After", "Tick") }
 

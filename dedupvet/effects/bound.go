@@ -10,15 +10,15 @@ import (
 	"github.com/tooldedup/dedup/dedupvet/internal/code"
 )
 
-// Bound reports whether a value of database/sql or of an ORM works on the effect's transaction:
+// bound reports whether a value of database/sql or of an ORM works on the effect's transaction:
 // it is what package sqldedup has handed out, or made of it. In an effect of sqldedup.DoTx it is
 // what that was given, or made of the same. What is made of something that is reported where
 // that is used counts too.
-func (r *Region) Bound(v ssa.Value) bool {
-	return r.bound(v, make(map[ssa.Value]bool))
-}
-
-func (r *Region) bound(v ssa.Value, seen map[ssa.Value]bool) bool {
+// seen are the values that are looked at already.
+func (r *region) bound(v ssa.Value, seen map[ssa.Value]bool) bool {
+	if seen == nil {
+		seen = make(map[ssa.Value]bool)
+	}
 	if v == nil || seen[v] || api.IsNamed(v.Type(), "context", "Context") {
 		return false
 	}
@@ -32,7 +32,7 @@ func (r *Region) bound(v ssa.Value, seen map[ssa.Value]bool) bool {
 		switch {
 		case !r.holds(v.Parent()): // around an effect of DoTx
 			return false
-		case r.Effect && v.Parent() == r.Func && isReceiver(v):
+		case r.effect && v.Parent() == r.fn && isReceiver(v):
 			return r.callers != nil // it may have the caller's transaction
 		case api.IsPool(v.Type()):
 			return false
@@ -42,8 +42,8 @@ func (r *Region) bound(v ssa.Value, seen map[ssa.Value]bool) bool {
 			return api.IsHandle(v.Type())
 		}
 	case *ssa.FreeVar:
-		if v.Parent() == r.Func && r.callers == nil {
-			return r.around(func(around *Region) bool { return around.bound(from[0], seen) })
+		if v.Parent() == r.fn && r.callers == nil {
+			return r.around(func(around *region) bool { return around.bound(from[0], seen) })
 		}
 	case *ssa.FieldAddr:
 		_, field, _ := code.Field(v)
@@ -54,7 +54,7 @@ func (r *Region) bound(v ssa.Value, seen map[ssa.Value]bool) bool {
 			return false
 		}
 	case *ssa.Alloc:
-		from = append(from, fields(v)...)
+		from = append(from, code.FieldsOf(v)...)
 	case *ssa.Call:
 		fn, on := code.Callee(&v.Call), code.Receiver(&v.Call)
 		from = append(slices.Clone(v.Call.Args), v.Call.Value)
@@ -78,10 +78,10 @@ func (r *Region) bound(v ssa.Value, seen map[ssa.Value]bool) bool {
 
 // isGiven reports whether a parameter is the handle of an effect: all that call the function in
 // effects give it what is bound.
-func (r *Region) isGiven(v *ssa.Parameter, seen map[ssa.Value]bool) bool {
+func (r *region) isGiven(v *ssa.Parameter, seen map[ssa.Value]bool) bool {
 	i, known := slices.Index(v.Parent().Params, v), false
 	for _, call := range r.code.Callers(v.Parent()) {
-		for _, caller := range r.effects {
+		for _, caller := range r.regions {
 			if args := call.Common().Args; caller.holds(call.Parent()) && i < len(args) && !seen[args[i]] {
 				if !caller.bound(args[i], seen) {
 					return false
@@ -95,9 +95,9 @@ func (r *Region) isGiven(v *ssa.Parameter, seen map[ssa.Value]bool) bool {
 
 // around reports whether something holds of a region that a literal which an effect calls stands
 // in.
-func (r *Region) around(holds func(*Region) bool) bool {
-	for _, other := range r.effects {
-		if !r.Effect && other.holds(r.Func.Parent()) && holds(other) {
+func (r *region) around(holds func(*region) bool) bool {
+	for _, other := range r.regions {
+		if !r.effect && other.holds(r.fn.Parent()) && holds(other) {
 			return true
 		}
 	}
@@ -157,7 +157,7 @@ func (f *finder) addCallersTx(call *ssa.CallCommon) {
 			}
 		}
 		holds := func(t types.Type) bool { return api.IsForeign(t) || api.IsHandle(t) }
-		if holds(v.Type()) || holds(pointed(v.Type())) {
+		if holds(v.Type()) || holds(api.Elem(v.Type())) {
 			found[v] = true
 		}
 		known := len(found)

@@ -1,9 +1,7 @@
-// Package keyflow finds where the keys of calls come from.
-package keyflow
+package keys
 
 import (
 	"go/constant"
-	"go/token"
 	"slices"
 	"strings"
 
@@ -13,38 +11,37 @@ import (
 	"github.com/tooldedup/dedup/dedupvet/internal/code"
 )
 
-// Sink is a value that a key is or is made of.
-type Sink struct {
-	Value ssa.Value
-	// What it is in words, such as "Call.Key" or "a part of KeyFromIntent".
-	What string
-	// At is the assignment or call that it is given to.
-	At  ssa.Instruction
-	Pos token.Pos
+// sink is a value that a key is or is made of.
+type sink struct {
+	value ssa.Value
+	// what it is in words, such as "Call.Key" or "a part of KeyFromIntent".
+	what string
+	// at is the assignment or call that it is given to.
+	at ssa.Instruction
 }
 
-// Header is what the header that carries a key to an HTTP server is called.
-const Header = "Idempotency-Key"
+// header is what the header that carries a key to an HTTP server is called.
+const header = "Idempotency-Key"
 
-// Args is what a call's arguments are called. They are no key, but are to be the same as well.
-const Args = "Call.Args"
+// ofArgs is what a call's arguments are called. They are no key, but are to be the same as well.
+const ofArgs = "Call.Args"
 
-// Sinks returns those of a package: first where keys are used, and then what the
+// sinks returns those of a package: first where keys are used, and then what the
 // package's own functions are given for them.
-func (t *Tracer) Sinks() []Sink {
-	var found []Sink
+func (t *tracer) sinks() []sink {
+	var found []sink
 	for _, fn := range t.code.Funcs {
 		for in := range code.Instructions(fn) {
 			switch in := in.(type) {
 			case *ssa.Store:
-				switch what := fieldOfKey(in.Addr); what {
-				case "":
-				case Args:
-					for _, value := range parts(in.Val) {
-						found = append(found, Sink{Value: value, What: what, At: in, Pos: t.code.Pos(in)})
+				values, what := []ssa.Value{in.Val}, fieldOfKey(in.Addr)
+				if what == ofArgs {
+					values = parts(in.Val)
+				}
+				for i := range values {
+					if what != "" {
+						found = append(found, sink{value: values[i], what: what, at: in})
 					}
-				default:
-					found = append(found, Sink{Value: in.Val, What: what, At: in, Pos: t.code.Pos(in)})
 				}
 			case ssa.CallInstruction:
 				found = append(found, t.arguments(in)...)
@@ -53,11 +50,11 @@ func (t *Tracer) Sinks() []Sink {
 	}
 	known := make(map[*ssa.Parameter]bool)
 	for i := 0; i < len(found); i++ { // which grows
-		sink := found[i]
-		if sink.What == Args { // who calls may draw them once
+		given := found[i]
+		if given.what == ofArgs { // who calls may draw them once
 			continue
 		}
-		_, params := t.From(sink.Value, func(ssa.Value) bool { return false })
+		_, params := t.from(given.value, func(ssa.Value) bool { return false })
 		for _, param := range params {
 			if known[param] {
 				continue
@@ -66,8 +63,8 @@ func (t *Tracer) Sinks() []Sink {
 			i := slices.Index(param.Parent().Params, param)
 			for _, call := range t.code.Callers(param.Parent()) {
 				args := call.Common().Args
-				if j := i - len(args) + len(code.Args(call.Common())); j >= 0 && i < len(args) {
-					found = append(found, Sink{Value: args[i], What: sink.What, At: call, Pos: t.code.Pos(call, j)})
+				if i < len(args) {
+					found = append(found, sink{value: args[i], what: given.what, at: call})
 				}
 			}
 		}
@@ -83,7 +80,7 @@ func fieldOfKey(addr ssa.Value) string {
 	case api.IsNamed(owner, api.Dedup, "Call") && field.Name() == "Key":
 		return "Call.Key"
 	case api.IsNamed(owner, api.Dedup, "Call") && field.Name() == "Args":
-		return Args
+		return ofArgs
 	case api.IsNamed(owner, api.Tool, "Invocation") && slices.Contains([]string{"Key", "Session", "CallID"}, field.Name()):
 		return "Invocation." + field.Name()
 	}
@@ -100,25 +97,18 @@ func parts(v ssa.Value) []ssa.Value {
 		v = load.X
 	}
 	for _, use := range code.Uses(v) {
-		switch use := use.(type) {
-		case *ssa.MapUpdate:
-			all = append(all, use.Value)
-		case *ssa.FieldAddr:
-			if _, isVariable := v.(*ssa.Alloc); !isVariable {
-				continue
-			}
-			for _, use := range code.Uses(use) {
-				if store, ok := use.(*ssa.Store); ok {
-					all = append(all, store.Val)
-				}
-			}
+		if update, ok := use.(*ssa.MapUpdate); ok {
+			all = append(all, update.Value)
 		}
+	}
+	if variable, ok := v.(*ssa.Alloc); ok {
+		all = append(all, code.FieldsOf(variable)...)
 	}
 	return all
 }
 
 // arguments are those of a call that keys are made of, or that make a header.
-func (t *Tracer) arguments(in ssa.CallInstruction) (found []Sink) {
+func (t *tracer) arguments(in ssa.CallInstruction) (found []sink) {
 	call := in.Common()
 	fn, args := code.Callee(call), code.Args(call)
 	what, from, to := "", 0, len(args)
@@ -128,16 +118,16 @@ func (t *Tracer) arguments(in ssa.CallInstruction) (found []Sink) {
 	case api.IsFunc(fn, api.Dedup, "KeyFromArgsMergingRepeats"):
 		what, to = "the session of "+fn.Name(), 1
 		for _, value := range parts(args[1]) {
-			found = append(found, Sink{Value: value, What: "the arguments of " + fn.Name(), At: in, Pos: t.code.Pos(in, 1)})
+			found = append(found, sink{value: value, what: "the arguments of " + fn.Name(), at: in})
 		}
 	case api.IsMethod(fn, "net/http", "Header", "Set", "Add"):
 		name, ok := args[0].(*ssa.Const)
-		if ok && strings.EqualFold(constant.StringVal(name.Value), Header) {
-			what, from = Header, 1
+		if ok && strings.EqualFold(constant.StringVal(name.Value), header) {
+			what, from = header, 1
 		}
 	}
 	for i := from; what != "" && i < to; i++ {
-		found = append(found, Sink{Value: args[i], What: what, At: in, Pos: t.code.Pos(in, i)})
+		found = append(found, sink{value: args[i], what: what, at: in})
 	}
 	return found
 }
