@@ -150,28 +150,20 @@ func send(w http.ResponseWriter, status int, body []byte) {
 	}
 }
 
-// refusedAnswer is the error of a handler whose answer is final: dedup keeps its
-// details, and with them the whole answer.
-type refusedAnswer struct {
+// failedAnswer is the error of a handler that has answered with one. Where that is final, dedup
+// keeps its details, and with them the whole answer.
+type failedAnswer struct {
 	status int
 	text   json.RawMessage
 }
 
 // Error implements error. The text is stored with the record.
-func (e *refusedAnswer) Error() string {
+func (e *failedAnswer) Error() string {
 	return fmt.Sprintf("answered with %d %s", e.status, http.StatusText(e.status))
 }
 
 // Code gives the refusal a code, for those who look it up otherwise than by HTTP.
-func (e *refusedAnswer) Code() string { return "http_" + strconv.Itoa(e.status) }
+func (e *failedAnswer) Code() string { return "http_" + strconv.Itoa(e.status) }
 
 // MarshalJSON implements json.Marshaler.
-func (e *refusedAnswer) MarshalJSON() ([]byte, error) { return bytes.Clone(e.text), nil }
-
-// rolledBack is the error of a handler whose answer is not to be stored.
-type rolledBack struct{ status int }
-
-// Error implements error.
-func (e *rolledBack) Error() string {
-	return fmt.Sprintf("httpdedup: rolled back, as the handler answered with %d", e.status)
-}
+func (e *failedAnswer) MarshalJSON() ([]byte, error) { return bytes.Clone(e.text), nil }

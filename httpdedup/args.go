@@ -16,23 +16,9 @@ import (
 
 // What a request asks for, as arguments of a call: two requests are the same one
 // exactly if these are equal as JSON. Their names are what a client is told when a
-// key comes back with another request. Those in capitals sort before the body's,
-// so that they are among the names that a record remembers however wide the body
-// is.
-//
-//	Method            as sent
-//	Host              in lower case and without the port that its scheme has anyway,
-//	                  unless Options.AnyHost leaves it out
-//	Path              as sent, escapes and all
-//	Query             by value: the order of different names does not count
-//	Content-Encoding  where the body has one
-//	Content-Type      where there is a body; of JSON without parameters, and a
-//	                  charset in lower case
-//	body.title        a member of a body that is a JSON object, by value
-//	body              another JSON value, or the SHA-256 of other bytes
-//
-// No other header counts. What a retry sends anew (dates, traces, tokens) must not
-// make another request of it.
+// key comes back with another request: problems.md has them, and requests.md what counts. Those in
+// capitals sort before the body's, so that they are among the names that a record remembers however
+// wide the body is.
 const (
 	argMethod          = "Method"
 	argHost            = "Host"
@@ -122,9 +108,7 @@ func addJSON(args map[string]any, body []byte) error {
 		return nil
 	}
 	var members map[string]json.RawMessage
-	if err := json.Unmarshal(body, &members); err != nil {
-		return invalidBody(err)
-	}
+	_ = json.Unmarshal(body, &members) // it is an object
 	for name, value := range members {
 		args[argMember+name] = value
 	}

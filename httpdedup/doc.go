@@ -50,26 +50,10 @@
 //
 // # What it answers by itself
 //
-// Problem JSON (RFC 9457), whose type is the address of problems.md and one of these:
-//
-//	missing-key      400   there is no Idempotency-Key, nor an Agent-Turn
-//	invalid-key      400   it is malformed, names no single request, or there are several
-//	invalid-request  400   query, Agent-Turn, Content-Type or Content-Encoding are malformed
-//	invalid-body     400   the body is cut off, or no JSON although it says so
-//	body-too-large   413   it exceeds Options.MaxBody
-//	no-scope         403   Options.Scope refuses; a [ScopeError] says 401 or so
-//	in-flight        409   Options.MaxWait is over; with Retry-After
-//	key-reused       422   the key came with another request; or 409, or 400
-//	refused          422   a tool of [Middleware.External] has refused, for good
-//	expired          410   it has run, and its answer is gone
-//	unavailable      503   not now: send it again; with Retry-After
-//	outcome-unknown  503   it may have run: send it again; with Retry-After
-//	internal         500   Options.OnError is told why
-//
-// Nothing has run or is stored where the status is 400, 403 or 413. None of them
-// repeats a key or a value of the request. The file problems.md explains each, and
-// lists malformed requests with their answers; [Middleware.Operations] has three
-// more.
+// Problem JSON (RFC 9457), whose type is the address of a heading in the file problems.md, such as
+// in-flight. The file says when each comes, with which status, and whether to send the request
+// again. Nothing has run or is stored where the status is 400, 403 or 413. None of them
+// repeats a key or a value of the request.
 //
 // # Effects outside of the database
 //
@@ -103,8 +87,8 @@
 // Nothing is sent before the commit, so the handler's ResponseWriter is no
 // http.Flusher, http.Hijacker, http.Pusher or io.ReaderFrom, and
 // http.ResponseController answers http.ErrNotSupported. Informational answers
-// (1xx), trailers, and answers longer than Options.MaxResponse roll back, and are
-// answered with 500; OnError is told a *[dedup.InvalidError]. Serve streams, upgrades and
+// (1xx), trailers, and bodies of more than half of
+// dedup's Options.MaxResultBytes roll back, and are answered with 500; OnError is told a *[dedup.InvalidError]. Serve streams, upgrades and
 // large downloads outside of the middleware.
 //
 // http.TimeoutHandler belongs around it, not inside: there it would answer while the

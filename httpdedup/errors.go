@@ -15,10 +15,6 @@ var (
 	errBodyRead    = &dedup.InvalidError{What: "call", Field: "Body", Reason: "was read before the middleware: put what parses forms or bodies behind it, or give the request its body back; a layer that changes its length sets ContentLength to -1"}
 )
 
-func errResponse(status int, reason string) *dedup.InvalidError {
-	return &dedup.InvalidError{What: "result", Reason: fmt.Sprintf("is an answer of %d that cannot be stored, and the call was rolled back: %s", status, reason)}
-}
-
 // errRunOnce ends a call whose handler would have to run again although the
 // router behind the middleware may only see a request once.
 var errRunOnce = errors.New("httpdedup: not run again: the middleware stands before the router")

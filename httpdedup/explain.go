@@ -62,17 +62,12 @@ func (m *Middleware) later(code door.Code) *refusal {
 		with("Retry-After", strconv.Itoa(door.Seconds(m.opts.RetryAfter)))
 }
 
-// invalidBody passes on where dedup found fault with a body; it names positions,
+// invalidBody passes on where dedup, or an external tool, found fault with a body; it names positions,
 // and never what stands there.
 func invalidBody(err error) *refusal {
-	detail := "The body is no JSON that can be told from other JSON: it is malformed."
-	var invalid *dedup.InvalidError
-	switch {
-	case !errors.As(err, &invalid):
-	case invalid.Field == "in": // of an external tool
-		detail = "The body " + invalid.Reason + "."
-	default:
-		detail = "The body is no JSON that can be told from other JSON: its contents " + invalid.Reason + "."
+	subject, invalid := "The body is no JSON that can be told from other JSON: its contents ", new(dedup.InvalidError)
+	if errors.As(err, &invalid); invalid.Field == "in" {
+		subject = "The body "
 	}
-	return refuse(kindInvalidBody, detail)
+	return refuse(kindInvalidBody, subject+invalid.Reason+".")
 }

@@ -39,7 +39,7 @@ func TestExplain(t *testing.T) {
 		"BeforeARouter":  {errRunOnce, kindUnavailable, true, false},
 		"Broken":         {&dedup.Error{Answer: dedup.ErrBroken, Err: secret}, kindInternal, false, true},
 		"Unnamed":        {errToolUnnamed, kindInternal, false, true},
-		"Response":       {errResponse(200, "canary"), kindInternal, false, true},
+		"Response":       {&dedup.InvalidError{What: "result", Reason: "canary"}, kindInternal, false, true},
 		"OfTheDatabase":  {secret, kindInternal, false, true},
 		"NoScope":        {&ScopeError{Err: errors.New("canary")}, kindNoScope, false, false},
 		"ScopeOfAServer": {&ScopeError{Status: 503, Err: errors.New("canary")}, kindNoScope, false, true},

@@ -68,7 +68,7 @@ func TestInternal(t *testing.T) {
 	for name, handler := range map[string]func(inner http.Handler) http.HandlerFunc{
 		"TooLarge": func(http.Handler) http.HandlerFunc {
 			return func(w http.ResponseWriter, _ *http.Request) {
-				if _, err := w.Write(make([]byte, 2000)); !errors.Is(err, dedup.ErrInvalid) {
+				if _, err := w.Write(make([]byte, 512<<10+1)); !errors.Is(err, dedup.ErrInvalid) {
 					panic("the write went through")
 				}
 			}
@@ -77,7 +77,7 @@ func TestInternal(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := open(t, httpdedup.Options{MaxResponse: 1000})
+			s := open(t, httpdedup.Options{})
 			s.handle("POST /orders", "create_order", handler(s.m.Wrap("inner", http.HandlerFunc(order))))
 			got := s.post(t, "k1", `{"item": "lamp"}`)
 			require.Equal(t, http.StatusInternalServerError, got.status)

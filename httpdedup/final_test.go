@@ -11,7 +11,7 @@ import (
 	"github.com/tooldedup/dedup/httpdedup"
 )
 
-// MaxResponse's default fits whatever bytes a final answer is made of too.
+// Half of dedup's MaxResultBytes fits, whatever bytes a final answer is made of.
 func TestFinalOfAnyBytes(t *testing.T) {
 	t.Parallel()
 	for name, unit := range map[string]string{"Markup": "<", "Separators": "\u2028\u2028 ", "Quotes": `"`, "Controls": "\x01", "Binary": "\xff"} {

@@ -22,6 +22,9 @@ import (
 type Middleware struct {
 	d    *dedup.Deduper
 	opts Options
+	// most is how many bytes the body of an answer may have. Whatever bytes it is made of, its JSON
+	// has no more than twice as many.
+	most int
 }
 
 // New returns a Middleware that keeps its answers with d. It sends nothing. The error is a
@@ -37,7 +40,7 @@ func New(d *dedup.Deduper, opts Options) (*Middleware, error) {
 	if x := resolved.External; x != nil && x.Deduper() != d {
 		return nil, &dedup.InvalidError{What: "option", Field: "External", Reason: "has another Deduper; make both with one"}
 	}
-	return &Middleware{d: d, opts: resolved}, nil
+	return &Middleware{d: d, opts: resolved, most: d.Options().MaxResultBytes / 2}, nil
 }
 
 // Wrap returns a handler that runs h once for each Idempotency-Key, in a
@@ -133,12 +136,9 @@ func (m *Middleware) scope(r *http.Request) (string, error) {
 	scope, err := door.Scope(m.opts.Scope(r))
 	var typed *ScopeError
 	if err != nil && !errors.As(err, &typed) {
-		typed = &ScopeError{Err: err}
+		err = &ScopeError{Err: err}
 	}
-	if typed != nil {
-		return "", typed
-	}
-	return scope, nil
+	return scope, err
 }
 
 // answer sends the call's answer. It returns the error of a call that has none. A handler's answer
@@ -151,7 +151,7 @@ func (m *Middleware) answer(w http.ResponseWriter, j *job, result dedup.Result[j
 	if errors.As(err, &refused) {
 		text, err = refused.Details, nil
 	}
-	if _, discarded := err.(*rolledBack); discarded {
+	if _, discarded := err.(*failedAnswer); discarded {
 		m.first(w, j.last, time.Time{})
 		return nil
 	}

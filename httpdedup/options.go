@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"log/slog"
-	"math"
 	"net/http"
 	"net/url"
 	"slices"
@@ -52,12 +51,6 @@ type Options struct {
 	// MaxBody is the most bytes that a request's body may have. More is answered
 	// with 413. Default 1 MiB. JSON may have 16 MiB at most ([dedup.MaxArgsSize]).
 	MaxBody int64
-
-	// MaxResponse is the most bytes that a handler's answer may have, since it is
-	// held in memory until the commit and then stored. More rolls back, and is
-	// answered with 500. Default 512 KiB, which fits dedup's default of
-	// Options.MaxResultBytes whatever bytes it is made of; raise both together.
-	MaxResponse int
 
 	// Headers are stored with an answer and come with its replays; of what else the
 	// handler sets, only the first answer knows. They replace the default:
@@ -126,7 +119,6 @@ func (o Options) resolve() (Options, error) {
 		o.Tool = func(r *http.Request) string { return r.Pattern }
 	}
 	o.MaxBody = cmp.Or(o.MaxBody, 1<<20)
-	o.MaxResponse = cmp.Or(o.MaxResponse, 512<<10)
 	o.ReplayedHeader = http.CanonicalHeaderKey(cmp.Or(o.ReplayedHeader, "Idempotency-Replayed"))
 	o.ReusedStatus = cmp.Or(o.ReusedStatus, http.StatusUnprocessableEntity)
 	o.MaxWait = cmp.Or(o.MaxWait, 10*time.Second)
@@ -137,10 +129,8 @@ func (o Options) resolve() (Options, error) {
 	switch {
 	case o.Scope == nil:
 		return refuse("Scope", "is required: say on whose behalf a request comes, by what was authenticated")
-	case o.MaxBody < 0 || o.MaxBody == math.MaxInt64:
-		return refuse("MaxBody", "must be at least 1 and below the largest int64; leave it out for 1 MiB")
-	case o.MaxResponse < 0:
-		return refuse("MaxResponse", "must be at least 1; leave it out for 512 KiB")
+	case o.MaxBody < 0:
+		return refuse("MaxBody", "must be at least 1; leave it out for 1 MiB")
 	case !validHeaderName(o.ReplayedHeader) || !storableHeader(o.ReplayedHeader):
 		return refuse("ReplayedHeader", "is %q, which is no name of a header, or that of another one", o.ReplayedHeader)
 	case err != nil:

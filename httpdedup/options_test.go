@@ -24,7 +24,6 @@ func TestOptions(t *testing.T) {
 	for name, change := range map[string]func(*httpdedup.Options){
 		"Scope":          func(o *httpdedup.Options) { o.Scope = nil },
 		"MaxBody":        func(o *httpdedup.Options) { o.MaxBody = -1 },
-		"MaxResponse":    func(o *httpdedup.Options) { o.MaxResponse = -1 },
 		"ReusedStatus":   func(o *httpdedup.Options) { o.ReusedStatus = 404 },
 		"ReplayedHeader": func(o *httpdedup.Options) { o.ReplayedHeader = "Set-Cookie" },
 		"RetryAfter":     func(o *httpdedup.Options) { o.RetryAfter = -1 },
@@ -41,8 +40,8 @@ func TestOptions(t *testing.T) {
 		require.ErrorIs(t, err, dedup.ErrInvalid, header)
 	}
 	for _, opts := range []httpdedup.Options{
-		{MaxBody: math.MaxInt64 - 1, RetryAfter: time.Hour, Headers: []string{}},
-		{MaxBody: 1, MaxResponse: 1, RetryAfter: 1, MaxWait: -1, ReusedStatus: 409},
+		{MaxBody: math.MaxInt64, RetryAfter: time.Hour, Headers: []string{}},
+		{MaxBody: 1, RetryAfter: 1, MaxWait: -1, ReusedStatus: 409},
 	} {
 		opts.Scope = tenant
 		_, err := httpdedup.New(d, opts)

@@ -20,24 +20,18 @@ func StripeOptions() Options {
 		ReplayedHeader: "Idempotent-Replayed", EchoKey: true, ReusedStatus: http.StatusBadRequest,
 		Retention: dedup.Retention{Result: 24 * time.Hour, Tombstone: -1},
 		Problem: func(p Problem) any {
-			e := stripeError{Type: "invalid_request_error", Message: p.Detail}
+			e := map[string]string{"type": "invalid_request_error", "message": p.Detail}
 			switch {
 			case p.Name == kindKeyReused.Name:
-				e.Type = "idempotency_error"
+				e["type"] = "idempotency_error"
 			case p.Name == kindInFlight.Name:
-				e.Code = "idempotency_key_in_use"
+				e["code"] = "idempotency_key_in_use"
 			case p.Status >= http.StatusInternalServerError:
-				e.Type = "api_error"
+				e["type"] = "api_error"
 			}
 			return map[string]any{"error": e}
 		},
 	}
-}
-
-type stripeError struct {
-	Type    string `json:"type"`
-	Code    string `json:"code,omitempty"`
-	Message string `json:"message"`
 }
 
 // ACPOptions returns Options, without a Scope, that follow the Agentic Commerce Protocol's
@@ -54,26 +48,20 @@ func ACPOptions() Options {
 		ReplayedHeader: "Idempotent-Replayed", EchoKey: true,
 		Retention: dedup.Retention{Result: 24 * time.Hour, Tombstone: -1},
 		Problem: func(p Problem) any {
-			e := acpError{Type: "invalid_request", Code: "invalid", Message: p.Detail}
+			e := map[string]string{"type": "invalid_request", "code": "invalid", "message": p.Detail}
 			switch {
 			case p.Name == kindMissingKey.Name:
-				e.Code = "idempotency_key_required"
+				e["code"] = "idempotency_key_required"
 			case p.Name == kindInFlight.Name:
-				e.Code = "idempotency_in_flight"
+				e["code"] = "idempotency_in_flight"
 			case p.Name == kindKeyReused.Name:
-				e.Code = "idempotency_conflict"
+				e["code"] = "idempotency_conflict"
 			case p.Status == http.StatusServiceUnavailable:
-				e.Type, e.Code = "service_unavailable", p.Name
+				e["type"], e["code"] = "service_unavailable", p.Name
 			case p.Status >= http.StatusInternalServerError:
-				e.Type, e.Code = "processing_error", p.Name
+				e["type"], e["code"] = "processing_error", p.Name
 			}
 			return e
 		},
 	}
-}
-
-type acpError struct {
-	Type    string `json:"type"`
-	Code    string `json:"code"`
-	Message string `json:"message"`
 }

@@ -11,8 +11,7 @@ import (
 // Problem is what a request is answered with that the middleware refuses, as RFC 9457
 // has it. Its JSON is the body, unless Options.Problem makes another.
 type Problem struct {
-	// Name is the end of Type, such as "in-flight": see the table in the package
-	// documentation.
+	// Name is the end of Type, such as "in-flight": see problems.md.
 	Name   string `json:"-"`
 	Type   string `json:"type"`
 	Title  string `json:"title"`

@@ -40,12 +40,7 @@ func newRecorder(tx pgx.Tx, outer http.Header, most int) *recorder {
 }
 
 // Header implements http.ResponseWriter.
-func (rec *recorder) Header() http.Header {
-	if rec.header == nil {
-		rec.header = http.Header{}
-	}
-	return rec.header
-}
+func (rec *recorder) Header() http.Header { return rec.header }
 
 // WriteHeader implements http.ResponseWriter.
 func (rec *recorder) WriteHeader(status int) {
@@ -71,7 +66,7 @@ func (rec *recorder) Write(b []byte) (int, error) {
 		return 0, http.ErrBodyNotAllowed
 	}
 	if len(b) > rec.most-len(rec.body) {
-		rec.refuse(rec.status, fmt.Sprintf("its body exceeds %d bytes; answer with a reference, or raise Options.MaxResponse and dedup's MaxResultBytes", rec.most))
+		rec.refuse(rec.status, fmt.Sprintf("its body exceeds %d bytes; answer with a reference, or raise dedup's Options.MaxResultBytes, of which it is the half", rec.most))
 		return 0, rec.fault
 	}
 	rec.body = append(rec.body, b...)
@@ -81,7 +76,7 @@ func (rec *recorder) Write(b []byte) (int, error) {
 // refuse remembers the first fault.
 func (rec *recorder) refuse(status int, reason string) {
 	if rec.fault == nil {
-		rec.fault = errResponse(status, reason)
+		rec.fault = &dedup.InvalidError{What: "result", Reason: fmt.Sprintf("is an answer of %d that cannot be stored, and the call was rolled back: %s", status, reason)}
 	}
 }
 

@@ -65,14 +65,14 @@ func (j *job) effect(ctx context.Context, tx pgx.Tx) (json.RawMessage, error) {
 	if j.last != nil && !routed(j.r) {
 		return nil, errRunOnce
 	}
-	rec := newRecorder(tx, j.outer, j.m.opts.MaxResponse)
+	rec := newRecorder(tx, j.outer, j.m.most)
 	j.last, j.left = rec, nil
 	j.runs++
 	j.serve(context.WithValue(ctx, recorderKey{}, rec), rec)
 	if err := rec.finish(); err != nil {
 		return nil, err
 	}
-	failure := error(&rolledBack{rec.status})
+	failure := error(&failedAnswer{status: rec.status})
 	if rec.kept() {
 		if err := rec.store(j.m.opts.Headers); err != nil {
 			return nil, err
@@ -80,7 +80,7 @@ func (j *job) effect(ctx context.Context, tx pgx.Tx) (json.RawMessage, error) {
 		if rec.status < 400 {
 			return rec.text, nil
 		}
-		failure = dedup.Final(&refusedAnswer{rec.status, rec.text})
+		failure = dedup.Final(&failedAnswer{rec.status, rec.text})
 	}
 	if pg := tx.Conn().PgConn(); pg.IsClosed() || pg.TxStatus() == 'E' {
 		// The answer most likely says no more than that a statement has failed. dedup has seen that

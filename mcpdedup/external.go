@@ -12,14 +12,25 @@ import (
 // Options.Envelope every tool. Its schema is declared, and fits every status: what a model is to do next
 // stands in it, because some clients show models nothing but the structured content.
 type operation struct {
-	Status     door.State      `json:"status" jsonschema:"One of done, running, pending, parked, refused, expired and unknown. Only done has a result. running and pending have none yet. parked may have happened: do not repeat it with a new key."`
-	Operation  string          `json:"operation,omitempty" jsonschema:"Names this call. Send it to get_operation to ask what became of it."`
-	Message    string          `json:"message,omitempty" jsonschema:"What to do next."`
-	RetryAfter int             `json:"retryAfter,omitempty" jsonschema:"How many seconds to wait before asking again."`
+	Status     door.State      `json:"status"`
+	Operation  string          `json:"operation,omitempty"`
+	Message    string          `json:"message,omitempty"`
+	RetryAfter int             `json:"retryAfter,omitempty"`
 	Result     json.RawMessage `json:"result,omitempty"`
-	Duplicate  *bool           `json:"duplicate,omitempty" jsonschema:"Whether this is the answer of an earlier call, and nothing was done now."`
-	FirstAt    string          `json:"firstAt,omitempty" jsonschema:"When the answer was recorded."`
+	Duplicate  *bool           `json:"duplicate,omitempty"`
+	FirstAt    string          `json:"firstAt,omitempty"`
 }
+
+// operationSchema lacks the result, whose schema is its tool's.
+const operationSchema = `{"type":"object","properties":{
+	"status":{"type":"string","enum":["pending","running","parked","done","refused","expired","unknown"],
+		"description":"Only done has a result. running and pending have none yet. parked may have happened: do not repeat it with a new key."},
+	"operation":{"type":"string","description":"Names this call. Send it to ` + getOperation + ` to ask what became of it."},
+	"message":{"type":"string","description":"What to do next."},
+	"retryAfter":{"type":"integer","description":"How many seconds to wait before asking again."},
+	"duplicate":{"type":"boolean","description":"Whether this is the answer of an earlier call, and nothing was done now."},
+	"firstAt":{"type":"string","format":"date-time","description":"When the answer was recorded."}
+	},"required":["status"]}`
 
 // operationOf names a call. Names of tools have no "/" in MCP.
 func operationOf(tool, key string) string { return tool + "/" + key }

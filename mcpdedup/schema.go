@@ -3,8 +3,6 @@ package mcpdedup
 import (
 	"encoding/json"
 	"reflect"
-
-	"github.com/tooldedup/dedup/tool"
 )
 
 // schemas returns the schemas of a tool's arguments and results. That of results is nil where they
@@ -32,9 +30,8 @@ func (e *exposed) schemas(report func(field, reason string)) (in, out json.RawMe
 
 // withResult returns the schema of results in the envelope.
 func withResult(result json.RawMessage) json.RawMessage {
-	text, _ := tool.Info{Out: reflect.TypeFor[operation]()}.OutputSchema() // no step can fail, as both are schemas
-	result, taken, _ := takeMembers(result, "$defs")
-	shown := readObject(text)
+	result, taken, _ := takeMembers(result, "$defs") // no step can fail, as both are schemas
+	shown := readObject([]byte(operationSchema))
 	properties, _ := shown.object("properties")
 	properties.set("result", result)
 	shown.set("properties", properties.text())

@@ -60,11 +60,11 @@ func (s *session) leave(err error) error {
 	defer s.mu.Unlock()
 	s.left = true
 	if s.reading != nil {
-		_ = s.reading.end() //dedupvet:ignore a statement that failed is found at the end of the effect
+		_ = s.reading.end() // a statement that failed is found at the end of the effect
 	}
 	s.dropEnded()
 	if len(s.saved) > 0 {
-		_ = s.misused("returned before it ended a transaction that it had begun") //dedupvet:ignore it is returned below
+		_ = s.misused("returned before it ended a transaction that it had begun") // it is returned below
 	}
 	if s.misuse == nil && err == nil {
 		return s.undone

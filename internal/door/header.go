@@ -20,13 +20,14 @@ func IsSafe(method string) bool {
 // backslashes before quotes and backslashes. ok is false where the text has more than printable
 // ASCII, which no such string can hold.
 func HeaderString(text string) (line string, ok bool) {
-	for i := range len(text) {
-		if text[i] < ' ' || text[i] > '~' {
-			return "", false
-		}
+	if strings.ContainsFunc(text, notVisible) {
+		return "", false
 	}
 	return `"` + escapes.Replace(text) + `"`, true
 }
+
+// notVisible reports whether a character is none of those of a header's string: visible ASCII and the space.
+func notVisible(c rune) bool { return c < ' ' || c > '~' }
 
 var escapes = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
 
@@ -38,8 +39,14 @@ var escapes = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
 // refused: two keys must not become one.
 func ReadHeader(line string) (text, params, problem string) {
 	line = strings.Trim(line, " \t")
+	if i := strings.IndexFunc(line, notVisible); i >= 0 {
+		return "", "", fmt.Sprintf("has a character at byte %d that is not visible ASCII", i)
+	}
 	if !strings.HasPrefix(line, `"`) {
-		return readBare(line)
+		if i := strings.IndexAny(line, ` ,;"\`); i >= 0 {
+			return "", "", fmt.Sprintf("is not in quotes, and has a space, comma, semicolon, quote or backslash at byte %d", i)
+		}
+		return line, "", ""
 	}
 	var b strings.Builder
 	for i := 1; i < len(line); i++ {
@@ -50,8 +57,6 @@ func ReadHeader(line string) (text, params, problem string) {
 				return "", "", "is followed by something that is no parameter"
 			}
 			return b.String(), params, ""
-		case c < ' ' || c > '~':
-			return "", "", fmt.Sprintf("has a character at byte %d that is not visible ASCII", i)
 		case c != '\\':
 			b.WriteByte(c)
 		case i+1 < len(line) && (line[i+1] == '"' || line[i+1] == '\\'):
@@ -62,16 +67,4 @@ func ReadHeader(line string) (text, params, problem string) {
 		}
 	}
 	return "", "", "lacks its closing quote"
-}
-
-func readBare(line string) (text, params, problem string) {
-	for i, c := range []byte(line) {
-		switch {
-		case c < ' ' || c > '~':
-			return "", "", fmt.Sprintf("has a character at byte %d that is not visible ASCII", i)
-		case strings.IndexByte(` ,;"\`, c) >= 0:
-			return "", "", fmt.Sprintf("is not in quotes, and has a space, comma, semicolon, quote or backslash at byte %d", i)
-		}
-	}
-	return line, "", ""
 }

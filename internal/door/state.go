@@ -24,19 +24,15 @@ const (
 
 // StateOf says where a call stands, by what is known of its operation and of its record.
 func StateOf(s external.Status) State {
-	switch s.State {
-	case external.Pending, external.Running, external.Parked:
-		if s.Operation.State != external.None {
-			return State(s.State)
-		}
-	}
-	switch s.Record.State {
-	case dedup.StateInFlight:
+	switch {
+	case s.Operation.State != external.None && s.State != external.None:
+		return State(s.State)
+	case s.Record.State == dedup.StateInFlight:
 		return StateRunning
-	case dedup.StateDone, dedup.StateRefused, dedup.StateExpired, dedup.StateBroken:
-		return State(s.Record.State)
-	default:
+	case s.Record.State == "", s.Record.State == dedup.StateNotFound:
 		return StateUnknown
+	default:
+		return State(s.Record.State)
 	}
 }
 
