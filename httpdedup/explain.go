@@ -65,8 +65,10 @@ func (m *Middleware) later(code door.Code) *refusal {
 // invalidBody passes on where dedup, or an external tool, found fault with a body; it names positions,
 // and never what stands there.
 func invalidBody(err error) *refusal {
-	subject, invalid := "The body is no JSON that can be told from other JSON: its contents ", new(dedup.InvalidError)
-	if errors.As(err, &invalid); invalid.Field == "in" {
+	invalid := new(dedup.InvalidError)
+	errors.As(err, &invalid)
+	subject := "The body is no JSON that can be told from other JSON: its contents "
+	if invalid.Field == "in" {
 		subject = "The body "
 	}
 	return refuse(kindInvalidBody, subject+invalid.Reason+".")

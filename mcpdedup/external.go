@@ -25,7 +25,7 @@ type operation struct {
 const operationSchema = `{"type":"object","properties":{
 	"status":{"type":"string","enum":["pending","running","parked","done","refused","expired","unknown"],
 		"description":"Only done has a result. running and pending have none yet. parked may have happened: do not repeat it with a new key."},
-	"operation":{"type":"string","description":"Names this call. Send it to ` + getOperation + ` to ask what became of it."},
+	"operation":{"type":"string","description":"Names this call. Send it to ` + getOperation + ` to ask where the call stands."},
 	"message":{"type":"string","description":"What to do next."},
 	"retryAfter":{"type":"integer","description":"How many seconds to wait before asking again."},
 	"duplicate":{"type":"boolean","description":"Whether this is the answer of an earlier call, and nothing was done now."},

@@ -54,7 +54,8 @@ func (o *offered) splice(schema json.RawMessage) (json.RawMessage, error) {
 	if o.info.Class.NeedsKey() {
 		text = requiredKeyText
 	}
-	properties.set(o.keyArgument, fmt.Appendf(nil, `{"type":"string","description":%q,"minLength":1,"maxLength":%d}`, text, maxKeyLength))
+	description, _ := door.JSON(text) // a string has one
+	properties.set(o.keyArgument, fmt.Appendf(nil, `{"type":"string","description":%s,"minLength":1,"maxLength":%d}`, description, maxKeyLength))
 	shown.set("properties", properties.text())
 	if !o.info.Class.NeedsKey() {
 		return shown.text(), nil
