@@ -117,7 +117,8 @@ func (p *Plan) Add(ctx context.Context, store func(ctx context.Context, text []b
 	return nil
 }
 
-// Key returns the key of a step, the same in every run. It refuses a step that is not in the plan.
+// Key returns the key of a step, the same in every run. It refuses a step that is not in the plan, and
+// waits for an Add that is saving.
 func (p *Plan) Key(step string) (string, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
