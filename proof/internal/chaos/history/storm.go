@@ -19,9 +19,9 @@ const (
 	conns      = 12 // of a pool: pgx keeps the place of a broken one for a while
 	// cuts are how many of a thousand units that carry no COMMIT meet a cut.
 	cuts = 10
-	// longestPeace is the longest time between two ended backends. On a slow machine with less of it most
-	// calls meet one, and little else happens to them.
-	longestPeace = 250 * time.Millisecond
+	// endingPause is the longest pause between two ended backends. A shorter one ends the connections of
+	// most calls on a slow machine, and few of them reach a fault on COMMIT.
+	endingPause = 250 * time.Millisecond
 )
 
 var (
@@ -72,7 +72,7 @@ func (sc scene) raise(ctx context.Context, l *lab.Lab, p lab.Params, b *bug) (a 
 	var around sync.WaitGroup
 	defer around.Wait()
 	defer end()
-	terminated := lab.Terminate(ending, &around, db, longestPeace, p.Seed)
+	terminated := lab.Terminate(ending, &around, db, endingPause, p.Seed)
 	if !s.lasting {
 		around.Go(func() { s.sweep(ending) })
 	}
