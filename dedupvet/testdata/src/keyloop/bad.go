@@ -50,6 +50,17 @@ func whileItFails(ctx context.Context, d *dedup.Deduper) error {
 	return err
 }
 
+// A literal shares the error, so that it is stored and loaded again.
+func untilItSucceedsForALiteral(ctx context.Context, d *dedup.Deduper) (err error) {
+	defer func() { fmt.Println(err) }()
+	for {
+		_, err = dedup.Do(ctx, d, dedup.Call{Key: dedup.NewKey()}, effect) // want `Call.Key is minted by dedup.NewKey for every try`
+		if err == nil {
+			return nil
+		}
+	}
+}
+
 func overCounts(ctx context.Context, d *dedup.Deduper) error {
 	for range 3 {
 		if _, err := dedup.Do(ctx, d, dedup.Call{Key: dedup.NewKey()}, effect); err == nil { // want `Call.Key is minted`
