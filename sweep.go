@@ -71,7 +71,7 @@ const (
 // forgotten, in bounded transactions, oldest first, until nothing is due. What
 // falls due behind it, such as a record whose transaction was open for long,
 // goes with the next sweep, and so does a record that a call holds at the moment. A sweep ends
-// where somebody has locked the table. All ages are by the database's clock. It may run on every instance at once: one
+// where somebody keeps the table locked for longer than a second. All ages are by the database's clock. It may run on every instance at once: one
 // sweeps and the others return at once with Skipped (with ClaimFirst they take
 // turns at the rows). It does not change what a call answers, which goes by time
 // alone; only an [ErrKeyReused] no longer names the arguments of a swept record.

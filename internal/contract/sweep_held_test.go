@@ -2,6 +2,7 @@ package contract_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -104,8 +105,36 @@ func TestSweepOfPartitions(t *testing.T) {
 	})
 }
 
-// TestSweepPassesALockedTable: somebody works on the table. The sweep does not
-// queue for it, in front of every call.
+// TestSweepWaitsForALock: a lock on the table is taken for a moment, as by a call whose record makes it
+// grow. The sweep goes on behind it.
+func TestSweepWaitsForALock(t *testing.T) {
+	t.Parallel()
+
+	bothOrders(t, func(t *testing.T, p profile) {
+		ctx, f := p.setup(t, nil)
+		f.fill(t, 3)
+		f.forgetAll(t)
+		tx := f.begin(t, ctx)
+		_, err := tx.Exec(ctx, `LOCK TABLE tool_dedup IN SHARE MODE`)
+		require.NoError(t, err)
+		released := make(chan error, 1)
+		go func() {
+			_, err := tx.Exec(ctx, `DO $$ BEGIN
+				WHILE NOT EXISTS (SELECT FROM pg_locks WHERE relation = 'tool_dedup'::regclass AND NOT granted) LOOP
+					PERFORM pg_sleep(0.001);
+				END LOOP;
+				PERFORM pg_sleep(0.05);
+			END $$`)
+			released <- errors.Join(err, tx.Commit(ctx))
+		}()
+		got, err := f.peer(t).Sweep(ctx, &dedup.SweepOptions{Rest: -1})
+		require.NoError(t, err)
+		require.NoError(t, receive(t, ctx, released))
+		require.EqualValues(t, 3, got.Forgotten)
+	})
+}
+
+// TestSweepPassesALockedTable: somebody works on the table for long. The sweep ends.
 func TestSweepPassesALockedTable(t *testing.T) {
 	t.Parallel()
 

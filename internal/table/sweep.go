@@ -32,6 +32,11 @@ type Span struct {
 // So a shard's span has some of them, although there may be many shards.
 const shardsAtOnce = 8
 
+// sweepWait is how long a batch waits for a lock on the table: that of somebody who works on it, and
+// that of a call whose record makes it grow, which on a busy server takes longer than RowTimeout.
+// Calls do not queue behind it: they want the same lock, which excludes none of them.
+const sweepWait = time.Second
+
 // Beginning is before whatever falls due.
 var Beginning = pgtype.Timestamptz{InfinityModifier: pgtype.NegativeInfinity, Valid: true}
 
@@ -59,9 +64,8 @@ func newSweepSQL(table string, opts *Options, profile Profile) sweepSQL {
 	prepare := func(settings ...string) string {
 		return "SELECT " + strings.Join(append(append([]string{"''"}, alone...), settings...), ", ")
 	}
-	// A batch that a crash of the server takes back is swept again. A sweep does not queue for a
-	// lock on the table, in front of every call.
-	prepared := []string{prepare(setLocal("synchronous_commit", "off"), setLocal("lock_timeout", millis(RowTimeout)))}
+	// A batch that a crash of the server takes back is swept again.
+	prepared := []string{prepare(setLocal("synchronous_commit", "off"), setLocal("lock_timeout", millis(sweepWait)))}
 	var prepareSpan []string
 	if profile.Spread {
 		// Shard by shard: all of them at once would take the workers from the calls.
@@ -69,7 +73,7 @@ func newSweepSQL(table string, opts *Options, profile Profile) sweepSQL {
 		// What is set by SET LOCAL holds for the shard's server too.
 		prepared = []string{
 			prepare(append(opts.idleTimeout(), setLocal("citus.propagate_set_commands", "local"))...),
-			"set local synchronous_commit = off", "set local lock_timeout = " + millis(RowTimeout),
+			"set local synchronous_commit = off", "set local lock_timeout = " + millis(sweepWait),
 		}
 	}
 	inSpan := func(scopes string) string {
