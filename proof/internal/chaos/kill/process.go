@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/tooldedup/dedup/internal/process"
 	"github.com/tooldedup/dedup/proof/internal/lab"
 )
 
@@ -87,17 +86,14 @@ func (f *fleet) ready(context.Context) (url string, err error) { return f.task.U
 func (f *fleet) places(context.Context, string, bool) (at []place, done func(), err error) {
 	done = func() {
 		for _, w := range f.workers {
-			w.life.Load().Kill()
+			w.seat.Kill()
 			w.web.CloseIdleConnections()
 		}
 	}
 	f.workers = nil
 	for range processes {
-		w := &worker{web: &http.Client{Transport: &http.Transport{}}}
-		if err := w.start(f.task); err != nil {
-			done()
-			return nil, nil, err
-		}
+		w := &worker{web: &http.Client{Transport: &http.Transport{}}, answered: make(chan struct{}, 1)}
+		w.seat.Command.Args, w.seat.Task = []string{WorkerCommand}, f.task
 		f.workers, at = append(f.workers, w), append(at, place{&lab.Client{}, w.call})
 	}
 	return at, done, nil
@@ -108,22 +104,22 @@ func (f *fleet) die(ctx context.Context) error {
 	for {
 		w := f.workers[f.next%processes]
 		f.next++
-		l := w.life.Load()
+		server, err := w.seat.Server()
+		if err != nil {
+			return err
+		}
 		select {
-		case <-l.answered:
-		case <-l.Done():
+		case <-w.answered:
+		case <-server.Done():
 			return errors.New("a worker ended by itself")
 		case <-ctx.Done():
 		}
 		if err := wait(ctx, f.rng, 0, longestLife); err != nil {
 			return err
 		}
-		l.Kill()
-		l.calls.Lock() // each of them is cut
-		cut := l.cut.Load()
-		l.calls.Unlock()
-		if err := w.start(f.task); err != nil || cut {
-			return err
+		w.seat.Kill()
+		if w.wasCut() {
+			return nil
 		}
 		f.idle++
 	}
@@ -131,64 +127,50 @@ func (f *fleet) die(ctx context.Context) error {
 
 // worker is one process after the other.
 type worker struct {
-	web  *http.Client
-	life atomic.Pointer[life] // the present one
-}
-
-// life is that of one process.
-type life struct {
-	*lab.Server
-	answered chan struct{} // has a value when it has answered
+	seat     lab.Seat
+	web      *http.Client
+	answered chan struct{} // has a value when the process has answered
 	calls    sync.RWMutex  // is held for reading by each call that is on its way
 	cut      atomic.Bool   // a call got no answer
 }
 
-func (w *worker) start(t task) error {
-	server, err := lab.StartServer(process.Command{Args: []string{WorkerCommand}}, t)
-	if err == nil {
-		w.life.Store(&life{Server: server, answered: make(chan struct{}, 1)})
+// wasCut reports whether a call was cut when the process was killed, when all that were on their way have ended.
+func (w *worker) wasCut() bool {
+	w.calls.Lock()
+	defer w.calls.Unlock()
+	select {
+	case <-w.answered: // by the process that was killed
+	default:
 	}
-	return err
+	return w.cut.Swap(false)
 }
 
 // call is a [lab.Caller]: it asks the present process.
 func (w *worker) call(ctx context.Context, _ *lab.Client, key string) (int64, error) {
-	l := w.life.Load()
-	l.calls.RLock()
-	defer l.calls.RUnlock()
-	if l.Ended() {
+	server, err := w.seat.Server()
+	if err != nil {
+		return 0, err
+	}
+	addr, err := server.Addr(ctx)
+	if err != nil {
+		return 0, err
+	}
+	w.calls.RLock()
+	defer w.calls.RUnlock()
+	if server.Ended() {
 		return 0, errors.New("the process was killed")
 	}
-	addr, err := l.Addr(ctx)
-	if err != nil {
-		return 0, err
-	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+addr+"/?key="+key, nil)
-	if err != nil {
-		return 0, err
-	}
-	status, answer, err := w.ask(r)
+	res, answer, err := lab.Ask(ctx, w.web, http.MethodPost, "http://"+addr+"/?key="+key, nil, nil)
 	switch {
 	case err != nil:
-		l.cut.Store(true)
+		w.cut.Store(true)
 		return 0, err
-	case status != http.StatusOK:
-		return 0, errors.New(answer)
+	case res.StatusCode != http.StatusOK:
+		return 0, errors.New(string(answer))
 	}
 	select {
-	case l.answered <- struct{}{}:
+	case w.answered <- struct{}{}:
 	default:
 	}
-	return strconv.ParseInt(answer, 10, 64)
-}
-
-// ask returns the answer to a request when there is all of it.
-func (w *worker) ask(r *http.Request) (status int, answer string, err error) {
-	res, err := w.web.Do(r)
-	if err != nil {
-		return 0, "", err
-	}
-	defer func() { _ = res.Body.Close() }()
-	text, err := io.ReadAll(res.Body)
-	return res.StatusCode, string(text), err
+	return strconv.ParseInt(string(answer), 10, 64)
 }

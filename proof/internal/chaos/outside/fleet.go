@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"os/exec"
-	"sync"
 
 	"golang.org/x/sync/errgroup"
 
@@ -33,7 +31,7 @@ func (t *trial) call(ctx context.Context) error {
 	all, ctx := errgroup.WithContext(ctx)
 	for n := range workers {
 		w := t.hire(n, false)
-		defer w.kill()
+		defer w.seat.Kill()
 		all.Go(func() error { return w.callAll(ctx, tries) })
 	}
 	return all.Wait()
@@ -44,8 +42,8 @@ func (t *trial) call(ctx context.Context) error {
 func (t *trial) settle(ctx context.Context) error {
 	t.provider.calmDown()
 	w := t.hire(workers, true)
-	defer w.kill()
-	p, err := w.present()
+	defer w.seat.Kill()
+	p, err := w.seat.Server()
 	if err == nil {
 		err = t.drain(ctx)
 	}
@@ -62,46 +60,19 @@ func (t *trial) settle(ctx context.Context) error {
 // worker is one process after the other: each kills itself.
 type worker struct {
 	t    *trial
-	task task
+	seat lab.Seat
 	rng  *rand.Rand
 	web  http.Client
-
-	mu      sync.Mutex
-	process *lab.Server // the present one, nil before the first
 }
 
 // hire returns worker n. One that is calm is not killed.
 func (t *trial) hire(n int, calm bool) *worker {
 	return &worker{
-		t: t, task: task{URL: t.db.URL, Provider: t.web.URL, Arm: t.arm, Calm: calm},
+		t: t, seat: lab.Seat{
+			Command: process.Command{Args: []string{WorkerCommand}},
+			Task:    task{URL: t.db.URL, Provider: t.web.URL, Arm: t.arm, Calm: calm},
+		},
 		rng: rand.New(rand.NewPCG(t.seed, uint64(n))), web: http.Client{Transport: &http.Transport{DisableKeepAlives: true}},
-	}
-}
-
-// present returns the present process, and starts one where the last was killed.
-func (w *worker) present() (*lab.Server, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.process != nil {
-		if !w.process.Ended() {
-			return w.process, nil
-		}
-		if exit, ok := errors.AsType[*exec.ExitError](w.process.Err()); !ok || exit.ExitCode() >= 0 { // no signal
-			return nil, errors.Join(errors.New("a worker ended by itself"), w.process.Err())
-		}
-	}
-	started, err := lab.StartServer(process.Command{Args: []string{WorkerCommand}}, w.task)
-	if err == nil {
-		w.process = started
-	}
-	return started, err
-}
-
-func (w *worker) kill() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.process != nil {
-		w.process.Kill()
 	}
 }
 
@@ -122,11 +93,7 @@ var errUnsettled = errors.New("the outcome is not known yet")
 func (w *worker) call(ctx context.Context, op, tries int) error {
 	answered := 0
 	return lab.Insist(ctx, func(ctx context.Context, _ int) error {
-		p, err := w.present()
-		if err != nil {
-			return lab.Hopeless{Err: err}
-		}
-		addr, err := p.Addr(ctx)
+		addr, err := w.seat.Addr(ctx)
 		if err != nil {
 			return err
 		}

@@ -83,19 +83,13 @@ var errDeclined = errors.New("declined")
 
 // fetch makes a request and decodes its answer.
 func fetch(ctx context.Context, web *http.Client, method, url string, header http.Header, into any) error {
-	req, err := http.NewRequestWithContext(ctx, method, url, nil)
+	res, answer, err := lab.Ask(ctx, web, method, url, header, nil)
 	if err != nil {
 		return err
 	}
-	req.Header = header
-	res, err := web.Do(req)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = res.Body.Close() }()
 	switch res.StatusCode {
 	case http.StatusOK:
-		return json.NewDecoder(res.Body).Decode(into)
+		return json.Unmarshal(answer, into)
 	case http.StatusPaymentRequired:
 		return dedup.Final(errDeclined)
 	case http.StatusTooManyRequests:

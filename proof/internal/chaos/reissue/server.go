@@ -12,7 +12,6 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/tooldedup/dedup"
-	"github.com/tooldedup/dedup/internal/process"
 	"github.com/tooldedup/dedup/mcpdedup"
 	"github.com/tooldedup/dedup/proof/internal/lab"
 	"github.com/tooldedup/dedup/tool"
@@ -75,55 +74,35 @@ func addEffect(server *mcp.Server, c *lab.Client, withDedup bool) error {
 
 // servers are the two processes, and the balancer before them.
 type servers struct {
-	task    task
-	killing sync.Mutex // is held while one is killed and started
+	all [2]lab.Seat
 
 	mu  sync.Mutex
-	all [2]*lab.Server
 	rng *rand.Rand
 }
 
-func startServers(t task, seed uint64) (*servers, error) {
-	s := &servers{task: t, rng: rand.New(rand.NewPCG(seed, 3))}
+// newServers returns servers that start when they are asked. One of them leaves calls running whose stream has ended.
+func newServers(t task, seed uint64) *servers {
+	s := &servers{rng: rand.New(rand.NewPCG(seed, 3))}
 	for i := range s.all {
-		if err := s.start(i); err != nil {
-			s.stop()
-			return nil, err
-		}
+		t.Cancels = i == 0
+		s.all[i].Command.Args, s.all[i].Task = []string{ServerCommand}, t
 	}
-	return s, nil
+	return s
 }
 
-// start starts server i, one of which leaves calls running whose stream has ended.
-func (s *servers) start(i int) error {
-	t := s.task
-	t.Cancels = i == 0
-	started, err := lab.StartServer(process.Command{Args: []string{ServerCommand}}, t)
+// draw draws one of them.
+func (s *servers) draw() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err == nil {
-		s.all[i] = started
-	}
-	return err
+	return s.rng.IntN(len(s.all))
 }
 
-// kill kills one, whatever it is doing, and starts another in its place.
-func (s *servers) kill() error {
-	s.killing.Lock()
-	defer s.killing.Unlock()
-	s.mu.Lock()
-	i := s.rng.IntN(len(s.all))
-	victim := s.all[i]
-	s.mu.Unlock()
-	victim.Kill()
-	return s.start(i)
-}
+// kill kills one that runs, whatever it is doing. Another one starts in its place.
+func (s *servers) kill() bool { return s.all[s.draw()].Kill() }
 
 func (s *servers) stop() {
-	for _, one := range s.all {
-		if one != nil {
-			one.Kill()
-		}
+	for i := range s.all {
+		s.all[i].Kill()
 	}
 }
 
@@ -152,11 +131,9 @@ func (s *servers) balance(applied func(fault string)) *lab.HTTPProxy {
 
 // order is the addresses of both, in the order in which they are asked.
 func (s *servers) order(ctx context.Context) (to []string, err error) {
-	s.mu.Lock()
-	all, first := s.all, s.rng.IntN(2)
-	s.mu.Unlock()
-	for i := range all {
-		addr, err := all[(first+i)%len(all)].Addr(ctx)
+	first := s.draw()
+	for i := range s.all {
+		addr, err := s.all[(first+i)%len(s.all)].Addr(ctx)
 		if err != nil {
 			return nil, err
 		}

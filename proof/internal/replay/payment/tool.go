@@ -6,10 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -17,6 +15,7 @@ import (
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/external"
+	"github.com/tooldedup/dedup/proof/internal/lab"
 	"github.com/tooldedup/dedup/proof/internal/world/kit"
 )
 
@@ -118,24 +117,9 @@ const (
 
 // ask posts a payment, whose answer is its id, or gets the ids of all payments for a call.
 func (t *Tool) ask(ctx context.Context, method, key, ref string, answer any) error {
-	var body io.Reader
-	if method == http.MethodPost {
-		body = strings.NewReader(ref)
-	}
-	req, err := http.NewRequestWithContext(ctx, method, t.URL+"?ref="+url.QueryEscape(ref), body)
-	if err != nil {
-		return external.NotDone(err)
-	}
-	req.Header.Set(keyHeader, key)
-	req.Header.Set(workerHeader, t.Worker)
-	req.Header.Set(sentHeader, time.Now().Format(time.RFC3339Nano))
-	client := http.Client{Transport: &external.Transport{}}
-	res, err := client.Do(req)
-	if err != nil {
-		return err
-	}
-	text, err := io.ReadAll(res.Body)
-	_ = res.Body.Close() // it was read to its end, or is broken
+	header := http.Header{keyHeader: {key}, workerHeader: {t.Worker}, sentHeader: {time.Now().Format(time.RFC3339Nano)}}
+	client := &http.Client{Transport: &external.Transport{}}
+	res, text, err := lab.Ask(ctx, client, method, t.URL+"?ref="+url.QueryEscape(ref), header, nil)
 	switch {
 	case err != nil:
 		return err

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/tooldedup/dedup/httpdedup"
+	"github.com/tooldedup/dedup/proof/internal/lab"
 	"github.com/tooldedup/dedup/proof/internal/world/kit"
 	"github.com/tooldedup/dedup/tool"
 )
@@ -100,12 +101,8 @@ func (c *httpClient) Deliver(ctx context.Context, d Delivery) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
-	header := http.Header{}
-	header.Set("Content-Type", "application/json")
-	header.Set("Authorization", bearer+d.Scope)
-	header.Set(keyHeader, key)
-	header.Set(refHeader, d.Ref)
-	response, body, err := post(ctx, c.web, c.base+"/"+d.Domain+"/tools/"+d.Tool, header, d.Args)
+	header := http.Header{"Content-Type": {"application/json"}, "Authorization": {bearer + d.Scope}, keyHeader: {key}, refHeader: {d.Ref}}
+	response, body, err := lab.Ask(ctx, c.web, http.MethodPost, c.base+"/"+d.Domain+"/tools/"+d.Tool, header, d.Args)
 	if err != nil {
 		return Answer{}, err
 	}

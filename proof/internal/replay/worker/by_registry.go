@@ -1,16 +1,15 @@
 package worker
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/external"
+	"github.com/tooldedup/dedup/proof/internal/lab"
 	"github.com/tooldedup/dedup/proof/internal/replay/payment"
 	"github.com/tooldedup/dedup/proof/internal/world/kit"
 	"github.com/tooldedup/dedup/tool"
@@ -96,7 +95,7 @@ func (c *registryClient) Deliver(ctx context.Context, d Delivery) (answer Answer
 	if err != nil {
 		return answer, err
 	}
-	response, body, err := post(ctx, c.web, c.base+"/", http.Header{}, text)
+	response, body, err := lab.Ask(ctx, c.web, http.MethodPost, c.base+"/", nil, text)
 	switch {
 	case err != nil:
 		return answer, err
@@ -114,22 +113,3 @@ func (c *registryClient) Deliver(ctx context.Context, d Delivery) (answer Answer
 
 // Close implements Client.
 func (c *registryClient) Close() { c.web.CloseIdleConnections() }
-
-// post makes a request and reads the whole answer.
-func post(ctx context.Context, web *http.Client, url string, header http.Header, body []byte) (*http.Response, []byte, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
-	if err != nil {
-		return nil, nil, err
-	}
-	r.Header = header
-	response, err := web.Do(r)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer func() { _ = response.Body.Close() }() // it was read to its end, or is broken
-	answer, err := io.ReadAll(response.Body)
-	if err != nil {
-		return nil, nil, fmt.Errorf("reading the answer: %w", err)
-	}
-	return response, answer, nil
-}
