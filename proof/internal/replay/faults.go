@@ -95,7 +95,7 @@ func (p *play) ambushAt(ctx context.Context, a *ambush, f *armedFault, at int) {
 	case kill:
 		// What happens to the held unit then is what a network might do with it.
 		act = func() error {
-			if place.kill() {
+			if place.seat.Kill() {
 				f.applied.Add(1)
 			}
 			if f.how == commitUnsent {

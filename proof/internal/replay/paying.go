@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/external"
-	"github.com/tooldedup/dedup/proof/internal/lab"
 	"github.com/tooldedup/dedup/proof/internal/replay/payment"
 	"github.com/tooldedup/dedup/proof/internal/world"
 	"github.com/tooldedup/dedup/proof/internal/world/kit"
@@ -56,7 +54,7 @@ func (p *play) startPaying(ctx context.Context) error {
 func (p *play) killNamed(worker string) {
 	for _, place := range p.places {
 		if place.task.Name == worker {
-			place.kill()
+			place.seat.Kill()
 		}
 	}
 }
@@ -71,23 +69,9 @@ func (p *paying) operation(ctx context.Context, w *written) (external.Operation,
 	return status.Operation, err
 }
 
-// parkedPause is how long a delivery that was parked waits before it is sent again, for each
-// time that it was: it takes a moment until a verdict is carried out.
-const parkedPause = 10 * time.Millisecond
-
-// resolve resolves a parked write by the provider's book, and returns when it may be delivered again. All twins
-// that are parked come here, and one of them finds it so.
-func (p *paying) resolve(ctx context.Context, s *session, w *written, times int) error {
-	if err := p.decide(ctx, s, w); err != nil {
-		return err
-	}
-	if !lab.Pause(ctx, time.Duration(times)*parkedPause) {
-		return ctx.Err()
-	}
-	return nil
-}
-
-func (p *paying) decide(ctx context.Context, s *session, w *written) error {
+// resolve resolves a parked write by the provider's book. All twins that are parked come here, and one of them finds
+// it so.
+func (p *paying) resolve(ctx context.Context, s *session, w *written) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	op, err := p.operation(ctx, w)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"sync"
 	"time"
@@ -15,40 +14,21 @@ import (
 	"github.com/tooldedup/dedup/proof/internal/replay/worker"
 )
 
-// errNoAnswer is wrapped by the errors of deliver after which the delivery has
-// to be sent again: its process ended, or reported that it has no answer.
-var errNoAnswer = errors.New("no answer")
-
-var (
-	errClosed = errors.New("the place is closed")
-	errNone   = errors.New("no process runs")
-	errLate   = errors.New("the time is up")
-)
-
-const (
-	// answerWait is how long a delivery may take. Only a defect takes longer; the
-	// process is killed then, so that a replay ends.
-	answerWait = time.Minute
-	// closeWait is how long a process may take to end by itself.
-	closeWait = 2 * time.Second
-)
+// closeWait is how long a process may take to end by itself.
+const closeWait = 2 * time.Second
 
 // place is where one worker process after another works. The fault-injecting proxy between it and the database,
 // and the one before it, stay when the process is killed and another one takes over. One place takes one delivery
 // at a time.
 type place struct {
-	command process.Command
-	task    worker.Task
-	proxy   *faultproxy.Proxy
-	front   *lab.HTTPProxy
-	web     *http.Transport
+	seat   lab.Seat
+	task   worker.Task
+	proxy  *faultproxy.Proxy
+	front  *lab.HTTPProxy
+	client worker.Client
 
-	mu      sync.Mutex
-	process *lab.Server // the present one or the last
-	client  worker.Client
-	next    func() *lab.HTTPMishap // what befalls the next delivery
-	started int
-	closed  bool
+	mu   sync.Mutex
+	next func() *lab.HTTPMishap // what befalls the next delivery
 }
 
 // newPlace starts a process, with the task, at the database that the task names.
@@ -58,13 +38,14 @@ func newPlace(command process.Command, task worker.Task) (*place, error) {
 		return nil, fmt.Errorf("starting the proxy of %s: %w", task.Name, err)
 	}
 	task.DatabaseURL = proxy.URL()
-	p := &place{command: command, task: task, proxy: proxy, web: &http.Transport{DisableKeepAlives: true}}
+	p := &place{seat: lab.Seat{Command: command, Task: task}, task: task, proxy: proxy}
 	p.front = &lab.HTTPProxy{Next: p.mishap, To: func(ctx context.Context) ([]string, error) {
-		address, err := p.address(ctx)
+		address, err := p.seat.Addr(ctx)
 		return []string{address}, err
 	}}
 	p.front.Start()
-	if _, err := p.alive(); err != nil {
+	p.client = task.Way.Dial(p.front.URL())
+	if _, err := p.seat.Server(); err != nil {
 		p.close()
 		return nil, err
 	}
@@ -88,99 +69,23 @@ func (p *place) mishap() *lab.HTTPMishap {
 	return next()
 }
 
-// alive returns a client of the present process, and starts one where it has ended.
-func (p *place) alive() (worker.Client, error) {
-	p.mu.Lock()
-	client, old, err := p.revive()
-	p.mu.Unlock()
-	if old != nil {
-		old.Close() // it may ask the front, which asks for the lock
-	}
-	return client, err
-}
-
-func (p *place) revive() (client, old worker.Client, err error) {
-	if p.closed {
-		return nil, nil, errClosed
-	}
-	if p.process != nil && !p.process.Ended() {
-		return p.client, nil, nil
-	}
-	started, err := lab.StartServer(p.command, p.task)
-	if err != nil {
-		return nil, nil, fmt.Errorf("starting %s: %w", p.task.Name, err)
-	}
-	old = p.client
-	p.process, p.client = started, p.task.Way.Dial(p.front.URL())
-	p.started++
-	return p.client, old, nil
-}
-
-// deliver sends a delivery to the process, starting one where there is none, and waits for its answer.
-// An error is ctx's or wraps errNoAnswer; the answer beside it is empty where the process has not said why.
+// deliver sends a delivery to the process and waits for its answer. The answer beside an error is empty where the
+// process has not said why.
 func (p *place) deliver(ctx context.Context, d worker.Delivery) (worker.Answer, error) {
-	client, err := p.alive()
-	if err != nil {
-		return worker.Answer{}, fmt.Errorf("%w: %w", errNoAnswer, err)
+	if _, err := p.seat.Server(); err != nil {
+		return worker.Answer{}, err
 	}
-	limited, cancel := context.WithTimeoutCause(ctx, answerWait, errLate)
-	defer cancel()
-	answer, err := client.Deliver(limited, d)
-	switch {
-	case err == nil:
-		return answer, nil
-	case ctx.Err() != nil:
-		return worker.Answer{}, ctx.Err()
-	case errors.Is(context.Cause(limited), errLate):
-		p.kill()
-		return worker.Answer{}, fmt.Errorf("%w within %s; the process was killed", errNoAnswer, answerWait)
-	}
-	// A process that answers nothing at all is of no use, or is about to end.
-	if _, _, silent := p.get(limited, "/alive"); silent != nil && !errors.Is(silent, errNone) && limited.Err() == nil {
-		p.kill()
-	}
-	return answer, fmt.Errorf("%w: %w", errNoAnswer, err)
+	return p.client.Deliver(ctx, d)
 }
 
-// present returns the process that runs, nil where none does.
-func (p *place) present() *lab.Server {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.process == nil || p.process.Ended() {
-		return nil
-	}
-	return p.process
-}
-
-func (p *place) address(ctx context.Context) (string, error) {
-	process := p.present()
-	if process == nil {
-		return "", errNone
-	}
-	return process.Addr(ctx)
-}
-
-// kill ends the process with SIGKILL and returns when it is gone. It reports false where there was none.
-func (p *place) kill() bool {
-	process := p.present()
-	if process == nil {
-		return false
-	}
-	process.Kill()
-	return true
-}
-
-// scrape returns the page of metrics of the present process, nil where none runs. What a process counted that
-// was killed is gone with it.
+// scrape returns the process's page of metrics. What a process counted that was killed is gone with it.
 func (p *place) scrape(ctx context.Context) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, answerWait)
+	ctx, cancel := context.WithTimeout(ctx, lab.Patience)
 	defer cancel()
-	status, page, err := p.get(ctx, "/metrics")
-	switch {
-	case errors.Is(err, errNone):
-		return nil, nil
-	case err == nil && status != http.StatusOK:
-		err = errors.New(http.StatusText(status))
+	web := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	response, page, err := lab.Ask(ctx, web, http.MethodGet, p.front.URL()+"/metrics", nil, nil)
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = errors.New(response.Status)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("scraping %s: %w", p.task.Name, err)
@@ -188,37 +93,10 @@ func (p *place) scrape(ctx context.Context) ([]byte, error) {
 	return page, nil
 }
 
-// get asks the present process.
-func (p *place) get(ctx context.Context, path string) (status int, page []byte, err error) {
-	address, err := p.address(ctx)
-	if err != nil {
-		return 0, nil, err
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+path, nil)
-	if err != nil {
-		return 0, nil, err
-	}
-	response, err := p.web.RoundTrip(request)
-	if err != nil {
-		return 0, nil, err
-	}
-	defer func() { _ = response.Body.Close() }()
-	page, err = io.ReadAll(response.Body)
-	return response.StatusCode, page, err
-}
-
 // close ends the process, by force where it does not end by itself within a moment, and the proxies.
 func (p *place) close() {
-	p.mu.Lock()
-	p.closed = true
-	process, client := p.process, p.client
-	p.mu.Unlock()
-	if client != nil {
-		client.Close()
-	}
-	if process != nil {
-		process.Close(closeWait)
-	}
+	p.client.Close()
 	p.front.Close()
+	p.seat.Close(closeWait)
 	p.proxy.Close()
 }

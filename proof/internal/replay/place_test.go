@@ -67,41 +67,38 @@ func TestDeliver(t *testing.T) {
 	require.Regexp(t, "/d[?]", p.proxy.URL())
 
 	_, err = p.deliver(t.Context(), worker.Delivery{Tool: "fail"})
-	require.ErrorIs(t, err, errNoAnswer)
 	require.ErrorContains(t, err, "it failed")
-	require.Equal(t, 1, p.started)
+	require.Equal(t, 1, p.seat.Started())
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err = p.deliver(ctx, worker.Delivery{Tool: "hang"})
 	require.ErrorIs(t, err, context.Canceled)
-	require.NotErrorIs(t, err, errNoAnswer)
-
-	p.close()
-	_, err = p.deliver(t.Context(), worker.Delivery{})
-	require.ErrorIs(t, err, errNoAnswer)
 }
 
 func TestProcessIsReplaced(t *testing.T) {
 	t.Parallel()
-	for name, end := range map[string]func(*place){
-		"Killed": func(p *place) {
-			require.True(t, p.kill())
-			require.False(t, p.kill(), "there is none")
-		},
-		"Died": func(p *place) {
-			_, err := p.deliver(t.Context(), worker.Delivery{Tool: "die"})
-			require.ErrorIs(t, err, errNoAnswer)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p := start(t)
-			end(p)
-			require.Equal(t, "again", delivered(t, p, worker.Delivery{Ref: "again"}).Text)
-			require.Equal(t, 2, p.started)
-		})
-	}
+	p := start(t)
+	require.True(t, p.seat.Kill())
+	require.False(t, p.seat.Kill(), "there is none")
+	answer, err := p.deliver(t.Context(), worker.Delivery{Ref: "again"})
+	require.NoError(t, err)
+	require.Equal(t, "again", answer.Text)
+	require.Equal(t, 2, p.seat.Started())
+}
+
+// A process that ends by itself is a defect, which no other one hides.
+func TestProcessEnds(t *testing.T) {
+	t.Parallel()
+	p := start(t)
+	server, err := p.seat.Server()
+	require.NoError(t, err)
+	_, err = p.deliver(t.Context(), worker.Delivery{Tool: "die"})
+	require.Error(t, err)
+	<-server.Done()
+	_, err = p.deliver(t.Context(), worker.Delivery{})
+	require.ErrorAs(t, err, &lab.Hopeless{})
+	require.ErrorContains(t, err, "ended by itself")
 }
 
 func TestDeliverOverACutConnection(t *testing.T) {
@@ -110,24 +107,12 @@ func TestDeliverOverACutConnection(t *testing.T) {
 	f := &armedFault{fault: fault{cutConnection, answerLost}}
 	p.meet(f.cutNext)
 	_, err := p.deliver(t.Context(), worker.Delivery{Ref: "r"})
-	require.ErrorIs(t, err, errNoAnswer)
+	require.Error(t, err)
 	require.EqualValues(t, 1, f.applied.Load())
-	require.Equal(t, "r", delivered(t, p, worker.Delivery{Ref: "r"}).Text, "it befalls one delivery")
-	require.Equal(t, 1, p.started)
-}
-
-// delivered delivers until there is an answer: a process that has died may still be taken for one that
-// lives.
-func delivered(t *testing.T, p *place, d worker.Delivery) (answer worker.Answer) {
-	t.Helper()
-	var err error
-	for range 5 {
-		if answer, err = p.deliver(t.Context(), d); err == nil {
-			break
-		}
-	}
-	require.NoError(t, err)
-	return answer
+	answer, err := p.deliver(t.Context(), worker.Delivery{Ref: "r"})
+	require.NoError(t, err, "it befalls one delivery")
+	require.Equal(t, "r", answer.Text)
+	require.Equal(t, 1, p.seat.Started())
 }
 
 func TestPlaceFails(t *testing.T) {

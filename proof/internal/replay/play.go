@@ -157,9 +157,7 @@ func canonical(arguments json.RawMessage) string {
 // processes returns how many processes were started.
 func (p *play) processes() (sum int) {
 	for _, place := range p.places {
-		place.mu.Lock()
-		sum += place.started
-		place.mu.Unlock()
+		sum += place.seat.Started()
 	}
 	return sum
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/internal/recording"
+	"github.com/tooldedup/dedup/proof/internal/lab"
 	"github.com/tooldedup/dedup/proof/internal/replay/worker"
 )
 
@@ -121,6 +122,9 @@ func isRefusal(text string) bool {
 	return strings.HasPrefix(text, "Error: ") || text == recording.Null
 }
 
+// errParked says that a call has no answer until the verdict on it is carried out.
+var errParked = errors.New("parked")
+
 // deliver sends a call until it is answered, as an orchestrator does, and
 // compares the answer with the recorded one. A call that gets no answer ends the
 // arm: no fault keeps a call from its answer for ever. w is nil for a read.
@@ -130,33 +134,32 @@ func (s *session) deliver(ctx context.Context, w *written, call *recording.Call,
 		Scope: scope(call), Domain: call.Domain, Tool: call.Tool,
 		Args: call.Arguments, Ref: ref(call),
 	}
-	var failed unanswered
-	parked := 0
-	for {
-		answer, err := s.places[at].deliver(ctx, delivery)
+	var failed failures
+	var answer worker.Answer
+	err := lab.Insist(ctx, func(ctx context.Context, _ int) (err error) {
+		answer, err = s.places[at].deliver(ctx, delivery)
 		if w != nil {
 			s.count(call.Tool, answer, err)
 		}
 		switch {
 		case err == nil && answer.Parked:
-			if parked++; parked > maxDeliveries {
-				return "", fmt.Errorf("parked by %d deliveries, however often it is resolved", parked)
+			if err := s.paying.resolve(ctx, s, w); err != nil {
+				return lab.Hopeless{Err: err}
 			}
-			if err := s.paying.resolve(ctx, s, w, parked); err != nil {
-				return "", err
-			}
-		case err == nil:
-			s.compare(call, answer)
-			return answer.Text, nil
-		case !errors.Is(err, errNoAnswer):
-			return "", err
-		default:
-			if err := failed.add(err); err != nil {
-				return "", err
-			}
+			return errParked
+		case err == nil || ctx.Err() != nil:
+			return err
+		}
+		if err = failed.add(err); !errors.As(err, &lab.Hopeless{}) {
 			s.say("%s call %d, %s: delivered again: %v", call.Session, call.Seq, call.Tool, err)
 		}
+		return err
+	})
+	if err != nil {
+		return "", err
 	}
+	s.compare(call, answer)
+	return answer.Text, nil
 }
 
 // count counts a delivery of a write, and what the worker says of it. A process that ended has said nothing.

@@ -100,7 +100,7 @@ func TestUnknownToolEnds(t *testing.T) {
 			db := pgtest.NewEmpty(t)
 			o := execute(t.Context(), "--recording", dir, "--database-url", db.URL, arg, "--verbose")
 			require.Equal(t, 1, o.code, o.stderr)
-			require.Contains(t, o.stderr, "call 0, no_get_user_details: the last 5 deliveries failed with one error")
+			require.Contains(t, o.stderr, "call 0, no_get_user_details: no answer after 5 tries: the last 5 deliveries failed with one error")
 			require.Equal(t, 4, strings.Count(o.stderr, "delivered again"))
 			requireDropped(t, db, o.stderr)
 		})

@@ -58,7 +58,7 @@ func TestCitusWithoutCluster(t *testing.T) {
 	require.NotContains(t, o.stderr, "secret")
 }
 
-func TestFailures(t *testing.T) {
+func TestRunFails(t *testing.T) {
 	t.Parallel()
 
 	t.Run("NothingListens", func(t *testing.T) {

@@ -86,7 +86,7 @@ func (d *domain) naiveMCP(t kit.Tool) mcp.ToolHandler {
 }
 
 // mcpClient delivers by MCP. Each principal has a session with each server of a
-// worker; one that has failed is given up for another.
+// worker; when one has failed all are given up for others.
 type mcpClient struct {
 	base string
 	web  *http.Client
@@ -118,7 +118,7 @@ func (c *mcpClient) Deliver(ctx context.Context, d Delivery) (Answer, error) {
 		Name: d.Tool, Arguments: d.Args,
 	})
 	if err != nil {
-		c.giveUp(caller)
+		c.giveUp()
 		return Answer{}, err
 	}
 	return readMCP(result)
@@ -144,13 +144,14 @@ func (c *mcpClient) session(ctx context.Context, caller account) (*mcp.ClientSes
 	return session, nil
 }
 
-func (c *mcpClient) giveUp(caller account) {
+// giveUp gives all sessions up: they are those of one process.
+func (c *mcpClient) giveUp() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if session := c.sessions[caller]; session != nil {
+	for _, session := range c.sessions {
 		_ = session.Close() // its server may be gone
-		delete(c.sessions, caller)
 	}
+	clear(c.sessions)
 }
 
 // readMCP makes an answer of a result. A tool error is one where it is the tool's
@@ -178,11 +179,6 @@ func readMCP(result *mcp.CallToolResult) (Answer, error) {
 
 // Close implements Client.
 func (c *mcpClient) Close() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, session := range c.sessions {
-		_ = session.Close() // its server may be gone
-	}
-	clear(c.sessions)
+	c.giveUp()
 	c.web.CloseIdleConnections()
 }
