@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -14,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tooldedup/dedup/internal/exit"
-	"github.com/tooldedup/dedup/internal/pgserver"
 	"github.com/tooldedup/dedup/proof/internal/chaos/kill"
 	"github.com/tooldedup/dedup/proof/internal/chaos/outside"
 	"github.com/tooldedup/dedup/proof/internal/chaos/reissue"
@@ -35,7 +33,7 @@ func Command() *cobra.Command {
 	var private []string
 	for _, c := range campaigns {
 		fmt.Fprintf(&list, "  %-16s %s\n", c.name, c.what)
-		if c.private {
+		if c.server.Private {
 			private = append(private, c.name)
 		}
 	}
@@ -62,16 +60,7 @@ func Command() *cobra.Command {
 
 // WorkerCommands returns the hidden commands that are worker processes.
 func WorkerCommands() []*cobra.Command {
-	return []*cobra.Command{workerCommand(kill.WorkerCommand, kill.Work), workerCommand(outside.WorkerCommand, outside.Work), workerCommand(reissue.ServerCommand, reissue.Serve)}
-}
-
-func workerCommand(name string, work func(context.Context, io.Reader, io.Writer) error) *cobra.Command {
-	return &cobra.Command{
-		Use: name, Short: "Make calls until killed, for proof chaos", Hidden: true, Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return work(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout())
-		},
-	}
+	return []*cobra.Command{kill.Worker(), outside.Worker(), reissue.Worker()}
 }
 
 type options struct {
@@ -126,7 +115,10 @@ func run(cmd *cobra.Command, name string, opts options) error {
 
 func runOne(ctx context.Context, cmd *cobra.Command, c campaign, opts options) error {
 	say := func(line string) { cmd.PrintErrln(c.name + ": " + line) }
-	l, err := lab.Open(ctx, &pgserver.Options{Private: c.private, Logf: func(format string, args ...any) { say(fmt.Sprintf(format, args...)) }})
+	server := c.server
+	server.Durable = server.Durable && !opts.short
+	server.Logf = func(format string, args ...any) { say(fmt.Sprintf(format, args...)) }
+	l, err := lab.Open(ctx, &server)
 	if err != nil {
 		return err
 	}

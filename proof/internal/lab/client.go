@@ -52,6 +52,12 @@ func OpenClient(ctx context.Context, url string, conns int32, mode pgx.QueryExec
 	return c, err
 }
 
+// Close closes the client's pool.
+func (c *Client) Close() error {
+	c.Pool.Close()
+	return nil
+}
+
 // The limit of a try is raised so often, each time to so many times what it was and after so many tries.
 const raises, raisedTo, raisedAfter = 3, 4, 4
 

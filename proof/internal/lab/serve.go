@@ -8,16 +8,35 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"os/signal"
 	"sync"
 	"time"
+
+	"github.com/spf13/cobra"
 
 	"github.com/tooldedup/dedup/internal/process"
 )
 
+// Opener makes of a task what a process serves. done is called at its end.
+type Opener[Task any] = func(context.Context, Task) (h http.Handler, done func() error, err error)
+
+// WorkerCommand returns a hidden command that is [Serve], by which a campaign starts its own program.
+func WorkerCommand[Task any](name string, open Opener[Task]) *cobra.Command {
+	return &cobra.Command{
+		Use: name, Short: "Serve until killed, for another process of this program", Hidden: true, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			// Ctrl-C on a terminal goes to all processes. Who has started this one decides when it ends.
+			signal.Ignore(os.Interrupt)
+			return Serve(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), open)
+		},
+	}
+}
+
 // Serve is what a worker process does that is called over HTTP. It reads its task from the first line
 // of in, serves what open makes of it, writes the address to out, and goes on until in ends. The end of
 // ctx, or of in, cancels the requests that are being served.
-func Serve[Task any](ctx context.Context, in io.Reader, out io.Writer, open func(context.Context, Task) (h http.Handler, done func(), err error)) error {
+func Serve[Task any](ctx context.Context, in io.Reader, out io.Writer, open Opener[Task]) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	lines := json.NewDecoder(in)
@@ -29,7 +48,7 @@ func Serve[Task any](ctx context.Context, in io.Reader, out io.Writer, open func
 	if err != nil {
 		return err
 	}
-	defer done()
+	defer func() { err = errors.Join(err, done()) }()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return fmt.Errorf("listening: %w", err)

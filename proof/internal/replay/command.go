@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/tooldedup/dedup/internal/citusdb"
 	"github.com/tooldedup/dedup/internal/exit"
+	"github.com/tooldedup/dedup/proof/internal/lab"
 	"github.com/tooldedup/dedup/proof/internal/replay/payment"
 	"github.com/tooldedup/dedup/proof/internal/replay/worker"
 )
@@ -156,16 +156,4 @@ func known[T ~string](what string, value T, all []T) error {
 
 // WorkerCommand returns the hidden command that the driver runs its own program
 // with. It must be a command of the root, under its own name.
-func WorkerCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:    workerName,
-		Hidden: true,
-		Args:   cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			// Ctrl-C on a terminal goes to all processes; the driver decides
-			// when its workers end, by ending their input.
-			signal.Ignore(os.Interrupt)
-			return worker.Serve(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout())
-		},
-	}
-}
+func WorkerCommand() *cobra.Command { return lab.WorkerCommand(workerName, worker.Open) }

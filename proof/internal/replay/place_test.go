@@ -16,8 +16,8 @@ import (
 
 // fakeWorker is a worker that does what the name of the tool says, without a database.
 func fakeWorker() {
-	_ = lab.Serve(context.Background(), os.Stdin, os.Stdout, func(_ context.Context, task worker.Task) (http.Handler, func(), error) {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fakeTool(w, r, task) }), func() {}, nil
+	_ = lab.Serve(context.Background(), os.Stdin, os.Stdout, func(_ context.Context, task worker.Task) (http.Handler, func() error, error) {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fakeTool(w, r, task) }), func() error { return nil }, nil
 	})
 }
 

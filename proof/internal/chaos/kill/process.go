@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/tooldedup/dedup/proof/internal/lab"
 )
 
@@ -23,8 +25,7 @@ const (
 	processKills = 100
 )
 
-// WorkerCommand is the name of the hidden command that is a worker process.
-const WorkerCommand = "chaos-worker"
+const workerName = "chaos-worker"
 
 // Processes kills Params.Calls processes in the middle of their calls.
 func Processes(ctx context.Context, l *lab.Lab, p lab.Params, s *lab.Score) error {
@@ -53,23 +54,22 @@ type task struct {
 	Dedup bool   `json:"dedup"`
 }
 
-// Work calls the effect of each key that it is asked for over HTTP. It is what a worker process does
-// until it is killed.
-func Work(ctx context.Context, in io.Reader, out io.Writer) error {
-	return lab.Serve(ctx, in, out, func(ctx context.Context, t task) (http.Handler, func(), error) {
-		c, err := openClient(ctx, t.URL, atOnce, 0)
+// Worker returns the hidden command that is a worker process. It calls the effect of each key that it is asked for.
+func Worker() *cobra.Command { return lab.WorkerCommand(workerName, open) }
+
+func open(ctx context.Context, t task) (http.Handler, func() error, error) {
+	c, err := openClient(ctx, t.URL, atOnce, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		run, err := caller(t.Dedup)(r.Context(), c, r.URL.Query().Get("key"))
 		if err != nil {
-			return nil, nil, err
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
 		}
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			run, err := caller(t.Dedup)(r.Context(), c, r.URL.Query().Get("key"))
-			if err != nil {
-				http.Error(w, err.Error(), http.StatusInternalServerError)
-				return
-			}
-			_, _ = io.WriteString(w, strconv.FormatInt(run, 10)) // who does not get it asks again
-		}), c.Pool.Close, nil
-	})
+		_, _ = io.WriteString(w, strconv.FormatInt(run, 10)) // who does not get it asks again
+	}), c.Close, nil
 }
 
 // fleet is the worker processes.
@@ -93,7 +93,7 @@ func (f *fleet) places(context.Context, string, bool) (at []place, done func(), 
 	f.workers = nil
 	for range processes {
 		w := &worker{web: &http.Client{Transport: &http.Transport{}}, answered: make(chan struct{}, 1)}
-		w.seat.Command.Args, w.seat.Task = []string{WorkerCommand}, f.task
+		w.seat.Command.Args, w.seat.Task = []string{workerName}, f.task
 		f.workers, at = append(f.workers, w), append(at, place{&lab.Client{}, w.call})
 	}
 	return at, done, nil

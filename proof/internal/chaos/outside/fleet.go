@@ -69,7 +69,7 @@ type worker struct {
 func (t *trial) hire(n int, calm bool) *worker {
 	return &worker{
 		t: t, seat: lab.Seat{
-			Command: process.Command{Args: []string{WorkerCommand}},
+			Command: process.Command{Args: []string{workerName}},
 			Task:    task{URL: t.db.URL, Provider: t.web.URL, Arm: t.arm, Calm: calm},
 		},
 		rng: rand.New(rand.NewPCG(t.seed, uint64(n))), web: http.Client{Transport: &http.Transport{DisableKeepAlives: true}},

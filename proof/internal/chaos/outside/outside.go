@@ -20,23 +20,14 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/tooldedup/dedup/internal/pgserver"
 	"github.com/tooldedup/dedup/proof/internal/lab"
 )
 
 // atOnce is how many arms are tried at once.
 const atOnce = 4
 
-// Run calls Params.Calls operations in each arm, in the long form on a server with fsync.
+// Run calls Params.Calls operations in each arm.
 func Run(ctx context.Context, l *lab.Lab, p lab.Params, s *lab.Score) error {
-	if !p.Short {
-		durable, err := lab.Open(ctx, &pgserver.Options{Private: true, Durable: true})
-		if err != nil {
-			return fmt.Errorf("starting a server with fsync: %w", err)
-		}
-		defer func() { _ = durable.Close(ctx) }()
-		l = durable
-	}
 	var restarts lab.Arm
 	both, ctx := errgroup.WithContext(ctx)
 	trying, end := context.WithCancel(ctx)

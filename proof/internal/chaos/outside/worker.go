@@ -5,20 +5,19 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strconv"
 	"sync"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/spf13/cobra"
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/external"
 	"github.com/tooldedup/dedup/proof/internal/lab"
 )
 
-// WorkerCommand is the name of the hidden command that is a worker process.
-const WorkerCommand = "chaos-external-worker"
+const workerName = "chaos-external-worker"
 
 // task is that of a worker. Provider is the provider's URL.
 type task struct {
@@ -46,13 +45,9 @@ type reply struct {
 	ID, Error string
 }
 
-// Work makes the calls that it is asked for over HTTP, and recovers what is due. It is what a worker process
-// does until it is killed.
-func Work(ctx context.Context, in io.Reader, out io.Writer) error {
-	var c caller
-	err := lab.Serve(ctx, in, out, c.open)
-	return errors.Join(err, c.err)
-}
+// Worker returns the hidden command that is a worker process. It makes the calls that it is asked for, and recovers
+// what is due.
+func Worker() *cobra.Command { return lab.WorkerCommand(workerName, new(caller).open) }
 
 // caller is a worker process from within.
 type caller struct {
@@ -62,10 +57,9 @@ type caller struct {
 	tools   *external.Tools
 	handles map[string]*external.Handle[Charge, Charged] // by tool
 	claimed sync.Map                                     // when, by tool and key, of the last attempt
-	err     error                                        // how it was closed
 }
 
-func (c *caller) open(ctx context.Context, t task) (_ http.Handler, done func(), err error) {
+func (c *caller) open(ctx context.Context, t task) (_ http.Handler, done func() error, err error) {
 	c.task, c.handles = t, map[string]*external.Handle[Charge, Charged]{}
 	c.web = &http.Client{Transport: &external.Transport{Base: &http.Transport{MaxIdleConnsPerHost: 64}}}
 	c.client, err = lab.OpenClient(ctx, t.URL, conns, pgx.QueryExecModeCacheStatement, &dedup.Options{Tracer: c})
@@ -83,13 +77,12 @@ func (c *caller) open(ctx context.Context, t task) (_ http.Handler, done func(),
 	recovering, end := context.WithCancel(ctx)
 	var recovery sync.WaitGroup
 	recovery.Go(func() { _ = c.tools.Recover(recovering) }) // its error is that it is closed
-	return c, func() {
+	return c, func() error {
 		end()
 		recovery.Wait()
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lab.Patience)
 		defer cancel()
-		c.err = c.tools.Close(ctx)
-		c.client.Pool.Close()
+		return errors.Join(c.tools.Close(ctx), c.client.Close())
 	}, nil
 }
 

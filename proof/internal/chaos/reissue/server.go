@@ -2,7 +2,6 @@ package reissue
 
 import (
 	"context"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"sync"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/spf13/cobra"
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/mcpdedup"
@@ -17,8 +17,7 @@ import (
 	"github.com/tooldedup/dedup/tool"
 )
 
-// ServerCommand is the name of the hidden command that is a server process.
-const ServerCommand = "chaos-mcp-server"
+const serverName = "chaos-mcp-server"
 
 // task is that of a server.
 type task struct {
@@ -38,19 +37,17 @@ type effectIn struct {
 	Name string `json:"name"`
 }
 
-// Serve is what a server process does until in ends or it is killed.
-func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
-	return lab.Serve(ctx, in, out, open)
-}
+// Worker returns the hidden command that is a server process.
+func Worker() *cobra.Command { return lab.WorkerCommand(serverName, open) }
 
-func open(ctx context.Context, t task) (http.Handler, func(), error) {
+func open(ctx context.Context, t task) (http.Handler, func() error, error) {
 	c, err := lab.OpenClient(ctx, t.URL, serverConns, pgx.QueryExecModeCacheStatement, &dedup.Options{Retry: lab.Retry(100 * time.Millisecond)})
 	if err != nil {
 		return nil, nil, err
 	}
 	server := mcp.NewServer(&mcp.Implementation{Name: "effects", Version: "1"}, nil)
 	web := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, &mcp.StreamableHTTPOptions{Stateless: true, PropagateRequestCancellation: t.Cancels})
-	return web, c.Pool.Close, addEffect(server, c, t.Dedup)
+	return web, c.Close, addEffect(server, c, t.Dedup)
 }
 
 // addEffect adds the tool, which without dedup is the plain one that repeats.
@@ -85,7 +82,7 @@ func newServers(t task, seed uint64) *servers {
 	s := &servers{rng: rand.New(rand.NewPCG(seed, 3))}
 	for i := range s.all {
 		t.Cancels = i == 0
-		s.all[i].Command.Args, s.all[i].Task = []string{ServerCommand}, t
+		s.all[i].Command.Args, s.all[i].Task = []string{serverName}, t
 	}
 	return s
 }

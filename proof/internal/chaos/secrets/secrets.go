@@ -20,7 +20,6 @@ import (
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/internal/faultproxy"
-	"github.com/tooldedup/dedup/internal/pgserver"
 	"github.com/tooldedup/dedup/proof/internal/lab"
 )
 
@@ -99,16 +98,15 @@ var scenarios = []struct {
 // places are where canaries are put.
 var places = []string{"key", "argument", "nested", "result"}
 
-// Run runs the campaign on a server whose log can be read.
-func Run(ctx context.Context, _ *lab.Lab, p lab.Params, s *lab.Score) error {
-	l, err := lab.Open(ctx, &pgserver.Options{Private: true, Settings: map[string]string{
+// Settings are those of a server whose log can be read.
+func Settings() map[string]string {
+	return map[string]string{
 		"logging_collector": "on", "log_directory": "log", "log_filename": "postgresql.log", "log_min_messages": "info", "log_error_verbosity": "verbose",
-	}})
-	if err != nil {
-		return err
 	}
-	defer func() { _ = l.Close(ctx) }()
-	s.Server = l.Version
+}
+
+// Run runs the campaign on a server with [Settings].
+func Run(ctx context.Context, l *lab.Lab, p lab.Params, s *lab.Score) error {
 	db, err := l.Create(ctx)
 	if err != nil {
 		return err

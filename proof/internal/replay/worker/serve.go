@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"sync/atomic"
@@ -36,17 +35,13 @@ const (
 	naivePause    = 10 * time.Millisecond
 )
 
-// Serve executes deliveries until in ends. The end of ctx cancels what is being
-// executed.
-func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
-	return lab.Serve(ctx, in, out, func(ctx context.Context, task Task) (http.Handler, func(), error) {
-		s := &server{mode: task.Mode, mux: http.NewServeMux(), domains: map[string]*domain{}}
-		if err := s.open(ctx, task); err != nil {
-			s.close()
-			return nil, nil, err
-		}
-		return s.mux, s.close, nil
-	})
+// Open makes what executes deliveries, for [lab.Serve].
+func Open(ctx context.Context, task Task) (http.Handler, func() error, error) {
+	s := &server{mode: task.Mode, mux: http.NewServeMux(), domains: map[string]*domain{}}
+	if err := s.open(ctx, task); err != nil {
+		return nil, nil, errors.Join(err, s.close())
+	}
+	return s.mux, s.close, nil
 }
 
 // server is the tools of both domains, and how a worker runs them.
@@ -159,7 +154,7 @@ func (s *server) pay(task Task) (err error) {
 }
 
 // close waits for what is still being paid, and closes the pools.
-func (s *server) close() {
+func (s *server) close() error {
 	if s.outside != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), payment.Lease)
 		defer cancel()
@@ -168,6 +163,7 @@ func (s *server) close() {
 	for _, d := range s.domains {
 		d.pool.Close()
 	}
+	return nil
 }
 
 // naive runs a tool as an ordinary wrapper does: a transaction, and after any

@@ -43,7 +43,7 @@ func serve(t *testing.T, task worker.Task) *bundle {
 	outReader, outWriter := io.Pipe()
 	served := make(chan error, 1)
 	go func() {
-		err := worker.Serve(t.Context(), inReader, outWriter)
+		err := lab.Serve(t.Context(), inReader, outWriter, worker.Open)
 		_ = inReader.Close()
 		_ = outWriter.Close()
 		served <- err
@@ -174,8 +174,8 @@ func TestServeBadInput(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			require.ErrorContains(t, worker.Serve(t.Context(), strings.NewReader(tt.in), io.Discard), tt.says)
+			require.ErrorContains(t, lab.Serve(t.Context(), strings.NewReader(tt.in), io.Discard, worker.Open), tt.says)
 		})
 	}
-	require.NoError(t, worker.Serve(t.Context(), strings.NewReader(hello), io.Discard))
+	require.NoError(t, lab.Serve(t.Context(), strings.NewReader(hello), io.Discard, worker.Open))
 }
