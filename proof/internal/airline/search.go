@@ -2,7 +2,6 @@ package airline
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -20,18 +19,14 @@ type SearchIn struct {
 // Offer is a flight that can be booked on one day.
 type Offer struct {
 	FlightNumber string `json:"flight_number"`
-	Origin       string `json:"origin"`
-	Destination  string `json:"destination"`
-	Departs      string `json:"scheduled_departure_time_est"`
-	Arrives      string `json:"scheduled_arrival_time_est"`
+	Route
 	FlightDay
 	Date string `json:"date,omitempty"` // only where there are two flights
 }
 
 // searchDirect lists the flights between two airports on a day.
 func searchDirect(ctx context.Context, tx pgx.Tx, in SearchIn) ([]Offer, error) {
-	return offers(ctx, tx, in.Date, in.Date, `
-		f.origin = $3 AND f.destination = $4`, in.Origin, in.Destination)
+	return offers(ctx, tx, in.Date, in.Date, `origin = $1 AND destination = $2`, in.Origin, in.Destination)
 }
 
 // searchOnestop lists the pairs of flights that meet at a third airport, the
@@ -40,16 +35,16 @@ func searchDirect(ctx context.Context, tx pgx.Tx, in SearchIn) ([]Offer, error) 
 // the next day, and is shown with the seats and prices of the first day, as the
 // recorded tool does.
 func searchOnestop(ctx context.Context, tx pgx.Tx, in SearchIn) ([][]Offer, error) {
-	firsts, err := offers(ctx, tx, in.Date, in.Date, `f.origin = $3`, in.Origin)
+	firsts, err := offers(ctx, tx, in.Date, in.Date, `origin = $1`, in.Origin)
 	if err != nil {
 		return nil, err
 	}
-	sameDay, err := offers(ctx, tx, in.Date, in.Date, `f.destination = $3`, in.Destination)
+	sameDay, err := offers(ctx, tx, in.Date, in.Date, `destination = $1`, in.Destination)
 	if err != nil {
 		return nil, err
 	}
 	tomorrow := dayAfter(in.Date)
-	nextDay, err := offers(ctx, tx, tomorrow, in.Date, `f.destination = $3`, in.Destination)
+	nextDay, err := offers(ctx, tx, tomorrow, in.Date, `destination = $1`, in.Destination)
 	if err != nil {
 		return nil, err
 	}
@@ -70,35 +65,24 @@ func searchOnestop(ctx context.Context, tx pgx.Tx, in SearchIn) ([][]Offer, erro
 	return pairs, nil
 }
 
-// offersSQL is completed by a condition on f, which is always a constant of
-// this file.
-const offersSQL = `
-	SELECT f.flight_number, f.origin, f.destination, f.departs, f.arrives, shown.doc
-	FROM airline_flights f
-	JOIN airline_flight_days flying ON flying.flight_number = f.flight_number
-	JOIN airline_flight_days shown ON shown.flight_number = f.flight_number
-	WHERE flying.day = $1
-	AND flying.status = 'available'
-	AND shown.day = $2
-	AND `
-
-// offers lists the flights that are available on the day flying, with the seats
-// and prices of the day shown.
+// offers lists the flights that a condition picks, which is always a constant of this file, and that are available on
+// the day flying, with the seats and prices of the day shown.
 func offers(ctx context.Context, tx pgx.Tx, flying, shown, condition string, args ...any) ([]Offer, error) {
-	query := offersSQL + condition + `
-	ORDER BY f.position`
-	rows, err := tx.Query(ctx, query, append([]any{flying, shown}, args...)...)
-	if err != nil {
-		return nil, fmt.Errorf("searching flights: %w", err)
-	}
-	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Offer, error) {
-		var offer Offer
-		var doc []byte
-		err := row.Scan(&offer.FlightNumber, &offer.Origin, &offer.Destination, &offer.Departs, &offer.Arrives, &doc)
-		if err != nil {
-			return offer, err
+	rows, _ := tx.Query(ctx, `
+		SELECT flight_number, doc
+		FROM airline_flights
+		WHERE `+condition+`
+		ORDER BY flight_number`, args...)
+	found := []Offer{}
+	var number string
+	var flight Flight
+	_, err := pgx.ForEachRow(rows, []any{&number, &flight}, func() error {
+		day, known := flight.Dates[shown]
+		if known && flight.Dates[flying].Status == bookable {
+			found = append(found, Offer{FlightNumber: number, Route: flight.Route, FlightDay: day})
 		}
-		return offer, json.Unmarshal(doc, &offer.FlightDay)
+		flight = Flight{}
+		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("searching flights: %w", err)

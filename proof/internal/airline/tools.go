@@ -15,6 +15,7 @@ const Domain = "airline"
 var (
 	users        = kit.Table[User]{Domain: Domain, Name: "users", ID: "user_id", Missing: "user not found"}
 	reservations = kit.Table[Reservation]{Domain: Domain, Name: "reservations", ID: "reservation_id", Missing: "reservation not found"}
+	flights      = kit.Table[Flight]{Domain: Domain, Name: "flights", ID: "flight_number"}
 	// shown refuses as the recorded tool does, which speaks of a user.
 	shown = kit.Table[Reservation]{Domain: Domain, Name: "reservations", ID: "reservation_id", Missing: "user not found"}
 )

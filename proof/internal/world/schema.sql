@@ -32,23 +32,13 @@ INSERT INTO airline_numbering DEFAULT VALUES;
 
 CREATE TABLE airline_flights (
   flight_number text COLLATE "C" NOT NULL,
-  position      integer NOT NULL, -- searches list flights in this order
-  origin        text COLLATE "C" NOT NULL,
-  destination   text COLLATE "C" NOT NULL,
-  departs       text COLLATE "C" NOT NULL, -- "17:00:00"
-  arrives       text COLLATE "C" NOT NULL, -- "00:30:00+1" is the next day
+  origin        text COLLATE "C" NOT NULL GENERATED ALWAYS AS (doc->>'origin') STORED,
+  destination   text COLLATE "C" NOT NULL GENERATED ALWAYS AS (doc->>'destination') STORED,
+  doc           json NOT NULL,
   CONSTRAINT airline_flights_pkey PRIMARY KEY (flight_number)
 );
-CREATE INDEX airline_flights_route_idx ON airline_flights (origin, destination);
-
-CREATE TABLE airline_flight_days (
-  flight_number text COLLATE "C" NOT NULL,
-  day           text COLLATE "C" NOT NULL,
-  status        text NOT NULL GENERATED ALWAYS AS (doc->>'status') STORED,
-  doc           json NOT NULL,
-  CONSTRAINT airline_flight_days_pkey PRIMARY KEY (flight_number, day),
-  CONSTRAINT airline_flight_days_flight_number_fkey FOREIGN KEY (flight_number) REFERENCES airline_flights
-);
+CREATE INDEX airline_flights_origin_idx ON airline_flights (origin);
+CREATE INDEX airline_flights_destination_idx ON airline_flights (destination);
 
 CREATE TABLE retail_users (
   user_id    text COLLATE "C" NOT NULL,

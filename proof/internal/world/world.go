@@ -8,7 +8,6 @@ package world
 import (
 	"context"
 	_ "embed"
-	"encoding/json"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
@@ -30,6 +29,9 @@ type DB interface {
 // documents is a table of (id, doc), whose name is that of its file in a recording.
 type documents struct{ table, id string }
 
+// read are the tables that tools only read.
+var read = []documents{{"airline_flights", "flight_number"}, {"retail_products", "product_id"}}
+
 // written are the tables that tools write to, by domain. What was loaded into a table is kept in another one, of its
 // name and _pristine. A tool locks a row of the first table before a row of the second one, and so does Reset.
 var written = map[string][]documents{
@@ -44,8 +46,10 @@ func Create(ctx context.Context, db DB, rec *recording.Recording) error {
 		if _, err := tx.Exec(ctx, schema); err != nil {
 			return err
 		}
-		if err := load(ctx, tx, rec, documents{"retail_products", "product_id"}); err != nil {
-			return err
+		for _, t := range read {
+			if err := load(ctx, tx, rec, t); err != nil {
+				return err
+			}
 		}
 		for _, tables := range written {
 			for _, t := range tables {
@@ -61,11 +65,8 @@ func Create(ctx context.Context, db DB, rec *recording.Recording) error {
 				}
 			}
 		}
-		if err := loadFlights(ctx, tx, rec.Tables["airline_flights"]); err != nil {
-			return err
-		}
 		// A bare ANALYZE would want to analyze the system tables too.
-		_, err := tx.Exec(ctx, `ANALYZE airline_flights, airline_flight_days, retail_products, effects`)
+		_, err := tx.Exec(ctx, `ANALYZE airline_flights, retail_products, effects`)
 		return err
 	})
 	if err != nil {
@@ -78,33 +79,5 @@ func load(ctx context.Context, tx pgx.Tx, rec *recording.Recording, t documents)
 	rows := rec.Tables[t.table]
 	_, err := tx.CopyFrom(ctx, pgx.Identifier{t.table}, []string{t.id, "doc"},
 		pgx.CopyFromSlice(len(rows), func(i int) ([]any, error) { return []any{rows[i].ID, string(rows[i].Doc)}, nil }))
-	return err
-}
-
-// loadFlights splits every flight into its row and one row a day: no tool wants a flight with all its days.
-func loadFlights(ctx context.Context, tx pgx.Tx, rows []recording.Row) error {
-	var flights, days [][]any
-	for position, row := range rows {
-		var flight struct {
-			Origin      string                     `json:"origin"`
-			Destination string                     `json:"destination"`
-			Departs     string                     `json:"scheduled_departure_time_est"`
-			Arrives     string                     `json:"scheduled_arrival_time_est"`
-			Dates       map[string]json.RawMessage `json:"dates"`
-		}
-		if err := json.Unmarshal(row.Doc, &flight); err != nil {
-			return fmt.Errorf("airline_flights, row %s: %w", row.ID, err)
-		}
-		flights = append(flights, []any{row.ID, position, flight.Origin, flight.Destination, flight.Departs, flight.Arrives})
-		for day, doc := range flight.Dates {
-			days = append(days, []any{row.ID, day, string(doc)})
-		}
-	}
-	_, err := tx.CopyFrom(ctx, pgx.Identifier{"airline_flights"},
-		[]string{"flight_number", "position", "origin", "destination", "departs", "arrives"}, pgx.CopyFromRows(flights))
-	if err != nil {
-		return err
-	}
-	_, err = tx.CopyFrom(ctx, pgx.Identifier{"airline_flight_days"}, []string{"flight_number", "day", "doc"}, pgx.CopyFromRows(days))
 	return err
 }
