@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -25,77 +26,50 @@ const databasePrefix = "dedup_replay_"
 // stopWait bounds stopping a server and dropping a database.
 const stopWait = 20 * time.Second
 
-// server is a Postgres server, given or started, or a Citus cluster.
-type server struct {
-	source string // which it is, on one line
-	create func(context.Context) (*database, error)
-	stop   func(context.Context) error
-}
-
-// openServer takes the server or the cluster of the command line, or finds or starts one.
-func openServer(ctx context.Context, f *flags) (*server, error) {
-	stay := func(context.Context) error { return nil }
+// openServer takes the server of the command line, or finds or starts one. A cluster has no URL of its own.
+func openServer(ctx context.Context, f *flags) (*pgserver.Server, error) {
 	if f.citus {
 		nodes := citusdb.URLs()
 		version, err := citusdb.Version(ctx, nodes[0])
 		if err != nil {
 			return nil, fmt.Errorf("connecting to the coordinator: %w", err)
 		}
-		source := fmt.Sprintf("%s, a coordinator and %d workers", version, len(nodes)-1)
-		return &server{source: source, create: onCluster(nodes), stop: stay}, nil
+		return &pgserver.Server{Source: fmt.Sprintf("%s, a coordinator and %d workers", version, len(nodes)-1)}, nil
 	}
 	if f.databaseURL == "" {
 		// With the server's own settings: what is shown must be what holds.
-		started, err := pgserver.Start(ctx, &pgserver.Options{Durable: true})
-		if err != nil {
-			return nil, err
-		}
-		return &server{source: started.Source, create: onServer(started.URL), stop: started.Stop}, nil
+		return pgserver.Start(ctx, &pgserver.Options{Durable: true})
 	}
 	u, err := url.Parse(f.databaseURL)
 	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" { // the parser's error would show the password
 		return nil, exit.Usage("--database-url: the database URL must begin with postgres://")
 	}
-	version, err := serverVersion(ctx, f.databaseURL)
+	conn, err := pgx.Connect(ctx, f.databaseURL)
 	if err != nil {
 		return nil, fmt.Errorf("connecting to %s: %w", u.Redacted(), err)
 	}
-	source := fmt.Sprintf("PostgreSQL %s at %s", version, u.Redacted())
-	return &server{source: source, create: onServer(f.databaseURL), stop: stay}, nil
+	version, _, _ := strings.Cut(conn.PgConn().ParameterStatus("server_version"), " ")
+	return &pgserver.Server{URL: f.databaseURL, Source: fmt.Sprintf("PostgreSQL %s at %s", version, u.Redacted())}, conn.Close(ctx)
 }
 
-func serverVersion(ctx context.Context, databaseURL string) (version string, err error) {
-	conn, err := pgx.Connect(ctx, databaseURL)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
-	err = conn.QueryRow(ctx, `SELECT split_part(current_setting('server_version'), ' ', 1)`).Scan(&version)
-	return version, err
-}
-
-func onServer(at string) func(context.Context) (*database, error) {
-	return func(ctx context.Context) (*database, error) {
-		made, err := scratchdb.Create(ctx, at, databasePrefix)
+// createEmpty makes a database on a server, or on all nodes of the cluster.
+func createEmpty(ctx context.Context, s *pgserver.Server) (*database, error) {
+	if s.URL != "" {
+		made, err := scratchdb.Create(ctx, s.URL, databasePrefix)
 		if err != nil {
 			return nil, err
 		}
 		return &database{name: made.Name, urls: []string{made.URL}, remove: made.Drop}, nil
 	}
-}
-
-func onCluster(nodes []string) func(context.Context) (*database, error) {
-	return func(ctx context.Context) (*database, error) {
-		made, err := citusdb.Create(ctx, nodes, databasePrefix)
-		if err != nil {
-			return nil, err
-		}
-		between, err := made.Between(ctx)
-		if err != nil {
-			return nil, errors.Join(err, made.Drop(context.WithoutCancel(ctx)))
-		}
-		return &database{name: made.Name, urls: made.URLs, between: between, schemas: true, remove: made.Drop}, nil
+	made, err := citusdb.Create(ctx, citusdb.URLs(), databasePrefix)
+	if err != nil {
+		return nil, err
 	}
+	between, err := made.Between(ctx)
+	if err != nil {
+		return nil, errors.Join(err, made.Drop(context.WithoutCancel(ctx)))
+	}
+	return &database{name: made.Name, urls: made.URLs, between: between, schemas: true, remove: made.Drop}, nil
 }
 
 // database is the database of one arm.
@@ -115,8 +89,8 @@ type database struct {
 
 // createDatabase makes a database with the migrations, the application and the
 // data of rec. It is dropped by drop, or at once where something fails.
-func (s *server) createDatabase(ctx context.Context, rec *recording.Recording) (*database, error) {
-	db, err := s.create(ctx)
+func createDatabase(ctx context.Context, s *pgserver.Server, rec *recording.Recording) (*database, error) {
+	db, err := createEmpty(ctx, s)
 	if err != nil {
 		return nil, err
 	}

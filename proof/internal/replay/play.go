@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tooldedup/dedup/internal/pgserver"
 	"github.com/tooldedup/dedup/internal/process"
 	"github.com/tooldedup/dedup/internal/recording"
 	"github.com/tooldedup/dedup/proof/internal/replay/payment"
@@ -35,15 +36,15 @@ type play struct {
 
 // playArm replays the recording in a database of its own. The error says that the
 // replay could not be done or checked; what it found is in the result.
-func playArm(ctx context.Context, f *flags, mode worker.Mode, rec *recording.Recording, s *server, c *console) (_ *result, err error) {
+func playArm(ctx context.Context, f *flags, mode worker.Mode, rec *recording.Recording, s *pgserver.Server, c *console) (_ *result, err error) {
 	p := &play{
 		flags: f, mode: mode, rec: rec, console: c, ids: map[string]bool{}, intents: map[string]bool{}, seen: byTool{},
-		result: result{Mode: string(mode), Through: string(f.task.Way), Seed: f.seed, Postgres: s.source, Faults: map[faultKind]int{}},
+		result: result{Mode: string(mode), Through: string(f.task.Way), Seed: f.seed, Postgres: s.Source, Faults: map[faultKind]int{}},
 	}
 	for _, kind := range faultKinds {
 		p.result.Faults[kind] = 0
 	}
-	if p.db, err = s.createDatabase(ctx, rec); err != nil {
+	if p.db, err = createDatabase(ctx, s, rec); err != nil {
 		return nil, err
 	}
 	defer func() {

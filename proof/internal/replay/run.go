@@ -97,13 +97,13 @@ func playArms(ctx context.Context, f *flags, rec *recording.Recording, c *consol
 	defer func() {
 		stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWait)
 		defer cancel()
-		if stopErr := s.stop(stopping); stopErr != nil {
+		if stopErr := s.Stop(stopping); stopErr != nil {
 			stopErr = fmt.Errorf("stopping the server: %w", stopErr)
 			c.printf("%v", stopErr) // of an interruption nothing else is said
 			err = errors.Join(err, stopErr)
 		}
 	}()
-	c.printf("postgres:  %s", s.source)
+	c.printf("postgres:  %s", s.Source)
 	c.printf("through:   %s", f.task.Way)
 	c.printf("seed:      %d", f.seed)
 
