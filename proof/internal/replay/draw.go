@@ -3,6 +3,7 @@ package replay
 import (
 	"hash/fnv"
 	"math/rand/v2"
+	"slices"
 )
 
 // The measures of a plan. Over the 269 recorded writes they come to some 3,400
@@ -48,8 +49,34 @@ func pick[T any](rng *rand.Rand, choices []choice[T]) (value T, ok bool) {
 	panic("unreachable")
 }
 
-// draw returns the plan of the write that ref names. A refused write has no
-// statement at the end of its effect to aim at.
+// option is a kind of fault, and how it may come.
+type option struct {
+	kind faultKind
+	hows []choice[how]
+}
+
+// undone leave nothing behind, and done leave the write done.
+var (
+	undone = []choice[option]{
+		{4, option{cutBeforeCommit, nil}},
+		{3, option{terminate, []choice[how]{{1, effectBegins}, {1, effectEnds}}}},
+		{2, option{kill, []choice[how]{{1, effectBegins}, {1, effectEnds}, {2, commitUnsent}}}},
+	}
+	done = []choice[option]{
+		{4, option{lostAnswer, losses}},
+		{2, option{delayedCommit, nil}},
+		{1, option{kill, []choice[how]{{1, commitSent}, {1, committed}}}},
+	}
+)
+
+// These are how an answer is lost, the connection to a worker cut, and one between nodes.
+var (
+	losses   = []choice[how]{{1, reset}, {1, closed}, {1, cut}}
+	cuts     = []choice[how]{{1, requestSent}, {1, answerLost}, {1, answerBroken}}
+	nodeCuts = []choice[how]{{2, commitUnsent}, {1, reset}, {1, closed}, {1, cut}}
+)
+
+// draw returns the plan of the write that ref names.
 func draw(seed uint64, ref string, refused bool, set kindSet) writePlan {
 	hash := fnv.New64a()
 	_, _ = hash.Write([]byte(ref))
@@ -61,14 +88,14 @@ func draw(seed uint64, ref string, refused bool, set kindSet) writePlan {
 		if i == 0 {
 			rounds[i].faults = d.first()
 		} else {
-			rounds[i].faults = d.later()
+			rounds[i].faults = slices.Concat(d.perhaps(lostReply, firstLostReply, losses), d.perhaps(lostReply, secondLostReply, losses))
 		}
 	}
 	last := d.rng.IntN(workerCount)
 	for i := range rounds { // after all else, so that the rest of a plan does not depend on it
-		rounds[i].faults = append(rounds[i].faults, d.connections()...)
+		rounds[i].faults = append(rounds[i].faults, d.perhaps(cutConnection, cutConnectionShare, cuts)...)
 	}
-	rounds[0].faults = append(rounds[0].faults, d.nodes()...)
+	rounds[0].faults = append(rounds[0].faults, d.perhaps(betweenNodes, betweenNodesShare, nodeCuts)...)
 	return writePlan{rounds: rounds, last: last}
 }
 
@@ -78,106 +105,49 @@ type drawer struct {
 	set     kindSet
 }
 
-// weight is w for a kind that may be used.
-func (d *drawer) weight(w int, kind faultKind) int {
-	if !d.set[kind] {
-		return 0
-	}
-	return w
-}
-
 func (d *drawer) size() int {
-	size, _ := pick(d.rng, []choice[int]{
-		{7, 1}, {d.weight(6, twins2), 2}, {d.weight(7, twins8), 8},
-	})
+	sizes := []choice[int]{{7, 1}}
+	if d.set[twins2] {
+		sizes = append(sizes, choice[int]{6, 2})
+	}
+	if d.set[twins8] {
+		sizes = append(sizes, choice[int]{7, 8})
+	}
+	size, _ := pick(d.rng, sizes)
 	return size
 }
 
-func (d *drawer) first() []fault {
-	var faults []fault
-	undone, _ := pick(d.rng, []choice[int]{{15, 0}, {45, 1}, {40, 2}})
-	for range undone {
-		kind, ok := pick(d.rng, []choice[faultKind]{
-			{d.weight(4, cutBeforeCommit), cutBeforeCommit},
-			{d.weight(3, terminate), terminate},
-			{d.weight(2, kill), kill},
-		})
-		if ok {
-			faults = append(faults, fault{kind, d.undone(kind)})
-		}
+// first draws the faults of the round that commits.
+func (d *drawer) first() (faults []fault) {
+	times, _ := pick(d.rng, []choice[int]{{15, 0}, {45, 1}, {40, 2}})
+	for range times {
+		faults = append(faults, d.one(undone)...)
 	}
-	if d.rng.Float64() >= committedShare {
-		return faults
-	}
-	kind, ok := pick(d.rng, []choice[faultKind]{
-		{d.weight(4, lostAnswer), lostAnswer},
-		{d.weight(2, delayedCommit), delayedCommit},
-		{d.weight(1, kill), kill},
-	})
-	if ok {
-		faults = append(faults, fault{kind, d.done(kind)})
+	if d.rng.Float64() < committedShare {
+		faults = append(faults, d.one(done)...)
 	}
 	return faults
 }
 
-func (d *drawer) later() []fault {
-	var faults []fault
-	for _, share := range [...]float64{firstLostReply, secondLostReply} {
-		if d.set[lostReply] && d.rng.Float64() < share {
-			faults = append(faults, fault{lostReply, d.loss()})
-		}
-	}
-	return faults
-}
-
-func (d *drawer) connections() []fault {
-	if !d.set[cutConnection] || d.rng.Float64() >= cutConnectionShare {
+// one draws a fault of a kind that may be used.
+func (d *drawer) one(of []choice[option]) []fault {
+	o, ok := pick(d.rng, slices.DeleteFunc(slices.Clone(of), func(c choice[option]) bool { return !d.set[c.value.kind] }))
+	if !ok {
 		return nil
 	}
-	h, _ := pick(d.rng, []choice[how]{{1, requestSent}, {1, answerLost}, {1, answerBroken}})
-	return []fault{{cutConnection, h}}
+	return []fault{{o.kind, d.how(o.hows)}}
 }
 
-func (d *drawer) nodes() []fault {
-	if !d.set[betweenNodes] || d.rng.Float64() >= betweenNodesShare {
+// perhaps draws whether there is a fault of a kind.
+func (d *drawer) perhaps(kind faultKind, share float64, hows []choice[how]) []fault {
+	if !d.set[kind] || d.rng.Float64() >= share {
 		return nil
 	}
-	h, _ := pick(d.rng, []choice[how]{{2, commitUnsent}, {1, reset}, {1, closed}, {1, cut}})
-	return []fault{{betweenNodes, h}}
+	return []fault{{kind, d.how(hows)}}
 }
 
-// undone is how a fault leaves nothing behind.
-func (d *drawer) undone(kind faultKind) how {
-	ends := 1
-	if d.refused {
-		ends = 0
-	}
-	hows := []choice[how]{{1, effectBegins}, {ends, effectEnds}}
-	switch kind {
-	case kill:
-		hows = append(hows, choice[how]{2, commitUnsent})
-	case terminate:
-	default:
-		return ""
-	}
-	h, _ := pick(d.rng, hows)
-	return h
-}
-
-// done is how a fault leaves the write done.
-func (d *drawer) done(kind faultKind) how {
-	switch kind {
-	case lostAnswer:
-		return d.loss()
-	case kill:
-		h, _ := pick(d.rng, []choice[how]{{1, commitSent}, {1, committed}})
-		return h
-	default:
-		return ""
-	}
-}
-
-func (d *drawer) loss() how {
-	h, _ := pick(d.rng, []choice[how]{{1, reset}, {1, closed}, {1, cut}})
+// how draws how a fault comes. A refused write has no statement at the end of its effect to aim at.
+func (d *drawer) how(hows []choice[how]) how {
+	h, _ := pick(d.rng, slices.DeleteFunc(slices.Clone(hows), func(c choice[how]) bool { return d.refused && c.value == effectEnds }))
 	return h
 }
