@@ -3,7 +3,6 @@ package deduptest
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -14,19 +13,15 @@ import (
 // childEnv holds the errand of a process that Verify has started.
 const childEnv = "DEDUPTEST_CHILD"
 
-// errand is what a child process is to do: one call to warm up, and after a line
-// on its input the one that counts.
+// errand is what a child process is to do: a call for each key on its input.
 type errand struct {
 	Tool     string
 	URL      string
-	WarmUp   string // key
-	Key      string
 	Patience time.Duration
 }
 
-// message is what a child says, as a line of JSON.
+// message is what a call of a child came to, as a line of JSON.
 type message struct {
-	Ready  bool   // the warm-up has been done
 	Answer string // as canonical JSON
 	Err    string // why there is none
 }
@@ -63,8 +58,8 @@ func runChild(text string, tools []Tool, in io.Reader, out io.Writer) int {
 	return 0
 }
 
-// doErrand makes the calls and says what they come to. The error is why they
-// could not be made.
+// doErrand makes the calls and says what they come to, until its input ends. The error is
+// why they could not be made.
 func doErrand(text string, tools []Tool, in io.Reader, lines *json.Encoder) error {
 	var e errand
 	if err := json.Unmarshal([]byte(text), &e); err != nil {
@@ -75,25 +70,23 @@ func doErrand(text string, tools []Tool, in io.Reader, lines *json.Encoder) erro
 		return fmt.Errorf("deduptest.Child was not given the tool %q; add it in TestMain", e.Tool)
 	}
 	tool, ctx := tools[i], context.Background()
-	s, err := tool.stage(ctx, e.URL, e.WarmUp, nil)
+	s, err := tool.stage(ctx, e.URL, nil)
 	if err != nil {
 		return err
 	}
 	defer s.pool.Close()
-	if r := <-tool.start(ctx, e.Patience, s, e.WarmUp, 0); r.err != nil {
-		return fmt.Errorf("a first call: %w", r.err)
+	for keys := json.NewDecoder(in); ; {
+		var key string
+		if keys.Decode(&key) != nil {
+			return nil // the process that started this one is gone
+		}
+		r := <-tool.start(ctx, e.Patience, s, key, 0)
+		m := message{Answer: r.text}
+		if r.err != nil {
+			m.Err = r.err.Error()
+		}
+		if err := lines.Encode(m); err != nil {
+			return err
+		}
 	}
-	if err := lines.Encode(message{Ready: true}); err != nil {
-		return err
-	}
-	var goes string
-	if json.NewDecoder(in).Decode(&goes) != nil {
-		return errors.New("the process that started this one is gone")
-	}
-	r := <-tool.start(ctx, e.Patience, s, e.Key, 0)
-	m := message{Answer: r.text}
-	if r.err != nil {
-		m.Err = r.err.Error()
-	}
-	return lines.Encode(m)
 }

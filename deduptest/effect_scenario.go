@@ -2,6 +2,7 @@ package deduptest
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/tooldedup/dedup"
@@ -25,9 +26,7 @@ func effectPlays() []effectPlay {
 		// A key of each attempt; an error that is taken for an answer; a look-up that finds nothing.
 		{"answer lost", nil, func(sc *effectScene) { sc.lost("the answer is lost", answerLost) }},
 		// A Settles that is too short.
-		{"late effect", func(o *outside) bool { return o.provider.ActsLate > 0 }, func(sc *effectScene) {
-			sc.lost("the effect comes late, and no answer", lateAndLost)
-		}},
+		{"late effect", func(o *outside) bool { return o.provider.ActsLate > 0 }, func(sc *effectScene) { sc.lost("the effect comes late, and no answer", lateAndLost) }},
 		// A status of 500 or 409 that is taken for a refusal.
 		{"error answered", nil, (*effectScene).answered},
 		// A look-up by the input.
@@ -41,10 +40,36 @@ func effectPlays() []effectPlay {
 	}
 }
 
+// try is a case in which something goes wrong with a call.
+func (sc *effectScene) try(what string, f faults) {
+	tr := sc.begin(f, "%s", what)
+	tr.certain = len(f.requests) == 0
+	sc.out.Faults++
+	tr.on(sc.v.one)
+	tr.end()
+}
+
+// tryKilled is a case in which its process dies at a step, too.
+func (sc *effectScene) tryKilled(what string, f faults, step external.EventKind) {
+	tr := sc.begin(f, "%s", what)
+	tr.dies(step)
+	tr.end()
+}
+
+// dies makes the call in a process that dies at a step.
+func (tr *effectTrial) dies(step external.EventKind) {
+	tr.out.Faults++
+	came := tr.v.one.steps.dieAt(step)
+	tr.on(tr.v.one)
+	if !came() {
+		tr.problemf("nothing was tested: the call did not come to the step %q", step)
+	}
+}
+
 // repeated calls again, in both processes, at once, and with another input.
 func (sc *effectScene) repeated() {
 	v := sc.v
-	tr := sc.begin(upset{}, "called by eight callers at once in two processes, and again")
+	tr := sc.begin(faults{}, "called by eight callers at once in two processes, and again")
 	tr.certain = true
 	const callers = 8
 	replies := make(chan told, callers)
@@ -72,33 +97,36 @@ func (sc *effectScene) repeated() {
 // lost takes away answers: the first one, the first two, and with the first one that of a
 // look-up.
 func (sc *effectScene) lost(what string, m mishap) {
-	sc.upset(upset{requests: []mishap{m}}, "%s", what)
-	sc.upset(upset{requests: []mishap{m, requestLost}}, "%s, and the next request", what)
-	sc.upset(upset{requests: []mishap{m, answerLost}}, "%s, and the next answer", what)
+	sc.try(what, fail(m))
+	sc.try(what+", and the next request", fail(m, requestLost))
+	sc.try(what+", and the next answer", fail(m, answerLost))
 	if sc.v.tool.finds {
-		sc.upset(upset{requests: []mishap{m}, lookups: 2}, "%s, and two look-ups fail", what)
+		sc.try(what+", and two look-ups fail", faults{requests: []mishap{m}, lookups: 2})
 	}
 }
 
+// fail has requests fail.
+func fail(requests ...mishap) faults { return faults{requests: requests} }
+
 // answered has requests answered with errors that say nothing of the effect.
 func (sc *effectScene) answered() {
-	sc.upset(upset{requests: []mishap{faultBefore}}, "it fails with 500 before it happened")
-	sc.upset(upset{requests: []mishap{faultAfter}}, "it fails with 500 after it happened")
-	sc.upset(upset{requests: []mishap{conflictAfter}}, "it is answered with 409 after it happened")
-	sc.upset(upset{requests: []mishap{busyBefore}}, "it is answered with 429 before it happened")
+	sc.try("it fails with 500 before it happened", fail(mishap{err: ErrFault}))
+	sc.try("it fails with 500 after it happened", fail(mishap{err: ErrFault, happens: true}))
+	sc.try("it is answered with 409 after it happened", fail(mishap{err: ErrConflict, happens: true}))
+	sc.try("it is answered with 429 before it happened", fail(mishap{err: ErrBusy}))
 	if sc.v.tool.keyKept > 0 && sc.v.tool.provider.KeyKept > 0 { // else the tool may take a 429 at its word
-		sc.upset(upset{requests: []mishap{busyAfter}}, "it is answered with 429 after it happened")
+		sc.try("it is answered with 429 after it happened", fail(mishap{err: ErrBusy, happens: true}))
 	}
 }
 
 // equal makes a second call with the input of one that has happened.
 func (sc *effectScene) equal() {
 	for what, m := range map[string]mishap{"request": requestLost, "answer": answerLost} {
-		first := sc.begin(upset{}, "the first of two calls with equal inputs")
+		first := sc.begin(faults{}, "the first of two calls with equal inputs")
 		first.certain = true
 		first.on(sc.v.one)
 		first.end()
-		tr := sc.begin(upset{requests: []mishap{m}}, "the %s of the second of two calls with equal inputs is lost", what)
+		tr := sc.begin(fail(m), "the %s of the second of two calls with equal inputs is lost", what)
 		tr.n = first.n
 		tr.on(sc.v.one)
 		sc.out.Faults++
@@ -108,51 +136,21 @@ func (sc *effectScene) equal() {
 
 // refused has the provider refuse, at once and after an answer was lost.
 func (sc *effectScene) refused() {
-	sc.upset(upset{refusing: true}, "the provider refuses")
-	sc.upset(upset{refusing: true, requests: []mishap{answerLost}}, "the provider refuses, and the first answer is lost")
-	sc.upset(upset{refusing: true, requests: []mishap{requestLost}}, "the provider refuses, and the first request is lost")
+	sc.try("the provider refuses", faults{refusing: true})
+	sc.try("the provider refuses, and the first answer is lost", faults{refusing: true, requests: []mishap{answerLost}})
+	sc.try("the provider refuses, and the first request is lost", faults{refusing: true, requests: []mishap{requestLost}})
 }
 
-// upset is a case in which the provider does something to the call.
-func (sc *effectScene) upset(u upset, format string, args ...any) {
-	tr := sc.begin(u, format, args...)
-	tr.certain = len(u.requests) == 0
-	sc.out.Faults++
-	tr.on(sc.v.one)
-	tr.end()
-}
-
-// atSteps are the steps of a call at which a process may end.
-func (o *outside) atSteps() []external.EventKind {
-	return []external.EventKind{
+// killed has processes die at each step of a call.
+func (sc *effectScene) killed() {
+	for _, step := range []external.EventKind{
 		external.EventClaimed, external.EventSending, external.EventAnswered, external.EventRecording,
 		external.EventEnding, external.EventRecorded,
+	} {
+		sc.tryKilled(fmt.Sprintf("killed when it is %s", step), faults{}, step)
 	}
-}
-
-func (sc *effectScene) killed() {
-	for _, step := range sc.v.tool.atSteps() {
-		sc.killedAt(step, upset{}, "killed when it is %s", step)
-		if step == external.EventAnswered {
-			sc.killedAt(step, upset{requests: []mishap{answerLost}}, "killed when the answer was lost")
-			sc.killedAt(step, upset{requests: []mishap{requestLost}}, "killed when the request was lost")
-		}
-	}
-}
-
-func (sc *effectScene) killedAt(step external.EventKind, u upset, format string, args ...any) {
-	tr := sc.begin(u, format, args...)
-	came := sc.v.one.steps.dieAt(step)
-	tr.on(sc.v.one)
-	tr.reached(came(), step)
-	tr.end()
-}
-
-func (tr *effectTrial) reached(came bool, step external.EventKind) {
-	tr.out.Faults++
-	if !came {
-		tr.problemf("nothing was tested: the call did not come to the step %q", step)
-	}
+	sc.tryKilled("killed when the answer was lost", fail(answerLost), external.EventAnswered)
+	sc.tryKilled("killed when the request was lost", fail(requestLost), external.EventAnswered)
 }
 
 // forgets says whether there is a time after which a key is of no use.
@@ -189,10 +187,8 @@ func (sc *effectScene) forgotten() {
 // back is a case in which a process has died when the effect had happened, and nobody was
 // there for so long.
 func (sc *effectScene) back(after time.Duration) *effectTrial {
-	tr := sc.begin(upset{}, "killed when it had happened, and back after %s", after)
-	came := sc.v.one.steps.dieAt(external.EventAnswered)
-	tr.on(sc.v.one)
-	tr.reached(came(), external.EventAnswered)
+	tr := sc.begin(faults{}, "killed when it had happened, and back after %s", after)
+	tr.dies(external.EventAnswered)
 	op := tr.operation()
 	tr.elapse(after - op.Now.Sub(op.SentAt))
 	return tr

@@ -29,7 +29,7 @@ type effectTrial struct {
 	n    int // of its input
 	// asked, page and sent are how far the provider and the processes were before it.
 	asked, page, sent int
-	met               int // how many of its requests were to meet something
+	disturbed         int // how many of its requests were to meet something
 	// certain says that nothing keeps its callers from an answer.
 	certain bool
 }
@@ -43,14 +43,14 @@ func (v *effectVerification) next() (call dedup.Call, n int) {
 }
 
 // begin starts a case with a fresh key, whose requests may meet something.
-func (sc *effectScene) begin(u upset, format string, args ...any) *effectTrial {
+func (sc *effectScene) begin(f faults, format string, args ...any) *effectTrial {
 	sc.out.Cases++
 	tr := &effectTrial{effectScene: sc, notes: notes{what: fmt.Sprintf(format, args...)}}
 	tr.call, tr.n = sc.v.next()
-	tr.met = len(u.requests)
+	tr.disturbed = len(f.requests)
 	tr.sent = sc.v.attempts()
 	tr.asked, tr.page = sc.v.tool.provider.requests()
-	sc.v.tool.provider.is(u)
+	sc.v.tool.provider.setFaults(f)
 	return tr
 }
 
@@ -114,10 +114,19 @@ func (tr *effectTrial) pass() external.Operation {
 // mostActs is how often an operation is acted on before it counts as one without end.
 const mostActs = 60
 
-// end has the other process go on with the call until nothing is to be done any more, and
-// judges what became of it.
+// end brings the case to its end, and reports what was wrong with it.
 func (tr *effectTrial) end() {
-	defer tr.finish()
+	tr.finish()
+	left := tr.v.tool.provider.setFaults(faults{})
+	if tr.disturbed > 0 && len(left.requests) == tr.disturbed {
+		tr.problemf("nothing was tested: no request came that could be disturbed")
+	}
+	tr.report(tr.out)
+}
+
+// finish has the other process go on with the call until nothing is to be done any more, and
+// judges what became of it.
+func (tr *effectTrial) finish() {
 	tr.on(tr.v.other) // a caller who has no answer calls again
 	var op external.Operation
 	for acts := 0; ; acts++ {
@@ -130,9 +139,6 @@ func (tr *effectTrial) end() {
 			return
 		}
 		tr.went(tr.advance())
-	}
-	if tr.met > 0 && len(tr.v.tool.provider.left().requests) == tr.met {
-		tr.problemf("nothing was tested: no request came that could be disturbed")
 	}
 	tr.judge(op, tr.on(tr.v.other), tr.on(tr.v.one))
 }
@@ -218,10 +224,4 @@ func ids(effects []effect) string {
 		all[i] = e.id
 	}
 	return strings.Join(all, ", ")
-}
-
-// finish reports what was wrong with the case.
-func (tr *effectTrial) finish() {
-	tr.v.tool.provider.is(upset{})
-	tr.report(tr.out)
 }

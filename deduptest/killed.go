@@ -31,8 +31,7 @@ func (sc *scene) processKilled() {
 // be started.
 func (sc *scene) killedAt(s *stage, n int, where string, kind faultproxy.Kind) bool {
 	what := fmt.Sprintf("killed when %s %s", sc.v.plan.name(n), where)
-	key := sc.v.newKey()
-	victim, err := sc.v.startChild(s.proxy, key)
+	victim, err := sc.v.startChild(s.proxy)
 	if err != nil {
 		sc.out.failf("%s: nothing was tested: %v", what, err)
 		return false
@@ -40,8 +39,6 @@ func (sc *scene) killedAt(s *stage, n int, where string, kind faultproxy.Kind) b
 	defer victim.Kill()
 	tr := sc.begin("%s", what)
 	defer tr.end()
-	tr.key = key
-
 	held := s.held(n, kind)
 	defer held.Release()
 	if !tr.reached(held, victim.call(tr)) {
@@ -55,76 +52,62 @@ func (sc *scene) killedAt(s *stage, n int, where string, kind faultproxy.Kind) b
 	return true
 }
 
-// childStart bounds how long a process may take until it has warmed up.
+// childStart bounds how long a process may take until it has made a first call.
 const childStart = time.Minute
 
 // child is a process that calls the tool.
 type child struct {
 	*process.Process
-	said chan message
+	replies chan reply
 }
 
-// startChild starts this very program again and waits until it has warmed up.
-func (v *verification) startChild(p *faultproxy.Proxy, key string) (*child, error) {
+// startChild starts this very program again and waits until it has made a first call.
+func (v *verification) startChild(p *faultproxy.Proxy) (*child, error) {
 	if !testing.Testing() {
 		return nil, errors.New("only a test binary can be started again; turn the scenario off by Options.Without")
 	}
-	text, err := json.Marshal(errand{Tool: v.tool.Name, URL: p.URL(), WarmUp: v.newKey(), Key: key, Patience: v.patience})
+	text, err := json.Marshal(errand{Tool: v.tool.Name, URL: p.URL(), Patience: v.patience})
 	if err != nil {
 		return nil, err
 	}
 	v.counted = -1
-	c := &child{said: make(chan message, 2)}
+	c := &child{replies: make(chan reply, 3)} // two calls, and that it has ended
 	var wrote bytes.Buffer
 	command := process.Command{Args: []string{"-test.run=^$"}, Env: []string{childEnv + "=" + string(text)}, Stderr: &wrote}
-	if c.Process, err = process.Start(command, nil, func(m message) { c.said <- m }); err != nil {
+	c.Process, err = process.Start(command, v.newKey(), func(m message) {
+		r := reply{text: m.Answer}
+		if m.Err != "" {
+			r.err = errors.New(m.Err)
+		}
+		c.replies <- r
+	})
+	if err != nil {
 		return nil, fmt.Errorf("starting the test binary again: %w", err)
 	}
-	late := time.NewTimer(childStart)
-	defer late.Stop()
-	m := c.next(late.C, "the test binary, started again, did not make the call; call deduptest.Child at the beginning of TestMain, or turn the scenario off by Options.Without")
-	if m.Ready {
+	go func() {
+		<-c.Done()
+		c.replies <- reply{err: errors.New("the process ended without an answer")}
+	}()
+	select {
+	case r := <-c.replies:
+		err = r.err
+	case <-time.After(childStart):
+		err = fmt.Errorf("it takes longer than %s", childStart)
+	}
+	if err == nil {
 		return c, nil
 	}
 	c.Kill()
+	err = fmt.Errorf("the test binary, started again, did not make a first call; call deduptest.Child at the beginning of TestMain, or turn the scenario off by Options.Without: %w", err)
 	if told := strings.TrimSpace(wrote.String()); told != "" {
-		m.Err += "; it wrote: " + clipped(told, 500)
+		err = fmt.Errorf("%w; it wrote: %s", err, clipped(told, 500))
 	}
-	return nil, errors.New(m.Err)
+	return nil, err
 }
 
 // call lets the process make the call that counts.
 func (c *child) call(tr *trial) <-chan reply {
 	tr.out.Calls++
-	replies := make(chan reply, 1)
-	go func() {
-		if err := c.Send("go"); err != nil {
-			replies <- reply{err: fmt.Errorf("the process has ended: %w", err)}
-			return
-		}
-		m := c.next(nil, "the process ended without an answer")
-		if m.Err != "" {
-			replies <- reply{err: errors.New(m.Err)}
-			return
-		}
-		replies <- reply{text: m.Answer}
-	}()
-	return replies
-}
-
-// next returns what the process says next. Where it ends before, that is why.
-func (c *child) next(late <-chan time.Time, ended string) message {
-	select {
-	case m := <-c.said:
-		return m
-	case <-late:
-		return message{Err: fmt.Sprintf("the test binary, started again, did not come to the call within %s; call deduptest.Child before anything else in TestMain", childStart)}
-	case <-c.Done():
-	}
-	select {
-	case m := <-c.said: // its last words
-		return m
-	default:
-		return message{Err: ended}
-	}
+	_ = c.Send(tr.key) // fails only where it has ended, which is its reply then
+	return c.replies
 }

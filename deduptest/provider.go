@@ -33,7 +33,7 @@ type Provider struct {
 	elapsed time.Duration // by which its clock is ahead of the machine's
 	book    []effect
 	kept    map[string]kept // by key
-	upset   upset
+	faults  faults
 	asked   int // how often Act was
 }
 
@@ -64,32 +64,25 @@ type kept struct {
 	at time.Time
 }
 
-// upset is what goes wrong until it is changed.
-type upset struct {
+// faults are what goes wrong until it is changed.
+type faults struct {
 	requests []mishap // of the next requests, in order
 	lookups  int      // how many are not answered
 	refusing bool     // every request is refused
 }
 
-// mishap names how a request fails: it gets no answer, or one that leaves its outcome open.
-type mishap int
-
-const (
-	requestLost mishap = 1 + iota
-	answerLost
-	lateAndLost // it takes effect late
-	// These are answered: with an error, and before or after it happened.
-	conflictAfter
-	busyBefore
-	busyAfter
-	faultBefore
-	faultAfter
-)
-
-// answers are the errors of those that are answered.
-var answers = map[mishap]error{
-	conflictAfter: ErrConflict, busyBefore: ErrBusy, busyAfter: ErrBusy, faultBefore: ErrFault, faultAfter: ErrFault,
+// mishap is how a request fails: with an error, before it takes effect, after that, or with an effect
+// that comes late.
+type mishap struct {
+	err           error
+	happens, late bool
 }
+
+var (
+	requestLost = mishap{err: ErrNoAnswer}
+	answerLost  = mishap{err: ErrNoAnswer, happens: true}
+	lateAndLost = mishap{err: ErrNoAnswer, happens: true, late: true}
+)
 
 // Act asks for an effect: for an id that names it, or for an error. key is the key of the
 // request, "" where it has none; a key that is kept gets its first answer. about is what
@@ -98,22 +91,16 @@ func (p *Provider) Act(key, about string) (id string, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.asked++
-	var met mishap
-	if len(p.upset.requests) > 0 {
-		met, p.upset.requests = p.upset.requests[0], p.upset.requests[1:]
+	met := mishap{happens: true}
+	if len(p.faults.requests) > 0 {
+		met, p.faults.requests = p.faults.requests[0], p.faults.requests[1:]
 	}
-	switch met {
-	case requestLost:
-		return "", ErrNoAnswer
-	case busyBefore, faultBefore:
-		return "", answers[met]
+	if met.happens {
+		id = p.act(key, about, met.late)
 	}
-	id = p.act(key, about, met == lateAndLost)
 	switch {
-	case answers[met] != nil:
-		return "", answers[met]
-	case met != 0:
-		return "", ErrNoAnswer
+	case met.err != nil:
+		return "", met.err
 	case id == "":
 		return "", ErrRefused
 	}
@@ -126,7 +113,7 @@ func (p *Provider) act(key, about string, late bool) (id string) {
 	if a, ok := p.kept[key]; ok && now.Sub(a.at) < p.KeyKept {
 		return a.id
 	}
-	if !p.upset.refusing {
+	if !p.faults.refusing {
 		e := effect{id: fmt.Sprint("effect_", len(p.book)+1), about: about, at: now}
 		if late {
 			e.at = now.Add(p.ActsLate)
@@ -148,8 +135,8 @@ func (p *Provider) act(key, about string, late bool) (id string) {
 func (p *Provider) Find(about string) (ids []string, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.upset.lookups > 0 {
-		p.upset.lookups--
+	if p.faults.lookups > 0 {
+		p.faults.lookups--
 		return nil, ErrNoAnswer
 	}
 	now := p.now()
@@ -182,18 +169,12 @@ func (p *Provider) elapse(d time.Duration) {
 	p.elapsed += d
 }
 
-// is makes something go wrong from now on.
-func (p *Provider) is(u upset) {
+// setFaults makes something go wrong from now on, and returns what was to go wrong and has not yet.
+func (p *Provider) setFaults(f faults) (left faults) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.upset = u
-}
-
-// left is what has not gone wrong yet.
-func (p *Provider) left() upset {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.upset
+	left, p.faults = p.faults, f
+	return left
 }
 
 // since returns the book from a page on.

@@ -15,7 +15,6 @@ import (
 // stage is what a process of the tool's user would have: a pool, which leads
 // through a proxy, and a Deduper on it.
 type stage struct {
-	name    string // the application_name of its sessions
 	proxy   *faultproxy.Proxy
 	pool    *pgxpool.Pool
 	deduper *dedup.Deduper
@@ -28,15 +27,14 @@ func (v *verification) openStage(ctx context.Context, tool Tool, tracer pgx.Quer
 	if err != nil {
 		return nil, err
 	}
-	key := v.newKey()
-	s, err := tool.stage(ctx, proxy.URL(), key, tracer)
+	s, err := tool.stage(ctx, proxy.URL(), tracer)
 	if err != nil {
 		proxy.Close()
 		return nil, err
 	}
 	s.proxy = proxy
 	v.counted = -1
-	if r := <-tool.start(ctx, v.patience, s, key, 0); r.err != nil {
+	if r := <-tool.start(ctx, v.patience, s, v.newKey(), 0); r.err != nil {
 		_ = s.close(v.patience)
 		return nil, fmt.Errorf("a first call, without any fault, fails: %w", r.err)
 	}
@@ -44,7 +42,7 @@ func (v *verification) openStage(ctx context.Context, tool Tool, tracer pgx.Quer
 }
 
 // stage opens pool and Deduper. It has no proxy of its own.
-func (t Tool) stage(ctx context.Context, url, name string, tracer pgx.QueryTracer) (*stage, error) {
+func (t Tool) stage(ctx context.Context, url string, tracer pgx.QueryTracer) (*stage, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, fmt.Errorf("reading the database's URL: %w", err)
@@ -52,7 +50,6 @@ func (t Tool) stage(ctx context.Context, url, name string, tracer pgx.QueryTrace
 	if t.Configure != nil {
 		t.Configure(config)
 	}
-	config.ConnConfig.RuntimeParams["application_name"] = name
 	if tracer != nil {
 		config.ConnConfig.Tracer = tracer
 	}
@@ -65,7 +62,7 @@ func (t Tool) stage(ctx context.Context, url, name string, tracer pgx.QueryTrace
 		pool.Close()
 		return nil, fmt.Errorf("Tool.Options: %w", err)
 	}
-	return &stage{name: name, pool: pool, deduper: deduper}, nil
+	return &stage{pool: pool, deduper: deduper}, nil
 }
 
 // close closes the stage, and says so when the tool keeps connections.
