@@ -3,12 +3,9 @@ package citusdb
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -37,13 +34,9 @@ func Missing() string {
 	return ""
 }
 
-// JoinLock is the advisory lock on the coordinator under which nodes join. They send their roles to
-// each other, and where those of two databases do so at once one of them fails.
-const JoinLock = 0x64656475705f7467 // "dedup_tg"
-
 // Version says which versions of Citus and PostgreSQL a node runs.
 func Version(ctx context.Context, server string) (version string, err error) {
-	err = on(ctx, server, func(conn *pgx.Conn) error {
+	err = scratchdb.On(ctx, server, func(conn *pgx.Conn) error {
 		const sql = `SELECT 'Citus ' || current_setting('citus.version') || ', PostgreSQL ' || split_part(current_setting('server_version'), ' ', 1)`
 		return conn.QueryRow(ctx, sql).Scan(&version)
 	})
@@ -56,22 +49,22 @@ type Database struct {
 	// URLs are those of the database on each node, the coordinator's first.
 	URLs []string
 
-	servers []string
+	nodes   []*scratchdb.Database
 	between []*faultproxy.Proxy
 }
 
 // Create makes a database on the servers of all nodes, the coordinator's first. Its name begins
 // with prefix. [Database.Drop] removes it; where something fails, it is removed at once.
 func Create(ctx context.Context, servers []string, prefix string) (*Database, error) {
-	db, err := Copy(ctx, servers, prefix+strings.ToLower(rand.Text()[:12]), "template0")
+	db, err := Copy(ctx, servers, scratchdb.Name(prefix), "template0")
 	if err != nil {
 		return nil, err
 	}
-	err = on(ctx, servers[0], func(conn *pgx.Conn) error { // unlocked where the connection ends
-		if _, err := conn.Exec(ctx, "SELECT pg_advisory_lock($1)", int64(JoinLock)); err != nil {
+	err = scratchdb.On(ctx, servers[0], func(conn *pgx.Conn) error { // unlocked where the connection ends
+		if _, err := conn.Exec(ctx, "SELECT pg_advisory_lock($1)", int64(scratchdb.TemplateLock)); err != nil {
 			return err
 		}
-		return join(ctx, db.URLs)
+		return Join(ctx, db.URLs)
 	})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("joining database %s on the cluster: %w", db.Name, err), db.Drop(context.WithoutCancel(ctx)))
@@ -83,60 +76,24 @@ func Create(ctx context.Context, servers []string, prefix string) (*Database, er
 // OIDs of its template, and no node's name of a database: so the copies on all nodes are one
 // distributed database. Otherwise it is as [Create].
 func Copy(ctx context.Context, servers []string, name, template string) (*Database, error) {
-	db := &Database{Name: name, servers: servers}
+	db := &Database{Name: name}
 	for _, server := range servers {
-		u, err := url.Parse(server)
+		node, err := scratchdb.Copy(ctx, server, name, template)
 		if err != nil {
-			err = fmt.Errorf("a URL in %s cannot be read", URLsVariable) // the parser's error would show the password
-		} else {
-			err = scratchdb.Patiently(ctx, func() error { return exec(ctx, server, "CREATE DATABASE "+name+" TEMPLATE "+template) })
+			return nil, errors.Join(fmt.Errorf("on the cluster: %w", err), db.Drop(context.WithoutCancel(ctx)))
 		}
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("creating database %s on the cluster: %w", name, err), db.Drop(context.WithoutCancel(ctx)))
-		}
-		u.Path = "/" + name
-		db.URLs = append(db.URLs, u.String())
+		db.nodes, db.URLs = append(db.nodes, node), append(db.URLs, node.URL)
 	}
 	return db, nil
 }
 
-// MakeTemplate makes a template for [Copy], which fill fills on the coordinator. What is there of one is
-// thrown away. The coordinator's is completed last. The caller holds JoinLock.
-func MakeTemplate(ctx context.Context, servers []string, name string, fill func(*pgx.Conn) error) error {
-	for _, server := range servers {
-		if err := drop(ctx, server, name); err != nil {
-			return err
-		}
-	}
-	db, err := Copy(ctx, servers, name, "template0")
-	if err != nil {
-		return err
-	}
-	if err := join(ctx, db.URLs); err != nil {
-		return err
-	}
-	if err := on(ctx, db.URLs[0], fill); err != nil {
-		return err
-	}
-	// Nobody may be connected to it, Citus's own processes neither.
-	for _, server := range slices.Backward(servers) {
-		for _, sql := range []string{
-			"ALTER DATABASE " + name + " ALLOW_CONNECTIONS false IS_TEMPLATE true",
-			"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '" + name + "'",
-		} {
-			if err := exec(ctx, server, sql); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// join makes a database that is on all nodes, the coordinator's first, one of Citus.
-func join(ctx context.Context, urls []string) error {
+// Join makes a database that is on all nodes, the coordinator's first, one of Citus. The nodes send their roles to
+// each other, and where those of two databases do so at once one of them fails: the caller holds
+// [scratchdb.TemplateLock] on the coordinator.
+func Join(ctx context.Context, urls []string) error {
 	var nodes strings.Builder
 	for i, at := range urls {
-		if err := exec(ctx, at, "CREATE EXTENSION citus"); err != nil {
+		if err := scratchdb.Exec(ctx, at, "CREATE EXTENSION citus"); err != nil {
 			return err
 		}
 		config, err := pgx.ParseConfig(at)
@@ -149,7 +106,7 @@ func join(ctx context.Context, urls []string) error {
 		}
 		fmt.Fprintf(&nodes, "SELECT %s('%s', %d);", add, config.Host, config.Port)
 	}
-	return exec(ctx, urls[0], nodes.String())
+	return scratchdb.Exec(ctx, urls[0], nodes.String())
 }
 
 // Between starts a fault proxy before each worker, through which the nodes reach it from then on.
@@ -171,7 +128,7 @@ func (db *Database) Between(ctx context.Context) ([]*faultproxy.Proxy, error) {
 		}
 		sql := fmt.Sprintf("UPDATE pg_dist_node SET nodename = '%s', nodeport = %d WHERE nodename = '%s' AND nodeport = %d", via.Host, via.Port, own.Host, own.Port)
 		for _, node := range db.URLs {
-			if err := exec(ctx, node, sql); err != nil {
+			if err := scratchdb.Exec(ctx, node, sql); err != nil {
 				return nil, fmt.Errorf("placing a proxy between the nodes: %w", err)
 			}
 		}
@@ -186,20 +143,15 @@ func (db *Database) Drop(ctx context.Context) error {
 		proxy.Close()
 	}
 	var errs error
-	for i, at := range db.URLs {
-		errs = errors.Join(errs, rollBackPrepared(ctx, at), drop(ctx, db.servers[i], db.Name))
+	for _, node := range db.nodes {
+		errs = errors.Join(errs, rollBackPrepared(ctx, node.URL), node.Drop(ctx))
 	}
 	return errs
 }
 
-// drop waits while a node of the cluster connects again.
-func drop(ctx context.Context, server, name string) error {
-	return scratchdb.Patiently(ctx, func() error { return exec(ctx, server, "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)") })
-}
-
 // rollBackPrepared ends the two-phase commits of a node's database that are half done.
 func rollBackPrepared(ctx context.Context, at string) error {
-	return on(ctx, at, func(conn *pgx.Conn) error {
+	return scratchdb.On(ctx, at, func(conn *pgx.Conn) error {
 		rows, err := conn.Query(ctx, `SELECT gid FROM pg_prepared_xacts WHERE database = current_database()`)
 		if err != nil {
 			return err
@@ -210,21 +162,4 @@ func rollBackPrepared(ctx context.Context, at string) error {
 		}
 		return err
 	})
-}
-
-func exec(ctx context.Context, at, sql string) error {
-	return on(ctx, at, func(conn *pgx.Conn) error {
-		_, err := conn.Exec(ctx, sql, pgx.QueryExecModeSimpleProtocol)
-		return err
-	})
-}
-
-// on does something on a connection of its own.
-func on(ctx context.Context, at string, do func(*pgx.Conn) error) error {
-	conn, err := pgx.Connect(ctx, at)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
-	return do(conn)
 }

@@ -64,13 +64,11 @@ var citusTemplate = sync.OnceValues(func() (name string, err error) {
 	nodes, distribute := citusdb.URLs(), migrations.CitusSQL("public", "")
 	sum := sha256.Sum256([]byte(strings.Join(nodes, " ") + distribute))
 	name += fmt.Sprintf("_citus_%x", sum[:4])
-	coordinator, err := pgx.Connect(ctx, nodes[0])
-	if err != nil {
-		return "", fmt.Errorf("connecting to the Citus cluster: %w", err)
-	}
-	defer func() { _ = coordinator.Close(context.WithoutCancel(ctx)) }()
-	err = makeTemplate(ctx, coordinator, name, func(ctx context.Context, _ *pgx.Conn, name string) error {
-		return citusdb.MakeTemplate(ctx, nodes, name, func(conn *pgx.Conn) error {
+	err = scratchdb.Template(ctx, nodes, name, func(urls []string) error {
+		if err := citusdb.Join(ctx, urls); err != nil {
+			return err
+		}
+		return scratchdb.On(ctx, urls[0], func(conn *pgx.Conn) error {
 			if err := scratchdb.Migrate(ctx, conn.Config()); err != nil {
 				return err
 			}

@@ -57,7 +57,7 @@ func TestCloneWaitsForTheTemplateToBeFree(t *testing.T) {
 func BenchmarkClone(b *testing.B) {
 	admin, err := process.connect()
 	require.NoError(b, err)
-	source, err := process.template.ensure(b.Context(), admin)
+	source, err := process.template.ensure(b.Context(), process.url)
 	require.NoError(b, err)
 
 	for _, strategy := range []string{"WAL_LOG", "FILE_COPY"} {

@@ -2,9 +2,7 @@ package pgtest
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
-	"net/url"
 	"regexp"
 	"strings"
 	"testing"
@@ -12,6 +10,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tooldedup/dedup/internal/scratchdb"
 )
 
 // dropWait bounds dropping a database.
@@ -102,12 +102,12 @@ func (c *cluster) create(ctx context.Context, test string, migrated bool) (*DB, 
 	}
 	source := "template0"
 	if migrated {
-		if source, err = c.template.ensure(ctx, admin); err != nil {
+		if source, err = c.template.ensure(ctx, c.url); err != nil {
 			return nil, err
 		}
 	}
 	db := &DB{Name: databaseName(test), cluster: c}
-	if db.URL, err = databaseURL(c.url, db.Name); err != nil {
+	if db.URL, err = scratchdb.URL(c.url, db.Name); err != nil {
 		return nil, err
 	}
 	if err := c.clone(ctx, admin, db.Name, source); err != nil {
@@ -138,16 +138,6 @@ func (db *DB) cleanup(tb testing.TB) {
 func databaseName(test string) string {
 	const longest = 63
 	words := regexp.MustCompile(`[^a-z0-9]+`).ReplaceAllString(strings.ToLower(test), "_")
-	name := "dedup_test_" + strings.ToLower(rand.Text()[:12]) + "_" + words
+	name := scratchdb.Name("dedup_test_") + "_" + words
 	return strings.TrimRight(name[:min(len(name), longest)], "_")
-}
-
-// databaseURL returns the URL of another database of a server.
-func databaseURL(server, database string) (string, error) {
-	u, err := url.Parse(server)
-	if err != nil {
-		return "", fmt.Errorf("reading the server's URL: %w", err)
-	}
-	u.Path = "/" + database
-	return u.String(), nil
 }

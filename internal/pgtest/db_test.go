@@ -9,6 +9,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup/internal/scratchdb"
 )
 
 // migrated reports whether the database has the project's table.
@@ -117,7 +119,7 @@ func TestDatabaseName(t *testing.T) {
 func TestDatabaseURL(t *testing.T) {
 	t.Parallel()
 
-	got, err := databaseURL("postgres://u:p@h:1/postgres?sslmode=disable", "other")
+	got, err := scratchdb.URL("postgres://u:p@h:1/postgres?sslmode=disable", "other")
 	require.NoError(t, err)
 	require.Equal(t, "postgres://u:p@h:1/other?sslmode=disable", got)
 }

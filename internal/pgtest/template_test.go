@@ -7,9 +7,9 @@ import (
 	"testing/fstest"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"github.com/tooldedup/dedup/internal/scratchdb"
 	"github.com/tooldedup/dedup/migrations"
 )
 
@@ -54,9 +54,7 @@ func TestTemplateIsMadeOnce(t *testing.T) {
 	errs := make([]error, adminConns)
 	for i := range errs {
 		makers.Go(func() {
-			errs[i] = admin.AcquireFunc(t.Context(), func(conn *pgxpool.Conn) error {
-				return makeTemplate(t.Context(), conn.Conn(), name, buildTemplate)
-			})
+			errs[i] = makeTemplate(t.Context(), process.url, name)
 		})
 	}
 	makers.Wait()
@@ -72,13 +70,13 @@ func TestTemplateIsMadeOnce(t *testing.T) {
 	require.True(t, template)
 	require.False(t, connectable)
 
-	url, err := databaseURL(process.url, name)
+	url, err := scratchdb.URL(process.url, name)
 	require.NoError(t, err)
 	_, err = pgx.Connect(t.Context(), url)
 	require.ErrorContains(t, err, "not currently accepting connections")
 
 	db := &DB{Name: databaseName(t.Name()), cluster: process}
-	db.URL, err = databaseURL(process.url, db.Name)
+	db.URL, err = scratchdb.URL(process.url, db.Name)
 	require.NoError(t, err)
 	require.NoError(t, process.clone(t.Context(), admin, db.Name, name))
 	t.Cleanup(func() { db.cleanup(t) })

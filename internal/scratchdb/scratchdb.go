@@ -1,4 +1,4 @@
-// Package scratchdb makes databases that are thrown away, with the project's migrations.
+// Package scratchdb makes databases that are thrown away, and the templates that they are copied from.
 package scratchdb
 
 import (
@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,17 +28,135 @@ type Database struct {
 
 // Create makes an empty database whose name begins with prefix.
 func Create(ctx context.Context, server, prefix string) (*Database, error) {
+	return Copy(ctx, server, Name(prefix), "template0")
+}
+
+// Name returns a name that no other database has.
+func Name(prefix string) string { return prefix + strings.ToLower(rand.Text()[:12]) }
+
+// Copy makes a database as a copy of a template.
+func Copy(ctx context.Context, server, name, template string) (*Database, error) {
+	at, err := URL(server, name)
+	if err == nil {
+		err = Exec(ctx, server, "CREATE DATABASE "+quoted(name)+" TEMPLATE "+quoted(template))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("creating database %s: %w", name, err)
+	}
+	return &Database{Name: name, URL: at, server: server}, nil
+}
+
+// URL returns the URL of a database of a server.
+func URL(server, database string) (string, error) {
 	u, err := url.Parse(server)
 	if err != nil {
-		return nil, errors.New("the server's URL cannot be read") // the parser's error shows the password
+		return "", errors.New("the server's URL cannot be read") // the parser's error shows the password
 	}
-	db := &Database{Name: prefix + strings.ToLower(rand.Text()[:12]), server: server}
-	u.Path = "/" + db.Name
-	db.URL = u.String()
-	if err := exec(ctx, server, "CREATE DATABASE "+pgx.Identifier{db.Name}.Sanitize()+" TEMPLATE template0"); err != nil {
-		return nil, fmt.Errorf("creating database %s: %w", db.Name, err)
+	u.Path = "/" + database
+	return u.String(), nil
+}
+
+// Drop removes the database, whoever is connected to it.
+func (db *Database) Drop(ctx context.Context) error { return drop(ctx, db.server, db.Name) }
+
+func drop(ctx context.Context, server, name string) error {
+	if err := Exec(ctx, server, "DROP DATABASE IF EXISTS "+quoted(name)+" WITH (FORCE)"); err != nil {
+		return fmt.Errorf("dropping database %s: %w", name, err)
 	}
-	return db, nil
+	return nil
+}
+
+// TemplateLock is the advisory lock under which a template is made. Advisory locks belong to a database: all
+// processes take it in the one that the server's URL names. The nodes of a Citus cluster join each other under it too.
+const TemplateLock = 0x64656475705f7467 // "dedup_tg"
+
+// Template makes a database of this name on each of the servers that others are copied from, unless it is complete
+// on the first one. Half of one, left by a process that was killed, is thrown away. Once complete it is marked as a
+// template that nobody may connect to: CREATE DATABASE fails while someone is connected to its source.
+func Template(ctx context.Context, servers []string, name string, fill func(urls []string) error) error {
+	return On(ctx, servers[0], func(conn *pgx.Conn) error { // which unlocks where it ends
+		if _, err := conn.Exec(ctx, "SELECT pg_advisory_lock($1)", int64(TemplateLock)); err != nil {
+			return fmt.Errorf("waiting for the lock: %w", err)
+		}
+		var complete bool
+		err := conn.QueryRow(ctx, `
+			SELECT datistemplate
+			FROM pg_database
+			WHERE datname = $1`, name).Scan(&complete)
+		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+			return fmt.Errorf("looking for the template: %w", err)
+		}
+		if complete {
+			return nil
+		}
+		return makeTemplate(ctx, servers, name, fill)
+	})
+}
+
+func makeTemplate(ctx context.Context, servers []string, name string, fill func(urls []string) error) error {
+	var urls []string
+	for _, server := range servers {
+		if err := drop(ctx, server, name); err != nil {
+			return err
+		}
+	}
+	for _, server := range servers {
+		db, err := Copy(ctx, server, name, "template0")
+		if err != nil {
+			return err
+		}
+		urls = append(urls, db.URL)
+	}
+	if err := fill(urls); err != nil {
+		return err
+	}
+	for _, server := range slices.Backward(servers) {
+		if err := Exec(ctx, server, "ALTER DATABASE "+quoted(name)+" ALLOW_CONNECTIONS false IS_TEMPLATE true"); err != nil {
+			return fmt.Errorf("marking the template as complete: %w", err)
+		}
+		if len(servers) == 1 {
+			continue
+		}
+		// Processes of Citus stay connected.
+		if err := Exec(ctx, server, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '"+name+"'"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Migrate applies the project's migrations where a configuration leads.
+func Migrate(ctx context.Context, config *pgx.ConnConfig) error {
+	db := stdlib.OpenDB(*config)
+	defer db.Close()
+	provider, err := goose.NewProvider(goose.DialectPostgres, db, migrations.FS, goose.WithTableName(migrations.VersionTable))
+	if err != nil {
+		return fmt.Errorf("reading the migrations: %w", err)
+	}
+	if _, err := provider.Up(ctx); err != nil {
+		return fmt.Errorf("applying the migrations: %w", err)
+	}
+	return nil
+}
+
+// On does something on a connection of its own.
+func On(ctx context.Context, at string, do func(*pgx.Conn) error) error {
+	conn, err := pgx.Connect(ctx, at)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	return do(conn)
+}
+
+// Exec runs statements on a connection of their own.
+func Exec(ctx context.Context, at, sql string) error {
+	return On(ctx, at, func(conn *pgx.Conn) error {
+		return Patiently(ctx, func() error {
+			_, err := conn.Exec(ctx, sql, pgx.QueryExecModeSimpleProtocol)
+			return err
+		})
+	})
 }
 
 // Patiently runs a CREATE or DROP DATABASE, and again for half a minute while somebody is connected
@@ -60,34 +179,4 @@ func Patiently(ctx context.Context, run func() error) error {
 // objectInUse is the SQLSTATE of either.
 const objectInUse = "55006"
 
-// Drop removes the database, whoever is connected to it.
-func (db *Database) Drop(ctx context.Context) error {
-	if err := exec(ctx, db.server, "DROP DATABASE IF EXISTS "+pgx.Identifier{db.Name}.Sanitize()+" WITH (FORCE)"); err != nil {
-		return fmt.Errorf("dropping database %s: %w", db.Name, err)
-	}
-	return nil
-}
-
-// Migrate applies the project's migrations where a configuration leads.
-func Migrate(ctx context.Context, config *pgx.ConnConfig) error {
-	db := stdlib.OpenDB(*config)
-	defer db.Close()
-	provider, err := goose.NewProvider(goose.DialectPostgres, db, migrations.FS, goose.WithTableName(migrations.VersionTable))
-	if err != nil {
-		return fmt.Errorf("reading the migrations: %w", err)
-	}
-	if _, err := provider.Up(ctx); err != nil {
-		return fmt.Errorf("applying the migrations: %w", err)
-	}
-	return nil
-}
-
-func exec(ctx context.Context, server, sql string) error {
-	conn, err := pgx.Connect(ctx, server)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
-	_, err = conn.Exec(ctx, sql)
-	return err
-}
+func quoted(name string) string { return pgx.Identifier{name}.Sanitize() }
