@@ -95,10 +95,6 @@ func reach(ctx context.Context, repository string) error {
 // root. We want the programs only, so initdb is made to refuse whoever runs it,
 // by an encoding that does not exist, and what counts is which programs are there.
 func unpack(repository, fresh string) (dir string, err error) {
-	port, err := freePort() // checked by the library, and not used
-	if err != nil {
-		return "", err
-	}
 	dir = filepath.Join(fresh, "programs")
 	err = embeddedpostgres.NewDatabase(embeddedpostgres.DefaultConfig().
 		Version(downloadVersion).
@@ -107,7 +103,7 @@ func unpack(repository, fresh string) (dir string, err error) {
 		BinariesPath(dir).
 		RuntimePath(filepath.Join(fresh, "runtime")).
 		Encoding("only-the-programs-are-wanted").
-		Port(uint32(port)).
+		Port(0). // which the library checks, and does not use
 		Logger(io.Discard)).Start()
 	http.DefaultClient.CloseIdleConnections() // which the library used
 	for _, name := range []string{"initdb", "postgres"} {
