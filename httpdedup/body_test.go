@@ -17,7 +17,13 @@ import (
 // not count as none: then every form under one key would be the same request.
 func TestBodyReadBefore(t *testing.T) {
 	t.Parallel()
-	const form = "application/x-www-form-urlencoded"
+	s := open(t, httpdedup.Options{})
+	wrapped := s.m.Wrap("create_order", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, err := insert(r.Context(), r.FormValue("item")); err != nil {
+			panic(err)
+		}
+		_, _ = io.WriteString(w, r.FormValue("item"))
+	}))
 	parse := func(r *http.Request) { _ = r.ParseForm() }
 	drain := func(r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }
 	sniff := func(r *http.Request) { _, _ = io.ReadFull(r.Body, make([]byte, 5)) }
@@ -33,36 +39,26 @@ func TestBodyReadBefore(t *testing.T) {
 		"DrainedOther": {outer: func(r *http.Request) { drain(r); r.Body = struct{ io.ReadCloser }{r.Body} }},
 		"ClosedChunks": {outer: func(r *http.Request) { drain(r); _ = r.Body.Close() }, size: -1},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := open(t, httpdedup.Options{})
-			wrapped := s.m.Wrap("create_order", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if _, err := insert(r.Context(), r.FormValue("item")); err != nil {
-					panic(err)
-				}
-				_, _ = io.WriteString(w, r.FormValue("item"))
-			}))
-			s.mux.HandleFunc("POST /orders", func(w http.ResponseWriter, r *http.Request) {
-				c.outer(r)
-				wrapped.ServeHTTP(w, r)
-			})
-			for _, body := range []string{"item=lamp", "item=chair"} {
-				got := s.post(t, "k1", body, func(r *http.Request) {
-					r.Header.Set("Content-Type", form)
-					if c.size != 0 {
-						r.ContentLength = c.size
-					}
-				})
-				require.Equal(t, http.StatusInternalServerError, got.status, got.body)
-				require.Equal(t, "internal", got.problem(t).Type)
-				told := s.told()
-				require.Len(t, told, 1)
-				require.ErrorContains(t, told[0], "was read before the middleware")
-			}
-			require.Zero(t, s.count(t, "orders"))
-			require.Zero(t, s.count(t, "tool_dedup"))
+		s.mux.HandleFunc("POST /"+name, func(w http.ResponseWriter, r *http.Request) {
+			c.outer(r)
+			wrapped.ServeHTTP(w, r)
 		})
+		for _, body := range []string{"item=lamp", "item=chair"} {
+			got := s.do(t, http.MethodPost, "/"+name, "k1", body, func(r *http.Request) {
+				r.Header.Set("Content-Type", form)
+				if c.size != 0 {
+					r.ContentLength = c.size
+				}
+			})
+			require.Equal(t, http.StatusInternalServerError, got.status, "%s: %s", name, got.body)
+			require.Equal(t, "internal", got.problem(t).Type, name)
+			told := s.told()
+			require.Len(t, told, 1, name)
+			require.ErrorContains(t, told[0], "was read before the middleware", name)
+		}
 	}
+	require.Zero(t, s.count(t, "orders"))
+	require.Zero(t, s.count(t, "tool_dedup"))
 }
 
 // What Scope and Tool do with the body changes nothing: they see a request without one.
@@ -103,6 +99,8 @@ func TestBodyIsKeptFromOptions(t *testing.T) {
 // whatever that layer says about its length.
 func TestBodyDecompressedBefore(t *testing.T) {
 	t.Parallel()
+	s := open(t, httpdedup.Options{})
+	wrapped := s.m.Wrap("create_order", http.HandlerFunc(order))
 	for name, after := range map[string]func(*http.Request){
 		"LengthKept": func(*http.Request) {},
 		"HeaderKept": func(r *http.Request) { r.ContentLength = -1 },
@@ -110,36 +108,31 @@ func TestBodyDecompressedBefore(t *testing.T) {
 		"BothGone":   func(r *http.Request) { r.ContentLength = -1; r.Header.Del("Content-Length") },
 		"Limited":    func(r *http.Request) { r.ContentLength = -1; r.Body = http.MaxBytesReader(nil, r.Body, 100) },
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := open(t, httpdedup.Options{})
-			wrapped := s.m.Wrap("create_order", http.HandlerFunc(order))
-			s.mux.HandleFunc("POST /orders", func(w http.ResponseWriter, r *http.Request) {
-				if r.Header.Get("Content-Encoding") == "gzip" {
-					unzip, err := gzip.NewReader(r.Body)
-					if err != nil {
-						panic(err)
-					}
-					r.Body = unzip
-					r.Header.Del("Content-Encoding")
-					after(r)
+		s.mux.HandleFunc("POST /"+name, func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Content-Encoding") == "gzip" {
+				unzip, err := gzip.NewReader(r.Body)
+				if err != nil {
+					panic(err)
 				}
-				wrapped.ServeHTTP(w, r)
-			})
-			post := func(body string, zipped bool) reply {
-				if zipped {
-					return s.post(t, "k1", gzipped(t, body), func(r *http.Request) { r.Header.Set("Content-Encoding", "gzip") })
-				}
-				return s.post(t, "k1", body)
+				r.Body = unzip
+				r.Header.Del("Content-Encoding")
+				after(r)
 			}
-			require.Equal(t, http.StatusCreated, post(`{"item": "lamp"}`, true).status)
-			require.True(t, post(`{"item": "lamp"}`, true).replayed())
-			require.True(t, post(`{"item": "lamp"}`, false).replayed())
-			require.Equal(t, []string{"body.item"}, post(`{"item": "chair"}`, true).problem(t).Changed)
-			require.Empty(t, s.told())
-			require.Equal(t, 1, s.count(t, "orders"))
+			wrapped.ServeHTTP(w, r)
 		})
+		post := func(body string, zipped bool) reply {
+			if zipped {
+				return s.do(t, http.MethodPost, "/"+name, name, gzipped(t, body), func(r *http.Request) { r.Header.Set("Content-Encoding", "gzip") })
+			}
+			return s.do(t, http.MethodPost, "/"+name, name, body)
+		}
+		require.Equal(t, http.StatusCreated, post(`{"item": "lamp"}`, true).status, name)
+		require.True(t, post(`{"item": "lamp"}`, true).replayed(), name)
+		require.True(t, post(`{"item": "lamp"}`, false).replayed(), name)
+		require.Equal(t, []string{"body.item"}, post(`{"item": "chair"}`, true).problem(t).Changed, name)
 	}
+	require.Empty(t, s.told())
+	require.Equal(t, 5, s.count(t, "orders"))
 }
 
 func gzipped(t *testing.T, text string) string {

@@ -15,13 +15,13 @@ import (
 	"github.com/tooldedup/dedup/httpdedup"
 )
 
-// fail raises an error in the transaction, and answers with 500.
-func fail(w http.ResponseWriter, r *http.Request, state string) {
+// fail raises an error in the transaction, and answers with status.
+func fail(w http.ResponseWriter, r *http.Request, state string, status int) {
 	tx, _ := httpdedup.Tx(r.Context())
 	if _, err := tx.Exec(r.Context(), `DO $$ BEGIN RAISE SQLSTATE '`+state+`'; END $$`); err == nil {
 		panic("nothing was raised")
 	}
-	http.Error(w, "database trouble", http.StatusInternalServerError)
+	http.Error(w, "database trouble", status)
 }
 
 // Any other failed statement is answered as the handler answers it, once.
@@ -31,7 +31,7 @@ func TestFailedStatement(t *testing.T) {
 	var runs atomic.Int32
 	s.handle("POST /orders", "create_order", func(w http.ResponseWriter, r *http.Request) {
 		runs.Add(1)
-		fail(w, r, "23514")
+		fail(w, r, "23514", http.StatusInternalServerError)
 	})
 	got := s.post(t, "k1", `{"item": "lamp"}`)
 	require.Equal(t, http.StatusInternalServerError, got.status)
@@ -63,45 +63,25 @@ func TestLostConnectionRunsAgain(t *testing.T) {
 }
 
 // What a handler does wrong is answered with 500, and told. Nothing of it stays.
+// TestUnstorableAnswers has the answers that cannot be stored.
 func TestInternal(t *testing.T) {
 	t.Parallel()
-	for name, handler := range map[string]func(inner http.Handler) http.HandlerFunc{
-		"TooLarge": func(http.Handler) http.HandlerFunc {
-			return func(w http.ResponseWriter, _ *http.Request) {
-				if _, err := w.Write(make([]byte, 512<<10+1)); !errors.Is(err, dedup.ErrInvalid) {
-					panic("the write went through")
-				}
-			}
-		},
-		"Nested": func(inner http.Handler) http.HandlerFunc { return inner.ServeHTTP },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := open(t, httpdedup.Options{})
-			s.handle("POST /orders", "create_order", handler(s.m.Wrap("inner", http.HandlerFunc(order))))
-			got := s.post(t, "k1", `{"item": "lamp"}`)
-			require.Equal(t, http.StatusInternalServerError, got.status)
-			require.Equal(t, "internal", got.problem(t).Type)
-			require.ErrorIs(t, errors.Join(s.told()...), dedup.ErrInvalid)
-			require.Zero(t, s.count(t, "orders"))
-			require.Zero(t, s.count(t, "tool_dedup"))
-		})
-	}
-}
-
-// A handler that ignores a failed statement has answered for nothing. That is answered with 500, and told.
-func TestIgnoredFailure(t *testing.T) {
-	t.Parallel()
 	s := open(t, httpdedup.Options{})
-	s.handle("POST /orders", "create_order", func(w http.ResponseWriter, r *http.Request) {
-		tx, _ := httpdedup.Tx(r.Context())
-		_, _ = tx.Exec(r.Context(), `SELECT 1/0`)
-		w.WriteHeader(http.StatusCreated)
-	})
-	got := s.post(t, "k1", `{"item": "lamp"}`)
-	require.Equal(t, http.StatusInternalServerError, got.status)
-	require.Equal(t, "internal", got.problem(t).Type)
-	require.ErrorIs(t, errors.Join(s.told()...), dedup.ErrInvalid)
+	for name, handler := range map[string]http.HandlerFunc{
+		"Nested": s.m.Wrap("inner", http.HandlerFunc(order)).ServeHTTP,
+		"IgnoredFailure": func(w http.ResponseWriter, r *http.Request) {
+			tx, _ := httpdedup.Tx(r.Context())
+			_, _ = tx.Exec(r.Context(), `SELECT 1/0`)
+			w.WriteHeader(http.StatusCreated)
+		},
+	} {
+		s.handle("POST /"+name, name, handler)
+		got := s.do(t, http.MethodPost, "/"+name, "k1", `{"item": "lamp"}`)
+		require.Equal(t, http.StatusInternalServerError, got.status, name)
+		require.Equal(t, "internal", got.problem(t).Type, name)
+		require.ErrorIs(t, errors.Join(s.told()...), dedup.ErrInvalid, name)
+	}
+	require.Zero(t, s.count(t, "orders"))
 	require.Zero(t, s.count(t, "tool_dedup"))
 }
 

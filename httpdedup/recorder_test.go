@@ -23,6 +23,8 @@ import (
 // what net/http would have sent.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
+	s := open(t, httpdedup.Options{})
+	s.srv.Client().CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	for name, handler := range map[string]http.HandlerFunc{
 		"Nothing": func(http.ResponseWriter, *http.Request) {},
 		"Sniffed": func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>") },
@@ -67,15 +69,12 @@ func TestAnswers(t *testing.T) {
 			}
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := open(t, httpdedup.Options{})
-			s.srv.Client().CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-			s.mux.HandleFunc("POST /plain", handler)
-			s.handle("POST /orders", "create_order", handler)
-			plain := s.do(t, http.MethodPost, "/plain", "k1", "")
-			first := s.post(t, "k1", "")
-			again := s.post(t, "k1", "")
+		t.Run(name, func(t *testing.T) { //nolint:paralleltest // all tell one hook
+			s.mux.HandleFunc("POST /plain/"+name, handler)
+			s.handle("POST /"+name, name, handler)
+			plain := s.do(t, http.MethodPost, "/plain/"+name, "k1", "")
+			first := s.do(t, http.MethodPost, "/"+name, "k1", "")
+			again := s.do(t, http.MethodPost, "/"+name, "k1", "")
 			require.Empty(t, s.told())
 			require.False(t, first.replayed())
 			require.True(t, again.replayed())
@@ -96,6 +95,7 @@ func TestAnswers(t *testing.T) {
 // What cannot be stored is refused, and rolls back.
 func TestUnstorableAnswers(t *testing.T) {
 	t.Parallel()
+	s := open(t, httpdedup.Options{})
 	for name, c := range map[string]struct {
 		handler http.HandlerFunc
 		reason  string
@@ -111,27 +111,27 @@ func TestUnstorableAnswers(t *testing.T) {
 		}, "trailers"},
 		"Length":     {func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Length", "5") }, "Content-Length"},
 		"HeaderUTF8": {func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Location", "/\xff") }, "Location"},
-		"TooLarge":   {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 512<<10+1)) }, "524288 bytes"},
-		"Error":      {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(101); http.Error(w, "cannot", 500) }, "101"},
+		"TooLarge": {func(w http.ResponseWriter, _ *http.Request) {
+			if _, err := w.Write(make([]byte, 512<<10+1)); !errors.Is(err, dedup.ErrInvalid) {
+				panic("the write went through")
+			}
+		}, "524288 bytes"},
+		"Error": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(101); http.Error(w, "cannot", 500) }, "101"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := open(t, httpdedup.Options{})
-			s.handle("POST /orders", "create_order", func(w http.ResponseWriter, r *http.Request) {
-				if _, err := insert(r.Context(), "rolled back"); err != nil {
-					panic(err)
-				}
-				c.handler(w, r)
-			})
-			require.Equal(t, "internal", s.post(t, "k1", "").problem(t).Type)
-			told := s.told()
-			require.Len(t, told, 1)
-			require.ErrorIs(t, told[0], dedup.ErrInvalid)
-			require.ErrorContains(t, told[0], "cannot be stored")
-			require.ErrorContains(t, told[0], c.reason)
-			require.Zero(t, s.count(t, "orders"))
-			require.Zero(t, s.count(t, "tool_dedup"))
+		s.handle("POST /"+name, name, func(w http.ResponseWriter, r *http.Request) {
+			if _, err := insert(r.Context(), "rolled back"); err != nil {
+				panic(err)
+			}
+			c.handler(w, r)
 		})
+		require.Equal(t, "internal", s.do(t, http.MethodPost, "/"+name, "k1", "").problem(t).Type, name)
+		told := s.told()
+		require.Len(t, told, 1, name)
+		require.ErrorIs(t, told[0], dedup.ErrInvalid, name)
+		require.ErrorContains(t, told[0], "cannot be stored", name)
+		require.ErrorContains(t, told[0], c.reason, name)
+		require.Zero(t, s.count(t, "orders"), name)
+		require.Zero(t, s.count(t, "tool_dedup"), name)
 	}
 }
 
@@ -234,7 +234,7 @@ func TestRequestIsFresh(t *testing.T) {
 		r.Header.Set("X-Seen", "yes")
 		if runs == 1 {
 			w.Header().Set("X-Failed", "yes")
-			fail(w, r, "40001")
+			fail(w, r, "40001", http.StatusInternalServerError)
 			return
 		}
 		w.WriteHeader(http.StatusCreated)

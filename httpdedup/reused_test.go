@@ -33,6 +33,8 @@ func TestReused(t *testing.T) {
 	}{
 		{"Path", "POST", "/orders/2/cancel?why=late", `{"a": 1, "secret": "v1"}`, nil, []string{"Path"}},
 		{"Query", "POST", "/orders/1/cancel?why=early", `{"a": 1, "secret": "v1"}`, nil, []string{"Query"}},
+		{"Host", "POST", "/orders/1/cancel?why=late", `{"a": 1, "secret": "v1"}`,
+			func(r *http.Request) { r.Host = "shop-b.example" }, []string{"Host"}},
 		{"Method", "PUT", "/orders/1/cancel?why=late", `{"a": 1, "secret": "v1"}`, nil, []string{"Method"}},
 		{"Member", "POST", "/orders/1/cancel?why=late", `{"a": 1, "secret": "v2", "c": null}`, nil, []string{"body.c", "body.secret"}},
 		{"NoBody", "POST", "/orders/1/cancel?why=late", ``, nil, []string{"Content-Type", "body.a", "body.secret"}},

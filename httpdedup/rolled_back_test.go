@@ -16,45 +16,44 @@ import (
 // are sent as they are; the next try runs.
 func TestRolledBack(t *testing.T) {
 	t.Parallel()
-	for _, status := range []int{400, 404, 409, 429, 499, 500, 503, 599} {
-		for _, final := range []bool{false, true} {
-			if final && status < 500 {
-				continue
+	s := open(t, httpdedup.Options{})
+	for i, c := range []struct {
+		status int
+		final  bool
+	}{
+		{400, false}, {404, false}, {409, false}, {429, false}, {499, false},
+		{500, false}, {500, true}, {503, false}, {503, true}, {599, false}, {599, true},
+	} {
+		path := fmt.Sprintf("/%d/%t", c.status, c.final)
+		var runs atomic.Int32
+		s.handle("POST "+path, path, func(w http.ResponseWriter, r *http.Request) {
+			if runs.Add(1) > 2 {
+				order(w, r)
+				return
 			}
-			t.Run(fmt.Sprint(status, final), func(t *testing.T) {
-				t.Parallel()
-				s := open(t, httpdedup.Options{})
-				var runs atomic.Int32
-				s.handle("POST /orders", "create_order", func(w http.ResponseWriter, r *http.Request) {
-					if runs.Add(1) > 2 {
-						order(w, r)
-						return
-					}
-					if _, err := insert(r.Context(), "rolled back"); err != nil {
-						panic(err)
-					}
-					if final {
-						httpdedup.Final(r.Context())
-					}
-					w.Header().Set("X-Reason", "because")
-					w.WriteHeader(status)
-					_, _ = w.Write([]byte("no"))
-				})
-				for range 2 {
-					got := s.post(t, "k1", `{"item": "lamp"}`)
-					require.Equal(t, status, got.status)
-					require.Equal(t, "no", got.body)
-					require.Equal(t, "because", got.header.Get("X-Reason"))
-					require.False(t, got.replayed())
-					require.Zero(t, s.count(t, "orders"))
-					require.Zero(t, s.count(t, "tool_dedup"))
-				}
-				require.Equal(t, http.StatusCreated, s.post(t, "k1", `{"item": "lamp"}`).status)
-				require.Equal(t, 1, s.count(t, "orders"))
-				require.Empty(t, s.told())
-			})
+			if _, err := insert(r.Context(), "rolled back"); err != nil {
+				panic(err)
+			}
+			if c.final {
+				httpdedup.Final(r.Context())
+			}
+			w.Header().Set("X-Reason", "because")
+			w.WriteHeader(c.status)
+			_, _ = w.Write([]byte("no"))
+		})
+		for range 2 {
+			got := s.do(t, http.MethodPost, path, "k1", `{"item": "lamp"}`)
+			require.Equal(t, c.status, got.status, path)
+			require.Equal(t, "no", got.body, path)
+			require.Equal(t, "because", got.header.Get("X-Reason"), path)
+			require.False(t, got.replayed(), path)
+			require.Equal(t, i, s.count(t, "orders"), path)
+			require.Equal(t, i, s.count(t, "tool_dedup"), path)
 		}
+		require.Equal(t, http.StatusCreated, s.do(t, http.MethodPost, path, "k1", `{"item": "lamp"}`).status, path)
+		require.Equal(t, i+1, s.count(t, "orders"), path)
 	}
+	require.Empty(t, s.told())
 }
 
 // A final answer is stored, and what the handler wrote is not.
@@ -91,30 +90,28 @@ func TestFinal(t *testing.T) {
 // A panic passes through, and leaves nothing behind.
 func TestPanic(t *testing.T) {
 	t.Parallel()
-	for _, value := range []any{http.ErrAbortHandler, errors.New("boom"), "boom"} {
-		t.Run(fmt.Sprint(value), func(t *testing.T) {
-			t.Parallel()
-			s := open(t, httpdedup.Options{})
-			raised := make(chan any, 1)
-			wrapped := s.m.Wrap("create_order", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if _, err := insert(r.Context(), "rolled back"); err != nil {
-					t.Error(err)
-				}
-				w.WriteHeader(http.StatusCreated)
-				panic(value)
-			}))
-			s.mux.HandleFunc("POST /orders", func(w http.ResponseWriter, r *http.Request) {
-				defer func() {
-					raised <- recover()
-					panic(http.ErrAbortHandler)
-				}()
-				wrapped.ServeHTTP(w, r)
-			})
-			_, err := s.send(s.request(t, http.MethodPost, "/orders", "k1", ""))
-			require.Error(t, err, "the connection is closed without an answer")
-			require.Equal(t, value, wait(t, raised))
-			require.Zero(t, s.count(t, "orders"))
-			require.Zero(t, s.count(t, "tool_dedup"))
+	s := open(t, httpdedup.Options{})
+	for i, value := range []any{http.ErrAbortHandler, errors.New("boom"), "boom"} {
+		path := fmt.Sprintf("/%d", i)
+		raised := make(chan any, 1)
+		wrapped := s.m.Wrap("create_order", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if _, err := insert(r.Context(), "rolled back"); err != nil {
+				t.Error(err)
+			}
+			w.WriteHeader(http.StatusCreated)
+			panic(value)
+		}))
+		s.mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) {
+			defer func() {
+				raised <- recover()
+				panic(http.ErrAbortHandler)
+			}()
+			wrapped.ServeHTTP(w, r)
 		})
+		_, err := s.send(s.request(t, http.MethodPost, path, "k1", ""))
+		require.Error(t, err, "the connection is closed without an answer")
+		require.Equal(t, value, wait(t, raised))
+		require.Zero(t, s.count(t, "orders"))
+		require.Zero(t, s.count(t, "tool_dedup"))
 	}
 }

@@ -35,54 +35,51 @@ var sentIDs = map[string]func(turn, i int, tool string) string{
 // whatever comes again is answered from the records.
 func TestTurnsMakeKeys(t *testing.T) {
 	t.Parallel()
-	for name, id := range sentIDs {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := open(t, httpdedup.Options{})
-			for _, tool := range []string{"create_order", "change_order"} {
-				s.handle("POST /"+tool, tool, order)
-			}
-			send := func(turn, i int) (reply, error) {
-				tool := []string{"create_order", "create_order", "change_order", "create_order"}[i]
-				return s.send(s.request(t, http.MethodPost, "/"+tool, "", fmt.Sprintf(`{"item":"%d"}`, i/2*2+i%2*3), func(r *http.Request) {
-					r.Header.Set("Agent-Turn", fmt.Sprintf(`"conversation 17"; turn=%d`, turn))
-					if key := id(turn, i, tool); key != "-" {
-						r.Header["Idempotency-Key"] = []string{key}
-					}
-				}))
-			}
-			orders := 0
-			for turn := 1; turn <= 2; turn++ {
-				first := make([]reply, 4)
-				var all sync.WaitGroup
-				for i := range first {
-					all.Go(func() {
-						var err error
-						if first[i], err = send(turn, i); err != nil {
-							t.Error(err)
-						}
-					})
-				}
-				all.Wait()
-				for _, r := range first {
-					require.Equal(t, http.StatusCreated, r.status, r.body)
-					require.False(t, r.replayed())
-				}
-				orders += len(first)
-				require.Equal(t, orders, s.count(t, "orders"))
-				for _, part := range [][]int{{0, 1, 2, 3}, {3}, {2, 0}, {0, 0, 1}} {
-					for _, i := range part {
-						again, err := send(turn, i)
-						require.NoError(t, err)
-						require.True(t, again.replayed(), again.body)
-						require.Equal(t, first[i].body, again.body)
-					}
-				}
-				require.Equal(t, orders, s.count(t, "orders"))
-			}
-			require.Empty(t, s.told())
-		})
+	s := open(t, httpdedup.Options{})
+	for _, tool := range []string{"create_order", "change_order"} {
+		s.handle("POST /"+tool, tool, order)
 	}
+	orders := 0
+	for name, id := range sentIDs {
+		send := func(turn, i int) (reply, error) {
+			tool := []string{"create_order", "create_order", "change_order", "create_order"}[i]
+			return s.send(s.request(t, http.MethodPost, "/"+tool, "", fmt.Sprintf(`{"item":"%d"}`, i/2*2+i%2*3), as(name), func(r *http.Request) {
+				r.Header.Set("Agent-Turn", fmt.Sprintf(`"conversation 17"; turn=%d`, turn))
+				if key := id(turn, i, tool); key != "-" {
+					r.Header["Idempotency-Key"] = []string{key}
+				}
+			}))
+		}
+		for turn := 1; turn <= 2; turn++ {
+			first := make([]reply, 4)
+			var all sync.WaitGroup
+			for i := range first {
+				all.Go(func() {
+					var err error
+					if first[i], err = send(turn, i); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			all.Wait()
+			for _, r := range first {
+				require.Equal(t, http.StatusCreated, r.status, "%s: %s", name, r.body)
+				require.False(t, r.replayed(), name)
+			}
+			orders += len(first)
+			require.Equal(t, orders, s.count(t, "orders"), name)
+			for _, part := range [][]int{{0, 1, 2, 3}, {3}, {2, 0}, {0, 0, 1}} {
+				for _, i := range part {
+					again, err := send(turn, i)
+					require.NoError(t, err)
+					require.True(t, again.replayed(), "%s: %s", name, again.body)
+					require.Equal(t, first[i].body, again.body, name)
+				}
+			}
+			require.Equal(t, orders, s.count(t, "orders"), name)
+		}
+	}
+	require.Empty(t, s.told())
 }
 
 // Without a turn a text that names no single request is no key, and a key of its own goes
