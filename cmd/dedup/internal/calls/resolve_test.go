@@ -21,101 +21,59 @@ func (b *outside) advance(t *testing.T, key string) external.Operation {
 	return op
 }
 
-// by is how a note begins that has a reason of the user who runs the tests.
-func by(t *testing.T) string {
-	t.Helper()
-	who, err := user.Current()
-	require.NoError(t, err)
-	return who.Username + ": "
-}
-
 func (b *outside) call(t *testing.T, key string) (dedup.Result[receipt], error) {
 	t.Helper()
 	return b.pay.Do(t.Context(), dedup.Call{Scope: "acme", Key: key}, payment{"hunter2"})
 }
 
-func TestResolveHappened(t *testing.T) {
+// TestResolve gives each verdict by the command: it is stored and audited with who gave it, the
+// system's user where nobody is named, and carried out by a process with the tool. The tests of
+// package external hold what each verdict does.
+func TestResolve(t *testing.T) {
 	t.Parallel()
 
 	b := setupOutside(t)
-	op := b.park(t, "order-7")
-	got := b.resolve(t, op, "--happened", `{"id": "re_1"}`)
-	require.Equal(t, outcome{exit.OK, "stored: a process that has the tool records it\n", ""}, got)
-	stored := b.parked(t)
-	require.Len(t, stored, 1)
-	require.Equal(t, []string{"parked", "happened", by(t) + "seen in the books"}, []string{stored[0].State, stored[0].Verdict, stored[0].Note})
-	require.Greater(t, stored[0].Fence, op.Fence)
-
-	require.Equal(t, external.Done, b.advance(t, "order-7").State)
-	result, err := b.call(t, "order-7")
-	require.NoError(t, err)
-	require.Equal(t, receipt{"re_1"}, result.Value)
-	require.True(t, result.Replayed)
-	require.Len(t, b.keys, 1, "nothing was sent again")
-	require.Empty(t, b.parked(t))
-}
-
-// A result that the tool's callers could not read is recorded by nobody: the operation stays
-// parked, and says why.
-func TestResolveHappenedWithAnotherResult(t *testing.T) {
-	t.Parallel()
-
-	b := setupOutside(t)
-	require.Equal(t, exit.OK, b.resolve(t, b.park(t, "order-7"), "--happened", `["re_1"]`).code)
-	require.Equal(t, external.Parked, b.advance(t, "order-7").State)
-	again := b.parked(t)[0]
-	require.Empty(t, again.Verdict)
-	require.Contains(t, again.Note, "no longer fits the tool's type")
-	require.Equal(t, exit.OK, b.resolve(t, again, "--happened", `{"id": "re_1"}`).code)
-	require.Equal(t, external.Done, b.advance(t, "order-7").State)
-}
-
-func TestResolveNever(t *testing.T) {
-	t.Parallel()
-
-	b := setupOutside(t)
-	op := b.park(t, "order-7")
-	got := b.resolve(t, op, "--never", "--json")
-	require.Equal(t, exit.OK, got.code, got.errOut)
-	require.Empty(t, got.errOut)
-	after := operations(t, got.out)[0]
-	require.Equal(t, []string{"pending", by(t) + "seen in the books", op.ProviderKey, ""}, []string{after.State, after.Note, after.ProviderKey, after.Cursor})
-
-	require.Equal(t, external.Done, b.advance(t, "order-7").State)
-	result, err := b.call(t, "order-7")
-	require.NoError(t, err)
-	require.Equal(t, receipt{"again"}, result.Value)
-	first, second := <-b.keys, <-b.keys
-	require.Equal(t, first, second, "the provider's key is the call's")
-}
-
-func TestResolveRefuse(t *testing.T) {
-	t.Parallel()
-
-	b := setupOutside(t)
-	require.Equal(t, exit.OK, b.resolve(t, b.park(t, "order-7"), "--refuse").code)
-	require.Equal(t, external.Done, b.advance(t, "order-7").State)
-	_, err := b.call(t, "order-7")
-	var refused *dedup.RefusedError
-	require.ErrorAs(t, err, &refused)
-	require.Equal(t, "seen in the books", refused.Message)
-	require.Len(t, b.keys, 1)
-}
-
-// Who said so is written down: the system's user, where nobody is named.
-func TestResolveIsAudited(t *testing.T) {
-	t.Parallel()
-
-	b := setupOutside(t)
-	require.Equal(t, exit.OK, b.resolve(t, b.park(t, "order-7"), "--refuse", "--actor", "ada").code)
-	require.Equal(t, exit.OK, b.resolve(t, b.park(t, "order-8"), "--never").code)
 	who, err := user.Current()
 	require.NoError(t, err)
-	for key, want := range map[string]string{"order-7": "ada refuse parked", "order-8": who.Username + " never parked"} {
-		var got string
-		require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT concat_ws(' ', actor, action, outcome) FROM tool_dedup_audit WHERE key = $1`, key).Scan(&got))
-		require.Equal(t, want, got)
+	for verdict, c := range map[string]struct {
+		args     []string
+		actor    string
+		state    string // once it is stored
+		result   string
+		attempts int // with the one that was lost
+	}{
+		"happened": {[]string{"--happened", `{"id": "re_1"}`}, who.Username, "parked", "re_1", 1},
+		"never":    {[]string{"--never"}, who.Username, "pending", "again", 2},
+		"refuse":   {[]string{"--refuse", "--actor", "ada"}, "ada", "parked", "", 1},
+	} {
+		before := len(b.keys)
+		op := b.park(t, verdict)
+		got := b.resolve(t, op, append(c.args, "--json")...)
+		require.Equal(t, exit.OK, got.code, got.errOut)
+		require.Empty(t, got.errOut)
+		stored := operations(t, got.out)[0]
+		require.Equal(t, []string{c.state, verdict, c.actor + ": seen in the books", op.ProviderKey, ""},
+			[]string{stored.State, stored.Verdict, stored.Note, stored.ProviderKey, stored.Cursor})
+		require.Greater(t, stored.Fence, op.Fence)
+		var audited string
+		require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT concat_ws(' ', actor, action, outcome) FROM tool_dedup_audit WHERE key = $1`, verdict).Scan(&audited))
+		require.Equal(t, c.actor+" "+verdict+" parked", audited)
+
+		require.Equal(t, external.Done, b.advance(t, verdict).State)
+		result, err := b.call(t, verdict)
+		if c.result == "" {
+			var refused *dedup.RefusedError
+			require.ErrorAs(t, err, &refused)
+			require.Equal(t, "seen in the books", refused.Message)
+		} else {
+			require.NoError(t, err)
+			require.Equal(t, receipt{c.result}, result.Value)
+			require.True(t, result.Replayed)
+		}
+		require.Equal(t, c.attempts, len(b.keys)-before)
 	}
+	require.Empty(t, b.parked(t))
+	require.Equal(t, outcome{exit.OK, "stored: a process that has the tool records it\n", ""}, b.resolve(t, b.park(t, "text"), "--refuse"))
 }
 
 // Without --fence the operation is shown, and nothing is stored.
