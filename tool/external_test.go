@@ -161,7 +161,7 @@ func TestInvokeInsideARefusal(t *testing.T) {
 // the same text each time; what is stored meanwhile is all of the arguments.
 func TestExternalIsInvoked(t *testing.T) {
 	t.Parallel()
-	b, x := withExternal(t)
+	b, _ := withExternal(t)
 	performed, stored := 0, ""
 	made := charging(func(ctx context.Context, a external.Attempt, in chargeIn) (charge, error) {
 		performed++
@@ -206,9 +206,17 @@ func TestExternalIsInvoked(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, external.Done, status.State)
 	require.Equal(t, string(first.JSON), string(status.Record.Result))
-	status, err = x.Status(t.Context(), "another", "charge", "k")
+	status, err = b.tools.Status(t.Context(), tool.Invocation{Scope: "another", Tool: "charge", Key: "k"})
 	require.NoError(t, err)
 	require.Equal(t, external.None, status.State)
+	b.add(t, "ordinary", tool.Write)
+	for _, c := range []struct{ field, scope, tool string }{
+		{"Scope", "", "charge"}, {"Tool", "acme", "ordinary"}, {"Tool", "acme", "none"},
+	} {
+		_, err = b.tools.Status(t.Context(), tool.Invocation{Scope: c.scope, Tool: c.tool, Key: "k"})
+		require.ErrorAs(t, err, &invalid, c)
+		require.Equal(t, c.field, invalid.Field, c)
+	}
 }
 
 // TestExternalAnswers: callers can tell what is parked from what is running and from a refusal.
@@ -261,31 +269,6 @@ func TestExternalAnswers(t *testing.T) {
 	}
 	close(release)
 	require.JSONEq(t, `{"id":"ch_1"}`, string((<-first).JSON))
-}
-
-func TestExternalStatus(t *testing.T) {
-	t.Parallel()
-	b, _ := withExternal(t)
-	require.NoError(t, b.tools.Add(charging(charged)))
-	b.add(t, "ordinary", tool.Write)
-	inv := call("charge", "k", `{"order":"o-1","amount":1}`)
-	b.invoke(t, inv)
-	for scope, want := range map[string]external.State{inv.Scope: external.Done, "another": external.None} {
-		inv.Scope = scope
-		status, err := b.tools.Status(t.Context(), inv)
-		require.NoError(t, err)
-		require.Equal(t, want, status.State)
-	}
-	inv.Scope = ""
-	_, err := b.tools.Status(t.Context(), inv)
-	require.ErrorIs(t, err, dedup.ErrInvalid)
-	var unknown *dedup.InvalidError
-	for _, name := range []string{"ordinary", "none"} {
-		inv.Tool = name
-		_, err = b.tools.Status(t.Context(), inv)
-		require.ErrorAs(t, err, &unknown)
-		require.Equal(t, "Tool", unknown.Field)
-	}
 }
 
 // TestExternalKeyInArguments: fields tagged key are the key of an ExternalTool too.

@@ -32,10 +32,10 @@ var ids = map[string]func(i int, name string) string{
 }
 
 // message is the calls of one message of a model, with four parallel calls of two tools.
-func message(turn int, id func(int, string) string) (calls []tool.Invocation) {
+func message(scope string, turn int, id func(int, string) string) (calls []tool.Invocation) {
 	for i, c := range []struct{ tool, title string }{{"open", "a"}, {"open", "b"}, {"close", "a"}, {"open", "c"}} {
 		calls = append(calls, tool.Invocation{
-			Scope: "acme", Session: "s", Turn: turn, CallID: id(i, c.tool),
+			Scope: scope, Session: "s", Turn: turn, CallID: id(i, c.tool),
 			Tool: c.tool, Args: json.RawMessage(`{"title":"` + c.title + `"}`),
 		})
 	}
@@ -81,66 +81,62 @@ func requireReplay(t *testing.T, first, a tool.Answer) {
 // whatever part of the message is delivered again is answered from the records.
 func TestEveryIDMakesAKey(t *testing.T) {
 	t.Parallel()
+	b := openAndClose(t)
+	effects := 0
 	for name, id := range ids {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := openAndClose(t)
-			effects := 0
-			for turn := range 3 {
-				calls := message(turn, id)
-				answers := b.all(t, calls)
-				for _, a := range answers {
-					require.False(t, a.Replayed)
-				}
-				effects += len(calls)
-				require.Equal(t, effects, b.count(t, "tickets"))
-
-				b.again(t, calls, answers)
-				b.again(t, calls[:2], answers[:2])
-				b.again(t, calls[2:], answers[2:])
-				for i := range calls {
-					b.again(t, calls[i:i+1], answers[i:i+1])
-					if turn > 0 {
-						requireReplay(t, answers[i], b.invoke(t, calls[i]))
-					}
-				}
-				slices.Reverse(calls)
-				slices.Reverse(answers)
-				b.again(t, calls, answers)
-				require.Equal(t, effects, b.count(t, "tickets"))
+		for turn := range 3 {
+			calls := message(name, turn, id)
+			answers := b.all(t, calls)
+			for _, a := range answers {
+				require.False(t, a.Replayed, name)
 			}
-		})
+			effects += len(calls)
+			require.Equal(t, effects, b.count(t, "tickets"), name)
+
+			b.again(t, calls, answers)
+			b.again(t, calls[:2], answers[:2])
+			b.again(t, calls[2:], answers[2:])
+			for i := range calls {
+				b.again(t, calls[i:i+1], answers[i:i+1])
+				if turn > 0 {
+					requireReplay(t, answers[i], b.invoke(t, calls[i]))
+				}
+			}
+			slices.Reverse(calls)
+			slices.Reverse(answers)
+			b.again(t, calls, answers)
+			require.Equal(t, effects, b.count(t, "tickets"), name)
+		}
 	}
 }
 
 // The same message is delivered several times at once.
 func TestDeliveriesAtOnce(t *testing.T) {
 	t.Parallel()
+	b := openAndClose(t)
+	effects := 0
 	for name, id := range ids {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := openAndClose(t)
-			calls := message(1, id)
-			reversed := slices.Clone(calls)
-			slices.Reverse(reversed)
-			var all sync.WaitGroup
-			outcomes := make([][]tool.Outcome, 6)
-			for i := range outcomes {
-				all.Go(func() { outcomes[i] = b.tools.InvokeAll(t.Context(), [][]tool.Invocation{calls, reversed}[i%2]) })
-			}
-			all.Wait()
-			ran := 0
-			for _, list := range outcomes {
-				for _, o := range list {
-					require.NoError(t, o.Err)
-					if !o.Answer.Replayed || o.Answer.Recovered {
-						ran++
-					}
+		calls := message(name, 1, id)
+		reversed := slices.Clone(calls)
+		slices.Reverse(reversed)
+		var all sync.WaitGroup
+		outcomes := make([][]tool.Outcome, 6)
+		for i := range outcomes {
+			all.Go(func() { outcomes[i] = b.tools.InvokeAll(t.Context(), [][]tool.Invocation{calls, reversed}[i%2]) })
+		}
+		all.Wait()
+		ran := 0
+		for _, list := range outcomes {
+			for _, o := range list {
+				require.NoError(t, o.Err, name)
+				if !o.Answer.Replayed || o.Answer.Recovered {
+					ran++
 				}
 			}
-			require.Equal(t, len(calls), ran)
-			require.Equal(t, len(calls), b.count(t, "tickets"))
-		})
+		}
+		require.Equal(t, len(calls), ran, name)
+		effects += len(calls)
+		require.Equal(t, effects, b.count(t, "tickets"), name)
 	}
 }
 
@@ -161,7 +157,7 @@ func TestSharedIDOfACallThatFailed(t *testing.T) {
 		}
 	})
 	b.add(t, "close", tool.Write)
-	calls := message(1, ids["One for all"])
+	calls := message("acme", 1, ids["One for all"])
 	first := b.tools.InvokeAll(t.Context(), calls)
 	require.ErrorIs(t, first[0].Err, fault)
 	for _, o := range first[1:] {
@@ -182,21 +178,20 @@ func TestSharedIDOfACallThatFailed(t *testing.T) {
 // Equal calls of one message are counted, and none is taken for another.
 func TestEqualCallsOfAMessage(t *testing.T) {
 	t.Parallel()
+	b := openAndClose(t)
+	effects := 0
 	for name, id := range ids {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := openAndClose(t)
-			one := message(1, id)[:1]
-			calls := []tool.Invocation{one[0], one[0], one[0]}
-			for i := range calls {
-				calls[i].CallID = id(i, "open")
-			}
-			answers := b.all(t, calls)
-			require.Equal(t, 3, b.count(t, "tickets"))
-			b.again(t, calls, answers)
-			b.again(t, calls[:2], answers[:2])
-			require.Equal(t, 3, b.count(t, "tickets"))
-		})
+		one := message(name, 1, id)[0]
+		calls := []tool.Invocation{one, one, one}
+		for i := range calls {
+			calls[i].CallID = id(i, "open")
+		}
+		answers := b.all(t, calls)
+		effects += len(calls)
+		require.Equal(t, effects, b.count(t, "tickets"), name)
+		b.again(t, calls, answers)
+		b.again(t, calls[:2], answers[:2])
+		require.Equal(t, effects, b.count(t, "tickets"), name)
 	}
 }
 
@@ -205,6 +200,8 @@ func TestEqualCallsOfAMessage(t *testing.T) {
 func TestEqualCallsWithOtherIDs(t *testing.T) {
 	t.Parallel()
 	type called struct{ id, key, title string }
+	b := openAndClose(t)
+	effects := 0
 	for name, message := range map[string][]called{
 		"One without an id":        {{"x", "", "a"}, {"", "", "a"}},
 		"One with a key":           {{"", "mine", "a"}, {"", "", "a"}},
@@ -214,30 +211,27 @@ func TestEqualCallsWithOtherIDs(t *testing.T) {
 		"Equal under two shared":   {{"x", "", "y"}, {"y", "", "z"}, {"x", "", "a"}, {"y", "", "a"}},
 		"An id that was not given": {{"null", "", "a"}, {"x", "", "a"}, {"y", "", "b"}, {"open", "", "b"}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := openAndClose(t)
-			var calls []tool.Invocation
-			for _, c := range message {
-				calls = append(calls, tool.Invocation{
-					Scope: "acme", Session: "s", Turn: 1, CallID: c.id, Key: c.key,
-					Tool: "open", Args: json.RawMessage(`{"title":"` + c.title + `"}`),
-				})
-			}
-			answers := b.all(t, calls)
-			require.Equal(t, len(calls), b.count(t, "tickets"))
-			for parts := 1; parts < 1<<len(calls); parts++ {
-				var part []tool.Invocation
-				var of []tool.Answer
-				for i := range calls {
-					if parts&(1<<i) != 0 {
-						part, of = append(part, calls[i]), append(of, answers[i])
-					}
+		var calls []tool.Invocation
+		for _, c := range message {
+			calls = append(calls, tool.Invocation{
+				Scope: name, Session: "s", Turn: 1, CallID: c.id, Key: c.key,
+				Tool: "open", Args: json.RawMessage(`{"title":"` + c.title + `"}`),
+			})
+		}
+		answers := b.all(t, calls)
+		effects += len(calls)
+		require.Equal(t, effects, b.count(t, "tickets"), name)
+		for parts := 1; parts < 1<<len(calls); parts++ {
+			var part []tool.Invocation
+			var of []tool.Answer
+			for i := range calls {
+				if parts&(1<<i) != 0 {
+					part, of = append(part, calls[i]), append(of, answers[i])
 				}
-				b.again(t, part, of)
 			}
-			require.Equal(t, len(calls), b.count(t, "tickets"))
-		})
+			b.again(t, part, of)
+		}
+		require.Equal(t, effects, b.count(t, "tickets"), name)
 	}
 }
 
@@ -246,7 +240,7 @@ func TestEqualCallsWithOtherIDs(t *testing.T) {
 func TestChangedArgumentsStayRefused(t *testing.T) {
 	t.Parallel()
 	b := openAndClose(t)
-	calls := message(1, ids["Unique"])
+	calls := message("acme", 1, ids["Unique"])
 	b.all(t, calls)
 	calls[1].Args = json.RawMessage(`{"title":"changed"}`)
 	outcomes := b.tools.InvokeAll(t.Context(), calls)
@@ -260,12 +254,12 @@ func TestChangedArgumentsStayRefused(t *testing.T) {
 func TestSingleCallsOfAMessage(t *testing.T) {
 	t.Parallel()
 	b := openAndClose(t)
-	calls := message(1, ids["One for all"])
+	calls := message("acme", 1, ids["One for all"])
 	b.invoke(t, calls[0])
 	require.ErrorIs(t, b.fails(t, calls[1]), dedup.ErrKeyReused, "nothing shows that the id is shared")
 
 	for _, name := range []string{"Empty", "null", "None", "Tool's name"} {
-		calls := message(2, ids[name])
+		calls := message("acme", 2, ids[name])
 		calls[0].Turn = 0
 		require.ErrorIs(t, b.fails(t, calls[0]), dedup.ErrInvalid, "nobody has said which message it is")
 		calls[0].Turn = 2

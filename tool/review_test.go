@@ -18,6 +18,7 @@ import (
 // answered as if all were well.
 func TestToolsWithoutARecordDoNotEndTheirTransaction(t *testing.T) {
 	t.Parallel()
+	b := setup(t, nil, nil)
 	for name, end := range map[string]func(ctx context.Context, tx pgx.Tx) error{
 		"Text": func(ctx context.Context, tx pgx.Tx) error {
 			_, err := tx.Exec(ctx, `COMMIT; INSERT INTO tickets (title) VALUES ('x')`)
@@ -31,17 +32,14 @@ func TestToolsWithoutARecordDoNotEndTheirTransaction(t *testing.T) {
 		"Rollback": func(ctx context.Context, tx pgx.Tx) error { return tx.Rollback(ctx) },
 	} {
 		for _, class := range []tool.Class{tool.ReadOnly, tool.Idempotent} {
-			t.Run(name+"/"+string(class), func(t *testing.T) {
-				t.Parallel()
-				b := setup(t, nil, nil)
-				require.NoError(t, b.tools.Add(tool.Tool[struct{}, int]{
-					Name: "t", Class: class,
-					Run: func(ctx context.Context, tx pgx.Tx, _ struct{}) (int, error) { return 1, end(ctx, tx) },
-				}))
-				err := b.fails(t, call("t", "", ""))
-				require.ErrorIs(t, err, dedup.ErrInvalid)
-				require.False(t, dedup.IsRetryable(err))
-			})
+			named := name + "-" + string(class)
+			require.NoError(t, b.tools.Add(tool.Tool[struct{}, int]{
+				Name: named, Class: class,
+				Run: func(ctx context.Context, tx pgx.Tx, _ struct{}) (int, error) { return 1, end(ctx, tx) },
+			}))
+			err := b.fails(t, call(named, "", ""))
+			require.ErrorIs(t, err, dedup.ErrInvalid, named)
+			require.False(t, dedup.IsRetryable(err), named)
 		}
 	}
 }
@@ -49,40 +47,36 @@ func TestToolsWithoutARecordDoNotEndTheirTransaction(t *testing.T) {
 // A tool that calls another must not wait for a connection that it holds.
 func TestInvokeInsideATool(t *testing.T) {
 	t.Parallel()
+	b := setup(t, nil, nil)
+	config := b.pool.Config()
+	config.MaxConns = 1
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	d, err := dedup.New(pool, nil)
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
 	for _, inner := range []tool.Class{tool.ReadOnly, tool.Idempotent, tool.Write} {
 		for _, outer := range []tool.Class{tool.ReadOnly, tool.Idempotent, tool.Write} {
-			t.Run(string(inner)+" in "+string(outer), func(t *testing.T) {
-				t.Parallel()
-				b := setup(t, nil, nil)
-				config := b.pool.Config()
-				config.MaxConns = 1
-				pool, err := pgxpool.NewWithConfig(t.Context(), config)
-				require.NoError(t, err)
-				t.Cleanup(pool.Close)
-				d, err := dedup.New(pool, nil)
-				require.NoError(t, err)
-				tools := tool.NewRegistry(d, nil)
-				run := func(ctx context.Context, tx pgx.Tx, in ticketIn) (ticket, error) { return ticket{}, nil }
-				require.NoError(t, tools.Add(
-					tool.Tool[ticketIn, ticket]{Name: "inner", Class: inner, Run: run},
-					tool.Tool[ticketIn, ticket]{Name: "outer", Class: outer, Run: func(ctx context.Context, tx pgx.Tx, in ticketIn) (ticket, error) {
-						inv := call("inner", "", `{"title":"a"}`)
-						if inner == tool.Write {
-							inv.Key = "inner"
-						}
-						_, err := tools.Invoke(ctx, inv)
-						return ticket{}, err
-					}},
-				))
-				inv := call("outer", "", `{"title":"a"}`)
-				if outer == tool.Write {
-					inv.Key = "outer"
+			tools := tool.NewRegistry(d, nil)
+			invoke := func(ctx context.Context, name string, class tool.Class) error {
+				inv := call(name, "", `{"title":"a"}`)
+				if class == tool.Write {
+					inv.Key = name
 				}
-				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-				defer cancel()
-				_, err = tools.Invoke(ctx, inv)
-				require.ErrorIs(t, err, dedup.ErrInvalid)
-			})
+				_, err := tools.Invoke(ctx, inv)
+				return err
+			}
+			require.NoError(t, tools.Add(
+				tool.Tool[ticketIn, ticket]{Name: "inner", Class: inner, Run: func(context.Context, pgx.Tx, ticketIn) (ticket, error) {
+					return ticket{}, nil
+				}},
+				tool.Tool[ticketIn, ticket]{Name: "outer", Class: outer, Run: func(ctx context.Context, _ pgx.Tx, _ ticketIn) (ticket, error) {
+					return ticket{}, invoke(ctx, "inner", inner)
+				}},
+			))
+			require.ErrorIs(t, invoke(ctx, "outer", outer), dedup.ErrInvalid, "%s in %s", inner, outer)
 		}
 	}
 }
