@@ -20,7 +20,7 @@ func beside(ctx context.Context, tx pgx.Tx) error {
 
 func TestBeginFunc(t *testing.T) {
 	t.Parallel()
-	for name, run := range map[string]func(t *testing.T, ctx context.Context, f *fixture){
+	rows := map[string]func(t *testing.T, ctx context.Context, f *fixture){
 		"Commits": func(t *testing.T, ctx context.Context, f *fixture) {
 			for _, replayed := range []bool{false, true} {
 				require.NoError(t, f.d.BeginFunc(ctx, func(tx pgx.Tx) error {
@@ -152,15 +152,16 @@ func TestBeginFunc(t *testing.T) {
 			})
 			require.ErrorIs(t, err, dedup.ErrInvalid)
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			bothOrders(t, func(t *testing.T, p profile) {
-				ctx, f := p.setup(t, &dedup.Options{Retry: quickRetry})
+	}
+	bothOrders(t, func(t *testing.T, p profile) {
+		ctx, f := p.setup(t, &dedup.Options{Retry: quickRetry})
+		for name, run := range rows {
+			t.Run(name, func(t *testing.T) { // one after the other: they share the database
+				f.exec(t, `TRUNCATE effects, tool_dedup`)
 				run(t, ctx, f)
 			})
-		})
-	}
+		}
+	})
 }
 
 // Nobody knows whether a COMMIT whose answer is lost took place. BeginFunc says so, and does
