@@ -184,15 +184,15 @@ func TestIsRetryable(t *testing.T) {
 // whose answer was lost.
 func TestSilentEffect(t *testing.T) {
 	t.Parallel()
+	ctx, b := setup(t, nil)
 	for _, order := range []dedup.Order{dedup.LockFirst, dedup.ClaimFirst} {
 		for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol} {
 			t.Run(string(order)+"/"+mode.String(), func(t *testing.T) {
 				t.Parallel()
-				ctx, b := setup(t, nil)
 				pool := b.db.Pool(t, func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = mode })
 				d := newDeduper(t, pool, &dedup.Options{Order: order, IdleTimeout: 20 * time.Millisecond})
 				runs := 0
-				_, err := dedup.Do(ctx, d, call("k"), func(ctx context.Context, tx pgx.Tx) (int, error) {
+				_, err := dedup.Do(ctx, d, call(t.Name()), func(ctx context.Context, tx pgx.Tx) (int, error) {
 					runs++
 					b.eventually(t, `SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $1)`, tx.Conn().PgConn().PID())
 					return 1, nil

@@ -225,6 +225,7 @@ func TestEffectTx(t *testing.T) {
 
 	t.Run("ClosedWhenTheEffectHasReturned", func(t *testing.T) {
 		t.Parallel()
+		ctx, b := setup(t, nil)
 		for name, leave := range map[string]func() error{
 			"Committed":  func() error { return nil },
 			"RolledBack": func() error { return errOwn },
@@ -232,10 +233,9 @@ func TestEffectTx(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				ctx, b := setup(t, nil)
 				var outer, inner pgx.Tx
 				_ = caught(func() error {
-					_, err := dedup.Do(ctx, b.d, call("k"), func(ctx context.Context, tx pgx.Tx) (int, error) {
+					_, err := dedup.Do(ctx, b.d, call(name), func(ctx context.Context, tx pgx.Tx) (int, error) {
 						var err error
 						outer = tx
 						inner, err = tx.Begin(ctx)
