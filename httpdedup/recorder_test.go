@@ -69,7 +69,7 @@ func TestAnswers(t *testing.T) {
 			}
 		},
 	} {
-		t.Run(name, func(t *testing.T) { //nolint:paralleltest // all tell one hook
+		t.Run(name, func(t *testing.T) {
 			s.mux.HandleFunc("POST /plain/"+name, handler)
 			s.handle("POST /"+name, name, handler)
 			plain := s.do(t, http.MethodPost, "/plain/"+name, "k1", "")

@@ -158,6 +158,7 @@ func TestBeginFunc(t *testing.T) {
 		for name, run := range rows {
 			t.Run(name, func(t *testing.T) { // one after the other: they share the database
 				f.exec(t, `TRUNCATE effects, tool_dedup`)
+				f.d = newDeduper(t, f.pool, &f.opts)
 				run(t, ctx, f)
 			})
 		}
