@@ -34,7 +34,7 @@ type campaign struct {
 
 var (
 	shared  = pgserver.Options{}              // the server that DEDUP_DATABASE_URL names will do
-	private = pgserver.Options{Private: true} // it is killed, or its log is read
+	private = pgserver.Options{Private: true} // it is killed or paused
 )
 
 // campaigns are all of them, in the order in which `proof chaos all` runs them.

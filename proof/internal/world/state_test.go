@@ -163,7 +163,7 @@ func TestCreateIsAllOrNothing(t *testing.T) {
 	pool := pgtest.NewEmpty(t).Pool(t)
 	flights := rec.Tables["airline_flights"]
 	rec.Tables["airline_flights"] = []recording.Row{{ID: "QX1", Doc: json.RawMessage("[]")}}
-	require.ErrorContains(t, world.Create(t.Context(), pool, rec), "creating world")
+	require.ErrorContains(t, world.Create(t.Context(), pool, rec), "creating world: loading airline_flights")
 	rec.Tables["airline_flights"] = flights
 	require.NoError(t, world.Create(t.Context(), pool, rec))
 	require.Error(t, world.Create(t.Context(), pool, rec))

@@ -79,5 +79,8 @@ func load(ctx context.Context, tx pgx.Tx, rec *recording.Recording, t documents)
 	rows := rec.Tables[t.table]
 	_, err := tx.CopyFrom(ctx, pgx.Identifier{t.table}, []string{t.id, "doc"},
 		pgx.CopyFromSlice(len(rows), func(i int) ([]any, error) { return []any{rows[i].ID, string(rows[i].Doc)}, nil }))
-	return err
+	if err != nil {
+		return fmt.Errorf("loading %s: %w", t.table, err)
+	}
+	return nil
 }
