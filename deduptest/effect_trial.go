@@ -125,7 +125,7 @@ func (tr *effectTrial) end() {
 }
 
 // finish has the other process go on with the call until nothing is to be done any more, and
-// judges what became of it.
+// judges the outcome.
 func (tr *effectTrial) finish() {
 	tr.on(tr.v.other) // a caller who has no answer calls again
 	var op external.Operation

@@ -74,7 +74,7 @@ func (v *verification) startChild(p *faultproxy.Proxy) (*child, error) {
 	c := &child{replies: make(chan reply, 3)} // two calls, and that it has ended
 	var wrote bytes.Buffer
 	command := process.Command{Args: []string{"-test.run=^$"}, Env: []string{childEnv + "=" + string(text)}, Stderr: &wrote}
-	c.Process, err = process.Start(command, v.newKey(), func(m message) {
+	c.Process, err = process.Start(command, nil, func(m message) {
 		r := reply{text: m.Answer}
 		if m.Err != "" {
 			r.err = errors.New(m.Err)
@@ -88,6 +88,7 @@ func (v *verification) startChild(p *faultproxy.Proxy) (*child, error) {
 		<-c.Done()
 		c.replies <- reply{err: errors.New("the process ended without an answer")}
 	}()
+	c.send(v.newKey())
 	select {
 	case r := <-c.replies:
 		err = r.err
@@ -108,6 +109,9 @@ func (v *verification) startChild(p *faultproxy.Proxy) (*child, error) {
 // call lets the process make the call that counts.
 func (c *child) call(tr *trial) <-chan reply {
 	tr.out.Calls++
-	_ = c.Send(tr.key) // fails only where it has ended, which is its reply then
+	c.send(tr.key)
 	return c.replies
 }
+
+// send asks the process for a call. Where it has ended, that is its reply.
+func (c *child) send(key string) { _ = c.Send(key) }
