@@ -15,13 +15,13 @@ import (
 	"github.com/tooldedup/dedup/httpdedup"
 )
 
-// fail raises an error in the transaction, and answers with status.
-func fail(w http.ResponseWriter, r *http.Request, state string, status int) {
+// fail raises an error in the transaction, and answers with 500.
+func fail(w http.ResponseWriter, r *http.Request, state string) {
 	tx, _ := httpdedup.Tx(r.Context())
 	if _, err := tx.Exec(r.Context(), `DO $$ BEGIN RAISE SQLSTATE '`+state+`'; END $$`); err == nil {
 		panic("nothing was raised")
 	}
-	http.Error(w, "database trouble", status)
+	http.Error(w, "database trouble", http.StatusInternalServerError)
 }
 
 // Any other failed statement is answered as the handler answers it, once.
@@ -31,7 +31,7 @@ func TestFailedStatement(t *testing.T) {
 	var runs atomic.Int32
 	s.handle("POST /orders", "create_order", func(w http.ResponseWriter, r *http.Request) {
 		runs.Add(1)
-		fail(w, r, "23514", http.StatusInternalServerError)
+		fail(w, r, "23514")
 	})
 	got := s.post(t, "k1", `{"item": "lamp"}`)
 	require.Equal(t, http.StatusInternalServerError, got.status)

@@ -50,8 +50,11 @@ func TestFinalAfterFailedStatement(t *testing.T) {
 				order(w, r)
 				return
 			}
-			httpdedup.Final(r.Context())
-			fail(w, r, c.state, http.StatusConflict)
+			tx, _ := httpdedup.Tx(r.Context())
+			if _, err := tx.Exec(r.Context(), `DO $$ BEGIN RAISE SQLSTATE '`+c.state+`'; END $$`); err != nil {
+				httpdedup.Final(r.Context())
+				http.Error(w, "taken", http.StatusConflict)
+			}
 		})
 		first := s.do(t, http.MethodPost, "/"+c.state, "k1", `{"item": "lamp"}`)
 		again := s.do(t, http.MethodPost, "/"+c.state, "k1", `{"item": "lamp"}`)

@@ -126,8 +126,7 @@ func TestVaryIsStored(t *testing.T) {
 	require.Equal(t, []string{"Cookie", "Origin", "Accept-Language"}, s.post(t, "k1", "", from("Cookie")).header.Values("Vary"))
 }
 
-// Where hosts do not count, a shop's answer is another shop's as well. Where they do,
-// TestReused tells them apart.
+// With AnyHost two shops of one service share their answers. TestReused has two hosts without it.
 func TestAnyHost(t *testing.T) {
 	t.Parallel()
 	at := func(host string) func(*http.Request) { return func(r *http.Request) { r.Host = host } }

@@ -234,7 +234,7 @@ func TestRequestIsFresh(t *testing.T) {
 		r.Header.Set("X-Seen", "yes")
 		if runs == 1 {
 			w.Header().Set("X-Failed", "yes")
-			fail(w, r, "40001", http.StatusInternalServerError)
+			fail(w, r, "40001")
 			return
 		}
 		w.WriteHeader(http.StatusCreated)
