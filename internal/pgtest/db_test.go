@@ -9,8 +9,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
-
-	"github.com/tooldedup/dedup/internal/scratchdb"
 )
 
 // migrated reports whether the database has the project's table.
@@ -114,12 +112,4 @@ func TestDatabaseName(t *testing.T) {
 	require.Len(t, long, 63)
 	one, other := databaseName("TestA"), databaseName("TestA")
 	require.NotEqual(t, one, other)
-}
-
-func TestDatabaseURL(t *testing.T) {
-	t.Parallel()
-
-	got, err := scratchdb.URL("postgres://u:p@h:1/postgres?sslmode=disable", "other")
-	require.NoError(t, err)
-	require.Equal(t, "postgres://u:p@h:1/other?sslmode=disable", got)
 }
