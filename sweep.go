@@ -70,15 +70,16 @@ const (
 // Sweep drops results that have expired and deletes records that may be
 // forgotten, in bounded transactions, oldest first, until nothing is due. What
 // falls due behind it, such as a record whose transaction was open for long,
-// goes with the next sweep, and so does a record that a call holds at the moment. A sweep ends
-// where somebody keeps the table locked for longer than a second. All ages are by the database's clock. It may run on every instance at once: one
-// sweeps and the others return at once with Skipped (with ClaimFirst they take
-// turns at the rows). It does not change what a call answers, which goes by time
-// alone; only an [ErrKeyReused] no longer names the arguments of a swept record.
+// goes with the next sweep, and so does a record that a call holds at the moment. All
+// ages are by the database's clock. It may run on every instance at once: one sweeps
+// and the others return at once with Skipped (with ClaimFirst they take turns at the
+// rows). It does not change what a call answers, which goes by time alone; only
+// an [ErrKeyReused] no longer names the arguments of a swept record.
 //
 // Without an Archive hook a batch reaches the server in one piece, its COMMIT
 // included: a sweeper that hangs or vanishes leaves no transaction open. On Citus it leaves
-// one for Options.IdleTimeout.
+// one for Options.IdleTimeout. Without the hook a sweep ends, with no error, where somebody keeps
+// the table locked for longer than a second.
 //
 // On an error the result says what had been committed before. Cancelling ctx
 // rolls the batch at hand back.
