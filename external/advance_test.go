@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tooldedup/dedup/external"
@@ -17,52 +16,22 @@ import (
 func TestKeyExpiresWhileItIsTaken(t *testing.T) {
 	t.Parallel()
 	const kept = 5 * lease
-	f := newFixture(t)
-	attempts := 0
-	h := add(f, external.Tool[in, out]{KeyKept: kept, Timeout: lease, Perform: func(context.Context, external.Attempt, in) (out, error) {
-		attempts++
-		return out{}, errLost
-	}})
+	f, s := newFixture(t), &script{attempts: []answer{fails(errLost)}}
+	h := add(f, s.tool(external.Tool[in, out]{KeyKept: kept, Timeout: lease}))
 	accept(f, h, "k", 1)
-	f.advance("k")
-	require.Equal(t, 1, attempts)
-	f.exec(`UPDATE tool_effect SET due_at = clock_timestamp()`)
-
-	advanced := make(chan error, 1)
-	require.NoError(t, pgx.BeginFunc(f.ctx, f.pool, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(f.ctx, `SELECT FROM tool_effect FOR UPDATE`); err != nil {
-			return err
-		}
-		go func() {
-			_, err := f.tools.Advance(f.ctx, "acme", "charge", "k")
-			advanced <- err
-		}()
-		f.untilWaiting()
-		f.ahead.Add(int64(kept))
-		return nil
-	}))
-	require.NoError(t, <-advanced)
-	f.elapse(kept)
-	require.Equal(t, 1, attempts)
+	f.untilDue(f.advance("k"))
+	advanced, locked := make(chan external.Operation, 1), f.begin()
+	_, err := locked.Exec(f.ctx, `SELECT FROM tool_effect FOR UPDATE`)
+	require.NoError(t, err)
+	go func() { advanced <- f.advance("k") }()
+	f.untilWaiting()
+	f.ahead.Add(int64(kept))
+	require.NoError(t, locked.Rollback(f.ctx))
+	<-advanced
+	f.elapse("k", kept)
 	f.until("k", external.Parked)
-	require.Equal(t, 1, attempts)
-}
-
-// TestKeyIsForgottenBeforeItSettles is a call whose second attempt might take effect when
-// the provider has forgotten the key. It is not made.
-func TestKeyIsForgottenBeforeItSettles(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	attempts := 0
-	h := add(f, external.Tool[in, out]{KeyKept: time.Minute, Settles: time.Minute - 2*lease - 1, Timeout: time.Second, Perform: func(context.Context, external.Attempt, in) (out, error) {
-		if attempts++; attempts > 1 {
-			return out{"late"}, nil
-		}
-		return out{}, errLost
-	}})
-	_, err := h.Do(f.ctx, call("k"), in{1})
-	require.ErrorAs(t, err, new(*external.ParkedError))
-	require.Equal(t, 1, attempts)
+	sent, _ := s.count()
+	require.Equal(t, 1, sent)
 }
 
 // TestRecoverToolsApart has a tool whose provider does not answer take all of its slots. Another tool's

@@ -2,8 +2,11 @@ package external_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"log/slog"
+	"slices"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -37,4 +40,22 @@ func TestEventLog(t *testing.T) {
 			"agent": "billing", "fence": 7.0, "ref": "ch_1", "note": "the answer is lost",
 		}, line)
 	}
+}
+
+// Every step of an operation says who has called.
+func TestStepsHaveAttrs(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	charge := add(f, external.Tool[in, out]{Perform: func(context.Context, external.Attempt, in) (out, error) { return out{ID: "ch_1"}, nil }})
+	agent := []slog.Attr{slog.String("agent", "ada")}
+	var others atomic.Int64
+	f.steps.stopAt(func(data external.Event) {
+		if !slices.EqualFunc(data.Attrs, agent, slog.Attr.Equal) {
+			others.Add(1)
+		}
+	})
+	_, err := charge.Do(dedup.WithAttrs(f.ctx, agent...), call("k"), in{})
+	require.NoError(t, err)
+	require.Equal(t, 1, f.steps.count(external.EventRecorded))
+	require.Zero(t, others.Load())
 }

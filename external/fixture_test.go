@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -120,6 +121,15 @@ func (f *fixture) exec(sql string, args ...any) {
 	require.NoError(f.t, err)
 }
 
+// begin begins a transaction. One that is open at the end of the test is rolled back then.
+func (f *fixture) begin(opts ...pgx.TxOptions) pgx.Tx {
+	f.t.Helper()
+	tx, err := f.pool.BeginTx(f.ctx, append(opts, pgx.TxOptions{})[0])
+	require.NoError(f.t, err)
+	f.t.Cleanup(func() { _ = tx.Rollback(context.WithoutCancel(f.ctx)) })
+	return tx
+}
+
 // advance does what is due for an operation of the tool "charge".
 func (f *fixture) advance(key string) external.Operation {
 	f.t.Helper()
@@ -180,24 +190,23 @@ func (f *fixture) paged(page func(after external.Operation) ([]external.Operatio
 func (f *fixture) untilDue(op external.Operation) {
 	f.t.Helper()
 	require.False(f.t, op.Due.IsZero(), "nothing is due: %+v", op)
-	f.elapse(op.Due.Sub(op.Now))
+	f.elapse(op.Key, op.Due.Sub(op.Now))
 }
 
-// elapse lets time pass for this process and for the operations, without waiting: their times
+// elapse lets time pass for this process and for the operations with a key, without waiting: their times
 // are moved into the past.
-func (f *fixture) elapse(d time.Duration) {
+func (f *fixture) elapse(key string, d time.Duration) {
 	f.t.Helper()
-	require.NoError(f.t, elapse(f.ctx, f.pool, pgx.Identifier{f.d.Options().Schema, "tool_effect"}.Sanitize(), "", d))
+	require.NoError(f.t, elapse(f.ctx, f.pool, pgx.Identifier{f.d.Options().Schema, "tool_effect"}.Sanitize(), key, d))
 	f.ahead.Add(int64(d)) // last: whose lease has ended gives up, and then others lock the row
 }
 
-// elapse does it for the operations with a key, or for all, as Citus allows: with functions that are
-// immutable.
+// elapse does it as Citus allows: with functions that are immutable.
 func elapse(ctx context.Context, pool *pgxpool.Pool, table, key string, d time.Duration) error {
 	earlier := func(column string) string {
 		return column + ` = (` + column + ` AT TIME ZONE 'UTC' - $1::interval) AT TIME ZONE 'UTC'`
 	}
-	_, err := pool.Exec(ctx, `UPDATE `+table+` SET `+earlier("due_at")+`, `+earlier("sent_at")+`, `+earlier("sent_until")+` WHERE $2 IN ('', key)`, d, key)
+	_, err := pool.Exec(ctx, `UPDATE `+table+` SET `+earlier("due_at")+`, `+earlier("sent_at")+`, `+earlier("sent_until")+` WHERE key = $2`, d, key)
 	return err
 }
 
@@ -305,23 +314,97 @@ var errLost = errors.New("the answer is lost")
 
 func losing(context.Context, external.Attempt, in) (out, error) { return out{}, errLost }
 
-// ledger makes Finish and Refused write to a table of the application.
-func ledger(f *fixture, t external.Tool[in, out]) external.Tool[in, out] {
-	f.exec(`CREATE TABLE IF NOT EXISTS ledger (kind text, entry text)`)
-	write := func(ctx context.Context, tx pgx.Tx, kind, entry string) error {
-		_, err := tx.Exec(ctx, `INSERT INTO ledger VALUES ($1, $2)`, kind, entry)
-		return err
+// answer is what a provider answers to an attempt, or to a look.
+type answer struct {
+	outs []out
+	err  error
+}
+
+// is answers with the ids of effects.
+func is(ids ...string) (a answer) {
+	for _, id := range ids {
+		a.outs = append(a.outs, out{id})
 	}
-	t.Finish = func(ctx context.Context, tx pgx.Tx, _ in, o out) error { return write(ctx, tx, "finish", o.ID) }
-	t.Refused = func(ctx context.Context, tx pgx.Tx, _ in, why error) error {
-		return write(ctx, tx, "refused", why.Error())
+	return a
+}
+
+func fails(err error) answer { return answer{err: err} }
+
+// These answers are none: the callback panics, or does not come back before its context ends.
+var errPanics, errHangs = errors.New("a bug"), errors.New("hangs")
+
+// script is a provider of one operation. It answers one attempt after the other, and one look after the other, and
+// gives the last answer again and again.
+type script struct {
+	attempts, looks []answer
+
+	mu           sync.Mutex
+	keys         []string // of the attempts
+	sent, looked int
+}
+
+// tool lets the script carry out a tool. The tool has Find where there are looks.
+func (s *script) tool(t external.Tool[in, out]) external.Tool[in, out] {
+	t.Perform = func(ctx context.Context, a external.Attempt, _ in) (out, error) {
+		s.mu.Lock()
+		s.keys = append(s.keys, a.Key)
+		s.mu.Unlock()
+		outs, err := s.next(ctx, s.attempts, &s.sent)
+		return append(outs, out{})[0], err
+	}
+	if s.looks != nil {
+		t.Find = func(ctx context.Context, _ external.Attempt, _ in) ([]out, error) {
+			return s.next(ctx, s.looks, &s.looked)
+		}
 	}
 	return t
 }
 
-func (f *fixture) ledger() (all []string) {
+func (s *script) next(ctx context.Context, from []answer, n *int) ([]out, error) {
+	s.mu.Lock()
+	a := from[min(*n, len(from)-1)]
+	*n++
+	s.mu.Unlock()
+	switch a.err {
+	case errPanics:
+		panic(a.err.Error())
+	case errHangs:
+		<-ctx.Done()
+		return nil, context.Cause(ctx)
+	}
+	return slices.Clone(a.outs), a.err
+}
+
+// count is how many attempts and looks there were.
+func (s *script) count() (sent, looked int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sent, s.looked
+}
+
+// makeLedger makes the application's table, to which the tools of ledger write.
+func (f *fixture) makeLedger() {
 	f.t.Helper()
-	rows, err := f.pool.Query(f.ctx, `SELECT kind || ' ' || entry FROM ledger ORDER BY 1`)
+	f.exec(`CREATE TABLE ledger (ordered int, kind text, entry text)`)
+}
+
+// ledger makes Finish and Refused write to the application's table.
+func ledger(t external.Tool[in, out]) external.Tool[in, out] {
+	write := func(ctx context.Context, tx pgx.Tx, i in, kind, entry string) error {
+		_, err := tx.Exec(ctx, `INSERT INTO ledger VALUES ($1, $2, $3)`, i.Order, kind, entry)
+		return err
+	}
+	t.Finish = func(ctx context.Context, tx pgx.Tx, i in, o out) error { return write(ctx, tx, i, "finish", o.ID) }
+	t.Refused = func(ctx context.Context, tx pgx.Tx, i in, why error) error {
+		return write(ctx, tx, i, "refused", why.Error())
+	}
+	return t
+}
+
+// ledger are the entries of an order.
+func (f *fixture) ledger(order int) (all []string) {
+	f.t.Helper()
+	rows, err := f.pool.Query(f.ctx, `SELECT kind || ' ' || entry FROM ledger WHERE ordered = $1 ORDER BY 1`, order)
 	require.NoError(f.t, err)
 	all, err = pgx.CollectRows(rows, pgx.RowTo[string])
 	require.NoError(f.t, err)
@@ -353,14 +436,4 @@ func trigger(f *fixture, event, when, holds, does string) {
 	f.exec(`CREATE SEQUENCE faults;
 		CREATE FUNCTION fault() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF ` + holds + ` THEN ` + does + `; END IF; RETURN COALESCE(NEW, OLD); END $$;
 		CREATE TRIGGER fault BEFORE ` + event + ` ON tool_effect FOR EACH ROW ` + when + ` EXECUTE FUNCTION fault()`)
-}
-
-// finishing is a Finish that fails as long as bad is true.
-func finishing(bad *bool) func(context.Context, pgx.Tx, in, out) error {
-	return func(context.Context, pgx.Tx, in, out) error {
-		if *bad {
-			return errors.New("the ledger is closed")
-		}
-		return nil
-	}
 }

@@ -12,64 +12,56 @@ import (
 	"github.com/tooldedup/dedup/external"
 )
 
-// TestLookThatFailsDoesNotCount is a parked call that the provider cannot be asked for a
-// while: it is looked up until a look succeeds, and still says why it is parked.
-func TestLookThatFailsDoesNotCount(t *testing.T) {
+// TestLooksThatDoNotCount are looks for a parked call that come to no end: because the provider cannot be asked for a
+// while, because the process that looks dies, or because a release of the program cannot read the input. The next
+// look comes as if such a one had not been begun. What is parked still says why, and since when.
+func TestLooksThatDoNotCount(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
-	p := newProvider()
-	looks := 0
-	h := add(f, external.Tool[in, out]{
-		Perform: losing,
-		Find: func(_ context.Context, _ external.Attempt, i in) ([]out, error) {
-			if looks++; looks > 1 && looks < 7 {
-				return nil, errLost
+	shared := newFixture(t)
+	for name, outage := range map[string]struct {
+		fence bool // another process takes over before the look has ended
+		newer bool // a release looks that cannot read the input
+	}{"Fails": {}, "CutOff": {fence: true}, "Unreadable": {newer: true}} {
+		f := process(t, shared.pool)
+		s := &script{attempts: []answer{fails(errLost)}, looks: []answer{is()}}
+		tool := s.tool(external.Tool[in, out]{})
+		look, down := tool.Find, false
+		tool.Find = func(ctx context.Context, a external.Attempt, i in) ([]out, error) {
+			if outage.fence && down {
+				f.exec(`UPDATE tool_effect SET due_at = clock_timestamp(), fence = nextval('tool_effect_fence') WHERE key = $1`, name)
 			}
-			return p.find(i.Order), nil
-		},
-	})
-	var parked *external.ParkedError
-	_, err := h.Do(f.ctx, call("k"), in{1})
-	require.ErrorAs(t, err, &parked)
-	p.act("", 1)
-	for range 5 {
-		f.untilDue(f.lookup("k"))
-		op := f.advance("k")
-		require.Equal(t, external.Parked, op.State)
-		require.Equal(t, parked.Operation.Note, op.Note)
-		require.Less(t, op.Due.Sub(op.Now), 10*lease, "the next look comes as soon as this one did")
+			return look(ctx, a, i)
+		}
+		_, err := add(f, tool).Do(f.ctx, call(name), in{1})
+		parked := f.parkedBy(err, "not found")
+		looks := process(t, shared.pool)
+		if outage.newer {
+			addRelease[renamed](looks)
+		} else {
+			looks = f
+		}
+		down = true
+		if !outage.fence {
+			s.looks = []answer{fails(errLost)}
+		}
+		for range 5 {
+			looks.untilDue(looks.lookup(name))
+			op := looks.advance(name)
+			require.Equal(t, external.Parked, op.State)
+			require.Equal(t, parked.Note, op.Note)
+			require.Equal(t, parked.ChangedAt, op.ChangedAt)
+			require.NotEqual(t, parked.Fence, op.Fence)
+			require.Less(t, op.Due.Sub(op.Now), 10*lease, "the next look comes as soon as this one did")
+		}
+		down, s.looks = false, []answer{is()}
+		f.untilDue(f.lookup(name))
+		op := f.advance(name)
+		require.Equal(t, parked.ChangedAt, op.ChangedAt)
+		require.InDelta(t, 20, float64(op.Due.Sub(op.Now))/float64(lease), 1, "leases until the second look that counts")
+		s.looks = []answer{is("ch_1")}
+		f.until(name, external.Done)
+		require.Equal(t, 1, f.steps.count(external.EventFound))
 	}
-	f.until("k", external.Done)
-	require.Equal(t, 7, looks)
-	require.Equal(t, 1, f.steps.count(external.EventFound))
-}
-
-// TestLookThatIsCutOffDoesNotCount is a parked call whose look does not come to its end, as
-// where its process dies: the next one comes as if it had not been begun.
-func TestLookThatIsCutOffDoesNotCount(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	var cutOff bool
-	h := add(f, external.Tool[in, out]{
-		Perform: losing,
-		Find: func(ctx context.Context, _ external.Attempt, _ in) ([]out, error) {
-			if !cutOff {
-				return nil, nil
-			}
-			_, err := f.pool.Exec(ctx, `UPDATE tool_effect SET due_at = clock_timestamp(), fence = nextval('tool_effect_fence')`)
-			return nil, err
-		},
-	})
-	_, err := h.Do(f.ctx, call("k"), in{1})
-	require.ErrorAs(t, err, new(*external.ParkedError))
-	f.untilDue(f.lookup("k"))
-	for _, cutOff = range []bool{true, true, false} {
-		f.advance("k")
-	}
-	op := f.lookup("k")
-	leases := float64(op.Due.Sub(op.Now)) / float64(lease)
-	require.LessOrEqual(t, leases, 20.0, "leases until the second look")
-	require.Greater(t, leases, 2.0)
 }
 
 // TestLookThatHangs is a Find that heeds no context. It is left behind, as one that has failed.

@@ -2,7 +2,7 @@ package external_test
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -32,10 +32,10 @@ func TestSessions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pool := pgtest.New(t).Pool(t, set)
+			quoted := pgx.Identifier{odd}.Sanitize()
 			for _, statement := range []string{
-				`CREATE SCHEMA ` + pgx.Identifier{odd}.Sanitize(),
-				`ALTER TABLE tool_dedup SET SCHEMA ` + pgx.Identifier{odd}.Sanitize(),
-				`ALTER TABLE tool_effect SET SCHEMA ` + pgx.Identifier{odd}.Sanitize(), // and its sequence
+				`CREATE SCHEMA ` + quoted, `ALTER TABLE tool_dedup SET SCHEMA ` + quoted, `ALTER TABLE tool_dedup_audit SET SCHEMA ` + quoted,
+				`ALTER TABLE tool_effect SET SCHEMA ` + quoted, // and its sequence
 			} {
 				_, err := pool.Exec(t.Context(), statement)
 				require.NoError(t, err)
@@ -53,54 +53,45 @@ func TestSessions(t *testing.T) {
 }
 
 func everyState(f *fixture) {
-	t, p := f.t, newProvider()
-	ctx := context.WithValue(f.ctx, providerKey{}, p)
-	tries := map[int]int{}
-	h := add(f, external.Tool[in, out]{Find: lookUp, Settles: time.Millisecond, Perform: func(_ context.Context, _ external.Attempt, i in) (out, error) {
-		tries[i.Order]++
-		switch {
-		case i.Order == 1 && tries[1] == 1:
-			return out{}, external.NotDone(errors.New("429"))
-		case i.Order == 1 && tries[1] == 2:
-			return out{}, errLost
-		case i.Order == 2:
-			return out{}, dedup.Final(errors.New("declined"))
-		}
-		return p.act("", i.Order), nil
-	}})
-	result, err := h.Do(ctx, call("settles"), in{1})
+	t := f.t
+	audit := pgx.Identifier{f.d.Options().Schema, "tool_dedup_audit"}.Sanitize()
+	s := &script{attempts: []answer{fails(errBusy), fails(errLost), is("ch_1"), fails(errDeclined), is("ch_2")}, looks: []answer{is()}}
+	h := add(f, s.tool(external.Tool[in, out]{Settles: time.Millisecond}))
+	result, err := h.Do(f.ctx, call("settles"), in{1})
 	require.NoError(t, err)
-	require.Equal(t, 3, tries[1])
-	again, err := h.Do(ctx, call("settles"), in{1})
+	sent, _ := s.count()
+	require.Equal(t, 3, sent)
+	again, err := h.Do(f.ctx, call("settles"), in{1})
 	require.NoError(t, err)
 	require.Equal(t, result.Value, again.Value)
-	_, err = h.Do(ctx, call("refused"), in{2})
+	_, err = h.Do(f.ctx, call("refused"), in{2})
 	require.ErrorIs(t, err, dedup.ErrRefused)
-	op := f.lookup("settles")
-	f.untilDue(op)
-	op, err = f.tools.Advance(ctx, "acme", "charge", "settles")
-	require.NoError(t, err)
-	require.True(t, op.Due.IsZero(), "audited")
+	f.untilDue(f.lookup("settles"))
+	require.True(t, f.advance("settles").Due.IsZero(), "audited")
 
-	parks := add(f, external.Tool[in, out]{Name: "parks", Find: lookUp, Perform: losing})
-	verdicts := map[string]external.Verdict{"happened": external.Happened(out{"ch_9"}, "seen"), "never": external.Never("not seen"), "refuse": external.Refuse("no")}
-	for key, verdict := range verdicts {
-		_, err := parks.Do(ctx, call(key), in{3})
+	parks := add(f, external.Tool[in, out]{Name: "parks", Find: func(context.Context, external.Attempt, in) ([]out, error) { return nil, nil }, Perform: losing})
+	for n, verdict := range []external.Verdict{
+		external.Happened(out{"ch_9"}, "seen"), external.Never("not seen"), external.Refuse("no"),
+		external.Happened(out{"ch_9"}, "seen"), external.Never("not seen"), external.Refuse("no"),
+	} {
+		key := fmt.Sprint(n)
+		if n == 3 { // the second half without an audit
+			var lines int
+			require.NoError(t, f.pool.QueryRow(f.ctx, `SELECT count(*) FROM `+audit).Scan(&lines))
+			require.Equal(t, 3, lines)
+			f.exec(`DROP TABLE ` + audit)
+		}
+		_, err := parks.Do(f.ctx, call(key), in{3})
 		require.ErrorAs(t, err, new(*external.ParkedError))
-		status, err := f.tools.Status(ctx, "acme", "parks", key)
+		status, err := f.tools.Status(f.ctx, "acme", "parks", key)
 		require.NoError(t, err)
-		op := status.Operation
-		f.untilDue(op)
-		op, err = f.tools.Advance(ctx, "acme", "parks", key)
+		f.untilDue(status.Operation)
+		op, err := f.tools.Advance(f.ctx, "acme", "parks", key)
 		require.NoError(t, err)
 		require.Equal(t, external.Parked, op.State)
-		require.NoError(t, f.tools.Resolve(ctx, op, verdict))
+		require.NoError(t, f.tools.Resolve(f.ctx, op, verdict))
 	}
-	require.LessOrEqual(t, len(f.parked(ctx)), 1)
-	require.NoError(t, pgx.BeginFunc(ctx, f.pool, func(tx pgx.Tx) error {
-		_, err := h.Accept(ctx, tx, call("accepted"), in{4})
-		return err
-	}))
-	f.ctx = ctx
+	require.Empty(t, f.parked(f.ctx))
+	accept(f, h, "accepted", 4)
 	f.until("accepted", external.Done)
 }

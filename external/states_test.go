@@ -12,6 +12,7 @@ import (
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/internal/pgtest"
+	"github.com/tooldedup/dedup/internal/table"
 )
 
 // toolsOf returns Tools on a database of their own.
@@ -44,6 +45,8 @@ var events = map[string]struct {
 	to map[string]State
 	// anyFence is true of a success: it is a fact, whoever reports it.
 	anyFence bool
+	// keeps the fence: the act goes on, or is over. Else who has read the row before comes too late.
+	keeps bool
 }{
 	"take to send": {
 		do: func(ctx context.Context, x *Tools, at *attempt) error { return x.take(ctx, at, purpose{sends: true}) },
@@ -68,7 +71,8 @@ var events = map[string]struct {
 			}
 			return nil
 		},
-		to: map[string]State{"running": Running, "running due": Running},
+		to:    map[string]State{"running": Running, "running due": Running},
+		keeps: true,
 	},
 	"not done, the only attempt": {
 		do: func(ctx context.Context, x *Tools, at *attempt) error { return x.release(ctx, at, "429") },
@@ -116,7 +120,8 @@ var events = map[string]struct {
 			}
 			return a.err
 		},
-		to: map[string]State{"pending": Done, "pending off": Done, "running": Done, "running due": Done, "parked": Done, "parked due": Done},
+		to:    map[string]State{"pending": Done, "pending off": Done, "running": Done, "running due": Done, "parked": Done, "parked due": Done},
+		keeps: true,
 	},
 	"verdict": {
 		do: func(ctx context.Context, x *Tools, at *attempt) error {
@@ -139,9 +144,21 @@ var events = map[string]struct {
 		to: map[string]State{"done due": Done},
 	},
 	"audited": {
-		do: func(ctx context.Context, x *Tools, at *attempt) error { return x.change(ctx, at, x.sql.audited, nil) },
-		to: map[string]State{"done": Done, "done due": Done},
+		do:    func(ctx context.Context, x *Tools, at *attempt) error { return x.change(ctx, at, x.sql.audited, nil) },
+		to:    map[string]State{"done": Done, "done due": Done},
+		keeps: true,
 	},
+}
+
+// insert makes a row and reads it.
+func insert(t *testing.T, x *Tools, key, columns string) *row {
+	t.Helper()
+	_, err := x.pool.Exec(t.Context(), `INSERT INTO tool_effect (scope, tool, key, state, sent_at, sent_until, due_at, fence, tries, looked, fingerprint, input, created_at, changed_at)
+		SELECT 'acme', 'charge', $1, `+columns+`, nextval('tool_effect_fence'), 1, false, '\x`+fmt.Sprintf("%064x", 7)+`', '"in"', now(), now()`, key)
+	require.NoError(t, err)
+	r, err := x.read(t.Context(), table.Identity{Scope: "acme", Tool: "charge", Key: key})
+	require.NoError(t, err)
+	return r
 }
 
 // TestStates tries every event in every state, by the act that holds the operation and by
@@ -160,28 +177,23 @@ func TestStates(t *testing.T) {
 		for event, e := range events {
 			for _, holds := range []bool{true, false} {
 				key := fmt.Sprintf("%s, %s, %v", state, event, holds)
-				_, err := x.pool.Exec(ctx, `INSERT INTO tool_effect (scope, tool, key, state, sent_at, sent_until, due_at, fence, tries, looked, fingerprint, input, created_at, changed_at)
-					SELECT 'acme', 'charge', $1, `+columns+`, nextval('tool_effect_fence'), 1, false, '\x`+fmt.Sprintf("%064x", 7)+`', '"in"', now(), now()`, key)
-				require.NoError(t, err)
-				id, err := identity("acme", "charge", key)
-				require.NoError(t, err)
-				before, err := x.read(ctx, id)
-				require.NoError(t, err)
+				before := insert(t, x, key, columns)
 				held := *before
 				if !holds {
 					held.fence--
 				}
-				err = e.do(ctx, x, &attempt{row: &held, t: x.tool("charge"), began: time.Now()})
+				err := e.do(ctx, x, &attempt{row: &held, t: x.tool("charge"), began: time.Now()})
 				if !errors.Is(err, errStale) {
 					require.NoError(t, err, key)
 				}
-				after, err := x.read(ctx, id)
+				after, err := x.read(ctx, before.Identity)
 				require.NoError(t, err)
 				to, moves := e.to[state]
 				if moves && (holds || e.anyFence) {
 					require.Equal(t, to, after.state, key)
 					before.now = after.now
 					require.NotEqual(t, before, after, key)
+					require.Equal(t, e.keeps, before.fence == after.fence, key)
 					continue
 				}
 				before.now = after.now
@@ -194,54 +206,58 @@ func TestStates(t *testing.T) {
 	}
 }
 
-// TestKeyEndsWhileReading is a process that is paused between reading an operation, whose key
-// holds, and taking it, when the provider may have forgotten the key: nothing is sent, and the
-// operation is parked.
-func TestKeyEndsWhileReading(t *testing.T) {
+// TestReadLongAgo is a process that is paused after it has read that an operation is due. Nothing is sent where that
+// is no longer safe when the process goes on: a late attempt has ended meanwhile, which is not known by what was read
+// and has to settle, or the provider may have forgotten the key by now.
+func TestReadLongAgo(t *testing.T) {
 	t.Parallel()
-	ctx, x := t.Context(), toolsOf(t, &Options{Lease: 15 * time.Second})
-	attempts := 0
-	h, err := Add(x, Tool[string, string]{
-		Name: "charge", KeyKept: 24 * time.Hour, Ref: func(out string) string { return out },
-		Perform: func(context.Context, Attempt, string) (string, error) {
-			attempts++
-			return "", errors.New("lost")
+	ctx := t.Context()
+	const hourAgo, dayAgo = `clock_timestamp() - interval '1 hour'`, `clock_timestamp() - interval '25 hours'`
+	for name, c := range map[string]struct {
+		tool      Tool[string, string]
+		columns   string
+		meanwhile string
+		reads     func(r *row) // before what has happened meanwhile
+		state     State        // in the end, where nothing is sent
+	}{
+		"Settles": {
+			tool:    Tool[string, string]{Settles: time.Minute, Find: func(context.Context, Attempt, string) ([]string, error) { return nil, nil }},
+			columns: `'running', ` + hourAgo + `, ` + hourAgo + `, clock_timestamp()`, meanwhile: `UPDATE tool_effect SET sent_until = clock_timestamp()`,
+			reads: func(*row) {}, state: Running,
 		},
-	})
-	require.NoError(t, err)
-	call, cancel := context.WithCancel(ctx)
-	cancel()
-	_, err = h.Do(call, dedup.Call{Scope: "acme", Key: "k"}, "in")
-	require.Error(t, err)
-	_, err = h.Do(ctx, dedup.Call{Scope: "acme", Key: "k", MaxWait: time.Millisecond}, "in")
-	require.ErrorIs(t, err, dedup.ErrInFlight)
-	require.NoError(t, x.Close(ctx))
-	attempts = 0
-
-	id, err := identity("acme", "charge", "k")
-	require.NoError(t, err)
-	_, err = x.pool.Exec(ctx, `UPDATE tool_effect SET sent_at = sent_at - interval '25 hours', due_at = now()`)
-	require.NoError(t, err)
-	read, err := x.read(ctx, id)
-	require.NoError(t, err)
-	read.now = read.sentAt.Add(time.Minute) // it was read long ago
-	due := read.now
-	read.dueAt = &due
-	a := &act{}
-	x.advance(ctx, a, x.tool("charge"), read, time.Now())
-	require.Zero(t, attempts, "sent with a key that the provider may have forgotten")
-	for {
-		after, err := x.read(ctx, id)
-		require.NoError(t, err)
-		if after.state == Parked {
-			break
+		"KeyForgotten": {
+			tool:    Tool[string, string]{KeyKept: 24 * time.Hour},
+			columns: `'running', ` + dayAgo + `, ` + dayAgo + `, clock_timestamp()`,
+			reads: func(r *row) {
+				due := r.sentAt.Add(time.Minute)
+				r.now, r.dueAt = due, &due
+			},
+			state: Parked,
+		},
+	} {
+		x := toolsOf(t, nil)
+		c.tool.Name, c.tool.Ref = "charge", func(out string) string { return out }
+		c.tool.Perform = func(context.Context, Attempt, string) (string, error) {
+			t.Errorf("%s: it is sent", name)
+			return "", errors.New("lost")
 		}
-		require.Equal(t, Running, after.state)
-		_, err = x.pool.Exec(ctx, `UPDATE tool_effect SET due_at = now()`)
+		_, err := Add(x, c.tool)
 		require.NoError(t, err)
-		if after.due() {
+		read := insert(t, x, "k", c.columns)
+		_, err = x.pool.Exec(ctx, c.meanwhile)
+		require.NoError(t, err)
+		c.reads(read)
+		x.advance(ctx, &act{}, x.tool("charge"), read, time.Now())
+		after, err := x.read(ctx, read.Identity)
+		require.NoError(t, err)
+		if c.state == Parked { // by who reads it as it is
+			require.Equal(t, Running, after.state)
 			x.advance(ctx, &act{}, x.tool("charge"), after, time.Now())
+			after, err = x.read(ctx, read.Identity)
+			require.NoError(t, err)
+		} else {
+			require.Greater(t, after.dueAt.Sub(after.now), 30*time.Second)
 		}
+		require.Equal(t, c.state, after.state)
 	}
-	require.Zero(t, attempts)
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
@@ -84,27 +83,6 @@ func TestStatus(t *testing.T) {
 	require.ErrorIs(t, err, dedup.ErrInvalid)
 }
 
-// TestParkedSince: looks for a parked operation do not change since when it is parked.
-func TestParkedSince(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	h := add(f, external.Tool[in, out]{
-		Perform: losing,
-		Find:    func(context.Context, external.Attempt, in) ([]out, error) { return nil, nil },
-	})
-	_, err := h.Do(f.ctx, call("k"), in{1})
-	require.ErrorAs(t, err, new(*external.ParkedError))
-	parked := f.lookup("k")
-	f.untilDue(parked)
-	looks := f.steps.count(external.EventLooked)
-	again, err := f.tools.Advance(f.ctx, "acme", "charge", "k")
-	require.NoError(t, err)
-	require.Greater(t, f.steps.count(external.EventLooked), looks)
-	require.Equal(t, external.Parked, again.State)
-	require.NotEqual(t, parked.Fence, again.Fence)
-	require.Equal(t, parked.ChangedAt, again.ChangedAt)
-}
-
 // TestDoByName makes calls with JSON, and refuses an input that the tool could never read.
 func TestDoByName(t *testing.T) {
 	t.Parallel()
@@ -139,60 +117,4 @@ func TestDoByName(t *testing.T) {
 	_, err = f.tools.Do(f.ctx, named, json.RawMessage(`{}`))
 	require.ErrorIs(t, err, dedup.ErrInvalid)
 	require.Equal(t, 1, p.effects())
-}
-
-// TestProblems says what Add would refuse, and adds nothing.
-func TestProblems(t *testing.T) {
-	t.Parallel()
-	f := process(t, pgtest.New(t).Pool(t))
-	good := external.Tool[in, out]{Name: "charge", Perform: func(context.Context, external.Attempt, in) (out, error) { return out{}, nil }}
-	require.Empty(t, external.Problems(f.tools, good))
-	require.False(t, f.tools.Has("charge"))
-	require.Same(t, f.d, f.tools.Deduper())
-	add(f, good)
-	require.True(t, f.tools.Has("charge"))
-	bad := good
-	bad.KeyKept, bad.Retention.Result = time.Hour, -1
-	fields := func(x *external.Tools) (all []string) {
-		for _, p := range external.Problems(x, bad) {
-			require.ErrorIs(t, p, dedup.ErrInvalid)
-			all = append(all, p.Field)
-		}
-		return all
-	}
-	require.Equal(t, []string{"Tool.Ref", "Retention", "Tool.Name"}, fields(f.tools))
-	require.Equal(t, []string{"Tool.Ref"}, fields(nil))
-}
-
-// TestProblemsOfTimes has times that contradict each other, or those of the Tools.
-func TestProblemsOfTimes(t *testing.T) {
-	t.Parallel()
-	f := process(t, pgtest.New(t).Pool(t)) // whose answers are kept for 31 days
-	for name, c := range map[string]struct {
-		keyKept, settles, timeout time.Duration
-		retention                 dedup.Retention
-		field, says               string // none where it is taken
-	}{
-		"Day":            {keyKept: 24 * time.Hour},
-		"Forever":        {keyKept: external.Forever, retention: dedup.Retention{Result: time.Hour, Tombstone: -1}},
-		"LeasesTooLong":  {keyKept: 2 * lease, timeout: time.Millisecond, field: "Tool.KeyKept", says: "it never would be"},
-		"JustLongEnough": {keyKept: 2*lease + 1, timeout: time.Millisecond},
-		"TimeoutAdded":   {keyKept: 8 * lease, timeout: 2 * lease, settles: 5 * lease, field: "Tool.KeyKept", says: "it never would be"},
-		"SettlesTooLong": {keyKept: time.Hour, settles: time.Hour, field: "Tool.Settles", says: "as long as KeyKept"},
-		"Remembered":     {keyKept: 31 * 24 * time.Hour},
-		"Outlived":       {keyKept: 31*24*time.Hour + 1, field: "Tool.KeyKept", says: "the old effect"},
-		"OutlivedItself": {keyKept: time.Hour, retention: dedup.Retention{Result: time.Minute, Tombstone: -1}, field: "Tool.KeyKept", says: "is remembered for 1m0s"},
-	} {
-		all := external.Problems(f.tools, external.Tool[in, out]{
-			Name: "charge", Perform: answering("ch_1"), Ref: refOf,
-			KeyKept: c.keyKept, Settles: c.settles, Timeout: c.timeout, Retention: c.retention,
-		})
-		if c.field == "" {
-			require.Empty(t, all, name)
-			continue
-		}
-		require.NotEmpty(t, all, name)
-		require.Equal(t, c.field, all[0].Field, name)
-		require.Contains(t, all[0].Reason, c.says, name)
-	}
 }

@@ -15,14 +15,21 @@ import (
 	"github.com/tooldedup/dedup/internal/pgtest"
 )
 
-// kinds are the tools by what their provider offers. The provider keeps its book by the
-// order, and takes the key where the kind has one.
-var kinds = map[string]external.Tool[in, out]{
-	"key":         {KeyKept: external.Forever},
-	"key+find":    {KeyKept: external.Forever, Find: lookUp},
-	"find+settle": {Find: lookUp, Settles: lease},
-	"find":        {Find: lookUp},
-	"neither":     {},
+// performing returns a tool of a kind, by what its provider offers. The provider acts at once. It keeps its book by
+// the order, and takes the key where the kind has one.
+func performing(kind string, p *provider) (tool external.Tool[in, out]) {
+	tool.Perform, tool.Find = p.perform, p.look
+	switch kind {
+	case "key", "neither":
+		tool.Find = nil
+	case "find+settle":
+		tool.Settles = lease
+	}
+	if kind == "key" || kind == "key+find" {
+		tool.KeyKept = external.Forever
+		tool.Perform = func(_ context.Context, a external.Attempt, i in) (out, error) { return p.act(a.Key, i.Order), nil }
+	}
+	return tool
 }
 
 // fate is what is expected of an operation: its state, and how many effects there are.
@@ -43,7 +50,8 @@ var (
 		"key": {external.Done, 1, false}, "key+find": {external.Done, 1, false}, "find+settle": {external.Done, 1, false},
 		"find": {external.Done, 1, false}, "neither": {external.Parked, 1, false},
 	}
-	once = fate{external.Done, 1, false}
+	once    = fate{external.Done, 1, false}
+	allOnce = map[string]fate{"key": once, "key+find": once, "find+settle": once, "find": once, "neither": once}
 )
 
 // stopped is a process that stops at a step of its first attempt, and goes on when it is told to.
@@ -54,21 +62,16 @@ type stopped struct {
 }
 
 // stop makes a process call, and returns when it has come to the step.
-func stop(t *testing.T, url string, tool external.Tool[in, out], step external.EventKind, p *provider) *stopped {
+func stop(t *testing.T, url string, tool external.Tool[in, out], step external.EventKind) *stopped {
 	t.Helper()
-	config, err := pgxpool.ParseConfig(url)
-	require.NoError(t, err)
-	config.ConnConfig.RuntimeParams["application_name"] = "stopped"
-	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	require.NoError(t, err)
 	s := &stopped{
-		fixture: process(t, pool),
+		fixture: process(t, connect(t, url, func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["application_name"] = "stopped" })),
 		reached: make(chan struct{}), goOn: make(chan struct{}),
 	}
 	var first, past sync.Once
 	s.steps.stopAt(func(data external.Event) {
 		if data.Kind == external.EventAnswered && step == external.EventEnding { // there the row is locked
-			past.Do(func() { s.elapse(3 * lease) })
+			past.Do(func() { s.elapse("k", 3*lease) })
 		}
 		if data.Kind == step {
 			if step == external.EventEnding {
@@ -82,7 +85,7 @@ func stop(t *testing.T, url string, tool external.Tool[in, out], step external.E
 	})
 	h := add(s.fixture, tool)
 	s.calls.Go(func() {
-		ctx, cancel := context.WithTimeout(context.WithValue(t.Context(), providerKey{}, p), time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		_, _ = h.Do(ctx, call("k"), in{1})
 	})
@@ -93,59 +96,7 @@ func stop(t *testing.T, url string, tool external.Tool[in, out], step external.E
 // outlive lets the lease of the process end, and what it has sent settle, for it and for another one.
 func (s *stopped) outlive(other *fixture) {
 	s.ahead.Add(int64(3 * lease))
-	other.elapse(3 * lease)
-}
-
-// performing returns the tool with a Perform that acts at once.
-func performing(kind string, p *provider) external.Tool[in, out] {
-	tool := kinds[kind]
-	tool.Perform = func(_ context.Context, a external.Attempt, i in) (out, error) {
-		return p.act(keyIf(tool.KeyKept > 0, a), i.Order), nil
-	}
-	return tool
-}
-
-// TestKillAtEveryStep ends a process at each step, for every kind of provider: its
-// connections are closed, and it does nothing any more. Another process finds out.
-func TestKillAtEveryStep(t *testing.T) {
-	t.Parallel()
-	steps := map[external.EventKind]map[string]fate{
-		external.EventClaimed: beforeSend, external.EventSending: beforeSend,
-		external.EventAnswered: afterSend, external.EventRecording: afterSend, external.EventEnding: afterSend, external.EventRecorded: nil,
-	}
-	for step, fates := range steps {
-		for kind := range kinds {
-			t.Run(string(step)+"/"+kind, func(t *testing.T) {
-				t.Parallel()
-				want, ok := fates[kind]
-				if !ok {
-					want = once
-				}
-				db := pgtest.New(t)
-				p := newProvider()
-				dead := stop(t, db.URL, performing(kind, p), step, p)
-				ended, cancel := context.WithCancel(t.Context())
-				cancel()
-				_ = dead.tools.Close(ended)
-				f := process(t, db.Pool(t))
-				f.exec(`SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'stopped'`)
-				dead.outlive(f)
-
-				h := add(f, performing(kind, p))
-				_, err := h.Do(context.WithValue(f.ctx, providerKey{}, p), call("k"), in{1})
-				if want.state == external.Done {
-					require.NoError(t, err)
-				} else {
-					require.ErrorAs(t, err, new(*external.ParkedError))
-				}
-				expect(t, f, p, want)
-
-				close(dead.goOn) // to its end: it can neither send nor record
-				dead.pool.Close()
-				dead.calls.Wait()
-			})
-		}
-	}
+	other.elapse("k", 3*lease)
 }
 
 // TestPauseAtEveryStep holds a process at each step for longer than its lease, lets another
@@ -157,21 +108,16 @@ func TestPauseAtEveryStep(t *testing.T) {
 		// The pause was longer than Settles, which is the one way to do something twice.
 		"find+settle": {external.Done, 2, true},
 	}
-	allOnce := map[string]fate{}
 	for step, fates := range map[external.EventKind]map[string]fate{
 		external.EventClaimed: beforeSend, external.EventSending: unparked,
 		external.EventAnswered: allOnce, external.EventRecording: allOnce, external.EventEnding: allOnce, external.EventRecorded: allOnce,
 	} {
-		for kind := range kinds {
+		for kind, want := range fates {
 			t.Run(string(step)+"/"+kind, func(t *testing.T) {
 				t.Parallel()
-				want, ok := fates[kind]
-				if !ok {
-					want = once
-				}
 				db := pgtest.New(t)
 				p := newProvider()
-				paused := stop(t, db.URL, performing(kind, p), step, p)
+				paused := stop(t, db.URL, performing(kind, p), step)
 				f := process(t, db.Pool(t))
 				h := add(f, performing(kind, p))
 				if step != external.EventEnding {
@@ -179,7 +125,7 @@ func TestPauseAtEveryStep(t *testing.T) {
 				}
 				called := make(chan error, 1)
 				go func() { // it may wait for a row that the paused process has locked
-					_, err := h.Do(context.WithValue(f.ctx, providerKey{}, p), impatient("k"), in{1})
+					_, err := h.Do(f.ctx, impatient("k"), in{1})
 					called <- err
 				}()
 				f.untilActedOrWaiting("k")

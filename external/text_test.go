@@ -2,7 +2,6 @@ package external_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"math/big"
 	"strings"
@@ -48,26 +47,6 @@ func TestTextThatPostgresRefuses(t *testing.T) {
 	require.ErrorIs(t, err, dedup.ErrRefused)
 }
 
-// TestResultThatPostgresRefuses is parked with its ref, and not attempted again.
-func TestResultThatPostgresRefuses(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	attempts := 0
-	h, err := external.Add(f.tools, external.Tool[in, json.RawMessage]{
-		Name: "charge", KeyKept: external.Forever, Ref: func(json.RawMessage) string { return "ch_1" },
-		Perform: func(context.Context, external.Attempt, in) (json.RawMessage, error) {
-			attempts++
-			return json.RawMessage("\"a\xff\""), nil
-		},
-	})
-	require.NoError(t, err)
-	var parked *external.ParkedError
-	_, err = h.Do(f.ctx, call("k"), in{1})
-	require.ErrorAs(t, err, &parked)
-	require.Equal(t, "ch_1", parked.Operation.Ref)
-	require.Equal(t, 1, attempts)
-}
-
 // TestInputIsStoredWhole is an input whose type encodes itself by a pointer's method: by
 // value, encoding/json leaves out what it has.
 func TestInputIsStoredWhole(t *testing.T) {
@@ -83,133 +62,93 @@ func TestInputIsStoredWhole(t *testing.T) {
 	require.Equal(t, "7", result.Value.N.String())
 }
 
+// written is the input of one release. Another one calls its member otherwise, or has it of another type.
+type (
+	written struct {
+		Card int `json:"card"`
+	}
+	renamed struct {
+		CardNumber int `json:"card_number"`
+	}
+	retyped struct {
+		Card string `json:"card"`
+	}
+)
+
+// addRelease adds the tool "charge" of a release that cannot read the inputs of others.
+func addRelease[In any](f *fixture) {
+	f.t.Helper()
+	_, err := external.Add(f.tools, external.Tool[In, out]{Name: "charge", Perform: func(context.Context, external.Attempt, In) (out, error) {
+		f.t.Error("was called with an input that does not fit")
+		return out{}, nil
+	}})
+	require.NoError(f.t, err)
+}
+
 // TestInputOfAnotherRelease is an operation whose input a later release cannot read, or reads without
-// one of its members. It is not performed, what is said of it names no value, and the release that can
-// read it performs it when a person has said that nothing has happened.
+// one of its members. It is not performed, and what is said of it names no value. Where there is a verdict, who has
+// decided stays, also when it is parked. The release that can read it performs it when a person has said that nothing
+// has happened.
 func TestInputOfAnotherRelease(t *testing.T) {
 	t.Parallel()
 	const card = 4111111111111111
-	type written struct {
-		Card int `json:"card"`
-	}
-	perform := func(cards *[]int) func(context.Context, external.Attempt, written) (out, error) {
-		return func(_ context.Context, _ external.Attempt, i written) (out, error) {
-			*cards = append(*cards, i.Card)
-			return out{"ch_1"}, nil
-		}
-	}
+	shared := newFixture(t)
 	for name, c := range map[string]struct {
-		add  func(t *testing.T, x *external.Tools) error
-		says string
+		release func(*fixture)
+		decided bool // before the release cannot read it
+		says    string
 	}{
-		"Renamed": {addRelease[struct {
-			CardNumber int `json:"card_number"`
-		}], `unknown field "card"`},
-		"Retyped": {addRelease[struct {
-			Card string `json:"card"`
-		}], `does not fit the tool's input at "card"`},
+		"Renamed": {addRelease[renamed], false, `its input has a member that the tool's input lacks: unknown field "card"`},
+		"Retyped": {addRelease[retyped], false, `its input does not fit the tool's input at "card"`},
+		"Decided": {addRelease[renamed], true, "ada: not in the books; its input "},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			old := newFixture(t)
-			var cards []int
-			h, err := external.Add(old.tools, external.Tool[written, out]{Name: "charge", Perform: perform(&cards)})
-			require.NoError(t, err)
-			require.NoError(t, pgx.BeginFunc(old.ctx, old.pool, func(tx pgx.Tx) error {
-				_, err := h.Accept(old.ctx, tx, call("k"), written{card})
-				return err
-			}))
-			later := process(t, old.pool)
-			require.NoError(t, c.add(t, later.tools))
-			op := later.lookup("k")
-			for acts := 0; op.State != external.Parked; acts++ {
-				require.Less(t, acts, 20)
-				require.Equal(t, external.Pending, op.State)
-				later.exec(`UPDATE tool_effect SET due_at = clock_timestamp()`)
-				op = later.advance("k")
-			}
-			require.Contains(t, op.Note, c.says)
-			require.NotContains(t, op.Note, "4111")
-			require.Zero(t, op.SentAt)
-			require.NoError(t, old.tools.Resolve(old.ctx, op, external.Never("nothing was sent")))
-			require.Equal(t, []int{card}, cards)
-			require.Equal(t, external.Done, old.lookup("k").State)
-		})
-	}
-	t.Run("Added", func(t *testing.T) {
-		t.Parallel()
-		f := newFixture(t)
-		old, err := external.Add(f.tools, external.Tool[struct{}, out]{Name: "charge", Perform: func(context.Context, external.Attempt, struct{}) (out, error) { return out{}, errLost }})
+		old, later := process(t, shared.pool), process(t, shared.pool)
+		var cards []int
+		h, err := external.Add(old.tools, external.Tool[written, out]{Name: "charge", Perform: func(_ context.Context, _ external.Attempt, i written) (out, error) {
+			cards = append(cards, i.Card)
+			return out{"ch_1"}, nil
+		}})
 		require.NoError(t, err)
-		require.NoError(t, pgx.BeginFunc(f.ctx, f.pool, func(tx pgx.Tx) error {
-			_, err := old.Accept(f.ctx, tx, call("k"), struct{}{})
+		require.NoError(t, pgx.BeginFunc(old.ctx, old.pool, func(tx pgx.Tx) error {
+			_, err := h.Accept(old.ctx, tx, call(name), written{card})
 			return err
 		}))
-		later := process(t, f.pool)
-		var cards []int
-		_, err = external.Add(later.tools, external.Tool[written, out]{Name: "charge", Perform: perform(&cards)})
-		require.NoError(t, err)
-		later.until("k", external.Done)
-		require.Equal(t, []int{0}, cards)
-	})
-}
-
-// TestUnreadableInputKeepsTheVerdict is an operation with a verdict and an input that this release cannot
-// read. Who has decided stays, also when it is parked.
-func TestUnreadableInputKeepsTheVerdict(t *testing.T) {
-	t.Parallel()
-	old := newFixture(t)
-	h := add(old, external.Tool[in, out]{Perform: answering("ch_1")})
-	accept(old, h, "k", 1)
-	require.NoError(t, process(t, old.pool).tools.Resolve(old.ctx, old.lookup("k"), external.Never("not in the books").By("ada")))
-	decided := old.lookup("k")
-	later := process(t, old.pool)
-	require.NoError(t, addRelease[renamed](t, later.tools))
-	op := decided
-	for acts := 0; op.State != external.Parked; acts++ {
-		require.Less(t, acts, 20)
-		require.Equal(t, "never", op.Verdict)
-		require.Equal(t, decided.Decision(), op.Decision())
-		later.elapse(lease * 100)
-		op = later.advance("k")
+		c.release(later)
+		if c.decided {
+			require.NoError(t, process(t, shared.pool).tools.Resolve(old.ctx, old.lookup(name), external.Never("not in the books").By("ada")))
+		}
+		op := later.lookup(name)
+		decided := op.Decision()
+		for acts := 0; op.State != external.Parked; acts++ {
+			require.Less(t, acts, 20)
+			require.Equal(t, external.Pending, op.State)
+			require.Equal(t, decided, op.Decision())
+			later.elapse(name, lease*100)
+			op = later.advance(name)
+		}
+		require.Contains(t, op.Note, c.says)
+		require.NotContains(t, op.Note, "4111")
+		require.Zero(t, op.SentAt)
+		require.NoError(t, old.tools.Resolve(old.ctx, op, external.Never("nothing was sent")))
+		require.Equal(t, []int{card}, cards)
+		require.Equal(t, external.Done, old.lookup(name).State)
 	}
-	require.Contains(t, op.Note, "ada: not in the books; its input ")
 }
 
-// TestUnreadableInputIsNoLook is a parked operation and a release that cannot read its input. The looks
-// that are left are those of a release that can.
-func TestUnreadableInputIsNoLook(t *testing.T) {
+// TestInputOfAnEarlierRelease has a member that the release did not know which has written it.
+func TestInputOfAnEarlierRelease(t *testing.T) {
 	t.Parallel()
-	old := newFixture(t)
-	p := newProvider()
-	h := add(old, external.Tool[in, out]{
-		Perform: losing,
-		Find:    p.look,
-	})
-	_, err := h.Do(old.ctx, call("k"), in{1})
-	require.ErrorAs(t, err, new(*external.ParkedError))
-	later := process(t, old.pool)
-	require.NoError(t, addRelease[renamed](t, later.tools))
-	for range 5 {
-		op := later.lookup("k")
-		require.Less(t, op.Due.Sub(op.Now), 10*lease, "the next look comes as soon as this one did")
-		later.untilDue(op)
-		later.advance("k")
-	}
-	p.act("", 1)
-	old.until("k", external.Done)
-}
-
-// renamed is an input whose member another release calls otherwise.
-type renamed struct {
-	Number int `json:"number"`
-}
-
-func addRelease[In any](t *testing.T, x *external.Tools) error {
-	t.Helper()
-	_, err := external.Add(x, external.Tool[In, out]{Name: "charge", Perform: func(context.Context, external.Attempt, In) (out, error) {
-		t.Error("was called with an input that does not fit")
-		return out{}, nil
+	f := newFixture(t)
+	old, err := external.Add(f.tools, external.Tool[struct{}, out]{Name: "charge", Perform: func(context.Context, external.Attempt, struct{}) (out, error) { return out{}, errLost }})
+	require.NoError(t, err)
+	require.NoError(t, pgx.BeginFunc(f.ctx, f.pool, func(tx pgx.Tx) error {
+		_, err := old.Accept(f.ctx, tx, call("k"), struct{}{})
+		return err
+	}))
+	later := process(t, f.pool)
+	add(later, external.Tool[in, out]{Perform: func(_ context.Context, _ external.Attempt, i in) (out, error) {
+		require.Zero(t, i)
+		return out{"ch_1"}, nil
 	}})
-	return err
+	later.until("k", external.Done)
 }

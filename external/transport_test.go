@@ -23,12 +23,10 @@ func TestTransport(t *testing.T) {
 	t.Parallel()
 	closed := httptest.NewServer(nil)
 	closed.Close()
-	var lost atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		switch r.URL.Path {
 		case "/lost":
-			lost.Add(1)
 			conn, _, err := w.(http.Hijacker).Hijack()
 			if err == nil {
 				_ = conn.Close()
@@ -45,8 +43,12 @@ func TestTransport(t *testing.T) {
 	client := &http.Client{Transport: &external.Transport{Base: again{&http.Transport{}}}}
 	t.Cleanup(client.CloseIdleConnections)
 	// send is what an SDK does inside Perform: it returns the error of its last request.
-	send := func(ctx context.Context, method string, urls ...string) (err error) {
-		for _, url := range urls {
+	send := func(ctx context.Context, method string, paths []string) (err error) {
+		for _, path := range paths {
+			url := server.URL + path
+			if path == "closed" {
+				url = closed.URL
+			}
 			var body io.Reader
 			if method == http.MethodPost {
 				body = strings.NewReader("{}")
@@ -66,41 +68,32 @@ func TestTransport(t *testing.T) {
 		}
 		return err
 	}
+	shared := newFixture(t)
 	for name, c := range map[string]struct {
 		method string
-		urls   []string
+		paths  []string
 		again  bool // it is attempted again, because it certainly had no effect
 	}{
-		"NotConnected":        {http.MethodPost, []string{closed.URL}, true},
-		"Busy":                {http.MethodPost, []string{server.URL + "/busy"}, true},
-		"BusyTwice":           {http.MethodPost, []string{server.URL + "/busy", server.URL + "/busy"}, true},
-		"LostThenRefused":     {http.MethodPost, []string{server.URL + "/lost", closed.URL}, false},
-		"LostThenBusy":        {http.MethodPost, []string{server.URL + "/lost", server.URL + "/busy"}, false},
-		"BrokenThenBusy":      {http.MethodPost, []string{server.URL + "/broken", server.URL + "/busy"}, false},
-		"ConflictThenBusy":    {http.MethodPost, []string{server.URL + "/conflict", server.URL + "/busy"}, false},
-		"DoneThenRefused":     {http.MethodPost, []string{server.URL + "/done", closed.URL}, false},
-		"SentAgainThenBusy":   {http.MethodPost, []string{server.URL + "/busy?again"}, false},
-		"ReadLostThenRefused": {http.MethodGet, []string{server.URL + "/lost", closed.URL}, true},
+		"NotConnected":        {http.MethodPost, []string{"closed"}, true},
+		"Busy":                {http.MethodPost, []string{"/busy"}, true},
+		"BusyTwice":           {http.MethodPost, []string{"/busy", "/busy"}, true},
+		"LostThenRefused":     {http.MethodPost, []string{"/lost", "closed"}, false},
+		"LostThenBusy":        {http.MethodPost, []string{"/lost", "/busy"}, false},
+		"BrokenThenBusy":      {http.MethodPost, []string{"/broken", "/busy"}, false},
+		"ConflictThenBusy":    {http.MethodPost, []string{"/conflict", "/busy"}, false},
+		"DoneThenRefused":     {http.MethodPost, []string{"/done", "closed"}, false},
+		"SentAgainThenBusy":   {http.MethodPost, []string{"/busy?again"}, false},
+		"ReadLostThenRefused": {http.MethodGet, []string{"/lost", "closed"}, true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f := newFixture(t)
-			tries := 0
-			h := add(f, external.Tool[in, out]{Perform: func(ctx context.Context, _ external.Attempt, _ in) (out, error) {
-				if tries++; tries > 1 {
-					return out{"ch_1"}, nil
-				}
-				return out{}, send(ctx, c.method, c.urls...)
-			}})
-			_, err := h.Do(f.ctx, call("k"), in{1})
-			if c.again {
-				require.NoError(t, err)
-				require.Equal(t, 2, tries)
-			} else {
-				require.ErrorAs(t, err, new(*external.ParkedError))
-				require.Equal(t, 1, tries)
-			}
-		})
+		f, tries := process(t, shared.pool), 0
+		h := add(f, external.Tool[in, out]{Perform: func(ctx context.Context, _ external.Attempt, _ in) (out, error) {
+			tries++
+			return out{}, send(ctx, c.method, c.paths)
+		}})
+		_, err := h.Do(f.ctx, impatient(name), in{1})
+		require.Equal(t, !c.again, errors.As(err, new(*external.ParkedError)), "%s: %v", name, err)
+		require.Equal(t, c.again, f.lookup(name).State == external.Pending, name)
+		require.Equal(t, 1, tries, name)
 	}
 }
 

@@ -46,8 +46,7 @@ func TestRoundTrips(t *testing.T) {
 			for range 3 {
 				require.Equal(t, 1, trips(do("warm")), "replay")
 			}
-			tx, err := f.pool.Begin(f.ctx)
-			require.NoError(t, err)
+			tx := f.begin()
 			for i := range 3 {
 				accept := func() {
 					_, err := h.Accept(f.ctx, tx, call(fmt.Sprint("accepted ", i)), in{1})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -13,154 +14,139 @@ import (
 	"github.com/tooldedup/dedup/external"
 )
 
-// TestTwiceIsReportedWithTheRecord finds two effects: the report of the second is committed
-// with the record of the first, since nobody looks again.
-func TestTwiceIsReportedWithTheRecord(t *testing.T) {
+// zombie makes a call whose first attempt is deaf to its context and outlives its lease. What is done meanwhile is up
+// to the test.
+func zombie(f *fixture, key string, tool external.Tool[in, out], answer func(try int) (out, error), meanwhile func(*external.Handle[in, out])) *external.Handle[in, out] {
+	f.t.Helper()
+	var mu sync.Mutex
+	tries := 0
+	entered, hold := make(chan struct{}), make(chan struct{})
+	tool.Perform = func(context.Context, external.Attempt, in) (out, error) {
+		mu.Lock()
+		tries++
+		try := tries
+		mu.Unlock()
+		if try == 1 {
+			close(entered)
+			<-hold
+		}
+		return answer(try)
+	}
+	// The process of the zombie cannot reach the database to extend its lease.
+	h := add(f, tool)
+	other := process(f.t, f.pool)
+	other.noRef = f.noRef
+	second := add(other, tool)
+	var calls sync.WaitGroup
+	calls.Go(func() { _, _ = h.Do(f.ctx, call(key), in{1}) })
+	<-entered
+	f.exec(`UPDATE tool_effect SET due_at = clock_timestamp(), sent_until = clock_timestamp(), fence = nextval('tool_effect_fence') WHERE key = $1`, key)
+	other.advance(key)
+	meanwhile(second)
+	close(hold)
+	calls.Wait()
+	require.NoError(f.t, f.tools.Close(f.ctx)) // which waits for the zombie
+	return second
+}
+
+// TestZombies have others act while a first attempt goes on that has outlived its lease. Its success is a fact: it
+// ends what is parked, and is reported beside another answer. Its failure says nothing.
+func TestZombies(t *testing.T) {
+	t.Parallel()
+	shared := newFixture(t)
+	failOnce(shared, "NEW.key = 'Twice/ReportMeetsAFault' AND NEW.twice IS NOT NULL")
+	each := func(try int) (out, error) { return out{fmt.Sprint("z", try)}, nil }
+	fails := func(err error) func(int) (out, error) { return func(int) (out, error) { return out{}, err } }
+	same := func(int) (out, error) { return out{"z1"}, nil }
+	never, refuse := external.Never("not seen"), external.Refuse("not seen")
+	for name, c := range map[string]struct {
+		tool    external.Tool[in, out]
+		noRef   bool
+		answer  func(try int) (out, error)
+		taken   external.State    // what the other process has made of it
+		verdict *external.Verdict // that is wrong, if any; it is carried out
+		result  string            // none where it is refused or parked
+		twice   string
+		state   external.State
+	}{
+		"Unparks":                 {answer: same, taken: external.Parked, result: "z1", state: external.Done},
+		"WithAKey":                {tool: external.Tool[in, out]{KeyKept: external.Forever}, answer: same, taken: external.Done, result: "z1", state: external.Done},
+		"Twice/Never":             {answer: each, taken: external.Parked, verdict: &never, result: "z2", twice: "z1", state: external.Done},
+		"Twice/Refuse":            {answer: each, taken: external.Parked, verdict: &refuse, twice: "z1", state: external.Done},
+		"Twice/NeverWithoutRef":   {answer: each, noRef: true, taken: external.Parked, verdict: &never, result: "z2", twice: "(none)", state: external.Done},
+		"Twice/RefuseWithoutRef":  {answer: each, noRef: true, taken: external.Parked, verdict: &refuse, twice: "(none)", state: external.Done},
+		"Twice/ReportMeetsAFault": {answer: each, taken: external.Parked, verdict: &never, result: "z2", twice: "z1", state: external.Done},
+		"Fails/NotDone":           {answer: fails(external.NotDone(errLost)), taken: external.Parked, state: external.Parked},
+		"Fails/Final":             {answer: fails(dedup.Final(errLost)), taken: external.Parked, state: external.Parked},
+		"Fails/Unknown":           {answer: fails(errLost), taken: external.Parked, state: external.Parked},
+		"NotRecordable": {
+			tool:   external.Tool[in, out]{Finish: func(context.Context, pgx.Tx, in, out) error { return errors.New("the ledger is closed") }},
+			answer: same, taken: external.Parked, state: external.Parked,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := process(t, shared.pool)
+			f.noRef = c.noRef
+			h := zombie(f, name, c.tool, c.answer, func(h *external.Handle[in, out]) {
+				require.Equal(t, c.taken, f.lookup(name).State)
+				if c.verdict == nil {
+					return
+				}
+				require.NoError(t, f.tools.Resolve(f.ctx, f.lookup(name), *c.verdict))
+				for f.lookup(name).State != external.Done { // the zombie's caller may be the one that carries it out
+					_, _ = h.Do(f.ctx, call(name), in{1})
+				}
+			})
+			result, err := h.Do(f.ctx, call(name), in{1})
+			op := f.lookup(name)
+			require.Equal(t, c.state, op.State)
+			require.Equal(t, c.result, result.Value.ID)
+			require.Equal(t, c.twice, op.Twice)
+			require.Equal(t, c.twice != "", f.steps.count(external.EventTwice) == 1)
+			switch {
+			case c.state == external.Parked:
+				require.ErrorAs(t, err, new(*external.ParkedError))
+			case c.result == "":
+				require.ErrorIs(t, err, dedup.ErrRefused)
+			default:
+				require.NoError(t, err)
+			}
+			switch name {
+			case "NotRecordable":
+				require.Equal(t, "z1", op.Ref, "it happened all the same")
+			case "Fails/NotDone", "Fails/Final", "Fails/Unknown":
+				require.NotZero(t, f.steps.count(external.EventFenced))
+			}
+			listed := map[string]string{}
+			for _, op := range f.parked(f.ctx) {
+				listed[op.Key] = op.Twice
+			}
+			twice, ok := listed[name]
+			require.Equal(t, c.twice != "" || c.state == external.Parked, ok)
+			require.Equal(t, c.twice, twice)
+		})
+	}
+}
+
+// TestTwiceIsFoundAndCleared finds two effects. The second is reported in the transaction of the first's record, since
+// nobody looks again. It is listed until a person has taken it back.
+func TestTwiceIsFoundAndCleared(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	p := newProvider()
-	h := add(f, external.Tool[in, out]{Find: lookUp, Perform: func(_ context.Context, _ external.Attempt, i in) (out, error) {
-		p.act("", i.Order)
-		p.act("", i.Order)
-		return out{}, errLost
-	}})
+	s := &script{attempts: []answer{fails(errLost)}, looks: []answer{is("ch_1", "ch_2")}}
+	h := add(f, s.tool(external.Tool[in, out]{}))
 	var twice string
 	f.steps.stopAt(func(data external.Event) {
 		if data.Kind == external.EventRecorded {
 			twice = f.lookup("k").Twice
 		}
 	})
-	result, err := h.Do(context.WithValue(f.ctx, providerKey{}, p), call("k"), in{1})
+	result, err := h.Do(f.ctx, call("k"), in{1})
 	require.NoError(t, err)
 	require.Equal(t, out{"ch_1"}, result.Value)
 	require.Equal(t, "ch_2", twice)
-	require.NoError(t, f.tools.Close(f.ctx))
-	require.Equal(t, "ch_2", f.lookup("k").Twice)
 	require.Equal(t, 1, f.steps.count(external.EventTwice))
-}
-
-// TestTwiceIsInsistedOn meets a fault that passes when a second effect is reported.
-func TestTwiceIsInsistedOn(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	zombie(f, external.Tool[in, out]{}, func(try int) (out, error) { return out{fmt.Sprint("z", try)}, nil }, func(h *external.Handle[in, out]) {
-		require.NoError(t, f.tools.Resolve(f.ctx, f.lookup("k"), external.Never("not seen")))
-		for f.lookup("k").State != external.Done {
-			_, _ = h.Do(f.ctx, call("k"), in{1})
-		}
-		failOnce(f, "NEW.twice IS NOT NULL")
-	})
-	require.Equal(t, "z1", f.lookup("k").Twice)
-}
-
-// TestTwiceWithoutARef is a tool that has no Ref: a late success beside another answer is
-// reported all the same.
-func TestTwiceWithoutARef(t *testing.T) {
-	t.Parallel()
-	for name, verdict := range map[string]external.Verdict{"Never": external.Never("not seen"), "Refuse": external.Refuse("not seen")} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f := newFixture(t)
-			f.noRef = true
-			h := zombie(f, external.Tool[in, out]{}, func(try int) (out, error) { return out{fmt.Sprint("z", try)}, nil }, func(h *external.Handle[in, out]) {
-				require.NoError(t, f.tools.Resolve(f.ctx, f.lookup("k"), verdict))
-				for f.lookup("k").State != external.Done {
-					_, _ = h.Do(f.ctx, call("k"), in{1})
-				}
-			})
-			_, _ = h.Do(f.ctx, call("k"), in{1})
-			require.NotEmpty(t, f.lookup("k").Twice)
-			require.Equal(t, 1, f.steps.count(external.EventTwice))
-		})
-	}
-}
-
-// TestKnownRefIsKept is an effect that is known by its ref and could not be recorded. Another
-// answer does not hide it.
-func TestKnownRefIsKept(t *testing.T) {
-	t.Parallel()
-	for name, verdict := range map[string]external.Verdict{
-		"Refuse": external.Refuse("not seen"), "Happened": external.Happened(out{"ch_9"}, "seen"), "Never": external.Never("not seen"),
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f := newFixture(t)
-			n, bad := 0, true
-			h := add(f, external.Tool[in, out]{
-				Perform: func(context.Context, external.Attempt, in) (out, error) {
-					n++
-					return out{fmt.Sprint("ch_", n)}, nil
-				},
-				Finish: finishing(&bad),
-			})
-			_, err := h.Do(f.ctx, call("k"), in{1})
-			require.ErrorAs(t, err, new(*external.ParkedError))
-			bad = false
-			var decided *external.VerdictError
-			require.ErrorAs(t, f.tools.Resolve(f.ctx, f.lookup("k"), verdict), &decided)
-			require.Equal(t, "happened", decided.Operation.Verdict)
-			require.NoError(t, f.tools.Resolve(f.ctx, f.lookup("k"), verdict.Overruling()))
-			for f.lookup("k").State != external.Done {
-				_, _ = h.Do(f.ctx, call("k"), in{1})
-			}
-			require.Equal(t, "ch_1", f.lookup("k").Twice)
-		})
-	}
-}
-
-// TestZombieIsNotRecordable is a late success that nobody can record, while another act
-// holds the operation: its ref is kept.
-func TestZombieIsNotRecordable(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	zombie(f, external.Tool[in, out]{Finish: func(context.Context, pgx.Tx, in, out) error { return errors.New("the ledger is closed") }},
-		func(int) (out, error) { return out{"z"}, nil }, func(*external.Handle[in, out]) {})
-	op := f.lookup("k")
-	require.Equal(t, external.Parked, op.State)
-	require.Contains(t, op.Ref+op.Twice, "z")
-}
-
-// TestRefuseIsAudited is a wrong verdict on what can be looked up.
-func TestRefuseIsAudited(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	p := newProvider()
-	seen := false
-	h := add(f, external.Tool[in, out]{
-		Perform: func(_ context.Context, _ external.Attempt, i in) (out, error) {
-			p.act("", i.Order)
-			return out{}, errLost
-		},
-		Find: func(_ context.Context, _ external.Attempt, i in) ([]out, error) {
-			if !seen {
-				return nil, nil
-			}
-			return p.find(i.Order), nil
-		},
-	})
-	_, err := h.Do(f.ctx, call("k"), in{1})
-	require.ErrorAs(t, err, new(*external.ParkedError))
-	require.NoError(t, f.tools.Resolve(f.ctx, f.lookup("k"), external.Refuse("not seen")))
-	_, err = h.Do(f.ctx, call("k"), in{1})
-	require.ErrorIs(t, err, dedup.ErrRefused)
-	seen = true
-	f.untilDue(f.lookup("k"))
-	op := f.advance("k")
-	require.Equal(t, "ch_1", op.Twice)
-}
-
-// TestTwiceIsCleared takes what happened twice off the list, when a person has taken one of them back.
-func TestTwiceIsCleared(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	p := newProvider()
-	h := add(f, external.Tool[in, out]{Find: lookUp, Perform: func(_ context.Context, _ external.Attempt, i in) (out, error) {
-		p.act("", i.Order)
-		p.act("", i.Order)
-		return out{}, errLost
-	}})
-	result, err := h.Do(context.WithValue(f.ctx, providerKey{}, p), call("k"), in{1})
-	require.NoError(t, err)
 	op := f.lookup("k")
 	require.Equal(t, "ch_2", op.Twice)
 	require.ErrorIs(t, f.tools.Resolve(f.ctx, op, external.Never("no")), dedup.ErrInvalid)
@@ -174,16 +160,15 @@ func TestTwiceIsCleared(t *testing.T) {
 	again, err := h.Do(f.ctx, call("k"), in{1})
 	require.NoError(t, err)
 	require.Equal(t, result.Value, again.Value)
-	var said string
-	require.NoError(t, f.pool.QueryRow(f.ctx, `SELECT concat_ws(' ', actor, action, outcome, reason) FROM tool_dedup_audit`).Scan(&said))
-	require.Equal(t, "ada cleared done ch_2 is refunded", said)
+	require.Equal(t, []string{"ada cleared acme charge done ch_2 is refunded t t"}, f.audited("k"))
 }
 
-// TestRefsAreListedOnce has effects that are known before the answer is. The answer's ref is no further
-// effect, and each further one is listed once.
+// TestRefsAreListedOnce has effects that are known before the answer is, and cannot be recorded. Another answer does
+// not hide them. The answer's ref is no further effect, and each further one is listed once.
 func TestRefsAreListedOnce(t *testing.T) {
 	t.Parallel()
-	happened, refused := external.Happened(out{"ch_2"}, "seen"), external.Refuse("not wanted")
+	shared := newFixture(t)
+	happened, never, refused := external.Happened(out{"ch_2"}, "seen"), external.Never("not seen"), external.Refuse("not wanted")
 	for name, c := range map[string]struct {
 		twice   any
 		verdict external.Verdict
@@ -194,24 +179,50 @@ func TestRefsAreListedOnce(t *testing.T) {
 		"OneOfSeveral":     {"ch_3 ch_2 ch_4", happened, "ch_2", "ch_3 ch_4 ch_1"},
 		"PartOfARef":       {"ch_22", happened, "ch_2", "ch_22 ch_1"},
 		"None":             {nil, happened, "ch_2", "ch_1"},
+		"Never":            {nil, never, "ch_2", "ch_1"},
 		"KnownAsFurther":   {"ch_1", happened, "ch_2", "ch_1"},
+		"RefusedAlone":     {nil, refused, "", "ch_1"},
 		"Refused":          {"ch_1 ch_2", refused, "", "ch_1 ch_2"},
 		"RefusedWithMore":  {"ch_2", refused, "", "ch_2 ch_1"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f := newFixture(t)
-			bad := true
-			h := add(f, external.Tool[in, out]{Perform: answering("ch_1"), Finish: finishing(&bad)})
-			_, err := h.Do(f.ctx, call("k"), in{1})
-			require.ErrorAs(t, err, new(*external.ParkedError))
-			bad = false
-			f.exec(`UPDATE tool_effect SET twice = $1`, c.twice)
-			require.NoError(t, f.tools.Resolve(f.ctx, f.lookup("k"), c.verdict.Overruling()))
-			op := f.lookup("k")
-			require.Equal(t, external.Done, op.State)
-			require.Equal(t, c.ref, op.Ref)
-			require.Equal(t, c.want, op.Twice)
-		})
+		f, s, bad := process(t, shared.pool), &script{attempts: []answer{is("ch_1"), is("ch_2")}}, true
+		h := add(f, s.tool(external.Tool[in, out]{Finish: func(context.Context, pgx.Tx, in, out) error {
+			if bad {
+				return errors.New("the ledger is closed")
+			}
+			return nil
+		}}))
+		_, err := h.Do(f.ctx, call(name), in{1})
+		f.parkedBy(err, "the ledger is closed")
+		bad = false
+		f.exec(`UPDATE tool_effect SET twice = $1 WHERE key = $2`, c.twice, name)
+		var decided *external.VerdictError
+		require.ErrorAs(t, f.tools.Resolve(f.ctx, f.lookup(name), c.verdict), &decided)
+		require.Equal(t, "happened", decided.Operation.Verdict)
+		require.NoError(t, f.tools.Resolve(f.ctx, f.lookup(name), c.verdict.Overruling()))
+		op := f.lookup(name)
+		require.Equal(t, external.Done, op.State, name)
+		require.Equal(t, c.ref, op.Ref, name)
+		require.Equal(t, c.want, op.Twice, name)
+	}
+}
+
+// TestWrongVerdictsAreFoundOut looks at the provider once more behind a refusal, where a person said that nothing had
+// happened: that person may have been wrong.
+func TestWrongVerdictsAreFoundOut(t *testing.T) {
+	t.Parallel()
+	shared := newFixture(t)
+	for name, verdict := range map[string]external.Verdict{"Refuse": external.Refuse("not seen"), "Never": external.Never("not seen")} {
+		f := process(t, shared.pool)
+		s := &script{attempts: []answer{fails(errLost), fails(errDeclined)}, looks: []answer{is()}}
+		h := add(f, s.tool(external.Tool[in, out]{}))
+		_, err := h.Do(f.ctx, call(name), in{1})
+		f.parkedBy(err, "not found")
+		require.NoError(t, f.tools.Resolve(f.ctx, f.lookup(name), verdict))
+		_, err = h.Do(f.ctx, call(name), in{1})
+		require.ErrorIs(t, err, dedup.ErrRefused)
+		s.looks = []answer{is("ch_1")} // the first attempt, late
+		f.untilDue(f.lookup(name))
+		require.Equal(t, "ch_1", f.advance(name).Twice, name)
 	}
 }

@@ -2,64 +2,119 @@ package external_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
-	"fmt"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/external"
 )
 
-// TestVerdictStays is a second person's verdict on an operation whose first is not carried
-// out: it is refused, and says who has decided and when.
-func TestVerdictStays(t *testing.T) {
+// parked makes a call of a tool without key and look-up, whose first attempt is lost.
+func parked(f *fixture, key string, order int) (*external.Handle[in, out], *script) {
+	f.t.Helper()
+	s := &script{attempts: []answer{fails(errLost), is("ch_2")}}
+	h := add(f, ledger(s.tool(external.Tool[in, out]{})))
+	_, err := h.Do(f.ctx, call(key), in{order})
+	require.ErrorAs(f.t, err, new(*external.ParkedError))
+	return h, s
+}
+
+// audited are the lines of the audit about a key, the first one first.
+func (f *fixture) audited(key string) (lines []string) {
+	f.t.Helper()
+	rows, err := f.pool.Query(f.ctx, `SELECT concat_ws(' ', a.actor, a.action, a.scope, a.tool, a.outcome, a.reason, a.created_at = e.created_at, a.role = session_user)
+		FROM tool_dedup_audit AS a JOIN tool_effect AS e USING (scope, tool, key) WHERE key = $1 ORDER BY a.id`, key)
+	require.NoError(f.t, err)
+	lines, err = pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(f.t, err)
+	return lines
+}
+
+// TestVerdicts gives a verdict, and a second person another one. A process that lacks the tool stores them: the
+// second is refused, and says who has decided and when, unless it overrules. A process with the tool carries out what
+// stays. Where there is no second one, the process that stores the first has the tool.
+func TestVerdicts(t *testing.T) {
 	t.Parallel()
+	shared := newFixture(t)
+	shared.makeLedger()
 	verdicts := map[string]external.Verdict{
 		"happened": external.Happened(out{"ch_9"}, "in the books"),
 		"never":    external.Never("not in the books"),
 		"refuse":   external.Refuse("not in the books"),
 	}
+	order := 0
 	for first, verdict := range verdicts {
-		for second := range verdicts {
-			t.Run(first+"/"+second, func(t *testing.T) {
+		for _, second := range []string{"happened", "never", "refuse", ""} {
+			order++
+			order := order
+			key := first + "/" + second
+			t.Run(key, func(t *testing.T) {
 				t.Parallel()
-				f := newFixture(t)
-				var keys []string
-				parked(f, &keys)
-				command := process(t, f.pool)
-				seen := f.lookup("k")
-				require.NoError(t, command.tools.Resolve(f.ctx, seen, verdict.By("ada")))
-				stored := f.lookup("k")
-				require.Equal(t, first, stored.Verdict)
-				for _, as := range []external.Operation{seen, stored} { // as both have read it
-					var decided *external.VerdictError
-					require.ErrorAs(t, command.tools.Resolve(f.ctx, as, verdicts[second].By("bob")), &decided)
-					require.Equal(t, first, decided.Operation.Verdict)
-					require.ErrorContains(t, decided, first+" (ada: ")
-					require.ErrorContains(t, decided, stored.ChangedAt.UTC().Format("2006-01-02T15:04:05Z"))
+				f, command := process(t, shared.pool), process(t, shared.pool)
+				var alerted int64
+				f.steps.stopAt(func(data external.Event) {
+					if data.Kind == external.EventParked {
+						alerted = data.Fence
+					}
+				})
+				h, s := parked(f, key, order)
+				seen, last, by := f.lookup(key), first, command
+				require.Equal(t, seen.Fence, alerted, "an operator may copy it from the alert")
+				if second == "" {
+					by = f
 				}
-				require.Equal(t, stored.Fence, f.lookup("k").Fence, "nothing is stored")
-				require.Len(t, keys, 1)
-
-				require.NoError(t, command.tools.Resolve(f.ctx, stored, verdicts[second].By("bob").Overruling()))
-				require.Equal(t, second, f.lookup("k").Verdict)
-				var said string
-				require.NoError(t, f.pool.QueryRow(f.ctx, `SELECT concat_ws(' ', actor, action, reason) FROM tool_dedup_audit ORDER BY id DESC LIMIT 1`).Scan(&said))
-				require.Contains(t, said, "bob "+second+" ")
-				require.Contains(t, said, "overrules "+first+": ada: ")
-
-				op := f.advance("k")
+				stale := seen
+				stale.Fence--
+				require.ErrorIs(t, by.tools.Resolve(f.ctx, stale, verdict.By("eve")), dedup.ErrInFlight, "somebody has acted since it was read")
+				require.NoError(t, by.tools.Resolve(f.ctx, seen, verdict.By("ada\x00")))
+				reason := map[bool]string{true: "in the books", false: "not in the books"}[first == "happened"]
+				require.Equal(t, []string{"ada " + first + " acme charge parked " + reason + " t t"}, f.audited(key))
+				if second != "" {
+					last = second
+					stored := f.lookup(key)
+					require.Equal(t, first, stored.Verdict)
+					require.Equal(t, map[bool]external.State{true: external.Pending, false: external.Parked}[first == "never"], stored.State)
+					for _, as := range []external.Operation{seen, stored} { // as both have read it
+						var decided *external.VerdictError
+						require.ErrorAs(t, command.tools.Resolve(f.ctx, as, verdicts[second].By("bob")), &decided)
+						require.Equal(t, first, decided.Operation.Verdict)
+						require.ErrorContains(t, decided, first+" (ada: ")
+						require.ErrorContains(t, decided, stored.ChangedAt.UTC().Format("2006-01-02T15:04:05Z"))
+					}
+					require.Equal(t, stored.Fence, f.lookup(key).Fence, "nothing is stored")
+					require.NoError(t, command.tools.Resolve(f.ctx, stored, verdicts[second].By("bob").Overruling()))
+					require.Equal(t, second, f.lookup(key).Verdict)
+					require.Contains(t, f.audited(key)[1], "bob "+second+" ")
+					require.Contains(t, f.audited(key)[1], "overrules "+first+": ada: ")
+					require.Len(t, s.keys, 1)
+					f.advance(key)
+				}
+				op := f.lookup(key)
 				require.Equal(t, external.Done, op.State)
 				require.Empty(t, op.Verdict)
-				if second == "never" {
-					require.Len(t, keys, 2)
-				} else {
-					require.Len(t, keys, 1)
-				}
 				require.ErrorIs(t, command.tools.Resolve(f.ctx, op, verdicts[first].Overruling()), dedup.ErrInvalid, "an answer stays")
+				require.ErrorIs(t, command.tools.Resolve(f.ctx, seen, verdicts[first].Overruling()), dedup.ErrInFlight, "it has changed since it was read")
+
+				result, err := h.Do(f.ctx, call(key), in{order})
+				require.Equal(t, map[string]string{"happened": "ch_9", "never": "ch_2"}[last], result.Value.ID)
+				require.Equal(t, result.Value.ID, op.Ref)
+				entry := "finish " + result.Value.ID
+				if last == "refuse" {
+					entry = "refused not in the books"
+					var refused *dedup.RefusedError
+					require.ErrorAs(t, err, &refused)
+					require.Equal(t, "not in the books", refused.Message)
+				} else {
+					require.NoError(t, err)
+				}
+				require.Equal(t, []string{entry}, f.ledger(order))
+				require.Len(t, s.keys, map[bool]int{true: 2, false: 1}[last == "never"])
+				require.Equal(t, s.keys[0], s.keys[len(s.keys)-1], "the provider's key is the call's")
 			})
 		}
 	}
@@ -70,8 +125,8 @@ func TestVerdictStays(t *testing.T) {
 func TestOverruledWhileCarriedOut(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	var keys []string
-	parked(f, &keys)
+	f.makeLedger()
+	_, s := parked(f, "k", 1)
 	command := process(t, f.pool)
 	require.NoError(t, command.tools.Resolve(f.ctx, f.lookup("k"), external.Happened(out{"ch_wrong"}, "in other books")))
 	overruled := false
@@ -85,146 +140,129 @@ func TestOverruledWhileCarriedOut(t *testing.T) {
 	require.Equal(t, "refuse", op.Verdict)
 	op = f.advance("k")
 	require.Equal(t, external.Done, op.State)
-	require.Equal(t, []string{"refused not in ours"}, f.ledger())
-	require.Len(t, keys, 1)
+	require.Equal(t, []string{"refused not in ours"}, f.ledger(1))
+	require.Len(t, s.keys, 1)
 }
 
-// TestVerdictOfWhatGoesOn resolves an operation that is not parked, because every attempt and
-// every look ends without an answer. While an attempt may send, it cannot be resolved.
-func TestVerdictOfWhatGoesOn(t *testing.T) {
+// TestVerdictOnWhatIsNotParked resolves an operation that is pending, which cancels it, and one that goes on without
+// an answer. While an attempt of that may send, it cannot be resolved.
+func TestVerdictOnWhatIsNotParked(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	h := add(f, external.Tool[in, out]{
+	s := &script{attempts: []answer{is("ch_1")}}
+	cancelled := add(f, s.tool(external.Tool[in, out]{}))
+	accept(f, cancelled, "k", 1)
+	require.NoError(t, f.tools.Resolve(f.ctx, f.lookup("k"), external.Refuse("cancelled")))
+	_, err := cancelled.Do(f.ctx, call("k"), in{1})
+	require.ErrorIs(t, err, dedup.ErrRefused)
+	require.Empty(t, s.keys)
+
+	other := process(t, f.pool)
+	h := add(other, external.Tool[in, out]{
 		Perform: func(context.Context, external.Attempt, in) (out, error) {
-			require.ErrorIs(t, f.tools.Resolve(f.ctx, f.lookup("k"), external.Refuse("too early")), dedup.ErrInFlight)
+			require.ErrorIs(t, f.tools.Resolve(f.ctx, f.lookup("running"), external.Refuse("too early")), dedup.ErrInFlight)
 			return out{}, errLost
 		},
 		Find: func(context.Context, external.Attempt, in) ([]out, error) { return nil, errors.New("403") },
 	})
-	_, err := h.Do(f.ctx, impatient("k"), in{1})
+	_, err = h.Do(f.ctx, impatient("running"), in{1})
 	require.ErrorIs(t, err, dedup.ErrInFlight)
-	op := f.lookup("k")
+	op := f.lookup("running")
 	require.Equal(t, external.Running, op.State)
 	require.NoError(t, process(t, f.pool).tools.Resolve(f.ctx, op, external.Happened(out{"ch_1"}, "in the books")))
-	result, err := h.Do(f.ctx, call("k"), in{1})
+	result, err := h.Do(f.ctx, call("running"), in{1})
 	require.NoError(t, err)
 	require.Equal(t, "ch_1", result.Value.ID)
 }
 
-// TestGivenUp is what comes to nothing again and again: it is parked at last, where a person
-// finds it. Before that it is listed as open.
-func TestGivenUp(t *testing.T) {
-	t.Parallel()
-	fails := func(err error) func(context.Context, external.Attempt, in) (out, error) {
-		return func(context.Context, external.Attempt, in) (out, error) { return out{}, err }
-	}
-	find := func(outs []out, err error) func(context.Context, external.Attempt, in) ([]out, error) {
-		return func(context.Context, external.Attempt, in) ([]out, error) { return outs, err }
-	}
-	for name, tool := range map[string]external.Tool[in, out]{
-		"FindFails":        {Perform: fails(errLost), Find: find(nil, errors.New("403"))},
-		"FindFailsSettles": {Perform: fails(errLost), Settles: 1, Find: find(nil, errors.New("403"))},
-		"NotDone":          {Perform: fails(external.NotDone(errors.New("401")))},
-		"Replayed500":      {Perform: fails(errors.New("500")), KeyKept: external.Forever},
-		"NotDoneAfterLost": {Perform: fails(external.NotDone(errors.New("401"))), KeyKept: external.Forever},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f := newFixture(t)
-			h := add(f, tool)
-			_, err := h.Do(f.ctx, impatient("k"), in{1})
-			require.ErrorIs(t, err, dedup.ErrInFlight)
-			open := f.open(0)
-			require.Len(t, open, 1)
-			require.Equal(t, "k", open[0].Key)
-			require.Empty(t, f.open(lease*1000), "it is not that old")
-			f.exec(`UPDATE tool_effect SET tries = 5000, due_at = now()`)
-			op := f.advance("k")
-			require.Equal(t, external.Parked, op.State)
-			require.Contains(t, op.Note, "given up after 5001 tries: ")
-			require.Empty(t, f.open(0), "it is parked")
-		})
-	}
-}
-
-func TestOpenLists(t *testing.T) {
+// TestVerdictsThatAreNone are refused, and nothing is stored. A result that no caller could read is refused where the
+// tool is known, and else found out by the process that would record it.
+func TestVerdictsThatAreNone(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	h := add(f, external.Tool[in, out]{Perform: answering("ch_1")})
-	const n = 130
-	require.NoError(t, pgx.BeginFunc(f.ctx, f.pool, func(tx pgx.Tx) error {
-		for i := range n {
-			if _, err := h.Accept(f.ctx, tx, call(fmt.Sprint(i)), in{i}); err != nil {
-				return err
-			}
-		}
-		_, err := tx.Exec(f.ctx, `UPDATE tool_effect SET created_at = timestamptz '2026-01-01' + (key::int / 10) * interval '1 second'`)
-		return err
-	}))
-	var last external.Operation
-	seen := map[string]bool{}
-	for _, op := range f.open(0) {
-		require.Equal(t, external.Pending, op.State)
-		require.False(t, op.CreatedAt.Before(last.CreatedAt), "the oldest first")
-		seen[op.Key], last = true, op
+	f.makeLedger()
+	h, _ := parked(f, "k", 1)
+	op := f.lookup("k")
+	for name, v := range map[string]external.Verdict{
+		"Empty": {}, "NoReason": external.Never(""), "NoJSON": external.Happened(func() {}, "seen"),
+	} {
+		require.ErrorIs(t, f.tools.Resolve(f.ctx, op, v), dedup.ErrInvalid, name)
 	}
-	require.Len(t, seen, n)
+	require.ErrorIs(t, f.tools.Resolve(f.ctx, f.lookup("other"), external.Never("x")), dedup.ErrInvalid)
+	require.Equal(t, op.Fence, f.lookup("k").Fence)
+
+	command := process(t, f.pool)
+	for _, text := range []string{`{"id":5}`, `{"message_id":"ch_9"}`, `{"id":"ch_9","more":1}`, `{}`, `null`, `"ch_9"`} {
+		wrong := external.Happened(json.RawMessage(text), "seen")
+		require.ErrorIs(t, f.tools.Resolve(f.ctx, f.lookup("k"), wrong), dedup.ErrInvalid, text)
+		require.NoError(t, command.tools.Resolve(f.ctx, f.lookup("k"), wrong))
+		_, err := h.Do(f.ctx, call("k"), in{1})
+		require.Error(t, err, text)
+		require.Equal(t, external.Parked, f.lookup("k").State, text)
+		require.Contains(t, f.lookup("k").Note, "cannot be recorded")
+	}
+	require.NoError(t, command.tools.Resolve(f.ctx, f.lookup("k"), external.Happened(json.RawMessage(` {"ID":"ch_9"}`), "seen")))
+	result, err := h.Do(f.ctx, call("k"), in{1})
+	require.NoError(t, err)
+	require.Equal(t, "ch_9", result.Value.ID)
+	record, err := f.d.Lookup(f.ctx, "acme", "charge", "k")
+	require.NoError(t, err)
+	require.JSONEq(t, `{"id":"ch_9"}`, string(record.Result), "as the tool itself writes it")
+}
+
+// TestVerdictWithoutAudit: without the table an operator can act all the same; without the privilege nobody does
+// what is not written down.
+func TestVerdictWithoutAudit(t *testing.T) {
+	t.Parallel()
+
+	f := newFixture(t)
+	f.makeLedger()
+	parked(f, "k", 1)
+	role := pgx.Identifier{"auditor_" + f.lookup("k").ProviderKey}.Sanitize()
+	exec := func(sql string) {
+		t.Helper()
+		_, err := f.pool.Exec(context.WithoutCancel(f.ctx), sql, pgx.QueryExecModeSimpleProtocol)
+		require.NoError(t, err)
+	}
+	exec(`CREATE ROLE ` + role)
+	t.Cleanup(func() { exec(`DROP OWNED BY ` + role + `; DROP ROLE ` + role) })
+	exec(`GRANT USAGE ON SCHEMA public TO ` + role + `; GRANT SELECT, INSERT, UPDATE, DELETE ON tool_dedup, tool_effect TO ` + role + `; GRANT USAGE ON SEQUENCE tool_effect_fence TO ` + role)
+	command := process(t, connect(t, f.pool.Config().ConnString(), func(c *pgxpool.Config) {
+		c.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+			_, err := conn.Exec(ctx, `SET ROLE `+role)
+			return err
+		}
+	}))
+	op := f.lookup("k")
+	err := command.tools.Resolve(f.ctx, op, external.Never("not seen"))
+	require.ErrorContains(t, err, "the role needs INSERT on tool_dedup_audit")
+	require.Equal(t, op.Fence, f.lookup("k").Fence, "nothing is stored")
+
+	exec(`DROP TABLE tool_dedup_audit`)
+	require.NoError(t, command.tools.Resolve(f.ctx, op, external.Never("not seen")))
+	require.Equal(t, external.Pending, f.lookup("k").State)
 }
 
 // TestWindowCountsFromTheFirstUse is a provider that counts its keys' time from their first
 // use: neither an attempt that had no effect nor a person's verdict begins it anew.
 func TestWindowCountsFromTheFirstUse(t *testing.T) {
 	t.Parallel()
-	for name, first := range map[string]error{"NotDone": external.NotDone(errors.New("429")), "Never": errLost} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f := newFixture(t)
-			const kept = 100 * lease
-			attempts := 0
-			h := add(f, external.Tool[in, out]{KeyKept: kept, Timeout: lease, Perform: func(context.Context, external.Attempt, in) (out, error) {
-				if attempts++; attempts == 1 {
-					return out{}, first
-				}
-				return out{}, errLost // it has happened
-			}})
-			_, err := h.Do(f.ctx, impatient("k"), in{1})
-			require.ErrorIs(t, err, dedup.ErrInFlight)
-			f.exec(`UPDATE tool_effect SET sent_at = sent_at - $1::interval, sent_until = sent_until - $1::interval, due_at = now()`, kept)
-			if name == "Never" {
-				f.advance("k")
-				require.Equal(t, external.Parked, f.lookup("k").State)
-				require.NoError(t, process(t, f.pool).tools.Resolve(f.ctx, f.lookup("k"), external.Never("not in the books")))
-			}
-			op := f.advance("k")
-			require.Equal(t, 2, attempts)
-			require.Equal(t, external.Parked, op.State, "the provider may have forgotten the key")
-			require.Greater(t, op.Now.Sub(op.SentAt), kept)
-		})
-	}
-}
-
-// TestRefusalAfterNeverIsAudited is an attempt that a person has asked for, and that is
-// refused: the provider is looked at once more, since that person may have been wrong.
-func TestRefusalAfterNeverIsAudited(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	p := newProvider()
-	attempts := 0
-	h := add(f, external.Tool[in, out]{Find: lookUp, Perform: func(context.Context, external.Attempt, in) (out, error) {
-		if attempts++; attempts == 1 {
-			return out{}, errLost
+	shared := newFixture(t)
+	const kept = 100 * lease
+	for name, first := range map[string]error{"NotDone": errBusy, "Never": errLost} {
+		f, s := process(t, shared.pool), &script{attempts: []answer{fails(first), fails(errLost)}} // the second has happened
+		h := add(f, s.tool(external.Tool[in, out]{KeyKept: kept, Timeout: lease}))
+		_, err := h.Do(f.ctx, impatient(name), in{1})
+		require.ErrorIs(t, err, dedup.ErrInFlight)
+		f.elapse(name, kept)
+		if name == "Never" {
+			require.Equal(t, external.Parked, f.advance(name).State)
+			require.NoError(t, process(t, f.pool).tools.Resolve(f.ctx, f.lookup(name), external.Never("not in the books")))
 		}
-		return out{}, dedup.Final(errors.New("declined"))
-	}})
-	ctx := context.WithValue(f.ctx, providerKey{}, p)
-	_, err := h.Do(ctx, call("k"), in{1})
-	require.ErrorAs(t, err, new(*external.ParkedError))
-	require.NoError(t, f.tools.Resolve(ctx, f.lookup("k"), external.Never("not in the books")))
-	_, err = h.Do(ctx, call("k"), in{1})
-	require.ErrorIs(t, err, dedup.ErrRefused)
-	p.act("", 1) // the first attempt, late
-	f.untilDue(f.lookup("k"))
-	_, err = f.tools.Advance(ctx, "acme", "charge", "k")
-	require.NoError(t, err)
-	require.Equal(t, "ch_1", f.lookup("k").Twice)
+		op := f.advance(name)
+		sent, _ := s.count()
+		require.Equal(t, 2, sent)
+		require.Equal(t, external.Parked, op.State, "the provider may have forgotten the key")
+		require.Greater(t, op.Now.Sub(op.SentAt), kept)
+	}
 }
