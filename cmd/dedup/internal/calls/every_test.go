@@ -87,8 +87,14 @@ func TestMisused(t *testing.T) {
 		with(resolve, "--happened", "\"\xff\""), with(resolve, "--never", "--fence", "x"), with(resolve, "--never", "--timeout", "0s"),
 		{"show"}, {"show", "acme", "refund"}, {"show", "a", "b", "c", "d"}, {"show", "a", "b", "c", "--timeout", "0s"},
 		{"stats", "x"}, {"stats", "--since", "0s"}, {"stats", "--since", "337h"}, {"stats", "--by", "scope"}, {"stats", "--timeout", "0s"},
+		{"key"}, {"key", "intent"}, {"key", "intent", ""}, {"key", "tool-call", "s", "4"}, {"key", "tool-call", "s", "four", "id"}, {"key", "tool-call", "s", "4", "null"},
+		{"key", "tool-call-args", "s", "4", "add", "{"}, {"key", "args", "s"}, {"key", "given", "k", "--at", "today"}, {"key", "given", "k", "--at", "1960-01-01T00:00:00Z"},
 	} {
-		got := run(t.Context(), append([]string{args[0], "--database-url=postgres://localhost/db"}, args[1:]...)...)
+		line := args
+		if args[0] != "key" { // which asks no database
+			line = append([]string{args[0], "--database-url=postgres://localhost/db"}, args[1:]...)
+		}
+		got := run(t.Context(), line...)
 		require.Equal(t, exit.Misused, got.code, "%v: %s", args, got.errOut)
 		require.Empty(t, got.out)
 		require.Contains(t, got.errOut, "--help` for help")

@@ -1,7 +1,6 @@
 package calls_test
 
 import (
-	"encoding/json"
 	"testing"
 	"time"
 
@@ -10,12 +9,6 @@ import (
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/internal/exit"
 )
-
-func key(t *testing.T, args ...string) (code int, out, errOut string) {
-	t.Helper()
-	got := run(t.Context(), append([]string{"key"}, args...)...)
-	return got.code, got.out, got.errOut
-}
 
 // Keys are those that the library derives.
 func TestKeys(t *testing.T) {
@@ -40,28 +33,10 @@ func TestKeys(t *testing.T) {
 		{made(dedup.TimedKey(at, "order-7")), []string{"given", "order-7", "--at", "2026-11-21T08:30:00.123Z"}},
 		{made(dedup.TimedKey(at, made(dedup.KeyFromIntent("a")))), []string{"intent", "a", "--at", "2026-11-21T09:30:00.123+01:00"}},
 	} {
-		code, out, errOut := key(t, test.args...)
-		require.Equal(t, exit.OK, code, errOut)
-		require.Equal(t, test.want+"\n", out, test.args)
+		require.Equal(t, outcome{exit.OK, test.want + "\n", ""}, run(t.Context(), append([]string{"key"}, test.args...)...), test.args)
 	}
 
-	code, out, _ := key(t, "given", "order-7", "--json")
-	require.Equal(t, exit.OK, code)
-	var got map[string]string
-	require.NoError(t, json.Unmarshal([]byte(out), &got))
-	require.Equal(t, map[string]string{"key": "order-7", "key_hash": dedup.KeyHash("order-7")}, got)
-}
-
-func TestKeysMisused(t *testing.T) {
-	t.Parallel()
-
-	for _, args := range [][]string{
-		{}, {"intent"}, {"intent", ""}, {"tool-call", "s", "4"}, {"tool-call", "s", "four", "id"}, {"tool-call", "s", "4", "null"},
-		{"tool-call-args", "s", "4", "add", "{"}, {"args", "s"}, {"given", "k", "--at", "today"}, {"given", "k", "--at", "1960-01-01T00:00:00Z"},
-	} {
-		code, out, errOut := key(t, args...)
-		require.Equal(t, exit.Misused, code, args)
-		require.Empty(t, out)
-		require.Contains(t, errOut, "--help")
-	}
+	got := run(t.Context(), "key", "given", "order-7", "--json")
+	require.Equal(t, exit.OK, got.code)
+	require.JSONEq(t, `{"key": "order-7", "key_hash": "`+dedup.KeyHash("order-7")+`"}`, got.out)
 }

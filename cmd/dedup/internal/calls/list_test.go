@@ -47,45 +47,54 @@ func TestList(t *testing.T) {
 	refused := fine[record](t, b, exit.OK, append(args, "--outcome", "refused")...)
 	require.Len(t, refused, 1)
 	require.Equal(t, "k2", refused[0].Key)
+
+	// A record is found by the hash that logs have of its key, whatever the key is made of.
+	b.do(t, "größe, \\x41 and '")
+	for _, key := range []string{"k1", "it's k4", "größe, \\x41 and '"} {
+		found := fine[record](t, b, exit.OK, append(args, "--key-hash", dedup.KeyHash(key))...)
+		require.Len(t, found, 1)
+		require.Equal(t, key, found[0].Key)
+	}
 }
 
-// A search for one outcome ends, and says where to go on.
+// A search of records ends after so many, and says where to go on. Of a page that is full of equal times, as records of
+// one statement have, the next begins where it has ended.
 func TestListSearchesInPages(t *testing.T) {
 	t.Parallel()
 
 	b := setup(t, nil)
-	b.exec(t, `INSERT INTO tool_dedup SELECT 'acme', 'refund', 'k' || lpad(n::text, 8, '0'), ''::bytea, NULL, CASE WHEN n = 1 THEN 'refused' ELSE 'done' END, '1', now(), now() + interval '1 day', now() + interval '2 days' FROM generate_series(1, 20001) n`)
-	args := []string{"list", "--scope", "acme", "--tool", "refund", "--outcome", "refused", "--timeout", "60s"}
-	got := b.dedup(t, args...)
-	require.Equal(t, exit.OK, got.code, got.errOut)
-	require.Empty(t, got.out)
-	cursor, ok := strings.CutPrefix(strings.TrimSpace(got.errOut), "There is more: dedup list --scope acme --tool refund --outcome refused --after ")
-	require.True(t, ok, got.errOut)
-	page := fine[record](t, b, exit.OK, append(args, "--after", cursor)...)
-	require.Len(t, page, 1)
-	require.Equal(t, "k00000001", page[0].Key)
-}
-
-// A record is found by the hash that logs have of its key, whatever the key is made of, and the
-// search ends as that for an outcome does.
-func TestListByKeyHash(t *testing.T) {
-	t.Parallel()
-
-	b := setup(t, nil)
-	for _, key := range []string{"order-7", "größe, \\x41 and '", "a"} {
-		b.do(t, key)
-		found := fine[record](t, b, exit.OK, "list", "--scope", "acme", "--tool", "refund", "--key-hash", dedup.KeyHash(key))
-		require.Len(t, found, 1)
-		require.Equal(t, key, found[0].Key)
-	}
 	hash := dedup.KeyHash("k00000001")
-	args := []string{"list", "--scope", "acme", "--tool", "many", "--key-hash", hash, "--timeout", "60s"}
-	require.Equal(t, outcome{exit.OK, "", "There is no such record.\n"}, b.dedup(t, args...))
-	b.exec(t, `INSERT INTO tool_dedup SELECT 'acme', 'many', 'k' || lpad(n::text, 8, '0'), ''::bytea, NULL, 'done', '1', now(), now() + interval '1 day', now() + interval '2 days' FROM generate_series(1, 20001) n`)
-	got := b.dedup(t, args...)
-	cursor, ok := strings.CutPrefix(strings.TrimSpace(got.errOut), "There is more: dedup list --scope acme --tool many --key-hash "+hash+" --after ")
-	require.True(t, ok, got.errOut)
-	require.Len(t, fine[record](t, b, exit.OK, append(args, "--after", cursor)...), 1)
+	search := func(args ...string) []string {
+		return append([]string{"list", "--scope", "acme", "--tool", args[0], args[1], args[2]}, "--timeout", "60s")
+	}
+	require.Equal(t, outcome{exit.OK, "", "There is no such record.\n"}, b.dedup(t, search("many", "--key-hash", hash)...))
+	b.exec(t, `INSERT INTO tool_dedup SELECT 'acme', tool, key, ''::bytea, NULL, CASE WHEN key = 'k00000001' THEN 'refused' ELSE 'done' END, '1', at, at + interval '1 day', at + interval '2 days'
+		FROM (SELECT 'many' AS tool, 'k' || lpad(n::text, 8, '0') AS key, now() - interval '1 minute' - n * interval '1 millisecond' AS at FROM generate_series(1, 25000) n
+		      UNION ALL SELECT 'refund', 'k' || n, now() - interval '90 s' FROM generate_series(1, 5) n) AS made`)
+	for _, c := range []struct {
+		args []string
+		want []string
+	}{
+		{search("many", "--outcome", "refused"), []string{"k00000001"}},
+		{search("many", "--key-hash", hash), []string{"k00000001"}},
+		{search("refund", "--since", "1h"), []string{"k5", "k4", "k3", "k2", "k1"}},
+	} {
+		first := b.dedup(t, c.args...)
+		require.Equal(t, exit.OK, first.code, first.errOut)
+		require.Empty(t, first.out)
+		_, after, ok := strings.Cut(strings.TrimSpace(first.errOut), "There is more: dedup "+strings.Join(c.args[:7], " ")+" --after ")
+		require.True(t, ok, first.errOut)
+		var keys []string
+		for len(keys) < len(c.want) {
+			page := fine[record](t, b, exit.OK, append(c.args, "--limit", "2", "--after", after)...)
+			require.NotEmpty(t, page)
+			for _, r := range page {
+				keys, after = append(keys, r.Key), r.Cursor
+			}
+		}
+		require.Equal(t, c.want, keys)
+		require.Empty(t, fine[record](t, b, exit.OK, append(c.args, "--after", after)...))
+	}
 }
 
 // What was created in the last time is listed by that, whatever its key, and whether it still
@@ -118,47 +127,16 @@ func TestListSince(t *testing.T) {
 	refused := fine[record](t, b, exit.OK, append(args, "--outcome", "refused")...)
 	require.Len(t, refused, 9)
 	require.Equal(t, outcome{exit.OK, "", "There is no such record.\n"}, b.dedup(t, "list", "--scope", "acme", "--tool", "other", "--since", "1h"))
-}
 
-// What a tool has kept for several times is listed once each.
-func TestListSinceOfTwoRetentions(t *testing.T) {
-	t.Parallel()
-
-	b := setup(t, nil)
+	// What a tool has kept for several times is listed once each.
 	b.exec(t, `INSERT INTO tool_dedup
-		SELECT 'acme', 'refund', 'k' || n, ''::bytea, NULL, 'done', '1', at, at + kept, at + kept + CASE WHEN n % 3 = 0 THEN interval '30 days' ELSE interval '40 days' END
+		SELECT 'acme', 'mixed', 'k' || n, ''::bytea, NULL, 'done', '1', at, at + kept, at + kept + CASE WHEN n % 3 = 0 THEN interval '30 days' ELSE interval '40 days' END
 		  FROM generate_series(1, 7) n, LATERAL (SELECT now() - n * interval '1 hour' AS at, CASE WHEN n % 2 = 0 THEN interval '1 day' ELSE interval '20 hours' END AS kept) AS made`)
 	var keys []string
-	for _, r := range fine[record](t, b, exit.OK, "list", "--scope", "acme", "--tool", "refund", "--since", "5h30m") {
+	for _, r := range fine[record](t, b, exit.OK, "list", "--scope", "acme", "--tool", "mixed", "--since", "5h30m") {
 		keys = append(keys, r.Key)
 	}
 	require.Equal(t, []string{"k1", "k2", "k3", "k4", "k5"}, keys)
-}
-
-// Equal times, as records of one statement have, are on one page each; and of more entries than
-// are looked at for a page, the next begins where this one has ended.
-func TestListSinceSearchesInPages(t *testing.T) {
-	t.Parallel()
-
-	b := setup(t, nil)
-	b.exec(t, `INSERT INTO tool_dedup SELECT 'acme', CASE WHEN n <= 5 THEN 'refund' ELSE 'other' END, 'k' || n, ''::bytea, NULL, 'done', '1', at, at + interval '1 day', at + interval '2 days'
-		FROM (SELECT n, now() - interval '1 minute' - CASE WHEN n <= 5 THEN 30000 ELSE n END * interval '1 millisecond' AS at FROM generate_series(1, 25000) n) AS made`)
-	args := []string{"list", "--scope", "acme", "--tool", "refund", "--since", "1h", "--timeout", "60s"}
-	first := b.dedup(t, args...)
-	require.Equal(t, exit.OK, first.code, first.errOut)
-	require.Empty(t, first.out)
-	_, after, ok := strings.Cut(strings.TrimSpace(first.errOut), " --after ")
-	require.True(t, ok, first.errOut)
-	var keys []string
-	for len(keys) < 5 {
-		page := fine[record](t, b, exit.OK, append(args, "--limit", "2", "--after", after)...)
-		require.NotEmpty(t, page)
-		for _, r := range page {
-			keys, after = append(keys, r.Key), r.Cursor
-		}
-	}
-	require.Equal(t, []string{"k5", "k4", "k3", "k2", "k1"}, keys)
-	require.Empty(t, fine[record](t, b, exit.OK, append(args, "--after", after)...))
 }
 
 // Which scopes and tools have records is read without their records.

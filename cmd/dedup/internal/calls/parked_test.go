@@ -36,39 +36,27 @@ $`, got.out)
 	require.NotContains(t, got.out, "hunter2")
 }
 
-// What has happened twice is listed although it is answered.
-func TestParkedTwice(t *testing.T) {
+// What has happened twice is listed although it is answered. What others wrote does not steer a terminal, and names can
+// be copied into a shell.
+func TestParkedPrints(t *testing.T) {
 	t.Parallel()
 
 	b := setupOutside(t)
-	b.exec(t, effectsOf("'t'", "'done', 1, 'ch_1', 'ch_2 ch_3'", "now() - interval '90 s'"))
+	b.exec(t, `INSERT INTO tool_effect (scope, tool, key, state, fence, ref, twice, note, tries, looked, fingerprint, created_at, changed_at) VALUES
+		('acme', 'pay', 't', 'done', 1, 'ch_1', 'ch_2 ch_3', NULL, 0, false, '', now(), now() - interval '90 s'),
+		('acme', 'pay', 'it''s order 7; rm', 'parked', 1, E'ch\u202e', NULL, E'red \033[31m and\na line', 0, false, '', now(), now())`)
 	ops := b.parked(t)
-	require.Len(t, ops, 1)
+	require.Len(t, ops, 2)
 	require.Equal(t, []string{"done", "ch_1", "ch_2 ch_3"}, []string{ops[0].State, ops[0].Ref, ops[0].Twice})
-	require.Contains(t, b.dedup(t, "parked").out, "\n  twice         ch_2 ch_3\n")
+	out := b.dedup(t, "parked").out
+	require.Contains(t, out, "\n  twice         ch_2 ch_3\n")
+	require.Contains(t, out, `acme pay 'it'\''s order 7; rm'`+"\n")
+	require.Contains(t, out, "  ref           ch�\n")
+	require.Contains(t, out, "  note          red �[31m and a line\n")
 
 	// docs/external.md says how to take it off the list.
 	got := b.dedup(t, "resolve", "acme", "pay", "t", "--fence", "1", "--cleared", "--reason", "both are refunded")
 	require.Equal(t, exit.OK, got.code, got.errOut)
 	require.Equal(t, "stored: it is listed no longer\n", got.out)
-	require.Empty(t, b.parked(t))
-}
-
-// effectsOf inserts operations: key, then state, fence, ref and twice, then since when.
-func effectsOf(key, state, since string) string {
-	return `INSERT INTO tool_effect (scope, tool, key, state, fence, ref, twice, tries, looked, fingerprint, created_at, changed_at)
-		SELECT 'acme', 'pay', ` + key + `, ` + state + `, 0, false, ''::bytea, now(), ` + since + ` FROM generate_series(1, 1) n`
-}
-
-// What others wrote does not steer a terminal, and names can be copied into a shell.
-func TestParkedPrintsSafely(t *testing.T) {
-	t.Parallel()
-
-	b := setupOutside(t)
-	b.exec(t, effectsOf(`'it''s order 7; rm'`, `'parked', 1, E'ch\u202e', NULL`, "now()"))
-	b.exec(t, `UPDATE tool_effect SET note = E'red \033[31m and\na line'`)
-	out := b.dedup(t, "parked").out
-	require.Contains(t, out, `acme pay 'it'\''s order 7; rm'`+"\n")
-	require.Contains(t, out, "  ref           ch�\n")
-	require.Contains(t, out, "  note          red �[31m and a line\n")
+	require.Len(t, b.parked(t), 1)
 }

@@ -76,46 +76,6 @@ func TestResolve(t *testing.T) {
 	require.Equal(t, outcome{exit.OK, "stored: a process that has the tool records it\n", ""}, b.resolve(t, b.park(t, "text"), "--refuse"))
 }
 
-// Without --fence the operation is shown, and nothing is stored.
-func TestResolveWithoutFence(t *testing.T) {
-	t.Parallel()
-
-	b := setupOutside(t)
-	op := b.park(t, "order-7")
-	got := b.dedup(t, "resolve", "acme", "pay", "order-7", "--refuse", "--reason", "no")
-	require.Equal(t, exit.Misused, got.code, got.errOut)
-	require.Empty(t, got.out)
-	require.Contains(t, got.errOut, "acme pay order-7\n  state         parked since ")
-	require.Contains(t, got.errOut, "  provider key  "+op.ProviderKey+"\n")
-	require.Contains(t, got.errOut, fmt.Sprint("then give --fence ", op.Fence))
-	require.Equal(t, []operation{op}, b.parked(t))
-}
-
-// A verdict that is stored stays: the second person is told who has decided, and the lists say
-// so. It is replaced by --overrule alone.
-func TestResolveTwice(t *testing.T) {
-	t.Parallel()
-
-	b := setupOutside(t)
-	op := b.park(t, "order-7")
-	require.Equal(t, exit.OK, b.resolve(t, op, "--happened", `{"id":"re_1"}`, "--actor", "ada").code)
-	stored := b.parked(t)[0]
-	const verdict = `happened \(ada: seen in the books, at \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ\), not carried out yet`
-	require.Regexp(t, "\n  verdict       "+verdict+"\n", b.dedup(t, "parked").out)
-	for _, as := range []operation{op, stored} {
-		got := b.resolve(t, as, "--never", "--actor", "bob")
-		require.Equal(t, exit.Failed, got.code)
-		require.Empty(t, got.out)
-		require.Regexp(t, "^dedup: acme pay order-7 has a verdict: "+verdict, got.errOut)
-	}
-	require.Equal(t, stored.Fence, b.parked(t)[0].Fence, "nothing is stored")
-	require.Equal(t, exit.Failed, b.resolve(t, op, "--never", "--overrule").code, "as it was before the verdict")
-	require.Equal(t, exit.OK, b.resolve(t, stored, "--refuse", "--overrule", "--actor", "bob").code)
-	require.Equal(t, external.Done, b.advance(t, "order-7").State)
-	_, err := b.call(t, "order-7")
-	require.ErrorIs(t, err, dedup.ErrRefused)
-}
-
 // What is open is listed, by age, and can be resolved.
 func TestOpen(t *testing.T) {
 	t.Parallel()
@@ -133,67 +93,64 @@ func TestOpen(t *testing.T) {
 	require.Equal(t, external.Done, b.advance(t, "k25").State)
 }
 
-// A verdict goes to the row that was looked at, and to no other.
+// A verdict goes to the row that was looked at, and to no other. Where nothing is stored, the command says why.
 func TestResolveRefused(t *testing.T) {
 	t.Parallel()
 
 	b := setupOutside(t)
 	op := b.park(t, "order-7")
-	stale := op
-	stale.Fence--
 	fails := func(op operation, why string, args ...string) {
 		t.Helper()
+		before := b.parked(t)
 		got := b.resolve(t, op, args...)
 		require.Equal(t, exit.Failed, got.code)
 		require.Empty(t, got.out)
-		require.Contains(t, got.errOut, why)
+		require.Regexp(t, "^dedup: "+why, got.errOut)
 		require.NotContains(t, got.errOut, "--help")
+		require.Equal(t, before, b.parked(t), "nothing is stored")
 	}
-	fails(stale, "dedup: acme pay order-7 has changed: its fence is ", "--never")
-	require.Equal(t, []operation{op}, b.parked(t), "nothing is stored")
-
+	// Without --fence the operation is shown.
+	got := b.dedup(t, "resolve", "acme", "pay", "order-7", "--refuse", "--reason", "no")
+	require.Equal(t, exit.Misused, got.code, got.errOut)
+	require.Empty(t, got.out)
+	require.Contains(t, got.errOut, "acme pay order-7\n  state         parked since ")
+	require.Contains(t, got.errOut, "  provider key  "+op.ProviderKey+"\n")
+	require.Contains(t, got.errOut, fmt.Sprint("then give --fence ", op.Fence))
+	require.Equal(t, []operation{op}, b.parked(t))
+	stale, missing := op, op
+	stale.Fence--
+	missing.Key = "order-8"
+	fails(stale, "acme pay order-7 has changed: its fence is ", "--never")
+	fails(missing, "there is no operation acme pay order-8", "--never")
 	b.exec(t, `UPDATE tool_effect SET state = 'running', sent_until = now() + interval '1 hour'`)
-	fails(op, "dedup: acme pay order-7 is running", "--never")
+	fails(op, "acme pay order-7 is running", "--never")
 	b.exec(t, `UPDATE tool_effect SET state = 'parked'`)
 
-	require.Equal(t, exit.OK, b.resolve(t, op, "--refuse").code)
-	fails(op, "has a verdict", "--never")
-	b.advance(t, "order-7")
-	fails(op, "dedup: acme pay order-7 is answered already", "--never")
-
-	op.Key = "order-8"
-	fails(op, "dedup: there is no operation acme pay order-8", "--never")
-}
-
-// A pending operation is cancelled.
-func TestResolvePending(t *testing.T) {
-	t.Parallel()
-
-	b := setupOutside(t)
-	tx, err := b.pool.Begin(t.Context())
-	require.NoError(t, err)
-	_, err = b.pay.Accept(t.Context(), tx, dedup.Call{Scope: "acme", Key: "order-7"}, payment{"hunter2"})
-	require.NoError(t, err)
-	require.NoError(t, tx.Commit(t.Context()))
-	got := b.resolve(t, b.parked(t, "--open")[0], "--refuse")
-	require.Equal(t, exit.OK, got.code, got.errOut)
-	_, err = b.call(t, "order-7")
-	require.ErrorIs(t, err, dedup.ErrRefused)
-	require.Empty(t, b.keys)
-}
-
-// A verdict that waits for somebody else's transaction ends in time, and says what is not known.
-func TestResolveTimeout(t *testing.T) {
-	t.Parallel()
-
-	b := setupOutside(t)
-	op := b.park(t, "order-7")
+	// A verdict that waits for somebody else's transaction ends in time.
 	tx, err := b.pool.Begin(t.Context())
 	require.NoError(t, err)
 	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
 	_, err = tx.Exec(t.Context(), `SELECT FROM tool_effect FOR UPDATE`)
 	require.NoError(t, err)
-	got := b.resolve(t, op, "--refuse", "--timeout", "2s")
-	require.Equal(t, exit.Failed, got.code)
-	require.Contains(t, got.errOut, "whether the verdict is stored is not known; look with `dedup parked`")
+	fails(op, "whether the verdict is stored is not known; look with `dedup parked`", "--refuse", "--timeout", "2s")
+	for waits := true; waits; { // until the server has cancelled it
+		require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT count(*) > 0 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&waits))
+	}
+	require.NoError(t, tx.Rollback(t.Context()))
+
+	// A verdict that is stored stays: the second person is told who has decided, and the lists say so. It is replaced by
+	// --overrule alone.
+	require.Equal(t, exit.OK, b.resolve(t, op, "--happened", `{"id":"re_1"}`, "--actor", "ada").code)
+	stored := b.parked(t)[0]
+	const verdict = `happened \(ada: seen in the books, at \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ\), not carried out yet`
+	require.Regexp(t, "\n  verdict       "+verdict+"\n", b.dedup(t, "parked").out)
+	for _, as := range []operation{op, stored} {
+		fails(as, "acme pay order-7 has a verdict: "+verdict, "--never", "--actor", "bob")
+	}
+	fails(op, "acme pay order-7 has changed", "--never", "--overrule") // as it was before the verdict
+	require.Equal(t, exit.OK, b.resolve(t, stored, "--refuse", "--overrule", "--actor", "bob").code)
+	require.Equal(t, external.Done, b.advance(t, "order-7").State)
+	_, err = b.call(t, "order-7")
+	require.ErrorIs(t, err, dedup.ErrRefused)
+	fails(op, "acme pay order-7 is answered already", "--never")
 }
