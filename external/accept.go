@@ -38,9 +38,8 @@ func (h *Handle[In, Out]) Accept(ctx context.Context, tx pgx.Tx, call dedup.Call
 		return Operation{}, &dedup.InvalidError{What: "call", Field: "tx", Reason: "is not open, or one of its statements has failed"}
 	}
 	seen, err := h.x.accept(ctx, conn, o)
-	if err == nil && seen.row != nil && seen.row.state == Done && (seen.rec == nil || seen.rec.Forgotten()) {
-		var freed bool
-		if freed, err = h.x.forget(ctx, conn, seen.row); freed {
+	if err == nil && seen.ended() {
+		if _, err = h.x.forget(ctx, conn, seen.row); err == nil { // where it is not deleted, somebody else may have done so
 			seen, err = h.x.accept(ctx, conn, o)
 		}
 	}
@@ -57,6 +56,8 @@ func (h *Handle[In, Out]) Accept(ctx context.Context, tx pgx.Tx, call dedup.Call
 		return op, nil
 	case r == nil:
 		return Operation{}, o.answer(dedup.ErrRestartTx, errors.New("a twin was accepted meanwhile"))
+	case seen.ended():
+		return Operation{}, withoutRecord(r)
 	case [32]byte(r.fingerprint) != o.fingerprint:
 		return Operation{}, o.reused(r.argDigests, r.createdAt)
 	case r.state == Parked:

@@ -29,6 +29,12 @@ type sight struct {
 	began time.Time
 }
 
+// ended reports whether the operation has an answer whose record is gone. Then the identity may be used anew, when
+// its row may be forgotten.
+func (s *sight) ended() bool {
+	return s.row != nil && s.row.state == Done && (s.rec == nil || s.rec.Forgotten()) // both were read at once
+}
+
 // claim looks for the identity's record and row, and inserts the row where neither is
 // there. It retries transient faults within the Deduper's RetryPolicy. A claim whose answer was lost is known
 // again by its nonce, which the row has as its note until somebody acts on it: by a later claim of the same call

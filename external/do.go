@@ -38,6 +38,7 @@ func (h *Handle[In, Out]) Do(ctx context.Context, call dedup.Call, in In) (resul
 	}
 	w := newWaiting(ctx, cmp.Or(call.MaxWait, h.x.d.Options().MaxWait))
 	defer w.stop()
+	var kept int64 // the fence of an ended operation that could not be deleted
 	for {
 		seen, err := h.x.claim(ctx, o)
 		if err != nil {
@@ -46,9 +47,16 @@ func (h *Handle[In, Out]) Do(ctx context.Context, call dedup.Call, in In) (resul
 		if seen.rec != nil && !seen.rec.Forgotten() {
 			return h.replay(ctx, o, seen.rec)
 		}
-		if seen.row != nil && seen.row.state == Done { // both were read at once
-			if err := h.x.free(ctx, seen.row); err != nil {
+		if seen.ended() {
+			if seen.row.fence == kept {
+				return result, withoutRecord(seen.row)
+			}
+			freed, err := h.x.forget(ctx, h.x.pool, seen.row)
+			if err != nil {
 				return result, err
+			}
+			if !freed { // perhaps somebody else has freed it meanwhile
+				kept = seen.row.fence
 			}
 			continue
 		}
@@ -94,12 +102,9 @@ func (x *Tools) goOn(ctx context.Context, t *definition, o *ask, seen *sight, w 
 	return a, own, err
 }
 
-// free makes room for an operation whose record is forgotten. Where somebody has deleted that, it is parked.
-func (x *Tools) free(ctx context.Context, r *row) error {
-	freed, err := x.forget(ctx, x.pool, r)
-	if err != nil || freed {
-		return err
-	}
+// withoutRecord is the answer to a call whose operation has an answer and may not be forgotten, and whose record
+// somebody has deleted.
+func withoutRecord(r *row) error {
 	op := r.operation()
 	op.Note = "it was answered, and its record has been deleted"
 	return &ParkedError{op}

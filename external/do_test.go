@@ -214,3 +214,39 @@ func TestImpatientCallWaitsForItself(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "ch_1", result.Value.ID)
 }
+
+// TestFreedByAnother has two processes free an identity at once, whose record is forgotten: the second goes on as the
+// first one does. Where somebody has deleted a record that is not forgotten, the call is not run anew.
+func TestFreedByAnother(t *testing.T) {
+	t.Parallel()
+	f, s := newFixture(t), &script{attempts: []answer{is("ch_1")}}
+	h := add(f, s.tool(external.Tool[in, out]{}))
+	do := func(key string) error {
+		_, err := h.Do(f.ctx, call(key), in{1})
+		return err
+	}
+	ways := map[string]func(key string) error{"do": do, "accept": func(key string) error {
+		return pgx.BeginFunc(f.ctx, f.pool, func(tx pgx.Tx) error {
+			_, err := h.Accept(f.ctx, tx, call(key), in{1})
+			return err
+		})
+	}}
+	for key, again := range ways {
+		require.NoError(t, do(key))
+		f.exec(`DELETE FROM tool_dedup WHERE key = $1`, key)
+		require.ErrorAs(t, again(key), new(*external.ParkedError))
+		fence := f.lookup(key).Fence
+		f.exec(`UPDATE tool_effect SET forget_at = now() WHERE key = $1`, key)
+		other := f.begin()
+		_, err := other.Exec(f.ctx, `DELETE FROM tool_effect WHERE key = $1`, key)
+		require.NoError(t, err)
+		answer := make(chan error, 1)
+		go func() { answer <- again(key) }()
+		f.untilWaiting()
+		require.NoError(t, other.Commit(f.ctx))
+		require.NoError(t, <-answer)
+		require.Greater(t, f.lookup(key).Fence, fence)
+	}
+	sent, _ := s.count()
+	require.Equal(t, 3, sent, "the one that is accepted waits")
+}
