@@ -31,14 +31,17 @@ type options struct {
 	check       bool
 	redisFolder string
 
-	minOps int // of a cell in a round
-	seeds  int // calls that are made first, to be replayed
-	counts counts
+	// warmOps is how many operations each client makes of every cell before the
+	// first round: connections learn their statements, caches fill.
+	warmOps int
+	minOps  int // of a cell in a round
+	seeds   int // calls that are made first, to be replayed
+	counts  counts
 }
 
 // Command returns the command run.
 func Command() *cobra.Command {
-	o := options{minOps: 10, seeds: 500, counts: counts{trips: 11, calls: 200, warm: 300}}
+	o := options{warmOps: 10, minOps: 10, seeds: 500, counts: counts{trips: 11, calls: 200, warm: 300}}
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Measure what running once costs, on a real Postgres",

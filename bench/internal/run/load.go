@@ -12,10 +12,6 @@ import (
 	"github.com/tooldedup/dedup/bench/internal/way"
 )
 
-// warmOps is how many operations each client makes of every cell before the
-// first round: connections learn their statements, caches fill.
-const warmOps = 10
-
 // A cell is one way with one kind of call.
 type cell struct {
 	site    *bed.Site
@@ -45,7 +41,7 @@ func (r *runner) measureLoad(ctx context.Context, load Load, line bed.Line) (err
 		return err
 	}
 	each := measure.Load{Clients: load.Clients, Duration: r.duration, MinOps: r.minOps}
-	samples, err := each.Compare(ctx, warmOps*load.Clients, r.rounds, ops)
+	samples, err := each.Compare(ctx, r.warmOps*load.Clients, r.rounds, ops)
 	if err != nil {
 		return err
 	}

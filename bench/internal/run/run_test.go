@@ -117,7 +117,7 @@ func TestLongAllWays(t *testing.T) {
 
 	o := options{
 		rounds: 1, delays: []time.Duration{0}, clients: []int{16}, to: way.Base, redisFolder: redisFolder,
-		minOps: 1, seeds: 16, counts: counts{trips: 1, calls: 1},
+		warmOps: 1, minOps: 1, seeds: 16, counts: counts{trips: 1, calls: 1},
 	}
 	b, err := bed.Start(t.Context(), bed.Options{RedisFolder: redisFolder})
 	require.NoError(t, err)
