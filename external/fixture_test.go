@@ -158,32 +158,12 @@ func (f *fixture) until(key string, want external.State) external.Operation {
 	}
 }
 
-// parked are the operations that somebody has to look at, all that there are.
-func (f *fixture) parked(ctx context.Context) (all []external.Operation) {
+// parked are the operations that somebody has to look at.
+func (f *fixture) parked(ctx context.Context) []external.Operation {
 	f.t.Helper()
-	return f.paged(func(after external.Operation) ([]external.Operation, error) {
-		return f.tools.Parked(ctx, f.pool, after, 100)
-	})
-}
-
-// open are those that are older and have no answer.
-func (f *fixture) open(olderThan time.Duration) []external.Operation {
-	f.t.Helper()
-	return f.paged(func(after external.Operation) ([]external.Operation, error) {
-		return f.tools.Open(f.ctx, f.pool, after, olderThan, 100)
-	})
-}
-
-func (f *fixture) paged(page func(after external.Operation) ([]external.Operation, error)) (all []external.Operation) {
-	f.t.Helper()
-	for last := (external.Operation{}); ; last = all[len(all)-1] {
-		ops, err := page(last)
-		require.NoError(f.t, err)
-		if len(ops) == 0 {
-			return all
-		}
-		all = append(all, ops...)
-	}
+	ops, err := f.tools.Parked(ctx, f.pool, external.Operation{}, 1000)
+	require.NoError(f.t, err)
+	return ops
 }
 
 // untilDue lets time pass until an operation is due.
@@ -382,10 +362,12 @@ func (s *script) count() (sent, looked int) {
 	return s.sent, s.looked
 }
 
+const ledgerTable = `CREATE TABLE ledger (ordered int, kind text, entry text)`
+
 // makeLedger makes the application's table, to which the tools of ledger write.
 func (f *fixture) makeLedger() {
 	f.t.Helper()
-	f.exec(`CREATE TABLE ledger (ordered int, kind text, entry text)`)
+	f.exec(ledgerTable)
 }
 
 // ledger makes Finish and Refused write to the application's table.

@@ -34,7 +34,7 @@ func FuzzOperations(f *testing.F) {
 		}
 	}
 	pool := pgtest.New(f).Pool(f, func(c *pgxpool.Config) { c.MaxConns = 20 })
-	_, err := pool.Exec(f.Context(), `CREATE TABLE ledger (entry int, kind text, ref text)`)
+	_, err := pool.Exec(f.Context(), ledgerTable)
 	require.NoError(f, err)
 	f.Fuzz(func(t *testing.T, script []byte) {
 		t.Parallel()
@@ -92,9 +92,8 @@ type request struct {
 
 // trader is a process.
 type trader struct {
+	*fixture
 	m       *market
-	tools   *external.Tools
-	d       *dedup.Deduper
 	handle  *external.Handle[in, out]
 	dead    atomic.Bool
 	zombies atomic.Int32
@@ -109,30 +108,16 @@ func newMarket(t *testing.T, pool *pgxpool.Pool, kind int, script []byte) *marke
 }
 
 func (m *market) start() *trader {
-	p := &trader{m: m}
-	var err error
-	p.d, err = dedup.New(m.pool, nil)
-	require.NoError(m.t, err)
-	p.tools, err = external.New(p.d, &external.Options{Lease: lease})
-	require.NoError(m.t, err)
+	p := &trader{fixture: process(m.t, m.pool), m: m}
 	external.SetClock(p.tools, m.now)
-	write := func(ctx context.Context, tx pgx.Tx, kind, ref string) error {
-		_, err := tx.Exec(ctx, `INSERT INTO ledger VALUES ($1, $2, $3)`, m.order, kind, ref)
-		return err
-	}
-	tool := external.Tool[in, out]{
-		Name: "charge", Ref: refOf, Timeout: fuzzTimeout, Settles: fuzzKinds[m.kind].settles, Perform: p.perform,
-		Finish:  func(ctx context.Context, tx pgx.Tx, _ in, o out) error { return write(ctx, tx, "finish", o.ID) },
-		Refused: func(ctx context.Context, tx pgx.Tx, _ in, _ error) error { return write(ctx, tx, "refused", "") },
-	}
+	tool := ledger(external.Tool[in, out]{Timeout: fuzzTimeout, Settles: fuzzKinds[m.kind].settles, Perform: p.perform})
 	if fuzzKinds[m.kind].takes {
 		tool.KeyKept = external.Forever
 	}
 	if fuzzKinds[m.kind].find {
 		tool.Find = func(context.Context, external.Attempt, in) ([]out, error) { return m.found(), nil }
 	}
-	p.handle, err = external.Add(p.tools, tool)
-	require.NoError(m.t, err)
+	p.handle = add(p.fixture, tool)
 	return p
 }
 
@@ -269,11 +254,7 @@ func (m *market) call() dedup.Call {
 	return dedup.Call{Scope: "acme", Key: fmt.Sprint(m.order), MaxWait: fuzzTimeout / 4}
 }
 
-func (m *market) lookup() external.Operation {
-	status, err := m.processes[0].tools.Status(m.t.Context(), "acme", "charge", m.call().Key)
-	require.NoError(m.t, err)
-	return status.Operation
-}
+func (m *market) lookup() external.Operation { return m.processes[0].lookup(m.call().Key) }
 
 func (m *market) run() {
 	for {
@@ -329,8 +310,7 @@ func (m *market) advance(p *trader) {
 	if op := m.lookup(); !op.Due.IsZero() && op.Due.Sub(op.Now) < 3*lease {
 		m.untilDue(op)
 	}
-	_, err := p.tools.Advance(m.t.Context(), "acme", "charge", m.call().Key)
-	require.NoError(m.t, err)
+	p.advance(m.call().Key)
 }
 
 // kill ends a process: what it waits for never reaches the provider. One that holds a zombie
@@ -402,11 +382,6 @@ func (m *market) check() {
 	}
 	status, err := m.processes[0].d.Lookup(ctx, "acme", "charge", m.call().Key)
 	require.NoError(t, err)
-	var ledger []string
-	rows, err := m.pool.Query(ctx, `SELECT concat_ws(' ', kind, nullif(ref, '')) FROM ledger WHERE entry = $1 ORDER BY 1`, m.order)
-	require.NoError(t, err)
-	ledger, err = pgx.CollectRows(rows, pgx.RowTo[string])
-	require.NoError(t, err)
 	want := []string{}
 	switch {
 	case op.State != external.Done:
@@ -419,7 +394,7 @@ func (m *market) check() {
 	default:
 		require.Equal(t, dedup.StateRefused, status.State)
 		require.True(t, len(book) == 0 || op.Twice != "", "%s: refused, and it happened: %v %+v", kind.name, book, op)
-		want = append(want, "refused")
+		want = append(want, "refused "+status.Refusal.Message)
 	}
-	require.Equal(t, want, ledger, "%s: %+v", kind.name, op)
+	require.Equal(t, want, m.processes[0].ledger(m.order), "%s: %+v", kind.name, op)
 }

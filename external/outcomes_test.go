@@ -292,7 +292,9 @@ func TestGivenUp(t *testing.T) {
 			_, err := add(f, s.tool(c.tool)).Do(f.ctx, impatient(name), in{1})
 			require.ErrorIs(t, err, dedup.ErrInFlight)
 			listed := func(olderThan time.Duration) bool {
-				return slices.ContainsFunc(f.open(olderThan), func(op external.Operation) bool { return op.Key == name })
+				open, err := f.tools.Open(f.ctx, f.pool, external.Operation{}, olderThan, 1000)
+				require.NoError(t, err)
+				return slices.ContainsFunc(open, func(op external.Operation) bool { return op.Key == name })
 			}
 			require.True(t, listed(0))
 			require.False(t, listed(lease*1000), "it is not that old")
