@@ -35,7 +35,7 @@ func TestKeyExpiresWhileItIsTaken(t *testing.T) {
 }
 
 // TestRecoverToolsApart has a tool whose provider does not answer take all of its slots. Another tool's
-// operations go on.
+// operations go on. Recover ends when the Tools are closed.
 func TestRecoverToolsApart(t *testing.T) {
 	t.Parallel()
 	f := processWith(t, pgtest.New(t).Pool(t), &external.Options{Lease: lease, Workers: 1})
@@ -49,17 +49,13 @@ func TestRecoverToolsApart(t *testing.T) {
 		healthy <- struct{}{}
 		return out{"ch_1"}, nil
 	}})
-	accept := func(h *external.Handle[in, out], key string) {
-		accept(f, h, key, 1)
-	}
-	accept(dead, "1")
-	accept(dead, "2")
-	ctx, stop := context.WithCancel(f.ctx)
+	accept(f, dead, "1", 1)
+	accept(f, dead, "2", 1)
 	recovered := make(chan error, 1)
-	go func() { recovered <- f.tools.Recover(ctx) }()
+	go func() { recovered <- f.tools.Recover(f.ctx) }()
 	<-hanging
 	for _, key := range []string{"1", "2", "3"} {
-		accept(alive, key)
+		accept(f, alive, key, 1)
 	}
 	for range 3 {
 		select {
@@ -68,7 +64,6 @@ func TestRecoverToolsApart(t *testing.T) {
 			require.Fail(t, "a tool waits for another one")
 		}
 	}
-	stop()
 	ended, cancel := context.WithCancel(f.ctx) // which ends the attempts
 	cancel()
 	require.Error(t, f.tools.Close(ended))

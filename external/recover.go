@@ -22,7 +22,7 @@ const (
 )
 
 // Recover does what is due for the tools that are registered, and deletes operations that
-// may be forgotten, until ctx ends; then it returns nil, when what it was doing is done.
+// may be forgotten, until ctx ends or x is closed; then it returns nil, when what it was doing is done.
 // Run it in every process: any number may, and each operation is acted on by one at a
 // time. Each tool has [Options.Workers] of its own. It rides out faults of the database. The error is
 // an [dedup.ErrInvalid].
@@ -73,7 +73,7 @@ func (x *Tools) recover(ctx context.Context, t *definition) {
 			<-slots
 		case <-ctx.Done():
 		}
-		if pause(ctx, wait) != nil {
+		if pause(ctx, wait) != nil || x.acts.isClosed() {
 			return
 		}
 		free := cap(slots) - len(slots)
