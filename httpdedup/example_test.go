@@ -117,6 +117,8 @@ func ExampleMiddleware_Operations() {
 	// done 200 3
 }
 
+type accountKey struct{}
+
 // authenticatedByPassword is the examples' authentication. It puts the account into
 // the request's context.
 func authenticatedByPassword(next http.Handler) http.Handler {

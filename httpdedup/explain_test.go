@@ -53,6 +53,7 @@ func TestExplain(t *testing.T) {
 			},
 		}.resolve()
 		require.NoError(t, err)
+		require.Equal(t, 10*time.Second, opts.MaxWait, "a twin is waited for")
 		m := &Middleware{opts: opts}
 		refused := m.explain(httptest.NewRequest(http.MethodPost, "/", nil), "pay", c.err)
 		require.Equal(t, c.kind.Name, refused.Name, name)

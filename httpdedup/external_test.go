@@ -265,9 +265,6 @@ func TestExternalRefusesRequests(t *testing.T) {
 	_, err = httpdedup.New(other, httpdedup.Options{Scope: tenant, External: s.x})
 	require.ErrorAs(t, err, &invalid)
 	require.Equal(t, "External", invalid.Field)
-	_, err = httpdedup.New(s.d, httpdedup.Options{Scope: tenant, OperationsPath: "%"})
-	require.ErrorAs(t, err, &invalid)
-	require.Equal(t, "OperationsPath", invalid.Field)
 }
 
 // TestExternalOutlivesItsRequest: the client leaves, the effect is carried out, and the same

@@ -16,73 +16,58 @@ import (
 )
 
 // fail raises an error in the transaction, and answers with 500.
-func fail(w http.ResponseWriter, r *http.Request, state string) {
+func fail(w http.ResponseWriter, r *http.Request, statement string) {
 	tx, _ := httpdedup.Tx(r.Context())
-	if _, err := tx.Exec(r.Context(), `DO $$ BEGIN RAISE SQLSTATE '`+state+`'; END $$`); err == nil {
+	if _, err := tx.Exec(r.Context(), statement); err == nil {
 		panic("nothing was raised")
 	}
 	http.Error(w, "database trouble", http.StatusInternalServerError)
 }
 
-// Any other failed statement is answered as the handler answers it, once.
+func raise(state string) string { return `DO $$ BEGIN RAISE SQLSTATE '` + state + `'; END $$` }
+
+// An answer of 500 or a final one that follows a failed statement says no more than that. The handler runs again
+// where the fault may pass, and the client does not learn of it. Otherwise the answer is the handler's.
 func TestFailedStatement(t *testing.T) {
 	t.Parallel()
 	s := open(t, httpdedup.Options{})
-	var runs atomic.Int32
-	s.handle("POST /orders", "create_order", func(w http.ResponseWriter, r *http.Request) {
-		runs.Add(1)
-		fail(w, r, "23514")
-	})
-	got := s.post(t, "k1", `{"item": "lamp"}`)
-	require.Equal(t, http.StatusInternalServerError, got.status)
-	require.Equal(t, "database trouble\n", got.body)
-	require.EqualValues(t, 1, runs.Load())
-	require.Empty(t, s.told())
-	require.Zero(t, s.count(t, "tool_dedup"))
-}
-
-// An answer of 500 over a connection that is lost says no more than that: the handler runs
-// again, and the client does not learn of it.
-func TestLostConnectionRunsAgain(t *testing.T) {
-	t.Parallel()
-	s := open(t, httpdedup.Options{})
-	var runs atomic.Int32
-	s.handle("POST /orders", "create_order", func(w http.ResponseWriter, r *http.Request) {
-		if runs.Add(1) == 1 {
-			tx, _ := httpdedup.Tx(r.Context())
-			_, _ = tx.Exec(r.Context(), `SELECT pg_terminate_backend(pg_backend_pid())`)
-			http.Error(w, "database trouble", http.StatusInternalServerError)
-			return
-		}
-		order(w, r)
-	})
-	require.Equal(t, http.StatusCreated, s.post(t, "k1", `{"item": "lamp"}`).status)
-	require.EqualValues(t, 2, runs.Load())
-	require.Equal(t, 1, s.count(t, "orders"))
-	require.Empty(t, s.told())
-}
-
-// What a handler does wrong is answered with 500, and told. Nothing of it stays.
-// TestUnstorableAnswers has the answers that cannot be stored.
-func TestInternal(t *testing.T) {
-	t.Parallel()
-	s := open(t, httpdedup.Options{})
-	for name, handler := range map[string]http.HandlerFunc{
-		"Nested": s.m.Wrap("inner", http.HandlerFunc(order)).ServeHTTP,
-		"IgnoredFailure": func(w http.ResponseWriter, r *http.Request) {
-			tx, _ := httpdedup.Tx(r.Context())
-			_, _ = tx.Exec(r.Context(), `SELECT 1/0`)
-			w.WriteHeader(http.StatusCreated)
-		},
+	for _, c := range []struct {
+		name, statement string
+		final           bool
+		status          int // of the first request
+		replayed        bool
+	}{
+		{"Constraint", raise("23514"), false, http.StatusInternalServerError, false},
+		{"FinalConstraint", raise("23505"), true, http.StatusConflict, true},
+		{"FinalDeadlock", raise("40P01"), true, http.StatusCreated, true},
+		{"LostConnection", `SELECT pg_terminate_backend(pg_backend_pid())`, false, http.StatusCreated, true},
 	} {
-		s.handle("POST /"+name, name, handler)
-		got := s.do(t, http.MethodPost, "/"+name, "k1", `{"item": "lamp"}`)
-		require.Equal(t, http.StatusInternalServerError, got.status, name)
-		require.Equal(t, "internal", got.problem(t).Type, name)
-		require.ErrorIs(t, errors.Join(s.told()...), dedup.ErrInvalid, name)
+		var runs atomic.Int32
+		s.handle("POST /"+c.name, c.name, func(w http.ResponseWriter, r *http.Request) {
+			if runs.Add(1) > 1 {
+				order(w, r)
+				return
+			}
+			if c.final {
+				httpdedup.Final(r.Context())
+				w.WriteHeader(http.StatusConflict)
+			}
+			fail(w, r, c.statement)
+		})
+		post := func() reply { return s.do(t, http.MethodPost, "/"+c.name, "k1", `{"item": "lamp"}`) }
+		orders := s.count(t, "orders")
+		first := post()
+		require.Equal(t, c.status, first.status, c.name)
+		require.False(t, first.replayed(), c.name)
+		again := c.status == http.StatusCreated
+		require.Equal(t, again, first.body != "database trouble\n", c.name)
+		require.Equal(t, again, runs.Load() == 2, c.name)
+		require.Equal(t, again, s.count(t, "orders") == orders+1, c.name)
+		second := post()
+		require.Equal(t, c.replayed, second.replayed(), c.name)
+		require.Equal(t, c.replayed, second.body == first.body, c.name)
+		require.Empty(t, s.told(), c.name)
 	}
-	require.Zero(t, s.count(t, "orders"))
-	require.Zero(t, s.count(t, "tool_dedup"))
 }
 
 // A record that another door has made under the same name holds no HTTP answer.

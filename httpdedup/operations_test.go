@@ -72,6 +72,8 @@ func TestOperations(t *testing.T) {
 	require.Empty(t, op.Response.Headers.Get("Set-Cookie"))
 	require.InDelta(t, 24*time.Hour, op.ExpiresAt.Sub(op.FirstAt), float64(time.Millisecond))
 	require.True(t, op.ForgetAt.After(op.ExpiresAt))
+	strangers := s.do(t, http.MethodGet, "/operations/POST%20%2Forders/"+url.PathEscape(key), "", "", as("globex"))
+	require.Equal(t, unknown.body, strangers.body, "another's is as one that never was")
 
 	s.do(t, http.MethodPost, "/declined", "k1", "")
 	op = s.operation(t, "charge", "k1")

@@ -1,12 +1,16 @@
 package httpdedup_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"log"
 	"log/slog"
+	"maps"
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"testing"
 	"time"
 
@@ -27,10 +31,17 @@ func TestOptions(t *testing.T) {
 		"ReusedStatus":   func(o *httpdedup.Options) { o.ReusedStatus = 404 },
 		"ReplayedHeader": func(o *httpdedup.Options) { o.ReplayedHeader = "Set-Cookie" },
 		"RetryAfter":     func(o *httpdedup.Options) { o.RetryAfter = -1 },
+		"Retention":      func(o *httpdedup.Options) { o.Retention.Result = 1 },
+		"OperationsPath": func(o *httpdedup.Options) { o.OperationsPath = "%" },
+		"d":              func(*httpdedup.Options) {}, // which is nil
 	} {
 		opts := httpdedup.Options{Scope: tenant}
 		change(&opts)
-		_, err := httpdedup.New(d, opts)
+		of := d
+		if name == "d" {
+			of = nil
+		}
+		_, err := httpdedup.New(of, opts)
 		var refused *dedup.InvalidError
 		require.ErrorAs(t, err, &refused, name)
 		require.Equal(t, name, refused.Field)
@@ -47,14 +58,6 @@ func TestOptions(t *testing.T) {
 		_, err := httpdedup.New(d, opts)
 		require.NoError(t, err)
 	}
-
-	var invalid *dedup.InvalidError
-	_, err = httpdedup.New(d, httpdedup.Options{Scope: tenant, Retention: dedup.Retention{Result: 1}})
-	require.ErrorAs(t, err, &invalid)
-	require.Equal(t, "Retention", invalid.Field)
-	_, err = httpdedup.New(nil, httpdedup.Options{Scope: tenant})
-	require.ErrorAs(t, err, &invalid)
-	require.Equal(t, "d", invalid.Field)
 }
 
 // starts keeps the calls that begin.
@@ -85,9 +88,9 @@ func TestSetUpMakesNoCall(t *testing.T) {
 // Who gives no hook finds the error in the log, without anything of the request but
 // its method and pattern.
 func TestDefaultOnErrorLogs(t *testing.T) { //nolint:paralleltest // it replaces the process's logger
-	logged := make(chan slog.Record, 1)
+	var logged bytes.Buffer
 	previous, out, flags := slog.Default(), log.Writer(), log.Flags()
-	slog.SetDefault(slog.New(recordHandler{logged}))
+	slog.SetDefault(slog.New(slog.NewJSONHandler(&logged, nil)))
 	t.Cleanup(func() { // SetDefault has changed package log as well, and does not change it back
 		slog.SetDefault(previous)
 		log.SetOutput(out)
@@ -104,22 +107,8 @@ func TestDefaultOnErrorLogs(t *testing.T) { //nolint:paralleltest // it replaces
 	w := httptest.NewRecorder()
 	m.Wrap("", http.NotFoundHandler()).ServeHTTP(w, r)
 	require.Equal(t, http.StatusInternalServerError, w.Code)
-	record := wait(t, logged)
-	require.Equal(t, slog.LevelError, record.Level)
-	var names []string
-	record.Attrs(func(a slog.Attr) bool {
-		names = append(names, a.Key)
-		return true
-	})
-	require.Equal(t, []string{"method", "pattern", "error"}, names)
+	var line map[string]any
+	require.NoError(t, json.Unmarshal(logged.Bytes(), &line))
+	require.Equal(t, "ERROR", line["level"])
+	require.ElementsMatch(t, []string{"time", "level", "msg", "method", "pattern", "error"}, slices.Collect(maps.Keys(line)))
 }
-
-type recordHandler struct{ records chan slog.Record }
-
-func (h recordHandler) Enabled(context.Context, slog.Level) bool { return true }
-func (h recordHandler) Handle(_ context.Context, r slog.Record) error {
-	h.records <- r
-	return nil
-}
-func (h recordHandler) WithAttrs([]slog.Attr) slog.Handler { return h }
-func (h recordHandler) WithGroup(string) slog.Handler      { return h }

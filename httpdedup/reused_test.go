@@ -58,6 +58,10 @@ func TestReused(t *testing.T) {
 	}
 	require.True(t, s.do(t, http.MethodPost, "/orders/1/cancel?why=late", "k1", `{"secret": "v1", "a": 1.0}`).replayed())
 	require.Equal(t, 1, s.count(t, "orders"))
+	another := s.do(t, http.MethodPost, "/orders/2/cancel", "k1", "", as("globex"))
+	require.Equal(t, http.StatusNoContent, another.status, "another client's key")
+	require.False(t, another.replayed())
+	require.Equal(t, 2, s.count(t, "orders"))
 	require.Empty(t, s.told())
 }
 
