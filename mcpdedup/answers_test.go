@@ -44,6 +44,35 @@ func TestFaultsAreHidden(t *testing.T) {
 	require.Len(t, told, 1)
 }
 
+// TestRecordedDriverErrors: a tool that records all errors records those of the
+// driver too, which quote values and name columns.
+func TestRecordedDriverErrors(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, nil)
+	var told []mcpdedup.Failure
+	server := newServer()
+	require.NoError(t, addTool(server, d.tools, collecting(&told, mcpdedup.SingleUser("house")), tool.Tool[bookIn, booking]{
+		Name: "record", Class: tool.Write, StoreErrors: true,
+		Run: func(ctx context.Context, tx pgx.Tx, in bookIn) (b booking, err error) {
+			if in.Guest == "scan" {
+				return b, tx.QueryRow(ctx, `SELECT NULL::text AS canary`).Scan(&b.Guest)
+			}
+			_, err = tx.Exec(ctx, `SELECT $1::bigint`, in.Extra)
+			return b, err
+		},
+	}))
+	cs := connect(t, server)
+	for _, name := range []string{"encode", "scan"} {
+		for range 2 {
+			res := call(t, cs, "record", args{"guest": name, "extra": []string{"canary"}, mcpdedup.KeyArgument: name})
+			require.Equal(t, "refused", code(res))
+			require.NotContains(t, asJSON(t, res), "canary")
+			require.NotContains(t, text(res), "OID")
+		}
+	}
+	require.Len(t, told, 4)
+}
+
 func TestKeysInMeta(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, nil)

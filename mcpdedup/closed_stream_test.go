@@ -1,15 +1,12 @@
 package mcpdedup_test
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -104,53 +101,10 @@ func closingHTTP(propagates bool) func(*testing.T, *mcp.Server) closing {
 		web := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server },
 			&mcp.StreamableHTTPOptions{Stateless: true, PropagateRequestCancellation: propagates}))
 		t.Cleanup(web.Close)
-		id := 0
 		return closing{cancels: propagates, call: func(ctx context.Context, key string) (*mcp.CallToolResult, error) {
-			id++
-			return postCall(ctx, web.Client(), web.URL, id, key)
+			return callKeyed(ctx, connectHTTP(t, web.URL, "alice", withoutSession), key)
 		}}
 	}
-}
-
-// postCall makes a call as MCP 2026-07-28 has it: all that the server has to know stands
-// in the request.
-func postCall(ctx context.Context, client *http.Client, url string, id int, key string) (*mcp.CallToolResult, error) {
-	body, err := json.Marshal(args{"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": args{
-		"name": "book", "arguments": args{"guest": key}, "_meta": args{
-			"io.modelcontextprotocol/protocolVersion":    withoutSession,
-			"io.modelcontextprotocol/clientCapabilities": args{},
-			mcpdedup.MetaKey: key,
-		},
-	}})
-	if err != nil {
-		return nil, err
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	for name, value := range map[string]string{
-		"Content-Type": "application/json", "Accept": "application/json, text/event-stream",
-		"Mcp-Protocol-Version": withoutSession, "Mcp-Method": "tools/call", "Mcp-Name": "book",
-	} {
-		req.Header.Set(name, value)
-	}
-	res, err := client.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer res.Body.Close()
-	answer, err := io.ReadAll(res.Body)
-	if err != nil {
-		return nil, err
-	}
-	for line := range strings.Lines(string(answer)) {
-		var message struct{ Result *mcp.CallToolResult }
-		if json.Unmarshal([]byte(strings.TrimPrefix(line, "data: ")), &message) == nil && message.Result != nil {
-			return message.Result, nil
-		}
-	}
-	return nil, fmt.Errorf("no result: %d %s", res.StatusCode, answer)
 }
 
 // closingSession cancels a call by a message, as the versions with sessions have it,

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
 	"regexp"
 	"strings"
 	"testing"
@@ -185,9 +183,6 @@ func TestExternalToolsAreRefused(t *testing.T) {
 	alone := tool.NewRegistry(d.tools.Deduper(), nil)
 	require.NoError(t, alone.Add(nothing[findIn]("get_operation", tool.ReadOnly)))
 	require.NoError(t, mcpdedup.AddTools(newServer(), alone, oneUser()))
-
-	_, err = mcpdedup.Middleware(d.tools.Deduper(), map[string]mcpdedup.Policy{"pay": {Class: tool.External}}, oneUser())
-	require.EqualError(t, err, "tool: not registered:\n\tpay: Class is none that a transaction holds; make it a tool.ExternalTool of a registry, and use AddTools")
 }
 
 // TestLongTypeScriptClientTakesOperations: a client that holds results to their schemas takes what
@@ -207,10 +202,6 @@ func TestLongTypeScriptClientTakesOperations(t *testing.T) {
 		{"tool": "get_operation", "arguments": asking("pay/k3")},
 		{"tool": "get_operation", "arguments": asking("pay/k4")},
 	}
-	cmd := exec.CommandContext(t.Context(), "node", script, asJSON(t, args{"url": url, "token": "alice", "calls": calls}))
-	cmd.Stderr = os.Stderr
-	out, err := cmd.Output()
-	require.NoError(t, err)
 	var got struct {
 		Answers []struct {
 			Error  string
@@ -220,7 +211,7 @@ func TestLongTypeScriptClientTakesOperations(t *testing.T) {
 			}
 		}
 	}
-	require.NoError(t, json.Unmarshal(out, &got), string(out))
+	node(t, script, args{"url": url, "token": "alice", "calls": calls}, &got)
 	var statuses []string
 	for i, answer := range got.Answers {
 		require.Empty(t, answer.Error, calls[i])

@@ -3,7 +3,6 @@ package mcpdedup
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -18,9 +17,10 @@ import (
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/internal/door"
 	"github.com/tooldedup/dedup/tool"
+	"github.com/tooldedup/dedup/tool/runner"
 )
 
-// TestTexts holds the text of every error to a golden file, for tools whose key is
+// TestTexts holds the text of every code to a golden file, for tools whose key is
 // an added argument, stands in _meta, is an argument of theirs, or is not needed.
 func TestTexts(t *testing.T) {
 	t.Parallel()
@@ -51,16 +51,10 @@ func TestTexts(t *testing.T) {
 		{"refused by the database", &dedup.RefusedError{Message: secret.Error(), Details: json.RawMessage(`"canary"`), CreatedAt: at}},
 		{"outcome unknown", &dedup.Error{Answer: dedup.ErrOutcomeUnknown, Err: fmt.Errorf("%w (%w)", secret, context.Canceled)}},
 		{"attempts exhausted", &dedup.Error{Answer: dedup.ErrAttemptsExhausted, Err: secret}},
-		{"transient", &pgconn.PgError{Message: "canary", Code: "40001"}},
-		{"demoted", &pgconn.PgError{Message: "canary", Code: "25006"}},
-		{"read only", &dedup.InvalidError{What: "effect", Reason: "canary"}},
 		{"timeout", fmt.Errorf("canary: %w", context.DeadlineExceeded)},
-		{"cancelled", fmt.Errorf("canary: %w", context.Canceled)},
 		{"broken", &dedup.Error{Answer: dedup.ErrBroken, Err: secret}},
 		{"unidentified", notMade(door.Unidentified, "The server does not know on whose behalf this call is made.", secret)},
 		{"database", secret},
-		{"arbiter", &dedup.Error{Answer: dedup.ErrSchema}},
-		{"unknown", errors.New("canary")},
 	}
 	tools := []struct {
 		name string
@@ -99,7 +93,7 @@ func TestTexts(t *testing.T) {
 			before = text
 		}
 	}
-	for _, code := range codes {
+	for code := range codes {
 		require.True(t, seen[code], "no text of %s is tested", code)
 	}
 	path := "testdata/texts.golden"
@@ -111,9 +105,11 @@ func TestTexts(t *testing.T) {
 	require.Equal(t, string(want), golden.String())
 }
 
-var codes = []door.Code{
-	door.KeyRequired, door.KeyInvalid, door.KeyReused, door.ArgumentsInvalid, door.InFlight, door.Expired, door.Refused,
-	door.OutcomeUnknown, door.Unavailable, door.Timeout, door.Blocked, door.Unidentified, door.Failed,
+// codes are all codes of answers, and whether the same call may be made again.
+var codes = map[door.Code]bool{
+	door.InFlight: true, door.OutcomeUnknown: true, door.Unavailable: true, door.Timeout: true,
+	door.KeyRequired: false, door.KeyInvalid: false, door.KeyReused: false, door.ArgumentsInvalid: false, door.Expired: false,
+	door.Refused: false, door.Blocked: false, door.Unidentified: false, door.Failed: false,
 }
 
 // described is an answer in a line for each text, and one for _meta without the
@@ -131,12 +127,17 @@ func described(t *testing.T, res *mcp.CallToolResult, hidden bool) string {
 	return b.String()
 }
 
-// TestCodesAreDocumented: the package documentation has a line for each.
-func TestCodesAreDocumented(t *testing.T) {
+// TestCodes: the package documentation has a line for each code, and package runner knows by which of them a call may be
+// made again.
+func TestCodes(t *testing.T) {
 	t.Parallel()
 	doc, err := os.ReadFile("doc.go")
 	require.NoError(t, err)
-	for _, code := range codes {
+	for code, again := range codes {
 		require.Contains(t, string(doc), "//\t"+string(code)+" ")
+		err := runner.ResultError(true, map[string]any{door.MetaError: string(code), door.MetaRetryAfter: 7})
+		require.Equal(t, again, runner.IsRetryable(err), code)
 	}
+	var status *runner.StatusError
+	require.ErrorAs(t, runner.ResultError(false, map[string]any{door.MetaRetryAfter: 7}), &status)
 }

@@ -157,20 +157,22 @@ func abridged(s string) string {
 	return b.String()
 }
 
-// TestUnidentified: a call that nobody made is not run, whatever its tool.
+// TestUnidentified: a call that nobody made is not run, whatever its tool and door.
 func TestUnidentified(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, nil)
 	var told []mcpdedup.Failure
-	cs := connect(t, d.server(t, collecting(&told, mcpdedup.TokenUser)))
-	for _, name := range []string{"book", "find"} {
-		res := call(t, cs, name, args{"guest": "Ada", mcpdedup.KeyArgument: "k"})
-		require.Equal(t, "unidentified", code(res))
-		require.NotContains(t, text(res), "token")
+	user, nobody := collecting(&told, mcpdedup.TokenUser), collecting(&told, mcpdedup.SingleUser(""))
+	for _, server := range []*mcp.Server{d.server(t, user), guardedServer(t, d, user, policies), d.server(t, nobody)} {
+		cs := connect(t, server)
+		for _, name := range []string{"book", "find"} {
+			res := call(t, cs, name, args{"guest": "Ada", mcpdedup.KeyArgument: "k"})
+			require.Equal(t, "unidentified", code(res))
+			require.NotContains(t, text(res), "token")
+		}
 	}
-	cs = connect(t, d.server(t, collecting(&told, mcpdedup.SingleUser(""))))
-	require.Equal(t, "unidentified", code(call(t, cs, "find", args{})))
-	require.Len(t, told, 3)
+	require.Len(t, told, 6)
 	require.ErrorContains(t, told[0].Err, "token")
 	require.Zero(t, d.count(t, "tool_dedup"))
+	require.Zero(t, d.count(t, "bookings"))
 }

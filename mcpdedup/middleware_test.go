@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,7 +21,9 @@ import (
 
 // existing adds the tools of a server that knows nothing of dedup, but for where
 // its transaction comes from.
-func existing(server *mcp.Server) {
+func existing() *mcp.Server {
+	server := newServer()
+	var busy atomic.Int32
 	type in struct {
 		Guest string `json:"guest"`
 		Note  string `json:"note,omitempty"`
@@ -40,6 +43,14 @@ func existing(server *mcp.Server) {
 				return nil, b, errors.New("no room")
 			case in.Guest == "Wire":
 				return nil, b, &jsonrpc.Error{Code: 418, Message: "teapot"}
+			case in.Guest == "Declined":
+				return nil, b, dedup.Final(errors.New("card declined"))
+			case in.Guest == "Busy" && busy.Add(1) < 3:
+				_, err := tx.Exec(ctx, `DO $$ BEGIN RAISE SQLSTATE '40001'; END $$`)
+				return nil, b, err
+			case in.Guest == "Ends":
+				_, err := tx.Exec(ctx, "COMMIT")
+				return nil, b, errors.Join(err, errors.New("no room"))
 			}
 			return &mcp.CallToolResult{Meta: mcp.Meta{"number": json.Number("9007199254740993")}}, b, nil
 		})
@@ -49,21 +60,30 @@ func existing(server *mcp.Server) {
 			b, _ := json.Marshal(ok)
 			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: string(b)}, &mcp.ImageContent{Data: []byte{1}, MIMEType: "image/png"}}}, nil
 		})
+	server.AddTool(&mcp.Tool{Name: "refuse", InputSchema: json.RawMessage(`{"type":"object"}`)},
+		func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			return nil, dedup.Final(errors.New("closed"))
+		})
+	return server
 }
 
-func guardedServer(t *testing.T, d *desk, opts *mcpdedup.Options, tools map[string]mcpdedup.Policy) *mcp.Server {
+// guard puts the tools of a server behind the middleware.
+func guard(t *testing.T, server *mcp.Server, tools *tool.Registry, opts *mcpdedup.Options, policies map[string]mcpdedup.Policy) *mcp.Server {
 	t.Helper()
-	server := newServer()
-	existing(server)
-	guard, err := mcpdedup.Middleware(d.tools.Deduper(), tools, opts)
+	guard, err := mcpdedup.Middleware(tools.Deduper(), policies, opts)
 	require.NoError(t, err)
 	server.AddReceivingMiddleware(guard)
 	return server
 }
 
+func guardedServer(t *testing.T, d *desk, opts *mcpdedup.Options, policies map[string]mcpdedup.Policy) *mcp.Server {
+	t.Helper()
+	return guard(t, existing(), d.tools, opts, policies)
+}
+
 var policies = map[string]mcpdedup.Policy{
 	"book": {Class: tool.Destructive, Retention: dedup.Retention{Result: 30 * 24 * time.Hour}, Ignored: []string{"note"}},
-	"find": {Class: tool.ReadOnly},
+	"find": {Class: tool.ReadOnly}, "refuse": {Class: tool.Write},
 }
 
 func TestMiddlewareReplays(t *testing.T) {
@@ -90,67 +110,89 @@ func TestMiddlewareReplays(t *testing.T) {
 	require.NotContains(t, answer, "resultType")
 }
 
-// TestMiddlewareRollsBack: what is no result is answered as the handler did, and
-// leaves nothing.
-func TestMiddlewareRollsBack(t *testing.T) {
+// TestMiddlewareAnswers: a result and a refusal are recorded, and the same each time. What is neither is answered as the
+// handler did, and leaves nothing. A handler is run again after a fault that a fresh transaction may not
+// meet, also if it packs it into a result.
+func TestMiddlewareAnswers(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, nil)
 	cs := connect(t, guardedServer(t, d, oneUser(), policies))
-	res := call(t, cs, "book", args{"guest": "Refused", mcpdedup.KeyArgument: "k"})
-	require.True(t, res.IsError)
-	require.Equal(t, "no room", text(res))
-	_, err := cs.CallTool(t.Context(), &mcp.CallToolParams{Name: "book", Arguments: args{"guest": "Wire", mcpdedup.KeyArgument: "k"}})
+	for _, c := range []struct {
+		tool, guest, code, text string // the text is that of an error
+		kept                    bool
+		bookings                int
+	}{
+		{"book", "Ada", "", "", true, 1},
+		{"book", "Busy", "", "", true, 1},
+		{"book", "Declined", "refused", "card declined", true, 0},
+		{"refuse", "any", "refused", "closed", true, 0},
+		{"book", "Refused", "", "no room", false, 0},
+	} {
+		bookings, records := d.count(t, "bookings"), d.count(t, "tool_dedup")
+		for _, duplicate := range []bool{false, true} {
+			res := call(t, cs, c.tool, args{"guest": c.guest, mcpdedup.KeyArgument: c.guest})
+			require.Equal(t, c.text != "", res.IsError, "%s: %s", c.guest, text(res))
+			require.Equal(t, c.code, code(res), c.guest)
+			require.Equal(t, c.kept, res.Meta[door.MetaDuplicate] == duplicate, c.guest)
+			if c.text != "" {
+				require.Equal(t, c.text, text(res), c.guest)
+			}
+		}
+		require.Equal(t, bookings+c.bookings, d.count(t, "bookings"), c.guest)
+		require.Equal(t, c.kept, d.count(t, "tool_dedup") == records+1, c.guest)
+	}
+	_, err := cs.CallTool(t.Context(), &mcp.CallToolParams{Name: "book", Arguments: args{"guest": "Wire", mcpdedup.KeyArgument: "Refused"}})
 	require.ErrorContains(t, err, "teapot")
-	require.Zero(t, d.count(t, "bookings"))
-	require.Zero(t, d.count(t, "tool_dedup"))
-	res = call(t, cs, "book", args{"guest": "Ada", mcpdedup.KeyArgument: "k"})
+	res := call(t, cs, "book", args{"guest": "Ada", mcpdedup.KeyArgument: "Refused"})
 	require.False(t, res.IsError, "the key is free: %s", text(res))
 }
 
+// TestMiddlewareWithoutKey: such a call has no record. So a handler that ends its transaction by itself is only
+// found out.
 func TestMiddlewareWithoutKey(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, nil)
-	cs := connect(t, guardedServer(t, d, oneUser(), map[string]mcpdedup.Policy{"book": {Class: tool.Idempotent}}))
+	var told []mcpdedup.Failure
+	cs := connect(t, guardedServer(t, d, collecting(&told, mcpdedup.SingleUser("house")), map[string]mcpdedup.Policy{"book": {Class: tool.Idempotent}}))
 	for range 2 {
 		res := call(t, cs, "book", args{"guest": "Ada"})
 		require.False(t, res.IsError, text(res))
 		require.NotContains(t, res.Meta, door.MetaDuplicate)
 	}
-	require.True(t, call(t, cs, "book", args{"guest": "Refused"}).IsError)
+	require.Equal(t, "no room", text(call(t, cs, "book", args{"guest": "Refused"})))
 	require.Equal(t, 2, d.count(t, "bookings"))
 	requireSame(t, call(t, cs, "book", args{"guest": "Ada", mcpdedup.KeyArgument: "k"}), call(t, cs, "book", args{"guest": "Ada", mcpdedup.KeyArgument: "k"}))
+	require.Empty(t, told)
+
+	res := call(t, cs, "book", args{"guest": "Ends"})
+	require.True(t, res.IsError)
+	require.NotContains(t, text(res), "no room")
+	require.Len(t, told, 1)
+	require.ErrorIs(t, told[0].Err, dedup.ErrInvalid)
 }
 
-// TestMiddlewareRefusesUnknown: what a repeat would do has to be said of every
-// tool.
-func TestMiddlewareRefusesUnknown(t *testing.T) {
+// TestMiddlewareRefusesPolicies: what no call could be made with is told at start-up.
+func TestMiddlewareRefusesPolicies(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, nil)
-	var told []mcpdedup.Failure
-	cs := connect(t, guardedServer(t, d, collecting(&told, mcpdedup.SingleUser("house")), map[string]mcpdedup.Policy{"find": {Class: tool.ReadOnly}}))
-	_, err := cs.CallTool(t.Context(), &mcp.CallToolParams{Name: "book", Arguments: args{"guest": "Ada", mcpdedup.KeyArgument: "k"}})
-	require.ErrorContains(t, err, "unknown tool")
-	list, err := cs.ListTools(t.Context(), nil)
-	require.NoError(t, err)
-	require.Len(t, list.Tools, 1)
-	require.Len(t, told, 1)
-	require.Equal(t, "book", told[0].Tool)
-	require.Equal(t, "unclassified", told[0].Code)
-	require.Zero(t, d.count(t, "bookings"))
-
-	_, err = mcpdedup.Middleware(d.tools.Deduper(), map[string]mcpdedup.Policy{"b": {}, "a": {Class: tool.External}, "c": {Class: tool.Write}}, oneUser())
+	d := newDesk(t, nil).tools.Deduper()
+	_, err := mcpdedup.Middleware(d, map[string]mcpdedup.Policy{
+		"a": {Class: tool.External}, "b": {}, "c": {Class: tool.Write}, "d": {Class: tool.Write, Retention: dedup.Retention{Result: -time.Hour}},
+	}, oneUser())
 	var refused *tool.RegistrationError
 	require.ErrorAs(t, err, &refused)
-	require.Len(t, refused.Problems, 2)
-	require.Equal(t, "a", refused.Problems[0].Tool)
-	var unusable *dedup.InvalidError
+	require.Len(t, refused.Problems, 3)
+	for i, want := range []string{"a: Class is none that a transaction holds", "b: Class is missing", "d: Retention"} {
+		p := refused.Problems[i]
+		require.Contains(t, p.Tool+": "+p.Field+" "+p.Reason, want)
+	}
 	for _, opts := range []*mcpdedup.Options{
 		{Scope: mcpdedup.TokenUser, Envelope: true},
 		{Scope: mcpdedup.TokenUser, Explain: func(context.Context, error) (string, bool) { return "", false }},
 	} {
-		_, err = mcpdedup.Middleware(d.tools.Deduper(), policies, opts)
-		require.ErrorAs(t, err, &unusable)
+		_, err = mcpdedup.Middleware(d, policies, opts)
+		require.ErrorIs(t, err, dedup.ErrInvalid)
 	}
+	require.Panics(t, func() { _, _ = mcpdedup.Middleware(nil, policies, oneUser()) })
 }
 
 func TestMiddlewareLists(t *testing.T) {
@@ -168,39 +210,57 @@ func TestMiddlewareLists(t *testing.T) {
 	_, err := connect(t, server).ListTools(t.Context(), nil)
 	require.NoError(t, err, "a tool that reads may have an argument of that name")
 	var told []mcpdedup.Failure
-	guard, err := mcpdedup.Middleware(d.tools.Deduper(), map[string]mcpdedup.Policy{"book": {Class: tool.Write}, "find": {Class: tool.Write}}, collecting(&told, mcpdedup.TokenUser))
-	require.NoError(t, err)
-	server.AddReceivingMiddleware(guard)
+	guard(t, server, d.tools, collecting(&told, mcpdedup.TokenUser), map[string]mcpdedup.Policy{"book": {Class: tool.Write}, "find": {Class: tool.Write}})
 	_, err = connect(t, server).ListTools(t.Context(), nil)
 	require.Error(t, err)
 	require.NotEmpty(t, told)
 	require.ErrorContains(t, told[0].Err, "rename it")
 }
 
-// TestMiddlewareRetriesPassingFaults: a handler is run again after a fault that
-// a fresh transaction may not meet, also if it packs it into a result.
-func TestMiddlewareRetriesPassingFaults(t *testing.T) {
+// TestRecordsOfTheOtherKind: a tool goes behind the middleware, or comes out of
+// it, between a call and its repeat. The repeat is neither carried out nor
+// answered with what nobody said.
+func TestRecordsOfTheOtherKind(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, nil)
-	server := newServer()
-	runs := 0
-	mcp.AddTool(server, &mcp.Tool{Name: "book"}, func(ctx context.Context, _ *mcp.CallToolRequest, in struct{}) (*mcp.CallToolResult, booking, error) {
-		runs++
-		tx, _ := mcpdedup.Tx(ctx)
-		if err := effect(ctx, tx, "book"); err != nil {
-			return nil, booking{}, err
+	var told []mcpdedup.Failure
+	added := connect(t, d.server(t, collecting(&told, mcpdedup.SingleUser("house"))))
+	guarded := connect(t, guardedServer(t, d, collecting(&told, mcpdedup.SingleUser("house")), policies))
+	for key, order := range map[string][2]*mcp.ClientSession{"k1": {added, guarded}, "k2": {guarded, added}} {
+		arguments := args{"guest": "Ada", mcpdedup.KeyArgument: key}
+		first := call(t, order[0], "book", arguments)
+		require.False(t, first.IsError, text(first))
+		other := call(t, order[1], "book", arguments)
+		require.True(t, other.IsError, asJSON(t, other))
+		require.Equal(t, "failed", code(other))
+		requireSame(t, first, call(t, order[0], "book", arguments))
+	}
+	require.Len(t, told, 2)
+	for _, f := range told {
+		require.ErrorIs(t, f.Err, dedup.ErrInvalid)
+	}
+	require.Equal(t, 2, d.count(t, "bookings"))
+}
+
+// TestMiddlewareKeepsTheVersion: from 2026-07-28 on a result says of which type
+// it is, and so do those that the middleware gives in place of a handler.
+func TestMiddlewareKeepsTheVersion(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, nil)
+	server := guardedServer(t, d, oneUser(), policies)
+	for _, version := range []string{withSession, withoutSession} {
+		cs := connect(t, server, version)
+		says := func(name string, arguments args) string {
+			var wire struct{ ResultType string }
+			require.NoError(t, json.Unmarshal([]byte(asJSON(t, call(t, cs, name, arguments))), &wire))
+			return wire.ResultType
 		}
-		if runs < 3 {
-			_, err := tx.Exec(ctx, `DO $$ BEGIN RAISE SQLSTATE '40001'; END $$`)
-			return nil, booking{}, err
+		want := says("find", nil) // the SDK's own
+		require.Equal(t, version == withoutSession, want == "complete")
+		for range 2 {
+			require.Equal(t, want, says("book", args{"guest": "Ada", mcpdedup.KeyArgument: "k"}))
 		}
-		return nil, booking{ID: 1}, nil
-	})
-	guard, err := mcpdedup.Middleware(d.tools.Deduper(), policies, oneUser())
-	require.NoError(t, err)
-	server.AddReceivingMiddleware(guard)
-	res := call(t, connect(t, server), "book", args{mcpdedup.KeyArgument: "k"})
-	require.False(t, res.IsError, text(res))
-	require.Equal(t, 3, runs)
-	require.Equal(t, 1, d.count(t, "effects"))
+		require.Equal(t, want, says("book", args{"guest": "Ada"}))
+		require.Equal(t, want, says("book", args{"guest": "Refused", mcpdedup.KeyArgument: "k2"}))
+	}
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/tooldedup/dedup/internal/door"
 	"github.com/tooldedup/dedup/mcpdedup"
-	"github.com/tooldedup/dedup/tool"
 )
 
 // TestPrincipalsAreApart: two users who choose one key never see each other's
@@ -17,32 +16,19 @@ import (
 func TestPrincipalsAreApart(t *testing.T) {
 	t.Parallel()
 	opts := &mcpdedup.Options{Scope: mcpdedup.TokenUser}
-	added := newDesk(t, nil)
-	guarded := newDesk(t, nil)
-	for name, d := range map[string]struct {
-		*desk
-		server *mcp.Server
-	}{
-		"AddTools":   {added, added.server(t, opts)},
-		"Middleware": {guarded, guardedServer(t, guarded, opts, map[string]mcpdedup.Policy{"book": {Class: tool.Write}})},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			url := serve(t, d.server)
-			alice, bob := connectHTTP(t, url, "alice"), connectHTTP(t, url, "bob")
-			arguments := args{"guest": "Ada", mcpdedup.KeyArgument: "k"}
-			hers, his := call(t, alice, "book", arguments), call(t, bob, "book", arguments)
-			require.False(t, his.IsError, text(his))
-			require.Equal(t, false, his.Meta[door.MetaDuplicate])
-			require.NotEqual(t, text(hers), text(his))
-
-			requireSame(t, hers, call(t, alice, "book", arguments))
-			requireSame(t, his, call(t, bob, "book", arguments))
-			// What gives away another's use of a key: that it is taken.
-			carol := call(t, connectHTTP(t, url, "carol"), "book", args{"guest": "Carol", mcpdedup.KeyArgument: "k"})
-			require.False(t, carol.IsError, text(carol))
-			require.Equal(t, 3, d.count(t, "bookings"))
-			require.Equal(t, 3, d.count(t, "tool_dedup"))
-		})
+	d := newDesk(t, nil)
+	for key, server := range map[string]*mcp.Server{"AddTools": d.server(t, opts), "Middleware": guardedServer(t, d, opts, policies)} {
+		url := serve(t, server)
+		alice, bob := connectHTTP(t, url, "alice"), connectHTTP(t, url, "bob")
+		mine, other := args{"guest": "Ada", mcpdedup.KeyArgument: key}, args{"guest": "Bob", mcpdedup.KeyArgument: key}
+		hers, his := call(t, alice, "book", mine), call(t, bob, "book", mine)
+		require.Equal(t, false, his.Meta[door.MetaDuplicate], text(his))
+		requireSame(t, hers, call(t, alice, "book", mine))
+		requireSame(t, his, call(t, bob, "book", mine))
+		// What gives away another's use of a key: that it is taken.
+		theirs := call(t, connectHTTP(t, url, "carol"), "book", other)
+		require.False(t, theirs.IsError, text(theirs))
 	}
+	require.Equal(t, 6, d.count(t, "bookings"))
+	require.Equal(t, 6, d.count(t, "tool_dedup"))
 }

@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 
@@ -17,17 +15,11 @@ import (
 	"github.com/tooldedup/dedup/mcpdedup"
 )
 
-// asServer makes the test binary be a server of the desk: a client is only
-// another program's if the server is a program of its own. It holds settings.
+// asServer makes the test binary be a server of the desk over stdio. It holds settings.
 const asServer = "DEDUP_TEST_AS_MCP_SERVER"
 
 type settings struct {
 	URL string `json:"url"`
-	// HTTP serves streamable HTTP, writes its URL to stdout and ends with stdin.
-	// Otherwise the server speaks over stdio.
-	HTTP bool `json:"http"`
-	// Stateless serves MCP 2026-07-28 as well, and no sessions.
-	Stateless bool `json:"stateless"`
 	// Cut ends the process in place of writing the answer of a booking.
 	Cut bool `json:"cut"`
 }
@@ -53,24 +45,10 @@ func serveProcess(text string) error {
 		return err
 	}
 	server := newServer()
-	if !s.HTTP {
-		if err := mcpdedup.AddTools(server, tools, oneUser()); err != nil {
-			return err
-		}
-		return server.Run(ctx, &mcp.IOTransport{Reader: os.Stdin, Writer: &cutWriter{os.Stdout, s.Cut}})
-	}
-	if err := mcpdedup.AddTools(server, tools, &mcpdedup.Options{Scope: mcpdedup.TokenUser}); err != nil {
+	if err := mcpdedup.AddTools(server, tools, oneUser()); err != nil {
 		return err
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	web := &http.Server{Handler: bearer(server, &mcp.StreamableHTTPOptions{Stateless: s.Stateless})}
-	go web.Serve(l)
-	fmt.Fprintf(os.Stdout, "http://%s\n", l.Addr())
-	_, err = io.Copy(io.Discard, os.Stdin)
-	return err
+	return server.Run(ctx, &mcp.IOTransport{Reader: os.Stdin, Writer: &cutWriter{os.Stdout, s.Cut}})
 }
 
 // cutWriter ends the process with the first answer that holds a booking.

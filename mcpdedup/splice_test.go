@@ -66,9 +66,7 @@ func guardAll(t *testing.T, d *desk, server *mcp.Server, schemas map[string]any,
 	for name := range schemas {
 		policies[name] = mcpdedup.Policy{Class: tool.Write}
 	}
-	guard, err := mcpdedup.Middleware(d.tools.Deduper(), policies, opts)
-	require.NoError(t, err)
-	server.AddReceivingMiddleware(guard)
+	guard(t, server, d.tools, opts, policies)
 }
 
 // shownSchemas returns the schemas of a server's list as they stand on the wire.

@@ -93,15 +93,26 @@ func exercise(t *testing.T, d *desk, connect func() *mcp.ClientSession) {
 // none.
 func serve(t testing.TB, server *mcp.Server, version ...string) (url string) {
 	t.Helper()
-	stateless := strings.Join(version, "") == withoutSession
-	web := httptest.NewServer(bearer(server, &mcp.StreamableHTTPOptions{Stateless: stateless}))
+	return serveBehind(t, server, bearer(server, &mcp.StreamableHTTPOptions{Stateless: strings.Join(version, "") == withoutSession}))
+}
+
+// serveBehind serves a handler of a server's, and ends its sessions: clients whose connection is cut say no goodbye.
+func serveBehind(t testing.TB, server *mcp.Server, handler http.Handler) (url string) {
+	t.Helper()
+	url = listen(t, handler)
 	t.Cleanup(func() {
 		for session := range server.Sessions() {
-			session.Close() // clients whose connection is cut say no goodbye
+			session.Close()
 		}
-		web.CloseClientConnections()
-		web.Close()
 	})
+	return url
+}
+
+// listen serves a handler until the test ends.
+func listen(t testing.TB, handler http.Handler) (url string) {
+	t.Helper()
+	web := httptest.NewServer(handler)
+	t.Cleanup(func() { web.CloseClientConnections(); web.Close() })
 	return web.URL
 }
 

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"sync"
@@ -43,9 +42,7 @@ func TestLongTypeScriptClientModule(t *testing.T) {
 			const calls = 8
 			d := newDesk(t, nil)
 			front := &breakingFront{inner: serve(t, d), fates: fates, left: map[string][]string{}, broken: map[string]int{}}
-			web := httptest.NewServer(front)
-			t.Cleanup(func() { web.CloseClientConnections(); web.Close() })
-			plan := args{"door": door, "url": web.URL, "token": "alice", "keys": filepath.Join(t.TempDir(), "keys.json"), "calls": calls}
+			plan := args{"door": door, "url": listen(t, front), "token": "alice", "keys": filepath.Join(t.TempDir(), "keys.json"), "calls": calls}
 			first := drive(t, folder, plan)
 			for _, fault := range breaks {
 				require.NotZero(t, front.broken[fault], fault)
@@ -87,11 +84,7 @@ func compileClient(t *testing.T) (folder string) {
 // drive makes a plan's calls in a process of its own.
 func drive(t *testing.T, folder string, plan args) (outcomes []driven) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "node", filepath.Join(folder, "drive.js"), asJSON(t, plan))
-	cmd.Stderr = os.Stderr
-	out, err := cmd.Output()
-	require.NoError(t, err)
-	require.NoError(t, json.Unmarshal(out, &outcomes), string(out))
+	node(t, filepath.Join(folder, "drive.js"), plan, &outcomes)
 	return outcomes
 }
 

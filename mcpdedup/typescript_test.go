@@ -1,19 +1,15 @@
 package mcpdedup_test
 
 import (
-	"bufio"
 	"encoding/json"
 	"maps"
-	"net/http/httptest"
-	"net/http/httputil"
-	neturl "net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tooldedup/dedup/internal/door"
@@ -21,8 +17,7 @@ import (
 	"github.com/tooldedup/dedup/mcpdedup"
 )
 
-// TestLongTypeScriptClient drives servers in processes of their own with a client
-// that none of us wrote, over stdio and over streamable HTTP. Both times the
+// TestLongTypeScriptClient drives servers with a client that none of us wrote, over stdio and over streamable HTTP. Both times the
 // answer to a call is cut off after the server has committed, and the client
 // calls again in a new session with the same key.
 func TestLongTypeScriptClient(t *testing.T) {
@@ -45,25 +40,12 @@ func TestLongTypeScriptClient(t *testing.T) {
 		t.Run("HTTP"+name, func(t *testing.T) {
 			t.Parallel()
 			d := newDesk(t, nil)
-			server := serverCommand(t, settings{URL: d.db.URL, HTTP: true, Stateless: sdk == 2})
-			stdin, err := server.StdinPipe()
-			require.NoError(t, err)
-			stdout, err := server.StdoutPipe()
-			require.NoError(t, err)
-			require.NoError(t, server.Start())
-			t.Cleanup(func() { stdin.Close(); server.Wait() })
-			url, err := bufio.NewReader(stdout).ReadString('\n')
-			require.NoError(t, err)
-
-			to, err := neturl.Parse(strings.TrimSpace(url))
-			require.NoError(t, err)
+			server := d.server(t, &mcpdedup.Options{Scope: mcpdedup.TokenUser})
 			cut := &breakingFront{
-				inner: &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }, FlushInterval: -1},
+				inner: bearer(server, &mcp.StreamableHTTPOptions{Stateless: sdk == 2}),
 				fates: [][]string{{cutAnswer}}, left: map[string][]string{}, broken: map[string]int{},
 			}
-			front := httptest.NewServer(cut)
-			t.Cleanup(func() { front.CloseClientConnections(); front.Close() })
-			requireTypeScript(t, d, script, args{"sdk": sdk, "url": front.URL, "token": "alice"})
+			requireTypeScript(t, d, script, args{"sdk": sdk, "url": serveBehind(t, server, cut), "token": "alice"})
 			require.Equal(t, 1, cut.broken[cutAnswer], "the server had answered")
 		})
 	}
@@ -102,10 +84,6 @@ func requireCalls(t *testing.T, d *desk, script string, sdk int, url string, too
 		one := args{"tool": name, "arguments": args{mcpdedup.KeyArgument: "k"}}
 		calls = append(calls, one, one)
 	}
-	cmd := exec.CommandContext(t.Context(), "node", script, asJSON(t, args{"sdk": sdk, "url": url, "token": "alice", "calls": calls}))
-	cmd.Stderr = os.Stderr
-	out, err := cmd.Output()
-	require.NoError(t, err)
 	var got struct {
 		Tools   []struct{ Name string }
 		Answers []struct {
@@ -117,7 +95,7 @@ func requireCalls(t *testing.T, d *desk, script string, sdk int, url string, too
 			}
 		}
 	}
-	require.NoError(t, json.Unmarshal(out, &got), string(out))
+	node(t, script, args{"sdk": sdk, "url": url, "token": "alice", "calls": calls}, &got)
 	require.Len(t, got.Tools, len(tools))
 	require.Len(t, got.Answers, len(calls))
 	for i, answer := range got.Answers {
@@ -133,11 +111,6 @@ func requireTypeScript(t *testing.T, d *desk, script string, plan args) {
 	t.Helper()
 	plan["tool"] = "book"
 	plan["arguments"] = args{"guest": "Ada", mcpdedup.KeyArgument: "k"}
-	cmd := exec.CommandContext(t.Context(), "node", script, asJSON(t, plan))
-	cmd.Stderr = os.Stderr
-	out, err := cmd.Output()
-	require.NoError(t, err)
-
 	type outcome struct {
 		Error  string
 		Result *struct {
@@ -154,8 +127,8 @@ func requireTypeScript(t *testing.T, d *desk, script string, plan args) {
 		}
 		First, Second outcome
 	}
-	require.NoError(t, json.Unmarshal(out, &got), string(out))
-	require.NotEmpty(t, got.First.Error, "the first answer was cut off: %s", out)
+	node(t, script, plan, &got)
+	require.NotEmpty(t, got.First.Error, "the first answer was cut off")
 	require.Empty(t, got.Second.Error)
 	require.False(t, got.Second.Result.IsError)
 	require.Equal(t, true, got.Second.Result.Meta[door.MetaDuplicate])
@@ -171,4 +144,14 @@ func requireTypeScript(t *testing.T, d *desk, script string, plan args) {
 func installTypeScript(t *testing.T) (script string) {
 	t.Helper()
 	return filepath.Join(npm.Install(t, "typescript"), "call.mjs")
+}
+
+// node runs a script with a plan, and reads what it writes.
+func node(t *testing.T, script string, plan args, written any) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "node", script, asJSON(t, plan))
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(out, written), string(out))
 }

@@ -33,9 +33,7 @@ func TestMiddlewareKnowsWhatIsUnknown(t *testing.T) {
 	require.Contains(t, answer, `-32602`)
 
 	var told []mcpdedup.Failure
-	guard, err := mcpdedup.Middleware(d.tools.Deduper(), policies, collecting(&told, mcpdedup.SingleUser("house")))
-	require.NoError(t, err)
-	server.AddReceivingMiddleware(guard)
+	guard(t, server, d.tools, collecting(&told, mcpdedup.SingleUser("house")), policies)
 	guardedStatus, guarded := poster(server)(unknown)
 	require.Equal(t, status, guardedStatus)
 	require.Equal(t, answer, guarded)
@@ -48,6 +46,7 @@ func TestMiddlewareKnowsWhatIsUnknown(t *testing.T) {
 		require.Nil(t, shown)
 	}
 	require.Len(t, told, 5)
+	require.Equal(t, "tool0 unclassified", told[0].Tool+" "+told[0].Code)
 	_, answer = poster(server)(strings.Replace(unknown, `tool\"9`, "tool4", 1))
 	require.Contains(t, answer, `-32602`)
 	require.False(t, ran)
