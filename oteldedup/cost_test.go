@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/tooldedup/dedup"
@@ -16,9 +15,10 @@ import (
 const maxAllocs = 12
 
 func TestAllocations(t *testing.T) { //nolint:paralleltest // testing.AllocsPerRun counts those of all goroutines
-	call := unsampled(t)
+	tracer := sampling(t, sdktrace.NeverSample())
+	ctx := t.Context()
 	for _, outcome := range []dedup.Outcome{dedup.OutcomeExecuted, dedup.OutcomeReplayed} {
-		allocs := testing.AllocsPerRun(1000, func() { call(outcome) })
+		allocs := testing.AllocsPerRun(1000, func() { traceCall(ctx, tracer, "add_note", outcome) })
 		t.Logf("%s: %.0f allocations", outcome, allocs)
 		require.LessOrEqual(t, allocs, float64(maxAllocs), outcome)
 	}
@@ -26,45 +26,25 @@ func TestAllocations(t *testing.T) { //nolint:paralleltest // testing.AllocsPerR
 
 // BenchmarkCall is what a Tracer adds to a call, with an exporter that drops the spans.
 func BenchmarkCall(b *testing.B) {
-	b.Run("Unsampled", func(b *testing.B) {
-		call := unsampled(b)
-		b.ReportAllocs()
-		for b.Loop() {
-			call(dedup.OutcomeExecuted)
-		}
-	})
-	b.Run("Sampled", func(b *testing.B) {
-		call := events(b, sdktrace.AlwaysSample())
-		b.ReportAllocs()
-		for b.Loop() {
-			call(dedup.OutcomeExecuted)
-		}
-	})
+	for name, sampler := range map[string]sdktrace.Sampler{"Unsampled": sdktrace.NeverSample(), "Sampled": sdktrace.AlwaysSample()} {
+		b.Run(name, func(b *testing.B) {
+			tracer, ctx := sampling(b, sampler), b.Context()
+			b.ReportAllocs()
+			for b.Loop() {
+				traceCall(ctx, tracer, "add_note", dedup.OutcomeExecuted)
+			}
+		})
+	}
 }
 
-func unsampled(tb testing.TB) func(dedup.Outcome) {
-	tb.Helper()
-	return events(tb, sdktrace.NeverSample())
-}
-
-// events returns a function with the events of a call.
-func events(tb testing.TB, sampler sdktrace.Sampler) func(dedup.Outcome) {
+// sampling returns a Tracer whose spans are dropped.
+func sampling(tb testing.TB, sampler sdktrace.Sampler) *oteldedup.Tracer {
 	tb.Helper()
 	traces := sdktrace.NewTracerProvider(sdktrace.WithSampler(sampler), sdktrace.WithBatcher(dropped{}))
 	tb.Cleanup(func() { require.NoError(tb, traces.Shutdown(context.WithoutCancel(tb.Context()))) })
-	tracer, err := oteldedup.New(&oteldedup.Options{
-		TracerProvider: traces,
-		MeterProvider:  sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader())),
-	})
+	tracer, err := oteldedup.New(&oteldedup.Options{TracerProvider: traces, MeterProvider: newMetrics(tb).provider})
 	require.NoError(tb, err)
-	data := dedup.CallData{Func: "Do", Scope: "acme", Tool: "add_note", Key: "k", KeyHash: dedup.KeyHash("k")}
-	ctx := tb.Context()
-	return func(outcome dedup.Outcome) {
-		ctx := tracer.TraceCallStart(ctx, data)
-		tracer.TraceCallEnd(ctx, dedup.CallEndData{
-			CallData: data, Outcome: outcome, Attempts: 1, Duration: 1000, Age: 1000, ResultBytes: 100,
-		})
-	}
+	return tracer
 }
 
 // dropped is an exporter that drops what it gets.

@@ -72,7 +72,7 @@ type metrics struct {
 	provider *sdkmetric.MeterProvider
 }
 
-func newMetrics(t *testing.T) *metrics {
+func newMetrics(t testing.TB) *metrics {
 	t.Helper()
 	m := &metrics{reader: sdkmetric.NewManualReader()}
 	m.provider = sdkmetric.NewMeterProvider(sdkmetric.WithReader(m.reader))

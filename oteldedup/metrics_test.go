@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -14,29 +15,6 @@ import (
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/oteldedup"
 )
-
-// Calls are counted by tool and outcome.
-func TestCallMetrics(t *testing.T) {
-	t.Parallel()
-	o := newObserved(t)
-	for range 3 {
-		_, err := dedup.Do(t.Context(), o.d, callOf("k"), note("hello"))
-		require.NoError(t, err)
-	}
-	require.Equal(t, map[string]float64{
-		"dedup.outcome=executed,gen_ai.tool.name=add_note": 1,
-		"dedup.outcome=replayed,gen_ai.tool.name=add_note": 2,
-	}, o.points(t, "dedup.calls"))
-	require.Equal(t, o.points(t, "dedup.calls"), o.points(t, "dedup.call.duration"))
-
-	const tool = "gen_ai.tool.name=add_note"
-	require.Equal(t, map[string]float64{tool: 3}, o.points(t, "dedup.call.attempts"))
-	require.Equal(t, map[string]float64{tool: 3}, o.sums(t, "dedup.call.attempts"))
-	require.Equal(t, map[string]float64{tool: float64(len(`"hello"`))}, o.sums(t, "dedup.result.size"))
-	require.Equal(t, map[string]float64{tool: 2}, o.points(t, "dedup.replay.age"))
-	require.Empty(t, o.points(t, "dedup.waits"))
-	require.Empty(t, o.points(t, "dedup.wait.duration"))
-}
 
 // A call is in flight from its start to its end, and its twin waits meanwhile.
 func TestInFlightMetrics(t *testing.T) {
@@ -83,17 +61,6 @@ func (s signals) TraceEvent(_ context.Context, event dedup.Event) {
 	}
 }
 
-// A retry is counted by the class of its SQLSTATE.
-func TestRetryMetrics(t *testing.T) {
-	t.Parallel()
-	o := newObserved(t)
-	_, err := dedup.Do(t.Context(), o.d, callOf("k"), failingOnce())
-	require.NoError(t, err)
-	require.Equal(t, map[string]float64{"error.type=40,gen_ai.tool.name=add_note": 1}, o.points(t, "dedup.retries"))
-	require.Equal(t, map[string]float64{"gen_ai.tool.name=add_note": 2}, o.sums(t, "dedup.call.attempts"))
-	require.Equal(t, "2", attributesOf(o.span(t, "execute_tool add_note"))["dedup.attempts"])
-}
-
 // failingOnce returns an effect whose first run cannot be serialized.
 func failingOnce() dedup.Effect[string] {
 	runs := 0
@@ -126,12 +93,11 @@ func TestSweepMetrics(t *testing.T) {
 }
 
 // A sweep that its cancelled context ended, as at the end of a process, is no failure, and
-// one that left the table to another instance no success.
+// one that left the table to another instance no success. Counts that could not be written are counted beside a sweep
+// that succeeds.
 func TestSweepsThatDoNotCount(t *testing.T) {
 	t.Parallel()
-	m := newMetrics(t)
-	tracer, err := oteldedup.New(&oteldedup.Options{MeterProvider: m.provider})
-	require.NoError(t, err)
+	m, tracer := newTracer(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	tracer.TraceEvent(ctx, dedup.SweptData{Err: context.Canceled, StatsErr: context.Canceled})
@@ -139,31 +105,47 @@ func TestSweepsThatDoNotCount(t *testing.T) {
 	for _, name := range []string{"dedup.sweep.errors", "dedup.sweep.last_success.timestamp", "dedup.sweep.duration", "dedup.stats.errors"} {
 		require.Empty(t, m.points(t, name), name)
 	}
-}
-
-// Counts that could not be written are counted beside a sweep that succeeds.
-func TestStatsErrorMetrics(t *testing.T) {
-	t.Parallel()
-	m := newMetrics(t)
-	tracer, err := oteldedup.New(&oteldedup.Options{MeterProvider: m.provider})
-	require.NoError(t, err)
 	tracer.TraceEvent(t.Context(), dedup.SweptData{StatsErr: errors.New("no table")})
 	tracer.TraceEvent(t.Context(), dedup.SweptData{})
 	require.Equal(t, map[string]float64{"": 1}, m.points(t, "dedup.stats.errors"))
 	require.Equal(t, map[string]float64{"": 2}, m.points(t, "dedup.sweep.duration"))
 }
 
-// An identity that was freed is counted, and not one that was free.
-func TestResetMetrics(t *testing.T) {
-	t.Parallel()
-	o := newObserved(t)
-	_, err := dedup.Do(t.Context(), o.d, callOf("k"), note("hello"))
+// newTracer returns a Tracer that no Deduper has.
+func newTracer(t testing.TB) (*metrics, *oteldedup.Tracer) {
+	t.Helper()
+	m := newMetrics(t)
+	tracer, err := oteldedup.New(&oteldedup.Options{MeterProvider: m.provider})
 	require.NoError(t, err)
-	for range 2 {
-		_, err := o.d.Reset(t.Context(), "acme", "add_note", "k", dedup.ResetOptions{Reason: "a test"})
-		require.NoError(t, err)
+	return m, tracer
+}
+
+// traceCall tells a tracer of a call of a tool.
+func traceCall(ctx context.Context, tracer *oteldedup.Tracer, tool string, outcome dedup.Outcome) {
+	data := dedup.CallData{Func: "Do", Scope: "acme", Tool: tool, Key: "k", KeyHash: dedup.KeyHash("k")}
+	ctx = tracer.TraceCallStart(ctx, data)
+	tracer.TraceCallEnd(ctx, dedup.CallEndData{CallData: data, Outcome: outcome, Attempts: 1, Duration: 1000, Age: 1000, ResultBytes: 100})
+}
+
+// Calls of many goroutines are all counted while somebody reads the metrics.
+func TestManyCalls(t *testing.T) {
+	t.Parallel()
+	m, tracer := newTracer(t)
+	const goroutines, each = 8, 1000
+	var all sync.WaitGroup
+	for range goroutines {
+		all.Go(func() {
+			for range each {
+				traceCall(t.Context(), tracer, "add_note", dedup.OutcomeExecuted)
+			}
+		})
 	}
-	require.Equal(t, map[string]float64{"gen_ai.tool.name=add_note": 1}, o.points(t, "dedup.resets"))
+	for range 20 {
+		require.LessOrEqual(t, m.points(t, "dedup.calls.in_flight")["gen_ai.tool.name=add_note"], float64(goroutines))
+	}
+	all.Wait()
+	require.Equal(t, map[string]float64{"gen_ai.tool.name=add_note": 0}, m.points(t, "dedup.calls.in_flight"))
+	require.Equal(t, map[string]float64{"dedup.outcome=executed,gen_ai.tool.name=add_note": goroutines * each}, m.points(t, "dedup.calls"))
 }
 
 // The tools behind the first 200, and names that no tool may have, are counted together.
@@ -173,11 +155,7 @@ func TestToolsAreBounded(t *testing.T) {
 	o := newObserved(t)
 	tracer, err := oteldedup.New(&oteldedup.Options{TracerProvider: o.traces, MeterProvider: o.provider})
 	require.NoError(t, err)
-	call := func(tool string) {
-		data := dedup.CallData{Func: "Do", Tool: tool, KeyHash: dedup.KeyHash("k")}
-		ctx := tracer.TraceCallStart(t.Context(), data)
-		tracer.TraceCallEnd(ctx, dedup.CallEndData{CallData: data, Outcome: dedup.OutcomeExecuted})
-	}
+	call := func(tool string) { traceCall(t.Context(), tracer, tool, dedup.OutcomeExecuted) }
 	for _, wrong := range []string{"", "a\x00b", "\xff", strings.Repeat("a", 256)} {
 		call(wrong)
 		require.Equal(t, "_other", attributesOf(o.span(t, "execute_tool _other"))["gen_ai.tool.name"])
@@ -191,17 +169,4 @@ func TestToolsAreBounded(t *testing.T) {
 	require.Equal(t, 200+1, len(points)) //nolint:testifylint // Len prints them all
 	require.InDelta(t, 4+100, points["dedup.outcome=executed,gen_ai.tool.name=_other"], 0)
 	require.Equal(t, 200+1, len(o.points(t, "dedup.calls.in_flight"))) //nolint:testifylint // the same
-}
-
-// Two Tracers beside each other see the same calls.
-func TestTwoTracers(t *testing.T) {
-	t.Parallel()
-	m := newMetrics(t)
-	second, err := oteldedup.New(&oteldedup.Options{MeterProvider: m.provider})
-	require.NoError(t, err)
-	o := newObserved(t, second)
-	_, err = dedup.Do(t.Context(), o.d, callOf("k"), note("hello"))
-	require.NoError(t, err)
-	require.Equal(t, o.points(t, "dedup.calls"), m.points(t, "dedup.calls"))
-	require.Len(t, m.points(t, "dedup.calls"), 1)
 }

@@ -29,10 +29,11 @@ import (
 const exportedNames = "testdata/prometheus.golden"
 
 // What Prometheus gets is what exportedNames has. The rules for alerts and the dashboard in
-// deploy are checked against it. With UPDATE_GOLDEN=1 it is written anew.
+// deploy are checked against it. With UPDATE_GOLDEN=1 it is written anew. A sampled call leaves an example of its trace in
+// the histograms.
 func TestPrometheusNames(t *testing.T) {
 	t.Parallel()
-	registry, _ := exportedRun(t)
+	registry, traceID := exportedRun(t)
 	families, err := registry.Gather()
 	require.NoError(t, err)
 	var lines []string
@@ -52,12 +53,7 @@ func TestPrometheusNames(t *testing.T) {
 	want, err := os.ReadFile(exportedNames)
 	require.NoError(t, err)
 	require.Equal(t, string(want), got)
-}
 
-// A sampled call leaves an example of its trace in the histograms.
-func TestPrometheusExemplars(t *testing.T) {
-	t.Parallel()
-	registry, traceID := exportedRun(t)
 	page := httptest.NewRecorder()
 	request := httptest.NewRequest("GET", "/metrics", nil)
 	request.Header.Set("Accept", "application/openmetrics-text;version=1.0.0")

@@ -18,11 +18,12 @@ import (
 	"github.com/tooldedup/dedup"
 )
 
-// A first call and its replay are spans below the caller's, and the effect's statement is
-// below the call.
-func TestSpans(t *testing.T) {
+// Calls are spans below the caller's, and the effect's statement is below the call. They are counted by tool and outcome,
+// by each of two Tracers. What begins and ends as a call is up to the library: TestCallsAreSpans of internal/contract.
+func TestCalls(t *testing.T) {
 	t.Parallel()
-	o := newObserved(t)
+	m, second := newTracer(t)
+	o := newObserved(t, second)
 	ctx, caller := o.traces.Tracer("test").Start(t.Context(), "caller")
 
 	first, err := dedup.Do(ctx, o.d, callOf("k"), note("hello"))
@@ -49,6 +50,32 @@ func TestSpans(t *testing.T) {
 	require.Equal(t, "replayed", with["dedup.outcome"])
 	require.Equal(t, "true", with["dedup.replayed"])
 	require.Equal(t, first.CreatedAt.UTC().Format("2006-01-02T15:04:05.999999999Z07:00"), with["dedup.first_at"])
+
+	const tool = "gen_ai.tool.name=add_note"
+	require.Equal(t, map[string]float64{tool: 1}, o.points(t, "dedup.replay.age"))
+	require.Equal(t, map[string]float64{tool: float64(len(`"hello"`))}, o.sums(t, "dedup.result.size"))
+	require.Empty(t, o.points(t, "dedup.waits"))
+	require.Empty(t, o.points(t, "dedup.wait.duration"))
+
+	// A retry is counted by the class of its SQLSTATE.
+	_, err = dedup.Do(ctx, o.d, callOf("retried"), failingOnce())
+	require.NoError(t, err)
+	require.Equal(t, map[string]float64{"error.type=40," + tool: 1}, o.points(t, "dedup.retries"))
+	require.Equal(t, "2", attributesOf(o.span(t, "execute_tool add_note"))["dedup.attempts"])
+	require.Equal(t, map[string]float64{tool: 3}, o.points(t, "dedup.call.attempts"))
+	require.Equal(t, map[string]float64{tool: 4}, o.sums(t, "dedup.call.attempts"))
+
+	// An identity that was freed is counted, and not one that was free.
+	for range 2 {
+		_, err := o.d.Reset(ctx, "acme", "add_note", "k", dedup.ResetOptions{Reason: "a test"})
+		require.NoError(t, err)
+	}
+	require.Equal(t, map[string]float64{tool: 1}, o.points(t, "dedup.resets"))
+
+	counted := map[string]float64{"dedup.outcome=executed," + tool: 2, "dedup.outcome=replayed," + tool: 1}
+	require.Equal(t, counted, o.points(t, "dedup.calls"))
+	require.Equal(t, counted, o.points(t, "dedup.call.duration"))
+	require.Equal(t, counted, m.points(t, "dedup.calls"))
 }
 
 // A span has what its caller's context says, each as its type.
