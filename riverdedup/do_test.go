@@ -37,59 +37,85 @@ func addPoints(ctx context.Context, tx pgx.Tx) error {
 	return err
 }
 
-// pointsDatabase has one job that is to be worked.
-func pointsDatabase(t *testing.T) *pgxpool.Pool {
-	t.Helper()
-	pool := newDatabase(t)
-	_, err := pool.Exec(t.Context(), `CREATE TABLE points (points int)`)
-	require.NoError(t, err)
-	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{})
-	require.NoError(t, err)
-	_, err = client.Insert(t.Context(), pointsArgs{Customer: "acme", Points: 5}, nil)
-	require.NoError(t, err)
-	return pool
-}
-
-// workPoints starts a client that works the job.
+// workPoints starts a client that works jobs.
 func workPoints(t *testing.T, pool *pgxpool.Pool, work func(ctx context.Context, job *river.Job[pointsArgs]) error) (*process, *events) {
 	t.Helper()
+	_, err := pool.Exec(t.Context(), `CREATE TABLE IF NOT EXISTS points (points int)`)
+	require.NoError(t, err)
 	workers := river.NewWorkers()
 	river.AddWorker(workers, &points{work: work})
 	// One at a time: a client that is busy leaves a rescued job to another.
 	queues := map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 1}}
-	return start(t, pool, mailTool("", true), &river.Config{Workers: workers, Queues: queues})
+	return start(t, pool, "", &river.Config{Workers: workers, Queues: queues})
 }
 
-// TestDo completes the job together with what it writes, and with the record.
+func (p *process) insertPoints(t *testing.T, customer string) {
+	t.Helper()
+	_, err := p.client.Insert(t.Context(), pointsArgs{Customer: customer, Points: 5}, nil)
+	require.NoError(t, err)
+}
+
+// TestDo completes the job together with what it writes, and with the record. A refusal cancels it. An effect that fails
+// leaves nothing, and River runs the job again.
 func TestDo(t *testing.T) {
 	t.Parallel()
-	pool := pointsDatabase(t)
+	pool := newDatabase(t)
 	d, err := dedup.New(pool, nil)
 	require.NoError(t, err)
-	inside := func(ctx context.Context, tx pgx.Tx) error {
-		var state string
-		err := tx.QueryRow(ctx, `SELECT state FROM river_job`).Scan(&state)
-		if err == nil && state != "running" {
-			err = errors.New("the job is " + state)
+	keys := make(chan string, 1)
+	p, events := workPoints(t, pool, func(ctx context.Context, job *river.Job[pointsArgs]) error {
+		do := func(effect func(ctx context.Context, tx pgx.Tx) error) error {
+			return riverdedup.Do(ctx, d, job.Args.Customer, job, func(ctx context.Context, tx pgx.Tx) error {
+				return errors.Join(addPoints(ctx, tx), effect(ctx, tx))
+			})
 		}
-		return errors.Join(err, addPoints(ctx, tx))
-	}
-	var key string
-	_, events := workPoints(t, pool, func(ctx context.Context, job *river.Job[pointsArgs]) error {
-		key = riverdedup.Key(job)
+		switch job.Args.Customer {
+		case "refused":
+			return do(func(context.Context, pgx.Tx) error { return dedup.Final(errors.New("no such customer")) })
+		case "fails":
+			return do(func(context.Context, pgx.Tx) error {
+				if job.Attempt > 1 {
+					return nil
+				}
+				return errors.New("out of memory")
+			})
+		}
+		keys <- riverdedup.Key(job)
 		for range 2 { // what a job that runs again does
-			if err := riverdedup.Do(ctx, d, job.Args.Customer, job, inside); err != nil {
+			if err := do(func(ctx context.Context, tx pgx.Tx) error {
+				var state string
+				err := tx.QueryRow(ctx, `SELECT state FROM river_job WHERE id = $1`, job.ID).Scan(&state)
+				if err == nil && state != "running" {
+					err = errors.New("the job is " + state)
+				}
+				return err
+			}); err != nil {
 				return err
 			}
 		}
 		return errors.New("what is committed stays completed")
 	})
+	points := func() int { return count(t, pool, `SELECT count(*) FROM points`) }
+
+	p.insertPoints(t, "acme")
 	job := events.until(river.EventKindJobCompleted)
 	require.Equal(t, rivertype.JobStateCompleted, job.State)
-	require.Equal(t, 1, count(t, pool, `SELECT count(*) FROM points`))
-	status, err := d.Lookup(t.Context(), "acme", "add_points", key)
+	require.Equal(t, 1, points())
+	status, err := d.Lookup(t.Context(), "acme", "add_points", <-keys)
 	require.NoError(t, err)
 	require.Equal(t, dedup.StateDone, status.State)
+
+	p.insertPoints(t, "refused")
+	event := events.next()
+	require.Equal(t, river.EventKindJobCancelled, event.Kind)
+	require.Contains(t, event.Job.Errors[0].Error, "no such customer")
+	require.Equal(t, 1, points())
+
+	p.insertPoints(t, "fails")
+	require.Equal(t, river.EventKindJobFailed, events.next().Kind)
+	job = events.until(river.EventKindJobCompleted)
+	require.Equal(t, 2, job.Attempt)
+	require.Equal(t, 2, points())
 }
 
 // TestDoOfARescuedJob runs a job again while it runs, as River does with one that it takes
@@ -115,11 +141,11 @@ func TestDoOfARescuedJob(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			pool := pointsDatabase(t)
+			pool := newDatabase(t)
 			d, err := dedup.New(pool, nil)
 			require.NoError(t, err)
 			entered, release, ended := make(chan struct{}), make(chan struct{}), make(chan error, 2)
-			_, _ = workPoints(t, pool, func(ctx context.Context, job *river.Job[pointsArgs]) error {
+			p, _ := workPoints(t, pool, func(ctx context.Context, job *river.Job[pointsArgs]) error {
 				err := c.do(ctx, d, job, func(ctx context.Context, tx pgx.Tx) error {
 					close(entered)
 					<-release
@@ -128,6 +154,7 @@ func TestDoOfARescuedJob(t *testing.T) {
 				ended <- err
 				return err
 			})
+			p.insertPoints(t, "acme")
 			<-entered
 			_, err = pool.Exec(t.Context(), `UPDATE river_job SET state = 'available'`) // River's rescuer
 			require.NoError(t, err)
@@ -153,48 +180,15 @@ func TestDoOfARescuedJob(t *testing.T) {
 	}
 }
 
-func TestDoRefused(t *testing.T) {
-	t.Parallel()
-	pool := pointsDatabase(t)
-	d, err := dedup.New(pool, nil)
-	require.NoError(t, err)
-	_, events := workPoints(t, pool, func(ctx context.Context, job *river.Job[pointsArgs]) error {
-		return riverdedup.Do(ctx, d, "acme", job, func(context.Context, pgx.Tx) error { return dedup.Final(errors.New("no such customer")) })
-	})
-	event := events.next()
-	require.Equal(t, river.EventKindJobCancelled, event.Kind)
-	require.Contains(t, event.Job.Errors[0].Error, "no such customer")
-}
-
-// TestDoFails leaves nothing of an effect that fails, and River runs the job again.
-func TestDoFails(t *testing.T) {
-	t.Parallel()
-	pool := pointsDatabase(t)
-	d, err := dedup.New(pool, nil)
-	require.NoError(t, err)
-	_, events := workPoints(t, pool, func(ctx context.Context, job *river.Job[pointsArgs]) error {
-		return riverdedup.Do(ctx, d, "acme", job, func(ctx context.Context, tx pgx.Tx) error {
-			if err := addPoints(ctx, tx); err != nil || job.Attempt > 1 {
-				return err
-			}
-			return errors.New("out of memory")
-		})
-	})
-	require.Equal(t, river.EventKindJobFailed, events.next().Kind)
-	job := events.until(river.EventKindJobCompleted)
-	require.Equal(t, 2, job.Attempt)
-	require.Equal(t, 1, count(t, pool, `SELECT count(*) FROM points`))
-}
-
 // TestDoWhileATwinRuns gives up waiting for it, and is snoozed.
 func TestDoWhileATwinRuns(t *testing.T) {
 	t.Parallel()
-	pool := pointsDatabase(t)
+	pool := newDatabase(t)
 	d, err := dedup.New(pool, &dedup.Options{MaxWait: -1})
 	require.NoError(t, err)
 	var runs atomic.Int32
 	running, release, ended := make(chan struct{}), make(chan struct{}), make(chan error)
-	_, events := workPoints(t, pool, func(ctx context.Context, job *river.Job[pointsArgs]) error {
+	p, events := workPoints(t, pool, func(ctx context.Context, job *river.Job[pointsArgs]) error {
 		if runs.Add(1) == 1 {
 			go func() {
 				ended <- riverdedup.Do(ctx, d, "acme", job, func(ctx context.Context, tx pgx.Tx) error {
@@ -207,6 +201,7 @@ func TestDoWhileATwinRuns(t *testing.T) {
 		}
 		return riverdedup.Do(ctx, d, "acme", job, addPoints)
 	})
+	p.insertPoints(t, "acme")
 	require.Equal(t, river.EventKindJobSnoozed, events.next().Kind)
 	close(release)
 	<-ended // its context is over

@@ -31,10 +31,11 @@ type process struct {
 	client *river.Client[pgx.Tx]
 	tools  *external.Tools
 	mail   *external.Handle[mail, sent]
+	letter *external.Handle[mail, sent]
 }
 
 // newProcess is what a program does at its start. Config has what differs from the tests' defaults.
-func newProcess(pool *pgxpool.Pool, tool external.Tool[mail, sent], opts *dedup.Options, config *river.Config) (p *process, err error) {
+func newProcess(pool *pgxpool.Pool, provider string, opts *dedup.Options, config *river.Config) (p *process, err error) {
 	p = &process{pool: pool}
 	if p.d, err = dedup.New(pool, opts); err != nil {
 		return nil, err
@@ -59,7 +60,10 @@ func newProcess(pool *pgxpool.Pool, tool external.Tool[mail, sent], opts *dedup.
 		return nil, err
 	}
 	p.tools = worker.Tools
-	p.mail, err = external.Add(p.tools, tool)
+	if p.mail, err = external.Add(p.tools, mailTool("send_mail", provider)); err != nil {
+		return nil, err
+	}
+	p.letter, err = external.Add(p.tools, mailTool("send_letter", provider))
 	return p, err
 }
 
@@ -88,9 +92,9 @@ func migrateRiver(ctx context.Context, pool *pgxpool.Pool) error {
 }
 
 // start starts a process, and stops it when the test ends.
-func start(t *testing.T, pool *pgxpool.Pool, tool external.Tool[mail, sent], config *river.Config) (*process, *events) {
+func start(t *testing.T, pool *pgxpool.Pool, provider string, config *river.Config) (*process, *events) {
 	t.Helper()
-	p, err := newProcess(pool, tool, nil, config)
+	p, err := newProcess(pool, provider, nil, config)
 	require.NoError(t, err)
 	ch, cancel := p.client.Subscribe(river.EventKindJobCompleted, river.EventKindJobCancelled, river.EventKindJobFailed, river.EventKindJobSnoozed)
 	t.Cleanup(cancel)
@@ -135,10 +139,7 @@ func (e *events) until(kind river.EventKind) *rivertype.JobRow {
 // order writes an order and its mail in one transaction, and gives it up where fails is set.
 func (p *process) order(ctx context.Context, order int, fails error) (op external.Operation, err error) {
 	err = pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, `INSERT INTO orders VALUES ($1) ON CONFLICT DO NOTHING`, order); err != nil {
-			return err
-		}
-		if op, err = p.mail.Accept(ctx, tx, callOf(order), mail{Order: order}); err != nil {
+		if op, err = p.place(ctx, tx, p.mail, order); err != nil {
 			return err
 		}
 		return fails
@@ -146,20 +147,27 @@ func (p *process) order(ctx context.Context, order int, fails error) (op externa
 	return op, err
 }
 
+func (p *process) place(ctx context.Context, tx pgx.Tx, by *external.Handle[mail, sent], order int) (external.Operation, error) {
+	if _, err := tx.Exec(ctx, `INSERT INTO orders VALUES ($1) ON CONFLICT DO NOTHING`, order); err != nil {
+		return external.Operation{}, err
+	}
+	return by.Accept(ctx, tx, callOf(order), mail{Order: order})
+}
+
 func callOf(order int) dedup.Call {
 	return dedup.Call{Scope: "acme", Key: fmt.Sprint("order ", order)}
 }
 
 // count returns what a query counts.
-func count(t *testing.T, pool *pgxpool.Pool, query string) (n int) {
+func count(t *testing.T, pool *pgxpool.Pool, query string, args ...any) (n int) {
 	t.Helper()
-	require.NoError(t, pool.QueryRow(t.Context(), query).Scan(&n))
+	require.NoError(t, pool.QueryRow(t.Context(), query, args...).Scan(&n))
 	return n
 }
 
-func (p *process) lookup(t *testing.T, order int) external.Operation {
+func (p *process) lookup(t *testing.T, tool string, order int) external.Operation {
 	t.Helper()
-	status, err := p.tools.Status(t.Context(), "acme", "send_mail", callOf(order).Key)
+	status, err := p.tools.Status(t.Context(), "acme", tool, callOf(order).Key)
 	require.NoError(t, err)
 	return status.Operation
 }

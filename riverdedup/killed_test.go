@@ -39,7 +39,7 @@ func runChild(settings string) error {
 	if err != nil {
 		return err
 	}
-	p, err := newProcess(pool, mailTool(c.Provider, true), &dedup.Options{Tracer: mortal(c.Dies)}, rescuing())
+	p, err := newProcess(pool, c.Provider, &dedup.Options{Tracer: mortal(c.Dies)}, rescuing())
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func TestKilled(t *testing.T) {
 		}
 		return 0
 	}
-	inserting, err := newProcess(pool, mailTool(smtp.URL, true), nil, &river.Config{})
+	inserting, err := newProcess(pool, smtp.URL, nil, &river.Config{})
 	require.NoError(t, err)
 	_, err = inserting.order(t.Context(), 1, nil)
 	require.NoError(t, err)
@@ -109,7 +109,7 @@ func TestKilled(t *testing.T) {
 	require.NoError(t, worker.Process.Kill())
 	require.Error(t, worker.Wait())
 	close(hold)
-	require.Equal(t, external.Running, inserting.lookup(t, 1).State)
+	require.Equal(t, external.Running, inserting.lookup(t, "send_mail", 1).State)
 
 	// River's rescuer begins with its leader, which follows a dead one after 15 seconds, and
 	// looks for jobs that are old enough. The worker's lease has ended by then.
@@ -119,13 +119,13 @@ func TestKilled(t *testing.T) {
 	require.NoError(t, err)
 	_, err = pool.Exec(t.Context(), `UPDATE tool_effect SET due_at = now(), sent_until = now()`)
 	require.NoError(t, err)
-	p, events := start(t, pool, mailTool(smtp.URL, true), rescuing())
+	p, events := start(t, pool, smtp.URL, rescuing())
 	job := events.until(river.EventKindJobCompleted)
 	require.Equal(t, 2, job.Attempt)
 	require.Contains(t, job.Errors[0].Error, "rescued")
-	op := p.lookup(t, 1)
+	op := p.lookup(t, "send_mail", 1)
 	require.Equal(t, external.Done, op.State)
-	require.Equal(t, "mail_1", op.Ref)
+	require.Equal(t, "effect_1", op.Ref)
 	require.Equal(t, 1, smtp.sentFor(1))
 	require.Len(t, gotten, 1, "it was sent again with the same key")
 }

@@ -30,7 +30,7 @@ func TestLongOutbox(t *testing.T) {
 	config := rescuing()
 	config.JobTimeout, config.RescueStuckJobsAfter = 2*time.Second, 3*time.Second // while the test goes on
 	config.Queues = map[string]river.QueueConfig{"idle": {MaxWorkers: 1}}
-	p, _ := start(t, pool, mailTool(smtp.URL, true), config)
+	p, _ := start(t, pool, smtp.URL, config)
 
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()

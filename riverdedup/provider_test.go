@@ -8,11 +8,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strconv"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/deduptest"
 	"github.com/tooldedup/dedup/external"
 )
 
@@ -20,10 +20,7 @@ import (
 // that it knows gets the first answer.
 type provider struct {
 	*httptest.Server
-
-	mu    sync.Mutex
-	byKey map[string]sent
-	mails map[int][]sent // by order
+	deduptest.Provider
 
 	// before is asked ahead of every request, and after when the mail has been sent. A status other
 	// than 0 is the answer; lost takes the answer away.
@@ -35,7 +32,7 @@ const lost = -1
 func newProvider(t *testing.T) *provider {
 	t.Helper()
 	none := func(int) int { return 0 }
-	p := &provider{byKey: map[string]sent{}, mails: map[int][]sent{}, before: none, after: none}
+	p := &provider{Provider: deduptest.Provider{KeyKept: external.Forever}, before: none, after: none}
 	p.Server = httptest.NewServer(http.HandlerFunc(p.serve))
 	t.Cleanup(p.Close)
 	return p
@@ -50,7 +47,7 @@ func (p *provider) serve(w http.ResponseWriter, r *http.Request) {
 	status := p.before(in.Order)
 	var out sent
 	if status == 0 {
-		out = p.send(r.Header.Get("Idempotency-Key"), in.Order)
+		out.ID, _ = p.Act(r.Header.Get("Idempotency-Key"), strconv.Itoa(in.Order)) // it fails where faults are asked for
 		status = p.after(in.Order)
 	}
 	switch status {
@@ -65,24 +62,8 @@ func (p *provider) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (p *provider) send(key string, order int) sent {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if out, ok := p.byKey[key]; ok && key != "" {
-		return out
-	}
-	out := sent{ID: "mail_" + strconv.Itoa(len(p.byKey)+1)}
-	p.byKey[key] = out
-	p.mails[order] = append(p.mails[order], out)
-	return out
-}
-
 // sentFor returns how many mails an order got.
-func (p *provider) sentFor(order int) int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return len(p.mails[order])
-}
+func (p *provider) sentFor(order int) int { return len(p.Book(strconv.Itoa(order))) }
 
 type mail struct {
 	Order int `json:"order"`
@@ -92,11 +73,12 @@ type sent struct {
 	ID string `json:"id"`
 }
 
-// mailTool sends a mail. Without keys nobody can find out what became of a lost answer.
-func mailTool(url string, keys bool) external.Tool[mail, sent] {
+// mailTool sends a mail. A letter has no key: nobody can find out what became of a lost answer.
+func mailTool(name, url string) external.Tool[mail, sent] {
+	keys := name == "send_mail"
 	client := &http.Client{Transport: &external.Transport{Base: &http.Transport{DisableKeepAlives: true}}}
 	tool := external.Tool[mail, sent]{
-		Name: "send_mail", Timeout: time.Minute,
+		Name: name, Timeout: time.Minute,
 		Perform: func(ctx context.Context, a external.Attempt, in mail) (out sent, err error) {
 			body, err := json.Marshal(in)
 			if err != nil {
