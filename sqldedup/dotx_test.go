@@ -106,6 +106,28 @@ func TestDoTx(t *testing.T) {
 		})
 	}
 
+	for name, misuse := range map[string]func(ctx context.Context, tx *sql.Tx){
+		"SwallowsAFailure": func(ctx context.Context, tx *sql.Tx) {
+			_, err := tx.ExecContext(ctx, `SELECT 1/0`)
+			require.Error(t, err)
+		},
+		"LeavesRowsOpen": func(ctx context.Context, tx *sql.Tx) {
+			rows, err := tx.QueryContext(ctx, `SELECT generate_series(1, 100000)`) //nolint:rowserrcheck // it is left open
+			require.NoError(t, err)
+			require.True(t, rows.Next())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			tx := b.begin(t)
+			_, err := b.add(tx, "k", func(ctx context.Context) error { misuse(ctx, tx); return nil })
+			require.ErrorIs(t, err, dedup.ErrInvalid)
+			_ = tx.Rollback()
+			require.Empty(t, b.notes(t))
+		})
+	}
+
 	t.Run("InsideItself", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)

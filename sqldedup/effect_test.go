@@ -65,6 +65,16 @@ func TestHandedTx(t *testing.T) {
 			effect: func(ctx context.Context, tx *sql.Tx) error { _, err := tx.ExecContext(ctx, "COMMIT"); return err },
 			want:   dedup.ErrInvalid,
 		},
+		"CommitsByPreparedText": {
+			effect: func(ctx context.Context, tx *sql.Tx) error {
+				prepared, err := tx.PrepareContext(ctx, "COMMIT")
+				if err == nil {
+					_, err = prepared.ExecContext(ctx)
+				}
+				return err
+			},
+			want: dedup.ErrInvalid,
+		},
 		"SwallowsAFailure": {
 			effect: func(ctx context.Context, tx *sql.Tx) error {
 				_, err := tx.ExecContext(ctx, `SELECT 1/0`)
