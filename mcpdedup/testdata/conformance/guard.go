@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -45,7 +46,51 @@ func guard(server *mcp.Server) {
 	}
 	before, err := mcpdedup.Middleware(d, policies, &mcpdedup.Options{Scope: mcpdedup.SingleUser("suite"), KeysInMeta: settings.Keyed})
 	must(err)
-	server.AddReceivingMiddleware(before, writeEffect)
+	if settings.Keyed {
+		server.AddReceivingMiddleware(reissue, before, writeEffect)
+	} else {
+		server.AddReceivingMiddleware(before, writeEffect)
+	}
+}
+
+// reissue gives every call of a tool a key, as a client does that sends keys, and issues each that has a result again. The
+// server ends where the repeat is answered otherwise: the suite does not find what it finds without dedup then.
+func reissue(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		call, ok := req.(*mcp.CallToolRequest)
+		if !ok {
+			return next(ctx, method, req)
+		}
+		params := *call.Params
+		params.Meta = maps.Clone(params.Meta)
+		if params.Meta == nil {
+			params.Meta = mcp.Meta{}
+		}
+		params.Meta[mcpdedup.MetaKey] = dedup.NewKey()
+		keyed := &mcp.CallToolRequest{Session: call.Session, Params: &params, Extra: call.Extra}
+		first, err := next(ctx, method, keyed)
+		if res, ok := first.(*mcp.CallToolResult); err == nil && ok && !res.IsError && !res.NeedsInput() {
+			again, err := next(context.WithoutCancel(ctx), method, keyed)
+			must(err)
+			if got, want := told(again, true), told(first, false); got != want {
+				log.Fatalf("%s is answered with %s at first, and with %s again", params.Name, want, got)
+			}
+		}
+		return first, err
+	}
+}
+
+// told is what an answer tells but for whether it is a duplicate, which is as given.
+func told(result mcp.Result, duplicate bool) string {
+	res := *result.(*mcp.CallToolResult)
+	if res.Meta["duplicate"] != duplicate {
+		log.Fatalf("duplicate is %v, not %v", res.Meta["duplicate"], duplicate)
+	}
+	res.Meta = maps.Clone(res.Meta)
+	delete(res.Meta, "duplicate")
+	text, err := json.Marshal(&res)
+	must(err)
+	return string(text)
 }
 
 // writeEffect gives every call of a tool an effect in its transaction.
