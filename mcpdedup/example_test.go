@@ -91,12 +91,7 @@ func ExampleMiddleware() {
 	must(err)
 	server.AddReceivingMiddleware(guard)
 
-	there, here := mcp.NewInMemoryTransports()
-	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan error)
-	go func() { ended <- server.Run(ctx, there) }()
-	client, err := mcp.NewClient(&mcp.Implementation{Name: "client", Version: "1"}, nil).Connect(ctx, here, nil)
-	must(err)
+	ctx, client, stop := exampleClient(server)
 	for range 2 {
 		res, err := client.CallTool(ctx, &mcp.CallToolParams{
 			Meta: mcp.Meta{mcpdedup.MetaKey: "6f1c"}, Name: "add_note", Arguments: NoteIn{Text: "call the guest back"},
@@ -104,9 +99,7 @@ func ExampleMiddleware() {
 		must(err)
 		fmt.Println(res.Content[0].(*mcp.TextContent).Text, "duplicate:", res.Meta["duplicate"])
 	}
-	must(client.Close())
 	stop()
-	<-ended
 	// Output:
 	// {"id":1} duplicate: false
 	// {"id":1} duplicate: true
@@ -134,12 +127,7 @@ func ExamplePolicy() {
 	must(err)
 	server.AddReceivingMiddleware(guard)
 
-	there, here := mcp.NewInMemoryTransports()
-	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan error)
-	go func() { ended <- server.Run(ctx, there) }()
-	client, err := mcp.NewClient(&mcp.Implementation{Name: "client", Version: "1"}, nil).Connect(ctx, here, nil)
-	must(err)
+	ctx, client, stop := exampleClient(server)
 	for range 2 {
 		res, err := client.CallTool(ctx, &mcp.CallToolParams{Name: "add_note", Arguments: map[string]any{
 			"text": "call the guest back", "idempotency_key": "6f1c0d2e8a9b4c57",
@@ -148,12 +136,25 @@ func ExamplePolicy() {
 		content := res.StructuredContent.(map[string]any)
 		fmt.Println("id:", content["id"], "duplicate:", res.Meta["duplicate"])
 	}
-	must(client.Close())
 	stop()
-	<-ended
 	// Output:
 	// id: 1 duplicate: false
 	// id: 1 duplicate: true
+}
+
+// exampleClient connects a client to a server. stop ends both.
+func exampleClient(server *mcp.Server) (ctx context.Context, client *mcp.ClientSession, stop func()) {
+	there, here := mcp.NewInMemoryTransports()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() { ended <- server.Run(ctx, there) }()
+	client, err := mcp.NewClient(&mcp.Implementation{Name: "client", Version: "1"}, nil).Connect(ctx, here, nil)
+	must(err)
+	return ctx, client, func() {
+		must(client.Close())
+		cancel()
+		<-ended
+	}
 }
 
 func notesDatabase() (pool *pgxpool.Pool, drop func()) {

@@ -19,7 +19,7 @@ import (
 // A call is in flight from its start to its end, and its twin waits meanwhile.
 func TestInFlightMetrics(t *testing.T) {
 	t.Parallel()
-	waits := make(signals, 1)
+	waits := signal(isWait)
 	o := newObserved(t, waits)
 	const tool = "gen_ai.tool.name=add_note"
 	running, finish, done := make(chan struct{}), make(chan struct{}), make(chan error, 2)
@@ -37,7 +37,7 @@ func TestInFlightMetrics(t *testing.T) {
 	require.Positive(t, o.points(t, "dedup.call.in_flight.age.max")[tool])
 
 	go call(note("never"))
-	<-waits
+	<-waits.came
 	require.Equal(t, map[string]float64{tool: 2}, o.points(t, "dedup.calls.in_flight"))
 	close(finish)
 	require.NoError(t, <-done)
@@ -48,17 +48,29 @@ func TestInFlightMetrics(t *testing.T) {
 	require.Equal(t, map[string]float64{tool: 1}, o.points(t, "dedup.wait.duration"))
 }
 
-// signals says when a call has begun to wait.
-type signals chan struct{}
+// signals is a tracer that says when an event has come, as is tells.
+type signals struct {
+	dedup.Tracer
+	is   func(event dedup.Event) bool
+	came chan struct{}
+}
 
-func (signals) TraceCallStart(ctx context.Context, _ dedup.CallData) context.Context { return ctx }
-
-func (signals) TraceCallEnd(context.Context, dedup.CallEndData) {}
+func signal(is func(event dedup.Event) bool) signals {
+	return signals{dedup.MultiTracer(), is, make(chan struct{}, 1)}
+}
 
 func (s signals) TraceEvent(_ context.Context, event dedup.Event) {
-	if _, ok := event.(dedup.WaitStartData); ok {
-		s <- struct{}{}
+	if s.is(event) {
+		select {
+		case s.came <- struct{}{}:
+		default:
+		}
 	}
+}
+
+func isWait(event dedup.Event) bool {
+	_, ok := event.(dedup.WaitStartData)
+	return ok
 }
 
 // failingOnce returns an effect whose first run cannot be serialized.

@@ -92,8 +92,12 @@ func exportedRun(t *testing.T) (registry *prometheus.Registry, traceID string) {
 	require.NoError(t, err)
 
 	pool := pgtest.New(t).Pool(t)
-	waits, kept := make(signals, 1), make(unwritten, 1)
-	d, err := dedup.New(pool, &dedup.Options{Tracer: dedup.MultiTracer(tracer, waits, kept)})
+	waits := signal(isWait)
+	unwritten := signal(func(event dedup.Event) bool { // counts that a Sweeper has kept
+		swept, ok := event.(dedup.SweptData)
+		return ok && swept.StatsErr != nil
+	})
+	d, err := dedup.New(pool, &dedup.Options{Tracer: dedup.MultiTracer(tracer, waits, unwritten)})
 	require.NoError(t, err)
 	ctx, root := traces.Tracer("test").Start(t.Context(), "root")
 	defer root.End()
@@ -117,7 +121,7 @@ func exportedRun(t *testing.T) (registry *prometheus.Registry, traceID string) {
 	}()
 	<-running
 	go func() {
-		<-waits
+		<-waits.came
 		close(finish)
 	}()
 	do("twin", hello)
@@ -145,7 +149,7 @@ func exportedRun(t *testing.T) (registry *prometheus.Registry, traceID string) {
 	require.NoError(t, err)
 	sweeping, stop := context.WithCancel(ctx)
 	go func() {
-		<-kept
+		<-unwritten.came
 		stop()
 	}()
 	require.ErrorIs(t, sweeper.Run(sweeping), context.Canceled)
@@ -154,22 +158,6 @@ func exportedRun(t *testing.T) (registry *prometheus.Registry, traceID string) {
 	_, err = d.Sweep(ctx, nil)
 	require.Error(t, err)
 	return registry, fmt.Sprint(root.SpanContext().TraceID())
-}
-
-// unwritten says when a Sweeper could not write its counts.
-type unwritten chan struct{}
-
-func (unwritten) TraceCallStart(ctx context.Context, _ dedup.CallData) context.Context { return ctx }
-
-func (unwritten) TraceCallEnd(context.Context, dedup.CallEndData) {}
-
-func (u unwritten) TraceEvent(_ context.Context, event dedup.Event) {
-	if swept, ok := event.(dedup.SweptData); ok && swept.StatsErr != nil {
-		select {
-		case u <- struct{}{}:
-		default:
-		}
-	}
 }
 
 func hello(context.Context, pgx.Tx) (string, error) { return "hello", nil }

@@ -39,7 +39,7 @@ func runChild(settings string) error {
 	if err != nil {
 		return err
 	}
-	p, err := newProcess(pool, c.Provider, &dedup.Options{Tracer: mortal(c.Dies)}, rescuing())
+	p, err := newProcess(pool, c.Provider, &dedup.Options{Tracer: mortal{dedup.MultiTracer(), c.Dies}}, rescuing())
 	if err != nil {
 		return err
 	}
@@ -55,14 +55,13 @@ func rescuing() *river.Config {
 }
 
 // mortal is a process that dies at one step in so many.
-type mortal float64
-
-func (mortal) TraceCallStart(ctx context.Context, _ dedup.CallData) context.Context { return ctx }
-
-func (mortal) TraceCallEnd(context.Context, dedup.CallEndData) {}
+type mortal struct {
+	dedup.Tracer
+	dies float64
+}
 
 func (m mortal) TraceEvent(_ context.Context, event dedup.Event) {
-	if _, ok := event.(external.Event); ok && rand.Float64() < float64(m) {
+	if _, ok := event.(external.Event); ok && rand.Float64() < m.dies {
 		self, err := os.FindProcess(os.Getpid())
 		if err == nil {
 			_ = self.Kill()

@@ -110,6 +110,11 @@ func TestOutbox(t *testing.T) {
 	require.Equal(t, "letter 6", result.Value.ID)
 	requireJobs(t, parked, 1)
 
+	// There is nothing to do for an operation that is forgotten.
+	_, err = p.client.Insert(t.Context(), riverdedup.OperationArgs{Scope: "acme", Tool: "send_mail", Key: "forgotten"}, nil)
+	require.NoError(t, err)
+	require.Equal(t, river.EventKindJobCompleted, events.next().Kind)
+
 	// A worker of an older release does not know the tool yet.
 	_, err = p.client.Insert(t.Context(), riverdedup.OperationArgs{Scope: "acme", Tool: "send_fax", Key: "k"}, &river.InsertOpts{MaxAttempts: 25})
 	require.NoError(t, err)
