@@ -23,7 +23,7 @@ var errRolledBack = errors.New("rolled back")
 // TestOutbox works what was accepted, one order after another.
 func TestOutbox(t *testing.T) {
 	t.Parallel()
-	const rolledBack, twice, inside, busy, refused, parked = 1, 2, 3, 4, 5, 6
+	const rolledBack, twice, beside, inside, busy, refused, parked = 1, 2, 3, 4, 5, 6, 7
 	pool := newDatabase(t)
 	smtp := newProvider(t)
 	var asked atomic.Int32
@@ -55,10 +55,16 @@ func TestOutbox(t *testing.T) {
 	require.Zero(t, count(t, pool, `SELECT (SELECT count(*) FROM orders) + (SELECT count(*) FROM tool_effect)`))
 
 	for range 2 {
-		_, err := p.order(t.Context(), twice, nil)
-		require.NoError(t, err)
+		require.NoError(t, pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+			_, err := p.place(t.Context(), tx, p.mail, twice)
+			_, other := p.place(t.Context(), tx, p.mail, beside)
+			return errors.Join(err, other)
+		}))
 	}
-	require.Equal(t, river.EventKindJobCompleted, events.next().Kind)
+	for range 2 {
+		require.Equal(t, river.EventKindJobCompleted, events.next().Kind)
+	}
+	requireJobs(t, beside, 1)
 	op, err := p.order(t.Context(), twice, nil)
 	require.NoError(t, err)
 	require.Equal(t, external.Done, op.State)
@@ -104,10 +110,10 @@ func TestOutbox(t *testing.T) {
 	require.Contains(t, event.Job.Errors[0].Error, "do not repeat it with a new key")
 	op = p.lookup(t, "send_letter", parked)
 	require.Equal(t, external.Parked, op.State)
-	require.NoError(t, p.tools.Resolve(t.Context(), op, external.Happened(sent{ID: "letter 6"}, "the customer has it")))
+	require.NoError(t, p.tools.Resolve(t.Context(), op, external.Happened(sent{ID: "letter 7"}, "the customer has it")))
 	result, err := p.letter.Do(t.Context(), callOf(parked), mail{Order: parked})
 	require.NoError(t, err)
-	require.Equal(t, "letter 6", result.Value.ID)
+	require.Equal(t, "letter 7", result.Value.ID)
 	requireJobs(t, parked, 1)
 
 	// There is nothing to do for an operation that is forgotten.
