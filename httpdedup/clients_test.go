@@ -4,14 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -58,18 +56,13 @@ func (a wireAnswer) problemType() string {
 }
 
 // wireClients are clients of several languages. Each sends its requests one after the other,
-// to a server of its own, and says how it answers each. Go's needs no program that may not be installed.
+// to a server of its own, and says how it answers each. Go's need no program that may not be installed.
 var wireClients = map[string]func(t *testing.T, url string, requests []wireRequest) []wireAnswer{
-	"Go's net/http": byGo,
-	"curl": func(t *testing.T, url string, all []wireRequest) []wireAnswer {
-		return byCurl(t, "--http1.1", url, all)
-	},
-	"curl with h2c": func(t *testing.T, url string, all []wireRequest) []wireAnswer {
-		return byCurl(t, "--http2-prior-knowledge", url, all)
-	},
-	"Node's http":  func(t *testing.T, url string, all []wireRequest) []wireAnswer { return byNode(t, "http", url, all) },
-	"Node's http2": func(t *testing.T, url string, all []wireRequest) []wireAnswer { return byNode(t, "http2", url, all) },
-	"Node's fetch": func(t *testing.T, url string, all []wireRequest) []wireAnswer { return byNode(t, "fetch", url, all) },
+	"Go's net/http": byGo(func(p *http.Protocols) { p.SetHTTP1(true) }),
+	"Go's with h2c": byGo(func(p *http.Protocols) { p.SetUnencryptedHTTP2(true) }),
+	"Node's http":   func(t *testing.T, url string, all []wireRequest) []wireAnswer { return byNode(t, "http", url, all) },
+	"Node's http2":  func(t *testing.T, url string, all []wireRequest) []wireAnswer { return byNode(t, "http2", url, all) },
+	"Node's fetch":  func(t *testing.T, url string, all []wireRequest) []wireAnswer { return byNode(t, "fetch", url, all) },
 }
 
 // wireServer serves one guarded handler for every path, over HTTP/1.1 and HTTP/2.
@@ -85,7 +78,7 @@ func wireServer(t *testing.T) (*shop, string) {
 			w.WriteHeader(http.StatusInternalServerError)
 		}
 	}))
-	// A refusal may come before the body was read. curl takes an HTTP/2 stream that ends so for a
+	// A refusal may come before the body was read. A client may take an HTTP/2 stream that ends so for a
 	// failure, now and then.
 	reading := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body := r.Body
@@ -101,38 +94,39 @@ func wireServer(t *testing.T) (*shop, string) {
 	return s, srv.URL
 }
 
-func needs(t *testing.T, program string) {
-	t.Helper()
-	if _, err := exec.LookPath(program); err != nil {
-		t.Skipf("%s is not installed: the middleware was not tried with its clients", program)
+func byGo(set func(*http.Protocols)) func(*testing.T, string, []wireRequest) []wireAnswer {
+	return func(t *testing.T, url string, requests []wireRequest) (answers []wireAnswer) {
+		t.Helper()
+		client := &http.Client{Transport: &http.Transport{Protocols: new(http.Protocols)}}
+		set(client.Transport.(*http.Transport).Protocols)
+		defer client.CloseIdleConnections()
+		for _, r := range requests {
+			answers = append(answers, readWire(client.Do(r.goRequest(t, url))))
+		}
+		return answers
 	}
 }
 
-func byGo(t *testing.T, url string, requests []wireRequest) (answers []wireAnswer) {
+func (r wireRequest) goRequest(t *testing.T, url string) *http.Request {
 	t.Helper()
-	client := &http.Client{Transport: &http.Transport{}}
-	defer client.CloseIdleConnections()
-	for _, r := range requests {
-		var body io.Reader
-		switch r.Framing {
-		case noBody:
-		case inPieces:
-			body = iotest.OneByteReader(bytes.NewReader(r.Body))
-		default:
-			body = bytes.NewReader(r.Body)
-		}
-		req, err := http.NewRequestWithContext(t.Context(), r.Method, url+r.Target, body)
-		require.NoError(t, err)
-		req.Host = r.Host
-		for _, h := range r.Headers {
-			req.Header[h[0]] = append(req.Header[h[0]], h[1]) // with the name as it is spelled
-		}
-		if r.Framing == chunked || r.Framing == inPieces {
-			req.ContentLength, req.TransferEncoding = -1, []string{"chunked"}
-		}
-		answers = append(answers, readWire(client.Do(req)))
+	var body io.Reader
+	switch r.Framing {
+	case noBody:
+	case inPieces:
+		body = iotest.OneByteReader(bytes.NewReader(r.Body))
+	default:
+		body = bytes.NewReader(r.Body)
 	}
-	return answers
+	req, err := http.NewRequestWithContext(t.Context(), r.Method, url+r.Target, body)
+	require.NoError(t, err)
+	req.Host = r.Host
+	for _, h := range r.Headers {
+		req.Header[h[0]] = append(req.Header[h[0]], h[1]) // with the name as it is spelled
+	}
+	if r.Framing == chunked || r.Framing == inPieces {
+		req.ContentLength, req.TransferEncoding = -1, []string{"chunked"}
+	}
+	return req
 }
 
 func readWire(res *http.Response, err error) wireAnswer {
@@ -149,7 +143,9 @@ func readWire(res *http.Response, err error) wireAnswer {
 
 func byNode(t *testing.T, client, url string, requests []wireRequest) (answers []wireAnswer) {
 	t.Helper()
-	needs(t, "node")
+	if _, err := exec.LookPath("node"); err != nil {
+		t.Skip("node is not installed: the middleware was not tried with its clients")
+	}
 	input, err := json.Marshal(map[string]any{"url": url, "client": client, "requests": requests})
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
@@ -161,67 +157,6 @@ func byNode(t *testing.T, client, url string, requests []wireRequest) (answers [
 	require.NoError(t, err)
 	require.NoError(t, json.Unmarshal(out, &answers), string(out))
 	return answers
-}
-
-func byCurl(t *testing.T, version, url string, requests []wireRequest) (answers []wireAnswer) {
-	t.Helper()
-	needs(t, "curl")
-	folder := t.TempDir()
-	for _, r := range requests {
-		args := []string{
-			version, "--silent", "--show-error", "--noproxy", "*", "--max-time", "60", "--path-as-is", "--globoff", "--request", r.Method,
-			"--output", filepath.Join(folder, "answer"), "--write-out", `{"status":%{http_code},"replayed":"%header{idempotency-replayed}"}`,
-			"--header", "Expect:", "--header", "Accept:", "--header", "User-Agent:",
-		}
-		if r.Host != "" {
-			args = append(args, "--header", "Host: "+r.Host)
-		}
-		typed := false
-		for _, h := range r.Headers {
-			line := h[0] + ": " + h[1]
-			if strings.TrimSpace(h[1]) == "" {
-				line = h[0] + ";" // curl's way to send an empty one
-			}
-			args = append(args, "--header", line)
-			typed = typed || h[0] == "Content-Type"
-		}
-		if r.Framing != noBody {
-			require.NoError(t, os.WriteFile(filepath.Join(folder, "body"), r.Body, 0o600))
-			args = append(args, "--data-binary", "@"+filepath.Join(folder, "body"))
-			if !typed {
-				args = append(args, "--header", "Content-Type:") // or curl calls it a form
-			}
-		}
-		if r.Framing == chunked || r.Framing == inPieces {
-			args = append(args, "--header", "Transfer-Encoding: chunked")
-		}
-		_ = os.Remove(filepath.Join(folder, "answer"))
-		out, err := exec.CommandContext(t.Context(), "curl", append(args, url+r.Target)...).Output()
-		for tries := 1; tries < 10 && exitCode(err) == 92; tries++ {
-			// An answer that is sent before the body was read is followed by a reset (RFC 9113,
-			// section 8.1), which some versions of curl take for a failure.
-			out, err = exec.CommandContext(t.Context(), "curl", append(args, url+r.Target)...).Output()
-		}
-		var a wireAnswer
-		if err != nil {
-			a.Error = err.Error()
-		} else {
-			require.NoError(t, json.Unmarshal(out, &a), string(out))
-			body, err := os.ReadFile(filepath.Join(folder, "answer"))
-			require.True(t, err == nil || os.IsNotExist(err))
-			a.Body = string(body)
-		}
-		answers = append(answers, a)
-	}
-	return answers
-}
-
-func exitCode(err error) int {
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		return exit.ExitCode()
-	}
-	return 0
 }
 
 // keyed adds what every request has.

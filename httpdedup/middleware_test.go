@@ -68,7 +68,7 @@ func TestToolNames(t *testing.T) {
 // How a scope's error is answered is its own choice, and its text nobody's.
 func TestScopeErrors(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
+	cases := map[string]struct {
 		scope     string
 		err       error
 		status    int
@@ -80,30 +80,32 @@ func TestScopeErrors(t *testing.T) {
 		"Down":      {"", &httpdedup.ScopeError{Status: 503, Err: errors.New("alpha")}, 503, ""},
 		"Nonsense":  {"", &httpdedup.ScopeError{Status: 200}, 403, ""},
 		"Malformed": {"a\nb", nil, 500, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := open(t, httpdedup.Options{Scope: func(*http.Request) (string, error) { return c.scope, c.err }})
-			s.handle("POST /orders", "create_order", order)
-			s.mux.Handle("GET /operations/{tool}/{key}", s.m.Operations())
-			for _, got := range []reply{
-				s.post(t, "", ""), // nothing is said about the key
-				s.post(t, "k1", `{"item": "lamp"}`),
-				s.do(t, http.MethodGet, "/operations/create_order/k1", "", ""),
-			} {
-				if c.status == 500 && got.problem(t).Type == "missing-key" {
-					continue // the scope is looked at by dedup, which comes later
-				}
-				require.Equal(t, c.status, got.status)
-				require.Equal(t, c.challenge, got.header.Get("WWW-Authenticate"))
-				require.NotContains(t, got.body, "alpha")
-			}
-			require.Zero(t, s.count(t, "tool_dedup"))
-			told := s.told()
-			require.Equal(t, c.status >= 500, len(told) > 0)
-			if c.err != nil && c.status >= 500 {
-				require.ErrorContains(t, told[0], "alpha")
-			}
-		})
 	}
+	s := open(t, httpdedup.Options{Scope: func(r *http.Request) (string, error) {
+		c := cases[r.Header.Get("X-Case")]
+		return c.scope, c.err
+	}})
+	s.handle("POST /orders", "create_order", order)
+	s.mux.Handle("GET /operations/{tool}/{key}", s.m.Operations())
+	for name, c := range cases {
+		of := func(r *http.Request) { r.Header.Set("X-Case", name) }
+		for _, got := range []reply{
+			s.post(t, "", "", of), // nothing is said about the key
+			s.post(t, "k1", `{"item": "lamp"}`, of),
+			s.do(t, http.MethodGet, "/operations/create_order/k1", "", "", of),
+		} {
+			if c.status == 500 && got.problem(t).Type == "missing-key" {
+				continue // the scope is looked at by dedup, which comes later
+			}
+			require.Equal(t, c.status, got.status, name)
+			require.Equal(t, c.challenge, got.header.Get("WWW-Authenticate"), name)
+			require.NotContains(t, got.body, "alpha", name)
+		}
+		told := s.told()
+		require.Equal(t, c.status >= 500, len(told) > 0, name)
+		if c.err != nil && c.status >= 500 {
+			require.ErrorContains(t, told[0], "alpha", name)
+		}
+	}
+	require.Zero(t, s.count(t, "tool_dedup"))
 }
