@@ -10,12 +10,13 @@ import (
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/external"
 	"github.com/tooldedup/dedup/httpdedup"
+	"github.com/tooldedup/dedup/internal/pgtest"
 )
 
 // A mail cannot be looked up. Where the answer to one is lost, the client is told that nobody
 // knows yet, as often as it asks; nothing is sent again.
 func ExampleMiddleware_External() {
-	pool, done := exampleDatabase()
+	pool, done := pgtest.Example()
 	defer done()
 	d, err := dedup.New(pool, nil)
 	must(err)

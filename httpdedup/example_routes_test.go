@@ -6,11 +6,12 @@ import (
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/httpdedup"
+	"github.com/tooldedup/dedup/internal/pgtest"
 )
 
 // An endpoint of the Agentic Commerce Protocol.
 func ExampleACPOptions() {
-	pool, done := exampleDatabase()
+	pool, done := pgtest.Example()
 	defer done()
 	d, err := dedup.New(pool, nil)
 	must(err)
@@ -37,7 +38,7 @@ func ExampleACPOptions() {
 
 // An endpoint for clients that know Stripe's rules.
 func ExampleStripeOptions() {
-	pool, done := exampleDatabase()
+	pool, done := pgtest.Example()
 	defer done()
 	d, err := dedup.New(pool, nil)
 	must(err)

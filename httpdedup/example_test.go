@@ -11,8 +11,6 @@ import (
 	"net/http/httptest"
 	"strings"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/httpdedup"
 	"github.com/tooldedup/dedup/internal/pgtest"
@@ -21,7 +19,7 @@ import (
 // A client that lost its answer sends the request again, with the same key. Who it is
 // is found out around the middleware, so that nobody else gets the answer.
 func ExampleMiddleware() {
-	pool, done := exampleDatabase(`CREATE TABLE orders (id int GENERATED ALWAYS AS IDENTITY, item text)`)
+	pool, done := pgtest.Example(`CREATE TABLE orders (id int GENERATED ALWAYS AS IDENTITY, item text)`)
 	defer done()
 	d, err := dedup.New(pool, nil)
 	must(err)
@@ -62,7 +60,7 @@ func ExampleMiddleware() {
 
 // An answer of 4xx that a retry must not change is marked as final.
 func ExampleFinal() {
-	pool, done := exampleDatabase(`CREATE TABLE charges (cents int)`)
+	pool, done := pgtest.Example(`CREATE TABLE charges (cents int)`)
 	defer done()
 	d, err := dedup.New(pool, nil)
 	must(err)
@@ -85,7 +83,7 @@ func ExampleFinal() {
 
 // Who is asked what became of a request without sending it again.
 func ExampleMiddleware_Operations() {
-	pool, done := exampleDatabase()
+	pool, done := pgtest.Example()
 	defer done()
 	d, err := dedup.New(pool, nil)
 	must(err)
@@ -169,22 +167,6 @@ func send(h http.Handler, method, path, key, body string) string {
 	}
 	must(json.Unmarshal(text, &problem))
 	return strings.TrimRight(fmt.Sprintf("%d %s: %s", res.StatusCode, problem.Title, strings.Join(problem.Changed, ", ")), " ")
-}
-
-// exampleDatabase returns a pool to a database of an example's own. done closes and
-// drops it.
-func exampleDatabase(setup ...string) (pool *pgxpool.Pool, done func()) {
-	ctx := context.Background()
-	db, err := pgtest.Create(ctx)
-	must(err)
-	pool, err = pgxpool.New(ctx, db.URL)
-	must(err)
-	_, err = pool.Exec(ctx, strings.Join(setup, ";\n"))
-	must(err)
-	return pool, func() {
-		pool.Close()
-		must(db.Drop(ctx))
-	}
 }
 
 func must(err error) {

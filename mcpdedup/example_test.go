@@ -158,17 +158,7 @@ func exampleClient(server *mcp.Server) (ctx context.Context, client *mcp.ClientS
 }
 
 func notesDatabase() (pool *pgxpool.Pool, drop func()) {
-	ctx := context.Background()
-	db, err := pgtest.Create(ctx)
-	must(err)
-	pool, err = pgxpool.New(ctx, db.URL)
-	must(err)
-	_, err = pool.Exec(ctx, `CREATE TABLE notes (id bigint GENERATED ALWAYS AS IDENTITY, text text)`)
-	must(err)
-	return pool, func() {
-		pool.Close()
-		must(db.Drop(ctx))
-	}
+	return pgtest.Example(`CREATE TABLE notes (id bigint GENERATED ALWAYS AS IDENTITY, text text)`)
 }
 
 func must(err error) {

@@ -8,7 +8,6 @@ import (
 	"regexp"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	otelprometheus "go.opentelemetry.io/otel/exporters/prometheus"
@@ -22,7 +21,7 @@ import (
 // Metrics for Prometheus: a call and its retry, as /metrics shows them.
 func Example_prometheus() {
 	ctx := context.Background()
-	pool, drop := exampleDatabase(`CREATE TABLE orders (id int GENERATED ALWAYS AS IDENTITY, item text)`)
+	pool, drop := pgtest.Example(`CREATE TABLE orders (id int GENERATED ALWAYS AS IDENTITY, item text)`)
 	defer drop()
 
 	registry := prometheus.NewRegistry()
@@ -55,20 +54,6 @@ func Example_prometheus() {
 	// Output:
 	// dedup_outcome="executed",gen_ai_tool_name="add_order" 1
 	// dedup_outcome="replayed",gen_ai_tool_name="add_order" 1
-}
-
-func exampleDatabase(setup string) (pool *pgxpool.Pool, drop func()) {
-	ctx := context.Background()
-	db, err := pgtest.Create(ctx)
-	must(err)
-	pool, err = pgxpool.New(ctx, db.URL)
-	must(err)
-	_, err = pool.Exec(ctx, setup)
-	must(err)
-	return pool, func() {
-		pool.Close()
-		must(db.Drop(ctx))
-	}
 }
 
 func must(err error) {

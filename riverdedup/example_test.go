@@ -131,20 +131,9 @@ func ExampleDo() {
 }
 
 func exampleDatabase(setup ...string) (pool *pgxpool.Pool, drop func()) {
-	ctx := context.Background()
-	db, err := pgtest.Create(ctx)
-	must(err)
-	pool, err = pgxpool.New(ctx, db.URL)
-	must(err)
-	must(migrateRiver(ctx, pool))
-	for _, statement := range setup {
-		_, err = pool.Exec(ctx, statement)
-		must(err)
-	}
-	return pool, func() {
-		pool.Close()
-		must(db.Drop(ctx))
-	}
+	pool, drop = pgtest.Example(setup...)
+	must(migrateRiver(context.Background(), pool))
+	return pool, drop
 }
 
 func must(err error) {

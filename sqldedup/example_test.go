@@ -16,7 +16,7 @@ import (
 
 func ExampleEffect() {
 	ctx := context.Background()
-	pool, done := exampleDatabase(ctx)
+	pool, done := exampleDatabase()
 	defer done()
 	d, err := dedup.New(pool, nil)
 	must(err)
@@ -38,7 +38,7 @@ func ExampleEffect() {
 // A *sql.DB is for code that begins transactions by itself: they are savepoints.
 func ExampleEffect_db() {
 	ctx := context.Background()
-	pool, done := exampleDatabase(ctx)
+	pool, done := exampleDatabase()
 	defer done()
 	d, err := dedup.New(pool, nil)
 	must(err)
@@ -70,7 +70,7 @@ func ExampleEffect_db() {
 
 func ExampleDoTx() {
 	ctx := context.Background()
-	pool, done := exampleDatabase(ctx)
+	pool, done := exampleDatabase()
 	defer done()
 	d, err := dedup.New(pool, nil)
 	must(err)
@@ -93,7 +93,7 @@ func ExampleDoTx() {
 
 func ExampleBeginFunc() {
 	ctx := context.Background()
-	pool, done := exampleDatabase(ctx)
+	pool, done := exampleDatabase()
 	defer done()
 	d, err := dedup.New(pool, nil)
 	must(err)
@@ -116,17 +116,8 @@ func ExampleBeginFunc() {
 }
 
 // exampleDatabase is a database with a table of notes.
-func exampleDatabase(ctx context.Context) (pool *pgxpool.Pool, done func()) {
-	database, err := pgtest.Create(ctx)
-	must(err)
-	pool, err = pgxpool.New(ctx, database.URL)
-	must(err)
-	_, err = pool.Exec(ctx, `CREATE TABLE notes (id int GENERATED ALWAYS AS IDENTITY, text text NOT NULL UNIQUE)`)
-	must(err)
-	return pool, func() {
-		pool.Close()
-		must(database.Drop(ctx))
-	}
+func exampleDatabase() (pool *pgxpool.Pool, done func()) {
+	return pgtest.Example(`CREATE TABLE notes (id int GENERATED ALWAYS AS IDENTITY, text text NOT NULL UNIQUE)`)
 }
 
 func must(err error) {

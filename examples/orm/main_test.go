@@ -46,17 +46,12 @@ func newService(ctx context.Context, pool *pgxpool.Pool) (*service, error) {
 
 // exampleService is a service with a database of its own.
 func exampleService() (s *service, done func()) {
-	ctx := context.Background()
-	database, err := pgtest.Create(ctx)
-	must(err)
-	pool, err := pgxpool.New(ctx, database.URL)
-	must(err)
-	s, err = newService(ctx, pool)
+	pool, drop := pgtest.Example()
+	s, err := newService(context.Background(), pool)
 	must(err)
 	return s, func() {
 		must(s.db.Close())
-		pool.Close()
-		must(database.Drop(ctx))
+		drop()
 	}
 }
 

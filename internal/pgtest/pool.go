@@ -1,6 +1,8 @@
 package pgtest
 
 import (
+	"context"
+	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -29,4 +31,25 @@ func (db *DB) Pool(tb testing.TB, opts ...func(*pgxpool.Config)) *pgxpool.Pool {
 	}
 	tb.Cleanup(pool.Close)
 	return pool
+}
+
+// Example returns a pool to a database as [Create] makes one, in which the statements were run. drop closes the one and drops
+// the other. An Example has nobody to tell of an error: both panic.
+func Example(setup ...string) (pool *pgxpool.Pool, drop func()) {
+	must := func(err error) {
+		if err != nil {
+			panic(err)
+		}
+	}
+	ctx := context.Background()
+	db, err := Create(ctx)
+	must(err)
+	pool, err = pgxpool.New(ctx, db.URL)
+	must(err)
+	_, err = pool.Exec(ctx, strings.Join(setup, ";\n"))
+	must(err)
+	return pool, func() {
+		pool.Close()
+		must(db.Drop(ctx))
+	}
 }
