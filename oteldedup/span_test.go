@@ -76,6 +76,9 @@ func TestCalls(t *testing.T) {
 	require.Equal(t, counted, o.points(t, "dedup.calls"))
 	require.Equal(t, counted, o.points(t, "dedup.call.duration"))
 	require.Equal(t, counted, m.points(t, "dedup.calls"))
+	for _, of := range []*metrics{o.metrics, m} {
+		require.Equal(t, map[string]float64{tool: 0}, of.points(t, "dedup.calls.in_flight"))
+	}
 }
 
 // A span has what its caller's context says, each as its type.
