@@ -58,7 +58,7 @@ func TestPrometheusNames(t *testing.T) {
 	request := httptest.NewRequest("GET", "/metrics", nil)
 	request.Header.Set("Accept", "application/openmetrics-text;version=1.0.0")
 	promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true}).ServeHTTP(page, request)
-	require.Contains(t, page.Body.String(), `trace_id="`+traceID+`"`)
+	require.Regexp(t, `(?m)^dedup_call_duration_seconds_bucket\{.*trace_id="`+traceID+`"`, page.Body.String())
 }
 
 // What the MeterProvider does not keep apart has the label that DedupSeriesOverflow is about.
