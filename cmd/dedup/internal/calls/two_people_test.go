@@ -176,7 +176,7 @@ func orders() (all []string) {
 
 var verdictsOfTwo = []string{"happened", "never", "overrule"}
 
-// Two people at one parked operation, by command and by console, with a process of the tool
+// Two people at one parked operation, ada by command and bob by console, with a process of the tool
 // that is restarted, in every order: it happens once at most, each verdict that is stored is in
 // the audit, and nothing is left over.
 func TestTwoPeople(t *testing.T) {
@@ -188,34 +188,32 @@ func TestTwoPeople(t *testing.T) {
 	for _, first := range verdictsOfTwo {
 		for _, second := range verdictsOfTwo {
 			for _, order := range orders() {
-				for _, consoles := range [][2]bool{{false, true}, {true, false}} {
-					slots <- struct{}{}
-					all.Go(func() {
-						defer func() { <-slots }()
-						key := fmt.Sprint(first, " ", second, " ", order, " ", consoles)
-						d.park(key)
-						ada := &person{d: d, name: "ada", key: key, says: first, console: consoles[0]}
-						bob := &person{d: d, name: "bob", key: key, says: second, console: consoles[1]}
-						looked, stored, sinceAct := map[*person]bool{}, 0, 0
-						for _, step := range order {
-							who := map[rune]*person{'a': ada, 'b': bob}[step]
-							switch {
-							case who == nil:
-								d.advance(key)
-								sinceAct = 0
-							case !looked[who]:
-								who.look()
-								looked[who] = true
-							case who.act():
-								stored++
-								if sinceAct++; first != "overrule" && second != "overrule" {
-									require.Equal(t, 1, sinceAct, "%s: a verdict is overturned", key)
-								}
+				slots <- struct{}{}
+				all.Go(func() {
+					defer func() { <-slots }()
+					key := fmt.Sprint(first, " ", second, " ", order)
+					d.park(key)
+					ada := &person{d: d, name: "ada", key: key, says: first}
+					bob := &person{d: d, name: "bob", key: key, says: second, console: true}
+					looked, stored, sinceAct := map[*person]bool{}, 0, 0
+					for _, step := range order {
+						who := map[rune]*person{'a': ada, 'b': bob}[step]
+						switch {
+						case who == nil:
+							d.advance(key)
+							sinceAct = 0
+						case !looked[who]:
+							who.look()
+							looked[who] = true
+						case who.act():
+							stored++
+							if sinceAct++; first != "overrule" && second != "overrule" {
+								require.Equal(t, 1, sinceAct, "%s: a verdict is overturned", key)
 							}
 						}
-						d.ended(key, stored)
-					})
-				}
+					}
+					d.ended(key, stored)
+				})
 			}
 		}
 	}
