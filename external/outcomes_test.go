@@ -62,7 +62,7 @@ var outcomes = map[string]outcomeCase{
 
 	"Panics":         {attempts: []answer{fails(errPanics)}, note: "panic: a bug", sent: 1},
 	"Timeout":        {tool: external.Tool[in, out]{Timeout: time.Nanosecond}, attempts: []answer{fails(errHangs)}, note: "Timeout", sent: 1},
-	"RefusalIsFault": {attempts: []answer{fails(dedup.Final(&pgconn.PgError{Code: "40001"}))}, note: "40001", sent: 1},
+	"RefusalIsFault": {attempts: []answer{fails(dedup.Final(&pgconn.PgError{Code: "40001"}))}, note: "no answer: ", sent: 1},
 	// A provider that has accepted a job says so by an error: nothing is sent a second time, though Settles has passed.
 	"StillWorking": {
 		tool: external.Tool[in, out]{Settles: 1}, attempts: []answer{fails(errWorking)},
