@@ -2,9 +2,10 @@
 # Postgres by themselves and say which; see internal/pgserver. So does `make bench`.
 
 GO ?= go
-# The library and the doors to it, which `make test` tests, and the other modules of the workspace.
+# The library and the doors to it, which `make test` tests, and the other modules of the workspace. The
+# campaigns of proof, which take longest, begin first.
 LIBRARY := . ./mcpdedup ./oteldedup ./riverdedup
-OTHERS := ./bench ./cmd/dedup ./dedupvet ./dedupweb ./dedupweb/browsertest ./examples/external ./examples/failsafe ./examples/helpdesk ./examples/metrics ./examples/orm ./proof
+OTHERS := ./proof ./bench ./cmd/dedup ./dedupvet ./dedupweb ./dedupweb/browsertest ./examples/external ./examples/failsafe ./examples/helpdesk ./examples/metrics ./examples/orm
 MODULES := $(LIBRARY) $(OTHERS)
 PACKAGES := $(MODULES:%=%/...)
 # Packages of the root module that test what tests, operators and documents are made of.
@@ -20,9 +21,10 @@ FUZZTIME ?= 30s
 CHAOSFLAGS ?=
 # More flags for `make bench`, such as --json FILE.
 BENCHFLAGS ?=
-# dedupvet type-checks programs, with no goroutine of its own: the race detector
-# would find nothing and cost it most of its time.
+# dedupvet type-checks programs, with no goroutine of its own, and the long tests of tool are short ones with more
+# arguments and schemas: the race detector would find nothing and cost them most of their time.
 SEQUENTIAL := ./dedupvet/...
+LONG_SEQUENTIAL := ./tool
 # A binary of tests is linked anew each time. Without debugging information that takes two thirds
 # of the time; stack traces do not need it.
 LINK := -ldflags='-s -w'
@@ -78,11 +80,12 @@ test: pgbouncer promtool ## Run the tests of the library and its doors on a real
 
 # Tests that take long are named TestLong…. Those of external/model read nothing but the
 # model, which seldom changes, and take four minutes: `make model` runs them.
-LONG = $(filter-out $(OTHERS:%=%%) $(WORKSHOP:%=%%) $(PLAIN:%=%%),$(shell grep -rl --include=*_test.go '^func TestLong' . | xargs -n 1 dirname | sort -u))
+LONG = $(filter-out $(LONG_SEQUENTIAL) $(OTHERS:%=%%) $(WORKSHOP:%=%%) $(PLAIN:%=%%),$(shell grep -rl --include=*_test.go '^func TestLong' . | xargs -n 1 dirname | sort -u))
 .PHONY: test-all
 test-all: test redis bench-once ## Run all tests, those that take long too, and name what is skipped
 	$(GO) test $(LINK) $(SEQUENTIAL)
 	$(GOTEST) -run '^TestLong' $(LONG)
+	$(subst -race,,$(GOTEST)) -run '^TestLong' $(LONG_SEQUENTIAL)
 	$(GOTEST) -skip '^TestLong' ./external/model
 	$(GOTEST) $(filter-out $(SEQUENTIAL),$(OTHERS:%=%/...)) $(filter-out ./external/model/...,$(WORKSHOP:%=%/...))
 
