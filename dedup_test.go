@@ -2,7 +2,6 @@ package dedup_test
 
 import (
 	"context"
-	"strings"
 	"testing"
 	"time"
 
@@ -30,19 +29,7 @@ func TestPoolAndOptions(t *testing.T) {
 
 // exampleDatabase returns a pool to a database of an example's own, which has
 // the tool_dedup table and what setup creates. done closes and drops it.
-func exampleDatabase(setup ...string) (pool *pgxpool.Pool, done func()) {
-	ctx := context.Background()
-	db, err := pgtest.Create(ctx)
-	exampleMust(err)
-	pool, err = pgxpool.New(ctx, db.URL)
-	exampleMust(err)
-	_, err = pool.Exec(ctx, strings.Join(setup, ";\n"))
-	exampleMust(err)
-	return pool, func() {
-		pool.Close()
-		exampleMust(db.Drop(ctx))
-	}
-}
+var exampleDatabase = pgtest.Example
 
 // exampleTimePasses makes every record older, as if the time given had passed.
 func exampleTimePasses(pool *pgxpool.Pool, interval string) {

@@ -12,8 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/external"
 	"github.com/tooldedup/dedup/internal/pgtest"
@@ -110,19 +108,8 @@ func newRefundAPI() *refundAPI {
 	return api
 }
 
-func exampleDatabase(setup ...string) (pool *pgxpool.Pool, drop func()) {
-	ctx := context.Background()
-	db, err := pgtest.Create(ctx)
-	exampleMust(err)
-	pool, err = pgxpool.New(ctx, db.URL)
-	exampleMust(err)
-	_, err = pool.Exec(ctx, strings.Join(setup, ";\n"))
-	exampleMust(err)
-	return pool, func() {
-		pool.Close()
-		exampleMust(db.Drop(ctx))
-	}
-}
+// exampleDatabase returns a pool to a database of an example's own, in which the statements were run. drop closes and drops it.
+var exampleDatabase = pgtest.Example
 
 func exampleMust(err error) {
 	if err != nil {

@@ -24,7 +24,7 @@ var applicationMigrations embed.FS
 // beside its own: both begin at 1, and each have a version table of their own.
 func Example() {
 	ctx := context.Background()
-	pool, done := exampleDatabase(ctx)
+	pool, done := exampleDatabase()
 	defer done()
 
 	db := stdlib.OpenDBFromPool(pool)
@@ -71,7 +71,7 @@ func Example() {
 // calls could fail or run twice.
 func ExampleCheck() {
 	ctx := context.Background()
-	pool, done := exampleDatabase(ctx)
+	pool, done := exampleDatabase()
 	defer done()
 
 	sql, err := migrations.SQL()
@@ -93,24 +93,7 @@ func ExampleCheck() {
 	// - unlogged: public.tool_dedup is UNLOGGED: a server crash empties it, and every call of before can run again; run: ALTER TABLE public.tool_dedup SET LOGGED
 }
 
-// exampleDatabase returns an empty database.
-func exampleDatabase(ctx context.Context) (pool *pgxpool.Pool, done func()) {
-	db, err := pgtest.Create(ctx)
-	if err != nil {
-		log.Fatal(err)
-	}
-	pool, err = pgxpool.New(ctx, db.URL)
-	if err != nil {
-		log.Fatal(err)
-	}
-	// The project's databases come with the schema.
-	if _, err := pool.Exec(ctx, "DROP TABLE tool_dedup, tool_dedup_audit, tool_dedup_stat, tool_effect, tool_dedup_version"); err != nil {
-		log.Fatal(err)
-	}
-	return pool, func() {
-		pool.Close()
-		if err := db.Drop(ctx); err != nil {
-			log.Print(err)
-		}
-	}
+// exampleDatabase returns an empty database. The project's databases come with the schema.
+func exampleDatabase() (pool *pgxpool.Pool, done func()) {
+	return pgtest.Example("DROP TABLE tool_dedup, tool_dedup_audit, tool_dedup_stat, tool_effect, tool_dedup_version")
 }

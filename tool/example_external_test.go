@@ -26,7 +26,7 @@ type Payment struct {
 // the same key again. Of the other nobody can say whether it happened.
 func ExampleExternalTool() {
 	ctx := context.Background()
-	d, done := exampleDeduper(ctx)
+	d, done := exampleDeduper()
 	defer done()
 	outside, err := external.New(d, nil) // run outside.Recover(ctx) in every process
 	exampleMust(err)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/internal/pgtest"
@@ -37,8 +36,7 @@ func countSeats(ctx context.Context, tx pgx.Tx, in BookIn) (n int, err error) {
 
 // The schemas are what a model is shown of a tool.
 func ExampleInfo_InputSchema() {
-	ctx := context.Background()
-	d, done := exampleDeduper(ctx)
+	d, done := exampleDeduper()
 	defer done()
 
 	tools := tool.NewRegistry(d, nil)
@@ -59,7 +57,7 @@ func ExampleInfo_InputSchema() {
 // A model's call is delivered twice, with its note worded anew.
 func ExampleRegistry_Invoke() {
 	ctx := context.Background()
-	d, done := exampleDeduper(ctx)
+	d, done := exampleDeduper()
 	defer done()
 
 	tools := tool.NewRegistry(d, nil)
@@ -93,7 +91,7 @@ func ExampleRegistry_Invoke() {
 // second half of it once more.
 func ExampleRegistry_InvokeAll() {
 	ctx := context.Background()
-	d, done := exampleDeduper(ctx)
+	d, done := exampleDeduper()
 	defer done()
 
 	tools := tool.NewRegistry(d, nil)
@@ -120,19 +118,11 @@ func ExampleRegistry_InvokeAll() {
 
 // exampleDeduper returns a Deduper on a database of an example's own. done closes
 // and drops it.
-func exampleDeduper(ctx context.Context) (d *dedup.Deduper, done func()) {
-	db, err := pgtest.Create(ctx)
+func exampleDeduper() (*dedup.Deduper, func()) {
+	pool, done := pgtest.Example(`CREATE TABLE bookings (id int GENERATED ALWAYS AS IDENTITY, flight text)`)
+	d, err := dedup.New(pool, nil)
 	exampleMust(err)
-	pool, err := pgxpool.New(ctx, db.URL)
-	exampleMust(err)
-	_, err = pool.Exec(ctx, `CREATE TABLE bookings (id int GENERATED ALWAYS AS IDENTITY, flight text)`)
-	exampleMust(err)
-	d, err = dedup.New(pool, nil)
-	exampleMust(err)
-	return d, func() {
-		pool.Close()
-		exampleMust(db.Drop(ctx))
-	}
+	return d, done
 }
 
 func exampleMust(err error) {
