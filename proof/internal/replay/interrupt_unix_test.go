@@ -8,6 +8,7 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -55,7 +56,9 @@ func TestInterrupt(t *testing.T) {
 			require.Equal(t, 130, exit.ExitCode(), stderr.String())
 			require.Contains(t, stderr.String(), "interrupted")
 			require.Empty(t, out.String())
-			require.ErrorIs(t, syscall.Kill(-cmd.Process.Pid, 0), syscall.ESRCH, "no process of the group is left")
+			gone := syscall.Kill(-cmd.Process.Pid, 0)
+			left, _ := exec.Command("pgrep", "-fl", "-g", strconv.Itoa(cmd.Process.Pid)).CombinedOutput()
+			require.ErrorIs(t, gone, syscall.ESRCH, "processes of the group are left: %s", left)
 			requireDropped(t, db, stderr.String())
 		})
 	}
